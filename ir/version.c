@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Version of the ir library, as text. */
+
+const char *ir_version(void);
+
+/* The version of this library, for example "0.1"; static storage. */
+const char *
+ir_version(void)
+{
+    return "0.1";
+}

@@ -1,0 +1,27 @@
+# The doors between folders: no source file includes what its folder may not (DESIGN: folders and doors). Prints the
+# files that have grown past 800 lines, for information.
+. "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}/tests/setup.sh"
+cd "$top_srcdir" || fail "no source tree"
+
+find runtime ir passes compiler tools -name '*.[ch]' -o -name '*.def' | sort >"$tmp/files"
+[ -s "$tmp/files" ] || fail "no sources found"
+xargs awk '
+    BEGIN { split("runtime ir passes compiler tools", order); for (i in order) rank[order[i]] = i
+            door["runtime/abi.h"] = door["runtime/tccrt.h"] = door["ir/ir.h"] = door["passes/pass.h"] = 1
+            door["compiler/tccc.h"] = door["compiler/trace.h"] = door["compiler/target.h"] = 1 }
+    FNR == 1 { split(FILENAME, part, "/"); from = part[1] }
+    /^[ \t]*#[ \t]*include[ \t]*"/ {
+        split($0, quoted, "\""); inc = quoted[2]; n = split(inc, b, "/"); to = b[1]; why = ""
+        if (n == 1 || inc ~ /\.\.?\//) why = "is not written from the root"
+        else if (!(to in rank)) why = "is not in a folder of the project"
+        else if (to == from) why = ""
+        else if (rank[to] > rank[from]) why = "goes up"
+        else if (inc ~ /\.def$/) why = ""
+        else if (!(inc in door)) why = "is not a door"
+        else if (inc == "runtime/tccrt.h" && from != "tools" && FILENAME !~ /^compiler\/trace\//)
+            why = "is for tools/ and compiler/trace/ only"
+        if (why != "") { print FILENAME ":" FNR ": " inc " " why; bad = 1 }
+    }
+    END { exit bad }' <"$tmp/files" || fail "includes across doors"
+xargs wc -l <"$tmp/files" | awk '$2 != "total" && $1 > 800 { print "note: " $1 " lines: " $2 }'
+exit 0

@@ -1,0 +1,39 @@
+# Sourced by every test script: a fixed locale, an empty folder $tmp that goes away at the end, helpers.
+# Set by `make check`: top_srcdir, top_builddir, FILECHECK, CLANG, CC, TEST_PYTHON. By hand, from the build folder:
+#   top_srcdir=$PWD/.. top_builddir=$PWD sh ../tests/NAME.sh
+LC_ALL=C
+export LC_ALL
+: "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}"
+: "${top_builddir:=$(pwd)}"
+: "${FILECHECK:=FileCheck-19}"
+: "${CC:=cc}"
+: "${TEST_PYTHON:=python3}"
+PATH=$top_builddir:$PATH
+unset TCCC_FLAGS TCCC_CACHE_DIR
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/tccc-test.XXXXXX") || exit 99
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 1' HUP INT TERM
+
+# fail TEXT: say why and end the test as failed.
+fail() {
+    echo "FAIL: $*"
+    exit 1
+}
+
+# skip TEXT: end the test as skipped.
+skip() {
+    echo "SKIP: $*"
+    exit 77
+}
+
+# expect_status N COMMAND...: run, keep its output in $tmp/out and $tmp/err, fail on another exit status.
+expect_status() {
+    want=$1
+    shift
+    got=0
+    "$@" >"$tmp/out" 2>"$tmp/err" || got=$?
+    if [ "$got" -ne "$want" ]; then
+        cat "$tmp/out" "$tmp/err"
+        fail "exit status $got, not $want: $*"
+    fi
+}
