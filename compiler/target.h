@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * target.h - the seam between the compiler and a machine. A target is a folder compiler/NAME/ and one struct target;
+ * it sees kernels (ir/kernel.h) and switches on their structure and schedule, never on op names.
+ */
+#ifndef TCC_TARGET_H
+#define TCC_TARGET_H
+
+#include "passes/pass.h"
+
+struct target_options {
+    const char *arch;            /* cpu: one of --march's list; cuda: sm_90; neuron: trn1 */
+    int level;                   /* 0..3 */
+    bool fast_math;
+    int jobs;                    /* processes that may work at once */
+    const char *dump;            /* "llvm", "asm", "ptx": print the machine form of all kernels to dump_to; NULL: none */
+    FILE *dump_to;
+};
+
+struct target {
+    const char *name;            /* "cpu" */
+    /* The machine of an architecture string (resolved: never "native"), or NULL after a diagnostic naming what exists. */
+    const struct pass_machine *(*machine)(struct ir_ctx *ctx, const char *arch);
+    /* Resolves "native" to a full, reproducible architecture string. */
+    const char *(*resolve)(struct ir_ctx *ctx, const char *arch);
+    /* Says, for kernels that it can't lower yet, why (NULL: can lower). */
+    const char *(*refuses)(struct ir_ctx *ctx, const struct kn_kernel *k);
+    /* Compiles the program's kernels to object files. Kernel i becomes the global hidden function `PREFIXk<i>`, tcc_kernel_fn.
+     * Writes one or more object files in `folder`; their paths are appended to `objects`. False after a diagnostic.
+     * A crash of the code generator is a diagnostic too (it runs in child processes). */
+    bool (*compile)(struct ir_ctx *ctx, const struct kn_program *p, const struct target_options *o, const char *prefix,
+                    const char *folder, char ***objects, int *nobjects);
+};
+
+extern const struct target target_cpu, target_cuda;
+const struct target *target_by_name(const char *name);       /* NULL: none of that name is built in */
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tccc.h - the compiler as a library (public).
+ *
+ * Thread-safe in that different calls share nothing. Nothing is printed unless a FILE is given; messages go to the handler.
+ */
+#ifndef TCCC_H
+#define TCCC_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include "runtime/abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum tccc_output { TCCC_SO, TCCC_OBJECT, TCCC_ARCHIVE };
+enum tccc_weights { TCCC_WEIGHTS_AUTO, TCCC_WEIGHTS_EMBED, TCCC_WEIGHTS_EXTERNAL };
+
+struct tccc_options {
+    const char *model;               /* path: .onnx or .tcir */
+    const char *output;              /* path; NULL: no artifact (dump only) */
+    enum tccc_output kind;
+    const char *header;              /* -H; NULL: none */
+    const char *depfile;             /* -MD -MF; NULL: none */
+    const char *name;                /* --name; NULL: from the model's file name */
+    int level;                       /* 0..3 */
+    const char *target;              /* "cpu", "cuda:sm_90"; NULL: cpu */
+    const char *march;               /* comma-separated; NULL: native */
+    enum tccc_weights weights;
+    const char *const *dims;         /* "name=N", ended by NULL; may be NULL */
+    const char *const *shapes;       /* "input=AxBxC" */
+    const char *const *dumps;        /* "" (final level-1 IR), "before:PASS", "after:PASS", "all", "kernels", "plan", "llvm", "asm", "ptx" */
+    FILE *dump_to;
+    const char *pipeline;            /* NULL: by level */
+    bool exact, fast_math, time_passes, verify;
+    long change_limit;               /* -1: none */
+    const char *reproducer;          /* folder for crash reproducers; NULL: none */
+    int jobs;                        /* 0: as many as the process may use */
+    int verbose;
+    void (*message)(void *user, int severity, const char *text);     /* severity: 0 note, 1 warning, 2 error, 3 bug */
+    void (*progress)(void *user, const char *what, double fraction);  /* may be NULL */
+    void *user;
+};
+void tccc_options_init(struct tccc_options *o);
+
+/* Returns 0, or an exit code of DESIGN section 8: 1 model wrong or unsupported, 2 usage, 3 environment, 4 our bug. No partial output is left. */
+int tccc_compile(const struct tccc_options *o);
+const char *tccc_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ir.h - the door of ir/: the two levels of the intermediate representation.
+ *
+ *   context      arenas, hash-consed expressions and types, diagnostics
+ *   expression   integer arithmetic over named symbols: dims, offsets, access maps
+ *   type         element type and dims of a value; sequences and optionals
+ *   tensor       constant data: owned, splat, or a range of a mapped file
+ *   module       level 1: functions of SSA nodes over tensors, state variables
+ *   text         .tcir: printer and parser, which round-trip
+ *   verify, infer, interp
+ *   kernel, plan level 2 (kernel.h, plan.h: included at the end)
+ *
+ * Everything belongs to a context and dies with it. A context is used by one thread at a
+ * time; different contexts are independent. Functions that can meet bad input report a
+ * diagnostic in the context and return NULL or false. Running out of memory jumps to the
+ * innermost IR_PROTECT (or, with none, ends the process: the compiler always has one).
+ */
+#ifndef TCC_IR_H
+#define TCC_IR_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "runtime/abi.h"
+
+/* == Context ============================================================================ */
+
+struct ir_ctx;
+
+struct ir_ctx *ir_ctx_new(void);             /* NULL: no memory */
+void ir_ctx_free(struct ir_ctx *ctx);        /* NULL is fine */
+
+/* Bump arenas: memory lives until the arena is freed or reset. Allocation never returns NULL. */
+struct ir_arena;
+struct ir_arena *ir_arena_new(struct ir_ctx *ctx);          /* freed with the context at the latest */
+void ir_arena_free(struct ir_arena *arena);
+void *ir_arena_alloc(struct ir_arena *arena, size_t bytes);  /* zeroed, 16-byte aligned */
+void *ir_alloc(struct ir_ctx *ctx, size_t bytes);            /* from the context's own arena */
+char *ir_strdup(struct ir_ctx *ctx, const char *s);
+const char *ir_intern(struct ir_ctx *ctx, const char *s);    /* equal strings, equal pointers */
+const char *ir_internf(struct ir_ctx *ctx, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#define IR_NEW(ctx, type) ((type *)ir_alloc((ctx), sizeof(type)))
+#define IR_NEWN(ctx, n, type) ((type *)ir_alloc_n((ctx), (n), sizeof(type)))
+void *ir_alloc_n(struct ir_ctx *ctx, size_t n, size_t size);     /* checks n * size */
+
+/* Where out-of-memory goes: if (IR_PROTECT(ctx, &frame)) { ...work...; ir_unprotect } else { no memory }. */
+struct ir_protect { jmp_buf jump; struct ir_protect *outer; };
+void ir_protect_push(struct ir_ctx *ctx, struct ir_protect *frame);
+void ir_unprotect(struct ir_ctx *ctx);
+#define IR_PROTECT(ctx, frame) (ir_protect_push((ctx), (frame)), setjmp((frame)->jump) == 0)
+_Noreturn void ir_no_memory(struct ir_ctx *ctx);
+
+/* A growing array for compiler code: VEC(int) v = {0}; VEC_PUSH(ctx, v, 3). Memory from the context's arena. */
+#define VEC(type) struct { type *at; int n, cap; }
+#define VEC_PUSH(ctx, v, ...) ((v).n == (v).cap ? ((v).at = ir_grow((ctx), (v).at, &(v).cap, sizeof *(v).at), 0) : 0, (v).at[(v).n++] = (__VA_ARGS__))
+void *ir_grow(struct ir_ctx *ctx, void *old, int *cap, size_t size);
+
+/* -- Diagnostics ------------------------------------------------------------------------
+ * diags.def: one row per message: DIAG(id, severity, format). The format's arguments follow `where`. */
+enum ir_severity { IR_NOTE, IR_WARNING, IR_ERROR, IR_BUG };
+
+enum ir_diag_id {
+#define DIAG(id, severity, format) IR_D_##id,
+#include "ir/diags.def"
+#undef DIAG
+    IR_NDIAGS
+};
+
+/* What a message is about. Any member may be NULL or 0. Printed "file:line:col: " or "file: node 'n' (Op, opset 13): ". */
+struct ir_where {
+    const char *file;
+    int line, col;
+    const char *node;        /* the source model's node name */
+    const char *op;          /* the source model's operator */
+    int opset;
+};
+
+struct ir_message { enum ir_severity severity; enum ir_diag_id id; struct ir_where where; const char *text; };
+typedef void (*ir_diag_handler)(void *user, const struct ir_message *message);
+
+void ir_diag(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_id id, ...);
+void ir_vdiag(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_id id, va_list args);
+/* Free-form error where a row per message would not help (the importer's per-operator checks). */
+void ir_error(struct ir_ctx *ctx, const struct ir_where *where, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void ir_on_diag(struct ir_ctx *ctx, ir_diag_handler handler, void *user);   /* default: collected only */
+int ir_nerrors(const struct ir_ctx *ctx);                                   /* errors and bugs so far */
+int ir_nmessages(const struct ir_ctx *ctx);
+const struct ir_message *ir_message(const struct ir_ctx *ctx, int i);
+void ir_print_message(FILE *out, const struct ir_message *message);         /* one line, "error: " in front of the text */
+
+/* == Integer expressions ==================================================================
+ * Hash-consed and canonical when built (sums of products in a fixed order, constants last):
+ * equal pointers are equal expressions; different pointers may still be equal. Division and
+ * modulus floor; the divisor must be positive. Dims are expressions with values >= 0. Level-2
+ * iteration variables are symbols with an extent: 0 <= v < extent, which lets
+ * (i*8 + j) floordiv 8 become i when j's extent is 8. */
+enum ir_expr_kind { IR_X_CONST, IR_X_SYM, IR_X_ADD, IR_X_MUL, IR_X_FLOORDIV, IR_X_MOD, IR_X_MIN, IR_X_MAX };
+
+typedef const struct ir_expr_node *ir_expr;
+struct ir_expr_node {
+    uint8_t kind;
+    uint16_t nargs;          /* ADD, MUL: 2 or more; FLOORDIV, MOD, MIN, MAX: 2 */
+    uint32_t id;             /* dense in the context */
+    int64_t value;           /* CONST */
+    const char *name;        /* SYM */
+    ir_expr extent;          /* SYM: iteration variable's extent, else NULL */
+    int64_t lo, hi;          /* proven bounds, inclusive; INT64_MIN/MAX: none */
+    ir_expr arg[];
+};
+
+ir_expr ir_const(struct ir_ctx *ctx, int64_t value);
+ir_expr ir_sym(struct ir_ctx *ctx, const char *name);                                  /* same name, same symbol; bounds 0 .. 2^40 when new */
+ir_expr ir_sym_bounded(struct ir_ctx *ctx, const char *name, int64_t lo, int64_t hi);  /* narrows the bounds of a symbol when it is made */
+ir_expr ir_fresh(struct ir_ctx *ctx, const char *prefix, int64_t lo, int64_t hi);      /* a name nobody has: prefix, number */
+ir_expr ir_iter(struct ir_ctx *ctx, const char *prefix, ir_expr extent);               /* a fresh iteration variable */
+ir_expr ir_add(struct ir_ctx *ctx, ir_expr a, ir_expr b);
+ir_expr ir_sub(struct ir_ctx *ctx, ir_expr a, ir_expr b);
+ir_expr ir_mul(struct ir_ctx *ctx, ir_expr a, ir_expr b);
+ir_expr ir_floordiv(struct ir_ctx *ctx, ir_expr a, ir_expr b);
+ir_expr ir_ceildiv(struct ir_ctx *ctx, ir_expr a, ir_expr b);
+ir_expr ir_mod(struct ir_ctx *ctx, ir_expr a, ir_expr b);
+ir_expr ir_min(struct ir_ctx *ctx, ir_expr a, ir_expr b);
+ir_expr ir_max(struct ir_ctx *ctx, ir_expr a, ir_expr b);
+ir_expr ir_addc(struct ir_ctx *ctx, ir_expr a, int64_t c);
+ir_expr ir_mulc(struct ir_ctx *ctx, ir_expr a, int64_t c);
+
+bool ir_is_const(ir_expr e, int64_t *value);       /* value may be NULL */
+int64_t ir_const_or(ir_expr e, int64_t otherwise);
+bool ir_is_value(ir_expr e, int64_t value);        /* is it that constant? */
+enum ir_tri { IR_NO, IR_YES, IR_MAYBE };
+enum ir_tri ir_expr_eq(struct ir_ctx *ctx, ir_expr a, ir_expr b);
+enum ir_tri ir_expr_le(struct ir_ctx *ctx, ir_expr a, ir_expr b);    /* a <= b for all values of the symbols? */
+ir_expr ir_subst(struct ir_ctx *ctx, ir_expr e, int n, const ir_expr *from, const ir_expr *to);   /* from: symbols */
+/* Values of symbols by callback; false if one is unknown, or on overflow or division by zero. */
+bool ir_eval(ir_expr e, bool (*value)(void *user, ir_expr sym, int64_t *out), void *user, int64_t *out);
+bool ir_uses_sym(ir_expr e, ir_expr sym);
+void ir_each_sym(ir_expr e, void (*visit)(void *user, ir_expr sym), void *user);
+/* e = coefficient * sym + rest, neither holding sym? Coefficient may be symbolic. */
+bool ir_linear_in(struct ir_ctx *ctx, ir_expr e, ir_expr sym, ir_expr *coefficient, ir_expr *rest);
+void ir_print_expr(FILE *out, ir_expr e);
+const char *ir_expr_text(struct ir_ctx *ctx, ir_expr e);
+
+/* == Types ================================================================================
+ * Hash-consed: equal pointers are equal types. */
+enum ir_type_kind { IR_T_TENSOR, IR_T_SEQUENCE, IR_T_OPTIONAL };
+
+typedef const struct ir_type_node *ir_type;
+struct ir_type_node {
+    uint8_t kind;
+    uint8_t dtype;           /* TENSOR */
+    int8_t rank;             /* TENSOR: -1 when unranked */
+    uint32_t id;
+    ir_type elem;            /* SEQUENCE, OPTIONAL; NULL: unknown */
+    ir_expr dim[];           /* TENSOR */
+};
+
+ir_type ir_tensor_type(struct ir_ctx *ctx, enum tcc_dtype dtype, int rank, const ir_expr *dims);
+ir_type ir_tensor_type_i(struct ir_ctx *ctx, enum tcc_dtype dtype, int rank, const int64_t *dims);
+ir_type ir_scalar_type(struct ir_ctx *ctx, enum tcc_dtype dtype);
+ir_type ir_unranked_type(struct ir_ctx *ctx, enum tcc_dtype dtype);
+ir_type ir_sequence_type(struct ir_ctx *ctx, ir_type elem);
+ir_type ir_optional_type(struct ir_ctx *ctx, ir_type elem);
+ir_type ir_with_dtype(struct ir_ctx *ctx, ir_type t, enum tcc_dtype dtype);
+bool ir_is_tensor(ir_type t);                       /* ranked tensor of a non-string dtype: lives in a buffer */
+bool ir_is_object(ir_type t);                       /* anything else: lives in a struct tcc_object */
+bool ir_static_dims(ir_type t, int64_t *dims);      /* all dims constant? dims may be NULL */
+ir_expr ir_num_elements(struct ir_ctx *ctx, ir_type t);
+void ir_print_type(FILE *out, ir_type t);           /* f32[N,3,224,224], i64[], seq<f32[?]>, f32[*] (unranked) */
+const char *ir_type_text(struct ir_ctx *ctx, ir_type t);
+
+int tcc_dtype_bytes(enum tcc_dtype d);
+const char *tcc_dtype_name(enum tcc_dtype d);
+enum tcc_dtype tcc_dtype_by_name(const char *name);      /* TCC_NONE: unknown */
+enum tcc_class tcc_dtype_class(enum tcc_dtype d);
+bool tcc_is_float(enum tcc_dtype d);
+bool tcc_is_int(enum tcc_dtype d);                       /* signed or unsigned; not bool */
+bool tcc_is_signed(enum tcc_dtype d);
+bool tcc_small_float(enum tcc_dtype d);                  /* every float type but f32 and f64: computed in f32 */
+
+/* Scalar conversions, exact where the target type allows, else round to nearest even. */
+double tcc_load_f64(enum tcc_dtype d, const void *p);               /* any numeric dtype */
+int64_t tcc_load_i64(enum tcc_dtype d, const void *p);              /* floats truncate toward zero and saturate */
+void tcc_store_f64(enum tcc_dtype d, void *p, double v);            /* 8-bit floats: saturate (ONNX's default) */
+void tcc_store_i64(enum tcc_dtype d, void *p, int64_t v);           /* wraps modulo the width */
+/* Cast with ONNX's rules (`saturate` is for the 8-bit floats only; round_mode: "up", "down", "nearest" for f8e8m0 or NULL). */
+void tcc_cast(enum tcc_dtype to, void *out, enum tcc_dtype from, const void *in, bool saturate, const char *round_mode);
+
+/* == Tensors (constant data) ==============================================================
+ * Immutable and reference-counted apart from any context: the same bytes may be held by
+ * several modules. Data is row-major, elements as in abi.h; a splat holds one element. */
+struct ir_file;                                             /* a mapped file, reference-counted */
+struct ir_file *ir_file_open(const char *path, char *error, size_t error_size);     /* NULL: `error` says why */
+struct ir_file *ir_file_ref(struct ir_file *file);
+void ir_file_unref(struct ir_file *file);
+const uint8_t *ir_file_data(const struct ir_file *file);
+uint64_t ir_file_size(const struct ir_file *file);
+
+struct ir_tensor {
+    int refs;
+    uint8_t dtype, rank;
+    bool splat;
+    int64_t dims[TCC_MAX_RANK];
+    int64_t nelems;
+    const void *data;
+    uint64_t bytes;                                        /* at data: one element when splat */
+    struct ir_file *file;                                  /* where data points into, or NULL: owned */
+};
+struct ir_tensor *ir_tensor_new(enum tcc_dtype dtype, int rank, const int64_t *dims);   /* zeroed, writable until shared; NULL: no memory or too big */
+struct ir_tensor *ir_tensor_splat(enum tcc_dtype dtype, int rank, const int64_t *dims, const void *element);
+struct ir_tensor *ir_tensor_file(enum tcc_dtype dtype, int rank, const int64_t *dims, struct ir_file *file, uint64_t offset);
+struct ir_tensor *ir_tensor_scalar_f(enum tcc_dtype dtype, double v);
+struct ir_tensor *ir_tensor_scalar_i(enum tcc_dtype dtype, int64_t v);
+struct ir_tensor *ir_tensor_ints(int64_t n, const int64_t *values);                     /* i64[n] */
+struct ir_tensor *ir_tensor_ref(const struct ir_tensor *t);
+void ir_tensor_unref(struct ir_tensor *t);
+const void *ir_tensor_at(const struct ir_tensor *t, int64_t i);                         /* element i, splats too */
+bool ir_tensor_equal(const struct ir_tensor *a, const struct ir_tensor *b);             /* dtype, shape, bits */
+uint64_t ir_tensor_digest(const struct ir_tensor *t);                                   /* XXH3-64 of dtype, shape and elements */
+
+/* == Level 1: modules ===================================================================== */
+
+/* What fusion, gradients, planning and targets switch on. */
+#define IR_KINDS(X) X(MAP) X(REDUCE) X(SCAN) X(CONTRACT) X(WINDOW) X(ATTENTION) X(RECURRENT) X(SORT) X(MOVE) \
+    X(RANDOM) X(UPDATE) X(COLLECTIVE) X(CONTROL) X(LIBRARY) X(SOURCE)
+enum ir_kind {
+#define X(k) IR_K_##k,
+    IR_KINDS(X)
+#undef X
+    IR_NKINDS
+};
+
+/* Ops: ops.def (all but MAP) and scalar.def (MAP: one op per scalar word). Both files say what each op means. */
+enum ir_op {
+    IR_OP_NONE,
+#define OP(name, kind, nmin, nmax, nout, attrs, infer, interp, flags, doc) IR_##name,
+#include "ir/ops.def"
+#undef OP
+#define SCALAR(name, nargs, types, flags, body, doc) IR_##name,
+#include "ir/scalar.def"
+#undef SCALAR
+    IR_NOPS
+};
+
+/* Attribute keys: attrs.def. */
+enum ir_attr_kind { IR_A_INT, IR_A_FLOAT, IR_A_INTS, IR_A_EXPR, IR_A_EXPRS, IR_A_STRING, IR_A_STRINGS, IR_A_FLOATS, IR_A_TENSOR, IR_A_DTYPE, IR_A_TYPES };
+enum ir_attr_key {
+    IR_ATTR_NONE,
+#define ATTR(name, kind, doc) IR_ATTR_##name,
+#include "ir/attrs.def"
+#undef ATTR
+    IR_NATTRS
+};
+struct ir_attr {
+    uint8_t key, kind;
+    int32_t n;                                   /* lists: length */
+    const char *name;                            /* key `user`: a library op's own attribute name, else NULL */
+    union {
+        int64_t i; double f; const char *s; ir_expr e; struct ir_tensor *t; enum tcc_dtype dtype;
+        const int64_t *ints; const double *floats; const ir_expr *exprs; const char *const *strings; const ir_type *types;
+    };
+};
+
+enum ir_op_flags {
+    IR_F_COMMUTES = 1,       /* first two operands may be swapped, exactly */
+    IR_F_EFFECT = 2,         /* ordered: never removed, moved across another effect, or shared */
+    IR_F_DEFINES_SYMS = 4,   /* binds symbols that its outputs' types (or attribute `syms`) introduce */
+    IR_F_TERMINATOR = 8,
+    IR_F_REGIONS = 16
+};
+
+struct ir_node;
+struct ir_value;
+/* A row of the op table. nin -1: any number; operands may be NULL where `optional` says so (trailing ones are cut). */
+struct ir_op_info {
+    const char *name;
+    enum ir_kind kind;
+    int nin_min, nin_max, nout;
+    const enum ir_attr_key *attrs;               /* allowed keys, ended by IR_ATTR_NONE */
+    bool (*infer)(struct ir_ctx *ctx, struct ir_node *node);   /* sets output types from operands and attributes; diagnoses */
+    int flags;
+    const char *doc;
+};
+const struct ir_op_info *ir_op_info(enum ir_op op);
+enum ir_op ir_op_by_name(const char *name);      /* IR_OP_NONE: unknown */
+const char *ir_kind_name(enum ir_kind kind);
+
+struct ir_use { struct ir_value *value; struct ir_node *user; int index; struct ir_use *next, **prev; };
+
+struct ir_value {
+    uint32_t id;                                 /* dense in the function */
+    ir_type type;
+    struct ir_node *def;                         /* NULL: a block's parameter */
+    struct ir_block *block;                      /* that holds it */
+    int index;                                   /* among def's outputs or the block's parameters */
+    const char *name;                            /* from the source model, may be NULL; not unique */
+    struct ir_use *uses;
+};
+
+struct ir_node {
+    enum ir_op op;
+    uint32_t id;                                 /* dense in the function */
+    struct ir_block *block;
+    struct ir_node *prev, *next;
+    int nin, nout, nattrs, nregions;
+    struct ir_use *in;                           /* in[i].value; NULL value: omitted optional operand */
+    struct ir_value **out;
+    struct ir_attr *attrs;
+    struct ir_block **regions;                   /* one block each */
+    struct ir_where where;                       /* the source model's node */
+};
+
+/* A region's one block: parameters, nodes in order; the last node is `yield` (in functions: `return`). */
+struct ir_block {
+    struct ir_func *func;
+    struct ir_node *parent;                      /* NULL: the function's body */
+    int nparams;
+    struct ir_value **params;
+    struct ir_node *first, *last;
+};
+
+struct ir_func {
+    struct ir_module *module;
+    const char *name;
+    struct ir_block *body;                       /* parameters: the inputs; return's operands: the outputs */
+    const char **input_names, **output_names;
+    uint32_t nvalues, nnodes;                    /* ids given so far */
+    struct ir_func *next;
+};
+
+/* State that functions read and update: parameters, buffers, optimizer moments, step count. */
+enum ir_state_flags { IR_STATE_PARAM = 1, IR_STATE_BUFFER = 2, IR_STATE_OPTIMIZER = 4 };
+struct ir_state {
+    const char *name;
+    ir_type type;                                /* static dims */
+    struct ir_tensor *init;                      /* NULL: zeros */
+    int flags;
+    int index;
+    struct ir_state *next;
+};
+
+struct ir_module {
+    struct ir_ctx *ctx;
+    const char *name;                            /* source file, for messages */
+    struct ir_func *funcs, *last_func;
+    struct ir_state *states, *last_state;
+    struct kn_program *program;                  /* level 2, once lowered; see kernel.h */
+};
+
+struct ir_module *ir_module_new(struct ir_ctx *ctx, const char *name);
+struct ir_func *ir_func_new(struct ir_module *m, const char *name);          /* with an empty body */
+struct ir_func *ir_func_by_name(struct ir_module *m, const char *name);
+struct ir_state *ir_state_new(struct ir_module *m, const char *name, ir_type type, struct ir_tensor *init, int flags);
+struct ir_state *ir_state_by_name(struct ir_module *m, const char *name);
+struct ir_block *ir_region_new(struct ir_func *f, struct ir_node *parent);   /* appended to parent's regions */
+struct ir_value *ir_param_new(struct ir_block *b, ir_type type, const char *name);
+struct ir_value *ir_input_new(struct ir_func *f, ir_type type, const char *name);   /* parameter of the body, and its input name */
+
+/* Building. ir_build puts a node before the builder's point, sets attributes (ended by an attr with key NONE; may be NULL),
+ * infers its types and returns the node, or NULL after a diagnostic. Attribute payloads are copied. */
+struct ir_builder {
+    struct ir_ctx *ctx;
+    struct ir_func *func;
+    struct ir_block *block;
+    struct ir_node *before;                      /* NULL: at the block's end */
+    struct ir_where where;                       /* given to new nodes */
+};
+struct ir_node *ir_build(struct ir_builder *b, enum ir_op op, int nin, struct ir_value *const *in, const struct ir_attr *attrs);
+/* Without inference: output types are given (library ops, control flow, parser). */
+struct ir_node *ir_build_typed(struct ir_builder *b, enum ir_op op, int nin, struct ir_value *const *in, const struct ir_attr *attrs,
+                               int nout, const ir_type *types);
+/* The one-output shorthands; they return NULL after a diagnostic, and when an operand is NULL (so that calls nest). */
+struct ir_value *ir_build1(struct ir_builder *b, enum ir_op op, int nin, struct ir_value *const *in, const struct ir_attr *attrs);
+struct ir_value *ir_unary(struct ir_builder *b, enum ir_op op, struct ir_value *x);
+struct ir_value *ir_binary(struct ir_builder *b, enum ir_op op, struct ir_value *x, struct ir_value *y);
+struct ir_value *ir_constant(struct ir_builder *b, struct ir_tensor *t);           /* takes over the reference */
+struct ir_value *ir_constant_f(struct ir_builder *b, enum tcc_dtype dtype, double v);   /* rank 0 */
+struct ir_value *ir_constant_i(struct ir_builder *b, enum tcc_dtype dtype, int64_t v);  /* rank 0 */
+struct ir_value *ir_cast_to(struct ir_builder *b, struct ir_value *x, enum tcc_dtype to);   /* x itself if it has that dtype */
+struct ir_value *ir_reshape_to(struct ir_builder *b, struct ir_value *x, int rank, const ir_expr *dims);
+struct ir_value *ir_transpose_by(struct ir_builder *b, struct ir_value *x, const int64_t *perm);
+struct ir_value *ir_expand_to(struct ir_builder *b, struct ir_value *x, int rank, const ir_expr *dims);
+
+struct ir_attr ir_attr_i(enum ir_attr_key key, int64_t v);
+struct ir_attr ir_attr_f(enum ir_attr_key key, double v);
+struct ir_attr ir_attr_s(enum ir_attr_key key, const char *s);
+struct ir_attr ir_attr_ints(enum ir_attr_key key, int n, const int64_t *v);
+struct ir_attr ir_attr_floats(enum ir_attr_key key, int n, const double *v);
+struct ir_attr ir_attr_strings(enum ir_attr_key key, int n, const char *const *v);
+struct ir_attr ir_attr_e(enum ir_attr_key key, ir_expr e);
+struct ir_attr ir_attr_exprs(enum ir_attr_key key, int n, const ir_expr *v);
+struct ir_attr ir_attr_dtype(enum ir_attr_key key, enum tcc_dtype d);
+struct ir_attr ir_attr_t(enum ir_attr_key key, struct ir_tensor *t);
+struct ir_attr ir_attr_types(enum ir_attr_key key, int n, const ir_type *v);
+#define IR_ATTRS(...) ((const struct ir_attr[]){__VA_ARGS__, {0}})
+
+const struct ir_attr *ir_attr(const struct ir_node *n, enum ir_attr_key key);       /* NULL: absent */
+const struct ir_attr *ir_user_attr(const struct ir_node *n, const char *name);      /* library ops' own attributes */
+int64_t ir_get_i(const struct ir_node *n, enum ir_attr_key key, int64_t otherwise);
+double ir_get_f(const struct ir_node *n, enum ir_attr_key key, double otherwise);
+const char *ir_get_s(const struct ir_node *n, enum ir_attr_key key, const char *otherwise);
+void ir_set_attr(struct ir_node *n, struct ir_attr a);                               /* replaces or adds */
+
+/* Changing the graph. */
+void ir_replace_uses(struct ir_value *from, struct ir_value *to);
+void ir_set_operand(struct ir_node *n, int i, struct ir_value *v);
+void ir_add_operand(struct ir_node *n, struct ir_value *v);
+void ir_remove(struct ir_node *n);                        /* its outputs must be unused; regions go with it */
+void ir_move_before(struct ir_node *n, struct ir_node *before);
+bool ir_has_uses(const struct ir_value *v);
+bool ir_has_one_use(const struct ir_value *v);
+const struct ir_tensor *ir_const_of(const struct ir_value *v);   /* of a `constant` node, else NULL */
+bool ir_splat_f(const struct ir_value *v, double *out);          /* a constant whose elements are all equal */
+/* Copies a region's nodes (recursively) before b's point; map: value id -> new value, filled for the copies. */
+void ir_clone_block(struct ir_builder *b, const struct ir_block *from, struct ir_value **map, struct ir_value **results);
+
+#define IR_EACH_NODE(n, blk) for (struct ir_node *n = (blk)->first; n; n = n->next)
+
+/* == Scalar bodies ==========================================================================
+ * scalar.def's rows parsed once: a word is primitive (targets and the interpreter implement it) or an
+ * expression over primitives. Read by the interpreter, every target and the gradient pass. */
+enum ir_scalar_kind { IR_S_ARG, IR_S_CONST, IR_S_CALL };
+struct ir_scalar_node { uint8_t kind; uint16_t op; int16_t arg[3]; double value; };   /* CALL: op is a primitive word, arg: earlier nodes; ARG: arg[0] = operand number */
+struct ir_scalar_body { int nargs; bool primitive; int nnodes; const struct ir_scalar_node *nodes; };   /* result: the last node */
+const struct ir_scalar_body *ir_scalar_body(enum ir_op map_op);
+
+/* == Text, verifier, inference, interpreter ==================================================== */
+
+void ir_print_module(FILE *out, const struct ir_module *m);
+void ir_print_func(FILE *out, const struct ir_func *f);
+void ir_print_node(FILE *out, const struct ir_node *n);
+/* Text -> module; NULL after diagnostics. Level 2 is parsed too. `name` is used in messages. */
+struct ir_module *ir_parse(struct ir_ctx *ctx, const char *name, const char *text, size_t size);
+
+/* Checks everything that a pass may rely on; reports IR_BUG diagnostics, returns false if any. */
+bool ir_verify(const struct ir_module *m);
+/* Recomputes types of all nodes after shapes were pinned or operands changed. */
+bool ir_infer_func(struct ir_func *f);
+
+/* Runs function f on tensors (or objects) in plain loops; inputs and outputs are tcc_objects. Dims symbols are bound from
+ * the inputs. State variables live in `state` (made by ir_interp_state_new, one per module; NULL if the module has none).
+ * Returns a tcc_status; `error` gets a message. Outputs belong to the caller (tccrt_object_unref). */
+struct ir_interp_state;
+struct ir_interp_state *ir_interp_state_new(struct ir_module *m);
+void ir_interp_state_free(struct ir_interp_state *s);
+int ir_interp(struct ir_func *f, struct ir_interp_state *state, struct tcc_object *const *in, struct tcc_object **out,
+              char *error, size_t error_size);
+/* One node on constant operands, for constant folding: NULL outputs if it can't (no memory, effect, unknown dims). */
+bool ir_interp_node(const struct ir_node *n, struct ir_tensor **out);
+
+#include "ir/kernel.h"
+
+#endif

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kernel.h - level 2: kernels (iteration space, access maps, scalar bodies, schedule) and the plan.
+ * Part of the door ir.h; do not include it by itself.
+ *
+ * A kernel means: for every point of its OUTER dims, in any order and in parallel: for each stage in order: for every
+ * point of the stage's INNER dims in ascending order: run the stage's instructions. A REDUCE instruction
+ * combines its operand over the stage's inner points; its value may be used by later stages (and by them only). A
+ * value computed in a stage without inner dims may be used by later stages. Everything else that crosses stages goes
+ * through a TEMP operand (a row buffer, private to the outer point) or is computed again.
+ *
+ *   softmax over c of x[r, c]:  outer r, inner c
+ *     stage 0 (c): v0 = load x[r, c]; m = reduce max v0
+ *     stage 1 (c): v1 = load x[r, c]; v2 = exp(v1 - m); store t[c] v2; s = reduce sum v2
+ *     stage 2 (c): v3 = load t[c]; store y[r, c] (v3 / s)
+ *   matmul + bias + relu: outer i, j; inner k
+ *     stage 0 (k): a = load a[i, k]; b = load b[k, j]; s = reduce sum (a * b)
+ *     stage 1 (): store c[i, j] relu(s + load bias[j])
+ *
+ * So any kernel can be run by the plain loop nest above; the schedule only says how it is done fast.
+ *
+ * Layouts live here: an operand's dims and index are *physical*. The logical index of a value becomes a physical one
+ * through its layout when the kernel is built.
+ */
+#ifndef TCC_KERNEL_H
+#define TCC_KERNEL_H
+
+/* -- Layouts ------------------------------------------------------------------------------
+ * Physical axis p holds (index[axis] floordiv div) mod mod (mod 0: no modulus); its extent is ceildiv(dim[axis], div), or
+ * mod. The plain layout has one physical axis per logical one. Padding lanes hold zero.
+ *   NCHW16c      (0,1,0) (1,16,0) (2,1,0) (3,1,0) (1,1,16)
+ *   packed b of a matmul, panels of 32 columns:  (1,32,0) (0,1,0) (1,1,32)
+ *   blocked conv weights o,i,h,w:  (0,16,0) (1,16,0) (2,1,0) (3,1,0) (1,1,16) (0,1,16) */
+struct kn_axis { int16_t axis; int32_t div, mod; };
+typedef const struct kn_layout *kn_layout;       /* hash-consed in the context; NULL: plain */
+struct kn_layout { uint8_t rank; uint8_t naxes; struct kn_axis at[]; };
+kn_layout kn_layout_make(struct ir_ctx *ctx, int rank, int naxes, const struct kn_axis *axes);  /* NULL when it is the plain one */
+kn_layout kn_layout_blocked(struct ir_ctx *ctx, int rank, int axis, int block);                 /* axis split, the block last */
+/* Physical dims of a value of that type; `dims` has room for TCC_MAX_RANK. Returns the physical rank. */
+int kn_physical_dims(struct ir_ctx *ctx, ir_type t, kn_layout l, ir_expr *dims);
+int kn_physical_index(struct ir_ctx *ctx, kn_layout l, int rank, const ir_expr *logical, ir_expr *physical);
+struct ir_tensor *kn_relayout(const struct ir_tensor *t, kn_layout l);    /* a constant's physical form; NULL: no memory */
+void kn_print_layout(FILE *out, kn_layout l);
+
+/* -- Kernels --------------------------------------------------------------------------------- */
+#define KN_MAX_DIMS 24
+
+enum kn_role { KN_OUTER, KN_INNER };
+struct kn_dim { ir_expr var; ir_expr extent; enum kn_role role; };   /* var: an iteration variable (ir_iter) */
+
+enum kn_operand_use { KN_IN, KN_OUT, KN_INOUT, KN_TEMP };
+/* A buffer. Dims are physical, row-major, contiguous. TEMP: private to an outer point, written before it is read. */
+struct kn_operand { enum kn_operand_use use; enum tcc_dtype dtype; int rank; ir_expr dims[TCC_MAX_RANK]; const char *name; };
+
+enum kn_code {
+    KN_CONST,       /* fvalue or ivalue, by dtype */
+    KN_EXPR,        /* value of integer expression `expr`, converted to dtype (exact for integers) */
+    KN_LOAD,        /* operand[index]; where a guard fails: arg 0 (or zero when arg[0] < 0), and nothing is read */
+    KN_STORE,       /* operand[index] = arg 0, where all guards hold */
+    KN_SCALAR,      /* primitive word `word` of arg 0.. ; for `cast` from arg 0's dtype to dtype */
+    KN_INDEX,       /* binds symbol `expr` to integer arg 0 for use in later indexes and guards (gather); outside [0, bound):
+                       negative values get + bound first, then env->fault is set and 0 is used */
+    KN_REDUCE,      /* combines arg 0 over the stage's inner points by `reducer`; dtype is the accumulator's */
+    KN_ARGREDUCE,   /* position (i64 arg 1) of the extreme arg 0; reducer MAX or MIN; ivalue 1: the last of equals */
+    KN_RUNNING      /* running combination along the stage's one inner dim, in ascending order; ivalue 1: exclusive */
+};
+enum kn_reducer { KN_SUM, KN_PROD, KN_MAX, KN_MIN };
+
+struct kn_guard { ir_expr e, lo, hi; };     /* lo <= e < hi */
+
+struct kn_insn {
+    uint8_t code;               /* enum kn_code */
+    uint8_t dtype;              /* of the value; STORE: of the operand */
+    uint8_t reducer;
+    uint8_t nargs, nindex, nguards;
+    uint16_t word;              /* SCALAR: a primitive enum ir_op of kind MAP */
+    int32_t arg[3];             /* earlier instructions of the kernel */
+    int32_t operand;
+    const ir_expr *index;       /* one per physical axis of the operand */
+    const struct kn_guard *guards;
+    ir_expr expr, bound;
+    double fvalue;
+    int64_t ivalue;
+};
+
+struct kn_stage { uint32_t inner; int first, last; };   /* inner: bit set of kernel dims; instructions [first, last) */
+
+/* How the target runs it. LOOPS is always possible. Printed in dumps; chosen by struct target's schedule(). */
+enum kn_template { KN_T_LOOPS, KN_T_CONTRACT, KN_T_CONV, KN_T_DEPTHWISE, KN_T_POOL, KN_T_SERIAL };
+struct kn_schedule {
+    enum kn_template how;
+    int8_t vector_dim;          /* kernel dim run in vector lanes; -1: none */
+    int16_t width;              /* lanes */
+    int16_t unroll;             /* vectors in flight along vector_dim */
+    int16_t mr, nr;             /* CONTRACT, CONV: register tile: rows (or pixels) x columns (or channels) */
+    int32_t mc, nc, kc;         /* CONTRACT: cache tiles; 0: not tiled */
+    /* The parallel grain: outer dims in order are split so: tile[i] points of outer dim i per tile; 0: all of them. */
+    int64_t tile[KN_MAX_DIMS];
+};
+
+/* Roles of a contraction's dims and operands (kind CONTRACT and WINDOW), found when the kernel is built. */
+struct kn_contraction {
+    bool present;
+    int a, b;                   /* operand numbers */
+    int load_a, load_b, mul, reduce;     /* instructions of stage 0; mul also where operands are cast */
+    uint32_t batch, m, n, k;    /* bit sets of dims: in both operands and the result; a only; b only; summed */
+};
+
+struct kn_kernel {
+    const char *name;           /* kind, shape and type, as in contract_f32_1x1000x2048_bias; unique in the program */
+    enum ir_kind kind;
+    int id;
+    int ndims, noperands, ninsns, nstages;
+    struct kn_dim *dims;        /* outer dims first, in loop order */
+    struct kn_operand *operands;
+    struct kn_insn *insns;
+    struct kn_stage *stages;
+    int nsizes;                 /* symbols that appear anywhere, in order of first appearance; passed at run time */
+    ir_expr *sizes;
+    struct kn_contraction contraction;
+    struct kn_schedule schedule;
+    ir_expr tiles;              /* number of tiles, in terms of `sizes`; set with the schedule */
+    ir_expr scratch;            /* bytes per thread */
+    ir_expr flops;              /* per launch, for profiles */
+};
+
+void kn_print_kernel(FILE *out, const struct kn_kernel *k);
+bool kn_verify_kernel(struct ir_ctx *ctx, const struct kn_kernel *k);
+uint64_t kn_digest_kernel(const struct kn_kernel *k);        /* equal for kernels that are the same but for names */
+/* Runs a kernel by its plain meaning (the level-2 oracle of the tests). args: operand buffers; sizes: values of k->sizes. */
+int kn_interp_kernel(const struct kn_kernel *k, void *const *args, const int64_t *sizes);
+
+/* -- Plan -----------------------------------------------------------------------------------------
+ * The in-memory form of abi.h's plan: same steps and spaces, expressions still symbolic, buffers by number. */
+struct kn_buffer {
+    enum tcc_space space;
+    enum tcc_dtype dtype;
+    ir_type type;                /* logical */
+    kn_layout layout;
+    int index;                   /* INPUT, OUTPUT, STATE, ALIAS: as in abi.h */
+    ir_expr bytes;               /* physical; NULL for objects */
+    ir_expr offset;              /* ARENA, WEIGHT, ALIAS */
+    const struct ir_tensor *weight;      /* WEIGHT: its physical data */
+    int first_step, last_step;   /* positions (in the flattened order) of the first write and the last use */
+    const char *name;
+};
+
+struct kn_step {
+    enum tcc_step_kind kind;
+    int queue;
+    struct kn_kernel *kernel;    /* LAUNCH */
+    const char *lib;             /* LIB */
+    int what;                    /* STACK: axis; EVAL: level */
+    int nin;                     /* LIB: inputs among args */
+    int nargs, nsizes, nsyms, nattrs, nregions, nwaits;
+    int *args;                   /* buffers; -1: omitted */
+    ir_expr *sizes;
+    ir_expr *syms;               /* NULL entries: skip */
+    const struct ir_attr *attrs;
+    struct kn_region *regions;
+    int *waits;
+    ir_expr tiles, scratch;      /* LAUNCH: in the function's symbols */
+    const char *node;            /* source node names, for profiles */
+};
+struct kn_steps { struct kn_step *at; int n, cap; };
+struct kn_region { struct kn_steps steps; int nparams, nresults; int *params, *results, *finals; };
+
+struct kn_entry {
+    const char *name;
+    struct ir_func *func;
+    int ninputs, noutputs;
+    int *input_buffers, *output_buffers;
+    struct kn_steps steps;
+    ir_expr arena;               /* bytes */
+    ir_expr peak_live;           /* lower bound: largest set of bytes live at once, or NULL when symbolic */
+};
+
+struct kn_program {
+    struct ir_module *module;
+    int nkernels; struct kn_kernel **kernels;
+    int nbuffers; struct kn_buffer *buffers;
+    int nentries; struct kn_entry *entries;
+    int nsyms; ir_expr *syms;            /* all symbols, in the order of binding */
+    int *sym_level;                      /* level that binds it: 0 inputs, else that of the EVAL after it */
+    uint64_t weight_bytes;
+};
+void kn_print_program(FILE *out, const struct kn_program *p, bool kernels, bool plan);
+/* Checks that no two buffers that are live at once share memory, and that reads follow writes. */
+bool kn_verify_program(const struct kn_program *p);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pass.h - the door of passes/: the pass table, the runner, and the pipelines.
+ *
+ * A pass is a file pass_NAME.c with one function and a row in passes.def. The runner gives each pass, for free: dump
+ * before and after, verification, time and node counts, a change limit for bisecting (pass_changed() says whether the
+ * next change may be made), and a reproducer when it crashes. order.def holds pairs that must be in that order in
+ * every pipeline, with the reason; pipelines.def the pipelines.
+ */
+#ifndef TCC_PASS_H
+#define TCC_PASS_H
+
+#include "ir/ir.h"
+
+/* What the level-1 to level-2 passes ask of a machine. Targets (compiler/<target>/) provide one; passes/ holds a plain
+ * default. All answers must be deterministic functions of their arguments. */
+struct pass_machine {
+    const char *name;
+    int vector_bytes;            /* 16, 32, 64; 4 for a machine without vectors */
+    int registers;               /* vector registers */
+    bool fma;
+    int channel_block;           /* channels per block of convolution layouts; 0: plain layouts only */
+    int64_t l1, l2;              /* bytes, for tiles */
+    /* Layout wanted for operand `operand` of a CONTRACT or WINDOW node (its result when -1); NULL: plain. */
+    kn_layout (*layout)(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n, int operand);
+    /* Fills in k->schedule, k->tiles and k->scratch. */
+    void (*schedule)(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k);
+};
+
+/* Options of one compilation that passes read. */
+struct pass_options {
+    int level;                   /* 0..3 */
+    bool exact, fast_math;       /* float licence, DESIGN section 5 */
+    const struct pass_machine *machine;      /* NULL: a plain one */
+    /* Runner: */
+    const char *const *dump;     /* "before:PASS", "after:PASS", "all", ended by NULL; to dump_to */
+    FILE *dump_to;
+    bool time_passes;            /* a table to time_to at the end */
+    FILE *time_to;
+    bool verify;                 /* after each pass */
+    int64_t change_limit;        /* passes stop changing things after so many changes; < 0: no limit */
+    const char *reproducer;      /* file to write the IR before the running pass and its name into before each pass, removed
+                                    after a good end; NULL: none */
+};
+
+struct pass_run;                 /* what a running pass gets: module, options, its own parameters, counters */
+
+struct pass {
+    const char *name;
+    int level;                   /* 1 or 2: which IR level it works on */
+    bool (*run)(struct pass_run *r);     /* false after a diagnostic */
+    const char *help;
+};
+const struct pass *pass_table(int *n);
+
+struct ir_module *pass_module(struct pass_run *r);
+struct ir_ctx *pass_ctx(struct pass_run *r);
+const struct pass_options *pass_opts(struct pass_run *r);
+const char *pass_param(struct pass_run *r, const char *name, const char *otherwise);   /* pass{name=value} */
+bool pass_changed(struct pass_run *r);       /* call before each change: false, don't make it (limit reached) */
+
+/* Runs a pipeline by name ("O0".."O3") or a list 'pass,pass{opt=1,opt2=x}'. False after diagnostics. */
+bool pass_pipeline(struct ir_module *m, const char *pipeline, const struct pass_options *o);
+bool pass_list(struct ir_module *m, const char *list, const struct pass_options *o);
+
+#endif

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * abi.h - what the compiler writes and the runtime reads: element types, tensor
+ * descriptors, library-op calls, and the layout of an artifact's descriptor and plan.
+ *
+ * This header is a leaf: it declares data only and every folder may include it. Every
+ * structure that is stored in an artifact is little-endian, has no pointers (but for
+ * struct tcc_model, whose pointers the linker relocates) and no implicit padding.
+ * Changing any of them means raising TCC_ABI_VERSION.
+ */
+#ifndef TCC_ABI_H
+#define TCC_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TCC_ABI_VERSION 1u
+#define TCC_MAX_RANK 12
+
+/* -- Element types ------------------------------------------------------------------
+ * Numbered as ONNX's TensorProto.DataType. `bytes` is the size of an element in memory
+ * inside tccc and its artifacts: 4-bit and 2-bit types are held one to a byte (integers
+ * sign- or zero-extended, f4e2m1 as its raw low nibble), packed only in files; strings
+ * are struct tcc_string. `class` is a TCC_CLASS_ name. */
+#define TCC_DTYPES(X)                                                                    \
+    /* id        n   name            bytes class     */                                  \
+    X(F32,        1, "f32",            4, FLOAT)                                         \
+    X(U8,         2, "u8",             1, UINT)                                          \
+    X(I8,         3, "i8",             1, INT)                                           \
+    X(U16,        4, "u16",            2, UINT)                                          \
+    X(I16,        5, "i16",            2, INT)                                           \
+    X(I32,        6, "i32",            4, INT)                                           \
+    X(I64,        7, "i64",            8, INT)                                           \
+    X(STRING,     8, "string",        16, STRING)                                        \
+    X(BOOL,       9, "bool",           1, BOOL)                                          \
+    X(F16,       10, "f16",            2, FLOAT)                                         \
+    X(F64,       11, "f64",            8, FLOAT)                                         \
+    X(U32,       12, "u32",            4, UINT)                                          \
+    X(U64,       13, "u64",            8, UINT)                                          \
+    X(C64,       14, "c64",            8, COMPLEX)                                       \
+    X(C128,      15, "c128",          16, COMPLEX)                                       \
+    X(BF16,      16, "bf16",           2, FLOAT)                                         \
+    X(F8E4M3FN,  17, "f8e4m3fn",       1, FLOAT)                                         \
+    X(F8E4M3FNUZ,18, "f8e4m3fnuz",     1, FLOAT)                                         \
+    X(F8E5M2,    19, "f8e5m2",         1, FLOAT)                                         \
+    X(F8E5M2FNUZ,20, "f8e5m2fnuz",     1, FLOAT)                                         \
+    X(U4,        21, "u4",             1, UINT)                                          \
+    X(I4,        22, "i4",             1, INT)                                           \
+    X(F4E2M1,    23, "f4e2m1",         1, FLOAT)                                         \
+    X(F8E8M0,    24, "f8e8m0",         1, FLOAT)                                         \
+    X(U2,        25, "u2",             1, UINT)                                          \
+    X(I2,        26, "i2",             1, INT)
+
+enum tcc_class {
+    TCC_CLASS_NONE, TCC_CLASS_FLOAT, TCC_CLASS_INT, TCC_CLASS_UINT, TCC_CLASS_BOOL, TCC_CLASS_STRING, TCC_CLASS_COMPLEX
+};
+
+enum tcc_dtype {
+    TCC_NONE = 0,
+#define X(id, n, name, bytes, class) TCC_##id = n,
+    TCC_DTYPES(X)
+#undef X
+    TCC_NDTYPES = 27
+};
+
+/* -- Status codes -------------------------------------------------------------------- */
+enum tcc_status {
+    TCC_OK = 0,
+    TCC_EINPUT = 1,    /* a tensor, shape, name or value given by the caller is wrong */
+    TCC_EUSAGE = 2,    /* the API was called in a way that it does not allow */
+    TCC_EENV = 3,      /* the environment: no memory, no device, a lesser CPU, no such file */
+    TCC_EBUG = 4,      /* our bug: the artifact contradicts itself */
+    TCC_EINDEX = 5     /* an index read from a tensor lies outside its axis (gather, scatter) */
+};
+
+/* -- Tensors and objects ------------------------------------------------------------- */
+
+/* An element of a string tensor: not terminated, owned by the tensor that holds it. */
+struct tcc_string {
+    char *data;
+    int64_t size;   /* bytes */
+};
+
+/* A dense row-major tensor. */
+struct tcc_tensor {
+    void *data;
+    int32_t dtype;  /* enum tcc_dtype */
+    int32_t rank;
+    int64_t dims[TCC_MAX_RANK];
+};
+
+enum tcc_object_kind { TCC_OBJ_NONE, TCC_OBJ_TENSOR, TCC_OBJ_SEQUENCE };
+
+/* A value whose shape or structure is known at run time only: strings, sequences,
+ * optionals (TCC_OBJ_NONE when empty, else the value itself) and tensors of unknown rank.
+ * Reference-counted; immutable once its producer has returned. */
+struct tcc_object {
+    int32_t refs;
+    int32_t kind;                /* enum tcc_object_kind */
+    struct tcc_tensor t;         /* TENSOR */
+    int64_t n;                   /* SEQUENCE: number of items */
+    struct tcc_object **items;
+};
+
+/* -- Library ops ----------------------------------------------------------------------
+ * The long tail (kind LIBRARY): code that the runtime holds once and that the reference
+ * interpreter calls too. An op gets its inputs as objects (NULL: omitted), and makes each
+ * output through tcc_lib_output() or tcc_lib_set(). It reports failure by
+ * `return tcc_lib_fail(call, TCC_EINPUT, "what was expected, what was found")`. */
+enum tcc_attr_kind { TCC_ATTR_INTS, TCC_ATTR_FLOATS, TCC_ATTR_STRINGS, TCC_ATTR_TENSOR };
+
+struct tcc_attr {
+    const char *name;
+    int32_t kind;                /* enum tcc_attr_kind */
+    int32_t n;                   /* number of values */
+    const int64_t *ints;
+    const double *floats;
+    const char *const *strings;
+    const struct tcc_tensor *tensor;
+};
+
+struct tcc_lib_call;
+
+/* Filled in by whoever calls library ops (the runtime or the interpreter). */
+struct tcc_lib_host {
+    /* Memory for output k; NULL when there is none left (the op then returns TCC_EENV). The pointer
+     * is 64-byte aligned and not zeroed, but for string tensors, whose elements are zeroed. */
+    void *(*output)(struct tcc_lib_call *call, int k, int dtype, int rank, const int64_t *dims);
+    /* Output k becomes `object`; takes over the caller's reference. */
+    void (*set)(struct tcc_lib_call *call, int k, struct tcc_object *object);
+    int (*fail)(struct tcc_lib_call *call, int status, const char *format, ...);
+};
+
+struct tcc_lib_call {
+    const struct tcc_lib_host *host;
+    void *user;                              /* the host's own */
+    int32_t nin, nout;
+    const struct tcc_object *const *in;
+    struct tcc_object **out;
+    int32_t nattrs;
+    const struct tcc_attr *attrs;
+};
+
+typedef int (*tcc_libop_fn)(struct tcc_lib_call *call);
+
+/* The table of library ops, sorted by name; defined in runtime/ (libop_*.c). */
+struct tcc_libop {
+    const char *name;
+    const char *symbol;                      /* "tccrt_lib_NAME" */
+    tcc_libop_fn fn;
+};
+extern const struct tcc_libop tccrt_libops[];
+extern const int tccrt_nlibops;
+
+/* Objects, defined in runtime/object.c. None of them fails but by returning NULL (no memory). */
+struct tcc_object *tccrt_object_tensor(int dtype, int rank, const int64_t *dims);   /* owns zeroed, 64-byte aligned data */
+struct tcc_object *tccrt_object_sequence(int64_t n);                                /* items start as NULL */
+struct tcc_object *tccrt_object_none(void);
+struct tcc_object *tccrt_object_ref(const struct tcc_object *object);
+void tccrt_object_unref(struct tcc_object *object);
+int tccrt_string_set(struct tcc_string *to, const char *data, int64_t size);        /* copies; 0 or -1 (no memory) */
+
+/* -- Kernels --------------------------------------------------------------------------
+ * A kernel runs tiles [first, last) of its iteration space. It may be called for disjoint
+ * tile ranges from several threads at once. `args` are the base addresses of its operands
+ * in the kernel's order, `sizes` the values of its size parameters, `scratch` at least the
+ * number of bytes that its plan entry asks for, private to the calling thread, 64-byte aligned. */
+struct tcc_env {
+    int32_t fault;      /* set to TCC_EINDEX by a kernel that met a bad index; never cleared by kernels */
+    int32_t threads;
+};
+typedef void (*tcc_kernel_fn)(void *const *args, const int64_t *sizes, void *scratch, struct tcc_env *env,
+                              int64_t first, int64_t last);
+
+/* -- Plan -----------------------------------------------------------------------------
+ * The plan is one block of bytes: a header, then tables. A `tcc_range` names entries
+ * [first, first + count) of the table that its comment says. Index 0xffffffff is "none". */
+#define TCC_NO 0xffffffffu
+
+struct tcc_range { uint32_t first, count; };
+
+/* Integer program: value i is computed from earlier values. Values that depend on symbols
+ * bound while running are evaluated by TCC_STEP_EVAL. */
+enum tcc_expr_op {
+    TCC_EX_CONST,   /* k */
+    TCC_EX_SYM,     /* symbol number k: bound from an input's dim, a data-dependent output, or a tensor */
+    TCC_EX_ADD, TCC_EX_MUL,                  /* a, b; overflow is TCC_EINPUT */
+    TCC_EX_FLOORDIV, TCC_EX_MOD,             /* floor, sign of the divisor; divisor 0 is TCC_EINPUT */
+    TCC_EX_MIN, TCC_EX_MAX
+};
+struct tcc_pexpr { uint32_t op, a, b, level; int64_t k; };  /* level 0: evaluated when inputs are bound */
+
+struct tcc_psym { uint32_t name; uint32_t expr; int64_t lo, hi; };   /* name: offset into strings; bounds inclusive */
+
+enum tcc_space {
+    TCC_SPACE_INPUT,    /* `index`: number of the entry point's input */
+    TCC_SPACE_OUTPUT,   /* `index`: number of the entry point's output */
+    TCC_SPACE_ARENA,    /* `offset`: expr, bytes from the arena's start */
+    TCC_SPACE_WEIGHT,   /* `offset`: expr, bytes from the weights' start */
+    TCC_SPACE_STATE,    /* `index`: number of the state variable */
+    TCC_SPACE_DYNAMIC,  /* allocated when its size is known, freed after its last use (step lists say when) */
+    TCC_SPACE_OBJECT,   /* a struct tcc_object: strings, sequences, optionals, unranked tensors */
+    TCC_SPACE_ALIAS     /* same memory as buffer `index`, `offset` bytes further */
+};
+struct tcc_pbuffer {
+    uint32_t space, dtype;
+    uint32_t index, offset;
+    uint32_t bytes;          /* expr: size in bytes, padding of blocked layouts included */
+    uint32_t rank;           /* logical */
+    struct tcc_range dims;   /* u32s: exprs */
+    uint32_t name;           /* strings; the value's name for profiles and messages */
+    uint32_t pad;
+};
+
+struct tcc_psignature { uint32_t name, dtype, rank, kind; struct tcc_range dims; uint32_t optional, pad; };
+/* kind: enum tcc_object_kind; dims: u32s (exprs); rank TCC_NO: unranked */
+
+enum tcc_step_kind {
+    TCC_STEP_LAUNCH,    /* what: kernel; args: buffers; sizes: exprs; tiles: expr */
+    TCC_STEP_COPY,      /* args: from, to; whole buffers of equal byte size */
+    TCC_STEP_LIB,       /* what: libop; args: nin inputs (TCC_NO: omitted), then outputs; attrs */
+    TCC_STEP_BIND,      /* args[0]: int64 host tensor; syms: u32s, symbols to bind to its elements */
+    TCC_STEP_DIMS,      /* args[0]: buffer or object; syms: symbols (TCC_NO: skip) to bind to its dims */
+    TCC_STEP_EVAL,      /* evaluates all exprs of level `what` */
+    TCC_STEP_ALLOC,     /* args: DYNAMIC buffers to allocate now */
+    TCC_STEP_FREE,      /* args: DYNAMIC or OBJECT buffers to release */
+    TCC_STEP_IF,        /* args[0]: bool; regions: then, else */
+    TCC_STEP_LOOP,      /* args: trip count or TCC_NO, condition or TCC_NO; regions: body. See struct tcc_pregion */
+    TCC_STEP_BOX,       /* args: buffer -> object (copies the tensor into a new object) */
+    TCC_STEP_UNBOX,     /* args: object -> buffer (dims already bound by DIMS; copies, checks dtype and size) */
+    TCC_STEP_ACCUM,     /* args: buffer or object (one iteration's value) -> sequence object: appends a copy */
+    TCC_STEP_STACK,     /* args: sequence object -> object: its tensors stacked on a new axis `what` (reversed if tiles = 1) */
+    TCC_STEP_CHECK,     /* sizes: pairs of exprs that must be equal, else TCC_EINPUT; `node` says where */
+    TCC_STEP_REF        /* args: object -> object: shares it */
+};
+
+struct tcc_pstep {
+    uint32_t kind, queue;
+    uint32_t what;
+    uint32_t node;              /* strings: where it comes from, for profiles and messages */
+    uint32_t nin, pad;
+    struct tcc_range args;      /* u32s: buffers */
+    struct tcc_range sizes;     /* u32s: exprs */
+    struct tcc_range syms;      /* u32s: symbols */
+    struct tcc_range attrs;     /* attrs */
+    struct tcc_range regions;   /* regions */
+    struct tcc_range waits;     /* u32s: steps of other queues that must have ended first */
+    uint32_t tiles;             /* expr */
+    uint32_t scratch;           /* expr: bytes per thread */
+};
+
+/* A nested list of steps. Loop bodies: `params` are the buffers iteration number (i64 scalar), condition, then
+ * carried values; `results` are condition, then next carried values; after each iteration the walker copies (or, for
+ * objects, re-references) results to params, and after the last one to `finals` (buffers of the LOOP's outputs).
+ * A carried value that changes its shape is an object. The body's own EVAL steps rebind symbols in each iteration. */
+struct tcc_pregion { struct tcc_range steps; struct tcc_range params, results, finals; };
+
+struct tcc_pattr { uint32_t name, kind, n, data; uint32_t dtype, rank; struct tcc_range dims; };
+/* data: byte offset into `bytes` (ints: i64s, floats: f64s, tensor: elements) or, for strings, into u32s (string offsets);
+ * dims: u32s holding plain numbers */
+
+struct tcc_pkernel { uint32_t name, flops; };   /* name: strings; flops: expr, floating-point operations of a launch, for profiles */
+
+struct tcc_pentry {
+    uint32_t name, pad;
+    struct tcc_range inputs, outputs;   /* signatures */
+    struct tcc_range input_buffers, output_buffers;   /* u32s: buffers, in the order of the signatures */
+    struct tcc_range steps;
+    uint32_t arena;                     /* expr: bytes */
+    uint32_t scratch;                   /* expr: bytes per thread, the largest of its steps */
+};
+
+struct tcc_pstate { uint32_t name, dtype, rank, flags; struct tcc_range dims; uint64_t init; uint64_t bytes; };
+/* init: offset of the initial value in the weights, or ~0 for zeros */
+
+struct tcc_plan {
+    uint32_t magic, version;            /* TCC_PLAN_MAGIC, TCC_ABI_VERSION */
+    uint64_t size;                      /* of the whole block */
+    /* tables: byte offset from the plan's start, number of entries */
+    struct tcc_range strings;           /* chars, zero-terminated strings */
+    struct tcc_range bytes;             /* raw data, 16-byte aligned */
+    struct tcc_range u32s;
+    struct tcc_range exprs, syms, buffers, signatures, steps, regions, attrs, kernels, entries, states;
+    uint32_t levels;                    /* number of evaluation levels of exprs */
+    uint32_t nlibops;
+};
+#define TCC_PLAN_MAGIC 0x4e504354u      /* "TCPN" */
+
+/* -- Artifact --------------------------------------------------------------------------- */
+#define TCC_MODEL_MAGIC 0x4343435441u   /* "ATCCC" */
+
+enum tcc_isa { TCC_ISA_X86_64_V2 = 2, TCC_ISA_X86_64_V3 = 3, TCC_ISA_X86_64_V4 = 4 };
+
+/* One code version: all kernels of the plan for one instruction set. */
+struct tcc_version {
+    const char *isa;                    /* "x86-64-v3", or "native:" and the CPU features that it needs, comma-separated */
+    const tcc_kernel_fn *kernels;
+};
+
+/* The one object that an artifact exports as data: NAME_model, in a .so also tccc_model. */
+struct tcc_model {
+    uint64_t magic;
+    uint32_t abi_version, nversions;
+    const struct tcc_plan *plan;
+    const struct tcc_version *versions; /* best first */
+    const tcc_libop_fn *libops;         /* plan's LIB steps index this */
+    const uint8_t *weights;             /* NULL: in the sidecar */
+    uint64_t weights_size;
+    uint64_t weights_digest;            /* XXH3-64 of the weights; checked for sidecars */
+    const char *name;                   /* C identifier that prefixes its symbols */
+    const char *sidecar;                /* file name of the weights beside the .so, or NULL */
+    const char *source;                 /* digest of the source file and flags, for --version style questions */
+};
+
+#endif

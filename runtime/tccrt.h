@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tccrt.h - running compiled models from C (public).
+ *
+ * A model is opened once (from a .so, or from the struct tcc_model that an archive or object defines), is immutable and may be
+ * shared by threads. A session holds what a run needs (arena, state, bound sizes); one thread runs a session at a time,
+ * many sessions of one model may run at once. Every call returns a tcc_status (abi.h); tccrt_error() has the message of the
+ * calling thread's last failure. The library never prints and never exits.
+ *
+ *   struct tccrt_model *m;  struct tccrt_session *s;
+ *   if (tccrt_open("model.so", &m) || tccrt_session_new(m, NULL, &s)) ...
+ *   struct tcc_tensor in = {x, TCC_F32, 4, {1, 3, 224, 224}}, out = {0};
+ *   if (tccrt_run(s, "main", 1, &in, 1, &out)) fprintf(stderr, "%s\n", tccrt_error());
+ *   ... out.data (owned by the session, good until its next run) ...
+ */
+#ifndef TCCRT_H
+#define TCCRT_H
+
+#include <stdbool.h>
+#include "abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct tccrt_model;
+struct tccrt_session;
+
+/* Opens PATH (dlopen; sidecar weights are looked for beside it and their digest is checked). TCC_EENV: no such file, a lesser
+ * CPU, no memory; TCC_EINPUT: not an artifact of this ABI version. Thread-safe. */
+int tccrt_open(const char *path, struct tccrt_model **out);
+/* The same for a model that is linked into the program (`extern const struct tcc_model NAME_model`). */
+int tccrt_open_linked(const struct tcc_model *model, struct tccrt_model **out);
+void tccrt_close(struct tccrt_model *m);             /* after its sessions are freed; NULL is fine */
+
+/* -- Signatures -------------------------------------------------------------------------- */
+struct tccrt_value_info {
+    const char *name;
+    int kind;                    /* enum tcc_object_kind */
+    int dtype, rank;             /* rank -1: unranked */
+    int64_t dims[TCC_MAX_RANK];  /* -1: symbolic or data-dependent */
+    const char *dim_names[TCC_MAX_RANK];     /* the symbol, or expression, of a -1 dim */
+};
+int tccrt_nentries(const struct tccrt_model *m);
+const char *tccrt_entry_name(const struct tccrt_model *m, int entry);      /* inference: one entry, "main" */
+int tccrt_ninputs(const struct tccrt_model *m, const char *entry);         /* -1: no such entry */
+int tccrt_noutputs(const struct tccrt_model *m, const char *entry);
+int tccrt_input(const struct tccrt_model *m, const char *entry, int i, struct tccrt_value_info *info);
+int tccrt_output(const struct tccrt_model *m, const char *entry, int i, struct tccrt_value_info *info);
+const char *tccrt_name(const struct tccrt_model *m);
+
+/* -- Sessions ------------------------------------------------------------------------------- */
+
+/* Threads that the caller supplies instead of the built-in pool: run(user, n, fn, arg) calls fn(arg, i) for every i in
+ * [0, n), possibly at once on several threads, and returns when all have returned. */
+struct tccrt_threads { int count; void (*run)(void *user, int n, void (*fn)(void *arg, int i), void *arg); void *user; };
+struct tccrt_allocator { void *(*alloc)(void *user, size_t bytes, size_t alignment); void (*free)(void *user, void *p); void *user; };
+
+struct tccrt_options {
+    int threads;                                 /* 0: the physical cores that the process may use (cgroup, affinity) */
+    const struct tccrt_threads *pool;            /* NULL: built-in; sessions with equal `threads` share one pool */
+    const struct tccrt_allocator *allocator;     /* NULL: the C library's */
+    uint64_t seed;                               /* of random ops */
+    bool profile;                                /* record times per step */
+};
+int tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *options, struct tccrt_session **out);
+void tccrt_session_free(struct tccrt_session *s);
+
+/* Runs an entry point. Inputs: shape, dtype and the agreement of symbolic dims are checked. Outputs: out[i].data NULL: the session
+ * provides the memory, good until its next run or end; otherwise dims and dtype must be the result's, and data is written.
+ * `entry` NULL: the first. */
+int tccrt_run(struct tccrt_session *s, const char *entry, int nin, const struct tcc_tensor *in, int nout, struct tcc_tensor *out);
+/* The same with objects (strings, sequences, optionals, unranked tensors). Outputs belong to the caller. */
+int tccrt_run_objects(struct tccrt_session *s, const char *entry, int nin, struct tcc_object *const *in, int nout, struct tcc_object **out);
+
+/* State by name (parameters, buffers, optimizer state). */
+int tccrt_nstates(const struct tccrt_model *m);
+int tccrt_state_info(const struct tccrt_model *m, int i, struct tccrt_value_info *info);
+int tccrt_state_get(struct tccrt_session *s, const char *name, struct tcc_tensor *out);        /* out->data: session's own memory */
+int tccrt_state_set(struct tccrt_session *s, const char *name, const struct tcc_tensor *value);
+
+/* Profile of the runs since the session was made or the profile was reset. */
+struct tccrt_profile_row { const char *kernel, *node; int64_t calls; double ns; double flops, bytes; };
+int tccrt_profile(struct tccrt_session *s, const struct tccrt_profile_row **rows);     /* number of rows */
+int tccrt_profile_trace(struct tccrt_session *s, const char *path);                    /* Chrome trace of the last run */
+size_t tccrt_arena_bytes(const struct tccrt_session *s);                               /* held now, all arenas */
+
+const char *tccrt_error(void);                   /* of this thread; "" when none */
+const char *tccrt_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
