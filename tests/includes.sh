@@ -8,7 +8,7 @@ find runtime ir passes compiler tools -name '*.[ch]' -o -name '*.def' | sort >"$
 xargs awk '
     BEGIN { split("runtime ir passes compiler tools", order); for (i in order) rank[order[i]] = i
             door["runtime/abi.h"] = door["runtime/tccrt.h"] = door["ir/ir.h"] = door["passes/pass.h"] = 1
-            door["compiler/tccc.h"] = door["compiler/trace.h"] = door["compiler/target.h"] = 1 }
+            door["compiler/tccc.h"] = door["compiler/trace.h"] = door["compiler/target.h"] = 1; door["compiler/frontend.h"] = 1 }
     FNR == 1 { split(FILENAME, part, "/"); from = part[1] }
     /^[ \t]*#[ \t]*include[ \t]*"/ {
         split($0, quoted, "\""); inc = quoted[2]; n = split(inc, b, "/"); to = b[1]; why = ""

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads a model file with the front end that its suffix names, and pins the dims of IR text (ONNX pins its own). */
+#include "compiler/frontend.h"
+
+#include <string.h>
+
+static ir_type
+pinned_or_null(struct ir_ctx *ctx, const struct frontend_pins *pins, ir_type t)
+{
+    return t ? frontend_pinned_type(ctx, pins, t) : NULL;
+}
+
+static void
+pin_attr(struct ir_ctx *ctx, const struct frontend_pins *pins, struct ir_attr *a)
+{
+    if (a->kind == IR_A_EXPR) {
+        a->e = ir_subst(ctx, a->e, pins->n, pins->from, pins->to);
+    } else if (a->kind == IR_A_EXPRS) {
+        ir_expr *exprs = IR_NEWN(ctx, a->n, ir_expr);
+        for (int i = 0; i < a->n; i++)
+            exprs[i] = ir_subst(ctx, a->exprs[i], pins->n, pins->from, pins->to);
+        a->exprs = exprs;
+    } else if (a->kind == IR_A_TYPES) {
+        ir_type *types = IR_NEWN(ctx, a->n, ir_type);
+        for (int i = 0; i < a->n; i++)
+            types[i] = pinned_or_null(ctx, pins, a->types[i]);
+        a->types = types;
+    }
+}
+
+/* Writes the pins into every type and attribute of a block; inference then follows. */
+static void
+pin_block(struct ir_ctx *ctx, const struct frontend_pins *pins, struct ir_block *b)
+{
+    for (int i = 0; i < b->nparams; i++)
+        b->params[i]->type = pinned_or_null(ctx, pins, b->params[i]->type);
+    IR_EACH_NODE(n, b) {
+        for (int i = 0; i < n->nattrs; i++)
+            pin_attr(ctx, pins, &n->attrs[i]);
+        for (int i = 0; i < n->nout; i++)
+            n->out[i]->type = pinned_or_null(ctx, pins, n->out[i]->type);
+        for (int i = 0; i < n->nregions; i++)
+            pin_block(ctx, pins, n->regions[i]);
+    }
+}
+
+static bool
+pin_func(struct ir_ctx *ctx, const struct frontend_options *o, struct ir_func *f)
+{
+    struct frontend_pins pins = {0};
+    int n = f->body->nparams;
+    ir_type *types = IR_NEWN(ctx, n, ir_type);
+
+    for (int i = 0; i < n; i++)
+        types[i] = f->body->params[i]->type;
+    if (!frontend_pin(ctx, o, n, f->input_names, types, &pins))
+        return false;
+    for (int i = 0; i < n; i++)
+        f->body->params[i]->type = types[i];
+    if (pins.n)
+        pin_block(ctx, &pins, f->body);
+    return ir_infer_func(f);
+}
+
+static struct ir_module *
+read_text(struct ir_ctx *ctx, const char *path, const struct frontend_options *o)
+{
+    char error[512];
+    struct ir_file *file = ir_file_open(path, error, sizeof error);
+    struct ir_where where = {.file = path};
+
+    if (!file) {
+        ir_error(ctx, &where, "%s", error);
+        return NULL;
+    }
+    struct ir_module *m = ir_parse(ctx, path, (const char *)ir_file_data(file), ir_file_size(file));
+    ir_file_unref(file);
+    if (!m)
+        return NULL;
+    bool pinned = o && ((o->dims && o->dims[0]) || (o->shapes && o->shapes[0]));
+    for (struct ir_func *f = m->funcs; f && pinned; f = f->next)
+        if (!pin_func(ctx, o, f))
+            return NULL;
+    return m;
+}
+
+struct ir_module *
+frontend_read(struct ir_ctx *ctx, const char *path, const struct frontend_options *o)
+{
+    const char *dot = strrchr(path, '.');
+    return dot && strcmp(dot, ".tcir") == 0 ? read_text(ctx, path, o) : onnx_import(ctx, path, o);
+}

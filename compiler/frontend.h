@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * frontend.h - the door to the front ends: a model file becomes a module. Front ends only translate, they never optimise.
+ */
+#ifndef TCC_FRONTEND_H
+#define TCC_FRONTEND_H
+
+#include "ir/ir.h"
+
+struct frontend_options {
+    const char *const *dims;     /* "name=N": symbol `name` is N; ended by NULL; NULL: none */
+    const char *const *shapes;   /* "input=AxBxC": the dims of an input (a name as a dim leaves that dim symbolic) */
+};
+
+/* Reads a model (.tcir by its suffix, else ONNX), with dims pinned as asked. NULL after diagnostics in ctx: the file is
+ * missing, malformed, unsupported, or an option names something that the model has not. `o` may be NULL. */
+struct ir_module *frontend_read(struct ir_ctx *ctx, const char *path, const struct frontend_options *o);
+
+/* For front ends: applies the options to the types of a function's n inputs before anything is built from them, so that
+ * what depends on pinned dims folds while translating. Unranked inputs get the rank that --shape gives. False after
+ * diagnostics. Symbols of the inputs that became constants (or other dims) are listed in `pins`, for types met later. */
+struct frontend_pins { int n; ir_expr *from, *to; };
+bool frontend_pin(struct ir_ctx *ctx, const struct frontend_options *o, int n, const char *const *names, ir_type *types,
+                  struct frontend_pins *pins);
+ir_type frontend_pinned_type(struct ir_ctx *ctx, const struct frontend_pins *pins, ir_type t);
+
+/* The ONNX front end (compiler/onnx). It calls frontend_pin itself. */
+struct ir_module *onnx_import(struct ir_ctx *ctx, const char *path, const struct frontend_options *o);
+
+#endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * --dim name=N and --shape input=AxBxC: which symbols of the inputs become what. Shapes are matched dim by dim with the
+ * declared ones, so that pinning one input pins the same symbol everywhere. A name may hold '=': the longest declared
+ * name that is followed by '=' wins.
+ */
+#include "compiler/frontend.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct pinner {
+    struct ir_ctx *ctx;
+    int n;
+    const char *const *names;
+    ir_type *types;
+    VEC(ir_expr) from, to;
+};
+
+static const struct ir_where no_where;
+
+static bool
+add_pin(struct pinner *p, const char *option, ir_expr sym, ir_expr value)
+{
+    for (int i = 0; i < p->from.n; i++) {
+        if (p->from.at[i] != sym)
+            continue;
+        if (p->to.at[i] == value)
+            return true;
+        ir_error(p->ctx, &no_where, "%s: dim '%s' was already given as %s", option, sym->name,
+                 ir_expr_text(p->ctx, p->to.at[i]));
+        return false;
+    }
+    VEC_PUSH(p->ctx, p->from, sym);
+    VEC_PUSH(p->ctx, p->to, value);
+    return true;
+}
+
+static bool
+read_size(const char *text, const char **end, int64_t *out)
+{
+    errno = 0;
+    char *stop;
+    long long v = strtoll(text, &stop, 10);
+    *end = stop;
+    *out = v;
+    return stop != text && errno == 0 && v >= 0;
+}
+
+/* Finds the symbol of the inputs whose name is the longest that `option` starts with, followed by '='. */
+struct longest { const char *option; size_t length; ir_expr sym; };
+
+static void
+try_symbol(void *user, ir_expr sym)
+{
+    struct longest *l = user;
+    size_t n = strlen(sym->name);
+    if (n >= l->length && strncmp(l->option, sym->name, n) == 0 && l->option[n] == '=') {
+        l->length = n;
+        l->sym = sym;
+    }
+}
+
+/* The names of all symbols, for messages. */
+struct symbol_list { struct ir_ctx *ctx; const char *text; };
+
+static void
+list_symbol(void *user, ir_expr sym)
+{
+    struct symbol_list *l = user;
+    if (!strstr(l->text, ir_internf(l->ctx, "'%s'", sym->name)))
+        l->text = ir_internf(l->ctx, "%s%s'%s'", l->text, *l->text ? ", " : "", sym->name);
+}
+
+static void
+each_input_symbol(struct pinner *p, void *user, void (*visit)(void *user, ir_expr sym))
+{
+    for (int i = 0; i < p->n; i++)
+        if (p->types[i] && p->types[i]->kind == IR_T_TENSOR)
+            for (int k = 0; k < p->types[i]->rank; k++)
+                ir_each_sym(p->types[i]->dim[k], visit, user);
+}
+
+static bool
+pin_dim(struct pinner *p, const char *option)
+{
+    struct longest found = {.option = option};
+    const char *end;
+    int64_t value;
+
+    each_input_symbol(p, &found, try_symbol);
+    if (!found.sym) {
+        struct symbol_list list = {p->ctx, ""};
+        each_input_symbol(p, &list, list_symbol);
+        ir_error(p->ctx, &no_where, "--dim=%s: no input has a dim of that name; the model's symbolic dims are: %s", option,
+                 *list.text ? list.text : "(none)");
+        return false;
+    }
+    if (!read_size(option + found.length + 1, &end, &value) || *end) {
+        ir_error(p->ctx, &no_where, "--dim=%s: expected a whole number after '%s='", option, found.sym->name);
+        return false;
+    }
+    return add_pin(p, option, found.sym, ir_const(p->ctx, value));
+}
+
+/* Reads AxBxC ("scalar" or nothing: rank 0); names stay symbols. Returns the rank, -1 after a diagnostic. */
+static int
+read_shape(struct pinner *p, const char *option, const char *text, ir_expr *dims)
+{
+    int rank = 0;
+
+    while (*text) {
+        const char *end;
+        int64_t value;
+        if (rank == TCC_MAX_RANK) {
+            ir_error(p->ctx, &no_where, "--shape=%s: more than %d dims", option, TCC_MAX_RANK);
+            return -1;
+        }
+        if (read_size(text, &end, &value)) {
+            dims[rank++] = ir_const(p->ctx, value);
+        } else {
+            size_t n = strcspn(text, "x");
+            if (n == 0 || strspn(text, "-0123456789") == n) {
+                ir_error(p->ctx, &no_where, "--shape=%s: expected sizes like 1x3x224x224 after the name", option);
+                return -1;
+            }
+            dims[rank++] = ir_sym(p->ctx, ir_internf(p->ctx, "%.*s", (int)n, text));
+            end = text + n;
+        }
+        if (*end && (*end != 'x' || !end[1])) {
+            ir_error(p->ctx, &no_where, "--shape=%s: expected sizes like 1x3x224x224 after the name", option);
+            return -1;
+        }
+        text = *end ? end + 1 : end;
+    }
+    return rank;
+}
+
+static bool
+pin_shape_of(struct pinner *p, const char *option, int input, int rank, const ir_expr *dims)
+{
+    ir_type t = p->types[input];
+
+    if (!t || t->kind != IR_T_TENSOR || (t->rank >= 0 && t->rank != rank)) {
+        ir_error(p->ctx, &no_where, "--shape=%s: %d dims given, but input '%s' is %s", option, rank, p->names[input],
+                 t ? ir_type_text(p->ctx, t) : "of unknown type");
+        return false;
+    }
+    if (t->rank < 0) {
+        p->types[input] = ir_tensor_type(p->ctx, t->dtype, rank, dims);
+        return true;
+    }
+    for (int i = 0; i < rank; i++) {
+        if (t->dim[i] == dims[i])
+            continue;
+        if (t->dim[i]->kind != IR_X_SYM) {
+            ir_error(p->ctx, &no_where, "--shape=%s: dim %d of input '%s' is %s in the model", option, i, p->names[input],
+                     ir_expr_text(p->ctx, t->dim[i]));
+            return false;
+        }
+        if (!add_pin(p, option, t->dim[i], dims[i]))
+            return false;
+    }
+    return true;
+}
+
+static bool
+pin_shape(struct pinner *p, const char *option)
+{
+    int best = -1;
+    size_t length = 0;
+    ir_expr dims[TCC_MAX_RANK];
+
+    for (int i = 0; i < p->n; i++) {
+        size_t n = strlen(p->names[i]);
+        if (n >= length && strncmp(option, p->names[i], n) == 0 && option[n] == '=') {
+            best = i;
+            length = n;
+        }
+    }
+    if (best < 0) {
+        ir_error(p->ctx, &no_where, "--shape=%s: the model has no input of that name", option);
+        return false;
+    }
+    int rank = read_shape(p, option, option + length + 1, dims);
+    return rank >= 0 && pin_shape_of(p, option, best, rank, dims);
+}
+
+bool
+frontend_pin(struct ir_ctx *ctx, const struct frontend_options *o, int n, const char *const *names, ir_type *types,
+             struct frontend_pins *pins)
+{
+    struct pinner p = {.ctx = ctx, .n = n, .names = names, .types = types};
+    bool ok = true;
+
+    *pins = (struct frontend_pins){0};
+    for (int i = 0; o && o->dims && o->dims[i]; i++)
+        ok &= pin_dim(&p, o->dims[i]);
+    for (int i = 0; o && o->shapes && o->shapes[i]; i++)
+        ok &= pin_shape(&p, o->shapes[i]);
+    *pins = (struct frontend_pins){p.from.n, p.from.at, p.to.at};
+    for (int i = 0; i < n; i++)
+        if (types[i])
+            types[i] = frontend_pinned_type(ctx, pins, types[i]);
+    return ok;
+}
+
+ir_type
+frontend_pinned_type(struct ir_ctx *ctx, const struct frontend_pins *pins, ir_type t)
+{
+    ir_expr dims[TCC_MAX_RANK];
+
+    if (!t || !pins->n)
+        return t;
+    if (t->kind == IR_T_SEQUENCE)
+        return ir_sequence_type(ctx, frontend_pinned_type(ctx, pins, t->elem));
+    if (t->kind == IR_T_OPTIONAL)
+        return ir_optional_type(ctx, frontend_pinned_type(ctx, pins, t->elem));
+    if (t->rank <= 0)
+        return t;
+    for (int i = 0; i < t->rank; i++)
+        dims[i] = ir_subst(ctx, t->dim[i], pins->n, pins->from, pins->to);
+    return ir_tensor_type(ctx, t->dtype, t->rank, dims);
+}
