@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cpu_int.h - the CPU target's machine descriptions and templates.
+ */
+#ifndef TCC_CPU_INT_H
+#define TCC_CPU_INT_H
+
+#include "compiler/target.h"
+
+/* CPU features that code generation asks about: features.def FEATURE(id, name, psABI level it belongs to or 0). `name` is
+ * LLVM's, and what "native:" architecture strings list. */
+enum cpu_feature {
+#define FEATURE(id, name, level) CPU_##id,
+#include "compiler/cpu/features.def"
+#undef FEATURE
+    CPU_NFEATURES
+};
+
+struct cpu_machine {
+    struct pass_machine pass;        /* first: a pass_machine of this target is a cpu_machine */
+    const char *arch;                /* "x86-64-v3" or "native:adx,aes,..." */
+    int isa;                         /* psABI level that it has in full: 2, 3, 4 */
+    uint64_t features;               /* bit set of enum cpu_feature */
+    const char *llvm_cpu, *llvm_features;
+};
+static inline bool cpu_has(const struct cpu_machine *m, enum cpu_feature f) { return m->features >> f & 1; }
+static inline int cpu_lanes(const struct cpu_machine *m, int bytes) { return m->pass.vector_bytes / bytes; }
+
+const struct cpu_machine *cpu_machine_make(struct ir_ctx *ctx, const char *arch);   /* machine.c; NULL after a diagnostic */
+const char *cpu_resolve(struct ir_ctx *ctx, const char *arch);
+
+/* schedule.c: by kernel structure; tries the templates in the order of the table in target.c. */
+void cpu_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k);
+
+/* A way to run kernels. `schedule` fills k->schedule (and tiles, scratch) and returns true if the template takes the kernel;
+ * `emit` writes its code (called only with schedules that `schedule` made). */
+struct em;
+struct cpu_template {
+    enum kn_template how;
+    bool (*schedule)(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k);
+    void (*emit)(struct em *e);
+};
+extern const struct cpu_template cpu_template_contract, cpu_template_conv, cpu_template_depthwise, cpu_template_pool,
+    cpu_template_loops;
+/* Layout chooser for weights, activations (struct pass_machine's layout); conv.c and contract.c. */
+kn_layout cpu_layout(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n, int operand);
+
+#endif
