@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * elf_int.h - writes ELF64 x86-64 relocatable objects: the artifact's descriptor, plan and weights never go through LLVM.
+ *
+ * Contents are pieces that are written out in order, straight from where they lie (a mapped file, say): nothing is copied
+ * but by elf_copy(). Every function but elf_write() records only; a failed allocation is remembered and reported by
+ * elf_write(). Not thread-safe.
+ */
+#ifndef TCC_ELF_INT_H
+#define TCC_ELF_INT_H
+
+#include "ir/ir.h"
+
+struct elf;
+
+enum elf_kind {
+    ELF_RODATA,         /* .rodata...: read-only, no relocations */
+    ELF_RELRO,          /* .data.rel.ro...: read-only once relocated */
+    ELF_LARGE_RODATA,   /* .lrodata...: read-only, may be larger than 2 GB and is reached by 64-bit pointers only */
+    ELF_NOTE            /* not loaded; e.g. .note.GNU-stack */
+};
+enum elf_symbol_flags { ELF_LOCAL = 0, ELF_GLOBAL = 1, ELF_HIDDEN = 2, ELF_FUNC = 4, ELF_WEAK = 8 };
+
+struct elf *elf_new(void);                            /* NULL: no memory. A .note.GNU-stack section is added by itself */
+void elf_free(struct elf *elf);                       /* NULL is fine */
+int elf_section(struct elf *elf, const char *name, enum elf_kind kind, int align);   /* its number, from 1 */
+/* Append `size` bytes after padding with zeros to `align` (a power of two); return the offset in the section.
+ * elf_data: `data` must live until elf_write(). elf_copy: copied now. elf_zeros: zero bytes. */
+uint64_t elf_data(struct elf *elf, int section, const void *data, uint64_t size, int align);
+uint64_t elf_copy(struct elf *elf, int section, const void *data, uint64_t size, int align);
+uint64_t elf_zeros(struct elf *elf, int section, uint64_t size, int align);
+/* A symbol; section 0: undefined (defined elsewhere). Returns its number for relocations. */
+int elf_symbol(struct elf *elf, const char *name, int section, uint64_t offset, uint64_t size, int flags);
+/* The 8 bytes at section + offset become the address of symbol + addend (R_X86_64_64). */
+void elf_pointer(struct elf *elf, int section, uint64_t offset, int symbol, int64_t addend);
+/* Writes the object; the same calls give the same bytes. False: `error` says why, and no file is left. */
+bool elf_write(struct elf *elf, const char *path, char *error, size_t error_size);
+
+#endif

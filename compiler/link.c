@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs the linker on objects, and writes archives. The linker is looked for where configure found it, then by the usual names
+ * on the PATH: ld.lld (fast, reads large sections), else the C compiler. It writes beside the output, under a temporary
+ * name that is renamed once everything has gone well, so that a failure leaves nothing.
+ */
+#include "compiler/link_int.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { STATUS_ENV = 3, STATUS_BUG = 4 };
+
+struct arguments { const char **at; int n, cap; };
+
+static bool
+fail(struct ir_ctx *ctx, int *status, int code, const char *format, ...)
+{
+    va_list args;
+    char text[2048];
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    ir_error(ctx, NULL, "%s", text);
+    if (status)
+        *status = code;
+    return false;
+}
+
+/* Runs argv[0] (by PATH); collects up to `size` bytes of its messages. The exit status, or -1: could not be started. */
+static int
+run(char *const *argv, char *output, size_t size)
+{
+    int pipes[2], state, error;
+    pid_t pid;
+    size_t n = 0;
+    posix_spawn_file_actions_t actions;
+
+    output[0] = '\0';
+    if (pipe2(pipes, O_CLOEXEC) != 0)
+        return -1;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, pipes[1], 1);
+    posix_spawn_file_actions_adddup2(&actions, pipes[1], 2);
+    error = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(pipes[1]);
+    if (error) {
+        close(pipes[0]);
+        return -1;
+    }
+    for (;;) {
+        char buffer[512];
+        ssize_t got = read(pipes[0], buffer, sizeof buffer);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        size_t keep = n + (size_t)got < size ? (size_t)got : size - 1 - n;
+        memcpy(output + n, buffer, keep);
+        n += keep;
+    }
+    output[n] = '\0';
+    close(pipes[0]);
+    while (waitpid(pid, &state, 0) < 0)
+        if (errno != EINTR)
+            return -1;
+    return WIFEXITED(state) ? WEXITSTATUS(state) : 128;
+}
+
+/* Linkers to try, best first; `driver`: a C compiler, which wants -Wl, in front of linker options. */
+struct linker { const char *program; bool driver; };
+static const struct linker linkers[] = {
+#ifdef TCCC_LLD
+    {TCCC_LLD, false},
+#endif
+    {"ld.lld-19", false}, {"ld.lld", false}, {"cc", true}, {"gcc", true}, {"clang", true},
+};
+
+/* An option for the linker itself: as it is, or with -Wl, for a compiler driver. */
+static void
+option(struct ir_ctx *ctx, struct arguments *a, bool driver, const char *text)
+{
+    VEC_PUSH(ctx, *a, driver ? ir_internf(ctx, "-Wl,%s", text) : text);
+}
+
+/* Runs the first linker that can be started; `build` makes its command line. */
+static bool
+link_with(struct ir_ctx *ctx, const char *output, void (*build)(void *job, struct arguments *a, bool driver), void *job, int *status)
+{
+    char text[1500];
+    const char *temporary = ir_internf(ctx, "%s.tmp%ld", output, (long)getpid());
+    for (size_t i = 0; i < sizeof linkers / sizeof *linkers; i++) {
+        struct arguments a = {0};
+        VEC_PUSH(ctx, a, linkers[i].program);
+        VEC_PUSH(ctx, a, "-o");
+        VEC_PUSH(ctx, a, temporary);
+        build(job, &a, linkers[i].driver);
+        VEC_PUSH(ctx, a, NULL);
+        int code = run((char *const *)a.at, text, sizeof text);
+        if (code < 0 || code == 127)
+            continue;
+        if (code != 0) {
+            unlink(temporary);
+            bool space = strstr(text, "No space") || strstr(text, "Permission") || strstr(text, "annot open output");
+            return fail(ctx, status, space ? STATUS_ENV : STATUS_BUG, "%s: the linker (%s) failed: %s", output,
+                        linkers[i].program, text);
+        }
+        if (rename(temporary, output) != 0) {
+            int error = errno;
+            unlink(temporary);
+            return fail(ctx, status, STATUS_ENV, "%s: %s", output, strerror(error));
+        }
+        return true;
+    }
+    return fail(ctx, status, STATUS_ENV, "%s: no linker found: install ld.lld (Debian: lld-19) or a C compiler", output);
+}
+
+/* -- Shared objects ----------------------------------------------------------------------------- */
+
+struct shared_job {
+    struct ir_ctx *ctx;
+    int nobjects, narchives;
+    const char *const *objects, *const *archives;
+    const char *script;
+};
+
+static void
+build_shared(void *user, struct arguments *a, bool driver)
+{
+    const struct shared_job *job = user;
+    struct ir_ctx *ctx = job->ctx;
+    VEC_PUSH(ctx, *a, "-shared");
+    if (driver)
+        VEC_PUSH(ctx, *a, "-nostartfiles");
+    option(ctx, a, driver, ir_internf(ctx, "--version-script=%s", job->script));
+    option(ctx, a, driver, "--exclude-libs=ALL");
+    option(ctx, a, driver, "--gc-sections");
+    option(ctx, a, driver, "--build-id=none");
+    option(ctx, a, driver, "--hash-style=gnu");
+    option(ctx, a, driver, driver ? "-z,defs" : "-zdefs");
+    option(ctx, a, driver, driver ? "-z,relro" : "-zrelro");
+    option(ctx, a, driver, driver ? "-z,now" : "-znow");
+    option(ctx, a, driver, driver ? "-z,noexecstack" : "-znoexecstack");
+    option(ctx, a, driver, "--strip-debug");
+    for (int i = 0; i < job->nobjects; i++)
+        VEC_PUSH(ctx, *a, job->objects[i]);
+    for (int i = 0; i < job->narchives; i++)
+        VEC_PUSH(ctx, *a, job->archives[i]);
+    if (!driver) {
+        static const char *const folders[] = {
+            "-L/lib/x86_64-linux-gnu", "-L/usr/lib/x86_64-linux-gnu", "-L/lib64", "-L/usr/lib64", "-L/lib", "-L/usr/lib"};
+        for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+            VEC_PUSH(ctx, *a, folders[i]);
+    }
+    option(ctx, a, driver, "--as-needed");
+    VEC_PUSH(ctx, *a, "-lm");
+    VEC_PUSH(ctx, *a, driver ? "-lpthread" : "-lc");
+}
+
+bool
+link_shared(struct ir_ctx *ctx, const char *output, int nobjects, const char *const *objects, int narchives,
+            const char *const *archives, int nexports, const char *const *exports, int *status)
+{
+    const char *script = ir_internf(ctx, "%s.map%ld", output, (long)getpid());
+    FILE *f = fopen(script, "w");
+    if (!f)
+        return fail(ctx, status, STATUS_ENV, "%s: %s", script, strerror(errno));
+    fprintf(f, "{ global:");
+    for (int i = 0; i < nexports; i++)
+        fprintf(f, " %s;", exports[i]);
+    fprintf(f, " local: *; };\n");
+    bool written = !ferror(f);
+    if (fclose(f) != 0 || !written) {
+        unlink(script);
+        return fail(ctx, status, STATUS_ENV, "%s: %s", script, strerror(errno));
+    }
+    struct shared_job job = {ctx, nobjects, narchives, objects, archives, script};
+    bool ok = link_with(ctx, output, build_shared, &job, status);
+    unlink(script);
+    return ok;
+}
+
+/* -- One object from several ------------------------------------------------------------------------- */
+
+static void
+build_object(void *user, struct arguments *a, bool driver)
+{
+    const struct shared_job *job = user;
+    VEC_PUSH(job->ctx, *a, "-r");
+    if (driver)
+        VEC_PUSH(job->ctx, *a, "-nostdlib");
+    for (int i = 0; i < job->nobjects; i++)
+        VEC_PUSH(job->ctx, *a, job->objects[i]);
+}
+
+bool
+link_object(struct ir_ctx *ctx, const char *output, int nobjects, const char *const *objects, int *status)
+{
+    struct shared_job job = {.ctx = ctx, .nobjects = nobjects, .objects = objects};
+    return link_with(ctx, output, build_object, &job, status);
+}
