@@ -53,11 +53,21 @@ struct pass {
 };
 const struct pass *pass_table(int *n);
 
+/* The other tables, for documents and tests. */
+struct pass_order_row { const char *first, *then, *reason; };
+const struct pass_order_row *pass_order_table(int *n);
+struct pass_pipeline_row { const char *name, *passes; };
+const struct pass_pipeline_row *pass_pipeline_table(int *n);
+/* What is wrong with the tables (an unknown pass, a pipeline that breaks an order), or NULL. The text lives in `buffer`. */
+const char *pass_tables_error(char *buffer, size_t size);
+
 struct ir_module *pass_module(struct pass_run *r);
 struct ir_ctx *pass_ctx(struct pass_run *r);
 const struct pass_options *pass_opts(struct pass_run *r);
 const char *pass_param(struct pass_run *r, const char *name, const char *otherwise);   /* pass{name=value} */
 bool pass_changed(struct pass_run *r);       /* call before each change: false, don't make it (limit reached) */
+bool pass_bounded(struct pass_run *r);       /* float licence: may rewrites be *bounded*? (from -O1, unless --exact) */
+bool pass_fast(struct pass_run *r);          /* may they be *fast*? (--fast-math) */
 
 /* Runs a pipeline by name ("O0".."O3") or a list 'pass,pass{opt=1,opt2=x}'. False after diagnostics. */
 bool pass_pipeline(struct ir_module *m, const char *pipeline, const struct pass_options *o);

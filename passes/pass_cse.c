@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cse: a node that computes what an earlier node computes is replaced by it. Nodes in regions see those of the blocks
+ * around them. Effects, regions and nodes that define symbols are left alone.
+ */
+#include "passes/pass.h"
+#include "passes/util_int.h"
+
+bool pass_cse_run(struct pass_run *r);
+
+/* A chained table; an entry leaves when its block ends. */
+struct entry { struct ir_node *node; uint64_t hash; struct entry *next; };
+struct table { struct ir_ctx *ctx; struct entry **bucket; uint64_t mask; };
+
+static uint64_t
+hash_node(const struct ir_node *n)
+{
+    uint64_t h = (uint64_t)n->op * 0x9e3779b97f4a7c15u;
+    for (int i = 0; i < n->nin; i++)
+        h = (h ^ (n->in[i].value ? n->in[i].value->id + 1 : 0)) * 0xff51afd7ed558ccdu + (h >> 29);
+    h += pass_hash_attrs(n);
+    return h ^ (h >> 32);
+}
+
+static bool
+same_meaning(const struct ir_node *a, const struct ir_node *b)
+{
+    if (a->op != b->op || a->nin != b->nin || a->nout != b->nout)
+        return false;
+    for (int i = 0; i < a->nin; i++)
+        if (a->in[i].value != b->in[i].value)
+            return false;
+    for (int i = 0; i < a->nout; i++)
+        if (a->out[i]->type != b->out[i]->type)
+            return false;
+    return pass_equal_attrs(a, b);
+}
+
+static bool
+shareable(const struct ir_node *n)
+{
+    return n->nout > 0 && n->nregions == 0 &&
+           !(ir_op_info(n->op)->flags & (IR_F_EFFECT | IR_F_DEFINES_SYMS | IR_F_TERMINATOR | IR_F_REGIONS));
+}
+
+static struct ir_node *
+find(const struct table *t, const struct ir_node *n, uint64_t hash)
+{
+    for (struct entry *e = t->bucket[hash & t->mask]; e; e = e->next)
+        if (e->hash == hash && same_meaning(e->node, n))
+            return e->node;
+    return NULL;
+}
+
+static bool
+share_block(struct pass_run *r, struct table *t, struct ir_block *b)
+{
+    VEC(uint64_t) added = {0};
+    bool go_on = true;
+
+    for (struct ir_node *n = b->first, *next; n && go_on; n = next) {
+        next = n->next;
+        for (int i = 0; i < n->nregions && go_on; i++)
+            go_on = share_block(r, t, n->regions[i]);
+        if (!go_on || !shareable(n))
+            continue;
+        uint64_t hash = hash_node(n);
+        struct ir_node *earlier = find(t, n, hash);
+        if (!earlier) {
+            struct entry *e = IR_NEW(t->ctx, struct entry);
+            *e = (struct entry){n, hash, t->bucket[hash & t->mask]};
+            t->bucket[hash & t->mask] = e;
+            VEC_PUSH(t->ctx, added, hash);
+        } else if ((go_on = pass_changed(r))) {
+            for (int i = 0; i < n->nout; i++)
+                ir_replace_uses(n->out[i], earlier->out[i]);
+            ir_remove(n);
+        }
+    }
+    for (int i = added.n - 1; i >= 0; i--)
+        t->bucket[added.at[i] & t->mask] = t->bucket[added.at[i] & t->mask]->next;
+    return go_on;
+}
+
+bool
+pass_cse_run(struct pass_run *r)
+{
+    for (struct ir_func *f = pass_module(r)->funcs; f; f = f->next) {
+        struct table t = {.ctx = pass_ctx(r), .mask = 63};
+        while (t.mask < f->nnodes)
+            t.mask = 2 * t.mask + 1;
+        t.bucket = IR_NEWN(t.ctx, t.mask + 1, struct entry *);
+        if (!share_block(r, &t, f->body))
+            break;
+    }
+    return true;
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The pass runner: runs a list of passes over a module and gives each of them dumps, verification, times, node counts, a
+ * change limit, and a reproducer file that is there exactly while the pass runs.
+ */
+#include "passes/runner_int.h"
+#include "passes/util_int.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const struct ir_where nowhere;
+
+struct ir_module *
+pass_module(struct pass_run *r)
+{
+    return r->module;
+}
+
+struct ir_ctx *
+pass_ctx(struct pass_run *r)
+{
+    return r->module->ctx;
+}
+
+const struct pass_options *
+pass_opts(struct pass_run *r)
+{
+    return r->options;
+}
+
+const char *
+pass_param(struct pass_run *r, const char *name, const char *otherwise)
+{
+    for (int i = 0; i < r->item->nargs; i++) {
+        if (strcmp(r->item->args[i].name, name) == 0) {
+            r->item->args[i].asked = true;
+            return r->item->args[i].value;
+        }
+    }
+    return otherwise;
+}
+
+bool
+pass_changed(struct pass_run *r)
+{
+    if (r->left && *r->left <= 0)
+        return false;
+    if (r->left)
+        --*r->left;
+    r->changes++;
+    return true;
+}
+
+bool
+pass_bounded(struct pass_run *r)
+{
+    return (r->options->level >= 1 && !r->options->exact) || pass_fast(r);
+}
+
+bool
+pass_fast(struct pass_run *r)
+{
+    return r->options->fast_math && !r->options->exact;
+}
+
+/* -- Dumps ---------------------------------------------------------------------------------- */
+
+static void
+print_all(FILE *out, const struct ir_module *m)
+{
+    ir_print_module(out, m);
+    if (m->program)
+        kn_print_program(out, m->program, true, true);
+}
+
+static bool
+wants_dump(const struct pass_options *o, const char *when, const char *pass)
+{
+    for (int i = 0; o->dump && o->dump[i]; i++) {
+        const char *d = o->dump[i];
+        size_t n = strlen(when);
+        if (strcmp(d, "all") == 0 && strcmp(when, "after") == 0)
+            return true;
+        if (strncmp(d, when, n) == 0 && d[n] == ':' && strcmp(d + n + 1, pass) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void
+dump(const struct pass_run *r, const char *when)
+{
+    FILE *out = r->options->dump_to ? r->options->dump_to : stderr;
+
+    if (!wants_dump(r->options, when, r->item->pass->name))
+        return;
+    fprintf(out, "; %s %s\n", when, r->item->pass->name);
+    print_all(out, r->module);
+    fflush(out);
+}
+
+/* Names in --dump-ir that no pass has would silently print nothing. */
+static bool
+check_dumps(struct ir_ctx *ctx, const struct pass_options *o)
+{
+    int n;
+    const struct pass *table = pass_table(&n);
+
+    for (int i = 0; o->dump && o->dump[i]; i++) {
+        const char *name = strchr(o->dump[i], ':');
+        bool found = !name;
+        for (int k = 0; k < n && !found; k++)
+            found = strcmp(table[k].name, name + 1) == 0;
+        if (!found) {
+            ir_error(ctx, &nowhere, "--dump-ir=%s: there is no pass '%s'", o->dump[i], name + 1);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* -- Times ---------------------------------------------------------------------------------- */
+
+struct timing { const char *name; double ms; int before, after; int64_t changes; };
+
+static double
+now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+static int
+count_nodes(const struct ir_module *m)
+{
+    int count = 0;
+    for (const struct ir_func *f = m->funcs; f; f = f->next)
+        count += pass_count_nodes(f->body);
+    return count;
+}
+
+static void
+print_times(FILE *out, const struct timing *t, int n)
+{
+    double total = 0;
+
+    fprintf(out, "%-20s %10s %8s %8s %8s\n", "pass", "ms", "before", "after", "changes");
+    for (int i = 0; i < n; i++) {
+        fprintf(out, "%-20s %10.3f %8d %8d %8" PRId64 "\n", t[i].name, t[i].ms, t[i].before, t[i].after, t[i].changes);
+        total += t[i].ms;
+    }
+    fprintf(out, "%-20s %10.3f\n", "total", total);
+    fflush(out);
+}
+
+/* -- Reproducer ----------------------------------------------------------------------------- */
+
+/* Writes the IR and the command that runs the rest of the list on it. A file that can't be written is a warning only:
+ * the compilation itself is well. */
+static bool
+write_reproducer(const struct pass_run *r, const struct pass_item *items, int at, int n)
+{
+    const struct pass_options *o = r->options;
+    struct ir_ctx *ctx = r->module->ctx;
+    FILE *out = fopen(o->reproducer, "we");
+
+    if (!out)
+        return false;
+    fprintf(out, "; pass '%s' did not come back; tccc-opt -O%d%s%s -p '%s' THIS-FILE shows it again\n",
+            items[at].pass->name, o->level, o->exact ? " --exact" : "", o->fast_math ? " --fast-math" : "",
+            pass_list_text(ctx, items, at, n));
+    print_all(out, r->module);
+    if (fclose(out) == 0)
+        return true;
+    unlink(o->reproducer);
+    return false;
+}
+
+/* -- Running -------------------------------------------------------------------------------- */
+
+static bool
+check_args(const struct pass_run *r)
+{
+    for (int i = 0; i < r->item->nargs; i++) {
+        if (!r->item->args[i].asked) {
+            ir_error(r->module->ctx, &nowhere, "pass '%s' has no option '%s'", r->item->pass->name, r->item->args[i].name);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool
+verify(const struct pass_run *r)
+{
+    struct ir_ctx *ctx = r->module->ctx;
+
+    if (ir_verify(r->module) && (!r->module->program || kn_verify_program(r->module->program)))
+        return true;
+    ir_diag(ctx, &nowhere, IR_D_verify, ir_internf(ctx, "after pass '%s'", r->item->pass->name));
+    return false;
+}
+
+static bool
+run_one(struct pass_run *r, struct timing *t)
+{
+    int errors = ir_nerrors(r->module->ctx);
+
+    dump(r, "before");
+    t->name = r->item->pass->name;
+    t->before = count_nodes(r->module);
+    t->ms = now_ms();
+    bool ok = r->item->pass->run(r);
+    t->ms = now_ms() - t->ms;
+    t->after = count_nodes(r->module);
+    t->changes = r->changes;
+    if (ok)
+        dump(r, "after");
+    if (!ok && ir_nerrors(r->module->ctx) == errors)
+        ir_diag(r->module->ctx, &nowhere, IR_D_verify, ir_internf(r->module->ctx, "pass '%s' failed without a message", t->name));
+    return ok && check_args(r) && (!r->options->verify || verify(r));
+}
+
+static bool
+run_items(struct ir_module *m, struct pass_item *items, int n, const struct pass_options *o)
+{
+    struct timing *times = IR_NEWN(m->ctx, n + 1, struct timing);
+    int64_t left = o->change_limit;
+    bool ok = true;
+    int done = 0;
+
+    for (; done < n && ok; done++) {
+        struct pass_run r = {.module = m, .options = o, .item = &items[done], .left = o->change_limit >= 0 ? &left : NULL};
+        bool kept = o->reproducer && write_reproducer(&r, items, done, n);
+        int bugs = ir_nerrors(m->ctx);
+        ok = run_one(&r, &times[done]);
+        /* A diagnosed bug keeps its reproducer; an error in the model does not need one. */
+        bool bug = false;
+        for (int i = 0; !ok && ir_nerrors(m->ctx) > bugs && i < ir_nmessages(m->ctx); i++)
+            bug |= ir_message(m->ctx, i)->severity == IR_BUG;
+        if (kept && !bug)
+            unlink(o->reproducer);
+    }
+    if (o->time_passes)
+        print_times(o->time_to ? o->time_to : stderr, times, done);
+    return ok;
+}
+
+bool
+pass_list(struct ir_module *m, const char *list, const struct pass_options *o)
+{
+    static const struct pass_options defaults = {.change_limit = -1};
+    struct pass_item *items;
+    char error[256];
+
+    if (!o)
+        o = &defaults;
+    if (pass_tables_error(error, sizeof error)) {
+        ir_diag(m->ctx, &nowhere, IR_D_verify, error);
+        return false;
+    }
+    int n = pass_parse_list(m->ctx, list, &items);
+    return n >= 0 && check_dumps(m->ctx, o) && run_items(m, items, n, o);
+}
+
+bool
+pass_pipeline(struct ir_module *m, const char *pipeline, const struct pass_options *o)
+{
+    int n;
+    const struct pass_pipeline_row *rows = pass_pipeline_table(&n);
+
+    for (int i = 0; i < n; i++)
+        if (strcmp(rows[i].name, pipeline) == 0)
+            return pass_list(m, rows[i].passes, o);
+    return pass_list(m, pipeline, o);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to passes/: the running pass, and lists of passes as text. */
+#ifndef TCC_PASSES_RUNNER_INT_H
+#define TCC_PASSES_RUNNER_INT_H
+
+#include "passes/pass.h"
+
+struct pass_arg { const char *name, *value; bool asked; };
+
+/* One element of a list: the pass and what stood in its braces. */
+struct pass_item {
+    const struct pass *pass;
+    int nargs;
+    struct pass_arg *args;
+};
+
+struct pass_run {
+    struct ir_module *module;
+    const struct pass_options *options;
+    struct pass_item *item;
+    int64_t changes;             /* of this pass */
+    int64_t *left;               /* changes that may still be made; NULL: no limit */
+};
+
+/* Parses 'pass,pass{opt=1,opt2=x}' (a backslash escapes , = { }); -1 after a diagnostic. */
+int pass_parse_list(struct ir_ctx *ctx, const char *text, struct pass_item **items);
+/* The same list as text again, from item `from` on. */
+const char *pass_list_text(struct ir_ctx *ctx, const struct pass_item *items, int from, int n);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to passes/: questions about nodes that several passes ask. */
+#ifndef TCC_PASSES_UTIL_INT_H
+#define TCC_PASSES_UTIL_INT_H
+
+#include "passes/pass.h"
+
+/* Nodes in a block and the regions below it. */
+int pass_count_nodes(const struct ir_block *b);
+
+/* Has the node, or a node in its regions, an effect (a state update, a random draw, a binding of a symbol)? A bind
+ * inside a region has none outside of it. */
+bool pass_has_effect(const struct ir_node *n);
+
+/* Calls visit for each symbol in the node's attributes and in its results' types; regions are not entered. */
+void pass_each_symbol(const struct ir_node *n, void (*visit)(void *user, ir_expr sym), void *user);
+void pass_each_type_symbol(ir_type t, void (*visit)(void *user, ir_expr sym), void *user);
+
+/* Are two nodes' attributes equal? Order is of no matter. */
+bool pass_equal_attrs(const struct ir_node *a, const struct ir_node *b);
+uint64_t pass_hash_attrs(const struct ir_node *n);
+
+#endif
