@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files of a model: mapping them, and finding external data without leaving the model's folder.
+ *
+ * A location comes from an untrusted file. It must be relative, without "..", and what it resolves to (symbolic links followed) must be
+ * a regular file below the model's folder; otherwise a model could read any file of the user into an artifact.
+ */
+#include "compiler/onnx/view_int.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool map_descriptor(int fd, struct onnx_file *file, struct onnx_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st))
+        return onnx_fail(err, ONNX_ENVIRONMENT, "cannot be read: %s", strerror(errno));
+    if (S_ISDIR(st.st_mode))
+        return onnx_fail(err, ONNX_BAD_FILE, "is a folder; an ONNX file (.onnx) or tccc's own text (.tcir) is expected");
+    if (!S_ISREG(st.st_mode))
+        return onnx_fail(err, ONNX_BAD_FILE, "is not a regular file");
+    file->size = (uint64_t)st.st_size;
+    file->map = (const uint8_t *)"";
+    file->mapped = 0;
+    if (!file->size)
+        return true;
+    void *map = mmap(NULL, (size_t)file->size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (map == MAP_FAILED)
+        return onnx_fail(err, ONNX_ENVIRONMENT, "cannot be mapped: %s", strerror(errno));
+    file->map = map;
+    file->mapped = file->size;
+    return true;
+}
+
+bool onnx_map_file(const char *path, struct onnx_file *file, struct onnx_error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        bool absent = errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP || errno == ENAMETOOLONG || errno == EISDIR;
+        return onnx_fail(err, absent ? ONNX_BAD_FILE : ONNX_ENVIRONMENT, "cannot be opened: %s", strerror(errno));
+    }
+    bool fine = map_descriptor(fd, file, err);
+    close(fd);
+    return fine;
+}
+
+void onnx_unmap_file(struct onnx_file *file)
+{
+    if (file->mapped)
+        munmap((void *)(uintptr_t)file->map, (size_t)file->mapped);
+    file->mapped = 0;
+}
+
+static bool has_dot_dot(const char *p)
+{
+    while (*p) {
+        size_t n = strcspn(p, "/");
+        if (n == 2 && p[0] == '.' && p[1] == '.')
+            return true;
+        p += n;
+        p += strspn(p, "/");
+    }
+    return false;
+}
+
+/* The real path of `location` below `folder`, malloc'd; NULL with an error. */
+static char *resolve(const char *folder, const char *name, const char *location, struct onnx_error *err)
+{
+    size_t room = strlen(folder) + strlen(location) + 2;
+    char *joined = malloc(room);
+    char *root = realpath(folder, NULL);
+    char *real = NULL;
+    if (!joined || !root) {
+        onnx_fail(err, ONNX_ENVIRONMENT, "tensor '%.100s': the model's folder cannot be resolved", name);
+    } else {
+        snprintf(joined, room, "%s/%s", folder, location);
+        real = realpath(joined, NULL);
+        if (!real)
+            onnx_fail(err, ONNX_BAD_FILE, "tensor '%.100s': external data file '%.150s' cannot be opened: %s", name, location,
+                      strerror(errno));
+    }
+    if (real) {
+        size_t n = strcmp(root, "/") ? strlen(root) : 0;
+        if (strncmp(real, root, n) || real[n] != '/') {
+            onnx_fail(err, ONNX_BAD_FILE, "tensor '%.100s': external data file '%.150s' is a link that leaves the model's folder; "
+                      "only files inside that folder are read", name, location);
+            free(real);
+            real = NULL;
+        }
+    }
+    free(joined);
+    free(root);
+    return real;
+}
+
+static bool add_file(struct onnx_model *m, const struct onnx_file *file)
+{
+    struct onnx_file *files = realloc(m->files, (m->file_count + 1) * sizeof *files);
+    if (!files)
+        return false;
+    m->files = files;
+    files[m->file_count++] = *file;
+    return true;
+}
+
+bool onnx_external_file(struct onnx_reader *r, const char *name, const char *location, uint32_t *index)
+{
+    struct onnx_model *m = r->model;
+    if (!*location)
+        return onnx_fail(r->err, ONNX_BAD_FILE, "tensor '%.100s': external data without a location", name);
+    if (!m->folder)
+        return onnx_fail(r->err, ONNX_BAD_FILE, "tensor '%.100s': external data needs a model that is read from a file", name);
+    if (location[0] == '/' || has_dot_dot(location))
+        return onnx_fail(r->err, ONNX_BAD_FILE, "tensor '%.100s': external data location '%.150s' leaves the model's folder; only "
+                         "relative paths without '..' are read", name, location);
+    char *real = resolve(m->folder, name, location, r->err);
+    if (!real)
+        return false;
+    for (size_t k = 0; k < m->file_count; k++) {
+        if (!strcmp(m->files[k].path, real)) {
+            *index = (uint32_t)k;
+            free(real);
+            return true;
+        }
+    }
+    struct onnx_error err = { 0 };
+    struct onnx_file file = { 0 };
+    char *path = onnx_arena_alloc(m->arena, strlen(real) + 1, 1);
+    bool fine = path && onnx_map_file(real, &file, &err);
+    if (path)
+        file.path = strcpy(path, real);
+    free(real);
+    if (!path)
+        return onnx_no_memory(r->err);
+    if (!fine)
+        return onnx_fail(r->err, err.status, "tensor '%.100s': external data file '%.150s' %s", name, location, err.text);
+    if (!add_file(m, &file)) {
+        onnx_unmap_file(&file);
+        return onnx_no_memory(r->err);
+    }
+    *index = (uint32_t)(m->file_count - 1);
+    return true;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens a model or a stored value: map, recognise what is not ONNX, scan, unpack the slim copy, build the structures.
+ */
+#include "compiler/onnx/load_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void *arena_alloc(void *arena, size_t size)
+{
+    return onnx_arena_alloc(arena, size, 1);
+}
+
+static void arena_free(void *arena, void *pointer)
+{
+    (void)arena, (void)pointer;
+}
+
+ProtobufCAllocator onnx_protobuf_allocator(struct onnx_arena *arena)
+{
+    return (ProtobufCAllocator){ arena_alloc, arena_free, arena };
+}
+
+static struct onnx_model *new_model(struct onnx_error *err)
+{
+    struct onnx_model *m = calloc(1, sizeof *m);
+    if (m) {
+        m->path = m->producer = m->producer_version = "";
+        m->arena = onnx_arena_new();
+        m->files = calloc(1, sizeof *m->files);
+        m->file_count = m->files != NULL;
+    }
+    if (m && m->arena && m->files) {
+        m->files[0] = (struct onnx_file){ .path = "", .map = (const uint8_t *)"" };
+        return m;
+    }
+    onnx_close(m);
+    onnx_no_memory(err);
+    return NULL;
+}
+
+void onnx_close(struct onnx_model *m)
+{
+    if (!m)
+        return;
+    for (size_t k = 0; k < m->file_count; k++)
+        onnx_unmap_file(&m->files[k]);
+    free(m->files);
+    onnx_arena_free(m->arena);
+    free(m);
+}
+
+static bool set_path(struct onnx_model *m, const char *path)
+{
+    char *copy = onnx_arena_alloc(m->arena, strlen(path) + 1, 1);
+    char *folder = onnx_arena_alloc(m->arena, strlen(path) + 2, 1);
+    if (!copy || !folder)
+        return false;
+    m->path = m->files[0].path = strcpy(copy, path);
+    strcpy(folder, path);
+    char *slash = strrchr(folder, '/');
+    if (!slash)
+        strcpy(folder, ".");
+    else
+        slash[slash == folder] = 0;
+    m->folder = folder;
+    return true;
+}
+
+static bool read_model(struct onnx_model *m, struct onnx_error *err)
+{
+    const struct onnx_file *file = &m->files[0];
+    struct onnx_reader r = { .model = m, .err = err };
+    const char *other = onnx_sniff(file->map, file->size);
+    if (other)
+        return onnx_fail(err, ONNX_BAD_FILE, "%s", other);
+    if (!onnx_scan(file->map, file->size, ONNX_MSG_MODEL, &r.scan, err))
+        return false;
+    ProtobufCAllocator allocator = onnx_protobuf_allocator(m->arena);
+    const Onnx__ModelProto *p = onnx__model_proto__unpack(&allocator, r.scan.slim_size, r.scan.slim);
+    bool fine = p ? onnx_load_model(&r, p)
+                  : onnx_fail(err, ONNX_BAD_FILE, "not a valid ONNX file: it cannot be unpacked, or there is no memory to do so");
+    if (!fine && err->status == ONNX_OK)
+        onnx_no_memory(err);
+    onnx_scan_free(&r.scan);
+    return fine;
+}
+
+struct onnx_model *onnx_open(const char *path, struct onnx_error *err)
+{
+    struct onnx_model *m = new_model(err);
+    if (!m)
+        return NULL;
+    if (onnx_map_file(path, &m->files[0], err) && (set_path(m, path) || onnx_no_memory(err)) && read_model(m, err))
+        return m;
+    onnx_close(m);
+    return NULL;
+}
+
+struct onnx_model *onnx_open_memory(const void *data, uint64_t size, const char *folder, struct onnx_error *err)
+{
+    struct onnx_model *m = new_model(err);
+    if (!m)
+        return NULL;
+    m->files[0].map = data;
+    m->files[0].size = size;
+    if (folder) {
+        char *copy = onnx_arena_alloc(m->arena, strlen(folder) + 1, 1);
+        m->folder = copy ? strcpy(copy, folder) : NULL;
+    }
+    if (read_model(m, err))
+        return m;
+    onnx_close(m);
+    return NULL;
+}
+
+const struct onnx_value *onnx_open_value(const char *path, enum onnx_type_kind kind, struct onnx_model **model, struct onnx_error *err)
+{
+    struct onnx_model *m = new_model(err);
+    const struct onnx_value *v = NULL;
+    if (m && onnx_map_file(path, &m->files[0], err) && (set_path(m, path) || onnx_no_memory(err)))
+        v = onnx_read_value(m, kind, err);
+    if (!v) {
+        onnx_close(m);
+        m = NULL;
+    }
+    *model = m;
+    return v;
+}
