@@ -12,7 +12,9 @@ xargs awk '
     FNR == 1 { split(FILENAME, part, "/"); from = part[1] }
     /^[ \t]*#[ \t]*include[ \t]*"/ {
         split($0, quoted, "\""); inc = quoted[2]; n = split(inc, b, "/"); to = b[1]; why = ""
-        if (n == 1 || inc ~ /\.\.?\//) why = "is not written from the root"
+        # The public pair may stand in any folder of a product, so the one names the other as its neighbour.
+        if (FILENAME == "runtime/tccrt.h" && inc == "abi.h") why = ""
+        else if (n == 1 || inc ~ /\.\.?\//) why = "is not written from the root"
         else if (!(to in rank)) why = "is not in a folder of the project"
         else if (to == from) why = ""
         else if (rank[to] > rank[from]) why = "goes up"

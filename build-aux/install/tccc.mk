@@ -1,0 +1,25 @@
+# Rules for make that compile models as a build step. In a Makefile:
+#
+#   include $(shell pkg-config --variable=makefile tccc)
+#   app: app.o digits.a ; $(CC) $^ $(TCCRT_LIBS) -o $@      # app.c includes the generated digits.h
+#   app.o: digits.h
+#   all: digits.so                                          # or a shared library, opened with tccrt_open()
+#
+# Variables: TCCC        the compiler                       TCCC_FLAGS_MODEL  its flags for every model (-O3 --march=...)
+#            TCCC_DEPS   dependency files that are read     digits.a: TCCC_FLAGS_MODEL += --name=mnist  sets them for one
+# A model is compiled again when it, a file that it names (external data), or the compiler has changed.
+TCCC ?= tccc
+TCCC_FLAGS_MODEL ?=
+TCCC_DEPS ?= $(wildcard *.tccc.d)
+TCCRT_CFLAGS ?= $(shell pkg-config --cflags tccrt)
+TCCRT_LIBS ?= $(shell pkg-config --static --libs tccrt)
+
+tccc_program := $(shell command -v $(TCCC))
+
+%.so: %.onnx $(tccc_program)
+	$(TCCC) $(TCCC_FLAGS_MODEL) $< -o $@ -MD -MF $@.tccc.d
+
+%.a %.h: %.onnx $(tccc_program)
+	$(TCCC) $(TCCC_FLAGS_MODEL) $< -o $*.a -H $*.h -MD -MF $*.a.tccc.d
+
+-include $(TCCC_DEPS)
