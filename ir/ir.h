@@ -42,6 +42,8 @@ void ir_arena_free(struct ir_arena *arena);
 void *ir_arena_alloc(struct ir_arena *arena, size_t bytes);  /* zeroed, 16-byte aligned */
 void *ir_alloc(struct ir_ctx *ctx, size_t bytes);            /* from the context's own arena */
 char *ir_strdup(struct ir_ctx *ctx, const char *s);
+struct ir_tensor;
+void ir_keep_tensor(struct ir_ctx *ctx, const struct ir_tensor *t);   /* takes over a reference until the context is freed */
 const char *ir_intern(struct ir_ctx *ctx, const char *s);    /* equal strings, equal pointers */
 const char *ir_internf(struct ir_ctx *ctx, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -135,11 +137,12 @@ int64_t ir_const_or(ir_expr e, int64_t otherwise);
 bool ir_is_value(ir_expr e, int64_t value);        /* is it that constant? */
 enum ir_tri { IR_NO, IR_YES, IR_MAYBE };
 enum ir_tri ir_expr_eq(struct ir_ctx *ctx, ir_expr a, ir_expr b);
-enum ir_tri ir_expr_le(struct ir_ctx *ctx, ir_expr a, ir_expr b);    /* a <= b for all values of the symbols? */
+enum ir_tri ir_expr_le(struct ir_ctx *ctx, ir_expr a, ir_expr b);    /* YES: for all values of the symbols; NO: for none */
 ir_expr ir_subst(struct ir_ctx *ctx, ir_expr e, int n, const ir_expr *from, const ir_expr *to);   /* from: symbols */
 /* Values of symbols by callback; false if one is unknown, or on overflow or division by zero. */
 bool ir_eval(ir_expr e, bool (*value)(void *user, ir_expr sym, int64_t *out), void *user, int64_t *out);
 bool ir_uses_sym(ir_expr e, ir_expr sym);
+/* Visits a symbol as often as it occurs. */
 void ir_each_sym(ir_expr e, void (*visit)(void *user, ir_expr sym), void *user);
 /* e = coefficient * sym + rest, neither holding sym? Coefficient may be symbolic. */
 bool ir_linear_in(struct ir_ctx *ctx, ir_expr e, ir_expr sym, ir_expr *coefficient, ir_expr *rest);
@@ -198,6 +201,7 @@ struct ir_file;                                             /* a mapped file, re
 struct ir_file *ir_file_open(const char *path, char *error, size_t error_size);     /* NULL: `error` says why */
 struct ir_file *ir_file_ref(struct ir_file *file);
 void ir_file_unref(struct ir_file *file);
+const char *ir_file_path(const struct ir_file *file);      /* as opened */
 const uint8_t *ir_file_data(const struct ir_file *file);
 uint64_t ir_file_size(const struct ir_file *file);
 
@@ -355,6 +359,7 @@ struct ir_module {
 struct ir_module *ir_module_new(struct ir_ctx *ctx, const char *name);
 struct ir_func *ir_func_new(struct ir_module *m, const char *name);          /* with an empty body */
 struct ir_func *ir_func_by_name(struct ir_module *m, const char *name);
+/* Takes over the reference to init (NULL: zeros). */
 struct ir_state *ir_state_new(struct ir_module *m, const char *name, ir_type type, struct ir_tensor *init, int flags);
 struct ir_state *ir_state_by_name(struct ir_module *m, const char *name);
 struct ir_block *ir_region_new(struct ir_func *f, struct ir_node *parent);   /* appended to parent's regions */

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* diag.c - diagnostics: collected in the context, handed to a handler, printed as one line each. */
+#include <string.h>
+
+#include "ir/ir_int.h"
+
+struct row { enum ir_severity severity; const char *format; };
+
+static const struct row rows[] = {
+#define DIAG(id, severity, format) {IR_##severity, format},
+#include "ir/diags.def"
+#undef DIAG
+};
+
+static const char *
+intern_or_null(struct ir_ctx *ctx, const char *s)
+{
+    return s ? ir_intern(ctx, s) : NULL;
+}
+
+static const char *
+format_text(struct ir_ctx *ctx, const char *format, va_list args)
+{
+    va_list again;
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    if (n < 0)
+        n = 0;
+    char *text = ir_alloc(ctx, (size_t)n + 1);
+    vsnprintf(text, (size_t)n + 1, format, args);
+    return text;
+}
+
+static void
+report(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_id id, const char *text)
+{
+    enum ir_severity severity = rows[id].severity;
+    if (ctx->capture) {
+        if (!ctx->capture[0])
+            snprintf(ctx->capture, ctx->capture_size, "%s", text);
+        return;
+    }
+    struct ir_message m = {.severity = severity, .id = id, .text = text};
+    if (where) {
+        m.where = *where;
+        m.where.file = intern_or_null(ctx, where->file);
+        m.where.node = intern_or_null(ctx, where->node);
+        m.where.op = intern_or_null(ctx, where->op);
+    }
+    if (ctx->nmessages == ctx->cap_messages)
+        ctx->messages = ir_grow(ctx, ctx->messages, &ctx->cap_messages, sizeof *ctx->messages);
+    ctx->messages[ctx->nmessages++] = m;
+    ctx->nerrors += severity >= IR_ERROR;
+    if (ctx->handler)
+        ctx->handler(ctx->handler_user, &ctx->messages[ctx->nmessages - 1]);
+}
+
+void
+ir_capture(struct ir_ctx *ctx, char *buffer, size_t size)
+{
+    ctx->capture = buffer;
+    ctx->capture_size = size;
+    if (buffer)
+        buffer[0] = 0;
+}
+
+void
+ir_vdiag(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_id id, va_list args)
+{
+    report(ctx, where, id, format_text(ctx, rows[id].format, args));
+}
+
+void
+ir_diag(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_id id, ...)
+{
+    va_list args;
+    va_start(args, id);
+    ir_vdiag(ctx, where, id, args);
+    va_end(args);
+}
+
+void
+ir_error(struct ir_ctx *ctx, const struct ir_where *where, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    report(ctx, where, IR_D_free_text, format_text(ctx, format, args));
+    va_end(args);
+}
+
+void
+ir_on_diag(struct ir_ctx *ctx, ir_diag_handler handler, void *user)
+{
+    ctx->handler = handler;
+    ctx->handler_user = user;
+}
+
+int
+ir_nerrors(const struct ir_ctx *ctx)
+{
+    return ctx->nerrors;
+}
+
+int
+ir_nmessages(const struct ir_ctx *ctx)
+{
+    return ctx->nmessages;
+}
+
+const struct ir_message *
+ir_message(const struct ir_ctx *ctx, int i)
+{
+    return i >= 0 && i < ctx->nmessages ? &ctx->messages[i] : NULL;
+}
+
+static void
+print_where(FILE *out, const struct ir_where *w)
+{
+    if (w->file)
+        fprintf(out, "%s:", w->file);
+    if (w->line)
+        fprintf(out, "%d:%d:", w->line, w->col);
+    if (w->file || w->line)
+        fputc(' ', out);
+    if (!w->node && !w->op)
+        return;
+    if (w->node)
+        fprintf(out, "node '%s'", w->node);
+    else
+        fputs("node without a name", out);
+    if (w->op) {
+        fprintf(out, " (%s", w->op);
+        if (w->opset)
+            fprintf(out, ", opset %d", w->opset);
+        fputc(')', out);
+    }
+    fputs(": ", out);
+}
+
+void
+ir_print_message(FILE *out, const struct ir_message *m)
+{
+    static const char *const words[] = {"note: ", "warning: ", "error: ", "internal error: "};
+    fputs(words[m->severity], out);
+    print_where(out, &m->where);
+    fprintf(out, "%s\n", m->text);
+}

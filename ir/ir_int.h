@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ir_int.h - what the files of ir/ share: the context, hash sets, the op table's extra columns. */
+#ifndef TCC_IR_INT_H
+#define TCC_IR_INT_H
+
+#include "ir/ir.h"
+
+/* A set of pointers with their hashes, open addressing. Memory from malloc, freed with the context. */
+struct ir_set { void **at; uint64_t *hash; uint32_t n, cap; };
+/* First slot from *pos on whose hash is `hash`; NULL at an empty one. Start with *pos = UINT32_MAX. */
+void *ir_set_next(const struct ir_set *set, uint64_t hash, uint32_t *pos);
+void ir_set_add(struct ir_ctx *ctx, struct ir_set *set, uint64_t hash, void *p);
+void ir_set_free(struct ir_set *set);
+
+static inline uint64_t
+ir_hash_mix(uint64_t h, uint64_t v)
+{
+    h = (h ^ v) * 0x9e3779b97f4a7c15u;
+    return h ^ (h >> 29);
+}
+uint64_t ir_hash_bytes(const void *data, size_t size);
+
+struct ir_chunk;
+struct ir_arena {
+    struct ir_ctx *ctx;
+    struct ir_chunk *chunks;
+    struct ir_arena *next, **prev;      /* the context's list */
+};
+
+struct ir_ctx {
+    struct ir_arena own;
+    struct ir_arena *arenas;
+    struct ir_protect *protect;
+    struct ir_set strings, exprs, types, layouts;
+    uint32_t nexprs, ntypes;
+    uint32_t fresh;
+    int expr_depth;                     /* how deep simplification has called itself */
+    ir_expr small[64];                  /* constants 0..63 */
+
+    struct ir_message *messages;
+    int nmessages, cap_messages, nerrors;
+    ir_diag_handler handler;
+    void *handler_user;
+    char *capture;                      /* where messages go instead, when set (verifier) */
+    size_t capture_size;
+
+    struct ir_module *modules;          /* whose tensors are released at the end */
+    VEC(const struct ir_tensor *) kept;
+};
+
+void ir_release_modules(struct ir_ctx *ctx);               /* lets go of the tensors that its modules hold */
+/* Errors and warnings are written to `buffer` (the first one only) until called with NULL. */
+void ir_capture(struct ir_ctx *ctx, char *buffer, size_t size);
+
+/* -- Expressions (expr.c, expr_div.c) -- */
+struct ir_term { ir_expr mono; int64_t coef; };            /* mono NULL: the constant term */
+#define IR_MAX_TERMS 64
+struct ir_poly { int n; struct ir_term at[IR_MAX_TERMS]; };
+
+int ir_expr_cmp(ir_expr a, ir_expr b);                     /* structural order, the same in every context */
+ir_expr ir_expr_raw(struct ir_ctx *ctx, enum ir_expr_kind kind, int n, const ir_expr *arg, int64_t lo, int64_t hi);
+bool ir_poly_of(struct ir_poly *p, ir_expr e);             /* false: too many terms or overflow */
+ir_expr ir_poly_expr(struct ir_ctx *ctx, struct ir_poly *p);
+bool ir_poly_add(struct ir_poly *p, ir_expr mono, int64_t coef);
+bool ir_poly_add_scaled(struct ir_poly *p, const struct ir_poly *q, int64_t k);
+ir_expr ir_poly_sum(struct ir_ctx *ctx, const struct ir_poly *p);   /* its expression; p is kept */
+ir_expr ir_mono_div(struct ir_ctx *ctx, ir_expr a, ir_expr b, bool *ok);  /* a / b as monomials; NULL result: 1 */
+void ir_poly_bounds(const struct ir_poly *p, int64_t *lo, int64_t *hi);
+int64_t ir_sat_add(int64_t a, int64_t b);
+int64_t ir_sat_mul(int64_t a, int64_t b);
+int64_t ir_lower_bound(struct ir_ctx *ctx, ir_expr e);     /* also through extents of iteration variables */
+ir_expr ir_iter_named(struct ir_ctx *ctx, const char *name, ir_expr extent);
+ir_expr ir_sym_find(struct ir_ctx *ctx, const char *name); /* NULL: no such symbol yet */
+
+#define IR_MAX_EXPR_DEPTH 40
+#define IR_SYM_HI ((int64_t)1 << 40)
+
+/* -- Text (text.c) -- */
+bool ir_is_identifier(const char *s);                      /* letter or _, then letters, digits, _ and . */
+void ir_print_string(FILE *out, const char *s);            /* quoted, with escapes */
+void ir_print_bytes(FILE *out, const char *s, size_t n);  /* the same for bytes that may hold a zero */
+
+#endif
