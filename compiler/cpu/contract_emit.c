@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * contract_emit.c - code of contractions (contract_int.h): the loops over a tile, packing of A and B where their form in
+ * memory doesn't suit the register tile of contract_micro.c.
+ *
+ * Order inside a tile: batch and extra n dims; columns; extra m dims; rows. So a panel of B stays in the nearest cache while all
+ * rows of the tile pass. Rows that padding cuts are done in register tiles of their own, with constant row numbers.
+ */
+#include "compiler/cpu/contract_emit_int.h"
+#include "ir/ir.h"
+
+/* -- Loops over the kernel's own dims ------------------------------------------------------------- */
+struct dim_loops { struct em_loop loop[KN_MAX_DIMS]; bool open[KN_MAX_DIMS]; };
+
+static void dims_begin(struct cg *g, struct dim_loops *l, const struct em_tiles *t, uint32_t dims)
+{
+    struct em *e = g->e;
+    for (int d = 0; d < g->c.k->ndims; d++) {
+        l->open[d] = false;
+        if (!(dims >> d & 1))
+            continue;
+        if (ir_is_value(g->c.k->dims[d].extent, 1) || g->c.k->schedule.tile[d] == 1) {
+            em_bind(e, g->c.k->dims[d].var, t->lo[d]);
+            continue;
+        }
+        l->open[d] = true;
+        em_loop_begin(e, &l->loop[d], t->lo[d], t->hi[d], em_i64(e, 1), "d");
+        em_bind(e, g->c.k->dims[d].var, l->loop[d].iv);
+    }
+}
+
+static void dims_end(struct cg *g, struct dim_loops *l)
+{
+    for (int d = g->c.k->ndims - 1; d >= 0; d--)
+        if (l->open[d])
+            em_loop_end(g->e, &l->loop[d]);
+}
+
+/* -- Rows ------------------------------------------------------------------------------------------- */
+
+/* Rows whose number is known when compiling, some of them cut by padding. */
+static void rows_guarded(struct cg *g, LLVMValueRef x, int cv)
+{
+    struct em *e = g->e;
+    int64_t lo, hi, n = g->c.nrows;
+    ct_interior(&g->c, &lo, &hi);
+    for (int64_t r = 0; r < n;) {
+        int64_t size = r + g->mr <= n ? g->mr : n - r, blocks = 0;
+        while (r + (blocks + 1) * g->mr <= n && r + blocks * g->mr >= lo && r + (blocks + 1) * g->mr <= hi)
+            blocks++;
+        if (blocks > 1) {
+            struct em_loop l;
+            em_loop_begin(e, &l, em_i64(e, r), em_i64(e, r + blocks * g->mr), em_i64(e, g->mr), "rows");
+            cg_micro(g, x, l.iv, g->mr, cv, -1);
+            em_loop_end(e, &l);
+            r += blocks * g->mr;
+        } else {
+            cg_micro(g, x, em_i64(e, r), (int)size, cv, r >= lo && r + size <= hi ? -1 : r);
+            r += size;
+        }
+    }
+}
+
+/* The rows left after the whole blocks when their number is known only at run time: by halves. */
+static void rows_rest(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef r)
+{
+    struct em *e = g->e;
+    int p = 1;
+    while (p * 2 < g->mr)
+        p *= 2;
+    for (; p; p /= 2) {
+        struct em_if f;
+        LLVMValueRef next = LLVMBuildAdd(e->b, r, em_i64(e, p), "");
+        LLVMValueRef fits = LLVMBuildICmp(e->b, LLVMIntSLE, next, g->row_hi, "");
+        em_if_begin(e, &f, fits);
+        cg_micro(g, x, r, p, cv, -1);
+        em_if_end(e, &f);
+        r = LLVMBuildSelect(e->b, fits, next, r, "");
+    }
+}
+
+static void rows(struct cg *g, LLVMValueRef x, int cv)
+{
+    struct em *e = g->e;
+    struct em_loop l;
+    struct em_if f;
+    if (g->c.nrowguards) {
+        rows_guarded(g, x, cv);
+        return;
+    }
+    if (g->c.nrows == 1) {
+        cg_micro(g, x, g->row_lo, 1, cv, -1);
+        return;
+    }
+    LLVMValueRef mr = em_i64(e, g->mr), count = LLVMBuildSub(e->b, g->row_hi, g->row_lo, "");
+    LLVMValueRef whole = LLVMBuildAdd(e->b, g->row_lo, LLVMBuildMul(e->b, LLVMBuildUDiv(e->b, count, mr, ""), mr, ""), "");
+    em_loop_begin(e, &l, g->row_lo, whole, mr, "rows");
+    cg_micro(g, x, l.iv, g->mr, cv, -1);
+    em_loop_end(e, &l);
+    if (g->c.nrows == CT_DYN) {
+        rows_rest(g, x, cv, whole);
+    } else if (g->c.nrows % g->mr) {
+        /* Tiles hold whole blocks, but for the last tile. */
+        em_if_begin(e, &f, LLVMBuildICmp(e->b, LLVMIntSLT, whole, g->row_hi, ""));
+        cg_micro(g, x, whole, (int)(g->c.nrows % g->mr), cv, -1);
+        em_if_end(e, &f);
+    }
+}
+
+/* -- Packing ------------------------------------------------------------------------------------------ */
+
+/* Emits the instructions of stage 0 that value i is made of. */
+static void emit_value(struct cg *g, int i)
+{
+    const struct kn_insn *in = &g->c.k->insns[i];
+    if (g->e->value[i])
+        return;
+    for (int a = 0; a < in->nargs; a++)
+        if (in->arg[a] >= 0)
+            emit_value(g, in->arg[a]);
+    em_insn(g->e, i);
+}
+
+static LLVMValueRef operand_value(struct cg *g, int i)
+{
+    const struct kn_stage *stage = &g->c.k->stages[0];
+    em_forget(g->e, stage->first, stage->last);
+    emit_value(g, i);
+    LLVMValueRef v = g->e->value[i];
+    em_forget(g->e, stage->first, stage->last);
+    return v;
+}
+
+/* Loops over the sum's dims (the first n); returns the position among them in the packed order. */
+static LLVMValueRef k_loops_begin(struct cg *g, struct em_loop *l, int n, LLVMValueRef *part)
+{
+    struct em *e = g->e;
+    LLVMValueRef at = em_i64(e, 0);
+    for (int i = 0; i < n; i++) {
+        LLVMValueRef extent = em_expr(e, g->c.ks[i].extent);
+        em_loop_begin(e, &l[i], em_i64(e, 0), extent, em_i64(e, 1), "pk");
+        part[i] = l[i].iv;
+        at = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, at, extent, ""), part[i], "");
+    }
+    return at;
+}
+
+static void k_loops_end(struct cg *g, struct em_loop *l, int n)
+{
+    for (int i = n - 1; i >= 0; i--)
+        em_loop_end(g->e, &l[i]);
+}
+
+static void pack_b(struct cg *g, LLVMValueRef x, int cv)
+{
+    struct em *e = g->e;
+    struct em_loop l[CT_MAX_K];
+    LLVMValueRef part[CT_MAX_K], at = k_loops_begin(g, l, g->c.nks, part);
+    at = LLVMBuildMul(e->b, at, em_i64(e, (int64_t)g->cv * g->lanes), "");
+    for (int c = 0; c < cv; c++) {
+        em_set_lanes(e, NULL, 1, NULL);
+        cg_bind_column(g, LLVMBuildAdd(e->b, x, em_i64(e, (int64_t)c * g->lanes), ""));
+        cg_bind_k(g, part);
+        em_set_lanes(e, g->c.k->dims[g->c.vec].var, g->lanes, g->mask[c]);
+        LLVMValueRef v = em_splat(e, operand_value(g, g->c.val_b), g->lanes);
+        em_store(e, g->c.dtype, cg_gepc(g, cg_gep(g, g->packed_b, at), (int64_t)c * g->lanes), v, NULL, -1);
+    }
+    em_set_lanes(e, NULL, 1, NULL);
+    k_loops_end(g, l, g->c.nks);
+}
+
+static void pack_a(struct cg *g)
+{
+    struct em *e = g->e;
+    int last = g->c.nks - 1;
+    struct em_loop r, l[CT_MAX_K], v;
+    LLVMValueRef part[CT_MAX_K];
+    bool vectors = g->c.ks[last].scale == 1;
+    int w = vectors ? g->lanes : 1;
+    em_loop_begin(e, &r, g->row_lo, g->row_hi, em_i64(e, 1), "pa");
+    LLVMValueRef row = cg_step(g, g->packed_a, LLVMBuildSub(e->b, r.iv, g->row_lo, ""), ir_const_or(g->a_ld, CT_DYN), g->a_ld);
+    LLVMValueRef at = k_loops_begin(g, l, last, part), n = em_expr(e, g->c.ks[last].extent);
+    em_loop_begin(e, &v, em_i64(e, 0), n, em_i64(e, w), "pv");
+    at = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, at, n, ""), v.iv, "");
+    part[last] = v.iv;
+    em_set_lanes(e, NULL, 1, NULL);
+    cg_bind_row(g, r.iv);
+    cg_bind_k(g, part);
+    LLVMValueRef mask = NULL;
+    if (vectors) {
+        if (g->c.ks[last].n == CT_DYN || g->c.ks[last].n % w)
+            mask = em_tail_mask(e, LLVMBuildSub(e->b, n, v.iv, ""), w);
+        em_set_lanes(e, g->c.k->dims[g->c.ks[last].dim].var, w, mask);
+    }
+    em_store(e, g->c.dtype, cg_gep(g, row, at), em_splat(e, operand_value(g, g->c.val_a), w), mask, -1);
+    em_set_lanes(e, NULL, 1, NULL);
+    em_loop_end(e, &v);
+    k_loops_end(g, l, last);
+    em_loop_end(e, &r);
+}
+
+/* -- Columns and tiles ---------------------------------------------------------------------------------- */
+
+static void column_tile(struct cg *g, const struct em_tiles *t, LLVMValueRef x, int cv)
+{
+    struct dim_loops l;
+    if (g->packed_b)
+        pack_b(g, x, cv);
+    dims_begin(g, &l, t, g->packed_a ? 0 : g->c.extra_m);
+    rows(g, x, cv);
+    dims_end(g, &l);
+}
+
+/* Lane masks of a column tile of `cols` columns (constant), or of hi - x columns. */
+static void set_masks(struct cg *g, LLVMValueRef x, LLVMValueRef hi, int64_t cols)
+{
+    struct em *e = g->e;
+    for (int c = 0; c < g->cv; c++) {
+        int64_t left = cols - (int64_t)c * g->lanes;
+        g->mask[c] = NULL;
+        if (hi)
+            g->mask[c] = em_tail_mask(e, LLVMBuildSub(e->b, hi, LLVMBuildAdd(e->b, x, em_i64(e, (int64_t)c * g->lanes), ""), ""),
+                                      g->lanes);
+        else if (left > 0 && left < g->lanes)
+            g->mask[c] = em_tail_mask(e, em_i64(e, left), g->lanes);
+    }
+}
+
+static void columns(struct cg *g, const struct em_tiles *t)
+{
+    struct em *e = g->e;
+    int d = g->c.block >= 0 ? g->c.block : g->c.vec;
+    int64_t nr = (int64_t)g->cv * g->lanes, n = g->c.ncols;
+    LLVMValueRef lo = t->lo[d], hi = t->hi[d], step = em_i64(e, nr);
+    struct em_loop l;
+    struct em_if f;
+    if (g->c.block >= 0) {
+        lo = LLVMBuildMul(e->b, lo, em_i64(e, g->c.width), "");
+        hi = LLVMBuildMul(e->b, hi, em_i64(e, g->c.width), "");
+    }
+    LLVMValueRef count = LLVMBuildSub(e->b, hi, lo, "");
+    LLVMValueRef whole = LLVMBuildAdd(e->b, lo, LLVMBuildMul(e->b, LLVMBuildUDiv(e->b, count, step, ""), step, ""), "");
+    if (n == CT_DYN || n >= nr) {
+        em_loop_begin(e, &l, lo, whole, step, "cols");
+        set_masks(g, NULL, NULL, nr);
+        column_tile(g, t, l.iv, g->cv);
+        em_loop_end(e, &l);
+    }
+    if (n != CT_DYN && n % nr == 0)
+        return;
+    em_if_begin(e, &f, LLVMBuildICmp(e->b, LLVMIntSLT, whole, hi, ""));
+    if (n == CT_DYN) {
+        set_masks(g, whole, hi, 0);
+        column_tile(g, t, whole, g->cv);
+    } else {
+        set_masks(g, NULL, NULL, n % nr);
+        column_tile(g, t, whole, (int)((n % nr + g->lanes - 1) / g->lanes));
+    }
+    em_if_end(e, &f);
+}
+
+/* Instructions after the sum whose value differs between the rows of one column, and their rough cost. */
+static void study_epilogue(struct cg *g)
+{
+    const struct kn_kernel *k = g->c.k;
+    g->by_row = IR_NEWN(g->e->ctx, k->ninsns, bool);
+    for (int i = k->stages[0].last; i < k->ninsns; i++) {
+        const struct kn_insn *in = &k->insns[i];
+        bool by = in->code == KN_STORE || in->code == KN_INDEX;
+        for (int a = 0; a < in->nargs; a++)
+            by |= in->arg[a] >= 0 && (in->arg[a] == k->contraction.reduce || g->by_row[in->arg[a]]);
+        for (int d = 0; d < k->ndims; d++) {
+            if (!(g->c.collapsed >> d & 1))
+                continue;
+            ir_expr v = k->dims[d].var;
+            by |= in->expr && ir_uses_sym(in->expr, v);
+            for (int p = 0; p < in->nindex; p++)
+                by |= ir_uses_sym(in->index[p], v);
+            for (int p = 0; p < in->nguards; p++)
+                by |= ir_uses_sym(in->guards[p].e, v) || ir_uses_sym(in->guards[p].lo, v) || ir_uses_sym(in->guards[p].hi, v);
+        }
+        g->by_row[i] = by;
+        if (by)
+            g->epilogue_cost += in->code != KN_SCALAR || in->word <= IR_sqrt || in->word >= IR_and ? 2 : 30;
+    }
+}
+
+void ct_emit(struct em *e)
+{
+    struct cg g = {.e = e};
+    struct em_tiles t;
+    struct dim_loops l;
+    const struct kn_kernel *k = e->k;
+    if (!ct_analyse(e->m, e->ctx, k, &g.c))
+        return;                      /* cannot be: its schedule said that it can */
+    g.lanes = g.c.lanes = k->schedule.width;
+    g.mr = k->schedule.mr;
+    g.cv = k->schedule.nr / g.lanes;
+    g.elem = em_reg_type(e, g.c.dtype);
+    g.vec = em_vec(g.elem, g.lanes);
+    g.a_ld = ct_packed_a_ld(&g.c);
+    study_epilogue(&g);
+    LLVMValueRef scratch = g.c.pack_a || g.c.pack_b ? em_scratch_after_temps(e) : NULL;
+    if (g.c.pack_b)
+        g.packed_b = scratch;
+    if (g.c.pack_a) {
+        ir_expr b = ir_mulc(e->ctx, g.c.ksize, g.c.pack_b ? k->schedule.nr * tcc_dtype_bytes(g.c.dtype) : 0);
+        b = ir_mulc(e->ctx, ir_ceildiv(e->ctx, b, ir_const(e->ctx, 64)), 64);
+        LLVMValueRef bytes = em_expr(e, b);
+        g.packed_a = LLVMBuildGEP2(e->b, e->t_i8, scratch, &bytes, 1, "");
+    }
+    em_tiles_begin(e, &t);
+    g.row_lo = em_i64(e, 0);
+    g.row_hi = em_i64(e, 1);
+    for (int d = 0; d < k->ndims; d++) {
+        if (!(g.c.collapsed >> d & 1))
+            continue;
+        /* The outermost of them is the one that tiles cut. */
+        ir_expr inner = ir_const(e->ctx, 1);
+        for (int i = d + 1; i < k->ndims; i++)
+            if (g.c.collapsed >> i & 1)
+                inner = ir_mul(e->ctx, inner, k->dims[i].extent);
+        g.row_lo = LLVMBuildMul(e->b, t.lo[d], em_expr(e, inner), "");
+        g.row_hi = LLVMBuildMul(e->b, t.hi[d], em_expr(e, inner), "");
+        break;
+    }
+    dims_begin(&g, &l, &t, g.c.batch | g.c.extra_n | (g.packed_a ? g.c.extra_m : 0));
+    if (g.packed_a)
+        pack_a(&g);
+    columns(&g, &t);
+    dims_end(&g, &l);
+    em_tiles_end(e, &t);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* contract_emit_int.h - what contract_emit.c (loops over a tile, packing) and contract_micro.c (register tile) share. */
+#ifndef TCC_CPU_CONTRACT_EMIT_INT_H
+#define TCC_CPU_CONTRACT_EMIT_INT_H
+
+#include "compiler/cpu/contract_int.h"
+#include "compiler/cpu/emit_int.h"
+
+struct cg {
+    struct em *e;
+    struct ct c;
+    int mr, cv;                      /* full register tile: rows, vectors of columns */
+    int lanes;
+    LLVMTypeRef elem, vec;           /* of products and sums */
+    LLVMValueRef packed_a, packed_b; /* in scratch, or NULL */
+    ir_expr a_ld;                    /* elements between packed rows of A */
+    LLVMValueRef row_lo, row_hi;     /* rows of this tile (collapsed numbering) */
+    LLVMValueRef mask[8];            /* per vector of the current column tile: lanes that exist, or NULL: all */
+    bool *by_row;                    /* per instruction of the later stages: differs between rows of a column */
+    int epilogue_cost;               /* rough number of vector instructions per accumulator */
+};
+
+/* One register tile: rows r0 .. r0+mr-1, columns x .. of cv vectors. start: the constant value of r0 where taps are
+ * unrolled for their row ranges, or -1: all rows take part in every step. */
+void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int64_t start);
+void cg_bind_row(struct cg *g, LLVMValueRef row);
+void cg_bind_column(struct cg *g, LLVMValueRef x);           /* first lane's dims */
+/* Binds a kernel dim of the sum from its parts' current values (part[i] belongs to ks[i]). */
+void cg_bind_k(struct cg *g, const LLVMValueRef *part);
+LLVMValueRef cg_gep(struct cg *g, LLVMValueRef base, LLVMValueRef elements);
+LLVMValueRef cg_gepc(struct cg *g, LLVMValueRef base, int64_t elements);
+/* base + index * stride elements, stride constant or symbolic. */
+LLVMValueRef cg_step(struct cg *g, LLVMValueRef base, LLVMValueRef index, int64_t stride, ir_expr symbolic);
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * contract_int.h - contractions (matrix products and convolutions) as one loop nest, shared by the schedule and the code.
+ *
+ * A kernel with a contraction is seen as
+ *
+ *     for batch, extra n, extra m dims:                       loops over kernel dims
+ *       for column tiles, for row tiles:                      rows: one m dim (or several, collapsed); columns: n in vectors
+ *         acc[mr][cv] = sum over k steps of splat(A[row, k]) * B[k, column vector]
+ *         stage 1.. of the kernel on acc
+ *
+ * Columns are numbered x = 0 .. extent of n. With `block` dims (channel-blocked tensors) x = block_dim * width + lane_dim;
+ * the lanes of a vector always run along `vec`. B's element offset of column x is (x div panel) * panel_stride + x mod panel
+ * beside what its other indexes add: packed matrices (panel = NR) and blocked weights (panel = 16) look the same, as does
+ * a row-major B (no panel). Strides come from the linear form of the flattened index expressions, never from op names.
+ */
+#ifndef TCC_CPU_CONTRACT_INT_H
+#define TCC_CPU_CONTRACT_INT_H
+
+#include "compiler/cpu/cpu_int.h"
+
+#define CT_MAX_K 8
+#define CT_MAX_GUARDS 8
+#define CT_DYN INT64_MIN             /* a stride or extent that isn't a constant */
+
+/* A loop of the sum: a kernel dim, or one part of a dim that is split (dim = high part * scale + low part). */
+struct ct_k {
+    int dim;                         /* kernel dim */
+    int64_t scale;                   /* what one step adds to the kernel dim */
+    ir_expr var, extent;             /* var: stands for this loop in expressions */
+    int64_t n;                       /* extent, or CT_DYN */
+    ir_expr ea, eb;                  /* element strides */
+    int64_t sa, sb;                  /* the same as constants, or CT_DYN */
+    bool unroll;                     /* a row guard depends on it: taps are unrolled in edge tiles */
+};
+
+/* lo <= e < hi on A's load. Row guards hold the row dim and become static row ranges per tap; the others hold one
+ * loop of the sum and become that loop's bounds. */
+struct ct_guard {
+    ir_expr lo, hi, rest;            /* e = row_coef * row + k_coef * k + rest */
+    int64_t row_coef, k_coef;
+    int k;                           /* number in ks, -1: none */
+};
+
+struct ct {
+    struct ir_ctx *ctx;
+    const struct kn_kernel *k;
+    enum tcc_dtype dtype;            /* of the products and sums */
+    int load_a, load_b;              /* instructions */
+    int val_a, val_b;                /* the product's operands */
+    bool chain_a, chain_b;           /* something is computed between load and product */
+    ir_expr off_a, off_b;            /* flattened element offsets, split dims substituted */
+    /* Rows. */
+    int row;                         /* kernel dim, -1: none (one row) */
+    uint32_t collapsed;              /* m dims that run inside the row loop: rows = their product */
+    ir_expr rows;                    /* number of rows: extent of row, or the product of the collapsed dims' */
+    int64_t nrows;                   /* or CT_DYN */
+    int64_t row_sa;                  /* element stride of a row in A, or CT_DYN */
+    ir_expr row_ea;
+    /* Columns. */
+    int vec, block;                  /* kernel dims; block: -1: none */
+    int64_t width;                   /* columns per point of `block`; 0: none */
+    ir_expr cols;                    /* number of columns */
+    int64_t ncols;                   /* or CT_DYN */
+    int64_t panel, panel_stride;     /* 0, 0: none */
+    int64_t vec_sb;                  /* B's stride along columns inside a panel: 1, or B is packed on the fly */
+    ir_expr vec_eb;
+    uint32_t extra_m, extra_n, batch;    /* dims with loops of their own */
+    int nks;
+    struct ct_k ks[CT_MAX_K];        /* outermost first */
+    int nguards;
+    struct ct_guard guards[CT_MAX_GUARDS];
+    int nrowguards;
+    /* Decisions that follow from the above and the machine. */
+    int lanes;                       /* elements per vector */
+    bool pack_a, pack_b;
+    ir_expr ksize;                   /* product of the k extents */
+    int64_t nk;                      /* or CT_DYN */
+};
+
+/* Fills *c. False: the kernel is not a contraction of a form that the templates take. */
+bool ct_analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct ct *c);
+
+/* Half-open range of rows [*lo, *hi) for which all row guards hold when row-guarded loops have the values tap[k]. */
+void ct_row_range(const struct ct *c, const int64_t *tap, int64_t *lo, int64_t *hi);
+
+/* Rows for which they hold for every tap. */
+void ct_interior(const struct ct *c, int64_t *lo, int64_t *hi);
+
+/* Chooses register tile, vector width and grain; false when the template doesn't take the kernel. */
+bool ct_schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k, enum kn_template how);
+ir_expr ct_packed_a_ld(const struct ct *c);      /* leading dimension, in elements, of a tile's packed rows of A */
+
+struct em;
+void ct_emit(struct em *e);                      /* contract_emit.c */
+
+#endif

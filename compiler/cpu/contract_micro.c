@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * contract_micro.c - the register tile of contractions: an outer-product micro-kernel whose accumulators stay in vector
+ * registers over the whole sum, and the kernel's later stages on the accumulators.
+ *
+ * A step of the sum loads cv vectors of B and, for each row, one element of A that is splat into a vector, and does
+ * mr * cv multiply-adds. Loops of the sum carry the accumulators as phis. Where padding cuts rows off (start >= 0), the
+ * guarded loop is unrolled and each tap runs only the rows that it has, known at compile time.
+ */
+#include "compiler/cpu/contract_emit_int.h"
+#include "ir/ir.h"
+
+#define MAX_ACC 64
+
+/* State while one register tile's sum is emitted. */
+struct sum {
+    struct cg *g;
+    int mr, cv;
+    int64_t start;                   /* constant first row, or -1 */
+    int64_t row_sa;                  /* element stride of rows in A; CT_DYN: row_value */
+    LLVMValueRef row_value;
+    int64_t vec_off[8];              /* element offset in B of each vector */
+    int64_t sa[CT_MAX_K], sb[CT_MAX_K];
+    ir_expr ea[CT_MAX_K], eb[CT_MAX_K];
+    int64_t tap[CT_MAX_K];
+    LLVMValueRef acc[MAX_ACC];       /* row * cv + vector */
+};
+
+LLVMValueRef cg_gep(struct cg *g, LLVMValueRef base, LLVMValueRef elements)
+{
+    return LLVMBuildGEP2(g->e->b, g->elem, base, &elements, 1, "");
+}
+
+LLVMValueRef cg_gepc(struct cg *g, LLVMValueRef base, int64_t elements)
+{
+    return elements ? cg_gep(g, base, em_i64(g->e, elements)) : base;
+}
+
+LLVMValueRef cg_step(struct cg *g, LLVMValueRef base, LLVMValueRef index, int64_t stride, ir_expr symbolic)
+{
+    LLVMValueRef s = stride != CT_DYN ? em_i64(g->e, stride) : em_expr(g->e, symbolic);
+    return cg_gep(g, base, LLVMBuildMul(g->e->b, index, s, ""));
+}
+
+void cg_bind_row(struct cg *g, LLVMValueRef row)
+{
+    for (int d = 0; d < g->c.k->ndims; d++)
+        if (g->c.collapsed >> d & 1)
+            em_bind(g->e, g->c.k->dims[d].var, d == g->c.row ? row : em_i64(g->e, 0));
+}
+
+void cg_bind_column(struct cg *g, LLVMValueRef x)
+{
+    struct em *e = g->e;
+    if (g->c.block < 0) {
+        em_bind(e, g->c.k->dims[g->c.vec].var, x);
+        return;
+    }
+    LLVMValueRef w = em_i64(e, g->c.width);
+    em_bind(e, g->c.k->dims[g->c.block].var, LLVMBuildUDiv(e->b, x, w, ""));
+    em_bind(e, g->c.k->dims[g->c.vec].var, LLVMBuildURem(e->b, x, w, ""));
+}
+
+void cg_bind_k(struct cg *g, const LLVMValueRef *part)
+{
+    struct em *e = g->e;
+    for (int i = 0; i < g->c.nks; i++) {
+        LLVMValueRef v = em_i64(e, 0);
+        for (int j = 0; j < g->c.nks; j++)
+            if (g->c.ks[j].dim == g->c.ks[i].dim)
+                v = LLVMBuildAdd(e->b, v, LLVMBuildMul(e->b, part[j], em_i64(e, g->c.ks[j].scale), ""), "");
+        em_bind(e, g->c.k->dims[g->c.ks[i].dim].var, v);
+        em_bind(e, g->c.ks[i].var, part[i]);
+    }
+}
+
+static LLVMValueRef mul_add(struct cg *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc)
+{
+    if (tcc_is_float(g->c.dtype))
+        return em_fma(g->e, a, b, acc);
+    return LLVMBuildAdd(g->e->b, acc, LLVMBuildMul(g->e->b, a, b, ""), "");
+}
+
+/* One step of the sum for rows [lo, hi). */
+static void step(struct sum *s, LLVMValueRef a, LLVMValueRef b, int lo, int hi)
+{
+    struct cg *g = s->g;
+    struct em *e = g->e;
+    LLVMValueRef bv[8];
+    int op_a = g->packed_a ? -1 : g->c.k->insns[g->c.load_a].operand;
+    int op_b = g->packed_b ? -1 : g->c.k->insns[g->c.load_b].operand;
+    if (lo >= hi)
+        return;
+    for (int c = 0; c < s->cv; c++) {
+        LLVMValueRef mask = g->packed_b || g->c.panel ? NULL : g->mask[c];
+        bv[c] = em_load(e, g->c.dtype, cg_gepc(g, b, s->vec_off[c]), g->lanes, mask, NULL, op_b);
+    }
+    for (int r = lo; r < hi; r++) {
+        LLVMValueRef p = s->row_sa != CT_DYN ? cg_gepc(g, a, r * s->row_sa)
+                         : r ? cg_gep(g, a, LLVMBuildMul(e->b, em_i64(e, r), s->row_value, "")) : a;
+        LLVMValueRef av = em_splat(e, em_load(e, g->c.dtype, p, 1, NULL, NULL, op_a), g->lanes);
+        for (int c = 0; c < s->cv; c++)
+            s->acc[r * s->cv + c] = mul_add(g, av, bv[c], s->acc[r * s->cv + c]);
+    }
+}
+
+static LLVMValueRef offset_of(struct sum *s, LLVMValueRef base, int level, LLVMValueRef index, bool b)
+{
+    return cg_step(s->g, base, index, b ? s->sb[level] : s->sa[level], b ? s->eb[level] : s->ea[level]);
+}
+
+/* Rows of this register tile that the current taps reach. */
+static void active_rows(struct sum *s, int *lo, int *hi)
+{
+    *lo = 0;
+    *hi = s->mr;
+    if (s->start < 0)
+        return;
+    int64_t a, b;
+    ct_row_range(&s->g->c, s->tap, &a, &b);
+    a -= s->start;
+    b -= s->start;
+    *lo = a < 0 ? 0 : a > s->mr ? s->mr : (int)a;
+    *hi = b < 0 ? 0 : b > s->mr ? s->mr : (int)b;
+    if (*hi < *lo)
+        *hi = *lo;
+}
+
+/* Bounds of loop `level`: its extent, cut by the guards that hold its variable and no row. */
+static void bounds(struct sum *s, int level, ir_expr *lo, ir_expr *hi)
+{
+    const struct ct *c = &s->g->c;
+    struct ir_ctx *ctx = c->ctx;
+    *lo = ir_const(ctx, 0);
+    *hi = c->ks[level].extent;
+    for (int i = 0; i < c->nguards; i++) {
+        const struct ct_guard *t = &c->guards[i];
+        if (t->k != level || t->row_coef)
+            continue;
+        ir_expr d = ir_const(ctx, t->k_coef);
+        *lo = ir_max(ctx, *lo, ir_ceildiv(ctx, ir_sub(ctx, t->lo, t->rest), d));
+        *hi = ir_min(ctx, *hi, ir_ceildiv(ctx, ir_sub(ctx, t->hi, t->rest), d));
+    }
+}
+
+/* A loop's accumulators: only those of the active rows go around. */
+static void carry(struct sum *s, struct em_loop *l, int lo, int hi)
+{
+    for (int i = lo * s->cv; i < hi * s->cv; i++)
+        s->acc[i] = em_loop_carry(s->g->e, l, s->acc[i]);
+}
+
+static void carry_end(struct sum *s, struct em_loop *l, int lo, int hi)
+{
+    for (int i = lo * s->cv, j = 0; i < hi * s->cv; i++, j++)
+        em_loop_next(l, j, s->acc[i]);
+    em_loop_end(s->g->e, l);
+    for (int i = lo * s->cv, j = 0; i < hi * s->cv; i++, j++)
+        s->acc[i] = l->phi[j];
+}
+
+/* The innermost loop: unrolled by four, the rest after it. */
+static void innermost(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
+{
+    struct cg *g = s->g;
+    struct em *e = g->e;
+    const struct ct_k *t = &g->c.ks[level];
+    ir_expr elo, ehi;
+    int lo, hi, u = 4;
+    struct em_loop l;
+    active_rows(s, &lo, &hi);
+    if (lo >= hi)
+        return;
+    bounds(s, level, &elo, &ehi);
+    int64_t n = ir_is_value(elo, 0) ? ir_const_or(ehi, CT_DYN) : CT_DYN;
+    if (s->sa[level] == CT_DYN || s->sb[level] == CT_DYN)
+        u = 1;
+    if (n != CT_DYN && n <= 8 && (s->sa[level] != CT_DYN && s->sb[level] != CT_DYN)) {
+        for (int i = 0; i < n; i++)
+            step(s, cg_gepc(g, a, i * s->sa[level]), cg_gepc(g, b, i * s->sb[level]), lo, hi);
+        return;
+    }
+    LLVMValueRef from = em_expr(e, elo), to = em_expr(e, ehi), main = to;
+    if (u > 1) {
+        LLVMValueRef count = LLVMBuildSub(e->b, to, from, "");
+        main = n != CT_DYN ? em_i64(e, n / u * u)
+               : LLVMBuildAdd(e->b, from, LLVMBuildAnd(e->b, count, em_i64(e, ~(int64_t)(u - 1)), ""), "");
+    }
+    em_loop_begin(e, &l, from, main, em_i64(e, u), "k");
+    carry(s, &l, lo, hi);
+    LLVMValueRef pa = offset_of(s, a, level, l.iv, false), pb = offset_of(s, b, level, l.iv, true);
+    for (int i = 0; i < u; i++)
+        step(s, i ? cg_gepc(g, pa, i * s->sa[level]) : pa, i ? cg_gepc(g, pb, i * s->sb[level]) : pb, lo, hi);
+    carry_end(s, &l, lo, hi);
+    if (n != CT_DYN) {
+        for (int64_t i = n / u * u; i < n; i++)
+            step(s, cg_gepc(g, a, i * s->sa[level]), cg_gepc(g, b, i * s->sb[level]), lo, hi);
+    } else if (u > 1) {
+        em_loop_begin(e, &l, main, to, em_i64(e, 1), "krest");
+        carry(s, &l, lo, hi);
+        step(s, offset_of(s, a, level, l.iv, false), offset_of(s, b, level, l.iv, true), lo, hi);
+        carry_end(s, &l, lo, hi);
+    }
+    (void)t;
+}
+
+/* Loop `level` of the sum and those inside it. a, b: addresses of the first row's and first column's element. */
+static void nest(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
+{
+    struct cg *g = s->g;
+    struct em *e = g->e;
+    const struct ct_k *t = &g->c.ks[level];
+    bool last = level == g->c.nks - 1;
+    if (t->unroll && s->start >= 0) {
+        for (int64_t i = 0; i < t->n; i++) {
+            int lo, hi;
+            s->tap[level] = i;
+            LLVMValueRef ai = s->sa[level] != CT_DYN ? cg_gepc(g, a, i * s->sa[level]) : offset_of(s, a, level, em_i64(e, i), false);
+            LLVMValueRef bi = s->sb[level] != CT_DYN ? cg_gepc(g, b, i * s->sb[level]) : offset_of(s, b, level, em_i64(e, i), true);
+            if (!last) {
+                nest(s, level + 1, ai, bi);
+                continue;
+            }
+            active_rows(s, &lo, &hi);
+            step(s, ai, bi, lo, hi);
+        }
+        return;
+    }
+    if (last) {
+        innermost(s, level, a, b);
+        return;
+    }
+    ir_expr lo, hi;
+    struct em_loop l;
+    bounds(s, level, &lo, &hi);
+    if (ir_is_value(lo, 0) && ir_is_value(hi, 1)) {
+        nest(s, level + 1, a, b);
+        return;
+    }
+    em_loop_begin(e, &l, em_expr(e, lo), em_expr(e, hi), em_i64(e, 1), "k");
+    carry(s, &l, 0, s->mr);
+    nest(s, level + 1, offset_of(s, a, level, l.iv, false), offset_of(s, b, level, l.iv, true));
+    carry_end(s, &l, 0, s->mr);
+}
+
+/* -- The kernel's later stages on the accumulators ------------------------------------------------ */
+
+static void emit_epilogue(struct cg *g, LLVMValueRef x, LLVMValueRef row, int c, bool first_row, LLVMValueRef acc)
+{
+    struct em *e = g->e;
+    const struct kn_kernel *k = g->c.k;
+    int from = k->stages[0].last;
+    if (first_row) {
+        cg_bind_column(g, LLVMBuildAdd(e->b, x, em_i64(e, (int64_t)c * g->lanes), ""));
+        em_set_lanes(e, k->dims[g->c.vec].var, g->lanes, g->mask[c]);
+        em_forget(e, from, k->ninsns);
+    } else {
+        for (int i = from; i < k->ninsns; i++)
+            if (g->by_row[i])
+                em_forget(e, i, i + 1);
+    }
+    cg_bind_row(g, row);
+    e->value[k->contraction.reduce] = acc;
+    em_insns(e, from, k->ninsns);
+}
+
+static void epilogue(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, LLVMValueRef *acc)
+{
+    struct em *e = g->e;
+    if ((int64_t)mr * cv * g->epilogue_cost <= 600) {
+        for (int c = 0; c < cv; c++)
+            for (int r = 0; r < mr; r++)
+                emit_epilogue(g, x, LLVMBuildAdd(e->b, r0, em_i64(e, r), ""), c, r == 0, acc[r * cv + c]);
+    } else {
+        /* A long body would be repeated mr * cv times: rows go around a loop, through memory. */
+        LLVMValueRef buffer = em_alloca(e, g->vec, (int64_t)mr * cv, 64);
+        for (int i = 0; i < mr * cv; i++) {
+            LLVMValueRef p = cg_gepc(g, buffer, (int64_t)i * g->lanes);
+            LLVMSetAlignment(LLVMBuildStore(e->b, acc[i], p), g->lanes * tcc_dtype_bytes(g->c.dtype));
+        }
+        struct em_loop l;
+        em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, mr), em_i64(e, 1), "row");
+        LLVMValueRef at = cg_gep(g, buffer, LLVMBuildMul(e->b, l.iv, em_i64(e, (int64_t)cv * g->lanes), ""));
+        for (int c = 0; c < cv; c++) {
+            LLVMValueRef v = LLVMBuildLoad2(e->b, g->vec, cg_gepc(g, at, (int64_t)c * g->lanes), "");
+            LLVMSetAlignment(v, g->lanes * tcc_dtype_bytes(g->c.dtype));
+            emit_epilogue(g, x, LLVMBuildAdd(e->b, r0, l.iv, ""), c, true, v);
+        }
+        em_loop_end(e, &l);
+    }
+    em_forget(e, g->c.k->stages[0].last, g->c.k->ninsns);
+    em_set_lanes(e, NULL, 1, NULL);
+}
+
+/* -- One tile --------------------------------------------------------------------------------------- */
+
+/* Strides of packed operands: rows of A are k long, B has cv vectors per step. */
+static void packed_strides(struct sum *s)
+{
+    struct cg *g = s->g;
+    struct ir_ctx *ctx = g->c.ctx;
+    ir_expr inner = ir_const(ctx, 1);
+    for (int i = g->c.nks - 1; i >= 0; i--) {
+        if (g->packed_a) {
+            s->ea[i] = inner;
+            s->sa[i] = ir_const_or(inner, CT_DYN);
+        }
+        if (g->packed_b) {
+            s->eb[i] = ir_mulc(ctx, inner, (int64_t)g->cv * g->lanes);
+            s->sb[i] = ir_const_or(s->eb[i], CT_DYN);
+        }
+        inner = ir_mul(ctx, inner, g->c.ks[i].extent);
+    }
+    if (g->packed_a) {
+        s->row_sa = ir_const_or(g->a_ld, CT_DYN);
+        s->row_value = em_expr(g->e, g->a_ld);
+    }
+}
+
+void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int64_t start)
+{
+    struct em *e = g->e;
+    const struct ct *c = &g->c;
+    struct sum s = {.g = g, .mr = mr, .cv = cv, .start = start, .row_sa = c->row_sa};
+    LLVMValueRef zero[CT_MAX_K], a, b;
+    for (int i = 0; i < c->nks; i++) {
+        s.sa[i] = c->ks[i].sa;
+        s.sb[i] = c->ks[i].sb;
+        s.ea[i] = c->ks[i].ea;
+        s.eb[i] = c->ks[i].eb;
+        zero[i] = em_i64(e, 0);
+    }
+    if (c->row_sa == CT_DYN)
+        s.row_value = em_expr(e, c->row_ea);
+    packed_strides(&s);
+    for (int i = 0; i < cv; i++) {
+        int64_t at = (int64_t)i * g->lanes;
+        s.vec_off[i] = !g->packed_b && c->panel && (int64_t)cv * g->lanes > c->panel
+                       ? at / c->panel * c->panel_stride + at % c->panel : at;
+    }
+    em_set_lanes(e, NULL, 1, NULL);
+    cg_bind_column(g, x);
+    cg_bind_row(g, r0);
+    cg_bind_k(g, zero);
+    if (g->packed_a)
+        a = cg_step(g, g->packed_a, LLVMBuildSub(e->b, r0, g->row_lo, ""), s.row_sa, g->a_ld);
+    else
+        a = em_address(e, c->k->insns[c->load_a].operand, em_expr(e, c->off_a));
+    b = g->packed_b ? g->packed_b : em_address(e, c->k->insns[c->load_b].operand, em_expr(e, c->off_b));
+    for (int i = 0; i < mr * cv; i++)
+        s.acc[i] = LLVMConstNull(g->vec);
+    nest(&s, 0, a, b);
+    epilogue(g, x, r0, mr, cv, s.acc);
+}

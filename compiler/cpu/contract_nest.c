@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * contract_nest.c - finds the loop nest of a contraction (contract_int.h) in a kernel: which dim runs in rows, which in
+ * vector lanes, strides, splits of dims that blocked layouts ask for, and guards (padding).
+ */
+#include "compiler/cpu/contract_int.h"
+#include "ir/ir.h"
+
+static ir_expr flat_offset(struct ir_ctx *ctx, const struct kn_kernel *k, int operand, const ir_expr *index)
+{
+    const struct kn_operand *o = &k->operands[operand];
+    ir_expr off = ir_const(ctx, 0);
+    for (int p = 0; p < o->rank; p++)
+        off = ir_add(ctx, ir_mul(ctx, off, o->dims[p]), index[p]);
+    return off;
+}
+
+/* Coefficient of sym in e (0 when it isn't there); false when e isn't linear in it. */
+static bool stride_of(struct ir_ctx *ctx, ir_expr e, ir_expr sym, ir_expr *coef)
+{
+    ir_expr rest;
+    if (!ir_uses_sym(e, sym)) {
+        *coef = ir_const(ctx, 0);
+        return true;
+    }
+    return ir_linear_in(ctx, e, sym, coef, &rest);
+}
+
+/* A constant that sym (or a sum with it) is divided by, or 0. */
+static int64_t divisor_of(ir_expr e, ir_expr sym)
+{
+    int64_t c;
+    if ((e->kind == IR_X_FLOORDIV || e->kind == IR_X_MOD) && ir_is_const(e->arg[1], &c) && ir_uses_sym(e->arg[0], sym))
+        return c;
+    for (int i = 0; i < e->nargs; i++) {
+        c = divisor_of(e->arg[i], sym);
+        if (c)
+            return c;
+    }
+    return 0;
+}
+
+static bool uses(ir_expr e, ir_expr sym)
+{
+    return e && ir_uses_sym(e, sym);
+}
+
+/* Does instruction i (apart from its arguments) depend on sym? `index`: count memory indexes too. */
+static bool insn_uses(const struct kn_insn *in, ir_expr sym, bool index)
+{
+    if (uses(in->expr, sym) || uses(in->bound, sym))
+        return true;
+    for (int g = 0; g < in->nguards; g++)
+        if (uses(in->guards[g].e, sym) || uses(in->guards[g].lo, sym) || uses(in->guards[g].hi, sym))
+            return true;
+    for (int p = 0; index && p < in->nindex; p++)
+        if (uses(in->index[p], sym))
+            return true;
+    return false;
+}
+
+/* Instruction of stage 0 that the product's operand comes from by one-operand steps; is it `load`? */
+static bool comes_from(const struct kn_kernel *k, int value, int load)
+{
+    if (value == load)
+        return true;
+    if (value < 0 || k->insns[value].code != KN_SCALAR)
+        return false;
+    for (int i = 0; i < k->insns[value].nargs; i++)
+        if (comes_from(k, k->insns[value].arg[i], load))
+            return true;
+    return false;
+}
+
+/* The kernel's stages and instructions have the shape that the templates emit. */
+static bool right_form(const struct kn_kernel *k, struct ct *c)
+{
+    const struct kn_contraction *t = &k->contraction;
+    if (!t->present || k->nstages < 1 || k->stages[0].inner != t->k || !t->n)
+        return false;
+    for (int s = 1; s < k->nstages; s++)
+        if (k->stages[s].inner)
+            return false;
+    for (int i = 0; i < k->noperands; i++)
+        if (k->operands[i].use == KN_TEMP)
+            return false;
+    const struct kn_insn *mul = &k->insns[t->mul], *red = &k->insns[t->reduce];
+    if (mul->code != KN_SCALAR || mul->word != IR_mul || red->code != KN_REDUCE || red->reducer != KN_SUM
+        || red->arg[0] != t->mul || mul->dtype != red->dtype)
+        return false;
+    for (int i = k->stages[0].first; i < k->stages[0].last; i++) {
+        int code = k->insns[i].code;
+        if (code == KN_STORE || code == KN_INDEX || code == KN_ARGREDUCE || code == KN_RUNNING
+            || (code == KN_REDUCE && i != t->reduce))
+            return false;
+    }
+    c->dtype = red->dtype;
+    if (c->dtype != TCC_F32 && c->dtype != TCC_F64 && c->dtype != TCC_I32)
+        return false;
+    c->load_a = t->load_a;
+    c->load_b = t->load_b;
+    int va = mul->arg[0], vb = mul->arg[1];
+    if (!comes_from(k, va, t->load_a)) {
+        va = mul->arg[1];
+        vb = mul->arg[0];
+    }
+    if (!comes_from(k, va, t->load_a) || !comes_from(k, vb, t->load_b))
+        return false;
+    c->val_a = va;
+    c->val_b = vb;
+    c->chain_a = va != t->load_a;
+    c->chain_b = vb != t->load_b;
+    const struct kn_insn *la = &k->insns[t->load_a], *lb = &k->insns[t->load_b];
+    return la->arg[0] < 0 && lb->arg[0] < 0 && lb->nguards == 0 && la->nguards <= CT_MAX_GUARDS;
+}
+
+static void add_k(struct ct *c, int dim, int64_t scale, ir_expr var, ir_expr extent)
+{
+    struct ct_k *t = &c->ks[c->nks++];
+    *t = (struct ct_k){.dim = dim, .scale = scale, .var = var, .extent = extent, .n = ir_const_or(extent, CT_DYN)};
+    stride_of(c->ctx, c->off_a, var, &t->ea);
+    stride_of(c->ctx, c->off_b, var, &t->eb);
+    t->sa = ir_const_or(t->ea, CT_DYN);
+    t->sb = ir_const_or(t->eb, CT_DYN);
+}
+
+/* The loops of the sum, dims split where a blocked layout divides them; innermost the one that walks B in small steps. */
+static bool find_ks(struct ct *c)
+{
+    const struct kn_kernel *k = c->k;
+    for (int d = 0; d < k->ndims; d++) {
+        if (!(k->contraction.k >> d & 1))
+            continue;
+        if (c->nks + 2 > CT_MAX_K)
+            return false;
+        ir_expr var = k->dims[d].var, extent = k->dims[d].extent, coef;
+        bool in_a = stride_of(c->ctx, c->off_a, var, &coef), in_b = stride_of(c->ctx, c->off_b, var, &coef);
+        if (in_a && in_b) {
+            add_k(c, d, 1, var, extent);
+            continue;
+        }
+        int64_t div = divisor_of(c->off_a, var), n = ir_const_or(extent, CT_DYN);
+        if (!div)
+            div = divisor_of(c->off_b, var);
+        if (div < 2 || ((n == CT_DYN || n % div) && (in_a || in_b)))
+            return false;
+        ir_expr high = ir_iter(c->ctx, "kh", ir_ceildiv(c->ctx, extent, ir_const(c->ctx, div)));
+        ir_expr low = ir_iter(c->ctx, "kl", ir_const(c->ctx, div));
+        ir_expr both = ir_add(c->ctx, ir_mulc(c->ctx, high, div), low);
+        c->off_a = ir_subst(c->ctx, c->off_a, 1, &var, &both);
+        c->off_b = ir_subst(c->ctx, c->off_b, 1, &var, &both);
+        if (!stride_of(c->ctx, c->off_a, high, &coef) || !stride_of(c->ctx, c->off_a, low, &coef)
+            || !stride_of(c->ctx, c->off_b, high, &coef) || !stride_of(c->ctx, c->off_b, low, &coef))
+            return false;
+        add_k(c, d, div, high, high->extent);
+        add_k(c, d, 1, low, low->extent);
+    }
+    /* Insertion sort by B's stride, descending; symbolic strides count as large and keep their order. */
+    for (int i = 1; i < c->nks; i++) {
+        struct ct_k t = c->ks[i];
+        int64_t s = t.sb == CT_DYN ? INT64_MAX : t.sb;
+        int j = i;
+        for (; j > 0 && (c->ks[j - 1].sb == CT_DYN ? INT64_MAX : c->ks[j - 1].sb) < s; j--)
+            c->ks[j] = c->ks[j - 1];
+        c->ks[j] = t;
+    }
+    c->ksize = ir_const(c->ctx, 1);
+    for (int i = 0; i < c->nks; i++)
+        c->ksize = ir_mul(c->ctx, c->ksize, c->ks[i].extent);
+    c->nk = ir_const_or(c->ksize, CT_DYN);
+    return true;
+}
+
+/* Does the first store (or, for want of one, B) have unit stride along dim d? */
+static bool unit_stride_out(const struct ct *c, int d)
+{
+    const struct kn_kernel *k = c->k;
+    for (int i = k->stages[0].last; i < k->ninsns; i++) {
+        const struct kn_insn *in = &k->insns[i];
+        ir_expr coef;
+        if (in->code == KN_STORE)
+            return stride_of(c->ctx, flat_offset(c->ctx, k, in->operand, in->index), k->dims[d].var, &coef)
+                   && ir_is_value(coef, 1);
+    }
+    return false;
+}
+
+static bool find_columns(struct ct *c)
+{
+    const struct kn_kernel *k = c->k;
+    struct ir_ctx *ctx = c->ctx;
+    c->vec = c->block = -1;
+    for (int d = 0; d < k->ndims; d++)
+        if (k->contraction.n >> d & 1 && !ir_is_value(k->dims[d].extent, 1) && (c->vec < 0 || !unit_stride_out(c, c->vec)))
+            c->vec = d;
+    if (c->vec < 0)
+        return false;
+    ir_expr var = k->dims[c->vec].var, coef;
+    int64_t n = ir_const_or(k->dims[c->vec].extent, CT_DYN);
+    c->extra_n = k->contraction.n & ~(1u << c->vec);
+    if (!stride_of(ctx, c->off_b, var, &c->vec_eb)) {
+        c->panel = divisor_of(c->off_b, var);
+        if (c->panel < 2 || c->panel % c->lanes)
+            return false;
+        ir_expr high = ir_iter(ctx, "np", ir_ceildiv(ctx, k->dims[c->vec].extent, ir_const(ctx, c->panel)));
+        ir_expr low = ir_iter(ctx, "nj", ir_const(ctx, c->panel)), both = ir_add(ctx, ir_mulc(ctx, high, c->panel), low);
+        ir_expr off = ir_subst(ctx, c->off_b, 1, &var, &both);
+        if (!stride_of(ctx, off, low, &c->vec_eb) || !ir_is_value(c->vec_eb, 1) || !stride_of(ctx, off, high, &coef))
+            return false;
+        c->panel_stride = ir_const_or(coef, CT_DYN);
+    }
+    c->vec_sb = ir_const_or(c->vec_eb, CT_DYN);
+    c->cols = k->dims[c->vec].extent;
+    /* A short vector dim beside another n dim: channel blocks. */
+    if (n != CT_DYN && n <= 64 && !c->panel && c->extra_n && n % 4 == 0) {
+        for (int d = 0; d < k->ndims; d++)
+            if (c->extra_n >> d & 1 && stride_of(ctx, c->off_b, k->dims[d].var, &coef) && ir_const_or(coef, 0) > 0
+                && ir_const_or(k->dims[d].extent, CT_DYN) != 1)
+                c->block = d;
+        if (c->block >= 0) {
+            stride_of(ctx, c->off_b, k->dims[c->block].var, &coef);
+            c->width = c->panel = n;
+            c->panel_stride = ir_const_or(coef, CT_DYN);
+            c->extra_n &= ~(1u << c->block);
+            c->cols = ir_mulc(ctx, k->dims[c->block].extent, n);
+            while (c->lanes > n || n % c->lanes)
+                c->lanes /= 2;
+        }
+    }
+    c->ncols = ir_const_or(c->cols, CT_DYN);
+    return true;
+}
+
+/* May dim `outer` be run as rows beyond dim `row`, `rows` points of it? Every access must step by rows * row's step. */
+static bool collapses(const struct ct *c, int outer, int row, ir_expr rows)
+{
+    const struct kn_kernel *k = c->k;
+    ir_expr vo = k->dims[outer].var, vr = k->dims[row].var, so, sr;
+    for (int i = 0; i < k->ninsns; i++) {
+        const struct kn_insn *in = &k->insns[i];
+        if (insn_uses(in, vo, false) || insn_uses(in, vr, false))
+            return false;
+        if (in->code != KN_LOAD && in->code != KN_STORE)
+            continue;
+        ir_expr off = flat_offset(c->ctx, k, in->operand, in->index);
+        if (!stride_of(c->ctx, off, vo, &so) || !stride_of(c->ctx, off, vr, &sr)
+            || ir_expr_eq(c->ctx, so, ir_mul(c->ctx, sr, rows)) != IR_YES)
+            return false;
+    }
+    return true;
+}
+
+static void find_rows(struct ct *c)
+{
+    const struct kn_kernel *k = c->k;
+    c->row = -1;
+    c->extra_m = k->contraction.m;
+    c->rows = ir_const(c->ctx, 1);
+    for (int d = 0; d < k->ndims; d++)
+        if (k->contraction.m >> d & 1 && !ir_is_value(k->dims[d].extent, 1))
+            c->row = d;
+    if (c->row >= 0) {
+        ir_expr coef;
+        if (!stride_of(c->ctx, c->off_a, k->dims[c->row].var, &coef)) {
+            c->row = -1;         /* one row at a time */
+        } else {
+            c->row_ea = coef;
+            c->collapsed = 1u << c->row;
+            c->rows = k->dims[c->row].extent;
+            for (int d = c->row - 1; d >= 0; d--) {
+                if (!(k->contraction.m >> d & 1))
+                    continue;
+                if (!ir_is_value(k->dims[d].extent, 1) && !collapses(c, d, c->row, c->rows))
+                    break;
+                if (ir_is_value(k->dims[d].extent, 1))
+                    continue;
+                c->collapsed |= 1u << d;
+                c->rows = ir_mul(c->ctx, c->rows, k->dims[d].extent);
+            }
+        }
+    }
+    c->extra_m &= ~c->collapsed;
+    c->nrows = ir_const_or(c->rows, CT_DYN);
+    c->row_sa = c->row >= 0 ? ir_const_or(c->row_ea, CT_DYN) : 0;
+}
+
+static bool find_guards(struct ct *c)
+{
+    const struct kn_insn *load = &c->k->insns[c->load_a];
+    for (int g = 0; g < load->nguards; g++) {
+        struct ct_guard *t = &c->guards[c->nguards++];
+        ir_expr e = load->guards[g].e, coef;
+        *t = (struct ct_guard){.lo = load->guards[g].lo, .hi = load->guards[g].hi, .k = -1};
+        for (int i = 0; i < c->nks; i++) {
+            /* A split dim in a guard would need its parts in the expression. */
+            ir_expr var = c->ks[i].var;
+            if (uses(t->lo, c->k->dims[c->ks[i].dim].var) || uses(t->hi, c->k->dims[c->ks[i].dim].var))
+                return false;
+            if (var != c->k->dims[c->ks[i].dim].var) {
+                if (ir_uses_sym(e, c->k->dims[c->ks[i].dim].var))
+                    return false;
+                continue;
+            }
+            if (!ir_uses_sym(e, var))
+                continue;
+            if (t->k >= 0 || !ir_linear_in(c->ctx, e, var, &coef, &t->rest))
+                return false;
+            t->k = i;
+            t->k_coef = ir_const_or(coef, 0);
+            e = t->rest;
+        }
+        if (c->row >= 0 && ir_uses_sym(e, c->k->dims[c->row].var)) {
+            if (!ir_linear_in(c->ctx, e, c->k->dims[c->row].var, &coef, &t->rest))
+                return false;
+            t->row_coef = ir_const_or(coef, 0);
+            e = t->rest;
+            /* Row ranges are worked out at compile time. */
+            if (t->row_coef <= 0 || !ir_is_const(e, NULL) || !ir_is_const(t->lo, NULL) || !ir_is_const(t->hi, NULL)
+                || c->nrows == CT_DYN)
+                return false;
+            c->nrowguards++;
+            if (t->k >= 0) {
+                if (c->ks[t->k].n == CT_DYN || c->ks[t->k].n > 16)
+                    return false;
+                c->ks[t->k].unroll = true;
+            }
+        } else if (t->k < 0 || t->k_coef <= 0) {
+            return false;
+        }
+        t->rest = e;
+    }
+    return true;
+}
+
+void ct_row_range(const struct ct *c, const int64_t *tap, int64_t *lo, int64_t *hi)
+{
+    *lo = 0;
+    *hi = c->nrows;
+    for (int g = 0; g < c->nguards; g++) {
+        const struct ct_guard *t = &c->guards[g];
+        if (!t->row_coef)
+            continue;
+        int64_t rest = ir_const_or(t->rest, 0) + (t->k >= 0 ? t->k_coef * tap[t->k] : 0);
+        int64_t a = ir_const_or(t->lo, 0) - rest, b = ir_const_or(t->hi, 0) - rest;
+        int64_t first = a <= 0 ? 0 : (a + t->row_coef - 1) / t->row_coef;       /* smallest row with row_coef * row >= a */
+        int64_t last = b <= 0 ? 0 : (b + t->row_coef - 1) / t->row_coef;
+        if (first > *lo)
+            *lo = first;
+        if (last < *hi)
+            *hi = last;
+    }
+    if (*hi < *lo)
+        *hi = *lo;
+}
+
+void ct_interior(const struct ct *c, int64_t *lo, int64_t *hi)
+{
+    *lo = 0;
+    *hi = c->nrows;
+    for (int g = 0; g < c->nguards; g++) {
+        const struct ct_guard *t = &c->guards[g];
+        int64_t taps = t->row_coef ? (t->k >= 0 ? c->ks[t->k].n : 1) : 0, tap[CT_MAX_K] = {0}, a, b;
+        for (int64_t i = 0; i < taps; i++) {
+            if (t->k >= 0)
+                tap[t->k] = i;
+            ct_row_range(c, tap, &a, &b);
+            *lo = a > *lo ? a : *lo;
+            *hi = b < *hi ? b : *hi;
+        }
+    }
+    if (*hi < *lo)
+        *hi = *lo;
+}
+
+bool ct_analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct ct *c)
+{
+    *c = (struct ct){.ctx = ctx, .k = k};
+    if (!right_form(k, c))
+        return false;
+    c->lanes = cpu_lanes(m, tcc_dtype_bytes(c->dtype));
+    if (c->lanes < 2)
+        return false;
+    c->batch = k->contraction.batch;
+    c->off_a = flat_offset(ctx, k, k->insns[c->load_a].operand, k->insns[c->load_a].index);
+    c->off_b = flat_offset(ctx, k, k->insns[c->load_b].operand, k->insns[c->load_b].index);
+    if (!find_ks(c) || !find_columns(c))
+        return false;
+    find_rows(c);
+    if (!find_guards(c))
+        return false;
+    const struct kn_operand *a = &k->operands[k->insns[c->load_a].operand], *b = &k->operands[k->insns[c->load_b].operand];
+    c->pack_b = c->chain_b || b->dtype != c->dtype || c->vec_sb != 1 || c->panel_stride == CT_DYN;
+    c->pack_a = c->chain_a || a->dtype != c->dtype;
+    if (c->pack_a && c->nguards)
+        return false;
+    /* The columns of B must be walked by packing or by constant steps. */
+    if (c->pack_b && c->block >= 0 && c->width % c->lanes)
+        return false;
+    return true;
+}

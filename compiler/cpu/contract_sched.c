@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * contract_sched.c - register tile, vector width and parallel grain of contractions, by shape and machine.
+ *
+ * The model counts cycles of one step of the sum in a register tile of mr rows and cv vectors: two multiply-adds and two
+ * loads a cycle, at least the latency of one multiply-add, and a little for bringing in B and for each row. It was
+ * checked against measurements of tests/bench on AVX-512 and AVX2.
+ */
+#include "compiler/cpu/contract_int.h"
+#include "compiler/cpu/emit_int.h"
+
+#define CT_MAX_CV 8
+
+static double step_cost(int mr, int cv)
+{
+    double fma = mr * cv / 2.0, loads = (mr + cv) / 2.0, cost = 4;
+    cost = fma > cost ? fma : cost;
+    cost = loads > cost ? loads : cost;
+    return cost + 0.1 * cv + 0.02 * mr;
+}
+
+static int max_rows(const struct cpu_machine *m, const struct ct *c, int cv)
+{
+    int free = m->pass.registers - cv - (m->pass.fma ? 1 : 2), mr = free / cv;
+    if (mr > 16)
+        mr = 16;
+    if (c->row_sa == CT_DYN && mr > 6 && !c->pack_a)
+        mr = 6;                  /* each row needs an address register */
+    return mr;
+}
+
+static bool cv_allowed(const struct ct *c, int cv)
+{
+    int64_t nr = (int64_t)cv * c->lanes, unit = c->block >= 0 ? c->width : c->pack_b ? 0 : c->panel;
+    if (c->block >= 0 && c->ncols == CT_DYN && nr != c->width)
+        return false;
+    if (c->block >= 0 && c->pack_b && nr > c->width)
+        return false;
+    return !unit || nr % unit == 0 || unit % nr == 0;
+}
+
+/* Cost of all rows by blocks of mr; mr is evened out first. */
+static double rows_cost(const struct ct *c, int cv, int *mr)
+{
+    if (c->nrows == CT_DYN)
+        return step_cost(*mr, cv) / *mr * 128;
+    int64_t blocks = (c->nrows + *mr - 1) / *mr;
+    *mr = (int)((c->nrows + blocks - 1) / blocks);
+    int64_t full = c->nrows / *mr, rem = c->nrows % *mr;
+    return full * step_cost(*mr, cv) + (rem ? step_cost((int)rem, cv) : 0);
+}
+
+static void choose_tile(const struct cpu_machine *m, const struct ct *c, int *best_mr, int *best_cv)
+{
+    double best = 0;
+    *best_mr = *best_cv = 0;
+    int64_t nv = c->ncols == CT_DYN ? 64 : (c->ncols + c->lanes - 1) / c->lanes;
+    for (int cv = 1; cv <= CT_MAX_CV; cv++) {
+        int mr = max_rows(m, c, cv), mr_rem = 0;
+        if (mr < 1 || (cv > nv && cv > 1) || !cv_allowed(c, cv))
+            continue;
+        double cost = rows_cost(c, cv, &mr) * (double)(nv / cv);
+        if (nv % cv) {
+            mr_rem = mr;
+            cost += rows_cost(c, (int)(nv % cv), &mr_rem);
+        }
+        if (!*best_cv || cost < best) {
+            best = cost;
+            *best_mr = mr;
+            *best_cv = cv;
+        }
+    }
+}
+
+/* -- Parallel grain -------------------------------------------------------------------------- */
+struct grain { struct kn_kernel *k; double now, target; };
+
+static int64_t guess(ir_expr extent, int64_t otherwise)
+{
+    return ir_const_or(extent, otherwise);
+}
+
+/* Splits dim d into pieces of a multiple of `unit` points so that a tile comes near the target. */
+static void split(struct grain *g, int d, int64_t unit, int64_t otherwise)
+{
+    int64_t n = guess(g->k->dims[d].extent, otherwise), pieces = (int64_t)(g->now / g->target);
+    if (pieces < 2 || n <= unit)
+        return;
+    int64_t t = (n + pieces - 1) / pieces;
+    t = (t + unit - 1) / unit * unit;
+    if (t >= n)
+        return;
+    g->k->schedule.tile[d] = t;
+    g->now = g->now * t / n;
+}
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    return b ? gcd(b, a % b) : a;
+}
+
+/* Rows: extra m dims first, then the outermost collapsed dim in whole row blocks. */
+static void split_rows(struct grain *g, const struct ct *c, int mr)
+{
+    for (int d = 0; d < g->k->ndims; d++)
+        if (c->extra_m >> d & 1)
+            split(g, d, 1, 8);
+    if (c->row < 0 || c->nrows == CT_DYN || c->nrowguards)
+        return;
+    for (int d = 0; d < g->k->ndims; d++) {
+        if (!(c->collapsed >> d & 1))
+            continue;
+        int64_t inner = c->nrows / guess(g->k->dims[d].extent, 1);
+        split(g, d, mr / gcd(mr, inner), 1);
+        break;
+    }
+}
+
+static void split_columns(struct grain *g, const struct ct *c, int cv)
+{
+    int64_t nr = (int64_t)cv * c->lanes;
+    if (c->block >= 0)
+        split(g, c->block, nr > c->width ? nr / c->width : 1, 8);
+    else
+        split(g, c->vec, nr, 512);
+}
+
+static void choose_grain(struct kn_kernel *k, const struct ct *c, int mr, int cv)
+{
+    double a = 1, b = 1, points = 1;
+    for (int d = 0; d < k->ndims; d++) {
+        uint32_t bit = 1u << d;
+        double n = (double)guess(k->dims[d].extent, bit & k->contraction.batch ? 8 : 64);
+        points *= n;
+        if (bit & (k->contraction.m | k->contraction.k))
+            a *= n;
+        if (bit & (k->contraction.n | k->contraction.k))
+            b *= n;
+    }
+    double flops = 2 * points, target = flops / 64 > 1e6 ? flops / 64 : 1e6;
+    struct grain g = {k, flops, target};
+    for (int d = 0; d < k->ndims; d++)
+        if (c->batch >> d & 1)
+            split(&g, d, 1, 8);
+    for (int d = 0; d < k->ndims; d++)
+        if (c->extra_n >> d & 1)
+            split(&g, d, 1, 8);
+    /* Split along the side whose operand is larger: every tile reads all of the other one. */
+    if (a > b && c->nrows != CT_DYN) {
+        split_rows(&g, c, mr);
+        split_columns(&g, c, cv);
+    } else {
+        split_columns(&g, c, cv);
+        split_rows(&g, c, mr);
+    }
+}
+
+/* -- Scratch ----------------------------------------------------------------------------------- */
+ir_expr ct_packed_a_ld(const struct ct *c)
+{
+    /* One cache line more than a row: rows don't fall into one set. */
+    return ir_addc(c->ctx, ir_mulc(c->ctx, ir_ceildiv(c->ctx, c->ksize, ir_const(c->ctx, 16)), 16), 16);
+}
+
+static ir_expr scratch_bytes(const struct ct *c, const struct kn_kernel *k, int cv)
+{
+    ir_expr bytes = ir_const(c->ctx, 0);
+    int size = tcc_dtype_bytes(c->dtype);
+    if (c->pack_b)
+        bytes = ir_mulc(c->ctx, c->ksize, (int64_t)cv * c->lanes * size);
+    bytes = ir_mulc(c->ctx, ir_ceildiv(c->ctx, bytes, ir_const(c->ctx, 64)), 64);
+    if (c->pack_a) {
+        ir_expr rows = ir_const(c->ctx, 1);
+        for (int d = 0; d < k->ndims; d++)
+            if (c->collapsed >> d & 1)
+                rows = ir_mul(c->ctx, rows, k->schedule.tile[d] ? ir_const(c->ctx, k->schedule.tile[d]) : k->dims[d].extent);
+        bytes = ir_add(c->ctx, bytes, ir_mulc(c->ctx, ir_mul(c->ctx, rows, ct_packed_a_ld(c)), size));
+    }
+    return bytes;
+}
+
+static bool too_many_edges(const struct ct *c, int mr)
+{
+    if (!c->nrowguards)
+        return false;
+    int64_t lo, hi, edges = 0;
+    ct_interior(c, &lo, &hi);
+    for (int64_t r = 0; r < c->nrows; r += mr)
+        edges += r < lo || (r + mr < c->nrows ? r + mr : c->nrows) > hi;
+    return edges > 8;
+}
+
+bool ct_schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k, enum kn_template how)
+{
+    struct ct c;
+    int mr, cv;
+    if (!ct_analyse(m, ctx, k, &c))
+        return false;
+    choose_tile(m, &c, &mr, &cv);
+    if (!cv || too_many_edges(&c, mr))
+        return false;
+    struct kn_schedule *s = &k->schedule;
+    *s = (struct kn_schedule){.how = how, .vector_dim = (int8_t)c.vec, .width = (int16_t)c.lanes, .unroll = 4,
+                              .mr = (int16_t)mr, .nr = (int16_t)(cv * c.lanes)};
+    choose_grain(k, &c, mr, cv);
+    k->tiles = cpu_tiles(ctx, k);
+    k->scratch = scratch_bytes(&c, k, cv);
+    return true;
+}
+
+static bool schedule_contract(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
+{
+    return k->kind != IR_K_WINDOW && ct_schedule(m, ctx, k, KN_T_CONTRACT);
+}
+
+static bool schedule_conv(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
+{
+    return k->kind == IR_K_WINDOW && ct_schedule(m, ctx, k, KN_T_CONV);
+}
+
+const struct cpu_template cpu_template_contract = {KN_T_CONTRACT, schedule_contract, ct_emit};
+const struct cpu_template cpu_template_conv = {KN_T_CONV, schedule_conv, ct_emit};
