@@ -1,0 +1,28 @@
+# shellcheck shell=sh disable=SC2154
+# SPDX-License-Identifier: Apache-2.0
+# Part of tools/check --peers, sourced by it: real architectures, exported by PyTorch, through compiled artifacts; then
+# their latency beside ONNX Runtime's (printed and kept in $build/logs, never judged).
+# TCCC_PEERS names an environment that tests/bench/setup-peers made; otherwise one is made in $build/peers.
+peers_dir=${TCCC_PEERS:-$build/peers}
+if ! "$peers_dir/bin/python" -c 'import torch, torchvision, transformers, onnxruntime' >/dev/null 2>&1; then
+    step "peers (PyTorch, ONNX Runtime)" sh "$top/tests/bench/setup-peers" "$peers_dir"
+fi
+models=${TCCC_MODELS:-$build/models}
+if ! [ -f "$models/gru/model.onnx" ]; then
+    step "export the models" "$peers_dir/bin/python" "$top/tests/bench/models.py" "$models"
+fi
+
+say "models: every architecture at -O0 and -O3, two instruction sets, 1 and 2 threads"
+sh "$top/tests/bench/models.sh" "$build" "$models" >"$build/models.log" 2>&1 </dev/null
+grep '^not ok' "$build/models.log"
+bad=$(grep -c '^not ok' "$build/models.log")
+good=$(grep -c '^ok' "$build/models.log")
+[ $((good + bad)) -gt 0 ] || bad=1
+count "$good" "$bad" 0 "models"
+
+for threads in 1 2; do
+    say "latency with $threads thread(s)"
+    "$peers_dir/bin/python" "$top/tests/bench/peers.py" --threads $threads \
+        --cmd "$build/tccc-bench {model} --threads {threads} --json -q" "$models"/*/ >"$logs/peers-$threads.txt" 2>&1 </dev/null
+    cat "$logs/peers-$threads.txt"
+done

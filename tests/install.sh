@@ -1,0 +1,69 @@
+# An installation works where it was put, and moved elsewhere: an installed tccc finds the runtime and the headers; the
+# rules for make and for CMake compile a model as a build step and compile it again when it has changed.
+. "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}/tests/setup.sh"
+model=$top_srcdir/samples/digits/digits.onnx
+picture=$top_srcdir/samples/digits/digit-3.pgm
+
+(cd "$top_builddir" && MAKEFLAGS='' make install prefix="$tmp/first") >"$tmp/log" 2>&1 || { cat "$tmp/log"; fail "make install"; }
+mv "$tmp/first" "$tmp/inst" || fail "no installation"
+PATH=$tmp/inst/bin:$PATH
+export PATH
+cp "$top_srcdir/samples/embed/embed.c" "$tmp/app.c"
+
+# What pkg-config says, of the moved installation.
+cat >"$tmp/inst/bin/pkg-config" <<END
+#!/bin/sh
+PKG_CONFIG_PATH=$tmp/inst/lib/pkgconfig exec $(command -v pkg-config || echo false) --define-variable=prefix=$tmp/inst "\$@"
+END
+chmod +x "$tmp/inst/bin/pkg-config"
+
+# make: built, run, not built again, built again after a change of the model.
+mkdir "$tmp/make" && cd "$tmp/make" || fail "no folder"
+cp "$model" digits.onnx
+cp "$tmp/app.c" .
+cat >Makefile <<'END'
+include $(shell pkg-config --variable=makefile tccc)
+CFLAGS = $(TCCRT_CFLAGS) $(INSTRUMENT)
+app: app.o digits.a
+	$(CC) $(INSTRUMENT) $^ $(TCCRT_LIBS) -o $@
+app.o: digits.h
+END
+export INSTRUMENT
+MAKEFLAGS=''
+export MAKEFLAGS
+expect_status 0 make app digits.so
+LD_LIBRARY_PATH=$tmp/inst/lib expect_status 0 ./app "$picture"
+grep -q '^label: 3$' "$tmp/out" || fail "the program built by make: $(cat "$tmp/out")"
+expect_status 0 make -q app digits.so
+grep -q 'digits.onnx' digits.a.tccc.d || fail "the dependency file does not name the model"
+sleep 1
+touch digits.onnx
+expect_status 1 make -q app
+
+# CMake: the same.
+if command -v cmake >/dev/null 2>&1; then
+    mkdir "$tmp/cmake" && cd "$tmp/cmake" || fail "no folder"
+    cp "$model" "$tmp/app.c" .
+    cat >CMakeLists.txt <<'END'
+cmake_minimum_required(VERSION 3.20)
+project(app C)
+find_package(tccc REQUIRED)
+tccc_add_model(digits digits.onnx OPTIONS -O1)
+tccc_add_model(plugin digits.onnx SHARED NAME digits_plugin)
+add_executable(app app.c)
+target_link_libraries(app digits)
+END
+    expect_status 0 cmake -B out -G 'Unix Makefiles' -DCMAKE_PREFIX_PATH="$tmp/inst" "-DCMAKE_C_FLAGS=${INSTRUMENT:-}"
+    expect_status 0 cmake --build out
+    expect_status 0 out/app "$picture"
+    grep -q '^label: 3$' "$tmp/out" || fail "the program built by CMake: $(cat "$tmp/out")"
+    [ -f out/plugin.so ] || fail "no plugin.so"
+    expect_status 0 cmake --build out
+    ! grep -q 'Compiling the model' "$tmp/out" || fail "CMake compiled an unchanged model again"
+    sleep 1
+    touch digits.onnx
+    expect_status 0 cmake --build out
+    grep -q 'Compiling the model' "$tmp/out" || fail "CMake did not compile a changed model again"
+else
+    echo "note: no cmake here, that part was not run"
+fi
