@@ -36,7 +36,8 @@ void tccrt_close(struct tccrt_model *m);             /* after its sessions are f
 /* -- Signatures -------------------------------------------------------------------------- */
 struct tccrt_value_info {
     const char *name;
-    int kind;                    /* enum tcc_object_kind */
+    int kind;                    /* enum tcc_object_kind; of an optional: what it holds */
+    bool optional;               /* may be TCC_OBJ_NONE (struct tcc_psignature says so) */
     int dtype, rank;             /* rank -1: unranked */
     int64_t dims[TCC_MAX_RANK];  /* -1: symbolic or data-dependent */
     const char *dim_names[TCC_MAX_RANK];     /* the symbol, or expression, of a -1 dim */
