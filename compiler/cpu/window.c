@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * window.c - sliding windows without a sum over channels: depthwise convolution and pooling in a channel-blocked layout.
+ *
+ * The vector runs over channel lanes, a register tile holds mr neighbouring outputs of one row of the image, and every tap is
+ * one load (and one multiply-add or maximum) for each of them. Padding along rows is cut at compile time, padding along the
+ * other axes by the bounds of their tap loops; so no load is masked. The kernel must have: one reducing stage whose loads
+ * are linear in row and taps, later stages without inner dims.
+ */
+#include "compiler/cpu/emit_int.h"
+#include "ir/ir.h"
+
+#define W_MAX_LOADS 4
+#define W_MAX_REDS 4
+#define W_MAX_TAPS 4
+#define W_MAX_GUARDS 8
+
+struct w_load { int insn; int64_t row, tap[W_MAX_TAPS]; bool uniform; ir_expr off; };
+struct w_guard { int64_t row_coef, tap_coef; int tap; ir_expr rest, lo, hi; };
+
+struct window {
+    struct ir_ctx *ctx;
+    const struct kn_kernel *k;
+    int vec, row;                    /* kernel dims: lanes, neighbours */
+    int64_t nrows;
+    int lanes, mr;
+    int ntaps, tap_dim[W_MAX_TAPS];
+    int64_t tap_n[W_MAX_TAPS];
+    bool unroll[W_MAX_TAPS];
+    int nloads, nreds, nguards;
+    struct w_load load[W_MAX_LOADS];
+    int red[W_MAX_REDS];
+    struct w_guard guard[W_MAX_GUARDS];
+};
+
+static bool coefficient(struct ir_ctx *ctx, ir_expr e, ir_expr sym, int64_t *c)
+{
+    ir_expr coef, rest;
+    *c = 0;
+    if (!ir_uses_sym(e, sym))
+        return true;
+    return ir_linear_in(ctx, e, sym, &coef, &rest) && ir_is_const(coef, c);
+}
+
+static ir_expr flat_offset(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_insn *in)
+{
+    const struct kn_operand *o = &k->operands[in->operand];
+    ir_expr off = ir_const(ctx, 0);
+    for (int p = 0; p < o->rank; p++)
+        off = ir_add(ctx, ir_mul(ctx, off, o->dims[p]), in->index[p]);
+    return off;
+}
+
+/* What a load gives where its guards fail leaves reduction r as it was. */
+static bool skips(const struct kn_kernel *k, const struct kn_insn *load, const struct kn_insn *red, int value)
+{
+    const struct kn_insn *in = &k->insns[value], *other = load->arg[0] >= 0 ? &k->insns[load->arg[0]] : NULL;
+    if (in == load) {
+        double f = other ? other->fvalue : 0;
+        if (other && other->code != KN_CONST)
+            return false;
+        return red->reducer == KN_SUM ? (other ? tcc_is_float(other->dtype) ? f == 0 : other->ivalue == 0 : true)
+               : red->reducer == KN_MAX ? other && tcc_is_float(other->dtype) && f == -__builtin_inf()
+               : red->reducer == KN_MIN ? other && tcc_is_float(other->dtype) && f == __builtin_inf() : false;
+    }
+    if (red->reducer != KN_SUM || in->code != KN_SCALAR || (in->word != IR_mul && in->word != IR_cast))
+        return false;
+    for (int a = 0; a < in->nargs; a++)
+        if (skips(k, load, red, in->arg[a]))
+            return true;
+    return false;
+}
+
+static bool find_guards(struct window *w, const struct kn_insn *in)
+{
+    for (int r = 0; r < w->nreds; r++)
+        if (in->nguards && !skips(w->k, in, &w->k->insns[w->red[r]], w->k->insns[w->red[r]].arg[0]))
+            return false;
+    for (int g = 0; g < in->nguards; g++) {
+        if (w->nguards == W_MAX_GUARDS)
+            return false;
+        struct w_guard *t = &w->guard[w->nguards++];
+        ir_expr coef, e = in->guards[g].e;
+        *t = (struct w_guard){.tap = -1, .lo = in->guards[g].lo, .hi = in->guards[g].hi};
+        for (int i = 0; i < w->ntaps; i++) {
+            ir_expr v = w->k->dims[w->tap_dim[i]].var;
+            if (!ir_uses_sym(e, v))
+                continue;
+            if (t->tap >= 0 || !ir_linear_in(w->ctx, e, v, &coef, &t->rest))
+                return false;
+            t->tap = i;
+            t->tap_coef = ir_const_or(coef, 0);
+            e = t->rest;
+        }
+        ir_expr v = w->k->dims[w->row].var;
+        if (ir_uses_sym(e, v)) {
+            if (!ir_linear_in(w->ctx, e, v, &coef, &t->rest))
+                return false;
+            t->row_coef = ir_const_or(coef, 0);
+            e = t->rest;
+            if (t->row_coef <= 0 || !ir_is_const(e, NULL) || !ir_is_const(t->lo, NULL) || !ir_is_const(t->hi, NULL)
+                || (t->tap >= 0 && w->tap_n[t->tap] > 16))
+                return false;
+            if (t->tap >= 0)
+                w->unroll[t->tap] = true;
+        } else if (t->tap < 0 || t->tap_coef <= 0) {
+            return false;
+        }
+        if (ir_uses_sym(e, w->k->dims[w->vec].var))
+            return false;
+        t->rest = e;
+    }
+    return true;
+}
+
+static bool find_load(struct window *w, int i)
+{
+    const struct kn_insn *in = &w->k->insns[i];
+    if (w->nloads == W_MAX_LOADS)
+        return false;
+    struct w_load *l = &w->load[w->nloads++];
+    int64_t c;
+    l->insn = i;
+    l->off = flat_offset(w->ctx, w->k, in);
+    if (!coefficient(w->ctx, l->off, w->k->dims[w->row].var, &l->row)
+        || !coefficient(w->ctx, l->off, w->k->dims[w->vec].var, &c) || (c != 0 && c != 1))
+        return false;
+    l->uniform = c == 0;
+    for (int t = 0; t < w->ntaps; t++)
+        if (!coefficient(w->ctx, l->off, w->k->dims[w->tap_dim[t]].var, &l->tap[t]))
+            return false;
+    return find_guards(w, in);
+}
+
+/* The lane dim: short, constant, of unit stride in the first store. The row: the last outer dim beside it. */
+static bool find_dims(struct window *w, const struct cpu_machine *m)
+{
+    const struct kn_kernel *k = w->k;
+    int nouter = em_nouter(k);
+    w->vec = w->row = -1;
+    for (int i = k->stages[0].last; i < k->ninsns && w->vec < 0; i++) {
+        int64_t c, n;
+        if (k->insns[i].code != KN_STORE)
+            continue;
+        ir_expr off = flat_offset(w->ctx, k, &k->insns[i]);
+        for (int d = 0; d < nouter; d++)
+            if (coefficient(w->ctx, off, k->dims[d].var, &c) && c == 1 && ir_is_const(k->dims[d].extent, &n) && n > 1)
+                w->vec = d;
+        break;
+    }
+    if (w->vec < 0)
+        return false;
+    int64_t n = ir_const_or(k->dims[w->vec].extent, 0);
+    w->lanes = cpu_lanes(m, 4);
+    while (w->lanes > 1 && n % w->lanes)
+        w->lanes /= 2;
+    if (w->lanes < 4)
+        return false;
+    for (int d = 0; d < nouter; d++)
+        if (d != w->vec && ir_const_or(k->dims[d].extent, 0) > 1)
+            w->row = d;
+    for (int d = 0; d < k->ndims; d++) {
+        if (k->dims[d].role != KN_INNER)
+            continue;
+        if (w->ntaps == W_MAX_TAPS || !ir_is_const(k->dims[d].extent, &n))
+            return false;
+        w->tap_n[w->ntaps] = n;
+        w->tap_dim[w->ntaps++] = d;
+    }
+    if (w->row < 0 || !w->ntaps)
+        return false;
+    w->nrows = ir_const_or(k->dims[w->row].extent, 0);
+    return true;
+}
+
+static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct window *w)
+{
+    *w = (struct window){.ctx = ctx, .k = k};
+    if (k->kind != IR_K_WINDOW || !k->nstages || !k->stages[0].inner || (k->contraction.present && k->contraction.n))
+        return false;
+    for (int s = 1; s < k->nstages; s++)
+        if (k->stages[s].inner)
+            return false;
+    for (int i = 0; i < k->noperands; i++)
+        if (k->operands[i].use == KN_TEMP)
+            return false;
+    if (!find_dims(w, m))
+        return false;
+    for (int i = k->stages[0].first; i < k->stages[0].last; i++) {
+        int code = k->insns[i].code;
+        if (code == KN_REDUCE) {
+            if (w->nreds == W_MAX_REDS)
+                return false;
+            w->red[w->nreds++] = i;
+        } else if (code != KN_LOAD && code != KN_SCALAR && code != KN_CONST) {
+            return false;
+        }
+    }
+    for (int i = k->stages[0].first; i < k->stages[0].last; i++)
+        if (k->insns[i].code == KN_LOAD && !find_load(w, i))
+            return false;
+    if (!w->nreds || !w->nloads)
+        return false;
+    for (int t = 0; t < w->ntaps; t++)
+        w->unroll[t] |= t == w->ntaps - 1 && w->tap_n[t] <= 7;
+    int max = (m->pass.registers - 4) / w->nreds;
+    max = max > 14 ? 14 : max;
+    int64_t blocks = (w->nrows + max - 1) / max;
+    w->mr = (int)((w->nrows + blocks - 1) / blocks);
+    return true;
+}
+
+/* -- Code ------------------------------------------------------------------------------------------- */
+
+struct wg {
+    struct em *e;
+    struct window w;
+    int rows;                        /* of this register tile */
+    int64_t start;                   /* its constant first row, or -1: no row is cut */
+    int64_t tap[W_MAX_TAPS];
+    LLVMValueRef base[W_MAX_LOADS];
+    LLVMValueRef acc[W_MAX_REDS][32];
+};
+
+static LLVMValueRef element(struct wg *g, int l, LLVMValueRef base, LLVMValueRef n)
+{
+    LLVMTypeRef t = em_mem_type(g->e, g->w.k->operands[g->w.k->insns[g->w.load[l].insn].operand].dtype);
+    return LLVMBuildGEP2(g->e->b, t, base, &n, 1, "");
+}
+
+/* Rows of the whole image row for which the row guards hold at the current taps. */
+static void row_range(const struct window *w, const int64_t *tap, int64_t *lo, int64_t *hi)
+{
+    *lo = 0;
+    *hi = w->nrows;
+    for (int i = 0; i < w->nguards; i++) {
+        const struct w_guard *t = &w->guard[i];
+        if (!t->row_coef)
+            continue;
+        int64_t rest = ir_const_or(t->rest, 0) + (t->tap >= 0 ? t->tap_coef * tap[t->tap] : 0);
+        int64_t a = ir_const_or(t->lo, 0) - rest, b = ir_const_or(t->hi, 0) - rest;
+        a = a <= 0 ? 0 : (a + t->row_coef - 1) / t->row_coef;
+        b = b <= 0 ? 0 : (b + t->row_coef - 1) / t->row_coef;
+        *lo = a > *lo ? a : *lo;
+        *hi = b < *hi ? b : *hi;
+    }
+}
+
+static void interior(const struct window *w, int64_t *lo, int64_t *hi)
+{
+    int64_t tap[W_MAX_TAPS] = {0}, a, b;
+    *lo = 0;
+    *hi = w->nrows;
+    for (int i = 0; i < w->nguards; i++) {
+        const struct w_guard *t = &w->guard[i];
+        for (int64_t j = 0; t->row_coef && j < (t->tap >= 0 ? w->tap_n[t->tap] : 1); j++) {
+            if (t->tap >= 0)
+                tap[t->tap] = j;
+            row_range(w, tap, &a, &b);
+            *lo = a > *lo ? a : *lo;
+            *hi = b < *hi ? b : *hi;
+        }
+    }
+}
+
+/* One tap: its loads for every row that it reaches, and the reductions. */
+static void tap(struct wg *g, LLVMValueRef *at)
+{
+    struct em *e = g->e;
+    const struct kn_kernel *k = g->w.k;
+    int64_t lo = 0, hi = g->rows;
+    if (g->start >= 0) {
+        row_range(&g->w, g->tap, &lo, &hi);
+        lo = lo < g->start ? 0 : lo - g->start;
+        hi = hi - g->start < g->rows ? hi - g->start : g->rows;
+    }
+    for (int64_t r = lo; r < hi; r++) {
+        em_forget(e, k->stages[0].first, k->stages[0].last);
+        for (int l = 0; l < g->w.nloads; l++) {
+            const struct w_load *t = &g->w.load[l];
+            const struct kn_insn *in = &k->insns[t->insn];
+            LLVMValueRef p = element(g, l, at[l], em_i64(e, r * t->row));
+            e->value[t->insn] = em_load(e, k->operands[in->operand].dtype, p, t->uniform ? 1 : g->w.lanes, NULL, NULL, in->operand);
+        }
+        em_insns(e, k->stages[0].first, k->stages[0].last);
+        for (int i = 0; i < g->w.nreds; i++) {
+            const struct kn_insn *red = &k->insns[g->w.red[i]];
+            const struct kn_insn *arg = &k->insns[red->arg[0]];
+            if (red->reducer == KN_SUM && tcc_is_float(red->dtype) && red->dtype == arg->dtype && arg->code == KN_SCALAR
+                && arg->word == IR_mul)
+                g->acc[i][r] = em_fma(e, em_splat(e, e->value[arg->arg[0]], g->w.lanes),
+                                      em_splat(e, e->value[arg->arg[1]], g->w.lanes), g->acc[i][r]);
+            else
+                g->acc[i][r] = em_reduce_step(e, red->reducer, red->dtype, g->acc[i][r],
+                                              em_splat(e, e->value[red->arg[0]], g->w.lanes));
+        }
+    }
+}
+
+static void taps(struct wg *g, int level, LLVMValueRef *at)
+{
+    struct em *e = g->e;
+    const struct window *w = &g->w;
+    LLVMValueRef next[W_MAX_LOADS];
+    if (level == w->ntaps) {
+        tap(g, at);
+        return;
+    }
+    if (w->unroll[level]) {
+        for (g->tap[level] = 0; g->tap[level] < w->tap_n[level]; g->tap[level]++) {
+            for (int l = 0; l < w->nloads; l++)
+                next[l] = element(g, l, at[l], em_i64(e, g->tap[level] * w->load[l].tap[level]));
+            taps(g, level + 1, next);
+        }
+        return;
+    }
+    ir_expr lo = ir_const(w->ctx, 0), hi = ir_const(w->ctx, w->tap_n[level]);
+    for (int i = 0; i < w->nguards; i++) {
+        const struct w_guard *t = &w->guard[i];
+        if (t->tap != level || t->row_coef)
+            continue;
+        ir_expr d = ir_const(w->ctx, t->tap_coef);
+        lo = ir_max(w->ctx, lo, ir_ceildiv(w->ctx, ir_sub(w->ctx, t->lo, t->rest), d));
+        hi = ir_min(w->ctx, hi, ir_ceildiv(w->ctx, ir_sub(w->ctx, t->hi, t->rest), d));
+    }
+    struct em_loop loop;
+    em_loop_begin(e, &loop, em_expr(e, lo), em_expr(e, hi), em_i64(e, 1), "tap");
+    for (int i = 0; i < w->nreds; i++)
+        for (int r = 0; r < g->rows; r++)
+            g->acc[i][r] = em_loop_carry(e, &loop, g->acc[i][r]);
+    for (int l = 0; l < w->nloads; l++)
+        next[l] = element(g, l, at[l], LLVMBuildMul(e->b, loop.iv, em_i64(e, w->load[l].tap[level]), ""));
+    taps(g, level + 1, next);
+    for (int i = 0, j = 0; i < w->nreds; i++)
+        for (int r = 0; r < g->rows; r++)
+            em_loop_next(&loop, j++, g->acc[i][r]);
+    em_loop_end(e, &loop);
+    for (int i = 0, j = 0; i < w->nreds; i++)
+        for (int r = 0; r < g->rows; r++)
+            g->acc[i][r] = loop.phi[j++];
+}
+
+static void micro(struct wg *g, LLVMValueRef r0, int rows, int64_t start)
+{
+    struct em *e = g->e;
+    const struct kn_kernel *k = g->w.k;
+    LLVMValueRef at[W_MAX_LOADS];
+    g->rows = rows;
+    g->start = start;
+    em_bind(e, k->dims[g->w.row].var, r0);
+    for (int t = 0; t < g->w.ntaps; t++)
+        em_bind(e, k->dims[g->w.tap_dim[t]].var, em_i64(e, 0));
+    for (int l = 0; l < g->w.nloads; l++)
+        at[l] = em_address(e, k->insns[g->w.load[l].insn].operand, em_expr(e, g->w.load[l].off));
+    for (int i = 0; i < g->w.nreds; i++) {
+        const struct kn_insn *red = &k->insns[g->w.red[i]];
+        for (int r = 0; r < rows; r++)
+            g->acc[i][r] = em_splat(e, em_reduce_init(e, red->reducer, red->dtype), g->w.lanes);
+    }
+    taps(g, 0, at);
+    for (int r = 0; r < rows; r++) {
+        em_bind(e, k->dims[g->w.row].var, LLVMBuildAdd(e->b, r0, em_i64(e, r), ""));
+        em_forget(e, 0, k->ninsns);
+        for (int i = 0; i < g->w.nreds; i++)
+            e->value[g->w.red[i]] = g->acc[i][r];
+        em_insns(e, k->stages[0].last, k->ninsns);
+    }
+    em_forget(e, 0, k->ninsns);
+}
+
+static void image_row(struct wg *g)
+{
+    struct em *e = g->e;
+    int64_t lo, hi, n = g->w.nrows, mr = g->w.mr;
+    interior(&g->w, &lo, &hi);
+    for (int64_t r = 0; r < n;) {
+        int64_t size = r + mr <= n ? mr : n - r, blocks = 0;
+        while (r + (blocks + 1) * mr <= n && r + blocks * mr >= lo && r + (blocks + 1) * mr <= hi)
+            blocks++;
+        if (blocks > 1) {
+            struct em_loop l;
+            em_loop_begin(e, &l, em_i64(e, r), em_i64(e, r + blocks * mr), em_i64(e, mr), "rows");
+            micro(g, l.iv, (int)mr, -1);
+            em_loop_end(e, &l);
+            r += blocks * mr;
+        } else {
+            micro(g, em_i64(e, r), (int)size, r >= lo && r + size <= hi ? -1 : r);
+            r += size;
+        }
+    }
+}
+
+static void emit(struct em *e)
+{
+    struct wg g = {.e = e};
+    struct em_tiles t;
+    struct em_loop loop[KN_MAX_DIMS], lanes;
+    const struct kn_kernel *k = e->k;
+    int nouter = em_nouter(k);
+    if (!analyse(e->m, e->ctx, k, &g.w))
+        return;                      /* cannot be: its schedule said that it can */
+    em_tiles_begin(e, &t);
+    for (int d = 0; d < nouter; d++) {
+        if (d == g.w.vec || d == g.w.row)
+            continue;
+        em_loop_begin(e, &loop[d], t.lo[d], t.hi[d], em_i64(e, 1), "d");
+        em_bind(e, k->dims[d].var, loop[d].iv);
+    }
+    em_loop_begin(e, &lanes, t.lo[g.w.vec], t.hi[g.w.vec], em_i64(e, g.w.lanes), "lanes");
+    em_bind(e, k->dims[g.w.vec].var, lanes.iv);
+    em_set_lanes(e, k->dims[g.w.vec].var, g.w.lanes, NULL);
+    image_row(&g);
+    em_set_lanes(e, NULL, 1, NULL);
+    em_loop_end(e, &lanes);
+    for (int d = nouter - 1; d >= 0; d--)
+        if (d != g.w.vec && d != g.w.row)
+            em_loop_end(e, &loop[d]);
+    em_tiles_end(e, &t);
+}
+
+/* -- Schedule --------------------------------------------------------------------------------------- */
+
+static bool schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k, enum kn_template how)
+{
+    struct window w;
+    if (!analyse(m, ctx, k, &w))
+        return false;
+    int64_t lo, hi, edges = 0;
+    interior(&w, &lo, &hi);
+    for (int64_t r = 0; r < w.nrows; r += w.mr)
+        edges += r < lo || (r + w.mr < w.nrows ? r + w.mr : w.nrows) > hi;
+    if (edges > 8)
+        return false;
+    k->schedule = (struct kn_schedule){.how = how, .vector_dim = (int8_t)w.vec, .width = (int16_t)w.lanes, .unroll = 1,
+                                       .mr = (int16_t)w.mr, .nr = (int16_t)w.lanes};
+    /* Tiles of at least 20,000 vector steps: outer dims are cut from the first on. */
+    double now = 1, target = 20000;
+    for (int d = 0; d < k->ndims; d++)
+        now *= (double)ir_const_or(k->dims[d].extent, 8);
+    now /= w.lanes;
+    if (now / 64 > target)
+        target = now / 64;
+    for (int d = 0; d < em_nouter(k) && now > 2 * target; d++) {
+        if (d == w.vec || d == w.row)
+            continue;
+        int64_t n = ir_const_or(k->dims[d].extent, 8), t = (int64_t)(n * target / now) + 1;
+        if (n < 2)
+            continue;
+        k->schedule.tile[d] = t < n ? t : 0;
+        now = now * (t < n ? t : n) / n;
+    }
+    k->tiles = cpu_tiles(ctx, k);
+    k->scratch = ir_const(ctx, 0);
+    return true;
+}
+
+static bool schedule_depthwise(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
+{
+    return k->contraction.present && schedule(m, ctx, k, KN_T_DEPTHWISE);
+}
+
+static bool schedule_pool(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
+{
+    return !k->contraction.present && schedule(m, ctx, k, KN_T_POOL);
+}
+
+const struct cpu_template cpu_template_depthwise = {KN_T_DEPTHWISE, schedule_depthwise, emit};
+const struct cpu_template cpu_template_pool = {KN_T_POOL, schedule_pool, emit};
