@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * layout.c - the layouts that the CPU's templates want: weights of matrix products in panels, feature maps of convolutions
+ * and pools with 16 channels innermost, their weights to match.
+ */
+#include "compiler/cpu/cpu_int.h"
+
+#define BLOCK 16                     /* channels; one AVX-512 vector of floats, two of AVX2, four of SSE */
+
+static int64_t dim_of(const struct ir_node *n, int operand, int axis)
+{
+    return ir_const_or(n->in[operand].value->type->dim[axis], -1);
+}
+
+/* (.., n div NR), k, (n mod NR): a panel is read from front to end by the register tiles of its NR columns. */
+static kn_layout matrix_layout(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n)
+{
+    ir_type t = n->in[1].value->type;
+    struct kn_axis at[TCC_MAX_RANK + 1];
+    int r = t->rank, k = r - 2, col = r - 1;
+    int32_t nr = (m->vector_bytes >= 64 ? 128 : 64) / tcc_dtype_bytes(t->dtype);
+    if (r < 2 || r == TCC_MAX_RANK || (t->dtype != TCC_F32 && t->dtype != TCC_F64))
+        return NULL;
+    if (ir_get_i(n, IR_ATTR_trans_b, 0)) {
+        k = r - 1;
+        col = r - 2;
+    }
+    if (ir_const_or(t->dim[col], 0) < 4)
+        return NULL;
+    for (int i = 0; i < r - 2; i++)
+        at[i] = (struct kn_axis){(int16_t)i, 1, 0};
+    at[r - 2] = (struct kn_axis){(int16_t)col, nr, 0};
+    at[r - 1] = (struct kn_axis){(int16_t)k, 1, 0};
+    at[r] = (struct kn_axis){(int16_t)col, 1, nr};
+    return kn_layout_make(ctx, r, r + 1, at);
+}
+
+/* o div 16, i div 16 (or i), taps.., i mod 16, o mod 16. */
+static kn_layout weight_layout(struct ir_ctx *ctx, int rank, bool split_in)
+{
+    struct kn_axis at[TCC_MAX_RANK];
+    int p = 0;
+    at[p++] = (struct kn_axis){0, BLOCK, 0};
+    at[p++] = (struct kn_axis){1, split_in ? BLOCK : 1, 0};
+    for (int i = 2; i < rank; i++)
+        at[p++] = (struct kn_axis){(int16_t)i, 1, 0};
+    if (split_in)
+        at[p++] = (struct kn_axis){1, 1, BLOCK};
+    at[p++] = (struct kn_axis){0, 1, BLOCK};
+    return kn_layout_make(ctx, rank, p, at);
+}
+
+static kn_layout conv_layout(struct ir_ctx *ctx, const struct ir_node *n, int operand)
+{
+    ir_type x = n->in[0].value->type, w = n->in[1].value->type;
+    int rank = x->rank;
+    int64_t c = dim_of(n, 0, 1), o = dim_of(n, 1, 0), per_in = dim_of(n, 1, 1), groups = ir_get_i(n, IR_ATTR_groups, 1);
+    if (rank + 2 > TCC_MAX_RANK || w->dtype != TCC_F32 || c < 1 || o < 8 || per_in < 1 || !ir_const_of(n->in[1].value))
+        return NULL;
+    bool depthwise = per_in == 1 && groups == c && o == c && c > 1, plain_in = groups == 1 && c < 8;
+    if (!depthwise && groups > 1 && (per_in % BLOCK || o / groups % BLOCK))
+        return NULL;
+    switch (operand) {
+    case -1:
+        return kn_layout_blocked(ctx, rank, 1, BLOCK);
+    case 0:
+        return plain_in ? NULL : kn_layout_blocked(ctx, rank, 1, BLOCK);
+    case 1:
+        return weight_layout(ctx, rank, !depthwise && !plain_in);
+    default:
+        return NULL;
+    }
+}
+
+kn_layout cpu_layout(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n, int operand)
+{
+    ir_type t = n->out[0]->type;
+    switch (n->op) {
+    case IR_matmul:
+        return operand == 1 && ir_const_of(n->in[1].value) ? matrix_layout(m, ctx, n) : NULL;
+    case IR_conv:
+        return t->dtype == TCC_F32 && n->in[0].value->type->dtype == TCC_F32 ? conv_layout(ctx, n, operand) : NULL;
+    case IR_max_pool:
+    case IR_avg_pool:
+        if (t->dtype != TCC_F32 || dim_of(n, 0, 1) < 8 || operand > 0 || t->rank + 1 > TCC_MAX_RANK)
+            return NULL;
+        return kn_layout_blocked(ctx, t->rank, 1, BLOCK);
+    default:
+        return NULL;
+    }
+}
