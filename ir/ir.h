@@ -379,6 +379,8 @@ struct ir_node *ir_build(struct ir_builder *b, enum ir_op op, int nin, struct ir
 /* Without inference: output types are given (library ops, control flow, parser). */
 struct ir_node *ir_build_typed(struct ir_builder *b, enum ir_op op, int nin, struct ir_value *const *in, const struct ir_attr *attrs,
                                int nout, const ir_type *types);
+/* `return` of n values, and the function's output names (NULL: none given). */
+struct ir_node *ir_return(struct ir_builder *b, int n, struct ir_value *const *values, const char *const *names);
 /* The one-output shorthands; they return NULL after a diagnostic, and when an operand is NULL (so that calls nest). */
 struct ir_value *ir_build1(struct ir_builder *b, enum ir_op op, int nin, struct ir_value *const *in, const struct ir_attr *attrs);
 struct ir_value *ir_unary(struct ir_builder *b, enum ir_op op, struct ir_value *x);

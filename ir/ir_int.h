@@ -44,7 +44,7 @@ struct ir_ctx {
     char *capture;                      /* where messages go instead, when set (verifier) */
     size_t capture_size;
 
-    struct ir_module *modules;          /* whose tensors are released at the end */
+    VEC(struct ir_module *) modules;    /* whose tensors are released at the end */
     VEC(const struct ir_tensor *) kept;
 };
 
@@ -74,6 +74,26 @@ ir_expr ir_sym_find(struct ir_ctx *ctx, const char *name); /* NULL: no such symb
 
 #define IR_MAX_EXPR_DEPTH 40
 #define IR_SYM_HI ((int64_t)1 << 40)
+
+/* -- Op table (op.c) -- */
+enum ir_map_types { IR_M_NONE, IR_M_SAME, IR_M_FLOAT, IR_M_COMPARE, IR_M_TEST, IR_M_LOGIC, IR_M_SELECT, IR_M_CAST };
+enum ir_map_types ir_map_types(enum ir_op op);             /* scalar.def's column; NONE: not a MAP op */
+const char *ir_scalar_text(enum ir_op op);                 /* scalar.def's body column */
+bool ir_operand_optional(enum ir_op op, int i);            /* may operand i be NULL? */
+bool ir_attr_allowed(enum ir_op op, enum ir_attr_key key);
+const char *ir_attr_name(enum ir_attr_key key);
+enum ir_attr_kind ir_attr_key_kind(enum ir_attr_key key);
+enum ir_attr_key ir_attr_by_name(const char *name);        /* IR_ATTR_NONE: unknown */
+
+/* -- Graph (graph.c, attr.c) -- */
+static inline struct ir_ctx *
+ir_node_ctx(const struct ir_node *n)
+{
+    return n->block->func->module->ctx;
+}
+struct ir_attr ir_attr_copy(struct ir_ctx *ctx, const struct ir_attr *a);   /* payload in the context; a tensor gets a reference */
+bool ir_attr_equal(const struct ir_attr *a, const struct ir_attr *b);
+bool ir_infer_node(struct ir_ctx *ctx, struct ir_node *n); /* checks arity, then the op's hook */
 
 /* -- Text (text.c) -- */
 bool ir_is_identifier(const char *s);                      /* letter or _, then letters, digits, _ and . */

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* infer_move.c - types of sources and of the ops that move elements. */
+#include <string.h>
+
+#include "ir/infer_int.h"
+
+/* -- Sources */
+
+INFER(constant)
+{
+    const struct ir_attr *a = infer_list(ctx, n, IR_ATTR_value, -1);
+    return a && infer_set_type(ctx, n, 0, ir_tensor_type_i(ctx, a->t->dtype, a->t->rank, a->t->dims));
+}
+
+INFER(dims)
+{
+    const struct ir_attr *a = infer_list(ctx, n, IR_ATTR_exprs, -1);
+    return a && infer_set(ctx, n, 0, TCC_I64, 1, (ir_expr[]){ir_const(ctx, a->n)});
+}
+
+INFER(dim)
+{
+    return infer_list(ctx, n, IR_ATTR_exprs, 1) && infer_set(ctx, n, 0, TCC_I64, 0, NULL);
+}
+
+INFER(iota)
+{
+    const struct ir_attr *shape = infer_list(ctx, n, IR_ATTR_shape, -1);
+    enum tcc_dtype dtype;
+    int64_t axis;
+    return shape && infer_dtype(ctx, n, &dtype) && infer_axis(ctx, n, shape->n, &axis) &&
+           infer_set(ctx, n, 0, dtype, shape->n, shape->exprs);
+}
+
+/* -- Views */
+
+INFER(reshape)
+{
+    ir_type t = infer_tensor(ctx, n, 0);
+    const struct ir_attr *shape = t ? infer_list(ctx, n, IR_ATTR_shape, -1) : NULL;
+    if (!shape || !infer_set(ctx, n, 0, t->dtype, shape->n, shape->exprs))
+        return false;
+    ir_expr from = ir_num_elements(ctx, t), to = ir_num_elements(ctx, n->out[0]->type);
+    return ir_expr_eq(ctx, from, to) != IR_NO ||
+           infer_fail(ctx, n, "%s has %s elements, %s would have %s", ir_type_text(ctx, t), ir_expr_text(ctx, from),
+                      ir_type_text(ctx, n->out[0]->type), ir_expr_text(ctx, to));
+}
+
+INFER(transpose)
+{
+    ir_type t = infer_tensor(ctx, n, 0);
+    const struct ir_attr *perm = t ? infer_list(ctx, n, IR_ATTR_perm, t->rank) : NULL;
+    ir_expr dims[TCC_MAX_RANK];
+    unsigned seen = 0;
+    if (!perm)
+        return false;
+    for (int i = 0; i < t->rank; i++) {
+        int64_t p = perm->ints[i];
+        if (p < 0 || p >= t->rank || (seen >> p & 1))
+            return infer_fail(ctx, n, "perm must be a permutation of 0..%d", t->rank - 1);
+        seen |= 1u << p;
+        dims[i] = t->dim[p];
+    }
+    return infer_set(ctx, n, 0, t->dtype, t->rank, dims);
+}
+
+INFER(expand)
+{
+    ir_type t = infer_tensor(ctx, n, 0);
+    const struct ir_attr *shape = t ? infer_list(ctx, n, IR_ATTR_shape, -1) : NULL;
+    if (!shape || !infer_set(ctx, n, 0, t->dtype, shape->n, shape->exprs))
+        return false;
+    for (int i = 0; i < t->rank; i++) {
+        int to = i + shape->n - t->rank;
+        if (to < 0 || (!ir_is_value(t->dim[i], 1) && !infer_merge(ctx, t->dim[i], shape->exprs[to])))
+            return infer_fail(ctx, n, "%s can't be broadcast to %s", ir_type_text(ctx, t), ir_type_text(ctx, n->out[0]->type));
+    }
+    return true;
+}
+
+static bool
+slice_inside(struct ir_ctx *ctx, struct ir_node *n, int axis, ir_expr dim, ir_expr start, ir_expr size, ir_expr step)
+{
+    ir_expr last = ir_add(ctx, start, ir_mul(ctx, ir_addc(ctx, size, -1), step)), zero = ir_const(ctx, 0);
+    if (ir_is_value(step, 0))
+        return infer_fail(ctx, n, "the step along axis %d is 0", axis);
+    if (size->hi < 0)
+        return infer_fail(ctx, n, "the size along axis %d is %s", axis, ir_expr_text(ctx, size));
+    if (size->lo < 1)
+        return true;        /* perhaps empty: nothing is read then */
+    bool outside = ir_expr_le(ctx, zero, start) == IR_NO || ir_expr_le(ctx, zero, last) == IR_NO ||
+                   ir_expr_le(ctx, ir_addc(ctx, start, 1), dim) == IR_NO || ir_expr_le(ctx, ir_addc(ctx, last, 1), dim) == IR_NO;
+    return !outside || infer_fail(ctx, n, "along axis %d, indices %s to %s leave the extent %s", axis, ir_expr_text(ctx, start),
+                                  ir_expr_text(ctx, last), ir_expr_text(ctx, dim));
+}
+
+INFER(slice)
+{
+    ir_type t = infer_tensor(ctx, n, 0);
+    if (!t)
+        return false;
+    const struct ir_attr *starts = infer_list(ctx, n, IR_ATTR_starts, t->rank), *steps = NULL, *sizes = NULL;
+    if (!starts || !(sizes = infer_list(ctx, n, IR_ATTR_sizes, t->rank)) || !(steps = infer_list(ctx, n, IR_ATTR_steps, t->rank)))
+        return false;
+    for (int i = 0; i < t->rank; i++) {
+        if (!slice_inside(ctx, n, i, t->dim[i], starts->exprs[i], sizes->exprs[i], steps->exprs[i]))
+            return false;
+    }
+    return infer_set(ctx, n, 0, t->dtype, t->rank, sizes->exprs);
+}
+
+INFER(concat)
+{
+    ir_type t = infer_tensor(ctx, n, 0);
+    ir_expr dims[TCC_MAX_RANK];
+    int64_t axis;
+    if (!t || !infer_axis(ctx, n, t->rank, &axis))
+        return false;
+    memcpy(dims, t->dim, (size_t)t->rank * sizeof *dims);
+    for (int i = 1; i < n->nin; i++) {
+        ir_type u = infer_tensor(ctx, n, i);
+        if (!u || !infer_same_dtype(ctx, n, 0, i))
+            return false;
+        if (u->rank != t->rank)
+            return infer_fail(ctx, n, "operands must have one rank; found %s and %s", ir_type_text(ctx, t), ir_type_text(ctx, u));
+        for (int d = 0; d < t->rank; d++) {
+            dims[d] = d == axis ? ir_add(ctx, dims[d], u->dim[d]) : infer_merge(ctx, dims[d], u->dim[d]);
+            if (!dims[d])
+                return infer_fail(ctx, n, "operands must agree but along axis %lld; found %s and %s", (long long)axis,
+                                  ir_type_text(ctx, t), ir_type_text(ctx, u));
+        }
+    }
+    return infer_set(ctx, n, 0, t->dtype, t->rank, dims);
+}
+
+static bool
+pad_mode(struct ir_ctx *ctx, struct ir_node *n, ir_type t, const struct ir_attr *before, const struct ir_attr *after)
+{
+    const char *mode = ir_get_s(n, IR_ATTR_mode, "constant");
+    if (strcmp(mode, "constant") == 0 || strcmp(mode, "edge") == 0)
+        return true;
+    bool reflect = strcmp(mode, "reflect") == 0;
+    if (!reflect && strcmp(mode, "wrap") != 0)
+        return infer_fail(ctx, n, "mode must be constant, edge, reflect or wrap; found '%s'", mode);
+    for (int i = 0; reflect && i < t->rank; i++) {      /* ONNX lets reflection bounce several times, but not off nothing */
+        if (ir_is_value(t->dim[i], 0) && (before->exprs[i]->lo > 0 || after->exprs[i]->lo > 0))
+            return infer_fail(ctx, n, "axis %d is empty, nothing to reflect", i);
+    }
+    return true;
+}
+
+INFER(pad)
+{
+    ir_type t = infer_tensor(ctx, n, 0);
+    ir_expr dims[TCC_MAX_RANK];
+    const struct ir_attr *before = t ? infer_list(ctx, n, IR_ATTR_before, t->rank) : NULL;
+    const struct ir_attr *after = before ? infer_list(ctx, n, IR_ATTR_after, t->rank) : NULL;
+    if (!after || !pad_mode(ctx, n, t, before, after))
+        return false;
+    for (int i = 0; i < t->rank; i++) {
+        if (before->exprs[i]->hi < 0 || after->exprs[i]->hi < 0)
+            return infer_fail(ctx, n, "amounts must not be negative; found %s and %s along axis %d",
+                              ir_expr_text(ctx, before->exprs[i]), ir_expr_text(ctx, after->exprs[i]), i);
+        dims[i] = ir_add(ctx, t->dim[i], ir_add(ctx, before->exprs[i], after->exprs[i]));
+    }
+    if (n->nin > 1 && n->in[1].value) {
+        ir_type v = infer_tensor(ctx, n, 1);
+        if (!v || !infer_same_dtype(ctx, n, 0, 1))
+            return false;
+        if (v->rank != 0)
+            return infer_fail(ctx, n, "the value must be a scalar; found %s", ir_type_text(ctx, v));
+    }
+    return infer_set(ctx, n, 0, t->dtype, t->rank, dims);
+}
+
+INFER(identity)
+{
+    ir_type t = infer_tensor(ctx, n, 0);
+    return infer_set_type(ctx, n, 0, t);
+}
+
+/* -- Indirect moves */
+
+INFER(gather)
+{
+    ir_type t = infer_tensor(ctx, n, 0), index;
+    ir_expr dims[2 * TCC_MAX_RANK];
+    int64_t axis;
+    int rank = 0;
+    if (!t || !infer_int_index(ctx, n, 1, &index) || !infer_axis(ctx, n, t->rank, &axis))
+        return false;
+    for (int i = 0; i < axis; i++)
+        dims[rank++] = t->dim[i];
+    for (int i = 0; i < index->rank; i++)
+        dims[rank++] = index->dim[i];
+    for (int i = (int)axis + 1; i < t->rank; i++)
+        dims[rank++] = t->dim[i];
+    return infer_set(ctx, n, 0, t->dtype, rank, dims);
+}
+
+/* index[d] <= x[d] along all axes but `axis`. */
+static bool
+index_fits(struct ir_ctx *ctx, struct ir_node *n, ir_type t, ir_type index, int64_t axis)
+{
+    if (index->rank != t->rank)
+        return infer_fail(ctx, n, "indices and data must have one rank; found %s and %s", ir_type_text(ctx, index),
+                          ir_type_text(ctx, t));
+    for (int i = 0; i < t->rank; i++) {
+        if (i != axis && ir_expr_le(ctx, index->dim[i], t->dim[i]) == IR_NO)
+            return infer_fail(ctx, n, "indices %s reach beyond %s along axis %d", ir_type_text(ctx, index), ir_type_text(ctx, t), i);
+    }
+    return true;
+}
+
+INFER(gather_elements)
+{
+    ir_type t = infer_tensor(ctx, n, 0), index;
+    int64_t axis;
+    return t && infer_int_index(ctx, n, 1, &index) && infer_axis(ctx, n, t->rank, &axis) && index_fits(ctx, n, t, index, axis) &&
+           infer_set(ctx, n, 0, t->dtype, index->rank, index->dim);
+}
+
+/* Length of the index tuples of GatherND and ScatterND: the last dim of the indices, a constant. */
+static bool
+tuple_length(struct ir_ctx *ctx, struct ir_node *n, ir_type index, int rank, int64_t *k)
+{
+    if (index->rank < 1 || !ir_is_const(index->dim[index->rank - 1], k))
+        return infer_fail(ctx, n, "the last dim of the indices must be a constant; found %s", ir_type_text(ctx, index));
+    return (*k >= 0 && *k <= rank) ||
+           infer_fail(ctx, n, "index tuples of length %lld don't fit rank %d", (long long)*k, rank);
+}
+
+INFER(gather_nd)
+{
+    ir_type t = infer_tensor(ctx, n, 0), index;
+    ir_expr dims[2 * TCC_MAX_RANK];
+    int64_t k, batch = ir_get_i(n, IR_ATTR_batch_dims, 0);
+    int rank = 0;
+    if (!t || !infer_int_index(ctx, n, 1, &index))
+        return false;
+    if (batch < 0 || batch > t->rank || batch >= index->rank)
+        return infer_fail(ctx, n, "batch_dims is %lld for %s and %s", (long long)batch, ir_type_text(ctx, t), ir_type_text(ctx, index));
+    if (!tuple_length(ctx, n, index, t->rank - (int)batch, &k))
+        return false;
+    for (int i = 0; i < index->rank - 1; i++) {
+        dims[rank] = i < batch ? infer_merge(ctx, index->dim[i], t->dim[i]) : index->dim[i];
+        if (!dims[rank++])
+            return infer_fail(ctx, n, "batch dims differ: %s and %s", ir_type_text(ctx, t), ir_type_text(ctx, index));
+    }
+    for (int i = (int)(batch + k); i < t->rank; i++)
+        dims[rank++] = t->dim[i];
+    return infer_set(ctx, n, 0, t->dtype, rank, dims);
+}
+
+static bool
+scatter_mode(struct ir_ctx *ctx, struct ir_node *n)
+{
+    static const char *const modes[] = {"none", "add", "mul", "min", "max"};
+    const char *mode = ir_get_s(n, IR_ATTR_mode, "none");
+    for (int i = 0; i < 5; i++) {
+        if (strcmp(mode, modes[i]) == 0)
+            return true;
+    }
+    return infer_fail(ctx, n, "mode must be none, add, mul, min or max; found '%s'", mode);
+}
+
+static bool
+updates_are(struct ir_ctx *ctx, struct ir_node *n, ir_type updates, int rank, const ir_expr *dims)
+{
+    bool ok = updates->rank == rank;
+    for (int i = 0; ok && i < rank; i++)
+        ok = infer_merge(ctx, updates->dim[i], dims[i]) != NULL;
+    return ok || infer_fail(ctx, n, "updates must be %s; found %s",
+                            ir_type_text(ctx, ir_tensor_type(ctx, updates->dtype, rank, dims)), ir_type_text(ctx, updates));
+}
+
+/* scatter_elements and scatter_nd: they differ in what the indices mean, which op's attributes say. */
+INFER(scatter)
+{
+    ir_type t = infer_tensor(ctx, n, 0), index, updates = infer_tensor(ctx, n, 2);
+    ir_expr dims[2 * TCC_MAX_RANK];
+    int64_t axis, k;
+    int rank = 0;
+    if (!t || !updates || !infer_int_index(ctx, n, 1, &index) || !scatter_mode(ctx, n) || !infer_same_dtype(ctx, n, 0, 2))
+        return false;
+    if (ir_attr_allowed(n->op, IR_ATTR_axis))
+        return infer_axis(ctx, n, t->rank, &axis) && index_fits(ctx, n, t, index, axis) &&
+               updates_are(ctx, n, updates, index->rank, index->dim) && infer_set_type(ctx, n, 0, t);
+    if (!tuple_length(ctx, n, index, t->rank, &k))
+        return false;
+    for (int i = 0; i < index->rank - 1; i++)
+        dims[rank++] = index->dim[i];
+    for (int i = (int)k; i < t->rank; i++)
+        dims[rank++] = t->dim[i];
+    if (rank > TCC_MAX_RANK)
+        return infer_fail(ctx, n, "updates would need rank %d", rank);
+    return updates_are(ctx, n, updates, rank, dims) && infer_set_type(ctx, n, 0, t);
+}
