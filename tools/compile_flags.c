@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The compile flags that tccc, tccc-run and tccc-bench share, and where the compiler's messages and progress go. */
+#include "tools/model_int.h"
+
+#include "compiler/tccc.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+double
+now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+/* Notes and warnings go with -q; errors always show. */
+static void
+show_message(void *user, int severity, const char *text)
+{
+    const struct options *o = user;
+    if (severity >= IR_ERROR || !option_set(o, OPT_quiet))
+        fprintf(stderr, "%s\n", text);
+}
+
+/* A line that is written over, from the second second on, on a terminal only. */
+static void
+show_progress(void *user, const char *what, double fraction)
+{
+    static double start, last;
+    static bool shown;
+    double now = now_ms();
+    (void)user;
+
+    if (start == 0)
+        start = now;
+    bool ended = fraction >= 1;
+    if (now - start < 1000 || (now - last < 100 && !ended))
+        return;
+    last = now;
+    if (!ended) {
+        fprintf(stderr, "\r\033[K%3.0f%% %s", 100 * fraction, what);
+        shown = true;
+    } else if (shown) {
+        fprintf(stderr, "\r\033[K");
+    }
+    fflush(stderr);
+}
+
+static int
+weights_kind(const struct options *o, struct tccc_options *c)
+{
+    static const struct { const char *word; enum tccc_weights kind; } words[] = {
+        {"auto", TCCC_WEIGHTS_AUTO}, {"embed", TCCC_WEIGHTS_EMBED}, {"external", TCCC_WEIGHTS_EXTERNAL}};
+    const char *text = option_text(o, OPT_weights, "auto");
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(words[i].word, text) == 0) {
+            c->weights = words[i].kind;
+            return EXIT_FINE;
+        }
+    }
+    return usage_error(o, "--weights=%s: expected embed, external or auto", text);
+}
+
+int
+compile_options(const struct options *o, struct tccc_options *c)
+{
+    int64_t level = 2, limit = -1, jobs = 0;
+
+    tccc_options_init(c);
+    if (!option_int(o, OPT_level, 0, 3, &level) || !option_int(o, OPT_change_limit, 0, INT64_MAX / 2, &limit) ||
+        !option_int(o, OPT_jobs, 1, 4096, &jobs))
+        return EXIT_USAGE;
+    if (option_set(o, OPT_exact) && option_set(o, OPT_fast_math))
+        return usage_error(o, "--exact and --fast-math exclude each other");
+    c->level = (int)level;
+    c->change_limit = (long)limit;
+    c->jobs = (int)jobs;
+    c->target = option_text(o, OPT_target, NULL);
+    c->march = option_text(o, OPT_march, NULL);
+    c->name = option_text(o, OPT_name, NULL);
+    c->dims = o->given[OPT_dim].at;
+    c->shapes = o->given[OPT_shape].at;
+    c->dumps = o->given[OPT_dump_ir].at;
+    c->dump_to = stderr;
+    c->pipeline = option_text(o, OPT_pipeline, NULL);
+    c->exact = option_set(o, OPT_exact);
+    c->fast_math = option_set(o, OPT_fast_math);
+    c->time_passes = option_set(o, OPT_time_passes);
+    c->verify = option_set(o, OPT_verify);
+    c->reproducer = ".";
+    c->verbose = o->given[OPT_verbose].n;
+    c->message = show_message;
+    c->progress = isatty(STDERR_FILENO) && !option_set(o, OPT_quiet) ? show_progress : NULL;
+    c->user = (void *)(uintptr_t)o;
+    return weights_kind(o, c);
+}
+
+int
+compile_in_child(const struct options *o, const struct tccc_options *c)
+{
+    int status;
+
+    fflush(NULL);
+    pid_t child = fork();
+    if (child < 0)
+        return tool_error(o, EXIT_ENVIRONMENT, "cannot start a process: %m");
+    if (child == 0) {
+        int code = tccc_compile(c);
+        fflush(NULL);
+        _exit(code);
+    }
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (WIFEXITED(status))
+        return WEXITSTATUS(status);
+    return tool_error(o, EXIT_BUG, "the compiler ended by signal %d (%s); this is our bug, please report it", WTERMSIG(status),
+                      strsignal(WTERMSIG(status)));
+}

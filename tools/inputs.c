@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inputs of a run: files given by --input, and random values for the others. */
+#include "tools/model_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void
+objects_free(struct tcc_object **list, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (list[i])
+            tccrt_object_unref(list[i]);
+        list[i] = NULL;
+    }
+}
+
+/* The input whose name is the longest that `text` starts with, followed by '='; -1: none. */
+static int
+named_input(const struct model *m, const char *text)
+{
+    int best = -1;
+    size_t length = 0;
+    for (int i = 0; i < m->nin; i++) {
+        size_t n = strlen(m->in[i].info.name);
+        if (strncmp(text, m->in[i].info.name, n) == 0 && text[n] == '=' && (best < 0 || n > length)) {
+            best = i;
+            length = n;
+        }
+    }
+    return best;
+}
+
+static int
+unknown_input(const struct options *o, const struct model *m, const char *text)
+{
+    char names[512] = "";
+    size_t used = 0;
+    for (int i = 0; i < m->nin && used < sizeof names - 80; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s'%.60s'", i ? ", " : "", m->in[i].info.name);
+    return usage_error(o, "--input=%s: the model has no input of that name; it has %s", text, *names ? names : "none");
+}
+
+static int
+read_given(const struct options *o, const struct model *m, struct tcc_object **inputs)
+{
+    char error[ERROR_SIZE];
+
+    for (int k = 0; k < o->given[OPT_input].n; k++) {
+        const char *text = o->given[OPT_input].at[k];
+        int i = named_input(m, text);
+        if (i < 0)
+            return unknown_input(o, m, text);
+        if (inputs[i])
+            return usage_error(o, "--input=%s: input '%s' is given twice", text, m->in[i].info.name);
+        inputs[i] = value_read(text + strlen(m->in[i].info.name) + 1, m->in[i].kind, NULL, error);
+        if (!inputs[i])
+            return tool_error(o, EXIT_DATA, "%s", error);
+    }
+    return EXIT_FINE;
+}
+
+/* "NAME=N" among the arguments of --dim. */
+static bool
+dim_option(const struct options *o, const char *name, int64_t *value)
+{
+    size_t n = strlen(name);
+    for (int i = 0; i < o->given[OPT_dim].n; i++) {
+        const char *text = o->given[OPT_dim].at[i];
+        if (strncmp(text, name, n) == 0 && text[n] == '=') {
+            *value = strtoll(text + n + 1, NULL, 10);
+            return *value >= 0;
+        }
+    }
+    return false;
+}
+
+/* Size of axis `axis` in "INPUT=AxBxC" among the arguments of --shape. */
+static bool
+shape_option(const struct options *o, const char *input, int axis, int64_t *value)
+{
+    size_t n = strlen(input);
+    for (int i = 0; i < o->given[OPT_shape].n; i++) {
+        const char *text = o->given[OPT_shape].at[i];
+        if (strncmp(text, input, n) != 0 || text[n] != '=')
+            continue;
+        text += n + 1;
+        for (int k = 0; k < axis && text; k++)
+            if ((text = strchr(text, 'x')) != NULL)
+                text++;
+        char *end;
+        *value = text ? strtoll(text, &end, 10) : -1;
+        return text && end != text && *value >= 0;
+    }
+    return false;
+}
+
+/* The size that a dim of that name has in an input that was given. */
+static bool
+given_dim(const struct model *m, struct tcc_object *const *inputs, const char *name, int64_t *value)
+{
+    for (int i = 0; i < m->nin; i++) {
+        const struct tccrt_value_info *info = &m->in[i].info;
+        if (!inputs[i] || inputs[i]->kind != TCC_OBJ_TENSOR || inputs[i]->t.rank != info->rank)
+            continue;
+        for (int k = 0; k < info->rank; k++) {
+            if (info->dims[k] < 0 && info->dim_names[k] && strcmp(info->dim_names[k], name) == 0) {
+                *value = inputs[i]->t.dims[k];
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* A random value for input i: symbolic dims are what the command line or the given inputs say, else 1. */
+static struct tcc_object *
+random_input(const struct options *o, const struct model *m, struct tcc_object *const *given, int i, uint64_t seed)
+{
+    const struct tccrt_value_info *info = &m->in[i].info;
+    int64_t dims[TCC_MAX_RANK];
+
+    if (m->in[i].kind == VALUE_OPTIONAL)
+        return tccrt_object_none();
+    if (m->in[i].kind == VALUE_SEQUENCE)
+        return tccrt_object_sequence(0);
+    for (int k = 0; k < info->rank; k++) {
+        const char *name = info->dim_names[k];
+        dims[k] = info->dims[k];
+        if (dims[k] < 0 && !shape_option(o, info->name, k, &dims[k]) && !(name && given_dim(m, given, name, &dims[k])) &&
+            !(name && dim_option(o, name, &dims[k])))
+            dims[k] = 1;
+    }
+    return value_random(info->dtype, info->rank < 0 ? 0 : info->rank, dims, seed, i);
+}
+
+int
+inputs_read(const struct options *o, const struct model *m, bool random, struct tcc_object **inputs)
+{
+    const char *text = option_text(o, OPT_random, "");
+    int64_t seed = 0;
+
+    if (*text && !option_int(o, OPT_random, 0, INT64_MAX, &seed))
+        return EXIT_USAGE;
+    int code = read_given(o, m, inputs);
+    if (code != EXIT_FINE)
+        return code;
+    struct tcc_object **made = calloc((size_t)m->nin + 1, sizeof *made);
+    if (!made)
+        return tool_error(o, EXIT_ENVIRONMENT, "no memory");
+    for (int i = 0; i < m->nin && code == EXIT_FINE; i++) {
+        if (inputs[i])
+            continue;
+        if (m->in[i].kind == VALUE_OPTIONAL || random || option_set(o, OPT_random))
+            made[i] = random_input(o, m, inputs, i, (uint64_t)seed);
+        else
+            code = usage_error(o, "input '%s' is not given: use --input '%s=FILE' or --random", m->in[i].info.name, m->in[i].info.name);
+        if (code == EXIT_FINE && !made[i])
+            code = tool_error(o, EXIT_ENVIRONMENT, "no memory for input '%s'", m->in[i].info.name);
+    }
+    for (int i = 0; i < m->nin; i++)
+        if (made[i])
+            inputs[i] = made[i];
+    free(made);
+    return code;
+}

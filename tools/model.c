@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens and runs artifacts and models. A model is compiled in a child process (its memory and its crashes stay there) to a
+ * file that is removed as soon as it is open.
+ */
+#include "tools/model_int.h"
+
+#include "compiler/frontend.h"
+#include "compiler/tccc.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* An error goes to `why` when there is one, else to standard error. */
+static int __attribute__((format(printf, 4, 5)))
+model_error(const struct options *o, char *why, int code, const char *format, ...)
+{
+    char text[ERROR_SIZE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (why)
+        snprintf(why, ERROR_SIZE, "%s", text);
+    else
+        tool_error(o, code, "%s", text);
+    return code;
+}
+
+static int
+status_code(int status)
+{
+    static const int codes[] = {[TCC_OK] = EXIT_FINE, [TCC_EINPUT] = EXIT_DATA, [TCC_EUSAGE] = EXIT_DATA, [TCC_EENV] = EXIT_ENVIRONMENT,
+                                [TCC_EBUG] = EXIT_BUG, [TCC_EINDEX] = EXIT_DATA};
+    return status >= 0 && status <= TCC_EINDEX ? codes[status] : EXIT_BUG;
+}
+
+/* -- What values the model has ------------------------------------------------------------------ */
+
+static bool
+plain_tensor(const struct model_value *v)
+{
+    return v->kind == VALUE_TENSOR && v->info.rank >= 0 && v->info.dtype != TCC_STRING;
+}
+
+static bool
+allocate_values(struct model *m, int nin, int nout)
+{
+    m->nin = nin;
+    m->nout = nout;
+    m->in = calloc((size_t)nin + 1, sizeof *m->in);
+    m->out = calloc((size_t)nout + 1, sizeof *m->out);
+    m->tensors_only = true;
+    return m->in && m->out;
+}
+
+static void
+note_kind(struct model *m, struct model_value *v)
+{
+    v->kind = v->info.optional ? VALUE_OPTIONAL : v->info.kind == TCC_OBJ_SEQUENCE ? VALUE_SEQUENCE : VALUE_TENSOR;
+    m->tensors_only &= plain_tensor(v);
+}
+
+static void
+describe_type(struct ir_ctx *ctx, struct tccrt_value_info *info, ir_type t)
+{
+    info->optional = t->kind == IR_T_OPTIONAL;
+    if (info->optional && t->elem)
+        t = t->elem;
+    info->kind = t->kind == IR_T_SEQUENCE ? TCC_OBJ_SEQUENCE : TCC_OBJ_TENSOR;
+    if (t->kind != IR_T_TENSOR)
+        return;
+    info->dtype = t->dtype;
+    info->rank = t->rank;
+    for (int i = 0; i < t->rank; i++) {
+        int64_t n;
+        bool constant = ir_is_const(t->dim[i], &n);
+        info->dims[i] = constant ? n : -1;
+        info->dim_names[i] = constant ? NULL : ir_expr_text(ctx, t->dim[i]);
+    }
+}
+
+/* -- The interpreter ------------------------------------------------------------------------------ */
+
+static int
+read_module(const struct options *o, const char *path, struct model *m)
+{
+    struct frontend_options options = {o->given[OPT_dim].at, o->given[OPT_shape].at};
+    struct ir_module *module = frontend_read(m->ctx, path, &options);
+
+    if (!module || !ir_verify(module))
+        return module ? EXIT_BUG : EXIT_DATA;
+    m->func = ir_func_by_name(module, "main");
+    if (!m->func)
+        m->func = module->funcs;
+    if (!m->func)
+        return EXIT_DATA;
+    const struct ir_node *result = m->func->body->last;
+    if (!allocate_values(m, m->func->body->nparams, result->nin))
+        return EXIT_ENVIRONMENT;
+    for (int i = 0; i < m->nin; i++) {
+        m->in[i].info.name = m->func->input_names[i];
+        describe_type(m->ctx, &m->in[i].info, m->func->body->params[i]->type);
+        note_kind(m, &m->in[i]);
+    }
+    for (int i = 0; i < m->nout; i++) {
+        m->out[i].info.name = m->func->output_names[i];
+        describe_type(m->ctx, &m->out[i].info, result->in[i].value->type);
+        note_kind(m, &m->out[i]);
+    }
+    m->state = module->states ? ir_interp_state_new(module) : NULL;
+    return EXIT_FINE;
+}
+
+/* The first error in `why`, or all messages on standard error. */
+static void
+tell_messages(const struct options *o, const struct ir_ctx *ctx, char *why)
+{
+    for (int i = 0; i < ir_nmessages(ctx); i++) {
+        const struct ir_message *message = ir_message(ctx, i);
+        if (why && message->severity >= IR_ERROR) {
+            FILE *out = fmemopen(why, ERROR_SIZE, "w");
+            if (out) {
+                ir_print_message(out, message);
+                fclose(out);
+            }
+            why[ERROR_SIZE - 1] = '\0';
+            return;
+        }
+        if (!why && (message->severity >= IR_ERROR || !option_set(o, OPT_quiet)))
+            ir_print_message(stderr, message);
+    }
+}
+
+static int
+open_interpreted(const struct options *o, const char *path, struct model *m, char *why)
+{
+    struct ir_protect frame;
+    volatile int code = EXIT_ENVIRONMENT;
+
+    m->ctx = ir_ctx_new();
+    if (m->ctx && IR_PROTECT(m->ctx, &frame)) {
+        code = read_module(o, path, m);
+        ir_unprotect(m->ctx);
+        tell_messages(o, m->ctx, why);
+    }
+    if (code == EXIT_ENVIRONMENT)
+        return model_error(o, why, code, "no memory");
+    return code;
+}
+
+static int
+run_interpreted(struct model *m, struct tcc_object *const *inputs, struct tcc_object **outputs, char *error)
+{
+    struct ir_protect frame;
+    volatile int status = TCC_EENV;
+
+    snprintf(error, ERROR_SIZE, "no memory");
+    if (IR_PROTECT(m->ctx, &frame)) {
+        status = ir_interp(m->func, m->state, inputs, outputs, error, ERROR_SIZE);
+        ir_unprotect(m->ctx);
+    }
+    return status;
+}
+
+/* -- Artifacts ---------------------------------------------------------------------------------------- */
+
+static int
+open_artifact(const struct options *o, const char *path, const char *shown, struct model *m, char *why)
+{
+    char real[PATH_MAX];
+    double start = now_ms();
+
+    if (!realpath(path, real))
+        return model_error(o, why, EXIT_DATA, "cannot open '%s': %s", shown, strerror(errno));
+    int status = tccrt_open(real, &m->artifact);
+    m->load_ms = now_ms() - start;
+    if (status != TCC_OK)
+        return model_error(o, why, status_code(status), "%s: %s", shown, tccrt_error());
+    const char *entry = tccrt_entry_name(m->artifact, 0);
+    if (!entry)
+        return model_error(o, why, EXIT_DATA, "%s: the artifact has no entry point", shown);
+    if (!allocate_values(m, tccrt_ninputs(m->artifact, entry), tccrt_noutputs(m->artifact, entry)))
+        return model_error(o, why, EXIT_ENVIRONMENT, "no memory");
+    for (int i = 0; i < m->nin && status == TCC_OK; i++) {
+        status = tccrt_input(m->artifact, entry, i, &m->in[i].info);
+        note_kind(m, &m->in[i]);
+    }
+    for (int i = 0; i < m->nout && status == TCC_OK; i++) {
+        status = tccrt_output(m->artifact, entry, i, &m->out[i].info);
+        note_kind(m, &m->out[i]);
+    }
+    return status == TCC_OK ? EXIT_FINE : model_error(o, why, EXIT_BUG, "%s: %s", shown, tccrt_error());
+}
+
+int
+model_session(const struct options *o, struct model *m, int threads, char *why)
+{
+    struct tccrt_options options = {.threads = threads, .profile = option_set(o, OPT_profile)};
+
+    if (!m->artifact)
+        return EXIT_FINE;
+    int status = tccrt_session_new(m->artifact, &options, &m->session);
+    return status == TCC_OK ? EXIT_FINE : model_error(o, why, status_code(status), "%s", tccrt_error());
+}
+
+/* The session owns the results; they are copied, so that the next run does not change them. */
+static int
+copy_results(int n, const struct tcc_tensor *results, struct tcc_object **outputs, char *error)
+{
+    for (int i = 0; i < n; i++) {
+        int64_t count = shape_elements(results[i].rank, results[i].dims);
+        outputs[i] = tccrt_object_tensor(results[i].dtype, results[i].rank, results[i].dims);
+        if (!outputs[i]) {
+            snprintf(error, ERROR_SIZE, "no memory");
+            return TCC_EENV;
+        }
+        if (count > 0)
+            memcpy(outputs[i]->t.data, results[i].data, (size_t)count * (size_t)tcc_dtype_bytes((enum tcc_dtype)results[i].dtype));
+    }
+    return TCC_OK;
+}
+
+static int
+run_artifact(struct model *m, struct tcc_object *const *inputs, struct tcc_object **outputs, char *error)
+{
+    int status;
+
+    if (!m->tensors_only) {
+        status = tccrt_run_objects(m->session, NULL, m->nin, inputs, m->nout, outputs);
+    } else {
+        struct tcc_tensor *in = calloc((size_t)m->nin + 1, sizeof *in), *out = calloc((size_t)m->nout + 1, sizeof *out);
+        for (int i = 0; in && i < m->nin; i++)
+            in[i] = inputs[i]->t;
+        status = in && out ? tccrt_run(m->session, NULL, m->nin, in, m->nout, out) : TCC_EENV;
+        if (status == TCC_OK && (status = copy_results(m->nout, out, outputs, error)) != TCC_OK) {
+            free(in);
+            free(out);
+            return status;
+        }
+        free(in);
+        free(out);
+    }
+    if (status != TCC_OK)
+        snprintf(error, ERROR_SIZE, "%s", tccrt_error());
+    return status;
+}
+
+int
+model_run(struct model *m, struct tcc_object *const *inputs, struct tcc_object **outputs, char *error)
+{
+    for (int i = 0; i < m->nin; i++) {
+        if (inputs[i]->kind != TCC_OBJ_TENSOR && m->in[i].kind == VALUE_TENSOR) {
+            snprintf(error, ERROR_SIZE, "input '%s' must be a tensor", m->in[i].info.name);
+            return TCC_EINPUT;
+        }
+    }
+    return m->artifact ? run_artifact(m, inputs, outputs, error) : run_interpreted(m, inputs, outputs, error);
+}
+
+void
+model_close(struct model *m)
+{
+    tccrt_session_free(m->session);
+    tccrt_close(m->artifact);
+    if (m->state)
+        ir_interp_state_free(m->state);
+    ir_ctx_free(m->ctx);
+    free(m->in);
+    free(m->out);
+    *m = (struct model){0};
+}
+
+/* -- Compiling ---------------------------------------------------------------------------------------- */
+
+struct first_error { char *why; };
+
+static void
+keep_first(void *user, int severity, const char *text)
+{
+    struct first_error *first = user;
+    if (severity >= IR_ERROR && !*first->why)
+        snprintf(first->why, ERROR_SIZE, "%s", text);
+}
+
+/* In the suite (`why` given) a case is a process already, and works alone. */
+static int
+compile_to(const struct options *o, const char *path, const char *output, char *why)
+{
+    struct tccc_options c;
+    struct first_error first = {why};
+    int code = compile_options(o, &c);
+
+    if (code != EXIT_FINE)
+        return code;
+    c.model = path;
+    c.output = output;
+    c.kind = TCCC_SO;
+    if (!why)
+        return compile_in_child(o, &c);
+    why[0] = '\0';
+    c.message = keep_first;
+    c.progress = NULL;
+    c.user = &first;
+    c.reproducer = NULL;
+    c.jobs = 1;
+    return tccc_compile(&c);
+}
+
+/* Compiles to a file in a folder of its own (external weights lie beside it), opens it and removes both. */
+static int
+open_model(const struct options *o, const char *path, struct model *m, char *why)
+{
+    char folder[PATH_MAX], file[PATH_MAX + 16];
+    const char *base = getenv("TMPDIR");
+    double start = now_ms();
+
+    snprintf(folder, sizeof folder, "%s/tccc-XXXXXX", base && *base ? base : "/tmp");
+    if (!mkdtemp(folder))
+        return model_error(o, why, EXIT_ENVIRONMENT, "cannot make a folder like '%s': %s", folder, strerror(errno));
+    snprintf(file, sizeof file, "%s/model.so", folder);
+    int code = compile_to(o, path, file, why);
+    m->compile_ms = now_ms() - start;
+    if (code == EXIT_FINE)
+        code = open_artifact(o, file, path, m, why);
+    unlink(file);
+    snprintf(file, sizeof file, "%s/model.weights", folder);
+    unlink(file);
+    rmdir(folder);
+    return code;
+}
+
+static bool
+is_elf(const char *path)
+{
+    char magic[4] = "";
+    FILE *in = fopen(path, "re");
+    if (!in)
+        return false;
+    bool elf = fread(magic, 1, 4, in) == 4 && memcmp(magic, "\177ELF", 4) == 0;
+    fclose(in);
+    return elf;
+}
+
+int
+model_open(const struct options *o, const char *path, struct model *m, char *why)
+{
+    *m = (struct model){0};
+    if (access(path, R_OK) != 0)
+        return model_error(o, why, EXIT_DATA, "cannot open '%s': %s", path, strerror(errno));
+    bool artifact = is_elf(path);
+    if (artifact && option_set(o, OPT_interpret))
+        return usage_error(o, "--interpret wants a model, not an artifact");
+    int code = artifact ? open_artifact(o, path, path, m, why)
+               : option_set(o, OPT_interpret) ? open_interpreted(o, path, m, why) : open_model(o, path, m, why);
+    if (code != EXIT_FINE)
+        model_close(m);
+    return code;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to tools/: something that runs, be it an artifact, a model (compiled to a temporary artifact) or a model in the
+ * reference interpreter. Messages go to standard error; functions return exit codes (EXIT_FINE when all is well).
+ */
+#ifndef TCCC_TOOLS_MODEL_INT_H
+#define TCCC_TOOLS_MODEL_INT_H
+
+#include "runtime/tccrt.h"
+#include "tools/options_int.h"
+#include "tools/values_int.h"
+
+struct tccc_options;
+
+/* One input or output; dims as in struct tccrt_value_info. */
+struct model_value { struct tccrt_value_info info; enum value_kind kind; };
+
+struct model {
+    int nin, nout;
+    struct model_value *in, *out;
+    double compile_ms, load_ms;
+    bool tensors_only;           /* every value is a ranked tensor that is no string: tccrt_run does */
+    /* One of the two: */
+    struct tccrt_model *artifact;
+    struct tccrt_session *session;
+    struct ir_ctx *ctx;          /* the interpreter's */
+    struct ir_func *func;
+    struct ir_interp_state *state;
+};
+
+/* Compile flags of the command line -> options of the library; EXIT_FINE or EXIT_USAGE (after a message). */
+int compile_options(const struct options *o, struct tccc_options *c);
+/* Runs the compiler in a child process, so that a crash is an exit code (EXIT_BUG) after a message. */
+int compile_in_child(const struct options *o, const struct tccc_options *c);
+
+/* Opens `path`: a .so is an artifact; else it is compiled with the command line's flags, or, with --interpret, read only.
+ * `why` (ERROR_SIZE, may be NULL) gets the first error instead of standard error. */
+int model_open(const struct options *o, const char *path, struct model *m, char *why);
+/* A session with the command line's --threads and --profile; model_open has made none yet. */
+int model_session(const struct options *o, struct model *m, int threads, char *why);
+/* Runs once. outputs[i] is the caller's. A tcc_status; `error` says why (ERROR_SIZE). */
+int model_run(struct model *m, struct tcc_object *const *inputs, struct tcc_object **outputs, char *error);
+void model_close(struct model *m);
+
+double now_ms(void);
+
+/* Inputs of tccc-run and tccc-bench: --input, and --random for the others (when `random`, or when asked for). */
+int inputs_read(const struct options *o, const struct model *m, bool random, struct tcc_object **inputs);
+void objects_free(struct tcc_object **list, int n);
+
+/* --test-data, --test-suite. */
+int testdata_run(const struct options *o, struct model *m, const char *dir, const struct tolerance *tolerance, char *why);
+int testdata_all(const struct options *o, const char *model, const char *const *dirs, int ndirs);
+int suite_run(const struct options *o, const char *dir);
+/* The tolerance of the command line over the defaults; EXIT_USAGE after a message. */
+int tolerance_read(const struct options *o, struct tolerance *t);
+
+#endif

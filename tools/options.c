@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads command lines in the GNU manner: long options with = or the next word, abbreviations are not taken; bundled short
+ * ones; options and words in any order; `--` ends the options. getopt_long can't do `-MD`, nor tell a table.
+ */
+#include "tools/options_int.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define C (1u << TOOL_C)
+#define O (1u << TOOL_O)
+#define R (1u << TOOL_R)
+#define B (1u << TOOL_B)
+const struct option_row option_table[NOPTIONS] = {
+#define OPT(id, long_name, short_name, arg, kind, tools, group, help) {long_name, short_name, arg, OPTION_##kind, tools, group, help},
+#include "tools/options.def"
+#undef OPT
+};
+#undef C
+#undef O
+#undef R
+#undef B
+
+const struct tool_row tool_table[NTOOLS] = {
+#define TOOL(letter, name, line, usage) {name, line, usage},
+#include "tools/tools.def"
+#undef TOOL
+};
+
+int
+tool_error(const struct options *o, int code, const char *format, ...)
+{
+    va_list args;
+    fprintf(stderr, "%s: ", tool_table[o->tool].name);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    return code;
+}
+
+int
+usage_error(const struct options *o, const char *format, ...)
+{
+    va_list args;
+    const char *name = tool_table[o->tool].name;
+    fprintf(stderr, "%s: ", name);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fprintf(stderr, "\n%s: '%s --help' shows what there is\n", name, name);
+    return EXIT_USAGE;
+}
+
+static bool
+push(const char ***list, int *n, const char *s)
+{
+    const char **grown = realloc(*list, ((size_t)*n + 2) * sizeof **list);
+    if (!grown)
+        return false;
+    grown[(*n)++] = s;
+    grown[*n] = NULL;
+    *list = grown;
+    return true;
+}
+
+static int
+give(struct options *o, int id, const char *arg)
+{
+    if (id >= 0 && !push(&o->given[id].at, &o->given[id].n, arg))
+        return tool_error(o, EXIT_ENVIRONMENT, "no memory");
+    return -1;
+}
+
+/* -- Finding options. `any` also finds those of other tools (for TCCC_FLAGS). ----------------- */
+
+static bool
+of_tool(const struct options *o, int id, bool any)
+{
+    return any || (option_table[id].tools & (1u << o->tool));
+}
+
+static int
+find_long(const struct options *o, const char *name, size_t length, bool word, bool any)
+{
+    for (int id = 0; id < NOPTIONS; id++) {
+        const struct option_row *row = &option_table[id];
+        bool is_word = row->kind == OPTION_WORD || row->kind == OPTION_WORDARG;
+        if (*row->long_name && is_word == word && of_tool(o, id, any) && strlen(row->long_name) == length &&
+            strncmp(row->long_name, name, length) == 0)
+            return id;
+    }
+    return -1;
+}
+
+static int
+find_short(const struct options *o, char c, bool any)
+{
+    for (int id = 0; id < NOPTIONS; id++)
+        if (c && option_table[id].short_name == c && of_tool(o, id, any))
+            return id;
+    return -1;
+}
+
+/* -- Reading ---------------------------------------------------------------------------------- */
+
+struct reader {
+    struct options *o;
+    int argc, at;
+    char **argv;
+    bool environment;            /* reading TCCC_FLAGS: options of other tools are skipped */
+};
+
+/* The tool's own option if it has one of that name, else (in TCCC_FLAGS) another tool's, which is read and dropped. */
+static int
+keep(const struct reader *r, int id, int any, bool *drop)
+{
+    *drop = id < 0 && any >= 0 && r->environment;
+    return *drop ? any : id;
+}
+
+static int
+read_long(struct reader *r, const char *name)
+{
+    struct options *o = r->o;
+    size_t n = strcspn(name, "=");
+    bool drop;
+    int id = keep(r, find_long(o, name, n, false, false), find_long(o, name, n, false, true), &drop);
+
+    if (id < 0)
+        return usage_error(o, "unknown option '--%.*s'", (int)n, name);
+    if (name[n] == '=') {
+        if (option_table[id].kind == OPTION_NONE)
+            return usage_error(o, "option '--%.*s' takes no argument", (int)n, name);
+        return give(o, drop ? -1 : id, name + n + 1);
+    }
+    if (option_table[id].kind == OPTION_NEEDED) {
+        if (r->at >= r->argc)
+            return usage_error(o, "option '--%s' needs an argument: --%s=%s", name, name, option_table[id].arg);
+        return give(o, drop ? -1 : id, r->argv[r->at++]);
+    }
+    return give(o, drop ? -1 : id, "");
+}
+
+static int
+read_word_option(struct reader *r, int id, bool drop)
+{
+    const struct option_row *row = &option_table[id];
+    if (row->kind == OPTION_WORD)
+        return give(r->o, drop ? -1 : id, "");
+    if (r->at >= r->argc)
+        return usage_error(r->o, "option '-%s' needs an argument: -%s %s", row->long_name, row->long_name, row->arg);
+    return give(r->o, drop ? -1 : id, r->argv[r->at++]);
+}
+
+static int
+read_short(struct reader *r, const char *letters)
+{
+    struct options *o = r->o;
+    bool drop;
+    int word = keep(r, find_long(o, letters, strlen(letters), true, false), find_long(o, letters, strlen(letters), true, true), &drop);
+
+    if (word >= 0)
+        return read_word_option(r, word, drop);
+    for (; *letters; letters++) {
+        int id = keep(r, find_short(o, *letters, false), find_short(o, *letters, true), &drop), code;
+        if (id < 0)
+            return usage_error(o, "unknown option '-%c'", *letters);
+        const struct option_row *row = &option_table[id];
+        if (row->kind == OPTION_NEEDED || row->kind == OPTION_OPTIONAL) {
+            const char *arg = letters + 1;
+            if (!*arg && row->kind == OPTION_NEEDED) {
+                if (r->at >= r->argc)
+                    return usage_error(o, "option '-%c' needs an argument: -%c %s", *letters, *letters, row->arg);
+                arg = r->argv[r->at++];
+            }
+            return give(o, drop ? -1 : id, arg);
+        }
+        if ((code = give(o, drop ? -1 : id, "")) >= 0)
+            return code;
+    }
+    return -1;
+}
+
+static int
+read_all(struct reader *r)
+{
+    bool ended = false;
+    int code = -1;
+
+    while (r->at < r->argc && code < 0) {
+        const char *word = r->argv[r->at++];
+        if (!ended && strcmp(word, "--") == 0)
+            ended = true;
+        else if (!ended && word[0] == '-' && word[1] == '-')
+            code = read_long(r, word + 2);
+        else if (!ended && word[0] == '-' && word[1])
+            code = read_short(r, word + 1);
+        else if (r->environment)
+            code = usage_error(r->o, "TCCC_FLAGS holds '%s', which is no option", word);
+        else if (!push(&r->o->words, &r->o->nwords, word))
+            code = tool_error(r->o, EXIT_ENVIRONMENT, "no memory");
+    }
+    return code;
+}
+
+/* Splits TCCC_FLAGS at blanks; a backslash keeps the next character. */
+static int
+read_environment(struct options *o)
+{
+    const char *text = getenv("TCCC_FLAGS");
+    const char **words = NULL;
+    int n = 0, code;
+
+    if (!text || !*text)
+        return -1;
+    o->environment = text;
+    char *to = o->copy = malloc(strlen(text) + 2);
+    bool ok = to != NULL;
+    while (ok && *(text += strspn(text, " \t\n"))) {
+        ok = push(&words, &n, to);
+        for (; *text && !strchr(" \t\n", *text); text++) {
+            if (*text == '\\' && text[1])
+                text++;
+            *to++ = *text;
+        }
+        *to++ = '\0';
+    }
+    struct reader r = {.o = o, .argc = n, .argv = (char **)words, .environment = true};
+    code = ok ? read_all(&r) : tool_error(o, EXIT_ENVIRONMENT, "no memory");
+    free(words);
+    return code;
+}
+
+int
+options_read(struct options *o, enum tool tool, int argc, char **argv)
+{
+    struct reader r = {.o = o, .at = 1, .argc = argc, .argv = argv};
+
+    *o = (struct options){.tool = tool};
+    int code = read_environment(o);
+    if (code < 0)
+        code = read_all(&r);
+    if (code >= 0)
+        return code;
+    if (option_set(o, OPT_help)) {
+        options_help(stdout, tool);
+        return EXIT_FINE;
+    }
+    if (option_set(o, OPT_version)) {
+        printf("%s (tccc) %s\n", tool_table[tool].name, PACKAGE_VERSION);
+        return EXIT_FINE;
+    }
+    if (option_set(o, OPT_verbose) && o->environment)
+        fprintf(stderr, "%s: TCCC_FLAGS adds: %s\n", tool_table[tool].name, o->environment);
+    return -1;
+}
+
+void
+options_free(struct options *o)
+{
+    for (int i = 0; i < NOPTIONS; i++)
+        free(o->given[i].at);
+    free(o->words);
+    free(o->copy);
+    *o = (struct options){0};
+}
+
+/* -- Arguments -------------------------------------------------------------------------------- */
+
+const char *
+option_text(const struct options *o, enum option_id id, const char *otherwise)
+{
+    return option_set(o, id) ? o->given[id].at[o->given[id].n - 1] : otherwise;
+}
+
+/* The option as the user writes it. */
+static const char *
+dashed(enum option_id id, char *buffer, size_t size)
+{
+    const struct option_row *row = &option_table[id];
+    if (*row->long_name)
+        snprintf(buffer, size, "--%s=", row->long_name);
+    else
+        snprintf(buffer, size, "-%c", row->short_name);
+    return buffer;
+}
+
+bool
+option_int(const struct options *o, enum option_id id, int64_t lo, int64_t hi, int64_t *value)
+{
+    const char *text = option_text(o, id, NULL);
+    char *end, name[64];
+
+    if (!text)
+        return true;
+    errno = 0;
+    long long v = strtoll(text, &end, 10);
+    if (end == text || *end || errno || v < lo || v > hi) {
+        usage_error(o, "%s%s: expected a whole number from %lld to %lld", dashed(id, name, sizeof name), text, (long long)lo,
+                    (long long)hi);
+        return false;
+    }
+    *value = v;
+    return true;
+}
+
+bool
+option_float(const struct options *o, enum option_id id, double *value)
+{
+    const char *text = option_text(o, id, NULL);
+    char *end, name[64];
+
+    if (!text)
+        return true;
+    double v = strtod(text, &end);
+    if (end == text || *end || !(v >= 0) || isinf(v)) {
+        usage_error(o, "%s%s: expected a number that is not negative", dashed(id, name, sizeof name), text);
+        return false;
+    }
+    *value = v;
+    return true;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to tools/: the command line, read by the table options.def. */
+#ifndef TCCC_TOOLS_OPTIONS_INT_H
+#define TCCC_TOOLS_OPTIONS_INT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Exit codes of every tool (DESIGN, command lines). */
+enum exit_code { EXIT_FINE, EXIT_DATA, EXIT_USAGE, EXIT_ENVIRONMENT, EXIT_BUG };
+
+enum tool {
+#define TOOL(letter, name, line, usage) TOOL_##letter,
+#include "tools/tools.def"
+#undef TOOL
+    NTOOLS
+};
+
+enum option_id {
+#define OPT(id, long_name, short_name, arg, kind, tools, group, help) OPT_##id,
+#include "tools/options.def"
+#undef OPT
+    NOPTIONS
+};
+
+enum option_kind { OPTION_NONE, OPTION_NEEDED, OPTION_OPTIONAL, OPTION_WORD, OPTION_WORDARG };
+
+struct option_row {
+    const char *long_name;
+    char short_name;
+    const char *arg;
+    enum option_kind kind;
+    unsigned tools;              /* bit 1 << enum tool */
+    const char *group, *help;
+};
+extern const struct option_row option_table[NOPTIONS];
+
+struct tool_row { const char *name, *line, *usage; };
+extern const struct tool_row tool_table[NTOOLS];
+
+/* A read command line. Lists are ended by NULL; strings point into argv or the environment's copy. */
+struct options {
+    enum tool tool;
+    struct { int n; const char **at; } given[NOPTIONS];      /* arguments in order ("" where none was given) */
+    int nwords;
+    const char **words;                                      /* what is no option */
+    const char *environment;                                 /* TCCC_FLAGS, or NULL */
+    char *copy;
+};
+
+/* Reads TCCC_FLAGS (options that `tool` lacks are skipped there), then argv. Prints --help and --version itself.
+ * Returns -1 to go on, else the exit code. Free with options_free in every case. */
+int options_read(struct options *o, enum tool tool, int argc, char **argv);
+void options_free(struct options *o);
+
+static inline bool
+option_set(const struct options *o, enum option_id id)
+{
+    return o->given[id].n > 0;
+}
+/* The last argument given, or `otherwise`. */
+const char *option_text(const struct options *o, enum option_id id, const char *otherwise);
+/* Numbers: false after a message on standard error. Untouched where the option is not given. */
+bool option_int(const struct options *o, enum option_id id, int64_t lo, int64_t hi, int64_t *value);
+bool option_float(const struct options *o, enum option_id id, double *value);
+
+/* "TOOL: " and the message on standard error; usage_error adds where help is, and both return the exit code. */
+int usage_error(const struct options *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int tool_error(const struct options *o, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Documents made of the tables. */
+void options_help(FILE *out, enum tool tool);
+void options_man(FILE *out, enum tool tool);
+void options_completion(FILE *out);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to tools/: values (struct tcc_object) in files, in comparisons and on the screen. Functions that can fail write
+ * why into `error` (ERROR_SIZE bytes). Objects that are returned belong to the caller (tccrt_object_unref).
+ */
+#ifndef TCCC_TOOLS_VALUES_INT_H
+#define TCCC_TOOLS_VALUES_INT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "ir/ir.h"
+#include "runtime/abi.h"
+
+#define ERROR_SIZE 1024
+
+/* What a value of a model is, beyond a tensor: SequenceProto and OptionalProto cannot be told apart by their bytes. */
+enum value_kind { VALUE_TENSOR, VALUE_SEQUENCE, VALUE_OPTIONAL };
+
+/* Reads .npy or .pb by suffix. `*name` (may be NULL) gets the name that a .pb holds, "" if none; free() it. */
+struct tcc_object *value_read(const char *path, enum value_kind kind, char **name, char *error);
+struct tcc_object *npy_read(const char *path, char *error);
+struct tcc_object *pb_read(const char *path, enum value_kind kind, char **name, char *error);
+
+/* npy_can: is it a tensor of a type that .npy knows? */
+bool npy_can(const struct tcc_object *v);
+bool npy_write(const char *path, const struct tcc_object *v, char *error);
+bool pb_write(const char *path, const char *name, enum value_kind kind, const struct tcc_object *v, char *error);
+
+/* Reads a whole file; NULL: `error` says why. free() the result. */
+unsigned char *file_read(const char *path, size_t *size, char *error);
+
+/* Elements of a tensor's shape; -1 on overflow or a negative dim. */
+int64_t shape_elements(int rank, const int64_t *dims);
+
+struct tolerance { double rtol, atol; bool absolute; };
+
+/* Are two values equal within the tolerance (DESIGN section 8)? If not, `error` has the first and the worst difference. */
+bool value_equal(const struct tcc_object *got, const struct tcc_object *expected, const struct tolerance *tolerance, char *error);
+
+/* "f32[1,10]: 0.1 0.2 ..." */
+void value_print(FILE *out, const struct tcc_object *v);
+
+/* Values for --random: floats uniform in [-1, 1), integers and bools 0, strings empty. NULL: no memory. */
+struct tcc_object *value_random(int dtype, int rank, const int64_t *dims, uint64_t seed, int stream);
+
+#endif
