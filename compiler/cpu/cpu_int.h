@@ -42,6 +42,7 @@ struct cpu_template {
 };
 extern const struct cpu_template cpu_template_contract, cpu_template_conv, cpu_template_depthwise, cpu_template_pool,
     cpu_template_loops;
+extern const struct cpu_template *const cpu_templates[];      /* tried in this order; ended by NULL; target.c */
 /* Layout chooser for weights, activations (struct pass_machine's layout); conv.c and contract.c. */
 kn_layout cpu_layout(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n, int operand);
 

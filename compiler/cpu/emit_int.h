@@ -51,7 +51,7 @@ struct em {
     LLVMValueRef args, sizes, scratch, env, first, last;
     LLVMValueRef *base;              /* per operand: address of its first element (TEMP: inside scratch) */
     LLVMMetadataRef *alias_scope, *alias_others;  /* per operand: !alias.scope and !noalias lists, see em_tag */
-    int64_t *temp_offset;            /* per TEMP operand: bytes from scratch (constant extents) */
+    LLVMValueRef after_temps;        /* scratch beyond the TEMPs */
     LLVMValueRef *value;             /* per instruction: its current value, or NULL */
     struct em_binding *bind;
     int nbind, capbind;
@@ -59,6 +59,7 @@ struct em {
     ir_expr vdim;                    /* variable of the dim that lanes run along, or NULL */
     int lanes;                       /* 1 when vdim is NULL */
     LLVMValueRef mask;
+    bool aligned;                    /* lane 0's value is a multiple of `lanes`: v floordiv 16 is equal in 16 lanes */
     int temp_lanes;                  /* TEMPs hold one row per outer lane: their elements have this many lanes (1: plain) */
     /* Types used everywhere. */
     LLVMTypeRef t_void, t_i1, t_i8, t_i16, t_i32, t_i64, t_f32, t_f64, t_ptr;
@@ -111,6 +112,7 @@ LLVMValueRef em_alloca(struct em *e, LLVMTypeRef t, int64_t n, int align);  /* i
 /* Bytes of scratch that a template wants after the TEMPs (it adds as much to k->scratch in its schedule). 64-byte aligned. */
 LLVMValueRef em_scratch_after_temps(struct em *e);
 int64_t em_temps_bytes(const struct kn_kernel *k, int temp_lanes);          /* what the TEMPs take; <0: symbolic extents */
+ir_expr cpu_temps_scratch(struct ir_ctx *ctx, const struct kn_kernel *k, int temp_lanes);   /* the same as an expression, for k->scratch */
 
 /* -- Tiles ------------------------------------------------------------------------------------------
  * One tile is schedule.tile[i] points of each outer dim i (0: all). Number of tiles = product over outer dims of
@@ -130,6 +132,8 @@ LLVMValueRef em_expr_lanes(struct em *e, ir_expr x);                        /* <
 bool em_varies(struct em *e, ir_expr x);                                    /* does it differ between lanes? */
 /* x(lane) = x(0) + lane * *stride for a constant stride? (0: uniform.) False: lanes are unrelated. */
 bool em_stride(struct em *e, ir_expr x, int64_t *stride);
+/* The same without an emitter: x between `lanes` consecutive values of `var`, from a multiple of `lanes` on if aligned. */
+bool cpu_lane_stride(struct ir_ctx *ctx, ir_expr x, ir_expr var, int lanes, bool aligned, int64_t *stride);
 LLVMValueRef em_extent(struct em *e, int dim);                              /* em_expr of the dim's extent */
 void em_set_lanes(struct em *e, ir_expr vdim, int lanes, LLVMValueRef mask);
 
@@ -150,6 +154,7 @@ void em_tag(struct em *e, LLVMValueRef access, int operand);                 /* 
 LLVMValueRef em_from_bits(struct em *e, enum tcc_dtype d, LLVMValueRef bits);
 LLVMValueRef em_to_bits(struct em *e, enum tcc_dtype d, LLVMValueRef value);
 LLVMValueRef em_round_to(struct em *e, enum tcc_dtype d, LLVMValueRef value);   /* f32 -> nearest value of a small float, as f32 */
+LLVMValueRef em_wrap(struct em *e, enum tcc_dtype d, LLVMValueRef v);           /* 4-bit and 2-bit integers after arithmetic */
 LLVMValueRef em_cast(struct em *e, enum tcc_dtype to, enum tcc_dtype from, LLVMValueRef v);   /* word `cast` */
 
 /* -- Bodies -----------------------------------------------------------------------------------------------
@@ -159,6 +164,7 @@ void em_insn(struct em *e, int i);
 void em_insns(struct em *e, int first, int last);            /* skips reductions, and instructions with e->value[i] set */
 void em_forget(struct em *e, int first, int last);           /* e->value[i] = NULL: before emitting a body again */
 LLVMValueRef em_guards(struct em *e, int nguards, const struct kn_guard *guards);    /* NULL: none; else i1 or <lanes x i1> */
+void em_guards_split(struct em *e, int nguards, const struct kn_guard *guards, LLVMValueRef *uniform, LLVMValueRef *lanes);
 /* Primitive word on register values of dtype d (for compare words: the operands' dtype); small floats are not rounded here. */
 LLVMValueRef em_word(struct em *e, enum ir_op word, enum tcc_dtype d, int nargs, LLVMValueRef *args);
 LLVMValueRef em_reduce_init(struct em *e, enum kn_reducer r, enum tcc_dtype d);      /* uniform neutral element */
@@ -170,5 +176,7 @@ LLVMValueRef em_reduce_lanes(struct em *e, enum kn_reducer r, enum tcc_dtype d, 
 void em_kernel_begin(struct em *e, const char *name, int temp_lanes);
 void em_kernel_end(struct em *e);
 void em_loops(struct em *e);                                  /* the LOOPS template */
+int cpu_loops_temp_lanes(const struct kn_kernel *k);          /* lanes of TEMP elements under k's LOOPS schedule */
+bool loops_folds(const struct kn_insn *n);                    /* REDUCE, ARGREDUCE */
 
 #endif

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Element types in memory and in registers: conversions by bit operations (LLVM would call library functions for most), by
+ * F16C instructions where the machine has them; and the word `cast`.
+ *
+ * Small floats are described by one table: exponent and mantissa bits, bias, and what the all-ones exponent means. The
+ * conversions round to nearest even; subnormals are handled by adding a power of two whose last place is the type's
+ * smallest step, so that neither they nor anything else depends on the flush-to-zero mode. 8-bit and 4-bit
+ * floats saturate (ONNX's default).
+ * Source for the technique: F. Giesen, "float->half variants", 2012.
+ */
+#include "compiler/cpu/emit_int.h"
+
+#define V LLVMValueRef
+
+/* Specials: IEEE: all-ones exponent is infinity and NaN; FN: only all ones is NaN; FNUZ: only the sign bit alone is NaN. */
+enum special { IEEE, FN, FNUZ, FINITE };
+struct small_float { enum tcc_dtype d; int exponent, mantissa, bias; enum special special; uint32_t largest; };
+static const struct small_float small_floats[] = {
+    /*                     e  m  bias special largest finite value's bits */
+    {TCC_F16,              5, 10, 15, IEEE,   0x7bff},
+    {TCC_F8E4M3FN,         4, 3,  7,  FN,     0x7e},
+    {TCC_F8E4M3FNUZ,       4, 3,  8,  FNUZ,   0x7f},
+    {TCC_F8E5M2,           5, 2,  15, IEEE,   0x7b},
+    {TCC_F8E5M2FNUZ,       5, 2,  16, FNUZ,   0x7f},
+    {TCC_F4E2M1,           2, 1,  1,  FINITE, 0x7},
+};
+
+static const struct small_float *
+small_float(enum tcc_dtype d)
+{
+    for (size_t i = 0; i < sizeof small_floats / sizeof *small_floats; i++)
+        if (small_floats[i].d == d)
+            return &small_floats[i];
+    return NULL;
+}
+
+static LLVMTypeRef i32_like(struct em *e, V v) { return em_like(e->t_i32, v); }
+static LLVMTypeRef f32_like(struct em *e, V v) { return em_like(e->t_f32, v); }
+static V as_f32(struct em *e, V v) { return LLVMBuildBitCast(e->b, v, f32_like(e, v), ""); }
+static V as_i32(struct em *e, V v) { return LLVMBuildBitCast(e->b, v, i32_like(e, v), ""); }
+static V k32(struct em *e, V like, uint32_t c) { return em_int(i32_like(e, like), (int64_t)c); }
+static V and32(struct em *e, V v, uint32_t c) { return LLVMBuildAnd(e->b, v, k32(e, v, c), ""); }
+static V or32(struct em *e, V v, uint32_t c) { return LLVMBuildOr(e->b, v, k32(e, v, c), ""); }
+static V add32(struct em *e, V v, uint32_t c) { return LLVMBuildAdd(e->b, v, k32(e, v, c), ""); }
+static V shl32(struct em *e, V v, int n) { return LLVMBuildShl(e->b, v, k32(e, v, (uint32_t)n), ""); }
+static V lshr32(struct em *e, V v, int n) { return LLVMBuildLShr(e->b, v, k32(e, v, (uint32_t)n), ""); }
+static V cmp32(struct em *e, LLVMIntPredicate p, V v, uint32_t c) { return LLVMBuildICmp(e->b, p, v, k32(e, v, c), ""); }
+static V select_(struct em *e, V c, V a, V b) { return LLVMBuildSelect(e->b, c, a, b, ""); }
+
+/* 2^n as a float's bits (normal range). */
+static uint32_t
+power_bits(int n)
+{
+    return (uint32_t)(n + 127) << 23;
+}
+
+/* -- From bits ------------------------------------------------------------------------------------ */
+
+/* b: i32 holding the type's bits. */
+static V
+widen_small(struct em *e, const struct small_float *s, V b)
+{
+    uint32_t low = (1u << (s->exponent + s->mantissa)) - 1;
+    V magnitude = and32(e, b, low), sign = shl32(e, and32(e, b, low + 1), 31 - s->exponent - s->mantissa);
+    V normal = add32(e, shl32(e, magnitude, 23 - s->mantissa), (uint32_t)(127 - s->bias) << 23);
+    /* Subnormal: the mantissa under a leading one, minus that one. */
+    uint32_t one = power_bits(1 - s->bias);
+    V with_one = or32(e, shl32(e, magnitude, 23 - s->mantissa), one);
+    V tiny = LLVMBuildFSub(e->b, as_f32(e, with_one), em_fp(f32_like(e, b), __builtin_ldexp(1, 1 - s->bias)), "");
+    V v = select_(e, cmp32(e, LLVMIntULT, magnitude, 1u << s->mantissa), as_i32(e, tiny), normal);
+    if (s->special == IEEE) {
+        V special = or32(e, shl32(e, magnitude, 23 - s->mantissa), 0x7f800000u);
+        uint32_t top = ((1u << s->exponent) - 1) << s->mantissa;
+        v = select_(e, cmp32(e, LLVMIntUGE, magnitude, top), special, v);
+    } else if (s->special == FN) {
+        v = select_(e, cmp32(e, LLVMIntEQ, magnitude, low), k32(e, b, 0x7fc00000u), v);
+    }
+    v = LLVMBuildOr(e->b, v, sign, "");
+    if (s->special == FNUZ)
+        v = select_(e, cmp32(e, LLVMIntEQ, and32(e, b, low * 2 + 1), low + 1), k32(e, b, 0x7fc00000u), v);
+    return as_f32(e, v);
+}
+
+static V
+widen_e8m0(struct em *e, V b)
+{
+    V v = select_(e, cmp32(e, LLVMIntEQ, b, 0), k32(e, b, 0x00400000u), shl32(e, b, 23));
+    return as_f32(e, select_(e, cmp32(e, LLVMIntEQ, b, 255), k32(e, b, 0x7fc00000u), v));
+}
+
+V
+em_from_bits(struct em *e, enum tcc_dtype d, V bits)
+{
+    if (d == TCC_BOOL)
+        return LLVMBuildICmp(e->b, LLVMIntNE, bits, LLVMConstNull(LLVMTypeOf(bits)), "");
+    if (!tcc_small_float(d))
+        return bits;
+    if (d == TCC_F16 && cpu_has(e->m, CPU_F16C)) {
+        V half = LLVMBuildBitCast(e->b, bits, em_like(LLVMHalfTypeInContext(e->lc), bits), "");
+        return LLVMBuildFPExt(e->b, half, f32_like(e, bits), "");
+    }
+    V b = LLVMBuildZExt(e->b, bits, i32_like(e, bits), "");
+    if (d == TCC_BF16)
+        return as_f32(e, shl32(e, b, 16));
+    if (d == TCC_F8E8M0)
+        return widen_e8m0(e, b);
+    return widen_small(e, small_float(d), b);
+}
+
+/* -- To bits --------------------------------------------------------------------------------------- */
+
+static V
+narrow_bf16(struct em *e, V x)
+{
+    V odd = and32(e, lshr32(e, x, 16), 1);
+    V rounded = LLVMBuildAdd(e->b, add32(e, x, 0x7fff), odd, "");
+    V nan = cmp32(e, LLVMIntUGT, and32(e, x, 0x7fffffffu), 0x7f800000u);
+    return lshr32(e, select_(e, nan, or32(e, x, 0x00400000u), rounded), 16);
+}
+
+/* What comes of values beyond the largest, and of NaN, by the kind of type. a: |x|'s bits; r: rounded bits without sign. */
+static V
+narrow_specials(struct em *e, const struct small_float *s, V a, V r)
+{
+    uint32_t low = (1u << (s->exponent + s->mantissa)) - 1, top = ((1u << s->exponent) - 1) << s->mantissa;
+    V nan = cmp32(e, LLVMIntUGT, a, 0x7f800000u);
+    /* Saturating types clamp; f16 overflows to infinity, whose bits are one above the largest. */
+    uint32_t clamp = s->d == TCC_F16 ? top : s->largest;
+    V high = cmp32(e, LLVMIntUGE, a, 0x7f800000u);
+    r = select_(e, LLVMBuildOr(e->b, high, cmp32(e, LLVMIntUGT, r, clamp), ""), k32(e, a, clamp), r);
+    uint32_t nan_bits = s->special == IEEE ? top | 1u << (s->mantissa - 1) : s->special == FN ? low : s->largest;
+    return s->special == FNUZ ? r : select_(e, nan, k32(e, a, nan_bits), r);
+}
+
+/* x: f32's bits; returns the type's bits in i32. */
+static V
+narrow_small(struct em *e, const struct small_float *s, V x)
+{
+    int drop = 23 - s->mantissa, width = s->exponent + s->mantissa;
+    V a = and32(e, x, 0x7fffffffu), sign = and32(e, lshr32(e, x, 31 - width), 1u << width);
+    V odd = and32(e, lshr32(e, a, drop), 1);
+    V normal = add32(e, a, (1u << (drop - 1)) - 1 - ((uint32_t)(127 - s->bias) << 23));
+    normal = lshr32(e, LLVMBuildAdd(e->b, normal, odd, ""), drop);
+    /* Subnormal: adding 2^k puts the result's last place at the float's. */
+    int k = 1 - s->bias - s->mantissa + 23;
+    V moved = LLVMBuildFAdd(e->b, as_f32(e, a), em_fp(f32_like(e, x), __builtin_ldexp(1, k)), "");
+    V tiny = add32(e, as_i32(e, moved), -power_bits(k));
+    V r = select_(e, cmp32(e, LLVMIntULT, a, power_bits(1 - s->bias)), tiny, normal);
+    /* Large values would wrap in `normal` only beyond the float's range, so that comparisons below see them. */
+    r = narrow_specials(e, s, a, r);
+    V bits = LLVMBuildOr(e->b, r, sign, "");
+    if (s->special != FNUZ)
+        return bits;
+    V zero = cmp32(e, LLVMIntEQ, r, 0), nan = cmp32(e, LLVMIntUGT, a, 0x7f800000u);
+    return select_(e, nan, k32(e, x, 1u << width), select_(e, zero, k32(e, x, 0), bits));
+}
+
+/* f8e8m0 rounds up to the next power of two; zero and below is the smallest, NaN 255. */
+static V
+narrow_e8m0(struct em *e, V x)
+{
+    V a = and32(e, x, 0x7fffffffu), exponent = lshr32(e, a, 23), mantissa = and32(e, a, 0x7fffffu);
+    V up = LLVMBuildZExt(e->b, cmp32(e, LLVMIntNE, mantissa, 0), i32_like(e, x), "");
+    V tiny = LLVMBuildZExt(e->b, cmp32(e, LLVMIntUGT, a, 0x00400000u), i32_like(e, x), "");
+    V r = LLVMBuildAdd(e->b, exponent, select_(e, cmp32(e, LLVMIntEQ, exponent, 0), tiny, up), "");
+    r = select_(e, cmp32(e, LLVMIntUGT, r, 254), k32(e, x, 254), r);
+    return select_(e, cmp32(e, LLVMIntUGT, a, 0x7f800000u), k32(e, x, 255), r);
+}
+
+V
+em_to_bits(struct em *e, enum tcc_dtype d, V value)
+{
+    if (d == TCC_BOOL)
+        return LLVMBuildZExt(e->b, value, em_like(e->t_i8, value), "");
+    if (!tcc_small_float(d))
+        return value;
+    if (d == TCC_F16 && cpu_has(e->m, CPU_F16C)) {
+        V half = LLVMBuildFPTrunc(e->b, value, em_like(LLVMHalfTypeInContext(e->lc), value), "");
+        return LLVMBuildBitCast(e->b, half, em_like(e->t_i16, value), "");
+    }
+    V x = as_i32(e, value), bits;
+    if (d == TCC_BF16)
+        bits = narrow_bf16(e, x);
+    else if (d == TCC_F8E8M0)
+        bits = narrow_e8m0(e, x);
+    else
+        bits = narrow_small(e, small_float(d), x);
+    return LLVMBuildTrunc(e->b, bits, em_like(em_mem_type(e, d), value), "");
+}
+
+V
+em_round_to(struct em *e, enum tcc_dtype d, V value)
+{
+    if (!tcc_small_float(d))
+        return value;
+    if (d == TCC_BF16) {
+        V x = as_i32(e, value);
+        return as_f32(e, shl32(e, narrow_bf16(e, x), 16));
+    }
+    return em_from_bits(e, d, em_to_bits(e, d, value));
+}
+
+/* -- Casts --------------------------------------------------------------------------------------------- */
+
+static int
+int_bits(enum tcc_dtype d)
+{
+    switch (d) {
+    case TCC_U4: case TCC_I4: return 4;
+    case TCC_U2: case TCC_I2: return 2;
+    default: return 8 * tcc_dtype_bytes(d);
+    }
+}
+
+V
+em_wrap(struct em *e, enum tcc_dtype d, V v)
+{
+    int bits = int_bits(d);
+    if (bits >= 8)
+        return v;
+    LLVMTypeRef t = LLVMTypeOf(v);
+    if (!tcc_is_signed(d))
+        return LLVMBuildAnd(e->b, v, em_int(t, (1 << bits) - 1), "");
+    V n = em_int(t, 8 - bits);
+    return LLVMBuildAShr(e->b, LLVMBuildShl(e->b, v, n, ""), n, "");
+}
+
+/* f64 -> f32 rounded to odd, so that rounding again to a smaller type is right: where the conversion was inexact and the
+ * result's last bit is 0, move one step toward the exact value. */
+static V
+truncate_to_odd(struct em *e, V v)
+{
+    LLVMTypeRef f32 = f32_like(e, v);
+    V near = LLVMBuildFPTrunc(e->b, v, f32, ""), back = LLVMBuildFPExt(e->b, near, LLVMTypeOf(v), "");
+    V bits = as_i32(e, near), even = cmp32(e, LLVMIntEQ, and32(e, bits, 1), 0);
+    V above = LLVMBuildFCmp(e->b, LLVMRealOGT, em_unary_intrinsic(e, "llvm.fabs", back), em_unary_intrinsic(e, "llvm.fabs", v), "");
+    V inexact = LLVMBuildFCmp(e->b, LLVMRealONE, back, v, "");
+    V moved = LLVMBuildAdd(e->b, bits, select_(e, above, k32(e, near, 0xffffffffu), k32(e, near, 1)), "");
+    return as_f32(e, select_(e, LLVMBuildAnd(e->b, even, inexact, ""), moved, bits));
+}
+
+static V
+cast_float_float(struct em *e, enum tcc_dtype to, enum tcc_dtype from, V v)
+{
+    if (to == TCC_F64)
+        return from == TCC_F64 ? v : LLVMBuildFPExt(e->b, v, em_like(e->t_f64, v), "");
+    if (from == TCC_F64)
+        v = tcc_small_float(to) ? truncate_to_odd(e, v) : LLVMBuildFPTrunc(e->b, v, f32_like(e, v), "");
+    return to == from ? v : em_round_to(e, to, v);
+}
+
+static V
+cast_float_int(struct em *e, enum tcc_dtype to, V v)
+{
+    LLVMTypeRef t = em_like(em_reg_type(e, to), v), types[2] = {t, LLVMTypeOf(v)};
+    bool sign = tcc_is_signed(to);
+    v = em_intrinsic(e, sign ? "llvm.fptosi.sat" : "llvm.fptoui.sat", 2, types, 1, &v);
+    int bits = int_bits(to);
+    if (bits >= 8)
+        return v;
+    V lo = em_int(t, sign ? -(1 << (bits - 1)) : 0), hi = em_int(t, (1 << (bits - sign)) - 1);
+    v = em_intrinsic(e, sign ? "llvm.smax" : "llvm.umax", 1, &t, 2, (V[]){v, lo});
+    return em_intrinsic(e, sign ? "llvm.smin" : "llvm.umin", 1, &t, 2, (V[]){v, hi});
+}
+
+static V
+cast_int_float(struct em *e, enum tcc_dtype to, enum tcc_dtype from, V v)
+{
+    /* Wide integers reach small floats through f64 and an odd rounding, so that they are rounded once. */
+    bool wide = to == TCC_F64 || (tcc_small_float(to) && tcc_dtype_bytes(from) > 2);
+    LLVMTypeRef t = em_like(wide ? e->t_f64 : e->t_f32, v);
+    V f = tcc_is_signed(from) ? LLVMBuildSIToFP(e->b, v, t, "") : LLVMBuildUIToFP(e->b, v, t, "");
+    if (to == TCC_F64 || to == TCC_F32)
+        return f;
+    return cast_float_float(e, to, wide ? TCC_F64 : TCC_F32, f);
+}
+
+V
+em_cast(struct em *e, enum tcc_dtype to, enum tcc_dtype from, V v)
+{
+    enum tcc_class a = tcc_dtype_class(from), b = tcc_dtype_class(to);
+    if (to == from)
+        return v;
+    if (b == TCC_CLASS_BOOL) {
+        if (a == TCC_CLASS_FLOAT)
+            return LLVMBuildFCmp(e->b, LLVMRealUNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
+        return LLVMBuildICmp(e->b, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
+    }
+    if (a == TCC_CLASS_FLOAT)
+        return b == TCC_CLASS_FLOAT ? cast_float_float(e, to, from, v) : cast_float_int(e, to, v);
+    if (b == TCC_CLASS_FLOAT)
+        return cast_int_float(e, to, from, v);
+    LLVMTypeRef t = em_like(em_reg_type(e, to), v);
+    if (a == TCC_CLASS_BOOL)
+        return LLVMBuildZExt(e->b, v, t, "");
+    return em_wrap(e, to, LLVMBuildIntCast2(e->b, v, t, tcc_is_signed(from), ""));
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Instructions of kernel bodies, and the combining steps of reductions.
+ */
+#include "compiler/cpu/emit_int.h"
+
+#define V LLVMValueRef
+
+/* Words whose result is always exact in the operands' type: no rounding needed after them. */
+static bool
+is_exact_word(enum ir_op word)
+{
+    switch (word) {
+    case IR_min: case IR_max: case IR_neg: case IR_abs: case IR_sign: case IR_floor: case IR_ceil: case IR_trunc: case IR_round:
+    case IR_select: case IR_fmod:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static V
+argument(struct em *e, const struct kn_insn *n, int i)
+{
+    return e->value[n->arg[i]];
+}
+
+static enum tcc_dtype
+argument_dtype(const struct em *e, const struct kn_insn *n, int i)
+{
+    return (enum tcc_dtype)e->k->insns[n->arg[i]].dtype;
+}
+
+static V
+emit_scalar(struct em *e, const struct kn_insn *n)
+{
+    V args[3];
+    int lanes = 1;
+    enum ir_op word = (enum ir_op)n->word;
+    for (int i = 0; i < n->nargs; i++) {
+        args[i] = argument(e, n, i);
+        if (em_lanes_of(args[i]) > lanes)
+            lanes = em_lanes_of(args[i]);
+    }
+    for (int i = 0; i < n->nargs; i++)
+        args[i] = em_splat(e, args[i], lanes);
+    if (word == IR_cast)
+        return em_cast(e, (enum tcc_dtype)n->dtype, argument_dtype(e, n, 0), args[0]);
+    enum tcc_dtype d = argument_dtype(e, n, word == IR_select ? 1 : 0);
+    V v = em_word(e, word, d, n->nargs, args);
+    return is_exact_word(word) || n->dtype == TCC_BOOL ? v : em_round_to(e, (enum tcc_dtype)n->dtype, v);
+}
+
+static V
+emit_load(struct em *e, const struct kn_insn *n)
+{
+    V uniform, lanes, otherwise = n->nargs > 0 && n->arg[0] >= 0 && n->nguards ? argument(e, n, 0) : NULL;
+    em_guards_split(e, n->nguards, n->guards, &uniform, &lanes);
+    enum tcc_dtype d = (enum tcc_dtype)e->k->operands[n->operand].dtype;
+    if (!uniform || !lanes)
+        return em_load_at(e, n->operand, n->index, uniform ? uniform : lanes, otherwise);
+    struct em_if f;
+    V none = em_splat(e, otherwise ? otherwise : LLVMConstNull(em_reg_type(e, d)), e->lanes);
+    em_if_begin(e, &f, uniform);
+    V v = em_splat(e, em_load_at(e, n->operand, n->index, lanes, none), e->lanes);
+    return em_if_end_value(e, &f, v, none);
+}
+
+static void
+emit_store(struct em *e, const struct kn_insn *n)
+{
+    V uniform, lanes, value = argument(e, n, 0);
+    struct em_if f;
+    em_guards_split(e, n->nguards, n->guards, &uniform, &lanes);
+    if (uniform && lanes)
+        em_if_begin(e, &f, uniform);
+    em_store_at(e, n->operand, n->index, lanes ? lanes : uniform, value);
+    if (uniform && lanes)
+        em_if_end(e, &f);
+}
+
+/* Records that an index was bad: any lane that is on. */
+static void
+report_fault(struct em *e, V bad)
+{
+    struct em_if f;
+    if (em_lanes_of(bad) > 1) {
+        if (e->mask)
+            bad = LLVMBuildAnd(e->b, bad, em_splat(e, e->mask, e->lanes), "");
+        bad = em_unary_intrinsic(e, "llvm.vector.reduce.or", bad);
+    }
+    em_if_begin(e, &f, bad);
+    LLVMBuildStore(e->b, LLVMConstInt(e->t_i32, TCC_EINDEX, 0), e->env);
+    em_if_end(e, &f);
+}
+
+static V
+emit_index(struct em *e, const struct kn_insn *n)
+{
+    V v = em_cast(e, TCC_I64, argument_dtype(e, n, 0), argument(e, n, 0)), bound = em_expr_lanes(e, n->bound);
+    int lanes = em_lanes_of(v) > em_lanes_of(bound) ? em_lanes_of(v) : em_lanes_of(bound);
+    v = em_splat(e, v, lanes);
+    bound = em_splat(e, bound, lanes);
+    V zero = LLVMConstNull(LLVMTypeOf(v)), low = LLVMBuildICmp(e->b, LLVMIntSLT, v, zero, "");
+    v = LLVMBuildSelect(e->b, low, LLVMBuildAdd(e->b, v, bound, ""), v, "");
+    V bad = LLVMBuildICmp(e->b, LLVMIntUGE, v, bound, "");
+    report_fault(e, bad);
+    v = LLVMBuildSelect(e->b, bad, zero, v, "");
+    em_bind(e, n->expr, v);
+    return v;
+}
+
+void
+em_insn(struct em *e, int i)
+{
+    const struct kn_insn *n = &e->k->insns[i];
+    enum tcc_dtype d = (enum tcc_dtype)n->dtype;
+    switch ((enum kn_code)n->code) {
+    case KN_CONST:
+        e->value[i] = em_const(e, d, n->fvalue, n->ivalue);
+        break;
+    case KN_EXPR:
+        e->value[i] = em_cast(e, d, TCC_I64, em_expr_lanes(e, n->expr));
+        break;
+    case KN_LOAD:
+        e->value[i] = emit_load(e, n);
+        break;
+    case KN_STORE:
+        emit_store(e, n);
+        break;
+    case KN_SCALAR:
+        e->value[i] = emit_scalar(e, n);
+        break;
+    case KN_INDEX:
+        e->value[i] = emit_index(e, n);
+        break;
+    case KN_REDUCE: case KN_ARGREDUCE: case KN_RUNNING:
+        break;
+    }
+}
+
+void
+em_insns(struct em *e, int first, int last)
+{
+    for (int i = first; i < last; i++)
+        if (!e->value[i])
+            em_insn(e, i);
+}
+
+void
+em_forget(struct em *e, int first, int last)
+{
+    for (int i = first; i < last; i++)
+        e->value[i] = NULL;
+}
+
+/* -- Reductions -------------------------------------------------------------------------------------- */
+
+V
+em_reduce_init(struct em *e, enum kn_reducer r, enum tcc_dtype d)
+{
+    LLVMTypeRef t = em_reg_type(e, d);
+    int bits = 8 * tcc_dtype_bytes(d);
+    if (r == KN_SUM || r == KN_PROD)
+        return em_const(e, d, r == KN_PROD, r == KN_PROD);
+    if (tcc_is_float(d))
+        return em_fp(t, r == KN_MAX ? -__builtin_inf() : __builtin_inf());
+    if (!tcc_is_signed(d))
+        return r == KN_MAX ? LLVMConstNull(t) : LLVMConstAllOnes(t);
+    int64_t lowest = (int64_t)(~0ull << (bits - 1));
+    return em_int(t, r == KN_MAX ? lowest : ~lowest);
+}
+
+V
+em_reduce_step(struct em *e, enum kn_reducer r, enum tcc_dtype d, V acc, V x)
+{
+    static const enum ir_op words[] = {[KN_SUM] = IR_add, [KN_PROD] = IR_mul, [KN_MAX] = IR_max, [KN_MIN] = IR_min};
+    if (d == TCC_BOOL)      /* sum and max of truths: any; product and min: all */
+        return r == KN_SUM || r == KN_MAX ? LLVMBuildOr(e->b, acc, x, "") : LLVMBuildAnd(e->b, acc, x, "");
+    V v = em_word(e, words[r], d, 2, (V[]){acc, x});
+    return em_round_to(e, d, v);
+}
+
+V
+em_reduce_lanes(struct em *e, enum kn_reducer r, enum tcc_dtype d, V v)
+{
+    LLVMValueRef order[EM_MAX_LANES];
+    for (int lanes = em_lanes_of(v); lanes > 1; lanes = lanes / 2) {
+        int half = lanes / 2;
+        V parts[2];
+        for (int p = 0; p < 2; p++) {
+            for (int i = 0; i < half; i++)
+                order[i] = LLVMConstInt(e->t_i32, (unsigned)(p * half + i), 0);
+            parts[p] = half == 1 ? LLVMBuildExtractElement(e->b, v, em_i64(e, p), "")
+                                 : LLVMBuildShuffleVector(e->b, v, v, LLVMConstVector(order, (unsigned)half), "");
+        }
+        v = em_reduce_step(e, r, d, parts[0], parts[1]);
+    }
+    return v;
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loads and stores: addresses of operand[index], contiguous vectors, strided and indexed gathers, masks.
+ */
+#include "compiler/cpu/emit_int.h"
+
+ir_expr
+em_offset(struct em *e, int operand, const ir_expr *index)
+{
+    const struct kn_operand *o = &e->k->operands[operand];
+    ir_expr sum = ir_const(e->ctx, 0), stride = ir_const(e->ctx, 1);
+    for (int i = o->rank - 1; i >= 0; i--) {
+        sum = ir_add(e->ctx, sum, ir_mul(e->ctx, index[i], stride));
+        stride = ir_mul(e->ctx, stride, o->dims[i]);
+    }
+    return sum;
+}
+
+LLVMValueRef
+em_address(struct em *e, int operand, LLVMValueRef offset)
+{
+    LLVMTypeRef t = em_mem_type(e, e->k->operands[operand].dtype);
+    return LLVMBuildInBoundsGEP2(e->b, t, e->base[operand], &offset, 1, "");
+}
+
+/* -- Consecutive elements ------------------------------------------------------------------------- */
+
+static bool
+all_on(LLVMValueRef mask)
+{
+    return !mask || (LLVMIsConstant(mask) && em_lanes_of(mask) == 1 && LLVMIsAConstantInt(mask) &&
+                     LLVMConstIntGetZExtValue(mask) == 1);
+}
+
+LLVMValueRef
+em_load(struct em *e, enum tcc_dtype d, LLVMValueRef ptr, int lanes, LLVMValueRef mask, LLVMValueRef otherwise, int operand)
+{
+    LLVMTypeRef elem = em_mem_type(e, d), t = em_vec(elem, lanes);
+    unsigned align = (unsigned)tcc_dtype_bytes(d);
+    if (align > 8)
+        align = 8;
+    if (all_on(mask)) {
+        LLVMValueRef v = LLVMBuildLoad2(e->b, t, ptr, "");
+        LLVMSetAlignment(v, align);
+        em_tag(e, v, operand);
+        return em_from_bits(e, d, v);
+    }
+    if (lanes == 1 || em_lanes_of(mask) == 1) {
+        struct em_if f;
+        LLVMValueRef none = otherwise ? otherwise : LLVMConstNull(em_vec(em_reg_type(e, d), lanes));
+        none = em_splat(e, none, lanes);
+        em_if_begin(e, &f, mask);
+        LLVMValueRef v = em_load(e, d, ptr, lanes, NULL, NULL, operand);
+        return em_if_end_value(e, &f, v, none);
+    }
+    LLVMTypeRef types[2] = {t, e->t_ptr};
+    LLVMValueRef args[4] = {ptr, LLVMConstInt(e->t_i32, align, 0), mask, LLVMConstNull(t)};
+    if (otherwise && !LLVMIsNull(otherwise))
+        args[3] = em_to_bits(e, d, em_splat(e, otherwise, lanes));
+    LLVMValueRef v = em_intrinsic(e, "llvm.masked.load", 2, types, 4, args);
+    em_tag(e, v, operand);
+    return em_from_bits(e, d, v);
+}
+
+void
+em_store(struct em *e, enum tcc_dtype d, LLVMValueRef ptr, LLVMValueRef value, LLVMValueRef mask, int operand)
+{
+    int lanes = em_lanes_of(value);
+    unsigned align = (unsigned)tcc_dtype_bytes(d);
+    if (align > 8)
+        align = 8;
+    value = em_to_bits(e, d, value);
+    if (all_on(mask)) {
+        LLVMValueRef s = LLVMBuildStore(e->b, value, ptr);
+        LLVMSetAlignment(s, align);
+        em_tag(e, s, operand);
+        return;
+    }
+    if (lanes == 1 || em_lanes_of(mask) == 1) {
+        struct em_if f;
+        em_if_begin(e, &f, mask);
+        LLVMValueRef s = LLVMBuildStore(e->b, value, ptr);
+        LLVMSetAlignment(s, align);
+        em_tag(e, s, operand);
+        em_if_end(e, &f);
+        return;
+    }
+    LLVMTypeRef types[2] = {LLVMTypeOf(value), e->t_ptr};
+    LLVMValueRef args[4] = {value, ptr, LLVMConstInt(e->t_i32, align, 0), mask};
+    LLVMValueRef s = em_intrinsic(e, "llvm.masked.store", 2, types, 4, args);
+    em_tag(e, s, operand);
+}
+
+/* -- Scattered elements ------------------------------------------------------------------------------ */
+
+/* Addresses of operand's elements at lane-wise offsets. */
+static LLVMValueRef
+addresses(struct em *e, int operand, LLVMValueRef offsets)
+{
+    LLVMTypeRef t = em_mem_type(e, e->k->operands[operand].dtype);
+    return LLVMBuildGEP2(e->b, t, e->base[operand], &offsets, 1, "");
+}
+
+/* Without a gather instruction worth using, and with all lanes on: one scalar load per lane. */
+static LLVMValueRef
+gather_scalars(struct em *e, enum tcc_dtype d, LLVMValueRef pointers, int operand)
+{
+    LLVMTypeRef elem = em_mem_type(e, d);
+    LLVMValueRef v = LLVMGetPoison(em_vec(elem, e->lanes));
+    for (int i = 0; i < e->lanes; i++) {
+        LLVMValueRef p = LLVMBuildExtractElement(e->b, pointers, em_i64(e, i), "");
+        LLVMValueRef x = LLVMBuildLoad2(e->b, elem, p, "");
+        LLVMSetAlignment(x, (unsigned)tcc_dtype_bytes(d));
+        em_tag(e, x, operand);
+        v = LLVMBuildInsertElement(e->b, v, x, em_i64(e, i), "");
+    }
+    return em_from_bits(e, d, v);
+}
+
+static LLVMValueRef
+gather(struct em *e, int operand, LLVMValueRef offsets, LLVMValueRef mask, LLVMValueRef otherwise)
+{
+    enum tcc_dtype d = e->k->operands[operand].dtype;
+    int bytes = tcc_dtype_bytes(d);
+    LLVMValueRef pointers = addresses(e, operand, offsets);
+    bool hardware = cpu_has(e->m, CPU_AVX512VL) && (bytes == 4 || bytes == 8);
+    if (all_on(mask) && !hardware)
+        return gather_scalars(e, d, pointers, operand);
+    LLVMTypeRef t = em_vec(em_mem_type(e, d), e->lanes), types[2] = {t, LLVMTypeOf(pointers)};
+    LLVMValueRef on = mask ? em_splat(e, mask, e->lanes) : em_int(em_vec(e->t_i1, e->lanes), 1);
+    LLVMValueRef args[4] = {pointers, LLVMConstInt(e->t_i32, (unsigned)(bytes > 8 ? 8 : bytes), 0), on, LLVMConstNull(t)};
+    if (otherwise && !LLVMIsNull(otherwise))
+        args[3] = em_to_bits(e, d, em_splat(e, otherwise, e->lanes));
+    LLVMValueRef v = em_intrinsic(e, "llvm.masked.gather", 2, types, 4, args);
+    em_tag(e, v, operand);
+    return em_from_bits(e, d, v);
+}
+
+static void
+scatter(struct em *e, int operand, LLVMValueRef offsets, LLVMValueRef mask, LLVMValueRef value)
+{
+    enum tcc_dtype d = e->k->operands[operand].dtype;
+    int bytes = tcc_dtype_bytes(d);
+    LLVMValueRef pointers = addresses(e, operand, offsets);
+    value = em_to_bits(e, d, em_splat(e, value, e->lanes));
+    LLVMTypeRef types[2] = {LLVMTypeOf(value), LLVMTypeOf(pointers)};
+    LLVMValueRef on = mask ? em_splat(e, mask, e->lanes) : em_int(em_vec(e->t_i1, e->lanes), 1);
+    LLVMValueRef args[4] = {value, pointers, LLVMConstInt(e->t_i32, (unsigned)(bytes > 8 ? 8 : bytes), 0), on};
+    LLVMValueRef s = em_intrinsic(e, "llvm.masked.scatter", 2, types, 4, args);
+    em_tag(e, s, operand);
+}
+
+/* -- operand[index] ------------------------------------------------------------------------------------- */
+
+static bool
+is_row_temp(const struct em *e, int operand)
+{
+    return e->temp_lanes > 1 && e->k->operands[operand].use == KN_TEMP;
+}
+
+/* Where an access lies: a first offset and a stride between lanes, or an offset per lane. */
+struct place { LLVMValueRef offset, offsets; int64_t stride; };
+
+static struct place
+place_of(struct em *e, int operand, const ir_expr *index)
+{
+    struct place p = {0};
+    ir_expr offset = em_offset(e, operand, index);
+    if (em_stride(e, offset, &p.stride)) {
+        p.offset = em_expr(e, offset);
+        if (is_row_temp(e, operand)) {
+            p.offset = LLVMBuildMul(e->b, p.offset, em_i64(e, e->temp_lanes), "");
+            p.stride = p.stride * e->temp_lanes + (e->lanes > 1);
+        }
+    } else {
+        p.offsets = em_expr_lanes(e, offset);
+        if (is_row_temp(e, operand)) {
+            LLVMTypeRef t = LLVMTypeOf(p.offsets);
+            p.offsets = LLVMBuildMul(e->b, p.offsets, em_int(t, e->temp_lanes), "");
+            p.offsets = LLVMBuildAdd(e->b, p.offsets, em_iota(e, e->t_i64, e->lanes), "");
+        }
+    }
+    return p;
+}
+
+/* Lane-wise offsets of a strided place. */
+static LLVMValueRef
+place_offsets(struct em *e, const struct place *p)
+{
+    if (p->offsets)
+        return p->offsets;
+    LLVMTypeRef t = em_vec(e->t_i64, e->lanes);
+    LLVMValueRef steps = LLVMBuildMul(e->b, em_iota(e, e->t_i64, e->lanes), em_int(t, p->stride), "");
+    return LLVMBuildAdd(e->b, em_splat(e, p->offset, e->lanes), steps, "");
+}
+
+static LLVMValueRef
+any_lane(struct em *e, LLVMValueRef mask)
+{
+    return em_lanes_of(mask) > 1 ? em_unary_intrinsic(e, "llvm.vector.reduce.or", mask) : mask;
+}
+
+/* Consecutive elements in descending order. */
+static LLVMValueRef
+load_reversed(struct em *e, int operand, LLVMValueRef offset)
+{
+    LLVMValueRef order[EM_MAX_LANES];
+    offset = LLVMBuildSub(e->b, offset, em_i64(e, e->lanes - 1), "");
+    LLVMValueRef v = em_load(e, e->k->operands[operand].dtype, em_address(e, operand, offset), e->lanes, NULL, NULL, operand);
+    for (int i = 0; i < e->lanes; i++)
+        order[i] = LLVMConstInt(e->t_i32, (unsigned)(e->lanes - 1 - i), 0);
+    return LLVMBuildShuffleVector(e->b, v, v, LLVMConstVector(order, (unsigned)e->lanes), "");
+}
+
+/* The same element in all lanes, where any lane wants it. */
+static LLVMValueRef
+load_uniform(struct em *e, int operand, LLVMValueRef offset, LLVMValueRef mask, LLVMValueRef otherwise)
+{
+    enum tcc_dtype d = e->k->operands[operand].dtype;
+    if (!mask)
+        return em_load(e, d, em_address(e, operand, offset), 1, NULL, NULL, operand);
+    LLVMValueRef none = otherwise ? otherwise : LLVMConstNull(em_reg_type(e, d));
+    LLVMValueRef uniform_none = em_lanes_of(none) == 1 ? none : LLVMConstNull(em_reg_type(e, d));
+    LLVMValueRef v = em_load(e, d, em_address(e, operand, offset), 1, any_lane(e, mask), uniform_none, operand);
+    if (em_lanes_of(mask) == 1 && em_lanes_of(none) == 1)
+        return v;
+    mask = em_splat(e, mask, e->lanes);
+    return LLVMBuildSelect(e->b, mask, em_splat(e, v, e->lanes), em_splat(e, none, e->lanes), "");
+}
+
+static LLVMValueRef
+load_place(struct em *e, int operand, const struct place *p, LLVMValueRef guard, LLVMValueRef otherwise)
+{
+    enum tcc_dtype d = e->k->operands[operand].dtype;
+    if (p->offset && p->stride == 0)
+        return load_uniform(e, operand, p->offset, guard, otherwise);
+    LLVMValueRef mask = em_and_mask(e, e->mask, guard);
+    if (p->offset && p->stride == 1)
+        return em_load(e, d, em_address(e, operand, p->offset), e->lanes, mask, otherwise, operand);
+    if (p->offset && p->stride == -1 && !mask)
+        return load_reversed(e, operand, p->offset);
+    return gather(e, operand, place_offsets(e, p), mask, otherwise);
+}
+
+LLVMValueRef
+em_load_at(struct em *e, int operand, const ir_expr *index, LLVMValueRef guard, LLVMValueRef otherwise)
+{
+    struct place p = place_of(e, operand, index);
+    if (!guard || em_lanes_of(guard) > 1 || (p.offset && p.stride == 0))
+        return load_place(e, operand, &p, guard, otherwise);
+    /* A guard that is the same in all lanes is a branch. */
+    struct em_if f;
+    LLVMTypeRef t = em_reg_type(e, e->k->operands[operand].dtype);
+    LLVMValueRef none = em_splat(e, otherwise ? otherwise : LLVMConstNull(t), e->lanes);
+    em_if_begin(e, &f, guard);
+    LLVMValueRef v = load_place(e, operand, &p, NULL, none);
+    return em_if_end_value(e, &f, em_splat(e, v, e->lanes), none);
+}
+
+/* The highest lane that is on (all of them without a mask): the last of stores to one place is what stays. */
+static LLVMValueRef
+last_lane(struct em *e, LLVMValueRef value, LLVMValueRef mask)
+{
+    if (em_lanes_of(value) == 1)
+        return value;
+    if (!mask || em_lanes_of(mask) == 1)
+        return LLVMBuildExtractElement(e->b, value, em_i64(e, e->lanes - 1), "");
+    LLVMValueRef lane = LLVMBuildSelect(e->b, mask, em_iota(e, e->t_i32, e->lanes), LLVMConstNull(em_vec(e->t_i32, e->lanes)), "");
+    return LLVMBuildExtractElement(e->b, value, em_unary_intrinsic(e, "llvm.vector.reduce.umax", lane), "");
+}
+
+static void
+store_place(struct em *e, int operand, const struct place *p, LLVMValueRef guard, LLVMValueRef value)
+{
+    enum tcc_dtype d = e->k->operands[operand].dtype;
+    LLVMValueRef mask = em_and_mask(e, e->mask, guard);
+    if (p->offset && p->stride == 0) {
+        LLVMValueRef on = mask ? any_lane(e, mask) : NULL;
+        em_store(e, d, em_address(e, operand, p->offset), last_lane(e, value, mask), on, operand);
+        return;
+    }
+    if (p->offset && p->stride == 1) {
+        em_store(e, d, em_address(e, operand, p->offset), em_splat(e, value, e->lanes), mask, operand);
+        return;
+    }
+    scatter(e, operand, place_offsets(e, p), mask, value);
+}
+
+void
+em_store_at(struct em *e, int operand, const ir_expr *index, LLVMValueRef guard, LLVMValueRef value)
+{
+    struct place p = place_of(e, operand, index);
+    if (!guard || em_lanes_of(guard) > 1) {
+        store_place(e, operand, &p, guard, value);
+        return;
+    }
+    struct em_if f;
+    em_if_begin(e, &f, guard);
+    store_place(e, operand, &p, NULL, value);
+    em_if_end(e, &f);
+}

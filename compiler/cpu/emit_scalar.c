@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Primitive scalar words (ir/scalar.def) as LLVM instructions. A word is a row of one of the tables below: a direct builder
+ * per class of type. Transcendental words are in vmath.c.
+ */
+#include "compiler/cpu/emit_int.h"
+#include "compiler/cpu/vmath_int.h"
+
+#define V LLVMValueRef
+
+static bool is_float(enum tcc_dtype d) { return tcc_is_float(d); }
+static V zero_like(V v) { return LLVMConstNull(LLVMTypeOf(v)); }
+static V select_(struct em *e, V c, V a, V b) { return LLVMBuildSelect(e->b, c, a, b, ""); }
+
+static V
+compare(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
+{
+    static const struct { enum ir_op word; LLVMRealPredicate f; LLVMIntPredicate s, u; } rows[] = {
+        {IR_eq, LLVMRealOEQ, LLVMIntEQ, LLVMIntEQ},   {IR_ne, LLVMRealUNE, LLVMIntNE, LLVMIntNE},
+        {IR_lt, LLVMRealOLT, LLVMIntSLT, LLVMIntULT}, {IR_le, LLVMRealOLE, LLVMIntSLE, LLVMIntULE},
+        {IR_gt, LLVMRealOGT, LLVMIntSGT, LLVMIntUGT}, {IR_ge, LLVMRealOGE, LLVMIntSGE, LLVMIntUGE},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].word != word)
+            continue;
+        if (is_float(d))
+            return LLVMBuildFCmp(e->b, rows[i].f, a, b, "");
+        return LLVMBuildICmp(e->b, tcc_is_signed(d) ? rows[i].s : rows[i].u, a, b, "");
+    }
+    return NULL;
+}
+
+/* Divisor with which the instruction can't trap: 1 where it is 0, or where lowest / -1 would overflow. */
+static V
+safe_divisor(struct em *e, enum tcc_dtype d, V a, V b)
+{
+    LLVMTypeRef t = LLVMTypeOf(b);
+    V bad = LLVMBuildICmp(e->b, LLVMIntEQ, b, zero_like(b), "");
+    if (tcc_is_signed(d)) {
+        V lowest = em_int(t, (int64_t)(1ull << (8 * tcc_dtype_bytes(d) - 1)));
+        V wraps = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, a, lowest, ""),
+                               LLVMBuildICmp(e->b, LLVMIntEQ, b, em_int(t, -1), ""), "");
+        bad = LLVMBuildOr(e->b, bad, wraps, "");
+    }
+    return select_(e, bad, em_int(t, 1), b);
+}
+
+static V
+int_divide(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
+{
+    bool sign = tcc_is_signed(d);
+    V safe = safe_divisor(e, d, a, b), none = LLVMBuildICmp(e->b, LLVMIntEQ, b, zero_like(b), ""), r;
+    if (word == IR_div) {
+        r = sign ? LLVMBuildSDiv(e->b, a, safe, "") : LLVMBuildUDiv(e->b, a, safe, "");
+    } else {
+        r = sign ? LLVMBuildSRem(e->b, a, safe, "") : LLVMBuildURem(e->b, a, safe, "");
+        if (word == IR_mod && sign) {
+            V differ = LLVMBuildICmp(e->b, LLVMIntSLT, LLVMBuildXor(e->b, r, safe, ""), zero_like(r), "");
+            V odd = LLVMBuildAnd(e->b, differ, LLVMBuildICmp(e->b, LLVMIntNE, r, zero_like(r), ""), "");
+            r = select_(e, odd, LLVMBuildAdd(e->b, r, safe, ""), r);
+        }
+    }
+    return select_(e, none, zero_like(a), r);
+}
+
+/* Repeated squaring over the bits of the exponent; negative exponents give 0, but for bases 1 and -1. */
+static V
+int_power(struct em *e, enum tcc_dtype d, V a, V b)
+{
+    LLVMTypeRef t = LLVMTypeOf(a);
+    V one = em_int(t, 1), zero = em_int(t, 0), negative = NULL;
+    V exponent = b;
+    if (tcc_is_signed(d)) {
+        /* |b| has the parity that decides for -1. */
+        negative = LLVMBuildICmp(e->b, LLVMIntSLT, b, zero, "");
+        exponent = select_(e, negative, LLVMBuildNeg(e->b, b, ""), b);
+    }
+    struct em_loop l;
+    em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, 8 * tcc_dtype_bytes(d)), em_i64(e, 1), "pow");
+    V result = em_loop_carry(e, &l, one), base = em_loop_carry(e, &l, a), rest = em_loop_carry(e, &l, exponent);
+    V odd = LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, rest, one, ""), zero, "");
+    em_loop_next(&l, 0, select_(e, odd, LLVMBuildMul(e->b, result, base, ""), result));
+    em_loop_next(&l, 1, LLVMBuildMul(e->b, base, base, ""));
+    em_loop_next(&l, 2, LLVMBuildLShr(e->b, rest, one, ""));
+    em_loop_end(e, &l);
+    if (!negative)
+        return result;
+    V is_one = LLVMBuildICmp(e->b, LLVMIntEQ, a, one, ""), is_minus = LLVMBuildICmp(e->b, LLVMIntEQ, a, em_int(t, -1), "");
+    V keep = LLVMBuildOr(e->b, LLVMBuildNot(e->b, negative, ""), LLVMBuildOr(e->b, is_one, is_minus, ""), "");
+    return select_(e, keep, result, zero);
+}
+
+/* Shifts by the width or more (negative counts are large unsigned ones) give 0, or copies of the sign. */
+static V
+shift(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
+{
+    LLVMTypeRef t = LLVMTypeOf(a);
+    int width = d == TCC_U4 || d == TCC_I4 ? 4 : d == TCC_U2 || d == TCC_I2 ? 2 : 8 * tcc_dtype_bytes(d);
+    V fits = LLVMBuildICmp(e->b, LLVMIntULT, b, em_int(t, width), "");
+    V n = select_(e, fits, b, em_int(t, width == 8 * tcc_dtype_bytes(d) ? width - 1 : width));
+    if (word == IR_shr && tcc_is_signed(d))
+        return LLVMBuildAShr(e->b, a, n, "");
+    V r = word == IR_shl ? LLVMBuildShl(e->b, a, n, "") : LLVMBuildLShr(e->b, a, n, "");
+    return select_(e, fits, r, em_int(t, 0));
+}
+
+/* x < y or x is NaN ? x : y; the first comparison and select are one minps or maxps. */
+static V
+extreme(struct em *e, bool min, enum tcc_dtype d, V a, V b)
+{
+    V c = compare(e, min ? IR_lt : IR_gt, d, a, b), r = select_(e, c, a, b);
+    if (!is_float(d) || e->fast_math)
+        return r;
+    return select_(e, LLVMBuildFCmp(e->b, LLVMRealUNO, a, a, ""), a, r);
+}
+
+static V
+sign_of(struct em *e, enum tcc_dtype d, V a)
+{
+    LLVMTypeRef t = LLVMTypeOf(a);
+    V zero = zero_like(a);
+    if (!is_float(d)) {
+        V up = select_(e, compare(e, IR_gt, d, a, zero), em_int(t, 1), zero);
+        return tcc_is_signed(d) ? select_(e, compare(e, IR_lt, d, a, zero), em_int(t, -1), up) : up;
+    }
+    V r = select_(e, compare(e, IR_gt, d, a, zero), em_fp(t, 1), zero);
+    r = select_(e, compare(e, IR_lt, d, a, zero), em_fp(t, -1), r);
+    return select_(e, LLVMBuildFCmp(e->b, LLVMRealUNO, a, a, ""), a, r);
+}
+
+static V
+absolute(struct em *e, enum tcc_dtype d, V a)
+{
+    if (is_float(d))
+        return em_unary_intrinsic(e, "llvm.fabs", a);
+    if (!tcc_is_signed(d))
+        return a;
+    return select_(e, compare(e, IR_lt, d, a, zero_like(a)), LLVMBuildNeg(e->b, a, ""), a);
+}
+
+/* r = fmod(x, y), moved into the divisor's sign. */
+static V
+float_mod(struct em *e, enum tcc_dtype d, V a, V b)
+{
+    V r = vm_word(e, IR_fmod, 2, (V[]){a, b}), zero = zero_like(r);
+    V low = compare(e, IR_lt, d, r, zero), negative = compare(e, IR_lt, d, b, zero);
+    V move = LLVMBuildAnd(e->b, compare(e, IR_ne, d, r, zero), LLVMBuildXor(e->b, low, negative, ""), "");
+    return select_(e, move, LLVMBuildFAdd(e->b, r, b, ""), r);
+}
+
+static V
+allow_contract(struct em *e, V v)
+{
+    if (LLVMIsAInstruction(v) && LLVMCanValueUseFastMathFlags(v) && e->level > 0) {
+        LLVMFastMathFlags flags = LLVMFastMathAllowContract;
+        if (e->fast_math)
+            flags |= LLVMFastMathAllowReassoc | LLVMFastMathAllowReciprocal | LLVMFastMathNoSignedZeros;
+        LLVMSetFastMathFlags(v, flags);
+    }
+    return v;
+}
+
+static V
+float_word(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
+{
+    switch (word) {
+    case IR_add: return allow_contract(e, LLVMBuildFAdd(e->b, a, b, ""));
+    case IR_sub: return allow_contract(e, LLVMBuildFSub(e->b, a, b, ""));
+    case IR_mul: return allow_contract(e, LLVMBuildFMul(e->b, a, b, ""));
+    case IR_div: return allow_contract(e, LLVMBuildFDiv(e->b, a, b, ""));
+    case IR_mod: return float_mod(e, d, a, b);
+    case IR_neg: return LLVMBuildFNeg(e->b, a, "");
+    case IR_floor: return em_unary_intrinsic(e, "llvm.floor", a);
+    case IR_ceil: return em_unary_intrinsic(e, "llvm.ceil", a);
+    case IR_trunc: return em_unary_intrinsic(e, "llvm.trunc", a);
+    case IR_round: return em_unary_intrinsic(e, "llvm.roundeven", a);
+    case IR_sqrt: return em_unary_intrinsic(e, "llvm.sqrt", a);
+    case IR_isnan: return LLVMBuildFCmp(e->b, LLVMRealUNO, a, a, "");
+    case IR_isinf:
+        return LLVMBuildFCmp(e->b, LLVMRealOEQ, em_unary_intrinsic(e, "llvm.fabs", a), em_fp(LLVMTypeOf(a), __builtin_inf()), "");
+    default: return NULL;
+    }
+}
+
+static V
+int_word(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
+{
+    switch (word) {
+    case IR_add: return LLVMBuildAdd(e->b, a, b, "");
+    case IR_sub: return LLVMBuildSub(e->b, a, b, "");
+    case IR_mul: return LLVMBuildMul(e->b, a, b, "");
+    case IR_div: case IR_mod: case IR_fmod: return int_divide(e, word, d, a, b);
+    case IR_pow: return int_power(e, d, a, b);
+    case IR_neg: return LLVMBuildNeg(e->b, a, "");
+    case IR_and: return LLVMBuildAnd(e->b, a, b, "");
+    case IR_or: return LLVMBuildOr(e->b, a, b, "");
+    case IR_xor: return LLVMBuildXor(e->b, a, b, "");
+    case IR_not: return LLVMBuildNot(e->b, a, "");
+    case IR_shl: case IR_shr: return shift(e, word, d, a, b);
+    case IR_floor: case IR_ceil: case IR_trunc: case IR_round: return a;
+    case IR_isnan: case IR_isinf: return LLVMConstNull(em_like(e->t_i1, a));
+    default: return NULL;
+    }
+}
+
+V
+em_word(struct em *e, enum ir_op word, enum tcc_dtype d, int nargs, V *args)
+{
+    V a = args[0], b = nargs > 1 ? args[1] : NULL, v;
+    switch (word) {
+    case IR_select: return select_(e, a, b, args[2]);
+    case IR_min: case IR_max: return extreme(e, word == IR_min, d, a, b);
+    case IR_abs: return absolute(e, d, a);
+    case IR_sign: return sign_of(e, d, a);
+    default: break;
+    }
+    v = compare(e, word, d, a, b);
+    if (!v)
+        v = is_float(d) ? float_word(e, word, d, a, b) : em_wrap(e, d, int_word(e, word, d, a, b));
+    return v ? v : vm_word(e, word, nargs, args);
+}

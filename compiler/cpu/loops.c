@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The LOOPS template: any kernel as loops over its dims, one of them in vector lanes.
+ *
+ * An outer vector dim: lanes are outer points; the loop over it is the innermost of the outer loops and all stages run inside
+ * it; TEMPs hold a row per lane. An inner vector dim: stages run one after the other for each outer point, each in lanes along
+ * that dim (or along its own last dim), reductions keep a vector of partial results. Without a vector dim: single points,
+ * which is right for every kernel (and is what -O0 uses).
+ */
+#include "compiler/cpu/loops_int.h"
+
+#define V LLVMValueRef
+
+/* -- Segments ------------------------------------------------------------------------------------- */
+
+static bool
+can_mask(const struct em *e)
+{
+    return cpu_has(e->m, CPU_AVX512VL) && cpu_has(e->m, CPU_AVX512BW);
+}
+
+struct loops_segments
+loops_segments(const struct em *e, int width, int unroll, int ncounts, const int64_t *counts)
+{
+    struct loops_segments s = {0};
+    bool masks = can_mask(e);
+    int64_t rest[4];
+    int lanes[] = {width * unroll, width};
+    for (int i = 0; i < ncounts; i++)
+        rest[i] = counts[i];
+    for (int i = 0; i < 2; i++) {
+        bool wanted = ncounts == 0 && lanes[i] > 1 && (i == 0 || (unroll > 1 && !masks));
+        for (int j = 0; j < ncounts; j++) {
+            wanted = wanted || (rest[j] >= lanes[i] && lanes[i] > 1 && (i == 0 || unroll > 1));
+            rest[j] %= lanes[i];
+        }
+        if (wanted && !(i == 1 && masks))
+            s.at[s.n++] = (struct loops_segment){lanes[i], false};
+    }
+    bool tail = ncounts == 0 || width == 1;
+    for (int j = 0; j < ncounts; j++)
+        tail = tail || counts[j] % (masks ? lanes[0] : lanes[unroll > 1]) != 0 || rest[j] != 0;
+    if (tail || s.n == 0)
+        s.at[s.n++] = (struct loops_segment){masks ? width : 1, masks && width > 1};
+    return s;
+}
+
+void
+loops_run_segments(struct em *e, const struct loops_segments *s, int dim, V lo, V hi, void (*body)(void *, int), void *user)
+{
+    ir_expr var = e->k->dims[dim].var;
+    V at = lo;
+    for (int i = 0; i < s->n; i++) {
+        int lanes = s->at[i].lanes;
+        V end = hi;
+        if (!s->at[i].masked && lanes > 1) {
+            V n = LLVMBuildAnd(e->b, LLVMBuildSub(e->b, hi, at, ""), em_i64(e, -(int64_t)lanes), "");
+            end = LLVMBuildAdd(e->b, at, n, "");
+        }
+        struct em_loop l;
+        em_loop_begin(e, &l, at, end, em_i64(e, lanes), "v");
+        em_bind(e, var, l.iv);
+        V mask = s->at[i].masked ? em_tail_mask(e, LLVMBuildSub(e->b, hi, l.iv, ""), lanes) : NULL;
+        em_set_lanes(e, var, lanes, mask);
+        body(user, i);
+        em_set_lanes(e, NULL, 1, NULL);
+        em_loop_end(e, &l);
+        at = end;
+    }
+}
+
+/* -- Stages ------------------------------------------------------------------------------------------ */
+
+#define MAX_REDUCTIONS 64
+
+struct stage_run {
+    struct em *e;
+    const struct kn_stage *s;
+    int lane_dim;                    /* inner dim in lanes, or -1 */
+    struct loops_segments segments;
+    int nreductions;
+    struct loops_acc acc[MAX_REDUCTIONS][LOOPS_MAX_SEGMENTS];
+};
+
+/* The body at one point (or one vector of points) of the inner dims. */
+static void
+run_body(struct stage_run *r, int segment)
+{
+    struct em *e = r->e;
+    int reduction = 0;
+    em_forget(e, r->s->first, r->s->last);
+    for (int i = r->s->first; i < r->s->last; i++) {
+        if (loops_is_reduction(&e->k->insns[i]))
+            loops_acc_step(e, &r->acc[reduction++][segment]);
+        else
+            em_insn(e, i);
+    }
+}
+
+static void
+segment_body(void *user, int segment)
+{
+    run_body(user, segment);
+}
+
+/* Loops over the stage's inner dims from `dim` on; the one in lanes is innermost. */
+static void
+run_inner(struct stage_run *r, int dim)
+{
+    struct em *e = r->e;
+    while (dim < e->k->ndims && (!(r->s->inner >> dim & 1) || dim == r->lane_dim))
+        dim++;
+    if (dim == e->k->ndims) {
+        if (r->lane_dim >= 0)
+            loops_run_segments(e, &r->segments, r->lane_dim, em_i64(e, 0), em_extent(e, r->lane_dim), segment_body, r);
+        else
+            run_body(r, 0);
+        return;
+    }
+    struct em_loop l;
+    em_loop_begin(e, &l, em_i64(e, 0), em_extent(e, dim), em_i64(e, 1), "i");
+    em_bind(e, e->k->dims[dim].var, l.iv);
+    run_inner(r, dim + 1);
+    em_loop_end(e, &l);
+}
+
+int
+loops_stage_dim(const struct kn_kernel *k, const struct kn_stage *s)
+{
+    int vector = k->schedule.vector_dim;
+    if (vector < 0 || k->dims[vector].role != KN_INNER || k->schedule.width <= 1 || !s->inner)
+        return -1;
+    for (int i = s->first; i < s->last; i++)
+        if (k->insns[i].code == KN_RUNNING)
+            return -1;
+    return s->inner >> vector & 1 ? vector : 31 - __builtin_clz(s->inner);
+}
+
+static void
+run_stage(struct em *e, const struct kn_stage *s)
+{
+    struct stage_run *r = IR_NEW(e->ctx, struct stage_run);
+    if (!s->inner) {
+        em_insns(e, s->first, s->last);
+        return;
+    }
+    *r = (struct stage_run){.e = e, .s = s, .lane_dim = loops_stage_dim(e->k, s)};
+    r->segments.n = 1;
+    r->segments.at[0].lanes = e->lanes;
+    if (r->lane_dim >= 0) {
+        int64_t extent = 0;
+        int known = ir_is_const(e->k->dims[r->lane_dim].extent, &extent);
+        r->segments = loops_segments(e, e->k->schedule.width, e->k->schedule.unroll, known, &extent);
+    }
+    for (int i = s->first; i < s->last; i++) {
+        if (!loops_is_reduction(&e->k->insns[i]))
+            continue;
+        for (int j = 0; j < r->segments.n; j++)
+            loops_acc_init(e, &r->acc[r->nreductions][j], i, r->segments.at[j].lanes);
+        r->nreductions++;
+    }
+    run_inner(r, 0);
+    em_forget(e, s->first, s->last);
+    for (int i = 0; i < r->nreductions; i++)
+        e->value[r->acc[i][0].insn] = loops_acc_result(e, r->acc[i], r->segments.n, r->lane_dim >= 0);
+}
+
+/* All stages at one outer point, or one vector of them. */
+static void
+run_point(void *user, int segment)
+{
+    struct em *e = user;
+    (void)segment;
+    em_forget(e, 0, e->k->ninsns);
+    for (int i = 0; i < e->k->nstages; i++)
+        run_stage(e, &e->k->stages[i]);
+}
+
+/* -- Outer dims ----------------------------------------------------------------------------------------- */
+
+/* Possible numbers of points of an outer dim in a tile; 0: any number is possible. */
+static int
+tile_counts(const struct kn_kernel *k, int dim, int64_t *counts)
+{
+    int64_t extent, tile = k->schedule.tile[dim];
+    if (!ir_is_const(k->dims[dim].extent, &extent))
+        return 0;
+    if (tile <= 0 || tile > extent)
+        tile = extent;
+    counts[0] = tile;
+    counts[1] = tile ? extent % tile : 0;
+    return counts[1] ? 2 : 1;
+}
+
+static void
+run_outer(struct em *e, const struct em_tiles *t, int dim, int lane_dim)
+{
+    if (dim == lane_dim)
+        dim++;
+    if (dim >= em_nouter(e->k)) {
+        if (lane_dim < 0) {
+            run_point(e, 0);
+            return;
+        }
+        int64_t counts[2], tile = e->k->schedule.tile[lane_dim];
+        int ncounts = tile_counts(e->k, lane_dim, counts), width = e->k->schedule.width, unroll = e->k->schedule.unroll;
+        struct loops_segments s = loops_segments(e, width, unroll, ncounts, counts);
+        e->aligned = tile <= 0 || tile % (width * unroll) == 0;
+        loops_run_segments(e, &s, lane_dim, t->lo[lane_dim], t->hi[lane_dim], run_point, e);
+        return;
+    }
+    struct em_loop l;
+    em_loop_begin(e, &l, t->lo[dim], t->hi[dim], em_i64(e, 1), "o");
+    em_bind(e, e->k->dims[dim].var, l.iv);
+    run_outer(e, t, dim + 1, lane_dim);
+    em_loop_end(e, &l);
+}
+
+void
+em_loops(struct em *e)
+{
+    const struct kn_schedule *s = &e->k->schedule;
+    struct em_tiles t;
+    bool outer = s->vector_dim >= 0 && e->k->dims[s->vector_dim].role == KN_OUTER && s->width > 1;
+    e->aligned = true;
+    em_tiles_begin(e, &t);
+    run_outer(e, &t, 0, outer ? s->vector_dim : -1);
+    em_tiles_end(e, &t);
+}
+
+int
+cpu_loops_temp_lanes(const struct kn_kernel *k)
+{
+    const struct kn_schedule *s = &k->schedule;
+    bool outer = s->vector_dim >= 0 && k->dims[s->vector_dim].role == KN_OUTER && s->width > 1;
+    return outer ? s->width * s->unroll : 1;
+}

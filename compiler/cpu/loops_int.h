@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * loops_int.h - parts of the LOOPS template: segments of a vector dim, and accumulators.
+ */
+#ifndef TCC_CPU_LOOPS_INT_H
+#define TCC_CPU_LOOPS_INT_H
+
+#include "compiler/cpu/emit_int.h"
+
+/* A dim run in lanes is cut into segments: whole wide vectors, whole vectors, then a tail: masked vectors where the machine
+ * has masks, else single points. */
+#define LOOPS_MAX_SEGMENTS 3
+struct loops_segment { int lanes; bool masked; };
+struct loops_segments { int n; struct loops_segment at[LOOPS_MAX_SEGMENTS]; };
+
+/* The segments that some count of points can need. counts: the possible numbers of points, ncounts 0: any. */
+struct loops_segments loops_segments(const struct em *e, int width, int unroll, int ncounts, const int64_t *counts);
+/* Runs body(user, segment) over [lo, hi) of `dim` with its variable bound and lanes set, then restores scalar context. */
+void loops_run_segments(struct em *e, const struct loops_segments *s, int dim, LLVMValueRef lo, LLVMValueRef hi,
+                        void (*body)(void *user, int segment), void *user);
+
+/* Accumulators of one stage's reductions in one vector context (stack slots, which LLVM turns into registers). */
+struct loops_acc { int insn; int lanes; LLVMValueRef value, position; };
+void loops_acc_init(struct em *e, struct loops_acc *a, int insn, int lanes);
+/* Combines the instruction's argument (and position) at the current point; sets e->value of RUNNING instructions. */
+void loops_acc_step(struct em *e, struct loops_acc *a);
+/* The value over all points: `n` accumulators of one instruction; lanes are folded when `fold` (lanes ran along the reduced dim). */
+LLVMValueRef loops_acc_result(struct em *e, const struct loops_acc *a, int n, bool fold);
+bool loops_is_reduction(const struct kn_insn *n);
+/* The dim that a stage runs in lanes when the kernel's vector dim is an inner one; -1: none. */
+int loops_stage_dim(const struct kn_kernel *k, const struct kn_stage *s);
+
+#endif

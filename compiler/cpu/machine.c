@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Machines of the CPU target: architecture strings and what they mean.
+ *
+ * "x86-64-v2", "-v3", "-v4" are the psABI's levels. "native" is resolved, once, to "native:" and the names of the features
+ * (features.def) that the processor has, sorted as in the table, so that a build can be repeated elsewhere.
+ */
+#include "compiler/cpu/cpu_int.h"
+
+#include <llvm-c/Core.h>
+#include <llvm-c/TargetMachine.h>
+#include <string.h>
+
+struct feature { const char *name; int level; };
+static const struct feature features[] = {
+#define FEATURE(id, name, level) {name, level},
+#include "compiler/cpu/features.def"
+#undef FEATURE
+};
+
+static uint64_t
+level_features(int isa)
+{
+    uint64_t set = 0;
+    for (int i = 0; i < CPU_NFEATURES; i++)
+        if (features[i].level && features[i].level <= isa)
+            set |= 1ull << i;
+    return set;
+}
+
+/* Reads a comma-separated list of names, each with a '+' or '-' in front if `signs`. False: an unknown name (without signs). */
+static bool
+read_list(const char *list, bool signs, uint64_t *set)
+{
+    while (*list) {
+        size_t n = strcspn(list, ",");
+        const char *name = signs ? list + 1 : list;
+        size_t length = signs && n ? n - 1 : n;
+        int found = -1;
+        for (int i = 0; i < CPU_NFEATURES; i++)
+            if (strlen(features[i].name) == length && memcmp(features[i].name, name, length) == 0)
+                found = i;
+        if (found >= 0 && (!signs || *list == '+'))
+            *set |= 1ull << found;
+        if (found < 0 && !signs)
+            return false;
+        list += n + (list[n] == ',');
+    }
+    return true;
+}
+
+const char *
+cpu_resolve(struct ir_ctx *ctx, const char *arch)
+{
+    if (strcmp(arch, "native") != 0)
+        return ir_intern(ctx, arch);
+    char *host = LLVMGetHostCPUFeatures();
+    uint64_t set = 0;
+    read_list(host, true, &set);
+    LLVMDisposeMessage(host);
+    const char *text = "native:";
+    for (int i = 0; i < CPU_NFEATURES; i++)
+        if (set >> i & 1)
+            text = ir_internf(ctx, "%s%s%s", text, strcmp(text, "native:") == 0 ? "" : ",", features[i].name);
+    return text;
+}
+
+/* What LLVM is told beyond the level's CPU: the other features, and to use the whole vector width. */
+static const char *
+llvm_features(struct ir_ctx *ctx, uint64_t set, int isa)
+{
+    const char *text = "-prefer-256-bit";
+    for (int i = 0; i < CPU_NFEATURES; i++)
+        if (set >> i & 1 && !(level_features(isa) >> i & 1))
+            text = ir_internf(ctx, "%s,+%s", text, features[i].name);
+    return text;
+}
+
+static void
+fill_machine(struct ir_ctx *ctx, struct cpu_machine *m, const char *arch)
+{
+    static const char *const cpus[] = {[2] = "x86-64-v2", [3] = "x86-64-v3", [4] = "x86-64-v4"};
+    m->arch = arch;
+    m->llvm_cpu = cpus[m->isa];
+    m->llvm_features = llvm_features(ctx, m->features, m->isa);
+    m->pass.name = arch;
+    m->pass.vector_bytes = m->isa >= 4 ? 64 : m->isa >= 3 ? 32 : 16;
+    m->pass.registers = m->isa >= 4 ? 32 : 16;
+    m->pass.fma = cpu_has(m, CPU_FMA);
+    m->pass.channel_block = 16;
+    m->pass.layout = cpu_layout;
+    m->pass.l1 = 32 << 10;
+    m->pass.l2 = m->isa >= 4 ? 1 << 20 : 256 << 10;
+    m->pass.schedule = cpu_schedule;
+}
+
+const struct cpu_machine *
+cpu_machine_make(struct ir_ctx *ctx, const char *arch)
+{
+    struct cpu_machine *m = IR_NEW(ctx, struct cpu_machine);
+    bool known = true;
+    arch = cpu_resolve(ctx, arch);
+    if (strncmp(arch, "native:", 7) == 0) {
+        known = read_list(arch + 7, false, &m->features);
+        for (int isa = 2; isa <= 4; isa++)
+            if ((level_features(isa) & ~m->features) == 0)
+                m->isa = isa;
+        if (known && m->isa < 2) {
+            ir_error(ctx, NULL, "this processor is older than x86-64-v2, the least that tccc makes code for");
+            return NULL;
+        }
+    } else if (strncmp(arch, "x86-64-v", 8) == 0 && arch[8] >= '2' && arch[8] <= '4' && !arch[9]) {
+        m->isa = arch[8] - '0';
+        m->features = level_features(m->isa);
+    } else {
+        known = false;
+    }
+    if (!known) {
+        ir_error(ctx, NULL, "--march=%s: unknown architecture or feature; use native, x86-64-v2, x86-64-v3 or x86-64-v4", arch);
+        return NULL;
+    }
+    fill_machine(ctx, m, arch);
+    return m;
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From kernels to an object file: emits LLVM IR, runs a short pipeline, writes ELF. Runs in a child process only.
+ *
+ * The IR is explicitly vectorised, so the pipeline only tidies: promote stack slots, share expressions, rotate loops, hoist.
+ * Objects are position-independent, one section a kernel, without dates or paths.
+ */
+#include "compiler/cpu/object_int.h"
+#include "compiler/cpu/emit_int.h"
+
+#include <elf.h>
+#include <llvm-c/Analysis.h>
+#include <llvm-c/ErrorHandling.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <string.h>
+#include <unistd.h>
+
+static int report_to = -1;           /* the child's pipe, for LLVM's fatal error handler */
+
+static void
+report(const char *text)
+{
+    size_t n = strlen(text);
+    while (n > 0) {
+        ssize_t done = write(report_to, text, n);
+        if (done <= 0)
+            break;
+        text += done;
+        n -= (size_t)done;
+    }
+}
+
+static _Noreturn void
+give_up(const char *what, const char *text)
+{
+    report(what);
+    report(text ? text : "");
+    _exit(1);
+}
+
+static void
+on_fatal_error(const char *reason)
+{
+    give_up("LLVM: ", reason);
+}
+
+/* -- Pipeline ------------------------------------------------------------------------------------------ */
+
+static const char *
+pipeline(int level)
+{
+    if (level == 0)
+        return "function(sroa,early-cse,simplifycfg)";
+    return "function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,"
+           "loop-mssa(loop-rotate,licm),gvn,instcombine<no-verify-fixpoint>,loop-mssa(licm),adce,simplifycfg)";
+}
+
+static LLVMTargetMachineRef
+target_machine(const struct object_job *job)
+{
+    static const char triple[] = "x86_64-unknown-linux-gnu";
+    LLVMTargetRef target;
+    char *error = NULL;
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    if (LLVMGetTargetFromTriple(triple, &target, &error))
+        give_up("LLVM: ", error);
+    LLVMCodeGenOptLevel level = job->options->level == 0 ? LLVMCodeGenLevelLess : LLVMCodeGenLevelDefault;
+    return LLVMCreateTargetMachine(target, triple, job->machine->llvm_cpu, job->machine->llvm_features, level, LLVMRelocPIC,
+                                   LLVMCodeModelDefault);
+}
+
+static void
+emit_kernel(const struct object_job *job, struct em *e, int i)
+{
+    const struct kn_kernel *k = job->program->kernels[i];
+    e->k = k;
+    e->bind = NULL;
+    e->nbind = e->capbind = 0;
+    em_kernel_begin(e, ir_internf(job->ctx, "%sk%d", job->prefix, i), k->schedule.how == KN_T_LOOPS ? cpu_loops_temp_lanes(k) : 1);
+    for (int t = 0; cpu_templates[t]; t++) {
+        if (cpu_templates[t]->how == k->schedule.how) {
+            cpu_templates[t]->emit(e);
+            em_kernel_end(e);
+            return;
+        }
+    }
+    give_up("no template for the schedule of kernel ", k->name);
+}
+
+static LLVMModuleRef
+make_module(const struct object_job *job, LLVMContextRef lc, LLVMTargetMachineRef tm)
+{
+    LLVMModuleRef mod = LLVMModuleCreateWithNameInContext("kernels", lc);
+    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(tm);
+    char *text = LLVMCopyStringRepOfTargetData(layout);
+    LLVMSetDataLayout(mod, text);
+    LLVMSetTarget(mod, "x86_64-unknown-linux-gnu");
+    struct em e = {.ctx = job->ctx, .m = job->machine, .level = job->options->level, .fast_math = job->options->fast_math,
+                   .lc = lc, .mod = mod, .b = LLVMCreateBuilderInContext(lc)};
+    for (int i = 0; i < job->program->nkernels; i++)
+        if (job->part_of[i] == job->part)
+            emit_kernel(job, &e, i);
+    return mod;
+}
+
+static void
+write_dump(const struct object_job *job, LLVMModuleRef mod, LLVMTargetMachineRef tm)
+{
+    char *error = NULL;
+    if (strcmp(job->options->dump, "llvm") == 0 && LLVMPrintModuleToFile(mod, job->dump_path, &error))
+        give_up("dump: ", error);
+    if (strcmp(job->options->dump, "asm") == 0) {
+        LLVMModuleRef copy = LLVMCloneModule(mod);
+        if (LLVMTargetMachineEmitToFile(tm, copy, (char *)job->dump_path, LLVMAssemblyFile, &error))
+            give_up("dump: ", error);
+    }
+}
+
+void
+object_child(const struct object_job *job, int report_pipe)
+{
+    struct ir_protect frame;
+    char *error = NULL;
+    report_to = report_pipe;
+    if (!IR_PROTECT(job->ctx, &frame))
+        give_up("no memory", NULL);
+    LLVMInstallFatalErrorHandler(on_fatal_error);
+    LLVMContextRef lc = LLVMContextCreate();
+    LLVMTargetMachineRef tm = target_machine(job);
+    LLVMModuleRef mod = make_module(job, lc, tm);
+    if (LLVMVerifyModule(mod, LLVMReturnStatusAction, &error))
+        give_up("invalid LLVM IR: ", error);
+    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+    LLVMErrorRef failed = LLVMRunPasses(mod, pipeline(job->options->level), tm, options);
+    if (failed)
+        give_up("LLVM: ", LLVMGetErrorMessage(failed));
+    if (job->options->dump)
+        write_dump(job, mod, tm);
+    error = NULL;
+    if (LLVMTargetMachineEmitToFile(tm, mod, (char *)job->path, LLVMObjectFile, &error))
+        give_up("cannot write the object: ", error);
+    _exit(0);
+}
+
+/* -- Undefined symbols ------------------------------------------------------------------------------------- */
+
+static bool
+is_allowed(const char *name)
+{
+    static const char *const allowed[] = {"", "memcpy", "memmove", "memset", "_GLOBAL_OFFSET_TABLE_"};
+    for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
+        if (strcmp(name, allowed[i]) == 0)
+            return true;
+    return false;
+}
+
+bool
+object_check(struct ir_ctx *ctx, const char *path)
+{
+    char error[512];
+    struct ir_file *file = ir_file_open(path, error, sizeof error);
+    bool ok = true;
+    if (!file) {
+        ir_error(ctx, NULL, "%s", error);
+        return false;
+    }
+    const uint8_t *data = ir_file_data(file);
+    const Elf64_Ehdr *h = (const Elf64_Ehdr *)data;
+    const Elf64_Shdr *s = (const Elf64_Shdr *)(data + h->e_shoff);
+    for (int i = 0; i < h->e_shnum; i++) {
+        if (s[i].sh_type != SHT_SYMTAB)
+            continue;
+        const Elf64_Sym *syms = (const Elf64_Sym *)(data + s[i].sh_offset);
+        const char *names = (const char *)data + s[s[i].sh_link].sh_offset;
+        for (uint64_t j = 1; j < s[i].sh_size / sizeof *syms; j++) {
+            if (syms[j].st_shndx != SHN_UNDEF || is_allowed(names + syms[j].st_name))
+                continue;
+            ir_error(ctx, NULL, "our bug: generated code calls %s, which nothing defines", names + syms[j].st_name);
+            ok = false;
+        }
+    }
+    ir_file_unref(file);
+    return ok;
+}

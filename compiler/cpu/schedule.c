@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Schedules of the CPU target: which template takes a kernel; and for LOOPS the vector dim, its width, and the parallel grain.
+ *
+ * The vector dim is the one along which most accesses are consecutive, stores counting more; a dim shorter than a vector counts
+ * by the part that it fills. Tiles hold about TARGET_UNITS vector operations (some 10 us), so that threads share work evenly
+ * and a launch of a small kernel stays on one thread. Everything here is a function of kernel and machine alone.
+ */
+#include "compiler/cpu/emit_int.h"
+
+#define TARGET_UNITS 24000
+#define UNKNOWN_EXTENT 64            /* guess for extents that depend on symbols */
+
+struct chooser {
+    struct ir_ctx *ctx;
+    const struct cpu_machine *m;
+    struct kn_kernel *k;
+    uint32_t *depends;               /* per instruction: dims that its value depends on */
+};
+
+static int64_t
+extent_or(const struct kn_kernel *k, int dim, int64_t otherwise)
+{
+    return ir_const_or(k->dims[dim].extent, otherwise);
+}
+
+/* -- What depends on what --------------------------------------------------------------------------- */
+
+struct sym_query { const struct chooser *c; uint32_t dims; int upto; };
+
+static void
+visit_sym(void *user, ir_expr sym)
+{
+    struct sym_query *q = user;
+    const struct kn_kernel *k = q->c->k;
+    for (int i = 0; i < k->ndims; i++)
+        if (k->dims[i].var == sym)
+            q->dims |= 1u << i;
+    for (int i = 0; i < q->upto; i++)
+        if (k->insns[i].code == KN_INDEX && k->insns[i].expr == sym)
+            q->dims |= q->c->depends[i] | 1u << 31;      /* bit 31: through a gathered index */
+}
+
+static uint32_t
+expr_dims(const struct chooser *c, ir_expr x, int upto)
+{
+    struct sym_query q = {c, 0, upto};
+    ir_each_sym(x, visit_sym, &q);
+    return q.dims;
+}
+
+static void
+find_dependences(struct chooser *c)
+{
+    const struct kn_kernel *k = c->k;
+    for (int i = 0; i < k->ninsns; i++) {
+        const struct kn_insn *n = &k->insns[i];
+        uint32_t dims = 0;
+        for (int j = 0; j < n->nargs; j++)
+            if (n->arg[j] >= 0)
+                dims |= c->depends[n->arg[j]];
+        for (int j = 0; j < n->nindex; j++)
+            dims |= expr_dims(c, n->index[j], i);
+        for (int j = 0; j < n->nguards; j++)
+            dims |= expr_dims(c, n->guards[j].e, i) | expr_dims(c, n->guards[j].lo, i) | expr_dims(c, n->guards[j].hi, i);
+        if (n->code == KN_EXPR)
+            dims |= expr_dims(c, n->expr, i);
+        c->depends[i] = dims;
+    }
+}
+
+static ir_expr
+linear_offset(const struct chooser *c, const struct kn_insn *n)
+{
+    const struct kn_operand *o = &c->k->operands[n->operand];
+    ir_expr sum = ir_const(c->ctx, 0), stride = ir_const(c->ctx, 1);
+    for (int i = o->rank - 1; i >= 0; i--) {
+        sum = ir_add(c->ctx, sum, ir_mul(c->ctx, n->index[i], stride));
+        stride = ir_mul(c->ctx, stride, o->dims[i]);
+    }
+    return sum;
+}
+
+/* Stride of an access between lanes along `dim`; INT64_MAX: unrelated. */
+static int64_t
+access_stride(const struct chooser *c, int insn, int dim, int width)
+{
+    const struct kn_insn *n = &c->k->insns[insn];
+    ir_expr offset = linear_offset(c, n), var = c->k->dims[dim].var;
+    uint32_t dims = expr_dims(c, offset, insn);
+    int64_t stride;
+    if (!(dims >> dim & 1))
+        return 0;
+    if (dims >> 31 && !ir_uses_sym(offset, var))
+        return INT64_MAX;
+    if (cpu_lane_stride(c->ctx, offset, var, width, true, &stride))
+        return stride;
+    return INT64_MAX;
+}
+
+/* -- Width ------------------------------------------------------------------------------------------------ */
+
+/* Bytes of the elements that the kernel computes with: the widest float, or the widest stored type. */
+static int
+element_bytes(const struct kn_kernel *k)
+{
+    int floats = 0, stored = 1;
+    for (int i = 0; i < k->ninsns; i++) {
+        const struct kn_insn *n = &k->insns[i];
+        enum tcc_dtype d = (enum tcc_dtype)n->dtype;
+        if (tcc_is_float(d) && n->code == KN_SCALAR) {
+            int bytes = d == TCC_F64 ? 8 : 4;
+            floats = bytes > floats ? bytes : floats;
+        }
+        int bytes = n->code == KN_STORE || n->code == KN_REDUCE ? tcc_dtype_bytes(d) : 1;
+        if (tcc_small_float(d) && bytes > 1)
+            bytes = 4;
+        stored = bytes > stored ? bytes : stored;
+    }
+    return floats ? floats : stored > 8 ? 8 : stored;
+}
+
+static bool
+has_masks(const struct cpu_machine *m)
+{
+    return cpu_has(m, CPU_AVX512VL) && cpu_has(m, CPU_AVX512BW);
+}
+
+/* Lanes for a dim of `extent` points: the machine's, or fewer for a short dim. */
+static int
+fit_width(const struct cpu_machine *m, int lanes, int64_t extent)
+{
+    if (has_masks(m)) {
+        while (lanes > 4 && lanes / 2 >= extent)
+            lanes /= 2;
+    } else {
+        while (lanes > 1 && lanes > extent)
+            lanes /= 2;
+    }
+    return lanes;
+}
+
+/* -- Vector dim ---------------------------------------------------------------------------------------------- */
+
+static double
+access_score(int64_t stride, bool store)
+{
+    if (stride == 1)
+        return store ? 4 : 2.5;
+    if (stride == 0)
+        return store ? -6 : 1;
+    return store ? -8 : stride == -1 ? 1 : -4;
+}
+
+static double
+dim_score(const struct chooser *c, int dim, int lanes)
+{
+    const struct kn_kernel *k = c->k;
+    double score = 0, size = (double)extent_or(k, dim, UNKNOWN_EXTENT);
+    bool inner = k->dims[dim].role == KN_INNER;
+    int width = fit_width(c->m, lanes, extent_or(k, dim, UNKNOWN_EXTENT)), accesses = 0;
+    if (size < 2)
+        return -1000;
+    for (int i = 0; i < k->ninsns; i++) {
+        const struct kn_insn *n = &k->insns[i];
+        if (n->code == KN_LOAD || n->code == KN_STORE) {
+            /* With lanes along an outer dim each TEMP has a row of lanes. */
+            bool row = !inner && k->operands[n->operand].use == KN_TEMP;
+            score += row ? 1 : access_score(access_stride(c, i, dim, width), n->code == KN_STORE);
+            accesses++;
+        }
+        if (n->code == KN_RUNNING && inner)
+            score -= 8;
+        if (loops_folds(n) && inner)
+            score -= 0.25;           /* folding lanes at the end costs something */
+    }
+    if (inner)                       /* instructions outside the stages that have the dim run in single points */
+        for (int s = 0; s < k->nstages; s++)
+            if (k->stages[s].inner && !(k->stages[s].inner >> dim & 1))
+                score -= 0.5 * (k->stages[s].last - k->stages[s].first);
+    double filled = size / (double)(((int64_t)size + width - 1) / width * width) * width / lanes;
+    score += accesses ? 0 : 1;
+    return score > 0 ? score * (0.25 + 0.75 * filled) : score;
+}
+
+/* Stages that store through a gathered index, or whose lanes would store to one place, must keep their order. */
+static bool
+may_vectorise(const struct chooser *c, int dim)
+{
+    const struct kn_kernel *k = c->k;
+    if (k->dims[dim].role == KN_OUTER)
+        return true;
+    for (int s = 0; s < k->nstages; s++) {
+        if (!(k->stages[s].inner >> dim & 1))
+            continue;
+        for (int i = k->stages[s].first; i < k->stages[s].last; i++) {
+            const struct kn_insn *n = &k->insns[i];
+            if (n->code == KN_STORE && (c->depends[i] >> 31 || access_stride(c, i, dim, 1) == 0))
+                return false;
+        }
+    }
+    return true;
+}
+
+static void
+choose_vector_dim(const struct chooser *c)
+{
+    struct kn_schedule *s = &c->k->schedule;
+    int lanes = c->m->pass.vector_bytes / element_bytes(c->k);
+    double best = -100;
+    if (lanes > 64)
+        lanes = 64;
+    for (int i = 0; i < c->k->ndims; i++) {
+        if (!may_vectorise(c, i))
+            continue;
+        double score = dim_score(c, i, lanes);
+        if (score < best)
+            continue;
+        best = score;
+        s->vector_dim = (int8_t)i;
+        s->width = (int16_t)fit_width(c->m, lanes, extent_or(c->k, i, INT32_MAX));
+    }
+    if (s->width <= 1) {
+        s->vector_dim = -1;
+        s->width = 1;
+    }
+}
+
+/* -- Work ----------------------------------------------------------------------------------------------------- */
+
+/* Vector operations of one instruction. */
+static double
+insn_units(const struct kn_insn *n)
+{
+    if (n->code == KN_CONST || n->code == KN_EXPR)
+        return 0.25;
+    if (n->code == KN_INDEX)
+        return 4;
+    if (n->code != KN_SCALAR)
+        return 1;
+    switch (n->word) {
+    case IR_add: case IR_sub: case IR_mul: case IR_min: case IR_max: case IR_neg: case IR_abs: case IR_select:
+        return 1;
+    case IR_div: case IR_sqrt:
+        return 4;
+    case IR_pow: case IR_fmod:
+        return 60;
+    default:
+        return n->word >= IR_exp && n->word <= IR_erf ? 16 : 2;
+    }
+}
+
+static double
+stage_points(const struct kn_kernel *k, const struct kn_stage *s)
+{
+    double points = 1;
+    for (int i = 0; i < k->ndims; i++)
+        if (s->inner >> i & 1)
+            points *= (double)extent_or(k, i, UNKNOWN_EXTENT);
+    return points;
+}
+
+/* Vector operations per outer point (lanes count as one operation together). */
+static double
+point_units(const struct kn_kernel *k)
+{
+    double sum = 0;
+    for (int s = 0; s < k->nstages; s++) {
+        double units = 0;
+        for (int i = k->stages[s].first; i < k->stages[s].last; i++)
+            units += insn_units(&k->insns[i]);
+        sum += units * stage_points(k, &k->stages[s]);
+    }
+    return sum / k->schedule.width + 0.05;
+}
+
+static bool
+is_heavy(const struct kn_kernel *k)
+{
+    double units = 0;
+    for (int i = 0; i < k->ninsns; i++)
+        units += insn_units(&k->insns[i]);
+    return units > 24;
+}
+
+static void
+choose_unroll(const struct chooser *c)
+{
+    struct kn_schedule *s = &c->k->schedule;
+    int dim = s->vector_dim, unroll = is_heavy(c->k) ? 1 : 2;
+    s->unroll = 1;
+    if (dim < 0)
+        return;
+    bool reduces = false;
+    for (int i = 0; i < c->k->ninsns; i++)
+        reduces = reduces || c->k->insns[i].code == KN_REDUCE;
+    if (reduces && !is_heavy(c->k))
+        unroll = 4;
+    int64_t extent = extent_or(c->k, dim, INT32_MAX);
+    while (unroll > 1 && (extent < unroll * s->width || unroll * s->width > EM_MAX_LANES))
+        unroll /= 2;
+    s->unroll = (int16_t)unroll;
+}
+
+static void
+choose_tiles(const struct chooser *c)
+{
+    struct kn_kernel *k = c->k;
+    struct kn_schedule *s = &k->schedule;
+    double units = point_units(k), in_tile = 1;
+    bool open = true;
+    for (int i = em_nouter(k) - 1; i >= 0; i--) {
+        int64_t extent = extent_or(k, i, INT64_MAX / 4), step = i == s->vector_dim ? s->width * s->unroll : 1;
+        int64_t fit = open ? (int64_t)(TARGET_UNITS / (units * in_tile)) : 1;
+        fit = fit < 1 ? 1 : fit > 1 << 20 ? 1 << 20 : fit;
+        fit = (fit + step - 1) / step * step;
+        if (fit >= extent || (i == s->vector_dim && fit * 3 / 2 >= extent)) {
+            s->tile[i] = 0;
+            in_tile *= (double)extent;
+        } else {
+            /* Even tiles: the last one should not be a sliver. */
+            if (extent < INT64_MAX / 4) {
+                int64_t n = (extent + fit - 1) / fit, even = (extent + n - 1) / n;
+                fit = (even + step - 1) / step * step;
+            }
+            s->tile[i] = fit;
+            in_tile *= (double)fit;
+            open = false;
+        }
+    }
+}
+
+static ir_expr
+count_flops(const struct chooser *c)
+{
+    const struct kn_kernel *k = c->k;
+    ir_expr outer = ir_const(c->ctx, 1), sum = ir_const(c->ctx, 0);
+    for (int i = 0; i < em_nouter(k); i++)
+        outer = ir_mul(c->ctx, outer, k->dims[i].extent);
+    for (int s = 0; s < k->nstages; s++) {
+        int64_t ops = 0;
+        ir_expr points = outer;
+        for (int i = k->stages[s].first; i < k->stages[s].last; i++)
+            if (tcc_is_float((enum tcc_dtype)k->insns[i].dtype) && (k->insns[i].code == KN_SCALAR || k->insns[i].code == KN_REDUCE))
+                ops++;
+        for (int i = 0; i < k->ndims; i++)
+            if (k->stages[s].inner >> i & 1)
+                points = ir_mul(c->ctx, points, k->dims[i].extent);
+        sum = ir_add(c->ctx, sum, ir_mulc(c->ctx, points, ops));
+    }
+    return sum;
+}
+
+/* -- Entry points ------------------------------------------------------------------------------------------------- */
+
+static bool
+schedule_loops(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
+{
+    struct chooser c = {.ctx = ctx, .m = m, .k = k, .depends = IR_NEWN(ctx, k->ninsns + 1, uint32_t)};
+    k->schedule = (struct kn_schedule){.how = KN_T_LOOPS, .vector_dim = -1, .width = 1, .unroll = 1};
+    find_dependences(&c);
+    choose_vector_dim(&c);
+    choose_unroll(&c);
+    choose_tiles(&c);
+    k->tiles = cpu_tiles(ctx, k);
+    k->scratch = cpu_temps_scratch(ctx, k, cpu_loops_temp_lanes(k));
+    if (!k->flops)
+        k->flops = count_flops(&c);
+    return true;
+}
+
+const struct cpu_template cpu_template_loops = {KN_T_LOOPS, schedule_loops, em_loops};
+
+void
+cpu_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
+{
+    const struct cpu_machine *machine = (const struct cpu_machine *)m;
+    for (int i = 0; cpu_templates[i]; i++)
+        if (cpu_templates[i]->schedule(machine, ctx, k))
+            return;
+}
