@@ -93,7 +93,8 @@ enum tcc_object_kind { TCC_OBJ_NONE, TCC_OBJ_TENSOR, TCC_OBJ_SEQUENCE };
 
 /* A value whose shape or structure is known at run time only: strings, sequences,
  * optionals (TCC_OBJ_NONE when empty, else the value itself) and tensors of unknown rank.
- * Reference-counted; immutable once its producer has returned. */
+ * Reference-counted; immutable once its producer has returned. refs < 0: a header over somebody else's memory, good for the
+ * duration of a call; tccrt_object_ref() copies it. */
 struct tcc_object {
     int32_t refs;
     int32_t kind;                /* enum tcc_object_kind */
@@ -168,6 +169,8 @@ int tccrt_string_set(struct tcc_string *to, const char *data, int64_t size);    
 struct tcc_env {
     int32_t fault;      /* set to TCC_EINDEX by a kernel that met a bad index; never cleared by kernels */
     int32_t threads;
+    uint64_t seed;      /* of the session (tccrt_options) */
+    int64_t run;        /* number of runs of the session before this one; random ops count with it */
 };
 typedef void (*tcc_kernel_fn)(void *const *args, const int64_t *sizes, void *scratch, struct tcc_env *env,
                               int64_t first, int64_t last);
@@ -229,7 +232,8 @@ enum tcc_step_kind {
     TCC_STEP_BOX,       /* args: buffer -> object (copies the tensor into a new object) */
     TCC_STEP_UNBOX,     /* args: object -> buffer (dims already bound by DIMS; copies, checks dtype and size) */
     TCC_STEP_ACCUM,     /* args: buffer or object (one iteration's value) -> sequence object: appends a copy */
-    TCC_STEP_STACK,     /* args: sequence object -> object: its tensors stacked on a new axis `what` (reversed if tiles = 1) */
+    TCC_STEP_STACK,     /* args: sequence object -> object: its tensors stacked on a new axis `what`. tiles: expr, TCC_NO or 0: in order, else reversed;
+                           sizes: dims of one item, for a sequence that is empty or was never begun (none given: a rank-1 result) */
     TCC_STEP_CHECK,     /* sizes: pairs of exprs that must be equal, else TCC_EINPUT; `node` says where */
     TCC_STEP_REF        /* args: object -> object: shares it */
 };
@@ -249,9 +253,11 @@ struct tcc_pstep {
     uint32_t scratch;           /* expr: bytes per thread */
 };
 
-/* A nested list of steps. Loop bodies: `params` are the buffers iteration number (i64 scalar), condition, then
+/* A nested list of steps. IF: `results` are copied (or re-referenced) to `finals`. Loop bodies: `params` are the buffers iteration number (i64 scalar), condition, then
  * carried values; `results` are condition, then next carried values; after each iteration the walker copies (or, for
- * objects, re-references) results to params, and after the last one to `finals` (buffers of the LOOP's outputs).
+ * objects, re-references) results to params, all at once, and after the last one (or none) the carried params to `finals`
+ * (buffers of the LOOP's outputs; TCC_NO: unused). Steps before the LOOP put the carried values' first contents into params.
+ * Results' condition TCC_NO: always true; params TCC_NO: unused (iteration number and condition only).
  * A carried value that changes its shape is an object. The body's own EVAL steps rebind symbols in each iteration. */
 struct tcc_pregion { struct tcc_range steps; struct tcc_range params, results, finals; };
 

@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checks of a plan, once, when it is opened: every table lies inside the block, every index inside its table, every
+ * step has the operands that its kind needs, regions do not nest into themselves. The walker trusts all of it.
+ * A plan that fails was not written by a compiler of this version: TCC_EINPUT for a foreign or cut block, TCC_EBUG for
+ * one that contradicts itself.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/rt_int.h"
+
+#define MAX_NESTING 64
+
+struct check {
+    struct tccrt_model *m;
+    const struct tcc_plan *p;
+    const char *what;        /* name for messages */
+    const char *where;       /* table and entry being checked */
+    uint32_t at;
+    int status;              /* of the failure */
+};
+
+static bool
+bad(struct check *c, const char *problem, uint64_t value, uint64_t limit)
+{
+    c->status = tcr_fail(TCC_EBUG, "%s: plan: %s %u: %s (%llu, limit %llu)", c->what, c->where, c->at, problem,
+                         (unsigned long long)value, (unsigned long long)limit);
+    return false;
+}
+
+static bool
+index_ok(struct check *c, const char *what, uint32_t i, uint32_t n)
+{
+    return i < n || bad(c, what, i, n);
+}
+
+static bool
+range_ok(struct check *c, const char *what, struct tcc_range r, uint32_t n)
+{
+    return (uint64_t)r.first + r.count <= n || bad(c, what, (uint64_t)r.first + r.count, n);
+}
+
+/* A range of u32s whose values are indices below n. */
+static bool
+list_ok(struct check *c, const char *what, struct tcc_range r, uint32_t n, bool none_allowed)
+{
+    if (!range_ok(c, what, r, c->p->u32s.count))
+        return false;
+    for (uint32_t i = 0; i < r.count; i++) {
+        uint32_t v = c->m->u32s[r.first + i];
+
+        if (!(none_allowed && v == TCC_NO) && !index_ok(c, what, v, n))
+            return false;
+    }
+    return true;
+}
+
+static bool
+name_ok(struct check *c, uint32_t name)
+{
+    return name == TCC_NO || index_ok(c, "name", name, c->p->strings.count);
+}
+
+static bool
+expr_ok(struct check *c, const char *what, uint32_t e, bool none_allowed)
+{
+    return (none_allowed && e == TCC_NO) || index_ok(c, what, e, c->p->exprs.count);
+}
+
+static bool
+type_ok(struct check *c, uint32_t dtype, uint32_t rank, struct tcc_range dims, bool any)
+{
+    if (!(any && dtype == TCC_NONE) && !tcr_dtype_bytes((int)dtype))
+        return bad(c, "element type", dtype, TCC_NDTYPES);
+    if (any && rank == TCC_NO)
+        return dims.count == 0 || bad(c, "dims of an unranked tensor", dims.count, 0);
+    if (rank > TCC_MAX_RANK || dims.count != rank)
+        return bad(c, "rank", rank, TCC_MAX_RANK);
+    return list_ok(c, "dim", dims, c->p->exprs.count, false);
+}
+
+/* -- Tables ------------------------------------------------------------------------------------- */
+
+static const void *
+table(struct check *c, const char *name, struct tcc_range r, size_t size, size_t align, bool *ok)
+{
+    uint64_t end = (uint64_t)r.first + (uint64_t)r.count * size;
+
+    if (end > c->p->size || (r.count && r.first < sizeof *c->p) || r.first % align) {
+        c->status = tcr_fail(TCC_EINPUT, "%s: plan is cut off or damaged: table '%s' ends at byte %llu of %llu",
+                             c->what, name, (unsigned long long)end, (unsigned long long)c->p->size);
+        *ok = false;
+    }
+    return (const char *)c->p + r.first;
+}
+
+static bool
+map_tables(struct check *c)
+{
+    struct tccrt_model *m = c->m;
+    const struct tcc_plan *p = c->p;
+    bool ok = true;
+
+#define TABLE(field, name) m->field = table(c, #name, p->name, sizeof *m->field, _Alignof(__typeof__(*m->field)), &ok)
+    TABLE(strings, strings);
+    TABLE(u32s, u32s);
+    TABLE(exprs, exprs);
+    TABLE(syms, syms);
+    TABLE(buffers, buffers);
+    TABLE(signatures, signatures);
+    TABLE(steps, steps);
+    TABLE(regions, regions);
+    TABLE(attrs, attrs);
+    TABLE(kernel_info, kernels);
+    TABLE(entries, entries);
+    TABLE(states, states);
+#undef TABLE
+    m->bytes = table(c, "bytes", p->bytes, 1, 16, &ok);
+    if (ok && p->strings.count && m->strings[p->strings.count - 1] != 0) {
+        c->status = tcr_fail(TCC_EINPUT, "%s: plan is damaged: its strings are not terminated", c->what);
+        ok = false;
+    }
+    return ok;
+}
+
+/* -- Entries of the tables ------------------------------------------------------------------------ */
+
+static bool
+check_exprs(struct check *c)
+{
+    c->where = "expression";
+    for (c->at = 0; c->at < c->p->exprs.count; c->at++) {
+        const struct tcc_pexpr *e = &c->m->exprs[c->at];
+
+        if (!index_ok(c, "level", e->level, c->p->levels) || !index_ok(c, "operation", e->op, TCC_EX_MAX + 1))
+            return false;
+        if (e->op == TCC_EX_CONST)
+            continue;
+        if (e->op == TCC_EX_SYM) {
+            if (e->k < 0 || e->k >= c->p->syms.count)
+                return bad(c, "symbol", (uint64_t)e->k, c->p->syms.count);
+            continue;
+        }
+        if (!index_ok(c, "operand", e->a, c->at) || !index_ok(c, "operand", e->b, c->at))
+            return false;
+        if (c->m->exprs[e->a].level > e->level || c->m->exprs[e->b].level > e->level)
+            return bad(c, "operand of a later level", e->level, c->p->levels);
+    }
+    return true;
+}
+
+static bool
+check_syms(struct check *c)
+{
+    c->where = "symbol";
+    for (c->at = 0; c->at < c->p->syms.count; c->at++) {
+        const struct tcc_psym *s = &c->m->syms[c->at];
+
+        if (!name_ok(c, s->name) || !expr_ok(c, "expression", s->expr, true))
+            return false;
+    }
+    return true;
+}
+
+static bool
+check_buffers(struct check *c)
+{
+    c->where = "buffer";
+    for (c->at = 0; c->at < c->p->buffers.count; c->at++) {
+        const struct tcc_pbuffer *b = &c->m->buffers[c->at];
+        bool object = b->space == TCC_SPACE_OBJECT;
+        bool offset = b->space == TCC_SPACE_ARENA || b->space == TCC_SPACE_WEIGHT || b->space == TCC_SPACE_ALIAS;
+
+        if (!index_ok(c, "space", b->space, TCC_SPACE_ALIAS + 1) || !name_ok(c, b->name) ||
+            !type_ok(c, b->dtype, b->rank, b->dims, object) || !expr_ok(c, "bytes", b->bytes, object) ||
+            !expr_ok(c, "offset", b->offset, !offset))
+            return false;
+        if (!object && b->dtype == TCC_STRING)
+            return bad(c, "strings outside an object", b->dtype, 0);
+        if (b->space == TCC_SPACE_STATE && !index_ok(c, "state variable", b->index, c->p->states.count))
+            return false;
+        if (b->space == TCC_SPACE_ALIAS &&
+            (!index_ok(c, "aliased buffer (an earlier one)", b->index, c->at) ||
+             c->m->buffers[b->index].space == TCC_SPACE_OBJECT))
+            return bad(c, "alias of an object or a later buffer", b->index, c->at);
+    }
+    return true;
+}
+
+static bool
+check_signatures(struct check *c)
+{
+    c->where = "signature";
+    for (c->at = 0; c->at < c->p->signatures.count; c->at++) {
+        const struct tcc_psignature *s = &c->m->signatures[c->at];
+
+        if (!name_ok(c, s->name) || !index_ok(c, "kind", s->kind, TCC_OBJ_SEQUENCE + 1) ||
+            !type_ok(c, s->dtype, s->rank, s->dims, true))
+            return false;
+    }
+    c->where = "state variable";
+    for (c->at = 0; c->at < c->p->states.count; c->at++) {
+        const struct tcc_pstate *s = &c->m->states[c->at];
+
+        if (!name_ok(c, s->name) || !type_ok(c, s->dtype, s->rank, s->dims, false))
+            return false;
+        if (s->init != ~(uint64_t)0 &&
+            (s->init > c->m->desc->weights_size || s->bytes > c->m->desc->weights_size - s->init))
+            return bad(c, "initial value outside the weights", s->init, c->m->desc->weights_size);
+    }
+    c->where = "kernel";
+    for (c->at = 0; c->at < c->p->kernels.count; c->at++)
+        if (!name_ok(c, c->m->kernel_info[c->at].name) || !expr_ok(c, "flops", c->m->kernel_info[c->at].flops, true))
+            return false;
+    return true;
+}
+
+static bool
+check_attrs(struct check *c)
+{
+    c->where = "attribute";
+    for (c->at = 0; c->at < c->p->attrs.count; c->at++) {
+        const struct tcc_pattr *a = &c->m->attrs[c->at];
+        uint64_t size = 8 * (uint64_t)a->n;
+
+        if (!name_ok(c, a->name) || !index_ok(c, "kind", a->kind, TCC_ATTR_TENSOR + 1))
+            return false;
+        if (a->kind == TCC_ATTR_STRINGS) {
+            if (!list_ok(c, "string", (struct tcc_range){a->data, a->n}, c->p->strings.count, false))
+                return false;
+            continue;
+        }
+        if (a->kind == TCC_ATTR_TENSOR) {
+            int64_t dims[TCC_MAX_RANK], n;
+
+            if (a->rank > TCC_MAX_RANK || a->dims.count != a->rank || !range_ok(c, "dims", a->dims, c->p->u32s.count))
+                return bad(c, "rank", a->rank, TCC_MAX_RANK);
+            for (uint32_t i = 0; i < a->rank; i++)
+                dims[i] = c->m->u32s[a->dims.first + i];
+            n = a->dtype == TCC_STRING ? -1 : tcr_elements((int)a->dtype, (int)a->rank, dims);
+            if (n < 0)
+                return bad(c, "tensor", a->dtype, 0);
+            size = (uint64_t)n * tcr_dtype_bytes((int)a->dtype);
+        }
+        if (a->data > c->p->bytes.count || size > c->p->bytes.count - a->data || a->data % 8)
+            return bad(c, "data outside the bytes", a->data, c->p->bytes.count);
+    }
+    return true;
+}
+
+/* -- Steps ---------------------------------------------------------------------------------------- */
+
+/* What each kind must have: fewest and most args (-1: any), regions, and whether args may be omitted. */
+static const struct { int8_t min, max, regions; bool omit; } shapes[] = {
+    [TCC_STEP_LAUNCH] = {0, -1, 0, false}, [TCC_STEP_COPY] = {2, 2, 0, false},  [TCC_STEP_LIB] = {0, -1, 0, true},
+    [TCC_STEP_BIND] = {1, 1, 0, false},    [TCC_STEP_DIMS] = {1, 1, 0, false},  [TCC_STEP_EVAL] = {0, 0, 0, false},
+    [TCC_STEP_ALLOC] = {0, -1, 0, false},  [TCC_STEP_FREE] = {0, -1, 0, false}, [TCC_STEP_IF] = {1, 1, 2, false},
+    [TCC_STEP_LOOP] = {2, 2, 1, true},     [TCC_STEP_BOX] = {2, 2, 0, false},   [TCC_STEP_UNBOX] = {2, 2, 0, false},
+    [TCC_STEP_ACCUM] = {2, 2, 0, false},   [TCC_STEP_STACK] = {2, 2, 0, false}, [TCC_STEP_CHECK] = {0, 0, 0, false},
+    [TCC_STEP_REF] = {2, 2, 0, false},
+};
+
+static bool
+is_object(struct check *c, uint32_t b)
+{
+    return c->m->buffers[b].space == TCC_SPACE_OBJECT;
+}
+
+/* The kinds whose operands must be objects, dense, or in a certain space. */
+static bool
+check_operands(struct check *c, const struct tcc_pstep *s)
+{
+    const uint32_t *a = c->m->u32s + s->args.first;
+
+    switch (s->kind) {
+    case TCC_STEP_LAUNCH:
+        for (uint32_t i = 0; i < s->args.count; i++)
+            if (is_object(c, a[i]))
+                return bad(c, "a kernel's operand is an object", a[i], 0);
+        return index_ok(c, "kernel", s->what, c->p->kernels.count) && expr_ok(c, "tiles", s->tiles, false);
+    case TCC_STEP_COPY:
+        return is_object(c, a[0]) == is_object(c, a[1]) || bad(c, "copy between an object and a tensor", a[0], 0);
+    case TCC_STEP_LIB:
+        for (uint32_t i = s->nin; i < s->args.count; i++)
+            if (a[i] != TCC_NO && c->m->buffers[a[i]].space != TCC_SPACE_OBJECT && c->m->buffers[a[i]].rank == TCC_NO)
+                return bad(c, "output of unknown rank", a[i], 0);
+        return index_ok(c, "library op", s->what, c->p->nlibops) &&
+               (s->nin <= s->args.count || bad(c, "inputs", s->nin, s->args.count));
+    case TCC_STEP_EVAL:
+        return index_ok(c, "level", s->what, c->p->levels);
+    case TCC_STEP_ALLOC:
+    case TCC_STEP_FREE:
+        for (uint32_t i = 0; i < s->args.count; i++)
+            if (c->m->slot_of[a[i]] == TCC_NO || (s->kind == TCC_STEP_ALLOC && is_object(c, a[i])))
+                return bad(c, "a buffer that is neither dynamic nor an object", a[i], 0);
+        return true;
+    case TCC_STEP_BIND:
+        return c->m->buffers[a[0]].dtype == TCC_I64 || bad(c, "sizes that are not i64", c->m->buffers[a[0]].dtype, 0);
+    case TCC_STEP_BOX:
+        return is_object(c, a[1]) || bad(c, "result that is not an object", a[1], 0);
+    case TCC_STEP_UNBOX:
+        return (is_object(c, a[0]) && !is_object(c, a[1])) || bad(c, "object expected", a[0], 0);
+    case TCC_STEP_ACCUM:
+        return is_object(c, a[1]) || bad(c, "object expected", a[1], 0);
+    case TCC_STEP_STACK:
+    case TCC_STEP_REF:
+        return (is_object(c, a[0]) && is_object(c, a[1])) || bad(c, "object expected", a[0], 0);
+    case TCC_STEP_CHECK:
+        return s->sizes.count % 2 == 0 || bad(c, "pairs of sizes", s->sizes.count, 0);
+    default:
+        return true;
+    }
+}
+
+static bool
+check_loop(struct check *c, const struct tcc_pstep *s)
+{
+    bool loop = s->kind == TCC_STEP_LOOP;
+
+    for (uint32_t i = 0; i < s->regions.count; i++) {
+        const struct tcc_pregion *r = &c->m->regions[s->regions.first + i];
+        uint32_t carried = loop ? r->params.count - 2 : r->results.count;
+
+        if (loop && (r->params.count < 2 || r->results.count != r->params.count - 1))
+            return bad(c, "loop parameters do not match its results", r->params.count, r->results.count);
+        if (r->finals.count != carried)
+            return bad(c, "region's outputs do not match its results", r->finals.count, carried);
+    }
+    return true;
+}
+
+static bool
+check_steps(struct check *c)
+{
+    const uint32_t nbuffers = c->p->buffers.count;
+
+    c->where = "step";
+    for (c->at = 0; c->at < c->p->steps.count; c->at++) {
+        const struct tcc_pstep *s = &c->m->steps[c->at];
+
+        if (!index_ok(c, "kind", s->kind, TCC_STEP_REF + 1) || !name_ok(c, s->node) ||
+            !list_ok(c, "buffer", s->args, nbuffers, shapes[s->kind].omit) ||
+            !list_ok(c, "size", s->sizes, c->p->exprs.count, false) ||
+            !list_ok(c, "symbol", s->syms, c->p->syms.count, true) ||
+            !list_ok(c, "awaited step", s->waits, c->p->steps.count, false) ||
+            !range_ok(c, "attributes", s->attrs, c->p->attrs.count) ||
+            !range_ok(c, "regions", s->regions, c->p->regions.count) || !expr_ok(c, "tiles", s->tiles, true) ||
+            !expr_ok(c, "scratch", s->scratch, true))
+            return false;
+        if ((int)s->args.count < shapes[s->kind].min || (shapes[s->kind].max >= 0 && (int)s->args.count > shapes[s->kind].max))
+            return bad(c, "number of operands", s->args.count, (uint64_t)shapes[s->kind].max);
+        if ((int)s->regions.count != shapes[s->kind].regions)
+            return bad(c, "number of regions", s->regions.count, (uint64_t)shapes[s->kind].regions);
+        if (!check_operands(c, s) || !check_loop(c, s))
+            return false;
+    }
+    return true;
+}
+
+static bool
+check_regions(struct check *c)
+{
+    const uint32_t nbuffers = c->p->buffers.count;
+
+    c->where = "region";
+    for (c->at = 0; c->at < c->p->regions.count; c->at++) {
+        const struct tcc_pregion *r = &c->m->regions[c->at];
+
+        if (!range_ok(c, "steps", r->steps, c->p->steps.count) || !list_ok(c, "parameter", r->params, nbuffers, true) ||
+            !list_ok(c, "result", r->results, nbuffers, true) || !list_ok(c, "output", r->finals, nbuffers, true))
+            return false;
+    }
+    return true;
+}
+
+static bool
+check_entries(struct check *c)
+{
+    c->where = "entry point";
+    if (c->p->entries.count == 0)
+        return bad(c, "there is none", 0, 0);
+    for (c->at = 0; c->at < c->p->entries.count; c->at++) {
+        const struct tcc_pentry *e = &c->m->entries[c->at];
+
+        if (!name_ok(c, e->name) || !range_ok(c, "inputs", e->inputs, c->p->signatures.count) ||
+            !range_ok(c, "outputs", e->outputs, c->p->signatures.count) ||
+            !list_ok(c, "input", e->input_buffers, c->p->buffers.count, true) ||
+            !list_ok(c, "output", e->output_buffers, c->p->buffers.count, false) ||
+            !range_ok(c, "steps", e->steps, c->p->steps.count) || !expr_ok(c, "arena", e->arena, true) ||
+            !expr_ok(c, "scratch", e->scratch, true))
+            return false;
+        if (e->input_buffers.count != e->inputs.count || e->output_buffers.count != e->outputs.count)
+            return bad(c, "buffers do not match the signature", e->input_buffers.count, e->inputs.count);
+    }
+    return true;
+}
+
+/* -- Nesting -------------------------------------------------------------------------------------- */
+
+/* A step's depth is known once (0: not yet, 255: being computed), so shared regions cost nothing extra. */
+static bool
+depth_of(struct check *c, uint8_t *depth, struct tcc_range steps, int level)
+{
+    if (level > MAX_NESTING)
+        return bad(c, "regions nest too deeply, or into themselves", (uint64_t)level, MAX_NESTING);
+    for (uint32_t i = steps.first; i < steps.first + steps.count; i++) {
+        const struct tcc_pstep *s = &c->m->steps[i];
+
+        if (depth[i] >= level || s->regions.count == 0)
+            continue;
+        depth[i] = (uint8_t)level;
+        for (uint32_t r = 0; r < s->regions.count; r++)
+            if (!depth_of(c, depth, c->m->regions[s->regions.first + r].steps, level + 1))
+                return false;
+    }
+    return true;
+}
+
+static bool
+check_nesting(struct check *c)
+{
+    uint8_t *depth = calloc(c->p->steps.count + 1, 1);
+    bool ok = true;
+
+    if (!depth) {
+        c->status = tcr_fail(TCC_EENV, "%s: no memory", c->what);
+        return false;
+    }
+    c->where = "entry point";
+    for (c->at = 0; ok && c->at < c->p->entries.count; c->at++)
+        ok = depth_of(c, depth, c->m->entries[c->at].steps, 1);
+    free(depth);
+    return ok;
+}
+
+/* A buffer's INPUT and OUTPUT number must exist in some entry point; the session has room for the largest. */
+static bool
+check_spaces(struct check *c)
+{
+    uint32_t in = 0, out = 0;
+
+    for (uint32_t i = 0; i < c->p->entries.count; i++) {
+        in = c->m->entries[i].inputs.count > in ? c->m->entries[i].inputs.count : in;
+        out = c->m->entries[i].outputs.count > out ? c->m->entries[i].outputs.count : out;
+    }
+    c->where = "buffer";
+    for (c->at = 0; c->at < c->p->buffers.count; c->at++) {
+        const struct tcc_pbuffer *b = &c->m->buffers[c->at];
+
+        if (b->space == TCC_SPACE_INPUT && !index_ok(c, "input", b->index, in))
+            return false;
+        if (b->space == TCC_SPACE_OUTPUT && !index_ok(c, "output", b->index, out))
+            return false;
+    }
+    return true;
+}
+
+static bool
+number_slots(struct check *c)
+{
+    c->m->slot_of = malloc(((size_t)c->p->buffers.count + 1) * sizeof(uint32_t));
+    if (!c->m->slot_of) {
+        c->status = tcr_fail(TCC_EENV, "%s: no memory", c->what);
+        return false;
+    }
+    for (uint32_t i = 0; i < c->p->buffers.count; i++) {
+        uint32_t space = c->m->buffers[i].space;
+        bool slot = space == TCC_SPACE_DYNAMIC || space == TCC_SPACE_OBJECT;
+
+        c->m->slot_of[i] = slot ? c->m->nslots++ : TCC_NO;
+    }
+    return true;
+}
+
+/* Checks the plan of m->desc and fills in m's tables. `what` names the artifact in messages. */
+int
+tcr_check_plan(struct tccrt_model *m, const char *what)
+{
+    const struct tcc_plan *p = m->desc->plan;
+    struct check c = {.m = m, .p = p, .what = what, .where = "plan"};
+
+    m->plan = p;
+    if (!p || (uintptr_t)p % 16)
+        return tcr_fail(TCC_EBUG, "%s: it has no plan, or one that is not aligned to 16 bytes", what);
+    if (p->magic != TCC_PLAN_MAGIC || p->version != TCC_ABI_VERSION)
+        return tcr_fail(TCC_EINPUT, "%s: its plan has version %u, this runtime reads version %u", what, p->version,
+                        TCC_ABI_VERSION);
+    if (!map_tables(&c) || !check_exprs(&c) || !check_syms(&c) || !check_buffers(&c) || !check_signatures(&c) ||
+        !check_attrs(&c) || !check_regions(&c) || !number_slots(&c) || !check_steps(&c) || !check_entries(&c) ||
+        !check_spaces(&c) || !check_nesting(&c))
+        return c.status;
+    return TCC_OK;
+}

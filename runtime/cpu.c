@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the CPU can do (CPUID, and XGETBV for the register state that the kernel saves), and the floating-point mode.
+ * An artifact's code version names either a psABI level ("x86-64-v3") or "native:" and LLVM's feature names.
+ */
+#include <stdio.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <xmmintrin.h>
+#endif
+
+#include "runtime/rt_int.h"
+
+#if defined(__x86_64__)
+
+enum { EAX, EBX, ECX, EDX };
+enum { NONE = 0, YMM = 0x6, ZMM = 0xe6, AMX = 0x60000 };     /* bits of XCR0 */
+
+static const struct feature { const char *name; uint32_t leaf, subleaf; uint8_t reg, bit; uint32_t state; } features[] = {
+#define FEATURE(name, leaf, subleaf, reg, bit, state) {name, leaf, subleaf, reg, bit, state},
+#include "runtime/cpu.def"
+#undef FEATURE
+};
+
+/* psABI levels, each with what it adds to the one before. */
+static const struct { const char *name, *adds; } levels[] = {
+    {"x86-64", ""},
+    {"x86-64-v2", "cx16,sahf,popcnt,sse3,ssse3,sse4.1,sse4.2"},
+    {"x86-64-v3", "avx,avx2,bmi,bmi2,f16c,fma,lzcnt,movbe,xsave"},
+    {"x86-64-v4", "avx512f,avx512bw,avx512cd,avx512dq,avx512vl"},
+};
+
+static uint64_t
+xcr0(void)
+{
+    uint32_t lo, hi;
+    unsigned r[4];
+
+    if (!__get_cpuid(1, r, r + 1, r + 2, r + 3) || !(r[ECX] & 1u << 27))
+        return 0;
+    __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+    return (uint64_t)hi << 32 | lo;
+}
+
+static bool
+has(const char *name, size_t size)
+{
+    for (size_t i = 0; i < sizeof features / sizeof *features; i++) {
+        const struct feature *f = &features[i];
+        unsigned r[4];
+
+        if (strncmp(f->name, name, size) != 0 || f->name[size])
+            continue;
+        if (!__get_cpuid_count(f->leaf, f->subleaf, r, r + 1, r + 2, r + 3))
+            return false;
+        return (r[f->reg] >> f->bit & 1) && (xcr0() & f->state) == f->state;
+    }
+    return false;
+}
+
+/* All features of a comma-separated list, a leading + on each allowed. */
+static bool
+has_all(const char *list, char *missing, size_t size)
+{
+    while (*list) {
+        const char *name = list + (*list == '+');
+        size_t n = strcspn(name, ",");
+
+        if (n && !has(name, n)) {
+            snprintf(missing, size, "%.*s", (int)n, name);
+            return false;
+        }
+        list = name + n + (name[n] == ',');
+    }
+    return true;
+}
+
+bool
+tcr_cpu_runs(const char *isa, char *missing, size_t size)
+{
+    size_t n = sizeof levels / sizeof *levels, level = n;
+
+    if (strncmp(isa, "native:", 7) == 0)
+        return has_all(isa + 7, missing, size);
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(isa, levels[i].name) == 0)
+            level = i;
+    if (level == n) {
+        snprintf(missing, size, "%s", isa);
+        return false;
+    }
+    for (size_t i = 0; i <= level; i++)
+        if (!has_all(levels[i].adds, missing, size))
+            return false;
+    return true;
+}
+
+/* Exceptions masked, round to nearest even, denormals neither flushed nor taken as zero. */
+uint32_t
+tcr_fp_enter(void)
+{
+    uint32_t old = _mm_getcsr();
+
+    if ((old & 0xffc0) != 0x1f80)
+        _mm_setcsr(0x1f80);
+    return old;
+}
+
+void
+tcr_fp_leave(uint32_t old)
+{
+    if ((old & 0xffc0) != 0x1f80)
+        _mm_setcsr(old);
+}
+
+#else
+
+bool
+tcr_cpu_runs(const char *isa, char *missing, size_t size)
+{
+    snprintf(missing, size, "%s", isa);
+    return false;
+}
+
+uint32_t
+tcr_fp_enter(void)
+{
+    return 0;
+}
+
+void
+tcr_fp_leave(uint32_t old)
+{
+    (void)old;
+}
+
+#endif

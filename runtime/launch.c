@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Launches: arguments and sizes of a kernel are gathered, its tiles handed to threads. Tiles are handed out in fixed
+ * chunks by a counter; a kernel's result does not depend on who runs which tile. A launch takes no more threads than
+ * it has tiles, so small ones stay on the calling thread, without an atomic operation.
+ */
+#include <stdatomic.h>
+
+#include "runtime/rt_int.h"
+
+#define CHUNKS_PER_THREAD 8
+
+struct launch {
+    struct tccrt_session *s;
+    tcc_kernel_fn fn;
+    int64_t tiles, chunk;
+    _Alignas(TCR_ALIGN) _Atomic int64_t next;
+};
+
+static void
+part(void *arg, int i)
+{
+    struct launch *l = arg;
+    struct tccrt_session *s = l->s;
+    uint8_t *scratch = s->scratch + (size_t)i * s->scratch_bytes;
+
+    for (;;) {
+        int64_t first = atomic_fetch_add_explicit(&l->next, l->chunk, memory_order_relaxed);
+
+        if (first >= l->tiles)
+            return;
+        l->fn(s->args, s->sizes, scratch, &s->envs[i].env, first, first + l->chunk < l->tiles ? first + l->chunk : l->tiles);
+    }
+}
+
+/* The caller's threads have a floating-point mode of their own. */
+static void
+foreign_part(void *arg, int i)
+{
+    uint32_t mode = tcr_fp_enter();
+
+    part(arg, i);
+    tcr_fp_leave(mode);
+}
+
+static void
+spread(struct tccrt_session *s, tcc_kernel_fn fn, int64_t tiles, int threads)
+{
+    struct launch l = {.s = s, .fn = fn, .tiles = tiles, .chunk = tiles / ((int64_t)threads * CHUNKS_PER_THREAD)};
+
+    l.chunk = l.chunk < 1 ? 1 : l.chunk;
+    atomic_init(&l.next, 0);
+    if (s->pool)
+        tcr_pool_run(s->pool, threads, part, &l);
+    else
+        s->user_pool.run(s->user_pool.user, threads, foreign_part, &l);
+}
+
+static int
+gather(struct tccrt_session *s, const struct tcc_pstep *p, const char *node)
+{
+    const uint32_t *args = s->m->u32s + p->args.first, *sizes = s->m->u32s + p->sizes.first;
+
+    for (uint32_t i = 0; i < p->args.count; i++) {
+        int status = tcr_address(s, args[i], node, &s->args[i]);
+
+        if (status)
+            return status;
+    }
+    for (uint32_t i = 0; i < p->sizes.count; i++) {
+        s->sizes[i] = s->values[sizes[i]];
+        if (!TCR_IS_VALUE(s->sizes[i]))
+            return tcr_size(s, sizes[i], "a size", node, &s->sizes[i]);
+    }
+    return TCC_OK;
+}
+
+int
+tcr_step_launch(struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    const char *node = tcr_string(s->m, p->node);
+    tcc_kernel_fn fn = s->m->kernels[p->what];
+    int64_t tiles = s->values[p->tiles], scratch = p->scratch == TCC_NO ? 0 : s->values[p->scratch];
+    int threads, status;
+    int32_t fault = 0;
+
+    if (tiles < 0)
+        return tcr_size(s, p->tiles, "the number of tiles", node, &tiles);
+    if (tiles == 0)
+        return TCC_OK;
+    if (scratch < 0)
+        return tcr_size(s, p->scratch, "scratch", node, &scratch);
+    if ((status = tcr_need_scratch(s, scratch)) || (status = gather(s, p, node)))
+        return status;
+    threads = tiles < s->threads ? (int)tiles : s->threads;
+    if (threads == 1)
+        fn(s->args, s->sizes, s->scratch, &s->envs[0].env, 0, tiles);
+    else
+        spread(s, fn, tiles, threads);
+    for (int i = 0; i < threads; i++)
+        fault |= s->envs[i].env.fault;
+    return fault ? tcr_fail(TCC_EINDEX, "node '%s': an index lies outside its axis", node) : TCC_OK;
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening of artifacts: descriptor, code version for this CPU, weights in the artifact or in a sidecar file, plan; and
+ * the questions about signatures. A model is immutable once open.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/rt_int.h"
+
+/* -- Parts of opening ------------------------------------------------------------------------------ */
+
+static int
+check_descriptor(const struct tcc_model *d, const char *what)
+{
+    if (d->magic != TCC_MODEL_MAGIC)
+        return tcr_fail(TCC_EINPUT, "%s: not a compiled model (its descriptor has a wrong magic number)", what);
+    if (d->abi_version != TCC_ABI_VERSION)
+        return tcr_fail(TCC_EINPUT, "%s: compiled for version %u of the artifact format, this runtime reads version %u; "
+                        "compile it again", what, d->abi_version, TCC_ABI_VERSION);
+    if (!d->name || !d->versions || d->nversions == 0)
+        return tcr_fail(TCC_EBUG, "%s: its descriptor is incomplete", what);
+    return TCC_OK;
+}
+
+/* The first version that this CPU runs; they come best first. */
+static int
+choose_version(struct tccrt_model *m, const char *what)
+{
+    const struct tcc_model *d = m->desc;
+    char missing[64] = "";
+
+    for (uint32_t i = 0; i < d->nversions; i++) {
+        if (tcr_cpu_runs(d->versions[i].isa, missing, sizeof missing)) {
+            m->kernels = d->versions[i].kernels;
+            m->isa = d->versions[i].isa;
+            return TCC_OK;
+        }
+    }
+    return tcr_fail(TCC_EENV, "%s: this CPU lacks '%s', which the model was compiled for; compile it with a lower --march",
+                    what, missing);
+}
+
+static int
+map_file(struct tccrt_model *m, const char *path)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return tcr_fail(TCC_EENV, "%s: weights of the model: %s", path, strerror(errno));
+    if (fstat(fd, &st) || (uint64_t)st.st_size != m->desc->weights_size) {
+        close(fd);
+        return tcr_fail(TCC_EINPUT, "%s: weights of the model: %llu bytes expected, found %llu", path,
+                        (unsigned long long)m->desc->weights_size, (unsigned long long)st.st_size);
+    }
+    m->map_size = (size_t)st.st_size;
+    m->map = m->map_size ? mmap(NULL, m->map_size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
+    close(fd);
+    if (m->map == MAP_FAILED) {
+        m->map = NULL;
+        return tcr_fail(TCC_EENV, "%s: weights of the model: %s", path, strerror(errno));
+    }
+    m->weights = m->map;
+    if (tcr_xxh3(m->map, m->map_size) != m->desc->weights_digest)
+        return tcr_fail(TCC_EINPUT, "%s: these are not the weights that the model was compiled with (digest differs)", path);
+    return TCC_OK;
+}
+
+/* Sidecar weights lie in the folder of the file that the descriptor is in. */
+static int
+find_weights(struct tccrt_model *m, const char *what)
+{
+    char path[PATH_MAX];
+    const char *slash;
+    Dl_info info;
+    int n;
+
+    if (m->desc->weights || !m->desc->sidecar) {
+        m->weights = m->desc->weights;
+        if (!m->weights && m->desc->weights_size)
+            return tcr_fail(TCC_EBUG, "%s: its weights are missing", what);
+        return TCC_OK;
+    }
+    if (strchr(m->desc->sidecar, '/'))
+        return tcr_fail(TCC_EINPUT, "%s: name of its weights file, '%s', leads elsewhere", what, m->desc->sidecar);
+    if (!dladdr(m->desc, &info) || !info.dli_fname)
+        return tcr_fail(TCC_EENV, "%s: the folder of its weights file '%s' is not known", what, m->desc->sidecar);
+    slash = strrchr(info.dli_fname, '/');
+    n = snprintf(path, sizeof path, "%.*s%s", slash ? (int)(slash - info.dli_fname + 1) : 0, info.dli_fname,
+                 m->desc->sidecar);
+    if (n < 0 || n >= (int)sizeof path)
+        return tcr_fail(TCC_EENV, "%s: path of its weights file is too long", what);
+    return map_file(m, path);
+}
+
+/* Expressions sorted by level (stable: operands stay before their users). */
+static int
+sort_levels(struct tccrt_model *m, const char *what)
+{
+    const struct tcc_plan *p = m->plan;
+    uint32_t n = p->exprs.count;
+
+    m->level_first = calloc((size_t)p->levels + 2, sizeof *m->level_first);
+    m->level_exprs = malloc(((size_t)n + 1) * sizeof *m->level_exprs);
+    if (!m->level_first || !m->level_exprs)
+        return tcr_fail(TCC_EENV, "%s: no memory", what);
+    for (uint32_t i = 0; i < n; i++)
+        m->level_first[m->exprs[i].level + 2]++;
+    for (uint32_t l = 2; l < p->levels + 2; l++)
+        m->level_first[l] += m->level_first[l - 1];
+    for (uint32_t i = 0; i < n; i++)
+        m->level_exprs[m->level_first[m->exprs[i].level + 1]++] = i;
+    return TCC_OK;
+}
+
+static int
+name_dims(struct tccrt_model *m, const char *what)
+{
+    m->expr_text = calloc((size_t)m->plan->exprs.count + 1, sizeof *m->expr_text);
+    if (!m->expr_text)
+        return tcr_fail(TCC_EENV, "%s: no memory", what);
+    for (uint32_t i = 0; i < m->plan->signatures.count; i++) {
+        const struct tcc_psignature *s = &m->signatures[i];
+
+        for (uint32_t d = 0; d < s->dims.count; d++) {
+            uint32_t e = m->u32s[s->dims.first + d];
+
+            if (m->exprs[e].op == TCC_EX_CONST || m->expr_text[e])
+                continue;
+            m->expr_text[e] = tcr_expr_text(m, e);
+            if (!m->expr_text[e])
+                return tcr_fail(TCC_EENV, "%s: no memory", what);
+        }
+    }
+    return TCC_OK;
+}
+
+static int
+open_model(const struct tcc_model *desc, const char *what, void *handle, struct tccrt_model **out)
+{
+    struct tccrt_model *m = calloc(1, sizeof *m);
+    int status;
+
+    if (!m) {
+        if (handle)
+            dlclose(handle);
+        return tcr_fail(TCC_EENV, "%s: no memory", what);
+    }
+    m->desc = desc;
+    m->handle = handle;
+    if ((status = check_descriptor(desc, what)) || (status = choose_version(m, what)) ||
+        (status = tcr_check_plan(m, what)) || (status = find_weights(m, what)) || (status = sort_levels(m, what)) ||
+        (status = name_dims(m, what))) {
+        tccrt_close(m);
+        return status;
+    }
+    *out = m;
+    return TCC_OK;
+}
+
+/* -- Public ------------------------------------------------------------------------------------------ */
+
+int
+tccrt_open(const char *path, struct tccrt_model **out)
+{
+    const struct tcc_model *desc;
+    char full[PATH_MAX];
+    void *handle;
+
+    *out = NULL;
+    tcr_clear_error();
+    /* The real path: a bare name would be searched for along the library path. */
+    if (!realpath(path, full))
+        return tcr_fail(TCC_EENV, "%s: %s", path, strerror(errno));
+    handle = dlopen(full, RTLD_NOW | RTLD_LOCAL);
+    if (!handle) {
+        const char *why = dlerror();
+        bool permission = access(full, R_OK) != 0;
+
+        return tcr_fail(permission ? TCC_EENV : TCC_EINPUT, "%s: not a compiled model: %s", path, why ? why : "cannot be loaded");
+    }
+    desc = dlsym(handle, "tccc_model");
+    if (!desc) {
+        dlclose(handle);
+        return tcr_fail(TCC_EINPUT, "%s: a shared library, but not a compiled model (no symbol 'tccc_model')", path);
+    }
+    return open_model(desc, path, handle, out);
+}
+
+int
+tccrt_open_linked(const struct tcc_model *model, struct tccrt_model **out)
+{
+    *out = NULL;
+    tcr_clear_error();
+    if (!model)
+        return tcr_fail(TCC_EUSAGE, "no model was given");
+    return open_model(model, model->magic == TCC_MODEL_MAGIC && model->name ? model->name : "model", NULL, out);
+}
+
+void
+tccrt_close(struct tccrt_model *m)
+{
+    if (!m)
+        return;
+    if (m->expr_text) {
+        for (uint32_t i = 0; i < m->plan->exprs.count; i++)
+            free(m->expr_text[i]);
+    }
+    free(m->expr_text);
+    free(m->level_first);
+    free(m->level_exprs);
+    free(m->slot_of);
+    if (m->map)
+        munmap(m->map, m->map_size);
+    if (m->handle)
+        dlclose(m->handle);
+    free(m);
+}
+
+/* -- Signatures ---------------------------------------------------------------------------------------- */
+
+int
+tccrt_nentries(const struct tccrt_model *m)
+{
+    return (int)m->plan->entries.count;
+}
+
+const char *
+tccrt_entry_name(const struct tccrt_model *m, int entry)
+{
+    return entry >= 0 && (uint32_t)entry < m->plan->entries.count ? tcr_string(m, m->entries[entry].name) : NULL;
+}
+
+const struct tcc_pentry *
+tcr_find_entry(const struct tccrt_model *m, const char *name)
+{
+    if (!name)
+        return &m->entries[0];
+    for (uint32_t i = 0; i < m->plan->entries.count; i++)
+        if (strcmp(tcr_string(m, m->entries[i].name), name) == 0)
+            return &m->entries[i];
+    tcr_fail(TCC_EUSAGE, "model '%s' has no entry point '%s'", m->desc->name, name);
+    return NULL;
+}
+
+int
+tccrt_ninputs(const struct tccrt_model *m, const char *entry)
+{
+    const struct tcc_pentry *e = tcr_find_entry(m, entry);
+
+    return e ? (int)e->inputs.count : -1;
+}
+
+int
+tccrt_noutputs(const struct tccrt_model *m, const char *entry)
+{
+    const struct tcc_pentry *e = tcr_find_entry(m, entry);
+
+    return e ? (int)e->outputs.count : -1;
+}
+
+static void
+describe_dims(const struct tccrt_model *m, struct tcc_range dims, struct tccrt_value_info *info)
+{
+    for (uint32_t i = 0; i < dims.count; i++) {
+        uint32_t e = m->u32s[dims.first + i];
+        bool constant = m->exprs[e].op == TCC_EX_CONST;
+
+        info->dims[i] = constant ? m->exprs[e].k : -1;
+        info->dim_names[i] = constant ? NULL : m->expr_text[e];
+    }
+}
+
+static int
+describe(const struct tccrt_model *m, struct tcc_range list, int i, struct tccrt_value_info *info)
+{
+    const struct tcc_psignature *s;
+
+    if (i < 0 || (uint32_t)i >= list.count)
+        return tcr_fail(TCC_EUSAGE, "model '%s' has no input or output %d", m->desc->name, i);
+    s = &m->signatures[list.first + (uint32_t)i];
+    *info = (struct tccrt_value_info){.name = tcr_string(m, s->name), .kind = (int)s->kind, .dtype = (int)s->dtype,
+                                      .rank = s->rank == TCC_NO ? -1 : (int)s->rank,
+                                      .optional = s->optional != 0};
+    describe_dims(m, s->dims, info);
+    return TCC_OK;
+}
+
+int
+tccrt_input(const struct tccrt_model *m, const char *entry, int i, struct tccrt_value_info *info)
+{
+    const struct tcc_pentry *e = tcr_find_entry(m, entry);
+
+    return e ? describe(m, e->inputs, i, info) : TCC_EUSAGE;
+}
+
+int
+tccrt_output(const struct tccrt_model *m, const char *entry, int i, struct tccrt_value_info *info)
+{
+    const struct tcc_pentry *e = tcr_find_entry(m, entry);
+
+    return e ? describe(m, e->outputs, i, info) : TCC_EUSAGE;
+}
+
+const char *
+tccrt_name(const struct tccrt_model *m)
+{
+    return m->desc->name;
+}
+
+int
+tccrt_nstates(const struct tccrt_model *m)
+{
+    return (int)m->plan->states.count;
+}
+
+int
+tccrt_state_info(const struct tccrt_model *m, int i, struct tccrt_value_info *info)
+{
+    const struct tcc_pstate *s;
+
+    if (i < 0 || (uint32_t)i >= m->plan->states.count)
+        return tcr_fail(TCC_EUSAGE, "model '%s' has no state variable %d", m->desc->name, i);
+    s = &m->states[i];
+    *info = (struct tccrt_value_info){.name = tcr_string(m, s->name), .kind = TCC_OBJ_TENSOR, .dtype = (int)s->dtype,
+                                      .rank = (int)s->rank};
+    for (uint32_t d = 0; d < s->dims.count; d++)
+        info->dims[d] = m->exprs[m->u32s[s->dims.first + d]].k;
+    return TCC_OK;
+}

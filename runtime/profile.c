@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Profiles: time, floating-point operations and bytes per step of the plan, summed over runs; and the events of the last
+ * run as a Chrome trace (https://chromium.googlesource.com/catapult: "Trace Event Format", complete events).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/rt_int.h"
+
+#define MAX_EVENTS (1u << 20)        /* of a run with long loops only the first are kept */
+
+struct total { int64_t calls; double ns, flops, bytes; };
+struct event { uint32_t step; double start, end; };
+
+struct tcr_profile {
+    struct total *totals;            /* by step */
+    struct tccrt_profile_row *rows;
+    struct event *events;
+    uint32_t nevents, room;
+    double begin;
+};
+
+static const char *const kind_names[] = {
+    [TCC_STEP_LAUNCH] = "launch", [TCC_STEP_COPY] = "copy",   [TCC_STEP_LIB] = "library op", [TCC_STEP_BIND] = "bind",
+    [TCC_STEP_DIMS] = "dims",     [TCC_STEP_EVAL] = "sizes",  [TCC_STEP_ALLOC] = "alloc",    [TCC_STEP_FREE] = "free",
+    [TCC_STEP_IF] = "if",         [TCC_STEP_LOOP] = "loop",   [TCC_STEP_BOX] = "box",        [TCC_STEP_UNBOX] = "unbox",
+    [TCC_STEP_ACCUM] = "append",  [TCC_STEP_STACK] = "stack", [TCC_STEP_CHECK] = "check",    [TCC_STEP_REF] = "share",
+};
+
+double
+tcr_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+int
+tcr_profile_new(struct tccrt_session *s)
+{
+    size_t n = s->m->plan->steps.count + 1;
+    struct tcr_profile *p = calloc(1, sizeof *p);
+
+    if (!p)
+        return tcr_fail(TCC_EENV, "no memory for a profile");
+    s->profile = p;
+    p->totals = calloc(n, sizeof *p->totals);
+    p->rows = calloc(n, sizeof *p->rows);
+    return p->totals && p->rows ? TCC_OK : tcr_fail(TCC_EENV, "no memory for a profile");
+}
+
+void
+tcr_profile_free(struct tccrt_session *s)
+{
+    if (!s->profile)
+        return;
+    free(s->profile->totals);
+    free(s->profile->rows);
+    free(s->profile->events);
+    free(s->profile);
+}
+
+void
+tcr_profile_begin(struct tccrt_session *s)
+{
+    s->profile->nevents = 0;
+    s->profile->begin = tcr_now();
+}
+
+/* Bytes of the step's operands, where they are known. */
+static double
+traffic(const struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    double bytes = 0;
+
+    if (p->kind != TCC_STEP_LAUNCH && p->kind != TCC_STEP_COPY)
+        return 0;
+    for (uint32_t i = 0; i < p->args.count; i++) {
+        uint32_t e = s->m->buffers[s->m->u32s[p->args.first + i]].bytes;
+
+        if (e != TCC_NO && s->values[e] > 0)
+            bytes += (double)s->values[e];
+    }
+    return bytes;
+}
+
+/* Regions' own steps are counted; IF and LOOP appear in the trace only. */
+void
+tcr_profile_step(struct tccrt_session *s, const struct tcc_pstep *p, double start, double end)
+{
+    struct tcr_profile *f = s->profile;
+    uint32_t step = (uint32_t)(p - s->m->steps);
+
+    if (p->regions.count == 0) {
+        struct total *t = &f->totals[step];
+        uint32_t flops = p->kind == TCC_STEP_LAUNCH ? s->m->kernel_info[p->what].flops : TCC_NO;
+
+        t->calls++;
+        t->ns += end - start;
+        t->bytes += traffic(s, p);
+        if (flops != TCC_NO && s->values[flops] > 0)
+            t->flops += (double)s->values[flops];
+    }
+    if (f->nevents == f->room && f->room < MAX_EVENTS) {
+        uint32_t room = f->room ? 2 * f->room : 1024;
+        struct event *grown = realloc(f->events, room * sizeof *grown);
+
+        if (grown) {
+            f->events = grown;
+            f->room = room;
+        }
+    }
+    if (f->nevents < f->room)
+        f->events[f->nevents++] = (struct event){step, start, end};
+}
+
+static const char *
+what_ran(const struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    return p->kind == TCC_STEP_LAUNCH ? tcr_string(s->m, s->m->kernel_info[p->what].name) : kind_names[p->kind];
+}
+
+static int
+slower_first(const void *a, const void *b)
+{
+    const struct tccrt_profile_row *x = a, *y = b;
+
+    return x->ns > y->ns ? -1 : x->ns < y->ns;
+}
+
+/* Rows, slowest first; they belong to the session and are good until its next run or profile. -1: profiling is off. */
+int
+tccrt_profile(struct tccrt_session *s, const struct tccrt_profile_row **rows)
+{
+    struct tcr_profile *f = s->profile;
+    int n = 0;
+
+    *rows = NULL;
+    if (!f) {
+        tcr_fail(TCC_EUSAGE, "the session was made without profiling");
+        return -1;
+    }
+    for (uint32_t i = 0; i < s->m->plan->steps.count; i++) {
+        const struct total *t = &f->totals[i];
+
+        if (t->calls)
+            f->rows[n++] = (struct tccrt_profile_row){what_ran(s, &s->m->steps[i]), tcr_string(s->m, s->m->steps[i].node),
+                                                      t->calls, t->ns, t->flops, t->bytes};
+    }
+    qsort(f->rows, (size_t)n, sizeof *f->rows, slower_first);
+    *rows = f->rows;
+    return n;
+}
+
+static void
+put_json(FILE *f, const char *s)
+{
+    fputc('"', f);
+    for (; *s; s++) {
+        if (*s == '"' || *s == '\\')
+            fprintf(f, "\\%c", *s);
+        else if ((unsigned char)*s < 0x20)
+            fprintf(f, "\\u%04x", (unsigned char)*s);
+        else
+            fputc(*s, f);
+    }
+    fputc('"', f);
+}
+
+int
+tccrt_profile_trace(struct tccrt_session *s, const char *path)
+{
+    struct tcr_profile *p = s->profile;
+    FILE *f;
+    bool failed;
+
+    if (!p)
+        return tcr_fail(TCC_EUSAGE, "the session was made without profiling");
+    f = fopen(path, "we");
+    if (!f)
+        return tcr_fail(TCC_EENV, "%s: %s", path, strerror(errno));
+    fputs("{\"traceEvents\":[", f);
+    for (uint32_t i = 0; i < p->nevents; i++) {
+        const struct event *e = &p->events[i];
+        const struct tcc_pstep *step = &s->m->steps[e->step];
+
+        fputs(i ? ",\n{\"name\":" : "\n{\"name\":", f);
+        put_json(f, what_ran(s, step));
+        fprintf(f, ",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"node\":",
+                kind_names[step->kind], (e->start - p->begin) / 1e3, (e->end - e->start) / 1e3);
+        put_json(f, tcr_string(s->m, step->node));
+        fputs("}}", f);
+    }
+    fputs("\n],\"displayTimeUnit\":\"ms\"}\n", f);
+    failed = ferror(f);
+    if (fclose(f) || failed) {
+        remove(path);
+        return tcr_fail(TCC_EENV, "%s: %s", path, strerror(errno));
+    }
+    return TCC_OK;
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rt_int.h - what the runtime's files share. Internal functions begin with tcr_ (the static library is linked into
+ * programs whose names we do not know).
+ *
+ *   error, object, xxh3, cpu     leaves
+ *   model, check                 opening: descriptor, tables, code version, weights
+ *   size                         the integer program
+ *   session, run                 memory of a session; binding of inputs and outputs
+ *   walk, launch, lib            the plan walker
+ *   pool, profile
+ */
+#ifndef TCCRT_INT_H
+#define TCCRT_INT_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/abi.h"
+#include "runtime/tccrt.h"
+
+#define TCR_ALIGN 64
+#define TCR_ROUND(n) (((size_t)(n) + TCR_ALIGN - 1) & ~(size_t)(TCR_ALIGN - 1))
+
+/* -- error.c ---------------------------------------------------------------------------------- */
+int tcr_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int tcr_vfail(int status, const char *prefix, const char *format, va_list args);
+void tcr_clear_error(void);
+
+/* -- object.c --------------------------------------------------------------------------------- */
+int tcr_dtype_bytes(int dtype);              /* 0: no such type */
+const char *tcr_dtype_name(int dtype);
+/* Number of elements; -1: a negative dim, or more than PTRDIFF_MAX bytes. */
+int64_t tcr_elements(int dtype, int rank, const int64_t *dims);
+/* "[2, 3]" into a buffer of at least 256 bytes, which is returned. */
+char *tcr_dims_text(char *to, int rank, const int64_t *dims);
+/* An object header over memory of somebody else: tccrt_object_ref() copies it, tccrt_object_unref() ignores it. */
+void tcr_object_borrow(struct tcc_object *to, const struct tcc_tensor *t);
+
+/* -- xxh3.c, cpu.c ---------------------------------------------------------------------------- */
+uint64_t tcr_xxh3(const void *data, size_t size);
+/* Whether this CPU and kernel run code for `isa` (struct tcc_version); else `missing` names the first lack. */
+bool tcr_cpu_runs(const char *isa, char *missing, size_t size);
+uint32_t tcr_fp_enter(void);                 /* sets round-to-nearest, denormals kept; returns the old mode */
+void tcr_fp_leave(uint32_t old);
+
+/* -- model.c ---------------------------------------------------------------------------------- */
+struct tccrt_model {
+    const struct tcc_model *desc;
+    const struct tcc_plan *plan;
+    const char *strings;
+    const uint8_t *bytes;
+    const uint32_t *u32s;
+    const struct tcc_pexpr *exprs;
+    const struct tcc_psym *syms;
+    const struct tcc_pbuffer *buffers;
+    const struct tcc_psignature *signatures;
+    const struct tcc_pstep *steps;
+    const struct tcc_pregion *regions;
+    const struct tcc_pattr *attrs;
+    const struct tcc_pkernel *kernel_info;
+    const struct tcc_pentry *entries;
+    const struct tcc_pstate *states;
+
+    const tcc_kernel_fn *kernels;    /* of the chosen code version */
+    const char *isa;
+    const uint8_t *weights;
+    void *map;                       /* of the sidecar */
+    size_t map_size;
+    void *handle;                    /* of dlopen */
+    uint32_t *level_first;           /* levels + 1: expressions of level l are level_exprs[level_first[l]...] */
+    uint32_t *level_exprs;
+    uint32_t *slot_of;               /* buffer -> slot of DYNAMIC and OBJECT buffers, else TCC_NO */
+    uint32_t nslots;
+    char **expr_text;                /* of the expressions in signatures that are no constants, else NULL */
+};
+
+static inline const char *
+tcr_string(const struct tccrt_model *m, uint32_t at)
+{
+    return at == TCC_NO ? "" : m->strings + at;
+}
+
+const struct tcc_pentry *tcr_find_entry(const struct tccrt_model *m, const char *name);     /* NULL: none, message set */
+
+/* check.c: fills in m's table pointers after checking every index that the plan holds. */
+int tcr_check_plan(struct tccrt_model *m, const char *what);
+
+/* -- pool.c ----------------------------------------------------------------------------------- */
+struct tcr_pool;
+int tcr_cpu_count(void);                     /* physical cores that the process may use, at least 1 */
+struct tcr_pool *tcr_pool_get(int threads);  /* shared; NULL: no memory. threads is clamped to [1, TCR_MAX_THREADS] */
+void tcr_pool_put(struct tcr_pool *pool);    /* the last one ends the threads */
+/* Calls fn(arg, 0) here and fn(arg, i) on up to n - 1 other threads with different i in [1, n); returns when all those
+ * that began have ended. fn must finish the whole work with however many take part. */
+void tcr_pool_run(struct tcr_pool *pool, int n, void (*fn)(void *arg, int i), void *arg);
+#define TCR_MAX_THREADS 512
+
+/* -- session.c -------------------------------------------------------------------------------- */
+
+/* A DYNAMIC buffer (data, bytes, dims as made) or an OBJECT one. */
+struct tcr_slot {
+    void *data;
+    int64_t bytes;
+    struct tcc_object *object;
+    int32_t rank;
+    int64_t dims[TCC_MAX_RANK];
+};
+
+/* An output of the running call. */
+struct tcr_out {
+    void *data;                      /* where it is written; NULL: not known yet */
+    int64_t bytes;
+    int32_t rank;
+    int64_t dims[TCC_MAX_RANK];
+    struct tcc_object *object;       /* holds `data` (objects asked for), or is the result */
+    const struct tcc_tensor *user;   /* the caller's memory, to be checked when the dims are known; NULL: none */
+    void *own;                       /* the session's memory, kept from run to run */
+    size_t own_bytes;
+};
+
+struct tcr_event { uint32_t step; double start, end; };
+struct tcr_profile;                  /* profile.c */
+
+/* A thread's environment on a cache line of its own. */
+struct tcr_env { _Alignas(TCR_ALIGN) struct tcc_env env; };
+
+struct tccrt_session {
+    struct tccrt_model *m;
+    struct tccrt_allocator allocator;
+    struct tccrt_threads user_pool;  /* count 0: none */
+    struct tcr_pool *pool;           /* NULL: one thread, or the caller's threads */
+    int threads;
+    uint64_t seed;
+    int64_t runs;                    /* successful runs so far; random ops count with it */
+
+    int64_t *values;                 /* by expression: its value, or TCR_UNBOUND, TCR_BAD */
+    int64_t *syms;                   /* by symbol */
+    int64_t *bound;                  /* the symbols as they were when level 0 was last evaluated */
+    int32_t *origin;                 /* by symbol: input * TCC_MAX_RANK + axis that bound it */
+    const struct tcc_pentry *entry;  /* that level 0 was last evaluated for; NULL: none */
+
+    uint8_t *arena;
+    size_t arena_bytes;
+    uint8_t *scratch;                /* threads * scratch_bytes */
+    size_t scratch_bytes;
+    void **states;
+    struct tcr_slot *slots;
+    struct tcr_env *envs;
+    size_t held;                     /* bytes from the allocator, all arenas */
+
+    /* The running call. */
+    void **inputs;                   /* data of dense inputs */
+    struct tcc_object *heads;        /* headers of inputs that were given as tensors */
+    const struct tcc_object **in;
+    struct tcr_out *outs;
+    uint32_t max_inputs, max_outputs, max_args, max_sizes;
+    const struct tcc_pentry *running;
+    bool objects;                    /* outputs are to be objects */
+    void **args;                     /* room for the arguments of the largest launch */
+    int64_t *sizes;
+
+    struct tcr_profile *profile;     /* NULL: off */
+};
+
+void *tcr_alloc(struct tccrt_session *s, size_t bytes);      /* TCR_ALIGN-aligned; NULL: no memory, message set */
+void tcr_free(struct tccrt_session *s, void *p, size_t bytes);
+int tcr_grow(struct tccrt_session *s, void *pp, size_t *held, size_t bytes);
+int tcr_need_scratch(struct tccrt_session *s, int64_t bytes);
+void tcr_slot_clear(struct tccrt_session *s, struct tcr_slot *slot);
+void tcr_slot_set(struct tccrt_session *s, struct tcr_slot *slot, struct tcc_object *object);    /* takes the reference */
+
+/* -- size.c ----------------------------------------------------------------------------------- */
+#define TCR_UNBOUND INT64_MIN                /* depends on a symbol that has no value yet */
+#define TCR_BAD (INT64_MIN + 1)              /* overflowed, or divided by zero */
+#define TCR_IS_VALUE(v) ((v) > TCR_BAD)
+
+void tcr_eval_level(struct tccrt_session *s, uint32_t level);
+void tcr_forget_levels(struct tccrt_session *s);             /* levels above 0 and their symbols become unbound */
+int tcr_bind_sym(struct tccrt_session *s, uint32_t sym, int64_t value, const char *node);
+/* The value of an expression, at least 0. `what` is for the message. */
+int tcr_size(struct tccrt_session *s, uint32_t expr, const char *what, const char *node, int64_t *out);
+/* The dims of a buffer. */
+int tcr_dims(struct tccrt_session *s, struct tcc_range dims, const char *what, const char *node, int64_t *out);
+char *tcr_expr_text(const struct tccrt_model *m, uint32_t expr);   /* malloc'd; NULL: no memory */
+
+/* -- run.c ------------------------------------------------------------------------------------ */
+/* Output k's memory for a result of these dims. */
+void *tcr_output_memory(struct tccrt_session *s, uint32_t k, int dtype, int rank, const int64_t *dims, int64_t bytes, int *status);
+
+/* -- walk.c, launch.c, lib.c ------------------------------------------------------------------ */
+int tcr_walk(struct tccrt_session *s, struct tcc_range steps);
+/* Where buffer b lies now. */
+int tcr_address(struct tccrt_session *s, uint32_t b, const char *node, void **out);
+int tcr_buffer_tensor(struct tccrt_session *s, uint32_t b, const char *node, struct tcc_tensor *out);
+int tcr_buffer_bytes(struct tccrt_session *s, uint32_t b, const char *node, int64_t *out);
+int tcr_copy_buffer(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node);
+int tcr_dynamic(struct tccrt_session *s, uint32_t b, int rank, const int64_t *dims, int64_t bytes);
+int tcr_step_launch(struct tccrt_session *s, const struct tcc_pstep *p);
+int tcr_step_lib(struct tccrt_session *s, const struct tcc_pstep *p);
+int tcr_step_accum(struct tccrt_session *s, const struct tcc_pstep *p);
+int tcr_step_stack(struct tccrt_session *s, const struct tcc_pstep *p);
+int tcr_step_loop(struct tccrt_session *s, const struct tcc_pstep *p);
+int tcr_step_if(struct tccrt_session *s, const struct tcc_pstep *p);
+
+/* -- profile.c -------------------------------------------------------------------------------- */
+double tcr_now(void);                        /* nanoseconds */
+int tcr_profile_new(struct tccrt_session *s);
+void tcr_profile_free(struct tccrt_session *s);
+void tcr_profile_begin(struct tccrt_session *s);             /* a run begins */
+void tcr_profile_step(struct tccrt_session *s, const struct tcc_pstep *p, double start, double end);
+
+#endif

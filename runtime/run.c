@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One call of an entry point: inputs are checked against the signature and bind its symbols, level 0 of the integer
+ * program is evaluated (unless the symbols are those of the last run), the plan is walked, outputs are handed over.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/rt_int.h"
+
+/* -- Inputs ------------------------------------------------------------------------------------------- */
+
+struct input { struct tccrt_session *s; const struct tcc_pentry *e; const struct tcc_psignature *sig; uint32_t index; };
+
+static const char *
+input_name(const struct input *in, uint32_t index)
+{
+    return tcr_string(in->s->m, in->s->m->signatures[in->e->inputs.first + index].name);
+}
+
+static int
+bind_dim(const struct input *in, int axis, uint32_t expr, int64_t dim)
+{
+    struct tccrt_session *s = in->s;
+    const struct tcc_pexpr *e = &s->m->exprs[expr];
+    const char *name = input_name(in, in->index);
+
+    if (e->op == TCC_EX_CONST)
+        return dim == e->k ? TCC_OK
+                           : tcr_fail(TCC_EINPUT, "input '%s', axis %d: %lld expected, %lld found", name, axis,
+                                      (long long)e->k, (long long)dim);
+    if (e->op != TCC_EX_SYM)
+        return TCC_OK;
+    if (s->syms[e->k] == TCR_UNBOUND) {
+        const struct tcc_psym *p = &s->m->syms[e->k];
+
+        if (dim < p->lo || dim > p->hi)
+            return tcr_fail(TCC_EINPUT, "input '%s', axis %d: '%s' must be in [%lld, %lld], %lld found", name, axis,
+                            tcr_string(s->m, p->name), (long long)p->lo, (long long)p->hi, (long long)dim);
+        s->syms[e->k] = dim;
+        s->origin[e->k] = (int32_t)(in->index * TCC_MAX_RANK) + axis;
+        return TCC_OK;
+    }
+    if (s->syms[e->k] == dim)
+        return TCC_OK;
+    return tcr_fail(TCC_EINPUT, "input '%s', axis %d: '%s' is %lld by input '%s', axis %d; %lld found", name, axis,
+                    tcr_string(s->m, s->m->syms[e->k].name), (long long)s->syms[e->k],
+                    input_name(in, (uint32_t)s->origin[e->k] / TCC_MAX_RANK), s->origin[e->k] % TCC_MAX_RANK,
+                    (long long)dim);
+}
+
+static int
+bind_tensor(const struct input *in, const struct tcc_tensor *t)
+{
+    const struct tcc_psignature *sig = in->sig;
+    const char *name = input_name(in, in->index);
+    char text[256];
+    int64_t n;
+
+    if (sig->dtype != TCC_NONE && (int)sig->dtype != t->dtype)
+        return tcr_fail(TCC_EINPUT, "input '%s': element type %s expected, %s found", name, tcr_dtype_name((int)sig->dtype),
+                        tcr_dtype_name(t->dtype));
+    if (t->rank < 0 || t->rank > TCC_MAX_RANK)
+        return tcr_fail(TCC_EINPUT, "input '%s': rank %d found, at most %d is possible", name, t->rank, TCC_MAX_RANK);
+    if (sig->rank != TCC_NO && (int)sig->rank != t->rank)
+        return tcr_fail(TCC_EINPUT, "input '%s': rank %u expected, %d found (shape %s)", name, sig->rank, t->rank,
+                        tcr_dims_text(text, t->rank, t->dims));
+    n = tcr_elements(t->dtype, t->rank, t->dims);
+    if (n < 0)
+        return tcr_fail(TCC_EINPUT, "input '%s': element type %s and shape %s are no tensor", name, tcr_dtype_name(t->dtype),
+                        tcr_dims_text(text, t->rank, t->dims));
+    for (uint32_t i = 0; i < sig->dims.count; i++) {
+        int status = bind_dim(in, (int)i, in->s->m->u32s[sig->dims.first + i], t->dims[i]);
+
+        if (status)
+            return status;
+    }
+    if (n > 0 && (!t->data || (uintptr_t)t->data % (t->dtype == TCC_C128 || t->dtype == TCC_STRING ? 8 : (uintptr_t)tcr_dtype_bytes(t->dtype))))
+        return tcr_fail(TCC_EINPUT, "input '%s': its data is %s", name, t->data ? "not aligned to its elements" : "NULL");
+    return TCC_OK;
+}
+
+static int
+bind_sequence(const struct input *in, const struct tcc_object *o)
+{
+    for (int64_t i = 0; i < o->n; i++) {
+        const struct tcc_object *item = o->items[i];
+
+        if (!item || item->kind != TCC_OBJ_TENSOR || (in->sig->dtype != TCC_NONE && item->t.dtype != (int)in->sig->dtype))
+            return tcr_fail(TCC_EINPUT, "input '%s': item %lld of the sequence is not a tensor of element type %s",
+                            input_name(in, in->index), (long long)i, tcr_dtype_name((int)in->sig->dtype));
+    }
+    return TCC_OK;
+}
+
+static const char *
+kind_name(uint32_t kind)
+{
+    return kind == TCC_OBJ_TENSOR ? "tensor" : kind == TCC_OBJ_SEQUENCE ? "sequence" : "nothing";
+}
+
+static int
+bind_input(const struct input *in, const struct tcc_object *o)
+{
+    struct tccrt_session *s = in->s;
+    uint32_t buffer = s->m->u32s[in->e->input_buffers.first + in->index];
+    uint32_t kind = o ? (uint32_t)o->kind : TCC_OBJ_NONE;
+    struct tcc_object *ref;
+    int status = TCC_OK;
+
+    s->inputs[in->index] = NULL;
+    if (kind != in->sig->kind && !(kind == TCC_OBJ_NONE && in->sig->optional))
+        return tcr_fail(TCC_EINPUT, "input '%s': %s expected, %s found", input_name(in, in->index),
+                        kind_name(in->sig->kind), kind_name(kind));
+    if (kind == TCC_OBJ_TENSOR)
+        status = bind_tensor(in, &o->t);
+    else if (kind == TCC_OBJ_SEQUENCE)
+        status = bind_sequence(in, o);
+    if (status || buffer == TCC_NO)
+        return status;
+    if (s->m->buffers[buffer].space != TCC_SPACE_OBJECT) {
+        if (kind != TCC_OBJ_TENSOR)
+            return tcr_fail(TCC_EINPUT, "input '%s': it is missing", input_name(in, in->index));
+        s->inputs[in->index] = o->t.data;
+        return TCC_OK;
+    }
+    ref = o ? tccrt_object_ref(o) : tccrt_object_none();
+    if (!ref)
+        return tcr_fail(TCC_EENV, "no memory for input '%s'", input_name(in, in->index));
+    tcr_slot_set(s, &s->slots[s->m->slot_of[buffer]], ref);
+    return TCC_OK;
+}
+
+/* Dims that are computed from symbols (2*n) are compared once those are known. */
+static int
+check_computed(const struct input *in, const struct tcc_object *o)
+{
+    struct tccrt_session *s = in->s;
+
+    if (!o || o->kind != TCC_OBJ_TENSOR)
+        return TCC_OK;
+    for (uint32_t i = 0; i < in->sig->dims.count; i++) {
+        uint32_t e = s->m->u32s[in->sig->dims.first + i];
+
+        if (s->m->exprs[e].op > TCC_EX_SYM && s->values[e] != o->t.dims[i] && s->values[e] != TCR_UNBOUND)
+            return tcr_fail(TCC_EINPUT, "input '%s', axis %u: %s = %lld expected, %lld found", input_name(in, in->index), i,
+                            s->m->expr_text[e], (long long)s->values[e], (long long)o->t.dims[i]);
+    }
+    return TCC_OK;
+}
+
+static int
+bind_inputs(struct tccrt_session *s, const struct tcc_pentry *e)
+{
+    const struct tccrt_model *m = s->m;
+    uint32_t nsyms = m->plan->syms.count;
+    int status;
+
+    for (uint32_t i = 0; i < nsyms; i++)
+        s->syms[i] = TCR_UNBOUND;
+    for (uint32_t i = 0; i < e->inputs.count; i++) {
+        struct input in = {s, e, &m->signatures[e->inputs.first + i], i};
+
+        if ((status = bind_input(&in, s->in[i])))
+            return status;
+    }
+    if (s->entry != e || memcmp(s->syms, s->bound, nsyms * sizeof *s->syms)) {
+        s->entry = NULL;
+        memcpy(s->bound, s->syms, nsyms * sizeof *s->syms);
+        if (m->plan->levels)
+            tcr_eval_level(s, 0);
+        s->entry = e;
+    }
+    tcr_forget_levels(s);
+    for (uint32_t i = 0; i < e->inputs.count; i++) {
+        struct input in = {s, e, &m->signatures[e->inputs.first + i], i};
+
+        if ((status = check_computed(&in, s->in[i])))
+            return status;
+    }
+    return TCC_OK;
+}
+
+/* -- Outputs -------------------------------------------------------------------------------------------- */
+
+static const char *
+output_name(const struct tccrt_session *s, uint32_t k)
+{
+    return tcr_string(s->m, s->m->signatures[s->running->outputs.first + k].name);
+}
+
+static int
+check_user_output(const struct tccrt_session *s, uint32_t k, const struct tcc_tensor *user, int dtype, int rank, const int64_t *dims)
+{
+    char want[256], found[256];
+
+    if (user->dtype == dtype && user->rank == rank && memcmp(user->dims, dims, (size_t)rank * sizeof *dims) == 0)
+        return TCC_OK;
+    return tcr_fail(TCC_EINPUT, "output '%s': the result is %s%s, but the memory given is for %s%s", output_name(s, k),
+                    tcr_dtype_name(dtype), tcr_dims_text(want, rank, dims), tcr_dtype_name(user->dtype),
+                    tcr_dims_text(found, user->rank < 0 ? 0 : user->rank > TCC_MAX_RANK ? TCC_MAX_RANK : user->rank, user->dims));
+}
+
+void *
+tcr_output_memory(struct tccrt_session *s, uint32_t k, int dtype, int rank, const int64_t *dims, int64_t bytes, int *status)
+{
+    struct tcr_out *o = &s->outs[k];
+    int64_t n = tcr_elements(dtype, rank, dims);
+    int64_t need = n < 0 ? -1 : n * tcr_dtype_bytes(dtype);
+
+    *status = TCC_OK;
+    if (need < 0) {
+        *status = tcr_fail(TCC_EENV, "output '%s': its shape is larger than memory", output_name(s, k));
+        return NULL;
+    }
+    need = bytes > need ? bytes : need;
+    if (o->user) {
+        if ((*status = check_user_output(s, k, o->user, dtype, rank, dims)))
+            return NULL;
+        o->data = o->user->data;
+    } else if (s->objects) {
+        tccrt_object_unref(o->object);
+        o->object = tccrt_object_tensor(dtype, rank, dims);
+        o->data = o->object ? o->object->t.data : NULL;
+        if (!o->object)
+            *status = tcr_fail(TCC_EENV, "output '%s': no memory", output_name(s, k));
+    } else if (!(*status = tcr_grow(s, &o->own, &o->own_bytes, (size_t)need))) {
+        o->data = o->own;
+    }
+    o->bytes = need;
+    o->rank = rank;
+    memcpy(o->dims, dims, (size_t)rank * sizeof *dims);
+    return *status ? NULL : o->data;
+}
+
+/* Memory of the outputs whose dims follow from the inputs' is known before the first step. */
+static int
+early_outputs(struct tccrt_session *s, const struct tcc_pentry *e)
+{
+    const struct tccrt_model *m = s->m;
+
+    for (uint32_t k = 0; k < e->outputs.count; k++) {
+        const struct tcc_pbuffer *b = &m->buffers[m->u32s[e->output_buffers.first + k]];
+        int64_t dims[TCC_MAX_RANK];
+        bool known = b->space == TCC_SPACE_OUTPUT;
+        int status;
+
+        for (uint32_t i = 0; known && i < b->dims.count; i++) {
+            dims[i] = s->values[m->u32s[b->dims.first + i]];
+            known = dims[i] >= 0;
+        }
+        if (known && !tcr_output_memory(s, k, (int)b->dtype, (int)b->rank, dims, s->values[b->bytes], &status))
+            return status;
+    }
+    return TCC_OK;
+}
+
+/* The result lies in a buffer that is not an output of its own: an input, a weight, a dynamic buffer, an object. */
+static int
+copy_output(struct tccrt_session *s, uint32_t k, uint32_t buffer)
+{
+    struct tcc_tensor t;
+    int status = tcr_buffer_tensor(s, buffer, output_name(s, k), &t);
+    int64_t n;
+    void *to;
+
+    if (status)
+        return status;
+    if (t.dtype == TCC_STRING)
+        return tcr_fail(TCC_EUSAGE, "output '%s': a string tensor cannot be written to memory of the caller's", output_name(s, k));
+    to = tcr_output_memory(s, k, t.dtype, t.rank, t.dims, 0, &status);
+    if (!to)
+        return status;
+    n = tcr_elements(t.dtype, t.rank, t.dims);
+    if (n > 0)
+        memcpy(to, t.data, (size_t)n * (size_t)tcr_dtype_bytes(t.dtype));
+    return TCC_OK;
+}
+
+static int
+object_output(struct tccrt_session *s, uint32_t k, uint32_t buffer)
+{
+    struct tcc_object *o = s->slots[s->m->slot_of[buffer]].object;
+
+    if (!o)
+        return tcr_fail(TCC_EBUG, "output '%s' was never made", output_name(s, k));
+    if (!s->objects && o->kind != TCC_OBJ_TENSOR)
+        return tcr_fail(TCC_EUSAGE, "output '%s' is a %s: use tccrt_run_objects()", output_name(s, k), kind_name((uint32_t)o->kind));
+    if (s->outs[k].user)
+        return copy_output(s, k, buffer);
+    tccrt_object_unref(s->outs[k].object);
+    s->outs[k].object = tccrt_object_ref(o);
+    return s->outs[k].object ? TCC_OK : tcr_fail(TCC_EENV, "output '%s': no memory", output_name(s, k));
+}
+
+static int
+late_outputs(struct tccrt_session *s, const struct tcc_pentry *e)
+{
+    for (uint32_t k = 0; k < e->outputs.count; k++) {
+        uint32_t buffer = s->m->u32s[e->output_buffers.first + k];
+        const struct tcc_pbuffer *b = &s->m->buffers[buffer];
+        int status;
+        void *data;
+
+        if (b->space == TCC_SPACE_OBJECT)
+            status = object_output(s, k, buffer);
+        else if (b->space == TCC_SPACE_OUTPUT && b->index == k)
+            status = s->outs[k].data ? TCC_OK : tcr_address(s, buffer, output_name(s, k), &data);
+        else
+            status = copy_output(s, k, buffer);
+        if (status)
+            return status;
+    }
+    return TCC_OK;
+}
+
+/* -- The call --------------------------------------------------------------------------------------------- */
+
+static int
+prepare(struct tccrt_session *s, const struct tcc_pentry *e)
+{
+    int64_t bytes;
+    int status = bind_inputs(s, e);
+
+    if (status)
+        return status;
+    if (e->arena != TCC_NO) {
+        if ((status = tcr_size(s, e->arena, "the arena", "", &bytes)) || (status = tcr_grow(s, &s->arena, &s->arena_bytes, (size_t)bytes)))
+            return status;
+    }
+    if (e->scratch != TCC_NO && s->values[e->scratch] >= 0 && (status = tcr_need_scratch(s, s->values[e->scratch])))
+        return status;
+    return early_outputs(s, e);
+}
+
+/* Inputs are in s->in; leaves results in s->outs. */
+static int
+run(struct tccrt_session *s, const struct tcc_pentry *e)
+{
+    uint32_t mode;
+    int status;
+
+    s->running = e;
+    if (s->profile)
+        tcr_profile_begin(s);
+    for (int i = 0; i < s->threads; i++) {
+        s->envs[i].env.fault = 0;
+        s->envs[i].env.seed = s->seed;
+        s->envs[i].env.run = s->runs;
+    }
+    status = prepare(s, e);
+    if (!status) {
+        mode = tcr_fp_enter();
+        status = tcr_walk(s, e->steps);
+        tcr_fp_leave(mode);
+    }
+    if (!status)
+        status = late_outputs(s, e);
+    for (uint32_t i = 0; i < s->m->nslots; i++)
+        tcr_slot_clear(s, &s->slots[i]);
+    s->runs += status == TCC_OK;
+    return status;
+}
+
+static int
+find(struct tccrt_session *s, const char *entry, int nin, int nout, const struct tcc_pentry **out)
+{
+    const struct tcc_pentry *e;
+
+    tcr_clear_error();
+    if (!(e = tcr_find_entry(s->m, entry)))
+        return TCC_EUSAGE;
+    if (nin < 0 || nout < 0 || (uint32_t)nin != e->inputs.count || (uint32_t)nout != e->outputs.count)
+        return tcr_fail(TCC_EINPUT, "entry point '%s' has %u inputs and %u outputs, %d and %d were given",
+                        tcr_string(s->m, e->name), e->inputs.count, e->outputs.count, nin, nout);
+    *out = e;
+    return TCC_OK;
+}
+
+static void
+reset_outputs(struct tccrt_session *s, uint32_t n)
+{
+    for (uint32_t k = 0; k < n; k++) {
+        tccrt_object_unref(s->outs[k].object);
+        s->outs[k].object = NULL;
+        s->outs[k].data = NULL;
+        s->outs[k].user = NULL;
+    }
+}
+
+int
+tccrt_run(struct tccrt_session *s, const char *entry, int nin, const struct tcc_tensor *in, int nout, struct tcc_tensor *out)
+{
+    const struct tcc_pentry *e;
+    int status = find(s, entry, nin, nout, &e);
+
+    if (status)
+        return status;
+    for (int i = 0; i < nin; i++) {
+        tcr_object_borrow(&s->heads[i], &in[i]);
+        if (in[i].dtype == TCC_NONE && !in[i].data)
+            s->heads[i].kind = TCC_OBJ_NONE;
+        s->in[i] = s->heads[i].kind ? &s->heads[i] : NULL;
+    }
+    s->objects = false;
+    reset_outputs(s, s->max_outputs);
+    for (int k = 0; k < nout; k++)
+        s->outs[k].user = out[k].data ? &out[k] : NULL;
+    status = run(s, e);
+    for (int k = 0; !status && k < nout; k++) {
+        const struct tcr_out *o = &s->outs[k];
+
+        if (o->user)
+            continue;
+        if (o->object) {
+            out[k] = o->object->t;
+            continue;
+        }
+        out[k] = (struct tcc_tensor){.data = o->data, .rank = o->rank,
+                                     .dtype = (int32_t)s->m->buffers[s->m->u32s[e->output_buffers.first + (uint32_t)k]].dtype};
+        memcpy(out[k].dims, o->dims, sizeof out[k].dims);
+    }
+    return status;
+}
+
+int
+tccrt_run_objects(struct tccrt_session *s, const char *entry, int nin, struct tcc_object *const *in, int nout, struct tcc_object **out)
+{
+    const struct tcc_pentry *e;
+    int status = find(s, entry, nin, nout, &e);
+
+    for (int k = 0; k < nout; k++)
+        out[k] = NULL;
+    if (status)
+        return status;
+    for (int i = 0; i < nin; i++)
+        s->in[i] = in[i];
+    s->objects = true;
+    reset_outputs(s, s->max_outputs);
+    status = run(s, e);
+    for (int k = 0; !status && k < nout; k++) {
+        out[k] = s->outs[k].object;
+        s->outs[k].object = NULL;
+    }
+    reset_outputs(s, s->max_outputs);
+    return status;
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sessions: the memory of runs. Everything but objects comes from the session's allocator, 64-byte aligned; blocks that
+ * are worth it lie on huge pages. One thread runs a session at a time.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "runtime/rt_int.h"
+
+#define HUGE_PAGE ((size_t)2 << 20)
+
+/* -- Memory ------------------------------------------------------------------------------------------ */
+
+static void *
+default_alloc(void *user, size_t bytes, size_t alignment)
+{
+    void *p;
+
+    (void)user;
+    if (bytes < 2 * HUGE_PAGE)
+        return aligned_alloc(alignment, bytes);
+    p = aligned_alloc(HUGE_PAGE, (bytes + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1));
+    if (p)
+        madvise(p, bytes, MADV_HUGEPAGE);
+    return p;
+}
+
+static void
+default_free(void *user, void *p)
+{
+    (void)user;
+    free(p);
+}
+
+void *
+tcr_alloc(struct tccrt_session *s, size_t bytes)
+{
+    size_t size = TCR_ROUND(bytes ? bytes : 1);
+    void *p = size < bytes ? NULL : s->allocator.alloc(s->allocator.user, size, TCR_ALIGN);
+
+    if (!p) {
+        tcr_fail(TCC_EENV, "no memory for %zu bytes", bytes);
+        return NULL;
+    }
+    s->held += size;
+    return p;
+}
+
+void
+tcr_free(struct tccrt_session *s, void *p, size_t bytes)
+{
+    if (!p)
+        return;
+    s->held -= TCR_ROUND(bytes ? bytes : 1);
+    s->allocator.free(s->allocator.user, p);
+}
+
+/* Makes the block *(void **)pp at least `bytes` long; its contents are lost if it moves. */
+int
+tcr_grow(struct tccrt_session *s, void *pp, size_t *held, size_t bytes)
+{
+    void **at = pp;
+
+    if (*at && *held >= bytes)
+        return TCC_OK;
+    tcr_free(s, *at, *held);
+    *held = 0;
+    *at = tcr_alloc(s, bytes);
+    if (!*at)
+        return TCC_EENV;
+    *held = bytes;
+    return TCC_OK;
+}
+
+/* Scratch of at least `bytes` for every thread. */
+int
+tcr_need_scratch(struct tccrt_session *s, int64_t bytes)
+{
+    size_t each = TCR_ROUND(bytes), all, held = s->scratch_bytes * (size_t)s->threads;
+    int status;
+
+    if (each <= s->scratch_bytes && s->scratch)
+        return TCC_OK;
+    if (bytes < 0 || bytes > INT64_MAX / 2 || __builtin_mul_overflow(each ? each : TCR_ALIGN, (size_t)s->threads, &all))
+        return tcr_fail(TCC_EENV, "no memory for %lld bytes of scratch per thread", (long long)bytes);
+    status = tcr_grow(s, &s->scratch, &held, all);
+    s->scratch_bytes = held / (size_t)s->threads;
+    return status;
+}
+
+void
+tcr_slot_clear(struct tccrt_session *s, struct tcr_slot *slot)
+{
+    tcr_free(s, slot->data, (size_t)slot->bytes);
+    tccrt_object_unref(slot->object);
+    slot->data = NULL;
+    slot->object = NULL;
+    slot->bytes = 0;
+}
+
+void
+tcr_slot_set(struct tccrt_session *s, struct tcr_slot *slot, struct tcc_object *object)
+{
+    tcr_slot_clear(s, slot);
+    slot->object = object;
+}
+
+/* -- Making and freeing ---------------------------------------------------------------------------------- */
+
+static void *
+zeroed(struct tccrt_session *s, size_t n, size_t size)
+{
+    size_t bytes;
+    void *p;
+
+    if (__builtin_mul_overflow(n, size, &bytes))
+        return NULL;
+    p = tcr_alloc(s, bytes);
+    if (p)
+        memset(p, 0, bytes);
+    return p;
+}
+
+static int
+make_states(struct tccrt_session *s)
+{
+    const struct tccrt_model *m = s->m;
+
+    for (uint32_t i = 0; i < m->plan->states.count; i++) {
+        const struct tcc_pstate *p = &m->states[i];
+
+        s->states[i] = tcr_alloc(s, p->bytes);
+        if (!s->states[i])
+            return TCC_EENV;
+        if (p->init == ~(uint64_t)0)
+            memset(s->states[i], 0, p->bytes);
+        else
+            memcpy(s->states[i], m->weights + p->init, p->bytes);
+    }
+    return TCC_OK;
+}
+
+/* Largest lists of the plan's steps and entry points, for room that is taken once. */
+static void
+measure(const struct tccrt_model *m, size_t *args, size_t *sizes, size_t *inputs, size_t *outputs)
+{
+    *args = *sizes = *inputs = *outputs = 1;
+    for (uint32_t i = 0; i < m->plan->steps.count; i++) {
+        *args = m->steps[i].args.count > *args ? m->steps[i].args.count : *args;
+        *sizes = m->steps[i].sizes.count > *sizes ? m->steps[i].sizes.count : *sizes;
+    }
+    for (uint32_t i = 0; i < m->plan->entries.count; i++) {
+        *inputs = m->entries[i].inputs.count > *inputs ? m->entries[i].inputs.count : *inputs;
+        *outputs = m->entries[i].outputs.count > *outputs ? m->entries[i].outputs.count : *outputs;
+    }
+}
+
+static int
+make_tables(struct tccrt_session *s)
+{
+    const struct tcc_plan *p = s->m->plan;
+    size_t args, sizes, inputs, outputs;
+
+    measure(s->m, &args, &sizes, &inputs, &outputs);
+    s->max_inputs = (uint32_t)inputs;
+    s->max_outputs = (uint32_t)outputs;
+    s->max_args = (uint32_t)args;
+    s->max_sizes = (uint32_t)sizes;
+    if (!(s->values = zeroed(s, p->exprs.count, sizeof *s->values)) ||
+        !(s->syms = zeroed(s, p->syms.count, sizeof *s->syms)) ||
+        !(s->bound = zeroed(s, p->syms.count, sizeof *s->bound)) ||
+        !(s->origin = zeroed(s, p->syms.count, sizeof *s->origin)) ||
+        !(s->states = zeroed(s, p->states.count, sizeof *s->states)) ||
+        !(s->slots = zeroed(s, s->m->nslots, sizeof *s->slots)) ||
+        !(s->envs = zeroed(s, (size_t)s->threads, sizeof *s->envs)) ||
+        !(s->inputs = zeroed(s, inputs, sizeof *s->inputs)) || !(s->heads = zeroed(s, inputs, sizeof *s->heads)) ||
+        !(s->in = zeroed(s, inputs, sizeof *s->in)) || !(s->outs = zeroed(s, outputs, sizeof *s->outs)) ||
+        !(s->args = zeroed(s, args, sizeof *s->args)) || !(s->sizes = zeroed(s, sizes, sizeof *s->sizes)))
+        return TCC_EENV;
+    for (int i = 0; i < s->threads; i++)
+        s->envs[i].env.threads = s->threads;
+    return make_states(s);
+}
+
+/* Options may be NULL. The session keeps the model in use: free it before closing the model. */
+int
+tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *o, struct tccrt_session **out)
+{
+    static const struct tccrt_options defaults;
+    struct tccrt_allocator a = {default_alloc, default_free, NULL};
+    struct tccrt_session *s;
+    int status;
+
+    *out = NULL;
+    tcr_clear_error();
+    o = o ? o : &defaults;
+    if (o->allocator)
+        a = *o->allocator;
+    if (!m || o->threads < 0 || (o->pool && (o->pool->count < 1 || !o->pool->run)) || !a.alloc || !a.free)
+        return tcr_fail(TCC_EUSAGE, "session: no model, or options that cannot be (threads %d)", o->threads);
+    s = a.alloc(a.user, TCR_ROUND(sizeof *s), TCR_ALIGN);
+    if (!s)
+        return tcr_fail(TCC_EENV, "no memory for a session");
+    memset(s, 0, sizeof *s);
+    s->m = m;
+    s->allocator = a;
+    s->seed = o->seed;
+    s->threads = o->pool ? o->pool->count : o->threads ? o->threads : tcr_cpu_count();
+    s->threads = s->threads > TCR_MAX_THREADS ? TCR_MAX_THREADS : s->threads;
+    if (o->pool)
+        s->user_pool = *o->pool;
+    status = make_tables(s);
+    if (!status && !o->pool && s->threads > 1 && !(s->pool = tcr_pool_get(s->threads)))
+        status = tcr_fail(TCC_EENV, "no memory for a thread pool");
+    if (!status && o->profile)
+        status = tcr_profile_new(s);
+    if (status) {
+        tccrt_session_free(s);
+        return status;
+    }
+    *out = s;
+    return TCC_OK;
+}
+
+void
+tccrt_session_free(struct tccrt_session *s)
+{
+    struct tccrt_allocator a;
+    void *blocks[13];
+
+    if (!s)
+        return;
+    a = s->allocator;
+    tcr_profile_free(s);
+    tcr_pool_put(s->pool);
+    for (uint32_t i = 0; s->slots && i < s->m->nslots; i++)
+        tcr_slot_clear(s, &s->slots[i]);
+    for (uint32_t i = 0; s->states && i < s->m->plan->states.count; i++)
+        tcr_free(s, s->states[i], s->m->states[i].bytes);
+    for (uint32_t i = 0; s->outs && i < s->max_outputs; i++) {
+        tcr_free(s, s->outs[i].own, s->outs[i].own_bytes);
+        tccrt_object_unref(s->outs[i].object);
+    }
+    memcpy(blocks, (void *[13]){s->values, s->syms, s->bound, s->origin, s->states, s->slots, s->envs, s->inputs, s->heads,
+                                (void *)s->in, s->outs, s->args, s->sizes}, sizeof blocks);
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        if (blocks[i])
+            a.free(a.user, blocks[i]);
+    if (s->arena)
+        a.free(a.user, s->arena);
+    if (s->scratch)
+        a.free(a.user, s->scratch);
+    a.free(a.user, s);
+}
+
+size_t
+tccrt_arena_bytes(const struct tccrt_session *s)
+{
+    return s->held;
+}
+
+/* -- State ------------------------------------------------------------------------------------------------ */
+
+static int
+find_state(const struct tccrt_session *s, const char *name)
+{
+    for (uint32_t i = 0; i < s->m->plan->states.count; i++)
+        if (strcmp(tcr_string(s->m, s->m->states[i].name), name) == 0)
+            return (int)i;
+    tcr_fail(TCC_EUSAGE, "model '%s' has no state variable '%s'", s->m->desc->name, name);
+    return -1;
+}
+
+int
+tccrt_state_get(struct tccrt_session *s, const char *name, struct tcc_tensor *out)
+{
+    struct tccrt_value_info info;
+    int i = find_state(s, name);
+
+    if (i < 0)
+        return TCC_EUSAGE;
+    tccrt_state_info(s->m, i, &info);
+    *out = (struct tcc_tensor){.data = s->states[i], .dtype = info.dtype, .rank = info.rank};
+    memcpy(out->dims, info.dims, sizeof out->dims);
+    return TCC_OK;
+}
+
+int
+tccrt_state_set(struct tccrt_session *s, const char *name, const struct tcc_tensor *value)
+{
+    struct tcc_tensor t;
+    char want[256], found[256];
+    int status = tccrt_state_get(s, name, &t);
+    int64_t n;
+
+    if (status)
+        return status;
+    if (t.dtype != value->dtype || t.rank != value->rank || memcmp(t.dims, value->dims, (size_t)t.rank * sizeof *t.dims))
+        return tcr_fail(TCC_EINPUT, "state variable '%s': %s%s expected, %s%s found", name, tcr_dtype_name(t.dtype),
+                        tcr_dims_text(want, t.rank, t.dims), tcr_dtype_name(value->dtype),
+                        tcr_dims_text(found, value->rank, value->dims));
+    n = tcr_elements(t.dtype, t.rank, t.dims);
+    if (n > 0)
+        memcpy(t.data, value->data, (size_t)n * (size_t)tcr_dtype_bytes(t.dtype));
+    return TCC_OK;
+}

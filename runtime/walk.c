@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plan walker: runs a list of steps in order, one function per kind of step. Control flow and sequences are in
+ * control.c, launches in launch.c, library calls in lib.c.
+ */
+#include <string.h>
+
+#include "runtime/rt_int.h"
+
+/* -- Buffers ---------------------------------------------------------------------------------------- */
+
+static const char *
+buffer_name(const struct tccrt_session *s, uint32_t b)
+{
+    return tcr_string(s->m, s->m->buffers[b].name);
+}
+
+int
+tcr_buffer_bytes(struct tccrt_session *s, uint32_t b, const char *node, int64_t *out)
+{
+    return tcr_size(s, s->m->buffers[b].bytes, buffer_name(s, b), node, out);
+}
+
+/* (Re)allocates a DYNAMIC buffer. */
+int
+tcr_dynamic(struct tccrt_session *s, uint32_t b, int rank, const int64_t *dims, int64_t bytes)
+{
+    struct tcr_slot *slot = &s->slots[s->m->slot_of[b]];
+
+    if (slot->data && slot->bytes != bytes)
+        tcr_slot_clear(s, slot);
+    if (!slot->data && !(slot->data = tcr_alloc(s, (size_t)bytes)))
+        return TCC_EENV;
+    slot->bytes = bytes;
+    slot->rank = rank;
+    memcpy(slot->dims, dims, (size_t)rank * sizeof *dims);
+    return TCC_OK;
+}
+
+static int
+make_dynamic(struct tccrt_session *s, uint32_t b, const char *node)
+{
+    const struct tcc_pbuffer *p = &s->m->buffers[b];
+    int64_t dims[TCC_MAX_RANK], bytes;
+    int status = tcr_dims(s, p->dims, buffer_name(s, b), node, dims);
+
+    if (!status)
+        status = tcr_buffer_bytes(s, b, node, &bytes);
+    return status ? status : tcr_dynamic(s, b, (int)p->rank, dims, bytes);
+}
+
+/* An output whose dims were not known when the run began. */
+static int
+make_output(struct tccrt_session *s, uint32_t b, const char *node)
+{
+    const struct tcc_pbuffer *p = &s->m->buffers[b];
+    int64_t dims[TCC_MAX_RANK], bytes;
+    int status = tcr_dims(s, p->dims, buffer_name(s, b), node, dims);
+
+    if (!status)
+        status = tcr_buffer_bytes(s, b, node, &bytes);
+    if (!status)
+        tcr_output_memory(s, p->index, (int)p->dtype, (int)p->rank, dims, bytes, &status);
+    return status;
+}
+
+static int
+object_data(struct tccrt_session *s, uint32_t b, const char *node, void **out)
+{
+    const struct tcc_object *o = s->slots[s->m->slot_of[b]].object;
+
+    if (!o || o->kind != TCC_OBJ_TENSOR)
+        return tcr_fail(o ? TCC_EINPUT : TCC_EBUG, "node '%s': '%s' is not a tensor", node, buffer_name(s, b));
+    *out = o->t.data;
+    return TCC_OK;
+}
+
+static int
+offset_from(struct tccrt_session *s, uint32_t b, const char *node, void *base, void **out)
+{
+    const struct tcc_pbuffer *p = &s->m->buffers[b];
+    int64_t offset = p->offset == TCC_NO ? 0 : s->values[p->offset];
+
+    if (offset < 0)
+        return tcr_size(s, p->offset, buffer_name(s, b), node, &offset);
+    *out = (char *)base + offset;
+    return TCC_OK;
+}
+
+int
+tcr_address(struct tccrt_session *s, uint32_t b, const char *node, void **out)
+{
+    const struct tcc_pbuffer *p = &s->m->buffers[b];
+    void *base;
+    int status;
+
+    switch (p->space) {
+    case TCC_SPACE_INPUT:
+        *out = s->inputs[p->index];
+        return TCC_OK;
+    case TCC_SPACE_OUTPUT:
+        if (!s->outs[p->index].data && (status = make_output(s, b, node)))
+            return status;
+        *out = s->outs[p->index].data;
+        return TCC_OK;
+    case TCC_SPACE_ARENA:
+        return offset_from(s, b, node, s->arena, out);
+    case TCC_SPACE_WEIGHT:
+        return offset_from(s, b, node, (void *)s->m->weights, out);
+    case TCC_SPACE_STATE:
+        *out = s->states[p->index];
+        return TCC_OK;
+    case TCC_SPACE_ALIAS:
+        status = tcr_address(s, p->index, node, &base);
+        return status ? status : offset_from(s, b, node, base, out);
+    case TCC_SPACE_OBJECT:
+        return object_data(s, b, node, out);
+    default:
+        if (!s->slots[s->m->slot_of[b]].data && (status = make_dynamic(s, b, node)))
+            return status;
+        *out = s->slots[s->m->slot_of[b]].data;
+        return TCC_OK;
+    }
+}
+
+/* A buffer as a tensor: a dynamic buffer and an object have the dims that they were made with. */
+int
+tcr_buffer_tensor(struct tccrt_session *s, uint32_t b, const char *node, struct tcc_tensor *out)
+{
+    const struct tcc_pbuffer *p = &s->m->buffers[b];
+    const struct tcr_slot *slot = s->m->slot_of[b] == TCC_NO ? NULL : &s->slots[s->m->slot_of[b]];
+    int status = tcr_address(s, b, node, &out->data);
+
+    if (status)
+        return status;
+    if (p->space == TCC_SPACE_OBJECT) {
+        *out = slot->object->t;
+        return TCC_OK;
+    }
+    out->dtype = (int32_t)p->dtype;
+    out->rank = (int32_t)p->rank;
+    if (!slot)
+        return tcr_dims(s, p->dims, buffer_name(s, b), node, out->dims);
+    out->rank = slot->rank;
+    memcpy(out->dims, slot->dims, sizeof out->dims);
+    return TCC_OK;
+}
+
+/* -- Copies between buffers and objects ------------------------------------------------------------------- */
+
+static int
+box(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node)
+{
+    struct tcc_object head, *o;
+    struct tcc_tensor t;
+    int status = tcr_buffer_tensor(s, from, node, &t);
+
+    if (status)
+        return status;
+    tcr_object_borrow(&head, &t);
+    o = tccrt_object_ref(&head);
+    if (!o)
+        return tcr_fail(TCC_EENV, "node '%s': no memory for '%s'", node, buffer_name(s, to));
+    tcr_slot_set(s, &s->slots[s->m->slot_of[to]], o);
+    return TCC_OK;
+}
+
+static int
+unbox(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node)
+{
+    const struct tcc_pbuffer *p = &s->m->buffers[to];
+    const struct tcc_object *o = s->slots[s->m->slot_of[from]].object;
+    int64_t bytes, want;
+    void *data;
+    int status;
+
+    if (!o || o->kind != TCC_OBJ_TENSOR || o->t.dtype != (int)p->dtype || o->t.rank != (int)p->rank)
+        return tcr_fail(TCC_EINPUT, "node '%s': '%s' must be a tensor of element type %s and rank %u, %s found", node,
+                        buffer_name(s, from), tcr_dtype_name((int)p->dtype), p->rank,
+                        !o || o->kind != TCC_OBJ_TENSOR ? "something else" : tcr_dtype_name(o->t.dtype));
+    bytes = tcr_elements(o->t.dtype, o->t.rank, o->t.dims) * tcr_dtype_bytes(o->t.dtype);
+    if ((status = tcr_address(s, to, node, &data)) || (status = tcr_buffer_bytes(s, to, node, &want)))
+        return status;
+    if (bytes != want)
+        return tcr_fail(TCC_EINPUT, "node '%s': '%s' must have %lld bytes, %lld found", node, buffer_name(s, from),
+                        (long long)want, (long long)bytes);
+    if (bytes)
+        memcpy(data, o->t.data, (size_t)bytes);
+    return TCC_OK;
+}
+
+static int
+share(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node)
+{
+    struct tcc_object *o = s->slots[s->m->slot_of[from]].object;
+
+    if (!o)
+        return tcr_fail(TCC_EBUG, "node '%s': '%s' is used before it is made", node, buffer_name(s, from));
+    o = tccrt_object_ref(o);
+    if (!o)
+        return tcr_fail(TCC_EENV, "node '%s': no memory for '%s'", node, buffer_name(s, to));
+    tcr_slot_set(s, &s->slots[s->m->slot_of[to]], o);
+    return TCC_OK;
+}
+
+static int
+copy_dense(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node)
+{
+    int64_t bytes, have;
+    void *a, *b;
+    int status = tcr_buffer_bytes(s, from, node, &have);
+
+    if (status || (status = tcr_buffer_bytes(s, to, node, &bytes)) || (status = tcr_address(s, from, node, &a)) ||
+        (status = tcr_address(s, to, node, &b)))
+        return status;
+    if (bytes != have)
+        return tcr_fail(TCC_EBUG, "node '%s': copy of %lld bytes ('%s') to %lld ('%s')", node, (long long)have,
+                        buffer_name(s, from), (long long)bytes, buffer_name(s, to));
+    if (bytes && a != b)
+        memmove(b, a, (size_t)bytes);
+    return TCC_OK;
+}
+
+/* Copies between any two buffers; an object is shared. */
+int
+tcr_copy_buffer(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node)
+{
+    bool a = s->m->buffers[from].space == TCC_SPACE_OBJECT, b = s->m->buffers[to].space == TCC_SPACE_OBJECT;
+
+    return a ? (b ? share : unbox)(s, from, to, node) : (b ? box : copy_dense)(s, from, to, node);
+}
+
+/* -- Steps -------------------------------------------------------------------------------------------------- */
+
+static const char *
+node_of(const struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    return tcr_string(s->m, p->node);
+}
+
+/* COPY, BOX, UNBOX, REF */
+static int
+step_copy(struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    const uint32_t *a = s->m->u32s + p->args.first;
+
+    return tcr_copy_buffer(s, a[0], a[1], node_of(s, p));
+}
+
+static int
+step_bind(struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    uint32_t b = s->m->u32s[p->args.first];
+    struct tcc_tensor t;
+    int status = tcr_buffer_tensor(s, b, node_of(s, p), &t);
+
+    if (status)
+        return status;
+    if (t.dtype != TCC_I64 || tcr_elements(t.dtype, t.rank, t.dims) != p->syms.count)
+        return tcr_fail(TCC_EINPUT, "node '%s': '%s' must have %u values", node_of(s, p), buffer_name(s, b), p->syms.count);
+    for (uint32_t i = 0; i < p->syms.count; i++) {
+        uint32_t sym = s->m->u32s[p->syms.first + i];
+
+        if (sym != TCC_NO && (status = tcr_bind_sym(s, sym, ((const int64_t *)t.data)[i], node_of(s, p))))
+            return status;
+    }
+    return TCC_OK;
+}
+
+static int
+step_dims(struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    uint32_t b = s->m->u32s[p->args.first];
+    struct tcc_tensor t;
+    int status = tcr_buffer_tensor(s, b, node_of(s, p), &t);
+
+    if (status)
+        return status;
+    if (t.rank != (int)p->syms.count)
+        return tcr_fail(TCC_EINPUT, "node '%s': '%s' must have rank %u, %d found", node_of(s, p), buffer_name(s, b),
+                        p->syms.count, t.rank);
+    for (uint32_t i = 0; i < p->syms.count; i++) {
+        uint32_t sym = s->m->u32s[p->syms.first + i];
+
+        if (sym != TCC_NO && (status = tcr_bind_sym(s, sym, t.dims[i], node_of(s, p))))
+            return status;
+    }
+    return TCC_OK;
+}
+
+static int
+step_eval(struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    tcr_eval_level(s, p->what);
+    return TCC_OK;
+}
+
+static int
+step_alloc(struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    for (uint32_t i = 0; i < p->args.count; i++) {
+        int status = make_dynamic(s, s->m->u32s[p->args.first + i], node_of(s, p));
+
+        if (status)
+            return status;
+    }
+    return TCC_OK;
+}
+
+static int
+step_free(struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    for (uint32_t i = 0; i < p->args.count; i++)
+        tcr_slot_clear(s, &s->slots[s->m->slot_of[s->m->u32s[p->args.first + i]]]);
+    return TCC_OK;
+}
+
+static int
+step_check(struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    for (uint32_t i = 0; i < p->sizes.count; i += 2) {
+        const uint32_t *pair = s->m->u32s + p->sizes.first + i;
+        int64_t a = s->values[pair[0]], b = s->values[pair[1]];
+        int status;
+
+        if (a == b && TCR_IS_VALUE(a))
+            continue;
+        if (!TCR_IS_VALUE(a) && (status = tcr_size(s, pair[0], "a size", node_of(s, p), &a)))
+            return status;
+        if (!TCR_IS_VALUE(b) && (status = tcr_size(s, pair[1], "a size", node_of(s, p), &b)))
+            return status;
+        return tcr_fail(TCC_EINPUT, "node '%s': sizes %lld and %lld must be equal with these input shapes", node_of(s, p),
+                        (long long)a, (long long)b);
+    }
+    return TCC_OK;
+}
+
+static int (*const step_fns[])(struct tccrt_session *s, const struct tcc_pstep *p) = {
+    [TCC_STEP_LAUNCH] = tcr_step_launch, [TCC_STEP_COPY] = step_copy,   [TCC_STEP_LIB] = tcr_step_lib,
+    [TCC_STEP_BIND] = step_bind,         [TCC_STEP_DIMS] = step_dims,   [TCC_STEP_EVAL] = step_eval,
+    [TCC_STEP_ALLOC] = step_alloc,       [TCC_STEP_FREE] = step_free,   [TCC_STEP_IF] = tcr_step_if,
+    [TCC_STEP_LOOP] = tcr_step_loop,     [TCC_STEP_BOX] = step_copy,    [TCC_STEP_UNBOX] = step_copy,
+    [TCC_STEP_ACCUM] = tcr_step_accum,   [TCC_STEP_STACK] = tcr_step_stack, [TCC_STEP_CHECK] = step_check,
+    [TCC_STEP_REF] = step_copy,
+};
+
+int
+tcr_walk(struct tccrt_session *s, struct tcc_range steps)
+{
+    const struct tcc_pstep *p = s->m->steps + steps.first, *end = p + steps.count;
+    int status = TCC_OK;
+
+    if (!s->profile) {
+        for (; p < end && !status; p++)
+            status = step_fns[p->kind](s, p);
+        return status;
+    }
+    for (; p < end && !status; p++) {
+        double start = tcr_now();
+
+        status = step_fns[p->kind](s, p);
+        tcr_profile_step(s, p, start, tcr_now());
+    }
+    return status;
+}

@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plan walker on plans built by hand: y = x * w + k with a symbolic dim, loops, objects, state, errors. */
+#include <check.h>
+#undef fail      /* an old name of Check's that struct tcc_lib_host uses */
+#include <pthread.h>
+
+#include "runtime/tccrt.h"
+#include "tests/unit/mini_plan.h"
+
+#define TILE 16
+
+/* args: x, w, y; sizes: n. One tile is 16 elements. */
+static void
+scale(void *const *args, const int64_t *sizes, void *scratch, struct tcc_env *env, int64_t first, int64_t last)
+{
+    const float *x = args[0], *w = args[1];
+    float *y = args[2];
+
+    (void)scratch;
+    (void)env;
+    for (int64_t i = first * TILE; i < last * TILE && i < sizes[0]; i++)
+        y[i] = x[i] * w[i % 4];
+}
+
+/* args: i (iteration), a, out; out = a + i */
+static void
+add_index(void *const *args, const int64_t *sizes, void *scratch, struct tcc_env *env, int64_t first, int64_t last)
+{
+    (void)scratch;
+    (void)env;
+    (void)first;
+    (void)last;
+    for (int64_t k = 0; k < sizes[0]; k++)
+        ((int64_t *)args[2])[k] = ((int64_t *)args[1])[k] + *(int64_t *)args[0];
+}
+
+static void
+fault(void *const *args, const int64_t *sizes, void *scratch, struct tcc_env *env, int64_t first, int64_t last)
+{
+    (void)args;
+    (void)sizes;
+    (void)scratch;
+    if (first <= 3 && 3 < last)
+        env->fault = TCC_EINDEX;
+}
+
+/* Keeps the positive elements of its f32 input: a result of unknown size. */
+static int
+keep_positive(struct tcc_lib_call *call)
+{
+    const struct tcc_tensor *t = &call->in[0]->t;
+    const float *x = t->data;
+    int64_t n = 0, k = 0;
+    float *y;
+
+    for (int64_t i = 0; i < t->dims[0]; i++)
+        n += x[i] > 0;
+    if (t->dims[0] == 13)
+        return call->host->fail(call, TCC_EINPUT, "%d is unlucky", 13);
+    y = call->host->output(call, 0, TCC_F32, 1, &n);
+    if (!y)
+        return TCC_EENV;
+    for (int64_t i = 0; i < t->dims[0]; i++)
+        if (x[i] > 0)
+            y[k++] = x[i];
+    return TCC_OK;
+}
+
+static const tcc_kernel_fn kernels[] = {scale, add_index, fault};
+static const tcc_libop_fn libops[] = {keep_positive};
+static const struct tcc_version versions[] = {{"x86-64", kernels}};
+static _Alignas(64) const float weights[4] = {1, 2, 3, 4};
+
+static struct tcc_model
+make_model(const struct tcc_plan *plan)
+{
+    return (struct tcc_model){.magic = TCC_MODEL_MAGIC, .abi_version = TCC_ABI_VERSION, .nversions = 1, .plan = plan,
+                              .versions = versions, .libops = libops, .weights = (const uint8_t *)weights,
+                              .weights_size = sizeof weights, .name = "mini", .source = ""};
+}
+
+static void
+add_kernels(struct mini_plan *p)
+{
+    static const char *const names[] = {"scale", "add_index", "fault"};
+
+    for (int i = 0; i < 3; i++)
+        p->kernels[p->nkernels++] = (struct tcc_pkernel){mp_string(p, names[i]), TCC_NO};
+    p->nlibops = 1;
+}
+
+/* main(x: f32[n]) -> f32[n]: arena t = x * w; y = t * w */
+static void
+scale_plan(struct mini_plan *p)
+{
+    uint32_t n = mp_sym(p, "n", 0, 1000000, 0), four = mp_const(p, 4), zero = mp_const(p, 0), sixteen = mp_const(p, TILE);
+    uint32_t bytes = mp_expr(p, TCC_EX_MUL, n, four, 0, 0), c15 = mp_const(p, TILE - 1), c16 = mp_const(p, 16);
+    uint32_t up = mp_expr(p, TCC_EX_ADD, n, c15, 0, 0), tiles = mp_expr(p, TCC_EX_FLOORDIV, up, sixteen, 0, 0);
+    struct tcc_range dims = mp_list(p, 1, n), wdims = mp_list(p, 1, four);
+    uint32_t x = mp_buffer(p, TCC_SPACE_INPUT, TCC_F32, 0, TCC_NO, bytes, dims, "x");
+    uint32_t w = mp_buffer(p, TCC_SPACE_WEIGHT, TCC_F32, 0, zero, c16, wdims, "w");
+    uint32_t t = mp_buffer(p, TCC_SPACE_ARENA, TCC_F32, 0, zero, bytes, dims, "t");
+    uint32_t y = mp_buffer(p, TCC_SPACE_OUTPUT, TCC_F32, 0, TCC_NO, bytes, dims, "y");
+    struct tcc_pstep *s;
+
+    add_kernels(p);
+    mp_signature(p, "x", TCC_F32, TCC_OBJ_TENSOR, 1, dims);
+    mp_signature(p, "y", TCC_F32, TCC_OBJ_TENSOR, 1, dims);
+    for (int i = 0; i < 2; i++) {
+        s = mp_step(p, TCC_STEP_LAUNCH, i ? "second" : "first", mp_list(p, 3, i ? t : x, w, i ? y : t));
+        s->sizes = mp_list(p, 1, n);
+        s->tiles = tiles;
+        s->scratch = c16;
+    }
+    p->entries[p->nentries++] = (struct tcc_pentry){mp_string(p, "main"), 0, {0, 1}, {1, 1}, mp_list(p, 1, x), mp_list(p, 1, y),
+                                                    {0, 2}, bytes, c16};
+}
+
+static struct tccrt_session *
+open_plan(const struct tcc_plan *plan, struct tcc_model *d, struct tccrt_model **m, const struct tccrt_options *o)
+{
+    struct tccrt_session *s;
+
+    *d = make_model(plan);
+    ck_assert_msg(tccrt_open_linked(d, m) == TCC_OK, "%s", tccrt_error());
+    ck_assert_msg(tccrt_session_new(*m, o, &s) == TCC_OK, "%s", tccrt_error());
+    return s;
+}
+
+static void
+run_scale(struct tccrt_session *s, int64_t n)
+{
+    float *x = malloc((size_t)n * sizeof *x + 64);
+    struct tcc_tensor in = {x, TCC_F32, 1, {n}}, out = {0};
+
+    for (int64_t i = 0; i < n; i++)
+        x[i] = (float)i;
+    ck_assert_msg(tccrt_run(s, "main", 1, &in, 1, &out) == TCC_OK, "%s", tccrt_error());
+    ck_assert_int_eq(out.rank, 1);
+    ck_assert_int_eq(out.dims[0], n);
+    for (int64_t i = 0; i < n; i++)
+        ck_assert(((float *)out.data)[i] == (float)i * weights[i % 4] * weights[i % 4]);
+    free(x);
+}
+
+START_TEST(symbolic)
+{
+    struct mini_plan *p = calloc(1, sizeof *p);
+    struct tcc_plan *plan;
+    struct tccrt_model *m;
+    struct tcc_model d;
+    struct tccrt_value_info info;
+
+    scale_plan(p);
+    plan = mp_finish(p);
+    for (int threads = 1; threads <= 4; threads++) {
+        struct tccrt_options o = {.threads = threads, .profile = threads == 2};
+        struct tccrt_session *s = open_plan(plan, &d, &m, &o);
+        const struct tccrt_profile_row *rows;
+
+        run_scale(s, 5);
+        run_scale(s, 100000);
+        run_scale(s, 0);
+        run_scale(s, 100001);
+        if (o.profile) {
+            ck_assert_int_eq(tccrt_profile(s, &rows), 2);
+            ck_assert_int_eq(rows[0].calls, 4);
+            ck_assert(rows[0].bytes > 0);
+            ck_assert_int_eq(tccrt_profile_trace(s, "trace.json"), TCC_OK);
+            remove("trace.json");
+        }
+        ck_assert_int_eq(tccrt_input(m, NULL, 0, &info), TCC_OK);
+        ck_assert_str_eq(info.name, "x");
+        ck_assert_int_eq(info.dims[0], -1);
+        ck_assert_str_eq(info.dim_names[0], "n");
+        tccrt_session_free(s);
+        tccrt_close(m);
+    }
+    free(plan);
+    free(p);
+}
+END_TEST
+
+static void
+expect(int status, int want, const char *text)
+{
+    ck_assert_int_eq(status, want);
+    ck_assert_msg(strstr(tccrt_error(), text), "'%s' lacks '%s'", tccrt_error(), text);
+}
+
+START_TEST(wrong_inputs)
+{
+    struct mini_plan *p = calloc(1, sizeof *p);
+    struct tccrt_model *m;
+    struct tcc_model d;
+    float x[32] = {0}, y[8];
+    struct tcc_tensor in = {x, TCC_F32, 1, {8}}, out = {0};
+    struct tccrt_session *s;
+    struct tcc_plan *plan;
+
+    scale_plan(p);
+    plan = mp_finish(p);
+    s = open_plan(plan, &d, &m, NULL);
+    in.dtype = TCC_F64;
+    expect(tccrt_run(s, "main", 1, &in, 1, &out), TCC_EINPUT, "input 'x': element type f32 expected, f64 found");
+    in.dtype = TCC_F32;
+    in.rank = 2;
+    expect(tccrt_run(s, "main", 1, &in, 1, &out), TCC_EINPUT, "rank 1 expected, 2 found");
+    in.rank = 1;
+    in.dims[0] = 1000001;
+    expect(tccrt_run(s, "main", 1, &in, 1, &out), TCC_EINPUT, "axis 0: 'n' must be in [0, 1000000], 1000001 found");
+    in.dims[0] = -1;
+    expect(tccrt_run(s, "main", 1, &in, 1, &out), TCC_EINPUT, "no tensor");
+    in.dims[0] = 8;
+    in.data = NULL;
+    expect(tccrt_run(s, "main", 1, &in, 1, &out), TCC_EINPUT, "NULL");
+    in.data = (char *)x + 1;
+    expect(tccrt_run(s, "main", 1, &in, 1, &out), TCC_EINPUT, "not aligned");
+    in.data = x;
+    expect(tccrt_run(s, "main", 2, &in, 1, &out), TCC_EINPUT, "1 inputs");
+    expect(tccrt_run(s, "other", 1, &in, 1, &out), TCC_EUSAGE, "no entry point 'other'");
+    out = (struct tcc_tensor){y, TCC_F32, 1, {7}};
+    expect(tccrt_run(s, "main", 1, &in, 1, &out), TCC_EINPUT, "the result is f32[8], but the memory given is for f32[7]");
+    out.dims[0] = 8;
+    ck_assert_int_eq(tccrt_run(s, "main", 1, &in, 1, &out), TCC_OK);
+    ck_assert(out.data == y);
+    ck_assert_str_eq(tccrt_error(), "");
+    tccrt_session_free(s);
+    tccrt_close(m);
+    free(plan);
+    free(p);
+}
+END_TEST
+
+/* main(x: f32[n]) -> object: y = keep_positive(x) into a DYNAMIC buffer, DIMS, EVAL, z = y * w, output of unknown size. */
+static void
+dynamic_plan(struct mini_plan *p, bool fails)
+{
+    uint32_t n = mp_sym(p, "n", 0, 1000, 0), four = mp_const(p, 4), zero = mp_const(p, 0);
+    uint32_t bytes = mp_expr(p, TCC_EX_MUL, n, four, 0, 0), c16 = mp_const(p, 16);
+    uint32_t k = mp_sym(p, "k", 0, 1000, 1), kb = mp_expr(p, TCC_EX_MUL, k, four, 0, 1);
+    struct tcc_range dims = mp_list(p, 1, n), kdims = mp_list(p, 1, k), wdims = mp_list(p, 1, four);
+    uint32_t x = mp_buffer(p, TCC_SPACE_INPUT, TCC_F32, 0, TCC_NO, bytes, dims, "x");
+    uint32_t w = mp_buffer(p, TCC_SPACE_WEIGHT, TCC_F32, 0, zero, c16, wdims, "w");
+    uint32_t y = mp_buffer(p, TCC_SPACE_DYNAMIC, TCC_F32, 0, TCC_NO, kb, kdims, "y");
+    uint32_t z = mp_buffer(p, TCC_SPACE_OUTPUT, TCC_F32, 0, TCC_NO, kb, kdims, "z"), one = mp_const(p, 1);
+    struct tcc_pstep *s;
+
+    add_kernels(p);
+    mp_signature(p, "x", TCC_F32, TCC_OBJ_TENSOR, 1, dims);
+    mp_signature(p, "z", TCC_F32, TCC_OBJ_TENSOR, 1, kdims);
+    s = mp_step(p, TCC_STEP_LIB, "keep", mp_list(p, 2, x, y));
+    s->nin = 1;
+    s = mp_step(p, TCC_STEP_DIMS, "keep", mp_list(p, 1, y));
+    s->syms = mp_list(p, 1, 1);
+    s = mp_step(p, TCC_STEP_EVAL, "keep", mp_list(p, 0));
+    s->what = 1;
+    s = mp_step(p, TCC_STEP_LAUNCH, "scale", mp_list(p, 3, y, w, z));
+    s->sizes = mp_list(p, 1, k);
+    s->tiles = k;
+    if (fails) {
+        s = mp_step(p, TCC_STEP_LAUNCH, "gather", mp_list(p, 0));
+        s->what = 2;
+        s->tiles = k;
+    }
+    mp_step(p, TCC_STEP_FREE, "keep", mp_list(p, 1, y));
+    p->entries[p->nentries++] = (struct tcc_pentry){mp_string(p, "main"), 0, {0, 1}, {1, 1}, mp_list(p, 1, x), mp_list(p, 1, z),
+                                                    {0, p->nsteps}, one, TCC_NO};
+}
+
+START_TEST(data_dependent)
+{
+    struct mini_plan *p = calloc(1, sizeof *p);
+    float x[16] = {1, -2, 3, 4, -5, 6, 7};
+    struct tcc_tensor in = {x, TCC_F32, 1, {7}}, out;
+    struct tcc_object *oin, *oout;
+    struct tccrt_model *m;
+    struct tcc_model d;
+    struct tccrt_session *s;
+    struct tcc_plan *plan;
+
+    dynamic_plan(p, true);
+    plan = mp_finish(p);
+    s = open_plan(plan, &d, &m, &(struct tccrt_options){.threads = 2});
+    out = (struct tcc_tensor){0};
+    expect(tccrt_run(s, "main", 1, &in, 1, &out), TCC_EINDEX, "node 'gather': an index lies outside");
+    in.dims[0] = 4;          /* three are positive: tile 3 is not run */
+    ck_assert_msg(tccrt_run(s, "main", 1, &in, 1, &out) == TCC_OK, "%s", tccrt_error());
+    ck_assert_int_eq(out.dims[0], 3);
+    ck_assert(((float *)out.data)[2] == 4 * 3);
+    in.dims[0] = 13;
+    out = (struct tcc_tensor){0};
+    expect(tccrt_run(s, "main", 1, &in, 1, &out), TCC_EINPUT, "node 'keep': 13 is unlucky");
+    in.dims[0] = 2;
+    oin = tccrt_object_tensor(TCC_F32, 1, in.dims);
+    memcpy(oin->t.data, x, 8);
+    ck_assert_msg(tccrt_run_objects(s, "main", 1, &oin, 1, &oout) == TCC_OK, "%s", tccrt_error());
+    ck_assert_int_eq(oout->t.dims[0], 1);
+    tccrt_object_unref(oout);
+    tccrt_object_unref(oin);
+    tccrt_session_free(s);
+    tccrt_close(m);
+    free(plan);
+    free(p);
+}
+END_TEST
+
+/* main(trip: i64[]) -> a: i64[2], b: i64[2], stacked object. Body: (i, cond, a, b) -> (cond, b, a + i), collects a. */
+static void
+loop_plan(struct mini_plan *p)
+{
+    uint32_t one = mp_const(p, 1), two = mp_const(p, 2), c16 = mp_const(p, 16), c8 = mp_const(p, 8);
+    uint32_t offsets[6];
+    struct tcc_range scalar = mp_list(p, 0), pair = mp_list(p, 1, two), both;
+    uint32_t trip, i, cond, a, b, next, fa, fb, collected, stacked;
+    struct tcc_pstep *s;
+
+    for (int k = 0; k < 6; k++)
+        offsets[k] = mp_const(p, 64 * k);
+    trip = mp_buffer(p, TCC_SPACE_INPUT, TCC_I64, 0, TCC_NO, c8, scalar, "trip");
+    i = mp_buffer(p, TCC_SPACE_ARENA, TCC_I64, 0, offsets[0], c8, scalar, "i");
+    cond = mp_buffer(p, TCC_SPACE_ARENA, TCC_BOOL, 0, offsets[1], one, scalar, "cond");
+    a = mp_buffer(p, TCC_SPACE_ARENA, TCC_I64, 0, offsets[2], c16, pair, "a");
+    b = mp_buffer(p, TCC_SPACE_ARENA, TCC_I64, 0, offsets[3], c16, pair, "b");
+    next = mp_buffer(p, TCC_SPACE_ARENA, TCC_I64, 0, offsets[4], c16, pair, "next");
+    fa = mp_buffer(p, TCC_SPACE_OUTPUT, TCC_I64, 0, TCC_NO, c16, pair, "fa");
+    fb = mp_buffer(p, TCC_SPACE_OUTPUT, TCC_I64, 1, TCC_NO, c16, pair, "fb");
+    collected = mp_object(p, "collected");
+    stacked = mp_object(p, "stacked");
+    p->states[p->nstates++] = (struct tcc_pstate){mp_string(p, "start"), TCC_I64, 1, 0, pair, ~(uint64_t)0, 16};
+    mp_buffer(p, TCC_SPACE_STATE, TCC_I64, 0, TCC_NO, c16, pair, "start");
+    add_kernels(p);
+    mp_signature(p, "trip", TCC_I64, TCC_OBJ_TENSOR, 0, scalar);
+    mp_signature(p, "fa", TCC_I64, TCC_OBJ_TENSOR, 1, pair);
+    mp_signature(p, "fb", TCC_I64, TCC_OBJ_TENSOR, 1, pair);
+    mp_signature(p, "all", TCC_I64, TCC_OBJ_TENSOR, TCC_NO, scalar);
+    /* steps 0..2: the body; the entry point's follow */
+    s = mp_step(p, TCC_STEP_LAUNCH, "body", mp_list(p, 3, i, a, next));
+    s->what = 1;
+    s->sizes = mp_list(p, 1, two);
+    s->tiles = one;
+    mp_step(p, TCC_STEP_ACCUM, "body", mp_list(p, 2, a, collected));
+    p->regions[p->nregions++] = (struct tcc_pregion){{0, 2}, mp_list(p, 4, i, cond, a, b), mp_list(p, 3, TCC_NO, b, next),
+                                                     mp_list(p, 2, fa, fb)};
+    mp_step(p, TCC_STEP_COPY, "init", mp_list(p, 2, p->nbuffers - 1, a));
+    mp_step(p, TCC_STEP_COPY, "init", mp_list(p, 2, p->nbuffers - 1, b));
+    s = mp_step(p, TCC_STEP_LOOP, "loop", mp_list(p, 2, trip, TCC_NO));
+    s->regions = (struct tcc_range){0, 1};
+    s = mp_step(p, TCC_STEP_STACK, "stack", mp_list(p, 2, collected, stacked));
+    s->what = 0;
+    s->sizes = pair;
+    both = mp_list(p, 3, fa, fb, stacked);
+    p->entries[p->nentries++] = (struct tcc_pentry){mp_string(p, "main"), 0, {0, 1}, {1, 3}, mp_list(p, 1, trip), both,
+                                                    {2, 4}, mp_const(p, 512), TCC_NO};
+}
+
+START_TEST(loop)
+{
+    struct mini_plan *p = calloc(1, sizeof *p);
+    int64_t init[2] = {10, 20};
+    struct tccrt_model *m;
+    struct tcc_model d;
+    struct tccrt_session *s;
+    struct tcc_plan *plan;
+
+    loop_plan(p);
+    plan = mp_finish(p);
+    s = open_plan(plan, &d, &m, NULL);
+    ck_assert_int_eq(tccrt_state_set(s, "start", &(struct tcc_tensor){init, TCC_I64, 1, {2}}), TCC_OK);
+    for (int64_t trip = 0; trip < 6; trip++) {
+        struct tcc_tensor in = {&trip, TCC_I64, 0, {0}}, out[3] = {0};
+        int64_t a = 10, b = 10;
+
+        ck_assert_msg(tccrt_run(s, NULL, 1, &in, 3, out) == TCC_OK, "%s", tccrt_error());
+        ck_assert_int_eq(out[2].rank, 2);
+        ck_assert_int_eq(out[2].dims[0], trip);
+        ck_assert_int_eq(out[2].dims[1], 2);
+        for (int64_t i = 0; i < trip; i++) {
+            int64_t t = a + i;
+
+            ck_assert_int_eq(((int64_t *)out[2].data)[2 * i], a);
+            a = b;
+            b = t;
+        }
+        ck_assert_int_eq(((int64_t *)out[0].data)[0], a);
+        ck_assert_int_eq(((int64_t *)out[1].data)[1], b + 10);
+    }
+    tccrt_session_free(s);
+    tccrt_close(m);
+    free(plan);
+    free(p);
+}
+END_TEST
+
+/* -- Failing allocations --------------------------------------------------------------------------------- */
+
+struct failing { int left, live; };
+
+static void *
+failing_alloc(void *user, size_t bytes, size_t alignment)
+{
+    struct failing *f = user;
+
+    if (f->left-- <= 0)
+        return NULL;
+    f->live++;
+    return aligned_alloc(alignment, bytes);
+}
+
+static void
+failing_free(void *user, void *p)
+{
+    ((struct failing *)user)->live--;
+    free(p);
+}
+
+static int
+try_run(struct tccrt_model *m, struct failing *f, const struct tcc_tensor *in, int nout)
+{
+    struct tccrt_allocator a = {failing_alloc, failing_free, f};
+    struct tccrt_options o = {.threads = 2, .allocator = &a};
+    struct tcc_tensor out[3] = {0};
+    struct tccrt_session *s;
+    int status = tccrt_session_new(m, &o, &s);
+
+    if (!status)
+        status = tccrt_run(s, NULL, 1, in, nout, out);
+    tccrt_session_free(s);
+    return status;
+}
+
+START_TEST(no_memory)
+{
+    static float x[64] = {1, 2, 3};
+    static int64_t trip = 3;
+    void (*const make[])(struct mini_plan *) = {scale_plan, loop_plan};
+
+    for (int k = 0; k < 3; k++) {
+        struct mini_plan *p = calloc(1, sizeof *p);
+        struct tcc_tensor in = {x, TCC_F32, 1, {64}}, loop_in = {&trip, TCC_I64, 0, {0}};
+        struct tccrt_model *m;
+        struct tcc_model d;
+        struct tcc_plan *plan;
+        int status = TCC_EENV;
+
+        if (k < 2)
+            make[k](p);
+        else
+            dynamic_plan(p, false);
+        plan = mp_finish(p);
+        d = make_model(plan);
+        ck_assert_int_eq(tccrt_open_linked(&d, &m), TCC_OK);
+        for (int n = 0; n < 100 && status; n++) {
+            struct failing f = {n, 0};
+
+            status = try_run(m, &f, k == 1 ? &loop_in : &in, k == 1 ? 3 : 1);
+            ck_assert(status == TCC_OK || status == TCC_EENV);
+            ck_assert_int_eq(f.live, 0);
+        }
+        ck_assert_int_eq(status, TCC_OK);
+        tccrt_close(m);
+        free(plan);
+        free(p);
+    }
+}
+END_TEST
+
+/* -- Bad plans --------------------------------------------------------------------------------------------- */
+
+/* Every 32-bit word of a good plan, in turn, replaced: opening must fail cleanly or the run must (kernels are not run:
+ * their arguments are not checked against what they read). */
+START_TEST(damaged_plans)
+{
+    static const uint32_t values[] = {0, 1, 7, 0x7fffffff, 0xfffffffe, 0xffffffff};
+    void (*const make[])(struct mini_plan *) = {scale_plan, loop_plan};
+
+    for (int k = 0; k < 2; k++) {
+        struct mini_plan *p = calloc(1, sizeof *p);
+        struct tcc_plan *good, *plan = aligned_alloc(64, 128 << 10);
+
+        make[k](p);
+        good = mp_finish(p);
+        for (size_t i = 0; i < good->size / 4; i++) {
+            for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+                struct tccrt_model *m;
+                struct tcc_model d;
+                int status;
+
+                memcpy(plan, good, good->size);
+                ((uint32_t *)plan)[i] = values[v];
+                if (plan->size > 128 << 10)
+                    continue;        /* the artifact's own size of the block is trusted */
+                d = make_model(plan);
+                status = tccrt_open_linked(&d, &m);
+                ck_assert(status == TCC_OK || status == TCC_EINPUT || status == TCC_EBUG);
+                ck_assert((status == TCC_OK) == (m != NULL));
+                tccrt_close(m);
+            }
+        }
+        free(plan);
+        free(good);
+        free(p);
+    }
+}
+END_TEST
+
+START_TEST(lesser_cpu)
+{
+    struct tcc_version v = {"native:avx2,no-such-feature", kernels};
+    struct mini_plan *p = calloc(1, sizeof *p);
+    struct tccrt_model *m;
+    struct tcc_plan *plan;
+    struct tcc_model d;
+
+    scale_plan(p);
+    plan = mp_finish(p);
+    d = make_model(plan);
+    d.versions = &v;
+    ck_assert_int_eq(tccrt_open_linked(&d, &m), TCC_EENV);
+    ck_assert(strstr(tccrt_error(), "this CPU lacks"));
+    d.versions = versions;
+    d.abi_version++;
+    ck_assert_int_eq(tccrt_open_linked(&d, &m), TCC_EINPUT);
+    ck_assert_int_eq(tccrt_open("no-such-file.so", &m), TCC_EENV);
+    ck_assert_int_eq(tccrt_open("/etc/passwd", &m), TCC_EINPUT);
+    free(plan);
+    free(p);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("walk");
+    TCase *tc = tcase_create("walk");
+    SRunner *runner;
+    int failed;
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, symbolic);
+    tcase_add_test(tc, wrong_inputs);
+    tcase_add_test(tc, data_dependent);
+    tcase_add_test(tc, loop);
+    tcase_add_test(tc, no_memory);
+    tcase_add_test(tc, damaged_plans);
+    tcase_add_test(tc, lesser_cpu);
+    suite_add_tcase(suite, tc);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
