@@ -131,6 +131,8 @@ static bool
 check_exprs(struct check *c)
 {
     c->where = "expression";
+    if (c->p->levels > c->p->exprs.count + 1)
+        return bad(c, "more levels than expressions", c->p->levels, c->p->exprs.count + 1);
     for (c->at = 0; c->at < c->p->exprs.count; c->at++) {
         const struct tcc_pexpr *e = &c->m->exprs[c->at];
 
