@@ -59,7 +59,7 @@ void ir_unprotect(struct ir_ctx *ctx);
 _Noreturn void ir_no_memory(struct ir_ctx *ctx);
 
 /* A growing array for compiler code: VEC(int) v = {0}; VEC_PUSH(ctx, v, 3). Memory from the context's arena. */
-#define VEC(type) struct { type *at; int n, cap; }
+#define VEC(...) struct { __VA_ARGS__ *at; int n, cap; }
 #define VEC_PUSH(ctx, v, ...) ((v).n == (v).cap ? ((v).at = ir_grow((ctx), (v).at, &(v).cap, sizeof *(v).at), 0) : 0, (v).at[(v).n++] = (__VA_ARGS__))
 void *ir_grow(struct ir_ctx *ctx, void *old, int *cap, size_t size);
 

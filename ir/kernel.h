@@ -57,7 +57,8 @@ enum kn_code {
     KN_EXPR,        /* value of integer expression `expr`, converted to dtype (exact for integers) */
     KN_LOAD,        /* operand[index]; where a guard fails: arg 0 (or zero when arg[0] < 0), and nothing is read */
     KN_STORE,       /* operand[index] = arg 0, where all guards hold */
-    KN_SCALAR,      /* primitive word `word` of arg 0.. ; for `cast` from arg 0's dtype to dtype */
+    KN_SCALAR,      /* primitive word `word` of arg 0.. ; for `cast` from arg 0's dtype to dtype, ivalue bit 0: 8-bit floats don't
+                       saturate; bits 1, 2: f8e8m0 rounds 0 up, 1 down, 2 to nearest */
     KN_INDEX,       /* binds symbol `expr` to integer arg 0 for use in later indexes and guards (gather); outside [0, bound):
                        negative values get + bound first, then env->fault is set and 0 is used */
     KN_REDUCE,      /* combines arg 0 over the stage's inner points by `reducer`; dtype is the accumulator's */

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lower_int.h - from level 1 to level 2, shared by the files lower_*.c of passes/.
+ *
+ *   lower_group.c    which nodes become one kernel (fusion)
+ *   lower_pull.c     builds a kernel backwards from the value that it stores: access maps, bodies, stages
+ *   lower_anchor.c   kernels around a contraction, window or scatter, whose loop nest they prescribe
+ *   lower_steps.c    blocks -> plan steps; buffers; control flow; symbols bound while running
+ *   lower_memory.c   offsets of buffers in the arena
+ *
+ * A *group* is a root node, whose value is stored, and nodes evaluated inside the same kernel. *Views* (moves, sources) are
+ * index arithmetic: any group may evaluate them again. Every other node is evaluated in one group only. A value that is
+ * stored in a buffer is *stored*; reading it is a load.
+ */
+#ifndef TCC_LOWER_INT_H
+#define TCC_LOWER_INT_H
+
+#include "passes/pass.h"
+
+struct lw_group {
+    struct ir_node *root;            /* where in the block the kernel runs; computes `value`, or is what `into` belongs to */
+    struct ir_value *value;          /* what the kernel computes and stores */
+    struct ir_node *anchor;          /* CONTRACT, WINDOW: gives the loop nest; NULL: the root's dims do */
+    struct kn_kernel *kernel;
+    struct ir_value **values;        /* per kernel operand; NULL: TEMP */
+    struct ir_value *into;           /* it is stored into this value's buffer: a concat of which it is a piece, or the copy that a scatter
+                                        updates; NULL: into its own */
+    ir_expr into_offset;             /* along into_axis */
+    int into_axis;
+    bool updates;                    /* the second kernel of a scatter: see lw_build_scatter */
+};
+
+/* Per node: which groups evaluate it. */
+struct lw_set { struct lw_group **at; int n; };
+
+struct lw {
+    struct ir_ctx *ctx;
+    const struct pass_options *opts;
+    const struct pass_machine *machine;
+    struct kn_program *prog;
+    struct ir_func *func;
+    bool fuse;                       /* -O1 and up */
+
+    /* by value id */
+    bool *stored;                    /* lives in a buffer (or object); reading it is a load */
+    bool *required;                  /* somebody outside kernels reads it */
+    kn_layout *layout;
+    int *buffer;                     /* number in prog->buffers, or -1 */
+    /* by node id */
+    struct lw_set *in;               /* groups that evaluate it */
+    struct lw_set *launches;         /* groups whose kernels run at this node, in order */
+
+    /* iteration variables, reused between kernels: vars[position] for an extent */
+    VEC(struct { int position; ir_expr extent, var; }) vars;
+    VEC(ir_expr) known;              /* symbols that are bound, in order */
+    VEC(int) levels;                 /* and the level that binds each */
+    int next_level;
+    uint32_t value_room, node_room;  /* entries that the tables above have */
+    VEC(struct kn_buffer) buffers;
+    VEC(struct kn_kernel *) kernels;
+};
+
+/* -- lower_pull.c: the kernel builder --------------------------------------------------------- */
+struct kb_insn { struct kn_insn insn; int stage; };
+struct kb_stage { uint32_t inner; int depth; VEC(int) ids; bool done; int order; };
+struct kb_memo { const void *value; int nidx; const ir_expr *idx; int guards, stage, id; };
+
+struct kb {
+    struct lw *lw;
+    struct ir_ctx *ctx;
+    const struct lw_group *group;
+    VEC(struct kn_dim) dims;
+    VEC(struct kn_operand) operands;
+    VEC(struct ir_value *) values;           /* per operand; NULL: temp */
+    VEC(struct kb_insn) insns;               /* by id */
+    VEC(struct kb_stage) stages;
+    VEC(int) order;                          /* finished stages, in execution order */
+    VEC(struct kb_memo) memo;
+    VEC(struct { int n; struct kn_guard *at; }) guard_sets;    /* 0 is the empty one */
+    int guards;                              /* the current set */
+    VEC(struct { ir_expr sym; int stage; }) locals;            /* gather symbols and the stage that binds them */
+    uint32_t reduce_outer;                   /* outer dims that the group's reductions depend on, once known */
+    bool have_reduce;
+    bool operand_only;                       /* pulling an anchor's operand: views only */
+    const char *failed;                      /* why the kernel can't be built so; NULL: fine */
+};
+
+void kb_init(struct kb *k, struct lw *lw, const struct lw_group *group);
+int kb_dim(struct kb *k, ir_expr extent, enum kn_role role);             /* number of the new dim */
+int kb_stage_new(struct kb *k, uint32_t inner);
+void kb_stage_end(struct kb *k, int stage);
+int kb_insn(struct kb *k, int stage, struct kn_insn insn);              /* id; -1 once failed */
+int kb_const(struct kb *k, int stage, enum tcc_dtype dtype, double f, int64_t i);
+int kb_expr(struct kb *k, int stage, enum tcc_dtype dtype, ir_expr e);
+int kb_scalar(struct kb *k, int stage, enum ir_op word, enum tcc_dtype dtype, int nargs, const int *args);
+int kb_cast(struct kb *k, int stage, int id, enum tcc_dtype to);
+int kb_inside(struct kb *k, int stage, int nguards, const struct kn_guard *guards);   /* bool: all hold */
+int kb_push_guards(struct kb *k, int n, const struct kn_guard *guards);  /* returns the set to restore into k->guards */
+int kb_load(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, int otherwise);
+void kb_store(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, int id);
+/* The value v at logical index idx, in that stage: from its buffer, or evaluated here. */
+int kb_value(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx);
+void kb_remember(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, int id);
+int kb_find_operand(struct kb *k, struct ir_value *v);
+void kb_logical_index(struct kb *k, ir_type t, kn_layout l, const ir_expr *physical, ir_expr *logical);
+void kb_store_root(struct kb *k, int stage, const struct lw_group *g, const ir_expr *idx);
+struct kn_kernel *kb_finish(struct kb *k, struct lw_group *g);           /* NULL: failed */
+enum tcc_dtype kb_acc_dtype(enum tcc_dtype d);                           /* accumulator of a reduction over d */
+ir_expr kb_iter(struct kb *k, ir_expr extent);
+
+/* Builds g's kernel; false when the group can't be one kernel (g->kernel stays NULL). */
+bool lw_build(struct lw *lw, struct lw_group *g);
+bool lw_build_pull(struct kb *k, struct lw_group *g);                    /* lower_pull.c */
+bool lw_build_anchor(struct kb *k, struct lw_group *g);                  /* lower_anchor.c */
+bool lw_is_anchor(const struct ir_node *n);
+bool lw_build_scatter(struct lw *lw, struct lw_group *g);                /* the updates; the data has been copied before */
+void lw_find_contraction(struct kn_kernel *k);
+/* Index of a reshape's other side: of a `to` element, given the index of the `from` element. */
+void lw_reshape_index(struct ir_ctx *ctx, ir_type from, ir_type to, const ir_expr *idx, ir_expr *out);
+
+/* -- lower_group.c --------------------------------------------------------------------------------- */
+bool lw_is_view(const struct ir_node *n);
+bool lw_is_kernel_node(const struct ir_node *n);                         /* can be evaluated inside a kernel at all */
+bool lw_in_group(const struct lw *lw, const struct ir_node *n, const struct lw_group *g);
+bool lw_form_groups(struct lw *lw, struct ir_block *block);
+
+/* -- lower_steps.c ---------------------------------------------------------------------------------- */
+struct kn_step *lw_step(struct lw *lw, struct kn_steps *to, enum tcc_step_kind kind, const struct ir_node *n, int nargs, const int *args);
+int lw_buffer(struct lw *lw, struct ir_value *v);        /* v's buffer, made when first asked for */
+int lw_buffer_new(struct lw *lw, struct kn_buffer b);
+bool lw_lower_block(struct lw *lw, struct ir_block *block, struct kn_steps *to);
+void lw_side_tables_grow(struct lw *lw);                 /* after nodes were added to lw->func */
+bool lw_lower_func(struct lw *lw, struct ir_func *f, struct kn_entry *e);
+/* lower_layout.c: fills in lw->layout; may insert relayout nodes. */
+void lw_choose_layouts(struct lw *lw, struct ir_func *f);
+bool lw_bound(const struct lw *lw, ir_expr e);           /* are all its symbols bound? */
+bool lw_type_bound(const struct lw *lw, ir_type t);
+int lw_level(const struct lw *lw, ir_expr e);            /* the level after which it can be evaluated */
+/* Binds the symbols that t introduces to the dims of the buffer or object, and evaluates what depends on them. */
+void lw_bind_dims(struct lw *lw, struct kn_steps *to, const struct ir_node *n, int buffer, ir_type t);
+void lw_bind(struct lw *lw, struct kn_steps *to, const struct ir_node *n, enum tcc_step_kind how, int buffer, int nsyms, ir_expr *syms);
+
+/* -- lower_control.c: if and loop ------------------------------------------------------------------- */
+bool lw_lower_if(struct lw *lw, struct ir_node *n, struct kn_steps *to);
+bool lw_lower_loop(struct lw *lw, struct ir_node *n, struct kn_steps *to);
+
+/* -- lower_memory.c: lifetimes, ALLOC and FREE steps, offsets in the arena ---------------------------- */
+bool lw_plan_memory(struct ir_ctx *ctx, struct kn_program *p, struct kn_entry *e);
+
+#endif

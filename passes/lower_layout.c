@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lower_layout.c - which values are stored in a blocked layout.
+ *
+ * The machine says what layouts the operands and results of contractions and windows want. Constants get them as they
+ * are (their bytes are laid out at compile time). Activations: every window that wants a blocked result starts a region;
+ * the layout spreads through elementwise nodes, pools, and concats along the blocked axis whose pieces fill whole blocks; at
+ * the region's borders a relayout node converts. A value has one layout.
+ */
+#include "passes/lower_int.h"
+
+static bool spreads(const struct ir_node *n)
+{
+    return ir_op_info(n->op)->kind == IR_K_MAP && ir_is_tensor(n->out[0]->type);
+}
+
+static kn_layout wanted(struct lw *lw, const struct ir_node *n, int operand)
+{
+    return lw->machine->layout ? lw->machine->layout(lw->machine, lw->ctx, n, operand) : NULL;
+}
+
+/* Constants that only one kind of reader wants, in the form it wants. */
+static void layout_constant(struct lw *lw, struct ir_node *n, int operand)
+{
+    struct ir_value *v = n->in[operand].value;
+    if (!v || !ir_const_of(v) || ir_const_of(v)->splat)
+        return;
+    kn_layout l = wanted(lw, n, operand);
+    if (!l)
+        return;
+    if (ir_has_one_use(v)) {
+        lw->layout[v->id] = l;
+        return;
+    }
+    /* Other readers keep the plain one: this reader gets a constant of its own. */
+    struct ir_builder b = {lw->ctx, lw->func, n->block, n, n->where};
+    struct ir_value *copy = ir_constant(&b, ir_tensor_ref(ir_const_of(v)));
+    lw_side_tables_grow(lw);
+    copy->name = v->name;
+    lw->layout[copy->id] = l;
+    ir_set_operand(n, operand, copy);
+}
+
+/* What a value's layout would be if its producer's wish (windows) or its operands' layout (elementwise) decided. */
+static kn_layout produced(struct lw *lw, const struct ir_node *n)
+{
+    if (ir_op_info(n->op)->kind == IR_K_WINDOW)
+        return wanted(lw, n, -1);
+    if (!spreads(n))
+        return NULL;
+    ir_type t = n->out[0]->type;
+    kn_layout l = NULL;
+    for (int i = 0; i < n->nin; i++) {
+        const struct ir_value *x = n->in[i].value;
+        if (x && lw->layout[x->id] && x->type->rank == t->rank && !ir_const_of(x)) {
+            for (int d = 0; d < t->rank; d++)
+                if (x->type->dim[d] != t->dim[d])
+                    return NULL;
+            l = lw->layout[x->id];
+        }
+    }
+    return l;
+}
+
+static void convert(struct lw *lw, struct ir_node *n, int operand, kn_layout to)
+{
+    struct ir_value *v = n->in[operand].value;
+    for (struct ir_use *u = v->uses; u; u = u->next) /* one that another reader has made */
+        if (u->user->op == IR_relayout && lw->layout[u->user->out[0]->id] == to && u->user->block == n->block
+            && u->user->id < n->id) {
+            ir_set_operand(n, operand, u->user->out[0]);
+            return;
+        }
+    struct ir_builder b = {lw->ctx, lw->func, n->block, n, n->where};
+    if (v->def && v->def->block == n->block)
+        b.before = v->def->next;
+    struct ir_value *r = ir_unary(&b, IR_relayout, v);
+    lw_side_tables_grow(lw);
+    r->name = v->name;
+    lw->layout[r->id] = to;
+    ir_set_operand(n, operand, r);
+}
+
+/* What layout a reader wants operand i in: its own for elementwise nodes of the same shape, a window's wish, else plain. Layouts of
+ * smaller operands that broadcast (a channel's bias) stay plain: the kernel's access map does the rest. */
+static kn_layout read_layout(struct lw *lw, const struct ir_node *n, int i)
+{
+    enum ir_kind kind = ir_op_info(n->op)->kind;
+    const struct ir_value *x = n->in[i].value;
+    if (kind == IR_K_WINDOW || kind == IR_K_CONTRACT)
+        return wanted(lw, n, i);
+    if (kind == IR_K_MAP || kind == IR_K_REDUCE)
+        return lw->layout[x->id];
+    return n->op == IR_relayout ? lw->layout[x->id] : NULL;
+}
+
+static void layout_block(struct lw *lw, struct ir_block *block)
+{
+    for (struct ir_node *n = block->first, *next; n; n = next) {
+        next = n->next;
+        enum ir_kind kind = ir_op_info(n->op)->kind;
+        if (kind == IR_K_WINDOW || kind == IR_K_CONTRACT)
+            for (int i = 0; i < n->nin; i++)
+                layout_constant(lw, n, i);
+        if (n->op != IR_relayout)
+            for (int i = 0; i < n->nin; i++) {
+                struct ir_value *x = n->in[i].value;
+                if (!x || !ir_is_tensor(x->type) || ir_const_of(x))
+                    continue;
+                kn_layout l = read_layout(lw, n, i);
+                if (l != lw->layout[x->id])
+                    convert(lw, n, i, l);
+            }
+        if (n->op != IR_relayout && n->nout == 1 && ir_is_tensor(n->out[0]->type) && n->op != IR_constant)
+            lw->layout[n->out[0]->id] = produced(lw, n);
+        for (int r = 0; r < n->nregions; r++)
+            layout_block(lw, n->regions[r]);
+    }
+}
+
+void lw_choose_layouts(struct lw *lw, struct ir_func *f)
+{
+    if (lw->machine->layout && lw->fuse)
+        layout_block(lw, f->body);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * legalise: nodes that have no kernel of their own become ones that have, just before lowering. Sorting and random
+ * numbers become library ops; attention is spelled out as product, softmax, product (exact up to rounding).
+ */
+#include "passes/pass.h"
+
+#include <math.h>
+
+bool pass_legalise_run(struct pass_run *r);
+
+static void replace(struct ir_node *n, struct ir_node *with)
+{
+    for (int i = 0; i < n->nout; i++) {
+        with->out[i]->name = n->out[i]->name;
+        ir_replace_uses(n->out[i], with->out[i]);
+    }
+    ir_remove(n);
+}
+
+static struct ir_attr user_i(const char *name, int64_t v)
+{
+    struct ir_attr a = ir_attr_ints(IR_ATTR_user, 1, &v);
+    a.name = name;
+    return a;
+}
+
+/* Types of n's outputs, for a node that replaces it. */
+static ir_type *types_of(struct ir_ctx *ctx, const struct ir_node *n)
+{
+    ir_type *types = IR_NEWN(ctx, n->nout + 1, ir_type);
+    for (int i = 0; i < n->nout; i++)
+        types[i] = n->out[i]->type;
+    return types;
+}
+
+static bool library_call(struct ir_builder *b, struct ir_node *n, const char *name, int nin, struct ir_value *const *in, int nuser,
+                         const struct ir_attr *user)
+{
+    ir_type *types = types_of(b->ctx, n);
+    struct ir_attr attrs[8] = {ir_attr_s(IR_ATTR_name, name), ir_attr_types(IR_ATTR_types, n->nout, types)};
+    for (int i = 0; i < nuser; i++)
+        attrs[2 + i] = user[i];
+    struct ir_node *call = ir_build_typed(b, IR_lib, nin, in, attrs, n->nout, types);
+    if (call)
+        replace(n, call);
+    return call != NULL;
+}
+
+static bool topk(struct ir_builder *b, struct ir_node *n)
+{
+    struct ir_value *k = ir_build1(b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &ir_attr(n, IR_ATTR_k)->e)));
+    struct ir_value *in[2] = {n->in[0].value, k};
+    struct ir_attr user[3] = {user_i("axis", ir_get_i(n, IR_ATTR_axis, 0)), user_i("largest", ir_get_i(n, IR_ATTR_largest, 1)),
+                              user_i("sorted", ir_get_i(n, IR_ATTR_sorted, 1))};
+    return k && library_call(b, n, "topk", 2, in, 3, user);
+}
+
+static bool random_numbers(struct ir_builder *b, struct ir_node *n)
+{
+    const struct ir_attr *shape = ir_attr(n, IR_ATTR_shape);
+    struct ir_value *dims = ir_build1(b, IR_dims, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, shape ? shape->n : 0, shape ? shape->exprs : NULL)));
+    struct ir_attr user[3] = {user_i("dtype", n->out[0]->type->dtype), user_i("seed", ir_get_i(n, IR_ATTR_seed, 0)),
+                              user_i("stream", ir_get_i(n, IR_ATTR_stream, 0))};
+    return dims && library_call(b, n, n->op == IR_random_uniform ? "random_uniform" : "random_normal", 1, &dims, 3, user);
+}
+
+/* softmax over the last axis; rows that hold -inf only give 0, as IR_attention says. */
+static struct ir_value *softmax(struct ir_builder *b, struct ir_value *x, bool masked)
+{
+    int64_t axis = x->type->rank - 1;
+    const struct ir_attr *attrs = IR_ATTRS(ir_attr_ints(IR_ATTR_axes, 1, &axis), ir_attr_i(IR_ATTR_keepdims, 1));
+    struct ir_value *top = ir_build1(b, IR_reduce_max, 1, &x, attrs);
+    if (masked)
+        top = ir_binary(b, IR_max, top, ir_constant_f(b, x->type->dtype, -3.0e38));
+    struct ir_value *e = ir_unary(b, IR_exp, ir_binary(b, IR_sub, x, top));
+    struct ir_value *sum = ir_build1(b, IR_reduce_sum, 1, &e, attrs);
+    if (masked)
+        sum = ir_binary(b, IR_max, sum, ir_constant_f(b, x->type->dtype, 1.0e-37));
+    return ir_binary(b, IR_div, e, sum);
+}
+
+/* Heads that share keys: [b, g, t, d] -> [b, h, t, d]. */
+static struct ir_value *repeat_heads(struct ir_builder *b, struct ir_value *x, ir_expr heads)
+{
+    ir_type t = x->type;
+    if (t->dim[1] == heads)
+        return x;
+    ir_expr repeat = ir_floordiv(b->ctx, heads, t->dim[1]);
+    ir_expr split[5] = {t->dim[0], t->dim[1], ir_const(b->ctx, 1), t->dim[2], t->dim[3]};
+    ir_expr wide[5] = {t->dim[0], t->dim[1], repeat, t->dim[2], t->dim[3]}, joined[4] = {t->dim[0], heads, t->dim[2], t->dim[3]};
+    return ir_reshape_to(b, ir_expand_to(b, ir_reshape_to(b, x, 5, split), 5, wide), 4, joined);
+}
+
+static bool attention(struct ir_builder *b, struct ir_node *n)
+{
+    struct ir_value *q = n->in[0].value, *mask = n->nin > 3 ? n->in[3].value : NULL;
+    struct ir_value *k = repeat_heads(b, n->in[1].value, q->type->dim[1]), *v = repeat_heads(b, n->in[2].value, q->type->dim[1]);
+    struct ir_value *in[2] = {q, k};
+    struct ir_value *scores = ir_build1(b, IR_matmul, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_trans_b, 1)));
+    double scale = ir_get_f(n, IR_ATTR_scale, 1.0);
+    if (scale != 1.0)
+        scores = ir_binary(b, IR_mul, scores, ir_constant_f(b, q->type->dtype, scale));
+    if (mask)
+        scores = ir_binary(b, IR_add, scores, mask);
+    bool causal = ir_get_i(n, IR_ATTR_causal, 0);
+    if (causal && scores) {
+        ir_expr dims[2] = {scores->type->dim[2], scores->type->dim[3]};
+        struct ir_value *row = ir_build1(b, IR_iota, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, 2, dims), ir_attr_i(IR_ATTR_axis, 0), ir_attr_dtype(IR_ATTR_to, TCC_I64)));
+        struct ir_value *col = ir_build1(b, IR_iota, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, 2, dims), ir_attr_i(IR_ATTR_axis, 1), ir_attr_dtype(IR_ATTR_to, TCC_I64)));
+        struct ir_value *args[3] = {ir_binary(b, IR_ge, row, col), scores, ir_constant_f(b, q->type->dtype, -INFINITY)};
+        scores = args[0] ? ir_build1(b, IR_select, 3, args, NULL) : NULL;
+    }
+    struct ir_value *product[2] = {scores ? softmax(b, scores, mask || causal) : NULL, v};
+    struct ir_node *result = product[0] ? ir_build(b, IR_matmul, 2, product, NULL) : NULL;
+    if (result)
+        replace(n, result);
+    return result != NULL;
+}
+
+static bool legalise_block(struct pass_run *r, struct ir_func *f, struct ir_block *block)
+{
+    for (struct ir_node *n = block->first, *next; n; n = next) {
+        next = n->next;
+        struct ir_builder b = {pass_ctx(r), f, block, n, n->where};
+        bool ok = true;
+        for (int i = 0; i < n->nregions && ok; i++)
+            ok = legalise_block(r, f, n->regions[i]);
+        if (n->op == IR_topk)
+            ok = topk(&b, n);
+        else if (n->op == IR_random_uniform || n->op == IR_random_normal)
+            ok = random_numbers(&b, n);
+        else if (n->op == IR_attention)
+            ok = attention(&b, n);
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+bool pass_legalise_run(struct pass_run *r)
+{
+    for (struct ir_func *f = pass_module(r)->funcs; f; f = f->next)
+        if (!legalise_block(r, f, f->body))
+            return false;
+    return true;
+}

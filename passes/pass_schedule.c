@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* schedule: the machine chooses how each kernel is run; launches learn their tiles and scratch in their own symbols. */
+#include "passes/pass.h"
+
+bool pass_schedule_run(struct pass_run *r);
+
+/* The plain loop nest: one tile. */
+static void plain_schedule(struct ir_ctx *ctx, struct kn_kernel *k)
+{
+    k->schedule = (struct kn_schedule){.how = KN_T_LOOPS, .vector_dim = -1, .width = 1, .unroll = 1};
+    k->tiles = ir_const(ctx, 1);
+    k->scratch = ir_const(ctx, 0);
+}
+
+static void schedule_steps(struct ir_ctx *ctx, struct kn_steps *steps)
+{
+    for (int i = 0; i < steps->n; i++) {
+        struct kn_step *s = &steps->at[i];
+        for (int g = 0; g < s->nregions; g++)
+            schedule_steps(ctx, &s->regions[g].steps);
+        if (s->kind != TCC_STEP_LAUNCH)
+            continue;
+        s->tiles = ir_subst(ctx, s->kernel->tiles, s->nsizes, s->kernel->sizes, s->sizes);
+        s->scratch = ir_subst(ctx, s->kernel->scratch, s->nsizes, s->kernel->sizes, s->sizes);
+    }
+}
+
+bool pass_schedule_run(struct pass_run *r)
+{
+    struct ir_ctx *ctx = pass_ctx(r);
+    const struct pass_machine *m = pass_opts(r)->machine;
+    struct kn_program *p = pass_module(r)->program;
+    if (!p) {
+        ir_error(ctx, NULL, "schedule: the module has not been lowered");
+        return false;
+    }
+    for (int i = 0; i < p->nkernels; i++) {
+        if (m && m->schedule)
+            m->schedule(m, ctx, p->kernels[i]);
+        else
+            plain_schedule(ctx, p->kernels[i]);
+    }
+    for (int e = 0; e < p->nentries; e++)
+        schedule_steps(ctx, &p->entries[e].steps);
+    return true;
+}
