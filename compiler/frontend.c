@@ -1,48 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a model file with the front end that its suffix names, and pins the dims of IR text (ONNX pins its own). */
 #include "compiler/frontend.h"
+#include "passes/pass.h"
 
 #include <string.h>
-
-static ir_type
-pinned_or_null(struct ir_ctx *ctx, const struct frontend_pins *pins, ir_type t)
-{
-    return t ? frontend_pinned_type(ctx, pins, t) : NULL;
-}
-
-static void
-pin_attr(struct ir_ctx *ctx, const struct frontend_pins *pins, struct ir_attr *a)
-{
-    if (a->kind == IR_A_EXPR) {
-        a->e = ir_subst(ctx, a->e, pins->n, pins->from, pins->to);
-    } else if (a->kind == IR_A_EXPRS) {
-        ir_expr *exprs = IR_NEWN(ctx, a->n, ir_expr);
-        for (int i = 0; i < a->n; i++)
-            exprs[i] = ir_subst(ctx, a->exprs[i], pins->n, pins->from, pins->to);
-        a->exprs = exprs;
-    } else if (a->kind == IR_A_TYPES) {
-        ir_type *types = IR_NEWN(ctx, a->n, ir_type);
-        for (int i = 0; i < a->n; i++)
-            types[i] = pinned_or_null(ctx, pins, a->types[i]);
-        a->types = types;
-    }
-}
-
-/* Writes the pins into every type and attribute of a block; inference then follows. */
-static void
-pin_block(struct ir_ctx *ctx, const struct frontend_pins *pins, struct ir_block *b)
-{
-    for (int i = 0; i < b->nparams; i++)
-        b->params[i]->type = pinned_or_null(ctx, pins, b->params[i]->type);
-    IR_EACH_NODE(n, b) {
-        for (int i = 0; i < n->nattrs; i++)
-            pin_attr(ctx, pins, &n->attrs[i]);
-        for (int i = 0; i < n->nout; i++)
-            n->out[i]->type = pinned_or_null(ctx, pins, n->out[i]->type);
-        for (int i = 0; i < n->nregions; i++)
-            pin_block(ctx, pins, n->regions[i]);
-    }
-}
 
 static bool
 pin_func(struct ir_ctx *ctx, const struct frontend_options *o, struct ir_func *f)
@@ -57,9 +18,7 @@ pin_func(struct ir_ctx *ctx, const struct frontend_options *o, struct ir_func *f
         return false;
     for (int i = 0; i < n; i++)
         f->body->params[i]->type = types[i];
-    if (pins.n)
-        pin_block(ctx, &pins, f->body);
-    return ir_infer_func(f);
+    return pins.n ? pass_substitute(f, pins.n, pins.from, pins.to) : ir_infer_func(f);
 }
 
 static struct ir_module *

@@ -69,6 +69,10 @@ bool pass_changed(struct pass_run *r);       /* call before each change: false, 
 bool pass_bounded(struct pass_run *r);       /* float licence: may rewrites be *bounded*? (from -O1, unless --exact) */
 bool pass_fast(struct pass_run *r);          /* may they be *fast*? (--fast-math) */
 
+/* Replaces symbols by expressions in all types and attributes of a function, and infers its types anew. False after
+ * diagnostics. What defined the symbols (inputs' types, a `bind`) is the caller's matter. */
+bool pass_substitute(struct ir_func *f, int n, const ir_expr *from, const ir_expr *to);
+
 /* Runs a pipeline by name ("O0".."O3") or a list 'pass,pass{opt=1,opt2=x}'. False after diagnostics. */
 bool pass_pipeline(struct ir_module *m, const char *pipeline, const struct pass_options *o);
 bool pass_list(struct ir_module *m, const char *list, const struct pass_options *o);

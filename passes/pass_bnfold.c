@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bnfold: a multiplication, division or addition by per-channel constants behind a convolution or matrix product with
+ * constant weights goes into the weights and the bias. Batch normalisation reaches us as such a pair.
+ *
+ *   mul(conv(x, w, b), c) = conv(x, w * c[o], b * c)      div likewise, by 1/c
+ *   add(conv(x, w, b), c) = conv(x, w, b + c)
+ *   mul(matmul(x, w), c)  = matmul(x, w * c[column])
+ *
+ * Bounded: each weight is rounded once more (relative error u = 2^-24 for f32), so a result that is the sum of products p_i
+ * changes by at most 2 u |c| sum |p_i|: as much as another order of summation may change it. Weights are scaled in f64.
+ */
+#include "passes/rewrite_int.h"
+
+#include <stdlib.h>
+
+bool pass_bnfold_run(struct pass_run *r);
+
+/* Which channel of the result a weight belongs to: (index / inner) % count, plus the group's offset. */
+struct channels {
+    int64_t count;               /* of the result */
+    int64_t inner, per_group;    /* weight index -> channel within its group */
+    int64_t group_rows;          /* conv_transpose: elements of the weights per group; 0: one group for all */
+};
+
+static int64_t
+channel_of(const struct channels *c, int64_t i)
+{
+    int64_t within = i / c->inner % c->per_group;
+    return c->group_rows ? i / c->group_rows * c->per_group + within : within;
+}
+
+static bool
+static_dims(const struct ir_value *v, int64_t *dims)
+{
+    return ir_is_tensor(v->type) && ir_static_dims(v->type, dims);
+}
+
+static int64_t
+product(const int64_t *dims, int from, int rank)
+{
+    int64_t n = 1;
+    for (int i = from; i < rank; i++)
+        n *= dims[i];
+    return n;
+}
+
+/* How the weights (operand 1) of a node map to channels of its result; false: not a node for this pass. `axis` gets the
+ * result's channel axis. */
+static bool
+find_channels(const struct ir_node *n, struct channels *c, int *axis)
+{
+    int64_t d[TCC_MAX_RANK], groups = ir_get_i(n, IR_ATTR_groups, 1);
+    const struct ir_value *w = n->nin > 1 ? n->in[1].value : NULL;
+    int rank = w ? w->type->rank : 0;
+
+    if (!w || !ir_const_of(w) || !static_dims(w, d) || rank < 2)
+        return false;
+    *axis = 1;
+    switch (n->op) {
+    case IR_conv:
+        *c = (struct channels){.count = d[0], .inner = product(d, 1, rank), .per_group = d[0]};
+        break;
+    case IR_conv_transpose:
+        *c = (struct channels){.count = d[1] * groups, .inner = product(d, 2, rank), .per_group = d[1],
+                               .group_rows = d[0] / groups * product(d, 1, rank)};
+        break;
+    case IR_matmul:
+        *axis = n->out[0]->type->rank - 1;
+        if (rank != 2 || n->in[0].value->type->rank < 2)
+            return false;
+        *c = ir_get_i(n, IR_ATTR_trans_b, 0) ? (struct channels){.count = d[0], .inner = d[1], .per_group = d[0]}
+                                             : (struct channels){.count = d[1], .inner = 1, .per_group = d[1]};
+        break;
+    default:
+        return false;
+    }
+    return c->inner > 0 && c->per_group > 0 && c->count > 0;
+}
+
+/* Is a constant one value per channel (or one for all) when it broadcasts to a result of that rank? */
+static bool
+per_channel(const struct ir_tensor *c, int rank, int axis, int64_t count)
+{
+    for (int i = 0; i < c->rank; i++) {
+        int at = rank - c->rank + i;
+        if (at < 0 || (c->dims[i] != 1 && !(at == axis && c->dims[i] == count)))
+            return false;
+    }
+    return true;
+}
+
+static double
+element(const struct ir_tensor *c, int64_t channel)
+{
+    return tcc_load_f64((enum tcc_dtype)c->dtype, ir_tensor_at(c, c->nelems == 1 ? 0 : channel));
+}
+
+/* A factor as a multiplication has it. */
+static double
+factor(enum ir_op op, const struct ir_tensor *c, int64_t channel)
+{
+    return op == IR_div ? 1 / element(c, channel) : element(c, channel);
+}
+
+static struct ir_tensor *
+scaled_weights(const struct ir_tensor *w, const struct channels *ch, enum ir_op op, const struct ir_tensor *c)
+{
+    struct ir_tensor *out = ir_tensor_new((enum tcc_dtype)w->dtype, w->rank, w->dims);
+    int bytes = tcc_dtype_bytes((enum tcc_dtype)w->dtype);
+    char *to = out ? (char *)(uintptr_t)out->data : NULL;
+
+    for (int64_t i = 0; out && i < w->nelems; i++) {
+        double v = tcc_load_f64((enum tcc_dtype)w->dtype, ir_tensor_at(w, i)) * factor(op, c, channel_of(ch, i));
+        tcc_store_f64((enum tcc_dtype)w->dtype, to + i * bytes, v);
+    }
+    return out;
+}
+
+/* bias * c, or bias + c; no bias is 0. */
+static struct ir_tensor *
+changed_bias(const struct ir_tensor *bias, int64_t count, enum ir_op op, const struct ir_tensor *c)
+{
+    struct ir_tensor *out = ir_tensor_new((enum tcc_dtype)c->dtype, 1, &count);
+    int bytes = tcc_dtype_bytes((enum tcc_dtype)c->dtype);
+    char *to = out ? (char *)(uintptr_t)out->data : NULL;
+
+    for (int64_t i = 0; out && i < count; i++) {
+        double b = bias ? tcc_load_f64((enum tcc_dtype)bias->dtype, ir_tensor_at(bias, i)) : 0;
+        tcc_store_f64((enum tcc_dtype)c->dtype, to + i * bytes, op == IR_add ? b + element(c, i) : b * factor(op, c, i));
+    }
+    return out;
+}
+
+/* The node again, with other weights and bias. */
+static struct ir_value *
+rebuild(struct rewrite *w, const struct ir_node *n, struct ir_value *weights, struct ir_value *bias)
+{
+    struct ir_value *in[] = {n->in[0].value, weights, bias};
+    struct ir_attr *attrs = IR_NEWN(w->b.ctx, n->nattrs + 1, struct ir_attr);
+
+    if (!weights)
+        return NULL;
+    for (int i = 0; i < n->nattrs; i++)
+        attrs[i] = n->attrs[i];
+    w->b.where = n->where;
+    return ir_build1(&w->b, n->op, bias ? 3 : 2, in, attrs);
+}
+
+static struct ir_value *
+new_constant(struct rewrite *w, struct ir_tensor *t)
+{
+    return t ? ir_constant(&w->b, t) : NULL;
+}
+
+static struct ir_value *
+fold_channels(struct rewrite *w, struct ir_node *n)
+{
+    struct channels ch;
+    int axis;
+    struct ir_value *x = n->in[0].value;
+    const struct ir_tensor *c = ir_const_of(n->in[1].value);
+
+    if (!c || !x->def || !ir_has_one_use(x) || !has_result_type(n, x) || !find_channels(x->def, &ch, &axis))
+        return NULL;
+    struct ir_node *linear = x->def;
+    const struct ir_tensor *weights = ir_const_of(linear->in[1].value);
+    struct ir_value *old_bias = operand(linear, 2);
+    const struct ir_tensor *bias = old_bias ? ir_const_of(old_bias) : NULL;
+    if (!tcc_is_float(dtype_of(x)) || weights->dtype != x->type->dtype || c->dtype != x->type->dtype || (old_bias && !bias) ||
+        !per_channel(c, x->type->rank, axis, ch.count) || (linear->op == IR_matmul && n->op == IR_add) || !rewrite_go(w))
+        return NULL;
+    struct ir_value *new_weights = linear->in[1].value, *new_bias = old_bias;
+    if (n->op != IR_add)
+        new_weights = new_constant(w, scaled_weights(weights, &ch, n->op, c));
+    if (n->op == IR_add || bias)
+        new_bias = new_constant(w, changed_bias(bias, ch.count, n->op, c));
+    return rebuild(w, linear, new_weights, new_bias);
+}
+
+static const struct rewrite_rule rules[] = {{IR_mul, fold_channels}, {IR_div, fold_channels}, {IR_add, fold_channels}};
+
+bool
+pass_bnfold_run(struct pass_run *r)
+{
+    return !pass_bounded(r) || rewrite_module(r, rules, (int)(sizeof rules / sizeof *rules));
+}

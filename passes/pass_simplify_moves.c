@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * simplify_moves: ops that only move or rename elements are composed, cancelled, or folded into their user. All exact.
+ *
+ *   transpose   of nothing; of a transpose; that moves axes of extent 1 only (a reshape); into matmul's trans_a, trans_b
+ *   reshape     to the same dims; of a reshape
+ *   expand      to the same dims; of an expand; under a MAP op whose other operands have the dims already
+ *   slice       of everything; of a slice; of a concat, from one of its operands
+ *   concat      of one; of empty operands; of a concat along the same axis
+ *   pad         by nothing
+ *   cast        to the same type; of a cast that lost nothing
+ *   gather      of one constant index: a slice and a reshape
+ */
+#include "passes/rewrite_int.h"
+
+#include <string.h>
+
+bool pass_simplify_moves_run(struct pass_run *r);
+
+/* Shared first rule of reshape, expand, cast, transpose...: nothing happens at all. */
+static struct ir_value *
+same_type(struct rewrite *w, struct ir_node *n)
+{
+    return has_result_type(n, n->in[0].value) && rewrite_go(w) ? n->in[0].value : NULL;
+}
+
+/* -- transpose ------------------------------------------------------------------------------------ */
+
+static struct ir_value *
+transpose_nothing(struct rewrite *w, struct ir_node *n)
+{
+    const struct ir_attr *perm = ir_attr(n, IR_ATTR_perm);
+    for (int i = 0; i < perm->n; i++)
+        if (perm->ints[i] != i)
+            return NULL;
+    return rewrite_go(w) ? n->in[0].value : NULL;
+}
+
+static struct ir_value *
+transpose_transpose(struct rewrite *w, struct ir_node *n)
+{
+    struct ir_node *inner = operand_node(n, 0, IR_transpose);
+    int64_t composed[TCC_MAX_RANK];
+
+    if (!inner || !rewrite_go(w))
+        return NULL;
+    const int64_t *outer = ir_attr(n, IR_ATTR_perm)->ints, *first = ir_attr(inner, IR_ATTR_perm)->ints;
+    for (int i = 0; i < n->out[0]->type->rank; i++)
+        composed[i] = first[outer[i]];
+    return ir_transpose_by(&w->b, inner->in[0].value, composed);
+}
+
+/* The axes whose extent is not 1 keep their order: the elements do too. */
+static struct ir_value *
+transpose_ones(struct rewrite *w, struct ir_node *n)
+{
+    const int64_t *perm = ir_attr(n, IR_ATTR_perm)->ints;
+    ir_type from = n->in[0].value->type, to = n->out[0]->type;
+    int64_t last = -1;
+
+    for (int i = 0; i < to->rank; i++) {
+        if (ir_is_value(from->dim[perm[i]], 1))
+            continue;
+        if (perm[i] < last)
+            return NULL;
+        last = perm[i];
+    }
+    return rewrite_go(w) ? ir_reshape_to(&w->b, n->in[0].value, to->rank, to->dim) : NULL;
+}
+
+/* matmul(transpose(a), b) = matmul(a, b) with trans_a: when the last two axes are swapped and no other is moved */
+static struct ir_value *
+matmul_transpose(struct rewrite *w, struct ir_node *n)
+{
+    for (int i = 0; i < 2; i++) {
+        struct ir_node *move = operand_node(n, i, IR_transpose);
+        if (!move)
+            continue;
+        const struct ir_attr *perm = ir_attr(move, IR_ATTR_perm);
+        int rank = perm->n;
+        bool swapped = rank >= 2 && perm->ints[rank - 1] == rank - 2 && perm->ints[rank - 2] == rank - 1;
+        for (int k = 0; k < rank - 2; k++)
+            swapped &= perm->ints[k] == k;
+        if (!swapped || !rewrite_go(w))
+            continue;
+        enum ir_attr_key key = i == 0 ? IR_ATTR_trans_a : IR_ATTR_trans_b;
+        ir_set_operand(n, i, move->in[0].value);
+        ir_set_attr(n, ir_attr_i(key, !ir_get_i(n, key, 0)));
+        return n->out[0];
+    }
+    return NULL;
+}
+
+/* -- reshape, expand --------------------------------------------------------------------------------- */
+
+static struct ir_value *
+reshape_reshape(struct rewrite *w, struct ir_node *n)
+{
+    struct ir_node *inner = operand_node(n, 0, IR_reshape);
+    ir_type t = n->out[0]->type;
+    if (!inner || !rewrite_go(w))
+        return NULL;
+    struct ir_value *x = inner->in[0].value;
+    return has_result_type(n, x) ? x : ir_reshape_to(&w->b, x, t->rank, t->dim);
+}
+
+static struct ir_value *
+expand_expand(struct rewrite *w, struct ir_node *n)
+{
+    struct ir_node *inner = operand_node(n, 0, IR_expand);
+    ir_type t = n->out[0]->type;
+    return inner && rewrite_go(w) ? ir_expand_to(&w->b, inner->in[0].value, t->rank, t->dim) : NULL;
+}
+
+/* Does broadcasting give the result's dims when operand `skip` has the type `t` instead of its own? */
+static bool
+dims_without(const struct ir_node *n, int skip, ir_type t)
+{
+    ir_type out = n->out[0]->type;
+
+    for (int axis = 0; axis < out->rank; axis++) {
+        bool found = ir_is_value(out->dim[axis], 1);
+        for (int i = 0; i < n->nin && !found; i++) {
+            ir_type x = i == skip ? t : n->in[i].value->type;
+            int at = axis - (out->rank - x->rank);
+            found = at >= 0 && x->dim[at] == out->dim[axis];
+        }
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
+/* MAP ops broadcast by themselves. */
+static struct ir_value *
+expand_under_map(struct rewrite *w, struct ir_node *n)
+{
+    if (ir_op_info(n->op)->kind != IR_K_MAP || n->nin < 2)
+        return NULL;
+    for (int i = 0; i < n->nin; i++) {
+        struct ir_node *expand = operand_node(n, i, IR_expand);
+        if (!expand || !dims_without(n, i, expand->in[0].value->type) || !rewrite_go(w))
+            continue;
+        ir_set_operand(n, i, expand->in[0].value);
+        return n->out[0];
+    }
+    return NULL;
+}
+
+/* -- slice, concat, pad --------------------------------------------------------------------------------- */
+
+static struct ir_value *
+build_slice(struct rewrite *w, struct ir_value *x, int rank, const ir_expr *starts, const ir_expr *sizes, const ir_expr *steps)
+{
+    return ir_build1(&w->b, IR_slice, 1, &x,
+                     IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, rank, starts), ir_attr_exprs(IR_ATTR_sizes, rank, sizes),
+                              ir_attr_exprs(IR_ATTR_steps, rank, steps)));
+}
+
+static bool
+whole_axis(const struct ir_node *slice, int axis)
+{
+    return ir_is_value(ir_attr(slice, IR_ATTR_starts)->exprs[axis], 0) && ir_is_value(ir_attr(slice, IR_ATTR_steps)->exprs[axis], 1) &&
+           ir_attr(slice, IR_ATTR_sizes)->exprs[axis] == slice->in[0].value->type->dim[axis];
+}
+
+static struct ir_value *
+slice_nothing(struct rewrite *w, struct ir_node *n)
+{
+    for (int i = 0; i < n->out[0]->type->rank; i++)
+        if (!whole_axis(n, i))
+            return NULL;
+    return rewrite_go(w) ? n->in[0].value : NULL;
+}
+
+static struct ir_value *
+slice_slice(struct rewrite *w, struct ir_node *n)
+{
+    struct ir_node *inner = operand_node(n, 0, IR_slice);
+    ir_expr starts[TCC_MAX_RANK], steps[TCC_MAX_RANK];
+    struct ir_ctx *ctx = w->b.ctx;
+    int rank = n->out[0]->type->rank;
+
+    if (!inner || !rewrite_go(w))
+        return NULL;
+    for (int i = 0; i < rank; i++) {
+        ir_expr step = ir_attr(inner, IR_ATTR_steps)->exprs[i];
+        starts[i] = ir_add(ctx, ir_attr(inner, IR_ATTR_starts)->exprs[i], ir_mul(ctx, ir_attr(n, IR_ATTR_starts)->exprs[i], step));
+        steps[i] = ir_mul(ctx, ir_attr(n, IR_ATTR_steps)->exprs[i], step);
+    }
+    return build_slice(w, inner->in[0].value, rank, starts, ir_attr(n, IR_ATTR_sizes)->exprs, steps);
+}
+
+/* What is taken lies in one operand for certain: slice that. */
+static struct ir_value *
+slice_concat(struct rewrite *w, struct ir_node *n)
+{
+    struct ir_node *concat = operand_node(n, 0, IR_concat);
+    ir_expr starts[TCC_MAX_RANK];
+    struct ir_ctx *ctx = w->b.ctx;
+    int rank = n->out[0]->type->rank;
+
+    if (!concat)
+        return NULL;
+    int axis = (int)ir_get_i(concat, IR_ATTR_axis, 0);
+    ir_expr start = ir_attr(n, IR_ATTR_starts)->exprs[axis], end = ir_add(ctx, start, ir_attr(n, IR_ATTR_sizes)->exprs[axis]);
+    if (!ir_is_value(ir_attr(n, IR_ATTR_steps)->exprs[axis], 1))
+        return NULL;
+    ir_expr at = ir_const(ctx, 0);
+    for (int i = 0; i < concat->nin; i++) {
+        struct ir_value *x = concat->in[i].value;
+        ir_expr next = ir_add(ctx, at, x->type->dim[axis]);
+        if (ir_expr_le(ctx, at, start) == IR_YES && ir_expr_le(ctx, end, next) == IR_YES) {
+            if (!rewrite_go(w))
+                return NULL;
+            memcpy(starts, ir_attr(n, IR_ATTR_starts)->exprs, (size_t)rank * sizeof *starts);
+            starts[axis] = ir_sub(ctx, start, at);
+            return build_slice(w, x, rank, starts, ir_attr(n, IR_ATTR_sizes)->exprs, ir_attr(n, IR_ATTR_steps)->exprs);
+        }
+        at = next;
+    }
+    return NULL;
+}
+
+/* Leaves out empty operands and takes in those of a concat along the same axis that nobody else uses. */
+static struct ir_value *
+concat_flat(struct rewrite *w, struct ir_node *n)
+{
+    int64_t axis = ir_get_i(n, IR_ATTR_axis, 0);
+    VEC(struct ir_value *) flat = {0};
+    bool changed = false;
+
+    for (int i = 0; i < n->nin; i++) {
+        struct ir_value *x = n->in[i].value;
+        struct ir_node *inner = operand_node(n, i, IR_concat);
+        if (ir_is_value(x->type->dim[axis], 0)) {
+            changed = true;
+        } else if (inner && ir_get_i(inner, IR_ATTR_axis, 0) == axis && ir_has_one_use(x)) {
+            for (int k = 0; k < inner->nin; k++)
+                VEC_PUSH(w->b.ctx, flat, inner->in[k].value);
+            changed = true;
+        } else {
+            VEC_PUSH(w->b.ctx, flat, x);
+        }
+    }
+    if (flat.n == 0 || (!changed && flat.n > 1) || !rewrite_go(w))
+        return NULL;
+    if (flat.n == 1)
+        return flat.at[0];
+    return ir_build1(&w->b, IR_concat, flat.n, flat.at, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis)));
+}
+
+static struct ir_value *
+pad_nothing(struct rewrite *w, struct ir_node *n)
+{
+    for (int i = 0; i < n->out[0]->type->rank; i++)
+        if (!ir_is_value(ir_attr(n, IR_ATTR_before)->exprs[i], 0) || !ir_is_value(ir_attr(n, IR_ATTR_after)->exprs[i], 0))
+            return NULL;
+    return has_result_type(n, n->in[0].value) && rewrite_go(w) ? n->in[0].value : NULL;
+}
+
+/* -- cast ---------------------------------------------------------------------------------------------------- */
+
+/* Does `wide` hold every value of `narrow`, so that a later cast sees the same value? */
+static bool
+holds_all(enum tcc_dtype narrow, enum tcc_dtype wide)
+{
+    int n = tcc_dtype_bytes(narrow), w = tcc_dtype_bytes(wide);
+    if (narrow == TCC_BOOL)
+        return tcc_is_int(wide) || wide == TCC_F32 || wide == TCC_F64;
+    if (tcc_is_float(narrow))
+        return (wide == TCC_F32 || wide == TCC_F64) && n < w;
+    /* Types of less than a byte are held in one: leave them. */
+    bool bytes = tcc_is_int(narrow) && tcc_is_int(wide) && narrow != TCC_U4 && narrow != TCC_I4 && narrow != TCC_U2 && narrow != TCC_I2;
+    return bytes && n < w && (tcc_is_signed(wide) || !tcc_is_signed(narrow));
+}
+
+static struct ir_value *
+cast_cast(struct rewrite *w, struct ir_node *n)
+{
+    struct ir_node *inner = operand_node(n, 0, IR_cast);
+    if (!inner)
+        return NULL;
+    struct ir_value *x = inner->in[0].value;
+    if (!holds_all(dtype_of(x), dtype_of(n->in[0].value)) || !rewrite_go(w))
+        return NULL;
+    if (has_result_type(n, x))
+        return x;
+    ir_set_operand(n, 0, x);
+    return n->out[0];
+}
+
+/* -- gather ---------------------------------------------------------------------------------------------------- */
+
+static struct ir_value *
+gather_one(struct rewrite *w, struct ir_node *n)
+{
+    const struct ir_tensor *index = ir_const_of(n->in[1].value);
+    struct ir_value *x = n->in[0].value;
+    struct ir_ctx *ctx = w->b.ctx;
+    ir_type t = x->type, out = n->out[0]->type;
+    ir_expr starts[TCC_MAX_RANK], sizes[TCC_MAX_RANK], steps[TCC_MAX_RANK];
+
+    if (!index || index->nelems != 1)
+        return NULL;
+    int axis = (int)ir_get_i(n, IR_ATTR_axis, 0);
+    int64_t at = tcc_load_i64((enum tcc_dtype)index->dtype, ir_tensor_at(index, 0));
+    ir_expr start = at < 0 ? ir_addc(ctx, t->dim[axis], at) : ir_const(ctx, at);
+    /* An index that may be outside is an error at run time, which the slice would not report. */
+    if (ir_expr_le(ctx, ir_const(ctx, 0), start) != IR_YES || ir_expr_le(ctx, ir_addc(ctx, start, 1), t->dim[axis]) != IR_YES || !rewrite_go(w))
+        return NULL;
+    for (int i = 0; i < t->rank; i++) {
+        starts[i] = i == axis ? start : ir_const(ctx, 0);
+        sizes[i] = i == axis ? ir_const(ctx, 1) : t->dim[i];
+        steps[i] = ir_const(ctx, 1);
+    }
+    struct ir_value *taken = build_slice(w, x, t->rank, starts, sizes, steps);
+    return taken && has_result_type(n, taken) ? taken : taken ? ir_reshape_to(&w->b, taken, out->rank, out->dim) : NULL;
+}
+
+static const struct rewrite_rule rules[] = {
+    {IR_transpose, transpose_nothing}, {IR_transpose, transpose_transpose}, {IR_transpose, transpose_ones},
+    {IR_matmul, matmul_transpose},     {IR_reshape, same_type},             {IR_reshape, reshape_reshape},
+    {IR_expand, same_type},            {IR_expand, expand_expand},          {IR_OP_NONE, expand_under_map},
+    {IR_slice, slice_nothing},         {IR_slice, slice_slice},             {IR_slice, slice_concat},
+    {IR_concat, concat_flat},          {IR_pad, pad_nothing},               {IR_cast, same_type},
+    {IR_cast, cast_cast},              {IR_gather, gather_one},
+};
+
+bool
+pass_simplify_moves_run(struct pass_run *r)
+{
+    return rewrite_module(r, rules, (int)(sizeof rules / sizeof *rules));
+}
