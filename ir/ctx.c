@@ -185,6 +185,8 @@ ir_no_memory(struct ir_ctx *ctx)
     if (!frame)
         _Exit(3);       /* the door says so: nobody is there to tell */
     ctx->protect = frame->outer;
+    ctx->capture = NULL;        /* what was under way is given up */
+    ctx->expr_depth = 0;
     longjmp(frame->jump, 1);
 }
 

@@ -83,6 +83,7 @@ bool ir_operand_optional(enum ir_op op, int i);            /* may operand i be N
 bool ir_attr_allowed(enum ir_op op, enum ir_attr_key key);
 const char *ir_attr_name(enum ir_attr_key key);
 enum ir_attr_kind ir_attr_key_kind(enum ir_attr_key key);
+const char *ir_attr_kind_name(enum ir_attr_kind kind);     /* int, float, ints... */
 enum ir_attr_key ir_attr_by_name(const char *name);        /* IR_ATTR_NONE: unknown */
 
 /* -- Graph (graph.c, attr.c) -- */
@@ -99,5 +100,16 @@ bool ir_infer_node(struct ir_ctx *ctx, struct ir_node *n); /* checks arity, then
 bool ir_is_identifier(const char *s);                      /* letter or _, then letters, digits, _ and . */
 void ir_print_string(FILE *out, const char *s);            /* quoted, with escapes */
 void ir_print_bytes(FILE *out, const char *s, size_t n);  /* the same for bytes that may hold a zero */
+void ir_print_tensor(FILE *out, const struct ir_tensor *t);          /* type and data */
+void ir_print_attr(FILE *out, const struct ir_attr *a);              /* key = value */
+void ir_print_double(FILE *out, double v);                           /* shortest text that reads back the same */
+/* Symbols met in types and attributes, each once, in order of appearance; iteration variables are left out. */
+struct ir_syms { struct ir_ctx *ctx; VEC(ir_expr) v; struct ir_set seen; };
+void ir_collect_syms(struct ir_syms *s, ir_expr e);
+void ir_collect_type_syms(struct ir_syms *s, ir_type t);
+void ir_print_syms(FILE *out, struct ir_syms *s);          /* sorts; `sym` lines for those with other bounds than a new one's; frees */
+
+/* -- Verifier (verify.c) -- */
+bool ir_verify_as(const struct ir_module *m, enum ir_diag_id id);    /* the severity of what is found is that of `id` */
 
 #endif

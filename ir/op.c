@@ -133,3 +133,13 @@ ir_attr_by_name(const char *name)
     }
     return IR_ATTR_NONE;
 }
+
+const char *
+ir_attr_kind_name(enum ir_attr_kind kind)
+{
+    static const char *const names[] = {[IR_A_INT] = "int", [IR_A_FLOAT] = "float", [IR_A_INTS] = "ints",
+                                        [IR_A_EXPR] = "expr", [IR_A_EXPRS] = "exprs", [IR_A_STRING] = "string",
+                                        [IR_A_STRINGS] = "strings", [IR_A_FLOATS] = "floats", [IR_A_TENSOR] = "tensor",
+                                        [IR_A_DTYPE] = "dtype", [IR_A_TYPES] = "types"};
+    return names[kind];
+}

@@ -23,6 +23,7 @@ struct ir_file {
     int refs;
     uint64_t size;
     void *data;          /* NULL: empty file */
+    char *path;
 };
 
 static void *map_file(int fd, uint64_t *size, char *error, size_t error_size)
@@ -53,12 +54,17 @@ struct ir_file *ir_file_open(const char *path, char *error, size_t error_size)
         return NULL;
     }
     struct ir_file *file = malloc(sizeof *file);
+    if (file && !(file->path = strdup(path))) {
+        free(file);
+        file = NULL;
+    }
     if (!file)
         snprintf(error, error_size, "no memory");
     else
         file->data = map_file(fd, &file->size, error, error_size);
     close(fd);
     if (file && file->data == MAP_FAILED) {
+        free(file->path);
         free(file);
         return NULL;
     }
@@ -80,7 +86,13 @@ void ir_file_unref(struct ir_file *file)
         return;
     if (file->data)
         munmap(file->data, (size_t)file->size);
+    free(file->path);
     free(file);
+}
+
+const char *ir_file_path(const struct ir_file *file)
+{
+    return file->path;
 }
 
 const uint8_t *ir_file_data(const struct ir_file *file)

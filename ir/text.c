@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text.c - words of the text form that printers share: identifiers and quoted strings. */
+/* text.c - words of the text form that printers share: identifiers, quoted strings, symbols' bounds. */
 #include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "ir/ir_int.h"
 
@@ -39,4 +41,58 @@ ir_print_string(FILE *out, const char *s)
     while (s[n])
         n++;
     ir_print_bytes(out, s, n);
+}
+
+/* == Symbols and their bounds == */
+
+static void
+collect(void *user, ir_expr sym)
+{
+    struct ir_syms *s = user;
+    uint32_t pos = UINT32_MAX;
+    uint64_t hash = ir_hash_mix(9, sym->id);
+    for (const void *p; (p = ir_set_next(&s->seen, hash, &pos));) {
+        if (p == sym)
+            return;
+    }
+    ir_set_add(s->ctx, &s->seen, hash, (void *)sym);
+    if (!sym->extent)
+        VEC_PUSH(s->ctx, s->v, sym);
+}
+
+void
+ir_collect_syms(struct ir_syms *s, ir_expr e)
+{
+    ir_each_sym(e, collect, s);
+}
+
+void
+ir_collect_type_syms(struct ir_syms *s, ir_type t)
+{
+    if (t && t->kind != IR_T_TENSOR)
+        ir_collect_type_syms(s, t->elem);
+    for (int i = 0; t && t->kind == IR_T_TENSOR && i < t->rank; i++)
+        ir_collect_syms(s, t->dim[i]);
+}
+
+static int
+by_name(const void *a, const void *b)
+{
+    return strcmp((*(const ir_expr *)a)->name, (*(const ir_expr *)b)->name);
+}
+
+void
+ir_print_syms(FILE *out, struct ir_syms *s)
+{
+    if (s->v.n)
+        qsort(s->v.at, (size_t)s->v.n, sizeof *s->v.at, by_name);
+    for (int i = 0; i < s->v.n; i++) {
+        ir_expr e = s->v.at[i];
+        if (e->lo == 0 && e->hi == IR_SYM_HI)
+            continue;
+        fputs("sym ", out);
+        ir_print_expr(out, e);
+        fprintf(out, " in %lld..%lld\n", (long long)e->lo, (long long)e->hi);
+    }
+    ir_set_free(&s->seen);
 }

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * print.c - the text form of level 1 (doc/ir.md). Parsing it gives the same module again.
+ *
+ * A value is printed by its name where that is an identifier that no value before it in the function has, else by a
+ * number; numbers count in the order of printing, so that they do not depend on what was removed before.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/ir_int.h"
+
+struct printer {
+    FILE *out;
+    struct ir_ctx *ctx;
+    const char **names;         /* by value id: name as printed */
+    struct ir_set used;
+    int numbers;
+};
+
+/* == Names == */
+
+static void
+name_value(struct printer *p, const struct ir_value *v, const char *name)
+{
+    const char *known = name ? ir_intern(p->ctx, name) : NULL;
+    if (known && ir_is_identifier(known)) {
+        uint32_t pos = UINT32_MAX;
+        uint64_t hash = ir_hash_mix(7, (uint64_t)(uintptr_t)known);
+        const void *old;
+        while ((old = ir_set_next(&p->used, hash, &pos)) && old != known)
+            ;
+        if (!old) {
+            ir_set_add(p->ctx, &p->used, hash, (void *)known);
+            p->names[v->id] = known;
+            return;
+        }
+    }
+    p->names[v->id] = ir_internf(p->ctx, "%d", p->numbers++);
+}
+
+static const char *
+param_name(const struct ir_block *b, int i)
+{
+    if (!b->parent && b->func->input_names)
+        return b->func->input_names[i];
+    return b->params[i]->name;
+}
+
+static void
+name_block(struct printer *p, const struct ir_block *b)
+{
+    for (int i = 0; i < b->nparams; i++)
+        name_value(p, b->params[i], param_name(b, i));
+    IR_EACH_NODE(n, b) {
+        for (int i = 0; i < n->nout; i++)
+            name_value(p, n->out[i], n->out[i]->name);
+        for (int i = 0; i < n->nregions; i++)
+            name_block(p, n->regions[i]);
+    }
+}
+
+static void
+start(struct printer *p, FILE *out, const struct ir_func *f)
+{
+    *p = (struct printer){.out = out, .ctx = f->module->ctx};
+    p->names = calloc(f->nvalues + 1u, sizeof *p->names);
+    if (!p->names)
+        ir_no_memory(p->ctx);
+    name_block(p, f->body);
+}
+
+static void
+finish(struct printer *p)
+{
+    free(p->names);
+    ir_set_free(&p->used);
+}
+
+/* == Nodes == */
+
+static void print_block(struct printer *p, const struct ir_block *b, int indent);
+
+static void
+print_ref(struct printer *p, const struct ir_value *v)
+{
+    if (v)
+        fprintf(p->out, "%%%s", p->names[v->id] ? p->names[v->id] : "?");
+    else
+        fputc('_', p->out);
+}
+
+/* A value where it is defined: with its source name, where that isn't its printed one. */
+static void
+print_def(struct printer *p, const struct ir_value *v, const char *name)
+{
+    print_ref(p, v);
+    if (name && strcmp(name, p->names[v->id]) != 0) {
+        fputc(' ', p->out);
+        ir_print_string(p->out, name);
+    }
+}
+
+static void
+print_attrs(struct printer *p, const struct ir_node *n)
+{
+    int printed = 0;
+    for (int i = 0; i < n->nattrs; i++) {
+        if (n->attrs[i].key == IR_ATTR_types)       /* said by the output types */
+            continue;
+        fputs(printed++ ? ", " : " {", p->out);
+        ir_print_attr(p->out, &n->attrs[i]);
+    }
+    if (printed)
+        fputc('}', p->out);
+}
+
+static void
+print_loc_part(FILE *out, const char *s)
+{
+    if (s)
+        ir_print_string(out, s);
+    else
+        fputc('_', out);
+}
+
+static void
+print_one(struct printer *p, const struct ir_node *n, int indent)
+{
+    for (int i = 0; i < n->nout; i++) {
+        print_def(p, n->out[i], n->out[i]->name);
+        fputs(i + 1 < n->nout ? ", " : " = ", p->out);
+    }
+    fprintf(p->out, "%s(", ir_op_info(n->op)->name);
+    for (int i = 0; i < n->nin; i++) {
+        if (i)
+            fputs(", ", p->out);
+        print_ref(p, n->in[i].value);
+    }
+    fputc(')', p->out);
+    print_attrs(p, n);
+    for (int i = 0; i < n->nout; i++) {
+        fputs(i ? ", " : " : ", p->out);
+        ir_print_type(p->out, n->out[i]->type);
+    }
+    if (n->where.node || n->where.op) {
+        fputs(" loc(", p->out);
+        print_loc_part(p->out, n->where.node);
+        fputs(", ", p->out);
+        print_loc_part(p->out, n->where.op);
+        fprintf(p->out, ", %d)", n->where.opset);
+    }
+    for (int i = 0; i < n->nregions; i++) {
+        const struct ir_block *b = n->regions[i];
+        fputs(" do", p->out);
+        for (int j = 0; j < b->nparams; j++) {
+            fputs(j ? ", " : " (", p->out);
+            print_def(p, b->params[j], b->params[j]->name);
+            fputs(": ", p->out);
+            ir_print_type(p->out, b->params[j]->type);
+        }
+        fputs(b->nparams ? ") {\n" : " {\n", p->out);
+        print_block(p, b, indent + 2);
+        fprintf(p->out, "%*s}", indent, "");
+    }
+    fputc('\n', p->out);
+}
+
+static void
+print_block(struct printer *p, const struct ir_block *b, int indent)
+{
+    IR_EACH_NODE(n, b) {
+        fprintf(p->out, "%*s", indent, "");
+        print_one(p, n, indent);
+    }
+}
+
+void
+ir_print_node(FILE *out, const struct ir_node *n)
+{
+    struct printer p;
+    start(&p, out, n->block->func);
+    print_one(&p, n, 0);
+    finish(&p);
+}
+
+/* == Functions == */
+
+static void
+print_global(FILE *out, const char *name)
+{
+    fputc('@', out);
+    if (ir_is_identifier(name))
+        fputs(name, out);
+    else
+        ir_print_string(out, name);
+}
+
+static void
+print_results(struct printer *p, const struct ir_func *f)
+{
+    const struct ir_node *end = f->body->last;
+    fputs(") -> (", p->out);
+    for (int i = 0; end && end->op == IR_return && i < end->nin; i++) {
+        const char *name = f->output_names ? f->output_names[i] : NULL;
+        if (i)
+            fputs(", ", p->out);
+        if (name) {
+            ir_print_string(p->out, name);
+            fputs(": ", p->out);
+        }
+        ir_print_type(p->out, end->in[i].value->type);
+    }
+    fputs(") {\n", p->out);
+}
+
+void
+ir_print_func(FILE *out, const struct ir_func *f)
+{
+    struct printer p;
+    start(&p, out, f);
+    fputs("func ", out);
+    print_global(out, f->name);
+    fputc('(', out);
+    for (int i = 0; i < f->body->nparams; i++) {
+        if (i)
+            fputs(", ", out);
+        print_def(&p, f->body->params[i], param_name(f->body, i));
+        fputs(": ", out);
+        ir_print_type(out, f->body->params[i]->type);
+    }
+    print_results(&p, f);
+    print_block(&p, f->body, 2);
+    fputs("}\n", out);
+    finish(&p);
+}
+
+/* == Modules == */
+
+static void
+collect_attr(struct ir_syms *s, const struct ir_attr *a)
+{
+    if (a->kind == IR_A_EXPR)
+        ir_collect_syms(s, a->e);
+    for (int i = 0; a->kind == IR_A_EXPRS && i < a->n; i++)
+        ir_collect_syms(s, a->exprs[i]);
+    for (int i = 0; a->kind == IR_A_TYPES && i < a->n; i++)
+        ir_collect_type_syms(s, a->types[i]);
+}
+
+static void
+collect_block(struct ir_syms *s, const struct ir_block *b)
+{
+    for (int i = 0; i < b->nparams; i++)
+        ir_collect_type_syms(s, b->params[i]->type);
+    IR_EACH_NODE(n, b) {
+        for (int i = 0; i < n->nout; i++)
+            ir_collect_type_syms(s, n->out[i]->type);
+        for (int i = 0; i < n->nattrs; i++)
+            collect_attr(s, &n->attrs[i]);
+        for (int i = 0; i < n->nregions; i++)
+            collect_block(s, n->regions[i]);
+    }
+}
+
+static void
+print_state(FILE *out, const struct ir_state *s)
+{
+    static const struct { int flag; const char *word; } words[] = {
+        {IR_STATE_PARAM, " param"}, {IR_STATE_BUFFER, " buffer"}, {IR_STATE_OPTIMIZER, " optimizer"}};
+    fputs("state ", out);
+    print_global(out, s->name);
+    fputs(" : ", out);
+    ir_print_type(out, s->type);
+    for (int i = 0; i < 3; i++) {
+        if (s->flags & words[i].flag)
+            fputs(words[i].word, out);
+    }
+    if (s->init) {
+        fputs(" = ", out);
+        ir_print_tensor(out, s->init);
+    }
+    fputc('\n', out);
+}
+
+/* Was the module read from text? Then its name says nothing about the source. */
+static bool
+is_text_name(const char *name)
+{
+    size_t n = strlen(name);
+    return name[0] == '<' || name[0] == '-' || (n >= 5 && strcmp(name + n - 5, ".tcir") == 0);
+}
+
+void
+ir_print_module(FILE *out, const struct ir_module *m)
+{
+    struct ir_syms s = {.ctx = m->ctx};
+    if (m->name && !is_text_name(m->name)) {
+        fputs("module ", out);
+        ir_print_string(out, m->name);
+        fputc('\n', out);
+    }
+    for (const struct ir_func *f = m->funcs; f; f = f->next)
+        collect_block(&s, f->body);
+    ir_print_syms(out, &s);
+    for (const struct ir_state *v = m->states; v; v = v->next)
+        print_state(out, v);
+    for (const struct ir_func *f = m->funcs; f; f = f->next)
+        ir_print_func(out, f);
+}
