@@ -66,9 +66,13 @@ static void *
 host_output(struct tcc_lib_call *call, int n, int dtype, int rank, const int64_t *dims)
 {
     struct call *k = (struct call *)call;
-    uint32_t b = n < call->nout ? k->args[call->nin + n] : TCC_NO;
+    uint32_t b = n >= 0 && n < call->nout ? k->args[call->nin + n] : TCC_NO;
     int64_t elements = tcr_elements(dtype, rank, dims);
 
+    if (n < 0 || n >= call->nout) {
+        k->status = tcr_fail(TCC_EBUG, "node '%s': the library op has no output %d here", node_of(k), n);
+        return NULL;
+    }
     if (elements < 0) {
         k->status = tcr_fail(TCC_EENV, "node '%s': its result is larger than memory", node_of(k));
         return NULL;
