@@ -159,14 +159,14 @@ static void carry_end(struct sum *s, struct em_loop *l, int lo, int hi)
         s->acc[i] = l->phi[j];
 }
 
-/* The innermost loop: unrolled by four, the rest after it. */
+/* The innermost loop: unrolled by two or four, the rest after it. */
 static void innermost(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
 {
     struct cg *g = s->g;
     struct em *e = g->e;
-    const struct ct_k *t = &g->c.ks[level];
     ir_expr elo, ehi;
-    int lo, hi, u = 4;
+    int64_t small = s->mr * s->cv >= 16 ? 3 : 8;
+    int lo, hi, u = s->mr * s->cv >= 16 ? 2 : 4;         /* more only gives the scheduler room to spill */
     struct em_loop l;
     active_rows(s, &lo, &hi);
     if (lo >= hi)
@@ -175,7 +175,7 @@ static void innermost(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
     int64_t n = ir_is_value(elo, 0) ? ir_const_or(ehi, CT_DYN) : CT_DYN;
     if (s->sa[level] == CT_DYN || s->sb[level] == CT_DYN)
         u = 1;
-    if (n != CT_DYN && n <= 8 && (s->sa[level] != CT_DYN && s->sb[level] != CT_DYN)) {
+    if (n != CT_DYN && n <= small && (s->sa[level] != CT_DYN && s->sb[level] != CT_DYN)) {
         for (int i = 0; i < n; i++)
             step(s, cg_gepc(g, a, i * s->sa[level]), cg_gepc(g, b, i * s->sb[level]), lo, hi);
         return;
@@ -201,7 +201,6 @@ static void innermost(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
         step(s, offset_of(s, a, level, l.iv, false), offset_of(s, b, level, l.iv, true), lo, hi);
         carry_end(s, &l, lo, hi);
     }
-    (void)t;
 }
 
 /* Loop `level` of the sum and those inside it. a, b: addresses of the first row's and first column's element. */
