@@ -137,8 +137,11 @@ static void choose_grain(struct kn_kernel *k, const struct ct *c, int mr, int cv
         if (bit & (k->contraction.n | k->contraction.k))
             b *= n;
     }
-    double flops = 2 * points, target = flops / 64 > 1e6 ? flops / 64 : 1e6;
-    struct grain g = {k, flops, target};
+    /* Work in floating-point operations; a byte that must come from far costs as much as eight. */
+    double work = 2 * points, far = 8 * (a + b) * tcc_dtype_bytes(c->dtype), target = 250e3;
+    work = far > work ? far : work;
+    target = work / 64 > target ? work / 64 : target;
+    struct grain g = {k, work, target};
     for (int d = 0; d < k->ndims; d++)
         if (c->batch >> d & 1)
             split(&g, d, 1, 8);

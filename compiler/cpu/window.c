@@ -203,8 +203,8 @@ static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struc
         return false;
     for (int t = 0; t < w->ntaps; t++)
         w->unroll[t] |= t == w->ntaps - 1 && w->tap_n[t] <= 7;
-    int max = (m->pass.registers - 4) / w->nreds;
-    max = max > 14 ? 14 : max;
+    int max = m->pass.registers / 2 / w->nreds;        /* the rest for loads that LLVM moves up */
+    max = max < 1 ? 1 : max > 14 ? 14 : max;
     int64_t blocks = (w->nrows + max - 1) / max;
     w->mr = (int)((w->nrows + blocks - 1) / blocks);
     return true;
@@ -433,8 +433,8 @@ static bool schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_
         return false;
     k->schedule = (struct kn_schedule){.how = how, .vector_dim = (int8_t)w.vec, .width = (int16_t)w.lanes, .unroll = 1,
                                        .mr = (int16_t)w.mr, .nr = (int16_t)w.lanes};
-    /* Tiles of at least 20,000 vector steps: outer dims are cut from the first on. */
-    double now = 1, target = 20000;
+    /* Tiles of about 5,000 vector steps (a microsecond or two): outer dims are cut from the first on. */
+    double now = 1, target = 5000;
     for (int d = 0; d < k->ndims; d++)
         now *= (double)ir_const_or(k->dims[d].extent, 8);
     now /= w.lanes;
