@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Builders of the importer: level-1 nodes, folded where their operands are known.
+ *
+ * Everything goes through imp_op(): small integer tensors are followed as expressions (fold.c), small constants are computed by the
+ * reference interpreter, the rest becomes a node.
+ */
+#include "compiler/onnx/import_int.h"
+
+#include <string.h>
+
+/* -- One op */
+
+static bool small_constants(int nin, struct ir_value *const *in)
+{
+    for (int k = 0; k < nin; k++) {
+        const struct ir_tensor *t = ir_const_of(in[k]);
+        if (!t || t->nelems > IMP_FOLD_ELEMENTS || t->dtype == TCC_STRING)
+            return false;
+    }
+    return nin > 0;
+}
+
+static struct ir_value *computed(struct imp *im, struct ir_node *n)
+{
+    int64_t dims[TCC_MAX_RANK];
+    int64_t count = 1;
+    ir_type type = n->out[0]->type;
+    if (!ir_is_tensor(type) || !ir_static_dims(type, dims))
+        return NULL;
+    for (int k = 0; k < type->rank; k++) {
+        if (dims[k] && count > IMP_FOLD_ELEMENTS / dims[k])
+            return NULL;
+        count *= dims[k];
+    }
+    struct ir_tensor *result[1] = { NULL };
+    if (!ir_interp_node(n, result) || !result[0])
+        return NULL;
+    ir_remove(n);
+    return ir_constant(&im->b, result[0]);
+}
+
+struct ir_value *imp_op(struct imp *im, enum ir_op op, int nin, struct ir_value *const *in, const struct ir_attr *attrs)
+{
+    for (int k = 0; k < nin; k++) {
+        if (!in[k])
+            return NULL;
+    }
+    struct ir_value *known = imp_follow(im, op, nin, in, attrs);
+    if (known)
+        return known;
+    struct ir_node *n = ir_build(&im->b, op, nin, in, attrs);
+    if (!n)
+        return NULL;
+    const struct ir_op_info *info = ir_op_info(op);
+    if (n->nout == 1 && !(info->flags & (IR_F_EFFECT | IR_F_REGIONS)) && info->kind != IR_K_LIBRARY && small_constants(nin, in)) {
+        struct ir_value *v = computed(im, n);
+        if (v)
+            return v;
+    }
+    return n->out[0];
+}
+
+struct ir_value *imp_un(struct imp *im, enum ir_op op, struct ir_value *x)
+{
+    return imp_op(im, op, 1, &x, NULL);
+}
+
+struct ir_value *imp_bin(struct imp *im, enum ir_op op, struct ir_value *x, struct ir_value *y)
+{
+    struct ir_value *in[] = { x, y };
+    return imp_op(im, op, 2, in, NULL);
+}
+
+struct ir_value *imp_tri(struct imp *im, enum ir_op op, struct ir_value *x, struct ir_value *y, struct ir_value *z)
+{
+    struct ir_value *in[] = { x, y, z };
+    return imp_op(im, op, 3, in, NULL);
+}
+
+/* -- Constants */
+
+struct ir_value *imp_const(struct imp *im, struct ir_tensor *t)
+{
+    if (!t)
+        ir_no_memory(im->ctx);
+    return ir_constant(&im->b, t);
+}
+
+struct ir_value *imp_num(struct imp *im, enum tcc_dtype dtype, double v)
+{
+    return imp_const(im, ir_tensor_scalar_f(dtype, v));
+}
+
+struct ir_value *imp_int(struct imp *im, enum tcc_dtype dtype, int64_t v)
+{
+    return imp_const(im, ir_tensor_scalar_i(dtype, v));
+}
+
+struct ir_value *imp_like(struct imp *im, const struct ir_value *x, double v)
+{
+    if (!x)
+        return NULL;
+    enum tcc_dtype d = imp_dtype(x);
+    return tcc_is_float(d) ? imp_num(im, d, v) : imp_int(im, d, (int64_t)v);
+}
+
+struct ir_value *imp_i64s(struct imp *im, int n, const int64_t *v)
+{
+    return imp_const(im, ir_tensor_ints(n, v));
+}
+
+struct ir_value *imp_dims(struct imp *im, int n, const ir_expr *e)
+{
+    int64_t values[64];
+    bool constant = n <= 64;
+    for (int k = 0; k < n && constant; k++)
+        constant = ir_is_const(e[k], &values[k]);
+    if (constant)
+        return imp_i64s(im, n, values);
+    return ir_build1(&im->b, IR_dims, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, n, e)));
+}
+
+struct ir_value *imp_dim_value(struct imp *im, ir_expr e)
+{
+    int64_t v;
+    if (ir_is_const(e, &v))
+        return imp_int(im, TCC_I64, v);
+    return ir_build1(&im->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &e)));
+}
+
+struct ir_value *imp_shape(struct imp *im, const struct ir_value *x)
+{
+    return x ? imp_dims(im, imp_rank(x), x->type->dim) : NULL;
+}
+
+struct ir_value *imp_splat(struct imp *im, enum tcc_dtype dtype, double v, int rank, const ir_expr *dims)
+{
+    int64_t sizes[TCC_MAX_RANK];
+    bool fixed = true;
+    for (int k = 0; k < rank; k++)
+        fixed &= ir_is_const(dims[k], &sizes[k]);
+    if (!fixed)
+        return imp_expand(im, tcc_is_float(dtype) ? imp_num(im, dtype, v) : imp_int(im, dtype, (int64_t)v), rank, dims);
+    uint8_t element[16] = { 0 };
+    if (tcc_is_float(dtype))
+        tcc_store_f64(dtype, element, v);
+    else
+        tcc_store_i64(dtype, element, (int64_t)v);
+    return imp_const(im, ir_tensor_splat(dtype, rank, sizes, element));
+}
+
+/* -- Casts and moves */
+
+struct ir_value *imp_cast(struct imp *im, struct ir_value *x, enum tcc_dtype to)
+{
+    if (!x || imp_dtype(x) == to)
+        return x;
+    return imp_op(im, IR_cast, 1, &x, IR_ATTRS(ir_attr_dtype(IR_ATTR_to, to)));
+}
+
+struct ir_value *imp_wide(struct imp *im, struct ir_value *x)
+{
+    return x && imp_is_float(x) && tcc_small_float(imp_dtype(x)) ? imp_cast(im, x, TCC_F32) : x;
+}
+
+static bool same_dims(const struct ir_value *x, int rank, const ir_expr *dims)
+{
+    bool same = imp_rank(x) == rank;
+    for (int k = 0; k < rank && same; k++)
+        same = imp_dim(x, k) == dims[k];
+    return same;
+}
+
+struct ir_value *imp_reshape(struct imp *im, struct ir_value *x, int rank, const ir_expr *dims)
+{
+    if (!x || same_dims(x, rank, dims))
+        return x;
+    return imp_op(im, IR_reshape, 1, &x, IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, rank, dims)));
+}
+
+struct ir_value *imp_transpose(struct imp *im, struct ir_value *x, const int64_t *perm)
+{
+    bool identity = true;
+    for (int k = 0; x && k < imp_rank(x); k++)
+        identity &= perm[k] == k;
+    if (!x || identity)
+        return x;
+    return imp_op(im, IR_transpose, 1, &x, IR_ATTRS(ir_attr_ints(IR_ATTR_perm, imp_rank(x), perm)));
+}
+
+struct ir_value *imp_expand(struct imp *im, struct ir_value *x, int rank, const ir_expr *dims)
+{
+    if (!x || same_dims(x, rank, dims))
+        return x;
+    return imp_op(im, IR_expand, 1, &x, IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, rank, dims)));
+}
+
+struct ir_value *imp_slice(struct imp *im, struct ir_value *x, const ir_expr *starts, const ir_expr *sizes, const ir_expr *steps)
+{
+    bool whole = x != NULL;
+    for (int k = 0; x && k < imp_rank(x); k++)
+        whole &= ir_is_value(starts[k], 0) && sizes[k] == imp_dim(x, k) && ir_is_value(steps[k], 1);
+    if (!x || whole)
+        return x;
+    int n = imp_rank(x);
+    return imp_op(im, IR_slice, 1, &x, IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, n, starts), ir_attr_exprs(IR_ATTR_sizes, n, sizes),
+                                                ir_attr_exprs(IR_ATTR_steps, n, steps)));
+}
+
+struct ir_value *imp_slice1(struct imp *im, struct ir_value *x, int axis, ir_expr start, ir_expr size)
+{
+    ir_expr starts[TCC_MAX_RANK], sizes[TCC_MAX_RANK], steps[TCC_MAX_RANK];
+    if (!x)
+        return NULL;
+    for (int k = 0; k < imp_rank(x); k++) {
+        starts[k] = k == axis ? start : ir_const(im->ctx, 0);
+        sizes[k] = k == axis ? size : imp_dim(x, k);
+        steps[k] = ir_const(im->ctx, 1);
+    }
+    return imp_slice(im, x, starts, sizes, steps);
+}
+
+struct ir_value *imp_concat(struct imp *im, int n, struct ir_value *const *in, int axis)
+{
+    if (n == 1)
+        return in[0];
+    return imp_op(im, IR_concat, n, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis)));
+}
+
+struct ir_value *imp_gather(struct imp *im, struct ir_value *x, struct ir_value *index, int axis)
+{
+    struct ir_value *in[] = { x, index };
+    return imp_op(im, IR_gather, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis)));
+}
+
+struct ir_value *imp_pad(struct imp *im, struct ir_value *x, struct ir_value *fill, const ir_expr *before, const ir_expr *after, const char *mode)
+{
+    struct ir_value *in[] = { x, fill };
+    bool none = x != NULL;
+    for (int k = 0; x && k < imp_rank(x); k++)
+        none &= ir_is_value(before[k], 0) && ir_is_value(after[k], 0);
+    if (!x || none)
+        return x;
+    int n = imp_rank(x);
+    return imp_op(im, IR_pad, fill ? 2 : 1, in, IR_ATTRS(ir_attr_exprs(IR_ATTR_before, n, before), ir_attr_exprs(IR_ATTR_after, n, after),
+                                                         ir_attr_s(IR_ATTR_mode, mode)));
+}
+
+struct ir_value *imp_unsqueeze(struct imp *im, struct ir_value *x, int n, const int64_t *axes)
+{
+    ir_expr dims[TCC_MAX_RANK];
+    if (!x)
+        return NULL;
+    int rank = imp_rank(x) + n;
+    if (rank > TCC_MAX_RANK)
+        return imp_unsupported(im, "a tensor with %d dims; at most %d are supported", rank, TCC_MAX_RANK), NULL;
+    for (int k = 0, from = 0, a = 0; k < rank; k++) {
+        if (a < n && axes[a] == k) {
+            dims[k] = ir_const(im->ctx, 1);
+            a++;
+        } else {
+            dims[k] = imp_dim(x, from++);
+        }
+    }
+    return imp_reshape(im, x, rank, dims);
+}
+
+struct ir_value *imp_squeeze(struct imp *im, struct ir_value *x, int n, const int64_t *axes)
+{
+    ir_expr dims[TCC_MAX_RANK];
+    int rank = 0;
+    for (int k = 0, a = 0; x && k < imp_rank(x); k++) {
+        if (a < n && axes[a] == k)
+            a++;
+        else
+            dims[rank++] = imp_dim(x, k);
+    }
+    return imp_reshape(im, x, rank, dims);
+}
+
+struct ir_value *imp_to_rank(struct imp *im, struct ir_value *x, int rank)
+{
+    int64_t axes[TCC_MAX_RANK];
+    if (!x || imp_rank(x) >= rank)
+        return x;
+    for (int k = 0; k < rank - imp_rank(x); k++)
+        axes[k] = k;
+    return imp_unsqueeze(im, x, rank - imp_rank(x), axes);
+}
+
+struct ir_value *imp_along(struct imp *im, struct ir_value *x, int axis, int rank)
+{
+    ir_expr dims[TCC_MAX_RANK];
+    if (!x)
+        return NULL;
+    for (int k = 0; k < rank; k++)
+        dims[k] = k == axis ? imp_dim(x, 0) : ir_const(im->ctx, 1);
+    return imp_reshape(im, x, rank, dims);
+}
+
+/* -- Reductions and contractions */
+
+struct ir_value *imp_reduce(struct imp *im, enum ir_op op, struct ir_value *x, int n, const int64_t *axes, bool keep)
+{
+    if (!x || !n)
+        return x;
+    return imp_op(im, op, 1, &x, IR_ATTRS(ir_attr_ints(IR_ATTR_axes, n, axes), ir_attr_i(IR_ATTR_keepdims, keep)));
+}
+
+struct ir_value *imp_count(struct imp *im, const struct ir_value *x, int n, const int64_t *axes, enum tcc_dtype dtype)
+{
+    if (!x)
+        return NULL;
+    ir_expr e = ir_const(im->ctx, 1);
+    for (int k = 0; k < n; k++)
+        e = ir_mul(im->ctx, e, imp_dim(x, (int)axes[k]));
+    return imp_cast(im, imp_dim_value(im, e), dtype);
+}
+
+/* The sum is divided, not each term: that is what the other runtimes do, and what integers need. */
+struct ir_value *imp_mean(struct imp *im, struct ir_value *x, int n, const int64_t *axes, bool keep)
+{
+    if (!x || !n)
+        return x;
+    struct ir_value *wide = imp_wide(im, x);
+    struct ir_value *sum = imp_reduce(im, IR_reduce_sum, wide, n, axes, keep);
+    return sum ? imp_cast(im, imp_bin(im, IR_div, sum, imp_count(im, x, n, axes, imp_dtype(wide))), imp_dtype(x)) : NULL;
+}
+
+struct ir_value *imp_matmul(struct imp *im, struct ir_value *a, struct ir_value *b, bool trans_a, bool trans_b, enum tcc_dtype to)
+{
+    struct ir_value *in[] = { a, b };
+    if (!a || !b)
+        return NULL;
+    return imp_op(im, IR_matmul, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_trans_a, trans_a), ir_attr_i(IR_ATTR_trans_b, trans_b),
+                                                 ir_attr_dtype(IR_ATTR_to, to == TCC_NONE ? imp_dtype(a) : to)));
+}
+
+struct ir_value *imp_iota(struct imp *im, int rank, const ir_expr *dims, int axis, enum tcc_dtype to)
+{
+    struct ir_node *n = ir_build(&im->b, IR_iota, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, rank, dims), ir_attr_i(IR_ATTR_axis, axis),
+                                                                    ir_attr_dtype(IR_ATTR_to, to)));
+    struct ir_value *v = n ? computed(im, n) : NULL;
+    return v ? v : n ? n->out[0] : NULL;
+}
+
+struct ir_value *imp_softmax(struct imp *im, struct ir_value *x, int axis, bool log)
+{
+    int64_t a = axis;
+    struct ir_value *wide = imp_wide(im, x);
+    struct ir_value *shifted = imp_bin(im, IR_sub, wide, imp_reduce(im, IR_reduce_max, wide, 1, &a, true));
+    struct ir_value *e = imp_un(im, IR_exp, shifted);
+    struct ir_value *sum = imp_reduce(im, IR_reduce_sum, e, 1, &a, true);
+    struct ir_value *y = log ? imp_bin(im, IR_sub, shifted, imp_un(im, IR_log, sum)) : imp_bin(im, IR_div, e, sum);
+    return y ? imp_cast(im, y, imp_dtype(x)) : NULL;
+}
+
+/* -- Activations of the recurrent operators */
+
+struct activation {
+    const char *name;
+    enum ir_op op;
+    int constants; /* how many of alpha, beta it takes */
+    double alpha, beta;
+};
+
+static const struct activation activations[] = {
+    { "Relu", IR_relu, 0, 0, 0 }, { "Tanh", IR_tanh, 0, 0, 0 }, { "Sigmoid", IR_sigmoid, 0, 0, 0 },
+    { "Softsign", IR_softsign, 0, 0, 0 }, { "Softplus", IR_softplus, 0, 0, 0 }, { "LeakyRelu", IR_leaky_relu, 1, 0.01, 0 },
+    { "ThresholdedRelu", IR_thresholded_relu, 1, 1.0, 0 }, { "Elu", IR_elu, 1, 1.0, 0 },
+    { "HardSigmoid", IR_hardsigmoid, 2, 0.2, 0.5 },
+};
+
+/* alpha and beta: NaN where the node gives none. */
+struct ir_value *imp_activation(struct imp *im, const char *name, struct ir_value *x, double alpha, double beta)
+{
+    if (!x)
+        return NULL;
+    for (size_t k = 0; k < sizeof activations / sizeof *activations; k++) {
+        const struct activation *a = &activations[k];
+        if (strcasecmp(a->name, name))
+            continue;
+        struct ir_value *in[] = { x, NULL, NULL };
+        if (a->constants > 0)
+            in[1] = imp_like(im, x, alpha == alpha ? alpha : a->alpha);
+        if (a->constants > 1)
+            in[2] = imp_like(im, x, beta == beta ? beta : a->beta);
+        return imp_op(im, a->op, 1 + a->constants, in, NULL);
+    }
+    if (!strcasecmp(name, "Affine") || !strcasecmp(name, "ScaledTanh")) {
+        bool tanh = !strcasecmp(name, "ScaledTanh");
+        struct ir_value *first = imp_like(im, x, alpha == alpha ? alpha : 1), *second = imp_like(im, x, beta == beta ? beta : tanh);
+        return tanh ? imp_bin(im, IR_mul, first, imp_un(im, IR_tanh, imp_bin(im, IR_mul, second, x)))
+                    : imp_bin(im, IR_add, imp_bin(im, IR_mul, first, x), second);
+    }
+    return imp_unsupported(im, "activation '%s'", name), NULL;
+}
+
+/* -- Library ops and objects */
+
+ir_type imp_fresh_type(struct imp *im, enum tcc_dtype dtype, int rank, const ir_expr *dims)
+{
+    ir_expr all[TCC_MAX_RANK];
+    for (int k = 0; k < rank; k++)
+        all[k] = dims && dims[k] ? dims[k] : ir_fresh(im->ctx, "u", 0, INT64_C(1) << 40);
+    return ir_tensor_type(im->ctx, dtype, rank, all);
+}
+
+/* The node's attribute as one of a library op's own; false: not of a kind that they take. */
+static bool user_attr(struct imp *im, const struct onnx_attr *a, struct ir_attr *to)
+{
+    int n = (int)a->count;
+    double *f = IR_NEWN(im->ctx, n + 1, double);
+    const char **s = IR_NEWN(im->ctx, n + 1, const char *);
+    switch (a->type) {
+    case ONNX_ATTR_INT: *to = ir_attr_ints(IR_ATTR_user, 1, &a->i); break;
+    case ONNX_ATTR_INTS: *to = ir_attr_ints(IR_ATTR_user, n, a->ints); break;
+    case ONNX_ATTR_FLOAT:
+        f[0] = (double)a->f;
+        *to = ir_attr_floats(IR_ATTR_user, 1, f);
+        break;
+    case ONNX_ATTR_FLOATS:
+        for (int k = 0; k < n; k++)
+            f[k] = (double)a->floats[k];
+        *to = ir_attr_floats(IR_ATTR_user, n, f);
+        break;
+    case ONNX_ATTR_STRING:
+        s[0] = a->s.data;
+        *to = ir_attr_strings(IR_ATTR_user, 1, s);
+        break;
+    case ONNX_ATTR_STRINGS:
+        for (int k = 0; k < n; k++)
+            s[k] = a->strings[k].data;
+        *to = ir_attr_strings(IR_ATTR_user, n, s);
+        break;
+    case ONNX_ATTR_TENSOR: {
+        struct ir_tensor *t = imp_tensor_data(im, a->tensor);
+        if (!t)
+            return false;
+        *to = ir_attr_t(IR_ATTR_user, t);
+        break;
+    }
+    default: return false;
+    }
+    to->name = ir_intern(im->ctx, a->name);
+    return true;
+}
+
+struct ir_node *imp_lib(struct imp *im, const char *name, int nin, struct ir_value *const *in, int nout, const ir_type *types,
+                        const struct ir_attr *more)
+{
+    size_t extra = 0;
+    while (more && more[extra].key != IR_ATTR_NONE)
+        extra++;
+    struct ir_attr *attrs = IR_NEWN(im->ctx, im->node->attr_count + extra + 4, struct ir_attr);
+    int n = 0;
+    attrs[n++] = ir_attr_s(IR_ATTR_name, name);
+    attrs[n++] = ir_attr_types(IR_ATTR_types, nout, types);
+    for (size_t k = 0; k < im->node->attr_count; k++) {
+        const struct onnx_attr *a = imp_attr(im, im->node->attrs[k].name);
+        if (a && user_attr(im, a, &attrs[n]))
+            attrs[n++].name = ir_intern(im->ctx, im->node->attrs[k].name);
+    }
+    for (size_t k = 0; k < extra; k++)
+        attrs[n++] = more[k];
+    return ir_build_typed(&im->b, IR_lib, nin, in, attrs, nout, types);
+}
+
+struct ir_value *imp_unbox(struct imp *im, struct ir_value *v, ir_type type)
+{
+    if (!v || ir_is_tensor(v->type) || !type || !ir_is_tensor(type))
+        return v;
+    return ir_build1(&im->b, IR_unbox, 1, &v, IR_ATTRS(ir_attr_types(IR_ATTR_types, 1, &type)));
+}

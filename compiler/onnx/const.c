@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Constants: tensors of the file as IR tensors, and the values of constant operands.
+ *
+ * Elements that lie in a file as the IR wants them stay there (a range of the mapped file); 2- and 4-bit elements are unpacked to one a
+ * byte, strings become struct tcc_string, small tensors are copied so that they don't keep a file open.
+ */
+#include "compiler/onnx/import_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define COPY_BELOW 1024 /* bytes */
+
+static struct ir_file *file_of(struct imp *im, uint32_t index)
+{
+    char error[400];
+    if (!im->files[index]) {
+        im->files[index] = ir_file_open(im->model->files[index].path, error, sizeof error);
+        if (!im->files[index])
+            imp_bad(im, "%s", error);
+    }
+    return im->files[index];
+}
+
+static void unpack_bits(const struct onnx_tensor *t, uint32_t bits, bool sign, uint8_t *out)
+{
+    uint32_t per = 8 / bits;
+    uint8_t mask = (uint8_t)((1u << bits) - 1);
+    for (uint64_t k = 0; k < t->count; k++) {
+        uint8_t v = (uint8_t)(t->bytes[k / per] >> (k % per * bits)) & mask;
+        if (sign && v >> (bits - 1))
+            v |= (uint8_t)~mask;
+        out[k] = v;
+    }
+}
+
+static bool copy_strings(struct ir_tensor *to, const struct onnx_tensor *t)
+{
+    struct tcc_string *s = (struct tcc_string *)(uintptr_t)to->data;
+    for (uint64_t k = 0; k < t->count; k++) {
+        s[k].data = malloc(t->strings[k].size + 1);
+        if (!s[k].data)
+            return false;
+        memcpy(s[k].data, t->strings[k].data, t->strings[k].size);
+        s[k].size = (int64_t)t->strings[k].size;
+    }
+    return true;
+}
+
+struct ir_tensor *imp_tensor_data(struct imp *im, const struct onnx_tensor *t)
+{
+    if (t->rank > TCC_MAX_RANK || (int)t->dtype >= TCC_NDTYPES) {
+        imp_bad(im, "tensor '%s': %s", t->name, t->rank > TCC_MAX_RANK ? "more than 12 dims" : "6-bit floats are not supported");
+        return NULL;
+    }
+    enum tcc_dtype dtype = (enum tcc_dtype)t->dtype;
+    uint32_t bits = onnx_dtype_bits(t->dtype);
+    if (t->file != ONNX_NO_FILE && im->model->files[t->file].path[0] && bits >= 8 && t->byte_count >= COPY_BELOW) {
+        struct ir_file *file = file_of(im, t->file);
+        return file ? ir_tensor_file(dtype, (int)t->rank, t->dims, file, t->offset) : NULL;
+    }
+    struct ir_tensor *to = ir_tensor_new(dtype, (int)t->rank, t->dims);
+    if (!to)
+        ir_no_memory(im->ctx);
+    void *data = (void *)(uintptr_t)to->data;
+    if (dtype == TCC_STRING) {
+        if (!copy_strings(to, t))
+            ir_no_memory(im->ctx);
+    } else if (bits < 8) {
+        unpack_bits(t, bits, dtype == TCC_I4 || dtype == TCC_I2, data);
+    } else if (t->byte_count) {
+        memcpy(data, t->bytes, t->byte_count);
+    }
+    return to;
+}
+
+struct ir_value *imp_tensor_const(struct imp *im, const struct onnx_tensor *t)
+{
+    struct ir_tensor *data = imp_tensor_data(im, t);
+    return data ? ir_constant(&im->b, data) : NULL;
+}
+
+/* -- Values of constant operands */
+
+int imp_ints_of(struct imp *im, const struct ir_value *v, int max, int64_t *out)
+{
+    ir_expr e[64];
+    if (!v || max > 64)
+        return -1;
+    int n = imp_exprs_of(im, v, max, e);
+    for (int k = 0; k < n; k++) {
+        if (!ir_is_const(e[k], &out[k]))
+            return -1;
+    }
+    return n;
+}
+
+bool imp_scalar_of(const struct ir_value *v, double *out)
+{
+    const struct ir_tensor *t = v ? ir_const_of(v) : NULL;
+    if (!t || t->nelems != 1 || t->dtype == TCC_STRING || tcc_dtype_class(t->dtype) == TCC_CLASS_COMPLEX)
+        return false;
+    *out = tcc_load_f64(t->dtype, ir_tensor_at(t, 0));
+    return true;
+}

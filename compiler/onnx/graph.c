@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Graphs, scopes, functions: walks the nodes of a graph in order, finds the row of each and lets it build.
+ *
+ * A node that can't be imported is noted and its results become `imp_poison`; nodes that read poison are skipped, so that one run
+ * finds all operators that are not known. A node of a model-local function is expanded where it stands.
+ */
+#include "compiler/onnx/import_int.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct ir_value imp_poison;
+
+/* -- Scopes */
+
+static uint32_t slot_of(const struct imp_scope *s, const char *key)
+{
+    uint32_t k = (uint32_t)(((uintptr_t)key >> 4) * 0x9e3779b1u) & (s->room - 1);
+    while (s->keys[k] && s->keys[k] != key)
+        k = (k + 1) & (s->room - 1);
+    return k;
+}
+
+void imp_push_scope(struct imp *im, struct imp_scope *s)
+{
+    *s = (struct imp_scope){ .outer = im->scope, .room = 16 };
+    s->keys = IR_NEWN(im->ctx, s->room, const char *);
+    s->values = IR_NEWN(im->ctx, s->room, struct ir_value *);
+    im->scope = s;
+}
+
+void imp_pop_scope(struct imp *im)
+{
+    im->scope = im->scope->outer;
+}
+
+void imp_bind_name(struct imp *im, const char *name, struct ir_value *v)
+{
+    struct imp_scope *s = im->scope;
+    if (!*name)
+        return;
+    if (s->count * 2 >= s->room) {
+        struct imp_scope old = *s;
+        s->room *= 2;
+        s->keys = IR_NEWN(im->ctx, s->room, const char *);
+        s->values = IR_NEWN(im->ctx, s->room, struct ir_value *);
+        for (uint32_t k = 0; k < old.room; k++) {
+            if (old.keys[k]) {
+                uint32_t at = slot_of(s, old.keys[k]);
+                s->keys[at] = old.keys[k];
+                s->values[at] = old.values[k];
+            }
+        }
+    }
+    const char *key = ir_intern(im->ctx, name);
+    uint32_t at = slot_of(s, key);
+    if (!s->keys[at])
+        s->count++;
+    s->keys[at] = key;
+    s->values[at] = v;
+    if (v && v != &imp_poison && !v->name)
+        v->name = key;
+}
+
+static bool bound_here(struct imp *im, const char *name)
+{
+    return im->scope->keys[slot_of(im->scope, ir_intern(im->ctx, name))] != NULL;
+}
+
+struct ir_value *imp_lookup(struct imp *im, const char *name)
+{
+    const char *key = ir_intern(im->ctx, name);
+    for (const struct imp_scope *s = im->scope; s; s = s->outer) {
+        uint32_t at = slot_of(s, key);
+        if (s->keys[at])
+            return s->values[at];
+    }
+    return NULL;
+}
+
+/* -- Messages */
+
+static const char *vtext(struct imp *im, const char *format, va_list args)
+{
+    char text[600];
+    vsnprintf(text, sizeof text, format, args);
+    return ir_strdup(im->ctx, text);
+}
+
+bool imp_bad(struct imp *im, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const char *text = vtext(im, format, args);
+    va_end(args);
+    ir_error(im->ctx, &im->b.where, "%s", text);
+    return false;
+}
+
+bool imp_unsupported(struct imp *im, const char *format, ...)
+{
+    if (im->refused)
+        return false;
+    va_list args;
+    va_start(args, format);
+    const char *why = vtext(im, format, args);
+    va_end(args);
+    im->refused = true;
+    VEC_PUSH(im->ctx, im->refusals, (struct imp_refusal){ im->b.where.node, im->node->op, im->domain, why, im->opset });
+    return false;
+}
+
+/* -- Nodes */
+
+static const struct imp_row rows[] = {
+#define AI ""
+#define ML "ai.onnx.ml"
+#define PREVIEW "ai.onnx.preview"
+#define TRAIN "ai.onnx.preview.training"
+#define OPAQUE(function)
+#define ROW(domain, op, since, until, function, arg) { domain, op, since, until, onnx_op_##function, arg },
+#include "compiler/onnx/ops.def"
+#undef ROW
+};
+
+const struct imp_row *imp_find_row(const char *domain, const char *op, int opset, bool *other_version)
+{
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        const struct imp_row *r = &rows[k];
+        if (strcmp(r->op, op) || strcmp(r->domain, domain))
+            continue;
+        if (opset >= r->since && (!r->until || opset <= r->until))
+            return r;
+        *other_version = true;
+    }
+    return NULL;
+}
+
+static int opset_of(struct imp *im, const char *domain)
+{
+    const struct onnx_opset *o = im->call ? im->call->function->opsets : im->model->opsets;
+    size_t n = im->call ? im->call->function->opset_count : im->model->opset_count;
+    for (size_t k = 0; k < n; k++) {
+        if (!strcmp(o[k].domain, domain))
+            return o[k].version > 0 && o[k].version < 1000000 ? (int)o[k].version : 0;
+    }
+    return 0;
+}
+
+static const struct onnx_function *find_function(struct imp *im, const struct onnx_node *n)
+{
+    for (size_t k = 0; k < im->model->function_count; k++) {
+        const struct onnx_function *f = &im->model->functions[k];
+        if (!strcmp(f->name, n->op) && !strcmp(f->domain, n->domain) && !strcmp(f->overload, n->overload))
+            return f;
+    }
+    return NULL;
+}
+
+static bool import_nodes(struct imp *im, const struct onnx_node *nodes, size_t count);
+
+/* Expands a call: the function's names are a scope of their own that sees nothing outside. */
+static bool expand(struct imp *im, const struct onnx_function *f)
+{
+    struct imp_call call = { .outer = im->call, .function = f, .node = im->node, .node_call = im->call,
+                             .depth = im->call ? im->call->depth + 1 : 1 };
+    const struct onnx_node *node = im->node;
+    struct ir_value **outs = im->outs;
+    struct imp_scope *caller = im->scope;
+    const struct onnx_graph *graph = im->graph;
+    struct imp_scope scope;
+    if (call.depth > IMP_MAX_CALLS)
+        return imp_bad(im, "functions call each other more than %d deep", IMP_MAX_CALLS);
+    if (node->input_count > f->input_count)
+        return imp_bad(im, "%zu operands for a function of %zu", node->input_count, f->input_count);
+    struct ir_value **args = IR_NEWN(im->ctx, f->input_count + 1, struct ir_value *);
+    for (size_t k = 0; k < f->input_count; k++)
+        args[k] = imp_in(im, (int)k);
+    im->scope = NULL;
+    imp_push_scope(im, &scope);
+    for (size_t k = 0; k < f->input_count; k++)
+        imp_bind_name(im, f->inputs[k], args[k]);
+    im->call = &call;
+    im->graph = NULL;
+    bool fine = import_nodes(im, f->nodes, f->node_count);
+    for (size_t k = 0; fine && k < f->output_count && k < node->output_count; k++) {
+        outs[k] = imp_lookup(im, f->outputs[k]);
+        if (!outs[k] && node->outputs[k][0])
+            fine = imp_bad(im, "function '%s' does not compute its output '%s'", f->name, f->outputs[k]);
+    }
+    im->scope = caller;
+    im->call = call.outer;
+    im->graph = graph;
+    return fine;
+}
+
+/* Are all operands known? Sets *poisoned when one comes from a refused node. */
+static bool check_operands(struct imp *im, bool *poisoned)
+{
+    for (size_t k = 0; k < im->node->input_count; k++) {
+        const char *name = im->node->inputs[k];
+        if (!*name)
+            continue;
+        struct ir_value *v = imp_lookup(im, name);
+        if (!v) {
+            /* An optional parameter of a function that its caller left out is known, and NULL. */
+            if (im->call && bound_here(im, name))
+                continue;
+            return imp_bad(im, "operand %zu, '%s', is neither an input nor computed by an earlier node (missing, out of order, or a "
+                           "cycle)", k, name);
+        }
+        *poisoned |= v == &imp_poison;
+    }
+    return true;
+}
+
+static bool build_node(struct imp *im)
+{
+    bool other_version = false;
+    const struct imp_row *row = imp_find_row(im->domain, im->node->op, im->opset, &other_version);
+    const struct onnx_function *f = find_function(im, im->node);
+    if (f) /* a model's own function wins: that is what its author meant */
+        return expand(im, f);
+    if (row)
+        return row->build(im, row->arg);
+    if (!im->opset)
+        return imp_unsupported(im, "the model does not import the operator set of this domain");
+    return imp_unsupported(im, other_version ? "this version of the operator is not supported" : "no such operator is known");
+}
+
+static struct ir_where where_of(struct imp *im, const struct onnx_node *n, int opset)
+{
+    const char *name = n->name;
+    if (!*name && n->output_count)
+        name = n->outputs[0];
+    if (!*name)
+        name = ir_internf(im->ctx, "#%zu", n->index);
+    return (struct ir_where){ .file = im->path, .node = ir_intern(im->ctx, name), .op = ir_intern(im->ctx, n->op), .opset = opset };
+}
+
+static bool import_node(struct imp *im, const struct onnx_node *n)
+{
+    struct ir_value **outs = IR_NEWN(im->ctx, n->output_count + 1, struct ir_value *);
+    bool poisoned = false;
+    im->node = n;
+    im->domain = n->domain;
+    im->opset = opset_of(im, n->domain);
+    im->outs = outs;
+    im->refused = false;
+    im->b.where = where_of(im, n, im->opset);
+    if (++im->nodes > IMP_MAX_NODES)
+        return imp_bad(im, "more than %d nodes after functions are expanded", IMP_MAX_NODES);
+    if (!check_operands(im, &poisoned))
+        return false;
+    int errors = ir_nerrors(im->ctx);
+    bool fine = poisoned || build_node(im);
+    bool refused = im->refused;
+    im->refused = false;
+    if (!fine && !refused)
+        return ir_nerrors(im->ctx) > errors ? false : imp_bad(im, "cannot be imported");
+    for (size_t k = 0; k < n->output_count; k++) {
+        if (n->outputs[k][0] && bound_here(im, n->outputs[k]))
+            return imp_bad(im, "result '%s' is already defined", n->outputs[k]);
+        if (poisoned || refused || (!outs[k] && n->outputs[k][0]))
+            outs[k] = &imp_poison;
+        imp_bind_name(im, n->outputs[k], outs[k]);
+    }
+    return true;
+}
+
+/* Leaves the importer at the node where it was: graphs are imported from within nodes. */
+static bool import_nodes(struct imp *im, const struct onnx_node *nodes, size_t count)
+{
+    const struct onnx_node *node = im->node;
+    const char *domain = im->domain;
+    struct ir_value **outs = im->outs;
+    struct ir_where where = im->b.where;
+    int opset = im->opset;
+    bool refused = im->refused;
+    for (size_t k = 0; k < count; k++) {
+        if (!import_node(im, &nodes[k]))
+            return false;
+    }
+    im->node = node;
+    im->domain = domain;
+    im->outs = outs;
+    im->b.where = where;
+    im->opset = opset;
+    im->refused = refused;
+    return true;
+}
+
+/* -- Graphs */
+
+static bool bind_sparse(struct imp *im, const struct onnx_named_sparse *s);
+
+bool imp_graph(struct imp *im, const struct onnx_graph *g, struct ir_value **outs)
+{
+    const struct onnx_graph *outer = im->graph;
+    im->graph = g;
+    for (size_t k = 0; k < g->init_count; k++) {
+        struct ir_value *v = imp_tensor_const(im, g->inits[k]);
+        if (!v)
+            return false;
+        if (!bound_here(im, g->inits[k]->name))
+            imp_bind_name(im, g->inits[k]->name, v);
+    }
+    for (size_t k = 0; k < g->sparse_count; k++) {
+        if (!bind_sparse(im, &g->sparse[k]))
+            return false;
+    }
+    if (!import_nodes(im, g->nodes, g->node_count))
+        return false;
+    im->graph = outer;
+    for (size_t k = 0; k < g->output_count; k++) {
+        outs[k] = imp_lookup(im, g->outputs[k].name);
+        if (outs[k])
+            continue;
+        struct ir_where w = { .file = im->path };
+        ir_error(im->ctx, &w, "output '%s' of graph '%s' is not computed by any node", g->outputs[k].name, g->name);
+        return false;
+    }
+    return true;
+}
+
+static bool bind_sparse(struct imp *im, const struct onnx_named_sparse *s)
+{
+    struct ir_where w = { .file = im->path };
+    ir_error(im->ctx, &w, "sparse initialiser '%s': sparse tensors are not supported", s->name);
+    return false;
+}

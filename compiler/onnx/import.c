@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ONNX front end's entry: opens the model, makes the function `main` with its inputs and outputs, imports the graph, and reports
+ * everything that was refused in one message.
+ */
+#include "compiler/onnx/import_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct ir_where where_file(struct imp *im)
+{
+    return (struct ir_where){ .file = im->path };
+}
+
+static bool is_initializer(const struct onnx_graph *g, const char *name)
+{
+    for (size_t k = 0; k < g->init_count; k++) {
+        if (!strcmp(g->inits[k]->name, name))
+            return true;
+    }
+    for (size_t k = 0; k < g->sparse_count; k++) {
+        if (!strcmp(g->sparse[k].name, name))
+            return true;
+    }
+    return false;
+}
+
+static bool check_opsets(struct imp *im)
+{
+    struct ir_where w = where_file(im);
+    for (size_t k = 0; k < im->model->opset_count; k++) {
+        const struct onnx_opset *o = &im->model->opsets[k];
+        if (!o->domain[0] && (o->version < 1 || o->version > IMP_MAX_OPSET)) {
+            ir_error(im->ctx, &w, "the model uses opset %lld; opsets 7 to %d are supported", (long long)o->version, IMP_MAX_OPSET);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Inputs become parameters; one that has an initialiser of its name is the constant (files of IR version 3 list both). */
+static bool make_inputs(struct imp *im, const struct frontend_options *o)
+{
+    const struct onnx_graph *g = im->model->graph;
+    const char **names = IR_NEWN(im->ctx, g->input_count + 1, const char *);
+    ir_type *types = IR_NEWN(im->ctx, g->input_count + 1, ir_type);
+    struct ir_where w = where_file(im);
+    int n = 0;
+    for (size_t k = 0; k < g->input_count; k++) {
+        if (is_initializer(g, g->inputs[k].name))
+            continue;
+        names[n] = ir_intern(im->ctx, g->inputs[k].name);
+        types[n] = imp_type_of(im, g->inputs[k].type);
+        if (!types[n]) {
+            ir_error(im->ctx, &w, "input '%s': its type is missing or not supported (maps, sparse and opaque values are not)", names[n]);
+            return false;
+        }
+        n++;
+    }
+    if (!frontend_pin(im->ctx, o, n, names, types, &im->pins))
+        return false;
+    for (int k = 0; k < n; k++)
+        imp_bind_name(im, names[k], ir_input_new(im->func, types[k], names[k]));
+    return true;
+}
+
+static bool make_outputs(struct imp *im, struct ir_value **outs)
+{
+    const struct onnx_graph *g = im->model->graph;
+    const char **names = IR_NEWN(im->ctx, g->output_count + 1, const char *);
+    for (size_t k = 0; k < g->output_count; k++)
+        names[k] = ir_intern(im->ctx, g->outputs[k].name);
+    im->func->output_names = names;
+    im->b.where = where_file(im);
+    return ir_build(&im->b, IR_return, (int)g->output_count, outs, NULL) != NULL;
+}
+
+/* One message for all nodes that can't be imported: node, operator, domain, opset, why. */
+static void report_refusals(struct imp *im)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    if (!f)
+        ir_no_memory(im->ctx);
+    fprintf(f, "%d node%s not supported:", im->refusals.n, im->refusals.n == 1 ? " is" : "s are");
+    for (int k = 0; k < im->refusals.n; k++) {
+        const struct imp_refusal *r = &im->refusals.at[k];
+        fprintf(f, "\n  node '%s' (%s, domain %s, opset %d): %s", r->node, r->op, r->domain[0] ? r->domain : "ai.onnx", r->opset, r->why);
+    }
+    fclose(f);
+    const char *kept = ir_strdup(im->ctx, text);
+    free(text);
+    struct ir_where w = where_file(im);
+    ir_diag(im->ctx, &w, IR_D_unsupported, kept);
+}
+
+static struct ir_module *import_model(struct imp *im, const struct frontend_options *o)
+{
+    struct imp_scope scope = { 0 };
+    im->module = ir_module_new(im->ctx, im->path);
+    im->func = ir_func_new(im->module, "main");
+    im->b = (struct ir_builder){ .ctx = im->ctx, .func = im->func, .block = im->func->body };
+    im->files = IR_NEWN(im->ctx, im->model->file_count, struct ir_file *);
+    struct ir_value **outs = IR_NEWN(im->ctx, im->model->graph->output_count + 1, struct ir_value *);
+    imp_push_scope(im, &scope);
+    bool fine = check_opsets(im) && make_inputs(im, o) && imp_graph(im, im->model->graph, outs);
+    imp_pop_scope(im);
+    if (im->refusals.n)
+        report_refusals(im);
+    if (fine && !im->refusals.n)
+        fine = make_outputs(im, outs);
+    for (size_t k = 0; k < im->model->file_count; k++) {
+        if (im->files[k])
+            ir_file_unref(im->files[k]);
+    }
+    return fine && !im->refusals.n ? im->module : NULL;
+}
+
+/*
+ * The model is closed after import: what the module keeps is copied or holds its own reference to the mapped file. Out of memory
+ * jumps to whoever protected the context; a frame of our own sees to it that the model is closed on that way too.
+ */
+struct ir_module *onnx_import(struct ir_ctx *ctx, const char *path, const struct frontend_options *o)
+{
+    struct onnx_error err = { 0 };
+    struct onnx_model *volatile model = onnx_open(path, &err);
+    struct ir_where w = { .file = path };
+    if (!model) {
+        if (err.status == ONNX_ENVIRONMENT)
+            ir_diag(ctx, &w, IR_D_environment, err.text);
+        else
+            ir_error(ctx, &w, "%s", err.text);
+        return NULL;
+    }
+    struct ir_protect frame;
+    struct ir_module *volatile module = NULL;
+    volatile bool no_memory = true;
+    if (IR_PROTECT(ctx, &frame)) {
+        struct imp *im = IR_NEW(ctx, struct imp);
+        im->ctx = ctx;
+        im->path = path;
+        im->model = model;
+        module = import_model(im, o);
+        no_memory = false;
+        ir_unprotect(ctx);
+    }
+    onnx_close(model);
+    if (no_memory)
+        ir_no_memory(ctx);
+    return module;
+}

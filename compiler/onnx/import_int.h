@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to compiler/onnx: the importer, which turns the structures of onnx_int.h into level-1 IR.
+ *
+ * How to add an operator. Write a row in ops.def:
+ *
+ *     ROW(AI, "Relu", 1, 0, map1, IR_relu)      domain, operator, first and last opset (0: still valid), function, argument
+ *
+ * and, unless an existing function fits, `bool onnx_op_NAME(struct imp *im, int arg)` in the file of its family (op_*.c). ops.def
+ * declares it. The function reads the node through imp_in/imp_i/imp_ints..., builds IR with the imp_* builders below (they fold constants
+ * and follow small integer tensors as dim expressions; do not call ir_build yourself) and ends with `return imp_out(im, 0, value)`.
+ *
+ *     bool onnx_op_leaky(struct imp *im, int arg)
+ *     {
+ *         struct ir_value *x = imp_in(im, 0);
+ *         return imp_out(im, 0, imp_bin(im, IR_leaky_relu, x, imp_like(im, x, imp_f(im, "alpha", 0.01))));
+ *     }
+ *
+ * All builders return NULL after a message and when an operand is NULL, so calls nest; imp_out passes the NULL on as false. What the
+ * model does wrong is `return imp_bad(im, "what was expected, what was found")`; what tccc can't do yet is
+ * `return imp_unsupported(im, "why")`: those are collected over the whole model and reported together.
+ *
+ * Operands that shape the result come in three kinds. imp_ints_of: constants only. imp_exprs_of: constants or dim expressions.
+ * imp_bound_exprs: those, or else fresh symbols that a `bind` node ties to the run-time values. An operand whose run-time value decides
+ * more than sizes (axes, say) goes to a library op: imp_lib().
+ */
+#ifndef TCCC_ONNX_IMPORT_INT_H
+#define TCCC_ONNX_IMPORT_INT_H
+
+#include "compiler/frontend.h"
+#include "compiler/onnx/onnx_int.h"
+#include "ir/ir.h"
+
+#define IMP_MAX_OPSET 28
+#define IMP_MAX_NODES 4000000    /* nodes imported, functions expanded */
+#define IMP_MAX_CALLS 64         /* functions inside each other */
+#define IMP_FOLD_ELEMENTS 65536  /* results up to this size are computed while importing */
+
+struct imp;
+
+struct imp_row {
+    const char *domain, *op;
+    int since, until;
+    bool (*build)(struct imp *im, int arg);
+    int arg;
+};
+
+/* Names of one graph (or function body) and where to look next. */
+struct imp_scope {
+    struct imp_scope *outer;
+    uint32_t count, room; /* open addressing; keys are interned */
+    const char **keys;
+    struct ir_value **values;
+};
+
+/* The body of a model-local function being expanded. */
+struct imp_call {
+    struct imp_call *outer;
+    const struct onnx_function *function;
+    const struct onnx_node *node;      /* the call */
+    struct imp_call *node_call;        /* in which the call's attributes are to be read */
+    int depth;
+};
+
+struct imp_refusal {
+    const char *node, *op, *domain, *why;
+    int opset;
+};
+
+struct imp {
+    struct ir_ctx *ctx;
+    struct ir_module *module;
+    struct ir_func *func;
+    struct ir_builder b;
+    const struct onnx_model *model;
+    const char *path;
+    struct ir_file **files;              /* of model->files, opened on first use */
+    struct frontend_pins pins;
+    struct imp_scope *scope;
+    struct imp_call *call;
+    const struct onnx_graph *graph;      /* being imported (its value_info helps with unknown ranks) */
+    /* The node being imported. */
+    const struct onnx_node *node;
+    const char *domain;
+    int opset;
+    struct ir_value **outs;
+    VEC(struct imp_refusal) refusals;
+    uint64_t nodes;                      /* imported so far */
+    int stream;                          /* of the next random node */
+    bool refused;                        /* the current node was refused */
+};
+
+/* -- The node: operands, results, attributes -------------------------------------------------------------------------------- */
+
+int imp_nin(const struct imp *im);                       /* operands written, "" included */
+int imp_nout(const struct imp *im);
+bool imp_has(const struct imp *im, int k);               /* is operand k given? */
+struct ir_value *imp_in(struct imp *im, int k);          /* operand k; NULL: omitted */
+bool imp_wants(const struct imp *im, int k);             /* is result k used by name? */
+bool imp_out(struct imp *im, int k, struct ir_value *v); /* sets result k; false if v is NULL */
+
+const struct onnx_attr *imp_attr(struct imp *im, const char *name);   /* NULL: absent */
+int64_t imp_i(struct imp *im, const char *name, int64_t otherwise);
+double imp_f(struct imp *im, const char *name, double otherwise);
+const char *imp_s(struct imp *im, const char *name, const char *otherwise);
+const int64_t *imp_ints(struct imp *im, const char *name, int *n);    /* NULL: absent */
+const float *imp_floats(struct imp *im, const char *name, int *n);    /* NULL: absent */
+const struct onnx_str *imp_strs(struct imp *im, const char *name, int *n);
+
+/* Both return false (as a pointer: use `return imp_bad(...), NULL`). */
+bool imp_bad(struct imp *im, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool imp_unsupported(struct imp *im, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* -- Types ----------------------------------------------------------------------------------------------------------------- */
+
+static inline int imp_rank(const struct ir_value *v) { return v->type->kind == IR_T_TENSOR ? v->type->rank : -1; }
+static inline enum tcc_dtype imp_dtype(const struct ir_value *v) { return (enum tcc_dtype)v->type->dtype; }
+static inline ir_expr imp_dim(const struct ir_value *v, int axis) { return v->type->dim[axis]; }
+bool imp_is_float(const struct ir_value *v);
+/* Operand k as a ranked tensor that is not a string; otherwise NULL after imp_unsupported or imp_bad. */
+struct ir_value *imp_tensor(struct imp *im, int k);
+/* Makes `*axis` (maybe negative) 0 .. rank-1, else imp_bad. */
+bool imp_axis(struct imp *im, int64_t *axis, int rank);
+enum tcc_dtype imp_dtype_of(struct imp *im, int64_t onnx_dtype);       /* TCC_NONE after a message */
+ir_type imp_type_of(struct imp *im, const struct onnx_type *t);        /* pinned dims applied; NULL: unknown */
+ir_type imp_declared(struct imp *im, const char *name);                /* what the graph says about a value; NULL: nothing */
+
+/* -- Values of operands ---------------------------------------------------------------------------------------------------- */
+
+/* The elements of an integer constant, -1 if it is none or longer than `max`. */
+int imp_ints_of(struct imp *im, const struct ir_value *v, int max, int64_t *out);
+/* A rank-0 or one-element constant. */
+bool imp_scalar_of(const struct ir_value *v, double *out);
+/* The elements as expressions (rank 0 or 1); -1 when they are not known now. */
+int imp_exprs_of(struct imp *im, const struct ir_value *v, int max, ir_expr *out);
+/* The same; what is not known becomes fresh symbols lo..hi bound at run time. -1 after a message. */
+int imp_bound_exprs(struct imp *im, struct ir_value *v, int max, int64_t lo, int64_t hi, ir_expr *out);
+/* "axes": an attribute up to some opset, operand k later. Returns their number, normalised and ascending; -1: not given; -2: opaque; -3 after a message. */
+int imp_axes(struct imp *im, int k, int rank, int64_t *axes);
+
+/* -- Building -------------------------------------------------------------------------------------------------------------- */
+
+struct ir_value *imp_op(struct imp *im, enum ir_op op, int nin, struct ir_value *const *in, const struct ir_attr *attrs);
+struct ir_value *imp_un(struct imp *im, enum ir_op op, struct ir_value *x);
+struct ir_value *imp_bin(struct imp *im, enum ir_op op, struct ir_value *x, struct ir_value *y);
+struct ir_value *imp_tri(struct imp *im, enum ir_op op, struct ir_value *x, struct ir_value *y, struct ir_value *z);
+struct ir_value *imp_const(struct imp *im, struct ir_tensor *t);                    /* takes over the reference; NULL: no memory */
+struct ir_value *imp_num(struct imp *im, enum tcc_dtype dtype, double v);           /* rank 0 */
+struct ir_value *imp_int(struct imp *im, enum tcc_dtype dtype, int64_t v);          /* rank 0 */
+struct ir_value *imp_like(struct imp *im, const struct ir_value *x, double v);      /* rank 0, x's dtype */
+struct ir_value *imp_i64s(struct imp *im, int n, const int64_t *v);                 /* i64[n] */
+struct ir_value *imp_dims(struct imp *im, int n, const ir_expr *e);                 /* i64[n] of expressions */
+struct ir_value *imp_dim_value(struct imp *im, ir_expr e);                          /* i64[] */
+struct ir_value *imp_shape(struct imp *im, const struct ir_value *x);               /* i64[rank] */
+struct ir_value *imp_cast(struct imp *im, struct ir_value *x, enum tcc_dtype to);
+struct ir_value *imp_reshape(struct imp *im, struct ir_value *x, int rank, const ir_expr *dims);
+struct ir_value *imp_transpose(struct imp *im, struct ir_value *x, const int64_t *perm);
+struct ir_value *imp_expand(struct imp *im, struct ir_value *x, int rank, const ir_expr *dims);
+struct ir_value *imp_slice(struct imp *im, struct ir_value *x, const ir_expr *starts, const ir_expr *sizes, const ir_expr *steps);
+struct ir_value *imp_slice1(struct imp *im, struct ir_value *x, int axis, ir_expr start, ir_expr size);   /* one axis, step 1 */
+struct ir_value *imp_concat(struct imp *im, int n, struct ir_value *const *in, int axis);
+struct ir_value *imp_gather(struct imp *im, struct ir_value *x, struct ir_value *index, int axis);
+struct ir_value *imp_pad(struct imp *im, struct ir_value *x, struct ir_value *fill, const ir_expr *before, const ir_expr *after, const char *mode);
+struct ir_value *imp_unsqueeze(struct imp *im, struct ir_value *x, int n, const int64_t *axes);    /* axes of the result, ascending */
+struct ir_value *imp_squeeze(struct imp *im, struct ir_value *x, int n, const int64_t *axes);
+struct ir_value *imp_to_rank(struct imp *im, struct ir_value *x, int rank);                        /* 1s in front */
+/* Reshapes a vector [c] so that it broadcasts along `axis` of rank-`rank` tensors. */
+struct ir_value *imp_along(struct imp *im, struct ir_value *x, int axis, int rank);
+struct ir_value *imp_reduce(struct imp *im, enum ir_op op, struct ir_value *x, int n, const int64_t *axes, bool keep);
+struct ir_value *imp_mean(struct imp *im, struct ir_value *x, int n, const int64_t *axes, bool keep);
+struct ir_value *imp_count(struct imp *im, const struct ir_value *x, int n, const int64_t *axes, enum tcc_dtype dtype);   /* product of dims, rank 0 */
+struct ir_value *imp_matmul(struct imp *im, struct ir_value *a, struct ir_value *b, bool trans_a, bool trans_b, enum tcc_dtype to);
+struct ir_value *imp_iota(struct imp *im, int rank, const ir_expr *dims, int axis, enum tcc_dtype to);
+struct ir_value *imp_softmax(struct imp *im, struct ir_value *x, int axis, bool log);
+struct ir_value *imp_splat(struct imp *im, enum tcc_dtype dtype, double v, int rank, const ir_expr *dims);
+/* f16, bf16 and smaller as f32 for computing in; others as they are. */
+struct ir_value *imp_wide(struct imp *im, struct ir_value *x);
+/* An activation by ONNX's name (RNN, LSTM, GRU; case-insensitive). NULL after a message. */
+struct ir_value *imp_activation(struct imp *im, const char *name, struct ir_value *x, double alpha, double beta);
+
+/* A library op: operands (NULL: omitted), output types (symbols that nothing defines are bound to the results' dims), and the ONNX node's
+ * own attributes copied (but graphs and types). Returns the node, NULL after a message. */
+struct ir_node *imp_lib(struct imp *im, const char *name, int nin, struct ir_value *const *in, int nout, const ir_type *types,
+                        const struct ir_attr *more);
+/* A ranked tensor type with fresh symbols where `dims` is NULL or has NULLs. */
+ir_type imp_fresh_type(struct imp *im, enum tcc_dtype dtype, int rank, const ir_expr *dims);
+/* A ranked form of an unranked value (object) when its rank is declared; else the value. */
+struct ir_value *imp_unbox(struct imp *im, struct ir_value *v, ir_type type);
+
+/* Shared by families. imp_conv reads the node's window attributes. */
+struct ir_value *imp_conv(struct imp *im, struct ir_value *x, struct ir_value *w, struct ir_value *bias, enum tcc_dtype to);
+struct ir_value *imp_matmul_nd(struct imp *im, struct ir_value *a, struct ir_value *b, enum tcc_dtype to);   /* NumPy's matmul */
+/* A reduction over axes known at run time (opaque.c); *count: elements combined into one, i64[]. */
+struct ir_value *imp_reduce_scatter(struct imp *im, struct ir_value *x, struct ir_value *axes, bool keep, enum ir_op op,
+                                    struct ir_value **count);
+
+/* -- Graphs (graph.c) -------------------------------------------------------------------------------------------------------- */
+
+/* Appends the nodes of `g` at the builder's point. Its inputs must have been bound (imp_bind_name); results in `outs`
+ * (g->output_count; NULL where a refused node left none). False after a message. */
+bool imp_graph(struct imp *im, const struct onnx_graph *g, struct ir_value **outs);
+void imp_push_scope(struct imp *im, struct imp_scope *s);
+void imp_pop_scope(struct imp *im);
+void imp_bind_name(struct imp *im, const char *name, struct ir_value *v);
+struct ir_value *imp_lookup(struct imp *im, const char *name);           /* NULL: unknown; see imp_poison */
+extern struct ir_value imp_poison;                                       /* the result of a refused node */
+struct ir_value *imp_tensor_const(struct imp *im, const struct onnx_tensor *t);
+struct ir_tensor *imp_tensor_data(struct imp *im, const struct onnx_tensor *t);
+const struct imp_row *imp_find_row(const char *domain, const char *op, int opset, bool *other_version);
+
+/* Integer tensors as expressions (fold.c): the result of `op` on such operands, or NULL when it can't be followed. */
+struct ir_value *imp_follow(struct imp *im, enum ir_op op, int nin, struct ir_value *const *in, const struct ir_attr *attrs);
+
+#define ROW(domain, op, since, until, function, arg) bool onnx_op_##function(struct imp *im, int arg_);
+#include "compiler/onnx/ops.def"
+#undef ROW
+
+#endif

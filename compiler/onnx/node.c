@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a row's function sees of its node: operands, results, attributes (those of a function's caller included), types.
+ */
+#include "compiler/onnx/import_int.h"
+
+#include <string.h>
+
+int imp_nin(const struct imp *im)
+{
+    return (int)im->node->input_count;
+}
+
+int imp_nout(const struct imp *im)
+{
+    return (int)im->node->output_count;
+}
+
+struct ir_value *imp_in(struct imp *im, int k)
+{
+    if (k < 0 || (size_t)k >= im->node->input_count || !im->node->inputs[k][0])
+        return NULL;
+    return imp_lookup(im, im->node->inputs[k]);
+}
+
+bool imp_has(const struct imp *im, int k)
+{
+    return imp_in((struct imp *)im, k) != NULL;
+}
+
+bool imp_wants(const struct imp *im, int k)
+{
+    return k >= 0 && (size_t)k < im->node->output_count && im->node->outputs[k][0];
+}
+
+bool imp_out(struct imp *im, int k, struct ir_value *v)
+{
+    if (!v)
+        return false;
+    if (k >= 0 && (size_t)k < im->node->output_count)
+        im->outs[k] = v;
+    return true;
+}
+
+/* -- Attributes */
+
+static const struct onnx_attr *find_attr(const struct onnx_attr *attrs, size_t n, const char *name)
+{
+    for (size_t k = 0; k < n; k++) {
+        if (!strcmp(attrs[k].name, name))
+            return &attrs[k];
+    }
+    return NULL;
+}
+
+/* An attribute that refers to one of the function's: the caller's value, else the function's default. */
+static const struct onnx_attr *follow_ref(const struct imp_call *call, const char *name)
+{
+    for (; call; call = call->node_call) {
+        const struct onnx_attr *a = find_attr(call->node->attrs, call->node->attr_count, name);
+        if (!a)
+            return find_attr(call->function->defaults, call->function->default_count, name);
+        if (!a->ref[0])
+            return a;
+        name = a->ref;
+    }
+    return NULL;
+}
+
+const struct onnx_attr *imp_attr(struct imp *im, const char *name)
+{
+    const struct onnx_attr *a = find_attr(im->node->attrs, im->node->attr_count, name);
+    return a && a->ref[0] ? follow_ref(im->call, a->ref) : a;
+}
+
+int64_t imp_i(struct imp *im, const char *name, int64_t otherwise)
+{
+    const struct onnx_attr *a = imp_attr(im, name);
+    return a && a->type == ONNX_ATTR_INT ? a->i : otherwise;
+}
+
+double imp_f(struct imp *im, const char *name, double otherwise)
+{
+    const struct onnx_attr *a = imp_attr(im, name);
+    return a && a->type == ONNX_ATTR_FLOAT ? (double)a->f : otherwise;
+}
+
+const char *imp_s(struct imp *im, const char *name, const char *otherwise)
+{
+    const struct onnx_attr *a = imp_attr(im, name);
+    return a && a->type == ONNX_ATTR_STRING ? a->s.data : otherwise;
+}
+
+const int64_t *imp_ints(struct imp *im, const char *name, int *n)
+{
+    const struct onnx_attr *a = imp_attr(im, name);
+    bool found = a && a->type == ONNX_ATTR_INTS && a->count < INT32_MAX;
+    static const int64_t none[1];
+    *n = found ? (int)a->count : 0;
+    return !found ? NULL : a->ints ? a->ints : none;
+}
+
+const float *imp_floats(struct imp *im, const char *name, int *n)
+{
+    const struct onnx_attr *a = imp_attr(im, name);
+    bool found = a && a->type == ONNX_ATTR_FLOATS && a->count < INT32_MAX;
+    static const float none[1];
+    *n = found ? (int)a->count : 0;
+    return !found ? NULL : a->floats ? a->floats : none;
+}
+
+const struct onnx_str *imp_strs(struct imp *im, const char *name, int *n)
+{
+    const struct onnx_attr *a = imp_attr(im, name);
+    bool found = a && a->type == ONNX_ATTR_STRINGS && a->count < INT32_MAX;
+    *n = found ? (int)a->count : 0;
+    return found ? a->strings : NULL;
+}
+
+/* -- Types */
+
+bool imp_is_float(const struct ir_value *v)
+{
+    return v->type->kind == IR_T_TENSOR && tcc_is_float(imp_dtype(v));
+}
+
+struct ir_value *imp_tensor(struct imp *im, int k)
+{
+    struct ir_value *v = imp_in(im, k);
+    if (!v) {
+        imp_bad(im, "operand %d is missing", k);
+        return NULL;
+    }
+    if (ir_is_tensor(v->type))
+        return v;
+    if (v->type->kind == IR_T_TENSOR && imp_dtype(v) == TCC_STRING)
+        imp_unsupported(im, "operand %d is a string tensor", k);
+    else if (v->type->kind == IR_T_TENSOR)
+        imp_unsupported(im, "operand %d has a rank that is known only at run time", k);
+    else
+        imp_unsupported(im, "operand %d is a %s, a tensor is expected", k, v->type->kind == IR_T_SEQUENCE ? "sequence" : "optional");
+    return NULL;
+}
+
+bool imp_axis(struct imp *im, int64_t *axis, int rank)
+{
+    if (*axis < -rank || *axis >= rank)
+        return imp_bad(im, "axis %lld of a tensor with %d dims", (long long)*axis, rank);
+    if (*axis < 0)
+        *axis += rank;
+    return true;
+}
+
+enum tcc_dtype imp_dtype_of(struct imp *im, int64_t dtype)
+{
+    if (dtype > 0 && dtype < TCC_NDTYPES)
+        return (enum tcc_dtype)dtype;
+    const char *name = onnx_dtype_name(dtype);
+    if (name)
+        imp_unsupported(im, "elements of type %s", name);
+    else
+        imp_bad(im, "element type %lld is not one that ONNX defines", (long long)dtype);
+    return TCC_NONE;
+}
+
+ir_type imp_type_of(struct imp *im, const struct onnx_type *t)
+{
+    ir_expr dims[TCC_MAX_RANK];
+    if (!t)
+        return NULL;
+    if (t->kind == ONNX_TYPE_SEQUENCE || t->kind == ONNX_TYPE_OPTIONAL) {
+        ir_type elem = imp_type_of(im, t->elem);
+        if (!elem)
+            return NULL;
+        return t->kind == ONNX_TYPE_SEQUENCE ? ir_sequence_type(im->ctx, elem) : ir_optional_type(im->ctx, elem);
+    }
+    if (t->kind != ONNX_TYPE_TENSOR || t->dtype == ONNX_UNDEFINED || (int)t->dtype >= TCC_NDTYPES || t->rank > TCC_MAX_RANK)
+        return NULL;
+    if (!t->has_shape)
+        return ir_unranked_type(im->ctx, (enum tcc_dtype)t->dtype);
+    for (uint32_t k = 0; k < t->rank; k++) {
+        const struct onnx_dim *d = &t->dims[k];
+        dims[k] = d->value >= 0 ? ir_const(im->ctx, d->value) : d->param[0] ? ir_sym(im->ctx, ir_intern(im->ctx, d->param))
+                                                              : ir_fresh(im->ctx, "d", 0, INT64_C(1) << 40);
+    }
+    return frontend_pinned_type(im->ctx, &im->pins, ir_tensor_type(im->ctx, (enum tcc_dtype)t->dtype, (int)t->rank, dims));
+}
+
+static const struct onnx_type *declared_in(const struct onnx_value_info *infos, size_t n, const char *name)
+{
+    for (size_t k = 0; k < n; k++) {
+        if (!strcmp(infos[k].name, name))
+            return infos[k].type;
+    }
+    return NULL;
+}
+
+ir_type imp_declared(struct imp *im, const char *name)
+{
+    if (!im->graph || !name || !*name)
+        return NULL;
+    const struct onnx_type *t = declared_in(im->graph->outputs, im->graph->output_count, name);
+    if (!t)
+        t = declared_in(im->graph->infos, im->graph->info_count, name);
+    return imp_type_of(im, t);
+}
+
+int imp_axes(struct imp *im, int k, int rank, int64_t *axes)
+{
+    int n = -1;
+    const int64_t *given = imp_ints(im, "axes", &n);
+    int64_t buffer[TCC_MAX_RANK];
+    struct ir_value *v = imp_in(im, k);
+    if (!given && !v)
+        return -1;
+    if (!given) {
+        n = imp_ints_of(im, v, TCC_MAX_RANK, buffer);
+        if (n < 0)
+            return ir_const_of(v) ? (imp_bad(im, "the axes must be a list of at most %d integers", TCC_MAX_RANK), -3) : -2;
+        given = buffer;
+    }
+    bool seen[TCC_MAX_RANK] = { false };
+    for (int i = 0; i < n; i++) {
+        int64_t a = given[i];
+        if (!imp_axis(im, &a, rank))
+            return -3;
+        if (seen[a])
+            return imp_bad(im, "axis %lld is listed twice", (long long)a), -3;
+        seen[a] = true;
+    }
+    n = 0;
+    for (int a = 0; a < rank; a++) {
+        if (seen[a])
+            axes[n++] = a;
+    }
+    return n;
+}

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Elementwise operators: arithmetic, logic, comparisons, activations, casts, constants. */
+#include "compiler/onnx/import_int.h"
+
+#include <math.h>
+#include <string.h>
+
+#define UNUSED(arg) ((void)(arg))
+
+/* -- Plain words: `arg` is the op */
+
+bool onnx_op_map1(struct imp *im, int arg)
+{
+    return imp_out(im, 0, imp_un(im, (enum ir_op)arg, imp_tensor(im, 0)));
+}
+
+bool onnx_op_map2(struct imp *im, int arg)
+{
+    struct ir_value *x = imp_tensor(im, 0), *y = x ? imp_tensor(im, 1) : NULL;
+    return x && y && imp_out(im, 0, imp_bin(im, (enum ir_op)arg, x, y));
+}
+
+/* Floor, Ceil, Round of integers (not in the standard, but exporters write them) are the integers. */
+bool onnx_op_rounding(struct imp *im, int arg)
+{
+    struct ir_value *x = imp_tensor(im, 0);
+    return x && imp_out(im, 0, imp_is_float(x) ? imp_un(im, (enum ir_op)arg, x) : x);
+}
+
+/* Equal compares strings too. */
+bool onnx_op_equal(struct imp *im, int arg)
+{
+    struct ir_value *x = imp_in(im, 0), *y = imp_in(im, 1);
+    if (!x || !y || imp_rank(x) < 0 || imp_dtype(x) != TCC_STRING)
+        return onnx_op_map2(im, arg);
+    return imp_unsupported(im, "strings are compared");
+}
+
+/* Max, Min, Sum, Mean of any number of operands. */
+bool onnx_op_variadic(struct imp *im, int arg)
+{
+    struct ir_value *sum = imp_tensor(im, 0);
+    for (int k = 1; sum && k < imp_nin(im); k++)
+        sum = imp_bin(im, (enum ir_op)arg, sum, imp_tensor(im, k));
+    return imp_out(im, 0, sum);
+}
+
+bool onnx_op_mean(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *sum = imp_wide(im, imp_tensor(im, 0));
+    for (int k = 1; sum && k < imp_nin(im); k++)
+        sum = imp_bin(im, IR_add, sum, imp_wide(im, imp_tensor(im, k)));
+    if (!sum)
+        return false;
+    sum = imp_bin(im, IR_div, sum, imp_like(im, sum, imp_nin(im)));
+    return sum && imp_out(im, 0, imp_cast(im, sum, imp_dtype(imp_in(im, 0))));
+}
+
+bool onnx_op_mod(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    return onnx_op_map2(im, imp_i(im, "fmod", 0) ? IR_fmod : IR_mod);
+}
+
+/* The result has the base's type; a float exponent of an integer base computes in floats. */
+bool onnx_op_pow(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0), *y = x ? imp_tensor(im, 1) : NULL;
+    double e;
+    if (!y)
+        return false;
+    enum tcc_dtype to = imp_dtype(x);
+    if (imp_scalar_of(y, &e) && e == 2 && imp_rank(y) <= imp_rank(x))
+        return imp_out(im, 0, imp_un(im, IR_square, x));
+    if (!imp_is_float(x) && imp_is_float(y)) {
+        enum tcc_dtype wide = tcc_dtype_bytes(to) > 2 ? TCC_F64 : TCC_F32;
+        struct ir_value *p = imp_bin(im, IR_pow, imp_cast(im, x, wide), imp_cast(im, y, wide));
+        return imp_out(im, 0, imp_cast(im, p, to));
+    }
+    return imp_out(im, 0, imp_bin(im, IR_pow, x, imp_cast(im, y, to)));
+}
+
+bool onnx_op_bitshift(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    const char *d = imp_s(im, "direction", "");
+    if (strcmp(d, "LEFT") && strcmp(d, "RIGHT"))
+        return imp_bad(im, "direction '%s'; LEFT or RIGHT is expected", d);
+    return onnx_op_map2(im, d[0] == 'L' ? IR_shl : IR_shr);
+}
+
+bool onnx_op_where(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *c = imp_tensor(im, 0), *x = c ? imp_tensor(im, 1) : NULL, *y = x ? imp_tensor(im, 2) : NULL;
+    return y && imp_out(im, 0, imp_tri(im, IR_select, c, x, y));
+}
+
+bool onnx_op_isinf(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    bool minus = imp_i(im, "detect_negative", 1), plus = imp_i(im, "detect_positive", 1);
+    if (!x)
+        return false;
+    struct ir_value *y = imp_un(im, IR_isinf, x);
+    if (!minus && !plus)
+        y = imp_bin(im, IR_and, y, imp_int(im, TCC_BOOL, 0));
+    else if (!minus || !plus)
+        y = imp_bin(im, IR_and, y, imp_bin(im, minus ? IR_lt : IR_gt, x, imp_like(im, x, 0)));
+    return imp_out(im, 0, y);
+}
+
+/* -- Activations with constants */
+
+/* Up to two attributes as further operands of `op`. */
+static bool with_constants(struct imp *im, enum ir_op op, const char *a, double a0, const char *b, double b0)
+{
+    struct ir_value *x = imp_tensor(im, 0);
+    if (!x)
+        return false;
+    struct ir_value *in[] = { x, imp_like(im, x, imp_f(im, a, a0)), b ? imp_like(im, x, imp_f(im, b, b0)) : NULL };
+    return imp_out(im, 0, imp_op(im, op, b ? 3 : 2, in, NULL));
+}
+
+bool onnx_op_leaky_relu(struct imp *im, int arg) { UNUSED(arg); return with_constants(im, IR_leaky_relu, "alpha", 0.01, NULL, 0); }
+bool onnx_op_elu(struct imp *im, int arg) { UNUSED(arg); return with_constants(im, IR_elu, "alpha", 1, NULL, 0); }
+bool onnx_op_celu(struct imp *im, int arg) { UNUSED(arg); return with_constants(im, IR_celu, "alpha", 1, NULL, 0); }
+bool onnx_op_shrink(struct imp *im, int arg) { UNUSED(arg); return with_constants(im, IR_shrink, "lambd", 0.5, "bias", 0); }
+
+bool onnx_op_selu(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    return with_constants(im, IR_selu, "alpha", 1.67326319217681884765625, "gamma", 1.05070102214813232421875);
+}
+
+bool onnx_op_thresholded_relu(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    return with_constants(im, IR_thresholded_relu, "alpha", 1, NULL, 0);
+}
+
+bool onnx_op_hardsigmoid(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    return with_constants(im, IR_hardsigmoid, "alpha", 0.2f, "beta", 0.5);
+}
+
+bool onnx_op_swish(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    if (imp_f(im, "alpha", 1) == 1)
+        return onnx_op_map1(im, IR_silu);
+    return with_constants(im, IR_swish, "alpha", 1, NULL, 0);
+}
+
+bool onnx_op_gelu(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    const char *how = imp_s(im, "approximate", "none");
+    if (strcmp(how, "none") && strcmp(how, "tanh"))
+        return imp_bad(im, "approximate '%s'; none or tanh is expected", how);
+    return onnx_op_map1(im, how[0] == 't' ? IR_gelu_tanh : IR_gelu);
+}
+
+/* PRelu's slope broadcasts one way, to x. */
+bool onnx_op_prelu(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0), *s = x ? imp_tensor(im, 1) : NULL;
+    if (!s)
+        return false;
+    if (im->opset < 7 && imp_rank(s) == 1 && imp_rank(x) > 1)
+        s = imp_along(im, s, 1, imp_rank(x));
+    return imp_out(im, 0, imp_bin(im, IR_leaky_relu, x, s));
+}
+
+/* Clip: limits were attributes up to opset 10. A NaN stays; no limit given costs nothing. */
+bool onnx_op_clip(struct imp *im, int arg)
+{
+    struct ir_value *x = imp_tensor(im, 0);
+    if (!x)
+        return false;
+    if (arg) {
+        const struct onnx_attr *lo = imp_attr(im, "min"), *hi = imp_attr(im, "max");
+        if (lo)
+            x = imp_bin(im, IR_max, imp_like(im, x, imp_f(im, "min", 0)), x);
+        if (hi)
+            x = imp_bin(im, IR_min, imp_like(im, x, imp_f(im, "max", 0)), x);
+        return imp_out(im, 0, x);
+    }
+    struct ir_value *lo = imp_in(im, 1), *hi = imp_in(im, 2);
+    if (lo && hi)
+        return imp_out(im, 0, imp_tri(im, IR_clip, x, lo, hi));
+    if (lo)
+        x = imp_bin(im, IR_max, lo, x);
+    if (hi)
+        x = imp_bin(im, IR_min, hi, x);
+    return imp_out(im, 0, x);
+}
+
+/* -- Casts */
+
+static struct ir_value *convert(struct imp *im, struct ir_value *x, enum tcc_dtype to)
+{
+    const char *round = imp_s(im, "round_mode", "up");
+    if (!x || to == TCC_NONE)
+        return NULL;
+    if (imp_dtype(x) == to)
+        return x;
+    if (tcc_dtype_class(to) == TCC_CLASS_COMPLEX || tcc_dtype_class(imp_dtype(x)) == TCC_CLASS_COMPLEX)
+        return imp_unsupported(im, "conversions of complex numbers"), NULL;
+    struct ir_attr attrs[4] = { ir_attr_dtype(IR_ATTR_to, to) };
+    int n = 1;
+    if (!imp_i(im, "saturate", 1))
+        attrs[n++] = ir_attr_i(IR_ATTR_saturate, 0);
+    if (to == TCC_F8E8M0)
+        attrs[n++] = ir_attr_s(IR_ATTR_round_mode, round);
+    return imp_op(im, IR_cast, 1, &x, attrs);
+}
+
+/* Strings and numbers: a library op, on values of any rank. */
+static bool convert_string(struct imp *im, struct ir_value *x, enum tcc_dtype to)
+{
+    int64_t number = to;
+    ir_type type = imp_rank(x) < 0 ? ir_unranked_type(im->ctx, to) : ir_tensor_type(im->ctx, to, imp_rank(x), x->type->dim);
+    struct ir_attr attr = ir_attr_ints(IR_ATTR_user, 1, &number);
+    attr.name = "to";
+    struct ir_node *n = imp_lib(im, "cast_string", 1, &x, 1, &type, IR_ATTRS(attr));
+    return n && imp_out(im, 0, n->out[0]);
+}
+
+static bool cast_to(struct imp *im, enum tcc_dtype to)
+{
+    struct ir_value *x = imp_in(im, 0);
+    if (x && to != TCC_NONE && x->type->kind == IR_T_TENSOR && (to == TCC_STRING) != (imp_dtype(x) == TCC_STRING))
+        return convert_string(im, x, to);
+    if (x && x->type->kind == IR_T_TENSOR && to == imp_dtype(x))
+        return imp_out(im, 0, x);
+    return imp_out(im, 0, convert(im, imp_tensor(im, 0), to));
+}
+
+bool onnx_op_cast(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    enum tcc_dtype to = imp_dtype_of(im, imp_i(im, "to", 0));
+    return to != TCC_NONE && cast_to(im, to);
+}
+
+bool onnx_op_castlike(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *like = imp_in(im, 1);
+    if (!like || like->type->kind != IR_T_TENSOR)
+        return imp_bad(im, "operand 1 must be a tensor");
+    return cast_to(im, imp_dtype(like));
+}
+
+/* -- Constants */
+
+static bool constant_list(struct imp *im, enum tcc_dtype dtype, int n, const int64_t *ints, const float *floats)
+{
+    int64_t dims[1] = { n };
+    struct ir_tensor *t = ir_tensor_new(dtype, 1, dims);
+    if (!t)
+        ir_no_memory(im->ctx);
+    if (n)
+        memcpy((void *)(uintptr_t)t->data, ints ? (const void *)ints : (const void *)floats, (size_t)n * (ints ? 8 : 4));
+    return imp_out(im, 0, imp_const(im, t));
+}
+
+static bool constant_strings(struct imp *im, const struct onnx_str *s, int n, int rank)
+{
+    int64_t dims[1] = { n };
+    struct onnx_tensor t = { .name = "", .dtype = ONNX_STRING, .rank = (uint32_t)rank, .dims = dims, .count = (uint64_t)n, .strings = s,
+                             .file = ONNX_NO_FILE };
+    return imp_out(im, 0, imp_tensor_const(im, &t));
+}
+
+/* A sparse constant, made dense: indices are linear or one row of coordinates an element. */
+static bool constant_sparse(struct imp *im, const struct onnx_sparse *s)
+{
+    struct ir_tensor *values = imp_tensor_data(im, s->values), *indices = imp_tensor_data(im, s->indices);
+    struct ir_tensor *to = values && s->rank <= TCC_MAX_RANK ? ir_tensor_new(values->dtype, (int)s->rank, s->dims) : NULL;
+    if (!to || !indices || indices->dtype != TCC_I64 || values->dtype == TCC_STRING)
+        return imp_unsupported(im, "a sparse constant of this form");
+    int64_t n = values->nelems, per = indices->rank == 2 ? indices->dims[1] : 1;
+    if (indices->nelems != n * per || (indices->rank == 2 && per != (int64_t)s->rank))
+        return imp_bad(im, "a sparse constant with %lld values and %lld indices", (long long)n, (long long)indices->nelems);
+    int size = tcc_dtype_bytes(values->dtype);
+    for (int64_t k = 0; k < n; k++) {
+        int64_t at = 0;
+        for (int64_t j = 0; j < per; j++) {
+            int64_t i = *(const int64_t *)ir_tensor_at(indices, k * per + j);
+            int64_t bound = indices->rank == 2 ? s->dims[j] : to->nelems;
+            if (i < 0 || i >= bound)
+                return imp_bad(im, "a sparse constant with index %lld of %lld", (long long)i, (long long)bound);
+            at = indices->rank == 2 ? at * bound + i : i;
+        }
+        memcpy((char *)(uintptr_t)to->data + at * size, ir_tensor_at(values, k), (size_t)size);
+    }
+    ir_tensor_unref(values);
+    ir_tensor_unref(indices);
+    return imp_out(im, 0, imp_const(im, to));
+}
+
+bool onnx_op_constant(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    const struct onnx_attr *a;
+    int n;
+    if ((a = imp_attr(im, "value")) && a->type == ONNX_ATTR_TENSOR)
+        return imp_out(im, 0, imp_tensor_const(im, a->tensor));
+    if ((a = imp_attr(im, "value_float")))
+        return imp_out(im, 0, imp_num(im, TCC_F32, (double)a->f));
+    if ((a = imp_attr(im, "value_int")))
+        return imp_out(im, 0, imp_int(im, TCC_I64, a->i));
+    if ((a = imp_attr(im, "value_floats")))
+        return constant_list(im, TCC_F32, (int)a->count, NULL, imp_floats(im, "value_floats", &n));
+    if ((a = imp_attr(im, "value_ints")))
+        return constant_list(im, TCC_I64, (int)a->count, imp_ints(im, "value_ints", &n), NULL);
+    if ((a = imp_attr(im, "value_string")))
+        return constant_strings(im, &a->s, 1, 0);
+    if ((a = imp_attr(im, "value_strings")))
+        return constant_strings(im, a->strings, (int)a->count, 1);
+    if ((a = imp_attr(im, "sparse_value")) && a->type == ONNX_ATTR_SPARSE)
+        return constant_sparse(im, a->sparse);
+    return imp_bad(im, "a constant without a value");
+}
+
+bool onnx_op_constant_of_shape(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    const struct onnx_attr *a = imp_attr(im, "value");
+    ir_expr dims[TCC_MAX_RANK];
+    struct ir_tensor *one = a && a->type == ONNX_ATTR_TENSOR ? imp_tensor_data(im, a->tensor) : ir_tensor_scalar_f(TCC_F32, 0);
+    int n = one ? imp_bound_exprs(im, imp_in(im, 0), TCC_MAX_RANK, 0, INT64_C(1) << 40, dims) : -1;
+    int64_t sizes[TCC_MAX_RANK];
+    if (n < 0)
+        return false;
+    if (one->nelems != 1)
+        return imp_bad(im, "value has %lld elements, 1 is expected", (long long)one->nelems);
+    bool fixed = true;
+    for (int k = 0; k < n; k++) {
+        fixed &= ir_is_const(dims[k], &sizes[k]);
+        if (ir_const_or(dims[k], 0) < 0)
+            return imp_bad(im, "dim %d is negative (%lld)", k, (long long)sizes[k]);
+    }
+    if (fixed)
+        return imp_out(im, 0, imp_const(im, ir_tensor_splat(one->dtype, n, sizes, ir_tensor_at(one, 0))));
+    return imp_out(im, 0, imp_expand(im, imp_reshape(im, imp_const(im, one), 0, NULL), n, dims));
+}
+
+bool onnx_op_identity(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_in(im, 0);
+    return x ? imp_out(im, 0, x) : imp_bad(im, "operand 0 is missing");
+}
+
+/* Inference: the operand itself, and a mask of ones. Training mode needs a constant: its results are random by nature. */
+bool onnx_op_dropout(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0), *training = imp_in(im, 2), *ratio = imp_in(im, 1);
+    double on = 0, p = 0.5;
+    if (!x)
+        return false;
+    if (training && !imp_scalar_of(training, &on))
+        return imp_unsupported(im, "training_mode is known only at run time");
+    if (ratio && on && !imp_scalar_of(ratio, &p))
+        return imp_unsupported(im, "ratio is known only at run time");
+    struct ir_value *mask = imp_wants(im, 1) ? imp_splat(im, im->opset < 10 ? imp_dtype(x) : TCC_BOOL, 1, imp_rank(x), x->type->dim) : NULL;
+    if (on && p > 0) {
+        struct ir_node *r = ir_build(&im->b, IR_random_uniform, 0, NULL,
+                                     IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, imp_rank(x), x->type->dim), ir_attr_dtype(IR_ATTR_to, TCC_F32),
+                                              ir_attr_i(IR_ATTR_seed, imp_i(im, "seed", 0)), ir_attr_i(IR_ATTR_stream, im->stream++)));
+        mask = r ? imp_bin(im, IR_ge, r->out[0], imp_num(im, TCC_F32, p)) : NULL;
+        x = imp_tri(im, IR_select, mask, imp_bin(im, IR_mul, x, imp_like(im, x, 1 / (1 - p))), imp_like(im, x, 0));
+    }
+    return imp_out(im, 0, x) && (!imp_wants(im, 1) || imp_out(im, 1, mask));
+}

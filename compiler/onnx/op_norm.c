@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Normalisations and softmax, as reductions and elementwise ops that later fuse into one staged kernel. */
+#include "compiler/onnx/import_int.h"
+
+#include <string.h>
+
+#define UNUSED(arg) ((void)(arg))
+
+/* Softmax, LogSoftmax: from opset 13 along one axis, before over all axes from `axis` on. `arg`: 1 is the logarithm. */
+bool onnx_op_softmax(struct imp *im, int arg)
+{
+    struct ir_value *x = imp_tensor(im, 0);
+    int64_t axis = imp_i(im, "axis", im->opset < 13 ? 1 : -1);
+    if (!x)
+        return false;
+    int rank = imp_rank(x);
+    if (!rank && im->opset >= 13)
+        return imp_bad(im, "a scalar has no axes");
+    if (im->opset >= 13 || (axis == rank - 1 && rank) || (axis == -1 && rank))
+        return imp_axis(im, &axis, rank) && imp_out(im, 0, imp_softmax(im, x, (int)axis, arg));
+    if (axis < 0)
+        axis += rank;
+    if (axis < 0 || axis > rank)
+        return imp_bad(im, "axis %lld of a tensor with %d dims", (long long)axis, rank);
+    ir_expr dims[2] = { ir_const(im->ctx, 1), ir_const(im->ctx, 1) };
+    for (int k = 0; k < rank; k++)
+        dims[k >= axis] = ir_mul(im->ctx, dims[k >= axis], imp_dim(x, k));
+    struct ir_value *y = imp_softmax(im, imp_reshape(im, x, 2, dims), 1, arg);
+    return imp_out(im, 0, imp_reshape(im, y, rank, x->type->dim));
+}
+
+/* Hardmax: 1 at the first maximum. */
+bool onnx_op_hardmax(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    int64_t axis = imp_i(im, "axis", im->opset < 13 ? 1 : -1);
+    if (!x || !imp_axis(im, &axis, imp_rank(x)))
+        return false;
+    int rank = imp_rank(x);
+    ir_expr dims[2] = { ir_const(im->ctx, 1), ir_const(im->ctx, 1) };
+    struct ir_value *v = x;
+    if (im->opset < 13) {
+        for (int k = 0; k < rank; k++)
+            dims[k >= axis] = ir_mul(im->ctx, dims[k >= axis], imp_dim(x, k));
+        v = imp_reshape(im, x, 2, dims);
+        axis = 1;
+    }
+    struct ir_value *best = v ? imp_op(im, IR_argmax, 1, &v, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_i(IR_ATTR_keepdims, 1))) : NULL;
+    struct ir_value *index = v ? imp_iota(im, imp_rank(v), v->type->dim, (int)axis, TCC_I64) : NULL;
+    struct ir_value *y = imp_cast(im, imp_bin(im, IR_eq, index, best), imp_dtype(x));
+    return imp_out(im, 0, imp_reshape(im, y, rank, x->type->dim));
+}
+
+/* (x - mean) / sqrt(var + epsilon) over `axes`, in f32 at least; mean and 1/deviation are handed out (may be NULL). */
+static struct ir_value *normalise(struct imp *im, struct ir_value *x, int n, const int64_t *axes, double epsilon, struct ir_value **mean_out,
+                                  struct ir_value **inverse_out)
+{
+    struct ir_value *mean = imp_mean(im, x, n, axes, true);
+    struct ir_value *centred = imp_bin(im, IR_sub, x, mean);
+    struct ir_value *variance = imp_mean(im, imp_un(im, IR_square, centred), n, axes, true);
+    if (!variance)
+        return NULL;
+    struct ir_value *inverse = imp_un(im, IR_rsqrt, imp_bin(im, IR_add, variance, imp_like(im, x, epsilon)));
+    if (mean_out)
+        *mean_out = mean;
+    if (inverse_out)
+        *inverse_out = inverse;
+    return imp_bin(im, IR_mul, centred, inverse);
+}
+
+static int axes_from(int first, int rank, int64_t *axes)
+{
+    for (int k = first; k < rank; k++)
+        axes[k - first] = k;
+    return rank - first;
+}
+
+bool onnx_op_layer_norm(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0), *scale = x ? imp_tensor(im, 1) : NULL, *bias = imp_in(im, 2), *mean, *inverse;
+    int64_t axis = imp_i(im, "axis", -1), axes[TCC_MAX_RANK];
+    if (!scale || !imp_axis(im, &axis, imp_rank(x)))
+        return false;
+    enum tcc_dtype stash = imp_dtype_of(im, imp_i(im, "stash_type", 1));
+    int n = axes_from((int)axis, imp_rank(x), axes);
+    struct ir_value *wide = stash == TCC_F32 && imp_dtype(x) != TCC_F64 ? imp_cast(im, x, TCC_F32) : x;
+    struct ir_value *y = normalise(im, wide, n, axes, imp_f(im, "epsilon", 1e-5f), &mean, &inverse);
+    if (!y)
+        return false;
+    y = imp_bin(im, IR_mul, imp_cast(im, y, imp_dtype(x)), imp_cast(im, scale, imp_dtype(x)));
+    if (bias)
+        y = imp_bin(im, IR_add, y, imp_cast(im, bias, imp_dtype(x)));
+    return imp_out(im, 0, y) && (!imp_wants(im, 1) || imp_out(im, 1, mean)) && (!imp_wants(im, 2) || imp_out(im, 2, inverse));
+}
+
+bool onnx_op_rms_norm(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0), *scale = x ? imp_tensor(im, 1) : NULL;
+    int64_t axis = imp_i(im, "axis", -1), axes[TCC_MAX_RANK];
+    if (!scale || !imp_axis(im, &axis, imp_rank(x)))
+        return false;
+    int n = axes_from((int)axis, imp_rank(x), axes);
+    struct ir_value *wide = imp_wide(im, x);
+    struct ir_value *mean = imp_mean(im, imp_un(im, IR_square, wide), n, axes, true);
+    struct ir_value *inverse = imp_un(im, IR_rsqrt, imp_bin(im, IR_add, mean, imp_like(im, mean, imp_f(im, "epsilon", 1e-5f))));
+    struct ir_value *y = imp_bin(im, IR_mul, wide, inverse);
+    return y && imp_out(im, 0, imp_bin(im, IR_mul, imp_cast(im, y, imp_dtype(scale)), scale));
+}
+
+static struct ir_value *mean_axes(struct imp *im, struct ir_value *x, int64_t *axes, int n, bool keep)
+{
+    return imp_mean(im, x, n, axes, keep);
+}
+
+/*
+ * BatchNormalization. Inference: y = x * a + b with a = scale / sqrt(var + epsilon), b = bias - mean * a, per channel; constants fold.
+ * Training (opset 14 on): statistics of the batch, and running ones as results.
+ */
+bool onnx_op_batch_norm(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0), *scale = imp_in(im, 1), *bias = imp_in(im, 2), *mean = imp_in(im, 3), *var = imp_in(im, 4);
+    if (!x)
+        return false;
+    if (!scale || !bias || !mean || !var)
+        return imp_bad(im, "five operands are expected");
+    if (im->opset < 9 && !imp_i(im, "spatial", 1))
+        return imp_unsupported(im, "spatial = 0");
+    int rank = imp_rank(x);
+    int64_t axes[TCC_MAX_RANK];
+    int n = 0;
+    for (int k = 0; k < rank; k++) {
+        if (k != 1)
+            axes[n++] = k;
+    }
+    int axis = rank > 1 ? 1 : 0;
+    bool training = im->opset >= 14 ? imp_i(im, "training_mode", 0) : imp_wants(im, 1);
+    if (training && (im->opset < 14 || rank < 2))
+        return imp_unsupported(im, "training mode before opset 14");
+    if (training) {
+        double momentum = imp_f(im, "momentum", 0.9f);
+        struct ir_value *now = mean_axes(im, imp_cast(im, x, imp_dtype(mean)), axes, n, false);
+        struct ir_value *centred = imp_bin(im, IR_sub, imp_cast(im, x, imp_dtype(mean)), imp_along(im, now, 1, rank));
+        struct ir_value *spread = mean_axes(im, imp_un(im, IR_square, centred), axes, n, false);
+        struct ir_value *old = imp_like(im, mean, momentum), *fresh = imp_like(im, mean, 1 - momentum);
+        struct ir_value *run_mean = imp_bin(im, IR_add, imp_bin(im, IR_mul, mean, old), imp_bin(im, IR_mul, now, fresh));
+        struct ir_value *run_var = imp_bin(im, IR_add, imp_bin(im, IR_mul, var, old), imp_bin(im, IR_mul, spread, fresh));
+        if (!imp_out(im, 1, run_mean) || !imp_out(im, 2, run_var))
+            return false;
+        mean = now;
+        var = spread;
+    }
+    struct ir_value *a = imp_bin(im, IR_mul, imp_cast(im, scale, imp_dtype(var)),
+                                 imp_un(im, IR_rsqrt, imp_bin(im, IR_add, var, imp_like(im, var, imp_f(im, "epsilon", 1e-5f)))));
+    struct ir_value *b = imp_bin(im, IR_sub, imp_cast(im, bias, imp_dtype(var)), imp_bin(im, IR_mul, mean, a));
+    struct ir_value *y = imp_bin(im, IR_mul, imp_cast(im, x, imp_dtype(var)), imp_along(im, a, axis, rank));
+    y = imp_bin(im, IR_add, y, imp_along(im, b, axis, rank));
+    return y && imp_out(im, 0, imp_cast(im, y, imp_dtype(x)));
+}
+
+bool onnx_op_instance_norm(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0), *scale = imp_in(im, 1), *bias = imp_in(im, 2);
+    int64_t axes[TCC_MAX_RANK];
+    if (!x)
+        return false;
+    if (!scale || !bias || imp_rank(x) < 3)
+        return imp_bad(im, "x[n, c, spatial...], scale and bias are expected");
+    int n = axes_from(2, imp_rank(x), axes);
+    struct ir_value *y = normalise(im, imp_wide(im, x), n, axes, imp_f(im, "epsilon", 1e-5f), NULL, NULL);
+    y = y ? imp_cast(im, y, imp_dtype(x)) : NULL;
+    y = imp_bin(im, IR_mul, y, imp_along(im, scale, 1, imp_rank(x)));
+    return imp_out(im, 0, imp_bin(im, IR_add, y, imp_along(im, bias, 1, imp_rank(x))));
+}
+
+/* Up to opset 20 scale and bias are per group, then per channel. */
+bool onnx_op_group_norm(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0), *scale = imp_in(im, 1), *bias = imp_in(im, 2);
+    int64_t groups = imp_i(im, "num_groups", 0), axes[TCC_MAX_RANK];
+    if (!x)
+        return false;
+    int rank = imp_rank(x);
+    if (!scale || !bias || rank < 3 || groups < 1 || rank + 1 > TCC_MAX_RANK)
+        return imp_bad(im, "x[n, c, spatial...], scale, bias and a positive num_groups are expected");
+    struct ir_ctx *c = im->ctx;
+    ir_expr split[TCC_MAX_RANK] = { imp_dim(x, 0), ir_const(c, groups), ir_floordiv(c, imp_dim(x, 1), ir_const(c, groups)) };
+    for (int k = 2; k < rank; k++)
+        split[k + 1] = imp_dim(x, k);
+    int n = axes_from(2, rank + 1, axes);
+    struct ir_value *g = imp_reshape(im, imp_wide(im, x), rank + 1, split);
+    struct ir_value *y = normalise(im, g, n, axes, imp_f(im, "epsilon", 1e-5f), NULL, NULL);
+    if (!y)
+        return false;
+    if (im->opset < 21) {
+        y = imp_cast(im, y, imp_dtype(x));
+        y = imp_bin(im, IR_mul, y, imp_along(im, scale, 1, rank + 1));
+        y = imp_bin(im, IR_add, y, imp_along(im, bias, 1, rank + 1));
+        return imp_out(im, 0, imp_reshape(im, y, rank, x->type->dim));
+    }
+    y = imp_cast(im, imp_reshape(im, y, rank, x->type->dim), imp_dtype(x));
+    y = imp_bin(im, IR_mul, y, imp_along(im, scale, 1, rank));
+    return imp_out(im, 0, imp_bin(im, IR_add, y, imp_along(im, bias, 1, rank)));
+}
+
+/* Local response normalisation: squares summed over `size` neighbouring channels, as a pool over a channel axis. */
+bool onnx_op_lrn(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    int64_t size = imp_i(im, "size", 0);
+    if (!x)
+        return false;
+    if (imp_rank(x) < 2 || size < 1)
+        return imp_bad(im, "x[n, c, spatial...] and a positive size are expected");
+    struct ir_ctx *c = im->ctx;
+    ir_expr one = ir_const(c, 1), rest = one;
+    for (int k = 2; k < imp_rank(x); k++)
+        rest = ir_mul(c, rest, imp_dim(x, k));
+    ir_expr dims[4] = { imp_dim(x, 0), one, imp_dim(x, 1), rest };
+    ir_expr before[2] = { ir_const(c, (size - 1) / 2), ir_const(c, 0) }, after[2] = { ir_const(c, size / 2), ir_const(c, 0) };
+    int64_t kernel[2] = { size, 1 }, ones[2] = { 1, 1 };
+    struct ir_value *squares = imp_reshape(im, imp_un(im, IR_square, x), 4, dims);
+    if (!squares)
+        return false;
+    struct ir_value *sum = imp_op(im, IR_avg_pool, 1, &squares,
+                                  IR_ATTRS(ir_attr_ints(IR_ATTR_kernel, 2, kernel), ir_attr_ints(IR_ATTR_strides, 2, ones),
+                                           ir_attr_ints(IR_ATTR_dilations, 2, ones), ir_attr_exprs(IR_ATTR_before, 2, before),
+                                           ir_attr_exprs(IR_ATTR_after, 2, after), ir_attr_s(IR_ATTR_mode, "sum")));
+    sum = imp_reshape(im, sum, imp_rank(x), x->type->dim);
+    struct ir_value *scale = imp_like(im, x, imp_f(im, "alpha", 1e-4f) / (double)size);
+    struct ir_value *base = imp_bin(im, IR_add, imp_bin(im, IR_mul, sum, scale), imp_like(im, x, imp_f(im, "bias", 1)));
+    return imp_out(im, 0, imp_bin(im, IR_div, x, imp_bin(im, IR_pow, base, imp_like(im, x, imp_f(im, "beta", 0.75)))));
+}
+
+bool onnx_op_mvn(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    static const int64_t usual[] = { 0, 2, 3 };
+    int n;
+    const int64_t *axes = imp_ints(im, "axes", &n);
+    int64_t sorted[TCC_MAX_RANK];
+    if (!x)
+        return false;
+    n = axes ? imp_axes(im, 99, imp_rank(x), sorted) : 3;
+    if (n < 0)
+        return false;
+    axes = axes ? sorted : usual;
+    if (axes == usual && imp_rank(x) < 4)
+        return imp_bad(im, "the default axes 0, 2, 3 need 4 dims");
+    struct ir_value *centred = imp_bin(im, IR_sub, x, imp_mean(im, x, n, axes, true));
+    struct ir_value *spread = imp_un(im, IR_sqrt, imp_mean(im, imp_un(im, IR_square, centred), n, axes, true));
+    return imp_out(im, 0, imp_bin(im, IR_div, centred, imp_bin(im, IR_add, spread, imp_like(im, x, 1e-9))));
+}
+
+/* x / norm; where the norm is 0 the result is 0. */
+bool onnx_op_lp_norm(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    int64_t axis = imp_i(im, "axis", -1), p = imp_i(im, "p", 2);
+    if (!x || !imp_axis(im, &axis, imp_rank(x)))
+        return false;
+    if (p != 1 && p != 2)
+        return imp_bad(im, "p = %lld; 1 or 2 is expected", (long long)p);
+    struct ir_value *sum = imp_reduce(im, IR_reduce_sum, imp_un(im, p == 1 ? IR_abs : IR_square, x), 1, &axis, true);
+    struct ir_value *norm = p == 1 ? sum : imp_un(im, IR_sqrt, sum);
+    struct ir_value *none = norm ? imp_bin(im, IR_eq, norm, imp_like(im, x, 0)) : NULL;
+    struct ir_value *y = imp_bin(im, IR_div, x, imp_tri(im, IR_select, none, imp_like(im, x, 1), norm));
+    return imp_out(im, 0, y);
+}

@@ -1,0 +1,726 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operators that move elements or ask for shapes: Reshape, Transpose, Slice, Concat, Split, Gather, Pad, Expand, ... */
+#include "compiler/onnx/import_int.h"
+
+#include <string.h>
+
+#define UNUSED(arg) ((void)(arg))
+#define MAX_DIM (INT64_C(1) << 40)
+
+bool onnx_op_shape(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_in(im, 0);
+    if (!x || x->type->kind != IR_T_TENSOR || imp_rank(x) < 0) {
+        x = imp_tensor(im, 0);
+        return false;
+    }
+    int64_t rank = imp_rank(x), start = imp_i(im, "start", 0), end = imp_i(im, "end", rank);
+    start = start < 0 ? start + rank : start;
+    end = end < 0 ? end + rank : end;
+    start = start < 0 ? 0 : start > rank ? rank : start;
+    end = end < start ? start : end > rank ? rank : end;
+    return imp_out(im, 0, imp_dims(im, (int)(end - start), x->type->dim + start));
+}
+
+bool onnx_op_size(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_in(im, 0);
+    if (!x || x->type->kind != IR_T_TENSOR || imp_rank(x) < 0)
+        return imp_tensor(im, 0) && false;
+    return imp_out(im, 0, imp_dim_value(im, ir_num_elements(im->ctx, x->type)));
+}
+
+/* -- Reshape */
+
+/* The shape operand known only at run time: 0 and -1 are resolved by tensor arithmetic, then its elements are bound. */
+static struct ir_value *resolve_shape(struct imp *im, struct ir_value *x, struct ir_value *shape, bool zero_copies)
+{
+    int64_t axis = 0, n;
+    if (!ir_is_const(imp_dim(shape, 0), &n))
+        return imp_unsupported(im, "the rank of the result is known only at run time"), NULL;
+    struct ir_value *zero = imp_int(im, TCC_I64, 0), *one = imp_int(im, TCC_I64, 1);
+    if (zero_copies) {
+        ir_expr own[TCC_MAX_RANK];
+        if (n > TCC_MAX_RANK)
+            return imp_unsupported(im, "more than %d dims", TCC_MAX_RANK), NULL;
+        for (int k = 0; k < n; k++)
+            own[k] = k < imp_rank(x) ? imp_dim(x, k) : ir_const(im->ctx, 0);
+        shape = imp_tri(im, IR_select, imp_bin(im, IR_eq, shape, zero), imp_dims(im, (int)n, own), shape);
+    }
+    struct ir_value *open = imp_bin(im, IR_lt, shape, zero);
+    struct ir_value *rest = imp_reduce(im, IR_reduce_prod, imp_tri(im, IR_select, open, one, shape), 1, &axis, false);
+    struct ir_value *all = imp_dim_value(im, ir_num_elements(im->ctx, x->type));
+    return imp_tri(im, IR_select, open, imp_bin(im, IR_div, all, imp_bin(im, IR_max, rest, one)), shape);
+}
+
+/* -1 becomes what is left, 0 the operand's own dim. */
+static bool resolve_exprs(struct imp *im, const struct ir_value *x, int n, ir_expr *dims, bool zero_copies)
+{
+    int open = -1;
+    ir_expr total = ir_num_elements(im->ctx, x->type);
+    ir_expr rest = ir_const(im->ctx, 1);
+    /* Dims that are copied cancel as they are, so that symbolic ones leave nothing to divide. */
+    bool cancelled[TCC_MAX_RANK] = { false };
+    for (int k = 0; k < n; k++) {
+        int64_t v = ir_const_or(dims[k], 1);
+        if (v == 0 && zero_copies) {
+            if (k >= imp_rank(x))
+                return imp_bad(im, "shape has 0 (copy) at %d, but the operand has %d dims", k, imp_rank(x));
+            dims[k] = imp_dim(x, k);
+            continue;
+        }
+        if (v < 0) {
+            if (v != -1 || open >= 0)
+                return imp_bad(im, "shape has %s", v == -1 ? "two dims of -1" : "a negative dim that is not -1");
+            open = k;
+        }
+    }
+    if (open < 0)
+        return true;
+    ir_expr product = ir_const(im->ctx, 1);
+    for (int k = 0; k < imp_rank(x); k++)
+        cancelled[k] = false;
+    for (int k = 0; k < n; k++) {
+        if (k == open)
+            continue;
+        int same = -1;
+        for (int j = 0; j < imp_rank(x) && same < 0; j++) {
+            if (!cancelled[j] && imp_dim(x, j) == dims[k])
+                same = j;
+        }
+        if (same >= 0)
+            cancelled[same] = true;
+        else
+            product = ir_mul(im->ctx, product, dims[k]);
+    }
+    for (int k = 0; k < imp_rank(x); k++) {
+        if (!cancelled[k])
+            rest = ir_mul(im->ctx, rest, imp_dim(x, k));
+    }
+    int64_t a, b;
+    if (ir_is_const(total, &a) && a == 0)
+        dims[open] = ir_const(im->ctx, 0);
+    else if (ir_is_const(product, &b) && b == 0)
+        return imp_bad(im, "shape has -1 beside a dim of 0");
+    else if (ir_is_const(product, &b) && ir_is_const(rest, &a) && a % b)
+        return imp_bad(im, "%s does not divide into the shape", ir_type_text(im->ctx, x->type));
+    else
+        dims[open] = ir_floordiv(im->ctx, rest, product);
+    return true;
+}
+
+static bool reshape_as(struct imp *im, struct ir_value *x, struct ir_value *shape, bool zero_copies)
+{
+    ir_expr dims[TCC_MAX_RANK];
+    if (!x || !shape)
+        return false;
+    int n = imp_exprs_of(im, shape, TCC_MAX_RANK, dims);
+    if (n < 0) {
+        shape = imp_rank(shape) == 1 ? resolve_shape(im, x, imp_cast(im, shape, TCC_I64), zero_copies) : NULL;
+        n = shape ? imp_bound_exprs(im, shape, TCC_MAX_RANK, 0, MAX_DIM, dims) : -1;
+        return n >= 0 && imp_out(im, 0, imp_reshape(im, x, n, dims));
+    }
+    return resolve_exprs(im, x, n, dims, zero_copies) && imp_out(im, 0, imp_reshape(im, x, n, dims));
+}
+
+bool onnx_op_reshape(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_in(im, 0);
+    bool zero_copies = !imp_i(im, "allowzero", 0);
+    int n;
+    if (x && x->type->kind == IR_T_TENSOR && imp_rank(x) >= 0 && imp_dtype(x) == TCC_STRING)
+        return imp_unsupported(im, "strings are reshaped");
+    x = imp_tensor(im, 0);
+    if (im->opset >= 5)
+        return reshape_as(im, x, x ? imp_tensor(im, 1) : NULL, zero_copies);
+    const int64_t *shape = imp_ints(im, "shape", &n);
+    return shape ? reshape_as(im, x, imp_i64s(im, n, shape), zero_copies) : imp_bad(im, "no shape is given");
+}
+
+bool onnx_op_flatten(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    int64_t axis = imp_i(im, "axis", 1);
+    if (!x)
+        return false;
+    if (axis < 0)
+        axis += imp_rank(x);
+    if (axis < 0 || axis > imp_rank(x))
+        return imp_bad(im, "axis %lld of a tensor with %d dims", (long long)axis, imp_rank(x));
+    ir_expr dims[2] = { ir_const(im->ctx, 1), ir_const(im->ctx, 1) };
+    for (int k = 0; k < imp_rank(x); k++)
+        dims[k >= axis] = ir_mul(im->ctx, dims[k >= axis], imp_dim(x, k));
+    return imp_out(im, 0, imp_reshape(im, x, 2, dims));
+}
+
+/* Squeeze without axes drops every dim of 1; a symbolic dim is then not 1 by assumption of the exporters. */
+bool onnx_op_squeeze(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    int64_t axes[TCC_MAX_RANK];
+    if (!x)
+        return false;
+    int n = imp_axes(im, 1, imp_rank(x), axes);
+    if (n == -2)
+        return onnx_op_squeeze_opaque(im, 0);
+    if (n == -3)
+        return false;
+    if (n == -1) {
+        n = 0;
+        for (int k = 0; k < imp_rank(x); k++) {
+            if (ir_is_value(imp_dim(x, k), 1))
+                axes[n++] = k;
+        }
+    }
+    for (int k = 0; k < n; k++) {
+        if (ir_const_or(imp_dim(x, (int)axes[k]), 1) != 1)
+            return imp_bad(im, "axis %lld of %s is not 1", (long long)axes[k], ir_type_text(im->ctx, x->type));
+    }
+    return imp_out(im, 0, imp_squeeze(im, x, n, axes));
+}
+
+bool onnx_op_unsqueeze(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    int64_t axes[TCC_MAX_RANK];
+    int64_t count;
+    int n = 0;
+    if (!x)
+        return false;
+    if (!imp_ints(im, "axes", &n)) {
+        struct ir_value *v = imp_tensor(im, 1);
+        if (!v || imp_rank(v) > 1)
+            return v && imp_bad(im, "axes must be a list");
+        if (imp_rank(v) == 1 && !ir_is_const(imp_dim(v, 0), &count))
+            return imp_unsupported(im, "how many axes there are is known only at run time");
+        n = imp_rank(v) ? (int)count : 1;
+    }
+    if (imp_rank(x) + n > TCC_MAX_RANK)
+        return imp_unsupported(im, "more than %d dims", TCC_MAX_RANK);
+    int got = imp_axes(im, 1, imp_rank(x) + n, axes);
+    if (got == -2)
+        return onnx_op_unsqueeze_opaque(im, n);
+    return got >= 0 && imp_out(im, 0, imp_unsqueeze(im, x, got, axes));
+}
+
+bool onnx_op_transpose(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    int64_t perm[TCC_MAX_RANK];
+    bool seen[TCC_MAX_RANK] = { false };
+    int n;
+    if (!x)
+        return false;
+    const int64_t *given = imp_ints(im, "perm", &n);
+    if (given && n != imp_rank(x))
+        return imp_bad(im, "perm has %d axes, the operand %d", n, imp_rank(x));
+    for (int k = 0; k < imp_rank(x); k++) {
+        perm[k] = given ? given[k] : imp_rank(x) - 1 - k;
+        if (!imp_axis(im, &perm[k], imp_rank(x)))
+            return false;
+        if (seen[perm[k]])
+            return imp_bad(im, "perm lists axis %lld twice", (long long)perm[k]);
+        seen[perm[k]] = true;
+    }
+    return imp_out(im, 0, imp_transpose(im, x, perm));
+}
+
+/* The result's shape is the broadcast of both: dims of 1 in the shape leave the operand's. */
+bool onnx_op_expand(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    ir_expr given[TCC_MAX_RANK], dims[TCC_MAX_RANK];
+    int n = x ? imp_bound_exprs(im, imp_in(im, 1), TCC_MAX_RANK, 0, MAX_DIM, given) : -1;
+    if (n < 0)
+        return false;
+    int rank = n > imp_rank(x) ? n : imp_rank(x);
+    bool unsure = false;
+    for (int k = 0; k < rank; k++) {
+        ir_expr own = k >= rank - imp_rank(x) ? imp_dim(x, k - (rank - imp_rank(x))) : ir_const(im->ctx, 1);
+        ir_expr want = k >= rank - n ? given[k - (rank - n)] : ir_const(im->ctx, 1);
+        if (ir_is_value(want, 1) || own == want)
+            dims[k] = own;
+        else if (ir_is_value(own, 1))
+            dims[k] = want;
+        else if (ir_is_const(own, NULL) && ir_is_const(want, NULL))
+            return imp_bad(im, "%s cannot be expanded to dim %d of %lld", ir_type_text(im->ctx, x->type), k, (long long)want->value);
+        else /* one of them is 1 at run time, or they are equal: the larger is the result, unless it is 0 */
+            dims[k] = ir_is_const(own, NULL) ? own : ir_is_const(want, NULL) ? want : ir_max(im->ctx, own, want), unsure = true;
+    }
+    (void)unsure;
+    return imp_out(im, 0, imp_expand(im, x, rank, dims));
+}
+
+bool onnx_op_tile(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    ir_expr times[TCC_MAX_RANK], wide[TCC_MAX_RANK], dims[TCC_MAX_RANK], split[TCC_MAX_RANK];
+    int n = x ? imp_bound_exprs(im, imp_in(im, 1), TCC_MAX_RANK, 0, MAX_DIM, times) : -1;
+    if (n < 0)
+        return false;
+    int rank = imp_rank(x);
+    if (n != rank)
+        return imp_bad(im, "%d repeats for a tensor with %d dims", n, rank);
+    int m = 0;
+    for (int k = 0; k < rank; k++) {
+        dims[k] = ir_mul(im->ctx, times[k], imp_dim(x, k));
+        if (m + 2 + (rank - k - 1) > TCC_MAX_RANK && !ir_is_value(times[k], 1))
+            return imp_unsupported(im, "more than %d dims", TCC_MAX_RANK);
+        if (!ir_is_value(times[k], 1)) {
+            split[m] = ir_const(im->ctx, 1);
+            wide[m++] = times[k];
+        }
+        split[m] = wide[m] = imp_dim(x, k);
+        m++;
+    }
+    return imp_out(im, 0, imp_reshape(im, imp_expand(im, imp_reshape(im, x, m, split), m, wide), rank, dims));
+}
+
+bool onnx_op_concat(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    int n = imp_nin(im);
+    struct ir_value **in = IR_NEWN(im->ctx, n + 1, struct ir_value *);
+    int64_t axis = imp_i(im, "axis", 1);
+    int m = 0;
+    for (int k = 0; k < n; k++) {
+        if (!(in[m] = imp_tensor(im, k)))
+            return false;
+        m++;
+    }
+    return m ? imp_axis(im, &axis, imp_rank(in[0])) && imp_out(im, 0, imp_concat(im, m, in, (int)axis)) : imp_bad(im, "no operands");
+}
+
+/* Sizes by attribute, operand, or equal parts; the last part may be smaller from opset 18 on. */
+static bool split_sizes(struct imp *im, struct ir_value *x, int axis, int n, ir_expr *sizes)
+{
+    int given;
+    const int64_t *attr = imp_ints(im, "split", &given);
+    if (attr || imp_has(im, 1)) {
+        for (int k = 0; attr && k < n && k < given; k++)
+            sizes[k] = ir_const(im->ctx, attr[k]);
+        if (!attr)
+            given = imp_bound_exprs(im, imp_in(im, 1), n, 0, MAX_DIM, sizes);
+        return given == n || (given >= 0 && imp_bad(im, "%d sizes for %d results", given, n));
+    }
+    int64_t parts = imp_i(im, "num_outputs", n);
+    if (parts != n)
+        return imp_bad(im, "num_outputs is %lld, but there are %d results", (long long)parts, n);
+    ir_expr whole = imp_dim(x, axis), each = ir_ceildiv(im->ctx, whole, ir_const(im->ctx, n));
+    for (int k = 0; k < n - 1; k++)
+        sizes[k] = each;
+    sizes[n - 1] = ir_sub(im->ctx, whole, ir_mulc(im->ctx, each, n - 1));
+    return ir_const_or(sizes[n - 1], 0) >= 0 || imp_bad(im, "%s cannot be split into %d parts", ir_type_text(im->ctx, x->type), n);
+}
+
+bool onnx_op_split(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    int64_t axis = imp_i(im, "axis", 0);
+    int n = imp_nout(im);
+    ir_expr *sizes = IR_NEWN(im->ctx, n + 1, ir_expr);
+    ir_expr at = ir_const(im->ctx, 0);
+    if (!x || n < 1 || !imp_axis(im, &axis, imp_rank(x)) || !split_sizes(im, x, (int)axis, n, sizes))
+        return false;
+    for (int k = 0; k < n; k++) {
+        if (imp_wants(im, k) && !imp_out(im, k, imp_slice1(im, x, (int)axis, at, sizes[k])))
+            return false;
+        at = ir_add(im->ctx, at, sizes[k]);
+    }
+    int64_t total, whole;
+    if (ir_is_const(at, &total) && ir_is_const(imp_dim(x, (int)axis), &whole) && total != whole)
+        return imp_bad(im, "the parts add up to %lld, the axis has %lld", (long long)total, (long long)whole);
+    return true;
+}
+
+/* -- Slice */
+
+/* ONNX's clamping of one axis: -> first index taken and how many. `step` is a constant other than 0. */
+static void clamp_slice(struct imp *im, ir_expr dim, ir_expr start, ir_expr end, int64_t step, ir_expr *first, ir_expr *count)
+{
+    struct ir_ctx *c = im->ctx;
+    ir_expr zero = ir_const(c, 0);
+    ir_expr lo = step > 0 ? zero : ir_const(c, -1), hi = step > 0 ? dim : ir_addc(c, dim, -1);
+    ir_expr *both[2] = { &start, &end };
+    for (int k = 0; k < 2; k++) {
+        ir_expr e = *both[k];
+        int64_t v;
+        if (ir_is_const(e, &v) && v > MAX_DIM) {
+            *both[k] = hi;
+            continue;
+        }
+        if (ir_is_const(e, &v) && v < -MAX_DIM) {
+            *both[k] = k == 0 && step < 0 ? lo : step < 0 ? lo : zero;
+            continue;
+        }
+        /* e < 0 counts from the end. Symbols can be of either sign: their own bounds tell. */
+        if (ir_expr_le(c, zero, e) == IR_YES)
+            *both[k] = ir_min(c, e, hi);
+        else if (ir_expr_le(c, e, ir_const(c, -1)) == IR_YES)
+            *both[k] = ir_max(c, lo, ir_add(c, e, dim));
+        else /* (e mod 2^62 moves no value in range): below 0 add the dim, by max(e, min(e + dim, -1) ...) */
+            *both[k] = ir_max(c, lo, ir_min(c, hi, ir_add(c, e, ir_mul(c, dim, ir_max(c, zero, ir_min(c, ir_const(c, 1), ir_sub(c, zero, e)))))));
+    }
+    if (step > 0) {
+        *first = start;
+        *count = ir_max(c, zero, ir_ceildiv(c, ir_sub(c, end, start), ir_const(c, step)));
+    } else {
+        *first = start;
+        *count = ir_max(c, zero, ir_ceildiv(c, ir_sub(c, start, end), ir_const(c, -step)));
+    }
+}
+
+struct slice_operands {
+    int n;
+    ir_expr starts[TCC_MAX_RANK], ends[TCC_MAX_RANK];
+    int64_t axes[TCC_MAX_RANK], steps[TCC_MAX_RANK];
+};
+
+static int attr_exprs(struct imp *im, const char *name, ir_expr *out)
+{
+    int n;
+    const int64_t *v = imp_ints(im, name, &n);
+    for (int k = 0; v && k < n && k < TCC_MAX_RANK; k++)
+        out[k] = ir_const(im->ctx, v[k]);
+    return v && n <= TCC_MAX_RANK ? n : -1;
+}
+
+/* False: refused or wrong, or (with *opaque) axes or steps are known only at run time. */
+static bool read_slice(struct imp *im, const struct ir_value *x, struct slice_operands *s, bool *opaque)
+{
+    int starts, ends, axes = -1, steps = -1;
+    if (im->opset < 10) {
+        int n = 0;
+        const int64_t *a = imp_ints(im, "axes", &n);
+        starts = attr_exprs(im, "starts", s->starts);
+        ends = attr_exprs(im, "ends", s->ends);
+        axes = a && n <= TCC_MAX_RANK ? n : -1;
+        for (int k = 0; k < axes; k++)
+            s->axes[k] = a[k];
+    } else {
+        axes = imp_has(im, 3) ? imp_ints_of(im, imp_in(im, 3), TCC_MAX_RANK, s->axes) : -1;
+        steps = imp_has(im, 4) ? imp_ints_of(im, imp_in(im, 4), TCC_MAX_RANK, s->steps) : -1;
+        *opaque = (imp_has(im, 3) && axes < 0) || (imp_has(im, 4) && steps < 0);
+        if (*opaque)
+            return false;
+        starts = imp_bound_exprs(im, imp_in(im, 1), TCC_MAX_RANK, -MAX_DIM, INT64_MAX, s->starts);
+        ends = starts < 0 ? -1 : imp_bound_exprs(im, imp_in(im, 2), TCC_MAX_RANK, INT64_MIN, INT64_MAX, s->ends);
+    }
+    s->n = starts;
+    if (starts < 0 || ends < 0)
+        return false;
+    if (ends != starts || (axes >= 0 && axes != starts) || (steps >= 0 && steps != starts) || starts > imp_rank(x))
+        return imp_bad(im, "starts, ends, axes and steps differ in length, or are more than the operand's %d dims", imp_rank(x));
+    for (int k = 0; k < starts; k++) {
+        if (axes < 0)
+            s->axes[k] = k;
+        if (steps < 0)
+            s->steps[k] = 1;
+        if (!imp_axis(im, &s->axes[k], imp_rank(x)))
+            return false;
+        if (!s->steps[k])
+            return imp_bad(im, "step 0");
+    }
+    return true;
+}
+
+bool onnx_op_slice(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    struct slice_operands s = { 0 };
+    ir_expr first[TCC_MAX_RANK], count[TCC_MAX_RANK], step[TCC_MAX_RANK];
+    bool opaque = false;
+    if (!x)
+        return false;
+    if (!read_slice(im, x, &s, &opaque))
+        return opaque && onnx_op_slice_opaque(im, 0);
+    for (int k = 0; k < imp_rank(x); k++) {
+        first[k] = ir_const(im->ctx, 0);
+        count[k] = imp_dim(x, k);
+        step[k] = ir_const(im->ctx, 1);
+    }
+    for (int k = 0; k < s.n; k++) {
+        int a = (int)s.axes[k];
+        /* A step that leaves the axis at once takes one element: any step as large as the axis is the same. */
+        if (s.steps[k] > MAX_DIM || s.steps[k] < -MAX_DIM)
+            s.steps[k] = s.steps[k] > 0 ? MAX_DIM : -MAX_DIM;
+        clamp_slice(im, imp_dim(x, a), s.starts[k], s.ends[k], s.steps[k], &first[a], &count[a]);
+        step[a] = ir_const(im->ctx, s.steps[k]);
+    }
+    return imp_out(im, 0, imp_slice(im, x, first, count, step));
+}
+
+/* -- Gather and scatter */
+
+bool onnx_op_gather(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0), *index = x ? imp_tensor(im, 1) : NULL;
+    int64_t axis = imp_i(im, "axis", 0);
+    return index && imp_axis(im, &axis, imp_rank(x)) && imp_out(im, 0, imp_gather(im, x, index, (int)axis));
+}
+
+bool onnx_op_gather_elements(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *in[] = { imp_tensor(im, 0), imp_tensor(im, 1) };
+    int64_t axis = imp_i(im, "axis", 0);
+    return in[0] && in[1] && imp_axis(im, &axis, imp_rank(in[0])) &&
+           imp_out(im, 0, imp_op(im, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis))));
+}
+
+bool onnx_op_gather_nd(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *in[] = { imp_tensor(im, 0), imp_tensor(im, 1) };
+    return in[0] && in[1] && imp_out(im, 0, imp_op(im, IR_gather_nd, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_batch_dims, imp_i(im, "batch_dims", 0)))));
+}
+
+static const char *reduction(struct imp *im)
+{
+    const char *r = imp_s(im, "reduction", "none");
+    static const char *const known[] = { "none", "add", "mul", "min", "max" };
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
+        if (!strcmp(r, known[k]))
+            return known[k];
+    }
+    imp_bad(im, "reduction '%s'; none, add, mul, min or max is expected", r);
+    return NULL;
+}
+
+bool onnx_op_scatter_elements(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *in[] = { imp_tensor(im, 0), imp_tensor(im, 1), imp_tensor(im, 2) };
+    int64_t axis = imp_i(im, "axis", 0);
+    const char *mode = reduction(im);
+    return in[0] && in[1] && in[2] && mode && imp_axis(im, &axis, imp_rank(in[0])) &&
+           imp_out(im, 0, imp_op(im, IR_scatter_elements, 3, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_s(IR_ATTR_mode, mode))));
+}
+
+bool onnx_op_scatter_nd(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *in[] = { imp_tensor(im, 0), imp_tensor(im, 1), imp_tensor(im, 2) };
+    const char *mode = reduction(im);
+    return in[0] && in[1] && in[2] && mode && imp_out(im, 0, imp_op(im, IR_scatter_nd, 3, in, IR_ATTRS(ir_attr_s(IR_ATTR_mode, mode))));
+}
+
+/* -- Pad */
+
+/* Amounts per axis (axes operand of opset 18), negative ones cut off first. */
+static bool pad_by(struct imp *im, struct ir_value *x, struct ir_value *fill, const char *mode, int n, const ir_expr *pads, const int64_t *axes)
+{
+    struct ir_ctx *c = im->ctx;
+    ir_expr before[TCC_MAX_RANK], after[TCC_MAX_RANK], start[TCC_MAX_RANK], size[TCC_MAX_RANK], step[TCC_MAX_RANK];
+    ir_expr zero = ir_const(c, 0);
+    for (int k = 0; k < imp_rank(x); k++) {
+        before[k] = after[k] = start[k] = zero;
+        size[k] = imp_dim(x, k);
+        step[k] = ir_const(c, 1);
+    }
+    for (int k = 0; k < n; k++) {
+        int a = (int)axes[k];
+        ir_expr cut_front = ir_max(c, zero, ir_mulc(c, pads[k], -1)), cut_back = ir_max(c, zero, ir_mulc(c, pads[k + n], -1));
+        before[a] = ir_max(c, zero, pads[k]);
+        after[a] = ir_max(c, zero, pads[k + n]);
+        start[a] = cut_front;
+        size[a] = ir_sub(c, size[a], ir_add(c, cut_front, cut_back));
+        if (ir_const_or(size[a], 0) < 0)
+            return imp_bad(im, "pads cut more from axis %d than it has", a);
+    }
+    return imp_out(im, 0, imp_pad(im, imp_slice(im, x, start, size, step), fill, before, after, mode));
+}
+
+bool onnx_op_pad(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0), *fill = NULL;
+    const char *mode = imp_s(im, "mode", "constant");
+    ir_expr pads[2 * TCC_MAX_RANK];
+    int64_t axes[TCC_MAX_RANK];
+    int n, naxes = -1;
+    if (!x)
+        return false;
+    if (strcmp(mode, "constant") && strcmp(mode, "edge") && strcmp(mode, "reflect") && strcmp(mode, "wrap"))
+        return imp_bad(im, "mode '%s'; constant, edge, reflect or wrap is expected", mode);
+    bool constant = !strcmp(mode, "constant");
+    if (im->opset < 11) {
+        const int64_t *given = imp_ints(im, "pads", &n);
+        if (!given || n != 2 * imp_rank(x))
+            return imp_bad(im, "%d pads for a tensor with %d dims", n, imp_rank(x));
+        for (int k = 0; k < n; k++)
+            pads[k] = ir_const(im->ctx, given[k]);
+        if (imp_attr(im, "value"))
+            fill = imp_like(im, x, imp_f(im, "value", 0));
+    } else {
+        naxes = imp_has(im, 3) ? imp_ints_of(im, imp_in(im, 3), TCC_MAX_RANK, axes) : -1;
+        if (imp_has(im, 3) && naxes < 0)
+            return onnx_op_pad_opaque(im, 0);
+        n = imp_bound_exprs(im, imp_in(im, 1), 2 * TCC_MAX_RANK, -MAX_DIM, MAX_DIM, pads);
+        fill = imp_in(im, 2);
+        if (n < 0)
+            return false;
+    }
+    if (naxes < 0) {
+        for (int k = 0; k < imp_rank(x); k++)
+            axes[k] = k;
+        naxes = imp_rank(x);
+    }
+    if (n != 2 * naxes)
+        return imp_bad(im, "%d pads for %d axes", n, naxes);
+    for (int k = 0; k < naxes; k++) {
+        if (!imp_axis(im, &axes[k], imp_rank(x)))
+            return false;
+    }
+    if (fill && imp_rank(fill) == 1)
+        fill = imp_reshape(im, fill, 0, NULL);
+    return pad_by(im, x, constant ? fill : NULL, mode, naxes, pads, axes);
+}
+
+/* -- Space and depth */
+
+bool onnx_op_depth_to_space(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    int64_t b = imp_i(im, "blocksize", 0);
+    const char *mode = imp_s(im, "mode", "DCR");
+    if (!x)
+        return false;
+    if (imp_rank(x) != 4 || b < 1)
+        return imp_bad(im, "a tensor with 4 dims and a positive blocksize are expected");
+    struct ir_ctx *c = im->ctx;
+    ir_expr e = ir_const(c, b), depth = ir_floordiv(c, imp_dim(x, 1), ir_const(c, b * b)), h = imp_dim(x, 2), w = imp_dim(x, 3);
+    bool crd = !strcmp(mode, "CRD");
+    ir_expr six[6] = { imp_dim(x, 0), crd ? depth : e, e, crd ? e : depth, h, w };
+    int64_t perm[6] = { 0, crd ? 1 : 3, 4, crd ? 2 : 1, 5, crd ? 3 : 2 };
+    ir_expr out[4] = { imp_dim(x, 0), depth, ir_mul(c, h, e), ir_mul(c, w, e) };
+    return imp_out(im, 0, imp_reshape(im, imp_transpose(im, imp_reshape(im, x, 6, six), perm), 4, out));
+}
+
+bool onnx_op_space_to_depth(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    int64_t b = imp_i(im, "blocksize", 0);
+    if (!x)
+        return false;
+    if (imp_rank(x) != 4 || b < 1)
+        return imp_bad(im, "a tensor with 4 dims and a positive blocksize are expected");
+    struct ir_ctx *c = im->ctx;
+    ir_expr e = ir_const(c, b), h = ir_floordiv(c, imp_dim(x, 2), e), w = ir_floordiv(c, imp_dim(x, 3), e);
+    ir_expr six[6] = { imp_dim(x, 0), imp_dim(x, 1), h, e, w, e };
+    static const int64_t perm[6] = { 0, 3, 5, 1, 2, 4 };
+    ir_expr out[4] = { imp_dim(x, 0), ir_mulc(c, imp_dim(x, 1), b * b), h, w };
+    return imp_out(im, 0, imp_reshape(im, imp_transpose(im, imp_reshape(im, x, 6, six), perm), 4, out));
+}
+
+/* -- Made of indices */
+
+/* Range: the count is known when all three are integers that can be followed; otherwise it is computed and bound. */
+bool onnx_op_range(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *start = imp_tensor(im, 0), *limit = start ? imp_tensor(im, 1) : NULL, *delta = limit ? imp_tensor(im, 2) : NULL;
+    ir_expr s, l, d, n;
+    int64_t step;
+    if (!delta)
+        return false;
+    enum tcc_dtype t = imp_dtype(start);
+    bool known = imp_exprs_of(im, start, 1, &s) == 1 && imp_exprs_of(im, limit, 1, &l) == 1 && imp_exprs_of(im, delta, 1, &d) == 1 &&
+                 ir_is_const(d, &step) && step;
+    if (known) {
+        ir_expr span = step > 0 ? ir_sub(im->ctx, l, s) : ir_sub(im->ctx, s, l);
+        n = ir_max(im->ctx, ir_const(im->ctx, 0), ir_ceildiv(im->ctx, span, ir_const(im->ctx, step > 0 ? step : -step)));
+    } else {
+        /* ceil((limit - start) / delta), in f64 so that both integers and floats count exactly enough. */
+        struct ir_value *span = imp_bin(im, IR_sub, imp_cast(im, limit, TCC_F64), imp_cast(im, start, TCC_F64));
+        struct ir_value *count = imp_un(im, IR_ceil, imp_bin(im, IR_div, span, imp_cast(im, delta, TCC_F64)));
+        count = imp_cast(im, imp_bin(im, IR_max, count, imp_num(im, TCC_F64, 0)), TCC_I64);
+        if (imp_bound_exprs(im, imp_reshape(im, count, 0, NULL), 1, 0, MAX_DIM, &n) != 1)
+            return false;
+    }
+    struct ir_value *i = imp_iota(im, 1, &n, 0, t);
+    struct ir_value *at = imp_reshape(im, start, 0, NULL), *by = imp_reshape(im, delta, 0, NULL);
+    return imp_out(im, 0, imp_bin(im, IR_add, imp_bin(im, IR_mul, i, by), at));
+}
+
+/* Column and row numbers compared: the lower or upper triangle, the rest 0. */
+bool onnx_op_trilu(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0), *k = imp_in(im, 1);
+    if (!x)
+        return false;
+    int r = imp_rank(x);
+    if (r < 2)
+        return imp_bad(im, "a tensor with %d dims; at least 2 are expected", r);
+    struct ir_value *row = imp_iota(im, 2, x->type->dim + r - 2, 0, TCC_I64), *column = imp_iota(im, 2, x->type->dim + r - 2, 1, TCC_I64);
+    struct ir_value *edge = k ? imp_bin(im, IR_add, row, imp_reshape(im, imp_cast(im, k, TCC_I64), 0, NULL)) : row;
+    struct ir_value *keep = imp_bin(im, imp_i(im, "upper", 1) ? IR_ge : IR_le, column, edge);
+    return imp_out(im, 0, imp_tri(im, IR_select, keep, x, imp_like(im, x, 0)));
+}
+
+bool onnx_op_eyelike(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    if (!x)
+        return false;
+    enum tcc_dtype t = imp_attr(im, "dtype") ? imp_dtype_of(im, imp_i(im, "dtype", 0)) : imp_dtype(x);
+    if (imp_rank(x) != 2 || t == TCC_NONE)
+        return imp_rank(x) != 2 && imp_bad(im, "a matrix is expected");
+    struct ir_value *row = imp_iota(im, 2, x->type->dim, 0, TCC_I64), *column = imp_iota(im, 2, x->type->dim, 1, TCC_I64);
+    struct ir_value *on = imp_bin(im, IR_eq, imp_bin(im, IR_add, row, imp_int(im, TCC_I64, imp_i(im, "k", 0))), column);
+    return imp_out(im, 0, imp_cast(im, on, t));
+}
+
+bool onnx_op_onehot(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0), *depth = imp_in(im, 1), *values = imp_in(im, 2);
+    int64_t axis = imp_i(im, "axis", -1);
+    ir_expr n;
+    if (!x)
+        return false;
+    if (!depth || !values)
+        return imp_bad(im, "depth and values are expected");
+    if (!tcc_is_int(imp_dtype(depth)))
+        depth = imp_cast(im, depth, TCC_I64);
+    if (!imp_axis(im, &axis, imp_rank(x) + 1) || imp_bound_exprs(im, depth, 1, 0, MAX_DIM, &n) != 1)
+        return false;
+    struct ir_value *index = imp_unsqueeze(im, imp_cast(im, x, TCC_I64), 1, &axis);
+    struct ir_value *count = imp_dim_value(im, n), *zero = imp_int(im, TCC_I64, 0);
+    index = imp_tri(im, IR_select, imp_bin(im, IR_lt, index, zero), imp_bin(im, IR_add, index, count), index);
+    struct ir_value *on = imp_bin(im, IR_eq, index, imp_along(im, imp_iota(im, 1, &n, 0, TCC_I64), (int)axis, imp_rank(x) + 1));
+    ir_expr one = ir_const(im->ctx, 1), none = ir_const(im->ctx, 0);
+    struct ir_value *off_value = imp_reshape(im, imp_slice1(im, values, 0, none, one), 0, NULL);
+    struct ir_value *on_value = imp_reshape(im, imp_slice1(im, values, 0, one, one), 0, NULL);
+    return imp_out(im, 0, imp_tri(im, IR_select, on, on_value, off_value));
+}
+
+bool onnx_op_cumulate(struct imp *im, int arg)
+{
+    struct ir_value *x = imp_tensor(im, 0);
+    int64_t axis;
+    if (!x)
+        return false;
+    if (imp_ints_of(im, imp_in(im, 1), 1, &axis) != 1)
+        return onnx_op_cumulate_opaque(im, arg);
+    return imp_axis(im, &axis, imp_rank(x)) &&
+           imp_out(im, 0, imp_op(im, (enum ir_op)arg, 1, &x,
+                                 IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_i(IR_ATTR_exclusive, imp_i(im, "exclusive", 0)),
+                                          ir_attr_i(IR_ATTR_reverse, imp_i(im, "reverse", 0)))));
+}
