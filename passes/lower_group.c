@@ -204,11 +204,11 @@ static bool store_views(struct lw *lw, const struct ir_node *anchor, struct lw_g
 static void store_into_concat(struct lw *lw, struct lw_group *g)
 {
     struct ir_value *v = g->value;
-    if (lw->required[v->id] || !ir_has_one_use(v) || lw->layout[v->id])
+    if (lw->required[v->id] || !ir_has_one_use(v))
         return;
     struct ir_use *use = v->uses;
     struct ir_node *n = use->user;
-    if (n->op != IR_concat || !lw_is_kernel_node(n) || lw_is_view(n) || n->block != g->root->block || lw->layout[n->out[0]->id])
+    if (n->op != IR_concat || !lw_is_kernel_node(n) || lw_is_view(n) || n->block != g->root->block || lw->layout[n->out[0]->id] != lw->layout[v->id])
         return;
     g->into = n->out[0];
     g->into_axis = ir_get_i(n, IR_ATTR_axis, 0);

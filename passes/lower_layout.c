@@ -41,25 +41,69 @@ static void layout_constant(struct lw *lw, struct ir_node *n, int operand)
     ir_set_operand(n, operand, copy);
 }
 
-/* What a value's layout would be if its producer's wish (windows) or its operands' layout (elementwise) decided. */
-static kn_layout produced(struct lw *lw, const struct ir_node *n)
+static bool same_dims(ir_type a, ir_type b)
 {
-    if (ir_op_info(n->op)->kind == IR_K_WINDOW)
-        return wanted(lw, n, -1);
-    if (!spreads(n))
+    if (a->rank != b->rank)
+        return false;
+    for (int d = 0; d < a->rank; d++)
+        if (a->dim[d] != b->dim[d])
+            return false;
+    return true;
+}
+
+/* The axis that l splits in blocks, and their size. */
+static int blocked_axis(kn_layout l, int64_t *block)
+{
+    for (int p = 0; p < l->naxes; p++)
+        if (l->at[p].mod) {
+            *block = l->at[p].mod;
+            return l->at[p].axis;
+        }
+    *block = 1;
+    return -1;
+}
+
+/* A concat along the blocked axis stays blocked when its pieces fill whole blocks. */
+static kn_layout concat_layout(struct lw *lw, const struct ir_node *n)
+{
+    kn_layout l = lw->layout[n->in[0].value->id];
+    int64_t block, dim;
+    int axis = ir_get_i(n, IR_ATTR_axis, 0);
+    if (!l)
         return NULL;
-    ir_type t = n->out[0]->type;
-    kn_layout l = NULL;
+    bool along = blocked_axis(l, &block) == axis;
     for (int i = 0; i < n->nin; i++) {
         const struct ir_value *x = n->in[i].value;
-        if (x && lw->layout[x->id] && x->type->rank == t->rank && !ir_const_of(x)) {
-            for (int d = 0; d < t->rank; d++)
-                if (x->type->dim[d] != t->dim[d])
-                    return NULL;
-            l = lw->layout[x->id];
-        }
+        if (lw->layout[x->id] != l || (along && (!ir_is_const(x->type->dim[axis], &dim) || dim % block)))
+            return NULL;
     }
     return l;
+}
+
+/* What a value's layout is when its producer's wish (windows) or its operands' layout (elementwise, concat, reductions that keep the
+ * blocked axis) decides. */
+static kn_layout produced(struct lw *lw, const struct ir_node *n)
+{
+    int64_t block;
+    if (ir_op_info(n->op)->kind == IR_K_WINDOW)
+        return wanted(lw, n, -1);
+    if (n->op == IR_concat && !lw_is_view(n))
+        return concat_layout(lw, n);
+    if (ir_op_info(n->op)->kind == IR_K_REDUCE && ir_attr(n, IR_ATTR_axes) && ir_get_i(n, IR_ATTR_keepdims, 1)) {
+        const struct ir_attr *axes = ir_attr(n, IR_ATTR_axes);
+        kn_layout l = lw->layout[n->in[0].value->id];
+        for (int i = 0; l && i < axes->n; i++)
+            if (axes->ints[i] == blocked_axis(l, &block))
+                return NULL;
+        return l;
+    }
+    if (spreads(n))
+        for (int i = 0; i < n->nin; i++) {
+            const struct ir_value *x = n->in[i].value;
+            if (x && lw->layout[x->id] && !ir_const_of(x) && same_dims(x->type, n->out[0]->type))
+                return lw->layout[x->id];
+        }
+    return NULL;
 }
 
 static void convert(struct lw *lw, struct ir_node *n, int operand, kn_layout to)
@@ -89,7 +133,7 @@ static kn_layout read_layout(struct lw *lw, const struct ir_node *n, int i)
     const struct ir_value *x = n->in[i].value;
     if (kind == IR_K_WINDOW || kind == IR_K_CONTRACT)
         return wanted(lw, n, i);
-    if (kind == IR_K_MAP || kind == IR_K_REDUCE)
+    if (kind == IR_K_MAP || kind == IR_K_REDUCE || (n->op == IR_concat && concat_layout(lw, n)))
         return lw->layout[x->id];
     return n->op == IR_relayout ? lw->layout[x->id] : NULL;
 }

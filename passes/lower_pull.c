@@ -422,8 +422,8 @@ static int pull_reduce(struct kb *k, struct ir_value *v, const ir_expr *idx)
     bool keep = ir_get_i(n, IR_ATTR_keepdims, 1), arg = n->op == IR_argmax || n->op == IR_argmin;
     const struct ir_attr *axes = ir_attr(n, arg ? IR_ATTR_axis : IR_ATTR_axes);
     struct deps deps = dependencies(k, v->type->rank, idx);
-    if (deps.local || k->guards)
-        k->failed = "reduction behind an indirect index or a guard";
+    if (deps.local)
+        k->failed = "reduction behind an indirect index";
     if (!k->have_reduce) {
         k->have_reduce = true;
         k->reduce_outer = deps.dims;
@@ -535,6 +535,10 @@ int kb_value(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
             /* A reduction's value has the accumulator's type until it is read. */
             return kb_cast(k, stage, id, v->type->dtype);
         }
+    /* An anchor's value is the accumulator, whatever guards its reader stands behind. */
+    for (int m = 0; k->group->anchor && v == k->group->anchor->out[0] && m < k->memo.n; m++)
+        if (same_index(&k->memo.at[m], v, rank, idx, k->memo.at[m].guards))
+            return k->memo.at[m].id;
     if (constant_at(k, stage, v, idx, &id))
         return id;
     const struct lw_group *g = k->group;

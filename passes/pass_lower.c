@@ -80,6 +80,15 @@ static void share_kernels(struct ir_ctx *ctx, struct kn_program *p, struct kn_st
     }
 }
 
+/* State variables' first values are weights. */
+static void keep_initial_states(struct lw *lw, const struct ir_module *m)
+{
+    for (const struct ir_state *s = m->states; s; s = s->next)
+        if (s->init)
+            lw_buffer_new(lw, (struct kn_buffer){.space = TCC_SPACE_WEIGHT, .dtype = s->type->dtype, .type = s->type, .weight = s->init,
+                                                 .name = s->name, .bytes = ir_const(lw->ctx, s->init->nelems * tcc_dtype_bytes(s->init->dtype))});
+}
+
 bool pass_lower_run(struct pass_run *r)
 {
     struct ir_module *m = pass_module(r);
@@ -95,6 +104,7 @@ bool pass_lower_run(struct pass_run *r)
     for (struct ir_func *f = m->funcs; f; f = f->next, e++)
         if (!lw_lower_func(&lw, f, &p->entries[e]))
             return false;
+    keep_initial_states(&lw, m);
     struct unique *table = IR_NEWN(ctx, lw.kernels.n + 1, struct unique);
     for (e = 0; e < p->nentries; e++)
         share_kernels(ctx, p, &p->entries[e].steps, table, &p->nkernels);

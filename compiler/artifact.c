@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * artifact.c - the artifact's own object file: descriptor (struct tcc_model), plan, table of kernels, weights; and the C
+ * header of -H. Nothing of it goes through a code generator, weights are written from where they lie.
+ */
+#include "compiler/artifact_int.h"
+#include "compiler/elf_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+/* -- Weights ------------------------------------------------------------------------------------------ */
+
+/* A weight's physical bytes: where they lie, or a copy. `keep` is released after writing (NULL: nothing). */
+struct weight { const void *data; uint64_t size; struct ir_tensor *keep; };
+
+static bool weight_bytes(const struct kn_buffer *b, struct weight *out)
+{
+    const struct ir_tensor *t = b->weight;
+    out->keep = NULL;
+    if (b->layout || t->splat) {
+        out->keep = kn_relayout(t, b->layout);
+        if (!out->keep)
+            return false;
+        t = out->keep;
+    }
+    out->data = t->data;
+    out->size = (uint64_t)ir_const_or(b->bytes, 0);
+    return true;
+}
+
+typedef bool (*weight_sink)(void *user, const void *data, uint64_t size, uint64_t padding);
+
+static bool each_weight(struct ir_ctx *ctx, const struct kn_program *p, weight_sink sink, void *user)
+{
+    uint64_t at = 0;
+    for (int i = 0; i < p->nbuffers; i++) {
+        const struct kn_buffer *b = &p->buffers[i];
+        struct weight w;
+        if (b->space != TCC_SPACE_WEIGHT)
+            continue;
+        if (!weight_bytes(b, &w))
+            ir_no_memory(ctx);
+        uint64_t offset = (uint64_t)ir_const_or(b->offset, 0);
+        bool ok = sink(user, w.data, w.size, offset - at);
+        at = offset + w.size;
+        ir_tensor_unref(w.keep);
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+struct embed { struct elf *elf; int section; XXH3_state_t *digest; bool copy; };
+
+static bool sink_embed(void *user, const void *data, uint64_t size, uint64_t padding)
+{
+    struct embed *e = user;
+    static const uint8_t zeros[64];
+    XXH3_64bits_update(e->digest, zeros, padding);
+    XXH3_64bits_update(e->digest, data, size);
+    (e->copy ? elf_copy : elf_data)(e->elf, e->section, data, size, 64);
+    return true;
+}
+
+struct file_sink { FILE *file; XXH3_state_t *digest; };
+
+static bool sink_file(void *user, const void *data, uint64_t size, uint64_t padding)
+{
+    struct file_sink *f = user;
+    static const uint8_t zeros[64];
+    XXH3_64bits_update(f->digest, zeros, padding);
+    XXH3_64bits_update(f->digest, data, size);
+    return fwrite(zeros, 1, padding, f->file) == padding && fwrite(data, 1, size, f->file) == size;
+}
+
+/* The sidecar; false after a diagnostic, and then there is no file. */
+static bool write_sidecar(struct ir_ctx *ctx, const struct kn_program *p, const char *path, XXH3_state_t *digest)
+{
+    FILE *f = fopen(path, "wb");
+    struct file_sink sink = {f, digest};
+    bool ok = f && each_weight(ctx, p, sink_file, &sink);
+    if (f && fclose(f) != 0)
+        ok = false;
+    if (!ok) {
+        unlink(path);
+        struct ir_where where = {.file = path};
+        ir_error(ctx, &where, "can't write the weights: %m");
+    }
+    return ok;
+}
+
+/* -- The object ------------------------------------------------------------------------------------------ */
+
+struct object {
+    struct ir_ctx *ctx;
+    struct elf *elf;
+    int rodata, relro, strings;      /* sections */
+};
+
+/* The 8 bytes at relro + offset point to `text`. */
+static void point_to_text(struct object *o, uint64_t offset, const char *text)
+{
+    if (!text)
+        return;
+    uint64_t at = elf_copy(o->elf, o->rodata, text, strlen(text) + 1, 1);
+    int sym = elf_symbol(o->elf, ir_internf(o->ctx, ".L%llu", (unsigned long long)at), o->rodata, at, strlen(text) + 1, ELF_LOCAL);
+    elf_pointer(o->elf, o->relro, offset, sym, 0);
+}
+
+static int local(struct object *o, const char *name, int section, uint64_t offset, uint64_t size)
+{
+    return elf_symbol(o->elf, name, section, offset, size, ELF_LOCAL);
+}
+
+/* Table of n pointers to functions. */
+static int function_table(struct object *o, const char *name, int n, const char *const *functions)
+{
+    uint64_t at = elf_zeros(o->elf, o->relro, 8 * (uint64_t)(n ? n : 1), 8);
+    for (int i = 0; i < n; i++)
+        elf_pointer(o->elf, o->relro, at + 8 * (uint64_t)i, elf_symbol(o->elf, functions[i], 0, 0, 0, ELF_GLOBAL | ELF_HIDDEN | ELF_FUNC), 0);
+    return local(o, name, o->relro, at, 8 * (uint64_t)(n ? n : 1));
+}
+
+static int versions_table(struct object *o, const struct kn_program *p, const struct artifact_options *options)
+{
+    int *tables = IR_NEWN(o->ctx, options->nversions + 1, int);
+    const char **names = IR_NEWN(o->ctx, p->nkernels + 1, const char *);
+    for (int v = 0; v < options->nversions; v++) {
+        for (int i = 0; i < p->nkernels; i++)
+            names[i] = ir_internf(o->ctx, "%sk%d", options->prefixes[v], i);
+        tables[v] = function_table(o, ir_internf(o->ctx, ".Lkernels%d", v), p->nkernels, names);
+    }
+    uint64_t size = sizeof(struct tcc_version) * (uint64_t)options->nversions, at = elf_zeros(o->elf, o->relro, size, 8);
+    for (int v = 0; v < options->nversions; v++) {
+        uint64_t entry = at + sizeof(struct tcc_version) * (uint64_t)v;
+        point_to_text(o, entry + offsetof(struct tcc_version, isa), options->isas[v]);
+        elf_pointer(o->elf, o->relro, entry + offsetof(struct tcc_version, kernels), tables[v], 0);
+    }
+    return local(o, ".Lversions", o->relro, at, size);
+}
+
+static int libops_table(struct object *o, const struct artifact_plan *plan)
+{
+    const char **names = IR_NEWN(o->ctx, plan->nlibs + 1, const char *);
+    for (int i = 0; i < plan->nlibs; i++)
+        names[i] = ir_internf(o->ctx, "tccrt_lib_%s", plan->libs[i]);
+    return function_table(o, ".Llibops", plan->nlibs, names);
+}
+
+static void descriptor(struct object *o, const struct kn_program *p, const struct artifact_options *options, const struct artifact_plan *plan,
+                       int weights, uint64_t digest)
+{
+    struct tcc_model model = {.magic = TCC_MODEL_MAGIC, .abi_version = TCC_ABI_VERSION, .nversions = (uint32_t)options->nversions,
+                              .weights_size = p->weight_bytes, .weights_digest = digest};
+    int versions = versions_table(o, p, options), libops = libops_table(o, plan);
+    uint64_t bytes = elf_copy(o->elf, o->rodata, plan->bytes, plan->size, 64);
+    int block = local(o, ".Lplan", o->rodata, bytes, plan->size);
+    uint64_t at = elf_copy(o->elf, o->relro, &model, sizeof model, 64);
+    elf_pointer(o->elf, o->relro, at + offsetof(struct tcc_model, plan), block, 0);
+    elf_pointer(o->elf, o->relro, at + offsetof(struct tcc_model, versions), versions, 0);
+    elf_pointer(o->elf, o->relro, at + offsetof(struct tcc_model, libops), libops, 0);
+    if (weights)
+        elf_pointer(o->elf, o->relro, at + offsetof(struct tcc_model, weights), weights, 0);
+    point_to_text(o, at + offsetof(struct tcc_model, name), options->name);
+    point_to_text(o, at + offsetof(struct tcc_model, sidecar), options->sidecar);
+    point_to_text(o, at + offsetof(struct tcc_model, source), options->source);
+    elf_symbol(o->elf, ir_internf(o->ctx, "%s_model", options->name), o->relro, at, sizeof model, ELF_GLOBAL);
+    if (options->shared)
+        elf_symbol(o->elf, "tccc_model", o->relro, at, sizeof model, ELF_GLOBAL);
+}
+
+bool artifact_object(struct ir_ctx *ctx, const struct kn_program *p, const struct artifact_options *options, const char *path,
+                     const char *sidecar_path)
+{
+    struct artifact_plan plan = artifact_plan(ctx, p);
+    struct object o = {.ctx = ctx, .elf = elf_new()};
+    XXH3_state_t *digest = XXH3_createState();
+    char error[256];
+    int weights = 0;
+    bool ok = o.elf && digest;
+    if (!ok)
+        ir_no_memory(ctx);
+    XXH3_64bits_reset(digest);
+    o.rodata = elf_section(o.elf, ".rodata.tccc", ELF_RODATA, 64);
+    o.relro = elf_section(o.elf, ".data.rel.ro.tccc", ELF_RELRO, 64);
+    if (options->sidecar) {
+        ok = write_sidecar(ctx, p, sidecar_path, digest);
+    } else if (p->weight_bytes) {
+        bool large = p->weight_bytes > (UINT64_C(1) << 30);
+        struct embed e = {o.elf, elf_section(o.elf, large ? ".lrodata.tccc" : ".rodata.tccc.weights", large ? ELF_LARGE_RODATA : ELF_RODATA, 64), digest, true};
+        ok = each_weight(ctx, p, sink_embed, &e);
+        weights = local(&o, ".Lweights", e.section, 0, p->weight_bytes);
+    }
+    if (ok) {
+        descriptor(&o, p, options, &plan, weights, XXH3_64bits_digest(digest));
+        ok = elf_write(o.elf, path, error, sizeof error);
+        if (!ok)
+            ir_error(ctx, NULL, "%s", error);
+    }
+    XXH3_freeState(digest);
+    elf_free(o.elf);
+    return ok;
+}
+
+/* -- The header --------------------------------------------------------------------------------------------- */
+
+/* A name as part of a C identifier. */
+static const char *identifier(struct ir_ctx *ctx, const char *name)
+{
+    char *s = ir_strdup(ctx, name && *name ? name : "unnamed");
+    for (char *c = s; *c; c++)
+        if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9')))
+            *c = '_';
+    return s;
+}
+
+static void value_comment(FILE *f, struct ir_ctx *ctx, const char *what, int i, const char *name, ir_type t)
+{
+    fprintf(f, " *   %s[%d]  %s: %s\n", what, i, name, ir_type_text(ctx, t));
+}
+
+static void entry_text(FILE *f, struct ir_ctx *ctx, const char *prefix, const struct kn_entry *e)
+{
+    const struct ir_func *fn = e->func;
+    const char *entry = identifier(ctx, e->name);
+    char upper[128];
+    snprintf(upper, sizeof upper, "%s_%s", prefix, entry);
+    for (char *c = upper; *c; c++)
+        if (*c >= 'a' && *c <= 'z')
+            *c += 'A' - 'a';
+    fprintf(f, "\n/*\n * Entry point \"%s\".\n", e->name);
+    for (int i = 0; i < e->ninputs; i++)
+        value_comment(f, ctx, "in", i, fn->input_names[i], fn->body->params[i]->type);
+    for (int i = 0; i < e->noutputs; i++)
+        value_comment(f, ctx, "out", i, fn->output_names[i], fn->body->last->in[i].value->type);
+    fprintf(f, " * out[i].data NULL: the session provides the memory, good until its next run. Returns a tcc_status; tccrt_error()\n"
+               " * has the message. One thread runs a session at a time.\n */\n");
+    fprintf(f, "#define %s_INPUTS %d\n#define %s_OUTPUTS %d\n", upper, e->ninputs, upper, e->noutputs);
+    fprintf(f, "static inline int %s_%s(struct tccrt_session *session, const struct tcc_tensor in[%d], struct tcc_tensor out[%d])\n"
+               "{\n    return tccrt_run(session, \"%s\", %d, in, %d, out);\n}\n",
+            prefix, entry, e->ninputs ? e->ninputs : 1, e->noutputs ? e->noutputs : 1, e->name, e->ninputs, e->noutputs);
+}
+
+bool artifact_header(struct ir_ctx *ctx, const struct kn_program *p, const char *name, const char *path)
+{
+    FILE *f = fopen(path, "w");
+    struct ir_where where = {.file = path};
+    if (!f) {
+        ir_error(ctx, &where, "can't write the header: %m");
+        return false;
+    }
+    fprintf(f, "/* Written by tccc. The model \"%s\": link NAME.o or NAME.a and libtccrt, or open NAME.so. */\n", name);
+    fprintf(f, "#ifndef %s_MODEL_H\n#define %s_MODEL_H\n\n#include <tccrt.h>\n\n", name, name);
+    fprintf(f, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
+    fprintf(f, "/* The model, for tccrt_open_linked(). */\nextern const struct tcc_model %s_model;\n", name);
+    for (int e = 0; e < p->nentries; e++)
+        entry_text(f, ctx, name, &p->entries[e]);
+    fprintf(f, "\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
+    if (fclose(f) != 0) {
+        unlink(path);
+        ir_error(ctx, &where, "can't write the header: %m");
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* artifact_int.h - from a lowered module to the artifact's own object: descriptor, plan, weights, C entry points' table. */
+#ifndef TCC_ARTIFACT_INT_H
+#define TCC_ARTIFACT_INT_H
+
+#include "ir/ir.h"
+
+/* The plan as bytes (struct tcc_plan and its tables). Library ops it calls are listed in `libs`, in the order of their numbers. */
+struct artifact_plan { const uint8_t *bytes; uint64_t size; int nlibs; const char **libs; };
+struct artifact_plan artifact_plan(struct ir_ctx *ctx, const struct kn_program *p);
+
+struct artifact_options {
+    const char *name;                        /* C identifier that prefixes symbols */
+    int nversions;                           /* best first */
+    const char *const *isas;                 /* struct tcc_version.isa of each */
+    const char *const *prefixes;             /* kernel i of version v is PREFIXk<i> */
+    bool shared;                             /* also define tccc_model */
+    const char *sidecar;                     /* weights go to this file name beside the artifact, or NULL: embedded */
+    const char *source;                      /* digest of the input and flags */
+};
+/* Writes the object file; the sidecar's contents are written to sidecar_path when there is one. False after a diagnostic. */
+bool artifact_object(struct ir_ctx *ctx, const struct kn_program *p, const struct artifact_options *o, const char *path,
+                     const char *sidecar_path);
+/* The C header of -H: the entry points' functions and the descriptor. */
+bool artifact_header(struct ir_ctx *ctx, const struct kn_program *p, const char *name, const char *path);
+
+#endif

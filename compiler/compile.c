@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * compile.c - tccc_compile(): reads the model, runs the passes, has the target compile the kernels, and puts the artifact
+ * together in a temporary folder beside the output, so that nothing half-made is ever seen under the output's name.
+ */
+#include "compiler/artifact_int.h"
+#include "compiler/frontend.h"
+#include "compiler/link_int.h"
+#include "compiler/locate_int.h"
+#include "compiler/target.h"
+#include "compiler/tccc.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+enum { OK, WRONG_INPUT, USAGE, ENVIRONMENT, BUG };
+
+#define MAX_VERSIONS 8
+
+struct job {
+    const struct tccc_options *o;
+    struct ir_ctx *ctx;
+    struct ir_module *module;
+    const struct target *target;
+    int nversions;
+    const char *archs[MAX_VERSIONS], *prefixes[MAX_VERSIONS];      /* resolved, best first */
+    const struct pass_machine *machine;                           /* of the best one: its layouts hold for all */
+    const char *name;
+    char folder[PATH_MAX];                                        /* temporary; "" when there is none */
+    char **objects;
+    int nobjects;
+    int status;                                                   /* what a failure means */
+};
+
+void tccc_options_init(struct tccc_options *o)
+{
+    memset(o, 0, sizeof *o);
+    o->level = 2;
+    o->change_limit = -1;
+}
+
+const char *tccc_version(void)
+{
+    return PACKAGE_VERSION;
+}
+
+static void forward(void *user, const struct ir_message *message)
+{
+    const struct tccc_options *o = user;
+    if (!o->message)
+        return;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    if (!f)
+        return;
+    ir_print_message(f, message);
+    fclose(f);
+    size_t n = strlen(text);
+    if (n && text[n - 1] == '\n')
+        text[n - 1] = 0;
+    o->message(o->user, (int)message->severity, text);
+    free(text);
+}
+
+static void progress(const struct job *j, const char *what, double fraction)
+{
+    if (j->o->progress)
+        j->o->progress(j->o->user, what, fraction);
+}
+
+/* -- Names --------------------------------------------------------------------------------------------- */
+
+/* The model's file name made an identifier, or its folder's where the file is just model.onnx. */
+static const char *default_name(struct ir_ctx *ctx, const char *path)
+{
+    char *copy = ir_strdup(ctx, path), *base = basename(copy);
+    if (!strncmp(base, "model.", 6)) {
+        char full[PATH_MAX];
+        if (realpath(path, full)) {
+            char *folder = basename(dirname(ir_strdup(ctx, full)));
+            if (strcmp(folder, "/") && strcmp(folder, "."))
+                base = folder;
+        }
+    } else if (strrchr(base, '.') > base) {
+        *strrchr(base, '.') = 0;
+    }
+    char *name = IR_NEWN(ctx, strlen(base) + 2, char);
+    if (base[0] >= '0' && base[0] <= '9')
+        name[0] = '_';
+    for (char *c = base, *to = name + strlen(name); *c; c++)
+        *to++ = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ? *c : '_';
+    return name;
+}
+
+/* -- Target ---------------------------------------------------------------------------------------------- */
+
+static int usable_cores(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+static bool choose_target(struct job *j)
+{
+    char spec[256];
+    snprintf(spec, sizeof spec, "%s", j->o->target ? j->o->target : "cpu");
+    char *arch = strchr(spec, ':');
+    if (arch)
+        *arch++ = 0;
+    j->target = target_by_name(spec);
+    if (!j->target) {
+        ir_error(j->ctx, NULL, "target '%s' is not built in; expected cpu%s", spec, target_by_name("cuda") ? " or cuda:sm_90" : "");
+        j->status = strcmp(spec, "cuda") && strcmp(spec, "neuron") ? USAGE : ENVIRONMENT;
+        return false;
+    }
+    char list[2048];
+    snprintf(list, sizeof list, "%s", arch ? arch : j->o->march ? j->o->march : "native");
+    j->status = USAGE;
+    for (char *save, *a = strtok_r(list, ",", &save); a; a = strtok_r(NULL, ",", &save)) {
+        if (j->nversions == MAX_VERSIONS) {
+            ir_error(j->ctx, NULL, "--march names more than %d architectures", MAX_VERSIONS);
+            return false;
+        }
+        const char *resolved = j->target->resolve(j->ctx, a);
+        const struct pass_machine *m = resolved ? j->target->machine(j->ctx, resolved) : NULL;
+        if (!m)
+            return false;
+        /* Widest first; the runtime takes the first that the CPU can run. */
+        int at = j->nversions++;
+        const struct pass_machine *widest = j->machine;
+        for (; at > 0 && j->target->machine(j->ctx, j->archs[at - 1])->vector_bytes < m->vector_bytes; at--)
+            j->archs[at] = j->archs[at - 1];
+        j->archs[at] = resolved;
+        if (!widest || m->vector_bytes > widest->vector_bytes)
+            j->machine = m;
+    }
+    if (!j->nversions) {
+        ir_error(j->ctx, NULL, "--march is empty");
+        return false;
+    }
+    j->status = WRONG_INPUT;
+    return true;
+}
+
+/* -- Passes --------------------------------------------------------------------------------------------- */
+
+/* -O level to pass options; dumps of passes only: the others are ours. */
+static struct pass_options pass_options_of(struct job *j, const char **dumps)
+{
+    const struct tccc_options *o = j->o;
+    struct pass_options p = {.level = o->level, .exact = o->exact, .fast_math = o->fast_math, .machine = j->machine, .dump = dumps,
+                             .dump_to = o->dump_to ? o->dump_to : stdout, .time_passes = o->time_passes, .time_to = stderr,
+                             .verify = o->verify, .change_limit = o->change_limit};
+    int n = 0;
+    for (int i = 0; o->dumps && o->dumps[i]; i++)
+        if (!strncmp(o->dumps[i], "before:", 7) || !strncmp(o->dumps[i], "after:", 6) || !strcmp(o->dumps[i], "all"))
+            dumps[n++] = o->dumps[i];
+    dumps[n] = NULL;
+    if (o->reproducer)
+        p.reproducer = ir_internf(j->ctx, "%s/tccc-reproducer-%d.tcir", o->reproducer, (int)getpid());
+    return p;
+}
+
+static bool wants(const struct tccc_options *o, const char *dump)
+{
+    for (int i = 0; o->dumps && o->dumps[i]; i++)
+        if (!strcmp(o->dumps[i], dump))
+            return true;
+    return false;
+}
+
+static bool run_passes(struct job *j)
+{
+    const struct tccc_options *o = j->o;
+    int ndumps = 0;
+    while (o->dumps && o->dumps[ndumps])
+        ndumps++;
+    const char **dumps = IR_NEWN(j->ctx, ndumps + 1, const char *);
+    struct pass_options p = pass_options_of(j, dumps);
+    char level[3] = {'O', (char)('0' + o->level), 0};
+    bool ok = o->pipeline ? pass_list(j->module, o->pipeline, &p) : pass_pipeline(j->module, level, &p);
+    if (!ok)
+        return false;
+    FILE *to = o->dump_to ? o->dump_to : stdout;
+    if (wants(o, ""))
+        ir_print_module(to, j->module);
+    /* Nothing more is asked for: the dump of the graph is all. */
+    bool deeper = wants(o, "kernels") || wants(o, "plan") || wants(o, "llvm") || wants(o, "asm") || wants(o, "ptx");
+    if (!o->output && !deeper && ndumps)
+        return true;
+    progress(j, "planning kernels", 0.2);
+    if (!pass_list(j->module, "legalise,lower,schedule,memory", &p))
+        return false;
+    if (wants(o, "kernels") || wants(o, "plan"))
+        kn_print_program(to, j->module->program, wants(o, "kernels"), wants(o, "plan"));
+    return true;
+}
+
+/* -- Code ------------------------------------------------------------------------------------------------- */
+
+static bool refused(struct job *j)
+{
+    const struct kn_program *p = j->module->program;
+    VEC(char) text = {0};
+    int n = 0;
+    for (int i = 0; i < p->nkernels && j->target->refuses; i++) {
+        const char *why = j->target->refuses(j->ctx, p->kernels[i]);
+        if (!why)
+            continue;
+        const char *line = ir_internf(j->ctx, "%skernel '%s': %s", n++ ? "\n  " : "", p->kernels[i]->name, why);
+        for (const char *c = line; *c; c++)
+            VEC_PUSH(j->ctx, text, *c);
+    }
+    if (!n)
+        return false;
+    VEC_PUSH(j->ctx, text, 0);
+    ir_error(j->ctx, NULL, "target %s can't compile %d of %d kernels:\n  %s", j->target->name, n, p->nkernels, text.at);
+    return true;
+}
+
+static bool make_folder(struct job *j)
+{
+    const char *near = j->o->output ? j->o->output : "/tmp/x";
+    snprintf(j->folder, sizeof j->folder, "%s/.tccc-XXXXXX", dirname(ir_strdup(j->ctx, near)));
+    if (mkdtemp(j->folder))
+        return true;
+    struct ir_where where = {.file = near};
+    ir_error(j->ctx, &where, "can't write there: %m");
+    j->status = errno == ENOENT || errno == ENOTDIR ? WRONG_INPUT : ENVIRONMENT;
+    j->folder[0] = 0;
+    return false;
+}
+
+static void remove_folder(struct job *j)
+{
+    if (!j->folder[0])
+        return;
+    for (int i = 0; i < j->nobjects; i++)
+        unlink(j->objects[i]);
+    static const char *const made[] = {"model.o", "out", "weights", "header.h"};
+    for (unsigned i = 0; i < sizeof made / sizeof *made; i++)
+        unlink(ir_internf(j->ctx, "%s/%s", j->folder, made[i]));
+    rmdir(j->folder);
+}
+
+static const char *machine_dump(const struct tccc_options *o)
+{
+    return wants(o, "llvm") ? "llvm" : wants(o, "asm") ? "asm" : wants(o, "ptx") ? "ptx" : NULL;
+}
+
+static bool compile_kernels(struct job *j)
+{
+    struct kn_program *p = j->module->program;
+    if (refused(j))
+        return false;
+    for (int v = 0; v < j->nversions; v++) {
+        j->prefixes[v] = ir_internf(j->ctx, "%s_v%d_", j->name, v);
+        struct target_options t = {.arch = j->archs[v], .level = j->o->level, .fast_math = j->o->fast_math,
+                                   .jobs = j->o->jobs > 0 ? j->o->jobs : usable_cores(), .dump = machine_dump(j->o),
+                                   .dump_to = j->o->dump_to ? j->o->dump_to : stdout};
+        if (!j->target->compile(j->ctx, p, &t, j->prefixes[v], j->folder, &j->objects, &j->nobjects)) {
+            j->status = BUG;
+            return false;
+        }
+    }
+    return true;
+}
+
+/* -- Output -------------------------------------------------------------------------------------------------- */
+
+static bool move_into_place(struct job *j, const char *from, const char *to)
+{
+    if (rename(from, to) == 0)
+        return true;
+    struct ir_where where = {.file = to};
+    ir_error(j->ctx, &where, "can't write: %m");
+    j->status = ENVIRONMENT;
+    return false;
+}
+
+static const char *source_digest(struct job *j)
+{
+    char error[256];
+    struct ir_file *f = ir_file_open(j->o->model, error, sizeof error);
+    uint64_t digest = f ? XXH3_64bits(ir_file_data(f), ir_file_size(f)) : 0;
+    ir_file_unref(f);
+    return ir_internf(j->ctx, "tccc %s model %016llx -O%d%s%s", tccc_version(), (unsigned long long)digest, j->o->level,
+                      j->o->exact ? " --exact" : "", j->o->fast_math ? " --fast-math" : "");
+}
+
+/* NAME.weights beside the output, when weights are large or asked to be apart. */
+static const char *sidecar_path(struct job *j)
+{
+    const struct tccc_options *o = j->o;
+    bool apart = o->weights == TCCC_WEIGHTS_EXTERNAL || (o->weights == TCCC_WEIGHTS_AUTO && j->module->program->weight_bytes > (UINT64_C(1) << 30));
+    if (!apart || !j->module->program->weight_bytes)
+        return NULL;
+    return ir_internf(j->ctx, "%s/%s.weights", dirname(ir_strdup(j->ctx, o->output)), j->name);
+}
+
+static bool link_output(struct job *j, const char *out, int *status)
+{
+    const char **objects = IR_NEWN(j->ctx, j->nobjects + 1, const char *);
+    for (int i = 0; i < j->nobjects; i++)
+        objects[i] = j->objects[i];
+    objects[j->nobjects] = ir_internf(j->ctx, "%s/model.o", j->folder);
+    int n = j->nobjects + 1;
+    if (j->o->kind == TCCC_OBJECT)
+        return link_object(j->ctx, out, n, objects, status);
+    if (j->o->kind == TCCC_ARCHIVE)
+        return link_archive(j->ctx, out, j->name, n, objects, status);
+    char runtime[PATH_MAX];
+    if (!tccc_locate("libtccrt.a", runtime, sizeof runtime)) {
+        ir_error(j->ctx, NULL, "libtccrt.a was not found (last looked at %s); set TCCC_LIBDIR to the folder that holds it", runtime);
+        *status = ENVIRONMENT;
+        return false;
+    }
+    const char *archives[] = {runtime}, *exports[] = {"tccc_model", ir_internf(j->ctx, "%s_model", j->name)};
+    return link_shared(j->ctx, out, n, objects, 1, archives, 2, exports, status);
+}
+
+static bool write_depfile(struct job *j)
+{
+    const struct tccc_options *o = j->o;
+    FILE *f = fopen(o->depfile, "w");
+    struct ir_where where = {.file = o->depfile};
+    if (f) {
+        fprintf(f, "%s:", o->output);
+        for (const char *c = o->model, *first = " "; *c; c++) {
+            fputs(first, f);
+            first = "";
+            if (*c == ' ' || *c == '#')
+                fputc('\\', f);
+            fputc(*c, f);
+        }
+        fputc('\n', f);
+        if (fclose(f) == 0)
+            return true;
+        unlink(o->depfile);
+    }
+    ir_error(j->ctx, &where, "can't write: %m");
+    j->status = ENVIRONMENT;
+    return false;
+}
+
+static bool write_artifact(struct job *j)
+{
+    const struct kn_program *p = j->module->program;
+    const char *sidecar = sidecar_path(j), *base = sidecar ? strrchr(sidecar, '/') + 1 : NULL;
+    const char *model = ir_internf(j->ctx, "%s/model.o", j->folder), *out = ir_internf(j->ctx, "%s/out", j->folder);
+    const char *weights = ir_internf(j->ctx, "%s/weights", j->folder), *header = ir_internf(j->ctx, "%s/header.h", j->folder);
+    struct artifact_options a = {.name = j->name, .nversions = j->nversions, .isas = j->archs, .prefixes = j->prefixes,
+                                 .shared = j->o->kind == TCCC_SO, .sidecar = base, .source = source_digest(j)};
+    j->status = ENVIRONMENT;
+    if (!artifact_object(j->ctx, p, &a, model, weights))
+        return false;
+    progress(j, "linking", 0.9);
+    int status = BUG;
+    if (!link_output(j, out, &status)) {
+        j->status = status;
+        return false;
+    }
+    if (j->o->header && (!artifact_header(j->ctx, p, j->name, header) || !move_into_place(j, header, j->o->header)))
+        return false;
+    if (sidecar && !move_into_place(j, weights, sidecar))
+        return false;
+    if (j->o->depfile && !write_depfile(j))
+        return false;
+    return move_into_place(j, out, j->o->output);
+}
+
+/* -- The call ----------------------------------------------------------------------------------------------------- */
+
+static bool work(struct job *j)
+{
+    const struct tccc_options *o = j->o;
+    if (!choose_target(j))
+        return false;
+    progress(j, "reading the model", 0.0);
+    struct frontend_options front = {o->dims, o->shapes};
+    j->module = frontend_read(j->ctx, o->model, &front);
+    if (!j->module)
+        return false;
+    j->name = o->name ? o->name : default_name(j->ctx, o->model);
+    progress(j, "optimising the graph", 0.1);
+    if (!run_passes(j))
+        return false;
+    if (!j->module->program || (!o->output && !machine_dump(o)))
+        return true;
+    progress(j, "compiling kernels", 0.3);
+    if (!make_folder(j) || !compile_kernels(j))
+        return false;
+    return !o->output || write_artifact(j);
+}
+
+int tccc_compile(const struct tccc_options *o)
+{
+    struct job j = {.o = o, .status = WRONG_INPUT};
+    struct ir_protect frame;
+    j.ctx = ir_ctx_new();
+    if (!j.ctx)
+        return ENVIRONMENT;
+    ir_on_diag(j.ctx, forward, (void *)o);
+    volatile int status = OK;
+    if (IR_PROTECT(j.ctx, &frame)) {
+        if (!work(&j)) {
+            status = j.status;
+            for (int i = 0; i < ir_nmessages(j.ctx); i++)
+                if (ir_message(j.ctx, i)->severity == IR_BUG)
+                    status = BUG;
+        }
+        remove_folder(&j);
+        ir_unprotect(j.ctx);
+    } else {
+        status = ENVIRONMENT;
+        if (o->message)
+            o->message(o->user, IR_ERROR, "error: out of memory");
+    }
+    ir_ctx_free(j.ctx);
+    return status;
+}

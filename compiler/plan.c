@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.c - writes the plan's in-memory form (ir/kernel.h) as the block of bytes that the runtime walks (runtime/abi.h). */
+#include "compiler/artifact_int.h"
+
+#include <string.h>
+
+
+struct writer {
+    struct ir_ctx *ctx;
+    const struct kn_program *p;
+    VEC(char) strings;
+    VEC(uint8_t) bytes;
+    VEC(uint32_t) u32s;
+    VEC(struct tcc_pexpr) exprs;
+    VEC(uint32_t) by_id;                     /* expression id -> number + 1 */
+    VEC(struct tcc_psym) syms;
+    VEC(struct tcc_pbuffer) buffers;
+    VEC(struct tcc_psignature) signatures;
+    VEC(struct tcc_pstep) steps;
+    VEC(struct tcc_pregion) regions;
+    VEC(struct tcc_pattr) attrs;
+    VEC(struct tcc_pkernel) kernels;
+    VEC(struct tcc_pentry) entries;
+    VEC(struct tcc_pstate) states;
+    VEC(const char *) libs;
+    uint32_t levels;
+};
+
+/* -- Strings and lists ------------------------------------------------------------------------------- */
+
+static uint32_t string(struct writer *w, const char *s)
+{
+    if (!s)
+        s = "";
+    size_t n = strlen(s) + 1;
+    for (int i = 0; i < w->strings.n; i += (int)strlen(w->strings.at + i) + 1)
+        if (!strcmp(w->strings.at + i, s))
+            return (uint32_t)i;
+    uint32_t at = (uint32_t)w->strings.n;
+    for (size_t i = 0; i < n; i++)
+        VEC_PUSH(w->ctx, w->strings, s[i]);
+    return at;
+}
+
+static uint32_t data(struct writer *w, const void *p, size_t size)
+{
+    while (w->bytes.n % 16)
+        VEC_PUSH(w->ctx, w->bytes, 0);
+    uint32_t at = (uint32_t)w->bytes.n;
+    for (size_t i = 0; i < size; i++)
+        VEC_PUSH(w->ctx, w->bytes, ((const uint8_t *)p)[i]);
+    return at;
+}
+
+static struct tcc_range list(struct writer *w, int n, const uint32_t *v)
+{
+    struct tcc_range r = {(uint32_t)w->u32s.n, (uint32_t)n};
+    for (int i = 0; i < n; i++)
+        VEC_PUSH(w->ctx, w->u32s, v[i]);
+    return r;
+}
+
+static struct tcc_range int_list(struct writer *w, int n, const int *v)
+{
+    uint32_t *u = IR_NEWN(w->ctx, n + 1, uint32_t);
+    for (int i = 0; i < n; i++)
+        u[i] = v[i] < 0 ? TCC_NO : (uint32_t)v[i];
+    return list(w, n, u);
+}
+
+/* -- Expressions ---------------------------------------------------------------------------------------- */
+
+static int sym_number(const struct writer *w, ir_expr sym)
+{
+    for (int i = 0; i < w->p->nsyms; i++)
+        if (w->p->syms[i] == sym)
+            return i;
+    return -1;
+}
+
+static uint32_t push_expr(struct writer *w, struct tcc_pexpr x)
+{
+    VEC_PUSH(w->ctx, w->exprs, x);
+    return (uint32_t)w->exprs.n - 1;
+}
+
+static uint32_t expr(struct writer *w, ir_expr e)
+{
+    if (!e)
+        return TCC_NO;
+    while ((uint32_t)w->by_id.n <= e->id)
+        VEC_PUSH(w->ctx, w->by_id, 0);
+    if (w->by_id.at[e->id])
+        return w->by_id.at[e->id] - 1;
+    static const uint32_t ops[] = {[IR_X_CONST] = TCC_EX_CONST, [IR_X_SYM] = TCC_EX_SYM, [IR_X_ADD] = TCC_EX_ADD, [IR_X_MUL] = TCC_EX_MUL,
+                                   [IR_X_FLOORDIV] = TCC_EX_FLOORDIV, [IR_X_MOD] = TCC_EX_MOD, [IR_X_MIN] = TCC_EX_MIN, [IR_X_MAX] = TCC_EX_MAX};
+    struct tcc_pexpr x = {.op = ops[e->kind]};
+    uint32_t n;
+    if (e->kind == IR_X_CONST) {
+        x.k = e->value;
+        n = push_expr(w, x);
+    } else if (e->kind == IR_X_SYM) {
+        x.k = sym_number(w, e);
+        x.level = x.k >= 0 ? (uint32_t)w->p->sym_level[x.k] : 0;
+        n = push_expr(w, x);
+    } else {
+        n = expr(w, e->arg[0]);
+        for (int i = 1; i < e->nargs; i++) {
+            uint32_t b = expr(w, e->arg[i]);
+            uint32_t la = w->exprs.at[n].level, lb = w->exprs.at[b].level;
+            x.a = n;
+            x.b = b;
+            x.level = la > lb ? la : lb;
+            n = push_expr(w, x);
+        }
+    }
+    if (w->exprs.at[n].level + 1 > w->levels)
+        w->levels = w->exprs.at[n].level + 1;
+    w->by_id.at[e->id] = n + 1;
+    return n;
+}
+
+static struct tcc_range expr_list(struct writer *w, int n, const ir_expr *e)
+{
+    uint32_t *u = IR_NEWN(w->ctx, n + 1, uint32_t);
+    for (int i = 0; i < n; i++)
+        u[i] = expr(w, e[i]);
+    return list(w, n, u);
+}
+
+/* -- Tables ------------------------------------------------------------------------------------------------ */
+
+static void write_syms(struct writer *w)
+{
+    for (int i = 0; i < w->p->nsyms; i++) {
+        ir_expr s = w->p->syms[i];
+        VEC_PUSH(w->ctx, w->syms, (struct tcc_psym){string(w, s->name), expr(w, s), s->lo, s->hi});
+    }
+}
+
+static void write_buffers(struct writer *w)
+{
+    for (int i = 0; i < w->p->nbuffers; i++) {
+        const struct kn_buffer *b = &w->p->buffers[i];
+        struct tcc_pbuffer x = {.space = b->space, .dtype = b->dtype, .index = (uint32_t)b->index, .name = string(w, b->name), .rank = TCC_NO};
+        x.offset = expr(w, b->offset);
+        x.bytes = expr(w, b->bytes);
+        if (b->type && b->type->kind == IR_T_TENSOR && b->type->rank >= 0 && b->bytes) {
+            x.rank = (uint32_t)b->type->rank;
+            x.dims = expr_list(w, b->type->rank, b->type->dim);
+        }
+        if (b->space == TCC_SPACE_ARENA && !b->offset)
+            x.offset = expr(w, ir_const(w->ctx, 0));
+        VEC_PUSH(w->ctx, w->buffers, x);
+    }
+}
+
+static uint32_t lib_number(struct writer *w, const char *name)
+{
+    for (int i = 0; i < w->libs.n; i++)
+        if (!strcmp(w->libs.at[i], name))
+            return (uint32_t)i;
+    VEC_PUSH(w->ctx, w->libs, name);
+    return (uint32_t)w->libs.n - 1;
+}
+
+static struct tcc_range attrs(struct writer *w, const struct kn_step *s)
+{
+    struct tcc_range r = {(uint32_t)w->attrs.n, (uint32_t)s->nattrs};
+    for (int i = 0; i < s->nattrs; i++) {
+        const struct ir_attr *a = &s->attrs[i];
+        struct tcc_pattr x = {.name = string(w, a->name), .n = (uint32_t)a->n};
+        if (a->kind == IR_A_INTS || a->kind == IR_A_INT) {
+            x.kind = TCC_ATTR_INTS;
+            x.n = a->kind == IR_A_INT ? 1 : a->n;
+            x.data = data(w, a->kind == IR_A_INT ? &a->i : a->ints, 8 * (size_t)x.n);
+        } else if (a->kind == IR_A_FLOATS || a->kind == IR_A_FLOAT) {
+            x.kind = TCC_ATTR_FLOATS;
+            x.n = a->kind == IR_A_FLOAT ? 1 : a->n;
+            x.data = data(w, a->kind == IR_A_FLOAT ? &a->f : a->floats, 8 * (size_t)x.n);
+        } else if (a->kind == IR_A_STRINGS || a->kind == IR_A_STRING) {
+            x.kind = TCC_ATTR_STRINGS;
+            x.n = a->kind == IR_A_STRING ? 1 : a->n;
+            uint32_t *u = IR_NEWN(w->ctx, x.n + 1, uint32_t);
+            for (uint32_t j = 0; j < x.n; j++)
+                u[j] = string(w, a->kind == IR_A_STRING ? a->s : a->strings[j]);
+            x.data = list(w, (int)x.n, u).first;
+        } else {
+            const struct ir_tensor *t = a->t;
+            x.kind = TCC_ATTR_TENSOR;
+            x.n = 1;
+            x.dtype = t->dtype;
+            x.rank = t->rank;
+            uint32_t dims[TCC_MAX_RANK];
+            for (int d = 0; d < t->rank; d++)
+                dims[d] = (uint32_t)t->dims[d];
+            x.dims = list(w, t->rank, dims);
+            size_t size = (size_t)tcc_dtype_bytes(t->dtype);
+            uint8_t *elements = IR_NEWN(w->ctx, size * (size_t)t->nelems + 1, uint8_t);
+            for (int64_t j = 0; j < t->nelems; j++)
+                memcpy(elements + size * (size_t)j, ir_tensor_at(t, j), size);
+            x.data = data(w, elements, size * (size_t)t->nelems);
+        }
+        VEC_PUSH(w->ctx, w->attrs, x);
+    }
+    return r;
+}
+
+static struct tcc_range steps(struct writer *w, const struct kn_steps *s);
+
+static struct tcc_range regions(struct writer *w, const struct kn_step *s)
+{
+    struct tcc_pregion *made = IR_NEWN(w->ctx, s->nregions + 1, struct tcc_pregion);
+    for (int i = 0; i < s->nregions; i++) {
+        const struct kn_region *g = &s->regions[i];
+        int nfinals = g->nresults - (s->kind == TCC_STEP_LOOP);
+        made[i].steps = steps(w, &g->steps);
+        made[i].params = int_list(w, g->nparams, g->params);
+        made[i].results = int_list(w, g->nresults, g->results);
+        made[i].finals = int_list(w, g->finals ? nfinals : 0, g->finals);
+    }
+    struct tcc_range r = {(uint32_t)w->regions.n, (uint32_t)s->nregions};
+    for (int i = 0; i < s->nregions; i++)
+        VEC_PUSH(w->ctx, w->regions, made[i]);
+    return r;
+}
+
+static struct tcc_pstep step(struct writer *w, const struct kn_step *s)
+{
+    struct tcc_pstep x = {.kind = s->kind, .queue = (uint32_t)s->queue, .what = (uint32_t)s->what, .nin = (uint32_t)s->nin};
+    x.node = string(w, s->node);
+    x.args = int_list(w, s->nargs, s->args);
+    x.sizes = expr_list(w, s->nsizes, s->sizes);
+    uint32_t *syms = IR_NEWN(w->ctx, s->nsyms + 1, uint32_t);
+    for (int i = 0; i < s->nsyms; i++)
+        syms[i] = s->syms[i] ? (uint32_t)sym_number(w, s->syms[i]) : TCC_NO;
+    x.syms = list(w, s->nsyms, syms);
+    x.attrs = attrs(w, s);
+    x.regions = regions(w, s);
+    x.waits = int_list(w, s->nwaits, s->waits);
+    x.tiles = s->tiles ? expr(w, s->tiles) : TCC_NO;
+    x.scratch = s->scratch ? expr(w, s->scratch) : TCC_NO;
+    if (s->kind == TCC_STEP_LAUNCH)
+        x.what = (uint32_t)s->kernel->id;
+    if (s->kind == TCC_STEP_LIB)
+        x.what = lib_number(w, s->lib);
+    return x;
+}
+
+/* A list's steps stand together; lists of nested regions stand before them. */
+static struct tcc_range steps(struct writer *w, const struct kn_steps *s)
+{
+    struct tcc_pstep *made = IR_NEWN(w->ctx, s->n + 1, struct tcc_pstep);
+    for (int i = 0; i < s->n; i++)
+        made[i] = step(w, &s->at[i]);
+    struct tcc_range r = {(uint32_t)w->steps.n, (uint32_t)s->n};
+    for (int i = 0; i < s->n; i++)
+        VEC_PUSH(w->ctx, w->steps, made[i]);
+    return r;
+}
+
+static struct tcc_psignature signature(struct writer *w, const char *name, ir_type t)
+{
+    struct tcc_psignature x = {.name = string(w, name), .kind = TCC_OBJ_TENSOR, .rank = TCC_NO};
+    if (t->kind == IR_T_OPTIONAL) {
+        x.optional = 1;
+        if (!t->elem)
+            return x;
+        t = t->elem;
+    }
+    if (t->kind == IR_T_SEQUENCE) {
+        x.kind = TCC_OBJ_SEQUENCE;
+        x.dtype = t->elem && t->elem->kind == IR_T_TENSOR ? t->elem->dtype : 0;
+    } else if (t->kind == IR_T_TENSOR) {
+        x.dtype = t->dtype;
+        if (t->rank >= 0) {
+            x.rank = (uint32_t)t->rank;
+            x.dims = expr_list(w, t->rank, t->dim);
+        }
+    }
+    return x;
+}
+
+static void write_entry(struct writer *w, const struct kn_entry *e)
+{
+    struct tcc_pentry x = {.name = string(w, e->name)};
+    const struct ir_func *f = e->func;
+    x.inputs = (struct tcc_range){(uint32_t)w->signatures.n, (uint32_t)e->ninputs};
+    for (int i = 0; i < e->ninputs; i++)
+        VEC_PUSH(w->ctx, w->signatures, signature(w, f->input_names[i], f->body->params[i]->type));
+    x.outputs = (struct tcc_range){(uint32_t)w->signatures.n, (uint32_t)e->noutputs};
+    for (int i = 0; i < e->noutputs; i++)
+        VEC_PUSH(w->ctx, w->signatures, signature(w, f->output_names[i], f->body->last->in[i].value->type));
+    x.input_buffers = int_list(w, e->ninputs, e->input_buffers);
+    x.output_buffers = int_list(w, e->noutputs, e->output_buffers);
+    x.steps = steps(w, &e->steps);
+    x.arena = expr(w, e->arena);
+    x.scratch = expr(w, ir_const(w->ctx, 0));
+    VEC_PUSH(w->ctx, w->entries, x);
+}
+
+static void write_states(struct writer *w)
+{
+    for (const struct ir_state *s = w->p->module->states; s; s = s->next) {
+        struct tcc_pstate x = {.name = string(w, s->name), .dtype = s->type->dtype, .rank = (uint32_t)s->type->rank, .flags = (uint32_t)s->flags};
+        x.dims = expr_list(w, s->type->rank, s->type->dim);
+        x.bytes = (uint64_t)ir_const_or(ir_mulc(w->ctx, ir_num_elements(w->ctx, s->type), tcc_dtype_bytes(s->type->dtype)), 0);
+        x.init = UINT64_MAX;
+        for (int b = 0; s->init && b < w->p->nbuffers; b++)
+            if (w->p->buffers[b].space == TCC_SPACE_WEIGHT && w->p->buffers[b].weight == s->init && !w->p->buffers[b].layout)
+                x.init = (uint64_t)ir_const_or(w->p->buffers[b].offset, 0);
+        VEC_PUSH(w->ctx, w->states, x);
+    }
+}
+
+/* -- The block ------------------------------------------------------------------------------------------------- */
+
+struct block { uint8_t *bytes; uint64_t size; };
+
+static struct tcc_range table(struct writer *w, struct block *b, const void *p, int n, size_t size)
+{
+    b->size = (b->size + 15) / 16 * 16;
+    struct tcc_range r = {(uint32_t)b->size, (uint32_t)n};
+    uint8_t *grown = IR_NEWN(w->ctx, b->size + size * (size_t)n + 16, uint8_t);
+    if (b->bytes)
+        memcpy(grown, b->bytes, b->size);
+    if (n)
+        memcpy(grown + b->size, p, size * (size_t)n);
+    b->bytes = grown;
+    b->size += size * (size_t)n;
+    return r;
+}
+
+#define TABLE(member) head.member = table(&w, &b, w.member.at, w.member.n, sizeof *w.member.at)
+
+struct artifact_plan artifact_plan(struct ir_ctx *ctx, const struct kn_program *p)
+{
+    struct writer w = {.ctx = ctx, .p = p, .levels = 1};
+    string(&w, "");
+    write_syms(&w);
+    write_buffers(&w);
+    for (int i = 0; i < p->nkernels; i++)
+        VEC_PUSH(ctx, w.kernels, (struct tcc_pkernel){string(&w, p->kernels[i]->name), expr(&w, ir_is_const(p->kernels[i]->flops, NULL) ? p->kernels[i]->flops : ir_const(ctx, 0))});
+    for (int e = 0; e < p->nentries; e++)
+        write_entry(&w, &p->entries[e]);
+    write_states(&w);
+    /* Levels that no expression has are evaluated too: EVAL steps name them. */
+    for (int i = 0; i < p->nsyms; i++)
+        if ((uint32_t)p->sym_level[i] + 1 > w.levels)
+            w.levels = (uint32_t)p->sym_level[i] + 1;
+    for (int i = 0; i < w.steps.n; i++)
+        if (w.steps.at[i].kind == TCC_STEP_EVAL && w.steps.at[i].what + 1 > w.levels)
+            w.levels = w.steps.at[i].what + 1;
+    struct tcc_plan head = {.magic = TCC_PLAN_MAGIC, .version = TCC_ABI_VERSION, .levels = w.levels, .nlibops = (uint32_t)w.libs.n};
+    struct block b = {NULL, sizeof head};
+    b.bytes = IR_NEWN(ctx, sizeof head, uint8_t);
+    TABLE(strings);
+    TABLE(bytes);
+    TABLE(u32s);
+    TABLE(exprs);
+    TABLE(syms);
+    TABLE(buffers);
+    TABLE(signatures);
+    TABLE(steps);
+    TABLE(regions);
+    TABLE(attrs);
+    TABLE(kernels);
+    TABLE(entries);
+    TABLE(states);
+    head.size = b.size;
+    memcpy(b.bytes, &head, sizeof head);
+    return (struct artifact_plan){b.bytes, b.size, w.libs.n, w.libs.at};
+}
