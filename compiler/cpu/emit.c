@@ -403,17 +403,26 @@ init_types(struct em *e)
 }
 
 static void
-add_attribute(struct em *e, const char *name, const char *value)
+add_attribute(struct em *e, LLVMValueRef fn, const char *name, const char *value)
 {
     LLVMAttributeRef a = LLVMCreateStringAttribute(e->lc, name, (unsigned)strlen(name), value, (unsigned)strlen(value));
-    LLVMAddAttributeAtIndex(e->fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
+    LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
 }
 
 static void
-add_enum_attribute(struct em *e, LLVMAttributeIndex at, const char *name)
+add_enum_attribute(struct em *e, LLVMValueRef fn, LLVMAttributeIndex at, const char *name)
 {
     unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
-    LLVMAddAttributeAtIndex(e->fn, at, LLVMCreateEnumAttribute(e->lc, kind, 0));
+    LLVMAddAttributeAtIndex(fn, at, LLVMCreateEnumAttribute(e->lc, kind, 0));
+}
+
+void
+em_function_attributes(struct em *e, LLVMValueRef fn)
+{
+    add_attribute(e, fn, "target-cpu", e->m->llvm_cpu);
+    add_attribute(e, fn, "target-features", e->m->llvm_features);
+    add_attribute(e, fn, "prefer-vector-width", ir_internf(e->ctx, "%d", e->m->pass.vector_bytes * 8));
+    add_enum_attribute(e, fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, "nounwind");
 }
 
 static void
@@ -423,12 +432,9 @@ make_function(struct em *e, const char *name)
     e->fn = LLVMAddFunction(e->mod, name, LLVMFunctionType(e->t_void, params, 6, 0));
     LLVMSetVisibility(e->fn, LLVMHiddenVisibility);
     LLVMSetSection(e->fn, ir_internf(e->ctx, ".text.%s", name));
-    add_attribute(e, "target-cpu", e->m->llvm_cpu);
-    add_attribute(e, "target-features", e->m->llvm_features);
-    add_attribute(e, "prefer-vector-width", ir_internf(e->ctx, "%d", e->m->pass.vector_bytes * 8));
-    add_enum_attribute(e, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, "nounwind");
+    em_function_attributes(e, e->fn);
     for (unsigned i = 1; i <= 4; i++)
-        add_enum_attribute(e, i, "noalias");
+        add_enum_attribute(e, e->fn, i, "noalias");
     e->args = LLVMGetParam(e->fn, 0);
     e->sizes = LLVMGetParam(e->fn, 1);
     e->scratch = LLVMGetParam(e->fn, 2);

@@ -175,6 +175,7 @@ LLVMValueRef em_reduce_lanes(struct em *e, enum kn_reducer r, enum tcc_dtype d, 
  * em_kernel_begin makes the function NAME and leaves the builder inside it; em_kernel_end returns from it. */
 void em_kernel_begin(struct em *e, const char *name, int temp_lanes);
 void em_kernel_end(struct em *e);
+void em_function_attributes(struct em *e, LLVMValueRef fn);   /* the machine's features; nothing throws */
 void em_loops(struct em *e);                                  /* the LOOPS template */
 int cpu_loops_temp_lanes(const struct kn_kernel *k);          /* lanes of TEMP elements under k's LOOPS schedule */
 bool loops_folds(const struct kn_insn *n);                    /* REDUCE, ARGREDUCE */

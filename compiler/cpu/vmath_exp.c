@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * exp, expm1, log, log1p, hyperbolic functions and their inverses, erf, for float and double lanes.
+ *
+ * exp: x = n ln 2 + r (Cody and Waite), polynomial on |r| <= ln 2 / 2, scaled in two steps so that subnormals and the last
+ * binade come out right. log: x = 2^k m, m in [sqrt 1/2, sqrt 2); for double by s = f / (2 + f) as in fdlibm's e_log.c.
+ * Sources: Cody and Waite, Software Manual for the Elementary Functions, 1980; Tang, ACM TOMS 15 and 16; Muller, Handbook of
+ * Floating-Point Arithmetic, chapter 10. Coefficients are our own (build-aux/vmath-coefficients.py).
+ */
+#include "compiler/cpu/vmath_int.h"
+#include "compiler/cpu/vmath_coeffs.h"
+
+#include <math.h>
+
+#define V LLVMValueRef
+
+/* ln 2 in two parts, the first with trailing zeros so that n times it is exact. */
+#define LN2_HI_F32 0x1.62e4p-1
+#define LN2_LO_F32 0x1.7f7d1cf79abcap-20
+#define LN2_HI_F64 0x1.62e42fefa0000p-1
+#define LN2_LO_F64 0x1.cf79abc9e3b3ap-40
+
+/* 2^n from an integer n that makes a normal number. */
+static V
+power_of_two(const struct vm *m, V n)
+{
+    return vm_float(m, vm_shl(m, vm_iadd(m, n, vm_ik(m, m->f64 ? 1023 : 127)), m->f64 ? 52 : 23));
+}
+
+/* p * 2^n, rounded once also where the result is subnormal, for n from about twice the exponent range down. */
+static V
+scale(const struct vm *m, V p, V n)
+{
+    V half = LLVMBuildAShr(m->e->b, n, vm_ik(m, 1), ""), rest = LLVMBuildSub(m->e->b, n, half, "");
+    return vm_mul(m, vm_mul(m, p, power_of_two(m, half)), power_of_two(m, rest));
+}
+
+/* x = n ln 2 + r; returns r. x is within the range where n is small. */
+static V
+reduce(const struct vm *m, V x, V *n_float, V *n)
+{
+    *n_float = vm_nearest(m, vm_mul(m, x, vm_k(m, 0x1.71547652b82fep0)), n);
+    V negative = vm_neg(m, *n_float);
+    V r = vm_fma(m, negative, vm_k(m, m->f64 ? LN2_HI_F64 : LN2_HI_F32), x);
+    return vm_fma(m, negative, vm_k(m, m->f64 ? LN2_LO_F64 : LN2_LO_F32), r);
+}
+
+/* e^r - 1 for |r| <= ln 2 / 2. */
+static V
+expm1_reduced(const struct vm *m, V r)
+{
+    V q = m->f64 ? VM_POLY(m, r, vm_exp_f64) : VM_POLY(m, r, vm_exp_f32);
+    return vm_fma(m, vm_mul(m, r, r), q, r);
+}
+
+static V
+clamp(const struct vm *m, V x, double lo, double hi)
+{
+    return vm_min(m, vm_max(m, x, vm_k(m, lo)), vm_k(m, hi));
+}
+
+V
+vm_exp_sum(const struct vm *m, V x, V low)
+{
+    V nf, n, c = m->f64 ? clamp(m, x, -760, 710) : clamp(m, x, -106, 89.5);
+    V r = reduce(m, c, &nf, &n);
+    if (low)
+        r = vm_add(m, r, low);
+    V result = scale(m, vm_add(m, expm1_reduced(m, r), vm_k(m, 1)), n);
+    return vm_sel(m, vm_nan(m, x), x, result);
+}
+
+V
+vm_exp(const struct vm *m, V x)
+{
+    return vm_exp_sum(m, x, NULL);
+}
+
+V
+vm_expm1(const struct vm *m, V x)
+{
+    V nf, n, c = m->f64 ? clamp(m, x, -60, 710) : clamp(m, x, -40, 89.5);
+    V r = reduce(m, c, &nf, &n), p = expm1_reduced(m, r), one = vm_k(m, 1);
+    /* 2^n p + (2^n - 1); where 2^n is so large that the 1 is lost, as exp. */
+    V large = LLVMBuildICmp(m->e->b, LLVMIntSGT, n, vm_ik(m, m->f64 ? 60 : 30), "");
+    V s = power_of_two(m, vm_sel(m, large, vm_ik(m, 0), n));
+    V small = vm_fma(m, s, p, vm_sub(m, s, one));
+    V result = vm_sel(m, large, scale(m, vm_add(m, p, one), n), small);
+    /* n = 0: r = x, and this keeps -0. */
+    result = vm_sel(m, vm_eq(m, x, vm_k(m, 0)), x, result);
+    return vm_sel(m, vm_nan(m, x), x, result);
+}
+
+/* -- Logarithms ------------------------------------------------------------------------------------------ */
+
+/* x = 2^k (1 + f), for positive normal x; returns f, and k as a float. */
+static V
+split_log(const struct vm *m, V x, V *k)
+{
+    LLVMBuilderRef b = m->e->b;
+    int mantissa = m->f64 ? 52 : 23;
+    /* Bits of sqrt 1/2: subtracting them makes the exponent count from there. */
+    V root = vm_ik(m, m->f64 ? 0x3fe6a09e667f3bcdll : 0x3f3504f3), bits = vm_bits(m, x);
+    V above = LLVMBuildSub(b, bits, root, ""), exponent = LLVMBuildAShr(b, above, vm_ik(m, mantissa), "");
+    V one_f = vm_float(m, LLVMBuildSub(b, bits, vm_shl(m, exponent, mantissa), ""));
+    /* Small integers to floats by the inverse of vm_nearest's trick: no conversion of i64 lanes is needed. */
+    V magic = vm_k(m, m->f64 ? 0x1.8p52 : 0x1.8p23);
+    *k = vm_sub(m, vm_float(m, vm_iadd(m, exponent, vm_bits(m, magic))), magic);
+    return vm_sub(m, one_f, vm_k(m, 1));
+}
+
+/* log(1 + f) + k ln 2 + c, the small c being added where it is not lost. */
+static V
+log_sum(const struct vm *m, V f, V k, V c)
+{
+    V half = vm_mul(m, vm_mul(m, f, f), vm_k(m, 0.5)), hi = vm_k(m, m->f64 ? LN2_HI_F64 : LN2_HI_F32);
+    V low = vm_mul(m, k, vm_k(m, m->f64 ? LN2_LO_F64 : LN2_LO_F32));
+    if (c)
+        low = vm_add(m, low, c);
+    if (!m->f64) {
+        V f3 = vm_mul(m, vm_mul(m, f, f), f), q = VM_POLY(m, f, vm_log_f32);
+        V y = vm_sub(m, vm_fma(m, f3, q, low), half);
+        return vm_fma(m, k, hi, vm_add(m, f, y));
+    }
+    V s = vm_div(m, f, vm_add(m, f, vm_k(m, 2))), z = vm_mul(m, s, s);
+    V r = vm_mul(m, z, VM_POLY(m, z, vm_log_f64));
+    /* log(1 + f) = f - (f^2/2 - s (f^2/2 + R)) */
+    V t = vm_fma(m, s, vm_add(m, half, r), low);
+    return vm_fma(m, k, hi, vm_sub(m, f, vm_sub(m, half, t)));
+}
+
+static V
+log_specials(const struct vm *m, V x, V result)
+{
+    V zero = vm_k(m, 0);
+    result = vm_sel(m, vm_eq(m, x, vm_k(m, INFINITY)), x, result);
+    result = vm_sel(m, vm_eq(m, x, zero), vm_k(m, -INFINITY), result);
+    result = vm_sel(m, vm_lt(m, x, zero), vm_k(m, NAN), result);
+    return vm_sel(m, vm_nan(m, x), x, result);
+}
+
+V
+vm_log(const struct vm *m, V x)
+{
+    V k, tiny = vm_lt(m, x, vm_k(m, m->f64 ? 0x1p-1022 : 0x1p-126));
+    V scaled = vm_sel(m, tiny, vm_mul(m, x, vm_k(m, m->f64 ? 0x1p54 : 0x1p25)), x);
+    V f = split_log(m, scaled, &k);
+    k = vm_sub(m, k, vm_sel(m, tiny, vm_k(m, m->f64 ? 54 : 25), vm_k(m, 0)));
+    return log_specials(m, x, log_sum(m, f, k, NULL));
+}
+
+V
+vm_log1p(const struct vm *m, V x)
+{
+    V one = vm_k(m, 1), u = vm_add(m, one, x), k;
+    /* What rounding 1 + x lost, relative to u. */
+    V lost = vm_sel(m, vm_gt(m, vm_abs(m, x), one), vm_sub(m, one, vm_sub(m, u, x)), vm_sub(m, x, vm_sub(m, u, one)));
+    V f = split_log(m, u, &k), result = log_sum(m, f, k, vm_div(m, lost, u));
+    result = log_specials(m, u, result);
+    /* Where 1 + x is 1 the function is x itself (-0 too). */
+    return vm_sel(m, vm_eq(m, u, one), x, result);
+}
+
+/* -- Hyperbolic functions ----------------------------------------------------------------------------------- */
+
+V
+vm_sinh(const struct vm *m, V x)
+{
+    V a = vm_abs(m, x), one = vm_k(m, 1), half = vm_k(m, 0.5), t = vm_expm1(m, a);
+    V small = vm_mul(m, half, vm_add(m, t, vm_div(m, t, vm_add(m, t, one))));
+    /* Near the end of the range e^a overflows before its half does. */
+    V root = vm_exp(m, vm_mul(m, a, half)), large = vm_mul(m, vm_mul(m, half, root), root);
+    return vm_copysign(m, vm_sel(m, vm_gt(m, a, vm_k(m, m->f64 ? 700 : 80)), large, small), x);
+}
+
+V
+vm_cosh(const struct vm *m, V x)
+{
+    V a = vm_abs(m, x), half = vm_k(m, 0.5), t = vm_exp(m, a);
+    V small = vm_add(m, vm_mul(m, half, t), vm_div(m, half, t));
+    V root = vm_exp(m, vm_mul(m, a, half)), large = vm_mul(m, vm_mul(m, half, root), root);
+    return vm_sel(m, vm_gt(m, a, vm_k(m, m->f64 ? 700 : 80)), large, small);
+}
+
+V
+vm_tanh(const struct vm *m, V x)
+{
+    V a = vm_abs(m, x), two = vm_k(m, 2), one = vm_k(m, 1), result;
+    V c = vm_min(m, vm_k(m, m->f64 ? 22 : 10), a);
+    c = vm_sel(m, vm_nan(m, a), a, c);
+    if (m->f64) {
+        V t = vm_expm1(m, vm_mul(m, c, two));
+        result = vm_div(m, t, vm_add(m, t, two));
+    } else {
+        V e = vm_exp(m, vm_mul(m, c, two)), z = vm_mul(m, c, c);
+        V large = vm_sub(m, one, vm_div(m, two, vm_add(m, e, one)));
+        V small = vm_fma(m, vm_mul(m, z, c), VM_POLY(m, z, vm_tanh_f32), c);
+        result = vm_sel(m, vm_lt(m, a, vm_k(m, 0.625)), small, large);
+    }
+    return vm_sel(m, vm_nan(m, x), x, vm_copysign(m, result, x));
+}
+
+V
+vm_asinh(const struct vm *m, V x)
+{
+    V a = vm_abs(m, x), one = vm_k(m, 1), z = vm_mul(m, a, a);
+    V t = vm_add(m, a, vm_div(m, z, vm_add(m, one, vm_sqrt(m, vm_add(m, z, one)))));
+    V huge = vm_gt(m, a, vm_k(m, 0x1p60));
+    V r = vm_log1p(m, vm_sel(m, huge, a, t));
+    return vm_copysign(m, vm_add(m, r, vm_sel(m, huge, vm_k(m, 0x1.62e42fefa39efp-1), vm_k(m, 0))), x);
+}
+
+V
+vm_acosh(const struct vm *m, V x)
+{
+    V t = vm_sub(m, x, vm_k(m, 1)), huge = vm_gt(m, x, vm_k(m, 0x1p60));
+    V u = vm_add(m, t, vm_sqrt(m, vm_fma(m, t, t, vm_mul(m, vm_k(m, 2), t))));
+    V r = vm_log1p(m, vm_sel(m, huge, x, u));
+    r = vm_add(m, r, vm_sel(m, huge, vm_k(m, 0x1.62e42fefa39efp-1), vm_k(m, 0)));
+    return vm_sel(m, vm_lt(m, x, vm_k(m, 1)), vm_k(m, NAN), r);
+}
+
+V
+vm_atanh(const struct vm *m, V x)
+{
+    V a = vm_abs(m, x), t = vm_div(m, vm_mul(m, a, vm_k(m, 2)), vm_sub(m, vm_k(m, 1), a));
+    V r = vm_mul(m, vm_k(m, 0.5), vm_log1p(m, t));
+    r = vm_sel(m, vm_gt(m, a, vm_k(m, 1)), vm_k(m, NAN), r);
+    return vm_copysign(m, r, x);
+}
+
+/* -- Error function --------------------------------------------------------------------------------------------- */
+
+/* 1 - erfc for larger arguments; erfc = e^(-x^2) h, h smooth in t = (x - 2) / (x + 2). */
+static V
+erf_tail_double(const struct vm *m, V a)
+{
+    V c = vm_min(m, a, vm_k(m, 6)), two = vm_k(m, 2);
+    V t = vm_div(m, vm_sub(m, c, two), vm_add(m, c, two));
+    V h = VM_POLY(m, t, vm_erfcx_f64), e = vm_exp(m, vm_neg(m, vm_mul(m, c, c)));
+    return vm_sub(m, vm_k(m, 1), vm_mul(m, e, h));
+}
+
+/* For float the logarithm of erfc is a polynomial. */
+static V
+erf_tail_float(const struct vm *m, V a)
+{
+    V c = vm_min(m, a, vm_k(m, 4));
+    V e = vm_exp(m, vm_neg(m, VM_POLY(m, c, vm_erf_tail_f32)));
+    return vm_sub(m, vm_k(m, 1), e);
+}
+
+V
+vm_erf(const struct vm *m, V x)
+{
+    V a = vm_abs(m, x), z = vm_mul(m, x, x);
+    V small = vm_fma(m, x, m->f64 ? VM_POLY(m, z, vm_erf_f64) : VM_POLY(m, z, vm_erf_f32), x);
+    V large = vm_copysign(m, m->f64 ? erf_tail_double(m, a) : erf_tail_float(m, a), x);
+    V result = vm_sel(m, vm_lt(m, a, vm_k(m, m->f64 ? 1 : 0.925)), small, large);
+    return vm_sel(m, vm_nan(m, x), x, result);
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Building kernels by hand, compiling and running them; see kernels.h. */
+#include "tests/unit/kernels.h"
+
+#include <check.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "compiler/cpu/cpu_int.h"
+#include "compiler/elf_int.h"
+#include "compiler/link_int.h"
+
+void
+kb_init(struct kb *b, struct ir_ctx *ctx, const char *name)
+{
+    memset(b, 0, sizeof *b);
+    b->ctx = ctx;
+    b->k.name = ir_strdup(ctx, name);
+    b->k.kind = IR_K_MAP;
+}
+
+ir_expr
+kb_size(struct kb *b, const char *name)
+{
+    ir_expr s = ir_sym(b->ctx, name);
+    for (int i = 0; i < b->k.nsizes; i++)
+        if (b->sizes[i] == s)
+            return s;
+    return b->sizes[b->k.nsizes++] = s;
+}
+
+static ir_expr
+add_dim(struct kb *b, ir_expr extent, enum kn_role role)
+{
+    ir_expr v = ir_iter(b->ctx, role == KN_OUTER ? "o" : "i", extent);
+    b->dims[b->k.ndims++] = (struct kn_dim){v, extent, role};
+    return v;
+}
+
+ir_expr kb_outer(struct kb *b, ir_expr extent) { return add_dim(b, extent, KN_OUTER); }
+ir_expr kb_inner(struct kb *b, ir_expr extent) { return add_dim(b, extent, KN_INNER); }
+
+int
+kb_operand(struct kb *b, enum kn_operand_use use, enum tcc_dtype d, int rank, const ir_expr *dims)
+{
+    struct kn_operand *o = &b->operands[b->k.noperands];
+    o->use = use;
+    o->dtype = d;
+    o->rank = rank;
+    o->name = ir_internf(b->ctx, "t%d", b->k.noperands);
+    for (int i = 0; i < rank; i++)
+        o->dims[i] = dims[i];
+    return b->k.noperands++;
+}
+
+void
+kb_stage(struct kb *b, uint32_t inner)
+{
+    b->stages[b->k.nstages++] = (struct kn_stage){inner, b->k.ninsns, b->k.ninsns};
+}
+
+static struct kn_insn *
+add_insn(struct kb *b, enum kn_code code, enum tcc_dtype d)
+{
+    struct kn_insn *n = &b->insns[b->k.ninsns++];
+    n->code = (uint8_t)code;
+    n->dtype = (uint8_t)d;
+    n->operand = -1;
+    n->arg[0] = n->arg[1] = n->arg[2] = -1;
+    b->stages[b->k.nstages - 1].last = b->k.ninsns;
+    return n;
+}
+
+static int
+number(const struct kb *b, const struct kn_insn *n)
+{
+    return (int)(n - b->insns);
+}
+
+int
+kb_const(struct kb *b, enum tcc_dtype d, double v)
+{
+    struct kn_insn *n = add_insn(b, KN_CONST, d);
+    n->fvalue = v;
+    n->ivalue = (int64_t)v;
+    return number(b, n);
+}
+
+static void
+set_index(struct kb *b, struct kn_insn *n, int operand, const ir_expr *index)
+{
+    ir_expr *copy = IR_NEWN(b->ctx, b->operands[operand].rank + 1, ir_expr);
+    n->operand = operand;
+    n->nindex = (uint8_t)b->operands[operand].rank;
+    for (int i = 0; i < n->nindex; i++)
+        copy[i] = index[i];
+    n->index = copy;
+}
+
+int
+kb_load(struct kb *b, int operand, const ir_expr *index)
+{
+    struct kn_insn *n = add_insn(b, KN_LOAD, b->operands[operand].dtype);
+    set_index(b, n, operand, index);
+    return number(b, n);
+}
+
+int
+kb_load_guarded(struct kb *b, int operand, const ir_expr *index, struct kn_guard guard, int otherwise)
+{
+    int i = kb_load(b, operand, index);
+    struct kn_guard *g = IR_NEW(b->ctx, struct kn_guard);
+    *g = guard;
+    b->insns[i].guards = g;
+    b->insns[i].nguards = 1;
+    b->insns[i].arg[0] = otherwise;
+    b->insns[i].nargs = otherwise >= 0;
+    return i;
+}
+
+void
+kb_store(struct kb *b, int operand, const ir_expr *index, int value)
+{
+    struct kn_insn *n = add_insn(b, KN_STORE, b->operands[operand].dtype);
+    set_index(b, n, operand, index);
+    n->arg[0] = value;
+    n->nargs = 1;
+}
+
+int
+kb_word(struct kb *b, enum ir_op word, enum tcc_dtype d, int x, int y, int z)
+{
+    struct kn_insn *n = add_insn(b, KN_SCALAR, d);
+    n->word = (uint16_t)word;
+    n->arg[0] = x;
+    n->arg[1] = y;
+    n->arg[2] = z;
+    n->nargs = (uint8_t)(1 + (y >= 0) + (z >= 0));
+    return number(b, n);
+}
+
+int
+kb_reduce(struct kb *b, enum kn_code code, enum kn_reducer r, enum tcc_dtype d, int x, int position, int64_t flag)
+{
+    struct kn_insn *n = add_insn(b, code, d);
+    n->reducer = (uint8_t)r;
+    n->arg[0] = x;
+    n->arg[1] = position;
+    n->nargs = (uint8_t)(1 + (position >= 0));
+    n->ivalue = flag;
+    return number(b, n);
+}
+
+int
+kb_expr(struct kb *b, enum tcc_dtype d, ir_expr x)
+{
+    struct kn_insn *n = add_insn(b, KN_EXPR, d);
+    n->expr = x;
+    return number(b, n);
+}
+
+ir_expr
+kb_index(struct kb *b, int x, ir_expr bound)
+{
+    struct kn_insn *n = add_insn(b, KN_INDEX, TCC_I64);
+    n->arg[0] = x;
+    n->nargs = 1;
+    n->bound = bound;
+    n->expr = ir_fresh(b->ctx, "g", 0, 1ll << 40);
+    return n->expr;
+}
+
+struct kn_kernel *
+kb_finish(struct kb *b)
+{
+    struct kn_kernel *k = IR_NEW(b->ctx, struct kn_kernel);
+    *k = b->k;
+    k->dims = memcpy(ir_alloc(b->ctx, sizeof b->dims), b->dims, sizeof b->dims);
+    k->operands = memcpy(ir_alloc(b->ctx, sizeof b->operands), b->operands, sizeof b->operands);
+    k->insns = memcpy(ir_alloc(b->ctx, sizeof b->insns), b->insns, sizeof b->insns);
+    k->stages = memcpy(ir_alloc(b->ctx, sizeof b->stages), b->stages, sizeof b->stages);
+    k->sizes = memcpy(ir_alloc(b->ctx, sizeof b->sizes), b->sizes, sizeof b->sizes);
+    return k;
+}
+
+/* -- Running ------------------------------------------------------------------------------------------ */
+
+static void
+must(struct ir_ctx *ctx, bool ok)
+{
+    if (ok)
+        return;
+    for (int i = 0; i < ir_nmessages(ctx); i++)
+        ir_print_message(stderr, ir_message(ctx, i));
+    ck_abort_msg("compiling failed");
+}
+
+bool
+kb_cpu_runs(struct ir_ctx *ctx, const char *arch)
+{
+    const struct cpu_machine *m = cpu_machine_make(ctx, arch), *here = cpu_machine_make(ctx, "native");
+    return m && here && (m->features & ~here->features) == 0;
+}
+
+static void
+plain_schedule(struct ir_ctx *ctx, struct kn_kernel *k)
+{
+    ir_expr n = ir_const(ctx, 1);
+    k->schedule = (struct kn_schedule){.how = KN_T_LOOPS, .vector_dim = -1, .width = 1, .unroll = 1};
+    for (int i = 0; i < k->ndims && k->dims[i].role == KN_OUTER; i++) {
+        k->schedule.tile[i] = 3;
+        n = ir_mul(ctx, n, ir_ceildiv(ctx, k->dims[i].extent, ir_const(ctx, 3)));
+    }
+    k->tiles = n;
+    k->scratch = ir_const(ctx, 1 << 20);
+}
+
+/* An object that exports a table of the kernels, which are hidden. */
+static void
+write_table(const char *path, int n)
+{
+    char error[256], name[32];
+    struct elf *elf = elf_new();
+    int section = elf_section(elf, ".data.rel.ro.table", ELF_RELRO, 64);
+    uint64_t at = elf_zeros(elf, section, (uint64_t)n * 8, 64);
+    for (int i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "test_k%d", i);
+        elf_pointer(elf, section, at + (uint64_t)i * 8, elf_symbol(elf, name, 0, 0, 0, ELF_GLOBAL | ELF_HIDDEN), 0);
+    }
+    elf_symbol(elf, "test_kernels", section, at, (uint64_t)n * 8, ELF_GLOBAL);
+    ck_assert_msg(elf_write(elf, path, error, sizeof error), "%s", error);
+    elf_free(elf);
+}
+
+void
+kb_load_kernels(struct ir_ctx *ctx, struct kb_loaded *l, int n, struct kn_kernel *const *kernels, const char *arch, int level,
+                bool vector)
+{
+    const struct pass_machine *m = target_cpu.machine(ctx, arch);
+    struct kn_program p = {.nkernels = n, .kernels = (struct kn_kernel **)kernels};
+    struct target_options o = {.arch = arch, .level = level, .jobs = 2, .dump = getenv("KERNELS_DUMP"), .dump_to = stderr};
+    char **objects = NULL;
+    int nobjects = 0;
+    static const char *const exports[] = {"test_kernels"};
+    must(ctx, m != NULL);
+    for (int i = 0; i < n; i++) {
+        if (vector)
+            m->schedule(m, ctx, kernels[i]);
+        else
+            plain_schedule(ctx, kernels[i]);
+        const char *why = target_cpu.refuses(ctx, kernels[i]);
+        ck_assert_msg(!why, "%s: %s", kernels[i]->name, why);
+    }
+    snprintf(l->folder, sizeof l->folder, "/tmp/tccc-kernels-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(l->folder));
+    must(ctx, target_cpu.compile(ctx, &p, &o, "test_", l->folder, &objects, &nobjects));
+    const char **all = IR_NEWN(ctx, nobjects + 1, const char *);
+    for (int i = 0; i < nobjects; i++)
+        all[i] = objects[i];
+    all[nobjects] = ir_internf(ctx, "%s/table.o", l->folder);
+    write_table(all[nobjects], n);
+    const char *so = ir_internf(ctx, "%s/kernels.so", l->folder);
+    must(ctx, link_shared(ctx, so, nobjects + 1, all, 0, NULL, 1, exports, NULL));
+    for (int i = 0; i <= nobjects; i++)
+        unlink(all[i]);
+    l->handle = dlopen(so, RTLD_NOW);
+    ck_assert_msg(l->handle != NULL, "%s", dlerror());
+    l->fn = dlsym(l->handle, "test_kernels");
+    ck_assert_ptr_nonnull(l->fn);
+    unlink(so);
+    rmdir(l->folder);
+}
+
+void
+kb_unload(struct kb_loaded *l)
+{
+    dlclose(l->handle);
+}
+
+struct lookup { const struct kn_kernel *k; const int64_t *sizes; };
+
+static bool
+size_value(void *user, ir_expr sym, int64_t *out)
+{
+    struct lookup *l = user;
+    for (int i = 0; i < l->k->nsizes; i++) {
+        if (l->k->sizes[i] != sym)
+            continue;
+        *out = l->sizes[i];
+        return true;
+    }
+    return false;
+}
+
+int64_t
+kb_value(const struct kn_kernel *k, ir_expr x, const int64_t *sizes)
+{
+    struct lookup l = {k, sizes};
+    int64_t v;
+    ck_assert(ir_eval(x, size_value, &l, &v));
+    return v;
+}
+
+int
+kb_run(const struct kn_kernel *k, tcc_kernel_fn fn, void *const *args, const int64_t *sizes, int64_t step)
+{
+    struct tcc_env env = {.threads = 1};
+    int64_t tiles = kb_value(k, k->tiles, sizes), bytes = k->scratch ? kb_value(k, k->scratch, sizes) : 0;
+    /* A guard zone behind the scratch tells whether it was large enough. */
+    uint8_t *scratch = aligned_alloc(64, ((size_t)bytes + 63) / 64 * 64 + 64);
+    memset(scratch + bytes, 0xa5, 64);
+    for (int64_t t = 0; t < tiles; t += step)
+        fn(args, sizes, scratch, &env, t, t + step < tiles ? t + step : tiles);
+    for (int i = 0; i < 64; i++)
+        ck_assert_msg(scratch[bytes + i] == 0xa5, "%s: scratch overrun", k->name);
+    free(scratch);
+    return env.fault;
+}

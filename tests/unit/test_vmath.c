@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Accuracy of vector math, against the C library in long double: at most 2 ULP for f32, 4 ULP for f64; fmod exact. Sweeps
+ * random bit patterns, points around the edges of each function's branches, and specials; every --march that can run here.
+ */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/kernels.h"
+
+#define POINTS 40000
+
+struct function { enum ir_op word; const char *name; long double (*one)(long double); long double (*two)(long double, long double); };
+static const struct function functions[] = {
+    {IR_exp, "exp", expl, NULL},       {IR_expm1, "expm1", expm1l, NULL}, {IR_log, "log", logl, NULL},
+    {IR_log1p, "log1p", log1pl, NULL}, {IR_sin, "sin", sinl, NULL},       {IR_cos, "cos", cosl, NULL},
+    {IR_tan, "tan", tanl, NULL},       {IR_asin, "asin", asinl, NULL},    {IR_acos, "acos", acosl, NULL},
+    {IR_atan, "atan", atanl, NULL},    {IR_sinh, "sinh", sinhl, NULL},    {IR_cosh, "cosh", coshl, NULL},
+    {IR_tanh, "tanh", tanhl, NULL},    {IR_asinh, "asinh", asinhl, NULL}, {IR_acosh, "acosh", acoshl, NULL},
+    {IR_atanh, "atanh", atanhl, NULL}, {IR_erf, "erf", erfl, NULL},       {IR_pow, "pow", NULL, powl},
+    {IR_fmod, "fmod", NULL, fmodl},
+};
+#define NFUNCTIONS ((int)(sizeof functions / sizeof *functions))
+
+static uint64_t state;
+
+static uint64_t
+next(void)
+{
+    uint64_t z = state += 0x9e3779b97f4a7c15ull;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+    return z ^ z >> 31;
+}
+
+/* Points: specials, then thirds of any bits, moderate sizes, and small sizes near the branches. */
+static double
+point(int i, bool f64, bool second)
+{
+    static const double specials[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1, -1, 0.5, -0.5, 2, -2, 3, 0x1p-149, 0x1p-1074,
+        0x1p-126, 0x1p-1022, 88.7, 88.8, -103.9, -104, 709.7, 709.8, -745.1, -746, 1e10, 1e22, 0x1p100, -7, 1e30, 0.925, 0.625};
+    int n = (int)(sizeof specials / sizeof *specials);
+    if (i < n * n)
+        return second ? specials[i / n] : specials[i % n];
+    uint64_t r = next();
+    double u = (double)(int64_t)next() * 0x1p-63, v;
+    if (i % 4 == 0) {
+        uint32_t r32 = (uint32_t)r;
+        float f;
+        memcpy(&f, &r32, 4);
+        memcpy(&v, &r, 8);
+        return f64 ? v : f;
+    }
+    return i % 4 == 1 ? u * 100 : i % 4 == 2 ? u * 2 : ldexp(u, (int)(r % 40) - 30);
+}
+
+/* Distance in units of the expected value's last place. */
+static double
+ulps(long double want, double got, bool f64)
+{
+    if (isnan(want) || isnan(got))
+        return isnan(want) && isnan(got) ? 0 : INFINITY;
+    long double limit = f64 ? 0x1.fffffffffffff8p1023L : 0x1.ffffffp127L;
+    if (fabsl(want) >= limit || isinf(want))
+        return isinf(got) && !signbit(got) == !signbit(want) ? 0 : fabsl(want) < limit * 1.0000001L && !isinf(want) ? 1 : INFINITY;
+    int e;
+    frexpl(want, &e);
+    int least = f64 ? -1074 : -149, place = e - (f64 ? 53 : 24);
+    if (want == 0 || place < least)
+        place = least;
+    if (isinf(got))
+        got = copysign(f64 ? 0x1.fffffffffffffp1023 : 0x1p128, got);
+    return (double)(fabsl((long double)got - want) * ldexpl(1, -place));
+}
+
+static struct kn_kernel *
+build(struct ir_ctx *ctx, const struct function *f, enum tcc_dtype d)
+{
+    struct kb b;
+    kb_init(&b, ctx, f->name);
+    ir_expr n = ir_const(ctx, POINTS), v = kb_outer(&b, n);
+    int x = kb_operand(&b, KN_IN, d, 1, E(n)), y = kb_operand(&b, KN_IN, d, 1, E(n)), z = kb_operand(&b, KN_OUT, d, 1, E(n));
+    kb_stage(&b, 0);
+    int a = kb_load(&b, x, E(v)), c = f->two ? kb_load(&b, y, E(v)) : -1;
+    kb_store(&b, z, E(v), kb_word(&b, f->word, d, a, c, -1));
+    return kb_finish(&b);
+}
+
+static void
+check_function(const struct function *f, const struct kn_kernel *k, tcc_kernel_fn fn, bool f64, const char *arch)
+{
+    size_t size = f64 ? 8 : 4;
+    void *args[3];
+    double worst = 0, at = 0, at2 = 0, found = 0;
+    for (int i = 0; i < 3; i++)
+        args[i] = calloc(POINTS, size);
+    for (int i = 0; i < POINTS; i++) {
+        for (int j = 0; j < 2; j++) {
+            double v = point(i, f64, j);
+            if (f64)
+                ((double *)args[j])[i] = v;
+            else
+                ((float *)args[j])[i] = (float)v;
+        }
+    }
+    kb_run(k, fn, args, NULL, 1);
+    for (int i = 0; i < POINTS; i++) {
+        double x = f64 ? ((double *)args[0])[i] : ((float *)args[0])[i], y = f64 ? ((double *)args[1])[i] : ((float *)args[1])[i];
+        double got = f64 ? ((double *)args[2])[i] : ((float *)args[2])[i];
+        long double want = f->two ? f->two(x, y) : f->one(x);
+        double error = ulps(want, got, f64);
+        if (error > worst) {
+            worst = error;
+            at = x;
+            at2 = y;
+            found = got;
+        }
+    }
+    double limit = f->word == IR_fmod ? 0 : f64 ? 4 : 2;
+    if (getenv("VMATH_VERBOSE") || worst > limit)
+        fprintf(stderr, "%s %s %s: %.3f ULP at %a, %a: %a\n", arch, f->name, f64 ? "f64" : "f32", worst, at, at2, found);
+    ck_assert_msg(worst <= limit, "%s %s %s: %.3f ULP at %a, %a: %a", arch, f->name, f64 ? "f64" : "f32", worst, at, at2, found);
+    for (int i = 0; i < 3; i++)
+        free(args[i]);
+}
+
+static const char *const arches[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "native"};
+
+START_TEST(accuracy)
+{
+    const char *arch = arches[_i / 2];
+    bool f64 = _i & 1;
+    struct ir_ctx *ctx = ir_ctx_new();
+    if (kb_cpu_runs(ctx, arch)) {
+        struct kn_kernel *kernels[NFUNCTIONS];
+        struct kb_loaded loaded;
+        arch = target_cpu.resolve(ctx, arch);
+        for (int i = 0; i < NFUNCTIONS; i++)
+            kernels[i] = build(ctx, &functions[i], f64 ? TCC_F64 : TCC_F32);
+        kb_load_kernels(ctx, &loaded, NFUNCTIONS, kernels, arch, 2, true);
+        state = 1;
+        for (int i = 0; i < NFUNCTIONS; i++)
+            check_function(&functions[i], kernels[i], loaded.fn[i], f64, arches[_i / 2]);
+        kb_unload(&loaded);
+    }
+    ir_ctx_free(ctx);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *s = suite_create("vmath");
+    TCase *c = tcase_create("vmath");
+    tcase_set_timeout(c, 120);
+    tcase_add_loop_test(c, accuracy, 0, 2 * (int)(sizeof arches / sizeof *arches));
+    suite_add_tcase(s, c);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
