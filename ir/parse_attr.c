@@ -105,7 +105,7 @@ parse_listed(struct parser *p, ir_type type, const int64_t *dims, int64_t n, str
 {
     struct token start = p->tok;
     /* An element takes a character of text at least: don't allocate what the text can't fill. */
-    if (n > p->end - p->at)
+    if (n > (p->end - p->at) + (int64_t)start.size)
         return parse_error(p, &start, "expected %lld elements", (long long)n);
     struct ir_tensor *t = ir_tensor_new(type->dtype, type->rank, dims);
     if (!t)
@@ -176,7 +176,7 @@ parse_data(struct parser *p, ir_type type, struct ir_tensor **out)
         return parse_range(p, type, dims, out);
     if (type->dtype == TCC_STRING || !lex_take_word(p, "hex"))
         return parse_expected(p, "data: '[', splat, hex or file");
-    if (n > p->end - p->at)
+    if (n > (p->end - p->at) + (int64_t)p->tok.size)     /* the string is read already */
         return parse_error(p, &start, "expected %lld elements", (long long)n);
     *out = ir_tensor_new(type->dtype, type->rank, dims);
     if (!*out)
