@@ -1,0 +1,31 @@
+# The parsers meet changed files for a bounded time: the .tcir texts of the tests, and (once it reads them) ONNX files.
+# TCCC_TEST_FULL=1 makes it ten minutes each; TCCC_FUZZ_SECONDS says how long otherwise.
+. "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}/tests/setup.sh"
+seconds=${TCCC_FUZZ_SECONDS:-10}
+[ -z "${TCCC_TEST_FULL:-}" ] || seconds=600
+
+# fuzz NAME CORPUS...: run tests/fuzz/NAME on copies of the files.
+fuzz() {
+    name=$1
+    shift
+    program=$top_builddir/tests/fuzz/$name
+    [ -x "$program" ] || fail "$program is not built"
+    cd "$tmp" || fail "no folder"
+    case " ${INSTRUMENT:-} " in
+    *fuzzer-no-link*)
+        mkdir "$name" || fail "no folder"
+        find "$@" -type f -size -64k -exec cp {} "$name" \;
+        "$program" -max_total_time="$seconds" -timeout=30 -rss_limit_mb=4096 -max_len=65536 "$name" >"$tmp/log" 2>&1
+        ;;
+    *)
+        "$program" -seconds="$seconds" "$@" >"$tmp/log" 2>&1
+        ;;
+    esac || {
+        tail -n 60 "$tmp/log"
+        mkdir -p "$top_builddir/crashes" && cp crash-* timeout-* oom-* "$top_builddir/crashes" 2>/dev/null
+        fail "$name: the input is in $top_builddir/crashes"
+    }
+    tail -n 1 "$tmp/log"
+}
+
+fuzz fuzz-text "$top_srcdir/tests/ir" "$top_srcdir/tests/passes"

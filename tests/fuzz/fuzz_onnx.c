@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fuzz target: the ONNX front end, from the bounded scanner to a verified module. */
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "compiler/frontend.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct ir_ctx *ctx = ir_ctx_new();
+    struct ir_protect frame;
+    int fd = memfd_create("fuzz.onnx", 0);
+    char path[64];
+
+    if (ctx && fd >= 0 && write(fd, data, size) == (ssize_t)size && IR_PROTECT(ctx, &frame)) {
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        struct ir_module *m = frontend_read(ctx, path, NULL);
+        if (!m && ir_nerrors(ctx) == 0)
+            abort();                /* refused without a word */
+        if (m && !ir_verify(m))
+            abort();                /* translated to something invalid */
+    }
+    if (fd >= 0)
+        close(fd);
+    ir_ctx_free(ctx);
+    return 0;
+}

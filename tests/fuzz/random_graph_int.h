@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to the random-graph generator: its state, and the makers. */
+#ifndef TCCC_TESTS_FUZZ_RANDOM_GRAPH_INT_H
+#define TCCC_TESTS_FUZZ_RANDOM_GRAPH_INT_H
+
+#include "tests/fuzz/random_graph.h"
+
+enum { MAX_POOL = 256 };
+
+struct item {
+    struct ir_value *v;
+    double mag;          /* about how large its elements are */
+    double scale;        /* the largest mag among what it was computed from */
+    int exact;           /* > 0: computed without rounding; so many more sums or products keep it so */
+};
+
+struct gen {
+    struct ir_ctx *ctx;
+    struct ir_builder b;
+    struct random_graph *result;
+    uint64_t rng;
+    struct item pool[MAX_POOL];
+    int npool;
+    bool failed;
+};
+
+uint64_t rnd(struct gen *g);
+int below(struct gen *g, int n);                 /* 0 .. n-1 */
+struct item *pick(struct gen *g);
+struct item *pick_float(struct gen *g);          /* NULL: none found */
+bool dim_value(struct gen *g, ir_expr e, int64_t *out);
+void add(struct gen *g, struct ir_value *v, double mag, double scale, int exact);
+struct ir_value *constant(struct gen *g, int rank, const int64_t *dims, double sigma, bool grid);   /* f32 */
+
+void make_unary(struct gen *g), make_binary(struct gen *g), make_broadcast(struct gen *g), make_select(struct gen *g);
+void make_cast(struct gen *g), make_integer(struct gen *g), make_reduce(struct gen *g), make_softmax(struct gen *g);
+void make_layernorm(struct gen *g), make_matmul(struct gen *g), make_self_matmul(struct gen *g), make_conv(struct gen *g);
+void make_pool(struct gen *g), make_transpose(struct gen *g), make_reshape(struct gen *g), make_slice(struct gen *g);
+void make_concat(struct gen *g), make_pad(struct gen *g), make_expand(struct gen *g), make_gather(struct gen *g);
+void make_cumsum(struct gen *g), make_sort(struct gen *g), make_attention(struct gen *g);
+
+#endif
