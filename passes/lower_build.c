@@ -18,7 +18,7 @@ void kb_init(struct kb *k, struct lw *lw, const struct lw_group *group)
 }
 
 /* The iteration variable for kernel dim `position` and that extent: one for all kernels, which keeps texts and digests equal. */
-static ir_expr iteration_var(struct lw *lw, int position, ir_expr extent)
+ir_expr lw_iteration_var(struct lw *lw, int position, ir_expr extent)
 {
     for (int i = 0; i < lw->vars.n; i++)
         if (lw->vars.at[i].position == position && lw->vars.at[i].extent == extent)
@@ -34,7 +34,7 @@ int kb_dim(struct kb *k, ir_expr extent, enum kn_role role)
         k->failed = "too many dims";
         return 0;
     }
-    VEC_PUSH(k->ctx, k->dims, (struct kn_dim){iteration_var(k->lw, k->dims.n, extent), extent, role});
+    VEC_PUSH(k->ctx, k->dims, (struct kn_dim){lw_iteration_var(k->lw, k->dims.n, extent), extent, role});
     return k->dims.n - 1;
 }
 

@@ -106,7 +106,7 @@ void kb_logical_index(struct kb *k, ir_type t, kn_layout l, const ir_expr *physi
 void kb_store_root(struct kb *k, int stage, const struct lw_group *g, const ir_expr *idx);
 struct kn_kernel *kb_finish(struct kb *k, struct lw_group *g);           /* NULL: failed */
 enum tcc_dtype kb_acc_dtype(enum tcc_dtype d);                           /* accumulator of a reduction over d */
-ir_expr kb_iter(struct kb *k, ir_expr extent);
+ir_expr lw_iteration_var(struct lw *lw, int position, ir_expr extent);
 
 /* Builds g's kernel; false when the group can't be one kernel (g->kernel stays NULL). */
 bool lw_build(struct lw *lw, struct lw_group *g);
@@ -115,6 +115,7 @@ bool lw_build_anchor(struct kb *k, struct lw_group *g);                  /* lowe
 bool lw_is_anchor(const struct ir_node *n);
 bool lw_build_scatter(struct lw *lw, struct lw_group *g);                /* the updates; the data has been copied before */
 void lw_find_contraction(struct kn_kernel *k);
+void lw_collapse(struct lw *lw, struct kn_kernel *k);                    /* lower_collapse.c */
 /* Index of a reshape's other side: of a `to` element, given the index of the `from` element. */
 void lw_reshape_index(struct ir_ctx *ctx, ir_type from, ir_type to, const ir_expr *idx, ir_expr *out);
 

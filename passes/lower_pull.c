@@ -705,6 +705,8 @@ bool lw_build(struct lw *lw, struct lw_group *g)
     g->kernel->kind = ir_op_info((g->anchor ? g->anchor : g->root)->op)->kind;
     if (!g->anchor && k.have_reduce)
         g->kernel->kind = IR_K_REDUCE;
+    if (g->kernel->kind != IR_K_WINDOW && lw->fuse)
+        lw_collapse(lw, g->kernel);
     lw_find_contraction(g->kernel);
     return true;
 }
