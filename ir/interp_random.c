@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * interp_random.c - random_uniform and random_normal: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers:
+ * as easy as 1, 2, 3", SC 2011). Key: the low and high word of `seed`. Counter words: the low and the high word of
+ * element / 4, the low word of `stream`, the low word of the session's step count. Element e takes word e % 4.
+ *
+ * uniform: the word's leading p bits times 2^-p, p the significand bits of the type (at most 32), so that 1 is never
+ * reached. normal: words 2j and 2j + 1 of a block give u = (leading 24 bits + 1) 2^-24 and v = leading 24 bits 2^-24;
+ * element 2j is sqrt(-2 log u) cos(2 pi v), element 2j + 1 has sin.
+ */
+#include <math.h>
+
+#include "ir/interp_int.h"
+
+void it_philox(uint64_t seed, const uint32_t counter[4], uint32_t out[4])
+{
+    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
+    for (int round = 0; round < 10; round++) {
+        uint64_t a = (uint64_t)c0 * 0xD2511F53u, b = (uint64_t)c2 * 0xCD9E8D57u;
+        c0 = (uint32_t)(b >> 32) ^ c1 ^ k0;
+        c1 = (uint32_t)b;
+        c2 = (uint32_t)(a >> 32) ^ c3 ^ k1;
+        c3 = (uint32_t)a;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    out[0] = c0;
+    out[1] = c1;
+    out[2] = c2;
+    out[3] = c3;
+}
+
+/* Significand bits, the hidden one included; at most a word's. */
+static int precision(enum tcc_dtype d)
+{
+    switch (d) {
+    case TCC_F64: return 32;
+    case TCC_F32: return 24;
+    case TCC_F16: return 11;
+    case TCC_BF16: return 8;
+    case TCC_F8E4M3FN: case TCC_F8E4M3FNUZ: return 4;
+    default: return 3;
+    }
+}
+
+static double normal(const uint32_t *words, int i)
+{
+    double u = ((words[i & ~1] >> 8) + 1) * 0x1p-24, v = (words[i | 1] >> 8) * 0x1p-24;
+    double r = sqrt(-2 * log(u)), angle = 6.283185307179586 * v;
+    return i & 1 ? r * sin(angle) : r * cos(angle);
+}
+
+int interp_random(struct it_call *c)
+{
+    const struct ir_attr *shape = ir_attr(c->n, IR_ATTR_shape);
+    int64_t dims[TCC_MAX_RANK];
+    if (!shape || shape->n > TCC_MAX_RANK || !it_exprs(c, IR_ATTR_shape, shape->n, dims))
+        return it_fail(c, TCC_EBUG, "no shape");
+    struct ir_tensor *t = it_out(c, 0, shape->n, dims);
+    if (!t)
+        return c->status;
+    enum tcc_dtype d = it_dtype(t);
+    uint64_t seed = (uint64_t)ir_get_i(c->n, IR_ATTR_seed, 0);
+    uint32_t counter[4] = { 0, 0, (uint32_t)ir_get_i(c->n, IR_ATTR_stream, 0), c->it->state ? (uint32_t)c->it->state->step : 0 };
+    uint32_t words[4];
+    int drop = 32 - precision(d);
+    for (int64_t i = 0; i < t->nelems; i++) {
+        if (i % 4 == 0) {
+            counter[0] = (uint32_t)(i / 4);
+            counter[1] = (uint32_t)((uint64_t)(i / 4) >> 32);
+            it_philox(seed, counter, words);
+        }
+        double v = c->n->op == IR_random_normal ? normal(words, (int)(i % 4)) : ldexp(words[i % 4] >> drop, drop - 32);
+        tcc_store_f64(d, (void *)ir_tensor_at(t, i), v);
+    }
+    return TCC_OK;
+}
