@@ -13,16 +13,14 @@
 #include <unistd.h>
 
 /* Write "DIR/MIDDLE/NAME" and say whether a readable file is there. */
-static bool
-try_place(const char *dir, const char *middle, const char *name, char *path, size_t size)
+static bool try_place(const char *dir, const char *middle, const char *name, char *path, size_t size)
 {
     int n = snprintf(path, size, "%s/%s%s", dir, middle, name);
     return n > 0 && (size_t)n < size && access(path, R_OK) == 0;
 }
 
 /* Cut `file` down to its folder; false where it names none. */
-static bool
-to_folder(char *file)
+static bool to_folder(char *file)
 {
     char *slash = strrchr(file, '/');
     if (!slash || slash == file)
@@ -32,8 +30,7 @@ to_folder(char *file)
 }
 
 /* The file that holds this code: the program itself, or libtccc.so. */
-static bool
-own_file(char *file)
+static bool own_file(char *file)
 {
     Dl_info info;
     if (dladdr((const void *)(size_t)&tccc_locate, &info) && info.dli_fname && strchr(info.dli_fname, '/'))
@@ -41,8 +38,7 @@ own_file(char *file)
     return false;
 }
 
-static bool
-program_file(char *file)
+static bool program_file(char *file)
 {
     ssize_t n = readlink("/proc/self/exe", file, PATH_MAX - 1);
     if (n <= 0)
@@ -51,8 +47,7 @@ program_file(char *file)
     return true;
 }
 
-bool
-tccc_locate(const char *name, char *path, size_t size)
+bool tccc_locate(const char *name, char *path, size_t size)
 {
     static bool (*const finders[])(char *) = {program_file, own_file};
     char dir[PATH_MAX];

@@ -4,8 +4,7 @@
 const char *tccrt_version(void);
 
 /* The version of the runtime that is linked, for example "0.1"; static storage. */
-const char *
-tccrt_version(void)
+const char *tccrt_version(void)
 {
     return "0.1";
 }

@@ -9,7 +9,7 @@ build() {
     name=$1
     shift
     # shellcheck disable=SC2086  # INSTRUMENT holds flags
-    $CC -std=gnu17 -Wall -Wextra -Werror -O2 ${INSTRUMENT:-} -I"$top_srcdir" -I"$tmp" "$samples/$name/$name.c" "$@" \
+    $CC -std=gnu17 -Wall -Wextra -Werror -O2 ${INSTRUMENT:-} -I"$top_srcdir/runtime" -I"$tmp" "$samples/$name/$name.c" "$@" \
         "$top_builddir/libtccrt.a" -lm -lpthread -ldl -o "$tmp/$name" || fail "samples/$name does not build"
 }
 

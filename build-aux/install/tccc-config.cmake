@@ -12,7 +12,7 @@ get_filename_component(_tccc_libdir "${CMAKE_CURRENT_LIST_DIR}/../.." ABSOLUTE)
 set(_tccc_prefixes "${_tccc_libdir}/.." "${_tccc_libdir}/../..")
 find_program(TCCC_EXECUTABLE tccc HINTS ${_tccc_prefixes} PATH_SUFFIXES bin)
 find_library(TCCC_TCCRT_LIBRARY NAMES libtccrt.a HINTS "${_tccc_libdir}")
-find_path(TCCC_INCLUDE_DIR runtime/tccrt.h HINTS ${_tccc_prefixes} PATH_SUFFIXES include/tccc)
+find_path(TCCC_INCLUDE_DIR tccrt.h HINTS ${_tccc_prefixes} PATH_SUFFIXES include/tccc/runtime)
 find_package(Threads)
 
 include(FindPackageHandleStandardArgs)

@@ -5,14 +5,14 @@
  *
  *   dlopen MODEL.so
  *
- * Build: cc -I TOP dlopen.c libtccrt.a -lm -lpthread -ldl (or pkg-config tccrt).
+ * Build: cc -I TOP/runtime dlopen.c libtccrt.a -lm -lpthread -ldl (or pkg-config tccrt).
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/tccrt.h"
+#include <tccrt.h>
 
 enum { MAX_VALUES = 16 };
 
@@ -27,8 +27,7 @@ static const int dtype_bytes[TCC_NDTYPES] = {
 #undef X
 };
 
-static void
-print_value(const char *what, const struct tccrt_value_info *v)
+static void print_value(const char *what, const struct tccrt_value_info *v)
 {
     printf("  %s %s: %s [", what, v->name, v->dtype > 0 && v->dtype < TCC_NDTYPES ? dtype_names[v->dtype] : "?");
     for (int i = 0; i < v->rank; i++) {
@@ -41,8 +40,7 @@ print_value(const char *what, const struct tccrt_value_info *v)
     printf("]\n");
 }
 
-static int
-print_entry(const struct tccrt_model *m, const char *entry)
+static int print_entry(const struct tccrt_model *m, const char *entry)
 {
     struct tccrt_value_info v;
 
@@ -61,8 +59,7 @@ print_entry(const struct tccrt_model *m, const char *entry)
 }
 
 /* A tensor for input `v`: dims that are not known become 1; f32 elements are i / n, all others 0. */
-static int
-make_input(const struct tccrt_value_info *v, struct tcc_tensor *t)
+static int make_input(const struct tccrt_value_info *v, struct tcc_tensor *t)
 {
     int64_t n = 1;
 
@@ -83,8 +80,7 @@ make_input(const struct tccrt_value_info *v, struct tcc_tensor *t)
     return 0;
 }
 
-static void
-print_output(const char *name, const struct tcc_tensor *t)
+static void print_output(const char *name, const struct tcc_tensor *t)
 {
     int64_t n = 1;
 
@@ -100,8 +96,7 @@ print_output(const char *name, const struct tcc_tensor *t)
     printf("%s\n", n > 8 ? " ..." : "");
 }
 
-static int
-run(struct tccrt_model *m)
+static int run(struct tccrt_model *m)
 {
     const char *entry = tccrt_entry_name(m, 0);
     int nin = tccrt_ninputs(m, entry), nout = tccrt_noutputs(m, entry), status = 0;
@@ -127,8 +122,7 @@ run(struct tccrt_model *m)
     return status;
 }
 
-int
-main(int argc, char **argv)
+int main(int argc, char **argv)
 {
     struct tccrt_model *m;
     int status = 0;

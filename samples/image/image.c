@@ -6,7 +6,7 @@
  *   image MODEL.so --idx PICTURES LABELS   a labelled set in the IDX layout of MNIST: prints the accuracy
  *
  * The network wants one grey channel, 0 = background. A picture of another size is scaled (bilinear), one that is dark
- * on light is inverted. Build: cc -I TOP image.c libtccrt.a -lm -lpthread -ldl (or pkg-config tccrt).
+ * on light is inverted. Build: cc -I TOP/runtime image.c libtccrt.a -lm -lpthread -ldl (or pkg-config tccrt).
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "runtime/tccrt.h"
+#include <tccrt.h>
 
 enum { RUNS = 200, BATCH = 100 };
 
@@ -24,24 +24,21 @@ struct picture {
     unsigned char *pixels;
 };
 
-static double
-now_ms(void)
+static double now_ms(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
 }
 
-static int
-complain(const char *what, const char *why)
+static int complain(const char *what, const char *why)
 {
     fprintf(stderr, "image: %s: %s\n", what, why);
     return 1;
 }
 
 /* The next number of a PGM header; comments run from '#' to the end of the line. -1: none. */
-static int
-header_number(FILE *f)
+static int header_number(FILE *f)
 {
     int c = getc(f), n = 0;
 
@@ -63,8 +60,7 @@ header_number(FILE *f)
 }
 
 /* Reads a binary PGM with up to 8 bits a pixel; the caller frees p->pixels. */
-static bool
-read_pgm(const char *path, struct picture *p)
+static bool read_pgm(const char *path, struct picture *p)
 {
     FILE *f = fopen(path, "rb");
     bool good = false;
@@ -87,8 +83,7 @@ read_pgm(const char *path, struct picture *p)
 }
 
 /* Grey value 0..1 at (x, y) in pixels, between the middles of pixels bilinear, outside as the border. */
-static float
-sample(const struct picture *p, float x, float y)
+static float sample(const struct picture *p, float x, float y)
 {
     float fx = x < 0 ? 0 : x > (float)(p->width - 1) ? (float)(p->width - 1) : x;
     float fy = y < 0 ? 0 : y > (float)(p->height - 1) ? (float)(p->height - 1) : y;
@@ -104,8 +99,7 @@ sample(const struct picture *p, float x, float y)
 }
 
 /* Scales the picture to what the network wants, light on dark. */
-static void
-to_input(const struct picture *p, float *x, int height, int width)
+static void to_input(const struct picture *p, float *x, int height, int width)
 {
     float mean = 0;
 
@@ -121,8 +115,7 @@ to_input(const struct picture *p, float *x, int height, int width)
             x[i] = 1 - x[i];
 }
 
-static int
-best(const float *p, int64_t n)
+static int best(const float *p, int64_t n)
 {
     int best = 0;
     for (int i = 1; i < n; i++)
@@ -131,15 +124,13 @@ best(const float *p, int64_t n)
     return best;
 }
 
-static int
-by_value(const void *a, const void *b)
+static int by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-static int
-classify(struct tccrt_session *s, const char *path, int height, int width)
+static int classify(struct tccrt_session *s, const char *path, int height, int width)
 {
     struct tcc_tensor in = {NULL, TCC_F32, 4, {1, 1, height, width}}, out;
     double ms[RUNS], first = 0;
@@ -174,8 +165,7 @@ classify(struct tccrt_session *s, const char *path, int height, int width)
 }
 
 /* Reads an IDX file of bytes: its dims (up to 3) and its data, which the caller frees; NULL on error. */
-static unsigned char *
-read_idx(const char *path, int rank, int64_t dims[3])
+static unsigned char *read_idx(const char *path, int rank, int64_t dims[3])
 {
     FILE *f = fopen(path, "rb");
     unsigned char head[4], d[4], *data = NULL;
@@ -198,8 +188,7 @@ read_idx(const char *path, int rank, int64_t dims[3])
     return data;
 }
 
-static int
-accuracy(struct tccrt_session *s, const char *pictures, const char *labels, int height, int width)
+static int accuracy(struct tccrt_session *s, const char *pictures, const char *labels, int height, int width)
 {
     int64_t dims[3], count[3], right = 0;
     unsigned char *pixels = read_idx(pictures, 3, dims), *wanted = read_idx(labels, 1, count);
@@ -229,8 +218,7 @@ accuracy(struct tccrt_session *s, const char *pictures, const char *labels, int 
     return status;
 }
 
-int
-main(int argc, char **argv)
+int main(int argc, char **argv)
 {
     struct tccrt_model *model = NULL;
     struct tccrt_session *session = NULL;

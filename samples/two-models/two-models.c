@@ -5,13 +5,13 @@
  * bits as a lone thread got before.
  *
  *   tccc digits.onnx -o digits.a            tccc --name=again digits.onnx -O1 -o again.a
- *   cc -I TOP two-models.c digits.a again.a libtccrt.a -lm -lpthread -ldl -o two-models
+ *   cc -I TOP/runtime two-models.c digits.a again.a libtccrt.a -lm -lpthread -ldl -o two-models
  */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/tccrt.h"
+#include <tccrt.h>
 
 extern const struct tcc_model digits_model, again_model;
 
@@ -22,8 +22,7 @@ static float pictures[PICTURES][PIXELS];
 static float expected[MODELS][PICTURES][CLASSES];
 
 /* Bars at changing places: any picture will do, as long as answers differ. */
-static void
-make_pictures(void)
+static void make_pictures(void)
 {
     for (int k = 0; k < PICTURES; k++)
         for (int i = 0; i < PIXELS; i++)
@@ -31,8 +30,7 @@ make_pictures(void)
 }
 
 /* One run of session `s` on picture k; 0 or 1. */
-static int
-answer(struct tccrt_session *s, int k, float result[CLASSES])
+static int answer(struct tccrt_session *s, int k, float result[CLASSES])
 {
     struct tcc_tensor in = {pictures[k], TCC_F32, 4, {1, 1, 28, 28}}, out = {result, TCC_F32, 2, {1, CLASSES}};
 
@@ -42,8 +40,7 @@ answer(struct tccrt_session *s, int k, float result[CLASSES])
     return 1;
 }
 
-static void *
-work(void *arg)
+static void *work(void *arg)
 {
     struct tccrt_options options = {.threads = 1 + (int)((size_t)arg % 2)};
     struct tccrt_session *s[MODELS] = {NULL};
@@ -66,8 +63,7 @@ work(void *arg)
     return (void *)bad;
 }
 
-static int
-prepare(void)
+static int prepare(void)
 {
     const struct tcc_model *linked[MODELS] = {&digits_model, &again_model};
     int status = 0;
@@ -86,8 +82,7 @@ prepare(void)
     return status;
 }
 
-int
-main(void)
+int main(void)
 {
     pthread_t threads[THREADS];
     size_t bad = 0;

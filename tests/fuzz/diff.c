@@ -31,24 +31,21 @@ struct job {
     bool quiet;
 };
 
-static int
-complain(const struct job *j, const char *what, const char *why)
+static int complain(const struct job *j, const char *what, const char *why)
 {
     if (!j->quiet)
         printf("seed %" PRIu64 ", %d nodes: %s: %s\n", j->seed, j->nodes, what, why);
     return 1;
 }
 
-static void
-keep_message(void *user, int severity, const char *text)
+static void keep_message(void *user, int severity, const char *text)
 {
     if (severity >= 2 && !*(char *)user)
         snprintf(user, 300, "%s", text);
 }
 
 /* The module as text, freed by the caller. */
-static char *
-text_of(const struct ir_module *m, size_t *size)
+static char *text_of(const struct ir_module *m, size_t *size)
 {
     char *text = NULL;
     FILE *f = open_memstream(&text, size);
@@ -61,8 +58,7 @@ text_of(const struct ir_module *m, size_t *size)
 }
 
 /* Prints, parses, prints: the same text twice, left in `path`. */
-static int
-round_trip(const struct job *j, const struct random_graph *g, const char *path)
+static int round_trip(const struct job *j, const struct random_graph *g, const char *path)
 {
     struct ir_ctx *ctx = ir_ctx_new();
     size_t size = 0, again_size = 0;
@@ -87,8 +83,7 @@ round_trip(const struct job *j, const struct random_graph *g, const char *path)
     return status;
 }
 
-static bool
-same_shape(const struct tcc_tensor *a, const struct tcc_tensor *b)
+static bool same_shape(const struct tcc_tensor *a, const struct tcc_tensor *b)
 {
     if (a->dtype != b->dtype || a->rank != b->rank)
         return false;
@@ -98,8 +93,7 @@ same_shape(const struct tcc_tensor *a, const struct tcc_tensor *b)
     return true;
 }
 
-static int64_t
-elements(const struct tcc_tensor *t)
+static int64_t elements(const struct tcc_tensor *t)
 {
     int64_t n = 1;
 
@@ -109,8 +103,7 @@ elements(const struct tcc_tensor *t)
 }
 
 /* Output k of two runs: equal in dtype and shape, elements within what rounding explains. */
-static int
-compare(const struct job *j, const struct random_graph *g, const char *what, int k, const struct tcc_object *want,
+static int compare(const struct job *j, const struct random_graph *g, const char *what, int k, const struct tcc_object *want,
         const struct tcc_object *got)
 {
     const struct tcc_tensor *a = &want->t, *b = &got->t;
@@ -141,8 +134,7 @@ compare(const struct job *j, const struct random_graph *g, const char *what, int
 }
 
 /* One run of an artifact; outputs are the caller's. */
-static int
-run_artifact(const struct job *j, struct tccrt_model *m, int threads, const struct random_graph *g, struct tcc_object **in,
+static int run_artifact(const struct job *j, struct tccrt_model *m, int threads, const struct random_graph *g, struct tcc_object **in,
              struct tcc_object **out)
 {
     struct tccrt_options options = {.threads = threads};
@@ -156,8 +148,7 @@ run_artifact(const struct job *j, struct tccrt_model *m, int threads, const stru
     return status;
 }
 
-static int
-check_level(const struct job *j, const struct random_graph *g, const char *path, int level, struct tcc_object **in,
+static int check_level(const struct job *j, const struct random_graph *g, const char *path, int level, struct tcc_object **in,
             struct tcc_object **want)
 {
     struct tcc_object *one[GRAPH_MAX_OUTPUTS] = {NULL}, *three[GRAPH_MAX_OUTPUTS] = {NULL};
@@ -197,8 +188,7 @@ check_level(const struct job *j, const struct random_graph *g, const char *path,
 }
 
 /* Everything about one program; runs in a process of its own. */
-static int
-check(const struct job *j)
+static int check(const struct job *j)
 {
     struct tcc_object *in[MAX_INPUTS] = {NULL}, *want[GRAPH_MAX_OUTPUTS] = {NULL};
     struct ir_ctx *ctx = ir_ctx_new();
@@ -231,8 +221,7 @@ check(const struct job *j)
 }
 
 /* check() in a child. 0: fine. */
-static int
-check_in_child(const struct job *j)
+static int check_in_child(const struct job *j)
 {
     int status;
 
@@ -252,8 +241,7 @@ check_in_child(const struct job *j)
 }
 
 /* The shortest beginning of a failing program that fails too: said, and its text kept. */
-static void
-shrink(struct job j, const char *keep)
+static void shrink(struct job j, const char *keep)
 {
     int nodes = j.nodes;
     char command[700];
@@ -271,8 +259,7 @@ shrink(struct job j, const char *keep)
     }
 }
 
-int
-main(int argc, char **argv)
+int main(int argc, char **argv)
 {
     char folder[] = "/tmp/tccc-fuzz.XXXXXX", command[64];
     struct job j = {.seed = 1, .nodes = 14, .folder = folder};

@@ -6,8 +6,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static struct ir_module *
-read_module(struct ir_ctx *ctx, const char *text, size_t size)
+static struct ir_module *read_module(struct ir_ctx *ctx, const char *text, size_t size)
 {
     struct ir_module *m = ir_parse(ctx, "fuzz.tcir", text, size);
 
@@ -16,8 +15,7 @@ read_module(struct ir_ctx *ctx, const char *text, size_t size)
     return m && ir_verify(m) ? m : NULL;
 }
 
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct ir_ctx *ctx = ir_ctx_new(), *other = ir_ctx_new();
     struct ir_protect frame, other_frame;

@@ -10,8 +10,7 @@
 
 #include "tests/fuzz/random_graph_int.h"
 
-uint64_t
-rnd(struct gen *g)
+uint64_t rnd(struct gen *g)
 {
     /* splitmix64 */
     uint64_t z = g->rng += UINT64_C(0x9e3779b97f4a7c15);
@@ -20,22 +19,19 @@ rnd(struct gen *g)
     return z ^ z >> 31;
 }
 
-int
-below(struct gen *g, int n)
+int below(struct gen *g, int n)
 {
     return (int)(rnd(g) % (uint64_t)n);
 }
 
-struct item *
-pick(struct gen *g)
+struct item *pick(struct gen *g)
 {
     /* the newer half more often, so that programs grow deep */
     int at = below(g, 2) ? g->npool - 1 - below(g, (g->npool + 1) / 2) : below(g, g->npool);
     return &g->pool[at];
 }
 
-struct item *
-pick_float(struct gen *g)
+struct item *pick_float(struct gen *g)
 {
     for (int i = 0; i < 8; i++) {
         struct item *x = pick(g);
@@ -46,8 +42,7 @@ pick_float(struct gen *g)
 }
 
 /* The dims' values in the runs to come, where they do not follow from data. */
-static bool
-symbol_value(void *user, ir_expr sym, int64_t *out)
+static bool symbol_value(void *user, ir_expr sym, int64_t *out)
 {
     const struct random_graph *r = user;
 
@@ -55,14 +50,12 @@ symbol_value(void *user, ir_expr sym, int64_t *out)
     return strcmp(sym->name, "N") == 0 || strcmp(sym->name, "M") == 0;
 }
 
-bool
-dim_value(struct gen *g, ir_expr e, int64_t *out)
+bool dim_value(struct gen *g, ir_expr e, int64_t *out)
 {
     return ir_eval(e, symbol_value, g->result, out);
 }
 
-void
-add(struct gen *g, struct ir_value *v, double mag, double scale, int exact)
+void add(struct gen *g, struct ir_value *v, double mag, double scale, int exact)
 {
     double elements = 1;
     int64_t d;
@@ -85,8 +78,7 @@ add(struct gen *g, struct ir_value *v, double mag, double scale, int exact)
 }
 
 /* A constant of normal numbers, or on the inputs' grid. */
-struct ir_value *
-constant(struct gen *g, int rank, const int64_t *dims, double sigma, bool grid)
+struct ir_value *constant(struct gen *g, int rank, const int64_t *dims, double sigma, bool grid)
 {
     struct ir_tensor *t = ir_tensor_new(TCC_F32, rank, dims);
 
@@ -107,8 +99,7 @@ static const struct maker makers[] = {
     {make_expand, 1}, {make_gather, 2}, {make_cumsum, 1}, {make_sort, 2}, {make_attention, 1},
 };
 
-static void
-make_inputs(struct gen *g)
+static void make_inputs(struct gen *g)
 {
     static const enum tcc_dtype dtypes[] = {TCC_F32, TCC_F32, TCC_F32, TCC_F32, TCC_I64, TCC_I32, TCC_BOOL, TCC_U8, TCC_F64};
     int n = 1 + below(g, 3);
@@ -131,8 +122,7 @@ make_inputs(struct gen *g)
     g->result->ninputs = g->result->func->body->nparams;
 }
 
-static void
-make_outputs(struct gen *g)
+static void make_outputs(struct gen *g)
 {
     struct ir_value *out[GRAPH_MAX_OUTPUTS];
     const char *names[GRAPH_MAX_OUTPUTS];
@@ -152,8 +142,7 @@ make_outputs(struct gen *g)
     g->failed = g->failed || n == 0 || !ir_return(&g->b, n, out, names);
 }
 
-bool
-random_graph(struct ir_ctx *ctx, uint64_t seed, int nodes, struct random_graph *result)
+bool random_graph(struct ir_ctx *ctx, uint64_t seed, int nodes, struct random_graph *result)
 {
     struct gen g = {.ctx = ctx, .rng = seed * UINT64_C(0x2545f4914f6cdd1d) + 1, .result = result};
     int total = 0;
@@ -179,8 +168,7 @@ random_graph(struct ir_ctx *ctx, uint64_t seed, int nodes, struct random_graph *
     return !g.failed && ir_verify(result->module);
 }
 
-struct tcc_object *
-random_input(const struct random_graph *r, uint64_t seed, int i)
+struct tcc_object *random_input(const struct random_graph *r, uint64_t seed, int i)
 {
     struct gen g = {.rng = seed ^ (uint64_t)i << 32, .result = (struct random_graph *)(uintptr_t)r};
     ir_type type = r->func->body->params[i]->type;

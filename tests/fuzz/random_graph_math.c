@@ -4,14 +4,12 @@
 
 #include "tests/fuzz/random_graph_int.h"
 
-static struct ir_value *
-scalar_like(struct gen *g, struct ir_value *v, double value)
+static struct ir_value *scalar_like(struct gen *g, struct ir_value *v, double value)
 {
     return ir_constant_f(&g->b, v->type->dtype, value);
 }
 
-void
-make_unary(struct gen *g)
+void make_unary(struct gen *g)
 {
     /* how large the result is: a factor of the operand's size, or, when negative, a bound */
     static const struct { enum ir_op op; double mag; bool exact, jumps; } words[] = {
@@ -32,8 +30,7 @@ make_unary(struct gen *g)
 }
 
 /* A binary word on two operands of one type. */
-static void
-combine(struct gen *g, const struct item *x, const struct item *y)
+static void combine(struct gen *g, const struct item *x, const struct item *y)
 {
     static const enum ir_op words[] = {IR_add, IR_sub, IR_mul, IR_min, IR_max, IR_add, IR_mul};
     enum ir_op op = words[below(g, 7)];
@@ -43,8 +40,7 @@ combine(struct gen *g, const struct item *x, const struct item *y)
     add(g, ir_binary(&g->b, op, x->v, y->v), mag, fmax(x->scale, y->scale), op == IR_min || op == IR_max ? exact : exact - 1);
 }
 
-void
-make_binary(struct gen *g)
+void make_binary(struct gen *g)
 {
     struct item *x = pick_float(g);
 
@@ -58,8 +54,7 @@ make_binary(struct gen *g)
 }
 
 /* One operand smaller: a constant that broadcasts, or a reduction of the value itself. */
-void
-make_broadcast(struct gen *g)
+void make_broadcast(struct gen *g)
 {
     struct item *x = pick_float(g);
     int64_t dims[TCC_MAX_RANK];
@@ -80,8 +75,7 @@ make_broadcast(struct gen *g)
             left.mag, left.scale, 0);
 }
 
-void
-make_select(struct gen *g)
+void make_select(struct gen *g)
 {
     static const enum ir_op words[] = {IR_lt, IR_le, IR_gt, IR_ge, IR_eq, IR_ne};
     struct item *x = pick(g), *y = pick(g);
@@ -98,8 +92,7 @@ make_select(struct gen *g)
         add(g, test, 1, 1, 3);
 }
 
-void
-make_cast(struct gen *g)
+void make_cast(struct gen *g)
 {
     static const enum tcc_dtype to[] = {TCC_F32, TCC_F32, TCC_F32, TCC_F32, TCC_F64, TCC_I32, TCC_I64, TCC_F16, TCC_BF16, TCC_I8};
     struct item *x = pick(g);
@@ -113,8 +106,7 @@ make_cast(struct gen *g)
     add(g, ir_cast_to(&g->b, x->v, dtype), x->mag, x->scale, loses ? 0 : x->exact);
 }
 
-void
-make_integer(struct gen *g)
+void make_integer(struct gen *g)
 {
     static const enum ir_op words[] = {IR_add, IR_sub, IR_mul, IR_min, IR_max, IR_div, IR_mod};
     struct item *x = pick(g), *y = pick(g);
@@ -129,14 +121,12 @@ make_integer(struct gen *g)
 }
 
 /* Reduction of x over axes, kept as 1 or not. */
-static struct ir_value *
-reduce(struct gen *g, enum ir_op op, struct ir_value *x, int n, const int64_t *axes, bool keep)
+static struct ir_value *reduce(struct gen *g, enum ir_op op, struct ir_value *x, int n, const int64_t *axes, bool keep)
 {
     return ir_build1(&g->b, op, 1, &x, IR_ATTRS(ir_attr_ints(IR_ATTR_axes, n, axes), ir_attr_i(IR_ATTR_keepdims, keep)));
 }
 
-void
-make_reduce(struct gen *g)
+void make_reduce(struct gen *g)
 {
     static const enum ir_op words[] = {IR_reduce_sum, IR_reduce_sum, IR_reduce_max, IR_reduce_min, IR_reduce_prod};
     struct item *x = below(g, 4) ? pick_float(g) : pick(g);
@@ -160,8 +150,7 @@ make_reduce(struct gen *g)
     add(g, reduce(g, words[k], x->v, n, axes, below(g, 2)), mag, x->scale, extreme ? x->exact : tcc_is_int(x->v->type->dtype) ? 3 : 0);
 }
 
-void
-make_softmax(struct gen *g)
+void make_softmax(struct gen *g)
 {
     struct item *x = pick_float(g);
 
@@ -172,8 +161,7 @@ make_softmax(struct gen *g)
     add(g, ir_binary(&g->b, IR_div, e, reduce(g, IR_reduce_sum, e, 1, &axis, true)), 1, x->scale, 0);
 }
 
-void
-make_layernorm(struct gen *g)
+void make_layernorm(struct gen *g)
 {
     struct item *x = pick_float(g);
     int64_t n;
@@ -193,8 +181,7 @@ make_layernorm(struct gen *g)
     add(g, w ? ir_binary(&g->b, IR_mul, ir_binary(&g->b, IR_mul, c, r), w) : NULL, 3, scale * 3, 0);
 }
 
-void
-make_matmul(struct gen *g)
+void make_matmul(struct gen *g)
 {
     struct item *x = pick_float(g);
     int64_t k, n = 1 + below(g, below(g, 4) ? 8 : 70);
@@ -216,8 +203,7 @@ make_matmul(struct gen *g)
 }
 
 /* x x', as attention scores are made: both operands are computed. */
-void
-make_self_matmul(struct gen *g)
+void make_self_matmul(struct gen *g)
 {
     struct item *x = pick_float(g);
 
@@ -233,8 +219,7 @@ make_self_matmul(struct gen *g)
 /* Window geometry for the spatial axes of x; false where a window would not fit. */
 struct window { int n; int64_t kernel[3], strides[3], dilations[3]; ir_expr before[3], after[3]; };
 
-static bool
-make_window(struct gen *g, ir_type t, bool dilate, struct window *w)
+static bool make_window(struct gen *g, ir_type t, bool dilate, struct window *w)
 {
     w->n = t->rank - 2;
     for (int i = 0; i < w->n; i++) {
@@ -255,8 +240,7 @@ make_window(struct gen *g, ir_type t, bool dilate, struct window *w)
     return true;
 }
 
-void
-make_conv(struct gen *g)
+void make_conv(struct gen *g)
 {
     struct item *x = pick_float(g);
     struct window w;
@@ -280,8 +264,7 @@ make_conv(struct gen *g)
         2 * left.mag, left.scale * 3, 0);
 }
 
-void
-make_pool(struct gen *g)
+void make_pool(struct gen *g)
 {
     static const char *const modes[] = {"valid", "full", "sum"};
     struct item *x = pick_float(g);
@@ -297,8 +280,7 @@ make_pool(struct gen *g)
     add(g, ir_build1(&g->b, max ? IR_max_pool : IR_avg_pool, 1, &x->v, common), max ? x->mag : 9 * x->mag, x->scale, max ? x->exact : 0);
 }
 
-void
-make_attention(struct gen *g)
+void make_attention(struct gen *g)
 {
     struct item *x = pick_float(g);
 

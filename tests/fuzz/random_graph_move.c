@@ -2,8 +2,7 @@
 /* Makers of the random-graph generator: moves, scans, sorting. All but cumsum keep values as they are. */
 #include "tests/fuzz/random_graph_int.h"
 
-void
-make_transpose(struct gen *g)
+void make_transpose(struct gen *g)
 {
     struct item *x = pick(g);
     int64_t perm[TCC_MAX_RANK];
@@ -23,8 +22,7 @@ make_transpose(struct gen *g)
 }
 
 /* Merges two neighbouring axes, splits one, or adds a 1. */
-void
-make_reshape(struct gen *g)
+void make_reshape(struct gen *g)
 {
     struct item *x = pick(g);
     ir_type t = x->v->type;
@@ -55,8 +53,7 @@ make_reshape(struct gen *g)
     add(g, ir_reshape_to(&g->b, x->v, n, dims), x->mag, x->scale, x->exact);
 }
 
-void
-make_slice(struct gen *g)
+void make_slice(struct gen *g)
 {
     struct item *x = pick(g);
     ir_type t = x->v->type;
@@ -82,8 +79,7 @@ make_slice(struct gen *g)
                               ir_attr_exprs(IR_ATTR_steps, t->rank, steps))), x->mag, x->scale, x->exact);
 }
 
-void
-make_concat(struct gen *g)
+void make_concat(struct gen *g)
 {
     struct item *x = pick(g), *y = pick(g);
 
@@ -96,8 +92,7 @@ make_concat(struct gen *g)
         x->mag > y->mag ? x->mag : y->mag, x->scale > y->scale ? x->scale : y->scale, x->exact < y->exact ? x->exact : y->exact);
 }
 
-void
-make_pad(struct gen *g)
+void make_pad(struct gen *g)
 {
     static const char *const modes[] = {"constant", "edge", "reflect", "wrap"};
     struct item *x = pick(g);
@@ -120,8 +115,7 @@ make_pad(struct gen *g)
                               ir_attr_s(IR_ATTR_mode, modes[mode]))), x->mag, x->scale, x->exact);
 }
 
-void
-make_expand(struct gen *g)
+void make_expand(struct gen *g)
 {
     struct item *x = pick(g);
     ir_type t = x->v->type;
@@ -134,8 +128,7 @@ make_expand(struct gen *g)
     add(g, ir_expand_to(&g->b, x->v, t->rank + longer, dims + !longer), x->mag, x->scale, x->exact);
 }
 
-void
-make_gather(struct gen *g)
+void make_gather(struct gen *g)
 {
     struct item *x = pick(g);
     ir_type t = x->v->type;
@@ -153,8 +146,7 @@ make_gather(struct gen *g)
     add(g, ir_build1(&g->b, IR_gather, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis))), x->mag, x->scale, x->exact);
 }
 
-void
-make_cumsum(struct gen *g)
+void make_cumsum(struct gen *g)
 {
     struct item *x = pick_float(g);
     int64_t size;
@@ -169,8 +161,7 @@ make_cumsum(struct gen *g)
                               ir_attr_i(IR_ATTR_reverse, below(g, 2)))), x->mag * (double)(size + 1), x->scale, 0);
 }
 
-void
-make_sort(struct gen *g)
+void make_sort(struct gen *g)
 {
     struct item *x = pick(g);
     int64_t size;

@@ -28,16 +28,14 @@ static struct { size_t size; uint8_t data[INPUT_BYTES]; } *current;
 static char *files[MAX_FILES];
 static int nfiles;
 
-static uint64_t
-mix(uint64_t *state)
+static uint64_t mix(uint64_t *state)
 {
     uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     return z ^ z >> 27;
 }
 
-static void
-add_path(const char *path)
+static void add_path(const char *path)
 {
     struct stat st;
     struct dirent **names;
@@ -61,8 +59,7 @@ add_path(const char *path)
 }
 
 /* Changes a few bytes, or cuts, repeats or removes a piece. */
-static void
-mutate(uint64_t *random)
+static void mutate(uint64_t *random)
 {
     for (int n = 1 + (int)(mix(random) % 4); n > 0 && current->size > 0; n--) {
         size_t at = mix(random) % current->size, length = 1 + mix(random) % 16;
@@ -95,8 +92,7 @@ mutate(uint64_t *random)
 }
 
 /* File i as it is, then changed. `skip` tries of it have been made. */
-static void
-run_file(const char *path, uint64_t random)
+static void run_file(const char *path, uint64_t random)
 {
     FILE *f = fopen(path, "rb");
     uint8_t *original = malloc(INPUT_BYTES);
@@ -121,8 +117,7 @@ run_file(const char *path, uint64_t random)
         fclose(f);
 }
 
-static int
-report(const char *name, int status)
+static int report(const char *name, int status)
 {
     char path[64];
 
@@ -136,8 +131,7 @@ report(const char *name, int status)
     return 1;
 }
 
-int
-main(int argc, char **argv)
+int main(int argc, char **argv)
 {
     const char *name = strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0];
     time_t start = time(NULL);
