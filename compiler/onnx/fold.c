@@ -309,16 +309,18 @@ static bool follow_op(struct imp *im, enum ir_op op, const struct known *in, int
     }
 }
 
-/* Is any operand symbolic at all? Constants alone are folded by the interpreter. */
-static bool symbolic(const struct known *in, int nin)
+/* Is any operand symbolic, or are all i64 or bool? Narrower constants, which wrap, are the interpreter's. */
+static bool followed(const struct known *in, int nin)
 {
+    bool wide = true;
     for (int k = 0; k < nin; k++) {
+        wide &= in[k].dtype == TCC_I64 || in[k].dtype == TCC_BOOL;
         for (int j = 0; j < in[k].n; j++) {
             if (!ir_is_const(in[k].at[j], NULL))
                 return true;
         }
     }
-    return false;
+    return wide;
 }
 
 struct ir_value *imp_follow(struct imp *im, enum ir_op op, int nin, struct ir_value *const *in, const struct ir_attr *attrs)
@@ -335,7 +337,7 @@ struct ir_value *imp_follow(struct imp *im, enum ir_op op, int nin, struct ir_va
         known[k].rank = imp_rank(in[k]);
         known[k].dtype = imp_dtype(in[k]);
     }
-    if (!symbolic(known, nin) || !follow_op(im, op, known, nin, attrs, &out))
+    if (!followed(known, nin) || !follow_op(im, op, known, nin, attrs, &out))
         return NULL;
     struct ir_value *v = out.rank ? imp_dims(im, out.n, out.at) : imp_dim_value(im, out.at[0]);
     return v ? imp_cast(im, v, out.dtype) : NULL;

@@ -70,10 +70,9 @@ static bool make_outputs(struct imp *im, struct ir_value **outs)
     const struct onnx_graph *g = im->model->graph;
     const char **names = IR_NEWN(im->ctx, g->output_count + 1, const char *);
     for (size_t k = 0; k < g->output_count; k++)
-        names[k] = ir_intern(im->ctx, g->outputs[k].name);
-    im->func->output_names = names;
+        names[k] = g->outputs[k].name;
     im->b.where = where_file(im);
-    return ir_build(&im->b, IR_return, (int)g->output_count, outs, NULL) != NULL;
+    return ir_return(&im->b, (int)g->output_count, outs, names) != NULL;
 }
 
 /* One message for all nodes that can't be imported: node, operator, domain, opset, why. */

@@ -180,7 +180,7 @@ ir_type imp_type_of(struct imp *im, const struct onnx_type *t)
         return ir_unranked_type(im->ctx, (enum tcc_dtype)t->dtype);
     for (uint32_t k = 0; k < t->rank; k++) {
         const struct onnx_dim *d = &t->dims[k];
-        dims[k] = d->value >= 0 ? ir_const(im->ctx, d->value) : d->param[0] ? ir_sym(im->ctx, ir_intern(im->ctx, d->param))
+        dims[k] = d->value >= 0 ? ir_const(im->ctx, d->value) : d->param[0] ? ir_sym_bounded(im->ctx, ir_intern(im->ctx, d->param), 1, INT64_C(1) << 40)
                                                               : ir_fresh(im->ctx, "d", 0, INT64_C(1) << 40);
     }
     return frontend_pinned_type(im->ctx, &im->pins, ir_tensor_type(im->ctx, (enum tcc_dtype)t->dtype, (int)t->rank, dims));
@@ -214,7 +214,7 @@ int imp_axes(struct imp *im, int k, int rank, int64_t *axes)
     if (!given && !v)
         return -1;
     if (!given) {
-        n = imp_ints_of(im, v, TCC_MAX_RANK, buffer);
+        n = imp_rank(v) == 1 && ir_is_value(imp_dim(v, 0), 0) ? 0 : imp_ints_of(im, v, TCC_MAX_RANK, buffer);
         if (n < 0)
             return ir_const_of(v) ? (imp_bad(im, "the axes must be a list of at most %d integers", TCC_MAX_RANK), -3) : -2;
         given = buffer;

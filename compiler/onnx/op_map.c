@@ -360,7 +360,24 @@ bool onnx_op_identity(struct imp *im, int arg)
     return x ? imp_out(im, 0, x) : imp_bad(im, "operand 0 is missing");
 }
 
-/* Inference: the operand itself, and a mask of ones. Training mode needs a constant: its results are random by nature. */
+/* Training mode: elements are dropped where a uniform number is below the ratio, the others scaled up. */
+static bool random_dropout(struct imp *im, struct ir_value *x, struct ir_value *ratio, struct ir_value *training)
+{
+    struct ir_node *r = ir_build(&im->b, IR_random_uniform, 0, NULL,
+                                 IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, imp_rank(x), x->type->dim), ir_attr_dtype(IR_ATTR_to, TCC_F32),
+                                          ir_attr_i(IR_ATTR_seed, imp_i(im, "seed", 0)), ir_attr_i(IR_ATTR_stream, im->stream++)));
+    struct ir_value *p = ratio ? imp_cast(im, ratio, TCC_F32) : imp_num(im, TCC_F32, 0.5), *one = imp_num(im, TCC_F32, 1);
+    struct ir_value *mask = r ? imp_bin(im, IR_ge, r->out[0], p) : NULL;
+    if (mask && training)
+        mask = imp_bin(im, IR_or, mask, imp_un(im, IR_not, training));
+    struct ir_value *scale = imp_bin(im, IR_div, one, imp_bin(im, IR_sub, one, p));
+    if (training)
+        scale = imp_tri(im, IR_select, training, scale, one);
+    struct ir_value *y = imp_tri(im, IR_select, mask, imp_bin(im, IR_mul, x, imp_cast(im, scale, imp_dtype(x))), imp_like(im, x, 0));
+    return imp_out(im, 0, y) && imp_out(im, 1, mask);
+}
+
+/* Inference: the operand itself, and a mask of ones. */
 bool onnx_op_dropout(struct imp *im, int arg)
 {
     UNUSED(arg);
@@ -368,17 +385,9 @@ bool onnx_op_dropout(struct imp *im, int arg)
     double on = 0, p = 0.5;
     if (!x)
         return false;
-    if (training && !imp_scalar_of(training, &on))
-        return imp_unsupported(im, "training_mode is known only at run time");
-    if (ratio && on && !imp_scalar_of(ratio, &p))
-        return imp_unsupported(im, "ratio is known only at run time");
+    bool known = !training || imp_scalar_of(training, &on);
+    if (!known || (on && (!ratio || !imp_scalar_of(ratio, &p) || p > 0)))
+        return random_dropout(im, x, ratio, known ? NULL : training);
     struct ir_value *mask = imp_wants(im, 1) ? imp_splat(im, im->opset < 10 ? imp_dtype(x) : TCC_BOOL, 1, imp_rank(x), x->type->dim) : NULL;
-    if (on && p > 0) {
-        struct ir_node *r = ir_build(&im->b, IR_random_uniform, 0, NULL,
-                                     IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, imp_rank(x), x->type->dim), ir_attr_dtype(IR_ATTR_to, TCC_F32),
-                                              ir_attr_i(IR_ATTR_seed, imp_i(im, "seed", 0)), ir_attr_i(IR_ATTR_stream, im->stream++)));
-        mask = r ? imp_bin(im, IR_ge, r->out[0], imp_num(im, TCC_F32, p)) : NULL;
-        x = imp_tri(im, IR_select, mask, imp_bin(im, IR_mul, x, imp_like(im, x, 1 / (1 - p))), imp_like(im, x, 0));
-    }
     return imp_out(im, 0, x) && (!imp_wants(im, 1) || imp_out(im, 1, mask));
 }

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * RNN, GRU, LSTM as loops over time.
+ *
+ * The input's products with W for all steps are one matrix product before the loop; a step only multiplies the state by R. The three
+ * cells share everything but the few lines that combine gates. Per direction: one loop that carries the state and collects it.
+ *
+ * With sequence_lens, a step at or past a sequence's length leaves its state as it is and outputs 0. That also makes the reverse
+ * direction right, which begins with those steps.
+ */
+#include "compiler/onnx/import_int.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MAX_GATES 4
+
+enum cell { CELL_RNN, CELL_GRU, CELL_LSTM };
+static const int gates_of[] = { [CELL_RNN] = 1, [CELL_GRU] = 3, [CELL_LSTM] = 4 };
+
+struct rnn {
+    enum cell cell;
+    int direction;        /* 0, 1 of this pass */
+    bool reverse;
+    struct ir_value *x;   /* [t, b, i] */
+    struct ir_value *lens;
+    int64_t hidden;
+    const char *f[3];     /* activations of this direction */
+    double alpha[3], beta[3];
+    double clip;          /* 0: none */
+    bool linear_before_reset, input_forget;
+    struct ir_value *r, *peephole[3], *bias_w, *bias_r; /* r: [g*h, h] */
+    struct ir_value *project; /* [t, b, g*h], x W' + b where the cell allows */
+};
+
+/* Part `k` of `n` of a vector or of the rows of a matrix. */
+static struct ir_value *part(struct imp *im, struct ir_value *v, int axis, int64_t k, int64_t size)
+{
+    return imp_slice1(im, v, axis, ir_const(im->ctx, k * size), ir_const(im->ctx, size));
+}
+
+/* Element `direction` of axis 0, that axis dropped. */
+static struct ir_value *of_direction(struct imp *im, struct ir_value *v, int direction)
+{
+    int64_t zero = 0;
+    return v ? imp_squeeze(im, imp_slice1(im, v, 0, ir_const(im->ctx, direction), ir_const(im->ctx, 1)), 1, &zero) : NULL;
+}
+
+static struct ir_value *activate(struct imp *im, const struct rnn *r, int which, struct ir_value *x)
+{
+    if (r->clip > 0)
+        x = imp_tri(im, IR_clip, x, imp_like(im, x, -r->clip), imp_like(im, x, r->clip));
+    return imp_activation(im, r->f[which], x, r->alpha[which], r->beta[which]);
+}
+
+static struct ir_value *add(struct imp *im, struct ir_value *a, struct ir_value *b)
+{
+    return imp_bin(im, IR_add, a, b);
+}
+
+static struct ir_value *mul(struct imp *im, struct ir_value *a, struct ir_value *b)
+{
+    return imp_bin(im, IR_mul, a, b);
+}
+
+static struct ir_value *gate_r(struct imp *im, const struct rnn *r, int k, struct ir_value *h)
+{
+    return imp_matmul(im, h, part(im, r->r, 0, k, r->hidden), false, true, TCC_NONE);
+}
+
+static bool step_rnn(struct imp *im, const struct rnn *r, struct ir_value *x, struct ir_value **state)
+{
+    state[0] = activate(im, r, 0, add(im, x, gate_r(im, r, 0, state[0])));
+    return state[0] != NULL;
+}
+
+static bool step_gru(struct imp *im, const struct rnn *r, struct ir_value *x, struct ir_value **state)
+{
+    struct ir_value *h = state[0], *zr, *n;
+    int64_t w = r->hidden;
+    ir_expr two = ir_const(im->ctx, 2 * w), none = ir_const(im->ctx, 0);
+    if (r->linear_before_reset) {
+        struct ir_value *all = imp_matmul(im, h, r->r, false, true, TCC_NONE);
+        zr = activate(im, r, 0, add(im, imp_slice1(im, x, 1, none, two), imp_slice1(im, all, 1, none, two)));
+        struct ir_value *inner = part(im, all, 1, 2, w);
+        if (r->bias_r)
+            inner = add(im, inner, part(im, r->bias_r, 0, 2, w));
+        n = activate(im, r, 1, add(im, part(im, x, 1, 2, w), mul(im, part(im, zr, 1, 1, w), inner)));
+    } else {
+        struct ir_value *first = imp_matmul(im, h, imp_slice1(im, r->r, 0, none, two), false, true, TCC_NONE);
+        zr = activate(im, r, 0, add(im, imp_slice1(im, x, 1, none, two), first));
+        struct ir_value *reset = mul(im, part(im, zr, 1, 1, w), h);
+        n = activate(im, r, 1, add(im, part(im, x, 1, 2, w), gate_r(im, r, 2, reset)));
+    }
+    struct ir_value *z = part(im, zr, 1, 0, w);
+    if (!z || !n)
+        return false;
+    state[0] = add(im, mul(im, imp_bin(im, IR_sub, imp_like(im, z, 1), z), n), mul(im, z, h));
+    return state[0] != NULL;
+}
+
+static struct ir_value *peep(struct imp *im, const struct rnn *r, int k, struct ir_value *gate, struct ir_value *c)
+{
+    return r->peephole[k] ? add(im, gate, mul(im, r->peephole[k], c)) : gate;
+}
+
+static bool step_lstm(struct imp *im, const struct rnn *r, struct ir_value *x, struct ir_value **state)
+{
+    int64_t w = r->hidden;
+    struct ir_value *all = add(im, x, imp_matmul(im, state[0], r->r, false, true, TCC_NONE)), *c = state[1];
+    struct ir_value *i = activate(im, r, 0, peep(im, r, 0, part(im, all, 1, 0, w), c));
+    struct ir_value *f = r->input_forget && i ? imp_bin(im, IR_sub, imp_like(im, i, 1), i)
+                                              : activate(im, r, 0, peep(im, r, 2, part(im, all, 1, 2, w), c));
+    struct ir_value *fresh = activate(im, r, 1, part(im, all, 1, 3, w));
+    state[1] = add(im, mul(im, f, c), mul(im, i, fresh));
+    struct ir_value *o = activate(im, r, 0, peep(im, r, 1, part(im, all, 1, 1, w), state[1]));
+    state[0] = state[1] ? mul(im, o, imp_activation(im, r->f[2], state[1], r->alpha[2], r->beta[2])) : NULL;
+    return state[0] != NULL;
+}
+
+/* The body of the loop: carried states in, states and the collected output out. */
+static bool body(struct imp *im, const struct rnn *r, struct ir_value **carried, int nstate, struct ir_value *iteration, struct ir_value **out)
+{
+    static bool (*const steps[])(struct imp *, const struct rnn *, struct ir_value *, struct ir_value **) = {
+        [CELL_RNN] = step_rnn, [CELL_GRU] = step_gru, [CELL_LSTM] = step_lstm };
+    struct ir_value *t = iteration, *state[2] = { carried[0], nstate > 1 ? carried[1] : NULL };
+    if (r->reverse)
+        t = imp_bin(im, IR_sub, imp_dim_value(im, ir_addc(im->ctx, imp_dim(r->x, 0), -1)), iteration);
+    struct ir_value *x = imp_gather(im, r->project, t, 0);
+    if (!x || !steps[r->cell](im, r, x, state))
+        return false;
+    struct ir_value *y = state[0];
+    if (r->lens) {
+        struct ir_value *live = imp_bin(im, IR_lt, t, r->lens); /* [b, 1] */
+        for (int k = 0; k < nstate; k++)
+            state[k] = imp_tri(im, IR_select, live, state[k], carried[k]);
+        y = imp_tri(im, IR_select, live, y, imp_like(im, y, 0));
+    }
+    for (int k = 0; k < nstate; k++)
+        out[k] = state[k];
+    out[nstate] = y;
+    return y && state[0];
+}
+
+/* Runs one direction: results are the last states and the outputs [t, b, h]. */
+static bool run_direction(struct imp *im, const struct rnn *r, int nstate, struct ir_value **initial, struct ir_value **last)
+{
+    struct ir_builder outside = im->b;
+    struct ir_value *in[4] = { imp_dim_value(im, imp_dim(r->x, 0)), NULL, initial[0], nstate > 1 ? initial[1] : NULL };
+    ir_type types[3];
+    for (int k = 0; k < nstate; k++)
+        types[k] = initial[k]->type;
+    ir_expr dims[3] = { imp_dim(r->x, 0), imp_dim(r->x, 1), ir_const(im->ctx, r->hidden) };
+    types[nstate] = ir_tensor_type(im->ctx, imp_dtype(r->x), 3, dims);
+    struct ir_node *loop = ir_build_typed(&im->b, IR_loop, 2 + nstate, in,
+                                          IR_ATTRS(ir_attr_i(IR_ATTR_nscan, 1), ir_attr_types(IR_ATTR_types, nstate + 1, types)), nstate + 1, types);
+    if (!loop)
+        return false;
+    struct ir_block *region = ir_region_new(im->func, loop);
+    struct ir_value *iteration = ir_param_new(region, ir_scalar_type(im->ctx, TCC_I64), "t");
+    struct ir_value *condition = ir_param_new(region, ir_scalar_type(im->ctx, TCC_BOOL), "go");
+    struct ir_value *carried[2], *out[4];
+    for (int k = 0; k < nstate; k++)
+        carried[k] = ir_param_new(region, initial[k]->type, k ? "c" : "h");
+    im->b.block = region;
+    im->b.before = NULL;
+    bool fine = body(im, r, carried, nstate, iteration, out + 1);
+    out[0] = condition;
+    fine = fine && ir_build(&im->b, IR_yield, nstate + 2, out, NULL);
+    im->b.block = outside.block;
+    im->b.before = outside.before;
+    for (int k = 0; k < nstate; k++)
+        last[k] = loop->out[k];
+    last[nstate] = loop->out[nstate];
+    return fine;
+}
+
+static bool read_activations(struct imp *im, struct rnn *r)
+{
+    static const char *const usual[][3] = { [CELL_RNN] = { "Tanh" }, [CELL_GRU] = { "Sigmoid", "Tanh" }, [CELL_LSTM] = { "Sigmoid", "Tanh", "Tanh" } };
+    static const int counts[] = { 1, 2, 3 };
+    int n, na, nb, per = counts[r->cell];
+    const struct onnx_str *names = imp_strs(im, "activations", &n);
+    const float *alpha = imp_floats(im, "activation_alpha", &na), *beta = imp_floats(im, "activation_beta", &nb);
+    for (int k = 0; k < per; k++) {
+        int at = r->direction * per + k;
+        r->f[k] = names && at < n ? names[at].data : usual[r->cell][k];
+        r->alpha[k] = alpha && at < na ? (double)alpha[at] : (double)NAN;
+        r->beta[k] = beta && at < nb ? (double)beta[at] : (double)NAN;
+    }
+    return true;
+}
+
+/* Weights, biases and the products of this direction. */
+static bool prepare(struct imp *im, struct rnn *r)
+{
+    struct ir_value *w = of_direction(im, imp_in(im, 1), r->direction), *b = of_direction(im, imp_in(im, 3), r->direction);
+    int64_t gates = gates_of[r->cell], h = r->hidden;
+    r->r = of_direction(im, imp_in(im, 2), r->direction);
+    r->bias_w = b ? part(im, b, 0, 0, gates * h) : NULL;
+    r->bias_r = b ? part(im, b, 0, 1, gates * h) : NULL;
+    struct ir_value *bias = r->bias_w;
+    if (bias && r->cell == CELL_GRU && r->linear_before_reset) {
+        /* The candidate's recurrent bias stays inside the reset gate. */
+        struct ir_value *zr = imp_slice1(im, r->bias_r, 0, ir_const(im->ctx, 0), ir_const(im->ctx, 2 * h));
+        ir_expr none = ir_const(im->ctx, 0), behind = ir_const(im->ctx, h);
+        bias = add(im, bias, imp_pad(im, zr, NULL, &none, &behind, "constant"));
+    } else if (bias) {
+        bias = add(im, bias, r->bias_r);
+    }
+    r->project = imp_matmul(im, r->x, w, false, true, TCC_NONE);
+    if (bias)
+        r->project = add(im, r->project, bias);
+    struct ir_value *p = r->cell == CELL_LSTM ? of_direction(im, imp_in(im, 7), r->direction) : NULL;
+    for (int k = 0; p && k < 3; k++)
+        r->peephole[k] = part(im, p, 0, k, h);
+    return r->project && r->r && read_activations(im, r);
+}
+
+static struct ir_value *initial_state(struct imp *im, const struct rnn *r, int operand, bool batch_first)
+{
+    static const int64_t swap[3] = { 1, 0, 2 };
+    struct ir_value *v = imp_in(im, operand);
+    ir_expr dims[2] = { imp_dim(r->x, 1), ir_const(im->ctx, r->hidden) };
+    if (!v)
+        return imp_splat(im, imp_dtype(r->x), 0, 2, dims);
+    v = of_direction(im, batch_first ? imp_transpose(im, v, swap) : v, r->direction);
+    return imp_expand(im, v, 2, dims);
+}
+
+/* Stacks the directions: outputs [t, d, b, h] or [b, t, d, h], states [d, b, h] or [b, d, h]. */
+static bool set_results(struct imp *im, int directions, int nstate, struct ir_value *(*last)[4], bool batch_first)
+{
+    static const int64_t y_order[4] = { 2, 0, 1, 3 }, state_order[3] = { 1, 0, 2 };
+    for (int k = 0; k <= nstate; k++) {
+        struct ir_value *each[2];
+        int64_t axis = k == nstate ? 1 : 0;
+        int result = k == nstate ? 0 : k + 1;
+        if (!imp_wants(im, result))
+            continue;
+        for (int d = 0; d < directions; d++)
+            each[d] = imp_unsqueeze(im, last[d][k], 1, &axis);
+        struct ir_value *v = imp_concat(im, directions, each, (int)axis);
+        if (batch_first)
+            v = imp_transpose(im, v, k == nstate ? y_order : state_order);
+        if (!imp_out(im, result, v))
+            return false;
+    }
+    return true;
+}
+
+/* The outputs of a reverse pass come last step first. */
+static struct ir_value *reversed(struct imp *im, struct ir_value *y)
+{
+    ir_expr start[3], size[3], step[3];
+    if (!y)
+        return NULL;
+    for (int k = 0; k < 3; k++) {
+        start[k] = k ? ir_const(im->ctx, 0) : ir_addc(im->ctx, imp_dim(y, 0), -1);
+        size[k] = imp_dim(y, k);
+        step[k] = ir_const(im->ctx, k ? 1 : -1);
+    }
+    return imp_slice(im, y, start, size, step);
+}
+
+static bool read_node(struct imp *im, struct rnn *r, bool batch_first)
+{
+    static const int64_t swap[3] = { 1, 0, 2 };
+    struct ir_value *w = imp_in(im, 1), *rec = imp_in(im, 2), *lens = imp_in(im, 4);
+    r->x = imp_tensor(im, 0);
+    if (!r->x)
+        return false;
+    if (imp_rank(r->x) != 3 || !w || !rec || imp_rank(w) != 3 || imp_rank(rec) != 3)
+        return imp_bad(im, "X, W and R with 3 dims are expected");
+    if (!ir_is_const(imp_dim(rec, 2), &r->hidden) || imp_i(im, "hidden_size", r->hidden) != r->hidden)
+        return imp_bad(im, "hidden_size is %lld, R is %s", (long long)imp_i(im, "hidden_size", 0), ir_type_text(im->ctx, rec->type));
+    if (batch_first)
+        r->x = imp_transpose(im, r->x, swap);
+    r->clip = imp_f(im, "clip", 0);
+    r->linear_before_reset = imp_i(im, "linear_before_reset", 0);
+    r->input_forget = imp_i(im, "input_forget", 0);
+    int64_t axis = 1;
+    r->lens = lens ? imp_unsqueeze(im, imp_cast(im, lens, TCC_I64), 1, &axis) : NULL;
+    return r->x && (!lens || r->lens);
+}
+
+bool onnx_op_rnn(struct imp *im, int arg)
+{
+    const char *direction = imp_s(im, "direction", "forward");
+    int directions = !strcmp(direction, "bidirectional") ? 2 : 1, nstate = arg == CELL_LSTM ? 2 : 1;
+    bool batch_first = imp_i(im, "layout", 0);
+    struct ir_value *last[2][4] = { { NULL } };
+    if (directions == 1 && strcmp(direction, "forward") && strcmp(direction, "reverse"))
+        return imp_bad(im, "direction '%s'", direction);
+    for (int d = 0; d < directions; d++) {
+        struct rnn r = { .cell = (enum cell)arg, .direction = d, .reverse = d || !strcmp(direction, "reverse") };
+        struct ir_value *initial[2] = { NULL, NULL };
+        if (!read_node(im, &r, batch_first) || !prepare(im, &r))
+            return false;
+        for (int k = 0; k < nstate; k++) {
+            if (!(initial[k] = initial_state(im, &r, 5 + k, batch_first)))
+                return false;
+        }
+        if (!run_direction(im, &r, nstate, initial, last[d]))
+            return false;
+        if (r.reverse)
+            last[d][nstate] = reversed(im, last[d][nstate]);
+    }
+    return set_results(im, directions, nstate, last, batch_first);
+}
