@@ -76,5 +76,7 @@ bool pass_substitute(struct ir_func *f, int n, const ir_expr *from, const ir_exp
 /* Runs a pipeline by name ("O0".."O3") or a list 'pass,pass{opt=1,opt2=x}'. False after diagnostics. */
 bool pass_pipeline(struct ir_module *m, const char *pipeline, const struct pass_options *o);
 bool pass_list(struct ir_module *m, const char *list, const struct pass_options *o);
+/* Are the pipeline's or list's passes, and those that o's dumps name, all there? False after a diagnostic: a usage error. */
+bool pass_check(struct ir_ctx *ctx, const char *pipeline, const struct pass_options *o);
 
 #endif

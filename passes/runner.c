@@ -269,14 +269,28 @@ pass_list(struct ir_module *m, const char *list, const struct pass_options *o)
     return n >= 0 && check_dumps(m->ctx, o) && run_items(m, items, n, o);
 }
 
-bool
-pass_pipeline(struct ir_module *m, const char *pipeline, const struct pass_options *o)
+/* The passes of a pipeline's name, or the list itself. */
+static const char *
+list_of(const char *pipeline)
 {
     int n;
     const struct pass_pipeline_row *rows = pass_pipeline_table(&n);
 
     for (int i = 0; i < n; i++)
         if (strcmp(rows[i].name, pipeline) == 0)
-            return pass_list(m, rows[i].passes, o);
-    return pass_list(m, pipeline, o);
+            return rows[i].passes;
+    return pipeline;
+}
+
+bool
+pass_check(struct ir_ctx *ctx, const char *pipeline, const struct pass_options *o)
+{
+    struct pass_item *items;
+    return pass_parse_list(ctx, list_of(pipeline), &items) >= 0 && (!o || check_dumps(ctx, o));
+}
+
+bool
+pass_pipeline(struct ir_module *m, const char *pipeline, const struct pass_options *o)
+{
+    return pass_list(m, list_of(pipeline), o);
 }

@@ -32,8 +32,10 @@ static int
 work(const struct job *job, struct ir_ctx *ctx, const char *text, size_t size)
 {
     const char *passes = option_text(job->options, OPT_passes, NULL);
-    struct ir_module *m = ir_parse(ctx, job->name, text, size);
 
+    if (!pass_check(ctx, passes ? passes : "", &job->pass))
+        return EXIT_USAGE;
+    struct ir_module *m = ir_parse(ctx, job->name, text, size);
     if (!m || !ir_verify(m))
         return EXIT_DATA;
     if (passes && !pass_pipeline(m, passes, &job->pass))
