@@ -14,6 +14,14 @@
 
 #define MAX_LISTED 64
 
+/* Digits for %g that write a number below 1e15 without an exponent, which would be longer. */
+static int
+whole_digits(double v, int digits)
+{
+    int whole = v != 0 ? (int)floor(log10(fabs(v))) + 1 : 1;
+    return whole > digits && whole <= 15 ? whole : digits;
+}
+
 void
 ir_print_double(FILE *out, double v)
 {
@@ -23,7 +31,7 @@ ir_print_double(FILE *out, double v)
         return;
     }
     for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, v);
+        snprintf(text, sizeof text, "%.*g", whole_digits(v, digits), v);
         if (strtod(text, NULL) == v)
             break;
     }
@@ -42,7 +50,7 @@ print_float(FILE *out, enum tcc_dtype dtype, double v)
     }
     tcc_store_f64(dtype, want, v);
     for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, v);
+        snprintf(text, sizeof text, "%.*g", whole_digits(v, digits), v);
         tcc_store_f64(dtype, got, strtod(text, NULL));
         if (memcmp(want, got, sizeof want) == 0)
             break;

@@ -373,6 +373,9 @@ inline_if(struct pass_run *r, struct ir_node *n)
 
 /* -- Symbols ------------------------------------------------------------------------------------------------------- */
 
+/* The upper bound that a symbol has by default: no dim that memory can hold is larger, so nothing is lost with it. */
+#define ANY_SIZE ((int64_t)1 << 40)
+
 /* bind of values that are expressions: the symbols are these, if they lie within the symbols' bounds for certain. */
 static bool
 resolve_bind(struct pass_run *r, struct ir_node *n)
@@ -385,7 +388,7 @@ resolve_bind(struct pass_run *r, struct ir_node *n)
     if (count < 0 || count != syms->n)
         return true;
     for (int i = 0; i < count; i++)
-        if (to[i]->lo < syms->exprs[i]->lo || to[i]->hi > syms->exprs[i]->hi)
+        if (to[i]->lo < syms->exprs[i]->lo || (to[i]->hi > syms->exprs[i]->hi && syms->exprs[i]->hi < ANY_SIZE))
             return true;
     if (!pass_changed(r))
         return true;
