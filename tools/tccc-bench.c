@@ -1,9 +1,186 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tccc-bench: measures an artifact or a model. */
-#include "tools/version_int.h"
+/*
+ * tccc-bench: how long an artifact or a model takes to compile, open, run first, and run warm. Inputs that are not given
+ * are random; only the runs themselves are timed, with outputs in the session's memory.
+ */
+#include "tools/model_int.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define MAX_RUNS 200
+#define MIN_RUNS 5
+#define RUN_MS 2000.0
+
+struct bench {
+    const struct options *o;
+    struct model m;
+    struct tcc_object **in, **out;
+    struct tcc_tensor *tin, *tout;
+    double first_ms, p50_ms, min_ms, gflops;
+    double *times;
+    int n;
+};
+
+/* One run; its time, or -1 after a message. */
+static double
+timed_run(struct bench *b)
+{
+    int status;
+    double start = now_ms();
+
+    if (b->m.tensors_only) {
+        for (int i = 0; i < b->m.nout; i++)
+            b->tout[i] = (struct tcc_tensor){0};
+        start = now_ms();
+        status = tccrt_run(b->m.session, NULL, b->m.nin, b->tin, b->m.nout, b->tout);
+    } else {
+        status = tccrt_run_objects(b->m.session, NULL, b->m.nin, b->in, b->m.nout, b->out);
+    }
+    double ms = now_ms() - start;
+    if (!b->m.tensors_only)
+        objects_free(b->out, b->m.nout);
+    if (status == TCC_OK)
+        return ms;
+    tool_error(b->o, EXIT_DATA, "%s", tccrt_error());
+    return -1;
+}
+
+static int
+ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static int
+measure(struct bench *b, int64_t runs)
+{
+    double start = now_ms();
+    int most = runs > 0 ? (int)runs : MAX_RUNS;
+
+    b->times = malloc((size_t)most * sizeof *b->times);
+    if (!b->times)
+        return tool_error(b->o, EXIT_ENVIRONMENT, "no memory");
+    while (b->n < most && (runs > 0 || b->n < MIN_RUNS || now_ms() - start < RUN_MS)) {
+        double ms = timed_run(b);
+        if (ms < 0)
+            return EXIT_DATA;
+        b->times[b->n++] = ms;
+    }
+    qsort(b->times, (size_t)b->n, sizeof *b->times, ascending);
+    b->min_ms = b->times[0];
+    b->p50_ms = b->n % 2 ? b->times[b->n / 2] : (b->times[b->n / 2 - 1] + b->times[b->n / 2]) / 2;
+    return EXIT_FINE;
+}
+
+/* Floating-point operations of a run, by the plan's own figures: one run of a session that keeps a profile. */
+static int
+count_flops(struct bench *b, int threads)
+{
+    struct tccrt_options options = {.threads = threads, .profile = true};
+    const struct tccrt_profile_row *rows;
+    struct tccrt_session *warm = b->m.session;
+    double flops = 0;
+
+    if (tccrt_session_new(b->m.artifact, &options, &b->m.session) != TCC_OK) {
+        b->m.session = warm;
+        return tool_error(b->o, EXIT_ENVIRONMENT, "%s", tccrt_error());
+    }
+    double ms = timed_run(b);
+    int n = ms < 0 ? 0 : tccrt_profile(b->m.session, &rows);
+    for (int i = 0; i < n; i++)
+        flops += rows[i].flops;
+    tccrt_session_free(b->m.session);
+    b->m.session = warm;
+    b->gflops = b->p50_ms > 0 ? flops / (b->p50_ms * 1e6) : 0;
+    return ms < 0 ? EXIT_DATA : EXIT_FINE;
+}
+
+static bool
+allocate(struct bench *b)
+{
+    size_t nin = (size_t)b->m.nin + 1, nout = (size_t)b->m.nout + 1;
+    b->in = calloc(nin, sizeof *b->in);
+    b->out = calloc(nout, sizeof *b->out);
+    b->tin = calloc(nin, sizeof *b->tin);
+    b->tout = calloc(nout, sizeof *b->tout);
+    return b->in && b->out && b->tin && b->tout;
+}
+
+static void
+report(const struct bench *b)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    double rss = (double)usage.ru_maxrss / 1024;
+
+    if (option_set(b->o, OPT_json))
+        printf("{\"compile_ms\":%.3f,\"load_ms\":%.3f,\"first_ms\":%.3f,\"p50_ms\":%.4f,\"min_ms\":%.4f,\"peak_rss_mb\":%.1f,\"gflops\":%.3f}\n",
+               b->m.compile_ms, b->m.load_ms, b->first_ms, b->p50_ms, b->min_ms, rss, b->gflops);
+    else
+        printf("compile %10.1f ms\nload    %10.3f ms\nfirst   %10.3f ms\nmedian  %10.4f ms of %d runs\nminimum %10.4f ms\n"
+               "memory  %10.1f MB at most\nspeed   %10.3f GFLOP/s\n",
+               b->m.compile_ms, b->m.load_ms, b->first_ms, b->p50_ms, b->n, b->min_ms, rss, b->gflops);
+    fflush(stdout);
+}
+
+static int
+bench(struct bench *b, int threads, int64_t runs)
+{
+    int code = allocate(b) ? inputs_read(b->o, &b->m, true, b->in) : tool_error(b->o, EXIT_ENVIRONMENT, "no memory");
+
+    for (int i = 0; code == EXIT_FINE && b->m.tensors_only && i < b->m.nin; i++)
+        b->tin[i] = b->in[i]->t;
+    double start = now_ms();
+    if (code == EXIT_FINE)
+        code = model_session(b->o, &b->m, threads, NULL);
+    if (code != EXIT_FINE)
+        return code;
+    if (timed_run(b) < 0)
+        return EXIT_DATA;
+    b->first_ms = now_ms() - start;
+    if ((code = measure(b, runs)) == EXIT_FINE && (code = count_flops(b, threads)) == EXIT_FINE)
+        report(b);
+    return code;
+}
+
+static int
+run(const struct options *o)
+{
+    struct bench b = {.o = o};
+    int64_t threads = 0, runs = 0;
+
+    if (o->nwords == 0)
+        return usage_error(o, "no artifact or model given");
+    if (o->nwords > 1)
+        return usage_error(o, "more than one model: '%s'", o->words[1]);
+    if (!option_int(o, OPT_threads, 1, 4096, &threads) || !option_int(o, OPT_runs, 1, 10000000, &runs))
+        return EXIT_USAGE;
+    int code = model_open(o, o->words[0], &b.m, NULL);
+    if (code != EXIT_FINE)
+        return code;
+    code = bench(&b, (int)threads, runs);
+    if (b.in)
+        objects_free(b.in, b.m.nin);
+    free(b.in);
+    free(b.out);
+    free(b.tin);
+    free(b.tout);
+    free(b.times);
+    model_close(&b.m);
+    return code;
+}
 
 int
 main(int argc, char **argv)
 {
-    return version_or_help("tccc-bench", "OUT.so|MODEL", argc, argv);
+    struct options o;
+    int code = options_read(&o, TOOL_B, argc, argv);
+    if (code < 0)
+        code = run(&o);
+    options_free(&o);
+    return code;
 }

@@ -1,9 +1,186 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tccc-run: runs an artifact or a model. */
-#include "tools/version_int.h"
+/* tccc-run: runs an artifact or a model on files or random values, or tests it on stored data. */
+#include "tools/model_int.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static int
+write_output(const struct options *o, const char *dir, int k, const struct model_value *value, const struct tcc_object *v)
+{
+    char path[PATH_MAX], error[ERROR_SIZE];
+    bool npy = npy_can(v);
+
+    if (snprintf(path, sizeof path, "%s/output_%d.%s", dir, k, npy ? "npy" : "pb") >= (int)sizeof path)
+        return tool_error(o, EXIT_DATA, "the path of '%s' is too long", dir);
+    bool ok = npy ? npy_write(path, v, error) : pb_write(path, value->info.name, value->kind, v, error);
+    return ok ? EXIT_FINE : tool_error(o, EXIT_ENVIRONMENT, "%s", error);
+}
+
+static int
+show_outputs(const struct options *o, const struct model *m, struct tcc_object **out)
+{
+    const char *dir = option_text(o, OPT_output_dir, NULL);
+    int code = EXIT_FINE;
+
+    if (dir && mkdir(dir, 0777) != 0 && errno != EEXIST)
+        return tool_error(o, EXIT_ENVIRONMENT, "cannot make '%s': %m", dir);
+    for (int i = 0; i < m->nout && code == EXIT_FINE; i++) {
+        printf("%s: ", m->out[i].info.name);
+        value_print(stdout, out[i]);
+        putchar('\n');
+        if (dir)
+            code = write_output(o, dir, i, &m->out[i], out[i]);
+    }
+    if (fflush(stdout) != 0)
+        return tool_error(o, EXIT_ENVIRONMENT, "cannot write standard output: %m");
+    return code;
+}
+
+static int
+by_time(const void *a, const void *b)
+{
+    const struct tccrt_profile_row *x = a, *y = b;
+    return x->ns < y->ns ? 1 : x->ns > y->ns ? -1 : 0;
+}
+
+static int
+show_profile(const struct options *o, const struct model *m)
+{
+    const struct tccrt_profile_row *rows;
+    const char *trace = option_text(o, OPT_profile, "");
+    int n = m->artifact ? tccrt_profile(m->session, &rows) : 0;
+    double total = 0;
+
+    if (!m->artifact)
+        return usage_error(o, "--profile and --interpret exclude each other");
+    struct tccrt_profile_row *sorted = malloc(((size_t)n + 1) * sizeof *sorted);
+    if (n < 0 || !sorted) {
+        free(sorted);
+        return tool_error(o, EXIT_ENVIRONMENT, "no profile: %s", tccrt_error());
+    }
+    if (n)
+        memcpy(sorted, rows, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, by_time);
+    for (int i = 0; i < n; i++)
+        total += sorted[i].ns;
+    fprintf(stderr, "%10s %6s %6s %9s %9s  %s\n", "ms", "%", "calls", "GFLOP/s", "GB/s", "kernel (node)");
+    for (int i = 0; i < n; i++) {
+        const struct tccrt_profile_row *r = &sorted[i];
+        fprintf(stderr, "%10.3f %6.1f %6" PRId64 " %9.2f %9.2f  %s (%s)\n", r->ns * 1e-6, total > 0 ? 100 * r->ns / total : 0, r->calls,
+                r->ns > 0 ? r->flops / r->ns : 0, r->ns > 0 ? r->bytes / r->ns : 0, r->kernel ? r->kernel : "", r->node ? r->node : "");
+    }
+    free(sorted);
+    if (*trace && tccrt_profile_trace(m->session, trace) != TCC_OK)
+        return tool_error(o, EXIT_ENVIRONMENT, "%s", tccrt_error());
+    return EXIT_FINE;
+}
+
+static int
+run_once(const struct options *o, struct model *m)
+{
+    struct tcc_object **in = calloc((size_t)m->nin + 1, sizeof *in), **out = calloc((size_t)m->nout + 1, sizeof *out);
+    char error[ERROR_SIZE];
+    int code = in && out ? inputs_read(o, m, false, in) : tool_error(o, EXIT_ENVIRONMENT, "no memory");
+
+    if (code == EXIT_FINE) {
+        int status = model_run(m, in, out, error);
+        if (status != TCC_OK)
+            code = tool_error(o, status == TCC_EENV ? EXIT_ENVIRONMENT : status == TCC_EBUG ? EXIT_BUG : EXIT_DATA, "%s", error);
+    }
+    if (code == EXIT_FINE)
+        code = show_outputs(o, m, out);
+    if (code == EXIT_FINE && option_set(o, OPT_profile))
+        code = show_profile(o, m);
+    if (in)
+        objects_free(in, m->nin);
+    if (out)
+        objects_free(out, m->nout);
+    free(in);
+    free(out);
+    return code;
+}
+
+static int
+run_model(const struct options *o)
+{
+    struct model m;
+    int64_t threads = 0;
+
+    if (o->nwords > 1)
+        return usage_error(o, "more than one model: '%s'", o->words[1]);
+    if (!option_int(o, OPT_threads, 1, 4096, &threads))
+        return EXIT_USAGE;
+    if (option_set(o, OPT_interpret) && option_set(o, OPT_profile))
+        return usage_error(o, "--profile and --interpret exclude each other");
+    int code = model_open(o, o->words[0], &m, NULL);
+    if (code != EXIT_FINE)
+        return code;
+    code = model_session(o, &m, (int)threads, NULL);
+    if (code == EXIT_FINE)
+        code = run_once(o, &m);
+    model_close(&m);
+    return code;
+}
+
+static bool
+is_folder(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* The model is the first word that is no folder; all folders are test data. */
+static int
+run_tests(const struct options *o)
+{
+    const char *model = NULL;
+    int ndirs = 0, code;
+    const char **dirs = calloc((size_t)(o->nwords + o->given[OPT_test_data].n) + 1, sizeof *dirs);
+
+    if (!dirs)
+        return tool_error(o, EXIT_ENVIRONMENT, "no memory");
+    for (int i = 0; i < o->given[OPT_test_data].n; i++)
+        dirs[ndirs++] = o->given[OPT_test_data].at[i];
+    for (int i = 0; i < o->nwords; i++) {
+        if (!model && !is_folder(o->words[i]))
+            model = o->words[i];
+        else
+            dirs[ndirs++] = o->words[i];
+    }
+    code = model ? testdata_all(o, model, dirs, ndirs) : usage_error(o, "no artifact or model given");
+    free(dirs);
+    return code;
+}
+
+static int
+run(const struct options *o)
+{
+    const char *suite = option_text(o, OPT_test_suite, NULL);
+
+    if (suite) {
+        if (o->nwords || option_set(o, OPT_test_data))
+            return usage_error(o, "--test-suite takes neither a model nor --test-data");
+        return suite_run(o, suite);
+    }
+    if (option_set(o, OPT_list) || option_set(o, OPT_write_list))
+        return usage_error(o, "--list and --write-list belong to --test-suite");
+    if (o->nwords == 0)
+        return usage_error(o, "no artifact or model given");
+    return option_set(o, OPT_test_data) ? run_tests(o) : run_model(o);
+}
 
 int
 main(int argc, char **argv)
 {
-    return version_or_help("tccc-run", "OUT.so|MODEL", argc, argv);
+    struct options o;
+    int code = options_read(&o, TOOL_R, argc, argv);
+    if (code < 0)
+        code = run(&o);
+    options_free(&o);
+    return code;
 }

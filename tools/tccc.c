@@ -1,9 +1,105 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tccc: compiles a model to a native artifact. */
-#include "tools/version_int.h"
+#include "compiler/tccc.h"
+#include "tools/model_int.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+struct names { char output[PATH_MAX], depfile[PATH_MAX]; };
+
+/* Where the suffix of a file's name begins: its dot, or the end. */
+static size_t
+stem(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
+    return dot && dot != base ? (size_t)(dot - path) : strlen(path);
+}
+
+static int
+output_kind(const struct options *o, const char *path, struct tccc_options *c)
+{
+    static const struct { const char *suffix; enum tccc_output kind; } kinds[] = {
+        {".so", TCCC_SO}, {".o", TCCC_OBJECT}, {".a", TCCC_ARCHIVE}};
+
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (strcmp(path + stem(path), kinds[i].suffix) != 0)
+            continue;
+        c->kind = kinds[i].kind;
+        if (c->kind == TCCC_SO && option_set(o, OPT_object))
+            return usage_error(o, "-c writes a relocatable object; '%s' would be a shared one (use .o or .a, or leave out -c)", path);
+        return EXIT_FINE;
+    }
+    return usage_error(o, "-o %s: the suffix says what is written; expected .so, .o or .a", path);
+}
+
+/* What is written: by -o, else named after the model; nothing when only dumps are asked for. */
+static int
+output_name(const struct options *o, struct tccc_options *c, struct names *names)
+{
+    const char *given = option_text(o, OPT_output, NULL), *model = c->model, *slash = strrchr(model, '/');
+
+    if (!given && option_set(o, OPT_dump_ir)) {
+        if (c->header || option_set(o, OPT_depfile))
+            return usage_error(o, "--dump-ir without -o writes no file; give -o too");
+        c->dump_to = stdout;
+        return EXIT_FINE;
+    }
+    if (given) {
+        c->output = given;
+        return output_kind(o, given, c);
+    }
+    c->kind = option_set(o, OPT_object) ? TCCC_OBJECT : TCCC_SO;
+    model = slash ? slash + 1 : model;
+    if (snprintf(names->output, sizeof names->output, "%.*s%s", (int)stem(model), model, c->kind == TCCC_SO ? ".so" : ".o") >= PATH_MAX)
+        return usage_error(o, "the model's name is too long");
+    c->output = names->output;
+    return EXIT_FINE;
+}
+
+static int
+depfile_name(const struct options *o, struct tccc_options *c, struct names *names)
+{
+    if (!option_set(o, OPT_depfile))
+        return option_set(o, OPT_depname) ? usage_error(o, "-MF is of use with -MD only") : EXIT_FINE;
+    c->depfile = option_text(o, OPT_depname, names->depfile);
+    if (c->depfile == names->depfile &&
+        snprintf(names->depfile, sizeof names->depfile, "%.*s.d", (int)stem(c->output), c->output) >= PATH_MAX)
+        return usage_error(o, "the output's name is too long");
+    return EXIT_FINE;
+}
+
+static int
+run(const struct options *o)
+{
+    struct tccc_options c;
+    struct names names;
+
+    if (o->nwords == 0)
+        return usage_error(o, "no model given");
+    if (o->nwords > 1)
+        return usage_error(o, "more than one model: '%s'", o->words[1]);
+    int code = compile_options(o, &c);
+    if (code != EXIT_FINE)
+        return code;
+    c.model = o->words[0];
+    c.header = option_text(o, OPT_header, NULL);
+    if ((code = output_name(o, &c, &names)) != EXIT_FINE || (code = depfile_name(o, &c, &names)) != EXIT_FINE)
+        return code;
+    if (access(c.model, R_OK) != 0)
+        return tool_error(o, EXIT_DATA, "cannot open '%s': %s", c.model, strerror(errno));
+    return compile_in_child(o, &c);
+}
 
 int
 main(int argc, char **argv)
 {
-    return version_or_help("tccc", "MODEL [-o OUT]", argc, argv);
+    struct options o;
+    int code = options_read(&o, TOOL_C, argc, argv);
+    if (code < 0)
+        code = run(&o);
+    options_free(&o);
+    return code;
 }
