@@ -104,6 +104,36 @@ settle(struct ir_ctx *ctx, struct ir_poly *p, ir_expr atom)
     return true;
 }
 
+/* y floordiv c lies in [(y - c + 1) / c, y / c]: replaces it where its coefficient is divisible by c and of known sign. */
+static bool
+settle_division(struct ir_ctx *ctx, struct ir_poly *p)
+{
+    for (int i = 0; i < p->n; i++) {
+        struct ir_term t = p->at[i];
+        ir_expr div = t.mono, rest = NULL;
+        for (int j = 0; div && div->kind == IR_X_MUL && j < div->nargs; j++) {
+            if (div->arg[j]->kind == IR_X_FLOORDIV)
+                div = div->arg[j];
+        }
+        int64_t c, n;
+        bool ok;
+        if (!div || div->kind != IR_X_FLOORDIV || !ir_is_const(div->arg[1], &c) || c <= 0 || t.coef % c || t.coef == INT64_MIN)
+            continue;
+        rest = ir_mono_div(ctx, t.mono, div, &ok);
+        if (!ok || (rest && rest->lo < 0))
+            continue;
+        n = t.coef / c;
+        ir_expr bound = ir_mulc(ctx, n > 0 ? ir_addc(ctx, div->arg[0], 1 - c) : div->arg[0], n);
+        struct ir_poly product, q = *p;
+        if (!ir_poly_of(&product, rest ? ir_mul(ctx, rest, bound) : bound) || !ir_poly_add(&q, t.mono, -t.coef) ||
+            !ir_poly_add_scaled(&q, &product, 1))
+            continue;
+        *p = q;
+        return true;
+    }
+    return false;
+}
+
 int64_t
 ir_lower_bound(struct ir_ctx *ctx, ir_expr e)
 {
@@ -113,6 +143,10 @@ ir_lower_bound(struct ir_ctx *ctx, ir_expr e)
         return best;
     ctx->expr_depth++;
     for (int pass = 0; pass < 2; pass++) {      /* iteration variables first: their extents hold symbols */
+        for (int i = 0; i < IR_MAX_TERMS && settle_division(ctx, &p); i++) {
+            ir_poly_bounds(&p, &lo, &hi);
+            best = lo > best ? lo : best;
+        }
         ir_expr atom;
         for (int from = 0, rounds = 0; rounds < 64 && next_atom(&p, from, pass == 0, &atom); rounds++) {
             if (settle(ctx, &p, atom))

@@ -308,4 +308,6 @@ ir_print_module(FILE *out, const struct ir_module *m)
         print_state(out, v);
     for (const struct ir_func *f = m->funcs; f; f = f->next)
         ir_print_func(out, f);
+    if (m->program)
+        kn_print_program(out, m->program, true, true);
 }

@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kernel_interp.c - runs a kernel by its plain meaning (kernel.h), one point after the other: the oracle for targets.
+ *
+ * Floats are held as f64 and rounded to their type after each instruction (f32 at least: f16 and smaller are only where
+ * an instruction says so); sums of floats run in f64 and are rounded once. Every access is checked against the
+ * operand's dims: TCC_EBUG says that the kernel reaches outside.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/ir_int.h"
+#include "ir/words_int.h"
+
+union value { double f; int64_t i; char raw[16]; };
+
+struct accumulator { double f; int64_t i, position; };
+
+struct run {
+    const struct kn_kernel *k;
+    const int64_t *sizes;
+    int64_t var[KN_MAX_DIMS], extent[KN_MAX_DIMS];
+    union value *values;            /* by instruction; KN_INDEX: the symbol's value */
+    struct accumulator *acc;        /* by instruction */
+    char **data;                    /* by operand */
+    int64_t (*dims)[TCC_MAX_RANK];  /* by operand */
+    int status;
+};
+
+static bool
+is_float(enum tcc_dtype d)
+{
+    return tcc_is_float(d);
+}
+
+static bool
+symbol(void *user, ir_expr sym, int64_t *out)
+{
+    struct run *r = user;
+    const struct kn_kernel *k = r->k;
+    for (int d = 0; d < k->ndims; d++) {
+        if (k->dims[d].var == sym) {
+            *out = r->var[d];
+            return true;
+        }
+    }
+    for (int s = 0; s < k->nsizes; s++) {
+        if (k->sizes[s] == sym) {
+            *out = r->sizes[s];
+            return true;
+        }
+    }
+    for (int i = 0; i < k->ninsns; i++) {
+        if (k->insns[i].code == KN_INDEX && k->insns[i].expr == sym) {
+            *out = r->values[i].i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static int64_t
+eval(struct run *r, ir_expr e)
+{
+    int64_t v = 0;
+    if (!ir_eval(e, symbol, r, &v))
+        r->status = TCC_EBUG;
+    return v;
+}
+
+/* Rounds or wraps to the type, as a store and a load would. */
+static void
+settle(enum tcc_dtype d, union value *v)
+{
+    char raw[16];
+    if (d == TCC_F64)
+        return;
+    if (d == TCC_F32) {
+        v->f = (double)(float)v->f;
+    } else if (is_float(d)) {
+        tcc_store_f64(d, raw, v->f);
+        v->f = tcc_load_f64(d, raw);
+    } else if (d == TCC_BOOL) {
+        v->i = v->i != 0;
+    } else {
+        v->i = ir_wrap(d, (uint64_t)v->i);
+    }
+}
+
+static void
+load(enum tcc_dtype d, const void *p, union value *out)
+{
+    if (tcc_dtype_class(d) == TCC_CLASS_COMPLEX)
+        memcpy(out->raw, p, (size_t)tcc_dtype_bytes(d));
+    else if (is_float(d))
+        out->f = tcc_load_f64(d, p);
+    else
+        out->i = tcc_load_i64(d, p);
+}
+
+static void
+store(enum tcc_dtype d, void *p, const union value *v)
+{
+    if (tcc_dtype_class(d) == TCC_CLASS_COMPLEX)
+        memcpy(p, v->raw, (size_t)tcc_dtype_bytes(d));
+    else if (is_float(d))
+        tcc_store_f64(d, p, v->f);
+    else
+        tcc_store_i64(d, p, v->i);
+}
+
+/* The number that v of type `from` is in type `to`. */
+static void
+convert(enum tcc_dtype to, union value *v, enum tcc_dtype from)
+{
+    char a[16], b[16];
+    if (to == from)
+        return;
+    store(from, a, v);
+    tcc_cast(to, b, from, a, true, NULL);
+    load(to, b, v);
+}
+
+/* == Words == */
+
+static double
+float_word(enum ir_op word, double x, double y)
+{
+    switch (word) {
+#define X(name, expr) case IR_##name: return (double)(expr);
+        IR_FLOAT_WORDS(X)
+#undef X
+    default:
+        return 0;
+    }
+}
+
+static bool
+float_test(enum ir_op word, double x, double y, bool *out)
+{
+    switch (word) {
+#define X(name, expr) case IR_##name: *out = (expr); return true;
+        IR_FLOAT_TESTS(X)
+#undef X
+    default:
+        return false;
+    }
+}
+
+static int64_t
+signed_word(enum ir_op word, int w, int64_t x, int64_t y)
+{
+    switch (word) {
+#define X(name, expr) case IR_##name: return (int64_t)(expr);
+        IR_SIGNED_WORDS(X)
+#undef X
+    default:
+        return 0;
+    }
+}
+
+static int64_t
+unsigned_word(enum ir_op word, int w, uint64_t x, uint64_t y)
+{
+    switch (word) {
+#define X(name, expr) case IR_##name: return (int64_t)(expr);
+        IR_UNSIGNED_WORDS(X)
+#undef X
+    default:
+        return 0;
+    }
+}
+
+static bool
+int_test(enum ir_op word, enum tcc_dtype d, int64_t a, int64_t b, bool *out)
+{
+    bool big = d == TCC_U64;
+    switch (word) {
+#define X(name, expr)                                                         \
+    case IR_##name:                                                           \
+        if (big) {                                                            \
+            uint64_t x = (uint64_t)a, y = (uint64_t)b;                        \
+            *out = (expr);                                                    \
+        } else {                                                              \
+            int64_t x = a, y = b;                                             \
+            *out = (expr);                                                    \
+        }                                                                     \
+        return true;
+        IR_INT_TESTS(X)
+#undef X
+    default:
+        return false;
+    }
+}
+
+static union value
+word(enum ir_op op, enum tcc_dtype d, union value x, union value y)
+{
+    union value v = {0};
+    bool truth;
+    if (is_float(d)) {
+        if (float_test(op, x.f, y.f, &truth))
+            v.i = truth;
+        else
+            v.f = float_word(op, x.f, y.f);
+    } else if (int_test(op, d, x.i, y.i, &truth)) {
+        v.i = truth;
+    } else if (d == TCC_U64) {
+        v.i = unsigned_word(op, 64, (uint64_t)x.i, (uint64_t)y.i);
+    } else {
+        v.i = signed_word(op, ir_width_of(d), x.i, y.i);
+    }
+    return v;
+}
+
+/* == Instructions == */
+
+static bool
+guards_hold(struct run *r, const struct kn_insn *n)
+{
+    for (int g = 0; g < n->nguards; g++) {
+        int64_t e = eval(r, n->guards[g].e);
+        if (e < eval(r, n->guards[g].lo) || e >= eval(r, n->guards[g].hi))
+            return false;
+    }
+    return true;
+}
+
+/* Address of operand[index], or NULL outside it. */
+static char *
+address(struct run *r, const struct kn_insn *n)
+{
+    const struct kn_operand *o = &r->k->operands[n->operand];
+    int64_t at = 0;
+    for (int i = 0; i < o->rank; i++) {
+        int64_t index = eval(r, n->index[i]), dim = r->dims[n->operand][i];
+        if (index < 0 || index >= dim) {
+            r->status = TCC_EBUG;
+            return NULL;
+        }
+        at = at * dim + index;
+    }
+    return r->data[n->operand] + at * tcc_dtype_bytes(o->dtype);
+}
+
+static void
+run_index(struct run *r, const struct kn_insn *n, union value *out)
+{
+    union value v = r->values[n->arg[0]];
+    int64_t bound = eval(r, n->bound);
+    convert(TCC_I64, &v, r->k->insns[n->arg[0]].dtype);
+    out->i = v.i < 0 ? v.i + bound : v.i;
+    if (out->i < 0 || out->i >= bound) {
+        out->i = 0;
+        if (r->status == TCC_OK)
+            r->status = TCC_EINDEX;
+    }
+}
+
+static void
+run_scalar(struct run *r, const struct kn_insn *n, union value *out)
+{
+    union value x = r->values[n->arg[0]], y = n->nargs > 1 ? r->values[n->arg[1]] : x;
+    enum tcc_dtype from = r->k->insns[n->arg[0]].dtype;
+    if (n->word == IR_select) {
+        *out = r->values[n->arg[x.i ? 1 : 2]];
+    } else if (n->word == IR_cast) {
+        *out = x;
+        convert(n->dtype, out, from);
+    } else {
+        *out = word(n->word, from, x, y);
+        settle(n->dtype, out);
+    }
+}
+
+/* One more value for an accumulator. */
+static void
+combine(struct run *r, int i)
+{
+    static const enum ir_op words[] = {[KN_SUM] = IR_add, [KN_PROD] = IR_mul, [KN_MAX] = IR_max, [KN_MIN] = IR_min};
+    const struct kn_insn *n = &r->k->insns[i];
+    struct accumulator *a = &r->acc[i];
+    union value v = r->values[n->arg[0]], old;
+    enum tcc_dtype d = n->dtype;
+    convert(d, &v, r->k->insns[n->arg[0]].dtype);
+    if (is_float(d)) {
+        a->f = float_word(words[n->reducer], a->f, v.f);
+        return;
+    }
+    old.i = a->i;
+    if (d == TCC_BOOL)
+        a->i = n->reducer == KN_SUM || n->reducer == KN_MAX ? old.i | v.i : old.i & v.i;
+    else
+        a->i = word(words[n->reducer], d, old, v).i;
+    old.i = a->i;
+    settle(d, &old);
+    a->i = old.i;
+}
+
+static void
+run_arg(struct run *r, int i)
+{
+    const struct kn_insn *n = &r->k->insns[i];
+    struct accumulator *a = &r->acc[i];
+    union value x = r->values[n->arg[0]], p = r->values[n->arg[1]], best;
+    enum tcc_dtype d = r->k->insns[n->arg[0]].dtype;
+    convert(TCC_I64, &p, r->k->insns[n->arg[1]].dtype);
+    best.i = a->i;
+    if (is_float(d))
+        best.f = a->f;
+    bool take = word(n->reducer == KN_MAX ? IR_gt : IR_lt, d, x, best).i, same = word(IR_eq, d, x, best).i;
+    if (is_float(d)) {
+        take |= x.f != x.f && best.f == best.f;
+        same |= x.f != x.f && best.f != best.f;
+    }
+    if (a->position >= 0 && !take && !(same && (n->ivalue ? p.i > a->position : p.i < a->position)))
+        return;
+    a->position = p.i;
+    if (is_float(d))
+        a->f = x.f;
+    else
+        a->i = x.i;
+}
+
+static void
+start_accumulator(struct run *r, int i)
+{
+    const struct kn_insn *n = &r->k->insns[i];
+    enum tcc_dtype d = n->dtype;
+    int bits = ir_width_of(d);
+    bool top = n->reducer == KN_MIN;
+    struct accumulator a = {.position = -1};
+    if (n->code == KN_ARGREDUCE) {
+        r->acc[i] = a;
+        return;
+    }
+    if (n->reducer == KN_SUM || n->reducer == KN_PROD) {
+        a.f = a.i = n->reducer == KN_PROD;
+    } else if (is_float(d)) {
+        a.f = top ? INFINITY : -INFINITY;
+    } else if (tcc_is_signed(d)) {
+        int64_t lowest = (int64_t)(~(uint64_t)0 << (bits - 1));
+        a.i = top ? ~lowest : lowest;
+    } else {
+        a.i = top ? ir_wrap(d, ~(uint64_t)0) : 0;
+    }
+    r->acc[i] = a;
+}
+
+/* The accumulator's value so far, as the instruction's. */
+static void
+accumulated(struct run *r, int i)
+{
+    const struct kn_insn *n = &r->k->insns[i];
+    union value *v = &r->values[i];
+    if (n->code == KN_ARGREDUCE) {
+        v->i = r->acc[i].position < 0 ? 0 : r->acc[i].position;
+        return;
+    }
+    if (is_float(n->dtype))
+        v->f = r->acc[i].f;
+    else
+        v->i = r->acc[i].i;
+    settle(n->dtype, v);
+}
+
+static void
+run_load(struct run *r, const struct kn_insn *n, union value *out)
+{
+    *out = (union value){.raw = {0}};
+    if (!guards_hold(r, n)) {
+        if (n->nargs > 0 && n->arg[0] >= 0)
+            *out = r->values[n->arg[0]];
+        return;
+    }
+    const char *p = address(r, n);
+    if (p)
+        load(r->k->operands[n->operand].dtype, p, out);
+}
+
+static void
+run_insn(struct run *r, int i)
+{
+    const struct kn_insn *n = &r->k->insns[i];
+    union value *v = &r->values[i];
+    char *p;
+    switch ((enum kn_code)n->code) {
+    case KN_CONST:
+        if (is_float(n->dtype))
+            v->f = n->fvalue;
+        else
+            v->i = n->ivalue;
+        settle(n->dtype, v);
+        break;
+    case KN_EXPR:
+        v->i = eval(r, n->expr);
+        if (is_float(n->dtype))
+            convert(n->dtype, v, TCC_I64);
+        else
+            settle(n->dtype, v);
+        break;
+    case KN_LOAD:
+        run_load(r, n, v);
+        break;
+    case KN_STORE:
+        if (guards_hold(r, n) && (p = address(r, n)))
+            store(r->k->operands[n->operand].dtype, p, &r->values[n->arg[0]]);
+        break;
+    case KN_SCALAR:
+        run_scalar(r, n, v);
+        break;
+    case KN_INDEX:
+        run_index(r, n, v);
+        break;
+    case KN_REDUCE:
+        combine(r, i);
+        break;
+    case KN_ARGREDUCE:
+        run_arg(r, i);
+        break;
+    case KN_RUNNING:
+        if (n->ivalue)
+            accumulated(r, i);
+        combine(r, i);
+        if (!n->ivalue)
+            accumulated(r, i);
+        break;
+    }
+}
+
+/* == Loops == */
+
+/* Next point of the dims in the set, the last dim fastest; false after the last one. */
+static bool
+advance(struct run *r, uint32_t set)
+{
+    for (int d = r->k->ndims - 1; d >= 0; d--) {
+        if (!(set >> d & 1))
+            continue;
+        if (++r->var[d] < r->extent[d])
+            return true;
+        r->var[d] = 0;
+    }
+    return false;
+}
+
+static bool
+empty(const struct run *r, uint32_t set)
+{
+    for (int d = 0; d < r->k->ndims; d++) {
+        if ((set >> d & 1) && r->extent[d] <= 0)
+            return true;
+    }
+    return false;
+}
+
+static void
+run_stage(struct run *r, const struct kn_stage *s)
+{
+    for (int i = s->first; i < s->last; i++) {
+        if (r->k->insns[i].code >= KN_REDUCE)
+            start_accumulator(r, i);
+    }
+    for (int d = 0; d < r->k->ndims; d++) {
+        if (s->inner >> d & 1)
+            r->var[d] = 0;
+    }
+    if (!empty(r, s->inner)) {
+        do {
+            for (int i = s->first; i < s->last && r->status != TCC_EBUG; i++)
+                run_insn(r, i);
+        } while (r->status != TCC_EBUG && advance(r, s->inner));
+    }
+    for (int i = s->first; i < s->last; i++) {
+        if (r->k->insns[i].code == KN_REDUCE || r->k->insns[i].code == KN_ARGREDUCE)
+            accumulated(r, i);
+    }
+}
+
+static void
+run_kernel(struct run *r)
+{
+    uint32_t outer = 0;
+    for (int d = 0; d < r->k->ndims; d++) {
+        r->var[d] = 0;
+        r->extent[d] = eval(r, r->k->dims[d].extent);
+        outer |= r->k->dims[d].role == KN_OUTER ? 1u << d : 0;
+    }
+    if (r->status != TCC_OK || empty(r, outer))
+        return;
+    do {
+        for (int s = 0; s < r->k->nstages && r->status != TCC_EBUG; s++)
+            run_stage(r, &r->k->stages[s]);
+    } while (r->status != TCC_EBUG && advance(r, outer));
+}
+
+/* Operands' dims, and memory for the temporary ones, filled with a pattern that no test expects. */
+static bool
+bind_operands(struct run *r, void *const *args)
+{
+    for (int o = 0, a = 0; o < r->k->noperands; o++) {
+        const struct kn_operand *op = &r->k->operands[o];
+        int64_t n = tcc_dtype_bytes(op->dtype);
+        for (int i = 0; i < op->rank; i++) {
+            r->dims[o][i] = eval(r, op->dims[i]);
+            if (__builtin_mul_overflow(n, r->dims[o][i], &n) || n < 0)
+                r->status = TCC_EBUG;
+        }
+        if (op->use != KN_TEMP) {
+            r->data[o] = args[a++];
+            continue;
+        }
+        if (r->status != TCC_OK)
+            return true;
+        r->data[o] = malloc(n ? (size_t)n : 1);
+        if (!r->data[o])
+            return false;
+        memset(r->data[o], 0xa5, (size_t)n);
+    }
+    return true;
+}
+
+int
+kn_interp_kernel(const struct kn_kernel *k, void *const *args, const int64_t *sizes)
+{
+    struct run r = {.k = k, .sizes = sizes, .status = TCC_OK};
+    r.values = calloc((size_t)k->ninsns + 1, sizeof *r.values);
+    r.acc = calloc((size_t)k->ninsns + 1, sizeof *r.acc);
+    r.data = calloc((size_t)k->noperands + 1, sizeof *r.data);
+    r.dims = calloc((size_t)k->noperands + 1, sizeof *r.dims);
+    bool memory = r.values && r.acc && r.data && r.dims && bind_operands(&r, args);
+    if (memory && r.status == TCC_OK)
+        run_kernel(&r);
+    for (int o = 0; r.data && o < k->noperands; o++) {
+        if (k->operands[o].use == KN_TEMP)
+            free(r.data[o]);
+    }
+    free(r.values);
+    free(r.acc);
+    free(r.data);
+    free(r.dims);
+    return memory ? r.status : TCC_EENV;
+}

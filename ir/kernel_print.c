@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernel_print.c - the text form of kernels (doc/ir.md). */
+#include <inttypes.h>
+#include <string.h>
+
+#include "ir/kernel_int.h"
+
+const char *const kn_code_words[] = {"const", "expr", "load", "store", "scalar", "index", "reduce", "argreduce", "running", NULL};
+const char *const kn_use_words[] = {"in", "out", "inout", "temp", NULL};
+const char *const kn_reducer_words[] = {"sum", "prod", "max", "min", NULL};
+const char *const kn_template_words[] = {"loops", "contract", "conv", "depthwise", "pool", "serial", NULL};
+
+int
+kn_word(const char *const *words, const char *name)
+{
+    for (int i = 0; words[i]; i++) {
+        if (strcmp(words[i], name) == 0)
+            return i;
+    }
+    return -1;
+}
+
+void
+kn_each_expr(const struct kn_kernel *k, void (*visit)(void *user, ir_expr e), void *user)
+{
+    for (int i = 0; i < k->ndims; i++)
+        visit(user, k->dims[i].extent);
+    for (int i = 0; i < k->noperands; i++) {
+        for (int d = 0; d < k->operands[i].rank; d++)
+            visit(user, k->operands[i].dims[d]);
+    }
+    for (int i = 0; i < k->ninsns; i++) {
+        const struct kn_insn *n = &k->insns[i];
+        for (int d = 0; d < n->nindex; d++)
+            visit(user, n->index[d]);
+        for (int g = 0; g < n->nguards; g++) {
+            visit(user, n->guards[g].e);
+            visit(user, n->guards[g].lo);
+            visit(user, n->guards[g].hi);
+        }
+        if (n->code == KN_EXPR)
+            visit(user, n->expr);
+        if (n->bound)
+            visit(user, n->bound);
+    }
+}
+
+struct finder { struct ir_ctx *ctx; const struct kn_kernel *k; VEC(ir_expr) found; };
+
+static void
+note_size(void *user, ir_expr sym)
+{
+    struct finder *f = user;
+    for (int i = 0; i < f->k->ndims; i++) {
+        if (f->k->dims[i].var == sym)
+            return;
+    }
+    for (int i = 0; i < f->k->ninsns; i++) {
+        if (f->k->insns[i].code == KN_INDEX && f->k->insns[i].expr == sym)
+            return;
+    }
+    for (int i = 0; i < f->found.n; i++) {
+        if (f->found.at[i] == sym)
+            return;
+    }
+    VEC_PUSH(f->ctx, f->found, sym);
+}
+
+static void
+note_expr(void *user, ir_expr e)
+{
+    ir_each_sym(e, note_size, user);
+}
+
+void
+kn_find_sizes(struct ir_ctx *ctx, struct kn_kernel *k)
+{
+    struct finder f = {.ctx = ctx, .k = k};
+    kn_each_expr(k, note_expr, &f);
+    k->nsizes = f.found.n;
+    k->sizes = f.found.at;
+}
+
+/* == Text == */
+
+static void
+print_exprs(FILE *out, const char *open, int n, const ir_expr *e, const char *close)
+{
+    fputs(open, out);
+    for (int i = 0; i < n; i++) {
+        if (i)
+            fputs(", ", out);
+        ir_print_expr(out, e[i]);
+    }
+    fputs(close, out);
+}
+
+static void
+print_dim_set(FILE *out, const struct kn_kernel *k, uint32_t set)
+{
+    bool first = true;
+    fputc('(', out);
+    for (int d = 0; d < k->ndims; d++) {
+        if (!(set >> d & 1))
+            continue;
+        if (!first)
+            fputs(", ", out);
+        ir_print_expr(out, k->dims[d].var);
+        first = false;
+    }
+    fputc(')', out);
+}
+
+static void
+print_guards(FILE *out, const struct kn_insn *n)
+{
+    for (int g = 0; g < n->nguards; g++) {
+        fputs(g ? ", " : " if ", out);
+        ir_print_expr(out, n->guards[g].lo);
+        fputs(" <= ", out);
+        ir_print_expr(out, n->guards[g].e);
+        fputs(" < ", out);
+        ir_print_expr(out, n->guards[g].hi);
+    }
+}
+
+static void
+print_access(FILE *out, const struct kn_insn *n)
+{
+    fprintf(out, "o%d", n->operand);
+    print_exprs(out, "[", n->nindex, n->index, "]");
+}
+
+static void
+print_args(FILE *out, const struct kn_insn *n)
+{
+    for (int i = 0; i < n->nargs; i++)
+        fprintf(out, "%s%%%d", i ? ", " : " ", n->arg[i]);
+}
+
+static void
+print_const(FILE *out, const struct kn_insn *n)
+{
+    fputc(' ', out);
+    if (tcc_is_float(n->dtype))
+        ir_print_double(out, n->fvalue);
+    else
+        fprintf(out, "%" PRId64, n->ivalue);
+}
+
+static void
+print_insn(FILE *out, const struct kn_kernel *k, int i)
+{
+    const struct kn_insn *n = &k->insns[i];
+    fputs("    ", out);
+    if (n->code == KN_STORE) {
+        fputs("store ", out);
+        print_access(out, n);
+        fprintf(out, " = %%%d", n->arg[0]);
+        print_guards(out, n);
+        fputc('\n', out);
+        return;
+    }
+    fprintf(out, "%%%d = %s", i, n->code == KN_SCALAR ? ir_op_info(n->word)->name : kn_code_words[n->code]);
+    if (n->code >= KN_REDUCE)
+        fprintf(out, " %s", kn_reducer_words[n->reducer]);
+    fprintf(out, " %s", tcc_dtype_name(n->dtype));
+    switch ((enum kn_code)n->code) {
+    case KN_CONST:
+        print_const(out, n);
+        break;
+    case KN_EXPR:
+        fputc(' ', out);
+        ir_print_expr(out, n->expr);
+        break;
+    case KN_LOAD:
+        fputc(' ', out);
+        print_access(out, n);
+        print_guards(out, n);
+        if (n->nargs && n->arg[0] >= 0)
+            fprintf(out, " else %%%d", n->arg[0]);
+        break;
+    case KN_INDEX:
+        print_args(out, n);
+        fputs(" as ", out);
+        ir_print_expr(out, n->expr);
+        fputs(" < ", out);
+        ir_print_expr(out, n->bound);
+        break;
+    default:
+        print_args(out, n);
+        if (n->ivalue && n->code == KN_ARGREDUCE)
+            fputs(" last", out);
+        if (n->ivalue && n->code == KN_RUNNING)
+            fputs(" exclusive", out);
+        break;
+    }
+    fputc('\n', out);
+}
+
+static void
+print_operand(FILE *out, const struct kn_operand *o, int i)
+{
+    fprintf(out, "  %s o%d", kn_use_words[o->use], i);
+    if (o->name) {
+        fputc(' ', out);
+        ir_print_string(out, o->name);
+    }
+    fprintf(out, ": %s", tcc_dtype_name(o->dtype));
+    print_exprs(out, "[", o->rank, o->dims, "]\n");
+}
+
+static void
+print_contraction(FILE *out, const struct kn_kernel *k)
+{
+    const struct kn_contraction *c = &k->contraction;
+    const char *const names[] = {" batch", " m", " n", " k"};
+    const uint32_t sets[] = {c->batch, c->m, c->n, c->k};
+    if (!c->present)
+        return;
+    fprintf(out, "  contraction o%d o%d %%%d %%%d %%%d %%%d", c->a, c->b, c->load_a, c->load_b, c->mul, c->reduce);
+    for (int i = 0; i < 4; i++) {
+        fputs(names[i], out);
+        fputc(' ', out);
+        print_dim_set(out, k, sets[i]);
+    }
+    fputc('\n', out);
+}
+
+static void
+print_schedule(FILE *out, const struct kn_kernel *k)
+{
+    const struct kn_schedule *s = &k->schedule;
+    fprintf(out, "  schedule %s", kn_template_words[s->how]);
+    if (s->vector_dim >= 0 && s->vector_dim < k->ndims && s->width) {
+        fputs(" vector ", out);
+        ir_print_expr(out, k->dims[s->vector_dim].var);
+    }
+    const struct { const char *name; int value; } numbers[] = {{"width", s->width}, {"unroll", s->unroll}, {"mr", s->mr}, {"nr", s->nr},
+                                                               {"mc", s->mc}, {"nc", s->nc}, {"kc", s->kc}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (numbers[i].value)
+            fprintf(out, " %s %d", numbers[i].name, numbers[i].value);
+    }
+    int ntiles = 0;
+    for (int d = 0; d < k->ndims; d++)
+        ntiles = s->tile[d] ? d + 1 : ntiles;
+    for (int d = 0; d < ntiles; d++)
+        fprintf(out, "%s%" PRId64 "%s", d ? ", " : " tile (", s->tile[d], d + 1 == ntiles ? ")" : "");
+    fputc('\n', out);
+}
+
+static void
+print_line(FILE *out, const char *word, ir_expr e)
+{
+    if (!e)
+        return;
+    fprintf(out, "  %s ", word);
+    ir_print_expr(out, e);
+    fputc('\n', out);
+}
+
+void
+kn_print_kernel(FILE *out, const struct kn_kernel *k)
+{
+    fputs("kernel @", out);
+    if (k->name && ir_is_identifier(k->name))
+        fputs(k->name, out);
+    else
+        ir_print_string(out, k->name ? k->name : "");
+    fprintf(out, " %s {\n", ir_kind_name(k->kind));
+    for (int d = 0; d < k->ndims; d++) {
+        fputs(k->dims[d].role == KN_OUTER ? "  outer " : "  inner ", out);
+        ir_print_expr(out, k->dims[d].var);
+        fputs(" < ", out);
+        ir_print_expr(out, k->dims[d].extent);
+        fputc('\n', out);
+    }
+    for (int i = 0; i < k->noperands; i++)
+        print_operand(out, &k->operands[i], i);
+    if (k->nsizes)
+        print_exprs(out, "  sizes (", k->nsizes, k->sizes, ")\n");
+    for (int s = 0; s < k->nstages; s++) {
+        fputs("  stage ", out);
+        print_dim_set(out, k, k->stages[s].inner);
+        fputs(" {\n", out);
+        for (int i = k->stages[s].first; i < k->stages[s].last; i++)
+            print_insn(out, k, i);
+        fputs("  }\n", out);
+    }
+    print_contraction(out, k);
+    print_schedule(out, k);
+    print_line(out, "tiles", k->tiles);
+    print_line(out, "scratch", k->scratch);
+    print_line(out, "flops", k->flops);
+    fputs("}\n", out);
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kernel_verify.c - checks a kernel: dims and operands are well-formed, stages cover the instructions, every value,
+ * symbol and temporary is made before it is used and is visible there, types fit the words, accesses can stay inside.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/kernel_int.h"
+
+struct checker {
+    struct ir_ctx *ctx;
+    const struct kn_kernel *k;
+    int insn;                   /* being checked; -1: none */
+    int stage;
+    bool ok;
+};
+
+static bool
+bad(struct checker *c, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    const char *line = c->insn < 0 ? ir_internf(c->ctx, "kernel %s: %s", c->k->name ? c->k->name : "", text)
+                                   : ir_internf(c->ctx, "kernel %s: %%%d: %s", c->k->name ? c->k->name : "", c->insn, text);
+    ir_diag(c->ctx, NULL, IR_D_verify, line);
+    c->ok = false;
+    return false;
+}
+
+static int
+stage_of(const struct kn_kernel *k, int insn)
+{
+    for (int s = 0; s < k->nstages; s++) {
+        if (insn >= k->stages[s].first && insn < k->stages[s].last)
+            return s;
+    }
+    return -1;
+}
+
+/* May the value of an earlier instruction be used in the stage being checked? */
+static bool
+visible(const struct checker *c, int insn)
+{
+    const struct kn_insn *n = &c->k->insns[insn];
+    int s = stage_of(c->k, insn);
+    bool folds = n->code == KN_REDUCE || n->code == KN_ARGREDUCE;
+    if (s == c->stage)
+        return insn < c->insn && !folds;
+    return s < c->stage && (folds || c->k->stages[s].inner == 0);
+}
+
+/* == Expressions == */
+
+struct scope { struct checker *c; ir_expr unknown; };
+
+static void
+check_sym(void *user, ir_expr sym)
+{
+    struct scope *s = user;
+    const struct kn_kernel *k = s->c->k;
+    for (int d = 0; d < k->ndims; d++) {
+        if (k->dims[d].var != sym)
+            continue;
+        bool here = s->c->stage >= 0 && (k->dims[d].role == KN_OUTER || (k->stages[s->c->stage].inner >> d & 1));
+        s->unknown = here ? s->unknown : sym;
+        return;
+    }
+    for (int i = 0; i < k->nsizes; i++) {
+        if (k->sizes[i] == sym)
+            return;
+    }
+    for (int i = 0; i < k->ninsns; i++) {
+        if (k->insns[i].code == KN_INDEX && k->insns[i].expr == sym && visible(s->c, i))
+            return;
+    }
+    s->unknown = sym;
+}
+
+static bool
+check_expr(struct checker *c, const char *what, ir_expr e)
+{
+    struct scope s = {.c = c};
+    if (!e)
+        return bad(c, "%s is missing", what);
+    ir_each_sym(e, check_sym, &s);
+    return !s.unknown || bad(c, "%s is %s: '%s' is no size, dim of this stage or index", what, ir_expr_text(c->ctx, e), s.unknown->name);
+}
+
+/* == Parts == */
+
+static bool
+check_dims(struct checker *c)
+{
+    const struct kn_kernel *k = c->k;
+    if (k->ndims < 0 || k->ndims > KN_MAX_DIMS)
+        return bad(c, "%d dims, at most %d are allowed", k->ndims, KN_MAX_DIMS);
+    for (int d = 0; d < k->ndims; d++) {
+        const struct kn_dim *dim = &k->dims[d];
+        if (!dim->var || dim->var->kind != IR_X_SYM || !dim->extent || dim->var->extent != dim->extent)
+            return bad(c, "dim %d has no iteration variable of its extent", d);
+        if (d && dim->role == KN_OUTER && k->dims[d - 1].role == KN_INNER)
+            return bad(c, "dim %d: outer dims come first", d);
+        for (int e = 0; e < d; e++) {
+            if (k->dims[e].var == dim->var)
+                return bad(c, "dims %d and %d share a variable", e, d);
+        }
+        if (!check_expr(c, "an extent", dim->extent))
+            return false;
+    }
+    return true;
+}
+
+static bool
+check_operands(struct checker *c)
+{
+    const struct kn_kernel *k = c->k;
+    for (int i = 0; i < k->noperands; i++) {
+        const struct kn_operand *o = &k->operands[i];
+        if (o->use > KN_TEMP || o->rank < 0 || o->rank > TCC_MAX_RANK || tcc_dtype_bytes(o->dtype) == 0 || o->dtype == TCC_STRING)
+            return bad(c, "operand %d is malformed", i);
+        for (int d = 0; d < o->rank; d++) {
+            if (!check_expr(c, "an operand's dim", o->dims[d]))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool
+check_stages(struct checker *c)
+{
+    const struct kn_kernel *k = c->k;
+    int at = 0;
+    for (int s = 0; s < k->nstages; s++) {
+        const struct kn_stage *stage = &k->stages[s];
+        if (stage->first != at || stage->last < at || stage->last > k->ninsns)
+            return bad(c, "stage %d holds instructions %d to %d, must start at %d", s, stage->first, stage->last, at);
+        at = stage->last;
+        for (int d = 0; d < 32; d++) {
+            if ((stage->inner >> d & 1) && (d >= k->ndims || k->dims[d].role != KN_INNER))
+                return bad(c, "stage %d runs along dim %d, which is not an inner dim", s, d);
+        }
+    }
+    return at == k->ninsns || bad(c, "instructions from %d on are in no stage", at);
+}
+
+/* == Instructions == */
+
+static bool
+check_args(struct checker *c, const struct kn_insn *n)
+{
+    for (int i = 0; i < n->nargs; i++) {
+        int a = n->arg[i];
+        if (a < 0 && n->code == KN_LOAD)
+            continue;
+        if (a < 0 || a >= c->k->ninsns || !visible(c, a))
+            return bad(c, "argument %%%d can't be used here", a);
+        if (c->k->insns[a].code == KN_STORE)
+            return bad(c, "argument %%%d has no value", a);
+    }
+    return true;
+}
+
+static enum tcc_dtype
+arg_dtype(const struct checker *c, const struct kn_insn *n, int i)
+{
+    return c->k->insns[n->arg[i]].dtype;
+}
+
+static bool
+temp_is_written(const struct checker *c, int operand)
+{
+    for (int i = 0; i < c->insn; i++) {
+        if (c->k->insns[i].code == KN_STORE && c->k->insns[i].operand == operand)
+            return true;
+    }
+    return false;
+}
+
+static bool
+check_access(struct checker *c, const struct kn_insn *n)
+{
+    bool store = n->code == KN_STORE;
+    if (n->operand < 0 || n->operand >= c->k->noperands)
+        return bad(c, "operand o%d does not exist", n->operand);
+    const struct kn_operand *o = &c->k->operands[n->operand];
+    if (o->use == (store ? KN_IN : KN_OUT))
+        return bad(c, "o%d is only %s", n->operand, store ? "read" : "written");
+    if (!store && o->use == KN_TEMP && !temp_is_written(c, n->operand))
+        return bad(c, "o%d is read before it is written", n->operand);
+    if (n->nindex != o->rank)
+        return bad(c, "%d indices for o%d, which has rank %d", n->nindex, n->operand, o->rank);
+    if (n->dtype != o->dtype || (n->nargs && n->arg[0] >= 0 && arg_dtype(c, n, 0) != o->dtype))
+        return bad(c, "o%d holds %s, the value is %s", n->operand, tcc_dtype_name(o->dtype),
+                   tcc_dtype_name(n->nargs && n->arg[0] >= 0 ? arg_dtype(c, n, 0) : n->dtype));
+    for (int i = 0; i < n->nindex; i++) {
+        if (!check_expr(c, "an index", n->index[i]))
+            return false;
+        bool outside = ir_expr_le(c->ctx, ir_const(c->ctx, 0), n->index[i]) == IR_NO ||
+                       ir_expr_le(c->ctx, ir_addc(c->ctx, n->index[i], 1), o->dims[i]) == IR_NO;
+        if (outside && !n->nguards && o->dims[i]->lo > 0)
+            return bad(c, "index %s leaves the extent %s", ir_expr_text(c->ctx, n->index[i]), ir_expr_text(c->ctx, o->dims[i]));
+    }
+    for (int g = 0; g < n->nguards; g++) {
+        if (!check_expr(c, "a guard", n->guards[g].e) || !check_expr(c, "a guard", n->guards[g].lo) ||
+            !check_expr(c, "a guard", n->guards[g].hi))
+            return false;
+    }
+    return true;
+}
+
+/* scalar.def's types column for a word that computes. */
+static bool
+check_word(struct checker *c, const struct kn_insn *n)
+{
+    const struct ir_scalar_body *body = n->word < IR_NOPS && ir_op_info(n->word)->kind == IR_K_MAP ? ir_scalar_body(n->word) : NULL;
+    if (!body || !body->primitive)
+        return bad(c, "word %d is no primitive", n->word);
+    if (n->nargs != body->nargs)
+        return bad(c, "%s needs %d arguments, found %d", ir_op_info(n->word)->name, body->nargs, n->nargs);
+    enum ir_map_types types = ir_map_types(n->word);
+    int first = types == IR_M_SELECT;
+    enum tcc_dtype d = arg_dtype(c, n, first), want = types == IR_M_COMPARE || types == IR_M_TEST ? TCC_BOOL : d;
+    for (int i = first; i < n->nargs; i++) {
+        if (arg_dtype(c, n, i) != d)
+            return bad(c, "arguments of %s are %s and %s", ir_op_info(n->word)->name, tcc_dtype_name(d), tcc_dtype_name(arg_dtype(c, n, i)));
+    }
+    if (first && arg_dtype(c, n, 0) != TCC_BOOL)
+        return bad(c, "select by %s", tcc_dtype_name(arg_dtype(c, n, 0)));
+    return types == IR_M_CAST || n->dtype == want ||
+           bad(c, "%s of %s is %s, must be %s", ir_op_info(n->word)->name, tcc_dtype_name(d), tcc_dtype_name(n->dtype), tcc_dtype_name(want));
+}
+
+static bool
+check_index(struct checker *c, const struct kn_insn *n)
+{
+    if (n->nargs != 1 || !tcc_is_int(arg_dtype(c, n, 0)))
+        return bad(c, "an index must be an integer");
+    if (!n->expr || n->expr->kind != IR_X_SYM || n->expr->extent)
+        return bad(c, "an index binds a symbol");
+    for (int i = 0; i < c->insn; i++) {
+        if (c->k->insns[i].code == KN_INDEX && c->k->insns[i].expr == n->expr)
+            return bad(c, "symbol '%s' is bound twice", n->expr->name);
+    }
+    return check_expr(c, "the bound", n->bound);
+}
+
+static bool
+check_reduce(struct checker *c, const struct kn_insn *n)
+{
+    uint32_t inner = c->k->stages[c->stage].inner;
+    if (n->nargs != (n->code == KN_ARGREDUCE ? 2 : 1) || n->reducer > KN_MIN)
+        return bad(c, "a reduction with %d arguments", n->nargs);
+    if (n->code == KN_ARGREDUCE)
+        return (n->reducer >= KN_MAX && n->dtype == TCC_I64 && tcc_is_int(arg_dtype(c, n, 1))) || bad(c, "an extreme position must be i64");
+    if (n->code == KN_RUNNING && __builtin_popcount(inner) != 1)
+        return bad(c, "a running combination needs a stage with one inner dim");
+    return tcc_is_float(n->dtype) == tcc_is_float(arg_dtype(c, n, 0)) ||
+           bad(c, "%s is accumulated as %s", tcc_dtype_name(arg_dtype(c, n, 0)), tcc_dtype_name(n->dtype));
+}
+
+static bool
+check_insn(struct checker *c, const struct kn_insn *n)
+{
+    if (n->dtype == TCC_NONE || n->dtype >= TCC_NDTYPES || n->nargs > 3 || !check_args(c, n))
+        return c->ok ? bad(c, "is malformed") : false;
+    switch ((enum kn_code)n->code) {
+    case KN_CONST:
+        return true;
+    case KN_EXPR:
+        return check_expr(c, "the expression", n->expr);
+    case KN_LOAD:
+        return check_access(c, n);
+    case KN_STORE:
+        return n->nargs == 1 ? check_access(c, n) : bad(c, "stores nothing");
+    case KN_SCALAR:
+        return check_word(c, n);
+    case KN_INDEX:
+        return check_index(c, n);
+    case KN_REDUCE:
+    case KN_ARGREDUCE:
+    case KN_RUNNING:
+        return check_reduce(c, n);
+    }
+    return bad(c, "has code %d", n->code);
+}
+
+static bool
+check_contraction(struct checker *c)
+{
+    const struct kn_contraction *r = &c->k->contraction;
+    int n = c->k->ninsns;
+    if (!r->present)
+        return true;
+    bool in = r->a >= 0 && r->a < c->k->noperands && r->b >= 0 && r->b < c->k->noperands && r->load_a >= 0 && r->load_a < n &&
+              r->load_b >= 0 && r->load_b < n && r->mul >= 0 && r->mul < n && r->reduce >= 0 && r->reduce < n;
+    if (!in || c->k->insns[r->reduce].code != KN_REDUCE)
+        return bad(c, "the contraction names operands or instructions that are not there");
+    uint32_t all = r->batch | r->m | r->n | r->k, twice = (r->batch & r->m) | (r->batch & r->n) | (r->batch & r->k) | (r->m & r->n) | (r->m & r->k) | (r->n & r->k);
+    return (!twice && !(c->k->ndims < 32 && all >> c->k->ndims)) || bad(c, "a dim has two roles in the contraction");
+}
+
+bool
+kn_verify_kernel(struct ir_ctx *ctx, const struct kn_kernel *k)
+{
+    struct checker c = {.ctx = ctx, .k = k, .insn = -1, .stage = -1, .ok = true};
+    if (!check_dims(&c) || !check_operands(&c) || !check_stages(&c))
+        return false;
+    for (int s = 0; s < k->nstages && c.ok; s++) {
+        c.stage = s;
+        for (c.insn = k->stages[s].first; c.insn < k->stages[s].last && c.ok; c.insn++)
+            check_insn(&c, &k->insns[c.insn]);
+    }
+    c.insn = c.stage = -1;
+    if (c.ok && (k->schedule.vector_dim >= k->ndims || k->schedule.how > KN_T_SERIAL))
+        bad(&c, "the schedule names a dim or template that is not there");
+    if (c.ok && k->tiles)
+        check_expr(&c, "the number of tiles", k->tiles);
+    if (c.ok && k->scratch)
+        check_expr(&c, "the scratch size", k->scratch);
+    return c.ok && check_contraction(&c);
+}

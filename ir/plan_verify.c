@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * plan_verify.c - checks a program: steps name buffers that exist, reads follow writes, dynamic buffers are allocated
+ * while they are used, and no two arena buffers that live at once share memory.
+ *
+ * Steps are numbered in the order in which they stand. A buffer lives from its first to its last access; what a loop
+ * reads from outside it lives to the loop's end, and so do the loop's parameters. All steps are taken to happen in the
+ * order of their list: a plan with several queues is refused until its waits are checked here. Memory is disjoint where
+ * the bounds of offsets and sizes prove it; where they can't, sample values of the symbols must not contradict it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/kernel_int.h"
+
+struct life { int first, last; };       /* positions; first < 0: never accessed */
+
+struct plan {
+    struct ir_ctx *ctx;
+    const struct kn_program *p;
+    const struct kn_entry *entry;
+    int position;
+    struct life *life;                  /* by root buffer */
+    bool *written;                      /* by root buffer */
+    bool *freed;
+    bool ok;
+};
+
+static bool
+bad(struct plan *v, const struct kn_step *s, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    const char *what = s ? kn_step_words[s->kind] : "", *node = s && s->node ? s->node : "";
+    if (v->ok)
+        ir_diag(v->ctx, NULL, IR_D_verify, ir_internf(v->ctx, "plan of '%s': %s%s%s%s%s", v->entry ? v->entry->name : "", what,
+                                                      *node ? " of " : "", node, s ? ": " : "", text));
+    v->ok = false;
+    return false;
+}
+
+static int
+root(const struct kn_program *p, int b)
+{
+    for (int i = 0; p->buffers[b].space == TCC_SPACE_ALIAS && i < 100; i++)
+        b = p->buffers[b].index;
+    return b;
+}
+
+/* == Accesses == */
+
+static void
+live_at(struct plan *v, int b)
+{
+    struct life *l = &v->life[b];
+    if (l->first < 0 || v->position < l->first)
+        l->first = v->position;
+    if (v->position > l->last)
+        l->last = v->position;
+}
+
+static bool
+in_range(struct plan *v, const struct kn_step *s, int b)
+{
+    return (b >= 0 && b < v->p->nbuffers) || bad(v, s, "buffer %d does not exist", b);
+}
+
+static void
+reads(struct plan *v, const struct kn_step *s, int b)
+{
+    if (!in_range(v, s, b))
+        return;
+    int r = root(v->p, b);
+    live_at(v, r);
+    if (v->freed[r])
+        bad(v, s, "buffer %d is read after it was freed", b);
+    else if (!v->written[r])
+        bad(v, s, "buffer %d is read before it is written", b);
+}
+
+static void
+writes(struct plan *v, const struct kn_step *s, int b)
+{
+    if (!in_range(v, s, b))
+        return;
+    int r = root(v->p, b);
+    enum tcc_space space = v->p->buffers[r].space;
+    live_at(v, r);
+    if (space == TCC_SPACE_INPUT || space == TCC_SPACE_WEIGHT)
+        bad(v, s, "buffer %d, an input or weight, is written", b);
+    if (v->freed[r])
+        bad(v, s, "buffer %d is written after it was freed", b);
+    v->written[r] = true;
+}
+
+/* == Steps == */
+
+static void walk(struct plan *v, const struct kn_steps *steps);
+
+static void
+launch(struct plan *v, const struct kn_step *s)
+{
+    const struct kn_kernel *k = s->kernel;
+    int a = 0;
+    if (!k) {
+        bad(v, s, "has no kernel");
+        return;
+    }
+    for (int i = 0; i < k->noperands; i++)
+        a += k->operands[i].use != KN_TEMP;
+    if (a != s->nargs) {
+        bad(v, s, "%d buffers for kernel %s, which has %d operands", s->nargs, k->name ? k->name : "", a);
+        return;
+    }
+    a = 0;
+    for (int pass = 0; pass < 2; pass++, a = 0) {       /* all reads first */
+        for (int i = 0; i < k->noperands; i++) {
+            enum kn_operand_use use = k->operands[i].use;
+            if (use == KN_TEMP)
+                continue;
+            if (pass == 0 && use != KN_OUT)
+                reads(v, s, s->args[a]);
+            if (pass == 1 && use != KN_IN)
+                writes(v, s, s->args[a]);
+            a++;
+        }
+    }
+    if (s->nsizes != k->nsizes)
+        bad(v, s, "%d sizes for kernel %s, which has %d", s->nsizes, k->name ? k->name : "", k->nsizes);
+}
+
+static void
+run_if(struct plan *v, const struct kn_step *s)
+{
+    size_t n = (size_t)v->p->nbuffers;
+    bool *before = malloc(n + 1), *after = malloc(n + 1);
+    if (!before || !after || s->nregions != 2) {
+        bad(v, s, "has %d regions, must have 2", s->nregions);
+        free(before);
+        free(after);
+        return;
+    }
+    memcpy(before, v->written, n);
+    for (int r = 0; r < 2; r++) {
+        memcpy(v->written, before, n);
+        v->position++;
+        walk(v, &s->regions[r].steps);
+        v->position++;
+        for (int i = 0; i < s->regions[r].nresults; i++)
+            reads(v, s, s->regions[r].results[i]);
+        v->position++;
+        for (int i = 0; s->regions[r].finals && i < s->regions[r].nresults; i++)
+            writes(v, s, s->regions[r].finals[i]);
+        for (size_t b = 0; b < n; b++)
+            after[b] = v->written[b] && (r == 0 || after[b]);
+    }
+    memcpy(v->written, after, n);
+    free(before);
+    free(after);
+}
+
+/* What lives into a loop from outside lives to its end: the next iteration reads it again. */
+static void
+extend_over_loop(struct plan *v, int first, int last)
+{
+    for (int b = 0; b < v->p->nbuffers; b++) {
+        struct life *l = &v->life[b];
+        if (l->first >= 0 && l->first <= first && l->last > first && l->last < last)
+            l->last = last;
+    }
+}
+
+static void
+run_loop(struct plan *v, const struct kn_step *s)
+{
+    size_t n = (size_t)v->p->nbuffers;
+    bool *before = malloc(n + 1);
+    if (!before || s->nregions != 1 || s->regions[0].nparams < 2) {
+        bad(v, s, "must have one region with an iteration number and a condition");
+        free(before);
+        return;
+    }
+    const struct kn_region *g = &s->regions[0];
+    int first = ++v->position;
+    for (int i = 0; i < g->nparams; i++) {
+        if (i < 2 && g->params[i] >= 0)
+            writes(v, s, g->params[i]);
+        else if (i >= 2)
+            reads(v, s, g->params[i]);
+    }
+    memcpy(before, v->written, n);
+    v->position++;
+    walk(v, &g->steps);
+    v->position++;
+    for (int i = 0; i < g->nresults; i++)
+        reads(v, s, g->results[i]);
+    v->position++;
+    for (int i = 0; i < g->nparams; i++) {
+        if (g->params[i] >= 0)
+            live_at(v, root(v->p, g->params[i]));
+    }
+    memcpy(v->written, before, n);
+    for (int i = 0; g->finals && i < g->nresults - 1; i++)
+        writes(v, s, g->finals[i]);
+    extend_over_loop(v, first, v->position);
+    free(before);
+}
+
+/* Steps that read some args and write the others: how many are read. */
+static int
+number_read(const struct kn_step *s)
+{
+    switch (s->kind) {
+    case TCC_STEP_LIB:
+        return s->nin;
+    case TCC_STEP_BIND:
+    case TCC_STEP_DIMS:
+    case TCC_STEP_IF:
+    case TCC_STEP_LOOP:
+        return s->nargs;
+    default:
+        return 1;
+    }
+}
+
+static void
+plain_step(struct plan *v, const struct kn_step *s)
+{
+    int n = number_read(s);
+    bool appends = s->kind == TCC_STEP_ACCUM;
+    for (int i = 0; i < s->nargs; i++) {
+        if (s->args[i] < 0)
+            continue;
+        if (i < n || appends)
+            reads(v, s, s->args[i]);
+    }
+    for (int i = n; i < s->nargs; i++) {
+        if (s->args[i] >= 0)
+            writes(v, s, s->args[i]);
+    }
+}
+
+static void
+alloc_or_free(struct plan *v, const struct kn_step *s)
+{
+    for (int i = 0; i < s->nargs; i++) {
+        if (!in_range(v, s, s->args[i]))
+            return;
+        int b = root(v->p, s->args[i]);
+        v->freed[b] = s->kind == TCC_STEP_FREE;
+        v->written[b] = false;
+    }
+}
+
+static void
+walk(struct plan *v, const struct kn_steps *steps)
+{
+    for (int i = 0; i < steps->n && v->ok; i++) {
+        const struct kn_step *s = &steps->at[i];
+        v->position++;
+        if (s->queue)
+            bad(v, s, "queue %d: only queue 0 is checked", s->queue);
+        if (s->kind == TCC_STEP_LAUNCH)
+            launch(v, s);
+        else if (s->kind == TCC_STEP_ALLOC || s->kind == TCC_STEP_FREE)
+            alloc_or_free(v, s);
+        else
+            plain_step(v, s);
+        if (s->kind == TCC_STEP_IF)
+            run_if(v, s);
+        else if (s->kind == TCC_STEP_LOOP)
+            run_loop(v, s);
+        v->position++;
+    }
+}
+
+/* == Memory == */
+
+/* Symbols at sample number n: small values, their bounds, and values that differ from each other. */
+static bool
+sample(void *user, ir_expr sym, int64_t *out)
+{
+    static const int64_t values[] = {0, 1, 2, 3, 5, 16, 17, 64, 100, 1000};
+    int n = *(int *)user;
+    int64_t v = values[(n + (n < 10 ? 0 : (int)(sym->id % 7) * (n / 10))) % 10];
+    *out = v < sym->lo ? sym->lo : v > sym->hi ? sym->hi : v;
+    return true;
+}
+
+/* Does [a, a + abytes) end before [b, ...) at all sample points, or the other way round? */
+static bool
+samples_disjoint(ir_expr a, ir_expr abytes, ir_expr b, ir_expr bbytes)
+{
+    for (int n = 0; n < 40; n++) {
+        int64_t x, xs, y, ys;
+        if (!ir_eval(a, sample, &n, &x) || !ir_eval(abytes, sample, &n, &xs) || !ir_eval(b, sample, &n, &y) || !ir_eval(bbytes, sample, &n, &ys))
+            continue;
+        if (xs > 0 && ys > 0 && x < y + ys && y < x + xs)
+            return false;
+    }
+    return true;
+}
+
+static bool
+disjoint(struct plan *v, const struct kn_buffer *a, const struct kn_buffer *b)
+{
+    int64_t x, y, xs, ys;
+    if (ir_is_value(a->bytes, 0) || ir_is_value(b->bytes, 0))
+        return true;
+    if (ir_is_const(a->offset, &x) && ir_is_const(b->offset, &y) && ir_is_const(a->bytes, &xs) && ir_is_const(b->bytes, &ys))
+        return x + xs <= y || y + ys <= x;
+    if (ir_expr_le(v->ctx, ir_add(v->ctx, a->offset, a->bytes), b->offset) == IR_YES ||
+        ir_expr_le(v->ctx, ir_add(v->ctx, b->offset, b->bytes), a->offset) == IR_YES)
+        return true;
+    return samples_disjoint(a->offset, a->bytes, b->offset, b->bytes);
+}
+
+struct placed { int buffer, first, last; };
+
+static int
+by_first(const void *a, const void *b)
+{
+    const struct placed *x = a, *y = b;
+    return x->first != y->first ? x->first - y->first : x->buffer - y->buffer;
+}
+
+static bool
+check_pairs(struct plan *v, struct placed *at, int n)
+{
+    int nactive = 0;
+    for (int i = 0; i < n; i++) {
+        const struct kn_buffer *b = &v->p->buffers[at[i].buffer];
+        int kept = 0;
+        for (int j = 0; j < nactive; j++) {      /* the array's front holds those that still live */
+            if (at[j].last < at[i].first)
+                continue;
+            if (!disjoint(v, &v->p->buffers[at[j].buffer], b))
+                return bad(v, NULL, "buffers %d and %d live at once and share memory: offsets %s and %s, bytes %s and %s", at[j].buffer,
+                           at[i].buffer, ir_expr_text(v->ctx, v->p->buffers[at[j].buffer].offset), ir_expr_text(v->ctx, b->offset),
+                           ir_expr_text(v->ctx, v->p->buffers[at[j].buffer].bytes), ir_expr_text(v->ctx, b->bytes));
+            at[kept++] = at[j];
+        }
+        at[kept++] = at[i];
+        nactive = kept;
+    }
+    return true;
+}
+
+static bool
+check_memory(struct plan *v)
+{
+    VEC(struct placed) live = {0};
+    for (int b = 0; b < v->p->nbuffers; b++) {
+        const struct kn_buffer *buffer = &v->p->buffers[b];
+        if (buffer->space != TCC_SPACE_ARENA || v->life[b].first < 0 || !buffer->offset)
+            continue;
+        if (!buffer->bytes)
+            return bad(v, NULL, "buffer %d has no size", b);
+        if (v->entry->arena && ir_expr_le(v->ctx, ir_add(v->ctx, buffer->offset, buffer->bytes), v->entry->arena) == IR_NO)
+            return bad(v, NULL, "buffer %d reaches beyond the arena", b);
+        VEC_PUSH(v->ctx, live, (struct placed){b, v->life[b].first, v->life[b].last});
+    }
+    if (live.n)
+        qsort(live.at, (size_t)live.n, sizeof *live.at, by_first);
+    return check_pairs(v, live.at, live.n);
+}
+
+/* == Entries == */
+
+static bool
+check_buffers(struct plan *v)
+{
+    for (int b = 0; b < v->p->nbuffers; b++) {
+        const struct kn_buffer *buffer = &v->p->buffers[b];
+        bool alias = buffer->space == TCC_SPACE_ALIAS;
+        if (buffer->space > TCC_SPACE_ALIAS || (alias && (buffer->index < 0 || buffer->index >= v->p->nbuffers || buffer->index == b)))
+            return bad(v, NULL, "buffer %d is malformed", b);
+        if (alias && buffer->offset && buffer->bytes && v->p->buffers[buffer->index].bytes &&
+            ir_expr_le(v->ctx, ir_add(v->ctx, buffer->offset, buffer->bytes), v->p->buffers[buffer->index].bytes) == IR_NO)
+            return bad(v, NULL, "buffer %d reaches beyond what it is a part of", b);
+    }
+    return true;
+}
+
+static bool
+check_entry(struct plan *v, const struct kn_entry *e)
+{
+    size_t n = (size_t)v->p->nbuffers + 1;
+    v->entry = e;
+    v->position = 0;
+    v->life = calloc(n, sizeof *v->life);
+    v->written = calloc(n, 1);
+    v->freed = calloc(n, 1);
+    if (v->life && v->written && v->freed) {
+        for (int b = 0; b < v->p->nbuffers; b++) {
+            enum tcc_space space = v->p->buffers[b].space;
+            v->life[b].first = v->life[b].last = -1;
+            v->written[b] = space == TCC_SPACE_INPUT || space == TCC_SPACE_WEIGHT || space == TCC_SPACE_STATE;
+        }
+        for (int i = 0; i < e->ninputs; i++) {
+            if (e->input_buffers[i] >= 0 && in_range(v, NULL, e->input_buffers[i]))
+                v->written[root(v->p, e->input_buffers[i])] = true;
+        }
+        walk(v, &e->steps);
+        for (int i = 0; i < e->noutputs && v->ok; i++)
+            reads(v, NULL, e->output_buffers[i]);
+        if (v->ok)
+            check_memory(v);
+    } else {
+        bad(v, NULL, "no memory to check it");
+    }
+    free(v->life);
+    free(v->written);
+    free(v->freed);
+    return v->ok;
+}
+
+bool
+kn_verify_program(const struct kn_program *p)
+{
+    struct plan v = {.ctx = p->module->ctx, .p = p, .ok = true};
+    for (int i = 0; i < p->nkernels; i++)
+        v.ok = kn_verify_kernel(v.ctx, p->kernels[i]) && v.ok;
+    if (!v.ok || !check_buffers(&v))
+        return false;
+    for (int i = 0; i < p->nentries; i++) {
+        if (!check_entry(&v, &p->entries[i]))
+            return false;
+    }
+    return true;
+}
