@@ -132,8 +132,10 @@ static void outer_index(struct kb *k, const struct lw_group *g, ir_expr *idx)
     kn_layout l = g->value->type->rank == v->type->rank ? k->lw->layout[g->value->id] : NULL;
     ir_expr dims[TCC_MAX_RANK], physical[TCC_MAX_RANK];
     int n = kn_physical_dims(k->ctx, v->type, l, dims);
-    for (int p = 0; p < n; p++)
-        physical[p] = ir_is_value(dims[p], 1) ? ir_const(k->ctx, 0) : k->dims.at[kb_dim(k, dims[p], KN_OUTER)].var;
+    for (int p = 0; p < n; p++) {
+        int d = ir_is_value(dims[p], 1) ? -1 : kb_dim(k, dims[p], KN_OUTER);
+        physical[p] = d < 0 ? ir_const(k->ctx, 0) : k->dims.at[d].var;
+    }
     kb_logical_index(k, v->type, l, physical, idx);
 }
 
@@ -505,7 +507,7 @@ bool lw_build_scatter(struct lw *lw, struct lw_group *g)
     for (int d = 0; d < depth; d++) {
         if (nd)
             sub[q - 1] = ir_const(k->ctx, d);
-        int id = kb_load(k, stage, index, sub, -1), to = nd ? d : axis;
+        int id = kb_load(k, stage, index, sub), to = nd ? d : axis;
         ir_expr sym = ir_fresh(k->ctx, "g", 0, INT64_C(1) << 40);
         VEC_PUSH(k->ctx, k->locals, (__typeof__(*k->locals.at)){sym, stage});
         kb_insn(k, stage, (struct kn_insn){.code = KN_INDEX, .dtype = TCC_I64, .nargs = 1, .arg = {id, -1, -1}, .expr = sym,
@@ -515,11 +517,11 @@ bool lw_build_scatter(struct lw *lw, struct lw_group *g)
     for (int i = 0; i < r; i++)
         if (nd ? i >= depth : i != axis)
             at[i] = nd ? u[q - 1 + i - depth] : u[i];
-    int id = kb_load(k, stage, updates, u, -1);
+    int id = kb_load(k, stage, updates, u);
     if (mode[0] != 'n') {
         enum tcc_dtype d = v->type->dtype, acc = kb_acc_dtype(d);
         enum ir_op op = mode[0] == 'a' ? IR_add : mode[1] == 'u' ? IR_mul : mode[1] == 'i' ? IR_min : IR_max;
-        int args[2] = {kb_cast(k, stage, kb_load(k, stage, v, at, -1), acc), kb_cast(k, stage, id, acc)};
+        int args[2] = {kb_cast(k, stage, kb_load(k, stage, v, at), acc), kb_cast(k, stage, id, acc)};
         id = kb_cast(k, stage, kb_scalar(k, stage, op, acc, 2, args), d);
     }
     kb_store(k, stage, v, at, id);

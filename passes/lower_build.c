@@ -15,6 +15,7 @@ void kb_init(struct kb *k, struct lw *lw, const struct lw_group *group)
     k->ctx = lw->ctx;
     k->group = group;
     VEC_PUSH(k->ctx, k->guard_sets, (__typeof__(*k->guard_sets.at)){0});
+    VEC_PUSH(k->ctx, k->insns, (struct kb_insn){.insn = {.code = KN_CONST}}); /* what calls return once the kernel has failed */
 }
 
 /* The iteration variable for kernel dim `position` and that extent: one for all kernels, which keeps texts and digests equal. */
@@ -54,7 +55,7 @@ int kb_insn(struct kb *k, int stage, struct kn_insn insn)
 {
     if (k->insns.n >= 2000)
         k->failed = "kernel too large";
-    if (k->failed && k->insns.n)
+    if (k->failed)
         return 0;
     VEC_PUSH(k->ctx, k->insns, (struct kb_insn){insn, stage});
     VEC_PUSH(k->ctx, k->stages.at[stage].ids, k->insns.n - 1);
@@ -126,24 +127,19 @@ int kb_inside(struct kb *k, int stage, int nguards, const struct kn_guard *guard
     return kb_expr(k, stage, TCC_BOOL, all);
 }
 
-int kb_find_operand(struct kb *k, struct ir_value *v)
+/* The operand for v's buffer read with the dims of type `as` (v's own, or those of a reshape of it). */
+static int operand_of(struct kb *k, struct ir_value *v, ir_type as, enum kn_operand_use use)
 {
-    for (int i = 0; i < k->values.n; i++)
-        if (k->values.at[i] == v && k->operands.at[i].use != KN_TEMP)
-            return i;
-    return -1;
-}
-
-static int operand_of(struct kb *k, struct ir_value *v, enum kn_operand_use use)
-{
-    int o = kb_find_operand(k, v);
-    if (o >= 0) {
-        if (k->operands.at[o].use != use)
-            k->operands.at[o].use = KN_INOUT;
-        return o;
-    }
     struct kn_operand operand = {.use = use, .dtype = v->type->dtype, .name = v->name};
-    operand.rank = kn_physical_dims(k->ctx, v->type, k->lw->layout[v->id], operand.dims);
+    operand.rank = kn_physical_dims(k->ctx, as, k->lw->layout[v->id], operand.dims);
+    for (int i = 0; i < k->values.n; i++) {
+        struct kn_operand *o = &k->operands.at[i];
+        if (k->values.at[i] != v || o->rank != operand.rank || memcmp(o->dims, operand.dims, (size_t)o->rank * sizeof *o->dims))
+            continue;
+        if (o->use != use)
+            o->use = KN_INOUT;
+        return i;
+    }
     VEC_PUSH(k->ctx, k->operands, operand);
     VEC_PUSH(k->ctx, k->values, v);
     return k->operands.n - 1;
@@ -157,16 +153,21 @@ static const ir_expr *copy_exprs(struct kb *k, int n, const ir_expr *e)
     return copy;
 }
 
-int kb_load(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, int otherwise)
+int kb_load_as(struct kb *k, int stage, struct ir_value *v, ir_type as, const ir_expr *idx)
 {
     ir_expr physical[TCC_MAX_RANK];
-    int n = kn_physical_index(k->ctx, k->lw->layout[v->id], v->type->rank, idx, physical);
-    struct kn_insn insn = {.code = KN_LOAD, .dtype = v->type->dtype, .nindex = n, .nargs = otherwise >= 0, .arg = {otherwise, -1, -1}};
-    insn.operand = operand_of(k, v, KN_IN);
+    int n = kn_physical_index(k->ctx, k->lw->layout[v->id], as->rank, idx, physical);
+    struct kn_insn insn = {.code = KN_LOAD, .dtype = v->type->dtype, .nindex = n, .arg = {-1, -1, -1}};
+    insn.operand = operand_of(k, v, as, KN_IN);
     insn.index = copy_exprs(k, n, physical);
     insn.nguards = k->guard_sets.at[k->guards].n;
     insn.guards = k->guard_sets.at[k->guards].at;
     return kb_insn(k, stage, insn);
+}
+
+int kb_load(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
+{
+    return kb_load_as(k, stage, v, v->type, idx);
 }
 
 /* Stores into v's buffer. Where the layout has padding lanes they get zero: the iteration covers them, loads there must be
@@ -176,7 +177,7 @@ void kb_store(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, i
     ir_expr physical[TCC_MAX_RANK];
     int n = kn_physical_index(k->ctx, k->lw->layout[v->id], v->type->rank, idx, physical);
     struct kn_insn insn = {.code = KN_STORE, .dtype = v->type->dtype, .nindex = n, .nargs = 1, .arg = {id, -1, -1}};
-    insn.operand = operand_of(k, v, KN_OUT);
+    insn.operand = operand_of(k, v, v->type, KN_OUT);
     insn.index = copy_exprs(k, n, physical);
     kb_insn(k, stage, insn);
 }

@@ -96,12 +96,12 @@ int kb_scalar(struct kb *k, int stage, enum ir_op word, enum tcc_dtype dtype, in
 int kb_cast(struct kb *k, int stage, int id, enum tcc_dtype to);
 int kb_inside(struct kb *k, int stage, int nguards, const struct kn_guard *guards);   /* bool: all hold */
 int kb_push_guards(struct kb *k, int n, const struct kn_guard *guards);  /* returns the set to restore into k->guards */
-int kb_load(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, int otherwise);
+int kb_load(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx);
+int kb_load_as(struct kb *k, int stage, struct ir_value *v, ir_type as, const ir_expr *idx);   /* v's memory with the dims of a reshape */
 void kb_store(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, int id);
 /* The value v at logical index idx, in that stage: from its buffer, or evaluated here. */
 int kb_value(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx);
 void kb_remember(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, int id);
-int kb_find_operand(struct kb *k, struct ir_value *v);
 void kb_logical_index(struct kb *k, ir_type t, kn_layout l, const ir_expr *physical, ir_expr *logical);
 void kb_store_root(struct kb *k, int stage, const struct lw_group *g, const ir_expr *idx);
 struct kn_kernel *kb_finish(struct kb *k, struct lw_group *g);           /* NULL: failed */

@@ -155,15 +155,20 @@ static int pull_map(struct kb *k, int stage, struct ir_value *v, const ir_expr *
     const struct ir_node *n = v->def;
     int args[3];
     uint8_t types = scalar_types[n->op];
-    for (int i = 0; i < n->nin; i++) {
-        struct ir_value *x = n->in[i].value;
-        ir_expr at[TCC_MAX_RANK];
-        broadcast_index(k, x, idx, v->type->rank, at);
-        args[i] = kb_value(k, stage, x, at);
-        enum tcc_dtype d = x->type->dtype;
-        if (types != CAST && types != SELECT && tcc_small_float(d))
-            args[i] = kb_cast(k, stage, args[i], TCC_F32);
-    }
+    /* First what does not vary within the stage: it may open stages, whose values the other operands can then share. */
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < n->nin; i++) {
+            struct ir_value *x = n->in[i].value;
+            ir_expr at[TCC_MAX_RANK];
+            broadcast_index(k, x, idx, v->type->rank, at);
+            bool varies = dependencies(k, x->type->rank, at).dims & k->stages.at[stage].inner;
+            if (varies != (pass == 1))
+                continue;
+            args[i] = kb_value(k, stage, x, at);
+            enum tcc_dtype d = x->type->dtype;
+            if (types != CAST && types != SELECT && tcc_small_float(d))
+                args[i] = kb_cast(k, stage, args[i], TCC_F32);
+        }
     enum tcc_dtype out = v->type->dtype;
     if (types == CAST) {
         int id = kb_scalar(k, stage, IR_cast, out, 1, args);
@@ -185,10 +190,27 @@ static int pull_map(struct kb *k, int stage, struct ir_value *v, const ir_expr *
 
 /* -- Moves ---------------------------------------------------------------------------------------------------- */
 
+/* Is v evaluated in this kernel (rather than loaded)? */
+static bool is_here(const struct kb *k, const struct ir_value *v)
+{
+    const struct lw_group *g = k->group;
+    if (!v->def || v->def->op == IR_constant)
+        return false;
+    if (v == g->value && v->def == g->root)
+        return true;
+    return !k->lw->stored[v->id] && (lw_is_view(v->def) || lw_in_group(k->lw, v->def, g));
+}
+
 static int pull_reshape(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
 {
     struct ir_value *x = v->def->in[0].value;
     ir_expr at[TCC_MAX_RANK];
+    /* Reshapes of a value that lies plainly in memory: the same memory, read with the last one's dims. */
+    while (is_here(k, x) && x->def->op == IR_reshape && x != k->group->value)
+        x = x->def->in[0].value;
+    if (!is_here(k, x) && !k->lw->layout[x->id] && !ir_splat_f(x, &(double){0}))
+        return kb_load_as(k, stage, x, v->type, idx);
+    x = v->def->in[0].value;
     lw_reshape_index(k->ctx, v->type, x->type, idx, at);
     return kb_value(k, stage, x, at);
 }
@@ -541,10 +563,7 @@ int kb_value(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
             return k->memo.at[m].id;
     if (constant_at(k, stage, v, idx, &id))
         return id;
-    const struct lw_group *g = k->group;
-    bool here = v->def && v->def->op != IR_constant && !k->lw->stored[v->id]
-                && (lw_is_view(v->def) || lw_in_group(k->lw, v->def, g));
-    here = here || (v == g->value && v->def == g->root);
+    bool here = is_here(k, v);
     /* What depends on outer dims only is computed once per outer point, in a stage of its own. */
     struct deps deps = dependencies(k, rank, idx);
     uint32_t inner = k->stages.at[stage].inner;
@@ -557,7 +576,7 @@ int kb_value(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
         return id;
     }
     if (!here) {
-        id = kb_load(k, stage, v, idx, -1);
+        id = kb_load(k, stage, v, idx);
     } else {
         id = from_row_buffer(k, stage, v, idx);
         if (id < 0)
