@@ -10,6 +10,14 @@ static void plain_schedule(struct ir_ctx *ctx, struct kn_kernel *k)
     k->schedule = (struct kn_schedule){.how = KN_T_LOOPS, .vector_dim = -1, .width = 1, .unroll = 1};
     k->tiles = ir_const(ctx, 1);
     k->scratch = ir_const(ctx, 0);
+    for (int i = 0; i < k->noperands; i++) {
+        const struct kn_operand *o = &k->operands[i];
+        ir_expr bytes = ir_const(ctx, tcc_dtype_bytes(o->dtype));
+        for (int d = 0; d < o->rank; d++)
+            bytes = ir_mul(ctx, bytes, o->dims[d]);
+        if (o->use == KN_TEMP)      /* one after the other, each on a 64-byte line of its own */
+            k->scratch = ir_add(ctx, k->scratch, ir_mulc(ctx, ir_ceildiv(ctx, bytes, ir_const(ctx, 64)), 64));
+    }
 }
 
 static void schedule_steps(struct ir_ctx *ctx, struct kn_steps *steps)

@@ -164,7 +164,7 @@ int tccrt_string_set(struct tcc_string *to, const char *data, int64_t size);    
 /* -- Kernels --------------------------------------------------------------------------
  * A kernel runs tiles [first, last) of its iteration space. It may be called for disjoint
  * tile ranges from several threads at once. `args` are the base addresses of its operands
- * in the kernel's order, `sizes` the values of its size parameters, `scratch` at least the
+ * in the kernel's order (TEMPs left out: they lie in scratch), `sizes` the values of its size parameters, `scratch` at least the
  * number of bytes that its plan entry asks for, private to the calling thread, 64-byte aligned. */
 struct tcc_env {
     int32_t fault;      /* set to TCC_EINDEX by a kernel that met a bad index; never cleared by kernels */

@@ -318,17 +318,16 @@ cpu_temps_scratch(struct ir_ctx *ctx, const struct kn_kernel *k, int temp_lanes)
     return sum;
 }
 
-/* Base addresses: arguments in the kernel's order (TEMPs are among them but their entries are not read), TEMPs one after
- * the other in scratch. */
+/* Base addresses: arguments in the kernel's order without the TEMPs, which lie one after the other in scratch. */
 static void
 bind_operands(struct em *e)
 {
     const struct kn_kernel *k = e->k;
     LLVMValueRef at = e->scratch;
-    for (int i = 0; i < k->noperands; i++) {
+    for (int i = 0, narg = 0; i < k->noperands; i++) {
         const struct kn_operand *o = &k->operands[i];
-        LLVMValueRef index = em_i64(e, i);
         if (o->use != KN_TEMP) {
+            LLVMValueRef index = em_i64(e, narg++);
             LLVMValueRef slot = LLVMBuildInBoundsGEP2(e->b, e->t_ptr, e->args, &index, 1, "");
             e->base[i] = LLVMBuildLoad2(e->b, e->t_ptr, slot, o->name ? o->name : "");
             continue;

@@ -156,16 +156,14 @@ narrow_small(struct em *e, const struct small_float *s, V x)
     return select_(e, nan, k32(e, x, 1u << width), select_(e, zero, k32(e, x, 0), bits));
 }
 
-/* f8e8m0 rounds up to the next power of two; zero and below is the smallest, NaN 255. */
+/* f8e8m0 rounds up to the next power of two and drops the sign; infinities and NaN are 255. */
 static V
 narrow_e8m0(struct em *e, V x)
 {
     V a = and32(e, x, 0x7fffffffu), exponent = lshr32(e, a, 23), mantissa = and32(e, a, 0x7fffffu);
-    V up = LLVMBuildZExt(e->b, cmp32(e, LLVMIntNE, mantissa, 0), i32_like(e, x), "");
-    V tiny = LLVMBuildZExt(e->b, cmp32(e, LLVMIntUGT, a, 0x00400000u), i32_like(e, x), "");
-    V r = LLVMBuildAdd(e->b, exponent, select_(e, cmp32(e, LLVMIntEQ, exponent, 0), tiny, up), "");
-    r = select_(e, cmp32(e, LLVMIntUGT, r, 254), k32(e, x, 254), r);
-    return select_(e, cmp32(e, LLVMIntUGT, a, 0x7f800000u), k32(e, x, 255), r);
+    V more = LLVMBuildAnd(e->b, cmp32(e, LLVMIntNE, mantissa, 0), cmp32(e, LLVMIntULT, exponent, 0xfe), "");
+    V r = LLVMBuildAdd(e->b, exponent, LLVMBuildZExt(e->b, more, i32_like(e, x), ""), "");
+    return select_(e, cmp32(e, LLVMIntEQ, exponent, 255), k32(e, x, 255), r);
 }
 
 V
@@ -226,54 +224,33 @@ em_wrap(struct em *e, enum tcc_dtype d, V v)
     return LLVMBuildAShr(e->b, LLVMBuildShl(e->b, v, n, ""), n, "");
 }
 
-/* f64 -> f32 rounded to odd, so that rounding again to a smaller type is right: where the conversion was inexact and the
- * result's last bit is 0, move one step toward the exact value. */
-static V
-truncate_to_odd(struct em *e, V v)
-{
-    LLVMTypeRef f32 = f32_like(e, v);
-    V near = LLVMBuildFPTrunc(e->b, v, f32, ""), back = LLVMBuildFPExt(e->b, near, LLVMTypeOf(v), "");
-    V bits = as_i32(e, near), even = cmp32(e, LLVMIntEQ, and32(e, bits, 1), 0);
-    V above = LLVMBuildFCmp(e->b, LLVMRealOGT, em_unary_intrinsic(e, "llvm.fabs", back), em_unary_intrinsic(e, "llvm.fabs", v), "");
-    V inexact = LLVMBuildFCmp(e->b, LLVMRealONE, back, v, "");
-    V moved = LLVMBuildAdd(e->b, bits, select_(e, above, k32(e, near, 0xffffffffu), k32(e, near, 1)), "");
-    return as_f32(e, select_(e, LLVMBuildAnd(e->b, even, inexact, ""), moved, bits));
-}
-
+/* Small floats are reached through f32, as in the interpreter (ir/dtype.c). */
 static V
 cast_float_float(struct em *e, enum tcc_dtype to, enum tcc_dtype from, V v)
 {
     if (to == TCC_F64)
         return from == TCC_F64 ? v : LLVMBuildFPExt(e->b, v, em_like(e->t_f64, v), "");
     if (from == TCC_F64)
-        v = tcc_small_float(to) ? truncate_to_odd(e, v) : LLVMBuildFPTrunc(e->b, v, f32_like(e, v), "");
+        v = LLVMBuildFPTrunc(e->b, v, f32_like(e, v), "");
     return to == from ? v : em_round_to(e, to, v);
 }
 
+/* Saturates; 4-bit and 2-bit integers saturate to i32 and then wrap. */
 static V
 cast_float_int(struct em *e, enum tcc_dtype to, V v)
 {
-    LLVMTypeRef t = em_like(em_reg_type(e, to), v), types[2] = {t, LLVMTypeOf(v)};
-    bool sign = tcc_is_signed(to);
+    bool narrow = int_bits(to) < 8, sign = narrow || tcc_is_signed(to);
+    LLVMTypeRef types[2] = {em_like(narrow ? e->t_i32 : em_reg_type(e, to), v), LLVMTypeOf(v)};
     v = em_intrinsic(e, sign ? "llvm.fptosi.sat" : "llvm.fptoui.sat", 2, types, 1, &v);
-    int bits = int_bits(to);
-    if (bits >= 8)
-        return v;
-    V lo = em_int(t, sign ? -(1 << (bits - 1)) : 0), hi = em_int(t, (1 << (bits - sign)) - 1);
-    v = em_intrinsic(e, sign ? "llvm.smax" : "llvm.umax", 1, &t, 2, (V[]){v, lo});
-    return em_intrinsic(e, sign ? "llvm.smin" : "llvm.umin", 1, &t, 2, (V[]){v, hi});
+    return narrow ? em_wrap(e, to, LLVMBuildTrunc(e->b, v, em_like(e->t_i8, v), "")) : v;
 }
 
 static V
 cast_int_float(struct em *e, enum tcc_dtype to, enum tcc_dtype from, V v)
 {
-    /* Wide integers reach small floats through f64 and an odd rounding, so that they are rounded once. */
-    bool wide = to == TCC_F64 || (tcc_small_float(to) && tcc_dtype_bytes(from) > 2);
-    LLVMTypeRef t = em_like(wide ? e->t_f64 : e->t_f32, v);
+    LLVMTypeRef t = em_like(to == TCC_F64 ? e->t_f64 : e->t_f32, v);
     V f = tcc_is_signed(from) ? LLVMBuildSIToFP(e->b, v, t, "") : LLVMBuildUIToFP(e->b, v, t, "");
-    if (to == TCC_F64 || to == TCC_F32)
-        return f;
-    return cast_float_float(e, to, wide ? TCC_F64 : TCC_F32, f);
+    return em_round_to(e, to, f);
 }
 
 V

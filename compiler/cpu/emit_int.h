@@ -177,6 +177,7 @@ void em_kernel_begin(struct em *e, const char *name, int temp_lanes);
 void em_kernel_end(struct em *e);
 void em_function_attributes(struct em *e, LLVMValueRef fn);   /* the machine's features; nothing throws */
 void em_loops(struct em *e);                                  /* the LOOPS template */
+void cpu_collapse(struct ir_ctx *ctx, struct kn_kernel *k);   /* joins dims, flattens operands: LOOPS only */
 int cpu_loops_temp_lanes(const struct kn_kernel *k);          /* lanes of TEMP elements under k's LOOPS schedule */
 bool loops_folds(const struct kn_insn *n);                    /* REDUCE, ARGREDUCE */
 

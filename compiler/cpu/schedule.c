@@ -283,6 +283,20 @@ is_heavy(const struct kn_kernel *k)
     return units > 24;
 }
 
+/* Are accesses as regular in so many lanes as in one vector? (Not across the blocks of a blocked layout.) */
+static bool
+strides_hold(const struct chooser *c, int dim, int lanes)
+{
+    for (int i = 0; i < c->k->ninsns; i++) {
+        const struct kn_insn *n = &c->k->insns[i];
+        if (n->code != KN_LOAD && n->code != KN_STORE)
+            continue;
+        if (access_stride(c, i, dim, lanes) == INT64_MAX && access_stride(c, i, dim, c->k->schedule.width) != INT64_MAX)
+            return false;
+    }
+    return true;
+}
+
 static void
 choose_unroll(const struct chooser *c)
 {
@@ -297,7 +311,7 @@ choose_unroll(const struct chooser *c)
     if (reduces && !is_heavy(c->k))
         unroll = 4;
     int64_t extent = extent_or(c->k, dim, INT32_MAX);
-    while (unroll > 1 && (extent < unroll * s->width || unroll * s->width > EM_MAX_LANES))
+    while (unroll > 1 && (extent < unroll * s->width || unroll * s->width > EM_MAX_LANES || !strides_hold(c, dim, unroll * s->width)))
         unroll /= 2;
     s->unroll = (int16_t)unroll;
 }
@@ -356,6 +370,7 @@ count_flops(const struct chooser *c)
 static bool
 schedule_loops(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
 {
+    cpu_collapse(ctx, k);
     struct chooser c = {.ctx = ctx, .m = m, .k = k, .depends = IR_NEWN(ctx, k->ninsns + 1, uint32_t)};
     k->schedule = (struct kn_schedule){.how = KN_T_LOOPS, .vector_dim = -1, .width = 1, .unroll = 1};
     find_dependences(&c);

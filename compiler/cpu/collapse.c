@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes kernels easy to run as loops: dims of one point are dropped, and neighbouring dims that all accesses walk as one are
+ * joined (n, c, h, w of an addition become one dim; h, w of a mean over both become one). Operands become flat: one physical
+ * axis, the index being the linear offset. The kernel's meaning stays the same.
+ */
+#include "compiler/cpu/emit_int.h"
+
+#include <string.h>
+
+struct collapse { struct ir_ctx *ctx; struct kn_kernel *k; };
+
+/* -- Substitution ------------------------------------------------------------------------------------ */
+
+static void
+substitute_insn(struct collapse *c, struct kn_insn *n, ir_expr from, ir_expr to)
+{
+    ir_expr *index = IR_NEWN(c->ctx, n->nindex + 1, ir_expr);
+    struct kn_guard *guards = IR_NEWN(c->ctx, n->nguards + 1, struct kn_guard);
+    for (int i = 0; i < n->nindex; i++)
+        index[i] = ir_subst(c->ctx, n->index[i], 1, &from, &to);
+    for (int i = 0; i < n->nguards; i++) {
+        guards[i].e = ir_subst(c->ctx, n->guards[i].e, 1, &from, &to);
+        guards[i].lo = ir_subst(c->ctx, n->guards[i].lo, 1, &from, &to);
+        guards[i].hi = ir_subst(c->ctx, n->guards[i].hi, 1, &from, &to);
+    }
+    n->index = index;
+    n->guards = guards;
+    if (n->code == KN_EXPR)
+        n->expr = ir_subst(c->ctx, n->expr, 1, &from, &to);
+    if (n->code == KN_INDEX)
+        n->bound = ir_subst(c->ctx, n->bound, 1, &from, &to);
+}
+
+static void
+substitute(struct collapse *c, ir_expr from, ir_expr to)
+{
+    for (int i = 0; i < c->k->ninsns; i++)
+        substitute_insn(c, &c->k->insns[i], from, to);
+}
+
+/* Takes dim `d` out of the list and out of the stages' sets. */
+static void
+remove_dim(struct kn_kernel *k, int d)
+{
+    uint32_t below = (1u << d) - 1;
+    for (int i = d; i + 1 < k->ndims; i++)
+        k->dims[i] = k->dims[i + 1];
+    k->ndims--;
+    for (int s = 0; s < k->nstages; s++) {
+        uint32_t set = k->stages[s].inner;
+        k->stages[s].inner = (set & below) | ((set >> 1) & ~below);
+    }
+}
+
+/* -- Flat operands --------------------------------------------------------------------------------------- */
+
+static void
+flatten(struct collapse *c)
+{
+    struct kn_kernel *k = c->k;
+    for (int i = 0; i < k->ninsns; i++) {
+        struct kn_insn *n = &k->insns[i];
+        if (n->code != KN_LOAD && n->code != KN_STORE)
+            continue;
+        const struct kn_operand *o = &k->operands[n->operand];
+        ir_expr sum = ir_const(c->ctx, 0), stride = ir_const(c->ctx, 1), *index = IR_NEW(c->ctx, ir_expr);
+        for (int j = o->rank - 1; j >= 0; j--) {
+            sum = ir_add(c->ctx, sum, ir_mul(c->ctx, n->index[j], stride));
+            stride = ir_mul(c->ctx, stride, o->dims[j]);
+        }
+        *index = sum;
+        n->index = index;
+        n->nindex = 1;
+    }
+    for (int i = 0; i < k->noperands; i++) {
+        struct kn_operand *o = &k->operands[i];
+        ir_expr size = ir_const(c->ctx, 1);
+        for (int j = 0; j < o->rank; j++)
+            size = ir_mul(c->ctx, size, o->dims[j]);
+        o->rank = 1;
+        o->dims[0] = size;
+    }
+}
+
+/* -- Joining ----------------------------------------------------------------------------------------------- */
+
+static bool
+insn_mentions(const struct kn_insn *n, ir_expr var)
+{
+    for (int i = 0; i < n->nguards; i++)
+        if (ir_uses_sym(n->guards[i].e, var) || ir_uses_sym(n->guards[i].lo, var) || ir_uses_sym(n->guards[i].hi, var))
+            return true;
+    return (n->code == KN_EXPR && ir_uses_sym(n->expr, var)) || (n->code == KN_INDEX && ir_uses_sym(n->bound, var));
+}
+
+/* Does every access move along (a, b) as along one dim: one step of a equals extent(b) steps of b? */
+static bool
+walk_as_one(struct collapse *c, const struct kn_dim *a, const struct kn_dim *b)
+{
+    for (int i = 0; i < c->k->ninsns; i++) {
+        const struct kn_insn *n = &c->k->insns[i];
+        ir_expr ca, cb, rest;
+        if (insn_mentions(n, a->var) || insn_mentions(n, b->var))
+            return false;
+        if (n->code == KN_RUNNING && b->role == KN_INNER)
+            return false;
+        if (n->nindex == 0)
+            continue;
+        if (!ir_linear_in(c->ctx, n->index[0], a->var, &ca, &rest) || !ir_linear_in(c->ctx, rest, b->var, &cb, &rest))
+            return false;
+        if (ir_uses_sym(ca, b->var) || ca != ir_mul(c->ctx, cb, b->extent))
+            return false;
+    }
+    return true;
+}
+
+/* Joins dims d and d + 1 if that is possible. */
+static bool
+join(struct collapse *c, int d)
+{
+    struct kn_kernel *k = c->k;
+    struct kn_dim *a = &k->dims[d], *b = &k->dims[d + 1];
+    if (a->role != b->role)
+        return false;
+    for (int s = 0; s < k->nstages; s++)
+        if ((k->stages[s].inner >> d & 1) != (k->stages[s].inner >> (d + 1) & 1))
+            return false;
+    if (!walk_as_one(c, a, b))
+        return false;
+    ir_expr extent = ir_mul(c->ctx, a->extent, b->extent), both = ir_iter(c->ctx, "c", extent);
+    /* offset = ca a + cb b + rest = cb (extent(b) a + b) + rest: put the new variable for b, and 0 for a. */
+    substitute(c, a->var, ir_const(c->ctx, 0));
+    substitute(c, b->var, both);
+    k->dims[d] = (struct kn_dim){both, extent, a->role};
+    remove_dim(k, d + 1);
+    return true;
+}
+
+void
+cpu_collapse(struct ir_ctx *ctx, struct kn_kernel *k)
+{
+    struct collapse c = {ctx, k};
+    for (int d = k->ndims - 1; d >= 0; d--) {
+        /* The last inner dim stays: its stages must keep one. */
+        bool needed = false;
+        for (int s = 0; s < k->nstages; s++)
+            needed = needed || k->stages[s].inner == 1u << d;
+        if (!ir_is_value(k->dims[d].extent, 1) || needed)
+            continue;
+        substitute(&c, k->dims[d].var, ir_const(ctx, 0));
+        remove_dim(k, d);
+    }
+    flatten(&c);
+    for (int d = k->ndims - 2; d >= 0; d--)
+        while (d + 1 < k->ndims && join(&c, d))
+            continue;
+}

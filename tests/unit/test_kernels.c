@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kernels built by hand, compiled for every --march that can run here, at width 1 (-O0) and vectorised, run tile by tile and
+ * compared with the interpreter of kernels: broadcasts, transposes, softmax, layer norm, reductions, gathers, concatenation by
+ * guards, extreme positions, running sums, every element type.
+ */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/kernels.h"
+
+#define C(v) ir_const(ctx, (v))
+
+static const enum tcc_dtype numeric[] = {TCC_F32, TCC_F64, TCC_F16, TCC_BF16, TCC_I8, TCC_U8, TCC_I16, TCC_U16, TCC_I32, TCC_U32,
+    TCC_I64, TCC_U64, TCC_I4, TCC_U4, TCC_I2, TCC_U2, TCC_F8E4M3FN, TCC_F8E4M3FNUZ, TCC_F8E5M2, TCC_F8E5M2FNUZ, TCC_F4E2M1, TCC_F8E8M0};
+#define NNUMERIC ((int)(sizeof numeric / sizeof *numeric))
+
+/* -- Kernels ------------------------------------------------------------------------------------------ */
+
+/* y[i, j] = (a[i, j] op b[j]) op s */
+static struct kn_kernel *
+broadcast(struct ir_ctx *ctx, enum tcc_dtype d, int64_t rows, int64_t columns, enum ir_op word)
+{
+    struct kb b;
+    kb_init(&b, ctx, "broadcast");
+    ir_expr i = kb_outer(&b, C(rows)), j = kb_outer(&b, C(columns));
+    int x = kb_operand(&b, KN_IN, d, 2, E(C(rows), C(columns))), v = kb_operand(&b, KN_IN, d, 1, E(C(columns)));
+    int s = kb_operand(&b, KN_IN, d, 0, NULL), y = kb_operand(&b, KN_OUT, d, 2, E(C(rows), C(columns)));
+    kb_stage(&b, 0);
+    int t = kb_word(&b, word, d, kb_load(&b, x, E(i, j)), kb_load(&b, v, E(j)), -1);
+    kb_store(&b, y, E(i, j), kb_word(&b, word, d, t, kb_load(&b, s, NULL), -1));
+    return kb_finish(&b);
+}
+
+/* y[n] = cast(x[n]) */
+static struct kn_kernel *
+cast(struct ir_ctx *ctx, enum tcc_dtype to, enum tcc_dtype from, int64_t n)
+{
+    struct kb b;
+    kb_init(&b, ctx, ir_internf(ctx, "cast from %s", tcc_dtype_name(from)));
+    ir_expr i = kb_outer(&b, C(n));
+    int x = kb_operand(&b, KN_IN, from, 1, E(C(n))), y = kb_operand(&b, KN_OUT, to, 1, E(C(n)));
+    kb_stage(&b, 0);
+    kb_store(&b, y, E(i), kb_word(&b, IR_cast, to, kb_load(&b, x, E(i)), -1, -1));
+    return kb_finish(&b);
+}
+
+/* y[j, i, k] = x[i, j, k] */
+static struct kn_kernel *
+transpose(struct ir_ctx *ctx, enum tcc_dtype d, int64_t ni, int64_t nj, int64_t nk)
+{
+    struct kb b;
+    kb_init(&b, ctx, "transpose");
+    ir_expr j = kb_outer(&b, C(nj)), i = kb_outer(&b, C(ni)), k = kb_outer(&b, C(nk));
+    int x = kb_operand(&b, KN_IN, d, 3, E(C(ni), C(nj), C(nk))), y = kb_operand(&b, KN_OUT, d, 3, E(C(nj), C(ni), C(nk)));
+    kb_stage(&b, 0);
+    kb_store(&b, y, E(j, i, k), kb_load(&b, x, E(i, j, k)));
+    return kb_finish(&b);
+}
+
+/* y[i] = x[n - 1 - i], then every second */
+static struct kn_kernel *
+reverse(struct ir_ctx *ctx, enum tcc_dtype d, int64_t n)
+{
+    struct kb b;
+    kb_init(&b, ctx, "reverse");
+    ir_expr i = kb_outer(&b, C(n));
+    int x = kb_operand(&b, KN_IN, d, 1, E(C(2 * n))), y = kb_operand(&b, KN_OUT, d, 1, E(C(n)));
+    int z = kb_operand(&b, KN_OUT, d, 1, E(C(n)));
+    kb_stage(&b, 0);
+    kb_store(&b, y, E(i), kb_load(&b, x, E(ir_addc(ctx, ir_mulc(ctx, i, -1), n - 1))));
+    kb_store(&b, z, E(i), kb_load(&b, x, E(ir_mulc(ctx, i, 2))));
+    return kb_finish(&b);
+}
+
+/* Softmax over c of x[r, c] or, when `across`, of x[c, r]; c symbolic when c < 0. */
+static struct kn_kernel *
+softmax(struct ir_ctx *ctx, int64_t rows, int64_t columns, bool across)
+{
+    struct kb b;
+    kb_init(&b, ctx, "softmax");
+    ir_expr n = columns < 0 ? kb_size(&b, "N") : C(columns), m = C(rows), r = kb_outer(&b, m), c = kb_inner(&b, n);
+    const ir_expr *dims = across ? E(n, m) : E(m, n), *at = across ? E(c, r) : E(r, c);
+    int x = kb_operand(&b, KN_IN, TCC_F32, 2, dims), y = kb_operand(&b, KN_OUT, TCC_F32, 2, dims);
+    int t = kb_operand(&b, KN_TEMP, TCC_F32, 1, E(n));
+    kb_stage(&b, 2);
+    int max = kb_reduce(&b, KN_REDUCE, KN_MAX, TCC_F32, kb_load(&b, x, at), -1, 0);
+    kb_stage(&b, 2);
+    int e = kb_word(&b, IR_exp, TCC_F32, kb_word(&b, IR_sub, TCC_F32, kb_load(&b, x, at), max, -1), -1, -1);
+    kb_store(&b, t, E(c), e);
+    int sum = kb_reduce(&b, KN_REDUCE, KN_SUM, TCC_F32, e, -1, 0);
+    kb_stage(&b, 2);
+    kb_store(&b, y, at, kb_word(&b, IR_div, TCC_F32, kb_load(&b, t, E(c)), sum, -1));
+    return kb_finish(&b);
+}
+
+/* Layer norm over c of bf16 or f32 x[r, c] with weights; also stores the mean. */
+static struct kn_kernel *
+layer_norm(struct ir_ctx *ctx, enum tcc_dtype d, int64_t rows, int64_t columns)
+{
+    struct kb b;
+    kb_init(&b, ctx, "layer_norm");
+    ir_expr r = kb_outer(&b, C(rows)), c = kb_inner(&b, C(columns));
+    int x = kb_operand(&b, KN_IN, d, 2, E(C(rows), C(columns))), w = kb_operand(&b, KN_IN, d, 1, E(C(columns)));
+    int y = kb_operand(&b, KN_OUT, d, 2, E(C(rows), C(columns))), o = kb_operand(&b, KN_OUT, TCC_F32, 1, E(C(rows)));
+    kb_stage(&b, 2);
+    int v = kb_word(&b, IR_cast, TCC_F32, kb_load(&b, x, E(r, c)), -1, -1);
+    int sum = kb_reduce(&b, KN_REDUCE, KN_SUM, TCC_F32, v, -1, 0);
+    kb_stage(&b, 0);
+    int mean = kb_word(&b, IR_mul, TCC_F32, sum, kb_const(&b, TCC_F32, 1.0 / (double)columns), -1);
+    kb_store(&b, o, E(r), mean);
+    kb_stage(&b, 2);
+    v = kb_word(&b, IR_sub, TCC_F32, kb_word(&b, IR_cast, TCC_F32, kb_load(&b, x, E(r, c)), -1, -1), mean, -1);
+    int squares = kb_reduce(&b, KN_REDUCE, KN_SUM, TCC_F32, kb_word(&b, IR_mul, TCC_F32, v, v, -1), -1, 0);
+    kb_stage(&b, 0);
+    int variance = kb_word(&b, IR_mul, TCC_F32, squares, kb_const(&b, TCC_F32, 1.0 / (double)columns), -1);
+    int root = kb_word(&b, IR_sqrt, TCC_F32, kb_word(&b, IR_add, TCC_F32, variance, kb_const(&b, TCC_F32, 1e-5), -1), -1, -1);
+    kb_stage(&b, 2);
+    v = kb_word(&b, IR_sub, TCC_F32, kb_word(&b, IR_cast, TCC_F32, kb_load(&b, x, E(r, c)), -1, -1), mean, -1);
+    v = kb_word(&b, IR_div, TCC_F32, v, root, -1);
+    v = kb_word(&b, IR_mul, TCC_F32, v, kb_word(&b, IR_cast, TCC_F32, kb_load(&b, w, E(c)), -1, -1), -1);
+    kb_store(&b, y, E(r, c), kb_word(&b, IR_cast, d, v, -1, -1));
+    return kb_finish(&b);
+}
+
+/* y[a, c] = reduce over b, d of x[a, b, c, d] */
+static struct kn_kernel *
+reduce(struct ir_ctx *ctx, enum kn_reducer r, enum tcc_dtype d, const int64_t *n)
+{
+    struct kb b;
+    kb_init(&b, ctx, "reduce");
+    ir_expr a = kb_outer(&b, C(n[0])), c = kb_outer(&b, C(n[2])), i = kb_inner(&b, C(n[1])), j = kb_inner(&b, C(n[3]));
+    int x = kb_operand(&b, KN_IN, d, 4, E(C(n[0]), C(n[1]), C(n[2]), C(n[3])));
+    int y = kb_operand(&b, KN_OUT, d, 2, E(C(n[0]), C(n[2])));
+    kb_stage(&b, 12);
+    int v = kb_reduce(&b, KN_REDUCE, r, d, kb_load(&b, x, E(a, i, c, j)), -1, 0);
+    kb_stage(&b, 0);
+    kb_store(&b, y, E(a, c), v);
+    return kb_finish(&b);
+}
+
+/* y[i, j] = x[idx[i], j], or with the lanes along the gathered axis x[j, idx[i]] */
+static struct kn_kernel *
+gather(struct ir_ctx *ctx, enum tcc_dtype d, int64_t n, int64_t m, int64_t columns, bool across)
+{
+    struct kb b;
+    kb_init(&b, ctx, "gather");
+    ir_expr i = kb_outer(&b, C(n)), j = kb_outer(&b, C(columns));
+    if (across) {
+        ir_expr t = i;
+        b.k.ndims = 0;
+        (void)t;
+        j = kb_outer(&b, C(columns));
+        i = kb_outer(&b, C(n));
+    }
+    int idx = kb_operand(&b, KN_IN, TCC_I64, 1, E(C(n)));
+    int x = kb_operand(&b, KN_IN, d, 2, across ? E(C(columns), C(m)) : E(C(m), C(columns)));
+    int y = kb_operand(&b, KN_OUT, d, 2, across ? E(C(columns), C(n)) : E(C(n), C(columns)));
+    kb_stage(&b, 0);
+    ir_expr g = kb_index(&b, kb_load(&b, idx, E(i)), C(m));
+    kb_store(&b, y, across ? E(j, i) : E(i, j), kb_load(&b, x, across ? E(j, g) : E(g, j)));
+    return kb_finish(&b);
+}
+
+/* Concatenation along the last axis (or the first), by guards; pads by 1 on both ends with a constant. */
+static struct kn_kernel *
+concat(struct ir_ctx *ctx, enum tcc_dtype d, int64_t rows, int64_t p, int64_t q, bool first_axis)
+{
+    struct kb b;
+    kb_init(&b, ctx, "concat");
+    int64_t n = p + q + 2;
+    ir_expr i = kb_outer(&b, C(first_axis ? n : rows)), j = kb_outer(&b, C(first_axis ? rows : n)), v = first_axis ? i : j;
+    int x = kb_operand(&b, KN_IN, d, 2, first_axis ? E(C(p), C(rows)) : E(C(rows), C(p)));
+    int y = kb_operand(&b, KN_IN, d, 2, first_axis ? E(C(q), C(rows)) : E(C(rows), C(q)));
+    int z = kb_operand(&b, KN_OUT, d, 2, first_axis ? E(C(n), C(rows)) : E(C(rows), C(n)));
+    kb_stage(&b, 0);
+    int pad = kb_const(&b, d, 3);
+    ir_expr vx = ir_addc(ctx, v, -1), vy = ir_addc(ctx, v, -1 - p);
+    int lx = kb_load_guarded(&b, x, first_axis ? E(vx, j) : E(i, vx), (struct kn_guard){v, C(1), C(1 + p)}, pad);
+    int ly = kb_load_guarded(&b, y, first_axis ? E(vy, j) : E(i, vy), (struct kn_guard){v, C(1 + p), C(1 + p + q)}, lx);
+    kb_store(&b, z, E(i, j), ly);
+    return kb_finish(&b);
+}
+
+/* Positions of extremes over c of x[r, c] (or x[c, r]); ties to the first or last. */
+static struct kn_kernel *
+argmax(struct ir_ctx *ctx, enum tcc_dtype d, enum kn_reducer r, int64_t rows, int64_t columns, bool across, bool last)
+{
+    struct kb b;
+    kb_init(&b, ctx, "argmax");
+    ir_expr i = kb_outer(&b, C(rows)), c = kb_inner(&b, C(columns));
+    int x = kb_operand(&b, KN_IN, d, 2, across ? E(C(columns), C(rows)) : E(C(rows), C(columns)));
+    int y = kb_operand(&b, KN_OUT, TCC_I64, 1, E(C(rows)));
+    kb_stage(&b, 2);
+    int v = kb_load(&b, x, across ? E(c, i) : E(i, c));
+    int a = kb_reduce(&b, KN_ARGREDUCE, r, TCC_I64, v, kb_expr(&b, TCC_I64, c), last);
+    kb_stage(&b, 0);
+    kb_store(&b, y, E(i), a);
+    return kb_finish(&b);
+}
+
+/* Running sums over c of x[r, c] (or x[c, r]). */
+static struct kn_kernel *
+cumsum(struct ir_ctx *ctx, enum tcc_dtype d, int64_t rows, int64_t columns, bool across, bool exclusive)
+{
+    struct kb b;
+    kb_init(&b, ctx, "cumsum");
+    ir_expr i = kb_outer(&b, C(rows)), c = kb_inner(&b, C(columns));
+    const ir_expr *dims = across ? E(C(columns), C(rows)) : E(C(rows), C(columns)), *at = across ? E(c, i) : E(i, c);
+    int x = kb_operand(&b, KN_IN, d, 2, dims), y = kb_operand(&b, KN_OUT, d, 2, dims);
+    kb_stage(&b, 2);
+    kb_store(&b, y, at, kb_reduce(&b, KN_RUNNING, KN_SUM, d, kb_load(&b, x, at), -1, exclusive));
+    return kb_finish(&b);
+}
+
+/* Blocked to plain layout: y[c, p] = x[c floordiv 16, p, c mod 16], for C channels. */
+static struct kn_kernel *
+unblock(struct ir_ctx *ctx, int64_t channels, int64_t pixels, bool to_blocked)
+{
+    struct kb b;
+    kb_init(&b, ctx, "unblock");
+    int64_t blocks = (channels + 15) / 16;
+    ir_expr p = kb_outer(&b, C(pixels)), c = kb_outer(&b, C(channels));
+    ir_expr hi = ir_floordiv(ctx, c, C(16)), lo = ir_mod(ctx, c, C(16));
+    const ir_expr *blocked = E(C(blocks), C(pixels), C(16)), *plain = E(C(pixels), C(channels));
+    int x = kb_operand(&b, KN_IN, TCC_F32, to_blocked ? 2 : 3, to_blocked ? plain : blocked);
+    int y = kb_operand(&b, KN_OUT, TCC_F32, to_blocked ? 3 : 2, to_blocked ? blocked : plain);
+    kb_stage(&b, 0);
+    kb_store(&b, y, to_blocked ? E(hi, p, lo) : E(p, c), kb_load(&b, x, to_blocked ? E(p, c) : E(hi, p, lo)));
+    return kb_finish(&b);
+}
+
+/* y = select(x < z, isnan(x) ? 1 : trunc(x), ...) in f32, and truths combined; N symbolic. */
+static struct kn_kernel *
+logic(struct ir_ctx *ctx)
+{
+    struct kb b;
+    kb_init(&b, ctx, "logic");
+    ir_expr n = kb_size(&b, "N"), i = kb_outer(&b, n);
+    int x = kb_operand(&b, KN_IN, TCC_F32, 1, E(n)), z = kb_operand(&b, KN_IN, TCC_F32, 1, E(n));
+    int t = kb_operand(&b, KN_IN, TCC_BOOL, 1, E(n));
+    int y = kb_operand(&b, KN_OUT, TCC_F32, 1, E(n)), o = kb_operand(&b, KN_OUT, TCC_BOOL, 1, E(n));
+    kb_stage(&b, 0);
+    int a = kb_load(&b, x, E(i)), c = kb_load(&b, z, E(i)), s = kb_load(&b, t, E(i));
+    int less = kb_word(&b, IR_lt, TCC_BOOL, a, c, -1), both = kb_word(&b, IR_and, TCC_BOOL, less, s, -1);
+    int low = kb_word(&b, IR_min, TCC_F32, a, c, -1), high = kb_word(&b, IR_max, TCC_F32, a, c, -1);
+    kb_store(&b, y, E(i), kb_word(&b, IR_select, TCC_F32, both, low, high));
+    int inf = kb_word(&b, IR_isinf, TCC_BOOL, a, -1, -1), nan = kb_word(&b, IR_isnan, TCC_BOOL, c, -1, -1);
+    int odd = kb_word(&b, IR_xor, TCC_BOOL, kb_word(&b, IR_or, TCC_BOOL, inf, nan, -1), kb_word(&b, IR_not, TCC_BOOL, s, -1, -1), -1);
+    kb_store(&b, o, E(i), odd);
+    return kb_finish(&b);
+}
+
+/* y[idx[i], j] = x[i, j] into an INOUT operand, rows disjoint. */
+static struct kn_kernel *
+scatter(struct ir_ctx *ctx, int64_t n, int64_t columns)
+{
+    struct kb b;
+    kb_init(&b, ctx, "scatter");
+    ir_expr i = kb_outer(&b, C(n)), j = kb_outer(&b, C(columns));
+    int idx = kb_operand(&b, KN_IN, TCC_I64, 1, E(C(n))), x = kb_operand(&b, KN_IN, TCC_F32, 2, E(C(n), C(columns)));
+    int y = kb_operand(&b, KN_INOUT, TCC_F32, 2, E(C(64), C(columns)));
+    kb_stage(&b, 0);
+    ir_expr g = kb_index(&b, kb_load(&b, idx, E(i)), C(64));
+    kb_store(&b, y, E(g, j), kb_load(&b, x, E(i, j)));
+    return kb_finish(&b);
+}
+
+/* -- Running and comparing ----------------------------------------------------------------------------- */
+
+static uint64_t state;
+
+static uint64_t
+next(void)
+{
+    uint64_t z = state += 0x9e3779b97f4a7c15ull;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+    return z ^ z >> 31;
+}
+
+static int64_t
+elements(const struct kn_kernel *k, int operand, const int64_t *sizes)
+{
+    int64_t n = 1;
+    for (int i = 0; i < k->operands[operand].rank; i++)
+        n *= kb_value(k, k->operands[operand].dims[i], sizes);
+    return n;
+}
+
+/* Small values with a few ties; indexes (i64 operand 0 of gathers) include negative ones. */
+static void
+fill(const struct kn_kernel *k, int operand, void *data, int64_t n)
+{
+    enum tcc_dtype d = (enum tcc_dtype)k->operands[operand].dtype;
+    int bytes = tcc_dtype_bytes(d);
+    bool index = d == TCC_I64 && operand == 0 && (strcmp(k->name, "gather") == 0 || strcmp(k->name, "scatter") == 0);
+    for (int64_t i = 0; i < n; i++) {
+        void *p = (char *)data + i * bytes;
+        uint64_t r = next();
+        if (index)
+            tcc_store_i64(d, p, strcmp(k->name, "scatter") == 0 ? (i * 7) % 64 : (int64_t)(r % 10) - 5);
+        else if (d == TCC_BOOL)
+            *(uint8_t *)p = r & 1;
+        else if (tcc_is_float(d))
+            tcc_store_f64(d, p, (double)((int64_t)(r % 2001) - 1000) / 128);
+        else
+            tcc_store_i64(d, p, (int64_t)(r % 211) - (tcc_is_signed(d) ? 100 : 0));
+    }
+}
+
+static void
+compare(const struct kn_kernel *k, int operand, const void *want, const void *got, int64_t n, const char *arch)
+{
+    enum tcc_dtype d = (enum tcc_dtype)k->operands[operand].dtype;
+    int bytes = tcc_dtype_bytes(d);
+    for (int64_t i = 0; i < n; i++) {
+        const void *a = (const char *)want + i * bytes, *b = (const char *)got + i * bytes;
+        if (memcmp(a, b, (size_t)bytes) == 0)
+            continue;
+        double x = tcc_load_f64(d, a), y = tcc_load_f64(d, b);
+        bool reduces = false;
+        for (int j = 0; j < k->ninsns; j++)
+            reduces = reduces || k->insns[j].code == KN_REDUCE || k->insns[j].code == KN_RUNNING;
+        double step = d == TCC_F64 ? 1e-12 : d == TCC_F32 ? 2e-6 : d == TCC_F16 ? 2e-3 : 0.02;
+        bool close = tcc_is_float(d) && reduces && fabs(x - y) <= step * (fabs(x) + fabs(y)) + step * 10;
+        close = close || (isnan(x) && isnan(y));
+        ck_assert_msg(close, "%s (%s, operand %d %s): element %ld is %g, not %g", k->name, arch, operand, tcc_dtype_name(d),
+                      (long)i, y, x);
+    }
+}
+
+struct buffers { void *at[KB_MAX], *packed[KB_MAX]; int64_t n[KB_MAX]; };
+
+static void
+allocate(struct buffers *b, const struct kn_kernel *k, const int64_t *sizes)
+{
+    int packed = 0;
+    for (int i = 0; i < k->noperands; i++) {
+        b->n[i] = elements(k, i, sizes);
+        size_t bytes = (size_t)b->n[i] * (size_t)tcc_dtype_bytes((enum tcc_dtype)k->operands[i].dtype);
+        b->at[i] = calloc(1, bytes + 64);
+        if (k->operands[i].use == KN_IN)
+            fill(k, i, b->at[i], b->n[i]);
+        if (k->operands[i].use != KN_TEMP)
+            b->packed[packed++] = b->at[i];
+    }
+}
+
+static void
+release(struct buffers *b, const struct kn_kernel *k)
+{
+    for (int i = 0; i < k->noperands; i++)
+        free(b->at[i]);
+}
+
+/* Runs one kernel compiled and interpreted on the same data. */
+static void
+check_kernel(const struct kn_kernel *original, const struct kn_kernel *k, tcc_kernel_fn fn, const int64_t *sizes, const char *arch)
+{
+    struct buffers want, got;
+    uint64_t seed = state;
+    allocate(&want, original, sizes);
+    state = seed;
+    allocate(&got, original, sizes);
+    ck_assert_int_eq(kn_interp_kernel(original, want.packed, sizes), 0);
+    ck_assert_int_eq(kb_run(k, fn, got.packed, sizes, 2), 0);
+    for (int i = 0; i < original->noperands; i++)
+        if (original->operands[i].use == KN_OUT || original->operands[i].use == KN_INOUT)
+            compare(original, i, want.at[i], got.at[i], want.n[i], arch);
+    release(&want, original);
+    release(&got, original);
+}
+
+static const char *const arches[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "native"};
+
+#define MAX_KERNELS 256
+struct set { struct ir_ctx *ctx; int n; struct kn_kernel *at[MAX_KERNELS]; };
+
+static void add(struct set *s, struct kn_kernel *k) { s->at[s->n++] = k; }
+
+static void
+make_maps(struct set *s)
+{
+    static const enum ir_op words[] = {IR_add, IR_mul, IR_sub, IR_max, IR_div, IR_mod};
+    for (int i = 0; i < NNUMERIC; i++) {
+        bool is_float = tcc_is_float(numeric[i]);
+        add(s, broadcast(s->ctx, numeric[i], 5, 37, words[i % (is_float ? 5 : 6)]));
+        add(s, broadcast(s->ctx, numeric[i], 3, 100, words[(i + 1) % 4]));
+    }
+    add(s, transpose(s->ctx, TCC_F32, 33, 40, 1));
+    add(s, transpose(s->ctx, TCC_F32, 5, 6, 35));
+    add(s, transpose(s->ctx, TCC_I8, 20, 70, 1));
+    add(s, transpose(s->ctx, TCC_F64, 17, 9, 2));
+    add(s, reverse(s->ctx, TCC_F32, 75));
+    add(s, reverse(s->ctx, TCC_I16, 90));
+    add(s, unblock(s->ctx, 40, 7, false));
+    add(s, unblock(s->ctx, 40, 7, true));
+    add(s, unblock(s->ctx, 64, 5, true));
+    add(s, logic(s->ctx));
+    add(s, scatter(s->ctx, 9, 35));
+}
+
+static void
+make_reductions(struct set *s)
+{
+    static const int64_t shapes[][4] = {{3, 1, 5, 67}, {2, 9, 40, 1}, {2, 3, 5, 7}, {1, 1, 1, 301}, {4, 0, 3, 5}};
+    static const enum tcc_dtype types[] = {TCC_F32, TCC_F64, TCC_I32, TCC_I64, TCC_U8, TCC_F16, TCC_BOOL};
+    for (int r = KN_SUM; r <= KN_MIN; r++)
+        for (int i = 0; i < 7; i++)
+            add(s, reduce(s->ctx, (enum kn_reducer)r, types[i], shapes[(i + r) % 5]));
+    add(s, softmax(s->ctx, 7, 100, false));
+    add(s, softmax(s->ctx, 70, 9, true));
+    add(s, softmax(s->ctx, 5, -1, false));
+    add(s, softmax(s->ctx, 35, -1, true));
+    add(s, layer_norm(s->ctx, TCC_F32, 4, 77));
+    add(s, layer_norm(s->ctx, TCC_BF16, 3, 64));
+    add(s, layer_norm(s->ctx, TCC_F16, 3, 50));
+    for (int i = 0; i < 8; i++)
+        add(s, argmax(s->ctx, i & 4 ? TCC_I32 : TCC_F32, i & 1 ? KN_MAX : KN_MIN, 21, 50, i & 2, i & 4));
+    for (int i = 0; i < 4; i++)
+        add(s, cumsum(s->ctx, i == 3 ? TCC_I32 : TCC_F32, 19, 23, i & 1, i & 2));
+}
+
+static void
+make_indirect(struct set *s)
+{
+    static const enum tcc_dtype types[] = {TCC_F32, TCC_I8, TCC_F64, TCC_BF16, TCC_I64, TCC_BOOL};
+    for (int i = 0; i < 6; i++) {
+        add(s, gather(s->ctx, types[i], 11, 5, 50, false));
+        add(s, gather(s->ctx, types[i], 45, 5, 4, true));
+        add(s, concat(s->ctx, types[i], 4, 30, 21, false));
+        add(s, concat(s->ctx, types[i], 40, 3, 5, true));
+    }
+}
+
+static void
+make_casts(struct set *s)
+{
+    for (int i = 0; i < NNUMERIC; i++)
+        for (int j = 0; j < 6; j++) {
+            enum tcc_dtype from = numeric[i], to = numeric[(i + 1 + j * 3) % NNUMERIC];
+            if (s->n < MAX_KERNELS)
+                add(s, cast(s->ctx, to, from, 203));
+        }
+    add(s, cast(s->ctx, TCC_BOOL, TCC_F32, 50));
+    add(s, cast(s->ctx, TCC_F32, TCC_BOOL, 50));
+}
+
+static void (*const makers[])(struct set *) = {make_maps, make_reductions, make_indirect, make_casts};
+#define NMAKERS 4
+
+START_TEST(agree)
+{
+    int maker = _i % NMAKERS, arch = _i / NMAKERS % 4;
+    bool vector = _i / NMAKERS / 4;
+    static const int64_t sizes[] = {131};
+    struct ir_ctx *ctx = ir_ctx_new();
+    if (kb_cpu_runs(ctx, arches[arch])) {
+        struct set compiled = {.ctx = ctx}, original = {.ctx = ctx};
+        struct kb_loaded loaded;
+        makers[maker](&original);
+        makers[maker](&compiled);
+        for (int i = 0; i < original.n; i++)
+            ck_assert_msg(kn_verify_kernel(ctx, original.at[i]), "%s does not verify", original.at[i]->name);
+        kb_load_kernels(ctx, &loaded, compiled.n, compiled.at, target_cpu.resolve(ctx, arches[arch]), vector ? 2 : 0, vector);
+        for (int i = 0; i < original.n; i++) {
+            state = (uint64_t)i;
+            check_kernel(original.at[i], compiled.at[i], loaded.fn[i], sizes, arches[arch]);
+        }
+        kb_unload(&loaded);
+    }
+    ir_ctx_free(ctx);
+}
+END_TEST
+
+/* An index out of range is reported, and nothing outside is read. */
+START_TEST(bad_index)
+{
+    struct ir_ctx *ctx = ir_ctx_new();
+    for (int across = 0; across < 2; across++) {
+        struct kn_kernel *k = gather(ctx, TCC_F32, 40, 5, 8, across);
+        struct kb_loaded loaded;
+        struct buffers b;
+        kb_load_kernels(ctx, &loaded, 1, &k, target_cpu.resolve(ctx, "x86-64-v2"), 2, true);
+        allocate(&b, k, NULL);
+        ck_assert_int_eq(kb_run(k, loaded.fn[0], b.packed, NULL, 1), 0);
+        ((int64_t *)b.at[0])[33] = 5;
+        ck_assert_int_eq(kb_run(k, loaded.fn[0], b.packed, NULL, 1), TCC_EINDEX);
+        ((int64_t *)b.at[0])[33] = -6;
+        ck_assert_int_eq(kb_run(k, loaded.fn[0], b.packed, NULL, 1), TCC_EINDEX);
+        release(&b, k);
+        kb_unload(&loaded);
+    }
+    ir_ctx_free(ctx);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *s = suite_create("kernels");
+    TCase *c = tcase_create("kernels");
+    tcase_set_timeout(c, 120);
+    tcase_add_loop_test(c, agree, 0, NMAKERS * 4 * 2);
+    tcase_add_test(c, bad_index);
+    suite_add_tcase(s, c);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
