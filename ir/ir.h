@@ -60,7 +60,12 @@ _Noreturn void ir_no_memory(struct ir_ctx *ctx);
 
 /* A growing array for compiler code: VEC(int) v = {0}; VEC_PUSH(ctx, v, 3). Memory from the context's arena. */
 #define VEC(...) struct { __VA_ARGS__ *at; int n, cap; }
-#define VEC_PUSH(ctx, v, ...) ((v).n == (v).cap ? ((v).at = ir_grow((ctx), (v).at, &(v).cap, sizeof *(v).at), 0) : 0, (v).at[(v).n++] = (__VA_ARGS__))
+#define VEC_PUSH(ctx, v, ...) ({ \
+        __typeof__(*(v).at) vec_item_ = (__VA_ARGS__);      /* first: it may read the array */ \
+        if ((v).n == (v).cap) \
+            (v).at = ir_grow((ctx), (v).at, &(v).cap, sizeof *(v).at); \
+        (v).at[(v).n++] = vec_item_; \
+    })
 void *ir_grow(struct ir_ctx *ctx, void *old, int *cap, size_t size);
 
 /* -- Diagnostics ------------------------------------------------------------------------
