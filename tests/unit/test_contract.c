@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Contractions, convolutions and pools of the CPU target, over shapes with tails, strides, padding and batches, for every
+ * instruction set that this processor has; compared with plain loops in double precision.
+ */
+#include "tests/unit/kernel_make.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static float *values(size_t n, unsigned seed)
+{
+    float *p = aligned_alloc(64, (n * sizeof *p + 191) / 64 * 64);
+    unsigned s = seed * 7919 + 1;
+    for (size_t i = 0; i < n; i++) {
+        s = s * 1664525 + 1013904223;
+        p[i] = (float)((int)(s >> 16) % 201 - 100) / 100;
+    }
+    return p;
+}
+
+static void compare(const char *what, const float *got, const double *want, size_t n)
+{
+    double big = 0;
+    for (size_t i = 0; i < n; i++)
+        big = fmax(big, fabs(want[i]));
+    for (size_t i = 0; i < n; i++)
+        ck_assert_msg(fabs(got[i] - want[i]) <= 2e-5 * big + 1e-6, "%s: element %zu is %g, expected %g", what, i, got[i], want[i]);
+}
+
+/* -- Matrix products ------------------------------------------------------------------------------- */
+
+static const struct km_matmul matmuls[] = {
+    {.b = 1, .m = 32, .n = 64, .k = 16, .panel = 32, .relu = true},
+    {.b = 1, .m = 17, .n = 77, .k = 33, .panel = 32, .relu = true},
+    {.b = 1, .m = 17, .n = 77, .k = 33, .panel = 16, .relu = true},
+    {.b = 1, .m = 1, .n = 1000, .k = 65, .panel = 32, .relu = true},
+    {.b = 1, .m = 3, .n = 100, .k = 7, .panel = 16},
+    {.b = 1, .m = 128, .n = 512, .k = 64, .panel = 32, .relu = true},
+    {.b = 2, .m = 50, .n = 40, .k = 31, .panel = 32, .relu = true},
+    {.b = 3, .m = 33, .n = 29, .k = 64, .trans_b = true},
+    {.b = 3, .m = 33, .n = 64, .k = 29},
+    {.b = 2, .m = 20, .n = 37, .k = 19, .trans_a = true},
+    {.b = 2, .m = 20, .n = 37, .k = 19, .trans_a = true, .trans_b = true},
+    {.b = 1, .m = 300, .n = 10, .k = 40, .panel = 32, .relu = true},
+    {.b = 1, .m = 129, .n = 300, .k = 40, .panel = 32, .longer = true},
+    {.b = 1, .m = 64, .n = 96, .k = 1, .panel = 16},
+    {.b = 1, .m = 45, .n = 96, .k = 50, .panel = 32, .relu = true, .dynamic = true},
+    {.b = 2, .m = 45, .n = 33, .k = 50, .trans_b = true, .dynamic = true},
+    {.b = 1, .m = 1, .n = 96, .k = 50, .panel = 32, .relu = true, .dynamic = true},
+    {.b = 1, .m = 21, .n = 50, .k = 37, .dtype = TCC_BF16, .panel = 32, .relu = true},
+    {.b = 2, .m = 21, .n = 50, .k = 37, .dtype = TCC_BF16, .trans_b = true},
+    {.b = 1, .m = 6, .n = 5, .k = 3},
+};
+#define NMATMULS ((int)(sizeof matmuls / sizeof *matmuls))
+
+static void *in_dtype(float *p, size_t n, enum tcc_dtype d)
+{
+    if (!d || d == TCC_F32)
+        return p;
+    char *q = aligned_alloc(64, (n * 4 + 191) / 64 * 64);
+    for (size_t i = 0; i < n; i++) {
+        tcc_store_f64(d, q + i * (size_t)tcc_dtype_bytes(d), p[i]);
+        p[i] = (float)tcc_load_f64(d, q + i * (size_t)tcc_dtype_bytes(d));
+    }
+    return q;
+}
+
+static void check_matmul(const struct km_matmul *v, const struct kn_kernel *k, tcc_kernel_fn f, const char *arch)
+{
+    size_t na = (size_t)(v->b * v->m * v->k), nb = (size_t)((v->panel ? 1 : v->b) * v->k * v->n), nc = (size_t)(v->b * v->m * v->n);
+    size_t np = v->panel ? (size_t)((v->n + v->panel - 1) / v->panel * v->panel * v->k) : nb;
+    float *a = values(na, 1), *b = values(nb, 2), *bias = values((size_t)v->n, 3), *out = values(nc, 4), *packed = values(np, 5);
+    double *want = calloc(nc, sizeof *want);
+    char what[200];
+    void *pa = in_dtype(a, na, v->dtype), *rounded = in_dtype(b, nb, v->dtype);
+    if (v->panel) {
+        memset(packed, 0, np * sizeof *packed);
+        for (int64_t j = 0; j < v->n; j++)
+            for (int64_t x = 0; x < v->k; x++)
+                packed[(j / v->panel * v->k + x) * v->panel + j % v->panel] = b[x * v->n + j];
+    } else {
+        memcpy(packed, b, nb * sizeof *b);
+    }
+    void *pb = in_dtype(packed, np, v->dtype);
+    for (int64_t q = 0; q < v->b; q++)
+        for (int64_t i = 0; i < v->m; i++)
+            for (int64_t j = 0; j < v->n; j++) {
+                double s = 0;
+                for (int64_t x = 0; x < v->k; x++)
+                    s += (double)(v->trans_a ? a[(q * v->k + x) * v->m + i] : a[(q * v->m + i) * v->k + x])
+                         * (v->panel ? b[x * v->n + j] : v->trans_b ? b[(q * v->n + j) * v->k + x] : b[(q * v->k + x) * v->n + j]);
+                s = v->relu ? fmax(0, s + bias[j]) : s;
+                for (int t = 0; v->longer && t < 24; t++)
+                    s = s * 0.75 + 0.25;
+                want[(q * v->m + i) * v->n + j] = s;
+            }
+    void *args[] = {pa, pb, bias, out};
+    ck_assert(km_run(k, f, args, v->m));
+    snprintf(what, sizeof what, "matmul %s b%d m%d n%d k%d panel %d", arch, (int)v->b, (int)v->m, (int)v->n, (int)v->k, v->panel);
+    compare(what, out, want, nc);
+    if (rounded != b)
+        free(rounded);
+    if (pa != a)
+        free(pa);
+    if (pb != packed)
+        free(pb);
+    free(a), free(b), free(bias), free(out), free(packed), free(want);
+}
+
+/* -- Convolutions ------------------------------------------------------------------------------------ */
+
+static const struct km_conv convs[] = {
+    /*n  c   h   w   o  kh kw s  p  d */
+    {1, 16, 8, 8, 16, 1, 1, 1, 0, 1, .relu = false},
+    {2, 32, 9, 11, 64, 1, 1, 1, 0, 1, .relu = true, .residual = true},
+    {2, 32, 9, 11, 48, 3, 3, 1, 1, 1, .relu = true, .residual = true},
+    {1, 24, 14, 14, 40, 3, 3, 2, 1, 1, .relu = true},
+    {1, 32, 7, 7, 64, 3, 3, 1, 1, 1, .relu = true},
+    {1, 3, 32, 32, 64, 7, 7, 2, 3, 1, .plain = true, .relu = true},
+    {1, 16, 56, 56, 32, 3, 3, 1, 1, 1, .relu = true},
+    {1, 16, 20, 20, 32, 3, 3, 1, 4, 4, .relu = true},
+    {1, 64, 13, 13, 32, 1, 1, 2, 0, 1, .relu = true},
+    {1, 16, 1, 1, 32, 1, 1, 1, 0, 1, .relu = true},
+    {1, 32, 1, 40, 32, 1, 5, 1, 2, 1, .relu = true},
+    {1, 32, 40, 3, 32, 5, 1, 1, 2, 1, .relu = true},
+    {1, 16, 5, 5, 16, 5, 5, 1, 4, 1, .relu = false},
+    {2, 48, 14, 14, 48, 3, 3, 1, 1, 1, .depthwise = true, .relu = true, .residual = true},
+    {1, 32, 30, 30, 32, 5, 5, 2, 2, 1, .depthwise = true, .relu = true},
+    {1, 32, 7, 7, 32, 5, 5, 1, 2, 1, .depthwise = true, .relu = true},
+    {1, 32, 56, 56, 32, 3, 3, 1, 1, 1, .depthwise = true, .relu = true},
+};
+#define NCONVS ((int)(sizeof convs / sizeof *convs))
+
+static double conv_at(const struct km_conv *v, const float *x, const float *w, int64_t n, int64_t b, int64_t y, int64_t xx, int l)
+{
+    int64_t cb = (v->c + 15) / 16, channels = v->depthwise ? 1 : v->plain ? v->c : cb * 16;
+    double s = 0;
+    for (int64_t i = 0; i < channels; i++)
+        for (int ty = 0; ty < v->kh; ty++)
+            for (int tx = 0; tx < v->kw; tx++) {
+                int64_t iy = y * v->stride + ty * v->dilation - v->pad, ix = xx * v->stride + tx * v->dilation - v->pad;
+                if (iy < 0 || ix < 0 || iy >= v->h || ix >= v->w)
+                    continue;
+                int64_t tap = ty * v->kw + tx, taps = v->kh * v->kw, block = v->depthwise ? b : i / 16, lane = v->depthwise ? l : i % 16;
+                s += (double)(v->plain ? x[((n * v->c + i) * v->h + iy) * v->w + ix]
+                              : x[(((n * cb + block) * v->h + iy) * v->w + ix) * 16 + lane])
+                     * (v->depthwise ? w[(b * taps + tap) * 16 + l] : v->plain ? w[((b * v->c + i) * taps + tap) * 16 + l]
+                        : w[(((b * cb + i / 16) * taps + tap) * 16 + i % 16) * 16 + l]);
+            }
+    return s;
+}
+
+static void check_conv(const struct km_conv *v, const struct kn_kernel *k, tcc_kernel_fn f, const char *arch)
+{
+    int64_t oh = km_conv_out(v, true), ow = km_conv_out(v, false), cb = (v->c + 15) / 16, ob = (v->o + 15) / 16, taps = v->kh * v->kw;
+    size_t nx = (size_t)(v->n * (v->plain ? v->c : cb * 16) * v->h * v->w), no = (size_t)(v->n * ob * 16 * oh * ow);
+    size_t nw = (size_t)(v->depthwise ? ob * taps * 16 : v->plain ? ob * v->c * taps * 16 : ob * cb * taps * 256);
+    float *x = values(nx, 1), *w = values(nw, 2), *bias = values((size_t)ob * 16, 3), *out = values(no, 4), *residual = values(no, 5);
+    double *want = calloc(no, sizeof *want);
+    char what[200];
+    size_t at = 0;
+    for (int64_t n = 0; n < v->n; n++)
+        for (int64_t b = 0; b < ob; b++)
+            for (int64_t y = 0; y < oh; y++)
+                for (int64_t xx = 0; xx < ow; xx++)
+                    for (int l = 0; l < 16; l++, at++) {
+                        double s = conv_at(v, x, w, n, b, y, xx, l) + bias[b * 16 + l] + (v->residual ? residual[at] : 0);
+                        want[at] = v->relu ? fmax(0, s) : s;
+                    }
+    void *args[] = {x, w, bias, out, residual};
+    ck_assert(km_run(k, f, args, 0));
+    snprintf(what, sizeof what, "conv %s %dx%dx%d -> %d, %dx%d/%d", arch, v->c, v->h, v->w, v->o, v->kh, v->kw, v->stride);
+    compare(what, out, want, no);
+    free(x), free(w), free(bias), free(out), free(residual), free(want);
+}
+
+/* -- Pools --------------------------------------------------------------------------------------------- */
+
+static const struct km_pool pools[] = {
+    {1, 64, 112, 112, 3, 2, 1, true}, {2, 32, 9, 9, 3, 1, 1, true}, {1, 40, 14, 14, 2, 2, 0, true}, {1, 32, 14, 14, 3, 1, 1, false},
+};
+#define NPOOLS ((int)(sizeof pools / sizeof *pools))
+
+static void check_pool(const struct km_pool *v, const struct kn_kernel *k, tcc_kernel_fn f, const char *arch)
+{
+    int64_t oh = (v->h + 2 * v->pad - v->k) / v->stride + 1, ow = (v->w + 2 * v->pad - v->k) / v->stride + 1, planes = v->n * ((v->c + 15) / 16);
+    size_t nx = (size_t)(planes * v->h * v->w * 16), no = (size_t)(planes * oh * ow * 16), at = 0;
+    float *x = values(nx, 1), *out = values(no, 2);
+    double *want = calloc(no, sizeof *want);
+    for (int64_t p = 0; p < planes; p++)
+        for (int64_t y = 0; y < oh; y++)
+            for (int64_t xx = 0; xx < ow; xx++)
+                for (int l = 0; l < 16; l++, at++) {
+                    double s = v->max ? -INFINITY : 0;
+                    for (int t = 0; t < v->k * v->k; t++) {
+                        int64_t iy = y * v->stride + t / v->k - v->pad, ix = xx * v->stride + t % v->k - v->pad;
+                        if (iy < 0 || ix < 0 || iy >= v->h || ix >= v->w)
+                            continue;
+                        double e = x[((p * v->h + iy) * v->w + ix) * 16 + l];
+                        s = v->max ? fmax(s, e) : s + e;
+                    }
+                    want[at] = s;
+                }
+    void *args[] = {x, out};
+    ck_assert(km_run(k, f, args, 0));
+    compare(arch, out, want, no);
+    free(x), free(out), free(want);
+}
+
+/* -- All of them ------------------------------------------------------------------------------------------- */
+
+static const char *const archs[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4"};
+
+START_TEST(kernels)
+{
+    const char *arch = archs[_i];
+    struct ir_ctx *ctx = ir_ctx_new();
+    struct kn_kernel *k[NMATMULS + NCONVS + NPOOLS];
+    tcc_kernel_fn f[NMATMULS + NCONVS + NPOOLS];
+    int n = 0;
+    if (!km_can_run(arch)) {
+        ir_ctx_free(ctx);
+        return;
+    }
+    const struct pass_machine *m = target_cpu.machine(ctx, arch);
+    ck_assert(m);
+    for (int i = 0; i < NMATMULS; i++)
+        k[n++] = km_matmul(ctx, &matmuls[i]);
+    for (int i = 0; i < NCONVS; i++)
+        k[n++] = km_conv(ctx, &convs[i]);
+    for (int i = 0; i < NPOOLS; i++)
+        k[n++] = km_pool(ctx, &pools[i]);
+    for (int i = 0; i < n; i++) {
+        k[i]->id = i;
+        m->schedule(m, ctx, k[i]);
+        enum kn_template want = i < NMATMULS ? KN_T_CONTRACT : i >= NMATMULS + NCONVS ? KN_T_POOL
+                                : convs[i - NMATMULS].depthwise ? KN_T_DEPTHWISE : KN_T_CONV;
+        ck_assert_msg(k[i]->schedule.how == want, "kernel %d has template %d, expected %d", i, k[i]->schedule.how, want);
+    }
+    ck_assert(km_load(ctx, arch, n, k, f));
+    for (int i = 0; i < n; i++)
+        if (i < NMATMULS)
+            check_matmul(&matmuls[i], k[i], f[i], arch);
+        else if (i < NMATMULS + NCONVS)
+            check_conv(&convs[i - NMATMULS], k[i], f[i], arch);
+        else
+            check_pool(&pools[i - NMATMULS - NCONVS], k[i], f[i], arch);
+    ir_ctx_free(ctx);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("contract");
+    TCase *t = tcase_create("kernels");
+    tcase_set_timeout(t, 120);
+    tcase_add_loop_test(t, kernels, 0, 3);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
