@@ -151,22 +151,72 @@ static void k_loops_end(struct cg *g, struct em_loop *l, int n)
         em_loop_end(g->e, &l[i]);
 }
 
-static void pack_b(struct cg *g, LLVMValueRef x, int cv)
+/* Steps [from, to) of the innermost loop of the sum, one at a time: a vector of columns is loaded however it lies. */
+static void pack_b_steps(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef at, LLVMValueRef *part, LLVMValueRef from, LLVMValueRef to)
 {
     struct em *e = g->e;
-    struct em_loop l[CT_MAX_K];
-    LLVMValueRef part[CT_MAX_K], at = k_loops_begin(g, l, g->c.nks, part);
-    at = LLVMBuildMul(e->b, at, em_i64(e, (int64_t)g->cv * g->lanes), "");
+    int last = g->c.nks - 1;
+    struct em_loop l;
+    em_loop_begin(e, &l, from, to, em_i64(e, 1), "pk");
+    part[last] = l.iv;
+    at = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, at, em_expr(e, g->c.ks[last].extent), ""), l.iv, "");
+    LLVMValueRef p = cg_gep(g, g->packed_b, LLVMBuildMul(e->b, at, em_i64(e, (int64_t)g->cv * g->lanes), ""));
     for (int c = 0; c < cv; c++) {
         em_set_lanes(e, NULL, 1, NULL);
         cg_bind_column(g, LLVMBuildAdd(e->b, x, em_i64(e, (int64_t)c * g->lanes), ""));
         cg_bind_k(g, part);
         em_set_lanes(e, g->c.k->dims[g->c.vec].var, g->lanes, g->mask[c]);
         LLVMValueRef v = em_splat(e, operand_value(g, g->c.val_b), g->lanes);
-        em_store(e, g->c.dtype, cg_gepc(g, cg_gep(g, g->packed_b, at), (int64_t)c * g->lanes), v, NULL, -1);
+        em_store(e, g->c.dtype, cg_gepc(g, p, (int64_t)c * g->lanes), v, NULL, -1);
     }
     em_set_lanes(e, NULL, 1, NULL);
-    k_loops_end(g, l, g->c.nks);
+    em_loop_end(e, &l);
+}
+
+/* B lies with the sum's innermost loop at consecutive addresses: squares of lanes x lanes elements are transposed in registers.
+ * Columns past the end read the last one again; what they give is never stored. Returns the first step that is left. */
+static LLVMValueRef pack_b_squares(struct cg *g, LLVMValueRef x, LLVMValueRef x_end, int cv, LLVMValueRef at, LLVMValueRef *part)
+{
+    struct em *e = g->e;
+    int last = g->c.nks - 1, w = g->lanes, op = g->c.k->insns[g->c.load_b].operand;
+    LLVMValueRef n = em_expr(e, g->c.ks[last].extent), size = em_i64(e, w), v[16];
+    LLVMValueRef whole = LLVMBuildMul(e->b, LLVMBuildUDiv(e->b, n, size, ""), size, "");
+    struct em_loop l;
+    part[last] = em_i64(e, 0);
+    em_set_lanes(e, NULL, 1, NULL);
+    cg_bind_column(g, x);
+    cg_bind_k(g, part);
+    LLVMValueRef first = em_address(e, op, em_expr(e, g->c.off_b));
+    LLVMValueRef most = LLVMBuildSub(e->b, LLVMBuildSub(e->b, x_end, x, ""), em_i64(e, 1), "");
+    em_loop_begin(e, &l, em_i64(e, 0), whole, size, "pt");
+    at = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, at, n, ""), l.iv, "");
+    LLVMValueRef to = cg_gep(g, g->packed_b, LLVMBuildMul(e->b, at, em_i64(e, (int64_t)g->cv * w), ""));
+    LLVMValueRef from = cg_gep(g, first, l.iv);
+    for (int c = 0; c < cv; c++) {
+        for (int j = 0; j < w; j++) {
+            LLVMValueRef column = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (LLVMValueRef[]){em_i64(e, c * w + j), most});
+            v[j] = em_load(e, g->c.dtype, cg_step(g, from, column, g->c.vec_sb, g->c.vec_eb), w, NULL, NULL, op);
+        }
+        cg_transpose(g, v);
+        for (int j = 0; j < w; j++)
+            em_store(e, g->c.dtype, cg_gepc(g, to, (int64_t)j * g->cv * w + (int64_t)c * w), v[j], NULL, -1);
+    }
+    em_loop_end(e, &l);
+    return whole;
+}
+
+static void pack_b(struct cg *g, LLVMValueRef x, LLVMValueRef x_end, int cv)
+{
+    struct em *e = g->e;
+    struct em_loop l[CT_MAX_K];
+    int last = g->c.nks - 1;
+    LLVMValueRef part[CT_MAX_K], at = k_loops_begin(g, l, last, part), from = em_i64(e, 0);
+    bool in_k = g->c.ks[last].sb == 1 && g->c.ks[last].scale == 1 && !g->c.panel && !g->c.chain_b;
+    if (in_k && g->c.dtype == TCC_F32 && g->c.k->operands[g->c.k->insns[g->c.load_b].operand].dtype == TCC_F32
+        && (g->lanes == 16 || g->lanes == 8 || g->lanes == 4))
+        from = pack_b_squares(g, x, x_end, cv, at, part);
+    pack_b_steps(g, x, cv, at, part, from, em_expr(e, g->c.ks[last].extent));
+    k_loops_end(g, l, last);
 }
 
 static void pack_a(struct cg *g)
@@ -201,11 +251,11 @@ static void pack_a(struct cg *g)
 
 /* -- Columns and tiles ---------------------------------------------------------------------------------- */
 
-static void column_tile(struct cg *g, const struct em_tiles *t, LLVMValueRef x, int cv)
+static void column_tile(struct cg *g, const struct em_tiles *t, LLVMValueRef x, LLVMValueRef x_end, int cv)
 {
     struct dim_loops l;
     if (g->packed_b)
-        pack_b(g, x, cv);
+        pack_b(g, x, x_end, cv);
     dims_begin(g, &l, t, g->packed_a ? 0 : g->c.extra_m);
     rows(g, x, cv);
     dims_end(g, &l);
@@ -243,7 +293,7 @@ static void columns(struct cg *g, const struct em_tiles *t)
     if (n == CT_DYN || n >= nr) {
         em_loop_begin(e, &l, lo, whole, step, "cols");
         set_masks(g, NULL, NULL, nr);
-        column_tile(g, t, l.iv, g->cv);
+        column_tile(g, t, l.iv, hi, g->cv);
         em_loop_end(e, &l);
     }
     if (n != CT_DYN && n % nr == 0)
@@ -251,10 +301,10 @@ static void columns(struct cg *g, const struct em_tiles *t)
     em_if_begin(e, &f, LLVMBuildICmp(e->b, LLVMIntSLT, whole, hi, ""));
     if (n == CT_DYN) {
         set_masks(g, whole, hi, 0);
-        column_tile(g, t, whole, g->cv);
+        column_tile(g, t, whole, hi, g->cv);
     } else {
         set_masks(g, NULL, NULL, n % nr);
-        column_tile(g, t, whole, (int)((n % nr + g->lanes - 1) / g->lanes));
+        column_tile(g, t, whole, hi, (int)((n % nr + g->lanes - 1) / g->lanes));
     }
     em_if_end(e, &f);
 }

@@ -29,6 +29,8 @@ void cg_bind_column(struct cg *g, LLVMValueRef x);           /* first lane's dim
 void cg_bind_k(struct cg *g, const LLVMValueRef *part);
 LLVMValueRef cg_gep(struct cg *g, LLVMValueRef base, LLVMValueRef elements);
 LLVMValueRef cg_gepc(struct cg *g, LLVMValueRef base, int64_t elements);
+/* Transposes the square that the first `lanes` vectors hold (f32; 4, 8 or 16 lanes). */
+void cg_transpose(struct cg *g, LLVMValueRef *v);
 /* base + index * stride elements, stride constant or symbolic. */
 LLVMValueRef cg_step(struct cg *g, LLVMValueRef base, LLVMValueRef index, int64_t stride, ir_expr symbolic);
 

@@ -3,7 +3,8 @@
  * contract_sched.c - register tile, vector width and parallel grain of contractions, by shape and machine.
  *
  * The model counts cycles of one step of the sum in a register tile of mr rows and cv vectors: two multiply-adds and two
- * loads a cycle, at least the latency of one multiply-add, and a little for bringing in B and for each row. It was
+ * loads a cycle, at least the latency of one multiply-add, and a little for bringing in B (more when its columns don't stay in
+ * the nearest cache) and for each row. It was
  * checked against measurements of tests/bench on AVX-512 and AVX2.
  */
 #include "compiler/cpu/contract_int.h"
@@ -11,12 +12,13 @@
 
 #define CT_MAX_CV 8
 
-static double step_cost(int mr, int cv)
+static double step_cost(const struct ct *c, int mr, int cv)
 {
     double fma = mr * cv / 2.0, loads = (mr + cv) / 2.0, cost = 4;
+    double slab = (double)(c->nk == CT_DYN ? 128 : c->nk) * cv * c->lanes * tcc_dtype_bytes(c->dtype);
     cost = fma > cost ? fma : cost;
     cost = loads > cost ? loads : cost;
-    return cost + 0.1 * cv + 0.02 * mr;
+    return cost + (slab > 40e3 ? 0.6 : 0.1) * cv + 0.02 * mr;
 }
 
 static int max_rows(const struct cpu_machine *m, const struct ct *c, int cv)
@@ -43,11 +45,11 @@ static bool cv_allowed(const struct ct *c, int cv)
 static double rows_cost(const struct ct *c, int cv, int *mr)
 {
     if (c->nrows == CT_DYN)
-        return step_cost(*mr, cv) / *mr * 128;
+        return step_cost(c, *mr, cv) / *mr * 128;
     int64_t blocks = (c->nrows + *mr - 1) / *mr;
     *mr = (int)((c->nrows + blocks - 1) / blocks);
     int64_t full = c->nrows / *mr, rem = c->nrows % *mr;
-    return full * step_cost(*mr, cv) + (rem ? step_cost((int)rem, cv) : 0);
+    return full * step_cost(c, *mr, cv) + (rem ? step_cost(c, (int)rem, cv) : 0);
 }
 
 static void choose_tile(const struct cpu_machine *m, const struct ct *c, int *best_mr, int *best_cv)
