@@ -143,7 +143,7 @@ pin_shape_of(struct pinner *p, const char *option, int input, int rank, const ir
     ir_type t = p->types[input];
 
     if (!t || t->kind != IR_T_TENSOR || (t->rank >= 0 && t->rank != rank)) {
-        ir_error(p->ctx, &no_where, "--shape=%s: %d dims given, but input '%s' is %s", option, rank, p->names[input],
+        ir_error(p->ctx, &no_where, "--shape=%s: a shape of rank %d, but input '%s' is %s", option, rank, p->names[input],
                  t ? ir_type_text(p->ctx, t) : "of unknown type");
         return false;
     }

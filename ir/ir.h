@@ -297,6 +297,7 @@ struct ir_op_info {
 };
 const struct ir_op_info *ir_op_info(enum ir_op op);
 enum ir_op ir_op_by_name(const char *name);      /* IR_OP_NONE: unknown */
+const char *ir_attr_name(enum ir_attr_key key);
 const char *ir_kind_name(enum ir_kind kind);
 
 struct ir_use { struct ir_value *value; struct ir_node *user; int index; struct ir_use *next, **prev; };

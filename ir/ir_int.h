@@ -81,7 +81,6 @@ enum ir_map_types ir_map_types(enum ir_op op);             /* scalar.def's colum
 const char *ir_scalar_text(enum ir_op op);                 /* scalar.def's body column */
 bool ir_operand_optional(enum ir_op op, int i);            /* may operand i be NULL? */
 bool ir_attr_allowed(enum ir_op op, enum ir_attr_key key);
-const char *ir_attr_name(enum ir_attr_key key);
 enum ir_attr_kind ir_attr_key_kind(enum ir_attr_key key);
 const char *ir_attr_kind_name(enum ir_attr_kind kind);     /* int, float, ints... */
 enum ir_attr_key ir_attr_by_name(const char *name);        /* IR_ATTR_NONE: unknown */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * mkdoc: a program of the build. Writes what is made of tables to standard output:
- *   mkdoc man TOOL, mkdoc completion, mkdoc passes (doc/passes.md)
+ *   mkdoc man TOOL, mkdoc completion, mkdoc passes (doc/passes.md), mkdoc ops (doc/ops.md)
  */
 #include "passes/pass.h"
 #include "tools/options_int.h"
@@ -29,6 +29,42 @@ write_passes(FILE *out)
         fprintf(out, "| `%s` | `%s` | %s |\n", orders[i].first, orders[i].then, orders[i].reason);
 }
 
+static void
+write_op_row(FILE *out, enum ir_op op)
+{
+    const struct ir_op_info *info = ir_op_info(op);
+
+    fprintf(out, "| `%s` | ", info->name);
+    if (info->nin_max < 0)
+        fprintf(out, "%d or more", info->nin_min);
+    else if (info->nin_min == info->nin_max)
+        fprintf(out, "%d", info->nin_min);
+    else
+        fprintf(out, "%d to %d", info->nin_min, info->nin_max);
+    fprintf(out, " | ");
+    for (const enum ir_attr_key *key = info->attrs; *key != IR_ATTR_NONE; key++)
+        fprintf(out, "%s`%s`", key == info->attrs ? "" : ", ", ir_attr_name(*key));
+    fprintf(out, " | %s |\n", info->doc);
+}
+
+static void
+write_ops(FILE *out)
+{
+    fprintf(out, "# Ops of level 1\n\nMade of `ir/ops.def` and `ir/scalar.def` by `make update-docs`; don't edit. `doc/ir.md` says what "
+                 "nodes, types and attributes are.\n");
+    for (int kind = 0; kind < IR_NKINDS; kind++) {
+        bool open = false;
+        for (int op = IR_OP_NONE + 1; op < IR_NOPS; op++) {
+            if (ir_op_info((enum ir_op)op)->kind != (enum ir_kind)kind)
+                continue;
+            if (!open)
+                fprintf(out, "\n## %s\n\n| op | operands | attributes | meaning |\n| --- | --- | --- | --- |\n", ir_kind_name((enum ir_kind)kind));
+            open = true;
+            write_op_row(out, (enum ir_op)op);
+        }
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -48,6 +84,10 @@ main(int argc, char **argv)
         write_passes(stdout);
         return 0;
     }
-    fprintf(stderr, "usage: mkdoc man TOOL | completion | passes\n");
+    if (argc == 2 && strcmp(argv[1], "ops") == 0) {
+        write_ops(stdout);
+        return 0;
+    }
+    fprintf(stderr, "usage: mkdoc man TOOL | completion | passes | ops\n");
     return 2;
 }

@@ -80,13 +80,13 @@ read_folder(const char *dir, const char *word, const struct model_value *values,
 }
 
 static int
-complete_inputs(const struct model *m, struct tcc_object **in, const char *dir, char *why)
+complete_inputs(const struct model *m, struct tcc_object **in, char *why)
 {
     for (int i = 0; i < m->nin; i++) {
         if (in[i])
             continue;
         if (m->in[i].kind != VALUE_OPTIONAL) {
-            snprintf(why, ERROR_SIZE, "%s: no file for input '%s'", dir, m->in[i].info.name);
+            snprintf(why, ERROR_SIZE, "no file for input '%s'", m->in[i].info.name);
             return EXIT_DATA;
         }
         if (!(in[i] = tccrt_object_none()))
@@ -121,11 +121,11 @@ testdata_run(const struct options *o, struct model *m, const char *dir, const st
     if (in && got && expected)
         code = read_folder(dir, "input", m->in, m->nin, in, &nin, why);
     if (code == EXIT_FINE)
-        code = complete_inputs(m, in, dir, why);
+        code = complete_inputs(m, in, why);
     if (code == EXIT_FINE)
         code = read_folder(dir, "output", m->out, m->nout, expected, &nout, why);
     if (code == EXIT_FINE && nout == 0) {
-        snprintf(why, ERROR_SIZE, "%s: no output_K.pb to compare with", dir);
+        snprintf(why, ERROR_SIZE, "no output_K.pb to compare with");
         code = EXIT_DATA;
     }
     if (code == EXIT_FINE) {
