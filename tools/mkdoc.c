@@ -8,6 +8,17 @@
 
 #include <string.h>
 
+/* Text for a cell of a table. */
+static void
+cell(FILE *out, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '|')
+            fputc('\\', out);
+        fputc(*text, out);
+    }
+}
+
 static void
 write_passes(FILE *out)
 {
@@ -44,7 +55,9 @@ write_op_row(FILE *out, enum ir_op op)
     fprintf(out, " | ");
     for (const enum ir_attr_key *key = info->attrs; *key != IR_ATTR_NONE; key++)
         fprintf(out, "%s`%s`", key == info->attrs ? "" : ", ", ir_attr_name(*key));
-    fprintf(out, " | %s |\n", info->doc);
+    fputs(" | ", out);
+    cell(out, info->doc);
+    fputs(" |\n", out);
 }
 
 static void

@@ -7,6 +7,7 @@
 
 #include "compiler/frontend.h"
 #include "compiler/tccc.h"
+#include "passes/pass.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -86,6 +87,24 @@ describe_type(struct ir_ctx *ctx, struct tccrt_value_info *info, ir_type t)
 
 /* -- The interpreter ------------------------------------------------------------------------------ */
 
+/* With -O, the graph passes of that level run first: so they are tested without a target. */
+static int
+run_passes(const struct options *o, struct ir_module *module)
+{
+    int64_t level = 0;
+    char name[8];
+
+    if (!option_set(o, OPT_level))
+        return EXIT_FINE;
+    if (!option_int(o, OPT_level, 0, 3, &level))
+        return EXIT_USAGE;
+    struct pass_options passes = {.level = (int)level, .exact = option_set(o, OPT_exact), .fast_math = option_set(o, OPT_fast_math),
+                                  .dump = o->given[OPT_dump_ir].at, .dump_to = stderr, .time_passes = option_set(o, OPT_time_passes),
+                                  .time_to = stderr, .verify = true, .change_limit = -1};
+    snprintf(name, sizeof name, "O%d", (int)level);
+    return pass_pipeline(module, name, &passes) ? EXIT_FINE : EXIT_BUG;
+}
+
 static int
 read_module(const struct options *o, const char *path, struct model *m)
 {
@@ -94,6 +113,9 @@ read_module(const struct options *o, const char *path, struct model *m)
 
     if (!module || !ir_verify(module))
         return module ? EXIT_BUG : EXIT_DATA;
+    int code = run_passes(o, module);
+    if (code != EXIT_FINE)
+        return code;
     m->func = ir_func_by_name(module, "main");
     if (!m->func)
         m->func = module->funcs;
