@@ -209,6 +209,8 @@ word(enum ir_op op, enum tcc_dtype d, union value x, union value y)
         v.i = unsigned_word(op, 64, (uint64_t)x.i, (uint64_t)y.i);
     } else {
         v.i = signed_word(op, ir_width_of(d), x.i, y.i);
+        if (op == IR_not && d == TCC_BOOL)      /* logical */
+            v.i &= 1;
     }
     return v;
 }
