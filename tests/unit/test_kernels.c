@@ -324,7 +324,7 @@ compare(const struct kn_kernel *k, int operand, const void *want, const void *go
         bool reduces = false;
         for (int j = 0; j < k->ninsns; j++)
             reduces = reduces || k->insns[j].code == KN_REDUCE || k->insns[j].code == KN_RUNNING;
-        double step = d == TCC_F64 ? 1e-12 : d == TCC_F32 ? 2e-6 : d == TCC_F16 ? 2e-3 : 0.02;
+        double step = d == TCC_F64 ? 1e-12 : d == TCC_F32 ? 2e-6 : 0.03;
         bool close = tcc_is_float(d) && reduces && fabs(x - y) <= step * (fabs(x) + fabs(y)) + step * 10;
         close = close || (isnan(x) && isnan(y));
         ck_assert_msg(close, "%s (%s, operand %d %s): element %ld is %g, not %g", k->name, arch, operand, tcc_dtype_name(d),
