@@ -162,7 +162,7 @@ static void descriptor(struct object *o, const struct kn_program *p, const struc
     elf_pointer(o->elf, o->relro, at + offsetof(struct tcc_model, plan), block, 0);
     elf_pointer(o->elf, o->relro, at + offsetof(struct tcc_model, versions), versions, 0);
     elf_pointer(o->elf, o->relro, at + offsetof(struct tcc_model, libops), libops, 0);
-    if (weights)
+    if (weights >= 0)
         elf_pointer(o->elf, o->relro, at + offsetof(struct tcc_model, weights), weights, 0);
     point_to_text(o, at + offsetof(struct tcc_model, name), options->name);
     point_to_text(o, at + offsetof(struct tcc_model, sidecar), options->sidecar);
@@ -179,7 +179,7 @@ bool artifact_object(struct ir_ctx *ctx, const struct kn_program *p, const struc
     struct object o = {.ctx = ctx, .elf = elf_new()};
     XXH3_state_t *digest = XXH3_createState();
     char error[256];
-    int weights = 0;
+    int weights = -1;                /* symbol */
     bool ok = o.elf && digest;
     if (!ok)
         ir_no_memory(ctx);
