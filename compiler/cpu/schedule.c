@@ -152,6 +152,16 @@ access_score(int64_t stride, bool store)
     return store ? -8 : stride == -1 ? 1 : -4;
 }
 
+/* Is the instruction in a stage that has inner dim `dim`? */
+static bool
+in_lanes(const struct kn_kernel *k, int insn, int dim)
+{
+    for (int s = 0; s < k->nstages; s++)
+        if (insn >= k->stages[s].first && insn < k->stages[s].last)
+            return k->stages[s].inner >> dim & 1;
+    return false;
+}
+
 static double
 dim_score(const struct chooser *c, int dim, int lanes)
 {
@@ -163,6 +173,8 @@ dim_score(const struct chooser *c, int dim, int lanes)
         return -1000;
     for (int i = 0; i < k->ninsns; i++) {
         const struct kn_insn *n = &k->insns[i];
+        if (inner && !in_lanes(k, i, dim))
+            continue;
         if (n->code == KN_LOAD || n->code == KN_STORE) {
             /* With lanes along an outer dim each TEMP has a row of lanes. */
             bool row = !inner && k->operands[n->operand].use == KN_TEMP;
