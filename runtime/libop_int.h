@@ -41,6 +41,7 @@ int64_t lib_product(int rank, const int64_t *dims);
 double lib_get(const struct tcc_tensor *t, int64_t i);
 int64_t lib_get_int(const struct tcc_tensor *t, int64_t i);
 void lib_put(void *data, int dtype, int64_t i, double v);
+void lib_put_overflowing(void *data, int dtype, int64_t i, double v);      /* 8-bit floats: beyond the range infinity or NaN */
 void lib_put_int(void *data, int dtype, int64_t i, int64_t v);
 /* Copies one element of any type; false: no memory (strings). */
 bool lib_copy(void *to, int64_t i, const struct tcc_tensor *from, int64_t k);

@@ -265,16 +265,16 @@ narrow_get(const struct narrow *f, uint32_t code)
 }
 
 static uint32_t
-narrow_code(const struct narrow *f, double v)
+narrow_code(const struct narrow *f, double v, bool saturate)
 {
     uint32_t sign = signbit(v) ? 1u << (f->exponent + f->mantissa) : 0, q;
     double a = fabs(v), scaled;
     int e;
 
     if (isnan(v))
-        return f->nan ? f->nan : f->mantissa == 1 ? 7 | sign : 0;
+        return f->nan ? f->nan : 1u << (f->exponent + f->mantissa);   /* f4e2m1 has none: -0, as the ONNX cases have it */
     if (isinf(v))
-        a = f->overflow == TO_MAX ? f->max : a;
+        a = f->overflow == TO_MAX && saturate ? f->max : a;
     if (!isinf(a)) {
         frexp(a, &e);                                            /* a in [2^(e-1), 2^e) */
         e = a == 0 || e - 1 < 1 - f->bias ? 1 - f->bias : e - 1;
@@ -285,12 +285,23 @@ narrow_code(const struct narrow *f, double v)
             return q || !f->uz ? q | sign : 0;
         }
     }
-    if (f->overflow == TO_INF)
+    if (f->inf && (f->overflow == TO_INF || !saturate))
         return sign | ((1u << f->exponent) - 1) << f->mantissa;
-    return sign | narrow_code(f, f->max);
+    if (!saturate && f->nan)
+        return f->uz ? f->nan : sign | f->nan;
+    return sign | narrow_code(f, f->max, true);
 }
 
 /* -- Elements -------------------------------------------------------------------------------------------------- */
+
+/* Towards zero, with x86's answer (the smallest integer) where there is none. */
+static int64_t
+to_int(double v, bool is_unsigned)
+{
+    if (is_unsigned && v >= 0x1p63 && v < 0x1p64)
+        return (int64_t)(uint64_t)v;
+    return v > -0x1p63 && v < 0x1p63 ? (int64_t)v : INT64_MIN;
+}
 
 double
 lib_get(const struct tcc_tensor *t, int64_t i)
@@ -345,7 +356,7 @@ lib_get_int(const struct tcc_tensor *t, int64_t i)
     case TCC_C128:
         return 0;
     default:
-        return (int64_t)lib_get(t, i);
+        return to_int(lib_get(t, i), false);
     }
 }
 
@@ -389,15 +400,6 @@ lib_put_int(void *p, int dtype, int64_t i, int64_t v)
     }
 }
 
-/* Towards zero, with x86's answer (the smallest integer) where there is none. */
-static int64_t
-to_int(double v, bool is_unsigned)
-{
-    if (is_unsigned && v >= 0x1p63 && v < 0x1p64)
-        return (int64_t)(uint64_t)v;
-    return v > -0x1p63 && v < 0x1p63 ? (int64_t)v : INT64_MIN;
-}
-
 void
 lib_put(void *p, int dtype, int64_t i, double v)
 {
@@ -412,7 +414,7 @@ lib_put(void *p, int dtype, int64_t i, double v)
         break;
     case TCC_F16:
     case TCC_BF16:
-        ((uint16_t *)p)[i] = (uint16_t)narrow_code(f, v);
+        ((uint16_t *)p)[i] = (uint16_t)narrow_code(f, v, true);
         break;
     case TCC_F8E8M0: {
         int e;
@@ -427,10 +429,19 @@ lib_put(void *p, int dtype, int64_t i, double v)
         break;
     default:
         if (f->exponent)
-            ((uint8_t *)p)[i] = (uint8_t)narrow_code(f, v);
+            ((uint8_t *)p)[i] = (uint8_t)narrow_code(f, v, true);
         else
             lib_put_int(p, dtype, i, to_int(v, dtype == TCC_U64));
     }
+}
+
+void
+lib_put_overflowing(void *p, int dtype, int64_t i, double v)
+{
+    if (lib_bytes(dtype) == 1 && narrows[dtype].exponent)
+        ((uint8_t *)p)[i] = (uint8_t)narrow_code(&narrows[dtype], v, false);
+    else
+        lib_put(p, dtype, i, v);
 }
 
 bool
