@@ -7,6 +7,7 @@
 #include "compiler/frontend.h"
 #include "compiler/link_int.h"
 #include "compiler/locate_int.h"
+#include "compiler/sources_int.h"
 #include "compiler/target.h"
 #include "compiler/tccc.h"
 
@@ -18,7 +19,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 enum { OK, WRONG_INPUT, USAGE, ENVIRONMENT, BUG };
 
@@ -28,6 +28,7 @@ struct job {
     const struct tccc_options *o;
     struct ir_ctx *ctx;
     struct ir_module *module;
+    struct sources sources;                                       /* files that the module came from */
     const struct target *target;
     int nversions;
     const char *archs[MAX_VERSIONS], *prefixes[MAX_VERSIONS];      /* resolved, best first */
@@ -288,11 +289,7 @@ static bool move_into_place(struct job *j, const char *from, const char *to)
 
 static const char *source_digest(struct job *j)
 {
-    char error[256];
-    struct ir_file *f = ir_file_open(j->o->model, error, sizeof error);
-    uint64_t digest = f ? XXH3_64bits(ir_file_data(f), ir_file_size(f)) : 0;
-    ir_file_unref(f);
-    return ir_internf(j->ctx, "tccc %s model %016llx -O%d%s%s", tccc_version(), (unsigned long long)digest, j->o->level,
+    return ir_internf(j->ctx, "tccc %s model %016llx -O%d%s%s", tccc_version(), (unsigned long long)sources_digest(&j->sources), j->o->level,
                       j->o->exact ? " --exact" : "", j->o->fast_math ? " --fast-math" : "");
 }
 
@@ -327,30 +324,6 @@ static bool link_output(struct job *j, const char *out, int *status)
     return link_shared(j->ctx, out, n, objects, 1, archives, 2, exports, status);
 }
 
-static bool write_depfile(struct job *j)
-{
-    const struct tccc_options *o = j->o;
-    FILE *f = fopen(o->depfile, "w");
-    struct ir_where where = {.file = o->depfile};
-    if (f) {
-        fprintf(f, "%s:", o->output);
-        for (const char *c = o->model, *first = " "; *c; c++) {
-            fputs(first, f);
-            first = "";
-            if (*c == ' ' || *c == '#')
-                fputc('\\', f);
-            fputc(*c, f);
-        }
-        fputc('\n', f);
-        if (fclose(f) == 0)
-            return true;
-        unlink(o->depfile);
-    }
-    ir_error(j->ctx, &where, "can't write: %m");
-    j->status = ENVIRONMENT;
-    return false;
-}
-
 static bool write_artifact(struct job *j)
 {
     const struct kn_program *p = j->module->program;
@@ -372,7 +345,7 @@ static bool write_artifact(struct job *j)
         return false;
     if (sidecar && !move_into_place(j, weights, sidecar))
         return false;
-    if (j->o->depfile && !write_depfile(j))
+    if (j->o->depfile && !sources_write_depfile(j->ctx, &j->sources, j->o->output, j->o->depfile))
         return false;
     return move_into_place(j, out, j->o->output);
 }
@@ -389,6 +362,7 @@ static bool work(struct job *j)
     j->module = frontend_read(j->ctx, o->model, &front);
     if (!j->module)
         return false;
+    j->sources = sources_collect(j->ctx, j->module, o->model);
     j->name = o->name ? o->name : default_name(j->ctx, o->model);
     progress(j, "optimising the graph", 0.1);
     if (!run_passes(j))

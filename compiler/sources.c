@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The files that a module's data comes from; see sources_int.h. Names are escaped as make reads them. */
+#include "compiler/sources_int.h"
+
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+struct collector {
+    struct ir_ctx *ctx;
+    VEC(const char *) paths;
+};
+
+static void add_path(struct collector *c, const char *path)
+{
+    for (int i = 0; i < c->paths.n; i++)
+        if (strcmp(c->paths.at[i], path) == 0)
+            return;
+    VEC_PUSH(c->ctx, c->paths, ir_intern(c->ctx, path));
+}
+
+static void add_tensor(struct collector *c, const struct ir_tensor *t)
+{
+    if (t && t->file)
+        add_path(c, ir_file_path(t->file));
+}
+
+static void add_block(struct collector *c, const struct ir_block *b)
+{
+    IR_EACH_NODE(n, b) {
+        const struct ir_attr *value = ir_attr(n, IR_ATTR_value);
+        if (value && value->kind == IR_A_TENSOR)
+            add_tensor(c, value->t);
+        for (int i = 0; i < n->nregions; i++)
+            add_block(c, n->regions[i]);
+    }
+}
+
+struct sources sources_collect(struct ir_ctx *ctx, const struct ir_module *m, const char *model)
+{
+    struct collector c = {.ctx = ctx};
+    add_path(&c, model);
+    for (const struct ir_state *s = m->states; s; s = s->next)
+        add_tensor(&c, s->init);
+    for (const struct ir_func *f = m->funcs; f; f = f->next)
+        add_block(&c, f->body);
+    return (struct sources){c.paths.n, c.paths.at};
+}
+
+uint64_t sources_digest(const struct sources *s)
+{
+    uint64_t digest = 0;
+    char error[256];
+    for (int i = 0; i < s->n; i++) {
+        struct ir_file *f = ir_file_open(s->paths[i], error, sizeof error);
+        if (f)
+            digest = XXH3_64bits_withSeed(ir_file_data(f), ir_file_size(f), digest);
+        ir_file_unref(f);
+    }
+    return digest;
+}
+
+static void put_name(FILE *f, const char *name)
+{
+    for (; *name; name++) {
+        if (*name == ' ' || *name == '#' || *name == '\\')
+            fputc('\\', f);
+        else if (*name == '$')
+            fputc('$', f);
+        fputc(*name, f);
+    }
+}
+
+bool sources_write_depfile(struct ir_ctx *ctx, const struct sources *s, const char *target, const char *path)
+{
+    FILE *f = fopen(path, "w");
+    struct ir_where where = {.file = path};
+    if (f) {
+        put_name(f, target);
+        fputc(':', f);
+        for (int i = 0; i < s->n; i++) {
+            fputs(i ? " \\\n " : " ", f);
+            put_name(f, s->paths[i]);
+        }
+        fputc('\n', f);
+        bool good = !ferror(f);
+        if (fclose(f) == 0 && good)
+            return true;
+        unlink(path);
+    }
+    ir_error(ctx, &where, "can't write: %m");
+    return false;
+}
