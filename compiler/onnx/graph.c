@@ -219,10 +219,14 @@ static bool check_operands(struct imp *im, bool *poisoned)
 static bool build_node(struct imp *im)
 {
     bool other_version = false;
+    int errors = ir_nerrors(im->ctx);
     const struct imp_row *row = imp_find_row(im->domain, im->node->op, im->opset, &other_version);
     const struct onnx_function *f = find_function(im, im->node);
     if (f) /* a model's own function wins: that is what its author meant */
         return expand(im, f);
+    bool done = false;
+    if (row && (!imp_dynamic(im, &done) || done))
+        return done && !im->refused && ir_nerrors(im->ctx) == errors;
     if (row)
         return row->build(im, row->arg);
     if (!im->opset)

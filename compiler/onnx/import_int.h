@@ -211,6 +211,16 @@ const struct imp_row *imp_find_row(const char *domain, const char *op, int opset
 /* Integer tensors as expressions (fold.c): the result of `op` on such operands, or NULL when it can't be followed. */
 struct ir_value *imp_follow(struct imp *im, enum ir_op op, int nin, struct ir_value *const *in, const struct ir_attr *attrs);
 
+/* For operands of unknown rank or strings: the operator's form as a library op, if it has one (*done). False after a message. */
+bool imp_dynamic(struct imp *im, bool *done);
+
+/* Rows of libs.def, the argument of rows with function `lib`. */
+enum imp_lib_row {
+#define LIB(id, name, results) LIB_##id,
+#include "compiler/onnx/libs.def"
+#undef LIB
+};
+
 #define ROW(domain, op, since, until, function, arg) bool onnx_op_##function(struct imp *im, int arg_);
 #include "compiler/onnx/ops.def"
 #undef ROW

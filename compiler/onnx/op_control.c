@@ -101,8 +101,14 @@ static ir_type common_type(struct imp *im, ir_type a, ir_type b, uint32_t first_
         return outside_type(im, a, first_inside);
     if (a->kind != b->kind)
         return NULL;
-    if (a->kind != IR_T_TENSOR)
-        return a->elem && b->elem && a->elem != b->elem ? NULL : a->elem ? a : b;
+    if (a->kind != IR_T_TENSOR) {
+        if (!a->elem || !b->elem)
+            return a->elem ? a : b;
+        /* Elements of differing shape: a type without one. */
+        ir_type e = a->elem->kind == IR_T_TENSOR && b->elem->kind == IR_T_TENSOR && a->elem->dtype == b->elem->dtype
+                  ? ir_unranked_type(im->ctx, (enum tcc_dtype)a->elem->dtype) : NULL;
+        return !e ? NULL : a->kind == IR_T_SEQUENCE ? ir_sequence_type(im->ctx, e) : ir_optional_type(im->ctx, e);
+    }
     if (a->dtype != b->dtype)
         return NULL;
     if (a->rank != b->rank || a->rank < 0)

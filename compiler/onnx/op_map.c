@@ -33,7 +33,7 @@ bool onnx_op_equal(struct imp *im, int arg)
     struct ir_value *x = imp_in(im, 0), *y = imp_in(im, 1);
     if (!x || !y || imp_rank(x) < 0 || imp_dtype(x) != TCC_STRING)
         return onnx_op_map2(im, arg);
-    return imp_unsupported(im, "strings are compared");
+    return onnx_op_string_concat(im, 1);
 }
 
 /* Max, Min, Sum, Mean of any number of operands. */
@@ -228,7 +228,7 @@ static bool convert_string(struct imp *im, struct ir_value *x, enum tcc_dtype to
     ir_type type = imp_rank(x) < 0 ? ir_unranked_type(im->ctx, to) : ir_tensor_type(im->ctx, to, imp_rank(x), x->type->dim);
     struct ir_attr attr = ir_attr_ints(IR_ATTR_user, 1, &number);
     attr.name = "to";
-    struct ir_node *n = imp_lib(im, "cast_string", 1, &x, 1, &type, IR_ATTRS(attr));
+    struct ir_node *n = imp_lib(im, to == TCC_STRING ? "cast_to_string" : "cast_from_string", 1, &x, 1, &type, IR_ATTRS(attr));
     return n && imp_out(im, 0, n->out[0]);
 }
 

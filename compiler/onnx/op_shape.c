@@ -128,12 +128,11 @@ static bool reshape_as(struct imp *im, struct ir_value *x, struct ir_value *shap
 bool onnx_op_reshape(struct imp *im, int arg)
 {
     UNUSED(arg);
-    struct ir_value *x = imp_in(im, 0);
+    struct ir_value *x = imp_tensor(im, 0);
     bool zero_copies = !imp_i(im, "allowzero", 0);
     int n;
-    if (x && x->type->kind == IR_T_TENSOR && imp_rank(x) >= 0 && imp_dtype(x) == TCC_STRING)
-        return imp_unsupported(im, "strings are reshaped");
-    x = imp_tensor(im, 0);
+    if (!x)
+        return false;
     if (im->opset >= 5)
         return reshape_as(im, x, x ? imp_tensor(im, 1) : NULL, zero_copies);
     const int64_t *shape = imp_ints(im, "shape", &n);

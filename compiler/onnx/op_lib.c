@@ -1,0 +1,741 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operators that become library ops: the long tail (libs.def), sequences and optionals, strings, image operators, and any shape operator on
+ * values whose rank is known only at run time (imp_dynamic).
+ */
+#include "compiler/onnx/import_int.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define UNUSED(arg) ((void)(arg))
+
+static const struct {
+    const char *name, *results;
+} libs[] = {
+#define LIB(id, name, results) { name, results },
+#include "compiler/onnx/libs.def"
+#undef LIB
+};
+
+/* -- The little language of libs.def */
+
+struct spec {
+    struct imp *im;
+    const char *p;
+    ir_expr dims[TCC_MAX_RANK];
+    int rank; /* -1: not known */
+};
+
+static bool operand_type(struct spec *s, long k, ir_type *t)
+{
+    struct ir_value *v = imp_in(s->im, (int)k);
+    if (!v)
+        return imp_bad(s->im, "operand %ld is missing", k);
+    *t = v->type;
+    return t[0]->kind == IR_T_TENSOR || imp_unsupported(s->im, "operand %ld is no tensor", k);
+}
+
+static bool add_dim(struct spec *s, ir_expr e)
+{
+    if (s->rank < 0 || s->rank == TCC_MAX_RANK)
+        return true; /* unranked stays unranked */
+    s->dims[s->rank++] = e ? e : ir_fresh(s->im->ctx, "u", 0, INT64_C(1) << 40);
+    return true;
+}
+
+/* One dim of the list: '?', N, K.D, =K, ~K; "-N=K": all dims of K but the last N. */
+static bool read_dim(struct spec *s)
+{
+    char *end;
+    ir_type t;
+    long less = 0;
+    if (*s->p == '?') {
+        s->p++;
+        return add_dim(s, NULL);
+    }
+    if (*s->p == '-') {
+        less = strtol(s->p + 1, &end, 10);
+        s->p = end;
+    }
+    if (*s->p == '=' || *s->p == '~') {
+        bool same = *s->p == '=';
+        long k = strtol(s->p + 1, &end, 10);
+        s->p = end;
+        if (!operand_type(s, k, &t))
+            return false;
+        if (t->rank < 0)
+            s->rank = -1;
+        for (int i = 0; i < t->rank - (int)less; i++)
+            add_dim(s, same ? t->dim[i] : NULL);
+        return true;
+    }
+    long n = strtol(s->p, &end, 10);
+    s->p = end;
+    if (*s->p != '.')
+        return add_dim(s, ir_const(s->im->ctx, n));
+    long d = strtol(s->p + 1, &end, 10);
+    s->p = end;
+    if (!operand_type(s, n, &t))
+        return false;
+    if (d < 0)
+        d += t->rank;
+    return add_dim(s, d >= 0 && d < t->rank ? t->dim[d] : NULL);
+}
+
+static bool read_result(struct spec *s, ir_type *out)
+{
+    char name[32];
+    size_t n = strcspn(s->p, "[");
+    ir_type t;
+    enum tcc_dtype dtype;
+    if (isdigit((unsigned char)*s->p)) {
+        if (!operand_type(s, strtol(s->p, NULL, 10), &t))
+            return false;
+        dtype = (enum tcc_dtype)t->dtype;
+    } else {
+        snprintf(name, sizeof name, "%.*s", (int)n, s->p);
+        dtype = tcc_dtype_by_name(name);
+    }
+    s->p += n + 1;
+    s->rank = 0;
+    while (*s->p != ']') {
+        if (!read_dim(s))
+            return false;
+        s->p += *s->p == ',';
+    }
+    s->p++;
+    s->p += *s->p == ';';
+    *out = s->rank < 0 ? ir_unranked_type(s->im->ctx, dtype) : ir_tensor_type(s->im->ctx, dtype, s->rank, s->dims);
+    return true;
+}
+
+/* All operands of the node, NULL where omitted. */
+static struct ir_value **operands(struct imp *im)
+{
+    struct ir_value **in = IR_NEWN(im->ctx, imp_nin(im) + 1, struct ir_value *);
+    for (int k = 0; k < imp_nin(im); k++)
+        in[k] = imp_in(im, k);
+    return in;
+}
+
+static bool lib_node(struct imp *im, const char *name, int nout, const ir_type *types, const struct ir_attr *more)
+{
+    struct ir_node *n = imp_lib(im, name, imp_nin(im), operands(im), nout, types, more);
+    for (int k = 0; n && k < nout; k++)
+        imp_out(im, k, n->out[k]);
+    return n != NULL;
+}
+
+bool onnx_op_lib(struct imp *im, int arg)
+{
+    struct spec s = { .im = im, .p = libs[arg].results };
+    ir_type types[8];
+    int n = 0;
+    while (*s.p && n < 8) {
+        if (!read_result(&s, &types[n++]))
+            return false;
+    }
+    return lib_node(im, libs[arg].name, n, types, NULL);
+}
+
+/* -- Results of unknown shape */
+
+/* What is known of a value's shape from its declaration: its rank and its fixed dims; unranked otherwise. */
+static ir_type declared_type(struct imp *im, int result, enum tcc_dtype dtype)
+{
+    ir_expr dims[TCC_MAX_RANK];
+    ir_type t = imp_wants(im, result) ? imp_declared(im, im->node->outputs[result]) : NULL;
+    if (!t || t->kind != IR_T_TENSOR || t->rank < 0)
+        return ir_unranked_type(im->ctx, dtype);
+    for (int k = 0; k < t->rank; k++)
+        dims[k] = ir_is_const(t->dim[k], NULL) ? t->dim[k] : NULL;
+    return imp_fresh_type(im, dtype, t->rank, dims);
+}
+
+static struct ir_attr user_string(const char *name, const char *value)
+{
+    struct ir_attr a = ir_attr_strings(IR_ATTR_user, 1, (const char *const[]){ value });
+    a.name = name;
+    return a;
+}
+
+/* Operators that have a form for any rank and element type, strings included. `from`: the operand whose type the result has; -1: i64. */
+static const struct {
+    const char *op, *name, *kind;
+    int from;
+} dynamics[] = {
+    { "ArgMax", "dyn_arg", "argmax", -1 }, { "ArgMin", "dyn_arg", "argmin", -1 }, { "Concat", "dyn_concat", NULL, 0 },
+    { "CumProd", "dyn_cumulate", "prod", 0 }, { "CumSum", "dyn_cumulate", "sum", 0 }, { "Expand", "dyn_expand", NULL, 0 },
+    { "Flatten", "dyn_flatten", NULL, 0 }, { "Gather", "dyn_gather", NULL, 0 }, { "Pad", "dyn_pad", NULL, 0 },
+    { "ReduceL1", "dyn_reduce", "l1", 0 }, { "ReduceL2", "dyn_reduce", "l2", 0 }, { "ReduceLogSum", "dyn_reduce", "log_sum", 0 },
+    { "ReduceLogSumExp", "dyn_reduce", "log_sum_exp", 0 }, { "ReduceMax", "dyn_reduce", "max", 0 }, { "ReduceMean", "dyn_reduce", "mean", 0 },
+    { "ReduceMin", "dyn_reduce", "min", 0 }, { "ReduceProd", "dyn_reduce", "prod", 0 }, { "ReduceSum", "dyn_reduce", "sum", 0 },
+    { "ReduceSumSquare", "dyn_reduce", "sum_square", 0 }, { "Reshape", "dyn_reshape", NULL, 0 }, { "ReverseSequence", "dyn_reverse_sequence", NULL, 0 },
+    { "Shape", "dyn_shape", NULL, -1 }, { "Size", "dyn_size", NULL, -1 }, { "Slice", "dyn_slice", NULL, 0 }, { "Split", "dyn_split", NULL, 0 },
+    { "Squeeze", "dyn_squeeze", NULL, 0 }, { "Tile", "dyn_tile", NULL, 0 }, { "Transpose", "dyn_transpose", NULL, 0 },
+    { "Unsqueeze", "dyn_unsqueeze", NULL, 0 }, { "Where", "dyn_select", NULL, 1 },
+};
+
+static bool is_dynamic(const struct ir_value *v)
+{
+    return v && v->type->kind == IR_T_TENSOR && !ir_is_tensor(v->type);
+}
+
+bool imp_dynamic(struct imp *im, bool *done)
+{
+    bool any = false;
+    *done = false;
+    for (int k = 0; k < imp_nin(im); k++)
+        any |= is_dynamic(imp_in(im, k));
+    for (size_t k = 0; any && k < sizeof dynamics / sizeof *dynamics; k++) {
+        if (strcmp(dynamics[k].op, im->node->op) || im->domain[0])
+            continue;
+        struct ir_value *from = dynamics[k].from < 0 ? NULL : imp_in(im, dynamics[k].from);
+        if (from && from->type->kind != IR_T_TENSOR)
+            return true;
+        enum tcc_dtype dtype = from ? imp_dtype(from) : TCC_I64;
+        int n = imp_nout(im);
+        ir_type *types = IR_NEWN(im->ctx, n + 1, ir_type);
+        for (int j = 0; j < n; j++)
+            types[j] = declared_type(im, j, dtype);
+        if (!strcmp(dynamics[k].op, "Size"))
+            types[0] = ir_scalar_type(im->ctx, TCC_I64);
+        else if (!strcmp(dynamics[k].op, "Shape"))
+            types[0] = imp_fresh_type(im, TCC_I64, 1, NULL);
+        *done = true;
+        struct ir_attr kind = user_string("kind", dynamics[k].kind ? dynamics[k].kind : "");
+        return lib_node(im, dynamics[k].name, n, types, dynamics[k].kind ? IR_ATTRS(kind) : NULL);
+    }
+    return true;
+}
+
+/* -- Sequences and optionals */
+
+static ir_type tensor_of(struct imp *im, ir_type t)
+{
+    return t->kind == IR_T_TENSOR && t->rank >= 0 && !ir_static_dims(t, NULL) ? ir_unranked_type(im->ctx, (enum tcc_dtype)t->dtype) : t;
+}
+
+/* The element type that both fit: the same, or without a shape. */
+static ir_type join_types(struct imp *im, ir_type a, ir_type b)
+{
+    return a == b || a->kind != IR_T_TENSOR || b->kind != IR_T_TENSOR ? a : ir_unranked_type(im->ctx, (enum tcc_dtype)a->dtype);
+}
+
+static ir_type sequence_operand(struct imp *im, int k)
+{
+    struct ir_value *v = imp_in(im, k);
+    ir_type t = v ? v->type : NULL;
+    if (t && t->kind == IR_T_OPTIONAL)
+        t = t->elem;
+    if (t && t->kind == IR_T_SEQUENCE && t->elem)
+        return t;
+    imp_bad(im, "operand %d is %s; a sequence is expected", k, v ? ir_type_text(im->ctx, v->type) : "missing");
+    return NULL;
+}
+
+bool onnx_op_sequence_construct(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    ir_type elem = NULL;
+    for (int k = 0; k < imp_nin(im); k++) {
+        struct ir_value *v = imp_in(im, k);
+        if (!v)
+            return imp_bad(im, "operand %d is missing", k);
+        elem = elem ? join_types(im, elem, tensor_of(im, v->type)) : tensor_of(im, v->type);
+    }
+    ir_type t = elem ? ir_sequence_type(im->ctx, elem) : NULL;
+    return t ? lib_node(im, "sequence_construct", 1, &t, NULL) : imp_bad(im, "no operands");
+}
+
+bool onnx_op_sequence_empty(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    enum tcc_dtype d = imp_dtype_of(im, imp_i(im, "dtype", 1));
+    ir_type t = d == TCC_NONE ? NULL : ir_sequence_type(im->ctx, ir_unranked_type(im->ctx, d));
+    return t && lib_node(im, "sequence_empty", 1, &t, NULL);
+}
+
+/* The result of an operation that changes a sequence; `x`: what comes in, may be NULL. */
+bool onnx_op_sequence_change(struct imp *im, int arg)
+{
+    ir_type t = sequence_operand(im, 0);
+    struct ir_value *x = arg ? imp_in(im, 1) : NULL;
+    if (!t)
+        return false;
+    if (x)
+        t = ir_sequence_type(im->ctx, join_types(im, t->elem, tensor_of(im, x->type)));
+    return lib_node(im, arg ? "sequence_insert" : "sequence_erase", 1, &t, NULL);
+}
+
+bool onnx_op_sequence_at(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    ir_type t = sequence_operand(im, 0);
+    if (!t)
+        return false;
+    ir_type e = t->elem->kind == IR_T_TENSOR && t->elem->rank < 0 ? declared_type(im, 0, (enum tcc_dtype)t->elem->dtype) : t->elem;
+    return lib_node(im, "sequence_at", 1, &e, NULL);
+}
+
+bool onnx_op_sequence_length(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    ir_type t = ir_scalar_type(im->ctx, TCC_I64);
+    return sequence_operand(im, 0) && lib_node(im, "sequence_length", 1, &t, NULL);
+}
+
+bool onnx_op_split_to_sequence(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_in(im, 0);
+    if (!x || x->type->kind != IR_T_TENSOR)
+        return imp_bad(im, "a tensor is expected");
+    ir_type t = ir_sequence_type(im->ctx, ir_unranked_type(im->ctx, imp_dtype(x)));
+    return lib_node(im, "split_to_sequence", 1, &t, NULL);
+}
+
+bool onnx_op_concat_from_sequence(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    ir_type t = sequence_operand(im, 0);
+    if (!t || t->elem->kind != IR_T_TENSOR)
+        return t && imp_bad(im, "a sequence of tensors is expected");
+    ir_type e = declared_type(im, 0, (enum tcc_dtype)t->elem->dtype);
+    if (e->rank < 0 && t->elem->rank >= 0)
+        e = imp_fresh_type(im, (enum tcc_dtype)t->elem->dtype, t->elem->rank + (imp_i(im, "new_axis", 0) != 0), NULL);
+    return lib_node(im, "concat_from_sequence", 1, &e, NULL);
+}
+
+bool onnx_op_optional(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    const struct onnx_attr *a = imp_attr(im, "type");
+    struct ir_value *x = imp_in(im, 0);
+    ir_type e = x ? x->type : a && a->type == ONNX_ATTR_TYPE ? imp_type_of(im, a->tp) : NULL;
+    if (!e)
+        return imp_bad(im, "neither a value nor its type is given");
+    ir_type t = ir_optional_type(im->ctx, e);
+    return lib_node(im, "optional", 1, &t, NULL);
+}
+
+bool onnx_op_optional_has(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_in(im, 0);
+    if (!x || x->type->kind != IR_T_OPTIONAL)
+        return imp_out(im, 0, imp_int(im, TCC_BOOL, x != NULL));
+    ir_type t = ir_scalar_type(im->ctx, TCC_BOOL);
+    return lib_node(im, "optional_has_element", 1, &t, NULL);
+}
+
+/* Of a value that is no optional: itself. */
+bool onnx_op_optional_get(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_in(im, 0);
+    if (!x)
+        return imp_bad(im, "operand 0 is missing");
+    if (x->type->kind != IR_T_OPTIONAL)
+        return imp_out(im, 0, x);
+    ir_type t = x->type->elem;
+    if (!t)
+        return imp_unsupported(im, "an optional of unknown type");
+    if (t->kind == IR_T_TENSOR && t->rank < 0)
+        t = declared_type(im, 0, (enum tcc_dtype)t->dtype);
+    return lib_node(im, "optional_get_element", 1, &t, NULL);
+}
+
+/* -- Strings */
+
+bool onnx_op_string_concat(struct imp *im, int arg)
+{
+    struct ir_value *x = imp_in(im, 0), *y = imp_in(im, 1);
+    if (!x || !y || imp_rank(x) < 0 || imp_rank(y) < 0)
+        return imp_unsupported(im, "operands of unknown rank");
+    /* The broadcast shape of both: equal dims or the one that is not 1. */
+    int rank = imp_rank(x) > imp_rank(y) ? imp_rank(x) : imp_rank(y);
+    ir_expr dims[TCC_MAX_RANK];
+    for (int k = 0; k < rank; k++) {
+        int i = k - (rank - imp_rank(x)), j = k - (rank - imp_rank(y));
+        ir_expr a = i < 0 ? ir_const(im->ctx, 1) : imp_dim(x, i), b = j < 0 ? ir_const(im->ctx, 1) : imp_dim(y, j);
+        dims[k] = ir_is_value(a, 1) ? b : ir_is_value(b, 1) || a == b ? a : ir_max(im->ctx, a, b);
+    }
+    ir_type t = ir_tensor_type(im->ctx, arg ? TCC_BOOL : TCC_STRING, rank, dims);
+    return lib_node(im, arg ? "string_equal" : "string_concat", 1, &t, NULL);
+}
+
+bool onnx_op_string_split(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_in(im, 0);
+    ir_expr dims[TCC_MAX_RANK + 1] = { NULL };
+    if (!x || imp_rank(x) < 0 || imp_rank(x) == TCC_MAX_RANK)
+        return imp_unsupported(im, "an operand of unknown rank");
+    for (int k = 0; k < imp_rank(x); k++)
+        dims[k] = imp_dim(x, k);
+    ir_type types[2] = { imp_fresh_type(im, TCC_STRING, imp_rank(x) + 1, dims), imp_fresh_type(im, TCC_I64, imp_rank(x), dims) };
+    return lib_node(im, "string_split", 2, types, NULL);
+}
+
+/* -- Sizes that the data decides */
+
+bool onnx_op_nonzero(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    if (!x)
+        return false;
+    ir_expr dims[2] = { ir_const(im->ctx, imp_rank(x) ? imp_rank(x) : 1), NULL };
+    ir_type t = imp_fresh_type(im, TCC_I64, 2, dims);
+    return lib_node(im, "nonzero", 1, &t, NULL);
+}
+
+bool onnx_op_compress(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    int64_t axis = imp_i(im, "axis", 0);
+    bool flat = !imp_attr(im, "axis");
+    ir_expr dims[TCC_MAX_RANK] = { NULL };
+    if (!x || (!flat && !imp_axis(im, &axis, imp_rank(x))))
+        return false;
+    for (int k = 0; k < imp_rank(x) && !flat; k++)
+        dims[k] = k == axis ? NULL : imp_dim(x, k);
+    ir_type t = imp_fresh_type(im, imp_dtype(x), flat ? 1 : imp_rank(x), dims);
+    return lib_node(im, "compress", 1, &t, NULL);
+}
+
+bool onnx_op_unique(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    int64_t axis = imp_i(im, "axis", 0);
+    bool flat = !imp_attr(im, "axis");
+    ir_expr dims[TCC_MAX_RANK] = { NULL }, n = ir_fresh(im->ctx, "u", 0, INT64_C(1) << 40);
+    if (!x || (!flat && !imp_axis(im, &axis, imp_rank(x))))
+        return false;
+    for (int k = 0; k < imp_rank(x) && !flat; k++)
+        dims[k] = k == axis ? n : imp_dim(x, k);
+    if (flat)
+        dims[0] = n;
+    ir_expr all = flat ? ir_num_elements(im->ctx, x->type) : imp_dim(x, (int)axis);
+    ir_type types[4] = { imp_fresh_type(im, imp_dtype(x), flat ? 1 : imp_rank(x), dims), imp_fresh_type(im, TCC_I64, 1, &n),
+                         imp_fresh_type(im, TCC_I64, 1, &all), imp_fresh_type(im, TCC_I64, 1, &n) };
+    return lib_node(im, "unique", 4, types, NULL);
+}
+
+/* -- Image and signal operators whose result's size follows from operands */
+
+bool onnx_op_grid_sample(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0), *grid = x ? imp_tensor(im, 1) : NULL;
+    ir_expr dims[TCC_MAX_RANK];
+    if (!grid)
+        return false;
+    if (imp_rank(x) < 3 || imp_rank(grid) != imp_rank(x))
+        return imp_bad(im, "x %s and grid %s", ir_type_text(im->ctx, x->type), ir_type_text(im->ctx, grid->type));
+    for (int k = 0; k < imp_rank(x); k++)
+        dims[k] = k < 2 ? imp_dim(x, k) : imp_dim(grid, k - 1);
+    ir_type t = ir_tensor_type(im->ctx, imp_dtype(x), imp_rank(x), dims);
+    return lib_node(im, "grid_sample", 1, &t, NULL);
+}
+
+bool onnx_op_roi_align(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0), *rois = x ? imp_tensor(im, 1) : NULL;
+    if (!rois)
+        return false;
+    if (imp_rank(x) != 4 || imp_rank(rois) != 2)
+        return imp_bad(im, "X with 4 dims and rois with 2 are expected");
+    ir_expr dims[4] = { imp_dim(rois, 0), imp_dim(x, 1), ir_const(im->ctx, imp_i(im, "output_height", 1)),
+                        ir_const(im->ctx, imp_i(im, "output_width", 1)) };
+    ir_type t = ir_tensor_type(im->ctx, imp_dtype(x), 4, dims);
+    /* Before opset 16 there was one coordinate mode, the later output_half_pixel. */
+    struct ir_attr mode = user_string("coordinate_transformation_mode", "output_half_pixel");
+    return lib_node(im, "roialign", 1, &t, im->opset < 16 ? IR_ATTRS(mode) : NULL);
+}
+
+bool onnx_op_affine_grid(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *theta = imp_tensor(im, 0);
+    ir_expr size[TCC_MAX_RANK], dims[TCC_MAX_RANK];
+    if (!theta)
+        return false;
+    int n = imp_bound_exprs(im, imp_in(im, 1), 5, 0, INT64_C(1) << 40, size);
+    if (n < 0)
+        return false;
+    if (n != 4 && n != 5)
+        return imp_bad(im, "size has %d elements; 4 or 5 are expected", n);
+    for (int k = 0; k < n; k++)
+        dims[k] = !k ? size[0] : k == n - 1 ? ir_const(im->ctx, n - 2) : size[k + 1];
+    ir_type t = ir_tensor_type(im->ctx, imp_dtype(theta), n, dims);
+    return lib_node(im, "affine_grid", 1, &t, NULL);
+}
+
+bool onnx_op_col2im(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    ir_expr image[TCC_MAX_RANK], block[TCC_MAX_RANK], dims[TCC_MAX_RANK], taps = ir_const(im->ctx, 1);
+    if (!x)
+        return false;
+    int n = imp_bound_exprs(im, imp_in(im, 1), TCC_MAX_RANK - 2, 0, INT64_C(1) << 40, image);
+    int m = n < 0 ? -1 : imp_bound_exprs(im, imp_in(im, 2), TCC_MAX_RANK - 2, 1, INT64_C(1) << 40, block);
+    if (m < 0)
+        return false;
+    if (n != m || imp_rank(x) != 3)
+        return imp_bad(im, "x with 3 dims, image_shape and block_shape of one length are expected");
+    for (int k = 0; k < n; k++) {
+        taps = ir_mul(im->ctx, taps, block[k]);
+        dims[k + 2] = image[k];
+    }
+    dims[0] = imp_dim(x, 0);
+    dims[1] = ir_floordiv(im->ctx, imp_dim(x, 1), taps);
+    ir_type t = ir_tensor_type(im->ctx, imp_dtype(x), n + 2, dims);
+    return lib_node(im, "col2im", 1, &t, NULL);
+}
+
+bool onnx_op_max_unpool(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    ir_expr dims[TCC_MAX_RANK];
+    int nk, ns, np;
+    const int64_t *kernel = imp_ints(im, "kernel_shape", &nk), *strides = imp_ints(im, "strides", &ns), *pads = imp_ints(im, "pads", &np);
+    if (!x)
+        return false;
+    int rank = imp_rank(x), s = rank - 2;
+    if (s < 1 || !kernel || nk != s || (strides && ns != s) || (pads && np != 2 * s))
+        return imp_bad(im, "x with spatial axes, and kernel_shape, strides, pads for them are expected");
+    for (int k = 0; k < rank; k++) {
+        dims[k] = imp_dim(x, k);
+        if (k >= 2)
+            dims[k] = ir_addc(im->ctx, ir_mulc(im->ctx, ir_addc(im->ctx, dims[k], -1), strides ? strides[k - 2] : 1),
+                              kernel[k - 2] - (pads ? pads[k - 2] + pads[k - 2 + s] : 0));
+    }
+    if (imp_has(im, 2) && imp_bound_exprs(im, imp_in(im, 2), TCC_MAX_RANK, 0, INT64_C(1) << 40, dims) != rank)
+        return imp_bad(im, "output_shape must have %d elements", rank);
+    ir_type t = ir_tensor_type(im->ctx, imp_dtype(x), rank, dims);
+    return lib_node(im, "max_unpool", 1, &t, NULL);
+}
+
+/* Resize, Upsample: sizes are computed when scales or sizes are constants, else found when it runs. */
+static bool resized_dims(struct imp *im, const struct ir_value *x, const double *scales, int n, const int64_t *axes, ir_expr *dims)
+{
+    for (int k = 0; k < n; k++) {
+        int64_t d;
+        int a = (int)axes[k];
+        double whole = scales[k];
+        if (ir_is_const(imp_dim(x, a), &d))
+            dims[a] = ir_const(im->ctx, (int64_t)((double)d * scales[k]));
+        else if (whole == (double)(int64_t)whole)
+            dims[a] = ir_mulc(im->ctx, imp_dim(x, a), (int64_t)whole);
+        else
+            dims[a] = NULL;
+    }
+    return true;
+}
+
+static int scale_values(const struct ir_value *v, double *out)
+{
+    const struct ir_tensor *t = v ? ir_const_of(v) : NULL;
+    if (!t || t->nelems > TCC_MAX_RANK || !tcc_is_float(t->dtype))
+        return -1;
+    for (int k = 0; k < t->nelems; k++)
+        out[k] = tcc_load_f64(t->dtype, ir_tensor_at(t, k));
+    return (int)t->nelems;
+}
+
+bool onnx_op_resize(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    int first = im->opset < 11 ? 1 : 2;
+    struct ir_value *scales = imp_in(im, first), *sizes = im->opset < 11 ? NULL : imp_in(im, 3);
+    ir_expr dims[TCC_MAX_RANK], wanted[TCC_MAX_RANK];
+    int64_t axes[TCC_MAX_RANK];
+    double values[TCC_MAX_RANK];
+    int n;
+    if (!x)
+        return false;
+    const int64_t *given = imp_ints(im, "axes", &n);
+    if (!given || n > imp_rank(x))
+        n = imp_rank(x);
+    for (int k = 0; k < n; k++) {
+        axes[k] = given ? given[k] : k;
+        if (!imp_axis(im, &axes[k], imp_rank(x)))
+            return false;
+    }
+    for (int k = 0; k < imp_rank(x); k++)
+        dims[k] = imp_dim(x, k);
+    bool stretch = !strcmp(imp_s(im, "keep_aspect_ratio_policy", "stretch"), "stretch");
+    int m = sizes ? imp_exprs_of(im, sizes, TCC_MAX_RANK, wanted) : scale_values(scales, values);
+    if (m >= 0 && m != n && !(m == 0 && !sizes))
+        return imp_bad(im, "%d sizes or scales for %d axes", m, n);
+    for (int k = 0; k < n && (m < 0 || !stretch); k++)
+        dims[axes[k]] = NULL;
+    if (m == n && stretch && sizes) {
+        for (int k = 0; k < n; k++)
+            dims[axes[k]] = wanted[k];
+    } else if (m == n && stretch) {
+        resized_dims(im, x, values, n, axes, dims);
+    }
+    ir_type t = imp_fresh_type(im, imp_dtype(x), imp_rank(x), dims);
+    if (im->opset >= 11)
+        return lib_node(im, "resize", 1, &t, NULL);
+    struct ir_value *in[] = { x, NULL, scales };
+    /* Opset 10: asymmetric coordinates, nearest by floor. */
+    struct ir_attr how = user_string("coordinate_transformation_mode", "asymmetric"), round = user_string("nearest_mode", "floor");
+    struct ir_node *node = imp_lib(im, "resize", 3, in, 1, &t, IR_ATTRS(how, round));
+    return node && imp_out(im, 0, node->out[0]);
+}
+
+bool onnx_op_upsample(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    ir_expr dims[TCC_MAX_RANK] = { NULL };
+    int64_t axes[TCC_MAX_RANK];
+    double values[TCC_MAX_RANK];
+    int n;
+    if (!x)
+        return false;
+    const float *attr = imp_floats(im, "scales", &n);
+    for (int k = 0; attr && k < n && k < TCC_MAX_RANK; k++)
+        values[k] = (double)attr[k];
+    if (!attr)
+        n = scale_values(imp_in(im, 1), values);
+    for (int k = 0; k < imp_rank(x); k++)
+        axes[k] = k;
+    if (n >= 0 && n != imp_rank(x))
+        return imp_bad(im, "%d scales for %d axes", n, imp_rank(x));
+    if (n >= 0)
+        resized_dims(im, x, values, n, axes, dims);
+    ir_type t = imp_fresh_type(im, imp_dtype(x), imp_rank(x), dims);
+    return lib_node(im, "upsample", 1, &t, NULL);
+}
+
+/* DFT, STFT: complex numbers are a last axis of 2. */
+bool onnx_op_dft(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    ir_expr dims[TCC_MAX_RANK], n;
+    int64_t axis = imp_i(im, "axis", im->opset < 20 ? 1 : -2), given;
+    bool onesided = imp_i(im, "onesided", 0), inverse = imp_i(im, "inverse", 0), known = true;
+    if (!x)
+        return false;
+    if (im->opset >= 20 && imp_has(im, 2) && !(known = imp_ints_of(im, imp_in(im, 2), 1, &given) == 1))
+        axis = 0;
+    else if (im->opset >= 20 && imp_has(im, 2))
+        axis = given;
+    int rank = imp_rank(x);
+    if (!imp_axis(im, &axis, rank))
+        return false;
+    for (int k = 0; k < rank; k++)
+        dims[k] = known ? imp_dim(x, k) : NULL;
+    dims[rank - 1] = ir_const(im->ctx, onesided && inverse ? 1 : 2);
+    n = imp_dim(x, (int)axis);
+    if (known && imp_has(im, 1) && imp_exprs_of(im, imp_in(im, 1), 1, &n) != 1)
+        n = NULL;
+    if (known)
+        dims[axis] = n && onesided && !inverse ? ir_addc(im->ctx, ir_floordiv(im->ctx, n, ir_const(im->ctx, 2)), 1)
+                   : n && onesided && !imp_has(im, 1) ? ir_addc(im->ctx, ir_mulc(im->ctx, n, 2), -2) : n;
+    ir_type t = imp_fresh_type(im, imp_dtype(x), rank, dims);
+    int64_t usual = 1;
+    struct ir_attr attr = ir_attr_ints(IR_ATTR_user, 1, &usual);
+    attr.name = "axis";
+    return lib_node(im, "dft", 1, &t, im->opset < 20 && !imp_attr(im, "axis") ? IR_ATTRS(attr) : NULL);
+}
+
+bool onnx_op_stft(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    if (!x)
+        return false;
+    ir_expr dims[4] = { imp_dim(x, 0), NULL, NULL, ir_const(im->ctx, 2) };
+    ir_type t = imp_fresh_type(im, imp_dtype(x), 4, dims);
+    return lib_node(im, "stft", 1, &t, NULL);
+}
+
+/* -- ai.onnx.ml with labels or values of a type that attributes decide */
+
+bool onnx_op_tfidf(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_in(im, 0);
+    int n;
+    if (!x || imp_rank(x) < 1 || imp_rank(x) > 2)
+        return imp_bad(im, "x with 1 or 2 dims is expected");
+    const int64_t *at = imp_ints(im, "ngram_indexes", &n);
+    int64_t width = 0;
+    for (int k = 0; at && k < n; k++)
+        width = at[k] + 1 > width ? at[k] + 1 : width;
+    ir_expr dims[2] = { imp_dim(x, 0), ir_const(im->ctx, width) };
+    ir_type t = ir_tensor_type(im->ctx, TCC_F32, imp_rank(x), imp_rank(x) == 2 ? dims : dims + 1);
+    return lib_node(im, "tfidfvectorizer", 1, &t, NULL);
+}
+
+bool onnx_op_label_encoder(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_in(im, 0);
+    const struct onnx_attr *values = imp_attr(im, "values_tensor");
+    enum tcc_dtype to = values && values->tensor ? (enum tcc_dtype)values->tensor->dtype
+                      : imp_attr(im, "values_floats") ? TCC_F32 : imp_attr(im, "values_int64s") ? TCC_I64 : TCC_STRING;
+    if (!x || x->type->kind != IR_T_TENSOR)
+        return imp_bad(im, "a tensor is expected");
+    if (im->opset < 2)
+        to = imp_dtype(x) == TCC_STRING ? TCC_I64 : TCC_STRING;
+    ir_type t = imp_rank(x) < 0 ? ir_unranked_type(im->ctx, to) : ir_tensor_type(im->ctx, to, imp_rank(x), x->type->dim);
+    return lib_node(im, "label_encoder", 1, &t, NULL);
+}
+
+bool onnx_op_category_mapper(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_in(im, 0);
+    if (!x || imp_rank(x) < 0)
+        return imp_bad(im, "a tensor is expected");
+    ir_type t = ir_tensor_type(im->ctx, imp_dtype(x) == TCC_STRING ? TCC_I64 : TCC_STRING, imp_rank(x), x->type->dim);
+    return lib_node(im, "category_mapper", 1, &t, NULL);
+}
+
+bool onnx_op_one_hot_encoder(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_in(im, 0);
+    ir_expr dims[TCC_MAX_RANK + 1];
+    int n;
+    if (!x || imp_rank(x) < 0 || imp_rank(x) == TCC_MAX_RANK)
+        return imp_bad(im, "a tensor is expected");
+    if (!imp_ints(im, "cats_int64s", &n))
+        imp_strs(im, "cats_strings", &n);
+    for (int k = 0; k < imp_rank(x); k++)
+        dims[k] = imp_dim(x, k);
+    dims[imp_rank(x)] = ir_const(im->ctx, n);
+    ir_type t = ir_tensor_type(im->ctx, TCC_F32, imp_rank(x) + 1, dims);
+    return lib_node(im, "one_hot_encoder", 1, &t, NULL);
+}
+
+/* Labels [n] and scores [n, classes]. `arg`: which library op. */
+bool onnx_op_classifier(struct imp *im, int arg)
+{
+    static const char *const names[] = { "linear_classifier", "svm_classifier", "tree_ensemble_classifier" };
+    static const char *const labels[] = { "classlabels_strings", "classlabels_strings", "classlabels_strings" };
+    struct ir_value *x = imp_tensor(im, 0);
+    int n;
+    if (!x || imp_rank(x) < 1)
+        return x && imp_bad(im, "x[n, features] is expected");
+    bool words = imp_strs(im, labels[arg], &n) && n;
+    ir_expr rows = imp_rank(x) == 1 ? ir_const(im->ctx, 1) : imp_dim(x, 0), dims[2] = { rows, NULL };
+    ir_type types[2] = { ir_tensor_type(im->ctx, words ? TCC_STRING : TCC_I64, 1, &rows), imp_fresh_type(im, TCC_F32, 2, dims) };
+    return lib_node(im, names[arg], 2, types, NULL);
+}
