@@ -52,7 +52,7 @@ parse_element(struct parser *p, enum tcc_dtype dtype, void *out)
     case TCC_CLASS_FLOAT:
         if (!lex_double(p, &f))
             return false;
-        tcc_store_f64(dtype, out, f);
+        tcc_cast(dtype, out, TCC_F64, &f, false, NULL);    /* inf stays inf in the 8-bit types that have it */
         return true;
     case TCC_CLASS_COMPLEX:
         return parse_expected(p, "hex data (complex numbers)");
