@@ -235,7 +235,7 @@ static void entry_text(FILE *f, struct ir_ctx *ctx, const char *prefix, const st
     for (int i = 0; i < e->ninputs; i++)
         value_comment(f, ctx, "in", i, fn->input_names[i], fn->body->params[i]->type);
     for (int i = 0; i < e->noutputs; i++)
-        value_comment(f, ctx, "out", i, fn->output_names[i], fn->body->last->in[i].value->type);
+        value_comment(f, ctx, "out", i, ir_output_name(fn, i), fn->body->last->in[i].value->type);
     fprintf(f, " * out[i].data NULL: the session provides the memory, good until its next run. Returns a tcc_status; tccrt_error()\n"
                " * has the message. One thread runs a session at a time.\n */\n");
     fprintf(f, "#define %s_INPUTS %d\n#define %s_OUTPUTS %d\n", upper, e->ninputs, upper, e->noutputs);

@@ -290,7 +290,7 @@ static void write_entry(struct writer *w, const struct kn_entry *e)
         VEC_PUSH(w->ctx, w->signatures, signature(w, f->input_names[i], f->body->params[i]->type));
     x.outputs = (struct tcc_range){(uint32_t)w->signatures.n, (uint32_t)e->noutputs};
     for (int i = 0; i < e->noutputs; i++)
-        VEC_PUSH(w->ctx, w->signatures, signature(w, f->output_names[i], f->body->last->in[i].value->type));
+        VEC_PUSH(w->ctx, w->signatures, signature(w, ir_output_name(f, i), f->body->last->in[i].value->type));
     x.input_buffers = int_list(w, e->ninputs, e->input_buffers);
     x.output_buffers = int_list(w, e->noutputs, e->output_buffers);
     x.steps = steps(w, &e->steps);

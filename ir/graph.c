@@ -130,6 +130,12 @@ ir_input_new(struct ir_func *f, ir_type type, const char *name)
     return v;
 }
 
+const char *ir_output_name(const struct ir_func *f, int i)
+{
+    const char *name = f->output_names ? f->output_names[i] : NULL;
+    return name ? name : ir_internf(f->module->ctx, "output_%d", i);
+}
+
 /* == Uses == */
 
 static void

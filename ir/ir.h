@@ -366,6 +366,7 @@ struct ir_module *ir_module_new(struct ir_ctx *ctx, const char *name);
 struct ir_func *ir_func_new(struct ir_module *m, const char *name);          /* with an empty body */
 struct ir_func *ir_func_by_name(struct ir_module *m, const char *name);
 /* Takes over the reference to init (NULL: zeros). */
+const char *ir_output_name(const struct ir_func *f, int i);                /* "output_I" where the text gives none */
 struct ir_state *ir_state_new(struct ir_module *m, const char *name, ir_type type, struct ir_tensor *init, int flags);
 struct ir_state *ir_state_by_name(struct ir_module *m, const char *name);
 struct ir_block *ir_region_new(struct ir_func *f, struct ir_node *parent);   /* appended to parent's regions */

@@ -130,7 +130,7 @@ read_module(const struct options *o, const char *path, struct model *m)
         note_kind(m, &m->in[i]);
     }
     for (int i = 0; i < m->nout; i++) {
-        m->out[i].info.name = m->func->output_names[i];
+        m->out[i].info.name = ir_output_name(m->func, i);
         describe_type(m->ctx, &m->out[i].info, result->in[i].value->type);
         note_kind(m, &m->out[i]);
     }

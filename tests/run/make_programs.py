@@ -191,7 +191,9 @@ def binary_words(folder):
         p = Program(f"Binary words on {d}; infinite divisors of mod are left out")
         a, b = p.arg(x), p.arg(y)
         for w in BINARY:
-            if w in ("fmod", "mod"):
+            if w == "mod":        # the sign of a zero is not said: see the program of pow
+                continue
+            if w == "fmod":
                 finite = np.where(np.abs(f64s(y)) == inf, 1, f64s(y)).astype(DT[d])
                 p.out(p.node(w, a, p.arg(finite)), elementwise(BINARY[w], x, finite).astype(DT[d]))
             else:
@@ -202,10 +204,12 @@ def binary_words(folder):
         p.out(p.node("isinf", a), np.isinf(f64s(x)))
         p.case(tol="0 0")
         p.write(folder, f"words_binary_{d}")
-        p = Program(f"pow on {d}")
+        p = Program(f"pow and mod on {d}")
         ok = [(u, v) for u, v in itertools.product([0.0, -0.0, 1, -1, 2.5, -3, 0.5, inf, -inf, nan], [0, 1, 2, -1, -2, 0.5, -0.5, 3, 2.5, inf, -inf, nan])]
         x, y = (np.array([q[k] for q in ok], DT[d]) for k in (0, 1))
         p.out(p.node("pow", p.arg(x), p.arg(y)), elementwise(c_pow, x, y).astype(DT[d]))
+        y = np.where(np.abs(f64s(y)) == inf, 1, f64s(y)).astype(DT[d])
+        p.out(p.node("mod", p.arg(x), p.arg(y)), elementwise(float_mod, x, y).astype(DT[d]))
         p.case(tol=TOL[d])
         p.write(folder, f"words_pow_{d}")
 

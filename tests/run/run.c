@@ -19,6 +19,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "compiler/tccc.h"
@@ -315,10 +316,50 @@ static bool run_mode(struct program *p, const char *mode, const char *march)
     return run_interpreted(p);
 }
 
+/* One file, all modes, as TAP lines from number `number` on. Returns how many failed. */
+static int run_file(const char *path, const char *modes, const char *march, int number)
+{
+    struct program *p = calloc(1, sizeof *p);
+    char list[100], *save = NULL;
+    int failed = 0;
+    p->path = path;
+    bool good = read_file(p) && read_cases(p);
+    snprintf(list, sizeof list, "%s", modes);
+    for (char *mode = strtok_r(list, ",", &save); mode; mode = strtok_r(NULL, ",", &save)) {
+        fflush(stdout);
+        pid_t child = fork();       /* a crash is one failure; what "same" means is found in this process */
+        int status = 0;
+        if (child == 0) {
+            bool passed = good && run_mode(p, mode, march);
+            if (!passed)
+                printf("# %s\n", p->why);
+            fflush(stdout);
+            _exit(!passed);
+        }
+        waitpid(child, &status, 0);
+        if (WIFSIGNALED(status))
+            printf("# crashed: signal %d\n", WTERMSIG(status));
+        failed += status != 0;
+        printf("%sok %d - %s %s\n", status ? "not " : "", ++number, strrchr(path, '/') ? strrchr(path, '/') + 1 : path, mode);
+        if (good && mode[0] == 'i')
+            run_mode(p, mode, march);       /* fills in what "same" means */
+    }
+    for (int k = 0; k < p->ncases * MAX_VALUES; k++) {
+        struct test_case *c = &p->cases[k / MAX_VALUES];
+        if (c->in[k % MAX_VALUES])
+            tccrt_object_unref(c->in[k % MAX_VALUES]);
+        if (c->out[k % MAX_VALUES])
+            tccrt_object_unref(c->out[k % MAX_VALUES]);
+    }
+    free(p->text);
+    free(p);
+    return failed;
+}
+
 int main(int argc, char **argv)
 {
     const char *modes = "interp,O0,O2", *march = NULL;
-    int first = 1, number = 0, failed = 0;
+    int first = 1, number = 0, failed = 0, nmodes = 1;
     for (; first + 1 < argc && argv[first][0] == '-'; first += 2) {
         if (!strcmp(argv[first], "--modes"))
             modes = argv[first + 1];
@@ -327,30 +368,10 @@ int main(int argc, char **argv)
         else
             return 2;
     }
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    for (int i = first; i < argc; i++) {
-        struct program *p = calloc(1, sizeof *p);
-        char list[100], *save = NULL;
-        p->path = argv[i];
-        bool good = read_file(p) && read_cases(p);
-        snprintf(list, sizeof list, "%s", modes);
-        for (char *mode = strtok_r(list, ",", &save); mode; mode = strtok_r(NULL, ",", &save)) {
-            bool passed = good && run_mode(p, mode, march);
-            failed += !passed;
-            if (!passed)
-                printf("# %s\n", p->why);
-            printf("%sok %d - %s %s\n", passed ? "" : "not ", ++number, strrchr(p->path, '/') ? strrchr(p->path, '/') + 1 : p->path, mode);
-        }
-        for (int k = 0; k < p->ncases * MAX_VALUES; k++) {
-            struct test_case *c = &p->cases[k / MAX_VALUES];
-            if (c->in[k % MAX_VALUES])
-                tccrt_object_unref(c->in[k % MAX_VALUES]);
-            if (c->out[k % MAX_VALUES])
-                tccrt_object_unref(c->out[k % MAX_VALUES]);
-        }
-        free(p->text);
-        free(p);
-    }
+    for (const char *c = modes; *c; c++)
+        nmodes += *c == ',';
+    for (int i = first; i < argc; i++, number += nmodes)
+        failed += run_file(argv[i], modes, march, number);
     printf("1..%d\n", number);
     return failed != 0;
 }
