@@ -154,6 +154,9 @@ void lw_bind_dims(struct lw *lw, struct kn_steps *to, const struct ir_node *n, i
 static void launch(struct lw *lw, struct kn_steps *to, struct ir_node *n, struct lw_group *g)
 {
     struct kn_kernel *k = g->kernel;
+    for (int d = 0; d < k->ndims; d++)
+        if (k->dims[d].role == KN_OUTER && ir_is_value(k->dims[d].extent, 0))
+            return; /* nothing to compute */
     int *args = IR_NEWN(lw->ctx, k->noperands + 1, int), nargs = 0;
     for (int i = 0; i < k->noperands; i++)
         if (k->operands[i].use != KN_TEMP)

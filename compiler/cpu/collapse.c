@@ -47,6 +47,7 @@ remove_dim(struct kn_kernel *k, int d)
     for (int i = d; i + 1 < k->ndims; i++)
         k->dims[i] = k->dims[i + 1];
     k->ndims--;
+    k->contraction.present = false; /* its sets of dims no longer hold; loops don't ask */
     for (int s = 0; s < k->nstages; s++) {
         uint32_t set = k->stages[s].inner;
         k->stages[s].inner = (set & below) | ((set >> 1) & ~below);
