@@ -30,6 +30,11 @@ int64_t lib_int(const struct tcc_lib_call *call, const char *name, int64_t other
 double lib_float(const struct tcc_lib_call *call, const char *name, double otherwise);
 const char *lib_text(const struct tcc_lib_call *call, const char *name, const char *otherwise);
 
+/* Lists of numbers, in an attribute or a tensor attribute. lib_list: NAME or NAME_as_tensor, NULL when absent or empty. */
+int64_t lib_list_size(const struct tcc_attr *a);
+double lib_list_value(const struct tcc_attr *a, int64_t i);
+const struct tcc_attr *lib_list(const struct tcc_lib_call *call, const char *name);
+
 void *lib_out(struct tcc_lib_call *call, int k, int dtype, int rank, const int64_t *dims);
 bool lib_wants(const struct tcc_lib_call *call, int k);
 
@@ -61,5 +66,14 @@ void lib_strides(const struct tcc_tensor *t, int rank, const int64_t *dims, int6
 /* Advances an index through dims in row-major order; false at the end. */
 bool lib_next(int rank, const int64_t *dims, int64_t *index);
 int64_t lib_dot(int rank, const int64_t *index, const int64_t *strides);
+
+/* libop_ml_score.c: what ai.onnx.ml's models do with their scores. */
+int lib_post_transform(struct tcc_lib_call *call, const char *name, double *v, int64_t n);
+/* Labels of a classifier from attribute `ints` or `strings`: allocated as output 0, then set one by one. */
+struct lib_labels { const struct tcc_attr *ints, *strings; void *out; };
+int lib_labels_begin(struct tcc_lib_call *call, const char *ints, const char *strings, int64_t rows, struct lib_labels *l);
+int lib_labels_put(struct tcc_lib_call *call, struct lib_labels *l, int64_t row, int64_t class);
+int64_t lib_labels_count(const struct lib_labels *l);
+int64_t lib_largest(const double *v, int64_t n);
 
 #endif

@@ -16,19 +16,6 @@ same_text(const struct tcc_string *s, const char *text)
     return s->size == (int64_t)strlen(text) && memcmp(s->data ? s->data : "", text, (size_t)s->size) == 0;
 }
 
-/* Number of values of a list of numbers or strings; 0 when it is absent. */
-static int64_t
-list_size(const struct tcc_attr *a)
-{
-    return !a ? 0 : a->kind == TCC_ATTR_TENSOR ? lib_count(a->tensor) : a->n;
-}
-
-static double
-list_value(const struct tcc_attr *a, int64_t i)
-{
-    return a->kind == TCC_ATTR_FLOATS ? a->floats[i] : a->kind == TCC_ATTR_INTS ? (double)a->ints[i] : a->kind == TCC_ATTR_TENSOR ? lib_get(a->tensor, i) : 0;
-}
-
 /* (x[..., n], indices) -> x[..., indices]; a vector counts as one row */
 int
 tccrt_lib_array_feature_extractor(struct tcc_lib_call *call)
@@ -87,7 +74,7 @@ int
 tccrt_lib_scaler(struct tcc_lib_call *call)
 {
     const struct tcc_attr *offset = lib_attr(call, "offset"), *scale = lib_attr(call, "scale");
-    int64_t no = list_size(offset), ns = list_size(scale), width, n;
+    int64_t no = lib_list_size(offset), ns = lib_list_size(scale), width, n;
     const struct tcc_tensor *x;
     float *y;
     int status = lib_need(call, 0, -1, 0, &x);
@@ -101,7 +88,7 @@ tccrt_lib_scaler(struct tcc_lib_call *call)
         return TCC_EENV;
     n = lib_count(x);
     for (int64_t i = 0; i < n; i++)
-        y[i] = (float)((lib_get(x, i) - (no ? list_value(offset, no > 1 ? i % width : 0) : 0)) * (ns ? list_value(scale, ns > 1 ? i % width : 0) : 1));
+        y[i] = (float)((lib_get(x, i) - (no ? lib_list_value(offset, no > 1 ? i % width : 0) : 0)) * (ns ? lib_list_value(scale, ns > 1 ? i % width : 0) : 1));
     return TCC_OK;
 }
 
@@ -118,9 +105,9 @@ tccrt_lib_imputer(struct tcc_lib_call *call)
 
     if (status)
         return status;
-    replaced = lib_float(call, list_size(values) ? "replaced_value_float" : "replaced_value_int64", 0);
-    values = list_size(values) ? values : lib_attr(call, "imputed_value_int64s");
-    count = list_size(values);
+    replaced = lib_float(call, lib_list_size(values) ? "replaced_value_float" : "replaced_value_int64", 0);
+    values = lib_list_size(values) ? values : lib_attr(call, "imputed_value_int64s");
+    count = lib_list_size(values);
     width = x->rank ? x->dims[x->rank - 1] : 1;
     if (count != 1 && count != width)
         return LIB_FAIL(call, "one or %lld imputed values expected, found %lld", (long long)width, (long long)count);
@@ -131,7 +118,7 @@ tccrt_lib_imputer(struct tcc_lib_call *call)
         double v = lib_get(x, i);
 
         if (isnan(replaced) ? isnan(v) : v == replaced)
-            lib_put(y, x->dtype, i, list_value(values, count == 1 ? 0 : i % width));
+            lib_put(y, x->dtype, i, lib_list_value(values, count == 1 ? 0 : i % width));
         else
             lib_copy(y, i, x, i);
     }
@@ -173,12 +160,12 @@ tccrt_lib_normalizer(struct tcc_lib_call *call)
 static int64_t
 category(const struct tcc_attr *a, const struct tcc_tensor *x, int64_t i)
 {
-    int64_t n = list_size(a);
+    int64_t n = lib_list_size(a);
 
     for (int64_t k = 0; k < n; k++) {
         if (a->kind == TCC_ATTR_STRINGS ? same_text(strings(x) + i, a->strings[k])
             : x->dtype == TCC_STRING ? a->kind == TCC_ATTR_TENSOR && a->tensor->dtype == TCC_STRING && lib_compare_strings(strings(a->tensor) + k, strings(x) + i) == 0
-                                     : list_value(a, k) == lib_get(x, i) || (isnan(list_value(a, k)) && isnan(lib_get(x, i))))
+                                     : lib_list_value(a, k) == lib_get(x, i) || (isnan(lib_list_value(a, k)) && isnan(lib_get(x, i))))
             return k;
     }
     return -1;
@@ -197,10 +184,10 @@ tccrt_lib_one_hot_encoder(struct tcc_lib_call *call)
     if (status)
         return status;
     cats = lib_attr(call, x->dtype == TCC_STRING ? "cats_strings" : "cats_int64s");
-    if (!list_size(cats) || x->rank == TCC_MAX_RANK)
+    if (!lib_list_size(cats) || x->rank == TCC_MAX_RANK)
         return LIB_FAIL(call, "categories of x's type are needed");
     memcpy(dims, x->dims, sizeof dims);
-    dims[x->rank] = list_size(cats);
+    dims[x->rank] = lib_list_size(cats);
     if (!(y = lib_out(call, 0, TCC_F32, x->rank + 1, dims)))
         return TCC_EENV;
     n = lib_count(x);
@@ -257,7 +244,7 @@ static const struct tcc_attr *
 first_list(struct tcc_lib_call *call, const char *const *names)
 {
     for (; *names; names++)
-        if (list_size(lib_attr(call, *names)))
+        if (lib_list_size(lib_attr(call, *names)))
             return lib_attr(call, *names);
     return NULL;
 }
@@ -295,7 +282,7 @@ map_labels(struct tcc_lib_call *call, const struct tcc_tensor *x, const struct t
     int64_t n = lib_count(x);
     void *y;
 
-    if (!keys || !values || list_size(keys) != list_size(values))
+    if (!keys || !values || lib_list_size(keys) != lib_list_size(values))
         return LIB_FAIL(call, "keys and values must be lists of the same length");
     if (x->dtype == TCC_STRING && keys->kind != TCC_ATTR_STRINGS && !(keys->kind == TCC_ATTR_TENSOR && keys->tensor->dtype == TCC_STRING))
         return LIB_FAIL(call, "x has strings, the keys have none");

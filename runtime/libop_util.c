@@ -75,6 +75,38 @@ lib_text(const struct tcc_lib_call *call, const char *name, const char *otherwis
     return a && a->kind == TCC_ATTR_STRINGS && a->n > 0 ? a->strings[0] : otherwise;
 }
 
+int64_t
+lib_list_size(const struct tcc_attr *a)
+{
+    return !a ? 0 : a->kind == TCC_ATTR_TENSOR ? lib_count(a->tensor) : a->n;
+}
+
+double
+lib_list_value(const struct tcc_attr *a, int64_t i)
+{
+    switch (a->kind) {
+    case TCC_ATTR_FLOATS:
+        return a->floats[i];
+    case TCC_ATTR_INTS:
+        return (double)a->ints[i];
+    default:
+        return a->kind == TCC_ATTR_TENSOR ? lib_get(a->tensor, i) : 0;
+    }
+}
+
+const struct tcc_attr *
+lib_list(const struct tcc_lib_call *call, const char *name)
+{
+    char as_tensor[96];
+    const struct tcc_attr *a = lib_attr(call, name);
+
+    if (lib_list_size(a))
+        return a;
+    snprintf(as_tensor, sizeof as_tensor, "%s_as_tensor", name);
+    a = lib_attr(call, as_tensor);
+    return lib_list_size(a) ? a : NULL;
+}
+
 void *
 lib_out(struct tcc_lib_call *call, int k, int dtype, int rank, const int64_t *dims)
 {
