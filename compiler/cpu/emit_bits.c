@@ -119,23 +119,24 @@ narrow_bf16(struct em *e, V x)
     return lshr32(e, select_(e, nan, or32(e, x, 0x00400000u), rounded), 16);
 }
 
-/* What comes of values beyond the largest, and of NaN, by the kind of type. a: |x|'s bits; r: rounded bits without sign. */
+/* What comes of values beyond the largest, and of NaN, by the kind of type. a: |x|'s bits; r: rounded bits without sign.
+ * FNUZ and FINITE types have their NaN (the latter: -0) without a sign of its own; narrow_small adds it. */
 static V
-narrow_specials(struct em *e, const struct small_float *s, V a, V r)
+narrow_specials(struct em *e, const struct small_float *s, V a, V r, bool saturate)
 {
     uint32_t low = (1u << (s->exponent + s->mantissa)) - 1, top = ((1u << s->exponent) - 1) << s->mantissa;
-    V nan = cmp32(e, LLVMIntUGT, a, 0x7f800000u);
-    /* Saturating types clamp; f16 overflows to infinity, whose bits are one above the largest. */
-    uint32_t clamp = s->d == TCC_F16 ? top : s->largest;
-    V high = cmp32(e, LLVMIntUGE, a, 0x7f800000u);
-    r = select_(e, LLVMBuildOr(e->b, high, cmp32(e, LLVMIntUGT, r, clamp), ""), k32(e, a, clamp), r);
-    uint32_t nan_bits = s->special == IEEE ? top | 1u << (s->mantissa - 1) : s->special == FN ? low : s->largest;
-    return s->special == FNUZ ? r : select_(e, nan, k32(e, a, nan_bits), r);
+    V nan = cmp32(e, LLVMIntUGT, a, 0x7f800000u), high = cmp32(e, LLVMIntUGE, a, 0x7f800000u);
+    high = LLVMBuildOr(e->b, high, cmp32(e, LLVMIntUGT, r, s->largest), "");
+    /* f16 overflows to infinity, whose bits are one above the largest; f8e4m3fn without saturation to NaN, likewise. */
+    uint32_t beyond = saturate || s->special == FINITE ? s->largest : s->largest + 1;
+    r = select_(e, high, k32(e, a, beyond), r);
+    uint32_t nan_bits = s->special == IEEE ? top | 1u << (s->mantissa - 1) : low;
+    return s->special == FNUZ || s->special == FINITE ? r : select_(e, nan, k32(e, a, nan_bits), r);
 }
 
 /* x: f32's bits; returns the type's bits in i32. */
 static V
-narrow_small(struct em *e, const struct small_float *s, V x)
+narrow_small(struct em *e, const struct small_float *s, V x, bool saturate)
 {
     int drop = 23 - s->mantissa, width = s->exponent + s->mantissa;
     V a = and32(e, x, 0x7fffffffu), sign = and32(e, lshr32(e, x, 31 - width), 1u << width);
@@ -148,26 +149,40 @@ narrow_small(struct em *e, const struct small_float *s, V x)
     V tiny = add32(e, as_i32(e, moved), -power_bits(k));
     V r = select_(e, cmp32(e, LLVMIntULT, a, power_bits(1 - s->bias)), tiny, normal);
     /* Large values would wrap in `normal` only beyond the float's range, so that comparisons below see them. */
-    r = narrow_specials(e, s, a, r);
+    r = narrow_specials(e, s, a, r, saturate);
     V bits = LLVMBuildOr(e->b, r, sign, "");
-    if (s->special != FNUZ)
+    if (s->special != FNUZ && s->special != FINITE)
         return bits;
-    V zero = cmp32(e, LLVMIntEQ, r, 0), nan = cmp32(e, LLVMIntUGT, a, 0x7f800000u);
-    return select_(e, nan, k32(e, x, 1u << width), select_(e, zero, k32(e, x, 0), bits));
+    V nan = cmp32(e, LLVMIntUGT, a, 0x7f800000u);
+    if (s->special == FNUZ) {
+        if (!saturate)
+            nan = LLVMBuildOr(e->b, nan, cmp32(e, LLVMIntUGT, r, s->largest), "");
+        bits = select_(e, cmp32(e, LLVMIntEQ, r, 0), k32(e, x, 0), bits);
+    }
+    return select_(e, nan, k32(e, x, 1u << width), bits);
 }
 
-/* f8e8m0 rounds up to the next power of two and drops the sign; infinities and NaN are 255. */
+/* f8e8m0 drops the sign; infinities and NaN are 255. It rounds up unless told otherwise. */
 static V
-narrow_e8m0(struct em *e, V x)
+narrow_e8m0(struct em *e, V x, int mode)
 {
-    V a = and32(e, x, 0x7fffffffu), exponent = lshr32(e, a, 23), mantissa = and32(e, a, 0x7fffffu);
-    V more = LLVMBuildAnd(e->b, cmp32(e, LLVMIntNE, mantissa, 0), cmp32(e, LLVMIntULT, exponent, 0xfe), "");
+    V a = and32(e, x, 0x7fffffffu), exponent = lshr32(e, a, 23), more, any = cmp32(e, LLVMIntNE, and32(e, a, 0x7fffffu), 0);
+    if (mode & EM_CAST_DOWN) {
+        more = LLVMConstNull(LLVMTypeOf(any));
+    } else if (mode & EM_CAST_NEAREST) {
+        V half = cmp32(e, LLVMIntNE, and32(e, a, 0x400000u), 0), rest = cmp32(e, LLVMIntNE, and32(e, a, 0x3fffffu), 0);
+        more = LLVMBuildAnd(e->b, half, LLVMBuildOr(e->b, rest, cmp32(e, LLVMIntUGT, exponent, 0), ""), "");
+    } else {
+        more = any;
+    }
+    if (!(mode & EM_CAST_WRAP))
+        more = LLVMBuildAnd(e->b, more, cmp32(e, LLVMIntULT, exponent, 0xfe), "");
     V r = LLVMBuildAdd(e->b, exponent, LLVMBuildZExt(e->b, more, i32_like(e, x), ""), "");
     return select_(e, cmp32(e, LLVMIntEQ, exponent, 255), k32(e, x, 255), r);
 }
 
-V
-em_to_bits(struct em *e, enum tcc_dtype d, V value)
+static V
+to_bits(struct em *e, enum tcc_dtype d, V value, int mode)
 {
     if (d == TCC_BOOL)
         return LLVMBuildZExt(e->b, value, em_like(e->t_i8, value), "");
@@ -181,22 +196,32 @@ em_to_bits(struct em *e, enum tcc_dtype d, V value)
     if (d == TCC_BF16)
         bits = narrow_bf16(e, x);
     else if (d == TCC_F8E8M0)
-        bits = narrow_e8m0(e, x);
+        bits = narrow_e8m0(e, x, mode);
     else
-        bits = narrow_small(e, small_float(d), x);
+        bits = narrow_small(e, small_float(d), x, d != TCC_F16 && !(mode & EM_CAST_WRAP));
     return LLVMBuildTrunc(e->b, bits, em_like(em_mem_type(e, d), value), "");
+}
+
+V
+em_to_bits(struct em *e, enum tcc_dtype d, V value)
+{
+    return to_bits(e, d, value, 0);
+}
+
+static V
+round_by(struct em *e, enum tcc_dtype d, V value, int mode)
+{
+    if (!tcc_small_float(d))
+        return value;
+    if (d == TCC_BF16)
+        return as_f32(e, shl32(e, narrow_bf16(e, as_i32(e, value)), 16));
+    return em_from_bits(e, d, to_bits(e, d, value, mode));
 }
 
 V
 em_round_to(struct em *e, enum tcc_dtype d, V value)
 {
-    if (!tcc_small_float(d))
-        return value;
-    if (d == TCC_BF16) {
-        V x = as_i32(e, value);
-        return as_f32(e, shl32(e, narrow_bf16(e, x), 16));
-    }
-    return em_from_bits(e, d, em_to_bits(e, d, value));
+    return round_by(e, d, value, 0);
 }
 
 /* -- Casts --------------------------------------------------------------------------------------------- */
@@ -226,13 +251,13 @@ em_wrap(struct em *e, enum tcc_dtype d, V v)
 
 /* Small floats are reached through f32, as in the interpreter (ir/dtype.c). */
 static V
-cast_float_float(struct em *e, enum tcc_dtype to, enum tcc_dtype from, V v)
+cast_float_float(struct em *e, enum tcc_dtype to, enum tcc_dtype from, V v, int mode)
 {
     if (to == TCC_F64)
         return from == TCC_F64 ? v : LLVMBuildFPExt(e->b, v, em_like(e->t_f64, v), "");
     if (from == TCC_F64)
         v = LLVMBuildFPTrunc(e->b, v, f32_like(e, v), "");
-    return to == from ? v : em_round_to(e, to, v);
+    return to == from ? v : round_by(e, to, v, mode);
 }
 
 /* Saturates; 4-bit and 2-bit integers saturate to i32 and then wrap. */
@@ -246,15 +271,21 @@ cast_float_int(struct em *e, enum tcc_dtype to, V v)
 }
 
 static V
-cast_int_float(struct em *e, enum tcc_dtype to, enum tcc_dtype from, V v)
+cast_int_float(struct em *e, enum tcc_dtype to, enum tcc_dtype from, V v, int mode)
 {
     LLVMTypeRef t = em_like(to == TCC_F64 ? e->t_f64 : e->t_f32, v);
     V f = tcc_is_signed(from) ? LLVMBuildSIToFP(e->b, v, t, "") : LLVMBuildUIToFP(e->b, v, t, "");
-    return em_round_to(e, to, f);
+    return round_by(e, to, f, mode);
 }
 
 V
 em_cast(struct em *e, enum tcc_dtype to, enum tcc_dtype from, V v)
+{
+    return em_cast_by(e, to, from, v, 0);
+}
+
+V
+em_cast_by(struct em *e, enum tcc_dtype to, enum tcc_dtype from, V v, int mode)
 {
     enum tcc_class a = tcc_dtype_class(from), b = tcc_dtype_class(to);
     if (to == from)
@@ -265,9 +296,9 @@ em_cast(struct em *e, enum tcc_dtype to, enum tcc_dtype from, V v)
         return LLVMBuildICmp(e->b, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
     }
     if (a == TCC_CLASS_FLOAT)
-        return b == TCC_CLASS_FLOAT ? cast_float_float(e, to, from, v) : cast_float_int(e, to, v);
+        return b == TCC_CLASS_FLOAT ? cast_float_float(e, to, from, v, mode) : cast_float_int(e, to, v);
     if (b == TCC_CLASS_FLOAT)
-        return cast_int_float(e, to, from, v);
+        return cast_int_float(e, to, from, v, mode);
     LLVMTypeRef t = em_like(em_reg_type(e, to), v);
     if (a == TCC_CLASS_BOOL)
         return LLVMBuildZExt(e->b, v, t, "");

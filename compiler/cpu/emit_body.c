@@ -45,7 +45,7 @@ emit_scalar(struct em *e, const struct kn_insn *n)
     for (int i = 0; i < n->nargs; i++)
         args[i] = em_splat(e, args[i], lanes);
     if (word == IR_cast)
-        return em_cast(e, (enum tcc_dtype)n->dtype, argument_dtype(e, n, 0), args[0]);
+        return em_cast_by(e, (enum tcc_dtype)n->dtype, argument_dtype(e, n, 0), args[0], (int)n->ivalue);
     enum tcc_dtype d = argument_dtype(e, n, word == IR_select ? 1 : 0);
     V v = em_word(e, word, d, n->nargs, args);
     return is_exact_word(word) || n->dtype == TCC_BOOL ? v : em_round_to(e, (enum tcc_dtype)n->dtype, v);

@@ -156,6 +156,9 @@ LLVMValueRef em_to_bits(struct em *e, enum tcc_dtype d, LLVMValueRef value);
 LLVMValueRef em_round_to(struct em *e, enum tcc_dtype d, LLVMValueRef value);   /* f32 -> nearest value of a small float, as f32 */
 LLVMValueRef em_wrap(struct em *e, enum tcc_dtype d, LLVMValueRef v);           /* 4-bit and 2-bit integers after arithmetic */
 LLVMValueRef em_cast(struct em *e, enum tcc_dtype to, enum tcc_dtype from, LLVMValueRef v);   /* word `cast` */
+/* The same with what a cast's ivalue says: no saturation of 8-bit floats; f8e8m0 rounded down or to nearest. */
+enum { EM_CAST_WRAP = 1, EM_CAST_DOWN = 2, EM_CAST_NEAREST = 4 };
+LLVMValueRef em_cast_by(struct em *e, enum tcc_dtype to, enum tcc_dtype from, LLVMValueRef v, int mode);
 
 /* -- Bodies -----------------------------------------------------------------------------------------------
  * em_insn emits instruction i (all codes but REDUCE, ARGREDUCE, RUNNING, which belong to the template) from e->value[] of its
