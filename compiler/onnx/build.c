@@ -348,7 +348,7 @@ struct ir_value *imp_iota(struct imp *im, int rank, const ir_expr *dims, int axi
 struct ir_value *imp_softmax(struct imp *im, struct ir_value *x, int axis, bool log)
 {
     int64_t a = axis;
-    struct ir_value *wide = imp_wide(im, x);
+    struct ir_value *wide = x;
     struct ir_value *shifted = imp_bin(im, IR_sub, wide, imp_reduce(im, IR_reduce_max, wide, 1, &a, true));
     struct ir_value *e = imp_un(im, IR_exp, shifted);
     struct ir_value *sum = imp_reduce(im, IR_reduce_sum, e, 1, &a, true);

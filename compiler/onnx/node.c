@@ -172,6 +172,9 @@ ir_type imp_type_of(struct imp *im, const struct onnx_type *t)
         ir_type elem = imp_type_of(im, t->elem);
         if (!elem)
             return NULL;
+        /* What is declared of a sequence's items is often only one of them: their shapes may differ. */
+        if (elem->kind == IR_T_TENSOR && (t->kind == ONNX_TYPE_SEQUENCE || !ir_static_dims(elem, NULL)))
+            elem = ir_unranked_type(im->ctx, (enum tcc_dtype)elem->dtype);
         return t->kind == ONNX_TYPE_SEQUENCE ? ir_sequence_type(im->ctx, elem) : ir_optional_type(im->ctx, elem);
     }
     if (t->kind != ONNX_TYPE_TENSOR || t->dtype == ONNX_UNDEFINED || (int)t->dtype >= TCC_NDTYPES || t->rank > TCC_MAX_RANK)

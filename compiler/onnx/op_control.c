@@ -99,8 +99,12 @@ static ir_type common_type(struct imp *im, ir_type a, ir_type b, uint32_t first_
     ir_expr dims[TCC_MAX_RANK];
     if (a == b)
         return outside_type(im, a, first_inside);
-    if (a->kind != b->kind)
-        return NULL;
+    if (a->kind != b->kind) {
+        /* A value and an optional one: both are optional. */
+        ir_type o = a->kind == IR_T_OPTIONAL ? a : b->kind == IR_T_OPTIONAL ? b : NULL, other = o == a ? b : a;
+        ir_type e = o && o->elem ? common_type(im, o->elem, other, first_inside) : NULL;
+        return e ? ir_optional_type(im->ctx, e) : NULL;
+    }
     if (a->kind != IR_T_TENSOR) {
         if (!a->elem || !b->elem)
             return a->elem ? a : b;
@@ -137,12 +141,16 @@ static bool inline_branch(struct imp *im, const struct onnx_graph *g)
     return true;
 }
 
-/* A value that the other branch has as an object. */
+/* A value as the type that another branch or iteration needs: a tensor as an object, a sequence with looser items, an optional. */
 static struct ir_value *as_type(struct imp *im, struct ir_value *v, ir_type t)
 {
-    if (v && ir_is_tensor(v->type) && t->kind == IR_T_TENSOR && t->rank < 0)
+    if (!v || v->type == t || (ir_is_tensor(v->type) && ir_is_tensor(t)))
+        return v;
+    if (ir_is_tensor(v->type) && t->kind == IR_T_TENSOR)
         return ir_build1(&im->b, IR_box, 1, &v, NULL);
-    return v;
+    const char *name = t->kind == v->type->kind ? "dyn_identity" : t->kind == IR_T_OPTIONAL ? "optional" : "optional_get_element";
+    struct ir_node *n = ir_build_typed(&im->b, IR_lib, 1, &v, IR_ATTRS(ir_attr_s(IR_ATTR_name, name), ir_attr_types(IR_ATTR_types, 1, &t)), 1, &t);
+    return n ? n->out[0] : NULL;
 }
 
 bool onnx_op_if(struct imp *im, int arg)
@@ -399,6 +407,8 @@ bool onnx_op_loop(struct imp *im, int arg)
         ir_type declared = !ir_is_tensor(v->type) && imp_wants(im, k) ? imp_declared(im, im->node->outputs[k]) : NULL;
         if (declared && ir_is_tensor(declared) && v->type->kind == IR_T_TENSOR)
             v = imp_unbox(im, v, imp_fresh_type(im, (enum tcc_dtype)declared->dtype, declared->rank, declared->dim));
+        else if (declared && v->type->kind == IR_T_OPTIONAL && declared->kind != IR_T_OPTIONAL)
+            v = as_type(im, v, v->type->elem);
         if (!imp_out(im, k, v))
             return false;
     }

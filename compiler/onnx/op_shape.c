@@ -621,7 +621,8 @@ bool onnx_op_space_to_depth(struct imp *im, int arg)
     struct ir_ctx *c = im->ctx;
     ir_expr e = ir_const(c, b), h = ir_floordiv(c, imp_dim(x, 2), e), w = ir_floordiv(c, imp_dim(x, 3), e);
     ir_expr six[6] = { imp_dim(x, 0), imp_dim(x, 1), h, e, w, e };
-    static const int64_t perm[6] = { 0, 3, 5, 1, 2, 4 };
+    static const int64_t dcr[6] = { 0, 3, 5, 1, 2, 4 }, crd[6] = { 0, 1, 3, 5, 2, 4 };
+    const int64_t *perm = strcmp(imp_s(im, "mode", "DCR"), "CRD") ? dcr : crd;
     ir_expr out[4] = { imp_dim(x, 0), ir_mulc(c, imp_dim(x, 1), b * b), h, w };
     return imp_out(im, 0, imp_reshape(im, imp_transpose(im, imp_reshape(im, x, 6, six), perm), 4, out));
 }

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Windows of signal processing, random tensors, centred cropping and padding, reinterpreted bits. */
+#include "compiler/onnx/import_int.h"
+
+#include <math.h>
+
+#define MAX_DIM (INT64_C(1) << 40)
+
+/* a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N); N is the size, or one less when the window is symmetric. */
+static const double windows[][3] = { { 0.5, 0.5, 0 }, { 25.0 / 46, 1 - 25.0 / 46, 0 }, { 0.42, 0.5, 0.08 } };
+
+/* `arg`: 0 Hann, 1 Hamming, 2 Blackman. */
+bool onnx_op_window(struct imp *im, int arg)
+{
+    ir_expr n;
+    enum tcc_dtype to = imp_dtype_of(im, imp_i(im, "output_datatype", 1));
+    if (to == TCC_NONE || imp_bound_exprs(im, imp_in(im, 0), 1, 0, MAX_DIM, &n) != 1)
+        return false;
+    ir_expr period = imp_i(im, "periodic", 1) ? n : ir_addc(im->ctx, n, -1);
+    enum tcc_dtype wide = to == TCC_F64 ? TCC_F64 : TCC_F32;
+    struct ir_value *turn = imp_bin(im, IR_mul, imp_iota(im, 1, &n, 0, wide), imp_num(im, wide, 2 * acos(-1)));
+    turn = imp_bin(im, IR_div, turn, imp_cast(im, imp_dim_value(im, period), wide));
+    const double *a = windows[arg];
+    struct ir_value *y = imp_bin(im, IR_sub, imp_num(im, wide, a[0]), imp_bin(im, IR_mul, imp_num(im, wide, a[1]), imp_un(im, IR_cos, turn)));
+    if (a[2] != 0)
+        y = imp_bin(im, IR_add, y, imp_bin(im, IR_mul, imp_num(im, wide, a[2]), imp_un(im, IR_cos, imp_bin(im, IR_add, turn, turn))));
+    return y && imp_out(im, 0, imp_cast(im, y, to));
+}
+
+/* -- Random tensors: Philox numbers, the same for the same seed whatever the threads. ONNX fixes no generator. */
+
+static struct ir_value *random_values(struct imp *im, enum ir_op op, int rank, const ir_expr *dims, enum tcc_dtype dtype)
+{
+    double seed = imp_f(im, "seed", 0);
+    int64_t key = isfinite(seed) && fabs(seed) < 9e15 ? (int64_t)seed : 0;
+    struct ir_node *n = ir_build(&im->b, op, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, rank, dims), ir_attr_dtype(IR_ATTR_to, dtype),
+                                                               ir_attr_i(IR_ATTR_seed, key), ir_attr_i(IR_ATTR_stream, im->stream++)));
+    return n ? n->out[0] : NULL;
+}
+
+/* `arg`: 1 normal, 0 uniform; + 2: the shape is the operand's. */
+bool onnx_op_random(struct imp *im, int arg)
+{
+    bool normal = arg & 1, like = arg & 2;
+    struct ir_value *x = like ? imp_tensor(im, 0) : NULL;
+    ir_expr dims[TCC_MAX_RANK];
+    int n = 0;
+    const int64_t *shape = like ? NULL : imp_ints(im, "shape", &n);
+    if ((like && !x) || n > TCC_MAX_RANK)
+        return like ? false : imp_bad(im, "more than %d dims", TCC_MAX_RANK);
+    enum tcc_dtype to = imp_attr(im, "dtype") || !x ? imp_dtype_of(im, imp_i(im, "dtype", 1)) : imp_dtype(x);
+    if (to == TCC_NONE)
+        return false;
+    for (int k = 0; k < n; k++)
+        dims[k] = ir_const(im->ctx, shape[k]);
+    enum tcc_dtype in = to == TCC_F64 ? TCC_F64 : TCC_F32;
+    struct ir_value *r = random_values(im, normal ? IR_random_normal : IR_random_uniform, x ? imp_rank(x) : n, x ? x->type->dim : dims, in);
+    double low = normal ? imp_f(im, "mean", 0) : imp_f(im, "low", 0);
+    double scale = normal ? imp_f(im, "scale", 1) : imp_f(im, "high", 1) - low;
+    r = imp_bin(im, IR_add, imp_bin(im, IR_mul, r, imp_num(im, in, scale)), imp_num(im, in, low));
+    return imp_out(im, 0, imp_cast(im, r, to));
+}
+
+bool onnx_op_bernoulli(struct imp *im, int arg)
+{
+    (void)arg;
+    struct ir_value *x = imp_tensor(im, 0);
+    if (!x)
+        return false;
+    enum tcc_dtype to = imp_attr(im, "dtype") ? imp_dtype_of(im, imp_i(im, "dtype", 1)) : imp_dtype(x);
+    enum tcc_dtype in = imp_dtype(x) == TCC_F64 ? TCC_F64 : TCC_F32;
+    struct ir_value *r = random_values(im, IR_random_uniform, imp_rank(x), x->type->dim, in);
+    return to != TCC_NONE && imp_out(im, 0, imp_cast(im, imp_bin(im, IR_lt, r, imp_cast(im, x, in)), to));
+}
+
+/* -- CenterCropPad: cut or pad each axis evenly; the odd element is cut in front and padded behind. */
+
+bool onnx_op_center_crop_pad(struct imp *im, int arg)
+{
+    (void)arg;
+    struct ir_value *x = imp_tensor(im, 0);
+    struct ir_ctx *c = im->ctx;
+    ir_expr wanted[TCC_MAX_RANK], start[TCC_MAX_RANK], size[TCC_MAX_RANK], step[TCC_MAX_RANK], before[TCC_MAX_RANK], after[TCC_MAX_RANK];
+    int given, n = x ? imp_bound_exprs(im, imp_in(im, 1), TCC_MAX_RANK, 0, MAX_DIM, wanted) : -1;
+    const int64_t *axes = imp_ints(im, "axes", &given);
+    ir_expr zero = ir_const(c, 0), two = ir_const(c, 2);
+    if (n < 0)
+        return false;
+    if (n != (axes ? given : imp_rank(x)))
+        return imp_bad(im, "%d sizes for %d axes", n, axes ? given : imp_rank(x));
+    for (int k = 0; k < imp_rank(x); k++) {
+        start[k] = before[k] = after[k] = zero;
+        size[k] = imp_dim(x, k);
+        step[k] = ir_const(c, 1);
+    }
+    for (int k = 0; k < n; k++) {
+        int64_t a = axes ? axes[k] : k;
+        if (!imp_axis(im, &a, imp_rank(x)))
+            return false;
+        ir_expr cut = ir_max(c, zero, ir_sub(c, size[a], wanted[k])), add = ir_max(c, zero, ir_sub(c, wanted[k], size[a]));
+        start[a] = ir_floordiv(c, cut, two);
+        before[a] = ir_floordiv(c, add, two);
+        after[a] = ir_sub(c, add, before[a]);
+        size[a] = ir_sub(c, size[a], cut);
+    }
+    return imp_out(im, 0, imp_pad(im, imp_slice(im, x, start, size, step), NULL, before, after, "constant"));
+}
+
+/* The same bits as another type of the same width. */
+bool onnx_op_bitcast(struct imp *im, int arg)
+{
+    (void)arg;
+    struct ir_value *x = imp_tensor(im, 0);
+    enum tcc_dtype to = imp_dtype_of(im, imp_i(im, "to", 0));
+    if (!x || to == TCC_NONE)
+        return false;
+    if (onnx_dtype_bits(to) != onnx_dtype_bits(imp_dtype(x)))
+        return imp_bad(im, "%s and %s differ in size", tcc_dtype_name(imp_dtype(x)), tcc_dtype_name(to));
+    ir_type t = ir_with_dtype(im->ctx, x->type, to);
+    struct ir_node *n = imp_lib(im, "bitcast", 1, &x, 1, &t, NULL);
+    return n && imp_out(im, 0, n->out[0]);
+}
