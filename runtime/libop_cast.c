@@ -204,3 +204,30 @@ tccrt_lib_dyn_cast(struct tcc_lib_call *call)
     }
     return TCC_OK;
 }
+
+int
+tccrt_lib_bitcast(struct tcc_lib_call *call)
+{
+    int to = (int)lib_int(call, "to", TCC_F32);
+    const struct tcc_tensor *x;
+    int64_t n;
+    uint8_t *y;
+    int status = lib_need(call, 0, -1, 0, &x);
+
+    if (status)
+        return status;
+    if (!lib_bytes(to) || lib_bytes(to) != lib_bytes(x->dtype) || to == TCC_STRING || x->dtype == TCC_STRING)
+        return LIB_FAIL(call, "the bits of type %d as type %d", x->dtype, to);
+    n = lib_count(x);
+    if (!(y = lib_out(call, 0, to, x->rank, x->dims)))
+        return TCC_EENV;
+    if (n)
+        memcpy(y, x->data, (size_t)n * (size_t)lib_bytes(to));
+    /* Narrow types are held one to a byte: signed ones extended, others with zeros above. */
+    int bits = to == TCC_U4 || to == TCC_I4 || to == TCC_F4E2M1 ? 4 : to == TCC_U2 || to == TCC_I2 ? 2 : 8;
+    for (int64_t i = 0; i < n && bits < 8; i++) {
+        int low = y[i] & ((1 << bits) - 1);
+        y[i] = (uint8_t)((to == TCC_I4 || to == TCC_I2) && low >> (bits - 1) ? low - (1 << bits) : low);
+    }
+    return TCC_OK;
+}

@@ -109,8 +109,9 @@ static ir_type common_type(struct imp *im, ir_type a, ir_type b, uint32_t first_
         if (!a->elem || !b->elem)
             return a->elem ? a : b;
         /* Elements of differing shape: a type without one. */
-        ir_type e = a->elem->kind == IR_T_TENSOR && b->elem->kind == IR_T_TENSOR && a->elem->dtype == b->elem->dtype
-                  ? ir_unranked_type(im->ctx, (enum tcc_dtype)a->elem->dtype) : NULL;
+        bool tensors = a->elem->kind == IR_T_TENSOR && b->elem->kind == IR_T_TENSOR;
+        ir_type e = !tensors ? common_type(im, a->elem, b->elem, first_inside)
+                  : a->elem->dtype == b->elem->dtype ? ir_unranked_type(im->ctx, (enum tcc_dtype)a->elem->dtype) : NULL;
         return !e ? NULL : a->kind == IR_T_SEQUENCE ? ir_sequence_type(im->ctx, e) : ir_optional_type(im->ctx, e);
     }
     if (a->dtype != b->dtype)
