@@ -16,18 +16,34 @@
 /* A weight's physical bytes: where they lie, or a copy. `keep` is released after writing (NULL: nothing). */
 struct weight { const void *data; uint64_t size; struct ir_tensor *keep; };
 
+/* All elements of a splat. */
+static struct ir_tensor *dense_copy(const struct ir_tensor *t)
+{
+    struct ir_tensor *to = ir_tensor_new(t->dtype, t->rank, t->dims);
+    size_t size = (size_t)tcc_dtype_bytes(t->dtype);
+    for (int64_t i = 0; to && i < to->nelems; i++)
+        memcpy((char *)to->data + size * (size_t)i, t->data, size);
+    return to;
+}
+
 static bool weight_bytes(const struct kn_buffer *b, struct weight *out)
 {
     const struct ir_tensor *t = b->weight;
     out->keep = NULL;
-    if (b->layout || t->splat) {
-        out->keep = kn_relayout(t, b->layout);
-        if (!out->keep)
+    out->size = (uint64_t)ir_const_or(b->bytes, 0);
+    if (b->layout) {
+        t = out->keep = kn_relayout(t, b->layout);
+        if (!t)
             return false;
-        t = out->keep;
+    }
+    if (t->splat) {
+        struct ir_tensor *dense = dense_copy(t);
+        ir_tensor_unref(out->keep);
+        t = out->keep = dense;
+        if (!t)
+            return false;
     }
     out->data = t->data;
-    out->size = (uint64_t)ir_const_or(b->bytes, 0);
     return true;
 }
 

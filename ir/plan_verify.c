@@ -77,7 +77,7 @@ reads(struct plan *v, const struct kn_step *s, int b)
     live_at(v, r);
     if (v->freed[r])
         bad(v, s, "buffer %d is read after it was freed", b);
-    else if (!v->written[r])
+    else if (!v->written[r] && !(v->p->buffers[r].bytes && ir_is_value(v->p->buffers[r].bytes, 0)))
         bad(v, s, "buffer %d is read before it is written", b);
 }
 
