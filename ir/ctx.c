@@ -187,6 +187,7 @@ ir_no_memory(struct ir_ctx *ctx)
     ctx->protect = frame->outer;
     ctx->capture = NULL;        /* what was under way is given up */
     ctx->expr_depth = 0;
+    ctx->parsing = false;
     longjmp(frame->jump, 1);
 }
 

@@ -34,6 +34,7 @@ struct ir_ctx {
     struct ir_set strings, exprs, types, layouts;
     uint32_t nexprs, ntypes;
     uint32_t fresh;
+    bool parsing;                       /* level 2's verifiers report errors of the text, not bugs */
     int expr_depth;                     /* how deep simplification has called itself */
     ir_expr small[64];                  /* constants 0..63 */
 

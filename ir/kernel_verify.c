@@ -26,7 +26,7 @@ bad(struct checker *c, const char *format, ...)
     va_end(args);
     const char *line = c->insn < 0 ? ir_internf(c->ctx, "kernel %s: %s", c->k->name ? c->k->name : "", text)
                                    : ir_internf(c->ctx, "kernel %s: %%%d: %s", c->k->name ? c->k->name : "", c->insn, text);
-    ir_diag(c->ctx, NULL, IR_D_verify, line);
+    ir_diag(c->ctx, NULL, c->ctx->parsing ? IR_D_infer : IR_D_verify, line);
     c->ok = false;
     return false;
 }

@@ -416,8 +416,9 @@ parse_module(struct parser *p)
     }
     while (p->tok.kind != T_EOF) {
         if (lex_take_word(p, "sym") ? !parse_sym(p) : lex_take_word(p, "state") ? !parse_state(p)
-            : lex_take_word(p, "func") ? !parse_func(p)
-            : !parse_expected(p, "sym, state or func"))
+            : lex_take_word(p, "func") ? !parse_func(p) : lex_is_word(p, "kernel") || lex_is_word(p, "level") || lex_is_word(p, "buffer") || lex_is_word(p, "entry")
+                ? p->module->program ? !parse_expected(p, "the end: a program is one piece") : !parse_program(p)
+                : !parse_expected(p, "sym, state, func, kernel, level, buffer or entry"))
             return false;
     }
     return true;
@@ -431,7 +432,9 @@ ir_parse(struct ir_ctx *ctx, const char *name, const char *text, size_t size)
     const char *slash = name ? strrchr(name, '/') : NULL;
     p.module = ir_module_new(ctx, slash ? slash + 1 : name);
     lex_next(&p);
+    ctx->parsing = true;
     bool ok = parse_module(&p) && ir_verify_as(p.module, IR_D_infer);
+    ctx->parsing = false;
     ir_set_free(&p.values);
     return ok ? p.module : NULL;
 }

@@ -62,6 +62,12 @@ parse_factor(struct parser *p, ir_expr *out)
         return parse_extreme(p, true, out);
     if (p->tok.kind == T_STRING ? !lex_string(p, &name) : p->tok.kind == T_IDENT ? !lex_ident(p, &name) : !parse_expected(p, "an expression"))
         return false;
+    for (int i = 0; i < p->nscope; i++) {
+        if (p->scope[i].name == name) {
+            *out = p->scope[i].e;
+            return true;
+        }
+    }
     *out = ir_sym(p->ctx, name);
     return true;
 }

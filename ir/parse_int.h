@@ -27,6 +27,8 @@ struct parser {
     struct token tok;           /* the next one, not taken yet */
     struct ir_set values;       /* of the function: struct named */
     int depth;                  /* of nested expressions, types and regions */
+    struct { const char *name; ir_expr e; } scope[KN_MAX_DIMS];      /* dims of the kernel being read */
+    int nscope;
 };
 #define PARSE_MAX_DEPTH 100
 
@@ -61,6 +63,7 @@ bool parse_tensor(struct parser *p, struct ir_tensor **out);
 bool parse_attr(struct parser *p, enum ir_op op, struct ir_attr *out);
 bool parse_sym(struct parser *p);                                        /* after the word `sym` */
 bool parse_func(struct parser *p);                                       /* after the word `func` */
-bool parse_program(struct parser *p);                                    /* level 2: at the word `program` */
+bool parse_program(struct parser *p);                                    /* level 2: at one of kernel, level, buffer, entry */
+bool parse_kernel(struct parser *p, struct kn_kernel **out);             /* after the word `kernel` */
 
 #endif

@@ -136,6 +136,49 @@ print_step(FILE *out, const struct kn_step *s, int indent)
     fputc('\n', out);
 }
 
+/* == Symbols == */
+
+static void
+collect_expr(void *user, ir_expr e)
+{
+    if (e)
+        ir_collect_syms(user, e);
+}
+
+static void
+collect_steps(struct ir_syms *s, const struct kn_steps *steps)
+{
+    for (int i = 0; i < steps->n; i++) {
+        const struct kn_step *step = &steps->at[i];
+        for (int j = 0; j < step->nsizes; j++)
+            collect_expr(s, step->sizes[j]);
+        for (int j = 0; j < step->nsyms; j++)
+            collect_expr(s, step->syms[j]);
+        collect_expr(s, step->tiles);
+        collect_expr(s, step->scratch);
+        for (int r = 0; r < step->nregions; r++)
+            collect_steps(s, &step->regions[r].steps);
+    }
+}
+
+void
+kn_collect_syms(struct ir_syms *s, const struct kn_program *p)
+{
+    for (int i = 0; i < p->nkernels; i++)
+        kn_each_expr(p->kernels[i], collect_expr, s);
+    for (int i = 0; i < p->nsyms; i++)
+        collect_expr(s, p->syms[i]);
+    for (int i = 0; i < p->nbuffers; i++) {
+        ir_collect_type_syms(s, p->buffers[i].type);
+        collect_expr(s, p->buffers[i].bytes);
+        collect_expr(s, p->buffers[i].offset);
+    }
+    for (int i = 0; i < p->nentries; i++)
+        collect_steps(s, &p->entries[i].steps);
+}
+
+/* == Entries == */
+
 static void
 print_entry(FILE *out, const struct kn_entry *e)
 {

@@ -36,7 +36,7 @@ bad(struct plan *v, const struct kn_step *s, const char *format, ...)
     va_end(args);
     const char *what = s ? kn_step_words[s->kind] : "", *node = s && s->node ? s->node : "";
     if (v->ok)
-        ir_diag(v->ctx, NULL, IR_D_verify, ir_internf(v->ctx, "plan of '%s': %s%s%s%s%s", v->entry ? v->entry->name : "", what,
+        ir_diag(v->ctx, NULL, v->ctx->parsing ? IR_D_infer : IR_D_verify, ir_internf(v->ctx, "plan of '%s': %s%s%s%s%s", v->entry ? v->entry->name : "", what,
                                                       *node ? " of " : "", node, s ? ": " : "", text));
     v->ok = false;
     return false;
@@ -198,7 +198,7 @@ run_loop(struct plan *v, const struct kn_step *s)
     for (int i = 0; i < g->nresults; i++)
         reads(v, s, g->results[i]);
     v->position++;
-    for (int i = 0; i < g->nparams; i++) {
+    for (int i = 0; i < g->nparams && v->ok; i++) {
         if (g->params[i] >= 0)
             live_at(v, root(v->p, g->params[i]));
     }
@@ -237,7 +237,7 @@ plain_step(struct plan *v, const struct kn_step *s)
         if (i < n || appends)
             reads(v, s, s->args[i]);
     }
-    for (int i = n; i < s->nargs; i++) {
+    for (int i = n < 0 ? 0 : n; i < s->nargs; i++) {
         if (s->args[i] >= 0)
             writes(v, s, s->args[i]);
     }

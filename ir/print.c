@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/ir_int.h"
+#include "ir/kernel_int.h"
 
 struct printer {
     FILE *out;
@@ -303,6 +303,8 @@ ir_print_module(FILE *out, const struct ir_module *m)
     }
     for (const struct ir_func *f = m->funcs; f; f = f->next)
         collect_block(&s, f->body);
+    if (m->program)
+        kn_collect_syms(&s, m->program);
     ir_print_syms(out, &s);
     for (const struct ir_state *v = m->states; v; v = v->next)
         print_state(out, v);

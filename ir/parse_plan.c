@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * parse_plan.c - text of programs: kernels, levels of symbols, buffers, entry points (doc/ir.md). The data of weights is
+ * not part of it (buffers show its digest only). What is read passes kn_verify_program.
+ */
+#include <string.h>
+
+#include "ir/kernel_int.h"
+#include "ir/parse_int.h"
+
+/* (1, -1, 2) */
+static bool
+parse_numbers(struct parser *p, int **out, int *n)
+{
+    VEC(int) v = {0};
+    if (!lex_expect(p, '('))
+        return false;
+    while (!lex_is(p, ')')) {
+        int64_t i;
+        if ((v.n && !lex_expect(p, ',')) || !lex_small(p, -1, INT32_MAX, &i))
+            return false;
+        VEC_PUSH(p->ctx, v, (int)i);
+    }
+    lex_next(p);
+    *out = v.at;
+    *n = v.n;
+    return true;
+}
+
+/* (N, _, M): expressions, _ for NULL */
+static bool
+parse_optional_exprs(struct parser *p, ir_expr **out, int *n)
+{
+    VEC(ir_expr) v = {0};
+    if (!lex_expect(p, '('))
+        return false;
+    while (!lex_is(p, ')')) {
+        ir_expr e = NULL;
+        if ((v.n && !lex_expect(p, ',')) || (!lex_take_word(p, "_") && !parse_expr(p, &e)))
+            return false;
+        VEC_PUSH(p->ctx, v, e);
+    }
+    lex_next(p);
+    *out = v.at;
+    *n = v.n;
+    return true;
+}
+
+static bool
+parse_int(struct parser *p, int64_t lo, int *out)
+{
+    int64_t v;
+    if (!lex_small(p, lo, INT32_MAX, &v))
+        return false;
+    *out = (int)v;
+    return true;
+}
+
+/* == Buffers == */
+
+static bool
+parse_layout(struct parser *p, struct kn_buffer *b)
+{
+    struct kn_axis axes[TCC_MAX_RANK];
+    struct token at = p->tok;
+    int n = 0;
+    if (!b->type || b->type->kind != IR_T_TENSOR || b->type->rank < 1)
+        return parse_error(p, &at, "a layout needs a ranked tensor");
+    while (lex_take(p, '(')) {
+        int64_t axis, div, mod;
+        if (n == TCC_MAX_RANK)
+            return parse_error(p, &at, "more than %d physical axes", TCC_MAX_RANK);
+        if (!lex_small(p, 0, b->type->rank - 1, &axis) || !lex_expect(p, ',') || !lex_small(p, 1, INT32_MAX, &div) || !lex_expect(p, ',') ||
+            !lex_small(p, 0, INT32_MAX, &mod) || !lex_expect(p, ')'))
+            return false;
+        axes[n++] = (struct kn_axis){(int16_t)axis, (int32_t)div, (int32_t)mod};
+    }
+    b->layout = kn_layout_make(p->ctx, b->type->rank, n, axes);
+    return true;
+}
+
+static bool
+parse_buffer_item(struct parser *p, struct kn_buffer *b, bool *done)
+{
+    uint64_t digest;
+    if (lex_take_word(p, "layout"))
+        return parse_layout(p, b);
+    if (lex_take_word(p, "index"))
+        return parse_int(p, 0, &b->index);
+    if (lex_take_word(p, "bytes"))
+        return parse_expr(p, &b->bytes);
+    if (lex_take_word(p, "offset"))
+        return parse_expr(p, &b->offset);
+    if (lex_take_word(p, "steps"))
+        return parse_int(p, 0, &b->first_step) && lex_expect(p, P_DOTS) && parse_int(p, 0, &b->last_step);
+    if (lex_take_word(p, "digest"))
+        return lex_uint(p, &digest);
+    if (lex_take_word(p, "name"))
+        return lex_string(p, &b->name);
+    *done = true;
+    return true;
+}
+
+static bool
+parse_buffer(struct parser *p, struct kn_buffer *b, int number)
+{
+    struct token at = p->tok;
+    const char *space;
+    int64_t n;
+    if (!lex_small(p, 0, INT32_MAX, &n))
+        return false;
+    if (n != number)
+        return parse_error(p, &at, "expected buffer %d", number);
+    at = p->tok;
+    if (!lex_ident(p, &space))
+        return false;
+    int s = kn_word(kn_space_words, space);
+    if (s < 0)
+        return parse_error(p, &at, "there is no space '%s'", space);
+    b->space = (enum tcc_space)s;
+    if (!lex_take_word(p, "none") && !parse_dtype(p, &b->dtype))
+        return false;
+    if (!lex_take(p, '?') && !parse_type(p, &b->type))
+        return false;
+    for (bool done = false; !done;) {
+        if (!parse_buffer_item(p, b, &done))
+            return false;
+    }
+    return true;
+}
+
+/* == Steps == */
+
+static bool parse_steps(struct parser *p, struct kn_steps *steps);
+
+static bool
+parse_attrs(struct parser *p, struct kn_step *s)
+{
+    VEC(struct ir_attr) v = {0};
+    while (!lex_is(p, '}')) {
+        struct ir_attr a;
+        if ((v.n && !lex_expect(p, ',')) || !parse_attr(p, IR_lib, &a))
+            return false;
+        if (a.kind == IR_A_TENSOR)
+            ir_keep_tensor(p->ctx, a.t);
+        VEC_PUSH(p->ctx, v, a);
+    }
+    lex_next(p);
+    s->attrs = v.at;
+    s->nattrs = v.n;
+    return true;
+}
+
+static bool
+parse_region(struct parser *p, struct kn_step *s)
+{
+    struct kn_region *more = IR_NEWN(p->ctx, s->nregions + 1, struct kn_region);
+    if (s->nregions)
+        memcpy(more, s->regions, (size_t)s->nregions * sizeof *more);
+    struct kn_region *g = &more[s->nregions];
+    struct token at = p->tok;
+    int nfinals;
+    s->regions = more;
+    s->nregions++;
+    if (!parse_numbers(p, &g->params, &g->nparams) || !parse_numbers(p, &g->results, &g->nresults) || !parse_numbers(p, &g->finals, &nfinals))
+        return false;
+    if (nfinals == 0)
+        g->finals = NULL;
+    else if (nfinals != g->nresults - (s->kind == TCC_STEP_LOOP))
+        return parse_error(p, &at, "%d results and %d final buffers", g->nresults, nfinals);
+    return parse_steps(p, &g->steps);
+}
+
+static bool
+parse_step_item(struct parser *p, struct kn_step *s, bool *done)
+{
+    if (lex_take_word(p, "nin"))
+        return parse_int(p, 0, &s->nin);
+    if (lex_take_word(p, "what"))
+        return parse_int(p, -1, &s->what);
+    if (lex_take_word(p, "queue"))
+        return parse_int(p, 0, &s->queue);
+    if (lex_take_word(p, "sizes"))
+        return parse_optional_exprs(p, &s->sizes, &s->nsizes);
+    if (lex_take_word(p, "syms"))
+        return parse_optional_exprs(p, &s->syms, &s->nsyms);
+    if (lex_take_word(p, "waits"))
+        return parse_numbers(p, &s->waits, &s->nwaits);
+    if (lex_take_word(p, "tiles"))
+        return parse_expr(p, &s->tiles);
+    if (lex_take_word(p, "scratch"))
+        return parse_expr(p, &s->scratch);
+    if (lex_take_word(p, "node"))
+        return lex_string(p, &s->node);
+    if (lex_take(p, '{'))
+        return parse_attrs(p, s);
+    if (lex_take_word(p, "do"))
+        return parse_region(p, s);
+    *done = true;
+    return true;
+}
+
+static bool
+parse_step(struct parser *p, struct kn_step *s)
+{
+    struct token at = p->tok;
+    const char *word, *name;
+    if (!lex_ident(p, &word))
+        return false;
+    int kind = kn_word(kn_step_words, word);
+    if (kind < 0)
+        return parse_error(p, &at, "there is no step '%s'", word);
+    s->kind = (enum tcc_step_kind)kind;
+    at = p->tok;
+    if (p->tok.kind == T_GLOBAL || lex_is(p, '@')) {
+        if (!lex_global(p, &name))
+            return false;
+        const struct kn_program *g = p->module->program;
+        for (int i = 0; i < g->nkernels && !s->kernel; i++)
+            s->kernel = g->kernels[i]->name == name ? g->kernels[i] : NULL;
+        if (!s->kernel)
+            return parse_error(p, &at, "there is no kernel @%s", name);
+    }
+    if (p->tok.kind == T_STRING && !lex_string(p, &s->lib))
+        return false;
+    if (!parse_numbers(p, &s->args, &s->nargs))
+        return false;
+    for (bool done = false; !done;) {
+        if (!parse_step_item(p, s, &done))
+            return false;
+    }
+    return s->nin <= s->nargs || parse_error(p, &at, "%d inputs among %d buffers", s->nin, s->nargs);
+}
+
+static bool
+parse_steps(struct parser *p, struct kn_steps *steps)
+{
+    VEC(struct kn_step) v = {0};
+    if (!parse_enter(p) || !lex_expect(p, '{'))
+        return false;
+    while (!lex_is(p, '}')) {
+        struct kn_step s = {0};
+        if (!parse_step(p, &s))
+            return false;
+        VEC_PUSH(p->ctx, v, s);
+    }
+    lex_next(p);
+    p->depth--;
+    *steps = (struct kn_steps){v.at, v.n, v.cap};
+    return true;
+}
+
+static bool
+parse_entry(struct parser *p, struct kn_entry *e)
+{
+    if (!lex_string(p, &e->name) || !parse_numbers(p, &e->input_buffers, &e->ninputs) || !lex_expect(p, P_ARROW) ||
+        !parse_numbers(p, &e->output_buffers, &e->noutputs))
+        return false;
+    if (lex_take_word(p, "arena") && !parse_expr(p, &e->arena))
+        return false;
+    if (lex_take_word(p, "peak") && !parse_expr(p, &e->peak_live))
+        return false;
+    e->func = ir_func_by_name(p->module, e->name);
+    return parse_steps(p, &e->steps);
+}
+
+/* == Programs == */
+
+struct program { VEC(struct kn_kernel *) kernels; VEC(struct kn_buffer) buffers; VEC(struct kn_entry) entries; VEC(ir_expr) syms; VEC(int) levels; };
+
+static bool
+parse_level(struct parser *p, struct program *g)
+{
+    ir_expr sym;
+    int level;
+    struct token at = p->tok;
+    if (!parse_expr(p, &sym) || !lex_expect(p, '=') || !parse_int(p, 0, &level))
+        return false;
+    if (sym->kind != IR_X_SYM)
+        return parse_error(p, &at, "expected a symbol");
+    VEC_PUSH(p->ctx, g->syms, sym);
+    VEC_PUSH(p->ctx, g->levels, level);
+    return true;
+}
+
+static bool
+parse_part(struct parser *p, struct program *g, struct kn_program *out)
+{
+    if (lex_take_word(p, "kernel")) {
+        struct kn_kernel *k;
+        struct token at = p->tok;
+        if (!parse_kernel(p, &k))
+            return false;
+        for (int i = 0; i < g->kernels.n; i++) {
+            if (g->kernels.at[i]->name == k->name)
+                return parse_error(p, &at, "kernel @%s is defined twice", k->name);
+        }
+        k->id = g->kernels.n;
+        VEC_PUSH(p->ctx, g->kernels, k);
+        out->kernels = g->kernels.at;
+        out->nkernels = g->kernels.n;
+        return true;
+    }
+    if (lex_take_word(p, "buffer")) {
+        struct kn_buffer b = {0};
+        if (!parse_buffer(p, &b, g->buffers.n))
+            return false;
+        VEC_PUSH(p->ctx, g->buffers, b);
+        return true;
+    }
+    if (lex_take_word(p, "level"))
+        return parse_level(p, g);
+    struct kn_entry e = {0};
+    lex_next(p);
+    if (!parse_entry(p, &e))
+        return false;
+    VEC_PUSH(p->ctx, g->entries, e);
+    return true;
+}
+
+bool
+parse_program(struct parser *p)
+{
+    struct program g = {0};
+    struct kn_program *out = p->module->program = IR_NEW(p->ctx, struct kn_program);
+    out->module = p->module;
+    bool ok = true;
+    while (ok && (lex_is_word(p, "kernel") || lex_is_word(p, "buffer") || lex_is_word(p, "level") || lex_is_word(p, "entry")))
+        ok = parse_part(p, &g, out);
+    out->nbuffers = g.buffers.n;
+    out->buffers = g.buffers.at;
+    out->nentries = g.entries.n;
+    out->entries = g.entries.at;
+    out->nsyms = g.syms.n;
+    out->syms = g.syms.at;
+    out->sym_level = g.levels.at;
+    return ok && kn_verify_program(out);
+}
