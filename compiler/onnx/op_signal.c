@@ -61,18 +61,6 @@ bool onnx_op_random(struct imp *im, int arg)
     return imp_out(im, 0, imp_cast(im, r, to));
 }
 
-bool onnx_op_bernoulli(struct imp *im, int arg)
-{
-    (void)arg;
-    struct ir_value *x = imp_tensor(im, 0);
-    if (!x)
-        return false;
-    enum tcc_dtype to = imp_attr(im, "dtype") ? imp_dtype_of(im, imp_i(im, "dtype", 1)) : imp_dtype(x);
-    enum tcc_dtype in = imp_dtype(x) == TCC_F64 ? TCC_F64 : TCC_F32;
-    struct ir_value *r = random_values(im, IR_random_uniform, imp_rank(x), x->type->dim, in);
-    return to != TCC_NONE && imp_out(im, 0, imp_cast(im, imp_bin(im, IR_lt, r, imp_cast(im, x, in)), to));
-}
-
 /* -- CenterCropPad: cut or pad each axis evenly; the odd element is cut in front and padded behind. */
 
 bool onnx_op_center_crop_pad(struct imp *im, int arg)
