@@ -94,7 +94,7 @@ run_passes(const struct options *o, struct ir_module *module)
     int64_t level = 0;
     char name[8];
 
-    if (!option_set(o, OPT_level))
+    if (!option_set(o, OPT_level) || option_set(o, OPT_check))
         return EXIT_FINE;
     if (!option_int(o, OPT_level, 0, 3, &level))
         return EXIT_USAGE;
@@ -366,6 +366,16 @@ is_elf(const char *path)
     bool elf = fread(magic, 1, 4, in) == 4 && memcmp(magic, "\177ELF", 4) == 0;
     fclose(in);
     return elf;
+}
+
+int
+model_open_interpreted(const struct options *o, const char *path, struct model *m)
+{
+    *m = (struct model){0};
+    int code = open_interpreted(o, path, m, NULL);
+    if (code != EXIT_FINE)
+        model_close(m);
+    return code;
 }
 
 int

@@ -36,6 +36,8 @@ int compile_in_child(const struct options *o, const struct tccc_options *c);
 /* Opens `path`: a .so is an artifact; else it is compiled with the command line's flags, or, with --interpret, read only.
  * `why` (ERROR_SIZE, may be NULL) gets the first error instead of standard error. */
 int model_open(const struct options *o, const char *path, struct model *m, char *why);
+/* The same model in the interpreter, whatever the command line says. */
+int model_open_interpreted(const struct options *o, const char *path, struct model *m);
 /* A session with the command line's --threads and --profile; model_open has made none yet. */
 int model_session(const struct options *o, struct model *m, int threads, char *why);
 /* Runs once. outputs[i] is the caller's. A tcc_status; `error` says why (ERROR_SIZE). */
@@ -51,6 +53,7 @@ void objects_free(struct tcc_object **list, int n);
 /* --test-data, --test-suite. */
 int testdata_run(const struct options *o, struct model *m, const char *dir, const struct tolerance *tolerance, char *why);
 int testdata_all(const struct options *o, const char *model, const char *const *dirs, int ndirs);
+int check_run(const struct options *o, const char *path);
 int suite_run(const struct options *o, const char *dir);
 /* The tolerance of the command line over the defaults; EXIT_USAGE after a message. */
 int tolerance_read(const struct options *o, struct tolerance *t);

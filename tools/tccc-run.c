@@ -171,6 +171,8 @@ run(const struct options *o)
         return usage_error(o, "--list and --write-list belong to --test-suite");
     if (o->nwords == 0)
         return usage_error(o, "no artifact or model given");
+    if (option_set(o, OPT_check))
+        return o->nwords > 1 ? usage_error(o, "more than one model: '%s'", o->words[1]) : check_run(o, o->words[0]);
     return option_set(o, OPT_test_data) ? run_tests(o) : run_model(o);
 }
 
