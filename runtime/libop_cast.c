@@ -186,7 +186,7 @@ tccrt_lib_dyn_cast(struct tcc_lib_call *call)
     const struct tcc_tensor *x;
     int64_t n;
     void *y;
-    int status = lib_need(call, 0, -1, 0, &x);
+    int status = lib_need(call, 0, -1, LIB_NUMBER, &x);
 
     if (status)
         return status;

@@ -22,7 +22,9 @@
 /* Operand i as a tensor; NULL when it is omitted, empty, or a sequence. */
 const struct tcc_tensor *lib_in(const struct tcc_lib_call *call, int i);
 bool lib_has(const struct tcc_lib_call *call, int i);
-/* The same; what is missing or has another rank (-1: any) or element type (0: any) is reported. */
+/* The same; what is missing or has another rank (-1: any) or element type (0: any, LIB_NUMBER: no strings, no complex numbers) is
+ * reported. */
+#define LIB_NUMBER (-1)
 int lib_need(struct tcc_lib_call *call, int i, int rank, int dtype, const struct tcc_tensor **out);
 
 const struct tcc_attr *lib_attr(const struct tcc_lib_call *call, const char *name);

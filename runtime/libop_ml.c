@@ -25,7 +25,7 @@ tccrt_lib_array_feature_extractor(struct tcc_lib_call *call)
     int rank, status;
     void *y;
 
-    if ((status = lib_need(call, 0, -1, 0, &x)) || (status = lib_need(call, 1, -1, 0, &index)))
+    if ((status = lib_need(call, 0, -1, 0, &x)) || (status = lib_need(call, 1, -1, LIB_NUMBER, &index)))
         return status;
     if (x->rank < 1)
         return LIB_FAIL(call, "x must not be a scalar");
@@ -57,7 +57,7 @@ tccrt_lib_binarizer(struct tcc_lib_call *call)
 {
     double threshold = lib_float(call, "threshold", 0);
     const struct tcc_tensor *x;
-    int status = lib_need(call, 0, -1, 0, &x);
+    int status = lib_need(call, 0, -1, LIB_NUMBER, &x);
     void *y;
 
     if (status)
@@ -77,7 +77,7 @@ tccrt_lib_scaler(struct tcc_lib_call *call)
     int64_t no = lib_list_size(offset), ns = lib_list_size(scale), width, n;
     const struct tcc_tensor *x;
     float *y;
-    int status = lib_need(call, 0, -1, 0, &x);
+    int status = lib_need(call, 0, -1, LIB_NUMBER, &x);
 
     if (status)
         return status;
@@ -100,7 +100,7 @@ tccrt_lib_imputer(struct tcc_lib_call *call)
     const struct tcc_tensor *x;
     double replaced;
     int64_t width, n, count;
-    int status = lib_need(call, 0, -1, 0, &x);
+    int status = lib_need(call, 0, -1, LIB_NUMBER, &x);
     void *y;
 
     if (status)
@@ -133,7 +133,7 @@ tccrt_lib_normalizer(struct tcc_lib_call *call)
     const struct tcc_tensor *x;
     int64_t width, rows;
     float *y;
-    int status = lib_need(call, 0, -1, 0, &x);
+    int status = lib_need(call, 0, -1, LIB_NUMBER, &x);
 
     if (status)
         return status;
@@ -216,7 +216,7 @@ tccrt_lib_feature_vectorizer(struct tcc_lib_call *call)
     if (!cut || cut->kind != TCC_ATTR_INTS || cut->n != call->nin)
         return LIB_FAIL(call, "inputdimensions must have a value for each input");
     for (int k = 0; k < call->nin; k++) {
-        if ((status = lib_need(call, k, -1, 0, &x)))
+        if ((status = lib_need(call, k, -1, LIB_NUMBER, &x)))
             return status;
         if (x->rank < 1 || x->rank > 2 || (k && x->dims[0] != dims[0]) || cut->ints[k] < 0)
             return LIB_FAIL(call, "inputs must be [n, c] with the same n");

@@ -8,7 +8,7 @@
 static int
 need_rows(struct tcc_lib_call *call, const struct tcc_tensor **x, int64_t *rows, int64_t *width)
 {
-    int status = lib_need(call, 0, -1, 0, x);
+    int status = lib_need(call, 0, -1, LIB_NUMBER, x);
 
     if (status)
         return status;

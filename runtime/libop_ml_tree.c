@@ -136,7 +136,7 @@ check_nodes(struct tcc_lib_call *call, const struct forest *f)
 static int
 need_x(struct tcc_lib_call *call, const struct tcc_tensor **x, struct forest *f, int64_t *rows)
 {
-    int status = lib_need(call, 0, -1, 0, x);
+    int status = lib_need(call, 0, -1, LIB_NUMBER, x);
 
     if (status)
         return status;

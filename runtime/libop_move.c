@@ -107,7 +107,7 @@ tccrt_lib_dyn_gather(struct tcc_lib_call *call)
     int axis, rank, status;
     void *y;
 
-    if ((status = lib_need(call, 0, -1, 0, &x)) || (status = lib_need(call, 1, -1, 0, &index)))
+    if ((status = lib_need(call, 0, -1, 0, &x)) || (status = lib_need(call, 1, -1, LIB_NUMBER, &index)))
         return status;
     axis = lib_axis(lib_int(call, "axis", 0), x->rank);
     rank = x->rank + index->rank - 1;
@@ -253,7 +253,7 @@ tccrt_lib_dyn_reverse_sequence(struct tcc_lib_call *call)
     int batch, time, status;
     void *y;
 
-    if ((status = lib_need(call, 0, -1, 0, &x)) || (status = lib_need(call, 1, 1, 0, &lens)))
+    if ((status = lib_need(call, 0, -1, 0, &x)) || (status = lib_need(call, 1, 1, LIB_NUMBER, &lens)))
         return status;
     batch = lib_axis(lib_int(call, "batch_axis", 1), x->rank);
     time = lib_axis(lib_int(call, "time_axis", 0), x->rank);

@@ -120,7 +120,7 @@ tccrt_lib_dyn_reduce(struct tcc_lib_call *call)
     struct lines l;
     void *y;
 
-    if ((status = lib_need(call, 0, -1, 0, &x)))
+    if ((status = lib_need(call, 0, -1, LIB_NUMBER, &x)))
         return status;
     for (int i = 0; i < NKINDS; i++)
         kind = strcmp(kind_names[i], name) == 0 ? i : kind;
@@ -158,7 +158,7 @@ tccrt_lib_dyn_arg(struct tcc_lib_call *call)
     int64_t dims[TCC_MAX_RANK], out[TCC_MAX_RANK], strides[TCC_MAX_RANK], index[TCC_MAX_RANK] = {0}, n, *y;
     const struct tcc_tensor *x, *at = lib_in(call, 1);
     struct lines l;
-    int axis, status = lib_need(call, 0, -1, 0, &x);
+    int axis, status = lib_need(call, 0, -1, LIB_NUMBER, &x);
 
     if (status)
         return status;
@@ -199,7 +199,7 @@ tccrt_lib_dyn_cumulate(struct tcc_lib_call *call)
     int axis, status;
     void *y;
 
-    if ((status = lib_need(call, 0, -1, 0, &x)) || (status = lib_need(call, 1, -1, 0, &at)))
+    if ((status = lib_need(call, 0, -1, LIB_NUMBER, &x)) || (status = lib_need(call, 1, -1, LIB_NUMBER, &at)))
         return status;
     axis = lib_count(at) == 1 ? lib_axis(lib_get_int(at, 0), x->rank) : -1;
     if (axis < 0)

@@ -338,7 +338,7 @@ tccrt_lib_resize(struct tcc_lib_call *call)
     struct resize r = {0};
     int axes[TCC_MAX_RANK], naxes, status;
 
-    if ((status = lib_need(call, 0, -1, 0, &x)) || (status = read_attrs(call, &r, false)) ||
+    if ((status = lib_need(call, 0, -1, LIB_NUMBER, &x)) || (status = read_attrs(call, &r, false)) ||
         (status = find_sizes(call, 2, 3, x->rank, x->dims, &r, axes, &naxes)) ||
         (status = read_roi(call, lib_in(call, 1), x->rank, axes, naxes, &r)))
         return status;
@@ -354,7 +354,7 @@ tccrt_lib_upsample(struct tcc_lib_call *call)
     struct resize r = {0};
     int axes[TCC_MAX_RANK], naxes, status;
 
-    if ((status = lib_need(call, 0, -1, 0, &x)) || (status = read_attrs(call, &r, true)))
+    if ((status = lib_need(call, 0, -1, LIB_NUMBER, &x)) || (status = read_attrs(call, &r, true)))
         return status;
     if (lib_has(call, 1) || !scales) {
         if ((status = find_sizes(call, 1, 2, x->rank, x->dims, &r, axes, &naxes)))

@@ -129,7 +129,7 @@ tccrt_lib_grid_sample(struct tcc_lib_call *call)
     void *y;
     int status;
 
-    if ((status = lib_need(call, 0, -1, 0, &x)) || (status = lib_need(call, 1, x->rank, 0, &grid)) ||
+    if ((status = lib_need(call, 0, -1, LIB_NUMBER, &x)) || (status = lib_need(call, 1, x->rank, LIB_NUMBER, &grid)) ||
         (status = read_sampler(call, &s)))
         return status;
     s.nd = x->rank - 2;
@@ -169,7 +169,7 @@ tccrt_lib_affine_grid(struct tcc_lib_call *call)
     const struct tcc_tensor *theta;
     bool align = lib_int(call, "align_corners", 0) != 0;
     int64_t size[5], dims[5], index[3] = {0}, points;
-    int n, k, status = lib_need(call, 0, 3, 0, &theta);
+    int n, k, status = lib_need(call, 0, 3, LIB_NUMBER, &theta);
     void *y;
 
     if (status)
@@ -293,7 +293,7 @@ tccrt_lib_roialign(struct tcc_lib_call *call)
     int status;
     void *y;
 
-    if ((status = lib_need(call, 0, 4, 0, &x)) || (status = lib_need(call, 1, 2, 0, &rois)) || (status = lib_need(call, 2, 1, 0, &batch)))
+    if ((status = lib_need(call, 0, 4, LIB_NUMBER, &x)) || (status = lib_need(call, 1, 2, LIB_NUMBER, &rois)) || (status = lib_need(call, 2, 1, LIB_NUMBER, &batch)))
         return status;
     if (rois->dims[1] != 4 || batch->dims[0] != rois->dims[0] || dims[2] < 1 || dims[3] < 1)
         return LIB_FAIL(call, "rois must be [n, 4], batch_indices [n] and the output at least 1x1");
@@ -344,7 +344,7 @@ read_deform(struct tcc_lib_call *call, struct deform *d)
 {
     int status;
 
-    if ((status = lib_need(call, 0, 4, 0, &d->x)) || (status = lib_need(call, 1, 4, 0, &d->w)) || (status = lib_need(call, 2, 4, 0, &d->offset)))
+    if ((status = lib_need(call, 0, 4, LIB_NUMBER, &d->x)) || (status = lib_need(call, 1, 4, LIB_NUMBER, &d->w)) || (status = lib_need(call, 2, 4, LIB_NUMBER, &d->offset)))
         return status;
     d->bias = lib_in(call, 3);
     d->mask = lib_in(call, 4);

@@ -11,7 +11,7 @@ tccrt_lib_nonzero(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *t;
     int64_t n, found = 0, k = 0, index[TCC_MAX_RANK] = {0}, dims[2], *out;
-    int rank, status = lib_need(call, 0, -1, 0, &t);
+    int rank, status = lib_need(call, 0, -1, LIB_NUMBER, &t);
 
     if (status)
         return status;
@@ -326,7 +326,7 @@ tccrt_lib_nonmaxsuppression(struct tcc_lib_call *call)
     void *out;
     int status;
 
-    if ((status = lib_need(call, 0, 3, 0, &s.boxes)) || (status = lib_need(call, 1, 3, 0, &s.scores)))
+    if ((status = lib_need(call, 0, 3, LIB_NUMBER, &s.boxes)) || (status = lib_need(call, 1, 3, LIB_NUMBER, &s.scores)))
         return status;
     batches = s.scores->dims[0];
     classes = s.scores->dims[1];

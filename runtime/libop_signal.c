@@ -183,7 +183,7 @@ tccrt_lib_dft(struct tcc_lib_call *call)
     int64_t dims[TCC_MAX_RANK], n;
     struct plan p;
     double *line;
-    int axis, rank, status = lib_need(call, 0, -1, 0, &d.x);
+    int axis, rank, status = lib_need(call, 0, -1, LIB_NUMBER, &d.x);
 
     if (status)
         return status;
@@ -229,7 +229,7 @@ read_stft(struct tcc_lib_call *call, struct stft *s)
     const struct tcc_tensor *step, *length = lib_in(call, 3);
     int status;
 
-    if ((status = lib_need(call, 0, -1, 0, &s->x)) || (status = lib_need(call, 1, -1, 0, &step)))
+    if ((status = lib_need(call, 0, -1, LIB_NUMBER, &s->x)) || (status = lib_need(call, 1, -1, LIB_NUMBER, &step)))
         return status;
     s->window = lib_in(call, 2);
     s->parts = s->x->rank == 3 ? (int)s->x->dims[2] : 1;
@@ -328,7 +328,7 @@ tccrt_lib_det(struct tcc_lib_call *call)
     int64_t m, n;
     double *a;
     void *y;
-    int status = lib_need(call, 0, -1, 0, &x);
+    int status = lib_need(call, 0, -1, LIB_NUMBER, &x);
 
     if (status)
         return status;

@@ -432,8 +432,14 @@ match_all(struct tcc_lib_call *call, const struct tcc_tensor *x, const regex_t *
     for (int64_t i = 0; i < n; i++) {
         const struct tcc_string *s = strings(x) + i;
         regmatch_t whole = {.rm_so = 0, .rm_eo = (regoff_t)s->size};
+        char *text = malloc((size_t)s->size + 1);        /* terminated, as regexec() wants it; zeros inside are fine */
 
-        y[i] = regexec(r, s->size ? s->data : "", 1, &whole, REG_STARTEND) == 0;
+        if (!text)
+            return LIB_NO_MEMORY(call);
+        memcpy(text, s->size ? s->data : "", (size_t)s->size);
+        text[s->size] = 0;
+        y[i] = regexec(r, text, 1, &whole, REG_STARTEND) == 0;
+        free(text);
     }
     return TCC_OK;
 }

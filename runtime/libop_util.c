@@ -23,6 +23,14 @@ lib_in(const struct tcc_lib_call *call, int i)
     return lib_has(call, i) && call->in[i]->kind == TCC_OBJ_TENSOR ? &call->in[i]->t : NULL;
 }
 
+static bool
+is_number(int dtype)
+{
+    int class = lib_class(dtype);
+
+    return class != TCC_CLASS_NONE && class != TCC_CLASS_STRING && class != TCC_CLASS_COMPLEX;
+}
+
 int
 lib_need(struct tcc_lib_call *call, int i, int rank, int dtype, const struct tcc_tensor **out)
 {
@@ -33,8 +41,8 @@ lib_need(struct tcc_lib_call *call, int i, int rank, int dtype, const struct tcc
         return LIB_FAIL(call, "operand %d must be a tensor", i);
     if (rank >= 0 && t->rank != rank)
         return LIB_FAIL(call, "operand %d must have rank %d, found %d", i, rank, t->rank);
-    if (dtype && t->dtype != dtype)
-        return LIB_FAIL(call, "operand %d has an element type (%d) that does not fit (%d expected)", i, t->dtype, dtype);
+    if (dtype == LIB_NUMBER ? !is_number(t->dtype) : dtype && t->dtype != dtype)
+        return LIB_FAIL(call, "operand %d has an element type (%d) that does not fit (%d expected, -1: a number)", i, t->dtype, dtype);
     return TCC_OK;
 }
 
@@ -427,6 +435,10 @@ lib_put_int(void *p, int dtype, int64_t i, int64_t v)
     case TCC_I2:
         ((int8_t *)p)[i] = (int8_t)(((v & 3) ^ 2) - 2);
         break;
+    case TCC_STRING:
+    case TCC_C64:
+    case TCC_C128:
+        break;       /* not a number: callers ask for LIB_NUMBER */
     default:
         lib_put(p, dtype, i, (double)v);
     }

@@ -21,7 +21,7 @@ tccrt_lib_max_unpool(struct tcc_lib_call *call)
     int nd, status;
     void *y;
 
-    if ((status = lib_need(call, 0, -1, 0, &x)) || (status = lib_need(call, 1, x->rank, 0, &index)))
+    if ((status = lib_need(call, 0, -1, LIB_NUMBER, &x)) || (status = lib_need(call, 1, x->rank, LIB_NUMBER, &index)))
         return status;
     nd = x->rank - 2;
     if (nd < 1 || !lib_attr(call, "kernel_shape") || lib_attr(call, "kernel_shape")->n != nd || lib_count(index) != lib_count(x))
@@ -110,7 +110,7 @@ tccrt_lib_col2im(struct tcc_lib_call *call)
     struct tcc_tensor out;
     int status;
 
-    if ((status = lib_need(call, 0, 3, 0, &x)) || (status = read_col2im(call, &c)))
+    if ((status = lib_need(call, 0, 3, LIB_NUMBER, &x)) || (status = read_col2im(call, &c)))
         return status;
     block = lib_product(c.nd, c.block);
     blocks = lib_product(c.nd, c.blocks);

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Library ops: one small case an op or idea, wrong operands, and every allocation failing in turn (the C library's
+ * allocators are wrapped at link time). ONNX's own cases run in the official suite.
+ */
+#include <check.h>
+#undef fail
+#include <math.h>
+#include <stdbool.h>
+
+#include "tests/unit/lib_host.h"
+
+/* -- Allocations that fail ----------------------------------------------------------------------------------- */
+
+static int allocations_left = -1;    /* negative: any number */
+
+static bool
+refuse(void)
+{
+    return allocations_left >= 0 && allocations_left-- == 0;
+}
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_aligned_alloc(size_t alignment, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+
+void *
+__wrap_malloc(size_t size)
+{
+    return refuse() ? NULL : __real_malloc(size);
+}
+
+void *
+__wrap_calloc(size_t n, size_t size)
+{
+    return refuse() ? NULL : __real_calloc(n, size);
+}
+
+void *
+__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+    return refuse() ? NULL : __real_aligned_alloc(alignment, size);
+}
+
+/* -- Running and comparing ---------------------------------------------------------------------------------------- */
+
+
+/* Runs an op on operands that are then released. First with every allocation failing in turn, until one run gets through. */
+static int
+run(const char *name, int nin, struct tcc_object **in, int nout, int nattrs, const struct tcc_attr *attrs)
+{
+    int status = TCC_EENV;
+
+    for (int n = 0; n < 200 && status == TCC_EENV; n++) {
+        allocations_left = n;
+        status = lib_run(name, nin, in, nout, nattrs, attrs);
+        allocations_left = -1;
+    }
+    ck_assert_msg(status != TCC_EENV, "%s: %s", name, lib_message);
+    for (int i = 0; i < nin; i++)
+        tccrt_object_unref(in[i]);
+    return status;
+}
+
+#define IN(...) (int)(sizeof((struct tcc_object *[]){__VA_ARGS__}) / sizeof(void *)), (struct tcc_object *[]){__VA_ARGS__}
+#define ATTRS(...) (int)(sizeof((struct tcc_attr[]){__VA_ARGS__}) / sizeof(struct tcc_attr)), (struct tcc_attr[]){__VA_ARGS__}
+#define NO_ATTRS 0, NULL
+#define RUN(name, ...) ck_assert_msg(run(name, __VA_ARGS__) == TCC_OK, "%s: %s", name, lib_message)
+#define FAILS(why, name, ...)                                                                                          \
+    do {                                                                                                               \
+        ck_assert_int_ne(run(name, __VA_ARGS__), TCC_OK);                                                              \
+        ck_assert_msg(strstr(lib_message, why), "'%s' lacks '%s'", lib_message, why);                                  \
+    } while (0)
+
+static void
+check_dims(int k, int dtype, int rank, const int64_t *dims)
+{
+    const struct tcc_tensor *t = &lib_results[k]->t;
+
+    ck_assert_int_eq(t->dtype, dtype);
+    ck_assert_int_eq(t->rank, rank);
+    for (int i = 0; i < rank; i++)
+        ck_assert_int_eq(t->dims[i], dims[i]);
+}
+
+static void
+check_f32(int k, const float *want, int rank, const int64_t *dims)
+{
+    int64_t n = 1;
+
+    check_dims(k, TCC_F32, rank, dims);
+    for (int i = 0; i < rank; i++)
+        n *= dims[i];
+    for (int64_t i = 0; i < n; i++)
+        ck_assert_float_eq_tol(((float *)lib_results[k]->t.data)[i], want[i], 1e-4f);
+}
+
+static void
+check_i64(int k, const int64_t *want, int rank, const int64_t *dims)
+{
+    int64_t n = 1;
+
+    check_dims(k, TCC_I64, rank, dims);
+    for (int i = 0; i < rank; i++)
+        n *= dims[i];
+    for (int64_t i = 0; i < n; i++)
+        ck_assert_int_eq(((int64_t *)lib_results[k]->t.data)[i], want[i]);
+}
+
+static void
+check_strings(int k, int n, const char *const *want)
+{
+    ck_assert_int_eq(lib_results[k]->t.dtype, TCC_STRING);
+    for (int i = 0; i < n; i++) {
+        const struct tcc_string *s = (const struct tcc_string *)lib_results[k]->t.data + i;
+
+        ck_assert_int_eq(s->size, (int64_t)strlen(want[i]));
+        ck_assert(s->size == 0 || memcmp(s->data, want[i], (size_t)s->size) == 0);
+    }
+}
+
+#define WANT_F32(k, values, ...) check_f32(k, (float[]) values, DIMS(__VA_ARGS__))
+#define WANT_I64(k, values, ...) check_i64(k, (int64_t[]) values, DIMS(__VA_ARGS__))
+#define WANT_STRINGS(k, ...) check_strings(k, (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)), (const char *[]){__VA_ARGS__})
+
+/* -- The table ------------------------------------------------------------------------------------------------------ */
+
+START_TEST(table)
+{
+    for (int i = 0; i < tccrt_nlibops; i++) {
+        ck_assert(i == 0 || strcmp(tccrt_libops[i - 1].name, tccrt_libops[i].name) < 0);
+        ck_assert(strcmp(tccrt_libops[i].symbol + strlen("tccrt_lib_"), tccrt_libops[i].name) == 0);
+    }
+}
+END_TEST
+
+/* No op may fall over operands that are missing, of another kind, or of no elements. */
+START_TEST(odd_operands)
+{
+    struct tcc_object *odd[] = {NULL, tccrt_object_none(), tccrt_object_sequence(0), SCALAR_I64(7), F32(V(1, 2), 2), F32(V(0), 0, 3),
+                                I64(V(-3, 9), 2), STRINGS("a", ""), BOOLS(V(1, 0), 2), F32(V(1, 2, 3, 4), 1, 2, 2), F32(V(1, 2, 3, 4), 1, 1, 2, 2)};
+    int n = (int)(sizeof odd / sizeof *odd);
+
+    for (int op = 0; op < tccrt_nlibops; op++) {
+        for (int code = 0; code < n * n; code++) {
+            struct tcc_object *in[] = {odd[code % n], odd[code / n], odd[(code * 7) % n], odd[(code / 3) % n]};
+
+            for (int nin = 0; nin <= 4; nin++)
+                lib_run(tccrt_libops[op].name, nin, in, 4, 0, NULL);
+        }
+    }
+    lib_drop();
+    for (int i = 0; i < n; i++)
+        tccrt_object_unref(odd[i]);
+}
+END_TEST
+
+/* -- Shapes and moves ------------------------------------------------------------------------------------------------- */
+
+START_TEST(shapes)
+{
+    RUN("reshape_dims", IN(I64(V(2, 3, 4), 3), I64(V(0, -1), 2)), 1, NO_ATTRS);
+    WANT_I64(0, V(2, 12), 2);
+    RUN("reshape_dims", IN(I64(V(0, 3), 2), I64(V(3, 0), 2)), 1, ATTRS(A_INTS("allowzero", 1)));
+    WANT_I64(0, V(3, 0), 2);
+    FAILS("do not fill", "reshape_dims", IN(I64(V(2, 3), 2), I64(V(4, -1), 2)), 1, NO_ATTRS);
+    FAILS("cannot take", "reshape_dims", IN(I64(V(2, 3), 2), I64(V(4, 2), 2)), 1, NO_ATTRS);
+    FAILS("too large", "reshape_dims", IN(I64(V(2, 3), 2), I64(V(INT64_MAX, 2), 2)), 1, NO_ATTRS);
+    RUN("slice_bounds", IN(I64(V(10, 5), 2), I64(V(-1, 100), 2), I64(V(-100, -3), 2), I64(V(0, -1), 2), I64(V(-3, -1), 2)), 1, NO_ATTRS);
+    WANT_I64(0, V(9, 4, 4, 2, -3, -1), 6);
+    RUN("slice_bounds", IN(I64(V(10), 1), I64(V(INT64_MIN), 1), I64(V(INT64_MAX), 1), NULL, I64(V(INT64_MAX), 1)), 1, NO_ATTRS);
+    WANT_I64(0, V(0, 1, INT64_MAX), 3);
+    RUN("pad_amounts", IN(SCALAR_I64(3), I64(V(1, 2), 2), I64(V(-1), 1)), 1, NO_ATTRS);
+    WANT_I64(0, V(0, 0, 1, 0, 0, 2), 6);
+    RUN("resize_dims", IN(I64(V(1, 3, 8), 3), NULL, I64(V(4), 1)), 1, ATTRS(A_INTS("axes", 2)));
+    WANT_I64(0, V(1, 3, 4), 3);
+    RUN("dyn_shape", IN(F32(V(0), 1, 1, 1)), 1, ATTRS(A_INTS("start", -2)));
+    WANT_I64(0, V(1, 1), 2);
+    RUN("dyn_unsqueeze", IN(F32(V(5, 6), 2), I64(V(0, -1), 2)), 1, NO_ATTRS);
+    WANT_F32(0, V(5, 6), 1, 2, 1);
+    RUN("dyn_squeeze", IN(F32(V(5, 6), 1, 2, 1)), 1, NO_ATTRS);
+    WANT_F32(0, V(5, 6), 2);
+    FAILS("not 1", "dyn_squeeze", IN(F32(V(5, 6), 2)), 1, ATTRS(A_INTS("axes", 0)));
+}
+END_TEST
+
+START_TEST(moves)
+{
+    RUN("dyn_transpose", IN(F32(V(1, 2, 3, 4, 5, 6), 2, 3)), 1, NO_ATTRS);
+    WANT_F32(0, V(1, 4, 2, 5, 3, 6), 3, 2);
+    RUN("dyn_slice", IN(F32(V(0, 1, 2, 3, 4, 5), 6), I64(V(-2), 1), I64(V(-100), 1), NULL, I64(V(-2), 1)), 1, NO_ATTRS);
+    WANT_F32(0, V(4, 2, 0), 3);
+    RUN("dyn_gather", IN(STRINGS("a", "bc", "d"), I64(V(-1, 1, 1), 3)), 1, NO_ATTRS);
+    WANT_STRINGS(0, "d", "bc", "bc");
+    FAILS("outside", "dyn_gather", IN(STRINGS("a"), I64(V(1), 1)), 1, NO_ATTRS);
+    RUN("dyn_concat", IN(F32(V(1, 2), 2, 1), F32(V(3, 4, 5, 6), 2, 2)), 1, ATTRS(A_INTS("axis", -1)));
+    WANT_F32(0, V(1, 3, 4, 2, 5, 6), 2, 3);
+    RUN("dyn_pad", IN(F32(V(1, 2, 3), 3), I64(V(2, 1), 2)), 1, ATTRS(A_STRINGS("mode", "reflect")));
+    WANT_F32(0, V(3, 2, 1, 2, 3, 2), 6);
+    RUN("dyn_pad", IN(F32(V(1, 2, 3), 3), I64(V(-1, 1), 2), F32(V(9), 1)), 1, NO_ATTRS);
+    WANT_F32(0, V(2, 3, 9), 3);
+    RUN("dyn_tile", IN(F32(V(1, 2), 1, 2), I64(V(2, 2), 2)), 1, NO_ATTRS);
+    WANT_F32(0, V(1, 2, 1, 2, 1, 2, 1, 2), 2, 4);
+    RUN("dyn_expand", IN(F32(V(1, 2), 2, 1), I64(V(3), 1)), 1, NO_ATTRS);
+    WANT_F32(0, V(1, 1, 1, 2, 2, 2), 2, 3);
+    RUN("dyn_select", IN(BOOLS(V(1, 0), 2), STRINGS("x"), STRINGS("y")), 1, NO_ATTRS);
+    WANT_STRINGS(0, "x", "y");
+    RUN("dyn_split", IN(F32(V(1, 2, 3, 4, 5), 5)), 2, NO_ATTRS);
+    WANT_F32(1, V(4, 5), 2);
+    RUN("dyn_reverse_sequence", IN(F32(V(1, 2, 3, 4, 5, 6), 3, 2), I64(V(3, 2), 2)), 1, NO_ATTRS);
+    WANT_F32(0, V(5, 4, 3, 2, 1, 6), 3, 2);
+}
+END_TEST
+
+START_TEST(reductions)
+{
+    RUN("dyn_reduce", IN(F32(V(1, 2, 3, 4), 2, 2), I64(V(1), 1)), 1, ATTRS(A_STRINGS("kind", "log_sum_exp"), A_INTS("keepdims", 0)));
+    WANT_F32(0, V(2.3132617f, 4.3132617f), 2);
+    RUN("dyn_reduce", IN(F32(V(1, NAN, 3, 4), 2, 2), I64(V(1), 1)), 1, ATTRS(A_STRINGS("kind", "max")));
+    ck_assert(isnan(((float *)lib_results[0]->t.data)[0]));
+    RUN("dyn_reduce", IN(I64(V(-5, 2), 2)), 1, ATTRS(A_STRINGS("kind", "min"), A_INTS("keepdims", 0)));
+    WANT_I64(0, V(-5), );
+    RUN("dyn_reduce", IN(F32(V(1, 2), 2), I64(V(0), 0)), 1, ATTRS(A_INTS("noop_with_empty_axes", 1)));
+    WANT_F32(0, V(1, 2), 2);
+    RUN("dyn_arg", IN(F32(V(3, 1, 3, 2), 4)), 1, ATTRS(A_INTS("select_last_index", 1)));
+    WANT_I64(0, V(2), 1);
+    RUN("dyn_cumulate", IN(F32(V(1, 2, 3), 3), SCALAR_I64(0)), 1, ATTRS(A_INTS("exclusive", 1), A_INTS("reverse", 1)));
+    WANT_F32(0, V(5, 3, 0), 3);
+}
+END_TEST
+
+/* -- Data-dependent ------------------------------------------------------------------------------------------------------ */
+
+START_TEST(selection)
+{
+    RUN("nonzero", IN(F32(V(1, 0, 2, 0, 0, 3), 2, 3)), 1, NO_ATTRS);
+    WANT_I64(0, V(0, 0, 1, 0, 2, 2), 2, 3);
+    RUN("compress", IN(F32(V(1, 2, 3, 4), 2, 2), BOOLS(V(0, 1), 2)), 1, ATTRS(A_INTS("axis", 1)));
+    WANT_F32(0, V(2, 4), 2, 1);
+    RUN("unique", IN(F32(V(3, 1, 3, 2, 1), 5)), 4, NO_ATTRS);
+    WANT_F32(0, V(1, 2, 3), 3);
+    WANT_I64(1, V(1, 3, 0), 3);
+    WANT_I64(2, V(2, 0, 2, 1, 0), 5);
+    WANT_I64(3, V(2, 1, 2), 3);
+    RUN("unique", IN(F32(V(3, 1, 3, 2, 1), 5)), 4, ATTRS(A_INTS("sorted", 0)));
+    WANT_F32(0, V(3, 1, 2), 3);
+    WANT_I64(2, V(0, 1, 0, 2, 1), 5);
+    RUN("unique", IN(F32(V(1, 2, 3, 4, 1, 2), 3, 2)), 3, ATTRS(A_INTS("axis", 0)));
+    WANT_F32(0, V(1, 2, 3, 4), 2, 2);
+    RUN("nonmaxsuppression", IN(F32(V(0, 0, 1, 1, 0, 0.1f, 1, 1.1f, 0, 10, 1, 11), 1, 3, 4), F32(V(0.9f, 0.75f, 0.6f), 1, 1, 3), I64(V(3), 1), F32(V(0.5f), 1)), 1, NO_ATTRS);
+    WANT_I64(0, V(0, 0, 0, 0, 0, 2), 2, 3);
+    FAILS("do not fit", "nonmaxsuppression", IN(F32(V(0, 0, 1, 1), 1, 1, 4), F32(V(1, 2), 1, 1, 2)), 1, NO_ATTRS);
+}
+END_TEST
+
+/* -- Images and signals ------------------------------------------------------------------------------------------------------ */
+
+START_TEST(images)
+{
+    float grid[2 * 2 * 2] = {-1, -1, 1, -1, -1, 1, 1, 1};
+
+    RUN("resize", IN(F32(V(1, 2), 1, 1, 1, 2), NULL, F32(V(1, 1, 1, 2), 4)), 1, ATTRS(A_STRINGS("mode", "linear")));
+    WANT_F32(0, V(1, 1.25f, 1.75f, 2), 1, 1, 1, 4);
+    RUN("upsample", IN(F32(V(1, 2), 2), F32(V(2), 1)), 1, NO_ATTRS);
+    WANT_F32(0, V(1, 1, 2, 2), 4);
+    FAILS("scale", "resize", IN(F32(V(1, 2), 2), NULL, F32(V(-1), 1)), 1, NO_ATTRS);
+    RUN("grid_sample", IN(F32(V(1, 2, 3, 4), 1, 1, 2, 2), lib_tensor(TCC_F32, 4, grid, DIMS(1, 2, 2, 2))), 1, ATTRS(A_INTS("align_corners", 1)));
+    WANT_F32(0, V(1, 2, 3, 4), 1, 1, 2, 2);
+    RUN("affine_grid", IN(F32(V(1, 0, 0, 0, 1, 0), 1, 2, 3), I64(V(1, 1, 2, 2), 4)), 1, ATTRS(A_INTS("align_corners", 1)));
+    WANT_F32(0, V(-1, -1, 1, -1, -1, 1, 1, 1), 1, 2, 2, 2);
+    RUN("roialign", IN(F32(V(1, 2, 3, 4), 1, 1, 2, 2), F32(V(0, 0, 2, 2), 1, 4), I64(V(0), 1)), 1, NO_ATTRS);
+    WANT_F32(0, V(2.5f), 1, 1, 1, 1);
+    FAILS("batch index", "roialign", IN(F32(V(1, 2, 3, 4), 1, 1, 2, 2), F32(V(0, 0, 2, 2), 1, 4), I64(V(1), 1)), 1, NO_ATTRS);
+    RUN("max_unpool", IN(F32(V(5, 6), 1, 1, 2), I64(V(1, 2), 1, 1, 2)), 1, ATTRS(A_INTS("kernel_shape", 2), A_INTS("strides", 2)));
+    WANT_F32(0, V(0, 5, 6, 0), 1, 1, 4);
+    FAILS("outside", "max_unpool", IN(F32(V(5, 6), 1, 1, 2), I64(V(1, 4), 1, 1, 2)), 1, ATTRS(A_INTS("kernel_shape", 2), A_INTS("strides", 2)));
+    RUN("col2im", IN(F32(V(1, 2, 3, 4), 1, 2, 2), I64(V(3), 1), I64(V(2), 1)), 1, NO_ATTRS);
+    WANT_F32(0, V(1, 2 + 3, 4), 1, 1, 3);
+    RUN("deform_conv", IN(F32(V(1, 2, 3, 4), 1, 1, 2, 2), F32(V(1), 1, 1, 1, 1), F32(V(0, 0, 0, 0, 0.5f, 0, 0, 0), 1, 2, 2, 2)), 1, NO_ATTRS);
+    WANT_F32(0, V(1.5f, 2, 3, 4), 1, 1, 2, 2);
+    RUN("image_decoder", IN(lib_tensor(TCC_U8, 1, "P5 2 1 255\n\x10\x20", DIMS(13))), 1, ATTRS(A_STRINGS("pixel_format", "Grayscale")));
+    check_dims(0, TCC_U8, DIMS(1, 2, 1));
+    FAILS("only BMP and PNM", "image_decoder", IN(lib_tensor(TCC_U8, 1, "\x89PNG\r\n\x1a\n--", DIMS(10))), 1, NO_ATTRS);
+}
+END_TEST
+
+/* Lengths with and without a factor of two against the definition. */
+START_TEST(fourier)
+{
+    for (int64_t n = 1; n < 20; n++) {
+        float x[20], *y;
+
+        for (int64_t i = 0; i < n; i++)
+            x[i] = (float)(i * i % 7) - 3;
+        RUN("dft", IN(lib_tensor(TCC_F32, 4, x, DIMS(1, n, 1))), 1, NO_ATTRS);
+        check_dims(0, TCC_F32, DIMS(1, n, 2));
+        y = lib_results[0]->t.data;
+        for (int64_t k = 0; k < n; k++) {
+            double re = 0, im = 0;
+
+            for (int64_t i = 0; i < n; i++) {
+                re += x[i] * cos(2 * 3.14159265358979323846 * (double)(i * k) / (double)n);
+                im -= x[i] * sin(2 * 3.14159265358979323846 * (double)(i * k) / (double)n);
+            }
+            ck_assert_double_eq_tol(y[2 * k], re, 1e-4);
+            ck_assert_double_eq_tol(y[2 * k + 1], im, 1e-4);
+        }
+    }
+    RUN("stft", IN(F32(V(1, 1, 1, 1, 1, 1), 1, 6, 1), SCALAR_I64(2), F32(V(1, 1, 1, 1), 4)), 1, NO_ATTRS);
+    check_dims(0, TCC_F32, DIMS(1, 2, 3, 2));
+    RUN("det", IN(F32(V(0, 2, 3, 4), 2, 2)), 1, NO_ATTRS);
+    WANT_F32(0, V(-6), );
+}
+END_TEST
+
+/* -- Text ------------------------------------------------------------------------------------------------------------------ */
+
+START_TEST(text)
+{
+    RUN("string_concat", IN(STRINGS("a", ""), STRINGS("x")), 1, NO_ATTRS);
+    WANT_STRINGS(0, "ax", "x");
+    RUN("string_split", IN(STRINGS("  a b  c ", "", "x")), 2, NO_ATTRS);
+    WANT_I64(1, V(3, 0, 1), 3);
+    WANT_STRINGS(0, "a", "b", "c", "", "", "", "x", "", "");
+    RUN("string_split", IN(STRINGS("a,,b,c")), 2, ATTRS(A_STRINGS("delimiter", ","), A_INTS("maxsplit", 2)));
+    WANT_STRINGS(0, "a", "", "b,c");
+    RUN("string_normalizer", IN(STRINGS("Mon", "TUE", "\xc3\x89t\xc3\xa9")), 1, ATTRS(A_STRINGS("case_change_action", "LOWER"), A_STRINGS("stopwords", "mon")));
+    WANT_STRINGS(0, "tue", "\xc3\xa9t\xc3\xa9");
+    RUN("string_normalizer", IN(STRINGS("a")), 1, ATTRS(A_STRINGS("stopwords", "a")));
+    WANT_STRINGS(0, "");
+    RUN("regex_full_match", IN(STRINGS("a1", "a12", "b1", "")), 1, ATTRS(A_STRINGS("pattern", "(?:a|)\\d[\\d\\]]*?")));
+    ck_assert(memcmp(lib_results[0]->t.data, "\1\1\0\0", 4) == 0);
+    FAILS("not supported", "regex_full_match", IN(STRINGS("a")), 1, ATTRS(A_STRINGS("pattern", "(?=a)")));
+    RUN("cast_to_string", IN(F32(V(0.1f, 1e20f, -2, NAN, 1e-7f, 123456.5f), 6)), 1, NO_ATTRS);
+    WANT_STRINGS(0, "0.1", "1e+20", "-2.0", "nan", "1e-07", "123456.5");
+    RUN("cast_from_string", IN(STRINGS("-INF", " 1e3 ", "nan")), 1, ATTRS(A_INTS("to", TCC_F32)));
+    ck_assert(((float *)lib_results[0]->t.data)[0] == -INFINITY && ((float *)lib_results[0]->t.data)[1] == 1000);
+    FAILS("'x1' is not a number", "cast_from_string", IN(STRINGS("x1")), 1, ATTRS(A_INTS("to", TCC_I64)));
+    RUN("tfidfvectorizer", IN(I64(V(1, 2, 1, 2), 4)), 1,
+        ATTRS(A_INTS("pool_int64s", 1, 2, 1, 2), A_INTS("ngram_counts", 0, 2), A_INTS("ngram_indexes", 0, 1, 2), A_INTS("max_gram_length", 2)));
+    WANT_F32(0, V(2, 2, 2), 3);
+}
+END_TEST
+
+/* -- Sequences ----------------------------------------------------------------------------------------------------------------- */
+
+START_TEST(sequences)
+{
+    struct tcc_object *q;
+
+    RUN("split_to_sequence", IN(F32(V(1, 2, 3, 4, 5), 5), SCALAR_I64(2)), 1, NO_ATTRS);
+    ck_assert_int_eq(lib_results[0]->n, 3);
+    q = tccrt_object_ref(lib_results[0]);
+    RUN("concat_from_sequence", IN(tccrt_object_ref(q)), 1, ATTRS(A_INTS("axis", 0)));
+    WANT_F32(0, V(1, 2, 3, 4, 5), 5);
+    RUN("sequence_at", IN(tccrt_object_ref(q), SCALAR_I64(-1)), 1, NO_ATTRS);
+    WANT_F32(0, V(5), 1);
+    FAILS("outside a sequence of 3", "sequence_at", IN(tccrt_object_ref(q), SCALAR_I64(3)), 1, NO_ATTRS);
+    RUN("sequence_erase", IN(tccrt_object_ref(q), SCALAR_I64(0)), 1, NO_ATTRS);
+    ck_assert_int_eq(lib_results[0]->n, 2);
+    RUN("sequence_insert", IN(q, F32(V(9), 1), SCALAR_I64(3)), 1, NO_ATTRS);
+    ck_assert_int_eq(lib_results[0]->n, 4);
+    RUN("sequence_construct", IN(F32(V(1), 1), F32(V(2), 1)), 1, NO_ATTRS);
+    q = tccrt_object_ref(lib_results[0]);
+    RUN("concat_from_sequence", IN(q), 1, ATTRS(A_INTS("axis", 1), A_INTS("new_axis", 1)));
+    WANT_F32(0, V(1, 2), 1, 2);
+    RUN("optional_has_element", IN(tccrt_object_none()), 1, NO_ATTRS);
+    ck_assert_int_eq(*(uint8_t *)lib_results[0]->t.data, 0);
+    FAILS("empty", "optional_get_element", IN(tccrt_object_none()), 1, NO_ATTRS);
+}
+END_TEST
+
+/* -- ai.onnx.ml -------------------------------------------------------------------------------------------------------------------- */
+
+START_TEST(models)
+{
+    RUN("label_encoder", IN(STRINGS("b", "z")), 1, ATTRS(A_STRINGS("keys_strings", "a", "b"), A_INTS("values_int64s", 10, 20), A_INTS("default_int64", -7)));
+    WANT_I64(0, V(20, -7), 2);
+    RUN("one_hot_encoder", IN(I64(V(5, 4), 2)), 1, ATTRS(A_INTS("cats_int64s", 4, 5)));
+    WANT_F32(0, V(0, 1, 1, 0), 2, 2);
+    RUN("imputer", IN(F32(V(1, NAN), 1, 2)), 1, ATTRS(A_FLOATS("imputed_value_floats", 8), A_FLOATS("replaced_value_float", NAN)));
+    WANT_F32(0, V(1, 8), 1, 2);
+    RUN("normalizer", IN(F32(V(3, 4), 1, 2)), 1, ATTRS(A_STRINGS("norm", "L2")));
+    WANT_F32(0, V(0.6f, 0.8f), 1, 2);
+    RUN("linear_classifier", IN(F32(V(1, 2), 1, 2)), 2,
+        ATTRS(A_FLOATS("coefficients", 1, 1, 2, 2), A_FLOATS("intercepts", 0, 1), A_STRINGS("classlabels_strings", "no", "yes"), A_STRINGS("post_transform", "SOFTMAX")));
+    WANT_STRINGS(0, "yes");
+    WANT_F32(1, V(0.0179862f, 0.9820138f), 1, 2);
+    RUN("linear_regressor", IN(F32(V(1, 2), 1, 2)), 1, ATTRS(A_FLOATS("coefficients", 3, 4), A_FLOATS("intercepts", 1)));
+    WANT_F32(0, V(12), 1, 1);
+    RUN("svm_regressor", IN(F32(V(1, 2), 1, 2)), 1,
+        ATTRS(A_FLOATS("coefficients", 2), A_FLOATS("support_vectors", 1, 0), A_FLOATS("rho", 0.5), A_INTS("n_supports", 1),
+              A_STRINGS("kernel_type", "RBF"), A_FLOATS("kernel_params", 0.1, 0, 0)));
+    WANT_F32(0, V(0.5f + 2 * 0.67032f), 1, 1);
+    RUN("svm_classifier", IN(F32(V(1, 2), 1, 2)), 2,
+        ATTRS(A_FLOATS("coefficients", 1, -1), A_FLOATS("support_vectors", 1, 0, 0, 1), A_FLOATS("rho", 0), A_INTS("vectors_per_class", 1, 1),
+              A_INTS("classlabels_ints", 3, 4)));
+    WANT_I64(0, V(4), 1);
+    WANT_F32(1, V(1, -1), 1, 2);
+}
+END_TEST
+
+#define TREE                                                                                                                          \
+    A_INTS("nodes_treeids", 0, 0, 0), A_INTS("nodes_nodeids", 0, 1, 2), A_INTS("nodes_featureids", 0, 0, 0),                           \
+        A_STRINGS("nodes_modes", "BRANCH_LEQ", "LEAF", "LEAF"), A_FLOATS("nodes_values", 0.5, 0, 0), A_INTS("nodes_truenodeids", 1, 0, 0), \
+        A_INTS("nodes_falsenodeids", 2, 0, 0)
+
+START_TEST(trees)
+{
+    RUN("tree_ensemble_regressor", IN(F32(V(0, 1), 2, 1)), 1,
+        ATTRS(TREE, A_INTS("target_treeids", 0, 0), A_INTS("target_nodeids", 1, 2), A_INTS("target_ids", 0, 0), A_FLOATS("target_weights", 7, 9)));
+    WANT_F32(0, V(7, 9), 2, 1);
+    RUN("tree_ensemble_classifier", IN(F32(V(0, 1), 2, 1)), 2,
+        ATTRS(TREE, A_INTS("class_treeids", 0, 0), A_INTS("class_nodeids", 1, 2), A_INTS("class_ids", 0, 1), A_FLOATS("class_weights", 1, 1),
+              A_INTS("classlabels_int64s", 5, 6)));
+    WANT_I64(0, V(5, 6), 2);
+    FAILS("does not exist", "tree_ensemble_regressor", IN(F32(V(0), 1, 1)), 1,
+          ATTRS(TREE, A_INTS("target_treeids", 0), A_INTS("target_nodeids", 8), A_INTS("target_ids", 0), A_FLOATS("target_weights", 7)));
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("libop");
+    TCase *tc = tcase_create("libop");
+    SRunner *runner;
+    int failed;
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, table);
+    tcase_add_test(tc, odd_operands);
+    tcase_add_test(tc, shapes);
+    tcase_add_test(tc, moves);
+    tcase_add_test(tc, reductions);
+    tcase_add_test(tc, selection);
+    tcase_add_test(tc, images);
+    tcase_add_test(tc, fourier);
+    tcase_add_test(tc, text);
+    tcase_add_test(tc, sequences);
+    tcase_add_test(tc, models);
+    tcase_add_test(tc, trees);
+    suite_add_tcase(suite, tc);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    lib_drop();
+    return failed != 0;
+}
