@@ -23,7 +23,7 @@ static kn_layout wanted(struct lw *lw, const struct ir_node *n, int operand)
 static void layout_constant(struct lw *lw, struct ir_node *n, int operand)
 {
     struct ir_value *v = n->in[operand].value;
-    if (!v || !ir_const_of(v) || ir_const_of(v)->splat)
+    if (!v || !ir_const_of(v))
         return;
     kn_layout l = wanted(lw, n, operand);
     if (!l)
