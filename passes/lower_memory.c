@@ -313,7 +313,7 @@ static void alloc_and_free(struct memory *m, struct kn_steps *steps, const struc
         }
         done[b] = true;
         bool output = false;
-        for (int e = 0; e < m->p->nentries && !region; e++)
+        for (int e = 0; e < m->p->nentries; e++)
             output = output || listed(m->p->entries[e].output_buffers, m->p->entries[e].noutputs, b)
                      || listed(m->p->entries[e].input_buffers, m->p->entries[e].ninputs, b);
         if (!output && !result)

@@ -20,7 +20,7 @@ static void replace(struct ir_node *n, struct ir_node *with)
 
 static struct ir_attr user_i(const char *name, int64_t v)
 {
-    struct ir_attr a = ir_attr_ints(IR_ATTR_user, 1, &v);
+    struct ir_attr a = ir_attr_i(IR_ATTR_user, v);
     a.name = name;
     return a;
 }
