@@ -357,6 +357,7 @@ struct ir_state {
 struct ir_module {
     struct ir_ctx *ctx;
     const char *name;                            /* source file, for messages */
+    bool text;                                   /* name is that of the .tcir text itself, and not printed */
     struct ir_func *funcs, *last_func;
     struct ir_state *states, *last_state;
     struct kn_program *program;                  /* level 2, once lowered; see kernel.h */

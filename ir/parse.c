@@ -413,6 +413,7 @@ parse_module(struct parser *p)
         if (!lex_string(p, &name))
             return false;
         p->module->name = name;
+        p->module->text = false;
     }
     while (p->tok.kind != T_EOF) {
         if (lex_take_word(p, "sym") ? !parse_sym(p) : lex_take_word(p, "state") ? !parse_state(p)
@@ -431,6 +432,7 @@ ir_parse(struct ir_ctx *ctx, const char *name, const char *text, size_t size)
                        .line = 1};
     const char *slash = name ? strrchr(name, '/') : NULL;
     p.module = ir_module_new(ctx, slash ? slash + 1 : name);
+    p.module->text = true;
     lex_next(&p);
     ctx->parsing = true;
     bool ok = parse_module(&p) && ir_verify_as(p.module, IR_D_infer);

@@ -284,19 +284,11 @@ print_state(FILE *out, const struct ir_state *s)
     fputc('\n', out);
 }
 
-/* Was the module read from text? Then its name says nothing about the source. */
-static bool
-is_text_name(const char *name)
-{
-    size_t n = strlen(name);
-    return name[0] == '<' || name[0] == '-' || (n >= 5 && strcmp(name + n - 5, ".tcir") == 0);
-}
-
 void
 ir_print_module(FILE *out, const struct ir_module *m)
 {
     struct ir_syms s = {.ctx = m->ctx};
-    if (m->name && !is_text_name(m->name)) {
+    if (m->name && !m->text) {
         fputs("module ", out);
         ir_print_string(out, m->name);
         fputc('\n', out);

@@ -74,8 +74,6 @@ static void
 print_all(FILE *out, const struct ir_module *m)
 {
     ir_print_module(out, m);
-    if (m->program)
-        kn_print_program(out, m->program, true, true);
 }
 
 static bool

@@ -41,8 +41,6 @@ work(const struct job *job, struct ir_ctx *ctx, const char *text, size_t size)
     if (passes && !pass_pipeline(m, passes, &job->pass))
         return severest(ctx, EXIT_DATA);
     ir_print_module(job->out, m);
-    if (m->program)
-        kn_print_program(job->out, m->program, true, true);
     return EXIT_FINE;
 }
 
