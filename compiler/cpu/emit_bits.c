@@ -205,7 +205,7 @@ to_bits(struct em *e, enum tcc_dtype d, V value, int mode)
 V
 em_to_bits(struct em *e, enum tcc_dtype d, V value)
 {
-    return to_bits(e, d, value, 0);
+    return to_bits(e, d, value, EM_CAST_WRAP);       /* the value is exact in the type: an infinity stays one */
 }
 
 static V

@@ -138,14 +138,16 @@ absolute(struct em *e, enum tcc_dtype d, V a)
     return select_(e, compare(e, IR_lt, d, a, zero_like(a)), LLVMBuildNeg(e->b, a, ""), a);
 }
 
-/* r = fmod(x, y), moved into the divisor's sign. */
+/* r = fmod(x, y), moved into the divisor's sign; a zero gets that sign too. */
 static V
 float_mod(struct em *e, enum tcc_dtype d, V a, V b)
 {
     V r = vm_word(e, IR_fmod, 2, (V[]){a, b}), zero = zero_like(r);
+    LLVMTypeRef t = LLVMTypeOf(r);
     V low = compare(e, IR_lt, d, r, zero), negative = compare(e, IR_lt, d, b, zero);
-    V move = LLVMBuildAnd(e->b, compare(e, IR_ne, d, r, zero), LLVMBuildXor(e->b, low, negative, ""), "");
-    return select_(e, move, LLVMBuildFAdd(e->b, r, b, ""), r);
+    V moved = select_(e, LLVMBuildXor(e->b, low, negative, ""), LLVMBuildFAdd(e->b, r, b, ""), r);
+    V none = em_intrinsic(e, "llvm.copysign", 1, &t, 2, (V[]){zero, b});
+    return select_(e, compare(e, IR_eq, d, r, zero), none, moved);
 }
 
 static V
