@@ -6,6 +6,7 @@ picture=$top_srcdir/samples/digits/digit-3.pgm
 
 (cd "$top_builddir" && MAKEFLAGS='' make install prefix="$tmp/first") >"$tmp/log" 2>&1 || { cat "$tmp/log"; fail "make install"; }
 mv "$tmp/first" "$tmp/inst" || fail "no installation"
+unset TCCC_LIBDIR
 PATH=$tmp/inst/bin:$PATH
 export PATH
 cp "$top_srcdir/samples/embed/embed.c" "$tmp/app.c"

@@ -142,6 +142,7 @@ void
 cpu_collapse(struct ir_ctx *ctx, struct kn_kernel *k)
 {
     struct collapse c = {ctx, k};
+    k->contraction.present = false;         /* it names dims by number; LOOPS asks for no roles */
     for (int d = k->ndims - 1; d >= 0; d--) {
         /* The last inner dim stays: its stages must keep one. */
         bool needed = false;

@@ -118,7 +118,7 @@ def main(args):
         write_idx(os.path.join(args[1], "pictures.idx3-ubyte"), pictures)
         write_idx(os.path.join(args[1], "labels.idx1-ubyte"), labels)
         for digit in range(10):
-            write_pgm(os.path.join(args[1], f"digit-{digit}.pgm"), pictures[np.flatnonzero(labels == digit)[0]])
+            write_pgm(os.path.join(args[1], f"digit-{digit}.pgm"), pictures[np.flatnonzero(labels == digit)[1]])
     elif len(args) == 3 and not args[0].startswith("-"):
         write_pgm(args[0], draw(int(args[1]), np.random.RandomState(int(args[2]))))
     else:
