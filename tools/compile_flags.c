@@ -3,6 +3,7 @@
 #include "tools/model_int.h"
 
 #include "compiler/tccc.h"
+#include "passes/pass.h"
 
 #include <errno.h>
 #include <string.h>
@@ -67,10 +68,46 @@ weights_kind(const struct options *o, struct tccc_options *c)
     return usage_error(o, "--weights=%s: expected embed, external or auto", text);
 }
 
+/* --dump-ir: words, or the name of a pass; --pipeline: a pipeline or a list of passes. */
+static int
+check_passes(const struct options *o)
+{
+    static const char *const words[] = {"", "all", "kernels", "plan", "llvm", "asm", "ptx"};
+    struct ir_ctx *ctx = ir_ctx_new();
+    int code = EXIT_FINE;
+
+    if (!ctx)
+        return tool_error(o, EXIT_ENVIRONMENT, "no memory");
+    for (int i = 0; i < o->given[OPT_dump_ir].n && code == EXIT_FINE; i++) {
+        const char *what = o->given[OPT_dump_ir].at[i];
+        bool known = strncmp(what, "before:", 7) == 0 || strncmp(what, "after:", 6) == 0;
+        for (size_t k = 0; k < sizeof words / sizeof *words; k++)
+            known |= strcmp(words[k], what) == 0;
+        if (!known)
+            code = usage_error(o, "--dump-ir=%s: expected before:PASS, after:PASS, all, kernels, plan, llvm, asm or ptx", what);
+    }
+    struct pass_options dumps = {.dump = o->given[OPT_dump_ir].at};
+    if (code == EXIT_FINE && !pass_check(ctx, option_text(o, OPT_pipeline, ""), &dumps))
+        code = usage_error(o, "%s", ir_message(ctx, 0)->text);
+    ir_ctx_free(ctx);
+    return code;
+}
+
+static int
+check_name(const struct options *o)
+{
+    const char *name = option_text(o, OPT_name, "model");
+    size_t n = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789");
+    if (n == 0 || name[n] || (*name >= '0' && *name <= '9'))
+        return usage_error(o, "--name=%s: expected a C identifier", name);
+    return EXIT_FINE;
+}
+
 int
 compile_options(const struct options *o, struct tccc_options *c)
 {
     int64_t level = 2, limit = -1, jobs = 0;
+    int code;
 
     tccc_options_init(c);
     if (!option_int(o, OPT_level, 0, 3, &level) || !option_int(o, OPT_change_limit, 0, INT64_MAX / 2, &limit) ||
@@ -78,6 +115,8 @@ compile_options(const struct options *o, struct tccc_options *c)
         return EXIT_USAGE;
     if (option_set(o, OPT_exact) && option_set(o, OPT_fast_math))
         return usage_error(o, "--exact and --fast-math exclude each other");
+    if ((code = check_passes(o)) != EXIT_FINE || (code = check_name(o)) != EXIT_FINE)
+        return code;
     c->level = (int)level;
     c->change_limit = (long)limit;
     c->jobs = (int)jobs;

@@ -113,6 +113,19 @@ given_dim(const struct model *m, struct tcc_object *const *inputs, const char *n
     return false;
 }
 
+/* The size that --shape gives to a dim of that name, in any input. */
+static bool
+shaped_dim(const struct options *o, const struct model *m, const char *name, int64_t *value)
+{
+    for (int i = 0; i < m->nin; i++) {
+        const struct tccrt_value_info *info = &m->in[i].info;
+        for (int k = 0; k < info->rank; k++)
+            if (info->dims[k] < 0 && info->dim_names[k] && strcmp(info->dim_names[k], name) == 0 && shape_option(o, info->name, k, value))
+                return true;
+    }
+    return false;
+}
+
 /* A random value for input i: symbolic dims are what the command line or the given inputs say, else 1. */
 static struct tcc_object *
 random_input(const struct options *o, const struct model *m, struct tcc_object *const *given, int i, uint64_t seed)
@@ -128,7 +141,7 @@ random_input(const struct options *o, const struct model *m, struct tcc_object *
         const char *name = info->dim_names[k];
         dims[k] = info->dims[k];
         if (dims[k] < 0 && !shape_option(o, info->name, k, &dims[k]) && !(name && given_dim(m, given, name, &dims[k])) &&
-            !(name && dim_option(o, name, &dims[k])))
+            !(name && dim_option(o, name, &dims[k])) && !(name && shaped_dim(o, m, name, &dims[k])))
             dims[k] = 1;
     }
     return value_random(info->dtype, info->rank < 0 ? 0 : info->rank, dims, seed, i);
