@@ -64,13 +64,8 @@ flatten(struct collapse *c)
         struct kn_insn *n = &k->insns[i];
         if (n->code != KN_LOAD && n->code != KN_STORE)
             continue;
-        const struct kn_operand *o = &k->operands[n->operand];
-        ir_expr sum = ir_const(c->ctx, 0), stride = ir_const(c->ctx, 1), *index = IR_NEW(c->ctx, ir_expr);
-        for (int j = o->rank - 1; j >= 0; j--) {
-            sum = ir_add(c->ctx, sum, ir_mul(c->ctx, n->index[j], stride));
-            stride = ir_mul(c->ctx, stride, o->dims[j]);
-        }
-        *index = sum;
+        ir_expr *index = IR_NEW(c->ctx, ir_expr);
+        *index = cpu_offset(c->ctx, &k->operands[n->operand], n->index);
         n->index = index;
         n->nindex = 1;
     }

@@ -140,6 +140,7 @@ void em_set_lanes(struct em *e, ir_expr vdim, int lanes, LLVMValueRef mask);
 /* -- Memory ----------------------------------------------------------------------------------------------
  * Linear offset (in elements) of operand[index] as one expression: sum of index[p] * product of the later dims. */
 ir_expr em_offset(struct em *e, int operand, const ir_expr *index);
+ir_expr cpu_offset(struct ir_ctx *ctx, const struct kn_operand *o, const ir_expr *index);    /* the same without an emitter */
 LLVMValueRef em_address(struct em *e, int operand, LLVMValueRef offset);     /* base + offset (i64, elements) */
 /* Element access at consecutive addresses: `lanes` elements at ptr, converted to register types. mask: NULL, i1 or <lanes x i1>;
  * lanes that are off give `otherwise` (NULL: zero). operand: for alias tags and alignment, -1: none. */

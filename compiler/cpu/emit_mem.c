@@ -5,15 +5,20 @@
 #include "compiler/cpu/emit_int.h"
 
 ir_expr
-em_offset(struct em *e, int operand, const ir_expr *index)
+cpu_offset(struct ir_ctx *ctx, const struct kn_operand *o, const ir_expr *index)
 {
-    const struct kn_operand *o = &e->k->operands[operand];
-    ir_expr sum = ir_const(e->ctx, 0), stride = ir_const(e->ctx, 1);
+    ir_expr sum = ir_const(ctx, 0), stride = ir_const(ctx, 1);
     for (int i = o->rank - 1; i >= 0; i--) {
-        sum = ir_add(e->ctx, sum, ir_mul(e->ctx, index[i], stride));
-        stride = ir_mul(e->ctx, stride, o->dims[i]);
+        sum = ir_add(ctx, sum, ir_mul(ctx, index[i], stride));
+        stride = ir_mul(ctx, stride, o->dims[i]);
     }
     return sum;
+}
+
+ir_expr
+em_offset(struct em *e, int operand, const ir_expr *index)
+{
+    return cpu_offset(e->ctx, &e->k->operands[operand], index);
 }
 
 LLVMValueRef

@@ -192,27 +192,49 @@ tile_counts(const struct kn_kernel *k, int dim, int64_t *counts)
     return counts[1] ? 2 : 1;
 }
 
+struct outer_run { struct em *e; const struct em_tiles *t; int lane_dim, transpose_dim; struct loops_segments segments; };
+
 static void
-run_outer(struct em *e, const struct em_tiles *t, int dim, int lane_dim)
+outer_segment(void *user, int segment)
 {
-    if (dim == lane_dim)
+    struct outer_run *r = user;
+    int u = r->transpose_dim;
+    if (u >= 0)
+        loops_run_transposed(r->e, u, r->t->lo[u], r->t->hi[u], r->segments.at[segment].lanes, run_point, r->e);
+    else
+        run_point(r->e, segment);
+}
+
+static void
+run_lanes(struct outer_run *r)
+{
+    struct em *e = r->e;
+    const struct kn_schedule *s = &e->k->schedule;
+    int64_t counts[2], tile = s->tile[r->lane_dim];
+    int ncounts = tile_counts(e->k, r->lane_dim, counts);
+    r->segments = loops_segments(e, s->width, s->unroll, ncounts, counts);
+    e->aligned = tile <= 0 || tile % (s->width * s->unroll) == 0;
+    loops_run_segments(e, &r->segments, r->lane_dim, r->t->lo[r->lane_dim], r->t->hi[r->lane_dim], outer_segment, r);
+}
+
+/* Loops over the outer dims from `dim` on; the one in lanes, and the one that is transposed with it, are innermost. */
+static void
+run_outer(struct outer_run *r, int dim)
+{
+    struct em *e = r->e;
+    while (dim < em_nouter(e->k) && (dim == r->lane_dim || dim == r->transpose_dim))
         dim++;
     if (dim >= em_nouter(e->k)) {
-        if (lane_dim < 0) {
+        if (r->lane_dim < 0)
             run_point(e, 0);
-            return;
-        }
-        int64_t counts[2], tile = e->k->schedule.tile[lane_dim];
-        int ncounts = tile_counts(e->k, lane_dim, counts), width = e->k->schedule.width, unroll = e->k->schedule.unroll;
-        struct loops_segments s = loops_segments(e, width, unroll, ncounts, counts);
-        e->aligned = tile <= 0 || tile % (width * unroll) == 0;
-        loops_run_segments(e, &s, lane_dim, t->lo[lane_dim], t->hi[lane_dim], run_point, e);
+        else
+            run_lanes(r);
         return;
     }
     struct em_loop l;
-    em_loop_begin(e, &l, t->lo[dim], t->hi[dim], em_i64(e, 1), "o");
+    em_loop_begin(e, &l, r->t->lo[dim], r->t->hi[dim], em_i64(e, 1), "o");
     em_bind(e, e->k->dims[dim].var, l.iv);
-    run_outer(e, t, dim + 1, lane_dim);
+    run_outer(r, dim + 1);
     em_loop_end(e, &l);
 }
 
@@ -222,9 +244,14 @@ em_loops(struct em *e)
     const struct kn_schedule *s = &e->k->schedule;
     struct em_tiles t;
     bool outer = s->vector_dim >= 0 && e->k->dims[s->vector_dim].role == KN_OUTER && s->width > 1;
+    struct outer_run r = {.e = e, .t = &t, .lane_dim = outer ? s->vector_dim : -1, .transpose_dim = -1};
+    if (outer && s->unroll == 1)
+        r.transpose_dim = loops_transpose_dim(e->ctx, e->k, s->vector_dim, s->width);
+    if (r.transpose_dim >= 0 && s->tile[r.transpose_dim] % s->width)
+        r.transpose_dim = -1;
     e->aligned = true;
     em_tiles_begin(e, &t);
-    run_outer(e, &t, 0, outer ? s->vector_dim : -1);
+    run_outer(&r, 0);
     em_tiles_end(e, &t);
 }
 

@@ -26,6 +26,11 @@ void loops_acc_init(struct em *e, struct loops_acc *a, int insn, int lanes);
 void loops_acc_step(struct em *e, struct loops_acc *a);
 /* The value over all points: `n` accumulators of one instruction; lanes are folded when `fold` (lanes ran along the reduced dim). */
 LLVMValueRef loops_acc_result(struct em *e, const struct loops_acc *a, int n, bool fold);
+/* The other outer dim along which some load is consecutive, when lanes along v would gather it; -1: none. */
+int loops_transpose_dim(struct ir_ctx *ctx, const struct kn_kernel *k, int v, int width);
+/* Points [lo, hi) of that dim, for the lanes that are set: blocks of W x W in registers, then point(user, 0) by itself. */
+void loops_run_transposed(struct em *e, int u, LLVMValueRef lo, LLVMValueRef hi, int lanes,
+                          void (*point)(void *user, int segment), void *user);
 bool loops_is_reduction(const struct kn_insn *n);
 /* The dim that a stage runs in lanes when the kernel's vector dim is an inner one; -1: none. */
 int loops_stage_dim(const struct kn_kernel *k, const struct kn_stage *s);

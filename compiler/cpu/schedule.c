@@ -6,7 +6,7 @@
  * by the part that it fills. Tiles hold about TARGET_UNITS vector operations (some 10 us), so that threads share work evenly
  * and a launch of a small kernel stays on one thread. Everything here is a function of kernel and machine alone.
  */
-#include "compiler/cpu/emit_int.h"
+#include "compiler/cpu/loops_int.h"
 
 #define TARGET_UNITS 24000
 #define UNKNOWN_EXTENT 64            /* guess for extents that depend on symbols */
@@ -69,24 +69,12 @@ find_dependences(struct chooser *c)
     }
 }
 
-static ir_expr
-linear_offset(const struct chooser *c, const struct kn_insn *n)
-{
-    const struct kn_operand *o = &c->k->operands[n->operand];
-    ir_expr sum = ir_const(c->ctx, 0), stride = ir_const(c->ctx, 1);
-    for (int i = o->rank - 1; i >= 0; i--) {
-        sum = ir_add(c->ctx, sum, ir_mul(c->ctx, n->index[i], stride));
-        stride = ir_mul(c->ctx, stride, o->dims[i]);
-    }
-    return sum;
-}
-
 /* Stride of an access between lanes along `dim`; INT64_MAX: unrelated. */
 static int64_t
 access_stride(const struct chooser *c, int insn, int dim, int width)
 {
     const struct kn_insn *n = &c->k->insns[insn];
-    ir_expr offset = linear_offset(c, n), var = c->k->dims[dim].var;
+    ir_expr offset = cpu_offset(c->ctx, &c->k->operands[n->operand], n->index), var = c->k->dims[dim].var;
     uint32_t dims = expr_dims(c, offset, insn);
     int64_t stride;
     if (!(dims >> dim & 1))
@@ -317,6 +305,10 @@ choose_unroll(const struct chooser *c)
     s->unroll = 1;
     if (dim < 0)
         return;
+    if (loops_transpose_dim(c->ctx, c->k, dim, s->width < 16 ? s->width : 16) >= 0) {
+        s->width = s->width < 16 ? s->width : 16;
+        return;
+    }
     bool reduces = false;
     for (int i = 0; i < c->k->ninsns; i++)
         reduces = reduces || c->k->insns[i].code == KN_REDUCE;
@@ -335,12 +327,13 @@ choose_tiles(const struct chooser *c)
     struct kn_schedule *s = &k->schedule;
     double units = point_units(k), in_tile = 1;
     bool open = true;
+    int other = loops_transpose_dim(c->ctx, k, s->vector_dim, s->width);
     for (int i = em_nouter(k) - 1; i >= 0; i--) {
-        int64_t extent = extent_or(k, i, INT64_MAX / 4), step = i == s->vector_dim ? s->width * s->unroll : 1;
+        int64_t extent = extent_or(k, i, INT64_MAX / 4), step = i == s->vector_dim ? s->width * s->unroll : i == other ? s->width : 1;
         int64_t fit = open ? (int64_t)(TARGET_UNITS / (units * in_tile)) : 1;
         fit = fit < 1 ? 1 : fit > 1 << 20 ? 1 << 20 : fit;
         fit = (fit + step - 1) / step * step;
-        if (fit >= extent || (i == s->vector_dim && fit * 3 / 2 >= extent)) {
+        if (fit >= extent || (step > 1 && fit * 3 / 2 >= extent)) {
             s->tile[i] = 0;
             in_tile *= (double)extent;
         } else {

@@ -215,20 +215,22 @@ cumsum(struct ir_ctx *ctx, enum tcc_dtype d, int64_t rows, int64_t columns, bool
     return kb_finish(&b);
 }
 
-/* Blocked to plain layout: y[c, p] = x[c floordiv 16, p, c mod 16], for C channels. */
+/* Blocked to plain layout: y[p, c] (or y[c, p]) = x[c floordiv 16, p, c mod 16], or the other way. */
 static struct kn_kernel *
-unblock(struct ir_ctx *ctx, int64_t channels, int64_t pixels, bool to_blocked)
+unblock(struct ir_ctx *ctx, int64_t channels, int64_t pixels, bool to_blocked, bool channels_first)
 {
     struct kb b;
     kb_init(&b, ctx, "unblock");
     int64_t blocks = (channels + 15) / 16;
-    ir_expr p = kb_outer(&b, C(pixels)), c = kb_outer(&b, C(channels));
+    ir_expr first = kb_outer(&b, C(channels_first ? channels : pixels)), second = kb_outer(&b, C(channels_first ? pixels : channels));
+    ir_expr p = channels_first ? second : first, c = channels_first ? first : second;
     ir_expr hi = ir_floordiv(ctx, c, C(16)), lo = ir_mod(ctx, c, C(16));
-    const ir_expr *blocked = E(C(blocks), C(pixels), C(16)), *plain = E(C(pixels), C(channels));
+    const ir_expr *blocked = E(C(blocks), C(pixels), C(16)), *plain = channels_first ? E(C(channels), C(pixels)) : E(C(pixels), C(channels));
+    const ir_expr *at = channels_first ? E(c, p) : E(p, c);
     int x = kb_operand(&b, KN_IN, TCC_F32, to_blocked ? 2 : 3, to_blocked ? plain : blocked);
     int y = kb_operand(&b, KN_OUT, TCC_F32, to_blocked ? 3 : 2, to_blocked ? blocked : plain);
     kb_stage(&b, 0);
-    kb_store(&b, y, to_blocked ? E(hi, p, lo) : E(p, c), kb_load(&b, x, to_blocked ? E(p, c) : E(hi, p, lo)));
+    kb_store(&b, y, to_blocked ? E(hi, p, lo) : at, kb_load(&b, x, to_blocked ? at : E(hi, p, lo)));
     return kb_finish(&b);
 }
 
@@ -396,9 +398,10 @@ make_maps(struct set *s)
     add(s, transpose(s->ctx, TCC_F64, 17, 9, 2));
     add(s, reverse(s->ctx, TCC_F32, 75));
     add(s, reverse(s->ctx, TCC_I16, 90));
-    add(s, unblock(s->ctx, 40, 7, false));
-    add(s, unblock(s->ctx, 40, 7, true));
-    add(s, unblock(s->ctx, 64, 5, true));
+    for (int i = 0; i < 4; i++) {
+        add(s, unblock(s->ctx, 40, 37, i & 1, i & 2));
+        add(s, unblock(s->ctx, 64, 49, i & 1, i & 2));
+    }
     add(s, logic(s->ctx));
     add(s, scatter(s->ctx, 9, 35));
 }

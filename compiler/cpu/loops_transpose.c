@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Transposes in LOOPS kernels: a load whose consecutive elements lie along another outer dim (u) than the one in lanes (v)
+ * is done for W x W points at once: W vectors along u, one per lane of v, are transposed in registers and give the load's
+ * value for W steps of u. Without it each element would be gathered from a cache line of its own.
+ */
+#include "compiler/cpu/loops_int.h"
+
+#define V LLVMValueRef
+#define MAX_INSNS 16                 /* the body is repeated W times */
+
+static bool
+is_gathered(const struct kn_kernel *k, ir_expr x)
+{
+    for (int i = 0; i < k->ninsns; i++)
+        if (k->insns[i].code == KN_INDEX && ir_uses_sym(x, k->insns[i].expr))
+            return true;
+    return false;
+}
+
+/* Is instruction i a load that runs along dim u, and jumps along dim v? */
+static bool
+wants_transpose(struct ir_ctx *ctx, const struct kn_kernel *k, int i, int u, int v, int width)
+{
+    const struct kn_insn *n = &k->insns[i];
+    int64_t along_u, along_v;
+    if (n->code != KN_LOAD || n->nguards)
+        return false;
+    ir_expr offset = cpu_offset(ctx, &k->operands[n->operand], n->index);
+    if (is_gathered(k, offset) || !ir_uses_sym(offset, k->dims[v].var))
+        return false;
+    if (cpu_lane_stride(ctx, offset, k->dims[v].var, width, true, &along_v) && along_v >= -1 && along_v <= 1)
+        return false;
+    return cpu_lane_stride(ctx, offset, k->dims[u].var, width, true, &along_u) && along_u == 1;
+}
+
+int
+loops_transpose_dim(struct ir_ctx *ctx, const struct kn_kernel *k, int v, int width)
+{
+    if (v < 0 || k->dims[v].role != KN_OUTER || width < 4 || k->nstages != 1 || k->stages[0].inner || k->ninsns > MAX_INSNS)
+        return -1;
+    for (int i = 0; i < k->ninsns; i++)
+        for (int u = 0; u < em_nouter(k); u++)
+            if (u != v && ir_const_or(k->dims[u].extent, width) >= width && wants_transpose(ctx, k, i, u, v, width))
+                return u;
+    return -1;
+}
+
+/* -- Code -------------------------------------------------------------------------------------------- */
+
+/* a0 b0 a1 b1 ... of the lower or upper halves. */
+static V
+interleave(struct em *e, V a, V b, int width, bool upper)
+{
+    V order[EM_MAX_LANES];
+    for (int i = 0; i < width; i++)
+        order[i] = LLVMConstInt(e->t_i32, (unsigned)(i / 2 + (upper ? width / 2 : 0) + (i & 1 ? width : 0)), 0);
+    return LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(order, (unsigned)width), "");
+}
+
+static void
+transpose(struct em *e, V *rows, int width)
+{
+    V next[EM_MAX_LANES];
+    for (int step = 1; step < width; step *= 2) {
+        for (int i = 0; i < width / 2; i++) {
+            next[2 * i] = interleave(e, rows[i], rows[i + width / 2], width, false);
+            next[2 * i + 1] = interleave(e, rows[i], rows[i + width / 2], width, true);
+        }
+        for (int i = 0; i < width; i++)
+            rows[i] = next[i];
+    }
+}
+
+/* W x W points from (u0, v0). */
+static void
+run_block(struct em *e, int u, int v, V u0, V v0, int width)
+{
+    const struct kn_kernel *k = e->k;
+    ir_expr var_u = k->dims[u].var, var_v = k->dims[v].var;
+    V *columns[MAX_INSNS] = {NULL};
+    bool aligned = e->aligned;
+    em_bind(e, var_u, u0);
+    for (int i = 0; i < k->ninsns; i++) {
+        const struct kn_insn *n = &k->insns[i];
+        if (!wants_transpose(e->ctx, k, i, u, v, width))
+            continue;
+        columns[i] = IR_NEWN(e->ctx, width, V);
+        for (int l = 0; l < width; l++) {
+            em_bind(e, var_v, LLVMBuildAdd(e->b, v0, em_i64(e, l), ""));
+            em_set_lanes(e, var_u, width, NULL);
+            e->aligned = true;
+            columns[i][l] = em_splat(e, em_load_at(e, n->operand, n->index, NULL, NULL), width);
+        }
+        transpose(e, columns[i], width);
+    }
+    e->aligned = aligned;
+    em_bind(e, var_v, v0);
+    em_set_lanes(e, var_v, width, NULL);
+    for (int j = 0; j < width; j++) {
+        em_forget(e, 0, k->ninsns);
+        for (int i = 0; i < k->ninsns; i++)
+            e->value[i] = columns[i] ? columns[i][j] : NULL;
+        em_bind(e, var_u, LLVMBuildAdd(e->b, u0, em_i64(e, j), ""));
+        em_insns(e, 0, k->ninsns);
+    }
+}
+
+void
+loops_run_transposed(struct em *e, int u, V lo, V hi, int lanes, void (*point)(void *user, int segment), void *user)
+{
+    int v = e->k->schedule.vector_dim, width = e->k->schedule.width;
+    V v0 = em_expr(e, e->k->dims[v].var);
+    struct em_loop l;
+    if (lanes == width && !e->mask) {
+        V whole = LLVMBuildAnd(e->b, LLVMBuildSub(e->b, hi, lo, ""), em_i64(e, -(int64_t)width), "");
+        V end = LLVMBuildAdd(e->b, lo, whole, "");
+        em_loop_begin(e, &l, lo, end, em_i64(e, width), "t");
+        run_block(e, u, v, l.iv, v0, width);
+        em_loop_end(e, &l);
+        lo = end;
+    }
+    em_loop_begin(e, &l, lo, hi, em_i64(e, 1), "u");
+    em_bind(e, e->k->dims[u].var, l.iv);
+    point(user, 0);
+    em_loop_end(e, &l);
+}
