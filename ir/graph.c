@@ -388,10 +388,10 @@ mapped(struct ir_value *v, struct ir_value **map)
     return v && map[v->id] ? map[v->id] : v;
 }
 
-static void clone_nodes(struct ir_builder *b, const struct ir_block *from, struct ir_value **map, bool terminator);
+static void clone_nodes(struct ir_builder *b, const struct ir_block *from, struct ir_value **map, bool terminator, uint32_t limit);
 
 static void
-clone_node(struct ir_builder *b, const struct ir_node *n, struct ir_value **map)
+clone_node(struct ir_builder *b, const struct ir_node *n, struct ir_value **map, uint32_t limit)
 {
     struct ir_ctx *ctx = b->ctx;
     struct ir_value **in = IR_NEWN(ctx, n->nin, struct ir_value *);
@@ -417,23 +417,24 @@ clone_node(struct ir_builder *b, const struct ir_node *n, struct ir_value **map)
         inner.before = NULL;
         for (int i = 0; i < old->nparams; i++)
             map[old->params[i]->id] = ir_param_new(inner.block, old->params[i]->type, old->params[i]->name);
-        clone_nodes(&inner, old, map, true);
+        clone_nodes(&inner, old, map, true, limit);
     }
 }
 
+/* Nodes with ids from `limit` on are copies, made in the same block. */
 static void
-clone_nodes(struct ir_builder *b, const struct ir_block *from, struct ir_value **map, bool terminator)
+clone_nodes(struct ir_builder *b, const struct ir_block *from, struct ir_value **map, bool terminator, uint32_t limit)
 {
     IR_EACH_NODE(n, from) {
-        if (terminator || !(ir_op_info(n->op)->flags & IR_F_TERMINATOR))
-            clone_node(b, n, map);
+        if (n->id < limit && (terminator || !(ir_op_info(n->op)->flags & IR_F_TERMINATOR)))
+            clone_node(b, n, map, limit);
     }
 }
 
 void
 ir_clone_block(struct ir_builder *b, const struct ir_block *from, struct ir_value **map, struct ir_value **results)
 {
-    clone_nodes(b, from, map, false);
+    clone_nodes(b, from, map, false, from->func == b->func ? from->func->nnodes : UINT32_MAX);
     const struct ir_node *end = from->last;
     for (int i = 0; results && end && i < end->nin; i++)
         results[i] = mapped(end->in[i].value, map);

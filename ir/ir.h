@@ -45,7 +45,7 @@ char *ir_strdup(struct ir_ctx *ctx, const char *s);
 struct ir_tensor;
 void ir_keep_tensor(struct ir_ctx *ctx, const struct ir_tensor *t);   /* takes over a reference until the context is freed */
 const char *ir_intern(struct ir_ctx *ctx, const char *s);    /* equal strings, equal pointers */
-const char *ir_internf(struct ir_ctx *ctx, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *ir_internf(struct ir_ctx *ctx, const char *format, ...) __attribute__((format(printf, 2, 3), nonnull(2)));
 
 #define IR_NEW(ctx, type) ((type *)ir_alloc((ctx), sizeof(type)))
 #define IR_NEWN(ctx, n, type) ((type *)ir_alloc_n((ctx), (n), sizeof(type)))
@@ -431,7 +431,9 @@ bool ir_has_uses(const struct ir_value *v);
 bool ir_has_one_use(const struct ir_value *v);
 const struct ir_tensor *ir_const_of(const struct ir_value *v);   /* of a `constant` node, else NULL */
 bool ir_splat_f(const struct ir_value *v, double *out);          /* a constant whose elements are all equal */
-/* Copies a region's nodes (recursively) before b's point; map: value id -> new value, filled for the copies. */
+/* Copies a block's nodes but for its terminator (recursively) before b's point. map: value id -> new value, as long as the
+ * function has values; entries for parameters are given, those for the copies filled in. results (or NULL): what the
+ * terminator's operands became. */
 void ir_clone_block(struct ir_builder *b, const struct ir_block *from, struct ir_value **map, struct ir_value **results);
 
 #define IR_EACH_NODE(n, blk) for (struct ir_node *n = (blk)->first; n; n = n->next)
