@@ -169,7 +169,7 @@ wait_for_helpers(struct tcr_pool *p)
     uint64_t g = atomic_fetch_or(&p->gate, CLOSED);
 
     for (int i = 0; FIELD(g, 0); i++) {
-        if (i < (p->crowded ? 100 : 20000)) {
+        if (i < (p->crowded ? 100 : 4000)) {
             relax();
             g = atomic_load_explicit(&p->gate, memory_order_acquire);
             continue;
