@@ -195,6 +195,19 @@ static struct tcc_range attrs(struct writer *w, const struct kn_step *s)
             for (int d = 0; d < t->rank; d++)
                 dims[d] = (uint32_t)t->dims[d];
             x.dims = list(w, t->rank, dims);
+            if (t->dtype == TCC_STRING) {
+                uint32_t *u = IR_NEWN(w->ctx, t->nelems + 1, uint32_t);
+                for (int64_t j = 0; j < t->nelems; j++) {
+                    const struct tcc_string *text = ir_tensor_at(t, j);
+                    char *copy = ir_alloc(w->ctx, (size_t)text->size + 1);       /* zeroed: terminated */
+                    if (text->size)
+                        memcpy(copy, text->data, (size_t)text->size);
+                    u[j] = string(w, copy);
+                }
+                x.data = list(w, (int)t->nelems, u).first;
+                VEC_PUSH(w->ctx, w->attrs, x);
+                continue;
+            }
             size_t size = (size_t)tcc_dtype_bytes(t->dtype);
             uint8_t *elements = IR_NEWN(w->ctx, size * (size_t)t->nelems + 1, uint8_t);
             for (int64_t j = 0; j < t->nelems; j++)

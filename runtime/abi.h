@@ -262,8 +262,8 @@ struct tcc_pstep {
 struct tcc_pregion { struct tcc_range steps; struct tcc_range params, results, finals; };
 
 struct tcc_pattr { uint32_t name, kind, n, data; uint32_t dtype, rank; struct tcc_range dims; };
-/* data: byte offset into `bytes` (ints: i64s, floats: f64s, tensor: elements) or, for strings, into u32s (string offsets);
- * dims: u32s holding plain numbers */
+/* data: byte offset into `bytes` (ints: i64s, floats: f64s, tensor: elements) or, for strings and tensors of strings, into u32s
+ * (string offsets); dims: u32s holding plain numbers */
 
 struct tcc_pkernel { uint32_t name, flops; };   /* name: strings; flops: expr, floating-point operations of a launch, for profiles */
 

@@ -241,9 +241,14 @@ check_attrs(struct check *c)
                 return bad(c, "rank", a->rank, TCC_MAX_RANK);
             for (uint32_t i = 0; i < a->rank; i++)
                 dims[i] = c->m->u32s[a->dims.first + i];
-            n = a->dtype == TCC_STRING ? -1 : tcr_elements((int)a->dtype, (int)a->rank, dims);
-            if (n < 0)
+            n = tcr_elements((int)a->dtype, (int)a->rank, dims);
+            if (n < 0 || (a->dtype == TCC_STRING && n > c->p->u32s.count))
                 return bad(c, "tensor", a->dtype, 0);
+            if (a->dtype == TCC_STRING) {
+                if (!list_ok(c, "string", (struct tcc_range){a->data, (uint32_t)n}, c->p->strings.count, false))
+                    return false;
+                continue;
+            }
             size = (uint64_t)n * tcr_dtype_bytes((int)a->dtype);
         }
         if (a->data > c->p->bytes.count || size > c->p->bytes.count - a->data || a->data % 8)

@@ -20,6 +20,7 @@ struct call {
     struct tcc_attr *attrs;
     struct tcc_tensor *tensors;      /* of TENSOR attributes */
     const char **strings;
+    struct tcc_string *texts;        /* elements of TENSOR attributes of strings */
     int status;                      /* of a failure that the op cannot report itself */
 };
 
@@ -133,11 +134,38 @@ static const struct tcc_lib_host host = {host_output, host_set, host_fail};
 
 /* -- The call -------------------------------------------------------------------------------------------- */
 
+/* Strings of an attribute: of a list, or of a tensor. */
+static size_t
+count_strings(const struct tccrt_model *m, const struct tcc_pattr *p, bool tensor)
+{
+    size_t n = 1;
+
+    if (tensor != (p->kind == TCC_ATTR_TENSOR) || (tensor ? p->dtype != TCC_STRING : p->kind != TCC_ATTR_STRINGS))
+        return 0;
+    for (uint32_t i = 0; tensor && i < p->dims.count; i++)
+        n *= m->u32s[p->dims.first + i];
+    return tensor ? n : p->n;
+}
+
 static void
-read_attr(struct call *k, const struct tcc_pattr *p, struct tcc_attr *a, struct tcc_tensor *t, const char ***strings)
+read_texts(struct call *k, const struct tcc_pattr *p, struct tcc_string *to)
 {
     const struct tccrt_model *m = k->s->m;
-    const uint8_t *data = m->bytes + p->data;
+    size_t n = count_strings(m, p, true);
+
+    for (size_t i = 0; i < n; i++) {
+        to[i].data = (char *)tcr_string(m, m->u32s[p->data + i]);
+        to[i].size = (int64_t)strlen(to[i].data);
+    }
+}
+
+static void
+read_attr(struct call *k, const struct tcc_pattr *p, struct tcc_attr *a, struct tcc_tensor *t, const char ***strings,
+          struct tcc_string **texts)
+{
+    const struct tccrt_model *m = k->s->m;
+    bool in_bytes = p->kind != TCC_ATTR_STRINGS && !(p->kind == TCC_ATTR_TENSOR && p->dtype == TCC_STRING);
+    const uint8_t *data = in_bytes ? m->bytes + p->data : NULL;
 
     *a = (struct tcc_attr){.name = tcr_string(m, p->name), .kind = (int32_t)p->kind, .n = (int32_t)p->n};
     switch (p->kind) {
@@ -157,6 +185,11 @@ read_attr(struct call *k, const struct tcc_pattr *p, struct tcc_attr *a, struct 
         *t = (struct tcc_tensor){.data = (void *)data, .dtype = (int32_t)p->dtype, .rank = (int32_t)p->rank};
         for (uint32_t i = 0; i < p->dims.count; i++)
             t->dims[i] = m->u32s[p->dims.first + i];
+        if (p->dtype == TCC_STRING) {
+            read_texts(k, p, *texts);
+            t->data = *texts;
+            *texts += count_strings(m, p, true);
+        }
         a->tensor = t;
     }
 }
@@ -210,10 +243,11 @@ call_op(struct call *k)
 {
     const struct tccrt_model *m = k->s->m;
     const char **strings = k->strings;
+    struct tcc_string *texts = k->texts;
     int status;
 
     for (uint32_t i = 0; i < k->p->attrs.count; i++)
-        read_attr(k, &m->attrs[k->p->attrs.first + i], &k->attrs[i], &k->tensors[i], &strings);
+        read_attr(k, &m->attrs[k->p->attrs.first + i], &k->attrs[i], &k->tensors[i], &strings, &texts);
     if ((status = gather_inputs(k)))
         return status;
     k->c.in = k->in;
@@ -231,15 +265,16 @@ int
 tcr_step_lib(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     struct call k = {.s = s, .p = p, .args = s->m->u32s + p->args.first};
-    size_t nin = p->nin, nout = p->args.count - p->nin, nattrs = p->attrs.count, nstrings = 0, bytes;
+    size_t nin = p->nin, nout = p->args.count - p->nin, nattrs = p->attrs.count, nstrings = 0, ntexts = 0, bytes;
     char *room, *at;
     int status;
 
-    for (size_t i = 0; i < nattrs; i++)
-        if (s->m->attrs[p->attrs.first + i].kind == TCC_ATTR_STRINGS)
-            nstrings += s->m->attrs[p->attrs.first + i].n;
+    for (size_t i = 0; i < nattrs; i++) {
+        nstrings += count_strings(s->m, &s->m->attrs[p->attrs.first + i], false);
+        ntexts += count_strings(s->m, &s->m->attrs[p->attrs.first + i], true);
+    }
     bytes = nin * (sizeof *k.heads + sizeof *k.in) + nout * sizeof *k.out + nattrs * (sizeof *k.attrs + sizeof *k.tensors) +
-            nstrings * sizeof *k.strings;
+            nstrings * sizeof *k.strings + ntexts * sizeof *k.texts;
     room = at = tcr_alloc(s, bytes);
     if (!room)
         return TCC_EENV;
@@ -251,6 +286,7 @@ tcr_step_lib(struct tccrt_session *s, const struct tcc_pstep *p)
     TAKE(attrs, nattrs);
     TAKE(tensors, nattrs);
     TAKE(strings, nstrings);
+    TAKE(texts, ntexts);
 #undef TAKE
     k.c = (struct tcc_lib_call){.host = &host, .user = s, .nin = (int32_t)nin, .nout = (int32_t)nout, .nattrs = (int32_t)nattrs};
     status = call_op(&k);
