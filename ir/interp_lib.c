@@ -124,7 +124,8 @@ int interp_lib(struct it_call *c)
         struct lib_user user = { c };
         struct tcc_lib_call call = { .host = &host, .user = &user, .nin = n->nin, .nout = n->nout,
                                      .in = (const struct tcc_object *const *)objects, .out = objects + n->nin,
-                                     .nattrs = nattrs, .attrs = attrs };
+                                     .nattrs = nattrs, .attrs = attrs,
+                                     .run = c->it->state ? (int64_t)c->it->state->step : 0 };
         int status = op->fn(&call);
         if (status)
             it_fail(c, status, "library op '%s' failed", name);

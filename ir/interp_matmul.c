@@ -192,7 +192,7 @@ int interp_attention(struct it_call *c)
     struct attend x = { .s = q->dims[2], .t = k->dims[2], .d = q->dims[3], .e = v->dims[3] };
     x.mask = c->n->nin > 3 ? c->in[3] : NULL;
     x.causal = ir_get_i(c->n, IR_ATTR_causal, 0) != 0;
-    x.scale = ir_get_f(c->n, IR_ATTR_scale, 1 / sqrt((double)x.d));
+    x.scale = ir_get_f(c->n, IR_ATTR_scale, 1);
     int64_t full[4] = { b, h, x.s, x.t }, dims[4] = { b, h, x.s, x.e };
     if (x.mask && mask_steps(c, full, steps))
         return c->status;

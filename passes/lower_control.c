@@ -136,6 +136,20 @@ static bool lower_body(struct lw *lw, struct loop *l, struct kn_region *r)
     return true;
 }
 
+/* Dims and element type of a collected value, for a stack of none: what only the iterations would tell counts as 0. */
+static void set_item_dims(struct lw *lw, struct kn_step *s, int object, ir_type t)
+{
+    if (t->kind != IR_T_TENSOR)
+        return;
+    lw->buffers.at[object].dtype = t->dtype;
+    if (t->rank < 1)
+        return;
+    s->nsizes = t->rank - 1;
+    s->sizes = IR_NEWN(lw->ctx, t->rank, ir_expr);
+    for (int i = 1; i < t->rank; i++)
+        s->sizes[i - 1] = lw_type_bound(lw, ir_tensor_type(lw->ctx, t->dtype, 1, &t->dim[i])) ? t->dim[i] : ir_const(lw->ctx, 0);
+}
+
 bool lw_lower_loop(struct lw *lw, struct ir_node *n, struct kn_steps *to)
 {
     struct loop l = {.n = n, .body = n->regions[0], .nscan = ir_get_i(n, IR_ATTR_nscan, 0)};
@@ -162,7 +176,7 @@ bool lw_lower_loop(struct lw *lw, struct ir_node *n, struct kn_steps *to)
     }
     for (int i = 0; i < l.nscan; i++) {
         int stack[2] = {l.sequences[i], object_buffer(lw, n->out[l.ncarried + i]->name)};
-        lw_step(lw, to, TCC_STEP_STACK, n, 2, stack);
+        set_item_dims(lw, lw_step(lw, to, TCC_STEP_STACK, n, 2, stack), stack[1], n->out[l.ncarried + i]->type);
         arrive(lw, to, n, stack[1], n->out[l.ncarried + i]);
     }
     return true;

@@ -89,7 +89,7 @@ static kn_layout produced(struct lw *lw, const struct ir_node *n)
         return wanted(lw, n, -1);
     if (n->op == IR_concat && !lw_is_view(n))
         return concat_layout(lw, n);
-    if (ir_op_info(n->op)->kind == IR_K_REDUCE && ir_attr(n, IR_ATTR_axes) && ir_get_i(n, IR_ATTR_keepdims, 1)) {
+    if (ir_op_info(n->op)->kind == IR_K_REDUCE && ir_attr(n, IR_ATTR_axes) && ir_get_i(n, IR_ATTR_keepdims, 0)) {
         const struct ir_attr *axes = ir_attr(n, IR_ATTR_axes);
         kn_layout l = lw->layout[n->in[0].value->id];
         for (int i = 0; l && i < axes->n; i++)

@@ -441,7 +441,7 @@ static int pull_reduce(struct kb *k, struct ir_value *v, const ir_expr *idx)
 {
     const struct ir_node *n = v->def;
     struct ir_value *x = n->in[0].value;
-    bool keep = ir_get_i(n, IR_ATTR_keepdims, 1), arg = n->op == IR_argmax || n->op == IR_argmin;
+    bool keep = ir_get_i(n, IR_ATTR_keepdims, 0), arg = n->op == IR_argmax || n->op == IR_argmin;
     const struct ir_attr *axes = ir_attr(n, arg ? IR_ATTR_axis : IR_ATTR_axes);
     struct deps deps = dependencies(k, v->type->rank, idx);
     if (deps.local)

@@ -118,6 +118,26 @@ static bool attention(struct ir_builder *b, struct ir_node *n)
     return result != NULL;
 }
 
+/* Window attributes that are left out, filled in: kernels are built from all of them. */
+static void fill_window(struct ir_ctx *ctx, struct ir_node *n)
+{
+    int64_t ones[TCC_MAX_RANK];
+    ir_expr zeros[TCC_MAX_RANK];
+    int rank = n->out[0]->type->rank - 2;
+    for (int i = 0; i < rank; i++) {
+        ones[i] = 1;
+        zeros[i] = ir_const(ctx, 0);
+    }
+    if (!ir_attr(n, IR_ATTR_strides))
+        ir_set_attr(n, ir_attr_ints(IR_ATTR_strides, rank, ones));
+    if (!ir_attr(n, IR_ATTR_dilations))
+        ir_set_attr(n, ir_attr_ints(IR_ATTR_dilations, rank, ones));
+    if (!ir_attr(n, IR_ATTR_before))
+        ir_set_attr(n, ir_attr_exprs(IR_ATTR_before, rank, zeros));
+    if (!ir_attr(n, IR_ATTR_after))
+        ir_set_attr(n, ir_attr_exprs(IR_ATTR_after, rank, zeros));
+}
+
 static bool legalise_block(struct pass_run *r, struct ir_func *f, struct ir_block *block)
 {
     for (struct ir_node *n = block->first, *next; n; n = next) {
@@ -126,6 +146,8 @@ static bool legalise_block(struct pass_run *r, struct ir_func *f, struct ir_bloc
         bool ok = true;
         for (int i = 0; i < n->nregions && ok; i++)
             ok = legalise_block(r, f, n->regions[i]);
+        if (ir_op_info(n->op)->kind == IR_K_WINDOW)
+            fill_window(b.ctx, n);
         if (n->op == IR_topk)
             ok = topk(&b, n);
         else if (n->op == IR_random_uniform || n->op == IR_random_normal)

@@ -140,6 +140,8 @@ struct tcc_lib_call {
     struct tcc_object **out;
     int32_t nattrs;
     const struct tcc_attr *attrs;
+    uint64_t seed;                           /* of the session, and how many runs it has ended: for random ops */
+    int64_t run;
 };
 
 typedef int (*tcc_libop_fn)(struct tcc_lib_call *call);

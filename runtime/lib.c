@@ -288,7 +288,7 @@ tcr_step_lib(struct tccrt_session *s, const struct tcc_pstep *p)
     TAKE(strings, nstrings);
     TAKE(texts, ntexts);
 #undef TAKE
-    k.c = (struct tcc_lib_call){.host = &host, .user = s, .nin = (int32_t)nin, .nout = (int32_t)nout, .nattrs = (int32_t)nattrs};
+    k.c = (struct tcc_lib_call){.host = &host, .user = s, .nin = (int32_t)nin, .nout = (int32_t)nout, .nattrs = (int32_t)nattrs, .seed = s->seed, .run = s->runs};
     status = call_op(&k);
     for (size_t i = 0; i < nout; i++)
         tccrt_object_unref(k.out[i]);

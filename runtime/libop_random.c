@@ -2,7 +2,8 @@
 /*
  * libop_random.c - random_uniform and random_normal: (dims i64[n]) dtype, seed, stream -> numbers by Philox4x32-10 (Salmon,
  * Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011). What key, counter and words are is said in
- * ir/ops.def; the reference interpreter computes the same bits. The step count is 0 in inference.
+ * ir/ops.def; the reference interpreter computes the same bits. The session's own seed
+ * (tccrt_options) is added to the node's; the step count is the number of the session's runs so far.
  */
 #include "runtime/libop_int.h"
 
@@ -60,12 +61,12 @@ static int fill(struct tcc_lib_call *call, double (*number)(const uint32_t *word
     void *data = lib_out(call, 0, dtype, rank, dims);
     if (!data)
         return LIB_NO_MEMORY(call);
-    uint64_t seed = (uint64_t)lib_int(call, "seed", 0);
+    uint64_t seed = (uint64_t)lib_int(call, "seed", 0) + call->seed;
     int64_t n = lib_product(rank, dims);
     uint32_t words[4] = {0};
     for (int64_t i = 0; i < n; i++) {
         if (i % 4 == 0) {
-            uint32_t counter[4] = {(uint32_t)(i / 4), (uint32_t)((uint64_t)(i / 4) >> 32), (uint32_t)lib_int(call, "stream", 0), 0};
+            uint32_t counter[4] = {(uint32_t)(i / 4), (uint32_t)((uint64_t)(i / 4) >> 32), (uint32_t)lib_int(call, "stream", 0), (uint32_t)call->run};
             philox(seed, counter, words);
         }
         lib_put(data, dtype, i, number(words, (int)(i % 4), precision(dtype)));

@@ -9,10 +9,12 @@
 #include <math.h>
 
 struct key { double f; int64_t i; int64_t index; };          /* f for floats, i for integers */
-struct order { bool is_float, largest; };
+struct order { bool is_float, is_unsigned, largest; };
 
 static int compare_values(const struct order *o, const struct key *a, const struct key *b)
 {
+    if (o->is_unsigned)
+        return (uint64_t)a->i < (uint64_t)b->i ? -1 : (uint64_t)a->i > (uint64_t)b->i;
     if (!o->is_float)
         return a->i < b->i ? -1 : a->i > b->i;
     if (isnan(a->f) || isnan(b->f))
@@ -100,7 +102,7 @@ int tccrt_lib_topk(struct tcc_lib_call *call)
         free(row);
         return LIB_NO_MEMORY(call);
     }
-    struct order o = {class == TCC_CLASS_FLOAT, lib_int(call, "largest", 1) != 0};
+    struct order o = {class == TCC_CLASS_FLOAT, class == TCC_CLASS_UINT, lib_int(call, "largest", 1) != 0};
     int64_t outer = lib_product(axis, x->dims), stride = lib_product(x->rank - axis - 1, x->dims + axis + 1);
     size_t bytes = (size_t)lib_bytes(x->dtype);
     for (int64_t r = 0; r < outer * stride; r++) {
