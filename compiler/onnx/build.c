@@ -80,6 +80,12 @@ struct ir_value *imp_tri(struct imp *im, enum ir_op op, struct ir_value *x, stru
 
 /* -- Constants */
 
+/* Truncated and clamped: a float attribute of an integer operator may be anything. */
+static int64_t to_integer(double v)
+{
+    return v != v ? 0 : v >= 9.2e18 ? INT64_MAX : v <= -9.2e18 ? INT64_MIN : (int64_t)v;
+}
+
 struct ir_value *imp_const(struct imp *im, struct ir_tensor *t)
 {
     if (!t)
@@ -102,7 +108,7 @@ struct ir_value *imp_like(struct imp *im, const struct ir_value *x, double v)
     if (!x)
         return NULL;
     enum tcc_dtype d = imp_dtype(x);
-    return tcc_is_float(d) ? imp_num(im, d, v) : imp_int(im, d, (int64_t)v);
+    return tcc_is_float(d) ? imp_num(im, d, v) : imp_int(im, d, to_integer(v));
 }
 
 struct ir_value *imp_i64s(struct imp *im, int n, const int64_t *v)
@@ -141,12 +147,12 @@ struct ir_value *imp_splat(struct imp *im, enum tcc_dtype dtype, double v, int r
     for (int k = 0; k < rank; k++)
         fixed &= ir_is_const(dims[k], &sizes[k]);
     if (!fixed)
-        return imp_expand(im, tcc_is_float(dtype) ? imp_num(im, dtype, v) : imp_int(im, dtype, (int64_t)v), rank, dims);
+        return imp_expand(im, tcc_is_float(dtype) ? imp_num(im, dtype, v) : imp_int(im, dtype, to_integer(v)), rank, dims);
     uint8_t element[16] = { 0 };
     if (tcc_is_float(dtype))
         tcc_store_f64(dtype, element, v);
     else
-        tcc_store_i64(dtype, element, (int64_t)v);
+        tcc_store_i64(dtype, element, to_integer(v));
     return imp_const(im, ir_tensor_splat(dtype, rank, sizes, element));
 }
 
@@ -255,6 +261,8 @@ struct ir_value *imp_unsqueeze(struct imp *im, struct ir_value *x, int n, const 
     int rank = imp_rank(x) + n;
     if (rank > TCC_MAX_RANK)
         return imp_unsupported(im, "a tensor with %d dims; at most %d are supported", rank, TCC_MAX_RANK), NULL;
+    if (n && axes[n - 1] >= rank)
+        return imp_bad(im, "%s has too few dims", ir_type_text(im->ctx, x->type)), NULL;
     for (int k = 0, from = 0, a = 0; k < rank; k++) {
         if (a < n && axes[a] == k) {
             dims[k] = ir_const(im->ctx, 1);
@@ -294,6 +302,8 @@ struct ir_value *imp_along(struct imp *im, struct ir_value *x, int axis, int ran
     ir_expr dims[TCC_MAX_RANK];
     if (!x)
         return NULL;
+    if (imp_rank(x) != 1 || axis < 0 || axis >= rank)
+        return imp_bad(im, "%s; one dim is expected", ir_type_text(im->ctx, x->type)), NULL;
     for (int k = 0; k < rank; k++)
         dims[k] = k == axis ? imp_dim(x, 0) : ir_const(im->ctx, 1);
     return imp_reshape(im, x, rank, dims);

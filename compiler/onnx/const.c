@@ -48,6 +48,14 @@ static bool copy_strings(struct ir_tensor *to, const struct onnx_tensor *t)
     return true;
 }
 
+struct ir_tensor *imp_keep(struct imp *im, struct ir_tensor *t)
+{
+    if (!t)
+        ir_no_memory(im->ctx);
+    VEC_PUSH(im->ctx, im->kept, t);
+    return t;
+}
+
 struct ir_tensor *imp_tensor_data(struct imp *im, const struct onnx_tensor *t)
 {
     if (t->rank > TCC_MAX_RANK || (int)t->dtype >= TCC_NDTYPES) {
@@ -58,11 +66,9 @@ struct ir_tensor *imp_tensor_data(struct imp *im, const struct onnx_tensor *t)
     uint32_t bits = onnx_dtype_bits(t->dtype);
     if (t->file != ONNX_NO_FILE && im->model->files[t->file].path[0] && bits >= 8 && t->byte_count >= COPY_BELOW) {
         struct ir_file *file = file_of(im, t->file);
-        return file ? ir_tensor_file(dtype, (int)t->rank, t->dims, file, t->offset) : NULL;
+        return file ? imp_keep(im, ir_tensor_file(dtype, (int)t->rank, t->dims, file, t->offset)) : NULL;
     }
-    struct ir_tensor *to = ir_tensor_new(dtype, (int)t->rank, t->dims);
-    if (!to)
-        ir_no_memory(im->ctx);
+    struct ir_tensor *to = imp_keep(im, ir_tensor_new(dtype, (int)t->rank, t->dims));
     void *data = (void *)(uintptr_t)to->data;
     if (dtype == TCC_STRING) {
         if (!copy_strings(to, t))
@@ -78,7 +84,7 @@ struct ir_tensor *imp_tensor_data(struct imp *im, const struct onnx_tensor *t)
 struct ir_value *imp_tensor_const(struct imp *im, const struct onnx_tensor *t)
 {
     struct ir_tensor *data = imp_tensor_data(im, t);
-    return data ? ir_constant(&im->b, data) : NULL;
+    return data ? ir_constant(&im->b, ir_tensor_ref(data)) : NULL;
 }
 
 /* -- Values of constant operands */

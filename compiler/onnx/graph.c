@@ -120,7 +120,8 @@ static const struct imp_row rows[] = {
 #define PREVIEW "ai.onnx.preview"
 #define TRAIN "ai.onnx.preview.training"
 #define OPAQUE(function)
-#define ROW(domain, op, since, until, function, arg) { domain, op, since, until, onnx_op_##function, arg },
+#define ROW(domain, op, since, until, function, arg) { domain, op, since, until, onnx_op_##function, arg, false },
+#define ANY(domain, op, since, until, function, arg) { domain, op, since, until, onnx_op_##function, arg, true },
 #include "compiler/onnx/ops.def"
 #undef ROW
 };
@@ -216,6 +217,15 @@ static bool check_operands(struct imp *im, bool *poisoned)
     return true;
 }
 
+static bool only_tensors(struct imp *im)
+{
+    for (int k = 0; k < imp_nin(im); k++) {
+        if (imp_has(im, k) && !imp_tensor(im, k))
+            return false;
+    }
+    return true;
+}
+
 static bool build_node(struct imp *im)
 {
     bool other_version = false;
@@ -228,7 +238,7 @@ static bool build_node(struct imp *im)
     if (row && (!imp_dynamic(im, &done) || done))
         return done && !im->refused && ir_nerrors(im->ctx) == errors;
     if (row)
-        return row->build(im, row->arg);
+        return (row->any || only_tensors(im)) && row->build(im, row->arg);
     if (!im->opset)
         return imp_unsupported(im, "the model does not import the operator set of this domain");
     return imp_unsupported(im, other_version ? "this version of the operator is not supported" : "no such operator is known");
@@ -267,7 +277,12 @@ static bool import_node(struct imp *im, const struct onnx_node *n)
     for (size_t k = 0; k < n->output_count; k++) {
         if (n->outputs[k][0] && bound_here(im, n->outputs[k]))
             return imp_bad(im, "result '%s' is already defined", n->outputs[k]);
-        if (poisoned || refused || (!outs[k] && n->outputs[k][0]))
+        if (!poisoned && !refused && !outs[k] && n->outputs[k][0]) {
+            imp_unsupported(im, "its result %zu", k);
+            refused = true;
+            im->refused = false;
+        }
+        if (poisoned || refused)
             outs[k] = &imp_poison;
         imp_bind_name(im, n->outputs[k], outs[k]);
     }

@@ -101,7 +101,6 @@ static struct ir_module *import_model(struct imp *im, const struct frontend_opti
     im->module = ir_module_new(im->ctx, im->path);
     im->func = ir_func_new(im->module, "main");
     im->b = (struct ir_builder){ .ctx = im->ctx, .func = im->func, .block = im->func->body };
-    im->files = IR_NEWN(im->ctx, im->model->file_count, struct ir_file *);
     struct ir_value **outs = IR_NEWN(im->ctx, im->model->graph->output_count + 1, struct ir_value *);
     imp_push_scope(im, &scope);
     bool fine = check_opsets(im) && make_inputs(im, o) && imp_graph(im, im->model->graph, outs);
@@ -110,11 +109,18 @@ static struct ir_module *import_model(struct imp *im, const struct frontend_opti
         report_refusals(im);
     if (fine && !im->refusals.n)
         fine = make_outputs(im, outs);
-    for (size_t k = 0; k < im->model->file_count; k++) {
+    return fine && !im->refusals.n ? im->module : NULL;
+}
+
+/* Lets go of what the importer itself held. */
+static void release(struct imp *im)
+{
+    for (size_t k = 0; im && im->files && k < im->model->file_count; k++) {
         if (im->files[k])
             ir_file_unref(im->files[k]);
     }
-    return fine && !im->refusals.n ? im->module : NULL;
+    for (int k = 0; im && k < im->kept.n; k++)
+        ir_tensor_unref(im->kept.at[k]);
 }
 
 /*
@@ -135,16 +141,19 @@ struct ir_module *onnx_import(struct ir_ctx *ctx, const char *path, const struct
     }
     struct ir_protect frame;
     struct ir_module *volatile module = NULL;
+    struct imp *volatile held = NULL;
     volatile bool no_memory = true;
     if (IR_PROTECT(ctx, &frame)) {
-        struct imp *im = IR_NEW(ctx, struct imp);
+        struct imp *im = held = IR_NEW(ctx, struct imp);
         im->ctx = ctx;
         im->path = path;
         im->model = model;
+        im->files = IR_NEWN(ctx, model->file_count, struct ir_file *);
         module = import_model(im, o);
         no_memory = false;
         ir_unprotect(ctx);
     }
+    release(held);
     onnx_close(model);
     if (no_memory)
         ir_no_memory(ctx);

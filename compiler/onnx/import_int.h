@@ -43,6 +43,7 @@ struct imp_row {
     int since, until;
     bool (*build)(struct imp *im, int arg);
     int arg;
+    bool any; /* takes operands that are no ranked tensors of numbers */
 };
 
 /* Names of one graph (or function body) and where to look next. */
@@ -85,6 +86,7 @@ struct imp {
     int opset;
     struct ir_value **outs;
     VEC(struct imp_refusal) refusals;
+    VEC(struct ir_tensor *) kept;        /* references let go when the import ends */
     uint64_t nodes;                      /* imported so far */
     int stream;                          /* of the next random node */
     bool refused;                        /* the current node was refused */
@@ -205,7 +207,8 @@ void imp_bind_name(struct imp *im, const char *name, struct ir_value *v);
 struct ir_value *imp_lookup(struct imp *im, const char *name);           /* NULL: unknown; see imp_poison */
 extern struct ir_value imp_poison;                                       /* the result of a refused node */
 struct ir_value *imp_tensor_const(struct imp *im, const struct onnx_tensor *t);
-struct ir_tensor *imp_tensor_data(struct imp *im, const struct onnx_tensor *t);
+struct ir_tensor *imp_tensor_data(struct imp *im, const struct onnx_tensor *t);   /* kept by the importer: ref it to hand it on */
+struct ir_tensor *imp_keep(struct imp *im, struct ir_tensor *t);                  /* takes over the reference until the end */
 const struct imp_row *imp_find_row(const char *domain, const char *op, int opset, bool *other_version);
 
 /* Integer tensors as expressions (fold.c): the result of `op` on such operands, or NULL when it can't be followed. */

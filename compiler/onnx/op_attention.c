@@ -395,6 +395,8 @@ static struct ir_value *by_time(struct imp *im, struct ir_value *x, int64_t head
     static const int64_t perm[4] = { 1, 0, 2, 3 };
     if (!x)
         return NULL;
+    if (imp_rank(x) != 3 || heads < 1)
+        return imp_bad(im, "%s; 3 dims are expected", ir_type_text(im->ctx, x->type)), NULL;
     ir_expr dims[4] = { imp_dim(x, 0), imp_dim(x, 1), ir_const(im->ctx, heads), ir_floordiv(im->ctx, imp_dim(x, 2), ir_const(im->ctx, heads)) };
     return imp_transpose(im, imp_cast(im, imp_reshape(im, x, 4, dims), TCC_F32), perm);
 }
@@ -458,9 +460,9 @@ bool onnx_op_linear_attention(struct imp *im, int arg)
     l.k = by_time(im, k, hk);
     l.v = by_time(im, v, hk);
     l.decay = by_time(im, decay, hk);
-    l.beta = beta && ir_is_const(imp_dim(beta, 2), &head) ? by_time(im, beta, head) : NULL;
+    l.beta = beta && imp_rank(beta) == 3 && ir_is_const(imp_dim(beta, 2), &head) ? by_time(im, beta, head) : NULL;
     if (!l.q || !l.k || !l.v || (decay && !l.decay) || (beta && !l.beta))
-        return beta && !l.beta && imp_bad(im, "beta's last dim must be known");
+        return beta && !l.beta && imp_bad(im, "beta must have 3 dims, the last one known");
     l.scale = imp_cast(im, scale_of(im, l.q, imp_f(im, "scale", 0), false), TCC_F32);
     ir_expr dims[4] = { imp_dim(q, 0), ir_const(im->ctx, hk), imp_dim(l.k, 3), imp_dim(l.v, 3) };
     struct ir_value *initial = past ? imp_cast(im, past, TCC_F32) : imp_splat(im, TCC_F32, 0, 4, dims);

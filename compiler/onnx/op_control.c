@@ -393,6 +393,8 @@ bool onnx_op_loop(struct imp *im, int arg)
         if (!(l.initial[k] = imp_in(im, k + 2)))
             return imp_bad(im, "operand %d is missing", k + 2);
     }
+    if ((l.trip && !imp_tensor(im, 0)) || (l.cond && !imp_tensor(im, 1)))
+        return false;
     if (l.trip)
         l.trip = imp_reshape(im, imp_cast(im, l.trip, TCC_I64), 0, NULL);
     if (l.cond && imp_scalar_of(l.cond, &on) && on)
@@ -495,7 +497,7 @@ static bool scan8(struct imp *im)
     if (!read_scan(im, &l, 1))
         return false;
     int n = l.ncarried + l.nscan_out;
-    if (!ir_is_const(imp_dim(l.scan_in[0], 0), &batch) || batch > 64 || batch < 1 || n > 32)
+    if (!imp_rank(l.scan_in[0]) || !ir_is_const(imp_dim(l.scan_in[0], 0), &batch) || batch > 64 || batch < 1 || n > 32)
         return imp_unsupported(im, "a batch whose size is unknown, 0 or more than 64");
     bool *in_reverse = IR_NEWN(im->ctx, l.nscan_in, bool), *out_reverse = IR_NEWN(im->ctx, l.nscan_out + 1, bool);
     int64_t *in_axes = IR_NEWN(im->ctx, l.nscan_in, int64_t), *out_axes = IR_NEWN(im->ctx, l.nscan_out + 1, int64_t);

@@ -154,9 +154,11 @@ static ir_type declared_type(struct imp *im, int result, enum tcc_dtype dtype)
     return imp_fresh_type(im, dtype, t->rank, dims);
 }
 
-static struct ir_attr user_string(const char *name, const char *value)
+static struct ir_attr user_string(struct imp *im, const char *name, const char *value)
 {
-    struct ir_attr a = ir_attr_strings(IR_ATTR_user, 1, (const char *const[]){ value });
+    const char **values = IR_NEW(im->ctx, const char *);
+    values[0] = value;
+    struct ir_attr a = ir_attr_strings(IR_ATTR_user, 1, values);
     a.name = name;
     return a;
 }
@@ -205,7 +207,7 @@ bool imp_dynamic(struct imp *im, bool *done)
         else if (!strcmp(dynamics[k].op, "Shape"))
             types[0] = imp_fresh_type(im, TCC_I64, 1, NULL);
         *done = true;
-        struct ir_attr kind = user_string("kind", dynamics[k].kind ? dynamics[k].kind : "");
+        struct ir_attr kind = user_string(im, "kind", dynamics[k].kind ? dynamics[k].kind : "");
         return lib_node(im, dynamics[k].name, n, types, dynamics[k].kind ? IR_ATTRS(kind) : NULL);
     }
     return true;
@@ -456,7 +458,7 @@ bool onnx_op_roi_align(struct imp *im, int arg)
                         ir_const(im->ctx, imp_i(im, "output_width", 1)) };
     ir_type t = ir_tensor_type(im->ctx, imp_dtype(x), 4, dims);
     /* Before opset 16 there was one coordinate mode, the later output_half_pixel. */
-    struct ir_attr mode = user_string("coordinate_transformation_mode", "output_half_pixel");
+    struct ir_attr mode = user_string(im, "coordinate_transformation_mode", "output_half_pixel");
     return lib_node(im, "roialign", 1, &t, im->opset < 16 ? IR_ATTRS(mode) : NULL);
 }
 
@@ -532,8 +534,10 @@ static bool resized_dims(struct imp *im, const struct ir_value *x, const double 
         int64_t d;
         int a = (int)axes[k];
         double whole = scales[k];
+        if (!(whole > 0 && whole < 1e9))
+            return imp_bad(im, "scale %g", whole);
         if (ir_is_const(imp_dim(x, a), &d))
-            dims[a] = ir_const(im->ctx, (int64_t)((double)d * scales[k]));
+            dims[a] = (double)d * whole < 1e12 ? ir_const(im->ctx, (int64_t)((double)d * whole)) : NULL;
         else if (whole == (double)(int64_t)whole)
             dims[a] = ir_mulc(im->ctx, imp_dim(x, a), (int64_t)whole);
         else
@@ -584,14 +588,15 @@ bool onnx_op_resize(struct imp *im, int arg)
         for (int k = 0; k < n; k++)
             dims[axes[k]] = wanted[k];
     } else if (m == n && stretch) {
-        resized_dims(im, x, values, n, axes, dims);
+        if (!resized_dims(im, x, values, n, axes, dims))
+            return false;
     }
     ir_type t = imp_fresh_type(im, imp_dtype(x), imp_rank(x), dims);
     if (im->opset >= 11)
         return lib_node(im, "resize", 1, &t, NULL);
     struct ir_value *in[] = { x, NULL, scales };
     /* Opset 10: asymmetric coordinates, nearest by floor. */
-    struct ir_attr how = user_string("coordinate_transformation_mode", "asymmetric"), round = user_string("nearest_mode", "floor");
+    struct ir_attr how = user_string(im, "coordinate_transformation_mode", "asymmetric"), round = user_string(im, "nearest_mode", "floor");
     struct ir_node *node = imp_lib(im, "resize", 3, in, 1, &t, IR_ATTRS(how, round));
     return node && imp_out(im, 0, node->out[0]);
 }
@@ -615,8 +620,8 @@ bool onnx_op_upsample(struct imp *im, int arg)
         axes[k] = k;
     if (n >= 0 && n != imp_rank(x))
         return imp_bad(im, "%d scales for %d axes", n, imp_rank(x));
-    if (n >= 0)
-        resized_dims(im, x, values, n, axes, dims);
+    if (n >= 0 && !resized_dims(im, x, values, n, axes, dims))
+        return false;
     ir_type t = imp_fresh_type(im, imp_dtype(x), imp_rank(x), dims);
     return lib_node(im, "upsample", 1, &t, NULL);
 }

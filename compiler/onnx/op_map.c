@@ -263,12 +263,10 @@ bool onnx_op_castlike(struct imp *im, int arg)
 static bool constant_list(struct imp *im, enum tcc_dtype dtype, int n, const int64_t *ints, const float *floats)
 {
     int64_t dims[1] = { n };
-    struct ir_tensor *t = ir_tensor_new(dtype, 1, dims);
-    if (!t)
-        ir_no_memory(im->ctx);
+    struct ir_tensor *t = imp_keep(im, ir_tensor_new(dtype, 1, dims));
     if (n)
         memcpy((void *)(uintptr_t)t->data, ints ? (const void *)ints : (const void *)floats, (size_t)n * (ints ? 8 : 4));
-    return imp_out(im, 0, imp_const(im, t));
+    return imp_out(im, 0, imp_const(im, ir_tensor_ref(t)));
 }
 
 static bool constant_strings(struct imp *im, const struct onnx_str *s, int n, int rank)
@@ -283,7 +281,7 @@ static bool constant_strings(struct imp *im, const struct onnx_str *s, int n, in
 static bool constant_sparse(struct imp *im, const struct onnx_sparse *s)
 {
     struct ir_tensor *values = imp_tensor_data(im, s->values), *indices = imp_tensor_data(im, s->indices);
-    struct ir_tensor *to = values && s->rank <= TCC_MAX_RANK ? ir_tensor_new(values->dtype, (int)s->rank, s->dims) : NULL;
+    struct ir_tensor *to = values && s->rank <= TCC_MAX_RANK ? imp_keep(im, ir_tensor_new(values->dtype, (int)s->rank, s->dims)) : NULL;
     if (!to || !indices || indices->dtype != TCC_I64 || values->dtype == TCC_STRING)
         return imp_unsupported(im, "a sparse constant of this form");
     int64_t n = values->nelems, per = indices->rank == 2 ? indices->dims[1] : 1;
@@ -301,9 +299,7 @@ static bool constant_sparse(struct imp *im, const struct onnx_sparse *s)
         }
         memcpy((char *)(uintptr_t)to->data + at * size, ir_tensor_at(values, k), (size_t)size);
     }
-    ir_tensor_unref(values);
-    ir_tensor_unref(indices);
-    return imp_out(im, 0, imp_const(im, to));
+    return imp_out(im, 0, imp_const(im, ir_tensor_ref(to)));
 }
 
 bool onnx_op_constant(struct imp *im, int arg)
@@ -335,7 +331,8 @@ bool onnx_op_constant_of_shape(struct imp *im, int arg)
     UNUSED(arg);
     const struct onnx_attr *a = imp_attr(im, "value");
     ir_expr dims[TCC_MAX_RANK];
-    struct ir_tensor *one = a && a->type == ONNX_ATTR_TENSOR ? imp_tensor_data(im, a->tensor) : ir_tensor_scalar_f(TCC_F32, 0);
+    struct ir_tensor *one = a && a->type == ONNX_ATTR_TENSOR ? imp_tensor_data(im, a->tensor)
+                                                                   : imp_keep(im, ir_tensor_scalar_f(TCC_F32, 0));
     int n = one ? imp_bound_exprs(im, imp_in(im, 0), TCC_MAX_RANK, 0, INT64_C(1) << 40, dims) : -1;
     int64_t sizes[TCC_MAX_RANK];
     if (n < 0)
@@ -350,7 +347,7 @@ bool onnx_op_constant_of_shape(struct imp *im, int arg)
     }
     if (fixed)
         return imp_out(im, 0, imp_const(im, ir_tensor_splat(one->dtype, n, sizes, ir_tensor_at(one, 0))));
-    return imp_out(im, 0, imp_expand(im, imp_reshape(im, imp_const(im, one), 0, NULL), n, dims));
+    return imp_out(im, 0, imp_expand(im, imp_reshape(im, imp_const(im, ir_tensor_ref(one)), 0, NULL), n, dims));
 }
 
 bool onnx_op_identity(struct imp *im, int arg)
