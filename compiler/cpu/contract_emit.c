@@ -276,17 +276,34 @@ static void set_masks(struct cg *g, LLVMValueRef x, LLVMValueRef hi, int64_t col
     }
 }
 
+/* Range of a loop that runs over several dims as one: tiles cut the outermost of them. */
+static void joined_range(struct cg *g, const struct em_tiles *t, uint32_t dims, LLVMValueRef *lo, LLVMValueRef *hi)
+{
+    struct em *e = g->e;
+    ir_expr inner = ir_const(e->ctx, 1);
+    int d = 0;
+    while (!(dims >> d & 1))
+        d++;
+    for (int i = d + 1; i < e->k->ndims; i++)
+        if (dims >> i & 1)
+            inner = ir_mul(e->ctx, inner, e->k->dims[i].extent);
+    LLVMValueRef n = em_expr(e, inner);
+    *lo = LLVMBuildMul(e->b, t->lo[d], n, "");
+    *hi = LLVMBuildMul(e->b, t->hi[d], n, "");
+}
+
 static void columns(struct cg *g, const struct em_tiles *t)
 {
     struct em *e = g->e;
-    int d = g->c.block >= 0 ? g->c.block : g->c.vec;
     int64_t nr = (int64_t)g->cv * g->lanes, n = g->c.ncols;
-    LLVMValueRef lo = t->lo[d], hi = t->hi[d], step = em_i64(e, nr);
+    LLVMValueRef lo, hi, step = em_i64(e, nr);
     struct em_loop l;
     struct em_if f;
     if (g->c.block >= 0) {
-        lo = LLVMBuildMul(e->b, lo, em_i64(e, g->c.width), "");
-        hi = LLVMBuildMul(e->b, hi, em_i64(e, g->c.width), "");
+        lo = LLVMBuildMul(e->b, t->lo[g->c.block], em_i64(e, g->c.width), "");
+        hi = LLVMBuildMul(e->b, t->hi[g->c.block], em_i64(e, g->c.width), "");
+    } else {
+        joined_range(g, t, g->c.columns, &lo, &hi);
     }
     LLVMValueRef count = LLVMBuildSub(e->b, hi, lo, "");
     LLVMValueRef whole = LLVMBuildAdd(e->b, lo, LLVMBuildMul(e->b, LLVMBuildUDiv(e->b, count, step, ""), step, ""), "");
@@ -362,18 +379,8 @@ void ct_emit(struct em *e)
     em_tiles_begin(e, &t);
     g.row_lo = em_i64(e, 0);
     g.row_hi = em_i64(e, 1);
-    for (int d = 0; d < k->ndims; d++) {
-        if (!(g.c.collapsed >> d & 1))
-            continue;
-        /* The outermost of them is the one that tiles cut. */
-        ir_expr inner = ir_const(e->ctx, 1);
-        for (int i = d + 1; i < k->ndims; i++)
-            if (g.c.collapsed >> i & 1)
-                inner = ir_mul(e->ctx, inner, k->dims[i].extent);
-        g.row_lo = LLVMBuildMul(e->b, t.lo[d], em_expr(e, inner), "");
-        g.row_hi = LLVMBuildMul(e->b, t.hi[d], em_expr(e, inner), "");
-        break;
-    }
+    if (g.c.collapsed)
+        joined_range(&g, &t, g.c.collapsed, &g.row_lo, &g.row_hi);
     dims_begin(&g, &l, &t, g.c.batch | g.c.extra_n | (g.packed_a ? g.c.extra_m : 0));
     if (g.packed_a)
         pack_a(&g);

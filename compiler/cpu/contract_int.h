@@ -46,6 +46,7 @@ struct ct {
     struct ir_ctx *ctx;
     const struct kn_kernel *k;
     enum tcc_dtype dtype;            /* of the products and sums */
+    bool swapped;                    /* the kernel's a is our B: the result is stored along one of its dims */
     int load_a, load_b;              /* instructions */
     int val_a, val_b;                /* the product's operands */
     bool chain_a, chain_b;           /* something is computed between load and product */
@@ -57,6 +58,7 @@ struct ct {
     int64_t nrows;                   /* or CT_DYN */
     int64_t row_sa;                  /* element stride of a row in A, or CT_DYN */
     ir_expr row_ea;
+    int64_t period;                  /* > 0: B is the same for so many rows only (groups): register tiles divide it */
     /* Columns. */
     int vec, block;                  /* kernel dims; block: -1: none */
     int64_t width;                   /* columns per point of `block`; 0: none */
@@ -65,6 +67,7 @@ struct ct {
     int64_t panel, panel_stride;     /* 0, 0: none */
     int64_t vec_sb;                  /* B's stride along columns inside a panel: 1, or B is packed on the fly */
     ir_expr vec_eb;
+    uint32_t columns;                /* n dims that run inside the column loop, without `block`: like `collapsed` */
     uint32_t extra_m, extra_n, batch;    /* dims with loops of their own */
     int nks;
     struct ct_k ks[CT_MAX_K];        /* outermost first */

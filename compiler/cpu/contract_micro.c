@@ -53,7 +53,9 @@ void cg_bind_column(struct cg *g, LLVMValueRef x)
 {
     struct em *e = g->e;
     if (g->c.block < 0) {
-        em_bind(e, g->c.k->dims[g->c.vec].var, x);
+        for (int d = 0; d < g->c.k->ndims; d++)
+            if (g->c.columns >> d & 1)
+                em_bind(e, g->c.k->dims[d].var, d == g->c.vec ? x : em_i64(e, 0));
         return;
     }
     LLVMValueRef w = em_i64(e, g->c.width);

@@ -76,7 +76,7 @@ static bool comes_from(const struct kn_kernel *k, int value, int load)
 static bool right_form(const struct kn_kernel *k, struct ct *c)
 {
     const struct kn_contraction *t = &k->contraction;
-    if (!t->present || k->nstages < 1 || k->stages[0].inner != t->k || !t->n)
+    if (!t->present || k->nstages < 1 || k->stages[0].inner != t->k || !(t->n | t->m))
         return false;
     for (int s = 1; s < k->nstages; s++)
         if (k->stages[s].inner)
@@ -111,7 +111,10 @@ static bool right_form(const struct kn_kernel *k, struct ct *c)
     c->chain_a = va != t->load_a;
     c->chain_b = vb != t->load_b;
     const struct kn_insn *la = &k->insns[t->load_a], *lb = &k->insns[t->load_b];
-    return la->arg[0] < 0 && lb->arg[0] < 0 && lb->nguards == 0 && la->nguards <= CT_MAX_GUARDS;
+    c->extra_m = t->m;
+    c->extra_n = t->n;
+    c->batch = t->batch;
+    return la->arg[0] < 0 && lb->arg[0] < 0 && la->nguards <= CT_MAX_GUARDS && lb->nguards <= CT_MAX_GUARDS;
 }
 
 static void add_k(struct ct *c, int dim, int64_t scale, ir_expr var, ir_expr extent)
@@ -185,19 +188,78 @@ static bool unit_stride_out(const struct ct *c, int d)
     return false;
 }
 
+static bool unit_stride_in(const struct ct *c, uint32_t set)
+{
+    for (int d = 0; d < c->k->ndims; d++)
+        if (set >> d & 1 && !ir_is_value(c->k->dims[d].extent, 1) && unit_stride_out(c, d))
+            return true;
+    return false;
+}
+
+/* A dim of both operands that the one with offset `off` holds only divided by a constant: that constant, or 0. */
+static int64_t period_of(struct ct *c, ir_expr off, int d)
+{
+    ir_expr var = c->k->dims[d].var, coef;
+    int64_t p = divisor_of(off, var), n = ir_const_or(c->k->dims[d].extent, CT_DYN);
+    if (p < 2 || n == CT_DYN || n % p)
+        return 0;
+    ir_expr high = ir_iter(c->ctx, "g", ir_const(c->ctx, n / p)), low = ir_iter(c->ctx, "r", ir_const(c->ctx, p));
+    ir_expr both = ir_add(c->ctx, ir_mulc(c->ctx, high, p), low);
+    off = ir_subst(c->ctx, off, 1, &var, &both);
+    return stride_of(c->ctx, off, low, &coef) && ir_is_value(coef, 0) ? p : 0;
+}
+
+/* Vectors want to run along the dim that the result is consecutive in. If that is one of the kernel's a, the two change roles. */
+static void choose_roles(struct ct *c)
+{
+    if (unit_stride_in(c, c->extra_n) || !unit_stride_in(c, c->extra_m))
+        return;
+    ir_expr coef;
+    int rows = -1;
+    for (int d = 0; d < c->k->ndims; d++)
+        if (c->extra_n >> d & 1 && !ir_is_value(c->k->dims[d].extent, 1))
+            rows = d;
+    if (rows < 0) {
+        /* Groups: the last dim of both that our B sees by groups only is a row dim of ours. */
+        for (int d = 0; d < c->k->ndims; d++)
+            if (c->batch >> d & 1 && period_of(c, c->off_a, d))
+                rows = d;
+        if (rows < 0)
+            return;
+        c->period = period_of(c, c->off_a, rows);
+        c->batch &= ~(1u << rows);
+        c->extra_n |= 1u << rows;
+    }
+    if (!stride_of(c->ctx, c->off_b, c->k->dims[rows].var, &coef)) {
+        c->period = 0;
+        return;                      /* packed for the usual roles */
+    }
+    c->swapped = true;
+#define SWAP(type, x, y) do { type swap_ = (x); (x) = (y); (y) = swap_; } while (0)
+    SWAP(int, c->load_a, c->load_b);
+    SWAP(int, c->val_a, c->val_b);
+    SWAP(bool, c->chain_a, c->chain_b);
+    SWAP(ir_expr, c->off_a, c->off_b);
+    SWAP(uint32_t, c->extra_m, c->extra_n);
+#undef SWAP
+}
+
+static bool collapses(const struct ct *c, int outer, int row, ir_expr rows);
+
 static bool find_columns(struct ct *c)
 {
     const struct kn_kernel *k = c->k;
     struct ir_ctx *ctx = c->ctx;
     c->vec = c->block = -1;
     for (int d = 0; d < k->ndims; d++)
-        if (k->contraction.n >> d & 1 && !ir_is_value(k->dims[d].extent, 1) && (c->vec < 0 || !unit_stride_out(c, c->vec)))
+        if (c->extra_n >> d & 1 && !ir_is_value(k->dims[d].extent, 1) && (c->vec < 0 || !unit_stride_out(c, c->vec)))
             c->vec = d;
     if (c->vec < 0)
         return false;
     ir_expr var = k->dims[c->vec].var, coef;
     int64_t n = ir_const_or(k->dims[c->vec].extent, CT_DYN);
-    c->extra_n = k->contraction.n & ~(1u << c->vec);
+    c->columns = 1u << c->vec;
+    c->extra_n &= ~c->columns;
     if (!stride_of(ctx, c->off_b, var, &c->vec_eb)) {
         c->panel = divisor_of(c->off_b, var);
         if (c->panel < 2 || c->panel % c->lanes)
@@ -227,6 +289,15 @@ static bool find_columns(struct ct *c)
                 c->lanes /= 2;
         }
     }
+    for (int d = c->vec - 1; d >= 0 && c->block < 0 && !c->panel; d--) {
+        if (!(c->extra_n >> d & 1) || ir_is_value(k->dims[d].extent, 1))
+            continue;
+        if (!collapses(c, d, c->vec, c->cols))
+            break;
+        c->columns |= 1u << d;
+        c->extra_n &= ~(1u << d);
+        c->cols = ir_mul(ctx, c->cols, k->dims[d].extent);
+    }
     c->ncols = ir_const_or(c->cols, CT_DYN);
     return true;
 }
@@ -254,10 +325,9 @@ static void find_rows(struct ct *c)
 {
     const struct kn_kernel *k = c->k;
     c->row = -1;
-    c->extra_m = k->contraction.m;
     c->rows = ir_const(c->ctx, 1);
     for (int d = 0; d < k->ndims; d++)
-        if (k->contraction.m >> d & 1 && !ir_is_value(k->dims[d].extent, 1))
+        if (c->extra_m >> d & 1 && !ir_is_value(k->dims[d].extent, 1))
             c->row = d;
     if (c->row >= 0) {
         ir_expr coef;
@@ -267,8 +337,8 @@ static void find_rows(struct ct *c)
             c->row_ea = coef;
             c->collapsed = 1u << c->row;
             c->rows = k->dims[c->row].extent;
-            for (int d = c->row - 1; d >= 0; d--) {
-                if (!(k->contraction.m >> d & 1))
+            for (int d = c->row - 1; d >= 0 && !c->period; d--) {
+                if (!(c->extra_m >> d & 1))
                     continue;
                 if (!ir_is_value(k->dims[d].extent, 1) && !collapses(c, d, c->row, c->rows))
                     break;
@@ -380,16 +450,16 @@ bool ct_analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn
     c->lanes = cpu_lanes(m, tcc_dtype_bytes(c->dtype));
     if (c->lanes < 2)
         return false;
-    c->batch = k->contraction.batch;
     c->off_a = flat_offset(ctx, k, k->insns[c->load_a].operand, k->insns[c->load_a].index);
     c->off_b = flat_offset(ctx, k, k->insns[c->load_b].operand, k->insns[c->load_b].index);
-    if (!find_ks(c) || !find_columns(c))
+    choose_roles(c);
+    if (!c->extra_n || !find_ks(c) || !find_columns(c))
         return false;
     find_rows(c);
     if (!find_guards(c))
         return false;
     const struct kn_operand *a = &k->operands[k->insns[c->load_a].operand], *b = &k->operands[k->insns[c->load_b].operand];
-    c->pack_b = c->chain_b || b->dtype != c->dtype || c->vec_sb != 1 || c->panel_stride == CT_DYN;
+    c->pack_b = c->chain_b || k->insns[c->load_b].nguards || b->dtype != c->dtype || c->vec_sb != 1 || c->panel_stride == CT_DYN;
     c->pack_a = c->chain_a || a->dtype != c->dtype;
     if (c->pack_a && c->nguards)
         return false;

@@ -24,10 +24,12 @@ static double step_cost(const struct ct *c, int mr, int cv)
 static int max_rows(const struct cpu_machine *m, const struct ct *c, int cv)
 {
     int free = m->pass.registers - cv - (m->pass.fma ? 1 : 2), mr = free / cv;
-    if (mr > 16)
-        mr = 16;
+    if (mr > (c->period ? 24 : 16))
+        mr = c->period ? 24 : 16;
     if (c->row_sa == CT_DYN && mr > 6 && !c->pack_a)
         mr = 6;                  /* each row needs an address register */
+    while (c->period && mr > 1 && c->period % mr)
+        mr--;
     return mr;
 }
 
@@ -47,7 +49,8 @@ static double rows_cost(const struct ct *c, int cv, int *mr)
     if (c->nrows == CT_DYN)
         return step_cost(c, *mr, cv) / *mr * 128;
     int64_t blocks = (c->nrows + *mr - 1) / *mr;
-    *mr = (int)((c->nrows + blocks - 1) / blocks);
+    if (!c->period)
+        *mr = (int)((c->nrows + blocks - 1) / blocks);
     int64_t full = c->nrows / *mr, rem = c->nrows % *mr;
     return full * step_cost(c, *mr, cv) + (rem ? step_cost(c, (int)rem, cv) : 0);
 }
@@ -121,10 +124,19 @@ static void split_rows(struct grain *g, const struct ct *c, int mr)
 static void split_columns(struct grain *g, const struct ct *c, int cv)
 {
     int64_t nr = (int64_t)cv * c->lanes;
-    if (c->block >= 0)
+    if (c->block >= 0) {
         split(g, c->block, nr > c->width ? nr / c->width : 1, 8);
-    else
-        split(g, c->vec, nr, 512);
+        return;
+    }
+    for (int d = 0; d < g->k->ndims; d++) {
+        if (!(c->columns >> d & 1))
+            continue;
+        /* The outermost of them, in whole column tiles. */
+        int64_t inner = d == c->vec ? 1 : c->ncols == CT_DYN ? 0 : c->ncols / guess(g->k->dims[d].extent, 1);
+        if (inner)
+            split(g, d, nr / gcd(nr, inner), 512);
+        break;
+    }
 }
 
 static void choose_grain(struct kn_kernel *k, const struct ct *c, int mr, int cv)
@@ -132,11 +144,11 @@ static void choose_grain(struct kn_kernel *k, const struct ct *c, int mr, int cv
     double a = 1, b = 1, points = 1;
     for (int d = 0; d < k->ndims; d++) {
         uint32_t bit = 1u << d;
-        double n = (double)guess(k->dims[d].extent, bit & k->contraction.batch ? 8 : 64);
+        double n = (double)guess(k->dims[d].extent, bit & c->batch ? 8 : 64);
         points *= n;
-        if (bit & (k->contraction.m | k->contraction.k))
+        if (bit & (c->collapsed | c->extra_m | k->contraction.k))
             a *= n;
-        if (bit & (k->contraction.n | k->contraction.k))
+        if ((bit & (c->columns | c->extra_n | k->contraction.k)) || d == c->block)
             b *= n;
     }
     /* Work in floating-point operations; a byte that must come from far costs as much as eight. */
