@@ -253,12 +253,27 @@ static void pack_a(struct cg *g)
 
 static void column_tile(struct cg *g, const struct em_tiles *t, LLVMValueRef x, LLVMValueRef x_end, int cv)
 {
+    struct em *e = g->e;
     struct dim_loops l;
+    struct em_loop groups;
+    LLVMValueRef lo = g->row_lo, hi = g->row_hi;
+    bool by_group = g->packed_b && g->c.period;
+    if (by_group) {
+        LLVMValueRef period = em_i64(e, g->c.period);
+        em_loop_begin(e, &groups, lo, hi, period, "group");
+        g->row_lo = groups.iv;
+        g->row_hi = LLVMBuildAdd(e->b, groups.iv, period, "");
+        cg_bind_row(g, groups.iv);
+    }
     if (g->packed_b)
         pack_b(g, x, x_end, cv);
     dims_begin(g, &l, t, g->packed_a ? 0 : g->c.extra_m);
     rows(g, x, cv);
     dims_end(g, &l);
+    if (by_group)
+        em_loop_end(e, &groups);
+    g->row_lo = lo;
+    g->row_hi = hi;
 }
 
 /* Lane masks of a column tile of `cols` columns (constant), or of hi - x columns. */
@@ -381,6 +396,7 @@ void ct_emit(struct em *e)
     g.row_hi = em_i64(e, 1);
     if (g.c.collapsed)
         joined_range(&g, &t, g.c.collapsed, &g.row_lo, &g.row_hi);
+    g.packed_row = g.row_lo;
     dims_begin(&g, &l, &t, g.c.batch | g.c.extra_n | (g.packed_a ? g.c.extra_m : 0));
     if (g.packed_a)
         pack_a(&g);

@@ -14,7 +14,8 @@ struct cg {
     LLVMTypeRef elem, vec;           /* of products and sums */
     LLVMValueRef packed_a, packed_b; /* in scratch, or NULL */
     ir_expr a_ld;                    /* elements between packed rows of A */
-    LLVMValueRef row_lo, row_hi;     /* rows of this tile (collapsed numbering) */
+    LLVMValueRef row_lo, row_hi;     /* rows of this tile (collapsed numbering), or of one group of them */
+    LLVMValueRef packed_row;         /* the row that packed_a starts with */
     LLVMValueRef mask[8];            /* per vector of the current column tile: lanes that exist, or NULL: all */
     bool *by_row;                    /* per instruction of the later stages: differs between rows of a column */
     int epilogue_cost;               /* rough number of vector instructions per accumulator */

@@ -344,7 +344,7 @@ void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int
     cg_bind_row(g, r0);
     cg_bind_k(g, zero);
     if (g->packed_a)
-        a = cg_step(g, g->packed_a, LLVMBuildSub(e->b, r0, g->row_lo, ""), s.row_sa, g->a_ld);
+        a = cg_step(g, g->packed_a, LLVMBuildSub(e->b, r0, g->packed_row, ""), s.row_sa, g->a_ld);
     else
         a = em_address(e, c->k->insns[c->load_a].operand, em_expr(e, c->off_a));
     b = g->packed_b ? g->packed_b : em_address(e, c->k->insns[c->load_b].operand, em_expr(e, c->off_b));

@@ -116,7 +116,8 @@ static void split_rows(struct grain *g, const struct ct *c, int mr)
         if (!(c->collapsed >> d & 1))
             continue;
         int64_t inner = c->nrows / guess(g->k->dims[d].extent, 1);
-        split(g, d, mr / gcd(mr, inner), 1);
+        int64_t unit = c->period && c->pack_b ? c->period : mr;      /* a group's B is packed once */
+        split(g, d, unit / gcd(unit, inner), 1);
         break;
     }
 }

@@ -28,6 +28,9 @@ struct km_conv {
 struct kn_kernel *km_conv(struct ir_ctx *ctx, const struct km_conv *v);
 int64_t km_conv_out(const struct km_conv *v, bool height);
 
+/* Everything plain: x[n, c, h, w], w[o, c / groups, kh, kw] -> out[n, o, oh, ow]; operands x, w, out. `pad`, ..: as above. */
+struct kn_kernel *km_plain_conv(struct ir_ctx *ctx, const struct km_conv *v, int groups);
+
 /* x[n, c / 16, h, w, 16] -> max or sum over k x k taps; operands x, out. */
 struct km_pool { int n, c, h, w, k, stride, pad; bool max; };
 struct kn_kernel *km_pool(struct ir_ctx *ctx, const struct km_pool *v);

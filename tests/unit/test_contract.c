@@ -177,6 +177,40 @@ static void check_conv(const struct km_conv *v, const struct kn_kernel *k, tcc_k
     free(x), free(w), free(bias), free(out), free(residual), free(want);
 }
 
+/* Plain tensors, with groups: the vectors run along pixels. */
+static const struct { struct km_conv v; int groups; } plains[] = {
+    {{1, 12, 9, 13, 20, 1, 1, 1, 0, 1, .relu = true}, 1}, {{2, 12, 9, 13, 20, 1, 1, 1, 0, 1, .relu = true}, 4},
+    {{1, 102, 7, 7, 34, 1, 1, 1, 0, 1, .relu = true}, 2}, {{2, 6, 9, 33, 4, 3, 3, 1, 1, 1, .relu = true}, 1},
+    {{1, 12, 17, 17, 18, 3, 3, 2, 1, 1, .relu = true}, 3},
+};
+#define NPLAINS ((int)(sizeof plains / sizeof *plains))
+
+static void check_plain(int index, const struct kn_kernel *k, tcc_kernel_fn f, const char *arch)
+{
+    const struct km_conv *v = &plains[index].v;
+    int groups = plains[index].groups, per_in = v->c / groups, per_out = v->o / groups, taps = v->kh * v->kw;
+    int64_t oh = km_conv_out(v, true), ow = km_conv_out(v, false);
+    size_t nx = (size_t)(v->n * v->c * v->h * v->w), nw = (size_t)(v->o * per_in * taps), no = (size_t)(v->n * v->o * oh * ow), at = 0;
+    float *x = values(nx, 1), *w = values(nw, 2), *out = values(no, 3);
+    double *want = calloc(no, sizeof *want);
+    char what[100];
+    for (int n = 0; n < v->n; n++)
+        for (int o = 0; o < v->o; o++)
+            for (int64_t p = 0; p < oh * ow; p++, at++) {
+                for (int q = 0; q < per_in * taps; q++) {
+                    int64_t iy = p / ow * v->stride + q % taps / v->kw - v->pad, ix = p % ow * v->stride + q % v->kw - v->pad;
+                    if (iy >= 0 && ix >= 0 && iy < v->h && ix < v->w)
+                        want[at] += (double)x[((n * v->c + o / per_out * per_in + q / taps) * v->h + iy) * v->w + ix] * w[o * per_in * taps + q];
+                }
+                want[at] = fmax(0, want[at]);
+            }
+    void *args[] = {x, w, out};
+    ck_assert(km_run(k, f, args, 0));
+    snprintf(what, sizeof what, "plain convolution %d, %s", index, arch);
+    compare(what, out, want, no);
+    free(x), free(w), free(out), free(want);
+}
+
 /* -- Pools --------------------------------------------------------------------------------------------- */
 
 static const struct km_pool pools[] = {
@@ -218,8 +252,8 @@ START_TEST(kernels)
 {
     const char *arch = archs[_i];
     struct ir_ctx *ctx = ir_ctx_new();
-    struct kn_kernel *k[NMATMULS + NCONVS + NPOOLS];
-    tcc_kernel_fn f[NMATMULS + NCONVS + NPOOLS];
+    struct kn_kernel *k[NMATMULS + NCONVS + NPOOLS + NPLAINS];
+    tcc_kernel_fn f[NMATMULS + NCONVS + NPOOLS + NPLAINS];
     int n = 0;
     if (!km_can_run(arch)) {
         ir_ctx_free(ctx);
@@ -233,11 +267,13 @@ START_TEST(kernels)
         k[n++] = km_conv(ctx, &convs[i]);
     for (int i = 0; i < NPOOLS; i++)
         k[n++] = km_pool(ctx, &pools[i]);
+    for (int i = 0; i < NPLAINS; i++)
+        k[n++] = km_plain_conv(ctx, &plains[i].v, plains[i].groups);
     for (int i = 0; i < n; i++) {
         k[i]->id = i;
         m->schedule(m, ctx, k[i]);
-        enum kn_template want = i < NMATMULS ? KN_T_CONTRACT : i >= NMATMULS + NCONVS ? KN_T_POOL
-                                : convs[i - NMATMULS].depthwise ? KN_T_DEPTHWISE : KN_T_CONV;
+        enum kn_template want = i < NMATMULS ? KN_T_CONTRACT : i >= NMATMULS + NCONVS + NPOOLS ? KN_T_CONV
+                                : i >= NMATMULS + NCONVS ? KN_T_POOL : convs[i - NMATMULS].depthwise ? KN_T_DEPTHWISE : KN_T_CONV;
         ck_assert_msg(k[i]->schedule.how == want, "kernel %d has template %d, expected %d", i, k[i]->schedule.how, want);
     }
     ck_assert(km_load(ctx, arch, n, k, f));
@@ -246,6 +282,8 @@ START_TEST(kernels)
             check_matmul(&matmuls[i], k[i], f[i], arch);
         else if (i < NMATMULS + NCONVS)
             check_conv(&convs[i - NMATMULS], k[i], f[i], arch);
+        else if (i >= NMATMULS + NCONVS + NPOOLS)
+            check_plain(i - NMATMULS - NCONVS - NPOOLS, k[i], f[i], arch);
         else
             check_pool(&pools[i - NMATMULS - NCONVS], k[i], f[i], arch);
     ir_ctx_free(ctx);
