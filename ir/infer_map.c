@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* infer_map.c - types of the elementwise ops, by scalar.def's types column; their operands broadcast as in NumPy. */
 #include "ir/infer_int.h"
+#include "ir/scalar_int.h"
 
 static bool
 numeric(enum tcc_dtype d)
@@ -10,38 +11,37 @@ numeric(enum tcc_dtype d)
 
 /* What operand i must be, or NULL when d is fine. */
 static const char *
-expected(enum ir_map_types types, int i, enum tcc_dtype d)
+expected(enum ir_scalar_types types, int i, enum tcc_dtype d)
 {
     switch (types) {
-    case IR_M_SAME:
+    case IR_ST_SAME:
         return numeric(d) ? NULL : "numbers";
-    case IR_M_FLOAT:
-    case IR_M_TEST:
+    case IR_ST_FLOAT:
+    case IR_ST_TEST:
         return tcc_is_float(d) ? NULL : "floats";
-    case IR_M_LOGIC:
+    case IR_ST_LOGIC:
         return d == TCC_BOOL || tcc_is_int(d) ? NULL : "bools or integers";
-    case IR_M_SELECT:
+    case IR_ST_SELECT:
         return i > 0 || d == TCC_BOOL ? NULL : "bools";
-    case IR_M_COMPARE:
-    case IR_M_CAST:
-    case IR_M_NONE:
+    case IR_ST_COMPARE:
+    case IR_ST_CAST:
         break;
     }
     return NULL;
 }
 
 static enum tcc_dtype
-result_dtype(enum ir_map_types types, struct ir_node *n)
+result_dtype(enum ir_scalar_types types, struct ir_node *n)
 {
-    if (types == IR_M_COMPARE || types == IR_M_TEST)
+    if (types == IR_ST_COMPARE || types == IR_ST_TEST)
         return TCC_BOOL;
-    return n->in[types == IR_M_SELECT].value->type->dtype;
+    return n->in[types == IR_ST_SELECT].value->type->dtype;
 }
 
 INFER(map)
 {
-    enum ir_map_types types = ir_map_types(n->op);
-    int rank = 0, first = types == IR_M_SELECT;
+    enum ir_scalar_types types = ir_scalar_row(n->op)->types;
+    int rank = 0, first = types == IR_ST_SELECT;
     ir_expr dims[TCC_MAX_RANK];
     for (int i = 0; i < n->nin; i++) {
         ir_type t = infer_tensor(ctx, n, i);
@@ -59,7 +59,7 @@ INFER(map)
         rank = joined;
     }
     enum tcc_dtype dtype = TCC_NONE;
-    if (types != IR_M_CAST)
+    if (types != IR_ST_CAST)
         dtype = result_dtype(types, n);
     else if (!infer_dtype(ctx, n, &dtype))
         return false;

@@ -4,7 +4,7 @@
  *
  * A body runs on CHUNK elements at a time, a buffer per body node. f32 and smaller floats are held as f32 between the
  * primitives (each computed in f64 and rounded once, which for + - * / sqrt is the f32 result exactly), f64 as f64,
- * integers and bools in 64 bits and wrapped after each primitive. The tables below are the primitives' meaning.
+ * integers and bools in 64 bits and wrapped after each primitive. words_int.h has the primitives' meaning.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -12,37 +12,14 @@
 
 #include "ir/interp_int.h"
 #include "ir/scalar_int.h"
+#include "ir/words_int.h"
 
 #define CHUNK 512
 
 union run { float f[CHUNK]; double d[CHUNK]; int64_t i[CHUNK]; };
 typedef void (*word_fn)(int n, enum tcc_dtype dtype, union run *r, const union run *a, const union run *b, const union run *c);
 
-/* -- Floats: x, y, z are f64; results are rounded to the type that is computed in. */
-
-static double floored_mod(double x, double y)
-{
-    double r = fmod(x, y);
-    if (r == 0)
-        return copysign(0.0, y);
-    return (r < 0) != (y < 0) ? r + y : r;
-}
-
-static double sign_of(double x)
-{
-    return x != x ? x : (double)((x > 0) - (x < 0));
-}
-
-#define FLOAT_WORDS(X)                                                                                             \
-    X(add, x + y) X(sub, x - y) X(mul, x * y) X(div, x / y) X(mod, floored_mod(x, y)) X(fmod, fmod(x, y))          \
-    X(pow, pow(x, y)) X(min, x < y || x != x ? x : y) X(max, x > y || x != x ? x : y) X(neg, -x) X(abs, fabs(x))   \
-    X(sign, sign_of(x)) X(floor, floor(x)) X(ceil, ceil(x)) X(trunc, trunc(x)) X(round, nearbyint(x))              \
-    X(sqrt, sqrt(x)) X(exp, exp(x)) X(expm1, expm1(x)) X(log, log(x)) X(log1p, log1p(x)) X(sin, sin(x))            \
-    X(cos, cos(x)) X(tan, tan(x)) X(asin, asin(x)) X(acos, acos(x)) X(atan, atan(x)) X(sinh, sinh(x))              \
-    X(cosh, cosh(x)) X(tanh, tanh(x)) X(asinh, asinh(x)) X(acosh, acosh(x)) X(atanh, atanh(x)) X(erf, erf(x))
-#define FLOAT_TESTS(X)                                                                                             \
-    X(eq, x == y) X(ne, x != y) X(lt, x < y) X(le, x <= y) X(gt, x > y) X(ge, x >= y)                              \
-    X(isnan, x != x) X(isinf, x == INFINITY || x == -INFINITY)
+/* -- Floats (words_int.h): results are rounded to the type that is computed in. */
 
 #define FLOAT_WORD(name, expr, member, type, suffix, result, rtype)                                                \
     static void name##_##suffix(int n, enum tcc_dtype dtype, union run *r, const union run *a, const union run *b, \
@@ -59,81 +36,18 @@ static double sign_of(double x)
 #define W64(name, expr) FLOAT_WORD(name, expr, d, double, f64, d, double)
 #define T32(name, expr) FLOAT_WORD(name, expr, f, float, f32, i, int64_t)
 #define T64(name, expr) FLOAT_WORD(name, expr, d, double, f64, i, int64_t)
-FLOAT_WORDS(W32)
-FLOAT_WORDS(W64)
-FLOAT_TESTS(T32)
-FLOAT_TESTS(T64)
+IR_FLOAT_WORDS(W32)
+IR_FLOAT_WORDS(W64)
+IR_FLOAT_TESTS(T32)
+IR_FLOAT_TESTS(T64)
 
-/* -- Integers: x, y are int64_t (u64: uint64_t), w is the type's width; results wrap. */
-
-static int width_of(enum tcc_dtype d)
-{
-    switch (d) {
-    case TCC_U4: case TCC_I4: return 4;
-    case TCC_U2: case TCC_I2: return 2;
-    case TCC_BOOL: return 1;
-    default: return 8 * tcc_dtype_bytes(d);
-    }
-}
-
-static int64_t wrap(enum tcc_dtype d, uint64_t v)
-{
-    int w = width_of(d);
-    if (w == 64)
-        return (int64_t)v;
-    uint64_t mask = ((uint64_t)1 << w) - 1, top = tcc_is_signed(d) ? (uint64_t)1 << (w - 1) : 0;
-    return (int64_t)(((v & mask) ^ top) - top);
-}
-
-static int64_t div_s(int64_t x, int64_t y)
-{
-    return y == 0 ? 0 : y == -1 ? (int64_t)(0 - (uint64_t)x) : x / y;
-}
-
-static int64_t fmod_s(int64_t x, int64_t y)
-{
-    return y == 0 || y == -1 ? 0 : x % y;
-}
-
-static int64_t mod_s(int64_t x, int64_t y)
-{
-    int64_t r = fmod_s(x, y);
-    return r != 0 && (r < 0) != (y < 0) ? r + y : r;
-}
-
-static uint64_t power(uint64_t x, uint64_t y)
-{
-    uint64_t r = 1;
-    for (; y; y >>= 1, x *= x)
-        if (y & 1)
-            r *= x;
-    return r;
-}
-
-static int64_t pow_s(int64_t x, int64_t y)
-{
-    if (y >= 0)
-        return (int64_t)power((uint64_t)x, (uint64_t)y);
-    return x == 1 ? 1 : x == -1 ? (y & 1 ? -1 : 1) : 0;
-}
-
-#define U(v) ((uint64_t)(v))
-#define SIGNED_WORDS(X)                                                                                          \
-    X(add, U(x) + U(y)) X(sub, U(x) - U(y)) X(mul, U(x) * U(y)) X(div, div_s(x, y)) X(mod, mod_s(x, y))          \
-    X(fmod, fmod_s(x, y)) X(pow, pow_s(x, y)) X(min, x < y ? x : y) X(max, x > y ? x : y) X(neg, 0 - U(x))       \
-    X(abs, x < 0 ? 0 - U(x) : U(x)) X(sign, (x > 0) - (x < 0)) X(and, x & y) X(or, x | y) X(xor, x ^ y)          \
-    X(not, ~U(x)) X(shl, U(y) >= U(w) ? 0 : U(x) << y) X(shr, U(y) >= U(w) ? (x < 0 ? -1 : 0) : x >> y)
-#define UNSIGNED_WORDS(X)                                                                                        \
-    X(add, x + y) X(sub, x - y) X(mul, x * y) X(div, y ? x / y : 0) X(mod, y ? x % y : 0) X(fmod, y ? x % y : 0) \
-    X(pow, power(x, y)) X(min, x < y ? x : y) X(max, x > y ? x : y) X(neg, 0 - x) X(abs, x) X(sign, x > 0)       \
-    X(and, x & y) X(or, x | y) X(xor, x ^ y) X(not, ~x) X(shl, y >= U(w) ? 0 : x << y) X(shr, y >= U(w) ? 0 : x >> y)
-#define INT_TESTS(X) X(eq, x == y) X(ne, x != y) X(lt, x < y) X(le, x <= y) X(gt, x > y) X(ge, x >= y)
+/* -- Integers */
 
 #define INT_WORD(name, expr, type, suffix, finish)                                                                 \
     static void name##_##suffix(int n, enum tcc_dtype dtype, union run *r, const union run *a, const union run *b, \
                                 const union run *c)                                                                \
     {                                                                                                              \
-        int w = width_of(dtype);                                                                                   \
+        int w = ir_width_of(dtype);                                                                                   \
         (void)w, (void)c;                                                                                          \
         for (int i = 0; i < n; i++) {                                                                              \
             type x = (type)a->i[i], y = (type)b->i[i];                                                             \
@@ -141,14 +55,14 @@ static int64_t pow_s(int64_t x, int64_t y)
             r->i[i] = finish;                                                                                      \
         }                                                                                                          \
     }
-#define WS(name, expr) INT_WORD(name, expr, int64_t, int, wrap(dtype, (uint64_t)(expr)))
+#define WS(name, expr) INT_WORD(name, expr, int64_t, int, ir_wrap(dtype, (uint64_t)(expr)))
 #define WU(name, expr) INT_WORD(name, expr, uint64_t, u64, (int64_t)(expr))
 #define TS(name, expr) INT_WORD(name, expr, int64_t, int, (expr))
 #define TU(name, expr) INT_WORD(name, expr, uint64_t, u64, (expr))
-SIGNED_WORDS(WS)
-UNSIGNED_WORDS(WU)
-INT_TESTS(TS)
-INT_TESTS(TU)
+IR_SIGNED_WORDS(WS)
+IR_UNSIGNED_WORDS(WU)
+IR_INT_TESTS(TS)
+IR_INT_TESTS(TU)
 
 #define SELECT(suffix, member)                                                                                       \
     static void select_##suffix(int n, enum tcc_dtype dtype, union run *r, const union run *a, const union run *b,   \
@@ -166,16 +80,16 @@ SELECT(int, i)
 enum form { FORM_F32, FORM_F64, FORM_INT, FORM_U64, NFORMS };
 static const word_fn words[NFORMS][IR_NOPS] = {
 #define ROW(name, expr) [IR_##name] = name##_f32,
-    [FORM_F32] = { FLOAT_WORDS(ROW) FLOAT_TESTS(ROW) [IR_select] = select_f32 },
+    [FORM_F32] = { IR_FLOAT_WORDS(ROW) IR_FLOAT_TESTS(ROW) [IR_select] = select_f32 },
 #undef ROW
 #define ROW(name, expr) [IR_##name] = name##_f64,
-    [FORM_F64] = { FLOAT_WORDS(ROW) FLOAT_TESTS(ROW) [IR_select] = select_f64 },
+    [FORM_F64] = { IR_FLOAT_WORDS(ROW) IR_FLOAT_TESTS(ROW) [IR_select] = select_f64 },
 #undef ROW
 #define ROW(name, expr) [IR_##name] = name##_int,
-    [FORM_INT] = { SIGNED_WORDS(ROW) INT_TESTS(ROW) [IR_select] = select_int },
+    [FORM_INT] = { IR_SIGNED_WORDS(ROW) IR_INT_TESTS(ROW) [IR_select] = select_int },
 #undef ROW
 #define ROW(name, expr) [IR_##name] = name##_u64,
-    [FORM_U64] = { UNSIGNED_WORDS(ROW) INT_TESTS(ROW) [IR_select] = select_u64 },
+    [FORM_U64] = { IR_UNSIGNED_WORDS(ROW) IR_INT_TESTS(ROW) [IR_select] = select_u64 },
 #undef ROW
 };
 

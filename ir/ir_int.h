@@ -77,9 +77,6 @@ ir_expr ir_sym_find(struct ir_ctx *ctx, const char *name); /* NULL: no such symb
 #define IR_SYM_HI ((int64_t)1 << 40)
 
 /* -- Op table (op.c) -- */
-enum ir_map_types { IR_M_NONE, IR_M_SAME, IR_M_FLOAT, IR_M_COMPARE, IR_M_TEST, IR_M_LOGIC, IR_M_SELECT, IR_M_CAST };
-enum ir_map_types ir_map_types(enum ir_op op);             /* scalar.def's column; NONE: not a MAP op */
-const char *ir_scalar_text(enum ir_op op);                 /* scalar.def's body column */
 bool ir_operand_optional(enum ir_op op, int i);            /* may operand i be NULL? */
 bool ir_attr_allowed(enum ir_op op, enum ir_attr_key key);
 enum ir_attr_kind ir_attr_key_kind(enum ir_attr_key key);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ir/kernel_int.h"
+#include "ir/scalar_int.h"
 
 struct checker {
     struct ir_ctx *ctx;
@@ -222,16 +223,16 @@ check_word(struct checker *c, const struct kn_insn *n)
         return bad(c, "word %d is no primitive", n->word);
     if (n->nargs != body->nargs)
         return bad(c, "%s needs %d arguments, found %d", ir_op_info(n->word)->name, body->nargs, n->nargs);
-    enum ir_map_types types = ir_map_types(n->word);
-    int first = types == IR_M_SELECT;
-    enum tcc_dtype d = arg_dtype(c, n, first), want = types == IR_M_COMPARE || types == IR_M_TEST ? TCC_BOOL : d;
+    enum ir_scalar_types types = ir_scalar_row(n->word)->types;
+    int first = types == IR_ST_SELECT;
+    enum tcc_dtype d = arg_dtype(c, n, first), want = types == IR_ST_COMPARE || types == IR_ST_TEST ? TCC_BOOL : d;
     for (int i = first; i < n->nargs; i++) {
         if (arg_dtype(c, n, i) != d)
             return bad(c, "arguments of %s are %s and %s", ir_op_info(n->word)->name, tcc_dtype_name(d), tcc_dtype_name(arg_dtype(c, n, i)));
     }
     if (first && arg_dtype(c, n, 0) != TCC_BOOL)
         return bad(c, "select by %s", tcc_dtype_name(arg_dtype(c, n, 0)));
-    return types == IR_M_CAST || n->dtype == want ||
+    return types == IR_ST_CAST || n->dtype == want ||
            bad(c, "%s of %s is %s, must be %s", ir_op_info(n->word)->name, tcc_dtype_name(d), tcc_dtype_name(n->dtype), tcc_dtype_name(want));
 }
 

@@ -42,12 +42,6 @@ static const struct ir_op_info table[IR_NOPS] = {
 #undef SCALAR
 };
 
-static const struct { uint8_t types; const char *body; } maps[IR_NOPS] = {
-#define SCALAR(name, nargs, types, flags, body, doc) [IR_##name] = {IR_M_##types, body},
-#include "ir/scalar.def"
-#undef SCALAR
-};
-
 static const struct { const char *name; enum ir_attr_kind kind; } keys[IR_NATTRS] = {
     [IR_ATTR_NONE] = {"none", IR_A_INT},
 #define ATTR(name, kind, doc) [IR_ATTR_##name] = {#name, IR_A_##kind},
@@ -80,18 +74,6 @@ ir_kind_name(enum ir_kind kind)
 #undef X
     };
     return (unsigned)kind < IR_NKINDS ? names[kind] : "?";
-}
-
-enum ir_map_types
-ir_map_types(enum ir_op op)
-{
-    return maps[op].types;
-}
-
-const char *
-ir_scalar_text(enum ir_op op)
-{
-    return maps[op].body;
 }
 
 bool
