@@ -32,7 +32,7 @@
 #include "ir/ir.h"
 
 #define IMP_MAX_OPSET 28
-#define IMP_MAX_NODES 4000000    /* nodes imported, functions expanded */
+#define IMP_MAX_NODES 1000000    /* nodes imported, functions expanded */
 #define IMP_MAX_CALLS 64         /* functions inside each other */
 #define IMP_FOLD_ELEMENTS 65536  /* results up to this size are computed while importing */
 
