@@ -4,75 +4,63 @@
 
 #include "ir/ir_int.h"
 
-struct ir_attr
-ir_attr_i(enum ir_attr_key key, int64_t v)
+struct ir_attr ir_attr_i(enum ir_attr_key key, int64_t v)
 {
     return (struct ir_attr){.key = (uint8_t)key, .kind = IR_A_INT, .i = v};
 }
 
-struct ir_attr
-ir_attr_f(enum ir_attr_key key, double v)
+struct ir_attr ir_attr_f(enum ir_attr_key key, double v)
 {
     return (struct ir_attr){.key = (uint8_t)key, .kind = IR_A_FLOAT, .f = v};
 }
 
-struct ir_attr
-ir_attr_s(enum ir_attr_key key, const char *s)
+struct ir_attr ir_attr_s(enum ir_attr_key key, const char *s)
 {
     return (struct ir_attr){.key = (uint8_t)key, .kind = IR_A_STRING, .s = s};
 }
 
-struct ir_attr
-ir_attr_ints(enum ir_attr_key key, int n, const int64_t *v)
+struct ir_attr ir_attr_ints(enum ir_attr_key key, int n, const int64_t *v)
 {
     return (struct ir_attr){.key = (uint8_t)key, .kind = IR_A_INTS, .n = n, .ints = v};
 }
 
-struct ir_attr
-ir_attr_floats(enum ir_attr_key key, int n, const double *v)
+struct ir_attr ir_attr_floats(enum ir_attr_key key, int n, const double *v)
 {
     return (struct ir_attr){.key = (uint8_t)key, .kind = IR_A_FLOATS, .n = n, .floats = v};
 }
 
-struct ir_attr
-ir_attr_strings(enum ir_attr_key key, int n, const char *const *v)
+struct ir_attr ir_attr_strings(enum ir_attr_key key, int n, const char *const *v)
 {
     return (struct ir_attr){.key = (uint8_t)key, .kind = IR_A_STRINGS, .n = n, .strings = v};
 }
 
-struct ir_attr
-ir_attr_e(enum ir_attr_key key, ir_expr e)
+struct ir_attr ir_attr_e(enum ir_attr_key key, ir_expr e)
 {
     return (struct ir_attr){.key = (uint8_t)key, .kind = IR_A_EXPR, .e = e};
 }
 
-struct ir_attr
-ir_attr_exprs(enum ir_attr_key key, int n, const ir_expr *v)
+struct ir_attr ir_attr_exprs(enum ir_attr_key key, int n, const ir_expr *v)
 {
     return (struct ir_attr){.key = (uint8_t)key, .kind = IR_A_EXPRS, .n = n, .exprs = v};
 }
 
-struct ir_attr
-ir_attr_dtype(enum ir_attr_key key, enum tcc_dtype d)
+struct ir_attr ir_attr_dtype(enum ir_attr_key key, enum tcc_dtype d)
 {
     return (struct ir_attr){.key = (uint8_t)key, .kind = IR_A_DTYPE, .dtype = d};
 }
 
-struct ir_attr
-ir_attr_t(enum ir_attr_key key, struct ir_tensor *t)
+struct ir_attr ir_attr_t(enum ir_attr_key key, struct ir_tensor *t)
 {
     return (struct ir_attr){.key = (uint8_t)key, .kind = IR_A_TENSOR, .t = t};
 }
 
-struct ir_attr
-ir_attr_types(enum ir_attr_key key, int n, const ir_type *v)
+struct ir_attr ir_attr_types(enum ir_attr_key key, int n, const ir_type *v)
 {
     return (struct ir_attr){.key = (uint8_t)key, .kind = IR_A_TYPES, .n = n, .types = v};
 }
 
 /* Element size of a list attribute; 0: not a list. */
-static size_t
-list_size(enum ir_attr_kind kind)
+static size_t list_size(enum ir_attr_kind kind)
 {
     switch (kind) {
     case IR_A_INTS:
@@ -88,8 +76,7 @@ list_size(enum ir_attr_kind kind)
     }
 }
 
-struct ir_attr
-ir_attr_copy(struct ir_ctx *ctx, const struct ir_attr *a)
+struct ir_attr ir_attr_copy(struct ir_ctx *ctx, const struct ir_attr *a)
 {
     struct ir_attr c = *a;
     size_t size = list_size(a->kind);
@@ -113,13 +100,12 @@ ir_attr_copy(struct ir_ctx *ctx, const struct ir_attr *a)
     return c;
 }
 
-bool
-ir_attr_equal(const struct ir_attr *a, const struct ir_attr *b)
+bool ir_attr_equal(const struct ir_attr *a, const struct ir_attr *b)
 {
     if (a->key != b->key || a->kind != b->kind || a->n != b->n || a->name != b->name)
         return false;
     size_t size = list_size(a->kind);
-    if (size)       /* strings are interned: pointers do */
+    if (size) /* strings are interned: pointers do */
         return a->n == 0 || memcmp(a->ints, b->ints, (size_t)a->n * size) == 0;
     switch (a->kind) {
     case IR_A_TENSOR:
@@ -131,12 +117,11 @@ ir_attr_equal(const struct ir_attr *a, const struct ir_attr *b)
     case IR_A_EXPR:
         return a->e == b->e;
     default:
-        return a->i == b->i;        /* floats by their bits */
+        return a->i == b->i; /* floats by their bits */
     }
 }
 
-const struct ir_attr *
-ir_attr(const struct ir_node *n, enum ir_attr_key key)
+const struct ir_attr *ir_attr(const struct ir_node *n, enum ir_attr_key key)
 {
     for (int i = 0; i < n->nattrs; i++) {
         if (n->attrs[i].key == key)
@@ -145,8 +130,7 @@ ir_attr(const struct ir_node *n, enum ir_attr_key key)
     return NULL;
 }
 
-const struct ir_attr *
-ir_user_attr(const struct ir_node *n, const char *name)
+const struct ir_attr *ir_user_attr(const struct ir_node *n, const char *name)
 {
     for (int i = 0; i < n->nattrs; i++) {
         if (n->attrs[i].key == IR_ATTR_user && n->attrs[i].name && strcmp(n->attrs[i].name, name) == 0)
@@ -155,29 +139,25 @@ ir_user_attr(const struct ir_node *n, const char *name)
     return NULL;
 }
 
-int64_t
-ir_get_i(const struct ir_node *n, enum ir_attr_key key, int64_t otherwise)
+int64_t ir_get_i(const struct ir_node *n, enum ir_attr_key key, int64_t otherwise)
 {
     const struct ir_attr *a = ir_attr(n, key);
     return a && a->kind == IR_A_INT ? a->i : otherwise;
 }
 
-double
-ir_get_f(const struct ir_node *n, enum ir_attr_key key, double otherwise)
+double ir_get_f(const struct ir_node *n, enum ir_attr_key key, double otherwise)
 {
     const struct ir_attr *a = ir_attr(n, key);
     return a && a->kind == IR_A_FLOAT ? a->f : otherwise;
 }
 
-const char *
-ir_get_s(const struct ir_node *n, enum ir_attr_key key, const char *otherwise)
+const char *ir_get_s(const struct ir_node *n, enum ir_attr_key key, const char *otherwise)
 {
     const struct ir_attr *a = ir_attr(n, key);
     return a && a->kind == IR_A_STRING ? a->s : otherwise;
 }
 
-void
-ir_set_attr(struct ir_node *n, struct ir_attr a)
+void ir_set_attr(struct ir_node *n, struct ir_attr a)
 {
     struct ir_ctx *ctx = ir_node_ctx(n);
     struct ir_attr copy = ir_attr_copy(ctx, &a);

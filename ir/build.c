@@ -5,8 +5,7 @@
 #include "ir/ir_int.h"
 
 /* Number of outputs of a node about to be built: the table's, or the length of attribute `types`. */
-static int
-count_outputs(enum ir_op op, const struct ir_attr *attrs)
+static int count_outputs(enum ir_op op, const struct ir_attr *attrs)
 {
     int nout = ir_op_info(op)->nout;
     for (; nout < 0 && attrs && attrs->key != IR_ATTR_NONE; attrs++) {
@@ -16,8 +15,8 @@ count_outputs(enum ir_op op, const struct ir_attr *attrs)
     return nout < 0 ? 0 : nout;
 }
 
-struct ir_node *
-ir_build(struct ir_builder *b, enum ir_op op, int nin, struct ir_value *const *in, const struct ir_attr *attrs)
+struct ir_node *ir_build(struct ir_builder *b, enum ir_op op, int nin, struct ir_value *const *in,
+                         const struct ir_attr *attrs)
 {
     struct ir_node *n = ir_build_typed(b, op, nin, in, attrs, count_outputs(op, attrs), NULL);
     if (ir_infer_node(b->ctx, n))
@@ -26,8 +25,7 @@ ir_build(struct ir_builder *b, enum ir_op op, int nin, struct ir_value *const *i
     return NULL;
 }
 
-struct ir_node *
-ir_return(struct ir_builder *b, int n, struct ir_value *const *values, const char *const *names)
+struct ir_node *ir_return(struct ir_builder *b, int n, struct ir_value *const *values, const char *const *names)
 {
     struct ir_node *r = ir_build(b, IR_return, n, values, NULL);
     if (r && names) {
@@ -38,8 +36,8 @@ ir_return(struct ir_builder *b, int n, struct ir_value *const *values, const cha
     return r;
 }
 
-struct ir_value *
-ir_build1(struct ir_builder *b, enum ir_op op, int nin, struct ir_value *const *in, const struct ir_attr *attrs)
+struct ir_value *ir_build1(struct ir_builder *b, enum ir_op op, int nin, struct ir_value *const *in,
+                           const struct ir_attr *attrs)
 {
     for (int i = 0; i < nin; i++) {
         if (!in[i] && !ir_operand_optional(op, i))
@@ -49,20 +47,17 @@ ir_build1(struct ir_builder *b, enum ir_op op, int nin, struct ir_value *const *
     return n && n->nout ? n->out[0] : NULL;
 }
 
-struct ir_value *
-ir_unary(struct ir_builder *b, enum ir_op op, struct ir_value *x)
+struct ir_value *ir_unary(struct ir_builder *b, enum ir_op op, struct ir_value *x)
 {
     return ir_build1(b, op, 1, &x, NULL);
 }
 
-struct ir_value *
-ir_binary(struct ir_builder *b, enum ir_op op, struct ir_value *x, struct ir_value *y)
+struct ir_value *ir_binary(struct ir_builder *b, enum ir_op op, struct ir_value *x, struct ir_value *y)
 {
     return ir_build1(b, op, 2, (struct ir_value *[]){x, y}, NULL);
 }
 
-struct ir_value *
-ir_constant(struct ir_builder *b, struct ir_tensor *t)
+struct ir_value *ir_constant(struct ir_builder *b, struct ir_tensor *t)
 {
     if (!t)
         ir_no_memory(b->ctx);
@@ -71,42 +66,37 @@ ir_constant(struct ir_builder *b, struct ir_tensor *t)
     return v;
 }
 
-struct ir_value *
-ir_constant_f(struct ir_builder *b, enum tcc_dtype dtype, double v)
+struct ir_value *ir_constant_f(struct ir_builder *b, enum tcc_dtype dtype, double v)
 {
     return ir_constant(b, ir_tensor_scalar_f(dtype, v));
 }
 
-struct ir_value *
-ir_constant_i(struct ir_builder *b, enum tcc_dtype dtype, int64_t v)
+struct ir_value *ir_constant_i(struct ir_builder *b, enum tcc_dtype dtype, int64_t v)
 {
     return ir_constant(b, ir_tensor_scalar_i(dtype, v));
 }
 
-struct ir_value *
-ir_cast_to(struct ir_builder *b, struct ir_value *x, enum tcc_dtype to)
+struct ir_value *ir_cast_to(struct ir_builder *b, struct ir_value *x, enum tcc_dtype to)
 {
     if (!x || x->type->dtype == to)
         return x;
     return ir_build1(b, IR_cast, 1, &x, IR_ATTRS(ir_attr_dtype(IR_ATTR_to, to)));
 }
 
-struct ir_value *
-ir_reshape_to(struct ir_builder *b, struct ir_value *x, int rank, const ir_expr *dims)
+struct ir_value *ir_reshape_to(struct ir_builder *b, struct ir_value *x, int rank, const ir_expr *dims)
 {
     return ir_build1(b, IR_reshape, 1, &x, IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, rank, dims)));
 }
 
-struct ir_value *
-ir_transpose_by(struct ir_builder *b, struct ir_value *x, const int64_t *perm)
+struct ir_value *ir_transpose_by(struct ir_builder *b, struct ir_value *x, const int64_t *perm)
 {
     if (!x)
         return NULL;
-    return ir_build1(b, IR_transpose, 1, &x, IR_ATTRS(ir_attr_ints(IR_ATTR_perm, x->type->rank < 0 ? 0 : x->type->rank, perm)));
+    return ir_build1(b, IR_transpose, 1, &x,
+                     IR_ATTRS(ir_attr_ints(IR_ATTR_perm, x->type->rank < 0 ? 0 : x->type->rank, perm)));
 }
 
-struct ir_value *
-ir_expand_to(struct ir_builder *b, struct ir_value *x, int rank, const ir_expr *dims)
+struct ir_value *ir_expand_to(struct ir_builder *b, struct ir_value *x, int rank, const ir_expr *dims)
 {
     return ir_build1(b, IR_expand, 1, &x, IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, rank, dims)));
 }

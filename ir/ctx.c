@@ -18,10 +18,7 @@ struct ir_chunk {
 #define FIRST_CHUNK ((size_t)16 << 10)
 #define LAST_CHUNK ((size_t)1 << 20)
 
-
-
-struct ir_ctx *
-ir_ctx_new(void)
+struct ir_ctx *ir_ctx_new(void)
 {
     struct ir_ctx *ctx = calloc(1, sizeof *ctx);
     if (!ctx)
@@ -30,8 +27,7 @@ ir_ctx_new(void)
     return ctx;
 }
 
-static void
-free_chunks(struct ir_arena *arena)
+static void free_chunks(struct ir_arena *arena)
 {
     for (struct ir_chunk *c = arena->chunks, *next; c; c = next) {
         next = c->next;
@@ -40,8 +36,7 @@ free_chunks(struct ir_arena *arena)
     arena->chunks = NULL;
 }
 
-void
-ir_ctx_free(struct ir_ctx *ctx)
+void ir_ctx_free(struct ir_ctx *ctx)
 {
     if (!ctx)
         return;
@@ -58,14 +53,12 @@ ir_ctx_free(struct ir_ctx *ctx)
     free(ctx);
 }
 
-void
-ir_keep_tensor(struct ir_ctx *ctx, const struct ir_tensor *t)
+void ir_keep_tensor(struct ir_ctx *ctx, const struct ir_tensor *t)
 {
     VEC_PUSH(ctx, ctx->kept, t);
 }
 
-struct ir_arena *
-ir_arena_new(struct ir_ctx *ctx)
+struct ir_arena *ir_arena_new(struct ir_ctx *ctx)
 {
     struct ir_arena *arena = calloc(1, sizeof *arena);
     if (!arena)
@@ -79,8 +72,7 @@ ir_arena_new(struct ir_ctx *ctx)
     return arena;
 }
 
-void
-ir_arena_free(struct ir_arena *arena)
+void ir_arena_free(struct ir_arena *arena)
 {
     if (!arena)
         return;
@@ -91,8 +83,7 @@ ir_arena_free(struct ir_arena *arena)
     free(arena);
 }
 
-static struct ir_chunk *
-add_chunk(struct ir_arena *arena, size_t bytes)
+static struct ir_chunk *add_chunk(struct ir_arena *arena, size_t bytes)
 {
     size_t size = arena->chunks ? arena->chunks->size * 2 : FIRST_CHUNK;
     if (size > LAST_CHUNK)
@@ -106,7 +97,7 @@ add_chunk(struct ir_arena *arena, size_t bytes)
     if (!c)
         ir_no_memory(arena->ctx);
     c->size = size;
-    if (big && arena->chunks) {     /* keep the current chunk in front: it has room left */
+    if (big && arena->chunks) { /* keep the current chunk in front: it has room left */
         c->next = arena->chunks->next;
         arena->chunks->next = c;
     } else {
@@ -116,8 +107,7 @@ add_chunk(struct ir_arena *arena, size_t bytes)
     return c;
 }
 
-void *
-ir_arena_alloc(struct ir_arena *arena, size_t bytes)
+void *ir_arena_alloc(struct ir_arena *arena, size_t bytes)
 {
     struct ir_chunk *c = arena->chunks;
     if (bytes > SIZE_MAX - 16)
@@ -130,14 +120,12 @@ ir_arena_alloc(struct ir_arena *arena, size_t bytes)
     return p;
 }
 
-void *
-ir_alloc(struct ir_ctx *ctx, size_t bytes)
+void *ir_alloc(struct ir_ctx *ctx, size_t bytes)
 {
     return ir_arena_alloc(&ctx->own, bytes);
 }
 
-void *
-ir_alloc_n(struct ir_ctx *ctx, size_t n, size_t size)
+void *ir_alloc_n(struct ir_ctx *ctx, size_t n, size_t size)
 {
     size_t bytes;
     if (__builtin_mul_overflow(n, size, &bytes))
@@ -145,15 +133,13 @@ ir_alloc_n(struct ir_ctx *ctx, size_t n, size_t size)
     return ir_alloc(ctx, bytes);
 }
 
-char *
-ir_strdup(struct ir_ctx *ctx, const char *s)
+char *ir_strdup(struct ir_ctx *ctx, const char *s)
 {
     size_t n = strlen(s) + 1;
     return memcpy(ir_alloc(ctx, n), s, n);
 }
 
-void *
-ir_grow(struct ir_ctx *ctx, void *old, int *cap, size_t size)
+void *ir_grow(struct ir_ctx *ctx, void *old, int *cap, size_t size)
 {
     if (*cap > INT32_MAX / 2)
         ir_no_memory(ctx);
@@ -165,27 +151,24 @@ ir_grow(struct ir_ctx *ctx, void *old, int *cap, size_t size)
     return p;
 }
 
-void
-ir_protect_push(struct ir_ctx *ctx, struct ir_protect *frame)
+void ir_protect_push(struct ir_ctx *ctx, struct ir_protect *frame)
 {
     frame->outer = ctx->protect;
     ctx->protect = frame;
 }
 
-void
-ir_unprotect(struct ir_ctx *ctx)
+void ir_unprotect(struct ir_ctx *ctx)
 {
     ctx->protect = ctx->protect->outer;
 }
 
-void
-ir_no_memory(struct ir_ctx *ctx)
+void ir_no_memory(struct ir_ctx *ctx)
 {
     struct ir_protect *frame = ctx->protect;
     if (!frame)
-        _Exit(3);       /* the door says so: nobody is there to tell */
+        _Exit(3); /* the door says so: nobody is there to tell */
     ctx->protect = frame->outer;
-    ctx->capture = NULL;        /* what was under way is given up */
+    ctx->capture = NULL; /* what was under way is given up */
     ctx->expr_depth = 0;
     ctx->parsing = false;
     longjmp(frame->jump, 1);
@@ -193,8 +176,7 @@ ir_no_memory(struct ir_ctx *ctx)
 
 /* == Hash sets and strings == */
 
-void *
-ir_set_next(const struct ir_set *set, uint64_t hash, uint32_t *pos)
+void *ir_set_next(const struct ir_set *set, uint64_t hash, uint32_t *pos)
 {
     if (!set->cap)
         return NULL;
@@ -209,8 +191,7 @@ ir_set_next(const struct ir_set *set, uint64_t hash, uint32_t *pos)
     return NULL;
 }
 
-static void
-set_put(struct ir_set *set, uint64_t hash, void *p)
+static void set_put(struct ir_set *set, uint64_t hash, void *p)
 {
     uint32_t mask = set->cap - 1, i = (uint32_t)hash & mask;
     while (set->at[i])
@@ -219,8 +200,7 @@ set_put(struct ir_set *set, uint64_t hash, void *p)
     set->hash[i] = hash;
 }
 
-void
-ir_set_add(struct ir_ctx *ctx, struct ir_set *set, uint64_t hash, void *p)
+void ir_set_add(struct ir_ctx *ctx, struct ir_set *set, uint64_t hash, void *p)
 {
     if (set->n >= set->cap / 2) {
         uint32_t cap = set->cap ? set->cap * 2 : 256;
@@ -240,16 +220,14 @@ ir_set_add(struct ir_ctx *ctx, struct ir_set *set, uint64_t hash, void *p)
     set->n++;
 }
 
-void
-ir_set_free(struct ir_set *set)
+void ir_set_free(struct ir_set *set)
 {
     free(set->at);
     free(set->hash);
     *set = (struct ir_set){0};
 }
 
-uint64_t
-ir_hash_bytes(const void *data, size_t size)
+uint64_t ir_hash_bytes(const void *data, size_t size)
 {
     const unsigned char *p = data;
     uint64_t h = size + 1;
@@ -263,8 +241,7 @@ ir_hash_bytes(const void *data, size_t size)
     return ir_hash_mix(h, v);
 }
 
-const char *
-ir_intern(struct ir_ctx *ctx, const char *s)
+const char *ir_intern(struct ir_ctx *ctx, const char *s)
 {
     uint64_t hash = ir_hash_bytes(s, strlen(s));
     uint32_t pos = UINT32_MAX;
@@ -277,8 +254,7 @@ ir_intern(struct ir_ctx *ctx, const char *s)
     return copy;
 }
 
-const char *
-ir_internf(struct ir_ctx *ctx, const char *format, ...)
+const char *ir_internf(struct ir_ctx *ctx, const char *format, ...)
 {
     char small[256];
     va_list args, again;

@@ -4,7 +4,10 @@
 
 #include "ir/ir_int.h"
 
-struct row { enum ir_severity severity; const char *format; };
+struct row {
+    enum ir_severity severity;
+    const char *format;
+};
 
 static const struct row rows[] = {
 #define DIAG(id, severity, format) {IR_##severity, format},
@@ -12,14 +15,12 @@ static const struct row rows[] = {
 #undef DIAG
 };
 
-static const char *
-intern_or_null(struct ir_ctx *ctx, const char *s)
+static const char *intern_or_null(struct ir_ctx *ctx, const char *s)
 {
     return s ? ir_intern(ctx, s) : NULL;
 }
 
-static const char *
-format_text(struct ir_ctx *ctx, const char *format, va_list args)
+static const char *format_text(struct ir_ctx *ctx, const char *format, va_list args)
 {
     va_list again;
     va_copy(again, args);
@@ -32,8 +33,7 @@ format_text(struct ir_ctx *ctx, const char *format, va_list args)
     return text;
 }
 
-static void
-report(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_id id, const char *text)
+static void report(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_id id, const char *text)
 {
     enum ir_severity severity = rows[id].severity;
     if (ctx->capture) {
@@ -56,8 +56,7 @@ report(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_id id, con
         ctx->handler(ctx->handler_user, &ctx->messages[ctx->nmessages - 1]);
 }
 
-void
-ir_capture(struct ir_ctx *ctx, char *buffer, size_t size)
+void ir_capture(struct ir_ctx *ctx, char *buffer, size_t size)
 {
     ctx->capture = buffer;
     ctx->capture_size = size;
@@ -65,14 +64,12 @@ ir_capture(struct ir_ctx *ctx, char *buffer, size_t size)
         buffer[0] = 0;
 }
 
-void
-ir_vdiag(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_id id, va_list args)
+void ir_vdiag(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_id id, va_list args)
 {
     report(ctx, where, id, format_text(ctx, rows[id].format, args));
 }
 
-void
-ir_diag(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_id id, ...)
+void ir_diag(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_id id, ...)
 {
     va_list args;
     va_start(args, id);
@@ -80,8 +77,7 @@ ir_diag(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_id id, ..
     va_end(args);
 }
 
-void
-ir_error(struct ir_ctx *ctx, const struct ir_where *where, const char *format, ...)
+void ir_error(struct ir_ctx *ctx, const struct ir_where *where, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -89,33 +85,28 @@ ir_error(struct ir_ctx *ctx, const struct ir_where *where, const char *format, .
     va_end(args);
 }
 
-void
-ir_on_diag(struct ir_ctx *ctx, ir_diag_handler handler, void *user)
+void ir_on_diag(struct ir_ctx *ctx, ir_diag_handler handler, void *user)
 {
     ctx->handler = handler;
     ctx->handler_user = user;
 }
 
-int
-ir_nerrors(const struct ir_ctx *ctx)
+int ir_nerrors(const struct ir_ctx *ctx)
 {
     return ctx->nerrors;
 }
 
-int
-ir_nmessages(const struct ir_ctx *ctx)
+int ir_nmessages(const struct ir_ctx *ctx)
 {
     return ctx->nmessages;
 }
 
-const struct ir_message *
-ir_message(const struct ir_ctx *ctx, int i)
+const struct ir_message *ir_message(const struct ir_ctx *ctx, int i)
 {
     return i >= 0 && i < ctx->nmessages ? &ctx->messages[i] : NULL;
 }
 
-static void
-print_where(FILE *out, const struct ir_where *w)
+static void print_where(FILE *out, const struct ir_where *w)
 {
     if (w->file)
         fprintf(out, "%s:", w->file);
@@ -138,8 +129,7 @@ print_where(FILE *out, const struct ir_where *w)
     fputs(": ", out);
 }
 
-void
-ir_print_message(FILE *out, const struct ir_message *m)
+void ir_print_message(FILE *out, const struct ir_message *m)
 {
     static const char *const words[] = {"note: ", "warning: ", "error: ", "internal error: "};
     fputs(words[m->severity], out);

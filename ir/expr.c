@@ -15,8 +15,7 @@
 
 #define MAX_FACTORS 16
 
-static uint64_t
-node_hash(enum ir_expr_kind kind, int n, const ir_expr *arg)
+static uint64_t node_hash(enum ir_expr_kind kind, int n, const ir_expr *arg)
 {
     uint64_t h = (uint64_t)kind + 17;
     for (int i = 0; i < n; i++)
@@ -24,8 +23,7 @@ node_hash(enum ir_expr_kind kind, int n, const ir_expr *arg)
     return h;
 }
 
-static struct ir_expr_node *
-new_node(struct ir_ctx *ctx, enum ir_expr_kind kind, int n, int64_t lo, int64_t hi)
+static struct ir_expr_node *new_node(struct ir_ctx *ctx, enum ir_expr_kind kind, int n, int64_t lo, int64_t hi)
 {
     struct ir_expr_node *e = ir_alloc(ctx, sizeof *e + (size_t)n * sizeof(ir_expr));
     e->kind = (uint8_t)kind;
@@ -37,8 +35,7 @@ new_node(struct ir_ctx *ctx, enum ir_expr_kind kind, int n, int64_t lo, int64_t 
 }
 
 /* The node as given, without canonical form. */
-ir_expr
-ir_expr_raw(struct ir_ctx *ctx, enum ir_expr_kind kind, int n, const ir_expr *arg, int64_t lo, int64_t hi)
+ir_expr ir_expr_raw(struct ir_ctx *ctx, enum ir_expr_kind kind, int n, const ir_expr *arg, int64_t lo, int64_t hi)
 {
     uint64_t hash = node_hash(kind, n, arg);
     uint32_t pos = UINT32_MAX;
@@ -52,8 +49,7 @@ ir_expr_raw(struct ir_ctx *ctx, enum ir_expr_kind kind, int n, const ir_expr *ar
     return e;
 }
 
-ir_expr
-ir_const(struct ir_ctx *ctx, int64_t value)
+ir_expr ir_const(struct ir_ctx *ctx, int64_t value)
 {
     bool small = value >= 0 && value < (int64_t)(sizeof ctx->small / sizeof *ctx->small);
     if (small && ctx->small[value])
@@ -72,8 +68,7 @@ ir_const(struct ir_ctx *ctx, int64_t value)
     return e;
 }
 
-ir_expr
-ir_sym_find(struct ir_ctx *ctx, const char *name)
+ir_expr ir_sym_find(struct ir_ctx *ctx, const char *name)
 {
     uint64_t hash = ir_hash_mix(5, ir_hash_bytes(name, strlen(name)));
     uint32_t pos = UINT32_MAX;
@@ -84,8 +79,7 @@ ir_sym_find(struct ir_ctx *ctx, const char *name)
     return NULL;
 }
 
-static ir_expr
-make_sym(struct ir_ctx *ctx, const char *name, int64_t lo, int64_t hi, ir_expr extent)
+static ir_expr make_sym(struct ir_ctx *ctx, const char *name, int64_t lo, int64_t hi, ir_expr extent)
 {
     ir_expr known = ir_sym_find(ctx, name);
     if (known)
@@ -97,20 +91,17 @@ make_sym(struct ir_ctx *ctx, const char *name, int64_t lo, int64_t hi, ir_expr e
     return e;
 }
 
-ir_expr
-ir_sym(struct ir_ctx *ctx, const char *name)
+ir_expr ir_sym(struct ir_ctx *ctx, const char *name)
 {
     return make_sym(ctx, name, 0, IR_SYM_HI, NULL);
 }
 
-ir_expr
-ir_sym_bounded(struct ir_ctx *ctx, const char *name, int64_t lo, int64_t hi)
+ir_expr ir_sym_bounded(struct ir_ctx *ctx, const char *name, int64_t lo, int64_t hi)
 {
     return make_sym(ctx, name, lo, hi < lo ? lo : hi, NULL);
 }
 
-static const char *
-fresh_name(struct ir_ctx *ctx, const char *prefix)
+static const char *fresh_name(struct ir_ctx *ctx, const char *prefix)
 {
     const char *name;
     do
@@ -119,20 +110,17 @@ fresh_name(struct ir_ctx *ctx, const char *prefix)
     return name;
 }
 
-ir_expr
-ir_fresh(struct ir_ctx *ctx, const char *prefix, int64_t lo, int64_t hi)
+ir_expr ir_fresh(struct ir_ctx *ctx, const char *prefix, int64_t lo, int64_t hi)
 {
     return make_sym(ctx, fresh_name(ctx, prefix), lo, hi < lo ? lo : hi, NULL);
 }
 
-ir_expr
-ir_iter(struct ir_ctx *ctx, const char *prefix, ir_expr extent)
+ir_expr ir_iter(struct ir_ctx *ctx, const char *prefix, ir_expr extent)
 {
     return ir_iter_named(ctx, fresh_name(ctx, prefix), extent);
 }
 
-ir_expr
-ir_iter_named(struct ir_ctx *ctx, const char *name, ir_expr extent)
+ir_expr ir_iter_named(struct ir_ctx *ctx, const char *name, ir_expr extent)
 {
     int64_t hi = extent->hi == INT64_MAX ? INT64_MAX : extent->hi - 1;
     return make_sym(ctx, name, 0, hi < 0 ? 0 : hi, extent);
@@ -140,16 +128,14 @@ ir_iter_named(struct ir_ctx *ctx, const char *name, ir_expr extent)
 
 /* == Order == */
 
-static int
-kind_rank(enum ir_expr_kind kind)
+static int kind_rank(enum ir_expr_kind kind)
 {
-    static const int8_t rank[] = {[IR_X_SYM] = 0, [IR_X_FLOORDIV] = 1, [IR_X_MOD] = 2, [IR_X_MIN] = 3, [IR_X_MAX] = 4,
-                                  [IR_X_MUL] = 5, [IR_X_ADD] = 6, [IR_X_CONST] = 7};
+    static const int8_t rank[] = {[IR_X_SYM] = 0, [IR_X_FLOORDIV] = 1, [IR_X_MOD] = 2, [IR_X_MIN] = 3,
+                                  [IR_X_MAX] = 4, [IR_X_MUL] = 5,      [IR_X_ADD] = 6, [IR_X_CONST] = 7};
     return rank[kind];
 }
 
-int
-ir_expr_cmp(ir_expr a, ir_expr b)
+int ir_expr_cmp(ir_expr a, ir_expr b)
 {
     if (a == b)
         return 0;
@@ -168,8 +154,7 @@ ir_expr_cmp(ir_expr a, ir_expr b)
 }
 
 /* The atoms of a monomial. */
-static int
-factors(ir_expr const *mono, const ir_expr **atoms)
+static int factors(ir_expr const *mono, const ir_expr **atoms)
 {
     if ((*mono)->kind == IR_X_MUL) {
         *atoms = (*mono)->arg;
@@ -180,8 +165,7 @@ factors(ir_expr const *mono, const ir_expr **atoms)
 }
 
 /* Higher degree first, then by atoms; NULL (the constant) last. */
-static int
-mono_cmp(ir_expr a, ir_expr b)
+static int mono_cmp(ir_expr a, ir_expr b)
 {
     if (a == b)
         return 0;
@@ -201,8 +185,7 @@ mono_cmp(ir_expr a, ir_expr b)
 
 /* == Bounds == */
 
-int64_t
-ir_sat_add(int64_t a, int64_t b)
+int64_t ir_sat_add(int64_t a, int64_t b)
 {
     if (a == INT64_MIN || b == INT64_MIN)
         return INT64_MIN;
@@ -212,8 +195,7 @@ ir_sat_add(int64_t a, int64_t b)
     return __builtin_add_overflow(a, b, &r) ? (a < 0 ? INT64_MIN : INT64_MAX) : r;
 }
 
-int64_t
-ir_sat_mul(int64_t a, int64_t b)
+int64_t ir_sat_mul(int64_t a, int64_t b)
 {
     if (a == 0 || b == 0)
         return 0;
@@ -224,8 +206,7 @@ ir_sat_mul(int64_t a, int64_t b)
     return r;
 }
 
-static void
-mul_bounds(int64_t *lo, int64_t *hi, int64_t blo, int64_t bhi)
+static void mul_bounds(int64_t *lo, int64_t *hi, int64_t blo, int64_t bhi)
 {
     int64_t p[4] = {ir_sat_mul(*lo, blo), ir_sat_mul(*lo, bhi), ir_sat_mul(*hi, blo), ir_sat_mul(*hi, bhi)};
     *lo = *hi = p[0];
@@ -236,14 +217,12 @@ mul_bounds(int64_t *lo, int64_t *hi, int64_t blo, int64_t bhi)
 }
 
 /* Lower bounds add up with -inf winning, upper ones with +inf. */
-static int64_t
-add_hi(int64_t a, int64_t b)
+static int64_t add_hi(int64_t a, int64_t b)
 {
     return a == INT64_MAX || b == INT64_MAX ? INT64_MAX : ir_sat_add(a, b);
 }
 
-void
-ir_poly_bounds(const struct ir_poly *p, int64_t *lo, int64_t *hi)
+void ir_poly_bounds(const struct ir_poly *p, int64_t *lo, int64_t *hi)
 {
     *lo = *hi = 0;
     for (int i = 0; i < p->n; i++) {
@@ -260,8 +239,7 @@ ir_poly_bounds(const struct ir_poly *p, int64_t *lo, int64_t *hi)
 
 /* == Polynomials == */
 
-bool
-ir_poly_add(struct ir_poly *p, ir_expr mono, int64_t coef)
+bool ir_poly_add(struct ir_poly *p, ir_expr mono, int64_t coef)
 {
     if (coef == 0)
         return true;
@@ -280,8 +258,7 @@ ir_poly_add(struct ir_poly *p, ir_expr mono, int64_t coef)
     return true;
 }
 
-static struct ir_term
-term_of(ir_expr e)
+static struct ir_term term_of(ir_expr e)
 {
     if (e->kind == IR_X_CONST)
         return (struct ir_term){NULL, e->value};
@@ -290,8 +267,7 @@ term_of(ir_expr e)
     return (struct ir_term){e, 1};
 }
 
-bool
-ir_poly_of(struct ir_poly *p, ir_expr e)
+bool ir_poly_of(struct ir_poly *p, ir_expr e)
 {
     p->n = 0;
     if (e->kind != IR_X_ADD) {
@@ -300,7 +276,7 @@ ir_poly_of(struct ir_poly *p, ir_expr e)
     }
     for (int i = 0; i < e->nargs; i++) {
         struct ir_term t = term_of(e->arg[i]);
-        if (!ir_poly_add(p, t.mono, t.coef)) {      /* a sum that was left as it was */
+        if (!ir_poly_add(p, t.mono, t.coef)) { /* a sum that was left as it was */
             p->n = 1;
             p->at[0] = (struct ir_term){e, 1};
             return true;
@@ -309,8 +285,7 @@ ir_poly_of(struct ir_poly *p, ir_expr e)
     return true;
 }
 
-bool
-ir_poly_add_scaled(struct ir_poly *p, const struct ir_poly *q, int64_t k)
+bool ir_poly_add_scaled(struct ir_poly *p, const struct ir_poly *q, int64_t k)
 {
     for (int i = 0; i < q->n; i++) {
         int64_t c;
@@ -320,8 +295,7 @@ ir_poly_add_scaled(struct ir_poly *p, const struct ir_poly *q, int64_t k)
     return true;
 }
 
-static ir_expr
-term_expr(struct ir_ctx *ctx, struct ir_term t)
+static ir_expr term_expr(struct ir_ctx *ctx, struct ir_term t)
 {
     if (!t.mono)
         return ir_const(ctx, t.coef);
@@ -333,8 +307,7 @@ term_expr(struct ir_ctx *ctx, struct ir_term t)
 }
 
 /* a * b for monomials (NULL: 1); false: too many factors. */
-static bool
-mono_mul(struct ir_ctx *ctx, ir_expr a, ir_expr b, ir_expr *out)
+static bool mono_mul(struct ir_ctx *ctx, ir_expr a, ir_expr b, ir_expr *out)
 {
     if (!a || !b) {
         *out = a ? a : b;
@@ -353,8 +326,7 @@ mono_mul(struct ir_ctx *ctx, ir_expr a, ir_expr b, ir_expr *out)
     return true;
 }
 
-ir_expr
-ir_mono_div(struct ir_ctx *ctx, ir_expr a, ir_expr b, bool *ok)
+ir_expr ir_mono_div(struct ir_ctx *ctx, ir_expr a, ir_expr b, bool *ok)
 {
     *ok = true;
     if (!b)
@@ -387,8 +359,7 @@ ir_mono_div(struct ir_ctx *ctx, ir_expr a, ir_expr b, bool *ok)
 }
 
 /* p += k * mono * e */
-static bool
-add_product(struct ir_ctx *ctx, struct ir_poly *p, ir_expr mono, ir_expr e, int64_t k)
+static bool add_product(struct ir_ctx *ctx, struct ir_poly *p, ir_expr mono, ir_expr e, int64_t k)
 {
     struct ir_poly q;
     if (!ir_poly_of(&q, e))
@@ -396,14 +367,14 @@ add_product(struct ir_ctx *ctx, struct ir_poly *p, ir_expr mono, ir_expr e, int6
     for (int i = 0; i < q.n; i++) {
         ir_expr m;
         int64_t c;
-        if (!mono_mul(ctx, mono, q.at[i].mono, &m) || __builtin_mul_overflow(q.at[i].coef, k, &c) || !ir_poly_add(p, m, c))
+        if (!mono_mul(ctx, mono, q.at[i].mono, &m) || __builtin_mul_overflow(q.at[i].coef, k, &c) ||
+            !ir_poly_add(p, m, c))
             return false;
     }
     return true;
 }
 
-static bool
-has_kind(ir_expr mono, enum ir_expr_kind kind, ir_expr *atom)
+static bool has_kind(ir_expr mono, enum ir_expr_kind kind, ir_expr *atom)
 {
     const ir_expr *x;
     if (!mono)
@@ -419,8 +390,7 @@ has_kind(ir_expr mono, enum ir_expr_kind kind, ir_expr *atom)
 }
 
 /* y mod c = y - c * (y floordiv c), where that makes the sum shorter: (y floordiv c) * c + y mod c = y. */
-static bool
-recompose_one(struct ir_ctx *ctx, struct ir_poly *p)
+static bool recompose_one(struct ir_ctx *ctx, struct ir_poly *p)
 {
     for (int i = 0; i < p->n; i++) {
         ir_expr atom;
@@ -442,8 +412,7 @@ recompose_one(struct ir_ctx *ctx, struct ir_poly *p)
     return false;
 }
 
-static void
-recompose(struct ir_ctx *ctx, struct ir_poly *p)
+static void recompose(struct ir_ctx *ctx, struct ir_poly *p)
 {
     int ndiv = 0, nmod = 0;
     ir_expr atom;
@@ -459,8 +428,7 @@ recompose(struct ir_ctx *ctx, struct ir_poly *p)
     ctx->expr_depth--;
 }
 
-static void
-sort_terms(struct ir_poly *p)
+static void sort_terms(struct ir_poly *p)
 {
     for (int i = 1; i < p->n; i++) {
         struct ir_term t = p->at[i];
@@ -471,8 +439,7 @@ sort_terms(struct ir_poly *p)
     }
 }
 
-ir_expr
-ir_poly_expr(struct ir_ctx *ctx, struct ir_poly *p)
+ir_expr ir_poly_expr(struct ir_ctx *ctx, struct ir_poly *p)
 {
     recompose(ctx, p);
     if (p->n == 0)
@@ -488,8 +455,7 @@ ir_poly_expr(struct ir_ctx *ctx, struct ir_poly *p)
     return ir_expr_raw(ctx, IR_X_ADD, p->n, terms, lo, hi);
 }
 
-ir_expr
-ir_poly_sum(struct ir_ctx *ctx, const struct ir_poly *p)
+ir_expr ir_poly_sum(struct ir_ctx *ctx, const struct ir_poly *p)
 {
     struct ir_poly copy = *p;
     return ir_poly_expr(ctx, &copy);
@@ -497,8 +463,7 @@ ir_poly_sum(struct ir_ctx *ctx, const struct ir_poly *p)
 
 /* == Building == */
 
-ir_expr
-ir_add(struct ir_ctx *ctx, ir_expr a, ir_expr b)
+ir_expr ir_add(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 {
     struct ir_poly p, q;
     int64_t sum;
@@ -513,8 +478,7 @@ ir_add(struct ir_ctx *ctx, ir_expr a, ir_expr b)
     return ir_expr_raw(ctx, IR_X_ADD, 2, (ir_expr[]){a, b}, ir_sat_add(a->lo, b->lo), add_hi(a->hi, b->hi));
 }
 
-ir_expr
-ir_sub(struct ir_ctx *ctx, ir_expr a, ir_expr b)
+ir_expr ir_sub(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 {
     struct ir_poly p, q;
     if (a == b)
@@ -524,8 +488,7 @@ ir_sub(struct ir_ctx *ctx, ir_expr a, ir_expr b)
     return ir_add(ctx, a, ir_mulc(ctx, b, -1));
 }
 
-ir_expr
-ir_mul(struct ir_ctx *ctx, ir_expr a, ir_expr b)
+ir_expr ir_mul(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 {
     struct ir_poly p, q = {0};
     int64_t product;
@@ -546,20 +509,17 @@ ir_mul(struct ir_ctx *ctx, ir_expr a, ir_expr b)
     return ir_expr_raw(ctx, IR_X_MUL, 2, (ir_expr[]){swap ? b : a, swap ? a : b}, lo, hi);
 }
 
-ir_expr
-ir_addc(struct ir_ctx *ctx, ir_expr a, int64_t c)
+ir_expr ir_addc(struct ir_ctx *ctx, ir_expr a, int64_t c)
 {
     return c == 0 ? a : ir_add(ctx, a, ir_const(ctx, c));
 }
 
-ir_expr
-ir_mulc(struct ir_ctx *ctx, ir_expr a, int64_t c)
+ir_expr ir_mulc(struct ir_ctx *ctx, ir_expr a, int64_t c)
 {
     return ir_mul(ctx, a, ir_const(ctx, c));
 }
 
-static ir_expr
-extreme(struct ir_ctx *ctx, ir_expr a, ir_expr b, bool greater)
+static ir_expr extreme(struct ir_ctx *ctx, ir_expr a, ir_expr b, bool greater)
 {
     if (a == b)
         return a;
@@ -572,14 +532,12 @@ extreme(struct ir_ctx *ctx, ir_expr a, ir_expr b, bool greater)
     return ir_expr_raw(ctx, greater ? IR_X_MAX : IR_X_MIN, 2, (ir_expr[]){swap ? b : a, swap ? a : b}, lo, hi);
 }
 
-ir_expr
-ir_min(struct ir_ctx *ctx, ir_expr a, ir_expr b)
+ir_expr ir_min(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 {
     return extreme(ctx, a, b, false);
 }
 
-ir_expr
-ir_max(struct ir_ctx *ctx, ir_expr a, ir_expr b)
+ir_expr ir_max(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 {
     return extreme(ctx, a, b, true);
 }

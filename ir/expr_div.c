@@ -12,15 +12,13 @@
  */
 #include "ir/ir_int.h"
 
-static int64_t
-floor_div(int64_t a, int64_t b)
+static int64_t floor_div(int64_t a, int64_t b)
 {
     int64_t q = a / b;
     return q - (a % b < 0);
 }
 
-static int64_t
-gcd(int64_t a, int64_t b)
+static int64_t gcd(int64_t a, int64_t b)
 {
     while (b) {
         int64_t r = a % b;
@@ -31,8 +29,7 @@ gcd(int64_t a, int64_t b)
 }
 
 /* 0 <= e < limit for all values? */
-static bool
-within(struct ir_ctx *ctx, ir_expr e, ir_expr limit)
+static bool within(struct ir_ctx *ctx, ir_expr e, ir_expr limit)
 {
     if (e->lo >= 0 && e->hi < limit->lo)
         return true;
@@ -40,8 +37,7 @@ within(struct ir_ctx *ctx, ir_expr e, ir_expr limit)
 }
 
 /* The one term of a monomial divisor (coefficient * mono); false for sums. */
-static bool
-single_term(ir_expr d, struct ir_term *t)
+static bool single_term(ir_expr d, struct ir_term *t)
 {
     struct ir_poly p;
     if (!ir_poly_of(&p, d) || p.n != 1)
@@ -51,8 +47,8 @@ single_term(ir_expr d, struct ir_term *t)
 }
 
 /* p = d * quotient + rest for a divisor of one term. Coefficients keep their sign; the constant's rest is in [0, c). */
-static void
-split_by_term(struct ir_ctx *ctx, const struct ir_poly *p, struct ir_term d, struct ir_poly *quotient, struct ir_poly *rest)
+static void split_by_term(struct ir_ctx *ctx, const struct ir_poly *p, struct ir_term d, struct ir_poly *quotient,
+                          struct ir_poly *rest)
 {
     quotient->n = rest->n = 0;
     for (int i = 0; i < p->n; i++) {
@@ -66,8 +62,8 @@ split_by_term(struct ir_ctx *ctx, const struct ir_poly *p, struct ir_term d, str
 }
 
 /* Long division by a sum: by its first term, until nothing is divisible. False unless what is left is in [0, d). */
-static bool
-split_by_sum(struct ir_ctx *ctx, const struct ir_poly *p, ir_expr d, struct ir_poly *quotient, ir_expr *rest)
+static bool split_by_sum(struct ir_ctx *ctx, const struct ir_poly *p, ir_expr d, struct ir_poly *quotient,
+                         ir_expr *rest)
 {
     struct ir_poly left = *p, dp;
     quotient->n = 0;
@@ -97,8 +93,7 @@ split_by_sum(struct ir_ctx *ctx, const struct ir_poly *p, ir_expr d, struct ir_p
 }
 
 /* Does g divide the term? g is coefficient * mono. */
-static bool
-term_divides(struct ir_ctx *ctx, struct ir_term g, struct ir_term t, struct ir_term *q)
+static bool term_divides(struct ir_ctx *ctx, struct ir_term g, struct ir_term t, struct ir_term *q)
 {
     bool ok;
     q->mono = ir_mono_div(ctx, t.mono, g.mono, &ok);
@@ -109,8 +104,8 @@ term_divides(struct ir_ctx *ctx, struct ir_term g, struct ir_term t, struct ir_t
 }
 
 /* r = g * a + low with low in [0, g)? The constant is divided with a rest. */
-static bool
-split_low(struct ir_ctx *ctx, const struct ir_poly *r, struct ir_term g, ir_expr g_expr, struct ir_poly *a, ir_expr *low)
+static bool split_low(struct ir_ctx *ctx, const struct ir_poly *r, struct ir_term g, ir_expr g_expr, struct ir_poly *a,
+                      ir_expr *low)
 {
     struct ir_poly l = {0};
     a->n = 0;
@@ -132,8 +127,7 @@ split_low(struct ir_ctx *ctx, const struct ir_poly *r, struct ir_term g, ir_expr
 }
 
 /* The factors that two monomials share; NULL: 1. */
-static ir_expr
-mono_gcd(struct ir_ctx *ctx, ir_expr a, ir_expr left)
+static ir_expr mono_gcd(struct ir_ctx *ctx, ir_expr a, ir_expr left)
 {
     ir_expr common = NULL;
     int n = !a ? 0 : a->kind == IR_X_MUL ? a->nargs : 1;
@@ -150,8 +144,8 @@ mono_gcd(struct ir_ctx *ctx, ir_expr a, ir_expr left)
 }
 
 /* Looks for a g > 1 that divides divisor d (of one term) so that split_low works; the largest that a term offers. */
-static bool
-find_split(struct ir_ctx *ctx, const struct ir_poly *r, struct ir_term d, struct ir_term *g, struct ir_poly *a, ir_expr *low)
+static bool find_split(struct ir_ctx *ctx, const struct ir_poly *r, struct ir_term d, struct ir_term *g,
+                       struct ir_poly *a, ir_expr *low)
 {
     struct ir_term tried[IR_MAX_TERMS];
     int ntried = 0;
@@ -176,38 +170,33 @@ find_split(struct ir_ctx *ctx, const struct ir_poly *r, struct ir_term d, struct
     return false;
 }
 
-static ir_expr
-term_value(struct ir_ctx *ctx, struct ir_term t)
+static ir_expr term_value(struct ir_ctx *ctx, struct ir_term t)
 {
     return t.mono ? ir_mulc(ctx, t.mono, t.coef) : ir_const(ctx, t.coef);
 }
 
 /* d / g, both of one term. */
-static ir_expr
-divide_term(struct ir_ctx *ctx, struct ir_term d, struct ir_term g)
+static ir_expr divide_term(struct ir_ctx *ctx, struct ir_term d, struct ir_term g)
 {
     bool ok;
     return term_value(ctx, (struct ir_term){ir_mono_div(ctx, d.mono, g.mono, &ok), d.coef / g.coef});
 }
 
-static void
-div_bounds(ir_expr a, ir_expr b, int64_t *lo, int64_t *hi)
+static void div_bounds(ir_expr a, ir_expr b, int64_t *lo, int64_t *hi)
 {
     int64_t small = b->lo > 1 ? b->lo : 1, big = b->hi < 1 ? 1 : b->hi;
     *lo = a->lo == INT64_MIN ? INT64_MIN : floor_div(a->lo, a->lo >= 0 ? big : small);
     *hi = a->hi == INT64_MAX ? INT64_MAX : floor_div(a->hi, a->hi >= 0 ? small : big);
 }
 
-static ir_expr
-raw_div(struct ir_ctx *ctx, ir_expr a, ir_expr b)
+static ir_expr raw_div(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 {
     int64_t lo, hi;
     div_bounds(a, b, &lo, &hi);
     return ir_expr_raw(ctx, IR_X_FLOORDIV, 2, (ir_expr[]){a, b}, lo, hi);
 }
 
-static ir_expr
-raw_mod(struct ir_ctx *ctx, ir_expr a, ir_expr b)
+static ir_expr raw_mod(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 {
     int64_t hi = b->hi == INT64_MAX ? INT64_MAX : b->hi > 0 ? b->hi - 1 : 0;
     if (a->lo >= 0 && a->hi < hi)
@@ -216,8 +205,7 @@ raw_mod(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 }
 
 /* (x floordiv c + k) floordiv d and (x mod c) floordiv d, with constant c and d; NULL: not of that form. */
-static ir_expr
-nested_div(struct ir_ctx *ctx, const struct ir_poly *r, int64_t d)
+static ir_expr nested_div(struct ir_ctx *ctx, const struct ir_poly *r, int64_t d)
 {
     ir_expr inner = NULL;
     int64_t k = 0, c, cd, kc;
@@ -229,18 +217,17 @@ nested_div(struct ir_ctx *ctx, const struct ir_poly *r, int64_t d)
         else
             inner = r->at[i].mono;
     }
-    if (!inner || (inner->kind != IR_X_FLOORDIV && inner->kind != IR_X_MOD) || !ir_is_const(inner->arg[1], &c) || c <= 0)
+    if (!inner || (inner->kind != IR_X_FLOORDIV && inner->kind != IR_X_MOD) || !ir_is_const(inner->arg[1], &c) ||
+        c <= 0)
         return NULL;
     if (inner->kind == IR_X_MOD)
-        return k || c % d ? NULL
-                          : ir_mod(ctx, ir_floordiv(ctx, inner->arg[0], ir_const(ctx, d)), ir_const(ctx, c / d));
+        return k || c % d ? NULL : ir_mod(ctx, ir_floordiv(ctx, inner->arg[0], ir_const(ctx, d)), ir_const(ctx, c / d));
     if (__builtin_mul_overflow(c, d, &cd) || __builtin_mul_overflow(k, c, &kc))
         return NULL;
     return ir_floordiv(ctx, ir_addc(ctx, inner->arg[0], kc), ir_const(ctx, cd));
 }
 
-static ir_expr
-div_rest(struct ir_ctx *ctx, ir_expr rest, ir_expr b, struct ir_term d)
+static ir_expr div_rest(struct ir_ctx *ctx, ir_expr rest, ir_expr b, struct ir_term d)
 {
     struct ir_poly r, a;
     struct ir_term g;
@@ -261,8 +248,7 @@ div_rest(struct ir_ctx *ctx, ir_expr rest, ir_expr b, struct ir_term d)
     return nested ? nested : raw_div(ctx, rest, b);
 }
 
-ir_expr
-ir_floordiv(struct ir_ctx *ctx, ir_expr a, ir_expr b)
+ir_expr ir_floordiv(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 {
     int64_t x, y;
     struct ir_poly p, q, r;
@@ -290,15 +276,14 @@ ir_floordiv(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 }
 
 /* Under mod d, a term k (x mod c) with d dividing k c is k x. */
-static bool
-drop_inner_mods(struct ir_poly *p, int64_t d)
+static bool drop_inner_mods(struct ir_poly *p, int64_t d)
 {
     for (int i = 0; i < p->n; i++) {
         struct ir_term t = p->at[i];
         int64_t c, kc;
         struct ir_poly x;
-        if (!t.mono || t.mono->kind != IR_X_MOD || !ir_is_const(t.mono->arg[1], &c) || __builtin_mul_overflow(t.coef, c, &kc) ||
-            kc % d || !ir_poly_of(&x, t.mono->arg[0]))
+        if (!t.mono || t.mono->kind != IR_X_MOD || !ir_is_const(t.mono->arg[1], &c) ||
+            __builtin_mul_overflow(t.coef, c, &kc) || kc % d || !ir_poly_of(&x, t.mono->arg[0]))
             continue;
         struct ir_poly q = *p;
         if (ir_poly_add(&q, t.mono, -t.coef) && ir_poly_add_scaled(&q, &x, t.coef)) {
@@ -309,8 +294,7 @@ drop_inner_mods(struct ir_poly *p, int64_t d)
     return false;
 }
 
-static ir_expr
-mod_rest(struct ir_ctx *ctx, ir_expr rest, ir_expr b, struct ir_term d)
+static ir_expr mod_rest(struct ir_ctx *ctx, ir_expr rest, ir_expr b, struct ir_term d)
 {
     struct ir_poly r, a;
     struct ir_term g;
@@ -329,8 +313,7 @@ mod_rest(struct ir_ctx *ctx, ir_expr rest, ir_expr b, struct ir_term d)
     return ir_add(ctx, ir_mul(ctx, high, term_value(ctx, g)), low);
 }
 
-ir_expr
-ir_mod(struct ir_ctx *ctx, ir_expr a, ir_expr b)
+ir_expr ir_mod(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 {
     int64_t x, y;
     struct ir_poly p, q, r;
@@ -359,8 +342,7 @@ ir_mod(struct ir_ctx *ctx, ir_expr a, ir_expr b)
     return result;
 }
 
-ir_expr
-ir_ceildiv(struct ir_ctx *ctx, ir_expr a, ir_expr b)
+ir_expr ir_ceildiv(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 {
     return ir_floordiv(ctx, ir_addc(ctx, ir_add(ctx, a, b), -1), b);
 }

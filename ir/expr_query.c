@@ -5,8 +5,7 @@
 
 #include "ir/ir_int.h"
 
-bool
-ir_is_const(ir_expr e, int64_t *value)
+bool ir_is_const(ir_expr e, int64_t *value)
 {
     if (e->kind != IR_X_CONST)
         return false;
@@ -15,21 +14,18 @@ ir_is_const(ir_expr e, int64_t *value)
     return true;
 }
 
-int64_t
-ir_const_or(ir_expr e, int64_t otherwise)
+int64_t ir_const_or(ir_expr e, int64_t otherwise)
 {
     return e->kind == IR_X_CONST ? e->value : otherwise;
 }
 
-bool
-ir_is_value(ir_expr e, int64_t value)
+bool ir_is_value(ir_expr e, int64_t value)
 {
     return e->kind == IR_X_CONST && e->value == value;
 }
 
 /* How often atom is a factor of mono, and mono without one of them. */
-static int
-times_in(struct ir_ctx *ctx, ir_expr mono, ir_expr atom, ir_expr *without)
+static int times_in(struct ir_ctx *ctx, ir_expr mono, ir_expr atom, ir_expr *without)
 {
     bool ok;
     int n = 0;
@@ -50,8 +46,7 @@ times_in(struct ir_ctx *ctx, ir_expr mono, ir_expr atom, ir_expr *without)
  * The least value of a sum: each symbol (and each mod, which is like a symbol below its divisor) that the sum is
  * linear in, with a coefficient of known sign, is put at the end of its range that makes the sum least. */
 
-static bool
-next_atom(const struct ir_poly *p, int from, bool iterations, ir_expr *atom)
+static bool next_atom(const struct ir_poly *p, int from, bool iterations, ir_expr *atom)
 {
     for (int i = 0, seen = 0; i < p->n; i++) {
         ir_expr m = p->at[i].mono;
@@ -71,8 +66,7 @@ next_atom(const struct ir_poly *p, int from, bool iterations, ir_expr *atom)
 }
 
 /* Puts `atom` at its best end in p; false when that can't be told. */
-static bool
-settle(struct ir_ctx *ctx, struct ir_poly *p, ir_expr atom)
+static bool settle(struct ir_ctx *ctx, struct ir_poly *p, ir_expr atom)
 {
     struct ir_poly rest = {0}, coefficient = {0};
     for (int i = 0; i < p->n; i++) {
@@ -104,9 +98,9 @@ settle(struct ir_ctx *ctx, struct ir_poly *p, ir_expr atom)
     return true;
 }
 
-/* y floordiv c lies in [(y - c + 1) / c, y / c]: replaces it where its coefficient is divisible by c and of known sign. */
-static bool
-settle_division(struct ir_ctx *ctx, struct ir_poly *p)
+/* y floordiv c lies in [(y - c + 1) / c, y / c]: replaces it where its coefficient is divisible by c and of known sign.
+ */
+static bool settle_division(struct ir_ctx *ctx, struct ir_poly *p)
 {
     for (int i = 0; i < p->n; i++) {
         struct ir_term t = p->at[i];
@@ -117,7 +111,8 @@ settle_division(struct ir_ctx *ctx, struct ir_poly *p)
         }
         int64_t c, n;
         bool ok;
-        if (!div || div->kind != IR_X_FLOORDIV || !ir_is_const(div->arg[1], &c) || c <= 0 || t.coef % c || t.coef == INT64_MIN)
+        if (!div || div->kind != IR_X_FLOORDIV || !ir_is_const(div->arg[1], &c) || c <= 0 || t.coef % c ||
+            t.coef == INT64_MIN)
             continue;
         rest = ir_mono_div(ctx, t.mono, div, &ok);
         if (!ok || (rest && rest->lo < 0))
@@ -134,15 +129,14 @@ settle_division(struct ir_ctx *ctx, struct ir_poly *p)
     return false;
 }
 
-int64_t
-ir_lower_bound(struct ir_ctx *ctx, ir_expr e)
+int64_t ir_lower_bound(struct ir_ctx *ctx, ir_expr e)
 {
     struct ir_poly p;
     int64_t lo, hi, best = e->lo;
     if (e->kind == IR_X_CONST || !ir_poly_of(&p, e) || ctx->expr_depth > IR_MAX_EXPR_DEPTH)
         return best;
     ctx->expr_depth++;
-    for (int pass = 0; pass < 2; pass++) {      /* iteration variables first: their extents hold symbols */
+    for (int pass = 0; pass < 2; pass++) { /* iteration variables first: their extents hold symbols */
         for (int i = 0; i < IR_MAX_TERMS && settle_division(ctx, &p); i++) {
             ir_poly_bounds(&p, &lo, &hi);
             best = lo > best ? lo : best;
@@ -162,8 +156,7 @@ ir_lower_bound(struct ir_ctx *ctx, ir_expr e)
     return lo > best ? lo : best;
 }
 
-enum ir_tri
-ir_expr_le(struct ir_ctx *ctx, ir_expr a, ir_expr b)
+enum ir_tri ir_expr_le(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 {
     if (a == b || a->hi <= b->lo)
         return IR_YES;
@@ -175,8 +168,7 @@ ir_expr_le(struct ir_ctx *ctx, ir_expr a, ir_expr b)
     return ir_lower_bound(ctx, ir_mulc(ctx, d, -1)) > 0 ? IR_NO : IR_MAYBE;
 }
 
-enum ir_tri
-ir_expr_eq(struct ir_ctx *ctx, ir_expr a, ir_expr b)
+enum ir_tri ir_expr_eq(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 {
     if (a == b)
         return IR_YES;
@@ -190,8 +182,7 @@ ir_expr_eq(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 
 /* == Substitution and evaluation == */
 
-static ir_expr
-rebuild(struct ir_ctx *ctx, ir_expr e, const ir_expr *arg)
+static ir_expr rebuild(struct ir_ctx *ctx, ir_expr e, const ir_expr *arg)
 {
     ir_expr r = arg[0];
     switch ((enum ir_expr_kind)e->kind) {
@@ -216,8 +207,7 @@ rebuild(struct ir_ctx *ctx, ir_expr e, const ir_expr *arg)
     }
 }
 
-ir_expr
-ir_subst(struct ir_ctx *ctx, ir_expr e, int n, const ir_expr *from, const ir_expr *to)
+ir_expr ir_subst(struct ir_ctx *ctx, ir_expr e, int n, const ir_expr *from, const ir_expr *to)
 {
     if (e->kind == IR_X_CONST)
         return e;
@@ -238,8 +228,7 @@ ir_subst(struct ir_ctx *ctx, ir_expr e, int n, const ir_expr *from, const ir_exp
     return changed ? rebuild(ctx, e, arg) : e;
 }
 
-static bool
-apply(enum ir_expr_kind kind, int64_t a, int64_t b, int64_t *out)
+static bool apply(enum ir_expr_kind kind, int64_t a, int64_t b, int64_t *out)
 {
     switch (kind) {
     case IR_X_ADD:
@@ -266,8 +255,7 @@ apply(enum ir_expr_kind kind, int64_t a, int64_t b, int64_t *out)
     }
 }
 
-bool
-ir_eval(ir_expr e, bool (*value)(void *user, ir_expr sym, int64_t *out), void *user, int64_t *out)
+bool ir_eval(ir_expr e, bool (*value)(void *user, ir_expr sym, int64_t *out), void *user, int64_t *out)
 {
     int64_t b;
     if (e->kind == IR_X_CONST) {
@@ -285,8 +273,7 @@ ir_eval(ir_expr e, bool (*value)(void *user, ir_expr sym, int64_t *out), void *u
     return true;
 }
 
-bool
-ir_uses_sym(ir_expr e, ir_expr sym)
+bool ir_uses_sym(ir_expr e, ir_expr sym)
 {
     if (e == sym)
         return true;
@@ -297,8 +284,7 @@ ir_uses_sym(ir_expr e, ir_expr sym)
     return false;
 }
 
-void
-ir_each_sym(ir_expr e, void (*visit)(void *user, ir_expr sym), void *user)
+void ir_each_sym(ir_expr e, void (*visit)(void *user, ir_expr sym), void *user)
 {
     if (e->kind == IR_X_SYM)
         visit(user, e);
@@ -306,8 +292,7 @@ ir_each_sym(ir_expr e, void (*visit)(void *user, ir_expr sym), void *user)
         ir_each_sym(e->arg[i], visit, user);
 }
 
-bool
-ir_linear_in(struct ir_ctx *ctx, ir_expr e, ir_expr sym, ir_expr *coefficient, ir_expr *rest)
+bool ir_linear_in(struct ir_ctx *ctx, ir_expr e, ir_expr sym, ir_expr *coefficient, ir_expr *rest)
 {
     struct ir_poly p, c = {0}, r = {0};
     if (!ir_poly_of(&p, e))
@@ -328,8 +313,7 @@ ir_linear_in(struct ir_ctx *ctx, ir_expr e, ir_expr sym, ir_expr *coefficient, i
 /* == Text == */
 
 /* Precedence: 0 sum, 1 product, 2 operand. */
-static int
-precedence(ir_expr e)
+static int precedence(ir_expr e)
 {
     switch ((enum ir_expr_kind)e->kind) {
     case IR_X_ADD:
@@ -343,8 +327,7 @@ precedence(ir_expr e)
     }
 }
 
-static void
-print_in(FILE *out, ir_expr e, int least)
+static void print_in(FILE *out, ir_expr e, int least)
 {
     bool negative = e->kind == IR_X_CONST && e->value < 0 && least > 0;
     bool paren = precedence(e) < least || negative;
@@ -355,8 +338,7 @@ print_in(FILE *out, ir_expr e, int least)
         fputc(')', out);
 }
 
-static void
-print_symbol(FILE *out, const char *name)
+static void print_symbol(FILE *out, const char *name)
 {
     static const char *const reserved[] = {"floordiv", "mod", "min", "max"};
     bool plain = ir_is_identifier(name);
@@ -369,8 +351,7 @@ print_symbol(FILE *out, const char *name)
 }
 
 /* a - b rather than a + b * -1 */
-static void
-print_sum(FILE *out, ir_expr e)
+static void print_sum(FILE *out, ir_expr e)
 {
     for (int i = 0; i < e->nargs; i++) {
         ir_expr t = e->arg[i];
@@ -394,11 +375,13 @@ print_sum(FILE *out, ir_expr e)
     }
 }
 
-void
-ir_print_expr(FILE *out, ir_expr e)
+void ir_print_expr(FILE *out, ir_expr e)
 {
-    static const char *const word[] = {[IR_X_MUL] = " * ", [IR_X_FLOORDIV] = " floordiv ", [IR_X_MOD] = " mod ",
-                                       [IR_X_MIN] = "min(", [IR_X_MAX] = "max("};
+    static const char *const word[] = {[IR_X_MUL] = " * ",
+                                       [IR_X_FLOORDIV] = " floordiv ",
+                                       [IR_X_MOD] = " mod ",
+                                       [IR_X_MIN] = "min(",
+                                       [IR_X_MAX] = "max("};
     switch ((enum ir_expr_kind)e->kind) {
     case IR_X_CONST:
         fprintf(out, "%lld", (long long)e->value);
@@ -431,8 +414,7 @@ ir_print_expr(FILE *out, ir_expr e)
     }
 }
 
-const char *
-ir_expr_text(struct ir_ctx *ctx, ir_expr e)
+const char *ir_expr_text(struct ir_ctx *ctx, ir_expr e)
 {
     char *text = NULL;
     size_t size = 0;

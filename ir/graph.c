@@ -9,8 +9,7 @@
 
 #include "ir/ir_int.h"
 
-struct ir_module *
-ir_module_new(struct ir_ctx *ctx, const char *name)
+struct ir_module *ir_module_new(struct ir_ctx *ctx, const char *name)
 {
     struct ir_module *m = IR_NEW(ctx, struct ir_module);
     m->ctx = ctx;
@@ -19,8 +18,7 @@ ir_module_new(struct ir_ctx *ctx, const char *name)
     return m;
 }
 
-static struct ir_block *
-new_block(struct ir_func *f, struct ir_node *parent)
+static struct ir_block *new_block(struct ir_func *f, struct ir_node *parent)
 {
     struct ir_block *b = IR_NEW(f->module->ctx, struct ir_block);
     b->func = f;
@@ -28,8 +26,7 @@ new_block(struct ir_func *f, struct ir_node *parent)
     return b;
 }
 
-struct ir_func *
-ir_func_new(struct ir_module *m, const char *name)
+struct ir_func *ir_func_new(struct ir_module *m, const char *name)
 {
     struct ir_func *f = IR_NEW(m->ctx, struct ir_func);
     f->module = m;
@@ -43,8 +40,7 @@ ir_func_new(struct ir_module *m, const char *name)
     return f;
 }
 
-struct ir_func *
-ir_func_by_name(struct ir_module *m, const char *name)
+struct ir_func *ir_func_by_name(struct ir_module *m, const char *name)
 {
     struct ir_func *f = m->funcs;
     while (f && strcmp(f->name, name) != 0)
@@ -52,8 +48,7 @@ ir_func_by_name(struct ir_module *m, const char *name)
     return f;
 }
 
-struct ir_state *
-ir_state_new(struct ir_module *m, const char *name, ir_type type, struct ir_tensor *init, int flags)
+struct ir_state *ir_state_new(struct ir_module *m, const char *name, ir_type type, struct ir_tensor *init, int flags)
 {
     struct ir_state *s = IR_NEW(m->ctx, struct ir_state);
     *s = (struct ir_state){.name = ir_intern(m->ctx, name), .type = type, .init = init, .flags = flags};
@@ -67,8 +62,7 @@ ir_state_new(struct ir_module *m, const char *name, ir_type type, struct ir_tens
     return s;
 }
 
-struct ir_state *
-ir_state_by_name(struct ir_module *m, const char *name)
+struct ir_state *ir_state_by_name(struct ir_module *m, const char *name)
 {
     struct ir_state *s = m->states;
     while (s && strcmp(s->name, name) != 0)
@@ -77,8 +71,7 @@ ir_state_by_name(struct ir_module *m, const char *name)
 }
 
 /* A pointer array one longer; its room is the next power of two. */
-static void *
-append(struct ir_ctx *ctx, void *old, int n, void *p)
+static void *append(struct ir_ctx *ctx, void *old, int n, void *p)
 {
     void **at = old;
     if ((n & (n - 1)) == 0) {
@@ -90,8 +83,7 @@ append(struct ir_ctx *ctx, void *old, int n, void *p)
     return at;
 }
 
-struct ir_block *
-ir_region_new(struct ir_func *f, struct ir_node *parent)
+struct ir_block *ir_region_new(struct ir_func *f, struct ir_node *parent)
 {
     struct ir_block *b = new_block(f, parent);
     parent->regions = append(f->module->ctx, parent->regions, parent->nregions, b);
@@ -99,8 +91,7 @@ ir_region_new(struct ir_func *f, struct ir_node *parent)
     return b;
 }
 
-static struct ir_value *
-new_value(struct ir_block *b, struct ir_node *def, int index, ir_type type)
+static struct ir_value *new_value(struct ir_block *b, struct ir_node *def, int index, ir_type type)
 {
     struct ir_value *v = IR_NEW(b->func->module->ctx, struct ir_value);
     v->id = b->func->nvalues++;
@@ -111,8 +102,7 @@ new_value(struct ir_block *b, struct ir_node *def, int index, ir_type type)
     return v;
 }
 
-struct ir_value *
-ir_param_new(struct ir_block *b, ir_type type, const char *name)
+struct ir_value *ir_param_new(struct ir_block *b, ir_type type, const char *name)
 {
     struct ir_ctx *ctx = b->func->module->ctx;
     struct ir_value *v = new_value(b, NULL, b->nparams, type);
@@ -122,8 +112,7 @@ ir_param_new(struct ir_block *b, ir_type type, const char *name)
     return v;
 }
 
-struct ir_value *
-ir_input_new(struct ir_func *f, ir_type type, const char *name)
+struct ir_value *ir_input_new(struct ir_func *f, ir_type type, const char *name)
 {
     struct ir_value *v = ir_param_new(f->body, type, name);
     f->input_names = append(f->module->ctx, f->input_names, v->index, (void *)v->name);
@@ -138,8 +127,7 @@ const char *ir_output_name(const struct ir_func *f, int i)
 
 /* == Uses == */
 
-static void
-link_use(struct ir_use *u)
+static void link_use(struct ir_use *u)
 {
     if (!u->value)
         return;
@@ -150,8 +138,7 @@ link_use(struct ir_use *u)
     u->value->uses = u;
 }
 
-static void
-unlink_use(struct ir_use *u)
+static void unlink_use(struct ir_use *u)
 {
     if (!u->value)
         return;
@@ -162,16 +149,14 @@ unlink_use(struct ir_use *u)
     u->prev = NULL;
 }
 
-void
-ir_set_operand(struct ir_node *n, int i, struct ir_value *v)
+void ir_set_operand(struct ir_node *n, int i, struct ir_value *v)
 {
     unlink_use(&n->in[i]);
     n->in[i].value = v;
     link_use(&n->in[i]);
 }
 
-void
-ir_add_operand(struct ir_node *n, struct ir_value *v)
+void ir_add_operand(struct ir_node *n, struct ir_value *v)
 {
     struct ir_use *more = IR_NEWN(ir_node_ctx(n), n->nin + 1, struct ir_use);
     for (int i = 0; i <= n->nin; i++) {
@@ -184,8 +169,7 @@ ir_add_operand(struct ir_node *n, struct ir_value *v)
     n->nin++;
 }
 
-void
-ir_replace_uses(struct ir_value *from, struct ir_value *to)
+void ir_replace_uses(struct ir_value *from, struct ir_value *to)
 {
     if (from == to)
         return;
@@ -193,22 +177,19 @@ ir_replace_uses(struct ir_value *from, struct ir_value *to)
         ir_set_operand(from->uses->user, from->uses->index, to);
 }
 
-bool
-ir_has_uses(const struct ir_value *v)
+bool ir_has_uses(const struct ir_value *v)
 {
     return v->uses != NULL;
 }
 
-bool
-ir_has_one_use(const struct ir_value *v)
+bool ir_has_one_use(const struct ir_value *v)
 {
     return v->uses && !v->uses->next;
 }
 
 /* == Nodes == */
 
-static void
-insert_before(struct ir_node *n, struct ir_block *b, struct ir_node *before)
+static void insert_before(struct ir_node *n, struct ir_block *b, struct ir_node *before)
 {
     n->block = b;
     n->next = before;
@@ -223,8 +204,7 @@ insert_before(struct ir_node *n, struct ir_block *b, struct ir_node *before)
         b->last = n;
 }
 
-static void
-take_out(struct ir_node *n)
+static void take_out(struct ir_node *n)
 {
     struct ir_block *b = n->block;
     if (n->prev)
@@ -238,8 +218,7 @@ take_out(struct ir_node *n)
     n->prev = n->next = NULL;
 }
 
-static void
-set_where(struct ir_ctx *ctx, struct ir_node *n, const struct ir_where *w)
+static void set_where(struct ir_ctx *ctx, struct ir_node *n, const struct ir_where *w)
 {
     n->where = *w;
     n->where.file = w->file ? ir_intern(ctx, w->file) : NULL;
@@ -247,8 +226,7 @@ set_where(struct ir_ctx *ctx, struct ir_node *n, const struct ir_where *w)
     n->where.op = w->op ? ir_intern(ctx, w->op) : NULL;
 }
 
-static void
-copy_attrs(struct ir_ctx *ctx, struct ir_node *n, const struct ir_attr *attrs)
+static void copy_attrs(struct ir_ctx *ctx, struct ir_node *n, const struct ir_attr *attrs)
 {
     int count = 0;
     while (attrs && attrs[count].key != IR_ATTR_NONE)
@@ -260,9 +238,8 @@ copy_attrs(struct ir_ctx *ctx, struct ir_node *n, const struct ir_attr *attrs)
     }
 }
 
-struct ir_node *
-ir_build_typed(struct ir_builder *b, enum ir_op op, int nin, struct ir_value *const *in, const struct ir_attr *attrs, int nout,
-               const ir_type *types)
+struct ir_node *ir_build_typed(struct ir_builder *b, enum ir_op op, int nin, struct ir_value *const *in,
+                               const struct ir_attr *attrs, int nout, const ir_type *types)
 {
     struct ir_ctx *ctx = b->ctx;
     struct ir_node *n = IR_NEW(ctx, struct ir_node);
@@ -289,8 +266,7 @@ ir_build_typed(struct ir_builder *b, enum ir_op op, int nin, struct ir_value *co
 static void drop_block(struct ir_block *b);
 
 /* Lets go of a node's operands and tensors, and of all that is inside it. */
-static void
-drop(struct ir_node *n)
+static void drop(struct ir_node *n)
 {
     for (int i = 0; i < n->nin; i++) {
         unlink_use(&n->in[i]);
@@ -305,22 +281,19 @@ drop(struct ir_node *n)
         drop_block(n->regions[i]);
 }
 
-static void
-drop_block(struct ir_block *b)
+static void drop_block(struct ir_block *b)
 {
     IR_EACH_NODE(n, b)
-        drop(n);
+    drop(n);
 }
 
-void
-ir_remove(struct ir_node *n)
+void ir_remove(struct ir_node *n)
 {
     drop(n);
     take_out(n);
 }
 
-void
-ir_move_before(struct ir_node *n, struct ir_node *before)
+void ir_move_before(struct ir_node *n, struct ir_node *before)
 {
     if (n == before)
         return;
@@ -330,8 +303,7 @@ ir_move_before(struct ir_node *n, struct ir_node *before)
         n->out[i]->block = n->block;
 }
 
-const struct ir_tensor *
-ir_const_of(const struct ir_value *v)
+const struct ir_tensor *ir_const_of(const struct ir_value *v)
 {
     if (!v || !v->def || v->def->op != IR_constant)
         return NULL;
@@ -339,8 +311,7 @@ ir_const_of(const struct ir_value *v)
     return a ? a->t : NULL;
 }
 
-bool
-ir_splat_f(const struct ir_value *v, double *out)
+bool ir_splat_f(const struct ir_value *v, double *out)
 {
     const struct ir_tensor *t = ir_const_of(v);
     if (!t || t->nelems == 0 || t->dtype == TCC_STRING || tcc_dtype_class(t->dtype) == TCC_CLASS_COMPLEX)
@@ -355,10 +326,10 @@ ir_splat_f(const struct ir_value *v, double *out)
     return true;
 }
 
-static void
-release_block(struct ir_block *b)
+static void release_block(struct ir_block *b)
 {
-    IR_EACH_NODE(n, b) {
+    IR_EACH_NODE(n, b)
+    {
         for (int i = 0; i < n->nattrs; i++) {
             if (n->attrs[i].kind == IR_A_TENSOR)
                 ir_tensor_unref(n->attrs[i].t);
@@ -368,8 +339,7 @@ release_block(struct ir_block *b)
     }
 }
 
-void
-ir_release_modules(struct ir_ctx *ctx)
+void ir_release_modules(struct ir_ctx *ctx)
 {
     for (int i = 0; i < ctx->modules.n; i++) {
         struct ir_module *m = ctx->modules.at[i];
@@ -382,16 +352,15 @@ ir_release_modules(struct ir_ctx *ctx)
 
 /* == Cloning == */
 
-static struct ir_value *
-mapped(struct ir_value *v, struct ir_value **map)
+static struct ir_value *mapped(struct ir_value *v, struct ir_value **map)
 {
     return v && map[v->id] ? map[v->id] : v;
 }
 
-static void clone_nodes(struct ir_builder *b, const struct ir_block *from, struct ir_value **map, bool terminator, uint32_t limit);
+static void clone_nodes(struct ir_builder *b, const struct ir_block *from, struct ir_value **map, bool terminator,
+                        uint32_t limit);
 
-static void
-clone_node(struct ir_builder *b, const struct ir_node *n, struct ir_value **map, uint32_t limit)
+static void clone_node(struct ir_builder *b, const struct ir_node *n, struct ir_value **map, uint32_t limit)
 {
     struct ir_ctx *ctx = b->ctx;
     struct ir_value **in = IR_NEWN(ctx, n->nin, struct ir_value *);
@@ -422,17 +391,17 @@ clone_node(struct ir_builder *b, const struct ir_node *n, struct ir_value **map,
 }
 
 /* Nodes with ids from `limit` on are copies, made in the same block. */
-static void
-clone_nodes(struct ir_builder *b, const struct ir_block *from, struct ir_value **map, bool terminator, uint32_t limit)
+static void clone_nodes(struct ir_builder *b, const struct ir_block *from, struct ir_value **map, bool terminator,
+                        uint32_t limit)
 {
-    IR_EACH_NODE(n, from) {
+    IR_EACH_NODE(n, from)
+    {
         if (n->id < limit && (terminator || !(ir_op_info(n->op)->flags & IR_F_TERMINATOR)))
             clone_node(b, n, map, limit);
     }
 }
 
-void
-ir_clone_block(struct ir_builder *b, const struct ir_block *from, struct ir_value **map, struct ir_value **results)
+void ir_clone_block(struct ir_builder *b, const struct ir_block *from, struct ir_value **map, struct ir_value **results)
 {
     clone_nodes(b, from, map, false, from->func == b->func ? from->func->nnodes : UINT32_MAX);
     const struct ir_node *end = from->last;

@@ -4,8 +4,7 @@
 
 #include "ir/infer_int.h"
 
-bool
-infer_fail(struct ir_ctx *ctx, const struct ir_node *n, const char *format, ...)
+bool infer_fail(struct ir_ctx *ctx, const struct ir_node *n, const char *format, ...)
 {
     char text[1024];
     va_list args;
@@ -16,8 +15,7 @@ infer_fail(struct ir_ctx *ctx, const struct ir_node *n, const char *format, ...)
     return false;
 }
 
-bool
-infer_set_type(struct ir_ctx *ctx, struct ir_node *n, int k, ir_type t)
+bool infer_set_type(struct ir_ctx *ctx, struct ir_node *n, int k, ir_type t)
 {
     if (!t)
         return false;
@@ -27,8 +25,7 @@ infer_set_type(struct ir_ctx *ctx, struct ir_node *n, int k, ir_type t)
     return true;
 }
 
-bool
-infer_set(struct ir_ctx *ctx, struct ir_node *n, int k, enum tcc_dtype dtype, int rank, const ir_expr *dims)
+bool infer_set(struct ir_ctx *ctx, struct ir_node *n, int k, enum tcc_dtype dtype, int rank, const ir_expr *dims)
 {
     if (rank > TCC_MAX_RANK)
         return infer_fail(ctx, n, "the result would have rank %d; at most %d is supported", rank, TCC_MAX_RANK);
@@ -39,8 +36,7 @@ infer_set(struct ir_ctx *ctx, struct ir_node *n, int k, enum tcc_dtype dtype, in
     return infer_set_type(ctx, n, k, ir_tensor_type(ctx, dtype, rank, dims));
 }
 
-ir_type
-infer_tensor(struct ir_ctx *ctx, struct ir_node *n, int i)
+ir_type infer_tensor(struct ir_ctx *ctx, struct ir_node *n, int i)
 {
     ir_type t = n->in[i].value->type;
     if (ir_is_tensor(t))
@@ -49,8 +45,7 @@ infer_tensor(struct ir_ctx *ctx, struct ir_node *n, int i)
     return NULL;
 }
 
-const struct ir_attr *
-infer_list(struct ir_ctx *ctx, struct ir_node *n, enum ir_attr_key key, int length)
+const struct ir_attr *infer_list(struct ir_ctx *ctx, struct ir_node *n, enum ir_attr_key key, int length)
 {
     const struct ir_attr *a = ir_attr(n, key);
     if (!a) {
@@ -64,8 +59,7 @@ infer_list(struct ir_ctx *ctx, struct ir_node *n, enum ir_attr_key key, int leng
     return a;
 }
 
-bool
-infer_axis(struct ir_ctx *ctx, struct ir_node *n, int rank, int64_t *axis)
+bool infer_axis(struct ir_ctx *ctx, struct ir_node *n, int rank, int64_t *axis)
 {
     *axis = ir_get_i(n, IR_ATTR_axis, -1);
     if (*axis >= 0 && *axis < rank)
@@ -73,8 +67,7 @@ infer_axis(struct ir_ctx *ctx, struct ir_node *n, int rank, int64_t *axis)
     return infer_fail(ctx, n, "axis must be in [0, %d); found %lld", rank, (long long)*axis);
 }
 
-bool
-infer_dtype(struct ir_ctx *ctx, struct ir_node *n, enum tcc_dtype *out)
+bool infer_dtype(struct ir_ctx *ctx, struct ir_node *n, enum tcc_dtype *out)
 {
     const struct ir_attr *a = ir_attr(n, IR_ATTR_to);
     if (!a)
@@ -83,16 +76,14 @@ infer_dtype(struct ir_ctx *ctx, struct ir_node *n, enum tcc_dtype *out)
     return *out != TCC_STRING || infer_fail(ctx, n, "strings are for library ops only");
 }
 
-bool
-infer_same_dtype(struct ir_ctx *ctx, struct ir_node *n, int i, int j)
+bool infer_same_dtype(struct ir_ctx *ctx, struct ir_node *n, int i, int j)
 {
     ir_type a = n->in[i].value->type, b = n->in[j].value->type;
-    return a->dtype == b->dtype || infer_fail(ctx, n, "operands %d and %d must have one element type; found %s and %s", i, j,
-                                              ir_type_text(ctx, a), ir_type_text(ctx, b));
+    return a->dtype == b->dtype || infer_fail(ctx, n, "operands %d and %d must have one element type; found %s and %s",
+                                              i, j, ir_type_text(ctx, a), ir_type_text(ctx, b));
 }
 
-bool
-infer_int_index(struct ir_ctx *ctx, struct ir_node *n, int i, ir_type *t)
+bool infer_int_index(struct ir_ctx *ctx, struct ir_node *n, int i, ir_type *t)
 {
     *t = infer_tensor(ctx, n, i);
     if (!*t)
@@ -101,8 +92,7 @@ infer_int_index(struct ir_ctx *ctx, struct ir_node *n, int i, ir_type *t)
            infer_fail(ctx, n, "indices must be i32 or i64; found %s", ir_type_text(ctx, *t));
 }
 
-ir_expr
-infer_merge(struct ir_ctx *ctx, ir_expr a, ir_expr b)
+ir_expr infer_merge(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 {
     if (a == b)
         return a;
@@ -113,8 +103,7 @@ infer_merge(struct ir_ctx *ctx, ir_expr a, ir_expr b)
     return ir_is_const(b, NULL) || ir_expr_cmp(a, b) > 0 ? b : a;
 }
 
-static ir_expr
-broadcast_dim(struct ir_ctx *ctx, ir_expr a, ir_expr b)
+static ir_expr broadcast_dim(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 {
     if (ir_is_value(a, 1))
         return b;
@@ -131,8 +120,7 @@ broadcast_dim(struct ir_ctx *ctx, ir_expr a, ir_expr b)
     return NULL;
 }
 
-int
-infer_broadcast(struct ir_ctx *ctx, int ra, const ir_expr *a, int rb, const ir_expr *b, ir_expr *out)
+int infer_broadcast(struct ir_ctx *ctx, int ra, const ir_expr *a, int rb, const ir_expr *b, ir_expr *out)
 {
     int rank = ra > rb ? ra : rb;
     ir_expr dims[TCC_MAX_RANK];
@@ -149,8 +137,7 @@ infer_broadcast(struct ir_ctx *ctx, int ra, const ir_expr *a, int rb, const ir_e
 
 /* == Entry points == */
 
-static bool
-check_arity(struct ir_ctx *ctx, struct ir_node *n)
+static bool check_arity(struct ir_ctx *ctx, struct ir_node *n)
 {
     const struct ir_op_info *info = ir_op_info(n->op);
     if (n->nin < info->nin_min || (info->nin_max >= 0 && n->nin > info->nin_max)) {
@@ -174,8 +161,7 @@ check_arity(struct ir_ctx *ctx, struct ir_node *n)
     return true;
 }
 
-bool
-ir_infer_node(struct ir_ctx *ctx, struct ir_node *n)
+bool ir_infer_node(struct ir_ctx *ctx, struct ir_node *n)
 {
     const struct ir_op_info *info = ir_op_info(n->op);
     if (!info->infer)
@@ -183,10 +169,10 @@ ir_infer_node(struct ir_ctx *ctx, struct ir_node *n)
     return check_arity(ctx, n) && info->infer(ctx, n);
 }
 
-static bool
-infer_block(struct ir_ctx *ctx, struct ir_block *b)
+static bool infer_block(struct ir_ctx *ctx, struct ir_block *b)
 {
-    IR_EACH_NODE(n, b) {
+    IR_EACH_NODE(n, b)
+    {
         if (!ir_infer_node(ctx, n))
             return false;
         for (int i = 0; i < n->nregions; i++) {
@@ -197,8 +183,7 @@ infer_block(struct ir_ctx *ctx, struct ir_block *b)
     return true;
 }
 
-bool
-ir_infer_func(struct ir_func *f)
+bool ir_infer_func(struct ir_func *f)
 {
     return infer_block(f->module->ctx, f->body);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* infer_control.c - types of state, control flow and library ops. Where attribute `types` gives them, they are taken from it. */
+/* infer_control.c - types of state, control flow and library ops. Where attribute `types` gives them, they are taken
+ * from it. */
 #include "ir/infer_int.h"
 
-static bool
-set_from_types(struct ir_ctx *ctx, struct ir_node *n)
+static bool set_from_types(struct ir_ctx *ctx, struct ir_node *n)
 {
     const struct ir_attr *types = infer_list(ctx, n, IR_ATTR_types, n->nout);
     for (int i = 0; types && i < n->nout; i++)
@@ -11,8 +11,7 @@ set_from_types(struct ir_ctx *ctx, struct ir_node *n)
     return types != NULL;
 }
 
-static struct ir_state *
-find_state(struct ir_ctx *ctx, struct ir_node *n)
+static struct ir_state *find_state(struct ir_ctx *ctx, struct ir_node *n)
 {
     const char *name = ir_get_s(n, IR_ATTR_name, NULL);
     struct ir_state *s = name ? ir_state_by_name(n->block->func->module, name) : NULL;
@@ -36,12 +35,12 @@ INFER(state_write)
     bool fits = t->kind == s->type->kind && t->dtype == s->type->dtype && t->rank == s->type->rank;
     for (int i = 0; fits && i < t->rank; i++)
         fits = infer_merge(ctx, t->dim[i], s->type->dim[i]) != NULL;
-    return fits || infer_fail(ctx, n, "state variable '%s' is %s; found %s", s->name, ir_type_text(ctx, s->type), ir_type_text(ctx, t));
+    return fits || infer_fail(ctx, n, "state variable '%s' is %s; found %s", s->name, ir_type_text(ctx, s->type),
+                              ir_type_text(ctx, t));
 }
 
 /* A scalar operand of the given element type. */
-static bool
-is_scalar(struct ir_ctx *ctx, struct ir_node *n, int i, enum tcc_dtype dtype)
+static bool is_scalar(struct ir_ctx *ctx, struct ir_node *n, int i, enum tcc_dtype dtype)
 {
     ir_type t = n->in[i].value->type;
     return (t->kind == IR_T_TENSOR && t->rank == 0 && t->dtype == dtype) ||
@@ -59,8 +58,8 @@ INFER(loop)
     if ((n->in[0].value && !is_scalar(ctx, n, 0, TCC_I64)) || (n->in[1].value && !is_scalar(ctx, n, 1, TCC_BOOL)))
         return false;
     if (nscan < 0 || n->nout != carried + nscan)
-        return infer_fail(ctx, n, "%lld carried values and %lld collected ones make %lld outputs; found %d", (long long)carried,
-                          (long long)nscan, (long long)(carried + nscan), n->nout);
+        return infer_fail(ctx, n, "%lld carried values and %lld collected ones make %lld outputs; found %d",
+                          (long long)carried, (long long)nscan, (long long)(carried + nscan), n->nout);
     return set_from_types(ctx, n);
 }
 
@@ -110,9 +109,10 @@ INFER(unbox)
     if (!types)
         return false;
     if (!ir_is_object(from) || !ir_is_tensor(types->types[0]))
-        return infer_fail(ctx, n, "expected an object and the type of a ranked tensor; found %s and %s", ir_type_text(ctx, from),
-                          ir_type_text(ctx, types->types[0]));
+        return infer_fail(ctx, n, "expected an object and the type of a ranked tensor; found %s and %s",
+                          ir_type_text(ctx, from), ir_type_text(ctx, types->types[0]));
     if (from->kind == IR_T_TENSOR && from->dtype != types->types[0]->dtype)
-        return infer_fail(ctx, n, "%s does not hold %s", ir_type_text(ctx, from), tcc_dtype_name(types->types[0]->dtype));
+        return infer_fail(ctx, n, "%s does not hold %s", ir_type_text(ctx, from),
+                          tcc_dtype_name(types->types[0]->dtype));
     return infer_set_type(ctx, n, 0, types->types[0]);
 }

@@ -3,15 +3,13 @@
 #include "ir/infer_int.h"
 #include "ir/scalar_int.h"
 
-static bool
-numeric(enum tcc_dtype d)
+static bool numeric(enum tcc_dtype d)
 {
     return tcc_is_float(d) || tcc_is_int(d);
 }
 
 /* What operand i must be, or NULL when d is fine. */
-static const char *
-expected(enum ir_scalar_types types, int i, enum tcc_dtype d)
+static const char *expected(enum ir_scalar_types types, int i, enum tcc_dtype d)
 {
     switch (types) {
     case IR_ST_SAME:
@@ -30,8 +28,7 @@ expected(enum ir_scalar_types types, int i, enum tcc_dtype d)
     return NULL;
 }
 
-static enum tcc_dtype
-result_dtype(enum ir_scalar_types types, struct ir_node *n)
+static enum tcc_dtype result_dtype(enum ir_scalar_types types, struct ir_node *n)
 {
     if (types == IR_ST_COMPARE || types == IR_ST_TEST)
         return TCC_BOOL;
@@ -54,8 +51,8 @@ INFER(map)
             return false;
         int joined = infer_broadcast(ctx, rank, dims, t->rank, t->dim, dims);
         if (joined < 0)
-            return infer_fail(ctx, n, "operand %d, %s, does not broadcast with those before it (%s)", i, ir_type_text(ctx, t),
-                              ir_type_text(ctx, ir_tensor_type(ctx, t->dtype, rank, dims)));
+            return infer_fail(ctx, n, "operand %d, %s, does not broadcast with those before it (%s)", i,
+                              ir_type_text(ctx, t), ir_type_text(ctx, ir_tensor_type(ctx, t->dtype, rank, dims)));
         rank = joined;
     }
     enum tcc_dtype dtype = TCC_NONE;

@@ -73,13 +73,14 @@ INFER(expand)
     for (int i = 0; i < t->rank; i++) {
         int to = i + shape->n - t->rank;
         if (to < 0 || (!ir_is_value(t->dim[i], 1) && !infer_merge(ctx, t->dim[i], shape->exprs[to])))
-            return infer_fail(ctx, n, "%s can't be broadcast to %s", ir_type_text(ctx, t), ir_type_text(ctx, n->out[0]->type));
+            return infer_fail(ctx, n, "%s can't be broadcast to %s", ir_type_text(ctx, t),
+                              ir_type_text(ctx, n->out[0]->type));
     }
     return true;
 }
 
-static bool
-slice_inside(struct ir_ctx *ctx, struct ir_node *n, int axis, ir_expr dim, ir_expr start, ir_expr size, ir_expr step)
+static bool slice_inside(struct ir_ctx *ctx, struct ir_node *n, int axis, ir_expr dim, ir_expr start, ir_expr size,
+                         ir_expr step)
 {
     ir_expr last = ir_add(ctx, start, ir_mul(ctx, ir_addc(ctx, size, -1), step)), zero = ir_const(ctx, 0);
     if (ir_is_value(step, 0))
@@ -87,11 +88,12 @@ slice_inside(struct ir_ctx *ctx, struct ir_node *n, int axis, ir_expr dim, ir_ex
     if (size->hi < 0)
         return infer_fail(ctx, n, "the size along axis %d is %s", axis, ir_expr_text(ctx, size));
     if (size->lo < 1)
-        return true;        /* perhaps empty: nothing is read then */
+        return true; /* perhaps empty: nothing is read then */
     bool outside = ir_expr_le(ctx, zero, start) == IR_NO || ir_expr_le(ctx, zero, last) == IR_NO ||
-                   ir_expr_le(ctx, ir_addc(ctx, start, 1), dim) == IR_NO || ir_expr_le(ctx, ir_addc(ctx, last, 1), dim) == IR_NO;
-    return !outside || infer_fail(ctx, n, "along axis %d, indices %s to %s leave the extent %s", axis, ir_expr_text(ctx, start),
-                                  ir_expr_text(ctx, last), ir_expr_text(ctx, dim));
+                   ir_expr_le(ctx, ir_addc(ctx, start, 1), dim) == IR_NO ||
+                   ir_expr_le(ctx, ir_addc(ctx, last, 1), dim) == IR_NO;
+    return !outside || infer_fail(ctx, n, "along axis %d, indices %s to %s leave the extent %s", axis,
+                                  ir_expr_text(ctx, start), ir_expr_text(ctx, last), ir_expr_text(ctx, dim));
 }
 
 INFER(slice)
@@ -100,7 +102,8 @@ INFER(slice)
     if (!t)
         return false;
     const struct ir_attr *starts = infer_list(ctx, n, IR_ATTR_starts, t->rank), *steps = NULL, *sizes = NULL;
-    if (!starts || !(sizes = infer_list(ctx, n, IR_ATTR_sizes, t->rank)) || !(steps = infer_list(ctx, n, IR_ATTR_steps, t->rank)))
+    if (!starts || !(sizes = infer_list(ctx, n, IR_ATTR_sizes, t->rank)) ||
+        !(steps = infer_list(ctx, n, IR_ATTR_steps, t->rank)))
         return false;
     for (int i = 0; i < t->rank; i++) {
         if (!slice_inside(ctx, n, i, t->dim[i], starts->exprs[i], sizes->exprs[i], steps->exprs[i]))
@@ -122,7 +125,8 @@ INFER(concat)
         if (!u || !infer_same_dtype(ctx, n, 0, i))
             return false;
         if (u->rank != t->rank)
-            return infer_fail(ctx, n, "operands must have one rank; found %s and %s", ir_type_text(ctx, t), ir_type_text(ctx, u));
+            return infer_fail(ctx, n, "operands must have one rank; found %s and %s", ir_type_text(ctx, t),
+                              ir_type_text(ctx, u));
         for (int d = 0; d < t->rank; d++) {
             dims[d] = d == axis ? ir_add(ctx, dims[d], u->dim[d]) : infer_merge(ctx, dims[d], u->dim[d]);
             if (!dims[d])
@@ -133,8 +137,8 @@ INFER(concat)
     return infer_set(ctx, n, 0, t->dtype, t->rank, dims);
 }
 
-static bool
-pad_mode(struct ir_ctx *ctx, struct ir_node *n, ir_type t, const struct ir_attr *before, const struct ir_attr *after)
+static bool pad_mode(struct ir_ctx *ctx, struct ir_node *n, ir_type t, const struct ir_attr *before,
+                     const struct ir_attr *after)
 {
     const char *mode = ir_get_s(n, IR_ATTR_mode, "constant");
     if (strcmp(mode, "constant") == 0 || strcmp(mode, "edge") == 0)
@@ -142,7 +146,7 @@ pad_mode(struct ir_ctx *ctx, struct ir_node *n, ir_type t, const struct ir_attr 
     bool reflect = strcmp(mode, "reflect") == 0;
     if (!reflect && strcmp(mode, "wrap") != 0)
         return infer_fail(ctx, n, "mode must be constant, edge, reflect or wrap; found '%s'", mode);
-    for (int i = 0; reflect && i < t->rank; i++) {      /* ONNX lets reflection bounce several times, but not off nothing */
+    for (int i = 0; reflect && i < t->rank; i++) { /* ONNX lets reflection bounce several times, but not off nothing */
         if (ir_is_value(t->dim[i], 0) && (before->exprs[i]->lo > 0 || after->exprs[i]->lo > 0))
             return infer_fail(ctx, n, "axis %d is empty, nothing to reflect", i);
     }
@@ -199,15 +203,15 @@ INFER(gather)
 }
 
 /* index[d] <= x[d] along all axes but `axis`. */
-static bool
-index_fits(struct ir_ctx *ctx, struct ir_node *n, ir_type t, ir_type index, int64_t axis)
+static bool index_fits(struct ir_ctx *ctx, struct ir_node *n, ir_type t, ir_type index, int64_t axis)
 {
     if (index->rank != t->rank)
         return infer_fail(ctx, n, "indices and data must have one rank; found %s and %s", ir_type_text(ctx, index),
                           ir_type_text(ctx, t));
     for (int i = 0; i < t->rank; i++) {
         if (i != axis && ir_expr_le(ctx, index->dim[i], t->dim[i]) == IR_NO)
-            return infer_fail(ctx, n, "indices %s reach beyond %s along axis %d", ir_type_text(ctx, index), ir_type_text(ctx, t), i);
+            return infer_fail(ctx, n, "indices %s reach beyond %s along axis %d", ir_type_text(ctx, index),
+                              ir_type_text(ctx, t), i);
     }
     return true;
 }
@@ -216,13 +220,12 @@ INFER(gather_elements)
 {
     ir_type t = infer_tensor(ctx, n, 0), index;
     int64_t axis;
-    return t && infer_int_index(ctx, n, 1, &index) && infer_axis(ctx, n, t->rank, &axis) && index_fits(ctx, n, t, index, axis) &&
-           infer_set(ctx, n, 0, t->dtype, index->rank, index->dim);
+    return t && infer_int_index(ctx, n, 1, &index) && infer_axis(ctx, n, t->rank, &axis) &&
+           index_fits(ctx, n, t, index, axis) && infer_set(ctx, n, 0, t->dtype, index->rank, index->dim);
 }
 
 /* Length of the index tuples of GatherND and ScatterND: the last dim of the indices, a constant. */
-static bool
-tuple_length(struct ir_ctx *ctx, struct ir_node *n, ir_type index, int rank, int64_t *k)
+static bool tuple_length(struct ir_ctx *ctx, struct ir_node *n, ir_type index, int rank, int64_t *k)
 {
     if (index->rank < 1 || !ir_is_const(index->dim[index->rank - 1], k))
         return infer_fail(ctx, n, "the last dim of the indices must be a constant; found %s", ir_type_text(ctx, index));
@@ -239,7 +242,8 @@ INFER(gather_nd)
     if (!t || !infer_int_index(ctx, n, 1, &index))
         return false;
     if (batch < 0 || batch > t->rank || batch >= index->rank)
-        return infer_fail(ctx, n, "batch_dims is %lld for %s and %s", (long long)batch, ir_type_text(ctx, t), ir_type_text(ctx, index));
+        return infer_fail(ctx, n, "batch_dims is %lld for %s and %s", (long long)batch, ir_type_text(ctx, t),
+                          ir_type_text(ctx, index));
     if (!tuple_length(ctx, n, index, t->rank - (int)batch, &k))
         return false;
     for (int i = 0; i < index->rank - 1; i++) {
@@ -252,8 +256,7 @@ INFER(gather_nd)
     return infer_set(ctx, n, 0, t->dtype, rank, dims);
 }
 
-static bool
-scatter_mode(struct ir_ctx *ctx, struct ir_node *n)
+static bool scatter_mode(struct ir_ctx *ctx, struct ir_node *n)
 {
     static const char *const modes[] = {"none", "add", "mul", "min", "max"};
     const char *mode = ir_get_s(n, IR_ATTR_mode, "none");
@@ -264,14 +267,14 @@ scatter_mode(struct ir_ctx *ctx, struct ir_node *n)
     return infer_fail(ctx, n, "mode must be none, add, mul, min or max; found '%s'", mode);
 }
 
-static bool
-updates_are(struct ir_ctx *ctx, struct ir_node *n, ir_type updates, int rank, const ir_expr *dims)
+static bool updates_are(struct ir_ctx *ctx, struct ir_node *n, ir_type updates, int rank, const ir_expr *dims)
 {
     bool ok = updates->rank == rank;
     for (int i = 0; ok && i < rank; i++)
         ok = infer_merge(ctx, updates->dim[i], dims[i]) != NULL;
-    return ok || infer_fail(ctx, n, "updates must be %s; found %s",
-                            ir_type_text(ctx, ir_tensor_type(ctx, updates->dtype, rank, dims)), ir_type_text(ctx, updates));
+    return ok ||
+           infer_fail(ctx, n, "updates must be %s; found %s",
+                      ir_type_text(ctx, ir_tensor_type(ctx, updates->dtype, rank, dims)), ir_type_text(ctx, updates));
 }
 
 /* scatter_elements and scatter_nd: they differ in what the indices mean, which op's attributes say. */
@@ -281,7 +284,8 @@ INFER(scatter)
     ir_expr dims[2 * TCC_MAX_RANK];
     int64_t axis, k;
     int rank = 0;
-    if (!t || !updates || !infer_int_index(ctx, n, 1, &index) || !scatter_mode(ctx, n) || !infer_same_dtype(ctx, n, 0, 2))
+    if (!t || !updates || !infer_int_index(ctx, n, 1, &index) || !scatter_mode(ctx, n) ||
+        !infer_same_dtype(ctx, n, 0, 2))
         return false;
     if (ir_attr_allowed(n->op, IR_ATTR_axis))
         return infer_axis(ctx, n, t->rank, &axis) && index_fits(ctx, n, t, index, axis) &&

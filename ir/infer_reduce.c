@@ -4,8 +4,7 @@
 
 #include "ir/infer_int.h"
 
-static bool
-set_reduced(struct ir_ctx *ctx, struct ir_node *n, ir_type t, enum tcc_dtype dtype, unsigned axes)
+static bool set_reduced(struct ir_ctx *ctx, struct ir_node *n, ir_type t, enum tcc_dtype dtype, unsigned axes)
 {
     bool keep = ir_get_i(n, IR_ATTR_keepdims, 0) != 0;
     ir_expr dims[TCC_MAX_RANK];
@@ -58,16 +57,19 @@ INFER(matmul)
     if (!a || !b || !infer_same_dtype(ctx, n, 0, 1))
         return false;
     if (a->rank < 2 || b->rank < 2)
-        return infer_fail(ctx, n, "operands need rank 2 or more; found %s and %s", ir_type_text(ctx, a), ir_type_text(ctx, b));
+        return infer_fail(ctx, n, "operands need rank 2 or more; found %s and %s", ir_type_text(ctx, a),
+                          ir_type_text(ctx, b));
     bool ta = ir_get_i(n, IR_ATTR_trans_a, 0) != 0, tb = ir_get_i(n, IR_ATTR_trans_b, 0) != 0;
     const ir_expr *am = a->dim + a->rank - 2, *bm = b->dim + b->rank - 2;
     if (!infer_merge(ctx, am[!ta], bm[tb]))
-        return infer_fail(ctx, n, "the summed dims must be equal; found %s of %s and %s of %s", ir_expr_text(ctx, am[!ta]),
-                          ir_type_text(ctx, a), ir_expr_text(ctx, bm[tb]), ir_type_text(ctx, b));
+        return infer_fail(ctx, n, "the summed dims must be equal; found %s of %s and %s of %s",
+                          ir_expr_text(ctx, am[!ta]), ir_type_text(ctx, a), ir_expr_text(ctx, bm[tb]),
+                          ir_type_text(ctx, b));
     ir_expr dims[TCC_MAX_RANK];
     int rank = infer_broadcast(ctx, a->rank - 2, a->dim, b->rank - 2, b->dim, dims);
     if (rank < 0)
-        return infer_fail(ctx, n, "leading dims don't broadcast: %s and %s", ir_type_text(ctx, a), ir_type_text(ctx, b));
+        return infer_fail(ctx, n, "leading dims don't broadcast: %s and %s", ir_type_text(ctx, a),
+                          ir_type_text(ctx, b));
     dims[rank] = am[ta];
     dims[rank + 1] = bm[!tb];
     enum tcc_dtype to = a->dtype;
@@ -82,16 +84,17 @@ INFER(attention)
     if (!q || !k || !v || !infer_same_dtype(ctx, n, 0, 1) || !infer_same_dtype(ctx, n, 0, 2))
         return false;
     if (!tcc_is_float(q->dtype) || q->rank != 4 || k->rank != 4 || v->rank != 4)
-        return infer_fail(ctx, n, "q, k and v must be float tensors of rank 4; found %s, %s and %s", ir_type_text(ctx, q),
-                          ir_type_text(ctx, k), ir_type_text(ctx, v));
+        return infer_fail(ctx, n, "q, k and v must be float tensors of rank 4; found %s, %s and %s",
+                          ir_type_text(ctx, q), ir_type_text(ctx, k), ir_type_text(ctx, v));
     int64_t heads, groups;
     bool ok = infer_merge(ctx, q->dim[0], k->dim[0]) && infer_merge(ctx, k->dim[0], v->dim[0]) &&
-              infer_merge(ctx, k->dim[1], v->dim[1]) && infer_merge(ctx, k->dim[2], v->dim[2]) && infer_merge(ctx, q->dim[3], k->dim[3]);
+              infer_merge(ctx, k->dim[1], v->dim[1]) && infer_merge(ctx, k->dim[2], v->dim[2]) &&
+              infer_merge(ctx, q->dim[3], k->dim[3]);
     if (ok && ir_is_const(q->dim[1], &heads) && ir_is_const(k->dim[1], &groups))
         ok = groups > 0 && heads % groups == 0;
     if (!ok)
-        return infer_fail(ctx, n, "q[b,h,s,d], k[b,g,t,d] and v[b,g,t,e] don't fit: %s, %s and %s", ir_type_text(ctx, q),
-                          ir_type_text(ctx, k), ir_type_text(ctx, v));
+        return infer_fail(ctx, n, "q[b,h,s,d], k[b,g,t,d] and v[b,g,t,e] don't fit: %s, %s and %s",
+                          ir_type_text(ctx, q), ir_type_text(ctx, k), ir_type_text(ctx, v));
     if (n->nin > 3 && n->in[3].value) {
         ir_type mask = infer_tensor(ctx, n, 3);
         ir_expr scores[] = {q->dim[0], q->dim[1], q->dim[2], k->dim[2]}, joined[TCC_MAX_RANK];
@@ -113,8 +116,8 @@ INFER(topk)
     if (!k || !infer_axis(ctx, n, t->rank, &axis))
         return false;
     if (ir_expr_le(ctx, k->e, t->dim[axis]) == IR_NO)
-        return infer_fail(ctx, n, "k is %s, axis %lld of %s has fewer elements", ir_expr_text(ctx, k->e), (long long)axis,
-                          ir_type_text(ctx, t));
+        return infer_fail(ctx, n, "k is %s, axis %lld of %s has fewer elements", ir_expr_text(ctx, k->e),
+                          (long long)axis, ir_type_text(ctx, t));
     memcpy(dims, t->dim, (size_t)t->rank * sizeof *dims);
     dims[axis] = k->e;
     return infer_set(ctx, n, 0, t->dtype, t->rank, dims) && infer_set(ctx, n, 1, TCC_I64, t->rank, dims);

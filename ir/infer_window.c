@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* infer_window.c - types of convolutions and pools. Spatial lists that are left out mean 1 (strides, dilations) or 0 (padding). */
+/* infer_window.c - types of convolutions and pools. Spatial lists that are left out mean 1 (strides, dilations) or 0
+ * (padding). */
 #include <string.h>
 
 #include "ir/infer_int.h"
 
 /* The spatial attributes of a window op, defaults filled in. */
-struct window { int rank; int64_t strides[TCC_MAX_RANK], dilations[TCC_MAX_RANK]; ir_expr before[TCC_MAX_RANK], after[TCC_MAX_RANK]; };
+struct window {
+    int rank;
+    int64_t strides[TCC_MAX_RANK], dilations[TCC_MAX_RANK];
+    ir_expr before[TCC_MAX_RANK], after[TCC_MAX_RANK];
+};
 
-static bool
-positive_list(struct ir_ctx *ctx, struct ir_node *n, enum ir_attr_key key, int rank, int64_t *out)
+static bool positive_list(struct ir_ctx *ctx, struct ir_node *n, enum ir_attr_key key, int rank, int64_t *out)
 {
     for (int i = 0; i < rank; i++)
         out[i] = 1;
@@ -23,8 +27,7 @@ positive_list(struct ir_ctx *ctx, struct ir_node *n, enum ir_attr_key key, int r
     return a != NULL;
 }
 
-static bool
-padding_list(struct ir_ctx *ctx, struct ir_node *n, enum ir_attr_key key, int rank, ir_expr *out)
+static bool padding_list(struct ir_ctx *ctx, struct ir_node *n, enum ir_attr_key key, int rank, ir_expr *out)
 {
     for (int i = 0; i < rank; i++)
         out[i] = ir_const(ctx, 0);
@@ -36,43 +39,44 @@ padding_list(struct ir_ctx *ctx, struct ir_node *n, enum ir_attr_key key, int ra
     return a != NULL;
 }
 
-static bool
-get_window(struct ir_ctx *ctx, struct ir_node *n, ir_type x, struct window *w)
+static bool get_window(struct ir_ctx *ctx, struct ir_node *n, ir_type x, struct window *w)
 {
     w->rank = x->rank - 2;
     if (x->rank < 3)
         return infer_fail(ctx, n, "expected x[n, c, spatial...]; found %s", ir_type_text(ctx, x));
     return positive_list(ctx, n, IR_ATTR_strides, w->rank, w->strides) &&
            positive_list(ctx, n, IR_ATTR_dilations, w->rank, w->dilations) &&
-           padding_list(ctx, n, IR_ATTR_before, w->rank, w->before) && padding_list(ctx, n, IR_ATTR_after, w->rank, w->after);
+           padding_list(ctx, n, IR_ATTR_before, w->rank, w->before) &&
+           padding_list(ctx, n, IR_ATTR_after, w->rank, w->after);
 }
 
 /* (in + before + after - (taps - 1) * dilation - 1) floordiv stride + 1 */
-static bool
-window_dim(struct ir_ctx *ctx, struct ir_node *n, const struct window *w, int i, ir_expr in, ir_expr taps, ir_expr *out)
+static bool window_dim(struct ir_ctx *ctx, struct ir_node *n, const struct window *w, int i, ir_expr in, ir_expr taps,
+                       ir_expr *out)
 {
     ir_expr padded = ir_add(ctx, in, ir_add(ctx, w->before[i], w->after[i]));
     ir_expr reach = ir_addc(ctx, ir_mulc(ctx, ir_addc(ctx, taps, -1), w->dilations[i]), 1);
     if (ir_is_const(padded, NULL) && ir_is_const(reach, NULL) && padded->value < reach->value)
-        return infer_fail(ctx, n, "along spatial axis %d the window reaches over %s elements, x and its padding have %s", i,
+        return infer_fail(ctx, n,
+                          "along spatial axis %d the window reaches over %s elements, x and its padding have %s", i,
                           ir_expr_text(ctx, reach), ir_expr_text(ctx, padded));
     *out = ir_addc(ctx, ir_floordiv(ctx, ir_sub(ctx, padded, reach), ir_const(ctx, w->strides[i])), 1);
     return true;
 }
 
-static bool
-check_bias(struct ir_ctx *ctx, struct ir_node *n, ir_expr channels)
+static bool check_bias(struct ir_ctx *ctx, struct ir_node *n, ir_expr channels)
 {
     if (n->nin < 3 || !n->in[2].value)
         return true;
     ir_type bias = infer_tensor(ctx, n, 2);
     return bias && ((bias->rank == 1 && infer_merge(ctx, bias->dim[0], channels)) ||
-                    infer_fail(ctx, n, "the bias must have %s elements; found %s", ir_expr_text(ctx, channels), ir_type_text(ctx, bias)));
+                    infer_fail(ctx, n, "the bias must have %s elements; found %s", ir_expr_text(ctx, channels),
+                               ir_type_text(ctx, bias)));
 }
 
 /* Common to both convolutions: ranks, element types, groups. */
-static bool
-conv_operands(struct ir_ctx *ctx, struct ir_node *n, struct window *w, ir_type *x, ir_type *weight, int64_t *groups)
+static bool conv_operands(struct ir_ctx *ctx, struct ir_node *n, struct window *w, ir_type *x, ir_type *weight,
+                          int64_t *groups)
 {
     *x = infer_tensor(ctx, n, 0);
     *weight = *x ? infer_tensor(ctx, n, 1) : NULL;
@@ -94,10 +98,11 @@ INFER(conv)
     if (!conv_operands(ctx, n, &w, &x, &weight, &groups))
         return false;
     if (!infer_merge(ctx, x->dim[1], ir_mulc(ctx, weight->dim[1], groups)))
-        return infer_fail(ctx, n, "%s channels in %lld groups don't fit weights %s", ir_expr_text(ctx, x->dim[1]), (long long)groups,
-                          ir_type_text(ctx, weight));
+        return infer_fail(ctx, n, "%s channels in %lld groups don't fit weights %s", ir_expr_text(ctx, x->dim[1]),
+                          (long long)groups, ir_type_text(ctx, weight));
     if (ir_is_const(weight->dim[0], &outputs) && outputs % groups)
-        return infer_fail(ctx, n, "%lld output channels can't be split into %lld groups", (long long)outputs, (long long)groups);
+        return infer_fail(ctx, n, "%lld output channels can't be split into %lld groups", (long long)outputs,
+                          (long long)groups);
     dims[0] = x->dim[0];
     dims[1] = weight->dim[0];
     for (int i = 0; i < w.rank; i++) {
@@ -122,15 +127,15 @@ INFER(conv_transpose)
     if (!shape)
         return false;
     if (!infer_merge(ctx, x->dim[1], weight->dim[0]))
-        return infer_fail(ctx, n, "%s channels don't fit weights %s", ir_expr_text(ctx, x->dim[1]), ir_type_text(ctx, weight));
+        return infer_fail(ctx, n, "%s channels don't fit weights %s", ir_expr_text(ctx, x->dim[1]),
+                          ir_type_text(ctx, weight));
     dims[0] = x->dim[0];
     dims[1] = ir_mulc(ctx, weight->dim[1], groups);
     memcpy(dims + 2, shape->exprs, (size_t)w.rank * sizeof *dims);
     return check_bias(ctx, n, dims[1]) && infer_set(ctx, n, 0, x->dtype, x->rank, dims);
 }
 
-static bool
-set_pooled(struct ir_ctx *ctx, struct ir_node *n, bool index)
+static bool set_pooled(struct ir_ctx *ctx, struct ir_node *n, bool index)
 {
     struct window w;
     ir_type x = infer_tensor(ctx, n, 0);

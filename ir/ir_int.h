@@ -6,14 +6,17 @@
 #include "ir/ir.h"
 
 /* A set of pointers with their hashes, open addressing. Memory from malloc, freed with the context. */
-struct ir_set { void **at; uint64_t *hash; uint32_t n, cap; };
+struct ir_set {
+    void **at;
+    uint64_t *hash;
+    uint32_t n, cap;
+};
 /* First slot from *pos on whose hash is `hash`; NULL at an empty one. Start with *pos = UINT32_MAX. */
 void *ir_set_next(const struct ir_set *set, uint64_t hash, uint32_t *pos);
 void ir_set_add(struct ir_ctx *ctx, struct ir_set *set, uint64_t hash, void *p);
 void ir_set_free(struct ir_set *set);
 
-static inline uint64_t
-ir_hash_mix(uint64_t h, uint64_t v)
+static inline uint64_t ir_hash_mix(uint64_t h, uint64_t v)
 {
     h = (h ^ v) * 0x9e3779b97f4a7c15u;
     return h ^ (h >> 29);
@@ -24,7 +27,7 @@ struct ir_chunk;
 struct ir_arena {
     struct ir_ctx *ctx;
     struct ir_chunk *chunks;
-    struct ir_arena *next, **prev;      /* the context's list */
+    struct ir_arena *next, **prev; /* the context's list */
 };
 
 struct ir_ctx {
@@ -34,42 +37,48 @@ struct ir_ctx {
     struct ir_set strings, exprs, types, layouts;
     uint32_t nexprs, ntypes;
     uint32_t fresh;
-    bool parsing;                       /* level 2's verifiers report errors of the text, not bugs */
-    int expr_depth;                     /* how deep simplification has called itself */
-    ir_expr small[64];                  /* constants 0..63 */
+    bool parsing;      /* level 2's verifiers report errors of the text, not bugs */
+    int expr_depth;    /* how deep simplification has called itself */
+    ir_expr small[64]; /* constants 0..63 */
 
     struct ir_message *messages;
     int nmessages, cap_messages, nerrors;
     ir_diag_handler handler;
     void *handler_user;
-    char *capture;                      /* where messages go instead, when set (verifier) */
+    char *capture; /* where messages go instead, when set (verifier) */
     size_t capture_size;
 
-    VEC(struct ir_module *) modules;    /* whose tensors are released at the end */
+    VEC(struct ir_module *) modules; /* whose tensors are released at the end */
     VEC(const struct ir_tensor *) kept;
 };
 
-void ir_release_modules(struct ir_ctx *ctx);               /* lets go of the tensors that its modules hold */
+void ir_release_modules(struct ir_ctx *ctx); /* lets go of the tensors that its modules hold */
 /* Errors and warnings are written to `buffer` (the first one only) until called with NULL. */
 void ir_capture(struct ir_ctx *ctx, char *buffer, size_t size);
 
 /* -- Expressions (expr.c, expr_div.c) -- */
-struct ir_term { ir_expr mono; int64_t coef; };            /* mono NULL: the constant term */
+struct ir_term {
+    ir_expr mono;
+    int64_t coef;
+}; /* mono NULL: the constant term */
 #define IR_MAX_TERMS 64
-struct ir_poly { int n; struct ir_term at[IR_MAX_TERMS]; };
+struct ir_poly {
+    int n;
+    struct ir_term at[IR_MAX_TERMS];
+};
 
-int ir_expr_cmp(ir_expr a, ir_expr b);                     /* structural order, the same in every context */
+int ir_expr_cmp(ir_expr a, ir_expr b); /* structural order, the same in every context */
 ir_expr ir_expr_raw(struct ir_ctx *ctx, enum ir_expr_kind kind, int n, const ir_expr *arg, int64_t lo, int64_t hi);
-bool ir_poly_of(struct ir_poly *p, ir_expr e);             /* false: too many terms or overflow */
+bool ir_poly_of(struct ir_poly *p, ir_expr e); /* false: too many terms or overflow */
 ir_expr ir_poly_expr(struct ir_ctx *ctx, struct ir_poly *p);
 bool ir_poly_add(struct ir_poly *p, ir_expr mono, int64_t coef);
 bool ir_poly_add_scaled(struct ir_poly *p, const struct ir_poly *q, int64_t k);
-ir_expr ir_poly_sum(struct ir_ctx *ctx, const struct ir_poly *p);   /* its expression; p is kept */
-ir_expr ir_mono_div(struct ir_ctx *ctx, ir_expr a, ir_expr b, bool *ok);  /* a / b as monomials; NULL result: 1 */
+ir_expr ir_poly_sum(struct ir_ctx *ctx, const struct ir_poly *p);        /* its expression; p is kept */
+ir_expr ir_mono_div(struct ir_ctx *ctx, ir_expr a, ir_expr b, bool *ok); /* a / b as monomials; NULL result: 1 */
 void ir_poly_bounds(const struct ir_poly *p, int64_t *lo, int64_t *hi);
 int64_t ir_sat_add(int64_t a, int64_t b);
 int64_t ir_sat_mul(int64_t a, int64_t b);
-int64_t ir_lower_bound(struct ir_ctx *ctx, ir_expr e);     /* also through extents of iteration variables */
+int64_t ir_lower_bound(struct ir_ctx *ctx, ir_expr e); /* also through extents of iteration variables */
 ir_expr ir_iter_named(struct ir_ctx *ctx, const char *name, ir_expr extent);
 ir_expr ir_sym_find(struct ir_ctx *ctx, const char *name); /* NULL: no such symbol yet */
 
@@ -77,36 +86,41 @@ ir_expr ir_sym_find(struct ir_ctx *ctx, const char *name); /* NULL: no such symb
 #define IR_SYM_HI ((int64_t)1 << 40)
 
 /* -- Op table (op.c) -- */
-bool ir_operand_optional(enum ir_op op, int i);            /* may operand i be NULL? */
+bool ir_operand_optional(enum ir_op op, int i); /* may operand i be NULL? */
 bool ir_attr_allowed(enum ir_op op, enum ir_attr_key key);
 enum ir_attr_kind ir_attr_key_kind(enum ir_attr_key key);
-const char *ir_attr_kind_name(enum ir_attr_kind kind);     /* int, float, ints... */
-enum ir_attr_key ir_attr_by_name(const char *name);        /* IR_ATTR_NONE: unknown */
+const char *ir_attr_kind_name(enum ir_attr_kind kind); /* int, float, ints... */
+enum ir_attr_key ir_attr_by_name(const char *name);    /* IR_ATTR_NONE: unknown */
 
 /* -- Graph (graph.c, attr.c) -- */
-static inline struct ir_ctx *
-ir_node_ctx(const struct ir_node *n)
+static inline struct ir_ctx *ir_node_ctx(const struct ir_node *n)
 {
     return n->block->func->module->ctx;
 }
-struct ir_attr ir_attr_copy(struct ir_ctx *ctx, const struct ir_attr *a);   /* payload in the context; a tensor gets a reference */
+struct ir_attr ir_attr_copy(struct ir_ctx *ctx,
+                            const struct ir_attr *a); /* payload in the context; a tensor gets a reference */
 bool ir_attr_equal(const struct ir_attr *a, const struct ir_attr *b);
 bool ir_infer_node(struct ir_ctx *ctx, struct ir_node *n); /* checks arity, then the op's hook */
 
 /* -- Text (text.c) -- */
-bool ir_is_identifier(const char *s);                      /* letter or _, then letters, digits, _ and . */
-void ir_print_string(FILE *out, const char *s);            /* quoted, with escapes */
-void ir_print_bytes(FILE *out, const char *s, size_t n);  /* the same for bytes that may hold a zero */
-void ir_print_tensor(FILE *out, const struct ir_tensor *t);          /* type and data */
-void ir_print_attr(FILE *out, const struct ir_attr *a);              /* key = value */
-void ir_print_double(FILE *out, double v);                           /* shortest text that reads back the same */
+bool ir_is_identifier(const char *s);                       /* letter or _, then letters, digits, _ and . */
+void ir_print_string(FILE *out, const char *s);             /* quoted, with escapes */
+void ir_print_bytes(FILE *out, const char *s, size_t n);    /* the same for bytes that may hold a zero */
+void ir_print_tensor(FILE *out, const struct ir_tensor *t); /* type and data */
+void ir_print_attr(FILE *out, const struct ir_attr *a);     /* key = value */
+void ir_print_double(FILE *out, double v);                  /* shortest text that reads back the same */
 /* Symbols met in types and attributes, each once, in order of appearance; iteration variables are left out. */
-struct ir_syms { struct ir_ctx *ctx; VEC(ir_expr) v; struct ir_set seen; };
+struct ir_syms {
+    struct ir_ctx *ctx;
+    VEC(ir_expr) v;
+    struct ir_set seen;
+};
 void ir_collect_syms(struct ir_syms *s, ir_expr e);
 void ir_collect_type_syms(struct ir_syms *s, ir_type t);
-void ir_print_syms(FILE *out, struct ir_syms *s);          /* sorts; `sym` lines for those with other bounds than a new one's; frees */
+void ir_print_syms(FILE *out,
+                   struct ir_syms *s); /* sorts; `sym` lines for those with other bounds than a new one's; frees */
 
 /* -- Verifier (verify.c) -- */
-bool ir_verify_as(const struct ir_module *m, enum ir_diag_id id);    /* the severity of what is found is that of `id` */
+bool ir_verify_as(const struct ir_module *m, enum ir_diag_id id); /* the severity of what is found is that of `id` */
 
 #endif

@@ -8,16 +8,17 @@
 
 #include "ir/kernel_int.h"
 
-struct digest { XXH3_state_t state; const struct kn_kernel *k; };
+struct digest {
+    XXH3_state_t state;
+    const struct kn_kernel *k;
+};
 
-static void
-feed(struct digest *d, int64_t v)
+static void feed(struct digest *d, int64_t v)
 {
     XXH3_64bits_update(&d->state, &v, sizeof v);
 }
 
-static void
-feed_sym(struct digest *d, ir_expr sym)
+static void feed_sym(struct digest *d, ir_expr sym)
 {
     const struct kn_kernel *k = d->k;
     for (int i = 0; i < k->ndims; i++) {
@@ -41,8 +42,7 @@ feed_sym(struct digest *d, ir_expr sym)
     XXH3_64bits_update(&d->state, sym->name, __builtin_strlen(sym->name));
 }
 
-static void
-feed_expr(struct digest *d, ir_expr e)
+static void feed_expr(struct digest *d, ir_expr e)
 {
     if (!e) {
         feed(d, -1);
@@ -56,10 +56,10 @@ feed_expr(struct digest *d, ir_expr e)
         feed_expr(d, e->arg[i]);
 }
 
-static void
-feed_insn(struct digest *d, const struct kn_insn *n)
+static void feed_insn(struct digest *d, const struct kn_insn *n)
 {
-    const int64_t plain[] = {n->code, n->dtype, n->reducer, n->nargs, n->nindex, n->nguards, n->word, n->operand, n->ivalue};
+    const int64_t plain[] = {n->code,    n->dtype, n->reducer, n->nargs, n->nindex,
+                             n->nguards, n->word,  n->operand, n->ivalue};
     XXH3_64bits_update(&d->state, plain, sizeof plain);
     XXH3_64bits_update(&d->state, &n->fvalue, sizeof n->fvalue);
     for (int i = 0; i < n->nargs; i++)
@@ -75,19 +75,18 @@ feed_insn(struct digest *d, const struct kn_insn *n)
     feed_expr(d, n->bound);
 }
 
-static void
-feed_schedule(struct digest *d)
+static void feed_schedule(struct digest *d)
 {
     const struct kn_schedule *s = &d->k->schedule;
     const struct kn_contraction *c = &d->k->contraction;
-    const int64_t plain[] = {s->how, s->vector_dim, s->width, s->unroll, s->mr, s->nr, s->mc, s->nc, s->kc,
-                             c->present, c->a, c->b, c->load_a, c->load_b, c->mul, c->reduce, c->batch, c->m, c->n, c->k};
+    const int64_t plain[] = {s->how, s->vector_dim, s->width,   s->unroll, s->mr, s->nr,     s->mc,
+                             s->nc,  s->kc,         c->present, c->a,      c->b,  c->load_a, c->load_b,
+                             c->mul, c->reduce,     c->batch,   c->m,      c->n,  c->k};
     XXH3_64bits_update(&d->state, plain, sizeof plain);
     XXH3_64bits_update(&d->state, s->tile, sizeof s->tile);
 }
 
-uint64_t
-kn_digest_kernel(const struct kn_kernel *k)
+uint64_t kn_digest_kernel(const struct kn_kernel *k)
 {
     struct digest d;
     d.k = k;

@@ -6,12 +6,12 @@
 #include "ir/ir_int.h"
 
 extern const char *const kn_code_words[], *const kn_use_words[], *const kn_reducer_words[], *const kn_template_words[];
-extern const char *const kn_space_words[], *const kn_step_words[];      /* all of them end in NULL */
-int kn_word(const char *const *words, const char *name);                /* its number, or -1 */
+extern const char *const kn_space_words[], *const kn_step_words[]; /* all of them end in NULL */
+int kn_word(const char *const *words, const char *name);           /* its number, or -1 */
 
 /* Calls visit for each expression of the kernel, in the order of kn_kernel.sizes. */
 void kn_each_expr(const struct kn_kernel *k, void (*visit)(void *user, ir_expr e), void *user);
-void kn_collect_syms(struct ir_syms *s, const struct kn_program *p);   /* all symbols of a program (plan_print.c) */
-void kn_find_sizes(struct ir_ctx *ctx, struct kn_kernel *k);            /* sets sizes: symbols that are neither dims nor indices */
+void kn_collect_syms(struct ir_syms *s, const struct kn_program *p); /* all symbols of a program (plan_print.c) */
+void kn_find_sizes(struct ir_ctx *ctx, struct kn_kernel *k); /* sets sizes: symbols that are neither dims nor indices */
 
 #endif

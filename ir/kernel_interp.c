@@ -12,29 +12,34 @@
 #include "ir/ir_int.h"
 #include "ir/words_int.h"
 
-union value { double f; int64_t i; char raw[16]; };
+union value {
+    double f;
+    int64_t i;
+    char raw[16];
+};
 
-struct accumulator { double f; int64_t i, position; };
+struct accumulator {
+    double f;
+    int64_t i, position;
+};
 
 struct run {
     const struct kn_kernel *k;
     const int64_t *sizes;
     int64_t var[KN_MAX_DIMS], extent[KN_MAX_DIMS];
-    union value *values;            /* by instruction; KN_INDEX: the symbol's value */
-    struct accumulator *acc;        /* by instruction */
-    char **data;                    /* by operand */
-    int64_t (*dims)[TCC_MAX_RANK];  /* by operand */
+    union value *values;           /* by instruction; KN_INDEX: the symbol's value */
+    struct accumulator *acc;       /* by instruction */
+    char **data;                   /* by operand */
+    int64_t (*dims)[TCC_MAX_RANK]; /* by operand */
     int status;
 };
 
-static bool
-is_float(enum tcc_dtype d)
+static bool is_float(enum tcc_dtype d)
 {
     return tcc_is_float(d);
 }
 
-static bool
-symbol(void *user, ir_expr sym, int64_t *out)
+static bool symbol(void *user, ir_expr sym, int64_t *out)
 {
     struct run *r = user;
     const struct kn_kernel *k = r->k;
@@ -59,8 +64,7 @@ symbol(void *user, ir_expr sym, int64_t *out)
     return false;
 }
 
-static int64_t
-eval(struct run *r, ir_expr e)
+static int64_t eval(struct run *r, ir_expr e)
 {
     int64_t v = 0;
     if (!ir_eval(e, symbol, r, &v))
@@ -69,8 +73,7 @@ eval(struct run *r, ir_expr e)
 }
 
 /* Rounds or wraps to the type, as a store and a load would. */
-static void
-settle(enum tcc_dtype d, union value *v)
+static void settle(enum tcc_dtype d, union value *v)
 {
     char raw[16];
     if (d == TCC_F64)
@@ -87,8 +90,7 @@ settle(enum tcc_dtype d, union value *v)
     }
 }
 
-static void
-load(enum tcc_dtype d, const void *p, union value *out)
+static void load(enum tcc_dtype d, const void *p, union value *out)
 {
     if (tcc_dtype_class(d) == TCC_CLASS_COMPLEX)
         memcpy(out->raw, p, (size_t)tcc_dtype_bytes(d));
@@ -98,8 +100,7 @@ load(enum tcc_dtype d, const void *p, union value *out)
         out->i = tcc_load_i64(d, p);
 }
 
-static void
-store(enum tcc_dtype d, void *p, const union value *v)
+static void store(enum tcc_dtype d, void *p, const union value *v)
 {
     if (tcc_dtype_class(d) == TCC_CLASS_COMPLEX)
         memcpy(p, v->raw, (size_t)tcc_dtype_bytes(d));
@@ -110,8 +111,7 @@ store(enum tcc_dtype d, void *p, const union value *v)
 }
 
 /* The number that v of type `from` is in type `to`. */
-static void
-convert(enum tcc_dtype to, union value *v, enum tcc_dtype from)
+static void convert(enum tcc_dtype to, union value *v, enum tcc_dtype from)
 {
     char a[16], b[16];
     if (to == from)
@@ -123,11 +123,12 @@ convert(enum tcc_dtype to, union value *v, enum tcc_dtype from)
 
 /* == Words == */
 
-static double
-float_word(enum ir_op word, double x, double y)
+static double float_word(enum ir_op word, double x, double y)
 {
     switch (word) {
-#define X(name, expr) case IR_##name: return (double)(expr);
+#define X(name, expr)                                                                                                  \
+    case IR_##name:                                                                                                    \
+        return (double)(expr);
         IR_FLOAT_WORDS(X)
 #undef X
     default:
@@ -135,11 +136,13 @@ float_word(enum ir_op word, double x, double y)
     }
 }
 
-static bool
-float_test(enum ir_op word, double x, double y, bool *out)
+static bool float_test(enum ir_op word, double x, double y, bool *out)
 {
     switch (word) {
-#define X(name, expr) case IR_##name: *out = (expr); return true;
+#define X(name, expr)                                                                                                  \
+    case IR_##name:                                                                                                    \
+        *out = (expr);                                                                                                 \
+        return true;
         IR_FLOAT_TESTS(X)
 #undef X
     default:
@@ -147,11 +150,12 @@ float_test(enum ir_op word, double x, double y, bool *out)
     }
 }
 
-static int64_t
-signed_word(enum ir_op word, int w, int64_t x, int64_t y)
+static int64_t signed_word(enum ir_op word, int w, int64_t x, int64_t y)
 {
     switch (word) {
-#define X(name, expr) case IR_##name: return (int64_t)(expr);
+#define X(name, expr)                                                                                                  \
+    case IR_##name:                                                                                                    \
+        return (int64_t)(expr);
         IR_SIGNED_WORDS(X)
 #undef X
     default:
@@ -159,11 +163,12 @@ signed_word(enum ir_op word, int w, int64_t x, int64_t y)
     }
 }
 
-static int64_t
-unsigned_word(enum ir_op word, int w, uint64_t x, uint64_t y)
+static int64_t unsigned_word(enum ir_op word, int w, uint64_t x, uint64_t y)
 {
     switch (word) {
-#define X(name, expr) case IR_##name: return (int64_t)(expr);
+#define X(name, expr)                                                                                                  \
+    case IR_##name:                                                                                                    \
+        return (int64_t)(expr);
         IR_UNSIGNED_WORDS(X)
 #undef X
     default:
@@ -171,20 +176,19 @@ unsigned_word(enum ir_op word, int w, uint64_t x, uint64_t y)
     }
 }
 
-static bool
-int_test(enum ir_op word, enum tcc_dtype d, int64_t a, int64_t b, bool *out)
+static bool int_test(enum ir_op word, enum tcc_dtype d, int64_t a, int64_t b, bool *out)
 {
     bool big = d == TCC_U64;
     switch (word) {
-#define X(name, expr)                                                         \
-    case IR_##name:                                                           \
-        if (big) {                                                            \
-            uint64_t x = (uint64_t)a, y = (uint64_t)b;                        \
-            *out = (expr);                                                    \
-        } else {                                                              \
-            int64_t x = a, y = b;                                             \
-            *out = (expr);                                                    \
-        }                                                                     \
+#define X(name, expr)                                                                                                  \
+    case IR_##name:                                                                                                    \
+        if (big) {                                                                                                     \
+            uint64_t x = (uint64_t)a, y = (uint64_t)b;                                                                 \
+            *out = (expr);                                                                                             \
+        } else {                                                                                                       \
+            int64_t x = a, y = b;                                                                                      \
+            *out = (expr);                                                                                             \
+        }                                                                                                              \
         return true;
         IR_INT_TESTS(X)
 #undef X
@@ -193,8 +197,7 @@ int_test(enum ir_op word, enum tcc_dtype d, int64_t a, int64_t b, bool *out)
     }
 }
 
-static union value
-word(enum ir_op op, enum tcc_dtype d, union value x, union value y)
+static union value word(enum ir_op op, enum tcc_dtype d, union value x, union value y)
 {
     union value v = {0};
     bool truth;
@@ -209,7 +212,7 @@ word(enum ir_op op, enum tcc_dtype d, union value x, union value y)
         v.i = unsigned_word(op, 64, (uint64_t)x.i, (uint64_t)y.i);
     } else {
         v.i = signed_word(op, ir_width_of(d), x.i, y.i);
-        if (op == IR_not && d == TCC_BOOL)      /* logical */
+        if (op == IR_not && d == TCC_BOOL) /* logical */
             v.i &= 1;
     }
     return v;
@@ -217,8 +220,7 @@ word(enum ir_op op, enum tcc_dtype d, union value x, union value y)
 
 /* == Instructions == */
 
-static bool
-guards_hold(struct run *r, const struct kn_insn *n)
+static bool guards_hold(struct run *r, const struct kn_insn *n)
 {
     for (int g = 0; g < n->nguards; g++) {
         int64_t e = eval(r, n->guards[g].e);
@@ -229,8 +231,7 @@ guards_hold(struct run *r, const struct kn_insn *n)
 }
 
 /* Address of operand[index], or NULL outside it. */
-static char *
-address(struct run *r, const struct kn_insn *n)
+static char *address(struct run *r, const struct kn_insn *n)
 {
     const struct kn_operand *o = &r->k->operands[n->operand];
     int64_t at = 0;
@@ -245,8 +246,7 @@ address(struct run *r, const struct kn_insn *n)
     return r->data[n->operand] + at * tcc_dtype_bytes(o->dtype);
 }
 
-static void
-run_index(struct run *r, const struct kn_insn *n, union value *out)
+static void run_index(struct run *r, const struct kn_insn *n, union value *out)
 {
     union value v = r->values[n->arg[0]];
     int64_t bound = eval(r, n->bound);
@@ -259,8 +259,7 @@ run_index(struct run *r, const struct kn_insn *n, union value *out)
     }
 }
 
-static void
-run_scalar(struct run *r, const struct kn_insn *n, union value *out)
+static void run_scalar(struct run *r, const struct kn_insn *n, union value *out)
 {
     union value x = r->values[n->arg[0]], y = n->nargs > 1 ? r->values[n->arg[1]] : x;
     enum tcc_dtype from = r->k->insns[n->arg[0]].dtype;
@@ -276,8 +275,7 @@ run_scalar(struct run *r, const struct kn_insn *n, union value *out)
 }
 
 /* One more value for an accumulator. */
-static void
-combine(struct run *r, int i)
+static void combine(struct run *r, int i)
 {
     static const enum ir_op words[] = {[KN_SUM] = IR_add, [KN_PROD] = IR_mul, [KN_MAX] = IR_max, [KN_MIN] = IR_min};
     const struct kn_insn *n = &r->k->insns[i];
@@ -299,8 +297,7 @@ combine(struct run *r, int i)
     a->i = old.i;
 }
 
-static void
-run_arg(struct run *r, int i)
+static void run_arg(struct run *r, int i)
 {
     const struct kn_insn *n = &r->k->insns[i];
     struct accumulator *a = &r->acc[i];
@@ -324,8 +321,7 @@ run_arg(struct run *r, int i)
         a->i = x.i;
 }
 
-static void
-start_accumulator(struct run *r, int i)
+static void start_accumulator(struct run *r, int i)
 {
     const struct kn_insn *n = &r->k->insns[i];
     enum tcc_dtype d = n->dtype;
@@ -350,8 +346,7 @@ start_accumulator(struct run *r, int i)
 }
 
 /* The accumulator's value so far, as the instruction's. */
-static void
-accumulated(struct run *r, int i)
+static void accumulated(struct run *r, int i)
 {
     const struct kn_insn *n = &r->k->insns[i];
     union value *v = &r->values[i];
@@ -366,8 +361,7 @@ accumulated(struct run *r, int i)
     settle(n->dtype, v);
 }
 
-static void
-run_load(struct run *r, const struct kn_insn *n, union value *out)
+static void run_load(struct run *r, const struct kn_insn *n, union value *out)
 {
     *out = (union value){.raw = {0}};
     if (!guards_hold(r, n)) {
@@ -380,8 +374,7 @@ run_load(struct run *r, const struct kn_insn *n, union value *out)
         load(r->k->operands[n->operand].dtype, p, out);
 }
 
-static void
-run_insn(struct run *r, int i)
+static void run_insn(struct run *r, int i)
 {
     const struct kn_insn *n = &r->k->insns[i];
     union value *v = &r->values[i];
@@ -433,8 +426,7 @@ run_insn(struct run *r, int i)
 /* == Loops == */
 
 /* Next point of the dims in the set, the last dim fastest; false after the last one. */
-static bool
-advance(struct run *r, uint32_t set)
+static bool advance(struct run *r, uint32_t set)
 {
     for (int d = r->k->ndims - 1; d >= 0; d--) {
         if (!(set >> d & 1))
@@ -446,8 +438,7 @@ advance(struct run *r, uint32_t set)
     return false;
 }
 
-static bool
-empty(const struct run *r, uint32_t set)
+static bool empty(const struct run *r, uint32_t set)
 {
     for (int d = 0; d < r->k->ndims; d++) {
         if ((set >> d & 1) && r->extent[d] <= 0)
@@ -456,8 +447,7 @@ empty(const struct run *r, uint32_t set)
     return false;
 }
 
-static void
-run_stage(struct run *r, const struct kn_stage *s)
+static void run_stage(struct run *r, const struct kn_stage *s)
 {
     for (int i = s->first; i < s->last; i++) {
         if (r->k->insns[i].code >= KN_REDUCE)
@@ -479,8 +469,7 @@ run_stage(struct run *r, const struct kn_stage *s)
     }
 }
 
-static void
-run_kernel(struct run *r)
+static void run_kernel(struct run *r)
 {
     uint32_t outer = 0;
     for (int d = 0; d < r->k->ndims; d++) {
@@ -497,8 +486,7 @@ run_kernel(struct run *r)
 }
 
 /* Operands' dims, and memory for the temporary ones, filled with a pattern that no test expects. */
-static bool
-bind_operands(struct run *r, void *const *args)
+static bool bind_operands(struct run *r, void *const *args)
 {
     for (int o = 0, a = 0; o < r->k->noperands; o++) {
         const struct kn_operand *op = &r->k->operands[o];
@@ -522,8 +510,7 @@ bind_operands(struct run *r, void *const *args)
     return true;
 }
 
-int
-kn_interp_kernel(const struct kn_kernel *k, void *const *args, const int64_t *sizes)
+int kn_interp_kernel(const struct kn_kernel *k, void *const *args, const int64_t *sizes)
 {
     struct run r = {.k = k, .sizes = sizes, .status = TCC_OK};
     r.values = calloc((size_t)k->ninsns + 1, sizeof *r.values);

@@ -5,13 +5,13 @@
 
 #include "ir/kernel_int.h"
 
-const char *const kn_code_words[] = {"const", "expr", "load", "store", "scalar", "index", "reduce", "argreduce", "running", NULL};
+const char *const kn_code_words[] = {"const", "expr",   "load",      "store",   "scalar",
+                                     "index", "reduce", "argreduce", "running", NULL};
 const char *const kn_use_words[] = {"in", "out", "inout", "temp", NULL};
 const char *const kn_reducer_words[] = {"sum", "prod", "max", "min", NULL};
 const char *const kn_template_words[] = {"loops", "contract", "conv", "depthwise", "pool", "serial", NULL};
 
-int
-kn_word(const char *const *words, const char *name)
+int kn_word(const char *const *words, const char *name)
 {
     for (int i = 0; words[i]; i++) {
         if (strcmp(words[i], name) == 0)
@@ -20,8 +20,7 @@ kn_word(const char *const *words, const char *name)
     return -1;
 }
 
-void
-kn_each_expr(const struct kn_kernel *k, void (*visit)(void *user, ir_expr e), void *user)
+void kn_each_expr(const struct kn_kernel *k, void (*visit)(void *user, ir_expr e), void *user)
 {
     for (int i = 0; i < k->ndims; i++)
         visit(user, k->dims[i].extent);
@@ -45,10 +44,13 @@ kn_each_expr(const struct kn_kernel *k, void (*visit)(void *user, ir_expr e), vo
     }
 }
 
-struct finder { struct ir_ctx *ctx; const struct kn_kernel *k; VEC(ir_expr) found; };
+struct finder {
+    struct ir_ctx *ctx;
+    const struct kn_kernel *k;
+    VEC(ir_expr) found;
+};
 
-static void
-note_size(void *user, ir_expr sym)
+static void note_size(void *user, ir_expr sym)
 {
     struct finder *f = user;
     for (int i = 0; i < f->k->ndims; i++) {
@@ -66,14 +68,12 @@ note_size(void *user, ir_expr sym)
     VEC_PUSH(f->ctx, f->found, sym);
 }
 
-static void
-note_expr(void *user, ir_expr e)
+static void note_expr(void *user, ir_expr e)
 {
     ir_each_sym(e, note_size, user);
 }
 
-void
-kn_find_sizes(struct ir_ctx *ctx, struct kn_kernel *k)
+void kn_find_sizes(struct ir_ctx *ctx, struct kn_kernel *k)
 {
     struct finder f = {.ctx = ctx, .k = k};
     kn_each_expr(k, note_expr, &f);
@@ -83,8 +83,7 @@ kn_find_sizes(struct ir_ctx *ctx, struct kn_kernel *k)
 
 /* == Text == */
 
-static void
-print_exprs(FILE *out, const char *open, int n, const ir_expr *e, const char *close)
+static void print_exprs(FILE *out, const char *open, int n, const ir_expr *e, const char *close)
 {
     fputs(open, out);
     for (int i = 0; i < n; i++) {
@@ -95,8 +94,7 @@ print_exprs(FILE *out, const char *open, int n, const ir_expr *e, const char *cl
     fputs(close, out);
 }
 
-static void
-print_dim_set(FILE *out, const struct kn_kernel *k, uint32_t set)
+static void print_dim_set(FILE *out, const struct kn_kernel *k, uint32_t set)
 {
     bool first = true;
     fputc('(', out);
@@ -111,8 +109,7 @@ print_dim_set(FILE *out, const struct kn_kernel *k, uint32_t set)
     fputc(')', out);
 }
 
-static void
-print_guards(FILE *out, const struct kn_insn *n)
+static void print_guards(FILE *out, const struct kn_insn *n)
 {
     for (int g = 0; g < n->nguards; g++) {
         fputs(g ? ", " : " if ", out);
@@ -124,22 +121,19 @@ print_guards(FILE *out, const struct kn_insn *n)
     }
 }
 
-static void
-print_access(FILE *out, const struct kn_insn *n)
+static void print_access(FILE *out, const struct kn_insn *n)
 {
     fprintf(out, "o%d", n->operand);
     print_exprs(out, "[", n->nindex, n->index, "]");
 }
 
-static void
-print_args(FILE *out, const struct kn_insn *n)
+static void print_args(FILE *out, const struct kn_insn *n)
 {
     for (int i = 0; i < n->nargs; i++)
         fprintf(out, "%s%%%d", i ? ", " : " ", n->arg[i]);
 }
 
-static void
-print_const(FILE *out, const struct kn_insn *n)
+static void print_const(FILE *out, const struct kn_insn *n)
 {
     fputc(' ', out);
     if (tcc_is_float(n->dtype))
@@ -148,8 +142,7 @@ print_const(FILE *out, const struct kn_insn *n)
         fprintf(out, "%" PRId64, n->ivalue);
 }
 
-static void
-print_insn(FILE *out, const struct kn_kernel *k, int i)
+static void print_insn(FILE *out, const struct kn_kernel *k, int i)
 {
     const struct kn_insn *n = &k->insns[i];
     fputs("    ", out);
@@ -198,8 +191,7 @@ print_insn(FILE *out, const struct kn_kernel *k, int i)
     fputc('\n', out);
 }
 
-static void
-print_operand(FILE *out, const struct kn_operand *o, int i)
+static void print_operand(FILE *out, const struct kn_operand *o, int i)
 {
     fprintf(out, "  %s o%d", kn_use_words[o->use], i);
     if (o->name) {
@@ -210,8 +202,7 @@ print_operand(FILE *out, const struct kn_operand *o, int i)
     print_exprs(out, "[", o->rank, o->dims, "]\n");
 }
 
-static void
-print_contraction(FILE *out, const struct kn_kernel *k)
+static void print_contraction(FILE *out, const struct kn_kernel *k)
 {
     const struct kn_contraction *c = &k->contraction;
     const char *const names[] = {" batch", " m", " n", " k"};
@@ -227,8 +218,7 @@ print_contraction(FILE *out, const struct kn_kernel *k)
     fputc('\n', out);
 }
 
-static void
-print_schedule(FILE *out, const struct kn_kernel *k)
+static void print_schedule(FILE *out, const struct kn_kernel *k)
 {
     const struct kn_schedule *s = &k->schedule;
     fprintf(out, "  schedule %s", kn_template_words[s->how]);
@@ -236,8 +226,11 @@ print_schedule(FILE *out, const struct kn_kernel *k)
         fputs(" vector ", out);
         ir_print_expr(out, k->dims[s->vector_dim].var);
     }
-    const struct { const char *name; int value; } numbers[] = {{"width", s->width}, {"unroll", s->unroll}, {"mr", s->mr}, {"nr", s->nr},
-                                                               {"mc", s->mc}, {"nc", s->nc}, {"kc", s->kc}};
+    const struct {
+        const char *name;
+        int value;
+    } numbers[] = {{"width", s->width}, {"unroll", s->unroll}, {"mr", s->mr}, {"nr", s->nr},
+                   {"mc", s->mc},       {"nc", s->nc},         {"kc", s->kc}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         if (numbers[i].value)
             fprintf(out, " %s %d", numbers[i].name, numbers[i].value);
@@ -250,8 +243,7 @@ print_schedule(FILE *out, const struct kn_kernel *k)
     fputc('\n', out);
 }
 
-static void
-print_line(FILE *out, const char *word, ir_expr e)
+static void print_line(FILE *out, const char *word, ir_expr e)
 {
     if (!e)
         return;
@@ -260,8 +252,7 @@ print_line(FILE *out, const char *word, ir_expr e)
     fputc('\n', out);
 }
 
-void
-kn_print_kernel(FILE *out, const struct kn_kernel *k)
+void kn_print_kernel(FILE *out, const struct kn_kernel *k)
 {
     fputs("kernel @", out);
     if (k->name && ir_is_identifier(k->name))

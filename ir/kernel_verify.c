@@ -12,28 +12,27 @@
 struct checker {
     struct ir_ctx *ctx;
     const struct kn_kernel *k;
-    int insn;                   /* being checked; -1: none */
+    int insn; /* being checked; -1: none */
     int stage;
     bool ok;
 };
 
-static bool
-bad(struct checker *c, const char *format, ...)
+static bool bad(struct checker *c, const char *format, ...)
 {
     char text[512];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    const char *line = c->insn < 0 ? ir_internf(c->ctx, "kernel %s: %s", c->k->name ? c->k->name : "", text)
-                                   : ir_internf(c->ctx, "kernel %s: %%%d: %s", c->k->name ? c->k->name : "", c->insn, text);
+    const char *line = c->insn < 0
+                           ? ir_internf(c->ctx, "kernel %s: %s", c->k->name ? c->k->name : "", text)
+                           : ir_internf(c->ctx, "kernel %s: %%%d: %s", c->k->name ? c->k->name : "", c->insn, text);
     ir_diag(c->ctx, NULL, c->ctx->parsing ? IR_D_infer : IR_D_verify, line);
     c->ok = false;
     return false;
 }
 
-static int
-stage_of(const struct kn_kernel *k, int insn)
+static int stage_of(const struct kn_kernel *k, int insn)
 {
     for (int s = 0; s < k->nstages; s++) {
         if (insn >= k->stages[s].first && insn < k->stages[s].last)
@@ -43,8 +42,7 @@ stage_of(const struct kn_kernel *k, int insn)
 }
 
 /* May the value of an earlier instruction be used in the stage being checked? */
-static bool
-visible(const struct checker *c, int insn)
+static bool visible(const struct checker *c, int insn)
 {
     const struct kn_insn *n = &c->k->insns[insn];
     int s = stage_of(c->k, insn);
@@ -56,10 +54,12 @@ visible(const struct checker *c, int insn)
 
 /* == Expressions == */
 
-struct scope { struct checker *c; ir_expr unknown; };
+struct scope {
+    struct checker *c;
+    ir_expr unknown;
+};
 
-static void
-check_sym(void *user, ir_expr sym)
+static void check_sym(void *user, ir_expr sym)
 {
     struct scope *s = user;
     const struct kn_kernel *k = s->c->k;
@@ -81,20 +81,19 @@ check_sym(void *user, ir_expr sym)
     s->unknown = sym;
 }
 
-static bool
-check_expr(struct checker *c, const char *what, ir_expr e)
+static bool check_expr(struct checker *c, const char *what, ir_expr e)
 {
     struct scope s = {.c = c};
     if (!e)
         return bad(c, "%s is missing", what);
     ir_each_sym(e, check_sym, &s);
-    return !s.unknown || bad(c, "%s is %s: '%s' is no size, dim of this stage or index", what, ir_expr_text(c->ctx, e), s.unknown->name);
+    return !s.unknown || bad(c, "%s is %s: '%s' is no size, dim of this stage or index", what, ir_expr_text(c->ctx, e),
+                             s.unknown->name);
 }
 
 /* == Parts == */
 
-static bool
-check_dims(struct checker *c)
+static bool check_dims(struct checker *c)
 {
     const struct kn_kernel *k = c->k;
     if (k->ndims < 0 || k->ndims > KN_MAX_DIMS)
@@ -115,13 +114,13 @@ check_dims(struct checker *c)
     return true;
 }
 
-static bool
-check_operands(struct checker *c)
+static bool check_operands(struct checker *c)
 {
     const struct kn_kernel *k = c->k;
     for (int i = 0; i < k->noperands; i++) {
         const struct kn_operand *o = &k->operands[i];
-        if (o->use > KN_TEMP || o->rank < 0 || o->rank > TCC_MAX_RANK || tcc_dtype_bytes(o->dtype) == 0 || o->dtype == TCC_STRING)
+        if (o->use > KN_TEMP || o->rank < 0 || o->rank > TCC_MAX_RANK || tcc_dtype_bytes(o->dtype) == 0 ||
+            o->dtype == TCC_STRING)
             return bad(c, "operand %d is malformed", i);
         for (int d = 0; d < o->rank; d++) {
             if (!check_expr(c, "an operand's dim", o->dims[d]))
@@ -131,8 +130,7 @@ check_operands(struct checker *c)
     return true;
 }
 
-static bool
-check_stages(struct checker *c)
+static bool check_stages(struct checker *c)
 {
     const struct kn_kernel *k = c->k;
     int at = 0;
@@ -151,8 +149,7 @@ check_stages(struct checker *c)
 
 /* == Instructions == */
 
-static bool
-check_args(struct checker *c, const struct kn_insn *n)
+static bool check_args(struct checker *c, const struct kn_insn *n)
 {
     for (int i = 0; i < n->nargs; i++) {
         int a = n->arg[i];
@@ -166,14 +163,12 @@ check_args(struct checker *c, const struct kn_insn *n)
     return true;
 }
 
-static enum tcc_dtype
-arg_dtype(const struct checker *c, const struct kn_insn *n, int i)
+static enum tcc_dtype arg_dtype(const struct checker *c, const struct kn_insn *n, int i)
 {
     return c->k->insns[n->arg[i]].dtype;
 }
 
-static bool
-temp_is_written(const struct checker *c, int operand)
+static bool temp_is_written(const struct checker *c, int operand)
 {
     for (int i = 0; i < c->insn; i++) {
         if (c->k->insns[i].code == KN_STORE && c->k->insns[i].operand == operand)
@@ -182,8 +177,7 @@ temp_is_written(const struct checker *c, int operand)
     return false;
 }
 
-static bool
-check_access(struct checker *c, const struct kn_insn *n)
+static bool check_access(struct checker *c, const struct kn_insn *n)
 {
     bool store = n->code == KN_STORE;
     if (n->operand < 0 || n->operand >= c->k->noperands)
@@ -204,7 +198,8 @@ check_access(struct checker *c, const struct kn_insn *n)
         bool outside = ir_expr_le(c->ctx, ir_const(c->ctx, 0), n->index[i]) == IR_NO ||
                        ir_expr_le(c->ctx, ir_addc(c->ctx, n->index[i], 1), o->dims[i]) == IR_NO;
         if (outside && !n->nguards && o->dims[i]->lo > 0)
-            return bad(c, "index %s leaves the extent %s", ir_expr_text(c->ctx, n->index[i]), ir_expr_text(c->ctx, o->dims[i]));
+            return bad(c, "index %s leaves the extent %s", ir_expr_text(c->ctx, n->index[i]),
+                       ir_expr_text(c->ctx, o->dims[i]));
     }
     for (int g = 0; g < n->nguards; g++) {
         if (!check_expr(c, "a guard", n->guards[g].e) || !check_expr(c, "a guard", n->guards[g].lo) ||
@@ -215,10 +210,10 @@ check_access(struct checker *c, const struct kn_insn *n)
 }
 
 /* scalar.def's types column for a word that computes. */
-static bool
-check_word(struct checker *c, const struct kn_insn *n)
+static bool check_word(struct checker *c, const struct kn_insn *n)
 {
-    const struct ir_scalar_body *body = n->word < IR_NOPS && ir_op_info(n->word)->kind == IR_K_MAP ? ir_scalar_body(n->word) : NULL;
+    const struct ir_scalar_body *body =
+        n->word < IR_NOPS && ir_op_info(n->word)->kind == IR_K_MAP ? ir_scalar_body(n->word) : NULL;
     if (!body || !body->primitive)
         return bad(c, "word %d is no primitive", n->word);
     if (n->nargs != body->nargs)
@@ -228,16 +223,17 @@ check_word(struct checker *c, const struct kn_insn *n)
     enum tcc_dtype d = arg_dtype(c, n, first), want = types == IR_ST_COMPARE || types == IR_ST_TEST ? TCC_BOOL : d;
     for (int i = first; i < n->nargs; i++) {
         if (arg_dtype(c, n, i) != d)
-            return bad(c, "arguments of %s are %s and %s", ir_op_info(n->word)->name, tcc_dtype_name(d), tcc_dtype_name(arg_dtype(c, n, i)));
+            return bad(c, "arguments of %s are %s and %s", ir_op_info(n->word)->name, tcc_dtype_name(d),
+                       tcc_dtype_name(arg_dtype(c, n, i)));
     }
     if (first && arg_dtype(c, n, 0) != TCC_BOOL)
         return bad(c, "select by %s", tcc_dtype_name(arg_dtype(c, n, 0)));
     return types == IR_ST_CAST || n->dtype == want ||
-           bad(c, "%s of %s is %s, must be %s", ir_op_info(n->word)->name, tcc_dtype_name(d), tcc_dtype_name(n->dtype), tcc_dtype_name(want));
+           bad(c, "%s of %s is %s, must be %s", ir_op_info(n->word)->name, tcc_dtype_name(d), tcc_dtype_name(n->dtype),
+               tcc_dtype_name(want));
 }
 
-static bool
-check_index(struct checker *c, const struct kn_insn *n)
+static bool check_index(struct checker *c, const struct kn_insn *n)
 {
     if (n->nargs != 1 || !tcc_is_int(arg_dtype(c, n, 0)))
         return bad(c, "an index must be an integer");
@@ -250,22 +246,21 @@ check_index(struct checker *c, const struct kn_insn *n)
     return check_expr(c, "the bound", n->bound);
 }
 
-static bool
-check_reduce(struct checker *c, const struct kn_insn *n)
+static bool check_reduce(struct checker *c, const struct kn_insn *n)
 {
     uint32_t inner = c->k->stages[c->stage].inner;
     if (n->nargs != (n->code == KN_ARGREDUCE ? 2 : 1) || n->reducer > KN_MIN)
         return bad(c, "a reduction with %d arguments", n->nargs);
     if (n->code == KN_ARGREDUCE)
-        return (n->reducer >= KN_MAX && n->dtype == TCC_I64 && tcc_is_int(arg_dtype(c, n, 1))) || bad(c, "an extreme position must be i64");
+        return (n->reducer >= KN_MAX && n->dtype == TCC_I64 && tcc_is_int(arg_dtype(c, n, 1))) ||
+               bad(c, "an extreme position must be i64");
     if (n->code == KN_RUNNING && __builtin_popcount(inner) != 1)
         return bad(c, "a running combination needs a stage with one inner dim");
     return tcc_is_float(n->dtype) == tcc_is_float(arg_dtype(c, n, 0)) ||
            bad(c, "%s is accumulated as %s", tcc_dtype_name(arg_dtype(c, n, 0)), tcc_dtype_name(n->dtype));
 }
 
-static bool
-check_insn(struct checker *c, const struct kn_insn *n)
+static bool check_insn(struct checker *c, const struct kn_insn *n)
 {
     if (n->dtype == TCC_NONE || n->dtype >= TCC_NDTYPES || n->nargs > 3 || !check_args(c, n))
         return c->ok ? bad(c, "is malformed") : false;
@@ -290,23 +285,23 @@ check_insn(struct checker *c, const struct kn_insn *n)
     return bad(c, "has code %d", n->code);
 }
 
-static bool
-check_contraction(struct checker *c)
+static bool check_contraction(struct checker *c)
 {
     const struct kn_contraction *r = &c->k->contraction;
     int n = c->k->ninsns;
     if (!r->present)
         return true;
-    bool in = r->a >= 0 && r->a < c->k->noperands && r->b >= 0 && r->b < c->k->noperands && r->load_a >= 0 && r->load_a < n &&
-              r->load_b >= 0 && r->load_b < n && r->mul >= 0 && r->mul < n && r->reduce >= 0 && r->reduce < n;
+    bool in = r->a >= 0 && r->a < c->k->noperands && r->b >= 0 && r->b < c->k->noperands && r->load_a >= 0 &&
+              r->load_a < n && r->load_b >= 0 && r->load_b < n && r->mul >= 0 && r->mul < n && r->reduce >= 0 &&
+              r->reduce < n;
     if (!in || c->k->insns[r->reduce].code != KN_REDUCE)
         return bad(c, "the contraction names operands or instructions that are not there");
-    uint32_t all = r->batch | r->m | r->n | r->k, twice = (r->batch & r->m) | (r->batch & r->n) | (r->batch & r->k) | (r->m & r->n) | (r->m & r->k) | (r->n & r->k);
+    uint32_t all = r->batch | r->m | r->n | r->k, twice = (r->batch & r->m) | (r->batch & r->n) | (r->batch & r->k) |
+                                                          (r->m & r->n) | (r->m & r->k) | (r->n & r->k);
     return (!twice && !(c->k->ndims < 32 && all >> c->k->ndims)) || bad(c, "a dim has two roles in the contraction");
 }
 
-bool
-kn_verify_kernel(struct ir_ctx *ctx, const struct kn_kernel *k)
+bool kn_verify_kernel(struct ir_ctx *ctx, const struct kn_kernel *k)
 {
     struct checker c = {.ctx = ctx, .k = k, .insn = -1, .stage = -1, .ok = true};
     if (!check_dims(&c) || !check_operands(&c) || !check_stages(&c))

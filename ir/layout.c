@@ -5,8 +5,7 @@
 
 #include "ir/ir_int.h"
 
-static bool
-is_plain(int rank, int naxes, const struct kn_axis *axes)
+static bool is_plain(int rank, int naxes, const struct kn_axis *axes)
 {
     if (naxes != rank)
         return false;
@@ -17,14 +16,14 @@ is_plain(int rank, int naxes, const struct kn_axis *axes)
     return true;
 }
 
-kn_layout
-kn_layout_make(struct ir_ctx *ctx, int rank, int naxes, const struct kn_axis *axes)
+kn_layout kn_layout_make(struct ir_ctx *ctx, int rank, int naxes, const struct kn_axis *axes)
 {
     if (is_plain(rank, naxes, axes) || naxes > TCC_MAX_RANK)
         return NULL;
     uint64_t hash = (uint64_t)rank * 31 + (uint64_t)naxes;
     for (int i = 0; i < naxes; i++)
-        hash = ir_hash_mix(ir_hash_mix(hash, (uint64_t)axes[i].axis), (uint64_t)axes[i].div << 32 | (uint32_t)axes[i].mod);
+        hash =
+            ir_hash_mix(ir_hash_mix(hash, (uint64_t)axes[i].axis), (uint64_t)axes[i].div << 32 | (uint32_t)axes[i].mod);
     uint32_t pos = UINT32_MAX;
     for (struct kn_layout *l; (l = ir_set_next(&ctx->layouts, hash, &pos));) {
         bool same = l->rank == rank && l->naxes == naxes;
@@ -41,8 +40,7 @@ kn_layout_make(struct ir_ctx *ctx, int rank, int naxes, const struct kn_axis *ax
     return l;
 }
 
-kn_layout
-kn_layout_blocked(struct ir_ctx *ctx, int rank, int axis, int block)
+kn_layout kn_layout_blocked(struct ir_ctx *ctx, int rank, int axis, int block)
 {
     struct kn_axis axes[TCC_MAX_RANK + 1];
     for (int i = 0; i < rank; i++)
@@ -51,8 +49,7 @@ kn_layout_blocked(struct ir_ctx *ctx, int rank, int axis, int block)
     return kn_layout_make(ctx, rank, rank + 1, axes);
 }
 
-int
-kn_physical_dims(struct ir_ctx *ctx, ir_type t, kn_layout l, ir_expr *dims)
+int kn_physical_dims(struct ir_ctx *ctx, ir_type t, kn_layout l, ir_expr *dims)
 {
     if (!l) {
         for (int i = 0; i < t->rank; i++)
@@ -66,8 +63,7 @@ kn_physical_dims(struct ir_ctx *ctx, ir_type t, kn_layout l, ir_expr *dims)
     return l->naxes;
 }
 
-int
-kn_physical_index(struct ir_ctx *ctx, kn_layout l, int rank, const ir_expr *logical, ir_expr *physical)
+int kn_physical_index(struct ir_ctx *ctx, kn_layout l, int rank, const ir_expr *logical, ir_expr *physical)
 {
     if (!l) {
         for (int i = 0; i < rank; i++)
@@ -85,10 +81,14 @@ kn_physical_index(struct ir_ctx *ctx, kn_layout l, int rank, const ir_expr *logi
 /* == Constants == */
 
 /* An element's physical place is a sum over the logical axes: offsets[axis][index]. */
-struct relayout { const struct ir_tensor *from; struct ir_tensor *to; int64_t *offsets[TCC_MAX_RANK]; size_t size; };
+struct relayout {
+    const struct ir_tensor *from;
+    struct ir_tensor *to;
+    int64_t *offsets[TCC_MAX_RANK];
+    size_t size;
+};
 
-static bool
-fill_offsets(struct relayout *r, kn_layout l)
+static bool fill_offsets(struct relayout *r, kn_layout l)
 {
     int64_t stride = 1;
     for (int i = 0; i < r->from->rank; i++) {
@@ -108,8 +108,7 @@ fill_offsets(struct relayout *r, kn_layout l)
 }
 
 /* The elements of one row of the last axis. */
-static void
-move_row(const struct relayout *r, const char *from, int64_t base)
+static void move_row(const struct relayout *r, const char *from, int64_t base)
 {
     int last = r->from->rank - 1;
     const int64_t *offset = r->offsets[last];
@@ -122,8 +121,7 @@ move_row(const struct relayout *r, const char *from, int64_t base)
     }
 }
 
-static void
-move_all(const struct relayout *r)
+static void move_all(const struct relayout *r)
 {
     const struct ir_tensor *t = r->from;
     int64_t index[TCC_MAX_RANK] = {0}, row = t->dims[t->rank - 1], step = t->splat ? 0 : row;
@@ -143,8 +141,7 @@ move_all(const struct relayout *r)
     free(splat);
 }
 
-struct ir_tensor *
-kn_relayout(const struct ir_tensor *t, kn_layout l)
+struct ir_tensor *kn_relayout(const struct ir_tensor *t, kn_layout l)
 {
     int64_t dims[TCC_MAX_RANK];
     if (!l)
@@ -153,10 +150,11 @@ kn_relayout(const struct ir_tensor *t, kn_layout l)
         struct kn_axis a = l->at[i];
         dims[i] = a.mod ? a.mod : (t->dims[a.axis] + a.div - 1) / a.div;
     }
-    struct relayout r = {.from = t, .to = ir_tensor_new(t->dtype, l->naxes, dims), .size = (size_t)tcc_dtype_bytes(t->dtype)};
+    struct relayout r = {
+        .from = t, .to = ir_tensor_new(t->dtype, l->naxes, dims), .size = (size_t)tcc_dtype_bytes(t->dtype)};
     if (!r.to)
         return NULL;
-    if (t->splat && r.to->nelems == t->nelems) {       /* no padding: still a splat */
+    if (t->splat && r.to->nelems == t->nelems) { /* no padding: still a splat */
         ir_tensor_unref(r.to);
         return ir_tensor_splat(t->dtype, l->naxes, dims, t->data);
     }
@@ -171,8 +169,7 @@ kn_relayout(const struct ir_tensor *t, kn_layout l)
     return NULL;
 }
 
-void
-kn_print_layout(FILE *out, kn_layout l)
+void kn_print_layout(FILE *out, kn_layout l)
 {
     if (!l) {
         fputs("plain", out);

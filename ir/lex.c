@@ -7,14 +7,12 @@
 
 #include "ir/parse_int.h"
 
-static bool
-word_char(char c)
+static bool word_char(char c)
 {
     return isalnum((unsigned char)c) || c == '_' || c == '.';
 }
 
-static void
-skip_space(struct parser *p)
+static void skip_space(struct parser *p)
 {
     for (; p->at < p->end; p->at++) {
         if (*p->at == '\n') {
@@ -30,8 +28,7 @@ skip_space(struct parser *p)
 }
 
 /* 12, 1.5, 1e-3, 0x1.8p+3; not the dots of 1..5. */
-static const char *
-end_of_number(const char *s, const char *end)
+static const char *end_of_number(const char *s, const char *end)
 {
     bool hex = end - s > 1 && s[0] == '0' && (s[1] == 'x' || s[1] == 'X');
     for (s += hex ? 2 : 1; s < end; s++) {
@@ -45,8 +42,7 @@ end_of_number(const char *s, const char *end)
     return s;
 }
 
-static void
-lex_string_token(struct parser *p, struct token *t)
+static void lex_string_token(struct parser *p, struct token *t)
 {
     const char *s = p->at + 1;
     t->kind = T_STRING;
@@ -57,12 +53,11 @@ lex_string_token(struct parser *p, struct token *t)
         s = p->end;
     t->size = (size_t)(s - t->at);
     if (s == p->end || *s != '"')
-        t->punct = 1;           /* no closing quote: reported when it is taken */
+        t->punct = 1; /* no closing quote: reported when it is taken */
     p->at = s < p->end && *s == '"' ? s + 1 : s;
 }
 
-void
-lex_next(struct parser *p)
+void lex_next(struct parser *p)
 {
     struct token *t = &p->tok;
     skip_space(p);
@@ -98,14 +93,12 @@ lex_next(struct parser *p)
 
 /* == Errors == */
 
-struct ir_where
-lex_where(const struct parser *p, const struct token *t)
+struct ir_where lex_where(const struct parser *p, const struct token *t)
 {
     return (struct ir_where){.file = p->file, .line = t->line, .col = t->col};
 }
 
-bool
-parse_error(struct parser *p, const struct token *at, const char *format, ...)
+bool parse_error(struct parser *p, const struct token *at, const char *format, ...)
 {
     char text[512];
     va_list args;
@@ -117,8 +110,7 @@ parse_error(struct parser *p, const struct token *at, const char *format, ...)
     return false;
 }
 
-bool
-parse_expected(struct parser *p, const char *what)
+bool parse_expected(struct parser *p, const char *what)
 {
     const struct token *t = &p->tok;
     struct ir_where where = lex_where(p, t);
@@ -132,14 +124,16 @@ parse_expected(struct parser *p, const char *what)
     else if (t->kind == T_STRING)
         snprintf(found, sizeof found, "the string \"%s%s\"", clean, t->size > n ? "..." : "");
     else
-        snprintf(found, sizeof found, "'%s%s%s'", t->kind == T_VALUE ? "%" : t->kind == T_GLOBAL ? "@" : "", clean,
-                 t->size > n ? "..." : "");
+        snprintf(found, sizeof found, "'%s%s%s'",
+                 t->kind == T_VALUE    ? "%"
+                 : t->kind == T_GLOBAL ? "@"
+                                       : "",
+                 clean, t->size > n ? "..." : "");
     ir_diag(p->ctx, &where, IR_D_parse, what, found);
     return false;
 }
 
-bool
-parse_enter(struct parser *p)
+bool parse_enter(struct parser *p)
 {
     if (p->depth >= PARSE_MAX_DEPTH)
         return parse_error(p, &p->tok, "nested more than %d levels deep", PARSE_MAX_DEPTH);
@@ -149,20 +143,17 @@ parse_enter(struct parser *p)
 
 /* == Taking tokens == */
 
-bool
-lex_is(const struct parser *p, int punct)
+bool lex_is(const struct parser *p, int punct)
 {
     return p->tok.kind == T_PUNCT && p->tok.punct == punct;
 }
 
-bool
-lex_is_word(const struct parser *p, const char *word)
+bool lex_is_word(const struct parser *p, const char *word)
 {
     return p->tok.kind == T_IDENT && p->tok.size == strlen(word) && memcmp(p->tok.at, word, p->tok.size) == 0;
 }
 
-bool
-lex_take(struct parser *p, int punct)
+bool lex_take(struct parser *p, int punct)
 {
     if (!lex_is(p, punct))
         return false;
@@ -170,8 +161,7 @@ lex_take(struct parser *p, int punct)
     return true;
 }
 
-bool
-lex_take_word(struct parser *p, const char *word)
+bool lex_take_word(struct parser *p, const char *word)
 {
     if (!lex_is_word(p, word))
         return false;
@@ -179,24 +169,21 @@ lex_take_word(struct parser *p, const char *word)
     return true;
 }
 
-bool
-lex_expect(struct parser *p, int punct)
+bool lex_expect(struct parser *p, int punct)
 {
     char what[] = "'?'";
     what[1] = (char)punct;
     return lex_take(p, punct) || parse_expected(p, punct == P_ARROW ? "'->'" : punct == P_DOTS ? "'..'" : what);
 }
 
-bool
-lex_expect_word(struct parser *p, const char *word)
+bool lex_expect_word(struct parser *p, const char *word)
 {
     char what[64];
     snprintf(what, sizeof what, "'%s'", word);
     return lex_take_word(p, word) || parse_expected(p, what);
 }
 
-const char *
-lex_text(struct parser *p, const struct token *t)
+const char *lex_text(struct parser *p, const struct token *t)
 {
     char small[128];
     char *s = t->size < sizeof small ? small : ir_alloc(p->ctx, t->size + 1);
@@ -205,8 +192,7 @@ lex_text(struct parser *p, const struct token *t)
     return ir_intern(p->ctx, s);
 }
 
-bool
-lex_ident(struct parser *p, const char **out)
+bool lex_ident(struct parser *p, const char **out)
 {
     if (p->tok.kind != T_IDENT)
         return parse_expected(p, "a name");
@@ -215,8 +201,7 @@ lex_ident(struct parser *p, const char **out)
     return true;
 }
 
-bool
-lex_uint(struct parser *p, uint64_t *out)
+bool lex_uint(struct parser *p, uint64_t *out)
 {
     char text[32], *end;
     if (p->tok.kind != T_NUMBER || p->tok.size >= sizeof text)
@@ -233,8 +218,7 @@ lex_uint(struct parser *p, uint64_t *out)
     return true;
 }
 
-bool
-lex_int(struct parser *p, int64_t *out)
+bool lex_int(struct parser *p, int64_t *out)
 {
     struct token start = p->tok;
     bool minus = lex_take(p, '-');
@@ -242,23 +226,22 @@ lex_int(struct parser *p, int64_t *out)
     if (!lex_uint(p, &v))
         return false;
     if (v > (uint64_t)INT64_MAX + minus)
-        return parse_error(p, &start, "%s%llu does not fit in 64 bits with a sign", minus ? "-" : "", (unsigned long long)v);
+        return parse_error(p, &start, "%s%llu does not fit in 64 bits with a sign", minus ? "-" : "",
+                           (unsigned long long)v);
     *out = (int64_t)(minus ? 0 - v : v);
     return true;
 }
 
-bool
-lex_small(struct parser *p, int64_t lo, int64_t hi, int64_t *out)
+bool lex_small(struct parser *p, int64_t lo, int64_t hi, int64_t *out)
 {
     struct token start = p->tok;
     if (!lex_int(p, out))
         return false;
-    return (*out >= lo && *out <= hi) || parse_error(p, &start, "expected an integer in %lld..%lld, found %lld", (long long)lo,
-                                                     (long long)hi, (long long)*out);
+    return (*out >= lo && *out <= hi) || parse_error(p, &start, "expected an integer in %lld..%lld, found %lld",
+                                                     (long long)lo, (long long)hi, (long long)*out);
 }
 
-bool
-lex_double(struct parser *p, double *out)
+bool lex_double(struct parser *p, double *out)
 {
     char text[64], *end;
     bool minus = lex_take(p, '-');
@@ -282,14 +265,15 @@ lex_double(struct parser *p, double *out)
     return true;
 }
 
-static int
-hex_digit(char c)
+static int hex_digit(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
-bool
-lex_bytes(struct parser *p, char **out, size_t *size)
+bool lex_bytes(struct parser *p, char **out, size_t *size)
 {
     struct token t = p->tok;
     if (t.kind != T_STRING)
@@ -320,8 +304,7 @@ lex_bytes(struct parser *p, char **out, size_t *size)
     return true;
 }
 
-bool
-lex_string(struct parser *p, const char **out)
+bool lex_string(struct parser *p, const char **out)
 {
     struct token t = p->tok;
     char *s;
@@ -334,8 +317,7 @@ lex_string(struct parser *p, const char **out)
     return true;
 }
 
-bool
-lex_global(struct parser *p, const char **out)
+bool lex_global(struct parser *p, const char **out)
 {
     if (lex_take(p, '@'))
         return lex_string(p, out);

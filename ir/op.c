@@ -12,10 +12,18 @@
 #define AT4(a, b, c, d) LIST(A(a), A(b), A(c), A(d))
 #define AT5(a, b, c, d, e) LIST(A(a), A(b), A(c), A(d), A(e))
 #define AT6(a, b, c, d, e, f) LIST(A(a), A(b), A(c), A(d), A(e), A(f))
-#define NONE_LIST (const enum ir_attr_key[]){IR_ATTR_NONE}
-#define LIST(...) (const enum ir_attr_key[]){__VA_ARGS__, IR_ATTR_NONE}
+#define NONE_LIST                                                                                                      \
+    (const enum ir_attr_key[])                                                                                         \
+    {                                                                                                                  \
+        IR_ATTR_NONE                                                                                                   \
+    }
+#define LIST(...)                                                                                                      \
+    (const enum ir_attr_key[])                                                                                         \
+    {                                                                                                                  \
+        __VA_ARGS__, IR_ATTR_NONE                                                                                      \
+    }
 
-#define OP(name, kind, nmin, nmax, nout, attrs, infer, interp, flags, doc) \
+#define OP(name, kind, nmin, nmax, nout, attrs, infer, interp, flags, doc)                                             \
     bool infer_##infer(struct ir_ctx *ctx, struct ir_node *n);
 #include "ir/ops.def"
 #undef OP
@@ -32,31 +40,32 @@ bool infer_map(struct ir_ctx *ctx, struct ir_node *n);
 
 static const struct ir_op_info table[IR_NOPS] = {
     [IR_OP_NONE] = {.name = "none", .attrs = NONE_LIST},
-#define OP(name, kind, nmin, nmax, nout, attrs, infer, interp, flags, doc) \
+#define OP(name, kind, nmin, nmax, nout, attrs, infer, interp, flags, doc)                                             \
     [IR_##name] = {#name, IR_K_##kind, nmin, nmax, nout, attrs, infer_##infer, flags, doc},
 #include "ir/ops.def"
 #undef OP
-#define SCALAR(name, nargs, types, flags, body, doc) \
+#define SCALAR(name, nargs, types, flags, body, doc)                                                                   \
     [IR_##name] = {#name, IR_K_MAP, nargs, nargs, 1, MAP_ATTRS_##types, infer_map, flags, doc},
 #include "ir/scalar.def"
 #undef SCALAR
 };
 
-static const struct { const char *name; enum ir_attr_kind kind; } keys[IR_NATTRS] = {
+static const struct {
+    const char *name;
+    enum ir_attr_kind kind;
+} keys[IR_NATTRS] = {
     [IR_ATTR_NONE] = {"none", IR_A_INT},
 #define ATTR(name, kind, doc) [IR_ATTR_##name] = {#name, IR_A_##kind},
 #include "ir/attrs.def"
 #undef ATTR
 };
 
-const struct ir_op_info *
-ir_op_info(enum ir_op op)
+const struct ir_op_info *ir_op_info(enum ir_op op)
 {
     return &table[(unsigned)op < IR_NOPS ? op : IR_OP_NONE];
 }
 
-enum ir_op
-ir_op_by_name(const char *name)
+enum ir_op ir_op_by_name(const char *name)
 {
     for (int op = 1; op < IR_NOPS; op++) {
         if (strcmp(table[op].name, name) == 0)
@@ -65,8 +74,7 @@ ir_op_by_name(const char *name)
     return IR_OP_NONE;
 }
 
-const char *
-ir_kind_name(enum ir_kind kind)
+const char *ir_kind_name(enum ir_kind kind)
 {
     static const char *const names[] = {
 #define X(k) #k,
@@ -76,16 +84,14 @@ ir_kind_name(enum ir_kind kind)
     return (unsigned)kind < IR_NKINDS ? names[kind] : "?";
 }
 
-bool
-ir_operand_optional(enum ir_op op, int i)
+bool ir_operand_optional(enum ir_op op, int i)
 {
     if (op == IR_lib || (op == IR_loop && i < 2))
         return true;
     return table[op].nin_max >= 0 && i >= table[op].nin_min;
 }
 
-bool
-ir_attr_allowed(enum ir_op op, enum ir_attr_key key)
+bool ir_attr_allowed(enum ir_op op, enum ir_attr_key key)
 {
     for (const enum ir_attr_key *k = table[op].attrs; *k != IR_ATTR_NONE; k++) {
         if (*k == key)
@@ -94,20 +100,17 @@ ir_attr_allowed(enum ir_op op, enum ir_attr_key key)
     return false;
 }
 
-const char *
-ir_attr_name(enum ir_attr_key key)
+const char *ir_attr_name(enum ir_attr_key key)
 {
     return keys[key].name;
 }
 
-enum ir_attr_kind
-ir_attr_key_kind(enum ir_attr_key key)
+enum ir_attr_kind ir_attr_key_kind(enum ir_attr_key key)
 {
     return keys[key].kind;
 }
 
-enum ir_attr_key
-ir_attr_by_name(const char *name)
+enum ir_attr_key ir_attr_by_name(const char *name)
 {
     for (int k = 1; k < IR_NATTRS; k++) {
         if (strcmp(keys[k].name, name) == 0)
@@ -116,12 +119,11 @@ ir_attr_by_name(const char *name)
     return IR_ATTR_NONE;
 }
 
-const char *
-ir_attr_kind_name(enum ir_attr_kind kind)
+const char *ir_attr_kind_name(enum ir_attr_kind kind)
 {
-    static const char *const names[] = {[IR_A_INT] = "int", [IR_A_FLOAT] = "float", [IR_A_INTS] = "ints",
-                                        [IR_A_EXPR] = "expr", [IR_A_EXPRS] = "exprs", [IR_A_STRING] = "string",
-                                        [IR_A_STRINGS] = "strings", [IR_A_FLOATS] = "floats", [IR_A_TENSOR] = "tensor",
-                                        [IR_A_DTYPE] = "dtype", [IR_A_TYPES] = "types"};
+    static const char *const names[] = {
+        [IR_A_INT] = "int",       [IR_A_FLOAT] = "float",   [IR_A_INTS] = "ints",       [IR_A_EXPR] = "expr",
+        [IR_A_EXPRS] = "exprs",   [IR_A_STRING] = "string", [IR_A_STRINGS] = "strings", [IR_A_FLOATS] = "floats",
+        [IR_A_TENSOR] = "tensor", [IR_A_DTYPE] = "dtype",   [IR_A_TYPES] = "types"};
     return names[kind];
 }

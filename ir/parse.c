@@ -9,12 +9,14 @@
 
 #include "ir/parse_int.h"
 
-struct named { const char *name; struct ir_value *value; };
+struct named {
+    const char *name;
+    struct ir_value *value;
+};
 
 /* == Values == */
 
-static struct named *
-find_value(struct parser *p, const char *name)
+static struct named *find_value(struct parser *p, const char *name)
 {
     uint32_t pos = UINT32_MAX;
     for (struct named *v; (v = ir_set_next(&p->values, ir_hash_mix(7, (uint64_t)(uintptr_t)name), &pos));) {
@@ -25,10 +27,12 @@ find_value(struct parser *p, const char *name)
 }
 
 /* What a definition says: %name, perhaps followed by the source's name in quotes. */
-struct definition { const char *name, *source; struct token at; };
+struct definition {
+    const char *name, *source;
+    struct token at;
+};
 
-static bool
-parse_definition(struct parser *p, struct definition *d)
+static bool parse_definition(struct parser *p, struct definition *d)
 {
     d->at = p->tok;
     if (p->tok.kind != T_VALUE)
@@ -41,8 +45,7 @@ parse_definition(struct parser *p, struct definition *d)
     return p->tok.kind != T_STRING || lex_string(p, &d->source);
 }
 
-static void
-define(struct parser *p, const struct definition *d, struct ir_value *v)
+static void define(struct parser *p, const struct definition *d, struct ir_value *v)
 {
     struct named *n = IR_NEW(p->ctx, struct named);
     *n = (struct named){d->name, v};
@@ -50,8 +53,7 @@ define(struct parser *p, const struct definition *d, struct ir_value *v)
     ir_set_add(p->ctx, &p->values, ir_hash_mix(7, (uint64_t)(uintptr_t)d->name), n);
 }
 
-static bool
-parse_operand(struct parser *p, struct ir_value **out)
+static bool parse_operand(struct parser *p, struct ir_value **out)
 {
     *out = NULL;
     if (lex_take_word(p, "_"))
@@ -67,15 +69,15 @@ parse_operand(struct parser *p, struct ir_value **out)
 }
 
 /* (%a: type, ...) as parameters of a block. */
-static bool
-parse_params(struct parser *p, struct ir_block *b)
+static bool parse_params(struct parser *p, struct ir_block *b)
 {
     struct definition d;
     ir_type type;
     if (!lex_expect(p, '('))
         return false;
     while (!lex_is(p, ')')) {
-        if ((b->nparams && !lex_expect(p, ',')) || !parse_definition(p, &d) || !lex_expect(p, ':') || !parse_type(p, &type))
+        if ((b->nparams && !lex_expect(p, ',')) || !parse_definition(p, &d) || !lex_expect(p, ':') ||
+            !parse_type(p, &type))
             return false;
         if (find_value(p, d.name))
             return parse_error(p, &d.at, "%%%s is defined twice", d.name);
@@ -98,8 +100,7 @@ struct text_node {
     bool has_types;
 };
 
-static bool
-parse_results(struct parser *p, struct text_node *t)
+static bool parse_results(struct parser *p, struct text_node *t)
 {
     while (p->tok.kind == T_VALUE) {
         struct definition d;
@@ -116,8 +117,7 @@ parse_results(struct parser *p, struct text_node *t)
     return !t->results.n || lex_expect(p, '=');
 }
 
-static bool
-parse_operands(struct parser *p, struct text_node *t)
+static bool parse_operands(struct parser *p, struct text_node *t)
 {
     struct ir_value *v;
     if (!lex_expect(p, '('))
@@ -131,8 +131,7 @@ parse_operands(struct parser *p, struct text_node *t)
     return true;
 }
 
-static void
-drop_attrs(struct text_node *t)
+static void drop_attrs(struct text_node *t)
 {
     for (int i = 0; i < t->attrs.n; i++) {
         if (t->attrs.at[i].kind == IR_A_TENSOR)
@@ -141,8 +140,7 @@ drop_attrs(struct text_node *t)
     t->attrs.n = 0;
 }
 
-static bool
-parse_attrs(struct parser *p, struct text_node *t)
+static bool parse_attrs(struct parser *p, struct text_node *t)
 {
     if (!lex_take(p, '{'))
         return true;
@@ -164,8 +162,7 @@ parse_attrs(struct parser *p, struct text_node *t)
     return true;
 }
 
-static bool
-parse_types(struct parser *p, struct text_node *t)
+static bool parse_types(struct parser *p, struct text_node *t)
 {
     if (!lex_take(p, ':'))
         return true;
@@ -179,14 +176,14 @@ parse_types(struct parser *p, struct text_node *t)
     return true;
 }
 
-static bool
-parse_loc(struct parser *p, struct ir_where *where)
+static bool parse_loc(struct parser *p, struct ir_where *where)
 {
     int64_t opset;
     if (!lex_take_word(p, "loc"))
         return true;
     if (!lex_expect(p, '(') || (!lex_take_word(p, "_") && !lex_string(p, &where->node)) || !lex_expect(p, ',') ||
-        (!lex_take_word(p, "_") && !lex_string(p, &where->op)) || !lex_expect(p, ',') || !lex_small(p, 0, INT32_MAX, &opset))
+        (!lex_take_word(p, "_") && !lex_string(p, &where->op)) || !lex_expect(p, ',') ||
+        !lex_small(p, 0, INT32_MAX, &opset))
         return false;
     where->opset = (int)opset;
     return lex_expect(p, ')');
@@ -194,8 +191,7 @@ parse_loc(struct parser *p, struct ir_where *where)
 
 static bool parse_block(struct parser *p, struct ir_block *b);
 
-static bool
-parse_regions(struct parser *p, struct ir_node *n)
+static bool parse_regions(struct parser *p, struct ir_node *n)
 {
     while (lex_is_word(p, "do")) {
         if (!(ir_op_info(n->op)->flags & IR_F_REGIONS))
@@ -209,13 +205,13 @@ parse_regions(struct parser *p, struct ir_node *n)
 }
 
 /* The written types must be what inference finds. */
-static bool
-check_types(struct parser *p, const struct text_node *t, const struct ir_node *n)
+static bool check_types(struct parser *p, const struct text_node *t, const struct ir_node *n)
 {
     if (!t->has_types)
         return true;
     if (t->types.n != n->nout)
-        return parse_error(p, &t->at, "%s has %d outputs, %d types are written", ir_op_info(t->op)->name, n->nout, t->types.n);
+        return parse_error(p, &t->at, "%s has %d outputs, %d types are written", ir_op_info(t->op)->name, n->nout,
+                           t->types.n);
     for (int i = 0; i < n->nout; i++) {
         if (n->out[i]->type != t->types.at[i])
             return parse_error(p, &t->at, "%s: output %d is %s; the text says %s", ir_op_info(t->op)->name, i,
@@ -224,8 +220,7 @@ check_types(struct parser *p, const struct text_node *t, const struct ir_node *n
     return true;
 }
 
-static bool
-make_node(struct parser *p, struct text_node *t, struct ir_block *b, struct ir_node **out)
+static bool make_node(struct parser *p, struct text_node *t, struct ir_block *b, struct ir_node **out)
 {
     const struct ir_op_info *info = ir_op_info(t->op);
     int nout = t->results.n;
@@ -250,8 +245,7 @@ make_node(struct parser *p, struct text_node *t, struct ir_block *b, struct ir_n
     return true;
 }
 
-static bool
-parse_op(struct parser *p, struct text_node *t)
+static bool parse_op(struct parser *p, struct text_node *t)
 {
     const char *name;
     t->at = p->tok;
@@ -266,18 +260,16 @@ parse_op(struct parser *p, struct text_node *t)
     return true;
 }
 
-static bool
-parse_node(struct parser *p, struct ir_block *b, struct ir_node **out)
+static bool parse_node(struct parser *p, struct ir_block *b, struct ir_node **out)
 {
     struct text_node t = {0};
-    bool ok = parse_results(p, &t) && parse_op(p, &t) && parse_operands(p, &t) && parse_attrs(p, &t) && parse_types(p, &t) &&
-              parse_loc(p, &t.where) && make_node(p, &t, b, out);
+    bool ok = parse_results(p, &t) && parse_op(p, &t) && parse_operands(p, &t) && parse_attrs(p, &t) &&
+              parse_types(p, &t) && parse_loc(p, &t.where) && make_node(p, &t, b, out);
     drop_attrs(&t);
     return ok && parse_regions(p, *out);
 }
 
-static bool
-parse_block(struct parser *p, struct ir_block *b)
+static bool parse_block(struct parser *p, struct ir_block *b)
 {
     if (!parse_enter(p) || !lex_expect(p, '{'))
         return false;
@@ -293,10 +285,13 @@ parse_block(struct parser *p, struct ir_block *b)
 
 /* == Functions and modules == */
 
-struct results { VEC(const char *) names; VEC(ir_type) types; bool named; };
+struct results {
+    VEC(const char *) names;
+    VEC(ir_type) types;
+    bool named;
+};
 
-static bool
-parse_signature(struct parser *p, struct results *r)
+static bool parse_signature(struct parser *p, struct results *r)
 {
     if (!lex_expect(p, P_ARROW) || !lex_expect(p, '('))
         return false;
@@ -317,8 +312,7 @@ parse_signature(struct parser *p, struct results *r)
     return true;
 }
 
-static bool
-check_results(struct parser *p, const struct token *at, const struct results *r)
+static bool check_results(struct parser *p, const struct token *at, const struct results *r)
 {
     const struct ir_node *end = p->func->body->last;
     if (!end || end->op != IR_return)
@@ -327,14 +321,14 @@ check_results(struct parser *p, const struct token *at, const struct results *r)
         return parse_error(p, at, "@%s has %d results, return gives %d", p->func->name, r->types.n, end->nin);
     for (int i = 0; i < end->nin; i++) {
         if (!end->in[i].value || end->in[i].value->type != r->types.at[i])
-            return parse_error(p, at, "result %d of @%s is %s; return gives %s", i, p->func->name, ir_type_text(p->ctx, r->types.at[i]),
+            return parse_error(p, at, "result %d of @%s is %s; return gives %s", i, p->func->name,
+                               ir_type_text(p->ctx, r->types.at[i]),
                                end->in[i].value ? ir_type_text(p->ctx, end->in[i].value->type) : "nothing");
     }
     return true;
 }
 
-bool
-parse_func(struct parser *p)
+bool parse_func(struct parser *p)
 {
     struct token at = p->tok;
     struct results results = {0};
@@ -353,8 +347,7 @@ parse_func(struct parser *p)
     return true;
 }
 
-bool
-parse_sym(struct parser *p)
+bool parse_sym(struct parser *p)
 {
     struct token at = p->tok;
     const char *name;
@@ -367,15 +360,17 @@ parse_sym(struct parser *p)
         return parse_error(p, &at, "the bounds %lld..%lld are empty", (long long)lo, (long long)hi);
     ir_expr s = ir_sym_bounded(p->ctx, name, lo, hi);
     if (s->lo != lo || s->hi != hi)
-        return parse_error(p, &at, "the symbol '%s' has the bounds %lld..%lld already", name, (long long)s->lo, (long long)s->hi);
+        return parse_error(p, &at, "the symbol '%s' has the bounds %lld..%lld already", name, (long long)s->lo,
+                           (long long)s->hi);
     return true;
 }
 
-static bool
-parse_state(struct parser *p)
+static bool parse_state(struct parser *p)
 {
-    static const struct { int flag; const char *word; } words[] = {
-        {IR_STATE_PARAM, "param"}, {IR_STATE_BUFFER, "buffer"}, {IR_STATE_OPTIMIZER, "optimizer"}};
+    static const struct {
+        int flag;
+        const char *word;
+    } words[] = {{IR_STATE_PARAM, "param"}, {IR_STATE_BUFFER, "buffer"}, {IR_STATE_OPTIMIZER, "optimizer"}};
     struct token at = p->tok;
     const char *name;
     ir_type type;
@@ -387,7 +382,8 @@ parse_state(struct parser *p)
     if (ir_state_by_name(p->module, name))
         return parse_error(p, &at, "state @%s is defined twice", name);
     if (!ir_is_tensor(type) || !ir_static_dims(type, NULL))
-        return parse_error(p, &at, "state needs a tensor type with constant dims, found %s", ir_type_text(p->ctx, type));
+        return parse_error(p, &at, "state needs a tensor type with constant dims, found %s",
+                           ir_type_text(p->ctx, type));
     for (int i = 0; i < 3; i++)
         flags |= lex_take_word(p, words[i].word) ? words[i].flag : 0;
     if (lex_take(p, '=')) {
@@ -405,8 +401,7 @@ parse_state(struct parser *p)
     return true;
 }
 
-static bool
-parse_module(struct parser *p)
+static bool parse_module(struct parser *p)
 {
     const char *name;
     if (lex_take_word(p, "module")) {
@@ -416,8 +411,10 @@ parse_module(struct parser *p)
         p->module->text = false;
     }
     while (p->tok.kind != T_EOF) {
-        if (lex_take_word(p, "sym") ? !parse_sym(p) : lex_take_word(p, "state") ? !parse_state(p)
-            : lex_take_word(p, "func") ? !parse_func(p) : lex_is_word(p, "kernel") || lex_is_word(p, "level") || lex_is_word(p, "buffer") || lex_is_word(p, "entry")
+        if (lex_take_word(p, "sym")     ? !parse_sym(p)
+            : lex_take_word(p, "state") ? !parse_state(p)
+            : lex_take_word(p, "func")  ? !parse_func(p)
+            : lex_is_word(p, "kernel") || lex_is_word(p, "level") || lex_is_word(p, "buffer") || lex_is_word(p, "entry")
                 ? p->module->program ? !parse_expected(p, "the end: a program is one piece") : !parse_program(p)
                 : !parse_expected(p, "sym, state, func, kernel, level, buffer or entry"))
             return false;
@@ -425,10 +422,13 @@ parse_module(struct parser *p)
     return true;
 }
 
-struct ir_module *
-ir_parse(struct ir_ctx *ctx, const char *name, const char *text, size_t size)
+struct ir_module *ir_parse(struct ir_ctx *ctx, const char *name, const char *text, size_t size)
 {
-    struct parser p = {.ctx = ctx, .file = name ? ir_intern(ctx, name) : NULL, .at = text, .end = text + size, .line_start = text,
+    struct parser p = {.ctx = ctx,
+                       .file = name ? ir_intern(ctx, name) : NULL,
+                       .at = text,
+                       .end = text + size,
+                       .line_start = text,
                        .line = 1};
     const char *slash = name ? strrchr(name, '/') : NULL;
     p.module = ir_module_new(ctx, slash ? slash + 1 : name);

@@ -2,16 +2,15 @@
 /*
  * parse_attr.c - text of constant data and attributes.
  *
- *   tensor = type ( "[" element, ... "]" | "splat" "(" element ")" | ["splat"] "hex" string | "file" "(" path "," offset ")" )
- *   attr   = key "=" payload | string ":" kind "=" payload        (the second form: a library op's own)
+ *   tensor = type ( "[" element, ... "]" | "splat" "(" element ")" | ["splat"] "hex" string | "file" "(" path ","
+ * offset ")" ) attr   = key "=" payload | string ":" kind "=" payload        (the second form: a library op's own)
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ir/parse_int.h"
 
-static bool
-parse_int_element(struct parser *p, enum tcc_dtype dtype, void *out)
+static bool parse_int_element(struct parser *p, enum tcc_dtype dtype, void *out)
 {
     struct token start = p->tok;
     int64_t i;
@@ -24,11 +23,11 @@ parse_int_element(struct parser *p, enum tcc_dtype dtype, void *out)
         return false;
     }
     tcc_store_i64(dtype, out, i);
-    return tcc_load_i64(dtype, out) == i || parse_error(p, &start, "%lld is no %s", (long long)i, tcc_dtype_name(dtype));
+    return tcc_load_i64(dtype, out) == i ||
+           parse_error(p, &start, "%lld is no %s", (long long)i, tcc_dtype_name(dtype));
 }
 
-static bool
-parse_element(struct parser *p, enum tcc_dtype dtype, void *out)
+static bool parse_element(struct parser *p, enum tcc_dtype dtype, void *out)
 {
     double f;
     char *s;
@@ -52,7 +51,7 @@ parse_element(struct parser *p, enum tcc_dtype dtype, void *out)
     case TCC_CLASS_FLOAT:
         if (!lex_double(p, &f))
             return false;
-        tcc_cast(dtype, out, TCC_F64, &f, false, NULL);    /* inf stays inf in the 8-bit types that have it */
+        tcc_cast(dtype, out, TCC_F64, &f, false, NULL); /* inf stays inf in the 8-bit types that have it */
         return true;
     case TCC_CLASS_COMPLEX:
         return parse_expected(p, "hex data (complex numbers)");
@@ -61,21 +60,23 @@ parse_element(struct parser *p, enum tcc_dtype dtype, void *out)
     }
 }
 
-static int
-hex_value(char c)
+static int hex_value(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
 /* The string's hexadecimal digits as exactly `size` bytes. */
-static bool
-parse_hex(struct parser *p, uint8_t *out, uint64_t size)
+static bool parse_hex(struct parser *p, uint8_t *out, uint64_t size)
 {
     const struct token t = p->tok;
     if (t.kind != T_STRING || t.punct)
         return parse_expected(p, "a string of hexadecimal digits");
     if (t.size / 2 != size || t.size % 2)
-        return parse_error(p, &t, "expected %llu bytes of hexadecimal digits, found %zu digits", (unsigned long long)size, t.size);
+        return parse_error(p, &t, "expected %llu bytes of hexadecimal digits, found %zu digits",
+                           (unsigned long long)size, t.size);
     for (uint64_t i = 0; i < size; i++) {
         int high = hex_value(t.at[2 * i]), low = hex_value(t.at[2 * i + 1]);
         if (high < 0 || low < 0)
@@ -87,8 +88,7 @@ parse_hex(struct parser *p, uint8_t *out, uint64_t size)
 }
 
 /* A shape's elements, or -1 when they are too many. */
-static int64_t
-count_elements(int rank, const int64_t *dims)
+static int64_t count_elements(int rank, const int64_t *dims)
 {
     int64_t n = 1;
     bool zero = false;
@@ -100,8 +100,7 @@ count_elements(int rank, const int64_t *dims)
     return zero ? 0 : n;
 }
 
-static bool
-parse_listed(struct parser *p, ir_type type, const int64_t *dims, int64_t n, struct ir_tensor **out)
+static bool parse_listed(struct parser *p, ir_type type, const int64_t *dims, int64_t n, struct ir_tensor **out)
 {
     struct token start = p->tok;
     /* An element takes a character of text at least: don't allocate what the text can't fill. */
@@ -120,10 +119,13 @@ parse_listed(struct parser *p, ir_type type, const int64_t *dims, int64_t n, str
     return lex_expect(p, ']');
 }
 
-static bool
-parse_splat(struct parser *p, ir_type type, const int64_t *dims, struct ir_tensor **out)
+static bool parse_splat(struct parser *p, ir_type type, const int64_t *dims, struct ir_tensor **out)
 {
-    union { char bytes[32]; struct tcc_string s; int64_t align; } element = {0};
+    union {
+        char bytes[32];
+        struct tcc_string s;
+        int64_t align;
+    } element = {0};
     bool ok;
     if (lex_take_word(p, "hex"))
         ok = type->dtype != TCC_STRING ? parse_hex(p, (uint8_t *)element.bytes, (uint64_t)tcc_dtype_bytes(type->dtype))
@@ -138,14 +140,14 @@ parse_splat(struct parser *p, ir_type type, const int64_t *dims, struct ir_tenso
     return ok;
 }
 
-static bool
-parse_range(struct parser *p, ir_type type, const int64_t *dims, struct ir_tensor **out)
+static bool parse_range(struct parser *p, ir_type type, const int64_t *dims, struct ir_tensor **out)
 {
     struct token start = p->tok;
     const char *path;
     int64_t offset;
     char error[512];
-    if (!lex_expect(p, '(') || !lex_string(p, &path) || !lex_expect(p, ',') || !lex_small(p, 0, INT64_MAX, &offset) || !lex_expect(p, ')'))
+    if (!lex_expect(p, '(') || !lex_string(p, &path) || !lex_expect(p, ',') || !lex_small(p, 0, INT64_MAX, &offset) ||
+        !lex_expect(p, ')'))
         return false;
     if (type->dtype == TCC_STRING)
         return parse_error(p, &start, "strings can't be a range of a file");
@@ -154,17 +156,17 @@ parse_range(struct parser *p, ir_type type, const int64_t *dims, struct ir_tenso
         return parse_error(p, &start, "%s", error);
     *out = ir_tensor_file(type->dtype, type->rank, dims, file, (uint64_t)offset);
     ir_file_unref(file);
-    return *out || parse_error(p, &start, "the file '%s' does not hold %s at offset %lld", path, ir_type_text(p->ctx, type),
-                               (long long)offset);
+    return *out || parse_error(p, &start, "the file '%s' does not hold %s at offset %lld", path,
+                               ir_type_text(p->ctx, type), (long long)offset);
 }
 
-static bool
-parse_data(struct parser *p, ir_type type, struct ir_tensor **out)
+static bool parse_data(struct parser *p, ir_type type, struct ir_tensor **out)
 {
     int64_t dims[TCC_MAX_RANK];
     struct token start = p->tok;
     if (type->kind != IR_T_TENSOR || !ir_static_dims(type, dims))
-        return parse_error(p, &start, "constant data needs a tensor type with constant dims, found %s", ir_type_text(p->ctx, type));
+        return parse_error(p, &start, "constant data needs a tensor type with constant dims, found %s",
+                           ir_type_text(p->ctx, type));
     int64_t n = count_elements(type->rank, dims);
     if (n < 0 || n > INT64_MAX / 32)
         return parse_error(p, &start, "%s is too big", ir_type_text(p->ctx, type));
@@ -176,7 +178,7 @@ parse_data(struct parser *p, ir_type type, struct ir_tensor **out)
         return parse_range(p, type, dims, out);
     if (type->dtype == TCC_STRING || !lex_take_word(p, "hex"))
         return parse_expected(p, "data: '[', splat, hex or file");
-    if (n > (p->end - p->at) + (int64_t)p->tok.size)     /* the string is read already */
+    if (n > (p->end - p->at) + (int64_t)p->tok.size) /* the string is read already */
         return parse_error(p, &start, "expected %lld elements", (long long)n);
     *out = ir_tensor_new(type->dtype, type->rank, dims);
     if (!*out)
@@ -184,8 +186,7 @@ parse_data(struct parser *p, ir_type type, struct ir_tensor **out)
     return parse_hex(p, (uint8_t *)(*out)->data, (*out)->bytes);
 }
 
-bool
-parse_tensor(struct parser *p, struct ir_tensor **out)
+bool parse_tensor(struct parser *p, struct ir_tensor **out)
 {
     ir_type type;
     *out = NULL;
@@ -201,12 +202,23 @@ parse_tensor(struct parser *p, struct ir_tensor **out)
 /* == Attributes == */
 
 /* One element of a list attribute, pushed to the vector of its kind. */
-struct lists { VEC(int64_t) ints; VEC(double) floats; VEC(ir_expr) exprs; VEC(const char *) strings; VEC(ir_type) types; };
+struct lists {
+    VEC(int64_t) ints;
+    VEC(double) floats;
+    VEC(ir_expr) exprs;
+    VEC(const char *) strings;
+    VEC(ir_type) types;
+};
 
-static bool
-parse_item(struct parser *p, enum ir_attr_kind kind, struct lists *v)
+static bool parse_item(struct parser *p, enum ir_attr_kind kind, struct lists *v)
 {
-    union { int64_t i; double f; ir_expr e; const char *s; ir_type t; } x;
+    union {
+        int64_t i;
+        double f;
+        ir_expr e;
+        const char *s;
+        ir_type t;
+    } x;
     switch (kind) {
     case IR_A_INTS:
         return lex_int(p, &x.i) && (VEC_PUSH(p->ctx, v->ints, x.i), true);
@@ -221,8 +233,7 @@ parse_item(struct parser *p, enum ir_attr_kind kind, struct lists *v)
     }
 }
 
-static bool
-parse_list(struct parser *p, struct ir_attr *a)
+static bool parse_list(struct parser *p, struct ir_attr *a)
 {
     struct lists v = {0};
     int n = 0;
@@ -253,8 +264,7 @@ parse_list(struct parser *p, struct ir_attr *a)
     return true;
 }
 
-static bool
-parse_payload(struct parser *p, struct ir_attr *a)
+static bool parse_payload(struct parser *p, struct ir_attr *a)
 {
     switch ((enum ir_attr_kind)a->kind) {
     case IR_A_INT:
@@ -275,8 +285,7 @@ parse_payload(struct parser *p, struct ir_attr *a)
 }
 
 /* A library op's own attribute: "name": kind = payload */
-static bool
-parse_user_attr(struct parser *p, struct ir_attr *a)
+static bool parse_user_attr(struct parser *p, struct ir_attr *a)
 {
     if (!lex_string(p, &a->name) || !lex_expect(p, ':'))
         return false;
@@ -290,8 +299,7 @@ parse_user_attr(struct parser *p, struct ir_attr *a)
     return parse_expected(p, "a kind of attribute (int, floats, ...)");
 }
 
-bool
-parse_attr(struct parser *p, enum ir_op op, struct ir_attr *out)
+bool parse_attr(struct parser *p, enum ir_op op, struct ir_attr *out)
 {
     *out = (struct ir_attr){0};
     const char *name;

@@ -10,8 +10,7 @@
 
 #include "ir/parse_int.h"
 
-static bool
-parse_extreme(struct parser *p, bool greater, ir_expr *out)
+static bool parse_extreme(struct parser *p, bool greater, ir_expr *out)
 {
     ir_expr a, b;
     if (!lex_expect(p, '(') || !parse_expr(p, &a) || !lex_expect(p, ',') || !parse_expr(p, &b) || !lex_expect(p, ')'))
@@ -20,19 +19,17 @@ parse_extreme(struct parser *p, bool greater, ir_expr *out)
     return true;
 }
 
-static bool
-next_is_digit(const struct parser *p)
+static bool next_is_digit(const struct parser *p)
 {
     return p->at < p->end && *p->at >= '0' && *p->at <= '9';
 }
 
-static bool
-parse_factor(struct parser *p, ir_expr *out)
+static bool parse_factor(struct parser *p, ir_expr *out)
 {
     int64_t v;
     const char *name;
     if (lex_is(p, '-')) {
-        if (next_is_digit(p)) {     /* here, since the lowest integer is too big without its sign */
+        if (next_is_digit(p)) { /* here, since the lowest integer is too big without its sign */
             if (!lex_int(p, &v))
                 return false;
             *out = ir_const(p->ctx, v);
@@ -60,7 +57,9 @@ parse_factor(struct parser *p, ir_expr *out)
         return parse_extreme(p, false, out);
     if (lex_take_word(p, "max"))
         return parse_extreme(p, true, out);
-    if (p->tok.kind == T_STRING ? !lex_string(p, &name) : p->tok.kind == T_IDENT ? !lex_ident(p, &name) : !parse_expected(p, "an expression"))
+    if (p->tok.kind == T_STRING  ? !lex_string(p, &name)
+        : p->tok.kind == T_IDENT ? !lex_ident(p, &name)
+                                 : !parse_expected(p, "an expression"))
         return false;
     for (int i = 0; i < p->nscope; i++) {
         if (p->scope[i].name == name) {
@@ -72,8 +71,7 @@ parse_factor(struct parser *p, ir_expr *out)
     return true;
 }
 
-static bool
-parse_term(struct parser *p, ir_expr *out)
+static bool parse_term(struct parser *p, ir_expr *out)
 {
     ir_expr b;
     if (!parse_factor(p, out))
@@ -95,8 +93,7 @@ parse_term(struct parser *p, ir_expr *out)
     }
 }
 
-bool
-parse_expr(struct parser *p, ir_expr *out)
+bool parse_expr(struct parser *p, ir_expr *out)
 {
     ir_expr b;
     if (!parse_enter(p) || !parse_term(p, out))
@@ -114,8 +111,7 @@ parse_expr(struct parser *p, ir_expr *out)
     return true;
 }
 
-bool
-parse_exprs(struct parser *p, int close, ir_expr **out, int *n)
+bool parse_exprs(struct parser *p, int close, ir_expr **out, int *n)
 {
     VEC(ir_expr) v = {0};
     while (!lex_is(p, close)) {
@@ -130,8 +126,7 @@ parse_exprs(struct parser *p, int close, ir_expr **out, int *n)
     return true;
 }
 
-bool
-parse_dtype(struct parser *p, enum tcc_dtype *out)
+bool parse_dtype(struct parser *p, enum tcc_dtype *out)
 {
     *out = p->tok.kind == T_IDENT ? tcc_dtype_by_name(lex_text(p, &p->tok)) : TCC_NONE;
     if (*out == TCC_NONE)
@@ -140,8 +135,7 @@ parse_dtype(struct parser *p, enum tcc_dtype *out)
     return true;
 }
 
-static bool
-parse_nested_type(struct parser *p, bool sequence, ir_type *out)
+static bool parse_nested_type(struct parser *p, bool sequence, ir_type *out)
 {
     ir_type elem = NULL;
     if (!parse_enter(p) || !lex_expect(p, '<') || (!lex_take(p, '?') && !parse_type(p, &elem)) || !lex_expect(p, '>'))
@@ -151,8 +145,7 @@ parse_nested_type(struct parser *p, bool sequence, ir_type *out)
     return true;
 }
 
-bool
-parse_type(struct parser *p, ir_type *out)
+bool parse_type(struct parser *p, ir_type *out)
 {
     enum tcc_dtype dtype;
     struct token start = p->tok;

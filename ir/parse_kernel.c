@@ -7,7 +7,10 @@
 
 #define MAX_INSNS 4000
 
-struct label { const char *name; int number; };
+struct label {
+    const char *name;
+    int number;
+};
 
 struct reader {
     struct parser *p;
@@ -21,8 +24,7 @@ struct reader {
     bool sizes;
 };
 
-static int
-find_label(const struct label *at, int n, const char *name)
+static int find_label(const struct label *at, int n, const char *name)
 {
     for (int i = 0; i < n; i++) {
         if (at[i].name == name)
@@ -33,8 +35,7 @@ find_label(const struct label *at, int n, const char *name)
 
 /* == Dims and operands == */
 
-static bool
-read_dim(struct reader *r, enum kn_role role)
+static bool read_dim(struct reader *r, enum kn_role role)
 {
     struct parser *p = r->p;
     struct token at = p->tok;
@@ -51,7 +52,7 @@ read_dim(struct reader *r, enum kn_role role)
     ir_expr var = ir_sym_find(r->ctx, name);
     if (!var)
         var = ir_iter_named(r->ctx, name, extent);
-    else if (var->extent != extent)       /* another kernel's dim, or a size: this one gets a name of its own */
+    else if (var->extent != extent) /* another kernel's dim, or a size: this one gets a name of its own */
         var = ir_iter(r->ctx, name, extent);
     VEC_PUSH(r->ctx, r->dims, (struct kn_dim){var, extent, role});
     p->scope[p->nscope].name = name;
@@ -59,8 +60,7 @@ read_dim(struct reader *r, enum kn_role role)
     return true;
 }
 
-static bool
-read_dim_set(struct reader *r, uint32_t *set)
+static bool read_dim_set(struct reader *r, uint32_t *set)
 {
     struct parser *p = r->p;
     *set = 0;
@@ -82,8 +82,7 @@ read_dim_set(struct reader *r, uint32_t *set)
     return true;
 }
 
-static bool
-read_operand(struct reader *r, enum kn_operand_use use)
+static bool read_operand(struct reader *r, enum kn_operand_use use)
 {
     struct parser *p = r->p;
     struct token at = p->tok;
@@ -113,8 +112,7 @@ read_operand(struct reader *r, enum kn_operand_use use)
 
 /* == Instructions == */
 
-static bool
-read_value(struct reader *r, int32_t *out)
+static bool read_value(struct reader *r, int32_t *out)
 {
     struct parser *p = r->p;
     if (p->tok.kind != T_VALUE)
@@ -126,8 +124,7 @@ read_value(struct reader *r, int32_t *out)
     return true;
 }
 
-static bool
-read_operand_name(struct reader *r, int32_t *out)
+static bool read_operand_name(struct reader *r, int32_t *out)
 {
     const char *name;
     struct token at = r->p->tok;
@@ -137,8 +134,7 @@ read_operand_name(struct reader *r, int32_t *out)
     return *out >= 0 || parse_error(r->p, &at, "there is no operand %s", name);
 }
 
-static bool
-read_access(struct reader *r, struct kn_insn *n)
+static bool read_access(struct reader *r, struct kn_insn *n)
 {
     ir_expr *index;
     int count;
@@ -152,8 +148,7 @@ read_access(struct reader *r, struct kn_insn *n)
     return true;
 }
 
-static bool
-read_guards(struct reader *r, struct kn_insn *n)
+static bool read_guards(struct reader *r, struct kn_insn *n)
 {
     VEC(struct kn_guard) v = {0};
     struct parser *p = r->p;
@@ -163,8 +158,8 @@ read_guards(struct reader *r, struct kn_insn *n)
         struct kn_guard g;
         if (v.n == 255)
             return parse_error(p, &p->tok, "too many guards");
-        if (!parse_expr(p, &g.lo) || !lex_expect(p, '<') || !lex_expect(p, '=') || !parse_expr(p, &g.e) || !lex_expect(p, '<') ||
-            !parse_expr(p, &g.hi))
+        if (!parse_expr(p, &g.lo) || !lex_expect(p, '<') || !lex_expect(p, '=') || !parse_expr(p, &g.e) ||
+            !lex_expect(p, '<') || !parse_expr(p, &g.hi))
             return false;
         VEC_PUSH(r->ctx, v, g);
     } while (lex_take(p, ','));
@@ -173,8 +168,7 @@ read_guards(struct reader *r, struct kn_insn *n)
     return true;
 }
 
-static bool
-read_args(struct reader *r, struct kn_insn *n)
+static bool read_args(struct reader *r, struct kn_insn *n)
 {
     struct parser *p = r->p;
     do {
@@ -186,8 +180,7 @@ read_args(struct reader *r, struct kn_insn *n)
     return true;
 }
 
-static bool
-read_load(struct reader *r, struct kn_insn *n)
+static bool read_load(struct reader *r, struct kn_insn *n)
 {
     n->arg[0] = -1;
     if (!read_access(r, n) || !read_guards(r, n))
@@ -198,16 +191,14 @@ read_load(struct reader *r, struct kn_insn *n)
     return read_value(r, &n->arg[0]);
 }
 
-static bool
-read_const(struct reader *r, struct kn_insn *n)
+static bool read_const(struct reader *r, struct kn_insn *n)
 {
     if (tcc_is_float(n->dtype))
         return lex_double(r->p, &n->fvalue);
     return lex_int(r->p, &n->ivalue);
 }
 
-static bool
-read_body(struct reader *r, struct kn_insn *n)
+static bool read_body(struct reader *r, struct kn_insn *n)
 {
     struct parser *p = r->p;
     switch ((enum kn_code)n->code) {
@@ -218,18 +209,20 @@ read_body(struct reader *r, struct kn_insn *n)
     case KN_LOAD:
         return read_load(r, n);
     case KN_INDEX:
-        return read_args(r, n) && lex_expect_word(p, "as") && parse_expr(p, &n->expr) && lex_expect(p, '<') && parse_expr(p, &n->bound);
+        return read_args(r, n) && lex_expect_word(p, "as") && parse_expr(p, &n->expr) && lex_expect(p, '<') &&
+               parse_expr(p, &n->bound);
     default:
         if (!read_args(r, n))
             return false;
-        n->ivalue = n->code == KN_ARGREDUCE ? lex_take_word(p, "last") : n->code == KN_RUNNING ? lex_take_word(p, "exclusive") : 0;
+        n->ivalue = n->code == KN_ARGREDUCE ? lex_take_word(p, "last")
+                    : n->code == KN_RUNNING ? lex_take_word(p, "exclusive")
+                                            : 0;
         return true;
     }
 }
 
 /* The word after "=": a code or a scalar word, a reducer, an element type. */
-static bool
-read_code(struct reader *r, struct kn_insn *n)
+static bool read_code(struct reader *r, struct kn_insn *n)
 {
     struct parser *p = r->p;
     struct token at = p->tok;
@@ -263,8 +256,7 @@ read_code(struct reader *r, struct kn_insn *n)
     return true;
 }
 
-static bool
-read_insn(struct reader *r)
+static bool read_insn(struct reader *r)
 {
     struct parser *p = r->p;
     struct kn_insn n = {.operand = 0};
@@ -293,8 +285,7 @@ read_insn(struct reader *r)
     return true;
 }
 
-static bool
-read_stage(struct reader *r)
+static bool read_stage(struct reader *r)
 {
     struct kn_stage s = {.first = r->insns.n};
     if (!read_dim_set(r, &s.inner) || !lex_expect(r->p, '{'))
@@ -311,8 +302,7 @@ read_stage(struct reader *r)
 
 /* == Schedule == */
 
-static bool
-read_contraction(struct reader *r)
+static bool read_contraction(struct reader *r)
 {
     struct kn_contraction *c = &r->k->contraction;
     struct parser *p = r->p;
@@ -323,13 +313,14 @@ read_contraction(struct reader *r)
         if (!read_value(r, &v[i]))
             return false;
     }
-    *c = (struct kn_contraction){.present = true, .a = a, .b = b, .load_a = v[0], .load_b = v[1], .mul = v[2], .reduce = v[3]};
-    return lex_expect_word(p, "batch") && read_dim_set(r, &c->batch) && lex_expect_word(p, "m") && read_dim_set(r, &c->m) &&
-           lex_expect_word(p, "n") && read_dim_set(r, &c->n) && lex_expect_word(p, "k") && read_dim_set(r, &c->k);
+    *c = (struct kn_contraction){
+        .present = true, .a = a, .b = b, .load_a = v[0], .load_b = v[1], .mul = v[2], .reduce = v[3]};
+    return lex_expect_word(p, "batch") && read_dim_set(r, &c->batch) && lex_expect_word(p, "m") &&
+           read_dim_set(r, &c->m) && lex_expect_word(p, "n") && read_dim_set(r, &c->n) && lex_expect_word(p, "k") &&
+           read_dim_set(r, &c->k);
 }
 
-static bool
-read_tile(struct reader *r, struct kn_schedule *s)
+static bool read_tile(struct reader *r, struct kn_schedule *s)
 {
     int n = 0;
     if (!lex_expect(r->p, '('))
@@ -344,8 +335,7 @@ read_tile(struct reader *r, struct kn_schedule *s)
     return true;
 }
 
-static bool
-read_schedule(struct reader *r)
+static bool read_schedule(struct reader *r)
 {
     struct kn_schedule *s = &r->k->schedule;
     struct parser *p = r->p;
@@ -391,8 +381,7 @@ read_schedule(struct reader *r)
 
 /* == Kernels == */
 
-static bool
-read_item(struct reader *r)
+static bool read_item(struct reader *r)
 {
     struct parser *p = r->p;
     int use = p->tok.kind == T_IDENT ? kn_word(kn_use_words, lex_text(p, &p->tok)) : -1;
@@ -423,8 +412,7 @@ read_item(struct reader *r)
     return parse_expected(p, "a part of a kernel (outer, in, stage, ...)");
 }
 
-static bool
-read_header(struct reader *r)
+static bool read_header(struct reader *r)
 {
     struct token at;
     const char *kind;
@@ -442,8 +430,7 @@ read_header(struct reader *r)
     return parse_error(r->p, &at, "there is no kind '%s'", kind);
 }
 
-bool
-parse_kernel(struct parser *p, struct kn_kernel **out)
+bool parse_kernel(struct parser *p, struct kn_kernel **out)
 {
     struct reader r = {.p = p, .ctx = p->ctx, .k = IR_NEW(p->ctx, struct kn_kernel)};
     struct kn_kernel *k = *out = r.k;

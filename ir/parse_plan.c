@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parse_plan.c - text of programs: kernels, levels of symbols, buffers, entry points (doc/ir.md). The data of weights is
- * not part of it (buffers show its digest only). What is read passes kn_verify_program.
+ * parse_plan.c - text of programs: kernels, levels of symbols, buffers, entry points (doc/ir.md). The data of weights
+ * is not part of it (buffers show its digest only). What is read passes kn_verify_program.
  */
 #include <string.h>
 
@@ -9,8 +9,7 @@
 #include "ir/parse_int.h"
 
 /* (1, -1, 2) */
-static bool
-parse_numbers(struct parser *p, int **out, int *n)
+static bool parse_numbers(struct parser *p, int **out, int *n)
 {
     VEC(int) v = {0};
     if (!lex_expect(p, '('))
@@ -28,8 +27,7 @@ parse_numbers(struct parser *p, int **out, int *n)
 }
 
 /* (N, _, M): expressions, _ for NULL */
-static bool
-parse_optional_exprs(struct parser *p, ir_expr **out, int *n)
+static bool parse_optional_exprs(struct parser *p, ir_expr **out, int *n)
 {
     VEC(ir_expr) v = {0};
     if (!lex_expect(p, '('))
@@ -46,8 +44,7 @@ parse_optional_exprs(struct parser *p, ir_expr **out, int *n)
     return true;
 }
 
-static bool
-parse_int(struct parser *p, int64_t lo, int *out)
+static bool parse_int(struct parser *p, int64_t lo, int *out)
 {
     int64_t v;
     if (!lex_small(p, lo, INT32_MAX, &v))
@@ -58,8 +55,7 @@ parse_int(struct parser *p, int64_t lo, int *out)
 
 /* == Buffers == */
 
-static bool
-parse_layout(struct parser *p, struct kn_buffer *b)
+static bool parse_layout(struct parser *p, struct kn_buffer *b)
 {
     struct kn_axis axes[TCC_MAX_RANK];
     struct token at = p->tok;
@@ -70,8 +66,8 @@ parse_layout(struct parser *p, struct kn_buffer *b)
         int64_t axis, div, mod;
         if (n == TCC_MAX_RANK)
             return parse_error(p, &at, "more than %d physical axes", TCC_MAX_RANK);
-        if (!lex_small(p, 0, b->type->rank - 1, &axis) || !lex_expect(p, ',') || !lex_small(p, 1, INT32_MAX, &div) || !lex_expect(p, ',') ||
-            !lex_small(p, 0, INT32_MAX, &mod) || !lex_expect(p, ')'))
+        if (!lex_small(p, 0, b->type->rank - 1, &axis) || !lex_expect(p, ',') || !lex_small(p, 1, INT32_MAX, &div) ||
+            !lex_expect(p, ',') || !lex_small(p, 0, INT32_MAX, &mod) || !lex_expect(p, ')'))
             return false;
         axes[n++] = (struct kn_axis){(int16_t)axis, (int32_t)div, (int32_t)mod};
     }
@@ -79,8 +75,7 @@ parse_layout(struct parser *p, struct kn_buffer *b)
     return true;
 }
 
-static bool
-parse_buffer_item(struct parser *p, struct kn_buffer *b, bool *done)
+static bool parse_buffer_item(struct parser *p, struct kn_buffer *b, bool *done)
 {
     uint64_t digest;
     if (lex_take_word(p, "layout"))
@@ -101,8 +96,7 @@ parse_buffer_item(struct parser *p, struct kn_buffer *b, bool *done)
     return true;
 }
 
-static bool
-parse_buffer(struct parser *p, struct kn_buffer *b, int number)
+static bool parse_buffer(struct parser *p, struct kn_buffer *b, int number)
 {
     struct token at = p->tok;
     const char *space;
@@ -133,8 +127,7 @@ parse_buffer(struct parser *p, struct kn_buffer *b, int number)
 
 static bool parse_steps(struct parser *p, struct kn_steps *steps);
 
-static bool
-parse_attrs(struct parser *p, struct kn_step *s)
+static bool parse_attrs(struct parser *p, struct kn_step *s)
 {
     VEC(struct ir_attr) v = {0};
     while (!lex_is(p, '}')) {
@@ -151,8 +144,7 @@ parse_attrs(struct parser *p, struct kn_step *s)
     return true;
 }
 
-static bool
-parse_region(struct parser *p, struct kn_step *s)
+static bool parse_region(struct parser *p, struct kn_step *s)
 {
     struct kn_region *more = IR_NEWN(p->ctx, s->nregions + 1, struct kn_region);
     if (s->nregions)
@@ -162,7 +154,8 @@ parse_region(struct parser *p, struct kn_step *s)
     int nfinals;
     s->regions = more;
     s->nregions++;
-    if (!parse_numbers(p, &g->params, &g->nparams) || !parse_numbers(p, &g->results, &g->nresults) || !parse_numbers(p, &g->finals, &nfinals))
+    if (!parse_numbers(p, &g->params, &g->nparams) || !parse_numbers(p, &g->results, &g->nresults) ||
+        !parse_numbers(p, &g->finals, &nfinals))
         return false;
     if (nfinals == 0)
         g->finals = NULL;
@@ -171,8 +164,7 @@ parse_region(struct parser *p, struct kn_step *s)
     return parse_steps(p, &g->steps);
 }
 
-static bool
-parse_step_item(struct parser *p, struct kn_step *s, bool *done)
+static bool parse_step_item(struct parser *p, struct kn_step *s, bool *done)
 {
     if (lex_take_word(p, "nin"))
         return parse_int(p, 0, &s->nin);
@@ -200,8 +192,7 @@ parse_step_item(struct parser *p, struct kn_step *s, bool *done)
     return true;
 }
 
-static bool
-parse_step(struct parser *p, struct kn_step *s)
+static bool parse_step(struct parser *p, struct kn_step *s)
 {
     struct token at = p->tok;
     const char *word, *name;
@@ -232,8 +223,7 @@ parse_step(struct parser *p, struct kn_step *s)
     return s->nin <= s->nargs || parse_error(p, &at, "%d inputs among %d buffers", s->nin, s->nargs);
 }
 
-static bool
-parse_steps(struct parser *p, struct kn_steps *steps)
+static bool parse_steps(struct parser *p, struct kn_steps *steps)
 {
     VEC(struct kn_step) v = {0};
     if (!parse_enter(p) || !lex_expect(p, '{'))
@@ -250,8 +240,7 @@ parse_steps(struct parser *p, struct kn_steps *steps)
     return true;
 }
 
-static bool
-parse_entry(struct parser *p, struct kn_entry *e)
+static bool parse_entry(struct parser *p, struct kn_entry *e)
 {
     if (!lex_string(p, &e->name) || !parse_numbers(p, &e->input_buffers, &e->ninputs) || !lex_expect(p, P_ARROW) ||
         !parse_numbers(p, &e->output_buffers, &e->noutputs))
@@ -266,10 +255,15 @@ parse_entry(struct parser *p, struct kn_entry *e)
 
 /* == Programs == */
 
-struct program { VEC(struct kn_kernel *) kernels; VEC(struct kn_buffer) buffers; VEC(struct kn_entry) entries; VEC(ir_expr) syms; VEC(int) levels; };
+struct program {
+    VEC(struct kn_kernel *) kernels;
+    VEC(struct kn_buffer) buffers;
+    VEC(struct kn_entry) entries;
+    VEC(ir_expr) syms;
+    VEC(int) levels;
+};
 
-static bool
-parse_level(struct parser *p, struct program *g)
+static bool parse_level(struct parser *p, struct program *g)
 {
     ir_expr sym;
     int level;
@@ -283,8 +277,7 @@ parse_level(struct parser *p, struct program *g)
     return true;
 }
 
-static bool
-parse_part(struct parser *p, struct program *g, struct kn_program *out)
+static bool parse_part(struct parser *p, struct program *g, struct kn_program *out)
 {
     if (lex_take_word(p, "kernel")) {
         struct kn_kernel *k;
@@ -318,14 +311,14 @@ parse_part(struct parser *p, struct program *g, struct kn_program *out)
     return true;
 }
 
-bool
-parse_program(struct parser *p)
+bool parse_program(struct parser *p)
 {
     struct program g = {0};
     struct kn_program *out = p->module->program = IR_NEW(p->ctx, struct kn_program);
     out->module = p->module;
     bool ok = true;
-    while (ok && (lex_is_word(p, "kernel") || lex_is_word(p, "buffer") || lex_is_word(p, "level") || lex_is_word(p, "entry")))
+    while (ok &&
+           (lex_is_word(p, "kernel") || lex_is_word(p, "buffer") || lex_is_word(p, "level") || lex_is_word(p, "entry")))
         ok = parse_part(p, &g, out);
     out->nbuffers = g.buffers.n;
     out->buffers = g.buffers.at;

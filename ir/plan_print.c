@@ -4,12 +4,12 @@
 
 #include "ir/kernel_int.h"
 
-const char *const kn_space_words[] = {"input", "output", "arena", "weight", "state", "dynamic", "object", "alias", NULL};
-const char *const kn_step_words[] = {"launch", "copy", "lib", "bind", "dims", "eval", "alloc", "free", "if", "loop",
-                                     "box", "unbox", "accum", "stack", "check", "ref", NULL};
+const char *const kn_space_words[] = {"input",   "output", "arena", "weight", "state",
+                                      "dynamic", "object", "alias", NULL};
+const char *const kn_step_words[] = {"launch", "copy", "lib",   "bind",  "dims",  "eval",  "alloc", "free", "if",
+                                     "loop",   "box",  "unbox", "accum", "stack", "check", "ref",   NULL};
 
-static void
-print_ints(FILE *out, const char *word, int n, const int *v)
+static void print_ints(FILE *out, const char *word, int n, const int *v)
 {
     fprintf(out, "%s(", word);
     for (int i = 0; v && i < n; i++)
@@ -17,8 +17,7 @@ print_ints(FILE *out, const char *word, int n, const int *v)
     fputc(')', out);
 }
 
-static void
-print_exprs(FILE *out, const char *word, int n, const ir_expr *e)
+static void print_exprs(FILE *out, const char *word, int n, const ir_expr *e)
 {
     if (!n)
         return;
@@ -34,8 +33,7 @@ print_exprs(FILE *out, const char *word, int n, const ir_expr *e)
     fputc(')', out);
 }
 
-static void
-print_expr(FILE *out, const char *word, ir_expr e)
+static void print_expr(FILE *out, const char *word, ir_expr e)
 {
     if (!e)
         return;
@@ -43,8 +41,7 @@ print_expr(FILE *out, const char *word, ir_expr e)
     ir_print_expr(out, e);
 }
 
-static void
-print_name(FILE *out, const char *word, const char *name)
+static void print_name(FILE *out, const char *word, const char *name)
 {
     if (!name)
         return;
@@ -52,10 +49,10 @@ print_name(FILE *out, const char *word, const char *name)
     ir_print_string(out, name);
 }
 
-static void
-print_buffer(FILE *out, const struct kn_buffer *b, int i)
+static void print_buffer(FILE *out, const struct kn_buffer *b, int i)
 {
-    fprintf(out, "buffer %d %s %s ", i, kn_space_words[b->space], b->dtype == TCC_NONE ? "none" : tcc_dtype_name(b->dtype));
+    fprintf(out, "buffer %d %s %s ", i, kn_space_words[b->space],
+            b->dtype == TCC_NONE ? "none" : tcc_dtype_name(b->dtype));
     ir_print_type(out, b->type);
     if (b->layout) {
         fputs(" layout ", out);
@@ -73,18 +70,15 @@ print_buffer(FILE *out, const struct kn_buffer *b, int i)
     fputc('\n', out);
 }
 
-static void
-print_step(FILE *out, const struct kn_step *s, int indent);
+static void print_step(FILE *out, const struct kn_step *s, int indent);
 
-static void
-print_steps(FILE *out, const struct kn_steps *steps, int indent)
+static void print_steps(FILE *out, const struct kn_steps *steps, int indent)
 {
     for (int i = 0; i < steps->n; i++)
         print_step(out, &steps->at[i], indent);
 }
 
-static void
-print_kernel_name(FILE *out, const struct kn_kernel *k)
+static void print_kernel_name(FILE *out, const struct kn_kernel *k)
 {
     if (!k)
         return;
@@ -95,8 +89,7 @@ print_kernel_name(FILE *out, const struct kn_kernel *k)
         ir_print_string(out, k->name ? k->name : "");
 }
 
-static void
-print_step(FILE *out, const struct kn_step *s, int indent)
+static void print_step(FILE *out, const struct kn_step *s, int indent)
 {
     fprintf(out, "%*s%s", indent, "", kn_step_words[s->kind]);
     print_kernel_name(out, s->kernel);
@@ -105,7 +98,10 @@ print_step(FILE *out, const struct kn_step *s, int indent)
         ir_print_string(out, s->lib);
     }
     print_ints(out, " ", s->nargs, s->args);
-    const struct { const char *word; int value; } numbers[] = {{"nin", s->nin}, {"what", s->what}, {"queue", s->queue}};
+    const struct {
+        const char *word;
+        int value;
+    } numbers[] = {{"nin", s->nin}, {"what", s->what}, {"queue", s->queue}};
     for (int i = 0; i < 3; i++) {
         if (numbers[i].value)
             fprintf(out, " %s %d", numbers[i].word, numbers[i].value);
@@ -138,15 +134,13 @@ print_step(FILE *out, const struct kn_step *s, int indent)
 
 /* == Symbols == */
 
-static void
-collect_expr(void *user, ir_expr e)
+static void collect_expr(void *user, ir_expr e)
 {
     if (e)
         ir_collect_syms(user, e);
 }
 
-static void
-collect_steps(struct ir_syms *s, const struct kn_steps *steps)
+static void collect_steps(struct ir_syms *s, const struct kn_steps *steps)
 {
     for (int i = 0; i < steps->n; i++) {
         const struct kn_step *step = &steps->at[i];
@@ -161,8 +155,7 @@ collect_steps(struct ir_syms *s, const struct kn_steps *steps)
     }
 }
 
-void
-kn_collect_syms(struct ir_syms *s, const struct kn_program *p)
+void kn_collect_syms(struct ir_syms *s, const struct kn_program *p)
 {
     for (int i = 0; i < p->nkernels; i++)
         kn_each_expr(p->kernels[i], collect_expr, s);
@@ -179,8 +172,7 @@ kn_collect_syms(struct ir_syms *s, const struct kn_program *p)
 
 /* == Entries == */
 
-static void
-print_entry(FILE *out, const struct kn_entry *e)
+static void print_entry(FILE *out, const struct kn_entry *e)
 {
     fputs("entry ", out);
     ir_print_string(out, e->name);
@@ -193,8 +185,7 @@ print_entry(FILE *out, const struct kn_entry *e)
     fputs("}\n", out);
 }
 
-void
-kn_print_program(FILE *out, const struct kn_program *p, bool kernels, bool plan)
+void kn_print_program(FILE *out, const struct kn_program *p, bool kernels, bool plan)
 {
     for (int i = 0; kernels && i < p->nkernels; i++)
         kn_print_kernel(out, p->kernels[i]);

@@ -13,21 +13,22 @@
 
 #include "ir/kernel_int.h"
 
-struct life { int first, last; };       /* positions; first < 0: never accessed */
+struct life {
+    int first, last;
+}; /* positions; first < 0: never accessed */
 
 struct plan {
     struct ir_ctx *ctx;
     const struct kn_program *p;
     const struct kn_entry *entry;
     int position;
-    struct life *life;                  /* by root buffer */
-    bool *written;                      /* by root buffer */
+    struct life *life; /* by root buffer */
+    bool *written;     /* by root buffer */
     bool *freed;
     bool ok;
 };
 
-static bool
-bad(struct plan *v, const struct kn_step *s, const char *format, ...)
+static bool bad(struct plan *v, const struct kn_step *s, const char *format, ...)
 {
     char text[512];
     va_list args;
@@ -36,14 +37,14 @@ bad(struct plan *v, const struct kn_step *s, const char *format, ...)
     va_end(args);
     const char *what = s ? kn_step_words[s->kind] : "", *node = s && s->node ? s->node : "";
     if (v->ok)
-        ir_diag(v->ctx, NULL, v->ctx->parsing ? IR_D_infer : IR_D_verify, ir_internf(v->ctx, "plan of '%s': %s%s%s%s%s", v->entry ? v->entry->name : "", what,
-                                                      *node ? " of " : "", node, s ? ": " : "", text));
+        ir_diag(v->ctx, NULL, v->ctx->parsing ? IR_D_infer : IR_D_verify,
+                ir_internf(v->ctx, "plan of '%s': %s%s%s%s%s", v->entry ? v->entry->name : "", what,
+                           *node ? " of " : "", node, s ? ": " : "", text));
     v->ok = false;
     return false;
 }
 
-static int
-root(const struct kn_program *p, int b)
+static int root(const struct kn_program *p, int b)
 {
     for (int i = 0; p->buffers[b].space == TCC_SPACE_ALIAS && i < 100; i++)
         b = p->buffers[b].index;
@@ -52,8 +53,7 @@ root(const struct kn_program *p, int b)
 
 /* == Accesses == */
 
-static void
-live_at(struct plan *v, int b)
+static void live_at(struct plan *v, int b)
 {
     struct life *l = &v->life[b];
     if (l->first < 0 || v->position < l->first)
@@ -62,14 +62,12 @@ live_at(struct plan *v, int b)
         l->last = v->position;
 }
 
-static bool
-in_range(struct plan *v, const struct kn_step *s, int b)
+static bool in_range(struct plan *v, const struct kn_step *s, int b)
 {
     return (b >= 0 && b < v->p->nbuffers) || bad(v, s, "buffer %d does not exist", b);
 }
 
-static void
-reads(struct plan *v, const struct kn_step *s, int b)
+static void reads(struct plan *v, const struct kn_step *s, int b)
 {
     if (!in_range(v, s, b))
         return;
@@ -81,8 +79,7 @@ reads(struct plan *v, const struct kn_step *s, int b)
         bad(v, s, "buffer %d is read before it is written", b);
 }
 
-static void
-writes(struct plan *v, const struct kn_step *s, int b)
+static void writes(struct plan *v, const struct kn_step *s, int b)
 {
     if (!in_range(v, s, b))
         return;
@@ -100,8 +97,7 @@ writes(struct plan *v, const struct kn_step *s, int b)
 
 static void walk(struct plan *v, const struct kn_steps *steps);
 
-static void
-launch(struct plan *v, const struct kn_step *s)
+static void launch(struct plan *v, const struct kn_step *s)
 {
     const struct kn_kernel *k = s->kernel;
     int a = 0;
@@ -116,7 +112,7 @@ launch(struct plan *v, const struct kn_step *s)
         return;
     }
     a = 0;
-    for (int pass = 0; pass < 2; pass++, a = 0) {       /* all reads first */
+    for (int pass = 0; pass < 2; pass++, a = 0) { /* all reads first */
         for (int i = 0; i < k->noperands; i++) {
             enum kn_operand_use use = k->operands[i].use;
             if (use == KN_TEMP)
@@ -132,8 +128,7 @@ launch(struct plan *v, const struct kn_step *s)
         bad(v, s, "%d sizes for kernel %s, which has %d", s->nsizes, k->name ? k->name : "", k->nsizes);
 }
 
-static void
-run_if(struct plan *v, const struct kn_step *s)
+static void run_if(struct plan *v, const struct kn_step *s)
 {
     size_t n = (size_t)v->p->nbuffers;
     bool *before = malloc(n + 1), *after = malloc(n + 1);
@@ -163,8 +158,7 @@ run_if(struct plan *v, const struct kn_step *s)
 }
 
 /* What lives into a loop from outside lives to its end: the next iteration reads it again. */
-static void
-extend_over_loop(struct plan *v, int first, int last)
+static void extend_over_loop(struct plan *v, int first, int last)
 {
     for (int b = 0; b < v->p->nbuffers; b++) {
         struct life *l = &v->life[b];
@@ -173,8 +167,7 @@ extend_over_loop(struct plan *v, int first, int last)
     }
 }
 
-static void
-run_loop(struct plan *v, const struct kn_step *s)
+static void run_loop(struct plan *v, const struct kn_step *s)
 {
     size_t n = (size_t)v->p->nbuffers;
     bool *before = malloc(n + 1);
@@ -210,8 +203,7 @@ run_loop(struct plan *v, const struct kn_step *s)
 }
 
 /* Steps that read some args and write the others: how many are read. */
-static int
-number_read(const struct kn_step *s)
+static int number_read(const struct kn_step *s)
 {
     switch (s->kind) {
     case TCC_STEP_LIB:
@@ -226,8 +218,7 @@ number_read(const struct kn_step *s)
     }
 }
 
-static void
-plain_step(struct plan *v, const struct kn_step *s)
+static void plain_step(struct plan *v, const struct kn_step *s)
 {
     int n = number_read(s);
     bool appends = s->kind == TCC_STEP_ACCUM;
@@ -243,8 +234,7 @@ plain_step(struct plan *v, const struct kn_step *s)
     }
 }
 
-static void
-alloc_or_free(struct plan *v, const struct kn_step *s)
+static void alloc_or_free(struct plan *v, const struct kn_step *s)
 {
     for (int i = 0; i < s->nargs; i++) {
         if (!in_range(v, s, s->args[i]))
@@ -255,8 +245,7 @@ alloc_or_free(struct plan *v, const struct kn_step *s)
     }
 }
 
-static void
-walk(struct plan *v, const struct kn_steps *steps)
+static void walk(struct plan *v, const struct kn_steps *steps)
 {
     for (int i = 0; i < steps->n && v->ok; i++) {
         const struct kn_step *s = &steps->at[i];
@@ -280,8 +269,7 @@ walk(struct plan *v, const struct kn_steps *steps)
 /* == Memory == */
 
 /* Symbols at sample number n: small values, their bounds, and values that differ from each other. */
-static bool
-sample(void *user, ir_expr sym, int64_t *out)
+static bool sample(void *user, ir_expr sym, int64_t *out)
 {
     static const int64_t values[] = {0, 1, 2, 3, 5, 16, 17, 64, 100, 1000};
     int n = *(int *)user;
@@ -291,12 +279,12 @@ sample(void *user, ir_expr sym, int64_t *out)
 }
 
 /* Does [a, a + abytes) end before [b, ...) at all sample points, or the other way round? */
-static bool
-samples_disjoint(ir_expr a, ir_expr abytes, ir_expr b, ir_expr bbytes)
+static bool samples_disjoint(ir_expr a, ir_expr abytes, ir_expr b, ir_expr bbytes)
 {
     for (int n = 0; n < 40; n++) {
         int64_t x, xs, y, ys;
-        if (!ir_eval(a, sample, &n, &x) || !ir_eval(abytes, sample, &n, &xs) || !ir_eval(b, sample, &n, &y) || !ir_eval(bbytes, sample, &n, &ys))
+        if (!ir_eval(a, sample, &n, &x) || !ir_eval(abytes, sample, &n, &xs) || !ir_eval(b, sample, &n, &y) ||
+            !ir_eval(bbytes, sample, &n, &ys))
             continue;
         if (xs > 0 && ys > 0 && x < y + ys && y < x + xs)
             return false;
@@ -304,13 +292,13 @@ samples_disjoint(ir_expr a, ir_expr abytes, ir_expr b, ir_expr bbytes)
     return true;
 }
 
-static bool
-disjoint(struct plan *v, const struct kn_buffer *a, const struct kn_buffer *b)
+static bool disjoint(struct plan *v, const struct kn_buffer *a, const struct kn_buffer *b)
 {
     int64_t x, y, xs, ys;
     if (ir_is_value(a->bytes, 0) || ir_is_value(b->bytes, 0))
         return true;
-    if (ir_is_const(a->offset, &x) && ir_is_const(b->offset, &y) && ir_is_const(a->bytes, &xs) && ir_is_const(b->bytes, &ys))
+    if (ir_is_const(a->offset, &x) && ir_is_const(b->offset, &y) && ir_is_const(a->bytes, &xs) &&
+        ir_is_const(b->bytes, &ys))
         return x + xs <= y || y + ys <= x;
     if (ir_expr_le(v->ctx, ir_add(v->ctx, a->offset, a->bytes), b->offset) == IR_YES ||
         ir_expr_le(v->ctx, ir_add(v->ctx, b->offset, b->bytes), a->offset) == IR_YES)
@@ -318,29 +306,31 @@ disjoint(struct plan *v, const struct kn_buffer *a, const struct kn_buffer *b)
     return samples_disjoint(a->offset, a->bytes, b->offset, b->bytes);
 }
 
-struct placed { int buffer, first, last; };
+struct placed {
+    int buffer, first, last;
+};
 
-static int
-by_first(const void *a, const void *b)
+static int by_first(const void *a, const void *b)
 {
     const struct placed *x = a, *y = b;
     return x->first != y->first ? x->first - y->first : x->buffer - y->buffer;
 }
 
-static bool
-check_pairs(struct plan *v, struct placed *at, int n)
+static bool check_pairs(struct plan *v, struct placed *at, int n)
 {
     int nactive = 0;
     for (int i = 0; i < n; i++) {
         const struct kn_buffer *b = &v->p->buffers[at[i].buffer];
         int kept = 0;
-        for (int j = 0; j < nactive; j++) {      /* the array's front holds those that still live */
+        for (int j = 0; j < nactive; j++) { /* the array's front holds those that still live */
             if (at[j].last < at[i].first)
                 continue;
             if (!disjoint(v, &v->p->buffers[at[j].buffer], b))
-                return bad(v, NULL, "buffers %d and %d live at once and share memory: offsets %s and %s, bytes %s and %s", at[j].buffer,
-                           at[i].buffer, ir_expr_text(v->ctx, v->p->buffers[at[j].buffer].offset), ir_expr_text(v->ctx, b->offset),
-                           ir_expr_text(v->ctx, v->p->buffers[at[j].buffer].bytes), ir_expr_text(v->ctx, b->bytes));
+                return bad(v, NULL,
+                           "buffers %d and %d live at once and share memory: offsets %s and %s, bytes %s and %s",
+                           at[j].buffer, at[i].buffer, ir_expr_text(v->ctx, v->p->buffers[at[j].buffer].offset),
+                           ir_expr_text(v->ctx, b->offset), ir_expr_text(v->ctx, v->p->buffers[at[j].buffer].bytes),
+                           ir_expr_text(v->ctx, b->bytes));
             at[kept++] = at[j];
         }
         at[kept++] = at[i];
@@ -349,8 +339,7 @@ check_pairs(struct plan *v, struct placed *at, int n)
     return true;
 }
 
-static bool
-check_memory(struct plan *v)
+static bool check_memory(struct plan *v)
 {
     VEC(struct placed) live = {0};
     for (int b = 0; b < v->p->nbuffers; b++) {
@@ -359,7 +348,8 @@ check_memory(struct plan *v)
             continue;
         if (!buffer->bytes)
             return bad(v, NULL, "buffer %d has no size", b);
-        if (v->entry->arena && ir_expr_le(v->ctx, ir_add(v->ctx, buffer->offset, buffer->bytes), v->entry->arena) == IR_NO)
+        if (v->entry->arena &&
+            ir_expr_le(v->ctx, ir_add(v->ctx, buffer->offset, buffer->bytes), v->entry->arena) == IR_NO)
             return bad(v, NULL, "buffer %d reaches beyond the arena", b);
         VEC_PUSH(v->ctx, live, (struct placed){b, v->life[b].first, v->life[b].last});
     }
@@ -370,23 +360,23 @@ check_memory(struct plan *v)
 
 /* == Entries == */
 
-static bool
-check_buffers(struct plan *v)
+static bool check_buffers(struct plan *v)
 {
     for (int b = 0; b < v->p->nbuffers; b++) {
         const struct kn_buffer *buffer = &v->p->buffers[b];
         bool alias = buffer->space == TCC_SPACE_ALIAS;
-        if (buffer->space > TCC_SPACE_ALIAS || (alias && (buffer->index < 0 || buffer->index >= v->p->nbuffers || buffer->index == b)))
+        if (buffer->space > TCC_SPACE_ALIAS ||
+            (alias && (buffer->index < 0 || buffer->index >= v->p->nbuffers || buffer->index == b)))
             return bad(v, NULL, "buffer %d is malformed", b);
         if (alias && buffer->offset && buffer->bytes && v->p->buffers[buffer->index].bytes &&
-            ir_expr_le(v->ctx, ir_add(v->ctx, buffer->offset, buffer->bytes), v->p->buffers[buffer->index].bytes) == IR_NO)
+            ir_expr_le(v->ctx, ir_add(v->ctx, buffer->offset, buffer->bytes), v->p->buffers[buffer->index].bytes) ==
+                IR_NO)
             return bad(v, NULL, "buffer %d reaches beyond what it is a part of", b);
     }
     return true;
 }
 
-static bool
-check_entry(struct plan *v, const struct kn_entry *e)
+static bool check_entry(struct plan *v, const struct kn_entry *e)
 {
     size_t n = (size_t)v->p->nbuffers + 1;
     v->entry = e;
@@ -418,8 +408,7 @@ check_entry(struct plan *v, const struct kn_entry *e)
     return v->ok;
 }
 
-bool
-kn_verify_program(const struct kn_program *p)
+bool kn_verify_program(const struct kn_program *p)
 {
     struct plan v = {.ctx = p->module->ctx, .p = p, .ok = true};
     for (int i = 0; i < p->nkernels; i++)

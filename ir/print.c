@@ -14,15 +14,14 @@
 struct printer {
     FILE *out;
     struct ir_ctx *ctx;
-    const char **names;         /* by value id: name as printed */
+    const char **names; /* by value id: name as printed */
     struct ir_set used;
     int numbers;
 };
 
 /* == Names == */
 
-static void
-name_value(struct printer *p, const struct ir_value *v, const char *name)
+static void name_value(struct printer *p, const struct ir_value *v, const char *name)
 {
     const char *known = name ? ir_intern(p->ctx, name) : NULL;
     if (known && ir_is_identifier(known)) {
@@ -40,20 +39,19 @@ name_value(struct printer *p, const struct ir_value *v, const char *name)
     p->names[v->id] = ir_internf(p->ctx, "%d", p->numbers++);
 }
 
-static const char *
-param_name(const struct ir_block *b, int i)
+static const char *param_name(const struct ir_block *b, int i)
 {
     if (!b->parent && b->func->input_names)
         return b->func->input_names[i];
     return b->params[i]->name;
 }
 
-static void
-name_block(struct printer *p, const struct ir_block *b)
+static void name_block(struct printer *p, const struct ir_block *b)
 {
     for (int i = 0; i < b->nparams; i++)
         name_value(p, b->params[i], param_name(b, i));
-    IR_EACH_NODE(n, b) {
+    IR_EACH_NODE(n, b)
+    {
         for (int i = 0; i < n->nout; i++)
             name_value(p, n->out[i], n->out[i]->name);
         for (int i = 0; i < n->nregions; i++)
@@ -61,8 +59,7 @@ name_block(struct printer *p, const struct ir_block *b)
     }
 }
 
-static void
-start(struct printer *p, FILE *out, const struct ir_func *f)
+static void start(struct printer *p, FILE *out, const struct ir_func *f)
 {
     *p = (struct printer){.out = out, .ctx = f->module->ctx};
     p->names = calloc(f->nvalues + 1u, sizeof *p->names);
@@ -71,8 +68,7 @@ start(struct printer *p, FILE *out, const struct ir_func *f)
     name_block(p, f->body);
 }
 
-static void
-finish(struct printer *p)
+static void finish(struct printer *p)
 {
     free(p->names);
     ir_set_free(&p->used);
@@ -82,8 +78,7 @@ finish(struct printer *p)
 
 static void print_block(struct printer *p, const struct ir_block *b, int indent);
 
-static void
-print_ref(struct printer *p, const struct ir_value *v)
+static void print_ref(struct printer *p, const struct ir_value *v)
 {
     if (v)
         fprintf(p->out, "%%%s", p->names[v->id] ? p->names[v->id] : "?");
@@ -92,8 +87,7 @@ print_ref(struct printer *p, const struct ir_value *v)
 }
 
 /* A value where it is defined: with its source name, where that isn't its printed one. */
-static void
-print_def(struct printer *p, const struct ir_value *v, const char *name)
+static void print_def(struct printer *p, const struct ir_value *v, const char *name)
 {
     print_ref(p, v);
     if (name && strcmp(name, p->names[v->id]) != 0) {
@@ -102,12 +96,11 @@ print_def(struct printer *p, const struct ir_value *v, const char *name)
     }
 }
 
-static void
-print_attrs(struct printer *p, const struct ir_node *n)
+static void print_attrs(struct printer *p, const struct ir_node *n)
 {
     int printed = 0;
     for (int i = 0; i < n->nattrs; i++) {
-        if (n->attrs[i].key == IR_ATTR_types)       /* said by the output types */
+        if (n->attrs[i].key == IR_ATTR_types) /* said by the output types */
             continue;
         fputs(printed++ ? ", " : " {", p->out);
         ir_print_attr(p->out, &n->attrs[i]);
@@ -116,8 +109,7 @@ print_attrs(struct printer *p, const struct ir_node *n)
         fputc('}', p->out);
 }
 
-static void
-print_loc_part(FILE *out, const char *s)
+static void print_loc_part(FILE *out, const char *s)
 {
     if (s)
         ir_print_string(out, s);
@@ -125,8 +117,7 @@ print_loc_part(FILE *out, const char *s)
         fputc('_', out);
 }
 
-static void
-print_one(struct printer *p, const struct ir_node *n, int indent)
+static void print_one(struct printer *p, const struct ir_node *n, int indent)
 {
     for (int i = 0; i < n->nout; i++) {
         print_def(p, n->out[i], n->out[i]->name);
@@ -167,17 +158,16 @@ print_one(struct printer *p, const struct ir_node *n, int indent)
     fputc('\n', p->out);
 }
 
-static void
-print_block(struct printer *p, const struct ir_block *b, int indent)
+static void print_block(struct printer *p, const struct ir_block *b, int indent)
 {
-    IR_EACH_NODE(n, b) {
+    IR_EACH_NODE(n, b)
+    {
         fprintf(p->out, "%*s", indent, "");
         print_one(p, n, indent);
     }
 }
 
-void
-ir_print_node(FILE *out, const struct ir_node *n)
+void ir_print_node(FILE *out, const struct ir_node *n)
 {
     struct printer p;
     start(&p, out, n->block->func);
@@ -187,8 +177,7 @@ ir_print_node(FILE *out, const struct ir_node *n)
 
 /* == Functions == */
 
-static void
-print_global(FILE *out, const char *name)
+static void print_global(FILE *out, const char *name)
 {
     fputc('@', out);
     if (ir_is_identifier(name))
@@ -197,8 +186,7 @@ print_global(FILE *out, const char *name)
         ir_print_string(out, name);
 }
 
-static void
-print_results(struct printer *p, const struct ir_func *f)
+static void print_results(struct printer *p, const struct ir_func *f)
 {
     const struct ir_node *end = f->body->last;
     fputs(") -> (", p->out);
@@ -215,8 +203,7 @@ print_results(struct printer *p, const struct ir_func *f)
     fputs(") {\n", p->out);
 }
 
-void
-ir_print_func(FILE *out, const struct ir_func *f)
+void ir_print_func(FILE *out, const struct ir_func *f)
 {
     struct printer p;
     start(&p, out, f);
@@ -238,8 +225,7 @@ ir_print_func(FILE *out, const struct ir_func *f)
 
 /* == Modules == */
 
-static void
-collect_attr(struct ir_syms *s, const struct ir_attr *a)
+static void collect_attr(struct ir_syms *s, const struct ir_attr *a)
 {
     if (a->kind == IR_A_EXPR)
         ir_collect_syms(s, a->e);
@@ -249,12 +235,12 @@ collect_attr(struct ir_syms *s, const struct ir_attr *a)
         ir_collect_type_syms(s, a->types[i]);
 }
 
-static void
-collect_block(struct ir_syms *s, const struct ir_block *b)
+static void collect_block(struct ir_syms *s, const struct ir_block *b)
 {
     for (int i = 0; i < b->nparams; i++)
         ir_collect_type_syms(s, b->params[i]->type);
-    IR_EACH_NODE(n, b) {
+    IR_EACH_NODE(n, b)
+    {
         for (int i = 0; i < n->nout; i++)
             ir_collect_type_syms(s, n->out[i]->type);
         for (int i = 0; i < n->nattrs; i++)
@@ -264,11 +250,12 @@ collect_block(struct ir_syms *s, const struct ir_block *b)
     }
 }
 
-static void
-print_state(FILE *out, const struct ir_state *s)
+static void print_state(FILE *out, const struct ir_state *s)
 {
-    static const struct { int flag; const char *word; } words[] = {
-        {IR_STATE_PARAM, " param"}, {IR_STATE_BUFFER, " buffer"}, {IR_STATE_OPTIMIZER, " optimizer"}};
+    static const struct {
+        int flag;
+        const char *word;
+    } words[] = {{IR_STATE_PARAM, " param"}, {IR_STATE_BUFFER, " buffer"}, {IR_STATE_OPTIMIZER, " optimizer"}};
     fputs("state ", out);
     print_global(out, s->name);
     fputs(" : ", out);
@@ -284,8 +271,7 @@ print_state(FILE *out, const struct ir_state *s)
     fputc('\n', out);
 }
 
-void
-ir_print_module(FILE *out, const struct ir_module *m)
+void ir_print_module(FILE *out, const struct ir_module *m)
 {
     struct ir_syms s = {.ctx = m->ctx};
     if (m->name && !m->text) {

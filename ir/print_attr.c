@@ -15,15 +15,13 @@
 #define MAX_LISTED 64
 
 /* Digits for %g that write a number below 1e15 without an exponent, which would be longer. */
-static int
-whole_digits(double v, int digits)
+static int whole_digits(double v, int digits)
 {
     int whole = v != 0 ? (int)floor(log10(fabs(v))) + 1 : 1;
     return whole > digits && whole <= 15 ? whole : digits;
 }
 
-void
-ir_print_double(FILE *out, double v)
+void ir_print_double(FILE *out, double v)
 {
     char text[40];
     if (isnan(v) || isinf(v)) {
@@ -39,8 +37,7 @@ ir_print_double(FILE *out, double v)
 }
 
 /* The shortest decimal that the element type reads back as v. */
-static void
-print_float(FILE *out, enum tcc_dtype dtype, double v)
+static void print_float(FILE *out, enum tcc_dtype dtype, double v)
 {
     char text[40];
     unsigned char want[16] = {0}, got[16] = {0};
@@ -59,8 +56,7 @@ print_float(FILE *out, enum tcc_dtype dtype, double v)
 }
 
 /* Do all listed elements read back as they are? Not so NaNs with a payload. */
-static bool
-listable(const struct ir_tensor *t)
+static bool listable(const struct ir_tensor *t)
 {
     enum tcc_class class = tcc_dtype_class(t->dtype);
     int64_t n = t->splat && t->nelems ? 1 : t->nelems;
@@ -81,8 +77,7 @@ listable(const struct ir_tensor *t)
     return true;
 }
 
-static void
-print_element(FILE *out, const struct ir_tensor *t, int64_t i)
+static void print_element(FILE *out, const struct ir_tensor *t, int64_t i)
 {
     const void *p = ir_tensor_at(t, i);
     switch (tcc_dtype_class(t->dtype)) {
@@ -106,8 +101,7 @@ print_element(FILE *out, const struct ir_tensor *t, int64_t i)
     }
 }
 
-static void
-print_hex(FILE *out, const struct ir_tensor *t)
+static void print_hex(FILE *out, const struct ir_tensor *t)
 {
     const unsigned char *p = t->data;
     fputs(t->splat ? "splat hex \"" : "hex \"", out);
@@ -118,8 +112,7 @@ print_hex(FILE *out, const struct ir_tensor *t)
     fputc('"', out);
 }
 
-void
-ir_print_tensor(FILE *out, const struct ir_tensor *t)
+void ir_print_tensor(FILE *out, const struct ir_tensor *t)
 {
     fprintf(out, "%s[", tcc_dtype_name(t->dtype));
     for (int i = 0; i < t->rank; i++)
@@ -146,8 +139,7 @@ ir_print_tensor(FILE *out, const struct ir_tensor *t)
     }
 }
 
-static void
-print_item(FILE *out, const struct ir_attr *a, int i)
+static void print_item(FILE *out, const struct ir_attr *a, int i)
 {
     switch ((enum ir_attr_kind)a->kind) {
     case IR_A_INTS:
@@ -170,8 +162,7 @@ print_item(FILE *out, const struct ir_attr *a, int i)
     }
 }
 
-static void
-print_payload(FILE *out, const struct ir_attr *a)
+static void print_payload(FILE *out, const struct ir_attr *a)
 {
     switch ((enum ir_attr_kind)a->kind) {
     case IR_A_INT:
@@ -204,8 +195,7 @@ print_payload(FILE *out, const struct ir_attr *a)
 }
 
 /* A library op's own attribute is written  "name": kind = value. */
-void
-ir_print_attr(FILE *out, const struct ir_attr *a)
+void ir_print_attr(FILE *out, const struct ir_attr *a)
 {
     if (a->key == IR_ATTR_user) {
         ir_print_string(out, a->name ? a->name : "");

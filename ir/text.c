@@ -6,8 +6,7 @@
 
 #include "ir/ir_int.h"
 
-bool
-ir_is_identifier(const char *s)
+bool ir_is_identifier(const char *s)
 {
     if (!isalpha((unsigned char)*s) && *s != '_')
         return false;
@@ -18,8 +17,7 @@ ir_is_identifier(const char *s)
     return true;
 }
 
-void
-ir_print_bytes(FILE *out, const char *s, size_t n)
+void ir_print_bytes(FILE *out, const char *s, size_t n)
 {
     fputc('"', out);
     for (size_t i = 0; i < n; i++) {
@@ -34,8 +32,7 @@ ir_print_bytes(FILE *out, const char *s, size_t n)
     fputc('"', out);
 }
 
-void
-ir_print_string(FILE *out, const char *s)
+void ir_print_string(FILE *out, const char *s)
 {
     size_t n = 0;
     while (s[n])
@@ -45,8 +42,7 @@ ir_print_string(FILE *out, const char *s)
 
 /* == Symbols and their bounds == */
 
-static void
-collect(void *user, ir_expr sym)
+static void collect(void *user, ir_expr sym)
 {
     struct ir_syms *s = user;
     uint32_t pos = UINT32_MAX;
@@ -60,14 +56,12 @@ collect(void *user, ir_expr sym)
         VEC_PUSH(s->ctx, s->v, sym);
 }
 
-void
-ir_collect_syms(struct ir_syms *s, ir_expr e)
+void ir_collect_syms(struct ir_syms *s, ir_expr e)
 {
     ir_each_sym(e, collect, s);
 }
 
-void
-ir_collect_type_syms(struct ir_syms *s, ir_type t)
+void ir_collect_type_syms(struct ir_syms *s, ir_type t)
 {
     if (t && t->kind != IR_T_TENSOR)
         ir_collect_type_syms(s, t->elem);
@@ -75,14 +69,12 @@ ir_collect_type_syms(struct ir_syms *s, ir_type t)
         ir_collect_syms(s, t->dim[i]);
 }
 
-static int
-by_name(const void *a, const void *b)
+static int by_name(const void *a, const void *b)
 {
     return strcmp((*(const ir_expr *)a)->name, (*(const ir_expr *)b)->name);
 }
 
-void
-ir_print_syms(FILE *out, struct ir_syms *s)
+void ir_print_syms(FILE *out, struct ir_syms *s)
 {
     if (s->v.n)
         qsort(s->v.at, (size_t)s->v.n, sizeof *s->v.at, by_name);

@@ -5,8 +5,8 @@
 
 #include "ir/ir_int.h"
 
-static ir_type
-make_type(struct ir_ctx *ctx, enum ir_type_kind kind, enum tcc_dtype dtype, int rank, ir_type elem, const ir_expr *dims)
+static ir_type make_type(struct ir_ctx *ctx, enum ir_type_kind kind, enum tcc_dtype dtype, int rank, ir_type elem,
+                         const ir_expr *dims)
 {
     int ndims = rank > 0 ? rank : 0;
     uint64_t hash = ir_hash_mix((uint64_t)kind * 1000 + dtype, (uint64_t)(rank + 1));
@@ -31,8 +31,7 @@ make_type(struct ir_ctx *ctx, enum ir_type_kind kind, enum tcc_dtype dtype, int 
     return t;
 }
 
-ir_type
-ir_tensor_type(struct ir_ctx *ctx, enum tcc_dtype dtype, int rank, const ir_expr *dims)
+ir_type ir_tensor_type(struct ir_ctx *ctx, enum tcc_dtype dtype, int rank, const ir_expr *dims)
 {
     if (rank > TCC_MAX_RANK) {
         ir_error(ctx, NULL, "a tensor of rank %d: at most %d dimensions are supported", rank, TCC_MAX_RANK);
@@ -41,8 +40,7 @@ ir_tensor_type(struct ir_ctx *ctx, enum tcc_dtype dtype, int rank, const ir_expr
     return make_type(ctx, IR_T_TENSOR, dtype, rank < 0 ? -1 : rank, NULL, dims);
 }
 
-ir_type
-ir_tensor_type_i(struct ir_ctx *ctx, enum tcc_dtype dtype, int rank, const int64_t *dims)
+ir_type ir_tensor_type_i(struct ir_ctx *ctx, enum tcc_dtype dtype, int rank, const int64_t *dims)
 {
     ir_expr e[TCC_MAX_RANK];
     for (int i = 0; i < rank && i < TCC_MAX_RANK; i++)
@@ -50,50 +48,42 @@ ir_tensor_type_i(struct ir_ctx *ctx, enum tcc_dtype dtype, int rank, const int64
     return ir_tensor_type(ctx, dtype, rank, e);
 }
 
-ir_type
-ir_scalar_type(struct ir_ctx *ctx, enum tcc_dtype dtype)
+ir_type ir_scalar_type(struct ir_ctx *ctx, enum tcc_dtype dtype)
 {
     return make_type(ctx, IR_T_TENSOR, dtype, 0, NULL, NULL);
 }
 
-ir_type
-ir_unranked_type(struct ir_ctx *ctx, enum tcc_dtype dtype)
+ir_type ir_unranked_type(struct ir_ctx *ctx, enum tcc_dtype dtype)
 {
     return make_type(ctx, IR_T_TENSOR, dtype, -1, NULL, NULL);
 }
 
-ir_type
-ir_sequence_type(struct ir_ctx *ctx, ir_type elem)
+ir_type ir_sequence_type(struct ir_ctx *ctx, ir_type elem)
 {
     return make_type(ctx, IR_T_SEQUENCE, TCC_NONE, -1, elem, NULL);
 }
 
-ir_type
-ir_optional_type(struct ir_ctx *ctx, ir_type elem)
+ir_type ir_optional_type(struct ir_ctx *ctx, ir_type elem)
 {
     return make_type(ctx, IR_T_OPTIONAL, TCC_NONE, -1, elem, NULL);
 }
 
-ir_type
-ir_with_dtype(struct ir_ctx *ctx, ir_type t, enum tcc_dtype dtype)
+ir_type ir_with_dtype(struct ir_ctx *ctx, ir_type t, enum tcc_dtype dtype)
 {
     return make_type(ctx, t->kind, dtype, t->rank, t->elem, t->dim);
 }
 
-bool
-ir_is_tensor(ir_type t)
+bool ir_is_tensor(ir_type t)
 {
     return t->kind == IR_T_TENSOR && t->rank >= 0 && t->dtype != TCC_STRING;
 }
 
-bool
-ir_is_object(ir_type t)
+bool ir_is_object(ir_type t)
 {
     return !ir_is_tensor(t);
 }
 
-bool
-ir_static_dims(ir_type t, int64_t *dims)
+bool ir_static_dims(ir_type t, int64_t *dims)
 {
     if (t->kind != IR_T_TENSOR || t->rank < 0)
         return false;
@@ -107,8 +97,7 @@ ir_static_dims(ir_type t, int64_t *dims)
     return true;
 }
 
-ir_expr
-ir_num_elements(struct ir_ctx *ctx, ir_type t)
+ir_expr ir_num_elements(struct ir_ctx *ctx, ir_type t)
 {
     ir_expr n = ir_const(ctx, 1);
     for (int i = 0; i < t->rank; i++)
@@ -116,8 +105,7 @@ ir_num_elements(struct ir_ctx *ctx, ir_type t)
     return n;
 }
 
-void
-ir_print_type(FILE *out, ir_type t)
+void ir_print_type(FILE *out, ir_type t)
 {
     if (!t) {
         fputc('?', out);
@@ -140,8 +128,7 @@ ir_print_type(FILE *out, ir_type t)
     fputc(']', out);
 }
 
-const char *
-ir_type_text(struct ir_ctx *ctx, ir_type t)
+const char *ir_type_text(struct ir_ctx *ctx, ir_type t)
 {
     char *text = NULL;
     size_t size = 0;

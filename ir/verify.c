@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * verify.c - checks everything that a pass may rely on:
- *   links      nodes in their block's list, operands in their value's use list and nothing else, ids in range and unique
- *   order      a value is defined before it is used, in the same block or one around it; terminators end blocks
+ *   links      nodes in their block's list, operands in their value's use list and nothing else, ids in range and
+ * unique order      a value is defined before it is used, in the same block or one around it; terminators end blocks
  *   table      operands and attributes are what the op's row says
  *   types      inference finds the types that the outputs have
  *   symbols    defined before use: by a function's inputs, `bind`, and outputs of ops that define symbols
@@ -22,14 +22,13 @@ struct verifier {
     enum ir_diag_id id;
     int reports;
     uint32_t nvalues;
-    const struct ir_value **values;     /* by id: met so far */
-    bool *visible;                      /* by id: may be used here */
-    uint32_t *nuses;                    /* by id: operands that hold it */
-    VEC(ir_expr) syms;                  /* defined here */
+    const struct ir_value **values; /* by id: met so far */
+    bool *visible;                  /* by id: may be used here */
+    uint32_t *nuses;                /* by id: operands that hold it */
+    VEC(ir_expr) syms;              /* defined here */
 };
 
-static bool
-bad(struct verifier *v, const struct ir_node *n, const char *format, ...)
+static bool bad(struct verifier *v, const struct ir_node *n, const char *format, ...)
 {
     char text[1024];
     va_list args;
@@ -46,8 +45,7 @@ bad(struct verifier *v, const struct ir_node *n, const char *format, ...)
 
 /* == Symbols == */
 
-static bool
-defined(const struct verifier *v, ir_expr sym)
+static bool defined(const struct verifier *v, ir_expr sym)
 {
     for (int i = v->syms.n - 1; i >= 0; i--) {
         if (v->syms.at[i] == sym)
@@ -57,8 +55,7 @@ defined(const struct verifier *v, ir_expr sym)
 }
 
 /* A dim that is a bare symbol defines it. */
-static void
-define_dims(struct verifier *v, ir_type t)
+static void define_dims(struct verifier *v, ir_type t)
 {
     for (int i = 0; t && t->kind == IR_T_TENSOR && i < t->rank; i++) {
         if (t->dim[i]->kind == IR_X_SYM && !defined(v, t->dim[i]))
@@ -66,8 +63,7 @@ define_dims(struct verifier *v, ir_type t)
     }
 }
 
-static bool
-check_expr(struct verifier *v, const struct ir_node *n, ir_expr e)
+static bool check_expr(struct verifier *v, const struct ir_node *n, ir_expr e)
 {
     if (!e)
         return bad(v, n, "an expression is missing");
@@ -82,8 +78,7 @@ check_expr(struct verifier *v, const struct ir_node *n, ir_expr e)
     return true;
 }
 
-static bool
-check_type(struct verifier *v, const struct ir_node *n, ir_type t)
+static bool check_type(struct verifier *v, const struct ir_node *n, ir_type t)
 {
     if (!t)
         return bad(v, n, "a type is missing");
@@ -94,8 +89,7 @@ check_type(struct verifier *v, const struct ir_node *n, ir_type t)
     return t->kind == IR_T_TENSOR || !t->elem || check_type(v, n, t->elem);
 }
 
-static bool
-check_attr_syms(struct verifier *v, const struct ir_node *n, const struct ir_attr *a)
+static bool check_attr_syms(struct verifier *v, const struct ir_node *n, const struct ir_attr *a)
 {
     bool ok = a->kind != IR_A_EXPR || check_expr(v, n, a->e);
     for (int i = 0; ok && a->kind == IR_A_EXPRS && i < a->n; i++)
@@ -105,8 +99,7 @@ check_attr_syms(struct verifier *v, const struct ir_node *n, const struct ir_att
     return ok;
 }
 
-static bool
-check_syms(struct verifier *v, const struct ir_node *n)
+static bool check_syms(struct verifier *v, const struct ir_node *n)
 {
     bool defines = ir_op_info(n->op)->flags & IR_F_DEFINES_SYMS;
     const struct ir_attr *syms = ir_attr(n, IR_ATTR_syms);
@@ -130,8 +123,7 @@ check_syms(struct verifier *v, const struct ir_node *n)
 
 /* == Links == */
 
-static bool
-meet(struct verifier *v, const struct ir_node *n, const struct ir_value *x)
+static bool meet(struct verifier *v, const struct ir_node *n, const struct ir_value *x)
 {
     if (!x)
         return bad(v, n, "a value is missing");
@@ -142,8 +134,7 @@ meet(struct verifier *v, const struct ir_node *n, const struct ir_value *x)
     return true;
 }
 
-static bool
-check_operands(struct verifier *v, const struct ir_node *n)
+static bool check_operands(struct verifier *v, const struct ir_node *n)
 {
     for (int i = 0; i < n->nin; i++) {
         const struct ir_use *u = &n->in[i];
@@ -163,8 +154,7 @@ check_operands(struct verifier *v, const struct ir_node *n)
     return true;
 }
 
-static bool
-check_outputs(struct verifier *v, const struct ir_node *n)
+static bool check_outputs(struct verifier *v, const struct ir_node *n)
 {
     int nout = ir_op_info(n->op)->nout;
     if (nout >= 0 && n->nout != nout)
@@ -179,8 +169,7 @@ check_outputs(struct verifier *v, const struct ir_node *n)
 }
 
 /* Runs inference again and puts the types back. */
-static bool
-check_types(struct verifier *v, const struct ir_node *n)
+static bool check_types(struct verifier *v, const struct ir_node *n)
 {
     char why[512];
     ir_type small[8], *old = n->nout <= 8 ? small : IR_NEWN(v->ctx, n->nout, ir_type);
@@ -198,7 +187,8 @@ check_types(struct verifier *v, const struct ir_node *n)
         ir_type now = n->out[i]->type;
         n->out[i]->type = old[i];
         if (ok && now != old[i])
-            ok = bad(v, n, "output %d has type %s, inference finds %s", i, ir_type_text(v->ctx, old[i]), ir_type_text(v->ctx, now));
+            ok = bad(v, n, "output %d has type %s, inference finds %s", i, ir_type_text(v->ctx, old[i]),
+                     ir_type_text(v->ctx, now));
     }
     return ok;
 }
@@ -206,8 +196,7 @@ check_types(struct verifier *v, const struct ir_node *n)
 /* == Regions == */
 
 /* May a value of type `from` become one of type `to`? Element type and rank must be equal, dims not known to differ. */
-static bool
-fits(struct verifier *v, ir_type from, ir_type to)
+static bool fits(struct verifier *v, ir_type from, ir_type to)
 {
     if (from == to)
         return true;
@@ -222,16 +211,14 @@ fits(struct verifier *v, ir_type from, ir_type to)
     return true;
 }
 
-static bool
-fits_operand(struct verifier *v, const struct ir_node *n, const struct ir_node *yield, int i, ir_type to)
+static bool fits_operand(struct verifier *v, const struct ir_node *n, const struct ir_node *yield, int i, ir_type to)
 {
     ir_type from = yield->in[i].value ? yield->in[i].value->type : NULL;
-    return (from && fits(v, from, to)) || bad(v, n, "operand %d of yield is %s, must be %s", i, from ? ir_type_text(v->ctx, from) : "missing",
-                                              ir_type_text(v->ctx, to));
+    return (from && fits(v, from, to)) || bad(v, n, "operand %d of yield is %s, must be %s", i,
+                                              from ? ir_type_text(v->ctx, from) : "missing", ir_type_text(v->ctx, to));
 }
 
-static bool
-check_if(struct verifier *v, const struct ir_node *n)
+static bool check_if(struct verifier *v, const struct ir_node *n)
 {
     if (n->nregions != 2)
         return bad(v, n, "has %d regions, must have 2", n->nregions);
@@ -249,8 +236,7 @@ check_if(struct verifier *v, const struct ir_node *n)
     return true;
 }
 
-static bool
-check_loop(struct verifier *v, const struct ir_node *n)
+static bool check_loop(struct verifier *v, const struct ir_node *n)
 {
     int carried = n->nin - 2, nscan = n->nout - carried;
     if (n->nregions != 1)
@@ -272,7 +258,8 @@ check_loop(struct verifier *v, const struct ir_node *n)
             return false;
     }
     for (int i = 0; i < nscan; i++) {
-        ir_type whole = n->out[carried + i]->type, one = yield->in[1 + carried + i].value ? yield->in[1 + carried + i].value->type : NULL;
+        ir_type whole = n->out[carried + i]->type,
+                one = yield->in[1 + carried + i].value ? yield->in[1 + carried + i].value->type : NULL;
         if (!one || one->kind != IR_T_TENSOR || whole->kind != IR_T_TENSOR || whole->dtype != one->dtype ||
             (one->rank >= 0 && whole->rank >= 0 && whole->rank != one->rank + 1))
             return bad(v, n, "output %d does not stack what operand %d of yield gives", carried + i, 1 + carried + i);
@@ -282,8 +269,7 @@ check_loop(struct verifier *v, const struct ir_node *n)
 
 static bool check_block(struct verifier *v, const struct ir_block *b, const struct ir_node *parent);
 
-static bool
-check_regions(struct verifier *v, const struct ir_node *n)
+static bool check_regions(struct verifier *v, const struct ir_node *n)
 {
     if (!(ir_op_info(n->op)->flags & IR_F_REGIONS))
         return n->nregions == 0 || bad(v, n, "must not have regions");
@@ -296,13 +282,13 @@ check_regions(struct verifier *v, const struct ir_node *n)
 
 /* == Blocks == */
 
-static bool
-check_node(struct verifier *v, const struct ir_block *b, const struct ir_node *n)
+static bool check_node(struct verifier *v, const struct ir_block *b, const struct ir_node *n)
 {
     bool last = !n->next, terminator = ir_op_info(n->op)->flags & IR_F_TERMINATOR;
     if (n->op <= IR_OP_NONE || n->op >= IR_NOPS)
         return bad(v, NULL, "node %u has no op", n->id);
-    if (n->block != b || (last && b->last != n) || (n->next && n->next->prev != n) || (n->prev ? n->prev->next != n : b->first != n))
+    if (n->block != b || (last && b->last != n) || (n->next && n->next->prev != n) ||
+        (n->prev ? n->prev->next != n : b->first != n))
         return bad(v, n, "is not linked into its block");
     if (terminator != last)
         return bad(v, n, last ? "ends a block, but is no terminator" : "is a terminator in the middle of a block");
@@ -315,19 +301,18 @@ check_node(struct verifier *v, const struct ir_block *b, const struct ir_node *n
 }
 
 /* What a block defines is not visible after it. */
-static void
-hide(struct verifier *v, const struct ir_block *b)
+static void hide(struct verifier *v, const struct ir_block *b)
 {
     for (int i = 0; i < b->nparams; i++)
         v->visible[b->params[i]->id] = false;
-    IR_EACH_NODE(n, b) {
+    IR_EACH_NODE(n, b)
+    {
         for (int i = 0; i < n->nout; i++)
             v->visible[n->out[i]->id] = false;
     }
 }
 
-static bool
-check_block(struct verifier *v, const struct ir_block *b, const struct ir_node *parent)
+static bool check_block(struct verifier *v, const struct ir_block *b, const struct ir_node *parent)
 {
     int nsyms = v->syms.n;
     if (b->func != v->func || b->parent != parent)
@@ -346,7 +331,8 @@ check_block(struct verifier *v, const struct ir_block *b, const struct ir_node *
         if (!check_type(v, parent, b->params[i]->type))
             return false;
     }
-    IR_EACH_NODE(n, b) {
+    IR_EACH_NODE(n, b)
+    {
         if (!check_node(v, b, n))
             return false;
     }
@@ -357,8 +343,7 @@ check_block(struct verifier *v, const struct ir_block *b, const struct ir_node *
 
 /* == Functions and modules == */
 
-static bool
-check_uses(struct verifier *v)
+static bool check_uses(struct verifier *v)
 {
     for (uint32_t id = 0; id < v->nvalues; id++) {
         const struct ir_value *x = v->values[id];
@@ -373,8 +358,7 @@ check_uses(struct verifier *v)
     return true;
 }
 
-static bool
-check_func(struct verifier *v, const struct ir_func *f)
+static bool check_func(struct verifier *v, const struct ir_func *f)
 {
     v->func = f;
     v->nvalues = f->nvalues;
@@ -395,8 +379,7 @@ check_func(struct verifier *v, const struct ir_func *f)
     return ok;
 }
 
-static bool
-check_state(struct verifier *v, const struct ir_state *s)
+static bool check_state(struct verifier *v, const struct ir_state *s)
 {
     int64_t dims[TCC_MAX_RANK];
     if (!s->type || !ir_is_tensor(s->type) || !ir_static_dims(s->type, dims))
@@ -410,8 +393,7 @@ check_state(struct verifier *v, const struct ir_state *s)
     return true;
 }
 
-bool
-ir_verify_as(const struct ir_module *m, enum ir_diag_id id)
+bool ir_verify_as(const struct ir_module *m, enum ir_diag_id id)
 {
     struct verifier v = {.ctx = m->ctx, .module = m, .id = id};
     bool ok = true;
@@ -422,8 +404,7 @@ ir_verify_as(const struct ir_module *m, enum ir_diag_id id)
     return ok;
 }
 
-bool
-ir_verify(const struct ir_module *m)
+bool ir_verify(const struct ir_module *m)
 {
     return ir_verify_as(m, IR_D_verify);
 }

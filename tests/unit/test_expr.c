@@ -8,8 +8,7 @@
 static struct ir_ctx *ctx;
 static ir_expr N, S, E, i, j, k, h, w, H, W;
 
-static void
-setup(void)
+static void setup(void)
 {
     ctx = ir_ctx_new();
     N = ir_sym(ctx, "N");
@@ -24,20 +23,37 @@ setup(void)
     w = ir_iter(ctx, "w", W);
 }
 
-static void
-teardown(void)
+static void teardown(void)
 {
     ir_ctx_free(ctx);
 }
 
-static ir_expr c(int64_t v) { return ir_const(ctx, v); }
-static ir_expr add(ir_expr a, ir_expr b) { return ir_add(ctx, a, b); }
-static ir_expr mul(ir_expr a, ir_expr b) { return ir_mul(ctx, a, b); }
-static ir_expr dv(ir_expr a, ir_expr b) { return ir_floordiv(ctx, a, b); }
-static ir_expr md(ir_expr a, ir_expr b) { return ir_mod(ctx, a, b); }
+static ir_expr c(int64_t v)
+{
+    return ir_const(ctx, v);
+}
+static ir_expr add(ir_expr a, ir_expr b)
+{
+    return ir_add(ctx, a, b);
+}
+static ir_expr mul(ir_expr a, ir_expr b)
+{
+    return ir_mul(ctx, a, b);
+}
+static ir_expr dv(ir_expr a, ir_expr b)
+{
+    return ir_floordiv(ctx, a, b);
+}
+static ir_expr md(ir_expr a, ir_expr b)
+{
+    return ir_mod(ctx, a, b);
+}
 
-#define SAME(a, b) do { ir_expr a_ = (a), b_ = (b); \
-    ck_assert_msg(a_ == b_, "%s is not %s", ir_expr_text(ctx, a_), ir_expr_text(ctx, b_)); } while (0)
+#define SAME(a, b)                                                                                                     \
+    do {                                                                                                               \
+        ir_expr a_ = (a), b_ = (b);                                                                                    \
+        ck_assert_msg(a_ == b_, "%s is not %s", ir_expr_text(ctx, a_), ir_expr_text(ctx, b_));                         \
+    } while (0)
 #define TEXT(e, text) ck_assert_str_eq(ir_expr_text(ctx, (e)), (text))
 
 START_TEST(sums)
@@ -141,38 +157,50 @@ static int64_t values[10];
 static ir_expr *const symbols[] = {&N, &S, &E, &i, &j, &k, &h, &w, &H, &W};
 static uint64_t seed = 1;
 
-static unsigned
-rnd(unsigned n)
+static unsigned rnd(unsigned n)
 {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
     return (unsigned)(seed >> 40) % n;
 }
 
-struct tree { int op, a, b; int64_t v; };
+struct tree {
+    int op, a, b;
+    int64_t v;
+};
 static struct tree trees[200];
 
-static ir_expr
-build(int t)
+static ir_expr build(int t)
 {
     struct tree *n = &trees[t];
     switch (n->op) {
-    case 0: return *symbols[n->a];
-    case 1: return c(n->v);
-    case 2: return add(build(n->a), build(n->b));
-    case 3: return mul(build(n->a), c(n->v));
-    case 4: return dv(build(n->a), c(n->v));
-    case 5: return md(build(n->a), c(n->v));
-    case 6: return ir_sub(ctx, build(n->a), build(n->b));
-    case 7: return ir_min(ctx, build(n->a), build(n->b));
-    case 8: return ir_max(ctx, build(n->a), build(n->b));
-    case 9: return dv(build(n->a), *symbols[n->b]);
-    case 10: return md(build(n->a), *symbols[n->b]);
-    default: return mul(build(n->a), *symbols[n->b]);
+    case 0:
+        return *symbols[n->a];
+    case 1:
+        return c(n->v);
+    case 2:
+        return add(build(n->a), build(n->b));
+    case 3:
+        return mul(build(n->a), c(n->v));
+    case 4:
+        return dv(build(n->a), c(n->v));
+    case 5:
+        return md(build(n->a), c(n->v));
+    case 6:
+        return ir_sub(ctx, build(n->a), build(n->b));
+    case 7:
+        return ir_min(ctx, build(n->a), build(n->b));
+    case 8:
+        return ir_max(ctx, build(n->a), build(n->b));
+    case 9:
+        return dv(build(n->a), *symbols[n->b]);
+    case 10:
+        return md(build(n->a), *symbols[n->b]);
+    default:
+        return mul(build(n->a), *symbols[n->b]);
     }
 }
 
-static __int128
-plain(int t)
+static __int128 plain(int t)
 {
     struct tree *n = &trees[t];
     __int128 a = n->op > 1 ? plain(n->a) : 0, b = n->op == 2 || (n->op >= 6 && n->op <= 8) ? plain(n->b) : n->v;
@@ -180,20 +208,30 @@ plain(int t)
         b = values[n->b];
     __int128 m = n->op == 4 || n->op == 5 || n->op == 9 || n->op == 10 ? ((a % b) + b) % b : 0;
     switch (n->op) {
-    case 0: return values[n->a];
-    case 1: return n->v;
-    case 2: return a + b;
-    case 4: case 9: return (a - m) / b;
-    case 5: case 10: return m;
-    case 6: return a - b;
-    case 7: return a < b ? a : b;
-    case 8: return a > b ? a : b;
-    default: return a * b;
+    case 0:
+        return values[n->a];
+    case 1:
+        return n->v;
+    case 2:
+        return a + b;
+    case 4:
+    case 9:
+        return (a - m) / b;
+    case 5:
+    case 10:
+        return m;
+    case 6:
+        return a - b;
+    case 7:
+        return a < b ? a : b;
+    case 8:
+        return a > b ? a : b;
+    default:
+        return a * b;
     }
 }
 
-static int
-grow(int *n, int depth)
+static int grow(int *n, int depth)
 {
     int t = (*n)++;
     static const int divisors[] = {2, 4, 8, 16, 3, 6, 12, 32};
@@ -211,8 +249,7 @@ grow(int *n, int depth)
     return t;
 }
 
-static bool
-value_of(void *user, ir_expr sym, int64_t *out)
+static bool value_of(void *user, ir_expr sym, int64_t *out)
 {
     (void)user;
     for (int s = 0; s < 10; s++) {
@@ -242,7 +279,7 @@ START_TEST(random_trees)
             ck_assert_msg(got == (int64_t)plain(root), "round %d: %s", round, ir_expr_text(ctx, e));
             ck_assert_msg(got >= e->lo && got <= e->hi, "round %d: %s out of bounds", round, ir_expr_text(ctx, e));
         }
-        if (round % 200 == 199) {       /* memory: the context keeps all expressions */
+        if (round % 200 == 199) { /* memory: the context keeps all expressions */
             teardown();
             setup();
         }
@@ -250,8 +287,7 @@ START_TEST(random_trees)
 }
 END_TEST
 
-int
-main(void)
+int main(void)
 {
     Suite *s = suite_create("expr");
     TCase *t = tcase_create("expr");

@@ -12,8 +12,7 @@ static struct ir_func *f;
 static struct ir_builder b;
 static struct ir_value *x, *y;
 
-static void
-setup(void)
+static void setup(void)
 {
     ctx = ir_ctx_new();
     m = ir_module_new(ctx, "test.onnx");
@@ -24,14 +23,12 @@ setup(void)
     b = (struct ir_builder){.ctx = ctx, .func = f, .block = f->body};
 }
 
-static void
-teardown(void)
+static void teardown(void)
 {
     ir_ctx_free(ctx);
 }
 
-static int
-count_uses(const struct ir_value *v)
+static int count_uses(const struct ir_value *v)
 {
     int n = 0;
     for (const struct ir_use *u = v->uses; u; u = u->next)
@@ -65,7 +62,7 @@ START_TEST(refusals)
     struct ir_value *z = ir_input_new(f, t, "z");
     ck_assert_ptr_null(ir_binary(&b, IR_add, x, z));
     ck_assert_int_eq(ir_nerrors(ctx), 1);
-    ck_assert_ptr_null(ir_unary(&b, IR_exp, NULL));         /* calls nest: no second message */
+    ck_assert_ptr_null(ir_unary(&b, IR_exp, NULL)); /* calls nest: no second message */
     ck_assert_int_eq(ir_nerrors(ctx), 1);
     ck_assert_ptr_null(f->body->first);
     ck_assert(!ir_has_uses(x) && !ir_has_uses(z));
@@ -76,7 +73,7 @@ START_TEST(constants)
 {
     double v;
     struct ir_value *c = ir_constant_f(&b, TCC_F32, 0.5);
-    ck_assert_int_eq(ir_const_of(c)->refs, 1);              /* the node's */
+    ck_assert_int_eq(ir_const_of(c)->refs, 1); /* the node's */
     ck_assert(ir_splat_f(c, &v) && v == 0.5);
     ck_assert(!ir_splat_f(x, &v));
     struct ir_tensor *kept = ir_tensor_ref(ir_const_of(c));
@@ -119,8 +116,7 @@ START_TEST(cloning)
 END_TEST
 
 /* Breaks a sound module and expects the verifier to say so. */
-static void
-expect_bug(const char *text)
+static void expect_bug(const char *text)
 {
     int before = ir_nmessages(ctx);
     ck_assert(!ir_verify(m));
@@ -158,8 +154,9 @@ END_TEST
 START_TEST(symbols)
 {
     ir_expr k = ir_sym(ctx, "K");
-    struct ir_value *i = ir_build1(&b, IR_iota, 0, NULL,
-                                   IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, 1, &k), ir_attr_i(IR_ATTR_axis, 0), ir_attr_dtype(IR_ATTR_to, TCC_F32)));
+    struct ir_value *i = ir_build1(
+        &b, IR_iota, 0, NULL,
+        IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, 1, &k), ir_attr_i(IR_ATTR_axis, 0), ir_attr_dtype(IR_ATTR_to, TCC_F32)));
     ir_return(&b, 1, &i, NULL);
     expect_bug("symbol 'K' is not defined");
 }
@@ -207,8 +204,7 @@ START_TEST(layouts)
 }
 END_TEST
 
-int
-main(void)
+int main(void)
 {
     Suite *s = suite_create("graph");
     TCase *t = tcase_create("graph");
