@@ -117,7 +117,12 @@ static bool
 dims_without(const struct ir_node *n, int skip, ir_type t)
 {
     ir_type out = n->out[0]->type;
+    int rank = t->rank;
 
+    for (int i = 0; i < n->nin; i++)
+        rank = i != skip && n->in[i].value->type->rank > rank ? n->in[i].value->type->rank : rank;
+    if (rank != out->rank)
+        return false;
     for (int axis = 0; axis < out->rank; axis++) {
         bool found = ir_is_value(out->dim[axis], 1);
         for (int i = 0; i < n->nin && !found; i++) {
