@@ -6,6 +6,7 @@
 #include "passes/pass.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -132,7 +133,6 @@ compile_options(const struct options *o, struct tccc_options *c)
     c->fast_math = option_set(o, OPT_fast_math);
     c->time_passes = option_set(o, OPT_time_passes);
     c->verify = option_set(o, OPT_verify);
-    c->reproducer = ".";
     c->verbose = o->given[OPT_verbose].n;
     c->message = show_message;
     c->progress = isatty(STDERR_FILENO) && !option_set(o, OPT_quiet) ? show_progress : NULL;
@@ -140,24 +140,69 @@ compile_options(const struct options *o, struct tccc_options *c)
     return weights_kind(o, c);
 }
 
-int
-compile_in_child(const struct options *o, const struct tccc_options *c)
+/* Runs the compiler in a child; waitpid's status, or -1. `pid` gets the child's. */
+static int
+spawn_compiler(const struct tccc_options *c, pid_t *pid)
 {
     int status;
 
     fflush(NULL);
-    pid_t child = fork();
-    if (child < 0)
-        return tool_error(o, EXIT_ENVIRONMENT, "cannot start a process: %m");
-    if (child == 0) {
+    *pid = fork();
+    if (*pid < 0)
+        return -1;
+    if (*pid == 0) {
         int code = tccc_compile(c);
         fflush(NULL);
         _exit(code);
     }
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    while (waitpid(*pid, &status, 0) < 0 && errno == EINTR) {
     }
+    return status;
+}
+
+static void
+no_message(void *user, int severity, const char *text)
+{
+    (void)user, (void)severity, (void)text;
+}
+
+/* The compiler failed by its own fault: once more, this time with the IR written down before each pass (always doing so
+ * would cost more than compiling). The file is there afterwards if a pass was at fault. */
+static void
+leave_reproducer(const struct options *o, const struct tccc_options *c)
+{
+    struct tccc_options again = *c;
+    char path[64];
+    pid_t pid;
+
+    again.reproducer = ".";
+    again.message = no_message;
+    again.progress = NULL;
+    again.dumps = NULL;
+    again.time_passes = false;
+    spawn_compiler(&again, &pid);
+    snprintf(path, sizeof path, "tccc-reproducer-%d.tcir", (int)pid);
+    if (pid > 0 && access(path, F_OK) == 0)
+        tool_error(o, EXIT_BUG, "this is our bug, please report it with the file '%s'", path);
+    else
+        tool_error(o, EXIT_BUG, "this is our bug, please report it with the model");
+}
+
+int
+compile_in_child(const struct options *o, const struct tccc_options *c)
+{
+    pid_t pid;
+    int status = spawn_compiler(c, &pid), code = EXIT_BUG;
+
+    if (pid < 0)
+        return tool_error(o, EXIT_ENVIRONMENT, "cannot start a process: %m");
     if (WIFEXITED(status))
-        return WEXITSTATUS(status);
-    return tool_error(o, EXIT_BUG, "the compiler ended by signal %d (%s); this is our bug, please report it", WTERMSIG(status),
-                      strsignal(WTERMSIG(status)));
+        code = WEXITSTATUS(status);
+    else
+        tool_error(o, EXIT_BUG, "the compiler ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGTERM))
+        return EXIT_ENVIRONMENT;
+    if (code == EXIT_BUG)
+        leave_reproducer(o, c);
+    return code;
 }
