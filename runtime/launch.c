@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launches: arguments and sizes of a kernel are gathered, its tiles handed to threads. Tiles are handed out in fixed
- * chunks by a counter; a kernel's result does not depend on who runs which tile. A launch takes no more threads than
- * it has tiles, so small ones stay on the calling thread, without an atomic operation.
+ * Launches: arguments and sizes of a kernel are gathered, its tiles handed to threads. Each thread has a share of adjacent
+ * tiles, so that it finds in its cache what it wrote in the launch before, and takes it in chunks from an atomic counter;
+ * with its own share done it takes chunks of others. A kernel's result does not depend on who runs which tile. A launch
+ * takes no more threads than it has tiles, so small ones stay on the calling thread, without an atomic operation.
  */
-#include <stdatomic.h>
-
 #include "runtime/rt_int.h"
 
-#define CHUNKS_PER_THREAD 8
+#define CHUNKS_PER_SHARE 8
 
-struct launch {
-    struct tccrt_session *s;
-    tcc_kernel_fn fn;
-    int64_t tiles, chunk;
-    _Alignas(TCR_ALIGN) _Atomic int64_t next;
-};
+struct launch { struct tccrt_session *s; tcc_kernel_fn fn; int64_t chunk; int shares; };
 
 static void
 part(void *arg, int i)
@@ -24,12 +18,17 @@ part(void *arg, int i)
     struct tccrt_session *s = l->s;
     uint8_t *scratch = s->scratch + (size_t)i * s->scratch_bytes;
 
-    for (;;) {
-        int64_t first = atomic_fetch_add_explicit(&l->next, l->chunk, memory_order_relaxed);
+    for (int k = 0; k < l->shares; k++) {
+        struct tcr_share *share = &s->shares[i + k < l->shares ? i + k : i + k - l->shares];
 
-        if (first >= l->tiles)
-            return;
-        l->fn(s->args, s->sizes, scratch, &s->envs[i].env, first, first + l->chunk < l->tiles ? first + l->chunk : l->tiles);
+        for (;;) {
+            int64_t first = atomic_fetch_add_explicit(&share->next, l->chunk, memory_order_relaxed);
+            int64_t last = first + l->chunk < share->end ? first + l->chunk : share->end;
+
+            if (first >= share->end)
+                break;
+            l->fn(s->args, s->sizes, scratch, &s->envs[i].env, first, last);
+        }
     }
 }
 
@@ -46,10 +45,14 @@ foreign_part(void *arg, int i)
 static void
 spread(struct tccrt_session *s, tcc_kernel_fn fn, int64_t tiles, int threads)
 {
-    struct launch l = {.s = s, .fn = fn, .tiles = tiles, .chunk = tiles / ((int64_t)threads * CHUNKS_PER_THREAD)};
+    struct launch l = {.s = s, .fn = fn, .chunk = tiles / ((int64_t)threads * CHUNKS_PER_SHARE), .shares = threads};
+    int64_t each = tiles / threads, more = tiles % threads;
 
     l.chunk = l.chunk < 1 ? 1 : l.chunk;
-    atomic_init(&l.next, 0);
+    for (int i = 0; i < threads; i++) {
+        atomic_store_explicit(&s->shares[i].next, each * i + (i < more ? i : more), memory_order_relaxed);
+        s->shares[i].end = each * (i + 1) + (i + 1 < more ? i + 1 : more);
+    }
     if (s->pool)
         tcr_pool_run(s->pool, threads, part, &l);
     else

@@ -343,6 +343,22 @@ to_int(double v, bool is_unsigned)
     return v > -0x1p63 && v < 0x1p63 ? (int64_t)v : INT64_MIN;
 }
 
+/* The same, out of range the nearest value of the type (4- and 2-bit integers: of i32), NaN 0: as the word `cast` does. */
+static int64_t
+to_range(double v, int dtype)
+{
+    bool is_unsigned = lib_class(dtype) == TCC_CLASS_UINT;
+    int bits = lib_bytes(dtype) == 1 && dtype != TCC_U8 && dtype != TCC_I8 ? 32 : 8 * lib_bytes(dtype);
+
+    if (bits == 32 && lib_bytes(dtype) == 1)
+        is_unsigned = false;
+    if (isnan(v))
+        return 0;
+    if (is_unsigned)
+        return v <= 0 ? 0 : v >= ldexp(1, bits) ? (int64_t)(UINT64_MAX >> (64 - bits)) : to_int(v, true);
+    return v < -ldexp(1, bits - 1) ? INT64_MIN >> (64 - bits) : v >= ldexp(1, bits - 1) ? ~(INT64_MIN >> (64 - bits)) : to_int(v, false);
+}
+
 double
 lib_get(const struct tcc_tensor *t, int64_t i)
 {
@@ -475,7 +491,7 @@ lib_put(void *p, int dtype, int64_t i, double v)
         if (f->exponent)
             ((uint8_t *)p)[i] = (uint8_t)narrow_code(f, v, true);
         else
-            lib_put_int(p, dtype, i, to_int(v, dtype == TCC_U64));
+            lib_put_int(p, dtype, i, to_range(v, dtype));
     }
 }
 

@@ -14,6 +14,7 @@
 #define TCCRT_INT_H
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -121,11 +122,13 @@ struct tcr_out {
     size_t own_bytes;
 };
 
-struct tcr_event { uint32_t step; double start, end; };
 struct tcr_profile;                  /* profile.c */
 
 /* A thread's environment on a cache line of its own. */
 struct tcr_env { _Alignas(TCR_ALIGN) struct tcc_env env; };
+
+/* A thread's share of a launch's tiles: [next, end) are still to be run. */
+struct tcr_share { _Alignas(TCR_ALIGN) _Atomic int64_t next; int64_t end; };
 
 struct tccrt_session {
     struct tccrt_model *m;
@@ -149,6 +152,7 @@ struct tccrt_session {
     void **states;
     struct tcr_slot *slots;
     struct tcr_env *envs;
+    struct tcr_share *shares;
     size_t held;                     /* bytes from the allocator, all arenas */
 
     /* The running call. */

@@ -175,6 +175,7 @@ make_tables(struct tccrt_session *s)
         !(s->states = zeroed(s, p->states.count, sizeof *s->states)) ||
         !(s->slots = zeroed(s, s->m->nslots, sizeof *s->slots)) ||
         !(s->envs = zeroed(s, (size_t)s->threads, sizeof *s->envs)) ||
+        !(s->shares = zeroed(s, (size_t)s->threads, sizeof *s->shares)) ||
         !(s->inputs = zeroed(s, inputs, sizeof *s->inputs)) || !(s->heads = zeroed(s, inputs, sizeof *s->heads)) ||
         !(s->in = zeroed(s, inputs, sizeof *s->in)) || !(s->outs = zeroed(s, outputs, sizeof *s->outs)) ||
         !(s->args = zeroed(s, args, sizeof *s->args)) || !(s->sizes = zeroed(s, sizes, sizeof *s->sizes)))
@@ -228,7 +229,7 @@ void
 tccrt_session_free(struct tccrt_session *s)
 {
     struct tccrt_allocator a;
-    void *blocks[13];
+    void *blocks[14];
 
     if (!s)
         return;
@@ -243,7 +244,7 @@ tccrt_session_free(struct tccrt_session *s)
         tcr_free(s, s->outs[i].own, s->outs[i].own_bytes);
         tccrt_object_unref(s->outs[i].object);
     }
-    memcpy(blocks, (void *[13]){s->values, s->syms, s->bound, s->origin, s->states, s->slots, s->envs, s->inputs, s->heads,
+    memcpy(blocks, (void *[14]){s->values, s->syms, s->bound, s->origin, s->states, s->slots, s->envs, s->shares, s->inputs, s->heads,
                                 (void *)s->in, s->outs, s->args, s->sizes}, sizeof blocks);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         if (blocks[i])

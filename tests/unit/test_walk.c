@@ -392,6 +392,99 @@ START_TEST(loop)
 }
 END_TEST
 
+/* -- Threads -------------------------------------------------------------------------------------------- */
+
+struct worker { struct tccrt_model *m; pthread_t thread; };
+
+static void *
+work(void *arg)
+{
+    struct worker *w = arg;
+    struct tccrt_session *s;
+
+    ck_assert_int_eq(tccrt_session_new(w->m, &(struct tccrt_options){.threads = 2}, &s), TCC_OK);
+    for (int i = 0; i < 100; i++)
+        run_scale(s, 100 + 37 * i);
+    tccrt_session_free(s);
+    return NULL;
+}
+
+/* Sessions of one model on several threads, which share one pool. */
+START_TEST(many_sessions)
+{
+    struct mini_plan *p = calloc(1, sizeof *p);
+    struct worker w[4];
+    struct tccrt_model *m;
+    struct tcc_model d;
+    struct tcc_plan *plan;
+
+    scale_plan(p);
+    plan = mp_finish(p);
+    d = make_model(plan);
+    ck_assert_int_eq(tccrt_open_linked(&d, &m), TCC_OK);
+    for (int i = 0; i < 4; i++) {
+        w[i].m = m;
+        pthread_create(&w[i].thread, NULL, work, &w[i]);
+    }
+    for (int i = 0; i < 4; i++)
+        pthread_join(w[i].thread, NULL);
+    tccrt_close(m);
+    free(plan);
+    free(p);
+}
+END_TEST
+
+struct part { void (*fn)(void *arg, int i); void *arg; int i; };
+
+static void *
+run_part(void *arg)
+{
+    struct part *p = arg;
+
+    p->fn(p->arg, p->i);
+    return NULL;
+}
+
+/* A thread for every part, as a caller's own pool might do. */
+static void
+own_threads(void *user, int n, void (*fn)(void *arg, int i), void *arg)
+{
+    pthread_t threads[8];
+    struct part parts[8];
+
+    ++*(int *)user;
+    for (int i = 0; i < n; i++) {
+        parts[i] = (struct part){fn, arg, i};
+        pthread_create(&threads[i], NULL, run_part, &parts[i]);
+    }
+    for (int i = 0; i < n; i++)
+        pthread_join(threads[i], NULL);
+}
+
+START_TEST(supplied_threads)
+{
+    int calls = 0;
+    struct tccrt_threads pool = {3, own_threads, &calls};
+    struct mini_plan *p = calloc(1, sizeof *p);
+    struct tccrt_session *s;
+    struct tccrt_model *m;
+    struct tcc_model d;
+    struct tcc_plan *plan;
+
+    scale_plan(p);
+    plan = mp_finish(p);
+    s = open_plan(plan, &d, &m, &(struct tccrt_options){.pool = &pool});
+    run_scale(s, 5);             /* one tile: stays here */
+    ck_assert_int_eq(calls, 0);
+    run_scale(s, 10000);
+    ck_assert_int_eq(calls, 2);
+    tccrt_session_free(s);
+    tccrt_close(m);
+    free(plan);
+    free(p);
+}
+END_TEST
+
 /* -- Failing allocations --------------------------------------------------------------------------------- */
 
 struct failing { int left, live; };
@@ -541,6 +634,8 @@ main(void)
     tcase_add_test(tc, wrong_inputs);
     tcase_add_test(tc, data_dependent);
     tcase_add_test(tc, loop);
+    tcase_add_test(tc, many_sessions);
+    tcase_add_test(tc, supplied_threads);
     tcase_add_test(tc, no_memory);
     tcase_add_test(tc, damaged_plans);
     tcase_add_test(tc, lesser_cpu);
