@@ -303,6 +303,24 @@ kb_value(const struct kn_kernel *k, ir_expr x, const int64_t *sizes)
     return v;
 }
 
+uint64_t
+kb_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15ull;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+    return z ^ z >> 31;
+}
+
+int64_t
+kb_elements(const struct kn_kernel *k, int operand, const int64_t *sizes)
+{
+    int64_t n = 1;
+    for (int i = 0; i < k->operands[operand].rank; i++)
+        n *= kb_value(k, k->operands[operand].dims[i], sizes);
+    return n;
+}
+
 int
 kb_run(const struct kn_kernel *k, tcc_kernel_fn fn, void *const *args, const int64_t *sizes, int64_t step)
 {

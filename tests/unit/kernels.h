@@ -42,6 +42,8 @@ void kb_load_kernels(struct ir_ctx *ctx, struct kb_loaded *l, int n, struct kn_k
 void kb_unload(struct kb_loaded *l);
 /* Runs all tiles of a kernel, `step` tiles a call; allocates scratch. Returns env.fault. */
 int kb_run(const struct kn_kernel *k, tcc_kernel_fn fn, void *const *args, const int64_t *sizes, int64_t step);
+uint64_t kb_random(uint64_t *state);                                  /* splitmix64 */
+int64_t kb_elements(const struct kn_kernel *k, int operand, const int64_t *sizes);
 int64_t kb_value(const struct kn_kernel *k, ir_expr x, const int64_t *sizes);
 bool kb_cpu_runs(struct ir_ctx *ctx, const char *arch);               /* can this processor run code for arch? */
 

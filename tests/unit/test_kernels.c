@@ -274,23 +274,7 @@ scatter(struct ir_ctx *ctx, int64_t n, int64_t columns)
 
 static uint64_t state;
 
-static uint64_t
-next(void)
-{
-    uint64_t z = state += 0x9e3779b97f4a7c15ull;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-    return z ^ z >> 31;
-}
-
-static int64_t
-elements(const struct kn_kernel *k, int operand, const int64_t *sizes)
-{
-    int64_t n = 1;
-    for (int i = 0; i < k->operands[operand].rank; i++)
-        n *= kb_value(k, k->operands[operand].dims[i], sizes);
-    return n;
-}
+static uint64_t next(void) { return kb_random(&state); }
 
 /* Small values with a few ties; indexes (i64 operand 0 of gathers) include negative ones. */
 static void
@@ -341,7 +325,7 @@ allocate(struct buffers *b, const struct kn_kernel *k, const int64_t *sizes)
 {
     int packed = 0;
     for (int i = 0; i < k->noperands; i++) {
-        b->n[i] = elements(k, i, sizes);
+        b->n[i] = kb_elements(k, i, sizes);
         size_t bytes = (size_t)b->n[i] * (size_t)tcc_dtype_bytes((enum tcc_dtype)k->operands[i].dtype);
         b->at[i] = calloc(1, bytes + 64);
         if (k->operands[i].use == KN_IN)

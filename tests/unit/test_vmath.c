@@ -26,14 +26,7 @@ static const struct function functions[] = {
 
 static uint64_t state;
 
-static uint64_t
-next(void)
-{
-    uint64_t z = state += 0x9e3779b97f4a7c15ull;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-    return z ^ z >> 31;
-}
+static uint64_t next(void) { return kb_random(&state); }
 
 /* Points: specials, then thirds of any bits, moderate sizes, and small sizes near the branches. */
 static double

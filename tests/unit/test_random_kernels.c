@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Random kernels, compiled and interpreted: odd access maps (floordiv, mod, offsets, reversals, overlaps), guards, gathers, several
+ * stages with row buffers, every reducer, known and symbolic extents. Values are small integers, so results must be equal
+ * whatever the order of the sums.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/kernels.h"
+
+#define BATCH 40
+#define C(v) ir_const(r->b.ctx, (v))
+
+static const enum tcc_dtype types[] = {TCC_F32, TCC_I32, TCC_F64, TCC_I8, TCC_U8, TCC_I64, TCC_F16};
+static const int64_t extents[] = {1, 2, 3, 5, 7, 16, 17, 33, 48, 66};
+
+/* A kernel being made up. */
+struct recipe {
+    struct kb b;
+    uint64_t state;
+    enum tcc_dtype d;
+    int ndims, nouter;
+    ir_expr var[6], extent[6];
+    int64_t value[6];                /* of the extents; the symbolic one is 19 */
+    uint32_t inner;
+};
+#define SYMBOLIC 19
+
+static int
+pick(struct recipe *r, int n)
+{
+    return (int)((kb_random(&r->state) >> 8) % (uint64_t)n);
+}
+
+static void
+make_dims(struct recipe *r)
+{
+    r->nouter = 1 + pick(r, 3);
+    r->ndims = r->nouter + pick(r, 3);
+    int64_t total = 1;
+    for (int i = 0; i < r->ndims; i++) {
+        int64_t n = extents[pick(r, (int)(sizeof extents / sizeof *extents))];
+        if (total * n > 20000)
+            n = 1 + pick(r, 3);
+        bool symbolic = pick(r, 6) == 0 && total * SYMBOLIC <= 20000;
+        r->value[i] = symbolic ? SYMBOLIC : n;
+        total *= r->value[i];
+        r->extent[i] = symbolic ? kb_size(&r->b, "N") : C(n);
+        r->var[i] = i < r->nouter ? kb_outer(&r->b, r->extent[i]) : kb_inner(&r->b, r->extent[i]);
+        if (i >= r->nouter)
+            r->inner |= 1u << i;
+    }
+}
+
+/* One axis of an operand, of up to `visible` dims' variables: its index and its extent. */
+static void
+make_axis(struct recipe *r, int visible, ir_expr *index, ir_expr *extent, struct kn_guard *guard, bool *guarded)
+{
+    struct ir_ctx *ctx = r->b.ctx;
+    int i = pick(r, visible), j = pick(r, visible), c = 2 + pick(r, 4) * (1 + pick(r, 4));
+    ir_expr v = r->var[i], n = r->extent[i];
+    switch (pick(r, 10)) {
+    case 0:
+        *index = ir_floordiv(ctx, v, C(c));
+        *extent = ir_ceildiv(ctx, n, C(c));
+        break;
+    case 1:
+        *index = ir_mod(ctx, v, C(c));
+        *extent = C(c);
+        break;
+    case 2:
+        *index = ir_addc(ctx, v, c);
+        *extent = ir_addc(ctx, n, c);
+        break;
+    case 3:
+        *index = i == j ? ir_mulc(ctx, v, 2) : ir_add(ctx, ir_mulc(ctx, v, 2), r->var[j]);
+        *extent = ir_add(ctx, ir_mulc(ctx, n, 2), i == j ? C(0) : r->extent[j]);
+        break;
+    case 4:
+        *index = ir_sub(ctx, ir_addc(ctx, n, -1), v);
+        *extent = n;
+        break;
+    case 5:
+        *index = C(0);
+        *extent = C(1 + pick(r, 2));
+        break;
+    case 6:
+        if (!*guarded && r->value[i] > 3) {
+            *index = ir_addc(ctx, v, -1);
+            *extent = ir_addc(ctx, n, -3);
+            *guard = (struct kn_guard){*index, C(0), *extent};
+            *guarded = true;
+            break;
+        }
+        /* fall through */
+    default:
+        *index = v;
+        *extent = n;
+    }
+}
+
+/* Loads through a gathered index: x[g, ...]. */
+static ir_expr
+make_gather(struct recipe *r, int visible)
+{
+    int i = pick(r, visible), idx = kb_operand(&r->b, KN_IN, TCC_I64, 1, E(r->extent[i]));
+    return kb_index(&r->b, kb_load(&r->b, idx, E(r->var[i])), C(4));
+}
+
+static int
+make_load(struct recipe *r, int visible)
+{
+    ir_expr index[3], extent[3];
+    struct kn_guard guard;
+    bool guarded = false;
+    int rank = 1 + pick(r, 3);
+    for (int i = 0; i < rank; i++)
+        make_axis(r, visible, &index[i], &extent[i], &guard, &guarded);
+    if (pick(r, 6) == 0) {
+        index[0] = make_gather(r, visible);
+        extent[0] = C(4);
+    }
+    int otherwise = guarded && pick(r, 2) ? kb_const(&r->b, r->d, 2) : -1;
+    int operand = kb_operand(&r->b, KN_IN, r->d, rank, extent);
+    return guarded ? kb_load_guarded(&r->b, operand, index, guard, otherwise) : kb_load(&r->b, operand, index);
+}
+
+static int
+make_value(struct recipe *r, int visible)
+{
+    static const enum ir_op words[] = {IR_add, IR_sub, IR_max, IR_min};
+    int v = make_load(r, visible);
+    for (int n = pick(r, 3); n > 0; n--)
+        v = kb_word(&r->b, words[pick(r, 4)], r->d, v, make_load(r, visible), -1);
+    return v;
+}
+
+/* Stores to an output whose axes are the dims [0, n) in some order. */
+static void
+make_store(struct recipe *r, int n, int v, bool temp)
+{
+    ir_expr index[6], extent[6];
+    int order[6], start = temp ? r->nouter : 0, count = 0;
+    for (int i = start; i < n; i++)
+        order[count++] = i;
+    for (int i = 0; i < count; i++) {
+        int j = pick(r, count), t = order[i];
+        order[i] = order[j];
+        order[j] = t;
+    }
+    for (int i = 0; i < count; i++) {
+        index[i] = r->var[order[i]];
+        extent[i] = r->extent[order[i]];
+    }
+    int operand = kb_operand(&r->b, temp ? KN_TEMP : KN_OUT, (enum tcc_dtype)r->b.insns[v].dtype, count, extent);
+    kb_store(&r->b, operand, index, v);
+}
+
+static struct kn_kernel *
+make_kernel(struct ir_ctx *ctx, uint64_t seed)
+{
+    struct recipe recipe = {.state = seed * 977 + 5}, *r = &recipe;
+    kb_init(&r->b, ctx, ir_internf(ctx, "random_%ld", (long)seed));
+    r->d = types[pick(r, (int)(sizeof types / sizeof *types))];
+    make_dims(r);
+    kb_stage(&r->b, r->inner);
+    int v = make_value(r, r->ndims);
+    if (!r->inner || pick(r, 4) == 0) {
+        make_store(r, r->ndims, v, false);
+        if (!r->inner)
+            return kb_finish(&r->b);
+    }
+    /* A reduction, perhaps a position; then what an outer point makes of it, and perhaps the row again. */
+    enum kn_reducer how = (enum kn_reducer[]){KN_SUM, KN_MAX, KN_MIN}[pick(r, 3)];
+    int reduced = kb_reduce(&r->b, KN_REDUCE, how, r->d, v, -1, 0), at = -1;
+    if (pick(r, 3) == 0)
+        at = kb_reduce(&r->b, KN_ARGREDUCE, pick(r, 2) ? KN_MAX : KN_MIN, TCC_I64, v, kb_expr(&r->b, TCC_I64, r->var[r->ndims - 1]),
+                       r->ndims - r->nouter == 1 && pick(r, 2));
+    if (r->ndims - r->nouter > 1)
+        at = -1;                     /* positions repeat along the other inner dim: which one is found is not said */
+    int row = -1;
+    if (pick(r, 2)) {
+        make_store(r, r->ndims, v, true);
+        row = r->b.k.ninsns - 1;
+    }
+    kb_stage(&r->b, 0);
+    make_store(r, r->nouter, reduced, false);
+    if (at >= 0)
+        make_store(r, r->nouter, at, false);
+    if (row >= 0) {
+        kb_stage(&r->b, r->inner);
+        int again = kb_load(&r->b, r->b.insns[row].operand, r->b.insns[row].index);
+        make_store(r, r->ndims, kb_word(&r->b, IR_max, r->d, again, reduced, -1), false);
+    }
+    return kb_finish(&r->b);
+}
+
+/* -- Running -------------------------------------------------------------------------------------------- */
+
+static void
+check_kernel(const struct kn_kernel *original, const struct kn_kernel *k, tcc_kernel_fn fn, const char *arch)
+{
+    static const int64_t sizes[] = {SYMBOLIC};
+    void *want[KB_MAX], *got[KB_MAX];
+    size_t bytes[KB_MAX];
+    uint64_t state = 7;
+    int n = 0;
+    for (int i = 0; i < original->noperands; i++) {
+        const struct kn_operand *o = &original->operands[i];
+        if (o->use == KN_TEMP)
+            continue;
+        int64_t elements = kb_elements(original, i, sizes);
+        bytes[n] = (size_t)elements * (size_t)tcc_dtype_bytes(o->dtype);
+        want[n] = calloc(1, bytes[n] + 1);
+        got[n] = calloc(1, bytes[n] + 1);
+        for (int64_t j = 0; j < elements && o->use == KN_IN; j++) {
+            void *p = (char *)want[n] + j * tcc_dtype_bytes(o->dtype);
+            int64_t v = (int64_t)(kb_random(&state) % 4);
+            if (tcc_is_float(o->dtype))
+                tcc_store_f64(o->dtype, p, (double)v);
+            else
+                tcc_store_i64(o->dtype, p, v);
+        }
+        memcpy(got[n], want[n], bytes[n]);
+        n++;
+    }
+    int status = kn_interp_kernel(original, want, sizes);
+    ck_assert_msg(status == 0, "%s: interpreter %d", original->name, status);
+    ck_assert_int_eq(kb_run(k, fn, got, sizes, 1), 0);
+    for (int i = 0; i < n; i++) {
+        if (memcmp(want[i], got[i], bytes[i]) != 0) {
+            kn_print_kernel(stderr, original);
+            kn_print_kernel(stderr, k);
+            ck_abort_msg("%s (%s): argument %d differs", original->name, arch, i);
+        }
+        free(want[i]);
+        free(got[i]);
+    }
+}
+
+static const char *const arches[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "native"};
+
+START_TEST(agree)
+{
+    struct ir_ctx *ctx = ir_ctx_new();
+    const char *arch = arches[_i % 4];
+    int64_t more = getenv("RANDOM_KERNELS") ? atol(getenv("RANDOM_KERNELS")) : 0;
+    if (kb_cpu_runs(ctx, arch)) {
+        struct kn_kernel *original[BATCH], *compiled[BATCH];
+        struct kb_loaded loaded;
+        for (int i = 0; i < BATCH; i++) {
+            uint64_t seed = (uint64_t)(more + _i / 4 * BATCH + i);
+            original[i] = make_kernel(ctx, seed);
+            compiled[i] = make_kernel(ctx, seed);
+            ck_assert_msg(kn_verify_kernel(ctx, original[i]), "%s does not verify: %s", original[i]->name,
+                          ir_nmessages(ctx) ? ir_message(ctx, 0)->text : "");
+        }
+        kb_load_kernels(ctx, &loaded, BATCH, compiled, target_cpu.resolve(ctx, arch), 2, true);
+        for (int i = 0; i < BATCH; i++)
+            check_kernel(original[i], compiled[i], loaded.fn[i], arch);
+        kb_unload(&loaded);
+    }
+    ir_ctx_free(ctx);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *s = suite_create("random kernels");
+    TCase *c = tcase_create("random kernels");
+    tcase_set_timeout(c, 300);
+    tcase_add_loop_test(c, agree, 0, 4 * 4);
+    suite_add_tcase(s, c);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
