@@ -24,6 +24,11 @@ struct sum {
     ir_expr ea[CT_MAX_K], eb[CT_MAX_K];
     int64_t tap[CT_MAX_K];
     LLVMValueRef acc[MAX_ACC];       /* row * cv + vector */
+    /* Prefetch of the columns that come next, or NULL: `fetch` is an address among them, advanced by as much as b is ahead of
+     * b_start, shifted right by fetch_shift; fetch_lines lines each time, fetch_gap bytes apart. */
+    LLVMValueRef fetch, b_start;
+    int fetch_shift, fetch_lines;
+    int64_t fetch_gap;
 };
 
 LLVMValueRef cg_gep(struct cg *g, LLVMValueRef base, LLVMValueRef elements)
@@ -161,6 +166,70 @@ static void carry_end(struct sum *s, struct em_loop *l, int lo, int hi)
         s->acc[i] = l->phi[j];
 }
 
+/* -- Prefetch ----------------------------------------------------------------------------------------------
+ * A column tile of B is read once for every row block; the first time it comes from far and the processor waits for it. So
+ * each row block brings its share of the next column tile into the second cache: 1 line for every trip of the innermost
+ * loop (more if there are few row blocks). */
+
+static int log2_exact(int64_t v)
+{
+    return v > 0 && (v & (v - 1)) == 0 ? __builtin_ctzll((unsigned long long)v) : -1;
+}
+
+static int unroll_of(const struct sum *s)
+{
+    return s->mr * s->cv >= 16 ? 2 : 4;      /* more only gives the scheduler room to spill */
+}
+
+static void start_fetch(struct sum *s, LLVMValueRef r0, LLVMValueRef b)
+{
+    struct cg *g = s->g;
+    struct em *e = g->e;
+    const struct ct *c = &g->c;
+    const struct ct_k *in = &c->ks[c->nks - 1];
+    int u = unroll_of(s), size = tcc_dtype_bytes(c->dtype), last = c->nks - 1;
+    int64_t slab = c->nk == CT_DYN ? 0 : c->nk * s->cv * g->lanes * size, total = c->ncols == CT_DYN ? 0 : c->ncols * c->nk * size;
+    if (g->packed_b || !c->panel || s->mr * s->cv < 16 || slab < 16 << 10 || total < 256 << 10 || in->n == CT_DYN || in->n % u
+        || s->sb[last] == CT_DYN || (int64_t)s->cv * g->lanes % c->panel)
+        return;
+    s->fetch_shift = log2_exact(s->sb[last] * u * size / 64);
+    if (s->fetch_shift < 0)
+        return;
+    int64_t shares = slab / 64 / (c->nk / u), blocks = c->nrows == CT_DYN ? 8 : (c->nrows + g->mr - 1) / g->mr;
+    for (int d = 0; d < c->k->ndims; d++)
+        if (c->extra_m >> d & 1)
+            blocks *= c->k->schedule.tile[d] ? c->k->schedule.tile[d] : ir_const_or(c->k->dims[d].extent, 8);
+    s->fetch_lines = (int)((shares + blocks - 1) / blocks);
+    s->fetch_gap = c->nk / u * 64;
+    if (shares < 1 || s->fetch_lines > 4)
+        return;
+    LLVMValueRef number = LLVMBuildUDiv(e->b, r0, em_i64(e, g->mr), "");
+    for (int d = 0; d < c->k->ndims; d++)
+        if (c->extra_m >> d & 1)
+            number = LLVMBuildAdd(e->b, number, em_expr(e, c->k->dims[d].var), "");
+    number = LLVMBuildMul(e->b, number, em_i64(e, s->fetch_lines), "");
+    number = LLVMBuildURem(e->b, number, em_i64(e, shares), "");
+    LLVMValueRef at = LLVMBuildMul(e->b, number, em_i64(e, s->fetch_gap), "");
+    at = LLVMBuildAdd(e->b, at, em_i64(e, (int64_t)s->cv * g->lanes / c->panel * c->panel_stride * size), "");
+    s->fetch = LLVMBuildGEP2(e->b, e->t_i8, b, &at, 1, "");
+    s->b_start = LLVMBuildPtrToInt(e->b, b, e->t_i64, "");
+}
+
+static void fetch(struct sum *s, LLVMValueRef b)
+{
+    struct em *e = s->g->e;
+    if (!s->fetch)
+        return;
+    LLVMValueRef at = LLVMBuildSub(e->b, LLVMBuildPtrToInt(e->b, b, e->t_i64, ""), s->b_start, "");
+    at = LLVMBuildLShr(e->b, at, em_i64(e, s->fetch_shift), "");
+    LLVMValueRef p = LLVMBuildGEP2(e->b, e->t_i8, s->fetch, &at, 1, "");
+    for (int i = 0; i < s->fetch_lines; i++) {
+        LLVMValueRef gap = em_i64(e, i * s->fetch_gap), line = LLVMBuildGEP2(e->b, e->t_i8, p, &gap, 1, "");
+        LLVMValueRef args[4] = {line, LLVMConstInt(e->t_i32, 0, 0), LLVMConstInt(e->t_i32, 2, 0), LLVMConstInt(e->t_i32, 1, 0)};
+        em_intrinsic(e, "llvm.prefetch", 1, &e->t_ptr, 4, args);
+    }
+}
+
 /* The innermost loop: unrolled by two or four, the rest after it. */
 static void innermost(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
 {
@@ -168,7 +237,7 @@ static void innermost(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
     struct em *e = g->e;
     ir_expr elo, ehi;
     int64_t small = s->mr * s->cv >= 16 ? 3 : 8;
-    int lo, hi, u = s->mr * s->cv >= 16 ? 2 : 4;         /* more only gives the scheduler room to spill */
+    int lo, hi, u = unroll_of(s);
     struct em_loop l;
     active_rows(s, &lo, &hi);
     if (lo >= hi)
@@ -191,6 +260,7 @@ static void innermost(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
     em_loop_begin(e, &l, from, main, em_i64(e, u), "k");
     carry(s, &l, lo, hi);
     LLVMValueRef pa = offset_of(s, a, level, l.iv, false), pb = offset_of(s, b, level, l.iv, true);
+    fetch(s, pb);
     for (int i = 0; i < u; i++)
         step(s, i ? cg_gepc(g, pa, i * s->sa[level]) : pa, i ? cg_gepc(g, pb, i * s->sb[level]) : pb, lo, hi);
     carry_end(s, &l, lo, hi);
@@ -348,6 +418,7 @@ void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int
     else
         a = em_address(e, c->k->insns[c->load_a].operand, em_expr(e, c->off_a));
     b = g->packed_b ? g->packed_b : em_address(e, c->k->insns[c->load_b].operand, em_expr(e, c->off_b));
+    start_fetch(&s, r0, b);
     for (int i = 0; i < mr * cv; i++)
         s.acc[i] = LLVMConstNull(g->vec);
     nest(&s, 0, a, b);
