@@ -264,7 +264,7 @@ static bool compile_kernels(struct job *j)
         return false;
     for (int v = 0; v < j->nversions; v++) {
         j->prefixes[v] = ir_internf(j->ctx, "%s_v%d_", j->name, v);
-        struct target_options t = {.arch = j->archs[v], .level = j->o->level, .fast_math = j->o->fast_math,
+        struct target_options t = {.arch = j->archs[v], .level = j->o->level, .exact = j->o->exact, .fast_math = j->o->fast_math,
                                    .jobs = j->o->jobs > 0 ? j->o->jobs : usable_cores(), .dump = machine_dump(j->o),
                                    .dump_to = j->o->dump_to ? j->o->dump_to : stdout};
         if (!j->target->compile(j->ctx, p, &t, j->prefixes[v], j->folder, &j->objects, &j->nobjects)) {

@@ -11,7 +11,7 @@
 struct target_options {
     const char *arch;            /* cpu: one of --march's list; cuda: sm_90; neuron: trn1 */
     int level;                   /* 0..3 */
-    bool fast_math;
+    bool exact, fast_math;       /* exact: no fused multiply-add where the program has two operations */
     int jobs;                    /* processes that may work at once */
     const char *dump;            /* "llvm", "asm", "ptx": print the machine form of all kernels to dump_to; NULL: none */
     FILE *dump_to;

@@ -41,7 +41,7 @@ struct em {
     const struct cpu_machine *m;
     const struct kn_kernel *k;
     int level;                       /* -O level */
-    bool fast_math;
+    bool exact, fast_math;
     LLVMContextRef lc;
     LLVMModuleRef mod;
     LLVMBuilderRef b;

@@ -153,7 +153,7 @@ float_mod(struct em *e, enum tcc_dtype d, V a, V b)
 static V
 allow_contract(struct em *e, V v)
 {
-    if (LLVMIsAInstruction(v) && LLVMCanValueUseFastMathFlags(v) && e->level > 0) {
+    if (LLVMIsAInstruction(v) && LLVMCanValueUseFastMathFlags(v) && e->level > 0 && !e->exact) {
         LLVMFastMathFlags flags = LLVMFastMathAllowContract;
         if (e->fast_math)
             flags |= LLVMFastMathAllowReassoc | LLVMFastMathAllowReciprocal | LLVMFastMathNoSignedZeros;

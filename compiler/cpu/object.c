@@ -100,7 +100,8 @@ make_module(const struct object_job *job, LLVMContextRef lc, LLVMTargetMachineRe
     char *text = LLVMCopyStringRepOfTargetData(layout);
     LLVMSetDataLayout(mod, text);
     LLVMSetTarget(mod, "x86_64-unknown-linux-gnu");
-    struct em e = {.ctx = job->ctx, .m = job->machine, .level = job->options->level, .fast_math = job->options->fast_math,
+    struct em e = {.ctx = job->ctx, .m = job->machine, .level = job->options->level, .exact = job->options->exact,
+                   .fast_math = job->options->fast_math,
                    .lc = lc, .mod = mod, .b = LLVMCreateBuilderInContext(lc)};
     for (int i = 0; i < job->program->nkernels; i++)
         if (job->part_of[i] == job->part)
