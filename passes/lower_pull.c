@@ -446,6 +446,9 @@ static int pull_reduce(struct kb *k, struct ir_value *v, const ir_expr *idx)
     struct deps deps = dependencies(k, v->type->rank, idx);
     if (deps.local)
         k->failed = "reduction behind an indirect index";
+    for (int d = 0; d < k->dims.n; d++)
+        if ((deps.dims >> d & 1) && k->dims.at[d].role == KN_INNER)
+            k->failed = "a reduction for every tap or summand of another";
     if (!k->have_reduce) {
         k->have_reduce = true;
         k->reduce_outer = deps.dims;
