@@ -268,7 +268,7 @@ static bool compile_kernels(struct job *j)
                                    .jobs = j->o->jobs > 0 ? j->o->jobs : usable_cores(), .dump = machine_dump(j->o),
                                    .dump_to = j->o->dump_to ? j->o->dump_to : stdout};
         if (!j->target->compile(j->ctx, p, &t, j->prefixes[v], j->folder, &j->objects, &j->nobjects)) {
-            j->status = BUG;
+            j->status = j->target == &target_cpu ? BUG : ENVIRONMENT;
             return false;
         }
     }

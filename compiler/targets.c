@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static const struct target *const targets[] = {&target_cpu};
+static const struct target *const targets[] = {&target_cpu, &target_cuda};
 
 const struct target *target_by_name(const char *name)
 {

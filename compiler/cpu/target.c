@@ -6,15 +6,12 @@
  * be the same on every machine). A part is compiled by a child process with an LLVM context of its own (object.c), so that
  * neither a fatal error of LLVM nor a crash takes the caller down; the child reports through a pipe.
  */
+#include "compiler/child_int.h"
 #include "compiler/cpu/object_int.h"
 #include "compiler/cpu/vmath_int.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 const struct cpu_template *const cpu_templates[] = {
     &cpu_template_contract, &cpu_template_conv, &cpu_template_depthwise, &cpu_template_pool, &cpu_template_loops, NULL};
@@ -93,105 +90,12 @@ deal(struct ir_ctx *ctx, const struct kn_program *p, int *part)
     return n;
 }
 
-/* -- Children ------------------------------------------------------------------------------------------ */
+/* -- Compiling ------------------------------------------------------------------------------------------ */
 
-struct child { pid_t pid; int pipe; int part; };
-
-static bool
-start_child(const struct object_job *job, struct child *c)
-{
-    int pipes[2];
-    fflush(NULL);
-    if (pipe(pipes) != 0)
-        return false;
-    c->pid = fork();
-    if (c->pid < 0) {
-        close(pipes[0]);
-        close(pipes[1]);
-        return false;
-    }
-    if (c->pid == 0) {
-        close(pipes[0]);
-        object_child(job, pipes[1]);        /* does not return */
-    }
-    close(pipes[1]);
-    c->pipe = pipes[0];
-    c->part = job->part;
-    return true;
-}
-
-/* Waits for a child; false, with its message in `text`, if it failed. */
-static bool
-finish_child(struct child *c, char *text, size_t size)
-{
-    size_t n = 0;
-    int state = 0;
-    for (;;) {
-        char buffer[512];
-        ssize_t got = read(c->pipe, buffer, sizeof buffer);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            break;
-        size_t keep = n + (size_t)got < size ? (size_t)got : size - 1 - n;
-        memcpy(text + n, buffer, keep);
-        n += keep;
-    }
-    text[n] = '\0';
-    close(c->pipe);
-    while (waitpid(c->pid, &state, 0) < 0 && errno == EINTR)
-        continue;
-    if (WIFEXITED(state) && WEXITSTATUS(state) == 0)
-        return true;
-    if (n == 0 && WIFSIGNALED(state))
-        snprintf(text, size, "the code generator died of signal %d (%s)", WTERMSIG(state), strsignal(WTERMSIG(state)));
-    else if (n == 0)
-        snprintf(text, size, "the code generator failed without a message");
-    return false;
-}
-
-/* Appends a part's dump to the caller's stream. */
 static void
-copy_dump(const struct object_job *job, const struct target_options *o)
+run_part(void *jobs, int i, int report)
 {
-    FILE *f = fopen(job->dump_path, "r");
-    char buffer[4096];
-    size_t n;
-    if (!f)
-        return;
-    while ((n = fread(buffer, 1, sizeof buffer, f)) > 0)
-        fwrite(buffer, 1, n, o->dump_to);
-    fclose(f);
-    unlink(job->dump_path);
-}
-
-/* Runs the jobs, at most `limit` at once. False after a diagnostic; all children have ended then. */
-static bool
-run_jobs(struct ir_ctx *ctx, struct object_job *jobs, int n, int limit)
-{
-    struct child *children = IR_NEWN(ctx, n + 1, struct child);
-    int started = 0, finished = 0;
-    bool ok = true;
-    char text[4096];
-    if (limit < 1)
-        limit = 1;
-    while (finished < started || (ok && started < n)) {
-        if (ok && started < n && started - finished < limit) {
-            if (start_child(&jobs[started], &children[started])) {
-                started++;
-            } else {
-                ir_error(ctx, NULL, "cannot start the code generator: %s", strerror(errno));
-                ok = false;
-            }
-            continue;
-        }
-        if (!finish_child(&children[finished++], text, sizeof text)) {
-            if (ok)
-                ir_error(ctx, NULL, "code generation failed: %s", text);
-            ok = false;
-        }
-    }
-    return ok;
+    object_child((struct object_job *)jobs + i, report);
 }
 
 static bool
@@ -208,14 +112,14 @@ cpu_compile(struct ir_ctx *ctx, const struct kn_program *p, const struct target_
                                       .part = i, .path = ir_internf(ctx, "%s/%s%d.o", folder, prefix, i),
                                       .dump_path = ir_internf(ctx, "%s/%s%d.dump", folder, prefix, i)};
     }
-    bool ok = run_jobs(ctx, jobs, n, o->jobs);
+    bool ok = child_run(ctx, n, o->jobs, run_part, jobs);
     char **paths = IR_NEWN(ctx, *nobjects + n + 1, char *);
     for (int i = 0; i < *nobjects; i++)
         paths[i] = (*objects)[i];
     for (int i = 0; i < n; i++) {
         paths[*nobjects + i] = (char *)jobs[i].path;
         if (ok && o->dump)
-            copy_dump(&jobs[i], o);
+            child_take_dump(jobs[i].dump_path, o->dump_to);
         ok = ok && object_check(ctx, jobs[i].path);
     }
     *objects = paths;

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* child_int.h - code generators run in child processes, so that neither a crash nor a fatal error of LLVM takes the caller down. */
+#ifndef TCC_CHILD_INT_H
+#define TCC_CHILD_INT_H
+
+#include "ir/ir.h"
+
+/*
+ * Runs jobs 0..n-1, at most `limit` at once, each in a forked child that calls work(jobs, i, report). The child ends the process
+ * itself: _exit(0) when all went well; otherwise it writes a message to `report` and ends with another status. False
+ * after a diagnostic with the first failed child's message; all children have ended then.
+ */
+bool child_run(struct ir_ctx *ctx, int n, int limit, void (*work)(void *jobs, int i, int report), void *jobs);
+/* Appends the file to `to` and removes it; nothing where there is none. */
+void child_take_dump(const char *path, FILE *to);
+
+#endif
