@@ -16,35 +16,31 @@
 struct check {
     struct tccrt_model *m;
     const struct tcc_plan *p;
-    const char *what;        /* name for messages */
-    const char *where;       /* table and entry being checked */
+    const char *what;  /* name for messages */
+    const char *where; /* table and entry being checked */
     uint32_t at;
-    int status;              /* of the failure */
+    int status; /* of the failure */
 };
 
-static bool
-bad(struct check *c, const char *problem, uint64_t value, uint64_t limit)
+static bool bad(struct check *c, const char *problem, uint64_t value, uint64_t limit)
 {
     c->status = tcr_fail(TCC_EBUG, "%s: plan: %s %u: %s (%llu, limit %llu)", c->what, c->where, c->at, problem,
                          (unsigned long long)value, (unsigned long long)limit);
     return false;
 }
 
-static bool
-index_ok(struct check *c, const char *what, uint32_t i, uint32_t n)
+static bool index_ok(struct check *c, const char *what, uint32_t i, uint32_t n)
 {
     return i < n || bad(c, what, i, n);
 }
 
-static bool
-range_ok(struct check *c, const char *what, struct tcc_range r, uint32_t n)
+static bool range_ok(struct check *c, const char *what, struct tcc_range r, uint32_t n)
 {
     return (uint64_t)r.first + r.count <= n || bad(c, what, (uint64_t)r.first + r.count, n);
 }
 
 /* A range of u32s whose values are indices below n. */
-static bool
-list_ok(struct check *c, const char *what, struct tcc_range r, uint32_t n, bool none_allowed)
+static bool list_ok(struct check *c, const char *what, struct tcc_range r, uint32_t n, bool none_allowed)
 {
     if (!range_ok(c, what, r, c->p->u32s.count))
         return false;
@@ -57,20 +53,17 @@ list_ok(struct check *c, const char *what, struct tcc_range r, uint32_t n, bool 
     return true;
 }
 
-static bool
-name_ok(struct check *c, uint32_t name)
+static bool name_ok(struct check *c, uint32_t name)
 {
     return name == TCC_NO || index_ok(c, "name", name, c->p->strings.count);
 }
 
-static bool
-expr_ok(struct check *c, const char *what, uint32_t e, bool none_allowed)
+static bool expr_ok(struct check *c, const char *what, uint32_t e, bool none_allowed)
 {
     return (none_allowed && e == TCC_NO) || index_ok(c, what, e, c->p->exprs.count);
 }
 
-static bool
-type_ok(struct check *c, uint32_t dtype, uint32_t rank, struct tcc_range dims, bool any)
+static bool type_ok(struct check *c, uint32_t dtype, uint32_t rank, struct tcc_range dims, bool any)
 {
     if (!(any && dtype == TCC_NONE) && !tcr_dtype_bytes((int)dtype))
         return bad(c, "element type", dtype, TCC_NDTYPES);
@@ -83,8 +76,7 @@ type_ok(struct check *c, uint32_t dtype, uint32_t rank, struct tcc_range dims, b
 
 /* -- Tables ------------------------------------------------------------------------------------- */
 
-static const void *
-table(struct check *c, const char *name, struct tcc_range r, size_t size, size_t align, bool *ok)
+static const void *table(struct check *c, const char *name, struct tcc_range r, size_t size, size_t align, bool *ok)
 {
     uint64_t end = (uint64_t)r.first + (uint64_t)r.count * size;
 
@@ -96,8 +88,7 @@ table(struct check *c, const char *name, struct tcc_range r, size_t size, size_t
     return (const char *)c->p + r.first;
 }
 
-static bool
-map_tables(struct check *c)
+static bool map_tables(struct check *c)
 {
     struct tccrt_model *m = c->m;
     const struct tcc_plan *p = c->p;
@@ -127,8 +118,7 @@ map_tables(struct check *c)
 
 /* -- Entries of the tables ------------------------------------------------------------------------ */
 
-static bool
-check_exprs(struct check *c)
+static bool check_exprs(struct check *c)
 {
     c->where = "expression";
     if (c->p->levels > c->p->exprs.count + 1)
@@ -153,8 +143,7 @@ check_exprs(struct check *c)
     return true;
 }
 
-static bool
-check_syms(struct check *c)
+static bool check_syms(struct check *c)
 {
     c->where = "symbol";
     for (c->at = 0; c->at < c->p->syms.count; c->at++) {
@@ -166,8 +155,7 @@ check_syms(struct check *c)
     return true;
 }
 
-static bool
-check_buffers(struct check *c)
+static bool check_buffers(struct check *c)
 {
     c->where = "buffer";
     for (c->at = 0; c->at < c->p->buffers.count; c->at++) {
@@ -183,16 +171,14 @@ check_buffers(struct check *c)
             return bad(c, "strings outside an object", b->dtype, 0);
         if (b->space == TCC_SPACE_STATE && !index_ok(c, "state variable", b->index, c->p->states.count))
             return false;
-        if (b->space == TCC_SPACE_ALIAS &&
-            (!index_ok(c, "aliased buffer (an earlier one)", b->index, c->at) ||
-             c->m->buffers[b->index].space == TCC_SPACE_OBJECT))
+        if (b->space == TCC_SPACE_ALIAS && (!index_ok(c, "aliased buffer (an earlier one)", b->index, c->at) ||
+                                            c->m->buffers[b->index].space == TCC_SPACE_OBJECT))
             return bad(c, "alias of an object or a later buffer", b->index, c->at);
     }
     return true;
 }
 
-static bool
-check_signatures(struct check *c)
+static bool check_signatures(struct check *c)
 {
     c->where = "signature";
     for (c->at = 0; c->at < c->p->signatures.count; c->at++) {
@@ -219,8 +205,7 @@ check_signatures(struct check *c)
     return true;
 }
 
-static bool
-check_attrs(struct check *c)
+static bool check_attrs(struct check *c)
 {
     c->where = "attribute";
     for (c->at = 0; c->at < c->p->attrs.count; c->at++) {
@@ -260,7 +245,10 @@ check_attrs(struct check *c)
 /* -- Steps ---------------------------------------------------------------------------------------- */
 
 /* What each kind must have: fewest and most args (-1: any), regions, and whether args may be omitted. */
-static const struct { int8_t min, max, regions; bool omit; } shapes[] = {
+static const struct {
+    int8_t min, max, regions;
+    bool omit;
+} shapes[] = {
     [TCC_STEP_LAUNCH] = {0, -1, 0, false}, [TCC_STEP_COPY] = {2, 2, 0, false},  [TCC_STEP_LIB] = {0, -1, 0, true},
     [TCC_STEP_BIND] = {1, 1, 0, false},    [TCC_STEP_DIMS] = {1, 1, 0, false},  [TCC_STEP_EVAL] = {0, 0, 0, false},
     [TCC_STEP_ALLOC] = {0, -1, 0, false},  [TCC_STEP_FREE] = {0, -1, 0, false}, [TCC_STEP_IF] = {1, 1, 2, false},
@@ -269,15 +257,13 @@ static const struct { int8_t min, max, regions; bool omit; } shapes[] = {
     [TCC_STEP_REF] = {2, 2, 0, false},
 };
 
-static bool
-is_object(struct check *c, uint32_t b)
+static bool is_object(struct check *c, uint32_t b)
 {
     return c->m->buffers[b].space == TCC_SPACE_OBJECT;
 }
 
 /* The kinds whose operands must be objects, dense, or in a certain space. */
-static bool
-check_operands(struct check *c, const struct tcc_pstep *s)
+static bool check_operands(struct check *c, const struct tcc_pstep *s)
 {
     const uint32_t *a = c->m->u32s + s->args.first;
 
@@ -321,8 +307,7 @@ check_operands(struct check *c, const struct tcc_pstep *s)
     }
 }
 
-static bool
-check_loop(struct check *c, const struct tcc_pstep *s)
+static bool check_loop(struct check *c, const struct tcc_pstep *s)
 {
     bool loop = s->kind == TCC_STEP_LOOP;
 
@@ -338,8 +323,7 @@ check_loop(struct check *c, const struct tcc_pstep *s)
     return true;
 }
 
-static bool
-check_steps(struct check *c)
+static bool check_steps(struct check *c)
 {
     const uint32_t nbuffers = c->p->buffers.count;
 
@@ -356,7 +340,8 @@ check_steps(struct check *c)
             !range_ok(c, "regions", s->regions, c->p->regions.count) || !expr_ok(c, "tiles", s->tiles, true) ||
             !expr_ok(c, "scratch", s->scratch, true))
             return false;
-        if ((int)s->args.count < shapes[s->kind].min || (shapes[s->kind].max >= 0 && (int)s->args.count > shapes[s->kind].max))
+        if ((int)s->args.count < shapes[s->kind].min ||
+            (shapes[s->kind].max >= 0 && (int)s->args.count > shapes[s->kind].max))
             return bad(c, "number of operands", s->args.count, (uint64_t)shapes[s->kind].max);
         if ((int)s->regions.count != shapes[s->kind].regions)
             return bad(c, "number of regions", s->regions.count, (uint64_t)shapes[s->kind].regions);
@@ -366,8 +351,7 @@ check_steps(struct check *c)
     return true;
 }
 
-static bool
-check_regions(struct check *c)
+static bool check_regions(struct check *c)
 {
     const uint32_t nbuffers = c->p->buffers.count;
 
@@ -382,8 +366,7 @@ check_regions(struct check *c)
     return true;
 }
 
-static bool
-check_entries(struct check *c)
+static bool check_entries(struct check *c)
 {
     c->where = "entry point";
     if (c->p->entries.count == 0)
@@ -407,8 +390,7 @@ check_entries(struct check *c)
 /* -- Nesting -------------------------------------------------------------------------------------- */
 
 /* A step's depth is known once (0: not yet, 255: being computed), so shared regions cost nothing extra. */
-static bool
-depth_of(struct check *c, uint8_t *depth, struct tcc_range steps, int level)
+static bool depth_of(struct check *c, uint8_t *depth, struct tcc_range steps, int level)
 {
     if (level > MAX_NESTING)
         return bad(c, "regions nest too deeply, or into themselves", (uint64_t)level, MAX_NESTING);
@@ -425,8 +407,7 @@ depth_of(struct check *c, uint8_t *depth, struct tcc_range steps, int level)
     return true;
 }
 
-static bool
-check_nesting(struct check *c)
+static bool check_nesting(struct check *c)
 {
     uint8_t *depth = calloc(c->p->steps.count + 1, 1);
     bool ok = true;
@@ -443,8 +424,7 @@ check_nesting(struct check *c)
 }
 
 /* A buffer's INPUT and OUTPUT number must exist in some entry point; the session has room for the largest. */
-static bool
-check_spaces(struct check *c)
+static bool check_spaces(struct check *c)
 {
     uint32_t in = 0, out = 0;
 
@@ -464,8 +444,7 @@ check_spaces(struct check *c)
     return true;
 }
 
-static bool
-number_slots(struct check *c)
+static bool number_slots(struct check *c)
 {
     c->m->slot_of = malloc(((size_t)c->p->buffers.count + 1) * sizeof(uint32_t));
     if (!c->m->slot_of) {
@@ -482,8 +461,7 @@ number_slots(struct check *c)
 }
 
 /* Checks the plan of m->desc and fills in m's tables. `what` names the artifact in messages. */
-int
-tcr_check_plan(struct tccrt_model *m, const char *what)
+int tcr_check_plan(struct tccrt_model *m, const char *what)
 {
     const struct tcc_plan *p = m->desc->plan;
     struct check c = {.m = m, .p = p, .what = what, .where = "plan"};

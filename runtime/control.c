@@ -4,8 +4,7 @@
 
 #include "runtime/rt_int.h"
 
-static int
-read_scalar(struct tccrt_session *s, uint32_t b, int dtype, const char *node, int64_t *out)
+static int read_scalar(struct tccrt_session *s, uint32_t b, int dtype, const char *node, int64_t *out)
 {
     struct tcc_tensor t;
     int status = tcr_buffer_tensor(s, b, node, &t);
@@ -13,17 +12,19 @@ read_scalar(struct tccrt_session *s, uint32_t b, int dtype, const char *node, in
     if (status)
         return status;
     if (t.dtype != dtype || tcr_elements(t.dtype, t.rank, t.dims) != 1)
-        return tcr_fail(TCC_EINPUT, "node '%s': a single %s expected, %s of %lld elements found", node, tcr_dtype_name(dtype),
-                        tcr_dtype_name(t.dtype), (long long)tcr_elements(t.dtype, t.rank, t.dims));
+        return tcr_fail(TCC_EINPUT, "node '%s': a single %s expected, %s of %lld elements found", node,
+                        tcr_dtype_name(dtype), tcr_dtype_name(t.dtype),
+                        (long long)tcr_elements(t.dtype, t.rank, t.dims));
     *out = dtype == TCC_BOOL ? *(const uint8_t *)t.data != 0 : *(const int64_t *)t.data;
     return TCC_OK;
 }
 
-static int
-copy_list(struct tccrt_session *s, const uint32_t *from, const uint32_t *to, uint32_t n, const char *node)
+static int copy_list(struct tccrt_session *s, const uint32_t *from, const uint32_t *to, uint32_t n, const char *node)
 {
     for (uint32_t i = 0; i < n; i++) {
-        int status = from[i] == TCC_NO || to[i] == TCC_NO || from[i] == to[i] ? TCC_OK : tcr_copy_buffer(s, from[i], to[i], node);
+        int status = from[i] == TCC_NO || to[i] == TCC_NO || from[i] == to[i]
+                         ? TCC_OK
+                         : tcr_copy_buffer(s, from[i], to[i], node);
 
         if (status)
             return status;
@@ -31,8 +32,7 @@ copy_list(struct tccrt_session *s, const uint32_t *from, const uint32_t *to, uin
     return TCC_OK;
 }
 
-int
-tcr_step_if(struct tccrt_session *s, const struct tcc_pstep *p)
+int tcr_step_if(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     const char *node = tcr_string(s->m, p->node);
     const struct tcc_pregion *r;
@@ -43,23 +43,27 @@ tcr_step_if(struct tccrt_session *s, const struct tcc_pstep *p)
         return status;
     r = &s->m->regions[p->regions.first + (condition ? 0 : 1)];
     status = tcr_walk(s, r->steps);
-    return status ? status : copy_list(s, s->m->u32s + r->results.first, s->m->u32s + r->finals.first, r->results.count, node);
+    return status ? status
+                  : copy_list(s, s->m->u32s + r->results.first, s->m->u32s + r->finals.first, r->results.count, node);
 }
 
 /* -- Loops ---------------------------------------------------------------------------------------------- */
 
 /* Results become parameters all at once: a body may swap two carried values. Where a later result lies in the memory of
  * an earlier parameter, the results go through memory of their own. */
-struct staged { void *data; int64_t bytes; struct tcc_object *object; };
+struct staged {
+    void *data;
+    int64_t bytes;
+    struct tcc_object *object;
+};
 
-static bool
-is_object(const struct tccrt_session *s, uint32_t b)
+static bool is_object(const struct tccrt_session *s, uint32_t b)
 {
     return s->m->buffers[b].space == TCC_SPACE_OBJECT;
 }
 
-static int
-find_overlap(struct tccrt_session *s, const uint32_t *from, const uint32_t *to, uint32_t n, const char *node, bool *found)
+static int find_overlap(struct tccrt_session *s, const uint32_t *from, const uint32_t *to, uint32_t n, const char *node,
+                        bool *found)
 {
     *found = false;
     for (uint32_t i = 0; i < n; i++) {
@@ -83,8 +87,7 @@ find_overlap(struct tccrt_session *s, const uint32_t *from, const uint32_t *to, 
     return TCC_OK;
 }
 
-static int
-stage_one(struct tccrt_session *s, uint32_t from, struct staged *t, const char *node)
+static int stage_one(struct tccrt_session *s, uint32_t from, struct staged *t, const char *node)
 {
     void *data;
     int status;
@@ -102,8 +105,7 @@ stage_one(struct tccrt_session *s, uint32_t from, struct staged *t, const char *
     return TCC_OK;
 }
 
-static int
-unstage_one(struct tccrt_session *s, struct staged *t, uint32_t to, const char *node)
+static int unstage_one(struct tccrt_session *s, struct staged *t, uint32_t to, const char *node)
 {
     int64_t bytes;
     void *data;
@@ -124,8 +126,7 @@ unstage_one(struct tccrt_session *s, struct staged *t, uint32_t to, const char *
     return TCC_OK;
 }
 
-static int
-copy_staged(struct tccrt_session *s, const uint32_t *from, const uint32_t *to, uint32_t n, const char *node)
+static int copy_staged(struct tccrt_session *s, const uint32_t *from, const uint32_t *to, uint32_t n, const char *node)
 {
     struct staged *t = tcr_alloc(s, n * sizeof *t);
     int status = TCC_OK;
@@ -147,8 +148,7 @@ copy_staged(struct tccrt_session *s, const uint32_t *from, const uint32_t *to, u
     return status;
 }
 
-static int
-write_param(struct tccrt_session *s, uint32_t b, int64_t value, const char *node)
+static int write_param(struct tccrt_session *s, uint32_t b, int64_t value, const char *node)
 {
     void *data;
     int status;
@@ -164,8 +164,7 @@ write_param(struct tccrt_session *s, uint32_t b, int64_t value, const char *node
     return TCC_OK;
 }
 
-int
-tcr_step_loop(struct tccrt_session *s, const struct tcc_pstep *p)
+int tcr_step_loop(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     const char *node = tcr_string(s->m, p->node);
     const uint32_t *args = s->m->u32s + p->args.first;
@@ -198,8 +197,7 @@ tcr_step_loop(struct tccrt_session *s, const struct tcc_pstep *p)
 
 /* Appends to the sequence in `slot`. Its room doubles when it is full: n is a power of two. One that others hold too
  * is copied first. */
-static int
-append(struct tcr_slot *slot, struct tcc_object *item)
+static int append(struct tcr_slot *slot, struct tcc_object *item)
 {
     struct tcc_object *q = slot->object;
     bool shared = q && __atomic_load_n(&q->refs, __ATOMIC_ACQUIRE) > 1;
@@ -225,8 +223,7 @@ append(struct tcr_slot *slot, struct tcc_object *item)
     return 0;
 }
 
-int
-tcr_step_accum(struct tccrt_session *s, const struct tcc_pstep *p)
+int tcr_step_accum(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     const char *node = tcr_string(s->m, p->node);
     const uint32_t *args = s->m->u32s + p->args.first;
@@ -253,8 +250,7 @@ tcr_step_accum(struct tccrt_session *s, const struct tcc_pstep *p)
 }
 
 /* Copies one item into its place: rows of `inner` bytes, `stride` bytes apart. */
-static int
-place(char *to, const struct tcc_tensor *t, int64_t outer, int64_t inner, int64_t stride)
+static int place(char *to, const struct tcc_tensor *t, int64_t outer, int64_t inner, int64_t stride)
 {
     const char *from = t->data;
 
@@ -273,8 +269,7 @@ place(char *to, const struct tcc_tensor *t, int64_t outer, int64_t inner, int64_
     return 0;
 }
 
-static struct tcc_object *
-stack(const struct tcc_object *q, int axis, bool reversed)
+static struct tcc_object *stack(const struct tcc_object *q, int axis, bool reversed)
 {
     const struct tcc_tensor *first = &q->items[0]->t;
     int64_t dims[TCC_MAX_RANK], outer = 1, inner = tcr_dtype_bytes(first->dtype);
@@ -286,7 +281,8 @@ stack(const struct tcc_object *q, int axis, bool reversed)
         *(i < axis ? &outer : &inner) *= first->dims[i];
     o = tccrt_object_tensor(first->dtype, first->rank + 1, dims);
     for (int64_t i = 0; o && i < q->n; i++) {
-        if (place((char *)o->t.data + i * inner, &q->items[reversed ? q->n - 1 - i : i]->t, outer, inner, inner * q->n)) {
+        if (place((char *)o->t.data + i * inner, &q->items[reversed ? q->n - 1 - i : i]->t, outer, inner,
+                  inner * q->n)) {
             tccrt_object_unref(o);
             return NULL;
         }
@@ -295,8 +291,7 @@ stack(const struct tcc_object *q, int axis, bool reversed)
 }
 
 /* No iteration ran: the item's dims come from the plan. */
-static int
-empty_stack(struct tccrt_session *s, const struct tcc_pstep *p, uint32_t to, struct tcc_object **out)
+static int empty_stack(struct tccrt_session *s, const struct tcc_pstep *p, uint32_t to, struct tcc_object **out)
 {
     const char *node = tcr_string(s->m, p->node);
     int64_t dims[TCC_MAX_RANK] = {0}, item[TCC_MAX_RANK];
@@ -313,8 +308,7 @@ empty_stack(struct tccrt_session *s, const struct tcc_pstep *p, uint32_t to, str
     return TCC_OK;
 }
 
-int
-tcr_step_stack(struct tccrt_session *s, const struct tcc_pstep *p)
+int tcr_step_stack(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     const char *node = tcr_string(s->m, p->node);
     const uint32_t *args = s->m->u32s + p->args.first;
@@ -339,7 +333,8 @@ tcr_step_stack(struct tccrt_session *s, const struct tcc_pstep *p)
                                 tcr_dims_text(a, first->rank, first->dims), tcr_dims_text(b, t->rank, t->dims));
         }
         if (first->rank == TCC_MAX_RANK || (int64_t)p->what > first->rank)
-            return tcr_fail(TCC_EINPUT, "node '%s': values of rank %d cannot be stacked on axis %u", node, first->rank, p->what);
+            return tcr_fail(TCC_EINPUT, "node '%s': values of rank %d cannot be stacked on axis %u", node, first->rank,
+                            p->what);
         o = stack(q, (int)p->what, p->tiles != TCC_NO && s->values[p->tiles] > 0);
     }
     if (status)

@@ -13,8 +13,7 @@
 #include "runtime/rt_int.h"
 
 /* The first whitespace-separated word of a file; false: cannot be read. */
-static bool
-read_text(const char *path, char *to, size_t size)
+static bool read_text(const char *path, char *to, size_t size)
 {
     FILE *f = fopen(path, "re");
     size_t n;
@@ -27,8 +26,7 @@ read_text(const char *path, char *to, size_t size)
     return n > 0;
 }
 
-static int
-count_cores(const cpu_set_t *set)
+static int count_cores(const cpu_set_t *set)
 {
     int cores = 0;
 
@@ -55,8 +53,7 @@ count_cores(const cpu_set_t *set)
 }
 
 /* CPUs' worth of quota, rounded up, of one version-2 group; 0: none. */
-static int
-quota_of(const char *folder)
+static int quota_of(const char *folder)
 {
     char path[PATH_MAX], text[128];
     long long quota, period;
@@ -64,7 +61,8 @@ quota_of(const char *folder)
     snprintf(path, sizeof path, "%s/cpu.max", folder);
     if (read_text(path, text, sizeof text))
         return sscanf(text, "%lld %lld", &quota, &period) == 2 && quota > 0 && period > 0
-                   ? (int)((quota + period - 1) / period) : 0;
+                   ? (int)((quota + period - 1) / period)
+                   : 0;
     snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder);
     if (!read_text(path, text, sizeof text) || (quota = atoll(text)) <= 0)
         return 0;
@@ -75,8 +73,7 @@ quota_of(const char *folder)
 }
 
 /* The smallest quota of the groups from ours up to the root. */
-static int
-cgroup_limit(void)
+static int cgroup_limit(void)
 {
     char text[4096], *line, *save = NULL;
     int limit = INT_MAX;
@@ -112,8 +109,7 @@ cgroup_limit(void)
     return limit;
 }
 
-int
-tcr_cpu_count(void)
+int tcr_cpu_count(void)
 {
     cpu_set_t set;
     int n = 1, limit = cgroup_limit();

@@ -15,24 +15,30 @@
 #if defined(__x86_64__)
 
 enum { EAX, EBX, ECX, EDX };
-enum { NONE = 0, YMM = 0x6, ZMM = 0xe6, AMX = 0x60000 };     /* bits of XCR0 */
+enum { NONE = 0, YMM = 0x6, ZMM = 0xe6, AMX = 0x60000 }; /* bits of XCR0 */
 
-static const struct feature { const char *name; uint32_t leaf, subleaf; uint8_t reg, bit; uint32_t state; } features[] = {
+static const struct feature {
+    const char *name;
+    uint32_t leaf, subleaf;
+    uint8_t reg, bit;
+    uint32_t state;
+} features[] = {
 #define FEATURE(name, leaf, subleaf, reg, bit, state) {name, leaf, subleaf, reg, bit, state},
 #include "runtime/cpu.def"
 #undef FEATURE
 };
 
 /* psABI levels, each with what it adds to the one before. */
-static const struct { const char *name, *adds; } levels[] = {
+static const struct {
+    const char *name, *adds;
+} levels[] = {
     {"x86-64", ""},
     {"x86-64-v2", "cx16,sahf,popcnt,sse3,ssse3,sse4.1,sse4.2"},
     {"x86-64-v3", "avx,avx2,bmi,bmi2,f16c,fma,lzcnt,movbe,xsave"},
     {"x86-64-v4", "avx512f,avx512bw,avx512cd,avx512dq,avx512vl"},
 };
 
-static uint64_t
-xcr0(void)
+static uint64_t xcr0(void)
 {
     uint32_t lo, hi;
     unsigned r[4];
@@ -43,8 +49,7 @@ xcr0(void)
     return (uint64_t)hi << 32 | lo;
 }
 
-static bool
-has(const char *name, size_t size)
+static bool has(const char *name, size_t size)
 {
     for (size_t i = 0; i < sizeof features / sizeof *features; i++) {
         const struct feature *f = &features[i];
@@ -60,8 +65,7 @@ has(const char *name, size_t size)
 }
 
 /* All features of a comma-separated list, a leading + on each allowed. */
-static bool
-has_all(const char *list, char *missing, size_t size)
+static bool has_all(const char *list, char *missing, size_t size)
 {
     while (*list) {
         const char *name = list + (*list == '+');
@@ -76,8 +80,7 @@ has_all(const char *list, char *missing, size_t size)
     return true;
 }
 
-bool
-tcr_cpu_runs(const char *isa, char *missing, size_t size)
+bool tcr_cpu_runs(const char *isa, char *missing, size_t size)
 {
     size_t n = sizeof levels / sizeof *levels, level = n;
 
@@ -97,8 +100,7 @@ tcr_cpu_runs(const char *isa, char *missing, size_t size)
 }
 
 /* Exceptions masked, round to nearest even, denormals neither flushed nor taken as zero. */
-uint32_t
-tcr_fp_enter(void)
+uint32_t tcr_fp_enter(void)
 {
     uint32_t old = _mm_getcsr();
 
@@ -107,8 +109,7 @@ tcr_fp_enter(void)
     return old;
 }
 
-void
-tcr_fp_leave(uint32_t old)
+void tcr_fp_leave(uint32_t old)
 {
     if ((old & 0xffc0) != 0x1f80)
         _mm_setcsr(old);
@@ -116,21 +117,18 @@ tcr_fp_leave(uint32_t old)
 
 #else
 
-bool
-tcr_cpu_runs(const char *isa, char *missing, size_t size)
+bool tcr_cpu_runs(const char *isa, char *missing, size_t size)
 {
     snprintf(missing, size, "%s", isa);
     return false;
 }
 
-uint32_t
-tcr_fp_enter(void)
+uint32_t tcr_fp_enter(void)
 {
     return 0;
 }
 
-void
-tcr_fp_leave(uint32_t old)
+void tcr_fp_leave(uint32_t old)
 {
     (void)old;
 }

@@ -8,21 +8,18 @@
 static _Thread_local char message[1024];
 
 /* The message of the calling thread's last failed call, "" when its last call succeeded. Valid until its next call. */
-const char *
-tccrt_error(void)
+const char *tccrt_error(void)
 {
     return message;
 }
 
-void
-tcr_clear_error(void)
+void tcr_clear_error(void)
 {
     message[0] = 0;
 }
 
 /* Sets the message, `prefix` in front, and returns status. Arguments may point into the old message. */
-int
-tcr_vfail(int status, const char *prefix, const char *format, va_list args)
+int tcr_vfail(int status, const char *prefix, const char *format, va_list args)
 {
     char text[sizeof message];
     int n = snprintf(text, sizeof text, "%s", prefix);
@@ -34,8 +31,7 @@ tcr_vfail(int status, const char *prefix, const char *format, va_list args)
     return status;
 }
 
-int
-tcr_fail(int status, const char *format, ...)
+int tcr_fail(int status, const char *format, ...)
 {
     va_list args;
 

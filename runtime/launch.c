@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launches: arguments and sizes of a kernel are gathered, its tiles handed to threads. Each thread has a share of adjacent
- * tiles, so that it finds in its cache what it wrote in the launch before, and takes it in chunks from an atomic counter;
- * with its own share done it takes chunks of others. A kernel's result does not depend on who runs which tile. A launch
- * takes no more threads than it has tiles, so small ones stay on the calling thread, without an atomic operation.
+ * Launches: arguments and sizes of a kernel are gathered, its tiles handed to threads. Each thread has a share of
+ * adjacent tiles, so that it finds in its cache what it wrote in the launch before, and takes it in chunks from an
+ * atomic counter; with its own share done it takes chunks of others. A kernel's result does not depend on who runs
+ * which tile. A launch takes no more threads than it has tiles, so small ones stay on the calling thread, without an
+ * atomic operation.
  */
 #include "runtime/rt_int.h"
 
 #define CHUNKS_PER_SHARE 8
 
-struct launch { struct tccrt_session *s; tcc_kernel_fn fn; int64_t chunk; int shares; };
+struct launch {
+    struct tccrt_session *s;
+    tcc_kernel_fn fn;
+    int64_t chunk;
+    int shares;
+};
 
-static void
-part(void *arg, int i)
+static void part(void *arg, int i)
 {
     struct launch *l = arg;
     struct tccrt_session *s = l->s;
@@ -33,8 +38,7 @@ part(void *arg, int i)
 }
 
 /* The caller's threads have a floating-point mode of their own. */
-static void
-foreign_part(void *arg, int i)
+static void foreign_part(void *arg, int i)
 {
     uint32_t mode = tcr_fp_enter();
 
@@ -42,8 +46,7 @@ foreign_part(void *arg, int i)
     tcr_fp_leave(mode);
 }
 
-static void
-spread(struct tccrt_session *s, tcc_kernel_fn fn, int64_t tiles, int threads)
+static void spread(struct tccrt_session *s, tcc_kernel_fn fn, int64_t tiles, int threads)
 {
     struct launch l = {.s = s, .fn = fn, .chunk = tiles / ((int64_t)threads * CHUNKS_PER_SHARE), .shares = threads};
     int64_t each = tiles / threads, more = tiles % threads;
@@ -59,8 +62,7 @@ spread(struct tccrt_session *s, tcc_kernel_fn fn, int64_t tiles, int threads)
         s->user_pool.run(s->user_pool.user, threads, foreign_part, &l);
 }
 
-static int
-gather(struct tccrt_session *s, const struct tcc_pstep *p, const char *node)
+static int gather(struct tccrt_session *s, const struct tcc_pstep *p, const char *node)
 {
     const uint32_t *args = s->m->u32s + p->args.first, *sizes = s->m->u32s + p->sizes.first;
 
@@ -78,8 +80,7 @@ gather(struct tccrt_session *s, const struct tcc_pstep *p, const char *node)
     return TCC_OK;
 }
 
-int
-tcr_step_launch(struct tccrt_session *s, const struct tcc_pstep *p)
+int tcr_step_launch(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     const char *node = tcr_string(s->m, p->node);
     tcc_kernel_fn fn = s->m->kernels[p->what];

@@ -10,22 +10,21 @@
 #include "runtime/rt_int.h"
 
 struct call {
-    struct tcc_lib_call c;           /* first: the host's functions get its address */
+    struct tcc_lib_call c; /* first: the host's functions get its address */
     struct tccrt_session *s;
     const struct tcc_pstep *p;
     const uint32_t *args;
-    struct tcc_object *heads;        /* one per dense input */
+    struct tcc_object *heads; /* one per dense input */
     const struct tcc_object **in;
     struct tcc_object **out;
     struct tcc_attr *attrs;
-    struct tcc_tensor *tensors;      /* of TENSOR attributes */
+    struct tcc_tensor *tensors; /* of TENSOR attributes */
     const char **strings;
-    struct tcc_string *texts;        /* elements of TENSOR attributes of strings */
-    int status;                      /* of a failure that the op cannot report itself */
+    struct tcc_string *texts; /* elements of TENSOR attributes of strings */
+    int status;               /* of a failure that the op cannot report itself */
 };
 
-static const char *
-node_of(const struct call *k)
+static const char *node_of(const struct call *k)
 {
     return tcr_string(k->s->m, k->p->node);
 }
@@ -33,8 +32,7 @@ node_of(const struct call *k)
 /* -- What the op calls --------------------------------------------------------------------------------- */
 
 /* A dense result: DYNAMIC buffers take any dims of the declared rank, others must have those of the plan. */
-static void *
-dense_output(struct call *k, uint32_t b, int dtype, int rank, const int64_t *dims, int64_t bytes)
+static void *dense_output(struct call *k, uint32_t b, int dtype, int rank, const int64_t *dims, int64_t bytes)
 {
     struct tccrt_session *s = k->s;
     const struct tcc_pbuffer *p = &s->m->buffers[b];
@@ -42,8 +40,8 @@ dense_output(struct call *k, uint32_t b, int dtype, int rank, const int64_t *dim
     char want[256], found[256];
 
     if ((int)p->dtype != dtype || (int)p->rank != rank) {
-        k->status = tcr_fail(TCC_EINPUT, "node '%s': result of type %s and rank %u expected, %s and rank %d found", node_of(k),
-                             tcr_dtype_name((int)p->dtype), p->rank, tcr_dtype_name(dtype), rank);
+        k->status = tcr_fail(TCC_EINPUT, "node '%s': result of type %s and rank %u expected, %s and rank %d found",
+                             node_of(k), tcr_dtype_name((int)p->dtype), p->rank, tcr_dtype_name(dtype), rank);
         return NULL;
     }
     if (p->space == TCC_SPACE_DYNAMIC) {
@@ -63,8 +61,7 @@ dense_output(struct call *k, uint32_t b, int dtype, int rank, const int64_t *dim
     return t.data;
 }
 
-static void *
-host_output(struct tcc_lib_call *call, int n, int dtype, int rank, const int64_t *dims)
+static void *host_output(struct tcc_lib_call *call, int n, int dtype, int rank, const int64_t *dims)
 {
     struct call *k = (struct call *)call;
     uint32_t b = n >= 0 && n < call->nout ? k->args[call->nin + n] : TCC_NO;
@@ -89,8 +86,7 @@ host_output(struct tcc_lib_call *call, int n, int dtype, int rank, const int64_t
     return k->out[n]->t.data;
 }
 
-static void
-host_set(struct tcc_lib_call *call, int n, struct tcc_object *object)
+static void host_set(struct tcc_lib_call *call, int n, struct tcc_object *object)
 {
     struct call *k = (struct call *)call;
     uint32_t b = n < call->nout ? k->args[call->nin + n] : TCC_NO;
@@ -116,8 +112,7 @@ host_set(struct tcc_lib_call *call, int n, struct tcc_object *object)
     tccrt_object_unref(object);
 }
 
-static int
-host_fail(struct tcc_lib_call *call, int status, const char *format, ...)
+static int host_fail(struct tcc_lib_call *call, int status, const char *format, ...)
 {
     struct call *k = (struct call *)call;
     char prefix[256];
@@ -135,8 +130,7 @@ static const struct tcc_lib_host host = {host_output, host_set, host_fail};
 /* -- The call -------------------------------------------------------------------------------------------- */
 
 /* Strings of an attribute: of a list, or of a tensor. */
-static size_t
-count_strings(const struct tccrt_model *m, const struct tcc_pattr *p, bool tensor)
+static size_t count_strings(const struct tccrt_model *m, const struct tcc_pattr *p, bool tensor)
 {
     size_t n = 1;
 
@@ -147,8 +141,7 @@ count_strings(const struct tccrt_model *m, const struct tcc_pattr *p, bool tenso
     return tensor ? n : p->n;
 }
 
-static void
-read_texts(struct call *k, const struct tcc_pattr *p, struct tcc_string *to)
+static void read_texts(struct call *k, const struct tcc_pattr *p, struct tcc_string *to)
 {
     const struct tccrt_model *m = k->s->m;
     size_t n = count_strings(m, p, true);
@@ -159,9 +152,8 @@ read_texts(struct call *k, const struct tcc_pattr *p, struct tcc_string *to)
     }
 }
 
-static void
-read_attr(struct call *k, const struct tcc_pattr *p, struct tcc_attr *a, struct tcc_tensor *t, const char ***strings,
-          struct tcc_string **texts)
+static void read_attr(struct call *k, const struct tcc_pattr *p, struct tcc_attr *a, struct tcc_tensor *t,
+                      const char ***strings, struct tcc_string **texts)
 {
     const struct tccrt_model *m = k->s->m;
     bool in_bytes = p->kind != TCC_ATTR_STRINGS && !(p->kind == TCC_ATTR_TENSOR && p->dtype == TCC_STRING);
@@ -194,8 +186,7 @@ read_attr(struct call *k, const struct tcc_pattr *p, struct tcc_attr *a, struct 
     }
 }
 
-static int
-gather_inputs(struct call *k)
+static int gather_inputs(struct call *k)
 {
     struct tccrt_session *s = k->s;
 
@@ -220,8 +211,7 @@ gather_inputs(struct call *k)
     return TCC_OK;
 }
 
-static int
-deliver(struct call *k)
+static int deliver(struct call *k)
 {
     struct tccrt_session *s = k->s;
 
@@ -238,8 +228,7 @@ deliver(struct call *k)
     return TCC_OK;
 }
 
-static int
-call_op(struct call *k)
+static int call_op(struct call *k)
 {
     const struct tccrt_model *m = k->s->m;
     const char **strings = k->strings;
@@ -261,8 +250,7 @@ call_op(struct call *k)
     return deliver(k);
 }
 
-int
-tcr_step_lib(struct tccrt_session *s, const struct tcc_pstep *p)
+int tcr_step_lib(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     struct call k = {.s = s, .p = p, .args = s->m->u32s + p->args.first};
     size_t nin = p->nin, nout = p->args.count - p->nin, nattrs = p->attrs.count, nstrings = 0, ntexts = 0, bytes;
@@ -273,8 +261,8 @@ tcr_step_lib(struct tccrt_session *s, const struct tcc_pstep *p)
         nstrings += count_strings(s->m, &s->m->attrs[p->attrs.first + i], false);
         ntexts += count_strings(s->m, &s->m->attrs[p->attrs.first + i], true);
     }
-    bytes = nin * (sizeof *k.heads + sizeof *k.in) + nout * sizeof *k.out + nattrs * (sizeof *k.attrs + sizeof *k.tensors) +
-            nstrings * sizeof *k.strings + ntexts * sizeof *k.texts;
+    bytes = nin * (sizeof *k.heads + sizeof *k.in) + nout * sizeof *k.out +
+            nattrs * (sizeof *k.attrs + sizeof *k.tensors) + nstrings * sizeof *k.strings + ntexts * sizeof *k.texts;
     room = at = tcr_alloc(s, bytes);
     if (!room)
         return TCC_EENV;
@@ -288,7 +276,13 @@ tcr_step_lib(struct tccrt_session *s, const struct tcc_pstep *p)
     TAKE(strings, nstrings);
     TAKE(texts, ntexts);
 #undef TAKE
-    k.c = (struct tcc_lib_call){.host = &host, .user = s, .nin = (int32_t)nin, .nout = (int32_t)nout, .nattrs = (int32_t)nattrs, .seed = s->seed, .run = s->runs};
+    k.c = (struct tcc_lib_call){.host = &host,
+                                .user = s,
+                                .nin = (int32_t)nin,
+                                .nout = (int32_t)nout,
+                                .nattrs = (int32_t)nattrs,
+                                .seed = s->seed,
+                                .run = s->runs};
     status = call_op(&k);
     for (size_t i = 0; i < nout; i++)
         tccrt_object_unref(k.out[i]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cast between strings and numbers, and between number types of tensors whose rank is not known. Numbers become the shortest
- * decimal digits that read back as the same value of their type, written as Python does; texts are read in the C locale
- * whatever the program's is.
+ * Cast between strings and numbers, and between number types of tensors whose rank is not known. Numbers become the
+ * shortest decimal digits that read back as the same value of their type, written as Python does; texts are read in the
+ * C locale whatever the program's is.
  */
 #include <errno.h>
 #include <locale.h>
@@ -13,8 +13,7 @@
 #include "runtime/libop_int.h"
 
 /* Decimal digits and exponent -> "1.5", "0.001", "1e-05", "1e+16", "3.0". */
-static void
-layout(char *to, const char *scientific, int limit)
+static void layout(char *to, const char *scientific, int limit)
 {
     char digits[32];
     int n = 0, e = atoi(strchr(scientific, 'e') + 1);
@@ -45,8 +44,7 @@ layout(char *to, const char *scientific, int limit)
 }
 
 /* Whether `text` reads back as element i of t. */
-static bool
-reads_back(const struct tcc_tensor *t, int64_t i, const char *text, locale_t c)
+static bool reads_back(const struct tcc_tensor *t, int64_t i, const char *text, locale_t c)
 {
     struct tcc_tensor one = {.dtype = t->dtype};
     double back[2] = {0};
@@ -56,8 +54,7 @@ reads_back(const struct tcc_tensor *t, int64_t i, const char *text, locale_t c)
     return lib_get(&one, 0) == lib_get(t, i);
 }
 
-static void
-float_text(const struct tcc_tensor *t, int64_t i, char *to, locale_t c)
+static void float_text(const struct tcc_tensor *t, int64_t i, char *to, locale_t c)
 {
     double v = lib_get(t, i);
     char text[64];
@@ -79,8 +76,7 @@ float_text(const struct tcc_tensor *t, int64_t i, char *to, locale_t c)
 }
 
 /* x -> strings. Integers in decimal, bools as True and False, floats: nan, inf, -inf, or shortest digits. */
-int
-tccrt_lib_cast_to_string(struct tcc_lib_call *call)
+int tccrt_lib_cast_to_string(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *x;
     struct tcc_string *y;
@@ -106,7 +102,8 @@ tccrt_lib_cast_to_string(struct tcc_lib_call *call)
             strcpy(text, lib_get_int(x, i) ? "True" : "False");
         else
             snprintf(text, sizeof text, x->dtype == TCC_U64 ? "%llu" : "%lld", (long long)lib_get_int(x, i));
-        if (x->dtype == TCC_STRING ? tccrt_string_set(&y[i], s[i].data, s[i].size) : tccrt_string_set(&y[i], text, (int64_t)strlen(text)))
+        if (x->dtype == TCC_STRING ? tccrt_string_set(&y[i], s[i].data, s[i].size)
+                                   : tccrt_string_set(&y[i], text, (int64_t)strlen(text)))
             status = LIB_NO_MEMORY(call);
     }
     uselocale(old);
@@ -115,8 +112,7 @@ tccrt_lib_cast_to_string(struct tcc_lib_call *call)
 }
 
 /* One text as a number; false: it is none. Surrounding white space is allowed. */
-static bool
-read_number(const char *text, int dtype, void *to, int64_t i, locale_t c)
+static bool read_number(const char *text, int dtype, void *to, int64_t i, locale_t c)
 {
     int class = lib_class(dtype);
     char *end;
@@ -145,8 +141,7 @@ read_number(const char *text, int dtype, void *to, int64_t i, locale_t c)
 }
 
 /* x -> numbers of type attr to. Plain and scientific notation, NaN, INF, +INF, -INF in any case. */
-int
-tccrt_lib_cast_from_string(struct tcc_lib_call *call)
+int tccrt_lib_cast_from_string(struct tcc_lib_call *call)
 {
     int to = (int)lib_int(call, "to", TCC_F32);
     const struct tcc_tensor *x;
@@ -178,8 +173,7 @@ tccrt_lib_cast_from_string(struct tcc_lib_call *call)
     return status;
 }
 
-int
-tccrt_lib_dyn_cast(struct tcc_lib_call *call)
+int tccrt_lib_dyn_cast(struct tcc_lib_call *call)
 {
     int to = (int)lib_int(call, "to", TCC_F32);
     bool ints, saturate = lib_int(call, "saturate", 1) != 0;
@@ -190,7 +184,8 @@ tccrt_lib_dyn_cast(struct tcc_lib_call *call)
 
     if (status)
         return status;
-    if (!lib_bytes(to) || to == TCC_STRING || x->dtype == TCC_STRING || lib_class(to) == TCC_CLASS_COMPLEX || lib_class(x->dtype) == TCC_CLASS_COMPLEX)
+    if (!lib_bytes(to) || to == TCC_STRING || x->dtype == TCC_STRING || lib_class(to) == TCC_CLASS_COMPLEX ||
+        lib_class(x->dtype) == TCC_CLASS_COMPLEX)
         return LIB_FAIL(call, "a cast from type %d to type %d", x->dtype, to);
     n = lib_count(x);
     if (!(y = lib_out(call, 0, to, x->rank, x->dims)))
@@ -205,8 +200,7 @@ tccrt_lib_dyn_cast(struct tcc_lib_call *call)
     return TCC_OK;
 }
 
-int
-tccrt_lib_bitcast(struct tcc_lib_call *call)
+int tccrt_lib_bitcast(struct tcc_lib_call *call)
 {
     int to = (int)lib_int(call, "to", TCC_F32);
     const struct tcc_tensor *x;

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * image_decoder for the formats that need no library: BMP (uncompressed, 8, 24 and 32 bits) and binary or plain PNM (P1 to P6
- * with values up to 255). Sources: the Windows bitmap headers; the Netpbm manual pages pbm(5), pgm(5), ppm(5).
+ * image_decoder for the formats that need no library: BMP (uncompressed, 8, 24 and 32 bits) and binary or plain PNM (P1
+ * to P6 with values up to 255). Sources: the Windows bitmap headers; the Netpbm manual pages pbm(5), pgm(5), ppm(5).
  */
 #include "runtime/libop_int.h"
 
-struct image { const uint8_t *p; int64_t size, at; int64_t w, h; int channels; };
+struct image {
+    const uint8_t *p;
+    int64_t size, at;
+    int64_t w, h;
+    int channels;
+};
 
-static uint32_t
-little(const struct image *m, int64_t at, int bytes)
+static uint32_t little(const struct image *m, int64_t at, int bytes)
 {
     uint32_t v = 0;
 
@@ -18,14 +22,12 @@ little(const struct image *m, int64_t at, int bytes)
 }
 
 /* Luma of ITU-R BT.601, as Pillow converts. */
-static uint8_t
-gray(const uint8_t *rgb)
+static uint8_t gray(const uint8_t *rgb)
 {
     return (uint8_t)((rgb[0] * 19595u + rgb[1] * 38470u + rgb[2] * 7471u + 0x8000) >> 16);
 }
 
-static void
-put_pixel(uint8_t *y, int64_t i, const char *format, const uint8_t *rgb)
+static void put_pixel(uint8_t *y, int64_t i, const char *format, const uint8_t *rgb)
 {
     if (format[0] == 'G') {
         y[i] = gray(rgb);
@@ -35,16 +37,14 @@ put_pixel(uint8_t *y, int64_t i, const char *format, const uint8_t *rgb)
         y[3 * i + k] = rgb[format[0] == 'B' ? 2 - k : k];
 }
 
-static uint8_t *
-make_output(struct tcc_lib_call *call, const struct image *m, const char *format)
+static uint8_t *make_output(struct tcc_lib_call *call, const struct image *m, const char *format)
 {
     int64_t dims[3] = {m->h, m->w, format[0] == 'G' ? 1 : 3};
 
     return lib_out(call, 0, TCC_U8, 3, dims);
 }
 
-static int
-read_bmp(struct tcc_lib_call *call, struct image *m, const char *format)
+static int read_bmp(struct tcc_lib_call *call, struct image *m, const char *format)
 {
     int64_t data = little(m, 10, 4), header = little(m, 14, 4), height = (int32_t)little(m, 22, 4), stride;
     uint32_t bits = little(m, 28, 2), compression = little(m, 30, 4);
@@ -53,7 +53,8 @@ read_bmp(struct tcc_lib_call *call, struct image *m, const char *format)
     m->w = (int32_t)little(m, 18, 4);
     m->h = height < 0 ? -height : height;
     stride = (m->w * bits + 31) / 32 * 4;
-    if (header < 40 || m->w < 1 || m->h < 1 || (bits != 8 && bits != 24 && bits != 32) || (compression != 0 && compression != 3))
+    if (header < 40 || m->w < 1 || m->h < 1 || (bits != 8 && bits != 24 && bits != 32) ||
+        (compression != 0 && compression != 3))
         return LIB_FAIL(call, "a BMP of %u bits per pixel and compression %u is not supported", bits, compression);
     if (data + stride * m->h > m->size)
         return LIB_FAIL(call, "the BMP is cut off");
@@ -66,7 +67,8 @@ read_bmp(struct tcc_lib_call *call, struct image *m, const char *format)
             uint8_t rgb[3];
 
             for (int k = 0; k < 3; k++)
-                rgb[k] = bits == 8 ? (uint8_t)little(m, 14 + header + 4 * (int64_t)row[c] + 2 - k, 1) : row[c * (bits / 8) + 2 - k];
+                rgb[k] = bits == 8 ? (uint8_t)little(m, 14 + header + 4 * (int64_t)row[c] + 2 - k, 1)
+                                   : row[c * (bits / 8) + 2 - k];
             put_pixel(y, r * m->w + c, format, rgb);
         }
     }
@@ -74,8 +76,7 @@ read_bmp(struct tcc_lib_call *call, struct image *m, const char *format)
 }
 
 /* The next number of a PNM header or of plain data, comments skipped; -1: there is none. */
-static int64_t
-pnm_number(struct image *m)
+static int64_t pnm_number(struct image *m)
 {
     int64_t v = 0;
     bool any = false;
@@ -96,8 +97,7 @@ pnm_number(struct image *m)
     return any ? v : -1;
 }
 
-static int
-read_pnm(struct tcc_lib_call *call, struct image *m, const char *format)
+static int read_pnm(struct tcc_lib_call *call, struct image *m, const char *format)
 {
     int kind = m->p[1] - '0', channels = kind % 3 == 0 ? 3 : 1;
     bool plain = kind <= 3, bits = kind % 3 == 1;
@@ -108,9 +108,10 @@ read_pnm(struct tcc_lib_call *call, struct image *m, const char *format)
     m->w = pnm_number(m);
     m->h = pnm_number(m);
     max = bits ? 1 : pnm_number(m);
-    m->at++;                         /* one white space ends the header */
+    m->at++; /* one white space ends the header */
     if (m->w < 1 || m->h < 1 || max < 1 || max > 255)
-        return LIB_FAIL(call, "a PNM of %lldx%lld pixels up to %lld is not supported", (long long)m->w, (long long)m->h, (long long)max);
+        return LIB_FAIL(call, "a PNM of %lldx%lld pixels up to %lld is not supported", (long long)m->w, (long long)m->h,
+                        (long long)max);
     n = m->w * m->h;
     need = bits ? (m->w + 7) / 8 * m->h : n * channels;
     if (!plain && m->size - m->at < need)
@@ -121,8 +122,9 @@ read_pnm(struct tcc_lib_call *call, struct image *m, const char *format)
         uint8_t rgb[3] = {0};
 
         for (int k = 0; k < channels; k++) {
-            int64_t v = plain ? pnm_number(m)
-                        : bits ? m->p[m->at + i / m->w * ((m->w + 7) / 8) + i % m->w / 8] >> (7 - i % m->w % 8) & 1 : m->p[m->at + i * channels + k];
+            int64_t v = plain  ? pnm_number(m)
+                        : bits ? m->p[m->at + i / m->w * ((m->w + 7) / 8) + i % m->w / 8] >> (7 - i % m->w % 8) & 1
+                               : m->p[m->at + i * channels + k];
 
             if (v < 0)
                 return LIB_FAIL(call, "the PNM is cut off");
@@ -137,8 +139,7 @@ read_pnm(struct tcc_lib_call *call, struct image *m, const char *format)
 }
 
 /* u8[n] -> u8[h, w, c]. attr pixel_format: RGB (default), BGR, Grayscale */
-int
-tccrt_lib_image_decoder(struct tcc_lib_call *call)
+int tccrt_lib_image_decoder(struct tcc_lib_call *call)
 {
     const char *format = lib_text(call, "pixel_format", "RGB");
     const struct tcc_tensor *x;

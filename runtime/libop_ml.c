@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ai.onnx.ml: feature handling (scaler, imputer, encoders) and label maps. Each function's comment gives operands and attributes. */
+/* ai.onnx.ml: feature handling (scaler, imputer, encoders) and label maps. Each function's comment gives operands and
+ * attributes. */
 #include <math.h>
 
 #include "runtime/libop_int.h"
 
-static const struct tcc_string *
-strings(const struct tcc_tensor *t)
+static const struct tcc_string *strings(const struct tcc_tensor *t)
 {
     return t->data;
 }
 
-static bool
-same_text(const struct tcc_string *s, const char *text)
+static bool same_text(const struct tcc_string *s, const char *text)
 {
     return s->size == (int64_t)strlen(text) && memcmp(s->data ? s->data : "", text, (size_t)s->size) == 0;
 }
 
 /* (x[..., n], indices) -> x[..., indices]; a vector counts as one row */
-int
-tccrt_lib_array_feature_extractor(struct tcc_lib_call *call)
+int tccrt_lib_array_feature_extractor(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *x, *index;
     int64_t dims[TCC_MAX_RANK], n, rows, width;
@@ -43,7 +41,8 @@ tccrt_lib_array_feature_extractor(struct tcc_lib_call *call)
             int64_t k = lib_get_int(index, i);
 
             if (k < 0 || k >= width)
-                return call->host->fail(call, TCC_EINDEX, "index %lld is outside [0, %lld)", (long long)k, (long long)width);
+                return call->host->fail(call, TCC_EINDEX, "index %lld is outside [0, %lld)", (long long)k,
+                                        (long long)width);
             if (!lib_copy(y, r * n + i, x, r * width + k))
                 return LIB_NO_MEMORY(call);
         }
@@ -52,8 +51,7 @@ tccrt_lib_array_feature_extractor(struct tcc_lib_call *call)
 }
 
 /* x attr threshold -> x > threshold as a number of x's type */
-int
-tccrt_lib_binarizer(struct tcc_lib_call *call)
+int tccrt_lib_binarizer(struct tcc_lib_call *call)
 {
     double threshold = lib_float(call, "threshold", 0);
     const struct tcc_tensor *x;
@@ -70,8 +68,7 @@ tccrt_lib_binarizer(struct tcc_lib_call *call)
 }
 
 /* x attrs offset, scale: a value, or one for each column -> f32 */
-int
-tccrt_lib_scaler(struct tcc_lib_call *call)
+int tccrt_lib_scaler(struct tcc_lib_call *call)
 {
     const struct tcc_attr *offset = lib_attr(call, "offset"), *scale = lib_attr(call, "scale");
     int64_t no = lib_list_size(offset), ns = lib_list_size(scale), width, n;
@@ -88,13 +85,14 @@ tccrt_lib_scaler(struct tcc_lib_call *call)
         return TCC_EENV;
     n = lib_count(x);
     for (int64_t i = 0; i < n; i++)
-        y[i] = (float)((lib_get(x, i) - (no ? lib_list_value(offset, no > 1 ? i % width : 0) : 0)) * (ns ? lib_list_value(scale, ns > 1 ? i % width : 0) : 1));
+        y[i] = (float)((lib_get(x, i) - (no ? lib_list_value(offset, no > 1 ? i % width : 0) : 0)) *
+                       (ns ? lib_list_value(scale, ns > 1 ? i % width : 0) : 1));
     return TCC_OK;
 }
 
-/* x attrs imputed_value_floats or imputed_value_int64s (one or one a column), replaced_value_float (may be NaN) or _int64 */
-int
-tccrt_lib_imputer(struct tcc_lib_call *call)
+/* x attrs imputed_value_floats or imputed_value_int64s (one or one a column), replaced_value_float (may be NaN) or
+ * _int64 */
+int tccrt_lib_imputer(struct tcc_lib_call *call)
 {
     const struct tcc_attr *values = lib_attr(call, "imputed_value_floats");
     const struct tcc_tensor *x;
@@ -126,8 +124,7 @@ tccrt_lib_imputer(struct tcc_lib_call *call)
 }
 
 /* x[n, c] attr norm -> f32: each row divided by its largest magnitude, sum of magnitudes or length */
-int
-tccrt_lib_normalizer(struct tcc_lib_call *call)
+int tccrt_lib_normalizer(struct tcc_lib_call *call)
 {
     const char *norm = lib_text(call, "norm", "MAX");
     const struct tcc_tensor *x;
@@ -157,23 +154,24 @@ tccrt_lib_normalizer(struct tcc_lib_call *call)
 }
 
 /* Index of element i in a list of categories; -1: none. */
-static int64_t
-category(const struct tcc_attr *a, const struct tcc_tensor *x, int64_t i)
+static int64_t category(const struct tcc_attr *a, const struct tcc_tensor *x, int64_t i)
 {
     int64_t n = lib_list_size(a);
 
     for (int64_t k = 0; k < n; k++) {
         if (a->kind == TCC_ATTR_STRINGS ? same_text(strings(x) + i, a->strings[k])
-            : x->dtype == TCC_STRING ? a->kind == TCC_ATTR_TENSOR && a->tensor->dtype == TCC_STRING && lib_compare_strings(strings(a->tensor) + k, strings(x) + i) == 0
-                                     : lib_list_value(a, k) == lib_get(x, i) || (isnan(lib_list_value(a, k)) && isnan(lib_get(x, i))))
+            : x->dtype == TCC_STRING
+                ? a->kind == TCC_ATTR_TENSOR && a->tensor->dtype == TCC_STRING &&
+                      lib_compare_strings(strings(a->tensor) + k, strings(x) + i) == 0
+                : lib_list_value(a, k) == lib_get(x, i) || (isnan(lib_list_value(a, k)) && isnan(lib_get(x, i))))
             return k;
     }
     return -1;
 }
 
-/* x attrs cats_int64s or cats_strings, zeros (default 1: unknown categories give zeros, else they are an error) -> f32[..., cats] */
-int
-tccrt_lib_one_hot_encoder(struct tcc_lib_call *call)
+/* x attrs cats_int64s or cats_strings, zeros (default 1: unknown categories give zeros, else they are an error) ->
+ * f32[..., cats] */
+int tccrt_lib_one_hot_encoder(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *x;
     const struct tcc_attr *cats;
@@ -204,8 +202,7 @@ tccrt_lib_one_hot_encoder(struct tcc_lib_call *call)
 }
 
 /* (x[n, c]...) attr inputdimensions: columns taken of each (missing ones are 0) -> f32 */
-int
-tccrt_lib_feature_vectorizer(struct tcc_lib_call *call)
+int tccrt_lib_feature_vectorizer(struct tcc_lib_call *call)
 {
     const struct tcc_attr *cut = lib_attr(call, "inputdimensions");
     int64_t dims[2] = {0, 0}, at = 0;
@@ -238,10 +235,10 @@ tccrt_lib_feature_vectorizer(struct tcc_lib_call *call)
     return TCC_OK;
 }
 
-/* -- Label maps ------------------------------------------------------------------------------------------------------ */
+/* -- Label maps ------------------------------------------------------------------------------------------------------
+ */
 
-static const struct tcc_attr *
-first_list(struct tcc_lib_call *call, const char *const *names)
+static const struct tcc_attr *first_list(struct tcc_lib_call *call, const char *const *names)
 {
     for (; *names; names++)
         if (lib_list_size(lib_attr(call, *names)))
@@ -250,8 +247,7 @@ first_list(struct tcc_lib_call *call, const char *const *names)
 }
 
 /* Result element i = values[k], or the default when k < 0. */
-static bool
-put_label(struct tcc_lib_call *call, void *y, int64_t i, const struct tcc_attr *values, int64_t k)
+static bool put_label(struct tcc_lib_call *call, void *y, int64_t i, const struct tcc_attr *values, int64_t k)
 {
     const struct tcc_attr *t = lib_attr(call, "default_tensor");
     const char *text;
@@ -275,20 +271,23 @@ put_label(struct tcc_lib_call *call, void *y, int64_t i, const struct tcc_attr *
     return true;
 }
 
-static int
-map_labels(struct tcc_lib_call *call, const struct tcc_tensor *x, const struct tcc_attr *keys, const struct tcc_attr *values)
+static int map_labels(struct tcc_lib_call *call, const struct tcc_tensor *x, const struct tcc_attr *keys,
+                      const struct tcc_attr *values)
 {
-    static const int dtypes[] = {[TCC_ATTR_INTS] = TCC_I64, [TCC_ATTR_FLOATS] = TCC_F32, [TCC_ATTR_STRINGS] = TCC_STRING};
+    static const int dtypes[] = {
+        [TCC_ATTR_INTS] = TCC_I64, [TCC_ATTR_FLOATS] = TCC_F32, [TCC_ATTR_STRINGS] = TCC_STRING};
     int64_t n = lib_count(x);
     void *y;
 
     if (!keys || !values || lib_list_size(keys) != lib_list_size(values))
         return LIB_FAIL(call, "keys and values must be lists of the same length");
-    if (x->dtype == TCC_STRING && keys->kind != TCC_ATTR_STRINGS && !(keys->kind == TCC_ATTR_TENSOR && keys->tensor->dtype == TCC_STRING))
+    if (x->dtype == TCC_STRING && keys->kind != TCC_ATTR_STRINGS &&
+        !(keys->kind == TCC_ATTR_TENSOR && keys->tensor->dtype == TCC_STRING))
         return LIB_FAIL(call, "x has strings, the keys have none");
     if (x->dtype != TCC_STRING && keys->kind == TCC_ATTR_STRINGS)
         return LIB_FAIL(call, "the keys are strings, x has none");
-    y = lib_out(call, 0, values->kind == TCC_ATTR_TENSOR ? values->tensor->dtype : dtypes[values->kind], x->rank, x->dims);
+    y = lib_out(call, 0, values->kind == TCC_ATTR_TENSOR ? values->tensor->dtype : dtypes[values->kind], x->rank,
+                x->dims);
     if (!y)
         return TCC_EENV;
     for (int64_t i = 0; i < n; i++)
@@ -297,9 +296,9 @@ map_labels(struct tcc_lib_call *call, const struct tcc_tensor *x, const struct t
     return TCC_OK;
 }
 
-/* x attrs keys_TYPEs or keys_tensor, values_TYPEs or values_tensor, default_TYPE or default_tensor (TYPE: string, int64, float) */
-int
-tccrt_lib_label_encoder(struct tcc_lib_call *call)
+/* x attrs keys_TYPEs or keys_tensor, values_TYPEs or values_tensor, default_TYPE or default_tensor (TYPE: string,
+ * int64, float) */
+int tccrt_lib_label_encoder(struct tcc_lib_call *call)
 {
     static const char *const keys[] = {"keys_strings", "keys_int64s", "keys_floats", "keys_tensor", NULL};
     static const char *const values[] = {"values_strings", "values_int64s", "values_floats", "values_tensor", NULL};
@@ -310,8 +309,7 @@ tccrt_lib_label_encoder(struct tcc_lib_call *call)
 }
 
 /* x (strings or i64) attrs cats_strings, cats_int64s -> the other one of the pair */
-int
-tccrt_lib_category_mapper(struct tcc_lib_call *call)
+int tccrt_lib_category_mapper(struct tcc_lib_call *call)
 {
     const struct tcc_attr *texts = lib_attr(call, "cats_strings"), *ints = lib_attr(call, "cats_int64s");
     const struct tcc_tensor *x;

@@ -5,8 +5,7 @@
 #include "runtime/libop_int.h"
 
 /* x as rows of `width` numbers. */
-static int
-need_rows(struct tcc_lib_call *call, const struct tcc_tensor **x, int64_t *rows, int64_t *width)
+static int need_rows(struct tcc_lib_call *call, const struct tcc_tensor **x, int64_t *rows, int64_t *width)
 {
     int status = lib_need(call, 0, -1, LIB_NUMBER, x);
 
@@ -19,8 +18,7 @@ need_rows(struct tcc_lib_call *call, const struct tcc_tensor **x, int64_t *rows,
     return TCC_OK;
 }
 
-static double
-dot_row(const struct tcc_tensor *x, int64_t row, int64_t width, const struct tcc_attr *c, int64_t at)
+static double dot_row(const struct tcc_tensor *x, int64_t row, int64_t width, const struct tcc_attr *c, int64_t at)
 {
     double sum = 0;
 
@@ -30,8 +28,7 @@ dot_row(const struct tcc_tensor *x, int64_t row, int64_t width, const struct tcc
 }
 
 /* x attrs coefficients, intercepts, targets (default 1), post_transform -> [n, targets] */
-int
-tccrt_lib_linear_regressor(struct tcc_lib_call *call)
+int tccrt_lib_linear_regressor(struct tcc_lib_call *call)
 {
     const struct tcc_attr *c = lib_list(call, "coefficients"), *b = lib_list(call, "intercepts");
     int64_t targets = lib_int(call, "targets", 1), rows, width, dims[2];
@@ -43,7 +40,8 @@ tccrt_lib_linear_regressor(struct tcc_lib_call *call)
     if (status)
         return status;
     if (targets < 1 || lib_list_size(c) != targets * width || (b && lib_list_size(b) != targets))
-        return LIB_FAIL(call, "coefficients or intercepts do not fit %lld columns and %lld targets", (long long)width, (long long)targets);
+        return LIB_FAIL(call, "coefficients or intercepts do not fit %lld columns and %lld targets", (long long)width,
+                        (long long)targets);
     dims[0] = rows;
     dims[1] = targets;
     if (!(y = lib_out(call, 0, TCC_F32, 2, dims)))
@@ -62,8 +60,7 @@ tccrt_lib_linear_regressor(struct tcc_lib_call *call)
 }
 
 /* One row of a linear classifier: scores (2 when a single score stands for two classes) and its class. */
-static int
-classify_row(struct tcc_lib_call *call, double *row, int64_t scores, int64_t out, int64_t *class)
+static int classify_row(struct tcc_lib_call *call, double *row, int64_t scores, int64_t out, int64_t *class)
 {
     const char *post = lib_text(call, "post_transform", "NONE");
     int status;
@@ -77,10 +74,9 @@ classify_row(struct tcc_lib_call *call, double *row, int64_t scores, int64_t out
     return status;
 }
 
-/* x attrs coefficients, intercepts, classlabels_ints or classlabels_strings, post_transform -> labels, scores f32[n, classes]. With a
- * single class, rows below the threshold get label 0. */
-int
-tccrt_lib_linear_classifier(struct tcc_lib_call *call)
+/* x attrs coefficients, intercepts, classlabels_ints or classlabels_strings, post_transform -> labels, scores f32[n,
+ * classes]. With a single class, rows below the threshold get label 0. */
+int tccrt_lib_linear_classifier(struct tcc_lib_call *call)
 {
     const struct tcc_attr *c = lib_list(call, "coefficients"), *b = lib_list(call, "intercepts");
     int64_t rows, width, scores, dims[2], class;
@@ -116,18 +112,18 @@ tccrt_lib_linear_classifier(struct tcc_lib_call *call)
     return status;
 }
 
-/* -- Support vector machines --------------------------------------------------------------------------------------------- */
+/* -- Support vector machines
+ * --------------------------------------------------------------------------------------------- */
 
 struct svm {
     const struct tcc_tensor *x;
     const struct tcc_attr *coefficients, *vectors, *rho, *prob_a, *prob_b, *per_class;
     int64_t rows, width, nvectors, classes;
-    char kernel;                     /* L, P, R, S: linear, poly, rbf, sigmoid */
+    char kernel; /* L, P, R, S: linear, poly, rbf, sigmoid */
     double gamma, coef0, degree;
 };
 
-static int
-read_svm(struct tcc_lib_call *call, struct svm *s)
+static int read_svm(struct tcc_lib_call *call, struct svm *s)
 {
     const struct tcc_attr *p = lib_list(call, "kernel_params");
     int status = need_rows(call, &s->x, &s->rows, &s->width);
@@ -150,14 +146,15 @@ read_svm(struct tcc_lib_call *call, struct svm *s)
 }
 
 /* Kernel of a row and `width` numbers of a list. */
-static double
-kernel(const struct svm *s, char kind, int64_t row, const struct tcc_attr *v, int64_t at)
+static double kernel(const struct svm *s, char kind, int64_t row, const struct tcc_attr *v, int64_t at)
 {
     double sum = 0;
 
     if (kind != 'R') {
         sum = dot_row(s->x, row, s->width, v, at);
-        return kind == 'L' ? sum : kind == 'P' ? pow(sum * s->gamma + s->coef0, s->degree) : tanh(sum * s->gamma + s->coef0);
+        return kind == 'L'   ? sum
+               : kind == 'P' ? pow(sum * s->gamma + s->coef0, s->degree)
+                             : tanh(sum * s->gamma + s->coef0);
     }
     for (int64_t i = 0; i < s->width; i++) {
         double d = lib_get(s->x, row * s->width + i) - lib_list_value(v, at + i);
@@ -168,8 +165,7 @@ kernel(const struct svm *s, char kind, int64_t row, const struct tcc_attr *v, in
 }
 
 /* x attrs as ONNX's SVMRegressor; one_class: 1 or -1 by the sign -> [n, 1] */
-int
-tccrt_lib_svm_regressor(struct tcc_lib_call *call)
+int tccrt_lib_svm_regressor(struct tcc_lib_call *call)
 {
     int64_t dims[2] = {0, 1}, n = lib_int(call, "n_supports", 0);
     struct svm s = {0};
@@ -178,7 +174,8 @@ tccrt_lib_svm_regressor(struct tcc_lib_call *call)
 
     if (status)
         return status;
-    if (n < 0 || (n ? lib_list_size(s.vectors) != n * s.width || lib_list_size(s.coefficients) != n : lib_list_size(s.coefficients) != s.width))
+    if (n < 0 || (n ? lib_list_size(s.vectors) != n * s.width || lib_list_size(s.coefficients) != n
+                    : lib_list_size(s.coefficients) != s.width))
         return LIB_FAIL(call, "support vectors and coefficients do not fit %lld columns", (long long)s.width);
     dims[0] = s.rows;
     if (!(y = lib_out(call, 0, TCC_F32, 2, dims)))
@@ -198,8 +195,7 @@ tccrt_lib_svm_regressor(struct tcc_lib_call *call)
 }
 
 /* One-against-one: a score for each pair of classes, and votes. */
-static void
-pair_scores(const struct svm *s, const double *kernels, double *scores, double *votes)
+static void pair_scores(const struct svm *s, const double *kernels, double *scores, double *votes)
 {
     int64_t pair = 0, at_i = 0;
 
@@ -223,9 +219,9 @@ pair_scores(const struct svm *s, const double *kernels, double *scores, double *
     }
 }
 
-/* Probabilities of k classes from pairwise ones (Wu, Lin and Weng, JMLR 5, 2004, second method), as libsvm does. q: k * k, qp: k. */
-static void
-couple(int64_t k, const double *r, double *q, double *qp, double *p)
+/* Probabilities of k classes from pairwise ones (Wu, Lin and Weng, JMLR 5, 2004, second method), as libsvm does. q: k *
+ * k, qp: k. */
+static void couple(int64_t k, const double *r, double *q, double *qp, double *p)
 {
     for (int64_t t = 0; t < k; t++) {
         p[t] = 1.0 / (double)k;
@@ -264,8 +260,7 @@ couple(int64_t k, const double *r, double *q, double *qp, double *p)
 }
 
 /* room: classes * (2 * classes + 1) */
-static void
-probabilities(const struct svm *s, const double *scores, double *out, double *room)
+static void probabilities(const struct svm *s, const double *scores, double *out, double *room)
 {
     int64_t k = s->classes, pair = 0;
 
@@ -281,8 +276,7 @@ probabilities(const struct svm *s, const double *scores, double *out, double *ro
     couple(k, room, room + k * k, room + 2 * k * k, out);
 }
 
-static int
-check_classes(struct tcc_lib_call *call, struct svm *s)
+static int check_classes(struct tcc_lib_call *call, struct svm *s)
 {
     int64_t k = s->classes, pairs = k * (k - 1) / 2;
 
@@ -295,15 +289,15 @@ check_classes(struct tcc_lib_call *call, struct svm *s)
     }
     if (s->nvectors == 0)
         return lib_list_size(s->coefficients) == k * s->width ? TCC_OK : LIB_FAIL(call, "coefficients do not fit");
-    if (lib_list_size(s->vectors) != s->nvectors * s->width || lib_list_size(s->coefficients) != (k - 1) * s->nvectors ||
-        lib_list_size(s->rho) < pairs || (s->prob_a && (lib_list_size(s->prob_a) < pairs || lib_list_size(s->prob_b) < pairs)))
+    if (lib_list_size(s->vectors) != s->nvectors * s->width ||
+        lib_list_size(s->coefficients) != (k - 1) * s->nvectors || lib_list_size(s->rho) < pairs ||
+        (s->prob_a && (lib_list_size(s->prob_a) < pairs || lib_list_size(s->prob_b) < pairs)))
         return LIB_FAIL(call, "support vectors, coefficients, rho or probabilities do not fit");
     return TCC_OK;
 }
 
 /* A row's scores (n of them; room for two more) after its class is known: a single one is written as two. */
-static int
-finish_scores(struct tcc_lib_call *call, const struct svm *s, double *v, int64_t *n)
+static int finish_scores(struct tcc_lib_call *call, const struct svm *s, double *v, int64_t *n)
 {
     const char *post = lib_text(call, "post_transform", "NONE");
 
@@ -315,10 +309,12 @@ finish_scores(struct tcc_lib_call *call, const struct svm *s, double *v, int64_t
     return lib_post_transform(call, post, v, *n);
 }
 
-struct svm_room { double *kernels, *scores, *votes, *proba, *coupling; };
+struct svm_room {
+    double *kernels, *scores, *votes, *proba, *coupling;
+};
 
-static int
-svm_row(struct tcc_lib_call *call, const struct svm *s, int64_t r, const struct svm_room *m, double **out, int64_t *n, int64_t *class)
+static int svm_row(struct tcc_lib_call *call, const struct svm *s, int64_t r, const struct svm_room *m, double **out,
+                   int64_t *n, int64_t *class)
 {
     *n = s->classes;
     *out = m->scores;
@@ -342,8 +338,7 @@ svm_row(struct tcc_lib_call *call, const struct svm *s, int64_t r, const struct 
 }
 
 /* x attrs as ONNX's SVMClassifier -> labels, scores f32[n, classes or pairs] */
-int
-tccrt_lib_svm_classifier(struct tcc_lib_call *call)
+int tccrt_lib_svm_classifier(struct tcc_lib_call *call)
 {
     struct lib_labels labels;
     struct svm s = {0};
@@ -353,14 +348,17 @@ tccrt_lib_svm_classifier(struct tcc_lib_call *call)
     double *room, *row;
     int status;
 
-    if ((status = read_svm(call, &s)) || (status = lib_labels_begin(call, "classlabels_ints", "classlabels_strings", s.rows, &labels)))
+    if ((status = read_svm(call, &s)) ||
+        (status = lib_labels_begin(call, "classlabels_ints", "classlabels_strings", s.rows, &labels)))
         return status;
     k = s.classes = lib_labels_count(&labels) ? lib_labels_count(&labels) : 1;
     if ((status = check_classes(call, &s)))
         return status;
     pairs = k * (k - 1) / 2;
     dims[0] = s.rows;
-    dims[1] = s.nvectors && !s.prob_a ? (pairs == 1 && k == 2 && strcmp(lib_text(call, "post_transform", "NONE"), "PROBIT") ? 2 : pairs) : k;
+    dims[1] = s.nvectors && !s.prob_a
+                  ? (pairs == 1 && k == 2 && strcmp(lib_text(call, "post_transform", "NONE"), "PROBIT") ? 2 : pairs)
+                  : k;
     if (!(y = lib_out(call, 1, TCC_F32, 2, dims)))
         return TCC_EENV;
     room = calloc((size_t)(s.nvectors + pairs + 3 * k + 8 + 2 * k * k + k), sizeof *room);

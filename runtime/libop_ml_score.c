@@ -4,8 +4,7 @@
 
 #include "runtime/libop_int.h"
 
-static void
-softmax(double *v, int64_t n, bool zeros)
+static void softmax(double *v, int64_t n, bool zeros)
 {
     double top = -INFINITY, sum = 0;
 
@@ -20,8 +19,7 @@ softmax(double *v, int64_t n, bool zeros)
 }
 
 /* Winitzki's approximation of the inverse error function, as the ONNX reference has it. */
-static double
-probit(double p)
+static double probit(double p)
 {
     double x = 2 * p - 1, product = (1 - x) * (1 + x), l, v;
 
@@ -32,8 +30,7 @@ probit(double p)
     return 1.41421356 * (x < 0 ? -1 : 1) * sqrt(-v + sqrt(v * v - l / 0.147));
 }
 
-int
-lib_post_transform(struct tcc_lib_call *call, const char *name, double *v, int64_t n)
+int lib_post_transform(struct tcc_lib_call *call, const char *name, double *v, int64_t n)
 {
     if (strcmp(name, "NONE") == 0)
         return TCC_OK;
@@ -52,8 +49,8 @@ lib_post_transform(struct tcc_lib_call *call, const char *name, double *v, int64
     return TCC_OK;
 }
 
-int
-lib_labels_begin(struct tcc_lib_call *call, const char *ints, const char *strings, int64_t rows, struct lib_labels *l)
+int lib_labels_begin(struct tcc_lib_call *call, const char *ints, const char *strings, int64_t rows,
+                     struct lib_labels *l)
 {
     l->ints = lib_attr(call, ints);
     l->strings = lib_attr(call, strings);
@@ -63,28 +60,26 @@ lib_labels_begin(struct tcc_lib_call *call, const char *ints, const char *string
     return l->out ? TCC_OK : TCC_EENV;
 }
 
-int64_t
-lib_labels_count(const struct lib_labels *l)
+int64_t lib_labels_count(const struct lib_labels *l)
 {
     return l->strings ? l->strings->n : l->ints ? l->ints->n : 0;
 }
 
 /* The label of a class; a class that the list does not name is its number. */
-int
-lib_labels_put(struct tcc_lib_call *call, struct lib_labels *l, int64_t row, int64_t class)
+int lib_labels_put(struct tcc_lib_call *call, struct lib_labels *l, int64_t row, int64_t class)
 {
     if (l->strings) {
         const char *s = class >= 0 && class < l->strings->n ? l->strings->strings[class] : "";
 
-        return tccrt_string_set((struct tcc_string *)l->out + row, s, (int64_t)strlen(s)) ? LIB_NO_MEMORY(call) : TCC_OK;
+        return tccrt_string_set((struct tcc_string *)l->out + row, s, (int64_t)strlen(s)) ? LIB_NO_MEMORY(call)
+                                                                                          : TCC_OK;
     }
     ((int64_t *)l->out)[row] = l->ints && class >= 0 && class < l->ints->n ? l->ints->ints[class] : class;
     return TCC_OK;
 }
 
 /* Position of the first of the largest. */
-int64_t
-lib_largest(const double *v, int64_t n)
+int64_t lib_largest(const double *v, int64_t n)
 {
     int64_t best = 0;
 

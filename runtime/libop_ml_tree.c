@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ai.onnx.ml: tree ensembles, the form of version 5 (TreeEnsemble) and the older classifier and regressor. Both are read into one
- * table of nodes, whose leaves add to targets.
+ * ai.onnx.ml: tree ensembles, the form of version 5 (TreeEnsemble) and the older classifier and regressor. Both are
+ * read into one table of nodes, whose leaves add to targets.
  */
 #include <math.h>
 
@@ -15,22 +15,24 @@ struct node {
     bool nan_true;
     int64_t feature;
     double split;
-    int64_t yes, no;                 /* nodes */
-    int64_t first, count;            /* LEAF: of the contributions; MEMBER: of the members */
+    int64_t yes, no;      /* nodes */
+    int64_t first, count; /* LEAF: of the contributions; MEMBER: of the members */
 };
-struct share { int64_t node, target; double weight; };
+struct share {
+    int64_t node, target;
+    double weight;
+};
 
 struct forest {
     struct node *nodes;
-    struct share *shares;            /* sorted by node */
+    struct share *shares; /* sorted by node */
     int64_t *roots, *order;
     double *members;
     int64_t nnodes, nshares, nroots, ntargets, width;
     enum aggregate how;
 };
 
-static void
-free_forest(struct forest *f)
+static void free_forest(struct forest *f)
 {
     free(f->nodes);
     free(f->shares);
@@ -39,8 +41,7 @@ free_forest(struct forest *f)
     free(f->members);
 }
 
-static bool
-make_room(struct forest *f, int64_t nodes, int64_t shares)
+static bool make_room(struct forest *f, int64_t nodes, int64_t shares)
 {
     f->nodes = calloc((size_t)nodes + 1, sizeof *f->nodes);
     f->shares = calloc((size_t)shares + 1, sizeof *f->shares);
@@ -51,8 +52,7 @@ make_room(struct forest *f, int64_t nodes, int64_t shares)
     return f->nodes && f->shares && f->roots && f->order;
 }
 
-static bool
-goes_yes(const struct forest *f, const struct node *n, double x)
+static bool goes_yes(const struct forest *f, const struct node *n, double x)
 {
     bool found = false;
 
@@ -79,8 +79,7 @@ goes_yes(const struct forest *f, const struct node *n, double x)
 }
 
 /* The leaf that a row reaches; a path longer than there are nodes runs in a circle: NULL. */
-static const struct node *
-find_leaf(const struct forest *f, int64_t root, const struct tcc_tensor *x, int64_t row)
+static const struct node *find_leaf(const struct forest *f, int64_t root, const struct tcc_tensor *x, int64_t row)
 {
     const struct node *n = &f->nodes[root];
 
@@ -92,8 +91,8 @@ find_leaf(const struct forest *f, int64_t root, const struct tcc_tensor *x, int6
     return n;
 }
 
-static int
-sum_row(struct tcc_lib_call *call, const struct forest *f, const struct tcc_tensor *x, int64_t row, double *out, bool *touched)
+static int sum_row(struct tcc_lib_call *call, const struct forest *f, const struct tcc_tensor *x, int64_t row,
+                   double *out, bool *touched)
 {
     memset(touched, 0, (size_t)f->ntargets);
     for (int64_t t = 0; t < f->ntargets; t++)
@@ -118,13 +117,13 @@ sum_row(struct tcc_lib_call *call, const struct forest *f, const struct tcc_tens
     return TCC_OK;
 }
 
-static int
-check_nodes(struct tcc_lib_call *call, const struct forest *f)
+static int check_nodes(struct tcc_lib_call *call, const struct forest *f)
 {
     for (int64_t i = 0; i < f->nnodes; i++) {
         const struct node *n = &f->nodes[i];
 
-        if (n->mode != LEAF && (n->feature < 0 || n->feature >= f->width || n->yes < 0 || n->yes >= f->nnodes || n->no < 0 || n->no >= f->nnodes))
+        if (n->mode != LEAF && (n->feature < 0 || n->feature >= f->width || n->yes < 0 || n->yes >= f->nnodes ||
+                                n->no < 0 || n->no >= f->nnodes))
             return LIB_FAIL(call, "node %lld has a feature or a branch that does not exist", (long long)i);
     }
     for (int64_t i = 0; i < f->nshares; i++)
@@ -133,8 +132,7 @@ check_nodes(struct tcc_lib_call *call, const struct forest *f)
     return TCC_OK;
 }
 
-static int
-need_x(struct tcc_lib_call *call, const struct tcc_tensor **x, struct forest *f, int64_t *rows)
+static int need_x(struct tcc_lib_call *call, const struct tcc_tensor **x, struct forest *f, int64_t *rows)
 {
     int status = lib_need(call, 0, -1, LIB_NUMBER, x);
 
@@ -147,25 +145,29 @@ need_x(struct tcc_lib_call *call, const struct tcc_tensor **x, struct forest *f,
     return TCC_OK;
 }
 
-/* -- The older form: nodes named by tree and number --------------------------------------------------------------------- */
+/* -- The older form: nodes named by tree and number
+ * --------------------------------------------------------------------- */
 
-struct lists { const struct tcc_attr *tree, *id, *feature, *mode, *value, *yes, *no, *nan; };
+struct lists {
+    const struct tcc_attr *tree, *id, *feature, *mode, *value, *yes, *no, *nan;
+};
 
-static _Thread_local const struct lists *sorting;        /* for qsort and bsearch */
+static _Thread_local const struct lists *sorting; /* for qsort and bsearch */
 
-static int
-by_name(const void *a, const void *b)
+static int by_name(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    int64_t tx = sorting->tree->ints[x], ty = sorting->tree->ints[y], ix = sorting->id->ints[x], iy = sorting->id->ints[y];
+    int64_t tx = sorting->tree->ints[x], ty = sorting->tree->ints[y], ix = sorting->id->ints[x],
+            iy = sorting->id->ints[y];
 
     return tx != ty ? (tx > ty) - (tx < ty) : (ix > iy) - (ix < iy);
 }
 
-struct name { int64_t tree, id; };
+struct name {
+    int64_t tree, id;
+};
 
-static int
-compare_name(const void *key, const void *element)
+static int compare_name(const void *key, const void *element)
 {
     const struct name *k = key;
     int64_t i = *(const int64_t *)element, tree = sorting->tree->ints[i], id = sorting->id->ints[i];
@@ -173,8 +175,7 @@ compare_name(const void *key, const void *element)
     return k->tree != tree ? (k->tree > tree) - (k->tree < tree) : (k->id > id) - (k->id < id);
 }
 
-static int64_t
-find_node(const struct forest *f, int64_t tree, int64_t id)
+static int64_t find_node(const struct forest *f, int64_t tree, int64_t id)
 {
     struct name key = {tree, id};
     const int64_t *found = bsearch(&key, f->order, (size_t)f->nnodes, sizeof *f->order, compare_name);
@@ -182,16 +183,14 @@ find_node(const struct forest *f, int64_t tree, int64_t id)
     return found ? *found : -1;
 }
 
-static int
-by_node(const void *a, const void *b)
+static int by_node(const void *a, const void *b)
 {
     const struct share *x = a, *y = b;
 
     return (x->node > y->node) - (x->node < y->node);
 }
 
-static int
-read_lists(struct tcc_lib_call *call, struct lists *l, int64_t *n)
+static int read_lists(struct tcc_lib_call *call, struct lists *l, int64_t *n)
 {
     l->tree = lib_attr(call, "nodes_treeids");
     l->id = lib_attr(call, "nodes_nodeids");
@@ -208,15 +207,16 @@ read_lists(struct tcc_lib_call *call, struct lists *l, int64_t *n)
         if (!a || a->kind != TCC_ATTR_INTS || a->n != *n)
             return LIB_FAIL(call, "nodes_* must be lists of the same length");
     }
-    if (*n == 0 || !l->mode || l->mode->kind != TCC_ATTR_STRINGS || l->mode->n != *n || lib_list_size(l->value) != *n || (l->nan && lib_list_size(l->nan) != *n))
+    if (*n == 0 || !l->mode || l->mode->kind != TCC_ATTR_STRINGS || l->mode->n != *n || lib_list_size(l->value) != *n ||
+        (l->nan && lib_list_size(l->nan) != *n))
         return LIB_FAIL(call, "nodes_* must be lists of the same length");
     return TCC_OK;
 }
 
-static int
-read_old_nodes(struct tcc_lib_call *call, struct forest *f, const struct lists *l)
+static int read_old_nodes(struct tcc_lib_call *call, struct forest *f, const struct lists *l)
 {
-    static const char *const modes[] = {"BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "", "LEAF"};
+    static const char *const modes[] = {"BRANCH_LEQ", "BRANCH_LT",  "BRANCH_GTE", "BRANCH_GT",
+                                        "BRANCH_EQ",  "BRANCH_NEQ", "",           "LEAF"};
 
     for (int64_t i = 0; i < f->nnodes; i++)
         f->order[i] = i;
@@ -230,7 +230,9 @@ read_old_nodes(struct tcc_lib_call *call, struct forest *f, const struct lists *
             mode = strcmp(modes[k], l->mode->strings[i]) == 0 ? k : mode;
         if (mode < 0)
             return LIB_FAIL(call, "node mode '%s' is not known", l->mode->strings[i]);
-        *n = (struct node){.mode = (uint8_t)mode, .nan_true = l->nan && lib_list_value(l->nan, i) != 0, .feature = l->feature->ints[i],
+        *n = (struct node){.mode = (uint8_t)mode,
+                           .nan_true = l->nan && lib_list_value(l->nan, i) != 0,
+                           .feature = l->feature->ints[i],
                            .split = (float)lib_list_value(l->value, i)};
         if (mode != LEAF) {
             n->yes = find_node(f, l->tree->ints[i], l->yes->ints[i]);
@@ -250,10 +252,10 @@ read_old_nodes(struct tcc_lib_call *call, struct forest *f, const struct lists *
 }
 
 /* `kind` is "class" or "target": KIND_treeids, _nodeids, _ids, _weights. */
-static int
-read_old(struct tcc_lib_call *call, struct forest *f, const char *const *names)
+static int read_old(struct tcc_lib_call *call, struct forest *f, const char *const *names)
 {
-    const struct tcc_attr *tree = lib_attr(call, names[0]), *id = lib_attr(call, names[1]), *target = lib_attr(call, names[2]);
+    const struct tcc_attr *tree = lib_attr(call, names[0]), *id = lib_attr(call, names[1]),
+                          *target = lib_attr(call, names[2]);
     const struct tcc_attr *weight = lib_list(call, names[3]);
     struct lists l;
     int64_t n;
@@ -272,7 +274,8 @@ read_old(struct tcc_lib_call *call, struct forest *f, const char *const *names)
     if ((status = read_old_nodes(call, f, &l)))
         return status;
     for (int64_t i = 0; i < f->nshares; i++) {
-        f->shares[i] = (struct share){find_node(f, tree->ints[i], id->ints[i]), target->ints[i], (float)lib_list_value(weight, i)};
+        f->shares[i] =
+            (struct share){find_node(f, tree->ints[i], id->ints[i]), target->ints[i], (float)lib_list_value(weight, i)};
         if (f->shares[i].node < 0)
             return LIB_FAIL(call, "%s names a node that does not exist", names[1]);
     }
@@ -285,17 +288,19 @@ read_old(struct tcc_lib_call *call, struct forest *f, const char *const *names)
     return check_nodes(call, f);
 }
 
-static enum aggregate
-read_aggregate(struct tcc_lib_call *call)
+static enum aggregate read_aggregate(struct tcc_lib_call *call)
 {
     const char *name = lib_text(call, "aggregate_function", "SUM");
 
-    return strcmp(name, "AVERAGE") == 0 ? AVERAGE : strcmp(name, "MIN") == 0 ? MIN : strcmp(name, "MAX") == 0 ? MAX : SUM;
+    return strcmp(name, "AVERAGE") == 0 ? AVERAGE
+           : strcmp(name, "MIN") == 0   ? MIN
+           : strcmp(name, "MAX") == 0   ? MAX
+                                        : SUM;
 }
 
 /* Every row: targets, base values, post-transform into y[rows, ntargets]. */
-static int
-regress(struct tcc_lib_call *call, const struct forest *f, const struct tcc_tensor *x, int64_t rows, int dtype, const char *post)
+static int regress(struct tcc_lib_call *call, const struct forest *f, const struct tcc_tensor *x, int64_t rows,
+                   int dtype, const char *post)
 {
     const struct tcc_attr *base = lib_list(call, "base_values");
     int64_t dims[2] = {rows, f->ntargets};
@@ -322,8 +327,7 @@ regress(struct tcc_lib_call *call, const struct forest *f, const struct tcc_tens
     return status;
 }
 
-int
-tccrt_lib_tree_ensemble_regressor(struct tcc_lib_call *call)
+int tccrt_lib_tree_ensemble_regressor(struct tcc_lib_call *call)
 {
     static const char *const names[] = {"target_treeids", "target_nodeids", "target_ids", "target_weights"};
     struct forest f = {.ntargets = lib_int(call, "n_targets", 1), .how = read_aggregate(call)};
@@ -339,11 +343,11 @@ tccrt_lib_tree_ensemble_regressor(struct tcc_lib_call *call)
     return status;
 }
 
-/* -- Classifier -------------------------------------------------------------------------------------------------------------- */
+/* -- Classifier
+ * -------------------------------------------------------------------------------------------------------------- */
 
 /* Models that give weights to one class only stand for two: the other's score is what is left. */
-static bool
-is_binary(const struct forest *f)
+static bool is_binary(const struct forest *f)
 {
     for (int64_t i = 1; i < f->nshares; i++)
         if (f->shares[i].target != f->shares[0].target)
@@ -351,8 +355,7 @@ is_binary(const struct forest *f)
     return f->nshares > 0;
 }
 
-static int
-classify(struct tcc_lib_call *call, const struct forest *f, const struct tcc_tensor *x, int64_t rows)
+static int classify(struct tcc_lib_call *call, const struct forest *f, const struct tcc_tensor *x, int64_t rows)
 {
     const char *post = lib_text(call, "post_transform", "NONE");
     const struct tcc_attr *base = lib_list(call, "base_values");
@@ -390,11 +393,11 @@ classify(struct tcc_lib_call *call, const struct forest *f, const struct tcc_ten
     return status;
 }
 
-int
-tccrt_lib_tree_ensemble_classifier(struct tcc_lib_call *call)
+int tccrt_lib_tree_ensemble_classifier(struct tcc_lib_call *call)
 {
     static const char *const names[] = {"class_treeids", "class_nodeids", "class_ids", "class_weights"};
-    const struct tcc_attr *ints = lib_attr(call, "classlabels_int64s"), *strings = lib_attr(call, "classlabels_strings");
+    const struct tcc_attr *ints = lib_attr(call, "classlabels_int64s"),
+                          *strings = lib_attr(call, "classlabels_strings");
     struct forest f = {.ntargets = lib_list_size(ints) ? lib_list_size(ints) : strings ? strings->n : 0, .how = SUM};
     const struct tcc_tensor *x;
     int64_t rows;
@@ -410,11 +413,11 @@ tccrt_lib_tree_ensemble_classifier(struct tcc_lib_call *call)
     return status;
 }
 
-/* -- Version 5 ---------------------------------------------------------------------------------------------------------------- */
+/* -- Version 5
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 /* Members of set nodes: in the order of the nodes, ended by NaN. */
-static int
-read_members(struct tcc_lib_call *call, struct forest *f, int64_t nodes)
+static int read_members(struct tcc_lib_call *call, struct forest *f, int64_t nodes)
 {
     const struct tcc_attr *list = lib_attr(call, "membership_values");
     int64_t n = lib_list_size(list), at = 0;
@@ -435,24 +438,28 @@ read_members(struct tcc_lib_call *call, struct forest *f, int64_t nodes)
     return at <= n ? TCC_OK : LIB_FAIL(call, "membership_values has too few sets");
 }
 
-static int
-read_nodes(struct tcc_lib_call *call, struct forest *f, int64_t n)
+static int read_nodes(struct tcc_lib_call *call, struct forest *f, int64_t n)
 {
-    const struct tcc_attr *split = lib_attr(call, "nodes_splits"), *feature = lib_attr(call, "nodes_featureids"), *mode = lib_attr(call, "nodes_modes");
+    const struct tcc_attr *split = lib_attr(call, "nodes_splits"), *feature = lib_attr(call, "nodes_featureids"),
+                          *mode = lib_attr(call, "nodes_modes");
     const struct tcc_attr *yes = lib_attr(call, "nodes_truenodeids"), *no = lib_attr(call, "nodes_falsenodeids");
     const struct tcc_attr *yes_leaf = lib_attr(call, "nodes_trueleafs"), *no_leaf = lib_attr(call, "nodes_falseleafs");
     const struct tcc_attr *nan = lib_attr(call, "nodes_missing_value_tracks_true");
 
-    if (lib_list_size(split) != n || lib_list_size(mode) != n || lib_list_size(yes) != n || lib_list_size(no) != n || lib_list_size(yes_leaf) != n ||
-        lib_list_size(no_leaf) != n || (nan && lib_list_size(nan) != n))
+    if (lib_list_size(split) != n || lib_list_size(mode) != n || lib_list_size(yes) != n || lib_list_size(no) != n ||
+        lib_list_size(yes_leaf) != n || lib_list_size(no_leaf) != n || (nan && lib_list_size(nan) != n))
         return LIB_FAIL(call, "nodes_* must have the same length");
     for (int64_t i = 0; i < n; i++) {
         int64_t m = (int64_t)lib_list_value(mode, i);
 
         if (m < 0 || m > MEMBER)
             return LIB_FAIL(call, "node mode %lld is not known", (long long)m);
-        f->nodes[i] = (struct node){.mode = (uint8_t)m, .nan_true = nan && lib_list_value(nan, i) != 0, .feature = (int64_t)lib_list_value(feature, i),
-                                    .split = lib_list_value(split, i), .yes = (int64_t)lib_list_value(yes, i), .no = (int64_t)lib_list_value(no, i)};
+        f->nodes[i] = (struct node){.mode = (uint8_t)m,
+                                    .nan_true = nan && lib_list_value(nan, i) != 0,
+                                    .feature = (int64_t)lib_list_value(feature, i),
+                                    .split = lib_list_value(split, i),
+                                    .yes = (int64_t)lib_list_value(yes, i),
+                                    .no = (int64_t)lib_list_value(no, i)};
         /* Leaves are the nodes behind the others. */
         if (f->nodes[i].yes >= 0)
             f->nodes[i].yes += lib_list_value(yes_leaf, i) != 0 ? n : 0;
@@ -462,8 +469,7 @@ read_nodes(struct tcc_lib_call *call, struct forest *f, int64_t n)
     return read_members(call, f, n);
 }
 
-static int
-read_forest(struct tcc_lib_call *call, struct forest *f)
+static int read_forest(struct tcc_lib_call *call, struct forest *f)
 {
     const struct tcc_attr *feature = lib_attr(call, "nodes_featureids"), *target = lib_attr(call, "leaf_targetids");
     const struct tcc_attr *weight = lib_attr(call, "leaf_weights"), *roots = lib_attr(call, "tree_roots");
@@ -491,8 +497,7 @@ read_forest(struct tcc_lib_call *call, struct forest *f)
 }
 
 /* x attrs as ONNX's TreeEnsemble (ai.onnx.ml 5): modes 0..6 are <=, <, >=, >, ==, !=, member -> [n, n_targets] */
-int
-tccrt_lib_tree_ensemble(struct tcc_lib_call *call)
+int tccrt_lib_tree_ensemble(struct tcc_lib_call *call)
 {
     static const char *const posts[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
     int64_t post = lib_int(call, "post_transform", 0), how = lib_int(call, "aggregate_function", SUM), rows;

@@ -3,8 +3,8 @@
 #include "runtime/libop_int.h"
 
 /* y[dims] = x at index . strides */
-static int
-copy_strided(struct tcc_lib_call *call, const struct tcc_tensor *x, int rank, const int64_t *dims, const int64_t *strides)
+static int copy_strided(struct tcc_lib_call *call, const struct tcc_tensor *x, int rank, const int64_t *dims,
+                        const int64_t *strides)
 {
     int64_t index[TCC_MAX_RANK] = {0}, n = lib_product(rank, dims);
     void *y = lib_out(call, 0, x->dtype, rank, dims);
@@ -20,8 +20,7 @@ copy_strided(struct tcc_lib_call *call, const struct tcc_tensor *x, int rank, co
 }
 
 /* (x) attr perm (absent: axes reversed) */
-int
-tccrt_lib_dyn_transpose(struct tcc_lib_call *call)
+int tccrt_lib_dyn_transpose(struct tcc_lib_call *call)
 {
     const struct tcc_attr *perm = lib_attr(call, "perm");
     const struct tcc_tensor *x;
@@ -47,8 +46,7 @@ tccrt_lib_dyn_transpose(struct tcc_lib_call *call)
 }
 
 /* (x, shape): both broadcast against each other */
-int
-tccrt_lib_dyn_expand(struct tcc_lib_call *call)
+int tccrt_lib_dyn_expand(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *x;
     struct tcc_tensor shape = {0};
@@ -57,7 +55,8 @@ tccrt_lib_dyn_expand(struct tcc_lib_call *call)
 
     if (status)
         return status;
-    if ((shape.rank = lib_values(call, 1, shape.dims, TCC_MAX_RANK)) < 0 || (rank = lib_broadcast(call, x, &shape, dims)) < 0)
+    if ((shape.rank = lib_values(call, 1, shape.dims, TCC_MAX_RANK)) < 0 ||
+        (rank = lib_broadcast(call, x, &shape, dims)) < 0)
         return TCC_EINPUT;
     for (int i = 0; i < rank; i++)
         if (dims[i] < 0)
@@ -67,8 +66,7 @@ tccrt_lib_dyn_expand(struct tcc_lib_call *call)
 }
 
 /* (x, repeats) */
-int
-tccrt_lib_dyn_tile(struct tcc_lib_call *call)
+int tccrt_lib_dyn_tile(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *x;
     int64_t repeats[TCC_MAX_RANK], dims[TCC_MAX_RANK], index[TCC_MAX_RANK] = {0}, strides[TCC_MAX_RANK], n;
@@ -99,8 +97,7 @@ tccrt_lib_dyn_tile(struct tcc_lib_call *call)
 }
 
 /* (x, indices) attr axis: numpy.take; negative indices count from the end */
-int
-tccrt_lib_dyn_gather(struct tcc_lib_call *call)
+int tccrt_lib_dyn_gather(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *x, *index;
     int64_t dims[TCC_MAX_RANK], outer, inner, length, n;
@@ -128,8 +125,8 @@ tccrt_lib_dyn_gather(struct tcc_lib_call *call)
 
             k += k < 0 ? length : 0;
             if (k < 0 || k >= length)
-                return call->host->fail(call, TCC_EINDEX, "index %lld is outside [%lld, %lld)", (long long)lib_get_int(index, i),
-                                        -(long long)length, (long long)length);
+                return call->host->fail(call, TCC_EINDEX, "index %lld is outside [%lld, %lld)",
+                                        (long long)lib_get_int(index, i), -(long long)length, (long long)length);
             if (!lib_copy_n(y, (o * n + i) * inner, x, (o * length + k) * inner, inner))
                 return LIB_NO_MEMORY(call);
         }
@@ -138,8 +135,7 @@ tccrt_lib_dyn_gather(struct tcc_lib_call *call)
 }
 
 /* (x...) attr axis */
-int
-tccrt_lib_dyn_concat(struct tcc_lib_call *call)
+int tccrt_lib_dyn_concat(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *first, *t;
     int64_t dims[TCC_MAX_RANK], outer, inner, total = 0, at = 0;
@@ -150,14 +146,15 @@ tccrt_lib_dyn_concat(struct tcc_lib_call *call)
         return status;
     axis = lib_axis(lib_int(call, "axis", 0), first->rank);
     if (axis < 0)
-        return LIB_FAIL(call, "axis %lld is outside a tensor of rank %d", (long long)lib_int(call, "axis", 0), first->rank);
+        return LIB_FAIL(call, "axis %lld is outside a tensor of rank %d", (long long)lib_int(call, "axis", 0),
+                        first->rank);
     for (int i = 0; i < call->nin; i++) {
         if ((status = lib_need(call, i, first->rank, first->dtype, &t)))
             return status;
         for (int a = 0; a < t->rank; a++)
             if (a != axis && t->dims[a] != first->dims[a])
-                return LIB_FAIL(call, "operand %d has size %lld on axis %d, operand 0 has %lld", i, (long long)t->dims[a], a,
-                                (long long)first->dims[a]);
+                return LIB_FAIL(call, "operand %d has size %lld on axis %d, operand 0 has %lld", i,
+                                (long long)t->dims[a], a, (long long)first->dims[a]);
         total += t->dims[axis];
     }
     memcpy(dims, first->dims, sizeof dims);
@@ -179,8 +176,7 @@ tccrt_lib_dyn_concat(struct tcc_lib_call *call)
 }
 
 /* (condition: bool, x, y) -> x where condition holds, else y; all three broadcast */
-int
-tccrt_lib_dyn_select(struct tcc_lib_call *call)
+int tccrt_lib_dyn_select(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *c, *a, *b;
     struct tcc_tensor both = {0};
@@ -188,7 +184,8 @@ tccrt_lib_dyn_select(struct tcc_lib_call *call)
     int rank, status;
     void *y;
 
-    if ((status = lib_need(call, 0, -1, TCC_BOOL, &c)) || (status = lib_need(call, 1, -1, 0, &a)) || (status = lib_need(call, 2, -1, a->dtype, &b)))
+    if ((status = lib_need(call, 0, -1, TCC_BOOL, &c)) || (status = lib_need(call, 1, -1, 0, &a)) ||
+        (status = lib_need(call, 2, -1, a->dtype, &b)))
         return status;
     if ((both.rank = lib_broadcast(call, a, b, both.dims)) < 0 || (rank = lib_broadcast(call, c, &both, dims)) < 0)
         return TCC_EINPUT;
@@ -208,9 +205,9 @@ tccrt_lib_dyn_select(struct tcc_lib_call *call)
     return TCC_OK;
 }
 
-/* (x, split?) attrs axis, num_outputs (the number of outputs): pieces of the sizes listed, or of equal size, the last smaller */
-int
-tccrt_lib_dyn_split(struct tcc_lib_call *call)
+/* (x, split?) attrs axis, num_outputs (the number of outputs): pieces of the sizes listed, or of equal size, the last
+ * smaller */
+int tccrt_lib_dyn_split(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *x, *split = lib_in(call, 1);
     int64_t dims[TCC_MAX_RANK], outer, inner, length, at = 0, each;
@@ -243,10 +240,9 @@ tccrt_lib_dyn_split(struct tcc_lib_call *call)
     return TCC_OK;
 }
 
-/* (x, sequence_lens: i64[batch]) attrs batch_axis (default 1), time_axis (default 0): the first `len` steps of each batch entry
- * in reverse order */
-int
-tccrt_lib_dyn_reverse_sequence(struct tcc_lib_call *call)
+/* (x, sequence_lens: i64[batch]) attrs batch_axis (default 1), time_axis (default 0): the first `len` steps of each
+ * batch entry in reverse order */
+int tccrt_lib_dyn_reverse_sequence(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *x, *lens;
     int64_t index[TCC_MAX_RANK] = {0}, strides[TCC_MAX_RANK], n;
@@ -261,7 +257,8 @@ tccrt_lib_dyn_reverse_sequence(struct tcc_lib_call *call)
         return LIB_FAIL(call, "batch and time axes must be two axes of x, with a length for each batch entry");
     for (int64_t i = 0; i < lens->dims[0]; i++)
         if (lib_get_int(lens, i) < 0 || lib_get_int(lens, i) > x->dims[time])
-            return LIB_FAIL(call, "length %lld is outside [0, %lld]", (long long)lib_get_int(lens, i), (long long)x->dims[time]);
+            return LIB_FAIL(call, "length %lld is outside [0, %lld]", (long long)lib_get_int(lens, i),
+                            (long long)x->dims[time]);
     lib_strides(x, x->rank, x->dims, strides);
     if (!(y = lib_out(call, 0, x->dtype, x->rank, x->dims)))
         return TCC_EENV;

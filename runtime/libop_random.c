@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libop_random.c - random_uniform and random_normal: (dims i64[n]) dtype, seed, stream -> numbers by Philox4x32-10 (Salmon,
- * Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011). What key, counter and words are is said in
- * ir/ops.def; the reference interpreter computes the same bits. The session's own seed
- * (tccrt_options) is added to the node's; the step count is the number of the session's runs so far.
+ * libop_random.c - random_uniform and random_normal: (dims i64[n]) dtype, seed, stream -> numbers by Philox4x32-10
+ * (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011). What key, counter and words are
+ * is said in ir/ops.def; the reference interpreter computes the same bits. The session's own seed (tccrt_options) is
+ * added to the node's; the step count is the number of the session's runs so far.
  */
 #include "runtime/libop_int.h"
 
@@ -28,12 +28,19 @@ static void philox(uint64_t seed, const uint32_t counter[4], uint32_t out[4])
 static int precision(int dtype)
 {
     switch (dtype) {
-    case TCC_F64: return 32;
-    case TCC_F32: return 24;
-    case TCC_F16: return 11;
-    case TCC_BF16: return 8;
-    case TCC_F8E4M3FN: case TCC_F8E4M3FNUZ: return 4;
-    default: return 3;
+    case TCC_F64:
+        return 32;
+    case TCC_F32:
+        return 24;
+    case TCC_F16:
+        return 11;
+    case TCC_BF16:
+        return 8;
+    case TCC_F8E4M3FN:
+    case TCC_F8E4M3FNUZ:
+        return 4;
+    default:
+        return 3;
     }
 }
 
@@ -66,7 +73,8 @@ static int fill(struct tcc_lib_call *call, double (*number)(const uint32_t *word
     uint32_t words[4] = {0};
     for (int64_t i = 0; i < n; i++) {
         if (i % 4 == 0) {
-            uint32_t counter[4] = {(uint32_t)(i / 4), (uint32_t)((uint64_t)(i / 4) >> 32), (uint32_t)lib_int(call, "stream", 0), (uint32_t)call->run};
+            uint32_t counter[4] = {(uint32_t)(i / 4), (uint32_t)((uint64_t)(i / 4) >> 32),
+                                   (uint32_t)lib_int(call, "stream", 0), (uint32_t)call->run};
             philox(seed, counter, words);
         }
         lib_put(data, dtype, i, number(words, (int)(i % 4), precision(dtype)));

@@ -1,21 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions and running sums whose axes are known at run time only: dyn_reduce, dyn_arg, dyn_cumulate. Floats in doubles, integers in
- * 64 bits (wrapping). */
+/* Reductions and running sums whose axes are known at run time only: dyn_reduce, dyn_arg, dyn_cumulate. Floats in
+ * doubles, integers in 64 bits (wrapping). */
 #include <math.h>
 
 #include "runtime/libop_int.h"
 
 enum kind { SUM, MEAN, PROD, MAX, MIN, L1, L2, LOG_SUM, LOG_SUM_EXP, SUM_SQUARE, NKINDS };
-static const char *const kind_names[NKINDS] = {"sum", "mean", "prod", "max", "min", "l1", "l2", "log_sum", "log_sum_exp", "sum_square"};
+static const char *const kind_names[NKINDS] = {"sum", "mean", "prod",    "max",         "min",
+                                               "l1",  "l2",   "log_sum", "log_sum_exp", "sum_square"};
 
 /* One result: `n` elements of x at base + index . strides over the reduced dims. */
-struct lines { const struct tcc_tensor *x; int rank; int64_t dims[TCC_MAX_RANK], strides[TCC_MAX_RANK], n; };
+struct lines {
+    const struct tcc_tensor *x;
+    int rank;
+    int64_t dims[TCC_MAX_RANK], strides[TCC_MAX_RANK], n;
+};
 
-static double
-reduce_float(const struct lines *l, enum kind kind, int64_t base)
+static double reduce_float(const struct lines *l, enum kind kind, int64_t base)
 {
     int64_t index[TCC_MAX_RANK] = {0};
-    double acc = kind == PROD ? 1 : kind == MAX || kind == LOG_SUM_EXP ? -INFINITY : kind == MIN ? INFINITY : 0, top = acc, sum = 0;
+    double acc = kind == PROD                         ? 1
+                 : kind == MAX || kind == LOG_SUM_EXP ? -INFINITY
+                 : kind == MIN                        ? INFINITY
+                                                      : 0,
+           top = acc, sum = 0;
 
     for (int64_t i = 0; i < l->n; i++) {
         double v = lib_get(l->x, base + lib_dot(l->rank, index, l->strides));
@@ -47,13 +55,16 @@ reduce_float(const struct lines *l, enum kind kind, int64_t base)
     return kind == MEAN ? acc / (double)l->n : kind == L2 ? sqrt(acc) : kind == LOG_SUM ? log(acc) : acc;
 }
 
-static int64_t
-reduce_int(const struct lines *l, enum kind kind, int64_t base)
+static int64_t reduce_int(const struct lines *l, enum kind kind, int64_t base)
 {
     bool is_unsigned = lib_class(l->x->dtype) != TCC_CLASS_INT;
     int64_t index[TCC_MAX_RANK] = {0}, bits = 8 * lib_bytes(l->x->dtype);
-    int64_t lowest = is_unsigned ? 0 : INT64_MIN >> (64 - bits), highest = is_unsigned ? (int64_t)(UINT64_MAX >> (64 - bits)) : ~(INT64_MIN >> (64 - bits));
-    uint64_t acc = kind == PROD ? 1 : kind == MAX ? (uint64_t)lowest : kind == MIN ? (uint64_t)(l->x->dtype == TCC_BOOL ? 1 : highest) : 0;
+    int64_t lowest = is_unsigned ? 0 : INT64_MIN >> (64 - bits),
+            highest = is_unsigned ? (int64_t)(UINT64_MAX >> (64 - bits)) : ~(INT64_MIN >> (64 - bits));
+    uint64_t acc = kind == PROD  ? 1
+                   : kind == MAX ? (uint64_t)lowest
+                   : kind == MIN ? (uint64_t)(l->x->dtype == TCC_BOOL ? 1 : highest)
+                                 : 0;
 
     for (int64_t i = 0; i < l->n; i++) {
         int64_t v = lib_get_int(l->x, base + lib_dot(l->rank, index, l->strides));
@@ -76,9 +87,10 @@ reduce_int(const struct lines *l, enum kind kind, int64_t base)
     return (int64_t)acc;
 }
 
-/* Splits x's axes into kept ones (result) and reduced ones (l). `result` gets the dims with 1 for the reduced, kept_strides theirs. */
-static void
-split_axes(const struct tcc_tensor *x, const bool *reduced, struct lines *l, int64_t *result, int64_t *kept_strides)
+/* Splits x's axes into kept ones (result) and reduced ones (l). `result` gets the dims with 1 for the reduced,
+ * kept_strides theirs. */
+static void split_axes(const struct tcc_tensor *x, const bool *reduced, struct lines *l, int64_t *result,
+                       int64_t *kept_strides)
 {
     int64_t strides[TCC_MAX_RANK];
 
@@ -97,8 +109,7 @@ split_axes(const struct tcc_tensor *x, const bool *reduced, struct lines *l, int
     }
 }
 
-static int
-without(const bool *reduced, int rank, const int64_t *dims, bool keep, int64_t *to)
+static int without(const bool *reduced, int rank, const int64_t *dims, bool keep, int64_t *to)
 {
     int n = 0;
 
@@ -109,8 +120,7 @@ without(const bool *reduced, int rank, const int64_t *dims, bool keep, int64_t *
 }
 
 /* (x, axes?) */
-int
-tccrt_lib_dyn_reduce(struct tcc_lib_call *call)
+int tccrt_lib_dyn_reduce(struct tcc_lib_call *call)
 {
     const char *name = lib_text(call, "kind", "sum");
     bool keep = lib_int(call, "keepdims", 1) != 0, reduced[TCC_MAX_RANK] = {false}, floats;
@@ -150,10 +160,10 @@ tccrt_lib_dyn_reduce(struct tcc_lib_call *call)
 }
 
 /* (x, axis?) attrs kind (argmax, argmin), axis, keepdims, select_last_index; NaN wins */
-int
-tccrt_lib_dyn_arg(struct tcc_lib_call *call)
+int tccrt_lib_dyn_arg(struct tcc_lib_call *call)
 {
-    bool keep = lib_int(call, "keepdims", 1) != 0, last = lib_int(call, "select_last_index", 0) != 0, reduced[TCC_MAX_RANK] = {false};
+    bool keep = lib_int(call, "keepdims", 1) != 0, last = lib_int(call, "select_last_index", 0) != 0,
+         reduced[TCC_MAX_RANK] = {false};
     double sign = strcmp(lib_text(call, "kind", "argmax"), "argmin") == 0 ? -1 : 1;
     int64_t dims[TCC_MAX_RANK], out[TCC_MAX_RANK], strides[TCC_MAX_RANK], index[TCC_MAX_RANK] = {0}, n, *y;
     const struct tcc_tensor *x, *at = lib_in(call, 1);
@@ -189,10 +199,10 @@ tccrt_lib_dyn_arg(struct tcc_lib_call *call)
 }
 
 /* (x, axis) attrs kind (sum, prod), exclusive, reverse */
-int
-tccrt_lib_dyn_cumulate(struct tcc_lib_call *call)
+int tccrt_lib_dyn_cumulate(struct tcc_lib_call *call)
 {
-    bool product = strcmp(lib_text(call, "kind", "sum"), "prod") == 0, exclusive = lib_int(call, "exclusive", 0) != 0, reverse = lib_int(call, "reverse", 0) != 0;
+    bool product = strcmp(lib_text(call, "kind", "sum"), "prod") == 0, exclusive = lib_int(call, "exclusive", 0) != 0,
+         reverse = lib_int(call, "reverse", 0) != 0;
     const struct tcc_tensor *x, *at;
     int64_t outer, inner, length;
     bool floats;

@@ -1,15 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ONNX Resize and Upsample. Interpolation is separable: one axis after the other, in doubles. Along an axis every result
- * is a weighted sum of a few neighbours (taps), which depend on its coordinate only; taps outside repeat the edge.
+ * ONNX Resize and Upsample. Interpolation is separable: one axis after the other, in doubles. Along an axis every
+ * result is a weighted sum of a few neighbours (taps), which depend on its coordinate only; taps outside repeat the
+ * edge.
  */
 #include <math.h>
 
 #include "runtime/libop_int.h"
 
-enum coordinates { HALF_PIXEL, HALF_PIXEL_SYMMETRIC, PYTORCH_HALF_PIXEL, ALIGN_CORNERS, ASYMMETRIC, TF_CROP, NCOORDINATES };
-static const char *const coordinate_names[NCOORDINATES] = {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",
-                                                           "align_corners", "asymmetric", "tf_crop_and_resize"};
+enum coordinates {
+    HALF_PIXEL,
+    HALF_PIXEL_SYMMETRIC,
+    PYTORCH_HALF_PIXEL,
+    ALIGN_CORNERS,
+    ASYMMETRIC,
+    TF_CROP,
+    NCOORDINATES
+};
+static const char *const coordinate_names[NCOORDINATES] = {
+    "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize"};
 enum mode { NEAREST, LINEAR, CUBIC, NMODES };
 static const char *const mode_names[NMODES] = {"nearest", "linear", "cubic"};
 enum rounding { ROUND_PREFER_FLOOR, ROUND_PREFER_CEIL, FLOOR, CEIL, NROUNDINGS };
@@ -28,8 +37,7 @@ struct resize {
 
 /* -- Dims ----------------------------------------------------------------------------------------------------- */
 
-static int
-find_name(const char *const *names, int n, const char *name)
+static int find_name(const char *const *names, int n, const char *name)
 {
     for (int i = 0; i < n; i++)
         if (strcmp(names[i], name) == 0)
@@ -38,8 +46,8 @@ find_name(const char *const *names, int n, const char *name)
 }
 
 /* Sizes and scales of all axes from the operands `scales` and `sizes` (one of them) of the axes listed. */
-static int
-find_sizes(struct tcc_lib_call *call, int at_scales, int at_sizes, int rank, const int64_t *dims, struct resize *r, int *axes, int *naxes)
+static int find_sizes(struct tcc_lib_call *call, int at_scales, int at_sizes, int rank, const int64_t *dims,
+                      struct resize *r, int *axes, int *naxes)
 {
     const struct tcc_tensor *scales = lib_in(call, at_scales), *sizes = lib_in(call, at_sizes);
     const char *policy = lib_text(call, "keep_aspect_ratio_policy", "stretch");
@@ -85,8 +93,7 @@ find_sizes(struct tcc_lib_call *call, int at_scales, int at_sizes, int rank, con
 }
 
 /* (dims of x: i64[rank], scales?, sizes?) attrs axes, keep_aspect_ratio_policy -> i64[rank] */
-int
-tccrt_lib_resize_dims(struct tcc_lib_call *call)
+int tccrt_lib_resize_dims(struct tcc_lib_call *call)
 {
     int64_t dims[TCC_MAX_RANK], *out, n;
     int axes[TCC_MAX_RANK], naxes, rank = lib_values(call, 0, dims, TCC_MAX_RANK), status;
@@ -106,8 +113,7 @@ tccrt_lib_resize_dims(struct tcc_lib_call *call)
 
 /* -- Taps ------------------------------------------------------------------------------------------------------- */
 
-static double
-source_coordinate(const struct resize *r, int axis, int rank, int64_t length, double x)
+static double source_coordinate(const struct resize *r, int axis, int rank, int64_t length, double x)
 {
     double scale = r->scales[axis], width = scale * (double)length, last = (double)length - 1, lo, hi;
 
@@ -129,8 +135,7 @@ source_coordinate(const struct resize *r, int axis, int rank, int64_t length, do
     }
 }
 
-static double
-cubic(double a, double x)
+static double cubic(double a, double x)
 {
     x = fabs(x);
     if (x <= 1)
@@ -139,8 +144,7 @@ cubic(double a, double x)
 }
 
 /* Number of taps: 2 or 4, stretched when a smaller result is to be free of aliasing. */
-static int64_t
-tap_count(const struct resize *r, double scale)
+static int64_t tap_count(const struct resize *r, double scale)
 {
     int64_t reach = r->mode == CUBIC ? 2 : 1;
 
@@ -150,8 +154,7 @@ tap_count(const struct resize *r, double scale)
 }
 
 /* Weights of n taps; `ratio` in (0, 1] is how far the coordinate lies beyond tap n/2 - 1. */
-static void
-weigh(const struct resize *r, double ratio, double scale, int64_t n, double *w)
+static void weigh(const struct resize *r, double ratio, double scale, int64_t n, double *w)
 {
     double sum = 0;
     bool upper;
@@ -174,15 +177,14 @@ weigh(const struct resize *r, double ratio, double scale, int64_t n, double *w)
         w[i] /= sum;
 }
 
-static int64_t
-clamp(int64_t v, int64_t lo, int64_t hi)
+static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
 {
     return v < lo ? lo : v > hi ? hi : v;
 }
 
 /* One axis: from[outer][length][inner] to to[outer][size][inner]. `w` has room for the taps. */
-static void
-resize_axis(const struct resize *r, int axis, int rank, int64_t outer, int64_t length, int64_t inner, const double *from, double *to, double *w)
+static void resize_axis(const struct resize *r, int axis, int rank, int64_t outer, int64_t length, int64_t inner,
+                        const double *from, double *to, double *w)
 {
     int64_t size = r->sizes[axis], n = tap_count(r, r->scales[axis]);
 
@@ -215,14 +217,15 @@ resize_axis(const struct resize *r, int axis, int rank, int64_t outer, int64_t l
 
 /* -- The op ------------------------------------------------------------------------------------------------------ */
 
-static int
-read_attrs(struct tcc_lib_call *call, struct resize *r, bool upsample)
+static int read_attrs(struct tcc_lib_call *call, struct resize *r, bool upsample)
 {
-    int coordinates = find_name(coordinate_names, NCOORDINATES,
-                                lib_text(call, "coordinate_transformation_mode", upsample ? "asymmetric" : "half_pixel"));
+    int coordinates =
+        find_name(coordinate_names, NCOORDINATES,
+                  lib_text(call, "coordinate_transformation_mode", upsample ? "asymmetric" : "half_pixel"));
     const char *name = lib_text(call, "mode", "nearest");
     int mode = find_name(mode_names, NMODES, strcmp(name, "bilinear") == 0 ? "linear" : name);
-    int rounding = find_name(rounding_names, NROUNDINGS, lib_text(call, "nearest_mode", upsample ? "floor" : "round_prefer_floor"));
+    int rounding = find_name(rounding_names, NROUNDINGS,
+                             lib_text(call, "nearest_mode", upsample ? "floor" : "round_prefer_floor"));
 
     if (coordinates < 0 || mode < 0 || rounding < 0)
         return LIB_FAIL(call, "unknown mode, nearest_mode or coordinate_transformation_mode");
@@ -236,8 +239,8 @@ read_attrs(struct tcc_lib_call *call, struct resize *r, bool upsample)
     return TCC_OK;
 }
 
-static int
-read_roi(struct tcc_lib_call *call, const struct tcc_tensor *roi, int rank, const int *axes, int naxes, struct resize *r)
+static int read_roi(struct tcc_lib_call *call, const struct tcc_tensor *roi, int rank, const int *axes, int naxes,
+                    struct resize *r)
 {
     for (int i = 0; i < rank; i++) {
         r->roi[i] = 0;
@@ -254,12 +257,20 @@ read_roi(struct tcc_lib_call *call, const struct tcc_tensor *roi, int rank, cons
     return TCC_OK;
 }
 
-static void
-store(const double *from, void *to, int dtype, int64_t n)
+static void store(const double *from, void *to, int dtype, int64_t n)
 {
-    static const struct { int dtype; double lo, hi; } limits[] = {
-        {TCC_I8, -128, 127}, {TCC_U8, 0, 255}, {TCC_I16, -32768, 32767}, {TCC_U16, 0, 65535},
-        {TCC_I32, -0x1p31, 0x1p31 - 1}, {TCC_U32, 0, 0x1p32 - 1}, {TCC_I64, -0x1p63, 0x1.fffffffffffffp62}, {TCC_U64, 0, 0x1.fffffffffffffp63},
+    static const struct {
+        int dtype;
+        double lo, hi;
+    } limits[] = {
+        {TCC_I8, -128, 127},
+        {TCC_U8, 0, 255},
+        {TCC_I16, -32768, 32767},
+        {TCC_U16, 0, 65535},
+        {TCC_I32, -0x1p31, 0x1p31 - 1},
+        {TCC_U32, 0, 0x1p32 - 1},
+        {TCC_I64, -0x1p63, 0x1.fffffffffffffp62},
+        {TCC_U64, 0, 0x1.fffffffffffffp63},
     };
     double lo = -INFINITY, hi = INFINITY;
     bool whole = false;
@@ -276,15 +287,13 @@ store(const double *from, void *to, int dtype, int64_t n)
 }
 
 /* Whether nothing happens along an axis. */
-static bool
-is_identity(const struct resize *r, int axis, int rank, int64_t length)
+static bool is_identity(const struct resize *r, int axis, int rank, int64_t length)
 {
     return r->sizes[axis] == length && fabs(r->scales[axis] - 1) < 1e-9 && fabs(r->roi[axis]) < 1e-9 &&
            fabs(r->roi[axis + rank] - 1) < 1e-9;
 }
 
-static int
-interpolate(struct tcc_lib_call *call, const struct tcc_tensor *x, const struct resize *r)
+static int interpolate(struct tcc_lib_call *call, const struct tcc_tensor *x, const struct resize *r)
 {
     int64_t dims[TCC_MAX_RANK], largest = lib_count(x), taps = 4, n = largest;
     double *room, *from, *to, *w;
@@ -320,7 +329,8 @@ interpolate(struct tcc_lib_call *call, const struct tcc_tensor *x, const struct 
 
         if (is_identity(r, i, x->rank, dims[i]))
             continue;
-        resize_axis(r, i, x->rank, lib_product(i, dims), dims[i], lib_product(x->rank - i - 1, dims + i + 1), from, to, w);
+        resize_axis(r, i, x->rank, lib_product(i, dims), dims[i], lib_product(x->rank - i - 1, dims + i + 1), from, to,
+                    w);
         dims[i] = r->sizes[i];
         from = to;
         to = swap;
@@ -331,8 +341,7 @@ interpolate(struct tcc_lib_call *call, const struct tcc_tensor *x, const struct 
 }
 
 /* (x, roi?, scales?, sizes?): see libops.def. Integers round to nearest and saturate. */
-int
-tccrt_lib_resize(struct tcc_lib_call *call)
+int tccrt_lib_resize(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *x;
     struct resize r = {0};
@@ -346,8 +355,7 @@ tccrt_lib_resize(struct tcc_lib_call *call)
 }
 
 /* (x, scales?) attrs mode, scales (when the operand is omitted): Resize with asymmetric coordinates, rounded down. */
-int
-tccrt_lib_upsample(struct tcc_lib_call *call)
+int tccrt_lib_upsample(struct tcc_lib_call *call)
 {
     const struct tcc_attr *scales = lib_attr(call, "scales");
     const struct tcc_tensor *x;

@@ -13,15 +13,14 @@ struct sampler {
     enum padding padding;
     enum sampling mode;
     bool align;
-    int nd;                          /* spatial dims */
+    int nd; /* spatial dims */
     const int64_t *dims;
     const struct tcc_tensor *x;
-    int64_t plane;                   /* first element of the plane that is read */
+    int64_t plane; /* first element of the plane that is read */
 };
 
 /* Back and forth between lo and hi. */
-static double
-reflect(double v, double lo, double hi)
+static double reflect(double v, double lo, double hi)
 {
     double range = hi - lo, d, r;
     bool over = v > hi;
@@ -36,8 +35,7 @@ reflect(double v, double lo, double hi)
 }
 
 /* Element index along an axis for tap i, or -1: it reads as 0. */
-static int64_t
-tap_index(const struct sampler *s, int axis, double i)
+static int64_t tap_index(const struct sampler *s, int axis, double i)
 {
     double n = (double)s->dims[axis];
 
@@ -49,8 +47,7 @@ tap_index(const struct sampler *s, int axis, double i)
     return (int64_t)i;
 }
 
-static void
-cubic_weights(double t, double *w)
+static void cubic_weights(double t, double *w)
 {
     const double a = -0.75;
 
@@ -61,8 +58,7 @@ cubic_weights(double t, double *w)
 }
 
 /* Interpolates over the axes from `axis` on; `at` is the element reached by the axes before. */
-static double
-sample_axes(const struct sampler *s, int axis, int64_t at, const double *x)
+static double sample_axes(const struct sampler *s, int axis, int64_t at, const double *x)
 {
     double w[4] = {1}, first, sum = 0;
     int taps = s->mode == NEAREST ? 1 : s->mode == LINEAR ? 2 : 4;
@@ -87,8 +83,7 @@ sample_axes(const struct sampler *s, int axis, int64_t at, const double *x)
 }
 
 /* From [-1, 1] to elements; positions outside are brought in as the padding says. */
-static double
-position(const struct sampler *s, int axis, double v)
+static double position(const struct sampler *s, int axis, double v)
 {
     double n = (double)s->dims[axis], lo = s->align ? 0 : -0.5, hi = s->align ? n - 1 : n - 0.5;
 
@@ -106,8 +101,7 @@ position(const struct sampler *s, int axis, double v)
     return s->mode == NEAREST ? trunc(v) : v;
 }
 
-static int
-read_sampler(struct tcc_lib_call *call, struct sampler *s)
+static int read_sampler(struct tcc_lib_call *call, struct sampler *s)
 {
     const char *mode = lib_text(call, "mode", "linear"), *padding = lib_text(call, "padding_mode", "zeros");
 
@@ -120,8 +114,7 @@ read_sampler(struct tcc_lib_call *call, struct sampler *s)
 }
 
 /* (x[n, c, d1...dr], grid[n, e1...er, r]) -> y[n, c, e1...er]; the grid's last axis counts dims from the last. */
-int
-tccrt_lib_grid_sample(struct tcc_lib_call *call)
+int tccrt_lib_grid_sample(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *x, *grid;
     int64_t dims[TCC_MAX_RANK], points, plane;
@@ -136,7 +129,8 @@ tccrt_lib_grid_sample(struct tcc_lib_call *call)
     s.dims = x->dims + 2;
     s.x = x;
     if (s.nd < 1 || grid->dims[0] != x->dims[0] || grid->dims[x->rank - 1] != s.nd)
-        return LIB_FAIL(call, "x and grid do not fit: the grid's first dim must be x's, its last the %d spatial dims", s.nd);
+        return LIB_FAIL(call, "x and grid do not fit: the grid's first dim must be x's, its last the %d spatial dims",
+                        s.nd);
     dims[0] = x->dims[0];
     dims[1] = x->dims[1];
     memcpy(dims + 2, grid->dims + 1, (size_t)s.nd * sizeof *dims);
@@ -163,8 +157,7 @@ tccrt_lib_grid_sample(struct tcc_lib_call *call)
 }
 
 /* (theta[n, k, k + 1], size: i64[k + 2]) -> grid[n, spatial..., k]; k is 2 or 3. */
-int
-tccrt_lib_affine_grid(struct tcc_lib_call *call)
+int tccrt_lib_affine_grid(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *theta;
     bool align = lib_int(call, "align_corners", 0) != 0;
@@ -212,13 +205,16 @@ tccrt_lib_affine_grid(struct tcc_lib_call *call)
     return TCC_OK;
 }
 
-/* -- roialign ------------------------------------------------------------------------------------------------------- */
+/* -- roialign -------------------------------------------------------------------------------------------------------
+ */
 
-struct corner { int64_t at[4]; double w[4]; };
+struct corner {
+    int64_t at[4];
+    double w[4];
+};
 
 /* The four elements around (y, x) of an h-by-w plane and their weights; all zero outside. */
-static void
-find_corners(double y, double x, int64_t h, int64_t w, struct corner *c)
+static void find_corners(double y, double x, int64_t h, int64_t w, struct corner *c)
 {
     int64_t y0, x0, y1, x1;
 
@@ -241,11 +237,13 @@ find_corners(double y, double x, int64_t h, int64_t w, struct corner *c)
                          {(1 - y) * (1 - x), (1 - y) * x, y * (1 - x), y * x}};
 }
 
-struct roi { double y, x, bin_h, bin_w; int64_t grid_h, grid_w; };
+struct roi {
+    double y, x, bin_h, bin_w;
+    int64_t grid_h, grid_w;
+};
 
 /* One bin of one plane: mean or maximum over its sampling points. */
-static double
-pool_bin(const struct tcc_tensor *t, int64_t plane, const struct roi *r, int64_t ph, int64_t pw, bool max)
+static double pool_bin(const struct tcc_tensor *t, int64_t plane, const struct roi *r, int64_t ph, int64_t pw, bool max)
 {
     double value = 0;
     bool any = false;
@@ -256,8 +254,8 @@ pool_bin(const struct tcc_tensor *t, int64_t plane, const struct roi *r, int64_t
             double v[4];
 
             find_corners(r->y + (double)ph * r->bin_h + ((double)iy + 0.5) * r->bin_h / (double)r->grid_h,
-                         r->x + (double)pw * r->bin_w + ((double)ix + 0.5) * r->bin_w / (double)r->grid_w,
-                         t->dims[2], t->dims[3], &c);
+                         r->x + (double)pw * r->bin_w + ((double)ix + 0.5) * r->bin_w / (double)r->grid_w, t->dims[2],
+                         t->dims[3], &c);
             for (int k = 0; k < 4; k++)
                 v[k] = c.w[k] * lib_get(t, plane + c.at[k]);
             if (!max) {
@@ -273,8 +271,7 @@ pool_bin(const struct tcc_tensor *t, int64_t plane, const struct roi *r, int64_t
     return value;
 }
 
-static int64_t
-grid_of(double length, int64_t bins, int64_t ratio)
+static int64_t grid_of(double length, int64_t bins, int64_t ratio)
 {
     double n = ratio > 0 ? (double)ratio : ceil(length / (double)bins);
 
@@ -282,8 +279,7 @@ grid_of(double length, int64_t bins, int64_t ratio)
 }
 
 /* (x[n, c, h, w], rois[r, 4], batch_indices[r]) -> y[r, c, output_height, output_width] */
-int
-tccrt_lib_roialign(struct tcc_lib_call *call)
+int tccrt_lib_roialign(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *x, *rois, *batch;
     const char *transform = lib_text(call, "coordinate_transformation_mode", "half_pixel");
@@ -293,7 +289,8 @@ tccrt_lib_roialign(struct tcc_lib_call *call)
     int status;
     void *y;
 
-    if ((status = lib_need(call, 0, 4, LIB_NUMBER, &x)) || (status = lib_need(call, 1, 2, LIB_NUMBER, &rois)) || (status = lib_need(call, 2, 1, LIB_NUMBER, &batch)))
+    if ((status = lib_need(call, 0, 4, LIB_NUMBER, &x)) || (status = lib_need(call, 1, 2, LIB_NUMBER, &rois)) ||
+        (status = lib_need(call, 2, 1, LIB_NUMBER, &batch)))
         return status;
     if (rois->dims[1] != 4 || batch->dims[0] != rois->dims[0] || dims[2] < 1 || dims[3] < 1)
         return LIB_FAIL(call, "rois must be [n, 4], batch_indices [n] and the output at least 1x1");
@@ -308,13 +305,18 @@ tccrt_lib_roialign(struct tcc_lib_call *call)
         struct roi r;
 
         if (b < 0 || b >= x->dims[0])
-            return call->host->fail(call, TCC_EINDEX, "batch index %lld is outside [0, %lld)", (long long)b, (long long)x->dims[0]);
+            return call->host->fail(call, TCC_EINDEX, "batch index %lld is outside [0, %lld)", (long long)b,
+                                    (long long)x->dims[0]);
         for (int k = 0; k < 4; k++)
             at[k] = lib_get(rois, 4 * i + k) * scale - offset;
         h = offset == 0 ? fmax(at[3] - at[1], 1) : at[3] - at[1];
         w = offset == 0 ? fmax(at[2] - at[0], 1) : at[2] - at[0];
-        r = (struct roi){at[1], at[0], h / (double)dims[2], w / (double)dims[3],
-                         grid_of(h, dims[2], lib_int(call, "sampling_ratio", 0)), grid_of(w, dims[3], lib_int(call, "sampling_ratio", 0))};
+        r = (struct roi){at[1],
+                         at[0],
+                         h / (double)dims[2],
+                         w / (double)dims[3],
+                         grid_of(h, dims[2], lib_int(call, "sampling_ratio", 0)),
+                         grid_of(w, dims[3], lib_int(call, "sampling_ratio", 0))};
         for (int64_t c = 0; c < dims[1]; c++)
             for (int64_t p = 0; p < dims[2] * dims[3]; p++)
                 lib_put(y, x->dtype, (i * dims[1] + c) * dims[2] * dims[3] + p,
@@ -323,15 +325,15 @@ tccrt_lib_roialign(struct tcc_lib_call *call)
     return TCC_OK;
 }
 
-/* -- deform_conv ------------------------------------------------------------------------------------------------------ */
+/* -- deform_conv ------------------------------------------------------------------------------------------------------
+ */
 
 struct deform {
     const struct tcc_tensor *x, *w, *offset, *bias, *mask;
     int64_t k[2], pads[4], strides[2], dilations[2], group, offset_group, out[4];
 };
 
-static void
-list_attr(struct tcc_lib_call *call, const char *name, int n, int64_t *to)
+static void list_attr(struct tcc_lib_call *call, const char *name, int n, int64_t *to)
 {
     const struct tcc_attr *a = lib_attr(call, name);
 
@@ -339,12 +341,12 @@ list_attr(struct tcc_lib_call *call, const char *name, int n, int64_t *to)
         to[i] = a->ints[i];
 }
 
-static int
-read_deform(struct tcc_lib_call *call, struct deform *d)
+static int read_deform(struct tcc_lib_call *call, struct deform *d)
 {
     int status;
 
-    if ((status = lib_need(call, 0, 4, LIB_NUMBER, &d->x)) || (status = lib_need(call, 1, 4, LIB_NUMBER, &d->w)) || (status = lib_need(call, 2, 4, LIB_NUMBER, &d->offset)))
+    if ((status = lib_need(call, 0, 4, LIB_NUMBER, &d->x)) || (status = lib_need(call, 1, 4, LIB_NUMBER, &d->w)) ||
+        (status = lib_need(call, 2, 4, LIB_NUMBER, &d->offset)))
         return status;
     d->bias = lib_in(call, 3);
     d->mask = lib_in(call, 4);
@@ -376,8 +378,7 @@ read_deform(struct tcc_lib_call *call, struct deform *d)
 }
 
 /* Result element (b, o, i, j). Samples outside the plane read as 0, between its edge and there they fade out. */
-static double
-deform_at(const struct deform *d, int64_t b, int64_t o, int64_t i, int64_t j)
+static double deform_at(const struct deform *d, int64_t b, int64_t o, int64_t i, int64_t j)
 {
     int64_t per_group = d->w->dims[1], taps = d->k[0] * d->k[1], first = o / (d->out[1] / d->group) * per_group;
     double sum = d->bias ? lib_get(d->bias, o) : 0;
@@ -388,8 +389,10 @@ deform_at(const struct deform *d, int64_t b, int64_t o, int64_t i, int64_t j)
 
         s.plane = (b * d->x->dims[1] + channel) * s.dims[0] * s.dims[1];
         for (int64_t t = 0; t < taps; t++) {
-            int64_t pixel = i * d->out[3] + j, plane = d->out[2] * d->out[3], at = (b * d->offset_group + og) * taps + t;
-            double y[2] = {(double)(i * d->strides[0] - d->pads[0] + t / d->k[1] * d->dilations[0]) + lib_get(d->offset, 2 * at * plane + pixel),
+            int64_t pixel = i * d->out[3] + j, plane = d->out[2] * d->out[3],
+                    at = (b * d->offset_group + og) * taps + t;
+            double y[2] = {(double)(i * d->strides[0] - d->pads[0] + t / d->k[1] * d->dilations[0]) +
+                               lib_get(d->offset, 2 * at * plane + pixel),
                            (double)(j * d->strides[1] - d->pads[1] + t % d->k[1] * d->dilations[1]) +
                                lib_get(d->offset, (2 * at + 1) * plane + pixel)};
             double m = d->mask ? lib_get(d->mask, at * plane + pixel) : 1;
@@ -401,8 +404,7 @@ deform_at(const struct deform *d, int64_t b, int64_t o, int64_t i, int64_t j)
 }
 
 /* (x[n, c, h, w], w[o, c / group, kh, kw], offset[n, offset_group * kh * kw * 2, ...], b[o]?, mask?) */
-int
-tccrt_lib_deform_conv(struct tcc_lib_call *call)
+int tccrt_lib_deform_conv(struct tcc_lib_call *call)
 {
     int64_t index[4] = {0}, n;
     struct deform d;

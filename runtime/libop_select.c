@@ -4,10 +4,9 @@
 
 #include "runtime/libop_int.h"
 
-/* x of any type -> i64[rank, n]: indices of the elements that are not zero, row-major. A scalar counts as rank 1, as NumPy's
- * at least 1-d form has it. */
-int
-tccrt_lib_nonzero(struct tcc_lib_call *call)
+/* x of any type -> i64[rank, n]: indices of the elements that are not zero, row-major. A scalar counts as rank 1, as
+ * NumPy's at least 1-d form has it. */
+int tccrt_lib_nonzero(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *t;
     int64_t n, found = 0, k = 0, index[TCC_MAX_RANK] = {0}, dims[2], *out;
@@ -37,8 +36,7 @@ tccrt_lib_nonzero(struct tcc_lib_call *call)
 }
 
 /* (x, condition: bool[m]) attr axis (absent: x is flattened) -> the slices i < m with condition[i]. */
-int
-tccrt_lib_compress(struct tcc_lib_call *call)
+int tccrt_lib_compress(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *x, *c;
     const uint8_t *keep;
@@ -55,7 +53,8 @@ tccrt_lib_compress(struct tcc_lib_call *call)
         rank = x->rank;
         axis = lib_axis(lib_int(call, "axis", 0), rank);
         if (axis < 0)
-            return LIB_FAIL(call, "axis %lld is outside a tensor of rank %d", (long long)lib_int(call, "axis", 0), rank);
+            return LIB_FAIL(call, "axis %lld is outside a tensor of rank %d", (long long)lib_int(call, "axis", 0),
+                            rank);
         memcpy(dims, x->dims, sizeof dims);
         length = dims[axis];
         outer = lib_product(axis, dims);
@@ -86,10 +85,12 @@ tccrt_lib_compress(struct tcc_lib_call *call)
 /* -- Unique --------------------------------------------------------------------------------------------------- */
 
 /* Slices of x along an axis: slice i holds `inner` elements `outer` times. */
-struct slices { const struct tcc_tensor *x; int64_t outer, length, inner; };
+struct slices {
+    const struct tcc_tensor *x;
+    int64_t outer, length, inner;
+};
 
-static int
-compare_elements(const struct tcc_tensor *x, int64_t a, int64_t b)
+static int compare_elements(const struct tcc_tensor *x, int64_t a, int64_t b)
 {
     double p, q;
 
@@ -112,8 +113,7 @@ compare_elements(const struct tcc_tensor *x, int64_t a, int64_t b)
     return (p > q) - (p < q);
 }
 
-static int
-compare_slices(const struct slices *s, int64_t a, int64_t b)
+static int compare_slices(const struct slices *s, int64_t a, int64_t b)
 {
     for (int64_t o = 0; o < s->outer; o++) {
         for (int64_t i = 0; i < s->inner; i++) {
@@ -127,12 +127,12 @@ compare_slices(const struct slices *s, int64_t a, int64_t b)
 }
 
 /* Merge sort of slice numbers: stable, so that the first of equals comes first. */
-static void
-sort_slices(const struct slices *s, int64_t *at, int64_t *spare, int64_t n)
+static void sort_slices(const struct slices *s, int64_t *at, int64_t *spare, int64_t n)
 {
     for (int64_t width = 1; width < n; width *= 2) {
         for (int64_t lo = 0; lo < n; lo += 2 * width) {
-            int64_t mid = lo + width < n ? lo + width : n, hi = lo + 2 * width < n ? lo + 2 * width : n, i = lo, j = mid;
+            int64_t mid = lo + width < n ? lo + width : n, hi = lo + 2 * width < n ? lo + 2 * width : n, i = lo,
+                    j = mid;
 
             for (int64_t k = lo; k < hi; k++)
                 spare[k] = j >= hi || (i < mid && compare_slices(s, at[i], at[j]) <= 0) ? at[i++] : at[j++];
@@ -141,8 +141,7 @@ sort_slices(const struct slices *s, int64_t *at, int64_t *spare, int64_t n)
     }
 }
 
-static int
-by_number(const void *a, const void *b)
+static int by_number(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
 
@@ -150,8 +149,7 @@ by_number(const void *a, const void *b)
 }
 
 /* first[g]: the first slice of group g; group[i]: slice i's group, numbered in the order of the result. */
-static int64_t
-group_slices(const struct slices *s, bool sorted, int64_t *order, int64_t *first, int64_t *group)
+static int64_t group_slices(const struct slices *s, bool sorted, int64_t *order, int64_t *first, int64_t *group)
 {
     int64_t n = 0;
 
@@ -178,8 +176,8 @@ group_slices(const struct slices *s, bool sorted, int64_t *order, int64_t *first
     return n;
 }
 
-static int
-unique_outputs(struct tcc_lib_call *call, const struct slices *s, int axis, int rank, const int64_t *first, const int64_t *group, int64_t n)
+static int unique_outputs(struct tcc_lib_call *call, const struct slices *s, int axis, int rank, const int64_t *first,
+                          const int64_t *group, int64_t n)
 {
     int64_t dims[TCC_MAX_RANK], *out;
     void *y;
@@ -213,10 +211,9 @@ unique_outputs(struct tcc_lib_call *call, const struct slices *s, int axis, int 
     return TCC_OK;
 }
 
-/* x -> unique slices along attr axis (absent: elements of the flattened x), ascending if attr sorted (default 1) else in
- * order of appearance; the index of each one's first; each slice's number; counts. */
-int
-tccrt_lib_unique(struct tcc_lib_call *call)
+/* x -> unique slices along attr axis (absent: elements of the flattened x), ascending if attr sorted (default 1) else
+ * in order of appearance; the index of each one's first; each slice's number; counts. */
+int tccrt_lib_unique(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *x;
     int axis = 0, rank = 1, status = lib_need(call, 0, -1, 0, &x);
@@ -230,7 +227,8 @@ tccrt_lib_unique(struct tcc_lib_call *call)
         rank = x->rank;
         axis = lib_axis(lib_int(call, "axis", 0), rank);
         if (axis < 0)
-            return LIB_FAIL(call, "axis %lld is outside a tensor of rank %d", (long long)lib_int(call, "axis", 0), rank);
+            return LIB_FAIL(call, "axis %lld is outside a tensor of rank %d", (long long)lib_int(call, "axis", 0),
+                            rank);
         s.length = x->dims[axis];
         s.outer = lib_product(axis, x->dims);
         s.inner = lib_product(rank - axis - 1, x->dims + axis + 1);
@@ -246,10 +244,14 @@ tccrt_lib_unique(struct tcc_lib_call *call)
 
 /* -- Non-maximum suppression -------------------------------------------------------------------------------------- */
 
-struct nms { const struct tcc_tensor *boxes, *scores; bool center; double iou, threshold; int64_t most; };
+struct nms {
+    const struct tcc_tensor *boxes, *scores;
+    bool center;
+    double iou, threshold;
+    int64_t most;
+};
 
-static void
-corners(const struct nms *s, int64_t batch, int64_t i, double *c)
+static void corners(const struct nms *s, int64_t batch, int64_t i, double *c)
 {
     double v[4];
 
@@ -268,8 +270,7 @@ corners(const struct nms *s, int64_t batch, int64_t i, double *c)
     }
 }
 
-static bool
-overlaps(const struct nms *s, int64_t batch, int64_t i, int64_t j)
+static bool overlaps(const struct nms *s, int64_t batch, int64_t i, int64_t j)
 {
     double a[4], b[4], area, both;
 
@@ -280,10 +281,12 @@ overlaps(const struct nms *s, int64_t batch, int64_t i, int64_t j)
     return area > 0 && both / area > s->iou;
 }
 
-struct scored { double score; int64_t box; };
+struct scored {
+    double score;
+    int64_t box;
+};
 
-static int
-better(const void *a, const void *b)
+static int better(const void *a, const void *b)
 {
     const struct scored *x = a, *y = b;
 
@@ -291,8 +294,7 @@ better(const void *a, const void *b)
 }
 
 /* Boxes kept for one class of one batch entry, into `kept`. */
-static int64_t
-suppress(const struct nms *s, int64_t batch, int64_t class, struct scored *order, int64_t *kept)
+static int64_t suppress(const struct nms *s, int64_t batch, int64_t class, struct scored *order, int64_t *kept)
 {
     int64_t boxes = s->boxes->dims[1], n = 0, nkept = 0;
 
@@ -316,8 +318,7 @@ suppress(const struct nms *s, int64_t batch, int64_t class, struct scored *order
 
 /* (boxes f32[b, n, 4], scores f32[b, c, n], most per class? (default 0: none), iou? (0), score threshold?) attr
  * center_point_box -> i64[k, 3]: batch, class, box; by batch, then class, then falling score. */
-int
-tccrt_lib_nonmaxsuppression(struct tcc_lib_call *call)
+int tccrt_lib_nonmaxsuppression(struct tcc_lib_call *call)
 {
     struct nms s = {.center = lib_int(call, "center_point_box", 0) != 0, .threshold = -INFINITY};
     const struct tcc_tensor *t;
@@ -332,15 +333,17 @@ tccrt_lib_nonmaxsuppression(struct tcc_lib_call *call)
     classes = s.scores->dims[1];
     boxes = s.scores->dims[2];
     if (s.boxes->dims[0] != batches || s.boxes->dims[1] != boxes || s.boxes->dims[2] != 4)
-        return LIB_FAIL(call, "boxes and scores do not fit: [%lld, %lld, %lld] and [%lld, %lld, %lld]", (long long)s.boxes->dims[0],
-                        (long long)s.boxes->dims[1], (long long)s.boxes->dims[2], (long long)batches, (long long)classes, (long long)boxes);
+        return LIB_FAIL(call, "boxes and scores do not fit: [%lld, %lld, %lld] and [%lld, %lld, %lld]",
+                        (long long)s.boxes->dims[0], (long long)s.boxes->dims[1], (long long)s.boxes->dims[2],
+                        (long long)batches, (long long)classes, (long long)boxes);
     s.most = (t = lib_in(call, 2)) && lib_count(t) ? lib_get_int(t, 0) : 0;
     s.iou = (t = lib_in(call, 3)) && lib_count(t) ? lib_get(t, 0) : 0;
     if ((t = lib_in(call, 4)) && lib_count(t))
         s.threshold = lib_get(t, 0);
     limit = s.most < boxes ? s.most : boxes;
     limit = limit < 0 ? 0 : limit;
-    room = malloc((size_t)(limit * batches * classes) * 3 * sizeof *room + (size_t)boxes * (sizeof *kept + sizeof *order) + 1);
+    room = malloc((size_t)(limit * batches * classes) * 3 * sizeof *room +
+                  (size_t)boxes * (sizeof *kept + sizeof *order) + 1);
     if (!room)
         return LIB_NO_MEMORY(call);
     found = room;

@@ -2,16 +2,14 @@
 /* Sequences and optionals. Items are shared, never copied (but those that stand for borrowed memory). */
 #include "runtime/libop_int.h"
 
-static int
-need_sequence(struct tcc_lib_call *call, int i, const struct tcc_object **out)
+static int need_sequence(struct tcc_lib_call *call, int i, const struct tcc_object **out)
 {
     *out = i < call->nin ? call->in[i] : NULL;
     return *out && (*out)->kind == TCC_OBJ_SEQUENCE ? TCC_OK : LIB_FAIL(call, "operand %d must be a sequence", i);
 }
 
 /* Hands over a sequence; a missing one, or one with a missing item, is "no memory". */
-static int
-give(struct tcc_lib_call *call, struct tcc_object *q)
+static int give(struct tcc_lib_call *call, struct tcc_object *q)
 {
     for (int64_t i = 0; q && i < q->n; i++) {
         if (!q->items[i]) {
@@ -25,8 +23,7 @@ give(struct tcc_lib_call *call, struct tcc_object *q)
     return TCC_OK;
 }
 
-static int
-give_ref(struct tcc_lib_call *call, const struct tcc_object *o)
+static int give_ref(struct tcc_lib_call *call, const struct tcc_object *o)
 {
     struct tcc_object *ref = tccrt_object_ref(o);
 
@@ -37,8 +34,7 @@ give_ref(struct tcc_lib_call *call, const struct tcc_object *o)
 }
 
 /* The position in operand i, counted from the end when negative; [0, n). `otherwise` when it is omitted. */
-static int
-position(struct tcc_lib_call *call, int i, int64_t n, int64_t otherwise, int64_t *out)
+static int position(struct tcc_lib_call *call, int i, int64_t n, int64_t otherwise, int64_t *out)
 {
     const struct tcc_tensor *t = lib_in(call, i);
 
@@ -50,12 +46,12 @@ position(struct tcc_lib_call *call, int i, int64_t n, int64_t otherwise, int64_t
         *out += *out < 0 ? n : 0;
     }
     if (*out < 0 || *out >= n)
-        return call->host->fail(call, TCC_EINDEX, "position %lld is outside a sequence of %lld", (long long)*out, (long long)n);
+        return call->host->fail(call, TCC_EINDEX, "position %lld is outside a sequence of %lld", (long long)*out,
+                                (long long)n);
     return TCC_OK;
 }
 
-static int
-give_scalar(struct tcc_lib_call *call, int dtype, int64_t v)
+static int give_scalar(struct tcc_lib_call *call, int dtype, int64_t v)
 {
     void *y = lib_out(call, 0, dtype, 0, NULL);
 
@@ -65,14 +61,12 @@ give_scalar(struct tcc_lib_call *call, int dtype, int64_t v)
     return TCC_OK;
 }
 
-int
-tccrt_lib_sequence_empty(struct tcc_lib_call *call)
+int tccrt_lib_sequence_empty(struct tcc_lib_call *call)
 {
     return give(call, tccrt_object_sequence(0));
 }
 
-int
-tccrt_lib_sequence_construct(struct tcc_lib_call *call)
+int tccrt_lib_sequence_construct(struct tcc_lib_call *call)
 {
     struct tcc_object *q = tccrt_object_sequence(call->nin);
 
@@ -81,8 +75,7 @@ tccrt_lib_sequence_construct(struct tcc_lib_call *call)
     return give(call, q);
 }
 
-int
-tccrt_lib_sequence_insert(struct tcc_lib_call *call)
+int tccrt_lib_sequence_insert(struct tcc_lib_call *call)
 {
     const struct tcc_object *from;
     struct tcc_object *q;
@@ -106,8 +99,7 @@ tccrt_lib_sequence_insert(struct tcc_lib_call *call)
     return give(call, q);
 }
 
-int
-tccrt_lib_sequence_erase(struct tcc_lib_call *call)
+int tccrt_lib_sequence_erase(struct tcc_lib_call *call)
 {
     const struct tcc_object *from;
     struct tcc_object *q;
@@ -122,8 +114,7 @@ tccrt_lib_sequence_erase(struct tcc_lib_call *call)
     return give(call, q);
 }
 
-int
-tccrt_lib_sequence_at(struct tcc_lib_call *call)
+int tccrt_lib_sequence_at(struct tcc_lib_call *call)
 {
     const struct tcc_object *from;
     int64_t at;
@@ -134,8 +125,7 @@ tccrt_lib_sequence_at(struct tcc_lib_call *call)
     return give_ref(call, from->items[at]);
 }
 
-int
-tccrt_lib_sequence_length(struct tcc_lib_call *call)
+int tccrt_lib_sequence_length(struct tcc_lib_call *call)
 {
     const struct tcc_object *from;
     int status = need_sequence(call, 0, &from);
@@ -145,27 +135,23 @@ tccrt_lib_sequence_length(struct tcc_lib_call *call)
 
 /* -- Optionals ------------------------------------------------------------------------------------------------- */
 
-int
-tccrt_lib_optional(struct tcc_lib_call *call)
+int tccrt_lib_optional(struct tcc_lib_call *call)
 {
     return lib_has(call, 0) ? give_ref(call, call->in[0]) : give(call, tccrt_object_none());
 }
 
-int
-tccrt_lib_optional_has_element(struct tcc_lib_call *call)
+int tccrt_lib_optional_has_element(struct tcc_lib_call *call)
 {
     return give_scalar(call, TCC_BOOL, lib_has(call, 0));
 }
 
-int
-tccrt_lib_optional_get_element(struct tcc_lib_call *call)
+int tccrt_lib_optional_get_element(struct tcc_lib_call *call)
 {
     return lib_has(call, 0) ? give_ref(call, call->in[0]) : LIB_FAIL(call, "the optional is empty");
 }
 
 /* Any value, unchanged. */
-int
-tccrt_lib_dyn_identity(struct tcc_lib_call *call)
+int tccrt_lib_dyn_identity(struct tcc_lib_call *call)
 {
     if (call->nin < 1 || !call->in[0])
         return give(call, tccrt_object_none());
@@ -175,10 +161,10 @@ tccrt_lib_dyn_identity(struct tcc_lib_call *call)
 /* -- Tensors to sequences and back --------------------------------------------------------------------------------- */
 
 /* Items [first, first + n) along an axis; the axis goes when `squeeze`. */
-static struct tcc_object *
-take(const struct tcc_tensor *x, int axis, int64_t first, int64_t n, bool squeeze)
+static struct tcc_object *take(const struct tcc_tensor *x, int axis, int64_t first, int64_t n, bool squeeze)
 {
-    int64_t dims[TCC_MAX_RANK], outer = lib_product(axis, x->dims), inner = lib_product(x->rank - axis - 1, x->dims + axis + 1);
+    int64_t dims[TCC_MAX_RANK], outer = lib_product(axis, x->dims),
+                                inner = lib_product(x->rank - axis - 1, x->dims + axis + 1);
     struct tcc_object *o;
     int rank = 0;
 
@@ -195,10 +181,9 @@ take(const struct tcc_tensor *x, int axis, int64_t first, int64_t n, bool squeez
     return o;
 }
 
-/* (x, split?) attrs axis, keepdims. Without split: single slices, whose axis goes when keepdims is 0; a scalar split: pieces of
- * that size, the last may be smaller; a list: the sizes. */
-int
-tccrt_lib_split_to_sequence(struct tcc_lib_call *call)
+/* (x, split?) attrs axis, keepdims. Without split: single slices, whose axis goes when keepdims is 0; a scalar split:
+ * pieces of that size, the last may be smaller; a list: the sizes. */
+int tccrt_lib_split_to_sequence(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *x, *split = lib_in(call, 1);
     int64_t n, each = 1, length, at = 0;
@@ -236,8 +221,7 @@ tccrt_lib_split_to_sequence(struct tcc_lib_call *call)
 }
 
 /* (sequence) attrs axis, new_axis: concatenation, on an axis of their own if new_axis. */
-int
-tccrt_lib_concat_from_sequence(struct tcc_lib_call *call)
+int tccrt_lib_concat_from_sequence(struct tcc_lib_call *call)
 {
     const struct tcc_object *q;
     const struct tcc_tensor *first;
@@ -254,7 +238,8 @@ tccrt_lib_concat_from_sequence(struct tcc_lib_call *call)
     rank = first->rank + stack;
     axis = lib_axis(lib_int(call, "axis", 0), rank);
     if (axis < 0 || rank > TCC_MAX_RANK)
-        return LIB_FAIL(call, "axis %lld is not possible for tensors of rank %d", (long long)lib_int(call, "axis", 0), first->rank);
+        return LIB_FAIL(call, "axis %lld is not possible for tensors of rank %d", (long long)lib_int(call, "axis", 0),
+                        first->rank);
     for (int64_t i = 0; i < q->n; i++) {
         const struct tcc_tensor *t = &q->items[i]->t;
 

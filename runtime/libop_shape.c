@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sizes from operands that are known at run time only, as small i64 tensors: a compiler binds them to symbols and goes on
- * with ordinary ops. Also shape and size themselves, for values whose rank is not known.
+ * Sizes from operands that are known at run time only, as small i64 tensors: a compiler binds them to symbols and goes
+ * on with ordinary ops. Also shape and size themselves, for values whose rank is not known.
  */
 #include "runtime/libop_int.h"
 
-static int
-give_list(struct tcc_lib_call *call, const int64_t *v, int64_t n)
+static int give_list(struct tcc_lib_call *call, const int64_t *v, int64_t n)
 {
     int64_t *y = lib_out(call, 0, TCC_I64, 1, &n);
 
@@ -17,8 +16,8 @@ give_list(struct tcc_lib_call *call, const int64_t *v, int64_t n)
 }
 
 /* ONNX Reshape's target: 0 copies x's dim (unless allowzero), one -1 takes what is left. */
-static int
-resolve_shape(struct tcc_lib_call *call, int rank, const int64_t *dims, int n, int64_t *shape, bool allowzero)
+static int resolve_shape(struct tcc_lib_call *call, int rank, const int64_t *dims, int n, int64_t *shape,
+                         bool allowzero)
 {
     int64_t total = lib_product(rank, dims), known = 1;
     int rest = -1;
@@ -38,19 +37,22 @@ resolve_shape(struct tcc_lib_call *call, int rank, const int64_t *dims, int n, i
     }
     if (rest >= 0) {
         if (known == 0 || total % known)
-            return LIB_FAIL(call, "%lld elements do not fill a shape with steps of %lld", (long long)total, (long long)known);
+            return LIB_FAIL(call, "%lld elements do not fill a shape with steps of %lld", (long long)total,
+                            (long long)known);
         shape[rest] = total / known;
         known *= shape[rest];
     }
-    return known == total ? TCC_OK : LIB_FAIL(call, "%lld elements cannot take a shape of %lld", (long long)total, (long long)known);
+    return known == total
+               ? TCC_OK
+               : LIB_FAIL(call, "%lld elements cannot take a shape of %lld", (long long)total, (long long)known);
 }
 
 /* (dims of x, shape) attr allowzero */
-int
-tccrt_lib_reshape_dims(struct tcc_lib_call *call)
+int tccrt_lib_reshape_dims(struct tcc_lib_call *call)
 {
     int64_t dims[TCC_MAX_RANK], shape[TCC_MAX_RANK];
-    int rank = lib_values(call, 0, dims, TCC_MAX_RANK), n = rank < 0 ? -1 : lib_values(call, 1, shape, TCC_MAX_RANK), status;
+    int rank = lib_values(call, 0, dims, TCC_MAX_RANK), n = rank < 0 ? -1 : lib_values(call, 1, shape, TCC_MAX_RANK),
+        status;
 
     if (n < 0)
         return TCC_EINPUT;
@@ -59,8 +61,7 @@ tccrt_lib_reshape_dims(struct tcc_lib_call *call)
 }
 
 /* (x, shape) attr allowzero: the same elements */
-int
-tccrt_lib_dyn_reshape(struct tcc_lib_call *call)
+int tccrt_lib_dyn_reshape(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *x;
     int64_t shape[TCC_MAX_RANK];
@@ -78,8 +79,7 @@ tccrt_lib_dyn_reshape(struct tcc_lib_call *call)
     return lib_copy_n(y, 0, x, 0, lib_count(x)) ? TCC_OK : LIB_NO_MEMORY(call);
 }
 
-static int
-give_reshaped(struct tcc_lib_call *call, const struct tcc_tensor *x, int rank, const int64_t *dims)
+static int give_reshaped(struct tcc_lib_call *call, const struct tcc_tensor *x, int rank, const int64_t *dims)
 {
     void *y = lib_out(call, 0, x->dtype, rank, dims);
 
@@ -89,8 +89,7 @@ give_reshaped(struct tcc_lib_call *call, const struct tcc_tensor *x, int rank, c
 }
 
 /* (x) attr axis (default 1) */
-int
-tccrt_lib_dyn_flatten(struct tcc_lib_call *call)
+int tccrt_lib_dyn_flatten(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *x;
     int64_t axis = lib_int(call, "axis", 1), dims[2];
@@ -107,8 +106,7 @@ tccrt_lib_dyn_flatten(struct tcc_lib_call *call)
 }
 
 /* (x, axes?) attr axes; none: all axes of size 1 */
-int
-tccrt_lib_dyn_squeeze(struct tcc_lib_call *call)
+int tccrt_lib_dyn_squeeze(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *x;
     int64_t dims[TCC_MAX_RANK];
@@ -131,8 +129,7 @@ tccrt_lib_dyn_squeeze(struct tcc_lib_call *call)
 }
 
 /* (x, axes?) attr axes: axes of the result that are new, of size 1 */
-int
-tccrt_lib_dyn_unsqueeze(struct tcc_lib_call *call)
+int tccrt_lib_dyn_unsqueeze(struct tcc_lib_call *call)
 {
     const struct tcc_attr *a = lib_attr(call, "axes");
     const struct tcc_tensor *x;
@@ -159,8 +156,7 @@ tccrt_lib_dyn_unsqueeze(struct tcc_lib_call *call)
 }
 
 /* (x) attrs start, end */
-int
-tccrt_lib_dyn_shape(struct tcc_lib_call *call)
+int tccrt_lib_dyn_shape(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *x;
     int64_t start = lib_int(call, "start", 0), end;
@@ -176,8 +172,7 @@ tccrt_lib_dyn_shape(struct tcc_lib_call *call)
     return give_list(call, x->dims + start, end - start);
 }
 
-int
-tccrt_lib_dyn_size(struct tcc_lib_call *call)
+int tccrt_lib_dyn_size(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *x;
     int64_t *y;
@@ -193,17 +188,17 @@ tccrt_lib_dyn_size(struct tcc_lib_call *call)
 
 /* -- Slices ---------------------------------------------------------------------------------------------------- */
 
-struct bounds { int64_t start[TCC_MAX_RANK], size[TCC_MAX_RANK], step[TCC_MAX_RANK]; };
+struct bounds {
+    int64_t start[TCC_MAX_RANK], size[TCC_MAX_RANK], step[TCC_MAX_RANK];
+};
 
-static int64_t
-clamp(int64_t v, int64_t lo, int64_t hi)
+static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
 {
     return v < lo ? lo : v > hi ? hi : v;
 }
 
 /* Operands from `at` on: starts, ends, axes?, steps?. */
-static int
-read_bounds(struct tcc_lib_call *call, int at, int rank, const int64_t *dims, struct bounds *b)
+static int read_bounds(struct tcc_lib_call *call, int at, int rank, const int64_t *dims, struct bounds *b)
 {
     int64_t starts[TCC_MAX_RANK], ends[TCC_MAX_RANK], steps[TCC_MAX_RANK];
     int axes[TCC_MAX_RANK], n = lib_values(call, at, starts, TCC_MAX_RANK), naxes;
@@ -217,7 +212,8 @@ read_bounds(struct tcc_lib_call *call, int at, int rank, const int64_t *dims, st
         return TCC_EINPUT;
     for (int i = 0; !lib_has(call, at + 2) && i < n && i < rank; i++)
         axes[i] = i;
-    if ((lib_has(call, at + 2) ? naxes != n : n > rank) || (lib_has(call, at + 3) && lib_values(call, at + 3, steps, TCC_MAX_RANK) != n))
+    if ((lib_has(call, at + 2) ? naxes != n : n > rank) ||
+        (lib_has(call, at + 3) && lib_values(call, at + 3, steps, TCC_MAX_RANK) != n))
         return LIB_FAIL(call, "starts, axes and steps must have equally many values, at most %d", rank);
     for (int i = 0; i < rank; i++) {
         b->start[i] = 0;
@@ -233,7 +229,8 @@ read_bounds(struct tcc_lib_call *call, int at, int rank, const int64_t *dims, st
         end += end < 0 ? d : 0;
         start = step > 0 ? clamp(start, 0, d) : clamp(start, 0, d - 1);
         end = step > 0 ? clamp(end, 0, d) : clamp(end, -1, d - 1);
-        size = step > 0 ? (end - start + (step - 1 < d ? step - 1 : d)) / step : (start - end + (-step - 1 < d ? -step - 1 : d)) / -step;
+        size = step > 0 ? (end - start + (step - 1 < d ? step - 1 : d)) / step
+                        : (start - end + (-step - 1 < d ? -step - 1 : d)) / -step;
         if (step > d || -step > d)
             size = step > 0 ? end > start : start > end;
         b->start[axes[i]] = start;
@@ -244,8 +241,7 @@ read_bounds(struct tcc_lib_call *call, int at, int rank, const int64_t *dims, st
 }
 
 /* (dims of x, starts, ends, axes?, steps?) -> starts, sizes, steps of all axes, one list after the other */
-int
-tccrt_lib_slice_bounds(struct tcc_lib_call *call)
+int tccrt_lib_slice_bounds(struct tcc_lib_call *call)
 {
     int64_t dims[TCC_MAX_RANK], all[3 * TCC_MAX_RANK];
     struct bounds b;
@@ -264,8 +260,7 @@ tccrt_lib_slice_bounds(struct tcc_lib_call *call)
 }
 
 /* (x, starts, ends, axes?, steps?) */
-int
-tccrt_lib_dyn_slice(struct tcc_lib_call *call)
+int tccrt_lib_dyn_slice(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *x;
     int64_t index[TCC_MAX_RANK] = {0}, strides[TCC_MAX_RANK], origin = 0, n;
@@ -294,8 +289,7 @@ tccrt_lib_dyn_slice(struct tcc_lib_call *call)
 /* -- Pads ------------------------------------------------------------------------------------------------------- */
 
 /* Amounts for all axes from operands `pads` (at) and `axes` (at_axes): in front of each, then behind each. */
-static int
-read_pads(struct tcc_lib_call *call, int at, int at_axes, int rank, int64_t *all)
+static int read_pads(struct tcc_lib_call *call, int at, int at_axes, int rank, int64_t *all)
 {
     int64_t pads[2 * TCC_MAX_RANK];
     int axes[TCC_MAX_RANK], n = lib_values(call, at, pads, 2 * TCC_MAX_RANK), naxes;
@@ -318,8 +312,7 @@ read_pads(struct tcc_lib_call *call, int at, int at_axes, int rank, int64_t *all
 }
 
 /* (rank: i64[], pads, axes?) */
-int
-tccrt_lib_pad_amounts(struct tcc_lib_call *call)
+int tccrt_lib_pad_amounts(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *r;
     int64_t all[2 * TCC_MAX_RANK], rank;
@@ -337,8 +330,7 @@ tccrt_lib_pad_amounts(struct tcc_lib_call *call)
 enum pad_mode { CONSTANT, EDGE, REFLECT, WRAP };
 
 /* Index into the operand for position i of the padded axis; -1: the constant. */
-static int64_t
-source(enum pad_mode mode, int64_t i, int64_t n)
+static int64_t source(enum pad_mode mode, int64_t i, int64_t n)
 {
     int64_t period;
 
@@ -360,8 +352,8 @@ source(enum pad_mode mode, int64_t i, int64_t n)
     }
 }
 
-static int
-fill_padded(struct tcc_lib_call *call, const struct tcc_tensor *x, const int64_t *pads, const int64_t *dims, enum pad_mode mode, void *y)
+static int fill_padded(struct tcc_lib_call *call, const struct tcc_tensor *x, const int64_t *pads, const int64_t *dims,
+                       enum pad_mode mode, void *y)
 {
     const struct tcc_tensor *value = lib_in(call, 2);
     int64_t index[TCC_MAX_RANK] = {0}, strides[TCC_MAX_RANK], n = lib_product(x->rank, dims);
@@ -388,8 +380,7 @@ fill_padded(struct tcc_lib_call *call, const struct tcc_tensor *x, const int64_t
 }
 
 /* (x, pads, value?, axes?) attr mode */
-int
-tccrt_lib_dyn_pad(struct tcc_lib_call *call)
+int tccrt_lib_dyn_pad(struct tcc_lib_call *call)
 {
     static const char *const names[] = {"constant", "edge", "reflect", "wrap"};
     const char *name = lib_text(call, "mode", "constant");
@@ -405,7 +396,8 @@ tccrt_lib_dyn_pad(struct tcc_lib_call *call)
     if (mode < 0 || (value && value->dtype != x->dtype))
         return LIB_FAIL(call, "mode '%s' is not known, or the value's type is not x's", name);
     for (int i = 0; i < x->rank; i++) {
-        if (__builtin_add_overflow(x->dims[i], pads[i], &dims[i]) || __builtin_add_overflow(dims[i], pads[x->rank + i], &dims[i]) || dims[i] < 0)
+        if (__builtin_add_overflow(x->dims[i], pads[i], &dims[i]) ||
+            __builtin_add_overflow(dims[i], pads[x->rank + i], &dims[i]) || dims[i] < 0)
             return LIB_FAIL(call, "axis %d of size %lld cannot be padded by %lld and %lld", i, (long long)x->dims[i],
                             (long long)pads[i], (long long)pads[x->rank + i]);
         if (dims[i] > 0 && x->dims[i] == 0 && mode != CONSTANT)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fourier transforms (dft, stft) of any length, and det. In doubles: powers of two by the iterative radix-2 algorithm of
- * Cooley and Tukey, other lengths by Bluestein's, which turns them into a convolution of such a length.
+ * Fourier transforms (dft, stft) of any length, and det. In doubles: powers of two by the iterative radix-2 algorithm
+ * of Cooley and Tukey, other lengths by Bluestein's, which turns them into a convolution of such a length.
  */
 #include <math.h>
 
@@ -14,22 +14,20 @@
 /* A transform of length n, with tables: `m` is n, or for Bluestein a power of two of at least 2n - 1. */
 struct plan {
     int64_t n, m;
-    bool direct;                     /* n is a power of two */
-    double *root;                    /* m pairs: exp(-2 pi i k / m) */
-    double *chirp;                   /* n pairs: exp(-pi i k^2 / n) */
-    double *filter;                  /* m pairs: transform of the conjugate chirp */
-    double *work;                    /* m pairs */
+    bool direct;    /* n is a power of two */
+    double *root;   /* m pairs: exp(-2 pi i k / m) */
+    double *chirp;  /* n pairs: exp(-pi i k^2 / n) */
+    double *filter; /* m pairs: transform of the conjugate chirp */
+    double *work;   /* m pairs */
 };
 
-static void
-unit(double *to, double turn)
+static void unit(double *to, double turn)
 {
     to[0] = cos(2 * M_PI * turn);
     to[1] = -sin(2 * M_PI * turn);
 }
 
-static void
-multiply(double *a, const double *b)
+static void multiply(double *a, const double *b)
 {
     double re = a[0] * b[0] - a[1] * b[1];
 
@@ -38,8 +36,7 @@ multiply(double *a, const double *b)
 }
 
 /* In place, length m (a power of two). */
-static void
-radix2(const struct plan *p, double *x)
+static void radix2(const struct plan *p, double *x)
 {
     for (int64_t i = 1, j = 0; i < p->m; i++) {
         int64_t bit = p->m >> 1;
@@ -71,8 +68,7 @@ radix2(const struct plan *p, double *x)
     }
 }
 
-static bool
-make_plan(struct plan *p, int64_t n)
+static bool make_plan(struct plan *p, int64_t n)
 {
     double *room;
 
@@ -106,8 +102,7 @@ make_plan(struct plan *p, int64_t n)
 }
 
 /* x[k] = sum of x[j] exp(-2 pi i j k / n), in place. */
-static void
-forward(const struct plan *p, double *x)
+static void forward(const struct plan *p, double *x)
 {
     if (p->direct) {
         radix2(p, x);
@@ -120,7 +115,7 @@ forward(const struct plan *p, double *x)
     radix2(p, p->work);
     for (int64_t k = 0; k < p->m; k++) {
         multiply(p->work + 2 * k, p->filter + 2 * k);
-        p->work[2 * k + 1] = -p->work[2 * k + 1];        /* conjugate: the inverse by a forward transform */
+        p->work[2 * k + 1] = -p->work[2 * k + 1]; /* conjugate: the inverse by a forward transform */
     }
     radix2(p, p->work);
     for (int64_t k = 0; k < p->n; k++) {
@@ -130,8 +125,7 @@ forward(const struct plan *p, double *x)
     }
 }
 
-static void
-inverse(const struct plan *p, double *x)
+static void inverse(const struct plan *p, double *x)
 {
     for (int64_t k = 0; k < p->n; k++)
         x[2 * k + 1] = -x[2 * k + 1];
@@ -144,11 +138,16 @@ inverse(const struct plan *p, double *x)
 
 /* -- dft ------------------------------------------------------------------------------------------------------- */
 
-struct dft { const struct tcc_tensor *x; void *y; int64_t outer, inner, from, to; int parts, out_parts; bool inverse, onesided; };
+struct dft {
+    const struct tcc_tensor *x;
+    void *y;
+    int64_t outer, inner, from, to;
+    int parts, out_parts;
+    bool inverse, onesided;
+};
 
 /* One line of the tensor through `line` (n pairs). */
-static void
-transform_line(const struct dft *d, const struct plan *p, int64_t o, int64_t i, double *line)
+static void transform_line(const struct dft *d, const struct plan *p, int64_t o, int64_t i, double *line)
 {
     int64_t have = d->from < p->n ? d->from : p->n;
 
@@ -173,10 +172,9 @@ transform_line(const struct dft *d, const struct plan *p, int64_t o, int64_t i, 
             lib_put(d->y, d->x->dtype, ((o * d->to + k) * d->inner + i) * d->out_parts + c, line[2 * k + c]);
 }
 
-/* (x[..., 1 or 2], dft_length?, axis?) attrs axis, inverse, onesided. The last axis holds real and imaginary parts. A one-sided
- * transform keeps the first n / 2 + 1 results; a one-sided inverse takes those and gives real values. */
-int
-tccrt_lib_dft(struct tcc_lib_call *call)
+/* (x[..., 1 or 2], dft_length?, axis?) attrs axis, inverse, onesided. The last axis holds real and imaginary parts. A
+ * one-sided transform keeps the first n / 2 + 1 results; a one-sided inverse takes those and gives real values. */
+int tccrt_lib_dft(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *length = lib_in(call, 1), *at = lib_in(call, 2);
     struct dft d = {.inverse = lib_int(call, "inverse", 0) != 0, .onesided = lib_int(call, "onesided", 0) != 0};
@@ -221,10 +219,13 @@ tccrt_lib_dft(struct tcc_lib_call *call)
 
 /* -- stft ------------------------------------------------------------------------------------------------------- */
 
-struct stft { const struct tcc_tensor *x, *window; int64_t step, n, frames, bins; int parts; };
+struct stft {
+    const struct tcc_tensor *x, *window;
+    int64_t step, n, frames, bins;
+    int parts;
+};
 
-static int
-read_stft(struct tcc_lib_call *call, struct stft *s)
+static int read_stft(struct tcc_lib_call *call, struct stft *s)
 {
     const struct tcc_tensor *step, *length = lib_in(call, 3);
     int status;
@@ -238,7 +239,8 @@ read_stft(struct tcc_lib_call *call, struct stft *s)
         return LIB_FAIL(call, "signal must be [batch, length, 1 or 2] and frame_step positive");
     s->n = length && lib_count(length) ? lib_get_int(length, 0) : s->window ? lib_count(s->window) : s->x->dims[1];
     if (s->n < 1 || s->n > s->x->dims[1])
-        return LIB_FAIL(call, "frame length %lld does not fit a signal of length %lld", (long long)s->n, (long long)s->x->dims[1]);
+        return LIB_FAIL(call, "frame length %lld does not fit a signal of length %lld", (long long)s->n,
+                        (long long)s->x->dims[1]);
     if (s->window && lib_count(s->window) > s->n)
         return LIB_FAIL(call, "the window is longer than a frame");
     s->frames = 1 + (s->x->dims[1] - s->n) / s->step;
@@ -247,8 +249,7 @@ read_stft(struct tcc_lib_call *call, struct stft *s)
 }
 
 /* (signal[b, length, 1 or 2], frame_step, window?, frame_length?) attr onesided (default 1) -> [b, frames, bins, 2] */
-int
-tccrt_lib_stft(struct tcc_lib_call *call)
+int tccrt_lib_stft(struct tcc_lib_call *call)
 {
     struct stft s;
     struct plan p;
@@ -288,8 +289,7 @@ tccrt_lib_stft(struct tcc_lib_call *call)
 /* -- det ---------------------------------------------------------------------------------------------------------- */
 
 /* Gaussian elimination with partial pivoting; a is m by m and is destroyed. */
-static double
-determinant(double *a, int64_t m)
+static double determinant(double *a, int64_t m)
 {
     double det = 1;
 
@@ -321,8 +321,7 @@ determinant(double *a, int64_t m)
 }
 
 /* x[..., m, m] -> [...] */
-int
-tccrt_lib_det(struct tcc_lib_call *call)
+int tccrt_lib_det(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *x;
     int64_t m, n;

@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libop_sort.c - topk: (x, k i64[]) axis, largest, sorted -> values, i64 indices. A heap of k keeps the best seen so far, so a
- * row of n costs n log k. Of equal values the lower index comes first; NaN counts as the largest value. The result is
- * always in order, which `sorted` = 0 allows too.
+ * libop_sort.c - topk: (x, k i64[]) axis, largest, sorted -> values, i64 indices. A heap of k keeps the best seen so
+ * far, so a row of n costs n log k. Of equal values the lower index comes first; NaN counts as the largest value. The
+ * result is always in order, which `sorted` = 0 allows too.
  */
 #include "runtime/libop_int.h"
 
 #include <math.h>
 
-struct key { double f; int64_t i; int64_t index; };          /* f for floats, i for integers */
-struct order { bool is_float, is_unsigned, largest; };
+struct key {
+    double f;
+    int64_t i;
+    int64_t index;
+}; /* f for floats, i for integers */
+struct order {
+    bool is_float, is_unsigned, largest;
+};
 
 static int compare_values(const struct order *o, const struct key *a, const struct key *b)
 {
@@ -56,7 +62,7 @@ static void best_of_row(const struct order *o, const struct key *row, int64_t n,
             heap[0] = row[i];
             sift_down(o, heap, k, 0);
         }
-    for (int64_t i = k - 1; i > 0; i--) {                     /* heap sort: the last one to the end */
+    for (int64_t i = k - 1; i > 0; i--) { /* heap sort: the last one to the end */
         struct key last = heap[0];
         heap[0] = heap[i];
         heap[i] = last;
@@ -64,7 +70,8 @@ static void best_of_row(const struct order *o, const struct key *row, int64_t n,
     }
 }
 
-static void load_row(const struct order *o, const struct tcc_tensor *x, int64_t from, int64_t stride, int64_t n, struct key *row)
+static void load_row(const struct order *o, const struct tcc_tensor *x, int64_t from, int64_t stride, int64_t n,
+                     struct key *row)
 {
     for (int64_t i = 0; i < n; i++) {
         int64_t at = from + i * stride;
@@ -111,7 +118,8 @@ int tccrt_lib_topk(struct tcc_lib_call *call)
         best_of_row(&o, row, n, best, k);
         for (int64_t i = 0; i < k; i++) {
             indices[to + i * stride] = best[i].index;
-            memcpy(values + bytes * (size_t)(to + i * stride), (const char *)x->data + bytes * (size_t)(from + best[i].index * stride), bytes);
+            memcpy(values + bytes * (size_t)(to + i * stride),
+                   (const char *)x->data + bytes * (size_t)(from + best[i].index * stride), bytes);
         }
     }
     free(row);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of all library ops. It lives in an object file of its own: artifacts reference the ops that they use by symbol and
- * do not pull this one, and with it all of them, in.
+ * The table of all library ops. It lives in an object file of its own: artifacts reference the ops that they use by
+ * symbol and do not pull this one, and with it all of them, in.
  */
 #include "runtime/libop_int.h"
 

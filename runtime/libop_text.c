@@ -5,18 +5,20 @@
 
 #include "runtime/libop_int.h"
 
-static const struct tcc_string *
-strings(const struct tcc_tensor *t)
+static const struct tcc_string *strings(const struct tcc_tensor *t)
 {
     return t->data;
 }
 
 /* -- Two operands, broadcast -------------------------------------------------------------------------------------- */
 
-struct pair { const struct tcc_tensor *a, *b; int rank; int64_t n, dims[TCC_MAX_RANK], sa[TCC_MAX_RANK], sb[TCC_MAX_RANK]; };
+struct pair {
+    const struct tcc_tensor *a, *b;
+    int rank;
+    int64_t n, dims[TCC_MAX_RANK], sa[TCC_MAX_RANK], sb[TCC_MAX_RANK];
+};
 
-static int
-read_pair(struct tcc_lib_call *call, struct pair *p)
+static int read_pair(struct tcc_lib_call *call, struct pair *p)
 {
     int status;
 
@@ -30,8 +32,7 @@ read_pair(struct tcc_lib_call *call, struct pair *p)
     return TCC_OK;
 }
 
-int
-tccrt_lib_string_concat(struct tcc_lib_call *call)
+int tccrt_lib_string_concat(struct tcc_lib_call *call)
 {
     int64_t index[TCC_MAX_RANK] = {0};
     struct tcc_string *y;
@@ -43,7 +44,8 @@ tccrt_lib_string_concat(struct tcc_lib_call *call)
     if (!(y = lib_out(call, 0, TCC_STRING, p.rank, p.dims)))
         return TCC_EENV;
     for (int64_t i = 0; i < p.n; i++) {
-        const struct tcc_string *a = strings(p.a) + lib_dot(p.rank, index, p.sa), *b = strings(p.b) + lib_dot(p.rank, index, p.sb);
+        const struct tcc_string *a = strings(p.a) + lib_dot(p.rank, index, p.sa),
+                                *b = strings(p.b) + lib_dot(p.rank, index, p.sb);
         char *room = malloc((size_t)(a->size + b->size) + 1);
 
         if (!room)
@@ -58,8 +60,7 @@ tccrt_lib_string_concat(struct tcc_lib_call *call)
     return TCC_OK;
 }
 
-int
-tccrt_lib_string_equal(struct tcc_lib_call *call)
+int tccrt_lib_string_equal(struct tcc_lib_call *call)
 {
     int64_t index[TCC_MAX_RANK] = {0};
     struct pair p;
@@ -71,24 +72,25 @@ tccrt_lib_string_equal(struct tcc_lib_call *call)
     if (!(y = lib_out(call, 0, TCC_BOOL, p.rank, p.dims)))
         return TCC_EENV;
     for (int64_t i = 0; i < p.n; i++) {
-        y[i] = lib_compare_strings(strings(p.a) + lib_dot(p.rank, index, p.sa), strings(p.b) + lib_dot(p.rank, index, p.sb)) == 0;
+        y[i] = lib_compare_strings(strings(p.a) + lib_dot(p.rank, index, p.sa),
+                                   strings(p.b) + lib_dot(p.rank, index, p.sb)) == 0;
         lib_next(p.rank, p.dims, index);
     }
     return TCC_OK;
 }
 
-/* -- Splitting ---------------------------------------------------------------------------------------------------------- */
+/* -- Splitting
+ * ---------------------------------------------------------------------------------------------------------- */
 
-static bool
-is_space(char c)
+static bool is_space(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r') || (c >= 0x1c && c <= 0x1f);
 }
 
 /* The next piece of s from *at on; false: there is none. `left`: how many more cuts are allowed (negative: any number).
  * Without a delimiter, runs of white space separate pieces, as in Python's split. */
-static bool
-next_piece(const struct tcc_string *s, const char *delimiter, int64_t *at, int64_t left, struct tcc_string *piece)
+static bool next_piece(const struct tcc_string *s, const char *delimiter, int64_t *at, int64_t left,
+                       struct tcc_string *piece)
 {
     int64_t size = (int64_t)strlen(delimiter), i = *at;
 
@@ -119,8 +121,8 @@ next_piece(const struct tcc_string *s, const char *delimiter, int64_t *at, int64
 }
 
 /* Pieces of every string of x, and how many the longest list has. */
-static void
-count_pieces(const struct tcc_tensor *x, const char *delimiter, int64_t cuts, int64_t *counts, int64_t *most)
+static void count_pieces(const struct tcc_tensor *x, const char *delimiter, int64_t cuts, int64_t *counts,
+                         int64_t *most)
 {
     int64_t n = lib_count(x);
     struct tcc_string piece;
@@ -136,9 +138,9 @@ count_pieces(const struct tcc_tensor *x, const char *delimiter, int64_t cuts, in
     }
 }
 
-/* x -> pieces[x..., most pieces] (missing ones empty), number of pieces. attrs delimiter (none or "": white space), maxsplit. */
-int
-tccrt_lib_string_split(struct tcc_lib_call *call)
+/* x -> pieces[x..., most pieces] (missing ones empty), number of pieces. attrs delimiter (none or "": white space),
+ * maxsplit. */
+int tccrt_lib_string_split(struct tcc_lib_call *call)
 {
     const char *delimiter = lib_text(call, "delimiter", "");
     int64_t cuts = lib_int(call, "maxsplit", -1), dims[TCC_MAX_RANK], n, most, *counts, *out;
@@ -172,16 +174,20 @@ tccrt_lib_string_split(struct tcc_lib_call *call)
     return TCC_OK;
 }
 
-/* -- Normalising ----------------------------------------------------------------------------------------------------------- */
+/* -- Normalising
+ * ----------------------------------------------------------------------------------------------------------- */
 
 /* Ranges of letters: lower = upper + distance, or pairs that alternate. */
-static const struct { uint16_t first, last; int16_t distance; } letters[] = {
-    {'A', 'Z', 32}, {0xc0, 0xd6, 32}, {0xd8, 0xde, 32}, {0x100, 0x12f, 0}, {0x132, 0x137, 0}, {0x14a, 0x177, 0},
-    {0x391, 0x3a1, 32}, {0x3a3, 0x3ab, 32}, {0x400, 0x40f, 80}, {0x410, 0x42f, 32}, {0x460, 0x481, 0},
+static const struct {
+    uint16_t first, last;
+    int16_t distance;
+} letters[] = {
+    {'A', 'Z', 32},     {0xc0, 0xd6, 32},   {0xd8, 0xde, 32},   {0x100, 0x12f, 0},
+    {0x132, 0x137, 0},  {0x14a, 0x177, 0},  {0x391, 0x3a1, 32}, {0x3a3, 0x3ab, 32},
+    {0x400, 0x40f, 80}, {0x410, 0x42f, 32}, {0x460, 0x481, 0},
 };
 
-static uint32_t
-change_case(uint32_t c, bool upper)
+static uint32_t change_case(uint32_t c, bool upper)
 {
     for (size_t i = 0; i < sizeof letters / sizeof *letters; i++) {
         uint32_t first = letters[i].first, last = letters[i].last, d = (uint32_t)letters[i].distance;
@@ -196,10 +202,9 @@ change_case(uint32_t c, bool upper)
     return c;
 }
 
-/* A copy with the case of its letters changed; only one- and two-byte sequences hold letters of the table, and change into such
- * of the same length. */
-static int
-convert(struct tcc_string *to, const struct tcc_string *from, const char *action)
+/* A copy with the case of its letters changed; only one- and two-byte sequences hold letters of the table, and change
+ * into such of the same length. */
+static int convert(struct tcc_string *to, const struct tcc_string *from, const char *action)
 {
     if (tccrt_string_set(to, from->data, from->size))
         return -1;
@@ -222,8 +227,7 @@ convert(struct tcc_string *to, const struct tcc_string *from, const char *action
 }
 
 /* 1: listed; 0: not; -1: no memory. */
-static int
-is_stopword(struct tcc_lib_call *call, const struct tcc_string *s, bool sensitive)
+static int is_stopword(struct tcc_lib_call *call, const struct tcc_string *s, bool sensitive)
 {
     const struct tcc_attr *words = lib_attr(call, "stopwords");
     struct tcc_string a = {0}, b = {0};
@@ -246,8 +250,7 @@ is_stopword(struct tcc_lib_call *call, const struct tcc_string *s, bool sensitiv
 }
 
 /* x[c] or [1, c] -> its strings but for the stopwords, case changed; a single empty string when none is left. */
-int
-tccrt_lib_string_normalizer(struct tcc_lib_call *call)
+int tccrt_lib_string_normalizer(struct tcc_lib_call *call)
 {
     const char *action = lib_text(call, "case_change_action", "NONE");
     bool sensitive = lib_int(call, "is_case_sensitive", 0) != 0;
@@ -288,21 +291,38 @@ tccrt_lib_string_normalizer(struct tcc_lib_call *call)
     return y ? TCC_OK : TCC_EENV;
 }
 
-/* -- Regular expressions ------------------------------------------------------------------------------------------------------ */
+/* -- Regular expressions
+ * ------------------------------------------------------------------------------------------------------ */
 
-/* Translates RE2 syntax into the C library's extended expressions (which know \w \s \b themselves): \d and \D, groups that do not
- * capture, lazy quantifiers (greed does not matter for a full match), and a dot that does not match a newline. What has no
- * counterpart is named in *problem. `to` has room for 8 bytes per byte of the pattern. */
-struct translation { char *to; const char *problem; };
+/* Translates RE2 syntax into the C library's extended expressions (which know \w \s \b themselves): \d and \D, groups
+ * that do not capture, lazy quantifiers (greed does not matter for a full match), and a dot that does not match a
+ * newline. What has no counterpart is named in *problem. `to` has room for 8 bytes per byte of the pattern. */
+struct translation {
+    char *to;
+    const char *problem;
+};
 
-static const char *
-translate_escape(const char *p, bool bracket, struct translation *t)
+static const char *translate_escape(const char *p, bool bracket, struct translation *t)
 {
-    static const struct { char c; const char *alone, *inside; } classes[] = {
-        {'d', "[0-9]", "0-9"}, {'D', "[^0-9]", NULL}, {'w', "[0-9A-Za-z_]", "0-9A-Za-z_"}, {'W', "[^0-9A-Za-z_]", NULL},
-        {'s', "[\t\n\f\r ]", "\t\n\f\r "}, {'S', "[^\t\n\f\r ]", NULL}, {'b', "\\b", NULL}, {'B', "\\B", NULL},
-        {'n', "\n", "\n"}, {'t', "\t", "\t"}, {'r', "\r", "\r"}, {'f', "\f", "\f"}, {'v', "\v", "\v"},
-        {'A', "^", NULL}, {'z', "$", NULL},
+    static const struct {
+        char c;
+        const char *alone, *inside;
+    } classes[] = {
+        {'d', "[0-9]", "0-9"},
+        {'D', "[^0-9]", NULL},
+        {'w', "[0-9A-Za-z_]", "0-9A-Za-z_"},
+        {'W', "[^0-9A-Za-z_]", NULL},
+        {'s', "[\t\n\f\r ]", "\t\n\f\r "},
+        {'S', "[^\t\n\f\r ]", NULL},
+        {'b', "\\b", NULL},
+        {'B', "\\B", NULL},
+        {'n', "\n", "\n"},
+        {'t', "\t", "\t"},
+        {'r', "\r", "\r"},
+        {'f', "\f", "\f"},
+        {'v', "\v", "\v"},
+        {'A', "^", NULL},
+        {'z', "$", NULL},
     };
 
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
@@ -325,8 +345,7 @@ translate_escape(const char *p, bool bracket, struct translation *t)
 }
 
 /* p is behind the opening bracket. POSIX has no escapes in brackets: ] must come first, - last, ^ not first. */
-static const char *
-translate_bracket(const char *p, struct translation *t)
+static const char *translate_bracket(const char *p, struct translation *t)
 {
     bool negated = *p == '^', close = false, dash = false, caret = false, any = false;
     const char *start = p += negated;
@@ -366,7 +385,7 @@ translate_bracket(const char *p, struct translation *t)
         *first = ']';
         t->to++;
     }
-    if (caret && t->to == first && !dash && !negated) {     /* [^] alone cannot be written */
+    if (caret && t->to == first && !dash && !negated) { /* [^] alone cannot be written */
         t->to = stpcpy(first - 1, "\\^");
         return p + (*p != 0);
     }
@@ -382,8 +401,7 @@ translate_bracket(const char *p, struct translation *t)
     return p + (*p != 0);
 }
 
-static const char *
-translate(const char *p, struct translation *t)
+static const char *translate(const char *p, struct translation *t)
 {
     bool quantified = false;
 
@@ -421,8 +439,7 @@ translate(const char *p, struct translation *t)
     return t->problem;
 }
 
-static int
-match_all(struct tcc_lib_call *call, const struct tcc_tensor *x, const regex_t *r)
+static int match_all(struct tcc_lib_call *call, const struct tcc_tensor *x, const regex_t *r)
 {
     uint8_t *y = lib_out(call, 0, TCC_BOOL, x->rank, x->dims);
     int64_t n = lib_count(x);
@@ -432,7 +449,7 @@ match_all(struct tcc_lib_call *call, const struct tcc_tensor *x, const regex_t *
     for (int64_t i = 0; i < n; i++) {
         const struct tcc_string *s = strings(x) + i;
         regmatch_t whole = {.rm_so = 0, .rm_eo = (regoff_t)s->size};
-        char *text = malloc((size_t)s->size + 1);        /* terminated, as regexec() wants it; zeros inside are fine */
+        char *text = malloc((size_t)s->size + 1); /* terminated, as regexec() wants it; zeros inside are fine */
 
         if (!text)
             return LIB_NO_MEMORY(call);
@@ -445,8 +462,7 @@ match_all(struct tcc_lib_call *call, const struct tcc_tensor *x, const regex_t *
 }
 
 /* x -> bool: whether the whole string matches attr pattern */
-int
-tccrt_lib_regex_full_match(struct tcc_lib_call *call)
+int tccrt_lib_regex_full_match(struct tcc_lib_call *call)
 {
     const char *pattern = lib_text(call, "pattern", "");
     bool ignore_case = strncmp(pattern, "(?i)", 4) == 0;

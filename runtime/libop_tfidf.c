@@ -5,7 +5,11 @@
  */
 #include "runtime/libop_int.h"
 
-struct node { int64_t item; int64_t child, next; int64_t gram; };   /* item: index into the pool; gram: number of an n-gram, or -1 */
+struct node {
+    int64_t item;
+    int64_t child, next;
+    int64_t gram;
+}; /* item: index into the pool; gram: number of an n-gram, or -1 */
 
 struct tfidf {
     const struct tcc_attr *ints, *texts, *starts, *columns, *weights;
@@ -14,8 +18,7 @@ struct tfidf {
     int64_t nnodes;
 };
 
-static bool
-same_item(const struct tfidf *t, int64_t item, const struct tcc_tensor *x, int64_t i)
+static bool same_item(const struct tfidf *t, int64_t item, const struct tcc_tensor *x, int64_t i)
 {
     if (!t->texts)
         return t->ints->ints[item] == lib_get_int(x, i);
@@ -24,14 +27,12 @@ same_item(const struct tfidf *t, int64_t item, const struct tcc_tensor *x, int64
     return lib_compare_strings(&s, (const struct tcc_string *)x->data + i) == 0;
 }
 
-static bool
-same_in_pool(const struct tfidf *t, int64_t a, int64_t b)
+static bool same_in_pool(const struct tfidf *t, int64_t a, int64_t b)
 {
     return t->texts ? strcmp(t->texts->strings[a], t->texts->strings[b]) == 0 : t->ints->ints[a] == t->ints->ints[b];
 }
 
-static int64_t
-child_in_pool(struct tfidf *t, int64_t parent, int64_t item)
+static int64_t child_in_pool(struct tfidf *t, int64_t parent, int64_t item)
 {
     int64_t k;
 
@@ -45,8 +46,7 @@ child_in_pool(struct tfidf *t, int64_t parent, int64_t item)
 }
 
 /* n-grams of size s are pool items [starts[s - 1], starts[s]); those of unwanted sizes are numbered but not kept. */
-static int
-build(struct tcc_lib_call *call, struct tfidf *t, int64_t items)
+static int build(struct tcc_lib_call *call, struct tfidf *t, int64_t items)
 {
     int64_t gram = 0;
 
@@ -72,8 +72,7 @@ build(struct tcc_lib_call *call, struct tfidf *t, int64_t items)
     return TCC_OK;
 }
 
-static int64_t
-find_child(const struct tfidf *t, int64_t parent, const struct tcc_tensor *x, int64_t i)
+static int64_t find_child(const struct tfidf *t, int64_t parent, const struct tcc_tensor *x, int64_t i)
 {
     for (int64_t k = t->nodes[parent].child; k >= 0; k = t->nodes[k].next)
         if (same_item(t, t->nodes[k].item, x, i))
@@ -82,8 +81,7 @@ find_child(const struct tfidf *t, int64_t parent, const struct tcc_tensor *x, in
 }
 
 /* Single items are counted once, longer n-grams for every gap. */
-static void
-count_row(const struct tfidf *t, const struct tcc_tensor *x, int64_t base, int64_t n, float *row)
+static void count_row(const struct tfidf *t, const struct tcc_tensor *x, int64_t base, int64_t n, float *row)
 {
     int64_t least = t->least;
 
@@ -103,8 +101,7 @@ count_row(const struct tfidf *t, const struct tcc_tensor *x, int64_t base, int64
     }
 }
 
-static void
-weigh(const struct tfidf *t, const char *mode, float *row)
+static void weigh(const struct tfidf *t, const char *mode, float *row)
 {
     for (int64_t i = 0; i < t->width; i++) {
         double w = t->weights && i < t->weights->n ? t->weights->floats[i] : 1;
@@ -116,8 +113,7 @@ weigh(const struct tfidf *t, const char *mode, float *row)
     }
 }
 
-static int
-read_tfidf(struct tcc_lib_call *call, struct tfidf *t)
+static int read_tfidf(struct tcc_lib_call *call, struct tfidf *t)
 {
     t->ints = lib_attr(call, "pool_int64s");
     t->texts = lib_attr(call, "pool_strings");
@@ -128,8 +124,9 @@ read_tfidf(struct tcc_lib_call *call, struct tfidf *t)
     t->least = lib_int(call, "min_gram_length", 1);
     t->most = lib_int(call, "max_gram_length", 1);
     t->skips = lib_int(call, "max_skip_count", 0);
-    if ((!t->ints && !t->texts) || !t->starts || !t->columns || t->starts->kind != TCC_ATTR_INTS || t->columns->kind != TCC_ATTR_INTS ||
-        (t->weights && t->weights->kind != TCC_ATTR_FLOATS) || t->least < 1 || t->most < t->least || t->skips < 0 || t->skips > 1 << 20)
+    if ((!t->ints && !t->texts) || !t->starts || !t->columns || t->starts->kind != TCC_ATTR_INTS ||
+        t->columns->kind != TCC_ATTR_INTS || (t->weights && t->weights->kind != TCC_ATTR_FLOATS) || t->least < 1 ||
+        t->most < t->least || t->skips < 0 || t->skips > 1 << 20)
         return LIB_FAIL(call, "a pool, ngram_counts, ngram_indexes and possible gram lengths are needed");
     for (int i = 0; i < t->columns->n; i++) {
         if (t->columns->ints[i] < 0 || t->columns->ints[i] > INT32_MAX)
@@ -140,8 +137,7 @@ read_tfidf(struct tcc_lib_call *call, struct tfidf *t)
 }
 
 /* x[c] or x[n, c] of i32, i64 or strings -> f32[width] or [n, width] */
-int
-tccrt_lib_tfidfvectorizer(struct tcc_lib_call *call)
+int tccrt_lib_tfidfvectorizer(struct tcc_lib_call *call)
 {
     const char *mode = lib_text(call, "mode", "TF");
     const struct tcc_tensor *x;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What library ops share. Elements are read and written as doubles or 64-bit integers: these ops are the long tail, their
- * loops are plain. Narrow floats are described by a table (exponent and mantissa bits, bias, what overflow gives).
+ * What library ops share. Elements are read and written as doubles or 64-bit integers: these ops are the long tail,
+ * their loops are plain. Narrow floats are described by a table (exponent and mantissa bits, bias, what overflow
+ * gives).
  */
 #include <math.h>
 #include <stdarg.h>
@@ -11,28 +12,24 @@
 
 /* -- Operands, attributes, results ------------------------------------------------------------------------ */
 
-bool
-lib_has(const struct tcc_lib_call *call, int i)
+bool lib_has(const struct tcc_lib_call *call, int i)
 {
     return i < call->nin && call->in[i] && call->in[i]->kind != TCC_OBJ_NONE;
 }
 
-const struct tcc_tensor *
-lib_in(const struct tcc_lib_call *call, int i)
+const struct tcc_tensor *lib_in(const struct tcc_lib_call *call, int i)
 {
     return lib_has(call, i) && call->in[i]->kind == TCC_OBJ_TENSOR ? &call->in[i]->t : NULL;
 }
 
-static bool
-is_number(int dtype)
+static bool is_number(int dtype)
 {
     int class = lib_class(dtype);
 
     return class != TCC_CLASS_NONE && class != TCC_CLASS_STRING && class != TCC_CLASS_COMPLEX;
 }
 
-int
-lib_need(struct tcc_lib_call *call, int i, int rank, int dtype, const struct tcc_tensor **out)
+int lib_need(struct tcc_lib_call *call, int i, int rank, int dtype, const struct tcc_tensor **out)
 {
     const struct tcc_tensor *t = lib_in(call, i);
 
@@ -42,12 +39,12 @@ lib_need(struct tcc_lib_call *call, int i, int rank, int dtype, const struct tcc
     if (rank >= 0 && t->rank != rank)
         return LIB_FAIL(call, "operand %d must have rank %d, found %d", i, rank, t->rank);
     if (dtype == LIB_NUMBER ? !is_number(t->dtype) : dtype && t->dtype != dtype)
-        return LIB_FAIL(call, "operand %d has an element type (%d) that does not fit (%d expected, -1: a number)", i, t->dtype, dtype);
+        return LIB_FAIL(call, "operand %d has an element type (%d) that does not fit (%d expected, -1: a number)", i,
+                        t->dtype, dtype);
     return TCC_OK;
 }
 
-const struct tcc_attr *
-lib_attr(const struct tcc_lib_call *call, const char *name)
+const struct tcc_attr *lib_attr(const struct tcc_lib_call *call, const char *name)
 {
     for (int i = 0; i < call->nattrs; i++)
         if (strcmp(call->attrs[i].name, name) == 0)
@@ -55,8 +52,7 @@ lib_attr(const struct tcc_lib_call *call, const char *name)
     return NULL;
 }
 
-int64_t
-lib_int(const struct tcc_lib_call *call, const char *name, int64_t otherwise)
+int64_t lib_int(const struct tcc_lib_call *call, const char *name, int64_t otherwise)
 {
     const struct tcc_attr *a = lib_attr(call, name);
 
@@ -65,8 +61,7 @@ lib_int(const struct tcc_lib_call *call, const char *name, int64_t otherwise)
     return a->kind == TCC_ATTR_INTS ? a->ints[0] : a->kind == TCC_ATTR_FLOATS ? (int64_t)a->floats[0] : otherwise;
 }
 
-double
-lib_float(const struct tcc_lib_call *call, const char *name, double otherwise)
+double lib_float(const struct tcc_lib_call *call, const char *name, double otherwise)
 {
     const struct tcc_attr *a = lib_attr(call, name);
 
@@ -75,22 +70,19 @@ lib_float(const struct tcc_lib_call *call, const char *name, double otherwise)
     return a->kind == TCC_ATTR_FLOATS ? a->floats[0] : a->kind == TCC_ATTR_INTS ? (double)a->ints[0] : otherwise;
 }
 
-const char *
-lib_text(const struct tcc_lib_call *call, const char *name, const char *otherwise)
+const char *lib_text(const struct tcc_lib_call *call, const char *name, const char *otherwise)
 {
     const struct tcc_attr *a = lib_attr(call, name);
 
     return a && a->kind == TCC_ATTR_STRINGS && a->n > 0 ? a->strings[0] : otherwise;
 }
 
-int64_t
-lib_list_size(const struct tcc_attr *a)
+int64_t lib_list_size(const struct tcc_attr *a)
 {
     return !a ? 0 : a->kind == TCC_ATTR_TENSOR ? lib_count(a->tensor) : a->n;
 }
 
-double
-lib_list_value(const struct tcc_attr *a, int64_t i)
+double lib_list_value(const struct tcc_attr *a, int64_t i)
 {
     switch (a->kind) {
     case TCC_ATTR_FLOATS:
@@ -102,8 +94,7 @@ lib_list_value(const struct tcc_attr *a, int64_t i)
     }
 }
 
-const struct tcc_attr *
-lib_list(const struct tcc_lib_call *call, const char *name)
+const struct tcc_attr *lib_list(const struct tcc_lib_call *call, const char *name)
 {
     char as_tensor[96];
     const struct tcc_attr *a = lib_attr(call, name);
@@ -115,20 +106,17 @@ lib_list(const struct tcc_lib_call *call, const char *name)
     return lib_list_size(a) ? a : NULL;
 }
 
-void *
-lib_out(struct tcc_lib_call *call, int k, int dtype, int rank, const int64_t *dims)
+void *lib_out(struct tcc_lib_call *call, int k, int dtype, int rank, const int64_t *dims)
 {
     return call->host->output(call, k, dtype, rank, dims);
 }
 
-bool
-lib_wants(const struct tcc_lib_call *call, int k)
+bool lib_wants(const struct tcc_lib_call *call, int k)
 {
     return k < call->nout;
 }
 
-int
-lib_values(struct tcc_lib_call *call, int i, int64_t *to, int room)
+int lib_values(struct tcc_lib_call *call, int i, int64_t *to, int room)
 {
     const struct tcc_tensor *t;
     int64_t n;
@@ -145,15 +133,13 @@ lib_values(struct tcc_lib_call *call, int i, int64_t *to, int room)
     return (int)n;
 }
 
-int
-lib_axis(int64_t axis, int rank)
+int lib_axis(int64_t axis, int rank)
 {
     axis += axis < 0 ? rank : 0;
     return axis >= 0 && axis < rank ? (int)axis : -1;
 }
 
-int
-lib_axes(struct tcc_lib_call *call, int i, int rank, int *axes)
+int lib_axes(struct tcc_lib_call *call, int i, int rank, int *axes)
 {
     const struct tcc_attr *a = lib_attr(call, "axes");
     int64_t values[TCC_MAX_RANK];
@@ -177,8 +163,7 @@ lib_axes(struct tcc_lib_call *call, int i, int rank, int *axes)
 
 /* -- Shapes ------------------------------------------------------------------------------------------------ */
 
-int
-lib_class(int dtype)
+int lib_class(int dtype)
 {
     static const uint8_t classes[TCC_NDTYPES] = {
 #define X(id, n, name, bytes, class) [n] = TCC_CLASS_##class,
@@ -189,8 +174,7 @@ lib_class(int dtype)
     return dtype > 0 && dtype < TCC_NDTYPES ? classes[dtype] : TCC_CLASS_NONE;
 }
 
-int
-lib_bytes(int dtype)
+int lib_bytes(int dtype)
 {
     static const uint8_t bytes_of[TCC_NDTYPES] = {
 #define X(id, n, name, bytes, class) [n] = bytes,
@@ -201,8 +185,7 @@ lib_bytes(int dtype)
     return dtype > 0 && dtype < TCC_NDTYPES ? bytes_of[dtype] : 0;
 }
 
-int64_t
-lib_product(int rank, const int64_t *dims)
+int64_t lib_product(int rank, const int64_t *dims)
 {
     int64_t n = 1;
 
@@ -211,14 +194,12 @@ lib_product(int rank, const int64_t *dims)
     return n;
 }
 
-int64_t
-lib_count(const struct tcc_tensor *t)
+int64_t lib_count(const struct tcc_tensor *t)
 {
     return lib_product(t->rank, t->dims);
 }
 
-int
-lib_broadcast(struct tcc_lib_call *call, const struct tcc_tensor *a, const struct tcc_tensor *b, int64_t *dims)
+int lib_broadcast(struct tcc_lib_call *call, const struct tcc_tensor *a, const struct tcc_tensor *b, int64_t *dims)
 {
     int rank = a->rank > b->rank ? a->rank : b->rank;
 
@@ -235,8 +216,7 @@ lib_broadcast(struct tcc_lib_call *call, const struct tcc_tensor *a, const struc
     return rank;
 }
 
-void
-lib_strides(const struct tcc_tensor *t, int rank, const int64_t *dims, int64_t *strides)
+void lib_strides(const struct tcc_tensor *t, int rank, const int64_t *dims, int64_t *strides)
 {
     int64_t s = 1;
 
@@ -248,8 +228,7 @@ lib_strides(const struct tcc_tensor *t, int rank, const int64_t *dims, int64_t *
     }
 }
 
-bool
-lib_next(int rank, const int64_t *dims, int64_t *index)
+bool lib_next(int rank, const int64_t *dims, int64_t *index)
 {
     for (int i = rank - 1; i >= 0; i--) {
         if (++index[i] < dims[i])
@@ -259,8 +238,7 @@ lib_next(int rank, const int64_t *dims, int64_t *index)
     return false;
 }
 
-int64_t
-lib_dot(int rank, const int64_t *index, const int64_t *strides)
+int64_t lib_dot(int rank, const int64_t *index, const int64_t *strides)
 {
     int64_t at = 0;
 
@@ -273,11 +251,11 @@ lib_dot(int rank, const int64_t *index, const int64_t *strides)
 
 enum overflow { TO_INF, TO_MAX };
 static const struct narrow {
-    uint8_t exponent, mantissa;      /* bits */
+    uint8_t exponent, mantissa; /* bits */
     int16_t bias;
     uint8_t overflow;
-    bool inf;                        /* all-ones exponent is infinity and NaN, as IEEE has it */
-    bool uz;                         /* no -0; its code is NaN */
+    bool inf; /* all-ones exponent is infinity and NaN, as IEEE has it */
+    bool uz;  /* no -0; its code is NaN */
     double max;
     uint16_t nan;
 } narrows[TCC_NDTYPES] = {
@@ -290,8 +268,7 @@ static const struct narrow {
     [TCC_F4E2M1] = {2, 1, 1, TO_MAX, false, false, 6, 0},
 };
 
-static double
-narrow_get(const struct narrow *f, uint32_t code)
+static double narrow_get(const struct narrow *f, uint32_t code)
 {
     uint32_t bits = (uint32_t)f->exponent + f->mantissa, ones = (1u << f->exponent) - 1;
     uint32_t m = code & ((1u << f->mantissa) - 1), e = code >> f->mantissa & ones;
@@ -301,24 +278,24 @@ narrow_get(const struct narrow *f, uint32_t code)
         return m ? NAN : sign * INFINITY;
     if (!f->inf && f->nan && (f->uz ? code == f->nan : (code & 0x7f) == f->nan))
         return NAN;
-    return sign * (e ? ldexp(m + (1u << f->mantissa), (int)e - f->bias - f->mantissa) : ldexp(m, 1 - f->bias - f->mantissa));
+    return sign *
+           (e ? ldexp(m + (1u << f->mantissa), (int)e - f->bias - f->mantissa) : ldexp(m, 1 - f->bias - f->mantissa));
 }
 
-static uint32_t
-narrow_code(const struct narrow *f, double v, bool saturate)
+static uint32_t narrow_code(const struct narrow *f, double v, bool saturate)
 {
     uint32_t sign = signbit(v) ? 1u << (f->exponent + f->mantissa) : 0, q;
     double a = fabs(v), scaled;
     int e;
 
     if (isnan(v))
-        return f->nan ? f->nan : 1u << (f->exponent + f->mantissa);   /* f4e2m1 has none: -0, as the ONNX cases have it */
+        return f->nan ? f->nan : 1u << (f->exponent + f->mantissa); /* f4e2m1 has none: -0, as the ONNX cases have it */
     if (isinf(v))
         a = f->overflow == TO_MAX && saturate ? f->max : a;
     if (!isinf(a)) {
-        frexp(a, &e);                                            /* a in [2^(e-1), 2^e) */
+        frexp(a, &e); /* a in [2^(e-1), 2^e) */
         e = a == 0 || e - 1 < 1 - f->bias ? 1 - f->bias : e - 1;
-        scaled = nearbyint(ldexp(a, f->mantissa - e));           /* in units of the last place; exact but for the rounding */
+        scaled = nearbyint(ldexp(a, f->mantissa - e)); /* in units of the last place; exact but for the rounding */
         if (ldexp(scaled, e - f->mantissa) <= f->max) {
             q = (uint32_t)scaled;
             q = q >> f->mantissa ? q + ((uint32_t)(e + f->bias - 1) << f->mantissa) : q;
@@ -335,17 +312,16 @@ narrow_code(const struct narrow *f, double v, bool saturate)
 /* -- Elements -------------------------------------------------------------------------------------------------- */
 
 /* Towards zero, with x86's answer (the smallest integer) where there is none. */
-static int64_t
-to_int(double v, bool is_unsigned)
+static int64_t to_int(double v, bool is_unsigned)
 {
     if (is_unsigned && v >= 0x1p63 && v < 0x1p64)
         return (int64_t)(uint64_t)v;
     return v > -0x1p63 && v < 0x1p63 ? (int64_t)v : INT64_MIN;
 }
 
-/* The same, out of range the nearest value of the type (4- and 2-bit integers: of i32), NaN 0: as the word `cast` does. */
-static int64_t
-to_range(double v, int dtype)
+/* The same, out of range the nearest value of the type (4- and 2-bit integers: of i32), NaN 0: as the word `cast` does.
+ */
+static int64_t to_range(double v, int dtype)
 {
     bool is_unsigned = lib_class(dtype) == TCC_CLASS_UINT;
     int bits = lib_bytes(dtype) == 1 && dtype != TCC_U8 && dtype != TCC_I8 ? 32 : 8 * lib_bytes(dtype);
@@ -356,11 +332,12 @@ to_range(double v, int dtype)
         return 0;
     if (is_unsigned)
         return v <= 0 ? 0 : v >= ldexp(1, bits) ? (int64_t)(UINT64_MAX >> (64 - bits)) : to_int(v, true);
-    return v < -ldexp(1, bits - 1) ? INT64_MIN >> (64 - bits) : v >= ldexp(1, bits - 1) ? ~(INT64_MIN >> (64 - bits)) : to_int(v, false);
+    return v < -ldexp(1, bits - 1)   ? INT64_MIN >> (64 - bits)
+           : v >= ldexp(1, bits - 1) ? ~(INT64_MIN >> (64 - bits))
+                                     : to_int(v, false);
 }
 
-double
-lib_get(const struct tcc_tensor *t, int64_t i)
+double lib_get(const struct tcc_tensor *t, int64_t i)
 {
     const void *p = t->data;
 
@@ -377,12 +354,12 @@ lib_get(const struct tcc_tensor *t, int64_t i)
     case TCC_U64:
         return (double)((const uint64_t *)p)[i];
     default:
-        return narrows[t->dtype].exponent ? narrow_get(&narrows[t->dtype], ((const uint8_t *)p)[i]) : (double)lib_get_int(t, i);
+        return narrows[t->dtype].exponent ? narrow_get(&narrows[t->dtype], ((const uint8_t *)p)[i])
+                                          : (double)lib_get_int(t, i);
     }
 }
 
-int64_t
-lib_get_int(const struct tcc_tensor *t, int64_t i)
+int64_t lib_get_int(const struct tcc_tensor *t, int64_t i)
 {
     const void *p = t->data;
 
@@ -416,8 +393,7 @@ lib_get_int(const struct tcc_tensor *t, int64_t i)
     }
 }
 
-void
-lib_put_int(void *p, int dtype, int64_t i, int64_t v)
+void lib_put_int(void *p, int dtype, int64_t i, int64_t v)
 {
     switch (dtype) {
     case TCC_I64:
@@ -454,14 +430,13 @@ lib_put_int(void *p, int dtype, int64_t i, int64_t v)
     case TCC_STRING:
     case TCC_C64:
     case TCC_C128:
-        break;       /* not a number: callers ask for LIB_NUMBER */
+        break; /* not a number: callers ask for LIB_NUMBER */
     default:
         lib_put(p, dtype, i, (double)v);
     }
 }
 
-void
-lib_put(void *p, int dtype, int64_t i, double v)
+void lib_put(void *p, int dtype, int64_t i, double v)
 {
     const struct narrow *f = &narrows[dtype];
 
@@ -478,7 +453,7 @@ lib_put(void *p, int dtype, int64_t i, double v)
         break;
     case TCC_F8E8M0: {
         int e;
-        double m = frexp(fabs(v), &e);       /* rounds up to a power of two: the default of Cast */
+        double m = frexp(fabs(v), &e); /* rounds up to a power of two: the default of Cast */
 
         e += m > 0.5 ? 127 : 126;
         ((uint8_t *)p)[i] = isnan(v) || signbit(v) ? 255 : v == 0 || e < 0 ? 0 : isinf(v) || e > 254 ? 254 : (uint8_t)e;
@@ -495,8 +470,7 @@ lib_put(void *p, int dtype, int64_t i, double v)
     }
 }
 
-void
-lib_put_overflowing(void *p, int dtype, int64_t i, double v)
+void lib_put_overflowing(void *p, int dtype, int64_t i, double v)
 {
     if (lib_bytes(dtype) == 1 && narrows[dtype].exponent)
         ((uint8_t *)p)[i] = (uint8_t)narrow_code(&narrows[dtype], v, false);
@@ -504,8 +478,7 @@ lib_put_overflowing(void *p, int dtype, int64_t i, double v)
         lib_put(p, dtype, i, v);
 }
 
-bool
-lib_copy(void *to, int64_t i, const struct tcc_tensor *from, int64_t k)
+bool lib_copy(void *to, int64_t i, const struct tcc_tensor *from, int64_t k)
 {
     size_t size = (size_t)lib_bytes(from->dtype);
 
@@ -518,8 +491,7 @@ lib_copy(void *to, int64_t i, const struct tcc_tensor *from, int64_t k)
     return true;
 }
 
-bool
-lib_copy_n(void *to, int64_t i, const struct tcc_tensor *from, int64_t k, int64_t n)
+bool lib_copy_n(void *to, int64_t i, const struct tcc_tensor *from, int64_t k, int64_t n)
 {
     size_t size = (size_t)lib_bytes(from->dtype);
 
@@ -534,8 +506,7 @@ lib_copy_n(void *to, int64_t i, const struct tcc_tensor *from, int64_t k, int64_
     return true;
 }
 
-int
-lib_compare_strings(const struct tcc_string *a, const struct tcc_string *b)
+int lib_compare_strings(const struct tcc_string *a, const struct tcc_string *b)
 {
     size_t n = (size_t)(a->size < b->size ? a->size : b->size);
     int c = n ? memcmp(a->data, b->data, n) : 0;

@@ -2,8 +2,7 @@
 /* Library ops that put windows back: max_unpool, col2im. */
 #include "runtime/libop_int.h"
 
-static void
-list_attr(struct tcc_lib_call *call, const char *name, int n, int64_t otherwise, int64_t *to)
+static void list_attr(struct tcc_lib_call *call, const char *name, int n, int64_t otherwise, int64_t *to)
 {
     const struct tcc_attr *a = lib_attr(call, name);
 
@@ -11,20 +10,21 @@ list_attr(struct tcc_lib_call *call, const char *name, int n, int64_t otherwise,
         to[i] = a && a->kind == TCC_ATTR_INTS && i < a->n ? a->ints[i] : otherwise;
 }
 
-/* (x[n, c, ...], indices into the flat result, output_shape?): zeros but for x at its indices. An output_shape larger than what
- * kernel, strides and pads give is filled up with zeros at the far ends. */
-int
-tccrt_lib_max_unpool(struct tcc_lib_call *call)
+/* (x[n, c, ...], indices into the flat result, output_shape?): zeros but for x at its indices. An output_shape larger
+ * than what kernel, strides and pads give is filled up with zeros at the far ends. */
+int tccrt_lib_max_unpool(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *x, *index;
-    int64_t kernel[TCC_MAX_RANK], strides[TCC_MAX_RANK], pads[2 * TCC_MAX_RANK], inner[TCC_MAX_RANK], dims[TCC_MAX_RANK], n, total;
+    int64_t kernel[TCC_MAX_RANK], strides[TCC_MAX_RANK], pads[2 * TCC_MAX_RANK], inner[TCC_MAX_RANK],
+        dims[TCC_MAX_RANK], n, total;
     int nd, status;
     void *y;
 
     if ((status = lib_need(call, 0, -1, LIB_NUMBER, &x)) || (status = lib_need(call, 1, x->rank, LIB_NUMBER, &index)))
         return status;
     nd = x->rank - 2;
-    if (nd < 1 || !lib_attr(call, "kernel_shape") || lib_attr(call, "kernel_shape")->n != nd || lib_count(index) != lib_count(x))
+    if (nd < 1 || !lib_attr(call, "kernel_shape") || lib_attr(call, "kernel_shape")->n != nd ||
+        lib_count(index) != lib_count(x))
         return LIB_FAIL(call, "x, indices and kernel_shape do not fit");
     list_attr(call, "kernel_shape", nd, 1, kernel);
     list_attr(call, "strides", nd, 1, strides);
@@ -37,7 +37,8 @@ tccrt_lib_max_unpool(struct tcc_lib_call *call)
         return LIB_FAIL(call, "output_shape must have %d values", x->rank);
     for (int i = 0; i < x->rank; i++)
         if (inner[i] < 0 || dims[i] < inner[i])
-            return LIB_FAIL(call, "output size %lld of axis %d is less than %lld", (long long)dims[i], i, (long long)inner[i]);
+            return LIB_FAIL(call, "output size %lld of axis %d is less than %lld", (long long)dims[i], i,
+                            (long long)inner[i]);
     if (!(y = lib_out(call, 0, x->dtype, x->rank, dims)))
         return TCC_EENV;
     n = lib_count(x);
@@ -47,7 +48,8 @@ tccrt_lib_max_unpool(struct tcc_lib_call *call)
         int64_t from = lib_get_int(index, i), to = 0, scale = 1;
 
         if (from < 0 || from >= total)
-            return call->host->fail(call, TCC_EINDEX, "index %lld is outside [0, %lld)", (long long)from, (long long)total);
+            return call->host->fail(call, TCC_EINDEX, "index %lld is outside [0, %lld)", (long long)from,
+                                    (long long)total);
         for (int a = x->rank - 1; a >= 0; a--) {
             to += from % inner[a] * scale;
             from /= inner[a];
@@ -58,10 +60,13 @@ tccrt_lib_max_unpool(struct tcc_lib_call *call)
     return TCC_OK;
 }
 
-struct col2im { int nd; int64_t image[TCC_MAX_RANK], block[TCC_MAX_RANK], blocks[TCC_MAX_RANK], strides[TCC_MAX_RANK], dilations[TCC_MAX_RANK], pads[2 * TCC_MAX_RANK]; };
+struct col2im {
+    int nd;
+    int64_t image[TCC_MAX_RANK], block[TCC_MAX_RANK], blocks[TCC_MAX_RANK], strides[TCC_MAX_RANK],
+        dilations[TCC_MAX_RANK], pads[2 * TCC_MAX_RANK];
+};
 
-static int
-read_col2im(struct tcc_lib_call *call, struct col2im *c)
+static int read_col2im(struct tcc_lib_call *call, struct col2im *c)
 {
     c->nd = lib_values(call, 1, c->image, TCC_MAX_RANK - 2);
     if (c->nd < 0)
@@ -82,8 +87,7 @@ read_col2im(struct tcc_lib_call *call, struct col2im *c)
 }
 
 /* Where block element `at` of block `n` lies in a plane of the image; -1: outside. */
-static int64_t
-target(const struct col2im *c, int64_t at, int64_t n)
+static int64_t target(const struct col2im *c, int64_t at, int64_t n)
 {
     int64_t to = 0, scale = 1;
 
@@ -101,8 +105,7 @@ target(const struct col2im *c, int64_t at, int64_t n)
 }
 
 /* (x[n, c * product(block), blocks], image_shape, block_shape): overlapping blocks add up. */
-int
-tccrt_lib_col2im(struct tcc_lib_call *call)
+int tccrt_lib_col2im(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *x;
     int64_t dims[TCC_MAX_RANK], planes, block, blocks, image;

@@ -18,22 +18,22 @@
 
 /* -- Parts of opening ------------------------------------------------------------------------------ */
 
-static int
-check_descriptor(const struct tcc_model *d, const char *what)
+static int check_descriptor(const struct tcc_model *d, const char *what)
 {
     if (d->magic != TCC_MODEL_MAGIC)
         return tcr_fail(TCC_EINPUT, "%s: not a compiled model (its descriptor has a wrong magic number)", what);
     if (d->abi_version != TCC_ABI_VERSION)
-        return tcr_fail(TCC_EINPUT, "%s: compiled for version %u of the artifact format, this runtime reads version %u; "
-                        "compile it again", what, d->abi_version, TCC_ABI_VERSION);
+        return tcr_fail(TCC_EINPUT,
+                        "%s: compiled for version %u of the artifact format, this runtime reads version %u; "
+                        "compile it again",
+                        what, d->abi_version, TCC_ABI_VERSION);
     if (!d->name || !d->versions || d->nversions == 0)
         return tcr_fail(TCC_EBUG, "%s: its descriptor is incomplete", what);
     return TCC_OK;
 }
 
 /* The first version that this CPU runs; they come best first. */
-static int
-choose_version(struct tccrt_model *m, const char *what)
+static int choose_version(struct tccrt_model *m, const char *what)
 {
     const struct tcc_model *d = m->desc;
     char missing[64] = "";
@@ -45,12 +45,12 @@ choose_version(struct tccrt_model *m, const char *what)
             return TCC_OK;
         }
     }
-    return tcr_fail(TCC_EENV, "%s: this CPU lacks '%s', which the model was compiled for; compile it with a lower --march",
-                    what, missing);
+    return tcr_fail(TCC_EENV,
+                    "%s: this CPU lacks '%s', which the model was compiled for; compile it with a lower --march", what,
+                    missing);
 }
 
-static int
-map_file(struct tccrt_model *m, const char *path)
+static int map_file(struct tccrt_model *m, const char *path)
 {
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -71,13 +71,13 @@ map_file(struct tccrt_model *m, const char *path)
     }
     m->weights = m->map;
     if (tcr_xxh3(m->map, m->map_size) != m->desc->weights_digest)
-        return tcr_fail(TCC_EINPUT, "%s: these are not the weights that the model was compiled with (digest differs)", path);
+        return tcr_fail(TCC_EINPUT, "%s: these are not the weights that the model was compiled with (digest differs)",
+                        path);
     return TCC_OK;
 }
 
 /* Sidecar weights lie in the folder of the file that the descriptor is in. */
-static int
-find_weights(struct tccrt_model *m, const char *what)
+static int find_weights(struct tccrt_model *m, const char *what)
 {
     char path[PATH_MAX];
     const char *slash;
@@ -103,8 +103,7 @@ find_weights(struct tccrt_model *m, const char *what)
 }
 
 /* Expressions sorted by level (stable: operands stay before their users). */
-static int
-sort_levels(struct tccrt_model *m, const char *what)
+static int sort_levels(struct tccrt_model *m, const char *what)
 {
     const struct tcc_plan *p = m->plan;
     uint32_t n = p->exprs.count;
@@ -122,8 +121,7 @@ sort_levels(struct tccrt_model *m, const char *what)
     return TCC_OK;
 }
 
-static int
-name_dims(struct tccrt_model *m, const char *what)
+static int name_dims(struct tccrt_model *m, const char *what)
 {
     m->expr_text = calloc((size_t)m->plan->exprs.count + 1, sizeof *m->expr_text);
     if (!m->expr_text)
@@ -144,8 +142,7 @@ name_dims(struct tccrt_model *m, const char *what)
     return TCC_OK;
 }
 
-static int
-open_model(const struct tcc_model *desc, const char *what, void *handle, struct tccrt_model **out)
+static int open_model(const struct tcc_model *desc, const char *what, void *handle, struct tccrt_model **out)
 {
     struct tccrt_model *m = calloc(1, sizeof *m);
     int status;
@@ -169,8 +166,7 @@ open_model(const struct tcc_model *desc, const char *what, void *handle, struct 
 
 /* -- Public ------------------------------------------------------------------------------------------ */
 
-int
-tccrt_open(const char *path, struct tccrt_model **out)
+int tccrt_open(const char *path, struct tccrt_model **out)
 {
     const struct tcc_model *desc;
     char full[PATH_MAX];
@@ -186,7 +182,8 @@ tccrt_open(const char *path, struct tccrt_model **out)
         const char *why = dlerror();
         bool permission = access(full, R_OK) != 0;
 
-        return tcr_fail(permission ? TCC_EENV : TCC_EINPUT, "%s: not a compiled model: %s", path, why ? why : "cannot be loaded");
+        return tcr_fail(permission ? TCC_EENV : TCC_EINPUT, "%s: not a compiled model: %s", path,
+                        why ? why : "cannot be loaded");
     }
     desc = dlsym(handle, "tccc_model");
     if (!desc) {
@@ -196,8 +193,7 @@ tccrt_open(const char *path, struct tccrt_model **out)
     return open_model(desc, path, handle, out);
 }
 
-int
-tccrt_open_linked(const struct tcc_model *model, struct tccrt_model **out)
+int tccrt_open_linked(const struct tcc_model *model, struct tccrt_model **out)
 {
     *out = NULL;
     tcr_clear_error();
@@ -206,8 +202,7 @@ tccrt_open_linked(const struct tcc_model *model, struct tccrt_model **out)
     return open_model(model, model->magic == TCC_MODEL_MAGIC && model->name ? model->name : "model", NULL, out);
 }
 
-void
-tccrt_close(struct tccrt_model *m)
+void tccrt_close(struct tccrt_model *m)
 {
     if (!m)
         return;
@@ -228,20 +223,17 @@ tccrt_close(struct tccrt_model *m)
 
 /* -- Signatures ---------------------------------------------------------------------------------------- */
 
-int
-tccrt_nentries(const struct tccrt_model *m)
+int tccrt_nentries(const struct tccrt_model *m)
 {
     return (int)m->plan->entries.count;
 }
 
-const char *
-tccrt_entry_name(const struct tccrt_model *m, int entry)
+const char *tccrt_entry_name(const struct tccrt_model *m, int entry)
 {
     return entry >= 0 && (uint32_t)entry < m->plan->entries.count ? tcr_string(m, m->entries[entry].name) : NULL;
 }
 
-const struct tcc_pentry *
-tcr_find_entry(const struct tccrt_model *m, const char *name)
+const struct tcc_pentry *tcr_find_entry(const struct tccrt_model *m, const char *name)
 {
     if (!name)
         return &m->entries[0];
@@ -252,24 +244,21 @@ tcr_find_entry(const struct tccrt_model *m, const char *name)
     return NULL;
 }
 
-int
-tccrt_ninputs(const struct tccrt_model *m, const char *entry)
+int tccrt_ninputs(const struct tccrt_model *m, const char *entry)
 {
     const struct tcc_pentry *e = tcr_find_entry(m, entry);
 
     return e ? (int)e->inputs.count : -1;
 }
 
-int
-tccrt_noutputs(const struct tccrt_model *m, const char *entry)
+int tccrt_noutputs(const struct tccrt_model *m, const char *entry)
 {
     const struct tcc_pentry *e = tcr_find_entry(m, entry);
 
     return e ? (int)e->outputs.count : -1;
 }
 
-static void
-describe_dims(const struct tccrt_model *m, struct tcc_range dims, struct tccrt_value_info *info)
+static void describe_dims(const struct tccrt_model *m, struct tcc_range dims, struct tccrt_value_info *info)
 {
     for (uint32_t i = 0; i < dims.count; i++) {
         uint32_t e = m->u32s[dims.first + i];
@@ -280,59 +269,55 @@ describe_dims(const struct tccrt_model *m, struct tcc_range dims, struct tccrt_v
     }
 }
 
-static int
-describe(const struct tccrt_model *m, struct tcc_range list, int i, struct tccrt_value_info *info)
+static int describe(const struct tccrt_model *m, struct tcc_range list, int i, struct tccrt_value_info *info)
 {
     const struct tcc_psignature *s;
 
     if (i < 0 || (uint32_t)i >= list.count)
         return tcr_fail(TCC_EUSAGE, "model '%s' has no input or output %d", m->desc->name, i);
     s = &m->signatures[list.first + (uint32_t)i];
-    *info = (struct tccrt_value_info){.name = tcr_string(m, s->name), .kind = (int)s->kind, .dtype = (int)s->dtype,
+    *info = (struct tccrt_value_info){.name = tcr_string(m, s->name),
+                                      .kind = (int)s->kind,
+                                      .dtype = (int)s->dtype,
                                       .rank = s->rank == TCC_NO ? -1 : (int)s->rank,
                                       .optional = s->optional != 0};
     describe_dims(m, s->dims, info);
     return TCC_OK;
 }
 
-int
-tccrt_input(const struct tccrt_model *m, const char *entry, int i, struct tccrt_value_info *info)
+int tccrt_input(const struct tccrt_model *m, const char *entry, int i, struct tccrt_value_info *info)
 {
     const struct tcc_pentry *e = tcr_find_entry(m, entry);
 
     return e ? describe(m, e->inputs, i, info) : TCC_EUSAGE;
 }
 
-int
-tccrt_output(const struct tccrt_model *m, const char *entry, int i, struct tccrt_value_info *info)
+int tccrt_output(const struct tccrt_model *m, const char *entry, int i, struct tccrt_value_info *info)
 {
     const struct tcc_pentry *e = tcr_find_entry(m, entry);
 
     return e ? describe(m, e->outputs, i, info) : TCC_EUSAGE;
 }
 
-const char *
-tccrt_name(const struct tccrt_model *m)
+const char *tccrt_name(const struct tccrt_model *m)
 {
     return m->desc->name;
 }
 
-int
-tccrt_nstates(const struct tccrt_model *m)
+int tccrt_nstates(const struct tccrt_model *m)
 {
     return (int)m->plan->states.count;
 }
 
-int
-tccrt_state_info(const struct tccrt_model *m, int i, struct tccrt_value_info *info)
+int tccrt_state_info(const struct tccrt_model *m, int i, struct tccrt_value_info *info)
 {
     const struct tcc_pstate *s;
 
     if (i < 0 || (uint32_t)i >= m->plan->states.count)
         return tcr_fail(TCC_EUSAGE, "model '%s' has no state variable %d", m->desc->name, i);
     s = &m->states[i];
-    *info = (struct tccrt_value_info){.name = tcr_string(m, s->name), .kind = TCC_OBJ_TENSOR, .dtype = (int)s->dtype,
-                                      .rank = (int)s->rank};
+    *info = (struct tccrt_value_info){
+        .name = tcr_string(m, s->name), .kind = TCC_OBJ_TENSOR, .dtype = (int)s->dtype, .rank = (int)s->rank};
     for (uint32_t d = 0; d < s->dims.count; d++)
         info->dims[d] = m->exprs[m->u32s[s->dims.first + d]].k;
     return TCC_OK;

@@ -12,26 +12,26 @@
 
 #include "runtime/rt_int.h"
 
-static const struct { uint8_t bytes; const char *name; } dtypes[TCC_NDTYPES] = {
+static const struct {
+    uint8_t bytes;
+    const char *name;
+} dtypes[TCC_NDTYPES] = {
 #define X(id, n, name, bytes, class) [n] = {bytes, name},
     TCC_DTYPES(X)
 #undef X
 };
 
-int
-tcr_dtype_bytes(int dtype)
+int tcr_dtype_bytes(int dtype)
 {
     return dtype > 0 && dtype < TCC_NDTYPES ? dtypes[dtype].bytes : 0;
 }
 
-const char *
-tcr_dtype_name(int dtype)
+const char *tcr_dtype_name(int dtype)
 {
     return dtype > 0 && dtype < TCC_NDTYPES ? dtypes[dtype].name : "none";
 }
 
-int64_t
-tcr_elements(int dtype, int rank, const int64_t *dims)
+int64_t tcr_elements(int dtype, int rank, const int64_t *dims)
 {
     int64_t n = 1, size = tcr_dtype_bytes(dtype);
     bool empty = false, overflow = false;
@@ -53,8 +53,7 @@ tcr_elements(int dtype, int rank, const int64_t *dims)
     return n;
 }
 
-char *
-tcr_dims_text(char *to, int rank, const int64_t *dims)
+char *tcr_dims_text(char *to, int rank, const int64_t *dims)
 {
     size_t n = 0;
 
@@ -66,15 +65,13 @@ tcr_dims_text(char *to, int rank, const int64_t *dims)
     return to;
 }
 
-void
-tcr_object_borrow(struct tcc_object *to, const struct tcc_tensor *t)
+void tcr_object_borrow(struct tcc_object *to, const struct tcc_tensor *t)
 {
     *to = (struct tcc_object){.refs = -1, .kind = TCC_OBJ_TENSOR, .t = *t};
 }
 
 /* A tensor of zeros (strings: empty). NULL: no memory, or dims that no memory holds. */
-struct tcc_object *
-tccrt_object_tensor(int dtype, int rank, const int64_t *dims)
+struct tcc_object *tccrt_object_tensor(int dtype, int rank, const int64_t *dims)
 {
     int64_t n = tcr_elements(dtype, rank, dims);
     size_t head = TCR_ROUND(sizeof(struct tcc_object)), bytes;
@@ -97,8 +94,7 @@ tccrt_object_tensor(int dtype, int rank, const int64_t *dims)
     return o;
 }
 
-struct tcc_object *
-tccrt_object_sequence(int64_t n)
+struct tcc_object *tccrt_object_sequence(int64_t n)
 {
     size_t head = TCR_ROUND(sizeof(struct tcc_object));
     struct tcc_object *o;
@@ -116,8 +112,7 @@ tccrt_object_sequence(int64_t n)
 }
 
 /* The empty optional. */
-struct tcc_object *
-tccrt_object_none(void)
+struct tcc_object *tccrt_object_none(void)
 {
     struct tcc_object *o = calloc(1, sizeof *o);
 
@@ -126,8 +121,7 @@ tccrt_object_none(void)
     return o;
 }
 
-static struct tcc_object *
-copy_tensor(const struct tcc_tensor *t)
+static struct tcc_object *copy_tensor(const struct tcc_tensor *t)
 {
     struct tcc_object *o = tccrt_object_tensor(t->dtype, t->rank, t->dims);
     int64_t n;
@@ -152,8 +146,7 @@ copy_tensor(const struct tcc_tensor *t)
 }
 
 /* Another reference; a copy if the object stands for borrowed memory (the only case that can fail). */
-struct tcc_object *
-tccrt_object_ref(const struct tcc_object *object)
+struct tcc_object *tccrt_object_ref(const struct tcc_object *object)
 {
     struct tcc_object *o = (struct tcc_object *)object;
 
@@ -165,8 +158,7 @@ tccrt_object_ref(const struct tcc_object *object)
     return o;
 }
 
-void
-tccrt_object_unref(struct tcc_object *o)
+void tccrt_object_unref(struct tcc_object *o)
 {
     if (!o || __atomic_load_n(&o->refs, __ATOMIC_RELAXED) < 0)
         return;
@@ -185,8 +177,7 @@ tccrt_object_unref(struct tcc_object *o)
 }
 
 /* Replaces *to (zeroed, or set before) by a copy of `size` bytes. */
-int
-tccrt_string_set(struct tcc_string *to, const char *data, int64_t size)
+int tccrt_string_set(struct tcc_string *to, const char *data, int64_t size)
 {
     char *copy = NULL;
 

@@ -4,8 +4,8 @@
  * many threads share one. Helpers spin for a short while after a region, then sleep on a futex.
  *
  * A region is opened by publishing one word, `gate`: its number, how many may join, have joined, are still at work.
- * Helpers join by compare-and-swap while it is open. When the caller has nothing left to do it closes the gate and waits
- * for those who joined, never for one that is still asleep: a region that ends quickly costs no wake-up latency.
+ * Helpers join by compare-and-swap while it is open. When the caller has nothing left to do it closes the gate and
+ * waits for those who joined, never for one that is still asleep: a region that ends quickly costs no wake-up latency.
  * When another session is using the pool, the caller does all the work alone: results do not depend on it.
  */
 #include <errno.h>
@@ -29,23 +29,23 @@
 #define CLOSED (1ull << 30)
 #define FIELD(g, at) ((uint32_t)((g) >> (at)) & 1023)
 
-#define SPIN_NS 60000        /* a helper's patience: longer than the serial gaps between launches */
+#define SPIN_NS 60000 /* a helper's patience: longer than the serial gaps between launches */
 
 struct tcr_pool {
-    struct tcr_pool *next;   /* under registry.lock, as refs */
+    struct tcr_pool *next; /* under registry.lock, as refs */
     int refs;
     int threads;
-    int started;             /* helpers that run; changed by the holder of `busy` */
-    bool crowded;            /* more threads than CPUs: spinning would steal from those at work */
+    int started;  /* helpers that run; changed by the holder of `busy` */
+    bool crowded; /* more threads than CPUs: spinning would steal from those at work */
     pthread_t *helpers;
     void (*fn)(void *arg, int i);
     void *arg;
     _Alignas(TCR_ALIGN) _Atomic uint64_t gate;
-    _Alignas(TCR_ALIGN) _Atomic uint32_t number;     /* of the newest region; what sleeping helpers wait on */
+    _Alignas(TCR_ALIGN) _Atomic uint32_t number; /* of the newest region; what sleeping helpers wait on */
     _Atomic uint32_t sleepers;
     _Alignas(TCR_ALIGN) _Atomic int busy;
     _Atomic int stop;
-    _Alignas(TCR_ALIGN) _Atomic uint32_t done;       /* what a sleeping caller waits on */
+    _Alignas(TCR_ALIGN) _Atomic uint32_t done; /* what a sleeping caller waits on */
     _Atomic int waiting;
 };
 
@@ -55,28 +55,24 @@ static struct {
     pthread_once_t once;
 } registry = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 
-static void
-futex_wait(_Atomic uint32_t *word, uint32_t value)
+static void futex_wait(_Atomic uint32_t *word, uint32_t value)
 {
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
 }
 
-static void
-futex_wake(_Atomic uint32_t *word, int n)
+static void futex_wake(_Atomic uint32_t *word, int n)
 {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
 }
 
-static void
-relax(void)
+static void relax(void)
 {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #endif
 }
 
-static int64_t
-now_ns(void)
+static int64_t now_ns(void)
 {
     struct timespec t;
 
@@ -86,8 +82,7 @@ now_ns(void)
 
 /* -- Helpers ---------------------------------------------------------------------------------------- */
 
-static uint32_t
-next_region(struct tcr_pool *p, uint32_t seen)
+static uint32_t next_region(struct tcr_pool *p, uint32_t seen)
 {
     int64_t end = 0;
 
@@ -111,8 +106,7 @@ next_region(struct tcr_pool *p, uint32_t seen)
     }
 }
 
-static void
-take_part(struct tcr_pool *p, uint32_t number)
+static void take_part(struct tcr_pool *p, uint32_t number)
 {
     uint64_t g = atomic_load_explicit(&p->gate, memory_order_acquire);
 
@@ -129,8 +123,7 @@ take_part(struct tcr_pool *p, uint32_t number)
     }
 }
 
-static void *
-helper(void *arg)
+static void *helper(void *arg)
 {
     struct tcr_pool *p = arg;
     uint32_t seen = 0;
@@ -145,8 +138,7 @@ helper(void *arg)
 }
 
 /* Starts the helpers; with fewer than wanted (a limit on threads) the pool works all the same. */
-static void
-start(struct tcr_pool *p)
+static void start(struct tcr_pool *p)
 {
     sigset_t all, old;
 
@@ -163,8 +155,7 @@ start(struct tcr_pool *p)
 
 /* -- Regions ---------------------------------------------------------------------------------------- */
 
-static void
-wait_for_helpers(struct tcr_pool *p)
+static void wait_for_helpers(struct tcr_pool *p)
 {
     uint64_t g = atomic_fetch_or(&p->gate, CLOSED);
 
@@ -185,8 +176,7 @@ wait_for_helpers(struct tcr_pool *p)
     }
 }
 
-void
-tcr_pool_run(struct tcr_pool *p, int n, void (*fn)(void *arg, int i), void *arg)
+void tcr_pool_run(struct tcr_pool *p, int n, void (*fn)(void *arg, int i), void *arg)
 {
     uint32_t number;
 
@@ -212,21 +202,18 @@ tcr_pool_run(struct tcr_pool *p, int n, void (*fn)(void *arg, int i), void *arg)
 
 /* -- Registry ---------------------------------------------------------------------------------------- */
 
-static void
-before_fork(void)
+static void before_fork(void)
 {
     pthread_mutex_lock(&registry.lock);
 }
 
-static void
-after_fork_parent(void)
+static void after_fork_parent(void)
 {
     pthread_mutex_unlock(&registry.lock);
 }
 
 /* The child has only the forking thread: pools begin anew, helpers start with the next region. */
-static void
-after_fork_child(void)
+static void after_fork_child(void)
 {
     for (struct tcr_pool *p = registry.pools; p; p = p->next) {
         p->started = 0;
@@ -239,14 +226,12 @@ after_fork_child(void)
     pthread_mutex_unlock(&registry.lock);
 }
 
-static void
-watch_forks(void)
+static void watch_forks(void)
 {
     pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }
 
-struct tcr_pool *
-tcr_pool_get(int threads)
+struct tcr_pool *tcr_pool_get(int threads)
 {
     struct tcr_pool *p;
 
@@ -276,8 +261,7 @@ tcr_pool_get(int threads)
     return p;
 }
 
-void
-tcr_pool_put(struct tcr_pool *p)
+void tcr_pool_put(struct tcr_pool *p)
 {
     struct tcr_pool **at;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles: time, floating-point operations and bytes per step of the plan, summed over runs; and the events of the last
- * run as a Chrome trace (https://chromium.googlesource.com/catapult: "Trace Event Format", complete events).
+ * Profiles: time, floating-point operations and bytes per step of the plan, summed over runs; and the events of the
+ * last run as a Chrome trace (https://chromium.googlesource.com/catapult: "Trace Event Format", complete events).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,13 +11,19 @@
 
 #include "runtime/rt_int.h"
 
-#define MAX_EVENTS (1u << 20)        /* of a run with long loops only the first are kept */
+#define MAX_EVENTS (1u << 20) /* of a run with long loops only the first are kept */
 
-struct total { int64_t calls; double ns, flops, bytes; };
-struct event { uint32_t step; double start, end; };
+struct total {
+    int64_t calls;
+    double ns, flops, bytes;
+};
+struct event {
+    uint32_t step;
+    double start, end;
+};
 
 struct tcr_profile {
-    struct total *totals;            /* by step */
+    struct total *totals; /* by step */
     struct tccrt_profile_row *rows;
     struct event *events;
     uint32_t nevents, room;
@@ -31,8 +37,7 @@ static const char *const kind_names[] = {
     [TCC_STEP_ACCUM] = "append",  [TCC_STEP_STACK] = "stack", [TCC_STEP_CHECK] = "check",    [TCC_STEP_REF] = "share",
 };
 
-double
-tcr_now(void)
+double tcr_now(void)
 {
     struct timespec t;
 
@@ -40,8 +45,7 @@ tcr_now(void)
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-int
-tcr_profile_new(struct tccrt_session *s)
+int tcr_profile_new(struct tccrt_session *s)
 {
     size_t n = s->m->plan->steps.count + 1;
     struct tcr_profile *p = calloc(1, sizeof *p);
@@ -54,8 +58,7 @@ tcr_profile_new(struct tccrt_session *s)
     return p->totals && p->rows ? TCC_OK : tcr_fail(TCC_EENV, "no memory for a profile");
 }
 
-void
-tcr_profile_free(struct tccrt_session *s)
+void tcr_profile_free(struct tccrt_session *s)
 {
     if (!s->profile)
         return;
@@ -65,16 +68,14 @@ tcr_profile_free(struct tccrt_session *s)
     free(s->profile);
 }
 
-void
-tcr_profile_begin(struct tccrt_session *s)
+void tcr_profile_begin(struct tccrt_session *s)
 {
     s->profile->nevents = 0;
     s->profile->begin = tcr_now();
 }
 
 /* Bytes of the step's operands, where they are known. */
-static double
-traffic(const struct tccrt_session *s, const struct tcc_pstep *p)
+static double traffic(const struct tccrt_session *s, const struct tcc_pstep *p)
 {
     double bytes = 0;
 
@@ -90,8 +91,7 @@ traffic(const struct tccrt_session *s, const struct tcc_pstep *p)
 }
 
 /* Regions' own steps are counted; IF and LOOP appear in the trace only. */
-void
-tcr_profile_step(struct tccrt_session *s, const struct tcc_pstep *p, double start, double end)
+void tcr_profile_step(struct tccrt_session *s, const struct tcc_pstep *p, double start, double end)
 {
     struct tcr_profile *f = s->profile;
     uint32_t step = (uint32_t)(p - s->m->steps);
@@ -119,14 +119,12 @@ tcr_profile_step(struct tccrt_session *s, const struct tcc_pstep *p, double star
         f->events[f->nevents++] = (struct event){step, start, end};
 }
 
-static const char *
-what_ran(const struct tccrt_session *s, const struct tcc_pstep *p)
+static const char *what_ran(const struct tccrt_session *s, const struct tcc_pstep *p)
 {
     return p->kind == TCC_STEP_LAUNCH ? tcr_string(s->m, s->m->kernel_info[p->what].name) : kind_names[p->kind];
 }
 
-static int
-slower_first(const void *a, const void *b)
+static int slower_first(const void *a, const void *b)
 {
     const struct tccrt_profile_row *x = a, *y = b;
 
@@ -134,8 +132,7 @@ slower_first(const void *a, const void *b)
 }
 
 /* Rows, slowest first; they belong to the session and are good until its next run or profile. -1: profiling is off. */
-int
-tccrt_profile(struct tccrt_session *s, const struct tccrt_profile_row **rows)
+int tccrt_profile(struct tccrt_session *s, const struct tccrt_profile_row **rows)
 {
     struct tcr_profile *f = s->profile;
     int n = 0;
@@ -149,16 +146,19 @@ tccrt_profile(struct tccrt_session *s, const struct tccrt_profile_row **rows)
         const struct total *t = &f->totals[i];
 
         if (t->calls)
-            f->rows[n++] = (struct tccrt_profile_row){what_ran(s, &s->m->steps[i]), tcr_string(s->m, s->m->steps[i].node),
-                                                      t->calls, t->ns, t->flops, t->bytes};
+            f->rows[n++] = (struct tccrt_profile_row){what_ran(s, &s->m->steps[i]),
+                                                      tcr_string(s->m, s->m->steps[i].node),
+                                                      t->calls,
+                                                      t->ns,
+                                                      t->flops,
+                                                      t->bytes};
     }
     qsort(f->rows, (size_t)n, sizeof *f->rows, slower_first);
     *rows = f->rows;
     return n;
 }
 
-static void
-put_json(FILE *f, const char *s)
+static void put_json(FILE *f, const char *s)
 {
     fputc('"', f);
     for (; *s; s++) {
@@ -172,8 +172,7 @@ put_json(FILE *f, const char *s)
     fputc('"', f);
 }
 
-int
-tccrt_profile_trace(struct tccrt_session *s, const char *path)
+int tccrt_profile_trace(struct tccrt_session *s, const char *path)
 {
     struct tcr_profile *p = s->profile;
     FILE *f;

@@ -10,16 +10,19 @@
 
 /* -- Inputs ------------------------------------------------------------------------------------------- */
 
-struct input { struct tccrt_session *s; const struct tcc_pentry *e; const struct tcc_psignature *sig; uint32_t index; };
+struct input {
+    struct tccrt_session *s;
+    const struct tcc_pentry *e;
+    const struct tcc_psignature *sig;
+    uint32_t index;
+};
 
-static const char *
-input_name(const struct input *in, uint32_t index)
+static const char *input_name(const struct input *in, uint32_t index)
 {
     return tcr_string(in->s->m, in->s->m->signatures[in->e->inputs.first + index].name);
 }
 
-static int
-bind_dim(const struct input *in, int axis, uint32_t expr, int64_t dim)
+static int bind_dim(const struct input *in, int axis, uint32_t expr, int64_t dim)
 {
     struct tccrt_session *s = in->s;
     const struct tcc_pexpr *e = &s->m->exprs[expr];
@@ -49,8 +52,7 @@ bind_dim(const struct input *in, int axis, uint32_t expr, int64_t dim)
                     (long long)dim);
 }
 
-static int
-bind_tensor(const struct input *in, const struct tcc_tensor *t)
+static int bind_tensor(const struct input *in, const struct tcc_tensor *t)
 {
     const struct tcc_psignature *sig = in->sig;
     const char *name = input_name(in, in->index);
@@ -58,8 +60,8 @@ bind_tensor(const struct input *in, const struct tcc_tensor *t)
     int64_t n;
 
     if (sig->dtype != TCC_NONE && (int)sig->dtype != t->dtype)
-        return tcr_fail(TCC_EINPUT, "input '%s': element type %s expected, %s found", name, tcr_dtype_name((int)sig->dtype),
-                        tcr_dtype_name(t->dtype));
+        return tcr_fail(TCC_EINPUT, "input '%s': element type %s expected, %s found", name,
+                        tcr_dtype_name((int)sig->dtype), tcr_dtype_name(t->dtype));
     if (t->rank < 0 || t->rank > TCC_MAX_RANK)
         return tcr_fail(TCC_EINPUT, "input '%s': rank %d found, at most %d is possible", name, t->rank, TCC_MAX_RANK);
     if (sig->rank != TCC_NO && (int)sig->rank != t->rank)
@@ -67,40 +69,41 @@ bind_tensor(const struct input *in, const struct tcc_tensor *t)
                         tcr_dims_text(text, t->rank, t->dims));
     n = tcr_elements(t->dtype, t->rank, t->dims);
     if (n < 0)
-        return tcr_fail(TCC_EINPUT, "input '%s': element type %s and shape %s are no tensor", name, tcr_dtype_name(t->dtype),
-                        tcr_dims_text(text, t->rank, t->dims));
+        return tcr_fail(TCC_EINPUT, "input '%s': element type %s and shape %s are no tensor", name,
+                        tcr_dtype_name(t->dtype), tcr_dims_text(text, t->rank, t->dims));
     for (uint32_t i = 0; i < sig->dims.count; i++) {
         int status = bind_dim(in, (int)i, in->s->m->u32s[sig->dims.first + i], t->dims[i]);
 
         if (status)
             return status;
     }
-    if (n > 0 && (!t->data || (uintptr_t)t->data % (t->dtype == TCC_C128 || t->dtype == TCC_STRING ? 8 : (uintptr_t)tcr_dtype_bytes(t->dtype))))
-        return tcr_fail(TCC_EINPUT, "input '%s': its data is %s", name, t->data ? "not aligned to its elements" : "NULL");
+    if (n > 0 &&
+        (!t->data || (uintptr_t)t->data %
+                         (t->dtype == TCC_C128 || t->dtype == TCC_STRING ? 8 : (uintptr_t)tcr_dtype_bytes(t->dtype))))
+        return tcr_fail(TCC_EINPUT, "input '%s': its data is %s", name,
+                        t->data ? "not aligned to its elements" : "NULL");
     return TCC_OK;
 }
 
-static int
-bind_sequence(const struct input *in, const struct tcc_object *o)
+static int bind_sequence(const struct input *in, const struct tcc_object *o)
 {
     for (int64_t i = 0; i < o->n; i++) {
         const struct tcc_object *item = o->items[i];
 
-        if (!item || item->kind != TCC_OBJ_TENSOR || (in->sig->dtype != TCC_NONE && item->t.dtype != (int)in->sig->dtype))
+        if (!item || item->kind != TCC_OBJ_TENSOR ||
+            (in->sig->dtype != TCC_NONE && item->t.dtype != (int)in->sig->dtype))
             return tcr_fail(TCC_EINPUT, "input '%s': item %lld of the sequence is not a tensor of element type %s",
                             input_name(in, in->index), (long long)i, tcr_dtype_name((int)in->sig->dtype));
     }
     return TCC_OK;
 }
 
-static const char *
-kind_name(uint32_t kind)
+static const char *kind_name(uint32_t kind)
 {
     return kind == TCC_OBJ_TENSOR ? "tensor" : kind == TCC_OBJ_SEQUENCE ? "sequence" : "nothing";
 }
 
-static int
-bind_input(const struct input *in, const struct tcc_object *o)
+static int bind_input(const struct input *in, const struct tcc_object *o)
 {
     struct tccrt_session *s = in->s;
     uint32_t buffer = s->m->u32s[in->e->input_buffers.first + in->index];
@@ -132,8 +135,7 @@ bind_input(const struct input *in, const struct tcc_object *o)
 }
 
 /* Dims that are computed from symbols (2*n) are compared once those are known. */
-static int
-check_computed(const struct input *in, const struct tcc_object *o)
+static int check_computed(const struct input *in, const struct tcc_object *o)
 {
     struct tccrt_session *s = in->s;
 
@@ -143,14 +145,14 @@ check_computed(const struct input *in, const struct tcc_object *o)
         uint32_t e = s->m->u32s[in->sig->dims.first + i];
 
         if (s->m->exprs[e].op > TCC_EX_SYM && s->values[e] != o->t.dims[i] && s->values[e] != TCR_UNBOUND)
-            return tcr_fail(TCC_EINPUT, "input '%s', axis %u: %s = %lld expected, %lld found", input_name(in, in->index), i,
-                            s->m->expr_text[e], (long long)s->values[e], (long long)o->t.dims[i]);
+            return tcr_fail(TCC_EINPUT, "input '%s', axis %u: %s = %lld expected, %lld found",
+                            input_name(in, in->index), i, s->m->expr_text[e], (long long)s->values[e],
+                            (long long)o->t.dims[i]);
     }
     return TCC_OK;
 }
 
-static int
-bind_inputs(struct tccrt_session *s, const struct tcc_pentry *e)
+static int bind_inputs(struct tccrt_session *s, const struct tcc_pentry *e)
 {
     const struct tccrt_model *m = s->m;
     uint32_t nsyms = m->plan->syms.count;
@@ -183,14 +185,13 @@ bind_inputs(struct tccrt_session *s, const struct tcc_pentry *e)
 
 /* -- Outputs -------------------------------------------------------------------------------------------- */
 
-static const char *
-output_name(const struct tccrt_session *s, uint32_t k)
+static const char *output_name(const struct tccrt_session *s, uint32_t k)
 {
     return tcr_string(s->m, s->m->signatures[s->running->outputs.first + k].name);
 }
 
-static int
-check_user_output(const struct tccrt_session *s, uint32_t k, const struct tcc_tensor *user, int dtype, int rank, const int64_t *dims)
+static int check_user_output(const struct tccrt_session *s, uint32_t k, const struct tcc_tensor *user, int dtype,
+                             int rank, const int64_t *dims)
 {
     char want[256], found[256];
 
@@ -198,11 +199,15 @@ check_user_output(const struct tccrt_session *s, uint32_t k, const struct tcc_te
         return TCC_OK;
     return tcr_fail(TCC_EINPUT, "output '%s': the result is %s%s, but the memory given is for %s%s", output_name(s, k),
                     tcr_dtype_name(dtype), tcr_dims_text(want, rank, dims), tcr_dtype_name(user->dtype),
-                    tcr_dims_text(found, user->rank < 0 ? 0 : user->rank > TCC_MAX_RANK ? TCC_MAX_RANK : user->rank, user->dims));
+                    tcr_dims_text(found,
+                                  user->rank < 0              ? 0
+                                  : user->rank > TCC_MAX_RANK ? TCC_MAX_RANK
+                                                              : user->rank,
+                                  user->dims));
 }
 
-void *
-tcr_output_memory(struct tccrt_session *s, uint32_t k, int dtype, int rank, const int64_t *dims, int64_t bytes, int *status)
+void *tcr_output_memory(struct tccrt_session *s, uint32_t k, int dtype, int rank, const int64_t *dims, int64_t bytes,
+                        int *status)
 {
     struct tcr_out *o = &s->outs[k];
     int64_t n = tcr_elements(dtype, rank, dims);
@@ -234,8 +239,7 @@ tcr_output_memory(struct tccrt_session *s, uint32_t k, int dtype, int rank, cons
 }
 
 /* Memory of the outputs whose dims follow from the inputs' is known before the first step. */
-static int
-early_outputs(struct tccrt_session *s, const struct tcc_pentry *e)
+static int early_outputs(struct tccrt_session *s, const struct tcc_pentry *e)
 {
     const struct tccrt_model *m = s->m;
 
@@ -256,8 +260,7 @@ early_outputs(struct tccrt_session *s, const struct tcc_pentry *e)
 }
 
 /* The result lies in a buffer that is not an output of its own: an input, a weight, a dynamic buffer, an object. */
-static int
-copy_output(struct tccrt_session *s, uint32_t k, uint32_t buffer)
+static int copy_output(struct tccrt_session *s, uint32_t k, uint32_t buffer)
 {
     struct tcc_tensor t;
     int status = tcr_buffer_tensor(s, buffer, output_name(s, k), &t);
@@ -267,7 +270,8 @@ copy_output(struct tccrt_session *s, uint32_t k, uint32_t buffer)
     if (status)
         return status;
     if (t.dtype == TCC_STRING)
-        return tcr_fail(TCC_EUSAGE, "output '%s': a string tensor cannot be written to memory of the caller's", output_name(s, k));
+        return tcr_fail(TCC_EUSAGE, "output '%s': a string tensor cannot be written to memory of the caller's",
+                        output_name(s, k));
     to = tcr_output_memory(s, k, t.dtype, t.rank, t.dims, 0, &status);
     if (!to)
         return status;
@@ -277,15 +281,15 @@ copy_output(struct tccrt_session *s, uint32_t k, uint32_t buffer)
     return TCC_OK;
 }
 
-static int
-object_output(struct tccrt_session *s, uint32_t k, uint32_t buffer)
+static int object_output(struct tccrt_session *s, uint32_t k, uint32_t buffer)
 {
     struct tcc_object *o = s->slots[s->m->slot_of[buffer]].object;
 
     if (!o)
         return tcr_fail(TCC_EBUG, "output '%s' was never made", output_name(s, k));
     if (!s->objects && o->kind != TCC_OBJ_TENSOR)
-        return tcr_fail(TCC_EUSAGE, "output '%s' is a %s: use tccrt_run_objects()", output_name(s, k), kind_name((uint32_t)o->kind));
+        return tcr_fail(TCC_EUSAGE, "output '%s' is a %s: use tccrt_run_objects()", output_name(s, k),
+                        kind_name((uint32_t)o->kind));
     if (s->outs[k].user)
         return copy_output(s, k, buffer);
     tccrt_object_unref(s->outs[k].object);
@@ -293,8 +297,7 @@ object_output(struct tccrt_session *s, uint32_t k, uint32_t buffer)
     return s->outs[k].object ? TCC_OK : tcr_fail(TCC_EENV, "output '%s': no memory", output_name(s, k));
 }
 
-static int
-late_outputs(struct tccrt_session *s, const struct tcc_pentry *e)
+static int late_outputs(struct tccrt_session *s, const struct tcc_pentry *e)
 {
     for (uint32_t k = 0; k < e->outputs.count; k++) {
         uint32_t buffer = s->m->u32s[e->output_buffers.first + k];
@@ -316,8 +319,7 @@ late_outputs(struct tccrt_session *s, const struct tcc_pentry *e)
 
 /* -- The call --------------------------------------------------------------------------------------------- */
 
-static int
-prepare(struct tccrt_session *s, const struct tcc_pentry *e)
+static int prepare(struct tccrt_session *s, const struct tcc_pentry *e)
 {
     int64_t bytes;
     int status = bind_inputs(s, e);
@@ -325,7 +327,8 @@ prepare(struct tccrt_session *s, const struct tcc_pentry *e)
     if (status)
         return status;
     if (e->arena != TCC_NO) {
-        if ((status = tcr_size(s, e->arena, "the arena", "", &bytes)) || (status = tcr_grow(s, &s->arena, &s->arena_bytes, (size_t)bytes)))
+        if ((status = tcr_size(s, e->arena, "the arena", "", &bytes)) ||
+            (status = tcr_grow(s, &s->arena, &s->arena_bytes, (size_t)bytes)))
             return status;
     }
     if (e->scratch != TCC_NO && s->values[e->scratch] >= 0 && (status = tcr_need_scratch(s, s->values[e->scratch])))
@@ -334,8 +337,7 @@ prepare(struct tccrt_session *s, const struct tcc_pentry *e)
 }
 
 /* Inputs are in s->in; leaves results in s->outs. */
-static int
-run(struct tccrt_session *s, const struct tcc_pentry *e)
+static int run(struct tccrt_session *s, const struct tcc_pentry *e)
 {
     uint32_t mode;
     int status;
@@ -362,8 +364,7 @@ run(struct tccrt_session *s, const struct tcc_pentry *e)
     return status;
 }
 
-static int
-find(struct tccrt_session *s, const char *entry, int nin, int nout, const struct tcc_pentry **out)
+static int find(struct tccrt_session *s, const char *entry, int nin, int nout, const struct tcc_pentry **out)
 {
     const struct tcc_pentry *e;
 
@@ -377,8 +378,7 @@ find(struct tccrt_session *s, const char *entry, int nin, int nout, const struct
     return TCC_OK;
 }
 
-static void
-reset_outputs(struct tccrt_session *s, uint32_t n)
+static void reset_outputs(struct tccrt_session *s, uint32_t n)
 {
     for (uint32_t k = 0; k < n; k++) {
         tccrt_object_unref(s->outs[k].object);
@@ -388,8 +388,8 @@ reset_outputs(struct tccrt_session *s, uint32_t n)
     }
 }
 
-int
-tccrt_run(struct tccrt_session *s, const char *entry, int nin, const struct tcc_tensor *in, int nout, struct tcc_tensor *out)
+int tccrt_run(struct tccrt_session *s, const char *entry, int nin, const struct tcc_tensor *in, int nout,
+              struct tcc_tensor *out)
 {
     const struct tcc_pentry *e;
     int status = find(s, entry, nin, nout, &e);
@@ -416,15 +416,17 @@ tccrt_run(struct tccrt_session *s, const char *entry, int nin, const struct tcc_
             out[k] = o->object->t;
             continue;
         }
-        out[k] = (struct tcc_tensor){.data = o->data, .rank = o->rank,
-                                     .dtype = (int32_t)s->m->buffers[s->m->u32s[e->output_buffers.first + (uint32_t)k]].dtype};
+        out[k] = (struct tcc_tensor){
+            .data = o->data,
+            .rank = o->rank,
+            .dtype = (int32_t)s->m->buffers[s->m->u32s[e->output_buffers.first + (uint32_t)k]].dtype};
         memcpy(out[k].dims, o->dims, sizeof out[k].dims);
     }
     return status;
 }
 
-int
-tccrt_run_objects(struct tccrt_session *s, const char *entry, int nin, struct tcc_object *const *in, int nout, struct tcc_object **out)
+int tccrt_run_objects(struct tccrt_session *s, const char *entry, int nin, struct tcc_object *const *in, int nout,
+                      struct tcc_object **out)
 {
     const struct tcc_pentry *e;
     int status = find(s, entry, nin, nout, &e);

@@ -13,8 +13,7 @@
 
 /* -- Memory ------------------------------------------------------------------------------------------ */
 
-static void *
-default_alloc(void *user, size_t bytes, size_t alignment)
+static void *default_alloc(void *user, size_t bytes, size_t alignment)
 {
     void *p;
 
@@ -27,15 +26,13 @@ default_alloc(void *user, size_t bytes, size_t alignment)
     return p;
 }
 
-static void
-default_free(void *user, void *p)
+static void default_free(void *user, void *p)
 {
     (void)user;
     free(p);
 }
 
-void *
-tcr_alloc(struct tccrt_session *s, size_t bytes)
+void *tcr_alloc(struct tccrt_session *s, size_t bytes)
 {
     size_t size = TCR_ROUND(bytes ? bytes : 1);
     void *p = size < bytes ? NULL : s->allocator.alloc(s->allocator.user, size, TCR_ALIGN);
@@ -48,8 +45,7 @@ tcr_alloc(struct tccrt_session *s, size_t bytes)
     return p;
 }
 
-void
-tcr_free(struct tccrt_session *s, void *p, size_t bytes)
+void tcr_free(struct tccrt_session *s, void *p, size_t bytes)
 {
     if (!p)
         return;
@@ -58,8 +54,7 @@ tcr_free(struct tccrt_session *s, void *p, size_t bytes)
 }
 
 /* Makes the block *(void **)pp at least `bytes` long; its contents are lost if it moves. */
-int
-tcr_grow(struct tccrt_session *s, void *pp, size_t *held, size_t bytes)
+int tcr_grow(struct tccrt_session *s, void *pp, size_t *held, size_t bytes)
 {
     void **at = pp;
 
@@ -75,8 +70,7 @@ tcr_grow(struct tccrt_session *s, void *pp, size_t *held, size_t bytes)
 }
 
 /* Scratch of at least `bytes` for every thread. */
-int
-tcr_need_scratch(struct tccrt_session *s, int64_t bytes)
+int tcr_need_scratch(struct tccrt_session *s, int64_t bytes)
 {
     size_t each = TCR_ROUND(bytes), all, held = s->scratch_bytes * (size_t)s->threads;
     int status;
@@ -90,8 +84,7 @@ tcr_need_scratch(struct tccrt_session *s, int64_t bytes)
     return status;
 }
 
-void
-tcr_slot_clear(struct tccrt_session *s, struct tcr_slot *slot)
+void tcr_slot_clear(struct tccrt_session *s, struct tcr_slot *slot)
 {
     tcr_free(s, slot->data, (size_t)slot->bytes);
     tccrt_object_unref(slot->object);
@@ -100,8 +93,7 @@ tcr_slot_clear(struct tccrt_session *s, struct tcr_slot *slot)
     slot->bytes = 0;
 }
 
-void
-tcr_slot_set(struct tccrt_session *s, struct tcr_slot *slot, struct tcc_object *object)
+void tcr_slot_set(struct tccrt_session *s, struct tcr_slot *slot, struct tcc_object *object)
 {
     tcr_slot_clear(s, slot);
     slot->object = object;
@@ -109,8 +101,7 @@ tcr_slot_set(struct tccrt_session *s, struct tcr_slot *slot, struct tcc_object *
 
 /* -- Making and freeing ---------------------------------------------------------------------------------- */
 
-static void *
-zeroed(struct tccrt_session *s, size_t n, size_t size)
+static void *zeroed(struct tccrt_session *s, size_t n, size_t size)
 {
     size_t bytes;
     void *p;
@@ -123,8 +114,7 @@ zeroed(struct tccrt_session *s, size_t n, size_t size)
     return p;
 }
 
-static int
-make_states(struct tccrt_session *s)
+static int make_states(struct tccrt_session *s)
 {
     const struct tccrt_model *m = s->m;
 
@@ -143,8 +133,7 @@ make_states(struct tccrt_session *s)
 }
 
 /* Largest lists of the plan's steps and entry points, for room that is taken once. */
-static void
-measure(const struct tccrt_model *m, size_t *args, size_t *sizes, size_t *inputs, size_t *outputs)
+static void measure(const struct tccrt_model *m, size_t *args, size_t *sizes, size_t *inputs, size_t *outputs)
 {
     *args = *sizes = *inputs = *outputs = 1;
     for (uint32_t i = 0; i < m->plan->steps.count; i++) {
@@ -157,8 +146,7 @@ measure(const struct tccrt_model *m, size_t *args, size_t *sizes, size_t *inputs
     }
 }
 
-static int
-make_tables(struct tccrt_session *s)
+static int make_tables(struct tccrt_session *s)
 {
     const struct tcc_plan *p = s->m->plan;
     size_t args, sizes, inputs, outputs;
@@ -186,8 +174,7 @@ make_tables(struct tccrt_session *s)
 }
 
 /* Options may be NULL. The session keeps the model in use: free it before closing the model. */
-int
-tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *o, struct tccrt_session **out)
+int tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *o, struct tccrt_session **out)
 {
     static const struct tccrt_options defaults;
     struct tccrt_allocator a = {default_alloc, default_free, NULL};
@@ -225,8 +212,7 @@ tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *o, struct t
     return TCC_OK;
 }
 
-void
-tccrt_session_free(struct tccrt_session *s)
+void tccrt_session_free(struct tccrt_session *s)
 {
     struct tccrt_allocator a;
     void *blocks[14];
@@ -244,8 +230,10 @@ tccrt_session_free(struct tccrt_session *s)
         tcr_free(s, s->outs[i].own, s->outs[i].own_bytes);
         tccrt_object_unref(s->outs[i].object);
     }
-    memcpy(blocks, (void *[14]){s->values, s->syms, s->bound, s->origin, s->states, s->slots, s->envs, s->shares, s->inputs, s->heads,
-                                (void *)s->in, s->outs, s->args, s->sizes}, sizeof blocks);
+    memcpy(blocks,
+           (void *[14]){s->values, s->syms, s->bound, s->origin, s->states, s->slots, s->envs, s->shares, s->inputs,
+                        s->heads, (void *)s->in, s->outs, s->args, s->sizes},
+           sizeof blocks);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         if (blocks[i])
             a.free(a.user, blocks[i]);
@@ -256,16 +244,14 @@ tccrt_session_free(struct tccrt_session *s)
     a.free(a.user, s);
 }
 
-size_t
-tccrt_arena_bytes(const struct tccrt_session *s)
+size_t tccrt_arena_bytes(const struct tccrt_session *s)
 {
     return s->held;
 }
 
 /* -- State ------------------------------------------------------------------------------------------------ */
 
-static int
-find_state(const struct tccrt_session *s, const char *name)
+static int find_state(const struct tccrt_session *s, const char *name)
 {
     for (uint32_t i = 0; i < s->m->plan->states.count; i++)
         if (strcmp(tcr_string(s->m, s->m->states[i].name), name) == 0)
@@ -274,8 +260,7 @@ find_state(const struct tccrt_session *s, const char *name)
     return -1;
 }
 
-int
-tccrt_state_get(struct tccrt_session *s, const char *name, struct tcc_tensor *out)
+int tccrt_state_get(struct tccrt_session *s, const char *name, struct tcc_tensor *out)
 {
     struct tccrt_value_info info;
     int i = find_state(s, name);
@@ -288,8 +273,7 @@ tccrt_state_get(struct tccrt_session *s, const char *name, struct tcc_tensor *ou
     return TCC_OK;
 }
 
-int
-tccrt_state_set(struct tccrt_session *s, const char *name, const struct tcc_tensor *value)
+int tccrt_state_set(struct tccrt_session *s, const char *name, const struct tcc_tensor *value)
 {
     struct tcc_tensor t;
     char want[256], found[256];
@@ -298,7 +282,8 @@ tccrt_state_set(struct tccrt_session *s, const char *name, const struct tcc_tens
 
     if (status)
         return status;
-    if (t.dtype != value->dtype || t.rank != value->rank || memcmp(t.dims, value->dims, (size_t)t.rank * sizeof *t.dims))
+    if (t.dtype != value->dtype || t.rank != value->rank ||
+        memcmp(t.dims, value->dims, (size_t)t.rank * sizeof *t.dims))
         return tcr_fail(TCC_EINPUT, "state variable '%s': %s%s expected, %s%s found", name, tcr_dtype_name(t.dtype),
                         tcr_dims_text(want, t.rank, t.dims), tcr_dtype_name(value->dtype),
                         tcr_dims_text(found, value->rank, value->dims));

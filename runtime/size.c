@@ -11,8 +11,7 @@
 
 #include "runtime/rt_int.h"
 
-static int64_t
-floordiv(int64_t a, int64_t b)
+static int64_t floordiv(int64_t a, int64_t b)
 {
     int64_t q;
 
@@ -22,8 +21,7 @@ floordiv(int64_t a, int64_t b)
     return q - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-static int64_t
-compute(uint32_t op, int64_t a, int64_t b)
+static int64_t compute(uint32_t op, int64_t a, int64_t b)
 {
     int64_t r;
 
@@ -43,8 +41,7 @@ compute(uint32_t op, int64_t a, int64_t b)
     }
 }
 
-void
-tcr_eval_level(struct tccrt_session *s, uint32_t level)
+void tcr_eval_level(struct tccrt_session *s, uint32_t level)
 {
     const struct tccrt_model *m = s->m;
     int64_t *v = s->values;
@@ -64,8 +61,7 @@ tcr_eval_level(struct tccrt_session *s, uint32_t level)
     }
 }
 
-void
-tcr_forget_levels(struct tccrt_session *s)
+void tcr_forget_levels(struct tccrt_session *s)
 {
     const struct tccrt_model *m = s->m;
 
@@ -80,8 +76,7 @@ tcr_forget_levels(struct tccrt_session *s)
     }
 }
 
-int
-tcr_bind_sym(struct tccrt_session *s, uint32_t sym, int64_t value, const char *node)
+int tcr_bind_sym(struct tccrt_session *s, uint32_t sym, int64_t value, const char *node)
 {
     const struct tcc_psym *p = &s->m->syms[sym];
 
@@ -92,8 +87,7 @@ tcr_bind_sym(struct tccrt_session *s, uint32_t sym, int64_t value, const char *n
     return TCC_OK;
 }
 
-int
-tcr_size(struct tccrt_session *s, uint32_t expr, const char *what, const char *node, int64_t *out)
+int tcr_size(struct tccrt_session *s, uint32_t expr, const char *what, const char *node, int64_t *out)
 {
     int64_t v = s->values[expr];
 
@@ -104,13 +98,13 @@ tcr_size(struct tccrt_session *s, uint32_t expr, const char *what, const char *n
     if (v == TCR_UNBOUND)
         return tcr_fail(TCC_EBUG, "node '%s': %s is used before its size is known", node, what);
     if (v == TCR_BAD)
-        return tcr_fail(TCC_EINPUT, "node '%s': %s overflows, or is divided by zero, with these input shapes", node, what);
+        return tcr_fail(TCC_EINPUT, "node '%s': %s overflows, or is divided by zero, with these input shapes", node,
+                        what);
     return tcr_fail(TCC_EINPUT, "node '%s': %s is %lld with these input shapes; it must not be negative", node, what,
                     (long long)v);
 }
 
-int
-tcr_dims(struct tccrt_session *s, struct tcc_range dims, const char *what, const char *node, int64_t *out)
+int tcr_dims(struct tccrt_session *s, struct tcc_range dims, const char *what, const char *node, int64_t *out)
 {
     for (uint32_t i = 0; i < dims.count; i++) {
         int status = tcr_size(s, s->m->u32s[dims.first + i], what, node, &out[i]);
@@ -122,10 +116,12 @@ tcr_dims(struct tccrt_session *s, struct tcc_range dims, const char *what, const
 }
 
 /* Expressions share operands, so a text may be exponentially long: it is cut at the size of its buffer. */
-struct text { char at[512]; size_t n; };
+struct text {
+    char at[512];
+    size_t n;
+};
 
-static void
-put(struct text *t, const char *s)
+static void put(struct text *t, const char *s)
 {
     size_t room = sizeof t->at - 1 - t->n, n = strlen(s);
 
@@ -133,11 +129,10 @@ put(struct text *t, const char *s)
     t->n += n < room ? n : room;
 }
 
-static void
-put_expr(const struct tccrt_model *m, struct text *t, uint32_t n, bool outer)
+static void put_expr(const struct tccrt_model *m, struct text *t, uint32_t n, bool outer)
 {
-    static const char *const infix[] = {[TCC_EX_ADD] = " + ", [TCC_EX_MUL] = " * ", [TCC_EX_FLOORDIV] = " floordiv ",
-                                        [TCC_EX_MOD] = " mod ", [TCC_EX_MIN] = ", ", [TCC_EX_MAX] = ", "};
+    static const char *const infix[] = {[TCC_EX_ADD] = " + ",   [TCC_EX_MUL] = " * ", [TCC_EX_FLOORDIV] = " floordiv ",
+                                        [TCC_EX_MOD] = " mod ", [TCC_EX_MIN] = ", ",  [TCC_EX_MAX] = ", "};
     const struct tcc_pexpr *e = &m->exprs[n];
     bool call = e->op == TCC_EX_MIN || e->op == TCC_EX_MAX;
     char number[32];
@@ -160,8 +155,7 @@ put_expr(const struct tccrt_model *m, struct text *t, uint32_t n, bool outer)
     put(t, call || !outer ? ")" : "");
 }
 
-char *
-tcr_expr_text(const struct tccrt_model *m, uint32_t expr)
+char *tcr_expr_text(const struct tccrt_model *m, uint32_t expr)
 {
     struct text t = {.n = 0};
     char *copy;

@@ -9,21 +9,18 @@
 
 /* -- Buffers ---------------------------------------------------------------------------------------- */
 
-static const char *
-buffer_name(const struct tccrt_session *s, uint32_t b)
+static const char *buffer_name(const struct tccrt_session *s, uint32_t b)
 {
     return tcr_string(s->m, s->m->buffers[b].name);
 }
 
-int
-tcr_buffer_bytes(struct tccrt_session *s, uint32_t b, const char *node, int64_t *out)
+int tcr_buffer_bytes(struct tccrt_session *s, uint32_t b, const char *node, int64_t *out)
 {
     return tcr_size(s, s->m->buffers[b].bytes, buffer_name(s, b), node, out);
 }
 
 /* (Re)allocates a DYNAMIC buffer. */
-int
-tcr_dynamic(struct tccrt_session *s, uint32_t b, int rank, const int64_t *dims, int64_t bytes)
+int tcr_dynamic(struct tccrt_session *s, uint32_t b, int rank, const int64_t *dims, int64_t bytes)
 {
     struct tcr_slot *slot = &s->slots[s->m->slot_of[b]];
 
@@ -37,8 +34,7 @@ tcr_dynamic(struct tccrt_session *s, uint32_t b, int rank, const int64_t *dims, 
     return TCC_OK;
 }
 
-static int
-make_dynamic(struct tccrt_session *s, uint32_t b, const char *node)
+static int make_dynamic(struct tccrt_session *s, uint32_t b, const char *node)
 {
     const struct tcc_pbuffer *p = &s->m->buffers[b];
     int64_t dims[TCC_MAX_RANK], bytes;
@@ -50,8 +46,7 @@ make_dynamic(struct tccrt_session *s, uint32_t b, const char *node)
 }
 
 /* An output whose dims were not known when the run began. */
-static int
-make_output(struct tccrt_session *s, uint32_t b, const char *node)
+static int make_output(struct tccrt_session *s, uint32_t b, const char *node)
 {
     const struct tcc_pbuffer *p = &s->m->buffers[b];
     int64_t dims[TCC_MAX_RANK], bytes;
@@ -64,8 +59,7 @@ make_output(struct tccrt_session *s, uint32_t b, const char *node)
     return status;
 }
 
-static int
-object_data(struct tccrt_session *s, uint32_t b, const char *node, void **out)
+static int object_data(struct tccrt_session *s, uint32_t b, const char *node, void **out)
 {
     const struct tcc_object *o = s->slots[s->m->slot_of[b]].object;
 
@@ -75,8 +69,7 @@ object_data(struct tccrt_session *s, uint32_t b, const char *node, void **out)
     return TCC_OK;
 }
 
-static int
-offset_from(struct tccrt_session *s, uint32_t b, const char *node, void *base, void **out)
+static int offset_from(struct tccrt_session *s, uint32_t b, const char *node, void *base, void **out)
 {
     const struct tcc_pbuffer *p = &s->m->buffers[b];
     int64_t offset = p->offset == TCC_NO ? 0 : s->values[p->offset];
@@ -87,8 +80,7 @@ offset_from(struct tccrt_session *s, uint32_t b, const char *node, void *base, v
     return TCC_OK;
 }
 
-int
-tcr_address(struct tccrt_session *s, uint32_t b, const char *node, void **out)
+int tcr_address(struct tccrt_session *s, uint32_t b, const char *node, void **out)
 {
     const struct tcc_pbuffer *p = &s->m->buffers[b];
     void *base;
@@ -124,8 +116,7 @@ tcr_address(struct tccrt_session *s, uint32_t b, const char *node, void **out)
 }
 
 /* A buffer as a tensor: a dynamic buffer and an object have the dims that they were made with. */
-int
-tcr_buffer_tensor(struct tccrt_session *s, uint32_t b, const char *node, struct tcc_tensor *out)
+int tcr_buffer_tensor(struct tccrt_session *s, uint32_t b, const char *node, struct tcc_tensor *out)
 {
     const struct tcc_pbuffer *p = &s->m->buffers[b];
     const struct tcr_slot *slot = s->m->slot_of[b] == TCC_NO ? NULL : &s->slots[s->m->slot_of[b]];
@@ -148,8 +139,7 @@ tcr_buffer_tensor(struct tccrt_session *s, uint32_t b, const char *node, struct 
 
 /* -- Copies between buffers and objects ------------------------------------------------------------------- */
 
-static int
-box(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node)
+static int box(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node)
 {
     struct tcc_object head, *o;
     struct tcc_tensor t;
@@ -165,8 +155,7 @@ box(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node)
     return TCC_OK;
 }
 
-static int
-unbox(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node)
+static int unbox(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node)
 {
     const struct tcc_pbuffer *p = &s->m->buffers[to];
     const struct tcc_object *o = s->slots[s->m->slot_of[from]].object;
@@ -189,8 +178,7 @@ unbox(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node)
     return TCC_OK;
 }
 
-static int
-share(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node)
+static int share(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node)
 {
     struct tcc_object *o = s->slots[s->m->slot_of[from]].object;
 
@@ -203,8 +191,7 @@ share(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node)
     return TCC_OK;
 }
 
-static int
-copy_dense(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node)
+static int copy_dense(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node)
 {
     int64_t bytes, have;
     void *a, *b;
@@ -222,8 +209,7 @@ copy_dense(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node
 }
 
 /* Copies between any two buffers; an object is shared. */
-int
-tcr_copy_buffer(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node)
+int tcr_copy_buffer(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node)
 {
     bool a = s->m->buffers[from].space == TCC_SPACE_OBJECT, b = s->m->buffers[to].space == TCC_SPACE_OBJECT;
 
@@ -232,23 +218,20 @@ tcr_copy_buffer(struct tccrt_session *s, uint32_t from, uint32_t to, const char 
 
 /* -- Steps -------------------------------------------------------------------------------------------------- */
 
-static const char *
-node_of(const struct tccrt_session *s, const struct tcc_pstep *p)
+static const char *node_of(const struct tccrt_session *s, const struct tcc_pstep *p)
 {
     return tcr_string(s->m, p->node);
 }
 
 /* COPY, BOX, UNBOX, REF */
-static int
-step_copy(struct tccrt_session *s, const struct tcc_pstep *p)
+static int step_copy(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     const uint32_t *a = s->m->u32s + p->args.first;
 
     return tcr_copy_buffer(s, a[0], a[1], node_of(s, p));
 }
 
-static int
-step_bind(struct tccrt_session *s, const struct tcc_pstep *p)
+static int step_bind(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     uint32_t b = s->m->u32s[p->args.first];
     struct tcc_tensor t;
@@ -257,7 +240,8 @@ step_bind(struct tccrt_session *s, const struct tcc_pstep *p)
     if (status)
         return status;
     if (t.dtype != TCC_I64 || tcr_elements(t.dtype, t.rank, t.dims) != p->syms.count)
-        return tcr_fail(TCC_EINPUT, "node '%s': '%s' must have %u values", node_of(s, p), buffer_name(s, b), p->syms.count);
+        return tcr_fail(TCC_EINPUT, "node '%s': '%s' must have %u values", node_of(s, p), buffer_name(s, b),
+                        p->syms.count);
     for (uint32_t i = 0; i < p->syms.count; i++) {
         uint32_t sym = s->m->u32s[p->syms.first + i];
 
@@ -267,8 +251,7 @@ step_bind(struct tccrt_session *s, const struct tcc_pstep *p)
     return TCC_OK;
 }
 
-static int
-step_dims(struct tccrt_session *s, const struct tcc_pstep *p)
+static int step_dims(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     uint32_t b = s->m->u32s[p->args.first];
     struct tcc_tensor t;
@@ -288,15 +271,13 @@ step_dims(struct tccrt_session *s, const struct tcc_pstep *p)
     return TCC_OK;
 }
 
-static int
-step_eval(struct tccrt_session *s, const struct tcc_pstep *p)
+static int step_eval(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     tcr_eval_level(s, p->what);
     return TCC_OK;
 }
 
-static int
-step_alloc(struct tccrt_session *s, const struct tcc_pstep *p)
+static int step_alloc(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     for (uint32_t i = 0; i < p->args.count; i++) {
         int status = make_dynamic(s, s->m->u32s[p->args.first + i], node_of(s, p));
@@ -307,16 +288,14 @@ step_alloc(struct tccrt_session *s, const struct tcc_pstep *p)
     return TCC_OK;
 }
 
-static int
-step_free(struct tccrt_session *s, const struct tcc_pstep *p)
+static int step_free(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     for (uint32_t i = 0; i < p->args.count; i++)
         tcr_slot_clear(s, &s->slots[s->m->slot_of[s->m->u32s[p->args.first + i]]]);
     return TCC_OK;
 }
 
-static int
-step_check(struct tccrt_session *s, const struct tcc_pstep *p)
+static int step_check(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     for (uint32_t i = 0; i < p->sizes.count; i += 2) {
         const uint32_t *pair = s->m->u32s + p->sizes.first + i;
@@ -329,23 +308,22 @@ step_check(struct tccrt_session *s, const struct tcc_pstep *p)
             return status;
         if (!TCR_IS_VALUE(b) && (status = tcr_size(s, pair[1], "a size", node_of(s, p), &b)))
             return status;
-        return tcr_fail(TCC_EINPUT, "node '%s': sizes %lld and %lld must be equal with these input shapes", node_of(s, p),
-                        (long long)a, (long long)b);
+        return tcr_fail(TCC_EINPUT, "node '%s': sizes %lld and %lld must be equal with these input shapes",
+                        node_of(s, p), (long long)a, (long long)b);
     }
     return TCC_OK;
 }
 
 static int (*const step_fns[])(struct tccrt_session *s, const struct tcc_pstep *p) = {
-    [TCC_STEP_LAUNCH] = tcr_step_launch, [TCC_STEP_COPY] = step_copy,   [TCC_STEP_LIB] = tcr_step_lib,
-    [TCC_STEP_BIND] = step_bind,         [TCC_STEP_DIMS] = step_dims,   [TCC_STEP_EVAL] = step_eval,
-    [TCC_STEP_ALLOC] = step_alloc,       [TCC_STEP_FREE] = step_free,   [TCC_STEP_IF] = tcr_step_if,
-    [TCC_STEP_LOOP] = tcr_step_loop,     [TCC_STEP_BOX] = step_copy,    [TCC_STEP_UNBOX] = step_copy,
+    [TCC_STEP_LAUNCH] = tcr_step_launch, [TCC_STEP_COPY] = step_copy,       [TCC_STEP_LIB] = tcr_step_lib,
+    [TCC_STEP_BIND] = step_bind,         [TCC_STEP_DIMS] = step_dims,       [TCC_STEP_EVAL] = step_eval,
+    [TCC_STEP_ALLOC] = step_alloc,       [TCC_STEP_FREE] = step_free,       [TCC_STEP_IF] = tcr_step_if,
+    [TCC_STEP_LOOP] = tcr_step_loop,     [TCC_STEP_BOX] = step_copy,        [TCC_STEP_UNBOX] = step_copy,
     [TCC_STEP_ACCUM] = tcr_step_accum,   [TCC_STEP_STACK] = tcr_step_stack, [TCC_STEP_CHECK] = step_check,
     [TCC_STEP_REF] = step_copy,
 };
 
-int
-tcr_walk(struct tccrt_session *s, struct tcc_range steps)
+int tcr_walk(struct tccrt_session *s, struct tcc_range steps)
 {
     const struct tcc_pstep *p = s->m->steps + steps.first, *end = p + steps.count;
     int status = TCC_OK;

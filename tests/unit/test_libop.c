@@ -12,10 +12,9 @@
 
 /* -- Allocations that fail ----------------------------------------------------------------------------------- */
 
-static int allocations_left = -1;    /* negative: any number */
+static int allocations_left = -1; /* negative: any number */
 
-static bool
-refuse(void)
+static bool refuse(void)
 {
     return allocations_left >= 0 && allocations_left-- == 0;
 }
@@ -27,30 +26,26 @@ void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_aligned_alloc(size_t alignment, size_t size);
 
-void *
-__wrap_malloc(size_t size)
+void *__wrap_malloc(size_t size)
 {
     return refuse() ? NULL : __real_malloc(size);
 }
 
-void *
-__wrap_calloc(size_t n, size_t size)
+void *__wrap_calloc(size_t n, size_t size)
 {
     return refuse() ? NULL : __real_calloc(n, size);
 }
 
-void *
-__wrap_aligned_alloc(size_t alignment, size_t size)
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
 {
     return refuse() ? NULL : __real_aligned_alloc(alignment, size);
 }
 
 /* -- Running and comparing ---------------------------------------------------------------------------------------- */
 
-
-/* Runs an op on operands that are then released. First with every allocation failing in turn, until one run gets through. */
-static int
-run(const char *name, int nin, struct tcc_object **in, int nout, int nattrs, const struct tcc_attr *attrs)
+/* Runs an op on operands that are then released. First with every allocation failing in turn, until one run gets
+ * through. */
+static int run(const char *name, int nin, struct tcc_object **in, int nout, int nattrs, const struct tcc_attr *attrs)
 {
     int status = TCC_EENV;
 
@@ -65,8 +60,16 @@ run(const char *name, int nin, struct tcc_object **in, int nout, int nattrs, con
     return status;
 }
 
-#define IN(...) (int)(sizeof((struct tcc_object *[]){__VA_ARGS__}) / sizeof(void *)), (struct tcc_object *[]){__VA_ARGS__}
-#define ATTRS(...) (int)(sizeof((struct tcc_attr[]){__VA_ARGS__}) / sizeof(struct tcc_attr)), (struct tcc_attr[]){__VA_ARGS__}
+#define IN(...)                                                                                                        \
+    (int)(sizeof((struct tcc_object *[]){__VA_ARGS__}) / sizeof(void *)), (struct tcc_object *[])                      \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
+#define ATTRS(...)                                                                                                     \
+    (int)(sizeof((struct tcc_attr[]){__VA_ARGS__}) / sizeof(struct tcc_attr)), (struct tcc_attr[])                     \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
 #define NO_ATTRS 0, NULL
 #define RUN(name, ...) ck_assert_msg(run(name, __VA_ARGS__) == TCC_OK, "%s: %s", name, lib_message)
 #define FAILS(why, name, ...)                                                                                          \
@@ -75,8 +78,7 @@ run(const char *name, int nin, struct tcc_object **in, int nout, int nattrs, con
         ck_assert_msg(strstr(lib_message, why), "'%s' lacks '%s'", lib_message, why);                                  \
     } while (0)
 
-static void
-check_dims(int k, int dtype, int rank, const int64_t *dims)
+static void check_dims(int k, int dtype, int rank, const int64_t *dims)
 {
     const struct tcc_tensor *t = &lib_results[k]->t;
 
@@ -86,8 +88,7 @@ check_dims(int k, int dtype, int rank, const int64_t *dims)
         ck_assert_int_eq(t->dims[i], dims[i]);
 }
 
-static void
-check_f32(int k, const float *want, int rank, const int64_t *dims)
+static void check_f32(int k, const float *want, int rank, const int64_t *dims)
 {
     int64_t n = 1;
 
@@ -98,8 +99,7 @@ check_f32(int k, const float *want, int rank, const int64_t *dims)
         ck_assert_float_eq_tol(((float *)lib_results[k]->t.data)[i], want[i], 1e-4f);
 }
 
-static void
-check_i64(int k, const int64_t *want, int rank, const int64_t *dims)
+static void check_i64(int k, const int64_t *want, int rank, const int64_t *dims)
 {
     int64_t n = 1;
 
@@ -110,8 +110,7 @@ check_i64(int k, const int64_t *want, int rank, const int64_t *dims)
         ck_assert_int_eq(((int64_t *)lib_results[k]->t.data)[i], want[i]);
 }
 
-static void
-check_strings(int k, int n, const char *const *want)
+static void check_strings(int k, int n, const char *const *want)
 {
     ck_assert_int_eq(lib_results[k]->t.dtype, TCC_STRING);
     for (int i = 0; i < n; i++) {
@@ -122,11 +121,13 @@ check_strings(int k, int n, const char *const *want)
     }
 }
 
-#define WANT_F32(k, values, ...) check_f32(k, (float[]) values, DIMS(__VA_ARGS__))
-#define WANT_I64(k, values, ...) check_i64(k, (int64_t[]) values, DIMS(__VA_ARGS__))
-#define WANT_STRINGS(k, ...) check_strings(k, (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)), (const char *[]){__VA_ARGS__})
+#define WANT_F32(k, values, ...) check_f32(k, (float[])values, DIMS(__VA_ARGS__))
+#define WANT_I64(k, values, ...) check_i64(k, (int64_t[])values, DIMS(__VA_ARGS__))
+#define WANT_STRINGS(k, ...)                                                                                           \
+    check_strings(k, (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)), (const char *[]){__VA_ARGS__})
 
-/* -- The table ------------------------------------------------------------------------------------------------------ */
+/* -- The table ------------------------------------------------------------------------------------------------------
+ */
 
 START_TEST(table)
 {
@@ -140,8 +141,17 @@ END_TEST
 /* No op may fall over operands that are missing, of another kind, or of no elements. */
 START_TEST(odd_operands)
 {
-    struct tcc_object *odd[] = {NULL, tccrt_object_none(), tccrt_object_sequence(0), SCALAR_I64(7), F32(V(1, 2), 2), F32(V(0), 0, 3),
-                                I64(V(-3, 9), 2), STRINGS("a", ""), BOOLS(V(1, 0), 2), F32(V(1, 2, 3, 4), 1, 2, 2), F32(V(1, 2, 3, 4), 1, 1, 2, 2)};
+    struct tcc_object *odd[] = {NULL,
+                                tccrt_object_none(),
+                                tccrt_object_sequence(0),
+                                SCALAR_I64(7),
+                                F32(V(1, 2), 2),
+                                F32(V(0), 0, 3),
+                                I64(V(-3, 9), 2),
+                                STRINGS("a", ""),
+                                BOOLS(V(1, 0), 2),
+                                F32(V(1, 2, 3, 4), 1, 2, 2),
+                                F32(V(1, 2, 3, 4), 1, 1, 2, 2)};
     int n = (int)(sizeof odd / sizeof *odd);
 
     for (int op = 0; op < tccrt_nlibops; op++) {
@@ -158,7 +168,8 @@ START_TEST(odd_operands)
 }
 END_TEST
 
-/* -- Shapes and moves ------------------------------------------------------------------------------------------------- */
+/* -- Shapes and moves -------------------------------------------------------------------------------------------------
+ */
 
 START_TEST(shapes)
 {
@@ -169,9 +180,12 @@ START_TEST(shapes)
     FAILS("do not fill", "reshape_dims", IN(I64(V(2, 3), 2), I64(V(4, -1), 2)), 1, NO_ATTRS);
     FAILS("cannot take", "reshape_dims", IN(I64(V(2, 3), 2), I64(V(4, 2), 2)), 1, NO_ATTRS);
     FAILS("too large", "reshape_dims", IN(I64(V(2, 3), 2), I64(V(INT64_MAX, 2), 2)), 1, NO_ATTRS);
-    RUN("slice_bounds", IN(I64(V(10, 5), 2), I64(V(-1, 100), 2), I64(V(-100, -3), 2), I64(V(0, -1), 2), I64(V(-3, -1), 2)), 1, NO_ATTRS);
+    RUN("slice_bounds",
+        IN(I64(V(10, 5), 2), I64(V(-1, 100), 2), I64(V(-100, -3), 2), I64(V(0, -1), 2), I64(V(-3, -1), 2)), 1,
+        NO_ATTRS);
     WANT_I64(0, V(9, 4, 4, 2, -3, -1), 6);
-    RUN("slice_bounds", IN(I64(V(10), 1), I64(V(INT64_MIN), 1), I64(V(INT64_MAX), 1), NULL, I64(V(INT64_MAX), 1)), 1, NO_ATTRS);
+    RUN("slice_bounds", IN(I64(V(10), 1), I64(V(INT64_MIN), 1), I64(V(INT64_MAX), 1), NULL, I64(V(INT64_MAX), 1)), 1,
+        NO_ATTRS);
     WANT_I64(0, V(0, 1, INT64_MAX), 3);
     RUN("pad_amounts", IN(SCALAR_I64(3), I64(V(1, 2), 2), I64(V(-1), 1)), 1, NO_ATTRS);
     WANT_I64(0, V(0, 0, 1, 0, 0, 2), 6);
@@ -217,7 +231,8 @@ END_TEST
 
 START_TEST(reductions)
 {
-    RUN("dyn_reduce", IN(F32(V(1, 2, 3, 4), 2, 2), I64(V(1), 1)), 1, ATTRS(A_STRINGS("kind", "log_sum_exp"), A_INTS("keepdims", 0)));
+    RUN("dyn_reduce", IN(F32(V(1, 2, 3, 4), 2, 2), I64(V(1), 1)), 1,
+        ATTRS(A_STRINGS("kind", "log_sum_exp"), A_INTS("keepdims", 0)));
     WANT_F32(0, V(2.3132617f, 4.3132617f), 2);
     RUN("dyn_reduce", IN(F32(V(1, NAN, 3, 4), 2, 2), I64(V(1), 1)), 1, ATTRS(A_STRINGS("kind", "max")));
     ck_assert(isnan(((float *)lib_results[0]->t.data)[0]));
@@ -232,7 +247,8 @@ START_TEST(reductions)
 }
 END_TEST
 
-/* -- Data-dependent ------------------------------------------------------------------------------------------------------ */
+/* -- Data-dependent
+ * ------------------------------------------------------------------------------------------------------ */
 
 START_TEST(selection)
 {
@@ -250,13 +266,17 @@ START_TEST(selection)
     WANT_I64(2, V(0, 1, 0, 2, 1), 5);
     RUN("unique", IN(F32(V(1, 2, 3, 4, 1, 2), 3, 2)), 3, ATTRS(A_INTS("axis", 0)));
     WANT_F32(0, V(1, 2, 3, 4), 2, 2);
-    RUN("nonmaxsuppression", IN(F32(V(0, 0, 1, 1, 0, 0.1f, 1, 1.1f, 0, 10, 1, 11), 1, 3, 4), F32(V(0.9f, 0.75f, 0.6f), 1, 1, 3), I64(V(3), 1), F32(V(0.5f), 1)), 1, NO_ATTRS);
+    RUN("nonmaxsuppression",
+        IN(F32(V(0, 0, 1, 1, 0, 0.1f, 1, 1.1f, 0, 10, 1, 11), 1, 3, 4), F32(V(0.9f, 0.75f, 0.6f), 1, 1, 3),
+           I64(V(3), 1), F32(V(0.5f), 1)),
+        1, NO_ATTRS);
     WANT_I64(0, V(0, 0, 0, 0, 0, 2), 2, 3);
     FAILS("do not fit", "nonmaxsuppression", IN(F32(V(0, 0, 1, 1), 1, 1, 4), F32(V(1, 2), 1, 1, 2)), 1, NO_ATTRS);
 }
 END_TEST
 
-/* -- Images and signals ------------------------------------------------------------------------------------------------------ */
+/* -- Images and signals
+ * ------------------------------------------------------------------------------------------------------ */
 
 START_TEST(images)
 {
@@ -267,21 +287,29 @@ START_TEST(images)
     RUN("upsample", IN(F32(V(1, 2), 2), F32(V(2), 1)), 1, NO_ATTRS);
     WANT_F32(0, V(1, 1, 2, 2), 4);
     FAILS("scale", "resize", IN(F32(V(1, 2), 2), NULL, F32(V(-1), 1)), 1, NO_ATTRS);
-    RUN("grid_sample", IN(F32(V(1, 2, 3, 4), 1, 1, 2, 2), lib_tensor(TCC_F32, 4, grid, DIMS(1, 2, 2, 2))), 1, ATTRS(A_INTS("align_corners", 1)));
+    RUN("grid_sample", IN(F32(V(1, 2, 3, 4), 1, 1, 2, 2), lib_tensor(TCC_F32, 4, grid, DIMS(1, 2, 2, 2))), 1,
+        ATTRS(A_INTS("align_corners", 1)));
     WANT_F32(0, V(1, 2, 3, 4), 1, 1, 2, 2);
-    RUN("affine_grid", IN(F32(V(1, 0, 0, 0, 1, 0), 1, 2, 3), I64(V(1, 1, 2, 2), 4)), 1, ATTRS(A_INTS("align_corners", 1)));
+    RUN("affine_grid", IN(F32(V(1, 0, 0, 0, 1, 0), 1, 2, 3), I64(V(1, 1, 2, 2), 4)), 1,
+        ATTRS(A_INTS("align_corners", 1)));
     WANT_F32(0, V(-1, -1, 1, -1, -1, 1, 1, 1), 1, 2, 2, 2);
     RUN("roialign", IN(F32(V(1, 2, 3, 4), 1, 1, 2, 2), F32(V(0, 0, 2, 2), 1, 4), I64(V(0), 1)), 1, NO_ATTRS);
     WANT_F32(0, V(2.5f), 1, 1, 1, 1);
-    FAILS("batch index", "roialign", IN(F32(V(1, 2, 3, 4), 1, 1, 2, 2), F32(V(0, 0, 2, 2), 1, 4), I64(V(1), 1)), 1, NO_ATTRS);
-    RUN("max_unpool", IN(F32(V(5, 6), 1, 1, 2), I64(V(1, 2), 1, 1, 2)), 1, ATTRS(A_INTS("kernel_shape", 2), A_INTS("strides", 2)));
+    FAILS("batch index", "roialign", IN(F32(V(1, 2, 3, 4), 1, 1, 2, 2), F32(V(0, 0, 2, 2), 1, 4), I64(V(1), 1)), 1,
+          NO_ATTRS);
+    RUN("max_unpool", IN(F32(V(5, 6), 1, 1, 2), I64(V(1, 2), 1, 1, 2)), 1,
+        ATTRS(A_INTS("kernel_shape", 2), A_INTS("strides", 2)));
     WANT_F32(0, V(0, 5, 6, 0), 1, 1, 4);
-    FAILS("outside", "max_unpool", IN(F32(V(5, 6), 1, 1, 2), I64(V(1, 4), 1, 1, 2)), 1, ATTRS(A_INTS("kernel_shape", 2), A_INTS("strides", 2)));
+    FAILS("outside", "max_unpool", IN(F32(V(5, 6), 1, 1, 2), I64(V(1, 4), 1, 1, 2)), 1,
+          ATTRS(A_INTS("kernel_shape", 2), A_INTS("strides", 2)));
     RUN("col2im", IN(F32(V(1, 2, 3, 4), 1, 2, 2), I64(V(3), 1), I64(V(2), 1)), 1, NO_ATTRS);
     WANT_F32(0, V(1, 2 + 3, 4), 1, 1, 3);
-    RUN("deform_conv", IN(F32(V(1, 2, 3, 4), 1, 1, 2, 2), F32(V(1), 1, 1, 1, 1), F32(V(0, 0, 0, 0, 0.5f, 0, 0, 0), 1, 2, 2, 2)), 1, NO_ATTRS);
+    RUN("deform_conv",
+        IN(F32(V(1, 2, 3, 4), 1, 1, 2, 2), F32(V(1), 1, 1, 1, 1), F32(V(0, 0, 0, 0, 0.5f, 0, 0, 0), 1, 2, 2, 2)), 1,
+        NO_ATTRS);
     WANT_F32(0, V(1.5f, 2, 3, 4), 1, 1, 2, 2);
-    RUN("image_decoder", IN(lib_tensor(TCC_U8, 1, "P5 2 1 255\n\x10\x20", DIMS(13))), 1, ATTRS(A_STRINGS("pixel_format", "Grayscale")));
+    RUN("image_decoder", IN(lib_tensor(TCC_U8, 1, "P5 2 1 255\n\x10\x20", DIMS(13))), 1,
+        ATTRS(A_STRINGS("pixel_format", "Grayscale")));
     check_dims(0, TCC_U8, DIMS(1, 2, 1));
     FAILS("only BMP and PNM", "image_decoder", IN(lib_tensor(TCC_U8, 1, "\x89PNG\r\n\x1a\n--", DIMS(10))), 1, NO_ATTRS);
 }
@@ -316,7 +344,8 @@ START_TEST(fourier)
 }
 END_TEST
 
-/* -- Text ------------------------------------------------------------------------------------------------------------------ */
+/* -- Text
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 START_TEST(text)
 {
@@ -327,7 +356,8 @@ START_TEST(text)
     WANT_STRINGS(0, "a", "b", "c", "", "", "", "x", "", "");
     RUN("string_split", IN(STRINGS("a,,b,c")), 2, ATTRS(A_STRINGS("delimiter", ","), A_INTS("maxsplit", 2)));
     WANT_STRINGS(0, "a", "", "b,c");
-    RUN("string_normalizer", IN(STRINGS("Mon", "TUE", "\xc3\x89t\xc3\xa9")), 1, ATTRS(A_STRINGS("case_change_action", "LOWER"), A_STRINGS("stopwords", "mon")));
+    RUN("string_normalizer", IN(STRINGS("Mon", "TUE", "\xc3\x89t\xc3\xa9")), 1,
+        ATTRS(A_STRINGS("case_change_action", "LOWER"), A_STRINGS("stopwords", "mon")));
     WANT_STRINGS(0, "tue", "\xc3\xa9t\xc3\xa9");
     RUN("string_normalizer", IN(STRINGS("a")), 1, ATTRS(A_STRINGS("stopwords", "a")));
     WANT_STRINGS(0, "");
@@ -340,12 +370,14 @@ START_TEST(text)
     ck_assert(((float *)lib_results[0]->t.data)[0] == -INFINITY && ((float *)lib_results[0]->t.data)[1] == 1000);
     FAILS("'x1' is not a number", "cast_from_string", IN(STRINGS("x1")), 1, ATTRS(A_INTS("to", TCC_I64)));
     RUN("tfidfvectorizer", IN(I64(V(1, 2, 1, 2), 4)), 1,
-        ATTRS(A_INTS("pool_int64s", 1, 2, 1, 2), A_INTS("ngram_counts", 0, 2), A_INTS("ngram_indexes", 0, 1, 2), A_INTS("max_gram_length", 2)));
+        ATTRS(A_INTS("pool_int64s", 1, 2, 1, 2), A_INTS("ngram_counts", 0, 2), A_INTS("ngram_indexes", 0, 1, 2),
+              A_INTS("max_gram_length", 2)));
     WANT_F32(0, V(2, 2, 2), 3);
 }
 END_TEST
 
-/* -- Sequences ----------------------------------------------------------------------------------------------------------------- */
+/* -- Sequences
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 START_TEST(sequences)
 {
@@ -373,57 +405,64 @@ START_TEST(sequences)
 }
 END_TEST
 
-/* -- ai.onnx.ml -------------------------------------------------------------------------------------------------------------------- */
+/* -- ai.onnx.ml
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 START_TEST(models)
 {
-    RUN("label_encoder", IN(STRINGS("b", "z")), 1, ATTRS(A_STRINGS("keys_strings", "a", "b"), A_INTS("values_int64s", 10, 20), A_INTS("default_int64", -7)));
+    RUN("label_encoder", IN(STRINGS("b", "z")), 1,
+        ATTRS(A_STRINGS("keys_strings", "a", "b"), A_INTS("values_int64s", 10, 20), A_INTS("default_int64", -7)));
     WANT_I64(0, V(20, -7), 2);
     RUN("one_hot_encoder", IN(I64(V(5, 4), 2)), 1, ATTRS(A_INTS("cats_int64s", 4, 5)));
     WANT_F32(0, V(0, 1, 1, 0), 2, 2);
-    RUN("imputer", IN(F32(V(1, NAN), 1, 2)), 1, ATTRS(A_FLOATS("imputed_value_floats", 8), A_FLOATS("replaced_value_float", NAN)));
+    RUN("imputer", IN(F32(V(1, NAN), 1, 2)), 1,
+        ATTRS(A_FLOATS("imputed_value_floats", 8), A_FLOATS("replaced_value_float", NAN)));
     WANT_F32(0, V(1, 8), 1, 2);
     RUN("normalizer", IN(F32(V(3, 4), 1, 2)), 1, ATTRS(A_STRINGS("norm", "L2")));
     WANT_F32(0, V(0.6f, 0.8f), 1, 2);
     RUN("linear_classifier", IN(F32(V(1, 2), 1, 2)), 2,
-        ATTRS(A_FLOATS("coefficients", 1, 1, 2, 2), A_FLOATS("intercepts", 0, 1), A_STRINGS("classlabels_strings", "no", "yes"), A_STRINGS("post_transform", "SOFTMAX")));
+        ATTRS(A_FLOATS("coefficients", 1, 1, 2, 2), A_FLOATS("intercepts", 0, 1),
+              A_STRINGS("classlabels_strings", "no", "yes"), A_STRINGS("post_transform", "SOFTMAX")));
     WANT_STRINGS(0, "yes");
     WANT_F32(1, V(0.0179862f, 0.9820138f), 1, 2);
-    RUN("linear_regressor", IN(F32(V(1, 2), 1, 2)), 1, ATTRS(A_FLOATS("coefficients", 3, 4), A_FLOATS("intercepts", 1)));
+    RUN("linear_regressor", IN(F32(V(1, 2), 1, 2)), 1,
+        ATTRS(A_FLOATS("coefficients", 3, 4), A_FLOATS("intercepts", 1)));
     WANT_F32(0, V(12), 1, 1);
     RUN("svm_regressor", IN(F32(V(1, 2), 1, 2)), 1,
-        ATTRS(A_FLOATS("coefficients", 2), A_FLOATS("support_vectors", 1, 0), A_FLOATS("rho", 0.5), A_INTS("n_supports", 1),
-              A_STRINGS("kernel_type", "RBF"), A_FLOATS("kernel_params", 0.1, 0, 0)));
+        ATTRS(A_FLOATS("coefficients", 2), A_FLOATS("support_vectors", 1, 0), A_FLOATS("rho", 0.5),
+              A_INTS("n_supports", 1), A_STRINGS("kernel_type", "RBF"), A_FLOATS("kernel_params", 0.1, 0, 0)));
     WANT_F32(0, V(0.5f + 2 * 0.67032f), 1, 1);
     RUN("svm_classifier", IN(F32(V(1, 2), 1, 2)), 2,
-        ATTRS(A_FLOATS("coefficients", 1, -1), A_FLOATS("support_vectors", 1, 0, 0, 1), A_FLOATS("rho", 0), A_INTS("vectors_per_class", 1, 1),
-              A_INTS("classlabels_ints", 3, 4)));
+        ATTRS(A_FLOATS("coefficients", 1, -1), A_FLOATS("support_vectors", 1, 0, 0, 1), A_FLOATS("rho", 0),
+              A_INTS("vectors_per_class", 1, 1), A_INTS("classlabels_ints", 3, 4)));
     WANT_I64(0, V(4), 1);
     WANT_F32(1, V(1, -1), 1, 2);
 }
 END_TEST
 
-#define TREE                                                                                                                          \
-    A_INTS("nodes_treeids", 0, 0, 0), A_INTS("nodes_nodeids", 0, 1, 2), A_INTS("nodes_featureids", 0, 0, 0),                           \
-        A_STRINGS("nodes_modes", "BRANCH_LEQ", "LEAF", "LEAF"), A_FLOATS("nodes_values", 0.5, 0, 0), A_INTS("nodes_truenodeids", 1, 0, 0), \
-        A_INTS("nodes_falsenodeids", 2, 0, 0)
+#define TREE                                                                                                           \
+    A_INTS("nodes_treeids", 0, 0, 0), A_INTS("nodes_nodeids", 0, 1, 2), A_INTS("nodes_featureids", 0, 0, 0),           \
+        A_STRINGS("nodes_modes", "BRANCH_LEQ", "LEAF", "LEAF"), A_FLOATS("nodes_values", 0.5, 0, 0),                   \
+        A_INTS("nodes_truenodeids", 1, 0, 0), A_INTS("nodes_falsenodeids", 2, 0, 0)
 
 START_TEST(trees)
 {
     RUN("tree_ensemble_regressor", IN(F32(V(0, 1), 2, 1)), 1,
-        ATTRS(TREE, A_INTS("target_treeids", 0, 0), A_INTS("target_nodeids", 1, 2), A_INTS("target_ids", 0, 0), A_FLOATS("target_weights", 7, 9)));
+        ATTRS(TREE, A_INTS("target_treeids", 0, 0), A_INTS("target_nodeids", 1, 2), A_INTS("target_ids", 0, 0),
+              A_FLOATS("target_weights", 7, 9)));
     WANT_F32(0, V(7, 9), 2, 1);
     RUN("tree_ensemble_classifier", IN(F32(V(0, 1), 2, 1)), 2,
-        ATTRS(TREE, A_INTS("class_treeids", 0, 0), A_INTS("class_nodeids", 1, 2), A_INTS("class_ids", 0, 1), A_FLOATS("class_weights", 1, 1),
-              A_INTS("classlabels_int64s", 5, 6)));
+        ATTRS(TREE, A_INTS("class_treeids", 0, 0), A_INTS("class_nodeids", 1, 2), A_INTS("class_ids", 0, 1),
+              A_FLOATS("class_weights", 1, 1), A_INTS("classlabels_int64s", 5, 6)));
     WANT_I64(0, V(5, 6), 2);
     FAILS("does not exist", "tree_ensemble_regressor", IN(F32(V(0), 1, 1)), 1,
-          ATTRS(TREE, A_INTS("target_treeids", 0), A_INTS("target_nodeids", 8), A_INTS("target_ids", 0), A_FLOATS("target_weights", 7)));
+          ATTRS(TREE, A_INTS("target_treeids", 0), A_INTS("target_nodeids", 8), A_INTS("target_ids", 0),
+                A_FLOATS("target_weights", 7)));
 }
 END_TEST
 
-int
-main(void)
+int main(void)
 {
     Suite *suite = suite_create("libop");
     TCase *tc = tcase_create("libop");

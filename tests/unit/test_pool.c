@@ -16,10 +16,14 @@
 
 #define TILES 1000
 
-struct work { _Atomic int next; int hits[TILES]; _Atomic int parts; bool slow; };
+struct work {
+    _Atomic int next;
+    int hits[TILES];
+    _Atomic int parts;
+    bool slow;
+};
 
-static void
-tick(void *arg, int i)
+static void tick(void *arg, int i)
 {
     struct work *w = arg;
     int t;
@@ -34,8 +38,7 @@ tick(void *arg, int i)
     }
 }
 
-static void
-check_region(struct tcr_pool *p, int n, bool slow)
+static void check_region(struct tcr_pool *p, int n, bool slow)
 {
     struct work w = {.slow = slow};
 
@@ -53,7 +56,7 @@ START_TEST(regions)
         ck_assert_ptr_eq(p, q);
         for (int i = 0; i < 300; i++)
             check_region(p, 1 + i % (n + 1), i % 50 == 0);
-        usleep(3000);        /* helpers fall asleep */
+        usleep(3000); /* helpers fall asleep */
         check_region(p, n, true);
         tcr_pool_put(q);
         check_region(p, n, false);
@@ -62,8 +65,7 @@ START_TEST(regions)
 }
 END_TEST
 
-static void *
-caller(void *arg)
+static void *caller(void *arg)
 {
     for (int i = 0; i < 200; i++)
         check_region(arg, 3, i % 40 == 0);
@@ -83,7 +85,7 @@ START_TEST(many_callers)
 }
 END_TEST
 
-#ifndef __SANITIZE_THREAD__      /* which cannot follow threads that a forked child starts */
+#ifndef __SANITIZE_THREAD__ /* which cannot follow threads that a forked child starts */
 START_TEST(forks)
 {
     struct tcr_pool *p = tcr_pool_get(3);
@@ -107,8 +109,7 @@ START_TEST(forks)
 END_TEST
 #endif
 
-static void
-nothing(void *arg, int i)
+static void nothing(void *arg, int i)
 {
     (void)arg;
     (void)i;
@@ -157,8 +158,7 @@ START_TEST(cores)
 }
 END_TEST
 
-int
-main(void)
+int main(void)
 {
     Suite *suite = suite_create("pool");
     TCase *tc = tcase_create("pool");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The plan walker on plans built by hand: y = x * w + k with a symbolic dim, loops, objects, state, errors. */
 #include <check.h>
-#undef fail      /* an old name of Check's that struct tcc_lib_host uses */
+#undef fail /* an old name of Check's that struct tcc_lib_host uses */
 #include <pthread.h>
 
 #include "runtime/tccrt.h"
@@ -10,8 +10,8 @@
 #define TILE 16
 
 /* args: x, w, y; sizes: n. One tile is 16 elements. */
-static void
-scale(void *const *args, const int64_t *sizes, void *scratch, struct tcc_env *env, int64_t first, int64_t last)
+static void scale(void *const *args, const int64_t *sizes, void *scratch, struct tcc_env *env, int64_t first,
+                  int64_t last)
 {
     const float *x = args[0], *w = args[1];
     float *y = args[2];
@@ -23,8 +23,8 @@ scale(void *const *args, const int64_t *sizes, void *scratch, struct tcc_env *en
 }
 
 /* args: i (iteration), a, out; out = a + i */
-static void
-add_index(void *const *args, const int64_t *sizes, void *scratch, struct tcc_env *env, int64_t first, int64_t last)
+static void add_index(void *const *args, const int64_t *sizes, void *scratch, struct tcc_env *env, int64_t first,
+                      int64_t last)
 {
     (void)scratch;
     (void)env;
@@ -34,8 +34,8 @@ add_index(void *const *args, const int64_t *sizes, void *scratch, struct tcc_env
         ((int64_t *)args[2])[k] = ((int64_t *)args[1])[k] + *(int64_t *)args[0];
 }
 
-static void
-fault(void *const *args, const int64_t *sizes, void *scratch, struct tcc_env *env, int64_t first, int64_t last)
+static void fault(void *const *args, const int64_t *sizes, void *scratch, struct tcc_env *env, int64_t first,
+                  int64_t last)
 {
     (void)args;
     (void)sizes;
@@ -45,8 +45,7 @@ fault(void *const *args, const int64_t *sizes, void *scratch, struct tcc_env *en
 }
 
 /* Keeps the positive elements of its f32 input: a result of unknown size. */
-static int
-keep_positive(struct tcc_lib_call *call)
+static int keep_positive(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *t = &call->in[0]->t;
     const float *x = t->data;
@@ -71,16 +70,21 @@ static const tcc_libop_fn libops[] = {keep_positive};
 static const struct tcc_version versions[] = {{"x86-64", kernels}};
 static _Alignas(64) const float weights[4] = {1, 2, 3, 4};
 
-static struct tcc_model
-make_model(const struct tcc_plan *plan)
+static struct tcc_model make_model(const struct tcc_plan *plan)
 {
-    return (struct tcc_model){.magic = TCC_MODEL_MAGIC, .abi_version = TCC_ABI_VERSION, .nversions = 1, .plan = plan,
-                              .versions = versions, .libops = libops, .weights = (const uint8_t *)weights,
-                              .weights_size = sizeof weights, .name = "mini", .source = ""};
+    return (struct tcc_model){.magic = TCC_MODEL_MAGIC,
+                              .abi_version = TCC_ABI_VERSION,
+                              .nversions = 1,
+                              .plan = plan,
+                              .versions = versions,
+                              .libops = libops,
+                              .weights = (const uint8_t *)weights,
+                              .weights_size = sizeof weights,
+                              .name = "mini",
+                              .source = ""};
 }
 
-static void
-add_kernels(struct mini_plan *p)
+static void add_kernels(struct mini_plan *p)
 {
     static const char *const names[] = {"scale", "add_index", "fault"};
 
@@ -90,10 +94,10 @@ add_kernels(struct mini_plan *p)
 }
 
 /* main(x: f32[n]) -> f32[n]: arena t = x * w; y = t * w */
-static void
-scale_plan(struct mini_plan *p)
+static void scale_plan(struct mini_plan *p)
 {
-    uint32_t n = mp_sym(p, "n", 0, 1000000, 0), four = mp_const(p, 4), zero = mp_const(p, 0), sixteen = mp_const(p, TILE);
+    uint32_t n = mp_sym(p, "n", 0, 1000000, 0), four = mp_const(p, 4), zero = mp_const(p, 0),
+             sixteen = mp_const(p, TILE);
     uint32_t bytes = mp_expr(p, TCC_EX_MUL, n, four, 0, 0), c15 = mp_const(p, TILE - 1), c16 = mp_const(p, 16);
     uint32_t up = mp_expr(p, TCC_EX_ADD, n, c15, 0, 0), tiles = mp_expr(p, TCC_EX_FLOORDIV, up, sixteen, 0, 0);
     struct tcc_range dims = mp_list(p, 1, n), wdims = mp_list(p, 1, four);
@@ -112,12 +116,12 @@ scale_plan(struct mini_plan *p)
         s->tiles = tiles;
         s->scratch = c16;
     }
-    p->entries[p->nentries++] = (struct tcc_pentry){mp_string(p, "main"), 0, {0, 1}, {1, 1}, mp_list(p, 1, x), mp_list(p, 1, y),
-                                                    {0, 2}, bytes, c16};
+    p->entries[p->nentries++] = (struct tcc_pentry){mp_string(p, "main"), 0,      {0, 1}, {1, 1}, mp_list(p, 1, x),
+                                                    mp_list(p, 1, y),     {0, 2}, bytes,  c16};
 }
 
-static struct tccrt_session *
-open_plan(const struct tcc_plan *plan, struct tcc_model *d, struct tccrt_model **m, const struct tccrt_options *o)
+static struct tccrt_session *open_plan(const struct tcc_plan *plan, struct tcc_model *d, struct tccrt_model **m,
+                                       const struct tccrt_options *o)
 {
     struct tccrt_session *s;
 
@@ -127,8 +131,7 @@ open_plan(const struct tcc_plan *plan, struct tcc_model *d, struct tccrt_model *
     return s;
 }
 
-static void
-run_scale(struct tccrt_session *s, int64_t n)
+static void run_scale(struct tccrt_session *s, int64_t n)
 {
     float *x = malloc((size_t)n * sizeof *x + 64);
     struct tcc_tensor in = {x, TCC_F32, 1, {n}}, out = {0};
@@ -181,8 +184,7 @@ START_TEST(symbolic)
 }
 END_TEST
 
-static void
-expect(int status, int want, const char *text)
+static void expect(int status, int want, const char *text)
 {
     ck_assert_int_eq(status, want);
     ck_assert_msg(strstr(tccrt_error(), text), "'%s' lacks '%s'", tccrt_error(), text);
@@ -220,7 +222,8 @@ START_TEST(wrong_inputs)
     expect(tccrt_run(s, "main", 2, &in, 1, &out), TCC_EINPUT, "1 inputs");
     expect(tccrt_run(s, "other", 1, &in, 1, &out), TCC_EUSAGE, "no entry point 'other'");
     out = (struct tcc_tensor){y, TCC_F32, 1, {7}};
-    expect(tccrt_run(s, "main", 1, &in, 1, &out), TCC_EINPUT, "the result is f32[8], but the memory given is for f32[7]");
+    expect(tccrt_run(s, "main", 1, &in, 1, &out), TCC_EINPUT,
+           "the result is f32[8], but the memory given is for f32[7]");
     out.dims[0] = 8;
     ck_assert_int_eq(tccrt_run(s, "main", 1, &in, 1, &out), TCC_OK);
     ck_assert(out.data == y);
@@ -232,9 +235,9 @@ START_TEST(wrong_inputs)
 }
 END_TEST
 
-/* main(x: f32[n]) -> object: y = keep_positive(x) into a DYNAMIC buffer, DIMS, EVAL, z = y * w, output of unknown size. */
-static void
-dynamic_plan(struct mini_plan *p, bool fails)
+/* main(x: f32[n]) -> object: y = keep_positive(x) into a DYNAMIC buffer, DIMS, EVAL, z = y * w, output of unknown size.
+ */
+static void dynamic_plan(struct mini_plan *p, bool fails)
 {
     uint32_t n = mp_sym(p, "n", 0, 1000, 0), four = mp_const(p, 4), zero = mp_const(p, 0);
     uint32_t bytes = mp_expr(p, TCC_EX_MUL, n, four, 0, 0), c16 = mp_const(p, 16);
@@ -264,8 +267,8 @@ dynamic_plan(struct mini_plan *p, bool fails)
         s->tiles = k;
     }
     mp_step(p, TCC_STEP_FREE, "keep", mp_list(p, 1, y));
-    p->entries[p->nentries++] = (struct tcc_pentry){mp_string(p, "main"), 0, {0, 1}, {1, 1}, mp_list(p, 1, x), mp_list(p, 1, z),
-                                                    {0, p->nsteps}, one, TCC_NO};
+    p->entries[p->nentries++] = (struct tcc_pentry){
+        mp_string(p, "main"), 0, {0, 1}, {1, 1}, mp_list(p, 1, x), mp_list(p, 1, z), {0, p->nsteps}, one, TCC_NO};
 }
 
 START_TEST(data_dependent)
@@ -284,7 +287,7 @@ START_TEST(data_dependent)
     s = open_plan(plan, &d, &m, &(struct tccrt_options){.threads = 2});
     out = (struct tcc_tensor){0};
     expect(tccrt_run(s, "main", 1, &in, 1, &out), TCC_EINDEX, "node 'gather': an index lies outside");
-    in.dims[0] = 4;          /* three are positive: tile 3 is not run */
+    in.dims[0] = 4; /* three are positive: tile 3 is not run */
     ck_assert_msg(tccrt_run(s, "main", 1, &in, 1, &out) == TCC_OK, "%s", tccrt_error());
     ck_assert_int_eq(out.dims[0], 3);
     ck_assert(((float *)out.data)[2] == 4 * 3);
@@ -306,8 +309,7 @@ START_TEST(data_dependent)
 END_TEST
 
 /* main(trip: i64[]) -> a: i64[2], b: i64[2], stacked object. Body: (i, cond, a, b) -> (cond, b, a + i), collects a. */
-static void
-loop_plan(struct mini_plan *p)
+static void loop_plan(struct mini_plan *p)
 {
     uint32_t one = mp_const(p, 1), two = mp_const(p, 2), c16 = mp_const(p, 16), c8 = mp_const(p, 8);
     uint32_t offsets[6];
@@ -340,8 +342,8 @@ loop_plan(struct mini_plan *p)
     s->sizes = mp_list(p, 1, two);
     s->tiles = one;
     mp_step(p, TCC_STEP_ACCUM, "body", mp_list(p, 2, a, collected));
-    p->regions[p->nregions++] = (struct tcc_pregion){{0, 2}, mp_list(p, 4, i, cond, a, b), mp_list(p, 3, TCC_NO, b, next),
-                                                     mp_list(p, 2, fa, fb)};
+    p->regions[p->nregions++] = (struct tcc_pregion){
+        {0, 2}, mp_list(p, 4, i, cond, a, b), mp_list(p, 3, TCC_NO, b, next), mp_list(p, 2, fa, fb)};
     mp_step(p, TCC_STEP_COPY, "init", mp_list(p, 2, p->nbuffers - 1, a));
     mp_step(p, TCC_STEP_COPY, "init", mp_list(p, 2, p->nbuffers - 1, b));
     s = mp_step(p, TCC_STEP_LOOP, "loop", mp_list(p, 2, trip, TCC_NO));
@@ -350,8 +352,8 @@ loop_plan(struct mini_plan *p)
     s->what = 0;
     s->sizes = pair;
     both = mp_list(p, 3, fa, fb, stacked);
-    p->entries[p->nentries++] = (struct tcc_pentry){mp_string(p, "main"), 0, {0, 1}, {1, 3}, mp_list(p, 1, trip), both,
-                                                    {2, 4}, mp_const(p, 512), TCC_NO};
+    p->entries[p->nentries++] = (struct tcc_pentry){
+        mp_string(p, "main"), 0, {0, 1}, {1, 3}, mp_list(p, 1, trip), both, {2, 4}, mp_const(p, 512), TCC_NO};
 }
 
 START_TEST(loop)
@@ -394,10 +396,12 @@ END_TEST
 
 /* -- Threads -------------------------------------------------------------------------------------------- */
 
-struct worker { struct tccrt_model *m; pthread_t thread; };
+struct worker {
+    struct tccrt_model *m;
+    pthread_t thread;
+};
 
-static void *
-work(void *arg)
+static void *work(void *arg)
 {
     struct worker *w = arg;
     struct tccrt_session *s;
@@ -434,10 +438,13 @@ START_TEST(many_sessions)
 }
 END_TEST
 
-struct part { void (*fn)(void *arg, int i); void *arg; int i; };
+struct part {
+    void (*fn)(void *arg, int i);
+    void *arg;
+    int i;
+};
 
-static void *
-run_part(void *arg)
+static void *run_part(void *arg)
 {
     struct part *p = arg;
 
@@ -446,8 +453,7 @@ run_part(void *arg)
 }
 
 /* A thread for every part, as a caller's own pool might do. */
-static void
-own_threads(void *user, int n, void (*fn)(void *arg, int i), void *arg)
+static void own_threads(void *user, int n, void (*fn)(void *arg, int i), void *arg)
 {
     pthread_t threads[8];
     struct part parts[8];
@@ -474,7 +480,7 @@ START_TEST(supplied_threads)
     scale_plan(p);
     plan = mp_finish(p);
     s = open_plan(plan, &d, &m, &(struct tccrt_options){.pool = &pool});
-    run_scale(s, 5);             /* one tile: stays here */
+    run_scale(s, 5); /* one tile: stays here */
     ck_assert_int_eq(calls, 0);
     run_scale(s, 10000);
     ck_assert_int_eq(calls, 2);
@@ -487,10 +493,11 @@ END_TEST
 
 /* -- Failing allocations --------------------------------------------------------------------------------- */
 
-struct failing { int left, live; };
+struct failing {
+    int left, live;
+};
 
-static void *
-failing_alloc(void *user, size_t bytes, size_t alignment)
+static void *failing_alloc(void *user, size_t bytes, size_t alignment)
 {
     struct failing *f = user;
 
@@ -500,15 +507,13 @@ failing_alloc(void *user, size_t bytes, size_t alignment)
     return aligned_alloc(alignment, bytes);
 }
 
-static void
-failing_free(void *user, void *p)
+static void failing_free(void *user, void *p)
 {
     ((struct failing *)user)->live--;
     free(p);
 }
 
-static int
-try_run(struct tccrt_model *m, struct failing *f, const struct tcc_tensor *in, int nout)
+static int try_run(struct tccrt_model *m, struct failing *f, const struct tcc_tensor *in, int nout)
 {
     struct tccrt_allocator a = {failing_alloc, failing_free, f};
     struct tccrt_options o = {.threads = 2, .allocator = &a};
@@ -582,7 +587,7 @@ START_TEST(damaged_plans)
                 memcpy(plan, good, good->size);
                 ((uint32_t *)plan)[i] = values[v];
                 if (plan->size > 128 << 10)
-                    continue;        /* the artifact's own size of the block is trusted */
+                    continue; /* the artifact's own size of the block is trusted */
                 d = make_model(plan);
                 status = tccrt_open_linked(&d, &m);
                 ck_assert(status == TCC_OK || status == TCC_EINPUT || status == TCC_EBUG);
@@ -621,8 +626,7 @@ START_TEST(lesser_cpu)
 }
 END_TEST
 
-int
-main(void)
+int main(void)
 {
     Suite *suite = suite_create("walk");
     TCase *tc = tcase_create("walk");
