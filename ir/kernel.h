@@ -142,6 +142,7 @@ struct kn_buffer {
     ir_expr bytes;               /* physical; NULL for objects */
     ir_expr offset;              /* ARENA, WEIGHT, ALIAS */
     const struct ir_tensor *weight;      /* WEIGHT: its physical data */
+    uint64_t digest;                     /* of a weight read from text, which does not hold the data; else 0 */
     int first_step, last_step;   /* positions (in the flattened order) of the first write and the last use */
     const char *name;
 };

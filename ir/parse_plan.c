@@ -77,7 +77,6 @@ static bool parse_layout(struct parser *p, struct kn_buffer *b)
 
 static bool parse_buffer_item(struct parser *p, struct kn_buffer *b, bool *done)
 {
-    uint64_t digest;
     if (lex_take_word(p, "layout"))
         return parse_layout(p, b);
     if (lex_take_word(p, "index"))
@@ -89,7 +88,7 @@ static bool parse_buffer_item(struct parser *p, struct kn_buffer *b, bool *done)
     if (lex_take_word(p, "steps"))
         return parse_int(p, 0, &b->first_step) && lex_expect(p, P_DOTS) && parse_int(p, 0, &b->last_step);
     if (lex_take_word(p, "digest"))
-        return lex_uint(p, &digest);
+        return lex_uint(p, &b->digest);
     if (lex_take_word(p, "name"))
         return lex_string(p, &b->name);
     *done = true;

@@ -64,8 +64,9 @@ static void print_buffer(FILE *out, const struct kn_buffer *b, int i)
     print_expr(out, "offset", b->offset);
     if (b->first_step || b->last_step)
         fprintf(out, " steps %d..%d", b->first_step, b->last_step);
-    if (b->weight)
-        fprintf(out, " digest %" PRIu64, ir_tensor_digest(b->weight));
+    uint64_t digest = b->weight ? ir_tensor_digest(b->weight) : b->digest;
+    if (digest)
+        fprintf(out, " digest %" PRIu64, digest);
     print_name(out, "name", b->name);
     fputc('\n', out);
 }

@@ -103,12 +103,20 @@ static void print_element(FILE *out, const struct ir_tensor *t, int64_t i)
 
 static void print_hex(FILE *out, const struct ir_tensor *t)
 {
+    static const char digits[] = "0123456789abcdef";
     const unsigned char *p = t->data;
+    char text[4096];
+    size_t n = 0;
     fputs(t->splat ? "splat hex \"" : "hex \"", out);
     for (uint64_t i = 0; i < t->bytes; i++) {
-        fputc("0123456789abcdef"[p[i] >> 4], out);
-        fputc("0123456789abcdef"[p[i] & 15], out);
+        text[n++] = digits[p[i] >> 4];
+        text[n++] = digits[p[i] & 15];
+        if (n == sizeof text) {
+            fwrite(text, 1, n, out);
+            n = 0;
+        }
     }
+    fwrite(text, 1, n, out);
     fputc('"', out);
 }
 
