@@ -4,6 +4,7 @@
  * together in a temporary folder beside the output, so that nothing half-made is ever seen under the output's name.
  */
 #include "compiler/artifact_int.h"
+#include "compiler/cache_int.h"
 #include "compiler/frontend.h"
 #include "compiler/link_int.h"
 #include "compiler/locate_int.h"
@@ -352,6 +353,15 @@ static bool write_artifact(struct job *j)
 
 /* -- The call ----------------------------------------------------------------------------------------------------- */
 
+/* The artifact as it was made before, if it is in the cache. */
+static bool from_cache(struct job *j, const char *cached)
+{
+    if (access(cached, R_OK) != 0 || !make_folder(j))
+        return false;
+    const char *out = ir_internf(j->ctx, "%s/out", j->folder);
+    return cache_fetch(cached, out) && move_into_place(j, out, j->o->output);
+}
+
 static bool work(struct job *j)
 {
     const struct tccc_options *o = j->o;
@@ -364,15 +374,22 @@ static bool work(struct job *j)
         return false;
     j->sources = sources_collect(j->ctx, j->module, o->model);
     j->name = o->name ? o->name : default_name(j->ctx, o->model);
+    const char *cached = cache_path(j->ctx, o, j->name, j->target->name, j->nversions, j->archs, sources_digest(&j->sources));
+    if (cached && from_cache(j, cached))
+        return true;
     progress(j, "optimising the graph", 0.1);
     if (!run_passes(j))
         return false;
     if (!j->module->program || (!o->output && !machine_dump(o)))
         return true;
     progress(j, "compiling kernels", 0.3);
-    if (!make_folder(j) || !compile_kernels(j))
+    if ((!j->folder[0] && !make_folder(j)) || !compile_kernels(j))
         return false;
-    return !o->output || write_artifact(j);
+    if (o->output && !write_artifact(j))
+        return false;
+    if (cached && !sidecar_path(j))
+        cache_store(j->ctx, cached, o->output);
+    return true;
 }
 
 int tccc_compile(const struct tccc_options *o)

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -129,6 +130,9 @@ compile_options(const struct options *o, struct tccc_options *c)
     c->dumps = o->given[OPT_dump_ir].at;
     c->dump_to = stderr;
     c->pipeline = option_text(o, OPT_pipeline, NULL);
+    c->cache_dir = option_text(o, OPT_cache_dir, getenv("TCCC_CACHE_DIR"));
+    if (c->cache_dir && !*c->cache_dir)
+        c->cache_dir = NULL;
     c->exact = option_set(o, OPT_exact);
     c->fast_math = option_set(o, OPT_fast_math);
     c->time_passes = option_set(o, OPT_time_passes);

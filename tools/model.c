@@ -301,6 +301,9 @@ model_close(struct model *m)
 
 struct first_error { char *why; };
 
+/* Name of temporary artifacts: external weights are then called after it. */
+#define TEMPORARY_NAME "model"
+
 static void
 keep_first(void *user, int severity, const char *text)
 {
@@ -322,6 +325,8 @@ compile_to(const struct options *o, const char *path, const char *output, char *
     c.model = path;
     c.output = output;
     c.kind = TCCC_SO;
+    if (!c.name)
+        c.name = TEMPORARY_NAME;
     if (!why)
         return compile_in_child(o, &c);
     why[0] = '\0';
@@ -337,7 +342,7 @@ compile_to(const struct options *o, const char *path, const char *output, char *
 static int
 open_model(const struct options *o, const char *path, struct model *m, char *why)
 {
-    char folder[PATH_MAX], file[PATH_MAX + 16];
+    char folder[PATH_MAX], file[PATH_MAX + 256];
     const char *base = getenv("TMPDIR");
     double start = now_ms();
 
@@ -350,7 +355,7 @@ open_model(const struct options *o, const char *path, struct model *m, char *why
     if (code == EXIT_FINE)
         code = open_artifact(o, file, path, m, why);
     unlink(file);
-    snprintf(file, sizeof file, "%s/model.weights", folder);
+    snprintf(file, sizeof file, "%s/%.200s.weights", folder, option_text(o, OPT_name, TEMPORARY_NAME));
     unlink(file);
     rmdir(folder);
     return code;

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cache.c - finished artifacts kept under a digest of all that they were made of. */
+#include "compiler/cache_int.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "compiler/locate_int.h"
+
+static void
+add_text(XXH3_state_t *h, const char *s)
+{
+    XXH3_128bits_update(h, s ? s : "", s ? strlen(s) + 1 : 1);
+}
+
+static void
+add_number(XXH3_state_t *h, int64_t v)
+{
+    XXH3_128bits_update(h, &v, sizeof v);
+}
+
+static void
+add_list(XXH3_state_t *h, const char *const *list)
+{
+    for (int i = 0; list && list[i]; i++)
+        add_text(h, list[i]);
+    add_text(h, NULL);
+}
+
+/* Another build of the compiler or the runtime is another file. */
+static void
+add_file(XXH3_state_t *h, const char *path)
+{
+    struct stat st;
+    bool found = path && stat(path, &st) == 0;
+    add_number(h, found ? st.st_size : -1);
+    add_number(h, found ? st.st_mtim.tv_sec : 0);
+    add_number(h, found ? st.st_mtim.tv_nsec : 0);
+}
+
+static void
+add_compiler(XXH3_state_t *h)
+{
+    char runtime[PATH_MAX];
+    Dl_info self;
+    add_text(h, tccc_version());
+    add_file(h, dladdr((const void *)(size_t)&tccc_compile, &self) ? self.dli_fname : NULL);
+    add_file(h, "/proc/self/exe");
+    add_file(h, tccc_locate("libtccrt.a", runtime, sizeof runtime) ? runtime : NULL);
+}
+
+const char *
+cache_path(struct ir_ctx *ctx, const struct tccc_options *o, const char *name, const char *target, int narchs,
+           const char *const *archs, uint64_t sources)
+{
+    static const char *const suffixes[] = {[TCCC_SO] = "so", [TCCC_OBJECT] = "o", [TCCC_ARCHIVE] = "a"};
+
+    if (!o->cache_dir || !o->output || o->header || o->depfile || (o->dumps && o->dumps[0]) || o->weights == TCCC_WEIGHTS_EXTERNAL)
+        return NULL;
+    XXH3_state_t *h = XXH3_createState();
+    if (!h)
+        return NULL;
+    XXH3_128bits_reset(h);
+    add_compiler(h);
+    add_number(h, (int64_t)sources);
+    add_text(h, name);
+    add_text(h, target);
+    for (int i = 0; i < narchs; i++)
+        add_text(h, archs[i]);
+    add_list(h, o->dims);
+    add_list(h, o->shapes);
+    add_text(h, o->pipeline);
+    const int64_t numbers[] = {narchs, o->kind, o->level, o->weights, o->exact, o->fast_math, o->change_limit};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        add_number(h, numbers[i]);
+    XXH128_hash_t digest = XXH3_128bits_digest(h);
+    XXH3_freeState(h);
+    return ir_internf(ctx, "%s/%016llx%016llx.%s", o->cache_dir, (unsigned long long)digest.high64, (unsigned long long)digest.low64,
+                      suffixes[o->kind]);
+}
+
+/* Copies all bytes and the mode; removes what it has begun when that fails. */
+static bool
+copy(const char *from, const char *to)
+{
+    struct stat st;
+    int in = open(from, O_RDONLY | O_CLOEXEC);
+    int out = in >= 0 && fstat(in, &st) == 0 ? open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, st.st_mode & 0777) : -1;
+    bool ok = out >= 0;
+    char buffer[65536];
+    ssize_t n = 0;
+
+    while (ok && (n = read(in, buffer, sizeof buffer)) > 0)
+        for (ssize_t done = 0, w; ok && done < n; done += w)
+            ok = (w = write(out, buffer + done, (size_t)(n - done))) > 0;
+    ok &= n == 0;
+    if (in >= 0)
+        close(in);
+    if (out >= 0)
+        ok &= close(out) == 0;
+    if (!ok && out >= 0)
+        unlink(to);
+    return ok;
+}
+
+bool
+cache_fetch(const char *path, const char *to)
+{
+    return copy(path, to);
+}
+
+void
+cache_store(struct ir_ctx *ctx, const char *path, const char *from)
+{
+    const char *slash = strrchr(path, '/'), *folder = ir_internf(ctx, "%.*s", (int)(slash - path), path);
+    const char *temporary = ir_internf(ctx, "%s.%d", path, (int)getpid());
+    struct ir_where where = {.file = path};
+
+    mkdir(folder, 0777);
+    if (copy(from, temporary) && rename(temporary, path) == 0)
+        return;
+    unlink(temporary);
+    ir_diag(ctx, &where, IR_D_not_cached);
+}
