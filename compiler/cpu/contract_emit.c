@@ -51,11 +51,11 @@ static void rows_guarded(struct cg *g, LLVMValueRef x, int cv)
         if (blocks > 1) {
             struct em_loop l;
             em_loop_begin(e, &l, em_i64(e, r), em_i64(e, r + blocks * g->mr), em_i64(e, g->mr), "rows");
-            cg_micro(g, x, l.iv, g->mr, cv, -1);
+            cg_micro(g, x, l.iv, g->mr, cv, CG_ALL_ROWS);
             em_loop_end(e, &l);
             r += blocks * g->mr;
         } else {
-            cg_micro(g, x, em_i64(e, r), (int)size, cv, r >= lo && r + size <= hi ? -1 : r);
+            cg_micro(g, x, em_i64(e, r), (int)size, cv, r >= lo && r + size <= hi ? CG_ALL_ROWS : r);
             r += size;
         }
     }
@@ -73,36 +73,65 @@ static void rows_rest(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef r)
         LLVMValueRef next = LLVMBuildAdd(e->b, r, em_i64(e, p), "");
         LLVMValueRef fits = LLVMBuildICmp(e->b, LLVMIntSLE, next, g->row_hi, "");
         em_if_begin(e, &f, fits);
-        cg_micro(g, x, r, p, cv, -1);
+        cg_micro(g, x, r, p, cv, CG_ALL_ROWS);
         em_if_end(e, &f);
         r = LLVMBuildSelect(e->b, fits, next, r, "");
     }
 }
 
+static void whole_rows(struct cg *g, LLVMValueRef x, int cv);
+
+/* Rows of which some are cut, but which is known only at run time: those one by one, the ones between as usual. */
+static void rows_late(struct cg *g, LLVMValueRef x, int cv)
+{
+    struct em *e = g->e;
+    struct em_loop l;
+    ir_expr lo, hi;
+    ct_late_interior(&g->c, &lo, &hi);
+    LLVMValueRef first = em_expr(e, lo), last = em_expr(e, hi), begin = g->row_lo, end = g->row_hi;
+    LLVMValueRef edge[2][2] = {{begin, first}, {last, end}};
+    for (int i = 0; i < 2; i++) {
+        em_loop_begin(e, &l, edge[i][0], edge[i][1], em_i64(e, 1), "edge");
+        cg_micro(g, x, l.iv, 1, cv, CG_ONE_ROW);
+        em_loop_end(e, &l);
+    }
+    g->row_lo = first;
+    g->row_hi = last;
+    whole_rows(g, x, cv);
+    g->row_lo = begin;
+    g->row_hi = end;
+}
+
 static void rows(struct cg *g, LLVMValueRef x, int cv)
+{
+    if (g->c.late_rows)
+        rows_late(g, x, cv);
+    else if (g->c.nrowguards)
+        rows_guarded(g, x, cv);
+    else
+        whole_rows(g, x, cv);
+}
+
+static void whole_rows(struct cg *g, LLVMValueRef x, int cv)
 {
     struct em *e = g->e;
     struct em_loop l;
     struct em_if f;
-    if (g->c.nrowguards) {
-        rows_guarded(g, x, cv);
-        return;
-    }
-    if (g->c.nrows == 1) {
-        cg_micro(g, x, g->row_lo, 1, cv, -1);
+    if (g->c.nrows == 1 && !g->c.late_rows) {
+        cg_micro(g, x, g->row_lo, 1, cv, CG_ALL_ROWS);
         return;
     }
     LLVMValueRef mr = em_i64(e, g->mr), count = LLVMBuildSub(e->b, g->row_hi, g->row_lo, "");
     LLVMValueRef whole = LLVMBuildAdd(e->b, g->row_lo, LLVMBuildMul(e->b, LLVMBuildUDiv(e->b, count, mr, ""), mr, ""), "");
     em_loop_begin(e, &l, g->row_lo, whole, mr, "rows");
-    cg_micro(g, x, l.iv, g->mr, cv, -1);
+    cg_micro(g, x, l.iv, g->mr, cv, CG_ALL_ROWS);
     em_loop_end(e, &l);
-    if (g->c.nrows == CT_DYN) {
+    if (g->c.nrows == CT_DYN || g->c.late_rows) {
         rows_rest(g, x, cv, whole);
     } else if (g->c.nrows % g->mr) {
         /* Tiles hold whole blocks, but for the last tile. */
         em_if_begin(e, &f, LLVMBuildICmp(e->b, LLVMIntSLT, whole, g->row_hi, ""));
-        cg_micro(g, x, whole, (int)(g->c.nrows % g->mr), cv, -1);
+        cg_micro(g, x, whole, (int)(g->c.nrows % g->mr), cv, CG_ALL_ROWS);
         em_if_end(e, &f);
     }
 }

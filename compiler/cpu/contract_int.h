@@ -74,6 +74,7 @@ struct ct {
     int nguards;
     struct ct_guard guards[CT_MAX_GUARDS];
     int nrowguards;
+    bool late_rows;                  /* row guards hold symbols: which rows are cut is found out at run time */
     /* Decisions that follow from the above and the machine. */
     int lanes;                       /* elements per vector */
     bool pack_a, pack_b;
@@ -87,8 +88,9 @@ bool ct_analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn
 /* Half-open range of rows [*lo, *hi) for which all row guards hold when row-guarded loops have the values tap[k]. */
 void ct_row_range(const struct ct *c, const int64_t *tap, int64_t *lo, int64_t *hi);
 
-/* Rows for which they hold for every tap. */
+/* Rows for which they hold for every tap; the same as expressions, for late_rows. */
 void ct_interior(const struct ct *c, int64_t *lo, int64_t *hi);
+void ct_late_interior(const struct ct *c, ir_expr *lo, ir_expr *hi);
 
 /* Chooses register tile, vector width and grain; false when the template doesn't take the kernel. */
 bool ct_schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k, enum kn_template how);

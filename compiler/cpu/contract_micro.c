@@ -16,7 +16,7 @@
 struct sum {
     struct cg *g;
     int mr, cv;
-    int64_t start;                   /* constant first row, or -1 */
+    int64_t start;                   /* constant first row, or CG_ALL_ROWS, CG_ONE_ROW */
     int64_t row_sa;                  /* element stride of rows in A; CT_DYN: row_value */
     LLVMValueRef row_value;
     int64_t vec_off[8];              /* element offset in B of each vector */
@@ -142,11 +142,13 @@ static void bounds(struct sum *s, int level, ir_expr *lo, ir_expr *hi)
     *hi = c->ks[level].extent;
     for (int i = 0; i < c->nguards; i++) {
         const struct ct_guard *t = &c->guards[i];
-        if (t->k != level || t->row_coef)
+        if (t->k != level || (t->row_coef && s->start != CG_ONE_ROW))
             continue;
-        ir_expr d = ir_const(ctx, t->k_coef);
-        *lo = ir_max(ctx, *lo, ir_ceildiv(ctx, ir_sub(ctx, t->lo, t->rest), d));
-        *hi = ir_min(ctx, *hi, ir_ceildiv(ctx, ir_sub(ctx, t->hi, t->rest), d));
+        ir_expr d = ir_const(ctx, t->k_coef), rest = t->rest;
+        if (t->row_coef)
+            rest = ir_add(ctx, rest, ir_mulc(ctx, c->k->dims[c->row].var, t->row_coef));
+        *lo = ir_max(ctx, *lo, ir_ceildiv(ctx, ir_sub(ctx, t->lo, rest), d));
+        *hi = ir_min(ctx, *hi, ir_ceildiv(ctx, ir_sub(ctx, t->hi, rest), d));
     }
 }
 

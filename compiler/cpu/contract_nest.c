@@ -384,21 +384,24 @@ static bool find_guards(struct ct *c)
                 return false;
             t->row_coef = ir_const_or(coef, 0);
             e = t->rest;
-            /* Row ranges are worked out at compile time. */
-            if (t->row_coef <= 0 || !ir_is_const(e, NULL) || !ir_is_const(t->lo, NULL) || !ir_is_const(t->hi, NULL)
-                || c->nrows == CT_DYN)
+            if (t->row_coef <= 0)
                 return false;
             c->nrowguards++;
-            if (t->k >= 0) {
-                if (c->ks[t->k].n == CT_DYN || c->ks[t->k].n > 16)
-                    return false;
+            if (!ir_is_const(e, NULL) || !ir_is_const(t->lo, NULL) || !ir_is_const(t->hi, NULL) || c->nrows == CT_DYN
+                || (t->k >= 0 && (c->ks[t->k].n == CT_DYN || c->ks[t->k].n > 16)))
+                c->late_rows = true;
+            else if (t->k >= 0)
                 c->ks[t->k].unroll = true;
-            }
         } else if (t->k < 0 || t->k_coef <= 0) {
             return false;
         }
         t->rest = e;
     }
+    for (int g = 0; g < c->nguards && c->late_rows; g++)
+        if (c->guards[g].row_coef && (c->guards[g].k < 0 || c->guards[g].k_coef <= 0))
+            return false;
+    for (int i = 0; i < c->nks && c->late_rows; i++)
+        c->ks[i].unroll = false;
     return true;
 }
 
@@ -440,6 +443,23 @@ void ct_interior(const struct ct *c, int64_t *lo, int64_t *hi)
     }
     if (*hi < *lo)
         *hi = *lo;
+}
+
+void ct_late_interior(const struct ct *c, ir_expr *lo, ir_expr *hi)
+{
+    struct ir_ctx *ctx = c->ctx;
+    *lo = ir_const(ctx, 0);
+    *hi = c->rows;
+    for (int g = 0; g < c->nguards; g++) {
+        const struct ct_guard *t = &c->guards[g];
+        if (!t->row_coef)
+            continue;
+        ir_expr d = ir_const(ctx, t->row_coef), last = ir_mulc(ctx, ir_addc(ctx, c->ks[t->k].extent, -1), t->k_coef);
+        *lo = ir_max(ctx, *lo, ir_ceildiv(ctx, ir_sub(ctx, t->lo, t->rest), d));
+        *hi = ir_min(ctx, *hi, ir_ceildiv(ctx, ir_sub(ctx, ir_sub(ctx, t->hi, t->rest), last), d));
+    }
+    *lo = ir_min(ctx, *lo, c->rows);
+    *hi = ir_max(ctx, *hi, *lo);
 }
 
 bool ct_analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct ct *c)

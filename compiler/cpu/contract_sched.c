@@ -199,7 +199,7 @@ static ir_expr scratch_bytes(const struct ct *c, const struct kn_kernel *k, int 
 
 static bool too_many_edges(const struct ct *c, int mr)
 {
-    if (!c->nrowguards)
+    if (!c->nrowguards || c->late_rows)
         return false;
     int64_t lo, hi, edges = 0;
     ct_interior(c, &lo, &hi);
