@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "compiler/cpu/cpu_int.h"
@@ -301,6 +302,30 @@ kb_value(const struct kn_kernel *k, ir_expr x, const int64_t *sizes)
     int64_t v;
     ck_assert(ir_eval(x, size_value, &l, &v));
     return v;
+}
+
+static size_t
+whole_pages(size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (bytes + page) / page * page;
+}
+
+void *
+kb_alloc(size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = whole_pages(bytes);
+    char *at = mmap(NULL, whole + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(at, MAP_FAILED);
+    ck_assert_int_eq(mprotect(at + whole, page, PROT_NONE), 0);
+    return at + whole - bytes;
+}
+
+void
+kb_free(void *p, size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = whole_pages(bytes);
+    munmap((char *)p + bytes - whole, whole + page);
 }
 
 uint64_t

@@ -42,6 +42,9 @@ void kb_load_kernels(struct ir_ctx *ctx, struct kb_loaded *l, int n, struct kn_k
 void kb_unload(struct kb_loaded *l);
 /* Runs all tiles of a kernel, `step` tiles a call; allocates scratch. Returns env.fault. */
 int kb_run(const struct kn_kernel *k, tcc_kernel_fn fn, void *const *args, const int64_t *sizes, int64_t step);
+/* Zeroed memory whose end meets a page that can't be touched: any access behind it crashes. */
+void *kb_alloc(size_t bytes);
+void kb_free(void *p, size_t bytes);
 uint64_t kb_random(uint64_t *state);                                  /* splitmix64 */
 int64_t kb_elements(const struct kn_kernel *k, int operand, const int64_t *sizes);
 int64_t kb_value(const struct kn_kernel *k, ir_expr x, const int64_t *sizes);

@@ -318,7 +318,7 @@ compare(const struct kn_kernel *k, int operand, const void *want, const void *go
     }
 }
 
-struct buffers { void *at[KB_MAX], *packed[KB_MAX]; int64_t n[KB_MAX]; };
+struct buffers { void *at[KB_MAX], *packed[KB_MAX]; int64_t n[KB_MAX]; size_t bytes[KB_MAX]; };
 
 static void
 allocate(struct buffers *b, const struct kn_kernel *k, const int64_t *sizes)
@@ -326,8 +326,8 @@ allocate(struct buffers *b, const struct kn_kernel *k, const int64_t *sizes)
     int packed = 0;
     for (int i = 0; i < k->noperands; i++) {
         b->n[i] = kb_elements(k, i, sizes);
-        size_t bytes = (size_t)b->n[i] * (size_t)tcc_dtype_bytes((enum tcc_dtype)k->operands[i].dtype);
-        b->at[i] = calloc(1, bytes + 64);
+        b->bytes[i] = (size_t)b->n[i] * (size_t)tcc_dtype_bytes((enum tcc_dtype)k->operands[i].dtype);
+        b->at[i] = kb_alloc(b->bytes[i]);
         if (k->operands[i].use == KN_IN)
             fill(k, i, b->at[i], b->n[i]);
         if (k->operands[i].use != KN_TEMP)
@@ -339,7 +339,7 @@ static void
 release(struct buffers *b, const struct kn_kernel *k)
 {
     for (int i = 0; i < k->noperands; i++)
-        free(b->at[i]);
+        kb_free(b->at[i], b->bytes[i]);
 }
 
 /* Runs one kernel compiled and interpreted on the same data. */

@@ -213,8 +213,8 @@ check_kernel(const struct kn_kernel *original, const struct kn_kernel *k, tcc_ke
             continue;
         int64_t elements = kb_elements(original, i, sizes);
         bytes[n] = (size_t)elements * (size_t)tcc_dtype_bytes(o->dtype);
-        want[n] = calloc(1, bytes[n] + 1);
-        got[n] = calloc(1, bytes[n] + 1);
+        want[n] = kb_alloc(bytes[n]);
+        got[n] = kb_alloc(bytes[n]);
         for (int64_t j = 0; j < elements && o->use == KN_IN; j++) {
             void *p = (char *)want[n] + j * tcc_dtype_bytes(o->dtype);
             int64_t v = (int64_t)(kb_random(&state) % 4);
@@ -235,8 +235,8 @@ check_kernel(const struct kn_kernel *original, const struct kn_kernel *k, tcc_ke
             kn_print_kernel(stderr, k);
             ck_abort_msg("%s (%s): argument %d differs", original->name, arch, i);
         }
-        free(want[i]);
-        free(got[i]);
+        kb_free(want[i], bytes[i]);
+        kb_free(got[i], bytes[i]);
     }
 }
 
