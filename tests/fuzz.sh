@@ -28,6 +28,10 @@ fuzz() {
     tail -n 1 "$tmp/log"
 }
 
+mkdir "$tmp/values" && for i in 1 2 3 4 5; do
+    tccc-run --interpret "$top_srcdir/tests/cli/data/add.tcir" --random=$i --shape=x=${i}x2 --output-dir "$tmp/values/$i" >"$tmp/log" || fail "no values"
+done
+fuzz fuzz-values "$tmp/values"
 fuzz fuzz-text "$top_srcdir/tests/ir" "$top_srcdir/tests/passes"
 
 corpus=$top_srcdir/samples/digits

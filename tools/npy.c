@@ -125,15 +125,10 @@ read_header(struct header *h, const unsigned char *data, size_t size)
 }
 
 struct tcc_object *
-npy_read(const char *path, char *error)
+npy_parse(const char *path, const unsigned char *data, size_t size, char *error)
 {
     struct header h = {0};
-    size_t size;
-    unsigned char *data = file_read(path, &size, error);
     struct tcc_object *v = NULL;
-
-    if (!data)
-        return NULL;
     size_t at = read_header(&h, data, size);
     int64_t n = at ? shape_elements(h.rank, h.dims) : -1;
     if (n < 0)
@@ -144,6 +139,15 @@ npy_read(const char *path, char *error)
         snprintf(error, ERROR_SIZE, "%s: no memory", path);
     else
         copy_elements(&h, v->t.data, data + at, n);
+    return v;
+}
+
+struct tcc_object *
+npy_read(const char *path, char *error)
+{
+    size_t size;
+    unsigned char *data = file_read(path, &size, error);
+    struct tcc_object *v = data ? npy_parse(path, data, size, error) : NULL;
     free(data);
     return v;
 }

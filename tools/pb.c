@@ -309,15 +309,10 @@ read_container(struct pb *r, struct span s, bool optional, struct span *name, in
 }
 
 struct tcc_object *
-pb_read(const char *path, enum value_kind kind, char **name, char *error)
+pb_parse(const char *path, const unsigned char *data, size_t size, enum value_kind kind, char **name, char *error)
 {
     struct pb r = {.path = path, .error = error};
     struct span named = {0};
-    size_t size;
-    unsigned char *data = file_read(path, &size, error);
-
-    if (!data)
-        return NULL;
     struct span s = {data, data + size};
     struct tcc_object *v = kind == VALUE_TENSOR ? read_tensor(&r, s, &named) : read_container(&r, s, kind == VALUE_OPTIONAL, &named, 0);
     if (v && name && !(*name = strndup(named.at ? (const char *)named.at : "", (size_t)(named.end - named.at)))) {
@@ -325,6 +320,15 @@ pb_read(const char *path, enum value_kind kind, char **name, char *error)
         tccrt_object_unref(v);
         v = NULL;
     }
+    return v;
+}
+
+struct tcc_object *
+pb_read(const char *path, enum value_kind kind, char **name, char *error)
+{
+    size_t size;
+    unsigned char *data = file_read(path, &size, error);
+    struct tcc_object *v = data ? pb_parse(path, data, size, kind, name, error) : NULL;
     free(data);
     return v;
 }

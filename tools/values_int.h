@@ -19,6 +19,9 @@ enum value_kind { VALUE_TENSOR, VALUE_SEQUENCE, VALUE_OPTIONAL };
 
 /* Reads .npy or .pb by suffix. `*name` (may be NULL) gets the name that a .pb holds, "" if none; free() it. */
 struct tcc_object *value_read(const char *path, enum value_kind kind, char **name, char *error);
+/* The same from memory; `path` is for messages. */
+struct tcc_object *npy_parse(const char *path, const unsigned char *data, size_t size, char *error);
+struct tcc_object *pb_parse(const char *path, const unsigned char *data, size_t size, enum value_kind kind, char **name, char *error);
 struct tcc_object *npy_read(const char *path, char *error);
 struct tcc_object *pb_read(const char *path, enum value_kind kind, char **name, char *error);
 
