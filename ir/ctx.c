@@ -49,13 +49,20 @@ void ir_ctx_free(struct ir_ctx *ctx)
     ir_set_free(&ctx->exprs);
     ir_set_free(&ctx->types);
     ir_set_free(&ctx->layouts);
+    free(ctx->pending_text);
     free_chunks(&ctx->own);
     free(ctx);
 }
 
 void ir_keep_tensor(struct ir_ctx *ctx, const struct ir_tensor *t)
 {
+    struct ir_protect frame;
+    if (!IR_PROTECT(ctx, &frame)) { /* what was handed over is let go, then the jump goes on */
+        ir_tensor_unref((struct ir_tensor *)t);
+        ir_no_memory(ctx);
+    }
     VEC_PUSH(ctx, ctx->kept, t);
+    ir_unprotect(ctx);
 }
 
 struct ir_arena *ir_arena_new(struct ir_ctx *ctx)
@@ -204,7 +211,14 @@ void ir_set_add(struct ir_ctx *ctx, struct ir_set *set, uint64_t hash, void *p)
 {
     if (set->n >= set->cap / 2) {
         uint32_t cap = set->cap ? set->cap * 2 : 256;
-        struct ir_set bigger = {calloc(cap, sizeof *bigger.at), calloc(cap, sizeof *bigger.hash), set->n, cap};
+        struct ir_set bigger = {.arena = set->arena, .n = set->n, .cap = cap};
+        if (set->arena) {
+            bigger.at = ir_arena_alloc(set->arena, cap * sizeof *bigger.at);
+            bigger.hash = ir_arena_alloc(set->arena, cap * sizeof *bigger.hash);
+        } else {
+            bigger.at = calloc(cap, sizeof *bigger.at);
+            bigger.hash = calloc(cap, sizeof *bigger.hash);
+        }
         if (!bigger.at || !bigger.hash || cap == 0) {
             ir_set_free(&bigger);
             ir_no_memory(ctx);
@@ -222,9 +236,11 @@ void ir_set_add(struct ir_ctx *ctx, struct ir_set *set, uint64_t hash, void *p)
 
 void ir_set_free(struct ir_set *set)
 {
-    free(set->at);
-    free(set->hash);
-    *set = (struct ir_set){0};
+    if (!set->arena) {
+        free(set->at);
+        free(set->hash);
+    }
+    *set = (struct ir_set){.arena = set->arena};
 }
 
 uint64_t ir_hash_bytes(const void *data, size_t size)

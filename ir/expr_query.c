@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* expr_query.c - questions about integer expressions: comparison, evaluation, substitution, linear form, text. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "ir/ir_int.h"
@@ -414,19 +413,12 @@ void ir_print_expr(FILE *out, ir_expr e)
     }
 }
 
+static void print_any(FILE *out, const void *e)
+{
+    ir_print_expr(out, e);
+}
+
 const char *ir_expr_text(struct ir_ctx *ctx, ir_expr e)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
-        ir_no_memory(ctx);
-    ir_print_expr(out, e);
-    if (fclose(out) != 0) {
-        free(text);
-        ir_no_memory(ctx);
-    }
-    const char *kept = ir_intern(ctx, text);
-    free(text);
-    return kept;
+    return ir_text_of(ctx, print_any, e);
 }

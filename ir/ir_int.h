@@ -5,8 +5,10 @@
 
 #include "ir/ir.h"
 
-/* A set of pointers with their hashes, open addressing. Memory from malloc, freed with the context. */
+/* A set of pointers with their hashes, open addressing. Memory is the arena's, or from malloc where that is NULL (the
+ * context's own sets). */
 struct ir_set {
+    struct ir_arena *arena;
     void **at;
     uint64_t *hash;
     uint32_t n, cap;
@@ -35,6 +37,7 @@ struct ir_ctx {
     struct ir_arena *arenas;
     struct ir_protect *protect;
     struct ir_set strings, exprs, types, layouts;
+    char *pending_text; /* of ir_text_of, while it is interned */
     uint32_t nexprs, ntypes;
     uint32_t fresh;
     bool parsing;      /* level 2's verifiers report errors of the text, not bugs */
@@ -103,6 +106,8 @@ bool ir_attr_equal(const struct ir_attr *a, const struct ir_attr *b);
 bool ir_infer_node(struct ir_ctx *ctx, struct ir_node *n); /* checks arity, then the op's hook */
 
 /* -- Text (text.c) -- */
+/* What print writes, interned. */
+const char *ir_text_of(struct ir_ctx *ctx, void (*print)(FILE *out, const void *what), const void *what);
 bool ir_is_identifier(const char *s);                       /* letter or _, then letters, digits, _ and . */
 void ir_print_string(FILE *out, const char *s);             /* quoted, with escapes */
 void ir_print_bytes(FILE *out, const char *s, size_t n);    /* the same for bytes that may hold a zero */
@@ -117,8 +122,9 @@ struct ir_syms {
 };
 void ir_collect_syms(struct ir_syms *s, ir_expr e);
 void ir_collect_type_syms(struct ir_syms *s, ir_type t);
-void ir_print_syms(FILE *out,
-                   struct ir_syms *s); /* sorts; `sym` lines for those with other bounds than a new one's; frees */
+void ir_print_syms(
+    FILE *out,
+    struct ir_syms *s); /* sorts; `sym` lines for those with other bounds than a new one's; frees its arena */
 
 /* -- Verifier (verify.c) -- */
 bool ir_verify_as(const struct ir_module *m, enum ir_diag_id id); /* the severity of what is found is that of `id` */

@@ -131,15 +131,6 @@ static bool parse_operands(struct parser *p, struct text_node *t)
     return true;
 }
 
-static void drop_attrs(struct text_node *t)
-{
-    for (int i = 0; i < t->attrs.n; i++) {
-        if (t->attrs.at[i].kind == IR_A_TENSOR)
-            ir_tensor_unref(t->attrs.at[i].t);
-    }
-    t->attrs.n = 0;
-}
-
 static bool parse_attrs(struct parser *p, struct text_node *t)
 {
     if (!lex_take(p, '{'))
@@ -265,7 +256,6 @@ static bool parse_node(struct parser *p, struct ir_block *b, struct ir_node **ou
     struct text_node t = {0};
     bool ok = parse_results(p, &t) && parse_op(p, &t) && parse_operands(p, &t) && parse_attrs(p, &t) &&
               parse_types(p, &t) && parse_loc(p, &t.where) && make_node(p, &t, b, out);
-    drop_attrs(&t);
     return ok && parse_regions(p, *out);
 }
 
@@ -392,12 +382,10 @@ static bool parse_state(struct parser *p)
         ir_static_dims(type, dims);
         bool fits = init->dtype == type->dtype && init->rank == type->rank &&
                     (type->rank == 0 || memcmp(init->dims, dims, (size_t)type->rank * sizeof *dims) == 0);
-        if (!fits) {
-            ir_tensor_unref(init);
+        if (!fits)
             return parse_error(p, &at, "the initial value of @%s is not of its type", name);
-        }
     }
-    ir_state_new(p->module, name, type, init, flags);
+    ir_state_new(p->module, name, type, ir_tensor_ref(init), flags);
     return true;
 }
 
@@ -435,8 +423,9 @@ struct ir_module *ir_parse(struct ir_ctx *ctx, const char *name, const char *tex
     p.module->text = true;
     lex_next(&p);
     ctx->parsing = true;
+    p.values.arena = ir_arena_new(ctx);
     bool ok = parse_module(&p) && ir_verify_as(p.module, IR_D_infer);
     ctx->parsing = false;
-    ir_set_free(&p.values);
+    ir_arena_free(p.values.arena);
     return ok ? p.module : NULL;
 }

@@ -109,6 +109,7 @@ static bool parse_listed(struct parser *p, ir_type type, const int64_t *dims, in
     struct ir_tensor *t = ir_tensor_new(type->dtype, type->rank, dims);
     if (!t)
         ir_no_memory(p->ctx);
+    ir_keep_tensor(p->ctx, t);
     *out = t;
     char *data = (char *)t->data;
     int size = tcc_dtype_bytes(type->dtype);
@@ -127,17 +128,24 @@ static bool parse_splat(struct parser *p, ir_type type, const int64_t *dims, str
         int64_t align;
     } element = {0};
     bool ok;
+    char *s = NULL;
+    size_t size = 0;
     if (lex_take_word(p, "hex"))
         ok = type->dtype != TCC_STRING ? parse_hex(p, (uint8_t *)element.bytes, (uint64_t)tcc_dtype_bytes(type->dtype))
                                        : parse_expected(p, "a string in parentheses");
+    else if (type->dtype == TCC_STRING)
+        ok = lex_expect(p, '(') && lex_bytes(p, &s, &size) && lex_expect(p, ')');
     else
         ok = lex_expect(p, '(') && parse_element(p, type->dtype, &element) && lex_expect(p, ')');
-    *out = ok ? ir_tensor_splat(type->dtype, type->rank, dims, &element) : NULL;
+    if (!ok)
+        return false;
     if (type->dtype == TCC_STRING)
-        free(element.s.data);
-    if (ok && !*out)
+        element.s = (struct tcc_string){s, (int64_t)size}; /* the tensor copies it */
+    *out = ir_tensor_splat(type->dtype, type->rank, dims, &element);
+    if (!*out)
         return parse_error(p, &p->tok, "the tensor is too big");
-    return ok;
+    ir_keep_tensor(p->ctx, *out);
+    return true;
 }
 
 static bool parse_range(struct parser *p, ir_type type, const int64_t *dims, struct ir_tensor **out)
@@ -156,6 +164,8 @@ static bool parse_range(struct parser *p, ir_type type, const int64_t *dims, str
         return parse_error(p, &start, "%s", error);
     *out = ir_tensor_file(type->dtype, type->rank, dims, file, (uint64_t)offset);
     ir_file_unref(file);
+    if (*out)
+        ir_keep_tensor(p->ctx, *out);
     return *out || parse_error(p, &start, "the file '%s' does not hold %s at offset %lld", path,
                                ir_type_text(p->ctx, type), (long long)offset);
 }
@@ -183,20 +193,16 @@ static bool parse_data(struct parser *p, ir_type type, struct ir_tensor **out)
     *out = ir_tensor_new(type->dtype, type->rank, dims);
     if (!*out)
         ir_no_memory(p->ctx);
+    ir_keep_tensor(p->ctx, *out);
     return parse_hex(p, (uint8_t *)(*out)->data, (*out)->bytes);
 }
 
+/* The context keeps the tensor, so that nothing is lost where the parse ends early. */
 bool parse_tensor(struct parser *p, struct ir_tensor **out)
 {
     ir_type type;
     *out = NULL;
-    if (!parse_type(p, &type))
-        return false;
-    if (parse_data(p, type, out))
-        return true;
-    ir_tensor_unref(*out);
-    *out = NULL;
-    return false;
+    return parse_type(p, &type) && parse_data(p, type, out);
 }
 
 /* == Attributes == */

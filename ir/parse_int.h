@@ -63,7 +63,7 @@ bool parse_expr(struct parser *p, ir_expr *out);
 bool parse_exprs(struct parser *p, int close, ir_expr **out, int *n); /* up to the closing character, which is taken */
 bool parse_dtype(struct parser *p, enum tcc_dtype *out);
 bool parse_type(struct parser *p, ir_type *out);
-bool parse_tensor(struct parser *p, struct ir_tensor **out);
+bool parse_tensor(struct parser *p, struct ir_tensor **out); /* the context keeps it: *out is no reference */
 bool parse_attr(struct parser *p, enum ir_op op, struct ir_attr *out);
 bool parse_sym(struct parser *p);                            /* after the word `sym` */
 bool parse_func(struct parser *p);                           /* after the word `func` */

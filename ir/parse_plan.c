@@ -133,8 +133,6 @@ static bool parse_attrs(struct parser *p, struct kn_step *s)
         struct ir_attr a;
         if ((v.n && !lex_expect(p, ',')) || !parse_attr(p, IR_lib, &a))
             return false;
-        if (a.kind == IR_A_TENSOR)
-            ir_keep_tensor(p->ctx, a.t);
         VEC_PUSH(p->ctx, v, a);
     }
     lex_next(p);

@@ -22,6 +22,7 @@ struct plan {
     const struct kn_program *p;
     const struct kn_entry *entry;
     int position;
+    struct ir_arena *scratch;
     struct life *life; /* by root buffer */
     bool *written;     /* by root buffer */
     bool *freed;
@@ -131,11 +132,9 @@ static void launch(struct plan *v, const struct kn_step *s)
 static void run_if(struct plan *v, const struct kn_step *s)
 {
     size_t n = (size_t)v->p->nbuffers;
-    bool *before = malloc(n + 1), *after = malloc(n + 1);
-    if (!before || !after || s->nregions != 2) {
+    bool *before = ir_arena_alloc(v->scratch, n + 1), *after = ir_arena_alloc(v->scratch, n + 1);
+    if (s->nregions != 2) {
         bad(v, s, "has %d regions, must have 2", s->nregions);
-        free(before);
-        free(after);
         return;
     }
     memcpy(before, v->written, n);
@@ -153,8 +152,6 @@ static void run_if(struct plan *v, const struct kn_step *s)
             after[b] = v->written[b] && (r == 0 || after[b]);
     }
     memcpy(v->written, after, n);
-    free(before);
-    free(after);
 }
 
 /* What lives into a loop from outside lives to its end: the next iteration reads it again. */
@@ -170,10 +167,9 @@ static void extend_over_loop(struct plan *v, int first, int last)
 static void run_loop(struct plan *v, const struct kn_step *s)
 {
     size_t n = (size_t)v->p->nbuffers;
-    bool *before = malloc(n + 1);
-    if (!before || s->nregions != 1 || s->regions[0].nparams < 2) {
+    bool *before = ir_arena_alloc(v->scratch, n + 1);
+    if (s->nregions != 1 || s->regions[0].nparams < 2) {
         bad(v, s, "must have one region with an iteration number and a condition");
-        free(before);
         return;
     }
     const struct kn_region *g = &s->regions[0];
@@ -199,7 +195,6 @@ static void run_loop(struct plan *v, const struct kn_step *s)
     for (int i = 0; g->finals && i < g->nresults - 1; i++)
         writes(v, s, g->finals[i]);
     extend_over_loop(v, first, v->position);
-    free(before);
 }
 
 /* Steps that read some args and write the others: how many are read. */
@@ -381,30 +376,25 @@ static bool check_entry(struct plan *v, const struct kn_entry *e)
     size_t n = (size_t)v->p->nbuffers + 1;
     v->entry = e;
     v->position = 0;
-    v->life = calloc(n, sizeof *v->life);
-    v->written = calloc(n, 1);
-    v->freed = calloc(n, 1);
-    if (v->life && v->written && v->freed) {
-        for (int b = 0; b < v->p->nbuffers; b++) {
-            enum tcc_space space = v->p->buffers[b].space;
-            v->life[b].first = v->life[b].last = -1;
-            v->written[b] = space == TCC_SPACE_INPUT || space == TCC_SPACE_WEIGHT || space == TCC_SPACE_STATE;
-        }
-        for (int i = 0; i < e->ninputs; i++) {
-            if (e->input_buffers[i] >= 0 && in_range(v, NULL, e->input_buffers[i]))
-                v->written[root(v->p, e->input_buffers[i])] = true;
-        }
-        walk(v, &e->steps);
-        for (int i = 0; i < e->noutputs && v->ok; i++)
-            reads(v, NULL, e->output_buffers[i]);
-        if (v->ok)
-            check_memory(v);
-    } else {
-        bad(v, NULL, "no memory to check it");
+    v->scratch = ir_arena_new(v->ctx);
+    v->life = ir_arena_alloc(v->scratch, n * sizeof *v->life);
+    v->written = ir_arena_alloc(v->scratch, n);
+    v->freed = ir_arena_alloc(v->scratch, n);
+    for (int b = 0; b < v->p->nbuffers; b++) {
+        enum tcc_space space = v->p->buffers[b].space;
+        v->life[b].first = v->life[b].last = -1;
+        v->written[b] = space == TCC_SPACE_INPUT || space == TCC_SPACE_WEIGHT || space == TCC_SPACE_STATE;
     }
-    free(v->life);
-    free(v->written);
-    free(v->freed);
+    for (int i = 0; i < e->ninputs; i++) {
+        if (e->input_buffers[i] >= 0 && in_range(v, NULL, e->input_buffers[i]))
+            v->written[root(v->p, e->input_buffers[i])] = true;
+    }
+    walk(v, &e->steps);
+    for (int i = 0; i < e->noutputs && v->ok; i++)
+        reads(v, NULL, e->output_buffers[i]);
+    if (v->ok)
+        check_memory(v);
+    ir_arena_free(v->scratch);
     return v->ok;
 }
 

@@ -14,6 +14,7 @@
 struct printer {
     FILE *out;
     struct ir_ctx *ctx;
+    struct ir_arena *scratch;
     const char **names; /* by value id: name as printed */
     struct ir_set used;
     int numbers;
@@ -62,16 +63,14 @@ static void name_block(struct printer *p, const struct ir_block *b)
 static void start(struct printer *p, FILE *out, const struct ir_func *f)
 {
     *p = (struct printer){.out = out, .ctx = f->module->ctx};
-    p->names = calloc(f->nvalues + 1u, sizeof *p->names);
-    if (!p->names)
-        ir_no_memory(p->ctx);
+    p->scratch = p->used.arena = ir_arena_new(p->ctx);
+    p->names = ir_arena_alloc(p->scratch, (f->nvalues + 1u) * sizeof *p->names);
     name_block(p, f->body);
 }
 
 static void finish(struct printer *p)
 {
-    free(p->names);
-    ir_set_free(&p->used);
+    ir_arena_free(p->scratch);
 }
 
 /* == Nodes == */
@@ -273,7 +272,7 @@ static void print_state(FILE *out, const struct ir_state *s)
 
 void ir_print_module(FILE *out, const struct ir_module *m)
 {
-    struct ir_syms s = {.ctx = m->ctx};
+    struct ir_syms s = {.ctx = m->ctx, .seen.arena = ir_arena_new(m->ctx)};
     if (m->name && !m->text) {
         fputs("module ", out);
         ir_print_string(out, m->name);

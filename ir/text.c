@@ -40,6 +40,23 @@ void ir_print_string(FILE *out, const char *s)
     ir_print_bytes(out, s, n);
 }
 
+const char *ir_text_of(struct ir_ctx *ctx, void (*print)(FILE *out, const void *what), const void *what)
+{
+    size_t size = 0;
+    free(ctx->pending_text);
+    ctx->pending_text = NULL;
+    FILE *out = open_memstream(&ctx->pending_text, &size);
+    if (!out)
+        ir_no_memory(ctx);
+    print(out, what);
+    if (fclose(out) != 0)
+        ir_no_memory(ctx);
+    const char *kept = ir_intern(ctx, ctx->pending_text);
+    free(ctx->pending_text);
+    ctx->pending_text = NULL;
+    return kept;
+}
+
 /* == Symbols and their bounds == */
 
 static void collect(void *user, ir_expr sym)
@@ -86,5 +103,5 @@ void ir_print_syms(FILE *out, struct ir_syms *s)
         ir_print_expr(out, e);
         fprintf(out, " in %lld..%lld\n", (long long)e->lo, (long long)e->hi);
     }
-    ir_set_free(&s->seen);
+    ir_arena_free(s->seen.arena);
 }

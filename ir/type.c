@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* type.c - types of level-1 values, hash-consed: equal pointers are equal types. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "ir/ir_int.h"
@@ -128,19 +127,12 @@ void ir_print_type(FILE *out, ir_type t)
     fputc(']', out);
 }
 
+static void print_any(FILE *out, const void *t)
+{
+    ir_print_type(out, t);
+}
+
 const char *ir_type_text(struct ir_ctx *ctx, ir_type t)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
-        ir_no_memory(ctx);
-    ir_print_type(out, t);
-    if (fclose(out) != 0) {
-        free(text);
-        ir_no_memory(ctx);
-    }
-    const char *kept = ir_intern(ctx, text);
-    free(text);
-    return kept;
+    return ir_text_of(ctx, print_any, t);
 }

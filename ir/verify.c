@@ -8,7 +8,6 @@
  *   symbols    defined before use: by a function's inputs, `bind`, and outputs of ops that define symbols
  *   regions    number, parameters and yields fit their op
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "ir/ir_int.h"
@@ -362,20 +361,14 @@ static bool check_func(struct verifier *v, const struct ir_func *f)
 {
     v->func = f;
     v->nvalues = f->nvalues;
-    v->values = calloc(f->nvalues + 1u, sizeof *v->values);
-    v->visible = calloc(f->nvalues + 1u, sizeof *v->visible);
-    v->nuses = calloc(f->nvalues + 1u, sizeof *v->nuses);
+    struct ir_arena *scratch = ir_arena_new(v->ctx);
+    v->values = ir_arena_alloc(scratch, (f->nvalues + 1u) * sizeof *v->values);
+    v->visible = ir_arena_alloc(scratch, (f->nvalues + 1u) * sizeof *v->visible);
+    v->nuses = ir_arena_alloc(scratch, (f->nvalues + 1u) * sizeof *v->nuses);
     v->syms.n = 0;
-    bool ok = v->values && v->visible && v->nuses;
-    if (ok && f->module != v->module)
-        ok = bad(v, NULL, "belongs to another module");
-    else if (ok)
-        ok = check_block(v, f->body, NULL) && check_uses(v);
-    else
-        bad(v, NULL, "no memory to check it");
-    free(v->values);
-    free(v->visible);
-    free(v->nuses);
+    bool ok = f->module == v->module || bad(v, NULL, "belongs to another module");
+    ok = ok && check_block(v, f->body, NULL) && check_uses(v);
+    ir_arena_free(scratch);
     return ok;
 }
 
