@@ -375,11 +375,12 @@ static bool build_pool(struct kb *k, struct lw_group *g)
     k->operand_only = true;
     int id = kb_value(k, stage, x, at);
     k->operand_only = false;
+    int own = k->guard_sets.at[k->guards].n;
     k->guards = saved;
     if (k->failed)
         return false;
     struct kn_insn *load = &k->insns.at[id].insn;
-    if (outside >= 0 && load->code == KN_LOAD) {
+    if (outside >= 0 && load->code == KN_LOAD && load->nguards == own) {     /* no guards of a pad: that one gives 0 */
         load->arg[0] = outside;
         load->nargs = 1;
     } else if (outside >= 0) {
