@@ -125,11 +125,38 @@ static bool finish(struct kb *k, const struct lw_group *g, int stage, const ir_e
     return !k->failed;
 }
 
+/* The root's layout as one of the anchor's result: its axes are followed back through the transposes between them. NULL: the
+ * axes don't correspond one to one. */
+static kn_layout anchor_layout(struct kb *k, const struct lw_group *g)
+{
+    struct ir_value *v = g->anchor->out[0];
+    kn_layout l = k->lw->layout[g->value->id];
+    ir_expr probe[TCC_MAX_RANK], at[TCC_MAX_RANK];
+    struct kn_axis axes[2 * TCC_MAX_RANK];
+    if (!l || g->value == v || g->value->type->rank != v->type->rank)
+        return g->value->type->rank == v->type->rank ? l : NULL;
+    for (int i = 0; i < v->type->rank; i++)
+        probe[i] = ir_fresh(k->ctx, "p", 0, INT64_C(1) << 40);
+    if (!push_to_root(k, g, probe, at))
+        return l;
+    for (int p = 0; p < l->naxes; p++) {
+        int from = -1;
+        for (int j = 0; j < v->type->rank; j++)
+            if (at[l->at[p].axis] == probe[j])
+                from = j;
+        if (from < 0)
+            return NULL;
+        axes[p] = l->at[p];
+        axes[p].axis = (int16_t)from;
+    }
+    return kn_layout_make(k->ctx, v->type->rank, l->naxes, axes);
+}
+
 /* Outer dims for the anchor's result. They run over physical axes where the root is stored in the anchor's shape. */
 static void outer_index(struct kb *k, const struct lw_group *g, ir_expr *idx)
 {
     struct ir_value *v = g->anchor->out[0];
-    kn_layout l = g->value->type->rank == v->type->rank ? k->lw->layout[g->value->id] : NULL;
+    kn_layout l = anchor_layout(k, g);
     ir_expr dims[TCC_MAX_RANK], physical[TCC_MAX_RANK];
     int n = kn_physical_dims(k->ctx, v->type, l, dims);
     for (int p = 0; p < n; p++) {
