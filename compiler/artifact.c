@@ -223,16 +223,6 @@ bool artifact_object(struct ir_ctx *ctx, const struct kn_program *p, const struc
 
 /* -- The header --------------------------------------------------------------------------------------------- */
 
-/* A name as part of a C identifier. */
-static const char *identifier(struct ir_ctx *ctx, const char *name)
-{
-    char *s = ir_strdup(ctx, name && *name ? name : "unnamed");
-    for (char *c = s; *c; c++)
-        if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9')))
-            *c = '_';
-    return s;
-}
-
 static void value_comment(FILE *f, struct ir_ctx *ctx, const char *what, int i, const char *name, ir_type t)
 {
     fprintf(f, " *   %s[%d]  %s: %s\n", what, i, name, ir_type_text(ctx, t));
@@ -241,7 +231,7 @@ static void value_comment(FILE *f, struct ir_ctx *ctx, const char *what, int i, 
 static void entry_text(FILE *f, struct ir_ctx *ctx, const char *prefix, const struct kn_entry *e)
 {
     const struct ir_func *fn = e->func;
-    const char *entry = identifier(ctx, e->name);
+    const char *entry = artifact_identifier(ctx, e->name);
     char upper[128];
     snprintf(upper, sizeof upper, "%s_%s", prefix, entry);
     for (char *c = upper; *c; c++)
@@ -252,12 +242,14 @@ static void entry_text(FILE *f, struct ir_ctx *ctx, const char *prefix, const st
         value_comment(f, ctx, "in", i, fn->input_names[i], fn->body->params[i]->type);
     for (int i = 0; i < e->noutputs; i++)
         value_comment(f, ctx, "out", i, ir_output_name(fn, i), fn->body->last->in[i].value->type);
-    fprintf(f, " * out[i].data NULL: the session provides the memory, good until its next run. Returns a tcc_status; tccrt_error()\n"
-               " * has the message. One thread runs a session at a time.\n */\n");
+    fprintf(f, " * Returns a tcc_status; tccrt_error() has the message. %s_%s() keeps a session of its own: out[i] must have dtype, dims and\n"
+               " * memory; it may be called from several threads. %s_%s_run() runs a session of the caller's: out[i].data NULL gives the\n"
+               " * session's memory, good until its next run.\n */\n", prefix, entry, prefix, entry);
     fprintf(f, "#define %s_INPUTS %d\n#define %s_OUTPUTS %d\n", upper, e->ninputs, upper, e->noutputs);
-    fprintf(f, "static inline int %s_%s(struct tccrt_session *session, const struct tcc_tensor in[%d], struct tcc_tensor out[%d])\n"
+    fprintf(f, "int %s_%s(const struct tcc_tensor *in, struct tcc_tensor *out);\n", prefix, entry);
+    fprintf(f, "static inline int %s_%s_run(struct tccrt_session *session, const struct tcc_tensor *in, struct tcc_tensor *out)\n"
                "{\n    return tccrt_run(session, \"%s\", %d, in, %d, out);\n}\n",
-            prefix, entry, e->ninputs ? e->ninputs : 1, e->noutputs ? e->noutputs : 1, e->name, e->ninputs, e->noutputs);
+            prefix, entry, e->name, e->ninputs, e->noutputs);
 }
 
 bool artifact_header(struct ir_ctx *ctx, const struct kn_program *p, const char *name, const char *path)

@@ -21,6 +21,9 @@ struct artifact_options {
 /* Writes the object file; the sidecar's contents are written to sidecar_path when there is one. False after a diagnostic. */
 bool artifact_object(struct ir_ctx *ctx, const struct kn_program *p, const struct artifact_options *o, const char *path,
                      const char *sidecar_path);
+/* The object with the C functions NAME_ENTRY, one an entry point. */
+bool artifact_entries(struct ir_ctx *ctx, const struct kn_program *p, const char *name, const char *path);
+const char *artifact_identifier(struct ir_ctx *ctx, const char *name);    /* other characters than letters and digits become _ */
 /* The C header of -H: the entry points' functions and the descriptor. */
 bool artifact_header(struct ir_ctx *ctx, const struct kn_program *p, const char *name, const char *path);
 

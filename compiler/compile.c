@@ -247,7 +247,7 @@ static void remove_folder(struct job *j)
         return;
     for (int i = 0; i < j->nobjects; i++)
         unlink(j->objects[i]);
-    static const char *const made[] = {"model.o", "out", "weights", "header.h"};
+    static const char *const made[] = {"model.o", "entries.o", "out", "weights", "header.h"};
     for (unsigned i = 0; i < sizeof made / sizeof *made; i++)
         unlink(ir_internf(j->ctx, "%s/%s", j->folder, made[i]));
     rmdir(j->folder);
@@ -306,11 +306,12 @@ static const char *sidecar_path(struct job *j)
 
 static bool link_output(struct job *j, const char *out, int *status)
 {
-    const char **objects = IR_NEWN(j->ctx, j->nobjects + 1, const char *);
+    const char **objects = IR_NEWN(j->ctx, j->nobjects + 2, const char *);
     for (int i = 0; i < j->nobjects; i++)
         objects[i] = j->objects[i];
     objects[j->nobjects] = ir_internf(j->ctx, "%s/model.o", j->folder);
-    int n = j->nobjects + 1;
+    objects[j->nobjects + 1] = ir_internf(j->ctx, "%s/entries.o", j->folder);
+    int n = j->nobjects + 2;
     if (j->o->kind == TCCC_OBJECT)
         return link_object(j->ctx, out, n, objects, status);
     if (j->o->kind == TCCC_ARCHIVE)
@@ -321,8 +322,13 @@ static bool link_output(struct job *j, const char *out, int *status)
         *status = ENVIRONMENT;
         return false;
     }
-    const char *archives[] = {runtime}, *exports[] = {"tccc_model", ir_internf(j->ctx, "%s_model", j->name)};
-    return link_shared(j->ctx, out, n, objects, 1, archives, 2, exports, status);
+    const struct kn_program *p = j->module->program;
+    const char *archives[] = {runtime}, **exports = IR_NEWN(j->ctx, p->nentries + 2, const char *);
+    exports[0] = "tccc_model";
+    exports[1] = ir_internf(j->ctx, "%s_model", j->name);
+    for (int e = 0; e < p->nentries; e++)
+        exports[2 + e] = ir_internf(j->ctx, "%s_%s", j->name, artifact_identifier(j->ctx, p->entries[e].name));
+    return link_shared(j->ctx, out, n, objects, 1, archives, p->nentries + 2, exports, status);
 }
 
 static bool write_artifact(struct job *j)
@@ -334,7 +340,8 @@ static bool write_artifact(struct job *j)
     struct artifact_options a = {.name = j->name, .nversions = j->nversions, .isas = j->archs, .prefixes = j->prefixes,
                                  .shared = j->o->kind == TCCC_SO, .sidecar = base, .source = source_digest(j)};
     j->status = ENVIRONMENT;
-    if (!artifact_object(j->ctx, p, &a, model, weights))
+    if (!artifact_object(j->ctx, p, &a, model, weights)
+        || !artifact_entries(j->ctx, p, j->name, ir_internf(j->ctx, "%s/entries.o", j->folder)))
         return false;
     progress(j, "linking", 0.9);
     int status = BUG;

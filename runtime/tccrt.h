@@ -74,6 +74,10 @@ int tccrt_run(struct tccrt_session *s, const char *entry, int nin, const struct 
 /* The same with objects (strings, sequences, optionals, unranked tensors). Outputs belong to the caller. */
 int tccrt_run_objects(struct tccrt_session *s, const char *entry, int nin, struct tcc_object *const *in, int nout, struct tcc_object **out);
 
+/* What an artifact's C functions NAME_ENTRY call: a run of the model's entry point (by number) in a session that the library keeps.
+ * out[i].data must be given, with its dtype and dims. Thread-safe; calls of a model with state take turns. */
+int tccrt_call(const struct tcc_model *model, int entry, const struct tcc_tensor *in, struct tcc_tensor *out);
+
 /* State by name (parameters, buffers, optimizer state). */
 int tccrt_nstates(const struct tccrt_model *m);
 int tccrt_state_info(const struct tccrt_model *m, int i, struct tccrt_value_info *info);

@@ -7,7 +7,8 @@
  *   tccc digits.onnx -o digits.a -H digits.h
  *   cc embed.c digits.a $(pkg-config --cflags --static --libs tccrt) -o embed
  *
- * digits.h declares digits_model, and digits_main(), which runs the entry point "main".
+ * digits.h declares digits_main(), which runs the entry point "main", and digits_model, for programs that want sessions of
+ * their own (see samples/two-models).
  */
 #include <stdio.h>
 
@@ -34,38 +35,24 @@ static bool read_picture(const char *path, float pixels[SIZE * SIZE])
     return good;
 }
 
-static int run(struct tccrt_session *session, float pixels[SIZE * SIZE])
+int main(int argc, char **argv)
 {
-    float probabilities[CLASSES];
+    float pixels[SIZE * SIZE], probabilities[CLASSES];
     struct tcc_tensor in[DIGITS_MAIN_INPUTS] = {{pixels, TCC_F32, 4, {1, 1, SIZE, SIZE}}};
     struct tcc_tensor out[DIGITS_MAIN_OUTPUTS] = {{probabilities, TCC_F32, 2, {1, CLASSES}}};
     int label = 0;
-
-    if (digits_main(session, in, out) != TCC_OK)
-        return fprintf(stderr, "embed: %s\n", tccrt_error()), 1;
-    for (int i = 1; i < CLASSES; i++)
-        if (probabilities[i] > probabilities[label])
-            label = i;
-    printf("label: %d\n", label);
-    return 0;
-}
-
-int main(int argc, char **argv)
-{
-    struct tccrt_model *model = NULL;
-    struct tccrt_session *session = NULL;
-    float pixels[SIZE * SIZE];
-    int status = 1;
 
     if (argc != 2 || !read_picture(argv[1], pixels)) {
         fprintf(stderr, "usage: embed PICTURE.pgm    (binary PGM, %d x %d, 8 bits)\n", SIZE, SIZE);
         return 2;
     }
-    if (tccrt_open_linked(&digits_model, &model) == TCC_OK && tccrt_session_new(model, NULL, &session) == TCC_OK)
-        status = run(session, pixels);
-    else
+    if (digits_main(in, out) != TCC_OK) {
         fprintf(stderr, "embed: %s\n", tccrt_error());
-    tccrt_session_free(session);
-    tccrt_close(model);
-    return status;
+        return 1;
+    }
+    for (int i = 1; i < CLASSES; i++)
+        if (probabilities[i] > probabilities[label])
+            label = i;
+    printf("label: %d\n", label);
+    return 0;
 }
