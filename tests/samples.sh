@@ -3,6 +3,8 @@
 . "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}/tests/setup.sh"
 samples=$top_srcdir/samples
 digits=$samples/digits
+runtime=$top_builddir/libtccrt.a
+[ -f "$top_builddir/libtccrt_instrumented.a" ] && runtime=$top_builddir/libtccrt_instrumented.a
 
 # build NAME FILE...: compile samples/NAME/NAME.c with FILEs and the runtime.
 build() {
@@ -10,7 +12,7 @@ build() {
     shift
     # shellcheck disable=SC2086  # INSTRUMENT holds flags
     $CC -std=gnu17 -Wall -Wextra -Werror -O2 ${INSTRUMENT:-} -I"$top_srcdir/runtime" -I"$tmp" "$samples/$name/$name.c" "$@" \
-        "$top_builddir/libtccrt.a" -lm -lpthread -ldl -o "$tmp/$name" || fail "samples/$name does not build"
+        "$runtime" -lm -lpthread -ldl -o "$tmp/$name" || fail "samples/$name does not build"
 }
 
 expect_status 0 tccc "$digits/digits.onnx" -o "$tmp/digits.so"
