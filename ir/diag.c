@@ -20,7 +20,7 @@ static const char *intern_or_null(struct ir_ctx *ctx, const char *s)
     return s ? ir_intern(ctx, s) : NULL;
 }
 
-static const char *format_text(struct ir_ctx *ctx, const char *format, va_list args)
+__attribute__((nonnull(2))) static const char *format_text(struct ir_ctx *ctx, const char *format, va_list args)
 {
     va_list again;
     va_copy(again, args);
