@@ -11,12 +11,19 @@
 #include <string.h>
 #include <unistd.h>
 
-struct member { struct ir_file *file; uint64_t offset; int nsymbols; const char *name; };
-struct index { VEC(char) names; VEC(int) members; };
+struct member {
+    struct ir_file *file;
+    uint64_t offset;
+    int nsymbols;
+    const char *name;
+};
+struct index {
+    VEC(char) names;
+    VEC(int) members;
+};
 
 /* Adds the global symbols that an ELF64 object defines to the index; false if it isn't such an object. */
-static bool
-index_object(struct ir_ctx *ctx, const struct ir_file *file, int member, struct index *index)
+static bool index_object(struct ir_ctx *ctx, const struct ir_file *file, int member, struct index *index)
 {
     const uint8_t *data = ir_file_data(file);
     uint64_t size = ir_file_size(file);
@@ -42,8 +49,7 @@ index_object(struct ir_ctx *ctx, const struct ir_file *file, int member, struct 
     return true;
 }
 
-static void
-write_header(FILE *f, const char *name, uint64_t size)
+static void write_header(FILE *f, const char *name, uint64_t size)
 {
     char text[80];
     snprintf(text, sizeof text, "%-16s%-12d%-6d%-6d%-8s%-10llu`\n", name, 0, 0, 0, "644", (unsigned long long)size);
@@ -51,15 +57,13 @@ write_header(FILE *f, const char *name, uint64_t size)
 }
 
 /* Integers of the index are big-endian; archives over 4 GB use 64-bit ones under another name. */
-static void
-write_number(FILE *f, uint64_t v, int bytes)
+static void write_number(FILE *f, uint64_t v, int bytes)
 {
     for (int i = bytes - 1; i >= 0; i--)
         fputc((int)(v >> (8 * i) & 0xff), f);
 }
 
-static void
-write_archive(FILE *f, struct index *index, const char *names, int nmembers, struct member *members)
+static void write_archive(FILE *f, struct index *index, const char *names, int nmembers, struct member *members)
 {
     uint64_t names_size = strlen(names), at;
     int wide = 4;
@@ -98,9 +102,8 @@ write_archive(FILE *f, struct index *index, const char *names, int nmembers, str
 }
 
 /* Opens the members and collects their symbols; false after a message in `error`. */
-static bool
-open_members(struct ir_ctx *ctx, int n, const char *const *objects, struct member *members, struct index *index, char *error,
-             size_t error_size)
+static bool open_members(struct ir_ctx *ctx, int n, const char *const *objects, struct member *members,
+                         struct index *index, char *error, size_t error_size)
 {
     for (int i = 0; i < n; i++) {
         members[i].file = ir_file_open(objects[i], error, error_size);
@@ -114,8 +117,8 @@ open_members(struct ir_ctx *ctx, int n, const char *const *objects, struct membe
     return true;
 }
 
-bool
-link_archive(struct ir_ctx *ctx, const char *output, const char *member, int nobjects, const char *const *objects, int *status)
+bool link_archive(struct ir_ctx *ctx, const char *output, const char *member, int nobjects, const char *const *objects,
+                  int *status)
 {
     struct member *members = IR_NEWN(ctx, nobjects, struct member);
     struct index index = {0};

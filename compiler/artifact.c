@@ -14,7 +14,11 @@
 /* -- Weights ------------------------------------------------------------------------------------------ */
 
 /* A weight's physical bytes: where they lie, or a copy. `keep` is released after writing (NULL: nothing). */
-struct weight { const void *data; uint64_t size; struct ir_tensor *keep; };
+struct weight {
+    const void *data;
+    uint64_t size;
+    struct ir_tensor *keep;
+};
 
 /* All elements of a splat. */
 static struct ir_tensor *dense_copy(const struct ir_tensor *t)
@@ -69,7 +73,12 @@ static bool each_weight(struct ir_ctx *ctx, const struct kn_program *p, weight_s
     return true;
 }
 
-struct embed { struct elf *elf; int section; XXH3_state_t *digest; bool copy; };
+struct embed {
+    struct elf *elf;
+    int section;
+    XXH3_state_t *digest;
+    bool copy;
+};
 
 static bool sink_embed(void *user, const void *data, uint64_t size, uint64_t padding)
 {
@@ -81,7 +90,10 @@ static bool sink_embed(void *user, const void *data, uint64_t size, uint64_t pad
     return true;
 }
 
-struct file_sink { FILE *file; XXH3_state_t *digest; };
+struct file_sink {
+    FILE *file;
+    XXH3_state_t *digest;
+};
 
 static bool sink_file(void *user, const void *data, uint64_t size, uint64_t padding)
 {
@@ -113,7 +125,7 @@ static bool write_sidecar(struct ir_ctx *ctx, const struct kn_program *p, const 
 struct object {
     struct ir_ctx *ctx;
     struct elf *elf;
-    int rodata, relro, strings;      /* sections */
+    int rodata, relro, strings; /* sections */
 };
 
 /* The 8 bytes at relro + offset point to `text`. */
@@ -122,7 +134,8 @@ static void point_to_text(struct object *o, uint64_t offset, const char *text)
     if (!text)
         return;
     uint64_t at = elf_copy(o->elf, o->rodata, text, strlen(text) + 1, 1);
-    int sym = elf_symbol(o->elf, ir_internf(o->ctx, ".L%llu", (unsigned long long)at), o->rodata, at, strlen(text) + 1, ELF_LOCAL);
+    int sym = elf_symbol(o->elf, ir_internf(o->ctx, ".L%llu", (unsigned long long)at), o->rodata, at, strlen(text) + 1,
+                         ELF_LOCAL);
     elf_pointer(o->elf, o->relro, offset, sym, 0);
 }
 
@@ -136,7 +149,8 @@ static int function_table(struct object *o, const char *name, int n, const char 
 {
     uint64_t at = elf_zeros(o->elf, o->relro, 8 * (uint64_t)(n ? n : 1), 8);
     for (int i = 0; i < n; i++)
-        elf_pointer(o->elf, o->relro, at + 8 * (uint64_t)i, elf_symbol(o->elf, functions[i], 0, 0, 0, ELF_GLOBAL | ELF_HIDDEN | ELF_FUNC), 0);
+        elf_pointer(o->elf, o->relro, at + 8 * (uint64_t)i,
+                    elf_symbol(o->elf, functions[i], 0, 0, 0, ELF_GLOBAL | ELF_HIDDEN | ELF_FUNC), 0);
     return local(o, name, o->relro, at, 8 * (uint64_t)(n ? n : 1));
 }
 
@@ -149,7 +163,8 @@ static int versions_table(struct object *o, const struct kn_program *p, const st
             names[i] = ir_internf(o->ctx, "%sk%d", options->prefixes[v], i);
         tables[v] = function_table(o, ir_internf(o->ctx, ".Lkernels%d", v), p->nkernels, names);
     }
-    uint64_t size = sizeof(struct tcc_version) * (uint64_t)options->nversions, at = elf_zeros(o->elf, o->relro, size, 8);
+    uint64_t size = sizeof(struct tcc_version) * (uint64_t)options->nversions,
+             at = elf_zeros(o->elf, o->relro, size, 8);
     for (int v = 0; v < options->nversions; v++) {
         uint64_t entry = at + sizeof(struct tcc_version) * (uint64_t)v;
         point_to_text(o, entry + offsetof(struct tcc_version, isa), options->isas[v]);
@@ -166,11 +181,14 @@ static int libops_table(struct object *o, const struct artifact_plan *plan)
     return function_table(o, ".Llibops", plan->nlibs, names);
 }
 
-static void descriptor(struct object *o, const struct kn_program *p, const struct artifact_options *options, const struct artifact_plan *plan,
-                       int weights, uint64_t digest)
+static void descriptor(struct object *o, const struct kn_program *p, const struct artifact_options *options,
+                       const struct artifact_plan *plan, int weights, uint64_t digest)
 {
-    struct tcc_model model = {.magic = TCC_MODEL_MAGIC, .abi_version = TCC_ABI_VERSION, .nversions = (uint32_t)options->nversions,
-                              .weights_size = p->weight_bytes, .weights_digest = digest};
+    struct tcc_model model = {.magic = TCC_MODEL_MAGIC,
+                              .abi_version = TCC_ABI_VERSION,
+                              .nversions = (uint32_t)options->nversions,
+                              .weights_size = p->weight_bytes,
+                              .weights_digest = digest};
     int versions = versions_table(o, p, options), libops = libops_table(o, plan);
     uint64_t bytes = elf_copy(o->elf, o->rodata, plan->bytes, plan->size, 64);
     int block = local(o, ".Lplan", o->rodata, bytes, plan->size);
@@ -188,14 +206,14 @@ static void descriptor(struct object *o, const struct kn_program *p, const struc
         elf_symbol(o->elf, "tccc_model", o->relro, at, sizeof model, ELF_GLOBAL);
 }
 
-bool artifact_object(struct ir_ctx *ctx, const struct kn_program *p, const struct artifact_options *options, const char *path,
-                     const char *sidecar_path)
+bool artifact_object(struct ir_ctx *ctx, const struct kn_program *p, const struct artifact_options *options,
+                     const char *path, const char *sidecar_path)
 {
     struct artifact_plan plan = artifact_plan(ctx, p);
     struct object o = {.ctx = ctx, .elf = elf_new()};
     XXH3_state_t *digest = XXH3_createState();
     char error[256];
-    int weights = -1;                /* symbol */
+    int weights = -1; /* symbol */
     bool ok = o.elf && digest;
     if (!ok)
         ir_no_memory(ctx);
@@ -206,7 +224,10 @@ bool artifact_object(struct ir_ctx *ctx, const struct kn_program *p, const struc
         ok = write_sidecar(ctx, p, sidecar_path, digest);
     } else if (p->weight_bytes) {
         bool large = p->weight_bytes > (UINT64_C(1) << 30);
-        struct embed e = {o.elf, elf_section(o.elf, large ? ".lrodata.tccc" : ".rodata.tccc.weights", large ? ELF_LARGE_RODATA : ELF_RODATA, 64), digest, true};
+        struct embed e = {o.elf,
+                          elf_section(o.elf, large ? ".lrodata.tccc" : ".rodata.tccc.weights",
+                                      large ? ELF_LARGE_RODATA : ELF_RODATA, 64),
+                          digest, true};
         ok = each_weight(ctx, p, sink_embed, &e);
         weights = local(&o, ".Lweights", e.section, 0, p->weight_bytes);
     }
@@ -242,13 +263,19 @@ static void entry_text(FILE *f, struct ir_ctx *ctx, const char *prefix, const st
         value_comment(f, ctx, "in", i, fn->input_names[i], fn->body->params[i]->type);
     for (int i = 0; i < e->noutputs; i++)
         value_comment(f, ctx, "out", i, ir_output_name(fn, i), fn->body->last->in[i].value->type);
-    fprintf(f, " * Returns a tcc_status; tccrt_error() has the message. %s_%s() keeps a session of its own: out[i] must have dtype, dims and\n"
-               " * memory; it may be called from several threads. %s_%s_run() runs a session of the caller's: out[i].data NULL gives the\n"
-               " * session's memory, good until its next run.\n */\n", prefix, entry, prefix, entry);
+    fprintf(f,
+            " * Returns a tcc_status; tccrt_error() has the message. %s_%s() keeps a session of its own: out[i] must "
+            "have dtype, dims and\n"
+            " * memory; it may be called from several threads. %s_%s_run() runs a session of the caller's: out[i].data "
+            "NULL gives the\n"
+            " * session's memory, good until its next run.\n */\n",
+            prefix, entry, prefix, entry);
     fprintf(f, "#define %s_INPUTS %d\n#define %s_OUTPUTS %d\n", upper, e->ninputs, upper, e->noutputs);
     fprintf(f, "int %s_%s(const struct tcc_tensor *in, struct tcc_tensor *out);\n", prefix, entry);
-    fprintf(f, "static inline int %s_%s_run(struct tccrt_session *session, const struct tcc_tensor *in, struct tcc_tensor *out)\n"
-               "{\n    return tccrt_run(session, \"%s\", %d, in, %d, out);\n}\n",
+    fprintf(f,
+            "static inline int %s_%s_run(struct tccrt_session *session, const struct tcc_tensor *in, struct tcc_tensor "
+            "*out)\n"
+            "{\n    return tccrt_run(session, \"%s\", %d, in, %d, out);\n}\n",
             prefix, entry, e->name, e->ninputs, e->noutputs);
 }
 

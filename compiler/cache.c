@@ -12,20 +12,17 @@
 
 #include "compiler/locate_int.h"
 
-static void
-add_text(XXH3_state_t *h, const char *s)
+static void add_text(XXH3_state_t *h, const char *s)
 {
     XXH3_128bits_update(h, s ? s : "", s ? strlen(s) + 1 : 1);
 }
 
-static void
-add_number(XXH3_state_t *h, int64_t v)
+static void add_number(XXH3_state_t *h, int64_t v)
 {
     XXH3_128bits_update(h, &v, sizeof v);
 }
 
-static void
-add_list(XXH3_state_t *h, const char *const *list)
+static void add_list(XXH3_state_t *h, const char *const *list)
 {
     for (int i = 0; list && list[i]; i++)
         add_text(h, list[i]);
@@ -33,8 +30,7 @@ add_list(XXH3_state_t *h, const char *const *list)
 }
 
 /* Another build of the compiler or the runtime is another file. */
-static void
-add_file(XXH3_state_t *h, const char *path)
+static void add_file(XXH3_state_t *h, const char *path)
 {
     struct stat st;
     bool found = path && stat(path, &st) == 0;
@@ -43,8 +39,7 @@ add_file(XXH3_state_t *h, const char *path)
     add_number(h, found ? st.st_mtim.tv_nsec : 0);
 }
 
-static void
-add_compiler(XXH3_state_t *h)
+static void add_compiler(XXH3_state_t *h)
 {
     char runtime[PATH_MAX];
     Dl_info self;
@@ -54,13 +49,13 @@ add_compiler(XXH3_state_t *h)
     add_file(h, tccc_locate("libtccrt.a", runtime, sizeof runtime) ? runtime : NULL);
 }
 
-const char *
-cache_path(struct ir_ctx *ctx, const struct tccc_options *o, const char *name, const char *target, int narchs,
-           const char *const *archs, uint64_t sources)
+const char *cache_path(struct ir_ctx *ctx, const struct tccc_options *o, const char *name, const char *target,
+                       int narchs, const char *const *archs, uint64_t sources)
 {
     static const char *const suffixes[] = {[TCCC_SO] = "so", [TCCC_OBJECT] = "o", [TCCC_ARCHIVE] = "a"};
 
-    if (!o->cache_dir || !o->output || o->header || o->depfile || (o->dumps && o->dumps[0]) || o->weights == TCCC_WEIGHTS_EXTERNAL)
+    if (!o->cache_dir || !o->output || o->header || o->depfile || (o->dumps && o->dumps[0]) ||
+        o->weights == TCCC_WEIGHTS_EXTERNAL)
         return NULL;
     XXH3_state_t *h = XXH3_createState();
     if (!h)
@@ -80,17 +75,17 @@ cache_path(struct ir_ctx *ctx, const struct tccc_options *o, const char *name, c
         add_number(h, numbers[i]);
     XXH128_hash_t digest = XXH3_128bits_digest(h);
     XXH3_freeState(h);
-    return ir_internf(ctx, "%s/%016llx%016llx.%s", o->cache_dir, (unsigned long long)digest.high64, (unsigned long long)digest.low64,
-                      suffixes[o->kind]);
+    return ir_internf(ctx, "%s/%016llx%016llx.%s", o->cache_dir, (unsigned long long)digest.high64,
+                      (unsigned long long)digest.low64, suffixes[o->kind]);
 }
 
 /* Copies all bytes and the mode; removes what it has begun when that fails. */
-static bool
-copy(const char *from, const char *to)
+static bool copy(const char *from, const char *to)
 {
     struct stat st;
     int in = open(from, O_RDONLY | O_CLOEXEC);
-    int out = in >= 0 && fstat(in, &st) == 0 ? open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, st.st_mode & 0777) : -1;
+    int out =
+        in >= 0 && fstat(in, &st) == 0 ? open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, st.st_mode & 0777) : -1;
     bool ok = out >= 0;
     char buffer[65536];
     ssize_t n = 0;
@@ -108,14 +103,12 @@ copy(const char *from, const char *to)
     return ok;
 }
 
-bool
-cache_fetch(const char *path, const char *to)
+bool cache_fetch(const char *path, const char *to)
 {
     return copy(path, to);
 }
 
-void
-cache_store(struct ir_ctx *ctx, const char *path, const char *from)
+void cache_store(struct ir_ctx *ctx, const char *path, const char *from)
 {
     const char *slash = strrchr(path, '/'), *folder = ir_internf(ctx, "%.*s", (int)(slash - path), path);
     const char *temporary = ir_internf(ctx, "%s.%d", path, (int)getpid());

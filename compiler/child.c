@@ -9,10 +9,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-struct child { pid_t pid; int pipe; };
+struct child {
+    pid_t pid;
+    int pipe;
+};
 
-static bool
-start_child(struct child *c, void (*work)(void *jobs, int i, int report), void *jobs, int i)
+static bool start_child(struct child *c, void (*work)(void *jobs, int i, int report), void *jobs, int i)
 {
     int pipes[2];
     fflush(NULL);
@@ -35,8 +37,7 @@ start_child(struct child *c, void (*work)(void *jobs, int i, int report), void *
 }
 
 /* Waits for a child; false, with its message in `text`, if it failed. */
-static bool
-finish_child(struct child *c, char *text, size_t size)
+static bool finish_child(struct child *c, char *text, size_t size)
 {
     size_t n = 0;
     int state = 0;
@@ -64,8 +65,7 @@ finish_child(struct child *c, char *text, size_t size)
     return false;
 }
 
-bool
-child_run(struct ir_ctx *ctx, int n, int limit, void (*work)(void *jobs, int i, int report), void *jobs)
+bool child_run(struct ir_ctx *ctx, int n, int limit, void (*work)(void *jobs, int i, int report), void *jobs)
 {
     struct child *children = IR_NEWN(ctx, n + 1, struct child);
     int started = 0, finished = 0;
@@ -92,8 +92,7 @@ child_run(struct ir_ctx *ctx, int n, int limit, void (*work)(void *jobs, int i, 
     return ok;
 }
 
-void
-child_take_dump(const char *path, FILE *to)
+void child_take_dump(const char *path, FILE *to)
 {
     FILE *f = fopen(path, "r");
     char buffer[4096];

@@ -29,16 +29,16 @@ struct job {
     const struct tccc_options *o;
     struct ir_ctx *ctx;
     struct ir_module *module;
-    struct sources sources;                                       /* files that the module came from */
+    struct sources sources; /* files that the module came from */
     const struct target *target;
     int nversions;
-    const char *archs[MAX_VERSIONS], *prefixes[MAX_VERSIONS];      /* resolved, best first */
-    const struct pass_machine *machine;                           /* of the best one: its layouts hold for all */
+    const char *archs[MAX_VERSIONS], *prefixes[MAX_VERSIONS]; /* resolved, best first */
+    const struct pass_machine *machine;                       /* of the best one: its layouts hold for all */
     const char *name;
-    char folder[PATH_MAX];                                        /* temporary; "" when there is none */
+    char folder[PATH_MAX]; /* temporary; "" when there is none */
     char **objects;
     int nobjects;
-    int status;                                                   /* what a failure means */
+    int status; /* what a failure means */
 };
 
 void tccc_options_init(struct tccc_options *o)
@@ -119,7 +119,8 @@ static bool choose_target(struct job *j)
         *arch++ = 0;
     j->target = target_by_name(spec);
     if (!j->target) {
-        ir_error(j->ctx, NULL, "target '%s' is not built in; expected cpu%s", spec, target_by_name("cuda") ? " or cuda:sm_90" : "");
+        ir_error(j->ctx, NULL, "target '%s' is not built in; expected cpu%s", spec,
+                 target_by_name("cuda") ? " or cuda:sm_90" : "");
         j->status = strcmp(spec, "cuda") && strcmp(spec, "neuron") ? USAGE : ENVIRONMENT;
         return false;
     }
@@ -158,9 +159,16 @@ static bool choose_target(struct job *j)
 static struct pass_options pass_options_of(struct job *j, const char **dumps)
 {
     const struct tccc_options *o = j->o;
-    struct pass_options p = {.level = o->level, .exact = o->exact, .fast_math = o->fast_math, .machine = j->machine, .dump = dumps,
-                             .dump_to = o->dump_to ? o->dump_to : stdout, .time_passes = o->time_passes, .time_to = stderr,
-                             .verify = o->verify, .change_limit = o->change_limit};
+    struct pass_options p = {.level = o->level,
+                             .exact = o->exact,
+                             .fast_math = o->fast_math,
+                             .machine = j->machine,
+                             .dump = dumps,
+                             .dump_to = o->dump_to ? o->dump_to : stdout,
+                             .time_passes = o->time_passes,
+                             .time_to = stderr,
+                             .verify = o->verify,
+                             .change_limit = o->change_limit};
     int n = 0;
     for (int i = 0; o->dumps && o->dumps[i]; i++)
         if (!strncmp(o->dumps[i], "before:", 7) || !strncmp(o->dumps[i], "after:", 6) || !strcmp(o->dumps[i], "all"))
@@ -265,8 +273,12 @@ static bool compile_kernels(struct job *j)
         return false;
     for (int v = 0; v < j->nversions; v++) {
         j->prefixes[v] = ir_internf(j->ctx, "%s_v%d_", j->name, v);
-        struct target_options t = {.arch = j->archs[v], .level = j->o->level, .exact = j->o->exact, .fast_math = j->o->fast_math,
-                                   .jobs = j->o->jobs > 0 ? j->o->jobs : usable_cores(), .dump = machine_dump(j->o),
+        struct target_options t = {.arch = j->archs[v],
+                                   .level = j->o->level,
+                                   .exact = j->o->exact,
+                                   .fast_math = j->o->fast_math,
+                                   .jobs = j->o->jobs > 0 ? j->o->jobs : usable_cores(),
+                                   .dump = machine_dump(j->o),
                                    .dump_to = j->o->dump_to ? j->o->dump_to : stdout};
         if (!j->target->compile(j->ctx, p, &t, j->prefixes[v], j->folder, &j->objects, &j->nobjects)) {
             j->status = j->target == &target_cpu ? BUG : ENVIRONMENT;
@@ -290,15 +302,17 @@ static bool move_into_place(struct job *j, const char *from, const char *to)
 
 static const char *source_digest(struct job *j)
 {
-    return ir_internf(j->ctx, "tccc %s model %016llx -O%d%s%s", tccc_version(), (unsigned long long)sources_digest(&j->sources), j->o->level,
-                      j->o->exact ? " --exact" : "", j->o->fast_math ? " --fast-math" : "");
+    return ir_internf(j->ctx, "tccc %s model %016llx -O%d%s%s", tccc_version(),
+                      (unsigned long long)sources_digest(&j->sources), j->o->level, j->o->exact ? " --exact" : "",
+                      j->o->fast_math ? " --fast-math" : "");
 }
 
 /* NAME.weights beside the output, when weights are large or asked to be apart. */
 static const char *sidecar_path(struct job *j)
 {
     const struct tccc_options *o = j->o;
-    bool apart = o->weights == TCCC_WEIGHTS_EXTERNAL || (o->weights == TCCC_WEIGHTS_AUTO && j->module->program->weight_bytes > (UINT64_C(1) << 30));
+    bool apart = o->weights == TCCC_WEIGHTS_EXTERNAL ||
+                 (o->weights == TCCC_WEIGHTS_AUTO && j->module->program->weight_bytes > (UINT64_C(1) << 30));
     if (!apart || !j->module->program->weight_bytes)
         return NULL;
     return ir_internf(j->ctx, "%s/%s.weights", dirname(ir_strdup(j->ctx, o->output)), j->name);
@@ -318,7 +332,8 @@ static bool link_output(struct job *j, const char *out, int *status)
         return link_archive(j->ctx, out, j->name, n, objects, status);
     char runtime[PATH_MAX];
     if (!tccc_locate("libtccrt.a", runtime, sizeof runtime)) {
-        ir_error(j->ctx, NULL, "libtccrt.a was not found (last looked at %s); set TCCC_LIBDIR to the folder that holds it", runtime);
+        ir_error(j->ctx, NULL,
+                 "libtccrt.a was not found (last looked at %s); set TCCC_LIBDIR to the folder that holds it", runtime);
         *status = ENVIRONMENT;
         return false;
     }
@@ -336,12 +351,18 @@ static bool write_artifact(struct job *j)
     const struct kn_program *p = j->module->program;
     const char *sidecar = sidecar_path(j), *base = sidecar ? strrchr(sidecar, '/') + 1 : NULL;
     const char *model = ir_internf(j->ctx, "%s/model.o", j->folder), *out = ir_internf(j->ctx, "%s/out", j->folder);
-    const char *weights = ir_internf(j->ctx, "%s/weights", j->folder), *header = ir_internf(j->ctx, "%s/header.h", j->folder);
-    struct artifact_options a = {.name = j->name, .nversions = j->nversions, .isas = j->archs, .prefixes = j->prefixes,
-                                 .shared = j->o->kind == TCCC_SO, .sidecar = base, .source = source_digest(j)};
+    const char *weights = ir_internf(j->ctx, "%s/weights", j->folder),
+               *header = ir_internf(j->ctx, "%s/header.h", j->folder);
+    struct artifact_options a = {.name = j->name,
+                                 .nversions = j->nversions,
+                                 .isas = j->archs,
+                                 .prefixes = j->prefixes,
+                                 .shared = j->o->kind == TCCC_SO,
+                                 .sidecar = base,
+                                 .source = source_digest(j)};
     j->status = ENVIRONMENT;
-    if (!artifact_object(j->ctx, p, &a, model, weights)
-        || !artifact_entries(j->ctx, p, j->name, ir_internf(j->ctx, "%s/entries.o", j->folder)))
+    if (!artifact_object(j->ctx, p, &a, model, weights) ||
+        !artifact_entries(j->ctx, p, j->name, ir_internf(j->ctx, "%s/entries.o", j->folder)))
         return false;
     progress(j, "linking", 0.9);
     int status = BUG;
@@ -381,7 +402,8 @@ static bool work(struct job *j)
         return false;
     j->sources = sources_collect(j->ctx, j->module, o->model);
     j->name = o->name ? o->name : default_name(j->ctx, o->model);
-    const char *cached = cache_path(j->ctx, o, j->name, j->target->name, j->nversions, j->archs, sources_digest(&j->sources));
+    const char *cached =
+        cache_path(j->ctx, o, j->name, j->target->name, j->nversions, j->archs, sources_digest(&j->sources));
     if (cached && from_cache(j, cached))
         return true;
     progress(j, "optimising the graph", 0.1);

@@ -17,9 +17,9 @@
 #endif
 
 struct piece {
-    const void *data;        /* NULL: zeros */
+    const void *data; /* NULL: zeros */
     void *owned;
-    uint64_t offset, size;   /* the gap before the offset is zeros */
+    uint64_t offset, size; /* the gap before the offset is zeros */
 };
 
 struct section {
@@ -29,7 +29,7 @@ struct section {
     uint64_t size;
     struct piece *pieces;
     int npieces, cappieces;
-    Elf64_Rela *relas;       /* symbol numbers are the caller's until they are written */
+    Elf64_Rela *relas; /* symbol numbers are the caller's until they are written */
     int nrelas, caprelas;
     uint64_t file, rela_file;
 };
@@ -42,7 +42,7 @@ struct symbol {
 };
 
 struct elf {
-    struct section *sections;      /* [0] is unused */
+    struct section *sections; /* [0] is unused */
     int nsections, capsections;
     struct symbol *symbols;
     int nsymbols, capsymbols;
@@ -50,8 +50,7 @@ struct elf {
 };
 
 /* Room for one more entry of a growing array; false, and remembered, when there is none. */
-static bool
-grow(struct elf *elf, void *array, int n, int *cap, size_t size)
+static bool grow(struct elf *elf, void *array, int n, int *cap, size_t size)
 {
     void **at = array;
     if (n < *cap)
@@ -67,8 +66,7 @@ grow(struct elf *elf, void *array, int n, int *cap, size_t size)
     return true;
 }
 
-struct elf *
-elf_new(void)
+struct elf *elf_new(void)
 {
     struct elf *elf = calloc(1, sizeof *elf);
     if (!elf)
@@ -83,8 +81,7 @@ elf_new(void)
     return elf;
 }
 
-void
-elf_free(struct elf *elf)
+void elf_free(struct elf *elf)
 {
     if (!elf)
         return;
@@ -103,8 +100,7 @@ elf_free(struct elf *elf)
     free(elf);
 }
 
-int
-elf_section(struct elf *elf, const char *name, enum elf_kind kind, int align)
+int elf_section(struct elf *elf, const char *name, enum elf_kind kind, int align)
 {
     if (!grow(elf, &elf->sections, elf->nsections, &elf->capsections, sizeof *elf->sections))
         return 0;
@@ -117,8 +113,7 @@ elf_section(struct elf *elf, const char *name, enum elf_kind kind, int align)
     return elf->nsections++;
 }
 
-static uint64_t
-add_piece(struct elf *elf, int section, const void *data, void *owned, uint64_t size, int align)
+static uint64_t add_piece(struct elf *elf, int section, const void *data, void *owned, uint64_t size, int align)
 {
     struct section *s = &elf->sections[section];
     if (section <= 0 || !grow(elf, &s->pieces, s->npieces, &s->cappieces, sizeof *s->pieces)) {
@@ -134,14 +129,12 @@ add_piece(struct elf *elf, int section, const void *data, void *owned, uint64_t 
     return offset;
 }
 
-uint64_t
-elf_data(struct elf *elf, int section, const void *data, uint64_t size, int align)
+uint64_t elf_data(struct elf *elf, int section, const void *data, uint64_t size, int align)
 {
     return add_piece(elf, section, data, NULL, size, align);
 }
 
-uint64_t
-elf_copy(struct elf *elf, int section, const void *data, uint64_t size, int align)
+uint64_t elf_copy(struct elf *elf, int section, const void *data, uint64_t size, int align)
 {
     void *copy = malloc(size ? size : 1);
     if (!copy) {
@@ -152,14 +145,12 @@ elf_copy(struct elf *elf, int section, const void *data, uint64_t size, int alig
     return add_piece(elf, section, copy, copy, size, align);
 }
 
-uint64_t
-elf_zeros(struct elf *elf, int section, uint64_t size, int align)
+uint64_t elf_zeros(struct elf *elf, int section, uint64_t size, int align)
 {
     return add_piece(elf, section, NULL, NULL, size, align);
 }
 
-int
-elf_symbol(struct elf *elf, const char *name, int section, uint64_t offset, uint64_t size, int flags)
+int elf_symbol(struct elf *elf, const char *name, int section, uint64_t offset, uint64_t size, int flags)
 {
     if (!grow(elf, &elf->symbols, elf->nsymbols, &elf->capsymbols, sizeof *elf->symbols))
         return 0;
@@ -168,28 +159,29 @@ elf_symbol(struct elf *elf, const char *name, int section, uint64_t offset, uint
         elf->no_memory = true;
         return 0;
     }
-    elf->symbols[elf->nsymbols] = (struct symbol){
-        .name = copy, .section = section, .flags = flags, .offset = offset, .size = size};
+    elf->symbols[elf->nsymbols] =
+        (struct symbol){.name = copy, .section = section, .flags = flags, .offset = offset, .size = size};
     return elf->nsymbols++;
 }
 
-void
-elf_pointer(struct elf *elf, int section, uint64_t offset, int symbol, int64_t addend)
+void elf_pointer(struct elf *elf, int section, uint64_t offset, int symbol, int64_t addend)
 {
     struct section *s = &elf->sections[section];
     if (section <= 0 || !grow(elf, &s->relas, s->nrelas, &s->caprelas, sizeof *s->relas))
         return;
-    s->relas[s->nrelas++] = (Elf64_Rela){
-        .r_offset = offset, .r_info = ELF64_R_INFO((uint64_t)symbol, R_X86_64_64), .r_addend = addend};
+    s->relas[s->nrelas++] =
+        (Elf64_Rela){.r_offset = offset, .r_info = ELF64_R_INFO((uint64_t)symbol, R_X86_64_64), .r_addend = addend};
 }
 
 /* -- Writing ------------------------------------------------------------------------------- */
 
-struct strings { char *at; int n, cap; };
+struct strings {
+    char *at;
+    int n, cap;
+};
 
 /* Appends a string; returns its offset. */
-static uint32_t
-string_add(struct elf *elf, struct strings *t, const char *s)
+static uint32_t string_add(struct elf *elf, struct strings *t, const char *s)
 {
     int need = (int)strlen(s) + 1, at = t->n;
     while (t->n + need > t->cap) {
@@ -201,8 +193,7 @@ string_add(struct elf *elf, struct strings *t, const char *s)
     return (uint32_t)at;
 }
 
-static void
-write_zeros(FILE *f, uint64_t n)
+static void write_zeros(FILE *f, uint64_t n)
 {
     static const char zeros[4096];
     for (; n > sizeof zeros; n -= sizeof zeros)
@@ -210,15 +201,13 @@ write_zeros(FILE *f, uint64_t n)
     fwrite(zeros, 1, n, f);
 }
 
-static void
-pad_to(FILE *f, uint64_t *at, uint64_t to)
+static void pad_to(FILE *f, uint64_t *at, uint64_t to)
 {
     write_zeros(f, to - *at);
     *at = to;
 }
 
-static void
-write_section(FILE *f, const struct section *s)
+static void write_section(FILE *f, const struct section *s)
 {
     uint64_t at = 0;
     for (int i = 0; i < s->npieces; i++) {
@@ -232,15 +221,13 @@ write_section(FILE *f, const struct section *s)
     }
 }
 
-static bool
-is_local(const struct symbol *s)
+static bool is_local(const struct symbol *s)
 {
     return s->section && !(s->flags & (ELF_GLOBAL | ELF_WEAK));
 }
 
 /* Numbers the symbols, locals first as ELF wants it; returns the number of the first global one. */
-static uint32_t
-number_symbols(struct elf *elf)
+static uint32_t number_symbols(struct elf *elf)
 {
     uint32_t next = 1, first_global;
     for (int i = 0; i < elf->nsymbols; i++)
@@ -253,19 +240,19 @@ number_symbols(struct elf *elf)
     return first_global;
 }
 
-static Elf64_Sym
-elf_sym(const struct symbol *s)
+static Elf64_Sym elf_sym(const struct symbol *s)
 {
     int bind = is_local(s) ? STB_LOCAL : s->flags & ELF_WEAK ? STB_WEAK : STB_GLOBAL;
     int type = !s->section ? STT_NOTYPE : s->flags & ELF_FUNC ? STT_FUNC : STT_OBJECT;
-    return (Elf64_Sym){
-        .st_name = s->name_at, .st_info = (unsigned char)ELF64_ST_INFO(bind, type),
-        .st_other = s->flags & ELF_HIDDEN ? STV_HIDDEN : STV_DEFAULT,
-        .st_shndx = (Elf64_Half)s->section, .st_value = s->offset, .st_size = s->size};
+    return (Elf64_Sym){.st_name = s->name_at,
+                       .st_info = (unsigned char)ELF64_ST_INFO(bind, type),
+                       .st_other = s->flags & ELF_HIDDEN ? STV_HIDDEN : STV_DEFAULT,
+                       .st_shndx = (Elf64_Half)s->section,
+                       .st_value = s->offset,
+                       .st_size = s->size};
 }
 
-static void
-write_symbols(const struct elf *elf, FILE *f)
+static void write_symbols(const struct elf *elf, FILE *f)
 {
     Elf64_Sym none = {0};
     fwrite(&none, sizeof none, 1, f);
@@ -279,8 +266,7 @@ write_symbols(const struct elf *elf, FILE *f)
     }
 }
 
-static void
-write_relas(const struct elf *elf, FILE *f, const struct section *s)
+static void write_relas(const struct elf *elf, FILE *f, const struct section *s)
 {
     for (int i = 0; i < s->nrelas; i++) {
         Elf64_Rela r = s->relas[i];
@@ -290,27 +276,34 @@ write_relas(const struct elf *elf, FILE *f, const struct section *s)
     }
 }
 
-static Elf64_Shdr
-section_header(const struct section *s, uint32_t name)
+static Elf64_Shdr section_header(const struct section *s, uint32_t name)
 {
-    static const uint64_t flags[] = {
-        [ELF_RODATA] = SHF_ALLOC, [ELF_RELRO] = SHF_ALLOC | SHF_WRITE,
-        [ELF_LARGE_RODATA] = SHF_ALLOC | SHF_X86_64_LARGE, [ELF_NOTE] = 0};
-    return (Elf64_Shdr){.sh_name = name, .sh_type = SHT_PROGBITS, .sh_flags = flags[s->kind],
-                        .sh_offset = s->file, .sh_size = s->size, .sh_addralign = (uint64_t)s->align};
+    static const uint64_t flags[] = {[ELF_RODATA] = SHF_ALLOC,
+                                     [ELF_RELRO] = SHF_ALLOC | SHF_WRITE,
+                                     [ELF_LARGE_RODATA] = SHF_ALLOC | SHF_X86_64_LARGE,
+                                     [ELF_NOTE] = 0};
+    return (Elf64_Shdr){.sh_name = name,
+                        .sh_type = SHT_PROGBITS,
+                        .sh_flags = flags[s->kind],
+                        .sh_offset = s->file,
+                        .sh_size = s->size,
+                        .sh_addralign = (uint64_t)s->align};
 }
 
-struct tables { Elf64_Shdr *headers; int n; struct strings names, symbol_names; uint32_t first_global; };
+struct tables {
+    Elf64_Shdr *headers;
+    int n;
+    struct strings names, symbol_names;
+    uint32_t first_global;
+};
 
-static void
-add_header(struct tables *t, Elf64_Shdr h)
+static void add_header(struct tables *t, Elf64_Shdr h)
 {
     t->headers[t->n++] = h;
 }
 
 /* Places everything after the sections' contents, and makes the section headers. Returns where they start. */
-static uint64_t
-lay_out(struct elf *elf, struct tables *t)
+static uint64_t lay_out(struct elf *elf, struct tables *t)
 {
     uint64_t at = sizeof(Elf64_Ehdr);
     int symtab = elf->nsections;
@@ -328,13 +321,20 @@ lay_out(struct elf *elf, struct tables *t)
         elf->symbols[i].name_at = string_add(elf, &t->symbol_names, elf->symbols[i].name);
     at = (at + 7) & ~7ull;
     uint64_t bytes = (uint64_t)(elf->nsymbols + 1) * sizeof(Elf64_Sym);
-    add_header(t, (Elf64_Shdr){
-        .sh_name = string_add(elf, &t->names, ".symtab"), .sh_type = SHT_SYMTAB, .sh_offset = at, .sh_size = bytes,
-        .sh_link = (uint32_t)symtab + 1, .sh_info = t->first_global, .sh_addralign = 8, .sh_entsize = sizeof(Elf64_Sym)});
+    add_header(t, (Elf64_Shdr){.sh_name = string_add(elf, &t->names, ".symtab"),
+                               .sh_type = SHT_SYMTAB,
+                               .sh_offset = at,
+                               .sh_size = bytes,
+                               .sh_link = (uint32_t)symtab + 1,
+                               .sh_info = t->first_global,
+                               .sh_addralign = 8,
+                               .sh_entsize = sizeof(Elf64_Sym)});
     at += bytes;
-    add_header(t, (Elf64_Shdr){
-        .sh_name = string_add(elf, &t->names, ".strtab"), .sh_type = SHT_STRTAB, .sh_offset = at,
-        .sh_size = (uint64_t)t->symbol_names.n, .sh_addralign = 1});
+    add_header(t, (Elf64_Shdr){.sh_name = string_add(elf, &t->names, ".strtab"),
+                               .sh_type = SHT_STRTAB,
+                               .sh_offset = at,
+                               .sh_size = (uint64_t)t->symbol_names.n,
+                               .sh_addralign = 1});
     at = (at + (uint64_t)t->symbol_names.n + 7) & ~7ull;
     for (int i = 1; i < elf->nsections; i++) {
         struct section *s = &elf->sections[i];
@@ -344,26 +344,37 @@ lay_out(struct elf *elf, struct tables *t)
         snprintf(name, sizeof name, ".rela%s", s->name);
         bytes = (uint64_t)s->nrelas * sizeof(Elf64_Rela);
         s->rela_file = at;
-        add_header(t, (Elf64_Shdr){
-            .sh_name = string_add(elf, &t->names, name), .sh_type = SHT_RELA, .sh_flags = SHF_INFO_LINK, .sh_offset = at,
-            .sh_size = bytes, .sh_link = (uint32_t)symtab, .sh_info = (uint32_t)i, .sh_addralign = 8,
-            .sh_entsize = sizeof(Elf64_Rela)});
+        add_header(t, (Elf64_Shdr){.sh_name = string_add(elf, &t->names, name),
+                                   .sh_type = SHT_RELA,
+                                   .sh_flags = SHF_INFO_LINK,
+                                   .sh_offset = at,
+                                   .sh_size = bytes,
+                                   .sh_link = (uint32_t)symtab,
+                                   .sh_info = (uint32_t)i,
+                                   .sh_addralign = 8,
+                                   .sh_entsize = sizeof(Elf64_Rela)});
         at += bytes;
     }
     uint32_t name = string_add(elf, &t->names, ".shstrtab");
-    add_header(t, (Elf64_Shdr){.sh_name = name, .sh_type = SHT_STRTAB, .sh_offset = at, .sh_size = (uint64_t)t->names.n,
+    add_header(t, (Elf64_Shdr){.sh_name = name,
+                               .sh_type = SHT_STRTAB,
+                               .sh_offset = at,
+                               .sh_size = (uint64_t)t->names.n,
                                .sh_addralign = 1});
     return (at + (uint64_t)t->names.n + 7) & ~7ull;
 }
 
-static void
-write_all(const struct elf *elf, const struct tables *t, uint64_t headers_at, FILE *f)
+static void write_all(const struct elf *elf, const struct tables *t, uint64_t headers_at, FILE *f)
 {
-    Elf64_Ehdr h = {
-        .e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT, ELFOSABI_NONE},
-        .e_type = ET_REL, .e_machine = EM_X86_64, .e_version = EV_CURRENT, .e_shoff = headers_at,
-        .e_ehsize = sizeof(Elf64_Ehdr), .e_shentsize = sizeof(Elf64_Shdr), .e_shnum = (Elf64_Half)t->n,
-        .e_shstrndx = (Elf64_Half)(t->n - 1)};
+    Elf64_Ehdr h = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT, ELFOSABI_NONE},
+                    .e_type = ET_REL,
+                    .e_machine = EM_X86_64,
+                    .e_version = EV_CURRENT,
+                    .e_shoff = headers_at,
+                    .e_ehsize = sizeof(Elf64_Ehdr),
+                    .e_shentsize = sizeof(Elf64_Shdr),
+                    .e_shnum = (Elf64_Half)t->n,
+                    .e_shstrndx = (Elf64_Half)(t->n - 1)};
     uint64_t at = sizeof h;
     fwrite(&h, sizeof h, 1, f);
     for (int i = 1; i < elf->nsections; i++) {
@@ -392,8 +403,7 @@ write_all(const struct elf *elf, const struct tables *t, uint64_t headers_at, FI
     fwrite(t->headers, sizeof *t->headers, (size_t)t->n, f);
 }
 
-bool
-elf_write(struct elf *elf, const char *path, char *error, size_t error_size)
+bool elf_write(struct elf *elf, const char *path, char *error, size_t error_size)
 {
     struct tables t = {.headers = calloc((size_t)elf->nsections * 2 + 4, sizeof(Elf64_Shdr))};
     bool ok = false;

@@ -12,7 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
-struct job { struct ir_ctx *ctx; const struct kn_program *p; const char *name, *path; };
+struct job {
+    struct ir_ctx *ctx;
+    const struct kn_program *p;
+    const char *name, *path;
+};
 
 const char *artifact_identifier(struct ir_ctx *ctx, const char *name)
 {
@@ -30,7 +34,8 @@ static _Noreturn void give_up(int report, const char *text)
     _exit(1);
 }
 
-static void define(const struct job *j, LLVMModuleRef mod, LLVMBuilderRef b, LLVMValueRef model, LLVMValueRef call, LLVMTypeRef call_type, int entry)
+static void define(const struct job *j, LLVMModuleRef mod, LLVMBuilderRef b, LLVMValueRef model, LLVMValueRef call,
+                   LLVMTypeRef call_type, int entry)
 {
     LLVMContextRef lc = LLVMGetModuleContext(mod);
     LLVMTypeRef ptr = LLVMPointerTypeInContext(lc, 0), i32 = LLVMInt32TypeInContext(lc), params[] = {ptr, ptr};
@@ -55,12 +60,14 @@ static void child(void *jobs, int i, int report)
     LLVMInitializeX86AsmPrinter();
     if (LLVMGetTargetFromTriple(triple, &target, &error))
         give_up(report, error);
-    LLVMTargetMachineRef tm = LLVMCreateTargetMachine(target, triple, "x86-64", "", LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
+    LLVMTargetMachineRef tm = LLVMCreateTargetMachine(target, triple, "x86-64", "", LLVMCodeGenLevelDefault,
+                                                      LLVMRelocPIC, LLVMCodeModelDefault);
     LLVMContextRef lc = LLVMContextCreate();
     LLVMModuleRef mod = LLVMModuleCreateWithNameInContext("entries", lc);
     LLVMBuilderRef b = LLVMCreateBuilderInContext(lc);
     LLVMSetTarget(mod, triple);
-    LLVMTypeRef ptr = LLVMPointerTypeInContext(lc, 0), i32 = LLVMInt32TypeInContext(lc), params[] = {ptr, i32, ptr, ptr};
+    LLVMTypeRef ptr = LLVMPointerTypeInContext(lc, 0), i32 = LLVMInt32TypeInContext(lc),
+                params[] = {ptr, i32, ptr, ptr};
     LLVMTypeRef call_type = LLVMFunctionType(i32, params, 4, 0);
     LLVMValueRef call = LLVMAddFunction(mod, "tccrt_call", call_type);
     LLVMValueRef model = LLVMAddGlobal(mod, LLVMInt8TypeInContext(lc), ir_internf(j->ctx, "%s_model", j->name));

@@ -5,8 +5,7 @@
 
 #include <string.h>
 
-static bool
-pin_func(struct ir_ctx *ctx, const struct frontend_options *o, struct ir_func *f)
+static bool pin_func(struct ir_ctx *ctx, const struct frontend_options *o, struct ir_func *f)
 {
     struct frontend_pins pins = {0};
     int n = f->body->nparams;
@@ -21,8 +20,7 @@ pin_func(struct ir_ctx *ctx, const struct frontend_options *o, struct ir_func *f
     return pins.n ? pass_substitute(f, pins.n, pins.from, pins.to) : ir_infer_func(f);
 }
 
-static struct ir_module *
-read_text(struct ir_ctx *ctx, const char *path, const struct frontend_options *o)
+static struct ir_module *read_text(struct ir_ctx *ctx, const char *path, const struct frontend_options *o)
 {
     char error[512];
     struct ir_file *file = ir_file_open(path, error, sizeof error);
@@ -43,8 +41,7 @@ read_text(struct ir_ctx *ctx, const char *path, const struct frontend_options *o
     return m;
 }
 
-struct ir_module *
-frontend_read(struct ir_ctx *ctx, const char *path, const struct frontend_options *o)
+struct ir_module *frontend_read(struct ir_ctx *ctx, const char *path, const struct frontend_options *o)
 {
     const char *dot = strrchr(path, '.');
     return dot && strcmp(dot, ".tcir") == 0 ? read_text(ctx, path, o) : onnx_import(ctx, path, o);

@@ -18,10 +18,12 @@ extern char **environ;
 
 enum { STATUS_ENV = 3, STATUS_BUG = 4 };
 
-struct arguments { const char **at; int n, cap; };
+struct arguments {
+    const char **at;
+    int n, cap;
+};
 
-static bool
-fail(struct ir_ctx *ctx, int *status, int code, const char *format, ...)
+static bool fail(struct ir_ctx *ctx, int *status, int code, const char *format, ...)
 {
     va_list args;
     char text[2048];
@@ -35,8 +37,7 @@ fail(struct ir_ctx *ctx, int *status, int code, const char *format, ...)
 }
 
 /* Runs argv[0] (by PATH); collects up to `size` bytes of its messages. The exit status, or -1: could not be started. */
-static int
-run(char *const *argv, char *output, size_t size)
+static int run(char *const *argv, char *output, size_t size)
 {
     int pipes[2], state, error;
     pid_t pid;
@@ -76,7 +77,10 @@ run(char *const *argv, char *output, size_t size)
 }
 
 /* Linkers to try, best first; `driver`: a C compiler, which wants -Wl, in front of linker options. */
-struct linker { const char *program; bool driver; };
+struct linker {
+    const char *program;
+    bool driver;
+};
 static const struct linker linkers[] = {
 #ifdef TCCC_LLD
     {TCCC_LLD, false},
@@ -85,15 +89,14 @@ static const struct linker linkers[] = {
 };
 
 /* An option for the linker itself: as it is, or with -Wl, for a compiler driver. */
-static void
-option(struct ir_ctx *ctx, struct arguments *a, bool driver, const char *text)
+static void option(struct ir_ctx *ctx, struct arguments *a, bool driver, const char *text)
 {
     VEC_PUSH(ctx, *a, driver ? ir_internf(ctx, "-Wl,%s", text) : text);
 }
 
 /* Runs the first linker that can be started; `build` makes its command line. */
-static bool
-link_with(struct ir_ctx *ctx, const char *output, void (*build)(void *job, struct arguments *a, bool driver), void *job, int *status)
+static bool link_with(struct ir_ctx *ctx, const char *output,
+                      void (*build)(void *job, struct arguments *a, bool driver), void *job, int *status)
 {
     char text[1500];
     const char *temporary = ir_internf(ctx, "%s.tmp%ld", output, (long)getpid());
@@ -120,7 +123,8 @@ link_with(struct ir_ctx *ctx, const char *output, void (*build)(void *job, struc
         }
         return true;
     }
-    return fail(ctx, status, STATUS_ENV, "%s: no linker found: install ld.lld (Debian: lld-19) or a C compiler", output);
+    return fail(ctx, status, STATUS_ENV, "%s: no linker found: install ld.lld (Debian: lld-19) or a C compiler",
+                output);
 }
 
 /* -- Shared objects ----------------------------------------------------------------------------- */
@@ -132,8 +136,7 @@ struct shared_job {
     const char *script;
 };
 
-static void
-build_shared(void *user, struct arguments *a, bool driver)
+static void build_shared(void *user, struct arguments *a, bool driver)
 {
     const struct shared_job *job = user;
     struct ir_ctx *ctx = job->ctx;
@@ -155,8 +158,12 @@ build_shared(void *user, struct arguments *a, bool driver)
     for (int i = 0; i < job->narchives; i++)
         VEC_PUSH(ctx, *a, job->archives[i]);
     if (!driver) {
-        static const char *const folders[] = {
-            "-L/lib/x86_64-linux-gnu", "-L/usr/lib/x86_64-linux-gnu", "-L/lib64", "-L/usr/lib64", "-L/lib", "-L/usr/lib"};
+        static const char *const folders[] = {"-L/lib/x86_64-linux-gnu",
+                                              "-L/usr/lib/x86_64-linux-gnu",
+                                              "-L/lib64",
+                                              "-L/usr/lib64",
+                                              "-L/lib",
+                                              "-L/usr/lib"};
         for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
             VEC_PUSH(ctx, *a, folders[i]);
     }
@@ -165,9 +172,8 @@ build_shared(void *user, struct arguments *a, bool driver)
     VEC_PUSH(ctx, *a, driver ? "-lpthread" : "-lc");
 }
 
-bool
-link_shared(struct ir_ctx *ctx, const char *output, int nobjects, const char *const *objects, int narchives,
-            const char *const *archives, int nexports, const char *const *exports, int *status)
+bool link_shared(struct ir_ctx *ctx, const char *output, int nobjects, const char *const *objects, int narchives,
+                 const char *const *archives, int nexports, const char *const *exports, int *status)
 {
     const char *script = ir_internf(ctx, "%s.map%ld", output, (long)getpid());
     FILE *f = fopen(script, "w");
@@ -190,8 +196,7 @@ link_shared(struct ir_ctx *ctx, const char *output, int nobjects, const char *co
 
 /* -- One object from several ------------------------------------------------------------------------- */
 
-static void
-build_object(void *user, struct arguments *a, bool driver)
+static void build_object(void *user, struct arguments *a, bool driver)
 {
     const struct shared_job *job = user;
     VEC_PUSH(job->ctx, *a, "-r");
@@ -201,8 +206,7 @@ build_object(void *user, struct arguments *a, bool driver)
         VEC_PUSH(job->ctx, *a, job->objects[i]);
 }
 
-bool
-link_object(struct ir_ctx *ctx, const char *output, int nobjects, const char *const *objects, int *status)
+bool link_object(struct ir_ctx *ctx, const char *output, int nobjects, const char *const *objects, int *status)
 {
     struct shared_job job = {.ctx = ctx, .nobjects = nobjects, .objects = objects};
     return link_with(ctx, output, build_object, &job, status);

@@ -20,8 +20,7 @@ struct pinner {
 
 static const struct ir_where no_where;
 
-static bool
-add_pin(struct pinner *p, const char *option, ir_expr sym, ir_expr value)
+static bool add_pin(struct pinner *p, const char *option, ir_expr sym, ir_expr value)
 {
     for (int i = 0; i < p->from.n; i++) {
         if (p->from.at[i] != sym)
@@ -37,8 +36,7 @@ add_pin(struct pinner *p, const char *option, ir_expr sym, ir_expr value)
     return true;
 }
 
-static bool
-read_size(const char *text, const char **end, int64_t *out)
+static bool read_size(const char *text, const char **end, int64_t *out)
 {
     errno = 0;
     char *stop;
@@ -49,10 +47,13 @@ read_size(const char *text, const char **end, int64_t *out)
 }
 
 /* Finds the symbol of the inputs whose name is the longest that `option` starts with, followed by '='. */
-struct longest { const char *option; size_t length; ir_expr sym; };
+struct longest {
+    const char *option;
+    size_t length;
+    ir_expr sym;
+};
 
-static void
-try_symbol(void *user, ir_expr sym)
+static void try_symbol(void *user, ir_expr sym)
 {
     struct longest *l = user;
     size_t n = strlen(sym->name);
@@ -63,18 +64,19 @@ try_symbol(void *user, ir_expr sym)
 }
 
 /* The names of all symbols, for messages. */
-struct symbol_list { struct ir_ctx *ctx; const char *text; };
+struct symbol_list {
+    struct ir_ctx *ctx;
+    const char *text;
+};
 
-static void
-list_symbol(void *user, ir_expr sym)
+static void list_symbol(void *user, ir_expr sym)
 {
     struct symbol_list *l = user;
     if (!strstr(l->text, ir_internf(l->ctx, "'%s'", sym->name)))
         l->text = ir_internf(l->ctx, "%s%s'%s'", l->text, *l->text ? ", " : "", sym->name);
 }
 
-static void
-each_input_symbol(struct pinner *p, void *user, void (*visit)(void *user, ir_expr sym))
+static void each_input_symbol(struct pinner *p, void *user, void (*visit)(void *user, ir_expr sym))
 {
     for (int i = 0; i < p->n; i++)
         if (p->types[i] && p->types[i]->kind == IR_T_TENSOR)
@@ -82,8 +84,7 @@ each_input_symbol(struct pinner *p, void *user, void (*visit)(void *user, ir_exp
                 ir_each_sym(p->types[i]->dim[k], visit, user);
 }
 
-static bool
-pin_dim(struct pinner *p, const char *option)
+static bool pin_dim(struct pinner *p, const char *option)
 {
     struct longest found = {.option = option};
     const char *end;
@@ -93,8 +94,8 @@ pin_dim(struct pinner *p, const char *option)
     if (!found.sym) {
         struct symbol_list list = {p->ctx, ""};
         each_input_symbol(p, &list, list_symbol);
-        ir_error(p->ctx, &no_where, "--dim=%s: no input has a dim of that name; the model's symbolic dims are: %s", option,
-                 *list.text ? list.text : "(none)");
+        ir_error(p->ctx, &no_where, "--dim=%s: no input has a dim of that name; the model's symbolic dims are: %s",
+                 option, *list.text ? list.text : "(none)");
         return false;
     }
     if (!read_size(option + found.length + 1, &end, &value) || *end) {
@@ -105,8 +106,7 @@ pin_dim(struct pinner *p, const char *option)
 }
 
 /* Reads AxBxC ("scalar" or nothing: rank 0); names stay symbols. Returns the rank, -1 after a diagnostic. */
-static int
-read_shape(struct pinner *p, const char *option, const char *text, ir_expr *dims)
+static int read_shape(struct pinner *p, const char *option, const char *text, ir_expr *dims)
 {
     int rank = 0;
 
@@ -137,14 +137,13 @@ read_shape(struct pinner *p, const char *option, const char *text, ir_expr *dims
     return rank;
 }
 
-static bool
-pin_shape_of(struct pinner *p, const char *option, int input, int rank, const ir_expr *dims)
+static bool pin_shape_of(struct pinner *p, const char *option, int input, int rank, const ir_expr *dims)
 {
     ir_type t = p->types[input];
 
     if (!t || t->kind != IR_T_TENSOR || (t->rank >= 0 && t->rank != rank)) {
-        ir_error(p->ctx, &no_where, "--shape=%s: a shape of rank %d, but input '%s' is %s", option, rank, p->names[input],
-                 t ? ir_type_text(p->ctx, t) : "of unknown type");
+        ir_error(p->ctx, &no_where, "--shape=%s: a shape of rank %d, but input '%s' is %s", option, rank,
+                 p->names[input], t ? ir_type_text(p->ctx, t) : "of unknown type");
         return false;
     }
     if (t->rank < 0) {
@@ -155,8 +154,8 @@ pin_shape_of(struct pinner *p, const char *option, int input, int rank, const ir
         if (t->dim[i] == dims[i])
             continue;
         if (t->dim[i]->kind != IR_X_SYM) {
-            ir_error(p->ctx, &no_where, "--shape=%s: dim %d of input '%s' is %s in the model", option, i, p->names[input],
-                     ir_expr_text(p->ctx, t->dim[i]));
+            ir_error(p->ctx, &no_where, "--shape=%s: dim %d of input '%s' is %s in the model", option, i,
+                     p->names[input], ir_expr_text(p->ctx, t->dim[i]));
             return false;
         }
         if (!add_pin(p, option, t->dim[i], dims[i]))
@@ -165,8 +164,7 @@ pin_shape_of(struct pinner *p, const char *option, int input, int rank, const ir
     return true;
 }
 
-static bool
-pin_shape(struct pinner *p, const char *option)
+static bool pin_shape(struct pinner *p, const char *option)
 {
     int best = -1;
     size_t length = 0;
@@ -187,9 +185,8 @@ pin_shape(struct pinner *p, const char *option)
     return rank >= 0 && pin_shape_of(p, option, best, rank, dims);
 }
 
-bool
-frontend_pin(struct ir_ctx *ctx, const struct frontend_options *o, int n, const char *const *names, ir_type *types,
-             struct frontend_pins *pins)
+bool frontend_pin(struct ir_ctx *ctx, const struct frontend_options *o, int n, const char *const *names, ir_type *types,
+                  struct frontend_pins *pins)
 {
     struct pinner p = {.ctx = ctx, .n = n, .names = names, .types = types};
     bool ok = true;
@@ -206,8 +203,7 @@ frontend_pin(struct ir_ctx *ctx, const struct frontend_options *o, int n, const 
     return ok;
 }
 
-ir_type
-frontend_pinned_type(struct ir_ctx *ctx, const struct frontend_pins *pins, ir_type t)
+ir_type frontend_pinned_type(struct ir_ctx *ctx, const struct frontend_pins *pins, ir_type t)
 {
     ir_expr dims[TCC_MAX_RANK];
 

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-
 struct writer {
     struct ir_ctx *ctx;
     const struct kn_program *p;
@@ -12,7 +11,7 @@ struct writer {
     VEC(uint8_t) bytes;
     VEC(uint32_t) u32s;
     VEC(struct tcc_pexpr) exprs;
-    VEC(uint32_t) by_id;                     /* expression id -> number + 1 */
+    VEC(uint32_t) by_id; /* expression id -> number + 1 */
     VEC(struct tcc_psym) syms;
     VEC(struct tcc_pbuffer) buffers;
     VEC(struct tcc_psignature) signatures;
@@ -92,8 +91,9 @@ static uint32_t expr(struct writer *w, ir_expr e)
         VEC_PUSH(w->ctx, w->by_id, 0);
     if (w->by_id.at[e->id])
         return w->by_id.at[e->id] - 1;
-    static const uint32_t ops[] = {[IR_X_CONST] = TCC_EX_CONST, [IR_X_SYM] = TCC_EX_SYM, [IR_X_ADD] = TCC_EX_ADD, [IR_X_MUL] = TCC_EX_MUL,
-                                   [IR_X_FLOORDIV] = TCC_EX_FLOORDIV, [IR_X_MOD] = TCC_EX_MOD, [IR_X_MIN] = TCC_EX_MIN, [IR_X_MAX] = TCC_EX_MAX};
+    static const uint32_t ops[] = {
+        [IR_X_CONST] = TCC_EX_CONST,       [IR_X_SYM] = TCC_EX_SYM, [IR_X_ADD] = TCC_EX_ADD, [IR_X_MUL] = TCC_EX_MUL,
+        [IR_X_FLOORDIV] = TCC_EX_FLOORDIV, [IR_X_MOD] = TCC_EX_MOD, [IR_X_MIN] = TCC_EX_MIN, [IR_X_MAX] = TCC_EX_MAX};
     struct tcc_pexpr x = {.op = ops[e->kind]};
     uint32_t n;
     if (e->kind == IR_X_CONST) {
@@ -142,7 +142,11 @@ static void write_buffers(struct writer *w)
 {
     for (int i = 0; i < w->p->nbuffers; i++) {
         const struct kn_buffer *b = &w->p->buffers[i];
-        struct tcc_pbuffer x = {.space = b->space, .dtype = b->dtype, .index = (uint32_t)b->index, .name = string(w, b->name), .rank = TCC_NO};
+        struct tcc_pbuffer x = {.space = b->space,
+                                .dtype = b->dtype,
+                                .index = (uint32_t)b->index,
+                                .name = string(w, b->name),
+                                .rank = TCC_NO};
         x.offset = expr(w, b->offset);
         x.bytes = expr(w, b->bytes);
         if (b->type && b->type->kind == IR_T_TENSOR && b->type->rank >= 0 && b->bytes) {
@@ -199,7 +203,7 @@ static struct tcc_range attrs(struct writer *w, const struct kn_step *s)
                 uint32_t *u = IR_NEWN(w->ctx, t->nelems + 1, uint32_t);
                 for (int64_t j = 0; j < t->nelems; j++) {
                     const struct tcc_string *text = ir_tensor_at(t, j);
-                    char *copy = ir_alloc(w->ctx, (size_t)text->size + 1);       /* zeroed: terminated */
+                    char *copy = ir_alloc(w->ctx, (size_t)text->size + 1); /* zeroed: terminated */
                     if (text->size)
                         memcpy(copy, text->data, (size_t)text->size);
                     u[j] = string(w, copy);
@@ -240,7 +244,8 @@ static struct tcc_range regions(struct writer *w, const struct kn_step *s)
 
 static struct tcc_pstep step(struct writer *w, const struct kn_step *s)
 {
-    struct tcc_pstep x = {.kind = s->kind, .queue = (uint32_t)s->queue, .what = (uint32_t)s->what, .nin = (uint32_t)s->nin};
+    struct tcc_pstep x = {
+        .kind = s->kind, .queue = (uint32_t)s->queue, .what = (uint32_t)s->what, .nin = (uint32_t)s->nin};
     x.node = string(w, s->node);
     x.args = int_list(w, s->nargs, s->args);
     x.sizes = expr_list(w, s->nsizes, s->sizes);
@@ -315,12 +320,17 @@ static void write_entry(struct writer *w, const struct kn_entry *e)
 static void write_states(struct writer *w)
 {
     for (const struct ir_state *s = w->p->module->states; s; s = s->next) {
-        struct tcc_pstate x = {.name = string(w, s->name), .dtype = s->type->dtype, .rank = (uint32_t)s->type->rank, .flags = (uint32_t)s->flags};
+        struct tcc_pstate x = {.name = string(w, s->name),
+                               .dtype = s->type->dtype,
+                               .rank = (uint32_t)s->type->rank,
+                               .flags = (uint32_t)s->flags};
         x.dims = expr_list(w, s->type->rank, s->type->dim);
-        x.bytes = (uint64_t)ir_const_or(ir_mulc(w->ctx, ir_num_elements(w->ctx, s->type), tcc_dtype_bytes(s->type->dtype)), 0);
+        x.bytes = (uint64_t)ir_const_or(
+            ir_mulc(w->ctx, ir_num_elements(w->ctx, s->type), tcc_dtype_bytes(s->type->dtype)), 0);
         x.init = UINT64_MAX;
         for (int b = 0; s->init && b < w->p->nbuffers; b++)
-            if (w->p->buffers[b].space == TCC_SPACE_WEIGHT && w->p->buffers[b].weight == s->init && !w->p->buffers[b].layout)
+            if (w->p->buffers[b].space == TCC_SPACE_WEIGHT && w->p->buffers[b].weight == s->init &&
+                !w->p->buffers[b].layout)
                 x.init = (uint64_t)ir_const_or(w->p->buffers[b].offset, 0);
         VEC_PUSH(w->ctx, w->states, x);
     }
@@ -328,7 +338,10 @@ static void write_states(struct writer *w)
 
 /* -- The block ------------------------------------------------------------------------------------------------- */
 
-struct block { uint8_t *bytes; uint64_t size; };
+struct block {
+    uint8_t *bytes;
+    uint64_t size;
+};
 
 static struct tcc_range table(struct writer *w, struct block *b, const void *p, int n, size_t size)
 {
@@ -353,7 +366,10 @@ struct artifact_plan artifact_plan(struct ir_ctx *ctx, const struct kn_program *
     write_syms(&w);
     write_buffers(&w);
     for (int i = 0; i < p->nkernels; i++)
-        VEC_PUSH(ctx, w.kernels, (struct tcc_pkernel){string(&w, p->kernels[i]->name), expr(&w, ir_is_const(p->kernels[i]->flops, NULL) ? p->kernels[i]->flops : ir_const(ctx, 0))});
+        VEC_PUSH(ctx, w.kernels,
+                 (struct tcc_pkernel){
+                     string(&w, p->kernels[i]->name),
+                     expr(&w, ir_is_const(p->kernels[i]->flops, NULL) ? p->kernels[i]->flops : ir_const(ctx, 0))});
     for (int e = 0; e < p->nentries; e++)
         write_entry(&w, &p->entries[e]);
     write_states(&w);
@@ -364,7 +380,8 @@ struct artifact_plan artifact_plan(struct ir_ctx *ctx, const struct kn_program *
     for (int i = 0; i < w.steps.n; i++)
         if (w.steps.at[i].kind == TCC_STEP_EVAL && w.steps.at[i].what + 1 > w.levels)
             w.levels = w.steps.at[i].what + 1;
-    struct tcc_plan head = {.magic = TCC_PLAN_MAGIC, .version = TCC_ABI_VERSION, .levels = w.levels, .nlibops = (uint32_t)w.libs.n};
+    struct tcc_plan head = {
+        .magic = TCC_PLAN_MAGIC, .version = TCC_ABI_VERSION, .levels = w.levels, .nlibops = (uint32_t)w.libs.n};
     struct block b = {NULL, sizeof head};
     b.bytes = IR_NEWN(ctx, sizeof head, uint8_t);
     TABLE(strings);

@@ -63,16 +63,12 @@ struct ir_attr ir_attr_types(enum ir_attr_key key, int n, const ir_type *v)
 static size_t list_size(enum ir_attr_kind kind)
 {
     switch (kind) {
-    case IR_A_INTS:
-        return sizeof(int64_t);
-    case IR_A_FLOATS:
-        return sizeof(double);
+    case IR_A_INTS: return sizeof(int64_t);
+    case IR_A_FLOATS: return sizeof(double);
     case IR_A_EXPRS:
     case IR_A_STRINGS:
-    case IR_A_TYPES:
-        return sizeof(void *);
-    default:
-        return 0;
+    case IR_A_TYPES: return sizeof(void *);
+    default: return 0;
     }
 }
 
@@ -108,16 +104,11 @@ bool ir_attr_equal(const struct ir_attr *a, const struct ir_attr *b)
     if (size) /* strings are interned: pointers do */
         return a->n == 0 || memcmp(a->ints, b->ints, (size_t)a->n * size) == 0;
     switch (a->kind) {
-    case IR_A_TENSOR:
-        return ir_tensor_equal(a->t, b->t);
-    case IR_A_DTYPE:
-        return a->dtype == b->dtype;
-    case IR_A_STRING:
-        return a->s == b->s;
-    case IR_A_EXPR:
-        return a->e == b->e;
-    default:
-        return a->i == b->i; /* floats by their bits */
+    case IR_A_TENSOR: return ir_tensor_equal(a->t, b->t);
+    case IR_A_DTYPE: return a->dtype == b->dtype;
+    case IR_A_STRING: return a->s == b->s;
+    case IR_A_EXPR: return a->e == b->e;
+    default: return a->i == b->i; /* floats by their bits */
     }
 }
 

@@ -15,11 +15,13 @@
 
 #include "ir/ir.h"
 
-struct dtype_row { const char *name; uint8_t bytes, class; };
-static const struct dtype_row rows[TCC_NDTYPES] = {
-    [TCC_NONE] = { "none", 0, TCC_CLASS_NONE },
-#define X(id, n, name, bytes, class) [TCC_##id] = { name, bytes, TCC_CLASS_##class },
-    TCC_DTYPES(X)
+struct dtype_row {
+    const char *name;
+    uint8_t bytes, class;
+};
+static const struct dtype_row rows[TCC_NDTYPES] = {[TCC_NONE] = {"none", 0, TCC_CLASS_NONE},
+#define X(id, n, name, bytes, class) [TCC_##id] = {name, bytes, TCC_CLASS_##class},
+                                                   TCC_DTYPES(X)
 #undef X
 };
 
@@ -73,20 +75,17 @@ bool tcc_small_float(enum tcc_dtype d)
 
 /* -- Small floats --------------------------------------------------------------------- */
 
-enum specials { IEEE, FN, FNUZ, FINITE };   /* inf and NaN; NaN all ones; NaN is -0; neither */
+enum specials { IEEE, FN, FNUZ, FINITE }; /* inf and NaN; NaN all ones; NaN is -0; neither */
 struct format {
     uint8_t ebits, mbits, bias, specials;
-    uint16_t largest;   /* code of the largest finite value */
-    uint16_t nan;       /* FINITE: what NaN becomes */
+    uint16_t largest; /* code of the largest finite value */
+    uint16_t nan;     /* FINITE: what NaN becomes */
 };
 static const struct format formats[TCC_NDTYPES] = {
-    [TCC_F16]        = { 5, 10,  15, IEEE,   0x7bff, 0x7e00 },
-    [TCC_BF16]       = { 8,  7, 127, IEEE,   0x7f7f, 0x7fc0 },
-    [TCC_F8E4M3FN]   = { 4,  3,   7, FN,     0x7e,   0x7f },
-    [TCC_F8E4M3FNUZ] = { 4,  3,   8, FNUZ,   0x7f,   0x80 },
-    [TCC_F8E5M2]     = { 5,  2,  15, IEEE,   0x7b,   0x7e },
-    [TCC_F8E5M2FNUZ] = { 5,  2,  16, FNUZ,   0x7f,   0x80 },
-    [TCC_F4E2M1]     = { 2,  1,   1, FINITE, 0x7,    0x8 },
+    [TCC_F16] = {5, 10, 15, IEEE, 0x7bff, 0x7e00}, [TCC_BF16] = {8, 7, 127, IEEE, 0x7f7f, 0x7fc0},
+    [TCC_F8E4M3FN] = {4, 3, 7, FN, 0x7e, 0x7f},    [TCC_F8E4M3FNUZ] = {4, 3, 8, FNUZ, 0x7f, 0x80},
+    [TCC_F8E5M2] = {5, 2, 15, IEEE, 0x7b, 0x7e},   [TCC_F8E5M2FNUZ] = {5, 2, 16, FNUZ, 0x7f, 0x80},
+    [TCC_F4E2M1] = {2, 1, 1, FINITE, 0x7, 0x8},
 };
 
 static float bits_f32(uint32_t u)
@@ -118,7 +117,7 @@ static float decode(const struct format *f, uint32_t code)
         return bits_f32(sign << 31 | 0x7f800000u | (inf ? 0 : 0x400000u));
     }
     uint32_t e = magnitude >> f->mbits, m = magnitude & ((1u << f->mbits) - 1);
-    int scale = (e ? (int)e : 1) - f->bias - f->mbits;   /* never below -133 */
+    int scale = (e ? (int)e : 1) - f->bias - f->mbits; /* never below -133 */
     float value = (float)(e ? m | 1u << f->mbits : m) * pow2(scale);
     return sign ? -value : value;
 }
@@ -187,16 +186,10 @@ static float load_small(enum tcc_dtype d, const void *p)
 {
     uint16_t u16;
     switch (d) {
-    case TCC_BF16:
-        memcpy(&u16, p, 2);
-        return bits_f32((uint32_t)u16 << 16);
-    case TCC_F16:
-        memcpy(&u16, p, 2);
-        return decode(&formats[TCC_F16], u16);
-    case TCC_F8E8M0:
-        return decode_e8m0(*(const uint8_t *)p);
-    default:
-        return decode(&formats[d], *(const uint8_t *)p);
+    case TCC_BF16: memcpy(&u16, p, 2); return bits_f32((uint32_t)u16 << 16);
+    case TCC_F16: memcpy(&u16, p, 2); return decode(&formats[TCC_F16], u16);
+    case TCC_F8E8M0: return decode_e8m0(*(const uint8_t *)p);
+    default: return decode(&formats[d], *(const uint8_t *)p);
     }
 }
 
@@ -212,31 +205,42 @@ static void store_small(enum tcc_dtype d, void *p, float v, bool saturate, const
         u16 = (uint16_t)encode(&formats[TCC_F16], v, false);
         memcpy(p, &u16, 2);
         return;
-    case TCC_F8E8M0:
-        *(uint8_t *)p = encode_e8m0(v, saturate, mode);
-        return;
-    default:
-        *(uint8_t *)p = (uint8_t)encode(&formats[d], v, saturate);
+    case TCC_F8E8M0: *(uint8_t *)p = encode_e8m0(v, saturate, mode); return;
+    default: *(uint8_t *)p = (uint8_t)encode(&formats[d], v, saturate);
     }
 }
 
 /* -- Loads and stores ------------------------------------------------------------------- */
 
-#define LOAD(type) ({ type v_; memcpy(&v_, p, sizeof v_); v_; })
-#define STORE(type, value) do { type v_ = (type)(value); memcpy(p, &v_, sizeof v_); } while (0)
+#define LOAD(type)                 \
+    ({                             \
+        type v_;                   \
+        memcpy(&v_, p, sizeof v_); \
+        v_;                        \
+    })
+#define STORE(type, value)         \
+    do {                           \
+        type v_ = (type)(value);   \
+        memcpy(p, &v_, sizeof v_); \
+    } while (0)
 
 /* Integers of every type as 64 bits: sign- or zero-extended; u64 as its bit pattern. */
 static int64_t load_int(enum tcc_dtype d, const void *p)
 {
     switch (d) {
-    case TCC_U8: case TCC_U4: case TCC_U2: return *(const uint8_t *)p;
+    case TCC_U8:
+    case TCC_U4:
+    case TCC_U2: return *(const uint8_t *)p;
     case TCC_BOOL: return *(const uint8_t *)p != 0;
-    case TCC_I8: case TCC_I4: case TCC_I2: return *(const int8_t *)p;
+    case TCC_I8:
+    case TCC_I4:
+    case TCC_I2: return *(const int8_t *)p;
     case TCC_U16: return LOAD(uint16_t);
     case TCC_I16: return LOAD(int16_t);
     case TCC_U32: return LOAD(uint32_t);
     case TCC_I32: return LOAD(int32_t);
-    case TCC_U64: case TCC_I64: return LOAD(int64_t);
+    case TCC_U64:
+    case TCC_I64: return LOAD(int64_t);
     default: return 0;
     }
 }
@@ -246,14 +250,18 @@ static void store_int(enum tcc_dtype d, void *p, int64_t v)
     uint64_t u = (uint64_t)v;
     switch (d) {
     case TCC_BOOL: *(uint8_t *)p = v != 0; break;
-    case TCC_U8: case TCC_I8: *(uint8_t *)p = (uint8_t)u; break;
+    case TCC_U8:
+    case TCC_I8: *(uint8_t *)p = (uint8_t)u; break;
     case TCC_U4: *(uint8_t *)p = u & 15; break;
     case TCC_I4: *(uint8_t *)p = (uint8_t)(((u & 15) ^ 8) - 8); break;
     case TCC_U2: *(uint8_t *)p = u & 3; break;
     case TCC_I2: *(uint8_t *)p = (uint8_t)(((u & 3) ^ 2) - 2); break;
-    case TCC_U16: case TCC_I16: STORE(uint16_t, u); break;
-    case TCC_U32: case TCC_I32: STORE(uint32_t, u); break;
-    case TCC_U64: case TCC_I64: STORE(uint64_t, u); break;
+    case TCC_U16:
+    case TCC_I16: STORE(uint16_t, u); break;
+    case TCC_U32:
+    case TCC_I32: STORE(uint32_t, u); break;
+    case TCC_U64:
+    case TCC_I64: STORE(uint64_t, u); break;
     default: break;
     }
 }
@@ -300,10 +308,10 @@ static void store_float_as_int(enum tcc_dtype d, void *p, double v)
 static void store_complex(enum tcc_dtype d, void *p, double re, double im)
 {
     if (d == TCC_C64) {
-        float v[2] = { (float)re, (float)im };
+        float v[2] = {(float)re, (float)im};
         memcpy(p, v, sizeof v);
     } else {
-        double v[2] = { re, im };
+        double v[2] = {re, im};
         memcpy(p, v, sizeof v);
     }
 }
@@ -324,13 +332,9 @@ double tcc_load_f64(enum tcc_dtype d, const void *p)
 {
     double v[2];
     switch (tcc_dtype_class(d)) {
-    case TCC_CLASS_FLOAT:
-        return load_float(d, p);
-    case TCC_CLASS_COMPLEX:
-        load_complex(d, p, v);
-        return v[0];
-    default:
-        return d == TCC_U64 ? (double)LOAD(uint64_t) : (double)load_int(d, p);
+    case TCC_CLASS_FLOAT: return load_float(d, p);
+    case TCC_CLASS_COMPLEX: load_complex(d, p, v); return v[0];
+    default: return d == TCC_U64 ? (double)LOAD(uint64_t) : (double)load_int(d, p);
     }
 }
 
@@ -351,14 +355,9 @@ static void store_f64(enum tcc_dtype d, void *p, double v, bool saturate, const 
         else
             store_small(d, p, (float)v, saturate, mode);
         break;
-    case TCC_CLASS_COMPLEX:
-        store_complex(d, p, v, 0);
-        break;
-    case TCC_CLASS_BOOL:
-        *(uint8_t *)p = v != 0;
-        break;
-    default:
-        store_float_as_int(d, p, v);
+    case TCC_CLASS_COMPLEX: store_complex(d, p, v, 0); break;
+    case TCC_CLASS_BOOL: *(uint8_t *)p = v != 0; break;
+    default: store_float_as_int(d, p, v);
     }
 }
 
@@ -370,7 +369,7 @@ void tcc_store_f64(enum tcc_dtype d, void *p, double v)
 void tcc_store_i64(enum tcc_dtype d, void *p, int64_t v)
 {
     if (d == TCC_F32 || tcc_small_float(d))
-        store_f64(d, p, (double)(float)v, true, NULL);   /* one rounding to f32, not two by way of f64 */
+        store_f64(d, p, (double)(float)v, true, NULL); /* one rounding to f32, not two by way of f64 */
     else if (d == TCC_F64 || tcc_dtype_class(d) == TCC_CLASS_COMPLEX)
         store_f64(d, p, (double)v, true, NULL);
     else

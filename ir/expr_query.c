@@ -193,16 +193,11 @@ static ir_expr rebuild(struct ir_ctx *ctx, ir_expr e, const ir_expr *arg)
         for (int i = 1; i < e->nargs; i++)
             r = ir_mul(ctx, r, arg[i]);
         return r;
-    case IR_X_FLOORDIV:
-        return ir_floordiv(ctx, arg[0], arg[1]);
-    case IR_X_MOD:
-        return ir_mod(ctx, arg[0], arg[1]);
-    case IR_X_MIN:
-        return ir_min(ctx, arg[0], arg[1]);
-    case IR_X_MAX:
-        return ir_max(ctx, arg[0], arg[1]);
-    default:
-        return e;
+    case IR_X_FLOORDIV: return ir_floordiv(ctx, arg[0], arg[1]);
+    case IR_X_MOD: return ir_mod(ctx, arg[0], arg[1]);
+    case IR_X_MIN: return ir_min(ctx, arg[0], arg[1]);
+    case IR_X_MAX: return ir_max(ctx, arg[0], arg[1]);
+    default: return e;
     }
 }
 
@@ -230,10 +225,8 @@ ir_expr ir_subst(struct ir_ctx *ctx, ir_expr e, int n, const ir_expr *from, cons
 static bool apply(enum ir_expr_kind kind, int64_t a, int64_t b, int64_t *out)
 {
     switch (kind) {
-    case IR_X_ADD:
-        return !__builtin_add_overflow(a, b, out);
-    case IR_X_MUL:
-        return !__builtin_mul_overflow(a, b, out);
+    case IR_X_ADD: return !__builtin_add_overflow(a, b, out);
+    case IR_X_MUL: return !__builtin_mul_overflow(a, b, out);
     case IR_X_FLOORDIV:
     case IR_X_MOD: {
         if (b <= 0)
@@ -243,14 +236,9 @@ static bool apply(enum ir_expr_kind kind, int64_t a, int64_t b, int64_t *out)
         *out = kind == IR_X_MOD ? r : a / b - (a % b < 0);
         return true;
     }
-    case IR_X_MIN:
-        *out = a < b ? a : b;
-        return true;
-    case IR_X_MAX:
-        *out = a > b ? a : b;
-        return true;
-    default:
-        return false;
+    case IR_X_MIN: *out = a < b ? a : b; return true;
+    case IR_X_MAX: *out = a > b ? a : b; return true;
+    default: return false;
     }
 }
 
@@ -315,14 +303,11 @@ bool ir_linear_in(struct ir_ctx *ctx, ir_expr e, ir_expr sym, ir_expr *coefficie
 static int precedence(ir_expr e)
 {
     switch ((enum ir_expr_kind)e->kind) {
-    case IR_X_ADD:
-        return 0;
+    case IR_X_ADD: return 0;
     case IR_X_MUL:
     case IR_X_FLOORDIV:
-    case IR_X_MOD:
-        return 1;
-    default:
-        return 2;
+    case IR_X_MOD: return 1;
+    default: return 2;
     }
 }
 
@@ -382,15 +367,9 @@ void ir_print_expr(FILE *out, ir_expr e)
                                        [IR_X_MIN] = "min(",
                                        [IR_X_MAX] = "max("};
     switch ((enum ir_expr_kind)e->kind) {
-    case IR_X_CONST:
-        fprintf(out, "%lld", (long long)e->value);
-        break;
-    case IR_X_SYM:
-        print_symbol(out, e->name);
-        break;
-    case IR_X_ADD:
-        print_sum(out, e);
-        break;
+    case IR_X_CONST: fprintf(out, "%lld", (long long)e->value); break;
+    case IR_X_SYM: print_symbol(out, e->name); break;
+    case IR_X_ADD: print_sum(out, e); break;
     case IR_X_MUL:
     case IR_X_FLOORDIV:
     case IR_X_MOD:

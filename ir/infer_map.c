@@ -12,18 +12,13 @@ static bool numeric(enum tcc_dtype d)
 static const char *expected(enum ir_scalar_types types, int i, enum tcc_dtype d)
 {
     switch (types) {
-    case IR_ST_SAME:
-        return numeric(d) ? NULL : "numbers";
+    case IR_ST_SAME: return numeric(d) ? NULL : "numbers";
     case IR_ST_FLOAT:
-    case IR_ST_TEST:
-        return tcc_is_float(d) ? NULL : "floats";
-    case IR_ST_LOGIC:
-        return d == TCC_BOOL || tcc_is_int(d) ? NULL : "bools or integers";
-    case IR_ST_SELECT:
-        return i > 0 || d == TCC_BOOL ? NULL : "bools";
+    case IR_ST_TEST: return tcc_is_float(d) ? NULL : "floats";
+    case IR_ST_LOGIC: return d == TCC_BOOL || tcc_is_int(d) ? NULL : "bools or integers";
+    case IR_ST_SELECT: return i > 0 || d == TCC_BOOL ? NULL : "bools";
     case IR_ST_COMPARE:
-    case IR_ST_CAST:
-        break;
+    case IR_ST_CAST: break;
     }
     return NULL;
 }

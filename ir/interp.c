@@ -11,7 +11,10 @@
 
 #include "ir/interp_int.h"
 
-struct it_temp { struct it_temp *next; _Alignas(64) char at[]; };
+struct it_temp {
+    struct it_temp *next;
+    _Alignas(64) char at[];
+};
 
 #define OP(name, kind, nmin, nmax, nout, attrs, infer, interp, flags, doc) int interp_##interp(struct it_call *c);
 #include "ir/ops.def"
@@ -41,7 +44,8 @@ static int vfail(struct interp *it, const struct ir_node *n, int status, const c
     if (it->error && it->error_size && !it->error[0]) {
         const char *op = n ? ir_op_info(n->op)->name : NULL;
         if (n && n->where.node)
-            snprintf(it->error, it->error_size, "node '%s' (%s): %s", n->where.node, n->where.op ? n->where.op : op, text);
+            snprintf(it->error, it->error_size, "node '%s' (%s): %s", n->where.node, n->where.op ? n->where.op : op,
+                     text);
         else
             snprintf(it->error, it->error_size, "%s%s%s", n ? op : "", n ? ": " : "", text);
     }
@@ -81,8 +85,8 @@ void *it_scratch(struct it_call *c, int64_t n, size_t size)
 {
     size_t bytes;
     void *p;
-    if (__builtin_mul_overflow((size_t)n, size, &bytes) || __builtin_add_overflow(bytes, sizeof(struct it_temp) + 64, &bytes) ||
-        posix_memalign(&p, 64, bytes)) {
+    if (__builtin_mul_overflow((size_t)n, size, &bytes) ||
+        __builtin_add_overflow(bytes, sizeof(struct it_temp) + 64, &bytes) || posix_memalign(&p, 64, bytes)) {
         it_fail(c, TCC_EENV, "no memory");
         return NULL;
     }
@@ -165,7 +169,7 @@ bool it_bind(struct interp *it, ir_expr sym, int64_t value)
 {
     if (value < sym->lo || value > sym->hi)
         return false;
-    it->syms[sym->id] = (struct it_sym){ true, value };
+    it->syms[sym->id] = (struct it_sym){true, value};
     return true;
 }
 
@@ -190,8 +194,8 @@ static int match_tensor(struct interp *it, const void *definer, const struct ir_
         return it_error(it, n, TCC_EINPUT, "expected a tensor, found a sequence or nothing");
     const int64_t *dims = dims_of(x, &rank, &dtype);
     if (dtype != type->dtype)
-        return it_error(it, n, TCC_EINPUT, "expected element type %s, found %s", tcc_dtype_name((enum tcc_dtype)type->dtype),
-                        tcc_dtype_name((enum tcc_dtype)dtype));
+        return it_error(it, n, TCC_EINPUT, "expected element type %s, found %s",
+                        tcc_dtype_name((enum tcc_dtype)type->dtype), tcc_dtype_name((enum tcc_dtype)dtype));
     if (type->rank >= 0 && rank != type->rank)
         return it_error(it, n, TCC_EINPUT, "expected rank %d, found %d", type->rank, rank);
     /* Plain symbols first: other dims may be made of them. */
@@ -199,14 +203,16 @@ static int match_tensor(struct interp *it, const void *definer, const struct ir_
         ir_expr d = type->dim[i];
         if (d->kind == IR_X_SYM && definer && it->definer[d->id] == definer) {
             if (!it_bind(it, d, dims[i]))
-                return it_error(it, n, TCC_EINPUT, "dim %d is %lld, outside the bounds of %s", i, (long long)dims[i], d->name);
-            it->definer[d->id] = NULL;      /* a second dim of that name must agree; it_match puts it back */
+                return it_error(it, n, TCC_EINPUT, "dim %d is %lld, outside the bounds of %s", i, (long long)dims[i],
+                                d->name);
+            it->definer[d->id] = NULL; /* a second dim of that name must agree; it_match puts it back */
         }
     }
     for (int i = 0; i < type->rank; i++) {
         int64_t want;
         if (it_eval(it, type->dim[i], &want) && want != dims[i])
-            return it_error(it, n, TCC_EINPUT, "dim %d: expected %lld, found %lld", i, (long long)want, (long long)dims[i]);
+            return it_error(it, n, TCC_EINPUT, "dim %d: expected %lld, found %lld", i, (long long)want,
+                            (long long)dims[i]);
     }
     return TCC_OK;
 }
@@ -227,7 +233,7 @@ int it_match(struct interp *it, const void *definer, const struct ir_value *v, c
 
 struct it_value it_share(struct it_value x)
 {
-    return (struct it_value){ ir_tensor_ref(x.t), x.o ? tccrt_object_ref(x.o) : NULL };
+    return (struct it_value){ir_tensor_ref(x.t), x.o ? tccrt_object_ref(x.o) : NULL};
 }
 
 void it_drop(struct it_value *x)
@@ -235,7 +241,7 @@ void it_drop(struct it_value *x)
     ir_tensor_unref(x->t);
     if (x->o)
         tccrt_object_unref(x->o);
-    *x = (struct it_value){ NULL, NULL };
+    *x = (struct it_value){NULL, NULL};
 }
 
 int it_set(struct interp *it, const struct ir_value *v, struct it_value x)
@@ -245,13 +251,13 @@ int it_set(struct interp *it, const struct ir_value *v, struct it_value x)
         tccrt_object_unref(x.o);
         if (!t)
             return it_error(it, v->def, TCC_EENV, "no memory");
-        x = (struct it_value){ t, NULL };
+        x = (struct it_value){t, NULL};
     } else if (ir_is_object(v->type) && x.t) {
         struct tcc_object *o = it_to_object(x.t);
         ir_tensor_unref(x.t);
         if (!o)
             return it_error(it, v->def, TCC_EENV, "no memory");
-        x = (struct it_value){ NULL, o };
+        x = (struct it_value){NULL, o};
     }
     it_drop(&it->values[v->id]);
     it->values[v->id] = x;
@@ -272,7 +278,7 @@ static int take_results(struct it_call *c, const void *definer)
     for (int k = 0; k < c->n->nout; k++) {
         const struct ir_value *v = c->n->out[k];
         if (c->out[k]) {
-            struct it_value x = { c->out[k], NULL };
+            struct it_value x = {c->out[k], NULL};
             c->out[k] = NULL;
             if (it_set(c->it, v, x))
                 return TCC_EENV;
@@ -289,7 +295,7 @@ static int take_results(struct it_call *c, const void *definer)
 static int run_node(struct interp *it, const struct ir_node *n)
 {
     const struct ir_op_info *info = ir_op_info(n->op);
-    struct it_call c = { .it = it, .n = n };
+    struct it_call c = {.it = it, .n = n};
     size_t slots = (size_t)(n->nin + n->nout) + 1;
     c.in = calloc(slots, sizeof *c.in);
     if (!c.in)
@@ -397,7 +403,12 @@ static void plan_block(struct interp *it, const struct ir_block *block)
 /* -- Entry ---------------------------------------------------------------------------------------- */
 
 /* Solves c * s + r = value for a dim expression of one unbound symbol; other forms are left unbound. */
-struct unknown { struct interp *it; ir_expr sym; int count; int64_t trial; };
+struct unknown {
+    struct interp *it;
+    ir_expr sym;
+    int count;
+    int64_t trial;
+};
 
 static void find_unknown(void *user, ir_expr sym)
 {
@@ -419,7 +430,7 @@ static bool trial_value(void *user, ir_expr sym, int64_t *out)
 
 static void solve_dim(struct interp *it, ir_expr e, int64_t dim)
 {
-    struct unknown u = { it, NULL, 0, 0 };
+    struct unknown u = {it, NULL, 0, 0};
     int64_t at0, at1;
     ir_each_sym(e, find_unknown, &u);
     if (u.count != 1 || !ir_eval(e, trial_value, &u, &at0))
@@ -470,7 +481,7 @@ static int set_inputs(struct interp *it, struct tcc_object *const *in)
     for (int i = 0; i < body->nparams && !status; i++) {
         if (!in[i])
             return it_error(it, NULL, TCC_EINPUT, "input '%s' is missing", it->func->input_names[i]);
-        status = it_set(it, body->params[i], (struct it_value){ NULL, tccrt_object_ref(in[i]) });
+        status = it_set(it, body->params[i], (struct it_value){NULL, tccrt_object_ref(in[i])});
         if (!status)
             status = match_input(it, body, i);
     }
@@ -499,7 +510,7 @@ static int take_outputs(struct interp *it, struct tcc_object **out)
 
 static uint32_t max_expr_id(struct ir_ctx *ctx)
 {
-    return ir_fresh(ctx, "it", 0, 0)->id + 1;    /* ids are dense: this one is the newest */
+    return ir_fresh(ctx, "it", 0, 0)->id + 1; /* ids are dense: this one is the newest */
 }
 
 static bool prepare(struct interp *it, struct ir_func *f)
@@ -534,7 +545,7 @@ static void finish(struct interp *it)
 int ir_interp(struct ir_func *f, struct ir_interp_state *state, struct tcc_object *const *in, struct tcc_object **out,
               char *error, size_t error_size)
 {
-    struct interp it = { .state = state, .error = error, .error_size = error_size };
+    struct interp it = {.state = state, .error = error, .error_size = error_size};
     if (error_size)
         error[0] = 0;
     int status = prepare(&it, f) ? TCC_OK : it_error(&it, NULL, TCC_EENV, "no memory");
@@ -574,11 +585,11 @@ static bool right_type(const struct ir_tensor *t, ir_type type)
 
 bool ir_interp_node(const struct ir_node *n, struct ir_tensor **out)
 {
-    const struct ir_tensor *in[64] = { NULL };
-    struct ir_tensor *results[8] = { NULL };
+    const struct ir_tensor *in[64] = {NULL};
+    struct ir_tensor *results[8] = {NULL};
     char error[8] = "";
-    struct interp it = { .error = error, .error_size = sizeof error };
-    struct it_call c = { .it = &it, .n = n, .in = in, .out = results };
+    struct interp it = {.error = error, .error_size = sizeof error};
+    struct it_call c = {.it = &it, .n = n, .in = in, .out = results};
     if (!foldable(n))
         return false;
     for (int i = 0; i < n->nin && !c.status; i++)

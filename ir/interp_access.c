@@ -26,12 +26,12 @@ int64_t it_product(const int64_t *dims, int first, int last)
     return n;
 }
 
-#define RUN(type, expr)                                                  \
-    do {                                                                 \
-        const type *p = (const type *)t->data + at;                      \
-        for (int64_t i = 0; i < n; i++, p += stride)                     \
-            out[i] = (expr);                                             \
-        return;                                                          \
+#define RUN(type, expr)                              \
+    do {                                             \
+        const type *p = (const type *)t->data + at;  \
+        for (int64_t i = 0; i < n; i++, p += stride) \
+            out[i] = (expr);                         \
+        return;                                      \
     } while (0)
 
 void it_load_f64s(const struct ir_tensor *t, int64_t at, int64_t stride, int64_t n, double *out)

@@ -10,12 +10,13 @@ int interp_bind(struct it_call *c)
     const struct ir_attr *syms = ir_attr(c->n, IR_ATTR_syms);
     const struct ir_tensor *t = c->in[0];
     if (!syms || !t || t->nelems != syms->n)
-        return it_fail(c, TCC_EINPUT, "expected %d values, found %lld", syms ? syms->n : 0, t ? (long long)t->nelems : 0);
+        return it_fail(c, TCC_EINPUT, "expected %d values, found %lld", syms ? syms->n : 0,
+                       t ? (long long)t->nelems : 0);
     for (int i = 0; i < syms->n; i++) {
         int64_t value = tcc_load_i64(it_dtype(t), ir_tensor_at(t, i));
         if (!it_bind(c->it, syms->exprs[i], value))
-            return it_fail(c, TCC_EINPUT, "%s = %lld is outside its bounds [%lld, %lld]", syms->exprs[i]->name, (long long)value,
-                           (long long)syms->exprs[i]->lo, (long long)syms->exprs[i]->hi);
+            return it_fail(c, TCC_EINPUT, "%s = %lld is outside its bounds [%lld, %lld]", syms->exprs[i]->name,
+                           (long long)value, (long long)syms->exprs[i]->lo, (long long)syms->exprs[i]->hi);
     }
     return TCC_OK;
 }
@@ -29,7 +30,7 @@ static bool truth(const struct ir_tensor *t)
 static struct it_value result_of(struct interp *it, const struct ir_block *b, int i)
 {
     const struct ir_value *v = b->last->in[i].value;
-    return v ? it_share(it->values[v->id]) : (struct it_value){ NULL, NULL };
+    return v ? it_share(it->values[v->id]) : (struct it_value){NULL, NULL};
 }
 
 /* Lets go of what a block's nodes and parameters left behind. */
@@ -58,16 +59,19 @@ int interp_if(struct it_call *c)
 
 /* -- Loop --------------------------------------------------------------------------------------- */
 
-struct scans { struct it_value *at; int64_t n, cap; };
+struct scans {
+    struct it_value *at;
+    int64_t n, cap;
+};
 
 struct loop {
     struct it_call *c;
     const struct ir_block *body;
     int ncarried, nscan;
-    int64_t trips;                   /* INT64_MAX: no limit */
+    int64_t trips; /* INT64_MAX: no limit */
     bool go;
     struct it_value *carried;
-    struct scans *scans;             /* per scan output, a value per iteration */
+    struct scans *scans; /* per scan output, a value per iteration */
 };
 
 static int set_param(struct loop *l, int i, struct it_value x)
@@ -86,12 +90,12 @@ static int set_params(struct loop *l, int64_t iteration)
         ir_tensor_unref(cond);
         return it_fail(l->c, TCC_EENV, "no memory");
     }
-    int status = set_param(l, 0, (struct it_value){ number, NULL });
-    int second = set_param(l, 1, (struct it_value){ cond, NULL });
+    int status = set_param(l, 0, (struct it_value){number, NULL});
+    int second = set_param(l, 1, (struct it_value){cond, NULL});
     status = status ? status : second;
     for (int i = 0; i < l->ncarried; i++) {
         struct it_value x = l->carried[i];
-        l->carried[i] = (struct it_value){ NULL, NULL };
+        l->carried[i] = (struct it_value){NULL, NULL};
         second = set_param(l, i + 2, x);
         status = status ? status : second;
     }
@@ -149,7 +153,7 @@ static int stack(struct loop *l, const struct scans *s, const struct ir_value *v
 {
     struct it_call *c = l->c;
     ir_type type = v->type;
-    int64_t dims[TCC_MAX_RANK] = { s->n };
+    int64_t dims[TCC_MAX_RANK] = {s->n};
     int rank = type->rank;
     for (int i = 1; !s->n && i < rank; i++)
         if (!it_eval(c->it, type->dim[i], &dims[i]))
@@ -166,18 +170,19 @@ static int stack(struct loop *l, const struct scans *s, const struct ir_value *v
     size_t step = s->n ? (size_t)(t->bytes / (uint64_t)s->n) : 0;
     for (int64_t i = 0; i < s->n; i++) {
         struct ir_tensor *x = s->at[i].t ? it_dense(s->at[i].t) : it_from_object(s->at[i].o);
-        bool same = x && x->rank == rank - 1 && !memcmp(x->dims, dims + 1, (size_t)x->rank * sizeof *dims) && x->dtype == t->dtype;
+        bool same = x && x->rank == rank - 1 && !memcmp(x->dims, dims + 1, (size_t)x->rank * sizeof *dims) &&
+                    x->dtype == t->dtype;
         if (same && step)
             memcpy((char *)it_data(t) + (size_t)i * step, x->data, step);
         if (same && x->dtype == TCC_STRING && x->refs == 1)
-            memset(it_data(x), 0, (size_t)x->bytes);     /* the strings have moved */
+            memset(it_data(x), 0, (size_t)x->bytes); /* the strings have moved */
         ir_tensor_unref(x);
         if (!same) {
             ir_tensor_unref(t);
             return it_fail(c, TCC_EINPUT, "iteration %lld of a scan has another shape than the first", (long long)i);
         }
     }
-    return it_set(c->it, v, (struct it_value){ t, NULL });
+    return it_set(c->it, v, (struct it_value){t, NULL});
 }
 
 static int run_loop(struct loop *l)
@@ -189,7 +194,7 @@ static int run_loop(struct loop *l)
     int status = iterate(l);
     for (int i = 0; i < l->ncarried && !status; i++) {
         struct it_value x = l->carried[i];
-        l->carried[i] = (struct it_value){ NULL, NULL };
+        l->carried[i] = (struct it_value){NULL, NULL};
         status = it_set(c->it, c->n->out[i], x);
     }
     for (int k = 0; k < l->nscan && !status; k++)
@@ -200,7 +205,7 @@ static int run_loop(struct loop *l)
 int interp_loop(struct it_call *c)
 {
     int nscan = (int)ir_get_i(c->n, IR_ATTR_nscan, 0);
-    struct loop l = { .c = c, .nscan = nscan, .ncarried = c->n->nout - nscan, .trips = INT64_MAX, .go = true };
+    struct loop l = {.c = c, .nscan = nscan, .ncarried = c->n->nout - nscan, .trips = INT64_MAX, .go = true};
     if (c->n->nregions != 1 || l.ncarried < 0 || nscan < 0 || c->n->regions[0]->nparams != l.ncarried + 2 ||
         c->n->regions[0]->last->nin != 1 + c->n->nout || c->n->nin > l.ncarried + 2)
         return it_fail(c, TCC_EBUG, "operands, region and results do not fit");

@@ -66,7 +66,8 @@ static int fits_inside(struct it_call *c, const struct ir_tensor *x, const struc
         return it_fail(c, TCC_EINPUT, "index of rank %d for data of rank %d", index->rank, x->rank);
     for (int i = 0; i < x->rank; i++)
         if (i != axis && index->dims[i] > x->dims[i])
-            return it_fail(c, TCC_EINPUT, "axis %d: %lld indices for %lld elements", i, (long long)index->dims[i], (long long)x->dims[i]);
+            return it_fail(c, TCC_EINPUT, "axis %d: %lld indices for %lld elements", i, (long long)index->dims[i],
+                           (long long)x->dims[i]);
     return TCC_OK;
 }
 
@@ -74,7 +75,7 @@ int interp_gather_elements(struct it_call *c)
 {
     const struct ir_tensor *x = c->in[0], *index = c->in[1];
     int axis = (int)ir_get_i(c->n, IR_ATTR_axis, 0);
-    int64_t at[TCC_MAX_RANK] = { 0 };
+    int64_t at[TCC_MAX_RANK] = {0};
     struct ir_tensor *t = fits_inside(c, x, index, axis) ? NULL : it_out(c, 0, index->rank, index->dims);
     if (!t)
         return c->status;
@@ -89,8 +90,8 @@ int interp_gather_elements(struct it_call *c)
 }
 
 /* First element of the slice of x that tuple i of `index` (k long) names, after `lead` axes fixed at `base`; -1 on failure. */
-static int64_t tuple_at(struct it_call *c, const struct ir_tensor *x, const struct ir_tensor *index, int64_t i, int64_t k, int lead,
-                        int64_t base)
+static int64_t tuple_at(struct it_call *c, const struct ir_tensor *x, const struct ir_tensor *index, int64_t i,
+                        int64_t k, int lead, int64_t base)
 {
     for (int64_t a = 0; a < k; a++) {
         int64_t j = index_at(c, index, i * k + a, x->dims[lead + a]);
@@ -115,7 +116,8 @@ int interp_gather_nd(struct it_call *c)
     memcpy(dims + index->rank - 1, x->dims + x->rank - tail, (size_t)tail * sizeof *dims);
     for (int i = 0; i < lead; i++)
         if (x->dims[i] != index->dims[i])
-            return it_fail(c, TCC_EINPUT, "batch axis %d: %lld and %lld", i, (long long)x->dims[i], (long long)index->dims[i]);
+            return it_fail(c, TCC_EINPUT, "batch axis %d: %lld and %lld", i, (long long)x->dims[i],
+                           (long long)index->dims[i]);
     struct ir_tensor *t = it_out(c, 0, rank, dims);
     if (!t)
         return c->status;
@@ -133,8 +135,11 @@ int interp_gather_nd(struct it_call *c)
 static enum it_combine mode_of(const struct ir_node *n)
 {
     const char *mode = ir_get_s(n, IR_ATTR_mode, "none");
-    return !strcmp(mode, "add") ? IT_ADD : !strcmp(mode, "mul") ? IT_MUL : !strcmp(mode, "min") ? IT_MIN :
-           !strcmp(mode, "max") ? IT_MAX : IT_SET;
+    return !strcmp(mode, "add")   ? IT_ADD
+           : !strcmp(mode, "mul") ? IT_MUL
+           : !strcmp(mode, "min") ? IT_MIN
+           : !strcmp(mode, "max") ? IT_MAX
+                                  : IT_SET;
 }
 
 /* The result of a scatter, which starts as a copy of operand 0. */
@@ -155,7 +160,7 @@ int interp_scatter_elements(struct it_call *c)
 {
     const struct ir_tensor *x = c->in[0], *index = c->in[1], *updates = c->in[2];
     int axis = (int)ir_get_i(c->n, IR_ATTR_axis, 0);
-    int64_t at[TCC_MAX_RANK] = { 0 };
+    int64_t at[TCC_MAX_RANK] = {0};
     if (index->rank != updates->rank || memcmp(index->dims, updates->dims, index->rank * sizeof *index->dims))
         return it_fail(c, TCC_EINPUT, "index and updates differ in shape");
     struct ir_tensor *t = fits_inside(c, x, index, axis) ? NULL : copy_of_data(c);
@@ -177,7 +182,8 @@ int interp_scatter_nd(struct it_call *c)
         return it_fail(c, TCC_EINPUT, "tuples of %lld indices for data of rank %d", (long long)k, x->rank);
     int64_t inner = it_product(x->dims, (int)k, x->rank), tuples = it_product(index->dims, 0, index->rank - 1);
     if (updates->nelems != inner * tuples)
-        return it_fail(c, TCC_EINPUT, "%lld updates, expected %lld", (long long)updates->nelems, (long long)(inner * tuples));
+        return it_fail(c, TCC_EINPUT, "%lld updates, expected %lld", (long long)updates->nelems,
+                       (long long)(inner * tuples));
     struct ir_tensor *t = copy_of_data(c);
     for (int64_t i = 0; t && i < tuples && inner; i++) {
         int64_t to = tuple_at(c, x, index, i, k, 0, 0);

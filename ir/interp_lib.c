@@ -5,7 +5,9 @@
 
 #include "ir/interp_int.h"
 
-struct lib_user { struct it_call *c; };
+struct lib_user {
+    struct it_call *c;
+};
 
 static void *host_output(struct tcc_lib_call *call, int k, int dtype, int rank, const int64_t *dims)
 {
@@ -29,7 +31,8 @@ static void host_set(struct tcc_lib_call *call, int k, struct tcc_object *object
     call->out[k] = object;
 }
 
-static int __attribute__((format(printf, 3, 4))) host_fail(struct tcc_lib_call *call, int status, const char *format, ...)
+static int __attribute__((format(printf, 3, 4)))
+host_fail(struct tcc_lib_call *call, int status, const char *format, ...)
 {
     char text[300];
     va_list args;
@@ -39,7 +42,7 @@ static int __attribute__((format(printf, 3, 4))) host_fail(struct tcc_lib_call *
     return it_fail(((struct lib_user *)call->user)->c, status, "%s", text);
 }
 
-static const struct tcc_lib_host host = { host_output, host_set, host_fail };
+static const struct tcc_lib_host host = {host_output, host_set, host_fail};
 
 static const struct tcc_libop *find_libop(const char *name)
 {
@@ -50,7 +53,10 @@ static const struct tcc_libop *find_libop(const char *name)
 }
 
 /* A tensor attribute, and the dense form of its data that the call reads. */
-struct held { struct tcc_tensor t; struct ir_tensor *dense; };
+struct held {
+    struct tcc_tensor t;
+    struct ir_tensor *dense;
+};
 
 /* The node's own attributes as the ABI has them. `held` has room for one each. */
 static int convert_attrs(struct it_call *c, struct tcc_attr *to, struct held *held)
@@ -62,11 +68,15 @@ static int convert_attrs(struct it_call *c, struct tcc_attr *to, struct held *he
         if (a->key != IR_ATTR_user)
             continue;
         struct tcc_attr *t = &to[count];
-        *t = (struct tcc_attr){ .name = a->name, .n = a->n };
+        *t = (struct tcc_attr){.name = a->name, .n = a->n};
         switch (a->kind) {
-        case IR_A_INT: *t = (struct tcc_attr){ .name = a->name, .kind = TCC_ATTR_INTS, .n = 1, .ints = &a->i }; break;
-        case IR_A_FLOAT: *t = (struct tcc_attr){ .name = a->name, .kind = TCC_ATTR_FLOATS, .n = 1, .floats = &a->f }; break;
-        case IR_A_STRING: *t = (struct tcc_attr){ .name = a->name, .kind = TCC_ATTR_STRINGS, .n = 1, .strings = &a->s }; break;
+        case IR_A_INT: *t = (struct tcc_attr){.name = a->name, .kind = TCC_ATTR_INTS, .n = 1, .ints = &a->i}; break;
+        case IR_A_FLOAT:
+            *t = (struct tcc_attr){.name = a->name, .kind = TCC_ATTR_FLOATS, .n = 1, .floats = &a->f};
+            break;
+        case IR_A_STRING:
+            *t = (struct tcc_attr){.name = a->name, .kind = TCC_ATTR_STRINGS, .n = 1, .strings = &a->s};
+            break;
         case IR_A_INTS: t->kind = TCC_ATTR_INTS, t->ints = a->ints; break;
         case IR_A_FLOATS: t->kind = TCC_ATTR_FLOATS, t->floats = a->floats; break;
         case IR_A_STRINGS: t->kind = TCC_ATTR_STRINGS, t->strings = a->strings; break;
@@ -77,7 +87,7 @@ static int convert_attrs(struct it_call *c, struct tcc_attr *to, struct held *he
                 it_fail(c, TCC_EENV, "no memory");
                 return count;
             }
-            held[count].t = (struct tcc_tensor){ it_data(held[count].dense), a->t->dtype, a->t->rank, { 0 } };
+            held[count].t = (struct tcc_tensor){it_data(held[count].dense), a->t->dtype, a->t->rank, {0}};
             memcpy(held[count].t.dims, a->t->dims, sizeof a->t->dims);
             t->tensor = &held[count].t;
             break;
@@ -95,7 +105,7 @@ static int take_outputs(struct it_call *c, struct tcc_object **out)
         out[k] = NULL;
         if (!o)
             return it_fail(c, TCC_EBUG, "the library op left result %d out", k);
-        if (it_set(c->it, c->n->out[k], (struct it_value){ NULL, o }))
+        if (it_set(c->it, c->n->out[k], (struct it_value){NULL, o}))
             return TCC_EENV;
     }
     return TCC_OK;
@@ -121,11 +131,16 @@ int interp_lib(struct it_call *c)
     }
     int nattrs = c->status ? 0 : convert_attrs(c, attrs, held);
     if (!c->status) {
-        struct lib_user user = { c };
-        struct tcc_lib_call call = { .host = &host, .user = &user, .nin = n->nin, .nout = n->nout,
-                                     .in = (const struct tcc_object *const *)objects, .out = objects + n->nin,
-                                     .nattrs = nattrs, .attrs = attrs,
-                                     .run = c->it->state ? (int64_t)c->it->state->step : 0 };
+        struct lib_user user = {c};
+        struct tcc_lib_call call = {.host = &host,
+                                    .user = &user,
+                                    .nin = n->nin,
+                                    .nout = n->nout,
+                                    .in = (const struct tcc_object *const *)objects,
+                                    .out = objects + n->nin,
+                                    .nattrs = nattrs,
+                                    .attrs = attrs,
+                                    .run = c->it->state ? (int64_t)c->it->state->step : 0};
         int status = op->fn(&call);
         if (status)
             it_fail(c, status, "library op '%s' failed", name);

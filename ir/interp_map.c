@@ -16,8 +16,13 @@
 
 #define CHUNK 512
 
-union run { float f[CHUNK]; double d[CHUNK]; int64_t i[CHUNK]; };
-typedef void (*word_fn)(int n, enum tcc_dtype dtype, union run *r, const union run *a, const union run *b, const union run *c);
+union run {
+    float f[CHUNK];
+    double d[CHUNK];
+    int64_t i[CHUNK];
+};
+typedef void (*word_fn)(int n, enum tcc_dtype dtype, union run *r, const union run *a, const union run *b,
+                        const union run *c);
 
 /* -- Floats (words_int.h): results are rounded to the type that is computed in. */
 
@@ -47,7 +52,7 @@ IR_FLOAT_TESTS(T64)
     static void name##_##suffix(int n, enum tcc_dtype dtype, union run *r, const union run *a, const union run *b, \
                                 const union run *c)                                                                \
     {                                                                                                              \
-        int w = ir_width_of(dtype);                                                                                   \
+        int w = ir_width_of(dtype);                                                                                \
         (void)w, (void)c;                                                                                          \
         for (int i = 0; i < n; i++) {                                                                              \
             type x = (type)a->i[i], y = (type)b->i[i];                                                             \
@@ -64,13 +69,13 @@ IR_UNSIGNED_WORDS(WU)
 IR_INT_TESTS(TS)
 IR_INT_TESTS(TU)
 
-#define SELECT(suffix, member)                                                                                       \
-    static void select_##suffix(int n, enum tcc_dtype dtype, union run *r, const union run *a, const union run *b,   \
-                                const union run *c)                                                                  \
-    {                                                                                                                \
-        (void)dtype;                                                                                                 \
-        for (int i = 0; i < n; i++)                                                                                  \
-            r->member[i] = a->i[i] ? b->member[i] : c->member[i];                                                    \
+#define SELECT(suffix, member)                                                                                     \
+    static void select_##suffix(int n, enum tcc_dtype dtype, union run *r, const union run *a, const union run *b, \
+                                const union run *c)                                                                \
+    {                                                                                                              \
+        (void)dtype;                                                                                               \
+        for (int i = 0; i < n; i++)                                                                                \
+            r->member[i] = a->i[i] ? b->member[i] : c->member[i];                                                  \
     }
 SELECT(f32, f)
 SELECT(f64, d)
@@ -80,16 +85,16 @@ SELECT(int, i)
 enum form { FORM_F32, FORM_F64, FORM_INT, FORM_U64, NFORMS };
 static const word_fn words[NFORMS][IR_NOPS] = {
 #define ROW(name, expr) [IR_##name] = name##_f32,
-    [FORM_F32] = { IR_FLOAT_WORDS(ROW) IR_FLOAT_TESTS(ROW) [IR_select] = select_f32 },
+    [FORM_F32] = {IR_FLOAT_WORDS(ROW) IR_FLOAT_TESTS(ROW)[IR_select] = select_f32},
 #undef ROW
 #define ROW(name, expr) [IR_##name] = name##_f64,
-    [FORM_F64] = { IR_FLOAT_WORDS(ROW) IR_FLOAT_TESTS(ROW) [IR_select] = select_f64 },
+    [FORM_F64] = {IR_FLOAT_WORDS(ROW) IR_FLOAT_TESTS(ROW)[IR_select] = select_f64},
 #undef ROW
 #define ROW(name, expr) [IR_##name] = name##_int,
-    [FORM_INT] = { IR_SIGNED_WORDS(ROW) IR_INT_TESTS(ROW) [IR_select] = select_int },
+    [FORM_INT] = {IR_SIGNED_WORDS(ROW) IR_INT_TESTS(ROW)[IR_select] = select_int},
 #undef ROW
 #define ROW(name, expr) [IR_##name] = name##_u64,
-    [FORM_U64] = { IR_UNSIGNED_WORDS(ROW) IR_INT_TESTS(ROW) [IR_select] = select_u64 },
+    [FORM_U64] = {IR_UNSIGNED_WORDS(ROW) IR_INT_TESTS(ROW)[IR_select] = select_u64},
 #undef ROW
 };
 
@@ -100,17 +105,20 @@ static enum form form_of(enum tcc_dtype d)
 
 /* -- Running a body ------------------------------------------------------------------------- */
 
-struct operand { const struct ir_tensor *t; int64_t strides[TCC_MAX_RANK]; };
+struct operand {
+    const struct ir_tensor *t;
+    int64_t strides[TCC_MAX_RANK];
+};
 
 struct map {
     struct ir_tensor *out;
     const struct ir_scalar_body *body;
-    enum tcc_dtype dtype;           /* T: what the body computes in */
+    enum tcc_dtype dtype; /* T: what the body computes in */
     enum form form;
     int nargs, rank;
     struct operand arg[3];
     int64_t dims[TCC_MAX_RANK];
-    union run *runs;                /* one per body node */
+    union run *runs; /* one per body node */
 };
 
 static void load_run(enum form form, const struct ir_tensor *t, int64_t at, int64_t stride, int n, union run *to)
@@ -183,7 +191,7 @@ static void run_chunk(const struct map *m, int64_t out_at, const int64_t *at, in
 /* Rows of the last axis, in order; index counts the outer axes. */
 static void run_map(const struct map *m)
 {
-    int64_t index[TCC_MAX_RANK] = { 0 }, at[3] = { 0 };
+    int64_t index[TCC_MAX_RANK] = {0}, at[3] = {0};
     int64_t row = m->rank ? m->dims[m->rank - 1] : 1;
     for (int64_t out = 0; out < m->out->nelems; out += row) {
         for (int64_t j = 0; j < row; j += CHUNK) {
@@ -216,7 +224,8 @@ static int broadcast(struct it_call *c, struct map *m)
             int j = i - (m->rank - c->in[a]->rank);
             int64_t d = j < 0 ? 1 : c->in[a]->dims[j];
             if (d != 1 && m->dims[i] != 1 && d != m->dims[i])
-                return it_fail(c, TCC_EINPUT, "axis %d: %lld and %lld do not broadcast", i, (long long)m->dims[i], (long long)d);
+                return it_fail(c, TCC_EINPUT, "axis %d: %lld and %lld do not broadcast", i, (long long)m->dims[i],
+                               (long long)d);
             if (d != 1)
                 m->dims[i] = d;
         }
@@ -253,10 +262,11 @@ static void join_axes(struct map *m)
 static void select_bytes(const struct map *m)
 {
     size_t size = (size_t)tcc_dtype_bytes(it_dtype(m->out));
-    int64_t index[TCC_MAX_RANK] = { 0 }, at[3] = { 0 };
+    int64_t index[TCC_MAX_RANK] = {0}, at[3] = {0};
     for (int64_t out = 0; out < m->out->nelems; out++) {
         int from = ((const uint8_t *)m->arg[0].t->data)[at[0]] ? 1 : 2;
-        memcpy((char *)m->out->data + (size_t)out * size, (const char *)m->arg[from].t->data + (size_t)at[from] * size, size);
+        memcpy((char *)m->out->data + (size_t)out * size, (const char *)m->arg[from].t->data + (size_t)at[from] * size,
+               size);
         for (int i = m->rank - 1; i >= 0; i--) {
             for (int a = 0; a < 3; a++)
                 at[a] += m->arg[a].strides[i];
@@ -275,14 +285,14 @@ static void cast_all(const struct ir_node *n, const struct ir_tensor *from, stru
     const char *mode = ir_get_s(n, IR_ATTR_round_mode, NULL);
     enum tcc_dtype df = it_dtype(from), dt = it_dtype(to);
     for (int64_t i = 0; i < to->nelems; i++)
-        tcc_cast(dt, (char *)it_data(to) + i * tcc_dtype_bytes(dt), df, (const char *)from->data + i * tcc_dtype_bytes(df),
-                 saturate, mode);
+        tcc_cast(dt, (char *)it_data(to) + i * tcc_dtype_bytes(dt), df,
+                 (const char *)from->data + i * tcc_dtype_bytes(df), saturate, mode);
 }
 
 int interp_map(struct it_call *c)
 {
     const struct ir_scalar_row *row = ir_scalar_row(c->n->op);
-    struct map m = { .body = ir_scalar_body(c->n->op), .nargs = row->nargs };
+    struct map m = {.body = ir_scalar_body(c->n->op), .nargs = row->nargs};
     for (int a = 0; a < m.nargs; a++)
         if (a >= c->n->nin || !c->in[a])
             return it_fail(c, TCC_EBUG, "operand %d is missing", a);

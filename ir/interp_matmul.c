@@ -15,10 +15,11 @@ static
 #define GEMM gemm_u64
 #define GEMM_T uint64_t
 #define GEMM_V u64x2
-static
+    static
 #include "ir/interp_gemm_int.h"
 
-void it_gemm_f64(int64_t m, int64_t n, int64_t k, const double *a, const double *b, double *c)
+    void
+    it_gemm_f64(int64_t m, int64_t n, int64_t k, const double *a, const double *b, double *c)
 {
     gemm_f64(m, n, k, a, b, c);
 }
@@ -29,7 +30,8 @@ void it_gemm_i64(int64_t m, int64_t n, int64_t k, const int64_t *a, const int64_
 }
 
 /* A rows x columns matrix at element `at`, stored transposed or not, as row-major f64 or 64-bit integers. */
-static void load_matrix(const struct ir_tensor *t, int64_t at, int64_t rows, int64_t columns, bool transposed, bool is_float, void *to)
+static void load_matrix(const struct ir_tensor *t, int64_t at, int64_t rows, int64_t columns, bool transposed,
+                        bool is_float, void *to)
 {
     for (int64_t r = 0; r < rows; r++) {
         int64_t from = at + (transposed ? r : r * columns), stride = transposed ? rows : 1;
@@ -41,11 +43,14 @@ static void load_matrix(const struct ir_tensor *t, int64_t at, int64_t rows, int
 }
 
 /* Leading dims of both, broadcast; element offsets advance by 0 along broadcast axes. */
-struct batch { int rank; int64_t dims[TCC_MAX_RANK], step[2][TCC_MAX_RANK], index[TCC_MAX_RANK], at[2]; };
+struct batch {
+    int rank;
+    int64_t dims[TCC_MAX_RANK], step[2][TCC_MAX_RANK], index[TCC_MAX_RANK], at[2];
+};
 
 static int batch_init(struct it_call *c, struct batch *b)
 {
-    int lead[2] = { c->in[0]->rank - 2, c->in[1]->rank - 2 };
+    int lead[2] = {c->in[0]->rank - 2, c->in[1]->rank - 2};
     memset(b, 0, sizeof *b);
     b->rank = lead[0] > lead[1] ? lead[0] : lead[1];
     for (int i = 0; i < b->rank; i++) {
@@ -120,7 +125,7 @@ int interp_matmul(struct it_call *c)
 /* -- Attention ------------------------------------------------------------------------------------- */
 
 struct attend {
-    int64_t s, t, d, e;              /* queries, keys, their width, values' width */
+    int64_t s, t, d, e; /* queries, keys, their width, values' width */
     double scale;
     bool causal;
     const struct ir_tensor *mask;
@@ -143,7 +148,8 @@ static void softmax_row(double *row, int64_t n)
         row[i] /= sum;
 }
 
-static void attend_head(const struct attend *x, const double *q, const double *k_t, const double *v, double *scores, double *out)
+static void attend_head(const struct attend *x, const double *q, const double *k_t, const double *v, double *scores,
+                        double *out)
 {
     memset(scores, 0, (size_t)(x->s * x->t) * sizeof *scores);
     it_gemm_f64(x->s, x->t, x->d, q, k_t, scores);
@@ -175,7 +181,8 @@ static int mask_steps(struct it_call *c, const int64_t *full, int64_t *steps)
     for (int i = m->rank - 1; i >= 0; i--) {
         int to = i + 4 - m->rank;
         if (m->dims[i] != 1 && m->dims[i] != full[to])
-            return it_fail(c, TCC_EINPUT, "mask axis %d: %lld does not broadcast to %lld", i, (long long)m->dims[i], (long long)full[to]);
+            return it_fail(c, TCC_EINPUT, "mask axis %d: %lld does not broadcast to %lld", i, (long long)m->dims[i],
+                           (long long)full[to]);
         steps[to] = m->dims[i] == 1 ? 0 : s;
         s *= m->dims[i];
     }
@@ -185,15 +192,16 @@ static int mask_steps(struct it_call *c, const int64_t *full, int64_t *steps)
 int interp_attention(struct it_call *c)
 {
     const struct ir_tensor *q = c->in[0], *k = c->in[1], *v = c->in[2];
-    if (q->rank != 4 || k->rank != 4 || v->rank != 4 || k->dims[1] == 0 || q->dims[1] % k->dims[1] || v->dims[1] != k->dims[1] ||
-        q->dims[0] != k->dims[0] || v->dims[0] != k->dims[0] || q->dims[3] != k->dims[3] || v->dims[2] != k->dims[2])
+    if (q->rank != 4 || k->rank != 4 || v->rank != 4 || k->dims[1] == 0 || q->dims[1] % k->dims[1] ||
+        v->dims[1] != k->dims[1] || q->dims[0] != k->dims[0] || v->dims[0] != k->dims[0] || q->dims[3] != k->dims[3] ||
+        v->dims[2] != k->dims[2])
         return it_fail(c, TCC_EINPUT, "q, k and v do not fit each other");
-    int64_t b = q->dims[0], h = q->dims[1], g = k->dims[1], steps[4] = { 0 };
-    struct attend x = { .s = q->dims[2], .t = k->dims[2], .d = q->dims[3], .e = v->dims[3] };
+    int64_t b = q->dims[0], h = q->dims[1], g = k->dims[1], steps[4] = {0};
+    struct attend x = {.s = q->dims[2], .t = k->dims[2], .d = q->dims[3], .e = v->dims[3]};
     x.mask = c->n->nin > 3 ? c->in[3] : NULL;
     x.causal = ir_get_i(c->n, IR_ATTR_causal, 0) != 0;
     x.scale = ir_get_f(c->n, IR_ATTR_scale, 1);
-    int64_t full[4] = { b, h, x.s, x.t }, dims[4] = { b, h, x.s, x.e };
+    int64_t full[4] = {b, h, x.s, x.t}, dims[4] = {b, h, x.s, x.e};
     if (x.mask && mask_steps(c, full, steps))
         return c->status;
     x.mask_s = steps[2];

@@ -70,7 +70,8 @@ int interp_reshape(struct it_call *c)
     if (!t)
         return c->status;
     if (t->nelems != c->in[0]->nelems)
-        return it_fail(c, TCC_EINPUT, "%lld elements do not fit a shape of %lld", (long long)c->in[0]->nelems, (long long)t->nelems);
+        return it_fail(c, TCC_EINPUT, "%lld elements do not fit a shape of %lld", (long long)c->in[0]->nelems,
+                       (long long)t->nelems);
     if (t->bytes)
         memcpy(it_data(t), c->in[0]->data, (size_t)t->bytes);
     return TCC_OK;
@@ -80,7 +81,8 @@ int interp_reshape(struct it_call *c)
 static void copy_strided(struct ir_tensor *to, const struct ir_tensor *from, int64_t at, const int64_t *strides)
 {
     size_t size = (size_t)tcc_dtype_bytes(it_dtype(to));
-    int64_t index[TCC_MAX_RANK] = { 0 }, row = to->rank ? to->dims[to->rank - 1] : 1, step = to->rank ? strides[to->rank - 1] : 0;
+    int64_t index[TCC_MAX_RANK] = {0}, row = to->rank ? to->dims[to->rank - 1] : 1,
+            step = to->rank ? strides[to->rank - 1] : 0;
     char *out = it_data(to);
     const char *in = from->data;
     for (int64_t done = 0; done < to->nelems; done += row) {
@@ -150,8 +152,8 @@ int interp_slice(struct it_call *c)
         int64_t last = starts[i] + (sizes[i] - 1) * steps[i];
         if (sizes[i] < 0 || steps[i] == 0 ||
             (sizes[i] > 0 && (starts[i] < 0 || starts[i] >= x->dims[i] || last < 0 || last >= x->dims[i])))
-            return it_fail(c, TCC_EINPUT, "axis %d: %lld elements from %lld by %lld leave the axis of %lld", i, (long long)sizes[i],
-                           (long long)starts[i], (long long)steps[i], (long long)x->dims[i]);
+            return it_fail(c, TCC_EINPUT, "axis %d: %lld elements from %lld by %lld leave the axis of %lld", i,
+                           (long long)sizes[i], (long long)starts[i], (long long)steps[i], (long long)x->dims[i]);
         at += starts[i] * strides[i];
         strides[i] *= steps[i];
     }
@@ -168,7 +170,8 @@ int interp_concat(struct it_call *c)
     for (int k = 1; k < c->n->nin; k++) {
         for (int i = 0; i < rank; i++)
             if (i != axis && c->in[k]->dims[i] != dims[i])
-                return it_fail(c, TCC_EINPUT, "axis %d: %lld and %lld", i, (long long)dims[i], (long long)c->in[k]->dims[i]);
+                return it_fail(c, TCC_EINPUT, "axis %d: %lld and %lld", i, (long long)dims[i],
+                               (long long)c->in[k]->dims[i]);
         dims[axis] += c->in[k]->dims[axis];
     }
     struct ir_tensor *t = it_out(c, 0, rank, dims);
@@ -179,7 +182,8 @@ int interp_concat(struct it_call *c)
     for (int k = 0; k < c->n->nin; k++) {
         int64_t row = c->in[k]->dims[axis] * inner;
         for (int64_t o = 0; o < outer && row; o++)
-            memcpy((char *)it_data(t) + o * dims[axis] * inner + offset, (const char *)c->in[k]->data + o * row, (size_t)row);
+            memcpy((char *)it_data(t) + o * dims[axis] * inner + offset, (const char *)c->in[k]->data + o * row,
+                   (size_t)row);
         offset += row;
     }
     return TCC_OK;
@@ -190,11 +194,11 @@ static int64_t pad_source(const char *mode, int64_t i, int64_t n)
 {
     if (i >= 0 && i < n)
         return i;
-    if (mode[0] == 'e')                                    /* edge */
+    if (mode[0] == 'e') /* edge */
         return i < 0 ? 0 : n - 1;
-    if (mode[0] == 'w')                                    /* wrap */
+    if (mode[0] == 'w') /* wrap */
         return ((i % n) + n) % n;
-    if (mode[0] == 'r') {                                  /* reflect */
+    if (mode[0] == 'r') { /* reflect */
         int64_t period = n > 1 ? 2 * (n - 1) : 1;
         i = ((i % period) + period) % period;
         return i < n ? i : period - i;
@@ -207,7 +211,8 @@ int interp_pad(struct it_call *c)
     const struct ir_tensor *x = c->in[0];
     int rank = x->rank;
     const char *mode = ir_get_s(c->n, IR_ATTR_mode, "constant");
-    int64_t before[TCC_MAX_RANK], after[TCC_MAX_RANK], dims[TCC_MAX_RANK], strides[TCC_MAX_RANK], index[TCC_MAX_RANK] = { 0 };
+    int64_t before[TCC_MAX_RANK], after[TCC_MAX_RANK], dims[TCC_MAX_RANK], strides[TCC_MAX_RANK],
+        index[TCC_MAX_RANK] = {0};
     if (!it_exprs(c, IR_ATTR_before, rank, before) || !it_exprs(c, IR_ATTR_after, rank, after))
         return c->status;
     for (int i = 0; i < rank; i++) {

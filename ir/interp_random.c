@@ -39,7 +39,8 @@ static int precision(enum tcc_dtype d)
     case TCC_F32: return 24;
     case TCC_F16: return 11;
     case TCC_BF16: return 8;
-    case TCC_F8E4M3FN: case TCC_F8E4M3FNUZ: return 4;
+    case TCC_F8E4M3FN:
+    case TCC_F8E4M3FNUZ: return 4;
     default: return 3;
     }
 }
@@ -62,7 +63,8 @@ int interp_random(struct it_call *c)
         return c->status;
     enum tcc_dtype d = it_dtype(t);
     uint64_t seed = (uint64_t)ir_get_i(c->n, IR_ATTR_seed, 0);
-    uint32_t counter[4] = { 0, 0, (uint32_t)ir_get_i(c->n, IR_ATTR_stream, 0), c->it->state ? (uint32_t)c->it->state->step : 0 };
+    uint32_t counter[4] = {0, 0, (uint32_t)ir_get_i(c->n, IR_ATTR_stream, 0),
+                           c->it->state ? (uint32_t)c->it->state->step : 0};
     uint32_t words[4];
     int drop = 32 - precision(d);
     for (int64_t i = 0; i < t->nelems; i++) {

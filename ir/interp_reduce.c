@@ -9,7 +9,8 @@
 static enum it_combine how_of(enum ir_op op)
 {
     switch (op) {
-    case IR_reduce_prod: case IR_cumprod: return IT_MUL;
+    case IR_reduce_prod:
+    case IR_cumprod: return IT_MUL;
     case IR_reduce_max: return IT_MAX;
     case IR_reduce_min: return IT_MIN;
     default: return IT_ADD;
@@ -19,9 +20,14 @@ static enum it_combine how_of(enum ir_op op)
 /* The lowest and the highest value of an integer type, as held in 64 bits. */
 static void int_limits(enum tcc_dtype d, int64_t *lo, int64_t *hi)
 {
-    int bits = d == TCC_U4 || d == TCC_I4 ? 4 : d == TCC_U2 || d == TCC_I2 ? 2 : d == TCC_BOOL ? 1 : 8 * tcc_dtype_bytes(d);
+    int bits = d == TCC_U4 || d == TCC_I4   ? 4
+               : d == TCC_U2 || d == TCC_I2 ? 2
+               : d == TCC_BOOL              ? 1
+                                            : 8 * tcc_dtype_bytes(d);
     bool is_signed = tcc_is_signed(d);
-    *hi = is_signed ? (int64_t)(((uint64_t)1 << (bits - 1)) - 1) : bits == 64 ? -1 : (int64_t)(((uint64_t)1 << bits) - 1);
+    *hi = is_signed    ? (int64_t)(((uint64_t)1 << (bits - 1)) - 1)
+          : bits == 64 ? -1
+                       : (int64_t)(((uint64_t)1 << bits) - 1);
     *lo = is_signed ? -*hi - 1 : 0;
 }
 
@@ -79,7 +85,10 @@ static int reduced_dims(struct it_call *c, uint32_t *set, int64_t *dims)
 }
 
 /* Walks x in row-major order; `to` is the number of the result that an element belongs to. */
-struct walk { const struct ir_tensor *x; int64_t index[TCC_MAX_RANK], step[TCC_MAX_RANK], to; };
+struct walk {
+    const struct ir_tensor *x;
+    int64_t index[TCC_MAX_RANK], step[TCC_MAX_RANK], to;
+};
 
 static void walk_init(struct walk *w, const struct ir_tensor *x, uint32_t set)
 {
@@ -225,7 +234,8 @@ int interp_argreduce(struct it_call *c)
     if (n == 0 && t->nelems)
         return it_fail(c, TCC_EINPUT, "axis %d is empty", axis);
     for (int64_t i = 0; i < t->nelems; i++)
-        ((int64_t *)it_data(t))[i] = arg_of_row(x, i / inner * n * inner + i % inner, inner, n, c->n->op == IR_argmax, last);
+        ((int64_t *)it_data(t))[i] =
+            arg_of_row(x, i / inner * n * inner + i % inner, inner, n, c->n->op == IR_argmax, last);
     return TCC_OK;
 }
 

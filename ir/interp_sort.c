@@ -5,8 +5,13 @@
 
 #include "ir/interp_int.h"
 
-struct entry { double f; int64_t i, index; };
-struct order { bool is_float, u64, largest; };
+struct entry {
+    double f;
+    int64_t i, index;
+};
+struct order {
+    bool is_float, u64, largest;
+};
 
 /* -1, 0, 1 for x below, equal to, above y. */
 static int compare(const struct order *o, const struct entry *x, const struct entry *y)
@@ -37,12 +42,13 @@ int interp_topk(struct it_call *c)
     const struct ir_tensor *x = c->in[0];
     int axis = (int)ir_get_i(c->n, IR_ATTR_axis, 0);
     enum tcc_dtype d = it_dtype(x);
-    struct order order = { it_counts_as_float(d), d == TCC_U64, ir_get_i(c->n, IR_ATTR_largest, 1) != 0 };
+    struct order order = {it_counts_as_float(d), d == TCC_U64, ir_get_i(c->n, IR_ATTR_largest, 1) != 0};
     int64_t k, dims[TCC_MAX_RANK];
     if (!it_exprs(c, IR_ATTR_k, 1, &k))
         return c->status;
     if (x->rank == 0 || k < 0 || k > x->dims[axis])
-        return it_fail(c, TCC_EINPUT, "k is %lld, the axis has %lld elements", (long long)k, x->rank ? (long long)x->dims[axis] : 0);
+        return it_fail(c, TCC_EINPUT, "k is %lld, the axis has %lld elements", (long long)k,
+                       x->rank ? (long long)x->dims[axis] : 0);
     for (int i = 0; i < x->rank; i++)
         dims[i] = i == axis ? k : x->dims[i];
     struct ir_tensor *values = it_out(c, 0, x->rank, dims), *indices = it_out(c, 1, x->rank, dims);
@@ -54,12 +60,13 @@ int interp_topk(struct it_call *c)
         int64_t in_at = r / inner * n * inner + r % inner, out_at = r / inner * k * inner + r % inner;
         for (int64_t i = 0; i < n; i++) {
             const void *p = ir_tensor_at(x, in_at + i * inner);
-            row[i] = (struct entry){ order.is_float ? tcc_load_f64(d, p) : 0, order.is_float ? 0 : tcc_load_i64(d, p), i };
+            row[i] =
+                (struct entry){order.is_float ? tcc_load_f64(d, p) : 0, order.is_float ? 0 : tcc_load_i64(d, p), i};
         }
         qsort_r(row, (size_t)n, sizeof *row, by_rank, &order);
         for (int64_t i = 0; i < k; i++) {
-            memcpy((char *)it_data(values) + (out_at + i * inner) * size,
-                             ir_tensor_at(x, in_at + row[i].index * inner), (size_t)size);
+            memcpy((char *)it_data(values) + (out_at + i * inner) * size, ir_tensor_at(x, in_at + row[i].index * inner),
+                   (size_t)size);
             ((int64_t *)it_data(indices))[out_at + i * inner] = row[i].index;
         }
     }

@@ -15,10 +15,10 @@
 #define POSITIONS 512
 
 struct window {
-    int rank;                                /* spatial */
+    int rank; /* spatial */
     int64_t in[TCC_MAX_RANK], out[TCC_MAX_RANK], kernel[TCC_MAX_RANK], strides[TCC_MAX_RANK], dilations[TCC_MAX_RANK];
     int64_t before[TCC_MAX_RANK], after[TCC_MAX_RANK];
-    int64_t nin, nout, taps;                 /* elements of the planes, of the kernel */
+    int64_t nin, nout, taps; /* elements of the planes, of the kernel */
 };
 
 static bool optional_exprs(struct it_call *c, enum ir_attr_key key, int n, int64_t *out)
@@ -84,7 +84,8 @@ static int64_t tap_position(const struct window *w, const int64_t *p, const int6
 }
 
 /* table[t * n + i]: what tap t of position first + i reads. */
-static void fill_table(const struct window *w, const int64_t *in, const int64_t *out, int64_t first, int64_t n, int64_t *table)
+static void fill_table(const struct window *w, const int64_t *in, const int64_t *out, int64_t first, int64_t n,
+                       int64_t *table)
 {
     int64_t p[TCC_MAX_RANK], t[TCC_MAX_RANK];
     for (int64_t k = 0; k < w->taps; k++) {
@@ -101,9 +102,9 @@ static void fill_table(const struct window *w, const int64_t *in, const int64_t 
 struct conv {
     struct window w;
     bool is_float;
-    int64_t groups, ic, oc;             /* channels of a group */
+    int64_t groups, ic, oc; /* channels of a group */
     int64_t *table;
-    void *x, *weights, *columns, *acc;  /* f64, or 64-bit integers */
+    void *x, *weights, *columns, *acc; /* f64, or 64-bit integers */
 };
 
 static void load(bool is_float, const struct ir_tensor *t, int64_t at, int64_t n, void *to)
@@ -165,12 +166,12 @@ static void gather_columns(const struct conv *v, int64_t n)
     uint64_t *to = v->columns;
     for (int64_t c = 0; c < v->ic; c++, x += v->w.nin)
         for (int64_t i = 0; i < v->w.taps * n; i++)
-            *to++ = v->table[i] < 0 ? 0 : x[v->table[i]];     /* the bits of 0.0 are 0 too */
+            *to++ = v->table[i] < 0 ? 0 : x[v->table[i]]; /* the bits of 0.0 are 0 too */
 }
 
 int interp_conv(struct it_call *c)
 {
-    struct conv v = { .groups = 1 };
+    struct conv v = {.groups = 1};
     const struct ir_tensor *x = c->in[0], *wt = c->in[1];
     int64_t dims[TCC_MAX_RANK];
     if (conv_init(c, &v) || window_out(c, &v.w))
@@ -179,8 +180,8 @@ int interp_conv(struct it_call *c)
     v.ic = wt->dims[1];
     v.oc = wt->dims[0] / v.groups;
     if (x->dims[1] != v.ic * v.groups || wt->dims[0] % v.groups)
-        return it_fail(c, TCC_EINPUT, "%lld channels, %lld groups, weights of %lld x %lld", (long long)x->dims[1], (long long)v.groups,
-                       (long long)wt->dims[0], (long long)wt->dims[1]);
+        return it_fail(c, TCC_EINPUT, "%lld channels, %lld groups, weights of %lld x %lld", (long long)x->dims[1],
+                       (long long)v.groups, (long long)wt->dims[0], (long long)wt->dims[1]);
     dims[0] = x->dims[0];
     dims[1] = wt->dims[0];
     memcpy(dims + 2, v.w.out, (size_t)v.w.rank * sizeof *dims);
@@ -239,7 +240,7 @@ static void transpose_weights(const struct conv *v, const uint64_t *from, uint64
 
 int interp_conv_transpose(struct it_call *c)
 {
-    struct conv v = { .groups = 1 };
+    struct conv v = {.groups = 1};
     const struct ir_tensor *x = c->in[0], *wt = c->in[1];
     int64_t dims[TCC_MAX_RANK];
     if (conv_init(c, &v) || !it_exprs(c, IR_ATTR_shape, v.w.rank, v.w.out))
@@ -248,8 +249,8 @@ int interp_conv_transpose(struct it_call *c)
     v.oc = wt->dims[1];
     v.ic = wt->dims[0] / v.groups;
     if (x->dims[1] != wt->dims[0] || wt->dims[0] % v.groups)
-        return it_fail(c, TCC_EINPUT, "%lld channels, %lld groups, weights of %lld x %lld", (long long)x->dims[1], (long long)v.groups,
-                       (long long)wt->dims[0], (long long)wt->dims[1]);
+        return it_fail(c, TCC_EINPUT, "%lld channels, %lld groups, weights of %lld x %lld", (long long)x->dims[1],
+                       (long long)v.groups, (long long)wt->dims[0], (long long)wt->dims[1]);
     dims[0] = x->dims[0];
     dims[1] = v.oc * v.groups;
     memcpy(dims + 2, v.w.out, (size_t)v.w.rank * sizeof *dims);
@@ -283,11 +284,16 @@ int interp_conv_transpose(struct it_call *c)
 /* -- Pools -------------------------------------------------------------------------------------------- */
 
 enum pool_kind { POOL_MAX, POOL_INDEX, POOL_MEAN };
-struct pool { struct window w; enum pool_kind kind; char mode; bool is_float, u64; };
+struct pool {
+    struct window w;
+    enum pool_kind kind;
+    char mode;
+    bool is_float, u64;
+};
 
 /* The larger of all taps inside; NaN wins; `at` gets the first position of it, -1 when there is none. */
-static void pool_max(const struct pool *p, const struct ir_tensor *x, int64_t plane, const int64_t *taps, int64_t stride,
-                     int64_t *at)
+static void pool_max(const struct pool *p, const struct ir_tensor *x, int64_t plane, const int64_t *taps,
+                     int64_t stride, int64_t *at)
 {
     enum tcc_dtype d = it_dtype(x);
     double fbest = 0;
@@ -310,8 +316,8 @@ static void pool_max(const struct pool *p, const struct ir_tensor *x, int64_t pl
     }
 }
 
-static void pool_mean(const struct pool *p, const struct ir_tensor *x, int64_t plane, const int64_t *taps, int64_t stride,
-                      int64_t padded, void *to, enum tcc_dtype d)
+static void pool_mean(const struct pool *p, const struct ir_tensor *x, int64_t plane, const int64_t *taps,
+                      int64_t stride, int64_t padded, void *to, enum tcc_dtype d)
 {
     double f = 0;
     int64_t s = 0, inside = 0;
@@ -346,7 +352,8 @@ static void count_padded(const struct window *w, int64_t first, int64_t n, int64
     }
 }
 
-static void store_max(const struct pool *p, const struct ir_tensor *x, int64_t plane, int64_t best, struct ir_tensor *t, int64_t o)
+static void store_max(const struct pool *p, const struct ir_tensor *x, int64_t plane, int64_t best, struct ir_tensor *t,
+                      int64_t o)
 {
     void *to = (void *)ir_tensor_at(t, o);
     if (p->kind == POOL_INDEX)
@@ -362,7 +369,7 @@ static void store_max(const struct pool *p, const struct ir_tensor *x, int64_t p
 static int pool(struct it_call *c, enum pool_kind kind)
 {
     const struct ir_tensor *x = c->in[0];
-    struct pool p = { .kind = kind, .mode = ir_get_s(c->n, IR_ATTR_mode, "valid")[0] };
+    struct pool p = {.kind = kind, .mode = ir_get_s(c->n, IR_ATTR_mode, "valid")[0]};
     int64_t dims[TCC_MAX_RANK];
     if (window_init(c, &p.w))
         return c->status;

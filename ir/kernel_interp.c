@@ -126,53 +126,44 @@ static void convert(enum tcc_dtype to, union value *v, enum tcc_dtype from)
 static double float_word(enum ir_op word, double x, double y)
 {
     switch (word) {
-#define X(name, expr)                                                                                                  \
-    case IR_##name:                                                                                                    \
-        return (double)(expr);
+#define X(name, expr) \
+    case IR_##name: return (double)(expr);
         IR_FLOAT_WORDS(X)
 #undef X
-    default:
-        return 0;
+    default: return 0;
     }
 }
 
 static bool float_test(enum ir_op word, double x, double y, bool *out)
 {
     switch (word) {
-#define X(name, expr)                                                                                                  \
-    case IR_##name:                                                                                                    \
-        *out = (expr);                                                                                                 \
-        return true;
+#define X(name, expr) \
+    case IR_##name: *out = (expr); return true;
         IR_FLOAT_TESTS(X)
 #undef X
-    default:
-        return false;
+    default: return false;
     }
 }
 
 static int64_t signed_word(enum ir_op word, int w, int64_t x, int64_t y)
 {
     switch (word) {
-#define X(name, expr)                                                                                                  \
-    case IR_##name:                                                                                                    \
-        return (int64_t)(expr);
+#define X(name, expr) \
+    case IR_##name: return (int64_t)(expr);
         IR_SIGNED_WORDS(X)
 #undef X
-    default:
-        return 0;
+    default: return 0;
     }
 }
 
 static int64_t unsigned_word(enum ir_op word, int w, uint64_t x, uint64_t y)
 {
     switch (word) {
-#define X(name, expr)                                                                                                  \
-    case IR_##name:                                                                                                    \
-        return (int64_t)(expr);
+#define X(name, expr) \
+    case IR_##name: return (int64_t)(expr);
         IR_UNSIGNED_WORDS(X)
 #undef X
-    default:
-        return 0;
+    default: return 0;
     }
 }
 
@@ -180,20 +171,19 @@ static bool int_test(enum ir_op word, enum tcc_dtype d, int64_t a, int64_t b, bo
 {
     bool big = d == TCC_U64;
     switch (word) {
-#define X(name, expr)                                                                                                  \
-    case IR_##name:                                                                                                    \
-        if (big) {                                                                                                     \
-            uint64_t x = (uint64_t)a, y = (uint64_t)b;                                                                 \
-            *out = (expr);                                                                                             \
-        } else {                                                                                                       \
-            int64_t x = a, y = b;                                                                                      \
-            *out = (expr);                                                                                             \
-        }                                                                                                              \
+#define X(name, expr)                                  \
+    case IR_##name:                                    \
+        if (big) {                                     \
+            uint64_t x = (uint64_t)a, y = (uint64_t)b; \
+            *out = (expr);                             \
+        } else {                                       \
+            int64_t x = a, y = b;                      \
+            *out = (expr);                             \
+        }                                              \
         return true;
         IR_INT_TESTS(X)
 #undef X
-    default:
-        return false;
+    default: return false;
     }
 }
 
@@ -394,25 +384,15 @@ static void run_insn(struct run *r, int i)
         else
             settle(n->dtype, v);
         break;
-    case KN_LOAD:
-        run_load(r, n, v);
-        break;
+    case KN_LOAD: run_load(r, n, v); break;
     case KN_STORE:
         if (guards_hold(r, n) && (p = address(r, n)))
             store(r->k->operands[n->operand].dtype, p, &r->values[n->arg[0]]);
         break;
-    case KN_SCALAR:
-        run_scalar(r, n, v);
-        break;
-    case KN_INDEX:
-        run_index(r, n, v);
-        break;
-    case KN_REDUCE:
-        combine(r, i);
-        break;
-    case KN_ARGREDUCE:
-        run_arg(r, i);
-        break;
+    case KN_SCALAR: run_scalar(r, n, v); break;
+    case KN_INDEX: run_index(r, n, v); break;
+    case KN_REDUCE: combine(r, i); break;
+    case KN_ARGREDUCE: run_arg(r, i); break;
     case KN_RUNNING:
         if (n->ivalue)
             accumulated(r, i);

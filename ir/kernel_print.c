@@ -159,9 +159,7 @@ static void print_insn(FILE *out, const struct kn_kernel *k, int i)
         fprintf(out, " %s", kn_reducer_words[n->reducer]);
     fprintf(out, " %s", tcc_dtype_name(n->dtype));
     switch ((enum kn_code)n->code) {
-    case KN_CONST:
-        print_const(out, n);
-        break;
+    case KN_CONST: print_const(out, n); break;
     case KN_EXPR:
         fputc(' ', out);
         ir_print_expr(out, n->expr);

@@ -265,22 +265,15 @@ static bool check_insn(struct checker *c, const struct kn_insn *n)
     if (n->dtype == TCC_NONE || n->dtype >= TCC_NDTYPES || n->nargs > 3 || !check_args(c, n))
         return c->ok ? bad(c, "is malformed") : false;
     switch ((enum kn_code)n->code) {
-    case KN_CONST:
-        return true;
-    case KN_EXPR:
-        return check_expr(c, "the expression", n->expr);
-    case KN_LOAD:
-        return check_access(c, n);
-    case KN_STORE:
-        return n->nargs == 1 ? check_access(c, n) : bad(c, "stores nothing");
-    case KN_SCALAR:
-        return check_word(c, n);
-    case KN_INDEX:
-        return check_index(c, n);
+    case KN_CONST: return true;
+    case KN_EXPR: return check_expr(c, "the expression", n->expr);
+    case KN_LOAD: return check_access(c, n);
+    case KN_STORE: return n->nargs == 1 ? check_access(c, n) : bad(c, "stores nothing");
+    case KN_SCALAR: return check_word(c, n);
+    case KN_INDEX: return check_index(c, n);
     case KN_REDUCE:
     case KN_ARGREDUCE:
-    case KN_RUNNING:
-        return check_reduce(c, n);
+    case KN_RUNNING: return check_reduce(c, n);
     }
     return bad(c, "has code %d", n->code);
 }

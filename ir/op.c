@@ -12,18 +12,18 @@
 #define AT4(a, b, c, d) LIST(A(a), A(b), A(c), A(d))
 #define AT5(a, b, c, d, e) LIST(A(a), A(b), A(c), A(d), A(e))
 #define AT6(a, b, c, d, e, f) LIST(A(a), A(b), A(c), A(d), A(e), A(f))
-#define NONE_LIST                                                                                                      \
-    (const enum ir_attr_key[])                                                                                         \
-    {                                                                                                                  \
-        IR_ATTR_NONE                                                                                                   \
+#define NONE_LIST              \
+    (const enum ir_attr_key[]) \
+    {                          \
+        IR_ATTR_NONE           \
     }
-#define LIST(...)                                                                                                      \
-    (const enum ir_attr_key[])                                                                                         \
-    {                                                                                                                  \
-        __VA_ARGS__, IR_ATTR_NONE                                                                                      \
+#define LIST(...)                 \
+    (const enum ir_attr_key[])    \
+    {                             \
+        __VA_ARGS__, IR_ATTR_NONE \
     }
 
-#define OP(name, kind, nmin, nmax, nout, attrs, infer, interp, flags, doc)                                             \
+#define OP(name, kind, nmin, nmax, nout, attrs, infer, interp, flags, doc) \
     bool infer_##infer(struct ir_ctx *ctx, struct ir_node *n);
 #include "ir/ops.def"
 #undef OP
@@ -40,11 +40,11 @@ bool infer_map(struct ir_ctx *ctx, struct ir_node *n);
 
 static const struct ir_op_info table[IR_NOPS] = {
     [IR_OP_NONE] = {.name = "none", .attrs = NONE_LIST},
-#define OP(name, kind, nmin, nmax, nout, attrs, infer, interp, flags, doc)                                             \
+#define OP(name, kind, nmin, nmax, nout, attrs, infer, interp, flags, doc) \
     [IR_##name] = {#name, IR_K_##kind, nmin, nmax, nout, attrs, infer_##infer, flags, doc},
 #include "ir/ops.def"
 #undef OP
-#define SCALAR(name, nargs, types, flags, body, doc)                                                                   \
+#define SCALAR(name, nargs, types, flags, body, doc) \
     [IR_##name] = {#name, IR_K_MAP, nargs, nargs, 1, MAP_ATTRS_##types, infer_map, flags, doc},
 #include "ir/scalar.def"
 #undef SCALAR

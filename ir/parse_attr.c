@@ -53,10 +53,8 @@ static bool parse_element(struct parser *p, enum tcc_dtype dtype, void *out)
             return false;
         tcc_cast(dtype, out, TCC_F64, &f, false, NULL); /* inf stays inf in the 8-bit types that have it */
         return true;
-    case TCC_CLASS_COMPLEX:
-        return parse_expected(p, "hex data (complex numbers)");
-    default:
-        return parse_int_element(p, dtype, out);
+    case TCC_CLASS_COMPLEX: return parse_expected(p, "hex data (complex numbers)");
+    default: return parse_int_element(p, dtype, out);
     }
 }
 
@@ -226,16 +224,11 @@ static bool parse_item(struct parser *p, enum ir_attr_kind kind, struct lists *v
         ir_type t;
     } x;
     switch (kind) {
-    case IR_A_INTS:
-        return lex_int(p, &x.i) && (VEC_PUSH(p->ctx, v->ints, x.i), true);
-    case IR_A_FLOATS:
-        return lex_double(p, &x.f) && (VEC_PUSH(p->ctx, v->floats, x.f), true);
-    case IR_A_EXPRS:
-        return parse_expr(p, &x.e) && (VEC_PUSH(p->ctx, v->exprs, x.e), true);
-    case IR_A_STRINGS:
-        return lex_string(p, &x.s) && (VEC_PUSH(p->ctx, v->strings, x.s), true);
-    default:
-        return parse_type(p, &x.t) && (VEC_PUSH(p->ctx, v->types, x.t), true);
+    case IR_A_INTS: return lex_int(p, &x.i) && (VEC_PUSH(p->ctx, v->ints, x.i), true);
+    case IR_A_FLOATS: return lex_double(p, &x.f) && (VEC_PUSH(p->ctx, v->floats, x.f), true);
+    case IR_A_EXPRS: return parse_expr(p, &x.e) && (VEC_PUSH(p->ctx, v->exprs, x.e), true);
+    case IR_A_STRINGS: return lex_string(p, &x.s) && (VEC_PUSH(p->ctx, v->strings, x.s), true);
+    default: return parse_type(p, &x.t) && (VEC_PUSH(p->ctx, v->types, x.t), true);
     }
 }
 
@@ -252,20 +245,11 @@ static bool parse_list(struct parser *p, struct ir_attr *a)
     lex_next(p);
     a->n = n;
     switch ((enum ir_attr_kind)a->kind) {
-    case IR_A_INTS:
-        a->ints = v.ints.at;
-        break;
-    case IR_A_FLOATS:
-        a->floats = v.floats.at;
-        break;
-    case IR_A_EXPRS:
-        a->exprs = v.exprs.at;
-        break;
-    case IR_A_STRINGS:
-        a->strings = v.strings.at;
-        break;
-    default:
-        a->types = v.types.at;
+    case IR_A_INTS: a->ints = v.ints.at; break;
+    case IR_A_FLOATS: a->floats = v.floats.at; break;
+    case IR_A_EXPRS: a->exprs = v.exprs.at; break;
+    case IR_A_STRINGS: a->strings = v.strings.at; break;
+    default: a->types = v.types.at;
     }
     return true;
 }
@@ -273,20 +257,13 @@ static bool parse_list(struct parser *p, struct ir_attr *a)
 static bool parse_payload(struct parser *p, struct ir_attr *a)
 {
     switch ((enum ir_attr_kind)a->kind) {
-    case IR_A_INT:
-        return lex_int(p, &a->i);
-    case IR_A_FLOAT:
-        return lex_double(p, &a->f);
-    case IR_A_STRING:
-        return lex_string(p, &a->s);
-    case IR_A_EXPR:
-        return parse_expr(p, &a->e);
-    case IR_A_DTYPE:
-        return parse_dtype(p, &a->dtype);
-    case IR_A_TENSOR:
-        return parse_tensor(p, &a->t);
-    default:
-        return parse_list(p, a);
+    case IR_A_INT: return lex_int(p, &a->i);
+    case IR_A_FLOAT: return lex_double(p, &a->f);
+    case IR_A_STRING: return lex_string(p, &a->s);
+    case IR_A_EXPR: return parse_expr(p, &a->e);
+    case IR_A_DTYPE: return parse_dtype(p, &a->dtype);
+    case IR_A_TENSOR: return parse_tensor(p, &a->t);
+    default: return parse_list(p, a);
     }
 }
 

@@ -202,12 +202,9 @@ static bool read_body(struct reader *r, struct kn_insn *n)
 {
     struct parser *p = r->p;
     switch ((enum kn_code)n->code) {
-    case KN_CONST:
-        return read_const(r, n);
-    case KN_EXPR:
-        return parse_expr(p, &n->expr);
-    case KN_LOAD:
-        return read_load(r, n);
+    case KN_CONST: return read_const(r, n);
+    case KN_EXPR: return parse_expr(p, &n->expr);
+    case KN_LOAD: return read_load(r, n);
     case KN_INDEX:
         return read_args(r, n) && lex_expect_word(p, "as") && parse_expr(p, &n->expr) && lex_expect(p, '<') &&
                parse_expr(p, &n->bound);

@@ -201,15 +201,12 @@ static void run_loop(struct plan *v, const struct kn_step *s)
 static int number_read(const struct kn_step *s)
 {
     switch (s->kind) {
-    case TCC_STEP_LIB:
-        return s->nin;
+    case TCC_STEP_LIB: return s->nin;
     case TCC_STEP_BIND:
     case TCC_STEP_DIMS:
     case TCC_STEP_IF:
-    case TCC_STEP_LOOP:
-        return s->nargs;
-    default:
-        return 1;
+    case TCC_STEP_LOOP: return s->nargs;
+    default: return 1;
     }
 }
 

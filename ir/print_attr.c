@@ -86,18 +86,10 @@ static void print_element(FILE *out, const struct ir_tensor *t, int64_t i)
         ir_print_bytes(out, s->data ? s->data : "", (size_t)s->size);
         break;
     }
-    case TCC_CLASS_FLOAT:
-        print_float(out, t->dtype, tcc_load_f64(t->dtype, p));
-        break;
-    case TCC_CLASS_BOOL:
-        fputs(*(const uint8_t *)p ? "true" : "false", out);
-        break;
-    case TCC_CLASS_UINT:
-        fprintf(out, "%" PRIu64, (uint64_t)tcc_load_i64(t->dtype, p));
-        break;
-    default:
-        fprintf(out, "%" PRId64, tcc_load_i64(t->dtype, p));
-        break;
+    case TCC_CLASS_FLOAT: print_float(out, t->dtype, tcc_load_f64(t->dtype, p)); break;
+    case TCC_CLASS_BOOL: fputs(*(const uint8_t *)p ? "true" : "false", out); break;
+    case TCC_CLASS_UINT: fprintf(out, "%" PRIu64, (uint64_t)tcc_load_i64(t->dtype, p)); break;
+    default: fprintf(out, "%" PRId64, tcc_load_i64(t->dtype, p)); break;
     }
 }
 
@@ -150,47 +142,24 @@ void ir_print_tensor(FILE *out, const struct ir_tensor *t)
 static void print_item(FILE *out, const struct ir_attr *a, int i)
 {
     switch ((enum ir_attr_kind)a->kind) {
-    case IR_A_INTS:
-        fprintf(out, "%" PRId64, a->ints[i]);
-        break;
-    case IR_A_FLOATS:
-        ir_print_double(out, a->floats[i]);
-        break;
-    case IR_A_EXPRS:
-        ir_print_expr(out, a->exprs[i]);
-        break;
-    case IR_A_STRINGS:
-        ir_print_string(out, a->strings[i]);
-        break;
-    case IR_A_TYPES:
-        ir_print_type(out, a->types[i]);
-        break;
-    default:
-        break;
+    case IR_A_INTS: fprintf(out, "%" PRId64, a->ints[i]); break;
+    case IR_A_FLOATS: ir_print_double(out, a->floats[i]); break;
+    case IR_A_EXPRS: ir_print_expr(out, a->exprs[i]); break;
+    case IR_A_STRINGS: ir_print_string(out, a->strings[i]); break;
+    case IR_A_TYPES: ir_print_type(out, a->types[i]); break;
+    default: break;
     }
 }
 
 static void print_payload(FILE *out, const struct ir_attr *a)
 {
     switch ((enum ir_attr_kind)a->kind) {
-    case IR_A_INT:
-        fprintf(out, "%" PRId64, a->i);
-        break;
-    case IR_A_FLOAT:
-        ir_print_double(out, a->f);
-        break;
-    case IR_A_STRING:
-        ir_print_string(out, a->s);
-        break;
-    case IR_A_EXPR:
-        ir_print_expr(out, a->e);
-        break;
-    case IR_A_DTYPE:
-        fputs(tcc_dtype_name(a->dtype), out);
-        break;
-    case IR_A_TENSOR:
-        ir_print_tensor(out, a->t);
-        break;
+    case IR_A_INT: fprintf(out, "%" PRId64, a->i); break;
+    case IR_A_FLOAT: ir_print_double(out, a->f); break;
+    case IR_A_STRING: ir_print_string(out, a->s); break;
+    case IR_A_EXPR: ir_print_expr(out, a->e); break;
+    case IR_A_DTYPE: fputs(tcc_dtype_name(a->dtype), out); break;
+    case IR_A_TENSOR: ir_print_tensor(out, a->t); break;
     default:
         fputc('[', out);
         for (int i = 0; i < a->n; i++) {

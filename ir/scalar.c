@@ -21,7 +21,7 @@
 #define MAX_NODES 40
 
 static const struct ir_scalar_row rows[] = {
-#define SCALAR(name, nargs, types, flags, body, doc) { IR_##name, #name, nargs, IR_ST_##types, body },
+#define SCALAR(name, nargs, types, flags, body, doc) {IR_##name, #name, nargs, IR_ST_##types, body},
 #include "ir/scalar.def"
 #undef SCALAR
 };
@@ -65,7 +65,7 @@ static int add_node(struct reader *r, struct ir_scalar_node node)
 
 static int call(struct reader *r, enum ir_op op, int n, const int *args)
 {
-    struct ir_scalar_node node = { .kind = IR_S_CALL, .op = (uint16_t)op, .arg = { -1, -1, -1 } };
+    struct ir_scalar_node node = {.kind = IR_S_CALL, .op = (uint16_t)op, .arg = {-1, -1, -1}};
     for (int i = 0; i < n; i++)
         node.arg[i] = (int16_t)args[i];
     return add_node(r, node);
@@ -105,7 +105,7 @@ static int call_word(struct reader *r, const char *word, size_t length)
 
 static int factor(struct reader *r)
 {
-    struct ir_scalar_node node = { .arg = { -1, -1, -1 } };
+    struct ir_scalar_node node = {.arg = {-1, -1, -1}};
     if (r->bad)
         return 0;
     if (eat(r, '-')) {
@@ -132,14 +132,14 @@ static int factor(struct reader *r)
     if (length && eat(r, '('))
         return call_word(r, word, length);
     if (length == 1 && *word >= 'x' && *word < 'x' + r->nargs)
-        return *word - 'x';     /* the operands are the first nodes */
+        return *word - 'x'; /* the operands are the first nodes */
     r->bad = true;
     return 0;
 }
 
 static int product(struct reader *r)
 {
-    int args[2] = { factor(r), 0 };
+    int args[2] = {factor(r), 0};
     for (;;) {
         enum ir_op op = eat(r, '*') ? IR_mul : eat(r, '/') ? IR_div : IR_OP_NONE;
         if (op == IR_OP_NONE || r->bad)
@@ -151,7 +151,7 @@ static int product(struct reader *r)
 
 static int sum(struct reader *r)
 {
-    int args[2] = { product(r), 0 };
+    int args[2] = {product(r), 0};
     for (;;) {
         enum ir_op op = eat(r, '+') ? IR_add : eat(r, '-') ? IR_sub : IR_OP_NONE;
         if (op == IR_OP_NONE || r->bad)
@@ -163,10 +163,10 @@ static int sum(struct reader *r)
 
 static void read_row(const struct ir_scalar_row *row, struct ir_scalar_node *to, struct ir_scalar_body *body)
 {
-    struct reader r = { .at = row->body, .nargs = row->nargs, .nodes = to };
-    int args[3] = { 0, 1, 2 }, last;
+    struct reader r = {.at = row->body, .nargs = row->nargs, .nodes = to};
+    int args[3] = {0, 1, 2}, last;
     for (int i = 0; i < row->nargs; i++)
-        add_node(&r, (struct ir_scalar_node){ .kind = IR_S_ARG, .arg = { (int16_t)i, -1, -1 } });
+        add_node(&r, (struct ir_scalar_node){.kind = IR_S_ARG, .arg = {(int16_t)i, -1, -1}});
     if (row->body[0])
         last = sum(&r);
     else
@@ -174,7 +174,7 @@ static void read_row(const struct ir_scalar_row *row, struct ir_scalar_node *to,
     /* The result is the last node, unless the row is malformed (or says just "x"). */
     if (r.bad || *r.at || last != r.n - 1)
         return;
-    *body = (struct ir_scalar_body){ .nargs = row->nargs, .primitive = !row->body[0], .nnodes = r.n, .nodes = to };
+    *body = (struct ir_scalar_body){.nargs = row->nargs, .primitive = !row->body[0], .nnodes = r.n, .nodes = to};
 }
 
 static void read_rows(void)

@@ -22,7 +22,7 @@
 struct ir_file {
     int refs;
     uint64_t size;
-    void *data;          /* NULL: empty file */
+    void *data; /* NULL: empty file */
     char *path;
 };
 
@@ -188,8 +188,11 @@ struct ir_tensor *ir_tensor_splat(enum tcc_dtype dtype, int rank, const int64_t 
 static int file_bits(enum tcc_dtype d)
 {
     switch (d) {
-    case TCC_U4: case TCC_I4: case TCC_F4E2M1: return 4;
-    case TCC_U2: case TCC_I2: return 2;
+    case TCC_U4:
+    case TCC_I4:
+    case TCC_F4E2M1: return 4;
+    case TCC_U2:
+    case TCC_I2: return 2;
     case TCC_STRING: return 0;
     default: return 8 * tcc_dtype_bytes(d);
     }
@@ -214,7 +217,8 @@ static struct ir_tensor *unpacked(struct ir_tensor *t, const uint8_t *packed, in
     return t;
 }
 
-struct ir_tensor *ir_tensor_file(enum tcc_dtype dtype, int rank, const int64_t *dims, struct ir_file *file, uint64_t offset)
+struct ir_tensor *ir_tensor_file(enum tcc_dtype dtype, int rank, const int64_t *dims, struct ir_file *file,
+                                 uint64_t offset)
 {
     struct ir_tensor *t = tensor_header(dtype, rank, dims);
     int bits = file_bits(dtype);
@@ -228,7 +232,7 @@ struct ir_tensor *ir_tensor_file(enum tcc_dtype dtype, int rank, const int64_t *
     const uint8_t *at = file->data ? (const uint8_t *)file->data + offset : NULL;
     if (bits < 8)
         return unpacked(t, at, bits);
-    if (!at) {       /* no elements, and an empty file */
+    if (!at) { /* no elements, and an empty file */
         if (!(t->data = zeroed(0))) {
             free(t);
             return NULL;

@@ -10,13 +10,15 @@
 #define MAX_ELEMENTS 64
 #define MAX_DEPTH 32
 
-struct list { int n; ir_expr at[MAX_ELEMENTS]; };
+struct list {
+    int n;
+    ir_expr at[MAX_ELEMENTS];
+};
 
 static bool follow(struct ir_ctx *ctx, const struct ir_value *v, struct list *out, int depth);
 
 /* Elements of the value, by its type; -1 when it is no small integer tensor of rank 0 or 1. */
-static int
-elements(const struct ir_value *v)
+static int elements(const struct ir_value *v)
 {
     int64_t n = 1;
     ir_type t = v->type;
@@ -27,8 +29,7 @@ elements(const struct ir_value *v)
     return (int)n;
 }
 
-static bool
-from_constant(struct ir_ctx *ctx, const struct ir_tensor *t, struct list *out)
+static bool from_constant(struct ir_ctx *ctx, const struct ir_tensor *t, struct list *out)
 {
     out->n = (int)t->nelems;
     for (int i = 0; i < out->n; i++)
@@ -36,8 +37,7 @@ from_constant(struct ir_ctx *ctx, const struct ir_tensor *t, struct list *out)
     return true;
 }
 
-static bool
-from_concat(struct ir_ctx *ctx, const struct ir_node *n, struct list *out, int depth)
+static bool from_concat(struct ir_ctx *ctx, const struct ir_node *n, struct list *out, int depth)
 {
     out->n = 0;
     for (int i = 0; i < n->nin; i++) {
@@ -50,14 +50,14 @@ from_concat(struct ir_ctx *ctx, const struct ir_node *n, struct list *out, int d
     return true;
 }
 
-static bool
-from_slice(struct ir_ctx *ctx, const struct ir_node *n, struct list *out, int depth)
+static bool from_slice(struct ir_ctx *ctx, const struct ir_node *n, struct list *out, int depth)
 {
     int64_t start, size, step;
     struct list x;
 
     if (!follow(ctx, n->in[0].value, &x, depth) || ir_attr(n, IR_ATTR_starts)->n != 1 ||
-        !ir_is_const(ir_attr(n, IR_ATTR_starts)->exprs[0], &start) || !ir_is_const(ir_attr(n, IR_ATTR_sizes)->exprs[0], &size) ||
+        !ir_is_const(ir_attr(n, IR_ATTR_starts)->exprs[0], &start) ||
+        !ir_is_const(ir_attr(n, IR_ATTR_sizes)->exprs[0], &size) ||
         !ir_is_const(ir_attr(n, IR_ATTR_steps)->exprs[0], &step))
         return false;
     out->n = 0;
@@ -70,8 +70,7 @@ from_slice(struct ir_ctx *ctx, const struct ir_node *n, struct list *out, int de
     return true;
 }
 
-static bool
-from_gather(struct ir_ctx *ctx, const struct ir_node *n, struct list *out, int depth)
+static bool from_gather(struct ir_ctx *ctx, const struct ir_node *n, struct list *out, int depth)
 {
     const struct ir_tensor *index = ir_const_of(n->in[1].value);
     struct list x;
@@ -90,8 +89,7 @@ from_gather(struct ir_ctx *ctx, const struct ir_node *n, struct list *out, int d
 }
 
 /* min and max as the words of scalar.def; floordiv equals `div` where neither side is negative. */
-static ir_expr
-combine(struct ir_ctx *ctx, enum ir_op op, ir_expr a, ir_expr b)
+static ir_expr combine(struct ir_ctx *ctx, enum ir_op op, ir_expr a, ir_expr b)
 {
     int64_t divisor;
     bool divides = ir_is_const(b, &divisor) && divisor > 0;
@@ -107,8 +105,7 @@ combine(struct ir_ctx *ctx, enum ir_op op, ir_expr a, ir_expr b)
     }
 }
 
-static bool
-from_map(struct ir_ctx *ctx, const struct ir_node *n, struct list *out, int depth)
+static bool from_map(struct ir_ctx *ctx, const struct ir_node *n, struct list *out, int depth)
 {
     struct list x, y;
 
@@ -125,8 +122,7 @@ from_map(struct ir_ctx *ctx, const struct ir_node *n, struct list *out, int dept
     return true;
 }
 
-static bool
-follow(struct ir_ctx *ctx, const struct ir_value *v, struct list *out, int depth)
+static bool follow(struct ir_ctx *ctx, const struct ir_value *v, struct list *out, int depth)
 {
     const struct ir_tensor *constant;
     const struct ir_node *n = v ? v->def : NULL;
@@ -152,8 +148,7 @@ follow(struct ir_ctx *ctx, const struct ir_value *v, struct list *out, int depth
     }
 }
 
-int
-pass_exprs_of(struct ir_ctx *ctx, const struct ir_value *v, ir_expr *out, int most)
+int pass_exprs_of(struct ir_ctx *ctx, const struct ir_value *v, ir_expr *out, int most)
 {
     struct list list;
     if (!follow(ctx, v, &list, 0) || list.n > most || list.n != elements(v))

@@ -9,8 +9,7 @@ struct list_reader {
     const char *text, *at;
 };
 
-static bool
-list_error(struct list_reader *r, const char *what)
+static bool list_error(struct list_reader *r, const char *what)
 {
     static const struct ir_where nowhere;
     ir_error(r->ctx, &nowhere, "pass list '%s', at '%s': %s", r->text, r->at, what);
@@ -18,8 +17,7 @@ list_error(struct list_reader *r, const char *what)
 }
 
 /* A word up to one of the characters `, = { }` that no backslash escapes; blanks around it are dropped. */
-static const char *
-read_word(struct list_reader *r)
+static const char *read_word(struct list_reader *r)
 {
     char *word = IR_NEWN(r->ctx, strlen(r->at) + 1, char);
     size_t n = 0;
@@ -36,8 +34,7 @@ read_word(struct list_reader *r)
     return word;
 }
 
-static bool
-read_args(struct list_reader *r, struct pass_item *item)
+static bool read_args(struct list_reader *r, struct pass_item *item)
 {
     VEC(struct pass_arg) args = {0};
 
@@ -60,8 +57,7 @@ read_args(struct list_reader *r, struct pass_item *item)
     return true;
 }
 
-static const struct pass *
-find_pass(const char *name)
+static const struct pass *find_pass(const char *name)
 {
     int n;
     const struct pass *table = pass_table(&n);
@@ -71,8 +67,7 @@ find_pass(const char *name)
     return NULL;
 }
 
-int
-pass_parse_list(struct ir_ctx *ctx, const char *text, struct pass_item **items)
+int pass_parse_list(struct ir_ctx *ctx, const char *text, struct pass_item **items)
 {
     struct list_reader r = {ctx, text, text};
     VEC(struct pass_item) list = {0};
@@ -99,8 +94,7 @@ pass_parse_list(struct ir_ctx *ctx, const char *text, struct pass_item **items)
     return list.n;
 }
 
-static const char *
-escaped(struct ir_ctx *ctx, const char *s)
+static const char *escaped(struct ir_ctx *ctx, const char *s)
 {
     char *out = IR_NEWN(ctx, 2 * strlen(s) + 1, char);
     size_t n = 0;
@@ -113,8 +107,7 @@ escaped(struct ir_ctx *ctx, const char *s)
     return out;
 }
 
-const char *
-pass_list_text(struct ir_ctx *ctx, const struct pass_item *items, int from, int n)
+const char *pass_list_text(struct ir_ctx *ctx, const struct pass_item *items, int from, int n)
 {
     const char *text = "";
 

@@ -82,7 +82,10 @@ static bool push_index(struct kb *k, const struct ir_node *n, ir_type from, cons
 /* Follows the anchor's element to the root. */
 static bool push_to_root(struct kb *k, const struct lw_group *g, const ir_expr *idx, ir_expr *out)
 {
-    struct { const struct ir_value *v; ir_expr at[TCC_MAX_RANK]; } seen[66];
+    struct {
+        const struct ir_value *v;
+        ir_expr at[TCC_MAX_RANK];
+    } seen[66];
     int nseen = 1;
     seen[0].v = g->anchor->out[0];
     for (int i = 0; i < g->anchor->out[0]->type->rank; i++)
@@ -227,12 +230,14 @@ static bool build_matmul(struct kb *k, struct lw_group *g)
 /* -- Windows --------------------------------------------------------------------------------------------------- */
 
 /* Taps: inner dims for the window's extents; at[2..] = position read, guards where it may lie outside. */
-static int window(struct kb *k, const struct ir_node *n, const ir_expr *idx, const ir_expr *taps, ir_expr *at, struct kn_guard *guards)
+static int window(struct kb *k, const struct ir_node *n, const ir_expr *idx, const ir_expr *taps, ir_expr *at,
+                  struct kn_guard *guards)
 {
     ir_type x = n->in[0].value->type;
     int nguards = 0;
     for (int i = 2; i < x->rank; i++) {
-        int64_t stride = ir_attr(n, IR_ATTR_strides)->ints[i - 2], dilation = ir_attr(n, IR_ATTR_dilations)->ints[i - 2];
+        int64_t stride = ir_attr(n, IR_ATTR_strides)->ints[i - 2],
+                dilation = ir_attr(n, IR_ATTR_dilations)->ints[i - 2];
         ir_expr e = ir_add(k->ctx, ir_mulc(k->ctx, idx[i], stride), ir_mulc(k->ctx, taps[i - 2], dilation));
         at[i] = ir_sub(k->ctx, e, ir_attr(n, IR_ATTR_before)->exprs[i - 2]);
         struct kn_guard g = {at[i], ir_const(k->ctx, 0), x->dim[i]};
@@ -258,7 +263,8 @@ static int64_t channel_block(const struct kb *k, const struct ir_value *x)
 static bool build_conv(struct kb *k, struct lw_group *g)
 {
     const struct ir_node *n = g->anchor;
-    struct ir_value *x = n->in[0].value, *w = n->in[1].value, *bias = n->nin > 2 ? n->in[2].value : NULL, *v = n->out[0];
+    struct ir_value *x = n->in[0].value, *w = n->in[1].value, *bias = n->nin > 2 ? n->in[2].value : NULL,
+                    *v = n->out[0];
     struct ir_ctx *ctx = k->ctx;
     enum tcc_dtype acc = kb_acc_dtype(v->type->dtype);
     int64_t groups = ir_get_i(n, IR_ATTR_groups, 1), block = channel_block(k, x);
@@ -309,11 +315,13 @@ static bool build_conv(struct kb *k, struct lw_group *g)
 static bool build_conv_transpose(struct kb *k, struct lw_group *g)
 {
     const struct ir_node *n = g->anchor;
-    struct ir_value *x = n->in[0].value, *w = n->in[1].value, *bias = n->nin > 2 ? n->in[2].value : NULL, *v = n->out[0];
+    struct ir_value *x = n->in[0].value, *w = n->in[1].value, *bias = n->nin > 2 ? n->in[2].value : NULL,
+                    *v = n->out[0];
     struct ir_ctx *ctx = k->ctx;
     enum tcc_dtype acc = kb_acc_dtype(v->type->dtype);
     int64_t groups = ir_get_i(n, IR_ATTR_groups, 1);
-    ir_expr per_in = ir_floordiv(ctx, w->type->dim[0], ir_const(ctx, groups)), per_out = w->type->dim[1], zero = ir_const(ctx, 0);
+    ir_expr per_in = ir_floordiv(ctx, w->type->dim[0], ir_const(ctx, groups)), per_out = w->type->dim[1],
+            zero = ir_const(ctx, 0);
     ir_expr idx[TCC_MAX_RANK], at[TCC_MAX_RANK], wat[TCC_MAX_RANK];
     struct kn_guard guards[2 * TCC_MAX_RANK];
     uint32_t inner = 0;
@@ -325,9 +333,11 @@ static bool build_conv_transpose(struct kb *k, struct lw_group *g)
     at[1] = wat[0] = ir_add(ctx, ir_mul(ctx, group, per_in), ic);
     wat[1] = groups == 1 ? idx[1] : ir_mod(ctx, idx[1], per_out);
     for (int i = 2; i < w->type->rank; i++) {
-        int64_t stride = ir_attr(n, IR_ATTR_strides)->ints[i - 2], dilation = ir_attr(n, IR_ATTR_dilations)->ints[i - 2];
+        int64_t stride = ir_attr(n, IR_ATTR_strides)->ints[i - 2],
+                dilation = ir_attr(n, IR_ATTR_dilations)->ints[i - 2];
         wat[i] = inner_dim(k, w->type->dim[i], &inner);
-        ir_expr e = ir_add(ctx, idx[i], ir_sub(ctx, ir_attr(n, IR_ATTR_before)->exprs[i - 2], ir_mulc(ctx, wat[i], dilation)));
+        ir_expr e =
+            ir_add(ctx, idx[i], ir_sub(ctx, ir_attr(n, IR_ATTR_before)->exprs[i - 2], ir_mulc(ctx, wat[i], dilation)));
         at[i] = ir_floordiv(ctx, e, ir_const(ctx, stride));
         guards[nguards++] = (struct kn_guard){at[i], zero, x->type->dim[i]};
         if (stride > 1)
@@ -355,9 +365,11 @@ static int lowest(struct kb *k, int stage, enum tcc_dtype d)
 }
 
 /* Number of taps t in [0, kernel) with lo <= i * stride + t * dilation < hi, as an expression. */
-static ir_expr taps_inside(struct ir_ctx *ctx, ir_expr i, int64_t kernel, int64_t stride, int64_t dilation, ir_expr lo, ir_expr hi)
+static ir_expr taps_inside(struct ir_ctx *ctx, ir_expr i, int64_t kernel, int64_t stride, int64_t dilation, ir_expr lo,
+                           ir_expr hi)
 {
-    ir_expr start = ir_mulc(ctx, i, stride), d = ir_const(ctx, dilation), zero = ir_const(ctx, 0), all = ir_const(ctx, kernel);
+    ir_expr start = ir_mulc(ctx, i, stride), d = ir_const(ctx, dilation), zero = ir_const(ctx, 0),
+            all = ir_const(ctx, kernel);
     ir_expr first = ir_max(ctx, zero, ir_ceildiv(ctx, ir_sub(ctx, lo, start), d));
     ir_expr end = ir_max(ctx, zero, ir_min(ctx, all, ir_ceildiv(ctx, ir_sub(ctx, hi, start), d)));
     return ir_max(ctx, zero, ir_sub(ctx, end, first));
@@ -374,8 +386,10 @@ static int pool_divisor(struct kb *k, int stage, const struct ir_node *n, const 
         ir_expr lo = full ? ir_const(ctx, 0) : before, hi = ir_add(ctx, x->dim[i], before);
         if (full)
             hi = ir_add(ctx, hi, after);
-        count = ir_mul(ctx, count, taps_inside(ctx, idx[i], ir_attr(n, IR_ATTR_kernel)->ints[i - 2], ir_attr(n, IR_ATTR_strides)->ints[i - 2],
-                                               ir_attr(n, IR_ATTR_dilations)->ints[i - 2], lo, hi));
+        count = ir_mul(ctx, count,
+                       taps_inside(ctx, idx[i], ir_attr(n, IR_ATTR_kernel)->ints[i - 2],
+                                   ir_attr(n, IR_ATTR_strides)->ints[i - 2], ir_attr(n, IR_ATTR_dilations)->ints[i - 2],
+                                   lo, hi));
     }
     return kb_expr(k, stage, acc, count);
 }
@@ -407,7 +421,7 @@ static bool build_pool(struct kb *k, struct lw_group *g)
     if (k->failed)
         return false;
     struct kn_insn *load = &k->insns.at[id].insn;
-    if (outside >= 0 && load->code == KN_LOAD && load->nguards == own) {     /* no guards of a pad: that one gives 0 */
+    if (outside >= 0 && load->code == KN_LOAD && load->nguards == own) { /* no guards of a pad: that one gives 0 */
         load->arg[0] = outside;
         load->nargs = 1;
     } else if (outside >= 0) {
@@ -418,7 +432,8 @@ static bool build_pool(struct kb *k, struct lw_group *g)
         ir_expr linear = ir_const(ctx, 0);
         for (int i = 2; i < x->type->rank; i++)
             linear = ir_add(ctx, ir_mul(ctx, linear, x->type->dim[i]), at[i]);
-        struct kn_insn insn = {.code = KN_ARGREDUCE, .dtype = TCC_I64, .reducer = KN_MAX, .nargs = 2, .arg = {id, -1, -1}};
+        struct kn_insn insn = {
+            .code = KN_ARGREDUCE, .dtype = TCC_I64, .reducer = KN_MAX, .nargs = 2, .arg = {id, -1, -1}};
         insn.arg[1] = kb_expr(k, stage, TCC_I64, linear);
         id = kb_insn(k, stage, insn);
     } else {
@@ -494,19 +509,13 @@ void lw_find_contraction(struct kn_kernel *k)
 bool lw_build_anchor(struct kb *k, struct lw_group *g)
 {
     switch (g->anchor->op) {
-    case IR_matmul:
-        return build_matmul(k, g);
-    case IR_conv:
-        return build_conv(k, g);
-    case IR_conv_transpose:
-        return build_conv_transpose(k, g);
+    case IR_matmul: return build_matmul(k, g);
+    case IR_conv: return build_conv(k, g);
+    case IR_conv_transpose: return build_conv_transpose(k, g);
     case IR_max_pool:
     case IR_max_pool_index:
-    case IR_avg_pool:
-        return build_pool(k, g);
-    default:
-        k->failed = "no loop nest for this op";
-        return false;
+    case IR_avg_pool: return build_pool(k, g);
+    default: k->failed = "no loop nest for this op"; return false;
     }
 }
 
@@ -538,8 +547,13 @@ bool lw_build_scatter(struct lw *lw, struct lw_group *g)
         int id = kb_load(k, stage, index, sub), to = nd ? d : axis;
         ir_expr sym = ir_fresh(k->ctx, "g", 0, INT64_C(1) << 40);
         VEC_PUSH(k->ctx, k->locals, (__typeof__(*k->locals.at)){sym, stage});
-        kb_insn(k, stage, (struct kn_insn){.code = KN_INDEX, .dtype = TCC_I64, .nargs = 1, .arg = {id, -1, -1}, .expr = sym,
-                                           .bound = v->type->dim[to]});
+        kb_insn(k, stage,
+                (struct kn_insn){.code = KN_INDEX,
+                                 .dtype = TCC_I64,
+                                 .nargs = 1,
+                                 .arg = {id, -1, -1},
+                                 .expr = sym,
+                                 .bound = v->type->dim[to]});
         at[to] = sym;
     }
     for (int i = 0; i < r; i++)

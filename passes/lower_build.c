@@ -15,7 +15,8 @@ void kb_init(struct kb *k, struct lw *lw, const struct lw_group *group)
     k->ctx = lw->ctx;
     k->group = group;
     VEC_PUSH(k->ctx, k->guard_sets, (__typeof__(*k->guard_sets.at)){0});
-    VEC_PUSH(k->ctx, k->insns, (struct kb_insn){.insn = {.code = KN_CONST}}); /* what calls return once the kernel has failed */
+    VEC_PUSH(k->ctx, k->insns,
+             (struct kb_insn){.insn = {.code = KN_CONST}}); /* what calls return once the kernel has failed */
 }
 
 /* The iteration variable for kernel dim `position` and that extent: one for all kernels, which keeps texts and digests equal. */
@@ -98,11 +99,12 @@ int kb_push_guards(struct kb *k, int n, const struct kn_guard *guards)
     for (int i = 0; i < old.n; i++)
         new.at[new.n++] = old.at[i];
     for (int i = 0; i < n; i++)
-        if (ir_expr_le(k->ctx, guards[i].lo, guards[i].e) != IR_YES
-            || ir_expr_le(k->ctx, ir_addc(k->ctx, guards[i].e, 1), guards[i].hi) != IR_YES)
+        if (ir_expr_le(k->ctx, guards[i].lo, guards[i].e) != IR_YES ||
+            ir_expr_le(k->ctx, ir_addc(k->ctx, guards[i].e, 1), guards[i].hi) != IR_YES)
             new.at[new.n++] = guards[i];
     for (int s = 0; s < k->guard_sets.n; s++)
-        if (k->guard_sets.at[s].n == new.n && (!new.n || !memcmp(k->guard_sets.at[s].at, new.at, new.n * sizeof *new.at))) {
+        if (k->guard_sets.at[s].n == new.n &&
+            (!new.n || !memcmp(k->guard_sets.at[s].at, new.at, new.n * sizeof *new.at))) {
             k->guards = s;
             return before;
         }
@@ -134,7 +136,8 @@ static int operand_of(struct kb *k, struct ir_value *v, ir_type as, enum kn_oper
     operand.rank = kn_physical_dims(k->ctx, as, k->lw->layout[v->id], operand.dims);
     for (int i = 0; i < k->values.n; i++) {
         struct kn_operand *o = &k->operands.at[i];
-        if (k->values.at[i] != v || o->rank != operand.rank || memcmp(o->dims, operand.dims, (size_t)o->rank * sizeof *o->dims))
+        if (k->values.at[i] != v || o->rank != operand.rank ||
+            memcmp(o->dims, operand.dims, (size_t)o->rank * sizeof *o->dims))
             continue;
         if (o->use != use)
             o->use = KN_INOUT;
@@ -184,7 +187,11 @@ void kb_store(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, i
 
 /* -- The finished kernel ------------------------------------------------------------------------ */
 
-struct sizes { struct ir_ctx *ctx; VEC(ir_expr) syms; const struct kb *k; };
+struct sizes {
+    struct ir_ctx *ctx;
+    VEC(ir_expr) syms;
+    const struct kb *k;
+};
 
 static void note_size(void *user, ir_expr sym)
 {

@@ -8,7 +8,9 @@
 
 #include <string.h>
 
-struct pair { ir_expr a, b, extent, joined; };
+struct pair {
+    ir_expr a, b, extent, joined;
+};
 
 static bool mentions(const struct pair *p, ir_expr e)
 {
@@ -27,8 +29,8 @@ static int place(const struct kn_kernel *k, const struct pair *p, const struct k
             continue;
         if (at >= 0 && i == at + 1)
             continue;
-        if (at >= 0 || i + 1 >= insn->nindex || insn->index[i] != p->a || insn->index[i + 1] != p->b
-            || k->operands[insn->operand].dims[i + 1] != p->extent)
+        if (at >= 0 || i + 1 >= insn->nindex || insn->index[i] != p->a || insn->index[i + 1] != p->b ||
+            k->operands[insn->operand].dims[i + 1] != p->extent)
             return -2;
         at = i;
     }
@@ -110,7 +112,8 @@ static void rename_dims(struct lw *lw, struct kn_kernel *k)
         insn->index = index;
         struct kn_guard *guards = IR_NEWN(lw->ctx, insn->nguards + 1, struct kn_guard);
         for (int j = 0; j < insn->nguards; j++)
-            guards[j] = (struct kn_guard){ir_subst(lw->ctx, insn->guards[j].e, k->ndims, from, to), insn->guards[j].lo, insn->guards[j].hi};
+            guards[j] = (struct kn_guard){ir_subst(lw->ctx, insn->guards[j].e, k->ndims, from, to), insn->guards[j].lo,
+                                          insn->guards[j].hi};
         insn->guards = guards;
         if (insn->code == KN_EXPR)
             insn->expr = ir_subst(lw->ctx, insn->expr, k->ndims, from, to);

@@ -82,7 +82,7 @@ struct loop {
     struct ir_node *n;
     struct ir_block *body;
     int ncarried, nscan;
-    bool *object;                    /* per carried value */
+    bool *object; /* per carried value */
     int *params, *sequences;
 };
 
@@ -94,8 +94,9 @@ static void enter(struct lw *lw, struct loop *l, struct kn_steps *to)
         l->params[i] = lw_buffer(lw, l->body->params[i]);
     for (int i = 0; i < l->ncarried; i++) {
         struct ir_value *first = n->in[2 + i].value, *param = l->body->params[2 + i];
-        l->object[i] = travels_as_object(lw, param->type) || !same_type(param->type, first->type)
-                       || !same_type(param->type, n->out[i]->type) || !same_type(param->type, l->body->last->in[1 + i].value->type);
+        l->object[i] = travels_as_object(lw, param->type) || !same_type(param->type, first->type) ||
+                       !same_type(param->type, n->out[i]->type) ||
+                       !same_type(param->type, l->body->last->in[1 + i].value->type);
         if (!l->object[i]) {
             int args[2] = {lw_buffer(lw, first), lw_buffer(lw, param)};
             lw_step(lw, to, TCC_STEP_COPY, n, 2, args);
@@ -132,7 +133,8 @@ static bool lower_body(struct lw *lw, struct loop *l, struct kn_region *r)
     r->results = IR_NEWN(lw->ctx, r->nresults + 1, int);
     r->results[0] = lw_buffer(lw, yield->in[0].value);
     for (int i = 0; i < l->ncarried; i++)
-        r->results[1 + i] = l->object[i] ? as_object(lw, &r->steps, yield, yield->in[1 + i].value) : lw_buffer(lw, yield->in[1 + i].value);
+        r->results[1 + i] = l->object[i] ? as_object(lw, &r->steps, yield, yield->in[1 + i].value)
+                                         : lw_buffer(lw, yield->in[1 + i].value);
     return true;
 }
 
@@ -147,7 +149,8 @@ static void set_item_dims(struct lw *lw, struct kn_step *s, int object, ir_type 
     s->nsizes = t->rank - 1;
     s->sizes = IR_NEWN(lw->ctx, t->rank, ir_expr);
     for (int i = 1; i < t->rank; i++)
-        s->sizes[i - 1] = lw_type_bound(lw, ir_tensor_type(lw->ctx, t->dtype, 1, &t->dim[i])) ? t->dim[i] : ir_const(lw->ctx, 0);
+        s->sizes[i - 1] =
+            lw_type_bound(lw, ir_tensor_type(lw->ctx, t->dtype, 1, &t->dim[i])) ? t->dim[i] : ir_const(lw->ctx, 0);
 }
 
 bool lw_lower_loop(struct lw *lw, struct ir_node *n, struct kn_steps *to)

@@ -16,14 +16,18 @@ bool lw_is_view(const struct ir_node *n)
 {
     int64_t v;
     switch (n->op) {
-    case IR_reshape: case IR_transpose: case IR_expand: case IR_slice: case IR_iota: case IR_dim: case IR_dims:
-        return true;
+    case IR_reshape:
+    case IR_transpose:
+    case IR_expand:
+    case IR_slice:
+    case IR_iota:
+    case IR_dim:
+    case IR_dims: return true;
     case IR_concat: /* a few numbers: shape arithmetic */
         if (!ir_is_tensor(n->out[0]->type) || n->out[0]->type->rank > 1)
             return false;
         return n->out[0]->type->rank == 1 && ir_is_const(n->out[0]->type->dim[0], &v) && v <= 16;
-    default:
-        return false;
+    default: return false;
     }
 }
 
@@ -35,8 +39,8 @@ static bool in_buffer(const struct ir_value *v)
 bool lw_is_kernel_node(const struct ir_node *n)
 {
     enum ir_kind kind = ir_op_info(n->op)->kind;
-    if (kind != IR_K_MAP && kind != IR_K_MOVE && kind != IR_K_REDUCE && kind != IR_K_SCAN && kind != IR_K_CONTRACT
-        && kind != IR_K_WINDOW && kind != IR_K_SOURCE)
+    if (kind != IR_K_MAP && kind != IR_K_MOVE && kind != IR_K_REDUCE && kind != IR_K_SCAN && kind != IR_K_CONTRACT &&
+        kind != IR_K_WINDOW && kind != IR_K_SOURCE)
         return false;
     for (int i = 0; i < n->nin; i++)
         if (n->in[i].value && !in_buffer(n->in[i].value))
@@ -95,7 +99,11 @@ static bool same_dims(ir_type a, ir_type b)
     return true;
 }
 
-struct chain { struct ir_node *nodes[40]; int n; const struct ir_value *values[41]; };
+struct chain {
+    struct ir_node *nodes[40];
+    int n;
+    const struct ir_value *values[41];
+};
 
 static int reads_chain(const struct chain *c, const struct ir_node *n)
 {
@@ -132,7 +140,8 @@ static bool may_follow(const struct lw *lw, const struct chain *c, const struct 
     if (ir_op_info(n->op)->kind == IR_K_MAP)
         return same_dims(n->out[0]->type, from->type);
     bool last;
-    return (n->op == IR_reshape || n->op == IR_transpose) && !lw->layout[from->id] && open_values(lw, c, &last) == 1 && last;
+    return (n->op == IR_reshape || n->op == IR_transpose) && !lw->layout[from->id] && open_values(lw, c, &last) == 1 &&
+           last;
 }
 
 static void take_epilogue(struct lw *lw, struct lw_group *g)
@@ -176,7 +185,8 @@ static bool linear_load(struct lw *lw, const struct kn_kernel *k, const struct k
     for (int i = 0; i < load->nindex; i++)
         for (int d = 0; d < k->ndims; d++) {
             ir_expr c, rest;
-            if (ir_uses_sym(load->index[i], k->dims[d].var) && !ir_linear_in(lw->ctx, load->index[i], k->dims[d].var, &c, &rest))
+            if (ir_uses_sym(load->index[i], k->dims[d].var) &&
+                !ir_linear_in(lw->ctx, load->index[i], k->dims[d].var, &c, &rest))
                 return false;
         }
     return true;
@@ -208,7 +218,8 @@ static void store_into_concat(struct lw *lw, struct lw_group *g)
         return;
     struct ir_use *use = v->uses;
     struct ir_node *n = use->user;
-    if (n->op != IR_concat || !lw_is_kernel_node(n) || lw_is_view(n) || n->block != g->root->block || lw->layout[n->out[0]->id] != lw->layout[v->id])
+    if (n->op != IR_concat || !lw_is_kernel_node(n) || lw_is_view(n) || n->block != g->root->block ||
+        lw->layout[n->out[0]->id] != lw->layout[v->id])
         return;
     g->into = n->out[0];
     g->into_axis = ir_get_i(n, IR_ATTR_axis, 0);
@@ -257,7 +268,8 @@ static void reader_groups(struct lw *lw, const struct ir_node *n, struct lw_set 
 static bool fewer_elements(struct lw *lw, const struct ir_value *a, const struct ir_value *b)
 {
     int64_t na, nb;
-    return ir_is_const(ir_num_elements(lw->ctx, a->type), &na) && ir_is_const(ir_num_elements(lw->ctx, b->type), &nb) && na < nb;
+    return ir_is_const(ir_num_elements(lw->ctx, a->type), &na) && ir_is_const(ir_num_elements(lw->ctx, b->type), &nb) &&
+           na < nb;
 }
 
 static bool from_reduction(const struct ir_node *n, int depth)
@@ -309,7 +321,8 @@ static void form_pieces(struct lw *lw, struct ir_node *n)
         bool placed = false;
         if (v->def && v->def->block == n->block)
             for (int j = 0; j < lw->launches[v->def->id].n; j++)
-                placed = placed || (lw->launches[v->def->id].at[j]->into == n->out[0] && lw->launches[v->def->id].at[j]->value == v);
+                placed = placed || (lw->launches[v->def->id].at[j]->into == n->out[0] &&
+                                    lw->launches[v->def->id].at[j]->value == v);
         if (!placed && !ir_is_value(v->type->dim[axis], 0)) {
             struct lw_group *g = group_new(lw, n, v);
             g->into = n->out[0];
@@ -367,7 +380,8 @@ static void form_node(struct lw *lw, struct ir_node *n)
 /* Who must find a value in a buffer: everything that is not evaluated inside kernels of the same block. */
 static void mark_required(struct lw *lw, struct ir_block *block)
 {
-    IR_EACH_NODE(n, block) {
+    IR_EACH_NODE(n, block)
+    {
         for (int i = 0; i < n->nout; i++) {
             struct ir_value *v = n->out[i];
             if (!lw_is_kernel_node(n) || !lw->fuse)
@@ -385,23 +399,23 @@ bool lw_form_groups(struct lw *lw, struct ir_block *block)
         lw->stored[block->params[i]->id] = true;
     mark_required(lw, block);
     IR_EACH_NODE(n, block)
-        for (int i = 0; i < n->nout; i++)
-            if (lw->required[n->out[i]->id])
-                lw->stored[n->out[i]->id] = true;
+    for (int i = 0; i < n->nout; i++)
+        if (lw->required[n->out[i]->id])
+            lw->stored[n->out[i]->id] = true;
     IR_EACH_NODE(n, block)
-        if (lw_is_kernel_node(n) && lw_is_anchor(n) && (ir_has_uses(n->out[0]) || lw->required[n->out[0]->id]))
-            form_anchor(lw, n);
+    if (lw_is_kernel_node(n) && lw_is_anchor(n) && (ir_has_uses(n->out[0]) || lw->required[n->out[0]->id]))
+        form_anchor(lw, n);
     for (struct ir_node *n = block->last; n; n = n->prev)
         if (lw_is_kernel_node(n))
             form_node(lw, n);
     /* The kernels as they stand now that everybody's place is known. */
     IR_EACH_NODE(n, block)
-        for (int i = 0; i < lw->launches[n->id].n; i++) {
-            struct lw_group *g = lw->launches[n->id].at[i];
-            if (!lw_build(lw, g)) {
-                ir_error(lw->ctx, &n->where, "no kernel can be built for %s", ir_op_info(n->op)->name);
-                return false;
-            }
+    for (int i = 0; i < lw->launches[n->id].n; i++) {
+        struct lw_group *g = lw->launches[n->id].at[i];
+        if (!lw_build(lw, g)) {
+            ir_error(lw->ctx, &n->where, "no kernel can be built for %s", ir_op_info(n->op)->name);
+            return false;
         }
+    }
     return true;
 }

@@ -110,8 +110,8 @@ static void convert(struct lw *lw, struct ir_node *n, int operand, kn_layout to)
 {
     struct ir_value *v = n->in[operand].value;
     for (struct ir_use *u = v->uses; u; u = u->next) /* one that another reader has made */
-        if (u->user->op == IR_relayout && lw->layout[u->user->out[0]->id] == to && u->user->block == n->block
-            && u->user->id < n->id) {
+        if (u->user->op == IR_relayout && lw->layout[u->user->out[0]->id] == to && u->user->block == n->block &&
+            u->user->id < n->id) {
             ir_set_operand(n, operand, u->user->out[0]);
             return;
         }

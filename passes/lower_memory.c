@@ -13,16 +13,22 @@
 
 #define ALIGN 64
 
-struct live { int first, last; struct touch *home; };
+struct live {
+    int first, last;
+    struct touch *home;
+};
 
 /* A region and the positions that it spans; parents of touches. */
-struct touch { struct touch *parent; int first, last; };
+struct touch {
+    struct touch *parent;
+    int first, last;
+};
 
 struct memory {
     struct ir_ctx *ctx;
     struct kn_program *p;
-    struct live *live;               /* per buffer; first < 0: untouched */
-    struct touch **home;             /* innermost region that holds all its steps */
+    struct live *live;   /* per buffer; first < 0: untouched */
+    struct touch **home; /* innermost region that holds all its steps */
     int position;
 };
 
@@ -132,7 +138,10 @@ static int64_t aligned(int64_t n)
     return (n + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-struct placed { int buffer; int64_t bytes, offset; };
+struct placed {
+    int buffer;
+    int64_t bytes, offset;
+};
 
 static int larger_first(const void *a, const void *b)
 {
@@ -153,7 +162,8 @@ static int64_t place_constant_sizes(struct memory *m)
     VEC(struct placed) all = {0};
     int64_t bytes, top = 0;
     for (int b = 0; b < m->p->nbuffers; b++)
-        if (m->p->buffers[b].space == TCC_SPACE_ARENA && m->live[b].first >= 0 && ir_is_const(m->p->buffers[b].bytes, &bytes))
+        if (m->p->buffers[b].space == TCC_SPACE_ARENA && m->live[b].first >= 0 &&
+            ir_is_const(m->p->buffers[b].bytes, &bytes))
             VEC_PUSH(m->ctx, all, (struct placed){b, aligned(bytes), 0});
     if (all.n)
         qsort(all.at, all.n, sizeof *all.at, larger_first);
@@ -177,7 +187,10 @@ static int64_t place_constant_sizes(struct memory *m)
     return top;
 }
 
-struct slot { ir_expr bytes; VEC(int) buffers; };
+struct slot {
+    ir_expr bytes;
+    VEC(int) buffers;
+};
 
 static ir_expr aligned_expr(struct ir_ctx *ctx, ir_expr bytes)
 {
@@ -198,8 +211,8 @@ static ir_expr place_symbolic_sizes(struct memory *m, ir_expr base)
             bool free = true;
             for (int i = 0; i < slots.at[s].buffers.n && free; i++)
                 free = !together(&m->live[slots.at[s].buffers.at[i]], &m->live[b]);
-            if (free && (ir_expr_le(m->ctx, buffer->bytes, slots.at[s].bytes) == IR_YES
-                         || ir_expr_le(m->ctx, slots.at[s].bytes, buffer->bytes) == IR_YES))
+            if (free && (ir_expr_le(m->ctx, buffer->bytes, slots.at[s].bytes) == IR_YES ||
+                         ir_expr_le(m->ctx, slots.at[s].bytes, buffer->bytes) == IR_YES))
                 found = s;
         }
         if (found < 0) {
@@ -229,8 +242,9 @@ static ir_expr largest_live_set(struct memory *m)
             return NULL;
         int64_t sum = 0;
         for (int o = 0; o < m->p->nbuffers; o++)
-            if (m->p->buffers[o].space == TCC_SPACE_ARENA && m->live[o].first >= 0 && m->live[o].first <= m->live[b].first
-                && m->live[o].last >= m->live[b].first && ir_is_const(m->p->buffers[o].bytes, &bytes))
+            if (m->p->buffers[o].space == TCC_SPACE_ARENA && m->live[o].first >= 0 &&
+                m->live[o].first <= m->live[b].first && m->live[o].last >= m->live[b].first &&
+                ir_is_const(m->p->buffers[o].bytes, &bytes))
                 sum += aligned(bytes);
         if (sum > best)
             best = sum;
@@ -300,13 +314,16 @@ static void alloc_and_free(struct memory *m, struct kn_steps *steps, const struc
                 last = i;
                 steps_with++;
             }
-        bool result = region && (listed(region->results, region->nresults, b) || listed(region->params, region->nparams, b));
-        if (first < 0 || (steps_with == 1 && steps->at[first].nregions && !result && !listed(steps->at[first].args, steps->at[first].nargs, b))) {
+        bool result =
+            region && (listed(region->results, region->nresults, b) || listed(region->params, region->nparams, b));
+        if (first < 0 || (steps_with == 1 && steps->at[first].nregions && !result &&
+                          !listed(steps->at[first].args, steps->at[first].nargs, b))) {
             /* At home in a deeper region, unless it is handed over at that region's border. */
             bool border = false;
             for (int r = 0; first >= 0 && r < steps->at[first].nregions; r++) {
                 const struct kn_region *g = &steps->at[first].regions[r];
-                border = border || listed(g->params, g->nparams, b) || listed(g->finals, g->nresults - (steps->at[first].kind == TCC_STEP_LOOP), b);
+                border = border || listed(g->params, g->nparams, b) ||
+                         listed(g->finals, g->nresults - (steps->at[first].kind == TCC_STEP_LOOP), b);
             }
             if (!border)
                 continue;
@@ -314,8 +331,8 @@ static void alloc_and_free(struct memory *m, struct kn_steps *steps, const struc
         done[b] = true;
         bool output = false;
         for (int e = 0; e < m->p->nentries; e++)
-            output = output || listed(m->p->entries[e].output_buffers, m->p->entries[e].noutputs, b)
-                     || listed(m->p->entries[e].input_buffers, m->p->entries[e].ninputs, b);
+            output = output || listed(m->p->entries[e].output_buffers, m->p->entries[e].noutputs, b) ||
+                     listed(m->p->entries[e].input_buffers, m->p->entries[e].ninputs, b);
         if (!output && !result)
             insert(m, steps, last + 1, TCC_STEP_FREE, b);
         if (buffer->space == TCC_SPACE_DYNAMIC && steps->at[first].kind != TCC_STEP_LIB)

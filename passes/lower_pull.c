@@ -84,11 +84,20 @@ static int from_row_buffer(struct kb *k, int stage, struct ir_value *v, const ir
         memcpy(keep, index, temp.rank * sizeof *keep);
         VEC_PUSH(k->ctx, k->operands, temp);
         VEC_PUSH(k->ctx, k->values, NULL);
-        struct kn_insn store = {.code = KN_STORE, .dtype = temp.dtype, .nargs = 1, .arg = {memo->id, -1, -1},
-                                .operand = k->operands.n - 1, .nindex = temp.rank, .index = keep};
+        struct kn_insn store = {.code = KN_STORE,
+                                .dtype = temp.dtype,
+                                .nargs = 1,
+                                .arg = {memo->id, -1, -1},
+                                .operand = k->operands.n - 1,
+                                .nindex = temp.rank,
+                                .index = keep};
         kb_insn(k, memo->stage, store);
-        struct kn_insn load = {.code = KN_LOAD, .dtype = temp.dtype, .arg = {-1, -1, -1}, .operand = k->operands.n - 1,
-                               .nindex = temp.rank, .index = keep};
+        struct kn_insn load = {.code = KN_LOAD,
+                               .dtype = temp.dtype,
+                               .arg = {-1, -1, -1},
+                               .operand = k->operands.n - 1,
+                               .nindex = temp.rank,
+                               .index = keep};
         return kb_insn(k, stage, load);
     }
     return -1;
@@ -96,7 +105,11 @@ static int from_row_buffer(struct kb *k, int stage, struct ir_value *v, const ir
 
 /* -- Which variables an index depends on ---------------------------------------------------------------- */
 
-struct deps { const struct kb *k; uint32_t dims; bool local; };
+struct deps {
+    const struct kb *k;
+    uint32_t dims;
+    bool local;
+};
 
 static void note_dep(void *user, ir_expr sym)
 {
@@ -173,7 +186,9 @@ static int pull_map(struct kb *k, int stage, struct ir_value *v, const ir_expr *
     if (types == CAST) {
         int id = kb_scalar(k, stage, IR_cast, out, 1, args);
         const char *mode = ir_get_s(n, IR_ATTR_round_mode, "up");
-        k->insns.at[id].insn.ivalue = (ir_get_i(n, IR_ATTR_saturate, 1) ? 0 : 1) + (!strcmp(mode, "down") ? 2 : !strcmp(mode, "nearest") ? 4 : 0);
+        k->insns.at[id].insn.ivalue = (ir_get_i(n, IR_ATTR_saturate, 1) ? 0 : 1) + (!strcmp(mode, "down")      ? 2
+                                                                                    : !strcmp(mode, "nearest") ? 4
+                                                                                                               : 0);
         return id;
     }
     if (types == SELECT)
@@ -267,7 +282,8 @@ static ir_expr index_symbol(struct kb *k, int stage, int id, ir_expr bound)
 {
     for (int i = 0; i < k->insns.n; i++) {
         const struct kn_insn *insn = &k->insns.at[i].insn;
-        if (insn->code == KN_INDEX && insn->arg[0] == id && insn->bound == bound && usable_from(k, stage, k->insns.at[i].stage, i))
+        if (insn->code == KN_INDEX && insn->arg[0] == id && insn->bound == bound &&
+            usable_from(k, stage, k->insns.at[i].stage, i))
             return insn->expr;
     }
     const struct kn_insn *known = &k->insns.at[id].insn;
@@ -277,13 +293,15 @@ static ir_expr index_symbol(struct kb *k, int stage, int id, ir_expr bound)
         if (v >= 0 && v < limit)
             return ir_const(k->ctx, v);
     }
-    if (known->code == KN_EXPR && ir_expr_le(k->ctx, ir_const(k->ctx, 0), known->expr) == IR_YES
-        && ir_expr_le(k->ctx, ir_addc(k->ctx, known->expr, 1), bound) == IR_YES)
+    if (known->code == KN_EXPR && ir_expr_le(k->ctx, ir_const(k->ctx, 0), known->expr) == IR_YES &&
+        ir_expr_le(k->ctx, ir_addc(k->ctx, known->expr, 1), bound) == IR_YES)
         return known->expr;
     int64_t hi;
     ir_expr sym = ir_fresh(k->ctx, "g", 0, ir_is_const(bound, &hi) && hi > 0 ? hi - 1 : INT64_C(1) << 40);
     VEC_PUSH(k->ctx, k->locals, (__typeof__(*k->locals.at)){sym, stage});
-    kb_insn(k, stage, (struct kn_insn){.code = KN_INDEX, .dtype = TCC_I64, .nargs = 1, .arg = {id, -1, -1}, .expr = sym, .bound = bound});
+    kb_insn(k, stage,
+            (struct kn_insn){
+                .code = KN_INDEX, .dtype = TCC_I64, .nargs = 1, .arg = {id, -1, -1}, .expr = sym, .bound = bound});
     return sym;
 }
 
@@ -382,40 +400,28 @@ static int pull_move(struct kb *k, int stage, struct ir_value *v, const ir_expr 
     ir_expr at[TCC_MAX_RANK];
     const struct ir_attr *a;
     switch (n->op) {
-    case IR_relayout:
-        return kb_value(k, stage, x, idx);
-    case IR_reshape:
-        return pull_reshape(k, stage, v, idx);
+    case IR_relayout: return kb_value(k, stage, x, idx);
+    case IR_reshape: return pull_reshape(k, stage, v, idx);
     case IR_transpose:
         a = ir_attr(n, IR_ATTR_perm);
         for (int i = 0; i < a->n; i++)
             at[a->ints[i]] = idx[i];
         return kb_value(k, stage, x, at);
-    case IR_expand:
-        broadcast_index(k, x, idx, v->type->rank, at);
-        return kb_value(k, stage, x, at);
+    case IR_expand: broadcast_index(k, x, idx, v->type->rank, at); return kb_value(k, stage, x, at);
     case IR_slice:
         for (int i = 0; i < v->type->rank; i++)
-            at[i] = ir_add(k->ctx, ir_attr(n, IR_ATTR_starts)->exprs[i], ir_mul(k->ctx, idx[i], ir_attr(n, IR_ATTR_steps)->exprs[i]));
+            at[i] = ir_add(k->ctx, ir_attr(n, IR_ATTR_starts)->exprs[i],
+                           ir_mul(k->ctx, idx[i], ir_attr(n, IR_ATTR_steps)->exprs[i]));
         return kb_value(k, stage, x, at);
-    case IR_iota:
-        return kb_expr(k, stage, v->type->dtype, idx[ir_get_i(n, IR_ATTR_axis, 0)]);
+    case IR_iota: return kb_expr(k, stage, v->type->dtype, idx[ir_get_i(n, IR_ATTR_axis, 0)]);
     case IR_dim:
-    case IR_dims:
-        return pull_dims(k, stage, v, idx);
-    case IR_pad:
-        return pull_pad(k, stage, v, idx);
-    case IR_gather:
-        return pull_gather(k, stage, v, idx);
-    case IR_gather_elements:
-        return pull_gather_elements(k, stage, v, idx);
-    case IR_gather_nd:
-        return pull_gather_nd(k, stage, v, idx);
-    case IR_concat:
-        return pull_concat(k, stage, v, idx);
-    default:
-        k->failed = "not a move";
-        return 0;
+    case IR_dims: return pull_dims(k, stage, v, idx);
+    case IR_pad: return pull_pad(k, stage, v, idx);
+    case IR_gather: return pull_gather(k, stage, v, idx);
+    case IR_gather_elements: return pull_gather_elements(k, stage, v, idx);
+    case IR_gather_nd: return pull_gather_nd(k, stage, v, idx);
+    case IR_concat: return pull_concat(k, stage, v, idx);
+    default: k->failed = "not a move"; return 0;
     }
 }
 
@@ -428,7 +434,8 @@ static uint32_t inner_dims(struct kb *k, int n, const ir_expr *extents, int *dim
     for (int i = 0; i < n; i++) {
         dims[i] = -1;
         for (int d = 0; d < k->dims.n && dims[i] < 0; d++)
-            if (k->dims.at[d].role == KN_INNER && k->dims.at[d].extent == extents[i] && !(set >> d & 1) && (!i || d > dims[i - 1]))
+            if (k->dims.at[d].role == KN_INNER && k->dims.at[d].extent == extents[i] && !(set >> d & 1) &&
+                (!i || d > dims[i - 1]))
                 dims[i] = d;
         if (dims[i] < 0)
             dims[i] = kb_dim(k, extents[i], KN_INNER);
@@ -488,7 +495,10 @@ static int pull_reduce(struct kb *k, struct ir_value *v, const ir_expr *idx)
     } else {
         insn.code = KN_REDUCE;
         insn.dtype = kb_acc_dtype(x->type->dtype);
-        insn.reducer = n->op == IR_reduce_sum ? KN_SUM : n->op == IR_reduce_prod ? KN_PROD : n->op == IR_reduce_max ? KN_MAX : KN_MIN;
+        insn.reducer = n->op == IR_reduce_sum    ? KN_SUM
+                       : n->op == IR_reduce_prod ? KN_PROD
+                       : n->op == IR_reduce_max  ? KN_MAX
+                                                 : KN_MIN;
         insn.arg[0] = kb_cast(k, stage, id, insn.dtype);
     }
     id = kb_insn(k, stage, insn);
@@ -507,7 +517,7 @@ static bool is_reduce(const struct ir_node *n)
 static bool constant_at(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, int *id)
 {
     const struct ir_tensor *t = ir_const_of(v);
-    if (!t || (k->operand_only && t->nelems != 1))   /* a contraction stays one, even with weights that are all equal */
+    if (!t || (k->operand_only && t->nelems != 1)) /* a contraction stays one, even with weights that are all equal */
         return false;
     int64_t linear = 0, at;
     if (!t->splat && t->nelems != 1) {
@@ -555,7 +565,8 @@ int kb_value(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
     if (k->failed)
         return 0;
     for (int m = 0; m < k->memo.n; m++)
-        if (same_index(&k->memo.at[m], v, rank, idx, k->guards) && usable_from(k, stage, k->memo.at[m].stage, k->memo.at[m].id)) {
+        if (same_index(&k->memo.at[m], v, rank, idx, k->guards) &&
+            usable_from(k, stage, k->memo.at[m].stage, k->memo.at[m].id)) {
             id = k->memo.at[m].id;
             /* A reduction's value has the accumulator's type until it is read. */
             return kb_cast(k, stage, id, v->type->dtype);
@@ -570,8 +581,8 @@ int kb_value(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
     /* What depends on outer dims only is computed once per outer point, in a stage of its own. */
     struct deps deps = dependencies(k, rank, idx);
     uint32_t inner = k->stages.at[stage].inner;
-    bool hoist = here && inner && !k->operand_only && !deps.local && !(deps.dims & inner)
-                 && !is_reduce(v->def) && ir_op_info(v->def->op)->kind == IR_K_MAP;
+    bool hoist = here && inner && !k->operand_only && !deps.local && !(deps.dims & inner) && !is_reduce(v->def) &&
+                 ir_op_info(v->def->op)->kind == IR_K_MAP;
     if (hoist && !k->guards) {
         int outer = kb_stage_new(k, 0);
         id = kb_value(k, outer, v, idx);
@@ -676,8 +687,11 @@ static bool build_scan(struct kb *k, struct lw_group *g)
     if (ir_get_i(g->root, IR_ATTR_reverse, 0))
         idx[axis] = ir_sub(k->ctx, ir_addc(k->ctx, v->type->dim[axis], -1), idx[axis]);
     int id = kb_value(k, stage, x, idx);
-    struct kn_insn insn = {.code = KN_RUNNING, .dtype = kb_acc_dtype(v->type->dtype), .nargs = 1,
-                           .reducer = g->root->op == IR_cumsum ? KN_SUM : KN_PROD, .ivalue = ir_get_i(g->root, IR_ATTR_exclusive, 0)};
+    struct kn_insn insn = {.code = KN_RUNNING,
+                           .dtype = kb_acc_dtype(v->type->dtype),
+                           .nargs = 1,
+                           .reducer = g->root->op == IR_cumsum ? KN_SUM : KN_PROD,
+                           .ivalue = ir_get_i(g->root, IR_ATTR_exclusive, 0)};
     insn.arg[0] = kb_cast(k, stage, id, insn.dtype);
     id = kb_cast(k, stage, kb_insn(k, stage, insn), v->type->dtype);
     kb_store(k, stage, v, idx, id);

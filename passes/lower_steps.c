@@ -13,7 +13,10 @@
 
 /* -- Symbols ------------------------------------------------------------------------------------------- */
 
-struct levels { const struct lw *lw; int level; };
+struct levels {
+    const struct lw *lw;
+    int level;
+};
 
 static void note_level(void *user, ir_expr sym)
 {
@@ -78,11 +81,12 @@ static int weight_buffer(struct lw *lw, struct ir_value *v, const struct ir_tens
     kn_layout l = lw->layout[v->id];
     for (int i = 0; i < lw->buffers.n; i++) {
         const struct kn_buffer *b = &lw->buffers.at[i];
-        if (b->space == TCC_SPACE_WEIGHT && b->layout == l && b->type == v->type
-            && (b->weight == t || (t->bytes <= 4096 && !l && ir_tensor_equal(b->weight, t))))
+        if (b->space == TCC_SPACE_WEIGHT && b->layout == l && b->type == v->type &&
+            (b->weight == t || (t->bytes <= 4096 && !l && ir_tensor_equal(b->weight, t))))
             return i;
     }
-    struct kn_buffer b = {.space = TCC_SPACE_WEIGHT, .dtype = v->type->dtype, .type = v->type, .layout = l, .weight = t, .name = v->name};
+    struct kn_buffer b = {
+        .space = TCC_SPACE_WEIGHT, .dtype = v->type->dtype, .type = v->type, .layout = l, .weight = t, .name = v->name};
     b.bytes = physical_bytes(lw, v->type, l);
     return lw_buffer_new(lw, b);
 }
@@ -106,7 +110,8 @@ int lw_buffer(struct lw *lw, struct ir_value *v)
     return lw->buffer[v->id] = lw_buffer_new(lw, b);
 }
 
-struct kn_step *lw_step(struct lw *lw, struct kn_steps *to, enum tcc_step_kind kind, const struct ir_node *n, int nargs, const int *args)
+struct kn_step *lw_step(struct lw *lw, struct kn_steps *to, enum tcc_step_kind kind, const struct ir_node *n, int nargs,
+                        const int *args)
 {
     struct kn_step s = {.kind = kind, .nargs = nargs};
     s.args = IR_NEWN(lw->ctx, nargs + 1, int);
@@ -120,7 +125,8 @@ struct kn_step *lw_step(struct lw *lw, struct kn_steps *to, enum tcc_step_kind k
     return &to->at[to->n++];
 }
 
-void lw_bind(struct lw *lw, struct kn_steps *to, const struct ir_node *n, enum tcc_step_kind how, int buffer, int nsyms, ir_expr *syms)
+void lw_bind(struct lw *lw, struct kn_steps *to, const struct ir_node *n, enum tcc_step_kind how, int buffer, int nsyms,
+             ir_expr *syms)
 {
     int level = lw->next_level++;
     struct kn_step *s = lw_step(lw, to, how, n, 1, &buffer);
@@ -217,7 +223,11 @@ static int state_buffer(struct lw *lw, const struct ir_node *n)
     for (int i = 0; i < lw->buffers.n; i++)
         if (lw->buffers.at[i].space == TCC_SPACE_STATE && lw->buffers.at[i].index == state->index)
             return i;
-    struct kn_buffer b = {.space = TCC_SPACE_STATE, .dtype = state->type->dtype, .type = state->type, .index = state->index, .name = state->name};
+    struct kn_buffer b = {.space = TCC_SPACE_STATE,
+                          .dtype = state->type->dtype,
+                          .type = state->type,
+                          .index = state->index,
+                          .name = state->name};
     b.bytes = physical_bytes(lw, state->type, NULL);
     return lw_buffer_new(lw, b);
 }
@@ -245,14 +255,12 @@ static bool lower_node(struct lw *lw, struct ir_node *n, struct kn_steps *to)
     if (lw_is_kernel_node(n))
         return true;
     switch (n->op) {
-    case IR_constant: case IR_yield: case IR_return:
-        return true;
-    case IR_lib:
-        lower_lib(lw, n, to);
-        return true;
-    case IR_state_read: case IR_state_write:
-        lower_state(lw, n, to);
-        return true;
+    case IR_constant:
+    case IR_yield:
+    case IR_return: return true;
+    case IR_lib: lower_lib(lw, n, to); return true;
+    case IR_state_read:
+    case IR_state_write: lower_state(lw, n, to); return true;
     case IR_bind: {
         const struct ir_attr *a = ir_attr(n, IR_ATTR_syms);
         ir_expr *syms = IR_NEWN(lw->ctx, a->n, ir_expr);
@@ -260,7 +268,8 @@ static bool lower_node(struct lw *lw, struct ir_node *n, struct kn_steps *to)
         lw_bind(lw, to, n, TCC_STEP_BIND, lw_buffer(lw, n->in[0].value), a->n, syms);
         return true;
     }
-    case IR_box: case IR_unbox: {
+    case IR_box:
+    case IR_unbox: {
         int args[2] = {lw_buffer(lw, n->in[0].value), 0};
         if (n->op == IR_unbox)
             lw_bind_dims(lw, to, n, args[0], n->out[0]->type);
@@ -268,12 +277,11 @@ static bool lower_node(struct lw *lw, struct ir_node *n, struct kn_steps *to)
         lw_step(lw, to, n->op == IR_box ? TCC_STEP_BOX : TCC_STEP_UNBOX, n, 2, args);
         return true;
     }
-    case IR_if:
-        return lw_lower_if(lw, n, to);
-    case IR_loop:
-        return lw_lower_loop(lw, n, to);
+    case IR_if: return lw_lower_if(lw, n, to);
+    case IR_loop: return lw_lower_loop(lw, n, to);
     default:
-        ir_error(lw->ctx, &n->where, "%s of %s can't be compiled: it has no kernel and no library op", ir_op_info(n->op)->name,
+        ir_error(lw->ctx, &n->where, "%s of %s can't be compiled: it has no kernel and no library op",
+                 ir_op_info(n->op)->name,
                  n->nin && n->in[0].value ? ir_type_text(lw->ctx, n->in[0].value->type) : "nothing");
         return false;
     }
@@ -284,8 +292,8 @@ bool lw_lower_block(struct lw *lw, struct ir_block *block, struct kn_steps *to)
     if (!lw_form_groups(lw, block))
         return false;
     IR_EACH_NODE(n, block)
-        if (!lower_node(lw, n, to))
-            return false;
+    if (!lower_node(lw, n, to))
+        return false;
     return true;
 }
 

@@ -18,26 +18,23 @@ bool pass_bnfold_run(struct pass_run *r);
 
 /* Which channel of the result a weight belongs to: (index / inner) % count, plus the group's offset. */
 struct channels {
-    int64_t count;               /* of the result */
-    int64_t inner, per_group;    /* weight index -> channel within its group */
-    int64_t group_rows;          /* conv_transpose: elements of the weights per group; 0: one group for all */
+    int64_t count;            /* of the result */
+    int64_t inner, per_group; /* weight index -> channel within its group */
+    int64_t group_rows;       /* conv_transpose: elements of the weights per group; 0: one group for all */
 };
 
-static int64_t
-channel_of(const struct channels *c, int64_t i)
+static int64_t channel_of(const struct channels *c, int64_t i)
 {
     int64_t within = i / c->inner % c->per_group;
     return c->group_rows ? i / c->group_rows * c->per_group + within : within;
 }
 
-static bool
-static_dims(const struct ir_value *v, int64_t *dims)
+static bool static_dims(const struct ir_value *v, int64_t *dims)
 {
     return ir_is_tensor(v->type) && ir_static_dims(v->type, dims);
 }
 
-static int64_t
-product(const int64_t *dims, int from, int rank)
+static int64_t product(const int64_t *dims, int from, int rank)
 {
     int64_t n = 1;
     for (int i = from; i < rank; i++)
@@ -47,8 +44,7 @@ product(const int64_t *dims, int from, int rank)
 
 /* How the weights (operand 1) of a node map to channels of its result; false: not a node for this pass. `axis` gets the
  * result's channel axis. */
-static bool
-find_channels(const struct ir_node *n, struct channels *c, int *axis)
+static bool find_channels(const struct ir_node *n, struct channels *c, int *axis)
 {
     int64_t d[TCC_MAX_RANK], groups = ir_get_i(n, IR_ATTR_groups, 1);
     const struct ir_value *w = n->nin > 1 ? n->in[1].value : NULL;
@@ -58,11 +54,11 @@ find_channels(const struct ir_node *n, struct channels *c, int *axis)
         return false;
     *axis = 1;
     switch (n->op) {
-    case IR_conv:
-        *c = (struct channels){.count = d[0], .inner = product(d, 1, rank), .per_group = d[0]};
-        break;
+    case IR_conv: *c = (struct channels){.count = d[0], .inner = product(d, 1, rank), .per_group = d[0]}; break;
     case IR_conv_transpose:
-        *c = (struct channels){.count = d[1] * groups, .inner = product(d, 2, rank), .per_group = d[1],
+        *c = (struct channels){.count = d[1] * groups,
+                               .inner = product(d, 2, rank),
+                               .per_group = d[1],
                                .group_rows = d[0] / groups * product(d, 1, rank)};
         break;
     case IR_matmul:
@@ -72,15 +68,13 @@ find_channels(const struct ir_node *n, struct channels *c, int *axis)
         *c = ir_get_i(n, IR_ATTR_trans_b, 0) ? (struct channels){.count = d[0], .inner = d[1], .per_group = d[0]}
                                              : (struct channels){.count = d[1], .inner = 1, .per_group = d[1]};
         break;
-    default:
-        return false;
+    default: return false;
     }
     return c->inner > 0 && c->per_group > 0 && c->count > 0;
 }
 
 /* Is a constant one value per channel (or one for all) when it broadcasts to a result of that rank? */
-static bool
-per_channel(const struct ir_tensor *c, int rank, int axis, int64_t count)
+static bool per_channel(const struct ir_tensor *c, int rank, int axis, int64_t count)
 {
     for (int i = 0; i < c->rank; i++) {
         int at = rank - c->rank + i;
@@ -90,21 +84,19 @@ per_channel(const struct ir_tensor *c, int rank, int axis, int64_t count)
     return true;
 }
 
-static double
-element(const struct ir_tensor *c, int64_t channel)
+static double element(const struct ir_tensor *c, int64_t channel)
 {
     return tcc_load_f64((enum tcc_dtype)c->dtype, ir_tensor_at(c, c->nelems == 1 ? 0 : channel));
 }
 
 /* A factor as a multiplication has it. */
-static double
-factor(enum ir_op op, const struct ir_tensor *c, int64_t channel)
+static double factor(enum ir_op op, const struct ir_tensor *c, int64_t channel)
 {
     return op == IR_div ? 1 / element(c, channel) : element(c, channel);
 }
 
-static struct ir_tensor *
-scaled_weights(const struct ir_tensor *w, const struct channels *ch, enum ir_op op, const struct ir_tensor *c)
+static struct ir_tensor *scaled_weights(const struct ir_tensor *w, const struct channels *ch, enum ir_op op,
+                                        const struct ir_tensor *c)
 {
     struct ir_tensor *out = ir_tensor_new((enum tcc_dtype)w->dtype, w->rank, w->dims);
     int bytes = tcc_dtype_bytes((enum tcc_dtype)w->dtype);
@@ -118,8 +110,8 @@ scaled_weights(const struct ir_tensor *w, const struct channels *ch, enum ir_op 
 }
 
 /* bias * c, or bias + c; no bias is 0. */
-static struct ir_tensor *
-changed_bias(const struct ir_tensor *bias, int64_t count, enum ir_op op, const struct ir_tensor *c)
+static struct ir_tensor *changed_bias(const struct ir_tensor *bias, int64_t count, enum ir_op op,
+                                      const struct ir_tensor *c)
 {
     struct ir_tensor *out = ir_tensor_new((enum tcc_dtype)c->dtype, 1, &count);
     int bytes = tcc_dtype_bytes((enum tcc_dtype)c->dtype);
@@ -127,14 +119,15 @@ changed_bias(const struct ir_tensor *bias, int64_t count, enum ir_op op, const s
 
     for (int64_t i = 0; out && i < count; i++) {
         double b = bias ? tcc_load_f64((enum tcc_dtype)bias->dtype, ir_tensor_at(bias, i)) : 0;
-        tcc_store_f64((enum tcc_dtype)c->dtype, to + i * bytes, op == IR_add ? b + element(c, i) : b * factor(op, c, i));
+        tcc_store_f64((enum tcc_dtype)c->dtype, to + i * bytes,
+                      op == IR_add ? b + element(c, i) : b * factor(op, c, i));
     }
     return out;
 }
 
 /* The node again, with other weights and bias. */
-static struct ir_value *
-rebuild(struct rewrite *w, const struct ir_node *n, struct ir_value *weights, struct ir_value *bias)
+static struct ir_value *rebuild(struct rewrite *w, const struct ir_node *n, struct ir_value *weights,
+                                struct ir_value *bias)
 {
     struct ir_value *in[] = {n->in[0].value, weights, bias};
     struct ir_attr *attrs = IR_NEWN(w->b.ctx, n->nattrs + 1, struct ir_attr);
@@ -147,14 +140,12 @@ rebuild(struct rewrite *w, const struct ir_node *n, struct ir_value *weights, st
     return ir_build1(&w->b, n->op, bias ? 3 : 2, in, attrs);
 }
 
-static struct ir_value *
-new_constant(struct rewrite *w, struct ir_tensor *t)
+static struct ir_value *new_constant(struct rewrite *w, struct ir_tensor *t)
 {
     return t ? ir_constant(&w->b, t) : NULL;
 }
 
-static struct ir_value *
-fold_channels(struct rewrite *w, struct ir_node *n)
+static struct ir_value *fold_channels(struct rewrite *w, struct ir_node *n)
 {
     struct channels ch;
     int axis;
@@ -167,8 +158,9 @@ fold_channels(struct rewrite *w, struct ir_node *n)
     const struct ir_tensor *weights = ir_const_of(linear->in[1].value);
     struct ir_value *old_bias = operand(linear, 2);
     const struct ir_tensor *bias = old_bias ? ir_const_of(old_bias) : NULL;
-    if (!tcc_is_float(dtype_of(x)) || weights->dtype != x->type->dtype || c->dtype != x->type->dtype || (old_bias && !bias) ||
-        !per_channel(c, x->type->rank, axis, ch.count) || (linear->op == IR_matmul && n->op == IR_add) || !rewrite_go(w))
+    if (!tcc_is_float(dtype_of(x)) || weights->dtype != x->type->dtype || c->dtype != x->type->dtype ||
+        (old_bias && !bias) || !per_channel(c, x->type->rank, axis, ch.count) ||
+        (linear->op == IR_matmul && n->op == IR_add) || !rewrite_go(w))
         return NULL;
     struct ir_value *new_weights = linear->in[1].value, *new_bias = old_bias;
     if (n->op != IR_add)
@@ -180,8 +172,7 @@ fold_channels(struct rewrite *w, struct ir_node *n)
 
 static const struct rewrite_rule rules[] = {{IR_mul, fold_channels}, {IR_div, fold_channels}, {IR_add, fold_channels}};
 
-bool
-pass_bnfold_run(struct pass_run *r)
+bool pass_bnfold_run(struct pass_run *r)
 {
     return !pass_bounded(r) || rewrite_module(r, rules, (int)(sizeof rules / sizeof *rules));
 }

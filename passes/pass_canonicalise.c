@@ -21,14 +21,12 @@
 
 bool pass_canonicalise_run(struct pass_run *r);
 
-static bool
-is_constant(const struct ir_value *v)
+static bool is_constant(const struct ir_value *v)
 {
     return ir_const_of(v) != NULL;
 }
 
-static bool
-float_result(const struct ir_node *n)
+static bool float_result(const struct ir_node *n)
 {
     return tcc_is_float(dtype_of(n->out[0]));
 }
@@ -36,8 +34,7 @@ float_result(const struct ir_node *n)
 /* -- Operand order ------------------------------------------------------------------------------ */
 
 /* add(c, x) = add(x, c); add(%5, %3) = add(%3, %5) */
-static struct ir_value *
-order_operands(struct rewrite *w, struct ir_node *n)
+static struct ir_value *order_operands(struct rewrite *w, struct ir_node *n)
 {
     if (!(ir_op_info(n->op)->flags & IR_F_COMMUTES) || n->nin != 2)
         return NULL;
@@ -51,8 +48,7 @@ order_operands(struct rewrite *w, struct ir_node *n)
 }
 
 /* lt(c, x) = gt(x, c) and so on */
-static struct ir_value *
-order_comparison(struct rewrite *w, struct ir_node *n)
+static struct ir_value *order_comparison(struct rewrite *w, struct ir_node *n)
 {
     enum ir_op turned = n->op == IR_lt ? IR_gt : n->op == IR_gt ? IR_lt : n->op == IR_le ? IR_ge : IR_le;
     if (!is_constant(n->in[0].value) || is_constant(n->in[1].value) || !rewrite_go(w))
@@ -63,19 +59,18 @@ order_comparison(struct rewrite *w, struct ir_node *n)
 /* -- Constants on the right ------------------------------------------------------------------------ */
 
 /* sub(x, c) = add(x, -c): IEEE subtraction is defined so; integers wrap */
-static struct ir_value *
-sub_constant(struct rewrite *w, struct ir_node *n)
+static struct ir_value *sub_constant(struct rewrite *w, struct ir_node *n)
 {
     enum tcc_dtype d = dtype_of(n->out[0]);
     const struct ir_tensor *c = ir_const_of(n->in[1].value);
-    if (!c || (!c->splat && c->nelems > 1 << 20) || is_constant(n->in[0].value) || (!tcc_is_float(d) && !tcc_is_signed(d)) || !rewrite_go(w))
+    if (!c || (!c->splat && c->nelems > 1 << 20) || is_constant(n->in[0].value) ||
+        (!tcc_is_float(d) && !tcc_is_signed(d)) || !rewrite_go(w))
         return NULL;
     return ir_binary(&w->b, IR_add, n->in[0].value, ir_unary(&w->b, IR_neg, n->in[1].value));
 }
 
 /* Is 1/v a number of that type, with no subnormal near? Then x / v and x * (1/v) are the same. */
-static bool
-exact_reciprocal(enum tcc_dtype d, double v)
+static bool exact_reciprocal(enum tcc_dtype d, double v)
 {
     int exponent;
     char buffer[16];
@@ -86,8 +81,7 @@ exact_reciprocal(enum tcc_dtype d, double v)
 }
 
 /* div(x, c) = mul(x, 1/c): exact for powers of two; [f] for others */
-static struct ir_value *
-div_constant(struct rewrite *w, struct ir_node *n)
+static struct ir_value *div_constant(struct rewrite *w, struct ir_node *n)
 {
     enum tcc_dtype d = dtype_of(n->out[0]);
     const struct ir_tensor *c = ir_const_of(n->in[1].value);
@@ -102,11 +96,11 @@ div_constant(struct rewrite *w, struct ir_node *n)
 }
 
 /* add(add(x, a), b) = add(x, a + b), and mul: integers; [f] floats */
-static struct ir_value *
-join_constants(struct rewrite *w, struct ir_node *n)
+static struct ir_value *join_constants(struct rewrite *w, struct ir_node *n)
 {
     struct ir_node *inner = operand_node(n, 0, n->op);
-    if (!inner || !is_constant(n->in[1].value) || !is_constant(operand(inner, 1)) || (float_result(n) && !pass_fast(w->run)) || !rewrite_go(w))
+    if (!inner || !is_constant(n->in[1].value) || !is_constant(operand(inner, 1)) ||
+        (float_result(n) && !pass_fast(w->run)) || !rewrite_go(w))
         return NULL;
     return ir_binary(&w->b, n->op, inner->in[0].value, ir_binary(&w->b, n->op, inner->in[1].value, n->in[1].value));
 }
@@ -114,67 +108,60 @@ join_constants(struct rewrite *w, struct ir_node *n)
 /* -- Identities --------------------------------------------------------------------------------------- */
 
 /* x + -0, x + 0 for integers, [b] x + 0: -0 would have become 0 */
-static struct ir_value *
-add_zero(struct rewrite *w, struct ir_node *n)
+static struct ir_value *add_zero(struct rewrite *w, struct ir_node *n)
 {
     bool zero = operand_is(n, 1, float_result(n) ? -0.0 : 0) || (pass_bounded(w->run) && operand_is(n, 1, 0));
     return zero && has_result_type(n, n->in[0].value) && rewrite_go(w) ? n->in[0].value : NULL;
 }
 
 /* x * 1, x / 1, x ^ 1 */
-static struct ir_value *
-by_one(struct rewrite *w, struct ir_node *n)
+static struct ir_value *by_one(struct rewrite *w, struct ir_node *n)
 {
     return operand_is(n, 1, 1) && has_result_type(n, n->in[0].value) && rewrite_go(w) ? n->in[0].value : NULL;
 }
 
 /* x * -1 = -x */
-static struct ir_value *
-mul_minus_one(struct rewrite *w, struct ir_node *n)
+static struct ir_value *mul_minus_one(struct rewrite *w, struct ir_node *n)
 {
-    return operand_is(n, 1, -1) && has_result_type(n, n->in[0].value) && rewrite_go(w) ? ir_unary(&w->b, IR_neg, n->in[0].value) : NULL;
+    return operand_is(n, 1, -1) && has_result_type(n, n->in[0].value) && rewrite_go(w)
+               ? ir_unary(&w->b, IR_neg, n->in[0].value)
+               : NULL;
 }
 
 /* or, xor, shl, shr by 0; for bools: or, xor with false */
-static struct ir_value *
-bits_zero(struct rewrite *w, struct ir_node *n)
+static struct ir_value *bits_zero(struct rewrite *w, struct ir_node *n)
 {
     return operand_is(n, 1, 0) && has_result_type(n, n->in[0].value) && rewrite_go(w) ? n->in[0].value : NULL;
 }
 
 /* and(x, true) = x */
-static struct ir_value *
-and_true(struct rewrite *w, struct ir_node *n)
+static struct ir_value *and_true(struct rewrite *w, struct ir_node *n)
 {
     bool yes = dtype_of(n->out[0]) == TCC_BOOL && operand_is(n, 1, 1);
     return yes && has_result_type(n, n->in[0].value) && rewrite_go(w) ? n->in[0].value : NULL;
 }
 
 /* min, max, and, or of a value with itself */
-static struct ir_value *
-with_itself(struct rewrite *w, struct ir_node *n)
+static struct ir_value *with_itself(struct rewrite *w, struct ir_node *n)
 {
     return n->in[0].value == n->in[1].value && rewrite_go(w) ? n->in[0].value : NULL;
 }
 
 /* neg neg, not not: the operand's operand */
-static struct ir_value *
-twice_back(struct rewrite *w, struct ir_node *n)
+static struct ir_value *twice_back(struct rewrite *w, struct ir_node *n)
 {
     struct ir_node *inner = operand_node(n, 0, n->op);
     return inner && rewrite_go(w) ? inner->in[0].value : NULL;
 }
 
 /* abs abs, relu relu, floor floor...: the operand */
-static struct ir_value *
-twice_once(struct rewrite *w, struct ir_node *n)
+static struct ir_value *twice_once(struct rewrite *w, struct ir_node *n)
 {
     return operand_node(n, 0, n->op) && rewrite_go(w) ? n->in[0].value : NULL;
 }
 
 /* abs(-x) = abs(x), square(-x) = square(|x|) = square(x) */
-static struct ir_value *
-even(struct rewrite *w, struct ir_node *n)
+static struct ir_value *even(struct rewrite *w, struct ir_node *n)
 {
     struct ir_node *inner = operand_node(n, 0, IR_neg);
     if (!inner && n->op == IR_square)
@@ -183,8 +170,7 @@ even(struct rewrite *w, struct ir_node *n)
 }
 
 /* select(c, x, x) = x; select with a constant condition */
-static struct ir_value *
-select_known(struct rewrite *w, struct ir_node *n)
+static struct ir_value *select_known(struct rewrite *w, struct ir_node *n)
 {
     double c;
     struct ir_value *v = NULL;
@@ -196,8 +182,7 @@ select_known(struct rewrite *w, struct ir_node *n)
 }
 
 /* not(eq(x, y)) = ne(x, y) and the other way round; the order comparisons differ for NaN */
-static struct ir_value *
-not_equal(struct rewrite *w, struct ir_node *n)
+static struct ir_value *not_equal(struct rewrite *w, struct ir_node *n)
 {
     struct ir_node *eq = operand_node(n, 0, IR_eq), *ne = operand_node(n, 0, IR_ne), *c = eq ? eq : ne;
     return c && rewrite_go(w) ? ir_binary(&w->b, eq ? IR_ne : IR_eq, c->in[0].value, c->in[1].value) : NULL;
@@ -206,15 +191,13 @@ not_equal(struct rewrite *w, struct ir_node *n)
 /* -- Words ----------------------------------------------------------------------------------------------- */
 
 /* mul(x, x) = square(x) */
-static struct ir_value *
-square(struct rewrite *w, struct ir_node *n)
+static struct ir_value *square(struct rewrite *w, struct ir_node *n)
 {
     return n->in[0].value == n->in[1].value && rewrite_go(w) ? ir_unary(&w->b, IR_square, n->in[0].value) : NULL;
 }
 
 /* mul(x, sigmoid(x)) = silu(x) [b] */
-static struct ir_value *
-silu(struct rewrite *w, struct ir_node *n)
+static struct ir_value *silu(struct rewrite *w, struct ir_node *n)
 {
     for (int i = 0; i < 2; i++) {
         struct ir_node *s = operand_node(n, i, IR_sigmoid);
@@ -225,16 +208,16 @@ silu(struct rewrite *w, struct ir_node *n)
 }
 
 /* max(0, x) = relu(x), as its body says; max(x, 0) = relu(x) [b]: the sign of a zero */
-static struct ir_value *
-max_zero(struct rewrite *w, struct ir_node *n)
+static struct ir_value *max_zero(struct rewrite *w, struct ir_node *n)
 {
-    struct ir_value *x = operand_is(n, 0, 0) ? n->in[1].value : operand_is(n, 1, 0) && (!float_result(n) || pass_bounded(w->run)) ? n->in[0].value : NULL;
+    struct ir_value *x = operand_is(n, 0, 0)                                                 ? n->in[1].value
+                         : operand_is(n, 1, 0) && (!float_result(n) || pass_bounded(w->run)) ? n->in[0].value
+                                                                                             : NULL;
     return x && has_result_type(n, x) && rewrite_go(w) ? ir_unary(&w->b, IR_relu, x) : NULL;
 }
 
 /* clip(x, 0, inf) = relu(x); clip(x, -inf, inf) = x: as the bodies say */
-static struct ir_value *
-clip_open(struct rewrite *w, struct ir_node *n)
+static struct ir_value *clip_open(struct rewrite *w, struct ir_node *n)
 {
     struct ir_value *x = n->in[0].value;
     if (!float_result(n) || !has_result_type(n, x) || !operand_is(n, 2, INFINITY))
@@ -245,24 +228,23 @@ clip_open(struct rewrite *w, struct ir_node *n)
 }
 
 /* div(1, x) = recip(x) */
-static struct ir_value *
-recip(struct rewrite *w, struct ir_node *n)
+static struct ir_value *recip(struct rewrite *w, struct ir_node *n)
 {
     struct ir_value *x = n->in[1].value;
-    return float_result(n) && operand_is(n, 0, 1) && has_result_type(n, x) && rewrite_go(w) ? ir_unary(&w->b, IR_recip, x) : NULL;
+    return float_result(n) && operand_is(n, 0, 1) && has_result_type(n, x) && rewrite_go(w)
+               ? ir_unary(&w->b, IR_recip, x)
+               : NULL;
 }
 
 /* recip(sqrt(x)) = rsqrt(x) */
-static struct ir_value *
-rsqrt(struct rewrite *w, struct ir_node *n)
+static struct ir_value *rsqrt(struct rewrite *w, struct ir_node *n)
 {
     struct ir_node *root = operand_node(n, 0, IR_sqrt);
     return root && rewrite_go(w) ? ir_unary(&w->b, IR_rsqrt, root->in[0].value) : NULL;
 }
 
 /* pow(x, 2) = square(x), pow(x, 3) = x * x * x, pow(x, -1) = 1/x [b]; pow(x, 0.5) = sqrt(x) [f]: -0, -inf */
-static struct ir_value *
-pow_constant(struct rewrite *w, struct ir_node *n)
+static struct ir_value *pow_constant(struct rewrite *w, struct ir_node *n)
 {
     struct ir_value *x = n->in[0].value;
     bool bounded = pass_bounded(w->run) || !float_result(n);
@@ -283,8 +265,7 @@ pow_constant(struct rewrite *w, struct ir_node *n)
 /* -- Reductions ---------------------------------------------------------------------------------------------- */
 
 /* Over no axis: x. Over axes of extent 1 only: a reshape; a sum [b]: -0 would have become 0. */
-static struct ir_value *
-reduce_nothing(struct rewrite *w, struct ir_node *n)
+static struct ir_value *reduce_nothing(struct rewrite *w, struct ir_node *n)
 {
     const struct ir_attr *axes = ir_attr(n, IR_ATTR_axes);
     struct ir_value *x = n->in[0].value;
@@ -301,32 +282,70 @@ reduce_nothing(struct rewrite *w, struct ir_node *n)
 }
 
 static const struct rewrite_rule rules[] = {
-    {IR_OP_NONE, order_operands}, {IR_lt, order_comparison}, {IR_le, order_comparison}, {IR_gt, order_comparison},
-    {IR_ge, order_comparison},    {IR_sub, sub_constant},    {IR_div, by_one},          {IR_div, recip},
-    {IR_div, div_constant},       {IR_add, add_zero},        {IR_add, join_constants},  {IR_mul, by_one},
-    {IR_mul, mul_minus_one},      {IR_mul, square},          {IR_mul, silu},            {IR_mul, join_constants},
-    {IR_pow, by_one},             {IR_pow, pow_constant},    {IR_or, bits_zero},        {IR_xor, bits_zero},
-    {IR_shl, bits_zero},          {IR_shr, bits_zero},       {IR_and, and_true},        {IR_min, with_itself},
-    {IR_max, with_itself},        {IR_and, with_itself},     {IR_or, with_itself},      {IR_neg, twice_back},
-    {IR_not, twice_back},         {IR_abs, twice_once},      {IR_relu, twice_once},     {IR_floor, twice_once},
-    {IR_ceil, twice_once},        {IR_trunc, twice_once},    {IR_round, twice_once},    {IR_sign, twice_once},
-    {IR_abs, even},               {IR_square, even},         {IR_select, select_known}, {IR_not, not_equal},
-    {IR_max, max_zero},           {IR_clip, clip_open},      {IR_recip, rsqrt},         {IR_reduce_sum, reduce_nothing},
-    {IR_reduce_prod, reduce_nothing}, {IR_reduce_max, reduce_nothing}, {IR_reduce_min, reduce_nothing},
+    {IR_OP_NONE, order_operands},
+    {IR_lt, order_comparison},
+    {IR_le, order_comparison},
+    {IR_gt, order_comparison},
+    {IR_ge, order_comparison},
+    {IR_sub, sub_constant},
+    {IR_div, by_one},
+    {IR_div, recip},
+    {IR_div, div_constant},
+    {IR_add, add_zero},
+    {IR_add, join_constants},
+    {IR_mul, by_one},
+    {IR_mul, mul_minus_one},
+    {IR_mul, square},
+    {IR_mul, silu},
+    {IR_mul, join_constants},
+    {IR_pow, by_one},
+    {IR_pow, pow_constant},
+    {IR_or, bits_zero},
+    {IR_xor, bits_zero},
+    {IR_shl, bits_zero},
+    {IR_shr, bits_zero},
+    {IR_and, and_true},
+    {IR_min, with_itself},
+    {IR_max, with_itself},
+    {IR_and, with_itself},
+    {IR_or, with_itself},
+    {IR_neg, twice_back},
+    {IR_not, twice_back},
+    {IR_abs, twice_once},
+    {IR_relu, twice_once},
+    {IR_floor, twice_once},
+    {IR_ceil, twice_once},
+    {IR_trunc, twice_once},
+    {IR_round, twice_once},
+    {IR_sign, twice_once},
+    {IR_abs, even},
+    {IR_square, even},
+    {IR_select, select_known},
+    {IR_not, not_equal},
+    {IR_max, max_zero},
+    {IR_clip, clip_open},
+    {IR_recip, rsqrt},
+    {IR_reduce_sum, reduce_nothing},
+    {IR_reduce_prod, reduce_nothing},
+    {IR_reduce_max, reduce_nothing},
+    {IR_reduce_min, reduce_nothing},
 };
 
 /* -- Regions ---------------------------------------------------------------------------------------------------- */
 
 /* Lists, for dims of `declared` that are symbols and stand for another dim in `actual`, the pairs; false when the types
  * differ in more than that. */
-struct pairs { int n; ir_expr from[64], to[64]; };
+struct pairs {
+    int n;
+    ir_expr from[64], to[64];
+};
 
-static bool
-unify(struct pairs *p, ir_type declared, ir_type actual)
+static bool unify(struct pairs *p, ir_type declared, ir_type actual)
 {
     if (declared == actual)
         return true;
-    if (declared->kind != IR_T_TENSOR || actual->kind != IR_T_TENSOR || declared->dtype != actual->dtype || declared->rank != actual->rank)
+    if (declared->kind != IR_T_TENSOR || actual->kind != IR_T_TENSOR || declared->dtype != actual->dtype ||
+        declared->rank != actual->rank)
         return false;
     for (int i = 0; i < declared->rank; i++) {
         ir_expr d = declared->dim[i], a = actual->dim[i];
@@ -346,8 +365,7 @@ unify(struct pairs *p, ir_type declared, ir_type actual)
 }
 
 /* Replaces an `if` by the branch that its constant condition names. */
-static bool
-inline_if(struct pass_run *r, struct ir_node *n)
+static bool inline_if(struct pass_run *r, struct ir_node *n)
 {
     const struct ir_tensor *c = ir_const_of(n->in[0].value);
     struct ir_func *f = n->block->func;
@@ -363,7 +381,8 @@ inline_if(struct pass_run *r, struct ir_node *n)
     if (!pass_changed(r))
         return true;
     struct ir_builder b = {.ctx = pass_ctx(r), .func = f, .block = n->block, .before = n, .where = n->where};
-    struct ir_value **map = IR_NEWN(b.ctx, f->nvalues, struct ir_value *), **results = IR_NEWN(b.ctx, n->nout + 1, struct ir_value *);
+    struct ir_value **map = IR_NEWN(b.ctx, f->nvalues, struct ir_value *),
+                    **results = IR_NEWN(b.ctx, n->nout + 1, struct ir_value *);
     ir_clone_block(&b, branch, map, results);
     for (int i = 0; i < n->nout; i++)
         ir_replace_uses(n->out[i], results[i]);
@@ -377,8 +396,7 @@ inline_if(struct pass_run *r, struct ir_node *n)
 #define ANY_SIZE ((int64_t)1 << 40)
 
 /* bind of values that are expressions: the symbols are these, if they lie within the symbols' bounds for certain. */
-static bool
-resolve_bind(struct pass_run *r, struct ir_node *n)
+static bool resolve_bind(struct pass_run *r, struct ir_node *n)
 {
     const struct ir_attr *syms = ir_attr(n, IR_ATTR_syms);
     ir_expr to[64];
@@ -398,8 +416,7 @@ resolve_bind(struct pass_run *r, struct ir_node *n)
 }
 
 /* unbox(box(x)) = x, its symbols being x's dims */
-static bool
-unbox_box(struct pass_run *r, struct ir_node *n)
+static bool unbox_box(struct pass_run *r, struct ir_node *n)
 {
     struct ir_node *box = operand_node(n, 0, IR_box);
     struct pairs pairs = {0};
@@ -412,8 +429,7 @@ unbox_box(struct pass_run *r, struct ir_node *n)
     return pass_substitute(f, pairs.n, pairs.from, pairs.to);
 }
 
-static bool
-resolve_block(struct pass_run *r, struct ir_block *b)
+static bool resolve_block(struct pass_run *r, struct ir_block *b)
 {
     bool ok = true;
     for (struct ir_node *n = b->first, *next; n && ok; n = next) {
@@ -433,8 +449,7 @@ resolve_block(struct pass_run *r, struct ir_block *b)
     return ok;
 }
 
-bool
-pass_canonicalise_run(struct pass_run *r)
+bool pass_canonicalise_run(struct pass_run *r)
 {
     for (struct ir_func *f = pass_module(r)->funcs; f; f = f->next)
         if (!resolve_block(r, f->body))

@@ -9,11 +9,18 @@
 bool pass_cse_run(struct pass_run *r);
 
 /* A chained table; an entry leaves when its block ends. */
-struct entry { struct ir_node *node; uint64_t hash; struct entry *next; };
-struct table { struct ir_ctx *ctx; struct entry **bucket; uint64_t mask; };
+struct entry {
+    struct ir_node *node;
+    uint64_t hash;
+    struct entry *next;
+};
+struct table {
+    struct ir_ctx *ctx;
+    struct entry **bucket;
+    uint64_t mask;
+};
 
-static uint64_t
-hash_node(const struct ir_node *n)
+static uint64_t hash_node(const struct ir_node *n)
 {
     uint64_t h = (uint64_t)n->op * 0x9e3779b97f4a7c15u;
     for (int i = 0; i < n->nin; i++)
@@ -22,8 +29,7 @@ hash_node(const struct ir_node *n)
     return h ^ (h >> 32);
 }
 
-static bool
-same_meaning(const struct ir_node *a, const struct ir_node *b)
+static bool same_meaning(const struct ir_node *a, const struct ir_node *b)
 {
     if (a->op != b->op || a->nin != b->nin || a->nout != b->nout)
         return false;
@@ -36,15 +42,13 @@ same_meaning(const struct ir_node *a, const struct ir_node *b)
     return pass_equal_attrs(a, b);
 }
 
-static bool
-shareable(const struct ir_node *n)
+static bool shareable(const struct ir_node *n)
 {
     return n->nout > 0 && n->nregions == 0 &&
            !(ir_op_info(n->op)->flags & (IR_F_EFFECT | IR_F_DEFINES_SYMS | IR_F_TERMINATOR | IR_F_REGIONS));
 }
 
-static struct ir_node *
-find(const struct table *t, const struct ir_node *n, uint64_t hash)
+static struct ir_node *find(const struct table *t, const struct ir_node *n, uint64_t hash)
 {
     for (struct entry *e = t->bucket[hash & t->mask]; e; e = e->next)
         if (e->hash == hash && same_meaning(e->node, n))
@@ -52,8 +56,7 @@ find(const struct table *t, const struct ir_node *n, uint64_t hash)
     return NULL;
 }
 
-static bool
-share_block(struct pass_run *r, struct table *t, struct ir_block *b)
+static bool share_block(struct pass_run *r, struct table *t, struct ir_block *b)
 {
     VEC(uint64_t) added = {0};
     bool go_on = true;
@@ -82,8 +85,7 @@ share_block(struct pass_run *r, struct table *t, struct ir_block *b)
     return go_on;
 }
 
-bool
-pass_cse_run(struct pass_run *r)
+bool pass_cse_run(struct pass_run *r)
 {
     for (struct ir_func *f = pass_module(r)->funcs; f; f = f->next) {
         struct table t = {.ctx = pass_ctx(r), .mask = 63};

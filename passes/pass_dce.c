@@ -16,11 +16,10 @@ struct mentions {
     int32_t *count;
     uint32_t size;
     int delta;
-    bool needed;                 /* answer of check_symbol */
+    bool needed; /* answer of check_symbol */
 };
 
-static int32_t *
-mention(struct mentions *m, ir_expr sym)
+static int32_t *mention(struct mentions *m, ir_expr sym)
 {
     if (sym->id >= m->size) {
         uint32_t size = 2 * sym->id + 64;
@@ -35,8 +34,7 @@ mention(struct mentions *m, ir_expr sym)
 
 #define FROM_INPUT INT32_MIN
 
-static void
-count_symbol(void *user, ir_expr sym)
+static void count_symbol(void *user, ir_expr sym)
 {
     struct mentions *m = user;
     int32_t *count = mention(m, sym);
@@ -44,14 +42,12 @@ count_symbol(void *user, ir_expr sym)
         *count += m->delta;
 }
 
-static void
-input_symbol(void *user, ir_expr sym)
+static void input_symbol(void *user, ir_expr sym)
 {
     *mention(user, sym) = FROM_INPUT;
 }
 
-static void
-check_symbol(void *user, ir_expr sym)
+static void check_symbol(void *user, ir_expr sym)
 {
     struct mentions *m = user;
     m->needed |= *mention(m, sym) > 0;
@@ -59,8 +55,7 @@ check_symbol(void *user, ir_expr sym)
 
 /* Adds delta to the count of all symbols that a node and its regions mention. A symbol that occurs twice in a node counts
  * twice, and is taken off twice. */
-static void
-count_node(struct mentions *m, const struct ir_node *n, int delta)
+static void count_node(struct mentions *m, const struct ir_node *n, int delta)
 {
     m->delta = delta;
     pass_each_symbol(n, count_symbol, m);
@@ -68,12 +63,11 @@ count_node(struct mentions *m, const struct ir_node *n, int delta)
         for (int k = 0; k < n->regions[i]->nparams; k++)
             pass_each_type_symbol(n->regions[i]->params[k]->type, count_symbol, m);
         IR_EACH_NODE(inner, n->regions[i])
-            count_node(m, inner, delta);
+        count_node(m, inner, delta);
     }
 }
 
-static bool
-results_unused(const struct ir_node *n)
+static bool results_unused(const struct ir_node *n)
 {
     for (int i = 0; i < n->nout; i++)
         if (ir_has_uses(n->out[i]))
@@ -82,8 +76,7 @@ results_unused(const struct ir_node *n)
 }
 
 /* Would removing the node leave a symbol that it defines without a definition? Its own mentions are taken off first. */
-static bool
-defines_needed_symbol(struct mentions *m, const struct ir_node *n)
+static bool defines_needed_symbol(struct mentions *m, const struct ir_node *n)
 {
     if (!(ir_op_info(n->op)->flags & IR_F_DEFINES_SYMS))
         return false;
@@ -95,8 +88,7 @@ defines_needed_symbol(struct mentions *m, const struct ir_node *n)
     return m->needed;
 }
 
-static bool
-sweep(struct pass_run *r, struct mentions *m, struct ir_block *b)
+static bool sweep(struct pass_run *r, struct mentions *m, struct ir_block *b)
 {
     for (struct ir_node *n = b->last, *before; n; n = before) {
         before = n->prev;
@@ -115,15 +107,14 @@ sweep(struct pass_run *r, struct mentions *m, struct ir_block *b)
     return true;
 }
 
-bool
-pass_dce_run(struct pass_run *r)
+bool pass_dce_run(struct pass_run *r)
 {
     for (struct ir_func *f = pass_module(r)->funcs; f; f = f->next) {
         struct mentions m = {.ctx = pass_ctx(r)};
         for (int i = 0; i < f->body->nparams; i++)
             pass_each_type_symbol(f->body->params[i]->type, input_symbol, &m);
         IR_EACH_NODE(n, f->body)
-            count_node(&m, n, 1);
+        count_node(&m, n, 1);
         if (!sweep(r, &m, f->body))
             break;
     }

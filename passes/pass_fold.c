@@ -13,17 +13,20 @@
 
 bool pass_fold_run(struct pass_run *r);
 
-struct folder { struct pass_run *run; struct ir_builder b; int64_t limit; bool stop; };
+struct folder {
+    struct pass_run *run;
+    struct ir_builder b;
+    int64_t limit;
+    bool stop;
+};
 
-static int64_t
-bytes_of(const struct ir_tensor *t)
+static int64_t bytes_of(const struct ir_tensor *t)
 {
     return t->splat ? tcc_dtype_bytes((enum tcc_dtype)t->dtype) : (int64_t)t->bytes;
 }
 
 /* Elements of a type with static dims; -1: too many to count, or dims are symbolic. */
-static int64_t
-static_elements(ir_type t)
+static int64_t static_elements(ir_type t)
 {
     int64_t dims[TCC_MAX_RANK], n = 1;
     if (!ir_is_tensor(t) || !ir_static_dims(t, dims))
@@ -34,8 +37,7 @@ static_elements(ir_type t)
     return n;
 }
 
-static bool
-replace(struct folder *f, struct ir_value *old, struct ir_tensor *t)
+static bool replace(struct folder *f, struct ir_value *old, struct ir_tensor *t)
 {
     struct ir_value *v = ir_constant(&f->b, t);
     if (!v)
@@ -47,8 +49,7 @@ replace(struct folder *f, struct ir_value *old, struct ir_tensor *t)
 
 /* -- Equal elements ----------------------------------------------------------------------------------- */
 
-static bool
-all_splats(const struct ir_node *n)
+static bool all_splats(const struct ir_node *n)
 {
     for (int i = 0; i < n->nin; i++) {
         const struct ir_tensor *t = n->in[i].value ? ir_const_of(n->in[i].value) : NULL;
@@ -58,16 +59,14 @@ all_splats(const struct ir_node *n)
     return n->nin > 0;
 }
 
-static struct ir_tensor *
-splat_as(ir_type t, const void *element)
+static struct ir_tensor *splat_as(ir_type t, const void *element)
 {
     int64_t dims[TCC_MAX_RANK];
     return ir_static_dims(t, dims) ? ir_tensor_splat((enum tcc_dtype)t->dtype, t->rank, dims, element) : NULL;
 }
 
 /* A MAP op on splats: run on scalars. */
-static struct ir_tensor *
-map_splats(struct folder *f, struct ir_node *n)
+static struct ir_tensor *map_splats(struct folder *f, struct ir_node *n)
 {
     struct ir_value *scalars[8];
     struct ir_tensor *one = NULL, *result = NULL;
@@ -98,14 +97,12 @@ map_splats(struct folder *f, struct ir_node *n)
 }
 
 /* Moves whose result holds elements of operand 0 only; a pad or concat may bring others. */
-static bool
-keeps_elements(enum ir_op op)
+static bool keeps_elements(enum ir_op op)
 {
     return op == IR_reshape || op == IR_transpose || op == IR_expand || op == IR_slice || op == IR_gather;
 }
 
-static struct ir_tensor *
-fold_splats(struct folder *f, struct ir_node *n)
+static struct ir_tensor *fold_splats(struct folder *f, struct ir_node *n)
 {
     if (n->nout != 1 || static_elements(n->out[0]->type) < 0)
         return NULL;
@@ -119,13 +116,13 @@ fold_splats(struct folder *f, struct ir_node *n)
 
 /* -- Any constants ---------------------------------------------------------------------------------------- */
 
-static bool
-foldable(const struct folder *f, const struct ir_node *n)
+static bool foldable(const struct folder *f, const struct ir_node *n)
 {
     int64_t operands = 0, results = 0;
     int barred = IR_F_EFFECT | IR_F_TERMINATOR | IR_F_REGIONS;
 
-    if (n->op == IR_constant || n->nout == 0 || (ir_op_info(n->op)->flags & barred) || ir_op_info(n->op)->kind == IR_K_LIBRARY)
+    if (n->op == IR_constant || n->nout == 0 || (ir_op_info(n->op)->flags & barred) ||
+        ir_op_info(n->op)->kind == IR_K_LIBRARY)
         return false;
     for (int i = 0; i < n->nin; i++) {
         const struct ir_tensor *t = n->in[i].value ? ir_const_of(n->in[i].value) : NULL;
@@ -145,8 +142,7 @@ foldable(const struct folder *f, const struct ir_node *n)
 /* -- Shape arithmetic ---------------------------------------------------------------------------------------- */
 
 /* A value that holds expressions, made by more than one node: `dims` of them, or a constant when they all are. */
-static bool
-fold_exprs(struct folder *f, struct ir_node *n)
+static bool fold_exprs(struct folder *f, struct ir_node *n)
 {
     ir_expr exprs[64];
     int64_t values[64];
@@ -170,7 +166,8 @@ fold_exprs(struct folder *f, struct ir_node *n)
         int64_t size = count;
         struct ir_tensor *data = ir_tensor_new((enum tcc_dtype)t->dtype, t->rank, &size);
         for (int i = 0; data && i < count; i++)
-            tcc_store_i64((enum tcc_dtype)t->dtype, (char *)(uintptr_t)data->data + i * tcc_dtype_bytes((enum tcc_dtype)t->dtype), values[i]);
+            tcc_store_i64((enum tcc_dtype)t->dtype,
+                          (char *)(uintptr_t)data->data + i * tcc_dtype_bytes((enum tcc_dtype)t->dtype), values[i]);
         v = data ? ir_constant(&f->b, data) : NULL;
     }
     if (!v || v->type != t)
@@ -183,12 +180,12 @@ fold_exprs(struct folder *f, struct ir_node *n)
 
 /* -- The pass ---------------------------------------------------------------------------------------------------- */
 
-static void
-fold_node(struct folder *f, struct ir_node *n)
+static void fold_node(struct folder *f, struct ir_node *n)
 {
     struct ir_tensor *out[4] = {NULL};
 
-    f->b = (struct ir_builder){.ctx = pass_ctx(f->run), .func = n->block->func, .block = n->block, .before = n, .where = n->where};
+    f->b = (struct ir_builder){
+        .ctx = pass_ctx(f->run), .func = n->block->func, .block = n->block, .before = n, .where = n->where};
     if (n->nout > 4 || fold_exprs(f, n) || f->stop)
         return;
     out[0] = fold_splats(f, n);
@@ -207,8 +204,7 @@ fold_node(struct folder *f, struct ir_node *n)
         ir_remove(n);
 }
 
-static void
-fold_block(struct folder *f, struct ir_block *b)
+static void fold_block(struct folder *f, struct ir_block *b)
 {
     for (struct ir_node *n = b->first, *next; n && !f->stop; n = next) {
         next = n->next;
@@ -219,8 +215,7 @@ fold_block(struct folder *f, struct ir_block *b)
     }
 }
 
-bool
-pass_fold_run(struct pass_run *r)
+bool pass_fold_run(struct pass_run *r)
 {
     struct folder f = {.run = r, .limit = strtoll(pass_param(r, "limit", "65536"), NULL, 10)};
 

@@ -7,8 +7,7 @@
 
 bool pass_infer_run(struct pass_run *r);
 
-bool
-pass_infer_run(struct pass_run *r)
+bool pass_infer_run(struct pass_run *r)
 {
     for (struct ir_func *f = pass_module(r)->funcs; f; f = f->next)
         if (!ir_infer_func(f))

@@ -34,8 +34,8 @@ static ir_type *types_of(struct ir_ctx *ctx, const struct ir_node *n)
     return types;
 }
 
-static bool library_call(struct ir_builder *b, struct ir_node *n, const char *name, int nin, struct ir_value *const *in, int nuser,
-                         const struct ir_attr *user)
+static bool library_call(struct ir_builder *b, struct ir_node *n, const char *name, int nin, struct ir_value *const *in,
+                         int nuser, const struct ir_attr *user)
 {
     ir_type *types = types_of(b->ctx, n);
     struct ir_attr attrs[8] = {ir_attr_s(IR_ATTR_name, name), ir_attr_types(IR_ATTR_types, n->nout, types)};
@@ -49,9 +49,11 @@ static bool library_call(struct ir_builder *b, struct ir_node *n, const char *na
 
 static bool topk(struct ir_builder *b, struct ir_node *n)
 {
-    struct ir_value *k = ir_build1(b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &ir_attr(n, IR_ATTR_k)->e)));
+    struct ir_value *k =
+        ir_build1(b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &ir_attr(n, IR_ATTR_k)->e)));
     struct ir_value *in[2] = {n->in[0].value, k};
-    struct ir_attr user[3] = {user_i("axis", ir_get_i(n, IR_ATTR_axis, 0)), user_i("largest", ir_get_i(n, IR_ATTR_largest, 1)),
+    struct ir_attr user[3] = {user_i("axis", ir_get_i(n, IR_ATTR_axis, 0)),
+                              user_i("largest", ir_get_i(n, IR_ATTR_largest, 1)),
                               user_i("sorted", ir_get_i(n, IR_ATTR_sorted, 1))};
     return k && library_call(b, n, "topk", 2, in, 3, user);
 }
@@ -59,10 +61,12 @@ static bool topk(struct ir_builder *b, struct ir_node *n)
 static bool random_numbers(struct ir_builder *b, struct ir_node *n)
 {
     const struct ir_attr *shape = ir_attr(n, IR_ATTR_shape);
-    struct ir_value *dims = ir_build1(b, IR_dims, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, shape ? shape->n : 0, shape ? shape->exprs : NULL)));
+    struct ir_value *dims = ir_build1(
+        b, IR_dims, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, shape ? shape->n : 0, shape ? shape->exprs : NULL)));
     struct ir_attr user[3] = {user_i("dtype", n->out[0]->type->dtype), user_i("seed", ir_get_i(n, IR_ATTR_seed, 0)),
                               user_i("stream", ir_get_i(n, IR_ATTR_stream, 0))};
-    return dims && library_call(b, n, n->op == IR_random_uniform ? "random_uniform" : "random_normal", 1, &dims, 3, user);
+    return dims &&
+           library_call(b, n, n->op == IR_random_uniform ? "random_uniform" : "random_normal", 1, &dims, 3, user);
 }
 
 /* softmax over the last axis; rows that hold -inf only give 0, as IR_attention says. */
@@ -88,14 +92,16 @@ static struct ir_value *repeat_heads(struct ir_builder *b, struct ir_value *x, i
         return x;
     ir_expr repeat = ir_floordiv(b->ctx, heads, t->dim[1]);
     ir_expr split[5] = {t->dim[0], t->dim[1], ir_const(b->ctx, 1), t->dim[2], t->dim[3]};
-    ir_expr wide[5] = {t->dim[0], t->dim[1], repeat, t->dim[2], t->dim[3]}, joined[4] = {t->dim[0], heads, t->dim[2], t->dim[3]};
+    ir_expr wide[5] = {t->dim[0], t->dim[1], repeat, t->dim[2], t->dim[3]},
+            joined[4] = {t->dim[0], heads, t->dim[2], t->dim[3]};
     return ir_reshape_to(b, ir_expand_to(b, ir_reshape_to(b, x, 5, split), 5, wide), 4, joined);
 }
 
 static bool attention(struct ir_builder *b, struct ir_node *n)
 {
     struct ir_value *q = n->in[0].value, *mask = n->nin > 3 ? n->in[3].value : NULL;
-    struct ir_value *k = repeat_heads(b, n->in[1].value, q->type->dim[1]), *v = repeat_heads(b, n->in[2].value, q->type->dim[1]);
+    struct ir_value *k = repeat_heads(b, n->in[1].value, q->type->dim[1]),
+                    *v = repeat_heads(b, n->in[2].value, q->type->dim[1]);
     struct ir_value *in[2] = {q, k};
     struct ir_value *scores = ir_build1(b, IR_matmul, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_trans_b, 1)));
     double scale = ir_get_f(n, IR_ATTR_scale, 1.0);
@@ -106,8 +112,12 @@ static bool attention(struct ir_builder *b, struct ir_node *n)
     bool causal = ir_get_i(n, IR_ATTR_causal, 0);
     if (causal && scores) {
         ir_expr dims[2] = {scores->type->dim[2], scores->type->dim[3]};
-        struct ir_value *row = ir_build1(b, IR_iota, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, 2, dims), ir_attr_i(IR_ATTR_axis, 0), ir_attr_dtype(IR_ATTR_to, TCC_I64)));
-        struct ir_value *col = ir_build1(b, IR_iota, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, 2, dims), ir_attr_i(IR_ATTR_axis, 1), ir_attr_dtype(IR_ATTR_to, TCC_I64)));
+        struct ir_value *row = ir_build1(b, IR_iota, 0, NULL,
+                                         IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, 2, dims), ir_attr_i(IR_ATTR_axis, 0),
+                                                  ir_attr_dtype(IR_ATTR_to, TCC_I64)));
+        struct ir_value *col = ir_build1(b, IR_iota, 0, NULL,
+                                         IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, 2, dims), ir_attr_i(IR_ATTR_axis, 1),
+                                                  ir_attr_dtype(IR_ATTR_to, TCC_I64)));
         struct ir_value *args[3] = {ir_binary(b, IR_ge, row, col), scores, ir_constant_f(b, q->type->dtype, -INFINITY)};
         scores = args[0] ? ir_build1(b, IR_select, 3, args, NULL) : NULL;
     }

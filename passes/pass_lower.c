@@ -9,7 +9,8 @@
 
 bool pass_lower_run(struct pass_run *r);
 
-static const struct pass_machine plain_machine = {.name = "plain", .vector_bytes = 4, .registers = 8, .l1 = 32 << 10, .l2 = 1 << 20};
+static const struct pass_machine plain_machine = {
+    .name = "plain", .vector_bytes = 4, .registers = 8, .l1 = 32 << 10, .l2 = 1 << 20};
 
 /* The kernel's name: what it is and how large, as in contract_f32_1x128x768. */
 static const char *kernel_name(struct ir_ctx *ctx, const struct kn_kernel *k, int number)
@@ -44,8 +45,8 @@ static ir_expr kernel_flops(struct ir_ctx *ctx, const struct kn_kernel *k)
     for (int s = 0; s < k->nstages; s++) {
         int64_t ops = 0;
         for (int i = k->stages[s].first; i < k->stages[s].last; i++)
-            ops += (k->insns[i].code == KN_SCALAR && k->insns[i].word != IR_cast) || k->insns[i].code == KN_REDUCE
-                   || k->insns[i].code == KN_RUNNING;
+            ops += (k->insns[i].code == KN_SCALAR && k->insns[i].word != IR_cast) || k->insns[i].code == KN_REDUCE ||
+                   k->insns[i].code == KN_RUNNING;
         ir_expr n = ir_mulc(ctx, points, ops);
         for (int d = 0; d < k->ndims; d++)
             if (k->stages[s].inner >> d & 1)
@@ -55,9 +56,13 @@ static ir_expr kernel_flops(struct ir_ctx *ctx, const struct kn_kernel *k)
     return total;
 }
 
-struct unique { uint64_t digest; struct kn_kernel *kernel; };
+struct unique {
+    uint64_t digest;
+    struct kn_kernel *kernel;
+};
 
-static void share_kernels(struct ir_ctx *ctx, struct kn_program *p, struct kn_steps *steps, struct unique *table, int *n)
+static void share_kernels(struct ir_ctx *ctx, struct kn_program *p, struct kn_steps *steps, struct unique *table,
+                          int *n)
 {
     for (int i = 0; i < steps->n; i++) {
         struct kn_step *s = &steps->at[i];
@@ -85,8 +90,13 @@ static void keep_initial_states(struct lw *lw, const struct ir_module *m)
 {
     for (const struct ir_state *s = m->states; s; s = s->next)
         if (s->init)
-            lw_buffer_new(lw, (struct kn_buffer){.space = TCC_SPACE_WEIGHT, .dtype = s->type->dtype, .type = s->type, .weight = s->init,
-                                                 .name = s->name, .bytes = ir_const(lw->ctx, s->init->nelems * tcc_dtype_bytes(s->init->dtype))});
+            lw_buffer_new(
+                lw, (struct kn_buffer){.space = TCC_SPACE_WEIGHT,
+                                       .dtype = s->type->dtype,
+                                       .type = s->type,
+                                       .weight = s->init,
+                                       .name = s->name,
+                                       .bytes = ir_const(lw->ctx, s->init->nelems * tcc_dtype_bytes(s->init->dtype))});
 }
 
 bool pass_lower_run(struct pass_run *r)
@@ -94,7 +104,11 @@ bool pass_lower_run(struct pass_run *r)
     struct ir_module *m = pass_module(r);
     struct ir_ctx *ctx = m->ctx;
     const struct pass_options *o = pass_opts(r);
-    struct lw lw = {.ctx = ctx, .opts = o, .machine = o->machine ? o->machine : &plain_machine, .fuse = o->level > 0, .next_level = 1};
+    struct lw lw = {.ctx = ctx,
+                    .opts = o,
+                    .machine = o->machine ? o->machine : &plain_machine,
+                    .fuse = o->level > 0,
+                    .next_level = 1};
     struct kn_program *p = lw.prog = IR_NEW(ctx, struct kn_program);
     p->module = m;
     for (struct ir_func *f = m->funcs; f; f = f->next)

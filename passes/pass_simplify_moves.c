@@ -18,16 +18,14 @@
 bool pass_simplify_moves_run(struct pass_run *r);
 
 /* Shared first rule of reshape, expand, cast, transpose...: nothing happens at all. */
-static struct ir_value *
-same_type(struct rewrite *w, struct ir_node *n)
+static struct ir_value *same_type(struct rewrite *w, struct ir_node *n)
 {
     return has_result_type(n, n->in[0].value) && rewrite_go(w) ? n->in[0].value : NULL;
 }
 
 /* -- transpose ------------------------------------------------------------------------------------ */
 
-static struct ir_value *
-transpose_nothing(struct rewrite *w, struct ir_node *n)
+static struct ir_value *transpose_nothing(struct rewrite *w, struct ir_node *n)
 {
     const struct ir_attr *perm = ir_attr(n, IR_ATTR_perm);
     for (int i = 0; i < perm->n; i++)
@@ -36,8 +34,7 @@ transpose_nothing(struct rewrite *w, struct ir_node *n)
     return rewrite_go(w) ? n->in[0].value : NULL;
 }
 
-static struct ir_value *
-transpose_transpose(struct rewrite *w, struct ir_node *n)
+static struct ir_value *transpose_transpose(struct rewrite *w, struct ir_node *n)
 {
     struct ir_node *inner = operand_node(n, 0, IR_transpose);
     int64_t composed[TCC_MAX_RANK];
@@ -51,8 +48,7 @@ transpose_transpose(struct rewrite *w, struct ir_node *n)
 }
 
 /* The axes whose extent is not 1 keep their order: the elements do too. */
-static struct ir_value *
-transpose_ones(struct rewrite *w, struct ir_node *n)
+static struct ir_value *transpose_ones(struct rewrite *w, struct ir_node *n)
 {
     const int64_t *perm = ir_attr(n, IR_ATTR_perm)->ints;
     ir_type from = n->in[0].value->type, to = n->out[0]->type;
@@ -69,8 +65,7 @@ transpose_ones(struct rewrite *w, struct ir_node *n)
 }
 
 /* matmul(transpose(a), b) = matmul(a, b) with trans_a: when the last two axes are swapped and no other is moved */
-static struct ir_value *
-matmul_transpose(struct rewrite *w, struct ir_node *n)
+static struct ir_value *matmul_transpose(struct rewrite *w, struct ir_node *n)
 {
     for (int i = 0; i < 2; i++) {
         struct ir_node *move = operand_node(n, i, IR_transpose);
@@ -93,8 +88,7 @@ matmul_transpose(struct rewrite *w, struct ir_node *n)
 
 /* -- reshape, expand --------------------------------------------------------------------------------- */
 
-static struct ir_value *
-reshape_reshape(struct rewrite *w, struct ir_node *n)
+static struct ir_value *reshape_reshape(struct rewrite *w, struct ir_node *n)
 {
     struct ir_node *inner = operand_node(n, 0, IR_reshape);
     ir_type t = n->out[0]->type;
@@ -104,8 +98,7 @@ reshape_reshape(struct rewrite *w, struct ir_node *n)
     return has_result_type(n, x) ? x : ir_reshape_to(&w->b, x, t->rank, t->dim);
 }
 
-static struct ir_value *
-expand_expand(struct rewrite *w, struct ir_node *n)
+static struct ir_value *expand_expand(struct rewrite *w, struct ir_node *n)
 {
     struct ir_node *inner = operand_node(n, 0, IR_expand);
     ir_type t = n->out[0]->type;
@@ -113,8 +106,7 @@ expand_expand(struct rewrite *w, struct ir_node *n)
 }
 
 /* Does broadcasting give the result's dims when operand `skip` has the type `t` instead of its own? */
-static bool
-dims_without(const struct ir_node *n, int skip, ir_type t)
+static bool dims_without(const struct ir_node *n, int skip, ir_type t)
 {
     ir_type out = n->out[0]->type;
     int rank = t->rank;
@@ -137,8 +129,7 @@ dims_without(const struct ir_node *n, int skip, ir_type t)
 }
 
 /* MAP ops broadcast by themselves. */
-static struct ir_value *
-expand_under_map(struct rewrite *w, struct ir_node *n)
+static struct ir_value *expand_under_map(struct rewrite *w, struct ir_node *n)
 {
     if (ir_op_info(n->op)->kind != IR_K_MAP || n->nin < 2)
         return NULL;
@@ -154,23 +145,22 @@ expand_under_map(struct rewrite *w, struct ir_node *n)
 
 /* -- slice, concat, pad --------------------------------------------------------------------------------- */
 
-static struct ir_value *
-build_slice(struct rewrite *w, struct ir_value *x, int rank, const ir_expr *starts, const ir_expr *sizes, const ir_expr *steps)
+static struct ir_value *build_slice(struct rewrite *w, struct ir_value *x, int rank, const ir_expr *starts,
+                                    const ir_expr *sizes, const ir_expr *steps)
 {
     return ir_build1(&w->b, IR_slice, 1, &x,
                      IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, rank, starts), ir_attr_exprs(IR_ATTR_sizes, rank, sizes),
                               ir_attr_exprs(IR_ATTR_steps, rank, steps)));
 }
 
-static bool
-whole_axis(const struct ir_node *slice, int axis)
+static bool whole_axis(const struct ir_node *slice, int axis)
 {
-    return ir_is_value(ir_attr(slice, IR_ATTR_starts)->exprs[axis], 0) && ir_is_value(ir_attr(slice, IR_ATTR_steps)->exprs[axis], 1) &&
+    return ir_is_value(ir_attr(slice, IR_ATTR_starts)->exprs[axis], 0) &&
+           ir_is_value(ir_attr(slice, IR_ATTR_steps)->exprs[axis], 1) &&
            ir_attr(slice, IR_ATTR_sizes)->exprs[axis] == slice->in[0].value->type->dim[axis];
 }
 
-static struct ir_value *
-slice_nothing(struct rewrite *w, struct ir_node *n)
+static struct ir_value *slice_nothing(struct rewrite *w, struct ir_node *n)
 {
     for (int i = 0; i < n->out[0]->type->rank; i++)
         if (!whole_axis(n, i))
@@ -178,8 +168,7 @@ slice_nothing(struct rewrite *w, struct ir_node *n)
     return rewrite_go(w) ? n->in[0].value : NULL;
 }
 
-static struct ir_value *
-slice_slice(struct rewrite *w, struct ir_node *n)
+static struct ir_value *slice_slice(struct rewrite *w, struct ir_node *n)
 {
     struct ir_node *inner = operand_node(n, 0, IR_slice);
     ir_expr starts[TCC_MAX_RANK], steps[TCC_MAX_RANK];
@@ -190,15 +179,15 @@ slice_slice(struct rewrite *w, struct ir_node *n)
         return NULL;
     for (int i = 0; i < rank; i++) {
         ir_expr step = ir_attr(inner, IR_ATTR_steps)->exprs[i];
-        starts[i] = ir_add(ctx, ir_attr(inner, IR_ATTR_starts)->exprs[i], ir_mul(ctx, ir_attr(n, IR_ATTR_starts)->exprs[i], step));
+        starts[i] = ir_add(ctx, ir_attr(inner, IR_ATTR_starts)->exprs[i],
+                           ir_mul(ctx, ir_attr(n, IR_ATTR_starts)->exprs[i], step));
         steps[i] = ir_mul(ctx, ir_attr(n, IR_ATTR_steps)->exprs[i], step);
     }
     return build_slice(w, inner->in[0].value, rank, starts, ir_attr(n, IR_ATTR_sizes)->exprs, steps);
 }
 
 /* What is taken lies in one operand for certain: slice that. */
-static struct ir_value *
-slice_concat(struct rewrite *w, struct ir_node *n)
+static struct ir_value *slice_concat(struct rewrite *w, struct ir_node *n)
 {
     struct ir_node *concat = operand_node(n, 0, IR_concat);
     ir_expr starts[TCC_MAX_RANK];
@@ -208,7 +197,8 @@ slice_concat(struct rewrite *w, struct ir_node *n)
     if (!concat)
         return NULL;
     int axis = (int)ir_get_i(concat, IR_ATTR_axis, 0);
-    ir_expr start = ir_attr(n, IR_ATTR_starts)->exprs[axis], end = ir_add(ctx, start, ir_attr(n, IR_ATTR_sizes)->exprs[axis]);
+    ir_expr start = ir_attr(n, IR_ATTR_starts)->exprs[axis],
+            end = ir_add(ctx, start, ir_attr(n, IR_ATTR_sizes)->exprs[axis]);
     if (!ir_is_value(ir_attr(n, IR_ATTR_steps)->exprs[axis], 1))
         return NULL;
     ir_expr at = ir_const(ctx, 0);
@@ -228,8 +218,7 @@ slice_concat(struct rewrite *w, struct ir_node *n)
 }
 
 /* Leaves out empty operands and takes in those of a concat along the same axis that nobody else uses. */
-static struct ir_value *
-concat_flat(struct rewrite *w, struct ir_node *n)
+static struct ir_value *concat_flat(struct rewrite *w, struct ir_node *n)
 {
     int64_t axis = ir_get_i(n, IR_ATTR_axis, 0);
     VEC(struct ir_value *) flat = {0};
@@ -255,11 +244,11 @@ concat_flat(struct rewrite *w, struct ir_node *n)
     return ir_build1(&w->b, IR_concat, flat.n, flat.at, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis)));
 }
 
-static struct ir_value *
-pad_nothing(struct rewrite *w, struct ir_node *n)
+static struct ir_value *pad_nothing(struct rewrite *w, struct ir_node *n)
 {
     for (int i = 0; i < n->out[0]->type->rank; i++)
-        if (!ir_is_value(ir_attr(n, IR_ATTR_before)->exprs[i], 0) || !ir_is_value(ir_attr(n, IR_ATTR_after)->exprs[i], 0))
+        if (!ir_is_value(ir_attr(n, IR_ATTR_before)->exprs[i], 0) ||
+            !ir_is_value(ir_attr(n, IR_ATTR_after)->exprs[i], 0))
             return NULL;
     return has_result_type(n, n->in[0].value) && rewrite_go(w) ? n->in[0].value : NULL;
 }
@@ -267,8 +256,7 @@ pad_nothing(struct rewrite *w, struct ir_node *n)
 /* -- cast ---------------------------------------------------------------------------------------------------- */
 
 /* Does `wide` hold every value of `narrow`, so that a later cast sees the same value? */
-static bool
-holds_all(enum tcc_dtype narrow, enum tcc_dtype wide)
+static bool holds_all(enum tcc_dtype narrow, enum tcc_dtype wide)
 {
     int n = tcc_dtype_bytes(narrow), w = tcc_dtype_bytes(wide);
     if (narrow == TCC_BOOL)
@@ -276,12 +264,12 @@ holds_all(enum tcc_dtype narrow, enum tcc_dtype wide)
     if (tcc_is_float(narrow))
         return (wide == TCC_F32 || wide == TCC_F64) && n < w;
     /* Types of less than a byte are held in one: leave them. */
-    bool bytes = tcc_is_int(narrow) && tcc_is_int(wide) && narrow != TCC_U4 && narrow != TCC_I4 && narrow != TCC_U2 && narrow != TCC_I2;
+    bool bytes = tcc_is_int(narrow) && tcc_is_int(wide) && narrow != TCC_U4 && narrow != TCC_I4 && narrow != TCC_U2 &&
+                 narrow != TCC_I2;
     return bytes && n < w && (tcc_is_signed(wide) || !tcc_is_signed(narrow));
 }
 
-static struct ir_value *
-cast_cast(struct rewrite *w, struct ir_node *n)
+static struct ir_value *cast_cast(struct rewrite *w, struct ir_node *n)
 {
     struct ir_node *inner = operand_node(n, 0, IR_cast);
     if (!inner)
@@ -297,8 +285,7 @@ cast_cast(struct rewrite *w, struct ir_node *n)
 
 /* -- gather ---------------------------------------------------------------------------------------------------- */
 
-static struct ir_value *
-gather_one(struct rewrite *w, struct ir_node *n)
+static struct ir_value *gather_one(struct rewrite *w, struct ir_node *n)
 {
     const struct ir_tensor *index = ir_const_of(n->in[1].value);
     struct ir_value *x = n->in[0].value;
@@ -312,7 +299,8 @@ gather_one(struct rewrite *w, struct ir_node *n)
     int64_t at = tcc_load_i64((enum tcc_dtype)index->dtype, ir_tensor_at(index, 0));
     ir_expr start = at < 0 ? ir_addc(ctx, t->dim[axis], at) : ir_const(ctx, at);
     /* An index that may be outside is an error at run time, which the slice would not report. */
-    if (ir_expr_le(ctx, ir_const(ctx, 0), start) != IR_YES || ir_expr_le(ctx, ir_addc(ctx, start, 1), t->dim[axis]) != IR_YES || !rewrite_go(w))
+    if (ir_expr_le(ctx, ir_const(ctx, 0), start) != IR_YES ||
+        ir_expr_le(ctx, ir_addc(ctx, start, 1), t->dim[axis]) != IR_YES || !rewrite_go(w))
         return NULL;
     for (int i = 0; i < t->rank; i++) {
         starts[i] = i == axis ? start : ir_const(ctx, 0);
@@ -324,16 +312,26 @@ gather_one(struct rewrite *w, struct ir_node *n)
 }
 
 static const struct rewrite_rule rules[] = {
-    {IR_transpose, transpose_nothing}, {IR_transpose, transpose_transpose}, {IR_transpose, transpose_ones},
-    {IR_matmul, matmul_transpose},     {IR_reshape, same_type},             {IR_reshape, reshape_reshape},
-    {IR_expand, same_type},            {IR_expand, expand_expand},          {IR_OP_NONE, expand_under_map},
-    {IR_slice, slice_nothing},         {IR_slice, slice_slice},             {IR_slice, slice_concat},
-    {IR_concat, concat_flat},          {IR_pad, pad_nothing},               {IR_cast, same_type},
-    {IR_cast, cast_cast},              {IR_gather, gather_one},
+    {IR_transpose, transpose_nothing},
+    {IR_transpose, transpose_transpose},
+    {IR_transpose, transpose_ones},
+    {IR_matmul, matmul_transpose},
+    {IR_reshape, same_type},
+    {IR_reshape, reshape_reshape},
+    {IR_expand, same_type},
+    {IR_expand, expand_expand},
+    {IR_OP_NONE, expand_under_map},
+    {IR_slice, slice_nothing},
+    {IR_slice, slice_slice},
+    {IR_slice, slice_concat},
+    {IR_concat, concat_flat},
+    {IR_pad, pad_nothing},
+    {IR_cast, same_type},
+    {IR_cast, cast_cast},
+    {IR_gather, gather_one},
 };
 
-bool
-pass_simplify_moves_run(struct pass_run *r)
+bool pass_simplify_moves_run(struct pass_run *r)
 {
     return rewrite_module(r, rules, (int)(sizeof rules / sizeof *rules));
 }

@@ -7,8 +7,7 @@
 /* Rules go one way, so sweeps end; this many is a bug of a rule, and stopping is safe. */
 #define MAX_SWEEPS 64
 
-bool
-rewrite_go(struct rewrite *w)
+bool rewrite_go(struct rewrite *w)
 {
     if (!w->stop && pass_changed(w->run))
         return true;
@@ -16,42 +15,36 @@ rewrite_go(struct rewrite *w)
     return false;
 }
 
-struct ir_value *
-operand(const struct ir_node *n, int i)
+struct ir_value *operand(const struct ir_node *n, int i)
 {
     return i < n->nin ? n->in[i].value : NULL;
 }
 
-struct ir_node *
-operand_node(const struct ir_node *n, int i, enum ir_op op)
+struct ir_node *operand_node(const struct ir_node *n, int i, enum ir_op op)
 {
     struct ir_value *v = operand(n, i);
     return v && v->def && v->def->op == op ? v->def : NULL;
 }
 
-bool
-has_result_type(const struct ir_node *n, const struct ir_value *x)
+bool has_result_type(const struct ir_node *n, const struct ir_value *x)
 {
     return x && x->type == n->out[0]->type;
 }
 
-bool
-operand_is(const struct ir_node *n, int i, double v)
+bool operand_is(const struct ir_node *n, int i, double v)
 {
     double c;
     struct ir_value *x = operand(n, i);
     return x && ir_splat_f(x, &c) && c == v && !signbit(c) == !signbit(v);
 }
 
-enum tcc_dtype
-dtype_of(const struct ir_value *v)
+enum tcc_dtype dtype_of(const struct ir_value *v)
 {
     return v && v->type && v->type->kind == IR_T_TENSOR ? (enum tcc_dtype)v->type->dtype : TCC_NONE;
 }
 
 /* Removes what a rule built in vain: the unused nodes between `from` (NULL: the block's start) and n. */
-static void
-discard(struct ir_node *from, struct ir_node *n)
+static void discard(struct ir_node *from, struct ir_node *n)
 {
     for (struct ir_node *dead = n->prev, *before; dead && dead != from; dead = before) {
         before = dead->prev;
@@ -64,12 +57,12 @@ discard(struct ir_node *from, struct ir_node *n)
 }
 
 /* Tries one rule; true when the node is gone or changed. */
-static bool
-apply(struct rewrite *w, const struct rewrite_rule *rule, struct ir_node *n, bool *gone)
+static bool apply(struct rewrite *w, const struct rewrite_rule *rule, struct ir_node *n, bool *gone)
 {
     struct ir_node *before = n->prev;
 
-    w->b = (struct ir_builder){.ctx = pass_ctx(w->run), .func = n->block->func, .block = n->block, .before = n, .where = n->where};
+    w->b = (struct ir_builder){
+        .ctx = pass_ctx(w->run), .func = n->block->func, .block = n->block, .before = n, .where = n->where};
     struct ir_value *v = rule->fn(w, n);
     if (!v) {
         discard(before, n);
@@ -89,8 +82,7 @@ apply(struct rewrite *w, const struct rewrite_rule *rule, struct ir_node *n, boo
     return true;
 }
 
-static bool
-sweep(struct rewrite *w, struct ir_block *b, const struct rewrite_rule *rules, int nrules)
+static bool sweep(struct rewrite *w, struct ir_block *b, const struct rewrite_rule *rules, int nrules)
 {
     bool changed = false;
 
@@ -106,8 +98,7 @@ sweep(struct rewrite *w, struct ir_block *b, const struct rewrite_rule *rules, i
     return changed;
 }
 
-bool
-rewrite_module(struct pass_run *r, const struct rewrite_rule *rules, int nrules)
+bool rewrite_module(struct pass_run *r, const struct rewrite_rule *rules, int nrules)
 {
     struct rewrite w = {.run = r};
 

@@ -15,26 +15,22 @@
 
 static const struct ir_where nowhere;
 
-struct ir_module *
-pass_module(struct pass_run *r)
+struct ir_module *pass_module(struct pass_run *r)
 {
     return r->module;
 }
 
-struct ir_ctx *
-pass_ctx(struct pass_run *r)
+struct ir_ctx *pass_ctx(struct pass_run *r)
 {
     return r->module->ctx;
 }
 
-const struct pass_options *
-pass_opts(struct pass_run *r)
+const struct pass_options *pass_opts(struct pass_run *r)
 {
     return r->options;
 }
 
-const char *
-pass_param(struct pass_run *r, const char *name, const char *otherwise)
+const char *pass_param(struct pass_run *r, const char *name, const char *otherwise)
 {
     for (int i = 0; i < r->item->nargs; i++) {
         if (strcmp(r->item->args[i].name, name) == 0) {
@@ -45,8 +41,7 @@ pass_param(struct pass_run *r, const char *name, const char *otherwise)
     return otherwise;
 }
 
-bool
-pass_changed(struct pass_run *r)
+bool pass_changed(struct pass_run *r)
 {
     if (r->left && *r->left <= 0)
         return false;
@@ -56,28 +51,24 @@ pass_changed(struct pass_run *r)
     return true;
 }
 
-bool
-pass_bounded(struct pass_run *r)
+bool pass_bounded(struct pass_run *r)
 {
     return (r->options->level >= 1 && !r->options->exact) || pass_fast(r);
 }
 
-bool
-pass_fast(struct pass_run *r)
+bool pass_fast(struct pass_run *r)
 {
     return r->options->fast_math && !r->options->exact;
 }
 
 /* -- Dumps ---------------------------------------------------------------------------------- */
 
-static void
-print_all(FILE *out, const struct ir_module *m)
+static void print_all(FILE *out, const struct ir_module *m)
 {
     ir_print_module(out, m);
 }
 
-static bool
-wants_dump(const struct pass_options *o, const char *when, const char *pass)
+static bool wants_dump(const struct pass_options *o, const char *when, const char *pass)
 {
     for (int i = 0; o->dump && o->dump[i]; i++) {
         const char *d = o->dump[i];
@@ -90,8 +81,7 @@ wants_dump(const struct pass_options *o, const char *when, const char *pass)
     return false;
 }
 
-static void
-dump(const struct pass_run *r, const char *when)
+static void dump(const struct pass_run *r, const char *when)
 {
     FILE *out = r->options->dump_to ? r->options->dump_to : stderr;
 
@@ -103,8 +93,7 @@ dump(const struct pass_run *r, const char *when)
 }
 
 /* Names in --dump-ir that no pass has would silently print nothing. */
-static bool
-check_dumps(struct ir_ctx *ctx, const struct pass_options *o)
+static bool check_dumps(struct ir_ctx *ctx, const struct pass_options *o)
 {
     int n;
     const struct pass *table = pass_table(&n);
@@ -124,18 +113,21 @@ check_dumps(struct ir_ctx *ctx, const struct pass_options *o)
 
 /* -- Times ---------------------------------------------------------------------------------- */
 
-struct timing { const char *name; double ms; int before, after; int64_t changes; };
+struct timing {
+    const char *name;
+    double ms;
+    int before, after;
+    int64_t changes;
+};
 
-static double
-now_ms(void)
+static double now_ms(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
 }
 
-static int
-count_nodes(const struct ir_module *m)
+static int count_nodes(const struct ir_module *m)
 {
     int count = 0;
     for (const struct ir_func *f = m->funcs; f; f = f->next)
@@ -143,8 +135,7 @@ count_nodes(const struct ir_module *m)
     return count;
 }
 
-static void
-print_times(FILE *out, const struct timing *t, int n)
+static void print_times(FILE *out, const struct timing *t, int n)
 {
     double total = 0;
 
@@ -161,8 +152,7 @@ print_times(FILE *out, const struct timing *t, int n)
 
 /* Writes the IR and the command that runs the rest of the list on it. A file that can't be written is a warning only:
  * the compilation itself is well. */
-static bool
-write_reproducer(const struct pass_run *r, const struct pass_item *items, int at, int n)
+static bool write_reproducer(const struct pass_run *r, const struct pass_item *items, int at, int n)
 {
     const struct pass_options *o = r->options;
     struct ir_ctx *ctx = r->module->ctx;
@@ -182,20 +172,19 @@ write_reproducer(const struct pass_run *r, const struct pass_item *items, int at
 
 /* -- Running -------------------------------------------------------------------------------- */
 
-static bool
-check_args(const struct pass_run *r)
+static bool check_args(const struct pass_run *r)
 {
     for (int i = 0; i < r->item->nargs; i++) {
         if (!r->item->args[i].asked) {
-            ir_error(r->module->ctx, &nowhere, "pass '%s' has no option '%s'", r->item->pass->name, r->item->args[i].name);
+            ir_error(r->module->ctx, &nowhere, "pass '%s' has no option '%s'", r->item->pass->name,
+                     r->item->args[i].name);
             return false;
         }
     }
     return true;
 }
 
-static bool
-verify(const struct pass_run *r)
+static bool verify(const struct pass_run *r)
 {
     struct ir_ctx *ctx = r->module->ctx;
 
@@ -205,8 +194,7 @@ verify(const struct pass_run *r)
     return false;
 }
 
-static bool
-run_one(struct pass_run *r, struct timing *t)
+static bool run_one(struct pass_run *r, struct timing *t)
 {
     int errors = ir_nerrors(r->module->ctx);
 
@@ -221,12 +209,12 @@ run_one(struct pass_run *r, struct timing *t)
     if (ok)
         dump(r, "after");
     if (!ok && ir_nerrors(r->module->ctx) == errors)
-        ir_diag(r->module->ctx, &nowhere, IR_D_verify, ir_internf(r->module->ctx, "pass '%s' failed without a message", t->name));
+        ir_diag(r->module->ctx, &nowhere, IR_D_verify,
+                ir_internf(r->module->ctx, "pass '%s' failed without a message", t->name));
     return ok && check_args(r) && (!r->options->verify || verify(r));
 }
 
-static bool
-run_items(struct ir_module *m, struct pass_item *items, int n, const struct pass_options *o)
+static bool run_items(struct ir_module *m, struct pass_item *items, int n, const struct pass_options *o)
 {
     struct timing *times = IR_NEWN(m->ctx, n + 1, struct timing);
     int64_t left = o->change_limit;
@@ -234,7 +222,8 @@ run_items(struct ir_module *m, struct pass_item *items, int n, const struct pass
     int done = 0;
 
     for (; done < n && ok; done++) {
-        struct pass_run r = {.module = m, .options = o, .item = &items[done], .left = o->change_limit >= 0 ? &left : NULL};
+        struct pass_run r = {
+            .module = m, .options = o, .item = &items[done], .left = o->change_limit >= 0 ? &left : NULL};
         bool kept = o->reproducer && write_reproducer(&r, items, done, n);
         int bugs = ir_nerrors(m->ctx);
         ok = run_one(&r, &times[done]);
@@ -250,8 +239,7 @@ run_items(struct ir_module *m, struct pass_item *items, int n, const struct pass
     return ok;
 }
 
-bool
-pass_list(struct ir_module *m, const char *list, const struct pass_options *o)
+bool pass_list(struct ir_module *m, const char *list, const struct pass_options *o)
 {
     static const struct pass_options defaults = {.change_limit = -1};
     struct pass_item *items;
@@ -268,8 +256,7 @@ pass_list(struct ir_module *m, const char *list, const struct pass_options *o)
 }
 
 /* The passes of a pipeline's name, or the list itself. */
-static const char *
-list_of(const char *pipeline)
+static const char *list_of(const char *pipeline)
 {
     int n;
     const struct pass_pipeline_row *rows = pass_pipeline_table(&n);
@@ -280,15 +267,13 @@ list_of(const char *pipeline)
     return pipeline;
 }
 
-bool
-pass_check(struct ir_ctx *ctx, const char *pipeline, const struct pass_options *o)
+bool pass_check(struct ir_ctx *ctx, const char *pipeline, const struct pass_options *o)
 {
     struct pass_item *items;
     return pass_parse_list(ctx, list_of(pipeline), &items) >= 0 && (!o || check_dumps(ctx, o));
 }
 
-bool
-pass_pipeline(struct ir_module *m, const char *pipeline, const struct pass_options *o)
+bool pass_pipeline(struct ir_module *m, const char *pipeline, const struct pass_options *o)
 {
     return pass_list(m, list_of(pipeline), o);
 }

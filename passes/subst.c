@@ -2,10 +2,13 @@
 /* Replaces symbols by expressions in all types and attributes of a function. */
 #include "passes/pass.h"
 
-struct subst { struct ir_ctx *ctx; int n; const ir_expr *from, *to; };
+struct subst {
+    struct ir_ctx *ctx;
+    int n;
+    const ir_expr *from, *to;
+};
 
-static ir_type
-subst_type(const struct subst *s, ir_type t)
+static ir_type subst_type(const struct subst *s, ir_type t)
 {
     ir_expr dims[TCC_MAX_RANK];
 
@@ -22,8 +25,7 @@ subst_type(const struct subst *s, ir_type t)
     return ir_tensor_type(s->ctx, (enum tcc_dtype)t->dtype, t->rank, dims);
 }
 
-static void
-subst_attr(const struct subst *s, struct ir_attr *a)
+static void subst_attr(const struct subst *s, struct ir_attr *a)
 {
     if (a->kind == IR_A_EXPR) {
         a->e = ir_subst(s->ctx, a->e, s->n, s->from, s->to);
@@ -40,12 +42,12 @@ subst_attr(const struct subst *s, struct ir_attr *a)
     }
 }
 
-static void
-subst_block(const struct subst *s, struct ir_block *b)
+static void subst_block(const struct subst *s, struct ir_block *b)
 {
     for (int i = 0; i < b->nparams; i++)
         b->params[i]->type = subst_type(s, b->params[i]->type);
-    IR_EACH_NODE(n, b) {
+    IR_EACH_NODE(n, b)
+    {
         for (int i = 0; i < n->nattrs; i++)
             subst_attr(s, &n->attrs[i]);
         for (int i = 0; i < n->nout; i++)
@@ -55,8 +57,7 @@ subst_block(const struct subst *s, struct ir_block *b)
     }
 }
 
-bool
-pass_substitute(struct ir_func *f, int n, const ir_expr *from, const ir_expr *to)
+bool pass_substitute(struct ir_func *f, int n, const ir_expr *from, const ir_expr *to)
 {
     struct subst s = {f->module->ctx, n, from, to};
     if (n == 0)

@@ -28,30 +28,26 @@ static const struct pass_pipeline_row pipelines[] = {
 
 #define LENGTH(a) ((int)(sizeof(a) / sizeof *(a)))
 
-const struct pass *
-pass_table(int *n)
+const struct pass *pass_table(int *n)
 {
     *n = LENGTH(passes);
     return passes;
 }
 
-const struct pass_order_row *
-pass_order_table(int *n)
+const struct pass_order_row *pass_order_table(int *n)
 {
     *n = LENGTH(orders);
     return orders;
 }
 
-const struct pass_pipeline_row *
-pass_pipeline_table(int *n)
+const struct pass_pipeline_row *pass_pipeline_table(int *n)
 {
     *n = LENGTH(pipelines);
     return pipelines;
 }
 
 /* Position of a pass in a plain list (names and commas, braces skipped); -1: not there. */
-static int
-position(const char *list, const char *name)
+static int position(const char *list, const char *name)
 {
     int at = 0;
     while (*list) {
@@ -67,8 +63,7 @@ position(const char *list, const char *name)
     return -1;
 }
 
-static bool
-known(const char *name, size_t length)
+static bool known(const char *name, size_t length)
 {
     for (int i = 0; i < LENGTH(passes); i++)
         if (strlen(passes[i].name) == length && strncmp(passes[i].name, name, length) == 0)
@@ -76,8 +71,7 @@ known(const char *name, size_t length)
     return false;
 }
 
-static const char *
-pipeline_error(const struct pass_pipeline_row *row, char *buffer, size_t size)
+static const char *pipeline_error(const struct pass_pipeline_row *row, char *buffer, size_t size)
 {
     for (const char *at = row->passes; *at;) {
         size_t n = strcspn(at, ",{");
@@ -93,21 +87,21 @@ pipeline_error(const struct pass_pipeline_row *row, char *buffer, size_t size)
     for (int i = 0; i < LENGTH(orders); i++) {
         int first = position(row->passes, orders[i].first), then = position(row->passes, orders[i].then);
         if (first >= 0 && then >= 0 && then < first) {
-            snprintf(buffer, size, "pipeline %s: '%s' must stand before '%s': %s", row->name, orders[i].first, orders[i].then,
-                     orders[i].reason);
+            snprintf(buffer, size, "pipeline %s: '%s' must stand before '%s': %s", row->name, orders[i].first,
+                     orders[i].then, orders[i].reason);
             return buffer;
         }
     }
     return NULL;
 }
 
-const char *
-pass_tables_error(char *buffer, size_t size)
+const char *pass_tables_error(char *buffer, size_t size)
 {
     const char *error = NULL;
 
     for (int i = 0; i < LENGTH(orders) && !error; i++) {
-        bool first = known(orders[i].first, strlen(orders[i].first)), then = known(orders[i].then, strlen(orders[i].then));
+        bool first = known(orders[i].first, strlen(orders[i].first)),
+             then = known(orders[i].then, strlen(orders[i].then));
         if (!first || !then) {
             snprintf(buffer, size, "order %s, %s: no such pass", orders[i].first, orders[i].then);
             error = buffer;

@@ -4,11 +4,11 @@
 
 #include <string.h>
 
-int
-pass_count_nodes(const struct ir_block *b)
+int pass_count_nodes(const struct ir_block *b)
 {
     int count = 0;
-    IR_EACH_NODE(n, b) {
+    IR_EACH_NODE(n, b)
+    {
         count++;
         for (int i = 0; i < n->nregions; i++)
             count += pass_count_nodes(n->regions[i]);
@@ -16,17 +16,15 @@ pass_count_nodes(const struct ir_block *b)
     return count;
 }
 
-static bool
-region_has_effect(const struct ir_block *b)
+static bool region_has_effect(const struct ir_block *b)
 {
     IR_EACH_NODE(n, b)
-        if (n->op != IR_bind && pass_has_effect(n))
-            return true;
+    if (n->op != IR_bind && pass_has_effect(n))
+        return true;
     return false;
 }
 
-bool
-pass_has_effect(const struct ir_node *n)
+bool pass_has_effect(const struct ir_node *n)
 {
     if (ir_op_info(n->op)->flags & (IR_F_EFFECT | IR_F_TERMINATOR))
         return !(ir_op_info(n->op)->flags & IR_F_TERMINATOR) || n->block->parent == NULL;
@@ -36,8 +34,7 @@ pass_has_effect(const struct ir_node *n)
     return false;
 }
 
-void
-pass_each_type_symbol(ir_type t, void (*visit)(void *user, ir_expr sym), void *user)
+void pass_each_type_symbol(ir_type t, void (*visit)(void *user, ir_expr sym), void *user)
 {
     for (; t && t->kind != IR_T_TENSOR; t = t->elem) {
     }
@@ -45,8 +42,7 @@ pass_each_type_symbol(ir_type t, void (*visit)(void *user, ir_expr sym), void *u
         ir_each_sym(t->dim[i], visit, user);
 }
 
-void
-pass_each_symbol(const struct ir_node *n, void (*visit)(void *user, ir_expr sym), void *user)
+void pass_each_symbol(const struct ir_node *n, void (*visit)(void *user, ir_expr sym), void *user)
 {
     for (int i = 0; i < n->nattrs; i++) {
         const struct ir_attr *a = &n->attrs[i];
@@ -63,8 +59,7 @@ pass_each_symbol(const struct ir_node *n, void (*visit)(void *user, ir_expr sym)
 
 /* -- Attributes ----------------------------------------------------------------------------- */
 
-static bool
-equal_strings(const struct ir_attr *a, const struct ir_attr *b)
+static bool equal_strings(const struct ir_attr *a, const struct ir_attr *b)
 {
     for (int i = 0; i < a->n; i++)
         if (strcmp(a->strings[i], b->strings[i]) != 0)
@@ -72,8 +67,7 @@ equal_strings(const struct ir_attr *a, const struct ir_attr *b)
     return true;
 }
 
-static bool
-equal_attr(const struct ir_attr *a, const struct ir_attr *b)
+static bool equal_attr(const struct ir_attr *a, const struct ir_attr *b)
 {
     if (a->key != b->key || a->kind != b->kind || a->n != b->n || !a->name != !b->name)
         return false;
@@ -96,8 +90,7 @@ equal_attr(const struct ir_attr *a, const struct ir_attr *b)
     return false;
 }
 
-bool
-pass_equal_attrs(const struct ir_node *a, const struct ir_node *b)
+bool pass_equal_attrs(const struct ir_node *a, const struct ir_node *b)
 {
     if (a->nattrs != b->nattrs)
         return false;
@@ -111,15 +104,13 @@ pass_equal_attrs(const struct ir_node *a, const struct ir_node *b)
     return true;
 }
 
-static uint64_t
-mix(uint64_t h, uint64_t v)
+static uint64_t mix(uint64_t h, uint64_t v)
 {
     h ^= v + 0x9e3779b97f4a7c15u + (h << 6) + (h >> 2);
     return h * 0xff51afd7ed558ccdu;
 }
 
-static uint64_t
-hash_bytes(const void *data, size_t n)
+static uint64_t hash_bytes(const void *data, size_t n)
 {
     uint64_t h = 14695981039346656037u;
     const unsigned char *p = data;
@@ -129,8 +120,7 @@ hash_bytes(const void *data, size_t n)
 }
 
 /* Of a tensor only the shape and the first bytes: equality is checked in full, and weights are large. */
-static uint64_t
-hash_tensor(const struct ir_tensor *t)
+static uint64_t hash_tensor(const struct ir_tensor *t)
 {
     uint64_t h = mix(t->dtype, (uint64_t)t->nelems);
     for (int i = 0; i < t->rank; i++)
@@ -138,8 +128,7 @@ hash_tensor(const struct ir_tensor *t)
     return t->dtype == TCC_STRING ? h : mix(h, hash_bytes(t->data, t->bytes < 256 ? (size_t)t->bytes : 256));
 }
 
-static uint64_t
-hash_attr(const struct ir_attr *a)
+static uint64_t hash_attr(const struct ir_attr *a)
 {
     uint64_t h = mix(a->key, a->kind);
     size_t n = (size_t)a->n;
@@ -159,8 +148,7 @@ hash_attr(const struct ir_attr *a)
     return h;
 }
 
-uint64_t
-pass_hash_attrs(const struct ir_node *n)
+uint64_t pass_hash_attrs(const struct ir_node *n)
 {
     uint64_t h = 0;
     for (int i = 0; i < n->nattrs; i++)

@@ -9,12 +9,15 @@
 
 #include "runtime/rt_int.h"
 
-struct idle { struct tccrt_session *session; struct idle *next; };
+struct idle {
+    struct tccrt_session *session;
+    struct idle *next;
+};
 struct called {
     const struct tcc_model *linked;
     struct tccrt_model *model;
     struct idle *idle;
-    bool busy;                       /* the one session of a model with state is out */
+    bool busy; /* the one session of a model with state is out */
     struct called *next;
 };
 
@@ -60,7 +63,8 @@ static int take(const struct tcc_model *linked, struct called **model, struct id
     if (status || *session)
         return status;
     *session = calloc(1, sizeof **session);
-    status = *session ? tccrt_session_new((*model)->model, NULL, &(*session)->session) : tcr_fail(TCC_EENV, "no memory");
+    status =
+        *session ? tccrt_session_new((*model)->model, NULL, &(*session)->session) : tcr_fail(TCC_EENV, "no memory");
     if (status) {
         free(*session);
         *session = NULL;
@@ -90,7 +94,8 @@ int tccrt_call(const struct tcc_model *linked, int entry, const struct tcc_tenso
         int nout = tccrt_noutputs(model->model, name);
         for (int i = 0; i < nout && !status; i++)
             if (!out[i].data)
-                status = tcr_fail(TCC_EUSAGE, "output %d: its memory must be given (use a session where the size is not known)", i);
+                status = tcr_fail(TCC_EUSAGE,
+                                  "output %d: its memory must be given (use a session where the size is not known)", i);
         if (!status)
             status = tccrt_run(session->session, name, tccrt_ninputs(model->model, name), in, nout, out);
     }

@@ -281,8 +281,7 @@ static bool check_operands(struct check *c, const struct tcc_pstep *s)
                 return bad(c, "output of unknown rank", a[i], 0);
         return index_ok(c, "library op", s->what, c->p->nlibops) &&
                (s->nin <= s->args.count || bad(c, "inputs", s->nin, s->args.count));
-    case TCC_STEP_EVAL:
-        return index_ok(c, "level", s->what, c->p->levels);
+    case TCC_STEP_EVAL: return index_ok(c, "level", s->what, c->p->levels);
     case TCC_STEP_ALLOC:
     case TCC_STEP_FREE:
         for (uint32_t i = 0; i < s->args.count; i++)
@@ -291,19 +290,13 @@ static bool check_operands(struct check *c, const struct tcc_pstep *s)
         return true;
     case TCC_STEP_BIND:
         return c->m->buffers[a[0]].dtype == TCC_I64 || bad(c, "sizes that are not i64", c->m->buffers[a[0]].dtype, 0);
-    case TCC_STEP_BOX:
-        return is_object(c, a[1]) || bad(c, "result that is not an object", a[1], 0);
-    case TCC_STEP_UNBOX:
-        return (is_object(c, a[0]) && !is_object(c, a[1])) || bad(c, "object expected", a[0], 0);
-    case TCC_STEP_ACCUM:
-        return is_object(c, a[1]) || bad(c, "object expected", a[1], 0);
+    case TCC_STEP_BOX: return is_object(c, a[1]) || bad(c, "result that is not an object", a[1], 0);
+    case TCC_STEP_UNBOX: return (is_object(c, a[0]) && !is_object(c, a[1])) || bad(c, "object expected", a[0], 0);
+    case TCC_STEP_ACCUM: return is_object(c, a[1]) || bad(c, "object expected", a[1], 0);
     case TCC_STEP_STACK:
-    case TCC_STEP_REF:
-        return (is_object(c, a[0]) && is_object(c, a[1])) || bad(c, "object expected", a[0], 0);
-    case TCC_STEP_CHECK:
-        return s->sizes.count % 2 == 0 || bad(c, "pairs of sizes", s->sizes.count, 0);
-    default:
-        return true;
+    case TCC_STEP_REF: return (is_object(c, a[0]) && is_object(c, a[1])) || bad(c, "object expected", a[0], 0);
+    case TCC_STEP_CHECK: return s->sizes.count % 2 == 0 || bad(c, "pairs of sizes", s->sizes.count, 0);
+    default: return true;
     }
 }
 

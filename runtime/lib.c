@@ -161,12 +161,8 @@ static void read_attr(struct call *k, const struct tcc_pattr *p, struct tcc_attr
 
     *a = (struct tcc_attr){.name = tcr_string(m, p->name), .kind = (int32_t)p->kind, .n = (int32_t)p->n};
     switch (p->kind) {
-    case TCC_ATTR_INTS:
-        a->ints = (const int64_t *)data;
-        break;
-    case TCC_ATTR_FLOATS:
-        a->floats = (const double *)data;
-        break;
+    case TCC_ATTR_INTS: a->ints = (const int64_t *)data; break;
+    case TCC_ATTR_FLOATS: a->floats = (const double *)data; break;
     case TCC_ATTR_STRINGS:
         a->strings = *strings;
         for (uint32_t i = 0; i < p->n; i++)

@@ -59,18 +59,12 @@ static bool goes_yes(const struct forest *f, const struct node *n, double x)
     if (isnan(x))
         return n->nan_true;
     switch (n->mode) {
-    case LEQ:
-        return x <= n->split;
-    case LT:
-        return x < n->split;
-    case GTE:
-        return x >= n->split;
-    case GT:
-        return x > n->split;
-    case EQ:
-        return x == n->split;
-    case NEQ:
-        return x != n->split;
+    case LEQ: return x <= n->split;
+    case LT: return x < n->split;
+    case GTE: return x >= n->split;
+    case GT: return x > n->split;
+    case EQ: return x == n->split;
+    case NEQ: return x != n->split;
     default:
         for (int64_t i = 0; i < n->count; i++)
             found = found || f->members[n->first + i] == x;

@@ -28,19 +28,13 @@ static void philox(uint64_t seed, const uint32_t counter[4], uint32_t out[4])
 static int precision(int dtype)
 {
     switch (dtype) {
-    case TCC_F64:
-        return 32;
-    case TCC_F32:
-        return 24;
-    case TCC_F16:
-        return 11;
-    case TCC_BF16:
-        return 8;
+    case TCC_F64: return 32;
+    case TCC_F32: return 24;
+    case TCC_F16: return 11;
+    case TCC_BF16: return 8;
     case TCC_F8E4M3FN:
-    case TCC_F8E4M3FNUZ:
-        return 4;
-    default:
-        return 3;
+    case TCC_F8E4M3FNUZ: return 4;
+    default: return 3;
     }
 }
 

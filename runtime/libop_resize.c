@@ -118,20 +118,16 @@ static double source_coordinate(const struct resize *r, int axis, int rank, int6
     double scale = r->scales[axis], width = scale * (double)length, last = (double)length - 1, lo, hi;
 
     switch (r->coordinates) {
-    case ALIGN_CORNERS:
-        return width == 1 ? 0 : x * last / (width - 1);
-    case ASYMMETRIC:
-        return x / scale;
+    case ALIGN_CORNERS: return width == 1 ? 0 : x * last / (width - 1);
+    case ASYMMETRIC: return x / scale;
     case TF_CROP:
         lo = r->roi[axis];
         hi = r->roi[axis + rank];
         return (width == 1 ? (hi - lo) * last / 2 : x * (hi - lo) * last / (width - 1)) + lo * last;
-    case PYTORCH_HALF_PIXEL:
-        return width == 1 ? -0.5 : (x + 0.5) / scale - 0.5;
+    case PYTORCH_HALF_PIXEL: return width == 1 ? -0.5 : (x + 0.5) / scale - 0.5;
     case HALF_PIXEL_SYMMETRIC:
         return (double)length / 2 * (1 - (double)r->sizes[axis] / width) + (x + 0.5) / scale - 0.5;
-    default:
-        return (x + 0.5) / scale - 0.5;
+    default: return (x + 0.5) / scale - 0.5;
     }
 }
 

@@ -337,18 +337,15 @@ static int64_t source(enum pad_mode mode, int64_t i, int64_t n)
     if (i >= 0 && i < n)
         return i;
     switch (mode) {
-    case EDGE:
-        return i < 0 ? 0 : n - 1;
+    case EDGE: return i < 0 ? 0 : n - 1;
     case REFLECT:
         if (n == 1)
             return 0;
         period = 2 * (n - 1);
         i = ((i % period) + period) % period;
         return i < n ? i : period - i;
-    case WRAP:
-        return ((i % n) + n) % n;
-    default:
-        return -1;
+    case WRAP: return ((i % n) + n) % n;
+    default: return -1;
     }
 }
 

@@ -85,12 +85,9 @@ int64_t lib_list_size(const struct tcc_attr *a)
 double lib_list_value(const struct tcc_attr *a, int64_t i)
 {
     switch (a->kind) {
-    case TCC_ATTR_FLOATS:
-        return a->floats[i];
-    case TCC_ATTR_INTS:
-        return (double)a->ints[i];
-    default:
-        return a->kind == TCC_ATTR_TENSOR ? lib_get(a->tensor, i) : 0;
+    case TCC_ATTR_FLOATS: return a->floats[i];
+    case TCC_ATTR_INTS: return (double)a->ints[i];
+    default: return a->kind == TCC_ATTR_TENSOR ? lib_get(a->tensor, i) : 0;
     }
 }
 
@@ -342,17 +339,12 @@ double lib_get(const struct tcc_tensor *t, int64_t i)
     const void *p = t->data;
 
     switch (t->dtype) {
-    case TCC_F32:
-        return ((const float *)p)[i];
-    case TCC_F64:
-        return ((const double *)p)[i];
+    case TCC_F32: return ((const float *)p)[i];
+    case TCC_F64: return ((const double *)p)[i];
     case TCC_F16:
-    case TCC_BF16:
-        return narrow_get(&narrows[t->dtype], ((const uint16_t *)p)[i]);
-    case TCC_F8E8M0:
-        return ((const uint8_t *)p)[i] == 255 ? NAN : ldexp(1, ((const uint8_t *)p)[i] - 127);
-    case TCC_U64:
-        return (double)((const uint64_t *)p)[i];
+    case TCC_BF16: return narrow_get(&narrows[t->dtype], ((const uint16_t *)p)[i]);
+    case TCC_F8E8M0: return ((const uint8_t *)p)[i] == 255 ? NAN : ldexp(1, ((const uint8_t *)p)[i] - 127);
+    case TCC_U64: return (double)((const uint64_t *)p)[i];
     default:
         return narrows[t->dtype].exponent ? narrow_get(&narrows[t->dtype], ((const uint8_t *)p)[i])
                                           : (double)lib_get_int(t, i);
@@ -365,31 +357,22 @@ int64_t lib_get_int(const struct tcc_tensor *t, int64_t i)
 
     switch (t->dtype) {
     case TCC_I64:
-    case TCC_U64:
-        return ((const int64_t *)p)[i];
-    case TCC_I32:
-        return ((const int32_t *)p)[i];
-    case TCC_U32:
-        return ((const uint32_t *)p)[i];
-    case TCC_I16:
-        return ((const int16_t *)p)[i];
-    case TCC_U16:
-        return ((const uint16_t *)p)[i];
+    case TCC_U64: return ((const int64_t *)p)[i];
+    case TCC_I32: return ((const int32_t *)p)[i];
+    case TCC_U32: return ((const uint32_t *)p)[i];
+    case TCC_I16: return ((const int16_t *)p)[i];
+    case TCC_U16: return ((const uint16_t *)p)[i];
     case TCC_I8:
     case TCC_I4:
-    case TCC_I2:
-        return ((const int8_t *)p)[i];
+    case TCC_I2: return ((const int8_t *)p)[i];
     case TCC_U8:
     case TCC_U4:
     case TCC_U2:
-    case TCC_BOOL:
-        return ((const uint8_t *)p)[i];
+    case TCC_BOOL: return ((const uint8_t *)p)[i];
     case TCC_STRING:
     case TCC_C64:
-    case TCC_C128:
-        return 0;
-    default:
-        return to_int(lib_get(t, i), false);
+    case TCC_C128: return 0;
+    default: return to_int(lib_get(t, i), false);
     }
 }
 
@@ -397,42 +380,22 @@ void lib_put_int(void *p, int dtype, int64_t i, int64_t v)
 {
     switch (dtype) {
     case TCC_I64:
-    case TCC_U64:
-        ((int64_t *)p)[i] = v;
-        break;
+    case TCC_U64: ((int64_t *)p)[i] = v; break;
     case TCC_I32:
-    case TCC_U32:
-        ((int32_t *)p)[i] = (int32_t)v;
-        break;
+    case TCC_U32: ((int32_t *)p)[i] = (int32_t)v; break;
     case TCC_I16:
-    case TCC_U16:
-        ((int16_t *)p)[i] = (int16_t)v;
-        break;
+    case TCC_U16: ((int16_t *)p)[i] = (int16_t)v; break;
     case TCC_I8:
-    case TCC_U8:
-        ((int8_t *)p)[i] = (int8_t)v;
-        break;
-    case TCC_BOOL:
-        ((uint8_t *)p)[i] = v != 0;
-        break;
-    case TCC_U4:
-        ((uint8_t *)p)[i] = v & 15;
-        break;
-    case TCC_U2:
-        ((uint8_t *)p)[i] = v & 3;
-        break;
-    case TCC_I4:
-        ((int8_t *)p)[i] = (int8_t)(((v & 15) ^ 8) - 8);
-        break;
-    case TCC_I2:
-        ((int8_t *)p)[i] = (int8_t)(((v & 3) ^ 2) - 2);
-        break;
+    case TCC_U8: ((int8_t *)p)[i] = (int8_t)v; break;
+    case TCC_BOOL: ((uint8_t *)p)[i] = v != 0; break;
+    case TCC_U4: ((uint8_t *)p)[i] = v & 15; break;
+    case TCC_U2: ((uint8_t *)p)[i] = v & 3; break;
+    case TCC_I4: ((int8_t *)p)[i] = (int8_t)(((v & 15) ^ 8) - 8); break;
+    case TCC_I2: ((int8_t *)p)[i] = (int8_t)(((v & 3) ^ 2) - 2); break;
     case TCC_STRING:
     case TCC_C64:
-    case TCC_C128:
-        break; /* not a number: callers ask for LIB_NUMBER */
-    default:
-        lib_put(p, dtype, i, (double)v);
+    case TCC_C128: break; /* not a number: callers ask for LIB_NUMBER */
+    default: lib_put(p, dtype, i, (double)v);
     }
 }
 
@@ -441,16 +404,10 @@ void lib_put(void *p, int dtype, int64_t i, double v)
     const struct narrow *f = &narrows[dtype];
 
     switch (dtype) {
-    case TCC_F32:
-        ((float *)p)[i] = (float)v;
-        break;
-    case TCC_F64:
-        ((double *)p)[i] = v;
-        break;
+    case TCC_F32: ((float *)p)[i] = (float)v; break;
+    case TCC_F64: ((double *)p)[i] = v; break;
     case TCC_F16:
-    case TCC_BF16:
-        ((uint16_t *)p)[i] = (uint16_t)narrow_code(f, v, true);
-        break;
+    case TCC_BF16: ((uint16_t *)p)[i] = (uint16_t)narrow_code(f, v, true); break;
     case TCC_F8E8M0: {
         int e;
         double m = frexp(fabs(v), &e); /* rounds up to a power of two: the default of Cast */
@@ -459,9 +416,7 @@ void lib_put(void *p, int dtype, int64_t i, double v)
         ((uint8_t *)p)[i] = isnan(v) || signbit(v) ? 255 : v == 0 || e < 0 ? 0 : isinf(v) || e > 254 ? 254 : (uint8_t)e;
         break;
     }
-    case TCC_BOOL:
-        ((uint8_t *)p)[i] = v != 0;
-        break;
+    case TCC_BOOL: ((uint8_t *)p)[i] = v != 0; break;
     default:
         if (f->exponent)
             ((uint8_t *)p)[i] = (uint8_t)narrow_code(f, v, true);

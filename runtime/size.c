@@ -26,18 +26,12 @@ static int64_t compute(uint32_t op, int64_t a, int64_t b)
     int64_t r;
 
     switch (op) {
-    case TCC_EX_ADD:
-        return __builtin_add_overflow(a, b, &r) || !TCR_IS_VALUE(r) ? TCR_BAD : r;
-    case TCC_EX_MUL:
-        return __builtin_mul_overflow(a, b, &r) || !TCR_IS_VALUE(r) ? TCR_BAD : r;
-    case TCC_EX_FLOORDIV:
-        return b == 0 ? TCR_BAD : floordiv(a, b);
-    case TCC_EX_MOD:
-        return b == 0 ? TCR_BAD : b == -1 ? 0 : a - floordiv(a, b) * b;
-    case TCC_EX_MIN:
-        return a < b ? a : b;
-    default:
-        return a > b ? a : b;
+    case TCC_EX_ADD: return __builtin_add_overflow(a, b, &r) || !TCR_IS_VALUE(r) ? TCR_BAD : r;
+    case TCC_EX_MUL: return __builtin_mul_overflow(a, b, &r) || !TCR_IS_VALUE(r) ? TCR_BAD : r;
+    case TCC_EX_FLOORDIV: return b == 0 ? TCR_BAD : floordiv(a, b);
+    case TCC_EX_MOD: return b == 0 ? TCR_BAD : b == -1 ? 0 : a - floordiv(a, b) * b;
+    case TCC_EX_MIN: return a < b ? a : b;
+    default: return a > b ? a : b;
     }
 }
 

@@ -87,26 +87,19 @@ int tcr_address(struct tccrt_session *s, uint32_t b, const char *node, void **ou
     int status;
 
     switch (p->space) {
-    case TCC_SPACE_INPUT:
-        *out = s->inputs[p->index];
-        return TCC_OK;
+    case TCC_SPACE_INPUT: *out = s->inputs[p->index]; return TCC_OK;
     case TCC_SPACE_OUTPUT:
         if (!s->outs[p->index].data && (status = make_output(s, b, node)))
             return status;
         *out = s->outs[p->index].data;
         return TCC_OK;
-    case TCC_SPACE_ARENA:
-        return offset_from(s, b, node, s->arena, out);
-    case TCC_SPACE_WEIGHT:
-        return offset_from(s, b, node, (void *)s->m->weights, out);
-    case TCC_SPACE_STATE:
-        *out = s->states[p->index];
-        return TCC_OK;
+    case TCC_SPACE_ARENA: return offset_from(s, b, node, s->arena, out);
+    case TCC_SPACE_WEIGHT: return offset_from(s, b, node, (void *)s->m->weights, out);
+    case TCC_SPACE_STATE: *out = s->states[p->index]; return TCC_OK;
     case TCC_SPACE_ALIAS:
         status = tcr_address(s, p->index, node, &base);
         return status ? status : offset_from(s, b, node, base, out);
-    case TCC_SPACE_OBJECT:
-        return object_data(s, b, node, out);
+    case TCC_SPACE_OBJECT: return object_data(s, b, node, out);
     default:
         if (!s->slots[s->m->slot_of[b]].data && (status = make_dynamic(s, b, node)))
             return status;

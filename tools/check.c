@@ -7,31 +7,33 @@
 
 #include <stdlib.h>
 
-struct pair { struct model compiled, reference; struct tcc_object **in, **got, **expected; };
+struct pair {
+    struct model compiled, reference;
+    struct tcc_object **in, **got, **expected;
+};
 
 /* One run of both; the exit code. A run that fails in both for the input's sake agrees too. */
-static int
-run_both(const struct options *o, struct pair *p, const struct tolerance *t, int run)
+static int run_both(const struct options *o, struct pair *p, const struct tolerance *t, int run)
 {
     char why[ERROR_SIZE], error[ERROR_SIZE];
     int wanted = model_run(&p->reference, p->in, p->expected, error);
     int status = model_run(&p->compiled, p->in, p->got, why);
 
     if ((wanted == TCC_OK) != (status == TCC_OK))
-        return tool_error(o, EXIT_DATA, "run %d: %s failed: %s", run, wanted == TCC_OK ? "the compiled model" : "the interpreter",
-                          wanted == TCC_OK ? why : error);
+        return tool_error(o, EXIT_DATA, "run %d: %s failed: %s", run,
+                          wanted == TCC_OK ? "the compiled model" : "the interpreter", wanted == TCC_OK ? why : error);
     if (wanted != TCC_OK) {
         printf("both fail: %s\n", error);
         return EXIT_FINE;
     }
     for (int i = 0; i < p->reference.nout; i++)
         if (!value_equal(p->got[i], p->expected[i], t, why))
-            return tool_error(o, EXIT_DATA, "run %d: output '%s': compiled and interpreted differ: %s", run, p->reference.out[i].info.name, why);
+            return tool_error(o, EXIT_DATA, "run %d: output '%s': compiled and interpreted differ: %s", run,
+                              p->reference.out[i].info.name, why);
     return EXIT_FINE;
 }
 
-static int
-check(const struct options *o, struct pair *p, int runs)
+static int check(const struct options *o, struct pair *p, int runs)
 {
     struct tolerance t;
     int code = tolerance_read(o, &t);
@@ -55,8 +57,7 @@ check(const struct options *o, struct pair *p, int runs)
     return code;
 }
 
-int
-check_run(const struct options *o, const char *path)
+int check_run(const struct options *o, const char *path)
 {
     struct pair p = {0};
     int64_t runs = 1, threads = 0;

@@ -13,8 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-double
-now_ms(void)
+double now_ms(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -22,8 +21,7 @@ now_ms(void)
 }
 
 /* Notes and warnings go with -q; errors always show. */
-static void
-show_message(void *user, int severity, const char *text)
+static void show_message(void *user, int severity, const char *text)
 {
     const struct options *o = user;
     if (severity >= IR_ERROR || !option_set(o, OPT_quiet))
@@ -31,8 +29,7 @@ show_message(void *user, int severity, const char *text)
 }
 
 /* A line that is written over, from the second second on, on a terminal only. */
-static void
-show_progress(void *user, const char *what, double fraction)
+static void show_progress(void *user, const char *what, double fraction)
 {
     static double start, last;
     static bool shown;
@@ -54,11 +51,12 @@ show_progress(void *user, const char *what, double fraction)
     fflush(stderr);
 }
 
-static int
-weights_kind(const struct options *o, struct tccc_options *c)
+static int weights_kind(const struct options *o, struct tccc_options *c)
 {
-    static const struct { const char *word; enum tccc_weights kind; } words[] = {
-        {"auto", TCCC_WEIGHTS_AUTO}, {"embed", TCCC_WEIGHTS_EMBED}, {"external", TCCC_WEIGHTS_EXTERNAL}};
+    static const struct {
+        const char *word;
+        enum tccc_weights kind;
+    } words[] = {{"auto", TCCC_WEIGHTS_AUTO}, {"embed", TCCC_WEIGHTS_EMBED}, {"external", TCCC_WEIGHTS_EXTERNAL}};
     const char *text = option_text(o, OPT_weights, "auto");
 
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
@@ -71,8 +69,7 @@ weights_kind(const struct options *o, struct tccc_options *c)
 }
 
 /* --dump-ir: words, or the name of a pass; --pipeline: a pipeline or a list of passes. */
-static int
-check_passes(const struct options *o)
+static int check_passes(const struct options *o)
 {
     static const char *const words[] = {"", "all", "kernels", "plan", "llvm", "asm", "ptx"};
     struct ir_ctx *ctx = ir_ctx_new();
@@ -86,7 +83,8 @@ check_passes(const struct options *o)
         for (size_t k = 0; k < sizeof words / sizeof *words; k++)
             known |= strcmp(words[k], what) == 0;
         if (!known)
-            code = usage_error(o, "--dump-ir=%s: expected before:PASS, after:PASS, all, kernels, plan, llvm, asm or ptx", what);
+            code = usage_error(
+                o, "--dump-ir=%s: expected before:PASS, after:PASS, all, kernels, plan, llvm, asm or ptx", what);
     }
     struct pass_options dumps = {.dump = o->given[OPT_dump_ir].at};
     if (code == EXIT_FINE && !pass_check(ctx, option_text(o, OPT_pipeline, ""), &dumps))
@@ -95,8 +93,7 @@ check_passes(const struct options *o)
     return code;
 }
 
-static int
-check_name(const struct options *o)
+static int check_name(const struct options *o)
 {
     const char *name = option_text(o, OPT_name, "model");
     size_t n = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789");
@@ -105,8 +102,7 @@ check_name(const struct options *o)
     return EXIT_FINE;
 }
 
-int
-compile_options(const struct options *o, struct tccc_options *c)
+int compile_options(const struct options *o, struct tccc_options *c)
 {
     int64_t level = 2, limit = -1, jobs = 0;
     int code;
@@ -145,8 +141,7 @@ compile_options(const struct options *o, struct tccc_options *c)
 }
 
 /* Runs the compiler in a child; waitpid's status, or -1. `pid` gets the child's. */
-static int
-spawn_compiler(const struct tccc_options *c, pid_t *pid)
+static int spawn_compiler(const struct tccc_options *c, pid_t *pid)
 {
     int status;
 
@@ -164,16 +159,14 @@ spawn_compiler(const struct tccc_options *c, pid_t *pid)
     return status;
 }
 
-static void
-no_message(void *user, int severity, const char *text)
+static void no_message(void *user, int severity, const char *text)
 {
     (void)user, (void)severity, (void)text;
 }
 
 /* The compiler failed by its own fault: once more, this time with the IR written down before each pass (always doing so
  * would cost more than compiling). The file is there afterwards if a pass was at fault. */
-static void
-leave_reproducer(const struct options *o, const struct tccc_options *c)
+static void leave_reproducer(const struct options *o, const struct tccc_options *c)
 {
     struct tccc_options again = *c;
     char path[64];
@@ -192,8 +185,7 @@ leave_reproducer(const struct options *o, const struct tccc_options *c)
         tool_error(o, EXIT_BUG, "this is our bug, please report it with the model");
 }
 
-int
-compile_in_child(const struct options *o, const struct tccc_options *c)
+int compile_in_child(const struct options *o, const struct tccc_options *c)
 {
     pid_t pid;
     int status = spawn_compiler(c, &pid), code = EXIT_BUG;

@@ -5,16 +5,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct expectation { enum ir_severity severity; int line; bool any_line; const char *text; size_t length; int at; bool met; };
+struct expectation {
+    enum ir_severity severity;
+    int line;
+    bool any_line;
+    const char *text;
+    size_t length;
+    int at;
+    bool met;
+};
 
-static const struct { const char *word; enum ir_severity severity; } kinds[] = {
-    {"error", IR_ERROR}, {"warning", IR_WARNING}, {"note", IR_NOTE}};
+static const struct {
+    const char *word;
+    enum ir_severity severity;
+} kinds[] = {{"error", IR_ERROR}, {"warning", IR_WARNING}, {"note", IR_NOTE}};
 
 #define MARK "expected-"
 
 /* Reads one announcement at p (behind the mark); false if it is none. */
-static bool
-read_expectation(const char *p, const char *end, int line, struct expectation *e)
+static bool read_expectation(const char *p, const char *end, int line, struct expectation *e)
 {
     size_t k = 0;
     while (k < 3 && strncmp(p, kinds[k].word, strlen(kinds[k].word)) != 0)
@@ -39,16 +48,14 @@ read_expectation(const char *p, const char *end, int line, struct expectation *e
     return true;
 }
 
-static bool
-matches(const struct expectation *e, const struct ir_message *m)
+static bool matches(const struct expectation *e, const struct ir_message *m)
 {
     enum ir_severity severity = m->severity == IR_BUG ? IR_ERROR : m->severity;
     return severity == e->severity && (e->any_line || m->where.line == e->line) &&
            memmem(m->text, strlen(m->text), e->text, e->length);
 }
 
-bool
-diags_as_expected(struct ir_ctx *ctx, const char *name, const char *text, size_t size)
+bool diags_as_expected(struct ir_ctx *ctx, const char *name, const char *text, size_t size)
 {
     VEC(struct expectation) list = {0};
     bool ok = true;
@@ -79,8 +86,8 @@ diags_as_expected(struct ir_ctx *ctx, const char *name, const char *text, size_t
     }
     for (int k = 0; k < list.n; k++) {
         if (!list.at[k].met) {
-            fprintf(stderr, "%s:%d: expected message did not arise: %.*s\n", name, list.at[k].at, (int)list.at[k].length,
-                    list.at[k].text);
+            fprintf(stderr, "%s:%d: expected message did not arise: %.*s\n", name, list.at[k].at,
+                    (int)list.at[k].length, list.at[k].text);
             ok = false;
         }
     }

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void
-objects_free(struct tcc_object **list, int n)
+void objects_free(struct tcc_object **list, int n)
 {
     for (int i = 0; i < n; i++) {
         if (list[i])
@@ -16,8 +15,7 @@ objects_free(struct tcc_object **list, int n)
 }
 
 /* The input whose name is the longest that `text` starts with, followed by '='; -1: none. */
-static int
-named_input(const struct model *m, const char *text)
+static int named_input(const struct model *m, const char *text)
 {
     int best = -1;
     size_t length = 0;
@@ -31,8 +29,7 @@ named_input(const struct model *m, const char *text)
     return best;
 }
 
-static int
-unknown_input(const struct options *o, const struct model *m, const char *text)
+static int unknown_input(const struct options *o, const struct model *m, const char *text)
 {
     char names[512] = "";
     size_t used = 0;
@@ -41,8 +38,7 @@ unknown_input(const struct options *o, const struct model *m, const char *text)
     return usage_error(o, "--input=%s: the model has no input of that name; it has %s", text, *names ? names : "none");
 }
 
-static int
-read_given(const struct options *o, const struct model *m, struct tcc_object **inputs)
+static int read_given(const struct options *o, const struct model *m, struct tcc_object **inputs)
 {
     char error[ERROR_SIZE];
 
@@ -61,8 +57,7 @@ read_given(const struct options *o, const struct model *m, struct tcc_object **i
 }
 
 /* "NAME=N" among the arguments of --dim. */
-static bool
-dim_option(const struct options *o, const char *name, int64_t *value)
+static bool dim_option(const struct options *o, const char *name, int64_t *value)
 {
     size_t n = strlen(name);
     for (int i = 0; i < o->given[OPT_dim].n; i++) {
@@ -76,8 +71,7 @@ dim_option(const struct options *o, const char *name, int64_t *value)
 }
 
 /* Size of axis `axis` in "INPUT=AxBxC" among the arguments of --shape. */
-static bool
-shape_option(const struct options *o, const char *input, int axis, int64_t *value)
+static bool shape_option(const struct options *o, const char *input, int axis, int64_t *value)
 {
     size_t n = strlen(input);
     for (int i = 0; i < o->given[OPT_shape].n; i++) {
@@ -96,8 +90,7 @@ shape_option(const struct options *o, const char *input, int axis, int64_t *valu
 }
 
 /* The size that a dim of that name has in an input that was given. */
-static bool
-given_dim(const struct model *m, struct tcc_object *const *inputs, const char *name, int64_t *value)
+static bool given_dim(const struct model *m, struct tcc_object *const *inputs, const char *name, int64_t *value)
 {
     for (int i = 0; i < m->nin; i++) {
         const struct tccrt_value_info *info = &m->in[i].info;
@@ -114,21 +107,21 @@ given_dim(const struct model *m, struct tcc_object *const *inputs, const char *n
 }
 
 /* The size that --shape gives to a dim of that name, in any input. */
-static bool
-shaped_dim(const struct options *o, const struct model *m, const char *name, int64_t *value)
+static bool shaped_dim(const struct options *o, const struct model *m, const char *name, int64_t *value)
 {
     for (int i = 0; i < m->nin; i++) {
         const struct tccrt_value_info *info = &m->in[i].info;
         for (int k = 0; k < info->rank; k++)
-            if (info->dims[k] < 0 && info->dim_names[k] && strcmp(info->dim_names[k], name) == 0 && shape_option(o, info->name, k, value))
+            if (info->dims[k] < 0 && info->dim_names[k] && strcmp(info->dim_names[k], name) == 0 &&
+                shape_option(o, info->name, k, value))
                 return true;
     }
     return false;
 }
 
 /* A random value for input i: symbolic dims are what the command line or the given inputs say, else 1. */
-static struct tcc_object *
-random_input(const struct options *o, const struct model *m, struct tcc_object *const *given, int i, uint64_t seed)
+static struct tcc_object *random_input(const struct options *o, const struct model *m, struct tcc_object *const *given,
+                                       int i, uint64_t seed)
 {
     const struct tccrt_value_info *info = &m->in[i].info;
     int64_t dims[TCC_MAX_RANK];
@@ -140,15 +133,15 @@ random_input(const struct options *o, const struct model *m, struct tcc_object *
     for (int k = 0; k < info->rank; k++) {
         const char *name = info->dim_names[k];
         dims[k] = info->dims[k];
-        if (dims[k] < 0 && !shape_option(o, info->name, k, &dims[k]) && !(name && given_dim(m, given, name, &dims[k])) &&
-            !(name && dim_option(o, name, &dims[k])) && !(name && shaped_dim(o, m, name, &dims[k])))
+        if (dims[k] < 0 && !shape_option(o, info->name, k, &dims[k]) &&
+            !(name && given_dim(m, given, name, &dims[k])) && !(name && dim_option(o, name, &dims[k])) &&
+            !(name && shaped_dim(o, m, name, &dims[k])))
             dims[k] = 1;
     }
     return value_random(info->dtype, info->rank < 0 ? 0 : info->rank, dims, seed, i);
 }
 
-int
-inputs_read(const struct options *o, const struct model *m, bool random, struct tcc_object **inputs)
+int inputs_read(const struct options *o, const struct model *m, bool random, struct tcc_object **inputs)
 {
     const char *text = option_text(o, OPT_random, "");
     int64_t seed = 0;
@@ -167,7 +160,8 @@ inputs_read(const struct options *o, const struct model *m, bool random, struct 
         if (m->in[i].kind == VALUE_OPTIONAL || random || option_set(o, OPT_random))
             made[i] = random_input(o, m, inputs, i, (uint64_t)seed);
         else
-            code = usage_error(o, "input '%s' is not given: use --input '%s=FILE' or --random", m->in[i].info.name, m->in[i].info.name);
+            code = usage_error(o, "input '%s' is not given: use --input '%s=FILE' or --random", m->in[i].info.name,
+                               m->in[i].info.name);
         if (code == EXIT_FINE && !made[i])
             code = tool_error(o, EXIT_ENVIRONMENT, "no memory for input '%s'", m->in[i].info.name);
     }

@@ -9,8 +9,7 @@
 #include <string.h>
 
 /* Text for a cell of a table. */
-static void
-cell(FILE *out, const char *text)
+static void cell(FILE *out, const char *text)
 {
     for (; *text; text++) {
         if (*text == '|')
@@ -19,8 +18,7 @@ cell(FILE *out, const char *text)
     }
 }
 
-static void
-write_passes(FILE *out)
+static void write_passes(FILE *out)
 {
     int n;
     const struct pass *passes = pass_table(&n);
@@ -40,8 +38,7 @@ write_passes(FILE *out)
         fprintf(out, "| `%s` | `%s` | %s |\n", orders[i].first, orders[i].then, orders[i].reason);
 }
 
-static void
-write_op_row(FILE *out, enum ir_op op)
+static void write_op_row(FILE *out, enum ir_op op)
 {
     const struct ir_op_info *info = ir_op_info(op);
 
@@ -60,10 +57,10 @@ write_op_row(FILE *out, enum ir_op op)
     fputs(" |\n", out);
 }
 
-static void
-write_ops(FILE *out)
+static void write_ops(FILE *out)
 {
-    fprintf(out, "# Ops of level 1\n\nMade of `ir/ops.def` and `ir/scalar.def` by `make update-docs`; don't edit. `doc/ir.md` says what "
+    fprintf(out, "# Ops of level 1\n\nMade of `ir/ops.def` and `ir/scalar.def` by `make update-docs`; don't edit. "
+                 "`doc/ir.md` says what "
                  "nodes, types and attributes are.\n");
     for (int kind = 0; kind < IR_NKINDS; kind++) {
         bool open = false;
@@ -71,15 +68,15 @@ write_ops(FILE *out)
             if (ir_op_info((enum ir_op)op)->kind != (enum ir_kind)kind)
                 continue;
             if (!open)
-                fprintf(out, "\n## %s\n\n| op | operands | attributes | meaning |\n| --- | --- | --- | --- |\n", ir_kind_name((enum ir_kind)kind));
+                fprintf(out, "\n## %s\n\n| op | operands | attributes | meaning |\n| --- | --- | --- | --- |\n",
+                        ir_kind_name((enum ir_kind)kind));
             open = true;
             write_op_row(out, (enum ir_op)op);
         }
     }
 }
 
-int
-main(int argc, char **argv)
+int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "man") == 0) {
         for (int i = 0; i < NTOOLS; i++) {

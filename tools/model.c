@@ -32,24 +32,21 @@ model_error(const struct options *o, char *why, int code, const char *format, ..
     return code;
 }
 
-static int
-status_code(int status)
+static int status_code(int status)
 {
-    static const int codes[] = {[TCC_OK] = EXIT_FINE, [TCC_EINPUT] = EXIT_DATA, [TCC_EUSAGE] = EXIT_DATA, [TCC_EENV] = EXIT_ENVIRONMENT,
-                                [TCC_EBUG] = EXIT_BUG, [TCC_EINDEX] = EXIT_DATA};
+    static const int codes[] = {[TCC_OK] = EXIT_FINE,          [TCC_EINPUT] = EXIT_DATA, [TCC_EUSAGE] = EXIT_DATA,
+                                [TCC_EENV] = EXIT_ENVIRONMENT, [TCC_EBUG] = EXIT_BUG,    [TCC_EINDEX] = EXIT_DATA};
     return status >= 0 && status <= TCC_EINDEX ? codes[status] : EXIT_BUG;
 }
 
 /* -- What values the model has ------------------------------------------------------------------ */
 
-static bool
-plain_tensor(const struct model_value *v)
+static bool plain_tensor(const struct model_value *v)
 {
     return v->kind == VALUE_TENSOR && v->info.rank >= 0 && v->info.dtype != TCC_STRING;
 }
 
-static bool
-allocate_values(struct model *m, int nin, int nout)
+static bool allocate_values(struct model *m, int nin, int nout)
 {
     m->nin = nin;
     m->nout = nout;
@@ -59,15 +56,13 @@ allocate_values(struct model *m, int nin, int nout)
     return m->in && m->out;
 }
 
-static void
-note_kind(struct model *m, struct model_value *v)
+static void note_kind(struct model *m, struct model_value *v)
 {
     v->kind = v->info.optional ? VALUE_OPTIONAL : v->info.kind == TCC_OBJ_SEQUENCE ? VALUE_SEQUENCE : VALUE_TENSOR;
     m->tensors_only &= plain_tensor(v);
 }
 
-static void
-describe_type(struct ir_ctx *ctx, struct tccrt_value_info *info, ir_type t)
+static void describe_type(struct ir_ctx *ctx, struct tccrt_value_info *info, ir_type t)
 {
     info->optional = t->kind == IR_T_OPTIONAL;
     if (info->optional && t->elem)
@@ -88,8 +83,7 @@ describe_type(struct ir_ctx *ctx, struct tccrt_value_info *info, ir_type t)
 /* -- The interpreter ------------------------------------------------------------------------------ */
 
 /* With -O, the graph passes of that level run first: so they are tested without a target. */
-static int
-run_passes(const struct options *o, struct ir_module *module)
+static int run_passes(const struct options *o, struct ir_module *module)
 {
     int64_t level = 0;
     char name[8];
@@ -98,15 +92,20 @@ run_passes(const struct options *o, struct ir_module *module)
         return EXIT_FINE;
     if (!option_int(o, OPT_level, 0, 3, &level))
         return EXIT_USAGE;
-    struct pass_options passes = {.level = (int)level, .exact = option_set(o, OPT_exact), .fast_math = option_set(o, OPT_fast_math),
-                                  .dump = o->given[OPT_dump_ir].at, .dump_to = stderr, .time_passes = option_set(o, OPT_time_passes),
-                                  .time_to = stderr, .verify = true, .change_limit = -1};
+    struct pass_options passes = {.level = (int)level,
+                                  .exact = option_set(o, OPT_exact),
+                                  .fast_math = option_set(o, OPT_fast_math),
+                                  .dump = o->given[OPT_dump_ir].at,
+                                  .dump_to = stderr,
+                                  .time_passes = option_set(o, OPT_time_passes),
+                                  .time_to = stderr,
+                                  .verify = true,
+                                  .change_limit = -1};
     snprintf(name, sizeof name, "O%d", (int)level);
     return pass_pipeline(module, name, &passes) ? EXIT_FINE : EXIT_BUG;
 }
 
-static int
-read_module(const struct options *o, const char *path, struct model *m)
+static int read_module(const struct options *o, const char *path, struct model *m)
 {
     struct frontend_options options = {o->given[OPT_dim].at, o->given[OPT_shape].at};
     struct ir_module *module = frontend_read(m->ctx, path, &options);
@@ -139,8 +138,7 @@ read_module(const struct options *o, const char *path, struct model *m)
 }
 
 /* The first error in `why`, or all messages on standard error. */
-static void
-tell_messages(const struct options *o, const struct ir_ctx *ctx, char *why)
+static void tell_messages(const struct options *o, const struct ir_ctx *ctx, char *why)
 {
     for (int i = 0; i < ir_nmessages(ctx); i++) {
         const struct ir_message *message = ir_message(ctx, i);
@@ -158,8 +156,7 @@ tell_messages(const struct options *o, const struct ir_ctx *ctx, char *why)
     }
 }
 
-static int
-open_interpreted(const struct options *o, const char *path, struct model *m, char *why)
+static int open_interpreted(const struct options *o, const char *path, struct model *m, char *why)
 {
     struct ir_protect frame;
     volatile int code = EXIT_ENVIRONMENT;
@@ -175,8 +172,7 @@ open_interpreted(const struct options *o, const char *path, struct model *m, cha
     return code;
 }
 
-static int
-run_interpreted(struct model *m, struct tcc_object *const *inputs, struct tcc_object **outputs, char *error)
+static int run_interpreted(struct model *m, struct tcc_object *const *inputs, struct tcc_object **outputs, char *error)
 {
     struct ir_protect frame;
     volatile int status = TCC_EENV;
@@ -191,8 +187,7 @@ run_interpreted(struct model *m, struct tcc_object *const *inputs, struct tcc_ob
 
 /* -- Artifacts ---------------------------------------------------------------------------------------- */
 
-static int
-open_artifact(const struct options *o, const char *path, const char *shown, struct model *m, char *why)
+static int open_artifact(const struct options *o, const char *path, const char *shown, struct model *m, char *why)
 {
     char real[PATH_MAX];
     double start = now_ms();
@@ -219,8 +214,7 @@ open_artifact(const struct options *o, const char *path, const char *shown, stru
     return status == TCC_OK ? EXIT_FINE : model_error(o, why, EXIT_BUG, "%s: %s", shown, tccrt_error());
 }
 
-int
-model_session(const struct options *o, struct model *m, int threads, char *why)
+int model_session(const struct options *o, struct model *m, int threads, char *why)
 {
     struct tccrt_options options = {.threads = threads, .profile = option_set(o, OPT_profile)};
 
@@ -231,8 +225,7 @@ model_session(const struct options *o, struct model *m, int threads, char *why)
 }
 
 /* The session owns the results; they are copied, so that the next run does not change them. */
-static int
-copy_results(int n, const struct tcc_tensor *results, struct tcc_object **outputs, char *error)
+static int copy_results(int n, const struct tcc_tensor *results, struct tcc_object **outputs, char *error)
 {
     for (int i = 0; i < n; i++) {
         int64_t count = shape_elements(results[i].rank, results[i].dims);
@@ -242,13 +235,13 @@ copy_results(int n, const struct tcc_tensor *results, struct tcc_object **output
             return TCC_EENV;
         }
         if (count > 0)
-            memcpy(outputs[i]->t.data, results[i].data, (size_t)count * (size_t)tcc_dtype_bytes((enum tcc_dtype)results[i].dtype));
+            memcpy(outputs[i]->t.data, results[i].data,
+                   (size_t)count * (size_t)tcc_dtype_bytes((enum tcc_dtype)results[i].dtype));
     }
     return TCC_OK;
 }
 
-static int
-run_artifact(struct model *m, struct tcc_object *const *inputs, struct tcc_object **outputs, char *error)
+static int run_artifact(struct model *m, struct tcc_object *const *inputs, struct tcc_object **outputs, char *error)
 {
     int status;
 
@@ -272,8 +265,7 @@ run_artifact(struct model *m, struct tcc_object *const *inputs, struct tcc_objec
     return status;
 }
 
-int
-model_run(struct model *m, struct tcc_object *const *inputs, struct tcc_object **outputs, char *error)
+int model_run(struct model *m, struct tcc_object *const *inputs, struct tcc_object **outputs, char *error)
 {
     for (int i = 0; i < m->nin; i++) {
         if (inputs[i]->kind != TCC_OBJ_TENSOR && m->in[i].kind == VALUE_TENSOR) {
@@ -284,8 +276,7 @@ model_run(struct model *m, struct tcc_object *const *inputs, struct tcc_object *
     return m->artifact ? run_artifact(m, inputs, outputs, error) : run_interpreted(m, inputs, outputs, error);
 }
 
-void
-model_close(struct model *m)
+void model_close(struct model *m)
 {
     tccrt_session_free(m->session);
     tccrt_close(m->artifact);
@@ -299,13 +290,14 @@ model_close(struct model *m)
 
 /* -- Compiling ---------------------------------------------------------------------------------------- */
 
-struct first_error { char *why; };
+struct first_error {
+    char *why;
+};
 
 /* Name of temporary artifacts: external weights are then called after it. */
 #define TEMPORARY_NAME "model"
 
-static void
-keep_first(void *user, int severity, const char *text)
+static void keep_first(void *user, int severity, const char *text)
 {
     struct first_error *first = user;
     if (severity >= IR_ERROR && !*first->why)
@@ -313,8 +305,7 @@ keep_first(void *user, int severity, const char *text)
 }
 
 /* In the suite (`why` given) a case is a process already, and works alone. */
-static int
-compile_to(const struct options *o, const char *path, const char *output, char *why)
+static int compile_to(const struct options *o, const char *path, const char *output, char *why)
 {
     struct tccc_options c;
     struct first_error first = {why};
@@ -339,8 +330,7 @@ compile_to(const struct options *o, const char *path, const char *output, char *
 }
 
 /* Compiles to a file in a folder of its own (external weights lie beside it), opens it and removes both. */
-static int
-open_model(const struct options *o, const char *path, struct model *m, char *why)
+static int open_model(const struct options *o, const char *path, struct model *m, char *why)
 {
     char folder[PATH_MAX], file[PATH_MAX + 256];
     const char *base = getenv("TMPDIR");
@@ -361,8 +351,7 @@ open_model(const struct options *o, const char *path, struct model *m, char *why
     return code;
 }
 
-static bool
-is_elf(const char *path)
+static bool is_elf(const char *path)
 {
     char magic[4] = "";
     FILE *in = fopen(path, "re");
@@ -373,8 +362,7 @@ is_elf(const char *path)
     return elf;
 }
 
-int
-model_open_interpreted(const struct options *o, const char *path, struct model *m)
+int model_open_interpreted(const struct options *o, const char *path, struct model *m)
 {
     *m = (struct model){0};
     int code = open_interpreted(o, path, m, NULL);
@@ -383,8 +371,7 @@ model_open_interpreted(const struct options *o, const char *path, struct model *
     return code;
 }
 
-int
-model_open(const struct options *o, const char *path, struct model *m, char *why)
+int model_open(const struct options *o, const char *path, struct model *m, char *why)
 {
     *m = (struct model){0};
     if (access(path, R_OK) != 0)
@@ -392,8 +379,9 @@ model_open(const struct options *o, const char *path, struct model *m, char *why
     bool artifact = is_elf(path);
     if (artifact && option_set(o, OPT_interpret))
         return usage_error(o, "--interpret wants a model, not an artifact");
-    int code = artifact ? open_artifact(o, path, path, m, why)
-               : option_set(o, OPT_interpret) ? open_interpreted(o, path, m, why) : open_model(o, path, m, why);
+    int code = artifact                       ? open_artifact(o, path, path, m, why)
+               : option_set(o, OPT_interpret) ? open_interpreted(o, path, m, why)
+                                              : open_model(o, path, m, why);
     if (code != EXIT_FINE)
         model_close(m);
     return code;

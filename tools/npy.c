@@ -6,13 +6,16 @@
 #include <string.h>
 
 /* numpy's names of the types that both know. */
-static const struct { enum tcc_dtype dtype; char kind; int bytes; } npy_types[] = {
-    {TCC_F16, 'f', 2}, {TCC_F32, 'f', 4}, {TCC_F64, 'f', 8}, {TCC_I8, 'i', 1},   {TCC_I16, 'i', 2}, {TCC_I32, 'i', 4}, {TCC_I64, 'i', 8},
-    {TCC_U8, 'u', 1},  {TCC_U16, 'u', 2}, {TCC_U32, 'u', 4}, {TCC_U64, 'u', 8}, {TCC_BOOL, 'b', 1}, {TCC_C64, 'c', 8}, {TCC_C128, 'c', 16}};
+static const struct {
+    enum tcc_dtype dtype;
+    char kind;
+    int bytes;
+} npy_types[] = {{TCC_F16, 'f', 2}, {TCC_F32, 'f', 4},  {TCC_F64, 'f', 8}, {TCC_I8, 'i', 1},   {TCC_I16, 'i', 2},
+                 {TCC_I32, 'i', 4}, {TCC_I64, 'i', 8},  {TCC_U8, 'u', 1},  {TCC_U16, 'u', 2},  {TCC_U32, 'u', 4},
+                 {TCC_U64, 'u', 8}, {TCC_BOOL, 'b', 1}, {TCC_C64, 'c', 8}, {TCC_C128, 'c', 16}};
 #define NTYPES (sizeof npy_types / sizeof *npy_types)
 
-int64_t
-shape_elements(int rank, const int64_t *dims)
+int64_t shape_elements(int rank, const int64_t *dims)
 {
     int64_t n = 1;
     for (int i = 0; i < rank; i++)
@@ -21,11 +24,16 @@ shape_elements(int rank, const int64_t *dims)
     return n;
 }
 
-struct header { enum tcc_dtype dtype; int bytes; bool swap, fortran; int rank; int64_t dims[TCC_MAX_RANK]; };
+struct header {
+    enum tcc_dtype dtype;
+    int bytes;
+    bool swap, fortran;
+    int rank;
+    int64_t dims[TCC_MAX_RANK];
+};
 
 /* The value of a key in the header's dictionary, behind the colon and blanks; NULL: not there. */
-static const char *
-find_key(const char *text, const char *key)
+static const char *find_key(const char *text, const char *key)
 {
     const char *at = strstr(text, key);
     if (!at || !(at = strchr(at, ':')))
@@ -33,8 +41,7 @@ find_key(const char *text, const char *key)
     return at + 1 + strspn(at + 1, " ");
 }
 
-static bool
-read_descr(struct header *h, const char *text)
+static bool read_descr(struct header *h, const char *text)
 {
     const char *at = find_key(text, "'descr'");
     if (!at || *at++ != '\'')
@@ -54,8 +61,7 @@ read_descr(struct header *h, const char *text)
     return false;
 }
 
-static bool
-read_shape(struct header *h, const char *text)
+static bool read_shape(struct header *h, const char *text)
 {
     const char *at = find_key(text, "'shape'");
     if (!at || *at++ != '(')
@@ -72,8 +78,7 @@ read_shape(struct header *h, const char *text)
 }
 
 /* Where row-major element i lies in a column-major array. */
-static int64_t
-fortran_index(const struct header *h, int64_t i)
+static int64_t fortran_index(const struct header *h, int64_t i)
 {
     int64_t index[TCC_MAX_RANK], at = 0;
     for (int k = h->rank - 1; k >= 0; k--) {
@@ -85,8 +90,7 @@ fortran_index(const struct header *h, int64_t i)
     return at;
 }
 
-static void
-copy_elements(const struct header *h, unsigned char *to, const unsigned char *from, int64_t n)
+static void copy_elements(const struct header *h, unsigned char *to, const unsigned char *from, int64_t n)
 {
     int part = h->dtype == TCC_C64 || h->dtype == TCC_C128 ? h->bytes / 2 : h->bytes;
 
@@ -102,8 +106,7 @@ copy_elements(const struct header *h, unsigned char *to, const unsigned char *fr
 }
 
 /* Finds the header's text in the file; its end. 0: not a .npy file. */
-static size_t
-read_header(struct header *h, const unsigned char *data, size_t size)
+static size_t read_header(struct header *h, const unsigned char *data, size_t size)
 {
     if (size < 12 || memcmp(data, "\x93NUMPY", 6) != 0)
         return 0;
@@ -124,8 +127,7 @@ read_header(struct header *h, const unsigned char *data, size_t size)
     return ok ? start + length : 0;
 }
 
-struct tcc_object *
-npy_parse(const char *path, const unsigned char *data, size_t size, char *error)
+struct tcc_object *npy_parse(const char *path, const unsigned char *data, size_t size, char *error)
 {
     struct header h = {0};
     struct tcc_object *v = NULL;
@@ -142,8 +144,7 @@ npy_parse(const char *path, const unsigned char *data, size_t size, char *error)
     return v;
 }
 
-struct tcc_object *
-npy_read(const char *path, char *error)
+struct tcc_object *npy_read(const char *path, char *error)
 {
     size_t size;
     unsigned char *data = file_read(path, &size, error);
@@ -152,8 +153,7 @@ npy_read(const char *path, char *error)
     return v;
 }
 
-bool
-npy_can(const struct tcc_object *v)
+bool npy_can(const struct tcc_object *v)
 {
     for (size_t i = 0; v && v->kind == TCC_OBJ_TENSOR && i < NTYPES; i++)
         if ((int)npy_types[i].dtype == v->t.dtype)
@@ -161,8 +161,7 @@ npy_can(const struct tcc_object *v)
     return false;
 }
 
-bool
-npy_write(const char *path, const struct tcc_object *v, char *error)
+bool npy_write(const char *path, const struct tcc_object *v, char *error)
 {
     char text[512], shape[320] = "";
     size_t i = 0, used = 0;
@@ -171,7 +170,8 @@ npy_write(const char *path, const struct tcc_object *v, char *error)
     while ((int)npy_types[i].dtype != v->t.dtype)
         i++;
     for (int k = 0; k < v->t.rank; k++)
-        used += (size_t)snprintf(shape + used, sizeof shape - used, "%lld,%s", (long long)v->t.dims[k], k + 1 < v->t.rank ? " " : "");
+        used += (size_t)snprintf(shape + used, sizeof shape - used, "%lld,%s", (long long)v->t.dims[k],
+                                 k + 1 < v->t.rank ? " " : "");
     if (v->t.rank > 1)
         shape[used - 1] = '\0';
     int length = snprintf(text, sizeof text, "{'descr': '%c%c%d', 'fortran_order': False, 'shape': (%s), }",

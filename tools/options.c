@@ -16,7 +16,8 @@
 #define R (1u << TOOL_R)
 #define B (1u << TOOL_B)
 const struct option_row option_table[NOPTIONS] = {
-#define OPT(id, long_name, short_name, arg, kind, tools, group, help) {long_name, short_name, arg, OPTION_##kind, tools, group, help},
+#define OPT(id, long_name, short_name, arg, kind, tools, group, help) \
+    {long_name, short_name, arg, OPTION_##kind, tools, group, help},
 #include "tools/options.def"
 #undef OPT
 };
@@ -31,8 +32,7 @@ const struct tool_row tool_table[NTOOLS] = {
 #undef TOOL
 };
 
-int
-tool_error(const struct options *o, int code, const char *format, ...)
+int tool_error(const struct options *o, int code, const char *format, ...)
 {
     va_list args;
     fprintf(stderr, "%s: ", tool_table[o->tool].name);
@@ -43,8 +43,7 @@ tool_error(const struct options *o, int code, const char *format, ...)
     return code;
 }
 
-int
-usage_error(const struct options *o, const char *format, ...)
+int usage_error(const struct options *o, const char *format, ...)
 {
     va_list args;
     const char *name = tool_table[o->tool].name;
@@ -56,8 +55,7 @@ usage_error(const struct options *o, const char *format, ...)
     return EXIT_USAGE;
 }
 
-static bool
-push(const char ***list, int *n, const char *s)
+static bool push(const char ***list, int *n, const char *s)
 {
     const char **grown = realloc(*list, ((size_t)*n + 2) * sizeof **list);
     if (!grown)
@@ -68,8 +66,7 @@ push(const char ***list, int *n, const char *s)
     return true;
 }
 
-static int
-give(struct options *o, int id, const char *arg)
+static int give(struct options *o, int id, const char *arg)
 {
     if (id >= 0 && !push(&o->given[id].at, &o->given[id].n, arg))
         return tool_error(o, EXIT_ENVIRONMENT, "no memory");
@@ -78,14 +75,12 @@ give(struct options *o, int id, const char *arg)
 
 /* -- Finding options. `any` also finds those of other tools (for TCCC_FLAGS). ----------------- */
 
-static bool
-of_tool(const struct options *o, int id, bool any)
+static bool of_tool(const struct options *o, int id, bool any)
 {
     return any || (option_table[id].tools & (1u << o->tool));
 }
 
-static int
-find_long(const struct options *o, const char *name, size_t length, bool word, bool any)
+static int find_long(const struct options *o, const char *name, size_t length, bool word, bool any)
 {
     for (int id = 0; id < NOPTIONS; id++) {
         const struct option_row *row = &option_table[id];
@@ -97,8 +92,7 @@ find_long(const struct options *o, const char *name, size_t length, bool word, b
     return -1;
 }
 
-static int
-find_short(const struct options *o, char c, bool any)
+static int find_short(const struct options *o, char c, bool any)
 {
     for (int id = 0; id < NOPTIONS; id++)
         if (c && option_table[id].short_name == c && of_tool(o, id, any))
@@ -112,19 +106,17 @@ struct reader {
     struct options *o;
     int argc, at;
     char **argv;
-    bool environment;            /* reading TCCC_FLAGS: options of other tools are skipped */
+    bool environment; /* reading TCCC_FLAGS: options of other tools are skipped */
 };
 
 /* The tool's own option if it has one of that name, else (in TCCC_FLAGS) another tool's, which is read and dropped. */
-static int
-keep(const struct reader *r, int id, int any, bool *drop)
+static int keep(const struct reader *r, int id, int any, bool *drop)
 {
     *drop = id < 0 && any >= 0 && r->environment;
     return *drop ? any : id;
 }
 
-static int
-read_long(struct reader *r, const char *name)
+static int read_long(struct reader *r, const char *name)
 {
     struct options *o = r->o;
     size_t n = strcspn(name, "=");
@@ -146,8 +138,7 @@ read_long(struct reader *r, const char *name)
     return give(o, drop ? -1 : id, "");
 }
 
-static int
-read_word_option(struct reader *r, int id, bool drop)
+static int read_word_option(struct reader *r, int id, bool drop)
 {
     const struct option_row *row = &option_table[id];
     if (row->kind == OPTION_WORD)
@@ -157,12 +148,12 @@ read_word_option(struct reader *r, int id, bool drop)
     return give(r->o, drop ? -1 : id, r->argv[r->at++]);
 }
 
-static int
-read_short(struct reader *r, const char *letters)
+static int read_short(struct reader *r, const char *letters)
 {
     struct options *o = r->o;
     bool drop;
-    int word = keep(r, find_long(o, letters, strlen(letters), true, false), find_long(o, letters, strlen(letters), true, true), &drop);
+    int word = keep(r, find_long(o, letters, strlen(letters), true, false),
+                    find_long(o, letters, strlen(letters), true, true), &drop);
 
     if (word >= 0)
         return read_word_option(r, word, drop);
@@ -186,8 +177,7 @@ read_short(struct reader *r, const char *letters)
     return -1;
 }
 
-static int
-read_all(struct reader *r)
+static int read_all(struct reader *r)
 {
     bool ended = false;
     int code = -1;
@@ -209,8 +199,7 @@ read_all(struct reader *r)
 }
 
 /* Splits TCCC_FLAGS at blanks; a backslash keeps the next character. */
-static int
-read_environment(struct options *o)
+static int read_environment(struct options *o)
 {
     const char *text = getenv("TCCC_FLAGS");
     const char **words = NULL;
@@ -236,8 +225,7 @@ read_environment(struct options *o)
     return code;
 }
 
-int
-options_read(struct options *o, enum tool tool, int argc, char **argv)
+int options_read(struct options *o, enum tool tool, int argc, char **argv)
 {
     struct reader r = {.o = o, .at = 1, .argc = argc, .argv = argv};
 
@@ -260,8 +248,7 @@ options_read(struct options *o, enum tool tool, int argc, char **argv)
     return -1;
 }
 
-void
-options_free(struct options *o)
+void options_free(struct options *o)
 {
     for (int i = 0; i < NOPTIONS; i++)
         free(o->given[i].at);
@@ -272,15 +259,13 @@ options_free(struct options *o)
 
 /* -- Arguments -------------------------------------------------------------------------------- */
 
-const char *
-option_text(const struct options *o, enum option_id id, const char *otherwise)
+const char *option_text(const struct options *o, enum option_id id, const char *otherwise)
 {
     return option_set(o, id) ? o->given[id].at[o->given[id].n - 1] : otherwise;
 }
 
 /* The option as the user writes it. */
-static const char *
-dashed(enum option_id id, char *buffer, size_t size)
+static const char *dashed(enum option_id id, char *buffer, size_t size)
 {
     const struct option_row *row = &option_table[id];
     if (*row->long_name)
@@ -290,8 +275,7 @@ dashed(enum option_id id, char *buffer, size_t size)
     return buffer;
 }
 
-bool
-option_int(const struct options *o, enum option_id id, int64_t lo, int64_t hi, int64_t *value)
+bool option_int(const struct options *o, enum option_id id, int64_t lo, int64_t hi, int64_t *value)
 {
     const char *text = option_text(o, id, NULL);
     char *end, name[64];
@@ -301,16 +285,15 @@ option_int(const struct options *o, enum option_id id, int64_t lo, int64_t hi, i
     errno = 0;
     long long v = strtoll(text, &end, 10);
     if (end == text || *end || errno || v < lo || v > hi) {
-        usage_error(o, "%s%s: expected a whole number from %lld to %lld", dashed(id, name, sizeof name), text, (long long)lo,
-                    (long long)hi);
+        usage_error(o, "%s%s: expected a whole number from %lld to %lld", dashed(id, name, sizeof name), text,
+                    (long long)lo, (long long)hi);
         return false;
     }
     *value = v;
     return true;
 }
 
-bool
-option_float(const struct options *o, enum option_id id, double *value)
+bool option_float(const struct options *o, enum option_id id, double *value)
 {
     const char *text = option_text(o, id, NULL);
     char *end, name[64];

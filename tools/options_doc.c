@@ -5,8 +5,7 @@
 #include <string.h>
 
 /* Writes text indented and wrapped at 100 columns; `column` is where the line already stands. */
-static void
-wrapped(FILE *out, const char *text, int indent, int column)
+static void wrapped(FILE *out, const char *text, int indent, int column)
 {
     while (*text) {
         int n = (int)strcspn(text, " ");
@@ -25,8 +24,7 @@ wrapped(FILE *out, const char *text, int indent, int column)
     fputc('\n', out);
 }
 
-static void
-spelling(const struct option_row *row, char *buffer, size_t size)
+static void spelling(const struct option_row *row, char *buffer, size_t size)
 {
     char shorter[64] = "", longer[96] = "";
     bool optional = row->kind == OPTION_OPTIONAL, none = row->kind == OPTION_NONE;
@@ -36,15 +34,15 @@ spelling(const struct option_row *row, char *buffer, size_t size)
         return;
     }
     if (row->short_name)
-        snprintf(shorter, sizeof shorter, "-%c%s%s", row->short_name, none || *row->long_name ? "" : " ", *row->long_name ? "" : row->arg);
+        snprintf(shorter, sizeof shorter, "-%c%s%s", row->short_name, none || *row->long_name ? "" : " ",
+                 *row->long_name ? "" : row->arg);
     if (*row->long_name)
         snprintf(longer, sizeof longer, optional ? "--%s[=%s]" : none ? "--%s%s" : "--%s=%s", row->long_name, row->arg);
     snprintf(buffer, size, "%s%s%s", shorter, *shorter && *longer ? ", " : "", longer);
 }
 
 /* Is this the first option of its group that the tool has? */
-static bool
-opens_group(enum tool tool, int id)
+static bool opens_group(enum tool tool, int id)
 {
     for (int i = 0; i < id; i++)
         if ((option_table[i].tools & (1u << tool)) && strcmp(option_table[i].group, option_table[id].group) == 0)
@@ -52,8 +50,8 @@ opens_group(enum tool tool, int id)
     return true;
 }
 
-static void
-each_option(FILE *out, enum tool tool, void (*heading)(FILE *, const char *), void (*row)(FILE *, const struct option_row *))
+static void each_option(FILE *out, enum tool tool, void (*heading)(FILE *, const char *),
+                        void (*row)(FILE *, const struct option_row *))
 {
     for (int first = 0; first < NOPTIONS; first++) {
         if (!(option_table[first].tools & (1u << tool)) || !opens_group(tool, first))
@@ -67,14 +65,12 @@ each_option(FILE *out, enum tool tool, void (*heading)(FILE *, const char *), vo
 
 /* -- Help ---------------------------------------------------------------------------------------- */
 
-static void
-help_heading(FILE *out, const char *group)
+static void help_heading(FILE *out, const char *group)
 {
     fprintf(out, "\n%s:\n", group);
 }
 
-static void
-help_row(FILE *out, const struct option_row *row)
+static void help_row(FILE *out, const struct option_row *row)
 {
     char text[160];
     spelling(row, text, sizeof text);
@@ -84,8 +80,7 @@ help_row(FILE *out, const struct option_row *row)
     wrapped(out, row->help, 28, 28);
 }
 
-void
-options_help(FILE *out, enum tool tool)
+void options_help(FILE *out, enum tool tool)
 {
     const char *usage = tool_table[tool].usage, *prefix = "usage: ";
 
@@ -96,15 +91,15 @@ options_help(FILE *out, enum tool tool)
         prefix = "       ";
     }
     each_option(out, tool, help_heading, help_row);
-    fprintf(out, "\nTCCC_FLAGS in the environment holds options that come before those of the command line.\n"
-                 "Exit status: 0 fine; 1 the model, data, file or comparison is wrong; 2 usage; 3 environment; 4 a bug.\n");
+    fprintf(out,
+            "\nTCCC_FLAGS in the environment holds options that come before those of the command line.\n"
+            "Exit status: 0 fine; 1 the model, data, file or comparison is wrong; 2 usage; 3 environment; 4 a bug.\n");
 }
 
 /* -- Man pages ------------------------------------------------------------------------------------- */
 
 /* Text for roff: hyphens and backslashes are special, and a leading dot or quote is a request. */
-static void
-roff(FILE *out, const char *s)
+static void roff(FILE *out, const char *s)
 {
     if (*s == '.' || *s == '\'')
         fputs("\\&", out);
@@ -118,14 +113,12 @@ roff(FILE *out, const char *s)
     }
 }
 
-static void
-man_heading(FILE *out, const char *group)
+static void man_heading(FILE *out, const char *group)
 {
     fprintf(out, ".SS %s\n", group);
 }
 
-static void
-man_row(FILE *out, const struct option_row *row)
+static void man_row(FILE *out, const struct option_row *row)
 {
     char text[160];
     spelling(row, text, sizeof text);
@@ -136,8 +129,7 @@ man_row(FILE *out, const struct option_row *row)
     fputc('\n', out);
 }
 
-void
-options_man(FILE *out, enum tool tool)
+void options_man(FILE *out, enum tool tool)
 {
     const struct tool_row *t = &tool_table[tool];
 
@@ -154,10 +146,13 @@ options_man(FILE *out, enum tool tool)
     }
     fputs(".SH OPTIONS\n", out);
     each_option(out, tool, man_heading, man_row);
-    fputs(".SH ENVIRONMENT\n.TP\n.B TCCC_FLAGS\nOptions, separated by blanks (a backslash keeps the next character), that come "
+    fputs(".SH ENVIRONMENT\n.TP\n.B TCCC_FLAGS\nOptions, separated by blanks (a backslash keeps the next character), "
+          "that come "
           "before those of the command line. Options that only another tool has are skipped.\n"
-          ".SH EXIT STATUS\n0 fine; 1 the model, data, file or comparison is wrong; 2 usage; 3 the environment (no linker, no "
-          "device, no memory, no space); 4 a bug.\n.SH SEE ALSO\n", out);
+          ".SH EXIT STATUS\n0 fine; 1 the model, data, file or comparison is wrong; 2 usage; 3 the environment (no "
+          "linker, no "
+          "device, no memory, no space); 4 a bug.\n.SH SEE ALSO\n",
+          out);
     const char *separator = "";
     for (int i = 0; i < NTOOLS; i++) {
         if (i == (int)tool)
@@ -172,11 +167,11 @@ options_man(FILE *out, enum tool tool)
 
 /* -- Completion --------------------------------------------------------------------------------------- */
 
-void
-options_completion(FILE *out)
+void options_completion(FILE *out)
 {
     fputs("# bash completion for the tccc tools; made of tools/options.def\n"
-          "_tccc() {\n    local words\n    case ${COMP_WORDS[0]##*/} in\n", out);
+          "_tccc() {\n    local words\n    case ${COMP_WORDS[0]##*/} in\n",
+          out);
     for (int t = 0; t < NTOOLS; t++) {
         fprintf(out, "    %s) words='", tool_table[t].name);
         const char *separator = "";
@@ -186,7 +181,8 @@ options_completion(FILE *out)
                 continue;
             bool word = row->kind == OPTION_WORD || row->kind == OPTION_WORDARG;
             if (*row->long_name)
-                fprintf(out, "%s%s%s%s", separator, word ? "-" : "--", row->long_name, row->kind == OPTION_NEEDED ? "=" : "");
+                fprintf(out, "%s%s%s%s", separator, word ? "-" : "--", row->long_name,
+                        row->kind == OPTION_NEEDED ? "=" : "");
             else
                 fprintf(out, "%s-%c", separator, row->short_name);
             separator = " ";
@@ -200,7 +196,8 @@ options_completion(FILE *out)
           "    else\n"
           "        COMPREPLY=($(compgen -f -- \"$2\"))\n"
           "    fi\n}\n"
-          "complete -o filenames -F _tccc", out);
+          "complete -o filenames -F _tccc",
+          out);
     for (int t = 0; t < NTOOLS; t++)
         fprintf(out, " %s", tool_table[t].name);
     fputc('\n', out);

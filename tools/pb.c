@@ -11,8 +11,14 @@
 
 #define MAX_DEPTH 32
 
-struct span { const uint8_t *at, *end; };
-struct field { uint32_t number, wire; uint64_t value; struct span bytes; };
+struct span {
+    const uint8_t *at, *end;
+};
+struct field {
+    uint32_t number, wire;
+    uint64_t value;
+    struct span bytes;
+};
 
 struct pb {
     const char *path;
@@ -20,8 +26,7 @@ struct pb {
     bool failed;
 };
 
-static void *
-fail(struct pb *r, const char *what)
+static void *fail(struct pb *r, const char *what)
 {
     if (!r->failed)
         snprintf(r->error, ERROR_SIZE, "%s: %s", r->path, what);
@@ -31,8 +36,7 @@ fail(struct pb *r, const char *what)
 
 /* -- Wire format ------------------------------------------------------------------------------ */
 
-static bool
-varint(struct pb *r, struct span *s, uint64_t *value)
+static bool varint(struct pb *r, struct span *s, uint64_t *value)
 {
     *value = 0;
     for (int shift = 0; shift < 64 && s->at < s->end; shift += 7) {
@@ -46,8 +50,7 @@ varint(struct pb *r, struct span *s, uint64_t *value)
 }
 
 /* The next field; false at the end or after an error. */
-static bool
-next_field(struct pb *r, struct span *s, struct field *f)
+static bool next_field(struct pb *r, struct span *s, struct field *f)
 {
     uint64_t key;
     if (r->failed || s->at >= s->end || !varint(r, s, &key))
@@ -75,11 +78,10 @@ struct tensor_proto {
     int64_t dims[TCC_MAX_RANK];
     struct span raw, name;
     bool has_raw, external;
-    struct span whole;           /* the message, to be read again for lists of elements */
+    struct span whole; /* the message, to be read again for lists of elements */
 };
 
-static void
-add_dim(struct pb *r, struct tensor_proto *t, uint64_t v)
+static void add_dim(struct pb *r, struct tensor_proto *t, uint64_t v)
 {
     if (t->rank == TCC_MAX_RANK)
         fail(r, "the tensor has too many axes");
@@ -87,8 +89,7 @@ add_dim(struct pb *r, struct tensor_proto *t, uint64_t v)
         t->dims[t->rank++] = (int64_t)v;
 }
 
-static void
-tensor_field(struct pb *r, struct tensor_proto *t, struct field *f)
+static void tensor_field(struct pb *r, struct tensor_proto *t, struct field *f)
 {
     uint64_t v;
     if (f->number == 1 && f->wire == 0) {
@@ -109,16 +110,15 @@ tensor_field(struct pb *r, struct tensor_proto *t, struct field *f)
 }
 
 /* Bits of an element in files. */
-static int
-file_bits(int dtype)
+static int file_bits(int dtype)
 {
-    static const uint8_t narrow[TCC_NDTYPES] = {[TCC_U4] = 4, [TCC_I4] = 4, [TCC_F4E2M1] = 4, [TCC_U2] = 2, [TCC_I2] = 2};
+    static const uint8_t narrow[TCC_NDTYPES] = {
+        [TCC_U4] = 4, [TCC_I4] = 4, [TCC_F4E2M1] = 4, [TCC_U2] = 2, [TCC_I2] = 2};
     return narrow[dtype] ? narrow[dtype] : 8 * tcc_dtype_bytes(dtype);
 }
 
 /* Element i of packed bytes, sign-extended where the type is signed. */
-static uint8_t
-unpack(const uint8_t *data, int64_t i, int bits, bool is_signed)
+static uint8_t unpack(const uint8_t *data, int64_t i, int bits, bool is_signed)
 {
     int per = 8 / bits, mask = (1 << bits) - 1, v = data[i / per] >> (bits * (int)(i % per)) & mask;
     if (is_signed && v >> (bits - 1))
@@ -126,8 +126,7 @@ unpack(const uint8_t *data, int64_t i, int bits, bool is_signed)
     return (uint8_t)v;
 }
 
-static void
-fill_raw(struct pb *r, const struct tensor_proto *t, struct tcc_object *v, int64_t n)
+static void fill_raw(struct pb *r, const struct tensor_proto *t, struct tcc_object *v, int64_t n)
 {
     int bits = file_bits(v->t.dtype);
     uint64_t bytes = ((uint64_t)n * (uint64_t)bits + 7) / 8, have = (uint64_t)(t->raw.end - t->raw.at);
@@ -147,24 +146,29 @@ fill_raw(struct pb *r, const struct tensor_proto *t, struct tcc_object *v, int64
 }
 
 /* Which field holds a type's elements when raw_data does not. */
-static int
-list_field(int dtype)
+static int list_field(int dtype)
 {
     switch (dtype) {
-    case TCC_F32: case TCC_C64: return 4;
+    case TCC_F32:
+    case TCC_C64: return 4;
     case TCC_STRING: return 6;
     case TCC_I64: return 7;
-    case TCC_F64: case TCC_C128: return 10;
-    case TCC_U32: case TCC_U64: return 11;
+    case TCC_F64:
+    case TCC_C128: return 10;
+    case TCC_U32:
+    case TCC_U64: return 11;
     default: return 5;
     }
 }
 
-struct filler { struct tcc_object *v; int64_t n, done; int bits; };
+struct filler {
+    struct tcc_object *v;
+    int64_t n, done;
+    int bits;
+};
 
 /* One number of int32_data and the like: an element, or a byte of packed ones. */
-static void
-put_number(struct filler *f, uint64_t value)
+static void put_number(struct filler *f, uint64_t value)
 {
     uint8_t byte = (uint8_t)value;
     int bytes = tcc_dtype_bytes(f->v->t.dtype);
@@ -179,8 +183,7 @@ put_number(struct filler *f, uint64_t value)
         ((uint8_t *)f->v->t.data)[f->done++] = unpack(&byte, i, f->bits, tcc_is_signed(f->v->t.dtype));
 }
 
-static void
-put_field(struct pb *r, struct filler *f, struct field *field)
+static void put_field(struct pb *r, struct filler *f, struct field *field)
 {
     int dtype = f->v->t.dtype;
     uint64_t v;
@@ -209,8 +212,7 @@ put_field(struct pb *r, struct filler *f, struct field *field)
     }
 }
 
-static void
-fill_list(struct pb *r, const struct tensor_proto *t, struct tcc_object *v, int64_t n)
+static void fill_list(struct pb *r, const struct tensor_proto *t, struct tcc_object *v, int64_t n)
 {
     struct filler filler = {.v = v, .n = n, .bits = v->t.dtype == TCC_STRING ? 8 : file_bits(v->t.dtype)};
     struct span s = t->whole;
@@ -223,8 +225,7 @@ fill_list(struct pb *r, const struct tensor_proto *t, struct tcc_object *v, int6
         fail(r, "the shape and the number of elements differ");
 }
 
-static struct tcc_object *
-read_tensor(struct pb *r, struct span s, struct span *name)
+static struct tcc_object *read_tensor(struct pb *r, struct span s, struct span *name)
 {
     struct tensor_proto t = {.whole = s};
     struct field f;
@@ -260,8 +261,7 @@ read_tensor(struct pb *r, struct span s, struct span *name)
 
 static struct tcc_object *read_container(struct pb *r, struct span s, bool optional, struct span *name, int depth);
 
-static struct tcc_object *
-read_item(struct pb *r, const struct field *f, int depth)
+static struct tcc_object *read_item(struct pb *r, const struct field *f, int depth)
 {
     if (f->wire != 2)
         return fail(r, "malformed sequence or optional");
@@ -272,8 +272,7 @@ read_item(struct pb *r, const struct field *f, int depth)
     return fail(r, "sparse tensors and maps are not supported");
 }
 
-static struct tcc_object *
-read_container(struct pb *r, struct span s, bool optional, struct span *name, int depth)
+static struct tcc_object *read_container(struct pb *r, struct span s, bool optional, struct span *name, int depth)
 {
     struct span again = s;
     struct field f;
@@ -290,7 +289,9 @@ read_container(struct pb *r, struct span s, bool optional, struct span *name, in
         return NULL;
     if (optional && count > 1)
         return fail(r, "an optional that holds several values");
-    struct tcc_object *v = optional && count == 0 ? tccrt_object_none() : optional ? NULL : tccrt_object_sequence(count);
+    struct tcc_object *v = optional && count == 0 ? tccrt_object_none()
+                           : optional             ? NULL
+                                                  : tccrt_object_sequence(count);
     if (!optional && !v)
         return fail(r, "no memory");
     while (!r->failed && next_field(r, &again, &f)) {
@@ -308,13 +309,14 @@ read_container(struct pb *r, struct span s, bool optional, struct span *name, in
     return NULL;
 }
 
-struct tcc_object *
-pb_parse(const char *path, const unsigned char *data, size_t size, enum value_kind kind, char **name, char *error)
+struct tcc_object *pb_parse(const char *path, const unsigned char *data, size_t size, enum value_kind kind, char **name,
+                            char *error)
 {
     struct pb r = {.path = path, .error = error};
     struct span named = {0};
     struct span s = {data, data + size};
-    struct tcc_object *v = kind == VALUE_TENSOR ? read_tensor(&r, s, &named) : read_container(&r, s, kind == VALUE_OPTIONAL, &named, 0);
+    struct tcc_object *v =
+        kind == VALUE_TENSOR ? read_tensor(&r, s, &named) : read_container(&r, s, kind == VALUE_OPTIONAL, &named, 0);
     if (v && name && !(*name = strndup(named.at ? (const char *)named.at : "", (size_t)(named.end - named.at)))) {
         snprintf(error, ERROR_SIZE, "no memory");
         tccrt_object_unref(v);
@@ -323,8 +325,7 @@ pb_parse(const char *path, const unsigned char *data, size_t size, enum value_ki
     return v;
 }
 
-struct tcc_object *
-pb_read(const char *path, enum value_kind kind, char **name, char *error)
+struct tcc_object *pb_read(const char *path, enum value_kind kind, char **name, char *error)
 {
     size_t size;
     unsigned char *data = file_read(path, &size, error);

@@ -5,10 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct buffer { uint8_t *data; size_t n, room; bool failed; };
+struct buffer {
+    uint8_t *data;
+    size_t n, room;
+    bool failed;
+};
 
-static void
-put(struct buffer *b, const void *data, size_t n)
+static void put(struct buffer *b, const void *data, size_t n)
 {
     if (b->n + n > b->room) {
         size_t room = 2 * (b->n + n) + 64;
@@ -25,8 +28,7 @@ put(struct buffer *b, const void *data, size_t n)
     b->n += n;
 }
 
-static void
-put_varint(struct buffer *b, uint64_t v)
+static void put_varint(struct buffer *b, uint64_t v)
 {
     uint8_t bytes[10];
     size_t n = 0;
@@ -37,15 +39,13 @@ put_varint(struct buffer *b, uint64_t v)
     put(b, bytes, n);
 }
 
-static void
-put_number(struct buffer *b, int field, uint64_t v)
+static void put_number(struct buffer *b, int field, uint64_t v)
 {
     put_varint(b, (uint64_t)field << 3);
     put_varint(b, v);
 }
 
-static void
-put_bytes(struct buffer *b, int field, const void *data, size_t n)
+static void put_bytes(struct buffer *b, int field, const void *data, size_t n)
 {
     put_varint(b, (uint64_t)field << 3 | 2);
     put_varint(b, n);
@@ -53,8 +53,7 @@ put_bytes(struct buffer *b, int field, const void *data, size_t n)
 }
 
 /* 4- and 2-bit elements are packed, the first in the low bits. */
-static void
-put_packed(struct buffer *b, const uint8_t *data, int64_t n, int bits)
+static void put_packed(struct buffer *b, const uint8_t *data, int64_t n, int bits)
 {
     int per = 8 / bits;
     put_varint(b, 9 << 3 | 2);
@@ -67,8 +66,7 @@ put_packed(struct buffer *b, const uint8_t *data, int64_t n, int bits)
     }
 }
 
-static void
-put_tensor(struct buffer *b, const struct tcc_tensor *t, const char *name)
+static void put_tensor(struct buffer *b, const struct tcc_tensor *t, const char *name)
 {
     int64_t n = shape_elements(t->rank, t->dims);
 
@@ -95,8 +93,7 @@ enum { ELEM_TENSOR = 1, ELEM_SEQUENCE = 3, FIELD_TENSOR = 3, FIELD_SEQUENCE = 5 
 
 static void put_sequence(struct buffer *b, const struct tcc_object *v, const char *name);
 
-static void
-put_item(struct buffer *b, const struct tcc_object *v)
+static void put_item(struct buffer *b, const struct tcc_object *v)
 {
     struct buffer inner = {0};
     bool tensor = v->kind == TCC_OBJ_TENSOR;
@@ -109,8 +106,7 @@ put_item(struct buffer *b, const struct tcc_object *v)
     free(inner.data);
 }
 
-static void
-put_sequence(struct buffer *b, const struct tcc_object *v, const char *name)
+static void put_sequence(struct buffer *b, const struct tcc_object *v, const char *name)
 {
     if (name)
         put_bytes(b, 1, name, strlen(name));
@@ -119,8 +115,7 @@ put_sequence(struct buffer *b, const struct tcc_object *v, const char *name)
         put_item(b, v->items[i]);
 }
 
-static void
-put_optional(struct buffer *b, const struct tcc_object *v, const char *name)
+static void put_optional(struct buffer *b, const struct tcc_object *v, const char *name)
 {
     if (name)
         put_bytes(b, 1, name, strlen(name));
@@ -129,8 +124,7 @@ put_optional(struct buffer *b, const struct tcc_object *v, const char *name)
         put_item(b, v);
 }
 
-bool
-pb_write(const char *path, const char *name, enum value_kind kind, const struct tcc_object *v, char *error)
+bool pb_write(const char *path, const char *name, enum value_kind kind, const struct tcc_object *v, char *error)
 {
     struct buffer b = {0};
 

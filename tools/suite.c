@@ -27,7 +27,7 @@ static const char *const verdict_names[] = {"passed", "wrong", "unsupported", "c
 
 struct test_case {
     char *name;
-    pid_t child;                 /* 0: not running */
+    pid_t child; /* 0: not running */
     int pipe;
     double deadline;
     bool done, listed;
@@ -46,8 +46,7 @@ struct suite {
 
 /* -- In the child --------------------------------------------------------------------------------- */
 
-static void
-read_tolerance(const struct options *o, const char *folder, struct tolerance *t)
+static void read_tolerance(const struct options *o, const char *folder, struct tolerance *t)
 {
     char path[2 * PATH_MAX];
     double rtol, atol;
@@ -68,14 +67,12 @@ read_tolerance(const struct options *o, const char *folder, struct tolerance *t)
     fclose(in);
 }
 
-static int
-data_folders(const struct dirent *e)
+static int data_folders(const struct dirent *e)
 {
     return strncmp(e->d_name, "test_data_set_", 14) == 0;
 }
 
-static enum verdict
-run_data(const struct suite *s, const char *folder, struct model *m, char *why)
+static enum verdict run_data(const struct suite *s, const char *folder, struct model *m, char *why)
 {
     struct tolerance t;
     struct dirent **list;
@@ -94,8 +91,7 @@ run_data(const struct suite *s, const char *folder, struct model *m, char *why)
     return code == EXIT_FINE ? PASSED : code == EXIT_DATA ? WRONG : CRASHED;
 }
 
-static enum verdict
-run_case(const struct suite *s, const struct test_case *c, char *why)
+static enum verdict run_case(const struct suite *s, const struct test_case *c, char *why)
 {
     char folder[PATH_MAX], model[PATH_MAX + 16];
     struct model m;
@@ -110,8 +106,7 @@ run_case(const struct suite *s, const struct test_case *c, char *why)
     return run_data(s, folder, &m, why);
 }
 
-static void
-child_main(const struct suite *s, const struct test_case *c, int out)
+static void child_main(const struct suite *s, const struct test_case *c, int out)
 {
     char why[ERROR_SIZE] = "";
     sigset_t none;
@@ -135,8 +130,7 @@ child_main(const struct suite *s, const struct test_case *c, int out)
 
 /* -- In the parent ---------------------------------------------------------------------------------- */
 
-static bool
-start_case(struct suite *s, struct test_case *c)
+static bool start_case(struct suite *s, struct test_case *c)
 {
     int ends[2];
 
@@ -162,13 +156,12 @@ start_case(struct suite *s, struct test_case *c)
 }
 
 /* Reads the verdict; `status` is waitpid's. */
-static void
-end_case(struct suite *s, struct test_case *c, int status, bool late)
+static void end_case(struct suite *s, struct test_case *c, int status, bool late)
 {
     char verdict;
     ssize_t n;
 
-    kill(-c->child, SIGKILL);    /* what the case has left running */
+    kill(-c->child, SIGKILL); /* what the case has left running */
     fcntl(c->pipe, F_SETFL, O_NONBLOCK);
     if (!late && read(c->pipe, &verdict, 1) == 1 && verdict >= 0 && verdict < NVERDICTS) {
         c->verdict = (enum verdict)verdict;
@@ -190,8 +183,7 @@ end_case(struct suite *s, struct test_case *c, int status, bool late)
     s->count[c->verdict]++;
 }
 
-static void
-print_done(struct suite *s)
+static void print_done(struct suite *s)
 {
     for (; s->printed < s->n && s->cases[s->printed].done; s->printed++) {
         const struct test_case *c = &s->cases[s->printed];
@@ -206,8 +198,7 @@ print_done(struct suite *s)
 }
 
 /* Waits until something has happened or a tenth of a second has passed, and collects cases that ended. */
-static void
-collect(struct suite *s, const sigset_t *child)
+static void collect(struct suite *s, const sigset_t *child)
 {
     struct timespec wait = {.tv_nsec = 100000000};
     int status;
@@ -228,8 +219,7 @@ collect(struct suite *s, const sigset_t *child)
     }
 }
 
-static int
-run_cases(struct suite *s)
+static int run_cases(struct suite *s)
 {
     sigset_t child;
 
@@ -252,14 +242,12 @@ run_cases(struct suite *s)
 
 /* -- Lists -------------------------------------------------------------------------------------------- */
 
-static int
-folders(const struct dirent *e)
+static int folders(const struct dirent *e)
 {
     return e->d_name[0] != '.';
 }
 
-static int
-find_cases(struct suite *s)
+static int find_cases(struct suite *s)
 {
     struct dirent **list;
     char path[2 * PATH_MAX];
@@ -280,15 +268,13 @@ find_cases(struct suite *s)
     return s->n ? EXIT_FINE : tool_error(s->o, EXIT_DATA, "'%s' holds no NAME/model.onnx", s->dir);
 }
 
-static int
-by_name(const void *a, const void *b)
+static int by_name(const void *a, const void *b)
 {
     return strcmp(a, ((const struct test_case *)b)->name);
 }
 
 /* Checks a list of names; how many of them did not pass, -1 when it can't be read. */
-static int
-check_list(const struct suite *s, const char *path)
+static int check_list(const struct suite *s, const char *path)
 {
     FILE *in = fopen(path, "re");
     char *line = NULL;
@@ -310,8 +296,7 @@ check_list(const struct suite *s, const char *path)
     return missing;
 }
 
-static int
-write_list(const struct suite *s, const char *path)
+static int write_list(const struct suite *s, const char *path)
 {
     FILE *out = fopen(path, "we");
     if (!out)
@@ -325,15 +310,13 @@ write_list(const struct suite *s, const char *path)
     return EXIT_FINE;
 }
 
-static int
-remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {
     (void)st, (void)flag, (void)ftw;
     return remove(path), 0;
 }
 
-static int
-finish(struct suite *s)
+static int finish(struct suite *s)
 {
     int failed = s->n - s->count[PASSED];
     const char *list = option_text(s->o, OPT_list, NULL), *to = option_text(s->o, OPT_write_list, NULL);
@@ -353,8 +336,7 @@ finish(struct suite *s)
 }
 
 /* A folder for all cases' temporary files: those of cases that were killed go with it. */
-static int
-make_temp(struct suite *s)
+static int make_temp(struct suite *s)
 {
     const char *base = getenv("TMPDIR");
     snprintf(s->temp, sizeof s->temp, "%s/tccc-suite-XXXXXX", base && *base ? base : "/tmp");
@@ -364,8 +346,7 @@ make_temp(struct suite *s)
     return EXIT_FINE;
 }
 
-int
-suite_run(const struct options *o, const char *dir)
+int suite_run(const struct options *o, const char *dir)
 {
     struct suite s = {.o = o, .dir = dir};
     struct tolerance t;

@@ -25,8 +25,7 @@ struct bench {
 };
 
 /* One run; its time, or -1 after a message. */
-static double
-timed_run(struct bench *b)
+static double timed_run(struct bench *b)
 {
     int status;
     double start = now_ms();
@@ -48,15 +47,13 @@ timed_run(struct bench *b)
     return -1;
 }
 
-static int
-ascending(const void *a, const void *b)
+static int ascending(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return x < y ? -1 : x > y;
 }
 
-static int
-measure(struct bench *b, int64_t runs)
+static int measure(struct bench *b, int64_t runs)
 {
     double start = now_ms();
     int most = runs > 0 ? (int)runs : MAX_RUNS;
@@ -77,8 +74,7 @@ measure(struct bench *b, int64_t runs)
 }
 
 /* Floating-point operations of a run, by the plan's own figures: one run of a session that keeps a profile. */
-static int
-count_flops(struct bench *b, int threads)
+static int count_flops(struct bench *b, int threads)
 {
     struct tccrt_options options = {.threads = threads, .profile = true};
     const struct tccrt_profile_row *rows;
@@ -99,8 +95,7 @@ count_flops(struct bench *b, int threads)
     return ms < 0 ? EXIT_DATA : EXIT_FINE;
 }
 
-static bool
-allocate(struct bench *b)
+static bool allocate(struct bench *b)
 {
     size_t nin = (size_t)b->m.nin + 1, nout = (size_t)b->m.nout + 1;
     b->in = calloc(nin, sizeof *b->in);
@@ -110,25 +105,25 @@ allocate(struct bench *b)
     return b->in && b->out && b->tin && b->tout;
 }
 
-static void
-report(const struct bench *b)
+static void report(const struct bench *b)
 {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     double rss = (double)usage.ru_maxrss / 1024;
 
     if (option_set(b->o, OPT_json))
-        printf("{\"compile_ms\":%.3f,\"load_ms\":%.3f,\"first_ms\":%.3f,\"p50_ms\":%.4f,\"min_ms\":%.4f,\"peak_rss_mb\":%.1f,\"gflops\":%.3f}\n",
+        printf("{\"compile_ms\":%.3f,\"load_ms\":%.3f,\"first_ms\":%.3f,\"p50_ms\":%.4f,\"min_ms\":%.4f,\"peak_rss_"
+               "mb\":%.1f,\"gflops\":%.3f}\n",
                b->m.compile_ms, b->m.load_ms, b->first_ms, b->p50_ms, b->min_ms, rss, b->gflops);
     else
-        printf("compile %10.1f ms\nload    %10.3f ms\nfirst   %10.3f ms\nmedian  %10.4f ms of %d runs\nminimum %10.4f ms\n"
-               "memory  %10.1f MB at most\nspeed   %10.3f GFLOP/s\n",
-               b->m.compile_ms, b->m.load_ms, b->first_ms, b->p50_ms, b->n, b->min_ms, rss, b->gflops);
+        printf(
+            "compile %10.1f ms\nload    %10.3f ms\nfirst   %10.3f ms\nmedian  %10.4f ms of %d runs\nminimum %10.4f ms\n"
+            "memory  %10.1f MB at most\nspeed   %10.3f GFLOP/s\n",
+            b->m.compile_ms, b->m.load_ms, b->first_ms, b->p50_ms, b->n, b->min_ms, rss, b->gflops);
     fflush(stdout);
 }
 
-static int
-bench(struct bench *b, int threads, int64_t runs)
+static int bench(struct bench *b, int threads, int64_t runs)
 {
     int code = allocate(b) ? inputs_read(b->o, &b->m, true, b->in) : tool_error(b->o, EXIT_ENVIRONMENT, "no memory");
 
@@ -147,8 +142,7 @@ bench(struct bench *b, int threads, int64_t runs)
     return code;
 }
 
-static int
-run(const struct options *o)
+static int run(const struct options *o)
 {
     struct bench b = {.o = o};
     int64_t threads = 0, runs = 0;
@@ -174,8 +168,7 @@ run(const struct options *o)
     return code;
 }
 
-int
-main(int argc, char **argv)
+int main(int argc, char **argv)
 {
     struct options o;
     int code = options_read(&o, TOOL_B, argc, argv);

@@ -14,12 +14,11 @@
 struct job {
     const struct options *options;
     struct pass_options pass;
-    const char *name;            /* of the file */
+    const char *name; /* of the file */
     FILE *out;
 };
 
-static int
-severest(const struct ir_ctx *ctx, int otherwise)
+static int severest(const struct ir_ctx *ctx, int otherwise)
 {
     for (int i = 0; i < ir_nmessages(ctx); i++)
         if (ir_message(ctx, i)->severity == IR_BUG)
@@ -28,8 +27,7 @@ severest(const struct ir_ctx *ctx, int otherwise)
 }
 
 /* Parses, runs and prints one piece; the exit code. Messages stay in ctx. */
-static int
-work(const struct job *job, struct ir_ctx *ctx, const char *text, size_t size)
+static int work(const struct job *job, struct ir_ctx *ctx, const char *text, size_t size)
 {
     const char *passes = option_text(job->options, OPT_passes, NULL);
 
@@ -44,8 +42,7 @@ work(const struct job *job, struct ir_ctx *ctx, const char *text, size_t size)
     return EXIT_FINE;
 }
 
-static int
-run_piece(const struct job *job, const char *text, size_t size)
+static int run_piece(const struct job *job, const char *text, size_t size)
 {
     struct ir_ctx *ctx = ir_ctx_new();
     struct ir_protect frame;
@@ -69,8 +66,7 @@ run_piece(const struct job *job, const char *text, size_t size)
 }
 
 /* Cuts the text at lines `; -----`. Lines keep their numbers: what went before a piece is blanked to newlines. */
-static int
-run_pieces(const struct job *job, char *text, size_t size)
+static int run_pieces(const struct job *job, char *text, size_t size)
 {
     char *end = text + size, *start = text;
     int worst = EXIT_FINE;
@@ -97,8 +93,7 @@ run_pieces(const struct job *job, char *text, size_t size)
     return worst;
 }
 
-static char *
-read_all(FILE *in, size_t *size)
+static char *read_all(FILE *in, size_t *size)
 {
     size_t room = 65536, n = 0, got;
     char *text = malloc(room);
@@ -116,8 +111,7 @@ read_all(FILE *in, size_t *size)
     return text;
 }
 
-static int
-list_passes(void)
+static int list_passes(void)
 {
     int n;
     const struct pass *table = pass_table(&n);
@@ -129,22 +123,25 @@ list_passes(void)
     return EXIT_FINE;
 }
 
-static int
-read_pass_options(const struct options *o, struct job *job)
+static int read_pass_options(const struct options *o, struct job *job)
 {
     int64_t level = 2, limit = -1;
 
     if (!option_int(o, OPT_level, 0, 3, &level) || !option_int(o, OPT_change_limit, 0, INT64_MAX, &limit))
         return EXIT_USAGE;
-    job->pass = (struct pass_options){
-        .level = (int)level, .exact = option_set(o, OPT_exact), .fast_math = option_set(o, OPT_fast_math),
-        .dump = o->given[OPT_dump_passes].at, .dump_to = stderr, .time_passes = option_set(o, OPT_time_passes),
-        .time_to = stderr, .verify = !option_set(o, OPT_no_verify), .change_limit = limit};
+    job->pass = (struct pass_options){.level = (int)level,
+                                      .exact = option_set(o, OPT_exact),
+                                      .fast_math = option_set(o, OPT_fast_math),
+                                      .dump = o->given[OPT_dump_passes].at,
+                                      .dump_to = stderr,
+                                      .time_passes = option_set(o, OPT_time_passes),
+                                      .time_to = stderr,
+                                      .verify = !option_set(o, OPT_no_verify),
+                                      .change_limit = limit};
     return -1;
 }
 
-static int
-run(const struct options *o)
+static int run(const struct options *o)
 {
     struct job job = {.options = o, .out = stdout};
     size_t size;
@@ -167,7 +164,8 @@ run(const struct options *o)
         fclose(in);
     if (!text || unread) {
         free(text);
-        return tool_error(o, unread ? EXIT_DATA : EXIT_ENVIRONMENT, unread ? "cannot read '%s'" : "no memory for '%s'", job.name);
+        return tool_error(o, unread ? EXIT_DATA : EXIT_ENVIRONMENT, unread ? "cannot read '%s'" : "no memory for '%s'",
+                          job.name);
     }
     const char *output = option_text(o, OPT_output, NULL);
     if (output && !(job.out = fopen(output, "we"))) {
@@ -182,8 +180,7 @@ run(const struct options *o)
     return lost ? tool_error(o, EXIT_ENVIRONMENT, "cannot write the result: %m") : code;
 }
 
-int
-main(int argc, char **argv)
+int main(int argc, char **argv)
 {
     struct options o;
     int code = options_read(&o, TOOL_O, argc, argv);

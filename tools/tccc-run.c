@@ -9,8 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static int
-write_output(const struct options *o, const char *dir, int k, const struct model_value *value, const struct tcc_object *v)
+static int write_output(const struct options *o, const char *dir, int k, const struct model_value *value,
+                        const struct tcc_object *v)
 {
     char path[PATH_MAX], error[ERROR_SIZE];
     bool npy = npy_can(v);
@@ -21,8 +21,7 @@ write_output(const struct options *o, const char *dir, int k, const struct model
     return ok ? EXIT_FINE : tool_error(o, EXIT_ENVIRONMENT, "%s", error);
 }
 
-static int
-show_outputs(const struct options *o, const struct model *m, struct tcc_object **out)
+static int show_outputs(const struct options *o, const struct model *m, struct tcc_object **out)
 {
     const char *dir = option_text(o, OPT_output_dir, NULL);
     int code = EXIT_FINE;
@@ -41,15 +40,13 @@ show_outputs(const struct options *o, const struct model *m, struct tcc_object *
     return code;
 }
 
-static int
-by_time(const void *a, const void *b)
+static int by_time(const void *a, const void *b)
 {
     const struct tccrt_profile_row *x = a, *y = b;
     return x->ns < y->ns ? 1 : x->ns > y->ns ? -1 : 0;
 }
 
-static int
-show_profile(const struct options *o, const struct model *m)
+static int show_profile(const struct options *o, const struct model *m)
 {
     const struct tccrt_profile_row *rows;
     const char *trace = option_text(o, OPT_profile, "");
@@ -71,8 +68,9 @@ show_profile(const struct options *o, const struct model *m)
     fprintf(stderr, "%10s %6s %6s %9s %9s  %s\n", "ms", "%", "calls", "GFLOP/s", "GB/s", "kernel (node)");
     for (int i = 0; i < n; i++) {
         const struct tccrt_profile_row *r = &sorted[i];
-        fprintf(stderr, "%10.3f %6.1f %6" PRId64 " %9.2f %9.2f  %s (%s)\n", r->ns * 1e-6, total > 0 ? 100 * r->ns / total : 0, r->calls,
-                r->ns > 0 ? r->flops / r->ns : 0, r->ns > 0 ? r->bytes / r->ns : 0, r->kernel ? r->kernel : "", r->node ? r->node : "");
+        fprintf(stderr, "%10.3f %6.1f %6" PRId64 " %9.2f %9.2f  %s (%s)\n", r->ns * 1e-6,
+                total > 0 ? 100 * r->ns / total : 0, r->calls, r->ns > 0 ? r->flops / r->ns : 0,
+                r->ns > 0 ? r->bytes / r->ns : 0, r->kernel ? r->kernel : "", r->node ? r->node : "");
     }
     free(sorted);
     if (*trace && tccrt_profile_trace(m->session, trace) != TCC_OK)
@@ -80,8 +78,7 @@ show_profile(const struct options *o, const struct model *m)
     return EXIT_FINE;
 }
 
-static int
-run_once(const struct options *o, struct model *m)
+static int run_once(const struct options *o, struct model *m)
 {
     struct tcc_object **in = calloc((size_t)m->nin + 1, sizeof *in), **out = calloc((size_t)m->nout + 1, sizeof *out);
     char error[ERROR_SIZE];
@@ -90,7 +87,11 @@ run_once(const struct options *o, struct model *m)
     if (code == EXIT_FINE) {
         int status = model_run(m, in, out, error);
         if (status != TCC_OK)
-            code = tool_error(o, status == TCC_EENV ? EXIT_ENVIRONMENT : status == TCC_EBUG ? EXIT_BUG : EXIT_DATA, "%s", error);
+            code = tool_error(o,
+                              status == TCC_EENV   ? EXIT_ENVIRONMENT
+                              : status == TCC_EBUG ? EXIT_BUG
+                                                   : EXIT_DATA,
+                              "%s", error);
     }
     if (code == EXIT_FINE)
         code = show_outputs(o, m, out);
@@ -105,8 +106,7 @@ run_once(const struct options *o, struct model *m)
     return code;
 }
 
-static int
-run_model(const struct options *o)
+static int run_model(const struct options *o)
 {
     struct model m;
     int64_t threads = 0;
@@ -127,16 +127,14 @@ run_model(const struct options *o)
     return code;
 }
 
-static bool
-is_folder(const char *path)
+static bool is_folder(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 /* The model is the first word that is no folder; all folders are test data. */
-static int
-run_tests(const struct options *o)
+static int run_tests(const struct options *o)
 {
     const char *model = NULL;
     int ndirs = 0, code;
@@ -157,8 +155,7 @@ run_tests(const struct options *o)
     return code;
 }
 
-static int
-run(const struct options *o)
+static int run(const struct options *o)
 {
     const char *suite = option_text(o, OPT_test_suite, NULL);
 
@@ -176,8 +173,7 @@ run(const struct options *o)
     return option_set(o, OPT_test_data) ? run_tests(o) : run_model(o);
 }
 
-int
-main(int argc, char **argv)
+int main(int argc, char **argv)
 {
     struct options o;
     int code = options_read(&o, TOOL_R, argc, argv);

@@ -8,36 +8,38 @@
 #include <string.h>
 #include <unistd.h>
 
-struct names { char output[PATH_MAX], depfile[PATH_MAX]; };
+struct names {
+    char output[PATH_MAX], depfile[PATH_MAX];
+};
 
 /* Where the suffix of a file's name begins: its dot, or the end. */
-static size_t
-stem(const char *path)
+static size_t stem(const char *path)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
     return dot && dot != base ? (size_t)(dot - path) : strlen(path);
 }
 
-static int
-output_kind(const struct options *o, const char *path, struct tccc_options *c)
+static int output_kind(const struct options *o, const char *path, struct tccc_options *c)
 {
-    static const struct { const char *suffix; enum tccc_output kind; } kinds[] = {
-        {".so", TCCC_SO}, {".o", TCCC_OBJECT}, {".a", TCCC_ARCHIVE}};
+    static const struct {
+        const char *suffix;
+        enum tccc_output kind;
+    } kinds[] = {{".so", TCCC_SO}, {".o", TCCC_OBJECT}, {".a", TCCC_ARCHIVE}};
 
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (strcmp(path + stem(path), kinds[i].suffix) != 0)
             continue;
         c->kind = kinds[i].kind;
         if (c->kind == TCCC_SO && option_set(o, OPT_object))
-            return usage_error(o, "-c writes a relocatable object; '%s' would be a shared one (use .o or .a, or leave out -c)", path);
+            return usage_error(
+                o, "-c writes a relocatable object; '%s' would be a shared one (use .o or .a, or leave out -c)", path);
         return EXIT_FINE;
     }
     return usage_error(o, "-o %s: the suffix says what is written; expected .so, .o or .a", path);
 }
 
 /* What is written: by -o, else named after the model; nothing when only dumps are asked for. */
-static int
-output_name(const struct options *o, struct tccc_options *c, struct names *names)
+static int output_name(const struct options *o, struct tccc_options *c, struct names *names)
 {
     const char *given = option_text(o, OPT_output, NULL), *model = c->model, *slash = strrchr(model, '/');
 
@@ -53,14 +55,14 @@ output_name(const struct options *o, struct tccc_options *c, struct names *names
     }
     c->kind = option_set(o, OPT_object) ? TCCC_OBJECT : TCCC_SO;
     model = slash ? slash + 1 : model;
-    if (snprintf(names->output, sizeof names->output, "%.*s%s", (int)stem(model), model, c->kind == TCCC_SO ? ".so" : ".o") >= PATH_MAX)
+    if (snprintf(names->output, sizeof names->output, "%.*s%s", (int)stem(model), model,
+                 c->kind == TCCC_SO ? ".so" : ".o") >= PATH_MAX)
         return usage_error(o, "the model's name is too long");
     c->output = names->output;
     return EXIT_FINE;
 }
 
-static int
-depfile_name(const struct options *o, struct tccc_options *c, struct names *names)
+static int depfile_name(const struct options *o, struct tccc_options *c, struct names *names)
 {
     if (!option_set(o, OPT_depfile))
         return option_set(o, OPT_depname) ? usage_error(o, "-MF is of use with -MD only") : EXIT_FINE;
@@ -71,8 +73,7 @@ depfile_name(const struct options *o, struct tccc_options *c, struct names *name
     return EXIT_FINE;
 }
 
-static int
-run(const struct options *o)
+static int run(const struct options *o)
 {
     struct tccc_options c;
     struct names names;
@@ -93,8 +94,7 @@ run(const struct options *o)
     return compile_in_child(o, &c);
 }
 
-int
-main(int argc, char **argv)
+int main(int argc, char **argv)
 {
     struct options o;
     int code = options_read(&o, TOOL_C, argc, argv);

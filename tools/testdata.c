@@ -12,8 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int
-tolerance_read(const struct options *o, struct tolerance *t)
+int tolerance_read(const struct options *o, struct tolerance *t)
 {
     *t = (struct tolerance){.rtol = 1e-3, .atol = 1e-4};
     if (!option_float(o, OPT_rtol, &t->rtol) || !option_float(o, OPT_atol, &t->atol))
@@ -26,8 +25,7 @@ tolerance_read(const struct options *o, struct tolerance *t)
     return option_float(o, OPT_atol_abs, &t->atol) ? EXIT_FINE : EXIT_USAGE;
 }
 
-static int
-position(const struct model_value *values, int n, const char *name)
+static int position(const struct model_value *values, int n, const char *name)
 {
     for (int i = 0; *name && i < n; i++)
         if (strcmp(values[i].info.name, name) == 0)
@@ -37,8 +35,8 @@ position(const struct model_value *values, int n, const char *name)
 
 /* Reads file K and finds where it belongs. Its kind is that of value K; should the name say another value of another
  * kind, it is read once more. */
-static int
-read_numbered(const char *path, int k, const struct model_value *values, int n, struct tcc_object **list, char *why)
+static int read_numbered(const char *path, int k, const struct model_value *values, int n, struct tcc_object **list,
+                         char *why)
 {
     char *name;
     enum value_kind kind = k < n ? values[k].kind : VALUE_TENSOR;
@@ -55,7 +53,8 @@ read_numbered(const char *path, int k, const struct model_value *values, int n, 
     if (at < 0)
         at = k;
     if (at >= n || list[at]) {
-        snprintf(why, ERROR_SIZE, at >= n ? "%s: the model has only %d of these" : "%s: number %d is there twice", path, at >= n ? n : at);
+        snprintf(why, ERROR_SIZE, at >= n ? "%s: the model has only %d of these" : "%s: number %d is there twice", path,
+                 at >= n ? n : at);
         tccrt_object_unref(v);
         return EXIT_DATA;
     }
@@ -64,8 +63,8 @@ read_numbered(const char *path, int k, const struct model_value *values, int n, 
 }
 
 /* Reads all DIR/WORD_K.pb; `found` counts them. */
-static int
-read_folder(const char *dir, const char *word, const struct model_value *values, int n, struct tcc_object **list, int *found, char *why)
+static int read_folder(const char *dir, const char *word, const struct model_value *values, int n,
+                       struct tcc_object **list, int *found, char *why)
 {
     char path[PATH_MAX];
     int code = EXIT_FINE;
@@ -79,8 +78,7 @@ read_folder(const char *dir, const char *word, const struct model_value *values,
     return code;
 }
 
-static int
-complete_inputs(const struct model *m, struct tcc_object **in, char *why)
+static int complete_inputs(const struct model *m, struct tcc_object **in, char *why)
 {
     for (int i = 0; i < m->nin; i++) {
         if (in[i])
@@ -95,8 +93,8 @@ complete_inputs(const struct model *m, struct tcc_object **in, char *why)
     return EXIT_FINE;
 }
 
-static int
-compare_outputs(const struct model *m, struct tcc_object **got, struct tcc_object **expected, const struct tolerance *t, char *why)
+static int compare_outputs(const struct model *m, struct tcc_object **got, struct tcc_object **expected,
+                           const struct tolerance *t, char *why)
 {
     char inner[ERROR_SIZE];
 
@@ -109,8 +107,8 @@ compare_outputs(const struct model *m, struct tcc_object **got, struct tcc_objec
     return EXIT_FINE;
 }
 
-int
-testdata_run(const struct options *o, struct model *m, const char *dir, const struct tolerance *tolerance, char *why)
+int testdata_run(const struct options *o, struct model *m, const char *dir, const struct tolerance *tolerance,
+                 char *why)
 {
     struct tcc_object **in = calloc((size_t)m->nin + 1, sizeof *in), **got = calloc((size_t)m->nout + 1, sizeof *got),
                       **expected = calloc((size_t)m->nout + 1, sizeof *expected);
@@ -133,8 +131,10 @@ testdata_run(const struct options *o, struct model *m, const char *dir, const st
         int status = model_run(m, in, got, error);
         if (status != TCC_OK)
             snprintf(why, ERROR_SIZE, "the run failed: %.900s", error);
-        code = status == TCC_OK ? compare_outputs(m, got, expected, tolerance, why)
-               : status == TCC_EENV ? EXIT_ENVIRONMENT : status == TCC_EBUG ? EXIT_BUG : EXIT_DATA;
+        code = status == TCC_OK     ? compare_outputs(m, got, expected, tolerance, why)
+               : status == TCC_EENV ? EXIT_ENVIRONMENT
+               : status == TCC_EBUG ? EXIT_BUG
+                                    : EXIT_DATA;
     }
     if (in)
         objects_free(in, m->nin);
@@ -148,8 +148,7 @@ testdata_run(const struct options *o, struct model *m, const char *dir, const st
     return code;
 }
 
-static int
-test_one(const struct options *o, struct model *m, const char *dir, const struct tolerance *t)
+static int test_one(const struct options *o, struct model *m, const char *dir, const struct tolerance *t)
 {
     char why[ERROR_SIZE];
     int code = testdata_run(o, m, dir, t, why);
@@ -162,8 +161,7 @@ test_one(const struct options *o, struct model *m, const char *dir, const struct
     return code;
 }
 
-int
-testdata_all(const struct options *o, const char *path, const char *const *dirs, int ndirs)
+int testdata_all(const struct options *o, const char *path, const char *const *dirs, int ndirs)
 {
     struct model m;
     struct tolerance t;

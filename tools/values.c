@@ -10,8 +10,7 @@
 
 /* -- Files ------------------------------------------------------------------------------------ */
 
-unsigned char *
-file_read(const char *path, size_t *size, char *error)
+unsigned char *file_read(const char *path, size_t *size, char *error)
 {
     FILE *in = fopen(path, "re");
     unsigned char *data = NULL;
@@ -44,8 +43,7 @@ file_read(const char *path, size_t *size, char *error)
     return data;
 }
 
-struct tcc_object *
-value_read(const char *path, enum value_kind kind, char **name, char *error)
+struct tcc_object *value_read(const char *path, enum value_kind kind, char **name, char *error)
 {
     const char *dot = strrchr(path, '.');
 
@@ -67,8 +65,7 @@ value_read(const char *path, enum value_kind kind, char **name, char *error)
 
 #define SHOWN 8
 
-static void
-print_string(FILE *out, const struct tcc_string *s)
+static void print_string(FILE *out, const struct tcc_string *s)
 {
     fputc('"', out);
     for (int64_t i = 0; i < s->size && i < 60; i++) {
@@ -83,8 +80,7 @@ print_string(FILE *out, const struct tcc_string *s)
     fputs(s->size > 60 ? "...\"" : "\"", out);
 }
 
-static void
-print_element(FILE *out, int dtype, const void *data, int64_t i)
+static void print_element(FILE *out, int dtype, const void *data, int64_t i)
 {
     const char *p = (const char *)data + i * tcc_dtype_bytes((enum tcc_dtype)dtype);
     float c[2];
@@ -92,9 +88,7 @@ print_element(FILE *out, int dtype, const void *data, int64_t i)
     uint64_t u;
 
     switch (tcc_dtype_class((enum tcc_dtype)dtype)) {
-    case TCC_CLASS_STRING:
-        print_string(out, (const struct tcc_string *)p);
-        break;
+    case TCC_CLASS_STRING: print_string(out, (const struct tcc_string *)p); break;
     case TCC_CLASS_COMPLEX:
         if (dtype == TCC_C64) {
             memcpy(c, p, sizeof c);
@@ -107,9 +101,7 @@ print_element(FILE *out, int dtype, const void *data, int64_t i)
     case TCC_CLASS_FLOAT:
         fprintf(out, dtype == TCC_F64 ? "%.10g" : "%.7g", tcc_load_f64((enum tcc_dtype)dtype, p));
         break;
-    case TCC_CLASS_BOOL:
-        fputs(*p ? "true" : "false", out);
-        break;
+    case TCC_CLASS_BOOL: fputs(*p ? "true" : "false", out); break;
     default:
         if (dtype == TCC_U64) {
             memcpy(&u, p, sizeof u);
@@ -120,8 +112,7 @@ print_element(FILE *out, int dtype, const void *data, int64_t i)
     }
 }
 
-void
-value_print(FILE *out, const struct tcc_object *v)
+void value_print(FILE *out, const struct tcc_object *v)
 {
     if (v->kind == TCC_OBJ_NONE) {
         fputs("none", out);
@@ -150,8 +141,7 @@ value_print(FILE *out, const struct tcc_object *v)
 
 /* -- Comparison --------------------------------------------------------------------------------- */
 
-static void
-index_text(char *to, size_t size, const struct tcc_tensor *t, int64_t i)
+static void index_text(char *to, size_t size, const struct tcc_tensor *t, int64_t i)
 {
     int64_t index[TCC_MAX_RANK];
     size_t used = 1;
@@ -166,8 +156,7 @@ index_text(char *to, size_t size, const struct tcc_tensor *t, int64_t i)
     snprintf(to + used, size - used, "]");
 }
 
-static void
-element_text(char *to, size_t size, const struct tcc_tensor *t, int64_t i)
+static void element_text(char *to, size_t size, const struct tcc_tensor *t, int64_t i)
 {
     FILE *out = fmemopen(to, size, "w");
     to[0] = '\0';
@@ -179,22 +168,22 @@ element_text(char *to, size_t size, const struct tcc_tensor *t, int64_t i)
 }
 
 /* Part `part` (0, or 1 for the imaginary one) of a float or complex element. */
-static double
-load_part(const struct tcc_tensor *t, int64_t i, int part)
+static double load_part(const struct tcc_tensor *t, int64_t i, int part)
 {
     if (t->dtype == TCC_C64)
         return ((const float *)t->data)[2 * i + part];
     if (t->dtype == TCC_C128)
         return ((const double *)t->data)[2 * i + part];
-    return tcc_load_f64((enum tcc_dtype)t->dtype, (const char *)t->data + i * tcc_dtype_bytes((enum tcc_dtype)t->dtype));
+    return tcc_load_f64((enum tcc_dtype)t->dtype,
+                        (const char *)t->data + i * tcc_dtype_bytes((enum tcc_dtype)t->dtype));
 }
 
-static bool
-exact_equal(const struct tcc_tensor *a, const struct tcc_tensor *b, int64_t i)
+static bool exact_equal(const struct tcc_tensor *a, const struct tcc_tensor *b, int64_t i)
 {
     size_t bytes = (size_t)tcc_dtype_bytes((enum tcc_dtype)a->dtype);
     if (a->dtype == TCC_STRING) {
-        const struct tcc_string *x = (const struct tcc_string *)a->data + i, *y = (const struct tcc_string *)b->data + i;
+        const struct tcc_string *x = (const struct tcc_string *)a->data + i,
+                                *y = (const struct tcc_string *)b->data + i;
         return x->size == y->size && (x->size == 0 || memcmp(x->data, y->data, (size_t)x->size) == 0);
     }
     if (a->dtype == TCC_BOOL)
@@ -203,8 +192,7 @@ exact_equal(const struct tcc_tensor *a, const struct tcc_tensor *b, int64_t i)
 }
 
 /* By how much a float is out of the tolerance, as a factor: up to 1 is equal. */
-static double
-excess(double got, double expected, double rtol, double atol)
+static double excess(double got, double expected, double rtol, double atol)
 {
     if (isnan(got) || isnan(expected))
         return isnan(got) && isnan(expected) ? 0 : INFINITY;
@@ -214,8 +202,7 @@ excess(double got, double expected, double rtol, double atol)
     return difference <= allowed ? 0 : allowed > 0 ? difference / allowed : INFINITY;
 }
 
-static double
-largest_finite(const struct tcc_tensor *t, int64_t n, int parts)
+static double largest_finite(const struct tcc_tensor *t, int64_t n, int parts)
 {
     double largest = 0;
     for (int64_t i = 0; i < n; i++)
@@ -227,8 +214,7 @@ largest_finite(const struct tcc_tensor *t, int64_t n, int parts)
     return largest;
 }
 
-static bool
-same_type(const struct tcc_tensor *got, const struct tcc_tensor *expected, char *error)
+static bool same_type(const struct tcc_tensor *got, const struct tcc_tensor *expected, char *error)
 {
     bool same = got->dtype == expected->dtype && got->rank == expected->rank;
     for (int i = 0; same && i < got->rank; i++)
@@ -240,15 +226,16 @@ same_type(const struct tcc_tensor *got, const struct tcc_tensor *expected, char 
     for (int k = 0; k < 2; k++) {
         size_t used = (size_t)snprintf(text[k], sizeof text[k], "%s[", tcc_dtype_name((enum tcc_dtype)both[k]->dtype));
         for (int i = 0; i < both[k]->rank; i++)
-            used += (size_t)snprintf(text[k] + used, sizeof text[k] - used, "%s%" PRId64, i ? "," : "", both[k]->dims[i]);
+            used +=
+                (size_t)snprintf(text[k] + used, sizeof text[k] - used, "%s%" PRId64, i ? "," : "", both[k]->dims[i]);
         snprintf(text[k] + used, sizeof text[k] - used, "]");
     }
     snprintf(error, ERROR_SIZE, "got %s, expected %s", text[0], text[1]);
     return false;
 }
 
-static bool
-tensors_equal(const struct tcc_tensor *got, const struct tcc_tensor *expected, const struct tolerance *tolerance, char *error)
+static bool tensors_equal(const struct tcc_tensor *got, const struct tcc_tensor *expected,
+                          const struct tolerance *tolerance, char *error)
 {
     if (!same_type(got, expected, error))
         return false;
@@ -282,19 +269,20 @@ tensors_equal(const struct tcc_tensor *got, const struct tcc_tensor *expected, c
         element_text(has[k], sizeof has[k], got, which[k]);
         element_text(wants[k], sizeof wants[k], expected, which[k]);
     }
-    snprintf(error, ERROR_SIZE, "%" PRId64 " of %" PRId64 " elements differ; first at %s: got %s, expected %s; worst at %s: got %s, expected %s",
+    snprintf(error, ERROR_SIZE,
+             "%" PRId64 " of %" PRId64
+             " elements differ; first at %s: got %s, expected %s; worst at %s: got %s, expected %s",
              bad, n, at[0], has[0], wants[0], at[1], has[1], wants[1]);
     return false;
 }
 
-static const char *
-kind_text(const struct tcc_object *v)
+static const char *kind_text(const struct tcc_object *v)
 {
     return v->kind == TCC_OBJ_NONE ? "none" : v->kind == TCC_OBJ_SEQUENCE ? "a sequence" : "a tensor";
 }
 
-bool
-value_equal(const struct tcc_object *got, const struct tcc_object *expected, const struct tolerance *tolerance, char *error)
+bool value_equal(const struct tcc_object *got, const struct tcc_object *expected, const struct tolerance *tolerance,
+                 char *error)
 {
     if (got->kind != expected->kind) {
         snprintf(error, ERROR_SIZE, "got %s, expected %s", kind_text(got), kind_text(expected));
@@ -321,8 +309,7 @@ value_equal(const struct tcc_object *got, const struct tcc_object *expected, con
 /* -- Random values ------------------------------------------------------------------------------ */
 
 /* splitmix64: one step per element, so that a value depends on seed, stream and position only. */
-static uint64_t
-scramble(uint64_t x)
+static uint64_t scramble(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -330,8 +317,7 @@ scramble(uint64_t x)
     return x ^ (x >> 31);
 }
 
-struct tcc_object *
-value_random(int dtype, int rank, const int64_t *dims, uint64_t seed, int stream)
+struct tcc_object *value_random(int dtype, int rank, const int64_t *dims, uint64_t seed, int stream)
 {
     struct tcc_object *v = tccrt_object_tensor(dtype, rank, dims);
     int64_t n = shape_elements(rank, dims);

@@ -8,12 +8,14 @@
 
 #include <string.h>
 
-struct collapse { struct ir_ctx *ctx; struct kn_kernel *k; };
+struct collapse {
+    struct ir_ctx *ctx;
+    struct kn_kernel *k;
+};
 
 /* -- Substitution ------------------------------------------------------------------------------------ */
 
-static void
-substitute_insn(struct collapse *c, struct kn_insn *n, ir_expr from, ir_expr to)
+static void substitute_insn(struct collapse *c, struct kn_insn *n, ir_expr from, ir_expr to)
 {
     ir_expr *index = IR_NEWN(c->ctx, n->nindex + 1, ir_expr);
     struct kn_guard *guards = IR_NEWN(c->ctx, n->nguards + 1, struct kn_guard);
@@ -32,16 +34,14 @@ substitute_insn(struct collapse *c, struct kn_insn *n, ir_expr from, ir_expr to)
         n->bound = ir_subst(c->ctx, n->bound, 1, &from, &to);
 }
 
-static void
-substitute(struct collapse *c, ir_expr from, ir_expr to)
+static void substitute(struct collapse *c, ir_expr from, ir_expr to)
 {
     for (int i = 0; i < c->k->ninsns; i++)
         substitute_insn(c, &c->k->insns[i], from, to);
 }
 
 /* Takes dim `d` out of the list and out of the stages' sets. */
-static void
-remove_dim(struct kn_kernel *k, int d)
+static void remove_dim(struct kn_kernel *k, int d)
 {
     uint32_t below = (1u << d) - 1;
     for (int i = d; i + 1 < k->ndims; i++)
@@ -56,8 +56,7 @@ remove_dim(struct kn_kernel *k, int d)
 
 /* -- Flat operands --------------------------------------------------------------------------------------- */
 
-static void
-flatten(struct collapse *c)
+static void flatten(struct collapse *c)
 {
     struct kn_kernel *k = c->k;
     for (int i = 0; i < k->ninsns; i++) {
@@ -81,8 +80,7 @@ flatten(struct collapse *c)
 
 /* -- Joining ----------------------------------------------------------------------------------------------- */
 
-static bool
-insn_mentions(const struct kn_insn *n, ir_expr var)
+static bool insn_mentions(const struct kn_insn *n, ir_expr var)
 {
     for (int i = 0; i < n->nguards; i++)
         if (ir_uses_sym(n->guards[i].e, var) || ir_uses_sym(n->guards[i].lo, var) || ir_uses_sym(n->guards[i].hi, var))
@@ -91,8 +89,7 @@ insn_mentions(const struct kn_insn *n, ir_expr var)
 }
 
 /* Does every access move along (a, b) as along one dim: one step of a equals extent(b) steps of b? */
-static bool
-walk_as_one(struct collapse *c, const struct kn_dim *a, const struct kn_dim *b)
+static bool walk_as_one(struct collapse *c, const struct kn_dim *a, const struct kn_dim *b)
 {
     for (int i = 0; i < c->k->ninsns; i++) {
         const struct kn_insn *n = &c->k->insns[i];
@@ -112,8 +109,7 @@ walk_as_one(struct collapse *c, const struct kn_dim *a, const struct kn_dim *b)
 }
 
 /* Joins dims d and d + 1 if that is possible. */
-static bool
-join(struct collapse *c, int d)
+static bool join(struct collapse *c, int d)
 {
     struct kn_kernel *k = c->k;
     struct kn_dim *a = &k->dims[d], *b = &k->dims[d + 1];
@@ -133,11 +129,10 @@ join(struct collapse *c, int d)
     return true;
 }
 
-void
-cpu_collapse(struct ir_ctx *ctx, struct kn_kernel *k)
+void cpu_collapse(struct ir_ctx *ctx, struct kn_kernel *k)
 {
     struct collapse c = {ctx, k};
-    k->contraction.present = false;         /* it names dims by number; LOOPS asks for no roles */
+    k->contraction.present = false; /* it names dims by number; LOOPS asks for no roles */
     for (int d = k->ndims - 1; d >= 0; d--) {
         /* The last inner dim stays: its stages must keep one. */
         bool needed = false;

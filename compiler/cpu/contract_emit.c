@@ -10,7 +10,10 @@
 #include "ir/ir.h"
 
 /* -- Loops over the kernel's own dims ------------------------------------------------------------- */
-struct dim_loops { struct em_loop loop[KN_MAX_DIMS]; bool open[KN_MAX_DIMS]; };
+struct dim_loops {
+    struct em_loop loop[KN_MAX_DIMS];
+    bool open[KN_MAX_DIMS];
+};
 
 static void dims_begin(struct cg *g, struct dim_loops *l, const struct em_tiles *t, uint32_t dims)
 {
@@ -122,7 +125,8 @@ static void whole_rows(struct cg *g, LLVMValueRef x, int cv)
         return;
     }
     LLVMValueRef mr = em_i64(e, g->mr), count = LLVMBuildSub(e->b, g->row_hi, g->row_lo, "");
-    LLVMValueRef whole = LLVMBuildAdd(e->b, g->row_lo, LLVMBuildMul(e->b, LLVMBuildUDiv(e->b, count, mr, ""), mr, ""), "");
+    LLVMValueRef whole =
+        LLVMBuildAdd(e->b, g->row_lo, LLVMBuildMul(e->b, LLVMBuildUDiv(e->b, count, mr, ""), mr, ""), "");
     em_loop_begin(e, &l, g->row_lo, whole, mr, "rows");
     cg_micro(g, x, l.iv, g->mr, cv, CG_ALL_ROWS);
     em_loop_end(e, &l);
@@ -181,7 +185,8 @@ static void k_loops_end(struct cg *g, struct em_loop *l, int n)
 }
 
 /* Steps [from, to) of the innermost loop of the sum, one at a time: a vector of columns is loaded however it lies. */
-static void pack_b_steps(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef at, LLVMValueRef *part, LLVMValueRef from, LLVMValueRef to)
+static void pack_b_steps(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef at, LLVMValueRef *part, LLVMValueRef from,
+                         LLVMValueRef to)
 {
     struct em *e = g->e;
     int last = g->c.nks - 1;
@@ -204,7 +209,8 @@ static void pack_b_steps(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef at, 
 
 /* B lies with the sum's innermost loop at consecutive addresses: squares of lanes x lanes elements are transposed in registers.
  * Columns past the end read the last one again; what they give is never stored. Returns the first step that is left. */
-static LLVMValueRef pack_b_squares(struct cg *g, LLVMValueRef x, LLVMValueRef x_end, int cv, LLVMValueRef at, LLVMValueRef *part)
+static LLVMValueRef pack_b_squares(struct cg *g, LLVMValueRef x, LLVMValueRef x_end, int cv, LLVMValueRef at,
+                                   LLVMValueRef *part)
 {
     struct em *e = g->e;
     int last = g->c.nks - 1, w = g->lanes, op = g->c.k->insns[g->c.load_b].operand;
@@ -223,7 +229,8 @@ static LLVMValueRef pack_b_squares(struct cg *g, LLVMValueRef x, LLVMValueRef x_
     LLVMValueRef from = cg_gep(g, first, l.iv);
     for (int c = 0; c < cv; c++) {
         for (int j = 0; j < w; j++) {
-            LLVMValueRef column = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (LLVMValueRef[]){em_i64(e, c * w + j), most});
+            LLVMValueRef column =
+                em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (LLVMValueRef[]){em_i64(e, c * w + j), most});
             v[j] = em_load(e, g->c.dtype, cg_step(g, from, column, g->c.vec_sb, g->c.vec_eb), w, NULL, NULL, op);
         }
         cg_transpose(g, v);
@@ -241,8 +248,8 @@ static void pack_b(struct cg *g, LLVMValueRef x, LLVMValueRef x_end, int cv)
     int last = g->c.nks - 1;
     LLVMValueRef part[CT_MAX_K], at = k_loops_begin(g, l, last, part), from = em_i64(e, 0);
     bool in_k = g->c.ks[last].sb == 1 && g->c.ks[last].scale == 1 && !g->c.panel && !g->c.chain_b;
-    if (in_k && g->c.dtype == TCC_F32 && g->c.k->operands[g->c.k->insns[g->c.load_b].operand].dtype == TCC_F32
-        && (g->lanes == 16 || g->lanes == 8 || g->lanes == 4))
+    if (in_k && g->c.dtype == TCC_F32 && g->c.k->operands[g->c.k->insns[g->c.load_b].operand].dtype == TCC_F32 &&
+        (g->lanes == 16 || g->lanes == 8 || g->lanes == 4))
         from = pack_b_squares(g, x, x_end, cv, at, part);
     pack_b_steps(g, x, cv, at, part, from, em_expr(e, g->c.ks[last].extent));
     k_loops_end(g, l, last);
@@ -257,7 +264,8 @@ static void pack_a(struct cg *g)
     bool vectors = g->c.ks[last].scale == 1;
     int w = vectors ? g->lanes : 1;
     em_loop_begin(e, &r, g->row_lo, g->row_hi, em_i64(e, 1), "pa");
-    LLVMValueRef row = cg_step(g, g->packed_a, LLVMBuildSub(e->b, r.iv, g->row_lo, ""), ir_const_or(g->a_ld, CT_DYN), g->a_ld);
+    LLVMValueRef row =
+        cg_step(g, g->packed_a, LLVMBuildSub(e->b, r.iv, g->row_lo, ""), ir_const_or(g->a_ld, CT_DYN), g->a_ld);
     LLVMValueRef at = k_loops_begin(g, l, last, part), n = em_expr(e, g->c.ks[last].extent);
     em_loop_begin(e, &v, em_i64(e, 0), n, em_i64(e, w), "pv");
     at = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, at, n, ""), v.iv, "");
@@ -313,8 +321,8 @@ static void set_masks(struct cg *g, LLVMValueRef x, LLVMValueRef hi, int64_t col
         int64_t left = cols - (int64_t)c * g->lanes;
         g->mask[c] = NULL;
         if (hi)
-            g->mask[c] = em_tail_mask(e, LLVMBuildSub(e->b, hi, LLVMBuildAdd(e->b, x, em_i64(e, (int64_t)c * g->lanes), ""), ""),
-                                      g->lanes);
+            g->mask[c] = em_tail_mask(
+                e, LLVMBuildSub(e->b, hi, LLVMBuildAdd(e->b, x, em_i64(e, (int64_t)c * g->lanes), ""), ""), g->lanes);
         else if (left > 0 && left < g->lanes)
             g->mask[c] = em_tail_mask(e, em_i64(e, left), g->lanes);
     }
@@ -388,7 +396,8 @@ static void study_epilogue(struct cg *g)
             for (int p = 0; p < in->nindex; p++)
                 by |= ir_uses_sym(in->index[p], v);
             for (int p = 0; p < in->nguards; p++)
-                by |= ir_uses_sym(in->guards[p].e, v) || ir_uses_sym(in->guards[p].lo, v) || ir_uses_sym(in->guards[p].hi, v);
+                by |= ir_uses_sym(in->guards[p].e, v) || ir_uses_sym(in->guards[p].lo, v) ||
+                      ir_uses_sym(in->guards[p].hi, v);
         }
         g->by_row[i] = by;
         if (by)
@@ -403,7 +412,7 @@ void ct_emit(struct em *e)
     struct dim_loops l;
     const struct kn_kernel *k = e->k;
     if (!ct_analyse(e->m, e->ctx, k, &g.c))
-        return;                      /* cannot be: its schedule said that it can */
+        return; /* cannot be: its schedule said that it can */
     g.lanes = g.c.lanes = k->schedule.width;
     g.mr = k->schedule.mr;
     g.cv = k->schedule.nr / g.lanes;

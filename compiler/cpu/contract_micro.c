@@ -16,14 +16,14 @@
 struct sum {
     struct cg *g;
     int mr, cv;
-    int64_t start;                   /* constant first row, or CG_ALL_ROWS, CG_ONE_ROW */
-    int64_t row_sa;                  /* element stride of rows in A; CT_DYN: row_value */
+    int64_t start;  /* constant first row, or CG_ALL_ROWS, CG_ONE_ROW */
+    int64_t row_sa; /* element stride of rows in A; CT_DYN: row_value */
     LLVMValueRef row_value;
-    int64_t vec_off[8];              /* element offset in B of each vector */
+    int64_t vec_off[8]; /* element offset in B of each vector */
     int64_t sa[CT_MAX_K], sb[CT_MAX_K];
     ir_expr ea[CT_MAX_K], eb[CT_MAX_K];
     int64_t tap[CT_MAX_K];
-    LLVMValueRef acc[MAX_ACC];       /* row * cv + vector */
+    LLVMValueRef acc[MAX_ACC]; /* row * cv + vector */
     /* Prefetch of the columns that come next, or NULL: `fetch` is an address among them, advanced by as much as b is ahead of
      * b_start, shifted right by fetch_shift; fetch_lines lines each time, fetch_gap bytes apart. */
     LLVMValueRef fetch, b_start;
@@ -104,7 +104,8 @@ static void step(struct sum *s, LLVMValueRef a, LLVMValueRef b, int lo, int hi)
     }
     for (int r = lo; r < hi; r++) {
         LLVMValueRef p = s->row_sa != CT_DYN ? cg_gepc(g, a, r * s->row_sa)
-                         : r ? cg_gep(g, a, LLVMBuildMul(e->b, em_i64(e, r), s->row_value, "")) : a;
+                         : r                 ? cg_gep(g, a, LLVMBuildMul(e->b, em_i64(e, r), s->row_value, ""))
+                                             : a;
         LLVMValueRef av = em_splat(e, em_load(e, g->c.dtype, p, 1, NULL, NULL, op_a), g->lanes);
         for (int c = 0; c < s->cv; c++)
             s->acc[r * s->cv + c] = mul_add(g, av, bv[c], s->acc[r * s->cv + c]);
@@ -180,7 +181,7 @@ static int log2_exact(int64_t v)
 
 static int unroll_of(const struct sum *s)
 {
-    return s->mr * s->cv >= 16 ? 2 : 4;      /* more only gives the scheduler room to spill */
+    return s->mr * s->cv >= 16 ? 2 : 4; /* more only gives the scheduler room to spill */
 }
 
 static void start_fetch(struct sum *s, LLVMValueRef r0, LLVMValueRef b)
@@ -190,9 +191,10 @@ static void start_fetch(struct sum *s, LLVMValueRef r0, LLVMValueRef b)
     const struct ct *c = &g->c;
     const struct ct_k *in = &c->ks[c->nks - 1];
     int u = unroll_of(s), size = tcc_dtype_bytes(c->dtype), last = c->nks - 1;
-    int64_t slab = c->nk == CT_DYN ? 0 : c->nk * s->cv * g->lanes * size, total = c->ncols == CT_DYN ? 0 : c->ncols * c->nk * size;
-    if (g->packed_b || !c->panel || s->mr * s->cv < 16 || slab < 16 << 10 || total < 256 << 10 || in->n == CT_DYN || in->n % u
-        || s->sb[last] == CT_DYN || (int64_t)s->cv * g->lanes % c->panel)
+    int64_t slab = c->nk == CT_DYN ? 0 : c->nk * s->cv * g->lanes * size,
+            total = c->ncols == CT_DYN ? 0 : c->ncols * c->nk * size;
+    if (g->packed_b || !c->panel || s->mr * s->cv < 16 || slab < 16 << 10 || total < 256 << 10 || in->n == CT_DYN ||
+        in->n % u || s->sb[last] == CT_DYN || (int64_t)s->cv * g->lanes % c->panel)
         return;
     s->fetch_shift = log2_exact(s->sb[last] * u * size / 64);
     if (s->fetch_shift < 0)
@@ -227,7 +229,8 @@ static void fetch(struct sum *s, LLVMValueRef b)
     LLVMValueRef p = LLVMBuildGEP2(e->b, e->t_i8, s->fetch, &at, 1, "");
     for (int i = 0; i < s->fetch_lines; i++) {
         LLVMValueRef gap = em_i64(e, i * s->fetch_gap), line = LLVMBuildGEP2(e->b, e->t_i8, p, &gap, 1, "");
-        LLVMValueRef args[4] = {line, LLVMConstInt(e->t_i32, 0, 0), LLVMConstInt(e->t_i32, 2, 0), LLVMConstInt(e->t_i32, 1, 0)};
+        LLVMValueRef args[4] = {line, LLVMConstInt(e->t_i32, 0, 0), LLVMConstInt(e->t_i32, 2, 0),
+                                LLVMConstInt(e->t_i32, 1, 0)};
         em_intrinsic(e, "llvm.prefetch", 1, &e->t_ptr, 4, args);
     }
 }
@@ -257,7 +260,7 @@ static void innermost(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
     if (u > 1) {
         LLVMValueRef count = LLVMBuildSub(e->b, to, from, "");
         main = n != CT_DYN ? em_i64(e, n / u * u)
-               : LLVMBuildAdd(e->b, from, LLVMBuildAnd(e->b, count, em_i64(e, ~(int64_t)(u - 1)), ""), "");
+                           : LLVMBuildAdd(e->b, from, LLVMBuildAnd(e->b, count, em_i64(e, ~(int64_t)(u - 1)), ""), "");
     }
     em_loop_begin(e, &l, from, main, em_i64(e, u), "k");
     carry(s, &l, lo, hi);
@@ -288,8 +291,10 @@ static void nest(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
         for (int64_t i = 0; i < t->n; i++) {
             int lo, hi;
             s->tap[level] = i;
-            LLVMValueRef ai = s->sa[level] != CT_DYN ? cg_gepc(g, a, i * s->sa[level]) : offset_of(s, a, level, em_i64(e, i), false);
-            LLVMValueRef bi = s->sb[level] != CT_DYN ? cg_gepc(g, b, i * s->sb[level]) : offset_of(s, b, level, em_i64(e, i), true);
+            LLVMValueRef ai =
+                s->sa[level] != CT_DYN ? cg_gepc(g, a, i * s->sa[level]) : offset_of(s, a, level, em_i64(e, i), false);
+            LLVMValueRef bi =
+                s->sb[level] != CT_DYN ? cg_gepc(g, b, i * s->sb[level]) : offset_of(s, b, level, em_i64(e, i), true);
             if (!last) {
                 nest(s, level + 1, ai, bi);
                 continue;
@@ -409,7 +414,8 @@ void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int
     for (int i = 0; i < cv; i++) {
         int64_t at = (int64_t)i * g->lanes;
         s.vec_off[i] = !g->packed_b && c->panel && (int64_t)cv * g->lanes > c->panel
-                       ? at / c->panel * c->panel_stride + at % c->panel : at;
+                           ? at / c->panel * c->panel_stride + at % c->panel
+                           : at;
     }
     em_set_lanes(e, NULL, 1, NULL);
     cg_bind_column(g, x);

@@ -85,13 +85,13 @@ static bool right_form(const struct kn_kernel *k, struct ct *c)
         if (k->operands[i].use == KN_TEMP)
             return false;
     const struct kn_insn *mul = &k->insns[t->mul], *red = &k->insns[t->reduce];
-    if (mul->code != KN_SCALAR || mul->word != IR_mul || red->code != KN_REDUCE || red->reducer != KN_SUM
-        || red->arg[0] != t->mul || mul->dtype != red->dtype)
+    if (mul->code != KN_SCALAR || mul->word != IR_mul || red->code != KN_REDUCE || red->reducer != KN_SUM ||
+        red->arg[0] != t->mul || mul->dtype != red->dtype)
         return false;
     for (int i = k->stages[0].first; i < k->stages[0].last; i++) {
         int code = k->insns[i].code;
-        if (code == KN_STORE || code == KN_INDEX || code == KN_ARGREDUCE || code == KN_RUNNING
-            || (code == KN_REDUCE && i != t->reduce))
+        if (code == KN_STORE || code == KN_INDEX || code == KN_ARGREDUCE || code == KN_RUNNING ||
+            (code == KN_REDUCE && i != t->reduce))
             return false;
     }
     c->dtype = red->dtype;
@@ -152,8 +152,8 @@ static bool find_ks(struct ct *c)
         ir_expr both = ir_add(c->ctx, ir_mulc(c->ctx, high, div), low);
         c->off_a = ir_subst(c->ctx, c->off_a, 1, &var, &both);
         c->off_b = ir_subst(c->ctx, c->off_b, 1, &var, &both);
-        if (!stride_of(c->ctx, c->off_a, high, &coef) || !stride_of(c->ctx, c->off_a, low, &coef)
-            || !stride_of(c->ctx, c->off_b, high, &coef) || !stride_of(c->ctx, c->off_b, low, &coef))
+        if (!stride_of(c->ctx, c->off_a, high, &coef) || !stride_of(c->ctx, c->off_a, low, &coef) ||
+            !stride_of(c->ctx, c->off_b, high, &coef) || !stride_of(c->ctx, c->off_b, low, &coef))
             return false;
         add_k(c, d, div, high, high->extent);
         add_k(c, d, 1, low, low->extent);
@@ -182,8 +182,8 @@ static bool unit_stride_out(const struct ct *c, int d)
         const struct kn_insn *in = &k->insns[i];
         ir_expr coef;
         if (in->code == KN_STORE)
-            return stride_of(c->ctx, flat_offset(c->ctx, k, in->operand, in->index), k->dims[d].var, &coef)
-                   && ir_is_value(coef, 1);
+            return stride_of(c->ctx, flat_offset(c->ctx, k, in->operand, in->index), k->dims[d].var, &coef) &&
+                   ir_is_value(coef, 1);
     }
     return false;
 }
@@ -232,10 +232,15 @@ static void choose_roles(struct ct *c)
     }
     if (!stride_of(c->ctx, c->off_b, c->k->dims[rows].var, &coef)) {
         c->period = 0;
-        return;                      /* packed for the usual roles */
+        return; /* packed for the usual roles */
     }
     c->swapped = true;
-#define SWAP(type, x, y) do { type swap_ = (x); (x) = (y); (y) = swap_; } while (0)
+#define SWAP(type, x, y)  \
+    do {                  \
+        type swap_ = (x); \
+        (x) = (y);        \
+        (y) = swap_;      \
+    } while (0)
     SWAP(int, c->load_a, c->load_b);
     SWAP(int, c->val_a, c->val_b);
     SWAP(bool, c->chain_a, c->chain_b);
@@ -265,7 +270,8 @@ static bool find_columns(struct ct *c)
         if (c->panel < 2 || c->panel % c->lanes)
             return false;
         ir_expr high = ir_iter(ctx, "np", ir_ceildiv(ctx, k->dims[c->vec].extent, ir_const(ctx, c->panel)));
-        ir_expr low = ir_iter(ctx, "nj", ir_const(ctx, c->panel)), both = ir_add(ctx, ir_mulc(ctx, high, c->panel), low);
+        ir_expr low = ir_iter(ctx, "nj", ir_const(ctx, c->panel)),
+                both = ir_add(ctx, ir_mulc(ctx, high, c->panel), low);
         ir_expr off = ir_subst(ctx, c->off_b, 1, &var, &both);
         if (!stride_of(ctx, off, low, &c->vec_eb) || !ir_is_value(c->vec_eb, 1) || !stride_of(ctx, off, high, &coef))
             return false;
@@ -276,8 +282,8 @@ static bool find_columns(struct ct *c)
     /* A short vector dim beside another n dim: channel blocks. */
     if (n != CT_DYN && n <= 64 && !c->panel && c->extra_n && n % 4 == 0) {
         for (int d = 0; d < k->ndims; d++)
-            if (c->extra_n >> d & 1 && stride_of(ctx, c->off_b, k->dims[d].var, &coef) && ir_const_or(coef, 0) > 0
-                && ir_const_or(k->dims[d].extent, CT_DYN) != 1)
+            if (c->extra_n >> d & 1 && stride_of(ctx, c->off_b, k->dims[d].var, &coef) && ir_const_or(coef, 0) > 0 &&
+                ir_const_or(k->dims[d].extent, CT_DYN) != 1)
                 c->block = d;
         if (c->block >= 0) {
             stride_of(ctx, c->off_b, k->dims[c->block].var, &coef);
@@ -314,8 +320,8 @@ static bool collapses(const struct ct *c, int outer, int row, ir_expr rows)
         if (in->code != KN_LOAD && in->code != KN_STORE)
             continue;
         ir_expr off = flat_offset(c->ctx, k, in->operand, in->index);
-        if (!stride_of(c->ctx, off, vo, &so) || !stride_of(c->ctx, off, vr, &sr)
-            || ir_expr_eq(c->ctx, so, ir_mul(c->ctx, sr, rows)) != IR_YES)
+        if (!stride_of(c->ctx, off, vo, &so) || !stride_of(c->ctx, off, vr, &sr) ||
+            ir_expr_eq(c->ctx, so, ir_mul(c->ctx, sr, rows)) != IR_YES)
             return false;
     }
     return true;
@@ -332,7 +338,7 @@ static void find_rows(struct ct *c)
     if (c->row >= 0) {
         ir_expr coef;
         if (!stride_of(c->ctx, c->off_a, k->dims[c->row].var, &coef)) {
-            c->row = -1;         /* one row at a time */
+            c->row = -1; /* one row at a time */
         } else {
             c->row_ea = coef;
             c->collapsed = 1u << c->row;
@@ -387,8 +393,8 @@ static bool find_guards(struct ct *c)
             if (t->row_coef <= 0)
                 return false;
             c->nrowguards++;
-            if (!ir_is_const(e, NULL) || !ir_is_const(t->lo, NULL) || !ir_is_const(t->hi, NULL) || c->nrows == CT_DYN
-                || (t->k >= 0 && (c->ks[t->k].n == CT_DYN || c->ks[t->k].n > 16)))
+            if (!ir_is_const(e, NULL) || !ir_is_const(t->lo, NULL) || !ir_is_const(t->hi, NULL) || c->nrows == CT_DYN ||
+                (t->k >= 0 && (c->ks[t->k].n == CT_DYN || c->ks[t->k].n > 16)))
                 c->late_rows = true;
             else if (t->k >= 0)
                 c->ks[t->k].unroll = true;
@@ -415,7 +421,7 @@ void ct_row_range(const struct ct *c, const int64_t *tap, int64_t *lo, int64_t *
             continue;
         int64_t rest = ir_const_or(t->rest, 0) + (t->k >= 0 ? t->k_coef * tap[t->k] : 0);
         int64_t a = ir_const_or(t->lo, 0) - rest, b = ir_const_or(t->hi, 0) - rest;
-        int64_t first = a <= 0 ? 0 : (a + t->row_coef - 1) / t->row_coef;       /* smallest row with row_coef * row >= a */
+        int64_t first = a <= 0 ? 0 : (a + t->row_coef - 1) / t->row_coef; /* smallest row with row_coef * row >= a */
         int64_t last = b <= 0 ? 0 : (b + t->row_coef - 1) / t->row_coef;
         if (first > *lo)
             *lo = first;
@@ -478,8 +484,10 @@ bool ct_analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn
     find_rows(c);
     if (!find_guards(c))
         return false;
-    const struct kn_operand *a = &k->operands[k->insns[c->load_a].operand], *b = &k->operands[k->insns[c->load_b].operand];
-    c->pack_b = c->chain_b || k->insns[c->load_b].nguards || b->dtype != c->dtype || c->vec_sb != 1 || c->panel_stride == CT_DYN;
+    const struct kn_operand *a = &k->operands[k->insns[c->load_a].operand],
+                            *b = &k->operands[k->insns[c->load_b].operand];
+    c->pack_b = c->chain_b || k->insns[c->load_b].nguards || b->dtype != c->dtype || c->vec_sb != 1 ||
+                c->panel_stride == CT_DYN;
     c->pack_a = c->chain_a || a->dtype != c->dtype;
     if (c->pack_a && c->nguards)
         return false;

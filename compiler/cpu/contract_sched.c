@@ -27,7 +27,7 @@ static int max_rows(const struct cpu_machine *m, const struct ct *c, int cv)
     if (mr > (c->period ? 24 : 16))
         mr = c->period ? 24 : 16;
     if (c->row_sa == CT_DYN && mr > 6 && !c->pack_a)
-        mr = 6;                  /* each row needs an address register */
+        mr = 6; /* each row needs an address register */
     while (c->period && mr > 1 && c->period % mr)
         mr--;
     return mr;
@@ -78,7 +78,10 @@ static void choose_tile(const struct cpu_machine *m, const struct ct *c, int *be
 }
 
 /* -- Parallel grain -------------------------------------------------------------------------- */
-struct grain { struct kn_kernel *k; double now, target; };
+struct grain {
+    struct kn_kernel *k;
+    double now, target;
+};
 
 static int64_t guess(ir_expr extent, int64_t otherwise)
 {
@@ -116,7 +119,7 @@ static void split_rows(struct grain *g, const struct ct *c, int mr)
         if (!(c->collapsed >> d & 1))
             continue;
         int64_t inner = c->nrows / guess(g->k->dims[d].extent, 1);
-        int64_t unit = c->period && c->pack_b ? c->period : mr;      /* a group's B is packed once */
+        int64_t unit = c->period && c->pack_b ? c->period : mr; /* a group's B is packed once */
         split(g, d, unit / gcd(unit, inner), 1);
         break;
     }
@@ -191,7 +194,8 @@ static ir_expr scratch_bytes(const struct ct *c, const struct kn_kernel *k, int 
         ir_expr rows = ir_const(c->ctx, 1);
         for (int d = 0; d < k->ndims; d++)
             if (c->collapsed >> d & 1)
-                rows = ir_mul(c->ctx, rows, k->schedule.tile[d] ? ir_const(c->ctx, k->schedule.tile[d]) : k->dims[d].extent);
+                rows = ir_mul(c->ctx, rows,
+                              k->schedule.tile[d] ? ir_const(c->ctx, k->schedule.tile[d]) : k->dims[d].extent);
         bytes = ir_add(c->ctx, bytes, ir_mulc(c->ctx, ir_mul(c->ctx, rows, ct_packed_a_ld(c)), size));
     }
     return bytes;
@@ -218,8 +222,12 @@ bool ct_schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kern
     if (!cv || too_many_edges(&c, mr))
         return false;
     struct kn_schedule *s = &k->schedule;
-    *s = (struct kn_schedule){.how = how, .vector_dim = (int8_t)c.vec, .width = (int16_t)c.lanes, .unroll = 4,
-                              .mr = (int16_t)mr, .nr = (int16_t)(cv * c.lanes)};
+    *s = (struct kn_schedule){.how = how,
+                              .vector_dim = (int8_t)c.vec,
+                              .width = (int16_t)c.lanes,
+                              .unroll = 4,
+                              .mr = (int16_t)mr,
+                              .nr = (int16_t)(cv * c.lanes)};
     choose_grain(k, &c, mr, cv);
     k->tiles = cpu_tiles(ctx, k);
     k->scratch = scratch_bytes(&c, k, cv);

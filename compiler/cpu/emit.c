@@ -8,8 +8,7 @@
 
 /* -- Types and constants -------------------------------------------------------------------- */
 
-LLVMTypeRef
-em_reg_type(struct em *e, enum tcc_dtype d)
+LLVMTypeRef em_reg_type(struct em *e, enum tcc_dtype d)
 {
     switch (d) {
     case TCC_F64: return e->t_f64;
@@ -19,41 +18,35 @@ em_reg_type(struct em *e, enum tcc_dtype d)
     }
 }
 
-LLVMTypeRef
-em_mem_type(struct em *e, enum tcc_dtype d)
+LLVMTypeRef em_mem_type(struct em *e, enum tcc_dtype d)
 {
     if (d == TCC_F32)
         return e->t_f32;
     return d == TCC_F64 ? e->t_f64 : LLVMIntTypeInContext(e->lc, (unsigned)tcc_dtype_bytes(d) * 8);
 }
 
-LLVMTypeRef
-em_vec(LLVMTypeRef scalar, int lanes)
+LLVMTypeRef em_vec(LLVMTypeRef scalar, int lanes)
 {
     return lanes > 1 ? LLVMVectorType(scalar, (unsigned)lanes) : scalar;
 }
 
-int
-em_lanes_of(LLVMValueRef v)
+int em_lanes_of(LLVMValueRef v)
 {
     LLVMTypeRef t = LLVMTypeOf(v);
     return LLVMGetTypeKind(t) == LLVMVectorTypeKind ? (int)LLVMGetVectorSize(t) : 1;
 }
 
-LLVMTypeRef
-em_like(LLVMTypeRef scalar, LLVMValueRef shape)
+LLVMTypeRef em_like(LLVMTypeRef scalar, LLVMValueRef shape)
 {
     return em_vec(scalar, em_lanes_of(shape));
 }
 
-LLVMValueRef
-em_i64(struct em *e, int64_t v)
+LLVMValueRef em_i64(struct em *e, int64_t v)
 {
     return LLVMConstInt(e->t_i64, (unsigned long long)v, 1);
 }
 
-static LLVMValueRef
-const_splat(LLVMTypeRef t, LLVMValueRef element)
+static LLVMValueRef const_splat(LLVMTypeRef t, LLVMValueRef element)
 {
     LLVMValueRef all[EM_MAX_LANES];
     if (LLVMGetTypeKind(t) != LLVMVectorTypeKind)
@@ -64,26 +57,22 @@ const_splat(LLVMTypeRef t, LLVMValueRef element)
     return LLVMConstVector(all, n);
 }
 
-static LLVMTypeRef
-element_type(LLVMTypeRef t)
+static LLVMTypeRef element_type(LLVMTypeRef t)
 {
     return LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetElementType(t) : t;
 }
 
-LLVMValueRef
-em_int(LLVMTypeRef t, int64_t v)
+LLVMValueRef em_int(LLVMTypeRef t, int64_t v)
 {
     return const_splat(t, LLVMConstInt(element_type(t), (unsigned long long)v, 1));
 }
 
-LLVMValueRef
-em_fp(LLVMTypeRef t, double v)
+LLVMValueRef em_fp(LLVMTypeRef t, double v)
 {
     return const_splat(t, LLVMConstReal(element_type(t), v));
 }
 
-LLVMValueRef
-em_const(struct em *e, enum tcc_dtype d, double f, int64_t i)
+LLVMValueRef em_const(struct em *e, enum tcc_dtype d, double f, int64_t i)
 {
     LLVMTypeRef t = em_reg_type(e, d);
     if (!tcc_is_float(d))
@@ -96,8 +85,7 @@ em_const(struct em *e, enum tcc_dtype d, double f, int64_t i)
     return LLVMConstReal(t, f);
 }
 
-LLVMValueRef
-em_splat(struct em *e, LLVMValueRef v, int lanes)
+LLVMValueRef em_splat(struct em *e, LLVMValueRef v, int lanes)
 {
     if (lanes <= 1 || em_lanes_of(v) > 1)
         return v;
@@ -108,8 +96,7 @@ em_splat(struct em *e, LLVMValueRef v, int lanes)
     return LLVMBuildShuffleVector(e->b, one, LLVMGetPoison(t), LLVMConstNull(em_vec(e->t_i32, lanes)), "");
 }
 
-LLVMValueRef
-em_iota(struct em *e, LLVMTypeRef elem, int lanes)
+LLVMValueRef em_iota(struct em *e, LLVMTypeRef elem, int lanes)
 {
     LLVMValueRef all[EM_MAX_LANES];
     (void)e;
@@ -120,8 +107,7 @@ em_iota(struct em *e, LLVMTypeRef elem, int lanes)
     return LLVMConstVector(all, (unsigned)lanes);
 }
 
-LLVMValueRef
-em_tail_mask(struct em *e, LLVMValueRef count, int lanes)
+LLVMValueRef em_tail_mask(struct em *e, LLVMValueRef count, int lanes)
 {
     if (lanes <= 1)
         return LLVMBuildICmp(e->b, LLVMIntSGT, count, em_i64(e, 0), "");
@@ -132,8 +118,7 @@ em_tail_mask(struct em *e, LLVMValueRef count, int lanes)
     return LLVMBuildICmp(e->b, LLVMIntSLT, em_iota(e, elem, lanes), narrow, "tail");
 }
 
-LLVMValueRef
-em_and_mask(struct em *e, LLVMValueRef a, LLVMValueRef b)
+LLVMValueRef em_and_mask(struct em *e, LLVMValueRef a, LLVMValueRef b)
 {
     if (!a || !b)
         return a ? a : b;
@@ -143,8 +128,8 @@ em_and_mask(struct em *e, LLVMValueRef a, LLVMValueRef b)
 
 /* -- Intrinsics --------------------------------------------------------------------------------- */
 
-LLVMValueRef
-em_intrinsic(struct em *e, const char *name, int noverloads, const LLVMTypeRef *overloads, int nargs, const LLVMValueRef *args)
+LLVMValueRef em_intrinsic(struct em *e, const char *name, int noverloads, const LLVMTypeRef *overloads, int nargs,
+                          const LLVMValueRef *args)
 {
     unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
     LLVMTypeRef *types = (LLVMTypeRef *)overloads;
@@ -153,15 +138,13 @@ em_intrinsic(struct em *e, const char *name, int noverloads, const LLVMTypeRef *
     return LLVMBuildCall2(e->b, t, f, (LLVMValueRef *)args, (unsigned)nargs, "");
 }
 
-LLVMValueRef
-em_unary_intrinsic(struct em *e, const char *name, LLVMValueRef x)
+LLVMValueRef em_unary_intrinsic(struct em *e, const char *name, LLVMValueRef x)
 {
     LLVMTypeRef t = LLVMTypeOf(x);
     return em_intrinsic(e, name, 1, &t, 1, &x);
 }
 
-LLVMValueRef
-em_fma(struct em *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c)
+LLVMValueRef em_fma(struct em *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c)
 {
     if (!e->m->pass.fma)
         return LLVMBuildFAdd(e->b, LLVMBuildFMul(e->b, a, b, ""), c, "");
@@ -171,14 +154,12 @@ em_fma(struct em *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c)
 
 /* -- Control flow ----------------------------------------------------------------------------------- */
 
-LLVMBasicBlockRef
-em_block(struct em *e, const char *name)
+LLVMBasicBlockRef em_block(struct em *e, const char *name)
 {
     return LLVMAppendBasicBlockInContext(e->lc, e->fn, name);
 }
 
-LLVMValueRef
-em_alloca(struct em *e, LLVMTypeRef t, int64_t n, int align)
+LLVMValueRef em_alloca(struct em *e, LLVMTypeRef t, int64_t n, int align)
 {
     LLVMBasicBlockRef here = LLVMGetInsertBlock(e->b);
     LLVMPositionBuilderBefore(e->b, LLVMGetBasicBlockTerminator(e->entry));
@@ -189,8 +170,8 @@ em_alloca(struct em *e, LLVMTypeRef t, int64_t n, int align)
     return v;
 }
 
-void
-em_loop_begin(struct em *e, struct em_loop *l, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef step, const char *name)
+void em_loop_begin(struct em *e, struct em_loop *l, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef step,
+                   const char *name)
 {
     LLVMBasicBlockRef from = LLVMGetInsertBlock(e->b);
     *l = (struct em_loop){.hi = hi, .step = step};
@@ -205,8 +186,7 @@ em_loop_begin(struct em *e, struct em_loop *l, LLVMValueRef lo, LLVMValueRef hi,
     LLVMPositionBuilderAtEnd(e->b, l->body);
 }
 
-LLVMValueRef
-em_loop_carry(struct em *e, struct em_loop *l, LLVMValueRef init)
+LLVMValueRef em_loop_carry(struct em *e, struct em_loop *l, LLVMValueRef init)
 {
     LLVMBasicBlockRef here = LLVMGetInsertBlock(e->b), from;
     LLVMPositionBuilderBefore(e->b, LLVMGetNextInstruction(l->iv));
@@ -218,14 +198,12 @@ em_loop_carry(struct em *e, struct em_loop *l, LLVMValueRef init)
     return phi;
 }
 
-void
-em_loop_next(struct em_loop *l, int i, LLVMValueRef next)
+void em_loop_next(struct em_loop *l, int i, LLVMValueRef next)
 {
     l->next[i] = next;
 }
 
-void
-em_loop_end(struct em *e, struct em_loop *l)
+void em_loop_end(struct em *e, struct em_loop *l)
 {
     LLVMValueRef next = LLVMBuildNSWAdd(e->b, l->iv, l->step, "");
     LLVMBasicBlockRef from = LLVMGetInsertBlock(e->b);
@@ -238,8 +216,7 @@ em_loop_end(struct em *e, struct em_loop *l)
     LLVMPositionBuilderAtEnd(e->b, l->exit);
 }
 
-void
-em_if_begin(struct em *e, struct em_if *f, LLVMValueRef condition)
+void em_if_begin(struct em *e, struct em_if *f, LLVMValueRef condition)
 {
     f->from = LLVMGetInsertBlock(e->b);
     f->then = em_block(e, "then");
@@ -248,15 +225,13 @@ em_if_begin(struct em *e, struct em_if *f, LLVMValueRef condition)
     LLVMPositionBuilderAtEnd(e->b, f->then);
 }
 
-void
-em_if_end(struct em *e, struct em_if *f)
+void em_if_end(struct em *e, struct em_if *f)
 {
     LLVMBuildBr(e->b, f->done);
     LLVMPositionBuilderAtEnd(e->b, f->done);
 }
 
-LLVMValueRef
-em_if_end_value(struct em *e, struct em_if *f, LLVMValueRef then, LLVMValueRef otherwise)
+LLVMValueRef em_if_end_value(struct em *e, struct em_if *f, LLVMValueRef then, LLVMValueRef otherwise)
 {
     LLVMBasicBlockRef blocks[2] = {LLVMGetInsertBlock(e->b), f->from};
     LLVMValueRef values[2] = {then, otherwise};
@@ -268,15 +243,13 @@ em_if_end_value(struct em *e, struct em_if *f, LLVMValueRef then, LLVMValueRef o
 
 /* -- Operands, scratch ---------------------------------------------------------------------------------- */
 
-static int64_t
-align_up(int64_t n, int64_t to)
+static int64_t align_up(int64_t n, int64_t to)
 {
     return (n + to - 1) / to * to;
 }
 
 /* Largest number of bytes that a TEMP can take, or -1 when an extent is not constant. */
-static int64_t
-temp_bytes(const struct kn_operand *o, int lanes)
+static int64_t temp_bytes(const struct kn_operand *o, int lanes)
 {
     int64_t n = (int64_t)tcc_dtype_bytes(o->dtype) * lanes, d;
     for (int i = 0; i < o->rank; i++) {
@@ -287,8 +260,7 @@ temp_bytes(const struct kn_operand *o, int lanes)
     return align_up(n, 64);
 }
 
-int64_t
-em_temps_bytes(const struct kn_kernel *k, int temp_lanes)
+int64_t em_temps_bytes(const struct kn_kernel *k, int temp_lanes)
 {
     int64_t sum = 0;
     for (int i = 0; i < k->noperands; i++) {
@@ -302,8 +274,7 @@ em_temps_bytes(const struct kn_kernel *k, int temp_lanes)
     return sum;
 }
 
-ir_expr
-cpu_temps_scratch(struct ir_ctx *ctx, const struct kn_kernel *k, int temp_lanes)
+ir_expr cpu_temps_scratch(struct ir_ctx *ctx, const struct kn_kernel *k, int temp_lanes)
 {
     ir_expr sum = ir_const(ctx, 0);
     for (int i = 0; i < k->noperands; i++) {
@@ -319,8 +290,7 @@ cpu_temps_scratch(struct ir_ctx *ctx, const struct kn_kernel *k, int temp_lanes)
 }
 
 /* Base addresses: arguments in the kernel's order without the TEMPs, which lie one after the other in scratch. */
-static void
-bind_operands(struct em *e)
+static void bind_operands(struct em *e)
 {
     const struct kn_kernel *k = e->k;
     LLVMValueRef at = e->scratch;
@@ -342,19 +312,18 @@ bind_operands(struct em *e)
     e->after_temps = at;
 }
 
-LLVMValueRef
-em_scratch_after_temps(struct em *e)
+LLVMValueRef em_scratch_after_temps(struct em *e)
 {
     return e->after_temps;
 }
 
 /* Operands of a kernel never overlap (but for an output in the place of an input that is read at the same point only), which
  * is told to LLVM as scopes: one per operand; every access belongs to its operand's and is no alias of all the others. */
-static void
-make_scopes(struct em *e, const char *name)
+static void make_scopes(struct em *e, const char *name)
 {
     int n = e->k->noperands;
-    LLVMMetadataRef *scopes = IR_NEWN(e->ctx, n + 1, LLVMMetadataRef), *others = IR_NEWN(e->ctx, n + 1, LLVMMetadataRef);
+    LLVMMetadataRef *scopes = IR_NEWN(e->ctx, n + 1, LLVMMetadataRef),
+                    *others = IR_NEWN(e->ctx, n + 1, LLVMMetadataRef);
     LLVMMetadataRef title = LLVMMDStringInContext2(e->lc, name, strlen(name));
     LLVMMetadataRef domain = LLVMMDNodeInContext2(e->lc, &title, 1);
     for (int i = 0; i < n; i++) {
@@ -374,8 +343,7 @@ make_scopes(struct em *e, const char *name)
     }
 }
 
-void
-em_tag(struct em *e, LLVMValueRef access, int operand)
+void em_tag(struct em *e, LLVMValueRef access, int operand)
 {
     if (operand < 0)
         return;
@@ -387,8 +355,7 @@ em_tag(struct em *e, LLVMValueRef access, int operand)
 
 /* -- Kernel functions -------------------------------------------------------------------------------------- */
 
-static void
-init_types(struct em *e)
+static void init_types(struct em *e)
 {
     e->t_void = LLVMVoidTypeInContext(e->lc);
     e->t_i1 = LLVMInt1TypeInContext(e->lc);
@@ -401,22 +368,19 @@ init_types(struct em *e)
     e->t_ptr = LLVMPointerTypeInContext(e->lc, 0);
 }
 
-static void
-add_attribute(struct em *e, LLVMValueRef fn, const char *name, const char *value)
+static void add_attribute(struct em *e, LLVMValueRef fn, const char *name, const char *value)
 {
     LLVMAttributeRef a = LLVMCreateStringAttribute(e->lc, name, (unsigned)strlen(name), value, (unsigned)strlen(value));
     LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
 }
 
-static void
-add_enum_attribute(struct em *e, LLVMValueRef fn, LLVMAttributeIndex at, const char *name)
+static void add_enum_attribute(struct em *e, LLVMValueRef fn, LLVMAttributeIndex at, const char *name)
 {
     unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
     LLVMAddAttributeAtIndex(fn, at, LLVMCreateEnumAttribute(e->lc, kind, 0));
 }
 
-void
-em_function_attributes(struct em *e, LLVMValueRef fn)
+void em_function_attributes(struct em *e, LLVMValueRef fn)
 {
     add_attribute(e, fn, "target-cpu", e->m->llvm_cpu);
     add_attribute(e, fn, "target-features", e->m->llvm_features);
@@ -424,8 +388,7 @@ em_function_attributes(struct em *e, LLVMValueRef fn)
     add_enum_attribute(e, fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, "nounwind");
 }
 
-static void
-make_function(struct em *e, const char *name)
+static void make_function(struct em *e, const char *name)
 {
     LLVMTypeRef params[6] = {e->t_ptr, e->t_ptr, e->t_ptr, e->t_ptr, e->t_i64, e->t_i64};
     e->fn = LLVMAddFunction(e->mod, name, LLVMFunctionType(e->t_void, params, 6, 0));
@@ -442,8 +405,7 @@ make_function(struct em *e, const char *name)
     e->last = LLVMGetParam(e->fn, 5);
 }
 
-void
-em_kernel_begin(struct em *e, const char *name, int temp_lanes)
+void em_kernel_begin(struct em *e, const char *name, int temp_lanes)
 {
     const struct kn_kernel *k = e->k;
     init_types(e);
@@ -469,16 +431,14 @@ em_kernel_begin(struct em *e, const char *name, int temp_lanes)
     LLVMPositionBuilderAtEnd(e->b, body);
 }
 
-void
-em_kernel_end(struct em *e)
+void em_kernel_end(struct em *e)
 {
     LLVMBuildRetVoid(e->b);
 }
 
 /* -- Tiles ---------------------------------------------------------------------------------------------------- */
 
-int
-em_nouter(const struct kn_kernel *k)
+int em_nouter(const struct kn_kernel *k)
 {
     int n = 0;
     while (n < k->ndims && k->dims[n].role == KN_OUTER)
@@ -486,8 +446,7 @@ em_nouter(const struct kn_kernel *k)
     return n;
 }
 
-ir_expr
-cpu_tiles(struct ir_ctx *ctx, const struct kn_kernel *k)
+ir_expr cpu_tiles(struct ir_ctx *ctx, const struct kn_kernel *k)
 {
     ir_expr n = ir_const(ctx, 1);
     for (int i = 0; i < em_nouter(k); i++)
@@ -498,15 +457,13 @@ cpu_tiles(struct ir_ctx *ctx, const struct kn_kernel *k)
     return n;
 }
 
-LLVMValueRef
-em_extent(struct em *e, int dim)
+LLVMValueRef em_extent(struct em *e, int dim)
 {
     return em_expr(e, e->k->dims[dim].extent);
 }
 
 /* Number of tiles along an outer dim, known when the kernel is compiled? Else -1. */
-static int64_t
-tiles_along(const struct kn_kernel *k, int dim)
+static int64_t tiles_along(const struct kn_kernel *k, int dim)
 {
     int64_t extent, tile = k->schedule.tile[dim];
     if (tile <= 0)
@@ -514,8 +471,7 @@ tiles_along(const struct kn_kernel *k, int dim)
     return ir_is_const(k->dims[dim].extent, &extent) ? (extent + tile - 1) / tile : -1;
 }
 
-void
-em_tiles_begin(struct em *e, struct em_tiles *t)
+void em_tiles_begin(struct em *e, struct em_tiles *t)
 {
     const struct kn_kernel *k = e->k;
     em_loop_begin(e, &t->loop, e->first, e->last, em_i64(e, 1), "tile");
@@ -547,8 +503,7 @@ em_tiles_begin(struct em *e, struct em_tiles *t)
     }
 }
 
-void
-em_tiles_end(struct em *e, struct em_tiles *t)
+void em_tiles_end(struct em *e, struct em_tiles *t)
 {
     em_loop_end(e, &t->loop);
 }

@@ -15,19 +15,19 @@
 
 /* Specials: IEEE: all-ones exponent is infinity and NaN; FN: only all ones is NaN; FNUZ: only the sign bit alone is NaN. */
 enum special { IEEE, FN, FNUZ, FINITE };
-struct small_float { enum tcc_dtype d; int exponent, mantissa, bias; enum special special; uint32_t largest; };
+struct small_float {
+    enum tcc_dtype d;
+    int exponent, mantissa, bias;
+    enum special special;
+    uint32_t largest;
+};
 static const struct small_float small_floats[] = {
     /*                     e  m  bias special largest finite value's bits */
-    {TCC_F16,              5, 10, 15, IEEE,   0x7bff},
-    {TCC_F8E4M3FN,         4, 3,  7,  FN,     0x7e},
-    {TCC_F8E4M3FNUZ,       4, 3,  8,  FNUZ,   0x7f},
-    {TCC_F8E5M2,           5, 2,  15, IEEE,   0x7b},
-    {TCC_F8E5M2FNUZ,       5, 2,  16, FNUZ,   0x7f},
-    {TCC_F4E2M1,           2, 1,  1,  FINITE, 0x7},
+    {TCC_F16, 5, 10, 15, IEEE, 0x7bff}, {TCC_F8E4M3FN, 4, 3, 7, FN, 0x7e},      {TCC_F8E4M3FNUZ, 4, 3, 8, FNUZ, 0x7f},
+    {TCC_F8E5M2, 5, 2, 15, IEEE, 0x7b}, {TCC_F8E5M2FNUZ, 5, 2, 16, FNUZ, 0x7f}, {TCC_F4E2M1, 2, 1, 1, FINITE, 0x7},
 };
 
-static const struct small_float *
-small_float(enum tcc_dtype d)
+static const struct small_float *small_float(enum tcc_dtype d)
 {
     for (size_t i = 0; i < sizeof small_floats / sizeof *small_floats; i++)
         if (small_floats[i].d == d)
@@ -35,22 +35,57 @@ small_float(enum tcc_dtype d)
     return NULL;
 }
 
-static LLVMTypeRef i32_like(struct em *e, V v) { return em_like(e->t_i32, v); }
-static LLVMTypeRef f32_like(struct em *e, V v) { return em_like(e->t_f32, v); }
-static V as_f32(struct em *e, V v) { return LLVMBuildBitCast(e->b, v, f32_like(e, v), ""); }
-static V as_i32(struct em *e, V v) { return LLVMBuildBitCast(e->b, v, i32_like(e, v), ""); }
-static V k32(struct em *e, V like, uint32_t c) { return em_int(i32_like(e, like), (int64_t)c); }
-static V and32(struct em *e, V v, uint32_t c) { return LLVMBuildAnd(e->b, v, k32(e, v, c), ""); }
-static V or32(struct em *e, V v, uint32_t c) { return LLVMBuildOr(e->b, v, k32(e, v, c), ""); }
-static V add32(struct em *e, V v, uint32_t c) { return LLVMBuildAdd(e->b, v, k32(e, v, c), ""); }
-static V shl32(struct em *e, V v, int n) { return LLVMBuildShl(e->b, v, k32(e, v, (uint32_t)n), ""); }
-static V lshr32(struct em *e, V v, int n) { return LLVMBuildLShr(e->b, v, k32(e, v, (uint32_t)n), ""); }
-static V cmp32(struct em *e, LLVMIntPredicate p, V v, uint32_t c) { return LLVMBuildICmp(e->b, p, v, k32(e, v, c), ""); }
-static V select_(struct em *e, V c, V a, V b) { return LLVMBuildSelect(e->b, c, a, b, ""); }
+static LLVMTypeRef i32_like(struct em *e, V v)
+{
+    return em_like(e->t_i32, v);
+}
+static LLVMTypeRef f32_like(struct em *e, V v)
+{
+    return em_like(e->t_f32, v);
+}
+static V as_f32(struct em *e, V v)
+{
+    return LLVMBuildBitCast(e->b, v, f32_like(e, v), "");
+}
+static V as_i32(struct em *e, V v)
+{
+    return LLVMBuildBitCast(e->b, v, i32_like(e, v), "");
+}
+static V k32(struct em *e, V like, uint32_t c)
+{
+    return em_int(i32_like(e, like), (int64_t)c);
+}
+static V and32(struct em *e, V v, uint32_t c)
+{
+    return LLVMBuildAnd(e->b, v, k32(e, v, c), "");
+}
+static V or32(struct em *e, V v, uint32_t c)
+{
+    return LLVMBuildOr(e->b, v, k32(e, v, c), "");
+}
+static V add32(struct em *e, V v, uint32_t c)
+{
+    return LLVMBuildAdd(e->b, v, k32(e, v, c), "");
+}
+static V shl32(struct em *e, V v, int n)
+{
+    return LLVMBuildShl(e->b, v, k32(e, v, (uint32_t)n), "");
+}
+static V lshr32(struct em *e, V v, int n)
+{
+    return LLVMBuildLShr(e->b, v, k32(e, v, (uint32_t)n), "");
+}
+static V cmp32(struct em *e, LLVMIntPredicate p, V v, uint32_t c)
+{
+    return LLVMBuildICmp(e->b, p, v, k32(e, v, c), "");
+}
+static V select_(struct em *e, V c, V a, V b)
+{
+    return LLVMBuildSelect(e->b, c, a, b, "");
+}
 
 /* 2^n as a float's bits (normal range). */
-static uint32_t
-power_bits(int n)
+static uint32_t power_bits(int n)
 {
     return (uint32_t)(n + 127) << 23;
 }
@@ -58,8 +93,7 @@ power_bits(int n)
 /* -- From bits ------------------------------------------------------------------------------------ */
 
 /* b: i32 holding the type's bits. */
-static V
-widen_small(struct em *e, const struct small_float *s, V b)
+static V widen_small(struct em *e, const struct small_float *s, V b)
 {
     uint32_t low = (1u << (s->exponent + s->mantissa)) - 1;
     V magnitude = and32(e, b, low), sign = shl32(e, and32(e, b, low + 1), 31 - s->exponent - s->mantissa);
@@ -82,15 +116,13 @@ widen_small(struct em *e, const struct small_float *s, V b)
     return as_f32(e, v);
 }
 
-static V
-widen_e8m0(struct em *e, V b)
+static V widen_e8m0(struct em *e, V b)
 {
     V v = select_(e, cmp32(e, LLVMIntEQ, b, 0), k32(e, b, 0x00400000u), shl32(e, b, 23));
     return as_f32(e, select_(e, cmp32(e, LLVMIntEQ, b, 255), k32(e, b, 0x7fc00000u), v));
 }
 
-V
-em_from_bits(struct em *e, enum tcc_dtype d, V bits)
+V em_from_bits(struct em *e, enum tcc_dtype d, V bits)
 {
     if (d == TCC_BOOL)
         return LLVMBuildICmp(e->b, LLVMIntNE, bits, LLVMConstNull(LLVMTypeOf(bits)), "");
@@ -110,8 +142,7 @@ em_from_bits(struct em *e, enum tcc_dtype d, V bits)
 
 /* -- To bits --------------------------------------------------------------------------------------- */
 
-static V
-narrow_bf16(struct em *e, V x)
+static V narrow_bf16(struct em *e, V x)
 {
     V odd = and32(e, lshr32(e, x, 16), 1);
     V rounded = LLVMBuildAdd(e->b, add32(e, x, 0x7fff), odd, "");
@@ -121,8 +152,7 @@ narrow_bf16(struct em *e, V x)
 
 /* What comes of values beyond the largest, and of NaN, by the kind of type. a: |x|'s bits; r: rounded bits without sign.
  * FNUZ and FINITE types have their NaN (the latter: -0) without a sign of its own; narrow_small adds it. */
-static V
-narrow_specials(struct em *e, const struct small_float *s, V a, V r, bool saturate)
+static V narrow_specials(struct em *e, const struct small_float *s, V a, V r, bool saturate)
 {
     uint32_t low = (1u << (s->exponent + s->mantissa)) - 1, top = ((1u << s->exponent) - 1) << s->mantissa;
     V nan = cmp32(e, LLVMIntUGT, a, 0x7f800000u), high = cmp32(e, LLVMIntUGE, a, 0x7f800000u);
@@ -135,8 +165,7 @@ narrow_specials(struct em *e, const struct small_float *s, V a, V r, bool satura
 }
 
 /* x: f32's bits; returns the type's bits in i32. */
-static V
-narrow_small(struct em *e, const struct small_float *s, V x, bool saturate)
+static V narrow_small(struct em *e, const struct small_float *s, V x, bool saturate)
 {
     int drop = 23 - s->mantissa, width = s->exponent + s->mantissa;
     V a = and32(e, x, 0x7fffffffu), sign = and32(e, lshr32(e, x, 31 - width), 1u << width);
@@ -163,10 +192,10 @@ narrow_small(struct em *e, const struct small_float *s, V x, bool saturate)
 }
 
 /* f8e8m0 drops the sign; infinities and NaN are 255. It rounds up unless told otherwise. */
-static V
-narrow_e8m0(struct em *e, V x, int mode)
+static V narrow_e8m0(struct em *e, V x, int mode)
 {
-    V a = and32(e, x, 0x7fffffffu), exponent = lshr32(e, a, 23), more, any = cmp32(e, LLVMIntNE, and32(e, a, 0x7fffffu), 0);
+    V a = and32(e, x, 0x7fffffffu), exponent = lshr32(e, a, 23), more,
+      any = cmp32(e, LLVMIntNE, and32(e, a, 0x7fffffu), 0);
     if (mode & EM_CAST_DOWN) {
         more = LLVMConstNull(LLVMTypeOf(any));
     } else if (mode & EM_CAST_NEAREST) {
@@ -181,8 +210,7 @@ narrow_e8m0(struct em *e, V x, int mode)
     return select_(e, cmp32(e, LLVMIntEQ, exponent, 255), k32(e, x, 255), r);
 }
 
-static V
-to_bits(struct em *e, enum tcc_dtype d, V value, int mode)
+static V to_bits(struct em *e, enum tcc_dtype d, V value, int mode)
 {
     if (d == TCC_BOOL)
         return LLVMBuildZExt(e->b, value, em_like(e->t_i8, value), "");
@@ -202,14 +230,12 @@ to_bits(struct em *e, enum tcc_dtype d, V value, int mode)
     return LLVMBuildTrunc(e->b, bits, em_like(em_mem_type(e, d), value), "");
 }
 
-V
-em_to_bits(struct em *e, enum tcc_dtype d, V value)
+V em_to_bits(struct em *e, enum tcc_dtype d, V value)
 {
-    return to_bits(e, d, value, EM_CAST_WRAP);       /* the value is exact in the type: an infinity stays one */
+    return to_bits(e, d, value, EM_CAST_WRAP); /* the value is exact in the type: an infinity stays one */
 }
 
-static V
-round_by(struct em *e, enum tcc_dtype d, V value, int mode)
+static V round_by(struct em *e, enum tcc_dtype d, V value, int mode)
 {
     if (!tcc_small_float(d))
         return value;
@@ -218,26 +244,25 @@ round_by(struct em *e, enum tcc_dtype d, V value, int mode)
     return em_from_bits(e, d, to_bits(e, d, value, mode));
 }
 
-V
-em_round_to(struct em *e, enum tcc_dtype d, V value)
+V em_round_to(struct em *e, enum tcc_dtype d, V value)
 {
     return round_by(e, d, value, 0);
 }
 
 /* -- Casts --------------------------------------------------------------------------------------------- */
 
-static int
-int_bits(enum tcc_dtype d)
+static int int_bits(enum tcc_dtype d)
 {
     switch (d) {
-    case TCC_U4: case TCC_I4: return 4;
-    case TCC_U2: case TCC_I2: return 2;
+    case TCC_U4:
+    case TCC_I4: return 4;
+    case TCC_U2:
+    case TCC_I2: return 2;
     default: return 8 * tcc_dtype_bytes(d);
     }
 }
 
-V
-em_wrap(struct em *e, enum tcc_dtype d, V v)
+V em_wrap(struct em *e, enum tcc_dtype d, V v)
 {
     int bits = int_bits(d);
     if (bits >= 8)
@@ -250,8 +275,7 @@ em_wrap(struct em *e, enum tcc_dtype d, V v)
 }
 
 /* Small floats are reached through f32, as in the interpreter (ir/dtype.c). */
-static V
-cast_float_float(struct em *e, enum tcc_dtype to, enum tcc_dtype from, V v, int mode)
+static V cast_float_float(struct em *e, enum tcc_dtype to, enum tcc_dtype from, V v, int mode)
 {
     if (to == TCC_F64)
         return from == TCC_F64 ? v : LLVMBuildFPExt(e->b, v, em_like(e->t_f64, v), "");
@@ -261,8 +285,7 @@ cast_float_float(struct em *e, enum tcc_dtype to, enum tcc_dtype from, V v, int 
 }
 
 /* Saturates; 4-bit and 2-bit integers saturate to i32 and then wrap. */
-static V
-cast_float_int(struct em *e, enum tcc_dtype to, V v)
+static V cast_float_int(struct em *e, enum tcc_dtype to, V v)
 {
     bool narrow = int_bits(to) < 8, sign = narrow || tcc_is_signed(to);
     LLVMTypeRef types[2] = {em_like(narrow ? e->t_i32 : em_reg_type(e, to), v), LLVMTypeOf(v)};
@@ -270,22 +293,19 @@ cast_float_int(struct em *e, enum tcc_dtype to, V v)
     return narrow ? em_wrap(e, to, LLVMBuildTrunc(e->b, v, em_like(e->t_i8, v), "")) : v;
 }
 
-static V
-cast_int_float(struct em *e, enum tcc_dtype to, enum tcc_dtype from, V v, int mode)
+static V cast_int_float(struct em *e, enum tcc_dtype to, enum tcc_dtype from, V v, int mode)
 {
     LLVMTypeRef t = em_like(to == TCC_F64 ? e->t_f64 : e->t_f32, v);
     V f = tcc_is_signed(from) ? LLVMBuildSIToFP(e->b, v, t, "") : LLVMBuildUIToFP(e->b, v, t, "");
     return round_by(e, to, f, mode);
 }
 
-V
-em_cast(struct em *e, enum tcc_dtype to, enum tcc_dtype from, V v)
+V em_cast(struct em *e, enum tcc_dtype to, enum tcc_dtype from, V v)
 {
     return em_cast_by(e, to, from, v, 0);
 }
 
-V
-em_cast_by(struct em *e, enum tcc_dtype to, enum tcc_dtype from, V v, int mode)
+V em_cast_by(struct em *e, enum tcc_dtype to, enum tcc_dtype from, V v, int mode)
 {
     enum tcc_class a = tcc_dtype_class(from), b = tcc_dtype_class(to);
     if (to == from)

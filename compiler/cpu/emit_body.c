@@ -7,32 +7,35 @@
 #define V LLVMValueRef
 
 /* Words whose result is always exact in the operands' type: no rounding needed after them. */
-static bool
-is_exact_word(enum ir_op word)
+static bool is_exact_word(enum ir_op word)
 {
     switch (word) {
-    case IR_min: case IR_max: case IR_neg: case IR_abs: case IR_sign: case IR_floor: case IR_ceil: case IR_trunc: case IR_round:
-    case IR_select: case IR_fmod:
-        return true;
-    default:
-        return false;
+    case IR_min:
+    case IR_max:
+    case IR_neg:
+    case IR_abs:
+    case IR_sign:
+    case IR_floor:
+    case IR_ceil:
+    case IR_trunc:
+    case IR_round:
+    case IR_select:
+    case IR_fmod: return true;
+    default: return false;
     }
 }
 
-static V
-argument(struct em *e, const struct kn_insn *n, int i)
+static V argument(struct em *e, const struct kn_insn *n, int i)
 {
     return e->value[n->arg[i]];
 }
 
-static enum tcc_dtype
-argument_dtype(const struct em *e, const struct kn_insn *n, int i)
+static enum tcc_dtype argument_dtype(const struct em *e, const struct kn_insn *n, int i)
 {
     return (enum tcc_dtype)e->k->insns[n->arg[i]].dtype;
 }
 
-static V
-emit_scalar(struct em *e, const struct kn_insn *n)
+static V emit_scalar(struct em *e, const struct kn_insn *n)
 {
     V args[3];
     int lanes = 1;
@@ -51,8 +54,7 @@ emit_scalar(struct em *e, const struct kn_insn *n)
     return is_exact_word(word) || n->dtype == TCC_BOOL ? v : em_round_to(e, (enum tcc_dtype)n->dtype, v);
 }
 
-static V
-emit_load(struct em *e, const struct kn_insn *n)
+static V emit_load(struct em *e, const struct kn_insn *n)
 {
     V uniform, lanes, otherwise = n->nargs > 0 && n->arg[0] >= 0 && n->nguards ? argument(e, n, 0) : NULL;
     em_guards_split(e, n->nguards, n->guards, &uniform, &lanes);
@@ -66,8 +68,7 @@ emit_load(struct em *e, const struct kn_insn *n)
     return em_if_end_value(e, &f, v, none);
 }
 
-static void
-emit_store(struct em *e, const struct kn_insn *n)
+static void emit_store(struct em *e, const struct kn_insn *n)
 {
     V uniform, lanes, value = argument(e, n, 0);
     struct em_if f;
@@ -80,8 +81,7 @@ emit_store(struct em *e, const struct kn_insn *n)
 }
 
 /* Records that an index was bad: any lane that is on. */
-static void
-report_fault(struct em *e, V bad)
+static void report_fault(struct em *e, V bad)
 {
     struct em_if f;
     if (em_lanes_of(bad) > 1) {
@@ -94,8 +94,7 @@ report_fault(struct em *e, V bad)
     em_if_end(e, &f);
 }
 
-static V
-emit_index(struct em *e, const struct kn_insn *n)
+static V emit_index(struct em *e, const struct kn_insn *n)
 {
     V v = em_cast(e, TCC_I64, argument_dtype(e, n, 0), argument(e, n, 0)), bound = em_expr_lanes(e, n->bound);
     int lanes = em_lanes_of(v) > em_lanes_of(bound) ? em_lanes_of(v) : em_lanes_of(bound);
@@ -110,45 +109,31 @@ emit_index(struct em *e, const struct kn_insn *n)
     return v;
 }
 
-void
-em_insn(struct em *e, int i)
+void em_insn(struct em *e, int i)
 {
     const struct kn_insn *n = &e->k->insns[i];
     enum tcc_dtype d = (enum tcc_dtype)n->dtype;
     switch ((enum kn_code)n->code) {
-    case KN_CONST:
-        e->value[i] = em_const(e, d, n->fvalue, n->ivalue);
-        break;
-    case KN_EXPR:
-        e->value[i] = em_cast(e, d, TCC_I64, em_expr_lanes(e, n->expr));
-        break;
-    case KN_LOAD:
-        e->value[i] = emit_load(e, n);
-        break;
-    case KN_STORE:
-        emit_store(e, n);
-        break;
-    case KN_SCALAR:
-        e->value[i] = emit_scalar(e, n);
-        break;
-    case KN_INDEX:
-        e->value[i] = emit_index(e, n);
-        break;
-    case KN_REDUCE: case KN_ARGREDUCE: case KN_RUNNING:
-        break;
+    case KN_CONST: e->value[i] = em_const(e, d, n->fvalue, n->ivalue); break;
+    case KN_EXPR: e->value[i] = em_cast(e, d, TCC_I64, em_expr_lanes(e, n->expr)); break;
+    case KN_LOAD: e->value[i] = emit_load(e, n); break;
+    case KN_STORE: emit_store(e, n); break;
+    case KN_SCALAR: e->value[i] = emit_scalar(e, n); break;
+    case KN_INDEX: e->value[i] = emit_index(e, n); break;
+    case KN_REDUCE:
+    case KN_ARGREDUCE:
+    case KN_RUNNING: break;
     }
 }
 
-void
-em_insns(struct em *e, int first, int last)
+void em_insns(struct em *e, int first, int last)
 {
     for (int i = first; i < last; i++)
         if (!e->value[i])
             em_insn(e, i);
 }
 
-void
-em_forget(struct em *e, int first, int last)
+void em_forget(struct em *e, int first, int last)
 {
     for (int i = first; i < last; i++)
         e->value[i] = NULL;
@@ -156,8 +141,7 @@ em_forget(struct em *e, int first, int last)
 
 /* -- Reductions -------------------------------------------------------------------------------------- */
 
-V
-em_reduce_init(struct em *e, enum kn_reducer r, enum tcc_dtype d)
+V em_reduce_init(struct em *e, enum kn_reducer r, enum tcc_dtype d)
 {
     LLVMTypeRef t = em_reg_type(e, d);
     int bits = 8 * tcc_dtype_bytes(d);
@@ -171,18 +155,16 @@ em_reduce_init(struct em *e, enum kn_reducer r, enum tcc_dtype d)
     return em_int(t, r == KN_MAX ? lowest : ~lowest);
 }
 
-V
-em_reduce_step(struct em *e, enum kn_reducer r, enum tcc_dtype d, V acc, V x)
+V em_reduce_step(struct em *e, enum kn_reducer r, enum tcc_dtype d, V acc, V x)
 {
     static const enum ir_op words[] = {[KN_SUM] = IR_add, [KN_PROD] = IR_mul, [KN_MAX] = IR_max, [KN_MIN] = IR_min};
-    if (d == TCC_BOOL)      /* sum and max of truths: any; product and min: all */
+    if (d == TCC_BOOL) /* sum and max of truths: any; product and min: all */
         return r == KN_SUM || r == KN_MAX ? LLVMBuildOr(e->b, acc, x, "") : LLVMBuildAnd(e->b, acc, x, "");
     V v = em_word(e, words[r], d, 2, (V[]){acc, x});
     return em_round_to(e, d, v);
 }
 
-V
-em_reduce_lanes(struct em *e, enum kn_reducer r, enum tcc_dtype d, V v)
+V em_reduce_lanes(struct em *e, enum kn_reducer r, enum tcc_dtype d, V v)
 {
     LLVMValueRef order[EM_MAX_LANES];
     for (int lanes = em_lanes_of(v); lanes > 1; lanes = lanes / 2) {

@@ -7,8 +7,7 @@
  */
 #include "compiler/cpu/emit_int.h"
 
-void
-em_bind(struct em *e, ir_expr sym, LLVMValueRef value)
+void em_bind(struct em *e, ir_expr sym, LLVMValueRef value)
 {
     for (int i = e->nbind - 1; i >= 0; i--) {
         if (e->bind[i].sym == sym) {
@@ -21,29 +20,25 @@ em_bind(struct em *e, ir_expr sym, LLVMValueRef value)
     e->bind[e->nbind++] = (struct em_binding){sym, value};
 }
 
-static LLVMValueRef
-bound_value(struct em *e, ir_expr sym)
+static LLVMValueRef bound_value(struct em *e, ir_expr sym)
 {
     for (int i = 0; i < e->nbind; i++)
         if (e->bind[i].sym == sym)
             return e->bind[i].value;
-    return em_i64(e, 0);         /* not reached for verified kernels */
+    return em_i64(e, 0); /* not reached for verified kernels */
 }
 
-void
-em_set_lanes(struct em *e, ir_expr vdim, int lanes, LLVMValueRef mask)
+void em_set_lanes(struct em *e, ir_expr vdim, int lanes, LLVMValueRef mask)
 {
     e->vdim = lanes > 1 ? vdim : NULL;
     e->lanes = lanes > 1 ? lanes : 1;
     e->mask = mask;
 }
 
-bool
-em_varies(struct em *e, ir_expr x)
+bool em_varies(struct em *e, ir_expr x)
 {
     switch (x->kind) {
-    case IR_X_CONST:
-        return false;
+    case IR_X_CONST: return false;
     case IR_X_SYM:
         if (e->lanes <= 1)
             return false;
@@ -58,15 +53,13 @@ em_varies(struct em *e, ir_expr x)
 
 /* -- Uniform values ----------------------------------------------------------------------------- */
 
-static bool
-nonnegative(ir_expr x)
+static bool nonnegative(ir_expr x)
 {
     return x->lo >= 0;
 }
 
 /* Do all values of x, and of what it is computed from, fit 32 bits with a sign? */
-static bool
-fits_32(ir_expr x)
+static bool fits_32(ir_expr x)
 {
     if (x->lo < INT32_MIN || x->hi > INT32_MAX)
         return false;
@@ -78,16 +71,14 @@ fits_32(ir_expr x)
     return true;
 }
 
-static int64_t
-power_of_two(ir_expr x)
+static int64_t power_of_two(ir_expr x)
 {
     int64_t c = ir_const_or(x, 0);
     return c > 0 && (c & (c - 1)) == 0 ? c : 0;
 }
 
 /* a floordiv b (quotient) or a mod b, for b > 0; scalars or vectors of one type. */
-static LLVMValueRef
-floor_divide(struct em *e, ir_expr x, LLVMValueRef a, LLVMValueRef b)
+static LLVMValueRef floor_divide(struct em *e, ir_expr x, LLVMValueRef a, LLVMValueRef b)
 {
     bool quotient = x->kind == IR_X_FLOORDIV;
     LLVMTypeRef t = LLVMTypeOf(a);
@@ -105,40 +96,34 @@ floor_divide(struct em *e, ir_expr x, LLVMValueRef a, LLVMValueRef b)
     return LLVMBuildSelect(e->b, low, LLVMBuildSub(e->b, q, em_int(t, 1), ""), q, "");
 }
 
-static LLVMValueRef
-combine(struct em *e, ir_expr x, LLVMValueRef a, LLVMValueRef b)
+static LLVMValueRef combine(struct em *e, ir_expr x, LLVMValueRef a, LLVMValueRef b)
 {
     LLVMValueRef less;
     switch (x->kind) {
-    case IR_X_ADD:
-        return LLVMBuildAdd(e->b, a, b, "");
-    case IR_X_MUL:
-        return LLVMBuildMul(e->b, a, b, "");
+    case IR_X_ADD: return LLVMBuildAdd(e->b, a, b, "");
+    case IR_X_MUL: return LLVMBuildMul(e->b, a, b, "");
     case IR_X_MIN:
     case IR_X_MAX:
         less = LLVMBuildICmp(e->b, x->kind == IR_X_MIN ? LLVMIntSLT : LLVMIntSGT, a, b, "");
         return LLVMBuildSelect(e->b, less, a, b, "");
-    default:
-        return floor_divide(e, x, a, b);
+    default: return floor_divide(e, x, a, b);
     }
 }
 
-LLVMValueRef
-em_expr(struct em *e, ir_expr x)
+LLVMValueRef em_expr(struct em *e, ir_expr x)
 {
     LLVMValueRef v;
     switch (x->kind) {
-    case IR_X_CONST:
-        return em_i64(e, x->value);
+    case IR_X_CONST: return em_i64(e, x->value);
     case IR_X_SYM:
         v = bound_value(e, x);
         return em_lanes_of(v) > 1 ? LLVMBuildExtractElement(e->b, v, em_i64(e, 0), "") : v;
-    default:
-        break;
+    default: break;
     }
     /* Divisions are several times faster in 32 bits. */
-    bool narrow = (x->kind == IR_X_FLOORDIV || x->kind == IR_X_MOD) && !power_of_two(x->arg[1]) && nonnegative(x->arg[0]) &&
-                  x->arg[0]->hi <= INT32_MAX && x->arg[1]->hi <= INT32_MAX && nonnegative(x->arg[1]);
+    bool narrow = (x->kind == IR_X_FLOORDIV || x->kind == IR_X_MOD) && !power_of_two(x->arg[1]) &&
+                  nonnegative(x->arg[0]) && x->arg[0]->hi <= INT32_MAX && x->arg[1]->hi <= INT32_MAX &&
+                  nonnegative(x->arg[1]);
     v = em_expr(e, x->arg[0]);
     for (int i = 1; i < x->nargs; i++) {
         LLVMValueRef w = em_expr(e, x->arg[i]);
@@ -155,8 +140,7 @@ em_expr(struct em *e, ir_expr x)
 /* -- Lanes ------------------------------------------------------------------------------------------ */
 
 /* x in all lanes, as a vector of `elem` (i32 or i64). */
-static LLVMValueRef
-lanes_of(struct em *e, ir_expr x, LLVMTypeRef elem)
+static LLVMValueRef lanes_of(struct em *e, ir_expr x, LLVMTypeRef elem)
 {
     if (!em_varies(e, x)) {
         LLVMValueRef v = em_expr(e, x);
@@ -175,8 +159,7 @@ lanes_of(struct em *e, ir_expr x, LLVMTypeRef elem)
     return v;
 }
 
-LLVMValueRef
-em_expr_lanes(struct em *e, ir_expr x)
+LLVMValueRef em_expr_lanes(struct em *e, ir_expr x)
 {
     if (!em_varies(e, x))
         return em_expr(e, x);
@@ -186,8 +169,7 @@ em_expr_lanes(struct em *e, ir_expr x)
 }
 
 /* Does x depend on a symbol, other than the vector dim's, that has a value per lane? */
-static bool
-has_gathered(struct em *e, ir_expr x)
+static bool has_gathered(struct em *e, ir_expr x)
 {
     if (x->kind == IR_X_SYM)
         return x != e->vdim && em_lanes_of(bound_value(e, x)) > 1;
@@ -197,8 +179,7 @@ has_gathered(struct em *e, ir_expr x)
     return false;
 }
 
-bool
-cpu_lane_stride(struct ir_ctx *ctx, ir_expr x, ir_expr var, int lanes, bool aligned, int64_t *stride)
+bool cpu_lane_stride(struct ir_ctx *ctx, ir_expr x, ir_expr var, int lanes, bool aligned, int64_t *stride)
 {
     ir_expr coefficient, rest;
     *stride = 0;
@@ -216,8 +197,7 @@ cpu_lane_stride(struct ir_ctx *ctx, ir_expr x, ir_expr var, int lanes, bool alig
     return ir_linear_in(ctx, split, l, &coefficient, &rest) && ir_is_const(coefficient, stride);
 }
 
-bool
-em_stride(struct em *e, ir_expr x, int64_t *stride)
+bool em_stride(struct em *e, ir_expr x, int64_t *stride)
 {
     *stride = 0;
     if (!em_varies(e, x))
@@ -228,22 +208,19 @@ em_stride(struct em *e, ir_expr x, int64_t *stride)
 /* -- Guards --------------------------------------------------------------------------------------------- */
 
 /* e0 + lane < bound. */
-static LLVMValueRef
-lanes_below(struct em *e, LLVMValueRef e0, LLVMValueRef bound)
+static LLVMValueRef lanes_below(struct em *e, LLVMValueRef e0, LLVMValueRef bound)
 {
     return em_tail_mask(e, LLVMBuildSub(e->b, bound, e0, ""), e->lanes);
 }
 
-static LLVMValueRef
-lanes_compare(struct em *e, ir_expr a, ir_expr b)
+static LLVMValueRef lanes_compare(struct em *e, ir_expr a, ir_expr b)
 {
     LLVMTypeRef elem = fits_32(a) && fits_32(b) ? e->t_i32 : e->t_i64;
     return LLVMBuildICmp(e->b, LLVMIntSLT, lanes_of(e, a, elem), lanes_of(e, b, elem), "");
 }
 
 /* a < b: i1, or a mask when it differs between lanes. */
-static LLVMValueRef
-less(struct em *e, ir_expr a, ir_expr b)
+static LLVMValueRef less(struct em *e, ir_expr a, ir_expr b)
 {
     int64_t stride;
     if (!em_varies(e, a) && !em_varies(e, b))
@@ -254,8 +231,7 @@ less(struct em *e, ir_expr a, ir_expr b)
 }
 
 /* lo <= x: for x of stride 1 the lanes that are not below lo. */
-static LLVMValueRef
-at_least(struct em *e, ir_expr x, ir_expr lo)
+static LLVMValueRef at_least(struct em *e, ir_expr x, ir_expr lo)
 {
     int64_t stride;
     if (em_varies(e, x) && !em_varies(e, lo) && em_stride(e, x, &stride) && stride == 1)
@@ -263,8 +239,8 @@ at_least(struct em *e, ir_expr x, ir_expr lo)
     return less(e, ir_addc(e->ctx, lo, -1), x);
 }
 
-void
-em_guards_split(struct em *e, int nguards, const struct kn_guard *guards, LLVMValueRef *uniform, LLVMValueRef *lanes)
+void em_guards_split(struct em *e, int nguards, const struct kn_guard *guards, LLVMValueRef *uniform,
+                     LLVMValueRef *lanes)
 {
     *uniform = *lanes = NULL;
     for (int i = 0; i < nguards; i++) {
@@ -283,8 +259,7 @@ em_guards_split(struct em *e, int nguards, const struct kn_guard *guards, LLVMVa
     }
 }
 
-LLVMValueRef
-em_guards(struct em *e, int nguards, const struct kn_guard *guards)
+LLVMValueRef em_guards(struct em *e, int nguards, const struct kn_guard *guards)
 {
     LLVMValueRef uniform, lanes;
     em_guards_split(e, nguards, guards, &uniform, &lanes);

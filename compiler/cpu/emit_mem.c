@@ -4,8 +4,7 @@
  */
 #include "compiler/cpu/emit_int.h"
 
-ir_expr
-cpu_offset(struct ir_ctx *ctx, const struct kn_operand *o, const ir_expr *index)
+ir_expr cpu_offset(struct ir_ctx *ctx, const struct kn_operand *o, const ir_expr *index)
 {
     ir_expr sum = ir_const(ctx, 0), stride = ir_const(ctx, 1);
     for (int i = o->rank - 1; i >= 0; i--) {
@@ -15,14 +14,12 @@ cpu_offset(struct ir_ctx *ctx, const struct kn_operand *o, const ir_expr *index)
     return sum;
 }
 
-ir_expr
-em_offset(struct em *e, int operand, const ir_expr *index)
+ir_expr em_offset(struct em *e, int operand, const ir_expr *index)
 {
     return cpu_offset(e->ctx, &e->k->operands[operand], index);
 }
 
-LLVMValueRef
-em_address(struct em *e, int operand, LLVMValueRef offset)
+LLVMValueRef em_address(struct em *e, int operand, LLVMValueRef offset)
 {
     LLVMTypeRef t = em_mem_type(e, e->k->operands[operand].dtype);
     return LLVMBuildInBoundsGEP2(e->b, t, e->base[operand], &offset, 1, "");
@@ -30,15 +27,14 @@ em_address(struct em *e, int operand, LLVMValueRef offset)
 
 /* -- Consecutive elements ------------------------------------------------------------------------- */
 
-static bool
-all_on(LLVMValueRef mask)
+static bool all_on(LLVMValueRef mask)
 {
     return !mask || (LLVMIsConstant(mask) && em_lanes_of(mask) == 1 && LLVMIsAConstantInt(mask) &&
                      LLVMConstIntGetZExtValue(mask) == 1);
 }
 
-LLVMValueRef
-em_load(struct em *e, enum tcc_dtype d, LLVMValueRef ptr, int lanes, LLVMValueRef mask, LLVMValueRef otherwise, int operand)
+LLVMValueRef em_load(struct em *e, enum tcc_dtype d, LLVMValueRef ptr, int lanes, LLVMValueRef mask,
+                     LLVMValueRef otherwise, int operand)
 {
     LLVMTypeRef elem = em_mem_type(e, d), t = em_vec(elem, lanes);
     unsigned align = (unsigned)tcc_dtype_bytes(d);
@@ -67,8 +63,7 @@ em_load(struct em *e, enum tcc_dtype d, LLVMValueRef ptr, int lanes, LLVMValueRe
     return em_from_bits(e, d, v);
 }
 
-void
-em_store(struct em *e, enum tcc_dtype d, LLVMValueRef ptr, LLVMValueRef value, LLVMValueRef mask, int operand)
+void em_store(struct em *e, enum tcc_dtype d, LLVMValueRef ptr, LLVMValueRef value, LLVMValueRef mask, int operand)
 {
     int lanes = em_lanes_of(value);
     unsigned align = (unsigned)tcc_dtype_bytes(d);
@@ -99,16 +94,14 @@ em_store(struct em *e, enum tcc_dtype d, LLVMValueRef ptr, LLVMValueRef value, L
 /* -- Scattered elements ------------------------------------------------------------------------------ */
 
 /* Addresses of operand's elements at lane-wise offsets. */
-static LLVMValueRef
-addresses(struct em *e, int operand, LLVMValueRef offsets)
+static LLVMValueRef addresses(struct em *e, int operand, LLVMValueRef offsets)
 {
     LLVMTypeRef t = em_mem_type(e, e->k->operands[operand].dtype);
     return LLVMBuildGEP2(e->b, t, e->base[operand], &offsets, 1, "");
 }
 
 /* Without a gather instruction worth using, and with all lanes on: one scalar load per lane. */
-static LLVMValueRef
-gather_scalars(struct em *e, enum tcc_dtype d, LLVMValueRef pointers, int operand)
+static LLVMValueRef gather_scalars(struct em *e, enum tcc_dtype d, LLVMValueRef pointers, int operand)
 {
     LLVMTypeRef elem = em_mem_type(e, d);
     LLVMValueRef v = LLVMGetPoison(em_vec(elem, e->lanes));
@@ -122,8 +115,7 @@ gather_scalars(struct em *e, enum tcc_dtype d, LLVMValueRef pointers, int operan
     return em_from_bits(e, d, v);
 }
 
-static LLVMValueRef
-gather(struct em *e, int operand, LLVMValueRef offsets, LLVMValueRef mask, LLVMValueRef otherwise)
+static LLVMValueRef gather(struct em *e, int operand, LLVMValueRef offsets, LLVMValueRef mask, LLVMValueRef otherwise)
 {
     enum tcc_dtype d = e->k->operands[operand].dtype;
     int bytes = tcc_dtype_bytes(d);
@@ -133,7 +125,8 @@ gather(struct em *e, int operand, LLVMValueRef offsets, LLVMValueRef mask, LLVMV
         return gather_scalars(e, d, pointers, operand);
     LLVMTypeRef t = em_vec(em_mem_type(e, d), e->lanes), types[2] = {t, LLVMTypeOf(pointers)};
     LLVMValueRef on = mask ? em_splat(e, mask, e->lanes) : em_int(em_vec(e->t_i1, e->lanes), 1);
-    LLVMValueRef args[4] = {pointers, LLVMConstInt(e->t_i32, (unsigned)(bytes > 8 ? 8 : bytes), 0), on, LLVMConstNull(t)};
+    LLVMValueRef args[4] = {pointers, LLVMConstInt(e->t_i32, (unsigned)(bytes > 8 ? 8 : bytes), 0), on,
+                            LLVMConstNull(t)};
     if (otherwise && !LLVMIsNull(otherwise))
         args[3] = em_to_bits(e, d, em_splat(e, otherwise, e->lanes));
     LLVMValueRef v = em_intrinsic(e, "llvm.masked.gather", 2, types, 4, args);
@@ -141,8 +134,7 @@ gather(struct em *e, int operand, LLVMValueRef offsets, LLVMValueRef mask, LLVMV
     return em_from_bits(e, d, v);
 }
 
-static void
-scatter(struct em *e, int operand, LLVMValueRef offsets, LLVMValueRef mask, LLVMValueRef value)
+static void scatter(struct em *e, int operand, LLVMValueRef offsets, LLVMValueRef mask, LLVMValueRef value)
 {
     enum tcc_dtype d = e->k->operands[operand].dtype;
     int bytes = tcc_dtype_bytes(d);
@@ -157,17 +149,18 @@ scatter(struct em *e, int operand, LLVMValueRef offsets, LLVMValueRef mask, LLVM
 
 /* -- operand[index] ------------------------------------------------------------------------------------- */
 
-static bool
-is_row_temp(const struct em *e, int operand)
+static bool is_row_temp(const struct em *e, int operand)
 {
     return e->temp_lanes > 1 && e->k->operands[operand].use == KN_TEMP;
 }
 
 /* Where an access lies: a first offset and a stride between lanes, or an offset per lane. */
-struct place { LLVMValueRef offset, offsets; int64_t stride; };
+struct place {
+    LLVMValueRef offset, offsets;
+    int64_t stride;
+};
 
-static struct place
-place_of(struct em *e, int operand, const ir_expr *index)
+static struct place place_of(struct em *e, int operand, const ir_expr *index)
 {
     struct place p = {0};
     ir_expr offset = em_offset(e, operand, index);
@@ -189,8 +182,7 @@ place_of(struct em *e, int operand, const ir_expr *index)
 }
 
 /* Lane-wise offsets of a strided place. */
-static LLVMValueRef
-place_offsets(struct em *e, const struct place *p)
+static LLVMValueRef place_offsets(struct em *e, const struct place *p)
 {
     if (p->offsets)
         return p->offsets;
@@ -199,27 +191,26 @@ place_offsets(struct em *e, const struct place *p)
     return LLVMBuildAdd(e->b, em_splat(e, p->offset, e->lanes), steps, "");
 }
 
-static LLVMValueRef
-any_lane(struct em *e, LLVMValueRef mask)
+static LLVMValueRef any_lane(struct em *e, LLVMValueRef mask)
 {
     return em_lanes_of(mask) > 1 ? em_unary_intrinsic(e, "llvm.vector.reduce.or", mask) : mask;
 }
 
 /* Consecutive elements in descending order. */
-static LLVMValueRef
-load_reversed(struct em *e, int operand, LLVMValueRef offset)
+static LLVMValueRef load_reversed(struct em *e, int operand, LLVMValueRef offset)
 {
     LLVMValueRef order[EM_MAX_LANES];
     offset = LLVMBuildSub(e->b, offset, em_i64(e, e->lanes - 1), "");
-    LLVMValueRef v = em_load(e, e->k->operands[operand].dtype, em_address(e, operand, offset), e->lanes, NULL, NULL, operand);
+    LLVMValueRef v =
+        em_load(e, e->k->operands[operand].dtype, em_address(e, operand, offset), e->lanes, NULL, NULL, operand);
     for (int i = 0; i < e->lanes; i++)
         order[i] = LLVMConstInt(e->t_i32, (unsigned)(e->lanes - 1 - i), 0);
     return LLVMBuildShuffleVector(e->b, v, v, LLVMConstVector(order, (unsigned)e->lanes), "");
 }
 
 /* The same element in all lanes, where any lane wants it. */
-static LLVMValueRef
-load_uniform(struct em *e, int operand, LLVMValueRef offset, LLVMValueRef mask, LLVMValueRef otherwise)
+static LLVMValueRef load_uniform(struct em *e, int operand, LLVMValueRef offset, LLVMValueRef mask,
+                                 LLVMValueRef otherwise)
 {
     enum tcc_dtype d = e->k->operands[operand].dtype;
     if (!mask)
@@ -233,8 +224,8 @@ load_uniform(struct em *e, int operand, LLVMValueRef offset, LLVMValueRef mask, 
     return LLVMBuildSelect(e->b, mask, em_splat(e, v, e->lanes), em_splat(e, none, e->lanes), "");
 }
 
-static LLVMValueRef
-load_place(struct em *e, int operand, const struct place *p, LLVMValueRef guard, LLVMValueRef otherwise)
+static LLVMValueRef load_place(struct em *e, int operand, const struct place *p, LLVMValueRef guard,
+                               LLVMValueRef otherwise)
 {
     enum tcc_dtype d = e->k->operands[operand].dtype;
     if (p->offset && p->stride == 0)
@@ -247,8 +238,7 @@ load_place(struct em *e, int operand, const struct place *p, LLVMValueRef guard,
     return gather(e, operand, place_offsets(e, p), mask, otherwise);
 }
 
-LLVMValueRef
-em_load_at(struct em *e, int operand, const ir_expr *index, LLVMValueRef guard, LLVMValueRef otherwise)
+LLVMValueRef em_load_at(struct em *e, int operand, const ir_expr *index, LLVMValueRef guard, LLVMValueRef otherwise)
 {
     struct place p = place_of(e, operand, index);
     if (!guard || em_lanes_of(guard) > 1 || (p.offset && p.stride == 0))
@@ -263,19 +253,18 @@ em_load_at(struct em *e, int operand, const ir_expr *index, LLVMValueRef guard, 
 }
 
 /* The highest lane that is on (all of them without a mask): the last of stores to one place is what stays. */
-static LLVMValueRef
-last_lane(struct em *e, LLVMValueRef value, LLVMValueRef mask)
+static LLVMValueRef last_lane(struct em *e, LLVMValueRef value, LLVMValueRef mask)
 {
     if (em_lanes_of(value) == 1)
         return value;
     if (!mask || em_lanes_of(mask) == 1)
         return LLVMBuildExtractElement(e->b, value, em_i64(e, e->lanes - 1), "");
-    LLVMValueRef lane = LLVMBuildSelect(e->b, mask, em_iota(e, e->t_i32, e->lanes), LLVMConstNull(em_vec(e->t_i32, e->lanes)), "");
+    LLVMValueRef lane =
+        LLVMBuildSelect(e->b, mask, em_iota(e, e->t_i32, e->lanes), LLVMConstNull(em_vec(e->t_i32, e->lanes)), "");
     return LLVMBuildExtractElement(e->b, value, em_unary_intrinsic(e, "llvm.vector.reduce.umax", lane), "");
 }
 
-static void
-store_place(struct em *e, int operand, const struct place *p, LLVMValueRef guard, LLVMValueRef value)
+static void store_place(struct em *e, int operand, const struct place *p, LLVMValueRef guard, LLVMValueRef value)
 {
     enum tcc_dtype d = e->k->operands[operand].dtype;
     LLVMValueRef mask = em_and_mask(e, e->mask, guard);
@@ -291,8 +280,7 @@ store_place(struct em *e, int operand, const struct place *p, LLVMValueRef guard
     scatter(e, operand, place_offsets(e, p), mask, value);
 }
 
-void
-em_store_at(struct em *e, int operand, const ir_expr *index, LLVMValueRef guard, LLVMValueRef value)
+void em_store_at(struct em *e, int operand, const ir_expr *index, LLVMValueRef guard, LLVMValueRef value)
 {
     struct place p = place_of(e, operand, index);
     if (!guard || em_lanes_of(guard) > 1) {

@@ -8,14 +8,26 @@
 
 #define V LLVMValueRef
 
-static bool is_float(enum tcc_dtype d) { return tcc_is_float(d); }
-static V zero_like(V v) { return LLVMConstNull(LLVMTypeOf(v)); }
-static V select_(struct em *e, V c, V a, V b) { return LLVMBuildSelect(e->b, c, a, b, ""); }
-
-static V
-compare(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
+static bool is_float(enum tcc_dtype d)
 {
-    static const struct { enum ir_op word; LLVMRealPredicate f; LLVMIntPredicate s, u; } rows[] = {
+    return tcc_is_float(d);
+}
+static V zero_like(V v)
+{
+    return LLVMConstNull(LLVMTypeOf(v));
+}
+static V select_(struct em *e, V c, V a, V b)
+{
+    return LLVMBuildSelect(e->b, c, a, b, "");
+}
+
+static V compare(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
+{
+    static const struct {
+        enum ir_op word;
+        LLVMRealPredicate f;
+        LLVMIntPredicate s, u;
+    } rows[] = {
         {IR_eq, LLVMRealOEQ, LLVMIntEQ, LLVMIntEQ},   {IR_ne, LLVMRealUNE, LLVMIntNE, LLVMIntNE},
         {IR_lt, LLVMRealOLT, LLVMIntSLT, LLVMIntULT}, {IR_le, LLVMRealOLE, LLVMIntSLE, LLVMIntULE},
         {IR_gt, LLVMRealOGT, LLVMIntSGT, LLVMIntUGT}, {IR_ge, LLVMRealOGE, LLVMIntSGE, LLVMIntUGE},
@@ -31,8 +43,7 @@ compare(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
 }
 
 /* Divisor with which the instruction can't trap: 1 where it is 0, or where lowest / -1 would overflow. */
-static V
-safe_divisor(struct em *e, enum tcc_dtype d, V a, V b)
+static V safe_divisor(struct em *e, enum tcc_dtype d, V a, V b)
 {
     LLVMTypeRef t = LLVMTypeOf(b);
     V bad = LLVMBuildICmp(e->b, LLVMIntEQ, b, zero_like(b), "");
@@ -45,8 +56,7 @@ safe_divisor(struct em *e, enum tcc_dtype d, V a, V b)
     return select_(e, bad, em_int(t, 1), b);
 }
 
-static V
-int_divide(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
+static V int_divide(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
 {
     bool sign = tcc_is_signed(d);
     V safe = safe_divisor(e, d, a, b), none = LLVMBuildICmp(e->b, LLVMIntEQ, b, zero_like(b), ""), r;
@@ -64,8 +74,7 @@ int_divide(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
 }
 
 /* Repeated squaring over the bits of the exponent; negative exponents give 0, but for bases 1 and -1. */
-static V
-int_power(struct em *e, enum tcc_dtype d, V a, V b)
+static V int_power(struct em *e, enum tcc_dtype d, V a, V b)
 {
     LLVMTypeRef t = LLVMTypeOf(a);
     V one = em_int(t, 1), zero = em_int(t, 0), negative = NULL;
@@ -85,14 +94,14 @@ int_power(struct em *e, enum tcc_dtype d, V a, V b)
     em_loop_end(e, &l);
     if (!negative)
         return result;
-    V is_one = LLVMBuildICmp(e->b, LLVMIntEQ, a, one, ""), is_minus = LLVMBuildICmp(e->b, LLVMIntEQ, a, em_int(t, -1), "");
+    V is_one = LLVMBuildICmp(e->b, LLVMIntEQ, a, one, ""),
+      is_minus = LLVMBuildICmp(e->b, LLVMIntEQ, a, em_int(t, -1), "");
     V keep = LLVMBuildOr(e->b, LLVMBuildNot(e->b, negative, ""), LLVMBuildOr(e->b, is_one, is_minus, ""), "");
     return select_(e, keep, result, zero);
 }
 
 /* Shifts by the width or more (negative counts are large unsigned ones) give 0, or copies of the sign. */
-static V
-shift(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
+static V shift(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
 {
     LLVMTypeRef t = LLVMTypeOf(a);
     int width = d == TCC_U4 || d == TCC_I4 ? 4 : d == TCC_U2 || d == TCC_I2 ? 2 : 8 * tcc_dtype_bytes(d);
@@ -105,8 +114,7 @@ shift(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
 }
 
 /* x < y or x is NaN ? x : y; the first comparison and select are one minps or maxps. */
-static V
-extreme(struct em *e, bool min, enum tcc_dtype d, V a, V b)
+static V extreme(struct em *e, bool min, enum tcc_dtype d, V a, V b)
 {
     V c = compare(e, min ? IR_lt : IR_gt, d, a, b), r = select_(e, c, a, b);
     if (!is_float(d) || e->fast_math)
@@ -114,8 +122,7 @@ extreme(struct em *e, bool min, enum tcc_dtype d, V a, V b)
     return select_(e, LLVMBuildFCmp(e->b, LLVMRealUNO, a, a, ""), a, r);
 }
 
-static V
-sign_of(struct em *e, enum tcc_dtype d, V a)
+static V sign_of(struct em *e, enum tcc_dtype d, V a)
 {
     LLVMTypeRef t = LLVMTypeOf(a);
     V zero = zero_like(a);
@@ -128,8 +135,7 @@ sign_of(struct em *e, enum tcc_dtype d, V a)
     return select_(e, LLVMBuildFCmp(e->b, LLVMRealUNO, a, a, ""), a, r);
 }
 
-static V
-absolute(struct em *e, enum tcc_dtype d, V a)
+static V absolute(struct em *e, enum tcc_dtype d, V a)
 {
     if (is_float(d))
         return em_unary_intrinsic(e, "llvm.fabs", a);
@@ -139,8 +145,7 @@ absolute(struct em *e, enum tcc_dtype d, V a)
 }
 
 /* r = fmod(x, y), moved into the divisor's sign; a zero gets that sign too. */
-static V
-float_mod(struct em *e, enum tcc_dtype d, V a, V b)
+static V float_mod(struct em *e, enum tcc_dtype d, V a, V b)
 {
     V r = vm_word(e, IR_fmod, 2, (V[]){a, b}), zero = zero_like(r);
     LLVMTypeRef t = LLVMTypeOf(r);
@@ -150,8 +155,7 @@ float_mod(struct em *e, enum tcc_dtype d, V a, V b)
     return select_(e, compare(e, IR_eq, d, r, zero), none, moved);
 }
 
-static V
-allow_contract(struct em *e, V v)
+static V allow_contract(struct em *e, V v)
 {
     if (LLVMIsAInstruction(v) && LLVMCanValueUseFastMathFlags(v) && e->level > 0 && !e->exact) {
         LLVMFastMathFlags flags = LLVMFastMathAllowContract;
@@ -162,8 +166,7 @@ allow_contract(struct em *e, V v)
     return v;
 }
 
-static V
-float_word(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
+static V float_word(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
 {
     switch (word) {
     case IR_add: return allow_contract(e, LLVMBuildFAdd(e->b, a, b, ""));
@@ -179,39 +182,46 @@ float_word(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
     case IR_sqrt: return em_unary_intrinsic(e, "llvm.sqrt", a);
     case IR_isnan: return LLVMBuildFCmp(e->b, LLVMRealUNO, a, a, "");
     case IR_isinf:
-        return LLVMBuildFCmp(e->b, LLVMRealOEQ, em_unary_intrinsic(e, "llvm.fabs", a), em_fp(LLVMTypeOf(a), __builtin_inf()), "");
+        return LLVMBuildFCmp(e->b, LLVMRealOEQ, em_unary_intrinsic(e, "llvm.fabs", a),
+                             em_fp(LLVMTypeOf(a), __builtin_inf()), "");
     default: return NULL;
     }
 }
 
-static V
-int_word(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
+static V int_word(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
 {
     switch (word) {
     case IR_add: return LLVMBuildAdd(e->b, a, b, "");
     case IR_sub: return LLVMBuildSub(e->b, a, b, "");
     case IR_mul: return LLVMBuildMul(e->b, a, b, "");
-    case IR_div: case IR_mod: case IR_fmod: return int_divide(e, word, d, a, b);
+    case IR_div:
+    case IR_mod:
+    case IR_fmod: return int_divide(e, word, d, a, b);
     case IR_pow: return int_power(e, d, a, b);
     case IR_neg: return LLVMBuildNeg(e->b, a, "");
     case IR_and: return LLVMBuildAnd(e->b, a, b, "");
     case IR_or: return LLVMBuildOr(e->b, a, b, "");
     case IR_xor: return LLVMBuildXor(e->b, a, b, "");
     case IR_not: return LLVMBuildNot(e->b, a, "");
-    case IR_shl: case IR_shr: return shift(e, word, d, a, b);
-    case IR_floor: case IR_ceil: case IR_trunc: case IR_round: return a;
-    case IR_isnan: case IR_isinf: return LLVMConstNull(em_like(e->t_i1, a));
+    case IR_shl:
+    case IR_shr: return shift(e, word, d, a, b);
+    case IR_floor:
+    case IR_ceil:
+    case IR_trunc:
+    case IR_round: return a;
+    case IR_isnan:
+    case IR_isinf: return LLVMConstNull(em_like(e->t_i1, a));
     default: return NULL;
     }
 }
 
-V
-em_word(struct em *e, enum ir_op word, enum tcc_dtype d, int nargs, V *args)
+V em_word(struct em *e, enum ir_op word, enum tcc_dtype d, int nargs, V *args)
 {
     V a = args[0], b = nargs > 1 ? args[1] : NULL, v;
     switch (word) {
     case IR_select: return select_(e, a, b, args[2]);
-    case IR_min: case IR_max: return extreme(e, word == IR_min, d, a, b);
+    case IR_min:
+    case IR_max: return extreme(e, word == IR_min, d, a, b);
     case IR_abs: return absolute(e, d, a);
     case IR_sign: return sign_of(e, d, a);
     default: break;

@@ -5,7 +5,7 @@
  */
 #include "compiler/cpu/cpu_int.h"
 
-#define BLOCK 16                     /* channels; one AVX-512 vector of floats, two of AVX2, four of SSE */
+#define BLOCK 16 /* channels; one AVX-512 vector of floats, two of AVX2, four of SSE */
 
 static int64_t dim_of(const struct ir_node *n, int operand, int axis)
 {
@@ -61,14 +61,10 @@ static kn_layout conv_layout(struct ir_ctx *ctx, const struct ir_node *n, int op
     if (!depthwise && groups > 1 && (per_in % BLOCK || o / groups % BLOCK))
         return NULL;
     switch (operand) {
-    case -1:
-        return kn_layout_blocked(ctx, rank, 1, BLOCK);
-    case 0:
-        return plain_in ? NULL : kn_layout_blocked(ctx, rank, 1, BLOCK);
-    case 1:
-        return weight_layout(ctx, rank, !depthwise && !plain_in);
-    default:
-        return NULL;
+    case -1: return kn_layout_blocked(ctx, rank, 1, BLOCK);
+    case 0: return plain_in ? NULL : kn_layout_blocked(ctx, rank, 1, BLOCK);
+    case 1: return weight_layout(ctx, rank, !depthwise && !plain_in);
+    default: return NULL;
     }
 }
 
@@ -76,8 +72,7 @@ kn_layout cpu_layout(const struct pass_machine *m, struct ir_ctx *ctx, const str
 {
     ir_type t = n->out[0]->type;
     switch (n->op) {
-    case IR_matmul:
-        return operand == 1 && ir_const_of(n->in[1].value) ? matrix_layout(m, ctx, n) : NULL;
+    case IR_matmul: return operand == 1 && ir_const_of(n->in[1].value) ? matrix_layout(m, ctx, n) : NULL;
     case IR_conv:
         return t->dtype == TCC_F32 && n->in[0].value->type->dtype == TCC_F32 ? conv_layout(ctx, n, operand) : NULL;
     case IR_max_pool:
@@ -85,7 +80,6 @@ kn_layout cpu_layout(const struct pass_machine *m, struct ir_ctx *ctx, const str
         if (t->dtype != TCC_F32 || dim_of(n, 0, 1) < 8 || operand > 0 || t->rank + 1 > TCC_MAX_RANK)
             return NULL;
         return kn_layout_blocked(ctx, t->rank, 1, BLOCK);
-    default:
-        return NULL;
+    default: return NULL;
     }
 }

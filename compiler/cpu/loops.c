@@ -13,14 +13,12 @@
 
 /* -- Segments ------------------------------------------------------------------------------------- */
 
-static bool
-can_mask(const struct em *e)
+static bool can_mask(const struct em *e)
 {
     return cpu_has(e->m, CPU_AVX512VL) && cpu_has(e->m, CPU_AVX512BW);
 }
 
-struct loops_segments
-loops_segments(const struct em *e, int width, int unroll, int ncounts, const int64_t *counts)
+struct loops_segments loops_segments(const struct em *e, int width, int unroll, int ncounts, const int64_t *counts)
 {
     struct loops_segments s = {0};
     bool masks = can_mask(e);
@@ -45,8 +43,8 @@ loops_segments(const struct em *e, int width, int unroll, int ncounts, const int
     return s;
 }
 
-void
-loops_run_segments(struct em *e, const struct loops_segments *s, int dim, V lo, V hi, void (*body)(void *, int), void *user)
+void loops_run_segments(struct em *e, const struct loops_segments *s, int dim, V lo, V hi, void (*body)(void *, int),
+                        void *user)
 {
     ir_expr var = e->k->dims[dim].var;
     V at = lo;
@@ -76,15 +74,14 @@ loops_run_segments(struct em *e, const struct loops_segments *s, int dim, V lo, 
 struct stage_run {
     struct em *e;
     const struct kn_stage *s;
-    int lane_dim;                    /* inner dim in lanes, or -1 */
+    int lane_dim; /* inner dim in lanes, or -1 */
     struct loops_segments segments;
     int nreductions;
     struct loops_acc acc[MAX_REDUCTIONS][LOOPS_MAX_SEGMENTS];
 };
 
 /* The body at one point (or one vector of points) of the inner dims. */
-static void
-run_body(struct stage_run *r, int segment)
+static void run_body(struct stage_run *r, int segment)
 {
     struct em *e = r->e;
     int reduction = 0;
@@ -97,15 +94,13 @@ run_body(struct stage_run *r, int segment)
     }
 }
 
-static void
-segment_body(void *user, int segment)
+static void segment_body(void *user, int segment)
 {
     run_body(user, segment);
 }
 
 /* Loops over the stage's inner dims from `dim` on; the one in lanes is innermost. */
-static void
-run_inner(struct stage_run *r, int dim)
+static void run_inner(struct stage_run *r, int dim)
 {
     struct em *e = r->e;
     while (dim < e->k->ndims && (!(r->s->inner >> dim & 1) || dim == r->lane_dim))
@@ -124,8 +119,7 @@ run_inner(struct stage_run *r, int dim)
     em_loop_end(e, &l);
 }
 
-int
-loops_stage_dim(const struct kn_kernel *k, const struct kn_stage *s)
+int loops_stage_dim(const struct kn_kernel *k, const struct kn_stage *s)
 {
     int vector = k->schedule.vector_dim;
     if (vector < 0 || k->dims[vector].role != KN_INNER || k->schedule.width <= 1 || !s->inner)
@@ -136,8 +130,7 @@ loops_stage_dim(const struct kn_kernel *k, const struct kn_stage *s)
     return s->inner >> vector & 1 ? vector : 31 - __builtin_clz(s->inner);
 }
 
-static void
-run_stage(struct em *e, const struct kn_stage *s)
+static void run_stage(struct em *e, const struct kn_stage *s)
 {
     struct stage_run *r = IR_NEW(e->ctx, struct stage_run);
     if (!s->inner) {
@@ -166,8 +159,7 @@ run_stage(struct em *e, const struct kn_stage *s)
 }
 
 /* All stages at one outer point, or one vector of them. */
-static void
-run_point(void *user, int segment)
+static void run_point(void *user, int segment)
 {
     struct em *e = user;
     (void)segment;
@@ -179,8 +171,7 @@ run_point(void *user, int segment)
 /* -- Outer dims ----------------------------------------------------------------------------------------- */
 
 /* Possible numbers of points of an outer dim in a tile; 0: any number is possible. */
-static int
-tile_counts(const struct kn_kernel *k, int dim, int64_t *counts)
+static int tile_counts(const struct kn_kernel *k, int dim, int64_t *counts)
 {
     int64_t extent, tile = k->schedule.tile[dim];
     if (!ir_is_const(k->dims[dim].extent, &extent))
@@ -192,10 +183,14 @@ tile_counts(const struct kn_kernel *k, int dim, int64_t *counts)
     return counts[1] ? 2 : 1;
 }
 
-struct outer_run { struct em *e; const struct em_tiles *t; int lane_dim, transpose_dim; struct loops_segments segments; };
+struct outer_run {
+    struct em *e;
+    const struct em_tiles *t;
+    int lane_dim, transpose_dim;
+    struct loops_segments segments;
+};
 
-static void
-outer_segment(void *user, int segment)
+static void outer_segment(void *user, int segment)
 {
     struct outer_run *r = user;
     int u = r->transpose_dim;
@@ -205,8 +200,7 @@ outer_segment(void *user, int segment)
         run_point(r->e, segment);
 }
 
-static void
-run_lanes(struct outer_run *r)
+static void run_lanes(struct outer_run *r)
 {
     struct em *e = r->e;
     const struct kn_schedule *s = &e->k->schedule;
@@ -218,8 +212,7 @@ run_lanes(struct outer_run *r)
 }
 
 /* Loops over the outer dims from `dim` on; the one in lanes, and the one that is transposed with it, are innermost. */
-static void
-run_outer(struct outer_run *r, int dim)
+static void run_outer(struct outer_run *r, int dim)
 {
     struct em *e = r->e;
     while (dim < em_nouter(e->k) && (dim == r->lane_dim || dim == r->transpose_dim))
@@ -238,8 +231,7 @@ run_outer(struct outer_run *r, int dim)
     em_loop_end(e, &l);
 }
 
-void
-em_loops(struct em *e)
+void em_loops(struct em *e)
 {
     const struct kn_schedule *s = &e->k->schedule;
     struct em_tiles t;
@@ -255,8 +247,7 @@ em_loops(struct em *e)
     em_tiles_end(e, &t);
 }
 
-int
-cpu_loops_temp_lanes(const struct kn_kernel *k)
+int cpu_loops_temp_lanes(const struct kn_kernel *k)
 {
     const struct kn_schedule *s = &k->schedule;
     bool outer = s->vector_dim >= 0 && k->dims[s->vector_dim].role == KN_OUTER && s->width > 1;

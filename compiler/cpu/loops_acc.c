@@ -7,27 +7,23 @@
 
 #define V LLVMValueRef
 
-bool
-loops_is_reduction(const struct kn_insn *n)
+bool loops_is_reduction(const struct kn_insn *n)
 {
     return n->code == KN_REDUCE || n->code == KN_ARGREDUCE || n->code == KN_RUNNING;
 }
 
-bool
-loops_folds(const struct kn_insn *n)
+bool loops_folds(const struct kn_insn *n)
 {
     return n->code == KN_REDUCE || n->code == KN_ARGREDUCE;
 }
 
 /* The type that is compared or combined: the accumulator's, or for ARGREDUCE its first argument's. */
-static enum tcc_dtype
-acc_dtype(const struct em *e, const struct kn_insn *n)
+static enum tcc_dtype acc_dtype(const struct em *e, const struct kn_insn *n)
 {
     return (enum tcc_dtype)(n->code == KN_ARGREDUCE ? e->k->insns[n->arg[0]].dtype : n->dtype);
 }
 
-void
-loops_acc_init(struct em *e, struct loops_acc *a, int insn, int lanes)
+void loops_acc_init(struct em *e, struct loops_acc *a, int insn, int lanes)
 {
     const struct kn_insn *n = &e->k->insns[insn];
     enum tcc_dtype d = acc_dtype(e, n);
@@ -40,21 +36,20 @@ loops_acc_init(struct em *e, struct loops_acc *a, int insn, int lanes)
     }
 }
 
-static V
-load_slot(struct em *e, V slot, LLVMTypeRef t)
+static V load_slot(struct em *e, V slot, LLVMTypeRef t)
 {
     return LLVMBuildLoad2(e->b, t, slot, "");
 }
 
 /* Is (x, p) to be preferred to (best, at)? at is -1 while there is none. A NaN is an extreme of either kind. */
-static V
-better(struct em *e, const struct kn_insn *n, enum tcc_dtype d, V x, V p, V best, V at)
+static V better(struct em *e, const struct kn_insn *n, enum tcc_dtype d, V x, V p, V best, V at)
 {
     LLVMTypeRef t64 = LLVMTypeOf(at);
     V take = em_word(e, n->reducer == KN_MAX ? IR_gt : IR_lt, d, 2, (V[]){x, best});
     V same = em_word(e, IR_eq, d, 2, (V[]){x, best});
     if (tcc_is_float(d)) {
-        V x_nan = LLVMBuildFCmp(e->b, LLVMRealUNO, x, x, ""), best_nan = LLVMBuildFCmp(e->b, LLVMRealUNO, best, best, "");
+        V x_nan = LLVMBuildFCmp(e->b, LLVMRealUNO, x, x, ""),
+          best_nan = LLVMBuildFCmp(e->b, LLVMRealUNO, best, best, "");
         take = LLVMBuildOr(e->b, take, LLVMBuildAnd(e->b, x_nan, LLVMBuildNot(e->b, best_nan, ""), ""), "");
         same = LLVMBuildOr(e->b, same, LLVMBuildAnd(e->b, x_nan, best_nan, ""), "");
     }
@@ -65,8 +60,7 @@ better(struct em *e, const struct kn_insn *n, enum tcc_dtype d, V x, V p, V best
     return LLVMBuildAnd(e->b, some, LLVMBuildOr(e->b, none, take, ""), "");
 }
 
-static void
-arg_step(struct em *e, struct loops_acc *a, const struct kn_insn *n, enum tcc_dtype d)
+static void arg_step(struct em *e, struct loops_acc *a, const struct kn_insn *n, enum tcc_dtype d)
 {
     LLVMTypeRef t = em_vec(em_reg_type(e, d), a->lanes), t64 = em_vec(e->t_i64, a->lanes);
     V x = em_splat(e, e->value[n->arg[0]], a->lanes);
@@ -80,8 +74,7 @@ arg_step(struct em *e, struct loops_acc *a, const struct kn_insn *n, enum tcc_dt
     LLVMBuildStore(e->b, LLVMBuildSelect(e->b, take, p, at, ""), a->position);
 }
 
-void
-loops_acc_step(struct em *e, struct loops_acc *a)
+void loops_acc_step(struct em *e, struct loops_acc *a)
 {
     const struct kn_insn *n = &e->k->insns[a->insn];
     enum tcc_dtype d = acc_dtype(e, n);
@@ -100,8 +93,7 @@ loops_acc_step(struct em *e, struct loops_acc *a)
 }
 
 /* One half of a vector's lanes. */
-static V
-half_of(struct em *e, V v, int part)
+static V half_of(struct em *e, V v, int part)
 {
     V order[EM_MAX_LANES];
     int half = em_lanes_of(v) / 2;
@@ -112,8 +104,7 @@ half_of(struct em *e, V v, int part)
     return LLVMBuildShuffleVector(e->b, v, v, LLVMConstVector(order, (unsigned)half), "");
 }
 
-static V
-arg_result(struct em *e, const struct loops_acc *a, int n, bool fold)
+static V arg_result(struct em *e, const struct loops_acc *a, int n, bool fold)
 {
     const struct kn_insn *insn = &e->k->insns[a->insn];
     enum tcc_dtype d = acc_dtype(e, insn);
@@ -141,8 +132,7 @@ arg_result(struct em *e, const struct loops_acc *a, int n, bool fold)
     return em_cast(e, (enum tcc_dtype)insn->dtype, TCC_I64, at);
 }
 
-V
-loops_acc_result(struct em *e, const struct loops_acc *a, int n, bool fold)
+V loops_acc_result(struct em *e, const struct loops_acc *a, int n, bool fold)
 {
     const struct kn_insn *insn = &e->k->insns[a->insn];
     enum tcc_dtype d = acc_dtype(e, insn);

@@ -7,10 +7,9 @@
 #include "compiler/cpu/loops_int.h"
 
 #define V LLVMValueRef
-#define MAX_INSNS 16                 /* the body is repeated W times */
+#define MAX_INSNS 16 /* the body is repeated W times */
 
-static bool
-is_gathered(const struct kn_kernel *k, ir_expr x)
+static bool is_gathered(const struct kn_kernel *k, ir_expr x)
 {
     for (int i = 0; i < k->ninsns; i++)
         if (k->insns[i].code == KN_INDEX && ir_uses_sym(x, k->insns[i].expr))
@@ -19,8 +18,7 @@ is_gathered(const struct kn_kernel *k, ir_expr x)
 }
 
 /* Is instruction i a load that runs along dim u, and jumps along dim v? */
-static bool
-wants_transpose(struct ir_ctx *ctx, const struct kn_kernel *k, int i, int u, int v, int width)
+static bool wants_transpose(struct ir_ctx *ctx, const struct kn_kernel *k, int i, int u, int v, int width)
 {
     const struct kn_insn *n = &k->insns[i];
     int64_t along_u, along_v;
@@ -34,10 +32,10 @@ wants_transpose(struct ir_ctx *ctx, const struct kn_kernel *k, int i, int u, int
     return cpu_lane_stride(ctx, offset, k->dims[u].var, width, true, &along_u) && along_u == 1;
 }
 
-int
-loops_transpose_dim(struct ir_ctx *ctx, const struct kn_kernel *k, int v, int width)
+int loops_transpose_dim(struct ir_ctx *ctx, const struct kn_kernel *k, int v, int width)
 {
-    if (v < 0 || k->dims[v].role != KN_OUTER || width < 4 || k->nstages != 1 || k->stages[0].inner || k->ninsns > MAX_INSNS)
+    if (v < 0 || k->dims[v].role != KN_OUTER || width < 4 || k->nstages != 1 || k->stages[0].inner ||
+        k->ninsns > MAX_INSNS)
         return -1;
     for (int i = 0; i < k->ninsns; i++)
         for (int u = 0; u < em_nouter(k); u++)
@@ -49,8 +47,7 @@ loops_transpose_dim(struct ir_ctx *ctx, const struct kn_kernel *k, int v, int wi
 /* -- Code -------------------------------------------------------------------------------------------- */
 
 /* a0 b0 a1 b1 ... of the lower or upper halves. */
-static V
-interleave(struct em *e, V a, V b, int width, bool upper)
+static V interleave(struct em *e, V a, V b, int width, bool upper)
 {
     V order[EM_MAX_LANES];
     for (int i = 0; i < width; i++)
@@ -58,8 +55,7 @@ interleave(struct em *e, V a, V b, int width, bool upper)
     return LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(order, (unsigned)width), "");
 }
 
-static void
-transpose(struct em *e, V *rows, int width)
+static void transpose(struct em *e, V *rows, int width)
 {
     V next[EM_MAX_LANES];
     for (int step = 1; step < width; step *= 2) {
@@ -73,8 +69,7 @@ transpose(struct em *e, V *rows, int width)
 }
 
 /* W x W points from (u0, v0). */
-static void
-run_block(struct em *e, int u, int v, V u0, V v0, int width)
+static void run_block(struct em *e, int u, int v, V u0, V v0, int width)
 {
     const struct kn_kernel *k = e->k;
     ir_expr var_u = k->dims[u].var, var_v = k->dims[v].var;
@@ -106,8 +101,8 @@ run_block(struct em *e, int u, int v, V u0, V v0, int width)
     }
 }
 
-void
-loops_run_transposed(struct em *e, int u, V lo, V hi, int lanes, void (*point)(void *user, int segment), void *user)
+void loops_run_transposed(struct em *e, int u, V lo, V hi, int lanes, void (*point)(void *user, int segment),
+                          void *user)
 {
     int v = e->k->schedule.vector_dim, width = e->k->schedule.width;
     V v0 = em_expr(e, e->k->dims[v].var);

@@ -11,15 +11,17 @@
 #include <llvm-c/TargetMachine.h>
 #include <string.h>
 
-struct feature { const char *name; int level; };
+struct feature {
+    const char *name;
+    int level;
+};
 static const struct feature features[] = {
 #define FEATURE(id, name, level) {name, level},
 #include "compiler/cpu/features.def"
 #undef FEATURE
 };
 
-static uint64_t
-level_features(int isa)
+static uint64_t level_features(int isa)
 {
     uint64_t set = 0;
     for (int i = 0; i < CPU_NFEATURES; i++)
@@ -29,8 +31,7 @@ level_features(int isa)
 }
 
 /* Reads a comma-separated list of names, each with a '+' or '-' in front if `signs`. False: an unknown name (without signs). */
-static bool
-read_list(const char *list, bool signs, uint64_t *set)
+static bool read_list(const char *list, bool signs, uint64_t *set)
 {
     while (*list) {
         size_t n = strcspn(list, ",");
@@ -49,8 +50,7 @@ read_list(const char *list, bool signs, uint64_t *set)
     return true;
 }
 
-const char *
-cpu_resolve(struct ir_ctx *ctx, const char *arch)
+const char *cpu_resolve(struct ir_ctx *ctx, const char *arch)
 {
     if (strcmp(arch, "native") != 0)
         return ir_intern(ctx, arch);
@@ -66,8 +66,7 @@ cpu_resolve(struct ir_ctx *ctx, const char *arch)
 }
 
 /* What LLVM is told beyond the level's CPU: the other features, and to use the whole vector width. */
-static const char *
-llvm_features(struct ir_ctx *ctx, uint64_t set, int isa)
+static const char *llvm_features(struct ir_ctx *ctx, uint64_t set, int isa)
 {
     const char *text = "-prefer-256-bit";
     for (int i = 0; i < CPU_NFEATURES; i++)
@@ -76,8 +75,7 @@ llvm_features(struct ir_ctx *ctx, uint64_t set, int isa)
     return text;
 }
 
-static void
-fill_machine(struct ir_ctx *ctx, struct cpu_machine *m, const char *arch)
+static void fill_machine(struct ir_ctx *ctx, struct cpu_machine *m, const char *arch)
 {
     static const char *const cpus[] = {[2] = "x86-64-v2", [3] = "x86-64-v3", [4] = "x86-64-v4"};
     m->arch = arch;
@@ -94,8 +92,7 @@ fill_machine(struct ir_ctx *ctx, struct cpu_machine *m, const char *arch)
     m->pass.schedule = cpu_schedule;
 }
 
-const struct cpu_machine *
-cpu_machine_make(struct ir_ctx *ctx, const char *arch)
+const struct cpu_machine *cpu_machine_make(struct ir_ctx *ctx, const char *arch)
 {
     struct cpu_machine *m = IR_NEW(ctx, struct cpu_machine);
     bool known = true;
@@ -116,7 +113,8 @@ cpu_machine_make(struct ir_ctx *ctx, const char *arch)
         known = false;
     }
     if (!known) {
-        ir_error(ctx, NULL, "--march=%s: unknown architecture or feature; use native, x86-64-v2, x86-64-v3 or x86-64-v4", arch);
+        ir_error(ctx, NULL,
+                 "--march=%s: unknown architecture or feature; use native, x86-64-v2, x86-64-v3 or x86-64-v4", arch);
         return NULL;
     }
     fill_machine(ctx, m, arch);

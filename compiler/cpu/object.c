@@ -17,10 +17,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static int report_to = -1;           /* the child's pipe, for LLVM's fatal error handler */
+static int report_to = -1; /* the child's pipe, for LLVM's fatal error handler */
 
-static void
-report(const char *text)
+static void report(const char *text)
 {
     size_t n = strlen(text);
     while (n > 0) {
@@ -32,24 +31,21 @@ report(const char *text)
     }
 }
 
-static _Noreturn void
-give_up(const char *what, const char *text)
+static _Noreturn void give_up(const char *what, const char *text)
 {
     report(what);
     report(text ? text : "");
     _exit(1);
 }
 
-static void
-on_fatal_error(const char *reason)
+static void on_fatal_error(const char *reason)
 {
     give_up("LLVM: ", reason);
 }
 
 /* -- Pipeline ------------------------------------------------------------------------------------------ */
 
-static const char *
-pipeline(int level)
+static const char *pipeline(int level)
 {
     if (level == 0)
         return "function(sroa,early-cse,simplifycfg)";
@@ -57,8 +53,7 @@ pipeline(int level)
            "loop-mssa(loop-rotate,licm),gvn,instcombine<no-verify-fixpoint>,loop-mssa(licm),adce,simplifycfg)";
 }
 
-static LLVMTargetMachineRef
-target_machine(const struct object_job *job)
+static LLVMTargetMachineRef target_machine(const struct object_job *job)
 {
     static const char triple[] = "x86_64-unknown-linux-gnu";
     LLVMTargetRef target;
@@ -70,18 +65,18 @@ target_machine(const struct object_job *job)
     if (LLVMGetTargetFromTriple(triple, &target, &error))
         give_up("LLVM: ", error);
     LLVMCodeGenOptLevel level = job->options->level == 0 ? LLVMCodeGenLevelLess : LLVMCodeGenLevelDefault;
-    return LLVMCreateTargetMachine(target, triple, job->machine->llvm_cpu, job->machine->llvm_features, level, LLVMRelocPIC,
-                                   LLVMCodeModelDefault);
+    return LLVMCreateTargetMachine(target, triple, job->machine->llvm_cpu, job->machine->llvm_features, level,
+                                   LLVMRelocPIC, LLVMCodeModelDefault);
 }
 
-static void
-emit_kernel(const struct object_job *job, struct em *e, int i)
+static void emit_kernel(const struct object_job *job, struct em *e, int i)
 {
     const struct kn_kernel *k = job->program->kernels[i];
     e->k = k;
     e->bind = NULL;
     e->nbind = e->capbind = 0;
-    em_kernel_begin(e, ir_internf(job->ctx, "%sk%d", job->prefix, i), k->schedule.how == KN_T_LOOPS ? cpu_loops_temp_lanes(k) : 1);
+    em_kernel_begin(e, ir_internf(job->ctx, "%sk%d", job->prefix, i),
+                    k->schedule.how == KN_T_LOOPS ? cpu_loops_temp_lanes(k) : 1);
     for (int t = 0; cpu_templates[t]; t++) {
         if (cpu_templates[t]->how == k->schedule.how) {
             cpu_templates[t]->emit(e);
@@ -92,25 +87,28 @@ emit_kernel(const struct object_job *job, struct em *e, int i)
     give_up("no template for the schedule of kernel ", k->name);
 }
 
-static LLVMModuleRef
-make_module(const struct object_job *job, LLVMContextRef lc, LLVMTargetMachineRef tm)
+static LLVMModuleRef make_module(const struct object_job *job, LLVMContextRef lc, LLVMTargetMachineRef tm)
 {
     LLVMModuleRef mod = LLVMModuleCreateWithNameInContext("kernels", lc);
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(tm);
     char *text = LLVMCopyStringRepOfTargetData(layout);
     LLVMSetDataLayout(mod, text);
     LLVMSetTarget(mod, "x86_64-unknown-linux-gnu");
-    struct em e = {.ctx = job->ctx, .m = job->machine, .level = job->options->level, .exact = job->options->exact,
+    struct em e = {.ctx = job->ctx,
+                   .m = job->machine,
+                   .level = job->options->level,
+                   .exact = job->options->exact,
                    .fast_math = job->options->fast_math,
-                   .lc = lc, .mod = mod, .b = LLVMCreateBuilderInContext(lc)};
+                   .lc = lc,
+                   .mod = mod,
+                   .b = LLVMCreateBuilderInContext(lc)};
     for (int i = 0; i < job->program->nkernels; i++)
         if (job->part_of[i] == job->part)
             emit_kernel(job, &e, i);
     return mod;
 }
 
-static void
-write_dump(const struct object_job *job, LLVMModuleRef mod, LLVMTargetMachineRef tm)
+static void write_dump(const struct object_job *job, LLVMModuleRef mod, LLVMTargetMachineRef tm)
 {
     char *error = NULL;
     if (strcmp(job->options->dump, "llvm") == 0 && LLVMPrintModuleToFile(mod, job->dump_path, &error))
@@ -122,8 +120,7 @@ write_dump(const struct object_job *job, LLVMModuleRef mod, LLVMTargetMachineRef
     }
 }
 
-void
-object_child(const struct object_job *job, int report_pipe)
+void object_child(const struct object_job *job, int report_pipe)
 {
     struct ir_protect frame;
     char *error = NULL;
@@ -150,8 +147,7 @@ object_child(const struct object_job *job, int report_pipe)
 
 /* -- Undefined symbols ------------------------------------------------------------------------------------- */
 
-static bool
-is_allowed(const char *name)
+static bool is_allowed(const char *name)
 {
     static const char *const allowed[] = {"", "memcpy", "memmove", "memset", "_GLOBAL_OFFSET_TABLE_"};
     for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
@@ -160,8 +156,7 @@ is_allowed(const char *name)
     return false;
 }
 
-bool
-object_check(struct ir_ctx *ctx, const char *path)
+bool object_check(struct ir_ctx *ctx, const char *path)
 {
     char error[512];
     struct ir_file *file = ir_file_open(path, error, sizeof error);

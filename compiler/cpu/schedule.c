@@ -9,27 +9,29 @@
 #include "compiler/cpu/loops_int.h"
 
 #define TARGET_UNITS 24000
-#define UNKNOWN_EXTENT 64            /* guess for extents that depend on symbols */
+#define UNKNOWN_EXTENT 64 /* guess for extents that depend on symbols */
 
 struct chooser {
     struct ir_ctx *ctx;
     const struct cpu_machine *m;
     struct kn_kernel *k;
-    uint32_t *depends;               /* per instruction: dims that its value depends on */
+    uint32_t *depends; /* per instruction: dims that its value depends on */
 };
 
-static int64_t
-extent_or(const struct kn_kernel *k, int dim, int64_t otherwise)
+static int64_t extent_or(const struct kn_kernel *k, int dim, int64_t otherwise)
 {
     return ir_const_or(k->dims[dim].extent, otherwise);
 }
 
 /* -- What depends on what --------------------------------------------------------------------------- */
 
-struct sym_query { const struct chooser *c; uint32_t dims; int upto; };
+struct sym_query {
+    const struct chooser *c;
+    uint32_t dims;
+    int upto;
+};
 
-static void
-visit_sym(void *user, ir_expr sym)
+static void visit_sym(void *user, ir_expr sym)
 {
     struct sym_query *q = user;
     const struct kn_kernel *k = q->c->k;
@@ -38,19 +40,17 @@ visit_sym(void *user, ir_expr sym)
             q->dims |= 1u << i;
     for (int i = 0; i < q->upto; i++)
         if (k->insns[i].code == KN_INDEX && k->insns[i].expr == sym)
-            q->dims |= q->c->depends[i] | 1u << 31;      /* bit 31: through a gathered index */
+            q->dims |= q->c->depends[i] | 1u << 31; /* bit 31: through a gathered index */
 }
 
-static uint32_t
-expr_dims(const struct chooser *c, ir_expr x, int upto)
+static uint32_t expr_dims(const struct chooser *c, ir_expr x, int upto)
 {
     struct sym_query q = {c, 0, upto};
     ir_each_sym(x, visit_sym, &q);
     return q.dims;
 }
 
-static void
-find_dependences(struct chooser *c)
+static void find_dependences(struct chooser *c)
 {
     const struct kn_kernel *k = c->k;
     for (int i = 0; i < k->ninsns; i++) {
@@ -62,7 +62,8 @@ find_dependences(struct chooser *c)
         for (int j = 0; j < n->nindex; j++)
             dims |= expr_dims(c, n->index[j], i);
         for (int j = 0; j < n->nguards; j++)
-            dims |= expr_dims(c, n->guards[j].e, i) | expr_dims(c, n->guards[j].lo, i) | expr_dims(c, n->guards[j].hi, i);
+            dims |=
+                expr_dims(c, n->guards[j].e, i) | expr_dims(c, n->guards[j].lo, i) | expr_dims(c, n->guards[j].hi, i);
         if (n->code == KN_EXPR)
             dims |= expr_dims(c, n->expr, i);
         c->depends[i] = dims;
@@ -70,8 +71,7 @@ find_dependences(struct chooser *c)
 }
 
 /* Stride of an access between lanes along `dim`; INT64_MAX: unrelated. */
-static int64_t
-access_stride(const struct chooser *c, int insn, int dim, int width)
+static int64_t access_stride(const struct chooser *c, int insn, int dim, int width)
 {
     const struct kn_insn *n = &c->k->insns[insn];
     ir_expr offset = cpu_offset(c->ctx, &c->k->operands[n->operand], n->index), var = c->k->dims[dim].var;
@@ -89,8 +89,7 @@ access_stride(const struct chooser *c, int insn, int dim, int width)
 /* -- Width ------------------------------------------------------------------------------------------------ */
 
 /* Bytes of the elements that the kernel computes with: the widest float, or the widest stored type. */
-static int
-element_bytes(const struct kn_kernel *k)
+static int element_bytes(const struct kn_kernel *k)
 {
     int floats = 0, stored = 1;
     for (int i = 0; i < k->ninsns; i++) {
@@ -108,15 +107,13 @@ element_bytes(const struct kn_kernel *k)
     return floats ? floats : stored > 8 ? 8 : stored;
 }
 
-static bool
-has_masks(const struct cpu_machine *m)
+static bool has_masks(const struct cpu_machine *m)
 {
     return cpu_has(m, CPU_AVX512VL) && cpu_has(m, CPU_AVX512BW);
 }
 
 /* Lanes for a dim of `extent` points: the machine's, or fewer for a short dim. */
-static int
-fit_width(const struct cpu_machine *m, int lanes, int64_t extent)
+static int fit_width(const struct cpu_machine *m, int lanes, int64_t extent)
 {
     if (has_masks(m)) {
         while (lanes > 4 && lanes / 2 >= extent)
@@ -130,8 +127,7 @@ fit_width(const struct cpu_machine *m, int lanes, int64_t extent)
 
 /* -- Vector dim ---------------------------------------------------------------------------------------------- */
 
-static double
-access_score(int64_t stride, bool store)
+static double access_score(int64_t stride, bool store)
 {
     if (stride == 1)
         return store ? 4 : 2.5;
@@ -141,8 +137,7 @@ access_score(int64_t stride, bool store)
 }
 
 /* Is the instruction in a stage that has inner dim `dim`? */
-static bool
-in_lanes(const struct kn_kernel *k, int insn, int dim)
+static bool in_lanes(const struct kn_kernel *k, int insn, int dim)
 {
     for (int s = 0; s < k->nstages; s++)
         if (insn >= k->stages[s].first && insn < k->stages[s].last)
@@ -150,8 +145,7 @@ in_lanes(const struct kn_kernel *k, int insn, int dim)
     return false;
 }
 
-static double
-dim_score(const struct chooser *c, int dim, int lanes)
+static double dim_score(const struct chooser *c, int dim, int lanes)
 {
     const struct kn_kernel *k = c->k;
     double score = 0, size = (double)extent_or(k, dim, UNKNOWN_EXTENT);
@@ -172,9 +166,9 @@ dim_score(const struct chooser *c, int dim, int lanes)
         if (n->code == KN_RUNNING && inner)
             score -= 8;
         if (loops_folds(n) && inner)
-            score -= 0.25;           /* folding lanes at the end costs something */
+            score -= 0.25; /* folding lanes at the end costs something */
     }
-    if (inner)                       /* instructions outside the stages that have the dim run in single points */
+    if (inner) /* instructions outside the stages that have the dim run in single points */
         for (int s = 0; s < k->nstages; s++)
             if (k->stages[s].inner && !(k->stages[s].inner >> dim & 1))
                 score -= 0.5 * (k->stages[s].last - k->stages[s].first);
@@ -184,8 +178,7 @@ dim_score(const struct chooser *c, int dim, int lanes)
 }
 
 /* Stages that store through a gathered index, or whose lanes would store to one place, must keep their order. */
-static bool
-may_vectorise(const struct chooser *c, int dim)
+static bool may_vectorise(const struct chooser *c, int dim)
 {
     const struct kn_kernel *k = c->k;
     if (k->dims[dim].role == KN_OUTER)
@@ -202,8 +195,7 @@ may_vectorise(const struct chooser *c, int dim)
     return true;
 }
 
-static void
-choose_vector_dim(const struct chooser *c)
+static void choose_vector_dim(const struct chooser *c)
 {
     struct kn_schedule *s = &c->k->schedule;
     int lanes = c->m->pass.vector_bytes / element_bytes(c->k);
@@ -229,8 +221,7 @@ choose_vector_dim(const struct chooser *c)
 /* -- Work ----------------------------------------------------------------------------------------------------- */
 
 /* Vector operations of one instruction. */
-static double
-insn_units(const struct kn_insn *n)
+static double insn_units(const struct kn_insn *n)
 {
     if (n->code == KN_CONST || n->code == KN_EXPR)
         return 0.25;
@@ -239,19 +230,23 @@ insn_units(const struct kn_insn *n)
     if (n->code != KN_SCALAR)
         return 1;
     switch (n->word) {
-    case IR_add: case IR_sub: case IR_mul: case IR_min: case IR_max: case IR_neg: case IR_abs: case IR_select:
-        return 1;
-    case IR_div: case IR_sqrt:
-        return 4;
-    case IR_pow: case IR_fmod:
-        return 60;
-    default:
-        return n->word >= IR_exp && n->word <= IR_erf ? 16 : 2;
+    case IR_add:
+    case IR_sub:
+    case IR_mul:
+    case IR_min:
+    case IR_max:
+    case IR_neg:
+    case IR_abs:
+    case IR_select: return 1;
+    case IR_div:
+    case IR_sqrt: return 4;
+    case IR_pow:
+    case IR_fmod: return 60;
+    default: return n->word >= IR_exp && n->word <= IR_erf ? 16 : 2;
     }
 }
 
-static double
-stage_points(const struct kn_kernel *k, const struct kn_stage *s)
+static double stage_points(const struct kn_kernel *k, const struct kn_stage *s)
 {
     double points = 1;
     for (int i = 0; i < k->ndims; i++)
@@ -261,8 +256,7 @@ stage_points(const struct kn_kernel *k, const struct kn_stage *s)
 }
 
 /* Vector operations per outer point (lanes count as one operation together). */
-static double
-point_units(const struct kn_kernel *k)
+static double point_units(const struct kn_kernel *k)
 {
     double sum = 0;
     for (int s = 0; s < k->nstages; s++) {
@@ -274,8 +268,7 @@ point_units(const struct kn_kernel *k)
     return sum / k->schedule.width + 0.05;
 }
 
-static bool
-is_heavy(const struct kn_kernel *k)
+static bool is_heavy(const struct kn_kernel *k)
 {
     double units = 0;
     for (int i = 0; i < k->ninsns; i++)
@@ -284,8 +277,7 @@ is_heavy(const struct kn_kernel *k)
 }
 
 /* Are accesses as regular in so many lanes as in one vector? (Not across the blocks of a blocked layout.) */
-static bool
-strides_hold(const struct chooser *c, int dim, int lanes)
+static bool strides_hold(const struct chooser *c, int dim, int lanes)
 {
     for (int i = 0; i < c->k->ninsns; i++) {
         const struct kn_insn *n = &c->k->insns[i];
@@ -297,8 +289,7 @@ strides_hold(const struct chooser *c, int dim, int lanes)
     return true;
 }
 
-static void
-choose_unroll(const struct chooser *c)
+static void choose_unroll(const struct chooser *c)
 {
     struct kn_schedule *s = &c->k->schedule;
     int dim = s->vector_dim, unroll = is_heavy(c->k) ? 1 : 2;
@@ -315,13 +306,13 @@ choose_unroll(const struct chooser *c)
     if (reduces && !is_heavy(c->k))
         unroll = 4;
     int64_t extent = extent_or(c->k, dim, INT32_MAX);
-    while (unroll > 1 && (extent < unroll * s->width || unroll * s->width > EM_MAX_LANES || !strides_hold(c, dim, unroll * s->width)))
+    while (unroll > 1 &&
+           (extent < unroll * s->width || unroll * s->width > EM_MAX_LANES || !strides_hold(c, dim, unroll * s->width)))
         unroll /= 2;
     s->unroll = (int16_t)unroll;
 }
 
-static void
-choose_tiles(const struct chooser *c)
+static void choose_tiles(const struct chooser *c)
 {
     struct kn_kernel *k = c->k;
     struct kn_schedule *s = &k->schedule;
@@ -329,7 +320,9 @@ choose_tiles(const struct chooser *c)
     bool open = true;
     int other = loops_transpose_dim(c->ctx, k, s->vector_dim, s->width);
     for (int i = em_nouter(k) - 1; i >= 0; i--) {
-        int64_t extent = extent_or(k, i, INT64_MAX / 4), step = i == s->vector_dim ? s->width * s->unroll : i == other ? s->width : 1;
+        int64_t extent = extent_or(k, i, INT64_MAX / 4), step = i == s->vector_dim ? s->width * s->unroll
+                                                                : i == other       ? s->width
+                                                                                   : 1;
         int64_t fit = open ? (int64_t)(TARGET_UNITS / (units * in_tile)) : 1;
         fit = fit < 1 ? 1 : fit > 1 << 20 ? 1 << 20 : fit;
         fit = (fit + step - 1) / step * step;
@@ -349,8 +342,7 @@ choose_tiles(const struct chooser *c)
     }
 }
 
-static ir_expr
-count_flops(const struct chooser *c)
+static ir_expr count_flops(const struct chooser *c)
 {
     const struct kn_kernel *k = c->k;
     ir_expr outer = ir_const(c->ctx, 1), sum = ir_const(c->ctx, 0);
@@ -360,7 +352,8 @@ count_flops(const struct chooser *c)
         int64_t ops = 0;
         ir_expr points = outer;
         for (int i = k->stages[s].first; i < k->stages[s].last; i++)
-            if (tcc_is_float((enum tcc_dtype)k->insns[i].dtype) && (k->insns[i].code == KN_SCALAR || k->insns[i].code == KN_REDUCE))
+            if (tcc_is_float((enum tcc_dtype)k->insns[i].dtype) &&
+                (k->insns[i].code == KN_SCALAR || k->insns[i].code == KN_REDUCE))
                 ops++;
         for (int i = 0; i < k->ndims; i++)
             if (k->stages[s].inner >> i & 1)
@@ -372,8 +365,7 @@ count_flops(const struct chooser *c)
 
 /* -- Entry points ------------------------------------------------------------------------------------------------- */
 
-static bool
-schedule_loops(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
+static bool schedule_loops(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
 {
     cpu_collapse(ctx, k);
     struct chooser c = {.ctx = ctx, .m = m, .k = k, .depends = IR_NEWN(ctx, k->ninsns + 1, uint32_t)};
@@ -391,8 +383,7 @@ schedule_loops(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel
 
 const struct cpu_template cpu_template_loops = {KN_T_LOOPS, schedule_loops, em_loops};
 
-void
-cpu_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
+void cpu_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
 {
     const struct cpu_machine *machine = (const struct cpu_machine *)m;
     for (int i = 0; cpu_templates[i]; i++)

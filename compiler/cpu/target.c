@@ -18,8 +18,7 @@ const struct cpu_template *const cpu_templates[] = {
 
 /* -- What can't be lowered ------------------------------------------------------------------------ */
 
-static const char *
-refuses_insn(struct ir_ctx *ctx, const struct kn_insn *n)
+static const char *refuses_insn(struct ir_ctx *ctx, const struct kn_insn *n)
 {
     enum tcc_class class = tcc_dtype_class((enum tcc_dtype)n->dtype);
     if (class == TCC_CLASS_STRING)
@@ -38,8 +37,7 @@ refuses_insn(struct ir_ctx *ctx, const struct kn_insn *n)
     return NULL;
 }
 
-static const char *
-cpu_refuses(struct ir_ctx *ctx, const struct kn_kernel *k)
+static const char *cpu_refuses(struct ir_ctx *ctx, const struct kn_kernel *k)
 {
     for (int i = 0; i < k->ninsns; i++) {
         const char *why = refuses_insn(ctx, &k->insns[i]);
@@ -54,8 +52,7 @@ cpu_refuses(struct ir_ctx *ctx, const struct kn_kernel *k)
 #define MAX_PARTS 16
 
 /* How long a kernel takes to compile, roughly. */
-static int64_t
-weight(const struct kn_kernel *k)
+static int64_t weight(const struct kn_kernel *k)
 {
     int64_t n = k->ninsns + 8 * k->ndims;
     for (int i = 0; i < k->ninsns; i++)
@@ -65,8 +62,7 @@ weight(const struct kn_kernel *k)
 }
 
 /* Deals the kernels, heaviest first, to the lightest part. part[i] gets kernel i's part; returns the number of parts. */
-static int
-deal(struct ir_ctx *ctx, const struct kn_program *p, int *part)
+static int deal(struct ir_ctx *ctx, const struct kn_program *p, int *part)
 {
     int64_t total = 0, load[MAX_PARTS] = {0};
     bool *dealt = IR_NEWN(ctx, p->nkernels + 1, bool);
@@ -92,15 +88,13 @@ deal(struct ir_ctx *ctx, const struct kn_program *p, int *part)
 
 /* -- Compiling ------------------------------------------------------------------------------------------ */
 
-static void
-run_part(void *jobs, int i, int report)
+static void run_part(void *jobs, int i, int report)
 {
     object_child((struct object_job *)jobs + i, report);
 }
 
-static bool
-cpu_compile(struct ir_ctx *ctx, const struct kn_program *p, const struct target_options *o, const char *prefix,
-            const char *folder, char ***objects, int *nobjects)
+static bool cpu_compile(struct ir_ctx *ctx, const struct kn_program *p, const struct target_options *o,
+                        const char *prefix, const char *folder, char ***objects, int *nobjects)
 {
     const struct cpu_machine *m = cpu_machine_make(ctx, o->arch);
     if (!m)
@@ -108,8 +102,14 @@ cpu_compile(struct ir_ctx *ctx, const struct kn_program *p, const struct target_
     int *part = IR_NEWN(ctx, p->nkernels + 1, int), n = deal(ctx, p, part);
     struct object_job *jobs = IR_NEWN(ctx, n + 1, struct object_job);
     for (int i = 0; i < n; i++) {
-        jobs[i] = (struct object_job){.ctx = ctx, .program = p, .machine = m, .options = o, .prefix = prefix, .part_of = part,
-                                      .part = i, .path = ir_internf(ctx, "%s/%s%d.o", folder, prefix, i),
+        jobs[i] = (struct object_job){.ctx = ctx,
+                                      .program = p,
+                                      .machine = m,
+                                      .options = o,
+                                      .prefix = prefix,
+                                      .part_of = part,
+                                      .part = i,
+                                      .path = ir_internf(ctx, "%s/%s%d.o", folder, prefix, i),
                                       .dump_path = ir_internf(ctx, "%s/%s%d.dump", folder, prefix, i)};
     }
     bool ok = child_run(ctx, n, o->jobs, run_part, jobs);
@@ -127,8 +127,7 @@ cpu_compile(struct ir_ctx *ctx, const struct kn_program *p, const struct target_
     return ok;
 }
 
-static const struct pass_machine *
-cpu_machine(struct ir_ctx *ctx, const char *arch)
+static const struct pass_machine *cpu_machine(struct ir_ctx *ctx, const char *arch)
 {
     const struct cpu_machine *m = cpu_machine_make(ctx, arch);
     return m ? &m->pass : NULL;

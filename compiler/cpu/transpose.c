@@ -36,7 +36,7 @@ void cg_transpose(struct cg *g, LLVMValueRef *v)
     static const int lo32[] = {0, 4, 1, 5}, hi32[] = {2, 6, 3, 7}, lo64[] = {0, 1, 4, 5}, hi64[] = {2, 3, 6, 7};
     static const int halves[2][2] = {{0, 2}, {1, 3}}, even[] = {0, 2, 4, 6}, odd[] = {1, 3, 5, 7};
     int w = g->lanes, groups = w / 4;
-    LLVMValueRef u[4][4], out[16];           /* u[group][i]: step 4 * lane + i of the group's four columns, in each lane */
+    LLVMValueRef u[4][4], out[16]; /* u[group][i]: step 4 * lane + i of the group's four columns, in each lane */
     for (int q = 0; q < groups; q++) {
         LLVMValueRef *c = v + 4 * q;
         LLVMValueRef t0 = in_lanes(g, c[0], c[1], lo32), t1 = in_lanes(g, c[0], c[1], hi32);

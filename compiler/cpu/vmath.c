@@ -12,8 +12,7 @@
 
 /* -- Building blocks --------------------------------------------------------------------------------- */
 
-struct vm
-vm_make(struct em *e, V like)
+struct vm vm_make(struct em *e, V like)
 {
     LLVMTypeRef t = LLVMTypeOf(like);
     struct vm m = {.e = e, .lanes = em_lanes_of(like), .f = t};
@@ -23,46 +22,118 @@ vm_make(struct em *e, V like)
     return m;
 }
 
-struct vm
-vm_double(const struct vm *m)
+struct vm vm_double(const struct vm *m)
 {
-    return (struct vm){.e = m->e, .f64 = true, .lanes = m->lanes, .f = em_vec(m->e->t_f64, m->lanes),
+    return (struct vm){.e = m->e,
+                       .f64 = true,
+                       .lanes = m->lanes,
+                       .f = em_vec(m->e->t_f64, m->lanes),
                        .i = em_vec(m->e->t_i64, m->lanes)};
 }
 
-V vm_k(const struct vm *m, double c) { return em_fp(m->f, c); }
-V vm_ik(const struct vm *m, int64_t c) { return em_int(m->i, c); }
-V vm_add(const struct vm *m, V a, V b) { return LLVMBuildFAdd(m->e->b, a, b, ""); }
-V vm_sub(const struct vm *m, V a, V b) { return LLVMBuildFSub(m->e->b, a, b, ""); }
-V vm_mul(const struct vm *m, V a, V b) { return LLVMBuildFMul(m->e->b, a, b, ""); }
-V vm_div(const struct vm *m, V a, V b) { return LLVMBuildFDiv(m->e->b, a, b, ""); }
-V vm_fma(const struct vm *m, V a, V b, V c) { return em_fma(m->e, a, b, c); }
-V vm_neg(const struct vm *m, V a) { return LLVMBuildFNeg(m->e->b, a, ""); }
-V vm_abs(const struct vm *m, V a) { return em_unary_intrinsic(m->e, "llvm.fabs", a); }
-V vm_sqrt(const struct vm *m, V a) { return em_unary_intrinsic(m->e, "llvm.sqrt", a); }
-V vm_sel(const struct vm *m, V c, V a, V b) { return LLVMBuildSelect(m->e->b, c, a, b, ""); }
-V vm_lt(const struct vm *m, V a, V b) { return LLVMBuildFCmp(m->e->b, LLVMRealOLT, a, b, ""); }
-V vm_gt(const struct vm *m, V a, V b) { return LLVMBuildFCmp(m->e->b, LLVMRealOGT, a, b, ""); }
-V vm_eq(const struct vm *m, V a, V b) { return LLVMBuildFCmp(m->e->b, LLVMRealOEQ, a, b, ""); }
-V vm_nan(const struct vm *m, V a) { return LLVMBuildFCmp(m->e->b, LLVMRealUNO, a, a, ""); }
-V vm_or(const struct vm *m, V a, V b) { return LLVMBuildOr(m->e->b, a, b, ""); }
-V vm_and(const struct vm *m, V a, V b) { return LLVMBuildAnd(m->e->b, a, b, ""); }
-V vm_not(const struct vm *m, V a) { return LLVMBuildNot(m->e->b, a, ""); }
-V vm_bits(const struct vm *m, V a) { return LLVMBuildBitCast(m->e->b, a, m->i, ""); }
-V vm_float(const struct vm *m, V a) { return LLVMBuildBitCast(m->e->b, a, m->f, ""); }
-V vm_iadd(const struct vm *m, V a, V b) { return LLVMBuildAdd(m->e->b, a, b, ""); }
-V vm_shl(const struct vm *m, V a, int n) { return LLVMBuildShl(m->e->b, a, vm_ik(m, n), ""); }
-V vm_min(const struct vm *m, V a, V b) { return vm_sel(m, vm_lt(m, a, b), a, b); }
-V vm_max(const struct vm *m, V a, V b) { return vm_sel(m, vm_gt(m, a, b), a, b); }
+V vm_k(const struct vm *m, double c)
+{
+    return em_fp(m->f, c);
+}
+V vm_ik(const struct vm *m, int64_t c)
+{
+    return em_int(m->i, c);
+}
+V vm_add(const struct vm *m, V a, V b)
+{
+    return LLVMBuildFAdd(m->e->b, a, b, "");
+}
+V vm_sub(const struct vm *m, V a, V b)
+{
+    return LLVMBuildFSub(m->e->b, a, b, "");
+}
+V vm_mul(const struct vm *m, V a, V b)
+{
+    return LLVMBuildFMul(m->e->b, a, b, "");
+}
+V vm_div(const struct vm *m, V a, V b)
+{
+    return LLVMBuildFDiv(m->e->b, a, b, "");
+}
+V vm_fma(const struct vm *m, V a, V b, V c)
+{
+    return em_fma(m->e, a, b, c);
+}
+V vm_neg(const struct vm *m, V a)
+{
+    return LLVMBuildFNeg(m->e->b, a, "");
+}
+V vm_abs(const struct vm *m, V a)
+{
+    return em_unary_intrinsic(m->e, "llvm.fabs", a);
+}
+V vm_sqrt(const struct vm *m, V a)
+{
+    return em_unary_intrinsic(m->e, "llvm.sqrt", a);
+}
+V vm_sel(const struct vm *m, V c, V a, V b)
+{
+    return LLVMBuildSelect(m->e->b, c, a, b, "");
+}
+V vm_lt(const struct vm *m, V a, V b)
+{
+    return LLVMBuildFCmp(m->e->b, LLVMRealOLT, a, b, "");
+}
+V vm_gt(const struct vm *m, V a, V b)
+{
+    return LLVMBuildFCmp(m->e->b, LLVMRealOGT, a, b, "");
+}
+V vm_eq(const struct vm *m, V a, V b)
+{
+    return LLVMBuildFCmp(m->e->b, LLVMRealOEQ, a, b, "");
+}
+V vm_nan(const struct vm *m, V a)
+{
+    return LLVMBuildFCmp(m->e->b, LLVMRealUNO, a, a, "");
+}
+V vm_or(const struct vm *m, V a, V b)
+{
+    return LLVMBuildOr(m->e->b, a, b, "");
+}
+V vm_and(const struct vm *m, V a, V b)
+{
+    return LLVMBuildAnd(m->e->b, a, b, "");
+}
+V vm_not(const struct vm *m, V a)
+{
+    return LLVMBuildNot(m->e->b, a, "");
+}
+V vm_bits(const struct vm *m, V a)
+{
+    return LLVMBuildBitCast(m->e->b, a, m->i, "");
+}
+V vm_float(const struct vm *m, V a)
+{
+    return LLVMBuildBitCast(m->e->b, a, m->f, "");
+}
+V vm_iadd(const struct vm *m, V a, V b)
+{
+    return LLVMBuildAdd(m->e->b, a, b, "");
+}
+V vm_shl(const struct vm *m, V a, int n)
+{
+    return LLVMBuildShl(m->e->b, a, vm_ik(m, n), "");
+}
+V vm_min(const struct vm *m, V a, V b)
+{
+    return vm_sel(m, vm_lt(m, a, b), a, b);
+}
+V vm_max(const struct vm *m, V a, V b)
+{
+    return vm_sel(m, vm_gt(m, a, b), a, b);
+}
 
-V
-vm_copysign(const struct vm *m, V magnitude, V sign)
+V vm_copysign(const struct vm *m, V magnitude, V sign)
 {
     return em_intrinsic(m->e, "llvm.copysign", 1, &m->f, 2, (V[]){magnitude, sign});
 }
 
-V
-vm_nearest(const struct vm *m, V x, V *integer)
+V vm_nearest(const struct vm *m, V x, V *integer)
 {
     /* Adding 1.5 * 2^23 (2^52) leaves the rounded integer in the low bits. */
     V magic = vm_k(m, m->f64 ? 0x1.8p52 : 0x1.8p23), t = vm_add(m, x, magic);
@@ -72,8 +143,7 @@ vm_nearest(const struct vm *m, V x, V *integer)
 }
 
 /* Even and odd powers apart, each by Horner's rule: half the latency. */
-V
-vm_poly(const struct vm *m, V x, int n, const double *c)
+V vm_poly(const struct vm *m, V x, int n, const double *c)
 {
     if (n < 5) {
         V p = vm_k(m, c[n - 1]);
@@ -92,8 +162,7 @@ vm_poly(const struct vm *m, V x, int n, const double *c)
 }
 
 /* Dekker's product with Veltkamp's splitting where there is no fused multiply-add. */
-V
-vm_two_product(const struct vm *m, V a, V b, V *low)
+V vm_two_product(const struct vm *m, V a, V b, V *low)
 {
     V p = vm_mul(m, a, b);
     if (m->e->m->pass.fma) {
@@ -116,8 +185,7 @@ vm_two_product(const struct vm *m, V a, V b, V *low)
 /* -- Rare lanes ------------------------------------------------------------------------------------------ */
 
 /* The helper function `name`, made when it is first asked for. */
-static V
-helper(const struct vm *m, const char *name, int nargs, void (*make)(struct em *e, V fn), LLVMTypeRef *type)
+static V helper(const struct vm *m, const char *name, int nargs, void (*make)(struct em *e, V fn), LLVMTypeRef *type)
 {
     struct em *e = m->e;
     LLVMTypeRef params[2] = {e->t_f64, e->t_f64};
@@ -130,7 +198,8 @@ helper(const struct vm *m, const char *name, int nargs, void (*make)(struct em *
     LLVMSetLinkage(fn, LLVMInternalLinkage);
     em_function_attributes(e, fn);
     unsigned cold = LLVMGetEnumAttributeKindForName("noinline", 8);
-    LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->lc, cold, 0));
+    LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                            LLVMCreateEnumAttribute(e->lc, cold, 0));
     inside.fn = fn;
     inside.entry = LLVMAppendBasicBlockInContext(e->lc, fn, "entry");
     inside.vdim = NULL;
@@ -146,8 +215,8 @@ helper(const struct vm *m, const char *name, int nargs, void (*make)(struct em *
     return fn;
 }
 
-V
-vm_per_lane(const struct vm *m, const char *name, void (*make)(struct em *e, V fn), V wanted, int nargs, const V *args, V value)
+V vm_per_lane(const struct vm *m, const char *name, void (*make)(struct em *e, V fn), V wanted, int nargs,
+              const V *args, V value)
 {
     struct em *e = m->e;
     LLVMTypeRef type;
@@ -176,7 +245,12 @@ vm_per_lane(const struct vm *m, const char *name, void (*make)(struct em *e, V f
 /* -- Words -------------------------------------------------------------------------------------------------- */
 
 /* direct: has code for float; else float goes through double. */
-struct word { enum ir_op op; bool direct; V (*unary)(const struct vm *, V); V (*binary)(const struct vm *, V, V); };
+struct word {
+    enum ir_op op;
+    bool direct;
+    V (*unary)(const struct vm *, V);
+    V (*binary)(const struct vm *, V, V);
+};
 static const struct word words[] = {
     {IR_exp, true, vm_exp, NULL},      {IR_expm1, true, vm_expm1, NULL},  {IR_log, true, vm_log, NULL},
     {IR_log1p, true, vm_log1p, NULL},  {IR_tanh, true, vm_tanh, NULL},    {IR_erf, true, vm_erf, NULL},
@@ -187,8 +261,7 @@ static const struct word words[] = {
     {IR_fmod, false, NULL, vm_fmod},
 };
 
-static const struct word *
-find_word(enum ir_op op)
+static const struct word *find_word(enum ir_op op)
 {
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (words[i].op == op)
@@ -196,14 +269,12 @@ find_word(enum ir_op op)
     return NULL;
 }
 
-bool
-vm_has(enum ir_op word)
+bool vm_has(enum ir_op word)
 {
     return find_word(word) != NULL;
 }
 
-V
-vm_word(struct em *e, enum ir_op word, int nargs, V *args)
+V vm_word(struct em *e, enum ir_op word, int nargs, V *args)
 {
     const struct word *w = find_word(word);
     if (!w)

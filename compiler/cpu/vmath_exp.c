@@ -21,23 +21,20 @@
 #define LN2_LO_F64 0x1.cf79abc9e3b3ap-40
 
 /* 2^n from an integer n that makes a normal number. */
-static V
-power_of_two(const struct vm *m, V n)
+static V power_of_two(const struct vm *m, V n)
 {
     return vm_float(m, vm_shl(m, vm_iadd(m, n, vm_ik(m, m->f64 ? 1023 : 127)), m->f64 ? 52 : 23));
 }
 
 /* p * 2^n, rounded once also where the result is subnormal, for n from about twice the exponent range down. */
-static V
-scale(const struct vm *m, V p, V n)
+static V scale(const struct vm *m, V p, V n)
 {
     V half = LLVMBuildAShr(m->e->b, n, vm_ik(m, 1), ""), rest = LLVMBuildSub(m->e->b, n, half, "");
     return vm_mul(m, vm_mul(m, p, power_of_two(m, half)), power_of_two(m, rest));
 }
 
 /* x = n ln 2 + r; returns r. x is within the range where n is small. */
-static V
-reduce(const struct vm *m, V x, V *n_float, V *n)
+static V reduce(const struct vm *m, V x, V *n_float, V *n)
 {
     *n_float = vm_nearest(m, vm_mul(m, x, vm_k(m, 0x1.71547652b82fep0)), n);
     V negative = vm_neg(m, *n_float);
@@ -46,21 +43,18 @@ reduce(const struct vm *m, V x, V *n_float, V *n)
 }
 
 /* e^r - 1 for |r| <= ln 2 / 2. */
-static V
-expm1_reduced(const struct vm *m, V r)
+static V expm1_reduced(const struct vm *m, V r)
 {
     V q = m->f64 ? VM_POLY(m, r, vm_exp_f64) : VM_POLY(m, r, vm_exp_f32);
     return vm_fma(m, vm_mul(m, r, r), q, r);
 }
 
-static V
-clamp(const struct vm *m, V x, double lo, double hi)
+static V clamp(const struct vm *m, V x, double lo, double hi)
 {
     return vm_min(m, vm_max(m, x, vm_k(m, lo)), vm_k(m, hi));
 }
 
-V
-vm_exp_sum(const struct vm *m, V x, V low)
+V vm_exp_sum(const struct vm *m, V x, V low)
 {
     V nf, n, c = m->f64 ? clamp(m, x, -760, 710) : clamp(m, x, -106, 89.5);
     V r = reduce(m, c, &nf, &n);
@@ -70,14 +64,12 @@ vm_exp_sum(const struct vm *m, V x, V low)
     return vm_sel(m, vm_nan(m, x), x, result);
 }
 
-V
-vm_exp(const struct vm *m, V x)
+V vm_exp(const struct vm *m, V x)
 {
     return vm_exp_sum(m, x, NULL);
 }
 
-V
-vm_expm1(const struct vm *m, V x)
+V vm_expm1(const struct vm *m, V x)
 {
     V nf, n, c = m->f64 ? clamp(m, x, -60, 710) : clamp(m, x, -40, 89.5);
     V r = reduce(m, c, &nf, &n), p = expm1_reduced(m, r), one = vm_k(m, 1);
@@ -94,8 +86,7 @@ vm_expm1(const struct vm *m, V x)
 /* -- Logarithms ------------------------------------------------------------------------------------------ */
 
 /* x = 2^k (1 + f), for positive normal x; returns f, and k as a float. */
-static V
-split_log(const struct vm *m, V x, V *k)
+static V split_log(const struct vm *m, V x, V *k)
 {
     LLVMBuilderRef b = m->e->b;
     int mantissa = m->f64 ? 52 : 23;
@@ -110,8 +101,7 @@ split_log(const struct vm *m, V x, V *k)
 }
 
 /* log(1 + f) + k ln 2 + c, the small c being added where it is not lost. */
-static V
-log_sum(const struct vm *m, V f, V k, V c)
+static V log_sum(const struct vm *m, V f, V k, V c)
 {
     V half = vm_mul(m, vm_mul(m, f, f), vm_k(m, 0.5)), hi = vm_k(m, m->f64 ? LN2_HI_F64 : LN2_HI_F32);
     V low = vm_mul(m, k, vm_k(m, m->f64 ? LN2_LO_F64 : LN2_LO_F32));
@@ -129,8 +119,7 @@ log_sum(const struct vm *m, V f, V k, V c)
     return vm_fma(m, k, hi, vm_sub(m, f, vm_sub(m, half, t)));
 }
 
-static V
-log_specials(const struct vm *m, V x, V result)
+static V log_specials(const struct vm *m, V x, V result)
 {
     V zero = vm_k(m, 0);
     result = vm_sel(m, vm_eq(m, x, vm_k(m, INFINITY)), x, result);
@@ -139,8 +128,7 @@ log_specials(const struct vm *m, V x, V result)
     return vm_sel(m, vm_nan(m, x), x, result);
 }
 
-V
-vm_log(const struct vm *m, V x)
+V vm_log(const struct vm *m, V x)
 {
     V k, tiny = vm_lt(m, x, vm_k(m, m->f64 ? 0x1p-1022 : 0x1p-126));
     V scaled = vm_sel(m, tiny, vm_mul(m, x, vm_k(m, m->f64 ? 0x1p54 : 0x1p25)), x);
@@ -149,8 +137,7 @@ vm_log(const struct vm *m, V x)
     return log_specials(m, x, log_sum(m, f, k, NULL));
 }
 
-V
-vm_log1p(const struct vm *m, V x)
+V vm_log1p(const struct vm *m, V x)
 {
     V one = vm_k(m, 1), u = vm_add(m, one, x), k;
     /* What rounding 1 + x lost, relative to u. */
@@ -163,8 +150,7 @@ vm_log1p(const struct vm *m, V x)
 
 /* -- Hyperbolic functions ----------------------------------------------------------------------------------- */
 
-V
-vm_sinh(const struct vm *m, V x)
+V vm_sinh(const struct vm *m, V x)
 {
     V a = vm_abs(m, x), one = vm_k(m, 1), half = vm_k(m, 0.5), t = vm_expm1(m, a);
     V small = vm_mul(m, half, vm_add(m, t, vm_div(m, t, vm_add(m, t, one))));
@@ -173,8 +159,7 @@ vm_sinh(const struct vm *m, V x)
     return vm_copysign(m, vm_sel(m, vm_gt(m, a, vm_k(m, m->f64 ? 700 : 80)), large, small), x);
 }
 
-V
-vm_cosh(const struct vm *m, V x)
+V vm_cosh(const struct vm *m, V x)
 {
     V a = vm_abs(m, x), half = vm_k(m, 0.5), t = vm_exp(m, a);
     V small = vm_add(m, vm_mul(m, half, t), vm_div(m, half, t));
@@ -182,8 +167,7 @@ vm_cosh(const struct vm *m, V x)
     return vm_sel(m, vm_gt(m, a, vm_k(m, m->f64 ? 700 : 80)), large, small);
 }
 
-V
-vm_tanh(const struct vm *m, V x)
+V vm_tanh(const struct vm *m, V x)
 {
     V a = vm_abs(m, x), two = vm_k(m, 2), one = vm_k(m, 1), result;
     V c = vm_min(m, vm_k(m, m->f64 ? 22 : 10), a);
@@ -200,8 +184,7 @@ vm_tanh(const struct vm *m, V x)
     return vm_sel(m, vm_nan(m, x), x, vm_copysign(m, result, x));
 }
 
-V
-vm_asinh(const struct vm *m, V x)
+V vm_asinh(const struct vm *m, V x)
 {
     V a = vm_abs(m, x), one = vm_k(m, 1), z = vm_mul(m, a, a);
     V t = vm_add(m, a, vm_div(m, z, vm_add(m, one, vm_sqrt(m, vm_add(m, z, one)))));
@@ -210,8 +193,7 @@ vm_asinh(const struct vm *m, V x)
     return vm_copysign(m, vm_add(m, r, vm_sel(m, huge, vm_k(m, 0x1.62e42fefa39efp-1), vm_k(m, 0))), x);
 }
 
-V
-vm_acosh(const struct vm *m, V x)
+V vm_acosh(const struct vm *m, V x)
 {
     V t = vm_sub(m, x, vm_k(m, 1)), huge = vm_gt(m, x, vm_k(m, 0x1p60));
     V u = vm_add(m, t, vm_sqrt(m, vm_fma(m, t, t, vm_mul(m, vm_k(m, 2), t))));
@@ -220,8 +202,7 @@ vm_acosh(const struct vm *m, V x)
     return vm_sel(m, vm_lt(m, x, vm_k(m, 1)), vm_k(m, NAN), r);
 }
 
-V
-vm_atanh(const struct vm *m, V x)
+V vm_atanh(const struct vm *m, V x)
 {
     V a = vm_abs(m, x), t = vm_div(m, vm_mul(m, a, vm_k(m, 2)), vm_sub(m, vm_k(m, 1), a));
     V r = vm_mul(m, vm_k(m, 0.5), vm_log1p(m, t));
@@ -232,8 +213,7 @@ vm_atanh(const struct vm *m, V x)
 /* -- Error function --------------------------------------------------------------------------------------------- */
 
 /* 1 - erfc for larger arguments; erfc = e^(-x^2) h, h smooth in t = (x - 2) / (x + 2). */
-static V
-erf_tail_double(const struct vm *m, V a)
+static V erf_tail_double(const struct vm *m, V a)
 {
     V c = vm_min(m, a, vm_k(m, 6)), two = vm_k(m, 2);
     V t = vm_div(m, vm_sub(m, c, two), vm_add(m, c, two));
@@ -242,16 +222,14 @@ erf_tail_double(const struct vm *m, V a)
 }
 
 /* For float the logarithm of erfc is a polynomial. */
-static V
-erf_tail_float(const struct vm *m, V a)
+static V erf_tail_float(const struct vm *m, V a)
 {
     V c = vm_min(m, a, vm_k(m, 4));
     V e = vm_exp(m, vm_neg(m, VM_POLY(m, c, vm_erf_tail_f32)));
     return vm_sub(m, vm_k(m, 1), e);
 }
 
-V
-vm_erf(const struct vm *m, V x)
+V vm_erf(const struct vm *m, V x)
 {
     V a = vm_abs(m, x), z = vm_mul(m, x, x);
     V small = vm_fma(m, x, m->f64 ? VM_POLY(m, z, vm_erf_f64) : VM_POLY(m, z, vm_erf_f32), x);

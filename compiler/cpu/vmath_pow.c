@@ -17,16 +17,14 @@
 /* -- pow ------------------------------------------------------------------------------------------------ */
 
 /* a + b = sum + *low exactly when |a| >= |b| or a is 0. */
-static V
-fast_two_sum(const struct vm *m, V a, V b, V *low)
+static V fast_two_sum(const struct vm *m, V a, V b, V *low)
 {
     V s = vm_add(m, a, b);
     *low = vm_sub(m, b, vm_sub(m, s, a));
     return s;
 }
 
-static V
-two_sum(const struct vm *m, V a, V b, V *low)
+static V two_sum(const struct vm *m, V a, V b, V *low)
 {
     V s = vm_add(m, a, b), bb = vm_sub(m, s, a);
     *low = vm_add(m, vm_sub(m, a, vm_sub(m, s, bb)), vm_sub(m, b, bb));
@@ -34,8 +32,7 @@ two_sum(const struct vm *m, V a, V b, V *low)
 }
 
 /* log(1 + f) + k ln 2 as hi + *low, 1 + f in [sqrt 1/2, sqrt 2). */
-static V
-log_two(const struct vm *m, V f, V k, V *low)
+static V log_two(const struct vm *m, V f, V k, V *low)
 {
     /* s + sl = f / (2 + f) */
     V dl, d = two_sum(m, vm_k(m, 2), f, &dl), s = vm_div(m, f, d), pl, p = vm_two_product(m, s, d, &pl);
@@ -59,8 +56,7 @@ log_two(const struct vm *m, V f, V k, V *low)
 }
 
 /* x = 2^k (1 + f) for positive finite x, subnormals included. */
-static V
-split(const struct vm *m, V x, V *k)
+static V split(const struct vm *m, V x, V *k)
 {
     LLVMBuilderRef b = m->e->b;
     V tiny = vm_lt(m, x, vm_k(m, 0x1p-1022)), scaled = vm_sel(m, tiny, vm_mul(m, x, vm_k(m, 0x1p54)), x);
@@ -73,8 +69,7 @@ split(const struct vm *m, V x, V *k)
 }
 
 /* C's rules for zeros, infinities, NaN and negative bases. r: |x|^y. */
-static V
-pow_specials(const struct vm *m, V x, V y, V r)
+static V pow_specials(const struct vm *m, V x, V y, V r)
 {
     V zero = vm_k(m, 0), one = vm_k(m, 1), inf = vm_k(m, INFINITY), a = vm_abs(m, x), ay = vm_abs(m, y);
     V whole = em_unary_intrinsic(m->e, "llvm.floor", y), is_whole = vm_eq(m, whole, y);
@@ -97,8 +92,7 @@ pow_specials(const struct vm *m, V x, V y, V r)
     return vm_sel(m, vm_or(m, vm_eq(m, x, one), vm_eq(m, y, zero)), one, r);
 }
 
-V
-vm_pow(const struct vm *m, V x, V y)
+V vm_pow(const struct vm *m, V x, V y)
 {
     V k, f = split(m, vm_abs(m, x), &k), low, hi = log_two(m, f, k, &low);
     V p_low, p = vm_two_product(m, y, hi, &p_low);
@@ -113,11 +107,11 @@ vm_pow(const struct vm *m, V x, V y)
 /* -- fmod ---------------------------------------------------------------------------------------------------- */
 
 /* Mantissa with its leading bit, and exponent, of a positive finite double; subnormals are normalised. */
-static void
-unpack(struct em *e, V bits, V *mantissa, V *exponent)
+static void unpack(struct em *e, V bits, V *mantissa, V *exponent)
 {
     LLVMBuilderRef b = e->b;
-    V field = LLVMBuildLShr(b, bits, em_i64(e, 52), ""), fraction = LLVMBuildAnd(b, bits, em_i64(e, (1ll << 52) - 1), "");
+    V field = LLVMBuildLShr(b, bits, em_i64(e, 52), ""),
+      fraction = LLVMBuildAnd(b, bits, em_i64(e, (1ll << 52) - 1), "");
     V subnormal = LLVMBuildICmp(b, LLVMIntEQ, field, em_i64(e, 0), "");
     V zeros = em_intrinsic(e, "llvm.ctlz", 1, &e->t_i64, 2, (V[]){fraction, LLVMConstInt(e->t_i1, 0, 0)});
     V shift = LLVMBuildAnd(b, LLVMBuildSub(b, zeros, em_i64(e, 11), ""), em_i64(e, 63), "");
@@ -127,8 +121,7 @@ unpack(struct em *e, V bits, V *mantissa, V *exponent)
 }
 
 /* Body of double vm_fmod(double x, double y) for finite positive x >= y > 0: shift and subtract. */
-static void
-make_fmod(struct em *e, V fn)
+static void make_fmod(struct em *e, V fn)
 {
     LLVMBuilderRef b = e->b;
     V mx, my, ex, ey;
@@ -148,7 +141,8 @@ make_fmod(struct em *e, V fn)
     V is_zero = LLVMBuildICmp(b, LLVMIntEQ, r, em_i64(e, 0), "");
     V normal = LLVMBuildICmp(b, LLVMIntSGT, field, em_i64(e, 0), "");
     V lifted = LLVMBuildShl(b, r, LLVMBuildAnd(b, up, em_i64(e, 63), ""), "");
-    V norm = LLVMBuildOr(b, LLVMBuildAnd(b, lifted, em_i64(e, (1ll << 52) - 1), ""), LLVMBuildShl(b, field, em_i64(e, 52), ""), "");
+    V norm = LLVMBuildOr(b, LLVMBuildAnd(b, lifted, em_i64(e, (1ll << 52) - 1), ""),
+                         LLVMBuildShl(b, field, em_i64(e, 52), ""), "");
     /* Subnormal results: value r * 2^(ey - 1), in units of the last place; ey may itself be below 1. */
     V distance = LLVMBuildSub(b, ey, em_i64(e, 1), ""), left = LLVMBuildICmp(b, LLVMIntSGE, distance, em_i64(e, 0), "");
     V right = LLVMBuildAnd(b, LLVMBuildNeg(b, distance, ""), em_i64(e, 63), "");
@@ -158,8 +152,7 @@ make_fmod(struct em *e, V fn)
     LLVMBuildRet(b, LLVMBuildBitCast(b, bits, e->t_f64, ""));
 }
 
-V
-vm_fmod(const struct vm *m, V x, V y)
+V vm_fmod(const struct vm *m, V x, V y)
 {
     V a = vm_abs(m, x), d = vm_abs(m, y), zero = vm_k(m, 0), inf = vm_k(m, INFINITY);
     V quotient = vm_div(m, a, d), q = em_unary_intrinsic(m->e, "llvm.trunc", quotient);
@@ -168,7 +161,8 @@ vm_fmod(const struct vm *m, V x, V y)
     r = vm_sel(m, vm_lt(m, r, zero), vm_add(m, r, d), r);
     V below = vm_lt(m, a, d);
     /* Splitting products needs room in the exponents where there is no fused multiply-add. */
-    V easy = vm_and(m, vm_lt(m, quotient, vm_k(m, 0x1p52)), vm_and(m, vm_gt(m, d, vm_k(m, 0x1p-900)), vm_lt(m, a, vm_k(m, 0x1p900))));
+    V easy = vm_and(m, vm_lt(m, quotient, vm_k(m, 0x1p52)),
+                    vm_and(m, vm_gt(m, d, vm_k(m, 0x1p-900)), vm_lt(m, a, vm_k(m, 0x1p900))));
     V proper = vm_and(m, vm_and(m, vm_gt(m, d, zero), vm_lt(m, a, inf)), vm_lt(m, d, inf));
     V hard = vm_and(m, proper, vm_and(m, vm_not(m, below), vm_not(m, easy)));
     r = vm_per_lane(m, "vm_fmod", make_fmod, hard, 2, (V[]){a, d}, r);

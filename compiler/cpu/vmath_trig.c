@@ -17,8 +17,7 @@
 /* -- Reduction of huge arguments -------------------------------------------------------------------- */
 
 /* The table of 2/pi as a constant of the module. */
-static V
-table_of_bits(struct em *e)
+static V table_of_bits(struct em *e)
 {
     static const char name[] = "vm_two_over_pi";
     V words[sizeof vm_two_over_pi / sizeof *vm_two_over_pi], table = LLVMGetNamedGlobal(e->mod, name);
@@ -35,8 +34,7 @@ table_of_bits(struct em *e)
 }
 
 /* 64 bits of 2/pi from bit `at` (from the binary point) on, zero-extended to i128. */
-static V
-bits_at(struct em *e, V table, V at)
+static V bits_at(struct em *e, V table, V at)
 {
     LLVMBuilderRef b = e->b;
     LLVMTypeRef t128 = LLVMIntTypeInContext(e->lc, 128);
@@ -50,8 +48,7 @@ bits_at(struct em *e, V table, V at)
 
 /* Body of double vm_reduce(double x): r * 2^(128 quadrant). As 2^-70 < |r| < 1 the exponent tells the two apart. x is finite
  * and at least 2^20 in size. */
-static void
-make_reduce(struct em *e, V fn)
+static void make_reduce(struct em *e, V fn)
 {
     LLVMBuilderRef b = e->b;
     LLVMTypeRef t128 = LLVMIntTypeInContext(e->lc, 128);
@@ -69,17 +66,18 @@ make_reduce(struct em *e, V fn)
     V low = LLVMBuildMul(b, mantissa, word[2], ""), mid = LLVMBuildMul(b, mantissa, word[1], "");
     V high = LLVMBuildMul(b, mantissa, word[0], "");
     mid = LLVMBuildAdd(b, mid, LLVMBuildLShr(b, low, c64, ""), "");
-    V top = LLVMBuildAdd(b, LLVMBuildShl(b, high, c64, ""), mid, "");     /* bits 64..191 of the product */
+    V top = LLVMBuildAdd(b, LLVMBuildShl(b, high, c64, ""), mid, ""); /* bits 64..191 of the product */
     /* Quadrant: round to nearest: add one eighth of the circle, that is half a quadrant, first. */
     V half = LLVMBuildShl(b, LLVMConstInt(t128, 1, 0), LLVMConstInt(t128, 125, 0), "");
     V moved = LLVMBuildAdd(b, top, half, "");
     V quadrant = LLVMBuildTrunc(b, LLVMBuildLShr(b, moved, LLVMConstInt(t128, 126, 0), ""), e->t_i64, "");
-    V fraction = LLVMBuildSub(b, top, LLVMBuildShl(b, LLVMBuildZExt(b, quadrant, t128, ""), LLVMConstInt(t128, 126, 0), ""), "");
+    V fraction =
+        LLVMBuildSub(b, top, LLVMBuildShl(b, LLVMBuildZExt(b, quadrant, t128, ""), LLVMConstInt(t128, 126, 0), ""), "");
     V negative = LLVMBuildICmp(b, LLVMIntSLT, fraction, LLVMConstNull(t128), "");
     V size = LLVMBuildSelect(b, negative, LLVMBuildNeg(b, fraction, ""), fraction, "");
     V zeros = em_intrinsic(e, "llvm.ctlz", 1, &t128, 2, (V[]){size, LLVMConstInt(e->t_i1, 0, 0)});
     V normal = LLVMBuildShl(b, size, LLVMBuildAnd(b, zeros, LLVMConstInt(t128, 127, 0), ""), "");
-    V lead = LLVMBuildTrunc(b, LLVMBuildLShr(b, normal, LLVMConstInt(t128, 65, 0), ""), e->t_i64, "");   /* 63 bits */
+    V lead = LLVMBuildTrunc(b, LLVMBuildLShr(b, normal, LLVMConstInt(t128, 65, 0), ""), e->t_i64, ""); /* 63 bits */
     /* fraction = lead * 2^(65 - zeros) * 2^-126 of a quadrant. */
     V f = LLVMBuildSIToFP(b, lead, e->t_f64, "");
     V power = LLVMBuildSub(b, em_i64(e, 1023 + 65 - 126), LLVMBuildTrunc(b, zeros, e->t_i64, ""), "");
@@ -98,8 +96,7 @@ make_reduce(struct em *e, V fn)
 /* -- Reduction ------------------------------------------------------------------------------------------ */
 
 /* x = q pi/2 + r + *low modulo 2 pi, |r| <= pi/4 (a little more); q in the low bits of an integer. */
-static V
-reduce(const struct vm *m, V x, V *low, V *q)
+static V reduce(const struct vm *m, V x, V *low, V *q)
 {
     V n, nf = vm_nearest(m, vm_mul(m, x, vm_k(m, M_2_PI)), &n), minus = vm_neg(m, nf), r, limit;
     if (m->e->m->pass.fma) {
@@ -129,8 +126,7 @@ reduce(const struct vm *m, V x, V *low, V *q)
     return vm_sel(m, huge, vm_float(m, LLVMBuildSub(m->e->b, bits, vm_shl(m, quadrant, 59), "")), r);
 }
 
-static V
-sin_reduced(const struct vm *m, V r, V low)
+static V sin_reduced(const struct vm *m, V r, V low)
 {
     V z = vm_mul(m, r, r), r3 = vm_mul(m, z, r);
     /* sin(r + low) = sin r + low cos r, nearly low (1 - z/2). */
@@ -138,30 +134,26 @@ sin_reduced(const struct vm *m, V r, V low)
     return vm_add(m, r, vm_fma(m, r3, VM_POLY(m, z, vm_sin_f64), fix));
 }
 
-static V
-cos_reduced(const struct vm *m, V r, V low)
+static V cos_reduced(const struct vm *m, V r, V low)
 {
     V z = vm_mul(m, r, r), half = vm_mul(m, z, vm_k(m, 0.5)), one = vm_k(m, 1), w = vm_sub(m, one, half);
     V lost = vm_sub(m, vm_sub(m, one, w), half), tail = vm_mul(m, vm_mul(m, z, z), VM_POLY(m, z, vm_cos_f64));
     return vm_add(m, w, vm_add(m, lost, vm_sub(m, tail, vm_mul(m, r, low))));
 }
 
-static V
-bit_set(const struct vm *m, V q, int bit)
+static V bit_set(const struct vm *m, V q, int bit)
 {
     V masked = LLVMBuildAnd(m->e->b, q, vm_ik(m, 1 << bit), "");
     return LLVMBuildICmp(m->e->b, LLVMIntNE, masked, vm_ik(m, 0), "");
 }
 
 /* Infinity has no sine; NaN stays. */
-static V
-finite_only(const struct vm *m, V x, V result)
+static V finite_only(const struct vm *m, V x, V result)
 {
     return vm_sel(m, vm_lt(m, vm_abs(m, x), vm_k(m, INFINITY)), result, vm_sub(m, x, x));
 }
 
-static V
-sine(const struct vm *m, V x, int shift)
+static V sine(const struct vm *m, V x, int shift)
 {
     V low, q, r = reduce(m, x, &low, &q);
     q = vm_iadd(m, q, vm_ik(m, shift));
@@ -169,22 +161,20 @@ sine(const struct vm *m, V x, int shift)
     return finite_only(m, x, vm_sel(m, bit_set(m, q, 1), vm_neg(m, v), v));
 }
 
-V
-vm_sin(const struct vm *m, V x)
+V vm_sin(const struct vm *m, V x)
 {
     return vm_sel(m, vm_eq(m, x, vm_k(m, 0)), x, sine(m, x, 0));
 }
 
-V
-vm_cos(const struct vm *m, V x)
+V vm_cos(const struct vm *m, V x)
 {
     return sine(m, x, 1);
 }
 
-V
-vm_tan(const struct vm *m, V x)
+V vm_tan(const struct vm *m, V x)
 {
-    V low, q, r = reduce(m, x, &low, &q), s = sin_reduced(m, r, low), c = cos_reduced(m, r, low), odd = bit_set(m, q, 0);
+    V low, q, r = reduce(m, x, &low, &q), s = sin_reduced(m, r, low), c = cos_reduced(m, r, low),
+              odd = bit_set(m, q, 0);
     V v = vm_div(m, vm_sel(m, odd, vm_neg(m, c), s), vm_sel(m, odd, s, c));
     return vm_sel(m, vm_eq(m, x, vm_k(m, 0)), x, finite_only(m, x, v));
 }
@@ -195,15 +185,13 @@ vm_tan(const struct vm *m, V x)
 #define PI_2_LO 0x1.1a62633145c07p-54
 
 /* asin(x) for |x| <= 1/2, x + x^3 P(x^2). */
-static V
-asin_small(const struct vm *m, V x, V z)
+static V asin_small(const struct vm *m, V x, V z)
 {
     return vm_fma(m, vm_mul(m, x, z), VM_POLY(m, z, vm_asin_f64), x);
 }
 
 /* For |x| > 1/2, asin |x| = pi/2 - 2 asin(sqrt((1 - |x|) / 2)): the root and what rounding it lost. */
-static V
-half_angle(const struct vm *m, V a, V *z, V *low)
+static V half_angle(const struct vm *m, V a, V *z, V *low)
 {
     V square_low;
     *z = vm_mul(m, vm_sub(m, vm_k(m, 1), a), vm_k(m, 0.5));
@@ -213,18 +201,17 @@ half_angle(const struct vm *m, V a, V *z, V *low)
     return s;
 }
 
-V
-vm_asin(const struct vm *m, V x)
+V vm_asin(const struct vm *m, V x)
 {
     V a = vm_abs(m, x), z, low, s = half_angle(m, a, &z, &low), two = vm_k(m, 2);
     V tail = vm_fma(m, vm_mul(m, s, z), VM_POLY(m, z, vm_asin_f64), low);
-    V large = vm_sub(m, vm_sub(m, vm_k(m, PI_2_HI), vm_mul(m, two, s)), vm_sub(m, vm_mul(m, two, tail), vm_k(m, PI_2_LO)));
+    V large =
+        vm_sub(m, vm_sub(m, vm_k(m, PI_2_HI), vm_mul(m, two, s)), vm_sub(m, vm_mul(m, two, tail), vm_k(m, PI_2_LO)));
     V small = asin_small(m, x, vm_mul(m, x, x));
     return vm_sel(m, vm_gt(m, a, vm_k(m, 0.5)), vm_copysign(m, large, x), small);
 }
 
-V
-vm_acos(const struct vm *m, V x)
+V vm_acos(const struct vm *m, V x)
 {
     V a = vm_abs(m, x), z, low, s = half_angle(m, a, &z, &low), two = vm_k(m, 2);
     V tail = vm_fma(m, vm_mul(m, s, z), VM_POLY(m, z, vm_asin_f64), low), large = vm_mul(m, two, vm_add(m, s, tail));
@@ -236,8 +223,7 @@ vm_acos(const struct vm *m, V x)
     return vm_sel(m, vm_gt(m, a, vm_k(m, 1)), vm_k(m, NAN), result);
 }
 
-V
-vm_atan(const struct vm *m, V x)
+V vm_atan(const struct vm *m, V x)
 {
     V a = vm_abs(m, x), one = vm_k(m, 1), zero = vm_k(m, 0);
     /* One division brings every argument to |t| <= tan(pi/8): t = a, (a - 1) / (a + 1) or -1 / a. */

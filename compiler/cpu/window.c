@@ -15,13 +15,22 @@
 #define W_MAX_TAPS 4
 #define W_MAX_GUARDS 8
 
-struct w_load { int insn; int64_t row, tap[W_MAX_TAPS]; bool uniform; ir_expr off; };
-struct w_guard { int64_t row_coef, tap_coef; int tap; ir_expr rest, lo, hi; };
+struct w_load {
+    int insn;
+    int64_t row, tap[W_MAX_TAPS];
+    bool uniform;
+    ir_expr off;
+};
+struct w_guard {
+    int64_t row_coef, tap_coef;
+    int tap;
+    ir_expr rest, lo, hi;
+};
 
 struct window {
     struct ir_ctx *ctx;
     const struct kn_kernel *k;
-    int vec, row;                    /* kernel dims: lanes, neighbours */
+    int vec, row; /* kernel dims: lanes, neighbours */
     int64_t nrows;
     int lanes, mr;
     int ntaps, tap_dim[W_MAX_TAPS];
@@ -59,9 +68,10 @@ static bool skips(const struct kn_kernel *k, const struct kn_insn *load, const s
         double f = other ? other->fvalue : 0;
         if (other && other->code != KN_CONST)
             return false;
-        return red->reducer == KN_SUM ? (other ? tcc_is_float(other->dtype) ? f == 0 : other->ivalue == 0 : true)
+        return red->reducer == KN_SUM   ? (other ? tcc_is_float(other->dtype) ? f == 0 : other->ivalue == 0 : true)
                : red->reducer == KN_MAX ? other && tcc_is_float(other->dtype) && f == -__builtin_inf()
-               : red->reducer == KN_MIN ? other && tcc_is_float(other->dtype) && f == __builtin_inf() : false;
+               : red->reducer == KN_MIN ? other && tcc_is_float(other->dtype) && f == __builtin_inf()
+                                        : false;
     }
     if (red->reducer != KN_SUM || in->code != KN_SCALAR || (in->word != IR_mul && in->word != IR_cast))
         return false;
@@ -98,8 +108,8 @@ static bool find_guards(struct window *w, const struct kn_insn *in)
                 return false;
             t->row_coef = ir_const_or(coef, 0);
             e = t->rest;
-            if (t->row_coef <= 0 || !ir_is_const(e, NULL) || !ir_is_const(t->lo, NULL) || !ir_is_const(t->hi, NULL)
-                || (t->tap >= 0 && w->tap_n[t->tap] > 16))
+            if (t->row_coef <= 0 || !ir_is_const(e, NULL) || !ir_is_const(t->lo, NULL) || !ir_is_const(t->hi, NULL) ||
+                (t->tap >= 0 && w->tap_n[t->tap] > 16))
                 return false;
             if (t->tap >= 0)
                 w->unroll[t->tap] = true;
@@ -122,8 +132,8 @@ static bool find_load(struct window *w, int i)
     int64_t c;
     l->insn = i;
     l->off = flat_offset(w->ctx, w->k, in);
-    if (!coefficient(w->ctx, l->off, w->k->dims[w->row].var, &l->row)
-        || !coefficient(w->ctx, l->off, w->k->dims[w->vec].var, &c) || (c != 0 && c != 1))
+    if (!coefficient(w->ctx, l->off, w->k->dims[w->row].var, &l->row) ||
+        !coefficient(w->ctx, l->off, w->k->dims[w->vec].var, &c) || (c != 0 && c != 1))
         return false;
     l->uniform = c == 0;
     for (int t = 0; t < w->ntaps; t++)
@@ -203,7 +213,7 @@ static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struc
         return false;
     for (int t = 0; t < w->ntaps; t++)
         w->unroll[t] |= t == w->ntaps - 1 && w->tap_n[t] <= 7;
-    int max = m->pass.registers / 2 / w->nreds;        /* the rest for loads that LLVM moves up */
+    int max = m->pass.registers / 2 / w->nreds; /* the rest for loads that LLVM moves up */
     max = max < 1 ? 1 : max > 14 ? 14 : max;
     int64_t blocks = (w->nrows + max - 1) / max;
     w->mr = (int)((w->nrows + blocks - 1) / blocks);
@@ -215,8 +225,8 @@ static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struc
 struct wg {
     struct em *e;
     struct window w;
-    int rows;                        /* of this register tile */
-    int64_t start;                   /* its constant first row, or -1: no row is cut */
+    int rows;      /* of this register tile */
+    int64_t start; /* its constant first row, or -1: no row is cut */
     int64_t tap[W_MAX_TAPS];
     LLVMValueRef base[W_MAX_LOADS];
     LLVMValueRef acc[W_MAX_REDS][32];
@@ -280,14 +290,15 @@ static void tap(struct wg *g, LLVMValueRef *at)
             const struct w_load *t = &g->w.load[l];
             const struct kn_insn *in = &k->insns[t->insn];
             LLVMValueRef p = element(g, l, at[l], em_i64(e, r * t->row));
-            e->value[t->insn] = em_load(e, k->operands[in->operand].dtype, p, t->uniform ? 1 : g->w.lanes, NULL, NULL, in->operand);
+            e->value[t->insn] =
+                em_load(e, k->operands[in->operand].dtype, p, t->uniform ? 1 : g->w.lanes, NULL, NULL, in->operand);
         }
         em_insns(e, k->stages[0].first, k->stages[0].last);
         for (int i = 0; i < g->w.nreds; i++) {
             const struct kn_insn *red = &k->insns[g->w.red[i]];
             const struct kn_insn *arg = &k->insns[red->arg[0]];
-            if (red->reducer == KN_SUM && tcc_is_float(red->dtype) && red->dtype == arg->dtype && arg->code == KN_SCALAR
-                && arg->word == IR_mul)
+            if (red->reducer == KN_SUM && tcc_is_float(red->dtype) && red->dtype == arg->dtype &&
+                arg->code == KN_SCALAR && arg->word == IR_mul)
                 g->acc[i][r] = em_fma(e, em_splat(e, e->value[arg->arg[0]], g->w.lanes),
                                       em_splat(e, e->value[arg->arg[1]], g->w.lanes), g->acc[i][r]);
             else
@@ -398,7 +409,7 @@ static void emit(struct em *e)
     const struct kn_kernel *k = e->k;
     int nouter = em_nouter(k);
     if (!analyse(e->m, e->ctx, k, &g.w))
-        return;                      /* cannot be: its schedule said that it can */
+        return; /* cannot be: its schedule said that it can */
     em_tiles_begin(e, &t);
     for (int d = 0; d < nouter; d++) {
         if (d == g.w.vec || d == g.w.row)
@@ -431,8 +442,12 @@ static bool schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_
         edges += r < lo || (r + w.mr < w.nrows ? r + w.mr : w.nrows) > hi;
     if (edges > 8)
         return false;
-    k->schedule = (struct kn_schedule){.how = how, .vector_dim = (int8_t)w.vec, .width = (int16_t)w.lanes, .unroll = 1,
-                                       .mr = (int16_t)w.mr, .nr = (int16_t)w.lanes};
+    k->schedule = (struct kn_schedule){.how = how,
+                                       .vector_dim = (int8_t)w.vec,
+                                       .width = (int16_t)w.lanes,
+                                       .unroll = 1,
+                                       .mr = (int16_t)w.mr,
+                                       .nr = (int16_t)w.lanes};
     /* Tiles of about 5,000 vector steps (a microsecond or two): outer dims are cut from the first on. */
     double now = 1, target = 5000;
     for (int d = 0; d < k->ndims; d++)

@@ -27,10 +27,11 @@ static const char triple[] = "nvptx64-nvidia-cuda";
 /* -- Machine ------------------------------------------------------------------------------------------ */
 
 /* Compute capabilities that we name; NVPTX feature: the PTX version that has all of them. */
-static const struct { const char *name, *ptx; } archs[] = {{"sm_80", "+ptx70"}, {"sm_90", "+ptx78"}, {"sm_90a", "+ptx80"}};
+static const struct {
+    const char *name, *ptx;
+} archs[] = {{"sm_80", "+ptx70"}, {"sm_90", "+ptx78"}, {"sm_90a", "+ptx80"}};
 
-static const char *
-ptx_version(const char *arch)
+static const char *ptx_version(const char *arch)
 {
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
         if (strcmp(archs[i].name, arch) == 0)
@@ -39,8 +40,7 @@ ptx_version(const char *arch)
 }
 
 /* One thread a point, without vectors. */
-static void
-schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
+static void schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
 {
     (void)m;
     k->schedule = (struct kn_schedule){.how = KN_T_LOOPS, .vector_dim = -1, .width = 1, .unroll = 1};
@@ -51,29 +51,31 @@ schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
     k->scratch = ir_const(ctx, temps > 0 ? temps : 0);
 }
 
-static const char *
-resolve(struct ir_ctx *ctx, const char *arch)
+static const char *resolve(struct ir_ctx *ctx, const char *arch)
 {
     if (strcmp(arch, "native") == 0)
         return "sm_90";
     return ir_strdup(ctx, arch);
 }
 
-static const struct pass_machine *
-machine(struct ir_ctx *ctx, const char *arch)
+static const struct pass_machine *machine(struct ir_ctx *ctx, const char *arch)
 {
     if (!ptx_version(arch)) {
         ir_error(ctx, NULL, "there is no target cuda:%s; expected cuda:sm_80, cuda:sm_90 or cuda:sm_90a", arch);
         return NULL;
     }
     struct pass_machine *m = IR_NEW(ctx, struct pass_machine);
-    *m = (struct pass_machine){.name = "cuda", .vector_bytes = 4, .registers = 255, .fma = true, .l1 = 128 << 10, .l2 = 40 << 20,
+    *m = (struct pass_machine){.name = "cuda",
+                               .vector_bytes = 4,
+                               .registers = 255,
+                               .fma = true,
+                               .l1 = 128 << 10,
+                               .l2 = 40 << 20,
                                .schedule = schedule};
     return m;
 }
 
-static const char *
-refuses(struct ir_ctx *ctx, const struct kn_kernel *k)
+static const char *refuses(struct ir_ctx *ctx, const struct kn_kernel *k)
 {
     if (em_temps_bytes(k, 1) < 0)
         return "a row buffer of symbolic size";
@@ -91,8 +93,7 @@ struct job {
 
 static int report_to = -1;
 
-static _Noreturn void
-give_up(const char *what, const char *text)
+static _Noreturn void give_up(const char *what, const char *text)
 {
     const char *parts[] = {what, text ? text : ""};
     for (int i = 0; i < 2; i++)
@@ -101,22 +102,19 @@ give_up(const char *what, const char *text)
     _exit(1);
 }
 
-static void
-on_fatal_error(const char *reason)
+static void on_fatal_error(const char *reason)
 {
     give_up("LLVM: ", reason);
 }
 
-static LLVMValueRef
-special_register(struct em *e, const char *name)
+static LLVMValueRef special_register(struct em *e, const char *name)
 {
     LLVMValueRef v = em_intrinsic(e, name, 0, NULL, 0, NULL);
     return LLVMBuildZExt(e->b, v, e->t_i64, "");
 }
 
 /* The entry: a grid-stride loop over points that calls the body for tile [p, p + 1). */
-static void
-emit_entry(struct em *e, const char *name, LLVMValueRef body, int64_t temps)
+static void emit_entry(struct em *e, const char *name, LLVMValueRef body, int64_t temps)
 {
     LLVMTypeRef params[] = {e->t_ptr, e->t_ptr, e->t_ptr, e->t_ptr, e->t_i64};
     LLVMValueRef fn = LLVMAddFunction(e->mod, name, LLVMFunctionType(e->t_void, params, 5, 0));
@@ -124,20 +122,27 @@ emit_entry(struct em *e, const char *name, LLVMValueRef body, int64_t temps)
     e->fn = fn;
     e->entry = LLVMAppendBasicBlockInContext(e->lc, fn, "entry");
     LLVMPositionBuilderAtEnd(e->b, e->entry);
-    LLVMValueRef block = special_register(e, "llvm.nvvm.read.ptx.sreg.ctaid.x"), size = special_register(e, "llvm.nvvm.read.ptx.sreg.ntid.x");
-    LLVMValueRef thread = special_register(e, "llvm.nvvm.read.ptx.sreg.tid.x"), blocks = special_register(e, "llvm.nvvm.read.ptx.sreg.nctaid.x");
+    LLVMValueRef block = special_register(e, "llvm.nvvm.read.ptx.sreg.ctaid.x"),
+                 size = special_register(e, "llvm.nvvm.read.ptx.sreg.ntid.x");
+    LLVMValueRef thread = special_register(e, "llvm.nvvm.read.ptx.sreg.tid.x"),
+                 blocks = special_register(e, "llvm.nvvm.read.ptx.sreg.nctaid.x");
     LLVMValueRef id = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, block, size, ""), thread, "thread");
-    LLVMValueRef own = LLVMBuildMul(e->b, id, em_i64(e, temps), ""), scratch = LLVMBuildGEP2(e->b, e->t_i8, LLVMGetParam(fn, 2), &own, 1, "scratch");
+    LLVMValueRef own = LLVMBuildMul(e->b, id, em_i64(e, temps), ""),
+                 scratch = LLVMBuildGEP2(e->b, e->t_i8, LLVMGetParam(fn, 2), &own, 1, "scratch");
     struct em_loop l;
     em_loop_begin(e, &l, id, LLVMGetParam(fn, 4), LLVMBuildMul(e->b, blocks, size, "threads"), "point");
-    LLVMValueRef args[] = {LLVMGetParam(fn, 0), LLVMGetParam(fn, 1), scratch, LLVMGetParam(fn, 3), l.iv, LLVMBuildAdd(e->b, l.iv, em_i64(e, 1), "")};
+    LLVMValueRef args[] = {LLVMGetParam(fn, 0),
+                           LLVMGetParam(fn, 1),
+                           scratch,
+                           LLVMGetParam(fn, 3),
+                           l.iv,
+                           LLVMBuildAdd(e->b, l.iv, em_i64(e, 1), "")};
     LLVMBuildCall2(e->b, LLVMGlobalGetValueType(body), body, args, 6, "");
     em_loop_end(e, &l);
     LLVMBuildRetVoid(e->b);
 }
 
-static void
-emit_kernel(const struct job *j, struct em *e, int i)
+static void emit_kernel(const struct job *j, struct em *e, int i)
 {
     const struct kn_kernel *k = j->program->kernels[i];
     unsigned inlined = LLVMGetEnumAttributeKindForName("alwaysinline", 12);
@@ -151,12 +156,12 @@ emit_kernel(const struct job *j, struct em *e, int i)
     LLVMSetLinkage(body, LLVMInternalLinkage);
     LLVMSetVisibility(body, LLVMDefaultVisibility);
     LLVMSetSection(body, "");
-    LLVMAddAttributeAtIndex(body, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->lc, inlined, 0));
+    LLVMAddAttributeAtIndex(body, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                            LLVMCreateEnumAttribute(e->lc, inlined, 0));
     emit_entry(e, ir_internf(j->ctx, "%sk%d", j->prefix, i), body, ir_const_or(k->scratch, 0));
 }
 
-static LLVMTargetMachineRef
-target_machine(const struct job *j)
+static LLVMTargetMachineRef target_machine(const struct job *j)
 {
     LLVMTargetRef target;
     char *error = NULL;
@@ -166,17 +171,17 @@ target_machine(const struct job *j)
     LLVMInitializeNVPTXAsmPrinter();
     if (LLVMGetTargetFromTriple(triple, &target, &error))
         give_up("LLVM: ", error);
-    return LLVMCreateTargetMachine(target, triple, j->options->arch, ptx_version(j->options->arch), LLVMCodeGenLevelDefault,
-                                   LLVMRelocDefault, LLVMCodeModelDefault);
+    return LLVMCreateTargetMachine(target, triple, j->options->arch, ptx_version(j->options->arch),
+                                   LLVMCodeGenLevelDefault, LLVMRelocDefault, LLVMCodeModelDefault);
 }
 
-static void
-ptx_child(void *jobs, int index, int report)
+static void ptx_child(void *jobs, int index, int report)
 {
     const struct job *j = (const struct job *)jobs + index;
     const struct cpu_machine plain = {.pass = {.name = "cuda", .vector_bytes = 4, .registers = 255, .fma = true},
                                       .features = UINT64_C(1) << CPU_FMA,
-                                      .llvm_cpu = j->options->arch, .llvm_features = ptx_version(j->options->arch)};
+                                      .llvm_cpu = j->options->arch,
+                                      .llvm_features = ptx_version(j->options->arch)};
     struct ir_protect frame;
     char *error = NULL;
     report_to = report;
@@ -188,14 +193,22 @@ ptx_child(void *jobs, int index, int report)
     LLVMModuleRef mod = LLVMModuleCreateWithNameInContext("kernels", lc);
     LLVMSetDataLayout(mod, LLVMCopyStringRepOfTargetData(LLVMCreateTargetDataLayout(tm)));
     LLVMSetTarget(mod, triple);
-    struct em e = {.ctx = j->ctx, .m = &plain, .level = j->options->level, .fast_math = j->options->fast_math, .lc = lc, .mod = mod,
+    struct em e = {.ctx = j->ctx,
+                   .m = &plain,
+                   .level = j->options->level,
+                   .fast_math = j->options->fast_math,
+                   .lc = lc,
+                   .mod = mod,
                    .b = LLVMCreateBuilderInContext(lc)};
     for (int i = 0; i < j->program->nkernels; i++)
         emit_kernel(j, &e, i);
     if (LLVMVerifyModule(mod, LLVMReturnStatusAction, &error))
         give_up("invalid LLVM IR: ", error);
-    LLVMErrorRef failed = LLVMRunPasses(mod, "always-inline,globaldce,function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,"
-                                             "loop-mssa(loop-rotate,licm),gvn,adce,simplifycfg)", tm, LLVMCreatePassBuilderOptions());
+    LLVMErrorRef failed = LLVMRunPasses(
+        mod,
+        "always-inline,globaldce,function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,"
+        "loop-mssa(loop-rotate,licm),gvn,adce,simplifycfg)",
+        tm, LLVMCreatePassBuilderOptions());
     if (failed)
         give_up("LLVM: ", LLVMGetErrorMessage(failed));
     error = NULL;
@@ -204,14 +217,16 @@ ptx_child(void *jobs, int index, int report)
     _exit(0);
 }
 
-static bool
-compile(struct ir_ctx *ctx, const struct kn_program *p, const struct target_options *o, const char *prefix, const char *folder,
-        char ***objects, int *nobjects)
+static bool compile(struct ir_ctx *ctx, const struct kn_program *p, const struct target_options *o, const char *prefix,
+                    const char *folder, char ***objects, int *nobjects)
 {
     (void)objects, (void)nobjects;
-    struct job j = {.ctx = ctx, .program = p, .options = o, .prefix = prefix, .path = ir_internf(ctx, "%s/%s.ptx", folder, prefix)};
+    struct job j = {
+        .ctx = ctx, .program = p, .options = o, .prefix = prefix, .path = ir_internf(ctx, "%s/%s.ptx", folder, prefix)};
     if (!o->dump || strcmp(o->dump, "ptx") != 0) {
-        ir_error(ctx, NULL, "running on a GPU is not supported yet: --target=cuda:%s gives PTX only (--dump-ir=ptx, without -o)", o->arch);
+        ir_error(ctx, NULL,
+                 "running on a GPU is not supported yet: --target=cuda:%s gives PTX only (--dump-ir=ptx, without -o)",
+                 o->arch);
         return false;
     }
     if (!child_run(ctx, 1, 1, ptx_child, &j))
@@ -220,4 +235,5 @@ compile(struct ir_ctx *ctx, const struct kn_program *p, const struct target_opti
     return true;
 }
 
-const struct target target_cuda = {.name = "cuda", .machine = machine, .resolve = resolve, .refuses = refuses, .compile = compile};
+const struct target target_cuda = {
+    .name = "cuda", .machine = machine, .resolve = resolve, .refuses = refuses, .compile = compile};

@@ -33,7 +33,7 @@ static struct ir_value *computed(struct imp *im, struct ir_node *n)
             return NULL;
         count *= dims[k];
     }
-    struct ir_tensor *result[1] = { NULL };
+    struct ir_tensor *result[1] = {NULL};
     if (!ir_interp_node(n, result) || !result[0])
         return NULL;
     ir_remove(n);
@@ -53,7 +53,8 @@ struct ir_value *imp_op(struct imp *im, enum ir_op op, int nin, struct ir_value 
     if (!n)
         return NULL;
     const struct ir_op_info *info = ir_op_info(op);
-    if (n->nout == 1 && !(info->flags & (IR_F_EFFECT | IR_F_REGIONS)) && info->kind != IR_K_LIBRARY && small_constants(nin, in)) {
+    if (n->nout == 1 && !(info->flags & (IR_F_EFFECT | IR_F_REGIONS)) && info->kind != IR_K_LIBRARY &&
+        small_constants(nin, in)) {
         struct ir_value *v = computed(im, n);
         if (v)
             return v;
@@ -68,13 +69,13 @@ struct ir_value *imp_un(struct imp *im, enum ir_op op, struct ir_value *x)
 
 struct ir_value *imp_bin(struct imp *im, enum ir_op op, struct ir_value *x, struct ir_value *y)
 {
-    struct ir_value *in[] = { x, y };
+    struct ir_value *in[] = {x, y};
     return imp_op(im, op, 2, in, NULL);
 }
 
 struct ir_value *imp_tri(struct imp *im, enum ir_op op, struct ir_value *x, struct ir_value *y, struct ir_value *z)
 {
-    struct ir_value *in[] = { x, y, z };
+    struct ir_value *in[] = {x, y, z};
     return imp_op(im, op, 3, in, NULL);
 }
 
@@ -147,8 +148,9 @@ struct ir_value *imp_splat(struct imp *im, enum tcc_dtype dtype, double v, int r
     for (int k = 0; k < rank; k++)
         fixed &= ir_is_const(dims[k], &sizes[k]);
     if (!fixed)
-        return imp_expand(im, tcc_is_float(dtype) ? imp_num(im, dtype, v) : imp_int(im, dtype, to_integer(v)), rank, dims);
-    uint8_t element[16] = { 0 };
+        return imp_expand(im, tcc_is_float(dtype) ? imp_num(im, dtype, v) : imp_int(im, dtype, to_integer(v)), rank,
+                          dims);
+    uint8_t element[16] = {0};
     if (tcc_is_float(dtype))
         tcc_store_f64(dtype, element, v);
     else
@@ -202,7 +204,8 @@ struct ir_value *imp_expand(struct imp *im, struct ir_value *x, int rank, const 
     return imp_op(im, IR_expand, 1, &x, IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, rank, dims)));
 }
 
-struct ir_value *imp_slice(struct imp *im, struct ir_value *x, const ir_expr *starts, const ir_expr *sizes, const ir_expr *steps)
+struct ir_value *imp_slice(struct imp *im, struct ir_value *x, const ir_expr *starts, const ir_expr *sizes,
+                           const ir_expr *steps)
 {
     bool whole = x != NULL;
     for (int k = 0; x && k < imp_rank(x); k++)
@@ -210,8 +213,9 @@ struct ir_value *imp_slice(struct imp *im, struct ir_value *x, const ir_expr *st
     if (!x || whole)
         return x;
     int n = imp_rank(x);
-    return imp_op(im, IR_slice, 1, &x, IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, n, starts), ir_attr_exprs(IR_ATTR_sizes, n, sizes),
-                                                ir_attr_exprs(IR_ATTR_steps, n, steps)));
+    return imp_op(im, IR_slice, 1, &x,
+                  IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, n, starts), ir_attr_exprs(IR_ATTR_sizes, n, sizes),
+                           ir_attr_exprs(IR_ATTR_steps, n, steps)));
 }
 
 struct ir_value *imp_slice1(struct imp *im, struct ir_value *x, int axis, ir_expr start, ir_expr size)
@@ -236,21 +240,23 @@ struct ir_value *imp_concat(struct imp *im, int n, struct ir_value *const *in, i
 
 struct ir_value *imp_gather(struct imp *im, struct ir_value *x, struct ir_value *index, int axis)
 {
-    struct ir_value *in[] = { x, index };
+    struct ir_value *in[] = {x, index};
     return imp_op(im, IR_gather, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis)));
 }
 
-struct ir_value *imp_pad(struct imp *im, struct ir_value *x, struct ir_value *fill, const ir_expr *before, const ir_expr *after, const char *mode)
+struct ir_value *imp_pad(struct imp *im, struct ir_value *x, struct ir_value *fill, const ir_expr *before,
+                         const ir_expr *after, const char *mode)
 {
-    struct ir_value *in[] = { x, fill };
+    struct ir_value *in[] = {x, fill};
     bool none = x != NULL;
     for (int k = 0; x && k < imp_rank(x); k++)
         none &= ir_is_value(before[k], 0) && ir_is_value(after[k], 0);
     if (!x || none)
         return x;
     int n = imp_rank(x);
-    return imp_op(im, IR_pad, fill ? 2 : 1, in, IR_ATTRS(ir_attr_exprs(IR_ATTR_before, n, before), ir_attr_exprs(IR_ATTR_after, n, after),
-                                                         ir_attr_s(IR_ATTR_mode, mode)));
+    return imp_op(im, IR_pad, fill ? 2 : 1, in,
+                  IR_ATTRS(ir_attr_exprs(IR_ATTR_before, n, before), ir_attr_exprs(IR_ATTR_after, n, after),
+                           ir_attr_s(IR_ATTR_mode, mode)));
 }
 
 struct ir_value *imp_unsqueeze(struct imp *im, struct ir_value *x, int n, const int64_t *axes)
@@ -335,22 +341,26 @@ struct ir_value *imp_mean(struct imp *im, struct ir_value *x, int n, const int64
         return x;
     struct ir_value *wide = imp_wide(im, x);
     struct ir_value *sum = imp_reduce(im, IR_reduce_sum, wide, n, axes, keep);
-    return sum ? imp_cast(im, imp_bin(im, IR_div, sum, imp_count(im, x, n, axes, imp_dtype(wide))), imp_dtype(x)) : NULL;
+    return sum ? imp_cast(im, imp_bin(im, IR_div, sum, imp_count(im, x, n, axes, imp_dtype(wide))), imp_dtype(x))
+               : NULL;
 }
 
-struct ir_value *imp_matmul(struct imp *im, struct ir_value *a, struct ir_value *b, bool trans_a, bool trans_b, enum tcc_dtype to)
+struct ir_value *imp_matmul(struct imp *im, struct ir_value *a, struct ir_value *b, bool trans_a, bool trans_b,
+                            enum tcc_dtype to)
 {
-    struct ir_value *in[] = { a, b };
+    struct ir_value *in[] = {a, b};
     if (!a || !b)
         return NULL;
-    return imp_op(im, IR_matmul, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_trans_a, trans_a), ir_attr_i(IR_ATTR_trans_b, trans_b),
-                                                 ir_attr_dtype(IR_ATTR_to, to == TCC_NONE ? imp_dtype(a) : to)));
+    return imp_op(im, IR_matmul, 2, in,
+                  IR_ATTRS(ir_attr_i(IR_ATTR_trans_a, trans_a), ir_attr_i(IR_ATTR_trans_b, trans_b),
+                           ir_attr_dtype(IR_ATTR_to, to == TCC_NONE ? imp_dtype(a) : to)));
 }
 
 struct ir_value *imp_iota(struct imp *im, int rank, const ir_expr *dims, int axis, enum tcc_dtype to)
 {
-    struct ir_node *n = ir_build(&im->b, IR_iota, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, rank, dims), ir_attr_i(IR_ATTR_axis, axis),
-                                                                    ir_attr_dtype(IR_ATTR_to, to)));
+    struct ir_node *n = ir_build(&im->b, IR_iota, 0, NULL,
+                                 IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, rank, dims), ir_attr_i(IR_ATTR_axis, axis),
+                                          ir_attr_dtype(IR_ATTR_to, to)));
     struct ir_value *v = n ? computed(im, n) : NULL;
     return v ? v : n ? n->out[0] : NULL;
 }
@@ -376,10 +386,15 @@ struct activation {
 };
 
 static const struct activation activations[] = {
-    { "Relu", IR_relu, 0, 0, 0 }, { "Tanh", IR_tanh, 0, 0, 0 }, { "Sigmoid", IR_sigmoid, 0, 0, 0 },
-    { "Softsign", IR_softsign, 0, 0, 0 }, { "Softplus", IR_softplus, 0, 0, 0 }, { "LeakyRelu", IR_leaky_relu, 1, 0.01, 0 },
-    { "ThresholdedRelu", IR_thresholded_relu, 1, 1.0, 0 }, { "Elu", IR_elu, 1, 1.0, 0 },
-    { "HardSigmoid", IR_hardsigmoid, 2, 0.2, 0.5 },
+    {"Relu", IR_relu, 0, 0, 0},
+    {"Tanh", IR_tanh, 0, 0, 0},
+    {"Sigmoid", IR_sigmoid, 0, 0, 0},
+    {"Softsign", IR_softsign, 0, 0, 0},
+    {"Softplus", IR_softplus, 0, 0, 0},
+    {"LeakyRelu", IR_leaky_relu, 1, 0.01, 0},
+    {"ThresholdedRelu", IR_thresholded_relu, 1, 1.0, 0},
+    {"Elu", IR_elu, 1, 1.0, 0},
+    {"HardSigmoid", IR_hardsigmoid, 2, 0.2, 0.5},
 };
 
 /* alpha and beta: NaN where the node gives none. */
@@ -391,7 +406,7 @@ struct ir_value *imp_activation(struct imp *im, const char *name, struct ir_valu
         const struct activation *a = &activations[k];
         if (strcasecmp(a->name, name))
             continue;
-        struct ir_value *in[] = { x, NULL, NULL };
+        struct ir_value *in[] = {x, NULL, NULL};
         if (a->constants > 0)
             in[1] = imp_like(im, x, alpha == alpha ? alpha : a->alpha);
         if (a->constants > 1)
@@ -400,7 +415,8 @@ struct ir_value *imp_activation(struct imp *im, const char *name, struct ir_valu
     }
     if (!strcasecmp(name, "Affine") || !strcasecmp(name, "ScaledTanh")) {
         bool tanh = !strcasecmp(name, "ScaledTanh");
-        struct ir_value *first = imp_like(im, x, alpha == alpha ? alpha : 1), *second = imp_like(im, x, beta == beta ? beta : tanh);
+        struct ir_value *first = imp_like(im, x, alpha == alpha ? alpha : 1),
+                        *second = imp_like(im, x, beta == beta ? beta : tanh);
         return tanh ? imp_bin(im, IR_mul, first, imp_un(im, IR_tanh, imp_bin(im, IR_mul, second, x)))
                     : imp_bin(im, IR_add, imp_bin(im, IR_mul, first, x), second);
     }
@@ -457,8 +473,8 @@ static bool user_attr(struct imp *im, const struct onnx_attr *a, struct ir_attr 
     return true;
 }
 
-struct ir_node *imp_lib(struct imp *im, const char *name, int nin, struct ir_value *const *in, int nout, const ir_type *types,
-                        const struct ir_attr *more)
+struct ir_node *imp_lib(struct imp *im, const char *name, int nin, struct ir_value *const *in, int nout,
+                        const ir_type *types, const struct ir_attr *more)
 {
     size_t extra = 0;
     while (more && more[extra].key != IR_ATTR_NONE)

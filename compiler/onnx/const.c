@@ -59,7 +59,8 @@ struct ir_tensor *imp_keep(struct imp *im, struct ir_tensor *t)
 struct ir_tensor *imp_tensor_data(struct imp *im, const struct onnx_tensor *t)
 {
     if (t->rank > TCC_MAX_RANK || (int)t->dtype >= TCC_NDTYPES) {
-        imp_bad(im, "tensor '%s': %s", t->name, t->rank > TCC_MAX_RANK ? "more than 12 dims" : "6-bit floats are not supported");
+        imp_bad(im, "tensor '%s': %s", t->name,
+                t->rank > TCC_MAX_RANK ? "more than 12 dims" : "6-bit floats are not supported");
         return NULL;
     }
     enum tcc_dtype dtype = (enum tcc_dtype)t->dtype;

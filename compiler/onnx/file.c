@@ -22,7 +22,8 @@ static bool map_descriptor(int fd, struct onnx_file *file, struct onnx_error *er
     if (fstat(fd, &st))
         return onnx_fail(err, ONNX_ENVIRONMENT, "cannot be read: %s", strerror(errno));
     if (S_ISDIR(st.st_mode))
-        return onnx_fail(err, ONNX_BAD_FILE, "is a folder; an ONNX file (.onnx) or tccc's own text (.tcir) is expected");
+        return onnx_fail(err, ONNX_BAD_FILE,
+                         "is a folder; an ONNX file (.onnx) or tccc's own text (.tcir) is expected");
     if (!S_ISREG(st.st_mode))
         return onnx_fail(err, ONNX_BAD_FILE, "is not a regular file");
     file->size = (uint64_t)st.st_size;
@@ -42,7 +43,8 @@ bool onnx_map_file(const char *path, struct onnx_file *file, struct onnx_error *
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
-        bool absent = errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP || errno == ENAMETOOLONG || errno == EISDIR;
+        bool absent = errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP ||
+                      errno == ENAMETOOLONG || errno == EISDIR;
         return onnx_fail(err, absent ? ONNX_BAD_FILE : ONNX_ENVIRONMENT, "cannot be opened: %s", strerror(errno));
     }
     bool fine = map_descriptor(fd, file, err);
@@ -82,14 +84,16 @@ static char *resolve(const char *folder, const char *name, const char *location,
         snprintf(joined, room, "%s/%s", folder, location);
         real = realpath(joined, NULL);
         if (!real)
-            onnx_fail(err, ONNX_BAD_FILE, "tensor '%.100s': external data file '%.150s' cannot be opened: %s", name, location,
-                      strerror(errno));
+            onnx_fail(err, ONNX_BAD_FILE, "tensor '%.100s': external data file '%.150s' cannot be opened: %s", name,
+                      location, strerror(errno));
     }
     if (real) {
         size_t n = strcmp(root, "/") ? strlen(root) : 0;
         if (strncmp(real, root, n) || real[n] != '/') {
-            onnx_fail(err, ONNX_BAD_FILE, "tensor '%.100s': external data file '%.150s' is a link that leaves the model's folder; "
-                      "only files inside that folder are read", name, location);
+            onnx_fail(err, ONNX_BAD_FILE,
+                      "tensor '%.100s': external data file '%.150s' is a link that leaves the model's folder; "
+                      "only files inside that folder are read",
+                      name, location);
             free(real);
             real = NULL;
         }
@@ -115,10 +119,13 @@ bool onnx_external_file(struct onnx_reader *r, const char *name, const char *loc
     if (!*location)
         return onnx_fail(r->err, ONNX_BAD_FILE, "tensor '%.100s': external data without a location", name);
     if (!m->folder)
-        return onnx_fail(r->err, ONNX_BAD_FILE, "tensor '%.100s': external data needs a model that is read from a file", name);
+        return onnx_fail(r->err, ONNX_BAD_FILE, "tensor '%.100s': external data needs a model that is read from a file",
+                         name);
     if (location[0] == '/' || has_dot_dot(location))
-        return onnx_fail(r->err, ONNX_BAD_FILE, "tensor '%.100s': external data location '%.150s' leaves the model's folder; only "
-                         "relative paths without '..' are read", name, location);
+        return onnx_fail(r->err, ONNX_BAD_FILE,
+                         "tensor '%.100s': external data location '%.150s' leaves the model's folder; only "
+                         "relative paths without '..' are read",
+                         name, location);
     char *real = resolve(m->folder, name, location, r->err);
     if (!real)
         return false;
@@ -129,8 +136,8 @@ bool onnx_external_file(struct onnx_reader *r, const char *name, const char *loc
             return true;
         }
     }
-    struct onnx_error err = { 0 };
-    struct onnx_file file = { 0 };
+    struct onnx_error err = {0};
+    struct onnx_file file = {0};
     char *path = onnx_arena_alloc(m->arena, strlen(real) + 1, 1);
     bool fine = path && onnx_map_file(real, &file, &err);
     if (path)
@@ -139,7 +146,8 @@ bool onnx_external_file(struct onnx_reader *r, const char *name, const char *loc
     if (!path)
         return onnx_no_memory(r->err);
     if (!fine)
-        return onnx_fail(r->err, err.status, "tensor '%.100s': external data file '%.150s' %s", name, location, err.text);
+        return onnx_fail(r->err, err.status, "tensor '%.100s': external data file '%.150s' %s", name, location,
+                         err.text);
     if (!add_file(m, &file)) {
         onnx_unmap_file(&file);
         return onnx_no_memory(r->err);

@@ -43,8 +43,8 @@ static int exprs_of(struct imp *im, const struct ir_value *v, int max, ir_expr *
         return a->n;
     }
     /* Conversions between wide integers keep sizes as they are; a reshape between [] and [1] too. */
-    bool transparent = v->def->op == IR_reshape ||
-                       (v->def->op == IR_cast && tcc_dtype_bytes(imp_dtype(v)) >= 4 && tcc_is_int(imp_dtype(v->def->in[0].value)));
+    bool transparent = v->def->op == IR_reshape || (v->def->op == IR_cast && tcc_dtype_bytes(imp_dtype(v)) >= 4 &&
+                                                    tcc_is_int(imp_dtype(v->def->in[0].value)));
     return transparent && depth < 8 ? exprs_of(im, v->def->in[0].value, max, out, depth + 1) : -1;
 }
 
@@ -81,7 +81,8 @@ int imp_bound_exprs(struct imp *im, struct ir_value *v, int max, int64_t lo, int
 
 typedef bool (*follow_fn)(struct imp *im, const struct known *in, int nin, struct known *out);
 
-static bool pairwise(struct imp *im, const struct known *in, struct known *out, ir_expr (*f)(struct ir_ctx *, ir_expr, ir_expr))
+static bool pairwise(struct imp *im, const struct known *in, struct known *out,
+                     ir_expr (*f)(struct ir_ctx *, ir_expr, ir_expr))
 {
     int n = in[0].n > in[1].n ? in[0].n : in[1].n;
     if ((in[0].n != n && in[0].n != 1) || (in[1].n != n && in[1].n != 1))
@@ -151,9 +152,10 @@ static const struct {
     ir_expr (*f)(struct ir_ctx *ctx, ir_expr a, ir_expr b);
     bool compares;
 } pairs[] = {
-    { IR_add, ir_add, false }, { IR_sub, ir_sub, false }, { IR_mul, ir_mul, false }, { IR_div, div_expr, false },
-    { IR_mod, mod_expr, false }, { IR_min, ir_min, false }, { IR_max, ir_max, false }, { IR_eq, eq_expr, true },
-    { IR_ne, ne_expr, true }, { IR_le, le_expr, true }, { IR_lt, lt_expr, true }, { IR_gt, gt_expr, true }, { IR_ge, ge_expr, true },
+    {IR_add, ir_add, false},   {IR_sub, ir_sub, false}, {IR_mul, ir_mul, false}, {IR_div, div_expr, false},
+    {IR_mod, mod_expr, false}, {IR_min, ir_min, false}, {IR_max, ir_max, false}, {IR_eq, eq_expr, true},
+    {IR_ne, ne_expr, true},    {IR_le, le_expr, true},  {IR_lt, lt_expr, true},  {IR_gt, gt_expr, true},
+    {IR_ge, ge_expr, true},
 };
 
 static bool follow_pair(struct imp *im, enum ir_op op, const struct known *in, struct known *out)
@@ -233,9 +235,11 @@ static const struct ir_attr *given(const struct ir_attr *attrs, enum ir_attr_key
 
 static bool follow_slice(const struct known *in, const struct ir_attr *attrs, struct known *out)
 {
-    const struct ir_attr *start = given(attrs, IR_ATTR_starts), *size = given(attrs, IR_ATTR_sizes), *step = given(attrs, IR_ATTR_steps);
+    const struct ir_attr *start = given(attrs, IR_ATTR_starts), *size = given(attrs, IR_ATTR_sizes),
+                         *step = given(attrs, IR_ATTR_steps);
     int64_t first, count, by = 1;
-    if (in->rank != 1 || !start || !size || !ir_is_const(start->exprs[0], &first) || !ir_is_const(size->exprs[0], &count))
+    if (in->rank != 1 || !start || !size || !ir_is_const(start->exprs[0], &first) ||
+        !ir_is_const(size->exprs[0], &count))
         return false;
     if (step && !ir_is_const(step->exprs[0], &by))
         return false;
@@ -261,7 +265,8 @@ static bool follow_expand(const struct known *in, const struct ir_attr *attrs, s
 {
     const struct ir_attr *shape = given(attrs, IR_ATTR_shape);
     int64_t n = 1;
-    if (!shape || shape->n > 1 || (shape->n && !ir_is_const(shape->exprs[0], &n)) || n > MAX_FOLLOWED || (in->n != 1 && in->n != n))
+    if (!shape || shape->n > 1 || (shape->n && !ir_is_const(shape->exprs[0], &n)) || n > MAX_FOLLOWED ||
+        (in->n != 1 && in->n != n))
         return false;
     *out = *in;
     out->rank = shape->n;
@@ -271,7 +276,8 @@ static bool follow_expand(const struct known *in, const struct ir_attr *attrs, s
     return true;
 }
 
-static bool follow_reduce(struct imp *im, enum ir_op op, const struct known *in, const struct ir_attr *attrs, struct known *out)
+static bool follow_reduce(struct imp *im, enum ir_op op, const struct known *in, const struct ir_attr *attrs,
+                          struct known *out)
 {
     const struct ir_attr *keep = given(attrs, IR_ATTR_keepdims), *axes = given(attrs, IR_ATTR_axes);
     if (in->rank != 1 || !axes || axes->n != 1)
@@ -284,13 +290,16 @@ static bool follow_reduce(struct imp *im, enum ir_op op, const struct known *in,
         return false;
     ir_expr e = sum ? ir_const(im->ctx, 0) : prod ? ir_const(im->ctx, 1) : in->at[0];
     for (int k = 0; k < in->n; k++)
-        e = sum ? ir_add(im->ctx, e, in->at[k]) : prod ? ir_mul(im->ctx, e, in->at[k])
-          : op == IR_reduce_max ? ir_max(im->ctx, e, in->at[k]) : ir_min(im->ctx, e, in->at[k]);
+        e = sum                   ? ir_add(im->ctx, e, in->at[k])
+            : prod                ? ir_mul(im->ctx, e, in->at[k])
+            : op == IR_reduce_max ? ir_max(im->ctx, e, in->at[k])
+                                  : ir_min(im->ctx, e, in->at[k]);
     out->at[0] = e;
     return true;
 }
 
-static bool follow_op(struct imp *im, enum ir_op op, const struct known *in, int nin, const struct ir_attr *attrs, struct known *out)
+static bool follow_op(struct imp *im, enum ir_op op, const struct known *in, int nin, const struct ir_attr *attrs,
+                      struct known *out)
 {
     switch (op) {
     case IR_select: return follow_select(in, out);
@@ -299,7 +308,10 @@ static bool follow_op(struct imp *im, enum ir_op op, const struct known *in, int
     case IR_slice: return follow_slice(in, attrs, out);
     case IR_reshape: return follow_reshape(in, attrs, out);
     case IR_expand: return follow_expand(in, attrs, out);
-    case IR_reduce_sum: case IR_reduce_prod: case IR_reduce_max: case IR_reduce_min: return follow_reduce(im, op, in, attrs, out);
+    case IR_reduce_sum:
+    case IR_reduce_prod:
+    case IR_reduce_max:
+    case IR_reduce_min: return follow_reduce(im, op, in, attrs, out);
     case IR_neg:
         *out = in[0];
         for (int k = 0; k < out->n; k++)
@@ -323,9 +335,10 @@ static bool followed(const struct known *in, int nin)
     return wide;
 }
 
-struct ir_value *imp_follow(struct imp *im, enum ir_op op, int nin, struct ir_value *const *in, const struct ir_attr *attrs)
+struct ir_value *imp_follow(struct imp *im, enum ir_op op, int nin, struct ir_value *const *in,
+                            const struct ir_attr *attrs)
 {
-    struct known known[8], out = { 0 };
+    struct known known[8], out = {0};
     if (nin < 1 || nin > 8)
         return NULL;
     for (int k = 0; k < nin; k++) {

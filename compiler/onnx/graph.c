@@ -25,7 +25,7 @@ static uint32_t slot_of(const struct imp_scope *s, const char *key)
 
 void imp_push_scope(struct imp *im, struct imp_scope *s)
 {
-    *s = (struct imp_scope){ .outer = im->scope, .room = 16 };
+    *s = (struct imp_scope){.outer = im->scope, .room = 16};
     s->keys = IR_NEWN(im->ctx, s->room, const char *);
     s->values = IR_NEWN(im->ctx, s->room, struct ir_value *);
     im->scope = s;
@@ -108,7 +108,7 @@ bool imp_unsupported(struct imp *im, const char *format, ...)
     const char *why = vtext(im, format, args);
     va_end(args);
     im->refused = true;
-    VEC_PUSH(im->ctx, im->refusals, (struct imp_refusal){ im->b.where.node, im->node->op, im->domain, why, im->opset });
+    VEC_PUSH(im->ctx, im->refusals, (struct imp_refusal){im->b.where.node, im->node->op, im->domain, why, im->opset});
     return false;
 }
 
@@ -120,8 +120,8 @@ static const struct imp_row rows[] = {
 #define PREVIEW "ai.onnx.preview"
 #define TRAIN "ai.onnx.preview.training"
 #define OPAQUE(function)
-#define ROW(domain, op, since, until, function, arg) { domain, op, since, until, onnx_op_##function, arg, false },
-#define ANY(domain, op, since, until, function, arg) { domain, op, since, until, onnx_op_##function, arg, true },
+#define ROW(domain, op, since, until, function, arg) {domain, op, since, until, onnx_op_##function, arg, false},
+#define ANY(domain, op, since, until, function, arg) {domain, op, since, until, onnx_op_##function, arg, true},
 #include "compiler/onnx/ops.def"
 #undef ROW
 };
@@ -165,8 +165,11 @@ static bool import_nodes(struct imp *im, const struct onnx_node *nodes, size_t c
 /* Expands a call: the function's names are a scope of their own that sees nothing outside. */
 static bool expand(struct imp *im, const struct onnx_function *f)
 {
-    struct imp_call call = { .outer = im->call, .function = f, .node = im->node, .node_call = im->call,
-                             .depth = im->call ? im->call->depth + 1 : 1 };
+    struct imp_call call = {.outer = im->call,
+                            .function = f,
+                            .node = im->node,
+                            .node_call = im->call,
+                            .depth = im->call ? im->call->depth + 1 : 1};
     const struct onnx_node *node = im->node;
     struct ir_value **outs = im->outs;
     struct imp_scope *caller = im->scope;
@@ -209,8 +212,11 @@ static bool check_operands(struct imp *im, bool *poisoned)
             /* An optional parameter of a function that its caller left out is known, and NULL. */
             if (im->call && bound_here(im, name))
                 continue;
-            return imp_bad(im, "operand %zu, '%s', is neither an input nor computed by an earlier node (missing, out of order, or a "
-                           "cycle)", k, name);
+            return imp_bad(
+                im,
+                "operand %zu, '%s', is neither an input nor computed by an earlier node (missing, out of order, or a "
+                "cycle)",
+                k, name);
         }
         *poisoned |= v == &imp_poison;
     }
@@ -241,7 +247,8 @@ static bool build_node(struct imp *im)
         return (row->any || only_tensors(im)) && row->build(im, row->arg);
     if (!im->opset)
         return imp_unsupported(im, "the model does not import the operator set of this domain");
-    return imp_unsupported(im, other_version ? "this version of the operator is not supported" : "no such operator is known");
+    return imp_unsupported(im, other_version ? "this version of the operator is not supported"
+                                             : "no such operator is known");
 }
 
 static struct ir_where where_of(struct imp *im, const struct onnx_node *n, int opset)
@@ -251,7 +258,8 @@ static struct ir_where where_of(struct imp *im, const struct onnx_node *n, int o
         name = n->outputs[0];
     if (!*name)
         name = ir_internf(im->ctx, "#%zu", n->index);
-    return (struct ir_where){ .file = im->path, .node = ir_intern(im->ctx, name), .op = ir_intern(im->ctx, n->op), .opset = opset };
+    return (struct ir_where){
+        .file = im->path, .node = ir_intern(im->ctx, name), .op = ir_intern(im->ctx, n->op), .opset = opset};
 }
 
 static bool import_node(struct imp *im, const struct onnx_node *n)
@@ -337,7 +345,7 @@ bool imp_graph(struct imp *im, const struct onnx_graph *g, struct ir_value **out
         outs[k] = imp_lookup(im, g->outputs[k].name);
         if (outs[k])
             continue;
-        struct ir_where w = { .file = im->path };
+        struct ir_where w = {.file = im->path};
         ir_error(im->ctx, &w, "output '%s' of graph '%s' is not computed by any node", g->outputs[k].name, g->name);
         return false;
     }
@@ -346,7 +354,7 @@ bool imp_graph(struct imp *im, const struct onnx_graph *g, struct ir_value **out
 
 static bool bind_sparse(struct imp *im, const struct onnx_named_sparse *s)
 {
-    struct ir_where w = { .file = im->path };
+    struct ir_where w = {.file = im->path};
     ir_error(im->ctx, &w, "sparse initialiser '%s': sparse tensors are not supported", s->name);
     return false;
 }

@@ -10,7 +10,7 @@
 
 static struct ir_where where_file(struct imp *im)
 {
-    return (struct ir_where){ .file = im->path };
+    return (struct ir_where){.file = im->path};
 }
 
 static bool is_initializer(const struct onnx_graph *g, const char *name)
@@ -32,7 +32,8 @@ static bool check_opsets(struct imp *im)
     for (size_t k = 0; k < im->model->opset_count; k++) {
         const struct onnx_opset *o = &im->model->opsets[k];
         if (!o->domain[0] && (o->version < 1 || o->version > IMP_MAX_OPSET)) {
-            ir_error(im->ctx, &w, "the model uses opset %lld; opsets 7 to %d are supported", (long long)o->version, IMP_MAX_OPSET);
+            ir_error(im->ctx, &w, "the model uses opset %lld; opsets 7 to %d are supported", (long long)o->version,
+                     IMP_MAX_OPSET);
             return false;
         }
     }
@@ -53,7 +54,9 @@ static bool make_inputs(struct imp *im, const struct frontend_options *o)
         names[n] = ir_intern(im->ctx, g->inputs[k].name);
         types[n] = imp_type_of(im, g->inputs[k].type);
         if (!types[n]) {
-            ir_error(im->ctx, &w, "input '%s': its type is missing or not supported (maps, sparse and opaque values are not)", names[n]);
+            ir_error(im->ctx, &w,
+                     "input '%s': its type is missing or not supported (maps, sparse and opaque values are not)",
+                     names[n]);
             return false;
         }
         n++;
@@ -86,7 +89,8 @@ static void report_refusals(struct imp *im)
     fprintf(f, "%d node%s not supported:", im->refusals.n, im->refusals.n == 1 ? " is" : "s are");
     for (int k = 0; k < im->refusals.n; k++) {
         const struct imp_refusal *r = &im->refusals.at[k];
-        fprintf(f, "\n  node '%s' (%s, domain %s, opset %d): %s", r->node, r->op, r->domain[0] ? r->domain : "ai.onnx", r->opset, r->why);
+        fprintf(f, "\n  node '%s' (%s, domain %s, opset %d): %s", r->node, r->op, r->domain[0] ? r->domain : "ai.onnx",
+                r->opset, r->why);
     }
     fclose(f);
     const char *kept = ir_strdup(im->ctx, text);
@@ -97,10 +101,10 @@ static void report_refusals(struct imp *im)
 
 static struct ir_module *import_model(struct imp *im, const struct frontend_options *o)
 {
-    struct imp_scope scope = { 0 };
+    struct imp_scope scope = {0};
     im->module = ir_module_new(im->ctx, im->path);
     im->func = ir_func_new(im->module, "main");
-    im->b = (struct ir_builder){ .ctx = im->ctx, .func = im->func, .block = im->func->body };
+    im->b = (struct ir_builder){.ctx = im->ctx, .func = im->func, .block = im->func->body};
     struct ir_value **outs = IR_NEWN(im->ctx, im->model->graph->output_count + 1, struct ir_value *);
     imp_push_scope(im, &scope);
     bool fine = check_opsets(im) && make_inputs(im, o) && imp_graph(im, im->model->graph, outs);
@@ -129,9 +133,9 @@ static void release(struct imp *im)
  */
 struct ir_module *onnx_import(struct ir_ctx *ctx, const char *path, const struct frontend_options *o)
 {
-    struct onnx_error err = { 0 };
+    struct onnx_error err = {0};
     struct onnx_model *volatile model = onnx_open(path, &err);
-    struct ir_where w = { .file = path };
+    struct ir_where w = {.file = path};
     if (!model) {
         if (err.status == ONNX_ENVIRONMENT)
             ir_diag(ctx, &w, IR_D_environment, err.text);

@@ -44,7 +44,7 @@ static bool string_of(struct onnx_reader *r, ProtobufCBinaryData from, struct on
         return false;
     if (from.len)
         memcpy(copy, from.data, from.len);
-    *to = (struct onnx_str){ copy, from.len };
+    *to = (struct onnx_str){copy, from.len};
     return true;
 }
 
@@ -63,7 +63,8 @@ static const struct onnx_type *type_of(struct onnx_reader *r, const Onnx__TypePr
 static bool tensor_type(struct onnx_reader *r, struct onnx_type *t, int32_t elem, const Onnx__TensorShapeProto *shape)
 {
     if (elem < 0 || elem >= ONNX_DTYPE_COUNT)
-        return onnx_fail(r->err, ONNX_BAD_FILE, "a type with element type %d; ONNX defines 1 to %d", elem, ONNX_DTYPE_COUNT - 1);
+        return onnx_fail(r->err, ONNX_BAD_FILE, "a type with element type %d; ONNX defines 1 to %d", elem,
+                         ONNX_DTYPE_COUNT - 1);
     t->dtype = (enum onnx_dtype)elem;
     if (!shape)
         return true;
@@ -112,8 +113,7 @@ static const struct onnx_type *type_of(struct onnx_reader *r, const Onnx__TypePr
             return NULL;
         elem = p->map_type->value_type;
         break;
-    default:
-        return t;
+    default: return t;
     }
     t->elem = type_of(r, elem);
     return t->elem ? t : NULL;
@@ -148,10 +148,19 @@ static enum onnx_attr_type attr_type(const Onnx__AttributeProto *p)
 {
     if (p->has_type && p->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__UNDEFINED)
         return (enum onnx_attr_type)p->type;
-    return p->has_f ? ONNX_ATTR_FLOAT : p->has_i ? ONNX_ATTR_INT : p->has_s ? ONNX_ATTR_STRING : p->t ? ONNX_ATTR_TENSOR
-         : p->g ? ONNX_ATTR_GRAPH : p->sparse_tensor ? ONNX_ATTR_SPARSE : p->tp ? ONNX_ATTR_TYPE : p->n_floats ? ONNX_ATTR_FLOATS
-         : p->n_ints ? ONNX_ATTR_INTS : p->n_strings ? ONNX_ATTR_STRINGS : p->n_tensors ? ONNX_ATTR_TENSORS
-         : p->n_graphs ? ONNX_ATTR_GRAPHS : ONNX_ATTR_NONE;
+    return p->has_f           ? ONNX_ATTR_FLOAT
+           : p->has_i         ? ONNX_ATTR_INT
+           : p->has_s         ? ONNX_ATTR_STRING
+           : p->t             ? ONNX_ATTR_TENSOR
+           : p->g             ? ONNX_ATTR_GRAPH
+           : p->sparse_tensor ? ONNX_ATTR_SPARSE
+           : p->tp            ? ONNX_ATTR_TYPE
+           : p->n_floats      ? ONNX_ATTR_FLOATS
+           : p->n_ints        ? ONNX_ATTR_INTS
+           : p->n_strings     ? ONNX_ATTR_STRINGS
+           : p->n_tensors     ? ONNX_ATTR_TENSORS
+           : p->n_graphs      ? ONNX_ATTR_GRAPHS
+                              : ONNX_ATTR_NONE;
 }
 
 static bool attr_lists(struct onnx_reader *r, const Onnx__AttributeProto *p, struct onnx_attr *a)
@@ -186,7 +195,8 @@ static bool attr_lists(struct onnx_reader *r, const Onnx__AttributeProto *p, str
 
 static bool attr_of(struct onnx_reader *r, const Onnx__AttributeProto *p, struct onnx_attr *a)
 {
-    *a = (struct onnx_attr){ .name = text(p->name), .ref = text(p->ref_attr_name), .f = p->f, .i = p->i, .type = attr_type(p) };
+    *a = (struct onnx_attr){
+        .name = text(p->name), .ref = text(p->ref_attr_name), .f = p->f, .i = p->i, .type = attr_type(p)};
     if (a->type < 0 || a->type >= ONNX_ATTR_TYPE_COUNT)
         return onnx_fail(r->err, ONNX_BAD_FILE, "attribute '%.100s': type %d; ONNX defines 1 to %d", a->name, a->type,
                          ONNX_ATTR_TYPE_COUNT - 1);
@@ -250,8 +260,14 @@ static bool moved_string(struct onnx_reader *r, const uint8_t *bytes, size_t siz
 
 static bool node_of(struct onnx_reader *r, const Onnx__NodeProto *p, size_t index, struct onnx_node *n)
 {
-    *n = (struct onnx_node){ .name = text(p->name), .op = text(p->op_type), .domain = domain_text(p->domain), .overload = "",
-                             .index = index, .input_count = p->n_input, .output_count = p->n_output, .attr_count = p->n_attribute };
+    *n = (struct onnx_node){.name = text(p->name),
+                            .op = text(p->op_type),
+                            .domain = domain_text(p->domain),
+                            .overload = "",
+                            .index = index,
+                            .input_count = p->n_input,
+                            .output_count = p->n_output,
+                            .attr_count = p->n_attribute};
     n->inputs = names(r, p->input, p->n_input);
     n->outputs = names(r, p->output, p->n_output);
     n->attrs = attrs_of(r, p->attribute, p->n_attribute);
@@ -260,7 +276,8 @@ static bool node_of(struct onnx_reader *r, const Onnx__NodeProto *p, size_t inde
     if (!n->attrs) {
         struct onnx_error inner = *r->err;
         r->err->status = ONNX_OK;
-        return onnx_fail(r->err, inner.status, "node '%.100s' (%.60s): %.300s", n->name[0] ? n->name : "", n->op, inner.text);
+        return onnx_fail(r->err, inner.status, "node '%.100s' (%.60s): %.300s", n->name[0] ? n->name : "", n->op,
+                         inner.text);
     }
     return each_moved(r, &p->base, 8, &n->overload, moved_string);
 }
@@ -308,7 +325,7 @@ static bool graph_tensors(struct onnx_reader *r, const Onnx__GraphProto *p, stru
         const struct onnx_sparse *s = sparse_of(r, p->sparse_initializer[k]);
         if (!s)
             return false;
-        sparse[k] = (struct onnx_named_sparse){ s->values->name, s };
+        sparse[k] = (struct onnx_named_sparse){s->values->name, s};
     }
     return true;
 }
@@ -334,7 +351,7 @@ static const struct onnx_opset *opsets_of(struct onnx_reader *r, Onnx__OperatorS
 {
     struct onnx_opset *to = alloc(r, n, sizeof *to);
     for (size_t k = 0; to && k < n; k++)
-        to[k] = (struct onnx_opset){ domain_text(from[k]->domain), from[k]->version };
+        to[k] = (struct onnx_opset){domain_text(from[k]->domain), from[k]->version};
     return to;
 }
 
@@ -374,7 +391,7 @@ static bool unpack_info(struct onnx_reader *r, const uint8_t *bytes, size_t size
 
 static bool function_moved(struct onnx_reader *r, const Onnx__FunctionProto *p, struct onnx_function *f)
 {
-    struct moved_list list = { 0 };
+    struct moved_list list = {0};
     if (!each_moved(r, &p->base, 13, &f->overload, moved_string) || !each_moved(r, &p->base, 11, &list, count_moved))
         return false;
     if (!(list.attrs = alloc(r, list.count, sizeof *list.attrs)))
@@ -397,9 +414,14 @@ static bool function_moved(struct onnx_reader *r, const Onnx__FunctionProto *p, 
 
 static bool function_of(struct onnx_reader *r, const Onnx__FunctionProto *p, struct onnx_function *f)
 {
-    *f = (struct onnx_function){ .name = text(p->name), .domain = domain_text(p->domain), .overload = "", .input_count = p->n_input,
-                                 .output_count = p->n_output, .attr_count = p->n_attribute, .node_count = p->n_node,
-                                 .opset_count = p->n_opset_import };
+    *f = (struct onnx_function){.name = text(p->name),
+                                .domain = domain_text(p->domain),
+                                .overload = "",
+                                .input_count = p->n_input,
+                                .output_count = p->n_output,
+                                .attr_count = p->n_attribute,
+                                .node_count = p->n_node,
+                                .opset_count = p->n_opset_import};
     f->inputs = names(r, p->input, p->n_input);
     f->outputs = names(r, p->output, p->n_output);
     f->attrs = names(r, p->attribute, p->n_attribute);
@@ -410,11 +432,12 @@ static bool function_of(struct onnx_reader *r, const Onnx__FunctionProto *p, str
     return f->nodes && function_moved(r, p, f);
 }
 
-static const struct onnx_binding *bindings_of(struct onnx_reader *r, Onnx__StringStringEntryProto *const *from, size_t n)
+static const struct onnx_binding *bindings_of(struct onnx_reader *r, Onnx__StringStringEntryProto *const *from,
+                                              size_t n)
 {
     struct onnx_binding *to = alloc(r, n, sizeof *to);
     for (size_t k = 0; to && k < n; k++)
-        to[k] = (struct onnx_binding){ text(from[k]->key), text(from[k]->value) };
+        to[k] = (struct onnx_binding){text(from[k]->key), text(from[k]->value)};
     return to;
 }
 

@@ -138,7 +138,8 @@ struct ir_value *imp_tensor(struct imp *im, int k)
     else if (v->type->kind == IR_T_TENSOR)
         imp_unsupported(im, "operand %d has a rank that is known only at run time", k);
     else
-        imp_unsupported(im, "operand %d is a %s, a tensor is expected", k, v->type->kind == IR_T_SEQUENCE ? "sequence" : "optional");
+        imp_unsupported(im, "operand %d is a %s, a tensor is expected", k,
+                        v->type->kind == IR_T_SEQUENCE ? "sequence" : "optional");
     return NULL;
 }
 
@@ -177,16 +178,19 @@ ir_type imp_type_of(struct imp *im, const struct onnx_type *t)
             elem = ir_unranked_type(im->ctx, (enum tcc_dtype)elem->dtype);
         return t->kind == ONNX_TYPE_SEQUENCE ? ir_sequence_type(im->ctx, elem) : ir_optional_type(im->ctx, elem);
     }
-    if (t->kind != ONNX_TYPE_TENSOR || t->dtype == ONNX_UNDEFINED || (int)t->dtype >= TCC_NDTYPES || t->rank > TCC_MAX_RANK)
+    if (t->kind != ONNX_TYPE_TENSOR || t->dtype == ONNX_UNDEFINED || (int)t->dtype >= TCC_NDTYPES ||
+        t->rank > TCC_MAX_RANK)
         return NULL;
     if (!t->has_shape)
         return ir_unranked_type(im->ctx, (enum tcc_dtype)t->dtype);
     for (uint32_t k = 0; k < t->rank; k++) {
         const struct onnx_dim *d = &t->dims[k];
-        dims[k] = d->value >= 0 ? ir_const(im->ctx, d->value) : d->param[0] ? ir_sym_bounded(im->ctx, ir_intern(im->ctx, d->param), 1, INT64_C(1) << 40)
-                                                              : ir_fresh(im->ctx, "d", 0, INT64_C(1) << 40);
+        dims[k] = d->value >= 0 ? ir_const(im->ctx, d->value)
+                  : d->param[0] ? ir_sym_bounded(im->ctx, ir_intern(im->ctx, d->param), 1, INT64_C(1) << 40)
+                                : ir_fresh(im->ctx, "d", 0, INT64_C(1) << 40);
     }
-    return frontend_pinned_type(im->ctx, &im->pins, ir_tensor_type(im->ctx, (enum tcc_dtype)t->dtype, (int)t->rank, dims));
+    return frontend_pinned_type(im->ctx, &im->pins,
+                                ir_tensor_type(im->ctx, (enum tcc_dtype)t->dtype, (int)t->rank, dims));
 }
 
 static const struct onnx_type *declared_in(const struct onnx_value_info *infos, size_t n, const char *name)
@@ -219,10 +223,11 @@ int imp_axes(struct imp *im, int k, int rank, int64_t *axes)
     if (!given) {
         n = imp_rank(v) == 1 && ir_is_value(imp_dim(v, 0), 0) ? 0 : imp_ints_of(im, v, TCC_MAX_RANK, buffer);
         if (n < 0)
-            return ir_const_of(v) ? (imp_bad(im, "the axes must be a list of at most %d integers", TCC_MAX_RANK), -3) : -2;
+            return ir_const_of(v) ? (imp_bad(im, "the axes must be a list of at most %d integers", TCC_MAX_RANK), -3)
+                                  : -2;
         given = buffer;
     }
-    bool seen[TCC_MAX_RANK] = { false };
+    bool seen[TCC_MAX_RANK] = {false};
     for (int i = 0; i < n; i++) {
         int64_t a = given[i];
         if (!imp_axis(im, &a, rank))

@@ -13,23 +13,24 @@
 /* [b, s, heads * d] -> [b, heads, s, d] */
 static struct ir_value *split_heads(struct imp *im, struct ir_value *x, int64_t heads)
 {
-    static const int64_t perm[4] = { 0, 2, 1, 3 };
+    static const int64_t perm[4] = {0, 2, 1, 3};
     if (!x || imp_rank(x) != 3)
         return x;
     if (heads < 1)
         return imp_bad(im, "operands with 3 dims need q_num_heads and kv_num_heads"), NULL;
-    ir_expr dims[4] = { imp_dim(x, 0), imp_dim(x, 1), ir_const(im->ctx, heads), ir_floordiv(im->ctx, imp_dim(x, 2), ir_const(im->ctx, heads)) };
+    ir_expr dims[4] = {imp_dim(x, 0), imp_dim(x, 1), ir_const(im->ctx, heads),
+                       ir_floordiv(im->ctx, imp_dim(x, 2), ir_const(im->ctx, heads))};
     return imp_transpose(im, imp_reshape(im, x, 4, dims), perm);
 }
 
 /* [b, heads, s, d] -> [b, s, heads * d] */
 static struct ir_value *join_heads(struct imp *im, struct ir_value *x)
 {
-    static const int64_t perm[4] = { 0, 2, 1, 3 };
+    static const int64_t perm[4] = {0, 2, 1, 3};
     x = imp_transpose(im, x, perm);
     if (!x)
         return NULL;
-    ir_expr dims[3] = { imp_dim(x, 0), imp_dim(x, 1), ir_mul(im->ctx, imp_dim(x, 2), imp_dim(x, 3)) };
+    ir_expr dims[3] = {imp_dim(x, 0), imp_dim(x, 1), ir_mul(im->ctx, imp_dim(x, 2), imp_dim(x, 3))};
     return imp_reshape(im, x, 3, dims);
 }
 
@@ -39,8 +40,8 @@ static struct ir_value *repeat_heads(struct imp *im, struct ir_value *x, int64_t
     if (!x || times == 1)
         return x;
     int64_t axis = 2;
-    ir_expr wide[5] = { imp_dim(x, 0), imp_dim(x, 1), ir_const(im->ctx, times), imp_dim(x, 2), imp_dim(x, 3) };
-    ir_expr dims[4] = { wide[0], ir_mul(im->ctx, wide[1], wide[2]), wide[3], wide[4] };
+    ir_expr wide[5] = {imp_dim(x, 0), imp_dim(x, 1), ir_const(im->ctx, times), imp_dim(x, 2), imp_dim(x, 3)};
+    ir_expr dims[4] = {wide[0], ir_mul(im->ctx, wide[1], wide[2]), wide[3], wide[4]};
     return imp_reshape(im, imp_expand(im, imp_unsqueeze(im, x, 1, &axis), 5, wide), 4, dims);
 }
 
@@ -51,7 +52,8 @@ static bool head_ratio(struct imp *im, const struct ir_value *q, const struct ir
     if (imp_dim(q, 1) == imp_dim(k, 1))
         return true;
     if (!ir_is_const(imp_dim(q, 1), &a) || !ir_is_const(imp_dim(k, 1), &b) || b < 1 || a % b)
-        return imp_bad(im, "%s query heads for %s key heads", ir_expr_text(im->ctx, imp_dim(q, 1)), ir_expr_text(im->ctx, imp_dim(k, 1)));
+        return imp_bad(im, "%s query heads for %s key heads", ir_expr_text(im->ctx, imp_dim(q, 1)),
+                       ir_expr_text(im->ctx, imp_dim(k, 1)));
     *ratio = a / b;
     return true;
 }
@@ -71,9 +73,9 @@ static struct ir_value *scale_of(struct imp *im, const struct ir_value *q, doubl
 
 /* What a query may look at: all of it as an added bias (0 or -inf, and a float mask's values), NULL when there is nothing to add. */
 struct bias {
-    struct ir_value *q;          /* [b, h, s, d] */
-    ir_expr keys;                /* total keys */
-    struct ir_value *offset;     /* keys before the first query: i64[] or i64[b, 1, 1, 1]; NULL: 0 */
+    struct ir_value *q;      /* [b, h, s, d] */
+    ir_expr keys;            /* total keys */
+    struct ir_value *offset; /* keys before the first query: i64[] or i64[b, 1, 1, 1]; NULL: 0 */
     struct ir_value *value;
 };
 
@@ -100,7 +102,8 @@ static bool add_mask(struct imp *im, struct bias *b, struct ir_value *mask)
         before[k] = after[k] = ir_const(im->ctx, 0);
     if (r && !ir_is_value(imp_dim(mask, r - 1), 1)) {
         after[r - 1] = ir_max(im->ctx, ir_const(im->ctx, 0), ir_sub(im->ctx, b->keys, imp_dim(mask, r - 1)));
-        mask = imp_pad(im, mask, logical ? imp_int(im, TCC_BOOL, 0) : imp_like(im, mask, -INFINITY), before, after, "constant");
+        mask = imp_pad(im, mask, logical ? imp_int(im, TCC_BOOL, 0) : imp_like(im, mask, -INFINITY), before, after,
+                       "constant");
     }
     if (!mask)
         return false;
@@ -110,7 +113,7 @@ static bool add_mask(struct imp *im, struct bias *b, struct ir_value *mask)
 /* Position of the query minus that of the key: i64[.., s, t]. */
 static struct ir_value *distance(struct imp *im, const struct bias *b)
 {
-    ir_expr dims[2] = { imp_dim(b->q, 2), b->keys };
+    ir_expr dims[2] = {imp_dim(b->q, 2), b->keys};
     struct ir_value *d = imp_bin(im, IR_sub, imp_iota(im, 2, dims, 0, TCC_I64), imp_iota(im, 2, dims, 1, TCC_I64));
     return b->offset ? imp_bin(im, IR_add, d, b->offset) : d;
 }
@@ -150,7 +153,7 @@ static struct ir_value *softcap(struct imp *im, struct ir_value *x, double cap)
 /* Past keys or values in front of the new ones. */
 static struct ir_value *with_past(struct imp *im, struct ir_value *past, struct ir_value *now)
 {
-    struct ir_value *in[] = { past, now };
+    struct ir_value *in[] = {past, now};
     return past ? imp_concat(im, 2, in, 2) : now;
 }
 
@@ -159,7 +162,7 @@ static bool read_offset(struct imp *im, struct bias *b, struct ir_value *past, s
     if (past) {
         b->offset = imp_dim_value(im, imp_dim(past, 2));
     } else if (valid) {
-        ir_expr dims[4] = { imp_dim(b->q, 0), ir_const(im->ctx, 1), ir_const(im->ctx, 1), ir_const(im->ctx, 1) };
+        ir_expr dims[4] = {imp_dim(b->q, 0), ir_const(im->ctx, 1), ir_const(im->ctx, 1), ir_const(im->ctx, 1)};
         b->offset = imp_bin(im, IR_sub, imp_reshape(im, valid, 4, dims), imp_dim_value(im, imp_dim(b->q, 2)));
     }
     return (!past && !valid) || b->offset;
@@ -169,8 +172,9 @@ static bool add_valid(struct imp *im, struct bias *b, struct ir_value *valid)
 {
     if (!valid)
         return true;
-    ir_expr one = ir_const(im->ctx, 1), dims[4] = { imp_dim(b->q, 0), one, one, one };
-    return add_allowed(im, b, imp_bin(im, IR_lt, imp_iota(im, 1, &b->keys, 0, TCC_I64), imp_reshape(im, valid, 4, dims)));
+    ir_expr one = ir_const(im->ctx, 1), dims[4] = {imp_dim(b->q, 0), one, one, one};
+    return add_allowed(im, b,
+                       imp_bin(im, IR_lt, imp_iota(im, 1, &b->keys, 0, TCC_I64), imp_reshape(im, valid, 4, dims)));
 }
 
 bool onnx_op_attention(struct imp *im, int arg)
@@ -192,8 +196,9 @@ bool onnx_op_attention(struct imp *im, int arg)
         return false;
     if ((imp_wants(im, 1) && !imp_out(im, 1, k)) || (imp_wants(im, 2) && !imp_out(im, 2, v)))
         return false;
-    struct bias bias = { .q = q, .keys = imp_dim(k, 2) };
-    if (!read_offset(im, &bias, past_k, valid) || !add_mask(im, &bias, mask) || !add_positions(im, &bias) || !add_valid(im, &bias, valid))
+    struct bias bias = {.q = q, .keys = imp_dim(k, 2)};
+    if (!read_offset(im, &bias, past_k, valid) || !add_mask(im, &bias, mask) || !add_positions(im, &bias) ||
+        !add_valid(im, &bias, valid))
         return false;
     struct ir_value *scale = scale_of(im, q, imp_f(im, "scale", 0), true);
     struct ir_value *key = imp_bin(im, IR_mul, repeat_heads(im, k, ratio), scale);
@@ -209,7 +214,8 @@ bool onnx_op_attention(struct imp *im, int arg)
     struct ir_value *p = scores ? guarded_softmax(im, scores, bias.value) : NULL;
     p = p ? imp_cast(im, p, dtype) : NULL;
     shown = mode == 3 ? p : shown;
-    struct ir_value *y = p ? imp_matmul(im, imp_cast(im, p, imp_dtype(v)), repeat_heads(im, v, ratio), false, false, TCC_NONE) : NULL;
+    struct ir_value *y =
+        p ? imp_matmul(im, imp_cast(im, p, imp_dtype(v)), repeat_heads(im, v, ratio), false, false, TCC_NONE) : NULL;
     return imp_out(im, 0, flat ? join_heads(im, y) : y) && (!imp_wants(im, 3) || imp_out(im, 3, shown));
 }
 
@@ -219,7 +225,7 @@ static struct ir_value *modify(struct imp *im, const char *name, struct ir_value
     const struct onnx_attr *a = imp_attr(im, name);
     if (!a || !x)
         return x;
-    struct ir_value *out[1] = { NULL };
+    struct ir_value *out[1] = {NULL};
     struct imp_scope scope;
     if (a->type != ONNX_ATTR_GRAPH || a->graph->input_count != 1 || a->graph->output_count != 1)
         return imp_bad(im, "%s must be a graph with one input and one output", name), NULL;
@@ -248,11 +254,15 @@ bool onnx_op_flex_attention(struct imp *im, int arg)
         wide = imp_dtype_of(im, imp_i(im, "softmax_precision", 1));
     if (wide == TCC_NONE)
         return false;
-    struct ir_value *qk = imp_matmul(im, imp_cast(im, q, wide), imp_cast(im, repeat_heads(im, k, ratio), wide), false, true, TCC_NONE);
-    qk = qk ? imp_bin(im, IR_mul, qk, imp_cast(im, scale_of(im, imp_cast(im, q, wide), imp_f(im, "scale", 0), false), wide)) : NULL;
+    struct ir_value *qk =
+        imp_matmul(im, imp_cast(im, q, wide), imp_cast(im, repeat_heads(im, k, ratio), wide), false, true, TCC_NONE);
+    qk = qk ? imp_bin(im, IR_mul, qk,
+                      imp_cast(im, scale_of(im, imp_cast(im, q, wide), imp_f(im, "scale", 0), false), wide))
+            : NULL;
     qk = modify(im, "score_mod", qk);
     struct ir_value *p = modify(im, "prob_mod", qk ? imp_softmax(im, qk, 3, false) : NULL);
-    struct ir_value *y = p ? imp_matmul(im, p, imp_cast(im, repeat_heads(im, v, ratio), wide), false, false, TCC_NONE) : NULL;
+    struct ir_value *y =
+        p ? imp_matmul(im, p, imp_cast(im, repeat_heads(im, v, ratio), wide), false, false, TCC_NONE) : NULL;
     return y && imp_out(im, 0, imp_cast(im, y, dtype));
 }
 
@@ -275,14 +285,16 @@ static struct ir_value *angles(struct imp *im, struct ir_value *cache, struct ir
     int64_t axis = 1;
     if (positions)
         cache = imp_gather(im, cache, positions, 0);
-    return cache && imp_rank(cache) == 3 ? imp_unsqueeze(im, cache, 1, &axis)
-                                         : (imp_bad(im, "caches [b, s, d], or [n, d] with positions, are expected"), NULL);
+    return cache && imp_rank(cache) == 3
+               ? imp_unsqueeze(im, cache, 1, &axis)
+               : (imp_bad(im, "caches [b, s, d], or [n, d] with positions, are expected"), NULL);
 }
 
 bool onnx_op_rotary(struct imp *im, int arg)
 {
     UNUSED(arg);
-    struct ir_value *x = imp_tensor(im, 0), *cache_cos = imp_in(im, 1), *cache_sin = imp_in(im, 2), *positions = imp_in(im, 3);
+    struct ir_value *x = imp_tensor(im, 0), *cache_cos = imp_in(im, 1), *cache_sin = imp_in(im, 2),
+                    *positions = imp_in(im, 3);
     struct ir_ctx *c = im->ctx;
     if (!x)
         return false;
@@ -294,18 +306,20 @@ bool onnx_op_rotary(struct imp *im, int arg)
     if (!x || !cosine || !sine)
         return false;
     int64_t part = imp_i(im, "rotary_embedding_dim", 0);
-    ir_expr whole = imp_dim(x, 3), turned = part ? ir_const(c, part) : whole, half = ir_floordiv(c, turned, ir_const(c, 2)), none = ir_const(c, 0);
+    ir_expr whole = imp_dim(x, 3), turned = part ? ir_const(c, part) : whole,
+            half = ir_floordiv(c, turned, ir_const(c, 2)), none = ir_const(c, 0);
     bool interleaved = imp_i(im, "interleaved", 0);
     struct ir_value *first = interleaved ? every_second(im, x, 0, half) : imp_slice1(im, x, 3, none, half);
     struct ir_value *second = interleaved ? every_second(im, x, 1, half) : imp_slice1(im, x, 3, half, half);
     struct ir_value *real = imp_bin(im, IR_sub, imp_bin(im, IR_mul, cosine, first), imp_bin(im, IR_mul, sine, second));
-    struct ir_value *imaginary = imp_bin(im, IR_add, imp_bin(im, IR_mul, sine, first), imp_bin(im, IR_mul, cosine, second));
-    struct ir_value *pair[2] = { real, imaginary };
+    struct ir_value *imaginary =
+        imp_bin(im, IR_add, imp_bin(im, IR_mul, sine, first), imp_bin(im, IR_mul, cosine, second));
+    struct ir_value *pair[2] = {real, imaginary};
     if (!real || !imaginary)
         return false;
     if (interleaved) {
         int64_t axis = 4;
-        ir_expr dims[4] = { imp_dim(real, 0), imp_dim(real, 1), imp_dim(real, 2), turned };
+        ir_expr dims[4] = {imp_dim(real, 0), imp_dim(real, 1), imp_dim(real, 2), turned};
         pair[0] = imp_unsqueeze(im, real, 1, &axis);
         pair[1] = imp_unsqueeze(im, imaginary, 1, &axis);
         pair[0] = imp_reshape(im, imp_concat(im, 2, pair, 4), 4, dims);
@@ -336,8 +350,10 @@ bool onnx_op_tensor_scatter(struct imp *im, int arg)
         index = imp_bin(im, IR_add, index, imp_along(im, at, 0, rank));
     if (!strcmp(imp_s(im, "mode", "linear"), "circular"))
         index = imp_bin(im, IR_mod, index, imp_dim_value(im, imp_dim(cache, (int)axis)));
-    struct ir_value *in[] = { cache, index, update };
-    return imp_out(im, 0, imp_op(im, IR_scatter_elements, 3, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_s(IR_ATTR_mode, "none"))));
+    struct ir_value *in[] = {cache, index, update};
+    return imp_out(im, 0,
+                   imp_op(im, IR_scatter_elements, 3, in,
+                          IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_s(IR_ATTR_mode, "none"))));
 }
 
 /* -- Causal depthwise convolution that carries the last inputs */
@@ -345,24 +361,27 @@ bool onnx_op_tensor_scatter(struct imp *im, int arg)
 bool onnx_op_causal_conv(struct imp *im, int arg)
 {
     UNUSED(arg);
-    struct ir_value *x = imp_tensor(im, 0), *w = x ? imp_tensor(im, 1) : NULL, *bias = imp_in(im, 2), *past = imp_in(im, 3);
+    struct ir_value *x = imp_tensor(im, 0), *w = x ? imp_tensor(im, 1) : NULL, *bias = imp_in(im, 2),
+                    *past = imp_in(im, 3);
     int64_t k, channels, one = 1;
     if (!w)
         return false;
-    if (imp_rank(x) != 3 || imp_rank(w) != 3 || !ir_is_const(imp_dim(w, 2), &k) || !ir_is_const(imp_dim(w, 0), &channels))
+    if (imp_rank(x) != 3 || imp_rank(w) != 3 || !ir_is_const(imp_dim(w, 2), &k) ||
+        !ir_is_const(imp_dim(w, 0), &channels))
         return imp_bad(im, "x[b, c, n] and w[c, 1, k] of known size are expected");
     const char *activation = imp_s(im, "activation", "none");
     ir_expr zero = ir_const(im->ctx, 0), front = ir_const(im->ctx, k - 1);
-    ir_expr before[3] = { zero, zero, front }, after[3] = { zero, zero, zero };
-    struct ir_value *joined[2] = { past, x };
+    ir_expr before[3] = {zero, zero, front}, after[3] = {zero, zero, zero};
+    struct ir_value *joined[2] = {past, x};
     struct ir_value *padded = past ? imp_concat(im, 2, joined, 2) : imp_pad(im, x, NULL, before, after, "constant");
     if (!padded)
         return false;
-    struct ir_value *in[] = { padded, w, bias };
-    struct ir_value *y = imp_op(im, IR_conv, bias ? 3 : 2, in,
-                                IR_ATTRS(ir_attr_ints(IR_ATTR_strides, 1, &one), ir_attr_ints(IR_ATTR_dilations, 1, &one),
-                                         ir_attr_exprs(IR_ATTR_before, 1, &zero), ir_attr_exprs(IR_ATTR_after, 1, &zero),
-                                         ir_attr_i(IR_ATTR_groups, channels), ir_attr_dtype(IR_ATTR_to, imp_dtype(x))));
+    struct ir_value *in[] = {padded, w, bias};
+    struct ir_value *y =
+        imp_op(im, IR_conv, bias ? 3 : 2, in,
+               IR_ATTRS(ir_attr_ints(IR_ATTR_strides, 1, &one), ir_attr_ints(IR_ATTR_dilations, 1, &one),
+                        ir_attr_exprs(IR_ATTR_before, 1, &zero), ir_attr_exprs(IR_ATTR_after, 1, &zero),
+                        ir_attr_i(IR_ATTR_groups, channels), ir_attr_dtype(IR_ATTR_to, imp_dtype(x))));
     if (strcmp(activation, "none") && strcmp(activation, "silu") && strcmp(activation, "swish"))
         return imp_bad(im, "activation '%s'", activation);
     y = activation[0] == 's' ? imp_un(im, IR_silu, y) : y;
@@ -392,30 +411,35 @@ struct linear {
 
 static struct ir_value *by_time(struct imp *im, struct ir_value *x, int64_t heads)
 {
-    static const int64_t perm[4] = { 1, 0, 2, 3 };
+    static const int64_t perm[4] = {1, 0, 2, 3};
     if (!x)
         return NULL;
     if (imp_rank(x) != 3 || heads < 1)
         return imp_bad(im, "%s; 3 dims are expected", ir_type_text(im->ctx, x->type)), NULL;
-    ir_expr dims[4] = { imp_dim(x, 0), imp_dim(x, 1), ir_const(im->ctx, heads), ir_floordiv(im->ctx, imp_dim(x, 2), ir_const(im->ctx, heads)) };
+    ir_expr dims[4] = {imp_dim(x, 0), imp_dim(x, 1), ir_const(im->ctx, heads),
+                       ir_floordiv(im->ctx, imp_dim(x, 2), ir_const(im->ctx, heads))};
     return imp_transpose(im, imp_cast(im, imp_reshape(im, x, 4, dims), TCC_F32), perm);
 }
 
 /* One token: state in, state and output [b, h_q, v] out. */
-static bool linear_step(struct imp *im, const struct linear *l, struct ir_value *t, struct ir_value **state, struct ir_value **out)
+static bool linear_step(struct imp *im, const struct linear *l, struct ir_value *t, struct ir_value **state,
+                        struct ir_value **out)
 {
     int64_t last = 3, middle = 2;
-    struct ir_value *s = *state, *k = imp_gather(im, l->k, t, 0), *v = imp_gather(im, l->v, t, 0), *q = imp_gather(im, l->q, t, 0);
+    struct ir_value *s = *state, *k = imp_gather(im, l->k, t, 0), *v = imp_gather(im, l->v, t, 0),
+                    *q = imp_gather(im, l->q, t, 0);
     if (l->gated)
         s = imp_bin(im, IR_mul, s, imp_unsqueeze(im, imp_un(im, IR_exp, imp_gather(im, l->decay, t, 0)), 1, &last));
-    struct ir_value *column = imp_unsqueeze(im, k, 1, &last);  /* [b, h, k, 1] */
+    struct ir_value *column = imp_unsqueeze(im, k, 1, &last); /* [b, h, k, 1] */
     if (l->delta) {
-        struct ir_value *seen = imp_matmul(im, imp_unsqueeze(im, k, 1, &middle), s, false, false, TCC_NONE); /* [b, h, 1, v] */
+        struct ir_value *seen =
+            imp_matmul(im, imp_unsqueeze(im, k, 1, &middle), s, false, false, TCC_NONE); /* [b, h, 1, v] */
         v = imp_bin(im, IR_sub, v, imp_squeeze(im, seen, 1, &middle));
         v = imp_bin(im, IR_mul, v, imp_gather(im, l->beta, t, 0));
     }
     s = imp_bin(im, IR_add, s, imp_bin(im, IR_mul, column, imp_unsqueeze(im, v, 1, &middle)));
-    struct ir_value *y = imp_matmul(im, imp_unsqueeze(im, q, 1, &middle), repeat_heads(im, s, l->ratio), false, false, TCC_NONE);
+    struct ir_value *y =
+        imp_matmul(im, imp_unsqueeze(im, q, 1, &middle), repeat_heads(im, s, l->ratio), false, false, TCC_NONE);
     *out = imp_bin(im, IR_mul, imp_squeeze(im, y, 1, &middle), l->scale);
     *state = s;
     return *out && s;
@@ -424,10 +448,12 @@ static bool linear_step(struct imp *im, const struct linear *l, struct ir_value 
 static struct ir_node *linear_loop(struct imp *im, const struct linear *l, struct ir_value *initial)
 {
     struct ir_builder outside = im->b;
-    ir_expr dims[4] = { imp_dim(l->q, 0), imp_dim(l->q, 1), imp_dim(l->q, 2), imp_dim(l->v, 3) };
-    ir_type types[2] = { initial->type, ir_tensor_type(im->ctx, TCC_F32, 4, dims) };
-    struct ir_value *in[3] = { imp_dim_value(im, dims[0]), NULL, initial }, *yields[3];
-    struct ir_node *loop = ir_build_typed(&im->b, IR_loop, 3, in, IR_ATTRS(ir_attr_i(IR_ATTR_nscan, 1), ir_attr_types(IR_ATTR_types, 2, types)), 2, types);
+    ir_expr dims[4] = {imp_dim(l->q, 0), imp_dim(l->q, 1), imp_dim(l->q, 2), imp_dim(l->v, 3)};
+    ir_type types[2] = {initial->type, ir_tensor_type(im->ctx, TCC_F32, 4, dims)};
+    struct ir_value *in[3] = {imp_dim_value(im, dims[0]), NULL, initial}, *yields[3];
+    struct ir_node *loop =
+        ir_build_typed(&im->b, IR_loop, 3, in,
+                       IR_ATTRS(ir_attr_i(IR_ATTR_nscan, 1), ir_attr_types(IR_ATTR_types, 2, types)), 2, types);
     if (!loop)
         return NULL;
     struct ir_block *region = ir_region_new(im->func, loop);
@@ -445,16 +471,19 @@ static struct ir_node *linear_loop(struct imp *im, const struct linear *l, struc
 bool onnx_op_linear_attention(struct imp *im, int arg)
 {
     UNUSED(arg);
-    static const int64_t order[4] = { 1, 0, 2, 3 };
+    static const int64_t order[4] = {1, 0, 2, 3};
     int64_t hq = imp_i(im, "q_num_heads", 0), hk = imp_i(im, "kv_num_heads", 0), head;
-    struct ir_value *q = imp_tensor(im, 0), *k = q ? imp_tensor(im, 1) : NULL, *v = k ? imp_tensor(im, 2) : NULL, *past = imp_in(im, 3);
+    struct ir_value *q = imp_tensor(im, 0), *k = q ? imp_tensor(im, 1) : NULL, *v = k ? imp_tensor(im, 2) : NULL,
+                    *past = imp_in(im, 3);
     struct ir_value *decay = imp_in(im, 4), *beta = imp_in(im, 5);
     const char *rule = imp_s(im, "update_rule", "gated_delta");
-    struct linear l = { .gated = strstr(rule, "gated"), .delta = strstr(rule, "delta") };
+    struct linear l = {.gated = strstr(rule, "gated"), .delta = strstr(rule, "delta")};
     if (!v)
         return false;
-    if (hq < 1 || hk < 1 || hq % hk || imp_rank(q) != 3 || imp_rank(k) != 3 || imp_rank(v) != 3 || l.gated != !!decay || l.delta != !!beta)
-        return imp_bad(im, "Q, K, V with 3 dims, head numbers, and the operands of update_rule '%s' are expected", rule);
+    if (hq < 1 || hk < 1 || hq % hk || imp_rank(q) != 3 || imp_rank(k) != 3 || imp_rank(v) != 3 || l.gated != !!decay ||
+        l.delta != !!beta)
+        return imp_bad(im, "Q, K, V with 3 dims, head numbers, and the operands of update_rule '%s' are expected",
+                       rule);
     l.ratio = hq / hk;
     l.q = by_time(im, q, hq);
     l.k = by_time(im, k, hk);
@@ -464,13 +493,13 @@ bool onnx_op_linear_attention(struct imp *im, int arg)
     if (!l.q || !l.k || !l.v || (decay && !l.decay) || (beta && !l.beta))
         return beta && !l.beta && imp_bad(im, "beta must have 3 dims, the last one known");
     l.scale = imp_cast(im, scale_of(im, l.q, imp_f(im, "scale", 0), false), TCC_F32);
-    ir_expr dims[4] = { imp_dim(q, 0), ir_const(im->ctx, hk), imp_dim(l.k, 3), imp_dim(l.v, 3) };
+    ir_expr dims[4] = {imp_dim(q, 0), ir_const(im->ctx, hk), imp_dim(l.k, 3), imp_dim(l.v, 3)};
     struct ir_value *initial = past ? imp_cast(im, past, TCC_F32) : imp_splat(im, TCC_F32, 0, 4, dims);
     struct ir_node *loop = initial ? linear_loop(im, &l, imp_expand(im, initial, 4, dims)) : NULL;
     if (!loop)
         return false;
     struct ir_value *y = imp_transpose(im, loop->out[1], order);
-    ir_expr flat[3] = { imp_dim(q, 0), imp_dim(q, 1), ir_mulc(im->ctx, dims[3], hq) };
+    ir_expr flat[3] = {imp_dim(q, 0), imp_dim(q, 1), ir_mulc(im->ctx, dims[3], hq)};
     return imp_out(im, 0, imp_cast(im, imp_reshape(im, y, 3, flat), imp_dtype(q))) &&
            (!imp_wants(im, 1) || imp_out(im, 1, imp_cast(im, loop->out[0], past ? imp_dtype(past) : imp_dtype(q))));
 }

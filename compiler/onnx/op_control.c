@@ -22,7 +22,8 @@ static const struct onnx_graph *graph_attr(struct imp *im, const char *name)
 }
 
 /* Opens a region for building; close_region puts the builder back. */
-static struct ir_block *open_region(struct imp *im, struct ir_node *parent, struct imp_scope *scope, struct ir_builder *saved)
+static struct ir_block *open_region(struct imp *im, struct ir_node *parent, struct imp_scope *scope,
+                                    struct ir_builder *saved)
 {
     struct ir_block *b = ir_region_new(im->func, parent);
     *saved = im->b;
@@ -73,7 +74,7 @@ static void look(void *user, ir_expr sym)
 
 static ir_expr outside_dim(struct imp *im, ir_expr e, uint32_t first_inside)
 {
-    struct outside o = { first_inside, false };
+    struct outside o = {first_inside, false};
     ir_each_sym(e, look, &o);
     return o.inside ? ir_fresh(im->ctx, "u", 0, INT64_C(1) << 40) : e;
 }
@@ -110,8 +111,9 @@ static ir_type common_type(struct imp *im, ir_type a, ir_type b, uint32_t first_
             return a->elem ? a : b;
         /* Elements of differing shape: a type without one. */
         bool tensors = a->elem->kind == IR_T_TENSOR && b->elem->kind == IR_T_TENSOR;
-        ir_type e = !tensors ? common_type(im, a->elem, b->elem, first_inside)
-                  : a->elem->dtype == b->elem->dtype ? ir_unranked_type(im->ctx, (enum tcc_dtype)a->elem->dtype) : NULL;
+        ir_type e = !tensors                           ? common_type(im, a->elem, b->elem, first_inside)
+                    : a->elem->dtype == b->elem->dtype ? ir_unranked_type(im->ctx, (enum tcc_dtype)a->elem->dtype)
+                                                       : NULL;
         return !e ? NULL : a->kind == IR_T_SEQUENCE ? ir_sequence_type(im->ctx, e) : ir_optional_type(im->ctx, e);
     }
     if (a->dtype != b->dtype)
@@ -119,7 +121,8 @@ static ir_type common_type(struct imp *im, ir_type a, ir_type b, uint32_t first_
     if (a->rank != b->rank || a->rank < 0)
         return ir_unranked_type(im->ctx, (enum tcc_dtype)a->dtype);
     for (int k = 0; k < a->rank; k++)
-        dims[k] = a->dim[k] == b->dim[k] ? outside_dim(im, a->dim[k], first_inside) : ir_fresh(im->ctx, "u", 0, INT64_C(1) << 40);
+        dims[k] = a->dim[k] == b->dim[k] ? outside_dim(im, a->dim[k], first_inside)
+                                         : ir_fresh(im->ctx, "u", 0, INT64_C(1) << 40);
     return ir_tensor_type(im->ctx, (enum tcc_dtype)a->dtype, a->rank, dims);
 }
 
@@ -149,15 +152,18 @@ static struct ir_value *as_type(struct imp *im, struct ir_value *v, ir_type t)
         return v;
     if (ir_is_tensor(v->type) && t->kind == IR_T_TENSOR)
         return ir_build1(&im->b, IR_box, 1, &v, NULL);
-    const char *name = t->kind == v->type->kind ? "dyn_identity" : t->kind == IR_T_OPTIONAL ? "optional" : "optional_get_element";
-    struct ir_node *n = ir_build_typed(&im->b, IR_lib, 1, &v, IR_ATTRS(ir_attr_s(IR_ATTR_name, name), ir_attr_types(IR_ATTR_types, 1, &t)), 1, &t);
+    const char *name = t->kind == v->type->kind   ? "dyn_identity"
+                       : t->kind == IR_T_OPTIONAL ? "optional"
+                                                  : "optional_get_element";
+    struct ir_node *n = ir_build_typed(
+        &im->b, IR_lib, 1, &v, IR_ATTRS(ir_attr_s(IR_ATTR_name, name), ir_attr_types(IR_ATTR_types, 1, &t)), 1, &t);
     return n ? n->out[0] : NULL;
 }
 
 bool onnx_op_if(struct imp *im, int arg)
 {
     UNUSED(arg);
-    const struct onnx_graph *g[2] = { graph_attr(im, "then_branch"), NULL };
+    const struct onnx_graph *g[2] = {graph_attr(im, "then_branch"), NULL};
     struct ir_value *cond = imp_tensor(im, 0), *outs[2][MAX_RESULTS];
     struct ir_builder saved, inside[2];
     struct imp_scope scope;
@@ -176,7 +182,9 @@ bool onnx_op_if(struct imp *im, int arg)
     ir_type types[MAX_RESULTS];
     for (size_t k = 0; k < n; k++)
         types[k] = ir_scalar_type(im->ctx, TCC_BOOL);
-    struct ir_node *node = cond ? ir_build_typed(&im->b, IR_if, 1, &cond, IR_ATTRS(ir_attr_types(IR_ATTR_types, (int)n, types)), (int)n, types) : NULL;
+    struct ir_node *node = cond ? ir_build_typed(&im->b, IR_if, 1, &cond,
+                                                 IR_ATTRS(ir_attr_types(IR_ATTR_types, (int)n, types)), (int)n, types)
+                                : NULL;
     uint32_t first_inside = mark(im);
     for (int k = 0; k < 2; k++) {
         if (!node)
@@ -193,8 +201,8 @@ bool onnx_op_if(struct imp *im, int arg)
     for (size_t k = 0; k < n; k++) {
         types[k] = common_type(im, outs[0][k]->type, outs[1][k]->type, first_inside);
         if (!types[k])
-            return imp_unsupported(im, "result %zu is %s in one branch and %s in the other", k, ir_type_text(im->ctx, outs[0][k]->type),
-                                   ir_type_text(im->ctx, outs[1][k]->type));
+            return imp_unsupported(im, "result %zu is %s in one branch and %s in the other", k,
+                                   ir_type_text(im->ctx, outs[0][k]->type), ir_type_text(im->ctx, outs[1][k]->type));
     }
     for (int b = 0; b < 2; b++) {
         im->b.block = inside[b].block;
@@ -210,7 +218,8 @@ bool onnx_op_if(struct imp *im, int arg)
     ir_set_attr(node, ir_attr_types(IR_ATTR_types, (int)n, types));
     for (size_t k = 0; k < n; k++) {
         node->out[k]->type = types[k];
-        ir_type declared = types[k]->kind == IR_T_TENSOR && types[k]->rank < 0 ? imp_declared(im, im->node->outputs[k]) : NULL;
+        ir_type declared =
+            types[k]->kind == IR_T_TENSOR && types[k]->rank < 0 ? imp_declared(im, im->node->outputs[k]) : NULL;
         if (!imp_out(im, (int)k, declared ? imp_unbox(im, node->out[k], declared) : node->out[k]))
             return false;
     }
@@ -221,16 +230,17 @@ bool onnx_op_if(struct imp *im, int arg)
 
 struct looping {
     const struct onnx_graph *body;
-    struct ir_value *trip, *cond;       /* may be NULL */
-    ir_expr trips;                      /* number of iterations if it is certain, else NULL */
+    struct ir_value *trip, *cond; /* may be NULL */
+    ir_expr trips;                /* number of iterations if it is certain, else NULL */
     int ncarried, nscan_in, nscan_out;
     struct ir_value **initial;
-    struct ir_value **scan_in;          /* the loop reads element `iteration` of these */
+    struct ir_value **scan_in; /* the loop reads element `iteration` of these */
     const int64_t *in_axes;
     const bool *in_reverse;
-    bool onnx_loop;                     /* the body has the iteration and the condition as its first inputs, the condition as first output */
-    ir_type types[MAX_RESULTS];         /* of the carried values in the body */
-    ir_type results[MAX_RESULTS];       /* of the node's outputs */
+    bool
+        onnx_loop; /* the body has the iteration and the condition as its first inputs, the condition as first output */
+    ir_type types[MAX_RESULTS];   /* of the carried values in the body */
+    ir_type results[MAX_RESULTS]; /* of the node's outputs */
 };
 
 /* Element `t` of a Scan's input. */
@@ -244,7 +254,8 @@ static struct ir_value *scan_element(struct imp *im, const struct looping *l, in
 }
 
 /* Imports the body into the loop node; yields are in `outs` (condition first). */
-static bool loop_body(struct imp *im, const struct looping *l, struct ir_node *node, struct ir_value **outs, struct ir_value **cond_param)
+static bool loop_body(struct imp *im, const struct looping *l, struct ir_node *node, struct ir_value **outs,
+                      struct ir_value **cond_param)
 {
     struct imp_scope scope;
     struct ir_builder saved;
@@ -294,8 +305,8 @@ static bool settle(struct imp *im, struct looping *l, struct ir_value **outs, ui
             continue;
         ir_type t = common_type(im, l->types[k], got, first_inside);
         if (!t)
-            return imp_bad(im, "carried value %d is %s before and %s after an iteration", k, ir_type_text(im->ctx, l->types[k]),
-                           ir_type_text(im->ctx, got));
+            return imp_bad(im, "carried value %d is %s before and %s after an iteration", k,
+                           ir_type_text(im->ctx, l->types[k]), ir_type_text(im->ctx, got));
         /* A dim that was generalised already stays: its symbol stands for whatever comes. */
         if (t->kind == IR_T_TENSOR && got->kind == IR_T_TENSOR && t->rank >= 0 && l->types[k]->rank == t->rank) {
             bool open = true;
@@ -310,7 +321,8 @@ static bool settle(struct imp *im, struct looping *l, struct ir_value **outs, ui
     return true;
 }
 
-static void result_types(struct imp *im, struct looping *l, struct ir_value **outs, const struct ir_value *cond_param, uint32_t first_inside)
+static void result_types(struct imp *im, struct looping *l, struct ir_value **outs, const struct ir_value *cond_param,
+                         uint32_t first_inside)
 {
     double always = 0;
     bool counted = l->trips && (outs[0] == cond_param || (imp_scalar_of(outs[0], &always) && always));
@@ -336,7 +348,8 @@ static void result_types(struct imp *im, struct looping *l, struct ir_value **ou
 static struct ir_node *build_loop(struct imp *im, struct looping *l)
 {
     int nout = l->ncarried + l->nscan_out;
-    struct ir_value **outs = IR_NEWN(im->ctx, nout + 4, struct ir_value *), **in = IR_NEWN(im->ctx, l->ncarried + 2, struct ir_value *);
+    struct ir_value **outs = IR_NEWN(im->ctx, nout + 4, struct ir_value *),
+                    **in = IR_NEWN(im->ctx, l->ncarried + 2, struct ir_value *);
     for (int k = 0; k < l->ncarried; k++)
         l->types[k] = l->initial[k]->type;
     for (int round = 0; round < 4; round++) {
@@ -347,7 +360,8 @@ static struct ir_node *build_loop(struct imp *im, struct looping *l)
         in[1] = l->cond;
         for (int k = 0; k < l->ncarried; k++) {
             /* Fresh symbols of the generalised types belong to the region, so they are made after the mark. */
-            if (round && l->types[k] != l->initial[k]->type && l->types[k]->kind == IR_T_TENSOR && l->types[k]->rank > 0) {
+            if (round && l->types[k] != l->initial[k]->type && l->types[k]->kind == IR_T_TENSOR &&
+                l->types[k]->rank > 0) {
                 ir_expr dims[TCC_MAX_RANK];
                 ir_type t = l->types[k], from = l->initial[k]->type;
                 for (int j = 0; j < t->rank; j++)
@@ -358,9 +372,10 @@ static struct ir_node *build_loop(struct imp *im, struct looping *l)
         }
         for (int k = 0; k < nout; k++)
             l->results[k] = k < l->ncarried ? l->types[k] : ir_scalar_type(im->ctx, TCC_BOOL);
-        struct ir_node *node = ir_build_typed(&im->b, IR_loop, 2 + l->ncarried, in,
-                                              IR_ATTRS(ir_attr_i(IR_ATTR_nscan, l->nscan_out), ir_attr_types(IR_ATTR_types, nout, l->results)),
-                                              nout, l->results);
+        struct ir_node *node = ir_build_typed(
+            &im->b, IR_loop, 2 + l->ncarried, in,
+            IR_ATTRS(ir_attr_i(IR_ATTR_nscan, l->nscan_out), ir_attr_types(IR_ATTR_types, nout, l->results)), nout,
+            l->results);
         if (!node || !loop_body(im, l, node, outs, &cond_param) || !settle(im, l, outs, first_inside, &changed))
             return NULL;
         if (!changed) {
@@ -379,15 +394,17 @@ static struct ir_node *build_loop(struct imp *im, struct looping *l)
 bool onnx_op_loop(struct imp *im, int arg)
 {
     UNUSED(arg);
-    struct looping l = { .body = graph_attr(im, "body"), .trip = imp_in(im, 0), .cond = imp_in(im, 1), .onnx_loop = true };
+    struct looping l = {
+        .body = graph_attr(im, "body"), .trip = imp_in(im, 0), .cond = imp_in(im, 1), .onnx_loop = true};
     double on = 1;
     if (!l.body)
         return false;
     l.ncarried = imp_nin(im) - 2;
     l.nscan_out = (int)l.body->output_count - 1 - l.ncarried;
-    if (l.ncarried < 0 || l.nscan_out < 0 || (int)l.body->input_count != l.ncarried + 2 || imp_nout(im) > l.ncarried + l.nscan_out)
-        return imp_bad(im, "%d operands, a body with %zu inputs and %zu outputs, %d results", imp_nin(im), l.body->input_count,
-                       l.body->output_count, imp_nout(im));
+    if (l.ncarried < 0 || l.nscan_out < 0 || (int)l.body->input_count != l.ncarried + 2 ||
+        imp_nout(im) > l.ncarried + l.nscan_out)
+        return imp_bad(im, "%d operands, a body with %zu inputs and %zu outputs, %d results", imp_nin(im),
+                       l.body->input_count, l.body->output_count, imp_nout(im));
     l.initial = IR_NEWN(im->ctx, l.ncarried + 1, struct ir_value *);
     for (int k = 0; k < l.ncarried; k++) {
         if (!(l.initial[k] = imp_in(im, k + 2)))
@@ -450,14 +467,17 @@ static struct ir_value *place_output(struct imp *im, struct ir_value *v, int64_t
 }
 
 /* One scan over operands first .. ; `drop`: the batch axis that opset 8 put in front of everything. */
-static bool scan(struct imp *im, struct looping *l, const int64_t *out_axes, const bool *out_reverse, struct ir_value **results)
+static bool scan(struct imp *im, struct looping *l, const int64_t *out_axes, const bool *out_reverse,
+                 struct ir_value **results)
 {
     l->trips = imp_dim(l->scan_in[0], (int)l->in_axes[0]);
     l->trip = imp_dim_value(im, l->trips);
     struct ir_node *n = build_loop(im, l);
     for (int k = 0; n && k < l->ncarried + l->nscan_out; k++) {
         int s = k - l->ncarried;
-        results[k] = s < 0 ? n->out[k] : !ir_is_tensor(n->out[k]->type) ? NULL : place_output(im, n->out[k], out_axes[s], out_reverse[s]);
+        results[k] = s < 0                            ? n->out[k]
+                     : !ir_is_tensor(n->out[k]->type) ? NULL
+                                                      : place_output(im, n->out[k], out_axes[s], out_reverse[s]);
         if (!results[k])
             return false;
     }
@@ -472,9 +492,10 @@ static bool read_scan(struct imp *im, struct looping *l, int first)
     if (!l->body)
         return false;
     l->nscan_out = (int)l->body->output_count - l->ncarried;
-    if (l->nscan_in < 1 || l->ncarried < 0 || l->nscan_out < 0 || (int)l->body->input_count != l->ncarried + l->nscan_in)
-        return imp_bad(im, "%d operands, %d of them scanned, and a body with %zu inputs and %zu outputs", imp_nin(im), l->nscan_in,
-                       l->body->input_count, l->body->output_count);
+    if (l->nscan_in < 1 || l->ncarried < 0 || l->nscan_out < 0 ||
+        (int)l->body->input_count != l->ncarried + l->nscan_in)
+        return imp_bad(im, "%d operands, %d of them scanned, and a body with %zu inputs and %zu outputs", imp_nin(im),
+                       l->nscan_in, l->body->input_count, l->body->output_count);
     l->initial = IR_NEWN(im->ctx, l->ncarried + 1, struct ir_value *);
     l->scan_in = IR_NEWN(im->ctx, l->nscan_in + 1, struct ir_value *);
     for (int k = 0; k < l->ncarried + l->nscan_in; k++) {
@@ -489,7 +510,7 @@ static bool read_scan(struct imp *im, struct looping *l, int first)
 /* Opset 8: the first axis of everything is a batch; each of its elements is scanned on its own. The batch's size must be known. */
 static bool scan8(struct imp *im)
 {
-    struct looping l = { 0 };
+    struct looping l = {0};
     int64_t batch, zero = 0;
     struct ir_value *rows[64], *each[64][32];
     if (imp_has(im, 0))
@@ -530,7 +551,7 @@ static bool scan8(struct imp *im)
 
 bool onnx_op_scan(struct imp *im, int arg)
 {
-    struct looping l = { 0 };
+    struct looping l = {0};
     int given;
     if (arg == 8)
         return scan8(im);

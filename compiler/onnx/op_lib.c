@@ -14,7 +14,7 @@
 static const struct {
     const char *name, *results;
 } libs[] = {
-#define LIB(id, name, results) { name, results },
+#define LIB(id, name, results) {name, results},
 #include "compiler/onnx/libs.def"
 #undef LIB
 };
@@ -130,7 +130,7 @@ static bool lib_node(struct imp *im, const char *name, int nout, const ir_type *
 
 bool onnx_op_lib(struct imp *im, int arg)
 {
-    struct spec s = { .im = im, .p = libs[arg].results };
+    struct spec s = {.im = im, .p = libs[arg].results};
     ir_type types[8];
     int n = 0;
     while (*s.p && n < 8) {
@@ -168,16 +168,36 @@ static const struct {
     const char *op, *name, *kind;
     int from;
 } dynamics[] = {
-    { "ArgMax", "dyn_arg", "argmax", -1 }, { "ArgMin", "dyn_arg", "argmin", -1 }, { "Concat", "dyn_concat", NULL, 0 },
-    { "CumProd", "dyn_cumulate", "prod", 0 }, { "CumSum", "dyn_cumulate", "sum", 0 }, { "Expand", "dyn_expand", NULL, 0 },
-    { "Flatten", "dyn_flatten", NULL, 0 }, { "Gather", "dyn_gather", NULL, 0 }, { "Pad", "dyn_pad", NULL, 0 },
-    { "ReduceL1", "dyn_reduce", "l1", 0 }, { "ReduceL2", "dyn_reduce", "l2", 0 }, { "ReduceLogSum", "dyn_reduce", "log_sum", 0 },
-    { "ReduceLogSumExp", "dyn_reduce", "log_sum_exp", 0 }, { "ReduceMax", "dyn_reduce", "max", 0 }, { "ReduceMean", "dyn_reduce", "mean", 0 },
-    { "ReduceMin", "dyn_reduce", "min", 0 }, { "ReduceProd", "dyn_reduce", "prod", 0 }, { "ReduceSum", "dyn_reduce", "sum", 0 },
-    { "ReduceSumSquare", "dyn_reduce", "sum_square", 0 }, { "Reshape", "dyn_reshape", NULL, 0 }, { "ReverseSequence", "dyn_reverse_sequence", NULL, 0 },
-    { "Shape", "dyn_shape", NULL, -1 }, { "Size", "dyn_size", NULL, -1 }, { "Slice", "dyn_slice", NULL, 0 }, { "Split", "dyn_split", NULL, 0 },
-    { "Squeeze", "dyn_squeeze", NULL, 0 }, { "Tile", "dyn_tile", NULL, 0 }, { "Transpose", "dyn_transpose", NULL, 0 },
-    { "Unsqueeze", "dyn_unsqueeze", NULL, 0 }, { "Where", "dyn_select", NULL, 1 },
+    {"ArgMax", "dyn_arg", "argmax", -1},
+    {"ArgMin", "dyn_arg", "argmin", -1},
+    {"Concat", "dyn_concat", NULL, 0},
+    {"CumProd", "dyn_cumulate", "prod", 0},
+    {"CumSum", "dyn_cumulate", "sum", 0},
+    {"Expand", "dyn_expand", NULL, 0},
+    {"Flatten", "dyn_flatten", NULL, 0},
+    {"Gather", "dyn_gather", NULL, 0},
+    {"Pad", "dyn_pad", NULL, 0},
+    {"ReduceL1", "dyn_reduce", "l1", 0},
+    {"ReduceL2", "dyn_reduce", "l2", 0},
+    {"ReduceLogSum", "dyn_reduce", "log_sum", 0},
+    {"ReduceLogSumExp", "dyn_reduce", "log_sum_exp", 0},
+    {"ReduceMax", "dyn_reduce", "max", 0},
+    {"ReduceMean", "dyn_reduce", "mean", 0},
+    {"ReduceMin", "dyn_reduce", "min", 0},
+    {"ReduceProd", "dyn_reduce", "prod", 0},
+    {"ReduceSum", "dyn_reduce", "sum", 0},
+    {"ReduceSumSquare", "dyn_reduce", "sum_square", 0},
+    {"Reshape", "dyn_reshape", NULL, 0},
+    {"ReverseSequence", "dyn_reverse_sequence", NULL, 0},
+    {"Shape", "dyn_shape", NULL, -1},
+    {"Size", "dyn_size", NULL, -1},
+    {"Slice", "dyn_slice", NULL, 0},
+    {"Split", "dyn_split", NULL, 0},
+    {"Squeeze", "dyn_squeeze", NULL, 0},
+    {"Tile", "dyn_tile", NULL, 0},
+    {"Transpose", "dyn_transpose", NULL, 0},
+    {"Unsqueeze", "dyn_unsqueeze", NULL, 0},
+    {"Where", "dyn_select", NULL, 1},
 };
 
 static bool is_dynamic(const struct ir_value *v)
@@ -217,13 +237,17 @@ bool imp_dynamic(struct imp *im, bool *done)
 
 static ir_type tensor_of(struct imp *im, ir_type t)
 {
-    return t->kind == IR_T_TENSOR && t->rank >= 0 && !ir_static_dims(t, NULL) ? ir_unranked_type(im->ctx, (enum tcc_dtype)t->dtype) : t;
+    return t->kind == IR_T_TENSOR && t->rank >= 0 && !ir_static_dims(t, NULL)
+               ? ir_unranked_type(im->ctx, (enum tcc_dtype)t->dtype)
+               : t;
 }
 
 /* The element type that both fit: the same, or without a shape. */
 static ir_type join_types(struct imp *im, ir_type a, ir_type b)
 {
-    return a == b || a->kind != IR_T_TENSOR || b->kind != IR_T_TENSOR ? a : ir_unranked_type(im->ctx, (enum tcc_dtype)a->dtype);
+    return a == b || a->kind != IR_T_TENSOR || b->kind != IR_T_TENSOR
+               ? a
+               : ir_unranked_type(im->ctx, (enum tcc_dtype)a->dtype);
 }
 
 static ir_type sequence_operand(struct imp *im, int k)
@@ -278,7 +302,8 @@ bool onnx_op_sequence_at(struct imp *im, int arg)
     ir_type t = sequence_operand(im, 0);
     if (!t)
         return false;
-    ir_type e = t->elem->kind == IR_T_TENSOR && t->elem->rank < 0 ? declared_type(im, 0, (enum tcc_dtype)t->elem->dtype) : t->elem;
+    ir_type e = t->elem->kind == IR_T_TENSOR && t->elem->rank < 0 ? declared_type(im, 0, (enum tcc_dtype)t->elem->dtype)
+                                                                  : t->elem;
     return lib_node(im, "sequence_at", 1, &e, NULL);
 }
 
@@ -373,12 +398,13 @@ bool onnx_op_string_split(struct imp *im, int arg)
 {
     UNUSED(arg);
     struct ir_value *x = imp_in(im, 0);
-    ir_expr dims[TCC_MAX_RANK + 1] = { NULL };
+    ir_expr dims[TCC_MAX_RANK + 1] = {NULL};
     if (!x || imp_rank(x) < 0 || imp_rank(x) == TCC_MAX_RANK)
         return imp_unsupported(im, "an operand of unknown rank");
     for (int k = 0; k < imp_rank(x); k++)
         dims[k] = imp_dim(x, k);
-    ir_type types[2] = { imp_fresh_type(im, TCC_STRING, imp_rank(x) + 1, dims), imp_fresh_type(im, TCC_I64, imp_rank(x), dims) };
+    ir_type types[2] = {imp_fresh_type(im, TCC_STRING, imp_rank(x) + 1, dims),
+                        imp_fresh_type(im, TCC_I64, imp_rank(x), dims)};
     return lib_node(im, "string_split", 2, types, NULL);
 }
 
@@ -390,7 +416,7 @@ bool onnx_op_nonzero(struct imp *im, int arg)
     struct ir_value *x = imp_tensor(im, 0);
     if (!x)
         return false;
-    ir_expr dims[2] = { ir_const(im->ctx, imp_rank(x) ? imp_rank(x) : 1), NULL };
+    ir_expr dims[2] = {ir_const(im->ctx, imp_rank(x) ? imp_rank(x) : 1), NULL};
     ir_type t = imp_fresh_type(im, TCC_I64, 2, dims);
     return lib_node(im, "nonzero", 1, &t, NULL);
 }
@@ -401,7 +427,7 @@ bool onnx_op_compress(struct imp *im, int arg)
     struct ir_value *x = imp_tensor(im, 0);
     int64_t axis = imp_i(im, "axis", 0);
     bool flat = !imp_attr(im, "axis");
-    ir_expr dims[TCC_MAX_RANK] = { NULL };
+    ir_expr dims[TCC_MAX_RANK] = {NULL};
     if (!x || (!flat && !imp_axis(im, &axis, imp_rank(x))))
         return false;
     for (int k = 0; k < imp_rank(x) && !flat; k++)
@@ -416,7 +442,7 @@ bool onnx_op_unique(struct imp *im, int arg)
     struct ir_value *x = imp_tensor(im, 0);
     int64_t axis = imp_i(im, "axis", 0);
     bool flat = !imp_attr(im, "axis");
-    ir_expr dims[TCC_MAX_RANK] = { NULL }, n = ir_fresh(im->ctx, "u", 0, INT64_C(1) << 40);
+    ir_expr dims[TCC_MAX_RANK] = {NULL}, n = ir_fresh(im->ctx, "u", 0, INT64_C(1) << 40);
     if (!x || (!flat && !imp_axis(im, &axis, imp_rank(x))))
         return false;
     for (int k = 0; k < imp_rank(x) && !flat; k++)
@@ -424,8 +450,9 @@ bool onnx_op_unique(struct imp *im, int arg)
     if (flat)
         dims[0] = n;
     ir_expr all = flat ? ir_num_elements(im->ctx, x->type) : imp_dim(x, (int)axis);
-    ir_type types[4] = { imp_fresh_type(im, imp_dtype(x), flat ? 1 : imp_rank(x), dims), imp_fresh_type(im, TCC_I64, 1, &n),
-                         imp_fresh_type(im, TCC_I64, 1, &all), imp_fresh_type(im, TCC_I64, 1, &n) };
+    ir_type types[4] = {imp_fresh_type(im, imp_dtype(x), flat ? 1 : imp_rank(x), dims),
+                        imp_fresh_type(im, TCC_I64, 1, &n), imp_fresh_type(im, TCC_I64, 1, &all),
+                        imp_fresh_type(im, TCC_I64, 1, &n)};
     return lib_node(im, "unique", 4, types, NULL);
 }
 
@@ -454,8 +481,8 @@ bool onnx_op_roi_align(struct imp *im, int arg)
         return false;
     if (imp_rank(x) != 4 || imp_rank(rois) != 2)
         return imp_bad(im, "X with 4 dims and rois with 2 are expected");
-    ir_expr dims[4] = { imp_dim(rois, 0), imp_dim(x, 1), ir_const(im->ctx, imp_i(im, "output_height", 1)),
-                        ir_const(im->ctx, imp_i(im, "output_width", 1)) };
+    ir_expr dims[4] = {imp_dim(rois, 0), imp_dim(x, 1), ir_const(im->ctx, imp_i(im, "output_height", 1)),
+                       ir_const(im->ctx, imp_i(im, "output_width", 1))};
     ir_type t = ir_tensor_type(im->ctx, imp_dtype(x), 4, dims);
     /* Before opset 16 there was one coordinate mode, the later output_half_pixel. */
     struct ir_attr mode = user_string(im, "coordinate_transformation_mode", "output_half_pixel");
@@ -509,7 +536,8 @@ bool onnx_op_max_unpool(struct imp *im, int arg)
     struct ir_value *x = imp_tensor(im, 0);
     ir_expr dims[TCC_MAX_RANK];
     int nk, ns, np;
-    const int64_t *kernel = imp_ints(im, "kernel_shape", &nk), *strides = imp_ints(im, "strides", &ns), *pads = imp_ints(im, "pads", &np);
+    const int64_t *kernel = imp_ints(im, "kernel_shape", &nk), *strides = imp_ints(im, "strides", &ns),
+                  *pads = imp_ints(im, "pads", &np);
     if (!x)
         return false;
     int rank = imp_rank(x), s = rank - 2;
@@ -528,7 +556,8 @@ bool onnx_op_max_unpool(struct imp *im, int arg)
 }
 
 /* Resize, Upsample: sizes are computed when scales or sizes are constants, else found when it runs. */
-static bool resized_dims(struct imp *im, const struct ir_value *x, const double *scales, int n, const int64_t *axes, ir_expr *dims)
+static bool resized_dims(struct imp *im, const struct ir_value *x, const double *scales, int n, const int64_t *axes,
+                         ir_expr *dims)
 {
     for (int k = 0; k < n; k++) {
         int64_t d;
@@ -594,9 +623,10 @@ bool onnx_op_resize(struct imp *im, int arg)
     ir_type t = imp_fresh_type(im, imp_dtype(x), imp_rank(x), dims);
     if (im->opset >= 11)
         return lib_node(im, "resize", 1, &t, NULL);
-    struct ir_value *in[] = { x, NULL, scales };
+    struct ir_value *in[] = {x, NULL, scales};
     /* Opset 10: asymmetric coordinates, nearest by floor. */
-    struct ir_attr how = user_string(im, "coordinate_transformation_mode", "asymmetric"), round = user_string(im, "nearest_mode", "floor");
+    struct ir_attr how = user_string(im, "coordinate_transformation_mode", "asymmetric"),
+                   round = user_string(im, "nearest_mode", "floor");
     struct ir_node *node = imp_lib(im, "resize", 3, in, 1, &t, IR_ATTRS(how, round));
     return node && imp_out(im, 0, node->out[0]);
 }
@@ -605,7 +635,7 @@ bool onnx_op_upsample(struct imp *im, int arg)
 {
     UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
-    ir_expr dims[TCC_MAX_RANK] = { NULL };
+    ir_expr dims[TCC_MAX_RANK] = {NULL};
     int64_t axes[TCC_MAX_RANK];
     double values[TCC_MAX_RANK];
     int n;
@@ -651,7 +681,8 @@ bool onnx_op_dft(struct imp *im, int arg)
         n = NULL;
     if (known)
         dims[axis] = n && onesided && !inverse ? ir_addc(im->ctx, ir_floordiv(im->ctx, n, ir_const(im->ctx, 2)), 1)
-                   : n && onesided && !imp_has(im, 1) ? ir_addc(im->ctx, ir_mulc(im->ctx, n, 2), -2) : n;
+                     : n && onesided && !imp_has(im, 1) ? ir_addc(im->ctx, ir_mulc(im->ctx, n, 2), -2)
+                                                        : n;
     ir_type t = imp_fresh_type(im, imp_dtype(x), rank, dims);
     int64_t usual = 1;
     struct ir_attr attr = ir_attr_ints(IR_ATTR_user, 1, &usual);
@@ -665,7 +696,7 @@ bool onnx_op_stft(struct imp *im, int arg)
     struct ir_value *x = imp_tensor(im, 0);
     if (!x)
         return false;
-    ir_expr dims[4] = { imp_dim(x, 0), NULL, NULL, ir_const(im->ctx, 2) };
+    ir_expr dims[4] = {imp_dim(x, 0), NULL, NULL, ir_const(im->ctx, 2)};
     ir_type t = imp_fresh_type(im, imp_dtype(x), 4, dims);
     return lib_node(im, "stft", 1, &t, NULL);
 }
@@ -683,7 +714,7 @@ bool onnx_op_tfidf(struct imp *im, int arg)
     int64_t width = 0;
     for (int k = 0; at && k < n; k++)
         width = at[k] + 1 > width ? at[k] + 1 : width;
-    ir_expr dims[2] = { imp_dim(x, 0), ir_const(im->ctx, width) };
+    ir_expr dims[2] = {imp_dim(x, 0), ir_const(im->ctx, width)};
     ir_type t = ir_tensor_type(im->ctx, TCC_F32, imp_rank(x), imp_rank(x) == 2 ? dims : dims + 1);
     return lib_node(im, "tfidfvectorizer", 1, &t, NULL);
 }
@@ -693,13 +724,16 @@ bool onnx_op_label_encoder(struct imp *im, int arg)
     UNUSED(arg);
     struct ir_value *x = imp_in(im, 0);
     const struct onnx_attr *values = imp_attr(im, "values_tensor");
-    enum tcc_dtype to = values && values->tensor ? (enum tcc_dtype)values->tensor->dtype
-                      : imp_attr(im, "values_floats") ? TCC_F32 : imp_attr(im, "values_int64s") ? TCC_I64 : TCC_STRING;
+    enum tcc_dtype to = values && values->tensor        ? (enum tcc_dtype)values->tensor->dtype
+                        : imp_attr(im, "values_floats") ? TCC_F32
+                        : imp_attr(im, "values_int64s") ? TCC_I64
+                                                        : TCC_STRING;
     if (!x || x->type->kind != IR_T_TENSOR)
         return imp_bad(im, "a tensor is expected");
     if (im->opset < 2)
         to = imp_dtype(x) == TCC_STRING ? TCC_I64 : TCC_STRING;
-    ir_type t = imp_rank(x) < 0 ? ir_unranked_type(im->ctx, to) : ir_tensor_type(im->ctx, to, imp_rank(x), x->type->dim);
+    ir_type t =
+        imp_rank(x) < 0 ? ir_unranked_type(im->ctx, to) : ir_tensor_type(im->ctx, to, imp_rank(x), x->type->dim);
     return lib_node(im, "label_encoder", 1, &t, NULL);
 }
 
@@ -733,14 +767,15 @@ bool onnx_op_one_hot_encoder(struct imp *im, int arg)
 /* Labels [n] and scores [n, classes]. `arg`: which library op. */
 bool onnx_op_classifier(struct imp *im, int arg)
 {
-    static const char *const names[] = { "linear_classifier", "svm_classifier", "tree_ensemble_classifier" };
-    static const char *const labels[] = { "classlabels_strings", "classlabels_strings", "classlabels_strings" };
+    static const char *const names[] = {"linear_classifier", "svm_classifier", "tree_ensemble_classifier"};
+    static const char *const labels[] = {"classlabels_strings", "classlabels_strings", "classlabels_strings"};
     struct ir_value *x = imp_tensor(im, 0);
     int n;
     if (!x || imp_rank(x) < 1)
         return x && imp_bad(im, "x[n, features] is expected");
     bool words = imp_strs(im, labels[arg], &n) && n;
-    ir_expr rows = imp_rank(x) == 1 ? ir_const(im->ctx, 1) : imp_dim(x, 0), dims[2] = { rows, NULL };
-    ir_type types[2] = { ir_tensor_type(im->ctx, words ? TCC_STRING : TCC_I64, 1, &rows), imp_fresh_type(im, TCC_F32, 2, dims) };
+    ir_expr rows = imp_rank(x) == 1 ? ir_const(im->ctx, 1) : imp_dim(x, 0), dims[2] = {rows, NULL};
+    ir_type types[2] = {ir_tensor_type(im->ctx, words ? TCC_STRING : TCC_I64, 1, &rows),
+                        imp_fresh_type(im, TCC_F32, 2, dims)};
     return lib_node(im, names[arg], 2, types, NULL);
 }

@@ -7,20 +7,24 @@
 #define UNUSED(arg) ((void)(arg))
 
 /* -log probability of the target class, weighted, ignored targets as 0; then reduced. `logs`: [n, c, d...]. */
-static struct ir_value *likelihood(struct imp *im, struct ir_value *logs, struct ir_value *target, struct ir_value *weight)
+static struct ir_value *likelihood(struct imp *im, struct ir_value *logs, struct ir_value *target,
+                                   struct ir_value *weight)
 {
     const char *reduction = imp_s(im, "reduction", "mean");
     int64_t one = 1, axes[TCC_MAX_RANK];
     if (imp_rank(logs) < 2 || imp_rank(target) != imp_rank(logs) - 1)
-        return imp_bad(im, "scores %s for labels %s", ir_type_text(im->ctx, logs->type), ir_type_text(im->ctx, target->type)), NULL;
+        return imp_bad(im, "scores %s for labels %s", ir_type_text(im->ctx, logs->type),
+                       ir_type_text(im->ctx, target->type)),
+               NULL;
     target = imp_cast(im, target, TCC_I64);
     struct ir_value *counts = NULL; /* which targets count: NULL is all */
     if (imp_attr(im, "ignore_index")) {
         counts = imp_bin(im, IR_ne, target, imp_int(im, TCC_I64, imp_i(im, "ignore_index", 0)));
         target = imp_tri(im, IR_select, counts, target, imp_int(im, TCC_I64, 0));
     }
-    struct ir_value *in[] = { logs, target ? imp_unsqueeze(im, target, 1, &one) : NULL };
-    struct ir_value *picked = in[1] ? imp_op(im, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 1))) : NULL;
+    struct ir_value *in[] = {logs, target ? imp_unsqueeze(im, target, 1, &one) : NULL};
+    struct ir_value *picked =
+        in[1] ? imp_op(im, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 1))) : NULL;
     struct ir_value *loss = imp_un(im, IR_neg, imp_squeeze(im, picked, 1, &one)), *w = NULL;
     if (!loss)
         return NULL;
@@ -41,7 +45,8 @@ static struct ir_value *likelihood(struct imp *im, struct ir_value *logs, struct
         return imp_bad(im, "reduction '%s'", reduction), NULL;
     if (!w)
         return imp_mean(im, loss, n, axes, false);
-    return imp_bin(im, IR_div, imp_reduce(im, IR_reduce_sum, loss, n, axes, false), imp_reduce(im, IR_reduce_sum, w, n, axes, false));
+    return imp_bin(im, IR_div, imp_reduce(im, IR_reduce_sum, loss, n, axes, false),
+                   imp_reduce(im, IR_reduce_sum, w, n, axes, false));
 }
 
 /* `arg`: 1 takes the logarithm of the softmax first. */
@@ -93,7 +98,8 @@ static struct ir_value *regularised(struct imp *im, const struct step *s)
 static bool adagrad(struct imp *im, struct step *s)
 {
     struct ir_value *t = imp_cast(im, s->count, imp_dtype(s->x));
-    struct ir_value *rate = imp_bin(im, IR_div, s->rate, add(im, num(im, s, 1), mul(im, t, num(im, s, imp_f(im, "decay_factor", 0)))));
+    struct ir_value *rate =
+        imp_bin(im, IR_div, s->rate, add(im, num(im, s, 1), mul(im, t, num(im, s, imp_f(im, "decay_factor", 0)))));
     struct ir_value *g = regularised(im, s);
     s->state[0] = add(im, s->state[0], imp_un(im, IR_square, g));
     struct ir_value *root = add(im, imp_un(im, IR_sqrt, s->state[0]), num(im, s, imp_f(im, "epsilon", 1e-6f)));
@@ -121,8 +127,9 @@ static bool adam(struct imp *im, struct step *s)
     s->state[0] = add(im, mul(im, num(im, s, a), s->state[0]), mul(im, num(im, s, 1 - a), g));
     s->state[1] = add(im, mul(im, num(im, s, b), s->state[1]), mul(im, num(im, s, 1 - b), imp_un(im, IR_square, g)));
     struct ir_value *root = add(im, imp_un(im, IR_sqrt, s->state[1]), num(im, s, imp_f(im, "epsilon", 1e-6f)));
-    struct ir_value *warm = imp_bin(im, IR_div, imp_un(im, IR_sqrt, imp_bin(im, IR_sub, one, imp_bin(im, IR_pow, num(im, s, b), t))),
-                                    imp_bin(im, IR_sub, one, imp_bin(im, IR_pow, num(im, s, a), t)));
+    struct ir_value *warm =
+        imp_bin(im, IR_div, imp_un(im, IR_sqrt, imp_bin(im, IR_sub, one, imp_bin(im, IR_pow, num(im, s, b), t))),
+                imp_bin(im, IR_sub, one, imp_bin(im, IR_pow, num(im, s, a), t)));
     struct ir_value *late = imp_bin(im, IR_gt, imp_cast(im, s->count, TCC_I64), imp_int(im, TCC_I64, 0));
     struct ir_value *rate = mul(im, s->rate, imp_tri(im, IR_select, late, warm, one));
     s->x = imp_bin(im, IR_sub, s->x, imp_bin(im, IR_div, mul(im, rate, s->state[0]), root));
@@ -134,12 +141,15 @@ static bool adam(struct imp *im, struct step *s)
 /* `arg`: 0 Adagrad, 1 Momentum, 2 Adam. */
 bool onnx_op_optimizer(struct imp *im, int arg)
 {
-    static bool (*const steps[])(struct imp *, struct step *) = { adagrad, momentum, adam };
+    static bool (*const steps[])(struct imp *, struct step *) = {adagrad, momentum, adam};
     int nstate = arg == 2 ? 2 : 1, groups = 2 + nstate, n = (imp_nin(im) - 2) / groups;
     if (n < 1 || imp_nin(im) != 2 + n * groups)
         return imp_bad(im, "%d operands; R, T and %d for each parameter are expected", imp_nin(im), groups);
     for (int k = 0; k < n; k++) {
-        struct step s = { .rate = imp_tensor(im, 0), .count = imp_tensor(im, 1), .x = imp_tensor(im, 2 + k), .g = imp_tensor(im, 2 + n + k) };
+        struct step s = {.rate = imp_tensor(im, 0),
+                         .count = imp_tensor(im, 1),
+                         .x = imp_tensor(im, 2 + k),
+                         .g = imp_tensor(im, 2 + n + k)};
         if (!s.rate || !s.count || !s.x || !s.g)
             return false;
         for (int j = 0; j < nstate; j++) {

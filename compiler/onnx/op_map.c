@@ -121,14 +121,30 @@ static bool with_constants(struct imp *im, enum ir_op op, const char *a, double 
     struct ir_value *x = imp_tensor(im, 0);
     if (!x)
         return false;
-    struct ir_value *in[] = { x, imp_like(im, x, imp_f(im, a, a0)), b ? imp_like(im, x, imp_f(im, b, b0)) : NULL };
+    struct ir_value *in[] = {x, imp_like(im, x, imp_f(im, a, a0)), b ? imp_like(im, x, imp_f(im, b, b0)) : NULL};
     return imp_out(im, 0, imp_op(im, op, b ? 3 : 2, in, NULL));
 }
 
-bool onnx_op_leaky_relu(struct imp *im, int arg) { UNUSED(arg); return with_constants(im, IR_leaky_relu, "alpha", 0.01, NULL, 0); }
-bool onnx_op_elu(struct imp *im, int arg) { UNUSED(arg); return with_constants(im, IR_elu, "alpha", 1, NULL, 0); }
-bool onnx_op_celu(struct imp *im, int arg) { UNUSED(arg); return with_constants(im, IR_celu, "alpha", 1, NULL, 0); }
-bool onnx_op_shrink(struct imp *im, int arg) { UNUSED(arg); return with_constants(im, IR_shrink, "lambd", 0.5, "bias", 0); }
+bool onnx_op_leaky_relu(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    return with_constants(im, IR_leaky_relu, "alpha", 0.01, NULL, 0);
+}
+bool onnx_op_elu(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    return with_constants(im, IR_elu, "alpha", 1, NULL, 0);
+}
+bool onnx_op_celu(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    return with_constants(im, IR_celu, "alpha", 1, NULL, 0);
+}
+bool onnx_op_shrink(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    return with_constants(im, IR_shrink, "lambd", 0.5, "bias", 0);
+}
 
 bool onnx_op_selu(struct imp *im, int arg)
 {
@@ -212,7 +228,7 @@ static struct ir_value *convert(struct imp *im, struct ir_value *x, enum tcc_dty
         return x;
     if (tcc_dtype_class(to) == TCC_CLASS_COMPLEX || tcc_dtype_class(imp_dtype(x)) == TCC_CLASS_COMPLEX)
         return imp_unsupported(im, "conversions of complex numbers"), NULL;
-    struct ir_attr attrs[4] = { ir_attr_dtype(IR_ATTR_to, to) };
+    struct ir_attr attrs[4] = {ir_attr_dtype(IR_ATTR_to, to)};
     int n = 1;
     if (!imp_i(im, "saturate", 1))
         attrs[n++] = ir_attr_i(IR_ATTR_saturate, 0);
@@ -225,10 +241,12 @@ static struct ir_value *convert(struct imp *im, struct ir_value *x, enum tcc_dty
 static bool convert_string(struct imp *im, struct ir_value *x, enum tcc_dtype to)
 {
     int64_t number = to;
-    ir_type type = imp_rank(x) < 0 ? ir_unranked_type(im->ctx, to) : ir_tensor_type(im->ctx, to, imp_rank(x), x->type->dim);
+    ir_type type =
+        imp_rank(x) < 0 ? ir_unranked_type(im->ctx, to) : ir_tensor_type(im->ctx, to, imp_rank(x), x->type->dim);
     struct ir_attr attr = ir_attr_ints(IR_ATTR_user, 1, &number);
     attr.name = "to";
-    struct ir_node *n = imp_lib(im, to == TCC_STRING ? "cast_to_string" : "cast_from_string", 1, &x, 1, &type, IR_ATTRS(attr));
+    struct ir_node *n =
+        imp_lib(im, to == TCC_STRING ? "cast_to_string" : "cast_from_string", 1, &x, 1, &type, IR_ATTRS(attr));
     return n && imp_out(im, 0, n->out[0]);
 }
 
@@ -262,18 +280,24 @@ bool onnx_op_castlike(struct imp *im, int arg)
 
 static bool constant_list(struct imp *im, enum tcc_dtype dtype, int n, const int64_t *ints, const float *floats)
 {
-    int64_t dims[1] = { n };
+    int64_t dims[1] = {n};
     struct ir_tensor *t = imp_keep(im, ir_tensor_new(dtype, 1, dims));
     if (n)
-        memcpy((void *)(uintptr_t)t->data, ints ? (const void *)ints : (const void *)floats, (size_t)n * (ints ? 8 : 4));
+        memcpy((void *)(uintptr_t)t->data, ints ? (const void *)ints : (const void *)floats,
+               (size_t)n * (ints ? 8 : 4));
     return imp_out(im, 0, imp_const(im, ir_tensor_ref(t)));
 }
 
 static bool constant_strings(struct imp *im, const struct onnx_str *s, int n, int rank)
 {
-    int64_t dims[1] = { n };
-    struct onnx_tensor t = { .name = "", .dtype = ONNX_STRING, .rank = (uint32_t)rank, .dims = dims, .count = (uint64_t)n, .strings = s,
-                             .file = ONNX_NO_FILE };
+    int64_t dims[1] = {n};
+    struct onnx_tensor t = {.name = "",
+                            .dtype = ONNX_STRING,
+                            .rank = (uint32_t)rank,
+                            .dims = dims,
+                            .count = (uint64_t)n,
+                            .strings = s,
+                            .file = ONNX_NO_FILE};
     return imp_out(im, 0, imp_tensor_const(im, &t));
 }
 
@@ -281,12 +305,14 @@ static bool constant_strings(struct imp *im, const struct onnx_str *s, int n, in
 static bool constant_sparse(struct imp *im, const struct onnx_sparse *s)
 {
     struct ir_tensor *values = imp_tensor_data(im, s->values), *indices = imp_tensor_data(im, s->indices);
-    struct ir_tensor *to = values && s->rank <= TCC_MAX_RANK ? imp_keep(im, ir_tensor_new(values->dtype, (int)s->rank, s->dims)) : NULL;
+    struct ir_tensor *to =
+        values && s->rank <= TCC_MAX_RANK ? imp_keep(im, ir_tensor_new(values->dtype, (int)s->rank, s->dims)) : NULL;
     if (!to || !indices || indices->dtype != TCC_I64 || values->dtype == TCC_STRING)
         return imp_unsupported(im, "a sparse constant of this form");
     int64_t n = values->nelems, per = indices->rank == 2 ? indices->dims[1] : 1;
     if (indices->nelems != n * per || (indices->rank == 2 && per != (int64_t)s->rank))
-        return imp_bad(im, "a sparse constant with %lld values and %lld indices", (long long)n, (long long)indices->nelems);
+        return imp_bad(im, "a sparse constant with %lld values and %lld indices", (long long)n,
+                       (long long)indices->nelems);
     int size = tcc_dtype_bytes(values->dtype);
     for (int64_t k = 0; k < n; k++) {
         int64_t at = 0;
@@ -332,7 +358,7 @@ bool onnx_op_constant_of_shape(struct imp *im, int arg)
     const struct onnx_attr *a = imp_attr(im, "value");
     ir_expr dims[TCC_MAX_RANK];
     struct ir_tensor *one = a && a->type == ONNX_ATTR_TENSOR ? imp_tensor_data(im, a->tensor)
-                                                                   : imp_keep(im, ir_tensor_scalar_f(TCC_F32, 0));
+                                                             : imp_keep(im, ir_tensor_scalar_f(TCC_F32, 0));
     int n = one ? imp_bound_exprs(im, imp_in(im, 0), TCC_MAX_RANK, 0, INT64_C(1) << 40, dims) : -1;
     int64_t sizes[TCC_MAX_RANK];
     if (n < 0)
@@ -360,17 +386,20 @@ bool onnx_op_identity(struct imp *im, int arg)
 /* Training mode: elements are dropped where a uniform number is below the ratio, the others scaled up. */
 static bool random_dropout(struct imp *im, struct ir_value *x, struct ir_value *ratio, struct ir_value *training)
 {
-    struct ir_node *r = ir_build(&im->b, IR_random_uniform, 0, NULL,
-                                 IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, imp_rank(x), x->type->dim), ir_attr_dtype(IR_ATTR_to, TCC_F32),
-                                          ir_attr_i(IR_ATTR_seed, imp_i(im, "seed", 0)), ir_attr_i(IR_ATTR_stream, im->stream++)));
-    struct ir_value *p = ratio ? imp_cast(im, ratio, TCC_F32) : imp_num(im, TCC_F32, 0.5), *one = imp_num(im, TCC_F32, 1);
+    struct ir_node *r =
+        ir_build(&im->b, IR_random_uniform, 0, NULL,
+                 IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, imp_rank(x), x->type->dim), ir_attr_dtype(IR_ATTR_to, TCC_F32),
+                          ir_attr_i(IR_ATTR_seed, imp_i(im, "seed", 0)), ir_attr_i(IR_ATTR_stream, im->stream++)));
+    struct ir_value *p = ratio ? imp_cast(im, ratio, TCC_F32) : imp_num(im, TCC_F32, 0.5),
+                    *one = imp_num(im, TCC_F32, 1);
     struct ir_value *mask = r ? imp_bin(im, IR_ge, r->out[0], p) : NULL;
     if (mask && training)
         mask = imp_bin(im, IR_or, mask, imp_un(im, IR_not, training));
     struct ir_value *scale = imp_bin(im, IR_div, one, imp_bin(im, IR_sub, one, p));
     if (training)
         scale = imp_tri(im, IR_select, training, scale, one);
-    struct ir_value *y = imp_tri(im, IR_select, mask, imp_bin(im, IR_mul, x, imp_cast(im, scale, imp_dtype(x))), imp_like(im, x, 0));
+    struct ir_value *y =
+        imp_tri(im, IR_select, mask, imp_bin(im, IR_mul, x, imp_cast(im, scale, imp_dtype(x))), imp_like(im, x, 0));
     return imp_out(im, 0, y) && imp_out(im, 1, mask);
 }
 
@@ -385,6 +414,7 @@ bool onnx_op_dropout(struct imp *im, int arg)
     bool known = !training || imp_scalar_of(training, &on);
     if (!known || (on && (!ratio || !imp_scalar_of(ratio, &p) || p > 0)))
         return random_dropout(im, x, ratio, known ? NULL : training);
-    struct ir_value *mask = imp_wants(im, 1) ? imp_splat(im, im->opset < 10 ? imp_dtype(x) : TCC_BOOL, 1, imp_rank(x), x->type->dim) : NULL;
+    struct ir_value *mask =
+        imp_wants(im, 1) ? imp_splat(im, im->opset < 10 ? imp_dtype(x) : TCC_BOOL, 1, imp_rank(x), x->type->dim) : NULL;
     return imp_out(im, 0, x) && (!imp_wants(im, 1) || imp_out(im, 1, mask));
 }

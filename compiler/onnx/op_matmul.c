@@ -103,7 +103,8 @@ static bool take_diagonals(struct imp *im, struct term *t)
         for (int j = k + 1; j < t->n; j++) {
             if (t->label[j] != t->label[k])
                 continue;
-            struct ir_value *i = imp_iota(im, t->n, t->v->type->dim, k, TCC_I64), *l = imp_iota(im, t->n, t->v->type->dim, j, TCC_I64);
+            struct ir_value *i = imp_iota(im, t->n, t->v->type->dim, k, TCC_I64),
+                            *l = imp_iota(im, t->n, t->v->type->dim, j, TCC_I64);
             struct ir_value *on = imp_tri(im, IR_select, imp_bin(im, IR_eq, i, l), t->v, imp_like(im, t->v, 0));
             int64_t axis = j;
             t->v = imp_reduce(im, IR_reduce_sum, on, 1, &axis, false);
@@ -215,7 +216,8 @@ static bool contract(struct imp *im, struct term *a, struct term *b, const char 
         dims[k] = imp_dim(a->v, position(a, order_a[k]));
     for (int k = 0; k < nr; k++)
         dims[nb + nl + k] = imp_dim(b->v, position(b, right[k]));
-    struct ir_value *y = imp_matmul(im, arrange(im, a, order_a, nb, nl), arrange(im, b, order_b, nb, ni), false, false, TCC_NONE);
+    struct ir_value *y =
+        imp_matmul(im, arrange(im, a, order_a, nb, nl), arrange(im, b, order_b, nb, ni), false, false, TCC_NONE);
     out->v = imp_reshape(im, y, nb + nl + nr, dims);
     snprintf(both, sizeof both, "%s%s%s", batch, left, right);
     out->n = nb + nl + nr;
@@ -243,7 +245,7 @@ bool onnx_op_einsum(struct imp *im, int arg)
     UNUSED(arg);
     const char *equation = imp_s(im, "equation", ""), *p = equation;
     int n = imp_nin(im);
-    struct term *t = IR_NEWN(im->ctx, n + 1, struct term), out = { 0 };
+    struct term *t = IR_NEWN(im->ctx, n + 1, struct term), out = {0};
     int ellipsis = 0;
     if (n < 1)
         return imp_bad(im, "no operands");
@@ -252,7 +254,8 @@ bool onnx_op_einsum(struct imp *im, int arg)
             return false;
         p = read_term(p, imp_rank(t[k].v), &t[k]);
         if (!p || t[k].n != imp_rank(t[k].v) || (*p == ',') != (k + 1 < n))
-            return imp_bad(im, "equation '%s' does not fit operand %d, %s", equation, k, ir_type_text(im->ctx, t[k].v->type));
+            return imp_bad(im, "equation '%s' does not fit operand %d, %s", equation, k,
+                           ir_type_text(im->ctx, t[k].v->type));
         p += *p == ',';
         for (int j = 0, d = 0; j < t[k].n; j++) {
             d += isdigit((unsigned char)t[k].label[j]) != 0;
@@ -277,7 +280,7 @@ bool onnx_op_einsum(struct imp *im, int arg)
         int used = snprintf(wanted, sizeof wanted, "%.*s", out.n, out.label);
         for (int j = k + 1; j < n && used < (int)sizeof wanted - TCC_MAX_RANK; j++)
             used += snprintf(wanted + used, sizeof wanted - (size_t)used, "%.*s", t[j].n, t[j].label);
-        struct term next = { 0 };
+        struct term next = {0};
         if (!contract(im, &t[0], &t[k], wanted, &next))
             return false;
         t[0] = next;

@@ -36,7 +36,8 @@ static void same_pads(struct imp *im, const struct ir_value *x, struct window *w
     struct ir_ctx *c = im->ctx;
     ir_expr in = imp_dim(x, k + 2), stride = ir_const(c, w->strides[k]);
     ir_expr out = ir_ceildiv(c, in, stride);
-    ir_expr need = ir_sub(c, ir_addc(c, ir_mul(c, ir_addc(c, out, -1), stride), (w->kernel[k] - 1) * w->dilations[k] + 1), in);
+    ir_expr need =
+        ir_sub(c, ir_addc(c, ir_mul(c, ir_addc(c, out, -1), stride), (w->kernel[k] - 1) * w->dilations[k] + 1), in);
     need = ir_max(c, ir_const(c, 0), need);
     ir_expr half = ir_floordiv(c, need, ir_const(c, 2));
     w->before[k] = w->same_lower ? ir_sub(c, need, half) : half;
@@ -86,24 +87,28 @@ static bool kernel_of_weight(struct imp *im, const struct ir_value *w, struct wi
     return true;
 }
 
-struct ir_value *imp_conv(struct imp *im, struct ir_value *x, struct ir_value *w, struct ir_value *bias, enum tcc_dtype to)
+struct ir_value *imp_conv(struct imp *im, struct ir_value *x, struct ir_value *w, struct ir_value *bias,
+                          enum tcc_dtype to)
 {
-    struct window win = { .n = x ? imp_rank(x) - 2 : 0 };
+    struct window win = {.n = x ? imp_rank(x) - 2 : 0};
     if (!x || !w)
         return NULL;
     if (win.n < 1 || imp_rank(w) != imp_rank(x))
         return imp_bad(im, "operands %s and %s; x[n, c, spatial...] and w[o, c/group, kernel...] are expected",
-                       ir_type_text(im->ctx, x->type), ir_type_text(im->ctx, w->type)), NULL;
+                       ir_type_text(im->ctx, x->type), ir_type_text(im->ctx, w->type)),
+               NULL;
     if (!kernel_of_weight(im, w, &win) || !read_window(im, x, &win))
         return NULL;
     int64_t group = imp_i(im, "group", 1);
     if (group < 1)
         return imp_bad(im, "group %lld", (long long)group), NULL;
-    struct ir_value *in[] = { x, w, bias };
+    struct ir_value *in[] = {x, w, bias};
     return imp_op(im, IR_conv, bias ? 3 : 2, in,
-                  IR_ATTRS(ir_attr_ints(IR_ATTR_strides, win.n, win.strides), ir_attr_ints(IR_ATTR_dilations, win.n, win.dilations),
-                           ir_attr_exprs(IR_ATTR_before, win.n, win.before), ir_attr_exprs(IR_ATTR_after, win.n, win.after),
-                           ir_attr_i(IR_ATTR_groups, group), ir_attr_dtype(IR_ATTR_to, to)));
+                  IR_ATTRS(ir_attr_ints(IR_ATTR_strides, win.n, win.strides),
+                           ir_attr_ints(IR_ATTR_dilations, win.n, win.dilations),
+                           ir_attr_exprs(IR_ATTR_before, win.n, win.before),
+                           ir_attr_exprs(IR_ATTR_after, win.n, win.after), ir_attr_i(IR_ATTR_groups, group),
+                           ir_attr_dtype(IR_ATTR_to, to)));
 }
 
 bool onnx_op_conv(struct imp *im, int arg)
@@ -122,7 +127,7 @@ bool onnx_op_conv_transpose(struct imp *im, int arg)
     UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *w = x ? imp_tensor(im, 1) : NULL, *bias = imp_in(im, 2);
     struct ir_ctx *c = im->ctx;
-    struct window win = { .n = x ? imp_rank(x) - 2 : 0 };
+    struct window win = {.n = x ? imp_rank(x) - 2 : 0};
     int64_t extra[SPATIAL];
     ir_expr shape[SPATIAL];
     int given;
@@ -131,13 +136,15 @@ bool onnx_op_conv_transpose(struct imp *im, int arg)
         return false;
     if (win.n < 1 || imp_rank(w) != imp_rank(x))
         return imp_bad(im, "operands of %d and %d dims", imp_rank(x), imp_rank(w));
-    if (!kernel_of_weight(im, w, &win) || !read_window(im, x, &win) || !read_list(im, "output_padding", win.n, 0, 0, extra))
+    if (!kernel_of_weight(im, w, &win) || !read_window(im, x, &win) ||
+        !read_list(im, "output_padding", win.n, 0, 0, extra))
         return false;
     if (wanted && given != win.n && given != win.n + 2)
         return imp_bad(im, "output_shape has %d values for %d spatial axes", given, win.n);
     bool same = win.same_upper || win.same_lower;
     for (int k = 0; k < win.n; k++) {
-        ir_expr full = ir_addc(c, ir_mulc(c, ir_addc(c, imp_dim(x, k + 2), -1), win.strides[k]), extra[k] + (win.kernel[k] - 1) * win.dilations[k] + 1);
+        ir_expr full = ir_addc(c, ir_mulc(c, ir_addc(c, imp_dim(x, k + 2), -1), win.strides[k]),
+                               extra[k] + (win.kernel[k] - 1) * win.dilations[k] + 1);
         if (wanted)
             shape[k] = ir_const(c, wanted[given - win.n + k]);
         else if (same)
@@ -145,16 +152,21 @@ bool onnx_op_conv_transpose(struct imp *im, int arg)
         else
             shape[k] = ir_sub(c, full, ir_add(c, win.before[k], win.after[k]));
         if (wanted || same) {
-            ir_expr total = ir_max(c, ir_const(c, 0), ir_sub(c, full, shape[k])), half = ir_floordiv(c, total, ir_const(c, 2));
+            ir_expr total = ir_max(c, ir_const(c, 0), ir_sub(c, full, shape[k])),
+                    half = ir_floordiv(c, total, ir_const(c, 2));
             win.before[k] = win.same_upper ? half : ir_sub(c, total, half);
             win.after[k] = ir_sub(c, total, win.before[k]);
         }
     }
-    struct ir_value *in[] = { x, w, bias };
-    return imp_out(im, 0, imp_op(im, IR_conv_transpose, bias ? 3 : 2, in,
-                                 IR_ATTRS(ir_attr_ints(IR_ATTR_strides, win.n, win.strides), ir_attr_ints(IR_ATTR_dilations, win.n, win.dilations),
-                                          ir_attr_exprs(IR_ATTR_before, win.n, win.before), ir_attr_exprs(IR_ATTR_after, win.n, win.after),
-                                          ir_attr_i(IR_ATTR_groups, imp_i(im, "group", 1)), ir_attr_exprs(IR_ATTR_shape, win.n, shape))));
+    struct ir_value *in[] = {x, w, bias};
+    return imp_out(
+        im, 0,
+        imp_op(im, IR_conv_transpose, bias ? 3 : 2, in,
+               IR_ATTRS(ir_attr_ints(IR_ATTR_strides, win.n, win.strides),
+                        ir_attr_ints(IR_ATTR_dilations, win.n, win.dilations),
+                        ir_attr_exprs(IR_ATTR_before, win.n, win.before),
+                        ir_attr_exprs(IR_ATTR_after, win.n, win.after),
+                        ir_attr_i(IR_ATTR_groups, imp_i(im, "group", 1)), ir_attr_exprs(IR_ATTR_shape, win.n, shape))));
 }
 
 /*
@@ -190,11 +202,13 @@ static bool read_pool(struct imp *im, const struct ir_value *x, struct window *w
     return true;
 }
 
-static struct ir_value *pool(struct imp *im, enum ir_op op, struct ir_value *x, const struct window *w, const char *mode)
+static struct ir_value *pool(struct imp *im, enum ir_op op, struct ir_value *x, const struct window *w,
+                             const char *mode)
 {
-    struct ir_attr attrs[8] = { ir_attr_ints(IR_ATTR_kernel, w->n, w->kernel), ir_attr_ints(IR_ATTR_strides, w->n, w->strides),
-                                ir_attr_ints(IR_ATTR_dilations, w->n, w->dilations), ir_attr_exprs(IR_ATTR_before, w->n, w->before),
-                                ir_attr_exprs(IR_ATTR_after, w->n, w->after) };
+    struct ir_attr attrs[8] = {
+        ir_attr_ints(IR_ATTR_kernel, w->n, w->kernel), ir_attr_ints(IR_ATTR_strides, w->n, w->strides),
+        ir_attr_ints(IR_ATTR_dilations, w->n, w->dilations), ir_attr_exprs(IR_ATTR_before, w->n, w->before),
+        ir_attr_exprs(IR_ATTR_after, w->n, w->after)};
     if (mode)
         attrs[5] = ir_attr_s(IR_ATTR_mode, mode);
     return imp_op(im, op, 1, &x, attrs);
@@ -217,18 +231,21 @@ static struct ir_value *pool_indices(struct imp *im, struct ir_value *x, const s
             ir_expr below = ir_const(c, 1);
             for (int j = 0; j < k; j++)
                 below = ir_mul(c, below, imp_dim(x, j + 2));
-            column = imp_bin(im, IR_add, column, imp_bin(im, IR_mul, imp_bin(im, IR_mod, rest, d), imp_dim_value(im, below)));
+            column = imp_bin(im, IR_add, column,
+                             imp_bin(im, IR_mul, imp_bin(im, IR_mod, rest, d), imp_dim_value(im, below)));
             rest = imp_bin(im, IR_div, rest, d);
         }
         plane = column;
     }
-    ir_expr nc[2] = { imp_dim(x, 0), imp_dim(x, 1) };
-    struct ir_value *which = imp_bin(im, IR_add, imp_bin(im, IR_mul, imp_iota(im, 2, nc, 0, TCC_I64), imp_dim_value(im, nc[1])),
-                                     imp_iota(im, 2, nc, 1, TCC_I64));
+    ir_expr nc[2] = {imp_dim(x, 0), imp_dim(x, 1)};
+    struct ir_value *which =
+        imp_bin(im, IR_add, imp_bin(im, IR_mul, imp_iota(im, 2, nc, 0, TCC_I64), imp_dim_value(im, nc[1])),
+                imp_iota(im, 2, nc, 1, TCC_I64));
     int64_t axes[SPATIAL];
     for (int k = 0; k < w->n; k++)
         axes[k] = k + 2;
-    return imp_bin(im, IR_add, plane, imp_unsqueeze(im, imp_bin(im, IR_mul, which, imp_dim_value(im, size)), w->n, axes));
+    return imp_bin(im, IR_add, plane,
+                   imp_unsqueeze(im, imp_bin(im, IR_mul, which, imp_dim_value(im, size)), w->n, axes));
 }
 
 bool onnx_op_max_pool(struct imp *im, int arg)
@@ -238,7 +255,8 @@ bool onnx_op_max_pool(struct imp *im, int arg)
     struct window w;
     if (!x || !read_pool(im, x, &w))
         return false;
-    return imp_out(im, 0, pool(im, IR_max_pool, x, &w, NULL)) && (!imp_wants(im, 1) || imp_out(im, 1, pool_indices(im, x, &w)));
+    return imp_out(im, 0, pool(im, IR_max_pool, x, &w, NULL)) &&
+           (!imp_wants(im, 1) || imp_out(im, 1, pool_indices(im, x, &w)));
 }
 
 bool onnx_op_average_pool(struct imp *im, int arg)
@@ -279,9 +297,13 @@ bool onnx_op_lp_pool(struct imp *im, int arg)
     if (!x || !read_pool(im, x, &w))
         return false;
     struct ir_value *wide = imp_un(im, IR_abs, imp_wide(im, x));
-    struct ir_value *powers = p == 1 ? wide : p == 2 ? imp_un(im, IR_square, wide) : imp_bin(im, IR_pow, wide, imp_like(im, wide, p));
+    struct ir_value *powers = p == 1   ? wide
+                              : p == 2 ? imp_un(im, IR_square, wide)
+                                       : imp_bin(im, IR_pow, wide, imp_like(im, wide, p));
     struct ir_value *sum = pool(im, IR_avg_pool, powers, &w, "sum");
-    struct ir_value *y = p == 1 ? sum : p == 2 ? imp_un(im, IR_sqrt, sum) : imp_bin(im, IR_pow, sum, imp_like(im, wide, 1 / p));
+    struct ir_value *y = p == 1   ? sum
+                         : p == 2 ? imp_un(im, IR_sqrt, sum)
+                                  : imp_bin(im, IR_pow, sum, imp_like(im, wide, 1 / p));
     return y && imp_out(im, 0, imp_cast(im, y, imp_dtype(x)));
 }
 
@@ -323,5 +345,6 @@ bool onnx_op_global_lp_pool(struct imp *im, int arg)
     if (n < 0)
         return false;
     struct ir_value *powers = imp_bin(im, IR_pow, imp_un(im, IR_abs, x), imp_like(im, x, p));
-    return imp_out(im, 0, imp_bin(im, IR_pow, imp_reduce(im, IR_reduce_sum, powers, n, axes, true), imp_like(im, x, 1 / p)));
+    return imp_out(im, 0,
+                   imp_bin(im, IR_pow, imp_reduce(im, IR_reduce_sum, powers, n, axes, true), imp_like(im, x, 1 / p)));
 }

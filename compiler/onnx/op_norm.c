@@ -22,7 +22,7 @@ bool onnx_op_softmax(struct imp *im, int arg)
         axis += rank;
     if (axis < 0 || axis > rank)
         return imp_bad(im, "axis %lld of a tensor with %d dims", (long long)axis, rank);
-    ir_expr dims[2] = { ir_const(im->ctx, 1), ir_const(im->ctx, 1) };
+    ir_expr dims[2] = {ir_const(im->ctx, 1), ir_const(im->ctx, 1)};
     for (int k = 0; k < rank; k++)
         dims[k >= axis] = ir_mul(im->ctx, dims[k >= axis], imp_dim(x, k));
     struct ir_value *y = imp_softmax(im, imp_reshape(im, x, 2, dims), 1, arg);
@@ -38,7 +38,7 @@ bool onnx_op_hardmax(struct imp *im, int arg)
     if (!x || !imp_axis(im, &axis, imp_rank(x)))
         return false;
     int rank = imp_rank(x);
-    ir_expr dims[2] = { ir_const(im->ctx, 1), ir_const(im->ctx, 1) };
+    ir_expr dims[2] = {ir_const(im->ctx, 1), ir_const(im->ctx, 1)};
     struct ir_value *v = x;
     if (im->opset < 13) {
         for (int k = 0; k < rank; k++)
@@ -46,15 +46,17 @@ bool onnx_op_hardmax(struct imp *im, int arg)
         v = imp_reshape(im, x, 2, dims);
         axis = 1;
     }
-    struct ir_value *best = v ? imp_op(im, IR_argmax, 1, &v, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_i(IR_ATTR_keepdims, 1))) : NULL;
+    struct ir_value *best =
+        v ? imp_op(im, IR_argmax, 1, &v, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_i(IR_ATTR_keepdims, 1)))
+          : NULL;
     struct ir_value *index = v ? imp_iota(im, imp_rank(v), v->type->dim, (int)axis, TCC_I64) : NULL;
     struct ir_value *y = imp_cast(im, imp_bin(im, IR_eq, index, best), imp_dtype(x));
     return imp_out(im, 0, imp_reshape(im, y, rank, x->type->dim));
 }
 
 /* (x - mean) / sqrt(var + epsilon) over `axes`, in f32 at least; mean and 1/deviation are handed out (may be NULL). */
-static struct ir_value *normalise(struct imp *im, struct ir_value *x, int n, const int64_t *axes, double epsilon, struct ir_value **mean_out,
-                                  struct ir_value **inverse_out)
+static struct ir_value *normalise(struct imp *im, struct ir_value *x, int n, const int64_t *axes, double epsilon,
+                                  struct ir_value **mean_out, struct ir_value **inverse_out)
 {
     struct ir_value *mean = imp_mean(im, x, n, axes, true);
     struct ir_value *centred = imp_bin(im, IR_sub, x, mean);
@@ -79,7 +81,8 @@ static int axes_from(int first, int rank, int64_t *axes)
 bool onnx_op_layer_norm(struct imp *im, int arg)
 {
     UNUSED(arg);
-    struct ir_value *x = imp_tensor(im, 0), *scale = x ? imp_tensor(im, 1) : NULL, *bias = imp_in(im, 2), *mean, *inverse;
+    struct ir_value *x = imp_tensor(im, 0), *scale = x ? imp_tensor(im, 1) : NULL, *bias = imp_in(im, 2), *mean,
+                    *inverse;
     int64_t axis = imp_i(im, "axis", -1), axes[TCC_MAX_RANK];
     if (!scale || !imp_axis(im, &axis, imp_rank(x)))
         return false;
@@ -92,7 +95,8 @@ bool onnx_op_layer_norm(struct imp *im, int arg)
     y = imp_bin(im, IR_mul, imp_cast(im, y, imp_dtype(x)), imp_cast(im, scale, imp_dtype(x)));
     if (bias)
         y = imp_bin(im, IR_add, y, imp_cast(im, bias, imp_dtype(x)));
-    return imp_out(im, 0, y) && (!imp_wants(im, 1) || imp_out(im, 1, mean)) && (!imp_wants(im, 2) || imp_out(im, 2, inverse));
+    return imp_out(im, 0, y) && (!imp_wants(im, 1) || imp_out(im, 1, mean)) &&
+           (!imp_wants(im, 2) || imp_out(im, 2, inverse));
 }
 
 bool onnx_op_rms_norm(struct imp *im, int arg)
@@ -105,7 +109,8 @@ bool onnx_op_rms_norm(struct imp *im, int arg)
     int n = axes_from((int)axis, imp_rank(x), axes);
     struct ir_value *wide = imp_wide(im, x);
     struct ir_value *mean = imp_mean(im, imp_un(im, IR_square, wide), n, axes, true);
-    struct ir_value *inverse = imp_un(im, IR_rsqrt, imp_bin(im, IR_add, mean, imp_like(im, mean, imp_f(im, "epsilon", 1e-5f))));
+    struct ir_value *inverse =
+        imp_un(im, IR_rsqrt, imp_bin(im, IR_add, mean, imp_like(im, mean, imp_f(im, "epsilon", 1e-5f))));
     struct ir_value *y = imp_bin(im, IR_mul, wide, inverse);
     return y && imp_out(im, 0, imp_bin(im, IR_mul, imp_cast(im, y, imp_dtype(scale)), scale));
 }
@@ -122,7 +127,8 @@ static struct ir_value *mean_axes(struct imp *im, struct ir_value *x, int64_t *a
 bool onnx_op_batch_norm(struct imp *im, int arg)
 {
     UNUSED(arg);
-    struct ir_value *x = imp_tensor(im, 0), *scale = imp_in(im, 1), *bias = imp_in(im, 2), *mean = imp_in(im, 3), *var = imp_in(im, 4);
+    struct ir_value *x = imp_tensor(im, 0), *scale = imp_in(im, 1), *bias = imp_in(im, 2), *mean = imp_in(im, 3),
+                    *var = imp_in(im, 4);
     if (!x)
         return false;
     if (!scale || !bias || !mean || !var)
@@ -146,15 +152,18 @@ bool onnx_op_batch_norm(struct imp *im, int arg)
         struct ir_value *centred = imp_bin(im, IR_sub, imp_cast(im, x, imp_dtype(mean)), imp_along(im, now, 1, rank));
         struct ir_value *spread = mean_axes(im, imp_un(im, IR_square, centred), axes, n, false);
         struct ir_value *old = imp_like(im, mean, momentum), *fresh = imp_like(im, mean, 1 - momentum);
-        struct ir_value *run_mean = imp_bin(im, IR_add, imp_bin(im, IR_mul, mean, old), imp_bin(im, IR_mul, now, fresh));
-        struct ir_value *run_var = imp_bin(im, IR_add, imp_bin(im, IR_mul, var, old), imp_bin(im, IR_mul, spread, fresh));
+        struct ir_value *run_mean =
+            imp_bin(im, IR_add, imp_bin(im, IR_mul, mean, old), imp_bin(im, IR_mul, now, fresh));
+        struct ir_value *run_var =
+            imp_bin(im, IR_add, imp_bin(im, IR_mul, var, old), imp_bin(im, IR_mul, spread, fresh));
         if (!imp_out(im, 1, run_mean) || !imp_out(im, 2, run_var))
             return false;
         mean = now;
         var = spread;
     }
-    struct ir_value *a = imp_bin(im, IR_mul, imp_cast(im, scale, imp_dtype(var)),
-                                 imp_un(im, IR_rsqrt, imp_bin(im, IR_add, var, imp_like(im, var, imp_f(im, "epsilon", 1e-5f)))));
+    struct ir_value *a =
+        imp_bin(im, IR_mul, imp_cast(im, scale, imp_dtype(var)),
+                imp_un(im, IR_rsqrt, imp_bin(im, IR_add, var, imp_like(im, var, imp_f(im, "epsilon", 1e-5f)))));
     struct ir_value *b = imp_bin(im, IR_sub, imp_cast(im, bias, imp_dtype(var)), imp_bin(im, IR_mul, mean, a));
     struct ir_value *y = imp_bin(im, IR_mul, imp_cast(im, x, imp_dtype(var)), imp_along(im, a, axis, rank));
     y = imp_bin(im, IR_add, y, imp_along(im, b, axis, rank));
@@ -189,7 +198,8 @@ bool onnx_op_group_norm(struct imp *im, int arg)
     if (!scale || !bias || rank < 3 || groups < 1 || rank + 1 > TCC_MAX_RANK)
         return imp_bad(im, "x[n, c, spatial...], scale, bias and a positive num_groups are expected");
     struct ir_ctx *c = im->ctx;
-    ir_expr split[TCC_MAX_RANK] = { imp_dim(x, 0), ir_const(c, groups), ir_floordiv(c, imp_dim(x, 1), ir_const(c, groups)) };
+    ir_expr split[TCC_MAX_RANK] = {imp_dim(x, 0), ir_const(c, groups),
+                                   ir_floordiv(c, imp_dim(x, 1), ir_const(c, groups))};
     for (int k = 2; k < rank; k++)
         split[k + 1] = imp_dim(x, k);
     int n = axes_from(2, rank + 1, axes);
@@ -222,16 +232,18 @@ bool onnx_op_lrn(struct imp *im, int arg)
     ir_expr one = ir_const(c, 1), rest = one;
     for (int k = 2; k < imp_rank(x); k++)
         rest = ir_mul(c, rest, imp_dim(x, k));
-    ir_expr dims[4] = { imp_dim(x, 0), one, imp_dim(x, 1), rest };
-    ir_expr before[2] = { ir_const(c, (size - 1) / 2), ir_const(c, 0) }, after[2] = { ir_const(c, size / 2), ir_const(c, 0) };
-    int64_t kernel[2] = { size, 1 }, ones[2] = { 1, 1 };
+    ir_expr dims[4] = {imp_dim(x, 0), one, imp_dim(x, 1), rest};
+    ir_expr before[2] = {ir_const(c, (size - 1) / 2), ir_const(c, 0)},
+            after[2] = {ir_const(c, size / 2), ir_const(c, 0)};
+    int64_t kernel[2] = {size, 1}, ones[2] = {1, 1};
     struct ir_value *squares = imp_reshape(im, imp_un(im, IR_square, x), 4, dims);
     if (!squares)
         return false;
-    struct ir_value *sum = imp_op(im, IR_avg_pool, 1, &squares,
-                                  IR_ATTRS(ir_attr_ints(IR_ATTR_kernel, 2, kernel), ir_attr_ints(IR_ATTR_strides, 2, ones),
-                                           ir_attr_ints(IR_ATTR_dilations, 2, ones), ir_attr_exprs(IR_ATTR_before, 2, before),
-                                           ir_attr_exprs(IR_ATTR_after, 2, after), ir_attr_s(IR_ATTR_mode, "sum")));
+    struct ir_value *sum =
+        imp_op(im, IR_avg_pool, 1, &squares,
+               IR_ATTRS(ir_attr_ints(IR_ATTR_kernel, 2, kernel), ir_attr_ints(IR_ATTR_strides, 2, ones),
+                        ir_attr_ints(IR_ATTR_dilations, 2, ones), ir_attr_exprs(IR_ATTR_before, 2, before),
+                        ir_attr_exprs(IR_ATTR_after, 2, after), ir_attr_s(IR_ATTR_mode, "sum")));
     sum = imp_reshape(im, sum, imp_rank(x), x->type->dim);
     struct ir_value *scale = imp_like(im, x, imp_f(im, "alpha", 1e-4f) / (double)size);
     struct ir_value *base = imp_bin(im, IR_add, imp_bin(im, IR_mul, sum, scale), imp_like(im, x, imp_f(im, "bias", 1)));
@@ -242,7 +254,7 @@ bool onnx_op_mvn(struct imp *im, int arg)
 {
     UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
-    static const int64_t usual[] = { 0, 2, 3 };
+    static const int64_t usual[] = {0, 2, 3};
     int n;
     const int64_t *axes = imp_ints(im, "axes", &n);
     int64_t sorted[TCC_MAX_RANK];

@@ -43,8 +43,8 @@ static struct ir_value *spread(struct imp *im, struct ir_value *s, const struct 
 static const struct {
     enum tcc_dtype dtype;
     double lo, hi;
-} ranges[] = { { TCC_U8, 0, 255 }, { TCC_I8, -128, 127 }, { TCC_U16, 0, 65535 }, { TCC_I16, -32768, 32767 }, { TCC_U4, 0, 15 },
-               { TCC_I4, -8, 7 }, { TCC_U2, 0, 3 }, { TCC_I2, -2, 1 } };
+} ranges[] = {{TCC_U8, 0, 255}, {TCC_I8, -128, 127}, {TCC_U16, 0, 65535}, {TCC_I16, -32768, 32767},
+              {TCC_U4, 0, 15},  {TCC_I4, -8, 7},     {TCC_U2, 0, 3},      {TCC_I2, -2, 1}};
 
 /* Rounds to even, adds the zero point (may be NULL), clamps to the range of `to`. `x` is a float. */
 static struct ir_value *saturate(struct imp *im, struct ir_value *x, struct ir_value *zero, enum tcc_dtype to)
@@ -69,7 +69,9 @@ bool onnx_op_quantize(struct imp *im, int arg)
     if (!scale)
         return false;
     enum tcc_dtype to = zero ? imp_dtype(zero) : asked ? imp_dtype_of(im, asked) : TCC_U8;
-    enum tcc_dtype in = precision ? imp_dtype_of(im, precision) : imp_dtype(x) == imp_dtype(scale) ? imp_dtype(x) : TCC_F32;
+    enum tcc_dtype in = precision                          ? imp_dtype_of(im, precision)
+                        : imp_dtype(x) == imp_dtype(scale) ? imp_dtype(x)
+                                                           : TCC_F32;
     if (to == TCC_NONE || in == TCC_NONE)
         return false;
     scale = spread(im, scale, x, axis);
@@ -79,8 +81,10 @@ bool onnx_op_quantize(struct imp *im, int arg)
         return y && imp_out(im, 0, saturate(im, y, zero, to));
     if (y && zero && to == TCC_F4E2M1)
         y = imp_bin(im, IR_add, y, imp_cast(im, zero, in));
-    return y && imp_out(im, 0, imp_op(im, IR_cast, 1, &y, IR_ATTRS(ir_attr_dtype(IR_ATTR_to, to),
-                                                                    ir_attr_i(IR_ATTR_saturate, imp_i(im, "saturate", 1)))));
+    return y && imp_out(im, 0,
+                        imp_op(im, IR_cast, 1, &y,
+                               IR_ATTRS(ir_attr_dtype(IR_ATTR_to, to),
+                                        ir_attr_i(IR_ATTR_saturate, imp_i(im, "saturate", 1)))));
 }
 
 bool onnx_op_dequantize(struct imp *im, int arg)
@@ -120,7 +124,8 @@ bool onnx_op_dynamic_quantize(struct imp *im, int arg)
     if (!point)
         return false;
     point = imp_cast(im, imp_un(im, IR_round, imp_tri(im, IR_clip, point, zero, imp_like(im, x, 255))), TCC_U8);
-    return imp_out(im, 0, saturate(im, imp_bin(im, IR_div, x, scale), point, TCC_U8)) && imp_out(im, 1, scale) && imp_out(im, 2, point);
+    return imp_out(im, 0, saturate(im, imp_bin(im, IR_div, x, scale), point, TCC_U8)) && imp_out(im, 1, scale) &&
+           imp_out(im, 2, point);
 }
 
 /* An operand as i32 without its zero point; a vector of zero points lies along `axis`. */
@@ -131,7 +136,8 @@ static struct ir_value *centred(struct imp *im, struct ir_value *x, struct ir_va
         return x;
     zero = imp_cast(im, zero, TCC_I32);
     if (zero && imp_rank(zero) == 1)
-        zero = ir_is_value(imp_dim(zero, 0), 1) ? imp_reshape(im, zero, 0, NULL) : imp_along(im, zero, axis, imp_rank(x));
+        zero =
+            ir_is_value(imp_dim(zero, 0), 1) ? imp_reshape(im, zero, 0, NULL) : imp_along(im, zero, axis, imp_rank(x));
     return imp_bin(im, IR_sub, x, zero);
 }
 
@@ -147,7 +153,8 @@ bool onnx_op_matmul_integer(struct imp *im, int arg)
 }
 
 /* product * (scale of a * scale of b / scale of y), rounded and saturated to y's type. */
-static bool requantise(struct imp *im, struct ir_value *product, struct ir_value *sa, struct ir_value *sb, struct ir_value *sy, struct ir_value *zero)
+static bool requantise(struct imp *im, struct ir_value *product, struct ir_value *sa, struct ir_value *sb,
+                       struct ir_value *sy, struct ir_value *zero)
 {
     if (!product || !sa || !sb || !sy || !zero)
         return product && imp_bad(im, "scales and zero points are missing");

@@ -12,11 +12,11 @@ enum { R_SUM, R_MEAN, R_PROD, R_MAX, R_MIN, R_L1, R_L2, R_LOG_SUM, R_LOG_SUM_EXP
 static const struct {
     enum ir_op before, reduce, after;
 } forms[] = {
-    [R_SUM] = { IR_OP_NONE, IR_reduce_sum, IR_OP_NONE }, [R_MEAN] = { IR_OP_NONE, IR_reduce_sum, IR_OP_NONE },
-    [R_PROD] = { IR_OP_NONE, IR_reduce_prod, IR_OP_NONE }, [R_MAX] = { IR_OP_NONE, IR_reduce_max, IR_OP_NONE },
-    [R_MIN] = { IR_OP_NONE, IR_reduce_min, IR_OP_NONE }, [R_L1] = { IR_abs, IR_reduce_sum, IR_OP_NONE },
-    [R_L2] = { IR_square, IR_reduce_sum, IR_sqrt }, [R_LOG_SUM] = { IR_OP_NONE, IR_reduce_sum, IR_log },
-    [R_LOG_SUM_EXP] = { IR_exp, IR_reduce_sum, IR_log }, [R_SUM_SQUARE] = { IR_square, IR_reduce_sum, IR_OP_NONE },
+    [R_SUM] = {IR_OP_NONE, IR_reduce_sum, IR_OP_NONE},   [R_MEAN] = {IR_OP_NONE, IR_reduce_sum, IR_OP_NONE},
+    [R_PROD] = {IR_OP_NONE, IR_reduce_prod, IR_OP_NONE}, [R_MAX] = {IR_OP_NONE, IR_reduce_max, IR_OP_NONE},
+    [R_MIN] = {IR_OP_NONE, IR_reduce_min, IR_OP_NONE},   [R_L1] = {IR_abs, IR_reduce_sum, IR_OP_NONE},
+    [R_L2] = {IR_square, IR_reduce_sum, IR_sqrt},        [R_LOG_SUM] = {IR_OP_NONE, IR_reduce_sum, IR_log},
+    [R_LOG_SUM_EXP] = {IR_exp, IR_reduce_sum, IR_log},   [R_SUM_SQUARE] = {IR_square, IR_reduce_sum, IR_OP_NONE},
 };
 
 /* log(sum(exp(x))) without overflow: the maximum is taken out; an infinite one would give NaN and counts as 0. */
@@ -26,7 +26,8 @@ static struct ir_value *log_sum_exp(struct imp *im, struct ir_value *x, int n, c
     if (!top)
         return NULL;
     top = imp_tri(im, IR_select, imp_un(im, IR_isinf, top), imp_like(im, top, 0), top);
-    struct ir_value *sum = imp_reduce(im, IR_reduce_sum, imp_un(im, IR_exp, imp_bin(im, IR_sub, x, top)), n, axes, true);
+    struct ir_value *sum =
+        imp_reduce(im, IR_reduce_sum, imp_un(im, IR_exp, imp_bin(im, IR_sub, x, top)), n, axes, true);
     struct ir_value *y = imp_bin(im, IR_add, imp_un(im, IR_log, sum), top);
     return keep ? y : imp_squeeze(im, y, n, axes);
 }
@@ -91,9 +92,10 @@ bool onnx_op_arg(struct imp *im, int arg)
     struct ir_value *x = imp_tensor(im, 0);
     int64_t axis = imp_i(im, "axis", 0);
     return x && imp_axis(im, &axis, imp_rank(x)) &&
-           imp_out(im, 0, imp_op(im, (enum ir_op)arg, 1, &x,
-                                 IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_i(IR_ATTR_keepdims, imp_i(im, "keepdims", 1)),
-                                          ir_attr_i(IR_ATTR_last, imp_i(im, "select_last_index", 0)))));
+           imp_out(im, 0,
+                   imp_op(im, (enum ir_op)arg, 1, &x,
+                          IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_i(IR_ATTR_keepdims, imp_i(im, "keepdims", 1)),
+                                   ir_attr_i(IR_ATTR_last, imp_i(im, "select_last_index", 0)))));
 }
 
 bool onnx_op_topk(struct imp *im, int arg)
@@ -108,8 +110,9 @@ bool onnx_op_topk(struct imp *im, int arg)
         k = ir_const(im->ctx, imp_i(im, "k", 0));
     else if (imp_bound_exprs(im, imp_in(im, 1), 1, 0, INT64_C(1) << 40, &k) != 1)
         return false;
-    struct ir_node *n = ir_build(&im->b, IR_topk, 1, &x, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_e(IR_ATTR_k, k),
-                                                                 ir_attr_i(IR_ATTR_largest, imp_i(im, "largest", 1)),
-                                                                 ir_attr_i(IR_ATTR_sorted, imp_i(im, "sorted", 1))));
+    struct ir_node *n = ir_build(&im->b, IR_topk, 1, &x,
+                                 IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_e(IR_ATTR_k, k),
+                                          ir_attr_i(IR_ATTR_largest, imp_i(im, "largest", 1)),
+                                          ir_attr_i(IR_ATTR_sorted, imp_i(im, "sorted", 1))));
     return n && imp_out(im, 0, n->out[0]) && imp_out(im, 1, n->out[1]);
 }

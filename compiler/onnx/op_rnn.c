@@ -16,21 +16,21 @@
 #define MAX_GATES 4
 
 enum cell { CELL_RNN, CELL_GRU, CELL_LSTM };
-static const int gates_of[] = { [CELL_RNN] = 1, [CELL_GRU] = 3, [CELL_LSTM] = 4 };
+static const int gates_of[] = {[CELL_RNN] = 1, [CELL_GRU] = 3, [CELL_LSTM] = 4};
 
 struct rnn {
     enum cell cell;
-    int direction;        /* 0, 1 of this pass */
+    int direction; /* 0, 1 of this pass */
     bool reverse;
-    struct ir_value *x;   /* [t, b, i] */
+    struct ir_value *x; /* [t, b, i] */
     struct ir_value *lens;
     int64_t hidden;
-    const char *f[3];     /* activations of this direction */
+    const char *f[3]; /* activations of this direction */
     double alpha[3], beta[3];
-    double clip;          /* 0: none */
+    double clip; /* 0: none */
     bool linear_before_reset, input_forget;
     struct ir_value *r, *peephole[3], *bias_w, *bias_r; /* r: [g*h, h] */
-    struct ir_value *project; /* [t, b, g*h], x W' + b where the cell allows */
+    struct ir_value *project;                           /* [t, b, g*h], x W' + b where the cell allows */
 };
 
 /* Part `k` of `n` of a vector or of the rows of a matrix. */
@@ -43,7 +43,8 @@ static struct ir_value *part(struct imp *im, struct ir_value *v, int axis, int64
 static struct ir_value *of_direction(struct imp *im, struct ir_value *v, int direction)
 {
     int64_t zero = 0;
-    return v ? imp_squeeze(im, imp_slice1(im, v, 0, ir_const(im->ctx, direction), ir_const(im->ctx, 1)), 1, &zero) : NULL;
+    return v ? imp_squeeze(im, imp_slice1(im, v, 0, ir_const(im->ctx, direction), ir_const(im->ctx, 1)), 1, &zero)
+             : NULL;
 }
 
 static struct ir_value *activate(struct imp *im, const struct rnn *r, int which, struct ir_value *x)
@@ -119,11 +120,12 @@ static bool step_lstm(struct imp *im, const struct rnn *r, struct ir_value *x, s
 }
 
 /* The body of the loop: carried states in, states and the collected output out. */
-static bool body(struct imp *im, const struct rnn *r, struct ir_value **carried, int nstate, struct ir_value *iteration, struct ir_value **out)
+static bool body(struct imp *im, const struct rnn *r, struct ir_value **carried, int nstate, struct ir_value *iteration,
+                 struct ir_value **out)
 {
     static bool (*const steps[])(struct imp *, const struct rnn *, struct ir_value *, struct ir_value **) = {
-        [CELL_RNN] = step_rnn, [CELL_GRU] = step_gru, [CELL_LSTM] = step_lstm };
-    struct ir_value *t = iteration, *state[2] = { carried[0], nstate > 1 ? carried[1] : NULL };
+        [CELL_RNN] = step_rnn, [CELL_GRU] = step_gru, [CELL_LSTM] = step_lstm};
+    struct ir_value *t = iteration, *state[2] = {carried[0], nstate > 1 ? carried[1] : NULL};
     if (r->reverse)
         t = imp_bin(im, IR_sub, imp_dim_value(im, ir_addc(im->ctx, imp_dim(r->x, 0), -1)), iteration);
     struct ir_value *x = imp_gather(im, r->project, t, 0);
@@ -143,17 +145,19 @@ static bool body(struct imp *im, const struct rnn *r, struct ir_value **carried,
 }
 
 /* Runs one direction: results are the last states and the outputs [t, b, h]. */
-static bool run_direction(struct imp *im, const struct rnn *r, int nstate, struct ir_value **initial, struct ir_value **last)
+static bool run_direction(struct imp *im, const struct rnn *r, int nstate, struct ir_value **initial,
+                          struct ir_value **last)
 {
     struct ir_builder outside = im->b;
-    struct ir_value *in[4] = { imp_dim_value(im, imp_dim(r->x, 0)), NULL, initial[0], nstate > 1 ? initial[1] : NULL };
+    struct ir_value *in[4] = {imp_dim_value(im, imp_dim(r->x, 0)), NULL, initial[0], nstate > 1 ? initial[1] : NULL};
     ir_type types[3];
     for (int k = 0; k < nstate; k++)
         types[k] = initial[k]->type;
-    ir_expr dims[3] = { imp_dim(r->x, 0), imp_dim(r->x, 1), ir_const(im->ctx, r->hidden) };
+    ir_expr dims[3] = {imp_dim(r->x, 0), imp_dim(r->x, 1), ir_const(im->ctx, r->hidden)};
     types[nstate] = ir_tensor_type(im->ctx, imp_dtype(r->x), 3, dims);
-    struct ir_node *loop = ir_build_typed(&im->b, IR_loop, 2 + nstate, in,
-                                          IR_ATTRS(ir_attr_i(IR_ATTR_nscan, 1), ir_attr_types(IR_ATTR_types, nstate + 1, types)), nstate + 1, types);
+    struct ir_node *loop = ir_build_typed(
+        &im->b, IR_loop, 2 + nstate, in,
+        IR_ATTRS(ir_attr_i(IR_ATTR_nscan, 1), ir_attr_types(IR_ATTR_types, nstate + 1, types)), nstate + 1, types);
     if (!loop)
         return false;
     struct ir_block *region = ir_region_new(im->func, loop);
@@ -177,8 +181,9 @@ static bool run_direction(struct imp *im, const struct rnn *r, int nstate, struc
 
 static bool read_activations(struct imp *im, struct rnn *r)
 {
-    static const char *const usual[][3] = { [CELL_RNN] = { "Tanh" }, [CELL_GRU] = { "Sigmoid", "Tanh" }, [CELL_LSTM] = { "Sigmoid", "Tanh", "Tanh" } };
-    static const int counts[] = { 1, 2, 3 };
+    static const char *const usual[][3] = {
+        [CELL_RNN] = {"Tanh"}, [CELL_GRU] = {"Sigmoid", "Tanh"}, [CELL_LSTM] = {"Sigmoid", "Tanh", "Tanh"}};
+    static const int counts[] = {1, 2, 3};
     int n, na, nb, per = counts[r->cell];
     const struct onnx_str *names = imp_strs(im, "activations", &n);
     const float *alpha = imp_floats(im, "activation_alpha", &na), *beta = imp_floats(im, "activation_beta", &nb);
@@ -194,7 +199,8 @@ static bool read_activations(struct imp *im, struct rnn *r)
 /* Weights, biases and the products of this direction. */
 static bool prepare(struct imp *im, struct rnn *r)
 {
-    struct ir_value *w = of_direction(im, imp_in(im, 1), r->direction), *b = of_direction(im, imp_in(im, 3), r->direction);
+    struct ir_value *w = of_direction(im, imp_in(im, 1), r->direction),
+                    *b = of_direction(im, imp_in(im, 3), r->direction);
     int64_t gates = gates_of[r->cell], h = r->hidden;
     r->r = of_direction(im, imp_in(im, 2), r->direction);
     r->bias_w = b ? part(im, b, 0, 0, gates * h) : NULL;
@@ -219,9 +225,9 @@ static bool prepare(struct imp *im, struct rnn *r)
 
 static struct ir_value *initial_state(struct imp *im, const struct rnn *r, int operand, bool batch_first)
 {
-    static const int64_t swap[3] = { 1, 0, 2 };
+    static const int64_t swap[3] = {1, 0, 2};
     struct ir_value *v = imp_in(im, operand);
-    ir_expr dims[2] = { imp_dim(r->x, 1), ir_const(im->ctx, r->hidden) };
+    ir_expr dims[2] = {imp_dim(r->x, 1), ir_const(im->ctx, r->hidden)};
     if (!v)
         return imp_splat(im, imp_dtype(r->x), 0, 2, dims);
     v = of_direction(im, batch_first ? imp_transpose(im, v, swap) : v, r->direction);
@@ -231,7 +237,7 @@ static struct ir_value *initial_state(struct imp *im, const struct rnn *r, int o
 /* Stacks the directions: outputs [t, d, b, h] or [b, t, d, h], states [d, b, h] or [b, d, h]. */
 static bool set_results(struct imp *im, int directions, int nstate, struct ir_value *(*last)[4], bool batch_first)
 {
-    static const int64_t y_order[4] = { 2, 0, 1, 3 }, state_order[3] = { 1, 0, 2 };
+    static const int64_t y_order[4] = {2, 0, 1, 3}, state_order[3] = {1, 0, 2};
     for (int k = 0; k <= nstate; k++) {
         struct ir_value *each[2];
         int64_t axis = k == nstate ? 1 : 0;
@@ -265,7 +271,7 @@ static struct ir_value *reversed(struct imp *im, struct ir_value *y)
 
 static bool read_node(struct imp *im, struct rnn *r, bool batch_first)
 {
-    static const int64_t swap[3] = { 1, 0, 2 };
+    static const int64_t swap[3] = {1, 0, 2};
     struct ir_value *w = imp_in(im, 1), *rec = imp_in(im, 2), *lens = imp_in(im, 4);
     r->x = imp_tensor(im, 0);
     if (!r->x)
@@ -273,7 +279,8 @@ static bool read_node(struct imp *im, struct rnn *r, bool batch_first)
     if (imp_rank(r->x) != 3 || !w || !rec || imp_rank(w) != 3 || imp_rank(rec) != 3)
         return imp_bad(im, "X, W and R with 3 dims are expected");
     if (!ir_is_const(imp_dim(rec, 2), &r->hidden) || imp_i(im, "hidden_size", r->hidden) != r->hidden)
-        return imp_bad(im, "hidden_size is %lld, R is %s", (long long)imp_i(im, "hidden_size", 0), ir_type_text(im->ctx, rec->type));
+        return imp_bad(im, "hidden_size is %lld, R is %s", (long long)imp_i(im, "hidden_size", 0),
+                       ir_type_text(im->ctx, rec->type));
     if (batch_first)
         r->x = imp_transpose(im, r->x, swap);
     r->clip = imp_f(im, "clip", 0);
@@ -289,12 +296,12 @@ bool onnx_op_rnn(struct imp *im, int arg)
     const char *direction = imp_s(im, "direction", "forward");
     int directions = !strcmp(direction, "bidirectional") ? 2 : 1, nstate = arg == CELL_LSTM ? 2 : 1;
     bool batch_first = imp_i(im, "layout", 0);
-    struct ir_value *last[2][4] = { { NULL } };
+    struct ir_value *last[2][4] = {{NULL}};
     if (directions == 1 && strcmp(direction, "forward") && strcmp(direction, "reverse"))
         return imp_bad(im, "direction '%s'", direction);
     for (int d = 0; d < directions; d++) {
-        struct rnn r = { .cell = (enum cell)arg, .direction = d, .reverse = d || !strcmp(direction, "reverse") };
-        struct ir_value *initial[2] = { NULL, NULL };
+        struct rnn r = {.cell = (enum cell)arg, .direction = d, .reverse = d || !strcmp(direction, "reverse")};
+        struct ir_value *initial[2] = {NULL, NULL};
         if (!read_node(im, &r, batch_first) || !prepare(im, &r))
             return false;
         for (int k = 0; k < nstate; k++) {

@@ -16,7 +16,7 @@ struct mapping {
 /* Item `i` of operand k as the body's input; operands that are no sequences are passed as they are. */
 static struct ir_value *item(struct imp *im, const struct mapping *m, int k, struct ir_value *i)
 {
-    struct ir_value *in[2] = { m->in[k], i };
+    struct ir_value *in[2] = {m->in[k], i};
     if (m->in[k]->type->kind != IR_T_SEQUENCE)
         return m->in[k];
     ir_type elem = m->in[k]->type->elem, wanted = imp_type_of(im, m->body->inputs[k].type);
@@ -26,7 +26,8 @@ static struct ir_value *item(struct imp *im, const struct mapping *m, int k, str
     return n ? n->out[0] : NULL;
 }
 
-static bool map_body(struct imp *im, struct mapping *m, struct ir_value *i, struct ir_value **sequences, struct ir_value **yields)
+static bool map_body(struct imp *im, struct mapping *m, struct ir_value *i, struct ir_value **sequences,
+                     struct ir_value **yields)
 {
     struct ir_value *outs[MAX_MAPPED];
     for (int k = 0; k < m->nin; k++) {
@@ -42,7 +43,7 @@ static bool map_body(struct imp *im, struct mapping *m, struct ir_value *i, stru
             im->refused = true;
             return false;
         }
-        struct ir_value *in[2] = { sequences[k], outs[k] };
+        struct ir_value *in[2] = {sequences[k], outs[k]};
         struct ir_node *n = imp_lib(im, "sequence_insert", 2, in, 1, &m->results[k], NULL);
         if (!n)
             return false;
@@ -67,8 +68,10 @@ bool onnx_op_sequence_map(struct imp *im, int arg)
 {
     (void)arg;
     const struct onnx_attr *a = imp_attr(im, "body");
-    struct mapping m = { .body = a && a->type == ONNX_ATTR_GRAPH ? a->graph : NULL, .nin = imp_nin(im), .nout = imp_nout(im) };
-    if (!m.body || m.nin > MAX_MAPPED || m.nout > MAX_MAPPED || (int)m.body->input_count != m.nin || (int)m.body->output_count != m.nout)
+    struct mapping m = {
+        .body = a && a->type == ONNX_ATTR_GRAPH ? a->graph : NULL, .nin = imp_nin(im), .nout = imp_nout(im)};
+    if (!m.body || m.nin > MAX_MAPPED || m.nout > MAX_MAPPED || (int)m.body->input_count != m.nin ||
+        (int)m.body->output_count != m.nout)
         return imp_bad(im, "a body with an input for each operand and an output for each result is expected");
     for (int k = 0; k < m.nin; k++) {
         if (!(m.in[k] = imp_in(im, k)))
@@ -80,14 +83,18 @@ bool onnx_op_sequence_map(struct imp *im, int arg)
         return false;
     ir_type count = ir_scalar_type(im->ctx, TCC_I64);
     struct ir_node *length = imp_lib(im, "sequence_length", 1, m.in, 1, &count, NULL);
-    struct ir_value *in[MAX_MAPPED + 2] = { length ? length->out[0] : NULL, NULL }, *carried[MAX_MAPPED], *yields[MAX_MAPPED + 1];
+    struct ir_value *in[MAX_MAPPED + 2] = {length ? length->out[0] : NULL, NULL}, *carried[MAX_MAPPED],
+                                     *yields[MAX_MAPPED + 1];
     for (int k = 0; length && k < m.nout; k++) {
         struct ir_node *empty = imp_lib(im, "sequence_empty", 0, NULL, 1, &m.results[k], NULL);
         in[k + 2] = empty ? empty->out[0] : NULL;
     }
     struct ir_builder outside = im->b;
-    struct ir_node *loop = length ? ir_build_typed(&im->b, IR_loop, 2 + m.nout, in, IR_ATTRS(ir_attr_i(IR_ATTR_nscan, 0),
-                                                   ir_attr_types(IR_ATTR_types, m.nout, m.results)), m.nout, m.results) : NULL;
+    struct ir_node *loop =
+        length ? ir_build_typed(&im->b, IR_loop, 2 + m.nout, in,
+                                IR_ATTRS(ir_attr_i(IR_ATTR_nscan, 0), ir_attr_types(IR_ATTR_types, m.nout, m.results)),
+                                m.nout, m.results)
+               : NULL;
     if (!loop)
         return false;
     struct imp_scope scope;

@@ -62,7 +62,7 @@ static bool resolve_exprs(struct imp *im, const struct ir_value *x, int n, ir_ex
     ir_expr total = ir_num_elements(im->ctx, x->type);
     ir_expr rest = ir_const(im->ctx, 1);
     /* Dims that are copied cancel as they are, so that symbolic ones leave nothing to divide. */
-    bool cancelled[TCC_MAX_RANK] = { false };
+    bool cancelled[TCC_MAX_RANK] = {false};
     for (int k = 0; k < n; k++) {
         int64_t v = ir_const_or(dims[k], 1);
         if (v == 0 && zero_copies) {
@@ -150,7 +150,7 @@ bool onnx_op_flatten(struct imp *im, int arg)
         axis += imp_rank(x);
     if (axis < 0 || axis > imp_rank(x))
         return imp_bad(im, "axis %lld of a tensor with %d dims", (long long)axis, imp_rank(x));
-    ir_expr dims[2] = { ir_const(im->ctx, 1), ir_const(im->ctx, 1) };
+    ir_expr dims[2] = {ir_const(im->ctx, 1), ir_const(im->ctx, 1)};
     for (int k = 0; k < imp_rank(x); k++)
         dims[k >= axis] = ir_mul(im->ctx, dims[k >= axis], imp_dim(x, k));
     return imp_out(im, 0, imp_reshape(im, x, 2, dims));
@@ -213,7 +213,7 @@ bool onnx_op_transpose(struct imp *im, int arg)
     UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     int64_t perm[TCC_MAX_RANK];
-    bool seen[TCC_MAX_RANK] = { false };
+    bool seen[TCC_MAX_RANK] = {false};
     int n;
     if (!x)
         return false;
@@ -250,9 +250,13 @@ bool onnx_op_expand(struct imp *im, int arg)
         else if (ir_is_value(own, 1))
             dims[k] = want;
         else if (ir_is_const(own, NULL) && ir_is_const(want, NULL))
-            return imp_bad(im, "%s cannot be expanded to dim %d of %lld", ir_type_text(im->ctx, x->type), k, (long long)want->value);
+            return imp_bad(im, "%s cannot be expanded to dim %d of %lld", ir_type_text(im->ctx, x->type), k,
+                           (long long)want->value);
         else /* one of them is 1 at run time, or they are equal: the larger is the result, unless it is 0 */
-            dims[k] = ir_is_const(own, NULL) ? own : ir_is_const(want, NULL) ? want : ir_max(im->ctx, own, want), unsure = true;
+            dims[k] = ir_is_const(own, NULL)    ? own
+                      : ir_is_const(want, NULL) ? want
+                                                : ir_max(im->ctx, own, want),
+            unsure = true;
     }
     (void)unsure;
     return imp_out(im, 0, imp_expand(im, x, rank, dims));
@@ -296,7 +300,8 @@ bool onnx_op_concat(struct imp *im, int arg)
             return false;
         m++;
     }
-    return m ? imp_axis(im, &axis, imp_rank(in[0])) && imp_out(im, 0, imp_concat(im, m, in, (int)axis)) : imp_bad(im, "no operands");
+    return m ? imp_axis(im, &axis, imp_rank(in[0])) && imp_out(im, 0, imp_concat(im, m, in, (int)axis))
+             : imp_bad(im, "no operands");
 }
 
 /* Sizes by attribute, operand, or equal parts; the last part may be smaller from opset 18 on. */
@@ -318,7 +323,8 @@ static bool split_sizes(struct imp *im, struct ir_value *x, int axis, int n, ir_
     for (int k = 0; k < n - 1; k++)
         sizes[k] = each;
     sizes[n - 1] = ir_sub(im->ctx, whole, ir_mulc(im->ctx, each, n - 1));
-    return ir_const_or(sizes[n - 1], 0) >= 0 || imp_bad(im, "%s cannot be split into %d parts", ir_type_text(im->ctx, x->type), n);
+    return ir_const_or(sizes[n - 1], 0) >= 0 ||
+           imp_bad(im, "%s cannot be split into %d parts", ir_type_text(im->ctx, x->type), n);
 }
 
 bool onnx_op_split(struct imp *im, int arg)
@@ -345,12 +351,13 @@ bool onnx_op_split(struct imp *im, int arg)
 /* -- Slice */
 
 /* ONNX's clamping of one axis: -> first index taken and how many. `step` is a constant other than 0. */
-static void clamp_slice(struct imp *im, ir_expr dim, ir_expr start, ir_expr end, int64_t step, ir_expr *first, ir_expr *count)
+static void clamp_slice(struct imp *im, ir_expr dim, ir_expr start, ir_expr end, int64_t step, ir_expr *first,
+                        ir_expr *count)
 {
     struct ir_ctx *c = im->ctx;
     ir_expr zero = ir_const(c, 0);
     ir_expr lo = step > 0 ? zero : ir_const(c, -1), hi = step > 0 ? dim : ir_addc(c, dim, -1);
-    ir_expr *both[2] = { &start, &end };
+    ir_expr *both[2] = {&start, &end};
     for (int k = 0; k < 2; k++) {
         ir_expr e = *both[k];
         int64_t v;
@@ -368,7 +375,10 @@ static void clamp_slice(struct imp *im, ir_expr dim, ir_expr start, ir_expr end,
         else if (ir_expr_le(c, e, ir_const(c, -1)) == IR_YES)
             *both[k] = ir_max(c, lo, ir_add(c, e, dim));
         else /* (e mod 2^62 moves no value in range): below 0 add the dim, by max(e, min(e + dim, -1) ...) */
-            *both[k] = ir_max(c, lo, ir_min(c, hi, ir_add(c, e, ir_mul(c, dim, ir_max(c, zero, ir_min(c, ir_const(c, 1), ir_sub(c, zero, e)))))));
+            *both[k] = ir_max(
+                c, lo,
+                ir_min(c, hi,
+                       ir_add(c, e, ir_mul(c, dim, ir_max(c, zero, ir_min(c, ir_const(c, 1), ir_sub(c, zero, e)))))));
     }
     if (step > 0) {
         *first = start;
@@ -419,7 +429,8 @@ static bool read_slice(struct imp *im, const struct ir_value *x, struct slice_op
     if (starts < 0 || ends < 0)
         return false;
     if (ends != starts || (axes >= 0 && axes != starts) || (steps >= 0 && steps != starts) || starts > imp_rank(x))
-        return imp_bad(im, "starts, ends, axes and steps differ in length, or are more than the operand's %d dims", imp_rank(x));
+        return imp_bad(im, "starts, ends, axes and steps differ in length, or are more than the operand's %d dims",
+                       imp_rank(x));
     for (int k = 0; k < starts; k++) {
         if (axes < 0)
             s->axes[k] = k;
@@ -437,7 +448,7 @@ bool onnx_op_slice(struct imp *im, int arg)
 {
     UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
-    struct slice_operands s = { 0 };
+    struct slice_operands s = {0};
     ir_expr first[TCC_MAX_RANK], count[TCC_MAX_RANK], step[TCC_MAX_RANK];
     bool opaque = false;
     if (!x)
@@ -473,7 +484,7 @@ bool onnx_op_gather(struct imp *im, int arg)
 bool onnx_op_gather_elements(struct imp *im, int arg)
 {
     UNUSED(arg);
-    struct ir_value *in[] = { imp_tensor(im, 0), imp_tensor(im, 1) };
+    struct ir_value *in[] = {imp_tensor(im, 0), imp_tensor(im, 1)};
     int64_t axis = imp_i(im, "axis", 0);
     return in[0] && in[1] && imp_axis(im, &axis, imp_rank(in[0])) &&
            imp_out(im, 0, imp_op(im, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis))));
@@ -482,14 +493,17 @@ bool onnx_op_gather_elements(struct imp *im, int arg)
 bool onnx_op_gather_nd(struct imp *im, int arg)
 {
     UNUSED(arg);
-    struct ir_value *in[] = { imp_tensor(im, 0), imp_tensor(im, 1) };
-    return in[0] && in[1] && imp_out(im, 0, imp_op(im, IR_gather_nd, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_batch_dims, imp_i(im, "batch_dims", 0)))));
+    struct ir_value *in[] = {imp_tensor(im, 0), imp_tensor(im, 1)};
+    return in[0] && in[1] &&
+           imp_out(
+               im, 0,
+               imp_op(im, IR_gather_nd, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_batch_dims, imp_i(im, "batch_dims", 0)))));
 }
 
 static const char *reduction(struct imp *im)
 {
     const char *r = imp_s(im, "reduction", "none");
-    static const char *const known[] = { "none", "add", "mul", "min", "max" };
+    static const char *const known[] = {"none", "add", "mul", "min", "max"};
     for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
         if (!strcmp(r, known[k]))
             return known[k];
@@ -501,25 +515,29 @@ static const char *reduction(struct imp *im)
 bool onnx_op_scatter_elements(struct imp *im, int arg)
 {
     UNUSED(arg);
-    struct ir_value *in[] = { imp_tensor(im, 0), imp_tensor(im, 1), imp_tensor(im, 2) };
+    struct ir_value *in[] = {imp_tensor(im, 0), imp_tensor(im, 1), imp_tensor(im, 2)};
     int64_t axis = imp_i(im, "axis", 0);
     const char *mode = reduction(im);
     return in[0] && in[1] && in[2] && mode && imp_axis(im, &axis, imp_rank(in[0])) &&
-           imp_out(im, 0, imp_op(im, IR_scatter_elements, 3, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_s(IR_ATTR_mode, mode))));
+           imp_out(im, 0,
+                   imp_op(im, IR_scatter_elements, 3, in,
+                          IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_s(IR_ATTR_mode, mode))));
 }
 
 bool onnx_op_scatter_nd(struct imp *im, int arg)
 {
     UNUSED(arg);
-    struct ir_value *in[] = { imp_tensor(im, 0), imp_tensor(im, 1), imp_tensor(im, 2) };
+    struct ir_value *in[] = {imp_tensor(im, 0), imp_tensor(im, 1), imp_tensor(im, 2)};
     const char *mode = reduction(im);
-    return in[0] && in[1] && in[2] && mode && imp_out(im, 0, imp_op(im, IR_scatter_nd, 3, in, IR_ATTRS(ir_attr_s(IR_ATTR_mode, mode))));
+    return in[0] && in[1] && in[2] && mode &&
+           imp_out(im, 0, imp_op(im, IR_scatter_nd, 3, in, IR_ATTRS(ir_attr_s(IR_ATTR_mode, mode))));
 }
 
 /* -- Pad */
 
 /* Amounts per axis (axes operand of opset 18), negative ones cut off first. */
-static bool pad_by(struct imp *im, struct ir_value *x, struct ir_value *fill, const char *mode, int n, const ir_expr *pads, const int64_t *axes)
+static bool pad_by(struct imp *im, struct ir_value *x, struct ir_value *fill, const char *mode, int n,
+                   const ir_expr *pads, const int64_t *axes)
 {
     struct ir_ctx *c = im->ctx;
     ir_expr before[TCC_MAX_RANK], after[TCC_MAX_RANK], start[TCC_MAX_RANK], size[TCC_MAX_RANK], step[TCC_MAX_RANK];
@@ -531,7 +549,8 @@ static bool pad_by(struct imp *im, struct ir_value *x, struct ir_value *fill, co
     }
     for (int k = 0; k < n; k++) {
         int a = (int)axes[k];
-        ir_expr cut_front = ir_max(c, zero, ir_mulc(c, pads[k], -1)), cut_back = ir_max(c, zero, ir_mulc(c, pads[k + n], -1));
+        ir_expr cut_front = ir_max(c, zero, ir_mulc(c, pads[k], -1)),
+                cut_back = ir_max(c, zero, ir_mulc(c, pads[k + n], -1));
         before[a] = ir_max(c, zero, pads[k]);
         after[a] = ir_max(c, zero, pads[k + n]);
         start[a] = cut_front;
@@ -601,11 +620,12 @@ bool onnx_op_depth_to_space(struct imp *im, int arg)
     if (imp_rank(x) != 4 || b < 1)
         return imp_bad(im, "a tensor with 4 dims and a positive blocksize are expected");
     struct ir_ctx *c = im->ctx;
-    ir_expr e = ir_const(c, b), depth = ir_floordiv(c, imp_dim(x, 1), ir_const(c, b * b)), h = imp_dim(x, 2), w = imp_dim(x, 3);
+    ir_expr e = ir_const(c, b), depth = ir_floordiv(c, imp_dim(x, 1), ir_const(c, b * b)), h = imp_dim(x, 2),
+            w = imp_dim(x, 3);
     bool crd = !strcmp(mode, "CRD");
-    ir_expr six[6] = { imp_dim(x, 0), crd ? depth : e, e, crd ? e : depth, h, w };
-    int64_t perm[6] = { 0, crd ? 1 : 3, 4, crd ? 2 : 1, 5, crd ? 3 : 2 };
-    ir_expr out[4] = { imp_dim(x, 0), depth, ir_mul(c, h, e), ir_mul(c, w, e) };
+    ir_expr six[6] = {imp_dim(x, 0), crd ? depth : e, e, crd ? e : depth, h, w};
+    int64_t perm[6] = {0, crd ? 1 : 3, 4, crd ? 2 : 1, 5, crd ? 3 : 2};
+    ir_expr out[4] = {imp_dim(x, 0), depth, ir_mul(c, h, e), ir_mul(c, w, e)};
     return imp_out(im, 0, imp_reshape(im, imp_transpose(im, imp_reshape(im, x, 6, six), perm), 4, out));
 }
 
@@ -620,10 +640,10 @@ bool onnx_op_space_to_depth(struct imp *im, int arg)
         return imp_bad(im, "a tensor with 4 dims and a positive blocksize are expected");
     struct ir_ctx *c = im->ctx;
     ir_expr e = ir_const(c, b), h = ir_floordiv(c, imp_dim(x, 2), e), w = ir_floordiv(c, imp_dim(x, 3), e);
-    ir_expr six[6] = { imp_dim(x, 0), imp_dim(x, 1), h, e, w, e };
-    static const int64_t dcr[6] = { 0, 3, 5, 1, 2, 4 }, crd[6] = { 0, 1, 3, 5, 2, 4 };
+    ir_expr six[6] = {imp_dim(x, 0), imp_dim(x, 1), h, e, w, e};
+    static const int64_t dcr[6] = {0, 3, 5, 1, 2, 4}, crd[6] = {0, 1, 3, 5, 2, 4};
     const int64_t *perm = strcmp(imp_s(im, "mode", "DCR"), "CRD") ? dcr : crd;
-    ir_expr out[4] = { imp_dim(x, 0), ir_mulc(c, imp_dim(x, 1), b * b), h, w };
+    ir_expr out[4] = {imp_dim(x, 0), ir_mulc(c, imp_dim(x, 1), b * b), h, w};
     return imp_out(im, 0, imp_reshape(im, imp_transpose(im, imp_reshape(im, x, 6, six), perm), 4, out));
 }
 
@@ -633,17 +653,19 @@ bool onnx_op_space_to_depth(struct imp *im, int arg)
 bool onnx_op_range(struct imp *im, int arg)
 {
     UNUSED(arg);
-    struct ir_value *start = imp_tensor(im, 0), *limit = start ? imp_tensor(im, 1) : NULL, *delta = limit ? imp_tensor(im, 2) : NULL;
+    struct ir_value *start = imp_tensor(im, 0), *limit = start ? imp_tensor(im, 1) : NULL,
+                    *delta = limit ? imp_tensor(im, 2) : NULL;
     ir_expr s, l, d, n;
     int64_t step;
     if (!delta)
         return false;
     enum tcc_dtype t = imp_dtype(start);
-    bool known = imp_exprs_of(im, start, 1, &s) == 1 && imp_exprs_of(im, limit, 1, &l) == 1 && imp_exprs_of(im, delta, 1, &d) == 1 &&
-                 ir_is_const(d, &step) && step;
+    bool known = imp_exprs_of(im, start, 1, &s) == 1 && imp_exprs_of(im, limit, 1, &l) == 1 &&
+                 imp_exprs_of(im, delta, 1, &d) == 1 && ir_is_const(d, &step) && step;
     if (known) {
         ir_expr span = step > 0 ? ir_sub(im->ctx, l, s) : ir_sub(im->ctx, s, l);
-        n = ir_max(im->ctx, ir_const(im->ctx, 0), ir_ceildiv(im->ctx, span, ir_const(im->ctx, step > 0 ? step : -step)));
+        n = ir_max(im->ctx, ir_const(im->ctx, 0),
+                   ir_ceildiv(im->ctx, span, ir_const(im->ctx, step > 0 ? step : -step)));
     } else {
         /* ceil((limit - start) / delta), in f64 so that both integers and floats count exactly enough. */
         struct ir_value *span = imp_bin(im, IR_sub, imp_cast(im, limit, TCC_F64), imp_cast(im, start, TCC_F64));
@@ -667,7 +689,8 @@ bool onnx_op_trilu(struct imp *im, int arg)
     int r = imp_rank(x);
     if (r < 2)
         return imp_bad(im, "a tensor with %d dims; at least 2 are expected", r);
-    struct ir_value *row = imp_iota(im, 2, x->type->dim + r - 2, 0, TCC_I64), *column = imp_iota(im, 2, x->type->dim + r - 2, 1, TCC_I64);
+    struct ir_value *row = imp_iota(im, 2, x->type->dim + r - 2, 0, TCC_I64),
+                    *column = imp_iota(im, 2, x->type->dim + r - 2, 1, TCC_I64);
     struct ir_value *edge = k ? imp_bin(im, IR_add, row, imp_reshape(im, imp_cast(im, k, TCC_I64), 0, NULL)) : row;
     struct ir_value *keep = imp_bin(im, imp_i(im, "upper", 1) ? IR_ge : IR_le, column, edge);
     return imp_out(im, 0, imp_tri(im, IR_select, keep, x, imp_like(im, x, 0)));
@@ -682,7 +705,8 @@ bool onnx_op_eyelike(struct imp *im, int arg)
     enum tcc_dtype t = imp_attr(im, "dtype") ? imp_dtype_of(im, imp_i(im, "dtype", 0)) : imp_dtype(x);
     if (imp_rank(x) != 2 || t == TCC_NONE)
         return imp_rank(x) != 2 && imp_bad(im, "a matrix is expected");
-    struct ir_value *row = imp_iota(im, 2, x->type->dim, 0, TCC_I64), *column = imp_iota(im, 2, x->type->dim, 1, TCC_I64);
+    struct ir_value *row = imp_iota(im, 2, x->type->dim, 0, TCC_I64),
+                    *column = imp_iota(im, 2, x->type->dim, 1, TCC_I64);
     struct ir_value *on = imp_bin(im, IR_eq, imp_bin(im, IR_add, row, imp_int(im, TCC_I64, imp_i(im, "k", 0))), column);
     return imp_out(im, 0, imp_cast(im, on, t));
 }
@@ -704,7 +728,8 @@ bool onnx_op_onehot(struct imp *im, int arg)
     struct ir_value *index = imp_unsqueeze(im, imp_cast(im, x, TCC_I64), 1, &axis);
     struct ir_value *count = imp_dim_value(im, n), *zero = imp_int(im, TCC_I64, 0);
     index = imp_tri(im, IR_select, imp_bin(im, IR_lt, index, zero), imp_bin(im, IR_add, index, count), index);
-    struct ir_value *on = imp_bin(im, IR_eq, index, imp_along(im, imp_iota(im, 1, &n, 0, TCC_I64), (int)axis, imp_rank(x) + 1));
+    struct ir_value *on =
+        imp_bin(im, IR_eq, index, imp_along(im, imp_iota(im, 1, &n, 0, TCC_I64), (int)axis, imp_rank(x) + 1));
     ir_expr one = ir_const(im->ctx, 1), none = ir_const(im->ctx, 0);
     struct ir_value *off_value = imp_reshape(im, imp_slice1(im, values, 0, none, one), 0, NULL);
     struct ir_value *on_value = imp_reshape(im, imp_slice1(im, values, 0, one, one), 0, NULL);
@@ -720,7 +745,9 @@ bool onnx_op_cumulate(struct imp *im, int arg)
     if (imp_ints_of(im, imp_in(im, 1), 1, &axis) != 1)
         return onnx_op_cumulate_opaque(im, arg);
     return imp_axis(im, &axis, imp_rank(x)) &&
-           imp_out(im, 0, imp_op(im, (enum ir_op)arg, 1, &x,
-                                 IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_i(IR_ATTR_exclusive, imp_i(im, "exclusive", 0)),
-                                          ir_attr_i(IR_ATTR_reverse, imp_i(im, "reverse", 0)))));
+           imp_out(
+               im, 0,
+               imp_op(im, (enum ir_op)arg, 1, &x,
+                      IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_i(IR_ATTR_exclusive, imp_i(im, "exclusive", 0)),
+                               ir_attr_i(IR_ATTR_reverse, imp_i(im, "reverse", 0)))));
 }

@@ -7,7 +7,7 @@
 #define MAX_DIM (INT64_C(1) << 40)
 
 /* a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N); N is the size, or one less when the window is symmetric. */
-static const double windows[][3] = { { 0.5, 0.5, 0 }, { 25.0 / 46, 1 - 25.0 / 46, 0 }, { 0.42, 0.5, 0.08 } };
+static const double windows[][3] = {{0.5, 0.5, 0}, {25.0 / 46, 1 - 25.0 / 46, 0}, {0.42, 0.5, 0.08}};
 
 /* `arg`: 0 Hann, 1 Hamming, 2 Blackman. */
 bool onnx_op_window(struct imp *im, int arg)
@@ -21,20 +21,24 @@ bool onnx_op_window(struct imp *im, int arg)
     struct ir_value *turn = imp_bin(im, IR_mul, imp_iota(im, 1, &n, 0, wide), imp_num(im, wide, 2 * acos(-1)));
     turn = imp_bin(im, IR_div, turn, imp_cast(im, imp_dim_value(im, period), wide));
     const double *a = windows[arg];
-    struct ir_value *y = imp_bin(im, IR_sub, imp_num(im, wide, a[0]), imp_bin(im, IR_mul, imp_num(im, wide, a[1]), imp_un(im, IR_cos, turn)));
+    struct ir_value *y = imp_bin(im, IR_sub, imp_num(im, wide, a[0]),
+                                 imp_bin(im, IR_mul, imp_num(im, wide, a[1]), imp_un(im, IR_cos, turn)));
     if (a[2] != 0)
-        y = imp_bin(im, IR_add, y, imp_bin(im, IR_mul, imp_num(im, wide, a[2]), imp_un(im, IR_cos, imp_bin(im, IR_add, turn, turn))));
+        y = imp_bin(im, IR_add, y,
+                    imp_bin(im, IR_mul, imp_num(im, wide, a[2]), imp_un(im, IR_cos, imp_bin(im, IR_add, turn, turn))));
     return y && imp_out(im, 0, imp_cast(im, y, to));
 }
 
 /* -- Random tensors: Philox numbers, the same for the same seed whatever the threads. ONNX fixes no generator. */
 
-static struct ir_value *random_values(struct imp *im, enum ir_op op, int rank, const ir_expr *dims, enum tcc_dtype dtype)
+static struct ir_value *random_values(struct imp *im, enum ir_op op, int rank, const ir_expr *dims,
+                                      enum tcc_dtype dtype)
 {
     double seed = imp_f(im, "seed", 0);
     int64_t key = isfinite(seed) && fabs(seed) < 9e15 ? (int64_t)seed : 0;
-    struct ir_node *n = ir_build(&im->b, op, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, rank, dims), ir_attr_dtype(IR_ATTR_to, dtype),
-                                                               ir_attr_i(IR_ATTR_seed, key), ir_attr_i(IR_ATTR_stream, im->stream++)));
+    struct ir_node *n = ir_build(&im->b, op, 0, NULL,
+                                 IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, rank, dims), ir_attr_dtype(IR_ATTR_to, dtype),
+                                          ir_attr_i(IR_ATTR_seed, key), ir_attr_i(IR_ATTR_stream, im->stream++)));
     return n ? n->out[0] : NULL;
 }
 
@@ -54,7 +58,8 @@ bool onnx_op_random(struct imp *im, int arg)
     for (int k = 0; k < n; k++)
         dims[k] = ir_const(im->ctx, shape[k]);
     enum tcc_dtype in = to == TCC_F64 ? TCC_F64 : TCC_F32;
-    struct ir_value *r = random_values(im, normal ? IR_random_normal : IR_random_uniform, x ? imp_rank(x) : n, x ? x->type->dim : dims, in);
+    struct ir_value *r = random_values(im, normal ? IR_random_normal : IR_random_uniform, x ? imp_rank(x) : n,
+                                       x ? x->type->dim : dims, in);
     double low = normal ? imp_f(im, "mean", 0) : imp_f(im, "low", 0);
     double scale = normal ? imp_f(im, "scale", 1) : imp_f(im, "high", 1) - low;
     r = imp_bin(im, IR_add, imp_bin(im, IR_mul, r, imp_num(im, in, scale)), imp_num(im, in, low));
@@ -68,7 +73,8 @@ bool onnx_op_center_crop_pad(struct imp *im, int arg)
     (void)arg;
     struct ir_value *x = imp_tensor(im, 0);
     struct ir_ctx *c = im->ctx;
-    ir_expr wanted[TCC_MAX_RANK], start[TCC_MAX_RANK], size[TCC_MAX_RANK], step[TCC_MAX_RANK], before[TCC_MAX_RANK], after[TCC_MAX_RANK];
+    ir_expr wanted[TCC_MAX_RANK], start[TCC_MAX_RANK], size[TCC_MAX_RANK], step[TCC_MAX_RANK], before[TCC_MAX_RANK],
+        after[TCC_MAX_RANK];
     int given, n = x ? imp_bound_exprs(im, imp_in(im, 1), TCC_MAX_RANK, 0, MAX_DIM, wanted) : -1;
     const int64_t *axes = imp_ints(im, "axes", &given);
     ir_expr zero = ir_const(c, 0), two = ir_const(c, 2);
@@ -85,7 +91,8 @@ bool onnx_op_center_crop_pad(struct imp *im, int arg)
         int64_t a = axes ? axes[k] : k;
         if (!imp_axis(im, &a, imp_rank(x)))
             return false;
-        ir_expr cut = ir_max(c, zero, ir_sub(c, size[a], wanted[k])), add = ir_max(c, zero, ir_sub(c, wanted[k], size[a]));
+        ir_expr cut = ir_max(c, zero, ir_sub(c, size[a], wanted[k])),
+                add = ir_max(c, zero, ir_sub(c, wanted[k], size[a]));
         start[a] = ir_floordiv(c, cut, two);
         before[a] = ir_floordiv(c, add, two);
         after[a] = ir_sub(c, add, before[a]);

@@ -12,7 +12,8 @@
 #define UNUSED(arg) ((void)(arg))
 
 /* `values` (or 1s) placed at `axes` (negative ones count from the end) in a vector [rank] of `otherwise`. */
-static struct ir_value *at_axes(struct imp *im, struct ir_value *axes, struct ir_value *values, int rank, struct ir_value *otherwise)
+static struct ir_value *at_axes(struct imp *im, struct ir_value *axes, struct ir_value *values, int rank,
+                                struct ir_value *otherwise)
 {
     ir_expr one = ir_const(im->ctx, 1);
     axes = imp_cast(im, axes, TCC_I64);
@@ -26,8 +27,9 @@ static struct ir_value *at_axes(struct imp *im, struct ir_value *axes, struct ir
     if (!values)
         values = imp_splat(im, TCC_I64, 1, 1, index->type->dim);
     ir_expr n = ir_const(im->ctx, rank);
-    struct ir_value *in[] = { imp_expand(im, otherwise, 1, &n), index, imp_cast(im, values, TCC_I64) };
-    return imp_op(im, IR_scatter_elements, 3, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0), ir_attr_s(IR_ATTR_mode, "none")));
+    struct ir_value *in[] = {imp_expand(im, otherwise, 1, &n), index, imp_cast(im, values, TCC_I64)};
+    return imp_op(im, IR_scatter_elements, 3, in,
+                  IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0), ir_attr_s(IR_ATTR_mode, "none")));
 }
 
 static struct ir_value *mask_of(struct imp *im, struct ir_value *axes, int rank)
@@ -39,7 +41,8 @@ static struct ir_value *mask_of(struct imp *im, struct ir_value *axes, int rank)
 static int count_of(struct imp *im, const struct ir_value *axes)
 {
     int64_t n = 1;
-    if (!axes || imp_rank(axes) > 1 || imp_rank(axes) < 0 || (imp_rank(axes) == 1 && !ir_is_const(imp_dim(axes, 0), &n)))
+    if (!axes || imp_rank(axes) > 1 || imp_rank(axes) < 0 ||
+        (imp_rank(axes) == 1 && !ir_is_const(imp_dim(axes, 0), &n)))
         return imp_unsupported(im, "how many axes there are is known only at run time"), -1;
     return (int)n;
 }
@@ -50,8 +53,11 @@ static struct ir_value *unmasked(struct imp *im, struct ir_value *mask, int rank
     ir_expr r = ir_const(im->ctx, rank);
     struct ir_value *key = imp_bin(im, IR_add, imp_iota(im, 1, &r, 0, TCC_I64),
                                    imp_bin(im, IR_mul, imp_cast(im, mask, TCC_I64), imp_int(im, TCC_I64, rank)));
-    struct ir_node *top = key ? ir_build(&im->b, IR_topk, 1, &key, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0), ir_attr_e(IR_ATTR_k, ir_const(im->ctx, n)),
-                                                                           ir_attr_i(IR_ATTR_largest, 0), ir_attr_i(IR_ATTR_sorted, 1))) : NULL;
+    struct ir_node *top =
+        key ? ir_build(&im->b, IR_topk, 1, &key,
+                       IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0), ir_attr_e(IR_ATTR_k, ir_const(im->ctx, n)),
+                                ir_attr_i(IR_ATTR_largest, 0), ir_attr_i(IR_ATTR_sorted, 1)))
+            : NULL;
     return top ? top->out[1] : NULL;
 }
 
@@ -84,7 +90,9 @@ bool onnx_op_unsqueeze_opaque(struct imp *im, int n)
     int rank = imp_rank(x) + n;
     struct ir_value *mask = mask_of(im, imp_in(im, 1), rank), *one = imp_int(im, TCC_I64, 1);
     struct ir_value *open = imp_bin(im, IR_sub, one, imp_cast(im, mask, TCC_I64));
-    struct ir_value *before = open ? imp_op(im, IR_cumsum, 1, &open, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0), ir_attr_i(IR_ATTR_exclusive, 1))) : NULL;
+    struct ir_value *before =
+        open ? imp_op(im, IR_cumsum, 1, &open, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0), ir_attr_i(IR_ATTR_exclusive, 1)))
+             : NULL;
     if (!imp_rank(x))
         return before && reshape_bound(im, x, imp_splat(im, TCC_I64, 1, 1, before->type->dim));
     before = imp_bin(im, IR_min, before, imp_int(im, TCC_I64, imp_rank(x) - 1));
@@ -95,7 +103,8 @@ bool onnx_op_unsqueeze_opaque(struct imp *im, int n)
  * Element i goes to the place in the result that its coordinates give without the reduced axes, and is combined there. -> the result;
  * *count: how many elements were combined, i64[].
  */
-struct ir_value *imp_reduce_scatter(struct imp *im, struct ir_value *x, struct ir_value *axes, bool keep, enum ir_op op, struct ir_value **count)
+struct ir_value *imp_reduce_scatter(struct imp *im, struct ir_value *x, struct ir_value *axes, bool keep, enum ir_op op,
+                                    struct ir_value **count)
 {
     int n = count_of(im, axes), rank = imp_rank(x);
     ir_expr dims[TCC_MAX_RANK], flat = ir_num_elements(im->ctx, x->type);
@@ -104,15 +113,19 @@ struct ir_value *imp_reduce_scatter(struct imp *im, struct ir_value *x, struct i
         return NULL;
     if (n == 0 || !rank)
         return imp_unsupported(im, "axes known only at run time, of a scalar or possibly none"), NULL;
-    struct ir_value *mask = mask_of(im, axes, rank), *shape = imp_shape(im, x), *one = imp_int(im, TCC_I64, 1), *zero = imp_int(im, TCC_I64, 0);
+    struct ir_value *mask = mask_of(im, axes, rank), *shape = imp_shape(im, x), *one = imp_int(im, TCC_I64, 1),
+                    *zero = imp_int(im, TCC_I64, 0);
     struct ir_value *reduced = imp_tri(im, IR_select, mask, one, shape);
     *count = imp_reduce(im, IR_reduce_prod, imp_tri(im, IR_select, mask, shape, one), 1, &axis, false);
-    struct ir_value *stride = reduced ? imp_op(im, IR_cumprod, 1, &reduced, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0), ir_attr_i(IR_ATTR_exclusive, 1),
-                                                                                 ir_attr_i(IR_ATTR_reverse, 1))) : NULL;
+    struct ir_value *stride = reduced ? imp_op(im, IR_cumprod, 1, &reduced,
+                                               IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0), ir_attr_i(IR_ATTR_exclusive, 1),
+                                                        ir_attr_i(IR_ATTR_reverse, 1)))
+                                      : NULL;
     stride = imp_tri(im, IR_select, mask, zero, stride);
     struct ir_value *place = NULL;
     for (int k = 0; k < rank; k++) {
-        struct ir_value *s = imp_reshape(im, stride ? imp_slice1(im, stride, 0, ir_const(im->ctx, k), ir_const(im->ctx, 1)) : NULL, 0, NULL);
+        struct ir_value *s = imp_reshape(
+            im, stride ? imp_slice1(im, stride, 0, ir_const(im->ctx, k), ir_const(im->ctx, 1)) : NULL, 0, NULL);
         struct ir_value *part = imp_bin(im, IR_mul, imp_iota(im, rank, x->type->dim, k, TCC_I64), s);
         place = place ? imp_bin(im, IR_add, place, part) : part;
     }
@@ -126,8 +139,10 @@ struct ir_value *imp_reduce_scatter(struct imp *im, struct ir_value *x, struct i
     struct ir_value *empty = imp_splat(im, imp_dtype(x), 0, 1, &none);
     struct ir_value *neutral = imp_reduce(im, op, empty, 1, &axis, false);
     const char *mode = op == IR_reduce_sum ? "add" : op == IR_reduce_prod ? "mul" : op == IR_reduce_max ? "max" : "min";
-    struct ir_value *in[] = { imp_expand(im, neutral, 1, &total), imp_reshape(im, place, 1, &flat), imp_reshape(im, x, 1, &flat) };
-    struct ir_value *y = imp_op(im, IR_scatter_elements, 3, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0), ir_attr_s(IR_ATTR_mode, mode)));
+    struct ir_value *in[] = {imp_expand(im, neutral, 1, &total), imp_reshape(im, place, 1, &flat),
+                             imp_reshape(im, x, 1, &flat)};
+    struct ir_value *y =
+        imp_op(im, IR_scatter_elements, 3, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0), ir_attr_s(IR_ATTR_mode, mode)));
     if (keep || n > rank)
         return imp_reshape(im, y, rank, dims);
     ir_expr kept[TCC_MAX_RANK];
@@ -142,11 +157,13 @@ bool onnx_op_cumulate_opaque(struct imp *im, int arg)
     struct ir_value *x = imp_tensor(im, 0), *axis = imp_in(im, 1), *y = NULL;
     if (!axis || !imp_rank(x))
         return imp_bad(im, "an axis is expected");
-    axis = imp_bin(im, IR_mod, imp_reshape(im, imp_cast(im, axis, TCC_I64), 0, NULL), imp_int(im, TCC_I64, imp_rank(x)));
+    axis =
+        imp_bin(im, IR_mod, imp_reshape(im, imp_cast(im, axis, TCC_I64), 0, NULL), imp_int(im, TCC_I64, imp_rank(x)));
     for (int k = 0; k < imp_rank(x); k++) {
-        struct ir_value *v = imp_op(im, (enum ir_op)arg, 1, &x,
-                                    IR_ATTRS(ir_attr_i(IR_ATTR_axis, k), ir_attr_i(IR_ATTR_exclusive, imp_i(im, "exclusive", 0)),
-                                             ir_attr_i(IR_ATTR_reverse, imp_i(im, "reverse", 0))));
+        struct ir_value *v =
+            imp_op(im, (enum ir_op)arg, 1, &x,
+                   IR_ATTRS(ir_attr_i(IR_ATTR_axis, k), ir_attr_i(IR_ATTR_exclusive, imp_i(im, "exclusive", 0)),
+                            ir_attr_i(IR_ATTR_reverse, imp_i(im, "reverse", 0))));
         y = y ? imp_tri(im, IR_select, imp_bin(im, IR_eq, axis, imp_int(im, TCC_I64, k)), v, y) : v;
     }
     return imp_out(im, 0, y);
@@ -156,7 +173,8 @@ bool onnx_op_cumulate_opaque(struct imp *im, int arg)
 bool onnx_op_slice_opaque(struct imp *im, int arg)
 {
     UNUSED(arg);
-    struct ir_value *x = imp_tensor(im, 0), *starts = imp_in(im, 1), *ends = imp_in(im, 2), *axes = imp_in(im, 3), *steps = imp_in(im, 4);
+    struct ir_value *x = imp_tensor(im, 0), *starts = imp_in(im, 1), *ends = imp_in(im, 2), *axes = imp_in(im, 3),
+                    *steps = imp_in(im, 4);
     int rank = imp_rank(x);
     ir_expr first[TCC_MAX_RANK], count[TCC_MAX_RANK], by[TCC_MAX_RANK];
     int n = count_of(im, starts);
@@ -167,13 +185,15 @@ bool onnx_op_slice_opaque(struct imp *im, int arg)
     ir_expr few = ir_const(im->ctx, n);
     if (!axes)
         axes = imp_iota(im, 1, &few, 0, TCC_I64);
-    struct ir_value *low = imp_int(im, TCC_I64, -MAX_DIM), *high = imp_int(im, TCC_I64, MAX_DIM), *zero = imp_int(im, TCC_I64, 0);
+    struct ir_value *low = imp_int(im, TCC_I64, -MAX_DIM), *high = imp_int(im, TCC_I64, MAX_DIM),
+                    *zero = imp_int(im, TCC_I64, 0);
     struct ir_value *one = imp_int(im, TCC_I64, 1), *minus = imp_int(im, TCC_I64, -1), *dim = imp_shape(im, x);
     starts = imp_tri(im, IR_clip, imp_cast(im, starts, TCC_I64), low, high);
     ends = imp_tri(im, IR_clip, imp_cast(im, ends, TCC_I64), low, high);
     struct ir_value *start = at_axes(im, axes, starts, rank, zero), *end = at_axes(im, axes, ends, rank, high);
-    struct ir_value *step = steps ? at_axes(im, axes, imp_tri(im, IR_clip, imp_cast(im, steps, TCC_I64), low, high), rank, one)
-                                  : imp_expand(im, one, 1, (ir_expr[]){ ir_const(im->ctx, rank) });
+    struct ir_value *step =
+        steps ? at_axes(im, axes, imp_tri(im, IR_clip, imp_cast(im, steps, TCC_I64), low, high), rank, one)
+              : imp_expand(im, one, 1, (ir_expr[]){ir_const(im->ctx, rank)});
     struct ir_value *back = imp_bin(im, IR_lt, step, zero);
     struct ir_value *bottom = imp_tri(im, IR_select, back, minus, zero);
     struct ir_value *top = imp_tri(im, IR_select, back, imp_bin(im, IR_sub, dim, one), dim);
@@ -183,10 +203,12 @@ bool onnx_op_slice_opaque(struct imp *im, int arg)
     end = imp_tri(im, IR_clip, end, bottom, top);
     /* count = ceil((end - start) / step), at least 0; the spans have the step's sign or are empty. */
     struct ir_value *span = imp_un(im, IR_abs, imp_bin(im, IR_sub, end, start)), *stride = imp_un(im, IR_abs, step);
-    struct ir_value *empty = imp_tri(im, IR_select, back, imp_bin(im, IR_ge, end, start), imp_bin(im, IR_le, end, start));
+    struct ir_value *empty =
+        imp_tri(im, IR_select, back, imp_bin(im, IR_ge, end, start), imp_bin(im, IR_le, end, start));
     struct ir_value *full = imp_bin(im, IR_div, imp_bin(im, IR_sub, imp_bin(im, IR_add, span, stride), one), stride);
     struct ir_value *taken = imp_tri(im, IR_select, empty, zero, full);
-    if (imp_bound_exprs(im, start, TCC_MAX_RANK, -1, MAX_DIM, first) < 0 || imp_bound_exprs(im, taken, TCC_MAX_RANK, 0, MAX_DIM, count) < 0 ||
+    if (imp_bound_exprs(im, start, TCC_MAX_RANK, -1, MAX_DIM, first) < 0 ||
+        imp_bound_exprs(im, taken, TCC_MAX_RANK, 0, MAX_DIM, count) < 0 ||
         imp_bound_exprs(im, step, TCC_MAX_RANK, -MAX_DIM, MAX_DIM, by) < 0)
         return false;
     return imp_out(im, 0, imp_slice(im, x, first, count, by));
@@ -207,7 +229,8 @@ bool onnx_op_pad_opaque(struct imp *im, int arg)
         return imp_bad(im, "twice as many pads as axes are expected");
     struct ir_value *before = at_axes(im, axes, imp_slice1(im, pads, 0, zero, half), rank, none);
     struct ir_value *after = at_axes(im, axes, imp_slice1(im, pads, 0, half, half), rank, none);
-    if (imp_bound_exprs(im, before, TCC_MAX_RANK, 0, MAX_DIM, front) < 0 || imp_bound_exprs(im, after, TCC_MAX_RANK, 0, MAX_DIM, back) < 0)
+    if (imp_bound_exprs(im, before, TCC_MAX_RANK, 0, MAX_DIM, front) < 0 ||
+        imp_bound_exprs(im, after, TCC_MAX_RANK, 0, MAX_DIM, back) < 0)
         return false;
     if (fill && imp_rank(fill) == 1)
         fill = imp_reshape(im, fill, 0, NULL);

@@ -19,7 +19,7 @@ static void arena_free(void *arena, void *pointer)
 
 ProtobufCAllocator onnx_protobuf_allocator(struct onnx_arena *arena)
 {
-    return (ProtobufCAllocator){ arena_alloc, arena_free, arena };
+    return (ProtobufCAllocator){arena_alloc, arena_free, arena};
 }
 
 static struct onnx_model *new_model(struct onnx_error *err)
@@ -32,7 +32,7 @@ static struct onnx_model *new_model(struct onnx_error *err)
         m->file_count = m->files != NULL;
     }
     if (m && m->arena && m->files) {
-        m->files[0] = (struct onnx_file){ .path = "", .map = (const uint8_t *)"" };
+        m->files[0] = (struct onnx_file){.path = "", .map = (const uint8_t *)""};
         return m;
     }
     onnx_close(m);
@@ -71,7 +71,7 @@ static bool set_path(struct onnx_model *m, const char *path)
 static bool read_model(struct onnx_model *m, struct onnx_error *err)
 {
     const struct onnx_file *file = &m->files[0];
-    struct onnx_reader r = { .model = m, .err = err };
+    struct onnx_reader r = {.model = m, .err = err};
     const char *other = onnx_sniff(file->map, file->size);
     if (other)
         return onnx_fail(err, ONNX_BAD_FILE, "%s", other);
@@ -80,7 +80,8 @@ static bool read_model(struct onnx_model *m, struct onnx_error *err)
     ProtobufCAllocator allocator = onnx_protobuf_allocator(m->arena);
     const Onnx__ModelProto *p = onnx__model_proto__unpack(&allocator, r.scan.slim_size, r.scan.slim);
     bool fine = p ? onnx_load_model(&r, p)
-                  : onnx_fail(err, ONNX_BAD_FILE, "not a valid ONNX file: it cannot be unpacked, or there is no memory to do so");
+                  : onnx_fail(err, ONNX_BAD_FILE,
+                              "not a valid ONNX file: it cannot be unpacked, or there is no memory to do so");
     if (!fine && err->status == ONNX_OK)
         onnx_no_memory(err);
     onnx_scan_free(&r.scan);
@@ -115,7 +116,8 @@ struct onnx_model *onnx_open_memory(const void *data, uint64_t size, const char 
     return NULL;
 }
 
-const struct onnx_value *onnx_open_value(const char *path, enum onnx_type_kind kind, struct onnx_model **model, struct onnx_error *err)
+const struct onnx_value *onnx_open_value(const char *path, enum onnx_type_kind kind, struct onnx_model **model,
+                                         struct onnx_error *err)
 {
     struct onnx_model *m = new_model(err);
     const struct onnx_value *v = NULL;

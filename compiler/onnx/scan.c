@@ -18,8 +18,12 @@
 
 enum kind { K_NONE, K_INT, K_F32, K_F64, K_BYTES, K_STRING, K_MSG, K_REPEATED = 8 };
 enum {
-    K_INTS = K_INT | K_REPEATED, K_F32S = K_F32 | K_REPEATED, K_F64S = K_F64 | K_REPEATED,
-    K_BYTESS = K_BYTES | K_REPEATED, K_STRINGS = K_STRING | K_REPEATED, K_MSGS = K_MSG | K_REPEATED,
+    K_INTS = K_INT | K_REPEATED,
+    K_F32S = K_F32 | K_REPEATED,
+    K_F64S = K_F64 | K_REPEATED,
+    K_BYTESS = K_BYTES | K_REPEATED,
+    K_STRINGS = K_STRING | K_REPEATED,
+    K_MSGS = K_MSG | K_REPEATED,
 };
 enum action { A_KEEP, A_DROP, A_DATA, A_MOVE };
 
@@ -36,7 +40,8 @@ static const char *const message_names[ONNX_MSG_COUNT] = {
 };
 
 static const struct field fields[ONNX_MSG_COUNT][FIELD_LIMIT] = {
-#define FIELD(id, number, name, kind, sub, action) [ONNX_MSG_##id][number] = { #name, K_##kind, ONNX_MSG_##sub, A_##action },
+#define FIELD(id, number, name, kind, sub, action) \
+    [ONNX_MSG_##id][number] = {#name, K_##kind, ONNX_MSG_##sub, A_##action},
 #include "compiler/onnx/wire.def"
 };
 
@@ -44,9 +49,9 @@ static const struct field fields[ONNX_MSG_COUNT][FIELD_LIMIT] = {
 struct frame {
     const struct frame *up;
     enum onnx_message message;
-    uint32_t field;              /* being read */
-    uint32_t seen[FIELD_LIMIT];  /* occurrences so far */
-    uint32_t tensor;             /* TENSOR: its row in the side table */
+    uint32_t field;             /* being read */
+    uint32_t seen[FIELD_LIMIT]; /* occurrences so far */
+    uint32_t tensor;            /* TENSOR: its row in the side table */
     int depth;
 };
 
@@ -94,9 +99,10 @@ static bool bad(struct scanner *s, const struct frame *f, uint64_t pos, const ch
     char path[240] = "";
     describe_path(f, path, sizeof path);
     if (path[0])
-        return onnx_fail(s->err, ONNX_BAD_FILE, "not a valid ONNX file: at byte %llu, in %s: %s", (unsigned long long)pos, path, what);
-    return onnx_fail(s->err, ONNX_BAD_FILE, "not a valid ONNX file: at byte %llu, in the %s: %s", (unsigned long long)pos,
-                     message_names[f->message], what);
+        return onnx_fail(s->err, ONNX_BAD_FILE, "not a valid ONNX file: at byte %llu, in %s: %s",
+                         (unsigned long long)pos, path, what);
+    return onnx_fail(s->err, ONNX_BAD_FILE, "not a valid ONNX file: at byte %llu, in the %s: %s",
+                     (unsigned long long)pos, message_names[f->message], what);
 }
 
 bool onnx_read_varint(const uint8_t *data, uint64_t *pos, uint64_t end, uint64_t *value)
@@ -153,8 +159,7 @@ const char *onnx_read_record(const uint8_t *data, uint64_t *pos, uint64_t end, s
         rec->payload = *pos;
         *pos += rec->value;
         break;
-    default:
-        return "groups and unknown wire types are not used by ONNX";
+    default: return "groups and unknown wire types are not used by ONNX";
     }
     rec->end = *pos;
     return NULL;
@@ -234,16 +239,18 @@ static bool note_data(struct scanner *s, const struct frame *f, const struct onn
     if (!t->count)
         t->first = out->run_count;
     t->count++;
-    out->runs[out->run_count++] = (struct onnx_run){ .offset = rec->start, .length = rec->end - rec->start, .field = rec->number,
-                                                     .records = 1 };
+    out->runs[out->run_count++] =
+        (struct onnx_run){.offset = rec->start, .length = rec->end - rec->start, .field = rec->number, .records = 1};
     return true;
 }
 
-static bool scan_message(struct scanner *s, const struct frame *up, enum onnx_message message, uint64_t pos, uint64_t end);
+static bool scan_message(struct scanner *s, const struct frame *up, enum onnx_message message, uint64_t pos,
+                         uint64_t end);
 
-static bool scan_submessage(struct scanner *s, const struct frame *f, const struct field *d, const struct onnx_record *rec)
+static bool scan_submessage(struct scanner *s, const struct frame *f, const struct field *d,
+                            const struct onnx_record *rec)
 {
-    static const uint8_t blank[5] = { 0x80, 0x80, 0x80, 0x80, 0 };
+    static const uint8_t blank[5] = {0x80, 0x80, 0x80, 0x80, 0};
     uint32_t number = rec->number + (d->action == A_MOVE ? ONNX_MOVED : 0);
     if (!emit_tag(s, f, number, WIRE_BYTES) || !emit(s, f, blank, sizeof blank))
         return false;
@@ -260,8 +267,8 @@ static bool scan_submessage(struct scanner *s, const struct frame *f, const stru
 /* What a record of this field must look like on the wire; NULL, or what is wrong. */
 static const char *check_kind(const struct scanner *s, const struct field *d, const struct onnx_record *rec)
 {
-    static const uint8_t wire_of[] = { [K_INT] = WIRE_VARINT, [K_F32] = WIRE_FIX32, [K_F64] = WIRE_FIX64,
-                                       [K_BYTES] = WIRE_BYTES, [K_STRING] = WIRE_BYTES, [K_MSG] = WIRE_BYTES };
+    static const uint8_t wire_of[] = {[K_INT] = WIRE_VARINT,  [K_F32] = WIRE_FIX32,    [K_F64] = WIRE_FIX64,
+                                      [K_BYTES] = WIRE_BYTES, [K_STRING] = WIRE_BYTES, [K_MSG] = WIRE_BYTES};
     uint32_t kind = d->kind & ~K_REPEATED;
     bool packed = rec->wire == WIRE_BYTES && kind <= K_F64;
     if (packed && !(d->kind & K_REPEATED))
@@ -295,12 +302,9 @@ static bool scan_record(struct scanner *s, struct frame *f, const struct onnx_re
     if (wrong)
         return bad(s, f, rec->start, wrong);
     switch (d->action) {
-    case A_DROP:
-        return true;
-    case A_DATA:
-        return note_data(s, f, rec);
-    default:
-        break;
+    case A_DROP: return true;
+    case A_DATA: return note_data(s, f, rec);
+    default: break;
     }
     if ((d->kind & ~K_REPEATED) == K_MSG) {
         if (d->kind == K_MSG && f->seen[rec->number] > 1)
@@ -311,8 +315,8 @@ static bool scan_record(struct scanner *s, struct frame *f, const struct onnx_re
         return emit(s, f, s->data + rec->start, rec->end - rec->start);
     uint64_t after_tag = rec->start;
     uint64_t tag;
-    return onnx_read_varint(s->data, &after_tag, rec->end, &tag) && emit_tag(s, f, rec->number + ONNX_MOVED, rec->wire) &&
-           emit(s, f, s->data + after_tag, rec->end - after_tag);
+    return onnx_read_varint(s->data, &after_tag, rec->end, &tag) &&
+           emit_tag(s, f, rec->number + ONNX_MOVED, rec->wire) && emit(s, f, s->data + after_tag, rec->end - after_tag);
 }
 
 static bool open_tensor(struct scanner *s, struct frame *f)
@@ -321,13 +325,14 @@ static bool open_tensor(struct scanner *s, struct frame *f)
     if (!grow(s, &out->tensors, &out->tensor_room, out->tensor_count, 1, sizeof *out->tensors))
         return false;
     f->tensor = out->tensor_count;
-    out->tensors[out->tensor_count++] = (struct onnx_scan_tensor){ 0, 0 };
+    out->tensors[out->tensor_count++] = (struct onnx_scan_tensor){0, 0};
     return true;
 }
 
-static bool scan_message(struct scanner *s, const struct frame *up, enum onnx_message message, uint64_t pos, uint64_t end)
+static bool scan_message(struct scanner *s, const struct frame *up, enum onnx_message message, uint64_t pos,
+                         uint64_t end)
 {
-    struct frame f = { .up = up, .message = message, .depth = up ? up->depth + 1 : 1 };
+    struct frame f = {.up = up, .message = message, .depth = up ? up->depth + 1 : 1};
     if (f.depth > ONNX_MAX_NESTING)
         return bad(s, up, pos, "messages are nested more than 100 deep");
     if (++s->messages > ONNX_MAX_MESSAGES)
@@ -349,10 +354,11 @@ static bool scan_message(struct scanner *s, const struct frame *up, enum onnx_me
     return message != ONNX_MSG_TENSOR || emit_tensor_index(s, &f);
 }
 
-bool onnx_scan(const uint8_t *data, uint64_t size, enum onnx_message root, struct onnx_scan *out, struct onnx_error *err)
+bool onnx_scan(const uint8_t *data, uint64_t size, enum onnx_message root, struct onnx_scan *out,
+               struct onnx_error *err)
 {
-    struct scanner s = { .data = data, .out = out, .err = err };
-    *out = (struct onnx_scan){ 0 };
+    struct scanner s = {.data = data, .out = out, .err = err};
+    *out = (struct onnx_scan){0};
     if (scan_message(&s, NULL, root, 0, size))
         return true;
     onnx_scan_free(out);
@@ -364,5 +370,5 @@ void onnx_scan_free(struct onnx_scan *scan)
     free(scan->slim);
     free(scan->runs);
     free(scan->tensors);
-    *scan = (struct onnx_scan){ 0 };
+    *scan = (struct onnx_scan){0};
 }

@@ -18,22 +18,28 @@ static const struct {
     const char *bytes;
     const char *what;
 } signatures[] = {
-    { 4, 4, "TFL3", "this is a TensorFlow Lite model" FROM_TF },
-    { 4, 4, "ORTM", "this is ONNX Runtime's own format (.ort)" WORKS ": use the .onnx file that it was made from" },
-    { 0, 8, "\x89HDF\r\n\x1a\n", "this is an HDF5 file (a Keras model or weights)" FROM_TF },
-    { 0, 4, "GGUF", "this is a GGUF file (weights without a graph)" WORKS },
-    { 0, 6, "\x93NUMPY", "this is a NumPy array (.npy)" WORKS },
-    { 0, 4, "\x7f" "ELF", "this is an ELF file (a program or library; compiled models are run by tccc-run)" WORKS },
-    { 0, 2, "\x1f\x8b", "this is a gzip archive: unpack it first" WORKS },
-    { 0, 4, "\x28\xb5\x2f\xfd", "this is a zstd archive: unpack it first" WORKS },
-    { 0, 6, "\xfd" "7zXZ\0", "this is an xz archive: unpack it first" WORKS },
-    { 0, 23, "version https://git-lfs", "this is a Git LFS pointer, not the file itself: run 'git lfs pull'" WORKS },
-    { 0, 9, "<!DOCTYPE", "this is a web page: the download went wrong" WORKS },
-    { 0, 5, "<html", "this is a web page: the download went wrong" WORKS },
-    { 0, 5, "<?xml", "this is an XML file (OpenVINO's .xml, perhaps)" WORKS },
-    { 0, 4, "%PDF", "this is a PDF file" WORKS },
-    { 0, 8, "\x89PNG\r\n\x1a\n", "this is a PNG picture" WORKS },
-    { 257, 5, "ustar", "this is a tar archive: unpack it first" WORKS },
+    {4, 4, "TFL3", "this is a TensorFlow Lite model" FROM_TF},
+    {4, 4, "ORTM", "this is ONNX Runtime's own format (.ort)" WORKS ": use the .onnx file that it was made from"},
+    {0, 8, "\x89HDF\r\n\x1a\n", "this is an HDF5 file (a Keras model or weights)" FROM_TF},
+    {0, 4, "GGUF", "this is a GGUF file (weights without a graph)" WORKS},
+    {0, 6, "\x93NUMPY", "this is a NumPy array (.npy)" WORKS},
+    {0, 4,
+     "\x7f"
+     "ELF",
+     "this is an ELF file (a program or library; compiled models are run by tccc-run)" WORKS},
+    {0, 2, "\x1f\x8b", "this is a gzip archive: unpack it first" WORKS},
+    {0, 4, "\x28\xb5\x2f\xfd", "this is a zstd archive: unpack it first" WORKS},
+    {0, 6,
+     "\xfd"
+     "7zXZ\0",
+     "this is an xz archive: unpack it first" WORKS},
+    {0, 23, "version https://git-lfs", "this is a Git LFS pointer, not the file itself: run 'git lfs pull'" WORKS},
+    {0, 9, "<!DOCTYPE", "this is a web page: the download went wrong" WORKS},
+    {0, 5, "<html", "this is a web page: the download went wrong" WORKS},
+    {0, 5, "<?xml", "this is an XML file (OpenVINO's .xml, perhaps)" WORKS},
+    {0, 4, "%PDF", "this is a PDF file" WORKS},
+    {0, 8, "\x89PNG\r\n\x1a\n", "this is a PNG picture" WORKS},
+    {257, 5, "ustar", "this is a tar archive: unpack it first" WORKS},
 };
 
 static uint32_t le(const uint8_t *p, int bytes)
@@ -90,7 +96,8 @@ static const char *sniff_zip(const uint8_t *data, uint64_t size)
             break;
         pickle |= has_suffix(name, n, "data.pkl");
         code |= contains(name, n, "/code/");
-        archive_format |= has_suffix(name, n, "archive_format") || has_suffix(name, n, "serialized_exported_program.json");
+        archive_format |=
+            has_suffix(name, n, "archive_format") || has_suffix(name, n, "serialized_exported_program.json");
         models |= contains(name, n, "models/") && has_suffix(name, n, ".json");
         npy |= has_suffix(name, n, ".npy");
         keras |= has_suffix(name, n, "model.weights.h5");
@@ -98,12 +105,13 @@ static const char *sniff_zip(const uint8_t *data, uint64_t size)
         at += 46 + (uint64_t)n + le(data + at + 30, 2) + le(data + at + 32, 2);
     }
     return archive_format || models ? "this is a torch.export archive (.pt2), which is not supported yet" FROM_TORCH
-         : code ? "this is a TorchScript archive" FROM_TORCH
-         : pickle ? "this is a PyTorch checkpoint (torch.save): weights, or a pickled module, without a graph" FROM_TORCH
-         : keras ? "this is a Keras model (.keras)" FROM_TF
-         : npy ? "this is a NumPy archive (.npz)" WORKS
-         : onnx ? "this is a zip archive that holds an .onnx file: unpack it first" WORKS
-         : "this is a zip archive" WORKS;
+           : code                   ? "this is a TorchScript archive" FROM_TORCH
+           : pickle
+               ? "this is a PyTorch checkpoint (torch.save): weights, or a pickled module, without a graph" FROM_TORCH
+           : keras ? "this is a Keras model (.keras)" FROM_TF
+           : npy   ? "this is a NumPy archive (.npz)" WORKS
+           : onnx  ? "this is a zip archive that holds an .onnx file: unpack it first" WORKS
+                   : "this is a zip archive" WORKS;
 }
 
 /* The first field is length-delimited number `field` and its content begins with byte `first`. */

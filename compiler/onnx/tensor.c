@@ -19,10 +19,9 @@ enum { F_FLOAT = 4, F_INT32 = 5, F_STRING = 6, F_INT64 = 7, F_RAW = 9, F_DOUBLE 
 static const struct {
     const char *name;
     uint32_t bits;
-} dtypes[ONNX_DTYPE_COUNT] = {
-    { "UNDEFINED", 0 },
-#define _(id, number, bits) [number] = { #id, bits },
-    ONNX_DTYPES(_)
+} dtypes[ONNX_DTYPE_COUNT] = {{"UNDEFINED", 0},
+#define _(id, number, bits) [number] = {#id, bits},
+                              ONNX_DTYPES(_)
 #undef _
 };
 
@@ -30,19 +29,26 @@ static const struct {
 static const struct {
     uint8_t field, bytes;
 } typed[ONNX_DTYPE_COUNT] = {
-    [ONNX_FLOAT] = { F_FLOAT, 4 }, [ONNX_COMPLEX64] = { F_FLOAT, 4 }, [ONNX_DOUBLE] = { F_DOUBLE, 8 }, [ONNX_COMPLEX128] = { F_DOUBLE, 8 },
-    [ONNX_INT64] = { F_INT64, 8 }, [ONNX_UINT64] = { F_UINT64, 8 }, [ONNX_UINT32] = { F_UINT64, 4 }, [ONNX_STRING] = { F_STRING, 0 },
-    [ONNX_INT32] = { F_INT32, 4 }, [ONNX_UINT16] = { F_INT32, 2 }, [ONNX_INT16] = { F_INT32, 2 }, [ONNX_FLOAT16] = { F_INT32, 2 },
-    [ONNX_BFLOAT16] = { F_INT32, 2 }, [ONNX_UINT8] = { F_INT32, 1 }, [ONNX_INT8] = { F_INT32, 1 }, [ONNX_BOOL] = { F_INT32, 1 },
-    [ONNX_FLOAT8E4M3FN] = { F_INT32, 1 }, [ONNX_FLOAT8E4M3FNUZ] = { F_INT32, 1 }, [ONNX_FLOAT8E5M2] = { F_INT32, 1 },
-    [ONNX_FLOAT8E5M2FNUZ] = { F_INT32, 1 }, [ONNX_FLOAT8E8M0] = { F_INT32, 1 }, [ONNX_UINT4] = { F_INT32, 1 }, [ONNX_INT4] = { F_INT32, 1 },
-    [ONNX_FLOAT4E2M1] = { F_INT32, 1 }, [ONNX_UINT2] = { F_INT32, 1 }, [ONNX_INT2] = { F_INT32, 1 }, [ONNX_FLOAT6E2M3] = { F_INT32, 1 },
-    [ONNX_FLOAT6E3M2] = { F_INT32, 1 },
+    [ONNX_FLOAT] = {F_FLOAT, 4},       [ONNX_COMPLEX64] = {F_FLOAT, 4},      [ONNX_DOUBLE] = {F_DOUBLE, 8},
+    [ONNX_COMPLEX128] = {F_DOUBLE, 8}, [ONNX_INT64] = {F_INT64, 8},          [ONNX_UINT64] = {F_UINT64, 8},
+    [ONNX_UINT32] = {F_UINT64, 4},     [ONNX_STRING] = {F_STRING, 0},        [ONNX_INT32] = {F_INT32, 4},
+    [ONNX_UINT16] = {F_INT32, 2},      [ONNX_INT16] = {F_INT32, 2},          [ONNX_FLOAT16] = {F_INT32, 2},
+    [ONNX_BFLOAT16] = {F_INT32, 2},    [ONNX_UINT8] = {F_INT32, 1},          [ONNX_INT8] = {F_INT32, 1},
+    [ONNX_BOOL] = {F_INT32, 1},        [ONNX_FLOAT8E4M3FN] = {F_INT32, 1},   [ONNX_FLOAT8E4M3FNUZ] = {F_INT32, 1},
+    [ONNX_FLOAT8E5M2] = {F_INT32, 1},  [ONNX_FLOAT8E5M2FNUZ] = {F_INT32, 1}, [ONNX_FLOAT8E8M0] = {F_INT32, 1},
+    [ONNX_UINT4] = {F_INT32, 1},       [ONNX_INT4] = {F_INT32, 1},           [ONNX_FLOAT4E2M1] = {F_INT32, 1},
+    [ONNX_UINT2] = {F_INT32, 1},       [ONNX_INT2] = {F_INT32, 1},           [ONNX_FLOAT6E2M3] = {F_INT32, 1},
+    [ONNX_FLOAT6E3M2] = {F_INT32, 1},
 };
 
-static const char *const field_names[] = { [F_FLOAT] = "float_data", [F_INT32] = "int32_data", [F_STRING] = "string_data",
-                                           [F_INT64] = "int64_data", [8] = "", [F_RAW] = "raw_data", [F_DOUBLE] = "double_data",
-                                           [F_UINT64] = "uint64_data" };
+static const char *const field_names[] = {[F_FLOAT] = "float_data",
+                                          [F_INT32] = "int32_data",
+                                          [F_STRING] = "string_data",
+                                          [F_INT64] = "int64_data",
+                                          [8] = "",
+                                          [F_RAW] = "raw_data",
+                                          [F_DOUBLE] = "double_data",
+                                          [F_UINT64] = "uint64_data"};
 
 const char *onnx_dtype_name(int64_t dtype)
 {
@@ -107,12 +113,14 @@ static bool decode_numbers(struct onnx_reader *r, struct onnx_tensor *t, const s
     /* Each element takes a byte of the file at least: a size that the file can't hold is refused before memory is asked for. */
     if (room / 8 > r->model->files[0].size)
         return FAIL("tensor '%.100s': its dims ask for more elements than the file can hold", t->name);
-    struct sink s = { .bytes = onnx_arena_alloc(r->model->arena, (size_t)room, 1), .end = room, .width = typed[t->dtype].bytes };
+    struct sink s = {
+        .bytes = onnx_arena_alloc(r->model->arena, (size_t)room, 1), .end = room, .width = typed[t->dtype].bytes};
     if (!s.bytes)
         return onnx_no_memory(r->err);
     for (uint32_t k = 0; k < at->count; k++) {
         const struct onnx_run *run = &r->scan.runs[at->first + k];
-        for (uint64_t pos = run->offset, end = run->offset + run->length; run->field == typed[t->dtype].field && pos < end;) {
+        for (uint64_t pos = run->offset, end = run->offset + run->length;
+             run->field == typed[t->dtype].field && pos < end;) {
             struct onnx_record rec;
             if (onnx_read_record(file, &pos, end, &rec) || !decode_record(file, &rec, &s))
                 return FAIL("tensor '%.100s': %s holds more elements than its dims say (%" PRIu64 ")", t->name,
@@ -151,7 +159,8 @@ static bool decode_strings(struct onnx_reader *r, struct onnx_tensor *t, const s
     uint64_t n = 0;
     for (uint32_t k = 0; k < at->count; k++) {
         const struct onnx_run *run = &r->scan.runs[at->first + k];
-        for (uint64_t pos = run->offset, end = run->offset + run->length; run->field == F_STRING && pos < end && n < records;) {
+        for (uint64_t pos = run->offset, end = run->offset + run->length;
+             run->field == F_STRING && pos < end && n < records;) {
             struct onnx_record rec;
             if (onnx_read_record(file, &pos, end, &rec))
                 return FAIL("tensor '%.100s': a string is cut off", t->name);
@@ -159,7 +168,7 @@ static bool decode_strings(struct onnx_reader *r, struct onnx_tensor *t, const s
             if (!text)
                 return onnx_no_memory(r->err);
             memcpy(text, file + rec.payload, (size_t)rec.value);
-            strings[n++] = (struct onnx_str){ text, (size_t)rec.value };
+            strings[n++] = (struct onnx_str){text, (size_t)rec.value};
         }
     }
     t->strings = strings;
@@ -194,14 +203,15 @@ static bool read_external(struct onnx_reader *r, const Onnx__TensorProto *proto,
     if (t->dtype == ONNX_STRING)
         return FAIL("tensor '%.100s': strings cannot be external data", t->name);
     if (length != t->byte_count)
-        return FAIL("tensor '%.100s': external data length %" PRIu64 ", but its dims and type need %" PRIu64 " bytes", t->name, length,
-                    t->byte_count);
+        return FAIL("tensor '%.100s': external data length %" PRIu64 ", but its dims and type need %" PRIu64 " bytes",
+                    t->name, length, t->byte_count);
     if (!onnx_external_file(r, t->name, location, &t->file))
         return false;
     const struct onnx_file *file = &r->model->files[t->file];
     if (offset > file->size || length > file->size - offset)
-        return FAIL("tensor '%.100s': external data at offset %" PRIu64 ", %" PRIu64 " bytes, runs past the end of '%.150s' (%" PRIu64
-                    " bytes)", t->name, offset, length, location, file->size);
+        return FAIL("tensor '%.100s': external data at offset %" PRIu64 ", %" PRIu64
+                    " bytes, runs past the end of '%.150s' (%" PRIu64 " bytes)",
+                    t->name, offset, length, location, file->size);
     t->offset = offset;
     t->bytes = file->map + offset;
     return true;
@@ -222,7 +232,7 @@ static bool read_in_file(struct onnx_reader *r, const struct onnx_scan_tensor *a
     }
     if (!best)
         return true;
-    struct onnx_record rec = { 0 };
+    struct onnx_record rec = {0};
     for (uint64_t pos = best->offset; pos < best->offset + best->length;) {
         if (onnx_read_record(file->map, &pos, best->offset + best->length, &rec))
             return FAIL("tensor '%.100s': its data is cut off", t->name);
@@ -235,8 +245,8 @@ static bool read_in_file(struct onnx_reader *r, const struct onnx_scan_tensor *a
         return true; /* an empty raw_data beside a typed list */
     *done = true;
     if (rec.value != t->byte_count)
-        return FAIL("tensor '%.100s': %s has %" PRIu64 " bytes, but its dims and type (%s) need %" PRIu64, t->name, field_names[best->field],
-                    rec.value, dtypes[t->dtype].name, t->byte_count);
+        return FAIL("tensor '%.100s': %s has %" PRIu64 " bytes, but its dims and type (%s) need %" PRIu64, t->name,
+                    field_names[best->field], rec.value, dtypes[t->dtype].name, t->byte_count);
     t->file = 0;
     t->offset = rec.payload;
     t->bytes = file->map + rec.payload;
@@ -266,9 +276,10 @@ static bool read_dims(struct onnx_reader *r, const Onnx__TensorProto *proto, str
 
 bool onnx_read_tensor(struct onnx_reader *r, const Onnx__TensorProto *proto, struct onnx_tensor *t)
 {
-    *t = (struct onnx_tensor){ .name = proto->name ? proto->name : "", .file = ONNX_NO_FILE };
+    *t = (struct onnx_tensor){.name = proto->name ? proto->name : "", .file = ONNX_NO_FILE};
     if (proto->data_type <= 0 || proto->data_type >= ONNX_DTYPE_COUNT)
-        return FAIL("tensor '%.100s': data type %d; ONNX defines 1 to %d", t->name, proto->data_type, ONNX_DTYPE_COUNT - 1);
+        return FAIL("tensor '%.100s': data type %d; ONNX defines 1 to %d", t->name, proto->data_type,
+                    ONNX_DTYPE_COUNT - 1);
     t->dtype = (enum onnx_dtype)proto->data_type;
     if (!read_dims(r, proto, t))
         return false;

@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-static bool read_value(struct onnx_reader *r, const uint8_t *data, uint64_t size, enum onnx_type_kind kind, struct onnx_value *v);
+static bool read_value(struct onnx_reader *r, const uint8_t *data, uint64_t size, enum onnx_type_kind kind,
+                       struct onnx_value *v);
 
 static bool name_of(struct onnx_reader *r, const uint8_t *data, const struct onnx_record *rec, const char **name)
 {
@@ -36,7 +37,8 @@ static bool read_tensor_value(struct onnx_reader *r, const uint8_t *data, uint64
 /* SequenceProto and OptionalProto number their element fields alike; NONE for sparse tensors and maps. */
 static enum onnx_type_kind element_kind(uint32_t number)
 {
-    static const enum onnx_type_kind kinds[] = { [3] = ONNX_TYPE_TENSOR, [5] = ONNX_TYPE_SEQUENCE, [7] = ONNX_TYPE_OPTIONAL };
+    static const enum onnx_type_kind kinds[] = {
+        [3] = ONNX_TYPE_TENSOR, [5] = ONNX_TYPE_SEQUENCE, [7] = ONNX_TYPE_OPTIONAL};
     return number < sizeof kinds / sizeof *kinds ? kinds[number] : ONNX_TYPE_NONE;
 }
 
@@ -57,7 +59,8 @@ static bool read_list(struct onnx_reader *r, const uint8_t *data, uint64_t size,
             continue;
         enum onnx_type_kind kind = element_kind(rec.number);
         if (kind == ONNX_TYPE_NONE)
-            return onnx_fail(r->err, ONNX_BAD_FILE, "a stored sequence or optional of sparse tensors or maps is not supported");
+            return onnx_fail(r->err, ONNX_BAD_FILE,
+                             "a stored sequence or optional of sparse tensors or maps is not supported");
         if (!read_value(r, data + rec.payload, rec.value, kind, &items[v->count++]))
             return false;
     }
@@ -66,7 +69,8 @@ static bool read_list(struct onnx_reader *r, const uint8_t *data, uint64_t size,
     return true;
 }
 
-static bool map_keys(struct onnx_reader *r, const uint8_t *data, const struct onnx_record *rec, int64_t *keys, size_t room, size_t *n)
+static bool map_keys(struct onnx_reader *r, const uint8_t *data, const struct onnx_record *rec, int64_t *keys,
+                     size_t room, size_t *n)
 {
     uint64_t v = rec->value;
     if (rec->wire == WIRE_VARINT && *n < room)
@@ -114,9 +118,10 @@ static bool read_map(struct onnx_reader *r, const uint8_t *data, uint64_t size, 
     return true;
 }
 
-static bool read_value(struct onnx_reader *r, const uint8_t *data, uint64_t size, enum onnx_type_kind kind, struct onnx_value *v)
+static bool read_value(struct onnx_reader *r, const uint8_t *data, uint64_t size, enum onnx_type_kind kind,
+                       struct onnx_value *v)
 {
-    *v = (struct onnx_value){ .kind = kind, .name = "" };
+    *v = (struct onnx_value){.kind = kind, .name = ""};
     if (kind == ONNX_TYPE_TENSOR)
         return read_tensor_value(r, data, size, v);
     return kind == ONNX_TYPE_MAP ? read_map(r, data, size, v) : read_list(r, data, size, v);
@@ -124,13 +129,15 @@ static bool read_value(struct onnx_reader *r, const uint8_t *data, uint64_t size
 
 const struct onnx_value *onnx_read_value(struct onnx_model *m, enum onnx_type_kind kind, struct onnx_error *err)
 {
-    static const enum onnx_message roots[] = { [ONNX_TYPE_TENSOR] = ONNX_MSG_TENSOR, [ONNX_TYPE_SEQUENCE] = ONNX_MSG_SEQUENCE,
-                                               [ONNX_TYPE_OPTIONAL] = ONNX_MSG_OPTIONAL, [ONNX_TYPE_MAP] = ONNX_MSG_MAP };
+    static const enum onnx_message roots[] = {[ONNX_TYPE_TENSOR] = ONNX_MSG_TENSOR,
+                                              [ONNX_TYPE_SEQUENCE] = ONNX_MSG_SEQUENCE,
+                                              [ONNX_TYPE_OPTIONAL] = ONNX_MSG_OPTIONAL,
+                                              [ONNX_TYPE_MAP] = ONNX_MSG_MAP};
     if (kind >= sizeof roots / sizeof *roots || roots[kind] == ONNX_MSG_NONE) {
         onnx_fail(err, ONNX_BAD_FILE, "values of this type are not stored in files");
         return NULL;
     }
-    struct onnx_reader r = { .model = m, .err = err };
+    struct onnx_reader r = {.model = m, .err = err};
     if (!onnx_scan(m->files[0].map, m->files[0].size, roots[kind], &r.scan, err))
         return NULL;
     struct onnx_value *v = onnx_arena_alloc(m->arena, 1, sizeof *v);

@@ -63,7 +63,8 @@ static int make_input(const struct tccrt_value_info *v, struct tcc_tensor *t)
 {
     int64_t n = 1;
 
-    if (v->kind != TCC_OBJ_TENSOR || v->rank < 0 || v->dtype <= 0 || v->dtype >= TCC_NDTYPES || v->dtype == TCC_STRING) {
+    if (v->kind != TCC_OBJ_TENSOR || v->rank < 0 || v->dtype <= 0 || v->dtype >= TCC_NDTYPES ||
+        v->dtype == TCC_STRING) {
         fprintf(stderr, "dlopen: input %s is not a tensor of numbers\n", v->name);
         return 1;
     }
@@ -108,7 +109,8 @@ static int run(struct tccrt_model *m)
         return 1;
     for (int i = 0; status == 0 && i < nin; i++)
         status = tccrt_input(m, entry, i, &v) != TCC_OK || make_input(&v, &in[i]);
-    if (status == 0 && (tccrt_session_new(m, NULL, &s) != TCC_OK || tccrt_run(s, entry, nin, in, nout, out) != TCC_OK)) {
+    if (status == 0 &&
+        (tccrt_session_new(m, NULL, &s) != TCC_OK || tccrt_run(s, entry, nin, in, nout, out) != TCC_OK)) {
         fprintf(stderr, "dlopen: %s\n", tccrt_error());
         status = 1;
     }

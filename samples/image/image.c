@@ -56,7 +56,7 @@ static int header_number(FILE *f)
         if (n > 65535)
             return -1;
     }
-    return n;       /* the one white-space character after the number has been read */
+    return n; /* the one white-space character after the number has been read */
 }
 
 /* Reads a binary PGM with up to 8 bits a pixel; the caller frees p->pixels. */
@@ -95,7 +95,8 @@ static float sample(const struct picture *p, float x, float y)
     fx -= (float)x0;
     fy -= (float)y0;
     return ((1 - fy) * ((1 - fx) * (float)r0[x0] + fx * (float)r0[x1]) +
-            fy * ((1 - fx) * (float)r1[x0] + fx * (float)r1[x1])) / (float)p->max;
+            fy * ((1 - fx) * (float)r1[x0] + fx * (float)r1[x1])) /
+           (float)p->max;
 }
 
 /* Scales the picture to what the network wants, light on dark. */
@@ -211,7 +212,8 @@ static int accuracy(struct tccrt_session *s, const char *pictures, const char *l
             right += best((const float *)out.data + i * out.dims[1], out.dims[1]) == wanted[at + i];
     }
     if (status == 0)
-        printf("accuracy: %" PRId64 " of %" PRId64 " (%.1f %%)\n", right, dims[0], 100.0 * (double)right / (double)dims[0]);
+        printf("accuracy: %" PRId64 " of %" PRId64 " (%.1f %%)\n", right, dims[0],
+               100.0 * (double)right / (double)dims[0]);
     free(pixels);
     free(wanted);
     free(x);

@@ -12,7 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct shape { char name[64]; struct kn_kernel *k; double flops; };
+struct shape {
+    char name[64];
+    struct kn_kernel *k;
+    double flops;
+};
 
 static struct shape shapes[200];
 static int nshapes;
@@ -32,28 +36,34 @@ static void matmul(int64_t b, int64_t m, int64_t n, int64_t k, int panel, bool t
 {
     char name[64];
     struct km_matmul v = {.b = b, .m = m, .n = n, .k = k, .panel = panel, .trans_b = trans_b, .relu = true};
-    snprintf(name, sizeof name, "matmul %dx%dx%dx%d%s%s", (int)b, (int)m, (int)n, (int)k, panel ? "" : " not packed", trans_b ? " b'" : "");
+    snprintf(name, sizeof name, "matmul %dx%dx%dx%d%s%s", (int)b, (int)m, (int)n, (int)k, panel ? "" : " not packed",
+             trans_b ? " b'" : "");
     add(km_matmul(ctx, &v), 2.0 * (double)(b * m * n * k), name);
 }
 
 static void conv(int c, int h, int o, int taps, int stride, bool depthwise)
 {
     char name[64];
-    struct km_conv v = {1, c, h, h, o, taps, taps, stride, taps / 2, 1, .depthwise = depthwise, .plain = c < 8, .relu = true};
+    struct km_conv v = {
+        1, c, h, h, o, taps, taps, stride, taps / 2, 1, .depthwise = depthwise, .plain = c < 8, .relu = true};
     int64_t out = km_conv_out(&v, true);
-    snprintf(name, sizeof name, "%s %dx%dx%d -> %d %dx%d/%d", depthwise ? "depthwise" : "conv", c, h, h, o, taps, taps, stride);
+    snprintf(name, sizeof name, "%s %dx%dx%d -> %d %dx%d/%d", depthwise ? "depthwise" : "conv", c, h, h, o, taps, taps,
+             stride);
     add(km_conv(ctx, &v), 2.0 * (double)(out * out) * o * taps * taps * (depthwise ? 1 : c), name);
 }
 
 static void all_shapes(int panel)
 {
     static const int convs[][5] = {
-        {3, 224, 64, 7, 2}, {64, 56, 64, 1, 1}, {64, 56, 64, 3, 1}, {64, 56, 256, 1, 1}, {256, 56, 64, 1, 1}, {128, 56, 128, 3, 2},
-        {128, 28, 128, 3, 1}, {512, 28, 128, 1, 1}, {128, 28, 512, 1, 1}, {256, 56, 512, 1, 2}, {256, 14, 256, 3, 1},
-        {1024, 14, 256, 1, 1}, {256, 14, 1024, 1, 1}, {512, 7, 512, 3, 1}, {512, 7, 2048, 1, 1}, {2048, 7, 512, 1, 1}};
-    static const int depthwise[][4] = {{16, 112, 3, 1}, {64, 112, 3, 2}, {72, 56, 5, 2}, {240, 28, 3, 2}, {480, 14, 3, 1}, {960, 7, 5, 1}};
-    static const int products[][3] = {{1024, 1024, 1024}, {128, 512, 512}, {128, 2048, 512}, {128, 512, 2048}, {128, 1152, 384},
-                                      {128, 8192, 384}, {197, 768, 192}, {197, 192, 768}, {1, 1000, 2048}, {2, 576, 192}};
+        {3, 224, 64, 7, 2},    {64, 56, 64, 1, 1},   {64, 56, 64, 3, 1},   {64, 56, 256, 1, 1},
+        {256, 56, 64, 1, 1},   {128, 56, 128, 3, 2}, {128, 28, 128, 3, 1}, {512, 28, 128, 1, 1},
+        {128, 28, 512, 1, 1},  {256, 56, 512, 1, 2}, {256, 14, 256, 3, 1}, {1024, 14, 256, 1, 1},
+        {256, 14, 1024, 1, 1}, {512, 7, 512, 3, 1},  {512, 7, 2048, 1, 1}, {2048, 7, 512, 1, 1}};
+    static const int depthwise[][4] = {{16, 112, 3, 1}, {64, 112, 3, 2}, {72, 56, 5, 2},
+                                       {240, 28, 3, 2}, {480, 14, 3, 1}, {960, 7, 5, 1}};
+    static const int products[][3] = {{1024, 1024, 1024}, {128, 512, 512},  {128, 2048, 512}, {128, 512, 2048},
+                                      {128, 1152, 384},   {128, 8192, 384}, {197, 768, 192},  {197, 192, 768},
+                                      {1, 1000, 2048},    {2, 576, 192}};
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
         matmul(1, products[i][0], products[i][1], products[i][2], panel, false);
     matmul(8, 128, 128, 64, 0, true);
@@ -84,7 +94,7 @@ static void measure(const struct shape *s, tcc_kernel_fn f, int bits)
         for (size_t j = 0; j < n / sizeof *p; j++)
             p[j] = (float)(j % 17) * 0.1f;
         args[i] = p;
-        bytes += i != 4 ? n : 0;             /* operand 4, the residual, isn't read here */
+        bytes += i != 4 ? n : 0; /* operand 4, the residual, isn't read here */
     }
     int64_t tiles = ir_const_or(s->k->tiles, 0), size = 0;
     void *scratch = aligned_alloc(64, (size_t)ir_const_or(s->k->scratch, 0) / 64 * 64 + 64);
@@ -99,8 +109,9 @@ static void measure(const struct shape *s, tcc_kernel_fn f, int bits)
         best = t < best ? t : best;
     }
     const struct kn_schedule *c = &s->k->schedule;
-    printf("%-34s %2dx%-3d %3d tiles %9.1f us %6.1f GFLOP/s %5.1f%% of %.0f %6.1f GB/s\n", s->name, c->mr, c->nr, (int)tiles, best * 1e6,
-           s->flops / best * 1e-9, 100 * s->flops / best * 1e-9 / peak, peak, (double)bytes / best * 1e-9);
+    printf("%-34s %2dx%-3d %3d tiles %9.1f us %6.1f GFLOP/s %5.1f%% of %.0f %6.1f GB/s\n", s->name, c->mr, c->nr,
+           (int)tiles, best * 1e6, s->flops / best * 1e-9, 100 * s->flops / best * 1e-9 / peak, peak,
+           (double)bytes / best * 1e-9);
     fflush(stdout);
     for (int i = 0; i < s->k->noperands; i++)
         free(args[i]);

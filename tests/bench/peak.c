@@ -15,7 +15,8 @@ double peak_seconds(void)
 }
 
 #define CHAINS(X) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
-#define CLOBBERED "xmm0", "xmm1", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
+#define CLOBBERED \
+    "xmm0", "xmm1", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
 #define FMA512(i) "vfmadd231ps %%zmm0, %%zmm0, %%zmm" #i "\n"
 #define FMA256(i) "vfmadd231ps %%ymm0, %%ymm0, %%ymm" #i "\n"
 #define MULADD(i) "mulps %%xmm0, %%xmm" #i "\n addps %%xmm0, %%xmm" #i "\n"
@@ -25,9 +26,15 @@ double peak_gflops(int bits)
     long n = 200000, left = n;
     double t = peak_seconds();
     if (bits == 512)
-        __asm__ volatile("vpxorq %%zmm0, %%zmm0, %%zmm0\n1:\n" CHAINS(FMA512) "dec %0\n jnz 1b\n vzeroupper" : "+r"(left) : : CLOBBERED);
+        __asm__ volatile("vpxorq %%zmm0, %%zmm0, %%zmm0\n1:\n" CHAINS(FMA512) "dec %0\n jnz 1b\n vzeroupper"
+                         : "+r"(left)
+                         :
+                         : CLOBBERED);
     else if (bits == 256)
-        __asm__ volatile("vpxor %%ymm0, %%ymm0, %%ymm0\n1:\n" CHAINS(FMA256) "dec %0\n jnz 1b\n vzeroupper" : "+r"(left) : : CLOBBERED);
+        __asm__ volatile("vpxor %%ymm0, %%ymm0, %%ymm0\n1:\n" CHAINS(FMA256) "dec %0\n jnz 1b\n vzeroupper"
+                         : "+r"(left)
+                         :
+                         : CLOBBERED);
     else
         __asm__ volatile("xorps %%xmm0, %%xmm0\n1:\n" CHAINS(MULADD) "dec %0\n jnz 1b\n" : "+r"(left) : : CLOBBERED);
     t = peak_seconds() - t;

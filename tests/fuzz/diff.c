@@ -27,7 +27,7 @@ enum { MAX_INPUTS = 4, TIME_LIMIT = 60 };
 struct job {
     uint64_t seed;
     int nodes;
-    const char *folder;          /* for the program's files */
+    const char *folder; /* for the program's files */
     bool quiet;
 };
 
@@ -72,7 +72,8 @@ static int round_trip(const struct job *j, const struct random_graph *g, const c
     if (f)
         fclose(f);
     if (!m)
-        status = complain(j, "its text does not parse", ctx && ir_nmessages(ctx) ? ir_message(ctx, 0)->text : "no message");
+        status =
+            complain(j, "its text does not parse", ctx && ir_nmessages(ctx) ? ir_message(ctx, 0)->text : "no message");
     else if (!ir_verify(m))
         status = complain(j, "its text does not verify", ir_nmessages(ctx) ? ir_message(ctx, 0)->text : "no message");
     else if (!(again = text_of(m, &again_size)) || again_size != size || memcmp(text, again, size) != 0)
@@ -103,8 +104,8 @@ static int64_t elements(const struct tcc_tensor *t)
 }
 
 /* Output k of two runs: equal in dtype and shape, elements within what rounding explains. */
-static int compare(const struct job *j, const struct random_graph *g, const char *what, int k, const struct tcc_object *want,
-        const struct tcc_object *got)
+static int compare(const struct job *j, const struct random_graph *g, const char *what, int k,
+                   const struct tcc_object *want, const struct tcc_object *got)
 {
     const struct tcc_tensor *a = &want->t, *b = &got->t;
     enum tcc_dtype dtype = (enum tcc_dtype)a->dtype;
@@ -127,15 +128,16 @@ static int compare(const struct job *j, const struct random_graph *g, const char
         double e = tcc_load_f64(dtype, pa), r = tcc_load_f64(dtype, pb);
         if (tcc_is_float(dtype) && ((isnan(e) && isnan(r)) || e == r || fabs(e - r) <= rtol * fabs(e) + atol))
             continue;
-        snprintf(why, sizeof why, "output %d, element %" PRId64 " of %" PRId64 ": %.9g, not %.9g", k, i, elements(a), r, e);
+        snprintf(why, sizeof why, "output %d, element %" PRId64 " of %" PRId64 ": %.9g, not %.9g", k, i, elements(a), r,
+                 e);
         return complain(j, what, why);
     }
     return 0;
 }
 
 /* One run of an artifact; outputs are the caller's. */
-static int run_artifact(const struct job *j, struct tccrt_model *m, int threads, const struct random_graph *g, struct tcc_object **in,
-             struct tcc_object **out)
+static int run_artifact(const struct job *j, struct tccrt_model *m, int threads, const struct random_graph *g,
+                        struct tcc_object **in, struct tcc_object **out)
 {
     struct tccrt_options options = {.threads = threads};
     struct tccrt_session *s = NULL;
@@ -148,8 +150,8 @@ static int run_artifact(const struct job *j, struct tccrt_model *m, int threads,
     return status;
 }
 
-static int check_level(const struct job *j, const struct random_graph *g, const char *path, int level, struct tcc_object **in,
-            struct tcc_object **want)
+static int check_level(const struct job *j, const struct random_graph *g, const char *path, int level,
+                       struct tcc_object **in, struct tcc_object **want)
 {
     struct tcc_object *one[GRAPH_MAX_OUTPUTS] = {NULL}, *three[GRAPH_MAX_OUTPUTS] = {NULL};
     char artifact[300], what[40], message[300] = "no message";
@@ -176,7 +178,8 @@ static int check_level(const struct job *j, const struct random_graph *g, const 
     for (int k = 0; k < g->noutputs && status == 0; k++) {
         status = compare(j, g, what, k, want[k], one[k]);
         size_t bytes = (size_t)elements(&one[k]->t) * (size_t)tcc_dtype_bytes((enum tcc_dtype)one[k]->t.dtype);
-        if (status == 0 && (!same_shape(&one[k]->t, &three[k]->t) || memcmp(one[k]->t.data, three[k]->t.data, bytes) != 0))
+        if (status == 0 &&
+            (!same_shape(&one[k]->t, &three[k]->t) || memcmp(one[k]->t.data, three[k]->t.data, bytes) != 0))
             status = complain(j, what, "one thread and three give different bits");
     }
     for (int k = 0; k < g->noutputs; k++) {
@@ -253,7 +256,8 @@ static void shrink(struct job j, const char *keep)
     printf("shrunk: ");
     check_in_child(&j);
     if (keep) {
-        snprintf(command, sizeof command, "mkdir -p '%s' && cp '%s/fuzz.tcir' '%s/%" PRIu64 ".tcir'", keep, j.folder, keep, j.seed);
+        snprintf(command, sizeof command, "mkdir -p '%s' && cp '%s/fuzz.tcir' '%s/%" PRIu64 ".tcir'", keep, j.folder,
+                 keep, j.seed);
         if (system(command) == 0)
             printf("program: %s/%" PRIu64 ".tcir\n", keep, j.seed);
     }
@@ -281,7 +285,9 @@ int main(int argc, char **argv)
         else if (value && strcmp(argv[i], "--keep") == 0)
             keep = value;
         else
-            return fprintf(stderr, "usage: fuzz-diff [--seconds S] [--count N] [--seed FIRST] [--nodes N] [--keep FOLDER]\n"), 2;
+            return fprintf(stderr,
+                           "usage: fuzz-diff [--seconds S] [--count N] [--seed FIRST] [--nodes N] [--keep FOLDER]\n"),
+                   2;
     }
     if (!seconds && !count)
         count = 20;

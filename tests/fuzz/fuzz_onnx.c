@@ -19,9 +19,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
         struct ir_module *m = frontend_read(ctx, path, NULL);
         if (!m && ir_nerrors(ctx) == 0)
-            abort();                /* refused without a word */
+            abort(); /* refused without a word */
         if (m && !ir_verify(m))
-            abort();                /* translated to something invalid */
+            abort(); /* translated to something invalid */
     }
     if (fd >= 0)
         close(fd);

@@ -11,7 +11,7 @@ static struct ir_module *read_module(struct ir_ctx *ctx, const char *text, size_
     struct ir_module *m = ir_parse(ctx, "fuzz.tcir", text, size);
 
     if (!m && ir_nerrors(ctx) == 0)
-        abort();                    /* refused without a word */
+        abort(); /* refused without a word */
     return m && ir_verify(m) ? m : NULL;
 }
 
@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             ir_print_module(f, m);
             fclose(f);
             if (!read_module(other, text, length))
-                abort();            /* its own output is refused */
+                abort(); /* its own output is refused */
         }
     }
     free(text);

@@ -13,7 +13,7 @@ static void use(struct tcc_object *v, const char *error)
     size_t length = 0;
 
     if (!v && !*error)
-        abort();                    /* refused without a word */
+        abort(); /* refused without a word */
     if (!v)
         return;
     if (!value_equal(v, v, &exact, why))

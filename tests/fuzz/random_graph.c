@@ -91,19 +91,28 @@ struct ir_value *constant(struct gen *g, int rank, const int64_t *dims, double s
     return ir_constant(&g->b, t);
 }
 
-struct maker { void (*make)(struct gen *g); int weight; };
+struct maker {
+    void (*make)(struct gen *g);
+    int weight;
+};
 static const struct maker makers[] = {
-    {make_unary, 6}, {make_binary, 6}, {make_broadcast, 4}, {make_select, 2}, {make_cast, 2}, {make_integer, 2},
-    {make_reduce, 4}, {make_softmax, 2}, {make_layernorm, 2}, {make_matmul, 4}, {make_self_matmul, 1}, {make_conv, 3},
-    {make_pool, 2}, {make_transpose, 3}, {make_reshape, 3}, {make_slice, 3}, {make_concat, 2}, {make_pad, 2},
-    {make_expand, 1}, {make_gather, 2}, {make_cumsum, 1}, {make_sort, 2}, {make_attention, 1},
-    {make_gather_elements, 1}, {make_gather_nd, 1}, {make_scatter, 1}, {make_conv_transpose, 1}, {make_symbolic, 2},
-    {make_counting, 1}, {make_bits, 1}, {make_if, 1}, {make_loop, 1},
+    {make_unary, 6},     {make_binary, 6},      {make_broadcast, 4},
+    {make_select, 2},    {make_cast, 2},        {make_integer, 2},
+    {make_reduce, 4},    {make_softmax, 2},     {make_layernorm, 2},
+    {make_matmul, 4},    {make_self_matmul, 1}, {make_conv, 3},
+    {make_pool, 2},      {make_transpose, 3},   {make_reshape, 3},
+    {make_slice, 3},     {make_concat, 2},      {make_pad, 2},
+    {make_expand, 1},    {make_gather, 2},      {make_cumsum, 1},
+    {make_sort, 2},      {make_attention, 1},   {make_gather_elements, 1},
+    {make_gather_nd, 1}, {make_scatter, 1},     {make_conv_transpose, 1},
+    {make_symbolic, 2},  {make_counting, 1},    {make_bits, 1},
+    {make_if, 1},        {make_loop, 1},
 };
 
 static void make_inputs(struct gen *g)
 {
-    static const enum tcc_dtype dtypes[] = {TCC_F32, TCC_F32, TCC_F32, TCC_F32, TCC_I64, TCC_I32, TCC_BOOL, TCC_U8, TCC_F64};
+    static const enum tcc_dtype dtypes[] = {TCC_F32, TCC_F32,  TCC_F32, TCC_F32, TCC_I64,
+                                            TCC_I32, TCC_BOOL, TCC_U8,  TCC_F64};
     int n = 1 + below(g, 3);
 
     for (int i = 0; i < n; i++) {
@@ -114,8 +123,9 @@ static void make_inputs(struct gen *g)
         for (int k = 0; k < rank; k++) {
             static const int sizes[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 33};
             int what = below(g, 12);
-            dims[k] = what == 0 ? ir_sym(g->ctx, "N") : what == 1 ? ir_sym(g->ctx, "M")
-                    : ir_const(g->ctx, sizes[below(g, rank > 2 ? 7 : 10)]);
+            dims[k] = what == 0   ? ir_sym(g->ctx, "N")
+                      : what == 1 ? ir_sym(g->ctx, "M")
+                                  : ir_const(g->ctx, sizes[below(g, rank > 2 ? 7 : 10)]);
         }
         snprintf(name, sizeof name, "x%d", i);
         add(g, ir_input_new(g->result->func, ir_tensor_type(g->ctx, dtype, rank, dims), ir_intern(g->ctx, name)),
@@ -164,7 +174,7 @@ bool random_graph(struct ir_ctx *ctx, uint64_t seed, int nodes, struct random_gr
             at -= makers[i++].weight;
         makers[i].make(&g);
     }
-    if (g.npool == result->ninputs)         /* nothing fitted: one node all the same */
+    if (g.npool == result->ninputs) /* nothing fitted: one node all the same */
         add(&g, ir_unary(&g.b, IR_neg, g.pool[0].v), 3, 3, 3);
     make_outputs(&g);
     return !g.failed && ir_verify(result->module);

@@ -12,13 +12,19 @@ static struct ir_value *scalar_like(struct gen *g, struct ir_value *v, double va
 void make_unary(struct gen *g)
 {
     /* how large the result is: a factor of the operand's size, or, when negative, a bound */
-    static const struct { enum ir_op op; double mag; bool exact, jumps; } words[] = {
-        {IR_neg, 1, true, false}, {IR_abs, 1, true, false}, {IR_relu, 1, true, false}, {IR_square, 0, false, false},
-        {IR_tanh, -1, false, false}, {IR_sigmoid, -1, false, false}, {IR_silu, 1, false, false}, {IR_erf, -1, false, false},
-        {IR_gelu, 1, false, false}, {IR_gelu_tanh, 1, false, false}, {IR_hardswish, 1, false, false}, {IR_mish, 1, false, false},
-        {IR_softplus, 1.2, false, false}, {IR_softsign, -1, false, false}, {IR_sin, -1, false, false}, {IR_cos, -1, false, false},
-        {IR_atan, -1.6, false, false}, {IR_floor, 1, true, true}, {IR_ceil, 1, true, true}, {IR_round, 1, true, true},
-        {IR_trunc, 1, true, true}, {IR_sign, -1, true, true},
+    static const struct {
+        enum ir_op op;
+        double mag;
+        bool exact, jumps;
+    } words[] = {
+        {IR_neg, 1, true, false},         {IR_abs, 1, true, false},        {IR_relu, 1, true, false},
+        {IR_square, 0, false, false},     {IR_tanh, -1, false, false},     {IR_sigmoid, -1, false, false},
+        {IR_silu, 1, false, false},       {IR_erf, -1, false, false},      {IR_gelu, 1, false, false},
+        {IR_gelu_tanh, 1, false, false},  {IR_hardswish, 1, false, false}, {IR_mish, 1, false, false},
+        {IR_softplus, 1.2, false, false}, {IR_softsign, -1, false, false}, {IR_sin, -1, false, false},
+        {IR_cos, -1, false, false},       {IR_atan, -1.6, false, false},   {IR_floor, 1, true, true},
+        {IR_ceil, 1, true, true},         {IR_round, 1, true, true},       {IR_trunc, 1, true, true},
+        {IR_sign, -1, true, true},
     };
     struct item *x = pick_float(g);
     int k = below(g, (int)(sizeof words / sizeof *words));
@@ -37,7 +43,8 @@ static void combine(struct gen *g, const struct item *x, const struct item *y)
     int exact = x->exact < y->exact ? x->exact : y->exact;
     double mag = op == IR_mul ? x->mag * y->mag : op == IR_add || op == IR_sub ? x->mag + y->mag : fmax(x->mag, y->mag);
 
-    add(g, ir_binary(&g->b, op, x->v, y->v), mag, fmax(x->scale, y->scale), op == IR_min || op == IR_max ? exact : exact - 1);
+    add(g, ir_binary(&g->b, op, x->v, y->v), mag, fmax(x->scale, y->scale),
+        op == IR_min || op == IR_max ? exact : exact - 1);
 }
 
 void make_binary(struct gen *g)
@@ -70,8 +77,10 @@ void make_broadcast(struct gen *g)
         g->failed = true;
     else if (below(g, 4))
         combine(g, &left, &c);
-    else        /* a divisor that keeps away from 0 */
-        add(g, ir_binary(&g->b, IR_div, left.v, ir_binary(&g->b, IR_add, ir_unary(&g->b, IR_abs, c.v), scalar_like(g, c.v, 1))),
+    else /* a divisor that keeps away from 0 */
+        add(g,
+            ir_binary(&g->b, IR_div, left.v,
+                      ir_binary(&g->b, IR_add, ir_unary(&g->b, IR_abs, c.v), scalar_like(g, c.v, 1))),
             left.mag, left.scale, 0);
 }
 
@@ -94,7 +103,8 @@ void make_select(struct gen *g)
 
 void make_cast(struct gen *g)
 {
-    static const enum tcc_dtype to[] = {TCC_F32, TCC_F32, TCC_F32, TCC_F32, TCC_F64, TCC_I32, TCC_I64, TCC_F16, TCC_BF16, TCC_I8};
+    static const enum tcc_dtype to[] = {TCC_F32, TCC_F32, TCC_F32, TCC_F32,  TCC_F64,
+                                        TCC_I32, TCC_I64, TCC_F16, TCC_BF16, TCC_I8};
     struct item *x = pick(g);
     enum tcc_dtype dtype = x->v->type->dtype == TCC_F32 ? to[4 + below(g, 6)] : TCC_F32;
 
@@ -114,8 +124,8 @@ void make_integer(struct gen *g)
     if (!tcc_is_int(x->v->type->dtype) || x->mag > 1e4)
         return;
     if (y->v->type != x->v->type)
-        add(g, ir_binary(&g->b, words[below(g, 7)], x->v, ir_constant_i(&g->b, x->v->type->dtype, 1 + below(g, 5))), 5 * x->mag,
-            x->scale, 3);
+        add(g, ir_binary(&g->b, words[below(g, 7)], x->v, ir_constant_i(&g->b, x->v->type->dtype, 1 + below(g, 5))),
+            5 * x->mag, x->scale, 3);
     else
         add(g, ir_binary(&g->b, words[below(g, 7)], x->v, y->v), x->mag * y->mag + y->mag, x->scale, 3);
 }
@@ -123,7 +133,8 @@ void make_integer(struct gen *g)
 /* Reduction of x over axes, kept as 1 or not. */
 static struct ir_value *reduce(struct gen *g, enum ir_op op, struct ir_value *x, int n, const int64_t *axes, bool keep)
 {
-    return ir_build1(&g->b, op, 1, &x, IR_ATTRS(ir_attr_ints(IR_ATTR_axes, n, axes), ir_attr_i(IR_ATTR_keepdims, keep)));
+    return ir_build1(&g->b, op, 1, &x,
+                     IR_ATTRS(ir_attr_ints(IR_ATTR_axes, n, axes), ir_attr_i(IR_ATTR_keepdims, keep)));
 }
 
 void make_reduce(struct gen *g)
@@ -142,12 +153,16 @@ void make_reduce(struct gen *g)
         }
     }
     bool extreme = words[k] == IR_reduce_max || words[k] == IR_reduce_min;
-    if (n == 0 || (x->v->type->dtype == TCC_BOOL && !extreme) || (words[k] == IR_reduce_prod && (size > 6 || x->mag > 4)))
+    if (n == 0 || (x->v->type->dtype == TCC_BOOL && !extreme) ||
+        (words[k] == IR_reduce_prod && (size > 6 || x->mag > 4)))
         return;
     double mag = extreme ? x->mag : words[k] == IR_reduce_prod ? pow(x->mag, (double)size) : x->mag * (double)size;
     if (!tcc_is_float(x->v->type->dtype) && mag > 1e6)
         return;
-    add(g, reduce(g, words[k], x->v, n, axes, below(g, 2)), mag, x->scale, extreme ? x->exact : tcc_is_int(x->v->type->dtype) ? 3 : 0);
+    add(g, reduce(g, words[k], x->v, n, axes, below(g, 2)), mag, x->scale,
+        extreme                         ? x->exact
+        : tcc_is_int(x->v->type->dtype) ? 3
+                                        : 0);
 }
 
 void make_softmax(struct gen *g)
@@ -157,7 +172,8 @@ void make_softmax(struct gen *g)
     if (!x || x->v->type->rank < 1 || x->mag > 50)
         return;
     int64_t axis = below(g, x->v->type->rank);
-    struct ir_value *e = ir_unary(&g->b, IR_exp, ir_binary(&g->b, IR_sub, x->v, reduce(g, IR_reduce_max, x->v, 1, &axis, true)));
+    struct ir_value *e =
+        ir_unary(&g->b, IR_exp, ir_binary(&g->b, IR_sub, x->v, reduce(g, IR_reduce_max, x->v, 1, &axis, true)));
     add(g, ir_binary(&g->b, IR_div, e, reduce(g, IR_reduce_sum, e, 1, &axis, true)), 1, x->scale, 0);
 }
 
@@ -174,7 +190,8 @@ void make_layernorm(struct gen *g)
     struct ir_value *inv = scalar_like(g, x->v, 1.0 / (double)n);
     struct ir_value *mean = ir_binary(&g->b, IR_mul, reduce(g, IR_reduce_sum, x->v, 1, &axis, true), inv);
     struct ir_value *c = ir_binary(&g->b, IR_sub, x->v, mean);
-    struct ir_value *var = ir_binary(&g->b, IR_mul, reduce(g, IR_reduce_sum, ir_unary(&g->b, IR_square, c), 1, &axis, true), inv);
+    struct ir_value *var =
+        ir_binary(&g->b, IR_mul, reduce(g, IR_reduce_sum, ir_unary(&g->b, IR_square, c), 1, &axis, true), inv);
     struct ir_value *r = ir_unary(&g->b, IR_rsqrt, ir_binary(&g->b, IR_add, var, scalar_like(g, x->v, 0.1)));
     double scale = x->scale;
     struct ir_value *w = constant(g, 1, &n, 1, false);
@@ -217,7 +234,11 @@ void make_self_matmul(struct gen *g)
 }
 
 /* Window geometry for the spatial axes of x; false where a window would not fit. */
-struct window { int n; int64_t kernel[3], strides[3], dilations[3]; ir_expr before[3], after[3]; };
+struct window {
+    int n;
+    int64_t kernel[3], strides[3], dilations[3];
+    ir_expr before[3], after[3];
+};
 
 static bool make_window(struct gen *g, ir_type t, bool dilate, struct window *w)
 {
@@ -257,10 +278,13 @@ void make_conv(struct gen *g)
     struct item left = *x;
     struct ir_value *in[3] = {left.v, constant(g, 2 + w.n, dims, 1 / sqrt((double)(taps * dims[1])), false),
                               below(g, 2) ? constant(g, 1, dims, 0.5, false) : NULL};
-    add(g, in[1] ? ir_build1(&g->b, IR_conv, in[2] ? 3 : 2, in,
-                             IR_ATTRS(ir_attr_ints(IR_ATTR_strides, w.n, w.strides),
-                                      ir_attr_ints(IR_ATTR_dilations, w.n, w.dilations), ir_attr_exprs(IR_ATTR_before, w.n, w.before),
-                                      ir_attr_exprs(IR_ATTR_after, w.n, w.after), ir_attr_i(IR_ATTR_groups, groups))) : NULL,
+    add(g,
+        in[1] ? ir_build1(&g->b, IR_conv, in[2] ? 3 : 2, in,
+                          IR_ATTRS(ir_attr_ints(IR_ATTR_strides, w.n, w.strides),
+                                   ir_attr_ints(IR_ATTR_dilations, w.n, w.dilations),
+                                   ir_attr_exprs(IR_ATTR_before, w.n, w.before),
+                                   ir_attr_exprs(IR_ATTR_after, w.n, w.after), ir_attr_i(IR_ATTR_groups, groups)))
+              : NULL,
         2 * left.mag, left.scale * 3, 0);
 }
 
@@ -273,11 +297,15 @@ void make_pool(struct gen *g)
 
     if (!x || x->v->type->rank < 3 || x->v->type->rank > 4 || !make_window(g, x->v->type, max, &w))
         return;
-    const struct ir_attr common[] = {
-        ir_attr_ints(IR_ATTR_kernel, w.n, w.kernel), ir_attr_ints(IR_ATTR_strides, w.n, w.strides),
-        ir_attr_ints(IR_ATTR_dilations, w.n, w.dilations), ir_attr_exprs(IR_ATTR_before, w.n, w.before),
-        ir_attr_exprs(IR_ATTR_after, w.n, w.after), max ? (struct ir_attr){0} : ir_attr_s(IR_ATTR_mode, modes[below(g, 3)]), {0}};
-    add(g, ir_build1(&g->b, max ? IR_max_pool : IR_avg_pool, 1, &x->v, common), max ? x->mag : 9 * x->mag, x->scale, max ? x->exact : 0);
+    const struct ir_attr common[] = {ir_attr_ints(IR_ATTR_kernel, w.n, w.kernel),
+                                     ir_attr_ints(IR_ATTR_strides, w.n, w.strides),
+                                     ir_attr_ints(IR_ATTR_dilations, w.n, w.dilations),
+                                     ir_attr_exprs(IR_ATTR_before, w.n, w.before),
+                                     ir_attr_exprs(IR_ATTR_after, w.n, w.after),
+                                     max ? (struct ir_attr){0} : ir_attr_s(IR_ATTR_mode, modes[below(g, 3)]),
+                                     {0}};
+    add(g, ir_build1(&g->b, max ? IR_max_pool : IR_avg_pool, 1, &x->v, common), max ? x->mag : 9 * x->mag, x->scale,
+        max ? x->exact : 0);
 }
 
 void make_attention(struct gen *g)
@@ -286,7 +314,8 @@ void make_attention(struct gen *g)
 
     if (!x || x->v->type->rank != 4 || x->v->type->dtype != TCC_F32 || x->mag > 20)
         return;
-    add(g, ir_build1(&g->b, IR_attention, 3, (struct ir_value *[]){x->v, x->v, x->v},
-                     IR_ATTRS(ir_attr_f(IR_ATTR_scale, 0.25), ir_attr_i(IR_ATTR_causal, below(g, 2)))),
+    add(g,
+        ir_build1(&g->b, IR_attention, 3, (struct ir_value *[]){x->v, x->v, x->v},
+                  IR_ATTRS(ir_attr_f(IR_ATTR_scale, 0.25), ir_attr_i(IR_ATTR_causal, below(g, 2)))),
         x->mag, x->scale * 3, 0);
 }

@@ -11,7 +11,8 @@ static struct ir_value *indices(struct gen *g, int rank, const int64_t *dims, in
     struct ir_tensor *t = ir_tensor_new(below(g, 2) ? TCC_I64 : TCC_I32, rank, dims);
 
     for (int64_t i = 0; t && i < t->nelems; i++)
-        tcc_store_i64((enum tcc_dtype)t->dtype, (void *)ir_tensor_at(t, i), below(g, (int)size) - (below(g, 4) == 0 ? size : 0));
+        tcc_store_i64((enum tcc_dtype)t->dtype, (void *)ir_tensor_at(t, i),
+                      below(g, (int)size) - (below(g, 4) == 0 ? size : 0));
     return t ? ir_constant(&g->b, t) : NULL;
 }
 
@@ -31,7 +32,8 @@ void make_gather_elements(struct gen *g)
     for (int i = 0; i < rank; i++)
         index[i] = i == axis ? 1 + below(g, 4) : 1 + below(g, (int)dims[i]);
     struct ir_value *in[2] = {x->v, indices(g, rank, index, dims[axis])};
-    add(g, ir_build1(&g->b, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis))), x->mag, x->scale, x->exact);
+    add(g, ir_build1(&g->b, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis))), x->mag, x->scale,
+        x->exact);
 }
 
 void make_gather_nd(struct gen *g)
@@ -47,7 +49,8 @@ void make_gather_nd(struct gen *g)
     if (size < 1)
         return;
     struct ir_value *in[2] = {x->v, indices(g, 2, shape, size)};
-    add(g, ir_build1(&g->b, IR_gather_nd, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_batch_dims, 0))), x->mag, x->scale, x->exact);
+    add(g, ir_build1(&g->b, IR_gather_nd, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_batch_dims, 0))), x->mag, x->scale,
+        x->exact);
 }
 
 /* Adding, and replacing at distinct places: what overlapping updates leave behind is tested elsewhere. */
@@ -66,7 +69,9 @@ void make_scatter(struct gen *g)
         if (i != axis && dims[i] > 1 && below(g, 2))
             shape[i] = 1 + below(g, (int)dims[i]);
     struct ir_value *in[3] = {x.v, indices(g, rank, shape, dims[axis]), constant(g, rank, shape, 1, true)};
-    add(g, ir_build1(&g->b, IR_scatter_elements, 3, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_s(IR_ATTR_mode, modes[below(g, 4)]))),
+    add(g,
+        ir_build1(&g->b, IR_scatter_elements, 3, in,
+                  IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_s(IR_ATTR_mode, modes[below(g, 4)]))),
         x.mag + 3, x.scale, x.exact - 1);
 }
 
@@ -95,10 +100,13 @@ void make_conv_transpose(struct gen *g)
         summed *= (double)w[i];
     }
     struct ir_value *in[2] = {x->v, constant(g, rank, w, 1 / sqrt(summed), false)};
-    add(g, ir_build1(&g->b, IR_conv_transpose, 2, in,
-                     IR_ATTRS(ir_attr_ints(IR_ATTR_strides, rank - 2, strides), ir_attr_ints(IR_ATTR_dilations, rank - 2, dilations),
-                              ir_attr_exprs(IR_ATTR_before, rank - 2, before), ir_attr_exprs(IR_ATTR_shape, rank - 2, shape),
-                              ir_attr_i(IR_ATTR_groups, groups))), 3 * x->mag, x->scale, 0);
+    add(g,
+        ir_build1(&g->b, IR_conv_transpose, 2, in,
+                  IR_ATTRS(ir_attr_ints(IR_ATTR_strides, rank - 2, strides),
+                           ir_attr_ints(IR_ATTR_dilations, rank - 2, dilations),
+                           ir_attr_exprs(IR_ATTR_before, rank - 2, before),
+                           ir_attr_exprs(IR_ATTR_shape, rank - 2, shape), ir_attr_i(IR_ATTR_groups, groups))),
+        3 * x->mag, x->scale, 0);
 }
 
 /* Along a symbolic axis: reversed, without its last element, or padded to one more. */
@@ -117,7 +125,8 @@ void make_symbolic(struct gen *g)
         if (!ir_is_const(t->dim[i], NULL))
             found = i;
     }
-    if (found < 0 || !dim_value(g, t->dim[found], &size) || size < 2 || ir_expr_le(g->ctx, ir_const(g->ctx, 2), t->dim[found]) == IR_NO)
+    if (found < 0 || !dim_value(g, t->dim[found], &size) || size < 2 ||
+        ir_expr_le(g->ctx, ir_const(g->ctx, 2), t->dim[found]) == IR_NO)
         return;
     if (what == 0) {
         starts[found] = ir_addc(g->ctx, t->dim[found], -1);
@@ -128,13 +137,18 @@ void make_symbolic(struct gen *g)
         ir_expr one[TCC_MAX_RANK];
         for (int i = 0; i < t->rank; i++)
             one[i] = ir_const(g->ctx, i == found);
-        add(g, ir_build1(&g->b, IR_pad, 1, &x->v, IR_ATTRS(ir_attr_exprs(IR_ATTR_before, t->rank, one), ir_attr_exprs(IR_ATTR_after, t->rank, starts),
-                                                           ir_attr_s(IR_ATTR_mode, "constant"))), x->mag, x->scale, x->exact);
+        add(g,
+            ir_build1(&g->b, IR_pad, 1, &x->v,
+                      IR_ATTRS(ir_attr_exprs(IR_ATTR_before, t->rank, one),
+                               ir_attr_exprs(IR_ATTR_after, t->rank, starts), ir_attr_s(IR_ATTR_mode, "constant"))),
+            x->mag, x->scale, x->exact);
         return;
     }
-    add(g, ir_build1(&g->b, IR_slice, 1, &x->v,
-                     IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, t->rank, starts), ir_attr_exprs(IR_ATTR_sizes, t->rank, sizes),
-                              ir_attr_exprs(IR_ATTR_steps, t->rank, steps))), x->mag, x->scale, x->exact);
+    add(g,
+        ir_build1(&g->b, IR_slice, 1, &x->v,
+                  IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, t->rank, starts), ir_attr_exprs(IR_ATTR_sizes, t->rank, sizes),
+                           ir_attr_exprs(IR_ATTR_steps, t->rank, steps))),
+        x->mag, x->scale, x->exact);
 }
 
 /* A value's dims as numbers, or counting along one of its axes, joined to it. */
@@ -150,11 +164,14 @@ void make_counting(struct gen *g)
     int64_t size;
     if (!dim_value(g, t->dim[axis], &size))
         return;
-    struct ir_value *n = below(g, 2) ? ir_build1(&g->b, IR_iota, 0, NULL,
-                                                 IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, t->rank, t->dim), ir_attr_i(IR_ATTR_axis, axis),
-                                                          ir_attr_dtype(IR_ATTR_to, t->dtype)))
-                                     : ir_cast_to(&g->b, ir_build1(&g->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &t->dim[axis]))),
-                                                  (enum tcc_dtype)t->dtype);
+    struct ir_value *n =
+        below(g, 2)
+            ? ir_build1(&g->b, IR_iota, 0, NULL,
+                        IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, t->rank, t->dim), ir_attr_i(IR_ATTR_axis, axis),
+                                 ir_attr_dtype(IR_ATTR_to, t->dtype)))
+            : ir_cast_to(&g->b,
+                         ir_build1(&g->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &t->dim[axis]))),
+                         (enum tcc_dtype)t->dtype);
     add(g, ir_binary(&g->b, IR_add, from.v, n), from.mag + (double)size, from.scale, from.exact - 1);
 }
 
@@ -166,8 +183,10 @@ void make_bits(struct gen *g)
     if (x->v->type->dtype == TCC_BOOL)
         add(g, ir_binary(&g->b, words[below(g, 3)], ir_unary(&g->b, IR_not, x->v), x->v), 1, 1, 3);
     else if (tcc_is_int((enum tcc_dtype)x->v->type->dtype) && x->mag < 1e4)
-        add(g, ir_binary(&g->b, words[below(g, 7)], x->v, ir_constant_i(&g->b, (enum tcc_dtype)x->v->type->dtype, 1 + below(g, 3))), 8 * x->mag,
-            x->scale, 3);
+        add(g,
+            ir_binary(&g->b, words[below(g, 7)], x->v,
+                      ir_constant_i(&g->b, (enum tcc_dtype)x->v->type->dtype, 1 + below(g, 3))),
+            8 * x->mag, x->scale, 3);
 }
 
 /* if (something about x) x * c else -x + y */
@@ -180,14 +199,18 @@ void make_if(struct gen *g)
         return;
     for (int i = 0; i < x.v->type->rank; i++)
         axes[i] = i;
-    struct ir_value *top = ir_build1(&g->b, IR_reduce_max, 1, &x.v, IR_ATTRS(ir_attr_ints(IR_ATTR_axes, x.v->type->rank, axes), ir_attr_i(IR_ATTR_keepdims, 0)));
+    struct ir_value *top =
+        ir_build1(&g->b, IR_reduce_max, 1, &x.v,
+                  IR_ATTRS(ir_attr_ints(IR_ATTR_axes, x.v->type->rank, axes), ir_attr_i(IR_ATTR_keepdims, 0)));
     struct ir_value *test = ir_binary(&g->b, IR_gt, top, ir_constant_f(&g->b, TCC_F32, below(g, 4)));
-    struct ir_node *n = ir_build_typed(&g->b, IR_if, 1, &test, IR_ATTRS(ir_attr_types(IR_ATTR_types, 1, &x.v->type)), 1, &x.v->type);
+    struct ir_node *n =
+        ir_build_typed(&g->b, IR_if, 1, &test, IR_ATTRS(ir_attr_types(IR_ATTR_types, 1, &x.v->type)), 1, &x.v->type);
     for (int r = 0; n && r < 2; r++) {
         struct ir_builder in = g->b;
         in.block = ir_region_new(in.func, n);
-        struct ir_value *y = r ? ir_unary(&in, below(g, 2) ? IR_neg : IR_sigmoid, x.v)
-                               : below(g, 4) ? ir_binary(&in, IR_mul, x.v, ir_constant_f(&in, TCC_F32, 1.5)) : x.v;
+        struct ir_value *y = r             ? ir_unary(&in, below(g, 2) ? IR_neg : IR_sigmoid, x.v)
+                             : below(g, 4) ? ir_binary(&in, IR_mul, x.v, ir_constant_f(&in, TCC_F32, 1.5))
+                                           : x.v;
         ir_build(&in, IR_yield, 1, &y, NULL);
     }
     add(g, n ? n->out[0] : NULL, 2 * x.mag, x.scale, 0);
@@ -206,7 +229,8 @@ void make_loop(struct gen *g)
     memcpy(dims + 1, x.v->type->dim, (size_t)x.v->type->rank * sizeof *dims);
     ir_type types[2] = {x.v->type, ir_tensor_type(g->ctx, TCC_F32, x.v->type->rank + 1, dims)};
     struct ir_value *in[3] = {ir_constant_i(&g->b, TCC_I64, trips), NULL, x.v};
-    struct ir_node *n = ir_build_typed(&g->b, IR_loop, 3, in, IR_ATTRS(ir_attr_i(IR_ATTR_nscan, 1), ir_attr_types(IR_ATTR_types, 2, types)), 2, types);
+    struct ir_node *n = ir_build_typed(
+        &g->b, IR_loop, 3, in, IR_ATTRS(ir_attr_i(IR_ATTR_nscan, 1), ir_attr_types(IR_ATTR_types, 2, types)), 2, types);
     if (!n)
         return;
     struct ir_builder body = g->b;

@@ -74,9 +74,11 @@ void make_slice(struct gen *g)
         steps[i] = ir_const(g->ctx, step);
         sizes[i] = ir_const(g->ctx, 1 + below(g, (int)most));
     }
-    add(g, ir_build1(&g->b, IR_slice, 1, &x->v,
-                     IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, t->rank, starts), ir_attr_exprs(IR_ATTR_sizes, t->rank, sizes),
-                              ir_attr_exprs(IR_ATTR_steps, t->rank, steps))), x->mag, x->scale, x->exact);
+    add(g,
+        ir_build1(&g->b, IR_slice, 1, &x->v,
+                  IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, t->rank, starts), ir_attr_exprs(IR_ATTR_sizes, t->rank, sizes),
+                           ir_attr_exprs(IR_ATTR_steps, t->rank, steps))),
+        x->mag, x->scale, x->exact);
 }
 
 void make_concat(struct gen *g)
@@ -88,8 +90,10 @@ void make_concat(struct gen *g)
     if (y->v->type != x->v->type)
         y = x;
     struct ir_value *in[3] = {x->v, y->v, x->v};
-    add(g, ir_build1(&g->b, IR_concat, 2 + below(g, 2), in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, below(g, x->v->type->rank)))),
-        x->mag > y->mag ? x->mag : y->mag, x->scale > y->scale ? x->scale : y->scale, x->exact < y->exact ? x->exact : y->exact);
+    add(g,
+        ir_build1(&g->b, IR_concat, 2 + below(g, 2), in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, below(g, x->v->type->rank)))),
+        x->mag > y->mag ? x->mag : y->mag, x->scale > y->scale ? x->scale : y->scale,
+        x->exact < y->exact ? x->exact : y->exact);
 }
 
 void make_pad(struct gen *g)
@@ -110,9 +114,11 @@ void make_pad(struct gen *g)
         before[i] = ir_const(g->ctx, b);
         after[i] = ir_const(g->ctx, a);
     }
-    add(g, ir_build1(&g->b, IR_pad, 1, &x->v,
-                     IR_ATTRS(ir_attr_exprs(IR_ATTR_before, t->rank, before), ir_attr_exprs(IR_ATTR_after, t->rank, after),
-                              ir_attr_s(IR_ATTR_mode, modes[mode]))), x->mag, x->scale, x->exact);
+    add(g,
+        ir_build1(&g->b, IR_pad, 1, &x->v,
+                  IR_ATTRS(ir_attr_exprs(IR_ATTR_before, t->rank, before), ir_attr_exprs(IR_ATTR_after, t->rank, after),
+                           ir_attr_s(IR_ATTR_mode, modes[mode]))),
+        x->mag, x->scale, x->exact);
 }
 
 void make_expand(struct gen *g)
@@ -142,7 +148,8 @@ void make_gather(struct gen *g)
         return;
     for (int i = 0; i < n; i++)
         index[i] = below(g, (int)size) - (below(g, 4) == 0 ? size : 0);
-    struct ir_value *in[2] = {x->v, ir_constant(&g->b, below(g, 4) ? ir_tensor_ints(n, index) : ir_tensor_scalar_i(TCC_I64, index[0]))};
+    struct ir_value *in[2] = {
+        x->v, ir_constant(&g->b, below(g, 4) ? ir_tensor_ints(n, index) : ir_tensor_scalar_i(TCC_I64, index[0]))};
     add(g, ir_build1(&g->b, IR_gather, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis))), x->mag, x->scale, x->exact);
 }
 
@@ -156,9 +163,11 @@ void make_cumsum(struct gen *g)
     int axis = below(g, x->v->type->rank);
     if (!dim_value(g, x->v->type->dim[axis], &size))
         return;
-    add(g, ir_build1(&g->b, IR_cumsum, 1, &x->v,
-                     IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_i(IR_ATTR_exclusive, below(g, 2)),
-                              ir_attr_i(IR_ATTR_reverse, below(g, 2)))), x->mag * (double)(size + 1), x->scale, 0);
+    add(g,
+        ir_build1(&g->b, IR_cumsum, 1, &x->v,
+                  IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_i(IR_ATTR_exclusive, below(g, 2)),
+                           ir_attr_i(IR_ATTR_reverse, below(g, 2)))),
+        x->mag * (double)(size + 1), x->scale, 0);
 }
 
 void make_sort(struct gen *g)
@@ -172,14 +181,17 @@ void make_sort(struct gen *g)
     if (!ir_is_const(x->v->type->dim[axis], &size) || size < 1)
         return;
     if (below(g, 2)) {
-        add(g, ir_build1(&g->b, below(g, 2) ? IR_argmax : IR_argmin, 1, &x->v,
-                         IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_i(IR_ATTR_keepdims, below(g, 2)),
-                                  ir_attr_i(IR_ATTR_last, below(g, 2)))), (double)size, (double)size, 3);
+        add(g,
+            ir_build1(&g->b, below(g, 2) ? IR_argmax : IR_argmin, 1, &x->v,
+                      IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_i(IR_ATTR_keepdims, below(g, 2)),
+                               ir_attr_i(IR_ATTR_last, below(g, 2)))),
+            (double)size, (double)size, 3);
         return;
     }
     struct item from = *x;
     struct ir_node *n = ir_build(&g->b, IR_topk, 1, &from.v,
-                                 IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_e(IR_ATTR_k, ir_const(g->ctx, 1 + below(g, (int)size))),
+                                 IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis),
+                                          ir_attr_e(IR_ATTR_k, ir_const(g->ctx, 1 + below(g, (int)size))),
                                           ir_attr_i(IR_ATTR_largest, below(g, 2)), ir_attr_i(IR_ATTR_sorted, 1)));
     add(g, n ? n->out[0] : NULL, from.mag, from.scale, from.exact);
     if (n)

@@ -24,7 +24,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { INPUT_BYTES = 1 << 20, MAX_FILES = 4096, ROUNDS = 40, HANG_SECONDS = 30 };
 
 /* Shared with the child: what it is trying now. */
-static struct { size_t size; uint8_t data[INPUT_BYTES]; } *current;
+static struct {
+    size_t size;
+    uint8_t data[INPUT_BYTES];
+} * current;
 static char *files[MAX_FILES];
 static int nfiles;
 
@@ -66,18 +69,10 @@ static void mutate(uint64_t *random)
         if (length > current->size - at)
             length = current->size - at;
         switch (mix(random) % 6) {
-        case 0:
-            current->data[at] ^= (uint8_t)(1u << mix(random) % 8);
-            break;
-        case 1:
-            current->data[at] = (uint8_t)mix(random);
-            break;
-        case 2:
-            current->data[at] = (uint8_t)(mix(random) % 2 ? 0xff : 0x7f);
-            break;
-        case 3:
-            current->size = at;
-            break;
+        case 0: current->data[at] ^= (uint8_t)(1u << mix(random) % 8); break;
+        case 1: current->data[at] = (uint8_t)mix(random); break;
+        case 2: current->data[at] = (uint8_t)(mix(random) % 2 ? 0xff : 0x7f); break;
+        case 3: current->size = at; break;
         case 4:
             memmove(current->data + at, current->data + at + length, current->size - at - length);
             current->size -= length;

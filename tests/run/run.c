@@ -32,7 +32,7 @@ struct test_case {
     char name[64], entry[64];
     int nin, nout, status;
     double rtol, atol;
-    struct tcc_object *in[MAX_VALUES], *out[MAX_VALUES];     /* out NULL: what the interpreter gives */
+    struct tcc_object *in[MAX_VALUES], *out[MAX_VALUES]; /* out NULL: what the interpreter gives */
 };
 
 struct program {
@@ -77,7 +77,7 @@ static void set_element(struct tcc_object *o, int64_t i, double f, int64_t k)
     enum tcc_dtype d = (enum tcc_dtype)o->t.dtype;
     void *p = (char *)o->t.data + i * tcc_dtype_bytes(d);
     if (tcc_is_float(d))
-        tcc_cast(d, p, TCC_F64, &f, false, NULL);     /* inf stays inf */
+        tcc_cast(d, p, TCC_F64, &f, false, NULL); /* inf stays inf */
     else
         tcc_store_i64(d, p, k);
 }
@@ -195,7 +195,8 @@ static bool same_float(double got, double expected, double rtol, double atol)
     return got == expected || fabs(got - expected) <= rtol * fabs(expected) + atol;
 }
 
-static bool compare(struct program *p, const struct test_case *c, int k, const struct tcc_object *got, const struct tcc_object *expected)
+static bool compare(struct program *p, const struct test_case *c, int k, const struct tcc_object *got,
+                    const struct tcc_object *expected)
 {
     enum tcc_dtype d = (enum tcc_dtype)expected->t.dtype;
     int64_t n = 1;
@@ -203,25 +204,28 @@ static bool compare(struct program *p, const struct test_case *c, int k, const s
         return fail(p, "case %s, output %d: another type", c->name, k);
     for (int i = 0; i < got->t.rank; i++) {
         if (got->t.dims[i] != expected->t.dims[i])
-            return fail(p, "case %s, output %d: dim %d is %lld, expected %lld", c->name, k, i, (long long)got->t.dims[i],
-                        (long long)expected->t.dims[i]);
+            return fail(p, "case %s, output %d: dim %d is %lld, expected %lld", c->name, k, i,
+                        (long long)got->t.dims[i], (long long)expected->t.dims[i]);
         n *= got->t.dims[i];
     }
     for (int64_t i = 0; i < n; i++) {
-        const char *x = (char *)got->t.data + i * tcc_dtype_bytes(d), *y = (char *)expected->t.data + i * tcc_dtype_bytes(d);
-        bool good = tcc_is_float(d) ? same_float(tcc_load_f64(d, x), tcc_load_f64(d, y), c->rtol, c->atol) :
-                    !memcmp(x, y, (size_t)tcc_dtype_bytes(d));
+        const char *x = (char *)got->t.data + i * tcc_dtype_bytes(d),
+                   *y = (char *)expected->t.data + i * tcc_dtype_bytes(d);
+        bool good = tcc_is_float(d) ? same_float(tcc_load_f64(d, x), tcc_load_f64(d, y), c->rtol, c->atol)
+                                    : !memcmp(x, y, (size_t)tcc_dtype_bytes(d));
         if (!good)
-            return fail(p, "case %s, output %d, element %lld: %.9g, expected %.9g", c->name, k, (long long)i, tcc_load_f64(d, x),
-                        tcc_load_f64(d, y));
+            return fail(p, "case %s, output %d, element %lld: %.9g, expected %.9g", c->name, k, (long long)i,
+                        tcc_load_f64(d, x), tcc_load_f64(d, y));
     }
     return true;
 }
 
 /* Compares and lets go of what a run gave. `fill`: where the text says "same", this is what others must give. */
-static bool check(struct program *p, struct test_case *c, int status, const char *error, struct tcc_object **got, bool fill)
+static bool check(struct program *p, struct test_case *c, int status, const char *error, struct tcc_object **got,
+                  bool fill)
 {
-    bool good = status == c->status || fail(p, "case %s: status %d, expected %d: %s", c->name, status, c->status, error);
+    bool good =
+        status == c->status || fail(p, "case %s: status %d, expected %d: %s", c->name, status, c->status, error);
     for (int k = 0; k < c->nout && status == 0; k++) {
         if (good && c->out[k])
             good = compare(p, c, k, got[k], c->out[k]);
@@ -246,9 +250,10 @@ static bool run_interpreted(struct program *p)
     for (int i = 0; i < p->ncases && good; i++) {
         struct test_case *c = &p->cases[i];
         struct ir_func *f = ir_func_by_name(m, c->entry);
-        struct tcc_object *got[MAX_VALUES] = { NULL };
+        struct tcc_object *got[MAX_VALUES] = {NULL};
         char error[400] = "";
-        if (!f || f->body->nparams != c->nin || f->body->last->nin > MAX_VALUES || (!c->status && f->body->last->nin != c->nout))
+        if (!f || f->body->nparams != c->nin || f->body->last->nin > MAX_VALUES ||
+            (!c->status && f->body->last->nin != c->nout))
             good = fail(p, "case %s: function @%s has other inputs or outputs", c->name, c->entry);
         else
             good = check(p, c, ir_interp(f, state, c->in, got, error, sizeof error), error, got, true);
@@ -269,11 +274,11 @@ static bool run_session(struct program *p, const char *so, int threads)
 {
     struct tccrt_model *m = NULL;
     struct tccrt_session *s = NULL;
-    struct tccrt_options o = { .threads = threads };
+    struct tccrt_options o = {.threads = threads};
     bool good = (!tccrt_open(so, &m) && !tccrt_session_new(m, &o, &s)) || fail(p, "open: %s", tccrt_error());
     for (int i = 0; i < p->ncases && good; i++) {
         struct test_case *c = &p->cases[i];
-        struct tcc_object *got[MAX_VALUES] = { NULL };
+        struct tcc_object *got[MAX_VALUES] = {NULL};
         int nout = tccrt_noutputs(m, c->entry);
         if (nout < 0 || nout > MAX_VALUES || (!c->status && nout != c->nout))
             good = fail(p, "case %s: the artifact's entry '%s' has %d outputs", c->name, c->entry, nout);
@@ -327,7 +332,7 @@ static int run_file(const char *path, const char *modes, const char *march, int 
     snprintf(list, sizeof list, "%s", modes);
     for (char *mode = strtok_r(list, ",", &save); mode; mode = strtok_r(NULL, ",", &save)) {
         fflush(stdout);
-        pid_t child = fork();       /* a crash is one failure; what "same" means is found in this process */
+        pid_t child = fork(); /* a crash is one failure; what "same" means is found in this process */
         int status = 0;
         if (child == 0) {
             bool passed = good && run_mode(p, mode, march);
@@ -340,9 +345,10 @@ static int run_file(const char *path, const char *modes, const char *march, int 
         if (WIFSIGNALED(status))
             printf("# crashed: signal %d\n", WTERMSIG(status));
         failed += status != 0;
-        printf("%sok %d - %s %s\n", status ? "not " : "", ++number, strrchr(path, '/') ? strrchr(path, '/') + 1 : path, mode);
+        printf("%sok %d - %s %s\n", status ? "not " : "", ++number, strrchr(path, '/') ? strrchr(path, '/') + 1 : path,
+               mode);
         if (good && mode[0] == 'i')
-            run_mode(p, mode, march);       /* fills in what "same" means */
+            run_mode(p, mode, march); /* fills in what "same" means */
     }
     for (int k = 0; k < p->ncases * MAX_VALUES; k++) {
         struct test_case *c = &p->cases[k / MAX_VALUES];

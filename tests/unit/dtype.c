@@ -9,7 +9,10 @@
 
 #define NAN_WORD 0x7fc00000u
 
-static const struct digest { enum tcc_dtype dtype; uint64_t decoded, plain, saturated; } digests[] = {
+static const struct digest {
+    enum tcc_dtype dtype;
+    uint64_t decoded, plain, saturated;
+} digests[] = {
 #include "dtype_digests.h"
 };
 
@@ -59,7 +62,7 @@ static void encode_one(uint64_t *h, enum tcc_dtype d, uint32_t bits, bool satura
 
 static uint64_t encode_many(enum tcc_dtype d, bool saturate)
 {
-    static const uint32_t tails[] = { 0, 1, 0x7fff, 0x8000, 0x8001, 0xffff };
+    static const uint32_t tails[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff};
     uint64_t h = 0xcbf29ce484222325ull;
     for (uint32_t i = 0; i < 65536; i++)
         for (int k = 0; k < 6; k++)
@@ -84,7 +87,8 @@ START_TEST(names)
         ck_assert_int_eq(tcc_dtype_by_name(tcc_dtype_name((enum tcc_dtype)d)), d);
     ck_assert_int_eq(tcc_dtype_by_name("f12"), TCC_NONE);
     ck_assert_int_eq(tcc_dtype_bytes(TCC_C128), 16);
-    ck_assert(tcc_small_float(TCC_F4E2M1) && !tcc_small_float(TCC_F64) && !tcc_is_int(TCC_BOOL) && tcc_is_signed(TCC_I2));
+    ck_assert(tcc_small_float(TCC_F4E2M1) && !tcc_small_float(TCC_F64) && !tcc_is_int(TCC_BOOL) &&
+              tcc_is_signed(TCC_I2));
 }
 END_TEST
 
@@ -137,7 +141,7 @@ START_TEST(rounding_once)
     tcc_cast(TCC_F32, &f, TCC_U64, &u, true, NULL);
     ck_assert(f == 0x1p64f);
     ck_assert(tcc_load_f64(TCC_U64, &u) == 0x1p64);
-    float pair[2] = { 1.5f, -2.5f };
+    float pair[2] = {1.5f, -2.5f};
     double wide[2];
     tcc_cast(TCC_C128, wide, TCC_C64, pair, true, NULL);
     ck_assert(wide[0] == 1.5 && wide[1] == -2.5);
@@ -148,10 +152,14 @@ END_TEST
 
 START_TEST(e8m0_modes)
 {
-    static const struct { float v; const char *mode; uint8_t code; } cases[] = {
-        { 0, "up", 0 }, { 0.124f, "up", 124 }, { 0.25f, "up", 125 }, { 1.1f, NULL, 128 }, { 1.1f, "down", 127 },
-        { 1.4f, "nearest", 127 }, { 1.5f, "nearest", 128 }, { INFINITY, "down", 255 }, { -2, "up", 128 },
-        { 0x1.8p127f, "up", 254 },
+    static const struct {
+        float v;
+        const char *mode;
+        uint8_t code;
+    } cases[] = {
+        {0, "up", 0},        {0.124f, "up", 124},     {0.25f, "up", 125},     {1.1f, NULL, 128},
+        {1.1f, "down", 127}, {1.4f, "nearest", 127},  {1.5f, "nearest", 128}, {INFINITY, "down", 255},
+        {-2, "up", 128},     {0x1.8p127f, "up", 254},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint8_t code = 1;

@@ -9,7 +9,7 @@
 #include "ir/ir.h"
 
 /* No library ops: this program tests the others, and needs none of the runtime's table. */
-const struct tcc_libop tccrt_libops[] = { { NULL, NULL, NULL } };
+const struct tcc_libop tccrt_libops[] = {{NULL, NULL, NULL}};
 const int tccrt_nlibops = 0;
 
 static struct ir_ctx *ctx;
@@ -23,7 +23,7 @@ static void setup(void)
     ctx = ir_ctx_new();
     module = ir_module_new(ctx, "test");
     func = ir_func_new(module, "main");
-    b = (struct ir_builder){ .ctx = ctx, .func = func, .block = func->body };
+    b = (struct ir_builder){.ctx = ctx, .func = func, .block = func->body};
     state = NULL;
 }
 
@@ -46,14 +46,22 @@ static struct ir_value *i64s(int rank, const int64_t *dims, const int64_t *v)
     memcpy((void *)t->data, v, (size_t)t->bytes);
     return ir_constant(&b, t);
 }
-#define DIMS(...) (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / 8), (int64_t[]){ __VA_ARGS__ }
-#define F32(dims, ...) f32s(dims, (const float[]){ __VA_ARGS__ })
-#define I64(dims, ...) i64s(dims, (const int64_t[]){ __VA_ARGS__ })
-#define VALUES(...) (struct ir_value *[]){ __VA_ARGS__ }
+#define DIMS(...)                                            \
+    (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), (int64_t[]) \
+    {                                                        \
+        __VA_ARGS__                                          \
+    }
+#define F32(dims, ...) f32s(dims, (const float[]){__VA_ARGS__})
+#define I64(dims, ...) i64s(dims, (const int64_t[]){__VA_ARGS__})
+#define VALUES(...)       \
+    (struct ir_value *[]) \
+    {                     \
+        __VA_ARGS__       \
+    }
 
 static void finish(int n, struct ir_value *const *results)
 {
-    static const char *names[] = { "o0", "o1", "o2", "o3" };
+    static const char *names[] = {"o0", "o1", "o2", "o3"};
     ir_build(&b, IR_return, n, results, NULL);
     func->output_names = names;
 }
@@ -97,8 +105,8 @@ static void expect_i64(struct ir_value *v, int n, const int64_t *expected)
         ck_assert_int_eq(((int64_t *)o->t.data)[i], expected[i]);
     tccrt_object_unref(o);
 }
-#define EXPECT_F32(v, ...) expect_f32(v, (int)(sizeof((float[]){ __VA_ARGS__ }) / 4), (float[]){ __VA_ARGS__ })
-#define EXPECT_I64(v, ...) expect_i64(v, (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / 8), (int64_t[]){ __VA_ARGS__ })
+#define EXPECT_F32(v, ...) expect_f32(v, (int)(sizeof((float[]){__VA_ARGS__}) / 4), (float[]){__VA_ARGS__})
+#define EXPECT_I64(v, ...) expect_i64(v, (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), (int64_t[]){__VA_ARGS__})
 
 START_TEST(map_broadcasts)
 {
@@ -147,14 +155,17 @@ END_TEST
 START_TEST(moves)
 {
     struct ir_value *x = F32(DIMS(2, 3), 1, 2, 3, 4, 5, 6);
-    struct ir_value *t = ir_transpose_by(&b, x, (const int64_t[]){ 1, 0 });
-    ir_expr starts[2] = { ir_const(ctx, 2), ir_const(ctx, 0) }, sizes[2] = { ir_const(ctx, 2), ir_const(ctx, 2) };
-    ir_expr steps[2] = { ir_const(ctx, -2), ir_const(ctx, 1) };
-    struct ir_value *s = ir_build1(&b, IR_slice, 1, &t, IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, 2, starts),
-                                   ir_attr_exprs(IR_ATTR_sizes, 2, sizes), ir_attr_exprs(IR_ATTR_steps, 2, steps)));
-    ir_expr one[2] = { ir_const(ctx, 1), ir_const(ctx, 1) }, none[2] = { ir_const(ctx, 0), ir_const(ctx, 0) };
-    struct ir_value *p = ir_build1(&b, IR_pad, 1, &s, IR_ATTRS(ir_attr_exprs(IR_ATTR_before, 2, none),
-                                   ir_attr_exprs(IR_ATTR_after, 2, one), ir_attr_s(IR_ATTR_mode, "reflect")));
+    struct ir_value *t = ir_transpose_by(&b, x, (const int64_t[]){1, 0});
+    ir_expr starts[2] = {ir_const(ctx, 2), ir_const(ctx, 0)}, sizes[2] = {ir_const(ctx, 2), ir_const(ctx, 2)};
+    ir_expr steps[2] = {ir_const(ctx, -2), ir_const(ctx, 1)};
+    struct ir_value *s =
+        ir_build1(&b, IR_slice, 1, &t,
+                  IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, 2, starts), ir_attr_exprs(IR_ATTR_sizes, 2, sizes),
+                           ir_attr_exprs(IR_ATTR_steps, 2, steps)));
+    ir_expr one[2] = {ir_const(ctx, 1), ir_const(ctx, 1)}, none[2] = {ir_const(ctx, 0), ir_const(ctx, 0)};
+    struct ir_value *p = ir_build1(&b, IR_pad, 1, &s,
+                                   IR_ATTRS(ir_attr_exprs(IR_ATTR_before, 2, none),
+                                            ir_attr_exprs(IR_ATTR_after, 2, one), ir_attr_s(IR_ATTR_mode, "reflect")));
     EXPECT_F32(p, 3, 6, 3, 1, 4, 1, 3, 6, 3);
 }
 END_TEST
@@ -188,7 +199,8 @@ END_TEST
 START_TEST(reductions)
 {
     struct ir_value *x = F32(DIMS(2, 2, 2), 1, 2, 3, 4, 5, 6, 7, NAN);
-    struct ir_value *m = ir_build1(&b, IR_reduce_max, 1, &x, IR_ATTRS(ir_attr_ints(IR_ATTR_axes, 2, (const int64_t[]){ 0, 2 })));
+    struct ir_value *m =
+        ir_build1(&b, IR_reduce_max, 1, &x, IR_ATTRS(ir_attr_ints(IR_ATTR_axes, 2, (const int64_t[]){0, 2})));
     EXPECT_F32(m, 6, NAN);
 }
 END_TEST
@@ -203,8 +215,9 @@ END_TEST
 START_TEST(running_sum)
 {
     struct ir_value *x = F32(DIMS(2, 3), 1, 2, 3, 4, 5, 6);
-    struct ir_value *s = ir_build1(&b, IR_cumsum, 1, &x, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 1), ir_attr_i(IR_ATTR_exclusive, 1),
-                                   ir_attr_i(IR_ATTR_reverse, 1)));
+    struct ir_value *s =
+        ir_build1(&b, IR_cumsum, 1, &x,
+                  IR_ATTRS(ir_attr_i(IR_ATTR_axis, 1), ir_attr_i(IR_ATTR_exclusive, 1), ir_attr_i(IR_ATTR_reverse, 1)));
     EXPECT_F32(s, 5, 3, 0, 11, 6, 0);
 }
 END_TEST
@@ -219,7 +232,7 @@ END_TEST
 START_TEST(product_sizes)
 {
     /* Edges of the loop's blocks: every size around 1, 2, 8 and 256 against a plain sum. */
-    static const int64_t ks[] = { 1, 2, 255, 257, 600 }, ns[] = { 1, 7, 8, 9, 17 }, ms[] = { 1, 2, 3 };
+    static const int64_t ks[] = {1, 2, 255, 257, 600}, ns[] = {1, 7, 8, 9, 17}, ms[] = {1, 2, 3};
     double *x = malloc(600 * 3 * 8), *y = malloc(600 * 17 * 8), z[51];
     for (size_t q = 0; q < 75; q++) {
         int64_t k = ks[q % 5], n = ns[q / 5 % 5], m = ms[q / 25];
@@ -243,10 +256,12 @@ END_TEST
 
 START_TEST(convolution)
 {
-    struct ir_value *x = F32(DIMS(1, 2, 1, 4), 1, 2, 3, 4, 5, 6, 7, 8), *w = F32(DIMS(2, 1, 1, 2), 1, 1, 1, -1), *bias = F32(DIMS(2), 0, 100);
-    ir_expr before[2] = { ir_const(ctx, 0), ir_const(ctx, 1) };
-    struct ir_value *y = ir_build1(&b, IR_conv, 3, VALUES(x, w, bias), IR_ATTRS(ir_attr_i(IR_ATTR_groups, 2),
-                                   ir_attr_exprs(IR_ATTR_before, 2, before), ir_attr_ints(IR_ATTR_strides, 2, (const int64_t[]){ 1, 2 })));
+    struct ir_value *x = F32(DIMS(1, 2, 1, 4), 1, 2, 3, 4, 5, 6, 7, 8), *w = F32(DIMS(2, 1, 1, 2), 1, 1, 1, -1),
+                    *bias = F32(DIMS(2), 0, 100);
+    ir_expr before[2] = {ir_const(ctx, 0), ir_const(ctx, 1)};
+    struct ir_value *y = ir_build1(&b, IR_conv, 3, VALUES(x, w, bias),
+                                   IR_ATTRS(ir_attr_i(IR_ATTR_groups, 2), ir_attr_exprs(IR_ATTR_before, 2, before),
+                                            ir_attr_ints(IR_ATTR_strides, 2, (const int64_t[]){1, 2})));
     EXPECT_F32(y, 1, 5, 95, 99);
 }
 END_TEST
@@ -255,8 +270,10 @@ START_TEST(transposed_convolution)
 {
     struct ir_value *x = F32(DIMS(1, 1, 2), 1, 2), *w = F32(DIMS(1, 2, 3), 1, 2, 3, 1, 1, 1);
     ir_expr shape = ir_const(ctx, 4), before = ir_const(ctx, 1);
-    struct ir_value *y = ir_build1(&b, IR_conv_transpose, 2, VALUES(x, w), IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, 1, &shape),
-                                   ir_attr_exprs(IR_ATTR_before, 1, &before), ir_attr_ints(IR_ATTR_strides, 1, (const int64_t[]){ 2 })));
+    struct ir_value *y =
+        ir_build1(&b, IR_conv_transpose, 2, VALUES(x, w),
+                  IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, 1, &shape), ir_attr_exprs(IR_ATTR_before, 1, &before),
+                           ir_attr_ints(IR_ATTR_strides, 1, (const int64_t[]){2})));
     /* full: 1 2 3+2 4 6 | 1 1 1+2 2 2; one dropped in front, four kept */
     EXPECT_F32(y, 2, 5, 4, 6, 1, 3, 2, 2);
 }
@@ -266,13 +283,14 @@ START_TEST(pools)
 {
     struct ir_value *x = F32(DIMS(1, 1, 4), 1, 5, 5, 2);
     ir_expr one = ir_const(ctx, 1);
-    struct ir_attr kernel = ir_attr_ints(IR_ATTR_kernel, 1, (const int64_t[]){ 3 }), before = ir_attr_exprs(IR_ATTR_before, 1, &one);
+    struct ir_attr kernel = ir_attr_ints(IR_ATTR_kernel, 1, (const int64_t[]){3}),
+                   before = ir_attr_exprs(IR_ATTR_before, 1, &one);
     struct ir_value *m = ir_build1(&b, IR_max_pool_index, 1, &x, IR_ATTRS(kernel, before));
     struct ir_value *a = ir_build1(&b, IR_avg_pool, 1, &x, IR_ATTRS(kernel, before));
     struct tcc_object *out[2];
     finish(2, VALUES(m, a));
     run_status(TCC_OK, NULL, out);
-    const int64_t index[] = { 1, 1, 1 };
+    const int64_t index[] = {1, 1, 1};
     ck_assert(!memcmp(out[0]->t.data, index, sizeof index));
     ck_assert(((float *)out[1]->t.data)[0] == 3 && fabsf(((float *)out[1]->t.data)[1] - 11.0f / 3) < 1e-6f);
     tccrt_object_unref(out[0]);
@@ -284,8 +302,9 @@ START_TEST(sorting)
 {
     struct ir_value *x = F32(DIMS(5), 1, NAN, 3, 3, 2);
     ir_expr k = ir_const(ctx, 4);
-    struct ir_node *n = ir_build(&b, IR_topk, 1, &x, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0), ir_attr_e(IR_ATTR_k, k),
-                                 ir_attr_i(IR_ATTR_largest, 1), ir_attr_i(IR_ATTR_sorted, 1)));
+    struct ir_node *n = ir_build(&b, IR_topk, 1, &x,
+                                 IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0), ir_attr_e(IR_ATTR_k, k),
+                                          ir_attr_i(IR_ATTR_largest, 1), ir_attr_i(IR_ATTR_sorted, 1)));
     EXPECT_I64(n->out[1], 1, 2, 3, 4);
 }
 END_TEST
@@ -294,14 +313,16 @@ START_TEST(attends)
 {
     /* One head, causal: the first query sees one key only. */
     struct ir_value *q = F32(DIMS(1, 1, 2, 1), 0, 0), *v = F32(DIMS(1, 1, 2, 1), 3, 5);
-    EXPECT_F32(ir_build1(&b, IR_attention, 3, VALUES(q, q, v), IR_ATTRS(ir_attr_f(IR_ATTR_scale, 1), ir_attr_i(IR_ATTR_causal, 1))), 3, 4);
+    EXPECT_F32(ir_build1(&b, IR_attention, 3, VALUES(q, q, v),
+                         IR_ATTRS(ir_attr_f(IR_ATTR_scale, 1), ir_attr_i(IR_ATTR_causal, 1))),
+               3, 4);
 }
 END_TEST
 
 START_TEST(philox)
 {
     /* Known answers of the authors' Random123 distribution. */
-    uint32_t out[4], ones[4] = { ~0u, ~0u, ~0u, ~0u }, zeros[4] = { 0 };
+    uint32_t out[4], ones[4] = {~0u, ~0u, ~0u, ~0u}, zeros[4] = {0};
     it_philox(0, zeros, out);
     ck_assert(out[0] == 0x6627e8d5 && out[1] == 0xe169c58d && out[2] == 0xbc57ac4c && out[3] == 0x9b00dbd8);
     it_philox(~0ull, ones, out);
@@ -321,15 +342,15 @@ START_TEST(symbols_from_inputs)
     ir_expr n = ir_sym(ctx, "N"), twice = ir_mulc(ctx, n, 2);
     struct ir_value *x = ir_input_new(func, ir_tensor_type(ctx, TCC_F32, 1, &twice), "x");
     struct ir_value *y = ir_input_new(func, ir_tensor_type(ctx, TCC_F32, 1, &n), "y");
-    ir_expr shape[2] = { ir_const(ctx, 2), n };
+    ir_expr shape[2] = {ir_const(ctx, 2), n};
     struct ir_value *r = ir_binary(&b, IR_add, ir_reshape_to(&b, x, 2, shape), y);
-    struct tcc_object *in[2] = { f32_object(4, (float[]){ 1, 2, 3, 4 }), f32_object(2, (float[]){ 10, 20 }) }, *out;
+    struct tcc_object *in[2] = {f32_object(4, (float[]){1, 2, 3, 4}), f32_object(2, (float[]){10, 20})}, *out;
     finish(1, &r);
     run_status(TCC_OK, in, &out);
     ck_assert(out->t.rank == 2 && out->t.dims[1] == 2 && ((float *)out->t.data)[3] == 24);
     tccrt_object_unref(out);
     tccrt_object_unref(in[1]);
-    in[1] = f32_object(3, (float[]){ 1, 2, 3 });
+    in[1] = f32_object(3, (float[]){1, 2, 3});
     run_status(TCC_EINPUT, in, &out);
     tccrt_object_unref(in[0]);
     tccrt_object_unref(in[1]);
@@ -341,21 +362,25 @@ START_TEST(loops)
 {
     ir_type scalar = ir_scalar_type(ctx, TCC_I64), yes = ir_scalar_type(ctx, TCC_BOOL);
     ir_expr trips = ir_fresh(ctx, "trips", 0, 100);
-    ir_type types[2] = { scalar, ir_tensor_type(ctx, TCC_I64, 1, &trips) };
-    struct ir_value *count = ir_constant_i(&b, TCC_I64, 3), *go = ir_constant_i(&b, TCC_BOOL, 1), *x = ir_constant_i(&b, TCC_I64, 5);
-    struct ir_node *loop = ir_build_typed(&b, IR_loop, 3, VALUES(count, go, x), IR_ATTRS(ir_attr_i(IR_ATTR_nscan, 1),
-                                          ir_attr_types(IR_ATTR_types, 2, types)), 2, types);
+    ir_type types[2] = {scalar, ir_tensor_type(ctx, TCC_I64, 1, &trips)};
+    struct ir_value *count = ir_constant_i(&b, TCC_I64, 3), *go = ir_constant_i(&b, TCC_BOOL, 1),
+                    *x = ir_constant_i(&b, TCC_I64, 5);
+    struct ir_node *loop =
+        ir_build_typed(&b, IR_loop, 3, VALUES(count, go, x),
+                       IR_ATTRS(ir_attr_i(IR_ATTR_nscan, 1), ir_attr_types(IR_ATTR_types, 2, types)), 2, types);
     struct ir_builder in = b;
     in.block = ir_region_new(func, loop);
-    struct ir_value *i = ir_param_new(in.block, scalar, "i"), *c = ir_param_new(in.block, yes, "c"), *y = ir_param_new(in.block, scalar, "y");
+    struct ir_value *i = ir_param_new(in.block, scalar, "i"), *c = ir_param_new(in.block, yes, "c"),
+                    *y = ir_param_new(in.block, scalar, "y");
     struct ir_value *z = ir_binary(&in, IR_add, y, i);
     ir_build(&in, IR_yield, 3, VALUES(c, z, z), NULL);
     struct tcc_object *out[2];
     finish(2, loop->out);
     for (int again = 0; again < 2; again++) {
         run_status(TCC_OK, NULL, out);
-        const int64_t seen[] = { 5, 6, 8 };
-        ck_assert(*(int64_t *)out[0]->t.data == 8 && out[1]->t.dims[0] == 3 && !memcmp(out[1]->t.data, seen, sizeof seen));
+        const int64_t seen[] = {5, 6, 8};
+        ck_assert(*(int64_t *)out[0]->t.data == 8 && out[1]->t.dims[0] == 3 &&
+                  !memcmp(out[1]->t.data, seen, sizeof seen));
         tccrt_object_unref(out[0]);
         tccrt_object_unref(out[1]);
     }
@@ -398,9 +423,31 @@ int main(void)
     Suite *s = suite_create("interp");
     TCase *c = tcase_create("interp");
     tcase_add_checked_fixture(c, setup, teardown);
-    const TTest *const tests[] = { map_broadcasts, map_edges, map_integers, map_division, map_body, map_narrow, moves, gathers, gather_outside,
-                             scatters, reductions, argmax_last, running_sum, products, product_sizes, convolution,
-                             transposed_convolution, pools, sorting, attends, philox, symbols_from_inputs, loops, states, folds };
+    const TTest *const tests[] = {map_broadcasts,
+                                  map_edges,
+                                  map_integers,
+                                  map_division,
+                                  map_body,
+                                  map_narrow,
+                                  moves,
+                                  gathers,
+                                  gather_outside,
+                                  scatters,
+                                  reductions,
+                                  argmax_last,
+                                  running_sum,
+                                  products,
+                                  product_sizes,
+                                  convolution,
+                                  transposed_convolution,
+                                  pools,
+                                  sorting,
+                                  attends,
+                                  philox,
+                                  symbols_from_inputs,
+                                  loops,
+                                  states,
+                                  folds};
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         tcase_add_test(c, tests[i]);
     suite_add_tcase(s, c);

@@ -10,7 +10,10 @@
 
 /* -- Building ------------------------------------------------------------------------------- */
 
-struct maker { struct ir_ctx *ctx; struct kn_kernel *k; };
+struct maker {
+    struct ir_ctx *ctx;
+    struct kn_kernel *k;
+};
 
 static struct kn_kernel *new_kernel(struct maker *m, struct ir_ctx *ctx, enum ir_kind kind)
 {
@@ -69,8 +72,13 @@ static int access_insn(struct maker *m, enum kn_code code, int operand, const ir
     int n = m->k->operands[operand].rank;
     ir_expr *copy = IR_NEWN(m->ctx, n, ir_expr);
     memcpy(copy, index, (size_t)n * sizeof *copy);
-    return add_insn(m, (struct kn_insn){.code = code, .dtype = m->k->operands[operand].dtype, .operand = operand, .nindex = n,
-                                        .index = copy, .nargs = value >= 0, .arg = {value, -1, -1}});
+    return add_insn(m, (struct kn_insn){.code = code,
+                                        .dtype = m->k->operands[operand].dtype,
+                                        .operand = operand,
+                                        .nindex = n,
+                                        .index = copy,
+                                        .nargs = value >= 0,
+                                        .arg = {value, -1, -1}});
 }
 #define INDEX(...) ((const ir_expr[]){__VA_ARGS__})
 #define RANK(a) ((int)(sizeof(a) / sizeof *(a)))
@@ -78,7 +86,8 @@ static int access_insn(struct maker *m, enum kn_code code, int operand, const ir
 
 static int word(struct maker *m, enum ir_op w, int a, int b)
 {
-    return add_insn(m, (struct kn_insn){.code = KN_SCALAR, .dtype = TCC_F32, .word = w, .nargs = b < 0 ? 1 : 2, .arg = {a, b, -1}});
+    return add_insn(
+        m, (struct kn_insn){.code = KN_SCALAR, .dtype = TCC_F32, .word = w, .nargs = b < 0 ? 1 : 2, .arg = {a, b, -1}});
 }
 
 static int constant(struct maker *m, double v)
@@ -88,7 +97,8 @@ static int constant(struct maker *m, double v)
 
 static int reduce(struct maker *m, enum kn_reducer r, int v, uint32_t set)
 {
-    int id = add_insn(m, (struct kn_insn){.code = KN_REDUCE, .dtype = TCC_F32, .reducer = r, .nargs = 1, .arg = {v, -1, -1}});
+    int id = add_insn(
+        m, (struct kn_insn){.code = KN_REDUCE, .dtype = TCC_F32, .reducer = r, .nargs = 1, .arg = {v, -1, -1}});
     m->k->stages[m->k->nstages++] = (struct kn_stage){set, 0, m->k->ninsns};
     return id;
 }
@@ -118,8 +128,11 @@ struct kn_kernel *km_matmul(struct ir_ctx *ctx, const struct km_matmul *v)
     OPERAND(m, KN_IN, TCC_F32, nn);
     OPERAND(m, KN_OUT, TCC_F32, nb, rows, nn);
     int la = access_insn(m, KN_LOAD, 0, v->trans_a ? INDEX(b, x, i) : INDEX(b, i, x), -1);
-    int lb = access_insn(m, KN_LOAD, 1, v->panel ? INDEX(ir_floordiv(ctx, j, p), x, ir_mod(ctx, j, p)) : v->trans_b ? INDEX(b, j, x)
-                    : INDEX(b, x, j), -1);
+    int lb = access_insn(m, KN_LOAD, 1,
+                         v->panel     ? INDEX(ir_floordiv(ctx, j, p), x, ir_mod(ctx, j, p))
+                         : v->trans_b ? INDEX(b, j, x)
+                                      : INDEX(b, x, j),
+                         -1);
     int a2 = d == TCC_F32 ? la : word(m, IR_cast, la, -1), b2 = d == TCC_F32 ? lb : word(m, IR_cast, lb, -1);
     int mul = word(m, IR_mul, a2, b2), red = reduce(m, KN_SUM, mul, set), r = red;
     if (v->relu) {
@@ -158,11 +171,14 @@ struct kn_kernel *km_conv(struct ir_ctx *ctx, const struct km_conv *v)
     struct kn_kernel *k = new_kernel(m, ctx, IR_K_WINDOW);
     uint32_t set = 0;
     int64_t oh = km_conv_out(v, true), ow = km_conv_out(v, false);
-    ir_expr cb = number(m, (v->c + 15) / 16), ob = number(m, (v->o + 15) / 16), l16 = number(m, 16), N = number(m, v->n);
-    ir_expr H = number(m, v->h), W = number(m, v->w), KH = number(m, v->kh), KW = number(m, v->kw), OH = number(m, oh), OW = number(m, ow);
+    ir_expr cb = number(m, (v->c + 15) / 16), ob = number(m, (v->o + 15) / 16), l16 = number(m, 16),
+            N = number(m, v->n);
+    ir_expr H = number(m, v->h), W = number(m, v->w), KH = number(m, v->kh), KW = number(m, v->kw), OH = number(m, oh),
+            OW = number(m, ow);
     ir_expr n = outer(m, v->n), b = outer(m, (v->o + 15) / 16), y = outer(m, oh), x = outer(m, ow), l = outer(m, 16);
     ir_expr ib = v->depthwise ? b : inner(m, v->plain ? v->c : (v->c + 15) / 16, &set);
-    ir_expr ty = inner(m, v->kh, &set), tx = inner(m, v->kw, &set), il = v->depthwise || v->plain ? l : inner(m, 16, &set);
+    ir_expr ty = inner(m, v->kh, &set), tx = inner(m, v->kw, &set),
+            il = v->depthwise || v->plain ? l : inner(m, 16, &set);
     if (v->plain)
         OPERAND(m, KN_IN, TCC_F32, N, number(m, v->c), H, W);
     else
@@ -182,7 +198,11 @@ struct kn_kernel *km_conv(struct ir_ctx *ctx, const struct km_conv *v)
         k->insns[la].nguards = 2;
         k->insns[la].guards = guards(m, iy, ix, v->h, v->w);
     }
-    int lb = access_insn(m, KN_LOAD, 1, v->depthwise ? INDEX(b, ty, tx, l) : v->plain ? INDEX(b, ib, ty, tx, l) : INDEX(b, ib, ty, tx, il, l), -1);
+    int lb = access_insn(m, KN_LOAD, 1,
+                         v->depthwise ? INDEX(b, ty, tx, l)
+                         : v->plain   ? INDEX(b, ib, ty, tx, l)
+                                      : INDEX(b, ib, ty, tx, il, l),
+                         -1);
     int mul = word(m, IR_mul, la, lb), red = reduce(m, KN_SUM, mul, set);
     int r = word(m, IR_add, red, access_insn(m, KN_LOAD, 2, INDEX(b, l), -1));
     if (v->residual)
@@ -191,7 +211,8 @@ struct kn_kernel *km_conv(struct ir_ctx *ctx, const struct km_conv *v)
         r = word(m, IR_max, constant(m, 0), r);
     access_insn(m, KN_STORE, 3, INDEX(n, b, y, x, l), r);
     end(m);
-    k->contraction = (struct kn_contraction){true, 0, 1, la, lb, mul, red, v->depthwise ? 18 : 0, 13, v->depthwise ? 0 : 18, set};
+    k->contraction =
+        (struct kn_contraction){true, 0, 1, la, lb, mul, red, v->depthwise ? 18 : 0, 13, v->depthwise ? 0 : 18, set};
     return k;
 }
 
@@ -203,7 +224,8 @@ struct kn_kernel *km_plain_conv(struct ir_ctx *ctx, const struct km_conv *v, int
     int per_in = v->c / groups, per_out = v->o / groups;
     int64_t oh = km_conv_out(v, true), ow = km_conv_out(v, false);
     ir_expr n = outer(m, v->n), o = outer(m, v->o), y = outer(m, oh), x = outer(m, ow);
-    ir_expr i = inner(m, per_in, &set), ty = inner(m, v->kh, &set), tx = inner(m, v->kw, &set), N = number(m, v->n), O = number(m, v->o);
+    ir_expr i = inner(m, per_in, &set), ty = inner(m, v->kh, &set), tx = inner(m, v->kw, &set), N = number(m, v->n),
+            O = number(m, v->o);
     OPERAND(m, KN_IN, TCC_F32, N, number(m, v->c), number(m, v->h), number(m, v->w));
     OPERAND(m, KN_IN, TCC_F32, O, number(m, per_in), number(m, v->kh), number(m, v->kw));
     OPERAND(m, KN_OUT, TCC_F32, N, O, number(m, oh), number(m, ow));
@@ -214,10 +236,12 @@ struct kn_kernel *km_plain_conv(struct ir_ctx *ctx, const struct km_conv *v, int
         k->insns[la].nguards = 2;
         k->insns[la].guards = guards(m, iy, ix, v->h, v->w);
     }
-    int lb = access_insn(m, KN_LOAD, 1, INDEX(o, i, ty, tx), -1), mul = word(m, IR_mul, la, lb), red = reduce(m, KN_SUM, mul, set);
+    int lb = access_insn(m, KN_LOAD, 1, INDEX(o, i, ty, tx), -1), mul = word(m, IR_mul, la, lb),
+        red = reduce(m, KN_SUM, mul, set);
     access_insn(m, KN_STORE, 2, INDEX(n, o, y, x), v->relu ? word(m, IR_max, constant(m, 0), red) : red);
     end(m);
-    k->contraction = (struct kn_contraction){true, 0, 1, la, lb, mul, red, groups > 1 ? 2 : 0, 13, groups > 1 ? 0 : 2, set};
+    k->contraction =
+        (struct kn_contraction){true, 0, 1, la, lb, mul, red, groups > 1 ? 2 : 0, 13, groups > 1 ? 0 : 2, set};
     return k;
 }
 
@@ -228,11 +252,13 @@ struct kn_kernel *km_pool(struct ir_ctx *ctx, const struct km_pool *v)
     uint32_t set = 0;
     int64_t oh = (v->h + 2 * v->pad - v->k) / v->stride + 1, ow = (v->w + 2 * v->pad - v->k) / v->stride + 1;
     ir_expr n = outer(m, v->n), b = outer(m, (v->c + 15) / 16), y = outer(m, oh), x = outer(m, ow), l = outer(m, 16);
-    ir_expr ty = inner(m, v->k, &set), tx = inner(m, v->k, &set), N = number(m, v->n), cb = number(m, (v->c + 15) / 16), l16 = number(m, 16);
+    ir_expr ty = inner(m, v->k, &set), tx = inner(m, v->k, &set), N = number(m, v->n), cb = number(m, (v->c + 15) / 16),
+            l16 = number(m, 16);
     OPERAND(m, KN_IN, TCC_F32, N, cb, number(m, v->h), number(m, v->w), l16);
     OPERAND(m, KN_OUT, TCC_F32, N, cb, number(m, oh), number(m, ow), l16);
     ir_expr iy = tap(m, y, ty, v->stride, 1, v->pad), ix = tap(m, x, tx, v->stride, 1, v->pad);
-    int outside = v->max && v->pad ? constant(m, -INFINITY) : -1, load = access_insn(m, KN_LOAD, 0, INDEX(n, b, iy, ix, l), outside);
+    int outside = v->max && v->pad ? constant(m, -INFINITY) : -1,
+        load = access_insn(m, KN_LOAD, 0, INDEX(n, b, iy, ix, l), outside);
     if (v->pad) {
         k->insns[load].nguards = 2;
         k->insns[load].guards = guards(m, iy, ix, v->h, v->w);
@@ -264,7 +290,7 @@ static bool write_table(const char *folder, int n)
 bool km_load(struct ir_ctx *ctx, const char *arch, int n, struct kn_kernel **kernels, tcc_kernel_fn *functions)
 {
     char folder[] = "/tmp/kernelsXXXXXX", path[64], **objects = NULL;
-    const char *dump = getenv("KM_DUMP");         /* llvm or asm, to standard error */
+    const char *dump = getenv("KM_DUMP"); /* llvm or asm, to standard error */
     int nobjects = 0;
     struct kn_program p = {.nkernels = n, .kernels = kernels};
     struct target_options o = {.arch = arch, .level = 2, .jobs = 1, .dump = dump, .dump_to = stderr};
@@ -303,8 +329,8 @@ bool km_run(const struct kn_kernel *k, tcc_kernel_fn f, void *const *args, int64
     void *memory = aligned_alloc(64, (size_t)scratch / 64 * 64 + 128);
     if (!memory)
         return false;
-    memset(memory, 0xff, (size_t)scratch);       /* NaNs: nothing may be read before it was written */
-    for (int64_t t = tiles - 1; t >= 0; t--)     /* any order will do */
+    memset(memory, 0xff, (size_t)scratch);   /* NaNs: nothing may be read before it was written */
+    for (int64_t t = tiles - 1; t >= 0; t--) /* any order will do */
         f(args, &size, memory, &env, t, t + 1);
     free(memory);
     return true;

@@ -13,8 +13,7 @@
 #include "compiler/elf_int.h"
 #include "compiler/link_int.h"
 
-void
-kb_init(struct kb *b, struct ir_ctx *ctx, const char *name)
+void kb_init(struct kb *b, struct ir_ctx *ctx, const char *name)
 {
     memset(b, 0, sizeof *b);
     b->ctx = ctx;
@@ -22,8 +21,7 @@ kb_init(struct kb *b, struct ir_ctx *ctx, const char *name)
     b->k.kind = IR_K_MAP;
 }
 
-ir_expr
-kb_size(struct kb *b, const char *name)
+ir_expr kb_size(struct kb *b, const char *name)
 {
     ir_expr s = ir_sym(b->ctx, name);
     for (int i = 0; i < b->k.nsizes; i++)
@@ -32,19 +30,23 @@ kb_size(struct kb *b, const char *name)
     return b->sizes[b->k.nsizes++] = s;
 }
 
-static ir_expr
-add_dim(struct kb *b, ir_expr extent, enum kn_role role)
+static ir_expr add_dim(struct kb *b, ir_expr extent, enum kn_role role)
 {
     ir_expr v = ir_iter(b->ctx, role == KN_OUTER ? "o" : "i", extent);
     b->dims[b->k.ndims++] = (struct kn_dim){v, extent, role};
     return v;
 }
 
-ir_expr kb_outer(struct kb *b, ir_expr extent) { return add_dim(b, extent, KN_OUTER); }
-ir_expr kb_inner(struct kb *b, ir_expr extent) { return add_dim(b, extent, KN_INNER); }
+ir_expr kb_outer(struct kb *b, ir_expr extent)
+{
+    return add_dim(b, extent, KN_OUTER);
+}
+ir_expr kb_inner(struct kb *b, ir_expr extent)
+{
+    return add_dim(b, extent, KN_INNER);
+}
 
-int
-kb_operand(struct kb *b, enum kn_operand_use use, enum tcc_dtype d, int rank, const ir_expr *dims)
+int kb_operand(struct kb *b, enum kn_operand_use use, enum tcc_dtype d, int rank, const ir_expr *dims)
 {
     struct kn_operand *o = &b->operands[b->k.noperands];
     o->use = use;
@@ -56,14 +58,12 @@ kb_operand(struct kb *b, enum kn_operand_use use, enum tcc_dtype d, int rank, co
     return b->k.noperands++;
 }
 
-void
-kb_stage(struct kb *b, uint32_t inner)
+void kb_stage(struct kb *b, uint32_t inner)
 {
     b->stages[b->k.nstages++] = (struct kn_stage){inner, b->k.ninsns, b->k.ninsns};
 }
 
-static struct kn_insn *
-add_insn(struct kb *b, enum kn_code code, enum tcc_dtype d)
+static struct kn_insn *add_insn(struct kb *b, enum kn_code code, enum tcc_dtype d)
 {
     struct kn_insn *n = &b->insns[b->k.ninsns++];
     n->code = (uint8_t)code;
@@ -74,14 +74,12 @@ add_insn(struct kb *b, enum kn_code code, enum tcc_dtype d)
     return n;
 }
 
-static int
-number(const struct kb *b, const struct kn_insn *n)
+static int number(const struct kb *b, const struct kn_insn *n)
 {
     return (int)(n - b->insns);
 }
 
-int
-kb_const(struct kb *b, enum tcc_dtype d, double v)
+int kb_const(struct kb *b, enum tcc_dtype d, double v)
 {
     struct kn_insn *n = add_insn(b, KN_CONST, d);
     n->fvalue = v;
@@ -89,8 +87,7 @@ kb_const(struct kb *b, enum tcc_dtype d, double v)
     return number(b, n);
 }
 
-static void
-set_index(struct kb *b, struct kn_insn *n, int operand, const ir_expr *index)
+static void set_index(struct kb *b, struct kn_insn *n, int operand, const ir_expr *index)
 {
     ir_expr *copy = IR_NEWN(b->ctx, b->operands[operand].rank + 1, ir_expr);
     n->operand = operand;
@@ -100,16 +97,14 @@ set_index(struct kb *b, struct kn_insn *n, int operand, const ir_expr *index)
     n->index = copy;
 }
 
-int
-kb_load(struct kb *b, int operand, const ir_expr *index)
+int kb_load(struct kb *b, int operand, const ir_expr *index)
 {
     struct kn_insn *n = add_insn(b, KN_LOAD, b->operands[operand].dtype);
     set_index(b, n, operand, index);
     return number(b, n);
 }
 
-int
-kb_load_guarded(struct kb *b, int operand, const ir_expr *index, struct kn_guard guard, int otherwise)
+int kb_load_guarded(struct kb *b, int operand, const ir_expr *index, struct kn_guard guard, int otherwise)
 {
     int i = kb_load(b, operand, index);
     struct kn_guard *g = IR_NEW(b->ctx, struct kn_guard);
@@ -121,8 +116,7 @@ kb_load_guarded(struct kb *b, int operand, const ir_expr *index, struct kn_guard
     return i;
 }
 
-void
-kb_store(struct kb *b, int operand, const ir_expr *index, int value)
+void kb_store(struct kb *b, int operand, const ir_expr *index, int value)
 {
     struct kn_insn *n = add_insn(b, KN_STORE, b->operands[operand].dtype);
     set_index(b, n, operand, index);
@@ -130,8 +124,7 @@ kb_store(struct kb *b, int operand, const ir_expr *index, int value)
     n->nargs = 1;
 }
 
-int
-kb_word(struct kb *b, enum ir_op word, enum tcc_dtype d, int x, int y, int z)
+int kb_word(struct kb *b, enum ir_op word, enum tcc_dtype d, int x, int y, int z)
 {
     struct kn_insn *n = add_insn(b, KN_SCALAR, d);
     n->word = (uint16_t)word;
@@ -142,8 +135,7 @@ kb_word(struct kb *b, enum ir_op word, enum tcc_dtype d, int x, int y, int z)
     return number(b, n);
 }
 
-int
-kb_reduce(struct kb *b, enum kn_code code, enum kn_reducer r, enum tcc_dtype d, int x, int position, int64_t flag)
+int kb_reduce(struct kb *b, enum kn_code code, enum kn_reducer r, enum tcc_dtype d, int x, int position, int64_t flag)
 {
     struct kn_insn *n = add_insn(b, code, d);
     n->reducer = (uint8_t)r;
@@ -154,16 +146,14 @@ kb_reduce(struct kb *b, enum kn_code code, enum kn_reducer r, enum tcc_dtype d, 
     return number(b, n);
 }
 
-int
-kb_expr(struct kb *b, enum tcc_dtype d, ir_expr x)
+int kb_expr(struct kb *b, enum tcc_dtype d, ir_expr x)
 {
     struct kn_insn *n = add_insn(b, KN_EXPR, d);
     n->expr = x;
     return number(b, n);
 }
 
-ir_expr
-kb_index(struct kb *b, int x, ir_expr bound)
+ir_expr kb_index(struct kb *b, int x, ir_expr bound)
 {
     struct kn_insn *n = add_insn(b, KN_INDEX, TCC_I64);
     n->arg[0] = x;
@@ -173,8 +163,7 @@ kb_index(struct kb *b, int x, ir_expr bound)
     return n->expr;
 }
 
-struct kn_kernel *
-kb_finish(struct kb *b)
+struct kn_kernel *kb_finish(struct kb *b)
 {
     struct kn_kernel *k = IR_NEW(b->ctx, struct kn_kernel);
     *k = b->k;
@@ -188,8 +177,7 @@ kb_finish(struct kb *b)
 
 /* -- Running ------------------------------------------------------------------------------------------ */
 
-static void
-must(struct ir_ctx *ctx, bool ok)
+static void must(struct ir_ctx *ctx, bool ok)
 {
     if (ok)
         return;
@@ -198,15 +186,13 @@ must(struct ir_ctx *ctx, bool ok)
     ck_abort_msg("compiling failed");
 }
 
-bool
-kb_cpu_runs(struct ir_ctx *ctx, const char *arch)
+bool kb_cpu_runs(struct ir_ctx *ctx, const char *arch)
 {
     const struct cpu_machine *m = cpu_machine_make(ctx, arch), *here = cpu_machine_make(ctx, "native");
     return m && here && (m->features & ~here->features) == 0;
 }
 
-static void
-plain_schedule(struct ir_ctx *ctx, struct kn_kernel *k)
+static void plain_schedule(struct ir_ctx *ctx, struct kn_kernel *k)
 {
     ir_expr n = ir_const(ctx, 1);
     k->schedule = (struct kn_schedule){.how = KN_T_LOOPS, .vector_dim = -1, .width = 1, .unroll = 1};
@@ -219,8 +205,7 @@ plain_schedule(struct ir_ctx *ctx, struct kn_kernel *k)
 }
 
 /* An object that exports a table of the kernels, which are hidden. */
-static void
-write_table(const char *path, int n)
+static void write_table(const char *path, int n)
 {
     char error[256], name[32];
     struct elf *elf = elf_new();
@@ -235,13 +220,13 @@ write_table(const char *path, int n)
     elf_free(elf);
 }
 
-void
-kb_load_kernels(struct ir_ctx *ctx, struct kb_loaded *l, int n, struct kn_kernel *const *kernels, const char *arch, int level,
-                bool vector)
+void kb_load_kernels(struct ir_ctx *ctx, struct kb_loaded *l, int n, struct kn_kernel *const *kernels, const char *arch,
+                     int level, bool vector)
 {
     const struct pass_machine *m = target_cpu.machine(ctx, arch);
     struct kn_program p = {.nkernels = n, .kernels = (struct kn_kernel **)kernels};
-    struct target_options o = {.arch = arch, .level = level, .jobs = 2, .dump = getenv("KERNELS_DUMP"), .dump_to = stderr};
+    struct target_options o = {
+        .arch = arch, .level = level, .jobs = 2, .dump = getenv("KERNELS_DUMP"), .dump_to = stderr};
     char **objects = NULL;
     int nobjects = 0;
     static const char *const exports[] = {"test_kernels"};
@@ -274,16 +259,17 @@ kb_load_kernels(struct ir_ctx *ctx, struct kb_loaded *l, int n, struct kn_kernel
     rmdir(l->folder);
 }
 
-void
-kb_unload(struct kb_loaded *l)
+void kb_unload(struct kb_loaded *l)
 {
     dlclose(l->handle);
 }
 
-struct lookup { const struct kn_kernel *k; const int64_t *sizes; };
+struct lookup {
+    const struct kn_kernel *k;
+    const int64_t *sizes;
+};
 
-static bool
-size_value(void *user, ir_expr sym, int64_t *out)
+static bool size_value(void *user, ir_expr sym, int64_t *out)
 {
     struct lookup *l = user;
     for (int i = 0; i < l->k->nsizes; i++) {
@@ -295,8 +281,7 @@ size_value(void *user, ir_expr sym, int64_t *out)
     return false;
 }
 
-int64_t
-kb_value(const struct kn_kernel *k, ir_expr x, const int64_t *sizes)
+int64_t kb_value(const struct kn_kernel *k, ir_expr x, const int64_t *sizes)
 {
     struct lookup l = {k, sizes};
     int64_t v;
@@ -304,15 +289,13 @@ kb_value(const struct kn_kernel *k, ir_expr x, const int64_t *sizes)
     return v;
 }
 
-static size_t
-whole_pages(size_t bytes)
+static size_t whole_pages(size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     return (bytes + page) / page * page;
 }
 
-void *
-kb_alloc(size_t bytes)
+void *kb_alloc(size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = whole_pages(bytes);
     char *at = mmap(NULL, whole + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -321,15 +304,13 @@ kb_alloc(size_t bytes)
     return at + whole - bytes;
 }
 
-void
-kb_free(void *p, size_t bytes)
+void kb_free(void *p, size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = whole_pages(bytes);
     munmap((char *)p + bytes - whole, whole + page);
 }
 
-uint64_t
-kb_random(uint64_t *state)
+uint64_t kb_random(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15ull;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
@@ -337,8 +318,7 @@ kb_random(uint64_t *state)
     return z ^ z >> 31;
 }
 
-int64_t
-kb_elements(const struct kn_kernel *k, int operand, const int64_t *sizes)
+int64_t kb_elements(const struct kn_kernel *k, int operand, const int64_t *sizes)
 {
     int64_t n = 1;
     for (int i = 0; i < k->operands[operand].rank; i++)
@@ -346,8 +326,7 @@ kb_elements(const struct kn_kernel *k, int operand, const int64_t *sizes)
     return n;
 }
 
-int
-kb_run(const struct kn_kernel *k, tcc_kernel_fn fn, void *const *args, const int64_t *sizes, int64_t step)
+int kb_run(const struct kn_kernel *k, tcc_kernel_fn fn, void *const *args, const int64_t *sizes, int64_t step)
 {
     struct tcc_env env = {.threads = 1};
     int64_t tiles = kb_value(k, k->tiles, sizes), bytes = k->scratch ? kb_value(k, k->scratch, sizes) : 0;

@@ -9,11 +9,11 @@
 
 START_TEST(sizes_that_overflow)
 {
-    int64_t dims[4] = { INT64_C(1) << 40, INT64_C(1) << 40, 4, 0 };
+    int64_t dims[4] = {INT64_C(1) << 40, INT64_C(1) << 40, 4, 0};
     ck_assert_ptr_null(ir_tensor_new(TCC_F32, 3, dims));
     ck_assert_ptr_null(ir_tensor_new(TCC_F32, TCC_MAX_RANK + 1, dims));
     ck_assert_ptr_null(ir_tensor_new(TCC_NONE, 1, dims));
-    struct ir_tensor *t = ir_tensor_new(TCC_F32, 4, dims);      /* empty: the 0 wins */
+    struct ir_tensor *t = ir_tensor_new(TCC_F32, 4, dims); /* empty: the 0 wins */
     ck_assert_ptr_nonnull(t);
     ck_assert_int_eq(t->nelems, 0);
     ir_tensor_unref(t);
@@ -24,7 +24,7 @@ END_TEST
 
 START_TEST(splats_equal_dense)
 {
-    int64_t dims[2] = { 2, 3 };
+    int64_t dims[2] = {2, 3};
     float one = 1;
     struct ir_tensor *a = ir_tensor_splat(TCC_F32, 2, dims, &one), *b = ir_tensor_new(TCC_F32, 2, dims);
     for (int i = 0; i < 6; i++)
@@ -41,7 +41,7 @@ END_TEST
 START_TEST(file_ranges)
 {
     char path[] = "tensor-test-XXXXXX", error[100] = "";
-    uint8_t bytes[10] = { 0x21, 0xf8, 3, 4, 5, 6, 7, 8, 9, 10 };
+    uint8_t bytes[10] = {0x21, 0xf8, 3, 4, 5, 6, 7, 8, 9, 10};
     int fd = mkstemp(path);
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(write(fd, bytes, sizeof bytes), sizeof bytes);
@@ -56,7 +56,7 @@ START_TEST(file_ranges)
     ck_assert_ptr_nonnull(t);
     ir_file_unref(f);
     ck_assert(t->data == ir_file_data(t->file) + 1);
-    const int8_t expected[4] = { 1, 2, -8, -1 };
+    const int8_t expected[4] = {1, 2, -8, -1};
     ck_assert(!memcmp(q->data, expected, 4) && !q->file);
     ir_tensor_unref(t);
     ir_tensor_unref(q);
@@ -68,14 +68,15 @@ END_TEST
 
 START_TEST(every_body_parses)
 {
-#define SCALAR(name, nargs_, types, flags, body_, doc) { \
-    const struct ir_scalar_body *b = ir_scalar_body(IR_##name); \
-    ck_assert_msg(b != NULL, "scalar.def: the body of " #name " does not parse"); \
-    ck_assert(b->nargs == nargs_ && b->primitive == !body_[0] && b->nnodes > nargs_); \
-    for (int i = 0; i < b->nnodes; i++) \
-        for (int k = 0; k < 3 && b->nodes[i].kind == IR_S_CALL && b->nodes[i].arg[k] >= 0; k++) \
-            ck_assert_int_lt(b->nodes[i].arg[k], i); \
-}
+#define SCALAR(name, nargs_, types, flags, body_, doc)                                              \
+    {                                                                                               \
+        const struct ir_scalar_body *b = ir_scalar_body(IR_##name);                                 \
+        ck_assert_msg(b != NULL, "scalar.def: the body of " #name " does not parse");               \
+        ck_assert(b->nargs == nargs_ && b->primitive == !body_[0] && b->nnodes > nargs_);           \
+        for (int i = 0; i < b->nnodes; i++)                                                         \
+            for (int k = 0; k < 3 && b->nodes[i].kind == IR_S_CALL && b->nodes[i].arg[k] >= 0; k++) \
+                ck_assert_int_lt(b->nodes[i].arg[k], i);                                            \
+    }
 #include "ir/scalar.def"
 #undef SCALAR
     ck_assert_ptr_null(ir_scalar_body(IR_matmul));
@@ -88,7 +89,7 @@ START_TEST(bodies_share)
     const struct ir_scalar_body *b = ir_scalar_body(IR_softplus);
     ck_assert_int_eq(b->nnodes, 8);
     ck_assert_int_eq(b->nodes[7].op, IR_add);
-    b = ir_scalar_body(IR_hardswish);      /* both zeros and x are one node each */
+    b = ir_scalar_body(IR_hardswish); /* both zeros and x are one node each */
     int constants = 0;
     for (int i = 0; i < b->nnodes; i++)
         constants += b->nodes[i].kind == IR_S_CONST;

@@ -27,7 +27,8 @@ static void compare(const char *what, const float *got, const double *want, size
     for (size_t i = 0; i < n; i++)
         big = fmax(big, fabs(want[i]));
     for (size_t i = 0; i < n; i++)
-        ck_assert_msg(fabs(got[i] - want[i]) <= 2e-5 * big + 1e-6, "%s: element %zu is %g, expected %g", what, i, got[i], want[i]);
+        ck_assert_msg(fabs(got[i] - want[i]) <= 2e-5 * big + 1e-6, "%s: element %zu is %g, expected %g", what, i,
+                      got[i], want[i]);
 }
 
 /* -- Matrix products ------------------------------------------------------------------------------- */
@@ -70,9 +71,11 @@ static void *in_dtype(float *p, size_t n, enum tcc_dtype d)
 
 static void check_matmul(const struct km_matmul *v, const struct kn_kernel *k, tcc_kernel_fn f, const char *arch)
 {
-    size_t na = (size_t)(v->b * v->m * v->k), nb = (size_t)((v->panel ? 1 : v->b) * v->k * v->n), nc = (size_t)(v->b * v->m * v->n);
+    size_t na = (size_t)(v->b * v->m * v->k), nb = (size_t)((v->panel ? 1 : v->b) * v->k * v->n),
+           nc = (size_t)(v->b * v->m * v->n);
     size_t np = v->panel ? (size_t)((v->n + v->panel - 1) / v->panel * v->panel * v->k) : nb;
-    float *a = values(na, 1), *b = values(nb, 2), *bias = values((size_t)v->n, 3), *out = values(nc, 4), *packed = values(np, 5);
+    float *a = values(na, 1), *b = values(nb, 2), *bias = values((size_t)v->n, 3), *out = values(nc, 4),
+          *packed = values(np, 5);
     double *want = calloc(nc, sizeof *want);
     char what[200];
     void *pa = in_dtype(a, na, v->dtype), *rounded = in_dtype(b, nb, v->dtype);
@@ -90,8 +93,10 @@ static void check_matmul(const struct km_matmul *v, const struct kn_kernel *k, t
             for (int64_t j = 0; j < v->n; j++) {
                 double s = 0;
                 for (int64_t x = 0; x < v->k; x++)
-                    s += (double)(v->trans_a ? a[(q * v->k + x) * v->m + i] : a[(q * v->m + i) * v->k + x])
-                         * (v->panel ? b[x * v->n + j] : v->trans_b ? b[(q * v->n + j) * v->k + x] : b[(q * v->k + x) * v->n + j]);
+                    s += (double)(v->trans_a ? a[(q * v->k + x) * v->m + i] : a[(q * v->m + i) * v->k + x]) *
+                         (v->panel     ? b[x * v->n + j]
+                          : v->trans_b ? b[(q * v->n + j) * v->k + x]
+                                       : b[(q * v->k + x) * v->n + j]);
                 s = v->relu ? fmax(0, s + bias[j]) : s;
                 for (int t = 0; v->longer && t < 24; t++)
                     s = s * 0.75 + 0.25;
@@ -99,7 +104,8 @@ static void check_matmul(const struct km_matmul *v, const struct kn_kernel *k, t
             }
     void *args[] = {pa, pb, bias, out};
     ck_assert(km_run(k, f, args, v->m));
-    snprintf(what, sizeof what, "matmul %s b%d m%d n%d k%d panel %d", arch, (int)v->b, (int)v->m, (int)v->n, (int)v->k, v->panel);
+    snprintf(what, sizeof what, "matmul %s b%d m%d n%d k%d panel %d", arch, (int)v->b, (int)v->m, (int)v->n, (int)v->k,
+             v->panel);
     compare(what, out, want, nc);
     if (rounded != b)
         free(rounded);
@@ -134,7 +140,8 @@ static const struct km_conv convs[] = {
 };
 #define NCONVS ((int)(sizeof convs / sizeof *convs))
 
-static double conv_at(const struct km_conv *v, const float *x, const float *w, int64_t n, int64_t b, int64_t y, int64_t xx, int l)
+static double conv_at(const struct km_conv *v, const float *x, const float *w, int64_t n, int64_t b, int64_t y,
+                      int64_t xx, int l)
 {
     int64_t cb = (v->c + 15) / 16, channels = v->depthwise ? 1 : v->plain ? v->c : cb * 16;
     double s = 0;
@@ -144,21 +151,25 @@ static double conv_at(const struct km_conv *v, const float *x, const float *w, i
                 int64_t iy = y * v->stride + ty * v->dilation - v->pad, ix = xx * v->stride + tx * v->dilation - v->pad;
                 if (iy < 0 || ix < 0 || iy >= v->h || ix >= v->w)
                     continue;
-                int64_t tap = ty * v->kw + tx, taps = v->kh * v->kw, block = v->depthwise ? b : i / 16, lane = v->depthwise ? l : i % 16;
+                int64_t tap = ty * v->kw + tx, taps = v->kh * v->kw, block = v->depthwise ? b : i / 16,
+                        lane = v->depthwise ? l : i % 16;
                 s += (double)(v->plain ? x[((n * v->c + i) * v->h + iy) * v->w + ix]
-                              : x[(((n * cb + block) * v->h + iy) * v->w + ix) * 16 + lane])
-                     * (v->depthwise ? w[(b * taps + tap) * 16 + l] : v->plain ? w[((b * v->c + i) * taps + tap) * 16 + l]
-                        : w[(((b * cb + i / 16) * taps + tap) * 16 + i % 16) * 16 + l]);
+                                       : x[(((n * cb + block) * v->h + iy) * v->w + ix) * 16 + lane]) *
+                     (v->depthwise ? w[(b * taps + tap) * 16 + l]
+                      : v->plain   ? w[((b * v->c + i) * taps + tap) * 16 + l]
+                                   : w[(((b * cb + i / 16) * taps + tap) * 16 + i % 16) * 16 + l]);
             }
     return s;
 }
 
 static void check_conv(const struct km_conv *v, const struct kn_kernel *k, tcc_kernel_fn f, const char *arch)
 {
-    int64_t oh = km_conv_out(v, true), ow = km_conv_out(v, false), cb = (v->c + 15) / 16, ob = (v->o + 15) / 16, taps = v->kh * v->kw;
+    int64_t oh = km_conv_out(v, true), ow = km_conv_out(v, false), cb = (v->c + 15) / 16, ob = (v->o + 15) / 16,
+            taps = v->kh * v->kw;
     size_t nx = (size_t)(v->n * (v->plain ? v->c : cb * 16) * v->h * v->w), no = (size_t)(v->n * ob * 16 * oh * ow);
     size_t nw = (size_t)(v->depthwise ? ob * taps * 16 : v->plain ? ob * v->c * taps * 16 : ob * cb * taps * 256);
-    float *x = values(nx, 1), *w = values(nw, 2), *bias = values((size_t)ob * 16, 3), *out = values(no, 4), *residual = values(no, 5);
+    float *x = values(nx, 1), *w = values(nw, 2), *bias = values((size_t)ob * 16, 3), *out = values(no, 4),
+          *residual = values(no, 5);
     double *want = calloc(no, sizeof *want);
     char what[200];
     size_t at = 0;
@@ -167,20 +178,25 @@ static void check_conv(const struct km_conv *v, const struct kn_kernel *k, tcc_k
             for (int64_t y = 0; y < oh; y++)
                 for (int64_t xx = 0; xx < ow; xx++)
                     for (int l = 0; l < 16; l++, at++) {
-                        double s = conv_at(v, x, w, n, b, y, xx, l) + bias[b * 16 + l] + (v->residual ? residual[at] : 0);
+                        double s =
+                            conv_at(v, x, w, n, b, y, xx, l) + bias[b * 16 + l] + (v->residual ? residual[at] : 0);
                         want[at] = v->relu ? fmax(0, s) : s;
                     }
     void *args[] = {x, w, bias, out, residual};
     ck_assert(km_run(k, f, args, 0));
-    snprintf(what, sizeof what, "conv %s %dx%dx%d -> %d, %dx%d/%d", arch, v->c, v->h, v->w, v->o, v->kh, v->kw, v->stride);
+    snprintf(what, sizeof what, "conv %s %dx%dx%d -> %d, %dx%d/%d", arch, v->c, v->h, v->w, v->o, v->kh, v->kw,
+             v->stride);
     compare(what, out, want, no);
     free(x), free(w), free(bias), free(out), free(residual), free(want);
 }
 
 /* Plain tensors, with groups: the vectors run along pixels. */
-static const struct { struct km_conv v; int groups; } plains[] = {
-    {{1, 12, 9, 13, 20, 1, 1, 1, 0, 1, .relu = true}, 1}, {{2, 12, 9, 13, 20, 1, 1, 1, 0, 1, .relu = true}, 4},
-    {{1, 102, 7, 7, 34, 1, 1, 1, 0, 1, .relu = true}, 2}, {{2, 6, 9, 33, 4, 3, 3, 1, 1, 1, .relu = true}, 1},
+static const struct {
+    struct km_conv v;
+    int groups;
+} plains[] = {
+    {{1, 12, 9, 13, 20, 1, 1, 1, 0, 1, .relu = true}, 1},  {{2, 12, 9, 13, 20, 1, 1, 1, 0, 1, .relu = true}, 4},
+    {{1, 102, 7, 7, 34, 1, 1, 1, 0, 1, .relu = true}, 2},  {{2, 6, 9, 33, 4, 3, 3, 1, 1, 1, .relu = true}, 1},
     {{1, 12, 17, 17, 18, 3, 3, 2, 1, 1, .relu = true}, 3},
 };
 #define NPLAINS ((int)(sizeof plains / sizeof *plains))
@@ -190,7 +206,8 @@ static void check_plain(int index, const struct kn_kernel *k, tcc_kernel_fn f, c
     const struct km_conv *v = &plains[index].v;
     int groups = plains[index].groups, per_in = v->c / groups, per_out = v->o / groups, taps = v->kh * v->kw;
     int64_t oh = km_conv_out(v, true), ow = km_conv_out(v, false);
-    size_t nx = (size_t)(v->n * v->c * v->h * v->w), nw = (size_t)(v->o * per_in * taps), no = (size_t)(v->n * v->o * oh * ow), at = 0;
+    size_t nx = (size_t)(v->n * v->c * v->h * v->w), nw = (size_t)(v->o * per_in * taps),
+           no = (size_t)(v->n * v->o * oh * ow), at = 0;
     float *x = values(nx, 1), *w = values(nw, 2), *out = values(no, 3);
     double *want = calloc(no, sizeof *want);
     char what[100];
@@ -198,9 +215,11 @@ static void check_plain(int index, const struct kn_kernel *k, tcc_kernel_fn f, c
         for (int o = 0; o < v->o; o++)
             for (int64_t p = 0; p < oh * ow; p++, at++) {
                 for (int q = 0; q < per_in * taps; q++) {
-                    int64_t iy = p / ow * v->stride + q % taps / v->kw - v->pad, ix = p % ow * v->stride + q % v->kw - v->pad;
+                    int64_t iy = p / ow * v->stride + q % taps / v->kw - v->pad,
+                            ix = p % ow * v->stride + q % v->kw - v->pad;
                     if (iy >= 0 && ix >= 0 && iy < v->h && ix < v->w)
-                        want[at] += (double)x[((n * v->c + o / per_out * per_in + q / taps) * v->h + iy) * v->w + ix] * w[o * per_in * taps + q];
+                        want[at] += (double)x[((n * v->c + o / per_out * per_in + q / taps) * v->h + iy) * v->w + ix] *
+                                    w[o * per_in * taps + q];
                 }
                 want[at] = fmax(0, want[at]);
             }
@@ -214,13 +233,17 @@ static void check_plain(int index, const struct kn_kernel *k, tcc_kernel_fn f, c
 /* -- Pools --------------------------------------------------------------------------------------------- */
 
 static const struct km_pool pools[] = {
-    {1, 64, 112, 112, 3, 2, 1, true}, {2, 32, 9, 9, 3, 1, 1, true}, {1, 40, 14, 14, 2, 2, 0, true}, {1, 32, 14, 14, 3, 1, 1, false},
+    {1, 64, 112, 112, 3, 2, 1, true},
+    {2, 32, 9, 9, 3, 1, 1, true},
+    {1, 40, 14, 14, 2, 2, 0, true},
+    {1, 32, 14, 14, 3, 1, 1, false},
 };
 #define NPOOLS ((int)(sizeof pools / sizeof *pools))
 
 static void check_pool(const struct km_pool *v, const struct kn_kernel *k, tcc_kernel_fn f, const char *arch)
 {
-    int64_t oh = (v->h + 2 * v->pad - v->k) / v->stride + 1, ow = (v->w + 2 * v->pad - v->k) / v->stride + 1, planes = v->n * ((v->c + 15) / 16);
+    int64_t oh = (v->h + 2 * v->pad - v->k) / v->stride + 1, ow = (v->w + 2 * v->pad - v->k) / v->stride + 1,
+            planes = v->n * ((v->c + 15) / 16);
     size_t nx = (size_t)(planes * v->h * v->w * 16), no = (size_t)(planes * oh * ow * 16), at = 0;
     float *x = values(nx, 1), *out = values(no, 2);
     double *want = calloc(no, sizeof *want);
@@ -272,9 +295,13 @@ START_TEST(kernels)
     for (int i = 0; i < n; i++) {
         k[i]->id = i;
         m->schedule(m, ctx, k[i]);
-        enum kn_template want = i < NMATMULS ? KN_T_CONTRACT : i >= NMATMULS + NCONVS + NPOOLS ? KN_T_CONV
-                                : i >= NMATMULS + NCONVS ? KN_T_POOL : convs[i - NMATMULS].depthwise ? KN_T_DEPTHWISE : KN_T_CONV;
-        ck_assert_msg(k[i]->schedule.how == want, "kernel %d has template %d, expected %d", i, k[i]->schedule.how, want);
+        enum kn_template want = i < NMATMULS                      ? KN_T_CONTRACT
+                                : i >= NMATMULS + NCONVS + NPOOLS ? KN_T_CONV
+                                : i >= NMATMULS + NCONVS          ? KN_T_POOL
+                                : convs[i - NMATMULS].depthwise   ? KN_T_DEPTHWISE
+                                                                  : KN_T_CONV;
+        ck_assert_msg(k[i]->schedule.how == want, "kernel %d has template %d, expected %d", i, k[i]->schedule.how,
+                      want);
     }
     ck_assert(km_load(ctx, arch, n, k, f));
     for (int i = 0; i < n; i++)

@@ -49,10 +49,10 @@ static ir_expr md(ir_expr a, ir_expr b)
     return ir_mod(ctx, a, b);
 }
 
-#define SAME(a, b)                                                                                                     \
-    do {                                                                                                               \
-        ir_expr a_ = (a), b_ = (b);                                                                                    \
-        ck_assert_msg(a_ == b_, "%s is not %s", ir_expr_text(ctx, a_), ir_expr_text(ctx, b_));                         \
+#define SAME(a, b)                                                                             \
+    do {                                                                                       \
+        ir_expr a_ = (a), b_ = (b);                                                            \
+        ck_assert_msg(a_ == b_, "%s is not %s", ir_expr_text(ctx, a_), ir_expr_text(ctx, b_)); \
     } while (0)
 #define TEXT(e, text) ck_assert_str_eq(ir_expr_text(ctx, (e)), (text))
 
@@ -173,30 +173,18 @@ static ir_expr build(int t)
 {
     struct tree *n = &trees[t];
     switch (n->op) {
-    case 0:
-        return *symbols[n->a];
-    case 1:
-        return c(n->v);
-    case 2:
-        return add(build(n->a), build(n->b));
-    case 3:
-        return mul(build(n->a), c(n->v));
-    case 4:
-        return dv(build(n->a), c(n->v));
-    case 5:
-        return md(build(n->a), c(n->v));
-    case 6:
-        return ir_sub(ctx, build(n->a), build(n->b));
-    case 7:
-        return ir_min(ctx, build(n->a), build(n->b));
-    case 8:
-        return ir_max(ctx, build(n->a), build(n->b));
-    case 9:
-        return dv(build(n->a), *symbols[n->b]);
-    case 10:
-        return md(build(n->a), *symbols[n->b]);
-    default:
-        return mul(build(n->a), *symbols[n->b]);
+    case 0: return *symbols[n->a];
+    case 1: return c(n->v);
+    case 2: return add(build(n->a), build(n->b));
+    case 3: return mul(build(n->a), c(n->v));
+    case 4: return dv(build(n->a), c(n->v));
+    case 5: return md(build(n->a), c(n->v));
+    case 6: return ir_sub(ctx, build(n->a), build(n->b));
+    case 7: return ir_min(ctx, build(n->a), build(n->b));
+    case 8: return ir_max(ctx, build(n->a), build(n->b));
+    case 9: return dv(build(n->a), *symbols[n->b]);
+    case 10: return md(build(n->a), *symbols[n->b]);
+    default: return mul(build(n->a), *symbols[n->b]);
     }
 }
 
@@ -208,26 +196,17 @@ static __int128 plain(int t)
         b = values[n->b];
     __int128 m = n->op == 4 || n->op == 5 || n->op == 9 || n->op == 10 ? ((a % b) + b) % b : 0;
     switch (n->op) {
-    case 0:
-        return values[n->a];
-    case 1:
-        return n->v;
-    case 2:
-        return a + b;
+    case 0: return values[n->a];
+    case 1: return n->v;
+    case 2: return a + b;
     case 4:
-    case 9:
-        return (a - m) / b;
+    case 9: return (a - m) / b;
     case 5:
-    case 10:
-        return m;
-    case 6:
-        return a - b;
-    case 7:
-        return a < b ? a : b;
-    case 8:
-        return a > b ? a : b;
-    default:
-        return a * b;
+    case 10: return m;
+    case 6: return a - b;
+    case 7: return a < b ? a : b;
+    case 8: return a > b ? a : b;
+    default: return a * b;
     }
 }
 

@@ -13,15 +13,16 @@
 
 #define C(v) ir_const(ctx, (v))
 
-static const enum tcc_dtype numeric[] = {TCC_F32, TCC_F64, TCC_F16, TCC_BF16, TCC_I8, TCC_U8, TCC_I16, TCC_U16, TCC_I32, TCC_U32,
-    TCC_I64, TCC_U64, TCC_I4, TCC_U4, TCC_I2, TCC_U2, TCC_F8E4M3FN, TCC_F8E4M3FNUZ, TCC_F8E5M2, TCC_F8E5M2FNUZ, TCC_F4E2M1, TCC_F8E8M0};
+static const enum tcc_dtype numeric[] = {
+    TCC_F32,      TCC_F64,        TCC_F16,    TCC_BF16,       TCC_I8,     TCC_U8,    TCC_I16, TCC_U16,
+    TCC_I32,      TCC_U32,        TCC_I64,    TCC_U64,        TCC_I4,     TCC_U4,    TCC_I2,  TCC_U2,
+    TCC_F8E4M3FN, TCC_F8E4M3FNUZ, TCC_F8E5M2, TCC_F8E5M2FNUZ, TCC_F4E2M1, TCC_F8E8M0};
 #define NNUMERIC ((int)(sizeof numeric / sizeof *numeric))
 
 /* -- Kernels ------------------------------------------------------------------------------------------ */
 
 /* y[i, j] = (a[i, j] op b[j]) op s */
-static struct kn_kernel *
-broadcast(struct ir_ctx *ctx, enum tcc_dtype d, int64_t rows, int64_t columns, enum ir_op word)
+static struct kn_kernel *broadcast(struct ir_ctx *ctx, enum tcc_dtype d, int64_t rows, int64_t columns, enum ir_op word)
 {
     struct kb b;
     kb_init(&b, ctx, "broadcast");
@@ -35,8 +36,7 @@ broadcast(struct ir_ctx *ctx, enum tcc_dtype d, int64_t rows, int64_t columns, e
 }
 
 /* y[n] = cast(x[n]) */
-static struct kn_kernel *
-cast(struct ir_ctx *ctx, enum tcc_dtype to, enum tcc_dtype from, int64_t n)
+static struct kn_kernel *cast(struct ir_ctx *ctx, enum tcc_dtype to, enum tcc_dtype from, int64_t n)
 {
     struct kb b;
     kb_init(&b, ctx, ir_internf(ctx, "cast from %s", tcc_dtype_name(from)));
@@ -48,21 +48,20 @@ cast(struct ir_ctx *ctx, enum tcc_dtype to, enum tcc_dtype from, int64_t n)
 }
 
 /* y[j, i, k] = x[i, j, k] */
-static struct kn_kernel *
-transpose(struct ir_ctx *ctx, enum tcc_dtype d, int64_t ni, int64_t nj, int64_t nk)
+static struct kn_kernel *transpose(struct ir_ctx *ctx, enum tcc_dtype d, int64_t ni, int64_t nj, int64_t nk)
 {
     struct kb b;
     kb_init(&b, ctx, "transpose");
     ir_expr j = kb_outer(&b, C(nj)), i = kb_outer(&b, C(ni)), k = kb_outer(&b, C(nk));
-    int x = kb_operand(&b, KN_IN, d, 3, E(C(ni), C(nj), C(nk))), y = kb_operand(&b, KN_OUT, d, 3, E(C(nj), C(ni), C(nk)));
+    int x = kb_operand(&b, KN_IN, d, 3, E(C(ni), C(nj), C(nk))),
+        y = kb_operand(&b, KN_OUT, d, 3, E(C(nj), C(ni), C(nk)));
     kb_stage(&b, 0);
     kb_store(&b, y, E(j, i, k), kb_load(&b, x, E(i, j, k)));
     return kb_finish(&b);
 }
 
 /* y[i] = x[n - 1 - i], then every second */
-static struct kn_kernel *
-reverse(struct ir_ctx *ctx, enum tcc_dtype d, int64_t n)
+static struct kn_kernel *reverse(struct ir_ctx *ctx, enum tcc_dtype d, int64_t n)
 {
     struct kb b;
     kb_init(&b, ctx, "reverse");
@@ -76,8 +75,7 @@ reverse(struct ir_ctx *ctx, enum tcc_dtype d, int64_t n)
 }
 
 /* Softmax over c of x[r, c] or, when `across`, of x[c, r]; c symbolic when c < 0. */
-static struct kn_kernel *
-softmax(struct ir_ctx *ctx, int64_t rows, int64_t columns, bool across)
+static struct kn_kernel *softmax(struct ir_ctx *ctx, int64_t rows, int64_t columns, bool across)
 {
     struct kb b;
     kb_init(&b, ctx, "softmax");
@@ -97,8 +95,7 @@ softmax(struct ir_ctx *ctx, int64_t rows, int64_t columns, bool across)
 }
 
 /* Layer norm over c of bf16 or f32 x[r, c] with weights; also stores the mean. */
-static struct kn_kernel *
-layer_norm(struct ir_ctx *ctx, enum tcc_dtype d, int64_t rows, int64_t columns)
+static struct kn_kernel *layer_norm(struct ir_ctx *ctx, enum tcc_dtype d, int64_t rows, int64_t columns)
 {
     struct kb b;
     kb_init(&b, ctx, "layer_norm");
@@ -116,7 +113,8 @@ layer_norm(struct ir_ctx *ctx, enum tcc_dtype d, int64_t rows, int64_t columns)
     int squares = kb_reduce(&b, KN_REDUCE, KN_SUM, TCC_F32, kb_word(&b, IR_mul, TCC_F32, v, v, -1), -1, 0);
     kb_stage(&b, 0);
     int variance = kb_word(&b, IR_mul, TCC_F32, squares, kb_const(&b, TCC_F32, 1.0 / (double)columns), -1);
-    int root = kb_word(&b, IR_sqrt, TCC_F32, kb_word(&b, IR_add, TCC_F32, variance, kb_const(&b, TCC_F32, 1e-5), -1), -1, -1);
+    int root =
+        kb_word(&b, IR_sqrt, TCC_F32, kb_word(&b, IR_add, TCC_F32, variance, kb_const(&b, TCC_F32, 1e-5), -1), -1, -1);
     kb_stage(&b, 2);
     v = kb_word(&b, IR_sub, TCC_F32, kb_word(&b, IR_cast, TCC_F32, kb_load(&b, x, E(r, c)), -1, -1), mean, -1);
     v = kb_word(&b, IR_div, TCC_F32, v, root, -1);
@@ -126,8 +124,7 @@ layer_norm(struct ir_ctx *ctx, enum tcc_dtype d, int64_t rows, int64_t columns)
 }
 
 /* y[a, c] = reduce over b, d of x[a, b, c, d] */
-static struct kn_kernel *
-reduce(struct ir_ctx *ctx, enum kn_reducer r, enum tcc_dtype d, const int64_t *n)
+static struct kn_kernel *reduce(struct ir_ctx *ctx, enum kn_reducer r, enum tcc_dtype d, const int64_t *n)
 {
     struct kb b;
     kb_init(&b, ctx, "reduce");
@@ -142,8 +139,8 @@ reduce(struct ir_ctx *ctx, enum kn_reducer r, enum tcc_dtype d, const int64_t *n
 }
 
 /* y[i, j] = x[idx[i], j], or with the lanes along the gathered axis x[j, idx[i]] */
-static struct kn_kernel *
-gather(struct ir_ctx *ctx, enum tcc_dtype d, int64_t n, int64_t m, int64_t columns, bool across)
+static struct kn_kernel *gather(struct ir_ctx *ctx, enum tcc_dtype d, int64_t n, int64_t m, int64_t columns,
+                                bool across)
 {
     struct kb b;
     kb_init(&b, ctx, "gather");
@@ -165,13 +162,14 @@ gather(struct ir_ctx *ctx, enum tcc_dtype d, int64_t n, int64_t m, int64_t colum
 }
 
 /* Concatenation along the last axis (or the first), by guards; pads by 1 on both ends with a constant. */
-static struct kn_kernel *
-concat(struct ir_ctx *ctx, enum tcc_dtype d, int64_t rows, int64_t p, int64_t q, bool first_axis)
+static struct kn_kernel *concat(struct ir_ctx *ctx, enum tcc_dtype d, int64_t rows, int64_t p, int64_t q,
+                                bool first_axis)
 {
     struct kb b;
     kb_init(&b, ctx, "concat");
     int64_t n = p + q + 2;
-    ir_expr i = kb_outer(&b, C(first_axis ? n : rows)), j = kb_outer(&b, C(first_axis ? rows : n)), v = first_axis ? i : j;
+    ir_expr i = kb_outer(&b, C(first_axis ? n : rows)), j = kb_outer(&b, C(first_axis ? rows : n)),
+            v = first_axis ? i : j;
     int x = kb_operand(&b, KN_IN, d, 2, first_axis ? E(C(p), C(rows)) : E(C(rows), C(p)));
     int y = kb_operand(&b, KN_IN, d, 2, first_axis ? E(C(q), C(rows)) : E(C(rows), C(q)));
     int z = kb_operand(&b, KN_OUT, d, 2, first_axis ? E(C(n), C(rows)) : E(C(rows), C(n)));
@@ -185,8 +183,8 @@ concat(struct ir_ctx *ctx, enum tcc_dtype d, int64_t rows, int64_t p, int64_t q,
 }
 
 /* Positions of extremes over c of x[r, c] (or x[c, r]); ties to the first or last. */
-static struct kn_kernel *
-argmax(struct ir_ctx *ctx, enum tcc_dtype d, enum kn_reducer r, int64_t rows, int64_t columns, bool across, bool last)
+static struct kn_kernel *argmax(struct ir_ctx *ctx, enum tcc_dtype d, enum kn_reducer r, int64_t rows, int64_t columns,
+                                bool across, bool last)
 {
     struct kb b;
     kb_init(&b, ctx, "argmax");
@@ -202,8 +200,8 @@ argmax(struct ir_ctx *ctx, enum tcc_dtype d, enum kn_reducer r, int64_t rows, in
 }
 
 /* Running sums over c of x[r, c] (or x[c, r]). */
-static struct kn_kernel *
-cumsum(struct ir_ctx *ctx, enum tcc_dtype d, int64_t rows, int64_t columns, bool across, bool exclusive)
+static struct kn_kernel *cumsum(struct ir_ctx *ctx, enum tcc_dtype d, int64_t rows, int64_t columns, bool across,
+                                bool exclusive)
 {
     struct kb b;
     kb_init(&b, ctx, "cumsum");
@@ -216,16 +214,18 @@ cumsum(struct ir_ctx *ctx, enum tcc_dtype d, int64_t rows, int64_t columns, bool
 }
 
 /* Blocked to plain layout: y[p, c] (or y[c, p]) = x[c floordiv 16, p, c mod 16], or the other way. */
-static struct kn_kernel *
-unblock(struct ir_ctx *ctx, int64_t channels, int64_t pixels, bool to_blocked, bool channels_first)
+static struct kn_kernel *unblock(struct ir_ctx *ctx, int64_t channels, int64_t pixels, bool to_blocked,
+                                 bool channels_first)
 {
     struct kb b;
     kb_init(&b, ctx, "unblock");
     int64_t blocks = (channels + 15) / 16;
-    ir_expr first = kb_outer(&b, C(channels_first ? channels : pixels)), second = kb_outer(&b, C(channels_first ? pixels : channels));
+    ir_expr first = kb_outer(&b, C(channels_first ? channels : pixels)),
+            second = kb_outer(&b, C(channels_first ? pixels : channels));
     ir_expr p = channels_first ? second : first, c = channels_first ? first : second;
     ir_expr hi = ir_floordiv(ctx, c, C(16)), lo = ir_mod(ctx, c, C(16));
-    const ir_expr *blocked = E(C(blocks), C(pixels), C(16)), *plain = channels_first ? E(C(channels), C(pixels)) : E(C(pixels), C(channels));
+    const ir_expr *blocked = E(C(blocks), C(pixels), C(16)),
+                  *plain = channels_first ? E(C(channels), C(pixels)) : E(C(pixels), C(channels));
     const ir_expr *at = channels_first ? E(c, p) : E(p, c);
     int x = kb_operand(&b, KN_IN, TCC_F32, to_blocked ? 2 : 3, to_blocked ? plain : blocked);
     int y = kb_operand(&b, KN_OUT, TCC_F32, to_blocked ? 3 : 2, to_blocked ? blocked : plain);
@@ -235,8 +235,7 @@ unblock(struct ir_ctx *ctx, int64_t channels, int64_t pixels, bool to_blocked, b
 }
 
 /* y = select(x < z, isnan(x) ? 1 : trunc(x), ...) in f32, and truths combined; N symbolic. */
-static struct kn_kernel *
-logic(struct ir_ctx *ctx)
+static struct kn_kernel *logic(struct ir_ctx *ctx)
 {
     struct kb b;
     kb_init(&b, ctx, "logic");
@@ -250,14 +249,14 @@ logic(struct ir_ctx *ctx)
     int low = kb_word(&b, IR_min, TCC_F32, a, c, -1), high = kb_word(&b, IR_max, TCC_F32, a, c, -1);
     kb_store(&b, y, E(i), kb_word(&b, IR_select, TCC_F32, both, low, high));
     int inf = kb_word(&b, IR_isinf, TCC_BOOL, a, -1, -1), nan = kb_word(&b, IR_isnan, TCC_BOOL, c, -1, -1);
-    int odd = kb_word(&b, IR_xor, TCC_BOOL, kb_word(&b, IR_or, TCC_BOOL, inf, nan, -1), kb_word(&b, IR_not, TCC_BOOL, s, -1, -1), -1);
+    int odd = kb_word(&b, IR_xor, TCC_BOOL, kb_word(&b, IR_or, TCC_BOOL, inf, nan, -1),
+                      kb_word(&b, IR_not, TCC_BOOL, s, -1, -1), -1);
     kb_store(&b, o, E(i), odd);
     return kb_finish(&b);
 }
 
 /* y[idx[i], j] = x[i, j] into an INOUT operand, rows disjoint. */
-static struct kn_kernel *
-scatter(struct ir_ctx *ctx, int64_t n, int64_t columns)
+static struct kn_kernel *scatter(struct ir_ctx *ctx, int64_t n, int64_t columns)
 {
     struct kb b;
     kb_init(&b, ctx, "scatter");
@@ -274,11 +273,13 @@ scatter(struct ir_ctx *ctx, int64_t n, int64_t columns)
 
 static uint64_t state;
 
-static uint64_t next(void) { return kb_random(&state); }
+static uint64_t next(void)
+{
+    return kb_random(&state);
+}
 
 /* Small values with a few ties; indexes (i64 operand 0 of gathers) include negative ones. */
-static void
-fill(const struct kn_kernel *k, int operand, void *data, int64_t n)
+static void fill(const struct kn_kernel *k, int operand, void *data, int64_t n)
 {
     enum tcc_dtype d = (enum tcc_dtype)k->operands[operand].dtype;
     int bytes = tcc_dtype_bytes(d);
@@ -297,8 +298,8 @@ fill(const struct kn_kernel *k, int operand, void *data, int64_t n)
     }
 }
 
-static void
-compare(const struct kn_kernel *k, int operand, const void *want, const void *got, int64_t n, const char *arch)
+static void compare(const struct kn_kernel *k, int operand, const void *want, const void *got, int64_t n,
+                    const char *arch)
 {
     enum tcc_dtype d = (enum tcc_dtype)k->operands[operand].dtype;
     int bytes = tcc_dtype_bytes(d);
@@ -313,15 +314,18 @@ compare(const struct kn_kernel *k, int operand, const void *want, const void *go
         double step = d == TCC_F64 ? 1e-12 : d == TCC_F32 ? 2e-6 : 0.03;
         bool close = tcc_is_float(d) && reduces && fabs(x - y) <= step * (fabs(x) + fabs(y)) + step * 10;
         close = close || (isnan(x) && isnan(y));
-        ck_assert_msg(close, "%s (%s, operand %d %s): element %ld is %g, not %g", k->name, arch, operand, tcc_dtype_name(d),
-                      (long)i, y, x);
+        ck_assert_msg(close, "%s (%s, operand %d %s): element %ld is %g, not %g", k->name, arch, operand,
+                      tcc_dtype_name(d), (long)i, y, x);
     }
 }
 
-struct buffers { void *at[KB_MAX], *packed[KB_MAX]; int64_t n[KB_MAX]; size_t bytes[KB_MAX]; };
+struct buffers {
+    void *at[KB_MAX], *packed[KB_MAX];
+    int64_t n[KB_MAX];
+    size_t bytes[KB_MAX];
+};
 
-static void
-allocate(struct buffers *b, const struct kn_kernel *k, const int64_t *sizes)
+static void allocate(struct buffers *b, const struct kn_kernel *k, const int64_t *sizes)
 {
     int packed = 0;
     for (int i = 0; i < k->noperands; i++) {
@@ -335,16 +339,15 @@ allocate(struct buffers *b, const struct kn_kernel *k, const int64_t *sizes)
     }
 }
 
-static void
-release(struct buffers *b, const struct kn_kernel *k)
+static void release(struct buffers *b, const struct kn_kernel *k)
 {
     for (int i = 0; i < k->noperands; i++)
         kb_free(b->at[i], b->bytes[i]);
 }
 
 /* Runs one kernel compiled and interpreted on the same data. */
-static void
-check_kernel(const struct kn_kernel *original, const struct kn_kernel *k, tcc_kernel_fn fn, const int64_t *sizes, const char *arch)
+static void check_kernel(const struct kn_kernel *original, const struct kn_kernel *k, tcc_kernel_fn fn,
+                         const int64_t *sizes, const char *arch)
 {
     struct buffers want, got;
     uint64_t seed = state;
@@ -363,12 +366,18 @@ check_kernel(const struct kn_kernel *original, const struct kn_kernel *k, tcc_ke
 static const char *const arches[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "native"};
 
 #define MAX_KERNELS 256
-struct set { struct ir_ctx *ctx; int n; struct kn_kernel *at[MAX_KERNELS]; };
+struct set {
+    struct ir_ctx *ctx;
+    int n;
+    struct kn_kernel *at[MAX_KERNELS];
+};
 
-static void add(struct set *s, struct kn_kernel *k) { s->at[s->n++] = k; }
+static void add(struct set *s, struct kn_kernel *k)
+{
+    s->at[s->n++] = k;
+}
 
-static void
-make_maps(struct set *s)
+static void make_maps(struct set *s)
 {
     static const enum ir_op words[] = {IR_add, IR_mul, IR_sub, IR_max, IR_div, IR_mod};
     for (int i = 0; i < NNUMERIC; i++) {
@@ -390,8 +399,7 @@ make_maps(struct set *s)
     add(s, scatter(s->ctx, 9, 35));
 }
 
-static void
-make_reductions(struct set *s)
+static void make_reductions(struct set *s)
 {
     static const int64_t shapes[][4] = {{3, 1, 5, 67}, {2, 9, 40, 1}, {2, 3, 5, 7}, {1, 1, 1, 301}, {4, 0, 3, 5}};
     static const enum tcc_dtype types[] = {TCC_F32, TCC_F64, TCC_I32, TCC_I64, TCC_U8, TCC_F16, TCC_BOOL};
@@ -411,8 +419,7 @@ make_reductions(struct set *s)
         add(s, cumsum(s->ctx, i == 3 ? TCC_I32 : TCC_F32, 19, 23, i & 1, i & 2));
 }
 
-static void
-make_indirect(struct set *s)
+static void make_indirect(struct set *s)
 {
     static const enum tcc_dtype types[] = {TCC_F32, TCC_I8, TCC_F64, TCC_BF16, TCC_I64, TCC_BOOL};
     for (int i = 0; i < 6; i++) {
@@ -423,8 +430,7 @@ make_indirect(struct set *s)
     }
 }
 
-static void
-make_casts(struct set *s)
+static void make_casts(struct set *s)
 {
     for (int i = 0; i < NNUMERIC; i++)
         for (int j = 0; j < 6; j++) {
@@ -452,7 +458,8 @@ START_TEST(agree)
         makers[maker](&compiled);
         for (int i = 0; i < original.n; i++)
             ck_assert_msg(kn_verify_kernel(ctx, original.at[i]), "%s does not verify", original.at[i]->name);
-        kb_load_kernels(ctx, &loaded, compiled.n, compiled.at, target_cpu.resolve(ctx, arches[arch]), vector ? 2 : 0, vector);
+        kb_load_kernels(ctx, &loaded, compiled.n, compiled.at, target_cpu.resolve(ctx, arches[arch]), vector ? 2 : 0,
+                        vector);
         for (int i = 0; i < original.n; i++) {
             state = (uint64_t)i;
             check_kernel(original.at[i], compiled.at[i], loaded.fn[i], sizes, arches[arch]);
@@ -485,8 +492,7 @@ START_TEST(bad_index)
 }
 END_TEST
 
-int
-main(void)
+int main(void)
 {
     Suite *s = suite_create("kernels");
     TCase *c = tcase_create("kernels");

@@ -60,22 +60,22 @@ static int run(const char *name, int nin, struct tcc_object **in, int nout, int 
     return status;
 }
 
-#define IN(...)                                                                                                        \
-    (int)(sizeof((struct tcc_object *[]){__VA_ARGS__}) / sizeof(void *)), (struct tcc_object *[])                      \
-    {                                                                                                                  \
-        __VA_ARGS__                                                                                                    \
+#define IN(...)                                                                                   \
+    (int)(sizeof((struct tcc_object *[]){__VA_ARGS__}) / sizeof(void *)), (struct tcc_object *[]) \
+    {                                                                                             \
+        __VA_ARGS__                                                                               \
     }
-#define ATTRS(...)                                                                                                     \
-    (int)(sizeof((struct tcc_attr[]){__VA_ARGS__}) / sizeof(struct tcc_attr)), (struct tcc_attr[])                     \
-    {                                                                                                                  \
-        __VA_ARGS__                                                                                                    \
+#define ATTRS(...)                                                                                 \
+    (int)(sizeof((struct tcc_attr[]){__VA_ARGS__}) / sizeof(struct tcc_attr)), (struct tcc_attr[]) \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
     }
 #define NO_ATTRS 0, NULL
 #define RUN(name, ...) ck_assert_msg(run(name, __VA_ARGS__) == TCC_OK, "%s: %s", name, lib_message)
-#define FAILS(why, name, ...)                                                                                          \
-    do {                                                                                                               \
-        ck_assert_int_ne(run(name, __VA_ARGS__), TCC_OK);                                                              \
-        ck_assert_msg(strstr(lib_message, why), "'%s' lacks '%s'", lib_message, why);                                  \
+#define FAILS(why, name, ...)                                                         \
+    do {                                                                              \
+        ck_assert_int_ne(run(name, __VA_ARGS__), TCC_OK);                             \
+        ck_assert_msg(strstr(lib_message, why), "'%s' lacks '%s'", lib_message, why); \
     } while (0)
 
 static void check_dims(int k, int dtype, int rank, const int64_t *dims)
@@ -123,7 +123,7 @@ static void check_strings(int k, int n, const char *const *want)
 
 #define WANT_F32(k, values, ...) check_f32(k, (float[])values, DIMS(__VA_ARGS__))
 #define WANT_I64(k, values, ...) check_i64(k, (int64_t[])values, DIMS(__VA_ARGS__))
-#define WANT_STRINGS(k, ...)                                                                                           \
+#define WANT_STRINGS(k, ...) \
     check_strings(k, (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)), (const char *[]){__VA_ARGS__})
 
 /* -- The table ------------------------------------------------------------------------------------------------------
@@ -441,9 +441,9 @@ START_TEST(models)
 }
 END_TEST
 
-#define TREE                                                                                                           \
-    A_INTS("nodes_treeids", 0, 0, 0), A_INTS("nodes_nodeids", 0, 1, 2), A_INTS("nodes_featureids", 0, 0, 0),           \
-        A_STRINGS("nodes_modes", "BRANCH_LEQ", "LEAF", "LEAF"), A_FLOATS("nodes_values", 0.5, 0, 0),                   \
+#define TREE                                                                                                 \
+    A_INTS("nodes_treeids", 0, 0, 0), A_INTS("nodes_nodeids", 0, 1, 2), A_INTS("nodes_featureids", 0, 0, 0), \
+        A_STRINGS("nodes_modes", "BRANCH_LEQ", "LEAF", "LEAF"), A_FLOATS("nodes_values", 0.5, 0, 0),         \
         A_INTS("nodes_truenodeids", 1, 0, 0), A_INTS("nodes_falsenodeids", 2, 0, 0)
 
 START_TEST(trees)

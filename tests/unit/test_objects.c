@@ -16,36 +16,42 @@
 static char folder[64];
 static struct ir_ctx *ctx;
 
-static const char *path(const char *name) { return ir_internf(ctx, "%s/%s", folder, name); }
+static const char *path(const char *name)
+{
+    return ir_internf(ctx, "%s/%s", folder, name);
+}
 
-static void
-setup(void)
+static void setup(void)
 {
     ctx = ir_ctx_new();
     strcpy(folder, "/tmp/tccc-objects-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(folder));
 }
 
-static void
-teardown(void)
+static void teardown(void)
 {
     static const char *const names[] = {"a.o", "b.o", "c.o", "x.so", "y.so", "x.a", "x.o"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unlink(path(names[i]));
-    ck_assert_int_eq(rmdir(folder), 0);      /* nothing else was left */
+    ck_assert_int_eq(rmdir(folder), 0); /* nothing else was left */
     ir_ctx_free(ctx);
 }
 
-struct record { const char *text; const int *numbers; const void *other; int64_t end; };
+struct record {
+    const char *text;
+    const int *numbers;
+    const void *other;
+    int64_t end;
+};
 static const int numbers[5] = {1, 2, 3, 4, 5};
 
 /* An object with a record that points to a string, to data in a large section, and to a symbol of another object. */
-static void
-write_object(const char *name)
+static void write_object(const char *name)
 {
     char error[256];
     struct elf *elf = elf_new();
-    int text = elf_section(elf, ".rodata.text", ELF_RODATA, 1), large = elf_section(elf, ".lrodata.data", ELF_LARGE_RODATA, 64);
+    int text = elf_section(elf, ".rodata.text", ELF_RODATA, 1),
+        large = elf_section(elf, ".lrodata.data", ELF_LARGE_RODATA, 64);
     int relro = elf_section(elf, ".data.rel.ro.record", ELF_RELRO, 8);
     struct record r = {.end = 77};
     elf_copy(elf, text, "xyz", 3, 1);
@@ -54,7 +60,8 @@ write_object(const char *name)
     uint64_t at_numbers = elf_data(elf, large, numbers, sizeof numbers, 64);
     ck_assert_uint_eq(at_text, 3);
     ck_assert_uint_eq(at_numbers, 128);
-    int s_text = elf_symbol(elf, "text", text, at_text, 6, ELF_LOCAL), s_data = elf_symbol(elf, "", large, 0, 0, ELF_LOCAL);
+    int s_text = elf_symbol(elf, "text", text, at_text, 6, ELF_LOCAL),
+        s_data = elf_symbol(elf, "", large, 0, 0, ELF_LOCAL);
     int s_other = elf_symbol(elf, "other_thing", 0, 0, 0, ELF_GLOBAL | ELF_HIDDEN);
     elf_pointer(elf, relro, at + offsetof(struct record, text), s_text, 1);
     elf_pointer(elf, relro, at + offsetof(struct record, numbers), s_data, (int64_t)at_numbers);
@@ -65,8 +72,7 @@ write_object(const char *name)
     elf_free(elf);
 }
 
-static void
-write_other(const char *name)
+static void write_other(const char *name)
 {
     char error[256];
     struct elf *elf = elf_new();
@@ -77,19 +83,18 @@ write_other(const char *name)
     elf_free(elf);
 }
 
-static bool
-same_file(const char *a, const char *b)
+static bool same_file(const char *a, const char *b)
 {
     char error[256];
     struct ir_file *fa = ir_file_open(path(a), error, sizeof error), *fb = ir_file_open(path(b), error, sizeof error);
-    bool same = ir_file_size(fa) == ir_file_size(fb) && memcmp(ir_file_data(fa), ir_file_data(fb), ir_file_size(fa)) == 0;
+    bool same =
+        ir_file_size(fa) == ir_file_size(fb) && memcmp(ir_file_data(fa), ir_file_data(fb), ir_file_size(fa)) == 0;
     ir_file_unref(fa);
     ir_file_unref(fb);
     return same;
 }
 
-static void
-check_library(const char *name)
+static void check_library(const char *name)
 {
     void *handle = dlopen(path(name), RTLD_NOW | RTLD_LOCAL);
     ck_assert_msg(handle != NULL, "%s", dlerror());
@@ -163,8 +168,7 @@ START_TEST(undefined)
 }
 END_TEST
 
-int
-main(void)
+int main(void)
 {
     Suite *s = suite_create("objects");
     TCase *c = tcase_create("objects");

@@ -65,7 +65,8 @@ static void import_refused(struct pb *m, const char *part)
     struct ir_module *module = frontend_read(ctx, path, NULL);
     ck_assert_msg(!module, "accepted; a message with '%s' was expected", part);
     ck_assert_int_ge(ir_nmessages(ctx), 1);
-    ck_assert_msg(strstr(ir_message(ctx, 0)->text, part) != NULL, "'%s' is not in '%s'", part, ir_message(ctx, 0)->text);
+    ck_assert_msg(strstr(ir_message(ctx, 0)->text, part) != NULL, "'%s' is not in '%s'", part,
+                  ir_message(ctx, 0)->text);
     ir_ctx_free(ctx);
     unlink(path);
     close(fd);
@@ -86,7 +87,7 @@ START_TEST(reads_raw_and_typed_data)
         ck_assert_msg(model != NULL, "%s", err.text);
         const struct onnx_tensor *w = model->graph->inits[0];
         ck_assert_uint_eq(w->count, 6);
-        ck_assert_uint_eq(w->file, 0);                      /* both forms stay in the file */
+        ck_assert_uint_eq(w->file, 0); /* both forms stay in the file */
         ck_assert(!memcmp(w->bytes, values, sizeof values));
         onnx_close(model);
         free(m.at);
@@ -101,7 +102,7 @@ START_TEST(decodes_varints_nibbles_and_strings)
     int64_t five = 5;
     for (int k = -2; k < 3; k++)
         pb_varint(&packed, (uint64_t)(int64_t)k);
-    struct pb t = tensor(3, 1, &five);                      /* int8 in int32_data, negative numbers as ten bytes */
+    struct pb t = tensor(3, 1, &five); /* int8 in int32_data, negative numbers as ten bytes */
     pb_message(&t, 5, &packed);
     struct pb m = with_initializer(&t);
     struct onnx_model *model = open_bytes(&m, &err);
@@ -112,7 +113,7 @@ START_TEST(decodes_varints_nibbles_and_strings)
     free(m.at);
 
     static const uint8_t nibbles[3] = {0x21, 0x43, 0x05};
-    t = tensor(22, 1, &five);                               /* int4, two to a byte, low nibble first */
+    t = tensor(22, 1, &five); /* int4, two to a byte, low nibble first */
     pb_bytes(&t, 9, nibbles, 3);
     m = with_initializer(&t);
     model = open_bytes(&m, &err);
@@ -184,7 +185,7 @@ START_TEST(refuses_every_truncation)
     pb_bytes(&t, 9, values, sizeof values);
     struct pb m = with_initializer(&t);
     for (size_t n = 0; n < m.n; n++) {
-        uint8_t *exact = malloc(n ? n : 1);                  /* of just that size, so that a sanitizer sees a read past its end */
+        uint8_t *exact = malloc(n ? n : 1); /* of just that size, so that a sanitizer sees a read past its end */
         memcpy(exact, m.at, n);
         struct onnx_error err = {0};
         struct onnx_model *model = onnx_open_memory(exact, n, NULL, &err);
@@ -203,7 +204,7 @@ START_TEST(refuses_broken_wire)
     refused(&m, "a length runs past the end");
     pb_raw(&m, "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 12);
     refused(&m, "a number is cut off or too long");
-    pb_raw(&m, "\x38\x01", 2);                               /* field 7, the graph, as a number */
+    pb_raw(&m, "\x38\x01", 2); /* field 7, the graph, as a number */
     refused(&m, "in graph: another type of value expected");
     pb_raw(&m, "\x3b\x3c", 2);
     refused(&m, "groups");
@@ -259,7 +260,8 @@ static void entry(struct pb *t, const char *key, const char *value)
     pb_message(t, 13, &e);
 }
 
-static struct onnx_model *open_external(const char *location, const char *offset, const char *length, struct onnx_error *err)
+static struct onnx_model *open_external(const char *location, const char *offset, const char *length,
+                                        struct onnx_error *err)
 {
     struct pb t = tensor(1, 2, two_three);
     entry(&t, "location", location);
@@ -311,7 +313,8 @@ START_TEST(external_data)
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
         model = open_external(wrong[k].location, wrong[k].offset, wrong[k].length, &err);
         ck_assert_msg(!model, "'%s' was accepted", wrong[k].location);
-        ck_assert_msg(strstr(err.text, wrong[k].part) || !strcmp(wrong[k].location, "."), "'%s' is not in '%s'", wrong[k].part, err.text);
+        ck_assert_msg(strstr(err.text, wrong[k].part) || !strcmp(wrong[k].location, "."), "'%s' is not in '%s'",
+                      wrong[k].part, err.text);
     }
     static const char *const names[] = {"link.bin", "data.bin", "model.onnx"};
     for (int k = 0; k < 3; k++) {
@@ -330,7 +333,7 @@ START_TEST(lists_all_unknown_operators)
     pb_node(&node, "Frobnicate", "x", "a");
     pb_text(&node, 3, "first");
     pb_message(&graph, 1, &node);
-    pb_node(&node, "Relu", "a", "b");                        /* reads what is not known: not listed itself */
+    pb_node(&node, "Relu", "a", "b"); /* reads what is not known: not listed itself */
     pb_message(&graph, 1, &node);
     pb_node(&node, "Elu", "x", "c");
     pb_text(&node, 7, "my.domain");
@@ -340,15 +343,17 @@ START_TEST(lists_all_unknown_operators)
     pb_value(&graph, 11, "x", 1, 2, two_three);
     pb_value(&graph, 12, "b", 1, 2, two_three);
     struct pb m = pb_model(&graph, 17);
-    import_refused(&m, "2 nodes are not supported:\n  node 'first' (Frobnicate, domain ai.onnx, opset 17): no such operator is known\n"
-                       "  node 'second' (Elu, domain my.domain, opset 0)");
+    import_refused(
+        &m,
+        "2 nodes are not supported:\n  node 'first' (Frobnicate, domain ai.onnx, opset 17): no such operator is known\n"
+        "  node 'second' (Elu, domain my.domain, opset 0)");
 }
 END_TEST
 
 START_TEST(refuses_wrong_graphs)
 {
     struct pb graph = {0}, node = {0}, m;
-    pb_node(&node, "Add", "x y", "y");                       /* a cycle */
+    pb_node(&node, "Add", "x y", "y"); /* a cycle */
     pb_message(&graph, 1, &node);
     pb_value(&graph, 11, "x", 1, 2, two_three);
     pb_value(&graph, 12, "y", 1, 2, two_three);

@@ -26,10 +26,23 @@ END_TEST
 
 START_TEST(lists_parse)
 {
-    static const struct { const char *list; bool good; } cases[] = {
-        {"", true}, {"cse", true}, {"cse,dce", true}, {" cse , fold{limit=1} ", true}, {"fold{limit=1,other=a\\,b}", true},
-        {"O2", true}, {"cse,", false}, {",cse", false}, {"nothing", false}, {"fold{", false}, {"fold{limit}", false}, {"fold{limit=1", false},
-        {"fold{}", false}, {"cse dce", false}};
+    static const struct {
+        const char *list;
+        bool good;
+    } cases[] = {{"", true},
+                 {"cse", true},
+                 {"cse,dce", true},
+                 {" cse , fold{limit=1} ", true},
+                 {"fold{limit=1,other=a\\,b}", true},
+                 {"O2", true},
+                 {"cse,", false},
+                 {",cse", false},
+                 {"nothing", false},
+                 {"fold{", false},
+                 {"fold{limit}", false},
+                 {"fold{limit=1", false},
+                 {"fold{}", false},
+                 {"cse dce", false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct ir_ctx *ctx = ir_ctx_new();
         ck_assert_msg(pass_check(ctx, cases[i].list, NULL) == cases[i].good, "'%s'", cases[i].list);
@@ -39,7 +52,8 @@ START_TEST(lists_parse)
 }
 END_TEST
 
-static const char text[] = "func @main(%x: f32[4]) -> (f32[4]) {\n  %a = exp(%x)\n  %b = exp(%x)\n  %c = add(%a, %b)\n  return(%c)\n}\n";
+static const char text[] =
+    "func @main(%x: f32[4]) -> (f32[4]) {\n  %a = exp(%x)\n  %b = exp(%x)\n  %c = add(%a, %b)\n  return(%c)\n}\n";
 
 START_TEST(reproducer_goes)
 {
@@ -74,8 +88,7 @@ START_TEST(limit_stops)
 }
 END_TEST
 
-int
-main(void)
+int main(void)
 {
     Suite *s = suite_create("passes");
     TCase *c = tcase_create("passes");

@@ -23,19 +23,17 @@ struct recipe {
     enum tcc_dtype d;
     int ndims, nouter;
     ir_expr var[6], extent[6];
-    int64_t value[6];                /* of the extents; the symbolic one is 19 */
+    int64_t value[6]; /* of the extents; the symbolic one is 19 */
     uint32_t inner;
 };
 #define SYMBOLIC 19
 
-static int
-pick(struct recipe *r, int n)
+static int pick(struct recipe *r, int n)
 {
     return (int)((kb_random(&r->state) >> 8) % (uint64_t)n);
 }
 
-static void
-make_dims(struct recipe *r)
+static void make_dims(struct recipe *r)
 {
     r->nouter = 1 + pick(r, 3);
     r->ndims = r->nouter + pick(r, 3);
@@ -55,8 +53,8 @@ make_dims(struct recipe *r)
 }
 
 /* One axis of an operand, of up to `visible` dims' variables: its index and its extent. */
-static void
-make_axis(struct recipe *r, int visible, ir_expr *index, ir_expr *extent, struct kn_guard *guard, bool *guarded)
+static void make_axis(struct recipe *r, int visible, ir_expr *index, ir_expr *extent, struct kn_guard *guard,
+                      bool *guarded)
 {
     struct ir_ctx *ctx = r->b.ctx;
     int i = pick(r, visible), j = pick(r, visible), c = 2 + pick(r, 4) * (1 + pick(r, 4));
@@ -95,22 +93,18 @@ make_axis(struct recipe *r, int visible, ir_expr *index, ir_expr *extent, struct
             break;
         }
         /* fall through */
-    default:
-        *index = v;
-        *extent = n;
+    default: *index = v; *extent = n;
     }
 }
 
 /* Loads through a gathered index: x[g, ...]. */
-static ir_expr
-make_gather(struct recipe *r, int visible)
+static ir_expr make_gather(struct recipe *r, int visible)
 {
     int i = pick(r, visible), idx = kb_operand(&r->b, KN_IN, TCC_I64, 1, E(r->extent[i]));
     return kb_index(&r->b, kb_load(&r->b, idx, E(r->var[i])), C(4));
 }
 
-static int
-make_load(struct recipe *r, int visible)
+static int make_load(struct recipe *r, int visible)
 {
     ir_expr index[3], extent[3];
     struct kn_guard guard;
@@ -127,8 +121,7 @@ make_load(struct recipe *r, int visible)
     return guarded ? kb_load_guarded(&r->b, operand, index, guard, otherwise) : kb_load(&r->b, operand, index);
 }
 
-static int
-make_value(struct recipe *r, int visible)
+static int make_value(struct recipe *r, int visible)
 {
     static const enum ir_op words[] = {IR_add, IR_sub, IR_max, IR_min};
     int v = make_load(r, visible);
@@ -138,8 +131,7 @@ make_value(struct recipe *r, int visible)
 }
 
 /* Stores to an output whose axes are the dims [0, n) in some order. */
-static void
-make_store(struct recipe *r, int n, int v, bool temp)
+static void make_store(struct recipe *r, int n, int v, bool temp)
 {
     ir_expr index[6], extent[6];
     int order[6], start = temp ? r->nouter : 0, count = 0;
@@ -158,8 +150,7 @@ make_store(struct recipe *r, int n, int v, bool temp)
     kb_store(&r->b, operand, index, v);
 }
 
-static struct kn_kernel *
-make_kernel(struct ir_ctx *ctx, uint64_t seed)
+static struct kn_kernel *make_kernel(struct ir_ctx *ctx, uint64_t seed)
 {
     struct recipe recipe = {.state = seed * 977 + 5}, *r = &recipe;
     kb_init(&r->b, ctx, ir_internf(ctx, "random_%ld", (long)seed));
@@ -176,10 +167,10 @@ make_kernel(struct ir_ctx *ctx, uint64_t seed)
     enum kn_reducer how = (enum kn_reducer[]){KN_SUM, KN_MAX, KN_MIN}[pick(r, 3)];
     int reduced = kb_reduce(&r->b, KN_REDUCE, how, r->d, v, -1, 0), at = -1;
     if (pick(r, 3) == 0)
-        at = kb_reduce(&r->b, KN_ARGREDUCE, pick(r, 2) ? KN_MAX : KN_MIN, TCC_I64, v, kb_expr(&r->b, TCC_I64, r->var[r->ndims - 1]),
-                       r->ndims - r->nouter == 1 && pick(r, 2));
+        at = kb_reduce(&r->b, KN_ARGREDUCE, pick(r, 2) ? KN_MAX : KN_MIN, TCC_I64, v,
+                       kb_expr(&r->b, TCC_I64, r->var[r->ndims - 1]), r->ndims - r->nouter == 1 && pick(r, 2));
     if (r->ndims - r->nouter > 1)
-        at = -1;                     /* positions repeat along the other inner dim: which one is found is not said */
+        at = -1; /* positions repeat along the other inner dim: which one is found is not said */
     int row = -1;
     if (pick(r, 2)) {
         make_store(r, r->ndims, v, true);
@@ -199,8 +190,8 @@ make_kernel(struct ir_ctx *ctx, uint64_t seed)
 
 /* -- Running -------------------------------------------------------------------------------------------- */
 
-static void
-check_kernel(const struct kn_kernel *original, const struct kn_kernel *k, tcc_kernel_fn fn, const char *arch)
+static void check_kernel(const struct kn_kernel *original, const struct kn_kernel *k, tcc_kernel_fn fn,
+                         const char *arch)
 {
     static const int64_t sizes[] = {SYMBOLIC};
     void *want[KB_MAX], *got[KB_MAX];
@@ -266,8 +257,7 @@ START_TEST(agree)
 }
 END_TEST
 
-int
-main(void)
+int main(void)
 {
     Suite *s = suite_create("random kernels");
     TCase *c = tcase_create("random kernels");

@@ -14,8 +14,7 @@ static const int numeric[] = {
 #undef X
 };
 
-static struct tcc_object *
-sample(int dtype)
+static struct tcc_object *sample(int dtype)
 {
     int64_t dims[] = {3, 1, 5};
     struct tcc_object *v = tccrt_object_tensor(dtype, 3, dims);
@@ -41,8 +40,7 @@ sample(int dtype)
 
 static const struct tolerance exact = {.absolute = true};
 
-static void
-expect_same(struct tcc_object *v, struct tcc_object *back, const char *error)
+static void expect_same(struct tcc_object *v, struct tcc_object *back, const char *error)
 {
     char why[ERROR_SIZE] = "";
     ck_assert_msg(back != NULL, "%s", error);
@@ -96,8 +94,7 @@ START_TEST(containers_come_back)
 }
 END_TEST
 
-static struct tcc_object *
-floats(int n, const float *values)
+static struct tcc_object *floats(int n, const float *values)
 {
     int64_t dims[] = {n};
     struct tcc_object *v = tccrt_object_tensor(TCC_F32, 1, dims);
@@ -105,8 +102,7 @@ floats(int n, const float *values)
     return v;
 }
 
-static bool
-close_to(float got, float expected, float largest, double rtol, double atol, bool absolute)
+static bool close_to(float got, float expected, float largest, double rtol, double atol, bool absolute)
 {
     char why[ERROR_SIZE];
     struct tolerance t = {rtol, atol, absolute};
@@ -121,7 +117,7 @@ START_TEST(tolerances)
 {
     ck_assert(close_to(1.0009f, 1, 0, 1e-3, 0, false));
     ck_assert(!close_to(1.0011f, 1, 0, 1e-3, 0, false));
-    ck_assert(close_to(0.009f, 0, 100, 0, 1e-4, false));         /* a factor of the largest finite expected value */
+    ck_assert(close_to(0.009f, 0, 100, 0, 1e-4, false)); /* a factor of the largest finite expected value */
     ck_assert(!close_to(0.011f, 0, 100, 0, 1e-4, false));
     ck_assert(!close_to(0.009f, 0, 100, 0, 1e-4, true));
     ck_assert(close_to(0.009f, 0, 100, 0, 1e-2, true));
@@ -132,7 +128,7 @@ START_TEST(tolerances)
     ck_assert(!close_to(INFINITY, -INFINITY, 1, 1, 1, false));
     ck_assert(!close_to(3e38f, INFINITY, 1, 1, 1, false));
     ck_assert(close_to(0.0f, -0.0f, 1, 0, 0, false));
-    ck_assert(!close_to(2, 1, INFINITY, 0, 0.5, false));         /* the infinity is not the largest finite value */
+    ck_assert(!close_to(2, 1, INFINITY, 0, 0.5, false)); /* the infinity is not the largest finite value */
 }
 END_TEST
 
@@ -170,8 +166,7 @@ START_TEST(random_is_fixed)
 }
 END_TEST
 
-int
-main(void)
+int main(void)
 {
     Suite *s = suite_create("values");
     TCase *c = tcase_create("values");

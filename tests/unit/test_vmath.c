@@ -12,7 +12,12 @@
 
 #define POINTS 40000
 
-struct function { enum ir_op word; const char *name; long double (*one)(long double); long double (*two)(long double, long double); };
+struct function {
+    enum ir_op word;
+    const char *name;
+    long double (*one)(long double);
+    long double (*two)(long double, long double);
+};
 static const struct function functions[] = {
     {IR_exp, "exp", expl, NULL},       {IR_expm1, "expm1", expm1l, NULL}, {IR_log, "log", logl, NULL},
     {IR_log1p, "log1p", log1pl, NULL}, {IR_sin, "sin", sinl, NULL},       {IR_cos, "cos", cosl, NULL},
@@ -26,14 +31,18 @@ static const struct function functions[] = {
 
 static uint64_t state;
 
-static uint64_t next(void) { return kb_random(&state); }
+static uint64_t next(void)
+{
+    return kb_random(&state);
+}
 
 /* Points: specials, then thirds of any bits, moderate sizes, and small sizes near the branches. */
-static double
-point(int i, bool f64, bool second)
+static double point(int i, bool f64, bool second)
 {
-    static const double specials[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1, -1, 0.5, -0.5, 2, -2, 3, 0x1p-149, 0x1p-1074,
-        0x1p-126, 0x1p-1022, 88.7, 88.8, -103.9, -104, 709.7, 709.8, -745.1, -746, 1e10, 1e22, 0x1p100, -7, 1e30, 0.925, 0.625};
+    static const double specials[] = {0.0,  -0.0, INFINITY, -INFINITY, NAN,      1,         -1,       0.5,
+                                      -0.5, 2,    -2,       3,         0x1p-149, 0x1p-1074, 0x1p-126, 0x1p-1022,
+                                      88.7, 88.8, -103.9,   -104,      709.7,    709.8,     -745.1,   -746,
+                                      1e10, 1e22, 0x1p100,  -7,        1e30,     0.925,     0.625};
     int n = (int)(sizeof specials / sizeof *specials);
     if (i < n * n)
         return second ? specials[i / n] : specials[i % n];
@@ -50,14 +59,15 @@ point(int i, bool f64, bool second)
 }
 
 /* Distance in units of the expected value's last place. */
-static double
-ulps(long double want, double got, bool f64)
+static double ulps(long double want, double got, bool f64)
 {
     if (isnan(want) || isnan(got))
         return isnan(want) && isnan(got) ? 0 : INFINITY;
     long double limit = f64 ? 0x1.fffffffffffff8p1023L : 0x1.ffffffp127L;
     if (fabsl(want) >= limit || isinf(want))
-        return isinf(got) && !signbit(got) == !signbit(want) ? 0 : fabsl(want) < limit * 1.0000001L && !isinf(want) ? 1 : INFINITY;
+        return isinf(got) && !signbit(got) == !signbit(want)      ? 0
+               : fabsl(want) < limit * 1.0000001L && !isinf(want) ? 1
+                                                                  : INFINITY;
     int e;
     frexpl(want, &e);
     int least = f64 ? -1074 : -149, place = e - (f64 ? 53 : 24);
@@ -68,21 +78,21 @@ ulps(long double want, double got, bool f64)
     return (double)(fabsl((long double)got - want) * ldexpl(1, -place));
 }
 
-static struct kn_kernel *
-build(struct ir_ctx *ctx, const struct function *f, enum tcc_dtype d)
+static struct kn_kernel *build(struct ir_ctx *ctx, const struct function *f, enum tcc_dtype d)
 {
     struct kb b;
     kb_init(&b, ctx, f->name);
     ir_expr n = ir_const(ctx, POINTS), v = kb_outer(&b, n);
-    int x = kb_operand(&b, KN_IN, d, 1, E(n)), y = kb_operand(&b, KN_IN, d, 1, E(n)), z = kb_operand(&b, KN_OUT, d, 1, E(n));
+    int x = kb_operand(&b, KN_IN, d, 1, E(n)), y = kb_operand(&b, KN_IN, d, 1, E(n)),
+        z = kb_operand(&b, KN_OUT, d, 1, E(n));
     kb_stage(&b, 0);
     int a = kb_load(&b, x, E(v)), c = f->two ? kb_load(&b, y, E(v)) : -1;
     kb_store(&b, z, E(v), kb_word(&b, f->word, d, a, c, -1));
     return kb_finish(&b);
 }
 
-static void
-check_function(const struct function *f, const struct kn_kernel *k, tcc_kernel_fn fn, bool f64, const char *arch)
+static void check_function(const struct function *f, const struct kn_kernel *k, tcc_kernel_fn fn, bool f64,
+                           const char *arch)
 {
     size_t size = f64 ? 8 : 4;
     void *args[3];
@@ -100,7 +110,8 @@ check_function(const struct function *f, const struct kn_kernel *k, tcc_kernel_f
     }
     kb_run(k, fn, args, NULL, 1);
     for (int i = 0; i < POINTS; i++) {
-        double x = f64 ? ((double *)args[0])[i] : ((float *)args[0])[i], y = f64 ? ((double *)args[1])[i] : ((float *)args[1])[i];
+        double x = f64 ? ((double *)args[0])[i] : ((float *)args[0])[i],
+               y = f64 ? ((double *)args[1])[i] : ((float *)args[1])[i];
         double got = f64 ? ((double *)args[2])[i] : ((float *)args[2])[i];
         long double want = f->two ? f->two(x, y) : f->one(x);
         double error = ulps(want, got, f64);
@@ -113,8 +124,10 @@ check_function(const struct function *f, const struct kn_kernel *k, tcc_kernel_f
     }
     double limit = f->word == IR_fmod ? 0 : f64 ? 4 : 2;
     if (getenv("VMATH_VERBOSE") || worst > limit)
-        fprintf(stderr, "%s %s %s: %.3f ULP at %a, %a: %a\n", arch, f->name, f64 ? "f64" : "f32", worst, at, at2, found);
-    ck_assert_msg(worst <= limit, "%s %s %s: %.3f ULP at %a, %a: %a", arch, f->name, f64 ? "f64" : "f32", worst, at, at2, found);
+        fprintf(stderr, "%s %s %s: %.3f ULP at %a, %a: %a\n", arch, f->name, f64 ? "f64" : "f32", worst, at, at2,
+                found);
+    ck_assert_msg(worst <= limit, "%s %s %s: %.3f ULP at %a, %a: %a", arch, f->name, f64 ? "f64" : "f32", worst, at,
+                  at2, found);
     for (int i = 0; i < 3; i++)
         free(args[i]);
 }
@@ -142,8 +155,7 @@ START_TEST(accuracy)
 }
 END_TEST
 
-int
-main(void)
+int main(void)
 {
     Suite *s = suite_create("vmath");
     TCase *c = tcase_create("vmath");
