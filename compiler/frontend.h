@@ -10,6 +10,7 @@
 struct frontend_options {
     const char *const *dims;     /* "name=N": symbol `name` is N; ended by NULL; NULL: none */
     const char *const *shapes;   /* "input=AxBxC": the dims of an input (a name as a dim leaves that dim symbolic) */
+    bool training;               /* read for training: functions @main and @train with state variables, as passes/train.h wants them */
 };
 
 /* Reads a model (.tcir by its suffix, else ONNX), with dims pinned as asked. NULL after diagnostics in ctx: the file is

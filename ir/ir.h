@@ -344,7 +344,7 @@ struct ir_func {
 };
 
 /* State that functions read and update: parameters, buffers, optimizer moments, step count. */
-enum ir_state_flags { IR_STATE_PARAM = 1, IR_STATE_BUFFER = 2, IR_STATE_OPTIMIZER = 4 };
+enum ir_state_flags { IR_STATE_PARAM = 1, IR_STATE_BUFFER = 2, IR_STATE_OPTIMIZER = 4, IR_STATE_GRADIENT = 8 /* not in checkpoints */ };
 struct ir_state {
     const char *name;
     ir_type type;                                /* static dims */

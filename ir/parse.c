@@ -360,7 +360,7 @@ static bool parse_state(struct parser *p)
     static const struct {
         int flag;
         const char *word;
-    } words[] = {{IR_STATE_PARAM, "param"}, {IR_STATE_BUFFER, "buffer"}, {IR_STATE_OPTIMIZER, "optimizer"}};
+    } words[] = {{IR_STATE_PARAM, "param"}, {IR_STATE_BUFFER, "buffer"}, {IR_STATE_OPTIMIZER, "optimizer"}, {IR_STATE_GRADIENT, "gradient"}};
     struct token at = p->tok;
     const char *name;
     ir_type type;

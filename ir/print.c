@@ -254,7 +254,7 @@ static void print_state(FILE *out, const struct ir_state *s)
     static const struct {
         int flag;
         const char *word;
-    } words[] = {{IR_STATE_PARAM, " param"}, {IR_STATE_BUFFER, " buffer"}, {IR_STATE_OPTIMIZER, " optimizer"}};
+    } words[] = {{IR_STATE_PARAM, " param"}, {IR_STATE_BUFFER, " buffer"}, {IR_STATE_OPTIMIZER, " optimizer"}, {IR_STATE_GRADIENT, " gradient"}};
     fputs("state ", out);
     print_global(out, s->name);
     fputs(" : ", out);

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * train.h - the door of the training transformation: a model's function becomes the entry points of training.
+ *
+ * In: a module with two functions of the same inputs, as the front end reads a model with `training` set:
+ *   @main    inference behaviour (BatchNormalization by running statistics, no Dropout)
+ *   @train   training behaviour; running statistics are state_read and state_write of buffers
+ * whose float initialisers are state variables flagged IR_STATE_PARAM (or BUFFER), read by state_read under their names.
+ * Out: the functions below; @main and @train are gone.
+ *
+ *   @step(inputs..., target...) -> loss, step outputs...    one update; with accumulate = K, every Kth call updates
+ *   @eval(inputs..., target...) -> loss, model outputs...   inference behaviour, changes no state
+ *   @grad(inputs..., target...) -> loss, step outputs...    writes grad.NAME for each trained parameter, no update
+ *   @apply()                    -> rate                     clipping, optimizer, from grad.NAME
+ *   @init()                                                 all state to its first values
+ *
+ * State variables besides the parameters (names are those in checkpoints):
+ *   optimizer.SLOT.PARAM   f32 (or bf16)   a parameter's moments, PyTorch's slot names (exp_avg, momentum_buffer, ...)
+ *   train.step             i64[]           updates made (skipped ones don't count)
+ *   train.epoch            i64[]           set by the program that trains; schedules by epoch read it
+ *   train.rate             f32[]           the base rate; groups have fixed ratios to it
+ *   train.scheduled        i32[]           1: the compiled-in schedule scales the rate; 0: the rate is taken as it is
+ *   train.micro            i64[]           calls since the last update (accumulate > 1)
+ *   train.scale            f32[]           loss scale; train.growth i32[]: good steps since it changed
+ *   train.skipped          i64[]           updates skipped because a gradient was not finite
+ *   train.rounding         i32[]           1: stochastic rounding of updates (bf16-sr), 0: to nearest
+ *   grad.PARAM             f32             (grad/apply, accumulate) IR_STATE_GRADIENT: not in checkpoints
+ *   master.PARAM           f32             bf16-master's copies
+ */
+#ifndef TCC_TRAIN_H
+#define TCC_TRAIN_H
+
+#include "ir/ir.h"
+
+/* Texts as on the command line, NULL: the default. Parsed by train_options.c against its tables. */
+struct train_options {
+    const char *loss;               /* "cross_entropy", "mse:reduction=sum", "output:NAME"; NULL: the model's TrainingInfoProto */
+    const char *optimizer;          /* "adamw:lr=1e-3,weight_decay=0.1;PATTERN:weight_decay=0"; NULL: sgd:lr=0.01 */
+    const char *optimizer_state;    /* float32, bf16 */
+    const char *schedule;           /* "step:size=1,gamma=0.7,warmup=10" */
+    const char *precision;          /* float32, autocast, bf16-sr, bf16-master */
+    const char *auto_cast;          /* matmul, all, FILE: passes/autocast */
+    const char *auto_cast_type;     /* bf16, fp16 */
+    const char *loss_scale;         /* N, dynamic */
+    const char *step_outputs;       /* NAME,... */
+    const char *const *freeze, *const *train_only;      /* patterns, ended by NULL; may be NULL */
+    double clip_norm;               /* 0: none */
+    int accumulate;                 /* 0: 1 */
+    uint64_t memory_budget;         /* bytes; 0: none */
+};
+
+/* False after diagnostics: the model is at fault (exit 1), since train_check was called before. */
+bool train_build(struct ir_module *m, const struct train_options *o);
+/* Are the texts well-formed? False after a diagnostic: a usage error. */
+bool train_check(struct ir_ctx *ctx, const struct train_options *o);
+
+#endif
