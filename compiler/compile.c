@@ -396,7 +396,7 @@ static bool work(struct job *j)
     if (!choose_target(j))
         return false;
     progress(j, "reading the model", 0.0);
-    struct frontend_options front = {o->dims, o->shapes};
+    struct frontend_options front = {.dims = o->dims, .shapes = o->shapes};
     j->module = frontend_read(j->ctx, o->model, &front);
     if (!j->module)
         return false;

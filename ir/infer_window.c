@@ -166,3 +166,49 @@ INFER(pool_index)
 {
     return set_pooled(ctx, n, true);
 }
+
+/* -- Gradients ------------------------------------------------------------------------------------ */
+
+/* The spatial dims that attribute `shape` lists, after `n` leading ones. */
+static bool shaped(struct ir_ctx *ctx, struct ir_node *n, enum tcc_dtype dtype, ir_expr first, ir_expr second, int rank)
+{
+    const struct ir_attr *shape = infer_list(ctx, n, IR_ATTR_shape, rank);
+    ir_expr dims[TCC_MAX_RANK] = {first, second};
+    if (!shape)
+        return false;
+    memcpy(dims + 2, shape->exprs, (size_t)rank * sizeof *dims);
+    return infer_set(ctx, n, 0, dtype, rank + 2, dims);
+}
+
+INFER(conv_grad_weight)
+{
+    struct window w;
+    ir_type x = infer_tensor(ctx, n, 0), dy = x ? infer_tensor(ctx, n, 1) : NULL;
+    int64_t groups = ir_get_i(n, IR_ATTR_groups, 1);
+    if (!dy || !get_window(ctx, n, x, &w) || !infer_same_dtype(ctx, n, 0, 1))
+        return false;
+    if (dy->rank != x->rank || groups < 1 || !infer_merge(ctx, dy->dim[0], x->dim[0]))
+        return infer_fail(ctx, n, "expected x[n, c, ...] and dy[n, o, ...]; found %s and %s", ir_type_text(ctx, x),
+                          ir_type_text(ctx, dy));
+    ir_expr per_group = ir_floordiv(ctx, x->dim[1], ir_const(ctx, groups));
+    return shaped(ctx, n, x->dtype, dy->dim[1], per_group, w.rank);
+}
+
+INFER(max_pool_grad)
+{
+    struct window w;
+    ir_type dy = infer_tensor(ctx, n, 0), index = dy ? infer_tensor(ctx, n, 1) : NULL;
+    if (!index || !get_window(ctx, n, dy, &w))
+        return false;
+    if (index->dtype != TCC_I64 || index->rank != dy->rank)
+        return infer_fail(ctx, n, "expected i64 indices of dy's shape; found %s", ir_type_text(ctx, index));
+    return infer_list(ctx, n, IR_ATTR_kernel, w.rank) && shaped(ctx, n, dy->dtype, dy->dim[0], dy->dim[1], w.rank);
+}
+
+INFER(sum_pool_grad)
+{
+    struct window w;
+    ir_type dy = infer_tensor(ctx, n, 0);
+    return dy && get_window(ctx, n, dy, &w) && infer_list(ctx, n, IR_ATTR_kernel, w.rank) &&
+           shaped(ctx, n, dy->dtype, dy->dim[0], dy->dim[1], w.rank);
+}

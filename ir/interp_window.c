@@ -418,3 +418,100 @@ int interp_avg_pool(struct it_call *c)
 {
     return pool(c, POOL_MEAN);
 }
+
+/* -- Gradients ---------------------------------------------------------------------------------------- */
+
+/* dw[o, c, t] = sum over n and positions p of dy[n, o, p] x[n, c, what tap t of p reads], in one group's rows. */
+static void weight_row(const struct window *w, const struct ir_tensor *x, int64_t plane, const struct ir_tensor *dy,
+                       int64_t row, const int64_t *table, double *acc)
+{
+    for (int64_t k = 0; k < w->taps; k++) {
+        for (int64_t p = 0; p < w->nout; p++) {
+            int64_t i = table[k * w->nout + p];
+            if (i >= 0)
+                acc[k] += tcc_load_f64(it_dtype(dy), ir_tensor_at(dy, row * w->nout + p)) *
+                          tcc_load_f64(it_dtype(x), ir_tensor_at(x, plane * w->nin + i));
+        }
+    }
+}
+
+int interp_conv_grad_weight(struct it_call *c)
+{
+    const struct ir_tensor *x = c->in[0], *dy = c->in[1];
+    struct window w;
+    int64_t dims[TCC_MAX_RANK], groups = ir_get_i(c->n, IR_ATTR_groups, 1);
+    if (window_init(c, &w) || !it_exprs(c, IR_ATTR_shape, w.rank, w.kernel))
+        return c->status;
+    if (dy->rank != x->rank || dy->dims[0] != x->dims[0] || x->dims[1] % groups || dy->dims[1] % groups)
+        return it_fail(c, TCC_EINPUT, "%lld channels and %lld results in %lld groups", (long long)x->dims[1],
+                       (long long)dy->dims[1], (long long)groups);
+    memcpy(w.out, dy->dims + 2, (size_t)w.rank * sizeof *w.out);
+    window_counts(&w);
+    int64_t per_in = x->dims[1] / groups, per_out = dy->dims[1] / groups;
+    dims[0] = dy->dims[1];
+    dims[1] = per_in;
+    memcpy(dims + 2, w.kernel, (size_t)w.rank * sizeof *dims);
+    struct ir_tensor *t = it_out(c, 0, x->rank, dims);
+    int64_t *table = it_scratch(c, w.taps * w.nout, 8);
+    double *acc = it_scratch(c, w.taps, 8);
+    if (!t || !table || !acc)
+        return c->status;
+    fill_table(&w, w.in, w.out, 0, w.nout, table);
+    for (int64_t o = 0; o < dims[0]; o++) {
+        for (int64_t ch = 0; ch < per_in; ch++) {
+            memset(acc, 0, (size_t)w.taps * 8);
+            for (int64_t n = 0; n < x->dims[0]; n++)
+                weight_row(&w, x, n * x->dims[1] + o / per_out * per_in + ch, dy, n * dims[0] + o, table, acc);
+            it_store_f64s(t, (o * per_in + ch) * w.taps, 1, w.taps, acc);
+        }
+    }
+    return TCC_OK;
+}
+
+/* dx = dy summed over windows: those that hold an element, or (index given) those whose maximum it was. */
+static int pool_grad(struct it_call *c, const struct ir_tensor *index)
+{
+    const struct ir_tensor *dy = c->in[0];
+    struct window w;
+    int64_t dims[TCC_MAX_RANK];
+    if (window_init(c, &w))
+        return c->status;
+    memcpy(w.out, w.in, sizeof w.out);
+    it_ints(c->n, IR_ATTR_kernel, w.rank, 1, w.kernel);
+    if (!it_exprs(c, IR_ATTR_shape, w.rank, w.in))
+        return c->status;
+    window_counts(&w);
+    memcpy(dims, dy->dims, 2 * sizeof *dims);
+    memcpy(dims + 2, w.in, (size_t)w.rank * sizeof *dims);
+    struct ir_tensor *t = it_out(c, 0, dy->rank, dims);
+    int64_t *table = it_scratch(c, w.taps * w.nout, 8);
+    double *acc = it_scratch(c, w.nin, 8);
+    if (!t || !table || !acc)
+        return c->status;
+    fill_table(&w, w.in, w.out, 0, w.nout, table);
+    for (int64_t plane = 0; plane < dims[0] * dims[1]; plane++) {
+        memset(acc, 0, (size_t)w.nin * 8);
+        for (int64_t p = 0; p < w.nout; p++) {
+            int64_t at = plane * w.nout + p;
+            double d = tcc_load_f64(it_dtype(dy), ir_tensor_at(dy, at));
+            int64_t best = index ? tcc_load_i64(TCC_I64, ir_tensor_at(index, at)) : 0;
+            for (int64_t k = 0; k < w.taps; k++) {
+                int64_t i = table[k * w.nout + p];
+                if (i >= 0 && (!index || i == best))
+                    acc[i] += d;
+            }
+        }
+        it_store_f64s(t, plane * w.nin, 1, w.nin, acc);
+    }
+    return TCC_OK;
+}
+
+int interp_max_pool_grad(struct it_call *c)
+{
+    return pool_grad(c, c->in[1]);
+}
+
+int interp_sum_pool_grad(struct it_call *c)
+{
+    return pool_grad(c, NULL);
+}

@@ -79,4 +79,7 @@ bool pass_list(struct ir_module *m, const char *list, const struct pass_options 
 /* Are the pipeline's or list's passes, and those that o's dumps name, all there? False after a diagnostic: a usage error. */
 bool pass_check(struct ir_ctx *ctx, const char *pipeline, const struct pass_options *o);
 
+#include "passes/grad.h"
+#include "passes/train.h"
+
 #endif

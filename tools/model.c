@@ -107,7 +107,7 @@ static int run_passes(const struct options *o, struct ir_module *module)
 
 static int read_module(const struct options *o, const char *path, struct model *m)
 {
-    struct frontend_options options = {o->given[OPT_dim].at, o->given[OPT_shape].at};
+    struct frontend_options options = {.dims = o->given[OPT_dim].at, .shapes = o->given[OPT_shape].at};
     struct ir_module *module = frontend_read(m->ctx, path, &options);
 
     if (!module || !ir_verify(module))

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * train_int.h - between the files of the training transformation: train.c builds the entry points (train_loss.c the losses,
+ * train_params.c what is trained), optim*.c what happens to gradients.
+ */
+#ifndef TCC_TRAIN_INT_H
+#define TCC_TRAIN_INT_H
+
+#include "passes/pass.h"
+
+/* A trained parameter inside the function that is being built. */
+struct train_param {
+    struct ir_state *state;
+    struct ir_value *grad;       /* the parameter's dims; still multiplied by the loss scale, if there is one */
+};
+
+/* Makes the state variables that updates of these parameters need (train.*, optimizer.*, master.*). */
+bool optim_states(struct ir_module *m, const struct train_options *o, int n, struct ir_state *const *params);
+
+/* The factor by which the loss is multiplied before the backward pass: f32[], or NULL when the options ask for no scaling. */
+struct ir_value *optim_loss_scale(struct ir_builder *b, const struct train_options *o);
+
+/* Builds one update at b's point: found-inf, unscaling, clipping by the global norm, the optimizer's formulas, state writes,
+ * step count and scaler. Every state write selects the old value when a gradient was not finite. *rate: f32[], the rate used. */
+bool optim_update(struct ir_builder *b, const struct train_options *o, int n, const struct train_param *params, struct ir_value **rate);
+
+#endif
