@@ -172,6 +172,14 @@ static void put_json(FILE *f, const char *s)
     fputc('"', f);
 }
 
+int tccrt_profile_reset(struct tccrt_session *s)
+{
+    if (!s->profile)
+        return tcr_fail(TCC_EUSAGE, "the session was made without profiling");
+    memset(s->profile->totals, 0, (s->m->plan->steps.count + 1) * sizeof *s->profile->totals);
+    return TCC_OK;
+}
+
 int tccrt_profile_trace(struct tccrt_session *s, const char *path)
 {
     struct tcr_profile *p = s->profile;

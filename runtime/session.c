@@ -244,6 +244,11 @@ void tccrt_session_free(struct tccrt_session *s)
     a.free(a.user, s);
 }
 
+int tccrt_threads(const struct tccrt_session *s)
+{
+    return s->threads;
+}
+
 size_t tccrt_arena_bytes(const struct tccrt_session *s)
 {
     return s->held;

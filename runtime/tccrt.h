@@ -87,7 +87,9 @@ int tccrt_state_set(struct tccrt_session *s, const char *name, const struct tcc_
 /* Profile of the runs since the session was made or the profile was reset. */
 struct tccrt_profile_row { const char *kernel, *node; int64_t calls; double ns; double flops, bytes; };
 int tccrt_profile(struct tccrt_session *s, const struct tccrt_profile_row **rows);     /* number of rows */
+int tccrt_profile_reset(struct tccrt_session *s);                                          /* forgets what it has counted */
 int tccrt_profile_trace(struct tccrt_session *s, const char *path);                    /* Chrome trace of the last run */
+int tccrt_threads(const struct tccrt_session *s);                                      /* that it runs with */
 size_t tccrt_arena_bytes(const struct tccrt_session *s);                               /* held now, all arenas */
 
 const char *tccrt_error(void);                   /* of this thread; "" when none */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tccc-run: runs an artifact or a model on files or random values, or tests it on stored data. */
 #include "tools/model_int.h"
+#include "tools/peak_int.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -40,42 +41,66 @@ static int show_outputs(const struct options *o, const struct model *m, struct t
     return code;
 }
 
-static int by_time(const void *a, const void *b)
+/* -- Profiles ------------------------------------------------------------------------------------------ */
+
+static void print_row(const struct tccrt_profile_row *r, int runs, double total, double peak)
 {
-    const struct tccrt_profile_row *x = a, *y = b;
-    return x->ns < y->ns ? 1 : x->ns > y->ns ? -1 : 0;
+    double gflops = r->ns > 0 ? r->flops / r->ns : 0;
+    fprintf(stderr, "%10.3f %6.1f %6" PRId64 " %9.2f %6.1f %9.2f  %s (%s)\n", r->ns * 1e-6 / runs,
+            total > 0 ? 100 * r->ns / total : 0, r->calls / runs, gflops, peak > 0 ? 100 * gflops / peak : 0,
+            r->ns > 0 ? r->bytes / r->ns : 0, r->kernel ? r->kernel : "", r->node ? r->node : "");
 }
 
-static int show_profile(const struct options *o, const struct model *m)
+/* Rows come slowest first. Times and calls are those of one run on average; the peak is that of all threads. */
+static int show_profile(const struct options *o, const struct model *m, int runs)
 {
     const struct tccrt_profile_row *rows;
     const char *trace = option_text(o, OPT_profile, "");
-    int n = m->artifact ? tccrt_profile(m->session, &rows) : 0;
-    double total = 0;
+    int n = tccrt_profile(m->session, &rows);
+    double peak = peak_gflops(peak_bits()) * tccrt_threads(m->session);
+    struct tccrt_profile_row all = {.kernel = "all steps", .node = "a run"};
 
-    if (!m->artifact)
-        return usage_error(o, "--profile and --interpret exclude each other");
-    struct tccrt_profile_row *sorted = malloc(((size_t)n + 1) * sizeof *sorted);
-    if (n < 0 || !sorted) {
-        free(sorted);
+    if (n < 0)
         return tool_error(o, EXIT_ENVIRONMENT, "no profile: %s", tccrt_error());
-    }
-    if (n)
-        memcpy(sorted, rows, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, by_time);
-    for (int i = 0; i < n; i++)
-        total += sorted[i].ns;
-    fprintf(stderr, "%10s %6s %6s %9s %9s  %s\n", "ms", "%", "calls", "GFLOP/s", "GB/s", "kernel (node)");
     for (int i = 0; i < n; i++) {
-        const struct tccrt_profile_row *r = &sorted[i];
-        fprintf(stderr, "%10.3f %6.1f %6" PRId64 " %9.2f %9.2f  %s (%s)\n", r->ns * 1e-6,
-                total > 0 ? 100 * r->ns / total : 0, r->calls, r->ns > 0 ? r->flops / r->ns : 0,
-                r->ns > 0 ? r->bytes / r->ns : 0, r->kernel ? r->kernel : "", r->node ? r->node : "");
+        all.ns += rows[i].ns;
+        all.flops += rows[i].flops;
+        all.bytes += rows[i].bytes;
+        all.calls += rows[i].calls;
     }
-    free(sorted);
+    fprintf(stderr, "mean of %d runs; peak: %.1f GFLOP/s\n", runs, peak);
+    fprintf(stderr, "%10s %6s %6s %9s %6s %9s  %s\n", "ms", "%", "calls", "GFLOP/s", "% peak", "GB/s", "kernel (node)");
+    for (int i = 0; i < n; i++)
+        print_row(&rows[i], runs, all.ns, peak);
+    print_row(&all, runs, all.ns, peak);
     if (*trace && tccrt_profile_trace(m->session, trace) != TCC_OK)
         return tool_error(o, EXIT_ENVIRONMENT, "%s", tccrt_error());
     return EXIT_FINE;
+}
+
+static int run_status(const struct options *o, int status, const char *error)
+{
+    return tool_error(o,
+                      status == TCC_EENV   ? EXIT_ENVIRONMENT
+                      : status == TCC_EBUG ? EXIT_BUG
+                                           : EXIT_DATA,
+                      "%s", error);
+}
+
+/* The first run, which has been, warmed up: measured are further ones, half a second long. */
+static int profile(const struct options *o, struct model *m, struct tcc_object **in)
+{
+    struct tcc_object **out = calloc((size_t)m->nout + 1, sizeof *out);
+    double start = peak_seconds();
+    char error[ERROR_SIZE];
+    int runs = 0, status = out ? tccrt_profile_reset(m->session) : TCC_EENV;
+
+    for (; status == TCC_OK && runs < 100 && (!runs || peak_seconds() - start < 0.5); runs++) {
+        status = model_run(m, in, out, error);
+        objects_free(out, m->nout);
+    }
+    free(out);
+    return status == TCC_OK ? show_profile(o, m, runs) : run_status(o, status, error);
 }
 
 static int run_once(const struct options *o, struct model *m)
@@ -87,16 +112,12 @@ static int run_once(const struct options *o, struct model *m)
     if (code == EXIT_FINE) {
         int status = model_run(m, in, out, error);
         if (status != TCC_OK)
-            code = tool_error(o,
-                              status == TCC_EENV   ? EXIT_ENVIRONMENT
-                              : status == TCC_EBUG ? EXIT_BUG
-                                                   : EXIT_DATA,
-                              "%s", error);
+            code = run_status(o, status, error);
     }
     if (code == EXIT_FINE)
         code = show_outputs(o, m, out);
     if (code == EXIT_FINE && option_set(o, OPT_profile))
-        code = show_profile(o, m);
+        code = profile(o, m, in);
     if (in)
         objects_free(in, m->nin);
     if (out)

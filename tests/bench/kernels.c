@@ -6,7 +6,7 @@
  *
  * usage: kernels [architecture [part of a name]]     (default: native, all)
  */
-#include "tests/bench/peak.h"
+#include "tools/peak_int.h"
 #include "tests/unit/kernel_make.h"
 
 #include <stdlib.h>

@@ -170,6 +170,8 @@ START_TEST(symbolic)
             ck_assert_int_eq(rows[0].calls, 4);
             ck_assert(rows[0].bytes > 0);
             ck_assert_int_eq(tccrt_profile_trace(s, "trace.json"), TCC_OK);
+            ck_assert_int_eq(tccrt_profile_reset(s), TCC_OK);
+            ck_assert_int_eq(tccrt_profile(s, &rows), 0);
             remove("trace.json");
         }
         ck_assert_int_eq(tccrt_input(m, NULL, 0, &info), TCC_OK);

@@ -3,7 +3,7 @@
  * peak.c - the machine's peak. Twelve independent chains hide the latency of two multiply-adds a cycle. Measured again and
  * again between kernels, since the clock of a shared machine moves.
  */
-#include "tests/bench/peak.h"
+#include "tools/peak_int.h"
 
 #include <time.h>
 
@@ -20,6 +20,14 @@ double peak_seconds(void)
 #define FMA512(i) "vfmadd231ps %%zmm0, %%zmm0, %%zmm" #i "\n"
 #define FMA256(i) "vfmadd231ps %%ymm0, %%ymm0, %%ymm" #i "\n"
 #define MULADD(i) "mulps %%xmm0, %%xmm" #i "\n addps %%xmm0, %%xmm" #i "\n"
+
+#ifdef __x86_64__
+int peak_bits(void)
+{
+    if (__builtin_cpu_supports("avx512f"))
+        return 512;
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 256 : 128;
+}
 
 double peak_gflops(int bits)
 {
@@ -40,3 +48,15 @@ double peak_gflops(int bits)
     t = peak_seconds() - t;
     return (double)n * 12 * 2 * (bits / 32) / t * 1e-9;
 }
+#else
+int peak_bits(void)
+{
+    return 0;
+}
+
+double peak_gflops(int bits)
+{
+    (void)bits;
+    return 0;
+}
+#endif
