@@ -448,6 +448,85 @@ static bool build_pool(struct kb *k, struct lw_group *g)
     return finish(k, g, stage, idx, id);
 }
 
+/* dw[o, c, t] = sum over n and positions p of dy[n, o, p] x[n, c of o's group, p * stride + t * dilation - before]. */
+static bool build_conv_grad_weight(struct kb *k, struct lw_group *g)
+{
+    const struct ir_node *n = g->anchor;
+    struct ir_value *x = n->in[0].value, *dy = n->in[1].value, *v = n->out[0];
+    struct ir_ctx *ctx = k->ctx;
+    enum tcc_dtype acc = kb_acc_dtype(v->type->dtype);
+    int64_t groups = ir_get_i(n, IR_ATTR_groups, 1);
+    ir_expr idx[TCC_MAX_RANK], at[TCC_MAX_RANK], pos[TCC_MAX_RANK];
+    struct kn_guard guards[TCC_MAX_RANK];
+    uint32_t inner = 0;
+    outer_index(k, g, idx);
+    at[0] = pos[0] = inner_dim(k, dy->type->dim[0], &inner);
+    pos[1] = idx[0];
+    for (int i = 2; i < dy->type->rank; i++)
+        pos[i] = inner_dim(k, dy->type->dim[i], &inner);
+    int stage = kb_stage_new(k, inner);
+    ir_expr per_out = ir_floordiv(ctx, v->type->dim[0], ir_const(ctx, groups));
+    ir_expr group = groups == 1 ? ir_const(ctx, 0) : ir_floordiv(ctx, idx[0], per_out);
+    at[1] = ir_add(ctx, ir_mul(ctx, group, v->type->dim[1]), idx[1]);
+    int nguards = window(k, n, pos, idx + 2, at, guards), saved = kb_push_guards(k, nguards, guards), args[2];
+    args[0] = operand(k, stage, x, at, acc);
+    k->guards = saved;
+    args[1] = operand(k, stage, dy, pos, acc);
+    int id = reduce(k, stage, KN_SUM, acc, kb_scalar(k, stage, IR_mul, acc, 2, args));
+    kb_stage_end(k, stage);
+    return finish(k, g, kb_stage_new(k, 0), idx, id);
+}
+
+/*
+ * dx[p] = sum of dy[i] over the windows i that hold p, for max pools those whose maximum lies at p. Along an axis these are
+ * i = (p + before) div stride - j, as long as tap (p + before) - i * stride is one of the kernel's, so j runs to
+ * ceil(reach / stride); with a dilation, only multiples of it are taps.
+ */
+static bool build_pool_grad(struct kb *k, struct lw_group *g)
+{
+    const struct ir_node *n = g->anchor;
+    struct ir_value *dy = n->in[0].value, *index = n->op == IR_max_pool_grad ? n->in[1].value : NULL, *v = n->out[0];
+    struct ir_ctx *ctx = k->ctx;
+    enum tcc_dtype d = v->type->dtype, acc = kb_acc_dtype(d);
+    const struct ir_attr *extent = ir_attr(n, IR_ATTR_kernel);
+    ir_expr idx[TCC_MAX_RANK], at[TCC_MAX_RANK], zero = ir_const(ctx, 0), linear = zero;
+    struct kn_guard guards[3 * TCC_MAX_RANK];
+    uint32_t inner = 0;
+    int nguards = 0;
+    outer_index(k, g, idx);
+    at[0] = idx[0];
+    at[1] = idx[1];
+    for (int i = 2; i < dy->type->rank; i++) {
+        int64_t stride = ir_attr(n, IR_ATTR_strides)->ints[i - 2],
+                dilation = ir_attr(n, IR_ATTR_dilations)->ints[i - 2];
+        int64_t reach = (extent->ints[i - 2] - 1) * dilation + 1, windows = (reach + stride - 1) / stride;
+        ir_expr e = ir_add(ctx, idx[i], ir_attr(n, IR_ATTR_before)->exprs[i - 2]);
+        at[i] = ir_floordiv(ctx, e, ir_const(ctx, stride));
+        if (windows > 1)
+            at[i] = ir_sub(ctx, at[i], inner_dim(k, ir_const(ctx, windows), &inner));
+        ir_expr tap = ir_sub(ctx, e, ir_mulc(ctx, at[i], stride));
+        guards[nguards++] = (struct kn_guard){at[i], zero, dy->type->dim[i]};
+        if (reach % stride || reach < stride)
+            guards[nguards++] = (struct kn_guard){tap, zero, ir_const(ctx, reach)};
+        if (dilation > 1)
+            guards[nguards++] = (struct kn_guard){ir_mod(ctx, tap, ir_const(ctx, dilation)), zero, ir_const(ctx, 1)};
+        linear = ir_add(ctx, ir_mul(ctx, linear, v->type->dim[i]), idx[i]);
+    }
+    if (!inner)
+        inner_dim(k, ir_const(ctx, 1), &inner);
+    int stage = kb_stage_new(k, inner), saved = kb_push_guards(k, nguards, guards);
+    int id = operand(k, stage, dy, at, acc);
+    if (index) {
+        int same[2] = {operand(k, stage, index, at, TCC_I64), kb_expr(k, stage, TCC_I64, linear)};
+        int args[3] = {kb_scalar(k, stage, IR_eq, TCC_BOOL, 2, same), id, kb_const(k, stage, acc, 0, 0)};
+        id = kb_scalar(k, stage, IR_select, acc, 3, args);
+    }
+    k->guards = saved;
+    id = reduce(k, stage, KN_SUM, acc, id);
+    kb_stage_end(k, stage);
+    return finish(k, g, kb_stage_new(k, 0), idx, id);
+}
+
 /* -- What is a contraction ------------------------------------------------------------------------------------------- */
 
 static int strip_casts(const struct kn_kernel *k, int i)
@@ -515,6 +594,9 @@ bool lw_build_anchor(struct kb *k, struct lw_group *g)
     case IR_max_pool:
     case IR_max_pool_index:
     case IR_avg_pool: return build_pool(k, g);
+    case IR_conv_grad_weight: return build_conv_grad_weight(k, g);
+    case IR_max_pool_grad:
+    case IR_sum_pool_grad: return build_pool_grad(k, g);
     default: k->failed = "no loop nest for this op"; return false;
     }
 }

@@ -491,6 +491,9 @@ bool ct_analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn
     c->pack_a = c->chain_a || a->dtype != c->dtype;
     if (c->pack_a && c->nguards)
         return false;
+    /* A packed tile of B serves all rows. */
+    if (c->pack_b && c->period)
+        return false;
     /* The columns of B must be walked by packing or by constant steps. */
     if (c->pack_b && c->block >= 0 && c->width % c->lanes)
         return false;

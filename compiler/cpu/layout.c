@@ -55,7 +55,7 @@ static kn_layout conv_layout(struct ir_ctx *ctx, const struct ir_node *n, int op
     ir_type x = n->in[0].value->type, w = n->in[1].value->type;
     int rank = x->rank;
     int64_t c = dim_of(n, 0, 1), o = dim_of(n, 1, 0), per_in = dim_of(n, 1, 1), groups = ir_get_i(n, IR_ATTR_groups, 1);
-    if (rank + 2 > TCC_MAX_RANK || w->dtype != TCC_F32 || c < 1 || o < 8 || per_in < 1 || !ir_const_of(n->in[1].value))
+    if (rank + 2 > TCC_MAX_RANK || w->dtype != TCC_F32 || c < 1 || o < 8 || per_in < 1)
         return NULL;
     bool depthwise = per_in == 1 && groups == c && o == c && c > 1, plain_in = groups == 1 && c < 8;
     if (!depthwise && groups > 1 && (per_in % BLOCK || o / groups % BLOCK))
@@ -68,6 +68,22 @@ static kn_layout conv_layout(struct ir_ctx *ctx, const struct ir_node *n, int op
     }
 }
 
+/* The gradient by weight of a convolution that runs in blocks: x and dy as forward has them, the result as its weights. */
+static kn_layout grad_weight_layout(struct ir_ctx *ctx, const struct ir_node *n, int operand)
+{
+    ir_type x = n->in[0].value->type, t = n->out[0]->type;
+    int64_t c = dim_of(n, 0, 1), o = dim_of(n, 1, 1), per_in = ir_const_or(t->dim[1], -1),
+            groups = ir_get_i(n, IR_ATTR_groups, 1);
+    if (x->rank + 2 > TCC_MAX_RANK || c < 1 || o < 8 || per_in < 1)
+        return NULL;
+    bool depthwise = per_in == 1 && groups == c && o == c && c > 1, plain_in = groups == 1 && c < 8;
+    if (!depthwise && groups > 1 && (per_in % BLOCK || o / groups % BLOCK))
+        return NULL;
+    if (operand < 0)
+        return weight_layout(ctx, x->rank, !depthwise && !plain_in);
+    return operand == 0 && plain_in ? NULL : kn_layout_blocked(ctx, x->rank, 1, BLOCK);
+}
+
 kn_layout cpu_layout(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n, int operand)
 {
     ir_type t = n->out[0]->type;
@@ -75,9 +91,13 @@ kn_layout cpu_layout(const struct pass_machine *m, struct ir_ctx *ctx, const str
     case IR_matmul: return operand == 1 && ir_const_of(n->in[1].value) ? matrix_layout(m, ctx, n) : NULL;
     case IR_conv:
         return t->dtype == TCC_F32 && n->in[0].value->type->dtype == TCC_F32 ? conv_layout(ctx, n, operand) : NULL;
+    case IR_conv_grad_weight: return t->dtype == TCC_F32 ? grad_weight_layout(ctx, n, operand) : NULL;
     case IR_max_pool:
     case IR_avg_pool:
-        if (t->dtype != TCC_F32 || dim_of(n, 0, 1) < 8 || operand > 0 || t->rank + 1 > TCC_MAX_RANK)
+    case IR_max_pool_index:
+    case IR_max_pool_grad:
+    case IR_sum_pool_grad:
+        if (n->in[0].value->type->dtype != TCC_F32 || dim_of(n, 0, 1) < 8 || t->rank + 1 > TCC_MAX_RANK)
             return NULL;
         return kn_layout_blocked(ctx, t->rank, 1, BLOCK);
     default: return NULL;
