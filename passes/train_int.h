@@ -24,4 +24,16 @@ struct ir_value *optim_loss_scale(struct ir_builder *b, const struct train_optio
  * step count and scaler. Every state write selects the old value when a gradient was not finite. *rate: f32[], the rate used. */
 bool optim_update(struct ir_builder *b, const struct train_options *o, int n, const struct train_param *params, struct ir_value **rate);
 
+/* Are the texts that optim*.c reads (optimizer, optimizer_state, schedule, loss_scale) well-formed? False after a diagnostic. */
+bool optim_check(struct ir_ctx *ctx, const struct train_options *o);
+
+/* -- For all who read option texts (train_options.c) */
+
+/* KIND[:key=value,...]. A backslash takes the next character as it is. */
+struct train_spec { const char *kind; int n; const char **keys, **values; };
+/* Splits a text; `option` ("--loss") is named in the diagnostic of a malformed one. */
+bool train_spec_read(struct ir_ctx *ctx, const char *option, const char *text, struct train_spec *spec);
+/* NAME,NAME,... with the same escapes; ended by NULL. `text` may be NULL. */
+const char **train_names(struct ir_ctx *ctx, const char *text);
+
 #endif
