@@ -14,6 +14,9 @@ struct train_param {
     struct ir_value *grad;       /* the parameter's dims; still multiplied by the loss scale, if there is one */
 };
 
+/* Are the options about updates and precision well-formed? False after a diagnostic: a usage error. */
+bool optim_check(struct ir_ctx *ctx, const struct train_options *o);
+
 /* Makes the state variables that updates of these parameters need (train.*, optimizer.*, master.*). */
 bool optim_states(struct ir_module *m, const struct train_options *o, int n, struct ir_state *const *params);
 
