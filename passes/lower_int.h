@@ -132,6 +132,8 @@ int lw_buffer_new(struct lw *lw, struct kn_buffer b);
 bool lw_lower_block(struct lw *lw, struct ir_block *block, struct kn_steps *to);
 void lw_side_tables_grow(struct lw *lw);                 /* after nodes were added to lw->func */
 bool lw_lower_func(struct lw *lw, struct ir_func *f, struct kn_entry *e);
+/* lower_state.c: state variables are updated in place where nobody needs the old value afterwards. */
+void lw_update_in_place(struct lw *lw, struct kn_entry *e);
 /* lower_layout.c: fills in lw->layout; may insert relayout nodes. */
 void lw_choose_layouts(struct lw *lw, struct ir_func *f);
 bool lw_bound(const struct lw *lw, ir_expr e);           /* are all its symbols bound? */

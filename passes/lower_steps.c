@@ -397,5 +397,7 @@ bool lw_lower_func(struct lw *lw, struct ir_func *f, struct kn_entry *e)
     if (!lw_lower_block(lw, f->body, &e->steps))
         return false;
     copy_outputs(lw, e);
+    if (lw->fuse)
+        lw_update_in_place(lw, e);
     return true;
 }
