@@ -542,13 +542,34 @@ static void finish(struct interp *it)
     free(it->dies_next);
 }
 
+/* The variables' values before the run; one that fails gets them back. */
+static bool save_state(struct interp *it, struct ir_tensor ***saved)
+{
+    *saved = calloc((size_t)(it->state ? it->state->n : 0) + 1, sizeof **saved);
+    for (int i = 0; *saved && it->state && i < it->state->n; i++)
+        (*saved)[i] = ir_tensor_ref(it->state->values[i]);
+    return *saved != NULL;
+}
+
+static void settle_state(struct interp *it, struct ir_tensor **saved, bool failed)
+{
+    for (int i = 0; saved && it->state && i < it->state->n; i++) {
+        struct ir_tensor *drop = failed ? it->state->values[i] : saved[i];
+        if (failed)
+            it->state->values[i] = saved[i];
+        ir_tensor_unref(drop);
+    }
+    free(saved);
+}
+
 int ir_interp(struct ir_func *f, struct ir_interp_state *state, struct tcc_object *const *in, struct tcc_object **out,
               char *error, size_t error_size)
 {
     struct interp it = {.state = state, .error = error, .error_size = error_size};
+    struct ir_tensor **saved = NULL;
     if (error_size)
         error[0] = 0;
-    int status = prepare(&it, f) ? TCC_OK : it_error(&it, NULL, TCC_EENV, "no memory");
+    int status = prepare(&it, f) && save_state(&it, &saved) ? TCC_OK : it_error(&it, NULL, TCC_EENV, "no memory");
     if (!status)
         status = set_inputs(&it, in);
     if (!status)
@@ -557,6 +578,7 @@ int ir_interp(struct ir_func *f, struct ir_interp_state *state, struct tcc_objec
         status = take_outputs(&it, out);
     if (!status && state)
         state->step++;
+    settle_state(&it, saved, status != TCC_OK);
     finish(&it);
     return status;
 }

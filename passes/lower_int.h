@@ -147,6 +147,10 @@ void lw_bind(struct lw *lw, struct kn_steps *to, const struct ir_node *n, enum t
 bool lw_lower_if(struct lw *lw, struct ir_node *n, struct kn_steps *to);
 bool lw_lower_loop(struct lw *lw, struct ir_node *n, struct kn_steps *to);
 
+/* -- lower_commit.c: moves writes of state behind the last step that may fail ----------------------- */
+void lw_commit_last(struct lw *lw, struct kn_steps *steps);
+bool lw_may_fail(const struct kn_step *s);               /* for the sake of data or memory */
+
 /* -- lower_memory.c: lifetimes, ALLOC and FREE steps, offsets in the arena ---------------------------- */
 bool lw_plan_memory(struct ir_ctx *ctx, struct kn_program *p, struct kn_entry *e);
 

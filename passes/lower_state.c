@@ -190,6 +190,9 @@ static bool update_in_place(struct updates *u, const struct place *copy)
     struct place *writer = writer_of(u, from, copy);
     if (!writer)
         return false;
+    for (int i = writer->position; i < u->places.n; i++) /* a run that fails leaves the state as it was */
+        if (lw_may_fail(u->places.at[i].step))
+            return false;
     for (int i = writer->position + 1; i < u->places.n; i++) /* the old value must be out of use */
         if (&u->places.at[i] != copy && touches(lw, u->places.at[i].step, to))
             return false;

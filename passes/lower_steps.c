@@ -396,6 +396,7 @@ bool lw_lower_func(struct lw *lw, struct ir_func *f, struct kn_entry *e)
     place_outputs(lw, e);
     if (!lw_lower_block(lw, f->body, &e->steps))
         return false;
+    lw_commit_last(lw, &e->steps);
     copy_outputs(lw, e);
     if (lw->fuse)
         lw_update_in_place(lw, e);

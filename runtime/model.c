@@ -322,3 +322,8 @@ int tccrt_state_info(const struct tccrt_model *m, int i, struct tccrt_value_info
         info->dims[d] = m->exprs[m->u32s[s->dims.first + d]].k;
     return TCC_OK;
 }
+
+int tccrt_state_flags(const struct tccrt_model *m, int i)
+{
+    return i >= 0 && (uint32_t)i < m->plan->states.count ? (int)m->states[i].flags : 0;
+}

@@ -425,6 +425,17 @@ int tccrt_run(struct tccrt_session *s, const char *entry, int nin, const struct 
     return status;
 }
 
+int tccrt_run_many(struct tccrt_session *s, const char *entry, int64_t n, int nin, const struct tcc_tensor *in,
+                   int nout, struct tcc_tensor *out, int64_t *done)
+{
+    int status = TCC_OK;
+
+    for (*done = 0; *done < n; ++*done)
+        if ((status = tccrt_run(s, entry, nin, in + *done * nin, nout, out + *done * nout)))
+            break;
+    return status;
+}
+
 int tccrt_run_objects(struct tccrt_session *s, const char *entry, int nin, struct tcc_object *const *in, int nout,
                       struct tcc_object **out)
 {

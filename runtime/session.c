@@ -32,6 +32,50 @@ static void default_free(void *user, void *p)
     free(p);
 }
 
+/*
+ * A state variable's memory. Large ones that begin as zeros (moments of optimizers) come from the kernel, which hands out
+ * pages when they are first written: a session that only evaluates never pays for them.
+ */
+#define LAZY_BYTES ((size_t)256 << 10)
+
+static bool lazy_state(const struct tccrt_session *s, const struct tcc_pstate *p)
+{
+    return s->allocator.alloc == default_alloc && p->init == ~(uint64_t)0 && p->bytes >= LAZY_BYTES;
+}
+
+static void *state_alloc(struct tccrt_session *s, const struct tcc_pstate *p)
+{
+    void *at;
+
+    if (!lazy_state(s, p)) {
+        at = tcr_alloc(s, p->bytes);
+        if (at && p->init == ~(uint64_t)0)
+            memset(at, 0, p->bytes);
+        else if (at)
+            memcpy(at, s->m->weights + p->init, p->bytes);
+        return at;
+    }
+    at = mmap(NULL, p->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) {
+        tcr_fail(TCC_EENV, "no memory for %llu bytes of state", (unsigned long long)p->bytes);
+        return NULL;
+    }
+    if (p->bytes >= 2 * HUGE_PAGE)
+        madvise(at, p->bytes, MADV_HUGEPAGE);
+    s->held += TCR_ROUND(p->bytes);
+    return at;
+}
+
+static void state_free(struct tccrt_session *s, const struct tcc_pstate *p, void *at)
+{
+    if (!at || !lazy_state(s, p)) {
+        tcr_free(s, at, p->bytes);
+        return;
+    }
+    s->held -= TCR_ROUND(p->bytes);
+    munmap(at, p->bytes);
+}
+
 void *tcr_alloc(struct tccrt_session *s, size_t bytes)
 {
     size_t size = TCR_ROUND(bytes ? bytes : 1);
@@ -118,17 +162,9 @@ static int make_states(struct tccrt_session *s)
 {
     const struct tccrt_model *m = s->m;
 
-    for (uint32_t i = 0; i < m->plan->states.count; i++) {
-        const struct tcc_pstate *p = &m->states[i];
-
-        s->states[i] = tcr_alloc(s, p->bytes);
-        if (!s->states[i])
+    for (uint32_t i = 0; i < m->plan->states.count; i++)
+        if (!(s->states[i] = state_alloc(s, &m->states[i])))
             return TCC_EENV;
-        if (p->init == ~(uint64_t)0)
-            memset(s->states[i], 0, p->bytes);
-        else
-            memcpy(s->states[i], m->weights + p->init, p->bytes);
-    }
     return TCC_OK;
 }
 
@@ -225,7 +261,7 @@ void tccrt_session_free(struct tccrt_session *s)
     for (uint32_t i = 0; s->slots && i < s->m->nslots; i++)
         tcr_slot_clear(s, &s->slots[i]);
     for (uint32_t i = 0; s->states && i < s->m->plan->states.count; i++)
-        tcr_free(s, s->states[i], s->m->states[i].bytes);
+        state_free(s, &s->m->states[i], s->states[i]);
     for (uint32_t i = 0; s->outs && i < s->max_outputs; i++) {
         tcr_free(s, s->outs[i].own, s->outs[i].own_bytes);
         tccrt_object_unref(s->outs[i].object);
@@ -255,6 +291,18 @@ size_t tccrt_arena_bytes(const struct tccrt_session *s)
 }
 
 /* -- State ------------------------------------------------------------------------------------------------ */
+
+void tccrt_random_get(const struct tccrt_session *s, uint64_t *seed, int64_t *runs)
+{
+    *seed = s->seed;
+    *runs = s->runs;
+}
+
+void tccrt_random_set(struct tccrt_session *s, uint64_t seed, int64_t runs)
+{
+    s->seed = seed;
+    s->runs = runs;
+}
 
 static int find_state(const struct tccrt_session *s, const char *name)
 {

@@ -74,15 +74,34 @@ int tccrt_run(struct tccrt_session *s, const char *entry, int nin, const struct 
 /* The same with objects (strings, sequences, optionals, unranked tensors). Outputs belong to the caller. */
 int tccrt_run_objects(struct tccrt_session *s, const char *entry, int nin, struct tcc_object *const *in, int nout, struct tcc_object **out);
 
+/* Runs an entry point n times, in a loop: batch k has inputs in[k * nin ...] and outputs out[k * nout ...]; give out[].data, since
+ * the session's own output memory is good for one run. Stops at the first run that fails; *done counts those that ended well. */
+int tccrt_run_many(struct tccrt_session *s, const char *entry, int64_t n, int nin, const struct tcc_tensor *in, int nout,
+                   struct tcc_tensor *out, int64_t *done);
+
 /* What an artifact's C functions NAME_ENTRY call: a run of the model's entry point (by number) in a session that the library keeps.
  * out[i].data must be given, with its dtype and dims. Thread-safe; calls of a model with state take turns. */
 int tccrt_call(const struct tcc_model *model, int entry, const struct tcc_tensor *in, struct tcc_tensor *out);
 
-/* State by name (parameters, buffers, optimizer state). */
+/* -- State ---------------------------------------------------------------------------------------
+ * Parameters, buffers, optimizer state: variables that the entry points of a session share, by name. A new session holds the
+ * first values that the model was compiled with. A run that fails (a label outside its axis, a wrong input, no memory) leaves
+ * all of them, and the counter of runs, as they were before it: the compiler puts writes of state behind whatever may fail.
+ * Not covered: writes inside regions of control flow, and outputs whose size is known only after the run. NaN is a value like
+ * another: what it does to the state is the program's to see. */
+enum tccrt_state_flags { TCCRT_STATE_PARAM = 1, TCCRT_STATE_BUFFER = 2, TCCRT_STATE_OPTIMIZER = 4, TCCRT_STATE_GRADIENT = 8 };
 int tccrt_nstates(const struct tccrt_model *m);
 int tccrt_state_info(const struct tccrt_model *m, int i, struct tccrt_value_info *info);
-int tccrt_state_get(struct tccrt_session *s, const char *name, struct tcc_tensor *out);        /* out->data: session's own memory */
+int tccrt_state_flags(const struct tccrt_model *m, int i);                 /* of enum tccrt_state_flags; 0: no such variable */
+/* out->data: the session's own memory, no copy; it may be written between runs, and stays where it is while the session lives. */
+int tccrt_state_get(struct tccrt_session *s, const char *name, struct tcc_tensor *out);
+/* TCC_EUSAGE: no such variable; TCC_EINPUT: another type or shape. */
 int tccrt_state_set(struct tccrt_session *s, const char *name, const struct tcc_tensor *value);
+
+/* Random ops (dropout, stochastic rounding) count with the seed and the number of runs that ended well: two sessions with equal
+ * state, seed and runs go on with equal bits. */
+void tccrt_random_get(const struct tccrt_session *s, uint64_t *seed, int64_t *runs);
+void tccrt_random_set(struct tccrt_session *s, uint64_t seed, int64_t runs);
 
 /* Profile of the runs since the session was made or the profile was reset. */
 struct tccrt_profile_row { const char *kernel, *node; int64_t calls; double ns; double flops, bytes; };
