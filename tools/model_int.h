@@ -48,6 +48,8 @@ double now_ms(void);
 
 /* Inputs of tccc-run and tccc-bench: --input, and --random for the others (when `random`, or when asked for). */
 int inputs_read(const struct options *o, const struct model *m, bool random, struct tcc_object **inputs);
+/* Writes the outputs to --output-dir, where that is given. */
+int outputs_write(const struct options *o, const struct model *m, struct tcc_object *const *outputs);
 void objects_free(struct tcc_object **list, int n);
 
 /* --test-data, --test-suite. */

@@ -3,42 +3,21 @@
 #include "tools/model_int.h"
 #include "tools/peak_int.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-static int write_output(const struct options *o, const char *dir, int k, const struct model_value *value,
-                        const struct tcc_object *v)
-{
-    char path[PATH_MAX], error[ERROR_SIZE];
-    bool npy = npy_can(v);
-
-    if (snprintf(path, sizeof path, "%s/output_%d.%s", dir, k, npy ? "npy" : "pb") >= (int)sizeof path)
-        return tool_error(o, EXIT_DATA, "the path of '%s' is too long", dir);
-    bool ok = npy ? npy_write(path, v, error) : pb_write(path, value->info.name, value->kind, v, error);
-    return ok ? EXIT_FINE : tool_error(o, EXIT_ENVIRONMENT, "%s", error);
-}
-
 static int show_outputs(const struct options *o, const struct model *m, struct tcc_object **out)
 {
-    const char *dir = option_text(o, OPT_output_dir, NULL);
-    int code = EXIT_FINE;
-
-    if (dir && mkdir(dir, 0777) != 0 && errno != EEXIST)
-        return tool_error(o, EXIT_ENVIRONMENT, "cannot make '%s': %m", dir);
-    for (int i = 0; i < m->nout && code == EXIT_FINE; i++) {
+    for (int i = 0; i < m->nout; i++) {
         printf("%s: ", m->out[i].info.name);
         value_print(stdout, out[i]);
         putchar('\n');
-        if (dir)
-            code = write_output(o, dir, i, &m->out[i], out[i]);
     }
     if (fflush(stdout) != 0)
         return tool_error(o, EXIT_ENVIRONMENT, "cannot write standard output: %m");
-    return code;
+    return outputs_write(o, m, out);
 }
 
 /* -- Profiles ------------------------------------------------------------------------------------------ */
@@ -171,7 +150,12 @@ static int run_tests(const struct options *o)
         else
             dirs[ndirs++] = o->words[i];
     }
-    code = model ? testdata_all(o, model, dirs, ndirs) : usage_error(o, "no artifact or model given");
+    if (!model)
+        code = usage_error(o, "no artifact or model given");
+    else if (ndirs > 1 && option_set(o, OPT_output_dir))
+        code = usage_error(o, "--output-dir with more than one folder of test data");
+    else
+        code = testdata_all(o, model, dirs, ndirs);
     free(dirs);
     return code;
 }
@@ -181,8 +165,8 @@ static int run(const struct options *o)
     const char *suite = option_text(o, OPT_test_suite, NULL);
 
     if (suite) {
-        if (o->nwords || option_set(o, OPT_test_data))
-            return usage_error(o, "--test-suite takes neither a model nor --test-data");
+        if (o->nwords || option_set(o, OPT_test_data) || option_set(o, OPT_output_dir))
+            return usage_error(o, "--test-suite takes no model, no --test-data and no --output-dir");
         return suite_run(o, suite);
     }
     if (option_set(o, OPT_list) || option_set(o, OPT_write_list))

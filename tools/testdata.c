@@ -113,7 +113,6 @@ int testdata_run(const struct options *o, struct model *m, const char *dir, cons
     struct tcc_object **in = calloc((size_t)m->nin + 1, sizeof *in), **got = calloc((size_t)m->nout + 1, sizeof *got),
                       **expected = calloc((size_t)m->nout + 1, sizeof *expected);
     int code = EXIT_ENVIRONMENT, nin = 0, nout = 0;
-    (void)o;
 
     snprintf(why, ERROR_SIZE, "no memory");
     if (in && got && expected)
@@ -135,6 +134,10 @@ int testdata_run(const struct options *o, struct model *m, const char *dir, cons
                : status == TCC_EENV ? EXIT_ENVIRONMENT
                : status == TCC_EBUG ? EXIT_BUG
                                     : EXIT_DATA;
+        if (status == TCC_OK && outputs_write(o, m, got) != EXIT_FINE) {
+            snprintf(why, ERROR_SIZE, "the outputs cannot be written");
+            code = EXIT_ENVIRONMENT;
+        }
     }
     if (in)
         objects_free(in, m->nin);
