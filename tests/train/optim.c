@@ -45,8 +45,8 @@ struct runner {
     const struct test_case *c;
     char why[600];
     struct ir_module *module;
-    struct ir_interp_state *state;      /* interpreted, or */
-    struct tccrt_session *session;      /* compiled */
+    struct ir_interp_state *state; /* interpreted, or */
+    struct tccrt_session *session; /* compiled */
     int nstates;
     const char *names[MAX_STATES];
 };
@@ -160,8 +160,10 @@ static bool build_read(struct runner *r)
 static bool build(struct runner *r, struct ir_ctx *ctx)
 {
     const struct test_case *c = r->c;
-    struct train_options o = {.optimizer = c->optimizer, .clip_norm = c->clip,
-                              .schedule = *c->schedule ? c->schedule : NULL, .loss_scale = *c->scale ? c->scale : NULL};
+    struct train_options o = {.optimizer = c->optimizer,
+                              .clip_norm = c->clip,
+                              .schedule = *c->schedule ? c->schedule : NULL,
+                              .loss_scale = *c->scale ? c->scale : NULL};
     struct ir_state *params[NPARAMS];
     struct ir_module *m = r->module = ir_module_new(ctx, "optim");
 
@@ -172,8 +174,8 @@ static bool build(struct runner *r, struct ir_ctx *ctx)
         params[i] = ir_state_new(m, param_names[i], ir_tensor_type_i(ctx, TCC_F32, param_ranks[i], param_dims[i]), t,
                                  IR_STATE_PARAM);
     }
-    if (!optim_check(ctx, &o) || !optim_states(m, &o, NPARAMS, params) || !build_step(m, &o, params) || !build_read(r) ||
-        !ir_verify(m))
+    if (!optim_check(ctx, &o) || !optim_states(m, &o, NPARAMS, params) || !build_step(m, &o, params) ||
+        !build_read(r) || !ir_verify(m))
         return fail(r, "build: %s", ir_nmessages(ctx) ? ir_message(ctx, 0)->text : "failed");
     if (*c->start) {
         struct ir_state *s = ir_state_by_name(m, c->start);
@@ -185,7 +187,8 @@ static bool build(struct runner *r, struct ir_ctx *ctx)
 
 /* -- Running */
 
-static bool call(struct runner *r, const char *entry, int nin, struct tcc_object **in, int nout, struct tcc_object **out)
+static bool call(struct runner *r, const char *entry, int nin, struct tcc_object **in, int nout,
+                 struct tcc_object **out)
 {
     char error[300] = "";
     if (r->session)
@@ -194,7 +197,8 @@ static bool call(struct runner *r, const char *entry, int nin, struct tcc_object
            fail(r, "%s: %s", entry, error);
 }
 
-static bool compare(struct runner *r, const char *name, int step, const struct numbers *want, const struct tcc_object *got)
+static bool compare(struct runner *r, const char *name, int step, const struct numbers *want,
+                    const struct tcc_object *got)
 {
     for (int i = 0; i < want->n; i++) {
         enum tcc_dtype d = (enum tcc_dtype)got->t.dtype;
@@ -277,8 +281,9 @@ static bool run_compiled(struct runner *r)
     o.message = first_message;
     o.user = r;
     int status = tccc_compile(&o);
-    bool good = status ? (r->why[0] ? false : fail(r, "compile: exit %d", status))
-                       : (!tccrt_open(so, &m) && !tccrt_session_new(m, &ro, &r->session)) || fail(r, "%s", tccrt_error());
+    bool good = status
+                    ? (r->why[0] ? false : fail(r, "compile: exit %d", status))
+                    : (!tccrt_open(so, &m) && !tccrt_session_new(m, &ro, &r->session)) || fail(r, "%s", tccrt_error());
     good = good && run_steps(r);
     if (r->session)
         tccrt_session_free(r->session);
