@@ -21,8 +21,10 @@
 bool grad_build(struct ir_builder *b, int ny, struct ir_value *const *ys, struct ir_value *const *seeds, int nx,
                 struct ir_value *const *xs, struct ir_value **grads);
 
-/* For documents: the rows. checked: how tests/train checks it ("fd": finite differences), or why there is none. */
-struct grad_row { enum ir_op op; const char *how; };
+/* For documents: the rows. how: how tests/train checks it ("fd": finite differences), or why nothing flows; text: what the
+ * gradient is, NULL for a MAP word: see grad_text(). */
+struct grad_row { enum ir_op op; bool checked; const char *how, *text; };
 const struct grad_row *grad_table(int *n);
+const char *grad_text(enum ir_op map_op, int operand);      /* a MAP word's row: an expression, "" (nothing), NULL (its body) */
 
 #endif
