@@ -132,6 +132,12 @@ int lw_buffer_new(struct lw *lw, struct kn_buffer b);
 bool lw_lower_block(struct lw *lw, struct ir_block *block, struct kn_steps *to);
 void lw_side_tables_grow(struct lw *lw);                 /* after nodes were added to lw->func */
 bool lw_lower_func(struct lw *lw, struct ir_func *f, struct kn_entry *e);
+/* The buffer whose memory this one is a part of: itself, unless it is an alias. */
+int lw_storage(const struct lw *lw, int buffer);
+/* Do two loads or stores access their operands at the same indexes? */
+bool lw_same_index(const struct kn_insn *a, const struct kn_insn *b);
+/* lower_merge.c: elementwise launches over the same points that share operands become one. */
+void lw_merge_launches(struct lw *lw, struct kn_steps *steps);
 /* lower_state.c: state variables are updated in place where nobody needs the old value afterwards. */
 void lw_update_in_place(struct lw *lw, struct kn_entry *e);
 /* lower_layout.c: fills in lw->layout; may insert relayout nodes. */

@@ -30,17 +30,10 @@ static void collect(struct updates *u, struct kn_steps *steps)
     }
 }
 
-static int storage(const struct lw *lw, int buffer)
-{
-    while (buffer >= 0 && lw->buffers.at[buffer].space == TCC_SPACE_ALIAS)
-        buffer = lw->buffers.at[buffer].index;
-    return buffer;
-}
-
 static bool in_list(const struct lw *lw, int n, const int *list, int buffer)
 {
     for (int i = 0; i < n; i++)
-        if (storage(lw, list[i]) == buffer)
+        if (lw_storage(lw, list[i]) == buffer)
             return true;
     return false;
 }
@@ -68,14 +61,6 @@ static int operand_of(const struct kn_kernel *k, int arg)
     return -1;
 }
 
-static bool same_index(const struct kn_insn *a, const struct kn_insn *b)
-{
-    for (int i = 0; i < a->nindex; i++)
-        if (a->index[i] != b->index[i])
-            return false;
-    return a->nindex == b->nindex;
-}
-
 /* Stage of an instruction. */
 static int stage_of(const struct kn_kernel *k, int insn)
 {
@@ -101,7 +86,7 @@ static bool pointwise(const struct kn_kernel *k, int in, int out)
         }
     for (int i = 0; i < k->ninsns; i++)
         if (k->insns[i].code == KN_LOAD && k->insns[i].operand == in &&
-            (store < 0 || !same_index(&k->insns[i], &k->insns[store]) || stage_of(k, i) != stage_of(k, store)))
+            (store < 0 || !lw_same_index(&k->insns[i], &k->insns[store]) || stage_of(k, i) != stage_of(k, store)))
             return false;
     return store >= 0;
 }
@@ -142,7 +127,7 @@ static struct place *writer_of(struct updates *u, int from, const struct place *
             return NULL;
         else if (p->step->kind == TCC_STEP_LAUNCH)
             for (int a = 0; a < p->step->nargs; a++)
-                if (storage(u->lw, p->step->args[a]) == from &&
+                if (lw_storage(u->lw, p->step->args[a]) == from &&
                     p->step->kernel->operands[operand_of(p->step->kernel, a)].use != KN_IN)
                     return NULL;
     }
@@ -173,7 +158,7 @@ static void rename_buffer(struct updates *u, int from, int to)
 static bool has_alias(const struct lw *lw, int buffer)
 {
     for (int i = 0; i < lw->buffers.n; i++)
-        if (lw->buffers.at[i].space == TCC_SPACE_ALIAS && storage(lw, i) == buffer)
+        if (lw->buffers.at[i].space == TCC_SPACE_ALIAS && lw_storage(lw, i) == buffer)
             return true;
     return false;
 }

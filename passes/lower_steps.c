@@ -67,6 +67,21 @@ int lw_buffer_new(struct lw *lw, struct kn_buffer b)
     return lw->buffers.n - 1;
 }
 
+int lw_storage(const struct lw *lw, int buffer)
+{
+    while (buffer >= 0 && lw->buffers.at[buffer].space == TCC_SPACE_ALIAS)
+        buffer = lw->buffers.at[buffer].index;
+    return buffer;
+}
+
+bool lw_same_index(const struct kn_insn *a, const struct kn_insn *b)
+{
+    for (int i = 0; i < a->nindex && i < b->nindex; i++)
+        if (a->index[i] != b->index[i])
+            return false;
+    return a->nindex == b->nindex;
+}
+
 static ir_expr physical_bytes(struct lw *lw, ir_type t, kn_layout l)
 {
     ir_expr dims[TCC_MAX_RANK], bytes = ir_const(lw->ctx, tcc_dtype_bytes(t->dtype));
@@ -398,7 +413,9 @@ bool lw_lower_func(struct lw *lw, struct ir_func *f, struct kn_entry *e)
         return false;
     lw_commit_last(lw, &e->steps);
     copy_outputs(lw, e);
-    if (lw->fuse)
+    if (lw->fuse) {
+        lw_merge_launches(lw, &e->steps);
         lw_update_in_place(lw, e);
+    }
     return true;
 }
