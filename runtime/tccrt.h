@@ -103,6 +103,38 @@ int tccrt_state_set(struct tccrt_session *s, const char *name, const struct tcc_
 void tccrt_random_get(const struct tccrt_session *s, uint64_t *seed, int64_t *runs);
 void tccrt_random_set(struct tccrt_session *s, uint64_t seed, int64_t runs);
 
+/* -- Tensors in files --------------------------------------------------------------------------------
+ * safetensors files (https://huggingface.co/docs/safetensors), which other programs read and write too. Functions that open or
+ * write return TCC_EINPUT for a file that is missing or wrong, TCC_EENV where the system refuses (no space, no permission). */
+struct tccrt_named { const char *name; struct tcc_tensor t; };
+struct tccrt_pair { const char *key, *value; };
+struct tccrt_tensors;
+/* Maps the file; the tensors' data (aligned to nothing in files of others) and all strings are good until it is closed. */
+int tccrt_tensors_open(const char *path, struct tccrt_tensors **out);
+void tccrt_tensors_close(struct tccrt_tensors *f);                                      /* NULL is fine */
+int tccrt_tensors_count(const struct tccrt_tensors *f);
+const struct tccrt_named *tccrt_tensors_at(const struct tccrt_tensors *f, int i);       /* by name; NULL: no such number */
+const struct tccrt_named *tccrt_tensors_find(const struct tccrt_tensors *f, const char *name);      /* NULL: not there */
+const struct tccrt_pair *tccrt_tensors_meta(const struct tccrt_tensors *f, int *n);
+const char *tccrt_tensors_value(const struct tccrt_tensors *f, const char *key);        /* of the metadata; NULL: not there */
+int tccrt_tensors_check(const struct tccrt_tensors *f);      /* reads all bytes: TCC_EINPUT unless they have the digest that is stored */
+/* Writes the tensors and metadata. Atomic: at every moment, PATH is what it was before or the whole new file, on disk. Needs no
+ * memory but for the header. Two processes that write one PATH at once: the later one gets TCC_EENV. */
+int tccrt_tensors_write(const char *path, int n, const struct tccrt_named *tensors, int nmeta, const struct tccrt_pair *meta);
+
+/* -- Checkpoints --------------------------------------------------------------------------------------
+ * A session's state, random seed and run counter in a safetensors file; `meta` adds pairs of the program's own, read back by
+ * tccrt_tensors_value(). A session that loads it goes on with the bits that the saving one would have had. Not to be called
+ * while the session runs. */
+enum {
+    TCCRT_CHECKPOINT_WEIGHTS = 1,    /* parameters and buffers only; whatever else the file holds is left alone */
+    TCCRT_CHECKPOINT_PARTIAL = 2     /* load: what the file lacks stays as it is, what the model lacks is passed over */
+};
+int tccrt_checkpoint_save(struct tccrt_session *s, const char *path, int flags, int nmeta, const struct tccrt_pair *meta);
+/* TCC_EINPUT: truncated, damaged, or of another model (a name, element type or shape differs; the message says which). On any
+ * failure the session's state is unchanged. */
+int tccrt_checkpoint_load(struct tccrt_session *s, const char *path, int flags);
+
 /* Profile of the runs since the session was made or the profile was reset. */
 struct tccrt_profile_row { const char *kernel, *node; int64_t calls; double ns; double flops, bytes; };
 int tccrt_profile(struct tccrt_session *s, const struct tccrt_profile_row **rows);     /* number of rows */
