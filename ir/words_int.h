@@ -27,11 +27,21 @@ ir_sign_of(double x)
     return x != x ? x : (double)((x > 0) - (x < 0));
 }
 
+static inline double
+ir_dither(double x, double y)
+{
+    union { float f; uint32_t u; } v = {.f = (float)x};
+    if ((v.u & 0x7F800000) == 0x7F800000)
+        return x;
+    v.u = (v.u + (uint32_t)(y >= 0 && y < 65536 ? y : 0)) & 0xFFFF0000;
+    return v.f;
+}
+
 #define IR_FLOAT_WORDS(X) \
     X(add, x + y) X(sub, x - y) X(mul, x * y) X(div, x / y) X(mod, ir_floored_mod(x, y)) X(fmod, fmod(x, y)) \
     X(pow, pow(x, y)) X(min, x < y || x != x ? x : y) X(max, x > y || x != x ? x : y) X(neg, -x) X(abs, fabs(x)) \
     X(sign, ir_sign_of(x)) X(floor, floor(x)) X(ceil, ceil(x)) X(trunc, trunc(x)) X(round, nearbyint(x)) \
-    X(sqrt, sqrt(x)) X(exp, exp(x)) X(expm1, expm1(x)) X(log, log(x)) X(log1p, log1p(x)) X(sin, sin(x)) \
+    X(sqrt, sqrt(x)) X(dither, ir_dither(x, y)) X(exp, exp(x)) X(expm1, expm1(x)) X(log, log(x)) X(log1p, log1p(x)) X(sin, sin(x)) \
     X(cos, cos(x)) X(tan, tan(x)) X(asin, asin(x)) X(acos, acos(x)) X(atan, atan(x)) X(sinh, sinh(x)) \
     X(cosh, cosh(x)) X(tanh, tanh(x)) X(asinh, asinh(x)) X(acosh, acosh(x)) X(atanh, atanh(x)) X(erf, erf(x))
 #define IR_FLOAT_TESTS(X) \

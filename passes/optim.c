@@ -228,8 +228,9 @@ struct update {
     struct ir_builder *b;
     const struct optim_config *c;
     struct optim_shared shared;
-    struct ir_value *rate;   /* f64[]: the base rate by now */
-    struct ir_value *factor; /* f32[]: gradients are multiplied by it; NULL: 1 */
+    struct ir_value *rate;          /* f64[]: the base rate by now */
+    struct ir_value *factor;        /* f32[]: gradients are multiplied by it; NULL: 1 */
+    struct ir_value *key, *dithers; /* stochastic rounding: random key u32[], is it on? bool[]; NULL: none */
 };
 
 /* torch.nn.utils.clip_grad_norm_: min(1, limit / (norm + 1e-6)) */
@@ -254,6 +255,12 @@ static bool build_shared(struct update *u, int n, struct ir_value *const *grads)
     u->shared.first = ir_binary(b, IR_eq, step, ir_constant_i(b, TCC_I64, 0));
     u->shared.t = ir_cast_to(b, ir_binary(b, IR_add, step, ir_constant_i(b, TCC_I64, 1)), TCC_F64);
     u->rate = ir_cast_to(b, base, TCC_F64);
+    if (c->rounding) {
+        u->key = optim_random_key(b);
+        u->dithers = ir_binary(b, IR_ne, optim_read(b, "train.rounding"), ir_constant_i(b, TCC_I32, 0));
+        if (!u->key || !u->dithers)
+            return false;
+    }
     if (s->kind != SCHEDULE_constant || s->warmup) {
         struct ir_value *scheduled = optim_read(b, "train.scheduled");
         struct ir_value *by = schedule_rate(b, s, u->rate, step, s->by_step ? NULL : optim_read(b, "train.epoch"));
@@ -278,6 +285,10 @@ static bool build_shared(struct update *u, int n, struct ir_value *const *grads)
 /* Writes the value, rounded to the state's type, or keeps the old one. */
 static bool write_back(struct update *u, const char *name, struct ir_value *old, struct ir_value *now)
 {
+    if (!now)
+        return false;
+    if (u->dithers && old->type->dtype == TCC_BF16)
+        now = choose(u->b, u->dithers, optim_dither(u->b, u->key, name, now), now);
     if (!now)
         return false;
     now = ir_cast_to(u->b, now, (enum tcc_dtype)old->type->dtype);

@@ -95,6 +95,10 @@ extern optim_rule *const optim_rules[OPTIM_N];
 struct ir_value *schedule_rate(struct ir_builder *b, const struct schedule_config *s, struct ir_value *base,
                                struct ir_value *step, struct ir_value *epoch);
 
+/* Stochastic rounding. The key: u32[], of this step; x (f32) dithered: its cast to bf16 is then exact. */
+struct ir_value *optim_random_key(struct ir_builder *b);
+struct ir_value *optim_dither(struct ir_builder *b, struct ir_value *key, const char *name, struct ir_value *x);
+
 /* The state's value at b's point: an earlier read where no write stands between, else a new one. */
 struct ir_value *optim_read(struct ir_builder *b, const char *name);
 bool optim_write(struct ir_builder *b, const char *name, struct ir_value *v);

@@ -155,6 +155,18 @@ static V float_mod(struct em *e, enum tcc_dtype d, V a, V b)
     return select_(e, compare(e, IR_eq, d, r, zero), none, moved);
 }
 
+/* Integer arithmetic on the bits of the f32. */
+static V dither(struct em *e, enum tcc_dtype d, V a, V b)
+{
+    V x = em_cast(e, TCC_F32, d, a), y = em_cast(e, TCC_F32, d, b);
+    LLVMTypeRef t = em_like(e->t_i32, a);
+    V bits = LLVMBuildBitCast(e->b, x, t, ""), infinite = em_int(t, 0x7F800000), r;
+    V none = LLVMBuildICmp(e->b, LLVMIntEQ, LLVMBuildAnd(e->b, bits, infinite, ""), infinite, "");
+    r = LLVMBuildAnd(e->b, LLVMBuildAdd(e->b, bits, em_cast(e, TCC_I32, TCC_F32, y), ""), em_int(t, -65536), "");
+    r = LLVMBuildBitCast(e->b, r, LLVMTypeOf(x), "");
+    return em_cast(e, d, TCC_F32, select_(e, none, x, r));
+}
+
 static V allow_contract(struct em *e, V v)
 {
     if (LLVMIsAInstruction(v) && LLVMCanValueUseFastMathFlags(v) && e->level > 0 && !e->exact) {
@@ -180,6 +192,7 @@ static V float_word(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
     case IR_trunc: return em_unary_intrinsic(e, "llvm.trunc", a);
     case IR_round: return em_unary_intrinsic(e, "llvm.roundeven", a);
     case IR_sqrt: return em_unary_intrinsic(e, "llvm.sqrt", a);
+    case IR_dither: return dither(e, d, a, b);
     case IR_isnan: return LLVMBuildFCmp(e->b, LLVMRealUNO, a, a, "");
     case IR_isinf:
         return LLVMBuildFCmp(e->b, LLVMRealOEQ, em_unary_intrinsic(e, "llvm.fabs", a),
