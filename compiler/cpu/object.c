@@ -11,6 +11,7 @@
 #include <elf.h>
 #include <llvm-c/Analysis.h>
 #include <llvm-c/ErrorHandling.h>
+#include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
@@ -51,6 +52,16 @@ static const char *pipeline(int level)
         return "function(sroa,early-cse,simplifycfg)";
     return "function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,"
            "loop-mssa(loop-rotate,licm),gvn,instcombine<no-verify-fixpoint>,loop-mssa(licm),adce,simplifycfg)";
+}
+
+/*
+ * Loop strength reduction is off: its search grows with the number of address expressions of a loop (half of the time that
+ * DenseNet-121 took to compile, minutes for detectors), and the loops here are emitted with their addresses hoisted.
+ */
+static void llvm_options(void)
+{
+    static const char *const options[] = {"tccc", "-disable-lsr"};
+    LLVMParseCommandLineOptions((int)(sizeof options / sizeof *options), options, NULL);
 }
 
 static LLVMTargetMachineRef target_machine(const struct object_job *job)
@@ -128,6 +139,7 @@ void object_child(const struct object_job *job, int report_pipe)
     if (!IR_PROTECT(job->ctx, &frame))
         give_up("no memory", NULL);
     LLVMInstallFatalErrorHandler(on_fatal_error);
+    llvm_options();
     LLVMContextRef lc = LLVMContextCreate();
     LLVMTargetMachineRef tm = target_machine(job);
     LLVMModuleRef mod = make_module(job, lc, tm);
