@@ -49,6 +49,21 @@ static void add_compiler(XXH3_state_t *h)
     add_file(h, tccc_locate("libtccrt.a", runtime, sizeof runtime) ? runtime : NULL);
 }
 
+static void add_training(XXH3_state_t *h, const struct tccc_train *t)
+{
+    const char *const texts[] = {t->loss,      t->optimizer,      t->optimizer_state, t->schedule,    t->precision,
+                                 t->auto_cast, t->auto_cast_type, t->loss_scale,      t->step_outputs};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        add_text(h, texts[i]);
+    add_file(h, t->auto_cast); /* it may name one */
+    add_list(h, t->freeze);
+    add_list(h, t->train_only);
+    add_text(h, "training");
+    XXH3_128bits_update(h, &t->clip_norm, sizeof t->clip_norm);
+    add_number(h, t->accumulate);
+    add_number(h, (int64_t)t->memory_budget);
+}
+
 const char *cache_path(struct ir_ctx *ctx, const struct tccc_options *o, const char *name, const char *target,
                        int narchs, const char *const *archs, uint64_t sources)
 {
@@ -70,6 +85,8 @@ const char *cache_path(struct ir_ctx *ctx, const struct tccc_options *o, const c
     add_list(h, o->dims);
     add_list(h, o->shapes);
     add_text(h, o->pipeline);
+    if (o->train)
+        add_training(h, o->train);
     const int64_t numbers[] = {narchs, o->kind, o->level, o->weights, o->exact, o->fast_math, o->change_limit};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         add_number(h, numbers[i]);

@@ -187,6 +187,21 @@ static bool wants(const struct tccc_options *o, const char *dump)
     return false;
 }
 
+/* The model's function becomes the entry points of training, before any pass. */
+static bool build_training(struct job *j)
+{
+    const struct tccc_train *t = j->o->train;
+    if (!t)
+        return true;
+    progress(j, "differentiating", 0.05);
+    if (!frontend_train(j->module, t))
+        return false;
+    if (!j->o->verify || ir_verify(j->module))
+        return true;
+    j->status = BUG;
+    return false;
+}
+
 static bool run_passes(struct job *j)
 {
     const struct tccc_options *o = j->o;
@@ -195,7 +210,9 @@ static bool run_passes(struct job *j)
         ndumps++;
     const char **dumps = IR_NEWN(j->ctx, ndumps + 1, const char *);
     struct pass_options p = pass_options_of(j, dumps);
-    char level[3] = {'O', (char)('0' + o->level), 0};
+    char level[6] = {'O', (char)('0' + o->level), 0};
+    if (o->train && o->level > 1)
+        snprintf(level, sizeof level, "train");
     bool ok = o->pipeline ? pass_list(j->module, o->pipeline, &p) : pass_pipeline(j->module, level, &p);
     if (!ok)
         return false;
@@ -396,7 +413,11 @@ static bool work(struct job *j)
     if (!choose_target(j))
         return false;
     progress(j, "reading the model", 0.0);
-    struct frontend_options front = {.dims = o->dims, .shapes = o->shapes};
+    struct frontend_options front = {.dims = o->dims, .shapes = o->shapes, .training = o->train != NULL};
+    if (o->train && !frontend_train_check(j->ctx, o->train)) {
+        j->status = USAGE;
+        return false;
+    }
     j->module = frontend_read(j->ctx, o->model, &front);
     if (!j->module)
         return false;
@@ -406,6 +427,8 @@ static bool work(struct job *j)
         cache_path(j->ctx, o, j->name, j->target->name, j->nversions, j->archs, sources_digest(&j->sources));
     if (cached && from_cache(j, cached))
         return true;
+    if (!build_training(j))
+        return false;
     progress(j, "optimising the graph", 0.1);
     if (!run_passes(j))
         return false;

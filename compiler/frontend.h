@@ -17,6 +17,12 @@ struct frontend_options {
  * missing, malformed, unsupported, or an option names something that the model has not. `o` may be NULL. */
 struct ir_module *frontend_read(struct ir_ctx *ctx, const char *path, const struct frontend_options *o);
 
+/* A module that was read with `training` becomes the entry points of passes/train.h. The check of the options alone comes first: false
+ * after a diagnostic that is a usage error. Then false: the model is at fault. */
+struct tccc_train;
+bool frontend_train_check(struct ir_ctx *ctx, const struct tccc_train *t);
+bool frontend_train(struct ir_module *m, const struct tccc_train *t);
+
 /* For front ends: applies the options to the types of a function's n inputs before anything is built from them, so that
  * what depends on pinned dims folds while translating. Unranked inputs get the rank that --shape gives. False after
  * diagnostics. Symbols of the inputs that became constants (or other dims) are listed in `pins`, for types met later. */

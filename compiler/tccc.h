@@ -16,6 +16,16 @@ extern "C" {
 #endif
 
 enum tccc_output { TCCC_SO, TCCC_OBJECT, TCCC_ARCHIVE };
+/* What --train compiles: a whole training step. Texts as on the command line (doc/training.md); NULL or 0: the default. */
+struct tccc_train {
+    const char *loss, *optimizer, *optimizer_state, *schedule, *precision, *auto_cast, *auto_cast_type, *loss_scale, *step_outputs;
+    const char *const *freeze, *const *train_only;   /* patterns of parameters' names, ended by NULL */
+    double clip_norm;
+    int accumulate;
+    unsigned long long memory_budget;                /* bytes; 0: none */
+    FILE *report;                                    /* what happens to each tensor kept for the backward pass; NULL: none */
+};
+
 enum tccc_weights { TCCC_WEIGHTS_AUTO, TCCC_WEIGHTS_EMBED, TCCC_WEIGHTS_EXTERNAL };
 
 struct tccc_options {
@@ -36,6 +46,7 @@ struct tccc_options {
     FILE *dump_to;
     const char *pipeline;            /* NULL: by level */
     bool exact, fast_math, time_passes, verify;
+    const struct tccc_train *train;  /* NULL: inference */
     long change_limit;               /* -1: none */
     const char *reproducer;          /* folder for crash reproducers; NULL: none */
     int jobs;                        /* 0: as many as the process may use */

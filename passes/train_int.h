@@ -24,7 +24,8 @@ struct ir_value *optim_loss_scale(struct ir_builder *b, const struct train_optio
  * step count and scaler. Every state write selects the old value when a gradient was not finite. *rate: f32[], the rate used. */
 bool optim_update(struct ir_builder *b, const struct train_options *o, int n, const struct train_param *params, struct ir_value **rate);
 
-/* Are the texts that optim*.c reads (optimizer, optimizer_state, schedule, loss_scale, clip_norm, precision, auto_cast*) well-formed? False after a diagnostic. */
+/* Are the texts that optim*.c reads (optimizer, optimizer_state, schedule, loss_scale, clip_norm, precision, auto_cast*)
+ * well-formed? False after a diagnostic. */
 bool optim_check(struct ir_ctx *ctx, const struct train_options *o);
 
 /* -- For all who read option texts (train_options.c) */

@@ -104,6 +104,7 @@ static int check_name(const struct options *o)
 
 int compile_options(const struct options *o, struct tccc_options *c)
 {
+    static struct tccc_train train; /* a process has one command line */
     int64_t level = 2, limit = -1, jobs = 0;
     int code;
 
@@ -115,6 +116,9 @@ int compile_options(const struct options *o, struct tccc_options *c)
         return usage_error(o, "--exact and --fast-math exclude each other");
     if ((code = check_passes(o)) != EXIT_FINE || (code = check_name(o)) != EXIT_FINE)
         return code;
+    if ((code = train_flags(o, &train)) != EXIT_FINE)
+        return code;
+    c->train = option_set(o, OPT_train) ? &train : NULL;
     c->level = (int)level;
     c->change_limit = (long)limit;
     c->jobs = (int)jobs;

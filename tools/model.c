@@ -107,12 +107,19 @@ static int run_passes(const struct options *o, struct ir_module *module)
 
 static int read_module(const struct options *o, const char *path, struct model *m)
 {
-    struct frontend_options options = {.dims = o->given[OPT_dim].at, .shapes = o->given[OPT_shape].at};
+    struct tccc_train train;
+    int code = train_flags(o, &train);
+    if (code != EXIT_FINE)
+        return code;
+    struct frontend_options options = {
+        .dims = o->given[OPT_dim].at, .shapes = o->given[OPT_shape].at, .training = option_set(o, OPT_train)};
     struct ir_module *module = frontend_read(m->ctx, path, &options);
 
-    if (!module || !ir_verify(module))
-        return module ? EXIT_BUG : EXIT_DATA;
-    int code = run_passes(o, module);
+    if (!module || (options.training && !frontend_train(module, &train)))
+        return EXIT_DATA;
+    if (!ir_verify(module))
+        return EXIT_BUG;
+    code = run_passes(o, module);
     if (code != EXIT_FINE)
         return code;
     m->func = ir_func_by_name(module, "main");

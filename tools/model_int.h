@@ -30,6 +30,9 @@ struct model {
 
 /* Compile flags of the command line -> options of the library; EXIT_FINE or EXIT_USAGE (after a message). */
 int compile_options(const struct options *o, struct tccc_options *c);
+/* The options of --train, which t then points into; EXIT_FINE or EXIT_USAGE (after a message). */
+struct tccc_train;
+int train_flags(const struct options *o, struct tccc_train *t);
 /* Runs the compiler in a child process, so that a crash is an exit code (EXIT_BUG) after a message. */
 int compile_in_child(const struct options *o, const struct tccc_options *c);
 

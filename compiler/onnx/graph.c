@@ -328,7 +328,7 @@ bool imp_graph(struct imp *im, const struct onnx_graph *g, struct ir_value **out
     const struct onnx_graph *outer = im->graph;
     im->graph = g;
     for (size_t k = 0; k < g->init_count; k++) {
-        struct ir_value *v = imp_tensor_const(im, g->inits[k]);
+        struct ir_value *v = imp_initializer(im, g->inits[k]);
         if (!v)
             return false;
         if (!bound_here(im, g->inits[k]->name))

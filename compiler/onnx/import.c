@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ONNX front end's entry: opens the model, makes the function `main` with its inputs and outputs, imports the graph, and reports
- * everything that was refused in one message.
+ * The ONNX front end's entry: opens the model, makes the function `main` (and for training `train`) with its inputs and
+ * outputs, imports the graph, and reports everything that was refused in one message.
  */
 #include "compiler/onnx/import_int.h"
 
@@ -99,11 +99,12 @@ static void report_refusals(struct imp *im)
     ir_diag(im->ctx, &w, IR_D_unsupported, kept);
 }
 
-static struct ir_module *import_model(struct imp *im, const struct frontend_options *o)
+static bool import_func(struct imp *im, const struct frontend_options *o, const char *name)
 {
     struct imp_scope scope = {0};
-    im->module = ir_module_new(im->ctx, im->path);
-    im->func = ir_func_new(im->module, "main");
+    im->func = ir_func_new(im->module, name);
+    im->stream = 0;
+    im->pins = (struct frontend_pins){0};
     im->b = (struct ir_builder){.ctx = im->ctx, .func = im->func, .block = im->func->body};
     struct ir_value **outs = IR_NEWN(im->ctx, im->model->graph->output_count + 1, struct ir_value *);
     imp_push_scope(im, &scope);
@@ -111,9 +112,24 @@ static struct ir_module *import_model(struct imp *im, const struct frontend_opti
     imp_pop_scope(im);
     if (im->refusals.n)
         report_refusals(im);
-    if (fine && !im->refusals.n)
-        fine = make_outputs(im, outs);
-    return fine && !im->refusals.n ? im->module : NULL;
+    return fine && !im->refusals.n && make_outputs(im, outs);
+}
+
+static struct ir_module *import_model(struct imp *im, const struct frontend_options *o)
+{
+    im->module = ir_module_new(im->ctx, im->path);
+    im->training = o && o->training;
+    if (im->training)
+        imp_note_constants(im);
+    if (!import_func(im, o, "main"))
+        return NULL;
+    if (!im->training)
+        return im->module;
+    im->train = true;
+    if (!import_func(im, o, "train"))
+        return NULL;
+    imp_drop_unused_states(im);
+    return im->module;
 }
 
 /* Lets go of what the importer itself held. */

@@ -90,6 +90,9 @@ struct imp {
     uint64_t nodes;                      /* imported so far */
     int stream;                          /* of the next random node */
     bool refused;                        /* the current node was refused */
+    bool training;                       /* read for training: floats are state variables (training.c) */
+    bool train;                          /* and this function is @train */
+    VEC(const char *) fixed;             /* names of operands that stay constants */
 };
 
 /* -- The node: operands, results, attributes -------------------------------------------------------------------------------- */
@@ -207,6 +210,13 @@ void imp_bind_name(struct imp *im, const char *name, struct ir_value *v);
 struct ir_value *imp_lookup(struct imp *im, const char *name);           /* NULL: unknown; see imp_poison */
 extern struct ir_value imp_poison;                                       /* the result of a refused node */
 struct ir_value *imp_tensor_const(struct imp *im, const struct onnx_tensor *t);
+/* Reading for training (training.c). An initialiser's value: a constant, or a state variable's. The state variable that v is the value
+ * of (NULL: none), a write to one. Notes operands that stay constants; takes away what no function reads. */
+struct ir_value *imp_initializer(struct imp *im, const struct onnx_tensor *t);
+struct ir_state *imp_state_of(struct imp *im, const struct ir_value *v);
+bool imp_update_buffer(struct imp *im, struct ir_state *s, struct ir_value *v);
+void imp_note_constants(struct imp *im);
+void imp_drop_unused_states(struct imp *im);
 struct ir_tensor *imp_tensor_data(struct imp *im, const struct onnx_tensor *t);   /* kept by the importer: ref it to hand it on */
 struct ir_tensor *imp_keep(struct imp *im, struct ir_tensor *t);                  /* takes over the reference until the end */
 const struct imp_row *imp_find_row(const char *domain, const char *op, int opset, bool *other_version);

@@ -403,6 +403,19 @@ static bool random_dropout(struct imp *im, struct ir_value *x, struct ir_value *
     return imp_out(im, 0, y) && imp_out(im, 1, mask);
 }
 
+/* Read for training: what the node does when its model is trained, whatever it says now. Up to opset 11 the ratio is an attribute. */
+static bool train_dropout(struct imp *im, struct ir_value *x, struct ir_value *ratio)
+{
+    double p = im->opset < 12 ? imp_f(im, "ratio", 0.5) : 0.5;
+    bool known = !ratio || imp_scalar_of(ratio, &p);
+    if (known && (p < 0 || p >= 1))
+        return imp_bad(im, "ratio %g; 0 to below 1 is expected", p);
+    if (!known || p > 0)
+        return random_dropout(im, x, known ? imp_num(im, TCC_F32, p) : ratio, NULL);
+    struct ir_value *mask = imp_wants(im, 1) ? imp_splat(im, TCC_BOOL, 1, imp_rank(x), x->type->dim) : NULL;
+    return imp_out(im, 0, x) && (!imp_wants(im, 1) || imp_out(im, 1, mask));
+}
+
 /* Inference: the operand itself, and a mask of ones. */
 bool onnx_op_dropout(struct imp *im, int arg)
 {
@@ -411,6 +424,10 @@ bool onnx_op_dropout(struct imp *im, int arg)
     double on = 0, p = 0.5;
     if (!x)
         return false;
+    if (im->training && !im->train)
+        training = NULL;
+    if (im->train)
+        return train_dropout(im, x, ratio);
     bool known = !training || imp_scalar_of(training, &on);
     if (!known || (on && (!ratio || !imp_scalar_of(ratio, &p) || p > 0)))
         return random_dropout(im, x, ratio, known ? NULL : training);

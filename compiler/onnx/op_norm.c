@@ -120,6 +120,49 @@ static struct ir_value *mean_axes(struct imp *im, struct ir_value *x, int64_t *a
     return imp_mean(im, x, n, axes, keep);
 }
 
+/* Both running statistics, read for training: running * momentum + batch * (1 - momentum), the variance without bias as in PyTorch. */
+static bool update_running(struct imp *im, struct ir_value *x, int n, const int64_t *axes, struct ir_value **running,
+                           struct ir_value *const *batch)
+{
+    double momentum = imp_f(im, "momentum", 0.9f);
+    struct ir_value *old = imp_like(im, running[0], momentum), *fresh = imp_like(im, running[0], 1 - momentum);
+    struct ir_value *count = imp_count(im, x, n, axes, imp_dtype(running[0])), *one = imp_like(im, running[0], 1);
+    struct ir_value *others = imp_bin(im, IR_max, imp_bin(im, IR_sub, count, one), one);
+    for (int k = 0; k < 2; k++) {
+        struct ir_state *s = imp_state_of(im, running[k]);
+        struct ir_value *now = k ? imp_bin(im, IR_mul, batch[k], imp_bin(im, IR_div, count, others)) : batch[k];
+        running[k] = imp_bin(im, IR_add, imp_bin(im, IR_mul, running[k], old), imp_bin(im, IR_mul, now, fresh));
+        if (!running[k] || (s && !imp_update_buffer(im, s, running[k])))
+            return false;
+    }
+    return true;
+}
+
+/* As the model is trained: by the batch's statistics, from the centred operand, which loses nothing to cancellation. */
+static bool train_batch_norm(struct imp *im, struct ir_value *x, int n, const int64_t *axes)
+{
+    struct ir_value *running[2] = {imp_in(im, 3), imp_in(im, 4)}, *batch[2];
+    int rank = imp_rank(x);
+    enum tcc_dtype d = imp_dtype(running[0]);
+    if (rank < 2)
+        return imp_unsupported(im, "training with operands of fewer than 2 dims");
+    if (imp_wants(im, 3) || imp_wants(im, 4))
+        return imp_unsupported(im, "saved statistics as results");
+    struct ir_value *wide = imp_cast(im, x, d);
+    batch[0] = imp_mean(im, wide, n, axes, false);
+    struct ir_value *centred = imp_bin(im, IR_sub, wide, imp_along(im, batch[0], 1, rank));
+    batch[1] = imp_mean(im, imp_un(im, IR_square, centred), n, axes, false);
+    if (!batch[1] || !update_running(im, x, n, axes, running, batch))
+        return false;
+    struct ir_value *inverse =
+        imp_un(im, IR_rsqrt, imp_bin(im, IR_add, batch[1], imp_like(im, batch[1], imp_f(im, "epsilon", 1e-5f))));
+    struct ir_value *a = imp_bin(im, IR_mul, imp_cast(im, imp_in(im, 1), d), inverse);
+    struct ir_value *y = imp_bin(im, IR_mul, centred, imp_along(im, a, 1, rank));
+    y = imp_bin(im, IR_add, y, imp_along(im, imp_cast(im, imp_in(im, 2), d), 1, rank));
+    return y && imp_out(im, 0, imp_cast(im, y, imp_dtype(x))) && (!imp_wants(im, 1) || imp_out(im, 1, running[0])) &&
+           (!imp_wants(im, 2) || imp_out(im, 2, running[1]));
+}
+
 /*
  * BatchNormalization. Inference: y = x * a + b with a = scale / sqrt(var + epsilon), b = bias - mean * a, per channel; constants fold.
  * Training (opset 14 on): statistics of the batch, and running ones as results.
@@ -143,7 +186,16 @@ bool onnx_op_batch_norm(struct imp *im, int arg)
             axes[n++] = k;
     }
     int axis = rank > 1 ? 1 : 0;
-    bool training = im->opset >= 14 ? imp_i(im, "training_mode", 0) : imp_wants(im, 1);
+    for (int k = 3; im->training && k <= 4; k++) {
+        struct ir_state *s = imp_state_of(im, imp_in(im, k));
+        if (s)
+            s->flags = IR_STATE_BUFFER;
+    }
+    if (im->train)
+        return train_batch_norm(im, x, n, axes);
+    if (im->training && ((imp_wants(im, 1) && !imp_out(im, 1, mean)) || (imp_wants(im, 2) && !imp_out(im, 2, var))))
+        return false;
+    bool training = !im->training && (im->opset >= 14 ? imp_i(im, "training_mode", 0) : imp_wants(im, 1));
     if (training && (im->opset < 14 || rank < 2))
         return imp_unsupported(im, "training mode before opset 14");
     if (training) {

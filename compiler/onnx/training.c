@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading for training: initialisers of the main graph that are floats become state variables, but those that tell an operator
+ * how to work (const_operands.def). The graph is imported twice: once as it infers, once as it trains (imp.train: dropout drops,
+ * batch normalisation takes the batch's statistics and updates the running ones).
+ */
+#include "compiler/onnx/import_int.h"
+
+#include <string.h>
+
+static const struct {
+    const char *op;
+    size_t first, last;
+} rows[] = {
+#define CONSTANT(op, first, last) {op, first, last},
+#include "compiler/onnx/const_operands.def"
+#undef CONSTANT
+};
+
+static void note_node(struct imp *im, const struct onnx_node *n)
+{
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        if (n->domain[0] || strcmp(n->op, rows[r].op))
+            continue;
+        for (size_t k = rows[r].first; k <= rows[r].last && k < n->input_count; k++)
+            VEC_PUSH(im->ctx, im->fixed, n->inputs[k]);
+    }
+}
+
+static void note_nodes(struct imp *im, const struct onnx_node *nodes, size_t count)
+{
+    for (size_t k = 0; k < count; k++) {
+        note_node(im, &nodes[k]);
+        for (size_t a = 0; a < nodes[k].attr_count; a++)
+            if (nodes[k].attrs[a].graph)
+                note_nodes(im, nodes[k].attrs[a].graph->nodes, nodes[k].attrs[a].graph->node_count);
+    }
+}
+
+void imp_note_constants(struct imp *im)
+{
+    note_nodes(im, im->model->graph->nodes, im->model->graph->node_count);
+}
+
+static bool is_parameter(const struct imp *im, const struct onnx_tensor *t)
+{
+    bool trainable =
+        t->dtype == ONNX_FLOAT || t->dtype == ONNX_DOUBLE || t->dtype == ONNX_FLOAT16 || t->dtype == ONNX_BFLOAT16;
+    for (int k = 0; k < im->fixed.n && trainable; k++)
+        trainable = strcmp(im->fixed.at[k], t->name) != 0;
+    return trainable && t->name[0];
+}
+
+struct ir_value *imp_initializer(struct imp *im, const struct onnx_tensor *t)
+{
+    if (!im->training || im->graph != im->model->graph || !is_parameter(im, t))
+        return imp_tensor_const(im, t);
+    struct ir_state *s = ir_state_by_name(im->module, t->name);
+    if (!s) {
+        struct ir_tensor *data = imp_tensor_data(im, t);
+        if (!data)
+            return NULL;
+        ir_type type = ir_tensor_type_i(im->ctx, (enum tcc_dtype)data->dtype, data->rank, data->dims);
+        s = ir_state_new(im->module, ir_intern(im->ctx, t->name), type, ir_tensor_ref(data), IR_STATE_PARAM);
+    }
+    return ir_build1(&im->b, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, s->name)));
+}
+
+struct ir_state *imp_state_of(struct imp *im, const struct ir_value *v)
+{
+    bool read = v && v->def && v->def->op == IR_state_read;
+    return read ? ir_state_by_name(im->module, ir_get_s(v->def, IR_ATTR_name, "")) : NULL;
+}
+
+bool imp_update_buffer(struct imp *im, struct ir_state *s, struct ir_value *v)
+{
+    return v && ir_build(&im->b, IR_state_write, 1, &v, IR_ATTRS(ir_attr_s(IR_ATTR_name, s->name)));
+}
+
+/* Reads that nothing uses go; *used marks the states of the others. */
+static void drop_reads(struct imp *im, struct ir_func *f, bool *used)
+{
+    for (struct ir_node *n = f->body->first, *next; n; n = next) {
+        next = n->next;
+        struct ir_state *s = n->op == IR_state_read ? imp_state_of(im, n->out[0]) : NULL;
+        if (s && ir_has_uses(n->out[0]))
+            used[s->index] = true;
+        else if (s)
+            ir_remove(n);
+    }
+}
+
+void imp_drop_unused_states(struct imp *im)
+{
+    int n = 0;
+    for (struct ir_state *s = im->module->states; s; s = s->next)
+        n++;
+    bool *used = IR_NEWN(im->ctx, n + 1, bool);
+    for (struct ir_func *f = im->module->funcs; f; f = f->next)
+        drop_reads(im, f, used);
+    struct ir_state *last = NULL;
+    n = 0;
+    for (struct ir_state **at = &im->module->states; *at;) {
+        if (used[(*at)->index]) {
+            last = *at;
+            at = &last->next;
+        } else {
+            *at = (*at)->next;
+        }
+    }
+    for (struct ir_state *s = im->module->states; s; s = s->next)
+        s->index = n++;
+    im->module->last_state = last;
+}
