@@ -2,7 +2,7 @@
 /* --train: from the public options to the training transformation of passes/. */
 #include "compiler/frontend.h"
 #include "compiler/tccc.h"
-#include "passes/train.h"
+#include "passes/pass.h"
 
 static struct train_options options_of(const struct tccc_train *t)
 {
