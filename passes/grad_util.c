@@ -19,14 +19,18 @@ struct ir_value *grad_reduce(struct grad *g, enum ir_op op, struct ir_value *v, 
 /* Sums v over the axes along which t, aligned at the end, is 1 or has none. */
 static struct ir_value *sum_to(struct grad *g, struct ir_value *v, ir_type t)
 {
-    int lead = v->type->rank - t->rank;
+    ir_expr dims[TCC_MAX_RANK];
+    int lead = v->type->rank - t->rank, inner = 0;
     unsigned axes = 0;
-    for (int i = 0; i < v->type->rank; i++)
-        if (i < lead || (ir_is_value(t->dim[i - lead], 1) && !ir_is_value(v->type->dim[i], 1)))
-            axes |= 1u << i;
-    bool keep = lead == 0;
-    v = grad_reduce(g, IR_reduce_sum, v, axes, keep);
-    return v;
+    for (int i = 0; i < v->type->rank; i++) {
+        bool reduced = i < lead || (ir_is_value(t->dim[i - lead], 1) && !ir_is_value(v->type->dim[i], 1));
+        axes |= (unsigned)reduced << i;
+        inner += reduced && i >= lead;
+        if (i >= lead)
+            dims[i - lead] = reduced ? t->dim[i - lead] : v->type->dim[i];
+    }
+    v = grad_reduce(g, IR_reduce_sum, v, axes, lead == 0);
+    return v && lead && inner ? ir_reshape_to(g->b, v, t->rank, dims) : v;
 }
 
 static bool same_dims(ir_type a, ir_type b)

@@ -1,0 +1,580 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Gradients against finite differences: the gradient pass on f64 programs, run by the reference interpreter, against
+ * central differences of the program itself; and the same programs in f32, gradients compiled against interpreted.
+ *
+ *   gradients [--compiled] [--write FILE] PROGRAM.tcir...
+ *
+ * Every MAP word is tried by itself, at two ways of broadcasting. The programs are functions @main over f64 with lines
+ *   ; checks OP...        which ops' gradients it is a check of
+ *   ; input NAME LO HI    where an input's values lie (default: +-1.5 but not near 0; integers: below HI)
+ *   ; dim NAME VALUE      a symbol's value
+ * A program's outputs are weighted by random seeds. Prints TAP. --write: the figures that doc/gradients.md shows, one
+ * CHECKED(op, cases, error) an op. Exit status 0: all within bounds, and no op of the table goes unchecked.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "compiler/tccc.h"
+#include "passes/grad.h"
+#include "runtime/tccrt.h"
+
+enum { MOST_INPUTS = 300, MOST_RANGES = 300, TEXT = 1 << 16 };
+#define BOUND 1e-5
+
+struct range {
+    char name[64];
+    double lo, hi;
+};
+
+struct program {
+    const char *name;
+    char *text;
+    struct range ranges[MOST_RANGES], dims[8];
+    int nranges, ndims;
+    char checks[16][32];
+    int nchecks;
+};
+
+/* Per op: how many inputs were checked, the largest error. */
+static struct {
+    int cases;
+    double error;
+} figures[IR_NOPS];
+
+static uint64_t random_state;
+
+static double uniform(double lo, double hi)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return lo + (hi - lo) * ((double)(random_state >> 11) * 0x1p-53);
+}
+
+/* -- Programs --------------------------------------------------------------------------------------- */
+
+static void read_notes(struct program *p)
+{
+    for (const char *at = p->text; at && *at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
+        char rest[512];
+        struct range r;
+        if (sscanf(at, "; input %63s %lf %lf", r.name, &r.lo, &r.hi) == 3)
+            p->ranges[p->nranges++] = r;
+        else if (sscanf(at, "; dim %63s %lf", r.name, &r.lo) == 2)
+            p->dims[p->ndims++] = r;
+        else if (sscanf(at, "; checks %511[^\n]", rest) == 1)
+            for (char *word = strtok(rest, " "); word; word = strtok(NULL, " "))
+                snprintf(p->checks[p->nchecks++], 32, "%s", word);
+    }
+}
+
+static bool read_program(const char *path, struct program *p)
+{
+    FILE *f = fopen(path, "r");
+    *p = (struct program){.name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path, .text = calloc(1, TEXT)};
+    if (!f || !p->text) {
+        if (f)
+            fclose(f);
+        return false;
+    }
+    bool good = fread(p->text, 1, TEXT - 1, f) > 0;
+    fclose(f);
+    read_notes(p);
+    return good;
+}
+
+/* Where a word has its domain, and stays away from its corners; ranges per operand. */
+static const struct {
+    enum ir_op op;
+    double range[3][2];
+} domains[] = {{IR_log, {{0.2, 3}}},
+               {IR_log1p, {{-0.5, 3}}},
+               {IR_sqrt, {{0.2, 3}}},
+               {IR_rsqrt, {{0.2, 3}}},
+               {IR_asin, {{-0.9, 0.9}}},
+               {IR_acos, {{-0.9, 0.9}}},
+               {IR_atanh, {{-0.9, 0.9}}},
+               {IR_acosh, {{1.2, 3}}},
+               {IR_tan, {{-1.2, 1.2}}},
+               {IR_pow, {{0.3, 2}, {-2, 2.5}}},
+               {IR_mod, {{-3, 3}, {5, 7}}},
+               {IR_fmod, {{-3, 3}, {1.1, 1.9}}},
+               {IR_div, {{-2, 2}, {0.4, 2}}},
+               {IR_clip, {{-2, 2}, {-1, -0.5}, {0.5, 1}}},
+               {IR_hardsigmoid, {{-3, 3}, {0.2, 0.4}, {0.3, 0.6}}},
+               {IR_hardswish, {{-5, 5}}},
+               {IR_elu, {{-2, 2}, {0.5, 1.5}}},
+               {IR_selu, {{-2, 2}, {0.5, 1.5}, {0.5, 1.5}}},
+               {IR_celu, {{-2, 2}, {0.5, 1.5}}},
+               {IR_thresholded_relu, {{-2, 2}, {0.5, 0.9}}},
+               {IR_shrink, {{-2, 2}, {0.3, 0.6}, {0.1, 0.4}}}};
+
+/* Does grad.def, or the word's body, say what its gradient is? */
+static bool word_has_gradient(enum ir_op op)
+{
+    const struct ir_scalar_body *body = ir_op_info(op)->kind == IR_K_MAP ? ir_scalar_body(op) : NULL;
+    bool any = false;
+    for (int i = 0; body && i < body->nargs; i++) {
+        const char *text = grad_text(op, i);
+        any |= text ? *text != 0 : !body->primitive;
+    }
+    return any && op != IR_cast;
+}
+
+static void add_range(struct program *p, enum ir_op op, int i, const char *name)
+{
+    struct range *r = &p->ranges[p->nranges++];
+    *r = (struct range){.lo = -2, .hi = 2};
+    snprintf(r->name, sizeof r->name, "%s", name);
+    for (size_t k = 0; k < sizeof domains / sizeof *domains; k++)
+        if (domains[k].op == op && domains[k].range[i][0] < domains[k].range[i][1]) {
+            r->lo = domains[k].range[i][0];
+            r->hi = domains[k].range[i][1];
+        }
+}
+
+/* A program of words [first, last): per word, operands of shapes [3,4] [4] [], then [1,5] [2,1] [2,5]. */
+static void word_program(struct program *p, enum ir_op first, enum ir_op last)
+{
+    static const char *const shapes[2][3] = {{"3,4", "4", ""}, {"1,5", "2,1", "2,5"}};
+    char *inputs = calloc(4, TEXT), *nodes = inputs + TEXT, *outs = nodes + TEXT, *types = outs + TEXT;
+    int count = 0;
+    *p = (struct program){.name = ir_op_info(first)->name, .text = calloc(3, TEXT)};
+    for (int op = first; op < (int)last; op++) {
+        for (int k = 0; k < 2 && word_has_gradient((enum ir_op)op); k++) {
+            const char *word = ir_op_info((enum ir_op)op)->name;
+            int nargs = ir_scalar_body((enum ir_op)op)->nargs;
+            sprintf(nodes + strlen(nodes), "  %%o%d = %s(", count, word);
+            for (int i = 0; i < nargs; i++) {
+                char name[64];
+                bool test = op == IR_select && i == 0;
+                snprintf(name, sizeof name, "%s.%d.%d", word, i, k);
+                sprintf(inputs + strlen(inputs), "%s%%%s: %s[%s]", *inputs ? ", " : "", name, test ? "bool" : "f64",
+                        shapes[k][i]);
+                sprintf(nodes + strlen(nodes), "%s%%%s", i ? ", " : "", name);
+                add_range(p, (enum ir_op)op, i, name);
+            }
+            sprintf(nodes + strlen(nodes), ")\n");
+            sprintf(outs + strlen(outs), "%s%%o%d", count ? ", " : "", count);
+            sprintf(types + strlen(types), "%sf64[%s]", count ? ", " : "", k == 0 ? "3,4" : nargs == 1 ? "1,5" : "2,5");
+            count++;
+        }
+    }
+    sprintf(p->text, "func @main(%s) -> (%s) {\n%s  return(%s)\n}\n", inputs, types, nodes, outs);
+    free(inputs);
+}
+
+/* The text with another float type. */
+static char *as_type(const char *text, const char *type)
+{
+    char *copy = strdup(text);
+    for (char *at = copy; copy && (at = strstr(at, "f64")) != NULL; at += 3)
+        memcpy(at, type, 3);
+    return copy;
+}
+
+/* -- Running ---------------------------------------------------------------------------------------- */
+
+struct run {
+    struct program *p;
+    struct ir_ctx *ctx;
+    struct ir_module *module;
+    struct ir_func *func;
+    int nin, nout;
+    struct tcc_object *in[MOST_INPUTS], *out[MOST_INPUTS];
+    char error[300];
+};
+
+static bool fail(struct run *r, const char *what)
+{
+    if (r->ctx && ir_nmessages(r->ctx))
+        ir_print_message(stdout, ir_message(r->ctx, 0));
+    snprintf(r->error + strlen(r->error), sizeof r->error - strlen(r->error), " %s", what);
+    return false;
+}
+
+static bool open_run(struct run *r, struct program *p, const char *text)
+{
+    *r = (struct run){.p = p, .ctx = ir_ctx_new()};
+    r->module = r->ctx ? ir_parse(r->ctx, p->name, text, strlen(text)) : NULL;
+    r->func = r->module ? ir_func_by_name(r->module, "main") : NULL;
+    if (!r->func)
+        return fail(r, "does not parse");
+    r->nin = r->func->body->nparams;
+    r->nout = r->func->body->last->nin;
+    return (r->nin < MOST_INPUTS && r->nout < MOST_INPUTS) || fail(r, "has too many inputs");
+}
+
+static void drop_outputs(struct run *r)
+{
+    for (int i = 0; i < MOST_INPUTS; i++) {
+        tccrt_object_unref(r->out[i]);
+        r->out[i] = NULL;
+    }
+}
+
+static void close_run(struct run *r)
+{
+    drop_outputs(r);
+    for (int i = 0; i < MOST_INPUTS; i++)
+        tccrt_object_unref(r->in[i]);
+    ir_ctx_free(r->ctx);
+}
+
+static bool value_of(void *user, ir_expr sym, int64_t *out)
+{
+    const struct program *p = user;
+    for (int i = 0; i < p->ndims; i++)
+        if (!strcmp(p->dims[i].name, sym->name)) {
+            *out = (int64_t)p->dims[i].lo;
+            return true;
+        }
+    return false;
+}
+
+static int64_t count(const struct tcc_object *o)
+{
+    int64_t n = 1;
+    for (int i = 0; i < o->t.rank; i++)
+        n *= o->t.dims[i];
+    return n;
+}
+
+static double get(const struct tcc_object *o, int64_t i)
+{
+    return tcc_load_f64((enum tcc_dtype)o->t.dtype,
+                        (char *)o->t.data + i * tcc_dtype_bytes((enum tcc_dtype)o->t.dtype));
+}
+
+static void set(struct tcc_object *o, int64_t i, double v)
+{
+    tcc_store_f64((enum tcc_dtype)o->t.dtype, (char *)o->t.data + i * tcc_dtype_bytes((enum tcc_dtype)o->t.dtype), v);
+}
+
+/* A random input; the same values whatever the float type. */
+static struct tcc_object *random_input(const struct program *p, const struct ir_value *v, const char *name)
+{
+    int64_t dims[TCC_MAX_RANK];
+    const struct range *range = NULL;
+    for (int i = 0; i < v->type->rank; i++)
+        if (!ir_eval(v->type->dim[i], value_of, (void *)p, &dims[i]))
+            return NULL;
+    struct tcc_object *o = tccrt_object_tensor(v->type->dtype, v->type->rank, dims);
+    for (int i = 0; i < p->nranges; i++)
+        if (!strcmp(p->ranges[i].name, name))
+            range = &p->ranges[i];
+    for (int64_t i = 0; o && i < count(o); i++) {
+        double x = range ? uniform(range->lo, range->hi) : uniform(0.1, 1.5);
+        bool minus = uniform(0, 1) < 0.5;
+        if (v->type->dtype == TCC_BOOL)
+            set(o, i, minus);
+        else if (!tcc_is_float((enum tcc_dtype)v->type->dtype))
+            set(o, i, range ? floor(x) : 0);
+        else
+            set(o, i, (double)(float)(range ? x : minus ? -x : x));
+    }
+    return o;
+}
+
+static bool make_inputs(struct run *r, int first)
+{
+    for (int i = first; i < r->func->body->nparams; i++)
+        if (!(r->in[i] = random_input(r->p, r->func->body->params[i], r->func->input_names[i])))
+            return fail(r, "has an input of unknown size");
+    return true;
+}
+
+static bool interpret(struct run *r)
+{
+    drop_outputs(r);
+    return ir_interp(r->func, NULL, r->in, r->out, r->error, sizeof r->error) == TCC_OK || fail(r, "does not run");
+}
+
+static bool carries(const struct ir_value *v)
+{
+    return v->type->kind == IR_T_TENSOR && v->type->rank >= 0 && tcc_is_float((enum tcc_dtype)v->type->dtype);
+}
+
+/* The function's float outputs, weighted by new inputs "seed.K", differentiated by its float inputs: the new outputs. */
+static bool differentiate(struct run *r)
+{
+    struct ir_func *f = r->func;
+    struct ir_node *end = f->body->last;
+    struct ir_value *ys[MOST_INPUTS], *seeds[MOST_INPUTS], *xs[MOST_INPUTS], *grads[MOST_INPUTS];
+    int ny = 0, nx = 0;
+    for (int i = 0; i < r->nin; i++)
+        if (carries(f->body->params[i]))
+            xs[nx++] = f->body->params[i];
+    for (int k = 0; k < r->nout; k++) {
+        ys[ny] = end->in[k].value;
+        if (carries(ys[ny])) {
+            seeds[ny] = ir_input_new(f, ys[ny]->type, ir_internf(r->ctx, "seed.%d", k));
+            ny++;
+        }
+    }
+    struct ir_builder b = {.ctx = r->ctx, .func = f, .block = f->body, .before = end};
+    if (!grad_build(&b, ny, ys, seeds, nx, xs, grads))
+        return fail(r, "has no gradient");
+    for (int i = 0; i < nx; i++)
+        if (!grads[i])
+            grads[i] = ir_expand_to(&b, ir_constant_f(&b, (enum tcc_dtype)xs[i]->type->dtype, 0), xs[i]->type->rank,
+                                    xs[i]->type->dim);
+    for (int i = 0; i < nx; i++)
+        if (grads[i]->type != xs[i]->type)
+            return fail(r, "has a gradient of another type");
+    b.before = NULL;
+    ir_remove(end);
+    f->output_names = NULL;
+    r->nout = nx;
+    if (!ir_build(&b, IR_return, nx, grads, NULL) || !ir_verify(r->module))
+        return fail(r, "has a gradient that is not valid");
+    return true;
+}
+
+/* -- Finite differences ----------------------------------------------------------------------------- */
+
+/* Sum over the float outputs of <seed, output>, seeds being r's inputs from its own ones on. */
+static double objective(const struct run *forward, const struct run *r)
+{
+    double total = 0;
+    int seed = forward->nin;
+    for (int k = 0; k < forward->nout; k++) {
+        if (!tcc_is_float((enum tcc_dtype)forward->out[k]->t.dtype))
+            continue;
+        for (int64_t i = 0; i < count(forward->out[k]); i++)
+            total += get(forward->out[k], i) * get(r->in[seed], i);
+        seed++;
+    }
+    return total;
+}
+
+static void note(const struct program *p, const char *input, double error)
+{
+    char word[64];
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(input, "."), input);
+    enum ir_op op = p->nchecks ? IR_OP_NONE : ir_op_by_name(word);
+    for (int i = op == IR_OP_NONE ? 0 : -1; i < p->nchecks; i++) {
+        op = i < 0 ? op : ir_op_by_name(p->checks[i]);
+        figures[op].cases++;
+        if (!(figures[op].error >= error))
+            figures[op].error = error;
+    }
+}
+
+/* One input's gradient: the largest difference, as part of the largest element or 1. */
+static bool difference(struct run *forward, struct run *r, int input, const struct tcc_object *gradient, double *error)
+{
+    double worst = 0, largest = 1;
+    struct tcc_object *x = forward->in[input];
+    for (int64_t i = 0; i < count(x); i++) {
+        double at = get(x, i), h = 1e-5 * fmax(1, fabs(at)), up, down;
+        set(x, i, at + h);
+        if (!interpret(forward))
+            return false;
+        up = objective(forward, r);
+        set(x, i, at - h);
+        if (!interpret(forward))
+            return false;
+        down = objective(forward, r);
+        set(x, i, at);
+        double expected = (up - down) / (2 * h);
+        double d = fabs(get(gradient, i) - expected);
+        worst = d <= worst ? worst : d; /* NaN stays */
+        largest = fmax(largest, fabs(expected));
+    }
+    *error = worst / largest;
+    return true;
+}
+
+static bool check_differences(struct program *p, char *why, size_t size)
+{
+    struct run forward = {.p = p}, r = {.p = p};
+    bool good = open_run(&forward, p, p->text) && open_run(&r, p, p->text) && differentiate(&r);
+    random_state = 1;
+    good = good && make_inputs(&r, 0);
+    for (int i = 0; good && i < forward.nin; i++)
+        forward.in[i] = tccrt_object_ref(r.in[i]);
+    good = good && interpret(&r);
+    for (int i = 0, k = 0; good && i < forward.nin; i++) {
+        double error;
+        if (!carries(forward.func->body->params[i]))
+            continue;
+        good = difference(&forward, &r, i, r.out[k++], &error);
+        if (good) {
+            note(p, forward.func->input_names[i], error);
+            good = error <= BOUND;
+            if (!good)
+                snprintf(forward.error, sizeof forward.error, "by %s: error %.3g", forward.func->input_names[i], error);
+        }
+    }
+    snprintf(why, size, "%s%s", forward.error, r.error);
+    close_run(&forward);
+    close_run(&r);
+    return good;
+}
+
+/* -- Compiled --------------------------------------------------------------------------------------- */
+
+static void keep_message(void *user, int severity, const char *text)
+{
+    if (severity >= 2 && !*(char *)user)
+        snprintf(user, 300, "%s", text);
+}
+
+static bool compile(struct run *r, struct tccrt_model **m)
+{
+    char path[] = "/tmp/gradients-XXXXXX", source[64], artifact[64];
+    int fd = mkstemp(path);
+    struct tccc_options o;
+    if (fd < 0)
+        return fail(r, "no file");
+    close(fd);
+    snprintf(source, sizeof source, "%s.tcir", path);
+    snprintf(artifact, sizeof artifact, "%s.so", path);
+    FILE *f = fopen(source, "w");
+    if (f) {
+        ir_print_module(f, r->module);
+        fclose(f);
+    }
+    tccc_options_init(&o);
+    o.model = source;
+    o.output = artifact;
+    o.jobs = 1;
+    o.verify = true;
+    o.message = keep_message;
+    o.user = r->error;
+    bool good = tccc_compile(&o) == 0 || fail(r, "does not compile");
+    good = good && (tccrt_open(artifact, m) == TCC_OK || fail(r, tccrt_error()));
+    unlink(path);
+    unlink(source);
+    unlink(artifact);
+    return good;
+}
+
+static bool close_enough(struct run *r, int k, const struct tcc_object *got)
+{
+    const struct tcc_object *want = r->out[k];
+    double largest = 0;
+    if (count(want) != count(got))
+        return fail(r, "an output has another size");
+    for (int64_t i = 0; i < count(want); i++)
+        largest = fmax(largest, fabs(get(want, i)));
+    for (int64_t i = 0; i < count(want); i++) {
+        double e = get(want, i), g = get(got, i);
+        if (!(fabs(e - g) <= 1e-5 * fabs(e) + 1e-5 * largest + 1e-7) && !(isnan(e) && isnan(g))) {
+            snprintf(r->error, sizeof r->error, "gradient %d, element %lld: %.9g, not %.9g", k, (long long)i, g, e);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool check_compiled(struct program *p, char *why, size_t size)
+{
+    struct tcc_object *out[MOST_INPUTS] = {NULL};
+    struct tccrt_options options = {.threads = 1};
+    struct tccrt_session *s = NULL;
+    struct tccrt_model *m = NULL;
+    char *text = as_type(p->text, "f32");
+    struct run r = {.p = p};
+    bool good = open_run(&r, p, text) && differentiate(&r);
+    random_state = 1;
+    good = good && make_inputs(&r, 0) && interpret(&r) && compile(&r, &m);
+    good = good && ((tccrt_session_new(m, &options, &s) == TCC_OK &&
+                     tccrt_run_objects(s, NULL, r.func->body->nparams, r.in, r.nout, out) == TCC_OK) ||
+                    fail(&r, tccrt_error()));
+    for (int k = 0; good && k < r.nout; k++)
+        good = close_enough(&r, k, out[k]);
+    for (int k = 0; k < MOST_INPUTS; k++)
+        tccrt_object_unref(out[k]);
+    tccrt_session_free(s);
+    tccrt_close(m);
+    snprintf(why, size, "%s", r.error);
+    close_run(&r);
+    free(text);
+    return good;
+}
+
+/* -- The whole -------------------------------------------------------------------------------------- */
+
+static int number, failures;
+
+static void report(bool good, const char *what, const char *name, const char *why)
+{
+    if (!good)
+        printf("# %s\n", why);
+    printf("%sok %d - %s %s\n", good ? "" : "not ", ++number, name, what);
+    fflush(stdout);
+    failures += !good;
+}
+
+/* Ops of the table that nothing has checked. */
+static void check_coverage(void)
+{
+    int n;
+    const struct grad_row *rows = grad_table(&n);
+    char missing[2000] = "";
+    for (int i = 0; i < n; i++)
+        if (rows[i].checked && !figures[rows[i].op].cases)
+            snprintf(missing + strlen(missing), sizeof missing - strlen(missing), " %s", ir_op_info(rows[i].op)->name);
+    report(!*missing, "every op of the table is checked", "coverage:", missing);
+}
+
+/* Errors as powers of ten from 1e-9 on, which rounding on another machine does not change. */
+static void write_figures(const char *path)
+{
+    FILE *f = fopen(path, "w");
+    if (!f) {
+        failures++;
+        return;
+    }
+    fprintf(f, "/* SPDX-License-Identifier: Apache-2.0 */\n"
+               "/* Made by tests/train/gradients --write: CHECKED(op, inputs checked, error is below 10^). */\n");
+    for (int op = IR_OP_NONE + 1; op < IR_NOPS; op++)
+        if (figures[op].cases)
+            fprintf(f, "CHECKED(%s, %d, %d)\n", ir_op_info((enum ir_op)op)->name, figures[op].cases,
+                    (int)fmax(-8, ceil(log10(fmax(figures[op].error, 1e-30)))));
+    fclose(f);
+}
+
+int main(int argc, char **argv)
+{
+    bool (*check)(struct program *, char *, size_t) = check_differences;
+    const char *write = NULL, *what = "by finite differences";
+    char why[700];
+    struct program p;
+    int first = 1;
+    for (; first < argc && argv[first][0] == '-'; first++) {
+        if (!strcmp(argv[first], "--compiled")) {
+            check = check_compiled;
+            what = "compiled";
+        } else if (!strcmp(argv[first], "--write") && first + 1 < argc) {
+            write = argv[++first];
+        }
+    }
+    for (int op = IR_add; op < IR_NOPS; op++) {
+        bool compiled = check == check_compiled;
+        if (!compiled && !word_has_gradient((enum ir_op)op))
+            continue;
+        int last = compiled ? op + 8 < IR_NOPS ? op + 8 : IR_NOPS : op + 1;
+        word_program(&p, (enum ir_op)op, (enum ir_op)last);
+        op = last - 1;
+        if (p.nranges)
+            report(check(&p, why, sizeof why), what, p.name, why);
+        free(p.text);
+    }
+    for (int i = first; i < argc; i++) {
+        *why = 0;
+        bool good = read_program(argv[i], &p);
+        report(good && check(&p, why, sizeof why), what, p.name, why);
+        free(p.text);
+    }
+    if (check == check_differences && first < argc)
+        check_coverage();
+    printf("1..%d\n", number);
+    if (write)
+        write_figures(write);
+    return failures != 0;
+}
