@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The precision that a network is trained in: reads the options. */
+/*
+ * The precision that a network is trained in: reads the options, and gives the forward functions their types before anything
+ * else is built on them. In the bf16 modes parameters and buffers become bf16 and all ops outside autocast.def's float32 rows
+ * run in it; gradients have the types of what they belong to.
+ */
 #include "passes/precision_int.h"
+#include "passes/autocast_int.h"
+#include "passes/train_int.h"
 
 #include <string.h>
 
@@ -34,5 +40,47 @@ bool precision_parse(struct ir_ctx *ctx, const struct train_options *o, struct p
         c->type = TCC_F16;
     else if (o->auto_cast_type && strcmp(o->auto_cast_type, "bf16"))
         return usage(ctx, ir_internf(ctx, "--auto-cast-type=%s: expected bf16 or fp16", o->auto_cast_type));
+    return true;
+}
+
+/* The state variable in bf16, with its first value rounded. */
+static void narrow_state(struct ir_ctx *ctx, struct ir_state *s)
+{
+    struct ir_tensor *from = s->init, *to;
+
+    s->type = ir_with_dtype(ctx, s->type, TCC_BF16);
+    if (!from)
+        return;
+    to = ir_tensor_new(TCC_BF16, from->rank, from->dims);
+    if (!to)
+        ir_no_memory(ctx);
+    for (int64_t i = 0; i < from->nelems; i++)
+        tcc_cast(TCC_BF16, (char *)to->data + 2 * i, TCC_F32, ir_tensor_at(from, i), false, NULL);
+    s->init = to;
+    ir_tensor_unref(from);
+}
+
+bool precision_apply(struct ir_module *m, const struct train_options *o)
+{
+    struct precision_config c;
+    struct autocast a = {.mode = AUTOCAST_ALL, .type = TCC_BF16};
+
+    if (!precision_parse(m->ctx, o, &c))
+        return false;
+    if (c.mode == PRECISION_FLOAT32)
+        return true;
+    if (c.mode == PRECISION_AUTOCAST) {
+        if (!autocast_read(m->ctx, c.cast, c.type, &a))
+            return false;
+        if (c.type == TCC_F16 && !o->loss_scale)
+            ir_diag(m->ctx, NULL, IR_D_unscaled_f16);
+    } else {
+        for (struct ir_state *s = m->states; s; s = s->next)
+            if (s->type->dtype == TCC_F32 && s->flags & (IR_STATE_PARAM | IR_STATE_BUFFER))
+                narrow_state(m->ctx, s);
+    }
+    for (struct ir_func *f = m->funcs; f; f = f->next)
+        if (!autocast_func(f, &a))
+            return false;
     return true;
 }

@@ -14,6 +14,10 @@ struct train_param {
     struct ir_value *grad;       /* the parameter's dims; still multiplied by the loss scale, if there is one */
 };
 
+/* Gives the functions of a module (@main and @train) and its parameters the types that the options ask for. To be called before
+ * losses and gradients are built. */
+bool precision_apply(struct ir_module *m, const struct train_options *o);
+
 /* Makes the state variables that updates of these parameters need (train.*, optimizer.*, master.*). */
 bool optim_states(struct ir_module *m, const struct train_options *o, int n, struct ir_state *const *params);
 
