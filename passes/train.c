@@ -432,7 +432,7 @@ bool train_build(struct ir_module *m, const struct train_options *o)
         return complain(&t, "%s", "a function 'main' is needed for training");
     if (!o->loss)
         return complain(&t, "%s", "training needs a loss: --loss=KIND, or a model that carries TrainingInfoProto");
-    if (!train_loss_read(m->ctx, o->loss, &t.loss) || !train_select(&t))
+    if (!train_loss_read(m->ctx, o->loss, &t.loss) || !precision_apply(m, o) || !train_select(&t))
         return false;
     if (!build_step(&t) || !build_eval(&t) || !build_grad(&t) || !build_apply(&t) || !build_init(&t))
         return false;
