@@ -32,6 +32,10 @@ static struct ir_module *read_text(struct ir_ctx *ctx, const char *path, const s
     }
     struct ir_module *m = ir_parse(ctx, path, (const char *)ir_file_data(file), ir_file_size(file));
     ir_file_unref(file);
+    if (m && !m->funcs) {
+        ir_error(ctx, &where, "there is no function in it");
+        return NULL;
+    }
     if (!m)
         return NULL;
     bool pinned = o && ((o->dims && o->dims[0]) || (o->shapes && o->shapes[0]));

@@ -21,6 +21,9 @@ bool infer_set_type(struct ir_ctx *ctx, struct ir_node *n, int k, ir_type t)
         return false;
     if (k >= n->nout)
         return infer_fail(ctx, n, "expected %d outputs, found %d", k + 1, n->nout);
+    const char *why = ir_type_impossible(t);
+    if (why)
+        return infer_fail(ctx, n, "the result would be %s: %s", ir_type_text(ctx, t), why);
     n->out[k]->type = t;
     return true;
 }

@@ -96,6 +96,34 @@ bool ir_static_dims(ir_type t, int64_t *dims)
     return true;
 }
 
+/* Of an expression that has no value: because of a symbol, or because it overflows? */
+static bool note_symbol(void *met, ir_expr sym, int64_t *out)
+{
+    *(bool *)met = true;
+    *out = sym->lo;
+    return false;
+}
+
+const char *ir_type_impossible(ir_type t)
+{
+    int64_t dim, bytes = t->kind == IR_T_TENSOR ? tcc_dtype_bytes((enum tcc_dtype)t->dtype) : 0;
+    bool empty = false, huge = false;
+
+    for (int i = 0; t->kind == IR_T_TENSOR && i < t->rank; i++) {
+        bool symbolic = false;
+        if (!ir_eval(t->dim[i], note_symbol, &symbolic, &dim)) {
+            if (!symbolic)
+                return "a dim that overflows or is divided by zero";
+            continue;
+        }
+        if (dim < 0)
+            return "a negative dim";
+        empty = empty || dim == 0;
+        huge = __builtin_mul_overflow(bytes, dim ? dim : 1, &bytes) || bytes > IR_MAX_BYTES || huge;
+    }
+    return huge && !empty ? "more than 2^47 bytes" : NULL;
+}
+
 ir_expr ir_num_elements(struct ir_ctx *ctx, ir_type t)
 {
     ir_expr n = ir_const(ctx, 1);

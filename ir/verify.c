@@ -85,6 +85,9 @@ static bool check_type(struct verifier *v, const struct ir_node *n, ir_type t)
         if (!check_expr(v, n, t->dim[i]))
             return false;
     }
+    const char *why = ir_type_impossible(t);
+    if (why)
+        return bad(v, n, "type %s: %s", ir_type_text(v->ctx, t), why);
     return t->kind == IR_T_TENSOR || !t->elem || check_type(v, n, t->elem);
 }
 

@@ -244,7 +244,7 @@ static bool build_node(struct imp *im)
     if (row && (!imp_dynamic(im, &done) || done))
         return done && !im->refused && ir_nerrors(im->ctx) == errors;
     if (row)
-        return (row->any || only_tensors(im)) && row->build(im, row->arg);
+        return (row->any || only_tensors(im)) && row->build(im, row->arg) && ir_nerrors(im->ctx) == errors;
     if (!im->opset)
         return imp_unsupported(im, "the model does not import the operator set of this domain");
     return imp_unsupported(im, other_version ? "this version of the operator is not supported"

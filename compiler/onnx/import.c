@@ -63,8 +63,14 @@ static bool make_inputs(struct imp *im, const struct frontend_options *o)
     }
     if (!frontend_pin(im->ctx, o, n, names, types, &im->pins))
         return false;
-    for (int k = 0; k < n; k++)
+    for (int k = 0; k < n; k++) {
+        const char *why = ir_type_impossible(types[k]);
+        if (why) {
+            ir_error(im->ctx, &w, "input '%s' is %s: %s", names[k], ir_type_text(im->ctx, types[k]), why);
+            return false;
+        }
         imp_bind_name(im, names[k], ir_input_new(im->func, types[k], names[k]));
+    }
     return true;
 }
 
@@ -72,8 +78,18 @@ static bool make_outputs(struct imp *im, struct ir_value **outs)
 {
     const struct onnx_graph *g = im->model->graph;
     const char **names = IR_NEWN(im->ctx, g->output_count + 1, const char *);
-    for (size_t k = 0; k < g->output_count; k++)
+    struct ir_where w = where_file(im);
+    for (size_t k = 0; k < g->output_count; k++) {
+        const struct onnx_type *said = g->outputs[k].type;
+        ir_type t = outs[k]->type;
         names[k] = g->outputs[k].name;
+        if (said && said->kind == ONNX_TYPE_TENSOR && said->dtype != ONNX_UNDEFINED && t->kind == IR_T_TENSOR &&
+            (int)said->dtype != t->dtype) {
+            ir_error(im->ctx, &w, "output '%s' is declared with another element type than the %s that is computed",
+                     names[k], tcc_dtype_name(t->dtype));
+            return false;
+        }
+    }
     im->b.where = where_file(im);
     return ir_return(&im->b, (int)g->output_count, outs, names) != NULL;
 }

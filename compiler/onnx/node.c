@@ -73,28 +73,38 @@ const struct onnx_attr *imp_attr(struct imp *im, const char *name)
     return a && a->ref[0] ? follow_ref(im->call, a->ref) : a;
 }
 
-int64_t imp_i(struct imp *im, const char *name, int64_t otherwise)
+/* The attribute, if it is there and holds what the operator expects; another kind of value is an error. */
+static const struct onnx_attr *attr_of(struct imp *im, const char *name, int kind, const char *expected)
 {
     const struct onnx_attr *a = imp_attr(im, name);
-    return a && a->type == ONNX_ATTR_INT ? a->i : otherwise;
+    if (!a || (int)a->type == kind)
+        return a;
+    imp_bad(im, "attribute '%s' is expected to be %s", name, expected);
+    return NULL;
+}
+
+int64_t imp_i(struct imp *im, const char *name, int64_t otherwise)
+{
+    const struct onnx_attr *a = attr_of(im, name, ONNX_ATTR_INT, "an integer");
+    return a ? a->i : otherwise;
 }
 
 double imp_f(struct imp *im, const char *name, double otherwise)
 {
-    const struct onnx_attr *a = imp_attr(im, name);
-    return a && a->type == ONNX_ATTR_FLOAT ? (double)a->f : otherwise;
+    const struct onnx_attr *a = attr_of(im, name, ONNX_ATTR_FLOAT, "a float");
+    return a ? (double)a->f : otherwise;
 }
 
 const char *imp_s(struct imp *im, const char *name, const char *otherwise)
 {
-    const struct onnx_attr *a = imp_attr(im, name);
-    return a && a->type == ONNX_ATTR_STRING ? a->s.data : otherwise;
+    const struct onnx_attr *a = attr_of(im, name, ONNX_ATTR_STRING, "a string");
+    return a ? a->s.data : otherwise;
 }
 
 const int64_t *imp_ints(struct imp *im, const char *name, int *n)
 {
-    const struct onnx_attr *a = imp_attr(im, name);
-    bool found = a && a->type == ONNX_ATTR_INTS && a->count < INT32_MAX;
+    const struct onnx_attr *a = attr_of(im, name, ONNX_ATTR_INTS, "a list of integers");
+    bool found = a && a->count < INT32_MAX;
     static const int64_t none[1];
     *n = found ? (int)a->count : 0;
     return !found ? NULL : a->ints ? a->ints : none;
@@ -102,8 +112,8 @@ const int64_t *imp_ints(struct imp *im, const char *name, int *n)
 
 const float *imp_floats(struct imp *im, const char *name, int *n)
 {
-    const struct onnx_attr *a = imp_attr(im, name);
-    bool found = a && a->type == ONNX_ATTR_FLOATS && a->count < INT32_MAX;
+    const struct onnx_attr *a = attr_of(im, name, ONNX_ATTR_FLOATS, "a list of floats");
+    bool found = a && a->count < INT32_MAX;
     static const float none[1];
     *n = found ? (int)a->count : 0;
     return !found ? NULL : a->floats ? a->floats : none;
@@ -111,8 +121,8 @@ const float *imp_floats(struct imp *im, const char *name, int *n)
 
 const struct onnx_str *imp_strs(struct imp *im, const char *name, int *n)
 {
-    const struct onnx_attr *a = imp_attr(im, name);
-    bool found = a && a->type == ONNX_ATTR_STRINGS && a->count < INT32_MAX;
+    const struct onnx_attr *a = attr_of(im, name, ONNX_ATTR_STRINGS, "a list of strings");
+    bool found = a && a->count < INT32_MAX;
     *n = found ? (int)a->count : 0;
     return found ? a->strings : NULL;
 }

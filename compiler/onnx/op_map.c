@@ -371,7 +371,7 @@ bool onnx_op_constant_of_shape(struct imp *im, int arg)
         if (ir_const_or(dims[k], 0) < 0)
             return imp_bad(im, "dim %d is negative (%lld)", k, (long long)sizes[k]);
     }
-    if (fixed)
+    if (fixed && !ir_type_impossible(ir_tensor_type_i(im->ctx, one->dtype, n, sizes)))
         return imp_out(im, 0, imp_const(im, ir_tensor_splat(one->dtype, n, sizes, ir_tensor_at(one, 0))));
     return imp_out(im, 0, imp_expand(im, imp_reshape(im, imp_const(im, ir_tensor_ref(one)), 0, NULL), n, dims));
 }

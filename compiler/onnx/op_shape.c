@@ -660,6 +660,9 @@ bool onnx_op_range(struct imp *im, int arg)
     if (!delta)
         return false;
     enum tcc_dtype t = imp_dtype(start);
+    double by_constant;
+    if (imp_scalar_of(delta, &by_constant) && by_constant == 0)
+        return imp_bad(im, "a step that is not 0 is expected");
     bool known = imp_exprs_of(im, start, 1, &s) == 1 && imp_exprs_of(im, limit, 1, &l) == 1 &&
                  imp_exprs_of(im, delta, 1, &d) == 1 && ir_is_const(d, &step) && step;
     if (known) {
