@@ -169,6 +169,16 @@ void ir_add_operand(struct ir_node *n, struct ir_value *v)
     n->nin++;
 }
 
+struct ir_value *ir_add_output(struct ir_node *n, ir_type type)
+{
+    struct ir_value **more = IR_NEWN(ir_node_ctx(n), n->nout + 1, struct ir_value *);
+    if (n->nout)
+        memcpy(more, n->out, (size_t)n->nout * sizeof *more);
+    n->out = more;
+    n->out[n->nout] = new_value(n->block, n, n->nout, type);
+    return n->out[n->nout++];
+}
+
 void ir_replace_uses(struct ir_value *from, struct ir_value *to)
 {
     if (from == to)

@@ -427,6 +427,7 @@ void ir_set_attr(struct ir_node *n, struct ir_attr a);                          
 void ir_replace_uses(struct ir_value *from, struct ir_value *to);
 void ir_set_operand(struct ir_node *n, int i, struct ir_value *v);
 void ir_add_operand(struct ir_node *n, struct ir_value *v);
+struct ir_value *ir_add_output(struct ir_node *n, ir_type type);     /* one more result, behind the others (loops' scans) */
 void ir_remove(struct ir_node *n);                        /* its outputs must be unused; regions go with it */
 void ir_move_before(struct ir_node *n, struct ir_node *before);
 bool ir_has_uses(const struct ir_value *v);
