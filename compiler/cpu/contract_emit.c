@@ -247,7 +247,8 @@ static void pack_b(struct cg *g, LLVMValueRef x, LLVMValueRef x_end, int cv)
     struct em_loop l[CT_MAX_K];
     int last = g->c.nks - 1;
     LLVMValueRef part[CT_MAX_K], at = k_loops_begin(g, l, last, part), from = em_i64(e, 0);
-    bool in_k = g->c.ks[last].sb == 1 && g->c.ks[last].scale == 1 && !g->c.panel && !g->c.chain_b;
+    bool in_k = g->c.ks[last].sb == 1 && g->c.ks[last].scale == 1 && !g->c.panel && !g->c.chain_b &&
+                !g->c.k->insns[g->c.load_b].nguards;
     if (in_k && g->c.dtype == TCC_F32 && g->c.k->operands[g->c.k->insns[g->c.load_b].operand].dtype == TCC_F32 &&
         (g->lanes == 16 || g->lanes == 8 || g->lanes == 4))
         from = pack_b_squares(g, x, x_end, cv, at, part);
@@ -405,6 +406,19 @@ static void study_epilogue(struct cg *g)
     }
 }
 
+/* A pass over the tile with kc points of the sum's outermost loop: what they need of A and B stays in cache for it. */
+static void pass_begin(struct cg *g, struct em_loop *l)
+{
+    struct em *e = g->e;
+    LLVMValueRef n = em_expr(e, g->c.ks[0].extent), step = em_i64(e, g->c.k->schedule.kc);
+    em_loop_begin(e, l, em_i64(e, 0), n, step, "pass");
+    LLVMValueRef end = LLVMBuildAdd(e->b, l->iv, step, "");
+    g->sum_lo = l->iv;
+    g->sum_hi = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (LLVMValueRef[]){end, n});
+    g->sum_begun = ir_fresh(g->c.ctx, "pass", 0, INT64_C(1) << 40);
+    em_bind(e, g->sum_begun, l->iv);
+}
+
 void ct_emit(struct em *e)
 {
     struct cg g = {.e = e};
@@ -435,10 +449,16 @@ void ct_emit(struct em *e)
     if (g.c.collapsed)
         joined_range(&g, &t, g.c.collapsed, &g.row_lo, &g.row_hi);
     g.packed_row = g.row_lo;
+    struct em_loop passes;
+    bool by_passes = k->schedule.kc > 0;
+    if (by_passes)
+        pass_begin(&g, &passes);
     dims_begin(&g, &l, &t, g.c.batch | g.c.extra_n | (g.packed_a ? g.c.extra_m : 0));
     if (g.packed_a)
         pack_a(&g);
     columns(&g, &t);
     dims_end(&g, &l);
+    if (by_passes)
+        em_loop_end(e, &passes);
     em_tiles_end(e, &t);
 }

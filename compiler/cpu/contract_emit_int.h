@@ -18,6 +18,8 @@ struct cg {
     LLVMValueRef packed_row;         /* the row that packed_a starts with */
     LLVMValueRef mask[8];            /* per vector of the current column tile: lanes that exist, or NULL: all */
     bool *by_row;                    /* per instruction of the later stages: differs between rows of a column */
+    LLVMValueRef sum_lo, sum_hi;     /* points of the sum's outermost loop that this pass takes, or NULL: all */
+    ir_expr sum_begun;               /* symbol: > 0 when an earlier pass has stored the sum so far */
     int epilogue_cost;               /* rough number of vector instructions per accumulator */
 };
 

@@ -78,6 +78,7 @@ struct ct {
     /* Decisions that follow from the above and the machine. */
     int lanes;                       /* elements per vector */
     bool pack_a, pack_b;
+    int resume;                      /* the store whose value is the sum as it is, so that a sum can go on from it; else -1 */
     ir_expr ksize;                   /* product of the k extents */
     int64_t nk;                      /* or CT_DYN */
 };

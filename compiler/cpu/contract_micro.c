@@ -315,7 +315,8 @@ static void nest(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
         nest(s, level + 1, a, b);
         return;
     }
-    em_loop_begin(e, &l, em_expr(e, lo), em_expr(e, hi), em_i64(e, 1), "k");
+    bool pass = level == 0 && g->sum_lo;
+    em_loop_begin(e, &l, pass ? g->sum_lo : em_expr(e, lo), pass ? g->sum_hi : em_expr(e, hi), em_i64(e, 1), "k");
     carry(s, &l, 0, s->mr);
     nest(s, level + 1, offset_of(s, a, level, l.iv, false), offset_of(s, b, level, l.iv, true));
     carry_end(s, &l, 0, s->mr);
@@ -395,6 +396,27 @@ static void packed_strides(struct sum *s)
     }
 }
 
+/* What earlier passes over the sum have stored for row r0 + r and the c-th vector; zeros in the first pass. */
+static LLVMValueRef sum_so_far(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int r, int c)
+{
+    struct em *e = g->e;
+    const struct kn_insn *store = &g->c.k->insns[g->c.resume];
+    struct kn_guard *guards = IR_NEWN(g->c.ctx, store->nguards + 1, struct kn_guard);
+    struct kn_insn load = *store;
+    for (int i = 0; i < store->nguards; i++)
+        guards[i] = store->guards[i];
+    guards[load.nguards++] = (struct kn_guard){g->sum_begun, ir_const(g->c.ctx, 1), ir_const(g->c.ctx, INT64_MAX)};
+    load.code = KN_LOAD;
+    load.guards = guards;
+    load.nargs = 0;
+    load.arg[0] = load.arg[1] = load.arg[2] = -1;
+    em_set_lanes(e, NULL, 1, NULL);
+    cg_bind_column(g, LLVMBuildAdd(e->b, x, em_i64(e, (int64_t)c * g->lanes), ""));
+    cg_bind_row(g, LLVMBuildAdd(e->b, r0, em_i64(e, r), ""));
+    em_set_lanes(e, g->c.k->dims[g->c.vec].var, g->lanes, g->mask[c]);
+    return em_splat(e, em_load_insn(e, &load), g->lanes);
+}
+
 void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int64_t start)
 {
     struct em *e = g->e;
@@ -428,7 +450,10 @@ void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int
     b = g->packed_b ? g->packed_b : em_address(e, c->k->insns[c->load_b].operand, em_expr(e, c->off_b));
     start_fetch(&s, r0, b);
     for (int i = 0; i < mr * cv; i++)
-        s.acc[i] = LLVMConstNull(g->vec);
+        s.acc[i] = g->sum_lo ? sum_so_far(g, x, r0, i / cv, i % cv) : LLVMConstNull(g->vec);
+    em_set_lanes(e, NULL, 1, NULL);
+    cg_bind_column(g, x);
+    cg_bind_row(g, r0);
     nest(&s, 0, a, b);
     epilogue(g, x, r0, mr, cv, s.acc);
 }

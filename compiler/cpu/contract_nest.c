@@ -468,6 +468,34 @@ void ct_late_interior(const struct ct *c, ir_expr *lo, ir_expr *hi)
     *hi = ir_max(ctx, *hi, *lo);
 }
 
+/*
+ * The store from which a sum can be taken up again: the one thing that later stages do is to store it, zeros in padding lanes.
+ * The sum's outermost loop must not be cut by guards.
+ */
+static int resumable(const struct ct *c)
+{
+    const struct kn_kernel *k = c->k;
+    int store = -1;
+    for (int i = k->stages[0].last; i < k->ninsns; i++) {
+        const struct kn_insn *in = &k->insns[i];
+        if (in->code == KN_STORE && store >= 0)
+            return -1;
+        if (in->code == KN_STORE)
+            store = i;
+        else if (in->code != KN_EXPR && in->code != KN_CONST &&
+                 !(in->code == KN_SCALAR && in->word == IR_select && in->arg[1] == k->contraction.reduce &&
+                   k->insns[in->arg[0]].code == KN_EXPR && k->insns[in->arg[2]].code == KN_CONST))
+            return -1;
+    }
+    for (int g = 0; g < c->nguards; g++)
+        if (c->guards[g].k == 0)
+            return -1;
+    if (store < 0 || k->insns[store].dtype != c->dtype || c->pack_a || c->pack_b || c->nks < 2 || c->ks[0].unroll ||
+        c->late_rows)
+        return -1;
+    return store;
+}
+
 bool ct_analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct ct *c)
 {
     *c = (struct ct){.ctx = ctx, .k = k};
@@ -491,9 +519,7 @@ bool ct_analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn
     c->pack_a = c->chain_a || a->dtype != c->dtype;
     if (c->pack_a && c->nguards)
         return false;
-    /* A packed tile of B serves all rows. */
-    if (c->pack_b && c->period)
-        return false;
+    c->resume = resumable(c);
     /* The columns of B must be walked by packing or by constant steps. */
     if (c->pack_b && c->block >= 0 && c->width % c->lanes)
         return false;

@@ -159,6 +159,8 @@ static void choose_grain(struct kn_kernel *k, const struct ct *c, int mr, int cv
     double work = 2 * points, far = 8 * (a + b) * tcc_dtype_bytes(c->dtype), target = 250e3;
     work = far > work ? far : work;
     target = work / 64 > target ? work / 64 : target;
+    if (k->schedule.kc) /* the more of a tile there is, the more often a pass reads what it has in cache */
+        target = work / 16 > target ? work / 16 : target;
     struct grain g = {k, work, target};
     for (int d = 0; d < k->ndims; d++)
         if (c->batch >> d & 1)
@@ -201,6 +203,32 @@ static ir_expr scratch_bytes(const struct ct *c, const struct kn_kernel *k, int 
     return bytes;
 }
 
+/* Bytes of an operand that one point of the sum's outermost loop reads. */
+static double bytes_per_point(const struct ct *c, int load)
+{
+    const struct kn_operand *o = &c->k->operands[c->k->insns[load].operand];
+    double bytes = tcc_dtype_bytes(o->dtype);
+    for (int i = 0; i < o->rank; i++)
+        if (!ir_uses_sym(c->k->insns[load].index[i], c->ks[0].var))
+            bytes *= (double)ir_const_or(o->dims[i], 64);
+    return bytes;
+}
+
+/*
+ * Sums over much more than a cache holds, as of gradients by weight over a batch: points of the outermost loop to take at a time, so
+ * that register tiles after the first find A and B in the second cache; the sums wait in the result. 0: all at once.
+ */
+static int32_t choose_passes(const struct cpu_machine *m, const struct ct *c)
+{
+    if (c->resume < 0 || c->ks[0].scale != 1)
+        return 0;
+    double point = bytes_per_point(c, c->load_a) + bytes_per_point(c, c->load_b), cache = (double)m->pass.l2 / 2;
+    double n = (double)(c->ks[0].n == CT_DYN ? 64 : c->ks[0].n), fit = cache / point;
+    if (point * n <= cache)
+        return 0;
+    return fit < 1 ? 1 : (int32_t)fit;
+}
+
 static bool too_many_edges(const struct ct *c, int mr)
 {
     if (!c->nrowguards || c->late_rows)
@@ -228,6 +256,7 @@ bool ct_schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kern
                               .unroll = 4,
                               .mr = (int16_t)mr,
                               .nr = (int16_t)(cv * c.lanes)};
+    s->kc = choose_passes(m, &c);
     choose_grain(k, &c, mr, cv);
     k->tiles = cpu_tiles(ctx, k);
     k->scratch = scratch_bytes(&c, k, cv);

@@ -109,6 +109,11 @@ static V emit_index(struct em *e, const struct kn_insn *n)
     return v;
 }
 
+V em_load_insn(struct em *e, const struct kn_insn *n)
+{
+    return emit_load(e, n);
+}
+
 void em_insn(struct em *e, int i)
 {
     const struct kn_insn *n = &e->k->insns[i];
