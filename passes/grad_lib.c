@@ -1,6 +1,170 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * grad_lib.c - gradients of library ops, by name.
+ *
+ * Resampling is linear and goes axis by axis, so that its gradient is the product with each axis's matrix, transposed. The
+ * matrix is what the op itself makes of the identity: every mode, coordinate rule and filter is covered.
+ */
 #include "passes/grad_int.h"
+
+#include <string.h>
+
+static int64_t user_int(const struct ir_node *n, const char *name, int64_t otherwise)
+{
+    const struct ir_attr *a = ir_user_attr(n, name);
+    return !a ? otherwise : a->kind == IR_A_INT ? a->i : a->kind == IR_A_INTS && a->n ? a->ints[0] : otherwise;
+}
+
+static bool user_is(const struct ir_node *n, const char *name, const char *value)
+{
+    const struct ir_attr *a = ir_user_attr(n, name);
+    const char *s = !a ? NULL : a->kind == IR_A_STRING ? a->s : a->kind == IR_A_STRINGS && a->n ? a->strings[0] : NULL;
+    return s && !strcmp(s, value);
+}
+
+/* -- topk ------------------------------------------------------------------------------------------ */
+
+static void topk(struct grad *g, struct ir_node *n)
+{
+    struct ir_value *d = grad_out(g, n, 0), *x = n->in[0].value;
+    int64_t axis = user_int(n, "axis", -1);
+    if (!d)
+        return;
+    struct ir_value *in[] = {grad_full(g, x->type, 0), n->out[1], d};
+    grad_give(g, n, 0,
+              ir_build1(g->b, IR_scatter_elements, 3, in,
+                        IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis < 0 ? axis + x->type->rank : axis),
+                                 ir_attr_s(IR_ATTR_mode, "add"))));
+}
+
+/* -- resize, upsample ------------------------------------------------------------------------------ */
+
+static struct ir_value *identity(struct grad *g, ir_expr size, enum tcc_dtype dt)
+{
+    ir_expr dims[2] = {size, size};
+    struct ir_value *on = ir_binary(g->b, IR_eq, grad_iota(g, 2, dims, 0, TCC_I64), grad_iota(g, 2, dims, 1, TCC_I64));
+    return grad_select(g, on, ir_constant_f(g->b, dt, 1), ir_constant_f(g->b, dt, 0));
+}
+
+/* Place of `axis` in the operand that lists scales or sizes, -1: not there. */
+static int place_of(const struct ir_node *n, int axis, int rank)
+{
+    const struct ir_attr *axes = ir_user_attr(n, "axes");
+    if (!axes || axes->kind != IR_A_INTS || !axes->n)
+        return axis;
+    for (int i = 0; i < axes->n; i++)
+        if (axes->ints[i] == axis || axes->ints[i] + rank == axis)
+            return i;
+    return -1;
+}
+
+/* Operand k's element for `axis` with a 1 (scales) or the size in front: what the op is told for the identity. */
+static struct ir_value *told(struct grad *g, const struct ir_node *n, int k, int place, ir_expr size)
+{
+    struct ir_value *v = grad_in(n, k), *first;
+    if (!v)
+        return NULL;
+    enum tcc_dtype dt = (enum tcc_dtype)v->type->dtype;
+    ir_expr one = ir_const(g->ctx, 1);
+    first =
+        tcc_is_float(dt)
+            ? ir_constant_f(g->b, dt, 1)
+            : ir_cast_to(g->b, ir_build1(g->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &size))), dt);
+    struct ir_value *in[] = {ir_reshape_to(g->b, first, 1, &one), grad_slice(g, v, 0, ir_const(g->ctx, place), one)};
+    return ir_build1(g->b, IR_concat, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0)));
+}
+
+/* Attribute `scales` of upsample, as told() gives operands. */
+static struct ir_value *told_by_attr(struct grad *g, const struct ir_node *n, int place)
+{
+    const struct ir_attr *scales = ir_user_attr(n, "scales");
+    int64_t two = 2;
+    if (!scales || scales->kind != IR_A_FLOATS || place >= scales->n)
+        return NULL;
+    struct ir_tensor *t = ir_tensor_new(TCC_F32, 1, &two);
+    if (!t)
+        ir_no_memory(g->ctx);
+    tcc_store_f64(TCC_F32, (char *)(uintptr_t)t->data, 1);
+    tcc_store_f64(TCC_F32, (char *)(uintptr_t)t->data + 4, scales->floats[place]);
+    return ir_constant(g->b, t);
+}
+
+/* [in, out]: what the op makes of the identity along one axis. */
+static struct ir_value *axis_matrix(struct grad *g, const struct ir_node *n, int axis, ir_expr to)
+{
+    struct ir_value *x = n->in[0].value, *in[4] = {NULL};
+    int place = place_of(n, axis, x->type->rank), nattrs = 0;
+    struct ir_attr *attrs = IR_NEWN(g->ctx, n->nattrs + 1, struct ir_attr);
+    for (int i = 0; i < n->nattrs; i++) {
+        const struct ir_attr *a = &n->attrs[i];
+        bool drop = a->key == IR_ATTR_types ||
+                    (a->key == IR_ATTR_user && (!strcmp(a->name, "axes") || !strcmp(a->name, "scales")));
+        if (!drop)
+            attrs[nattrs++] = *a;
+    }
+    if (place < 0)
+        return NULL;
+    ir_expr size = x->type->dim[axis];
+    ir_type type = ir_tensor_type(g->ctx, (enum tcc_dtype)x->type->dtype, 2, (ir_expr[]){size, to});
+    attrs[nattrs] = ir_attr_types(IR_ATTR_types, 1, &type);
+    struct ir_attr *all = IR_NEWN(g->ctx, nattrs + 2, struct ir_attr);
+    memcpy(all, attrs, ((size_t)nattrs + 1) * sizeof *attrs);
+    in[0] = identity(g, size, (enum tcc_dtype)x->type->dtype);
+    bool upsample = !strcmp(ir_get_s(n, IR_ATTR_name, ""), "upsample");
+    for (int k = upsample ? 1 : 2; k < 4; k++)
+        in[k] = told(g, n, k, place, size);
+    if (upsample && !in[1])
+        in[1] = told_by_attr(g, n, place);
+    int nin = in[3] ? 4 : in[2] ? 3 : in[1] ? 2 : 1;
+    struct ir_node *made = ir_build_typed(g->b, IR_lib, nin, in, all, 1, &type);
+    return made->out[0];
+}
+
+static void resample(struct grad *g, struct ir_node *n)
+{
+    struct ir_value *d = grad_out(g, n, 0);
+    ir_type t = n->in[0].value->type;
+    const struct ir_attr *policy = ir_user_attr(n, "keep_aspect_ratio_policy");
+    if (!d)
+        return;
+    if (user_is(n, "coordinate_transformation_mode", "tf_crop_and_resize") ||
+        (policy && !user_is(n, "keep_aspect_ratio_policy", "stretch"))) {
+        grad_fail(g, n, "cropping, and policies that keep the aspect ratio, are not differentiated");
+        return;
+    }
+    for (int a = 0; a < t->rank && d; a++) {
+        ir_expr to = d->type->dim[a];
+        if (ir_expr_eq(g->ctx, to, t->dim[a]) == IR_YES)
+            continue;
+        struct ir_value *m = axis_matrix(g, n, a, to);
+        struct ir_value *last = grad_move_axis(g, d, a, 1, t->rank - 1);
+        d = last && m ? grad_matmul(g, last, m, false, true, (enum tcc_dtype)t->dtype) : NULL;
+        d = grad_move_axis(g, d, t->rank - 1, 1, a);
+    }
+    grad_give(g, n, 0, d);
+}
+
+/* -- By name --------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    grad_rule rule;
+} rules[] = {{"resize", resample}, {"topk", topk}, {"upsample", resample}};
+
 void grad_rule_lib(struct grad *g, struct ir_node *n)
 {
+    const char *name = ir_get_s(n, IR_ATTR_name, "");
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        if (strcmp(rules[i].name, name) != 0)
+            continue;
+        if (grad_wants(g, n, 0))
+            rules[i].rule(g, n);
+        for (int k = 1; k < n->nin; k++)
+            if (grad_wants(g, n, k) && n->in[k].value != n->in[0].value && strcmp(name, "topk") != 0) {
+                grad_fail(g, n, "there is a rule by its first operand only");
+                return;
+            }
+        return;
+    }
     grad_fail(g, n, "there is no rule for this library op");
 }
