@@ -24,13 +24,6 @@ int64_t shape_elements(int rank, const int64_t *dims)
     return n;
 }
 
-struct header {
-    enum tcc_dtype dtype;
-    int bytes;
-    bool swap, fortran;
-    int rank;
-    int64_t dims[TCC_MAX_RANK];
-};
 
 /* The value of a key in the header's dictionary, behind the colon and blanks; NULL: not there. */
 static const char *find_key(const char *text, const char *key)
@@ -41,7 +34,7 @@ static const char *find_key(const char *text, const char *key)
     return at + 1 + strspn(at + 1, " ");
 }
 
-static bool read_descr(struct header *h, const char *text)
+static bool read_descr(struct npy_info *h, const char *text)
 {
     const char *at = find_key(text, "'descr'");
     if (!at || *at++ != '\'')
@@ -61,7 +54,7 @@ static bool read_descr(struct header *h, const char *text)
     return false;
 }
 
-static bool read_shape(struct header *h, const char *text)
+static bool read_shape(struct npy_info *h, const char *text)
 {
     const char *at = find_key(text, "'shape'");
     if (!at || *at++ != '(')
@@ -78,7 +71,7 @@ static bool read_shape(struct header *h, const char *text)
 }
 
 /* Where row-major element i lies in a column-major array. */
-static int64_t fortran_index(const struct header *h, int64_t i)
+static int64_t fortran_index(const struct npy_info *h, int64_t i)
 {
     int64_t index[TCC_MAX_RANK], at = 0;
     for (int k = h->rank - 1; k >= 0; k--) {
@@ -90,7 +83,7 @@ static int64_t fortran_index(const struct header *h, int64_t i)
     return at;
 }
 
-static void copy_elements(const struct header *h, unsigned char *to, const unsigned char *from, int64_t n)
+static void copy_elements(const struct npy_info *h, unsigned char *to, const unsigned char *from, int64_t n)
 {
     int part = h->dtype == TCC_C64 || h->dtype == TCC_C128 ? h->bytes / 2 : h->bytes;
 
@@ -105,9 +98,9 @@ static void copy_elements(const struct header *h, unsigned char *to, const unsig
     }
 }
 
-/* Finds the header's text in the file; its end. 0: not a .npy file. */
-static size_t read_header(struct header *h, const unsigned char *data, size_t size)
+size_t npy_describe(const unsigned char *data, size_t size, struct npy_info *h)
 {
+    *h = (struct npy_info){0};
     if (size < 12 || memcmp(data, "\x93NUMPY", 6) != 0)
         return 0;
     size_t wide = data[6] > 1 ? 4 : 2, length = data[8] | (size_t)data[9] << 8, start = 8 + wide;
@@ -129,9 +122,9 @@ static size_t read_header(struct header *h, const unsigned char *data, size_t si
 
 struct tcc_object *npy_parse(const char *path, const unsigned char *data, size_t size, char *error)
 {
-    struct header h = {0};
+    struct npy_info h = {0};
     struct tcc_object *v = NULL;
-    size_t at = read_header(&h, data, size);
+    size_t at = npy_describe(data, size, &h);
     int64_t n = at ? shape_elements(h.rank, h.dims) : -1;
     if (n < 0)
         snprintf(error, ERROR_SIZE, "%s: not a .npy file of numbers with at most %d axes", path, TCC_MAX_RANK);

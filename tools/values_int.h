@@ -25,6 +25,10 @@ struct tcc_object *pb_parse(const char *path, const unsigned char *data, size_t 
 struct tcc_object *npy_read(const char *path, char *error);
 struct tcc_object *pb_read(const char *path, enum value_kind kind, char **name, char *error);
 
+/* What the header of a .npy file says; `bytes` of an element. Where the data begins; 0: not a .npy file of numbers. */
+struct npy_info { enum tcc_dtype dtype; int bytes; bool swap, fortran; int rank; int64_t dims[TCC_MAX_RANK]; };
+size_t npy_describe(const unsigned char *data, size_t size, struct npy_info *h);
+
 /* npy_can: is it a tensor of a type that .npy knows? */
 bool npy_can(const struct tcc_object *v);
 bool npy_write(const char *path, const struct tcc_object *v, char *error);

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Arrays from files, told apart by their content: .npy (NumPy), IDX (the format of the MNIST files,
+ * http://yann.lecun.com/exdb/mnist: two zero bytes, element type, rank, dims and elements big-endian), raw elements; each may be
+ * packed by gzip. Files are mapped, so that data larger than memory works.
+ */
+#include "tools/data_int.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+struct data_file *data_take(unsigned char *bytes, size_t size, char *error)
+{
+    struct data_file *f = calloc(1, sizeof *f);
+    if (!f) {
+        free(bytes);
+        snprintf(error, ERROR_SIZE, "no memory");
+        return NULL;
+    }
+    *f = (struct data_file){1, bytes, size, false};
+    return f;
+}
+
+void data_unref(struct data_file *f)
+{
+    if (!f || --f->refs > 0)
+        return;
+    if (f->mapped && f->size)
+        munmap(f->bytes, f->size);
+    else if (!f->mapped)
+        free(f->bytes);
+    free(f);
+}
+
+static struct data_file *gunzip(const char *path, char *error)
+{
+    gzFile in = gzopen(path, "rbe");
+    unsigned char *bytes = NULL;
+    size_t size = 0, room = 0;
+    int got = 1;
+
+    while (in && got > 0) {
+        if (size == room) {
+            room = room ? 2 * room : 1 << 20;
+            unsigned char *grown = realloc(bytes, room);
+            if (!grown)
+                break;
+            bytes = grown;
+        }
+        got = gzread(in, bytes + size, room - size > 1 << 30 ? 1 << 30 : (unsigned)(room - size));
+        size += got > 0 ? (size_t)got : 0;
+    }
+    bool whole = in && got == 0;
+    if (in && gzclose(in) != Z_OK)
+        whole = false;
+    if (whole)
+        return data_take(bytes, size, error);
+    free(bytes);
+    snprintf(error, ERROR_SIZE, "%s: truncated or damaged gzip data", path);
+    return NULL;
+}
+
+struct data_file *data_map(const char *path, char *error)
+{
+    struct data_file *f = calloc(1, sizeof *f);
+    struct stat st;
+    int fd = f ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+
+    if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        snprintf(error, ERROR_SIZE, "cannot open '%s': %s", path, fd < 0 ? strerror(errno) : "it is not a file");
+        if (fd >= 0)
+            close(fd);
+        free(f);
+        return NULL;
+    }
+    *f = (struct data_file){1, NULL, (size_t)st.st_size, true};
+    void *map = f->size ? mmap(NULL, f->size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
+    close(fd);
+    if (map == MAP_FAILED) {
+        snprintf(error, ERROR_SIZE, "cannot map '%s': %m", path);
+        free(f);
+        return NULL;
+    }
+    f->bytes = map;
+    if (f->size < 2 || f->bytes[0] != 0x1f || f->bytes[1] != 0x8b)
+        return f;
+    data_unref(f);
+    return gunzip(path, error);
+}
+
+/* -- Formats -------------------------------------------------------------------------------------- */
+
+/* The array's elements begin at `start`; do they end inside the file? */
+static bool place(const char *path, const struct data_file *f, size_t start, struct data_array *a, char *error)
+{
+    int64_t n = shape_elements(a->rank, a->dims);
+    if (a->rank < 1) {
+        snprintf(error, ERROR_SIZE, "%s: it has no axis; the first axis must be the samples", path);
+        return false;
+    }
+    if (n < 0 || (uint64_t)n > (f->size - start) / (size_t)tcc_dtype_bytes(a->dtype)) {
+        snprintf(error, ERROR_SIZE, "%s: truncated: the file ends before its last element", path);
+        return false;
+    }
+    a->at = f->bytes + start;
+    a->stride = data_row_elements(a);
+    return true;
+}
+
+static bool read_npy(const char *path, const struct data_file *f, struct data_array *a, char *error)
+{
+    struct npy_info h;
+    size_t start = npy_describe(f->bytes, f->size, &h);
+    if (!start) {
+        snprintf(error, ERROR_SIZE, "%s: not a .npy file of numbers with at most %d axes", path, TCC_MAX_RANK);
+        return false;
+    }
+    if (h.fortran && h.rank > 1) {
+        snprintf(error, ERROR_SIZE, "%s: it is in column-major order; save numpy.ascontiguousarray() of it", path);
+        return false;
+    }
+    a->dtype = h.dtype;
+    a->swap = h.swap;
+    a->rank = h.rank;
+    memcpy(a->dims, h.dims, sizeof a->dims);
+    return place(path, f, start, a, error);
+}
+
+static enum tcc_dtype idx_dtype(unsigned char code)
+{
+    static const enum tcc_dtype types[] = {TCC_U8, TCC_I8, TCC_NONE, TCC_I16, TCC_I32, TCC_F32, TCC_F64};
+    return code >= 8 && code <= 14 ? types[code - 8] : TCC_NONE;
+}
+
+static bool is_idx(const struct data_file *f)
+{
+    const unsigned char *b = f->bytes;
+    return f->size >= 8 && !b[0] && !b[1] && idx_dtype(b[2]) != TCC_NONE && b[3] >= 1 && b[3] <= TCC_MAX_RANK &&
+           f->size >= 4 + 4 * (size_t)b[3];
+}
+
+/* Pictures of unsigned bytes become floats in [0, 1] where the input is of floats. */
+static bool read_idx(const char *path, const struct data_file *f, struct data_array *a, char *error)
+{
+    const unsigned char *b = f->bytes;
+    a->dtype = idx_dtype(b[2]);
+    a->swap = tcc_dtype_bytes(a->dtype) > 1;
+    a->convert = true;
+    a->rank = b[3];
+    for (int i = 0; i < a->rank; i++)
+        a->dims[i] = (int64_t)b[4 + 4 * i] << 24 | b[5 + 4 * i] << 16 | b[6 + 4 * i] << 8 | b[7 + 4 * i];
+    if (a->dtype == TCC_U8)
+        a->scale = 1.0 / 255;
+    return place(path, f, 4 + 4 * (size_t)a->rank, a, error);
+}
+
+/* Raw elements: sample k has `length` elements from element offset + k * stride on. */
+static bool read_raw(const char *path, const struct data_file *f, const struct data_options *o,
+                     const struct tccrt_value_info *info, struct data_array *a, char *error)
+{
+    int64_t fixed = 1, length = o->length, n = (int64_t)(f->size / (size_t)tcc_dtype_bytes(o->dtype));
+    bool known = info->rank >= 1;
+
+    for (int i = 1; i < info->rank; i++)
+        known = known && info->dims[i] >= 0 && !__builtin_mul_overflow(fixed, info->dims[i], &fixed);
+    if (!length && !known) {
+        snprintf(error, ERROR_SIZE, "%s: how long is a sample of input '%s'? Add ,length=N", path, info->name);
+        return false;
+    }
+    length = length ? length : fixed;
+    a->dtype = o->dtype;
+    a->convert = true;
+    a->stride = o->stride ? o->stride : length;
+    n -= o->offset;
+    if (length < 1 || n < length) {
+        snprintf(error, ERROR_SIZE, "%s: %lld elements are too few for a sample of %lld", path, (long long)(n < 0 ? 0 : n),
+                 (long long)length);
+        return false;
+    }
+    a->dims[0] = (n - length) / a->stride + 1;
+    a->rank = known && fixed == length ? info->rank : 2;
+    for (int i = 1; i < a->rank; i++)
+        a->dims[i] = known && fixed == length ? info->dims[i] : length;
+    a->at = f->bytes + (size_t)o->offset * (size_t)tcc_dtype_bytes(o->dtype);
+    return true;
+}
+
+bool data_array_read(const char *path, struct data_file *f, const struct data_options *o,
+                     const struct tccrt_value_info *info, struct data_array *out, char *error)
+{
+    bool ok;
+
+    *out = (struct data_array){.scale = 1, .std = 1};
+    snprintf(out->name, sizeof out->name, "%s", path);
+    if (f->size >= 6 && memcmp(f->bytes, "\x93NUMPY", 6) == 0) {
+        ok = read_npy(path, f, out, error);
+    } else if (o->dtype != TCC_NONE) {
+        ok = read_raw(path, f, o, info, out, error);
+    } else if (is_idx(f)) {
+        ok = read_idx(path, f, out, error);
+    } else {
+        snprintf(error, ERROR_SIZE, "%s: neither .npz, .npy nor IDX; raw elements need their type: NAME=FILE,dtype=u16", path);
+        ok = false;
+    }
+    if (!ok)
+        return false;
+    if (o->scaled) {
+        out->convert = true;
+        out->scale = o->scale;
+    }
+    out->mean = o->mean;
+    out->std = o->std != 0 ? o->std : 1;
+    if (o->limit && out->dims[0] > o->limit)
+        out->dims[0] = o->limit;
+    out->file = f;
+    f->refs++;
+    return true;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One batch of one array: rows are gathered, brought to the input's element type and looked at. What no training step can use
+ * (NaN, an integer that the input's type can't hold) is refused here, where batch and sample can be named.
+ */
+#include "tools/data_int.h"
+
+#include <math.h>
+#include <string.h>
+
+int64_t data_row_elements(const struct data_array *a)
+{
+    int64_t n = 1;
+    for (int i = 1; i < a->rank; i++)
+        n *= a->dims[i];
+    return n;
+}
+
+/* Where a row went wrong: the element and what it is. */
+struct fault {
+    int64_t at;
+    const char *what;
+};
+
+static uint64_t load_bits(const unsigned char *p, int bytes, bool swap)
+{
+    uint64_t v = 0;
+    for (int i = 0; i < bytes; i++)
+        v |= (uint64_t)p[swap ? bytes - 1 - i : i] << 8 * i;
+    return v;
+}
+
+/* An element as a number: integers exactly in *i (returns true), floats in *d. */
+static bool load(const struct data_array *a, const unsigned char *p, int64_t *i, double *d)
+{
+    int bytes = tcc_dtype_bytes(a->dtype);
+    uint64_t v = load_bits(p, bytes, a->swap);
+    enum tcc_class class = tcc_dtype_class(a->dtype);
+
+    if (class == TCC_CLASS_FLOAT) {
+        *d = tcc_load_f64(a->dtype, &v);
+        return false;
+    }
+    if (class == TCC_CLASS_INT && bytes < 8 && v >> (8 * bytes - 1))
+        v |= ~(uint64_t)0 << 8 * bytes;
+    *i = (int64_t)v;
+    *d = class == TCC_CLASS_UINT ? (double)v : (double)*i;
+    return true;
+}
+
+static bool fits(int64_t v, enum tcc_dtype to)
+{
+    int bits = 8 * tcc_dtype_bytes(to);
+    if (tcc_dtype_class(to) == TCC_CLASS_BOOL)
+        return v == 0 || v == 1;
+    if (tcc_dtype_class(to) == TCC_CLASS_UINT)
+        return v >= 0 && (bits == 64 || v >> bits == 0);
+    return bits == 64 || (v >= -((int64_t)1 << (bits - 1)) && v < (int64_t)1 << (bits - 1));
+}
+
+static void convert_row(const struct data_array *a, enum tcc_dtype to, const unsigned char *from, unsigned char *out,
+                        int64_t n, struct fault *fault)
+{
+    int in_bytes = tcc_dtype_bytes(a->dtype), out_bytes = tcc_dtype_bytes(to);
+    bool to_float = tcc_dtype_class(to) == TCC_CLASS_FLOAT;
+
+    for (int64_t k = 0; k < n; k++) {
+        int64_t i = 0;
+        double d;
+        bool integer = load(a, from + k * in_bytes, &i, &d);
+        if (to_float) {
+            tcc_store_f64(to, out + k * out_bytes, (d * a->scale - a->mean) / a->std);
+        } else if (!integer || !fits(i, to)) {
+            *fault = (struct fault){k, "a value that the input's type can't hold"};
+            return;
+        } else {
+            memcpy(out + k * out_bytes, &i, (size_t)out_bytes);
+        }
+    }
+}
+
+static bool plain(const struct data_array *a, enum tcc_dtype to)
+{
+    return a->dtype == to && !a->swap && a->scale == 1 && a->mean == 0 && a->std == 1;
+}
+
+/* The first NaN among n elements; -1: none. */
+static int64_t find_nan(enum tcc_dtype dtype, const void *data, int64_t n)
+{
+    if (dtype == TCC_F32) {
+        const float *x = data;
+        float sum = 0;
+        for (int64_t i = 0; i < n; i++) /* a NaN anywhere makes this a NaN; infinities do not (0 * inf would) */
+            sum = isnan(x[i]) ? x[i] : sum;
+        if (!isnan(sum))
+            return -1;
+    }
+    for (int64_t i = 0; i < n; i++)
+        if (isnan(tcc_load_f64(dtype, (const unsigned char *)data + i * tcc_dtype_bytes(dtype))))
+            return i;
+    return -1;
+}
+
+bool data_fill(const struct data_set *set, int i, int64_t batch, int64_t n, const int64_t *rows, void *to, char *error)
+{
+    const struct data_array *a = &set->arrays[i];
+    enum tcc_dtype dtype = (enum tcc_dtype)set->inputs[i].dtype;
+    int64_t each = data_row_elements(a);
+    size_t in_bytes = (size_t)tcc_dtype_bytes(a->dtype), out_bytes = (size_t)tcc_dtype_bytes(dtype);
+    bool floats = tcc_dtype_class(dtype) == TCC_CLASS_FLOAT, copy = plain(a, dtype);
+
+    for (int64_t k = 0; k < n; k++) {
+        const unsigned char *from = a->at + (size_t)(rows[k] * a->stride) * in_bytes;
+        unsigned char *out = (unsigned char *)to + (size_t)(k * each) * out_bytes;
+        struct fault fault = {-1, NULL};
+        if (copy)
+            memcpy(out, from, (size_t)each * out_bytes);
+        else
+            convert_row(a, dtype, from, out, each, &fault);
+        if (floats && fault.at < 0 && (fault.at = find_nan(dtype, out, each)) >= 0)
+            fault.what = "NaN";
+        if (fault.at < 0)
+            continue;
+        snprintf(error, ERROR_SIZE, "%s: batch %lld, sample %lld (row %lld of the file), element %lld: %s for input '%s'",
+                 a->name, (long long)batch, (long long)k, (long long)rows[k], (long long)fault.at, fault.what,
+                 set->inputs[i].name);
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * --data FILE.npz, --data NAME=FILE[,KEY=VALUE]...: which array feeds which input of the step, checked against its signature.
+ * An argument that names an existing file is that file; else the longest input name followed by '=' is the input that it is for.
+ */
+#include "tools/data_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int input_of(const struct data_set *set, const char *text)
+{
+    int best = -1;
+    size_t length = 0;
+    for (int i = 0; i < set->n; i++) {
+        size_t n = strlen(set->inputs[i].name);
+        if (strncmp(text, set->inputs[i].name, n) == 0 && text[n] == '=' && (best < 0 || n > length)) {
+            best = i;
+            length = n;
+        }
+    }
+    return best;
+}
+
+static void list_inputs(const struct data_set *set, char *names, size_t room)
+{
+    size_t used = 0;
+    *names = '\0';
+    for (int i = 0; i < set->n && used < room - 80; i++)
+        used += (size_t)snprintf(names + used, room - used, "%s'%.60s'", i ? ", " : "", set->inputs[i].name);
+}
+
+/* -- FILE,KEY=VALUE,... ----------------------------------------------------------------------------- */
+
+/* "0.1307", "1/255" */
+static bool read_number(const char *text, double *out)
+{
+    char *end;
+    *out = strtod(text, &end);
+    if (end != text && *end == '/') {
+        const char *below = end + 1;
+        double d = strtod(below, &end);
+        if (end == below || d == 0)
+            return false;
+        *out /= d;
+    }
+    return end != text && *end == '\0';
+}
+
+static bool read_option(char *text, struct data_options *o)
+{
+    char *value = strchr(text, '=');
+    struct {
+        const char *key;
+        int64_t *number;
+        double *real;
+    } keys[] = {{"length", &o->length, NULL}, {"stride", &o->stride, NULL}, {"offset", &o->offset, NULL},
+                {"limit", &o->limit, NULL},   {"scale", NULL, &o->scale},   {"mean", NULL, &o->mean},
+                {"std", NULL, &o->std}};
+
+    if (!value)
+        return false;
+    *value++ = '\0';
+    if (strcmp(text, "dtype") == 0) {
+        o->dtype = tcc_dtype_by_name(value);
+        return o->dtype != TCC_NONE && o->dtype != TCC_STRING && tcc_dtype_class(o->dtype) != TCC_CLASS_COMPLEX;
+    }
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        double d;
+        if (strcmp(text, keys[i].key) != 0)
+            continue;
+        if (!read_number(value, &d) || (keys[i].number && (d < 0 || d > 1e15 || d != (double)(int64_t)d)))
+            return false;
+        if (keys[i].number)
+            *keys[i].number = (int64_t)d;
+        else
+            *keys[i].real = d;
+        o->scaled |= keys[i].real == &o->scale;
+        return true;
+    }
+    return false;
+}
+
+/* Cuts the options off `text` (which is changed). False: a usage error, `bad` is the option. */
+static bool cut_options(char *text, struct data_options *o, const char **bad)
+{
+    char *comma = text, *rest = NULL;
+    *o = (struct data_options){.scale = 1};
+    if (access(text, F_OK) == 0)
+        return true;
+    while ((comma = strchr(comma, ','))) { /* the longest part that is a file's name; else up to the first comma */
+        *comma = '\0';
+        bool file = access(text, F_OK) == 0;
+        *comma = ',';
+        rest = file || !rest ? comma : rest;
+        comma++;
+    }
+    for (char *at = rest; at;) {
+        *at++ = '\0';
+        char *next = strchr(at, ',');
+        if (next)
+            *next = '\0';
+        *bad = at;
+        if (!read_option(at, o))
+            return false;
+        if (next)
+            *next = ',';
+        at = next;
+    }
+    return true;
+}
+
+/* -- Reading ------------------------------------------------------------------------------------------ */
+
+static int read_named(const struct options *o, struct data_set *set, int i, char *path, const char *given)
+{
+    struct data_options d;
+    const char *bad = "";
+    char error[ERROR_SIZE];
+    bool found = true;
+
+    if (!cut_options(path, &d, &bad))
+        return usage_error(o, "%s: '%s' is no option of a data file: dtype=, length=, stride=, offset=, limit=, scale=, mean=, std=",
+                           given, bad);
+    if (set->arrays[i].file)
+        return usage_error(o, "%s: input '%s' has its data already", given, set->inputs[i].name);
+    struct data_file *f = data_map(path, error);
+    if (!f)
+        return tool_error(o, EXIT_DATA, "%s", error);
+    bool ok = data_zip_is(f) ? data_zip_array(path, f, set->inputs[i].name, &set->inputs[i], &set->arrays[i], &found, error)
+                             : data_array_read(path, f, &d, &set->inputs[i], &set->arrays[i], error);
+    if (!ok && !found) /* the only one, whatever its name */
+        ok = data_zip_array(path, f, NULL, &set->inputs[i], &set->arrays[i], &found, error);
+    data_unref(f);
+    return ok ? EXIT_FINE : tool_error(o, EXIT_DATA, "%s", error);
+}
+
+static int read_archive(const struct options *o, struct data_set *set, const char *path)
+{
+    char error[ERROR_SIZE];
+    struct data_file *f = data_map(path, error);
+    int code = EXIT_FINE;
+
+    if (!f)
+        return tool_error(o, EXIT_DATA, "%s", error);
+    if (!data_zip_is(f)) {
+        data_unref(f);
+        return tool_error(o, EXIT_DATA, "%s: not an .npz file; say which input it is for: NAME=%s", path, path);
+    }
+    for (int i = 0; i < set->n && code == EXIT_FINE; i++) {
+        bool found;
+        if (!set->arrays[i].file &&
+            !data_zip_array(path, f, set->inputs[i].name, &set->inputs[i], &set->arrays[i], &found, error) && found)
+            code = tool_error(o, EXIT_DATA, "%s", error);
+    }
+    data_unref(f);
+    return code;
+}
+
+/* -- Checks --------------------------------------------------------------------------------------------- */
+
+static void shape_text(char *to, size_t room, const struct tccrt_value_info *info, int rank, const int64_t *dims)
+{
+    size_t used = (size_t)snprintf(to, room, "[");
+    for (int i = 0; i < rank && used < room - 40; i++) {
+        const char *comma = i ? ", " : "";
+        if (info && dims[i] < 0)
+            used += (size_t)snprintf(to + used, room - used, "%s%.30s", comma, info->dim_names[i] ? info->dim_names[i] : "?");
+        else
+            used += (size_t)snprintf(to + used, room - used, "%s%lld", comma, (long long)dims[i]);
+    }
+    snprintf(to + used, room - used, "]");
+}
+
+static bool same_row(const struct data_array *a, const struct tccrt_value_info *info)
+{
+    for (int i = 1; i < info->rank && a->rank == info->rank; i++)
+        if (info->dims[i] >= 0 && info->dims[i] != a->dims[i])
+            return false;
+    return a->rank == info->rank;
+}
+
+/* IDX and raw files know nothing of channels: a row with as many elements will do. */
+static bool reshape(struct data_array *a, const struct tccrt_value_info *info)
+{
+    int64_t n = 1;
+    if (!a->convert)
+        return false;
+    for (int i = 1; i < info->rank; i++)
+        if (info->dims[i] < 0 || __builtin_mul_overflow(n, info->dims[i], &n))
+            return false;
+    if (n != data_row_elements(a))
+        return false;
+    a->rank = info->rank;
+    memcpy(a->dims + 1, info->dims + 1, (size_t)(info->rank - 1) * sizeof *a->dims);
+    return true;
+}
+
+static int check_array(const struct options *o, struct data_set *set, int i)
+{
+    const struct tccrt_value_info *info = &set->inputs[i];
+    struct data_array *a = &set->arrays[i];
+    char want[256], found[256], names[512];
+
+    if (info->kind != TCC_OBJ_TENSOR || info->rank < 1 || info->dtype == TCC_STRING)
+        return tool_error(o, EXIT_DATA, "input '%s' is no tensor with an axis of samples: it can't be read from data files",
+                          info->name);
+    if (!a->file) {
+        list_inputs(set, names, sizeof names);
+        return tool_error(o, EXIT_DATA, "input '%s' has no data; the step reads %s: --data FILE.npz with arrays of these names, or "
+                          "--data NAME=FILE", info->name, names);
+    }
+    shape_text(want, sizeof want, info, info->rank, info->dims);
+    shape_text(found, sizeof found, NULL, a->rank, a->dims);
+    if (!same_row(a, info) && !reshape(a, info))
+        return tool_error(o, EXIT_DATA, "%s: input '%s' wants %s%s (first axis: samples), found %s%s", a->name, info->name,
+                          tcc_dtype_name((enum tcc_dtype)info->dtype), want, tcc_dtype_name(a->dtype), found);
+    if ((int)a->dtype != info->dtype && !a->convert)
+        return tool_error(o, EXIT_DATA, "%s: input '%s' wants elements of type %s, found %s", a->name, info->name,
+                          tcc_dtype_name((enum tcc_dtype)info->dtype), tcc_dtype_name(a->dtype));
+    if (tcc_is_float(a->dtype) && !tcc_is_float((enum tcc_dtype)info->dtype))
+        return tool_error(o, EXIT_DATA, "%s: input '%s' wants elements of type %s, found %s", a->name, info->name,
+                          tcc_dtype_name((enum tcc_dtype)info->dtype), tcc_dtype_name(a->dtype));
+    return EXIT_FINE;
+}
+
+/* Windows of raw files may differ in number by their offsets; other arrays must have equally many samples. */
+static int check_samples(const struct options *o, struct data_set *set)
+{
+    const struct data_array *first = NULL;
+    set->samples = INT64_MAX;
+    for (int i = 0; i < set->n; i++) {
+        struct data_array *a = &set->arrays[i];
+        bool window = a->stride != data_row_elements(a) || (a->convert && a->at != a->file->bytes);
+        set->samples = a->dims[0] < set->samples ? a->dims[0] : set->samples;
+        if (window)
+            continue;
+        if (first && first->dims[0] != a->dims[0])
+            return tool_error(o, EXIT_DATA, "%s has %lld samples, %s has %lld", first->name, (long long)first->dims[0], a->name,
+                              (long long)a->dims[0]);
+        first = first ? first : a;
+    }
+    if (set->n == 0 || set->samples == INT64_MAX)
+        return tool_error(o, EXIT_DATA, "the step has no inputs");
+    return set->samples > 0 ? EXIT_FINE : tool_error(o, EXIT_DATA, "%s: no samples", set->arrays[0].name);
+}
+
+int data_set_open(const struct options *o, enum option_id id, const struct tccrt_value_info *inputs, int n,
+                  struct data_set *set)
+{
+    int code = EXIT_FINE;
+    *set = (struct data_set){.n = n, .inputs = inputs, .arrays = calloc((size_t)n + 1, sizeof *set->arrays)};
+    if (!set->arrays)
+        return tool_error(o, EXIT_ENVIRONMENT, "no memory");
+    for (int k = 0; k < o->given[id].n && code == EXIT_FINE; k++) {
+        const char *text = o->given[id].at[k];
+        bool file = access(text, F_OK) == 0;
+        int i = file ? -1 : input_of(set, text);
+        if (i < 0 && !file && strchr(text, '=')) {
+            char names[512];
+            list_inputs(set, names, sizeof names);
+            code = usage_error(o, "%s: the step has no input of that name, and there is no such file; it reads %s", text, names);
+        } else if (i < 0) {
+            code = read_archive(o, set, text);
+        } else {
+            char *path = strdup(text + strlen(inputs[i].name) + 1);
+            code = path ? read_named(o, set, i, path, text) : tool_error(o, EXIT_ENVIRONMENT, "no memory");
+            free(path);
+        }
+    }
+    for (int i = 0; i < n && code == EXIT_FINE; i++)
+        code = check_array(o, set, i);
+    return code == EXIT_FINE ? check_samples(o, set) : code;
+}
+
+void data_set_close(struct data_set *set)
+{
+    for (int i = 0; set->arrays && i < set->n; i++)
+        data_unref(set->arrays[i].file);
+    free(set->arrays);
+    *set = (struct data_set){0};
+}
