@@ -151,6 +151,14 @@ static bool cast_operand(struct autocaster *c, struct ir_node *n, int i, enum tc
     return v != NULL;
 }
 
+static bool cast_operands(struct autocaster *c, struct ir_node *n, enum tcc_dtype to)
+{
+    for (int i = 0; i < n->nin; i++)
+        if (casts(n->in[i].value) && !cast_operand(c, n, i, to))
+            return false;
+    return true;
+}
+
 /* The widest type of the operands; scalars count where there is nothing else, as in PyTorch. NONE: no floats. */
 static enum tcc_dtype widest(const struct ir_node *n)
 {
@@ -201,10 +209,10 @@ static bool keeps_types(const struct ir_node *n)
     }
 }
 
-/* In mode `matmul` everything around the products stays as it was. */
-static bool widen_result(struct autocaster *c, struct ir_node *n, enum tcc_dtype was)
+/* The node's result in type `was`, for all that use it. */
+static bool cast_result(struct autocaster *c, struct ir_node *n, enum tcc_dtype was)
 {
-    struct ir_value *v = n->out[0], *wide;
+    struct ir_value *v = n->out[0], *as;
 
     if (v->type->dtype == was || !casts(v))
         return true;
@@ -213,27 +221,48 @@ static bool widen_result(struct autocaster *c, struct ir_node *n, enum tcc_dtype
             ir_set_attr(n, ir_attr_dtype(IR_ATTR_to, was));
             return ir_op_info(n->op)->infer(c->ctx, n);
         }
-    wide = cast_value(c, v, was);
-    if (!wide)
+    as = cast_value(c, v, was);
+    if (!as)
         return false;
-    ir_replace_uses(v, wide);
-    ir_set_operand(wide->def, 0, v);
+    seen_of(c, as)->dtype = seen_of(c, v)->dtype; /* which it stands for from here on */
+    ir_replace_uses(v, as);
+    ir_set_operand(as->def, 0, v);
     return true;
+}
+
+/* Would a wider scalar operand lose bits in this type? Then the op runs in f32 and only its result is rounded, as PyTorch's
+ * ops do with Python numbers. */
+static bool scalar_loses(const struct ir_node *n, enum tcc_dtype to)
+{
+    for (int i = 0; i < n->nin; i++) {
+        const struct ir_value *v = n->in[i].value;
+        double x, y;
+        uint32_t narrow = 0;
+        if (!casts(v) || v->type->rank != 0 || v->type->dtype != TCC_F32 || to == TCC_F32)
+            continue;
+        if (!ir_splat_f(v, &x))
+            return true;
+        tcc_cast(to, &narrow, TCC_F64, &x, false, NULL);
+        y = tcc_load_f64(to, &narrow);
+        if (x == x && x != y)
+            return true;
+    }
+    return false;
 }
 
 static bool cast_node(struct autocaster *c, struct ir_node *n)
 {
     enum autocast_policy policy = policy_of(c->a, n);
     enum tcc_dtype to = policy == AUTOCAST_LOWER ? c->a->type : policy == AUTOCAST_FLOAT32 ? TCC_F32 : widest(n), was;
+    bool map = ir_op_info(n->op)->kind == IR_K_MAP;
 
     if (to == TCC_NONE)
         return true;
+    if (map && widest(n) != TCC_NONE && n->out[0]->type->rank > 0 && scalar_loses(n, to))
+        return cast_operands(c, n, TCC_F32) && ir_op_info(n->op)->infer(c->ctx, n) && cast_result(c, n, to);
     was = n->nout ? (enum tcc_dtype)n->out[0]->type->dtype : TCC_NONE;
-    for (int i = 0; i < n->nin; i++)
-        if (casts(n->in[i].value) && !cast_operand(c, n, i, to))
-            return false;
-    return ir_op_info(n->op)->infer(c->ctx, n) &&
-           (c->a->mode != AUTOCAST_MATMUL || policy != AUTOCAST_LOWER || widen_result(c, n, was));
+    return cast_operands(c, n, to) && ir_op_info(n->op)->infer(c->ctx, n) &&
+           (c->a->mode != AUTOCAST_MATMUL || policy != AUTOCAST_LOWER || cast_result(c, n, was));
 }
 
 static void remember(struct autocaster *c, const struct ir_block *block)
