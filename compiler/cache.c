@@ -85,6 +85,9 @@ const char *cache_path(struct ir_ctx *ctx, const struct tccc_options *o, const c
     add_list(h, o->dims);
     add_list(h, o->shapes);
     add_text(h, o->pipeline);
+    add_text(h, o->auto_cast);
+    add_text(h, o->auto_cast_type);
+    add_file(h, o->auto_cast);
     if (o->train)
         add_training(h, o->train);
     const int64_t numbers[] = {narchs, o->kind, o->level, o->weights, o->exact, o->fast_math, o->change_limit};

@@ -214,7 +214,7 @@ static bool run_passes(struct job *j)
     if (o->train && o->level > 1)
         snprintf(level, sizeof level, "train");
     bool ok = o->pipeline ? pass_list(j->module, o->pipeline, &p) : pass_pipeline(j->module, level, &p);
-    if (!ok)
+    if (!ok || (!o->train && !frontend_autocast(j->module, o->auto_cast, o->auto_cast_type, &p)))
         return false;
     FILE *to = o->dump_to ? o->dump_to : stdout;
     if (wants(o, ""))

@@ -5,7 +5,7 @@
 #ifndef TCC_FRONTEND_H
 #define TCC_FRONTEND_H
 
-#include "ir/ir.h"
+#include "passes/pass.h"
 
 struct frontend_options {
     const char *const *dims;     /* "name=N": symbol `name` is N; ended by NULL; NULL: none */
@@ -22,6 +22,10 @@ struct ir_module *frontend_read(struct ir_ctx *ctx, const char *path, const stru
 struct tccc_train;
 bool frontend_train_check(struct ir_ctx *ctx, const struct tccc_train *t);
 bool frontend_train(struct ir_module *m, const struct tccc_train *t);
+
+/* Inference in a lower type: `what` list, matmul, all or a file, `type` bf16 or fp16; both NULL: nothing happens. For a module after
+ * its other graph passes. False after a diagnostic. */
+bool frontend_autocast(struct ir_module *m, const char *what, const char *type, const struct pass_options *o);
 
 /* For front ends: applies the options to the types of a function's n inputs before anything is built from them, so that
  * what depends on pinned dims folds while translating. Unranked inputs get the rank that --shape gives. False after

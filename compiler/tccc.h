@@ -47,6 +47,7 @@ struct tccc_options {
     const char *pipeline;            /* NULL: by level */
     bool exact, fast_math, time_passes, verify;
     const struct tccc_train *train;  /* NULL: inference */
+    const char *auto_cast, *auto_cast_type;      /* inference: matmul, list, all or a file; bf16 or fp16. Both NULL: no casts */
     long change_limit;               /* -1: none */
     const char *reproducer;          /* folder for crash reproducers; NULL: none */
     int jobs;                        /* 0: as many as the process may use */

@@ -119,6 +119,8 @@ int compile_options(const struct options *o, struct tccc_options *c)
     if ((code = train_flags(o, &train)) != EXIT_FINE)
         return code;
     c->train = option_set(o, OPT_train) ? &train : NULL;
+    c->auto_cast = option_text(o, OPT_auto_cast, NULL);
+    c->auto_cast_type = option_text(o, OPT_auto_cast_type, NULL);
     c->level = (int)level;
     c->change_limit = (long)limit;
     c->jobs = (int)jobs;

@@ -122,6 +122,9 @@ static int read_module(const struct options *o, const char *path, struct model *
     code = run_passes(o, module);
     if (code != EXIT_FINE)
         return code;
+    struct pass_options casts = {.change_limit = -1};
+    if (!options.training && !frontend_autocast(module, train.auto_cast, train.auto_cast_type, &casts))
+        return EXIT_DATA;
     m->func = ir_func_by_name(module, "main");
     if (!m->func)
         m->func = module->funcs;

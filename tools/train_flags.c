@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const enum option_id texts[] = {OPT_loss,         OPT_optimizer,     OPT_optimizer_state, OPT_schedule,
-                                       OPT_precision,    OPT_auto_cast,     OPT_auto_cast_type,  OPT_loss_scale,
-                                       OPT_clip_norm,    OPT_accumulate,    OPT_freeze,          OPT_train_only,
-                                       OPT_step_outputs, OPT_memory_budget, OPT_report};
+static const enum option_id texts[] = {OPT_loss,      OPT_optimizer,  OPT_optimizer_state, OPT_schedule,
+                                       OPT_precision, OPT_loss_scale, OPT_clip_norm,       OPT_accumulate,
+                                       OPT_freeze,    OPT_train_only, OPT_step_outputs,    OPT_memory_budget,
+                                       OPT_report};
 
 /* 1500000, 64M, 1.5G: powers of 1024. */
 static int read_size(const struct options *o, const char *text, unsigned long long *bytes)
@@ -54,10 +54,12 @@ int train_flags(const struct options *o, struct tccc_train *t)
 
     *t = (struct tccc_train){0};
     if (!option_set(o, OPT_train)) {
+        t->auto_cast = option_text(o, OPT_auto_cast, NULL);
+        t->auto_cast_type = option_text(o, OPT_auto_cast_type, NULL);
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
             if (option_set(o, texts[i]))
                 return usage_error(o, "--%s is of use with --train only", option_table[texts[i]].long_name);
-        return EXIT_FINE;
+        return t->auto_cast || t->auto_cast_type ? check(o, t) : EXIT_FINE;
     }
     if (!option_float(o, OPT_clip_norm, &t->clip_norm) || !option_int(o, OPT_accumulate, 1, 1 << 20, &accumulate))
         return EXIT_USAGE;
