@@ -151,6 +151,14 @@ static const struct {
     grad_rule rule;
 } rules[] = {{"resize", resample}, {"topk", topk}, {"upsample", resample}};
 
+const char *const *grad_libs(void)
+{
+    static const char *names[sizeof rules / sizeof *rules + 1];
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        names[i] = rules[i].name;
+    return names;
+}
+
 void grad_rule_lib(struct grad *g, struct ir_node *n)
 {
     const char *name = ir_get_s(n, IR_ATTR_name, "");

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * mkdoc: a program of the build. Writes what is made of tables to standard output:
- *   mkdoc man TOOL, mkdoc completion, mkdoc passes (doc/passes.md), mkdoc ops (doc/ops.md)
+ *   mkdoc man TOOL, mkdoc completion, mkdoc passes (doc/passes.md), mkdoc ops (doc/ops.md),
+ *   mkdoc gradients (doc/gradients.md; its figures: tests/train/gradients.def, which the test writes)
  */
+#include "passes/grad.h"
 #include "passes/pass.h"
 #include "tools/options_int.h"
 
@@ -76,6 +78,81 @@ static void write_ops(FILE *out)
     }
 }
 
+/* -- doc/gradients.md */
+
+static const struct {
+    enum ir_op op;
+    int inputs, power;
+} checked[] = {
+#define CHECKED(op, inputs, power) {IR_##op, inputs, power},
+#include "tests/train/gradients.def"
+#undef CHECKED
+};
+
+static void write_check(FILE *out, const struct grad_row *row)
+{
+    for (size_t i = 0; row->checked && i < sizeof checked / sizeof *checked; i++)
+        if (checked[i].op == row->op) {
+            fprintf(out, "finite differences, %d inputs: below 1e%d; compiled", checked[i].inputs, checked[i].power);
+            return;
+        }
+    fprintf(out, row->checked ? "**not checked**" : "-");
+}
+
+static void write_formulas(FILE *out, enum ir_op op)
+{
+    static const char *const names[] = {"x", "y", "z"};
+    bool any = false;
+    for (int i = 0; i < ir_op_info(op)->nin_max && i < 3; i++) {
+        const char *text = grad_text(op, i);
+        if (!text || !*text)
+            continue;
+        fprintf(out, "%s%s: `", any ? "; " : "", names[i]);
+        cell(out, text);
+        fputc('`', out);
+        any = true;
+    }
+}
+
+static void write_gradients(FILE *out)
+{
+    int n;
+    const struct grad_row *rows = grad_table(&n);
+
+    fprintf(out, "# Gradients\n\nMade of `passes/grad.def` and `tests/train/gradients.def` by `make update-docs`; don't "
+                 "edit.\n\n"
+                 "`passes/grad.h` says what differentiation is given and what it builds. In formulas `x`, `y`, `z` are the "
+                 "operands, `r` is the\nresult, `d` the result's gradient, `sum` goes over the axes along which the "
+                 "operand is broadcast (elsewhere that is\ndone last). Where a function has a corner or jumps, the value "
+                 "is PyTorch's. Words that the table does not name are\ndifferentiated from their bodies.\n\n"
+                 "*Checked*: in f64, against central differences of the reference interpreter (the largest difference, "
+                 "relative to the\nlargest element or 1), and in f32 compiled against interpreted, to 1e-5; by "
+                 "`tests/train/gradients`.\n");
+    for (int map = 1; map >= 0; map--) {
+        fprintf(out, map ? "\n## Elementwise words\n\n" : "\n## Other ops\n\n");
+        fprintf(out, "| op | gradient | checked |\n| --- | --- | --- |\n");
+        for (int i = 0; i < n; i++) {
+            if ((ir_op_info(rows[i].op)->kind == IR_K_MAP) != map)
+                continue;
+            fprintf(out, "| `%s` | ", ir_op_info(rows[i].op)->name);
+            if (!rows[i].checked)
+                fprintf(out, "none: %s", rows[i].how);
+            else if (rows[i].text)
+                cell(out, rows[i].text);
+            else
+                write_formulas(out, rows[i].op);
+            fputs(" | ", out);
+            write_check(out, &rows[i]);
+            fputs(" |\n", out);
+        }
+    }
+    fprintf(out, "\n## Library ops\n\nWith gradients (by the first operand):");
+    for (const char *const *name = grad_libs(); *name; name++)
+        fprintf(out, "%s `%s`", name == grad_libs() ? "" : ",", *name);
+    fprintf(out, ". A loss that depends on a parameter through any other library op is an error that\nnames the source "
+                 "model's node.\n");
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "man") == 0) {
@@ -98,6 +175,10 @@ int main(int argc, char **argv)
         write_ops(stdout);
         return 0;
     }
-    fprintf(stderr, "usage: mkdoc man TOOL | completion | passes | ops\n");
+    if (argc == 2 && strcmp(argv[1], "gradients") == 0) {
+        write_gradients(stdout);
+        return 0;
+    }
+    fprintf(stderr, "usage: mkdoc man TOOL | completion | passes | ops | gradients\n");
     return 2;
 }
