@@ -128,6 +128,14 @@ static bool attention(struct ir_builder *b, struct ir_node *n)
     return result != NULL;
 }
 
+static bool allows(enum ir_op op, enum ir_attr_key key)
+{
+    for (const enum ir_attr_key *at = ir_op_info(op)->attrs; *at != IR_ATTR_NONE; at++)
+        if (*at == key)
+            return true;
+    return false;
+}
+
 /* Window attributes that are left out, filled in: kernels are built from all of them. */
 static void fill_window(struct ir_ctx *ctx, struct ir_node *n)
 {
@@ -144,7 +152,7 @@ static void fill_window(struct ir_ctx *ctx, struct ir_node *n)
         ir_set_attr(n, ir_attr_ints(IR_ATTR_dilations, rank, ones));
     if (!ir_attr(n, IR_ATTR_before))
         ir_set_attr(n, ir_attr_exprs(IR_ATTR_before, rank, zeros));
-    if (!ir_attr(n, IR_ATTR_after))
+    if (!ir_attr(n, IR_ATTR_after) && allows(n->op, IR_ATTR_after))
         ir_set_attr(n, ir_attr_exprs(IR_ATTR_after, rank, zeros));
 }
 
