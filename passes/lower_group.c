@@ -300,9 +300,19 @@ static bool wasteful(struct lw *lw, const struct ir_node *n, const struct lw_gro
     return false;
 }
 
+/* A reduction of much to one element: a kernel of its own runs it with vectors, and beside others like it. */
+static bool whole_reduction(struct lw *lw, const struct ir_node *n)
+{
+    int64_t in, out;
+    if (ir_op_info(n->op)->kind != IR_K_REDUCE || !n->in[0].value)
+        return false;
+    bool large = !ir_is_const(ir_num_elements(lw->ctx, n->in[0].value->type), &in) || in > 4096;
+    return large && ir_is_const(ir_num_elements(lw->ctx, n->out[0]->type), &out) && out == 1;
+}
+
 static bool join(struct lw *lw, struct ir_node *n, struct lw_group *g)
 {
-    if (g->updates || wasteful(lw, n, g))
+    if (g->updates || wasteful(lw, n, g) || whole_reduction(lw, n))
         return false;
     set_add(lw, &lw->in[n->id], g);
     if (lw_build(lw, g))
