@@ -107,7 +107,8 @@ bool optim_states(struct ir_module *m, const struct train_options *o, int n, str
 
     if (!c || !new_scalar(m, "train.step", TCC_I64, 0) || !new_scalar(m, "train.epoch", TCC_I64, 0) ||
         !new_scalar(m, "train.rate", TCC_F32, c->groups[0].value[OPT_lr]) ||
-        !new_scalar(m, "train.scheduled", TCC_I32, 1) || !new_scalar(m, "train.skipped", TCC_I64, 0))
+        !new_scalar(m, "train.scheduled", TCC_I32, 1) || !new_scalar(m, "train.skipped", TCC_I64, 0) ||
+        !new_scalar(m, "train.lr", TCC_F32, 0))
         return false;
     if (c->scale != 0 && !new_scalar(m, "train.scale", TCC_F32, c->scale))
         return false;
@@ -388,5 +389,5 @@ bool optim_update(struct ir_builder *b, const struct train_options *o, int n, co
         if (!update_parameter(&u, params[i].state, grads[i]))
             return false;
     *rate = ir_cast_to(b, u.rate, TCC_F32);
-    return (!u.c->dynamic_scale || update_scale(&u)) && count_step(&u) && *rate;
+    return (!u.c->dynamic_scale || update_scale(&u)) && count_step(&u) && *rate && optim_write(b, "train.lr", *rate);
 }

@@ -19,6 +19,7 @@
  *   train.step             i64[]           updates made (skipped ones don't count)
  *   train.epoch            i64[]           set by the program that trains; schedules by epoch read it
  *   train.rate             f32[]           the base rate; groups have fixed ratios to it
+ *   train.lr               f32[]           the rate of the last update, schedule and warmup included
  *   train.scheduled        i32[]           1: the compiled-in schedule scales the rate; 0: the rate is taken as it is
  *   train.micro            i64[]           calls since the last update (accumulate > 1)
  *   train.scale            f32[]           loss scale; train.growth i32[]: good steps since it changed
@@ -53,5 +54,10 @@ struct train_options {
 bool train_build(struct ir_module *m, const struct train_options *o);
 /* Are the texts well-formed? False after a diagnostic: a usage error. */
 bool train_check(struct ir_ctx *ctx, const struct train_options *o);
+
+/* A schedule (text of --lr-schedule) as numbers. NULL after a diagnostic; lives in the context. `step`: updates made so far. */
+struct train_schedule;
+struct train_schedule *train_schedule_new(struct ir_ctx *ctx, const char *text);
+bool train_schedule_rate(const struct train_schedule *s, double base, int64_t step, int64_t epoch, double *rate);
 
 #endif

@@ -118,7 +118,7 @@ int compile_options(const struct options *o, struct tccc_options *c)
         return code;
     if ((code = train_flags(o, &train)) != EXIT_FINE)
         return code;
-    c->train = option_set(o, OPT_train) ? &train : NULL;
+    c->train = train_wanted(o) ? &train : NULL;
     c->auto_cast = option_text(o, OPT_auto_cast, NULL);
     c->auto_cast_type = option_text(o, OPT_auto_cast_type, NULL);
     c->level = (int)level;

@@ -179,8 +179,8 @@ static bool read_raw(const char *path, const struct data_file *f, const struct d
     a->stride = o->stride ? o->stride : length;
     n -= o->offset;
     if (length < 1 || n < length) {
-        snprintf(error, ERROR_SIZE, "%s: %lld elements are too few for a sample of %lld", path, (long long)(n < 0 ? 0 : n),
-                 (long long)length);
+        snprintf(error, ERROR_SIZE, "%s: %lld elements are too few for a sample of %lld", path,
+                 (long long)(n < 0 ? 0 : n), (long long)length);
         return false;
     }
     a->dims[0] = (n - length) / a->stride + 1;
@@ -205,7 +205,8 @@ bool data_array_read(const char *path, struct data_file *f, const struct data_op
     } else if (is_idx(f)) {
         ok = read_idx(path, f, out, error);
     } else {
-        snprintf(error, ERROR_SIZE, "%s: neither .npz, .npy nor IDX; raw elements need their type: NAME=FILE,dtype=u16", path);
+        snprintf(error, ERROR_SIZE, "%s: neither .npz, .npy nor IDX; raw elements need their type: NAME=FILE,dtype=u16",
+                 path);
         ok = false;
     }
     if (!ok)

@@ -121,8 +121,9 @@ bool data_fill(const struct data_set *set, int i, int64_t batch, int64_t n, cons
             fault.what = "NaN";
         if (fault.at < 0)
             continue;
-        snprintf(error, ERROR_SIZE, "%s: batch %lld, sample %lld (row %lld of the file), element %lld: %s for input '%s'",
-                 a->name, (long long)batch, (long long)k, (long long)rows[k], (long long)fault.at, fault.what,
+        snprintf(error, ERROR_SIZE,
+                 "%s: batch %lld, sample %lld (row %lld of the file), element %lld: %s for input '%s'", a->name,
+                 (long long)batch, (long long)k, (long long)rows[k], (long long)fault.at, fault.what,
                  set->inputs[i].name);
         return false;
     }

@@ -121,15 +121,17 @@ static int read_named(const struct options *o, struct data_set *set, int i, char
     bool found = true;
 
     if (!cut_options(path, &d, &bad))
-        return usage_error(o, "%s: '%s' is no option of a data file: dtype=, length=, stride=, offset=, limit=, scale=, mean=, std=",
-                           given, bad);
+        return usage_error(
+            o, "%s: '%s' is no option of a data file: dtype=, length=, stride=, offset=, limit=, scale=, mean=, std=",
+            given, bad);
     if (set->arrays[i].file)
         return usage_error(o, "%s: input '%s' has its data already", given, set->inputs[i].name);
     struct data_file *f = data_map(path, error);
     if (!f)
         return tool_error(o, EXIT_DATA, "%s", error);
-    bool ok = data_zip_is(f) ? data_zip_array(path, f, set->inputs[i].name, &set->inputs[i], &set->arrays[i], &found, error)
-                             : data_array_read(path, f, &d, &set->inputs[i], &set->arrays[i], error);
+    bool ok = data_zip_is(f)
+                  ? data_zip_array(path, f, set->inputs[i].name, &set->inputs[i], &set->arrays[i], &found, error)
+                  : data_array_read(path, f, &d, &set->inputs[i], &set->arrays[i], error);
     if (!ok && !found) /* the only one, whatever its name */
         ok = data_zip_array(path, f, NULL, &set->inputs[i], &set->arrays[i], &found, error);
     data_unref(f);
@@ -166,7 +168,8 @@ static void shape_text(char *to, size_t room, const struct tccrt_value_info *inf
     for (int i = 0; i < rank && used < room - 40; i++) {
         const char *comma = i ? ", " : "";
         if (info && dims[i] < 0)
-            used += (size_t)snprintf(to + used, room - used, "%s%.30s", comma, info->dim_names[i] ? info->dim_names[i] : "?");
+            used += (size_t)snprintf(to + used, room - used, "%s%.30s", comma,
+                                     info->dim_names[i] ? info->dim_names[i] : "?");
         else
             used += (size_t)snprintf(to + used, room - used, "%s%lld", comma, (long long)dims[i]);
     }
@@ -204,18 +207,22 @@ static int check_array(const struct options *o, struct data_set *set, int i)
     char want[256], found[256], names[512];
 
     if (info->kind != TCC_OBJ_TENSOR || info->rank < 1 || info->dtype == TCC_STRING)
-        return tool_error(o, EXIT_DATA, "input '%s' is no tensor with an axis of samples: it can't be read from data files",
+        return tool_error(o, EXIT_DATA,
+                          "input '%s' is no tensor with an axis of samples: it can't be read from data files",
                           info->name);
     if (!a->file) {
         list_inputs(set, names, sizeof names);
-        return tool_error(o, EXIT_DATA, "input '%s' has no data; the step reads %s: --data FILE.npz with arrays of these names, or "
-                          "--data NAME=FILE", info->name, names);
+        return tool_error(o, EXIT_DATA,
+                          "input '%s' has no data; the step reads %s: --data FILE.npz with arrays of these names, or "
+                          "--data NAME=FILE",
+                          info->name, names);
     }
     shape_text(want, sizeof want, info, info->rank, info->dims);
     shape_text(found, sizeof found, NULL, a->rank, a->dims);
     if (!same_row(a, info) && !reshape(a, info))
-        return tool_error(o, EXIT_DATA, "%s: input '%s' wants %s%s (first axis: samples), found %s%s", a->name, info->name,
-                          tcc_dtype_name((enum tcc_dtype)info->dtype), want, tcc_dtype_name(a->dtype), found);
+        return tool_error(o, EXIT_DATA, "%s: input '%s' wants %s%s (first axis: samples), found %s%s", a->name,
+                          info->name, tcc_dtype_name((enum tcc_dtype)info->dtype), want, tcc_dtype_name(a->dtype),
+                          found);
     if ((int)a->dtype != info->dtype && !a->convert)
         return tool_error(o, EXIT_DATA, "%s: input '%s' wants elements of type %s, found %s", a->name, info->name,
                           tcc_dtype_name((enum tcc_dtype)info->dtype), tcc_dtype_name(a->dtype));
@@ -237,8 +244,8 @@ static int check_samples(const struct options *o, struct data_set *set)
         if (window)
             continue;
         if (first && first->dims[0] != a->dims[0])
-            return tool_error(o, EXIT_DATA, "%s has %lld samples, %s has %lld", first->name, (long long)first->dims[0], a->name,
-                              (long long)a->dims[0]);
+            return tool_error(o, EXIT_DATA, "%s has %lld samples, %s has %lld", first->name, (long long)first->dims[0],
+                              a->name, (long long)a->dims[0]);
         first = first ? first : a;
     }
     if (set->n == 0 || set->samples == INT64_MAX)
@@ -260,7 +267,8 @@ int data_set_open(const struct options *o, enum option_id id, const struct tccrt
         if (i < 0 && !file && strchr(text, '=')) {
             char names[512];
             list_inputs(set, names, sizeof names);
-            code = usage_error(o, "%s: the step has no input of that name, and there is no such file; it reads %s", text, names);
+            code = usage_error(o, "%s: the step has no input of that name, and there is no such file; it reads %s",
+                               text, names);
         } else if (i < 0) {
             code = read_archive(o, set, text);
         } else {

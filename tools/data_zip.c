@@ -157,8 +157,8 @@ static int find(const struct data_file *f, const char *name, struct entry *e, bo
     while (size && at < end) {
         if (!next_entry(f, &at, end, &x))
             return -1;
-        size_t length = x.name_size > 4 && memcmp(x.name + x.name_size - 4, ".npy", 4) == 0 ? x.name_size - 4
-                                                                                          : x.name_size;
+        size_t length =
+            x.name_size > 4 && memcmp(x.name + x.name_size - 4, ".npy", 4) == 0 ? x.name_size - 4 : x.name_size;
         if (used < room - 80)
             used += (size_t)snprintf(names + used, room - used, "%s'%.*s'", n ? ", " : "",
                                      (int)(length > 60 ? 60 : length), (const char *)x.name);
@@ -176,7 +176,7 @@ bool data_zip_array(const char *path, struct data_file *f, const char *name, con
 {
     static const struct data_options none;
     char names[512], shown[320];
-    struct entry e;
+    struct entry e = {0};
     int n = find(f, name, &e, found, names, sizeof names);
 
     if (n < 0) {
@@ -184,7 +184,8 @@ bool data_zip_array(const char *path, struct data_file *f, const char *name, con
         return false;
     }
     if (!*found || (!name && n > 1)) {
-        snprintf(error, ERROR_SIZE, "%s: no array '%s'; it has %s", path, name ? name : info->name, *names ? names : "none");
+        snprintf(error, ERROR_SIZE, "%s: no array '%s'; it has %s", path, name ? name : info->name,
+                 *names ? names : "none");
         *found = false;
         return false;
     }

@@ -112,7 +112,7 @@ static int read_module(const struct options *o, const char *path, struct model *
     if (code != EXIT_FINE)
         return code;
     struct frontend_options options = {
-        .dims = o->given[OPT_dim].at, .shapes = o->given[OPT_shape].at, .training = option_set(o, OPT_train)};
+        .dims = o->given[OPT_dim].at, .shapes = o->given[OPT_shape].at, .training = train_wanted(o)};
     struct ir_module *module = frontend_read(m->ctx, path, &options);
 
     if (!module || (options.training && !frontend_train(module, &train)))
@@ -361,7 +361,7 @@ static int open_model(const struct options *o, const char *path, struct model *m
     return code;
 }
 
-static bool is_elf(const char *path)
+bool model_is_artifact(const char *path)
 {
     char magic[4] = "";
     FILE *in = fopen(path, "re");
@@ -386,7 +386,7 @@ int model_open(const struct options *o, const char *path, struct model *m, char 
     *m = (struct model){0};
     if (access(path, R_OK) != 0)
         return model_error(o, why, EXIT_DATA, "cannot open '%s': %s", path, strerror(errno));
-    bool artifact = is_elf(path);
+    bool artifact = model_is_artifact(path);
     if (artifact && option_set(o, OPT_interpret))
         return usage_error(o, "--interpret wants a model, not an artifact");
     int code = artifact                       ? open_artifact(o, path, path, m, why)

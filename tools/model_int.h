@@ -32,6 +32,7 @@ struct model {
 int compile_options(const struct options *o, struct tccc_options *c);
 /* The options of --train, which t then points into; EXIT_FINE or EXIT_USAGE (after a message). */
 struct tccc_train;
+bool train_wanted(const struct options *o);                       /* --train, or tccc-train */
 int train_flags(const struct options *o, struct tccc_train *t);
 /* Runs the compiler in a child process, so that a crash is an exit code (EXIT_BUG) after a message. */
 int compile_in_child(const struct options *o, const struct tccc_options *c);
@@ -46,6 +47,7 @@ int model_session(const struct options *o, struct model *m, int threads, char *w
 /* Runs once. outputs[i] is the caller's. A tcc_status; `error` says why (ERROR_SIZE). */
 int model_run(struct model *m, struct tcc_object *const *inputs, struct tcc_object **outputs, char *error);
 void model_close(struct model *m);
+bool model_is_artifact(const char *path);   /* does it begin as an ELF file? */
 
 double now_ms(void);
 

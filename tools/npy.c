@@ -24,7 +24,6 @@ int64_t shape_elements(int rank, const int64_t *dims)
     return n;
 }
 
-
 /* The value of a key in the header's dictionary, behind the colon and blanks; NULL: not there. */
 static const char *find_key(const char *text, const char *key)
 {

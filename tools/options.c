@@ -15,6 +15,8 @@
 #define O (1u << TOOL_O)
 #define R (1u << TOOL_R)
 #define B (1u << TOOL_B)
+#define T (1u << TOOL_T)
+#define K (1u << TOOL_K)
 const struct option_row option_table[NOPTIONS] = {
 #define OPT(id, long_name, short_name, arg, kind, tools, group, help) \
     {long_name, short_name, arg, OPTION_##kind, tools, group, help},
@@ -25,6 +27,8 @@ const struct option_row option_table[NOPTIONS] = {
 #undef O
 #undef R
 #undef B
+#undef T
+#undef K
 
 const struct tool_row tool_table[NTOOLS] = {
 #define TOOL(letter, name, line, usage) {name, line, usage},

@@ -47,13 +47,18 @@ static int check(const struct options *o, const struct tccc_train *t)
     return code == EXIT_ENVIRONMENT ? tool_error(o, code, "no memory") : code;
 }
 
+bool train_wanted(const struct options *o)
+{
+    return option_set(o, OPT_train) || o->tool == TOOL_T;
+}
+
 int train_flags(const struct options *o, struct tccc_train *t)
 {
     int64_t accumulate = 1;
     int code = EXIT_FINE;
 
     *t = (struct tccc_train){0};
-    if (!option_set(o, OPT_train)) {
+    if (!train_wanted(o)) {
         t->auto_cast = option_text(o, OPT_auto_cast, NULL);
         t->auto_cast_type = option_text(o, OPT_auto_cast_type, NULL);
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)

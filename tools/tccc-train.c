@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tccc-train: calls a compiled step in a loop. An epoch is one pass over the data in the sampler's order; the run-time library
+ * runs one or several batches a call. Everything that the next step depends on (state, random key, place in the data) is in
+ * a checkpoint, so a resumed run has the bits of one that was not interrupted.
+ */
+#include "tools/train_int.h"
+
+#include "passes/train.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t stop_signal;
+
+static void on_signal(int number)
+{
+    stop_signal = number;
+}
+
+/* The first Ctrl-C ends training after the step that runs; the second one ends the process. */
+static void catch_signals(void)
+{
+    struct sigaction stop = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+
+    sigaction(SIGINT, &stop, NULL);
+    sigaction(SIGTERM, &stop, NULL);
+    sigaction(SIGXFSZ, &ignore, NULL); /* writes then fail, which is reported */
+}
+
+/* -- The artifact ----------------------------------------------------------------------------------------- */
+
+int trainer_status(const struct trainer *t, int status)
+{
+    return tool_error(t->o,
+                      status == TCC_EENV   ? EXIT_ENVIRONMENT
+                      : status == TCC_EBUG ? EXIT_BUG
+                                           : EXIT_DATA,
+                      "%s", tccrt_error());
+}
+
+static bool state_scalar(struct trainer *t, const char *name, struct tcc_tensor *out)
+{
+    return tccrt_state_get(t->m.session, name, out) == TCC_OK && out->rank == 0;
+}
+
+double trainer_scalar(struct trainer *t, const char *name, double otherwise)
+{
+    struct tcc_tensor s;
+    return state_scalar(t, name, &s) ? tcc_load_f64((enum tcc_dtype)s.dtype, s.data) : otherwise;
+}
+
+bool trainer_set_scalar(struct trainer *t, const char *name, double value)
+{
+    struct tcc_tensor s;
+    if (!state_scalar(t, name, &s))
+        return false;
+    tcc_store_f64((enum tcc_dtype)s.dtype, s.data, value);
+    return true;
+}
+
+void trainer_bind(const struct entry_info *e, const struct batch *b, struct tcc_tensor *in)
+{
+    for (int i = 0; i < e->nin; i++) {
+        in[i] = (struct tcc_tensor){.data = b->data[i], .dtype = e->in[i].dtype, .rank = e->in[i].rank};
+        memcpy(in[i].dims, e->in[i].dims, sizeof in[i].dims);
+        in[i].dims[0] = b->rows;
+    }
+}
+
+static const char *entry_named(const struct trainer *t, const char *name)
+{
+    for (int i = 0; i < tccrt_nentries(t->m.artifact); i++)
+        if (strcmp(tccrt_entry_name(t->m.artifact, i), name) == 0)
+            return tccrt_entry_name(t->m.artifact, i);
+    return NULL;
+}
+
+static int describe_entry(const struct trainer *t, const char *name, struct entry_info *e)
+{
+    struct tccrt_model *m = t->m.artifact;
+    *e = (struct entry_info){name, tccrt_ninputs(m, name), tccrt_noutputs(m, name), NULL, NULL};
+    e->in = calloc((size_t)e->nin + 1, sizeof *e->in);
+    e->out = calloc((size_t)e->nout + 1, sizeof *e->out);
+    if (!e->in || !e->out)
+        return tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
+    for (int i = 0; i < e->nin; i++)
+        tccrt_input(m, name, i, &e->in[i]);
+    for (int i = 0; i < e->nout; i++)
+        tccrt_output(m, name, i, &e->out[i]);
+    return EXIT_FINE;
+}
+
+static int describe_entries(struct trainer *t)
+{
+    const char *step = entry_named(t, "step"), *eval = entry_named(t, "eval");
+    int code;
+
+    if (!step)
+        return tool_error(t->o, EXIT_DATA, "%s: no entry point 'step': compile it with tccc --train", t->o->words[0]);
+    if ((code = describe_entry(t, step, &t->step)) != EXIT_FINE ||
+        (eval && (code = describe_entry(t, eval, &t->eval)) != EXIT_FINE))
+        return code;
+    if (t->step.nout < 1 || t->step.out[0].rank < 0 || !tcc_is_float((enum tcc_dtype)t->step.out[0].dtype))
+        return tool_error(t->o, EXIT_DATA, "%s: the first output of 'step' must be the loss", t->o->words[0]);
+    return EXIT_FINE;
+}
+
+/* -- Settings --------------------------------------------------------------------------------------------- */
+
+static int read_numbers(struct trainer *t)
+{
+    const struct options *o = t->o;
+    int64_t seed = 0, per = 1, ranks = 1, rank = 0;
+
+    t->batch_size = 0;
+    t->epochs = option_set(o, OPT_steps) ? INT32_MAX : 1;
+    if (!option_int(o, OPT_batch_size, 1, 1 << 24, &t->batch_size) ||
+        !option_int(o, OPT_epochs, 1, INT32_MAX, &t->epochs) ||
+        !option_int(o, OPT_steps, 1, INT64_MAX / 2, &t->steps) || !option_int(o, OPT_seed, 0, INT64_MAX, &seed) ||
+        !option_int(o, OPT_eval_every, 1, INT64_MAX / 2, &t->eval_every) ||
+        !option_int(o, OPT_checkpoint_every, 1, INT64_MAX / 2, &t->checkpoint_every) ||
+        !option_int(o, OPT_per_execution, 1, 65536, &per) || !option_int(o, OPT_ranks, 1, 1 << 20, &ranks) ||
+        !option_int(o, OPT_rank, 0, ranks - 1, &rank))
+        return EXIT_USAGE;
+    const char *shard = option_text(o, OPT_shard, "interleaved");
+    if (strcmp(shard, "interleaved") && strcmp(shard, "contiguous"))
+        return usage_error(o, "--shard=%s: expected interleaved or contiguous", shard);
+    if (!option_set(o, OPT_data))
+        return usage_error(o, "no data: --data FILE.npz, or --data NAME=FILE for each input of the step");
+    if (option_set(o, OPT_resume) && !option_set(o, OPT_checkpoint))
+        return usage_error(o, "--resume wants --checkpoint DIR");
+    if (option_set(o, OPT_eval_every) && !option_set(o, OPT_eval_data))
+        return usage_error(o, "--eval-every wants --eval-data");
+    if (option_set(o, OPT_checkpoint_every) && !option_set(o, OPT_checkpoint))
+        return usage_error(o, "--checkpoint-every wants --checkpoint DIR");
+    t->per_execution = (int)per;
+    t->drop_last = option_set(o, OPT_drop_last);
+    t->best_loss = INFINITY;
+    t->json = option_set(o, OPT_json) || !isatty(STDERR_FILENO) || !isatty(STDOUT_FILENO);
+    t->sampler = (struct sampler){.ranks = (int)ranks,
+                                  .rank = (int)rank,
+                                  .shuffle = !option_set(o, OPT_no_shuffle),
+                                  .drop_last = t->drop_last,
+                                  .contiguous = strcmp(shard, "contiguous") == 0,
+                                  .seed = (uint64_t)seed};
+    return EXIT_FINE;
+}
+
+/* The batch size that the step was compiled for; all inputs must agree with --batch-size. */
+static int settle_batch_size(struct trainer *t)
+{
+    for (int i = 0; i < t->step.nin; i++) {
+        int64_t n = t->step.in[i].rank > 0 ? t->step.in[i].dims[0] : -1;
+        if (n < 0)
+            continue;
+        t->fixed_batch = true;
+        if (!t->batch_size)
+            t->batch_size = n;
+        if (t->batch_size != n)
+            return tool_error(t->o, EXIT_DATA,
+                              "--batch-size %" PRId64 ": input '%s' was compiled for batches of %" PRId64,
+                              t->batch_size, t->step.in[i].name, n);
+    }
+    if (!t->batch_size)
+        t->batch_size = 32;
+    return EXIT_FINE;
+}
+
+static int open_data(struct trainer *t)
+{
+    int code = data_set_open(t->o, OPT_data, t->step.in, t->step.nin, &t->data);
+    int64_t count = 0;
+
+    if (code != EXIT_FINE)
+        return code;
+    t->sampler.samples = t->data.samples;
+    int64_t ranks = t->sampler.ranks, n = t->data.samples;
+    count = t->drop_last ? n / ranks : (n + ranks - 1) / ranks;
+    if (t->fixed_batch && count % t->batch_size && !t->drop_last) {
+        if (!option_set(t->o, OPT_quiet))
+            fprintf(stderr,
+                    "tccc-train: the step was compiled for batches of %" PRId64 ": an epoch's last %" PRId64
+                    " samples are left out\n",
+                    t->batch_size, count % t->batch_size);
+        t->drop_last = true;
+    }
+    t->per_epoch = t->drop_last ? count / t->batch_size : (count + t->batch_size - 1) / t->batch_size;
+    if (!t->per_epoch)
+        return tool_error(t->o, EXIT_DATA, "%" PRId64 " samples are less than one batch of %" PRId64, count,
+                          t->batch_size);
+    if (!option_set(t->o, OPT_eval_data))
+        return EXIT_FINE;
+    if (!t->eval.name)
+        return tool_error(t->o, EXIT_DATA, "--eval-data: the artifact has no entry point 'eval'");
+    return data_set_open(t->o, OPT_eval_data, t->eval.in, t->eval.nin, &t->eval_data);
+}
+
+/* The rate: --lr and --lr-schedule win over what was compiled in. A model is compiled with its --lr-schedule. */
+static int settle_rate(struct trainer *t, bool artifact)
+{
+    const char *text = option_text(t->o, OPT_schedule, NULL);
+    double lr = trainer_scalar(t, "train.rate", 0);
+
+    if (!option_float(t->o, OPT_lr, &lr))
+        return EXIT_USAGE;
+    if (option_set(t->o, OPT_lr) && !trainer_set_scalar(t, "train.rate", lr))
+        return tool_error(t->o, EXIT_DATA, "--lr: the artifact has no state variable 'train.rate'");
+    if (!text || !artifact)
+        return EXIT_FINE;
+    t->base_rate = lr;
+    t->by_step = strstr(text, "unit=step") != NULL;
+    struct ir_protect frame;
+    volatile bool ok = false;
+    t->ctx = ir_ctx_new();
+    if (t->ctx && IR_PROTECT(t->ctx, &frame)) {
+        t->schedule = train_schedule_new(t->ctx, text);
+        ok = t->schedule != NULL;
+        ir_unprotect(t->ctx);
+    }
+    if (!ok)
+        return usage_error(t->o, "%s",
+                           t->ctx && ir_nmessages(t->ctx) ? ir_message(t->ctx, 0)->text : "--lr-schedule: no memory");
+    if (!trainer_set_scalar(t, "train.scheduled", 0))
+        return tool_error(t->o, EXIT_DATA, "--lr-schedule: the artifact has no state variable 'train.scheduled'");
+    return EXIT_FINE;
+}
+
+static void set_rate(struct trainer *t)
+{
+    double rate;
+    if (t->schedule && train_schedule_rate(t->schedule, t->base_rate,
+                                           (int64_t)trainer_scalar(t, "train.step", (double)t->done), t->epoch, &rate))
+        trainer_set_scalar(t, "train.rate", rate);
+}
+
+/* -- The loop --------------------------------------------------------------------------------------------- */
+
+static int evaluate(struct trainer *t)
+{
+    struct eval_result r;
+    if (!option_set(t->o, OPT_eval_data))
+        return EXIT_FINE;
+    int code = train_evaluate(t, &r);
+    if (code != EXIT_FINE)
+        return code;
+    report_eval(t, &r);
+    if (!(r.loss < t->best_loss))
+        return EXIT_FINE;
+    t->best_loss = r.loss;
+    return train_save(t, "best");
+}
+
+/* Takes up to per_execution batches that are well; a bad one is reported when it is the first. */
+static int gather_batches(struct trainer *t, struct batch **list, int *n)
+{
+    int64_t room = t->steps ? t->steps - t->done : t->per_execution;
+    int most = t->by_step ? 1 : room < t->per_execution ? (int)room : t->per_execution;
+
+    if (t->checkpoint_every && most > t->checkpoint_every - t->done % t->checkpoint_every)
+        most = (int)(t->checkpoint_every - t->done % t->checkpoint_every);
+    if (t->eval_every && most > t->eval_every - t->done % t->eval_every)
+        most = (int)(t->eval_every - t->done % t->eval_every);
+    for (*n = 0; *n < most; ++*n)
+        if (!(list[*n] = loader_next(t->loader)))
+            break;
+    for (int k = 0; k < *n; k++) {
+        trainer_bind(&t->step, list[k], t->in + k * t->step.nin);
+        memset(t->out + k * t->step.nout, 0, (size_t)t->step.nout * sizeof *t->out);
+        t->out[k * t->step.nout] =
+            (struct tcc_tensor){.data = t->losses + 2 * k, .dtype = t->step.out[0].dtype, .rank = t->step.out[0].rank};
+        for (int d = 0; d < t->step.out[0].rank; d++)
+            t->out[k * t->step.nout].dims[d] = 1;
+    }
+    return EXIT_FINE;
+}
+
+/* One execution. *ended: the epoch has no more batches. */
+static int execute(struct trainer *t, struct batch **list, const int64_t *order, bool *ended)
+{
+    double skipped = trainer_scalar(t, "train.skipped", 0);
+    int64_t done = 0;
+    int n = 0, good = 0;
+
+    gather_batches(t, list, &n);
+    *ended = n == 0;
+    while (good < n && !*list[good]->error)
+        good++;
+    set_rate(t);
+    double start = now_ms();
+    int status = good
+                     ? tccrt_run_many(t->m.session, t->step.name, good, t->step.nin, t->in, t->step.nout, t->out, &done)
+                     : TCC_OK;
+    double ms = (now_ms() - start) / (double)(done ? done : 1),
+           lr = trainer_scalar(t, "train.lr", trainer_scalar(t, "train.rate", 0));
+    for (int k = 0; k < done; k++) {
+        double loss = tcc_load_f64((enum tcc_dtype)t->step.out[0].dtype, t->losses + 2 * k);
+        t->batch++;
+        t->done++;
+        report_step(t, loss, lr, ms);
+        if (!isfinite(loss) && !option_set(t->o, OPT_keep_going) && trainer_scalar(t, "train.skipped", 0) == skipped) {
+            report_clear(t);
+            return tool_error(t->o, EXIT_DATA,
+                              "step %" PRId64
+                              ": the loss is %s: a smaller rate, --clip-norm or --loss-scale may help; checkpoints "
+                              "are as they were (--keep-going goes on)",
+                              t->done, isnan(loss) ? "not a number" : "infinite");
+        }
+    }
+    if (status != TCC_OK) {
+        train_blame(t, list[done], order, status);
+        return status == TCC_EENV ? EXIT_ENVIRONMENT : status == TCC_EBUG ? EXIT_BUG : EXIT_DATA;
+    }
+    if (good < n) {
+        report_clear(t);
+        return tool_error(t->o, EXIT_DATA, "%s", list[good]->error);
+    }
+    loader_release(t->loader, n);
+    return EXIT_FINE;
+}
+
+static bool enough(const struct trainer *t)
+{
+    return stop_signal || (t->steps && t->done >= t->steps);
+}
+
+static int run_epoch(struct trainer *t, struct batch **list)
+{
+    int64_t count, evaluated = -1;
+    int64_t *order = sampler_epoch(&t->sampler, t->epoch, &count);
+    bool ended = false;
+    int code = order ? EXIT_FINE : tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
+
+    if (code == EXIT_FINE) {
+        trainer_set_scalar(t, "train.epoch", (double)t->epoch);
+        loader_start(t->loader, order, count, t->drop_last, t->batch, t->batch);
+    }
+    while (code == EXIT_FINE && !ended && !enough(t)) {
+        code = execute(t, list, order, &ended);
+        if (code != EXIT_FINE || ended)
+            break;
+        bool last = t->batch == t->per_epoch;
+        if (t->eval_every && t->done % t->eval_every == 0 && (code = evaluate(t)) == EXIT_FINE)
+            evaluated = t->done;
+        if (code == EXIT_FINE && t->checkpoint_every && t->done % t->checkpoint_every == 0 && !last)
+            code = train_save(t, "last");
+    }
+    if (order)
+        loader_stop(t->loader);
+    free(order);
+    if (code == EXIT_FINE && t->batch == t->per_epoch) {
+        if (evaluated != t->done)
+            code = evaluate(t);
+        t->epoch++;
+        t->batch = 0;
+        if (code == EXIT_FINE)
+            code = train_save(t, "last");
+    }
+    return code;
+}
+
+static int loop(struct trainer *t)
+{
+    struct batch **list = calloc((size_t)t->per_execution, sizeof(void *));
+    int code = list ? EXIT_FINE : tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
+
+    t->started = now_ms();
+    t->done_at_start = t->done;
+    while (code == EXIT_FINE && t->epoch < t->epochs && !enough(t))
+        code = run_epoch(t, list);
+    report_clear(t);
+    if (code == EXIT_FINE && t->batch) /* in the midst of an epoch */
+        code = train_save(t, "last");
+    if (stop_signal && code == EXIT_FINE)
+        fprintf(stderr, "tccc-train: stopped at step %" PRId64 "%s\n", t->done,
+                option_set(t->o, OPT_checkpoint) ? "; --resume goes on from there" : "");
+    free(list);
+    return code;
+}
+
+static int make_buffers(struct trainer *t)
+{
+    int64_t workers = 1;
+    size_t per = (size_t)t->per_execution;
+
+    if (!option_int(t->o, OPT_workers, 0, 256, &workers))
+        return EXIT_USAGE;
+    t->in = calloc(per * (size_t)t->step.nin + 1, sizeof *t->in);
+    t->out = calloc(per * (size_t)t->step.nout + 1, sizeof *t->out);
+    t->losses = calloc(2 * per + 2, sizeof *t->losses);
+    t->loader = loader_new(&t->data, (int)workers, t->per_execution + 2 * (int)workers + 1, t->batch_size);
+    if (option_set(t->o, OPT_eval_data))
+        t->eval_loader = loader_new(&t->eval_data, (int)workers, 2 * (int)workers + 1, t->batch_size);
+    if (!t->in || !t->out || !t->losses || !t->loader || (option_set(t->o, OPT_eval_data) && !t->eval_loader))
+        return tool_error(t->o, EXIT_ENVIRONMENT, "no memory for batches");
+    return EXIT_FINE;
+}
+
+static int start_session(struct trainer *t)
+{
+    const char *load = option_text(t->o, OPT_load, NULL);
+    int64_t threads = 0;
+
+    if (!option_int(t->o, OPT_threads, 1, 4096, &threads))
+        return EXIT_USAGE;
+    int code = model_session(t->o, &t->m, (int)threads, NULL);
+    if (code != EXIT_FINE)
+        return code;
+    tccrt_random_set(t->m.session, t->sampler.seed, 0);
+    int status = load ? tccrt_checkpoint_load(t->m.session, load, TCCRT_CHECKPOINT_WEIGHTS) : TCC_OK;
+    return status == TCC_OK ? EXIT_FINE : trainer_status(t, status);
+}
+
+static int train(struct trainer *t, bool artifact)
+{
+    int code;
+
+    if ((code = describe_entries(t)) != EXIT_FINE || (code = settle_batch_size(t)) != EXIT_FINE ||
+        (code = open_data(t)) != EXIT_FINE || (code = start_session(t)) != EXIT_FINE ||
+        (option_set(t->o, OPT_resume) && (code = train_resume(t)) != EXIT_FINE) ||
+        (code = settle_rate(t, artifact)) != EXIT_FINE || (code = make_buffers(t)) != EXIT_FINE)
+        return code;
+    catch_signals();
+    return loop(t);
+}
+
+static void free_entry(struct entry_info *e)
+{
+    free(e->in);
+    free(e->out);
+}
+
+static void close_trainer(struct trainer *t)
+{
+    loader_free(t->loader);
+    loader_free(t->eval_loader);
+    data_set_close(&t->data);
+    data_set_close(&t->eval_data);
+    free_entry(&t->step);
+    free_entry(&t->eval);
+    free(t->in);
+    free(t->out);
+    free(t->losses);
+    if (t->ctx)
+        ir_ctx_free(t->ctx);
+    model_close(&t->m);
+}
+
+/* What only a compiler can heed. */
+static int check_compiled_in(const struct options *o)
+{
+    static const enum option_id ids[] = {OPT_loss,         OPT_optimizer, OPT_optimizer_state, OPT_clip_norm,
+                                         OPT_accumulate,   OPT_precision, OPT_auto_cast,       OPT_auto_cast_type,
+                                         OPT_loss_scale,   OPT_freeze,    OPT_train_only,      OPT_step_outputs,
+                                         OPT_memory_budget};
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
+        if (option_set(o, ids[i]))
+            return usage_error(o, "--%s is compiled into an artifact: give the model, or compile it again",
+                               option_table[ids[i]].long_name);
+    return EXIT_FINE;
+}
+
+static int run(const struct options *o)
+{
+    struct trainer t = {.o = o};
+    int code;
+
+    if (o->nwords != 1)
+        return o->nwords ? usage_error(o, "more than one model: '%s'", o->words[1])
+                         : usage_error(o, "no artifact or model given");
+    if ((code = read_numbers(&t)) != EXIT_FINE)
+        return code;
+    bool artifact = model_is_artifact(o->words[0]);
+    if (artifact && (code = check_compiled_in(o)) != EXIT_FINE)
+        return code;
+    code = model_open(o, o->words[0], &t.m, NULL);
+    if (code == EXIT_FINE)
+        code = train(&t, artifact);
+    close_trainer(&t);
+    if (code == EXIT_FINE && (fflush(stdout) != 0 || ferror(stdout)))
+        code = tool_error(o, EXIT_ENVIRONMENT, "cannot write standard output: %m");
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    struct options o;
+    int code = options_read(&o, TOOL_T, argc, argv);
+    if (code < 0)
+        code = run(&o);
+    options_free(&o);
+    return code;
+}

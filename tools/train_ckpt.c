@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checkpoints of tccc-train: the session's state, and in the metadata the place in the data. */
+#include "tools/train_int.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int path_of(const struct trainer *t, const char *name, char *path)
+{
+    if (snprintf(path, PATH_MAX, "%s/%s.safetensors", option_text(t->o, OPT_checkpoint, "."), name) < PATH_MAX)
+        return EXIT_FINE;
+    return tool_error(t->o, EXIT_DATA, "--checkpoint: the path is too long");
+}
+
+int train_save(struct trainer *t, const char *name)
+{
+    char path[PATH_MAX], text[6][32];
+    const struct tccrt_pair meta[] = {{"train.data.epoch", text[0]},   {"train.data.batch", text[1]},
+                                      {"train.data.steps", text[2]},   {"train.data.batch_size", text[3]},
+                                      {"train.data.samples", text[4]}, {"train.data.best", text[5]}};
+    const int64_t values[] = {t->epoch, t->batch, t->done, t->batch_size, t->data.samples};
+
+    if (!option_set(t->o, OPT_checkpoint))
+        return EXIT_FINE;
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        snprintf(text[i], sizeof text[i], "%" PRId64, values[i]);
+    snprintf(text[5], sizeof text[5], "%.17g", t->best_loss);
+    if (mkdir(option_text(t->o, OPT_checkpoint, "."), 0777) != 0 && errno != EEXIST)
+        return tool_error(t->o, EXIT_ENVIRONMENT, "cannot make the folder '%s': %m",
+                          option_text(t->o, OPT_checkpoint, "."));
+    int code = path_of(t, name, path);
+    if (code != EXIT_FINE)
+        return code;
+    int status = tccrt_checkpoint_save(t->m.session, path, 0, sizeof meta / sizeof *meta, meta);
+    return status == TCC_OK ? EXIT_FINE : trainer_status(t, status);
+}
+
+static int64_t number(const struct tccrt_tensors *f, const char *key)
+{
+    const char *text = tccrt_tensors_value(f, key);
+    return text ? strtoll(text, NULL, 10) : -1;
+}
+
+/* The order of samples must be what it was: as many, in batches as large, from the same seed. */
+static int check_place(struct trainer *t, const struct tccrt_tensors *f, const char *path)
+{
+    const char *seed = tccrt_tensors_value(f, "tccc.seed"), *best = tccrt_tensors_value(f, "train.data.best");
+    int64_t epoch = number(f, "train.data.epoch"), batch = number(f, "train.data.batch"),
+            done = number(f, "train.data.steps");
+
+    if (epoch < 0 || batch < 0 || done < 0 || !seed)
+        return tool_error(t->o, EXIT_DATA, "%s: it has no place in the data to go on from; --load takes its weights",
+                          path);
+    if (number(f, "train.data.batch_size") != t->batch_size)
+        return tool_error(t->o, EXIT_DATA, "%s: made with --batch-size %" PRId64 ", not %" PRId64, path,
+                          number(f, "train.data.batch_size"), t->batch_size);
+    if (number(f, "train.data.samples") != t->data.samples)
+        return tool_error(t->o, EXIT_DATA, "%s: made on %" PRId64 " samples; the data has %" PRId64, path,
+                          number(f, "train.data.samples"), t->data.samples);
+    if (option_set(t->o, OPT_seed) && strtoull(seed, NULL, 10) != t->sampler.seed)
+        return tool_error(t->o, EXIT_DATA, "%s: made with --seed %s, not %" PRIu64, path, seed, t->sampler.seed);
+    t->sampler.seed = strtoull(seed, NULL, 10);
+    t->epoch = epoch;
+    t->batch = batch;
+    t->done = done;
+    if (best)
+        t->best_loss = strtod(best, NULL);
+    return EXIT_FINE;
+}
+
+int train_resume(struct trainer *t)
+{
+    struct tccrt_tensors *f;
+    char path[PATH_MAX];
+    int code = path_of(t, "last", path);
+
+    if (code != EXIT_FINE)
+        return code;
+    if (access(path, F_OK) != 0) {
+        if (!option_set(t->o, OPT_quiet))
+            fprintf(stderr, "tccc-train: no '%s' yet: training begins\n", path);
+        return EXIT_FINE;
+    }
+    int status = tccrt_tensors_open(path, &f);
+    if (status != TCC_OK)
+        return trainer_status(t, status);
+    status = tccrt_checkpoint_load(t->m.session, path, 0);
+    code = status == TCC_OK ? check_place(t, f, path) : trainer_status(t, status);
+    tccrt_tensors_close(f);
+    t->resumed = code == EXIT_FINE;
+    return code;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to tccc-train.
+ *
+ *   tccc-train     options, the loop over epochs and batches
+ *   train_eval     evaluation; which sample a failed step failed for
+ *   train_ckpt     checkpoints and resuming
+ *   train_report   progress on a terminal, JSON lines elsewhere
+ */
+#ifndef TCCC_TOOLS_TRAIN_INT_H
+#define TCCC_TOOLS_TRAIN_INT_H
+
+#include "tools/data_int.h"
+
+struct train_schedule;
+
+/* An entry point of the artifact. */
+struct entry_info { const char *name; int nin, nout; struct tccrt_value_info *in, *out; };
+
+struct eval_result { double loss, accuracy; bool has_accuracy; };
+
+struct trainer {
+    const struct options *o;
+    struct model m;
+    struct entry_info step, eval;          /* eval.name NULL: the artifact has none */
+    struct data_set data, eval_data;
+    struct loader *loader, *eval_loader;
+    struct sampler sampler;
+    int64_t batch_size, epochs, steps;     /* steps 0: no limit */
+    int64_t eval_every, checkpoint_every;
+    int per_execution;
+    bool drop_last, fixed_batch;
+    struct tcc_tensor *in, *out;           /* of an execution */
+    float *losses;
+    /* The rate, where it is not the compiled-in schedule's. */
+    struct ir_ctx *ctx;
+    struct train_schedule *schedule;
+    double base_rate;
+    bool by_step;
+    /* Where we are: batch of the epoch that comes next, steps made. */
+    int64_t epoch, batch, done, per_epoch;
+    double best_loss;
+    bool resumed;
+    /* Reports. */
+    bool json, shown;
+    double started, last_shown, execution_ms;
+    int64_t done_at_start;
+};
+
+int trainer_status(const struct trainer *t, int status);                    /* exit code after a message of the run-time library's */
+double trainer_scalar(struct trainer *t, const char *state, double otherwise);
+bool trainer_set_scalar(struct trainer *t, const char *state, double value);
+void trainer_bind(const struct entry_info *e, const struct batch *b, struct tcc_tensor *in);
+
+int train_evaluate(struct trainer *t, struct eval_result *result);
+/* A step failed on batch b: names the sample if one alone makes it fail. */
+void train_blame(struct trainer *t, const struct batch *b, const int64_t *order, int status);
+
+int train_save(struct trainer *t, const char *name);
+int train_resume(struct trainer *t);
+
+void report_step(struct trainer *t, double loss, double lr, double ms);
+void report_eval(struct trainer *t, const struct eval_result *r);
+void report_clear(struct trainer *t);
+
+#endif
