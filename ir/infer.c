@@ -95,12 +95,25 @@ bool infer_int_index(struct ir_ctx *ctx, struct ir_node *n, int i, ir_type *t)
            infer_fail(ctx, n, "indices must be i32 or i64; found %s", ir_type_text(ctx, *t));
 }
 
+void infer_assume_eq(struct ir_ctx *ctx, ir_expr a, ir_expr b)
+{
+    if (ctx->assume && ir_expr_eq(ctx, a, b) != IR_YES)
+        ctx->assume(ctx->assume_user, a, b);
+}
+
+void infer_assume_le(struct ir_ctx *ctx, ir_expr a, ir_expr b)
+{
+    if (ctx->assume && ir_expr_le(ctx, a, b) != IR_YES)
+        ctx->assume(ctx->assume_user, ir_min(ctx, a, b), a);
+}
+
 ir_expr infer_merge(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 {
     if (a == b)
         return a;
     if (ir_expr_eq(ctx, a, b) == IR_NO)
         return NULL;
+    infer_assume_eq(ctx, a, b);
     if (ir_is_const(a, NULL))
         return a;
     return ir_is_const(b, NULL) || ir_expr_cmp(a, b) > 0 ? b : a;
@@ -116,11 +129,11 @@ static ir_expr broadcast_dim(struct ir_ctx *ctx, ir_expr a, ir_expr b)
     if (both)
         return both;
     /* Different for sure: then one of them has to be 1. */
-    if (a->lo <= 1 && a->hi >= 1 && !ir_is_const(a, NULL))
-        return b;
-    if (b->lo <= 1 && b->hi >= 1 && !ir_is_const(b, NULL))
-        return a;
-    return NULL;
+    bool first = a->lo <= 1 && a->hi >= 1 && !ir_is_const(a, NULL);
+    if (!first && (b->lo > 1 || b->hi < 1 || ir_is_const(b, NULL)))
+        return NULL;
+    infer_assume_eq(ctx, first ? a : b, ir_const(ctx, 1));
+    return first ? b : a;
 }
 
 int infer_broadcast(struct ir_ctx *ctx, int ra, const ir_expr *a, int rb, const ir_expr *b, ir_expr *out)
@@ -184,6 +197,20 @@ static bool infer_block(struct ir_ctx *ctx, struct ir_block *b)
         }
     }
     return true;
+}
+
+void ir_assumptions(struct ir_node *n, void (*each)(void *user, ir_expr a, ir_expr b), void *user)
+{
+    struct ir_ctx *ctx = ir_node_ctx(n);
+    ir_type *types = IR_NEWN(ctx, n->nout + 1, ir_type);
+    for (int i = 0; i < n->nout; i++)
+        types[i] = n->out[i]->type;
+    ctx->assume = each;
+    ctx->assume_user = user;
+    ir_infer_node(ctx, n);
+    ctx->assume = NULL;
+    for (int i = 0; i < n->nout; i++)
+        n->out[i]->type = types[i];
 }
 
 bool ir_infer_func(struct ir_func *f)

@@ -461,6 +461,9 @@ struct ir_module *ir_parse(struct ir_ctx *ctx, const char *name, const char *tex
 bool ir_verify(const struct ir_module *m);
 /* Recomputes types of all nodes after shapes were pinned or operands changed. */
 bool ir_infer_func(struct ir_func *f);
+/* What the types of n's operands and outputs take for granted: calls `each` for every pair of sizes that must be equal, for n to
+ * compute what it should and touch its operands only, and that are not provably equal. Types are left as they are. */
+void ir_assumptions(struct ir_node *n, void (*each)(void *user, ir_expr a, ir_expr b), void *user);
 
 /* Runs function f on tensors (or objects) in plain loops; inputs and outputs are tcc_objects. Dims symbols are bound from
  * the inputs. State variables live in `state` (made by ir_interp_state_new, one per module; NULL if the module has none).

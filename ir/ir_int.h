@@ -48,6 +48,8 @@ struct ir_ctx {
     int nmessages, cap_messages, nerrors;
     ir_diag_handler handler;
     void *handler_user;
+    void (*assume)(void *user, ir_expr a, ir_expr b); /* of ir_assumptions, while it infers */
+    void *assume_user;
     char *capture; /* where messages go instead, when set (verifier) */
     size_t capture_size;
 

@@ -33,6 +33,9 @@ struct lw_group {
 /* Per node: which groups evaluate it. */
 struct lw_set { struct lw_group **at; int n; };
 
+/* Sizes that a check compares. */
+struct lw_pair { ir_expr a, b; };
+
 struct lw {
     struct ir_ctx *ctx;
     const struct pass_options *opts;
@@ -55,6 +58,8 @@ struct lw {
     VEC(ir_expr) known;              /* symbols that are bound, in order */
     VEC(int) levels;                 /* and the level that binds each */
     int next_level;
+    struct kn_steps checks;          /* of sizes that the inputs decide: run first */
+    VEC(struct lw_pair) checked;     /* pairs known to be equal at the current point of the plan */
     uint32_t value_room, node_room;  /* entries that the tables above have */
     VEC(struct kn_buffer) buffers;
     VEC(struct kn_kernel *) kernels;

@@ -263,8 +263,49 @@ static void lower_state(struct lw *lw, struct ir_node *n, struct kn_steps *to)
     lw_step(lw, to, TCC_STEP_COPY, n, 2, args);
 }
 
+/* -- Checks ------------------------------------------------------------------------------------------------- */
+
+struct checks {
+    struct lw *lw;
+    VEC(ir_expr) pairs;
+};
+
+static void note_pair(void *user, ir_expr a, ir_expr b)
+{
+    struct checks *c = user;
+    struct lw *lw = c->lw;
+    if (!lw_bound(lw, a) || !lw_bound(lw, b))
+        return;
+    for (int i = 0; i < lw->checked.n; i++)
+        if ((lw->checked.at[i].a == a && lw->checked.at[i].b == b) ||
+            (lw->checked.at[i].a == b && lw->checked.at[i].b == a))
+            return;
+    VEC_PUSH(lw->ctx, lw->checked, (struct lw_pair){a, b});
+    VEC_PUSH(lw->ctx, c->pairs, a);
+    VEC_PUSH(lw->ctx, c->pairs, b);
+}
+
+/*
+ * Sizes that inference took to be equal are compared before the node runs; what the inputs decide, before anything runs, but
+ * for nodes in regions, which may not run at all.
+ */
+static void check_sizes(struct lw *lw, struct ir_node *n, struct kn_steps *to)
+{
+    struct checks c = {.lw = lw};
+    ir_assumptions(n, note_pair, &c);
+    bool early = n->block == lw->func->body;
+    for (int i = 0; i < c.pairs.n; i++)
+        early &= lw_level(lw, c.pairs.at[i]) == 0;
+    if (!c.pairs.n)
+        return;
+    struct kn_step *s = lw_step(lw, early ? &lw->checks : to, TCC_STEP_CHECK, n, 0, NULL);
+    s->nsizes = c.pairs.n;
+    s->sizes = c.pairs.at;
+}
+
 static bool lower_node(struct lw *lw, struct ir_node *n, struct kn_steps *to)
 {
+    check_sizes(lw, n, to);
     for (int i = 0; i < lw->launches[n->id].n; i++)
         launch(lw, to, n, lw->launches[n->id].at[i]);
     if (lw_is_kernel_node(n))
@@ -304,12 +345,27 @@ static bool lower_node(struct lw *lw, struct ir_node *n, struct kn_steps *to)
 
 bool lw_lower_block(struct lw *lw, struct ir_block *block, struct kn_steps *to)
 {
+    int checked = lw->checked.n;
     if (!lw_form_groups(lw, block))
         return false;
     IR_EACH_NODE(n, block)
     if (!lower_node(lw, n, to))
         return false;
+    lw->checked.n = checked;
     return true;
+}
+
+/* The checks of sizes that the inputs decide stand first. */
+static void put_checks_first(struct lw *lw, struct kn_steps *steps)
+{
+    struct kn_steps all = lw->checks;
+    for (int i = 0; i < steps->n; i++) {
+        if (all.n == all.cap)
+            all.at = ir_grow(lw->ctx, all.at, &all.cap, sizeof *all.at);
+        all.at[all.n++] = steps->at[i];
+    }
+    *steps = all;
+    lw->checks = (struct kn_steps){0};
 }
 
 /* -- Functions -------------------------------------------------------------------------------------------------- */
@@ -417,5 +473,6 @@ bool lw_lower_func(struct lw *lw, struct ir_func *f, struct kn_entry *e)
         lw_merge_launches(lw, &e->steps);
         lw_update_in_place(lw, e);
     }
+    put_checks_first(lw, &e->steps);
     return true;
 }

@@ -3,6 +3,7 @@
  * The plan walker: runs a list of steps in order, one function per kind of step. Control flow and sequences are in
  * control.c, launches in launch.c, library calls in lib.c.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/rt_int.h"
@@ -288,6 +289,17 @@ static int step_free(struct tccrt_session *s, const struct tcc_pstep *p)
     return TCC_OK;
 }
 
+static int sizes_differ(struct tccrt_session *s, const struct tcc_pstep *p, const uint32_t *pair, int64_t a, int64_t b)
+{
+    char *left = tcr_expr_text(s->m, pair[0]), *right = tcr_expr_text(s->m, pair[1]);
+    int status = tcr_fail(TCC_EINPUT, "node '%s': the inputs' shapes don't fit: %s = %lld and %s = %lld must be equal",
+                          node_of(s, p), left ? left : "a size", (long long)a, right ? right : "a size", (long long)b);
+
+    free(left);
+    free(right);
+    return status;
+}
+
 static int step_check(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     for (uint32_t i = 0; i < p->sizes.count; i += 2) {
@@ -301,8 +313,7 @@ static int step_check(struct tccrt_session *s, const struct tcc_pstep *p)
             return status;
         if (!TCR_IS_VALUE(b) && (status = tcr_size(s, pair[1], "a size", node_of(s, p), &b)))
             return status;
-        return tcr_fail(TCC_EINPUT, "node '%s': sizes %lld and %lld must be equal with these input shapes",
-                        node_of(s, p), (long long)a, (long long)b);
+        return sizes_differ(s, p, pair, a, b);
     }
     return TCC_OK;
 }
