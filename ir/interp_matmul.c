@@ -127,19 +127,20 @@ int interp_matmul(struct it_call *c)
 struct attend {
     int64_t s, t, d, e; /* queries, keys, their width, values' width */
     double scale;
-    bool causal;
+    bool causal, nan;
     const struct ir_tensor *mask;
     int64_t mask_at, mask_s, mask_t; /* first element, steps along s and t */
 };
 
-/* softmax(row) in place; a row without any visible key becomes 0. */
-static void softmax_row(double *row, int64_t n)
+/* softmax(row) in place; a row without any visible key becomes 0, or NaN. */
+static void softmax_row(double *row, int64_t n, bool nan)
 {
     double max = -INFINITY, sum = 0;
     for (int64_t i = 0; i < n; i++)
         max = row[i] > max || row[i] != row[i] ? row[i] : max;
     if (max == -INFINITY) {
-        memset(row, 0, (size_t)n * sizeof *row);
+        for (int64_t i = 0; i < n; i++)
+            row[i] = nan ? NAN : 0;
         return;
     }
     for (int64_t i = 0; i < n; i++)
@@ -164,7 +165,7 @@ static void attend_head(const struct attend *x, const double *q, const double *k
             if (x->causal && j > i)
                 row[j] = -INFINITY;
         }
-        softmax_row(row, x->t);
+        softmax_row(row, x->t, x->nan);
     }
     memset(out, 0, (size_t)(x->s * x->e) * sizeof *out);
     it_gemm_f64(x->s, x->e, x->t, scores, v, out);
@@ -200,6 +201,7 @@ int interp_attention(struct it_call *c)
     struct attend x = {.s = q->dims[2], .t = k->dims[2], .d = q->dims[3], .e = v->dims[3]};
     x.mask = c->n->nin > 3 ? c->in[3] : NULL;
     x.causal = ir_get_i(c->n, IR_ATTR_causal, 0) != 0;
+    x.nan = ir_get_s(c->n, IR_ATTR_mode, "zero")[0] == 'n';
     x.scale = ir_get_f(c->n, IR_ATTR_scale, 1);
     int64_t full[4] = {b, h, x.s, x.t}, dims[4] = {b, h, x.s, x.e};
     if (x.mask && mask_steps(c, full, steps))

@@ -9,6 +9,9 @@
  * value computed in a stage without inner dims may be used by later stages. Everything else that crosses stages goes
  * through a TEMP operand (a row buffer, private to the outer point) or is computed again.
  *
+ * A stage may have EACH dims too: it runs once for every point of them, ascending, and its sums are over the inner dims only.
+ * Neighbouring stages with the same EACH dims share that loop, and the values of its reductions are used among them only.
+ *
  *   softmax over c of x[r, c]:  outer r, inner c
  *     stage 0 (c): v0 = load x[r, c]; m = reduce max v0
  *     stage 1 (c): v1 = load x[r, c]; v2 = exp(v1 - m); store t[c] v2; s = reduce sum v2
@@ -16,6 +19,13 @@
  *   matmul + bias + relu: outer i, j; inner k
  *     stage 0 (k): a = load a[i, k]; b = load b[k, j]; s = reduce sum (a * b)
  *     stage 1 (): store c[i, j] relu(s + load bias[j])
+ *
+ *   attention, one row: outer s; inner t (keys), d, e
+ *     stage 0 (d) each (t): r = reduce sum (q[s, d] * k[t, d])
+ *     stage 1 () each (t): store p[t] r * scale + mask[s, t]
+ *     softmax of p as above
+ *     stage 4 (t) each (e): o = reduce sum (p[t] * v[t, e])
+ *     stage 5 () each (e): store y[s, e] o
  *
  * So any kernel can be run by the plain loop nest above; the schedule only says how it is done fast.
  *
@@ -84,10 +94,10 @@ struct kn_insn {
     int64_t ivalue;
 };
 
-struct kn_stage { uint32_t inner; int first, last; };   /* inner: bit set of kernel dims; instructions [first, last) */
+struct kn_stage { uint32_t inner, each; int first, last; };   /* bit sets of inner kernel dims; instructions [first, last) */
 
 /* How the target runs it. LOOPS is always possible. Printed in dumps; chosen by struct target's schedule(). */
-enum kn_template { KN_T_LOOPS, KN_T_CONTRACT, KN_T_CONV, KN_T_DEPTHWISE, KN_T_POOL, KN_T_SERIAL };
+enum kn_template { KN_T_LOOPS, KN_T_CONTRACT, KN_T_CONV, KN_T_DEPTHWISE, KN_T_POOL, KN_T_SERIAL, KN_T_ATTENTION };
 struct kn_schedule {
     enum kn_template how;
     int8_t vector_dim;          /* kernel dim run in vector lanes; -1: none */

@@ -104,7 +104,7 @@ uint64_t kn_digest_kernel(const struct kn_kernel *k)
             feed_expr(&d, o->dims[j]);
     }
     for (int i = 0; i < k->nstages; i++) {
-        feed(&d, k->stages[i].inner);
+        feed(&d, (int64_t)k->stages[i].each << 32 | k->stages[i].inner);
         feed(&d, (int64_t)k->stages[i].first << 32 | k->stages[i].last);
     }
     for (int i = 0; i < k->ninsns; i++)

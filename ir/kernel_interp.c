@@ -449,6 +449,26 @@ static void run_stage(struct run *r, const struct kn_stage *s)
     }
 }
 
+/* A stage, or the neighbours that share a loop over their EACH dims; returns the stage after them. */
+static int run_stages(struct run *r, int first)
+{
+    uint32_t each = r->k->stages[first].each;
+    int last = first + 1;
+    while (each && last < r->k->nstages && r->k->stages[last].each == each)
+        last++;
+    for (int d = 0; d < r->k->ndims; d++) {
+        if (each >> d & 1)
+            r->var[d] = 0;
+    }
+    if (each && empty(r, each))
+        return last;
+    do {
+        for (int s = first; s < last && r->status != TCC_EBUG; s++)
+            run_stage(r, &r->k->stages[s]);
+    } while (each && r->status != TCC_EBUG && advance(r, each));
+    return last;
+}
+
 static void run_kernel(struct run *r)
 {
     uint32_t outer = 0;
@@ -460,8 +480,8 @@ static void run_kernel(struct run *r)
     if (r->status != TCC_OK || empty(r, outer))
         return;
     do {
-        for (int s = 0; s < r->k->nstages && r->status != TCC_EBUG; s++)
-            run_stage(r, &r->k->stages[s]);
+        for (int s = 0; s < r->k->nstages && r->status != TCC_EBUG;)
+            s = run_stages(r, s);
     } while (r->status != TCC_EBUG && advance(r, outer));
 }
 

@@ -9,7 +9,7 @@ const char *const kn_code_words[] = {"const", "expr",   "load",      "store",   
                                      "index", "reduce", "argreduce", "running", NULL};
 const char *const kn_use_words[] = {"in", "out", "inout", "temp", NULL};
 const char *const kn_reducer_words[] = {"sum", "prod", "max", "min", NULL};
-const char *const kn_template_words[] = {"loops", "contract", "conv", "depthwise", "pool", "serial", NULL};
+const char *const kn_template_words[] = {"loops", "contract", "conv", "depthwise", "pool", "serial", "attention", NULL};
 
 int kn_word(const char *const *words, const char *name)
 {
@@ -272,6 +272,10 @@ void kn_print_kernel(FILE *out, const struct kn_kernel *k)
     for (int s = 0; s < k->nstages; s++) {
         fputs("  stage ", out);
         print_dim_set(out, k, k->stages[s].inner);
+        if (k->stages[s].each) {
+            fputs(" each ", out);
+            print_dim_set(out, k, k->stages[s].each);
+        }
         fputs(" {\n", out);
         for (int i = k->stages[s].first; i < k->stages[s].last; i++)
             print_insn(out, k, i);

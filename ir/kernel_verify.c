@@ -49,6 +49,10 @@ static bool visible(const struct checker *c, int insn)
     bool folds = n->code == KN_REDUCE || n->code == KN_ARGREDUCE;
     if (s == c->stage)
         return insn < c->insn && !folds;
+    uint32_t each = c->k->stages[s].each;
+    for (int i = s; i < c->stage && each; i++)
+        if (c->k->stages[i + 1].each != each)
+            return false;
     return s < c->stage && (folds || c->k->stages[s].inner == 0);
 }
 
@@ -66,7 +70,8 @@ static void check_sym(void *user, ir_expr sym)
     for (int d = 0; d < k->ndims; d++) {
         if (k->dims[d].var != sym)
             continue;
-        bool here = s->c->stage >= 0 && (k->dims[d].role == KN_OUTER || (k->stages[s->c->stage].inner >> d & 1));
+        bool here = s->c->stage >= 0 && (k->dims[d].role == KN_OUTER ||
+                                         ((k->stages[s->c->stage].inner | k->stages[s->c->stage].each) >> d & 1));
         s->unknown = here ? s->unknown : sym;
         return;
     }
@@ -140,9 +145,11 @@ static bool check_stages(struct checker *c)
             return bad(c, "stage %d holds instructions %d to %d, must start at %d", s, stage->first, stage->last, at);
         at = stage->last;
         for (int d = 0; d < 32; d++) {
-            if ((stage->inner >> d & 1) && (d >= k->ndims || k->dims[d].role != KN_INNER))
+            if (((stage->inner | stage->each) >> d & 1) && (d >= k->ndims || k->dims[d].role != KN_INNER))
                 return bad(c, "stage %d runs along dim %d, which is not an inner dim", s, d);
         }
+        if (stage->inner & stage->each)
+            return bad(c, "stage %d runs along a dim twice", s);
     }
     return at == k->ninsns || bad(c, "instructions from %d on are in no stage", at);
 }
@@ -305,7 +312,7 @@ bool kn_verify_kernel(struct ir_ctx *ctx, const struct kn_kernel *k)
             check_insn(&c, &k->insns[c.insn]);
     }
     c.insn = c.stage = -1;
-    if (c.ok && ((k->schedule.width && k->schedule.vector_dim >= k->ndims) || k->schedule.how > KN_T_SERIAL))
+    if (c.ok && ((k->schedule.width && k->schedule.vector_dim >= k->ndims) || k->schedule.how > KN_T_ATTENTION))
         bad(&c, "the schedule names a dim or template that is not there");
     if (c.ok && k->tiles)
         check_expr(&c, "the number of tiles", k->tiles);

@@ -285,7 +285,8 @@ static bool read_insn(struct reader *r)
 static bool read_stage(struct reader *r)
 {
     struct kn_stage s = {.first = r->insns.n};
-    if (!read_dim_set(r, &s.inner) || !lex_expect(r->p, '{'))
+    if (!read_dim_set(r, &s.inner) || (lex_take_word(r->p, "each") && !read_dim_set(r, &s.each)) ||
+        !lex_expect(r->p, '{'))
         return false;
     while (!lex_is(r->p, '}')) {
         if (!read_insn(r))

@@ -11,7 +11,7 @@
 bool lw_is_anchor(const struct ir_node *n)
 {
     enum ir_kind kind = ir_op_info(n->op)->kind;
-    return kind == IR_K_CONTRACT || kind == IR_K_WINDOW;
+    return kind == IR_K_CONTRACT || kind == IR_K_WINDOW || kind == IR_K_ATTENTION;
 }
 
 /* -- Epilogues --------------------------------------------------------------------------------------------- */
@@ -114,7 +114,7 @@ static bool push_to_root(struct kb *k, const struct lw_group *g, const ir_expr *
 }
 
 /* Last stage: `acc` is the anchor's value at idx; cast to its type, then the epilogue, then the store. */
-static bool finish(struct kb *k, const struct lw_group *g, int stage, const ir_expr *idx, int acc)
+bool lw_finish(struct kb *k, const struct lw_group *g, int stage, const ir_expr *idx, int acc)
 {
     struct ir_value *v = g->anchor->out[0];
     ir_expr at[TCC_MAX_RANK];
@@ -170,14 +170,14 @@ static void outer_index(struct kb *k, const struct lw_group *g, ir_expr *idx)
 }
 
 /* An inner dim; of extent 1 too, so that every contraction has one. */
-static ir_expr inner_dim(struct kb *k, ir_expr extent, uint32_t *set)
+ir_expr lw_inner_dim(struct kb *k, ir_expr extent, uint32_t *set)
 {
     int d = kb_dim(k, extent, KN_INNER);
     *set |= 1u << d;
     return k->dims.at[d].var;
 }
 
-static int operand(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, enum tcc_dtype acc)
+int lw_operand(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, enum tcc_dtype acc)
 {
     k->operand_only = true;
     int id = kb_value(k, stage, v, idx);
@@ -186,7 +186,7 @@ static int operand(struct kb *k, int stage, struct ir_value *v, const ir_expr *i
     return id;
 }
 
-static int reduce(struct kb *k, int stage, enum kn_reducer r, enum tcc_dtype dtype, int id)
+int lw_reduce(struct kb *k, int stage, enum kn_reducer r, enum tcc_dtype dtype, int id)
 {
     struct kn_insn insn = {.code = KN_REDUCE, .dtype = dtype, .reducer = r, .nargs = 1, .arg = {id, -1, -1}};
     return kb_insn(k, stage, insn);
@@ -211,20 +211,20 @@ static bool build_matmul(struct kb *k, struct lw_group *g)
     ir_expr idx[TCC_MAX_RANK], at[TCC_MAX_RANK];
     uint32_t inner = 0;
     outer_index(k, g, idx);
-    ir_expr kk = inner_dim(k, a->type->dim[ta ? ra - 2 : ra - 1], &inner);
+    ir_expr kk = lw_inner_dim(k, a->type->dim[ta ? ra - 2 : ra - 1], &inner);
     int stage = kb_stage_new(k, inner);
     batch_index(k, a->type, v->type, idx, at);
     at[ra - 2] = ta ? kk : idx[r - 2];
     at[ra - 1] = ta ? idx[r - 2] : kk;
     int args[2];
-    args[0] = operand(k, stage, a, at, acc);
+    args[0] = lw_operand(k, stage, a, at, acc);
     batch_index(k, b->type, v->type, idx, at);
     at[rb - 2] = tb ? idx[r - 1] : kk;
     at[rb - 1] = tb ? kk : idx[r - 1];
-    args[1] = operand(k, stage, b, at, acc);
-    int id = reduce(k, stage, KN_SUM, acc, kb_scalar(k, stage, IR_mul, acc, 2, args));
+    args[1] = lw_operand(k, stage, b, at, acc);
+    int id = lw_reduce(k, stage, KN_SUM, acc, kb_scalar(k, stage, IR_mul, acc, 2, args));
     kb_stage_end(k, stage);
-    return finish(k, g, kb_stage_new(k, 0), idx, id);
+    return lw_finish(k, g, kb_stage_new(k, 0), idx, id);
 }
 
 /* -- Windows --------------------------------------------------------------------------------------------------- */
@@ -277,28 +277,28 @@ static bool build_conv(struct kb *k, struct lw_group *g)
     bool depthwise = ir_is_value(per_in, 1);
     bool split = !depthwise && block > 1;
     if (split)
-        ic = ir_mulc(ctx, inner_dim(k, ir_ceildiv(ctx, per_in, ir_const(ctx, block)), &inner), block);
+        ic = ir_mulc(ctx, lw_inner_dim(k, ir_ceildiv(ctx, per_in, ir_const(ctx, block)), &inner), block);
     else if (!depthwise)
-        ic = inner_dim(k, per_in, &inner);
+        ic = lw_inner_dim(k, per_in, &inner);
     for (int i = 2; i < w->type->rank; i++)
-        taps[i - 2] = inner_dim(k, w->type->dim[i], &inner);
+        taps[i - 2] = lw_inner_dim(k, w->type->dim[i], &inner);
     if (split)
-        ic = ir_add(ctx, ic, inner_dim(k, ir_const(ctx, block), &inner));
+        ic = ir_add(ctx, ic, lw_inner_dim(k, ir_const(ctx, block), &inner));
     if (!inner)
-        inner_dim(k, ir_const(ctx, 1), &inner);
+        lw_inner_dim(k, ir_const(ctx, 1), &inner);
     int stage = kb_stage_new(k, inner);
     at[0] = idx[0];
     ir_expr group = groups == 1 ? ir_const(ctx, 0) : ir_floordiv(ctx, idx[1], per_out);
     at[1] = ir_add(ctx, ir_mul(ctx, group, per_in), ic);
     int nguards = window(k, n, idx, taps, at, guards), saved = kb_push_guards(k, nguards, guards), args[2];
-    args[0] = operand(k, stage, x, at, acc);
+    args[0] = lw_operand(k, stage, x, at, acc);
     k->guards = saved;
     wat[0] = idx[1];
     wat[1] = ic;
     for (int i = 2; i < w->type->rank; i++)
         wat[i] = taps[i - 2];
-    args[1] = operand(k, stage, w, wat, acc);
-    int id = reduce(k, stage, KN_SUM, acc, kb_scalar(k, stage, IR_mul, acc, 2, args));
+    args[1] = lw_operand(k, stage, w, wat, acc);
+    int id = lw_reduce(k, stage, KN_SUM, acc, kb_scalar(k, stage, IR_mul, acc, 2, args));
     kb_stage_end(k, stage);
     stage = kb_stage_new(k, 0);
     if (bias) {
@@ -308,7 +308,7 @@ static bool build_conv(struct kb *k, struct lw_group *g)
         k->guards = saved;
         id = kb_scalar(k, stage, IR_add, acc, 2, sum);
     }
-    return finish(k, g, stage, idx, id);
+    return lw_finish(k, g, stage, idx, id);
 }
 
 /* out[p] = sum over taps t and channels of x[i] w[t] where i * stride = p + before - t * dilation. */
@@ -327,7 +327,7 @@ static bool build_conv_transpose(struct kb *k, struct lw_group *g)
     uint32_t inner = 0;
     int nguards = 0;
     outer_index(k, g, idx);
-    ir_expr ic = inner_dim(k, per_in, &inner);
+    ir_expr ic = lw_inner_dim(k, per_in, &inner);
     ir_expr group = groups == 1 ? zero : ir_floordiv(ctx, idx[1], per_out);
     at[0] = idx[0];
     at[1] = wat[0] = ir_add(ctx, ir_mul(ctx, group, per_in), ic);
@@ -335,7 +335,7 @@ static bool build_conv_transpose(struct kb *k, struct lw_group *g)
     for (int i = 2; i < w->type->rank; i++) {
         int64_t stride = ir_attr(n, IR_ATTR_strides)->ints[i - 2],
                 dilation = ir_attr(n, IR_ATTR_dilations)->ints[i - 2];
-        wat[i] = inner_dim(k, w->type->dim[i], &inner);
+        wat[i] = lw_inner_dim(k, w->type->dim[i], &inner);
         ir_expr e =
             ir_add(ctx, idx[i], ir_sub(ctx, ir_attr(n, IR_ATTR_before)->exprs[i - 2], ir_mulc(ctx, wat[i], dilation)));
         at[i] = ir_floordiv(ctx, e, ir_const(ctx, stride));
@@ -344,17 +344,17 @@ static bool build_conv_transpose(struct kb *k, struct lw_group *g)
             guards[nguards++] = (struct kn_guard){ir_mod(ctx, e, ir_const(ctx, stride)), zero, ir_const(ctx, 1)};
     }
     int stage = kb_stage_new(k, inner), saved = kb_push_guards(k, nguards, guards), args[2];
-    args[0] = operand(k, stage, x, at, acc);
+    args[0] = lw_operand(k, stage, x, at, acc);
     k->guards = saved;
-    args[1] = operand(k, stage, w, wat, acc);
-    int id = reduce(k, stage, KN_SUM, acc, kb_scalar(k, stage, IR_mul, acc, 2, args));
+    args[1] = lw_operand(k, stage, w, wat, acc);
+    int id = lw_reduce(k, stage, KN_SUM, acc, kb_scalar(k, stage, IR_mul, acc, 2, args));
     kb_stage_end(k, stage);
     stage = kb_stage_new(k, 0);
     if (bias) {
         int sum[2] = {id, kb_cast(k, stage, kb_value(k, stage, bias, &idx[1]), acc)};
         id = kb_scalar(k, stage, IR_add, acc, 2, sum);
     }
-    return finish(k, g, stage, idx, id);
+    return lw_finish(k, g, stage, idx, id);
 }
 
 static int lowest(struct kb *k, int stage, enum tcc_dtype d)
@@ -407,7 +407,7 @@ static bool build_pool(struct kb *k, struct lw_group *g)
     uint32_t inner = 0;
     outer_index(k, g, idx);
     for (int i = 0; i < extent->n; i++)
-        taps[i] = inner_dim(k, ir_const(ctx, extent->ints[i]), &inner);
+        taps[i] = lw_inner_dim(k, ir_const(ctx, extent->ints[i]), &inner);
     int stage = kb_stage_new(k, inner);
     at[0] = idx[0];
     at[1] = idx[1];
@@ -437,7 +437,7 @@ static bool build_pool(struct kb *k, struct lw_group *g)
         insn.arg[1] = kb_expr(k, stage, TCC_I64, linear);
         id = kb_insn(k, stage, insn);
     } else {
-        id = reduce(k, stage, average ? KN_SUM : KN_MAX, acc, kb_cast(k, stage, id, acc));
+        id = lw_reduce(k, stage, average ? KN_SUM : KN_MAX, acc, kb_cast(k, stage, id, acc));
     }
     kb_stage_end(k, stage);
     stage = kb_stage_new(k, 0);
@@ -445,7 +445,7 @@ static bool build_pool(struct kb *k, struct lw_group *g)
         int args[2] = {id, pool_divisor(k, stage, n, idx, acc)};
         id = kb_scalar(k, stage, IR_div, acc, 2, args);
     }
-    return finish(k, g, stage, idx, id);
+    return lw_finish(k, g, stage, idx, id);
 }
 
 /* dw[o, c, t] = sum over n and positions p of dy[n, o, p] x[n, c of o's group, p * stride + t * dilation - before]. */
@@ -460,21 +460,21 @@ static bool build_conv_grad_weight(struct kb *k, struct lw_group *g)
     struct kn_guard guards[TCC_MAX_RANK];
     uint32_t inner = 0;
     outer_index(k, g, idx);
-    at[0] = pos[0] = inner_dim(k, dy->type->dim[0], &inner);
+    at[0] = pos[0] = lw_inner_dim(k, dy->type->dim[0], &inner);
     pos[1] = idx[0];
     for (int i = 2; i < dy->type->rank; i++)
-        pos[i] = inner_dim(k, dy->type->dim[i], &inner);
+        pos[i] = lw_inner_dim(k, dy->type->dim[i], &inner);
     int stage = kb_stage_new(k, inner);
     ir_expr per_out = ir_floordiv(ctx, v->type->dim[0], ir_const(ctx, groups));
     ir_expr group = groups == 1 ? ir_const(ctx, 0) : ir_floordiv(ctx, idx[0], per_out);
     at[1] = ir_add(ctx, ir_mul(ctx, group, v->type->dim[1]), idx[1]);
     int nguards = window(k, n, pos, idx + 2, at, guards), saved = kb_push_guards(k, nguards, guards), args[2];
-    args[0] = operand(k, stage, x, at, acc);
+    args[0] = lw_operand(k, stage, x, at, acc);
     k->guards = saved;
-    args[1] = operand(k, stage, dy, pos, acc);
-    int id = reduce(k, stage, KN_SUM, acc, kb_scalar(k, stage, IR_mul, acc, 2, args));
+    args[1] = lw_operand(k, stage, dy, pos, acc);
+    int id = lw_reduce(k, stage, KN_SUM, acc, kb_scalar(k, stage, IR_mul, acc, 2, args));
     kb_stage_end(k, stage);
-    return finish(k, g, kb_stage_new(k, 0), idx, id);
+    return lw_finish(k, g, kb_stage_new(k, 0), idx, id);
 }
 
 /*
@@ -503,7 +503,7 @@ static bool build_pool_grad(struct kb *k, struct lw_group *g)
         ir_expr e = ir_add(ctx, idx[i], ir_attr(n, IR_ATTR_before)->exprs[i - 2]);
         at[i] = ir_floordiv(ctx, e, ir_const(ctx, stride));
         if (windows > 1)
-            at[i] = ir_sub(ctx, at[i], inner_dim(k, ir_const(ctx, windows), &inner));
+            at[i] = ir_sub(ctx, at[i], lw_inner_dim(k, ir_const(ctx, windows), &inner));
         ir_expr tap = ir_sub(ctx, e, ir_mulc(ctx, at[i], stride));
         guards[nguards++] = (struct kn_guard){at[i], zero, dy->type->dim[i]};
         if (reach % stride || reach < stride)
@@ -513,18 +513,18 @@ static bool build_pool_grad(struct kb *k, struct lw_group *g)
         linear = ir_add(ctx, ir_mul(ctx, linear, v->type->dim[i]), idx[i]);
     }
     if (!inner)
-        inner_dim(k, ir_const(ctx, 1), &inner);
+        lw_inner_dim(k, ir_const(ctx, 1), &inner);
     int stage = kb_stage_new(k, inner), saved = kb_push_guards(k, nguards, guards);
-    int id = operand(k, stage, dy, at, acc);
+    int id = lw_operand(k, stage, dy, at, acc);
     if (index) {
-        int same[2] = {operand(k, stage, index, at, TCC_I64), kb_expr(k, stage, TCC_I64, linear)};
+        int same[2] = {lw_operand(k, stage, index, at, TCC_I64), kb_expr(k, stage, TCC_I64, linear)};
         int args[3] = {kb_scalar(k, stage, IR_eq, TCC_BOOL, 2, same), id, kb_const(k, stage, acc, 0, 0)};
         id = kb_scalar(k, stage, IR_select, acc, 3, args);
     }
     k->guards = saved;
-    id = reduce(k, stage, KN_SUM, acc, id);
+    id = lw_reduce(k, stage, KN_SUM, acc, id);
     kb_stage_end(k, stage);
-    return finish(k, g, kb_stage_new(k, 0), idx, id);
+    return lw_finish(k, g, kb_stage_new(k, 0), idx, id);
 }
 
 /* -- What is a contraction ------------------------------------------------------------------------------------------- */
@@ -589,6 +589,7 @@ bool lw_build_anchor(struct kb *k, struct lw_group *g)
 {
     switch (g->anchor->op) {
     case IR_matmul: return build_matmul(k, g);
+    case IR_attention: return lw_build_attention(k, g);
     case IR_conv: return build_conv(k, g);
     case IR_conv_transpose: return build_conv_transpose(k, g);
     case IR_max_pool:
@@ -616,9 +617,9 @@ bool lw_build_scatter(struct lw *lw, struct lw_group *g)
     ir_expr at[TCC_MAX_RANK], u[TCC_MAX_RANK], sub[TCC_MAX_RANK];
     uint32_t inner = 0;
     for (int i = 0; i < updates->type->rank; i++)
-        u[i] = inner_dim(k, updates->type->dim[i], &inner);
+        u[i] = lw_inner_dim(k, updates->type->dim[i], &inner);
     if (!inner)
-        inner_dim(k, ir_const(k->ctx, 1), &inner);
+        lw_inner_dim(k, ir_const(k->ctx, 1), &inner);
     int stage = kb_stage_new(k, inner), axis = ir_get_i(n, IR_ATTR_axis, 0);
     int r = v->type->rank, q = index->type->rank, depth = nd ? (int)ir_const_or(index->type->dim[q - 1], 0) : 1;
     for (int i = 0; i < (nd ? q - 1 : q); i++)

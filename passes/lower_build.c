@@ -274,7 +274,7 @@ struct kn_kernel *kb_finish(struct kb *k, struct lw_group *g)
     out->stages = IR_NEWN(k->ctx, k->order.n, struct kn_stage);
     for (int s = 0; s < k->order.n; s++) {
         const struct kb_stage *stage = &k->stages.at[k->order.at[s]];
-        struct kn_stage made = {stage->inner, out->ninsns, 0};
+        struct kn_stage made = {stage->inner, stage->each, out->ninsns, 0};
         for (int i = 0; i < stage->ids.n; i++) {
             int id = stage->ids.at[i];
             if (!live[id])
@@ -286,7 +286,8 @@ struct kn_kernel *kb_finish(struct kb *k, struct lw_group *g)
             out->insns[out->ninsns++] = insn;
         }
         made.last = out->ninsns;
-        bool merge = out->nstages && !made.inner && !out->stages[out->nstages - 1].inner;
+        bool merge = out->nstages && !made.inner && !out->stages[out->nstages - 1].inner &&
+                     out->stages[out->nstages - 1].each == made.each;
         if (made.first == made.last)
             continue;
         if (merge)

@@ -40,7 +40,7 @@ bool lw_is_kernel_node(const struct ir_node *n)
 {
     enum ir_kind kind = ir_op_info(n->op)->kind;
     if (kind != IR_K_MAP && kind != IR_K_MOVE && kind != IR_K_REDUCE && kind != IR_K_SCAN && kind != IR_K_CONTRACT &&
-        kind != IR_K_WINDOW && kind != IR_K_SOURCE)
+        kind != IR_K_WINDOW && kind != IR_K_ATTENTION && kind != IR_K_SOURCE)
         return false;
     for (int i = 0; i < n->nin; i++)
         if (n->in[i].value && !in_buffer(n->in[i].value))

@@ -6,6 +6,7 @@
  *   lower_pull.c     builds a kernel backwards from the value that it stores: access maps, bodies, stages
  *   lower_anchor.c   kernels around a contraction, window or scatter, whose loop nest they prescribe
  *   lower_steps.c    blocks -> plan steps; buffers; control flow; symbols bound while running
+ *   lower_attention.c  the kernel of attention
  *   lower_memory.c   offsets of buffers in the arena
  *
  * A *group* is a root node, whose value is stored, and nodes evaluated inside the same kernel. *Views* (moves, sources) are
@@ -67,7 +68,7 @@ struct lw {
 
 /* -- lower_pull.c: the kernel builder --------------------------------------------------------- */
 struct kb_insn { struct kn_insn insn; int stage; };
-struct kb_stage { uint32_t inner; int depth; VEC(int) ids; bool done; int order; };
+struct kb_stage { uint32_t inner, each; int depth; VEC(int) ids; bool done; int order; };
 struct kb_memo { const void *value; int nidx; const ir_expr *idx; int guards, stage, id; };
 
 struct kb {
@@ -119,6 +120,13 @@ bool lw_build_pull(struct kb *k, struct lw_group *g);                    /* lowe
 bool lw_build_anchor(struct kb *k, struct lw_group *g);                  /* lower_anchor.c */
 bool lw_is_anchor(const struct ir_node *n);
 bool lw_build_scatter(struct lw *lw, struct lw_group *g);                /* the updates; the data has been copied before */
+/* For anchors' builders. Inner dim of that extent (1 too), added to *set; an operand, by views only, cast to acc; a reduction. */
+ir_expr lw_inner_dim(struct kb *k, ir_expr extent, uint32_t *set);
+int lw_operand(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, enum tcc_dtype acc);
+int lw_reduce(struct kb *k, int stage, enum kn_reducer r, enum tcc_dtype dtype, int id);
+/* Last stage: `acc` is the anchor's value at idx; cast to its type, then the epilogue, then the store. */
+bool lw_finish(struct kb *k, const struct lw_group *g, int stage, const ir_expr *idx, int acc);
+bool lw_build_attention(struct kb *k, struct lw_group *g);               /* lower_attention.c */
 void lw_find_contraction(struct kn_kernel *k);
 void lw_collapse(struct lw *lw, struct kn_kernel *k);                    /* lower_collapse.c */
 /* Index of a reshape's other side: of a `to` element, given the index of the `from` element. */

@@ -172,7 +172,7 @@ static void merge(struct lw *lw, struct kn_step *a, const struct kn_step *b)
         insn[j] = k->ninsns;
         k->insns[k->ninsns++] = n;
     }
-    k->stages[0] = (struct kn_stage){0, 0, k->ninsns};
+    k->stages[0] = (struct kn_stage){.last = k->ninsns};
     a->kernel = k;
     a->args = args;
     a->nargs = k->noperands;

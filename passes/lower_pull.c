@@ -56,6 +56,8 @@ static bool usable_from(const struct kb *k, int stage, int other, int id)
     const struct kb_stage *s = &k->stages.at[other];
     if (other == stage)
         return true;
+    if (s->each && s->each != k->stages.at[stage].each)
+        return false;
     uint8_t code = k->insns.at[id].insn.code;
     return s->done && (!s->inner || code == KN_REDUCE || code == KN_ARGREDUCE);
 }
@@ -741,7 +743,7 @@ bool lw_build(struct lw *lw, struct lw_group *g)
     g->kernel->kind = ir_op_info((g->anchor ? g->anchor : g->root)->op)->kind;
     if (!g->anchor && k.have_reduce)
         g->kernel->kind = IR_K_REDUCE;
-    if (g->kernel->kind != IR_K_WINDOW && lw->fuse)
+    if (g->kernel->kind != IR_K_WINDOW && g->kernel->kind != IR_K_ATTENTION && lw->fuse)
         lw_collapse(lw, g->kernel);
     lw_find_contraction(g->kernel);
     return true;

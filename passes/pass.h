@@ -23,6 +23,8 @@ struct pass_machine {
     int64_t l1, l2;              /* bytes, for tiles */
     /* Layout wanted for operand `operand` of a CONTRACT or WINDOW node (its result when -1); NULL: plain. */
     kn_layout (*layout)(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n, int operand);
+    /* Can it run that ATTENTION node as one kernel? NULL: none. */
+    bool (*attention)(const struct pass_machine *m, const struct ir_node *n);
     /* Fills in k->schedule, k->tiles and k->scratch. */
     void (*schedule)(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k);
 };

@@ -5,6 +5,7 @@
  */
 #include "passes/pass.h"
 
+#include <float.h>
 #include <math.h>
 
 bool pass_legalise_run(struct pass_run *r);
@@ -69,18 +70,23 @@ static bool random_numbers(struct ir_builder *b, struct ir_node *n)
            library_call(b, n, n->op == IR_random_uniform ? "random_uniform" : "random_normal", 1, &dims, 3, user);
 }
 
+static double lowest_finite(enum tcc_dtype d)
+{
+    return d == TCC_F16 ? -65504 : d == TCC_BF16 ? -0x1.fep127 : d == TCC_F64 ? -DBL_MAX : -FLT_MAX;
+}
+
 /* softmax over the last axis; rows that hold -inf only give 0, as IR_attention says. */
-static struct ir_value *softmax(struct ir_builder *b, struct ir_value *x, bool masked)
+static struct ir_value *softmax(struct ir_builder *b, struct ir_value *x, bool masked, bool nan)
 {
     int64_t axis = x->type->rank - 1;
     const struct ir_attr *attrs = IR_ATTRS(ir_attr_ints(IR_ATTR_axes, 1, &axis), ir_attr_i(IR_ATTR_keepdims, 1));
     struct ir_value *top = ir_build1(b, IR_reduce_max, 1, &x, attrs);
     if (masked)
-        top = ir_binary(b, IR_max, top, ir_constant_f(b, x->type->dtype, -3.0e38));
+        top = ir_binary(b, IR_max, top, ir_constant_f(b, x->type->dtype, lowest_finite(x->type->dtype)));
     struct ir_value *e = ir_unary(b, IR_exp, ir_binary(b, IR_sub, x, top));
     struct ir_value *sum = ir_build1(b, IR_reduce_sum, 1, &e, attrs);
-    if (masked)
-        sum = ir_binary(b, IR_max, sum, ir_constant_f(b, x->type->dtype, 1.0e-37));
+    if (masked && !nan)
+        sum = ir_binary(b, IR_max, sum, ir_constant_f(b, x->type->dtype, 0x1p-14));
     return ir_binary(b, IR_div, e, sum);
 }
 
@@ -121,7 +127,8 @@ static bool attention(struct ir_builder *b, struct ir_node *n)
         struct ir_value *args[3] = {ir_binary(b, IR_ge, row, col), scores, ir_constant_f(b, q->type->dtype, -INFINITY)};
         scores = args[0] ? ir_build1(b, IR_select, 3, args, NULL) : NULL;
     }
-    struct ir_value *product[2] = {scores ? softmax(b, scores, mask || causal) : NULL, v};
+    struct ir_value *product[2] = {
+        scores ? softmax(b, scores, mask || causal, ir_get_s(n, IR_ATTR_mode, "zero")[0] == 'n') : NULL, v};
     struct ir_node *result = product[0] ? ir_build(b, IR_matmul, 2, product, NULL) : NULL;
     if (result)
         replace(n, result);
@@ -156,6 +163,13 @@ static void fill_window(struct ir_ctx *ctx, struct ir_node *n)
         ir_set_attr(n, ir_attr_exprs(IR_ATTR_after, rank, zeros));
 }
 
+/* The machine has a kernel for it, whose sums are in another order. */
+static bool one_kernel(struct pass_run *r, const struct ir_node *n)
+{
+    const struct pass_machine *m = pass_opts(r)->machine;
+    return m && m->attention && pass_bounded(r) && m->attention(m, n);
+}
+
 static bool legalise_block(struct pass_run *r, struct ir_func *f, struct ir_block *block)
 {
     for (struct ir_node *n = block->first, *next; n; n = next) {
@@ -170,7 +184,7 @@ static bool legalise_block(struct pass_run *r, struct ir_func *f, struct ir_bloc
             ok = topk(&b, n);
         else if (n->op == IR_random_uniform || n->op == IR_random_normal)
             ok = random_numbers(&b, n);
-        else if (n->op == IR_attention)
+        else if (n->op == IR_attention && !one_kernel(r, n))
             ok = attention(&b, n);
         if (!ok)
             return false;

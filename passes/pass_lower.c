@@ -49,7 +49,7 @@ static ir_expr kernel_flops(struct ir_ctx *ctx, const struct kn_kernel *k)
                    k->insns[i].code == KN_RUNNING;
         ir_expr n = ir_mulc(ctx, points, ops);
         for (int d = 0; d < k->ndims; d++)
-            if (k->stages[s].inner >> d & 1)
+            if ((k->stages[s].inner | k->stages[s].each) >> d & 1)
                 n = ir_mul(ctx, n, k->dims[d].extent);
         total = ir_add(ctx, total, n);
     }

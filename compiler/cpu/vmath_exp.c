@@ -49,6 +49,38 @@ static V expm1_reduced(const struct vm *m, V r)
     return vm_fma(m, vm_mul(m, r, r), q, r);
 }
 
+/* Has the machine an instruction for float * 2^n, which rounds once and knows all n? It takes 16 lanes. */
+static bool has_scalef(const struct vm *m, V x)
+{
+    return !m->f64 && cpu_has(m->e->m, CPU_AVX512F) && em_lanes_of(x) % 16 == 0;
+}
+
+static V part_of(const struct vm *m, V x, int first, int n)
+{
+    V index[EM_MAX_LANES];
+    for (int i = 0; i < n; i++)
+        index[i] = LLVMConstInt(m->e->t_i32, (unsigned)(first + i), 0);
+    return LLVMBuildShuffleVector(m->e->b, x, x, LLVMConstVector(index, (unsigned)n), "");
+}
+
+/* p * 2^n for a whole float n. */
+static V scalef(const struct vm *m, V p, V n)
+{
+    static const char name[] = "llvm.x86.avx512.mask.scalef.ps.512";
+    struct em *e = m->e;
+    int lanes = em_lanes_of(p);
+    if (lanes == 16) {
+        LLVMTypeRef i16 = e->t_i16;
+        V args[5] = {p, n, LLVMConstNull(LLVMTypeOf(p)), LLVMConstInt(i16, 0xffff, 0), LLVMConstInt(e->t_i32, 4, 0)};
+        return em_intrinsic(e, name, 0, NULL, 5, args);
+    }
+    V low = scalef(m, part_of(m, p, 0, lanes / 2), part_of(m, n, 0, lanes / 2)), index[EM_MAX_LANES];
+    V high = scalef(m, part_of(m, p, lanes / 2, lanes / 2), part_of(m, n, lanes / 2, lanes / 2));
+    for (int i = 0; i < lanes; i++)
+        index[i] = LLVMConstInt(e->t_i32, (unsigned)i, 0);
+    return LLVMBuildShuffleVector(e->b, low, high, LLVMConstVector(index, (unsigned)lanes), "");
+}
+
 static V clamp(const struct vm *m, V x, double lo, double hi)
 {
     return vm_min(m, vm_max(m, x, vm_k(m, lo)), vm_k(m, hi));
@@ -56,11 +88,21 @@ static V clamp(const struct vm *m, V x, double lo, double hi)
 
 V vm_exp_sum(const struct vm *m, V x, V low)
 {
-    V nf, n, c = m->f64 ? clamp(m, x, -760, 710) : clamp(m, x, -106, 89.5);
+    bool one_step = has_scalef(m, x);
+    V nf, n, zero = vm_k(m, 0), c = m->f64 ? clamp(m, x, -760, 710) : NULL, none = NULL;
+    if (!m->f64) {
+        /* What is too small even for a subnormal, -inf above all, takes no slow way to 0. NaN stays. */
+        none = vm_lt(m, x, vm_k(m, -104));
+        c = vm_min(m, vm_k(m, 89.5), vm_sel(m, none, zero, x));
+    }
     V r = reduce(m, c, &nf, &n);
     if (low)
         r = vm_add(m, r, low);
+    if (one_step)
+        return vm_sel(m, none, zero, scalef(m, vm_add(m, expm1_reduced(m, r), vm_k(m, 1)), nf));
     V result = scale(m, vm_add(m, expm1_reduced(m, r), vm_k(m, 1)), n);
+    if (none)
+        result = vm_sel(m, none, zero, result);
     return vm_sel(m, vm_nan(m, x), x, result);
 }
 

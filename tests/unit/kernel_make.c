@@ -99,13 +99,13 @@ static int reduce(struct maker *m, enum kn_reducer r, int v, uint32_t set)
 {
     int id = add_insn(
         m, (struct kn_insn){.code = KN_REDUCE, .dtype = TCC_F32, .reducer = r, .nargs = 1, .arg = {v, -1, -1}});
-    m->k->stages[m->k->nstages++] = (struct kn_stage){set, 0, m->k->ninsns};
+    m->k->stages[m->k->nstages++] = (struct kn_stage){.inner = set, .last = m->k->ninsns};
     return id;
 }
 
 static void end(struct maker *m)
 {
-    m->k->stages[1] = (struct kn_stage){0, m->k->stages[0].last, m->k->ninsns};
+    m->k->stages[1] = (struct kn_stage){.first = m->k->stages[0].last, .last = m->k->ninsns};
     m->k->nstages = 2;
 }
 

@@ -60,7 +60,7 @@ int kb_operand(struct kb *b, enum kn_operand_use use, enum tcc_dtype d, int rank
 
 void kb_stage(struct kb *b, uint32_t inner)
 {
-    b->stages[b->k.nstages++] = (struct kn_stage){inner, b->k.ninsns, b->k.ninsns};
+    b->stages[b->k.nstages++] = (struct kn_stage){.inner = inner, .first = b->k.ninsns, .last = b->k.ninsns};
 }
 
 static struct kn_insn *add_insn(struct kb *b, enum kn_code code, enum tcc_dtype d)

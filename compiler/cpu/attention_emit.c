@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attention_emit.c - code of attention kernels; attention_int.h says what it does. */
+#include "compiler/cpu/attention_int.h"
+
+#include <float.h>
+#include <math.h>
+
+#include "compiler/cpu/contract_emit_int.h"
+
+#define MAX_ACC 64
+
+struct ag {
+    struct em *e;
+    struct at a;
+    struct at_scratch at;
+    LLVMValueRef scratch;
+    LLVMTypeRef vec;
+    LLVMValueRef lo, hi, rows; /* of the tile; rows: their number */
+    LLVMValueRef nkeys;        /* keys that any row of the tile looks at */
+    bool single;               /* all keys are one block: nothing to correct */
+};
+
+/* -- Small helpers -------------------------------------------------------------------------------------- */
+static LLVMValueRef add(struct ag *g, LLVMValueRef a, LLVMValueRef b)
+{
+    return LLVMBuildAdd(g->e->b, a, b, "");
+}
+
+static LLVMValueRef times(struct ag *g, LLVMValueRef a, int64_t n)
+{
+    return LLVMBuildMul(g->e->b, a, em_i64(g->e, n), "");
+}
+
+static LLVMValueRef least(struct ag *g, LLVMValueRef a, LLVMValueRef b)
+{
+    return em_intrinsic(g->e, "llvm.smin", 1, &g->e->t_i64, 2, (LLVMValueRef[]){a, b});
+}
+
+static LLVMValueRef at_element(struct ag *g, LLVMValueRef base, LLVMValueRef i)
+{
+    return LLVMBuildGEP2(g->e->b, g->e->t_f32, base, &i, 1, "");
+}
+
+static LLVMValueRef part(struct ag *g, int64_t at)
+{
+    return at_element(g, g->scratch, em_i64(g->e, at));
+}
+
+static LLVMValueRef load(struct ag *g, LLVMValueRef p, int lanes)
+{
+    return em_load(g->e, TCC_F32, p, lanes, NULL, NULL, -1);
+}
+
+static void store(struct ag *g, LLVMValueRef p, LLVMValueRef v)
+{
+    em_store(g->e, TCC_F32, p, v, NULL, -1);
+}
+
+static LLVMValueRef larger(struct ag *g, LLVMValueRef a, LLVMValueRef b)
+{
+    return LLVMBuildSelect(g->e->b, LLVMBuildFCmp(g->e->b, LLVMRealOGT, a, b, ""), a, b, "");
+}
+
+static LLVMValueRef exponential(struct ag *g, LLVMValueRef x)
+{
+    return em_word(g->e, IR_exp, TCC_F32, 1, &x);
+}
+
+/* ceil(n / unit) */
+static LLVMValueRef pieces(struct ag *g, LLVMValueRef n, int64_t unit)
+{
+    return LLVMBuildUDiv(g->e->b, add(g, n, em_i64(g->e, unit - 1)), em_i64(g->e, unit), "");
+}
+
+static void bind_dim(struct ag *g, int dim, LLVMValueRef v)
+{
+    if (dim >= 0)
+        em_bind(g->e, g->a.k->dims[dim].var, v);
+}
+
+/* Row r of the tile, or its last one. */
+static void bind_row(struct ag *g, LLVMValueRef r)
+{
+    bind_dim(g, g->a.row, least(g, add(g, g->lo, r), LLVMBuildSub(g->e->b, g->hi, em_i64(g->e, 1), "")));
+}
+
+static bool uses_symbol(const struct kn_insn *in, ir_expr sym)
+{
+    bool used = in->expr && ir_uses_sym(in->expr, sym);
+    for (int i = 0; i < in->nindex; i++)
+        used |= ir_uses_sym(in->index[i], sym);
+    for (int i = 0; i < in->nguards; i++)
+        used |= ir_uses_sym(in->guards[i].e, sym);
+    return used;
+}
+
+/* An instruction, after those that it needs. */
+static void emit_value(struct ag *g, int i)
+{
+    const struct kn_insn *in = &g->a.k->insns[i];
+    if (g->e->value[i])
+        return;
+    for (int a = 0; a < in->nargs; a++)
+        if (in->arg[a] >= 0)
+            emit_value(g, in->arg[a]);
+    for (int j = 0; j < i; j++)
+        if (g->a.k->insns[j].code == KN_INDEX && uses_symbol(in, g->a.k->insns[j].expr))
+            emit_value(g, j);
+    em_insn(g->e, i);
+}
+
+/* An instruction's value in all lanes, its stage's instructions computed for the dims as they are bound. */
+static LLVMValueRef value_of(struct ag *g, int stage, int i)
+{
+    const struct kn_stage *s = &g->a.k->stages[stage];
+    emit_value(g, i);
+    LLVMValueRef v = em_splat(g->e, g->e->value[i], g->a.lanes);
+    em_forget(g->e, s->first, s->last);
+    return v;
+}
+
+static void lanes_along(struct ag *g, int dim, LLVMValueRef first, LLVMValueRef mask)
+{
+    em_set_lanes(g->e, NULL, 1, NULL);
+    bind_dim(g, dim, first);
+    em_set_lanes(g->e, g->a.k->dims[dim].var, g->a.lanes, mask);
+}
+
+static void no_lanes(struct ag *g)
+{
+    em_set_lanes(g->e, NULL, 1, NULL);
+}
+
+/* Lanes that exist of a vector at `first` of `n` elements, both constant; NULL: all. */
+static LLVMValueRef const_mask(struct ag *g, int64_t first, int64_t n)
+{
+    return first + g->a.lanes <= n ? NULL : em_tail_mask(g->e, em_i64(g->e, n - first), g->a.lanes);
+}
+
+/* -- Bringing in q, k, v ---------------------------------------------------------------------------------- */
+
+static void take_queries(struct ag *g)
+{
+    struct em *e = g->e;
+    struct em_loop l;
+    em_loop_begin(e, &l, em_i64(e, 0), times(g, pieces(g, g->rows, g->a.mr), g->a.mr), em_i64(e, 1), "q");
+    bind_row(g, l.iv);
+    LLVMValueRef to = at_element(g, part(g, g->at.q), times(g, l.iv, g->a.nd));
+    for (int64_t d = 0; d < g->a.nd; d += g->a.lanes) {
+        LLVMValueRef mask = const_mask(g, d, g->a.nd);
+        lanes_along(g, g->a.d, em_i64(e, d), mask);
+        LLVMValueRef v = value_of(g, AT_DOT, g->a.val_q);
+        em_store(e, TCC_F32, at_element(g, to, em_i64(e, d)), v, mask, -1);
+        no_lanes(g);
+    }
+    em_loop_end(e, &l);
+}
+
+/* Are k's elements at consecutive addresses along the keys? */
+static bool keys_are_lanes(struct ag *g)
+{
+    const struct kn_insn *n = &g->a.k->insns[g->a.load_k];
+    int64_t stride;
+    ir_expr off = cpu_offset(g->a.ctx, &g->a.k->operands[n->operand], n->index);
+    return cpu_lane_stride(g->a.ctx, off, g->a.k->dims[g->a.t].var, g->a.lanes, false, &stride) && stride == 1;
+}
+
+/* `lanes` keys from `key` on, width by width, to `to`, `panel` elements apart. */
+static void take_key_vectors(struct ag *g, LLVMValueRef key, LLVMValueRef to, int64_t panel)
+{
+    struct em *e = g->e;
+    struct em_loop l;
+    LLVMValueRef mask = em_tail_mask(e, LLVMBuildSub(e->b, em_extent(e, g->a.t), key, ""), g->a.lanes);
+    em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, g->a.nd), em_i64(e, 1), "d");
+    bind_dim(g, g->a.d, l.iv);
+    lanes_along(g, g->a.t, key, mask);
+    LLVMValueRef v = value_of(g, AT_DOT, g->a.val_k);
+    no_lanes(g);
+    store(g, at_element(g, to, times(g, l.iv, panel)), v);
+    em_loop_end(e, &l);
+}
+
+/* The same by squares, transposed in registers; keys behind the last one repeat it. */
+static void take_key_square(struct ag *g, LLVMValueRef key, LLVMValueRef to, int64_t panel, LLVMValueRef d, int count)
+{
+    struct em *e = g->e;
+    struct cg square = {.e = e, .lanes = g->a.lanes};
+    LLVMValueRef v[16], last = LLVMBuildSub(e->b, em_extent(e, g->a.t), em_i64(e, 1), "");
+    LLVMValueRef mask = count < g->a.lanes ? em_tail_mask(e, em_i64(e, count), g->a.lanes) : NULL;
+    for (int j = 0; j < g->a.lanes; j++) {
+        no_lanes(g);
+        bind_dim(g, g->a.t, least(g, add(g, key, em_i64(e, j)), last));
+        lanes_along(g, g->a.d, d, mask);
+        v[j] = value_of(g, AT_DOT, g->a.val_k);
+    }
+    no_lanes(g);
+    cg_transpose(&square, v);
+    for (int j = 0; j < count; j++)
+        store(g, at_element(g, to, times(g, add(g, d, em_i64(e, j)), panel)), v[j]);
+}
+
+static void take_keys(struct ag *g, LLVMValueRef t0, LLVMValueRef n)
+{
+    struct em *e = g->e;
+    struct em_loop l, s;
+    int64_t panel = (int64_t)g->a.cv * g->a.lanes, whole = g->a.nd / g->a.lanes * g->a.lanes;
+    LLVMValueRef cv = em_i64(e, g->a.cv);
+    em_loop_begin(e, &l, em_i64(e, 0), times(g, pieces(g, n, panel), g->a.cv), em_i64(e, 1), "keys");
+    LLVMValueRef to = add(g, times(g, LLVMBuildUDiv(e->b, l.iv, cv, ""), g->a.nd * panel),
+                          times(g, LLVMBuildURem(e->b, l.iv, cv, ""), g->a.lanes));
+    to = at_element(g, part(g, g->at.keys), to);
+    LLVMValueRef key = add(g, t0, times(g, l.iv, g->a.lanes));
+    if (keys_are_lanes(g)) {
+        take_key_vectors(g, key, to, panel);
+    } else {
+        if (whole) {
+            em_loop_begin(e, &s, em_i64(e, 0), em_i64(e, whole), em_i64(e, g->a.lanes), "square");
+            take_key_square(g, key, to, panel, s.iv, g->a.lanes);
+            em_loop_end(e, &s);
+        }
+        if (whole < g->a.nd)
+            take_key_square(g, key, to, panel, em_i64(e, whole), (int)(g->a.nd - whole));
+    }
+    em_loop_end(e, &l);
+}
+
+static void take_values(struct ag *g, LLVMValueRef t0, LLVMValueRef n)
+{
+    struct em *e = g->e;
+    struct em_loop l;
+    if (g->a.off_v)
+        return;
+    int64_t width = at_round(g->a.ne, g->a.lanes);
+    em_loop_begin(e, &l, em_i64(e, 0), n, em_i64(e, 1), "v");
+    LLVMValueRef to = at_element(g, part(g, g->at.values), times(g, l.iv, width));
+    bind_dim(g, g->a.t, add(g, t0, l.iv));
+    for (int64_t x = 0; x < g->a.ne; x += g->a.lanes) {
+        lanes_along(g, g->a.e, em_i64(e, x), const_mask(g, x, g->a.ne));
+        LLVMValueRef v = value_of(g, AT_MEAN, g->a.val_v);
+        no_lanes(g);
+        store(g, at_element(g, to, em_i64(e, x)), v);
+    }
+    em_loop_end(e, &l);
+}
+
+/* -- Register tiles --------------------------------------------------------------------------------------- */
+
+struct tile {
+    int cv;
+    LLVMValueRef a, b; /* a[row * a_row + i], vectors b[i * b_step] */
+    int64_t a_row;
+    LLVMValueRef b_step;
+    LLVMValueRef mask[8];
+    int op_b;
+    LLVMValueRef acc[MAX_ACC];
+};
+
+static void tile_step(struct ag *g, struct tile *t, LLVMValueRef a, LLVMValueRef b)
+{
+    struct em *e = g->e;
+    LLVMValueRef bv[8];
+    for (int c = 0; c < t->cv; c++)
+        bv[c] = em_load(e, TCC_F32, at_element(g, b, em_i64(e, (int64_t)c * g->a.lanes)), g->a.lanes, t->mask[c], NULL,
+                        t->op_b);
+    for (int r = 0; r < g->a.mr; r++) {
+        LLVMValueRef av = em_splat(e, load(g, at_element(g, a, em_i64(e, r * t->a_row)), 1), g->a.lanes);
+        for (int c = 0; c < t->cv; c++)
+            t->acc[r * t->cv + c] = em_fma(e, av, bv[c], t->acc[r * t->cv + c]);
+    }
+}
+
+/* Steps [from, to), `unroll` at a time. */
+static void tile_steps(struct ag *g, struct tile *t, LLVMValueRef from, LLVMValueRef to, int unroll)
+{
+    struct em *e = g->e;
+    struct em_loop l;
+    int n = g->a.mr * t->cv;
+    em_loop_begin(e, &l, from, to, em_i64(e, unroll), "sum");
+    for (int i = 0; i < n; i++)
+        t->acc[i] = em_loop_carry(e, &l, t->acc[i]);
+    for (int u = 0; u < unroll; u++) {
+        LLVMValueRef i = u ? add(g, l.iv, em_i64(e, u)) : l.iv;
+        tile_step(g, t, at_element(g, t->a, i), at_element(g, t->b, LLVMBuildMul(e->b, i, t->b_step, "")));
+    }
+    for (int i = 0; i < n; i++)
+        em_loop_next(&l, i, t->acc[i]);
+    em_loop_end(e, &l);
+    for (int i = 0; i < n; i++)
+        t->acc[i] = l.phi[i];
+}
+
+static void tile_sum(struct ag *g, struct tile *t, LLVMValueRef n)
+{
+    struct em *e = g->e;
+    int unroll = g->a.mr * t->cv >= 16 ? 2 : 4;
+    LLVMValueRef whole = LLVMBuildAnd(e->b, n, em_i64(e, ~(int64_t)(unroll - 1)), "");
+    tile_steps(g, t, em_i64(e, 0), whole, unroll);
+    tile_steps(g, t, whole, n, 1);
+}
+
+/* -- One row block ---------------------------------------------------------------------------------------- */
+
+static void block_scores(struct ag *g, LLVMValueRef row, LLVMValueRef npanels)
+{
+    struct em *e = g->e;
+    struct em_loop l;
+    int64_t panel = (int64_t)g->a.cv * g->a.lanes;
+    em_loop_begin(e, &l, em_i64(e, 0), npanels, em_i64(e, 1), "panel");
+    struct tile t = {.cv = g->a.cv, .a_row = g->a.nd, .b_step = em_i64(e, panel), .op_b = -1};
+    t.a = at_element(g, part(g, g->at.q), times(g, row, g->a.nd));
+    t.b = at_element(g, part(g, g->at.keys), times(g, l.iv, panel * g->a.nd));
+    for (int i = 0; i < g->a.mr * t.cv; i++)
+        t.acc[i] = LLVMConstNull(g->vec);
+    tile_sum(g, &t, em_i64(e, g->a.nd));
+    LLVMValueRef to = at_element(g, part(g, g->at.scores), times(g, l.iv, panel));
+    for (int r = 0; r < g->a.mr; r++)
+        for (int c = 0; c < t.cv; c++)
+            store(g, at_element(g, to, em_i64(e, (int64_t)r * g->a.block + (int64_t)c * g->a.lanes)),
+                  t.acc[r * t.cv + c]);
+    em_loop_end(e, &l);
+}
+
+static LLVMValueRef score_row(struct ag *g, LLVMValueRef r)
+{
+    return at_element(g, part(g, g->at.scores), times(g, r, g->a.block));
+}
+
+/* Scale and mask; tops[row + r] becomes the larger one, fixes[r] the old one. */
+static void block_tops(struct ag *g, LLVMValueRef row, LLVMValueRef t0, LLVMValueRef nvectors)
+{
+    struct em *e = g->e;
+    struct em_loop l, x;
+    LLVMValueRef hidden = em_fp(g->vec, -INFINITY);
+    em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, g->a.mr), em_i64(e, 1), "row");
+    LLVMValueRef scores = score_row(g, l.iv);
+    bind_row(g, add(g, row, l.iv));
+    em_loop_begin(e, &x, em_i64(e, 0), nvectors, em_i64(e, 1), "mask");
+    LLVMValueRef most = em_loop_carry(e, &x, hidden), at = times(g, x.iv, g->a.lanes), p = at_element(g, scores, at);
+    LLVMValueRef key = add(g, t0, at);
+    bool whole = g->a.nt >= 0 && g->a.nt % (g->a.cv * g->a.lanes) == 0;
+    LLVMValueRef mask = whole ? NULL : em_tail_mask(e, LLVMBuildSub(e->b, em_extent(e, g->a.t), key, ""), g->a.lanes);
+    lanes_along(g, g->a.t, key, mask);
+    e->value[g->a.dot] = load(g, p, g->a.lanes);
+    LLVMValueRef v = value_of(g, AT_SCORE, g->a.score);
+    e->value[g->a.dot] = NULL;
+    no_lanes(g);
+    if (mask)
+        v = LLVMBuildSelect(e->b, mask, v, hidden, "");
+    store(g, p, v);
+    em_loop_next(&x, 0, larger(g, v, most));
+    em_loop_end(e, &x);
+    LLVMValueRef top = em_reduce_lanes(e, KN_MAX, TCC_F32, x.phi[0]);
+    LLVMValueRef kept = at_element(g, part(g, g->at.tops), add(g, row, l.iv)), old = load(g, kept, 1);
+    store(g, at_element(g, part(g, g->at.fixes), l.iv), old);
+    store(g, kept, larger(g, larger(g, top, old), em_fp(e->t_f32, -FLT_MAX)));
+    em_loop_end(e, &l);
+}
+
+/* fixes = exp(fixes - tops) */
+static void block_fixes(struct ag *g, LLVMValueRef row)
+{
+    struct em *e = g->e;
+    for (int r = 0; r < g->a.mr && !g->single; r += g->a.lanes) {
+        LLVMValueRef p = at_element(g, part(g, g->at.fixes), em_i64(e, r));
+        LLVMValueRef tops = load(g, at_element(g, part(g, g->at.tops), add(g, row, em_i64(e, r))), g->a.lanes);
+        store(g, p, exponential(g, LLVMBuildFSub(e->b, load(g, p, g->a.lanes), tops, "")));
+    }
+}
+
+static void block_weights(struct ag *g, LLVMValueRef row, LLVMValueRef nvectors)
+{
+    struct em *e = g->e;
+    struct em_loop l, x;
+    em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, g->a.mr), em_i64(e, 1), "row");
+    LLVMValueRef scores = score_row(g, l.iv), this = add(g, row, l.iv);
+    LLVMValueRef top = em_splat(e, load(g, at_element(g, part(g, g->at.tops), this), 1), g->a.lanes);
+    em_loop_begin(e, &x, em_i64(e, 0), nvectors, em_i64(e, g->a.cv), "exp");
+    LLVMValueRef sum = em_loop_carry(e, &x, LLVMConstNull(g->vec)), v[8];
+    LLVMValueRef p = at_element(g, scores, times(g, x.iv, g->a.lanes));
+    for (int c = 0; c < g->a.cv; c++) {
+        LLVMValueRef s = load(g, at_element(g, p, em_i64(e, (int64_t)c * g->a.lanes)), g->a.lanes);
+        v[c] = exponential(g, LLVMBuildFSub(e->b, s, top, ""));
+    }
+    for (int c = 0; c < g->a.cv; c++) {
+        store(g, at_element(g, p, em_i64(e, (int64_t)c * g->a.lanes)), v[c]);
+        sum = LLVMBuildFAdd(e->b, sum, v[c], "");
+    }
+    em_loop_next(&x, 0, sum);
+    em_loop_end(e, &x);
+    LLVMValueRef all = em_reduce_lanes(e, KN_SUM, TCC_F32, x.phi[0]);
+    LLVMValueRef kept = at_element(g, part(g, g->at.sums), this);
+    if (!g->single) {
+        LLVMValueRef fix = load(g, at_element(g, part(g, g->at.fixes), l.iv), 1);
+        all = LLVMBuildFAdd(e->b, all, LLVMBuildFMul(e->b, load(g, kept, 1), fix, ""), "");
+    }
+    store(g, kept, all);
+    em_loop_end(e, &l);
+}
+
+/* Means of `cv` vectors of e from x on. */
+static void block_means(struct ag *g, LLVMValueRef row, LLVMValueRef t0, LLVMValueRef n, int64_t x, int cv)
+{
+    struct em *e = g->e;
+    int64_t width = at_round(g->a.ne, g->a.lanes);
+    struct tile t = {.cv = cv, .a_row = g->a.block, .op_b = -1, .a = part(g, g->at.scores)};
+    if (g->a.off_v) {
+        t.op_b = g->a.k->insns[g->a.load_v].operand;
+        bind_dim(g, g->a.t, t0);
+        bind_dim(g, g->a.e, em_i64(e, x));
+        t.b = em_address(e, t.op_b, em_expr(e, g->a.off_v));
+        t.b_step = em_expr(e, g->a.step_v);
+        for (int c = 0; c < cv; c++)
+            t.mask[c] = const_mask(g, x + (int64_t)c * g->a.lanes, g->a.ne);
+    } else {
+        t.b = part(g, g->at.values + x);
+        t.b_step = em_i64(e, width);
+    }
+    LLVMValueRef means = at_element(g, part(g, g->at.means + x), times(g, row, width));
+    for (int r = 0; r < g->a.mr; r++)
+        for (int c = 0; c < cv; c++) {
+            t.acc[r * cv + c] = LLVMConstNull(g->vec);
+            if (g->single)
+                continue;
+            LLVMValueRef fix = load(g, part(g, g->at.fixes + r), 1);
+            LLVMValueRef old =
+                load(g, at_element(g, means, em_i64(e, r * width + (int64_t)c * g->a.lanes)), g->a.lanes);
+            t.acc[r * cv + c] = LLVMBuildFMul(e->b, old, em_splat(e, fix, g->a.lanes), "");
+        }
+    tile_sum(g, &t, n);
+    for (int r = 0; r < g->a.mr; r++)
+        for (int c = 0; c < cv; c++)
+            store(g, at_element(g, means, em_i64(e, r * width + (int64_t)c * g->a.lanes)), t.acc[r * cv + c]);
+}
+
+static void row_block(struct ag *g, LLVMValueRef row, LLVMValueRef t0, LLVMValueRef n)
+{
+    struct em *e = g->e;
+    struct em_if f;
+    if (g->a.keys) {
+        bind_row(g, add(g, row, em_i64(e, g->a.mr - 1)));
+        n = least(g, n, LLVMBuildSub(e->b, em_expr(e, g->a.keys), t0, ""));
+        em_if_begin(e, &f, LLVMBuildICmp(e->b, LLVMIntSGT, n, em_i64(e, 0), ""));
+    }
+    LLVMValueRef npanels = pieces(g, n, (int64_t)g->a.cv * g->a.lanes), nvectors = times(g, npanels, g->a.cv);
+    block_scores(g, row, npanels);
+    block_tops(g, row, t0, nvectors);
+    block_fixes(g, row);
+    block_weights(g, row, nvectors);
+    int vectors = (int)(at_round(g->a.ne, g->a.lanes) / g->a.lanes);
+    for (int x = 0; x < vectors; x += g->a.cv)
+        block_means(g, row, t0, n, (int64_t)x * g->a.lanes, vectors - x < g->a.cv ? vectors - x : g->a.cv);
+    if (g->a.keys)
+        em_if_end(e, &f);
+}
+
+/* -- The tile --------------------------------------------------------------------------------------------- */
+
+static void clear_rows(struct ag *g)
+{
+    struct em *e = g->e;
+    struct em_loop l;
+    LLVMValueRef rows = times(g, pieces(g, g->rows, g->a.mr), g->a.mr);
+    em_loop_begin(e, &l, em_i64(e, 0), rows, em_i64(e, 1), "clear");
+    store(g, at_element(g, part(g, g->at.tops), l.iv), em_fp(e->t_f32, -INFINITY));
+    store(g, at_element(g, part(g, g->at.sums), l.iv), em_fp(e->t_f32, 0));
+    int64_t width = at_round(g->a.ne, g->a.lanes);
+    LLVMValueRef to = at_element(g, part(g, g->at.means), times(g, l.iv, width));
+    for (int64_t x = 0; x < width; x += g->a.lanes)
+        store(g, at_element(g, to, em_i64(e, x)), LLVMConstNull(g->vec));
+    em_loop_end(e, &l);
+}
+
+static void finish_rows(struct ag *g)
+{
+    struct em *e = g->e;
+    const struct kn_stage *s = &g->a.k->stages[AT_LAST];
+    struct em_loop l;
+    int64_t width = at_round(g->a.ne, g->a.lanes);
+    em_loop_begin(e, &l, em_i64(e, 0), g->rows, em_i64(e, 1), "finish");
+    bind_dim(g, g->a.row, add(g, g->lo, l.iv));
+    LLVMValueRef from = at_element(g, part(g, g->at.means), times(g, l.iv, width));
+    LLVMValueRef sum = load(g, at_element(g, part(g, g->at.sums), l.iv), 1);
+    for (int64_t x = 0; x < g->a.ne; x += g->a.lanes) {
+        lanes_along(g, g->a.e, em_i64(e, x), const_mask(g, x, g->a.ne));
+        e->value[g->a.sum] = sum;
+        e->value[g->a.mean] = load(g, at_element(g, from, em_i64(e, x)), g->a.lanes);
+        em_insns(e, s->first, s->last);
+        em_forget(e, s->first, s->last);
+        e->value[g->a.sum] = e->value[g->a.mean] = NULL;
+        no_lanes(g);
+    }
+    em_loop_end(e, &l);
+}
+
+void at_emit(struct em *e)
+{
+    struct ag g = {.e = e};
+    struct em_tiles t;
+    struct em_loop blocks, rows;
+    if (!at_analyse(e->m, e->ctx, e->k, &g.a))
+        return; /* cannot be: its schedule said that it can */
+    g.at = at_scratch(&g.a);
+    g.scratch = e->scratch;
+    g.vec = em_vec(e->t_f32, g.a.lanes);
+    g.single = g.a.nt >= 0 && g.a.nt <= g.a.block;
+    em_tiles_begin(e, &t);
+    for (int i = 0; i < em_nouter(e->k); i++)
+        em_bind(e, e->k->dims[i].var, t.lo[i]);
+    g.lo = g.a.row < 0 ? em_i64(e, 0) : t.lo[g.a.row];
+    g.hi = g.a.row < 0 ? em_i64(e, 1) : t.hi[g.a.row];
+    g.rows = LLVMBuildSub(e->b, g.hi, g.lo, "");
+    take_queries(&g);
+    clear_rows(&g);
+    g.nkeys = em_extent(e, g.a.t);
+    if (g.a.keys) {
+        bind_row(&g, g.rows);
+        g.nkeys = least(&g, g.nkeys, em_expr(e, g.a.keys));
+    }
+    em_loop_begin(e, &blocks, em_i64(e, 0), g.nkeys, em_i64(e, g.a.block), "block");
+    LLVMValueRef n = least(&g, em_i64(e, g.a.block), LLVMBuildSub(e->b, g.nkeys, blocks.iv, ""));
+    take_keys(&g, blocks.iv, n);
+    take_values(&g, blocks.iv, n);
+    em_loop_begin(e, &rows, em_i64(e, 0), g.rows, em_i64(e, g.a.mr), "rows");
+    row_block(&g, rows.iv, blocks.iv, n);
+    em_loop_end(e, &rows);
+    em_loop_end(e, &blocks);
+    finish_rows(&g);
+    em_tiles_end(e, &t);
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * attention: scaled dot-product attention that the source spells out becomes one ATTENTION node.
+ *
+ *   matmul(softmax(matmul(q [* c], k' [* c]) [* c] [+ mask]...), v)      exp, max, sum and div by hand
+ *
+ * also where NaN in the softmax is replaced by 0 (rows that see no key), or scores are selected against -inf. A constant mask
+ * that hides exactly the later keys becomes `causal`. Nothing else may read what lies between: so a function that has been
+ * differentiated, whose gradient reads the weights, is left as it is.
+ *
+ * Bounded: factors are multiplied together first, and the machine may sum and normalise in another order. Each score changes by a few
+ * rounding errors of itself, so a weight by that much relative to itself: (d + 4) u max |score| for u = 2^-24.
+ */
+#include "passes/rewrite_int.h"
+
+#include <math.h>
+
+bool pass_attention_run(struct pass_run *r);
+
+struct found {
+    struct ir_value *q, *k, *v;
+    bool k_ready; /* k is [.., t, d] already */
+    double scale;
+    struct ir_value *mask[4]; /* added */
+    struct {
+        struct ir_value *condition, *shown, *hidden;
+    } choice[2];
+    int nmasks, nchoices;
+    bool scaled;  /* a factor has been met on the way down from the softmax */
+    bool guarded; /* NaN becomes 0 */
+};
+
+static bool last_axis(const struct ir_node *n)
+{
+    const struct ir_attr *a = ir_attr(n, IR_ATTR_axes);
+    return a && a->n == 1 && a->ints[0] == n->in[0].value->type->rank - 1 && ir_get_i(n, IR_ATTR_keepdims, 0);
+}
+
+/* The scores, if p is their softmax along the last axis. */
+static struct ir_value *softmax_of(struct ir_value *p)
+{
+    const struct ir_node *div = p->def;
+    if (!div || div->op != IR_div)
+        return NULL;
+    struct ir_node *e = operand_node(div, 0, IR_exp), *sum = operand_node(div, 1, IR_reduce_sum);
+    if (!e || !sum || sum->in[0].value != e->out[0] || !last_axis(sum))
+        return NULL;
+    struct ir_node *sub = operand_node(e, 0, IR_sub), *max = sub ? operand_node(sub, 1, IR_reduce_max) : NULL;
+    if (!max || max->in[0].value != sub->in[0].value || !last_axis(max) || !ir_has_one_use(sub->out[0]) ||
+        !ir_has_one_use(max->out[0]) || !ir_has_one_use(sum->out[0]))
+        return NULL;
+    return sub->in[0].value;
+}
+
+/* select(isnan(x), 0, x) */
+static struct ir_value *unguarded(struct ir_value *p, bool *guarded)
+{
+    const struct ir_node *s = p->def;
+    double zero;
+    if (!s || s->op != IR_select)
+        return p;
+    struct ir_node *nan = operand_node(s, 0, IR_isnan);
+    if (!nan || nan->in[0].value != s->in[2].value || !ir_splat_f(s->in[1].value, &zero) || zero != 0)
+        return p;
+    *guarded = true;
+    return s->in[2].value;
+}
+
+static int uses(const struct ir_value *v)
+{
+    int n = 0;
+    for (const struct ir_use *u = v->uses; u; u = u->next)
+        n++;
+    return n;
+}
+
+static bool from_matmul(const struct ir_value *v, int depth)
+{
+    const struct ir_node *n = v->def;
+    if (!n || depth > 6)
+        return false;
+    if (n->op == IR_matmul)
+        return true;
+    if (n->op != IR_add && n->op != IR_mul && n->op != IR_div && n->op != IR_select)
+        return false;
+    for (int i = 0; i < n->nin; i++)
+        if (n->in[i].value && n->in[i].value->type->rank == v->type->rank && from_matmul(n->in[i].value, depth + 1))
+            return true;
+    return false;
+}
+
+/* One step from the scores towards their product; NULL: something that isn't part of attention. */
+static struct ir_value *step(struct found *f, const struct ir_node *n)
+{
+    double c;
+    switch (n->op) {
+    case IR_mul:
+    case IR_div:
+        for (int i = 0; i < (n->op == IR_mul ? 2 : 1); i++)
+            if (ir_splat_f(n->in[1 - i].value, &c) && has_result_type(n, n->in[i].value)) {
+                f->scaled = true;
+                f->scale = n->op == IR_mul ? f->scale * c : f->scale / c;
+                return n->in[i].value;
+            }
+        return NULL;
+    case IR_add:
+        for (int i = 0; i < 2; i++)
+            if (f->nmasks < 4 && !f->scaled && has_result_type(n, n->in[i].value) && from_matmul(n->in[i].value, 0)) {
+                f->mask[f->nmasks++] = n->in[1 - i].value;
+                return n->in[i].value;
+            }
+        return NULL;
+    case IR_select:
+        for (int i = 1; i < 3; i++)
+            if (f->nchoices < 2 && !f->scaled && ir_splat_f(n->in[3 - i].value, &c) && c < -1e30 &&
+                has_result_type(n, n->in[i].value)) {
+                f->choice[f->nchoices].condition = n->in[0].value;
+                f->choice[f->nchoices].shown = i == 1 ? n->in[1].value : NULL;
+                f->choice[f->nchoices++].hidden = n->in[3 - i].value;
+                return n->in[i].value;
+            }
+        return NULL;
+    default: return NULL;
+    }
+}
+
+static struct ir_value *without_factor(struct found *f, struct ir_value *x)
+{
+    const struct ir_node *n = x->def;
+    double c;
+    if (n && n->op == IR_mul && ir_splat_f(n->in[1].value, &c) && has_result_type(n, n->in[0].value)) {
+        f->scale *= c;
+        return n->in[0].value;
+    }
+    return x;
+}
+
+static bool same_batch(const struct ir_value *a, const struct ir_value *b)
+{
+    if (a->type->rank != b->type->rank)
+        return false;
+    for (int i = 0; i < a->type->rank - 2; i++)
+        if (a->type->dim[i] != b->type->dim[i])
+            return false;
+    return true;
+}
+
+static bool match(const struct ir_node *n, struct found *f)
+{
+    *f = (struct found){.scale = 1};
+    struct ir_value *p = n->in[0].value;
+    if (n->op != IR_matmul || ir_get_i(n, IR_ATTR_trans_a, 0) || ir_get_i(n, IR_ATTR_trans_b, 0) ||
+        !ir_is_tensor(n->out[0]->type) || dtype_of(n->out[0]) != TCC_F32 || dtype_of(p) != TCC_F32 ||
+        (p->type->rank != 3 && p->type->rank != 4) || !ir_has_one_use(p))
+        return false;
+    struct ir_value *soft = unguarded(p, &f->guarded), *x = softmax_of(soft);
+    if (!x || uses(soft) != (f->guarded ? 2 : 1) || uses(x) != 2)
+        return false;
+    while (x->def && x->def->op != IR_matmul) {
+        x = step(f, x->def);
+        if (!x || !ir_has_one_use(x))
+            return false;
+    }
+    if (!x->def || ir_get_i(x->def, IR_ATTR_trans_a, 0) || dtype_of(x) != TCC_F32)
+        return false;
+    f->k_ready = ir_get_i(x->def, IR_ATTR_trans_b, 0);
+    f->q = without_factor(f, x->def->in[0].value);
+    f->k = without_factor(f, x->def->in[1].value);
+    f->v = n->in[1].value;
+    return dtype_of(f->q) == TCC_F32 && dtype_of(f->v) == TCC_F32 && same_batch(f->q, p) && same_batch(f->k, p) &&
+           same_batch(f->v, p) && (float)f->scale == (float)f->scale;
+}
+
+/* -- The mask -------------------------------------------------------------------------------------------- */
+
+/* 0 up to the diagonal and nothing to see after it, for every query. */
+static bool hides_later_keys(const struct ir_value *mask)
+{
+    const struct ir_tensor *t = ir_const_of(mask);
+    if (!t || t->splat || t->dtype != TCC_F32 || t->rank < 2)
+        return false;
+    int64_t rows = t->dims[t->rank - 2], keys = t->dims[t->rank - 1];
+    for (int64_t i = 0; i < t->nelems; i++) {
+        double v = tcc_load_f64(TCC_F32, ir_tensor_at(t, i));
+        if (i % keys > i / keys % rows ? v > -1e30 : v != 0)
+            return false;
+    }
+    return rows > 1;
+}
+
+/* The index along the last axis but `back`, whatever the others. */
+static bool is_position(const struct ir_value *v, int back)
+{
+    const struct ir_node *n = v->def;
+    while (n && (n->op == IR_cast || n->op == IR_expand)) {
+        v = n->in[0].value;
+        n = v->def;
+    }
+    return n && n->op == IR_iota && tcc_is_int(dtype_of(v)) && v->type->rank - 1 - back == ir_get_i(n, IR_ATTR_axis, 0);
+}
+
+/* select(query >= key, 0, -inf), in any order of words. */
+static bool compares_positions(const struct ir_value *mask)
+{
+    const struct ir_node *s = mask->def;
+    double shown, hidden;
+    if (!s || s->op != IR_select || !s->in[0].value->def)
+        return false;
+    const struct ir_node *c = s->in[0].value->def;
+    bool ge = c->op == IR_ge || c->op == IR_lt, swapped = c->op == IR_le || c->op == IR_gt;
+    bool negated = c->op == IR_lt || c->op == IR_gt;
+    if ((!ge && !swapped) || !ir_splat_f(s->in[negated ? 2 : 1].value, &shown) ||
+        !ir_splat_f(s->in[negated ? 1 : 2].value, &hidden))
+        return false;
+    return shown == 0 && hidden < -1e30 && is_position(c->in[0].value, swapped ? 0 : 1) &&
+           is_position(c->in[1].value, swapped ? 1 : 0);
+}
+
+/* [B, s, t] or less -> what broadcasts to [B, 1, s, t]. */
+static struct ir_value *with_heads(struct ir_builder *b, struct ir_value *x)
+{
+    if (!x || x->type->rank != 3)
+        return x;
+    ir_expr dims[4] = {x->type->dim[0], ir_const(b->ctx, 1), x->type->dim[1], x->type->dim[2]};
+    return ir_reshape_to(b, x, 4, dims);
+}
+
+static struct ir_value *build_mask(struct ir_builder *b, const struct found *f, bool three, bool *causal)
+{
+    struct ir_value *mask = NULL;
+    *causal = f->nmasks == 1 && !f->nchoices && (hides_later_keys(f->mask[0]) || compares_positions(f->mask[0]));
+    if (*causal)
+        return NULL;
+    for (int i = 0; i < f->nmasks + f->nchoices; i++) {
+        struct ir_value *m = i < f->nmasks ? f->mask[i] : NULL;
+        if (!m) {
+            const __typeof__(f->choice[0]) *c = &f->choice[i - f->nmasks];
+            struct ir_value *zero = ir_constant_f(b, TCC_F32, 0);
+            struct ir_value *args[3] = {c->condition, c->shown ? zero : c->hidden, c->shown ? c->hidden : zero};
+            m = ir_build1(b, IR_select, 3, args, NULL);
+        }
+        mask = mask && m ? ir_binary(b, IR_add, mask, m) : m;
+    }
+    return three ? with_heads(b, mask) : mask;
+}
+
+static struct ir_value *attend(struct rewrite *w, struct ir_node *n)
+{
+    static const int64_t swap3[3] = {0, 2, 1}, swap4[4] = {0, 1, 3, 2};
+    struct found f;
+    struct ir_builder *b = &w->b;
+    if (!pass_bounded(w->run) || !match(n, &f) || !rewrite_go(w))
+        return NULL;
+    bool three = f.q->type->rank == 3, causal;
+    if (!f.k_ready)
+        f.k = ir_transpose_by(b, f.k, three ? swap3 : swap4);
+    struct ir_value *in[4] = {f.q, f.k, f.v, build_mask(b, &f, three, &causal)};
+    for (int i = 0; i < 3 && three; i++)
+        in[i] = with_heads(b, in[i]);
+    bool nan = in[3] && !f.guarded;
+    struct ir_value *y = ir_build1(b, IR_attention, in[3] ? 4 : 3, in,
+                                   IR_ATTRS(ir_attr_f(IR_ATTR_scale, (float)f.scale), ir_attr_i(IR_ATTR_causal, causal),
+                                            ir_attr_s(IR_ATTR_mode, nan ? "nan" : "zero")));
+    return y && three ? ir_reshape_to(b, y, 3, n->out[0]->type->dim) : y;
+}
+
+bool pass_attention_run(struct pass_run *r)
+{
+    static const struct rewrite_rule rules[] = {{IR_matmul, attend}};
+    return rewrite_module(r, rules, 1);
+}
