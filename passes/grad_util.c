@@ -16,21 +16,48 @@ struct ir_value *grad_reduce(struct grad *g, enum ir_op op, struct ir_value *v, 
     return ir_build1(g->b, op, 1, &v, IR_ATTRS(ir_attr_ints(IR_ATTR_axes, n, list), ir_attr_i(IR_ATTR_keepdims, keep)));
 }
 
+/* Is v, which broadcasts to t, one value along the axes? */
+static bool constant_along(const struct ir_value *v, ir_type t, unsigned axes)
+{
+    int lead = t->rank - v->type->rank;
+    for (int i = lead; i < t->rank; i++)
+        if (axes >> i & 1 && !ir_is_value(v->type->dim[i - lead], 1))
+            return false;
+    return true;
+}
+
+/*
+ * Sums v. A factor that is one value along the axes goes in front of the sum: that is less work, and what is left is often
+ * a sum that another operand needs too (a norm's bias and its mean). Reduced axes stay as 1.
+ */
+static struct ir_value *factored_sum(struct grad *g, struct ir_value *v, unsigned axes)
+{
+    struct ir_node *mul = v->def && v->def->op == IR_mul ? v->def : NULL;
+    for (int i = 0; i < 2 && mul; i++) {
+        struct ir_value *p = mul->in[1 - i].value, *q = mul->in[i].value;
+        if (p->type != v->type || !constant_along(q, v->type, axes) || ir_is_value(ir_num_elements(g->ctx, q->type), 1))
+            continue;
+        return ir_binary(g->b, IR_mul, factored_sum(g, p, axes), q);
+    }
+    return grad_reduce(g, IR_reduce_sum, v, axes, true);
+}
+
 /* Sums v over the axes along which t, aligned at the end, is 1 or has none. */
 static struct ir_value *sum_to(struct grad *g, struct ir_value *v, ir_type t)
 {
     ir_expr dims[TCC_MAX_RANK];
-    int lead = v->type->rank - t->rank, inner = 0;
+    int lead = v->type->rank - t->rank;
     unsigned axes = 0;
     for (int i = 0; i < v->type->rank; i++) {
         bool reduced = i < lead || (ir_is_value(t->dim[i - lead], 1) && !ir_is_value(v->type->dim[i], 1));
         axes |= (unsigned)reduced << i;
-        inner += reduced && i >= lead;
         if (i >= lead)
             dims[i - lead] = reduced ? t->dim[i - lead] : v->type->dim[i];
     }
-    v = grad_reduce(g, IR_reduce_sum, v, axes, lead == 0);
-    return v && lead && inner ? ir_reshape_to(g->b, v, t->rank, dims) : v;
+    if (!axes)
+        return v;
+    v = factored_sum(g, v, axes);
+    return v && lead ? ir_reshape_to(g->b, v, t->rank, dims) : v;
 }
 
 static bool same_dims(ir_type a, ir_type b)

@@ -13,6 +13,8 @@
  */
 #include "passes/grad_int.h"
 
+#include <math.h>
+
 /* The node that computes operand i, if it is of that op and its result is no x. */
 static struct ir_node *made_by(const struct grad *g, const struct ir_node *n, int i, enum ir_op op)
 {
@@ -108,8 +110,8 @@ static bool log_sum_exp(struct grad *g, struct ir_node *n)
     return true;
 }
 
-/* Is v the number of elements of t along the axes, as a constant or a dim? */
-static bool is_count(struct grad *g, const struct ir_value *v, ir_type t, unsigned axes)
+/* Is v the number of elements of t along the axes (or one divided by it), as a constant or a dim? */
+static bool is_count(struct grad *g, const struct ir_value *v, ir_type t, unsigned axes, bool inverse)
 {
     ir_expr count = ir_const(g->ctx, 1);
     double c;
@@ -117,37 +119,49 @@ static bool is_count(struct grad *g, const struct ir_value *v, ir_type t, unsign
     for (int i = 0; i < t->rank; i++)
         if (axes >> i & 1)
             count = ir_mul(g->ctx, count, t->dim[i]);
-    if (ir_splat_f(v, &c))
-        return ir_is_const(count, &n) && (double)n == c;
+    if (ir_splat_f(v, &c)) {
+        double expected = ir_is_const(count, &n) && n ? inverse ? 1 / (double)n : (double)n : 0;
+        return expected != 0 && fabs(c - expected) <= 1e-6 * expected;
+    }
     const struct ir_node *cast = v->def, *dim = cast && cast->op == IR_cast ? cast->in[0].value->def : NULL;
-    return dim && dim->op == IR_dim && ir_expr_eq(g->ctx, ir_attr(dim, IR_ATTR_exprs)->exprs[0], count) == IR_YES;
+    return !inverse && dim && dim->op == IR_dim &&
+           ir_expr_eq(g->ctx, ir_attr(dim, IR_ATTR_exprs)->exprs[0], count) == IR_YES;
 }
 
-/* The sum under a mean over the axes, n being what divides it. */
-static struct ir_node *summed(struct grad *g, struct ir_node *div)
+/* The sum under a mean over the axes, written as a division or as a product. */
+static struct ir_node *summed(struct grad *g, struct ir_node *mean)
 {
-    struct ir_node *sum = made_by(g, div, 0, IR_reduce_sum);
-    return sum && is_count(g, div->in[1].value, sum->in[0].value->type, grad_axes(sum)) ? sum : NULL;
+    struct ir_node *sum =
+        mean && (mean->op == IR_div || mean->op == IR_mul) ? made_by(g, mean, 0, IR_reduce_sum) : NULL;
+    return sum && is_count(g, mean->in[1].value, sum->in[0].value->type, grad_axes(sum), mean->op == IR_mul) ? sum
+                                                                                                             : NULL;
+}
+
+static struct ir_node *squared(const struct grad *g, struct ir_node *sum)
+{
+    struct ir_node *n;
+    double two;
+    if ((n = made_by(g, sum, 0, IR_square)) != NULL)
+        return n;
+    if ((n = made_by(g, sum, 0, IR_mul)) != NULL)
+        return n->in[0].value == n->in[1].value ? n : NULL;
+    n = made_by(g, sum, 0, IR_pow);
+    return n && ir_splat_f(n->in[1].value, &two) && two == 2 && n->in[0].value->type == n->out[0]->type ? n : NULL;
 }
 
 static bool variance(struct grad *g, struct ir_node *n)
 {
-    struct ir_node *sum = summed(g, n), *square = made_by(g, sum, 0, IR_square);
-    double two;
-    if (sum && !square && (square = made_by(g, sum, 0, IR_mul)) && square->in[0].value != square->in[1].value)
-        return false;
-    if (sum && !square && (square = made_by(g, sum, 0, IR_pow)) &&
-        !(ir_splat_f(square->in[1].value, &two) && two == 2 && square->in[0].value->type == square->out[0]->type))
-        return false;
-    struct ir_node *sub = made_by(g, square, 0, IR_sub), *mean = made_under(g, sub, 1, IR_div);
-    struct ir_node *inner = mean ? summed(g, mean) : NULL;
+    struct ir_node *sum = summed(g, n), *sub = made_by(g, sum ? squared(g, sum) : NULL, 0, IR_sub);
+    struct ir_node *mean = made_under(g, sub, 1, IR_div);
+    mean = mean ? mean : made_under(g, sub, 1, IR_mul);
+    struct ir_node *inner = summed(g, mean);
     struct ir_value *x = sub ? sub->in[0].value : NULL;
     if (!inner || inner->in[0].value != x || x->type != sub->out[0]->type || grad_axes(inner) != grad_axes(sum) ||
         !kept(g, sub->in[1].value, x->type, grad_axes(sum)))
         return false;
-    struct ir_value *d = grad_keep(g, sum, grad_out(g, n, 0)), *count = n->in[1].value;
-    d = ir_binary(g->b, IR_div, ir_binary(g->b, IR_add, d, d), count);
-    grad_give_value(g, x, ir_binary(g->b, IR_mul, sub->out[0], d));
+    struct ir_value *d = grad_out(g, n, 0);
+    d = ir_binary(g->b, n->op, ir_binary(g->b, IR_add, d, d), n->in[1].value);
+    grad_give_value(g, x, ir_binary(g->b, IR_mul, sub->out[0], grad_keep(g, sum, d)));
     return true;
 }
 
@@ -155,6 +169,7 @@ bool grad_whole(struct grad *g, struct ir_node *n)
 {
     switch (n->op) {
     case IR_div: return softmax(g, n) || variance(g, n);
+    case IR_mul: return variance(g, n);
     case IR_sub: return log_softmax(g, n);
     case IR_add: return log_sum_exp(g, n);
     default: return false;
