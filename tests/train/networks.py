@@ -1,0 +1,353 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Whole networks: training steps of compiled models against PyTorch's.
+
+networks.py --write DIR      write DIR/<case>.onnx and DIR/<case>.txt: small networks and PyTorch's figures for them (tests/train/networks.c
+                             compares with these; batches come of a formula that both know)
+networks.py --compare DIR    compile networks with DIR/tccc, run them from PyTorch's states and compare losses and gradients; exit 1 where
+                             they differ. --full: MNIST network, ResNet-18, GPT in the sizes that people train, else the small ones
+
+Figures, one a line: "loss STEP VALUE", "grad STEP NAME NORM SAMPLE...": before the update of that step (0 is the first).
+"""
+import argparse, ctypes, os, subprocess, sys, tempfile, warnings
+warnings.filterwarnings("ignore")
+import numpy as np, torch, torch.nn as nn, torch.nn.functional as F
+
+STEPS, POINTS, BATCHES, SAMPLES = 100, (0, 10, 50), 4, 4
+
+
+class Mlp(nn.Module):
+    def __init__(self, n=16, width=32, classes=10):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(n, width), nn.Linear(width, width), nn.Linear(width, classes)
+
+    def forward(self, x):
+        return self.c(torch.tanh(self.b(F.relu(self.a(x)))))
+
+
+class Cnn(nn.Module):
+    """The network of PyTorch's MNIST example, without dropout."""
+
+    def __init__(self, size=12, one=4, two=8, hidden=16):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(1, one, 3), nn.Conv2d(one, two, 3)
+        self.fc1, self.fc2 = nn.Linear(two * ((size - 4) // 2) ** 2, hidden), nn.Linear(hidden, 10)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.conv2(F.relu(self.conv1(x)))), 2)
+        return self.fc2(F.relu(self.fc1(torch.flatten(x, 1))))
+
+
+class Residual(nn.Module):
+    def __init__(self, n, m, stride):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(n, m, 3, stride, 1, bias=False), nn.BatchNorm2d(m)
+        self.conv2, self.bn2 = nn.Conv2d(m, m, 3, 1, 1, bias=False), nn.BatchNorm2d(m)
+        self.down = None if n == m else nn.Sequential(nn.Conv2d(n, m, 1, stride, bias=False), nn.BatchNorm2d(m))
+
+    def forward(self, x):
+        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        return F.relu(y + (x if self.down is None else self.down(x)))
+
+
+class Resnet(nn.Module):
+    def __init__(self, widths=(4, 4, 8), per=1, classes=10):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(3, widths[0], 3, 1, 1, bias=False), nn.BatchNorm2d(widths[0])
+        blocks, n = [], widths[0]
+        for k, m in enumerate(widths[1:]):
+            for i in range(per):
+                blocks.append(Residual(n, m, 2 if k and not i else 1))
+                n = m
+        self.layers, self.fc = nn.Sequential(*blocks), nn.Linear(n, classes)
+
+    def forward(self, x):
+        return self.fc(self.layers(F.relu(self.bn1(self.conv1(x)))).mean((2, 3)))
+
+
+class Lstm(nn.Module):
+    def __init__(self, n=8, width=16, classes=10):
+        super().__init__()
+        self.lstm, self.fc = nn.LSTM(n, width, batch_first=True), nn.Linear(width, classes)
+
+    def forward(self, x):
+        return self.fc(self.lstm(x)[0][:, -1])
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = self.qkv(self.norm1(x)).view(b, t, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, t, c))
+        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+
+class Gpt(nn.Module):
+    def __init__(self, vocabulary=48, width=16, layers=2, heads=2, length=12):
+        super().__init__()
+        self.embed, self.position = nn.Embedding(vocabulary, width), nn.Parameter(torch.randn(length, width) * 0.02)
+        self.blocks = nn.ModuleList([Block(width, heads) for _ in range(layers)])
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
+
+    def forward(self, ids):
+        x = self.embed(ids) + self.position
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+
+
+def sgd(rate):
+    return lambda p: torch.optim.SGD(p, lr=rate, momentum=0.9), f"sgd:lr={rate},momentum=0.9"
+
+
+def adamw(rate):
+    return lambda p: torch.optim.AdamW(p, lr=rate), f"adamw:lr={rate}"
+
+
+def adadelta():
+    return lambda p: torch.optim.Adadelta(p, lr=1.0), "adadelta:lr=1"
+
+
+# name: module, input's dims, classes of the input (0: numbers), target's dims, classes, optimizer
+SMALL = {
+    "mlp": (Mlp, (16, 16), 0, (16,), 10, sgd(0.1)),
+    "cnn": (Cnn, (8, 1, 12, 12), 0, (8,), 10, adadelta()),
+    "resnet": (Resnet, (8, 3, 8, 8), 0, (8,), 10, sgd(0.01)),
+    "lstm": (Lstm, (8, 6, 8), 0, (8,), 10, adamw(0.01)),
+    "gpt": (Gpt, (4, 12), 48, (4, 12), 48, adamw(0.003)),
+}
+FULL = {
+    "mlp": (lambda: Mlp(784, 256), (64, 784), 0, (64,), 10, sgd(0.1)),
+    "mnist_cnn": (lambda: Cnn(28, 32, 64, 128), (64, 1, 28, 28), 0, (64,), 10, sgd(0.01)),
+    "resnet18": (lambda: Resnet((64, 64, 128, 256, 512), 2), (16, 3, 32, 32), 0, (16,), 10, sgd(0.01)),
+    "lstm": (lambda: Lstm(32, 128), (16, 24, 32), 0, (16,), 10, adamw(0.001)),
+    "gpt": (lambda: Gpt(8192, 384, 6, 6, 128), (2, 128), 8192, (2, 128), 8192, adamw(0.001)),
+}
+BATCH_NORM = ("resnet", "resnet18")      # their curves diverge chaotically
+
+
+def hashed(first, n):
+    h = ((np.arange(n, dtype=np.uint64) + np.uint64(first)) * np.uint64(0x9E3779B1)) & np.uint64(0xFFFFFFFF)
+    for shift, factor in ((15, 0x85EBCA77), (13, 0xC2B2AE3D)):
+        h ^= h >> np.uint64(shift)
+        h = (h * np.uint64(factor)) & np.uint64(0xFFFFFFFF)
+    return h ^ (h >> np.uint64(16))
+
+
+def values(which, dims, classes):
+    h = hashed(which * 10000019, int(np.prod(dims))).reshape(dims)
+    return (h % np.uint64(classes)).astype(np.int64) if classes else (h.astype(np.float64) / 2**31 - 1).astype(np.float32)
+
+
+def batch(case, step):
+    k = step % BATCHES
+    return values(2 * k, case[1], case[2]), values(2 * k + 1, case[3], case[4])
+
+
+def loss_of(model, x, y):
+    out = model(torch.from_numpy(x))
+    return F.cross_entropy(out.reshape(-1, out.shape[-1]), torch.from_numpy(y).reshape(-1))
+
+
+def export(case, model, path):
+    x = torch.from_numpy(batch(case, 0)[0])
+    was = model.training
+    torch.onnx.export(model.eval(), (x,), dynamo=True, opset_version=20, input_names=["x"], output_names=["y"],
+                      dynamic_shapes=({0: torch.export.Dim("batch", min=1, max=1024)},), optimize=False, verbose=False).save(path)
+    model.train(was)
+
+
+def train(case, model, seen, steps=STEPS):
+    """Calls seen(step, loss) before each update."""
+    optimizer = case[5][0](model.parameters())
+    for step in range(steps):
+        optimizer.zero_grad(set_to_none=True)
+        loss = loss_of(model, *batch(case, step))
+        loss.backward()
+        seen(step, loss.item())
+        optimizer.step()
+
+
+def write(folder):
+    for name, case in SMALL.items():
+        torch.manual_seed(0)
+        model = case[0]().train()
+        export(case, model, f"{folder}/{name}.onnx")
+        with open(f"{folder}/{name}.txt", "w") as out:
+            dims = lambda d: "x".join(map(str, d))
+            print(f"case {case[5][1]} x {dims(case[1])} {case[2]} target {dims(case[3])} {case[4]}", file=out)
+
+            def seen(step, loss):
+                print(f"loss {step} {loss:.9g}", file=out)
+                for key, p in model.named_parameters() if step in POINTS else ():
+                    g = p.grad.reshape(-1)
+                    at = [i * (len(g) - 1) // (SAMPLES - 1) for i in range(SAMPLES)]
+                    print(f"grad {step} {key} {g.norm().item():.9g} " + " ".join(f"{g[i].item():.9g}" for i in at), file=out)
+            train(case, model, seen)
+        print("wrote", name, flush=True)
+
+
+# -- Running artifacts through libtccrt
+
+class Tensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("dtype", ctypes.c_int32), ("rank", ctypes.c_int32), ("dims", ctypes.c_int64 * 12)]
+
+
+DTYPES = {np.dtype("float32"): 1, np.dtype("int64"): 7}
+
+
+class Session:
+    def __init__(self, runtime, path):
+        self.rt, self.model, self.session = runtime, ctypes.c_void_p(), ctypes.c_void_p()
+        runtime.tccrt_error.restype = ctypes.c_char_p
+        self.check(runtime.tccrt_open(path.encode(), ctypes.byref(self.model)))
+        self.check(runtime.tccrt_session_new(self.model, None, ctypes.byref(self.session)))
+
+    def check(self, status):
+        if status:
+            raise RuntimeError(self.rt.tccrt_error().decode())
+
+    def tensor(self, a):
+        t = Tensor(a.ctypes.data, DTYPES[a.dtype], a.ndim)
+        for i, d in enumerate(a.shape):
+            t.dims[i] = d
+        return t
+
+    def run(self, entry, *inputs):
+        arrays = [np.ascontiguousarray(a) for a in inputs]
+        given = (Tensor * max(1, len(arrays)))(*[self.tensor(a) for a in arrays])
+        out = (Tensor * 1)()
+        n = self.rt.tccrt_noutputs(self.model, entry.encode())
+        self.check(self.rt.tccrt_run(self.session, entry.encode(), len(arrays), given, n, out))
+        return ctypes.cast(out[0].data, ctypes.POINTER(ctypes.c_float))[0] if n else None
+
+    def get(self, name):
+        t = Tensor()
+        self.check(self.rt.tccrt_state_get(self.session, name.encode(), ctypes.byref(t)))
+        dims = [t.dims[i] for i in range(t.rank)]
+        n = int(np.prod(dims, dtype=np.int64))
+        return np.ctypeslib.as_array(ctypes.cast(t.data, ctypes.POINTER(ctypes.c_float)), (n,)).reshape(dims).copy()
+
+    def set(self, name, a):
+        self.check(self.rt.tccrt_state_set(self.session, name.encode(), ctypes.byref(self.tensor(np.ascontiguousarray(a)))))
+
+    def close(self):
+        self.rt.tccrt_session_free(self.session)
+        self.rt.tccrt_close(self.model)
+
+
+def load_state(session, model):
+    """PyTorch's parameters and buffers; those that the ONNX model does not have (counts of batches) are left out."""
+    for name, v in model.state_dict().items():
+        if v.dtype == torch.float32:
+            session.set(name, v.numpy())
+
+
+def compare_points(name, case, model, session):
+    """Losses and gradients from PyTorch's own states; the worst of each."""
+    worst_loss = worst_grad = 0
+    where = ""
+
+    def seen(step, loss):
+        nonlocal worst_loss, worst_grad, where
+        if step not in POINTS:
+            return
+        got = session.run("grad", *batch(case, step))
+        worst_loss = max(worst_loss, abs(got - loss) / abs(loss))
+        for key, p in model.named_parameters():
+            g, want = session.get("grad." + key), p.grad.numpy()
+            # A gradient that is zero but for rounding (a bias before a normalisation) is measured against the parameter's update.
+            norm = max(np.linalg.norm(want), 1e-6 * np.linalg.norm(p.detach().numpy()), 1e-9)
+            error = np.linalg.norm(g.astype(np.float64) - want) / norm
+            if not error <= worst_grad:
+                worst_grad, where = error, f"{key} at step {step}"
+    # The state before the update of this step is needed, so it is loaded before each step of interest.
+    optimizer = case[5][0](model.parameters())
+    for step in range(max(POINTS) + 1):
+        if step in POINTS:
+            load_state(session, model)
+        optimizer.zero_grad(set_to_none=True)
+        loss = loss_of(model, *batch(case, step))
+        loss.backward()
+        seen(step, loss.item())
+        optimizer.step()
+    ok = worst_loss <= 1e-5 and worst_grad <= 1e-4
+    print(f"{'ok' if ok else 'not ok'} {name}: loss {worst_loss:.1e}, gradients {worst_grad:.1e} of the norm ({where})", flush=True)
+    return ok
+
+
+def curve(case, state, nudge=None):
+    model = case[0]().train()
+    model.load_state_dict(state)
+    if nudge is not None:
+        torch.manual_seed(nudge)
+        with torch.no_grad():
+            for p in model.parameters():
+                p.copy_(torch.nextafter(p, torch.where(torch.rand_like(p) < 0.5, torch.full_like(p, 1e9), torch.full_like(p, -1e9))))
+    losses = []
+    train(case, model, lambda step, loss: losses.append(loss))
+    return np.array(losses)
+
+
+def compare_curve(name, case, state, session):
+    model = case[0]()
+    model.load_state_dict(state)
+    session.run("init")
+    load_state(session, model)
+    want = curve(case, state)
+    got = np.array([session.run("step", *batch(case, step)) for step in range(STEPS)])
+    error = np.abs(got - want) / np.maximum(np.abs(want), 1e-3)
+    if name in BATCH_NORM:
+        runs = np.array([curve(case, state, seed) for seed in range(5)])
+        spread = np.abs(runs - want).max(0)
+        bound = 2 * np.maximum.accumulate(spread) + 1e-5 * want
+        ok, worst = bool(np.all(np.abs(got - want) <= bound)), (np.abs(got - want) / bound).max()
+        print(f"{'ok' if ok else 'not ok'} {name}: curve of {STEPS} steps, at most {worst:.2f} of twice the spread of PyTorch's", flush=True)
+    else:
+        ok, worst = error.max() <= 1e-4, error.max()
+        print(f"{'ok' if ok else 'not ok'} {name}: curve of {STEPS} steps to {worst:.1e}, loss {want[0]:.4f} to {want[-1]:.4f}", flush=True)
+    return ok
+
+
+def compare(build, cases, wanted, curves):
+    good = True
+    with tempfile.TemporaryDirectory() as folder:
+        runtime = f"{folder}/libtccrt.so"
+        subprocess.check_call(["cc", "-shared", "-o", runtime, "-Wl,--whole-archive", f"{build}/libtccrt.a", "-Wl,--no-whole-archive", "-lm", "-lpthread", "-ldl"])
+        runtime = ctypes.CDLL(runtime)
+        for name, case in cases.items():
+            if wanted and name not in wanted:
+                continue
+            torch.manual_seed(0)
+            model = case[0]().train()
+            state = {k: v.clone() for k, v in model.state_dict().items()}
+            export(case, model, f"{folder}/model.onnx")
+            subprocess.check_call([f"{build}/tccc", "--train", "--loss=cross_entropy", f"--optimizer={case[5][1]}", f"{folder}/model.onnx",
+                                   "-o", f"{folder}/{name}.so"])
+            session = Session(runtime, f"{folder}/{name}.so")
+            good &= compare_points(name, case, model, session)
+            good &= not curves or compare_curve(name, case, state, session)
+            session.close()
+    return good
+
+
+if __name__ == "__main__":
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--write", metavar="DIR")
+    p.add_argument("--compare", metavar="DIR")
+    p.add_argument("--full", action="store_true")
+    p.add_argument("--no-curves", action="store_true")
+    p.add_argument("cases", nargs="*")
+    a = p.parse_args()
+    torch.set_num_threads(2)
+    if a.write:
+        write(a.write)
+    if a.compare and not compare(os.path.abspath(a.compare), FULL if a.full else SMALL, a.cases, not a.no_curves):
+        sys.exit(1)
