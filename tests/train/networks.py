@@ -7,11 +7,12 @@ networks.py --write DIR      write DIR/<case>.onnx and DIR/<case>.txt: small net
 networks.py --compare DIR    compile networks with DIR/tccc, run them from PyTorch's states and compare losses and gradients; exit 1 where
                              they differ. --full: MNIST network, ResNet-18, GPT in the sizes that people train, else the small ones
 
-Figures, one a line: "loss STEP VALUE", "grad STEP NAME NORM SAMPLE...": before the update of that step (0 is the first).
+Figures, one a line: "loss STEP VALUE TOLERANCE", "grad STEP TOLERANCE NAME NORM SAMPLE...": before the update of that step (0 is the
+first). Tolerances are absolute; for gradients those of a norm after training that PyTorch did not share from its first step.
 """
 import argparse, ctypes, os, subprocess, sys, tempfile, warnings
 warnings.filterwarnings("ignore")
-import numpy as np, torch, torch.nn as nn, torch.nn.functional as F
+import numpy as np, onnx, torch, torch.nn as nn, torch.nn.functional as F
 
 STEPS, POINTS, BATCHES, SAMPLES = 100, (0, 10, 50), 4, 4
 
@@ -124,7 +125,7 @@ SMALL = {
     "gpt": (Gpt, (4, 12), 48, (4, 12), 48, adamw(0.003)),
 }
 FULL = {
-    "mlp": (lambda: Mlp(784, 256), (64, 784), 0, (64,), 10, sgd(0.1)),
+    "mlp": (lambda: Mlp(784, 256), (64, 784), 0, (64,), 10, sgd(0.01)),
     "mnist_cnn": (lambda: Cnn(28, 32, 64, 128), (64, 1, 28, 28), 0, (64,), 10, sgd(0.01)),
     "resnet18": (lambda: Resnet((64, 64, 128, 256, 512), 2), (16, 3, 32, 32), 0, (16,), 10, sgd(0.01)),
     "lstm": (lambda: Lstm(32, 128), (16, 24, 32), 0, (16,), 10, adamw(0.001)),
@@ -161,6 +162,13 @@ def export(case, model, path):
     was = model.training
     torch.onnx.export(model.eval(), (x,), dynamo=True, opset_version=20, input_names=["x"], output_names=["y"],
                       dynamic_shapes=({0: torch.export.Dim("batch", min=1, max=1024)},), optimize=False, verbose=False).save(path)
+    # What the exporter says about its sources and itself is no part of the model.
+    m = onnx.load(path)
+    for thing in [m, m.graph, *m.graph.node, *m.graph.value_info, *m.graph.input, *m.graph.output, *m.graph.initializer, *m.functions]:
+        thing.doc_string = ""
+        if hasattr(thing, "metadata_props"):
+            del thing.metadata_props[:]
+    onnx.save(m, path)
     model.train(was)
 
 
@@ -184,12 +192,16 @@ def write(folder):
             dims = lambda d: "x".join(map(str, d))
             print(f"case {case[5][1]} x {dims(case[1])} {case[2]} target {dims(case[3])} {case[4]}", file=out)
 
+            tolerance = tolerances(name, case, model.state_dict())
+
             def seen(step, loss):
-                print(f"loss {step} {loss:.9g}", file=out)
+                print(f"loss {step} {loss:.9g} {tolerance[step]:.2g}", file=out)
                 for key, p in model.named_parameters() if step in POINTS else ():
-                    g = p.grad.reshape(-1)
+                    if step and name in BATCH_NORM:
+                        continue
+                    g, norm = p.grad.reshape(-1), max(p.grad.norm().item(), 1e-6 * p.norm().item())
                     at = [i * (len(g) - 1) // (SAMPLES - 1) for i in range(SAMPLES)]
-                    print(f"grad {step} {key} {g.norm().item():.9g} " + " ".join(f"{g[i].item():.9g}" for i in at), file=out)
+                    print(f"grad {step} {(1e-3 if step else 1e-4) * norm:.2g} {key} {g.norm().item():.9g} " + " ".join(f"{g[i].item():.9g}" for i in at), file=out)
             train(case, model, seen)
         print("wrote", name, flush=True)
 
@@ -296,24 +308,26 @@ def curve(case, state, nudge=None):
     return np.array(losses)
 
 
+def tolerances(name, case, state):
+    """How far a step's loss may be off: 1e-4, or twice the spread of runs that began one ULP away."""
+    state = {k: v.clone() for k, v in state.items()}
+    want = curve(case, state)
+    if name not in BATCH_NORM:
+        return 1e-4 * np.maximum(np.abs(want), 1e-3)
+    runs = np.array([curve(case, state, seed) for seed in range(5)])
+    return 2 * np.maximum.accumulate(np.abs(runs - want).max(0)) + 1e-5 * want
+
+
 def compare_curve(name, case, state, session):
     model = case[0]()
     model.load_state_dict(state)
     session.run("init")
     load_state(session, model)
-    want = curve(case, state)
+    want, bound = curve(case, state), tolerances(name, case, state)
     got = np.array([session.run("step", *batch(case, step)) for step in range(STEPS)])
-    error = np.abs(got - want) / np.maximum(np.abs(want), 1e-3)
-    if name in BATCH_NORM:
-        runs = np.array([curve(case, state, seed) for seed in range(5)])
-        spread = np.abs(runs - want).max(0)
-        bound = 2 * np.maximum.accumulate(spread) + 1e-5 * want
-        ok, worst = bool(np.all(np.abs(got - want) <= bound)), (np.abs(got - want) / bound).max()
-        print(f"{'ok' if ok else 'not ok'} {name}: curve of {STEPS} steps, at most {worst:.2f} of twice the spread of PyTorch's", flush=True)
-    else:
-        ok, worst = error.max() <= 1e-4, error.max()
-        print(f"{'ok' if ok else 'not ok'} {name}: curve of {STEPS} steps to {worst:.1e}, loss {want[0]:.4f} to {want[-1]:.4f}", flush=True)
-    return ok
+    worst = (np.abs(got - want) / bound).max()
+    print(f"{'ok' if worst <= 1 else 'not ok'} {name}: curve of {STEPS} steps, at most {worst:.2g} of what it may be off, loss {want[0]:.4f} to {want[-1]:.4f}", flush=True)
+    return worst <= 1
 
 
 def compare(build, cases, wanted, curves):
