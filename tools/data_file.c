@@ -100,10 +100,6 @@ struct data_file *data_map(const char *path, char *error)
 static bool place(const char *path, const struct data_file *f, size_t start, struct data_array *a, char *error)
 {
     int64_t n = shape_elements(a->rank, a->dims);
-    if (a->rank < 1) {
-        snprintf(error, ERROR_SIZE, "%s: it has no axis; the first axis must be the samples", path);
-        return false;
-    }
     if (n < 0 || (uint64_t)n > (f->size - start) / (size_t)tcc_dtype_bytes(a->dtype)) {
         snprintf(error, ERROR_SIZE, "%s: truncated: the file ends before its last element", path);
         return false;

@@ -46,6 +46,8 @@ bool data_zip_is(const struct data_file *f);
 bool data_zip_array(const char *path, struct data_file *f, const char *name, const struct tccrt_value_info *info,
                     struct data_array *out, bool *found, char *error);
 
+char **data_zip_names(const struct data_file *f, int *n);                  /* without .npy; free() each and the list */
+
 /* One array for each input of an entry point. */
 struct data_set { int n; struct data_array *arrays; const struct tccrt_value_info *inputs; int64_t samples; };
 /* Arguments of --data (or --eval-data). EXIT_FINE, or an exit code after a message. */

@@ -221,3 +221,22 @@ bool data_zip_array(const char *path, struct data_file *f, const char *name, con
     }
     return ok;
 }
+
+char **data_zip_names(const struct data_file *f, int *n)
+{
+    size_t at = 0, size = directory(f, &at), end = at + size;
+    char **names = calloc(1, sizeof *names);
+    struct entry e;
+
+    for (*n = 0; names && size && at < end && next_entry(f, &at, end, &e);) {
+        bool npy = e.name_size > 4 && memcmp(e.name + e.name_size - 4, ".npy", 4) == 0;
+        char **grown = realloc(names, ((size_t)*n + 2) * sizeof *names);
+        if (!grown)
+            break;
+        names = grown;
+        names[*n] = strndup((const char *)e.name, npy ? e.name_size - 4 : e.name_size);
+        if (names[*n])
+            ++*n;
+    }
+    return names;
+}

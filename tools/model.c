@@ -125,7 +125,9 @@ static int read_module(const struct options *o, const char *path, struct model *
     struct pass_options casts = {.change_limit = -1};
     if (!options.training && !frontend_autocast(module, train.auto_cast, train.auto_cast_type, &casts))
         return EXIT_DATA;
-    m->func = ir_func_by_name(module, "main");
+    m->func = ir_func_by_name(module, option_text(o, OPT_entry, "main"));
+    if (!m->func && option_set(o, OPT_entry))
+        return tool_error(o, EXIT_DATA, "%s: the model has no entry point '%s'", path, option_text(o, OPT_entry, ""));
     if (!m->func)
         m->func = module->funcs;
     if (!m->func)
@@ -197,6 +199,16 @@ static int run_interpreted(struct model *m, struct tcc_object *const *inputs, st
 
 /* -- Artifacts ---------------------------------------------------------------------------------------- */
 
+/* --entry, or the first; NULL: there is none. */
+static const char *wanted_entry(const struct options *o, const struct tccrt_model *artifact)
+{
+    const char *name = option_text(o, OPT_entry, NULL);
+    for (int i = 0; i < tccrt_nentries(artifact); i++)
+        if (!name || strcmp(tccrt_entry_name(artifact, i), name) == 0)
+            return tccrt_entry_name(artifact, i);
+    return NULL;
+}
+
 static int open_artifact(const struct options *o, const char *path, const char *shown, struct model *m, char *why)
 {
     char real[PATH_MAX];
@@ -208,7 +220,11 @@ static int open_artifact(const struct options *o, const char *path, const char *
     m->load_ms = now_ms() - start;
     if (status != TCC_OK)
         return model_error(o, why, status_code(status), "%s: %s", shown, tccrt_error());
-    const char *entry = tccrt_entry_name(m->artifact, 0);
+    const char *entry = wanted_entry(o, m->artifact);
+    m->entry = entry;
+    if (!entry && tccrt_nentries(m->artifact))
+        return model_error(o, why, EXIT_DATA, "%s: the artifact has no entry point '%s'", shown,
+                           option_text(o, OPT_entry, ""));
     if (!entry)
         return model_error(o, why, EXIT_DATA, "%s: the artifact has no entry point", shown);
     if (!allocate_values(m, tccrt_ninputs(m->artifact, entry), tccrt_noutputs(m->artifact, entry)))
@@ -256,12 +272,12 @@ static int run_artifact(struct model *m, struct tcc_object *const *inputs, struc
     int status;
 
     if (!m->tensors_only) {
-        status = tccrt_run_objects(m->session, NULL, m->nin, inputs, m->nout, outputs);
+        status = tccrt_run_objects(m->session, m->entry, m->nin, inputs, m->nout, outputs);
     } else {
         struct tcc_tensor *in = calloc((size_t)m->nin + 1, sizeof *in), *out = calloc((size_t)m->nout + 1, sizeof *out);
         for (int i = 0; in && i < m->nin; i++)
             in[i] = inputs[i]->t;
-        status = in && out ? tccrt_run(m->session, NULL, m->nin, in, m->nout, out) : TCC_EENV;
+        status = in && out ? tccrt_run(m->session, m->entry, m->nin, in, m->nout, out) : TCC_EENV;
         if (status == TCC_OK && (status = copy_results(m->nout, out, outputs, error)) != TCC_OK) {
             free(in);
             free(out);

@@ -16,6 +16,7 @@ struct tccc_options;
 struct model_value { struct tccrt_value_info info; enum value_kind kind; };
 
 struct model {
+    const char *entry;           /* what runs: --entry, or the first */
     int nin, nout;
     struct model_value *in, *out;
     double compile_ms, load_ms;

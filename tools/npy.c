@@ -153,7 +153,7 @@ bool npy_can(const struct tcc_object *v)
     return false;
 }
 
-bool npy_write(const char *path, const struct tcc_object *v, char *error)
+bool npy_put(FILE *out, const struct tcc_object *v)
 {
     char text[512], shape[320] = "";
     size_t i = 0, used = 0;
@@ -169,17 +169,22 @@ bool npy_write(const char *path, const struct tcc_object *v, char *error)
     int length = snprintf(text, sizeof text, "{'descr': '%c%c%d', 'fortran_order': False, 'shape': (%s), }",
                           npy_types[i].bytes > 1 ? '<' : '|', npy_types[i].kind, npy_types[i].bytes, shape);
     int padded = (10 + length + 1 + 63) / 64 * 64 - 10;
-    FILE *out = fopen(path, "we");
-    if (!out) {
-        snprintf(error, ERROR_SIZE, "cannot write '%s': %m", path);
-        return false;
-    }
     fwrite("\x93NUMPY\x01\x00", 1, 8, out);
     fputc(padded & 255, out);
     fputc(padded >> 8, out);
     fprintf(out, "%s%*s\n", text, padded - length - 1, "");
     fwrite(v->t.data, (size_t)npy_types[i].bytes, (size_t)n, out);
-    bool bad = ferror(out) != 0;
+    return ferror(out) == 0;
+}
+
+bool npy_write(const char *path, const struct tcc_object *v, char *error)
+{
+    FILE *out = fopen(path, "we");
+    if (!out) {
+        snprintf(error, ERROR_SIZE, "cannot write '%s': %m", path);
+        return false;
+    }
+    bool bad = !npy_put(out, v);
     if ((fclose(out) != 0) | bad) {
         snprintf(error, ERROR_SIZE, "cannot write '%s': %m", path);
         remove(path);

@@ -34,9 +34,9 @@ static double timed_run(struct bench *b)
         for (int i = 0; i < b->m.nout; i++)
             b->tout[i] = (struct tcc_tensor){0};
         start = now_ms();
-        status = tccrt_run(b->m.session, NULL, b->m.nin, b->tin, b->m.nout, b->tout);
+        status = tccrt_run(b->m.session, b->m.entry, b->m.nin, b->tin, b->m.nout, b->tout);
     } else {
-        status = tccrt_run_objects(b->m.session, NULL, b->m.nin, b->in, b->m.nout, b->out);
+        status = tccrt_run_objects(b->m.session, b->m.entry, b->m.nin, b->in, b->m.nout, b->out);
     }
     double ms = now_ms() - start;
     if (!b->m.tensors_only)

@@ -31,6 +31,7 @@ size_t npy_describe(const unsigned char *data, size_t size, struct npy_info *h);
 
 /* npy_can: is it a tensor of a type that .npy knows? */
 bool npy_can(const struct tcc_object *v);
+bool npy_put(FILE *out, const struct tcc_object *v);
 bool npy_write(const char *path, const struct tcc_object *v, char *error);
 bool pb_write(const char *path, const char *name, enum value_kind kind, const struct tcc_object *v, char *error);
 

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tccc-ckpt: lists, compares, converts and averages checkpoints, and writes trained weights back into an ONNX model. */
+#include "tools/ckpt_tool_int.h"
+
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool ends_in(const char *path, const char *suffix)
+{
+    size_t n = strlen(path), m = strlen(suffix);
+    return n > m && strcmp(path + n - m, suffix) == 0;
+}
+
+static int64_t count_of(const struct tcc_tensor *t)
+{
+    return shape_elements(t->rank, t->dims);
+}
+
+static size_t bytes_of(const struct tcc_tensor *t)
+{
+    return (size_t)count_of(t) * (size_t)tcc_dtype_bytes((enum tcc_dtype)t->dtype);
+}
+
+static double element(const struct tcc_tensor *t, int64_t i)
+{
+    int bytes = tcc_dtype_bytes((enum tcc_dtype)t->dtype);
+    uint64_t v[2] = {0};
+    memcpy(v, (const char *)t->data + i * bytes, (size_t)bytes); /* files of others align nothing */
+    return tcc_load_f64((enum tcc_dtype)t->dtype, v);
+}
+
+/* -- Files ------------------------------------------------------------------------------------------------ */
+
+static bool wanted(const struct options *o, const char *name)
+{
+    const char *const *patterns = o->given[OPT_only].at;
+    for (int i = 0; i < o->given[OPT_only].n; i++)
+        if (fnmatch(patterns[i], name, 0) == 0)
+            return true;
+    return o->given[OPT_only].n == 0;
+}
+
+static void close_tensors(struct tensors *t)
+{
+    for (int i = 0; t->owned && i < t->n; i++)
+        free(t->owned[i]);
+    for (int i = 0; t->names && i < t->n; i++)
+        free(t->names[i]);
+    for (int i = 0; t->arrays && i < t->n; i++)
+        data_unref(t->arrays[i].file);
+    free(t->owned);
+    free(t->names);
+    free(t->arrays);
+    free(t->at);
+    data_unref(t->zip);
+    tccrt_tensors_close(t->file);
+    *t = (struct tensors){0};
+}
+
+static int open_safetensors(const struct options *o, const char *path, struct tensors *t)
+{
+    int status = tccrt_tensors_open(path, &t->file);
+    if (status == TCC_OK && tccrt_tensors_check(t->file) != TCC_OK)
+        return tool_error(o, EXIT_DATA, "%s: %s", path, tccrt_error());
+    if (status != TCC_OK)
+        return tool_error(o, status == TCC_EENV ? EXIT_ENVIRONMENT : EXIT_DATA, "%s", tccrt_error());
+    int n = tccrt_tensors_count(t->file);
+    if (!(t->at = calloc((size_t)n + 1, sizeof *t->at)))
+        return tool_error(o, EXIT_ENVIRONMENT, "no memory");
+    for (int i = 0; i < n; i++)
+        t->at[i] = *tccrt_tensors_at(t->file, i);
+    t->n = n;
+    t->meta = tccrt_tensors_meta(t->file, &t->nmeta);
+    return EXIT_FINE;
+}
+
+static int open_tensors(const struct options *o, const char *path, struct tensors *t)
+{
+    char error[ERROR_SIZE];
+    int code = EXIT_FINE;
+
+    *t = (struct tensors){0};
+    if (!ends_in(path, ".npz"))
+        code = open_safetensors(o, path, t);
+    else if (!npz_open(path, t, error))
+        code = tool_error(o, EXIT_DATA, "%s", error);
+    if (code != EXIT_FINE)
+        close_tensors(t);
+    return code;
+}
+
+static int write_tensors(const struct options *o, const struct tensors *t)
+{
+    const char *path = option_text(o, OPT_output, NULL);
+    struct tccrt_named *list = calloc((size_t)t->n + 1, sizeof *list);
+    struct tccrt_pair *meta = calloc((size_t)t->nmeta + 1, sizeof *meta);
+    char error[ERROR_SIZE];
+    int n = 0, nmeta = 0, code = list && meta ? EXIT_FINE : tool_error(o, EXIT_ENVIRONMENT, "no memory");
+
+    for (int i = 0; code == EXIT_FINE && i < t->n; i++)
+        if (wanted(o, t->at[i].name))
+            list[n++] = t->at[i];
+    for (int i = 0; code == EXIT_FINE && i < t->nmeta; i++)
+        if (strcmp(t->meta[i].key, "tccc.digest"))
+            meta[nmeta++] = t->meta[i];
+    if (code == EXIT_FINE && ends_in(path, ".npz")) {
+        if (!npz_write(path, n, list, error))
+            code = tool_error(o, EXIT_ENVIRONMENT, "%s", error);
+    } else if (code == EXIT_FINE) {
+        int status = tccrt_tensors_write(path, n, list, nmeta, meta);
+        if (status != TCC_OK)
+            code = tool_error(o, status == TCC_EENV ? EXIT_ENVIRONMENT : EXIT_DATA, "%s", tccrt_error());
+    }
+    free(list);
+    free(meta);
+    return code;
+}
+
+/* -- list ------------------------------------------------------------------------------------------------- */
+
+static void type_text(const struct tcc_tensor *t, char *to, size_t room)
+{
+    size_t used = (size_t)snprintf(to, room, "%s[", tcc_dtype_name((enum tcc_dtype)t->dtype));
+    for (int i = 0; i < t->rank && used < room - 24; i++)
+        used += (size_t)snprintf(to + used, room - used, "%s%" PRId64, i ? "," : "", t->dims[i]);
+    snprintf(to + used, room - used, "]");
+}
+
+static double norm_of(const struct tcc_tensor *t)
+{
+    double sum = 0;
+    int64_t n = count_of(t);
+    for (int64_t i = 0; i < n; i++) {
+        double v = element(t, i);
+        sum += v * v;
+    }
+    return sqrt(sum);
+}
+
+static void print_json_text(const char *s)
+{
+    putchar('"');
+    for (; *s; s++) {
+        if (*s == '"' || *s == '\\')
+            printf("\\%c", *s);
+        else if ((unsigned char)*s < 0x20)
+            printf("\\u%04x", (unsigned)(unsigned char)*s);
+        else
+            putchar(*s);
+    }
+    putchar('"');
+}
+
+static void print_tensor(const struct options *o, const struct tccrt_named *x)
+{
+    char type[256];
+    double norm = norm_of(&x->t);
+    type_text(&x->t, type, sizeof type);
+    if (!option_set(o, OPT_json)) {
+        printf("%-48s %-24s %12.6g\n", x->name, type, norm);
+        return;
+    }
+    printf("{\"name\":");
+    print_json_text(x->name);
+    printf(",\"type\":\"%s\",\"bytes\":%zu,\"norm\":", type, bytes_of(&x->t));
+    printf(isfinite(norm) ? "%.9g}\n" : "null}\n", norm);
+}
+
+static int list(const struct options *o)
+{
+    struct tensors t;
+    size_t bytes = 0;
+    int shown = 0, code = open_tensors(o, o->words[1], &t);
+
+    if (code != EXIT_FINE)
+        return code;
+    if (!option_set(o, OPT_json))
+        printf("%-48s %-24s %12s\n", "name", "type", "norm");
+    for (int i = 0; i < t.n; i++) {
+        if (!wanted(o, t.at[i].name))
+            continue;
+        print_tensor(o, &t.at[i]);
+        bytes += bytes_of(&t.at[i].t);
+        shown++;
+    }
+    if (!option_set(o, OPT_json)) {
+        printf("%d tensors, %zu bytes\n", shown, bytes);
+        for (int i = 0; i < t.nmeta; i++)
+            printf("%s: %s\n", t.meta[i].key, t.meta[i].value);
+    }
+    close_tensors(&t);
+    return EXIT_FINE;
+}
+
+/* -- diff -------------------------------------------------------------------------------------------------- */
+
+static const struct tccrt_named *find(const struct tensors *t, const char *name)
+{
+    for (int i = 0; i < t->n; i++)
+        if (strcmp(t->at[i].name, name) == 0)
+            return &t->at[i];
+    return NULL;
+}
+
+/* Prints how the two differ; true if they do. */
+static bool differ(const struct tccrt_named *a, const struct tccrt_named *b, double rtol, double atol)
+{
+    char left[256], right[256];
+    double worst = 0;
+    int64_t n = count_of(&a->t), count = 0;
+
+    type_text(&a->t, left, sizeof left);
+    type_text(&b->t, right, sizeof right);
+    if (strcmp(left, right)) {
+        printf("%s: %s against %s\n", a->name, left, right);
+        return true;
+    }
+    if (memcmp(a->t.data, b->t.data, bytes_of(&a->t)) == 0)
+        return false;
+    for (int64_t i = 0; i < n; i++) {
+        double x = element(&a->t, i), y = element(&b->t, i), d = fabs(x - y);
+        if (x == y || (isnan(x) && isnan(y)) || d <= rtol * fabs(y) + atol)
+            continue;
+        count++;
+        worst = isnan(d) ? INFINITY : d > worst ? d : worst;
+    }
+    if (count)
+        printf("%s: %" PRId64 " of %" PRId64 " elements differ, by %g at most\n", a->name, count, n, worst);
+    return count > 0;
+}
+
+static int diff(const struct options *o)
+{
+    struct tensors a, b;
+    double rtol = 0, atol = 0;
+    int n = 0, code;
+
+    if (!option_float(o, OPT_ckpt_rtol, &rtol) || !option_float(o, OPT_ckpt_atol, &atol))
+        return EXIT_USAGE;
+    if ((code = open_tensors(o, o->words[1], &a)) != EXIT_FINE)
+        return code;
+    if ((code = open_tensors(o, o->words[2], &b)) != EXIT_FINE) {
+        close_tensors(&a);
+        return code;
+    }
+    for (int i = 0; i < a.n; i++) {
+        const struct tccrt_named *other = find(&b, a.at[i].name);
+        if (!wanted(o, a.at[i].name))
+            continue;
+        if (!other)
+            printf("%s: only in %s\n", a.at[i].name, o->words[1]);
+        n += !other || differ(&a.at[i], other, rtol, atol);
+    }
+    for (int i = 0; i < b.n; i++) {
+        if (!wanted(o, b.at[i].name) || find(&a, b.at[i].name))
+            continue;
+        printf("%s: only in %s\n", b.at[i].name, o->words[2]);
+        n++;
+    }
+    if (!n)
+        printf("no differences\n");
+    close_tensors(&a);
+    close_tensors(&b);
+    return n ? EXIT_DATA : EXIT_FINE;
+}
+
+/* -- convert, average --------------------------------------------------------------------------------------- */
+
+static enum tcc_dtype float_option(const struct options *o, int *code)
+{
+    static const struct {
+        const char *word;
+        enum tcc_dtype dtype;
+    } words[] = {{"f32", TCC_F32},   {"float32", TCC_F32},   {"f16", TCC_F16}, {"float16", TCC_F16},
+                 {"bf16", TCC_BF16}, {"bfloat16", TCC_BF16}, {"f64", TCC_F64}, {"float64", TCC_F64}};
+    const char *text = option_text(o, OPT_dtype, NULL);
+    for (size_t i = 0; text && i < sizeof words / sizeof *words; i++)
+        if (strcmp(text, words[i].word) == 0)
+            return words[i].dtype;
+    *code = text ? usage_error(o, "--dtype=%s: expected f32, f16, bf16 or f64", text) : EXIT_FINE;
+    return TCC_NONE;
+}
+
+/* Tensor i becomes one of another element type, in memory of its own. */
+static bool retype(struct tensors *t, int i, enum tcc_dtype to)
+{
+    struct tcc_tensor *x = &t->at[i].t;
+    int64_t n = count_of(x);
+    size_t size = (size_t)tcc_dtype_bytes(to);
+    char *data = malloc((size_t)n * size + 1);
+    if (!data)
+        return false;
+    for (int64_t k = 0; k < n; k++)
+        tcc_store_f64(to, data + (size_t)k * size, element(x, k));
+    free(t->owned[i]);
+    t->owned[i] = data;
+    x->data = data;
+    x->dtype = to;
+    return true;
+}
+
+static int convert_all(const struct options *o, struct tensors *t)
+{
+    int code = EXIT_FINE;
+    enum tcc_dtype to = float_option(o, &code);
+    bool npz = ends_in(option_text(o, OPT_output, ""), ".npz");
+
+    if (!t->owned && !(t->owned = calloc((size_t)t->n + 1, sizeof *t->owned)))
+        return tool_error(o, EXIT_ENVIRONMENT, "no memory");
+    for (int i = 0; code == EXIT_FINE && i < t->n; i++) {
+        enum tcc_dtype from = (enum tcc_dtype)t->at[i].t.dtype, want = tcc_is_float(from) && to ? to : from;
+        if (npz && tcc_is_float(want) && want != TCC_F16 && want != TCC_F64)
+            want = TCC_F32; /* numpy knows no others */
+        if (want != from && !retype(t, i, want))
+            code = tool_error(o, EXIT_ENVIRONMENT, "no memory");
+    }
+    return code;
+}
+
+static int convert(const struct options *o)
+{
+    struct tensors t;
+    int code = open_tensors(o, o->words[1], &t);
+    if (code != EXIT_FINE)
+        return code;
+    code = convert_all(o, &t);
+    if (code == EXIT_FINE)
+        code = write_tensors(o, &t);
+    close_tensors(&t);
+    return code;
+}
+
+/* Adds the floats of `t` to sums; the first file says which tensors there are. */
+static int add(const struct options *o, const struct tensors *first, const struct tensors *t, const char *path,
+               double **sums)
+{
+    for (int i = 0; i < first->n; i++) {
+        const struct tccrt_named *x = find(t, first->at[i].name);
+        char left[256], right[256] = "none";
+        type_text(&first->at[i].t, left, sizeof left);
+        if (x)
+            type_text(&x->t, right, sizeof right);
+        if (strcmp(left, right))
+            return tool_error(o, EXIT_DATA, "%s: '%s': %s expected, %s found", path, first->at[i].name, left, right);
+        for (int64_t k = 0; sums[i] && k < count_of(&x->t); k++)
+            sums[i][k] += element(&x->t, k);
+    }
+    return EXIT_FINE;
+}
+
+static int average_into(const struct options *o, struct tensors *first, double **sums)
+{
+    int files = o->nwords - 1, code = EXIT_FINE;
+
+    first->owned = calloc((size_t)first->n + 1, sizeof *first->owned);
+    for (int i = 0; first->owned && i < first->n; i++)
+        if (tcc_is_float((enum tcc_dtype)first->at[i].t.dtype) &&
+            (!(sums[i] = calloc((size_t)count_of(&first->at[i].t) + 1, sizeof(double))) ||
+             !retype(first, i, (enum tcc_dtype)first->at[i].t.dtype)))
+            return tool_error(o, EXIT_ENVIRONMENT, "no memory");
+    if (!first->owned)
+        return tool_error(o, EXIT_ENVIRONMENT, "no memory");
+    for (int f = 0; f < files && code == EXIT_FINE; f++) {
+        struct tensors t;
+        code = open_tensors(o, o->words[1 + f], &t);
+        if (code == EXIT_FINE) {
+            code = add(o, first, &t, o->words[1 + f], sums);
+            close_tensors(&t);
+        }
+    }
+    for (int i = 0; code == EXIT_FINE && i < first->n; i++) {
+        enum tcc_dtype dtype = (enum tcc_dtype)first->at[i].t.dtype;
+        for (int64_t k = 0; sums[i] && k < count_of(&first->at[i].t); k++)
+            tcc_store_f64(dtype, (char *)first->at[i].t.data + k * tcc_dtype_bytes(dtype), sums[i][k] / files);
+    }
+    return code;
+}
+
+static int average(const struct options *o)
+{
+    struct tensors first;
+    int code = open_tensors(o, o->words[1], &first);
+    if (code != EXIT_FINE)
+        return code;
+    double **sums = calloc((size_t)first.n + 1, sizeof *sums);
+    code = sums ? average_into(o, &first, sums) : tool_error(o, EXIT_ENVIRONMENT, "no memory");
+    if (code == EXIT_FINE)
+        code = write_tensors(o, &first);
+    for (int i = 0; sums && i < first.n; i++)
+        free(sums[i]);
+    free(sums);
+    close_tensors(&first);
+    return code;
+}
+
+static int export(const struct options *o)
+{
+    struct tensors t;
+    int replaced = 0, code = open_tensors(o, o->words[1], &t);
+    if (code != EXIT_FINE)
+        return code;
+    code = onnx_export(o, &t, o->words[2], option_text(o, OPT_output, NULL), &replaced);
+    close_tensors(&t);
+    if (code == EXIT_FINE)
+        printf("%d tensors replaced\n", replaced);
+    return code;
+}
+
+static const struct {
+    const char *name;
+    int least, most; /* files */
+    bool output;
+    int (*run)(const struct options *o);
+} commands[] = {{"list", 1, 1, false, list},
+                {"diff", 2, 2, false, diff},
+                {"convert", 1, 1, true, convert},
+                {"average", 1, 1 << 20, true, average},
+                {"export", 2, 2, true, export}};
+
+static int run(const struct options *o)
+{
+    const char *name = o->nwords ? o->words[0] : "";
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        if (strcmp(commands[i].name, name))
+            continue;
+        if (o->nwords - 1 < commands[i].least || o->nwords - 1 > commands[i].most)
+            return usage_error(o, "%s: %d files given", name, o->nwords - 1);
+        if (commands[i].output != option_set(o, OPT_output))
+            return usage_error(o, commands[i].output ? "%s: -o FILE is missing" : "%s: it writes no file (-o)", name);
+        int code = commands[i].run(o);
+        if (fflush(stdout) != 0 && code == EXIT_FINE)
+            code = tool_error(o, EXIT_ENVIRONMENT, "cannot write standard output: %m");
+        return code;
+    }
+    return usage_error(o, "'%s': expected list, diff, convert, average or export", name);
+}
+
+int main(int argc, char **argv)
+{
+    struct options o;
+    int code = options_read(&o, TOOL_K, argc, argv);
+    if (code < 0)
+        code = run(&o);
+    options_free(&o);
+    return code;
+}
