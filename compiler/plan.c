@@ -153,8 +153,8 @@ static void write_buffers(struct writer *w)
             x.rank = (uint32_t)b->type->rank;
             x.dims = expr_list(w, b->type->rank, b->type->dim);
         }
-        if (b->space == TCC_SPACE_ARENA && !b->offset)
-            x.offset = expr(w, ir_const(w->ctx, 0));
+        x.first = (uint32_t)b->first_step;
+        x.last = (uint32_t)b->last_step;
         VEC_PUSH(w->ctx, w->buffers, x);
     }
 }
@@ -299,6 +299,42 @@ static struct tcc_psignature signature(struct writer *w, const char *name, ir_ty
     return x;
 }
 
+static void mark_buffers(const struct kn_steps *s, bool *used)
+{
+    for (int i = 0; i < s->n; i++) {
+        for (int a = 0; a < s->at[i].nargs; a++)
+            if (s->at[i].args[a] >= 0)
+                used[s->at[i].args[a]] = true;
+        for (int r = 0; r < s->at[i].nregions; r++) {
+            const struct kn_region *g = &s->at[i].regions[r];
+            const int *lists[3] = {g->params, g->results, g->finals};
+            int n[3] = {g->nparams, g->nresults, g->finals ? g->nresults - (s->at[i].kind == TCC_STEP_LOOP) : 0};
+            for (int l = 0; l < 3; l++)
+                for (int k = 0; k < n[l]; k++)
+                    if (lists[l][k] >= 0)
+                        used[lists[l][k]] = true;
+            mark_buffers(&g->steps, used);
+        }
+    }
+}
+
+/* The arena buffers of an entry point whose sizes are bound at run time. */
+static struct tcc_range placed(struct writer *w, const struct kn_entry *e)
+{
+    const struct kn_program *p = w->p;
+    bool *used = IR_NEWN(w->ctx, p->nbuffers + 1, bool);
+    uint32_t *buffers = IR_NEWN(w->ctx, p->nbuffers + 1, uint32_t);
+    int n = 0;
+    mark_buffers(&e->steps, used);
+    for (int b = p->nbuffers - 1; b >= 0; b--)
+        if (used[b] && p->buffers[b].space == TCC_SPACE_ALIAS)
+            used[p->buffers[b].index] = true;
+    for (int b = 0; b < p->nbuffers; b++)
+        if (used[b] && p->buffers[b].space == TCC_SPACE_ARENA)
+            buffers[n++] = (uint32_t)b;
+    return list(w, n, buffers);
+}
+
 static void write_entry(struct writer *w, const struct kn_entry *e)
 {
     struct tcc_pentry x = {.name = string(w, e->name)};
@@ -312,7 +348,9 @@ static void write_entry(struct writer *w, const struct kn_entry *e)
     x.input_buffers = int_list(w, e->ninputs, e->input_buffers);
     x.output_buffers = int_list(w, e->noutputs, e->output_buffers);
     x.steps = steps(w, &e->steps);
-    x.arena = expr(w, e->arena);
+    x.arena = e->arena ? expr(w, e->arena) : TCC_NO;
+    if (!e->arena)
+        x.placed = placed(w, e);
     x.scratch = expr(w, ir_const(w->ctx, 0));
     VEC_PUSH(w->ctx, w->entries, x);
 }

@@ -183,7 +183,7 @@ struct kn_entry {
     int ninputs, noutputs;
     int *input_buffers, *output_buffers;
     struct kn_steps steps;
-    ir_expr arena;               /* bytes */
+    ir_expr arena;               /* bytes; NULL: sizes are symbolic, and buffers are placed when they are bound */
     ir_expr peak_live;           /* lower bound: largest set of bytes live at once, or NULL when symbolic */
 };
 

@@ -5,7 +5,8 @@
  * Positions number the steps of an entry point in the order in which they stand, regions included. A buffer lives from its first
  * to its last step; what a region reads from outside lives as long as the whole region. Buffers of constant size are placed
  * largest first at the lowest offset that no buffer living at the same time covers ("greedy by size", Pisarchyk and
- * Lee, 2020, arXiv 2001.03288); buffers of symbolic size come after them in slots, whose sizes are expressions.
+ * Lee, 2020, arXiv 2001.03288). Where an entry point has buffers of symbolic size, the runtime does the same for all of its
+ * buffers when the symbols are bound (runtime/place.c), so that the plan is exact at every size.
  */
 #include "passes/lower_int.h"
 
@@ -187,48 +188,14 @@ static int64_t place_constant_sizes(struct memory *m)
     return top;
 }
 
-struct slot {
-    ir_expr bytes;
-    VEC(int) buffers;
-};
-
-static ir_expr aligned_expr(struct ir_ctx *ctx, ir_expr bytes)
+/* Do all buffers of the arena have constant sizes? */
+static bool constant_sizes(const struct memory *m)
 {
-    return ir_mulc(ctx, ir_ceildiv(ctx, bytes, ir_const(ctx, ALIGN)), ALIGN);
-}
-
-/* Symbolic sizes: a buffer takes the first slot that is free while it lives and surely large enough, else one that surely is
- * not (it grows), else a new one. */
-static ir_expr place_symbolic_sizes(struct memory *m, ir_expr base)
-{
-    VEC(struct slot) slots = {0};
-    for (int b = 0; b < m->p->nbuffers; b++) {
-        struct kn_buffer *buffer = &m->p->buffers[b];
-        if (buffer->space != TCC_SPACE_ARENA || m->live[b].first < 0 || ir_is_const(buffer->bytes, NULL))
-            continue;
-        int found = -1;
-        for (int s = 0; s < slots.n && found < 0; s++) {
-            bool free = true;
-            for (int i = 0; i < slots.at[s].buffers.n && free; i++)
-                free = !together(&m->live[slots.at[s].buffers.at[i]], &m->live[b]);
-            if (free && (ir_expr_le(m->ctx, buffer->bytes, slots.at[s].bytes) == IR_YES ||
-                         ir_expr_le(m->ctx, slots.at[s].bytes, buffer->bytes) == IR_YES))
-                found = s;
-        }
-        if (found < 0) {
-            VEC_PUSH(m->ctx, slots, (struct slot){.bytes = buffer->bytes});
-            found = slots.n - 1;
-        }
-        if (ir_expr_le(m->ctx, buffer->bytes, slots.at[found].bytes) != IR_YES)
-            slots.at[found].bytes = buffer->bytes;
-        VEC_PUSH(m->ctx, slots.at[found].buffers, b);
-    }
-    for (int s = 0; s < slots.n; s++) {
-        for (int i = 0; i < slots.at[s].buffers.n; i++)
-            m->p->buffers[slots.at[s].buffers.at[i]].offset = base;
-        base = ir_add(m->ctx, base, aligned_expr(m->ctx, slots.at[s].bytes));
-    }
-    return base;
+    for (int b = 0; b < m->p->nbuffers; b++)
+        if (m->p->buffers[b].space == TCC_SPACE_ARENA && m->live[b].first >= 0 &&
+            !ir_is_const(m->p->buffers[b].bytes, NULL))
+            return false;
+    return true;
 }
 
 /* Largest sum of bytes that live at one position: no plan can do better. */
@@ -355,8 +322,8 @@ bool lw_plan_memory(struct ir_ctx *ctx, struct kn_program *p, struct kn_entry *e
     walk(&m, &e->steps, NULL);
     int position = 0;
     widen(&m, &e->steps, NULL, &position);
-    ir_expr top = ir_const(ctx, place_constant_sizes(&m));
-    e->arena = place_symbolic_sizes(&m, top);
+    if (constant_sizes(&m))
+        e->arena = ir_const(ctx, place_constant_sizes(&m));
     e->peak_live = largest_live_set(&m);
     for (int b = 0; b < p->nbuffers; b++)
         if (m.live[b].first >= 0) {

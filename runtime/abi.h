@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TCC_ABI_VERSION 1u
+#define TCC_ABI_VERSION 2u
 #define TCC_MAX_RANK 12
 
 /* -- Element types ------------------------------------------------------------------
@@ -214,7 +214,7 @@ struct tcc_pbuffer {
     uint32_t rank;           /* logical */
     struct tcc_range dims;   /* u32s: exprs */
     uint32_t name;           /* strings; the value's name for profiles and messages */
-    uint32_t pad;
+    uint32_t first, last;    /* ARENA without an offset: positions of the steps between which it lives */
 };
 
 struct tcc_psignature { uint32_t name, dtype, rank, kind; struct tcc_range dims; uint32_t optional, pad; };
@@ -274,8 +274,9 @@ struct tcc_pentry {
     struct tcc_range inputs, outputs;   /* signatures */
     struct tcc_range input_buffers, output_buffers;   /* u32s: buffers, in the order of the signatures */
     struct tcc_range steps;
-    uint32_t arena;                     /* expr: bytes */
+    uint32_t arena;                     /* expr: bytes; TCC_NO: known when the buffers in `placed` are */
     uint32_t scratch;                   /* expr: bytes per thread, the largest of its steps */
+    struct tcc_range placed;            /* u32s: ARENA buffers that the runtime places, when the symbols in their sizes are bound */
 };
 
 struct tcc_pstate { uint32_t name, dtype, rank, flags; struct tcc_range dims; uint64_t init; uint64_t bytes; };

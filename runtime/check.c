@@ -165,7 +165,7 @@ static bool check_buffers(struct check *c)
 
         if (!index_ok(c, "space", b->space, TCC_SPACE_ALIAS + 1) || !name_ok(c, b->name) ||
             !type_ok(c, b->dtype, b->rank, b->dims, object) || !expr_ok(c, "bytes", b->bytes, object) ||
-            !expr_ok(c, "offset", b->offset, !offset))
+            !expr_ok(c, "offset", b->offset, !offset || b->space == TCC_SPACE_ARENA))
             return false;
         if (!object && b->dtype == TCC_STRING)
             return bad(c, "strings outside an object", b->dtype, 0);
@@ -372,7 +372,8 @@ static bool check_entries(struct check *c)
             !list_ok(c, "input", e->input_buffers, c->p->buffers.count, true) ||
             !list_ok(c, "output", e->output_buffers, c->p->buffers.count, false) ||
             !range_ok(c, "steps", e->steps, c->p->steps.count) || !expr_ok(c, "arena", e->arena, true) ||
-            !expr_ok(c, "scratch", e->scratch, true))
+            !expr_ok(c, "scratch", e->scratch, true) ||
+            !list_ok(c, "placed", e->placed, c->p->buffers.count, false))
             return false;
         if (e->input_buffers.count != e->inputs.count || e->output_buffers.count != e->outputs.count)
             return bad(c, "buffers do not match the signature", e->input_buffers.count, e->inputs.count);

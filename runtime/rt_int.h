@@ -147,6 +147,8 @@ struct tccrt_session {
 
     uint8_t *arena;
     size_t arena_bytes;
+    uint64_t *places;                /* by buffer: offset in the arena, where the plan has none */
+    struct tcr_placement *placements;        /* by entry point: the sizes that its buffers were placed for */
     uint8_t *scratch;                /* threads * scratch_bytes */
     size_t scratch_bytes;
     void **states;
@@ -189,6 +191,11 @@ int tcr_size(struct tccrt_session *s, uint32_t expr, const char *what, const cha
 /* The dims of a buffer. */
 int tcr_dims(struct tccrt_session *s, struct tcc_range dims, const char *what, const char *node, int64_t *out);
 char *tcr_expr_text(const struct tccrt_model *m, uint32_t expr);   /* malloc'd; NULL: no memory */
+
+/* -- place.c ---------------------------------------------------------------------------------- */
+struct tcr_placement { int64_t *sizes; uint64_t arena; bool done; };
+/* Places an entry point's buffers for the sizes that are bound now, unless they are what they were; *arena: bytes that it takes. */
+int tcr_place(struct tccrt_session *s, const struct tcc_pentry *e, int64_t *arena);
 
 /* -- run.c ------------------------------------------------------------------------------------ */
 /* Output k's memory for a result of these dims. */

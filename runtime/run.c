@@ -326,11 +326,9 @@ static int prepare(struct tccrt_session *s, const struct tcc_pentry *e)
 
     if (status)
         return status;
-    if (e->arena != TCC_NO) {
-        if ((status = tcr_size(s, e->arena, "the arena", "", &bytes)) ||
-            (status = tcr_grow(s, &s->arena, &s->arena_bytes, (size_t)bytes)))
-            return status;
-    }
+    status = e->arena != TCC_NO ? tcr_size(s, e->arena, "the arena", "", &bytes) : tcr_place(s, e, &bytes);
+    if (status || (status = tcr_grow(s, &s->arena, &s->arena_bytes, (size_t)bytes)))
+        return status;
     if (e->scratch != TCC_NO && s->values[e->scratch] >= 0 && (status = tcr_need_scratch(s, s->values[e->scratch])))
         return status;
     return early_outputs(s, e);

@@ -202,6 +202,8 @@ static int make_tables(struct tccrt_session *s)
         !(s->shares = zeroed(s, (size_t)s->threads, sizeof *s->shares)) ||
         !(s->inputs = zeroed(s, inputs, sizeof *s->inputs)) || !(s->heads = zeroed(s, inputs, sizeof *s->heads)) ||
         !(s->in = zeroed(s, inputs, sizeof *s->in)) || !(s->outs = zeroed(s, outputs, sizeof *s->outs)) ||
+        !(s->places = zeroed(s, p->buffers.count, sizeof *s->places)) ||
+        !(s->placements = zeroed(s, p->entries.count, sizeof *s->placements)) ||
         !(s->args = zeroed(s, args, sizeof *s->args)) || !(s->sizes = zeroed(s, sizes, sizeof *s->sizes)))
         return TCC_EENV;
     for (int i = 0; i < s->threads; i++)
@@ -251,7 +253,7 @@ int tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *o, stru
 void tccrt_session_free(struct tccrt_session *s)
 {
     struct tccrt_allocator a;
-    void *blocks[14];
+    void *blocks[16];
 
     if (!s)
         return;
@@ -266,9 +268,11 @@ void tccrt_session_free(struct tccrt_session *s)
         tcr_free(s, s->outs[i].own, s->outs[i].own_bytes);
         tccrt_object_unref(s->outs[i].object);
     }
+    for (uint32_t i = 0; s->placements && i < s->m->plan->entries.count; i++)
+        tcr_free(s, s->placements[i].sizes, s->m->entries[i].placed.count * sizeof *s->placements[i].sizes);
     memcpy(blocks,
-           (void *[14]){s->values, s->syms, s->bound, s->origin, s->states, s->slots, s->envs, s->shares, s->inputs,
-                        s->heads, (void *)s->in, s->outs, s->args, s->sizes},
+           (void *[16]){s->values, s->syms, s->bound, s->origin, s->states, s->slots, s->envs, s->shares, s->inputs,
+                        s->heads, (void *)s->in, s->outs, s->args, s->sizes, s->places, s->placements},
            sizeof blocks);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         if (blocks[i])

@@ -75,6 +75,8 @@ static int offset_from(struct tccrt_session *s, uint32_t b, const char *node, vo
     const struct tcc_pbuffer *p = &s->m->buffers[b];
     int64_t offset = p->offset == TCC_NO ? 0 : s->values[p->offset];
 
+    if (p->space == TCC_SPACE_ARENA && p->offset == TCC_NO)
+        offset = (int64_t)s->places[b];
     if (offset < 0)
         return tcr_size(s, p->offset, buffer_name(s, b), node, &offset);
     *out = (char *)base + offset;
