@@ -1,7 +1,7 @@
 # The documents that are made of tables are what the tables say; every tool has a man page, and completion is valid bash.
 . "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}/tests/setup.sh"
 
-for doc in passes ops gradients; do
+for doc in passes ops onnx gradients; do
     "$top_builddir/mkdoc" $doc >"$tmp/$doc.md" || fail "mkdoc $doc"
     cmp "$tmp/$doc.md" "$top_srcdir/doc/$doc.md" || fail "doc/$doc.md is stale: run 'make update-docs'"
 done

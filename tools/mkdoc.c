@@ -2,12 +2,14 @@
 /*
  * mkdoc: a program of the build. Writes what is made of tables to standard output:
  *   mkdoc man TOOL, mkdoc completion, mkdoc passes (doc/passes.md), mkdoc ops (doc/ops.md),
+ *   mkdoc onnx (doc/onnx.md),
  *   mkdoc gradients (doc/gradients.md; its figures: tests/train/gradients.def, which the test writes)
  */
 #include "passes/grad.h"
 #include "passes/pass.h"
 #include "tools/options_int.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Text for a cell of a table. */
@@ -119,15 +121,16 @@ static void write_gradients(FILE *out)
     int n;
     const struct grad_row *rows = grad_table(&n);
 
-    fprintf(out, "# Gradients\n\nMade of `passes/grad.def` and `tests/train/gradients.def` by `make update-docs`; don't "
-                 "edit.\n\n"
-                 "`passes/grad.h` says what differentiation is given and what it builds. In formulas `x`, `y`, `z` are the "
-                 "operands, `r` is the\nresult, `d` the result's gradient, `sum` goes over the axes along which the "
-                 "operand is broadcast (elsewhere that is\ndone last). Where a function has a corner or jumps, the value "
-                 "is PyTorch's. Words that the table does not name are\ndifferentiated from their bodies.\n\n"
-                 "*Checked*: in f64, against central differences of the reference interpreter (the largest difference, "
-                 "relative to the\nlargest element or 1), and in f32 compiled against interpreted, to 1e-5; by "
-                 "`tests/train/gradients`.\n");
+    fprintf(out,
+            "# Gradients\n\nMade of `passes/grad.def` and `tests/train/gradients.def` by `make update-docs`; don't "
+            "edit.\n\n"
+            "`passes/grad.h` says what differentiation is given and what it builds. In formulas `x`, `y`, `z` are the "
+            "operands, `r` is the\nresult, `d` the result's gradient, `sum` goes over the axes along which the "
+            "operand is broadcast (elsewhere that is\ndone last). Where a function has a corner or jumps, the value "
+            "is PyTorch's. Words that the table does not name are\ndifferentiated from their bodies.\n\n"
+            "*Checked*: in f64, against central differences of the reference interpreter (the largest difference, "
+            "relative to the\nlargest element or 1), and in f32 compiled against interpreted, to 1e-5; by "
+            "`tests/train/gradients`.\n");
     for (int map = 1; map >= 0; map--) {
         fprintf(out, map ? "\n## Elementwise words\n\n" : "\n## Other ops\n\n");
         fprintf(out, "| op | gradient | checked |\n| --- | --- | --- |\n");
@@ -153,6 +156,87 @@ static void write_gradients(FILE *out)
                  "model's node.\n");
 }
 
+/* -- ONNX operators: the rows of the importer's table. */
+
+static const struct onnx_row {
+    const char *domain, *op;
+    int since, until;
+    bool any;
+} onnx_rows[] = {
+#define AI "ai.onnx"
+#define ML "ai.onnx.ml"
+#define PREVIEW "ai.onnx.preview"
+#define TRAIN "ai.onnx.preview.training"
+#define OPAQUE(function)
+#define ROW(domain, op, since, until, function, arg) {domain, op, since, until, false},
+#define ANY(domain, op, since, until, function, arg) {domain, op, since, until, true},
+#include "compiler/onnx/ops.def"
+};
+enum { NONNX = sizeof onnx_rows / sizeof *onnx_rows };
+
+static int by_name(const void *a, const void *b)
+{
+    const struct onnx_row *x = a, *y = b;
+    int order = strcmp(x->domain, y->domain);
+    order = order ? order : strcmp(x->op, y->op);
+    return order ? order : x->since - y->since;
+}
+
+static bool same_op(const struct onnx_row *a, const struct onnx_row *b)
+{
+    return strcmp(a->op, b->op) == 0 && strcmp(a->domain, b->domain) == 0;
+}
+
+/* The line of the operator whose first row is `row`; returns its last row. */
+static const struct onnx_row *write_onnx_op(FILE *out, const struct onnx_row *row, const struct onnx_row *end)
+{
+    const struct onnx_row *r = row;
+    bool any = false;
+
+    fprintf(out, "| `%s` | ", row->op);
+    for (; r < end && same_op(r, row); r++) {
+        any = any || r->any;
+        fprintf(out, "%s%d", r > row ? ", " : "", r->since);
+        if (!r->until)
+            fputs(" and later", out);
+        else if (r->until != r->since)
+            fprintf(out, " to %d", r->until);
+    }
+    fprintf(out, " | %s |\n", any ? "any" : "");
+    return r - 1;
+}
+
+static void write_onnx(FILE *out)
+{
+    struct onnx_row rows[NONNX], *end = rows + NONNX;
+    int n = 0;
+
+    memcpy(rows, onnx_rows, sizeof rows);
+    qsort(rows, NONNX, sizeof *rows, by_name);
+    for (const struct onnx_row *r = rows; r < end; r++)
+        n += r == rows || !same_op(r, r - 1);
+    fprintf(
+        out,
+        "# ONNX operators\n\nMade of `compiler/onnx/ops.def` by `make update-docs`; don't edit.\n\n"
+        "These %d operators are imported, at the opsets named; model-local functions are expanded. Operands are ranked "
+        "tensors of\nnumbers; where *any* stands, strings, sequences, optionals and tensors of unknown rank as well. "
+        "What is not supported of an\noperator is said when compiling, in one message for all nodes concerned.\n",
+        n);
+    for (const struct onnx_row *r = rows; r < end; r++) {
+        if (r == rows || strcmp(r->domain, r[-1].domain) != 0)
+            fprintf(out, "\n## %s\n\n| operator | opsets | operands |\n| --- | --- | --- |\n", r->domain);
+        r = write_onnx_op(out, r, end);
+    }
+}
+
+static const struct {
+    const char *name;
+    void (*write)(FILE *out);
+} documents[] = {
+    {"completion", options_completion}, {"passes", write_passes}, {"ops", write_ops}, {"onnx", write_onnx},
+    {"gradients", write_gradients},
+};
+
 int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "man") == 0) {
@@ -163,22 +247,12 @@ int main(int argc, char **argv)
             }
         }
     }
-    if (argc == 2 && strcmp(argv[1], "completion") == 0) {
-        options_completion(stdout);
-        return 0;
+    for (size_t i = 0; argc == 2 && i < sizeof documents / sizeof *documents; i++) {
+        if (strcmp(argv[1], documents[i].name) == 0) {
+            documents[i].write(stdout);
+            return 0;
+        }
     }
-    if (argc == 2 && strcmp(argv[1], "passes") == 0) {
-        write_passes(stdout);
-        return 0;
-    }
-    if (argc == 2 && strcmp(argv[1], "ops") == 0) {
-        write_ops(stdout);
-        return 0;
-    }
-    if (argc == 2 && strcmp(argv[1], "gradients") == 0) {
-        write_gradients(stdout);
-        return 0;
-    }
-    fprintf(stderr, "usage: mkdoc man TOOL | completion | passes | ops | gradients\n");
+    fprintf(stderr, "usage: mkdoc man TOOL | completion | passes | ops | onnx | gradients\n");
     return 2;
 }
