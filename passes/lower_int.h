@@ -151,6 +151,8 @@ int lw_storage(const struct lw *lw, int buffer);
 bool lw_same_index(const struct kn_insn *a, const struct kn_insn *b);
 /* lower_merge.c: elementwise launches over the same points that share operands become one. */
 void lw_merge_launches(struct lw *lw, struct kn_steps *steps);
+/* lower_dead.c: stores that nobody reads, behind merged launches. */
+void lw_drop_dead_stores(struct lw *lw, struct kn_entry *e);
 /* lower_state.c: state variables are updated in place where nobody needs the old value afterwards. */
 void lw_update_in_place(struct lw *lw, struct kn_entry *e);
 /* lower_layout.c: fills in lw->layout; may insert relayout nodes. */

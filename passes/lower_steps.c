@@ -471,6 +471,7 @@ bool lw_lower_func(struct lw *lw, struct ir_func *f, struct kn_entry *e)
     copy_outputs(lw, e);
     if (lw->fuse) {
         lw_merge_launches(lw, &e->steps);
+        lw_drop_dead_stores(lw, e);
         lw_update_in_place(lw, e);
     }
     put_checks_first(lw, &e->steps);
