@@ -12,6 +12,7 @@
 #include <math.h>
 #include <string.h>
 
+#define LARGE 4096           /* elements of tensors that are reduced in two steps */
 #define GROWTH_INTERVAL 2000 /* torch.amp.GradScaler's defaults */
 #define GROWTH_FACTOR 2.0
 #define BACKOFF_FACTOR 0.5
@@ -172,16 +173,24 @@ static struct ir_value *choose(struct ir_builder *b, struct ir_value *c, struct 
     return ir_build1(b, IR_select, 3, (struct ir_value *[]){c, x, y}, NULL);
 }
 
-static struct ir_value *reduce_all(struct ir_builder *b, enum ir_op op, struct ir_value *x)
+static struct ir_value *reduce_axes(struct ir_builder *b, enum ir_op op, struct ir_value *x, int first)
 {
     int64_t axes[TCC_MAX_RANK];
+    int n = x ? x->type->rank - first : 0;
 
     if (!x)
         return NULL;
-    for (int i = 0; i < x->type->rank; i++)
-        axes[i] = i;
-    x = ir_build1(b, op, 1, &x,
-                  IR_ATTRS(ir_attr_ints(IR_ATTR_axes, x->type->rank, axes), ir_attr_i(IR_ATTR_keepdims, 0)));
+    for (int i = 0; i < n; i++)
+        axes[i] = first + i;
+    return ir_build1(b, op, 1, &x, IR_ATTRS(ir_attr_ints(IR_ATTR_axes, n, axes), ir_attr_i(IR_ATTR_keepdims, 0)));
+}
+
+/* Of large tensors first row by row, which threads share. */
+static struct ir_value *reduce_all(struct ir_builder *b, enum ir_op op, struct ir_value *x)
+{
+    if (x && x->type->rank > 1 && ir_num_elements(b->ctx, x->type)->hi > LARGE)
+        x = reduce_axes(b, op, x, 1);
+    x = reduce_axes(b, op, x, 0);
     return x ? ir_cast_to(b, x, TCC_F32) : NULL;
 }
 
