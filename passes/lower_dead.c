@@ -65,7 +65,7 @@ static void remove_operand(struct lw *lw, struct kn_step *s, int operand)
         k->insns[n++] = insn;
     }
     k->ninsns = n;
-    k->stages[0] = (struct kn_stage){0, 0, n};
+    k->stages[0].last = n;
     for (int i = operand; i + 1 < k->noperands; i++) {
         k->operands[i] = k->operands[i + 1];
         s->args[i] = s->args[i + 1];

@@ -80,6 +80,31 @@ static kn_layout concat_layout(struct lw *lw, const struct ir_node *n)
     return l;
 }
 
+/* Does the node compute with state, element by element? */
+static bool meets_state(const struct lw *lw, const struct ir_node *n)
+{
+    for (int i = 0; i < n->nin; i++) {
+        const struct ir_value *x = n->in[i].value;
+        if (x && x->def && x->def->op == IR_state_read && !lw->layout[x->id] && same_dims(x->type, n->out[0]->type))
+            return true;
+    }
+    return false;
+}
+
+/* Part of an update of state, which is held plain: so is what is computed with it, and what only serves that. Nothing but the
+ * gradient is converted then. */
+static bool updates_state(const struct lw *lw, const struct ir_node *n, int depth)
+{
+    if (!spreads(n) || depth > 8)
+        return false;
+    if (meets_state(lw, n))
+        return true;
+    for (const struct ir_use *u = n->out[0]->uses; u; u = u->next)
+        if (u->user->op != IR_state_write && !updates_state(lw, u->user, depth + 1))
+            return false;
+    return n->out[0]->uses != NULL;
+}
+
 /* What a value's layout is when its producer's wish (windows) or its operands' layout (elementwise, concat, reductions that keep the
  * blocked axis) decides. */
 static kn_layout produced(struct lw *lw, const struct ir_node *n)
@@ -97,7 +122,7 @@ static kn_layout produced(struct lw *lw, const struct ir_node *n)
                 return NULL;
         return l;
     }
-    if (spreads(n))
+    if (spreads(n) && !updates_state(lw, n, 0))
         for (int i = 0; i < n->nin; i++) {
             const struct ir_value *x = n->in[i].value;
             if (x && lw->layout[x->id] && !ir_const_of(x) && same_dims(x->type, n->out[0]->type))
@@ -133,6 +158,8 @@ static kn_layout read_layout(struct lw *lw, const struct ir_node *n, int i)
     const struct ir_value *x = n->in[i].value;
     if (kind == IR_K_WINDOW || kind == IR_K_CONTRACT)
         return wanted(lw, n, i);
+    if (updates_state(lw, n, 0))
+        return NULL;
     if (kind == IR_K_MAP || kind == IR_K_REDUCE || (n->op == IR_concat && concat_layout(lw, n)))
         return lw->layout[x->id];
     return n->op == IR_relayout ? lw->layout[x->id] : NULL;
