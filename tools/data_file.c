@@ -179,6 +179,7 @@ static bool read_raw(const char *path, const struct data_file *f, const struct d
                  (long long)(n < 0 ? 0 : n), (long long)length);
         return false;
     }
+    a->windows = true;
     a->dims[0] = (n - length) / a->stride + 1;
     a->rank = known && fixed == length ? info->rank : 2;
     for (int i = 1; i < a->rank; i++)

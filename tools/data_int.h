@@ -24,6 +24,7 @@ struct data_array {
     const unsigned char *at;     /* the first element */
     enum tcc_dtype dtype;
     bool swap;                   /* of the other byte order */
+    bool windows;                /* raw: samples may overlap */
     bool convert;                /* may be converted to the input's element type */
     int rank;
     int64_t dims[TCC_MAX_RANK];  /* dims[0]: samples */

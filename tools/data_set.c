@@ -239,9 +239,8 @@ static int check_samples(const struct options *o, struct data_set *set)
     set->samples = INT64_MAX;
     for (int i = 0; i < set->n; i++) {
         struct data_array *a = &set->arrays[i];
-        bool window = a->stride != data_row_elements(a) || (a->convert && a->at != a->file->bytes);
         set->samples = a->dims[0] < set->samples ? a->dims[0] : set->samples;
-        if (window)
+        if (a->windows)
             continue;
         if (first && first->dims[0] != a->dims[0])
             return tool_error(o, EXIT_DATA, "%s has %lld samples, %s has %lld", first->name, (long long)first->dims[0],

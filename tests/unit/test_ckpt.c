@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* safetensors files: what is written is read; damaged and hostile ones are refused, whatever byte is wrong. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/ckpt_int.h"
+
+static char path[64];
+
+static void make_path(void)
+{
+    snprintf(path, sizeof path, "/tmp/test-ckpt-%ld.safetensors", (long)getpid());
+}
+
+static void remove_path(void)
+{
+    unlink(path);
+}
+
+static float floats[6] = {1, 2, 3, 4, 5, 6};
+static int64_t count = 42;
+static uint8_t bytes[3] = {7, 8, 9};
+
+static const struct tccrt_named tensors[] = {{"b \"quoted\" \xc3\xa4", {bytes, TCC_U8, 1, {3}}},
+                                             {"w", {floats, TCC_F32, 2, {2, 3}}},
+                                             {"empty", {NULL, TCC_F32, 2, {0, 3}}},
+                                             {"count", {&count, TCC_I64, 0, {0}}}};
+static const struct tccrt_pair meta[] = {{"key", "value\nline\t\\"}};
+
+START_TEST(written_is_read)
+{
+    struct tccrt_tensors *f;
+    ck_assert_int_eq(tccrt_tensors_write(path, 4, tensors, 1, meta), TCC_OK);
+    ck_assert_int_eq(tccrt_tensors_open(path, &f), TCC_OK);
+    ck_assert_int_eq(tccrt_tensors_count(f), 4);
+    ck_assert_int_eq(tccrt_tensors_check(f), TCC_OK);
+    ck_assert_str_eq(tccrt_tensors_value(f, "key"), "value\nline\t\\");
+    for (int i = 0; i < 4; i++) {
+        const struct tccrt_named *x = tccrt_tensors_find(f, tensors[i].name);
+        ck_assert_ptr_nonnull(x);
+        ck_assert_int_eq(x->t.dtype, tensors[i].t.dtype);
+        ck_assert_int_eq(x->t.rank, tensors[i].t.rank);
+        ck_assert_uint_eq((uintptr_t)x->t.data % (uintptr_t)tcr_dtype_bytes(x->t.dtype), 0);
+    }
+    ck_assert_mem_eq(tccrt_tensors_find(f, "w")->t.data, floats, sizeof floats);
+    ck_assert_ptr_null(tccrt_tensors_find(f, "v"));
+    tccrt_tensors_close(f);
+    ck_assert_int_eq(access("/tmp/none/x", F_OK), -1);
+    ck_assert_int_eq(tccrt_tensors_write("/tmp/none/x", 4, tensors, 1, meta), TCC_EENV);
+    ck_assert_int_eq(tccrt_tensors_open("/tmp/none/x", &f), TCC_EINPUT);
+}
+END_TEST
+
+/* Reads every tensor's every byte, so that a sanitizer sees what lies outside. */
+static int look(const uint8_t *data, size_t size)
+{
+    struct tccrt_tensors *f;
+    int status = tcr_tensors_parse("x", data, size, &f);
+    if (status)
+        return status;
+    tccrt_tensors_check(f);
+    tccrt_tensors_close(f);
+    return TCC_OK;
+}
+
+START_TEST(hostile)
+{
+    struct stat st;
+    ck_assert_int_eq(tccrt_tensors_write(path, 4, tensors, 1, meta), TCC_OK);
+    ck_assert_int_eq(stat(path, &st), 0);
+    size_t size = (size_t)st.st_size;
+    uint8_t *good = malloc(size), *bad = malloc(size);
+    FILE *in = fopen(path, "r");
+    ck_assert_uint_eq(fread(good, 1, size, in), size);
+    fclose(in);
+    for (size_t n = 0; n < size; n++) {
+        uint8_t *cut = malloc(n + 1);
+        memcpy(cut, good, n);
+        ck_assert_int_eq(look(cut, n), TCC_EINPUT);
+        free(cut);
+    }
+    for (size_t i = 0; i < size; i++)
+        for (int k = 0; k < 256; k++) {
+            memcpy(bad, good, size);
+            bad[i] = (uint8_t)k;
+            look(bad, size);
+        }
+    free(good);
+    free(bad);
+}
+END_TEST
+
+static const char *const malformed[] = {
+    "",
+    "[]",
+    "{",
+    "{\"a\"}",
+    "{\"a\":{}}",
+    "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,8]}}",
+    "{\"a\":{\"dtype\":\"F99\",\"shape\":[1],\"data_offsets\":[0,4]}}",
+    "{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}",
+    "{\"a\":{\"dtype\":\"F32\",\"shape\":[1e3],\"data_offsets\":[0,4]}}",
+    "{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4611686018427387904],\"data_offsets\":[0,0]}}",
+    "{\"a\":{\"dtype\":\"F32\",\"shape\":[99999999999999999999999],\"data_offsets\":[0,0]}}",
+    "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}",
+    "{\"a\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[8,4]}}",
+    "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_"
+    "offsets\":[4,8]}}",
+    "{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}",
+    "{\"__metadata__\":{\"a\":1}}",
+    "{} x",
+    "{\"\\ud800\":{}}",
+    "{\"a\\u0000\":{}}",
+    "{\"a\":{\"x\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["};
+
+START_TEST(malformed_headers)
+{
+    uint8_t file[1024] = {0};
+    size_t n = strlen(malformed[_i]);
+    file[0] = (uint8_t)n;
+    file[1] = (uint8_t)(n >> 8);
+    memcpy(file + 8, malformed[_i], n);
+    ck_assert_int_eq(look(file, 8 + n + 8), TCC_EINPUT);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("ckpt");
+    TCase *t = tcase_create("ckpt");
+    tcase_set_timeout(t, 60);
+    tcase_add_checked_fixture(t, make_path, remove_path);
+    tcase_add_test(t, written_is_read);
+    tcase_add_test(t, hostile);
+    tcase_add_loop_test(t, malformed_headers, 0, (int)(sizeof malformed / sizeof *malformed));
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed ? 1 : 0;
+}
