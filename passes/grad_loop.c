@@ -127,10 +127,13 @@ static void look_at(void *user, ir_expr sym)
 
 /* -- What the backward body takes from the forward one ---------------------------------------------- */
 
-/* The forward loop collects v; the new result. */
+/* The forward loop collects v, if it does not yet; the result that holds it. */
 static struct ir_value *collect(struct loop *l, struct ir_value *v)
 {
     struct ir_ctx *ctx = l->g->ctx;
+    for (int k = l->ncarried; k < l->n->nout; k++)
+        if (l->body->last->in[1 + k].value == v)
+            return l->n->out[k];
     struct search s = {.l = l};
     ir_expr dims[TCC_MAX_RANK];
     if (!ir_is_tensor(v->type) || v->type->rank + 1 > TCC_MAX_RANK)
@@ -245,6 +248,9 @@ static bool counts_down(const struct loop *l, const struct ir_value *index)
 
 static int add_scan(struct loop *l, struct ir_value *v)
 {
+    for (int i = 0; i < l->scans.n; i++)
+        if (l->scans.at[i] == v)
+            return i;
     VEC_PUSH(l->g->ctx, l->scans, v);
     return l->scans.n - 1;
 }

@@ -22,9 +22,15 @@ void grad_rule_reshape(struct grad *g, struct ir_node *n)
 void grad_rule_transpose(struct grad *g, struct ir_node *n)
 {
     const int64_t *perm = ir_attr(n, IR_ATTR_perm)->ints;
+    const struct grad_sum *sum = &g->sums[n->out[0]->id];
     int64_t back[TCC_MAX_RANK];
     for (int i = 0; i < n->out[0]->type->rank; i++)
         back[perm[i]] = i;
+    if (sum->parts.n == 1 && sum->parts.at[0].form == GRAD_PRODUCT && perm[0] == 1) { /* (v' w)' = w' v */
+        struct grad_part p = sum->parts.at[0];
+        grad_give_part(g, n->in[0].value, (struct grad_part){.form = GRAD_PRODUCT, .v = p.w, .w = p.v});
+        return;
+    }
     grad_give(g, n, 0, ir_transpose_by(g->b, grad_out(g, n, 0), back));
 }
 
