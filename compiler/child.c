@@ -36,14 +36,13 @@ static bool start_child(struct child *c, void (*work)(void *jobs, int i, int rep
     return true;
 }
 
-/* Waits for a child; false, with its message in `text`, if it failed. */
-static bool finish_child(struct child *c, char *text, size_t size)
+int child_end(pid_t pid, int pipe, char *text, size_t size)
 {
     size_t n = 0;
     int state = 0;
     for (;;) {
         char buffer[512];
-        ssize_t got = read(c->pipe, buffer, sizeof buffer);
+        ssize_t got = read(pipe, buffer, sizeof buffer);
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
@@ -53,14 +52,22 @@ static bool finish_child(struct child *c, char *text, size_t size)
         n += keep;
     }
     text[n] = '\0';
-    close(c->pipe);
-    while (waitpid(c->pid, &state, 0) < 0 && errno == EINTR)
-        continue;
+    close(pipe);
+    while (waitpid(pid, &state, 0) < 0)
+        if (errno != EINTR)
+            return -1;
+    return state;
+}
+
+/* Waits for a child; false, with its message in `text`, if it failed. */
+static bool finish_child(struct child *c, char *text, size_t size)
+{
+    int state = child_end(c->pid, c->pipe, text, size);
     if (WIFEXITED(state) && WEXITSTATUS(state) == 0)
         return true;
-    if (n == 0 && WIFSIGNALED(state))
+    if (!*text && WIFSIGNALED(state))
         snprintf(text, size, "the code generator died of signal %d (%s)", WTERMSIG(state), strsignal(WTERMSIG(state)));
-    else if (n == 0)
+    else if (!*text)
         snprintf(text, size, "the code generator failed without a message");
     return false;
 }

@@ -5,12 +5,16 @@
 
 #include "ir/ir.h"
 
+#include <sys/types.h>
+
 /*
  * Runs jobs 0..n-1, at most `limit` at once, each in a forked child that calls work(jobs, i, report). The child ends the process
  * itself: _exit(0) when all went well; otherwise it writes a message to `report` and ends with another status. False
  * after a diagnostic with the first failed child's message; all children have ended then.
  */
 bool child_run(struct ir_ctx *ctx, int n, int limit, void (*work)(void *jobs, int i, int report), void *jobs);
+/* Collects up to size - 1 bytes of what a child writes to `pipe`, and closes that; waits for its end. Its wait status, -1: there is none. */
+int child_end(pid_t pid, int pipe, char *text, size_t size);
 /* Appends the file to `to` and removes it; nothing where there is none. */
 void child_take_dump(const char *path, FILE *to);
 

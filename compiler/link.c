@@ -5,6 +5,7 @@
  * name that is renamed once everything has gone well, so that a failure leaves nothing.
  */
 #include "compiler/link_int.h"
+#include "compiler/child_int.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +42,6 @@ static int run(char *const *argv, char *output, size_t size)
 {
     int pipes[2], state, error;
     pid_t pid;
-    size_t n = 0;
     posix_spawn_file_actions_t actions;
 
     output[0] = '\0';
@@ -57,22 +57,9 @@ static int run(char *const *argv, char *output, size_t size)
         close(pipes[0]);
         return -1;
     }
-    for (;;) {
-        char buffer[512];
-        ssize_t got = read(pipes[0], buffer, sizeof buffer);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            break;
-        size_t keep = n + (size_t)got < size ? (size_t)got : size - 1 - n;
-        memcpy(output + n, buffer, keep);
-        n += keep;
-    }
-    output[n] = '\0';
-    close(pipes[0]);
-    while (waitpid(pid, &state, 0) < 0)
-        if (errno != EINTR)
-            return -1;
+    state = child_end(pid, pipes[0], output, size);
+    if (state < 0)
+        return -1;
     return WIFEXITED(state) ? WEXITSTATUS(state) : 128;
 }
 
