@@ -21,7 +21,7 @@ static void count_uses(const struct lw *lw, const struct kn_steps *steps, int *u
             const struct kn_region *g = &s->regions[r];
             count_list(lw, g->nparams, g->params, uses);
             count_list(lw, g->nresults, g->results, uses);
-            count_list(lw, g->finals ? g->nresults : 0, g->finals, uses);
+            count_list(lw, g->finals ? g->nresults - (s->kind == TCC_STEP_LOOP) : 0, g->finals, uses);
             count_uses(lw, &g->steps, uses);
         }
     }

@@ -193,12 +193,12 @@ static int partner(const struct lw *lw, const struct kn_steps *steps, int j)
     return -1;
 }
 
-static void merge_list(struct lw *lw, struct kn_steps *steps)
+void lw_merge_launches(struct lw *lw, struct kn_steps *steps)
 {
     int n = 0;
     for (int j = 0; j < steps->n; j++) {
         for (int r = 0; r < steps->at[j].nregions; r++)
-            merge_list(lw, &steps->at[j].regions[r].steps);
+            lw_merge_launches(lw, &steps->at[j].regions[r].steps);
         struct kn_step s = steps->at[j];
         steps->at[n] = s;
         struct kn_steps done = {steps->at, n + 1, n + 1};
@@ -209,80 +209,4 @@ static void merge_list(struct lw *lw, struct kn_steps *steps)
             n++;
     }
     steps->n = n;
-}
-
-/* -- Values that only the merged kernel itself needed ------------------------------------------------------- */
-
-/* How many steps (regions' lists count as one) name each buffer's memory. */
-static void count_steps(const struct lw *lw, const struct kn_steps *steps, int *count)
-{
-    for (int i = 0; i < steps->n; i++) {
-        const struct kn_step *s = &steps->at[i];
-        for (int a = 0; a < s->nargs; a++)
-            if (s->args[a] >= 0)
-                count[lw_storage(lw, s->args[a])]++;
-        for (int r = 0; r < s->nregions; r++) {
-            const struct kn_region *g = &s->regions[r];
-            for (int k = 0; k < g->nparams; k++)
-                if (g->params[k] >= 0)
-                    count[lw_storage(lw, g->params[k])] += 2;
-            for (int k = 0; k < g->nresults; k++)
-                if (g->results[k] >= 0)
-                    count[lw_storage(lw, g->results[k])] += 2;
-            for (int k = 0; g->finals && k < g->nresults - (s->kind == TCC_STEP_LOOP); k++)
-                if (g->finals[k] >= 0)
-                    count[lw_storage(lw, g->finals[k])] += 2;
-            count_steps(lw, &g->steps, count);
-        }
-    }
-}
-
-static void drop_operand(struct kn_step *s, int operand)
-{
-    struct kn_kernel *k = s->kernel;
-    int *moved = s->args, n = 0;
-    for (int i = 0; i < k->ninsns; i++) {
-        struct kn_insn *in = &k->insns[i];
-        if (in->code == KN_STORE &&
-            in->operand == operand) { /* its number stays taken, by a constant that nobody reads */
-            *in = (struct kn_insn){.code = KN_CONST, .dtype = in->dtype, .arg = {-1, -1, -1}};
-            continue;
-        }
-        if ((in->code == KN_LOAD || in->code == KN_STORE) && in->operand > operand)
-            in->operand--;
-    }
-    for (int i = 0; i < k->noperands; i++)
-        if (i != operand) {
-            k->operands[n] = k->operands[i];
-            moved[n++] = s->args[i];
-        }
-    k->noperands = s->nargs = n;
-}
-
-static void drop_dead_stores(struct lw *lw, struct kn_steps *steps, const int *count)
-{
-    for (int i = 0; i < steps->n; i++) {
-        struct kn_step *s = &steps->at[i];
-        for (int r = 0; r < s->nregions; r++)
-            drop_dead_stores(lw, &s->regions[r].steps, count);
-        if (!is_map(s))
-            continue;
-        int outputs = 0;
-        for (int o = 0; o < s->kernel->noperands; o++)
-            outputs += s->kernel->operands[o].use == KN_OUT;
-        for (int o = s->kernel->noperands - 1; o >= 0 && outputs > 1; o--)
-            if (s->kernel->operands[o].use == KN_OUT && lw->buffers.at[s->args[o]].space == TCC_SPACE_ARENA &&
-                count[s->args[o]] == 1) {
-                drop_operand(s, o);
-                outputs--;
-            }
-    }
-}
-
-void lw_merge_launches(struct lw *lw, struct kn_steps *steps)
-{
-    int *count = IR_NEWN(lw->ctx, lw->buffers.n + 1, int);
-    merge_list(lw, steps);
-    count_steps(lw, steps, count);
-    drop_dead_stores(lw, steps, count);
 }
