@@ -4,6 +4,7 @@
  * together in a temporary folder beside the output, so that nothing half-made is ever seen under the output's name.
  */
 #include "compiler/artifact_int.h"
+#include "compiler/budget_int.h"
 #include "compiler/cache_int.h"
 #include "compiler/frontend.h"
 #include "compiler/link_int.h"
@@ -224,8 +225,12 @@ static bool run_passes(struct job *j)
     if (!o->output && !deeper && ndumps)
         return true;
     progress(j, "planning kernels", 0.2);
+    if (o->train && !budget_fit(j->ctx, j->module, &p, o->train->memory_budget, o->train->report))
+        return false;
     if (!pass_list(j->module, "legalise,lower,schedule,memory", &p))
         return false;
+    if (o->train && o->train->report)
+        budget_report(j->module->program, o->train->report);
     if (wants(o, "kernels") || wants(o, "plan"))
         kn_print_program(to, j->module->program, wants(o, "kernels"), wants(o, "plan"));
     return true;

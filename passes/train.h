@@ -60,4 +60,15 @@ struct train_schedule;
 struct train_schedule *train_schedule_new(struct ir_ctx *ctx, const char *text);
 bool train_schedule_rate(const struct train_schedule *s, double base, int64_t step, int64_t epoch, double *rate);
 
+/*
+ * Recomputation (train_remat.c), after the graph passes: the first `segments` segments of about `segment_bytes` each of what the backward
+ * pass reads are computed again there. `to`: a line for each such value, kept or recomputed; may be NULL.
+ */
+struct train_memory { int segments, repeated; double work; };    /* that there are; nodes computed again; their operations */
+void train_remat(struct ir_func *f, double segment_bytes, int segments, struct train_memory *result, FILE *to);
+/* The bytes that the backward pass reads of the forward pass; what has no constant size counts as nothing. */
+double train_remat_bytes(struct ir_func *f);
+/* A module with a copy of one function, and all state variables: to try something out. */
+struct ir_module *train_copy(const struct ir_func *f);
+
 #endif

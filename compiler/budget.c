@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * --memory-budget: how much of the forward pass a training step computes again so that its memory fits.
+ *
+ * Every choice is tried on a copy of the step and lowered as it will be, so the peak that is compared and printed is that of the plan. First
+ * segments of several sizes are tried, all of them recomputed; of those that fit the one that computes least is taken, and then
+ * as many of its last segments as can be are kept after all.
+ */
+#include "compiler/budget_int.h"
+#include "compiler/frontend.h"
+
+struct choice {
+    double segment_bytes;
+    int segments;               /* recomputed ones */
+    struct train_memory memory; /* what came of it */
+    uint64_t arena, state, scratch;
+};
+
+static uint64_t peak_of(const struct choice *c)
+{
+    return c->arena + c->state;
+}
+
+/* Lowers a copy of f with that choice; false after a diagnostic. */
+static bool try_choice(struct ir_ctx *ctx, const struct ir_func *f, const struct pass_options *p, struct choice *c)
+{
+    struct pass_options quiet = *p;
+    static const char *const none[] = {NULL};
+    struct ir_module *m = train_copy(f);
+    int64_t bytes;
+    quiet.dump = none;
+    quiet.time_passes = quiet.verify = false;
+    quiet.change_limit = -1;
+    if (c->segments)
+        train_remat(ir_func_by_name(m, f->name), c->segment_bytes, c->segments, &c->memory, NULL);
+    if (!pass_list(m, "legalise,lower,schedule,memory", &quiet))
+        return false;
+    const struct kn_entry *e = &m->program->entries[0];
+    if (!ir_is_const(e->arena, &bytes)) {
+        struct ir_where where = {.file = f->module->name};
+        ir_error(ctx, &where,
+                 "--memory-budget needs sizes that are known: pin the symbolic dims with --dim or --shape (the step "
+                 "takes %s bytes)",
+                 ir_expr_text(ctx, e->arena));
+        return false;
+    }
+    c->arena = (uint64_t)bytes;
+    c->state = c->scratch = 0;
+    for (int b = 0; b < m->program->nbuffers; b++)
+        if (m->program->buffers[b].space == TCC_SPACE_STATE && ir_is_const(m->program->buffers[b].bytes, &bytes))
+            c->state += (uint64_t)bytes;
+    for (int i = 0; i < e->steps.n; i++)
+        if (e->steps.at[i].scratch && ir_is_const(e->steps.at[i].scratch, &bytes) && (uint64_t)bytes > c->scratch)
+            c->scratch = (uint64_t)bytes;
+    return true;
+}
+
+/* The fewest segments, from the first on, that fit: more of them recomputed never takes more memory, as a rule. */
+static bool fewest_segments(struct ir_ctx *ctx, const struct ir_func *f, const struct pass_options *p, uint64_t budget,
+                            struct choice *best)
+{
+    int lo = 1, hi = best->segments;
+    while (lo < hi) {
+        struct choice c = {.segment_bytes = best->segment_bytes, .segments = (lo + hi) / 2};
+        if (!try_choice(ctx, f, p, &c))
+            return false;
+        if (peak_of(&c) <= budget && c.memory.work <= best->memory.work) {
+            *best = c;
+            hi = c.segments;
+        } else {
+            lo = c.segments + 1;
+        }
+    }
+    return true;
+}
+
+static bool search(struct ir_ctx *ctx, const struct ir_func *f, const struct pass_options *p, uint64_t budget,
+                   struct choice *best)
+{
+    static const int parts[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48};
+    double total = train_remat_bytes((struct ir_func *)f);
+    struct choice first = *best;
+    bool fits = false;
+    /* All of the segments, or the first half: those behind are wanted soon, and then two copies live side by side. */
+    for (size_t i = 0; i < 2 * (sizeof parts / sizeof *parts); i++) {
+        int n = parts[i / 2];
+        struct choice c = {.segment_bytes = total / n, .segments = i % 2 ? (n + 1) / 2 : n + 8};
+        if (!try_choice(ctx, f, p, &c))
+            return false;
+        bool now = peak_of(&c) <= budget;
+        if (now != fits ? now : now ? c.memory.work < best->memory.work : peak_of(&c) < peak_of(best))
+            *best = c;
+        fits |= now;
+    }
+    if (fits)
+        return fewest_segments(ctx, f, p, budget, best);
+    struct ir_where where = {.file = f->module->name};
+    ir_error(
+        ctx, &where,
+        "--memory-budget=%llu: the step takes %llu bytes as it is and %llu when activations are recomputed (state: "
+        "%llu); a smaller batch would take less",
+        (unsigned long long)budget, (unsigned long long)peak_of(&first), (unsigned long long)peak_of(best),
+        (unsigned long long)best->state);
+    return false;
+}
+
+static void tell(struct ir_ctx *ctx, const struct ir_func *f, const struct choice *c)
+{
+    struct ir_where where = {.file = f->module->name};
+    const char *repeated = c->segments ? ir_internf(ctx, "%d operations are computed again", c->memory.repeated)
+                                       : "nothing is computed again";
+    ir_diag(ctx, &where, IR_D_memory, f->name, (unsigned long long)peak_of(c), (unsigned long long)c->arena,
+            (unsigned long long)c->state, (unsigned long long)c->scratch, repeated);
+}
+
+bool budget_fit(struct ir_ctx *ctx, struct ir_module *m, const struct pass_options *p, uint64_t budget, FILE *report)
+{
+    struct ir_func *step = ir_func_by_name(m, "step"), *grad = ir_func_by_name(m, "grad");
+    struct choice best = {0};
+    if (!step)
+        return true;
+    if (budget) {
+        if (!try_choice(ctx, step, p, &best))
+            return false;
+        if (peak_of(&best) > budget && !search(ctx, step, p, budget, &best))
+            return false;
+        tell(ctx, step, &best);
+    }
+    struct train_memory memory;
+    if (best.segments || report)
+        train_remat(step, best.segment_bytes > 0 ? best.segment_bytes : 1e300, best.segments, &memory, report);
+    if (best.segments && grad)
+        train_remat(grad, best.segment_bytes, best.segments, &memory, NULL);
+    return true;
+}
+
+void budget_report(const struct kn_program *p, FILE *out)
+{
+    for (int b = 0; b < p->nbuffers; b++) {
+        const struct kn_buffer *x = &p->buffers[b];
+        int64_t at, bytes, other_at, other_bytes;
+        int before = 0;
+        if (x->space != TCC_SPACE_ARENA || !x->offset || !ir_is_const(x->offset, &at) || !ir_is_const(x->bytes, &bytes))
+            continue;
+        for (int o = 0; o < p->nbuffers; o++) {
+            const struct kn_buffer *y = &p->buffers[o];
+            bool arena = y->space == TCC_SPACE_ARENA && y->offset && ir_is_const(y->offset, &other_at) &&
+                         ir_is_const(y->bytes, &other_bytes);
+            before +=
+                arena && o != b && y->last_step < x->first_step && other_at < at + bytes && at < other_at + other_bytes;
+        }
+        fprintf(out, "%-10s %12lld  buffer %d %s: steps %d to %d, offset %lld", before ? "reused" : "fresh",
+                (long long)bytes, b, x->name ? x->name : "", x->first_step, x->last_step, (long long)at);
+        if (before)
+            fprintf(out, ", memory of %d earlier", before);
+        fputc('\n', out);
+    }
+}

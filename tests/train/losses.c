@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * losses.c - losses and their gradients against the figures of losses.txt (PyTorch's; see losses.py). Prints TAP.
+ *
+ *   losses-run losses.txt
+ *
+ * Each case is a model whose scores are its input plus a parameter of zeros: @grad then leaves the gradient by the scores in that
+ * parameter's gradient. A label out of range follows: the run must fail and leave all state as it was.
+ */
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "compiler/tccc.h"
+#include "runtime/tccrt.h"
+
+enum { MAX = 256 };
+
+struct value {
+    struct tcc_tensor t;
+    char dims[64]; /* as the file has them: 4x5, scalar */
+    float f[MAX];
+    int64_t i[MAX];
+};
+struct test_case {
+    char name[64], option[300], why[400];
+    struct value x, target;
+    double loss;
+    float grad[MAX];
+    struct tccrt_model *model;
+    struct tccrt_session *session;
+};
+
+static bool fail(struct test_case *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool fail(struct test_case *c, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(c->why, sizeof c->why, format, args);
+    va_end(args);
+    return false;
+}
+
+static int read_numbers(const char *s, float *f, int64_t *i)
+{
+    int n = 0;
+    for (char *end; n < MAX; s = end, n++) {
+        double v = strtod(s, &end);
+        if (end == s)
+            break;
+        f[n] = (float)v;
+        if (i)
+            i[n] = (int64_t)v;
+    }
+    return n;
+}
+
+static bool read_value(struct test_case *c, struct value *v, const char *type, const char *rest)
+{
+    int used = 0;
+    if (sscanf(rest, "%63s%n", v->dims, &used) != 1)
+        return fail(c, "no dims");
+    v->t.dtype = !strcmp(type, "i64") ? TCC_I64 : TCC_F32;
+    v->t.data = v->t.dtype == TCC_I64 ? (void *)v->i : (void *)v->f;
+    for (char *s = v->dims, *end; strcmp(v->dims, "scalar"); s = end + 1) {
+        v->t.dims[v->t.rank++] = strtoll(s, &end, 10);
+        if (*end != 'x')
+            break;
+    }
+    read_numbers(rest + used, v->f, v->i);
+    return true;
+}
+
+static bool read_case(struct test_case *c, FILE *in)
+{
+    static char line[1 << 16];
+    char type[8];
+    for (int k = 0; k < 5; k++) {
+        int used = 0;
+        if (!fgets(line, sizeof line, in))
+            return false;
+        if (sscanf(line, "case %63s %299s", c->name, c->option) == 2)
+            continue;
+        if (line[0] == 'x')
+            read_value(c, &c->x, "f32", line + 1);
+        else if (sscanf(line, "target %7s%n", type, &used) == 1)
+            read_value(c, &c->target, type, line + used);
+        else if (sscanf(line, "loss %lf", &c->loss) != 1)
+            read_numbers(line + 4, c->grad, NULL);
+    }
+    return true;
+}
+
+/* 4x5 as f32[4,5]; a scalar as f32[]. */
+static void print_type(FILE *out, const struct value *v)
+{
+    fputs("f32[", out);
+    for (int i = 0; i < v->t.rank; i++)
+        fprintf(out, "%s%lld", i ? "," : "", (long long)v->t.dims[i]);
+    fputc(']', out);
+}
+
+static bool write_model(const struct test_case *c, const char *path)
+{
+    FILE *out = fopen(path, "w");
+    if (!out)
+        return false;
+    fputs("state @p : ", out);
+    print_type(out, &c->x);
+    fputs(" param\nfunc @main(%x: ", out);
+    print_type(out, &c->x);
+    fputs(") -> (\"y\": ", out);
+    print_type(out, &c->x);
+    fputs(") {\n  %p = state_read() {name = \"p\"}\n  %y = add(%x, %p)\n  return(%y)\n}\n", out);
+    return fclose(out) == 0;
+}
+
+static void keep_message(void *user, int severity, const char *text)
+{
+    if (severity > 1)
+        fail(user, "%s", text);
+}
+
+static bool open_case(struct test_case *c)
+{
+    struct tccc_train train = {.loss = c->option};
+    struct tccc_options o;
+    tccc_options_init(&o);
+    o.model = "loss.tcir";
+    o.output = "loss.so";
+    o.train = &train;
+    o.verify = true;
+    o.message = keep_message;
+    o.user = c;
+    if (!write_model(c, o.model) || tccc_compile(&o))
+        return *c->why ? false : fail(c, "can't compile");
+    bool ok = tccrt_open("./loss.so", &c->model) == 0 && tccrt_session_new(c->model, NULL, &c->session) == 0;
+    return ok || fail(c, "%s", tccrt_error());
+}
+
+static bool compare(struct test_case *c)
+{
+    struct tcc_tensor in[2] = {c->x.t, c->target.t}, out = {0}, grad;
+    if (tccrt_run(c->session, "grad", 2, in, 1, &out) || tccrt_state_get(c->session, "grad.p", &grad))
+        return fail(c, "%s", tccrt_error());
+    double got = (double)*(float *)out.data, largest = 0;
+    if (!(fabs(got - c->loss) <= 1e-6 * fabs(c->loss) + 1e-7))
+        return fail(c, "loss %.9g, PyTorch has %.9g", got, c->loss);
+    int n = 1;
+    for (int i = 0; i < c->x.t.rank; i++)
+        n *= (int)c->x.t.dims[i];
+    for (int i = 0; i < n; i++)
+        largest = fmax(largest, fabs((double)c->grad[i]));
+    for (int i = 0; i < n; i++) {
+        double g = (double)((float *)grad.data)[i], want = (double)c->grad[i];
+        if (!(fabs(g - want) <= 1e-6 * fabs(want) + 1e-7 * largest))
+            return fail(c, "gradient %d is %.9g, PyTorch has %.9g", i, g, want);
+    }
+    return true;
+}
+
+/* Labels on both sides of the classes. */
+static bool refuses(struct test_case *c)
+{
+    struct tcc_tensor in[2] = {c->x.t, c->target.t}, out = {0}, p;
+    if (c->target.t.dtype != TCC_I64)
+        return true;
+    for (int k = 0; k < 2; k++) {
+        c->target.i[0] = k ? 5 : -1;
+        int status = tccrt_run(c->session, "step", 2, in, 1, &out);
+        if (status != TCC_EINDEX)
+            return fail(c, "label %d gives status %d", (int)c->target.i[0], status);
+        if (tccrt_state_get(c->session, "p", &p))
+            return fail(c, "%s", tccrt_error());
+        if (*(float *)p.data != 0)
+            return fail(c, "label %d changed the state", (int)c->target.i[0]);
+        if (tccrt_state_get(c->session, "train.step", &p) || *(int64_t *)p.data != 0)
+            return fail(c, "label %d counted as a step", (int)c->target.i[0]);
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    FILE *in = argc == 2 ? fopen(argv[1], "r") : NULL;
+    bool good = true;
+    int n = 0;
+    if (!in) {
+        fprintf(stderr, "usage: losses-run losses.txt (in a folder to write to)\n");
+        return 2;
+    }
+    for (;;) {
+        struct test_case *c = calloc(1, sizeof *c);
+        if (!c || !read_case(c, in)) {
+            free(c);
+            break;
+        }
+        bool ok = open_case(c) && compare(c) && refuses(c);
+        printf("%sok %d - %s %s%s%s\n", ok ? "" : "not ", ++n, c->name, c->option, ok ? "" : ": ", c->why);
+        fflush(stdout);
+        tccrt_session_free(c->session);
+        tccrt_close(c->model);
+        free(c);
+        good &= ok;
+    }
+    fclose(in);
+    printf("1..%d\n", n);
+    return !good;
+}
