@@ -418,7 +418,8 @@ static bool work(struct job *j)
     if (!choose_target(j))
         return false;
     progress(j, "reading the model", 0.0);
-    struct frontend_options front = {.dims = o->dims, .shapes = o->shapes, .training = o->train != NULL};
+    struct frontend_options front = {
+        .dims = o->dims, .shapes = o->shapes, .training = o->train != NULL, .own_step = o->train && !o->train->loss};
     if (o->train && !frontend_train_check(j->ctx, o->train)) {
         j->status = USAGE;
         return false;

@@ -10,6 +10,7 @@
 struct frontend_options {
     const char *const *dims;     /* "name=N": symbol `name` is N; ended by NULL; NULL: none */
     const char *const *shapes;   /* "input=AxBxC": the dims of an input (a name as a dim leaves that dim symbolic) */
+    bool own_step;               /* with training: a model's TrainingInfoProto, where it has one, gives @step, @eval and @init instead */
     bool training;               /* read for training: functions @main and @train with state variables, as passes/train.h wants them */
 };
 

@@ -31,5 +31,11 @@ bool frontend_train_check(struct ir_ctx *ctx, const struct tccc_train *t)
 bool frontend_train(struct ir_module *m, const struct tccc_train *t)
 {
     struct train_options o = options_of(t);
-    return train_build(m, &o);
+    if (!ir_func_by_name(m, "step"))
+        return train_build(m, &o);
+    if (!t->optimizer)
+        return true;
+    struct ir_where where = {.file = m->name};
+    ir_error(m->ctx, &where, "the model carries its own training step; --optimizer needs --loss, which replaces it");
+    return false;
 }

@@ -401,6 +401,19 @@ static int make_buffers(struct trainer *t)
     return EXIT_FINE;
 }
 
+/* First values that a model computes rather than holds (TrainingInfoProto) are there once its `init` has run. */
+static int initialise(struct trainer *t)
+{
+    struct tccrt_model *m = t->m.artifact;
+    const char *init = entry_named(t, "init");
+
+    if (!init || tccrt_ninputs(m, init) || tccrt_noutputs(m, init))
+        return TCC_OK;
+    int status = tccrt_run(t->m.session, init, 0, NULL, 0, NULL);
+    tccrt_random_set(t->m.session, t->sampler.seed, 0);
+    return status;
+}
+
 static int start_session(struct trainer *t)
 {
     const char *load = option_text(t->o, OPT_load, NULL);
@@ -412,7 +425,10 @@ static int start_session(struct trainer *t)
     if (code != EXIT_FINE)
         return code;
     tccrt_random_set(t->m.session, t->sampler.seed, 0);
-    int status = load ? tccrt_checkpoint_load(t->m.session, load, TCCRT_CHECKPOINT_WEIGHTS) : TCC_OK;
+    int status = initialise(t);
+    if (status != TCC_OK)
+        return trainer_status(t, status);
+    status = load ? tccrt_checkpoint_load(t->m.session, load, TCCRT_CHECKPOINT_WEIGHTS) : TCC_OK;
     return status == TCC_OK ? EXIT_FINE : trainer_status(t, status);
 }
 

@@ -41,13 +41,9 @@ static bool check_opsets(struct imp *im)
 }
 
 /* Inputs become parameters; one that has an initialiser of its name is the constant (files of IR version 3 list both). */
-static bool make_inputs(struct imp *im, const struct frontend_options *o)
+static int graph_inputs(struct imp *im, const struct onnx_graph *g, int n, const char **names, ir_type *types)
 {
-    const struct onnx_graph *g = im->model->graph;
-    const char **names = IR_NEWN(im->ctx, g->input_count + 1, const char *);
-    ir_type *types = IR_NEWN(im->ctx, g->input_count + 1, ir_type);
     struct ir_where w = where_file(im);
-    int n = 0;
     for (size_t k = 0; k < g->input_count; k++) {
         if (is_initializer(g, g->inputs[k].name))
             continue;
@@ -57,9 +53,28 @@ static bool make_inputs(struct imp *im, const struct frontend_options *o)
             ir_error(im->ctx, &w,
                      "input '%s': its type is missing or not supported (maps, sparse and opaque values are not)",
                      names[n]);
-            return false;
+            return -1;
         }
         n++;
+    }
+    return n;
+}
+
+bool imp_make_inputs(struct imp *im, const struct frontend_options *o, int ngraphs,
+                     const struct onnx_graph *const *graphs)
+{
+    size_t room = 1;
+    for (int k = 0; k < ngraphs; k++)
+        room += graphs[k]->input_count;
+    const char **names = IR_NEWN(im->ctx, room, const char *);
+    ir_type *types = IR_NEWN(im->ctx, room, ir_type);
+    struct ir_where w = where_file(im);
+    int n = 0;
+    im->pins = (struct frontend_pins){0};
+    for (int k = 0; k < ngraphs; k++) {
+        n = graph_inputs(im, graphs[k], n, names, types);
+        if (n < 0)
+            return false;
     }
     if (!frontend_pin(im->ctx, o, n, names, types, &im->pins))
         return false;
@@ -124,7 +139,8 @@ static bool import_func(struct imp *im, const struct frontend_options *o, const 
     im->b = (struct ir_builder){.ctx = im->ctx, .func = im->func, .block = im->func->body};
     struct ir_value **outs = IR_NEWN(im->ctx, im->model->graph->output_count + 1, struct ir_value *);
     imp_push_scope(im, &scope);
-    bool fine = check_opsets(im) && make_inputs(im, o) && imp_graph(im, im->model->graph, outs);
+    bool fine =
+        check_opsets(im) && imp_make_inputs(im, o, 1, &im->model->graph) && imp_graph(im, im->model->graph, outs);
     imp_pop_scope(im);
     if (im->refusals.n)
         report_refusals(im);
@@ -134,6 +150,13 @@ static bool import_func(struct imp *im, const struct frontend_options *o, const 
 static struct ir_module *import_model(struct imp *im, const struct frontend_options *o)
 {
     im->module = ir_module_new(im->ctx, im->path);
+    imp_note_differentiated(im);
+    if (o && o->training && o->own_step && im->model->training_count) {
+        bool fine = imp_training_info(im, o);
+        if (im->refusals.n)
+            report_refusals(im);
+        return fine ? im->module : NULL;
+    }
     im->training = o && o->training;
     if (im->training)
         imp_note_constants(im);

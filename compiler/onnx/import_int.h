@@ -93,6 +93,8 @@ struct imp {
     bool training;                       /* read for training: floats are state variables (training.c) */
     bool train;                          /* and this function is @train */
     VEC(const char *) fixed;             /* names of operands that stay constants */
+    VEC(const char *) differentiated;    /* names in xs of Gradient nodes */
+    bool by_binding;                     /* state variables are what the TrainingInfoProto binds */
 };
 
 /* -- The node: operands, results, attributes -------------------------------------------------------------------------------- */
@@ -216,6 +218,12 @@ struct ir_value *imp_initializer(struct imp *im, const struct onnx_tensor *t);
 struct ir_state *imp_state_of(struct imp *im, const struct ir_value *v);
 bool imp_update_buffer(struct imp *im, struct ir_state *s, struct ir_value *v);
 void imp_note_constants(struct imp *im);
+/* A TrainingInfoProto (train_info.c): its functions; does it name this initialiser? Notes what Gradient nodes differentiate by. */
+bool imp_training_info(struct imp *im, const struct frontend_options *o);
+bool imp_is_bound(const struct imp *im, const char *name);
+void imp_note_differentiated(struct imp *im);
+/* Parameters of im->func for the inputs of the graphs (import.c). */
+bool imp_make_inputs(struct imp *im, const struct frontend_options *o, int n, const struct onnx_graph *const *graphs);
 void imp_drop_unused_states(struct imp *im);
 struct ir_tensor *imp_tensor_data(struct imp *im, const struct onnx_tensor *t);   /* kept by the importer: ref it to hand it on */
 struct ir_tensor *imp_keep(struct imp *im, struct ir_tensor *t);                  /* takes over the reference until the end */

@@ -51,17 +51,36 @@ static bool is_parameter(const struct imp *im, const struct onnx_tensor *t)
     return trainable && t->name[0];
 }
 
+static bool is_state(const struct imp *im, const struct onnx_tensor *t)
+{
+    if (im->by_binding)
+        return !im->call && (im->graph == im->model->graph || im->graph == im->model->training[0].algorithm) &&
+               imp_is_bound(im, t->name);
+    return im->training && im->graph == im->model->graph && is_parameter(im, t);
+}
+
+/* What a Gradient node differentiates by must not be folded away. */
+static struct ir_value *fixed_initializer(struct imp *im, const struct onnx_tensor *t)
+{
+    struct ir_value *v = imp_tensor_const(im, t);
+    for (int k = 0; v && k < im->differentiated.n; k++)
+        if (!strcmp(im->differentiated.at[k], t->name))
+            return ir_reshape_to(&im->b, v, v->type->rank, v->type->dim);
+    return v;
+}
+
 struct ir_value *imp_initializer(struct imp *im, const struct onnx_tensor *t)
 {
-    if (!im->training || im->graph != im->model->graph || !is_parameter(im, t))
-        return imp_tensor_const(im, t);
+    if (!is_state(im, t))
+        return fixed_initializer(im, t);
     struct ir_state *s = ir_state_by_name(im->module, t->name);
     if (!s) {
         struct ir_tensor *data = imp_tensor_data(im, t);
         if (!data)
             return NULL;
         ir_type type = ir_tensor_type_i(im->ctx, (enum tcc_dtype)data->dtype, data->rank, data->dims);
-        s = ir_state_new(im->module, ir_intern(im->ctx, t->name), type, ir_tensor_ref(data), IR_STATE_PARAM);
+        int flags = im->by_binding && im->graph != im->model->graph ? IR_STATE_OPTIMIZER : IR_STATE_PARAM;
+        s = ir_state_new(im->module, ir_intern(im->ctx, t->name), type, ir_tensor_ref(data), flags);
     }
     return ir_build1(&im->b, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, s->name)));
 }
