@@ -68,6 +68,8 @@ bool grad_passes(const struct ir_node *n, int i)
     const struct rule *r = rule_of(n->op);
     if (r && r->why)
         return false;
+    if (n->op == IR_lib)
+        return grad_lib_passes(n, i);
     return ir_op_info(n->op)->kind != IR_K_MAP || n->op == IR_cast || grad_map_passes(n->op, i);
 }
 

@@ -144,12 +144,59 @@ static void resample(struct grad *g, struct ir_node *n)
     grad_give(g, n, 0, d);
 }
 
+/* -- Ops whose results are elements of their first operand, each at one place, or 0 -------------------- */
+
+/* The op again on the elements' numbers (from 1; 0 is none) says where each result came from. */
+static void moved(struct grad *g, struct ir_node *n)
+{
+    struct ir_value *d = grad_out(g, n, 0), **in = IR_NEWN(g->ctx, n->nin, struct ir_value *);
+    ir_type t = n->in[0].value->type, *types = IR_NEWN(g->ctx, n->nout, ir_type);
+    struct ir_attr *attrs = IR_NEWN(g->ctx, n->nattrs + 1, struct ir_attr);
+    if (!d)
+        return;
+    ir_expr count = ir_num_elements(g->ctx, t), room = ir_addc(g->ctx, count, 1),
+            size = ir_num_elements(g->ctx, d->type);
+    struct ir_value *numbers =
+        ir_binary(g->b, IR_add, grad_iota(g, 1, &count, 0, TCC_I64), ir_constant_i(g->b, TCC_I64, 1));
+    for (int i = 0; i < n->nin; i++)
+        in[i] = i ? n->in[i].value : ir_reshape_to(g->b, numbers, t->rank, t->dim);
+    for (int k = 0; k < n->nout; k++)
+        types[k] = k ? n->out[k]->type : ir_with_dtype(g->ctx, n->out[k]->type, TCC_I64);
+    memcpy(attrs, n->attrs, (size_t)n->nattrs * sizeof *attrs);
+    for (int i = 0; i < n->nattrs; i++)
+        if (attrs[i].key == IR_ATTR_types)
+            attrs[i] = ir_attr_types(IR_ATTR_types, n->nout, types);
+    struct ir_node *made = ir_build_typed(g->b, IR_lib, n->nin, in, attrs, n->nout, types);
+    struct ir_value *zeros = grad_full(g, ir_tensor_type(g->ctx, (enum tcc_dtype)t->dtype, 1, &room), 0);
+    struct ir_value *scatter[] = {zeros, ir_reshape_to(g->b, made->out[0], 2, (ir_expr[]){size, ir_const(g->ctx, 1)}),
+                                  ir_reshape_to(g->b, d, 1, &size)};
+    struct ir_value *sums = ir_build1(g->b, IR_scatter_nd, 3, scatter, IR_ATTRS(ir_attr_s(IR_ATTR_mode, "add")));
+    sums = grad_slice(g, sums, 0, ir_const(g->ctx, 1), count);
+    grad_give(g, n, 0, sums ? ir_reshape_to(g->b, sums, t->rank, t->dim) : NULL);
+}
+
 /* -- By name --------------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
     grad_rule rule;
-} rules[] = {{"resize", resample}, {"topk", topk}, {"upsample", resample}};
+} rules[] = {{"array_feature_extractor", moved},
+             {"compress", moved},
+             {"dyn_reverse_sequence", moved},
+             {"max_unpool", moved},
+             {"resize", resample},
+             {"topk", topk},
+             {"upsample", resample}};
+
+/* By the first operand only: the others say how it is read. What has no rule passes, so that it is found out. */
+bool grad_lib_passes(const struct ir_node *n, int i)
+{
+    const char *name = ir_get_s(n, IR_ATTR_name, "");
+    for (size_t k = 0; k < sizeof rules / sizeof *rules; k++)
+        if (!strcmp(rules[k].name, name))
+            return i == 0;
+    return true;
+}
 
 const char *const *grad_libs(void)
 {
@@ -167,11 +214,6 @@ void grad_rule_lib(struct grad *g, struct ir_node *n)
             continue;
         if (grad_wants(g, n, 0))
             rules[i].rule(g, n);
-        for (int k = 1; k < n->nin; k++)
-            if (grad_wants(g, n, k) && n->in[k].value != n->in[0].value && strcmp(name, "topk") != 0) {
-                grad_fail(g, n, "there is a rule by its first operand only");
-                return;
-            }
         return;
     }
     grad_fail(g, n, "there is no rule for this library op");

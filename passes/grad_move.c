@@ -87,6 +87,25 @@ static struct ir_value *spread_out(struct grad *g, struct ir_value *d, int axis,
     return kept == length ? d : grad_slice(g, d, axis, ir_const(g->ctx, 0), kept);
 }
 
+static struct ir_value *number(struct grad *g, ir_expr e)
+{
+    int64_t c;
+    if (ir_is_const(e, &c))
+        return ir_constant_i(g->b, TCC_I64, c);
+    return ir_build1(g->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &e)));
+}
+
+/* A step known only at run time: added up at start + i * step along axis. */
+static struct ir_value *put_back(struct grad *g, struct ir_value *d, ir_type t, int axis, ir_expr start, ir_expr step)
+{
+    ir_expr dims[TCC_MAX_RANK], size = d->type->dim[axis];
+    memcpy(dims, d->type->dim, (size_t)t->rank * sizeof *dims);
+    dims[axis] = t->dim[axis];
+    struct ir_value *index = ir_binary(g->b, IR_mul, grad_iota(g, 1, &size, 0, TCC_I64), number(g, step));
+    index = ir_binary(g->b, IR_add, index, number(g, start));
+    return grad_put(g, ir_tensor_type(g->ctx, (enum tcc_dtype)t->dtype, t->rank, dims), axis, index, d);
+}
+
 void grad_rule_slice(struct grad *g, struct ir_node *n)
 {
     struct ir_value *d = grad_out(g, n, 0);
@@ -95,12 +114,14 @@ void grad_rule_slice(struct grad *g, struct ir_node *n)
     int64_t steps[TCC_MAX_RANK];
     int cut = -1, ncut = 0;
 
-    for (int i = 0; i < t->rank; i++) {
+    for (int i = 0; i < t->rank && d; i++) {
+        ir_expr step = ir_attr(n, IR_ATTR_steps)->exprs[i];
         starts[i] = ir_attr(n, IR_ATTR_starts)->exprs[i];
-        if (!ir_is_const(ir_attr(n, IR_ATTR_steps)->exprs[i], &steps[i])) {
-            grad_fail(g, n, "its step along axis %d is not constant", i);
-            return;
-        }
+        if (ir_is_const(step, &steps[i]))
+            continue;
+        d = put_back(g, d, t, i, starts[i], step);
+        starts[i] = ir_const(g->ctx, 0);
+        steps[i] = 1;
     }
     d = d ? ascending(g, d, starts, steps) : NULL;
     for (int i = 0; i < t->rank && d; i++)
@@ -142,14 +163,6 @@ static void pad_value(struct grad *g, struct ir_node *n, struct ir_value *d, str
     struct ir_value *total = grad_reduce(g, IR_reduce_sum, d, all, false),
                     *inside = grad_reduce(g, IR_reduce_sum, inner, all, false);
     grad_give(g, n, 1, total && inside ? ir_binary(g->b, IR_sub, total, inside) : NULL);
-}
-
-static struct ir_value *number(struct grad *g, ir_expr e)
-{
-    int64_t c;
-    if (ir_is_const(e, &c))
-        return ir_constant_i(g->b, TCC_I64, c);
-    return ir_build1(g->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &e)));
 }
 
 /* i64[out]: where along its axis of `in` elements each of the result's came from. Reflection has period 2 (in - 1). */
