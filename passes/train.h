@@ -24,7 +24,8 @@
  *   train.micro            i64[]           calls since the last update (accumulate > 1)
  *   train.scale            f32[]           loss scale; train.growth i32[]: good steps since it changed
  *   train.skipped          i64[]           updates skipped because a gradient was not finite
- *   train.rounding         i32[]           1: stochastic rounding of updates (bf16-sr), 0: to nearest
+ *   train.rounding         i32[]           1: stochastic rounding of bf16 state (bf16-sr, bf16 moments), 0: to nearest
+ *   train.seed             i64[]           the key of that rounding
  *   grad.PARAM             f32             (grad/apply, accumulate) IR_STATE_GRADIENT: not in checkpoints
  *   master.PARAM           f32             bf16-master's copies
  */
