@@ -5,6 +5,7 @@
 usage: draw.py FILE.pgm DIGIT SEED      one picture (binary PGM)
        draw.py --held-out FOLDER        the held-out set that the tests use: pictures.idx3-ubyte, labels.idx1-ubyte
                                         (the IDX layout of the MNIST files) and digit-D.pgm, one a digit
+       draw.py --training FOLDER [COUNT]   pictures to train on (default 6000), in the same layout
 
 A digit is a few strokes (polylines, arcs) in a unit square. Each picture picks one of the digit's forms, jitters its
 points, and applies a random slant, rotation, scale and shift; strokes are drawn with a random thickness by distance to
@@ -119,6 +120,11 @@ def main(args):
         write_idx(os.path.join(args[1], "labels.idx1-ubyte"), labels)
         for digit in range(10):
             write_pgm(os.path.join(args[1], f"digit-{digit}.pgm"), pictures[np.flatnonzero(labels == digit)[1]])
+    elif len(args) in (2, 3) and args[0] == "--training":
+        pictures, labels = dataset(int(args[2]) if len(args) == 3 else 6000, seed=1)
+        os.makedirs(args[1], exist_ok=True)
+        write_idx(os.path.join(args[1], "pictures.idx3-ubyte"), pictures)
+        write_idx(os.path.join(args[1], "labels.idx1-ubyte"), labels)
     elif len(args) == 3 and not args[0].startswith("-"):
         write_pgm(args[0], draw(int(args[1]), np.random.RandomState(int(args[2]))))
     else:
