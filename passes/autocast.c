@@ -40,7 +40,7 @@ struct rules {
     VEC(struct autocast_rule) at;
 };
 
-static bool read_line(struct ir_ctx *ctx, const struct ir_where *where, char *line, struct rules *rules)
+static bool read_line(struct ir_ctx *ctx, struct ir_where *where, char *line, struct rules *rules)
 {
     char *save = NULL, *word;
     struct autocast_rule rule;
@@ -49,11 +49,13 @@ static bool read_line(struct ir_ctx *ctx, const struct ir_where *where, char *li
     word = strtok_r(line, " \t\r\n", &save);
     if (!word)
         return true;
+    where->col = (int)(word - line) + 1;
     if (!policy_by_name(word, &rule.policy)) {
         ir_error(ctx, where, "expected lower, float32 or promote, found '%s'", word);
         return false;
     }
     while ((word = strtok_r(NULL, " \t\r\n", &save))) {
+        where->col = (int)(word - line) + 1;
         rule.node = !strncmp(word, "node:", 5);
         rule.name = ir_strdup(ctx, word + (rule.node ? 5 : 0));
         if (!rule.node && !known_name(word)) {

@@ -428,6 +428,7 @@ static int start_session(struct trainer *t)
     int status = initialise(t);
     if (status != TCC_OK)
         return trainer_status(t, status);
+    trainer_set_scalar(t, "train.seed", (double)t->sampler.seed); /* of stochastic rounding, where there is any */
     status = load ? tccrt_checkpoint_load(t->m.session, load, TCCRT_CHECKPOINT_WEIGHTS) : TCC_OK;
     return status == TCC_OK ? EXIT_FINE : trainer_status(t, status);
 }
