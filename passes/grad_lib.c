@@ -183,18 +183,19 @@ static const struct {
 } rules[] = {{"array_feature_extractor", moved},
              {"compress", moved},
              {"dyn_reverse_sequence", moved},
+             {"grid_sample", grad_grid_sample},
              {"max_unpool", moved},
              {"resize", resample},
              {"topk", topk},
              {"upsample", resample}};
 
-/* By the first operand only: the others say how it is read. What has no rule passes, so that it is found out. */
+/* By the first operand only (grid_sample: by both): the others say how it is read. What has no rule passes, so that it is found out. */
 bool grad_lib_passes(const struct ir_node *n, int i)
 {
     const char *name = ir_get_s(n, IR_ATTR_name, "");
     for (size_t k = 0; k < sizeof rules / sizeof *rules; k++)
         if (!strcmp(rules[k].name, name))
-            return i == 0;
+            return i == 0 || rules[k].rule == grad_grid_sample;
     return true;
 }
 
@@ -212,8 +213,7 @@ void grad_rule_lib(struct grad *g, struct ir_node *n)
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         if (strcmp(rules[i].name, name) != 0)
             continue;
-        if (grad_wants(g, n, 0))
-            rules[i].rule(g, n);
+        rules[i].rule(g, n);
         return;
     }
     grad_fail(g, n, "there is no rule for this library op");

@@ -149,7 +149,7 @@ static void write_gradients(FILE *out)
             fputs(" |\n", out);
         }
     }
-    fprintf(out, "\n## Library ops\n\nWith gradients (by the first operand):");
+    fprintf(out, "\n## Library ops\n\nWith gradients (by the first operand, `grid_sample` by both):");
     for (const char *const *name = grad_libs(); *name; name++)
         fprintf(out, "%s `%s`", name == grad_libs() ? "" : ",", *name);
     fprintf(out, ". A loss that depends on a parameter through any other library op is an error that\nnames the source "

@@ -9,6 +9,7 @@
  *   ; checks OP...        which ops' gradients it is a check of
  *   ; input NAME LO HI    where an input's values lie (default: +-1.5 but not near 0; integers: below HI)
  *   ; dim NAME VALUE      a symbol's value
+ *   ; step H              of the differences, where 1e-5 would drown in an op's own rounding
  * A program's outputs are weighted by random seeds. Prints TAP. --write: the figures that doc/gradients.md shows, one
  * CHECKED(op, cases, error) an op. Exit status 0: all within bounds, and no op of the table goes unchecked.
  */
@@ -35,6 +36,7 @@ struct program {
     char *text;
     struct range ranges[MOST_RANGES], dims[8];
     int nranges, ndims;
+    double step; /* of differences, relative to 1 or the element */
     char checks[16][32];
     int nchecks;
 };
@@ -64,6 +66,8 @@ static void read_notes(struct program *p)
             p->ranges[p->nranges++] = r;
         else if (sscanf(at, "; dim %63s %lf", r.name, &r.lo) == 2)
             p->dims[p->ndims++] = r;
+        else if (sscanf(at, "; step %lf", &r.lo) == 1)
+            p->step = r.lo;
         else if (sscanf(at, "; checks %511[^\n]", rest) == 1)
             for (char *word = strtok(rest, " "); word; word = strtok(NULL, " "))
                 snprintf(p->checks[p->nchecks++], 32, "%s", word);
@@ -369,7 +373,7 @@ static bool difference(struct run *forward, struct run *r, int input, const stru
     double worst = 0, largest = 1;
     struct tcc_object *x = forward->in[input];
     for (int64_t i = 0; i < count(x); i++) {
-        double at = get(x, i), h = 1e-5 * fmax(1, fabs(at)), up, down;
+        double at = get(x, i), h = (forward->p->step > 0 ? forward->p->step : 1e-5) * fmax(1, fabs(at)), up, down;
         set(x, i, at + h);
         if (!interpret(forward))
             return false;
