@@ -280,6 +280,12 @@ static int gather_batches(struct trainer *t, struct batch **list, int *n)
     return EXIT_FINE;
 }
 
+/* With loss scaling an overflow is nothing unusual: the step has left the update out and halved the scale. */
+static bool overflow(struct trainer *t, double skipped)
+{
+    return !isnan(trainer_scalar(t, "train.scale", NAN)) && trainer_scalar(t, "train.skipped", 0) > skipped;
+}
+
 /* One execution. *ended: the epoch has no more batches. */
 static int execute(struct trainer *t, struct batch **list, const int64_t *order, bool *ended)
 {
@@ -303,12 +309,12 @@ static int execute(struct trainer *t, struct batch **list, const int64_t *order,
         t->batch++;
         t->done++;
         report_step(t, loss, lr, ms);
-        if (!isfinite(loss) && !option_set(t->o, OPT_keep_going) && trainer_scalar(t, "train.skipped", 0) == skipped) {
+        if (!isfinite(loss) && !option_set(t->o, OPT_keep_going) && !overflow(t, skipped)) {
             report_clear(t);
             return tool_error(t->o, EXIT_DATA,
                               "step %" PRId64
-                              ": the loss is %s: a smaller rate, --clip-norm or --loss-scale may help; checkpoints "
-                              "are as they were (--keep-going goes on)",
+                              ": the loss is %s: a smaller rate or --clip-norm may help; parameters, optimizer and "
+                              "checkpoints are as before the step (--keep-going goes on)",
                               t->done, isnan(loss) ? "not a number" : "infinite");
         }
     }
@@ -411,6 +417,7 @@ static int initialise(struct trainer *t)
         return TCC_OK;
     int status = tccrt_run(t->m.session, init, 0, NULL, 0, NULL);
     tccrt_random_set(t->m.session, t->sampler.seed, 0);
+    trainer_set_scalar(t, "train.seed", (double)t->sampler.seed); /* of stochastic rounding */
     return status;
 }
 
