@@ -40,11 +40,40 @@ static struct ir_value *computed(struct imp *im, struct ir_node *n)
     return ir_constant(&im->b, result[0]);
 }
 
+/*
+ * x with 1 for each dim that can't be what another operand has there (a size up to 9 beside 32, say): for the two to broadcast, it has to
+ * be 1. The run checks it.
+ */
+static struct ir_value *broadcastable(struct imp *im, struct ir_value *x, int nin, struct ir_value *const *in)
+{
+    ir_expr dims[TCC_MAX_RANK];
+    bool changes = false;
+    if (!ir_is_tensor(x->type))
+        return x;
+    for (int i = 0; i < imp_rank(x); i++) {
+        dims[i] = imp_dim(x, i);
+        for (int k = 0; k < nin && !ir_is_const(dims[i], NULL); k++) {
+            int at = i + (ir_is_tensor(in[k]->type) ? imp_rank(in[k]) - imp_rank(x) : -TCC_MAX_RANK);
+            if (at < 0 || imp_dim(in[k], at)->lo < 2 || ir_expr_eq(im->ctx, dims[i], imp_dim(in[k], at)) != IR_NO)
+                continue;
+            dims[i] = ir_const(im->ctx, 1);
+            changes = true;
+        }
+    }
+    return changes ? imp_reshape(im, x, imp_rank(x), dims) : x;
+}
+
 struct ir_value *imp_op(struct imp *im, enum ir_op op, int nin, struct ir_value *const *in, const struct ir_attr *attrs)
 {
+    struct ir_value *fitting[4];
     for (int k = 0; k < nin; k++) {
         if (!in[k])
             return NULL;
+    }
+    if (ir_op_info(op)->kind == IR_K_MAP && nin > 1 && nin <= 4) {
+        for (int k = 0; k < nin; k++)
+            fitting[k] = broadcastable(im, in[k], nin, in);
+        in = fitting;
     }
     struct ir_value *known = imp_follow(im, op, nin, in, attrs);
     if (known)

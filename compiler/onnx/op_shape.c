@@ -404,6 +404,23 @@ static int attr_exprs(struct imp *im, const char *name, ir_expr *out)
     return v && n <= TCC_MAX_RANK ? n : -1;
 }
 
+/*
+ * A list whose length only the run knows (a slice of offsets, say) has as many entries as the other lists; where none says, one, the
+ * usual case. The run checks.
+ */
+static struct ir_value *listed(struct imp *im, struct ir_value *v, const struct ir_value *other, int axes)
+{
+    int64_t n = 1;
+    if (!v || imp_rank(v) != 1 || ir_is_const(imp_dim(v, 0), NULL))
+        return v;
+    if (axes >= 0)
+        n = axes;
+    else if (other && imp_rank(other) == 1)
+        ir_is_const(imp_dim(other, 0), &n);
+    ir_expr count = ir_const(im->ctx, n);
+    return imp_reshape(im, v, 1, &count);
+}
+
 /* False: refused or wrong, or (with *opaque) axes or steps are known only at run time. */
 static bool read_slice(struct imp *im, const struct ir_value *x, struct slice_operands *s, bool *opaque)
 {
@@ -422,8 +439,11 @@ static bool read_slice(struct imp *im, const struct ir_value *x, struct slice_op
         *opaque = (imp_has(im, 3) && axes < 0) || (imp_has(im, 4) && steps < 0);
         if (*opaque)
             return false;
-        starts = imp_bound_exprs(im, imp_in(im, 1), TCC_MAX_RANK, -MAX_DIM, INT64_MAX, s->starts);
-        ends = starts < 0 ? -1 : imp_bound_exprs(im, imp_in(im, 2), TCC_MAX_RANK, INT64_MIN, INT64_MAX, s->ends);
+        struct ir_value *from = imp_in(im, 1), *to = imp_in(im, 2);
+        starts = imp_bound_exprs(im, listed(im, from, to, axes), TCC_MAX_RANK, -MAX_DIM, INT64_MAX, s->starts);
+        ends = starts < 0
+                   ? -1
+                   : imp_bound_exprs(im, listed(im, to, from, axes), TCC_MAX_RANK, INT64_MIN, INT64_MAX, s->ends);
     }
     s->n = starts;
     if (starts < 0 || ends < 0)
