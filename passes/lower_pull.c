@@ -298,6 +298,8 @@ static ir_expr index_symbol(struct kb *k, int stage, int id, ir_expr bound)
     if (known->code == KN_EXPR && ir_expr_le(k->ctx, ir_const(k->ctx, 0), known->expr) == IR_YES &&
         ir_expr_le(k->ctx, ir_addc(k->ctx, known->expr, 1), bound) == IR_YES)
         return known->expr;
+    if (k->stages.at[stage].each && k->stages.at[stage].inner)
+        k->failed = "attention's products read by an indirect index"; /* targets walk their operands */
     int64_t hi;
     ir_expr sym = ir_fresh(k->ctx, "g", 0, ir_is_const(bound, &hi) && hi > 0 ? hi - 1 : INT64_C(1) << 40);
     VEC_PUSH(k->ctx, k->locals, (__typeof__(*k->locals.at)){sym, stage});

@@ -211,8 +211,15 @@ static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struc
             return false;
     if (!w->nreds || !w->nloads)
         return false;
-    for (int t = 0; t < w->ntaps; t++)
-        w->unroll[t] |= t == w->ntaps - 1 && w->tap_n[t] <= 7;
+    for (int t = 0; t < w->ntaps; t++) {
+        bool bounded =
+            false; /* by guards that don't depend on the row: bounds of the tap's loop, which has to be one then */
+        for (int i = 0; i < w->nguards; i++)
+            bounded |= w->guard[i].tap == t && !w->guard[i].row_coef;
+        if (bounded && w->unroll[t])
+            return false;
+        w->unroll[t] |= !bounded && t == w->ntaps - 1 && w->tap_n[t] <= 7;
+    }
     int max = m->pass.registers / 2 / w->nreds; /* the rest for loads that LLVM moves up */
     max = max < 1 ? 1 : max > 14 ? 14 : max;
     int64_t blocks = (w->nrows + max - 1) / max;
