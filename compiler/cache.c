@@ -3,10 +3,13 @@
 #include "compiler/cache_int.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -44,8 +47,10 @@ static void add_compiler(XXH3_state_t *h)
     char runtime[PATH_MAX];
     Dl_info self;
     add_text(h, tccc_version());
-    add_file(h, dladdr((const void *)(size_t)&tccc_compile, &self) ? self.dli_fname : NULL);
-    add_file(h, "/proc/self/exe");
+    const char *file = dladdr((const void *)(size_t)&tccc_compile, &self) ? self.dli_fname : NULL;
+    add_file(h, file);
+    if (!file || !strstr(file, ".so")) /* a program with the compiler linked in may have been called by any name */
+        add_file(h, "/proc/self/exe");
     add_file(h, tccc_locate("libtccrt.a", runtime, sizeof runtime) ? runtime : NULL);
 }
 
@@ -128,10 +133,48 @@ bool cache_fetch(const char *path, const char *to)
     return copy(path, to);
 }
 
+int cache_lock(const char *path)
+{
+    const struct timespec pause = {.tv_nsec = 20000000};
+    char file[PATH_MAX], folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+
+    if (snprintf(file, sizeof file, "%s.lock", path) >= (int)sizeof file)
+        return -1;
+    snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
+    mkdir(folder, 0777);
+    int lock = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    for (int i = 0; lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) != 0; i++) {
+        if (i == 6000 || (errno != EWOULDBLOCK && errno != EINTR)) {
+            close(lock);
+            return -1;
+        }
+        nanosleep(&pause, NULL);
+    }
+    return lock;
+}
+
+/* The file stays while somebody holds or awaits its lock; who comes later makes another, and finds the entry. */
+void cache_unlock(int lock)
+{
+    char link[64], file[PATH_MAX];
+
+    if (lock < 0)
+        return;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", lock);
+    ssize_t n = readlink(link, file, sizeof file - 1);
+    if (n > 0) {
+        file[n] = 0;
+        unlink(file);
+    }
+    close(lock);
+}
+
 void cache_store(struct ir_ctx *ctx, const char *path, const char *from)
 {
     const char *slash = strrchr(path, '/'), *folder = ir_internf(ctx, "%.*s", (int)(slash - path), path);
-    const char *temporary = ir_internf(ctx, "%s.%d", path, (int)getpid());
+    /* The context's address tells threads of a process apart. */
+    const char *temporary = ir_internf(ctx, "%s.%d.%zx", path, (int)getpid(), (size_t)ctx);
     struct ir_where where = {.file = path};
 
     mkdir(folder, 0777);

@@ -6,6 +6,7 @@
 #include "compiler/artifact_int.h"
 #include "compiler/budget_int.h"
 #include "compiler/cache_int.h"
+#include "compiler/compile_int.h"
 #include "compiler/frontend.h"
 #include "compiler/link_int.h"
 #include "compiler/locate_int.h"
@@ -31,6 +32,10 @@ struct job {
     struct ir_ctx *ctx;
     struct ir_module *module;
     struct sources sources; /* files that the module came from */
+    uint64_t digest;        /* of those, or of a module that was built in memory */
+    bool built;             /* in memory, not read from a file */
+    bool fresh, cached;     /* pass over what the cache holds; was the artifact there */
+    int lock;               /* on the cache's entry; -1: none */
     const struct target *target;
     int nversions;
     const char *archs[MAX_VERSIONS], *prefixes[MAX_VERSIONS]; /* resolved, best first */
@@ -324,9 +329,8 @@ static bool move_into_place(struct job *j, const char *from, const char *to)
 
 static const char *source_digest(struct job *j)
 {
-    return ir_internf(j->ctx, "tccc %s model %016llx -O%d%s%s", tccc_version(),
-                      (unsigned long long)sources_digest(&j->sources), j->o->level, j->o->exact ? " --exact" : "",
-                      j->o->fast_math ? " --fast-math" : "");
+    return ir_internf(j->ctx, "tccc %s model %016llx -O%d%s%s", tccc_version(), (unsigned long long)j->digest,
+                      j->o->level, j->o->exact ? " --exact" : "", j->o->fast_math ? " --fast-math" : "");
 }
 
 /* NAME.weights beside the output, when weights are large or asked to be apart. */
@@ -412,11 +416,11 @@ static bool from_cache(struct job *j, const char *cached)
     return cache_fetch(cached, out) && move_into_place(j, out, j->o->output);
 }
 
-static bool work(struct job *j)
+static bool read_model(struct job *j)
 {
     const struct tccc_options *o = j->o;
-    if (!choose_target(j))
-        return false;
+    if (j->built)
+        return true;
     progress(j, "reading the model", 0.0);
     struct frontend_options front = {
         .dims = o->dims, .shapes = o->shapes, .training = o->train != NULL, .own_step = o->train && !o->train->loss};
@@ -428,10 +432,23 @@ static bool work(struct job *j)
     if (!j->module)
         return false;
     j->sources = sources_collect(j->ctx, j->module, o->model);
+    j->digest = sources_digest(&j->sources);
+    return true;
+}
+
+static bool work(struct job *j)
+{
+    const struct tccc_options *o = j->o;
+    if (!choose_target(j) || !read_model(j))
+        return false;
     j->name = o->name ? o->name : default_name(j->ctx, o->model);
-    const char *cached =
-        cache_path(j->ctx, o, j->name, j->target->name, j->nversions, j->archs, sources_digest(&j->sources));
-    if (cached && from_cache(j, cached))
+    const char *cached = cache_path(j->ctx, o, j->name, j->target->name, j->nversions, j->archs, j->digest);
+    j->cached = cached && !j->fresh && from_cache(j, cached);
+    if (cached && !j->cached) { /* one process compiles, the others wait for what it makes */
+        j->lock = cache_lock(cached);
+        j->cached = !j->fresh && from_cache(j, cached);
+    }
+    if (j->cached)
         return true;
     if (!build_training(j))
         return false;
@@ -450,9 +467,23 @@ static bool work(struct job *j)
     return true;
 }
 
+static int finish_work(struct job *j)
+{
+    int status = OK;
+    if (!work(j)) {
+        status = j->status;
+        for (int i = 0; i < ir_nmessages(j->ctx); i++)
+            if (ir_message(j->ctx, i)->severity == IR_BUG)
+                status = BUG;
+    }
+    remove_folder(j);
+    cache_unlock(j->lock);
+    return status;
+}
+
 int tccc_compile(const struct tccc_options *o)
 {
-    struct job j = {.o = o, .status = WRONG_INPUT};
+    struct job j = {.o = o, .status = WRONG_INPUT, .lock = -1};
     struct ir_protect frame;
     j.ctx = ir_ctx_new();
     if (!j.ctx)
@@ -460,19 +491,30 @@ int tccc_compile(const struct tccc_options *o)
     ir_on_diag(j.ctx, forward, (void *)o);
     volatile int status = OK;
     if (IR_PROTECT(j.ctx, &frame)) {
-        if (!work(&j)) {
-            status = j.status;
-            for (int i = 0; i < ir_nmessages(j.ctx); i++)
-                if (ir_message(j.ctx, i)->severity == IR_BUG)
-                    status = BUG;
-        }
-        remove_folder(&j);
+        status = finish_work(&j);
         ir_unprotect(j.ctx);
     } else {
         status = ENVIRONMENT;
+        cache_unlock(j.lock);
         if (o->message)
-            o->message(o->user, IR_ERROR, "error: out of memory");
+            o->message(o->user, 2, "error: not enough memory");
     }
     ir_ctx_free(j.ctx);
+    return status;
+}
+
+int compile_module(const struct tccc_options *o, struct ir_module *m, uint64_t digest, bool fresh, bool *cached)
+{
+    struct job j = {.o = o,
+                    .status = WRONG_INPUT,
+                    .lock = -1,
+                    .ctx = m->ctx,
+                    .module = m,
+                    .digest = digest,
+                    .built = true,
+                    .fresh = fresh,
+                    .name = o->name};
+    int status = finish_work(&j);
+    *cached = j.cached;
     return status;
 }

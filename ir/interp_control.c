@@ -249,6 +249,11 @@ struct ir_interp_state *ir_interp_state_new(struct ir_module *m)
     return s;
 }
 
+void ir_interp_state_step(struct ir_interp_state *s, int64_t step)
+{
+    s->step = (uint64_t)step;
+}
+
 void ir_interp_state_free(struct ir_interp_state *s)
 {
     for (int i = 0; s && i < s->n; i++)

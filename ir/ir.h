@@ -471,6 +471,7 @@ void ir_assumptions(struct ir_node *n, void (*each)(void *user, ir_expr a, ir_ex
 struct ir_interp_state;
 struct ir_interp_state *ir_interp_state_new(struct ir_module *m);
 void ir_interp_state_free(struct ir_interp_state *s);
+void ir_interp_state_step(struct ir_interp_state *s, int64_t step);        /* the step count that random ops see next */
 int ir_interp(struct ir_func *f, struct ir_interp_state *state, struct tcc_object *const *in, struct tcc_object **out,
               char *error, size_t error_size);
 /* One node on constant operands, for constant folding: NULL outputs if it can't (no memory, effect, unknown dims). */

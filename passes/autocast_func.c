@@ -48,24 +48,35 @@ static const struct {
 #define COUNT_OF(a) (sizeof(a) / sizeof *(a))
 
 /* False: no row. */
-static bool table_policy(const struct ir_node *n, enum autocast_policy *policy)
+static bool find_policy(const char *source, enum ir_op op, enum autocast_policy *policy)
 {
-    for (size_t i = 0; i < COUNT_OF(source_rows) && n->where.op; i++)
-        if (!strcmp(source_rows[i].name, n->where.op)) {
+    for (size_t i = 0; i < COUNT_OF(source_rows) && source; i++)
+        if (!strcmp(source_rows[i].name, source)) {
             *policy = source_rows[i].policy;
             return true;
         }
     for (size_t i = 0; i < COUNT_OF(op_rows); i++)
-        if (op_rows[i].op == n->op) {
+        if (op_rows[i].op == op) {
             *policy = op_rows[i].policy;
             return true;
         }
     for (size_t i = 0; i < COUNT_OF(kind_rows); i++)
-        if (kind_rows[i].kind == ir_op_info(n->op)->kind) {
+        if (kind_rows[i].kind == ir_op_info(op)->kind) {
             *policy = kind_rows[i].policy;
             return true;
         }
     return false;
+}
+
+static bool table_policy(const struct ir_node *n, enum autocast_policy *policy)
+{
+    return find_policy(n->where.op, n->op, policy);
+}
+
+enum autocast_policy autocast_policy_of(const char *source, enum ir_op op)
+{
+    enum autocast_policy policy;
+    return find_policy(source, op, &policy) ? policy : AUTOCAST_PROMOTE;
 }
 
 static bool rule_fits(const struct autocast_rule *r, const struct ir_node *n)

@@ -3,9 +3,8 @@
 #ifndef TCC_AUTOCAST_INT_H
 #define TCC_AUTOCAST_INT_H
 
-#include "ir/ir.h"
+#include "passes/train.h"
 
-enum autocast_policy { AUTOCAST_PROMOTE, AUTOCAST_LOWER, AUTOCAST_FLOAT32 };
 enum autocast_mode {
     AUTOCAST_LIST,       /* by autocast.def */
     AUTOCAST_MATMUL,     /* products, convolutions and attention take the lower type and give float32 */

@@ -62,6 +62,24 @@ struct train_schedule *train_schedule_new(struct ir_ctx *ctx, const char *text);
 bool train_schedule_rate(const struct train_schedule *s, double base, int64_t step, int64_t epoch, double *rate);
 
 /*
+ * For programs that record their own steps (compiler/trace): what a step is made of, op by op. Options are texts as above; those
+ * that an update does not read are ignored.
+ */
+/* Adds to m the state variables (train.*, optimizer.*) that updates of the parameters, variables of m, need. */
+bool train_update_states(struct ir_module *m, const struct train_options *o, int n, struct ir_state *const *params);
+/* Builds one update of the parameters by their gradients (multiplied by the loss scale, if there is one) at b's point, as reads
+ * and writes of those variables, which m holds. */
+bool train_update(struct ir_builder *b, const struct train_options *o, int n, struct ir_state *const *params,
+                  struct ir_value *const *grads);
+/* A loss by its text ("cross_entropy:label_smoothing=0.1"), at b's point: *value, f32[], and where `gradient` is not NULL, its gradient
+ * by the scores times `factor` (f32[]; NULL: 1). False after a diagnostic. */
+bool train_loss_at(struct ir_builder *b, const char *loss, struct ir_value *scores, struct ir_value *target, struct ir_value *factor,
+                   struct ir_value **value, struct ir_value **gradient);
+/* The row of autocast.def for an op; `source`: the operator that it is a part of, or NULL. */
+enum autocast_policy { AUTOCAST_PROMOTE, AUTOCAST_LOWER, AUTOCAST_FLOAT32 };
+enum autocast_policy autocast_policy_of(const char *source, enum ir_op op);
+
+/*
  * Recomputation (train_remat.c), after the graph passes: the first `segments` segments of about `segment_bytes` each of what the backward
  * pass reads are computed again there. `to`: a line for each such value, kept or recomputed; may be NULL.
  */

@@ -152,6 +152,7 @@ struct tccrt_session {
     uint8_t *scratch;                /* threads * scratch_bytes */
     size_t scratch_bytes;
     void **states;
+    bool *lent;                      /* by state variable: its memory is the caller's */
     struct tcr_slot *slots;
     struct tcr_env *envs;
     struct tcr_share *shares;

@@ -197,6 +197,7 @@ static int make_tables(struct tccrt_session *s)
         !(s->bound = zeroed(s, p->syms.count, sizeof *s->bound)) ||
         !(s->origin = zeroed(s, p->syms.count, sizeof *s->origin)) ||
         !(s->states = zeroed(s, p->states.count, sizeof *s->states)) ||
+        !(s->lent = zeroed(s, p->states.count, sizeof *s->lent)) ||
         !(s->slots = zeroed(s, s->m->nslots, sizeof *s->slots)) ||
         !(s->envs = zeroed(s, (size_t)s->threads, sizeof *s->envs)) ||
         !(s->shares = zeroed(s, (size_t)s->threads, sizeof *s->shares)) ||
@@ -253,7 +254,7 @@ int tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *o, stru
 void tccrt_session_free(struct tccrt_session *s)
 {
     struct tccrt_allocator a;
-    void *blocks[16];
+    void *blocks[17];
 
     if (!s)
         return;
@@ -263,7 +264,8 @@ void tccrt_session_free(struct tccrt_session *s)
     for (uint32_t i = 0; s->slots && i < s->m->nslots; i++)
         tcr_slot_clear(s, &s->slots[i]);
     for (uint32_t i = 0; s->states && i < s->m->plan->states.count; i++)
-        state_free(s, &s->m->states[i], s->states[i]);
+        if (!s->lent || !s->lent[i])
+            state_free(s, &s->m->states[i], s->states[i]);
     for (uint32_t i = 0; s->outs && i < s->max_outputs; i++) {
         tcr_free(s, s->outs[i].own, s->outs[i].own_bytes);
         tccrt_object_unref(s->outs[i].object);
@@ -271,8 +273,8 @@ void tccrt_session_free(struct tccrt_session *s)
     for (uint32_t i = 0; s->placements && i < s->m->plan->entries.count; i++)
         tcr_free(s, s->placements[i].sizes, s->m->entries[i].placed.count * sizeof *s->placements[i].sizes);
     memcpy(blocks,
-           (void *[16]){s->values, s->syms, s->bound, s->origin, s->states, s->slots, s->envs, s->shares, s->inputs,
-                        s->heads, (void *)s->in, s->outs, s->args, s->sizes, s->places, s->placements},
+           (void *[17]){s->values, s->syms, s->bound, s->origin, s->states, s->slots, s->envs, s->shares, s->inputs,
+                        s->heads, (void *)s->in, s->outs, s->args, s->sizes, s->places, s->placements, s->lent},
            sizeof blocks);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         if (blocks[i])
@@ -330,22 +332,47 @@ int tccrt_state_get(struct tccrt_session *s, const char *name, struct tcc_tensor
     return TCC_OK;
 }
 
+static int check_value(const char *name, int dtype, int rank, const int64_t *dims, const struct tcc_tensor *value)
+{
+    char want[256], found[256];
+
+    if (dtype == value->dtype && rank == value->rank && memcmp(dims, value->dims, (size_t)rank * sizeof *dims) == 0)
+        return TCC_OK;
+    return tcr_fail(TCC_EINPUT, "state variable '%s': %s%s expected, %s%s found", name, tcr_dtype_name(dtype),
+                    tcr_dims_text(want, rank, dims), tcr_dtype_name(value->dtype),
+                    tcr_dims_text(found, value->rank, value->dims));
+}
+
 int tccrt_state_set(struct tccrt_session *s, const char *name, const struct tcc_tensor *value)
 {
     struct tcc_tensor t;
-    char want[256], found[256];
     int status = tccrt_state_get(s, name, &t);
     int64_t n;
 
+    if (!status)
+        status = check_value(name, t.dtype, t.rank, t.dims, value);
     if (status)
         return status;
-    if (t.dtype != value->dtype || t.rank != value->rank ||
-        memcmp(t.dims, value->dims, (size_t)t.rank * sizeof *t.dims))
-        return tcr_fail(TCC_EINPUT, "state variable '%s': %s%s expected, %s%s found", name, tcr_dtype_name(t.dtype),
-                        tcr_dims_text(want, t.rank, t.dims), tcr_dtype_name(value->dtype),
-                        tcr_dims_text(found, value->rank, value->dims));
     n = tcr_elements(t.dtype, t.rank, t.dims);
     if (n > 0)
         memcpy(t.data, value->data, (size_t)n * (size_t)tcr_dtype_bytes(t.dtype));
+    return TCC_OK;
+}
+
+int tccrt_state_bind(struct tccrt_session *s, int i, const struct tcc_tensor *memory)
+{
+    struct tccrt_value_info info;
+    int status = tccrt_state_info(s->m, i, &info);
+
+    if (!status)
+        status = check_value(info.name, info.dtype, info.rank, info.dims, memory);
+    if (status)
+        return status;
+    if (((uintptr_t)memory->data & (TCR_ALIGN - 1)) || !memory->data)
+        return tcr_fail(TCC_EUSAGE, "state variable '%s': memory aligned to %d bytes expected", info.name, TCR_ALIGN);
+    if (!s->lent[i])
+        state_free(s, &s->m->states[i], s->states[i]);
+    s->lent[i] = true;
+    s->states[i] = memory->data;
     return TCC_OK;
 }

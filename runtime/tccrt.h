@@ -97,6 +97,10 @@ int tccrt_state_flags(const struct tccrt_model *m, int i);                 /* of
 int tccrt_state_get(struct tccrt_session *s, const char *name, struct tcc_tensor *out);
 /* TCC_EUSAGE: no such variable; TCC_EINPUT: another type or shape. */
 int tccrt_state_set(struct tccrt_session *s, const char *name, const struct tcc_tensor *value);
+/* Variable number i (as in tccrt_state_info) lies in the caller's memory from here on: what is there is its value, and runs update
+ * it there. The memory is the caller's to free, 64-byte aligned, and stays good until the variable is bound elsewhere or the session is
+ * freed. So sessions of several models can share a variable. Not to be called while the session runs. */
+int tccrt_state_bind(struct tccrt_session *s, int i, const struct tcc_tensor *memory);
 
 /* Random ops (dropout, stochastic rounding) count with the seed and the number of runs that ended well: two sessions with equal
  * state, seed and runs go on with equal bits. */
