@@ -360,7 +360,10 @@ static bool parse_state(struct parser *p)
     static const struct {
         int flag;
         const char *word;
-    } words[] = {{IR_STATE_PARAM, "param"}, {IR_STATE_BUFFER, "buffer"}, {IR_STATE_OPTIMIZER, "optimizer"}, {IR_STATE_GRADIENT, "gradient"}};
+    } words[] = {{IR_STATE_PARAM, "param"},
+                 {IR_STATE_BUFFER, "buffer"},
+                 {IR_STATE_OPTIMIZER, "optimizer"},
+                 {IR_STATE_GRADIENT, "gradient"}};
     struct token at = p->tok;
     const char *name;
     ir_type type;
@@ -415,7 +418,7 @@ struct ir_module *ir_parse(struct ir_ctx *ctx, const char *name, const char *tex
     struct parser p = {.ctx = ctx,
                        .file = name ? ir_intern(ctx, name) : NULL,
                        .at = text,
-                       .end = text + size,
+                       .end = size ? text + size : text, /* an empty text may be NULL */
                        .line_start = text,
                        .line = 1};
     const char *slash = name ? strrchr(name, '/') : NULL;

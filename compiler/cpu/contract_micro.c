@@ -191,8 +191,9 @@ static void start_fetch(struct sum *s, LLVMValueRef r0, LLVMValueRef b)
     const struct ct *c = &g->c;
     const struct ct_k *in = &c->ks[c->nks - 1];
     int u = unroll_of(s), size = tcc_dtype_bytes(c->dtype), last = c->nks - 1;
-    int64_t slab = c->nk == CT_DYN ? 0 : c->nk * s->cv * g->lanes * size,
-            total = c->ncols == CT_DYN ? 0 : c->ncols * c->nk * size;
+    if (c->nk == CT_DYN || c->ncols == CT_DYN)
+        return;
+    int64_t slab = c->nk * s->cv * g->lanes * size, total = c->ncols * c->nk * size;
     if (g->packed_b || !c->panel || s->mr * s->cv < 16 || slab < 16 << 10 || total < 256 << 10 || in->n == CT_DYN ||
         in->n % u || s->sb[last] == CT_DYN || (int64_t)s->cv * g->lanes % c->panel)
         return;
