@@ -82,6 +82,8 @@ bool pass_list(struct ir_module *m, const char *list, const struct pass_options 
 bool pass_check(struct ir_ctx *ctx, const char *pipeline, const struct pass_options *o);
 
 #include "passes/grad.h"
+#include "passes/partition.h"
+#include "passes/pipeline.h"
 #include "passes/train.h"
 
 #endif
