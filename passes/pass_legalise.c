@@ -163,6 +163,20 @@ static void fill_window(struct ir_ctx *ctx, struct ir_node *n)
         ir_set_attr(n, ir_attr_exprs(IR_ATTR_after, rank, zeros));
 }
 
+/* A variable that gets many equal values: they are filled in, not copied from a weight that holds them all. */
+static bool fill_state(struct ir_builder *b, struct ir_node *n)
+{
+    enum { MANY = 1024 };
+    const struct ir_tensor *t = ir_const_of(n->in[0].value);
+    if (!t || !t->splat || t->nelems < MANY)
+        return true;
+    struct ir_value *v = ir_constant(b, ir_tensor_splat((enum tcc_dtype)t->dtype, 0, NULL, t->data));
+    v = v ? ir_expand_to(b, v, n->in[0].value->type->rank, n->in[0].value->type->dim) : NULL;
+    if (v)
+        ir_set_operand(n, 0, v);
+    return v != NULL;
+}
+
 /* The machine has a kernel for it, whose sums are in another order. */
 static bool one_kernel(struct pass_run *r, const struct ir_node *n)
 {
@@ -186,6 +200,8 @@ static bool legalise_block(struct pass_run *r, struct ir_func *f, struct ir_bloc
             ok = random_numbers(&b, n);
         else if (n->op == IR_attention && !one_kernel(r, n))
             ok = attention(&b, n);
+        else if (n->op == IR_state_write)
+            ok = fill_state(&b, n);
         if (!ok)
             return false;
     }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "runtime/rt_int.h"
 
@@ -158,13 +159,31 @@ static void *zeroed(struct tccrt_session *s, size_t n, size_t size)
     return p;
 }
 
+/*
+ * A state's first value has been copied: the pages of the artifact's file that hold it need not stay in memory (they come back
+ * when they are read again, for another session). Not for linked models, whose weights may lie in memory that no file backs.
+ */
+static void release_first_value(const struct tccrt_model *m, const struct tcc_pstate *p)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from, to;
+
+    if (p->init == ~(uint64_t)0 || !(m->handle || m->map))
+        return;
+    from = ((uintptr_t)(m->weights + p->init) + page - 1) & ~(page - 1);
+    to = ((uintptr_t)(m->weights + p->init) + p->bytes) & ~(page - 1);
+    if (to > from)
+        madvise((void *)from, to - from, MADV_DONTNEED);
+}
+
 static int make_states(struct tccrt_session *s)
 {
     const struct tccrt_model *m = s->m;
 
-    for (uint32_t i = 0; i < m->plan->states.count; i++)
+    for (uint32_t i = 0; i < m->plan->states.count; i++) {
         if (!(s->states[i] = state_alloc(s, &m->states[i])))
             return TCC_EENV;
+        release_first_value(m, &m->states[i]);
+    }
     return TCC_OK;
 }
 

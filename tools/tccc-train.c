@@ -407,13 +407,15 @@ static int make_buffers(struct trainer *t)
     return EXIT_FINE;
 }
 
-/* First values that a model computes rather than holds (TrainingInfoProto) are there once its `init` has run. */
+/* First values that a model computes rather than holds (TrainingInfoProto) are there once its `init` has run. What tccc --train
+ * made (it has a rate) holds them, and a session begins with them. */
 static int initialise(struct trainer *t)
 {
     struct tccrt_model *m = t->m.artifact;
     const char *init = entry_named(t, "init");
+    struct tcc_tensor rate;
 
-    if (!init || tccrt_ninputs(m, init) || tccrt_noutputs(m, init))
+    if (!init || state_scalar(t, "train.rate", &rate) || tccrt_ninputs(m, init) || tccrt_noutputs(m, init))
         return TCC_OK;
     int status = tccrt_run(t->m.session, init, 0, NULL, 0, NULL);
     tccrt_random_set(t->m.session, t->sampler.seed, 0);
