@@ -6,8 +6,9 @@
 
 const char *const kn_space_words[] = {"input",   "output", "arena", "weight", "state",
                                       "dynamic", "object", "alias", NULL};
-const char *const kn_step_words[] = {"launch", "copy", "lib",   "bind",  "dims",  "eval",  "alloc", "free", "if",
-                                     "loop",   "box",  "unbox", "accum", "stack", "check", "ref",   NULL};
+const char *const kn_step_words[] = {"launch", "copy", "lib",        "bind", "dims",  "eval",  "alloc",
+                                     "free",   "if",   "loop",       "box",  "unbox", "accum", "stack",
+                                     "check",  "ref",  "collective", "send", "recv",  "wait",  NULL};
 
 static void print_ints(FILE *out, const char *word, int n, const int *v)
 {

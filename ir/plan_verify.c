@@ -5,7 +5,8 @@
  *
  * Steps are numbered in the order in which they stand. A buffer lives from its first to its last access; what a loop
  * reads from outside it lives to the loop's end, and so do the loop's parameters. All steps are taken to happen in the
- * order of their list: a plan with several queues is refused until its waits are checked here. Memory is disjoint where
+ * order of their list, but for communication that is started in a queue: from there to its WAIT nobody may touch its outputs or
+ * write its inputs. Memory is disjoint where
  * the bounds of offsets and sizes prove it; where they can't, sample values of the symbols must not contradict it.
  */
 #include <stdlib.h>
@@ -26,6 +27,7 @@ struct plan {
     struct life *life; /* by root buffer */
     bool *written;     /* by root buffer */
     bool *freed;
+    VEC(const struct kn_step *) open; /* communication under way */
     bool ok;
 };
 
@@ -201,7 +203,10 @@ static void run_loop(struct plan *v, const struct kn_step *s)
 static int number_read(const struct kn_step *s)
 {
     switch (s->kind) {
-    case TCC_STEP_LIB: return s->nin;
+    case TCC_STEP_LIB:
+    case TCC_STEP_COLLECTIVE: return s->nin;
+    case TCC_STEP_RECV:
+    case TCC_STEP_WAIT: return 0;
     case TCC_STEP_BIND:
     case TCC_STEP_DIMS:
     case TCC_STEP_IF:
@@ -237,13 +242,48 @@ static void alloc_or_free(struct plan *v, const struct kn_step *s)
     }
 }
 
+static bool communicates(const struct kn_step *s)
+{
+    return s->kind == TCC_STEP_COLLECTIVE || s->kind == TCC_STEP_SEND || s->kind == TCC_STEP_RECV;
+}
+
+/* Steps under way keep their buffers to themselves until they are waited for. */
+static bool queues(struct plan *v, const struct kn_step *s)
+{
+    if (s->queue && !communicates(s) && s->kind != TCC_STEP_WAIT)
+        return bad(v, s, "queue %d: only communication has queues", s->queue);
+    if (communicates(s) && s->kind != TCC_STEP_COLLECTIVE && (s->nargs != 1 || s->nsizes != 2))
+        return bad(v, s, "must have one buffer, a peer and a tag");
+    if (s->kind == TCC_STEP_COLLECTIVE && s->nargs != 2 * s->nin)
+        return bad(v, s, "%d buffers, %d of them inputs", s->nargs, s->nin);
+    int n = 0;
+    for (int i = 0; i < v->open.n; i++) {
+        const struct kn_step *o = v->open.at[i];
+        if (s->kind == TCC_STEP_WAIT && s->queue == o->queue)
+            continue;
+        v->open.at[n++] = o;
+        if (communicates(s) && s->queue == o->queue)
+            return bad(v, s, "queue %d is in use", s->queue);
+        int nread = number_read(o), mine = s->kind == TCC_STEP_LAUNCH ? s->nargs : number_read(s);
+        for (int a = 0; a < s->nargs; a++)
+            for (int b = 0; b < o->nargs && s->args[a] >= 0; b++)
+                if (root(v->p, s->args[a]) == root(v->p, o->args[b]) && (b >= nread || a >= mine))
+                    return bad(v, s, "buffer %d is used while %s in queue %d is under way", s->args[a],
+                               kn_step_words[o->kind], o->queue);
+    }
+    v->open.n = n;
+    if (communicates(s) && s->queue)
+        VEC_PUSH(v->ctx, v->open, s);
+    return true;
+}
+
 static void walk(struct plan *v, const struct kn_steps *steps)
 {
     for (int i = 0; i < steps->n && v->ok; i++) {
         const struct kn_step *s = &steps->at[i];
         v->position++;
-        if (s->queue)
-            bad(v, s, "queue %d: only queue 0 is checked", s->queue);
+        if (!queues(v, s))
+            return;
         if (s->kind == TCC_STEP_LAUNCH)
             launch(v, s);
         else if (s->kind == TCC_STEP_ALLOC || s->kind == TCC_STEP_FREE)

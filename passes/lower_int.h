@@ -59,6 +59,7 @@ struct lw {
     VEC(ir_expr) known;              /* symbols that are bound, in order */
     VEC(int) levels;                 /* and the level that binds each */
     int next_level;
+    int queues;                      /* used so far by the function's communication */
     struct kn_steps checks;          /* of sizes that the inputs decide: run first */
     VEC(struct lw_pair) checked;     /* pairs known to be equal at the current point of the plan */
     uint32_t value_room, node_room;  /* entries that the tables above have */
@@ -167,6 +168,10 @@ void lw_bind(struct lw *lw, struct kn_steps *to, const struct ir_node *n, enum t
 /* -- lower_control.c: if and loop ------------------------------------------------------------------- */
 bool lw_lower_if(struct lw *lw, struct ir_node *n, struct kn_steps *to);
 bool lw_lower_loop(struct lw *lw, struct ir_node *n, struct kn_steps *to);
+
+/* -- lower_collective.c: steps that are started, and waits for them ---------------------------------- */
+bool lw_lower_collective(struct lw *lw, struct ir_node *n, struct kn_steps *to);
+void lw_place_waits(struct lw *lw, struct kn_steps *steps);
 
 /* -- lower_commit.c: moves writes of state behind the last step that may fail ----------------------- */
 void lw_commit_last(struct lw *lw, struct kn_steps *steps);

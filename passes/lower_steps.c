@@ -333,6 +333,14 @@ static bool lower_node(struct lw *lw, struct ir_node *n, struct kn_steps *to)
         lw_step(lw, to, n->op == IR_box ? TCC_STEP_BOX : TCC_STEP_UNBOX, n, 2, args);
         return true;
     }
+    case IR_all_reduce:
+    case IR_broadcast:
+    case IR_reduce:
+    case IR_all_gather:
+    case IR_reduce_scatter:
+    case IR_all_to_all:
+    case IR_send:
+    case IR_recv: return lw_lower_collective(lw, n, to);
     case IR_if: return lw_lower_if(lw, n, to);
     case IR_loop: return lw_lower_loop(lw, n, to);
     default:
@@ -351,6 +359,7 @@ bool lw_lower_block(struct lw *lw, struct ir_block *block, struct kn_steps *to)
     IR_EACH_NODE(n, block)
     if (!lower_node(lw, n, to))
         return false;
+    lw_place_waits(lw, to);
     lw->checked.n = checked;
     return true;
 }
@@ -458,6 +467,7 @@ void lw_side_tables_grow(struct lw *lw)
 bool lw_lower_func(struct lw *lw, struct ir_func *f, struct kn_entry *e)
 {
     lw->func = f;
+    lw->queues = 0;
     lw->value_room = lw->node_room = 0;
     lw_side_tables_grow(lw);
     lw_choose_layouts(lw, f);

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TCC_ABI_VERSION 2u
+#define TCC_ABI_VERSION 3u
 #define TCC_MAX_RANK 12
 
 /* -- Element types ------------------------------------------------------------------
@@ -237,7 +237,29 @@ enum tcc_step_kind {
     TCC_STEP_STACK,     /* args: sequence object -> object: its tensors stacked on a new axis `what`. tiles: expr, TCC_NO or 0: in order, else reversed;
                            sizes: dims of one item, for a sequence that is empty or was never begun (none given: a rank-1 result) */
     TCC_STEP_CHECK,     /* sizes: pairs of exprs that must be equal, else TCC_EINPUT; `node` says where */
-    TCC_STEP_REF        /* args: object -> object: shares it */
+    TCC_STEP_REF,       /* args: object -> object: shares it */
+    TCC_STEP_COLLECTIVE,/* what: enum tcc_collective; args: nin inputs, then outputs (dense; an output may be the input: in place); attrs:
+                           group (string), mode (string: reductions), scale (float: reductions), root (int) */
+    TCC_STEP_SEND,      /* args[0]: buffer; sizes: rank in the group, tag; attrs: group */
+    TCC_STEP_RECV,      /* the same; args[0] is written */
+    TCC_STEP_WAIT       /* queue: what to wait for; args: the buffers of the step that started it, nin of them as there. A queue in which
+                           nothing was started since its last WAIT is done */
+};
+
+/* COLLECTIVE, SEND and RECV with queue 0 are done when the step ends. With queue q > 0 they are started only: until a WAIT with the
+ * same q their inputs must stay as they are and their outputs must be neither read nor written, and q holds nothing else. Steps of
+ * different queues run beside each other and beside what follows; collectives of one group are started in the same order on all of
+ * its ranks. `group` names what tccrt_session_group() gave the session; a session that was given none of that name is alone in it.
+ *
+ *   ALL_REDUCE      n tensors -> n tensors: reduced over ranks by `mode` (sum, avg, min, max, product), then times `scale` (1)
+ *   BROADCAST       n tensors -> n tensors: those of rank `root`
+ *   REDUCE          n tensors -> n tensors: as ALL_REDUCE at rank `root`; elsewhere the outputs are left as they are
+ *   ALL_GATHER      tensor -> tensor: the ranks' tensors one behind the other on axis 0
+ *   REDUCE_SCATTER  tensor -> tensor: part number `rank` on axis 0 of what ALL_REDUCE gives
+ *   ALL_TO_ALL      tensor -> tensor: part r on axis 0 goes to rank r, that of rank r comes to part r
+ *   BARRIER         nothing -> nothing */
+enum tcc_collective {
+    TCC_ALL_REDUCE, TCC_BROADCAST, TCC_REDUCE, TCC_ALL_GATHER, TCC_REDUCE_SCATTER, TCC_ALL_TO_ALL, TCC_BARRIER, TCC_NCOLLECTIVES
 };
 
 struct tcc_pstep {

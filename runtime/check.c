@@ -249,17 +249,43 @@ static const struct {
     int8_t min, max, regions;
     bool omit;
 } shapes[] = {
-    [TCC_STEP_LAUNCH] = {0, -1, 0, false}, [TCC_STEP_COPY] = {2, 2, 0, false},  [TCC_STEP_LIB] = {0, -1, 0, true},
-    [TCC_STEP_BIND] = {1, 1, 0, false},    [TCC_STEP_DIMS] = {1, 1, 0, false},  [TCC_STEP_EVAL] = {0, 0, 0, false},
-    [TCC_STEP_ALLOC] = {0, -1, 0, false},  [TCC_STEP_FREE] = {0, -1, 0, false}, [TCC_STEP_IF] = {1, 1, 2, false},
-    [TCC_STEP_LOOP] = {2, 2, 1, true},     [TCC_STEP_BOX] = {2, 2, 0, false},   [TCC_STEP_UNBOX] = {2, 2, 0, false},
-    [TCC_STEP_ACCUM] = {2, 2, 0, false},   [TCC_STEP_STACK] = {2, 2, 0, false}, [TCC_STEP_CHECK] = {0, 0, 0, false},
-    [TCC_STEP_REF] = {2, 2, 0, false},
+    [TCC_STEP_LAUNCH] = {0, -1, 0, false},     [TCC_STEP_COPY] = {2, 2, 0, false},
+    [TCC_STEP_LIB] = {0, -1, 0, true},         [TCC_STEP_BIND] = {1, 1, 0, false},
+    [TCC_STEP_DIMS] = {1, 1, 0, false},        [TCC_STEP_EVAL] = {0, 0, 0, false},
+    [TCC_STEP_ALLOC] = {0, -1, 0, false},      [TCC_STEP_FREE] = {0, -1, 0, false},
+    [TCC_STEP_IF] = {1, 1, 2, false},          [TCC_STEP_LOOP] = {2, 2, 1, true},
+    [TCC_STEP_BOX] = {2, 2, 0, false},         [TCC_STEP_UNBOX] = {2, 2, 0, false},
+    [TCC_STEP_ACCUM] = {2, 2, 0, false},       [TCC_STEP_STACK] = {2, 2, 0, false},
+    [TCC_STEP_CHECK] = {0, 0, 0, false},       [TCC_STEP_REF] = {2, 2, 0, false},
+    [TCC_STEP_COLLECTIVE] = {0, -1, 0, false}, [TCC_STEP_SEND] = {1, 1, 0, false},
+    [TCC_STEP_RECV] = {1, 1, 0, false},        [TCC_STEP_WAIT] = {0, -1, 0, false},
 };
 
 static bool is_object(struct check *c, uint32_t b)
 {
     return c->m->buffers[b].space == TCC_SPACE_OBJECT;
+}
+
+/* Communication works on dense buffers, in one of a bounded number of queues. */
+static bool check_communication(struct check *c, const struct tcc_pstep *s)
+{
+    static const uint32_t inputs[TCC_NCOLLECTIVES] = {
+        [TCC_ALL_GATHER] = 1, [TCC_REDUCE_SCATTER] = 1, [TCC_ALL_TO_ALL] = 1};
+    const uint32_t *a = c->m->u32s + s->args.first;
+
+    if (!index_ok(c, "queue", s->queue, c->p->steps.count + 1))
+        return false;
+    for (uint32_t i = 0; i < s->args.count; i++)
+        if (is_object(c, a[i]))
+            return bad(c, "an object cannot be communicated", a[i], 0);
+    if (s->kind == TCC_STEP_WAIT)
+        return s->nin <= s->args.count || bad(c, "inputs", s->nin, s->args.count);
+    if (s->kind != TCC_STEP_COLLECTIVE)
+        return s->sizes.count == 2 || bad(c, "peer and tag", s->sizes.count, 2);
+    if (!index_ok(c, "collective", s->what, TCC_NCOLLECTIVES))
+        return false;
+    return (s->args.count == 2 * (uint64_t)s->nin && (!inputs[s->what] || s->nin == inputs[s->what])) ||
+           bad(c, "inputs and outputs of a collective", s->args.count, 2 * (uint64_t)s->nin);
 }
 
 /* The kinds whose operands must be objects, dense, or in a certain space. */
@@ -296,6 +322,10 @@ static bool check_operands(struct check *c, const struct tcc_pstep *s)
     case TCC_STEP_STACK:
     case TCC_STEP_REF: return (is_object(c, a[0]) && is_object(c, a[1])) || bad(c, "object expected", a[0], 0);
     case TCC_STEP_CHECK: return s->sizes.count % 2 == 0 || bad(c, "pairs of sizes", s->sizes.count, 0);
+    case TCC_STEP_COLLECTIVE:
+    case TCC_STEP_SEND:
+    case TCC_STEP_RECV:
+    case TCC_STEP_WAIT: return check_communication(c, s);
     default: return true;
     }
 }
@@ -324,7 +354,7 @@ static bool check_steps(struct check *c)
     for (c->at = 0; c->at < c->p->steps.count; c->at++) {
         const struct tcc_pstep *s = &c->m->steps[c->at];
 
-        if (!index_ok(c, "kind", s->kind, TCC_STEP_REF + 1) || !name_ok(c, s->node) ||
+        if (!index_ok(c, "kind", s->kind, TCC_STEP_WAIT + 1) || !name_ok(c, s->node) ||
             !list_ok(c, "buffer", s->args, nbuffers, shapes[s->kind].omit) ||
             !list_ok(c, "size", s->sizes, c->p->exprs.count, false) ||
             !list_ok(c, "symbol", s->syms, c->p->syms.count, true) ||
@@ -372,8 +402,7 @@ static bool check_entries(struct check *c)
             !list_ok(c, "input", e->input_buffers, c->p->buffers.count, true) ||
             !list_ok(c, "output", e->output_buffers, c->p->buffers.count, false) ||
             !range_ok(c, "steps", e->steps, c->p->steps.count) || !expr_ok(c, "arena", e->arena, true) ||
-            !expr_ok(c, "scratch", e->scratch, true) ||
-            !list_ok(c, "placed", e->placed, c->p->buffers.count, false))
+            !expr_ok(c, "scratch", e->scratch, true) || !list_ok(c, "placed", e->placed, c->p->buffers.count, false))
             return false;
         if (e->input_buffers.count != e->inputs.count || e->output_buffers.count != e->outputs.count)
             return bad(c, "buffers do not match the signature", e->input_buffers.count, e->inputs.count);

@@ -31,10 +31,26 @@ struct tcr_profile {
 };
 
 static const char *const kind_names[] = {
-    [TCC_STEP_LAUNCH] = "launch", [TCC_STEP_COPY] = "copy",   [TCC_STEP_LIB] = "library op", [TCC_STEP_BIND] = "bind",
-    [TCC_STEP_DIMS] = "dims",     [TCC_STEP_EVAL] = "sizes",  [TCC_STEP_ALLOC] = "alloc",    [TCC_STEP_FREE] = "free",
-    [TCC_STEP_IF] = "if",         [TCC_STEP_LOOP] = "loop",   [TCC_STEP_BOX] = "box",        [TCC_STEP_UNBOX] = "unbox",
-    [TCC_STEP_ACCUM] = "append",  [TCC_STEP_STACK] = "stack", [TCC_STEP_CHECK] = "check",    [TCC_STEP_REF] = "share",
+    [TCC_STEP_LAUNCH] = "launch",
+    [TCC_STEP_COPY] = "copy",
+    [TCC_STEP_LIB] = "library op",
+    [TCC_STEP_BIND] = "bind",
+    [TCC_STEP_DIMS] = "dims",
+    [TCC_STEP_EVAL] = "sizes",
+    [TCC_STEP_ALLOC] = "alloc",
+    [TCC_STEP_FREE] = "free",
+    [TCC_STEP_IF] = "if",
+    [TCC_STEP_LOOP] = "loop",
+    [TCC_STEP_BOX] = "box",
+    [TCC_STEP_UNBOX] = "unbox",
+    [TCC_STEP_ACCUM] = "append",
+    [TCC_STEP_STACK] = "stack",
+    [TCC_STEP_CHECK] = "check",
+    [TCC_STEP_REF] = "share",
+    [TCC_STEP_COLLECTIVE] = "collective",
+    [TCC_STEP_SEND] = "send",
+    [TCC_STEP_RECV] = "receive",
+    [TCC_STEP_WAIT] = "wait",
 };
 
 double tcr_now(void)

@@ -122,6 +122,10 @@ struct tcr_out {
     size_t own_bytes;
 };
 
+/* A group of processes that the plan's steps name (comm_step.c). */
+#define TCR_MAX_GROUPS 8
+struct tcr_group { char name[16]; struct tccrt_comm *comm; };
+
 struct tcr_profile;                  /* profile.c */
 
 /* A thread's environment on a cache line of its own. */
@@ -168,6 +172,10 @@ struct tccrt_session {
     bool objects;                    /* outputs are to be objects */
     void **args;                     /* room for the arguments of the largest launch */
     int64_t *sizes;
+
+    struct tcr_group groups[TCR_MAX_GROUPS];
+    struct tccrt_request **requests; /* by queue: what is under way */
+    uint32_t max_queues;
 
     struct tcr_profile *profile;     /* NULL: off */
 };
@@ -216,6 +224,12 @@ int tcr_step_accum(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_step_stack(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_step_loop(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_step_if(struct tccrt_session *s, const struct tcc_pstep *p);
+
+/* -- comm_step.c ------------------------------------------------------------------------------ */
+int tcr_step_collective(struct tccrt_session *s, const struct tcc_pstep *p);
+int tcr_step_message(struct tccrt_session *s, const struct tcc_pstep *p);
+int tcr_step_wait(struct tccrt_session *s, const struct tcc_pstep *p);
+void tcr_drain(struct tccrt_session *s, int status); /* waits for what a run has left under way; its message stays */
 
 /* -- profile.c -------------------------------------------------------------------------------- */
 double tcr_now(void);                        /* nanoseconds */

@@ -353,6 +353,7 @@ static int run(struct tccrt_session *s, const struct tcc_pentry *e)
         mode = tcr_fp_enter();
         status = tcr_walk(s, e->steps);
         tcr_fp_leave(mode);
+        tcr_drain(s, status);
     }
     if (!status)
         status = late_outputs(s, e);

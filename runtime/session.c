@@ -188,12 +188,16 @@ static int make_states(struct tccrt_session *s)
 }
 
 /* Largest lists of the plan's steps and entry points, for room that is taken once. */
-static void measure(const struct tccrt_model *m, size_t *args, size_t *sizes, size_t *inputs, size_t *outputs)
+static void measure(const struct tccrt_model *m, size_t *args, size_t *sizes, size_t *inputs, size_t *outputs,
+                    size_t *queues)
 {
+    *queues = 1;
     *args = *sizes = *inputs = *outputs = 1;
     for (uint32_t i = 0; i < m->plan->steps.count; i++) {
         *args = m->steps[i].args.count > *args ? m->steps[i].args.count : *args;
         *sizes = m->steps[i].sizes.count > *sizes ? m->steps[i].sizes.count : *sizes;
+        if (m->steps[i].kind >= TCC_STEP_COLLECTIVE && m->steps[i].queue >= *queues)
+            *queues = m->steps[i].queue + (size_t)1;
     }
     for (uint32_t i = 0; i < m->plan->entries.count; i++) {
         *inputs = m->entries[i].inputs.count > *inputs ? m->entries[i].inputs.count : *inputs;
@@ -204,9 +208,10 @@ static void measure(const struct tccrt_model *m, size_t *args, size_t *sizes, si
 static int make_tables(struct tccrt_session *s)
 {
     const struct tcc_plan *p = s->m->plan;
-    size_t args, sizes, inputs, outputs;
+    size_t args, sizes, inputs, outputs, queues;
 
-    measure(s->m, &args, &sizes, &inputs, &outputs);
+    measure(s->m, &args, &sizes, &inputs, &outputs, &queues);
+    s->max_queues = (uint32_t)queues;
     s->max_inputs = (uint32_t)inputs;
     s->max_outputs = (uint32_t)outputs;
     s->max_args = (uint32_t)args;
@@ -224,6 +229,7 @@ static int make_tables(struct tccrt_session *s)
         !(s->in = zeroed(s, inputs, sizeof *s->in)) || !(s->outs = zeroed(s, outputs, sizeof *s->outs)) ||
         !(s->places = zeroed(s, p->buffers.count, sizeof *s->places)) ||
         !(s->placements = zeroed(s, p->entries.count, sizeof *s->placements)) ||
+        !(s->requests = zeroed(s, queues, sizeof *s->requests)) ||
         !(s->args = zeroed(s, args, sizeof *s->args)) || !(s->sizes = zeroed(s, sizes, sizeof *s->sizes)))
         return TCC_EENV;
     for (int i = 0; i < s->threads; i++)
@@ -273,7 +279,7 @@ int tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *o, stru
 void tccrt_session_free(struct tccrt_session *s)
 {
     struct tccrt_allocator a;
-    void *blocks[17];
+    void *blocks[18];
 
     if (!s)
         return;
@@ -292,8 +298,9 @@ void tccrt_session_free(struct tccrt_session *s)
     for (uint32_t i = 0; s->placements && i < s->m->plan->entries.count; i++)
         tcr_free(s, s->placements[i].sizes, s->m->entries[i].placed.count * sizeof *s->placements[i].sizes);
     memcpy(blocks,
-           (void *[17]){s->values, s->syms, s->bound, s->origin, s->states, s->slots, s->envs, s->shares, s->inputs,
-                        s->heads, (void *)s->in, s->outs, s->args, s->sizes, s->places, s->placements, s->lent},
+           (void *[18]){s->values, s->syms, s->bound, s->origin, s->states, s->slots, s->envs, s->shares, s->inputs,
+                        s->heads, (void *)s->in, s->outs, s->args, s->sizes, s->places, s->placements, s->lent,
+                        s->requests},
            sizeof blocks);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         if (blocks[i])

@@ -139,6 +139,89 @@ int tccrt_checkpoint_save(struct tccrt_session *s, const char *path, int flags, 
  * failure the session's state is unchanged. */
 int tccrt_checkpoint_load(struct tccrt_session *s, const char *path, int flags);
 
+/* -- Communication ----------------------------------------------------------------------------------
+ * Processes that run one program on parts of the work, started by mpirun, srun or another launcher of MPI. The MPI library (Open
+ * MPI's) is opened when tccrt_comm_init() needs it: nothing links with it, and a process that was started alone is a world of one
+ * without it. A `struct tccrt_comm` is a group of processes: the world, or a part of it. Ranks are numbers in the group.
+ *
+ * Collective calls are made by all ranks of the group, in the same order, with tensors of the same type and size (unless it says
+ * otherwise). Tensors are dense, of any type but strings, and belong to the caller. Each call takes `request`: NULL: it returns when
+ * the work is done; else it returns at once, the tensors' memory stays untouched (outputs: unread) until tccrt_comm_wait(), or until
+ * tccrt_comm_test() says done. The arrays of struct tcc_tensor themselves are copied.
+ *
+ * Reductions are bit-equal on all ranks and from run to run: elements are added in the order of ranks. bf16, f16 and narrower floats
+ * are reduced in float32 and rounded once. Integers wrap; avg of integers rounds toward zero; bool: sum and max are "or", product and
+ * min are "and"; min and max: NaN wins. Complex numbers have no min and max, f8e8m0 only min and max.
+ *
+ * No call hangs: when a rank that is waited for neither answers nor gets on for `timeout` seconds, has failed or has ended, the call
+ * returns TCC_EENV, tccrt_error() names the rank and the reason, and so does every later call in all ranks. A rank that computes is
+ * not taken for hanging: running steps and calls here count as getting on, tccrt_comm_alive() for anything else that takes long.
+ *
+ * Thread-safe, but for init and finalize; the order of collective calls is the caller's to keep. */
+struct tccrt_comm;
+struct tccrt_request;
+
+enum tccrt_reduction { TCCRT_SUM, TCCRT_AVG, TCCRT_MIN, TCCRT_MAX, TCCRT_PRODUCT };
+
+struct tccrt_comm_options {
+    const char *library;         /* NULL: $TCCC_MPI_LIBRARY, else libmpi.so.40, libmpi.so */
+    const void *adopt;           /* address of the program's MPI_Comm, whose processes become the world; NULL: MPI_COMM_WORLD. MPI that the
+                                    program has initialised is used, and is the program's to finalize. With less than
+                                    MPI_THREAD_MULTIPLE, requests get on in calls of this library only */
+    double timeout;              /* seconds; 0: $TCCC_COMM_TIMEOUT, else 10 */
+    bool alone;                  /* a world of one whatever the launcher says */
+};
+
+int tccrt_comm_available(const char *library);                 /* 1: the library can be opened; 0: it cannot, the message says why */
+/* The world, of which a process has one at a time: a second call gives the same one. TCC_EENV: launched by something that is no MPI
+ * launcher (torchrun's variables; the message says how to start), no library, no answer. */
+int tccrt_comm_init(const struct tccrt_comm_options *options, struct tccrt_comm **world);
+/* Ends it: all groups must be freed. `why` (NULL: none) is what ranks that still wait for this one are told. After a failure it gives
+ * the others a moment to hear of it and leaves MPI as it is; ending the process is then the right thing to do. */
+int tccrt_comm_finalize(struct tccrt_comm *world, const char *why);
+/* Tells all ranks of the world that this one has failed, why: their calls return TCC_EENV with that text. */
+void tccrt_comm_abort(struct tccrt_comm *c, const char *why);
+void tccrt_comm_alive(void);
+void tccrt_comm_timeout(struct tccrt_comm *c, double seconds);  /* of the world and all groups */
+
+int tccrt_comm_rank(const struct tccrt_comm *c);
+int tccrt_comm_size(const struct tccrt_comm *c);
+int tccrt_comm_world_rank(const struct tccrt_comm *c, int rank);           /* of a member; -1: no such rank */
+int tccrt_comm_local_rank(const struct tccrt_comm *c);                     /* number among the world's processes on this machine */
+int tccrt_comm_local_size(const struct tccrt_comm *c);
+/* A group of ranks[n] (different, of `c`, in the new group's order). Called by its members, all with the same list; *out is NULL in
+ * ranks that are not listed, which need not call. */
+int tccrt_comm_group(struct tccrt_comm *c, int n, const int *ranks, struct tccrt_comm **out);
+void tccrt_comm_free(struct tccrt_comm *group);                            /* NULL and the world are fine: nothing happens */
+/* TCC_EINPUT in all ranks unless `value` (a digest, flags, the number of batches...) is equal in all; names the first that differs. */
+int tccrt_comm_agree(struct tccrt_comm *c, const char *what, const char *value);
+
+/* n tensors at once, of any types: out[i] = scale * reduction of in[i]. out may be in, out[i].data may be in[i].data. A scale other than
+ * 1 is for floats. */
+int tccrt_comm_all_reduce(struct tccrt_comm *c, int reduction, double scale, int n, const struct tcc_tensor *in,
+                          const struct tcc_tensor *out, struct tccrt_request **request);
+int tccrt_comm_reduce(struct tccrt_comm *c, int reduction, double scale, int root, int n, const struct tcc_tensor *in,
+                      const struct tcc_tensor *out, struct tccrt_request **request);       /* out: of the root */
+int tccrt_comm_broadcast(struct tccrt_comm *c, int root, int n, const struct tcc_tensor *tensors, struct tccrt_request **request);
+/* Shapes don't matter here, elements are counted. counts[size]: elements of each rank's part, the same in all ranks; NULL: equal parts. */
+int tccrt_comm_all_gather(struct tccrt_comm *c, const struct tcc_tensor *in, const struct tcc_tensor *out, const int64_t *counts,
+                          struct tccrt_request **request);
+int tccrt_comm_reduce_scatter(struct tccrt_comm *c, int reduction, double scale, const struct tcc_tensor *in,
+                              const struct tcc_tensor *out, const int64_t *counts, struct tccrt_request **request);
+/* in_counts: elements to each rank; out_counts: from each; NULL: equal parts. in and out must not overlap. */
+int tccrt_comm_all_to_all(struct tccrt_comm *c, const struct tcc_tensor *in, const int64_t *in_counts, const struct tcc_tensor *out,
+                          const int64_t *out_counts, struct tccrt_request **request);
+/* Messages between two ranks of the group, in order per (sender, tag); 0 <= tag < 8192. The receiver must know type and size. */
+int tccrt_comm_send(struct tccrt_comm *c, int to, int tag, const struct tcc_tensor *t, struct tccrt_request **request);
+int tccrt_comm_recv(struct tccrt_comm *c, int from, int tag, const struct tcc_tensor *t, struct tccrt_request **request);
+int tccrt_comm_barrier(struct tccrt_comm *c, struct tccrt_request **request);
+/* *done: over, well (TCC_OK) or not; the request is still to be given to wait, which returns its status and frees it. */
+int tccrt_comm_test(struct tccrt_request *request, bool *done);
+int tccrt_comm_wait(struct tccrt_request *request);            /* NULL: TCC_OK */
+
+/* The plan's steps of group `name` ("world", "dp", "pp") run in `c` (NULL: alone again), which must live as long as the session. */
+int tccrt_session_group(struct tccrt_session *s, const char *name, struct tccrt_comm *c);
+
 /* Profile of the runs since the session was made or the profile was reset. */
 struct tccrt_profile_row { const char *kernel, *node; int64_t calls; double ns; double flops, bytes; };
 int tccrt_profile(struct tccrt_session *s, const struct tccrt_profile_row **rows);     /* number of rows */

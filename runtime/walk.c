@@ -321,12 +321,26 @@ static int step_check(struct tccrt_session *s, const struct tcc_pstep *p)
 }
 
 static int (*const step_fns[])(struct tccrt_session *s, const struct tcc_pstep *p) = {
-    [TCC_STEP_LAUNCH] = tcr_step_launch, [TCC_STEP_COPY] = step_copy,       [TCC_STEP_LIB] = tcr_step_lib,
-    [TCC_STEP_BIND] = step_bind,         [TCC_STEP_DIMS] = step_dims,       [TCC_STEP_EVAL] = step_eval,
-    [TCC_STEP_ALLOC] = step_alloc,       [TCC_STEP_FREE] = step_free,       [TCC_STEP_IF] = tcr_step_if,
-    [TCC_STEP_LOOP] = tcr_step_loop,     [TCC_STEP_BOX] = step_copy,        [TCC_STEP_UNBOX] = step_copy,
-    [TCC_STEP_ACCUM] = tcr_step_accum,   [TCC_STEP_STACK] = tcr_step_stack, [TCC_STEP_CHECK] = step_check,
+    [TCC_STEP_LAUNCH] = tcr_step_launch,
+    [TCC_STEP_COPY] = step_copy,
+    [TCC_STEP_LIB] = tcr_step_lib,
+    [TCC_STEP_BIND] = step_bind,
+    [TCC_STEP_DIMS] = step_dims,
+    [TCC_STEP_EVAL] = step_eval,
+    [TCC_STEP_ALLOC] = step_alloc,
+    [TCC_STEP_FREE] = step_free,
+    [TCC_STEP_IF] = tcr_step_if,
+    [TCC_STEP_LOOP] = tcr_step_loop,
+    [TCC_STEP_BOX] = step_copy,
+    [TCC_STEP_UNBOX] = step_copy,
+    [TCC_STEP_ACCUM] = tcr_step_accum,
+    [TCC_STEP_STACK] = tcr_step_stack,
+    [TCC_STEP_CHECK] = step_check,
     [TCC_STEP_REF] = step_copy,
+    [TCC_STEP_COLLECTIVE] = tcr_step_collective,
+    [TCC_STEP_SEND] = tcr_step_message,
+    [TCC_STEP_RECV] = tcr_step_message,
+    [TCC_STEP_WAIT] = tcr_step_wait,
 };
 
 int tcr_walk(struct tccrt_session *s, struct tcc_range steps)

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plan's steps of communication: collectives, sends and receives, started or done, and waits. Groups are the session's, by
+ * name; a session that was given none is alone. What is under way when a run fails is waited for before the run ends, since the
+ * session's memory is in use until then.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/comm_int.h"
+
+static const char *node_of(const struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    return tcr_string(s->m, p->node);
+}
+
+static const struct tcc_pattr *find_attr(const struct tccrt_session *s, const struct tcc_pstep *p, const char *name,
+                                         int kind)
+{
+    for (uint32_t i = 0; i < p->attrs.count; i++) {
+        const struct tcc_pattr *a = &s->m->attrs[p->attrs.first + i];
+
+        if ((int)a->kind == kind && a->n >= 1 && strcmp(tcr_string(s->m, a->name), name) == 0)
+            return a;
+    }
+    return NULL;
+}
+
+static const char *string_attr(const struct tccrt_session *s, const struct tcc_pstep *p, const char *name,
+                               const char *otherwise)
+{
+    const struct tcc_pattr *a = find_attr(s, p, name, TCC_ATTR_STRINGS);
+
+    return a ? tcr_string(s->m, s->m->u32s[a->data]) : otherwise;
+}
+
+static double float_attr(const struct tccrt_session *s, const struct tcc_pstep *p, const char *name, double otherwise)
+{
+    const struct tcc_pattr *a = find_attr(s, p, name, TCC_ATTR_FLOATS);
+
+    return a ? *(const double *)(s->m->bytes + a->data) : otherwise;
+}
+
+static int64_t int_attr(const struct tccrt_session *s, const struct tcc_pstep *p, const char *name, int64_t otherwise)
+{
+    const struct tcc_pattr *a = find_attr(s, p, name, TCC_ATTR_INTS);
+
+    return a ? *(const int64_t *)(s->m->bytes + a->data) : otherwise;
+}
+
+/* -- Groups of a session -------------------------------------------------------------------------------- */
+
+int tccrt_session_group(struct tccrt_session *s, const char *name, struct tccrt_comm *c)
+{
+    tcr_clear_error();
+    if (!s || !name || strlen(name) >= sizeof s->groups[0].name)
+        return tcr_fail(TCC_EUSAGE, "session: a group needs a name of at most %zu letters",
+                        sizeof s->groups[0].name - 1);
+    for (int i = 0; i < TCR_MAX_GROUPS; i++) {
+        struct tcr_group *g = &s->groups[i];
+
+        if (g->comm && strcmp(g->name, name))
+            continue;
+        if (!g->comm && c)
+            for (int j = i + 1; j < TCR_MAX_GROUPS; j++) /* further down under the same name? */
+                if (s->groups[j].comm && !strcmp(s->groups[j].name, name))
+                    s->groups[j].comm = NULL;
+        strcpy(g->name, name);
+        g->comm = c;
+        if (c)
+            return TCC_OK;
+    }
+    return c ? tcr_fail(TCC_EUSAGE, "session: more than %d groups", TCR_MAX_GROUPS) : TCC_OK;
+}
+
+static struct tccrt_comm *group_of(struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    const char *name = string_attr(s, p, "group", "world");
+
+    for (int i = 0; i < TCR_MAX_GROUPS; i++)
+        if (s->groups[i].comm && strcmp(s->groups[i].name, name) == 0)
+            return s->groups[i].comm;
+    return tcr_comm_alone();
+}
+
+/* -- Steps ------------------------------------------------------------------------------------------------ */
+
+static int named(struct tccrt_session *s, const struct tcc_pstep *p, int status)
+{
+    char text[400];
+
+    if (status) {
+        snprintf(text, sizeof text, "%s", tccrt_error());
+        tcr_fail(status, "node '%s': %s", node_of(s, p), text);
+    }
+    return status;
+}
+
+/* Where the handle of what the step starts goes; NULL: it is done when the step ends. */
+static int slot_of(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_request ***out)
+{
+    *out = p->queue ? &s->requests[p->queue] : NULL;
+    if (*out && **out)
+        return tcr_fail(TCC_EBUG, "node '%s': queue %u is in use", node_of(s, p), p->queue);
+    return TCC_OK;
+}
+
+static int run_collective(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_comm *c,
+                          const struct tcc_tensor *t, struct tccrt_request **request)
+{
+    int n = (int)p->nin, how = tcr_reduction_by_name(string_attr(s, p, "mode", "sum"));
+    double scale = float_attr(s, p, "scale", 1);
+    int root = (int)int_attr(s, p, "root", 0);
+
+    switch (p->what) {
+    case TCC_ALL_REDUCE: return tccrt_comm_all_reduce(c, how, scale, n, t, t + n, request);
+    case TCC_REDUCE: return tccrt_comm_reduce(c, how, scale, root, n, t, t + n, request);
+    case TCC_BROADCAST:
+        for (int i = 0; i < n; i++) { /* in place at the root too */
+            size_t bytes = (size_t)(tcr_elements(t[i].dtype, t[i].rank, t[i].dims) * tcr_dtype_bytes(t[i].dtype));
+
+            if (tccrt_comm_rank(c) == root && t[i].data != t[n + i].data && bytes)
+                memmove(t[n + i].data, t[i].data, bytes);
+        }
+        return tccrt_comm_broadcast(c, root, n, t + n, request);
+    case TCC_ALL_GATHER: return tccrt_comm_all_gather(c, t, t + 1, NULL, request);
+    case TCC_REDUCE_SCATTER: return tccrt_comm_reduce_scatter(c, how, scale, t, t + 1, NULL, request);
+    case TCC_ALL_TO_ALL: return tccrt_comm_all_to_all(c, t, NULL, t + 1, NULL, request);
+    default: return tccrt_comm_barrier(c, request);
+    }
+}
+
+int tcr_step_collective(struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    struct tcc_tensor few[32], *t = few;
+    struct tccrt_request **request;
+    int status = slot_of(s, p, &request);
+
+    if (!status && p->args.count > sizeof few / sizeof *few && !(t = malloc(p->args.count * sizeof *t)))
+        status = tcr_fail(TCC_EENV, "node '%s': no memory for a list of tensors", node_of(s, p));
+    for (uint32_t i = 0; !status && i < p->args.count; i++)
+        status = tcr_buffer_tensor(s, s->m->u32s[p->args.first + i], node_of(s, p), &t[i]);
+    if (!status)
+        status = named(s, p, run_collective(s, p, group_of(s, p), t, request));
+    if (t != few)
+        free(t);
+    return status;
+}
+
+/* SEND, RECV */
+int tcr_step_message(struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    const uint32_t *size = s->m->u32s + p->sizes.first;
+    struct tccrt_request **request;
+    struct tccrt_comm *c = group_of(s, p);
+    struct tcc_tensor t;
+    int64_t peer, tag;
+    int status = slot_of(s, p, &request);
+
+    if (status || (status = tcr_buffer_tensor(s, s->m->u32s[p->args.first], node_of(s, p), &t)) ||
+        (status = tcr_size(s, size[0], "peer", node_of(s, p), &peer)) ||
+        (status = tcr_size(s, size[1], "tag", node_of(s, p), &tag)))
+        return status;
+    if (peer > INT32_MAX || tag > INT32_MAX)
+        return tcr_fail(TCC_EBUG, "node '%s': no rank %lld, or no tag %lld", node_of(s, p), (long long)peer,
+                        (long long)tag);
+    return named(s, p,
+                 (p->kind == TCC_STEP_SEND ? tccrt_comm_send : tccrt_comm_recv)(c, (int)peer, (int)tag, &t, request));
+}
+
+int tcr_step_wait(struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    struct tccrt_request *r = s->requests[p->queue];
+
+    s->requests[p->queue] = NULL;
+    return r ? named(s, p, tccrt_comm_wait(r)) : TCC_OK;
+}
+
+/* A run that failed may leave something under way. */
+void tcr_drain(struct tccrt_session *s, int status)
+{
+    char text[512];
+
+    if (status)
+        snprintf(text, sizeof text, "%s", tccrt_error());
+    for (uint32_t q = 0; q < s->max_queues; q++) {
+        if (!s->requests[q])
+            continue;
+        tccrt_comm_wait(s->requests[q]);
+        s->requests[q] = NULL;
+        if (status)
+            tcr_fail(status, "%s", text);
+    }
+}
