@@ -97,7 +97,7 @@ struct kn_insn {
 struct kn_stage { uint32_t inner, each; int first, last; };   /* bit sets of inner kernel dims; instructions [first, last) */
 
 /* How the target runs it. LOOPS is always possible. Printed in dumps; chosen by struct target's schedule(). */
-enum kn_template { KN_T_LOOPS, KN_T_CONTRACT, KN_T_CONV, KN_T_DEPTHWISE, KN_T_POOL, KN_T_SERIAL, KN_T_ATTENTION };
+enum kn_template { KN_T_LOOPS, KN_T_CONTRACT, KN_T_CONV, KN_T_DEPTHWISE, KN_T_POOL, KN_T_SERIAL, KN_T_ATTENTION, KN_T_WINOGRAD };
 struct kn_schedule {
     enum kn_template how;
     int8_t vector_dim;          /* kernel dim run in vector lanes; -1: none */

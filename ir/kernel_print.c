@@ -9,7 +9,8 @@ const char *const kn_code_words[] = {"const", "expr",   "load",      "store",   
                                      "index", "reduce", "argreduce", "running", NULL};
 const char *const kn_use_words[] = {"in", "out", "inout", "temp", NULL};
 const char *const kn_reducer_words[] = {"sum", "prod", "max", "min", NULL};
-const char *const kn_template_words[] = {"loops", "contract", "conv", "depthwise", "pool", "serial", "attention", NULL};
+const char *const kn_template_words[] = {"loops",  "contract",  "conv",     "depthwise", "pool",
+                                         "serial", "attention", "winograd", NULL};
 
 int kn_word(const char *const *words, const char *name)
 {

@@ -80,7 +80,7 @@ static bool push_index(struct kb *k, const struct ir_node *n, ir_type from, cons
 }
 
 /* Follows the anchor's element to the root. */
-static bool push_to_root(struct kb *k, const struct lw_group *g, const ir_expr *idx, ir_expr *out)
+bool lw_push_to_root(struct kb *k, const struct lw_group *g, const ir_expr *idx, ir_expr *out)
 {
     struct {
         const struct ir_value *v;
@@ -120,7 +120,7 @@ bool lw_finish(struct kb *k, const struct lw_group *g, int stage, const ir_expr 
     ir_expr at[TCC_MAX_RANK];
     acc = kb_cast(k, stage, acc, v->type->dtype);
     kb_remember(k, stage, v, idx, acc);
-    if (!push_to_root(k, g, idx, at))
+    if (!lw_push_to_root(k, g, idx, at))
         k->failed = "an epilogue that does not follow the anchor's index";
     else
         kb_store_root(k, stage, g, at);
@@ -140,7 +140,7 @@ static kn_layout anchor_layout(struct kb *k, const struct lw_group *g)
         return g->value->type->rank == v->type->rank ? l : NULL;
     for (int i = 0; i < v->type->rank; i++)
         probe[i] = ir_fresh(k->ctx, "p", 0, INT64_C(1) << 40);
-    if (!push_to_root(k, g, probe, at))
+    if (!lw_push_to_root(k, g, probe, at))
         return l;
     for (int p = 0; p < l->naxes; p++) {
         int from = -1;
@@ -589,6 +589,7 @@ bool lw_build_anchor(struct kb *k, struct lw_group *g)
 {
     switch (g->anchor->op) {
     case IR_matmul: return build_matmul(k, g);
+    case IR_winograd: return lw_build_winograd(k, g);
     case IR_attention: return lw_build_attention(k, g);
     case IR_conv: return build_conv(k, g);
     case IR_conv_transpose: return build_conv_transpose(k, g);

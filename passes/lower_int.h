@@ -7,6 +7,7 @@
  *   lower_anchor.c   kernels around a contraction, window or scatter, whose loop nest they prescribe
  *   lower_steps.c    blocks -> plan steps; buffers; control flow; symbols bound while running
  *   lower_attention.c  the kernel of attention
+ *   lower_winograd.c  the kernel of a convolution by F(4x4, 3x3) or F(2x2, 3x3)
  *   lower_memory.c   offsets of buffers in the arena
  *
  * A *group* is a root node, whose value is stored, and nodes evaluated inside the same kernel. *Views* (moves, sources) are
@@ -127,6 +128,8 @@ int lw_operand(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, 
 int lw_reduce(struct kb *k, int stage, enum kn_reducer r, enum tcc_dtype dtype, int id);
 /* Last stage: `acc` is the anchor's value at idx; cast to its type, then the epilogue, then the store. */
 bool lw_finish(struct kb *k, const struct lw_group *g, int stage, const ir_expr *idx, int acc);
+bool lw_push_to_root(struct kb *k, const struct lw_group *g, const ir_expr *idx, ir_expr *out);   /* follows the anchor's element */
+bool lw_build_winograd(struct kb *k, struct lw_group *g);                /* lower_winograd.c */
 bool lw_build_attention(struct kb *k, struct lw_group *g);               /* lower_attention.c */
 void lw_find_contraction(struct kn_kernel *k);
 void lw_collapse(struct lw *lw, struct kn_kernel *k);                    /* lower_collapse.c */

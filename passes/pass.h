@@ -25,6 +25,9 @@ struct pass_machine {
     kn_layout (*layout)(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n, int operand);
     /* Can it run that ATTENTION node as one kernel? NULL: none. */
     bool (*attention)(const struct pass_machine *m, const struct ir_node *n);
+    /* Should that 3x3 conv node, with constant weights, run by Winograd's F(4x4, 3x3) (4), F(2x2, 3x3) (2) or directly (0)?
+     * NULL: directly. */
+    int (*winograd)(const struct pass_machine *m, const struct ir_node *n);
     /* Fills in k->schedule, k->tiles and k->scratch. */
     void (*schedule)(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k);
 };

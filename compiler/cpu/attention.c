@@ -169,7 +169,8 @@ bool at_analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn
 
 struct at_scratch at_scratch(const struct at *a)
 {
-    int64_t rows = at_round(a->tile_rows, a->mr), at = 0, line = 16, e = at_round(a->ne, a->lanes);
+    int64_t rows = a->tile_rows + 16, at = 0, /* whole row blocks, whatever their size */
+        line = 16, e = at_round(a->ne, a->lanes);
     struct at_scratch s;
     int64_t *const part[] = {&s.q, &s.means, &s.tops, &s.sums, &s.fixes, &s.scores, &s.keys, &s.values, &s.all};
     const int64_t size[] = {rows * a->nd,

@@ -498,7 +498,9 @@ void at_emit(struct em *e)
     struct em_tiles t;
     struct em_loop blocks, rows;
     if (!at_analyse(e->m, e->ctx, e->k, &g.a))
-        return; /* cannot be: its schedule said that it can */
+        return;       /* cannot be: its schedule said that it can */
+    if (g.a.row >= 0) /* the schedule may have been made for a wider machine */
+        g.a.tile_rows = e->k->schedule.tile[g.a.row];
     g.at = at_scratch(&g.a);
     g.scratch = e->scratch;
     g.vec = em_vec(e->t_f32, g.a.lanes);

@@ -243,7 +243,7 @@ void em_guards_split(struct em *e, int nguards, const struct kn_guard *guards, L
                      LLVMValueRef *lanes)
 {
     *uniform = *lanes = NULL;
-    for (int i = 0; i < nguards; i++) {
+    for (int i = 0; i < nguards && !e->unguarded; i++) {
         const struct kn_guard *g = &guards[i];
         LLVMValueRef parts[2] = {NULL, NULL};
         if (ir_expr_le(e->ctx, g->lo, g->e) != IR_YES)

@@ -59,6 +59,7 @@ struct em {
     ir_expr vdim;                    /* variable of the dim that lanes run along, or NULL */
     int lanes;                       /* 1 when vdim is NULL */
     LLVMValueRef mask;
+    bool unguarded;                  /* guards are known to hold */
     bool aligned;                    /* lane 0's value is a multiple of `lanes`: v floordiv 16 is equal in 16 lanes */
     int temp_lanes;                  /* TEMPs hold one row per outer lane: their elements have this many lanes (1: plain) */
     /* Types used everywhere. */

@@ -84,6 +84,13 @@ static kn_layout grad_weight_layout(struct ir_ctx *ctx, const struct ir_node *n,
     return operand == 0 && plain_in ? NULL : kn_layout_blocked(ctx, x->rank, 1, BLOCK);
 }
 
+/* o div 32, frequency, i, o mod 32: what a tile's products with 32 channels read lies together. */
+static kn_layout transformed_layout(struct ir_ctx *ctx)
+{
+    static const struct kn_axis at[] = {{2, 32, 0}, {0, 1, 0}, {1, 1, 0}, {2, 1, 32}};
+    return kn_layout_make(ctx, 3, 4, at);
+}
+
 kn_layout cpu_layout(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n, int operand)
 {
     ir_type t = n->out[0]->type;
@@ -91,6 +98,8 @@ kn_layout cpu_layout(const struct pass_machine *m, struct ir_ctx *ctx, const str
     case IR_matmul: return operand == 1 && ir_const_of(n->in[1].value) ? matrix_layout(m, ctx, n) : NULL;
     case IR_conv:
         return t->dtype == TCC_F32 && n->in[0].value->type->dtype == TCC_F32 ? conv_layout(ctx, n, operand) : NULL;
+    case IR_winograd:
+        return operand == 1 ? transformed_layout(ctx) : operand < 1 ? kn_layout_blocked(ctx, 4, 1, BLOCK) : NULL;
     case IR_conv_grad_weight: return t->dtype == TCC_F32 ? grad_weight_layout(ctx, n, operand) : NULL;
     case IR_max_pool:
     case IR_avg_pool:

@@ -88,6 +88,7 @@ static void fill_machine(struct ir_ctx *ctx, struct cpu_machine *m, const char *
     m->pass.channel_block = 16;
     m->pass.layout = cpu_layout;
     m->pass.attention = cpu_attention;
+    m->pass.winograd = cpu_winograd;
     m->pass.l1 = 32 << 10;
     m->pass.l2 = m->isa >= 4 ? 1 << 20 : 256 << 10;
     m->pass.schedule = cpu_schedule;

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * winograd.c - convolutions by F(4x4, 3x3) and F(2x2, 3x3): kernels that passes/lower_winograd.c makes.
+ *
+ * A tile is some rows of tiles (4 or 2 results high) of one image, all their channels or some blocks of output channels:
+ *
+ *     for tiles, input blocks:  v[tile][frequency][channel] = transform      lanes are channels
+ *     for panels of 32 output channels:
+ *       for 36 or 16 frequencies, blocks of mr tiles:  m[half][tile][frequency][16] = v u      register tiles, as in contract_micro.c
+ *       for halves, tiles:  transform back, epilogue, store
+ *
+ * The stages' bodies are emitted as they stand, with their row buffers moved to the tile's place. As many tiles are
+ * taken at once as leave v in the second cache: each pass over them reads all weights.
+ */
+#include "compiler/cpu/emit_int.h"
+
+enum { PANEL = 32, BLOCK = 16, LINE = 16 }; /* elements */
+enum { WG_N, WG_TY, WG_TX, WG_OB, WG_OL, WG_OUTER };
+enum { WG_IN, WG_SUM, WG_KEEP, WG_OUT, WG_STAGES };
+
+struct wg {
+    struct em *e;
+    const struct kn_kernel *k;
+    int ib, il, z, v, m, load_u, sum;            /* dims, row buffers, instructions */
+    int64_t frequencies, channels, across, room; /* of input; tiles in a row; tiles that v and m have room for */
+    LLVMValueRef scratch, ty0, ntiles;
+};
+
+static int64_t v_step(const struct wg *g)
+{
+    return g->frequencies * g->channels + 16; /* not a multiple of a page: tiles would fall into one set */
+}
+
+static bool study(const struct kn_kernel *k, struct wg *g)
+{
+    *g = (struct wg){.k = k, .load_u = -1, .sum = -1};
+    if (k->kind != IR_K_WINDOW || k->nstages != WG_STAGES || em_nouter(k) != WG_OUTER || k->ndims != WG_OUTER + 3 ||
+        !k->stages[WG_SUM].each || k->stages[WG_SUM].inner != k->stages[WG_IN].each)
+        return false;
+    g->ib = WG_OUTER;
+    g->il = WG_OUTER + 1;
+    g->z = WG_OUTER + 2;
+    g->v = k->insns[k->stages[WG_IN].last - 1].operand;
+    g->m = k->insns[k->stages[WG_KEEP].last - 1].operand;
+    for (int i = k->stages[WG_SUM].first; i < k->stages[WG_SUM].last; i++) {
+        if (k->insns[i].code == KN_LOAD && k->insns[i].operand != g->v)
+            g->load_u = i;
+        if (k->insns[i].code == KN_REDUCE)
+            g->sum = i;
+    }
+    g->channels = ir_const_or(k->dims[g->ib].extent, 0) * BLOCK;
+    g->frequencies = ir_const_or(k->dims[g->z].extent, 0);
+    g->across = ir_const_or(k->dims[WG_TX].extent, 0);
+    return g->load_u >= 0 && g->sum >= 0 && g->frequencies > 0 && g->channels > 0 && g->across > 0;
+}
+
+/* -- What pays ------------------------------------------------------------------------------------------ */
+
+/* Cycles of a convolution by tiles of side x side elements, or directly (3): products at two vectors a cycle while weights come
+ * at four bytes a cycle; and what the transforms of a vector of a tile's channels take. Within a fifth of what was measured on
+ * layers of 64 to 512 channels, images of 7 to 224 pixels. */
+static double cost(const struct pass_machine *m, const struct ir_node *n, int side)
+{
+    ir_type x = n->in[0].value->type, y = n->out[0]->type;
+    int results = side - 2;
+    int64_t images = ir_const_or(x->dim[0], 1), c = ir_const_or(x->dim[1], 0), o = ir_const_or(y->dim[1], 0);
+    int64_t down = (ir_const_or(y->dim[2], 0) + results - 1) / results,
+            across = (ir_const_or(y->dim[3], 0) + results - 1) / results;
+    double vector = (double)m->vector_bytes / 4, tiles = (double)(images * down * across);
+    double pairs = (double)side * side * (double)c * (double)o, products = pairs * tiles / (2 * vector),
+           fetch = pairs * (double)images,
+           transforms = side == 6   ? 210
+                        : side == 4 ? 80
+                                    : 0;
+    return (products > fetch ? products : fetch) + transforms * tiles * (double)(c + o) / vector;
+}
+
+/* F(4x4, 3x3) has the larger error: it must be worth it. */
+int cpu_winograd(const struct pass_machine *m, const struct ir_node *n)
+{
+    ir_type x = n->in[0].value->type, y = n->out[0]->type;
+    int64_t c = ir_const_or(x->dim[1], 0), o = ir_const_or(y->dim[1], 0);
+    if (c < BLOCK || o < BLOCK || c % BLOCK || o % BLOCK || ir_const_or(y->dim[2], 0) < 4 ||
+        ir_const_or(y->dim[3], 0) < 4)
+        return 0;
+    double direct = cost(m, n, 3), four = cost(m, n, 6), two = cost(m, n, 4);
+    return four < 0.8 * direct && four < 0.9 * two ? 4 : two < 0.8 * direct ? 2 : 0;
+}
+
+/* In how many tiles the rows are cut: each reads all weights, and v once for each panel if it does not stay in the second cache. */
+static int64_t choose_pieces(const struct cpu_machine *m, const struct wg *g, int64_t down, int64_t blocks)
+{
+    int64_t best = 1;
+    double least = 0, weights = (double)(g->frequencies * g->channels) * (double)(blocks * BLOCK) * 4;
+    for (int64_t pieces = 1; pieces <= down; pieces++) {
+        int64_t rows = (down + pieces - 1) / pieces;
+        double v = (double)(rows * g->across * v_step(g)) * 4, bytes = (double)((down + rows - 1) / rows) * weights;
+        if (v > (double)m->pass.l2)
+            bytes += (double)((down + rows - 1) / rows) * (double)((blocks + 1) / 2) * v;
+        if (pieces == 1 || bytes < 0.99 * least) {
+            best = pieces;
+            least = bytes;
+        }
+    }
+    return best < 4 && down >= 4 && g->across >= 12 ? 4 : best;
+}
+
+static bool schedule_winograd(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
+{
+    struct wg g;
+    if (!study(k, &g))
+        return false;
+    int64_t down = ir_const_or(k->dims[WG_TY].extent, 1), blocks = ir_const_or(k->dims[WG_OB].extent, 1);
+    int64_t pieces = choose_pieces(m, &g, down, blocks), rows = (down + pieces - 1) / pieces;
+    int64_t shares = pieces < 4 && ir_const_or(k->dims[WG_N].extent, 8) < 4 ? 4 / pieces : 1;
+    int64_t share = (blocks + shares - 1) / shares;
+    k->schedule = (struct kn_schedule){.how = KN_T_WINOGRAD,
+                                       .vector_dim = WG_OL,
+                                       .width = (int16_t)cpu_lanes(m, 4),
+                                       .unroll = 1,
+                                       .mr = 14,
+                                       .nr = PANEL};
+    k->schedule.tile[WG_N] = 1;
+    k->schedule.tile[WG_TY] = rows;
+    k->schedule.tile[WG_OB] = (share + 1) / 2 * 2; /* whole panels */
+    int64_t room = rows * g.across + 16;
+    k->tiles = cpu_tiles(ctx, k);
+    k->scratch = ir_const(ctx, room * (v_step(&g) + 2 * g.frequencies * BLOCK) * 4);
+    return true;
+}
+
+/* -- Code ----------------------------------------------------------------------------------------------- */
+
+static LLVMValueRef at(struct wg *g, LLVMValueRef base, LLVMValueRef i)
+{
+    return LLVMBuildGEP2(g->e->b, g->e->t_f32, base, &i, 1, "");
+}
+
+static LLVMValueRef mul(struct wg *g, LLVMValueRef a, int64_t n)
+{
+    return LLVMBuildMul(g->e->b, a, em_i64(g->e, n), "");
+}
+
+static LLVMValueRef add(struct wg *g, LLVMValueRef a, int64_t n)
+{
+    return LLVMBuildAdd(g->e->b, a, em_i64(g->e, n), "");
+}
+
+static void bind_dim(struct wg *g, int dim, LLVMValueRef v)
+{
+    em_bind(g->e, g->k->dims[dim].var, v);
+}
+
+static void bind_tile(struct wg *g, LLVMValueRef r)
+{
+    LLVMValueRef n = em_i64(g->e, g->across);
+    bind_dim(g, WG_TY, LLVMBuildAdd(g->e->b, g->ty0, LLVMBuildUDiv(g->e->b, r, n, ""), ""));
+    bind_dim(g, WG_TX, LLVMBuildURem(g->e->b, r, n, ""));
+}
+
+/* Do all guards of a stage's accesses hold for the tile? NULL: always. */
+static LLVMValueRef all_inside(struct wg *g, int stage)
+{
+    LLVMValueRef all = NULL;
+    for (int i = g->k->stages[stage].first; i < g->k->stages[stage].last; i++) {
+        const struct kn_insn *n = &g->k->insns[i];
+        for (int j = 0; j < n->nguards; j++) {
+            bool seen = false;
+            for (int p = g->k->stages[stage].first; p < i && !seen; p++)
+                for (int q = 0; q < g->k->insns[p].nguards; q++)
+                    seen = seen || g->k->insns[p].guards[q].e == n->guards[j].e;
+            LLVMValueRef holds = seen ? NULL : em_guards(g->e, 1, &n->guards[j]);
+            all = em_and_mask(g->e, all, holds);
+        }
+    }
+    return all;
+}
+
+/* A stage's body in vectors of `lanes` of the 16 channels that dim runs over; its buffer lies at `buffer`. */
+static void body(struct wg *g, int stage, int dim, int operand, LLVMValueRef buffer, int temp_lanes)
+{
+    struct em *e = g->e;
+    const struct kn_stage *s = &g->k->stages[stage];
+    int lanes = cpu_lanes(e->m, 4);
+    for (int first = 0; first < BLOCK; first += lanes) {
+        em_set_lanes(e, NULL, 1, NULL);
+        bind_dim(g, dim, em_i64(e, first));
+        em_set_lanes(e, g->k->dims[dim].var, lanes, NULL);
+        e->base[operand] = temp_lanes > 1 ? at(g, buffer, em_i64(e, first)) : buffer;
+        e->temp_lanes = temp_lanes;
+        em_insns(e, s->first, s->last);
+        em_forget(e, s->first, s->last);
+        e->temp_lanes = 1;
+    }
+    em_set_lanes(e, NULL, 1, NULL);
+}
+
+/* The body without guards where the tile lies inside, else with them. */
+static void body_both(struct wg *g, int stage, int dim, int operand, LLVMValueRef buffer, int temp_lanes)
+{
+    struct em *e = g->e;
+    struct em_if f;
+    LLVMValueRef inside = all_inside(g, stage);
+    if (inside) {
+        em_if_begin(e, &f, LLVMBuildNot(e->b, inside, ""));
+        body(g, stage, dim, operand, buffer, temp_lanes);
+        em_if_end(e, &f);
+        em_if_begin(e, &f, inside);
+    }
+    e->unguarded = true;
+    body(g, stage, dim, operand, buffer, temp_lanes);
+    e->unguarded = false;
+    if (inside)
+        em_if_end(e, &f);
+}
+
+static void transform_in(struct wg *g)
+{
+    struct em *e = g->e;
+    struct em_loop r, c;
+    em_loop_begin(e, &r, em_i64(e, 0), g->ntiles, em_i64(e, 1), "in");
+    bind_tile(g, r.iv);
+    LLVMValueRef to = at(g, g->scratch, mul(g, r.iv, v_step(g)));
+    em_loop_begin(e, &c, em_i64(e, 0), em_extent(e, g->ib), em_i64(e, 1), "ib");
+    bind_dim(g, g->ib, c.iv);
+    body_both(g, WG_IN, g->il, g->v, to, 1);
+    em_loop_end(e, &c);
+    em_loop_end(e, &r);
+}
+
+struct acc {
+    LLVMValueRef at[64];
+};
+
+static void prefetch(struct wg *g, LLVMValueRef address)
+{
+    LLVMValueRef args[4] = {address, em_int(g->e->t_i32, 0), em_int(g->e->t_i32, 2), em_int(g->e->t_i32, 1)};
+    em_intrinsic(g->e, "llvm.prefetch", 1, &g->e->t_ptr, 4, args);
+}
+
+/* Products of mr tiles with two vectors of u, `unroll` channels a time; `lines` cache lines from `next` on are fetched meanwhile. */
+static void products(struct wg *g, LLVMValueRef a, LLVMValueRef b, int mr, LLVMValueRef next, int lines,
+                     struct acc *acc)
+{
+    struct em *e = g->e;
+    struct em_loop l;
+    int lanes = cpu_lanes(e->m, 4), n = mr * 2, unroll = 2;
+    em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, g->channels), em_i64(e, unroll), "k");
+    for (int i = 0; i < n; i++)
+        acc->at[i] = em_loop_carry(e, &l, acc->at[i]);
+    for (int i = 0; i < lines; i++)
+        prefetch(g, at(g, next, add(g, mul(g, l.iv, lines * LINE / unroll), i * LINE)));
+    for (int u = 0; u < unroll; u++) {
+        LLVMValueRef k = add(g, l.iv, u), row = at(g, b, mul(g, k, PANEL)), from = at(g, a, k), bv[2];
+        for (int c = 0; c < 2; c++)
+            bv[c] = em_load(e, TCC_F32, at(g, row, em_i64(e, (int64_t)c * lanes)), lanes, NULL, NULL, -1);
+        for (int r = 0; r < mr; r++) {
+            LLVMValueRef x = em_load(e, TCC_F32, at(g, from, em_i64(e, r * v_step(g))), 1, NULL, NULL, -1);
+            x = em_splat(e, x, lanes);
+            for (int c = 0; c < 2; c++)
+                acc->at[r * 2 + c] = em_fma(e, x, bv[c], acc->at[r * 2 + c]);
+        }
+    }
+    for (int i = 0; i < n; i++)
+        em_loop_next(&l, i, acc->at[i]);
+    em_loop_end(e, &l);
+    for (int i = 0; i < n; i++)
+        acc->at[i] = l.phi[i];
+}
+
+static LLVMValueRef m_of(struct wg *g, int64_t half, LLVMValueRef tile)
+{
+    LLVMValueRef base = at(g, g->scratch, em_i64(g->e, g->room * (v_step(g) + half * g->frequencies * BLOCK)));
+    return at(g, base, mul(g, tile, g->frequencies * BLOCK));
+}
+
+static void multiply(struct wg *g, LLVMValueRef u)
+{
+    struct em *e = g->e;
+    struct em_loop z, r;
+    int lanes = cpu_lanes(e->m, 4), most = (e->m->pass.registers - 2 - (e->m->pass.fma ? 1 : 2)) / 2;
+    int64_t tiles = g->room - 16, blocks = (tiles + most - 1) / most;
+    int mr = (int)((tiles + blocks - 1) / blocks), lines = (int)((PANEL * 2 / LINE + blocks - 1) / blocks);
+    em_loop_begin(e, &z, em_i64(e, 0), em_i64(e, g->frequencies), em_i64(e, 1), "z");
+    LLVMValueRef weights = at(g, u, mul(g, z.iv, g->channels * PANEL));
+    for (int x = 0; x < PANEL; x += 2 * lanes) {
+        em_loop_begin(e, &r, em_i64(e, 0), g->ntiles, em_i64(e, mr), "rows");
+        LLVMValueRef a = at(g, g->scratch, mul(g, r.iv, v_step(g)));
+        struct acc acc;
+        LLVMValueRef next = at(g, weights, em_i64(e, g->channels * PANEL));
+        next = at(g, next, mul(g, LLVMBuildUDiv(e->b, r.iv, em_i64(e, mr), ""), g->channels / 2 * lines * LINE));
+        for (int i = 0; i < mr * 2; i++)
+            acc.at[i] = LLVMConstNull(em_vec(e->t_f32, lanes));
+        products(g, at(g, a, mul(g, z.iv, g->channels)), at(g, weights, em_i64(e, x)), mr, next, x ? 0 : lines, &acc);
+        for (int i = 0; i < mr * 2; i++) {
+            int column = x + i % 2 * lanes;
+            LLVMValueRef to = at(g, m_of(g, column / BLOCK, r.iv), mul(g, z.iv, BLOCK));
+            to = at(g, to, em_i64(e, (int64_t)(i / 2) * g->frequencies * BLOCK + column % BLOCK));
+            em_store(e, TCC_F32, to, acc.at[i], NULL, -1);
+        }
+        em_loop_end(e, &r);
+    }
+    em_loop_end(e, &z);
+}
+
+static void transform_out(struct wg *g, LLVMValueRef ob, LLVMValueRef end)
+{
+    struct em *e = g->e;
+    struct em_loop r;
+    struct em_if f;
+    for (int half = 0; half < 2; half++) {
+        LLVMValueRef block = add(g, ob, half);
+        if (half)
+            em_if_begin(e, &f, LLVMBuildICmp(e->b, LLVMIntSLT, block, end, ""));
+        em_loop_begin(e, &r, em_i64(e, 0), g->ntiles, em_i64(e, 1), "out");
+        bind_dim(g, WG_OB, block);
+        bind_tile(g, r.iv);
+        body_both(g, WG_OUT, WG_OL, g->m, m_of(g, half, r.iv), BLOCK);
+        em_loop_end(e, &r);
+        if (half)
+            em_if_end(e, &f);
+    }
+}
+
+static void emit_winograd(struct em *e)
+{
+    struct wg g;
+    struct em_tiles t;
+    struct em_loop p;
+    if (!study(e->k, &g))
+        return; /* cannot be: its schedule said that it can */
+    g.e = e;
+    g.room = e->k->schedule.tile[WG_TY] * g.across + 16;
+    g.scratch = e->scratch;
+    em_tiles_begin(e, &t);
+    for (int i = 0; i < WG_OUTER; i++)
+        em_bind(e, e->k->dims[i].var, t.lo[i]);
+    g.ty0 = t.lo[WG_TY];
+    g.ntiles = mul(&g, LLVMBuildSub(e->b, t.hi[WG_TY], t.lo[WG_TY], ""), g.across);
+    transform_in(&g);
+    em_loop_begin(e, &p, t.lo[WG_OB], t.hi[WG_OB], em_i64(e, 2), "panel");
+    const struct kn_insn *u = &e->k->insns[g.load_u];
+    bind_dim(&g, WG_OB, p.iv);
+    bind_dim(&g, WG_OL, em_i64(e, 0));
+    for (int i = g.ib; i <= g.z; i++)
+        bind_dim(&g, i, em_i64(e, 0));
+    multiply(&g, em_address(e, u->operand, em_expr(e, em_offset(e, u->operand, u->index))));
+    transform_out(&g, p.iv, t.hi[WG_OB]);
+    em_loop_end(e, &p);
+    em_tiles_end(e, &t);
+}
+
+const struct cpu_template cpu_template_winograd = {KN_T_WINOGRAD, schedule_winograd, emit_winograd};
