@@ -1,15 +1,18 @@
 # The shared libraries export the functions that their public headers declare, and nothing else.
 . "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}/tests/setup.sh"
+cd "$top_srcdir" || exit 99
 
-# check LIBRARY LIST PREFIX HEADER: compare the header, the list and the library.
+# check LIBRARY LIST PREFIXES HEADER...: compare the headers, the list and the library.
 check() {
-    sed -n "s/^[^/]*[ *]\\($3_[a-z_]*\\)(.*/\\1/p" "$top_srcdir/$4" | sort -u >"$tmp/declared"
-    sed -n "s/^ *\\($3_[a-z_]*\\);/\\1/p" "$top_srcdir/$2" | sort -u >"$tmp/listed"
-    [ -s "$tmp/declared" ] || fail "no functions found in $4"
-    diff "$tmp/declared" "$tmp/listed" || fail "$4 and $2 differ"
-    nm -D --defined-only "$top_builddir/$1" | awk '{ print $3 }' | sort -u >"$tmp/exported"
-    diff "$tmp/listed" "$tmp/exported" || fail "$2 and $1 differ"
+    library=$1 list=$2 prefixes=$3
+    shift 3
+    sed -nE "s/^[^/]*[ *](($prefixes)_[a-z0-9_]*)\\(.*/\\1/p" "$@" | sort -u >"$tmp/declared"
+    sed -nE "s/^ *(($prefixes)_[a-z0-9_]*);/\\1/p" "$list" | sort -u >"$tmp/listed"
+    [ -s "$tmp/declared" ] || fail "no functions found in $*"
+    diff "$tmp/declared" "$tmp/listed" || fail "$* and $list differ"
+    nm -D --defined-only "$top_builddir/$library" | awk '{ print $3 }' | sort -u >"$tmp/exported"
+    diff "$tmp/listed" "$tmp/exported" || fail "$list and $library differ"
 }
 
 check libtccrt.so.0 runtime/tccrt.map tccrt runtime/tccrt.h
-check libtccc.so.0 compiler/tccc.map tccc compiler/tccc.h
+check libtccc.so.0 compiler/tccc.map 'tccc|trace' compiler/tccc.h compiler/trace.h

@@ -1,53 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order of samples: torch.utils.data.DistributedSampler's, bit for bit. Its permutation is torch.randperm on the CPU: a
- * Fisher-Yates shuffle by the 32-bit Mersenne Twister (Matsumoto and Nishimura, 1998), seeded with seed + epoch.
+ * The order of samples: torch.utils.data.DistributedSampler's, bit for bit. Its permutation is torch.randperm on the CPU, seeded
+ * with seed + epoch.
  */
 #include "tools/data_int.h"
 
+#include "compiler/trace.h"
+
 #include <stdlib.h>
-#include <string.h>
-
-struct twister {
-    uint32_t at[624];
-    int next;
-};
-
-static void twister_seed(struct twister *t, uint32_t seed)
-{
-    t->at[0] = seed;
-    for (uint32_t i = 1; i < 624; i++)
-        t->at[i] = 1812433253u * (t->at[i - 1] ^ t->at[i - 1] >> 30) + i;
-    t->next = 624;
-}
-
-static uint32_t twister_next(struct twister *t)
-{
-    if (t->next == 624) {
-        for (int i = 0; i < 624; i++) {
-            uint32_t y = (t->at[i] & 0x80000000u) | (t->at[(i + 1) % 624] & 0x7fffffffu);
-            t->at[i] = t->at[(i + 397) % 624] ^ y >> 1 ^ (y & 1 ? 0x9908b0dfu : 0);
-        }
-        t->next = 0;
-    }
-    uint32_t y = t->at[t->next++];
-    y ^= y >> 11;
-    y ^= y << 7 & 0x9d2c5680u;
-    y ^= y << 15 & 0xefc60000u;
-    return y ^ y >> 18;
-}
 
 void sampler_randperm(uint64_t seed, int64_t n, int64_t *out)
 {
-    struct twister t;
-    twister_seed(&t, (uint32_t)seed);
-    for (int64_t i = 0; i < n; i++)
-        out[i] = i;
-    for (int64_t i = 0; i < n - 1; i++) {
-        int64_t k = i + (int64_t)(twister_next(&t) % (uint64_t)(n - i)), kept = out[i];
-        out[i] = out[k];
-        out[k] = kept;
-    }
+    trace_randperm(seed, n, out);
 }
 
 int64_t *sampler_epoch(const struct sampler *s, int64_t epoch, int64_t *count)

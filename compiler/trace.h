@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * trace.h - lazy tracing (public): networks written as C programs that record instead of running.
+ *
+ * An op on tensors adds a node to the context's graph and returns a tensor that has no data yet. trace_mark_step() compiles
+ * what was recorded and starts running it; trace_read(), trace_print() and the loader's next batch do so too. The same graph
+ * recorded again (the same ops, shapes, element types and constants; what tensors made from data hold is no part of it) is not
+ * compiled again: it comes from the context, and in another process from the cache folder. A training loop compiles its step
+ * once. doc/tracing.md is the guide.
+ *
+ *   struct trace_ctx *c;
+ *   if (trace_new(NULL, &c)) ...
+ *   struct trace_tensor *w = trace_param(trace_kaiming(c, TCC_F32, 2, (int64_t[]){10, 784}, 784), "w");
+ *   struct trace_optimizer *opt = trace_optimizer(c, "sgd:lr=0.1", 1, &w, NULL);
+ *   for (each batch) {
+ *       struct trace_tensor *loss = trace_cross_entropy(trace_linear(trace_from(c, &x), w, NULL), trace_from(c, &labels));
+ *       trace_zero_grad(opt);
+ *       trace_backward(loss);
+ *       trace_optimizer_step(opt);
+ *       if (trace_mark_step(c)) ... trace_error(c) ...
+ *   }
+ *
+ * Lifetime: a tensor that a function returns is the context's and is good until the next trace_mark_step(), which keeps those
+ * on which trace_retain() was called (trace_param() does) and frees the others: nested calls leak nothing.
+ *
+ * What an execution computes: tensors that are retained, those that a step closure or trace_read() asks for, and those from which
+ * nothing was computed (a loss). The others exist inside the graph only; to read one later, retain it or read it first.
+ * Retained tensors that were replaced (trace_assign(), optimizers) are updated in place, in the memory that they had.
+ *
+ * Steps are asynchronous: trace_mark_step() hands the graph to a thread of the context's and returns, so that the next step is
+ * recorded while this one runs; at most two wait. trace_read() and trace_wait() wait.
+ *
+ * Errors: functions that return a tensor return NULL after an error, and when an operand is NULL. The first error stays: it is
+ * the status of the next trace_mark_step(), trace_read() or trace_wait(), which drops what was recorded since the last execution.
+ * An execution that fails (a label outside the classes) is reported by the next of those calls; retained tensors then hold what
+ * they held before it, and those that it was to compute for the first time have no value. Statuses are enum tcc_status. Nothing is
+ * printed (but for TCCC_TRACE=report) and nothing exits.
+ *
+ * Environment: TCCC_CACHE_DIR, the cache folder where the options name none. TCCC_TRACE, a list: `report` writes a line to
+ * standard error for each new graph: why it is not one of those before. `eager` computes each op when it is recorded, through
+ * the reference interpreter: slow, and an error stands where its op is called.
+ *
+ * A context and its tensors are used by one thread at a time, not across fork(); contexts are independent.
+ */
+#ifndef TCCC_TRACE_H
+#define TCCC_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "runtime/abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct trace_ctx;
+struct trace_tensor;
+struct trace_optimizer;
+struct trace_scaler;
+struct trace_loader;
+
+/* == Contexts =============================================================================== */
+
+struct trace_options {
+    const char *device;          /* a text of tccc's --target: "cpu", "cuda:sm_90"; NULL: cpu */
+    const char *march;           /* of tccc's --march; NULL: native */
+    int threads;                 /* 0: the physical cores that the process may use */
+    const char *cache_dir;       /* folder of compiled graphs that processes share; NULL: TCCC_CACHE_DIR; "": none */
+    uint64_t seed;               /* of random numbers */
+    int level;                   /* optimisation, 1..3; 0: 2 */
+};
+/* `options` may be NULL. TCC_EENV: no memory, or no such device here; TCC_EUSAGE: it is no device's name. */
+int trace_new(const struct trace_options *options, struct trace_ctx **out);
+/* And all that belongs to it, when what runs has ended; NULL is fine. */
+void trace_free(struct trace_ctx *c);
+const char *trace_error(const struct trace_ctx *c);      /* of the last failure; "" when none */
+
+struct trace_counters { int64_t traced, compiled, loaded, executed; };
+/* Graphs recorded and asked for; compiled; taken from the cache folder; run (with eager, those that would have been). */
+void trace_count(const struct trace_ctx *c, struct trace_counters *out);
+
+/* Runs what was recorded and frees the tensors that are not retained. */
+int trace_mark_step(struct trace_ctx *c);
+/* Waits until all that was handed over has been run and its closures have returned. Does not end a step. */
+int trace_wait(struct trace_ctx *c);
+/* fn runs once, on another thread, when the step that is being recorded has been run, with copies of the tensors' values; later
+ * steps go on meanwhile. Closures run in order; those of a step that fails don't. They may not use the context. */
+typedef void (*trace_closure)(void *user, int n, const struct tcc_tensor *values);
+int trace_step_closure(struct trace_ctx *c, trace_closure fn, void *user, int n, struct trace_tensor *const *tensors);
+
+/* == Tensors ================================================================================ */
+
+/* A copy of host data, row-major. The data is no part of graphs that use it. */
+struct trace_tensor *trace_from(struct trace_ctx *c, const struct tcc_tensor *host);
+struct trace_tensor *trace_from_number(struct trace_ctx *c, int dtype, double value);    /* rank 0; no part of the graph either */
+/* Constants, which are part of the graph: a number that changes from step to step belongs into trace_from_number(). Where one is
+ * retained it becomes data, and no part of the graphs that use it. */
+struct trace_tensor *trace_scalar(struct trace_ctx *c, int dtype, double value);
+struct trace_tensor *trace_full(struct trace_ctx *c, int dtype, int rank, const int64_t *dims, double value);
+struct trace_tensor *trace_zeros(struct trace_ctx *c, int dtype, int rank, const int64_t *dims);
+struct trace_tensor *trace_ones(struct trace_ctx *c, int dtype, int rank, const int64_t *dims);
+/* Random data, of float types, computed at once: a function of the context's seed and the order of calls. */
+struct trace_tensor *trace_uniform(struct trace_ctx *c, int dtype, int rank, const int64_t *dims, double low, double high);
+struct trace_tensor *trace_normal(struct trace_ctx *c, int dtype, int rank, const int64_t *dims, double mean, double deviation);
+/* Uniform in +-sqrt(6 / fan_in) (He et al. 2015, for relu); uniform in +-1 / sqrt(fan_in), PyTorch's default for layers.
+ * fan_in: inputs that a result sums over. */
+struct trace_tensor *trace_kaiming(struct trace_ctx *c, int dtype, int rank, const int64_t *dims, int64_t fan_in);
+struct trace_tensor *trace_layer_init(struct trace_ctx *c, int dtype, int rank, const int64_t *dims, int64_t fan_in);
+
+/* References of the caller's own: keep a tensor beyond the step. trace_retain() returns t; NULL is fine. */
+struct trace_tensor *trace_retain(struct trace_tensor *t);
+void trace_release(struct trace_tensor *t);
+/* Retains t, and trace_backward() computes its gradient. The name (NULL: none) stands in messages, and optimizers' groups go by it. */
+struct trace_tensor *trace_param(struct trace_tensor *t, const char *name);
+
+int trace_dtype(const struct trace_tensor *t);           /* enum tcc_dtype */
+int trace_rank(const struct trace_tensor *t);
+const int64_t *trace_dims(const struct trace_tensor *t);
+
+/* Copies t's data to `buffer`, computing it first if need be: that runs all that was recorded, and ends its graph: gradients
+ * can't be asked for through it any more. No tensor is freed. TCC_EUSAGE: `bytes` is not the tensor's size; t is NULL, or stood
+ * inside a graph that was run before. */
+int trace_read(struct trace_tensor *t, void *buffer, size_t bytes);
+int trace_item(struct trace_tensor *t, double *value);   /* the one element of t */
+int trace_print(struct trace_tensor *t, FILE *to);       /* a line: type, shape, the first values */
+/* t becomes what `value` is, of the same type and shape, from here on; what was computed from t before is not changed. */
+int trace_assign(struct trace_tensor *t, struct trace_tensor *value);
+/* Writes host data into a retained tensor, of the same type and shape. */
+int trace_set(struct trace_tensor *t, const struct tcc_tensor *host);
+/* The same value, and no gradient flows through it. */
+struct trace_tensor *trace_detach(struct trace_tensor *t);
+
+/* == Ops ====================================================================================== */
+
+/* Any op of doc/ops.md with one result but for state, control flow and library ops, by name. Operands may be NULL where the op
+ * says so only. Attributes (ended by one without a name; may be NULL) have the op's names: numbers and lists of numbers as
+ * TCC_ATTR_INTS (element types too: enum tcc_dtype) or TCC_ATTR_FLOATS, texts as TCC_ATTR_STRINGS. */
+struct trace_tensor *trace_op(struct trace_ctx *c, const char *op, int nin, struct trace_tensor *const *in,
+                              const struct tcc_attr *attrs);
+/* The same with nout results. */
+int trace_op_many(struct trace_ctx *c, const char *op, int nin, struct trace_tensor *const *in, const struct tcc_attr *attrs,
+                  int nout, struct trace_tensor **out);
+
+/* Elementwise, with NumPy's broadcasting; operands have one element type. Meanings: ir/scalar.def, doc/ops.md. */
+struct trace_tensor *trace_add(struct trace_tensor *x, struct trace_tensor *y);
+struct trace_tensor *trace_sub(struct trace_tensor *x, struct trace_tensor *y);
+struct trace_tensor *trace_mul(struct trace_tensor *x, struct trace_tensor *y);
+struct trace_tensor *trace_div(struct trace_tensor *x, struct trace_tensor *y);
+struct trace_tensor *trace_mod(struct trace_tensor *x, struct trace_tensor *y);
+struct trace_tensor *trace_fmod(struct trace_tensor *x, struct trace_tensor *y);
+struct trace_tensor *trace_pow(struct trace_tensor *x, struct trace_tensor *y);
+struct trace_tensor *trace_min(struct trace_tensor *x, struct trace_tensor *y);
+struct trace_tensor *trace_max(struct trace_tensor *x, struct trace_tensor *y);
+struct trace_tensor *trace_and(struct trace_tensor *x, struct trace_tensor *y);
+struct trace_tensor *trace_or(struct trace_tensor *x, struct trace_tensor *y);
+struct trace_tensor *trace_xor(struct trace_tensor *x, struct trace_tensor *y);
+struct trace_tensor *trace_shl(struct trace_tensor *x, struct trace_tensor *y);
+struct trace_tensor *trace_shr(struct trace_tensor *x, struct trace_tensor *y);
+struct trace_tensor *trace_eq(struct trace_tensor *x, struct trace_tensor *y);           /* comparisons give bool */
+struct trace_tensor *trace_ne(struct trace_tensor *x, struct trace_tensor *y);
+struct trace_tensor *trace_lt(struct trace_tensor *x, struct trace_tensor *y);
+struct trace_tensor *trace_le(struct trace_tensor *x, struct trace_tensor *y);
+struct trace_tensor *trace_gt(struct trace_tensor *x, struct trace_tensor *y);
+struct trace_tensor *trace_ge(struct trace_tensor *x, struct trace_tensor *y);
+struct trace_tensor *trace_dither(struct trace_tensor *x, struct trace_tensor *y);
+struct trace_tensor *trace_swish(struct trace_tensor *x, struct trace_tensor *y);
+struct trace_tensor *trace_elu(struct trace_tensor *x, struct trace_tensor *y);
+struct trace_tensor *trace_celu(struct trace_tensor *x, struct trace_tensor *y);
+struct trace_tensor *trace_leaky_relu(struct trace_tensor *x, struct trace_tensor *y);
+struct trace_tensor *trace_thresholded_relu(struct trace_tensor *x, struct trace_tensor *y);
+struct trace_tensor *trace_select(struct trace_tensor *condition, struct trace_tensor *x, struct trace_tensor *y);
+struct trace_tensor *trace_clip(struct trace_tensor *x, struct trace_tensor *y, struct trace_tensor *z);
+struct trace_tensor *trace_hardsigmoid(struct trace_tensor *x, struct trace_tensor *y, struct trace_tensor *z);
+struct trace_tensor *trace_selu(struct trace_tensor *x, struct trace_tensor *y, struct trace_tensor *z);
+struct trace_tensor *trace_shrink(struct trace_tensor *x, struct trace_tensor *y, struct trace_tensor *z);
+struct trace_tensor *trace_neg(struct trace_tensor *x);
+struct trace_tensor *trace_abs(struct trace_tensor *x);
+struct trace_tensor *trace_sign(struct trace_tensor *x);
+struct trace_tensor *trace_floor(struct trace_tensor *x);
+struct trace_tensor *trace_ceil(struct trace_tensor *x);
+struct trace_tensor *trace_trunc(struct trace_tensor *x);
+struct trace_tensor *trace_round(struct trace_tensor *x);
+struct trace_tensor *trace_sqrt(struct trace_tensor *x);
+struct trace_tensor *trace_rsqrt(struct trace_tensor *x);
+struct trace_tensor *trace_recip(struct trace_tensor *x);
+struct trace_tensor *trace_square(struct trace_tensor *x);
+struct trace_tensor *trace_exp(struct trace_tensor *x);
+struct trace_tensor *trace_expm1(struct trace_tensor *x);
+struct trace_tensor *trace_log(struct trace_tensor *x);
+struct trace_tensor *trace_log1p(struct trace_tensor *x);
+struct trace_tensor *trace_sin(struct trace_tensor *x);
+struct trace_tensor *trace_cos(struct trace_tensor *x);
+struct trace_tensor *trace_tan(struct trace_tensor *x);
+struct trace_tensor *trace_asin(struct trace_tensor *x);
+struct trace_tensor *trace_acos(struct trace_tensor *x);
+struct trace_tensor *trace_atan(struct trace_tensor *x);
+struct trace_tensor *trace_sinh(struct trace_tensor *x);
+struct trace_tensor *trace_cosh(struct trace_tensor *x);
+struct trace_tensor *trace_tanh(struct trace_tensor *x);
+struct trace_tensor *trace_asinh(struct trace_tensor *x);
+struct trace_tensor *trace_acosh(struct trace_tensor *x);
+struct trace_tensor *trace_atanh(struct trace_tensor *x);
+struct trace_tensor *trace_erf(struct trace_tensor *x);
+struct trace_tensor *trace_not(struct trace_tensor *x);
+struct trace_tensor *trace_isnan(struct trace_tensor *x);
+struct trace_tensor *trace_isinf(struct trace_tensor *x);
+struct trace_tensor *trace_relu(struct trace_tensor *x);
+struct trace_tensor *trace_sigmoid(struct trace_tensor *x);
+struct trace_tensor *trace_silu(struct trace_tensor *x);
+struct trace_tensor *trace_softplus(struct trace_tensor *x);
+struct trace_tensor *trace_softsign(struct trace_tensor *x);
+struct trace_tensor *trace_gelu(struct trace_tensor *x);
+struct trace_tensor *trace_gelu_tanh(struct trace_tensor *x);
+struct trace_tensor *trace_hardswish(struct trace_tensor *x);
+struct trace_tensor *trace_mish(struct trace_tensor *x);
+struct trace_tensor *trace_cast(struct trace_tensor *x, int dtype);                      /* x itself where it has that type */
+/* x op a number, of x's type and part of the graph. */
+struct trace_tensor *trace_add_number(struct trace_tensor *x, double value);
+struct trace_tensor *trace_mul_number(struct trace_tensor *x, double value);
+
+struct trace_tensor *trace_matmul(struct trace_tensor *x, struct trace_tensor *y);
+/* x w' + bias, w[out, in], bias[out] or NULL. */
+struct trace_tensor *trace_linear(struct trace_tensor *x, struct trace_tensor *w, struct trace_tensor *bias);
+/* Two spatial axes: x[n, c, h, w], w[o, c / groups, kh, kw], bias[o] or NULL. */
+struct trace_tensor *trace_conv(struct trace_tensor *x, struct trace_tensor *w, struct trace_tensor *bias, int stride, int pad,
+                                int groups);
+struct trace_tensor *trace_max_pool(struct trace_tensor *x, int kernel, int stride, int pad);
+struct trace_tensor *trace_avg_pool(struct trace_tensor *x, int kernel, int stride, int pad);
+/* softmax(q k' scale + mask) v, q[b, h, s, d]; the mask is added, and may be NULL. */
+struct trace_tensor *trace_attention(struct trace_tensor *q, struct trace_tensor *k, struct trace_tensor *v,
+                                     struct trace_tensor *mask, double scale, bool causal);
+
+/* One dim may be -1: what is left. */
+struct trace_tensor *trace_reshape(struct trace_tensor *x, int rank, const int64_t *dims);
+struct trace_tensor *trace_flatten(struct trace_tensor *x, int axis);                    /* axes from `axis` on become one */
+struct trace_tensor *trace_transpose(struct trace_tensor *x, const int64_t *perm);
+struct trace_tensor *trace_expand(struct trace_tensor *x, int rank, const int64_t *dims);
+struct trace_tensor *trace_concat(int n, struct trace_tensor *const *x, int axis);
+struct trace_tensor *trace_slice(struct trace_tensor *x, int axis, int64_t start, int64_t size);
+struct trace_tensor *trace_gather(struct trace_tensor *x, struct trace_tensor *index, int axis);
+/* Rows of w[rows, width]: gather along axis 0. A row that is not there is TCC_EINDEX. */
+struct trace_tensor *trace_embedding(struct trace_tensor *w, struct trace_tensor *index);
+struct trace_tensor *trace_iota(struct trace_ctx *c, int dtype, int rank, const int64_t *dims, int axis);
+
+/* Over the axes (negative ones count from the end); naxes < 0: over all. */
+struct trace_tensor *trace_sum(struct trace_tensor *x, int naxes, const int64_t *axes, bool keep);
+struct trace_tensor *trace_mean(struct trace_tensor *x, int naxes, const int64_t *axes, bool keep);
+struct trace_tensor *trace_amax(struct trace_tensor *x, int naxes, const int64_t *axes, bool keep);
+struct trace_tensor *trace_amin(struct trace_tensor *x, int naxes, const int64_t *axes, bool keep);
+struct trace_tensor *trace_prod(struct trace_tensor *x, int naxes, const int64_t *axes, bool keep);
+struct trace_tensor *trace_argmax(struct trace_tensor *x, int axis, bool keep);           /* i64 */
+struct trace_tensor *trace_softmax(struct trace_tensor *x, int axis);
+struct trace_tensor *trace_log_softmax(struct trace_tensor *x, int axis);
+/* (x - mean) / sqrt(variance + eps) over the last n axes, times scale plus bias (either may be NULL), of those axes' dims. */
+struct trace_tensor *trace_layer_norm(struct trace_tensor *x, int n, struct trace_tensor *scale, struct trace_tensor *bias, double eps);
+/* Over all axes but 1. Training: by the batch's statistics, and mean and variance (retained tensors) are assigned
+ * (1 - momentum) x what they were + momentum x the batch's, the variance without bias, as in PyTorch. */
+struct trace_tensor *trace_batch_norm(struct trace_tensor *x, struct trace_tensor *scale, struct trace_tensor *bias,
+                                      struct trace_tensor *mean, struct trace_tensor *variance, bool training, double momentum,
+                                      double eps);
+/* Zeros each element with that probability and divides the others by 1 - probability. The elements are a function of the seed, the
+ * number of executions before, and the order of calls. */
+struct trace_tensor *trace_dropout(struct trace_tensor *x, double probability);
+
+/* A loss as the text of --loss says it, without input and target: "cross_entropy:label_smoothing=0.1" (doc/training.md). f32[]. */
+struct trace_tensor *trace_loss(struct trace_tensor *scores, struct trace_tensor *target, const char *loss);
+/* The mean over rows of -log softmax(scores[n, classes])[labels[n]]; a label outside the classes is TCC_EINDEX. */
+struct trace_tensor *trace_cross_entropy(struct trace_tensor *scores, struct trace_tensor *labels);
+struct trace_tensor *trace_nll(struct trace_tensor *logarithms, struct trace_tensor *labels);
+struct trace_tensor *trace_mse(struct trace_tensor *x, struct trace_tensor *y);
+
+/* From here on ops take operands of the types that passes/autocast.def says, lower ones as `dtype` (TCC_BF16, TCC_F16); TCC_NONE:
+ * no casts, as in the beginning. Returns what was set before, to be set again at the scope's end. For forward passes: gradients
+ * have the types of what they differentiate. */
+int trace_autocast(struct trace_ctx *c, int dtype);
+
+/* == Gradients and optimizers ==================================================================== */
+
+/* Adds d loss / d p to p's gradient for each param p that the loss was computed from in the graph being recorded. loss has
+ * one element. TCC_EUSAGE: none of them; TCC_EINPUT: an op without a gradient on the way. */
+int trace_backward(struct trace_tensor *loss);
+/* NULL: none yet. It is the param's own: retain it to keep it beyond trace_zero_grad(). trace_mark_step() keeps gradients that no
+ * optimizer has used yet (to be added to by later steps) and drops the others. */
+struct trace_tensor *trace_grad(struct trace_tensor *t);
+
+struct trace_optimizer_options {
+    const char *schedule;        /* of --lr-schedule: "step:size=1,gamma=0.7"; NULL: constant. Epochs are trace_set_epoch()'s */
+    const char *state;           /* "float32" or "bf16"; NULL: float32 */
+    double clip_norm;            /* 0: none */
+};
+/* Any optimizer of doc/training.md by its text, groups included: "adamw:lr=1e-3;*bias:weight_decay=0". Retains the params; those
+ * without a name are called paramN. `options` may be NULL. NULL after an error. An update whose gradients are not all finite changes
+ * nothing. */
+struct trace_optimizer *trace_optimizer(struct trace_ctx *c, const char *text, int n, struct trace_tensor *const *params,
+                                        const struct trace_optimizer_options *options);
+void trace_optimizer_free(struct trace_optimizer *o);        /* NULL is fine */
+void trace_zero_grad(struct trace_optimizer *o);             /* its params have no gradients from here on */
+int trace_optimizer_step(struct trace_optimizer *o);         /* records the update of those that have gradients */
+/* The base rate and the epoch of the next steps: inputs of the graph, so no new one. */
+int trace_set_rate(struct trace_optimizer *o, double rate);
+int trace_set_epoch(struct trace_optimizer *o, int64_t epoch);
+/* Its tensors by name, for checkpoints and tests: "optimizer.exp_avg.w", "train.step", "train.lr" (the last update's rate);
+ * NULL: none of that name. trace_optimizer_state_name(): those there are, NULL behind the last. */
+struct trace_tensor *trace_optimizer_state(struct trace_optimizer *o, const char *name);
+const char *trace_optimizer_state_name(const struct trace_optimizer *o, int i);
+
+/* torch.amp.GradScaler with its defaults (scale: 0 for 65536): halves after an overflow, doubles after 2000 good steps. One scaler an
+ * optimizer: trace_backward(trace_scaler_scale(s, loss)), then trace_scaler_step(s, o) instead of trace_optimizer_step(o). */
+struct trace_scaler *trace_scaler(struct trace_ctx *c, double scale);
+void trace_scaler_free(struct trace_scaler *s);
+struct trace_tensor *trace_scaler_scale(struct trace_scaler *s, struct trace_tensor *loss);
+int trace_scaler_step(struct trace_scaler *s, struct trace_optimizer *o);
+struct trace_tensor *trace_scaler_value(struct trace_scaler *s);     /* f32[]: the scale */
+
+/* == Data ========================================================================================= */
+
+struct trace_loader_options {
+    int64_t batch;               /* samples in a batch */
+    bool shuffle, keep_last;     /* keep_last: the last batch may be smaller, and has a graph of its own */
+    uint64_t seed;               /* order of epoch e: torch.randperm with seed + e */
+};
+/* Batches of samples: the arrays' first axis, as long in all of them. The arrays stay the caller's and must stay. */
+struct trace_loader *trace_loader(struct trace_ctx *c, int narrays, const struct tcc_tensor *arrays,
+                                  const struct trace_loader_options *options);
+void trace_loader_free(struct trace_loader *l);
+int64_t trace_loader_batches(const struct trace_loader *l);  /* in an epoch */
+void trace_loader_start(struct trace_loader *l, int64_t epoch);      /* begins that epoch (at first: 0) */
+/* Ends the step (trace_mark_step()), then makes out[i] the next batch of array i: temporary tensors. *more: false at the end of the
+ * epoch, where no tensor is made. */
+int trace_loader_next(struct trace_loader *l, struct trace_tensor **out, bool *more);
+/* torch.randperm(n) on the CPU, seeded with `seed`: 0..n-1 in a random order. */
+void trace_randperm(uint64_t seed, int64_t n, int64_t *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* context.c - contexts, tensors and their lifetime, errors. */
+#include "compiler/trace/trace_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/target.h"
+
+int trace_fail(struct trace_ctx *c, int status, const char *format, ...)
+{
+    va_list args;
+    if (c->status)
+        return c->status;
+    c->status = status;
+    va_start(args, format);
+    vsnprintf(c->error, sizeof c->error, format, args);
+    va_end(args);
+    return status;
+}
+
+int trace_no_memory(struct trace_ctx *c)
+{
+    return trace_fail(c, TCC_EENV, "no memory");
+}
+
+const char *trace_error(const struct trace_ctx *c)
+{
+    return c->error;
+}
+
+/* -- Data -------------------------------------------------------------------------------------------- */
+
+struct trace_data *trace_data_of(struct tcc_object *o)
+{
+    struct trace_data *d = o ? calloc(1, sizeof *d) : NULL;
+    if (!d) {
+        tccrt_object_unref(o);
+        return NULL;
+    }
+    d->o = o;
+    d->refs = 1;
+    return d;
+}
+
+struct trace_data *trace_data_new(int dtype, int rank, const int64_t *dims)
+{
+    return trace_data_of(tccrt_object_tensor(dtype, rank, dims));
+}
+
+struct trace_data *trace_data_ref(struct trace_data *d)
+{
+    d->refs++;
+    return d;
+}
+
+void trace_data_unref(struct trace_data *d)
+{
+    if (!d || --d->refs)
+        return;
+    tccrt_object_unref(d->o);
+    free(d);
+}
+
+void trace_hold(struct trace_data **at, struct trace_data *data)
+{
+    struct trace_data *old = *at;
+    if (data) {
+        data->refs++;
+        data->owners++;
+    }
+    *at = data;
+    if (old) {
+        old->owners--;
+        trace_data_unref(old);
+    }
+}
+
+/* -- Contexts ------------------------------------------------------------------------------------------ */
+
+/* Is `word` one of a list whose items are separated by commas or blanks? */
+static bool listed(const char *list, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *s = list; s && *s; s += strspn(s, ", ")) {
+        size_t length = strcspn(s, ", ");
+        if (length == n && !memcmp(s, word, n))
+            return true;
+        s += length;
+    }
+    return false;
+}
+
+static bool copy_text(char **to, const char *text)
+{
+    *to = text && *text ? strdup(text) : NULL;
+    return *to || !text || !*text;
+}
+
+/* Is it built in? Whether there is such a device, and whether it is that one, shows when the first graph is compiled. */
+static int check_device(const char *device)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(device, ":"), device);
+    if (target_by_name(name))
+        return TCC_OK;
+    return strcmp(name, "cuda") && strcmp(name, "neuron") ? TCC_EUSAGE : TCC_EENV;
+}
+
+int trace_new(const struct trace_options *options, struct trace_ctx **out)
+{
+    static const struct trace_options defaults;
+    const struct trace_options *o = options ? options : &defaults;
+    const char *mode = getenv("TCCC_TRACE");
+    int status = check_device(o->device ? o->device : "cpu");
+    *out = NULL;
+    if (!status && (o->level < 0 || o->level > 3 || o->threads < 0))
+        status = TCC_EUSAGE;
+    struct trace_ctx *c = status ? NULL : calloc(1, sizeof *c);
+    if (!c)
+        return status ? status : TCC_EENV;
+    c->mode = listed(mode, "eager") ? TRACE_EAGER : TRACE_LAZY;
+    c->report = listed(mode, "report");
+    c->threads = o->threads;
+    c->level = o->level ? o->level : 2;
+    c->seed = o->seed;
+    c->generation = 1;
+    if (!trace_executor_init(c)) {
+        free(c);
+        return TCC_EENV;
+    }
+    if (!copy_text(&c->device, o->device ? o->device : "cpu") || !copy_text(&c->march, o->march) ||
+        !copy_text(&c->cache_dir, o->cache_dir ? o->cache_dir : getenv("TCCC_CACHE_DIR"))) {
+        trace_free(c);
+        return TCC_EENV;
+    }
+    *out = c;
+    return TCC_OK;
+}
+
+static void tensor_free(struct trace_tensor *t)
+{
+    struct trace_ctx *c = t->c;
+    *(t->prev ? &t->prev->next : &c->tensors) = t->next;
+    *(t->next ? &t->next->prev : &c->last) = t->prev;
+    trace_hold(&t->data, NULL);
+    trace_hold(&t->before, NULL);
+    struct trace_tensor *grad = t->grad;
+    free(t->name);
+    free(t);
+    trace_release(grad);
+}
+
+void trace_free(struct trace_ctx *c)
+{
+    if (!c)
+        return;
+    trace_executor_end(c);
+    trace_loaders_free(c);
+    trace_optimizers_free(c);
+    trace_calls_free(c->calls);
+    for (struct trace_tensor *t = c->tensors; t; t = t->next)
+        t->grad = NULL;
+    while (c->tensors)
+        tensor_free(c->tensors);
+    trace_graph_drop(c);
+    while (c->compiled) {
+        struct trace_compiled *g = c->compiled;
+        c->compiled = g->next;
+        trace_compiled_free(g);
+    }
+    free(c->device);
+    free(c->march);
+    free(c->cache_dir);
+    free(c);
+}
+
+void trace_count(const struct trace_ctx *c, struct trace_counters *out)
+{
+    *out = c->counters;
+}
+
+/* -- Tensors ------------------------------------------------------------------------------------------- */
+
+static struct trace_tensor *tensor_new(struct trace_ctx *c, int dtype, int rank, const int64_t *dims)
+{
+    struct trace_tensor *t = calloc(1, sizeof *t);
+    if (!t) {
+        trace_no_memory(c);
+        return NULL;
+    }
+    *t = (struct trace_tensor){.c = c, .temporary = true, .dtype = dtype, .rank = rank, .prev = c->last};
+    for (int i = 0; i < rank; i++)
+        t->dims[i] = dims[i];
+    *(c->last ? &c->last->next : &c->tensors) = t;
+    c->last = t;
+    return t;
+}
+
+struct trace_tensor *trace_tensor_of(struct trace_ctx *c, struct ir_value *value)
+{
+    int64_t dims[TCC_MAX_RANK];
+    if (!value)
+        return NULL;
+    if (!ir_is_tensor(value->type) || !ir_static_dims(value->type, dims)) {
+        trace_fail(c, TCC_EINPUT, "the result has no fixed shape");
+        return NULL;
+    }
+    struct trace_tensor *t = tensor_new(c, value->type->dtype, value->type->rank, dims);
+    if (t) {
+        t->value = value;
+        t->generation = c->generation;
+    }
+    return t;
+}
+
+struct trace_tensor *trace_tensor_data(struct trace_ctx *c, struct trace_data *data)
+{
+    if (!data) {
+        trace_no_memory(c);
+        return NULL;
+    }
+    struct trace_tensor *t = tensor_new(c, data->o->t.dtype, data->o->t.rank, data->o->t.dims);
+    if (t)
+        trace_hold(&t->data, data);
+    trace_data_unref(data);
+    return t;
+}
+
+void trace_tensor_drop(struct trace_tensor *t)
+{
+    if (!t->refs && !t->temporary && !t->holds)
+        tensor_free(t);
+}
+
+/* A constant that is kept becomes data, so that the graph does not differ from the next step's, which would find data there. */
+static void settle_constant(struct trace_tensor *t)
+{
+    double v;
+    const struct ir_tensor *k = trace_is_pending(t) ? ir_const_of(t->value) : NULL;
+    if (!k || !k->splat || t->assigned || !ir_splat_f(t->value, &v))
+        return;
+    struct trace_data *d = trace_data_new(t->dtype, t->rank, t->dims);
+    if (!d) {
+        trace_no_memory(t->c);
+        return;
+    }
+    size_t each = (size_t)tcc_dtype_bytes((enum tcc_dtype)t->dtype);
+    for (int64_t i = 0; i < k->nelems; i++)
+        memcpy((char *)d->o->t.data + (size_t)i * each, k->data, each);
+    trace_hold(&t->data, d);
+    trace_data_unref(d);
+    t->value = NULL;
+}
+
+struct trace_tensor *trace_retain(struct trace_tensor *t)
+{
+    if (t) {
+        settle_constant(t);
+        t->refs++;
+    }
+    return t;
+}
+
+void trace_release(struct trace_tensor *t)
+{
+    if (t && t->refs) {
+        t->refs--;
+        trace_tensor_drop(t);
+    }
+}
+
+struct trace_tensor *trace_param(struct trace_tensor *t, const char *name)
+{
+    if (!t)
+        return NULL;
+    if (!tcc_is_float((enum tcc_dtype)t->dtype)) {
+        trace_fail(t->c, TCC_EUSAGE, "a parameter has a float type, not %s", tcc_dtype_name((enum tcc_dtype)t->dtype));
+        return NULL;
+    }
+    char *copy;
+    if (!copy_text(&copy, name)) {
+        trace_no_memory(t->c);
+        return NULL;
+    }
+    if (copy) {
+        free(t->name);
+        t->name = copy;
+    }
+    t->param = true;
+    return trace_retain(t);
+}
+
+void trace_forget_grad(struct trace_tensor *t)
+{
+    struct trace_tensor *grad = t->grad;
+    t->grad = NULL;
+    t->used_grad = false;
+    trace_release(grad);
+}
+
+struct trace_tensor *trace_grad(struct trace_tensor *t)
+{
+    return t ? t->grad : NULL;
+}
+
+int trace_dtype(const struct trace_tensor *t)
+{
+    return t->dtype;
+}
+
+int trace_rank(const struct trace_tensor *t)
+{
+    return t->rank;
+}
+
+const int64_t *trace_dims(const struct trace_tensor *t)
+{
+    return t->dims;
+}
+
+bool trace_same_type(const struct trace_tensor *a, const struct trace_tensor *b)
+{
+    return a->dtype == b->dtype && a->rank == b->rank && !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims);
+}
+
+const char *trace_type_text(const struct trace_tensor *t, char *to, size_t size)
+{
+    size_t n = (size_t)snprintf(to, size, "%s[", tcc_dtype_name((enum tcc_dtype)t->dtype));
+    for (int i = 0; i < t->rank && n < size; i++)
+        n += (size_t)snprintf(to + n, size - n, i ? ",%lld" : "%lld", (long long)t->dims[i]);
+    if (n < size)
+        snprintf(to + n, size - n, "]");
+    return to;
+}
+
+size_t trace_bytes(const struct trace_tensor *t)
+{
+    size_t n = (size_t)tcc_dtype_bytes((enum tcc_dtype)t->dtype);
+    for (int i = 0; i < t->rank; i++)
+        n *= (size_t)t->dims[i];
+    return n;
+}
+
+/* -- New values -------------------------------------------------------------------------------------------- */
+
+/* The value that the tensor goes back to when the graph being recorded fails. */
+static void remember(struct trace_tensor *t)
+{
+    if (t->assigned)
+        return;
+    t->assigned = true;
+    trace_hold(&t->before, t->data);
+}
+
+void trace_become(struct trace_tensor *t, struct ir_value *value)
+{
+    remember(t);
+    trace_hold(&t->data, NULL);
+    t->value = value;
+    t->generation = t->c->generation;
+}
+
+static int check_same(struct trace_tensor *t, const struct trace_tensor *value, const char *what)
+{
+    char a[256], b[256];
+    if (trace_same_type(t, value))
+        return TCC_OK;
+    return trace_fail(t->c, TCC_EINPUT, "%s: the tensor is %s, the value %s", what, trace_type_text(t, a, sizeof a),
+                      trace_type_text(value, b, sizeof b));
+}
+
+static void take_value(struct trace_ctx *c, void *arg)
+{
+    struct trace_tensor **pair = arg;
+    struct ir_value *v = trace_value(pair[1]);
+    (void)c;
+    if (v)
+        trace_become(pair[0], v);
+}
+
+int trace_assign(struct trace_tensor *t, struct trace_tensor *value)
+{
+    if (!t || !value)
+        return t ? trace_fail(t->c, TCC_EUSAGE, "assign: there is no value") : TCC_EUSAGE;
+    if (t->c != value->c)
+        return trace_fail(t->c, TCC_EUSAGE, "assign: the value is of another context");
+    if (t == value || check_same(t, value, "assign"))
+        return t->c->status;
+    struct trace_tensor *pair[] = {t, value};
+    return trace_do(t->c, take_value, pair);
+}
+
+int trace_set(struct trace_tensor *t, const struct tcc_tensor *host)
+{
+    if (!t)
+        return TCC_EUSAGE;
+    struct trace_tensor *value = trace_from(t->c, host);
+    if (!value || check_same(t, value, "set"))
+        return t->c->status;
+    t->assigned = false;
+    trace_hold(&t->before, NULL);
+    trace_hold(&t->data, value->data);
+    t->value = NULL;
+    return TCC_OK;
+}

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * optim.c - optimizers and the loss scaler, through the update that compiled steps have (passes/optim*.c).
+ *
+ * That update reads and writes state variables by name. While it is recorded the module holds variables of these names; then each
+ * read is replaced by the tensor that stands for the variable, and each write becomes an assignment to it. Rate, step count and scale
+ * are tensors like the moments: inputs of the graph, not constants.
+ */
+#include "compiler/trace/trace_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A tensor that stands for a state variable. */
+struct slot {
+    char *name;
+    struct trace_tensor *t; /* retained */
+};
+
+struct trace_optimizer {
+    struct trace_ctx *c;
+    struct trace_optimizer *next;
+    char *text, *schedule, *state;
+    double clip_norm;
+    int n;
+    struct slot *params;
+    int nslots;
+    struct slot *slots;
+};
+
+struct trace_scaler {
+    struct trace_ctx *c;
+    struct trace_scaler *next;
+    struct slot slots[2]; /* train.scale, train.growth */
+};
+
+static struct train_options options_of(const struct trace_optimizer *o, const char *scale)
+{
+    return (struct train_options){.optimizer = o->text,
+                                  .schedule = o->schedule,
+                                  .optimizer_state = o->state,
+                                  .clip_norm = o->clip_norm,
+                                  .loss_scale = scale};
+}
+
+/* -- Making one --------------------------------------------------------------------------------------------- */
+
+static struct trace_data *initial(const struct ir_state *s)
+{
+    int64_t dims[TCC_MAX_RANK];
+    ir_static_dims(s->type, dims);
+    struct trace_data *d = trace_data_new(s->type->dtype, s->type->rank, dims);
+    size_t each = (size_t)tcc_dtype_bytes((enum tcc_dtype)s->type->dtype);
+    for (int64_t i = 0; d && s->init && i < s->init->nelems; i++)
+        memcpy((char *)d->o->t.data + (size_t)i * each, ir_tensor_at(s->init, i), each);
+    return d;
+}
+
+static bool add_slot(struct trace_optimizer *o, const struct ir_state *s)
+{
+    struct slot *more = realloc(o->slots, (size_t)(o->nslots + 1) * sizeof *more);
+    if (more)
+        o->slots = more;
+    struct slot slot = {more ? strdup(s->name) : NULL, NULL};
+    slot.t = slot.name ? trace_retain(trace_tensor_data(o->c, initial(s))) : NULL;
+    if (!slot.t) {
+        free(slot.name);
+        trace_no_memory(o->c);
+        return false;
+    }
+    slot.t->temporary = false;
+    o->slots[o->nslots++] = slot;
+    return true;
+}
+
+static const char *first_error(const struct ir_ctx *ctx)
+{
+    for (int i = 0; i < ir_nmessages(ctx); i++)
+        if (ir_message(ctx, i)->severity >= IR_ERROR)
+            return ir_message(ctx, i)->text;
+    return "the optimizer can't be made";
+}
+
+/* The variables that the update will want, with their first values. */
+static void make_slots(struct trace_optimizer *o, struct ir_ctx *ctx)
+{
+    struct train_options options = options_of(o, NULL);
+    struct ir_module *m = ir_module_new(ctx, "optimizer");
+    struct ir_state **params = IR_NEWN(ctx, (size_t)o->n + 1, struct ir_state *);
+    for (int i = 0; i < o->n; i++) {
+        const struct trace_tensor *t = o->params[i].t;
+        if (ir_state_by_name(m, o->params[i].name)) {
+            trace_fail(o->c, TCC_EUSAGE, "optimizer: two parameters have the name '%s'", o->params[i].name);
+            return;
+        }
+        params[i] = ir_state_new(m, o->params[i].name,
+                                 ir_tensor_type_i(ctx, (enum tcc_dtype)t->dtype, t->rank, t->dims), NULL, 0);
+    }
+    if (!train_update_states(m, &options, o->n, params)) {
+        trace_fail(o->c, TCC_EUSAGE, "%s", first_error(ctx));
+        return;
+    }
+    const struct ir_state *s = m->states;
+    for (int i = 0; i < o->n; i++)
+        s = s->next;
+    for (; s && add_slot(o, s); s = s->next)
+        ;
+}
+
+static void make_slots_in(struct trace_optimizer *o, struct ir_ctx *ctx)
+{
+    struct ir_protect frame;
+    if (IR_PROTECT(ctx, &frame)) {
+        make_slots(o, ctx);
+        ir_unprotect(ctx);
+    } else {
+        trace_no_memory(o->c);
+    }
+}
+
+static void slots_free(struct trace_ctx *c, int n, struct slot *slots)
+{
+    (void)c;
+    for (int i = 0; i < n; i++) {
+        free(slots[i].name);
+        trace_release(slots[i].t);
+    }
+}
+
+static void unlink_optimizer(struct trace_optimizer *o)
+{
+    struct trace_optimizer **at = &o->c->optimizers;
+    while (*at && *at != o)
+        at = &(*at)->next;
+    if (*at)
+        *at = o->next;
+}
+
+void trace_optimizer_free(struct trace_optimizer *o)
+{
+    if (!o)
+        return;
+    unlink_optimizer(o);
+    slots_free(o->c, o->n, o->params);
+    slots_free(o->c, o->nslots, o->slots);
+    free(o->params);
+    free(o->slots);
+    free(o->text);
+    free(o->schedule);
+    free(o->state);
+    free(o);
+}
+
+static bool take_params(struct trace_optimizer *o, int n, struct trace_tensor *const *params)
+{
+    o->params = calloc((size_t)n + 1, sizeof *o->params);
+    for (int i = 0; o->params && i < n; i++) {
+        char number[32];
+        snprintf(number, sizeof number, "param%d", i);
+        if (!params[i] || params[i]->c != o->c || !params[i]->param) {
+            trace_fail(o->c, TCC_EUSAGE, "optimizer: tensor %d is no parameter of this context", i);
+            return false;
+        }
+        o->params[i] = (struct slot){strdup(params[i]->name ? params[i]->name : number), trace_retain(params[i])};
+        o->n++;
+        if (!o->params[i].name)
+            break;
+    }
+    if (!o->params || o->n < n || (n && !o->params[n - 1].name)) {
+        trace_no_memory(o->c);
+        return false;
+    }
+    return true;
+}
+
+static bool take_options(struct trace_optimizer *o, const char *text, const struct trace_optimizer_options *options)
+{
+    static const struct trace_optimizer_options none;
+    const struct trace_optimizer_options *from = options ? options : &none;
+    o->text = text ? strdup(text) : NULL;
+    o->schedule = from->schedule ? strdup(from->schedule) : NULL;
+    o->state = from->state ? strdup(from->state) : NULL;
+    o->clip_norm = from->clip_norm;
+    if ((!text || o->text) && (!from->schedule || o->schedule) && (!from->state || o->state))
+        return true;
+    trace_no_memory(o->c);
+    return false;
+}
+
+struct trace_optimizer *trace_optimizer(struct trace_ctx *c, const char *text, int n,
+                                        struct trace_tensor *const *params,
+                                        const struct trace_optimizer_options *options)
+{
+    if (c->status)
+        return NULL;
+    struct trace_optimizer *o = calloc(1, sizeof *o);
+    struct ir_ctx *ctx = o ? ir_ctx_new() : NULL;
+    if (!ctx) {
+        free(o);
+        trace_no_memory(c);
+        return NULL;
+    }
+    o->c = c;
+    o->next = c->optimizers;
+    c->optimizers = o;
+    if (take_options(o, text, options) && take_params(o, n, params))
+        make_slots_in(o, ctx);
+    ir_ctx_free(ctx);
+    if (!c->status)
+        return o;
+    trace_optimizer_free(o);
+    return NULL;
+}
+
+/* -- One update ----------------------------------------------------------------------------------------------- */
+
+struct step_work {
+    struct trace_optimizer *o;
+    struct trace_scaler *scaler;
+};
+
+static struct trace_tensor *tensor_named(const struct step_work *w, const char *name)
+{
+    const struct trace_optimizer *o = w->o;
+    for (int i = 0; i < o->n; i++)
+        if (!strcmp(o->params[i].name, name))
+            return o->params[i].t;
+    for (int i = 0; i < o->nslots; i++)
+        if (!strcmp(o->slots[i].name, name))
+            return o->slots[i].t;
+    for (int i = 0; w->scaler && i < 2; i++)
+        if (!strcmp(w->scaler->slots[i].name, name))
+            return w->scaler->slots[i].t;
+    return NULL;
+}
+
+static struct ir_state *declare(struct ir_module *m, const char *name, const struct trace_tensor *t)
+{
+    return ir_state_new(m, name, ir_tensor_type_i(m->ctx, (enum tcc_dtype)t->dtype, t->rank, t->dims), NULL, 0);
+}
+
+/* Reads become the tensors' values, writes become assignments; what an update reads after it has written it, it gets from there. */
+static bool resolve(struct trace_ctx *c, const struct step_work *w, struct ir_node *from)
+{
+    for (struct ir_node *n = from, *next; n; n = next) {
+        next = n->next;
+        if (n->op != IR_state_read && n->op != IR_state_write)
+            continue;
+        struct trace_tensor *t = tensor_named(w, ir_get_s(n, IR_ATTR_name, ""));
+        if (!t) {
+            trace_fail(c, TCC_EBUG, "optimizer: there is no variable %s", ir_get_s(n, IR_ATTR_name, ""));
+            return false;
+        }
+        if (n->op == IR_state_write) {
+            trace_become(t, n->in[0].value);
+        } else {
+            struct ir_value *v = trace_value(t);
+            if (!v)
+                return false;
+            ir_replace_uses(n->out[0], v);
+        }
+        ir_remove(n);
+    }
+    return true;
+}
+
+static void build_step(struct trace_ctx *c, void *arg)
+{
+    const struct step_work *w = arg;
+    const struct trace_optimizer *o = w->o;
+    struct trace_graph *g = &c->graph;
+    struct train_options options = options_of(o, w->scaler ? "dynamic" : NULL);
+    struct ir_state **params = IR_NEWN(g->ctx, (size_t)o->n + 1, struct ir_state *);
+    struct ir_value **grads = IR_NEWN(g->ctx, (size_t)o->n + 1, struct ir_value *);
+    int n = 0;
+    for (int i = 0; i < o->n; i++) {
+        struct trace_tensor *t = o->params[i].t;
+        if (!t->grad)
+            continue;
+        params[n] = declare(g->module, o->params[i].name, t);
+        if (!(grads[n++] = trace_value(t->grad)))
+            return;
+        t->used_grad = true;
+    }
+    if (!n) {
+        trace_fail(c, TCC_EUSAGE, "optimizer: none of its parameters has a gradient");
+        return;
+    }
+    for (int i = 0; i < o->nslots; i++)
+        declare(g->module, o->slots[i].name, o->slots[i].t);
+    for (int i = 0; w->scaler && i < 2; i++)
+        declare(g->module, w->scaler->slots[i].name, w->scaler->slots[i].t);
+    struct ir_node *last = g->func->body->last;
+    g->b.where = (struct ir_where){.op = "optimizer"};
+    bool built = train_update(&g->b, &options, n, params, grads);
+    g->module->states = g->module->last_state = NULL;
+    if (built)
+        resolve(c, w, last ? last->next : g->func->body->first);
+}
+
+int trace_optimizer_step(struct trace_optimizer *o)
+{
+    struct step_work w = {.o = o};
+    return o ? trace_do(o->c, build_step, &w) : TCC_EUSAGE;
+}
+
+void trace_zero_grad(struct trace_optimizer *o)
+{
+    for (int i = 0; o && i < o->n; i++)
+        trace_forget_grad(o->params[i].t);
+}
+
+/* -- Settings --------------------------------------------------------------------------------------------------- */
+
+struct trace_tensor *trace_optimizer_state(struct trace_optimizer *o, const char *name)
+{
+    for (int i = 0; o && i < o->nslots; i++)
+        if (!strcmp(o->slots[i].name, name))
+            return o->slots[i].t;
+    return NULL;
+}
+
+const char *trace_optimizer_state_name(const struct trace_optimizer *o, int i)
+{
+    return o && i >= 0 && i < o->nslots ? o->slots[i].name : NULL;
+}
+
+int trace_set_rate(struct trace_optimizer *o, double rate)
+{
+    float value = (float)rate;
+    const struct tcc_tensor host = {&value, TCC_F32, 0, {0}};
+    if (!o)
+        return TCC_EUSAGE;
+    if (!(rate >= 0))
+        return trace_fail(o->c, TCC_EUSAGE, "set_rate: the rate is %g; a number that is not negative is expected",
+                          rate);
+    return trace_set(trace_optimizer_state(o, "train.rate"), &host);
+}
+
+int trace_set_epoch(struct trace_optimizer *o, int64_t epoch)
+{
+    const struct tcc_tensor host = {&epoch, TCC_I64, 0, {0}};
+    return o ? trace_set(trace_optimizer_state(o, "train.epoch"), &host) : TCC_EUSAGE;
+}
+
+/* -- The loss scaler ---------------------------------------------------------------------------------------------- */
+
+struct trace_scaler *trace_scaler(struct trace_ctx *c, double scale)
+{
+    static const char *const names[2] = {"train.scale", "train.growth"};
+    if (c->status)
+        return NULL;
+    if (!(scale >= 0)) {
+        trace_fail(c, TCC_EUSAGE, "scaler: the first scale is %g; a positive number is expected", scale);
+        return NULL;
+    }
+    struct trace_scaler *s = calloc(1, sizeof *s);
+    if (!s) {
+        trace_no_memory(c);
+        return NULL;
+    }
+    s->c = c;
+    s->next = c->scalers;
+    c->scalers = s;
+    for (int i = 0; i < 2; i++) {
+        s->slots[i].name = strdup(names[i]);
+        s->slots[i].t = trace_retain(trace_from_number(c, i ? TCC_I32 : TCC_F32, i ? 0 : scale == 0 ? 65536 : scale));
+        if (!s->slots[i].name || !s->slots[i].t) {
+            trace_no_memory(c);
+            trace_scaler_free(s);
+            return NULL;
+        }
+    }
+    return s;
+}
+
+void trace_scaler_free(struct trace_scaler *s)
+{
+    if (!s)
+        return;
+    struct trace_scaler **at = &s->c->scalers;
+    while (*at && *at != s)
+        at = &(*at)->next;
+    if (*at)
+        *at = s->next;
+    slots_free(s->c, 2, s->slots);
+    free(s);
+}
+
+struct trace_tensor *trace_scaler_scale(struct trace_scaler *s, struct trace_tensor *loss)
+{
+    return s && loss ? trace_mul(loss, trace_cast(s->slots[0].t, loss->dtype)) : NULL;
+}
+
+int trace_scaler_step(struct trace_scaler *s, struct trace_optimizer *o)
+{
+    struct step_work w = {.o = o, .scaler = s};
+    if (!s || !o)
+        return TCC_EUSAGE;
+    if (s->c != o->c)
+        return trace_fail(s->c, TCC_EUSAGE, "scaler: the optimizer is of another context");
+    return trace_do(o->c, build_step, &w);
+}
+
+struct trace_tensor *trace_scaler_value(struct trace_scaler *s)
+{
+    return s ? s->slots[0].t : NULL;
+}
+
+void trace_optimizers_free(struct trace_ctx *c)
+{
+    while (c->optimizers)
+        trace_optimizer_free(c->optimizers);
+    while (c->scalers)
+        trace_scaler_free(c->scalers);
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run.c - executions, one after the other on a thread of the context's, and step closures on another.
+ *
+ * The context's own thread prepares a run (memory of inputs, results and state; references to it), hands it over and goes on
+ * recording; when the run has ended it lets go of the memory (reap). Reference counts are that thread's alone. The runner binds,
+ * runs, and copies what closures want before the next run may write there. After a failure nothing is run until the context's thread
+ * has seen it: then every tensor goes back to what it was, newest run first.
+ */
+#include "compiler/trace/trace_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_WAITING 2 /* runs handed over and not ended */
+
+/* -- Freeing ------------------------------------------------------------------------------------------------ */
+
+static void call_free(struct trace_call *k)
+{
+    for (int i = 0; k->values && i < k->n; i++)
+        free(k->values[i].data);
+    free(k->values);
+    free(k->tensors);
+    free(k->from);
+    free(k);
+}
+
+/* The context's thread: lets go of tensors and memory. The runner's part may be on its way already. */
+static void call_release(struct trace_call *k)
+{
+    for (int i = 0; i < k->n; i++) {
+        if (k->from)
+            trace_data_unref(k->from[i]);
+        if (k->tensors && k->tensors[i]) {
+            k->tensors[i]->holds--;
+            trace_tensor_drop(k->tensors[i]);
+        }
+    }
+}
+
+void trace_calls_free(struct trace_call *calls)
+{
+    for (struct trace_call *next; calls; calls = next) {
+        next = calls->next;
+        call_release(calls);
+        call_free(calls);
+    }
+}
+
+void trace_run_free(struct trace_run *r)
+{
+    if (!r)
+        return;
+    for (int i = 0; i < r->nheld; i++)
+        trace_data_unref(r->held[i]);
+    for (int i = 0; i < r->nundo; i++) {
+        trace_data_unref(r->undo[i].before);
+        trace_data_unref(r->undo[i].now);
+        r->undo[i].t->holds--;
+        trace_tensor_drop(r->undo[i].t);
+    }
+    trace_calls_free(r->calls);
+    free(r->in);
+    free(r->out);
+    free(r->states);
+    free(r->held);
+    free(r->undo);
+    free(r);
+}
+
+/* -- The runner's side ----------------------------------------------------------------------------------------- */
+
+static int execute(struct trace_run *r, struct trace_ctx *c)
+{
+    struct trace_compiled *g = r->compiled;
+    int status = TCC_OK;
+    if (!g)
+        return TCC_OK;
+    for (int i = 0; i < r->nstates && !status; i++)
+        if (g->states[i] >= 0)
+            status = tccrt_state_bind(g->session, g->states[i], &r->states[i]);
+    tccrt_random_set(g->session, c->seed, r->count);
+    if (!status)
+        status = tccrt_run(g->session, "main", r->nin, r->in, r->nout, r->out);
+    if (status)
+        snprintf(r->error, sizeof r->error, "%s", tccrt_error());
+    return status;
+}
+
+/* What the closure gets; false: no memory. */
+static bool copy_values(struct trace_call *k)
+{
+    k->values = calloc((size_t)k->n + 1, sizeof *k->values);
+    for (int i = 0; k->values && i < k->n; i++) {
+        const struct tcc_tensor *t = &k->from[i]->o->t;
+        size_t bytes = (size_t)tcc_dtype_bytes((enum tcc_dtype)t->dtype);
+        for (int d = 0; d < t->rank; d++)
+            bytes *= (size_t)t->dims[d];
+        k->values[i] = *t;
+        k->values[i].data = malloc(bytes + 1);
+        if (!k->values[i].data)
+            return false;
+        memcpy(k->values[i].data, t->data, bytes);
+    }
+    return k->values != NULL;
+}
+
+/* The closure as the caller gets it: with copies only. */
+static struct trace_call *detach_call(struct trace_call *k)
+{
+    struct trace_call *own = calloc(1, sizeof *own);
+    if (!own || !copy_values(k)) {
+        free(own);
+        return NULL;
+    }
+    *own = (struct trace_call){.fn = k->fn, .user = k->user, .n = k->n, .values = k->values};
+    k->values = NULL;
+    return own;
+}
+
+static void send_calls(struct trace_executor *e, struct trace_run *r)
+{
+    for (struct trace_call *k = r->calls; k && !r->status; k = k->next) {
+        struct trace_call *own = detach_call(k);
+        if (!own) {
+            r->status = TCC_EENV;
+            snprintf(r->error, sizeof r->error, "no memory for a step closure");
+            return;
+        }
+        pthread_mutex_lock(&e->lock);
+        struct trace_call **at = &e->calls;
+        while (*at)
+            at = &(*at)->next;
+        *at = own;
+        e->calling++;
+        pthread_cond_broadcast(&e->changed);
+        pthread_mutex_unlock(&e->lock);
+    }
+}
+
+static void *runner(void *arg)
+{
+    struct trace_ctx *c = arg;
+    struct trace_executor *e = &c->executor;
+    pthread_mutex_lock(&e->lock);
+    for (;;) {
+        while (!e->todo && !e->quit)
+            pthread_cond_wait(&e->changed, &e->lock);
+        struct trace_run *r = e->todo;
+        if (!r)
+            break;
+        e->todo = r->next;
+        r->next = NULL;
+        bool skip = e->failed;
+        pthread_mutex_unlock(&e->lock);
+        if (skip)
+            r->status = -1;
+        else if (!(r->status = execute(r, c)))
+            send_calls(e, r);
+        pthread_mutex_lock(&e->lock);
+        e->failed |= r->status != TCC_OK;
+        struct trace_run **at = &e->done;
+        while (*at)
+            at = &(*at)->next;
+        *at = r;
+        e->running--;
+        pthread_cond_broadcast(&e->changed);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return NULL;
+}
+
+static void *caller(void *arg)
+{
+    struct trace_executor *e = arg;
+    pthread_mutex_lock(&e->lock);
+    for (;;) {
+        while (!e->calls && !(e->quit && !e->running))
+            pthread_cond_wait(&e->changed, &e->lock);
+        struct trace_call *k = e->calls;
+        if (!k)
+            break;
+        e->calls = k->next;
+        pthread_mutex_unlock(&e->lock);
+        k->fn(k->user, k->n, k->values);
+        call_free(k);
+        pthread_mutex_lock(&e->lock);
+        e->calling--;
+        pthread_cond_broadcast(&e->changed);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return NULL;
+}
+
+/* -- The context's side ------------------------------------------------------------------------------------------ */
+
+bool trace_executor_init(struct trace_ctx *c)
+{
+    struct trace_executor *e = &c->executor;
+    if (pthread_mutex_init(&e->lock, NULL))
+        return false;
+    if (pthread_cond_init(&e->changed, NULL) == 0)
+        return true;
+    pthread_mutex_destroy(&e->lock);
+    return false;
+}
+
+static bool start_threads(struct trace_ctx *c)
+{
+    struct trace_executor *e = &c->executor;
+    if (e->started)
+        return true;
+    if (pthread_create(&e->runner, NULL, runner, c))
+        return false;
+    if (pthread_create(&e->caller, NULL, caller, e)) {
+        pthread_mutex_lock(&e->lock);
+        e->quit = true;
+        pthread_cond_broadcast(&e->changed);
+        pthread_mutex_unlock(&e->lock);
+        pthread_join(e->runner, NULL);
+        e->quit = false;
+        return false;
+    }
+    e->started = true;
+    return true;
+}
+
+/* A run that failed, or was not run: its tensors are what they were. */
+static void undo(const struct trace_run *r)
+{
+    for (int i = 0; i < r->nundo; i++) {
+        struct trace_tensor *t = r->undo[i].t;
+        if (t->assigned && t->before == r->undo[i].now)
+            trace_hold(&t->before, r->undo[i].before);
+        else if (t->data == r->undo[i].now)
+            trace_hold(&t->data, r->undo[i].before);
+    }
+}
+
+/* All runs have ended, `done` among them one that failed. */
+static void undo_all(struct trace_ctx *c, struct trace_run *done)
+{
+    struct trace_run *newest = NULL;
+    bool bad = false;
+    for (struct trace_run *r = done, *next; r; r = next) {
+        next = r->next;
+        if (r->status && !bad)
+            trace_fail(c, r->status, "%s", r->error);
+        bad |= r->status != TCC_OK;
+        c->counters.executed -= r->status && r->compiled;
+        r->next = newest;
+        newest = r;
+    }
+    for (struct trace_run *next; newest; newest = next) {
+        next = newest->next;
+        if (newest->status)
+            undo(newest);
+        trace_run_free(newest);
+    }
+}
+
+void trace_reap(struct trace_ctx *c, bool wait)
+{
+    struct trace_executor *e = &c->executor;
+    if (!e->started)
+        return;
+    pthread_mutex_lock(&e->lock);
+    while ((wait || e->failed) && (e->running || (wait && e->calling)))
+        pthread_cond_wait(&e->changed, &e->lock);
+    struct trace_run *done = e->done;
+    bool failed = e->failed;
+    e->done = NULL;
+    e->failed = false;
+    pthread_mutex_unlock(&e->lock);
+    if (failed) {
+        undo_all(c, done);
+        return;
+    }
+    for (struct trace_run *next; done; done = next) {
+        next = done->next;
+        trace_run_free(done);
+    }
+}
+
+void trace_run_start(struct trace_ctx *c, struct trace_run *r)
+{
+    struct trace_executor *e = &c->executor;
+    if (!start_threads(c)) {
+        undo(r);
+        trace_run_free(r);
+        trace_fail(c, TCC_EENV, "can't start a thread");
+        return;
+    }
+    pthread_mutex_lock(&e->lock);
+    while (e->running >= MOST_WAITING)
+        pthread_cond_wait(&e->changed, &e->lock);
+    struct trace_run **at = &e->todo;
+    while (*at)
+        at = &(*at)->next;
+    *at = r;
+    e->running++;
+    pthread_cond_broadcast(&e->changed);
+    pthread_mutex_unlock(&e->lock);
+}
+
+void trace_executor_end(struct trace_ctx *c)
+{
+    struct trace_executor *e = &c->executor;
+    if (e->started) {
+        trace_reap(c, true);
+        pthread_mutex_lock(&e->lock);
+        e->quit = true;
+        pthread_cond_broadcast(&e->changed);
+        pthread_mutex_unlock(&e->lock);
+        pthread_join(e->runner, NULL);
+        pthread_join(e->caller, NULL);
+    }
+    pthread_cond_destroy(&e->changed);
+    pthread_mutex_destroy(&e->lock);
+}
+
+int trace_step_closure(struct trace_ctx *c, trace_closure fn, void *user, int n, struct trace_tensor *const *tensors)
+{
+    if (c->status)
+        return c->status;
+    struct trace_call *k = calloc(1, sizeof *k), **at = &c->calls;
+    if (k) {
+        *k = (struct trace_call){.fn = fn, .user = user};
+        k->tensors = calloc((size_t)n + 1, sizeof(void *));
+        k->from = calloc((size_t)n + 1, sizeof(void *));
+    }
+    if (!k || !k->tensors || !k->from) {
+        if (k)
+            call_free(k);
+        return trace_no_memory(c);
+    }
+    for (int i = 0; i < n; i++) {
+        if (!tensors[i] || tensors[i]->c != c) {
+            trace_calls_free(k);
+            return trace_fail(c, TCC_EUSAGE, "step_closure: tensor %d is none of this context", i);
+        }
+        k->tensors[k->n++] = tensors[i];
+        tensors[i]->holds++;
+    }
+    while (*at)
+        at = &(*at)->next;
+    *at = k;
+    return TCC_OK;
+}

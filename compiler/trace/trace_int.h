@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * trace_int.h - private to compiler/trace/: the context, the graph being recorded, compiled graphs, executions.
+ *
+ *   context.c   contexts, tensors and their lifetime, errors        graph.c    the graph being recorded, ops by name
+ *   create.c    tensors from data, constants, random numbers        ops.c      elementwise ops, moves, reductions
+ *   layers.c    composite ops                                       grad.c     gradients
+ *   optim.c     optimizers, scaler                                  loader.c   batches, and their order
+ *   flush.c     what a graph gives, updates in place                compile.c  compiled graphs
+ *   run.c       executions on a thread of their own, closures       eager.c    ops one by one
+ *   report.c    why a graph is new
+ */
+#ifndef TCC_TRACE_INT_H
+#define TCC_TRACE_INT_H
+
+#include <pthread.h>
+
+#include "compiler/trace.h"
+#include "ir/ir.h"
+#include "passes/pass.h"
+#include "runtime/tccrt.h"
+
+enum trace_mode { TRACE_LAZY, TRACE_EAGER };
+
+/* The memory of tensors' data. An execution may hold it when no tensor does any more. Counted by the context's thread only. */
+struct trace_data {
+    struct tcc_object *o;                /* a tensor */
+    int refs;
+    int owners;                          /* tensors whose value it is, or was before the graph being recorded */
+    uint64_t generation;                 /* of the graph that it is input number `input` of */
+    int input;
+    bool alias;                          /* (in that graph) a tensor's new value is this input itself */
+};
+
+/* A loss in the graph: differentiated as a whole, by the formula that goes with it. */
+struct trace_whole { struct ir_value *value, *scores, *target; const char *text; };
+
+/* What is being recorded: a module with one function, whose inputs are the data of tensors. */
+struct trace_graph {
+    struct ir_ctx *ctx;                  /* NULL: nothing recorded yet */
+    struct ir_module *module;
+    struct ir_func *func;
+    struct ir_builder b;
+    struct trace_data **inputs;          /* of each parameter of func, referenced */
+    const char **names;                  /* of the parameters' tensors, in ctx; NULL: none */
+    int ninputs, cap_inputs;
+    int nrandom;                         /* random ops so far: their streams */
+    VEC(struct ir_value *) stops;        /* results of trace_detach() */
+    VEC(struct trace_whole) wholes;
+    struct tcc_object **eager;           /* eager mode: by value id, the data of what has been computed */
+    uint32_t neager;
+    struct ir_node *done;                /* eager mode: the last node that was computed */
+};
+
+/* A graph that was compiled: a node of the chain of all, newest first. */
+struct trace_compiled {
+    uint64_t digest[2];
+    int number;                          /* from 1 */
+    char *text;                          /* .tcir, for the report */
+    char *names;                         /* of inputs and states, in the text's order, each ended by 0 */
+    struct tccrt_model *model;
+    struct tccrt_session *session;
+    int nstates;
+    int *states;                         /* number in the model of each state variable, -1: it has none */
+    struct trace_compiled *next;
+};
+
+/* A closure of a step, and the tensors that it gets: of the context until it is handed over, then copies. */
+struct trace_call {
+    trace_closure fn;
+    void *user;
+    int n;
+    struct trace_tensor **tensors;
+    struct trace_data **from;            /* what they hold when the step has been run */
+    struct tcc_tensor *values;           /* copies */
+    struct trace_call *next;
+};
+
+/* A tensor that an execution gives a value: what it had before. */
+struct trace_undo { struct trace_tensor *t; struct trace_data *before, *now; };
+
+struct trace_run {
+    struct trace_compiled *compiled;     /* NULL: closures only */
+    int64_t count;                       /* executions before: for random numbers */
+    int nin, nout, nstates;
+    struct tcc_tensor *in, *out, *states;
+    struct trace_data **held;            /* all of these */
+    int nheld;
+    struct trace_undo *undo;
+    int nundo;
+    struct trace_call *calls;
+    int status;
+    char error[512];
+    struct trace_run *next;
+};
+
+/* The two threads, and what goes through them. */
+struct trace_executor {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t runner, caller;
+    bool started, quit, failed;          /* failed: nothing is run until the context's thread has seen why */
+    struct trace_run *todo, *done;       /* oldest first */
+    int running;                         /* runs that are todo or being run */
+    struct trace_call *calls;
+    int calling;
+};
+
+struct trace_ctx {
+    enum trace_mode mode;
+    bool report;
+    char *device, *march, *cache_dir;    /* cache_dir NULL: none */
+    int threads, level;
+    uint64_t seed;
+    uint64_t generation;                 /* graphs recorded so far; also the last word of random counters */
+    uint32_t ncreated;                   /* random tensors made: their streams */
+    int autocast;                        /* element type; TCC_NONE: off */
+    const char *source;                  /* the operator that what is recorded is a part of, or NULL */
+    struct trace_graph graph;
+    struct trace_compiled *compiled;
+    struct trace_tensor *tensors, *last; /* all, oldest first */
+    struct trace_optimizer *optimizers;
+    struct trace_scaler *scalers;
+    struct trace_loader *loaders;
+    struct trace_call *calls;            /* of the step being recorded, in order */
+    struct trace_executor executor;
+    struct trace_counters counters;
+    int status;                          /* of the first failure since the last execution */
+    char error[1024];
+};
+
+struct trace_tensor {
+    struct trace_ctx *c;
+    struct trace_tensor *prev, *next;
+    int refs;                            /* the caller's */
+    int holds;                           /* executions that may have to undo it, closures */
+    bool temporary;                      /* the context's own reference, until the step ends */
+    bool param, used_grad;               /* used_grad: by an optimizer */
+    char *name;
+    struct ir_value *value;              /* in the graph of `generation`, or NULL */
+    uint64_t generation;
+    struct trace_data *data;             /* NULL: not computed */
+    struct trace_data *before;           /* what it was before the graph being recorded assigned it; NULL: not assigned */
+    bool assigned;
+    struct trace_tensor *grad;           /* referenced */
+    int dtype, rank;
+    int64_t dims[TCC_MAX_RANK];
+};
+
+/* -- context.c */
+/* Notes the failure, if it is the first since the last execution; returns `status`. */
+int trace_fail(struct trace_ctx *c, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int trace_no_memory(struct trace_ctx *c);
+/* New temporary tensors. NULL: no memory, or no value. */
+struct trace_tensor *trace_tensor_of(struct trace_ctx *c, struct ir_value *value);
+struct trace_tensor *trace_tensor_data(struct trace_ctx *c, struct trace_data *data);       /* takes over the reference */
+void trace_tensor_drop(struct trace_tensor *t);                  /* frees it if nobody holds it */
+/* The tensor's data; either takes a reference and counts the owner. */
+void trace_hold(struct trace_data **at, struct trace_data *data);
+void trace_forget_grad(struct trace_tensor *t);
+bool trace_same_type(const struct trace_tensor *a, const struct trace_tensor *b);
+const char *trace_type_text(const struct trace_tensor *t, char *to, size_t size);   /* f32[2,3] */
+size_t trace_bytes(const struct trace_tensor *t);
+
+struct trace_data *trace_data_new(int dtype, int rank, const int64_t *dims);    /* NULL: no memory */
+struct trace_data *trace_data_of(struct tcc_object *o);                          /* takes over the reference; NULL: no memory */
+struct trace_data *trace_data_ref(struct trace_data *d);
+void trace_data_unref(struct trace_data *d);
+
+/* -- graph.c */
+/* Calls work(c, arg) where nodes may be built, with the graph begun; then computes them in eager mode. Returns c->status; work()
+ * notes failures by trace_fail(); errors of the IR are noted here. */
+typedef void trace_work(struct trace_ctx *c, void *arg);
+int trace_do(struct trace_ctx *c, trace_work *work, void *arg);
+void trace_graph_drop(struct trace_ctx *c);                      /* forgets what is recorded; the next generation begins */
+/* t's value in the graph being recorded: an input for a tensor with data. NULL after trace_fail(). */
+struct ir_value *trace_value(struct trace_tensor *t);
+bool trace_is_pending(const struct trace_tensor *t);             /* is its value recorded and not computed? */
+void trace_become(struct trace_tensor *t, struct ir_value *value);      /* t is that value from here on */
+
+/* -- eager.c */
+void trace_eager(struct trace_ctx *c);                           /* computes what was recorded since the last call */
+/* One node on these operands. The count is of executions, for random ops. A tcc_status, with a message in `error`. */
+int trace_eager_node(const struct ir_node *n, int64_t count, struct tcc_object *const *in, struct tcc_object **out, char *error,
+                     size_t size);
+
+/* -- flush.c, compile.c, run.c, report.c */
+/* Starts what is recorded; `want`: to be computed besides what always is, or NULL. */
+int trace_flush(struct trace_ctx *c, struct trace_tensor *want);
+/* The compiled graph with these results: donors[i] is the input that result i, of n, replaces, -1: none. NULL after trace_fail(). */
+struct trace_compiled *trace_compile(struct trace_ctx *c, int n, struct ir_value *const *results, const int *donors);
+void trace_compiled_free(struct trace_compiled *g);
+/* Why the text is not one of those compiled before, to standard error. */
+void trace_report(const struct trace_ctx *c, const char *text, const char *names);
+
+void trace_run_start(struct trace_ctx *c, struct trace_run *r);  /* takes it over */
+void trace_run_free(struct trace_run *r);
+void trace_reap(struct trace_ctx *c, bool wait);                 /* lets go of what has ended; notes failures */
+void trace_calls_free(struct trace_call *calls);
+bool trace_executor_init(struct trace_ctx *c);
+void trace_executor_end(struct trace_ctx *c);
+
+/* -- optim.c, loader.c */
+void trace_optimizers_free(struct trace_ctx *c);
+void trace_loaders_free(struct trace_ctx *c);
+
+#endif
