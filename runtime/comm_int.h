@@ -65,6 +65,7 @@ struct tccrt_comm {
     int *ranks;                      /* in the world */
     uint32_t id;                     /* differs from that of any other group that shares a rank */
     uint32_t turn;                   /* collectives started so far */
+    int64_t next_id;                 /* world: of the next group */
     atomic_int ngroups;              /* world: groups not yet freed */
 };
 struct tccrt_comm *tcr_comm_alone(void);     /* a group of this process only; nobody's to free */
@@ -92,11 +93,76 @@ struct tcr_coll {
 /* The operation in a group of one. */
 void tcr_coll_alone(const struct tcr_coll *c);
 
-struct tcr_op;                       /* an operation under way */
+/* An operation under way. Those of a net are in its list until they are done. */
+struct tcr_op {
+    struct tcr_op *next;
+    struct tcr_net *net;
+    struct tcr_coll c;
+    /* Moves on; sets *moved if anything happened, op->done when all is over, op->awaited. Failures are the net's. */
+    int (*advance)(struct tcr_op *op, bool *moved);
+    void *state;                     /* the algorithm's, one block */
+    int tag;
+    int awaited;                     /* a rank of the world that it needs to get on; -1: none */
+    double since;                    /* when something happened last, seconds */
+    bool done;
+    int status;
+};
 /* Starts it; takes over c's arrays, also when it fails. */
 int tcr_op_start(struct tcr_coll *c, struct tcr_op **out);
 bool tcr_op_done(struct tcr_op *op);         /* moves on what is under way */
 int tcr_op_finish(struct tcr_op *op);        /* waits, frees, returns its status */
 const char *tcr_coll_name(int kind);
+/* comm_coll.c: chooses the algorithm: op->advance and op->state. */
+int tcr_coll_begin(struct tcr_op *op);
+void tcr_coll_end(struct tcr_op *op);        /* frees what it holds; what is not done is cancelled */
+
+/* -- Messages, cut into what a transport takes (comm_net.c; the net's lock is held) -------------------- */
+struct tcr_msg {
+    struct tcr_pending p;
+    char *data;
+    size_t bytes, at, part;          /* part: of the message under way */
+    int16_t lane;
+    bool send, active;
+    int peer, tag;
+};
+int tcr_msg_start(struct tcr_net *net, struct tcr_msg *m, bool send, int lane, int peer, int tag, void *data, size_t bytes);
+int tcr_msg_poll(struct tcr_net *net, struct tcr_msg *m, bool *moved);      /* m->active turns false when it is over */
+void tcr_msg_cancel(struct tcr_net *net, struct tcr_msg *m);
+
+/* -- The net of a process -------------------------------------------------------------------------------- */
+struct tcr_watch;
+struct tcr_net {
+    const struct tcr_transport *t;
+    void *data;                      /* the transport's */
+    int rank, size, local_rank, local_size;
+    bool threaded;                   /* a thread of ours may call the transport */
+    struct tcr_op *ops;              /* under way */
+    struct tcr_watch *watch;
+    double timeout;                  /* seconds */
+    bool broken;                     /* for good; `why` says what happened */
+    char why[512];
+    struct tcr_lock *lock;
+    atomic_int waiting;              /* callers that move things on themselves */
+};
+int tcr_net_open(const struct tcr_transport *t, const struct tccrt_comm_options *options, double timeout, struct tcr_net **out);
+int tcr_net_close(struct tcr_net *net, const char *why);
+void tcr_net_lock(struct tcr_net *net);
+void tcr_net_unlock(struct tcr_net *net);
+void tcr_net_progress(struct tcr_net *net);                      /* locked: moves on everything */
+/* Locked: the net is broken from now on, whatever is under way fails; the others are told unless it was they who said so. */
+void tcr_net_break(struct tcr_net *net, bool tell, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int tcr_net_status(struct tcr_net *net);                         /* TCC_OK, or TCC_EENV with why it is broken */
+double tcr_seconds(void);
+void tcr_pause(int *idle);                                       /* between looks at something: the longer idle, the longer */
+
+/* -- comm_watch.c ------------------------------------------------------------------------------------------ */
+extern atomic_ullong tcr_work;               /* counts what this process does: steps, calls */
+int tcr_watch_new(struct tcr_net *net);
+void tcr_watch_free(struct tcr_net *net);
+int tcr_watch_poll(struct tcr_net *net, double now);             /* locked */
+void tcr_watch_tell(struct tcr_net *net, const char *why);       /* all ranks: this one has failed */
+void tcr_watch_bye(struct tcr_net *net, const char *why);        /* all ranks: this one has ended */
+bool tcr_watch_alone(struct tcr_net *net, int *missing);         /* have all others ended? else one that has not */
+bool tcr_watch_quiet(struct tcr_net *net);                       /* nothing is left to be sent */
 
 #endif

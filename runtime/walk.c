@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/rt_int.h"
+#include "runtime/comm_int.h"
 
 /* -- Buffers ---------------------------------------------------------------------------------------- */
 
@@ -349,8 +349,10 @@ int tcr_walk(struct tccrt_session *s, struct tcc_range steps)
     int status = TCC_OK;
 
     if (!s->profile) {
-        for (; p < end && !status; p++)
+        for (; p < end && !status; p++) {
             status = step_fns[p->kind](s, p);
+            atomic_fetch_add_explicit(&tcr_work, 1, memory_order_relaxed); /* others see that we get on */
+        }
         return status;
     }
     for (; p < end && !status; p++) {
@@ -358,6 +360,7 @@ int tcr_walk(struct tccrt_session *s, struct tcc_range steps)
 
         status = step_fns[p->kind](s, p);
         tcr_profile_step(s, p, start, tcr_now());
+        atomic_fetch_add_explicit(&tcr_work, 1, memory_order_relaxed);
     }
     return status;
 }
