@@ -82,6 +82,7 @@ static void *open_library(const char *name)
     return library;
 }
 
+/* A program that is linked with MPI has copies of its objects, which the library uses too: so the program's come first. */
 static bool resolve(struct mpi *m)
 {
     const char *missing = NULL;
@@ -92,9 +93,8 @@ static bool resolve(struct mpi *m)
         missing = "MPI_" #name;
     FUNCTIONS(X)
 #undef X
-#define X(name)                         \
-    m->name = dlsym(m->library, #name); \
-    if (!m->name)                       \
+#define X(name)                                                                           \
+    if (!(m->name = dlsym(RTLD_DEFAULT, #name)) && !(m->name = dlsym(m->library, #name))) \
         missing = #name;
     OBJECTS(X)
 #undef X
