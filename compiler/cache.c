@@ -3,6 +3,7 @@
 #include "compiler/cache_int.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -128,9 +129,30 @@ static bool copy(const char *from, const char *to)
     return ok;
 }
 
+/* Does an ELF file end before its section headers, which lie last, do? The loader would die of it. */
+static bool cut_short(const char *path)
+{
+    Elf64_Ehdr head;
+    struct stat st;
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    bool known = file >= 0 && fstat(file, &st) == 0;
+    bool elf = known && read(file, &head, sizeof head) == sizeof head && !memcmp(head.e_ident, ELFMAG, SELFMAG);
+    bool cut = !known || st.st_size < (off_t)sizeof head ||
+               (elf && (uint64_t)st.st_size < head.e_shoff + (uint64_t)head.e_shnum * head.e_shentsize);
+
+    if (file >= 0)
+        close(file);
+    return cut;
+}
+
 bool cache_fetch(const char *path, const char *to)
 {
-    return copy(path, to);
+    if (!copy(path, to))
+        return false;
+    if (!cut_short(to))
+        return true;
+    unlink(to);
+    return false;
 }
 
 int cache_lock(const char *path)

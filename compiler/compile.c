@@ -217,7 +217,7 @@ static bool run_passes(struct job *j)
     const char **dumps = IR_NEWN(j->ctx, ndumps + 1, const char *);
     struct pass_options p = pass_options_of(j, dumps);
     char level[6] = {'O', (char)('0' + o->level), 0};
-    if (o->train && o->level > 1)
+    if ((o->train || (j->built && j->module->states)) && o->level > 1)
         snprintf(level, sizeof level, "train");
     bool ok = o->pipeline ? pass_list(j->module, o->pipeline, &p) : pass_pipeline(j->module, level, &p);
     if (!ok || (!o->train && !frontend_autocast(j->module, o->auto_cast, o->auto_cast_type, &p)))

@@ -25,7 +25,8 @@ int trace_eager_node(const struct ir_node *n, int64_t count, struct tcc_object *
             values[i] = ir_input_new(f, n->in[i].value->type, ir_internf(ctx, "x%d", i));
             given[ngiven++] = in[i];
         }
-    memcpy(attrs, n->attrs, (size_t)n->nattrs * sizeof *attrs);
+    for (int i = 0; i < n->nattrs; i++)
+        attrs[i] = n->attrs[i];
     for (int i = 0; i < n->nout; i++)
         types[i] = n->out[i]->type;
     struct ir_node *copy = ir_build_typed(&b, n->op, n->nin, values, attrs, n->nout, types);

@@ -305,6 +305,8 @@ static void end_step(struct trace_ctx *c)
     for (struct trace_tensor *t = c->tensors, *next; t; t = next) {
         next = t->next;
         t->temporary = false;
+        if (!t->refs) /* an execution may hold the tensor; its data has an owner less */
+            trace_hold(&t->data, NULL);
         trace_tensor_drop(t);
     }
 }

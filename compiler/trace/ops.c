@@ -8,7 +8,7 @@ static struct trace_tensor *op(const char *name, int n, struct trace_tensor *con
 {
     struct trace_ctx *c = NULL;
     for (int i = 0; i < n; i++)
-        c = in[i] ? in[i]->c : c;
+        c = c || !in[i] ? c : in[i]->c;
     return c ? trace_op(c, name, n, in, attrs) : NULL;
 }
 

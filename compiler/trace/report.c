@@ -88,13 +88,13 @@ static int count_lines(const char *text)
     return n;
 }
 
-/* How many lines have the same op in both. */
+/* How many lines have the same op in both, above all, and how many are the same. */
 static int likeness(const char *a, const char *b)
 {
     struct span x, y;
     int n = 0;
     while (next_line(&a, &x) && next_line(&b, &y))
-        n += same(node_of(x).op, node_of(y).op);
+        n += 3 * same(node_of(x).op, node_of(y).op) + same(x, y);
     return n;
 }
 
@@ -105,7 +105,7 @@ static const struct trace_compiled *most_like(const struct trace_ctx *c, const c
     for (const struct trace_compiled *g = c->compiled; g; g = g->next) {
         int n = likeness(g->text, text);
         int apart = count_lines(g->text) - count_lines(text);
-        n -= apart < 0 ? -apart : apart;
+        n -= 3 * (apart < 0 ? -apart : apart);
         if (!best || n > most) {
             most = n;
             best = g;

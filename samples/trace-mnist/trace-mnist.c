@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Trains the classic MNIST network as a traced C program: it is written down as calls that record, compiled once, and run from
+ * then on. Two convolutions, max-pool, dropout, two dense layers; Adadelta, the rate times 0.7 after each epoch.
+ *
+ *   trace-mnist TRAINING HELD-OUT [EPOCHS [BATCH [autocast]]]
+ *
+ * TRAINING and HELD-OUT are folders with pictures.idx3-ubyte and labels.idx1-ubyte, in the layout of the MNIST files
+ * (samples/digits/draw.py draws such sets). TCCC_CACHE_DIR=DIR keeps compiled graphs: the next run compiles nothing.
+ *
+ * Build: cc -I TOP trace-mnist.c libtccc.so.0 -lm (or pkg-config tccc).
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <compiler/trace.h>
+
+enum { NPARAMS = 8, CLASSES = 10 };
+
+struct network {
+    struct trace_ctx *c;
+    struct trace_tensor *params[NPARAMS];
+    bool autocast;
+};
+
+/* A labelled set: pictures[n, 1, height, width] and labels[n], bytes. */
+struct set {
+    struct tcc_tensor arrays[2];
+};
+
+/* -- Data -------------------------------------------------------------------------------------------------- */
+
+/* Reads an IDX file of bytes: a big-endian head, then the data, which the caller frees. */
+static int read_idx(const char *folder, const char *name, int rank, struct tcc_tensor *t)
+{
+    char path[4096];
+    unsigned char head[4], d[4];
+    size_t n = 1;
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "rb");
+    bool good = f && fread(head, 1, 4, f) == 4 && !head[0] && !head[1] && head[2] == 8 && head[3] == rank;
+    *t = (struct tcc_tensor){.dtype = TCC_U8, .rank = rank};
+    for (int i = 0; good && i < rank; i++) {
+        good = fread(d, 1, 4, f) == 4;
+        t->dims[i] = good ? (int64_t)d[0] << 24 | (int64_t)d[1] << 16 | (int64_t)d[2] << 8 | (int64_t)d[3] : 0;
+        good = good && t->dims[i] > 0 && (size_t)t->dims[i] <= ((size_t)1 << 30) / n;
+        n *= good ? (size_t)t->dims[i] : 0;
+    }
+    t->data = good ? malloc(n) : NULL;
+    good = t->data && fread(t->data, 1, n, f) == n;
+    if (f)
+        fclose(f);
+    if (!good)
+        fprintf(stderr, "trace-mnist: %s: no IDX file of bytes with %d dims\n", path, rank);
+    return !good;
+}
+
+static int read_set(const char *folder, struct set *s)
+{
+    if (read_idx(folder, "pictures.idx3-ubyte", 3, &s->arrays[0]) ||
+        read_idx(folder, "labels.idx1-ubyte", 1, &s->arrays[1]))
+        return 1;
+    struct tcc_tensor *p = &s->arrays[0];
+    p->rank = 4;
+    p->dims[3] = p->dims[2];
+    p->dims[2] = p->dims[1];
+    p->dims[1] = 1;
+    if (p->dims[0] == s->arrays[1].dims[0] && p->dims[2] == 28 && p->dims[3] == 28)
+        return 0;
+    fprintf(stderr, "trace-mnist: %s: not labelled pictures of 28 x 28\n", folder);
+    return 1;
+}
+
+/* -- The network --------------------------------------------------------------------------------------------- */
+
+static void make(struct network *n)
+{
+    struct trace_ctx *c = n->c;
+    const struct {
+        const char *name;
+        int rank;
+        int64_t dims[4], fan_in;
+    } rows[NPARAMS] = {
+        {"conv1.weight", 4, {32, 1, 3, 3}, 9},    {"conv1.bias", 1, {32}, 9},
+        {"conv2.weight", 4, {64, 32, 3, 3}, 288}, {"conv2.bias", 1, {64}, 288},
+        {"fc1.weight", 2, {128, 9216}, 9216},     {"fc1.bias", 1, {128}, 9216},
+        {"fc2.weight", 2, {CLASSES, 128}, 128},   {"fc2.bias", 1, {CLASSES}, 128},
+    };
+    for (int i = 0; i < NPARAMS; i++)
+        n->params[i] =
+            trace_param(trace_layer_init(c, TCC_F32, rows[i].rank, rows[i].dims, rows[i].fan_in), rows[i].name);
+}
+
+/* Scores of a batch of pictures. */
+static struct trace_tensor *forward(struct network *n, struct trace_tensor *pictures, bool training)
+{
+    struct trace_tensor *const *p = n->params;
+    int outer = trace_autocast(n->c, n->autocast ? TCC_BF16 : TCC_NONE);
+    struct trace_tensor *x = trace_mul_number(trace_cast(pictures, TCC_F32), 1.0 / 255);
+    x = trace_relu(trace_conv(x, p[0], p[1], 1, 0, 1));
+    x = trace_relu(trace_conv(x, p[2], p[3], 1, 0, 1));
+    x = trace_max_pool(x, 2, 2, 0);
+    x = training ? trace_dropout(x, 0.25) : x;
+    x = trace_relu(trace_linear(trace_flatten(x, 1), p[4], p[5]));
+    x = training ? trace_dropout(x, 0.5) : x;
+    x = trace_linear(x, p[6], p[7]);
+    trace_autocast(n->c, outer);
+    return x;
+}
+
+/* -- Training -------------------------------------------------------------------------------------------------- */
+
+struct progress {
+    double sum;
+    int64_t steps;
+};
+
+/* Called behind each step, while the next ones run. */
+static void count_loss(void *user, int n, const struct tcc_tensor *values)
+{
+    struct progress *p = user;
+    (void)n;
+    p->sum += (double)*(const float *)values[0].data;
+    p->steps++;
+}
+
+static int train(struct network *n, struct trace_loader *data, struct trace_optimizer *opt, struct progress *p)
+{
+    struct trace_tensor *batch[2];
+    bool more;
+    int status;
+
+    while (!(status = trace_loader_next(data, batch, &more)) && more) {
+        struct trace_tensor *loss = trace_cross_entropy(forward(n, batch[0], true), trace_cast(batch[1], TCC_I64));
+        trace_zero_grad(opt);
+        trace_backward(loss);
+        trace_optimizer_step(opt);
+        trace_step_closure(n->c, count_loss, p, 1, &loss);
+    }
+    return status ? status : trace_wait(n->c);
+}
+
+static int test(struct network *n, struct trace_loader *data, int64_t *right)
+{
+    const struct tcc_tensor zero = {right, TCC_I64, 0, {0}};
+    struct trace_tensor *batch[2], *sum;
+    bool more;
+    int status;
+
+    *right = 0;
+    sum = trace_retain(trace_from(n->c, &zero));
+    while (!(status = trace_loader_next(data, batch, &more)) && more) {
+        struct trace_tensor *label = trace_argmax(forward(n, batch[0], false), 1, false);
+        struct trace_tensor *hits = trace_cast(trace_eq(label, trace_cast(batch[1], TCC_I64)), TCC_I64);
+        trace_assign(sum, trace_add(sum, trace_sum(hits, -1, NULL, false)));
+    }
+    if (!status)
+        status = trace_read(sum, right, sizeof *right);
+    trace_release(sum);
+    return status;
+}
+
+static int run(struct network *n, struct trace_loader *training, struct trace_loader *held_out, int epochs,
+               int64_t count)
+{
+    const struct trace_optimizer_options options = {.schedule = "step:size=1,gamma=0.7"};
+    struct trace_optimizer *opt = trace_optimizer(n->c, "adadelta:lr=1", NPARAMS, n->params, &options);
+    int status = TCC_OK;
+
+    for (int epoch = 0; !status && epoch < epochs; epoch++) {
+        struct progress p = {0};
+        int64_t right = 0;
+        trace_loader_start(training, epoch);
+        trace_loader_start(held_out, 0);
+        trace_set_epoch(opt, epoch);
+        status = train(n, training, opt, &p);
+        if (!status)
+            status = test(n, held_out, &right);
+        if (!status)
+            printf("epoch %d: loss %.4f, %" PRId64 " of %" PRId64 " held-out pictures right (%.1f %%)\n", epoch + 1,
+                   p.sum / (double)p.steps, right, count, 100.0 * (double)right / (double)count);
+    }
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct set training = {0}, held_out = {0};
+    struct network n = {0};
+    int epochs = argc > 3 ? atoi(argv[3]) : 3, batch = argc > 4 ? atoi(argv[4]) : 64;
+
+    if (argc < 3 || argc > 6 || epochs < 1 || batch < 1 || (argc == 6 && strcmp(argv[5], "autocast"))) {
+        fprintf(stderr, "usage: trace-mnist TRAINING HELD-OUT [EPOCHS [BATCH [autocast]]]\n");
+        return 2;
+    }
+    n.autocast = argc == 6;
+    if (read_set(argv[1], &training) || read_set(argv[2], &held_out))
+        return 1;
+    if (trace_new(&(struct trace_options){.seed = 1}, &n.c)) {
+        fprintf(stderr, "trace-mnist: no memory\n");
+        return 3;
+    }
+    make(&n);
+    struct trace_loader *a = trace_loader(n.c, 2, training.arrays,
+                                          &(struct trace_loader_options){.batch = batch, .shuffle = true, .seed = 1});
+    struct trace_loader *b =
+        trace_loader(n.c, 2, held_out.arrays, &(struct trace_loader_options){.batch = 100, .keep_last = true});
+    int status = a && b ? run(&n, a, b, epochs, held_out.arrays[0].dims[0]) : trace_mark_step(n.c);
+    if (status)
+        fprintf(stderr, "trace-mnist: %s\n", trace_error(n.c));
+
+    struct trace_counters counters;
+    trace_count(n.c, &counters);
+    printf("graphs: %" PRId64 " traced, %" PRId64 " compiled, %" PRId64 " loaded, %" PRId64 " executed\n",
+           counters.traced, counters.compiled, counters.loaded, counters.executed);
+    trace_free(n.c);
+    for (int i = 0; i < 2; i++) {
+        free(training.arrays[i].data);
+        free(held_out.arrays[i].data);
+    }
+    return status ? 1 : 0;
+}

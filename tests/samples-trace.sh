@@ -1,0 +1,27 @@
+# The traced MNIST sample: trains to 97 % of the held-out pictures at small size, from two graphs that are compiled once; another
+# process compiles nothing. Needs Python with numpy, which draws the pictures.
+. "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}/tests/setup.sh"
+[ -z "${INSTRUMENT:-}" ] || skip "links the plain library"
+TCCC_LIBDIR=$top_builddir
+TCCC_CACHE_DIR=$tmp/cache
+LD_LIBRARY_PATH=$top_builddir
+export TCCC_LIBDIR TCCC_CACHE_DIR LD_LIBRARY_PATH
+samples=$top_srcdir/samples
+"$TEST_PYTHON" -c 'import numpy' 2>"$tmp/err" || skip "$TEST_PYTHON has no numpy"
+"$TEST_PYTHON" "$samples/digits/draw.py" --training "$tmp/digits" 5000 || fail "no training data"
+
+$CC -std=gnu17 -Wall -Wextra -Werror -O2 -I"$top_srcdir" "$samples/trace-mnist/trace-mnist.c" "$top_builddir/libtccc.so.0" -lm \
+    -o "$tmp/trace-mnist" || fail "samples/trace-mnist does not build"
+expect_status 0 "$tmp/trace-mnist" "$tmp/digits" "$samples/digits" 3
+right=$(sed -n 's/^epoch 3: .* \([0-9]*\) of 500 .*/\1/p' "$tmp/out")
+[ "${right:-0}" -ge 485 ] || fail "$(cat "$tmp/out")"
+grep -q '^graphs: 249 traced, 2 compiled, 0 loaded, 249 executed$' "$tmp/out" || fail "$(cat "$tmp/out")"
+cat "$tmp/out"
+
+TCCC_TRACE=report expect_status 0 "$tmp/trace-mnist" "$samples/digits" "$samples/digits" 1
+grep -q '^graphs: 12 traced, 0 compiled, 2 loaded, 12 executed$' "$tmp/out" || fail "$(cat "$tmp/out")"
+grep -q '^trace: graph 1 of .* is the first$' "$tmp/err" || fail "$(cat "$tmp/err")"
+[ "$(ls "$tmp/cache" | wc -l)" -eq 2 ] || fail "the cache holds $(ls "$tmp/cache")"
+
+expect_status 1 "$tmp/trace-mnist" "$tmp/none" "$samples/digits"
+expect_status 2 "$tmp/trace-mnist"
