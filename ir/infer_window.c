@@ -203,7 +203,10 @@ INFER(conv_grad_weight)
         return infer_fail(ctx, n, "expected x[n, c, ...] and dy[n, o, ...]; found %s and %s", ir_type_text(ctx, x),
                           ir_type_text(ctx, dy));
     ir_expr per_group = ir_floordiv(ctx, x->dim[1], ir_const(ctx, groups));
-    return shaped(ctx, n, x->dtype, dy->dim[1], per_group, w.rank);
+    enum tcc_dtype to = x->dtype;
+    if (ir_attr(n, IR_ATTR_to) && !infer_dtype(ctx, n, &to))
+        return false;
+    return shaped(ctx, n, to, dy->dim[1], per_group, w.rank);
 }
 
 INFER(max_pool_grad)

@@ -3,6 +3,7 @@
  * legalise: nodes that have no kernel of their own become ones that have, just before lowering. Sorting and random
  * numbers become library ops; attention is spelled out as product, softmax, product (exact up to rounding).
  */
+#include "passes/legalise_int.h"
 #include "passes/pass.h"
 
 #include <float.h>
@@ -281,7 +282,7 @@ static bool legalise_block(struct pass_run *r, struct ir_func *f, struct ir_bloc
 bool pass_legalise_run(struct pass_run *r)
 {
     for (struct ir_func *f = pass_module(r)->funcs; f; f = f->next)
-        if (!legalise_block(r, f, f->body))
-            return false;
+        if (!legalise_operands(r, f, f->body) || !legalise_block(r, f, f->body) || !legalise_operands(r, f, f->body))
+            return false; /* twice: before convolutions are chosen among, and after products have been spelled out */
     return true;
 }

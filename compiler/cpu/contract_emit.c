@@ -154,7 +154,7 @@ static void emit_value(struct cg *g, int i)
     em_insn(g->e, i);
 }
 
-static LLVMValueRef operand_value(struct cg *g, int i)
+LLVMValueRef cg_operand_value(struct cg *g, int i)
 {
     const struct kn_stage *stage = &g->c.k->stages[0];
     em_forget(g->e, stage->first, stage->last);
@@ -164,8 +164,7 @@ static LLVMValueRef operand_value(struct cg *g, int i)
     return v;
 }
 
-/* Loops over the sum's dims (the first n); returns the position among them in the packed order. */
-static LLVMValueRef k_loops_begin(struct cg *g, struct em_loop *l, int n, LLVMValueRef *part)
+LLVMValueRef cg_k_loops_begin(struct cg *g, struct em_loop *l, int n, LLVMValueRef *part)
 {
     struct em *e = g->e;
     LLVMValueRef at = em_i64(e, 0);
@@ -178,7 +177,7 @@ static LLVMValueRef k_loops_begin(struct cg *g, struct em_loop *l, int n, LLVMVa
     return at;
 }
 
-static void k_loops_end(struct cg *g, struct em_loop *l, int n)
+void cg_k_loops_end(struct cg *g, struct em_loop *l, int n)
 {
     for (int i = n - 1; i >= 0; i--)
         em_loop_end(g->e, &l[i]);
@@ -194,48 +193,62 @@ static void pack_b_steps(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef at, 
     em_loop_begin(e, &l, from, to, em_i64(e, 1), "pk");
     part[last] = l.iv;
     at = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, at, em_expr(e, g->c.ks[last].extent), ""), l.iv, "");
-    LLVMValueRef p = cg_gep(g, g->packed_b, LLVMBuildMul(e->b, at, em_i64(e, (int64_t)g->cv * g->lanes), ""));
+    int64_t vector = (int64_t)g->lanes * g->per_step;
+    LLVMValueRef p = cg_gep(g, g->packed_b, LLVMBuildMul(e->b, at, em_i64(e, g->cv * vector), ""));
     for (int c = 0; c < cv; c++) {
         em_set_lanes(e, NULL, 1, NULL);
         cg_bind_column(g, LLVMBuildAdd(e->b, x, em_i64(e, (int64_t)c * g->lanes), ""));
-        cg_bind_k(g, part);
+        cg_bind_k(g, part, false);
         em_set_lanes(e, g->c.k->dims[g->c.vec].var, g->lanes, g->mask[c]);
-        LLVMValueRef v = em_splat(e, operand_value(g, g->c.val_b), g->lanes);
-        em_store(e, g->c.dtype, cg_gepc(g, p, (int64_t)c * g->lanes), v, NULL, -1);
+        if (g->c.pairs)
+            em_store(e, TCC_I32, cg_gepc(g, p, c * vector), cg_pair_of(g, g->c.pair_b, part), NULL, -1);
+        else
+            em_store(e, g->c.dtype, cg_gepc(g, p, c * vector), em_splat(e, cg_operand_value(g, g->c.val_b), g->lanes),
+                     NULL, -1);
     }
     em_set_lanes(e, NULL, 1, NULL);
     em_loop_end(e, &l);
 }
 
-/* B lies with the sum's innermost loop at consecutive addresses: squares of lanes x lanes elements are transposed in registers.
- * Columns past the end read the last one again; what they give is never stored. Returns the first step that is left. */
+/* lanes elements of the sum's type, or as many pairs, as floats. */
+static LLVMValueRef load_raw(struct cg *g, LLVMValueRef p, int op)
+{
+    if (g->c.pairs)
+        return LLVMBuildBitCast(g->e->b, cg_pair_load(g, p, g->lanes, op), g->vec, "");
+    return em_load(g->e, g->c.dtype, p, g->lanes, NULL, NULL, op);
+}
+
+/* B lies with the sum's innermost loop at consecutive addresses: squares of lanes x lanes elements (or pairs) are transposed in
+ * registers. Columns past the end read the last one again; what they give is never stored. Returns the first step that is left. */
 static LLVMValueRef pack_b_squares(struct cg *g, LLVMValueRef x, LLVMValueRef x_end, int cv, LLVMValueRef at,
                                    LLVMValueRef *part)
 {
     struct em *e = g->e;
     int last = g->c.nks - 1, w = g->lanes, op = g->c.k->insns[g->c.load_b].operand;
+    int64_t vector = (int64_t)w * g->per_step;
+    ir_expr steps = g->c.pair_n ? ir_floordiv(e->ctx, g->c.pair_n, ir_const(e->ctx, 2)) : g->c.ks[last].extent;
     LLVMValueRef n = em_expr(e, g->c.ks[last].extent), size = em_i64(e, w), v[16];
-    LLVMValueRef whole = LLVMBuildMul(e->b, LLVMBuildUDiv(e->b, n, size, ""), size, "");
+    LLVMValueRef whole = LLVMBuildMul(e->b, LLVMBuildUDiv(e->b, em_expr(e, steps), size, ""), size, "");
     struct em_loop l;
     part[last] = em_i64(e, 0);
     em_set_lanes(e, NULL, 1, NULL);
     cg_bind_column(g, x);
-    cg_bind_k(g, part);
+    cg_bind_k(g, part, false);
     LLVMValueRef first = em_address(e, op, em_expr(e, g->c.off_b));
     LLVMValueRef most = LLVMBuildSub(e->b, LLVMBuildSub(e->b, x_end, x, ""), em_i64(e, 1), "");
     em_loop_begin(e, &l, em_i64(e, 0), whole, size, "pt");
     at = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, at, n, ""), l.iv, "");
-    LLVMValueRef to = cg_gep(g, g->packed_b, LLVMBuildMul(e->b, at, em_i64(e, (int64_t)g->cv * w), ""));
-    LLVMValueRef from = cg_gep(g, first, l.iv);
+    LLVMValueRef to = cg_gep(g, g->packed_b, LLVMBuildMul(e->b, at, em_i64(e, g->cv * vector), ""));
+    LLVMValueRef from = cg_gep(g, first, LLVMBuildMul(e->b, l.iv, em_i64(e, g->per_step), ""));
     for (int c = 0; c < cv; c++) {
         for (int j = 0; j < w; j++) {
             LLVMValueRef column =
                 em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (LLVMValueRef[]){em_i64(e, c * w + j), most});
-            v[j] = em_load(e, g->c.dtype, cg_step(g, from, column, g->c.vec_sb, g->c.vec_eb), w, NULL, NULL, op);
+            v[j] = load_raw(g, cg_step(g, from, column, g->c.vec_sb, g->c.vec_eb), op);
         }
         cg_transpose(g, v);
         for (int j = 0; j < w; j++)
-            em_store(e, g->c.dtype, cg_gepc(g, to, (int64_t)j * g->cv * w + (int64_t)c * w), v[j], NULL, -1);
+            em_store(e, g->c.dtype, cg_gepc(g, to, j * g->cv * vector + c * vector), v[j], NULL, -1);
     }
     em_loop_end(e, &l);
     return whole;
@@ -246,19 +259,28 @@ static void pack_b(struct cg *g, LLVMValueRef x, LLVMValueRef x_end, int cv)
     struct em *e = g->e;
     struct em_loop l[CT_MAX_K];
     int last = g->c.nks - 1;
-    LLVMValueRef part[CT_MAX_K], at = k_loops_begin(g, l, last, part), from = em_i64(e, 0);
+    LLVMValueRef part[CT_MAX_K], at = cg_k_loops_begin(g, l, last, part), from = em_i64(e, 0);
     bool in_k = g->c.ks[last].sb == 1 && g->c.ks[last].scale == 1 && !g->c.panel && !g->c.chain_b &&
                 !g->c.k->insns[g->c.load_b].nguards;
-    if (in_k && g->c.dtype == TCC_F32 && g->c.k->operands[g->c.k->insns[g->c.load_b].operand].dtype == TCC_F32 &&
+    if (g->c.pairs) {
+        in_k =
+            g->c.ks[last].sb == 1 && !g->c.panel && g->c.pair_b == g->c.load_b && !g->c.k->insns[g->c.load_b].nguards;
+    }
+    if (in_k && g->c.dtype == TCC_F32 &&
+        (g->c.pairs || g->c.k->operands[g->c.k->insns[g->c.load_b].operand].dtype == TCC_F32) &&
         (g->lanes == 16 || g->lanes == 8 || g->lanes == 4))
         from = pack_b_squares(g, x, x_end, cv, at, part);
     pack_b_steps(g, x, cv, at, part, from, em_expr(e, g->c.ks[last].extent));
-    k_loops_end(g, l, last);
+    cg_k_loops_end(g, l, last);
 }
 
 static void pack_a(struct cg *g)
 {
     struct em *e = g->e;
+    if (g->c.pairs) {
+        cg_pack_a_pairs(g);
+        return;
+    }
     int last = g->c.nks - 1;
     struct em_loop r, l[CT_MAX_K], v;
     LLVMValueRef part[CT_MAX_K];
@@ -267,23 +289,23 @@ static void pack_a(struct cg *g)
     em_loop_begin(e, &r, g->row_lo, g->row_hi, em_i64(e, 1), "pa");
     LLVMValueRef row =
         cg_step(g, g->packed_a, LLVMBuildSub(e->b, r.iv, g->row_lo, ""), ir_const_or(g->a_ld, CT_DYN), g->a_ld);
-    LLVMValueRef at = k_loops_begin(g, l, last, part), n = em_expr(e, g->c.ks[last].extent);
+    LLVMValueRef at = cg_k_loops_begin(g, l, last, part), n = em_expr(e, g->c.ks[last].extent);
     em_loop_begin(e, &v, em_i64(e, 0), n, em_i64(e, w), "pv");
     at = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, at, n, ""), v.iv, "");
     part[last] = v.iv;
     em_set_lanes(e, NULL, 1, NULL);
     cg_bind_row(g, r.iv);
-    cg_bind_k(g, part);
+    cg_bind_k(g, part, false);
     LLVMValueRef mask = NULL;
     if (vectors) {
         if (g->c.ks[last].n == CT_DYN || g->c.ks[last].n % w)
             mask = em_tail_mask(e, LLVMBuildSub(e->b, n, v.iv, ""), w);
         em_set_lanes(e, g->c.k->dims[g->c.ks[last].dim].var, w, mask);
     }
-    em_store(e, g->c.dtype, cg_gep(g, row, at), em_splat(e, operand_value(g, g->c.val_a), w), mask, -1);
+    em_store(e, g->c.dtype, cg_gep(g, row, at), em_splat(e, cg_operand_value(g, g->c.val_a), w), mask, -1);
     em_set_lanes(e, NULL, 1, NULL);
     em_loop_end(e, &v);
-    k_loops_end(g, l, last);
+    cg_k_loops_end(g, l, last);
     em_loop_end(e, &r);
 }
 
@@ -432,6 +454,8 @@ void ct_emit(struct em *e)
     g.cv = k->schedule.nr / g.lanes;
     g.elem = em_reg_type(e, g.c.dtype);
     g.vec = em_vec(g.elem, g.lanes);
+    g.unit = g.c.pairs ? e->t_i16 : g.elem;
+    g.per_step = g.c.pairs ? 2 : 1;
     g.a_ld = ct_packed_a_ld(&g.c);
     study_epilogue(&g);
     LLVMValueRef scratch = g.c.pack_a || g.c.pack_b ? em_scratch_after_temps(e) : NULL;

@@ -26,8 +26,9 @@
 /* A loop of the sum: a kernel dim, or one part of a dim that is split (dim = high part * scale + low part). */
 struct ct_k {
     int dim;                         /* kernel dim */
-    int64_t scale;                   /* what one step adds to the kernel dim */
-    ir_expr var, extent;             /* var: stands for this loop in expressions */
+    int64_t scale;                   /* what one point adds to the kernel dim */
+    int64_t step;                    /* points per trip: 1, or 2 where products are taken in pairs */
+    ir_expr var, extent;             /* var: stands for this loop in expressions; extent: trips */
     int64_t n;                       /* extent, or CT_DYN */
     ir_expr ea, eb;                  /* element strides */
     int64_t sa, sb;                  /* the same as constants, or CT_DYN */
@@ -50,6 +51,10 @@ struct ct {
     int load_a, load_b;              /* instructions */
     int val_a, val_b;                /* the product's operands */
     bool chain_a, chain_b;           /* something is computed between load and product */
+    bool pairs;                      /* contract_pair.c: bf16 operands, two products at a time */
+    int pair_a, pair_b;              /* the bf16 values that the product's operands are casts of; -1: none */
+    ir_expr pair_n;                  /* points of the innermost loop, whose last pair may lack its second; NULL: none does */
+    bool a_by_k;                     /* packed A: rows side by side for each step of the sum */
     ir_expr off_a, off_b;            /* flattened element offsets, split dims substituted */
     /* Rows. */
     int row;                         /* kernel dim, -1: none (one row) */
@@ -86,6 +91,9 @@ struct ct {
 /* Fills *c. False: the kernel is not a contraction of a form that the templates take. */
 bool ct_analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct ct *c);
 
+/* With bf16 operands, products found, and A and B known to lie so: can they be taken in pairs? Settles pack_a, pack_b and the innermost loop. */
+bool ct_pairs(struct ct *c);
+
 /* Half-open range of rows [*lo, *hi) for which all row guards hold when row-guarded loops have the values tap[k]. */
 void ct_row_range(const struct ct *c, const int64_t *tap, int64_t *lo, int64_t *hi);
 
@@ -95,7 +103,8 @@ void ct_late_interior(const struct ct *c, ir_expr *lo, ir_expr *hi);
 
 /* Chooses register tile, vector width and grain; false when the template doesn't take the kernel. */
 bool ct_schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k, enum kn_template how);
-ir_expr ct_packed_a_ld(const struct ct *c);      /* leading dimension, in elements, of a tile's packed rows of A */
+/* Leading dimension of a tile's packed A, in elements of the sum: of its rows, or (a_by_k) of its steps. */
+ir_expr ct_packed_a_ld(const struct ct *c);
 
 struct em;
 void ct_emit(struct em *e);                      /* contract_emit.c */

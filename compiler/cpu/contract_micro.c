@@ -33,7 +33,7 @@ struct sum {
 
 LLVMValueRef cg_gep(struct cg *g, LLVMValueRef base, LLVMValueRef elements)
 {
-    return LLVMBuildGEP2(g->e->b, g->elem, base, &elements, 1, "");
+    return LLVMBuildGEP2(g->e->b, g->unit, base, &elements, 1, "");
 }
 
 LLVMValueRef cg_gepc(struct cg *g, LLVMValueRef base, int64_t elements)
@@ -68,24 +68,40 @@ void cg_bind_column(struct cg *g, LLVMValueRef x)
     em_bind(e, g->c.k->dims[g->c.vec].var, LLVMBuildURem(e->b, x, w, ""));
 }
 
-void cg_bind_k(struct cg *g, const LLVMValueRef *part)
+void cg_bind_k(struct cg *g, const LLVMValueRef *part, bool second)
 {
     struct em *e = g->e;
+    LLVMValueRef point[CT_MAX_K];
+    for (int i = 0; i < g->c.nks; i++) {
+        point[i] = LLVMBuildMul(e->b, part[i], em_i64(e, g->c.ks[i].step), "");
+        if (second && i == g->c.nks - 1)
+            point[i] = LLVMBuildAdd(e->b, point[i], em_i64(e, 1), "");
+    }
     for (int i = 0; i < g->c.nks; i++) {
         LLVMValueRef v = em_i64(e, 0);
         for (int j = 0; j < g->c.nks; j++)
             if (g->c.ks[j].dim == g->c.ks[i].dim)
-                v = LLVMBuildAdd(e->b, v, LLVMBuildMul(e->b, part[j], em_i64(e, g->c.ks[j].scale), ""), "");
+                v = LLVMBuildAdd(e->b, v, LLVMBuildMul(e->b, point[j], em_i64(e, g->c.ks[j].scale), ""), "");
         em_bind(e, g->c.k->dims[g->c.ks[i].dim].var, v);
-        em_bind(e, g->c.ks[i].var, part[i]);
+        em_bind(e, g->c.ks[i].var, point[i]);
     }
 }
 
 static LLVMValueRef mul_add(struct cg *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc)
 {
+    if (g->c.pairs)
+        return cg_pair_products(g, a, b, acc);
     if (tcc_is_float(g->c.dtype))
         return em_fma(g->e, a, b, acc);
     return LLVMBuildAdd(g->e->b, acc, LLVMBuildMul(g->e->b, a, b, ""), "");
+}
+
+/* What a step takes of A or B: elements, or pairs of them. */
+static LLVMValueRef load_step(struct cg *g, LLVMValueRef p, int lanes, LLVMValueRef mask, int operand)
+{
+    if (g->c.pairs)
+        return cg_pair_load(g, p, lanes, operand);
+    return em_load(g->e, g->c.dtype, p, lanes, mask, NULL, operand);
 }
 
 /* One step of the sum for rows [lo, hi). */
@@ -100,13 +116,13 @@ static void step(struct sum *s, LLVMValueRef a, LLVMValueRef b, int lo, int hi)
         return;
     for (int c = 0; c < s->cv; c++) {
         LLVMValueRef mask = g->packed_b || g->c.panel ? NULL : g->mask[c];
-        bv[c] = em_load(e, g->c.dtype, cg_gepc(g, b, s->vec_off[c]), g->lanes, mask, NULL, op_b);
+        bv[c] = load_step(g, cg_gepc(g, b, s->vec_off[c]), g->lanes, mask, op_b);
     }
     for (int r = lo; r < hi; r++) {
         LLVMValueRef p = s->row_sa != CT_DYN ? cg_gepc(g, a, r * s->row_sa)
                          : r                 ? cg_gep(g, a, LLVMBuildMul(e->b, em_i64(e, r), s->row_value, ""))
                                              : a;
-        LLVMValueRef av = em_splat(e, em_load(e, g->c.dtype, p, 1, NULL, NULL, op_a), g->lanes);
+        LLVMValueRef av = em_splat(e, load_step(g, p, 1, NULL, op_a), g->lanes);
         for (int c = 0; c < s->cv; c++)
             s->acc[r * s->cv + c] = mul_add(g, av, bv[c], s->acc[r * s->cv + c]);
     }
@@ -191,7 +207,7 @@ static void start_fetch(struct sum *s, LLVMValueRef r0, LLVMValueRef b)
     const struct ct *c = &g->c;
     const struct ct_k *in = &c->ks[c->nks - 1];
     int u = unroll_of(s), size = tcc_dtype_bytes(c->dtype), last = c->nks - 1;
-    if (c->nk == CT_DYN || c->ncols == CT_DYN)
+    if (c->nk == CT_DYN || c->ncols == CT_DYN || c->pairs)
         return;
     int64_t slab = c->nk * s->cv * g->lanes * size, total = c->ncols * c->nk * size;
     if (g->packed_b || !c->panel || s->mr * s->cv < 16 || slab < 16 << 10 || total < 256 << 10 || in->n == CT_DYN ||
@@ -344,6 +360,11 @@ static void emit_epilogue(struct cg *g, LLVMValueRef x, LLVMValueRef row, int c,
     em_insns(e, from, k->ninsns);
 }
 
+static LLVMValueRef vector_at(struct cg *g, LLVMValueRef base, LLVMValueRef number)
+{
+    return LLVMBuildGEP2(g->e->b, g->vec, base, &number, 1, "");
+}
+
 static void epilogue(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, LLVMValueRef *acc)
 {
     struct em *e = g->e;
@@ -355,14 +376,14 @@ static void epilogue(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int 
         /* A long body would be repeated mr * cv times: rows go around a loop, through memory. */
         LLVMValueRef buffer = em_alloca(e, g->vec, (int64_t)mr * cv, 64);
         for (int i = 0; i < mr * cv; i++) {
-            LLVMValueRef p = cg_gepc(g, buffer, (int64_t)i * g->lanes);
+            LLVMValueRef p = vector_at(g, buffer, em_i64(e, i));
             LLVMSetAlignment(LLVMBuildStore(e->b, acc[i], p), g->lanes * tcc_dtype_bytes(g->c.dtype));
         }
         struct em_loop l;
         em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, mr), em_i64(e, 1), "row");
-        LLVMValueRef at = cg_gep(g, buffer, LLVMBuildMul(e->b, l.iv, em_i64(e, (int64_t)cv * g->lanes), ""));
+        LLVMValueRef at = vector_at(g, buffer, LLVMBuildMul(e->b, l.iv, em_i64(e, cv), ""));
         for (int c = 0; c < cv; c++) {
-            LLVMValueRef v = LLVMBuildLoad2(e->b, g->vec, cg_gepc(g, at, (int64_t)c * g->lanes), "");
+            LLVMValueRef v = LLVMBuildLoad2(e->b, g->vec, vector_at(g, at, em_i64(e, c)), "");
             LLVMSetAlignment(v, g->lanes * tcc_dtype_bytes(g->c.dtype));
             emit_epilogue(g, x, LLVMBuildAdd(e->b, r0, l.iv, ""), c, true, v);
         }
@@ -379,11 +400,11 @@ static void packed_strides(struct sum *s)
 {
     struct cg *g = s->g;
     struct ir_ctx *ctx = g->c.ctx;
-    ir_expr inner = ir_const(ctx, 1);
+    ir_expr inner = ir_const(ctx, g->per_step);
     for (int i = g->c.nks - 1; i >= 0; i--) {
         if (g->packed_a) {
-            s->ea[i] = inner;
-            s->sa[i] = ir_const_or(inner, CT_DYN);
+            s->ea[i] = g->c.a_by_k ? ir_mul(ctx, inner, g->a_ld) : inner;
+            s->sa[i] = ir_const_or(s->ea[i], CT_DYN);
         }
         if (g->packed_b) {
             s->eb[i] = ir_mulc(ctx, inner, (int64_t)g->cv * g->lanes);
@@ -392,8 +413,9 @@ static void packed_strides(struct sum *s)
         inner = ir_mul(ctx, inner, g->c.ks[i].extent);
     }
     if (g->packed_a) {
-        s->row_sa = ir_const_or(g->a_ld, CT_DYN);
-        s->row_value = em_expr(g->e, g->a_ld);
+        ir_expr row = g->c.a_by_k ? ir_const(ctx, g->per_step) : ir_mulc(ctx, g->a_ld, g->per_step);
+        s->row_sa = ir_const_or(row, CT_DYN);
+        s->row_value = em_expr(g->e, row);
     }
 }
 
@@ -437,15 +459,17 @@ void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int
     for (int i = 0; i < cv; i++) {
         int64_t at = (int64_t)i * g->lanes;
         s.vec_off[i] = !g->packed_b && c->panel && (int64_t)cv * g->lanes > c->panel
-                           ? at / c->panel * c->panel_stride + at % c->panel
-                           : at;
+                           ? at / c->panel * c->panel_stride + at % c->panel * g->per_step
+                           : at * g->per_step;
     }
     em_set_lanes(e, NULL, 1, NULL);
     cg_bind_column(g, x);
     cg_bind_row(g, r0);
-    cg_bind_k(g, zero);
+    cg_bind_k(g, zero, false);
     if (g->packed_a)
-        a = cg_step(g, g->packed_a, LLVMBuildSub(e->b, r0, g->packed_row, ""), s.row_sa, g->a_ld);
+        a = s.row_sa != CT_DYN ? cg_step(g, g->packed_a, LLVMBuildSub(e->b, r0, g->packed_row, ""), s.row_sa, NULL)
+                               : cg_gep(g, g->packed_a,
+                                        LLVMBuildMul(e->b, LLVMBuildSub(e->b, r0, g->packed_row, ""), s.row_value, ""));
     else
         a = em_address(e, c->k->insns[c->load_a].operand, em_expr(e, c->off_a));
     b = g->packed_b ? g->packed_b : em_address(e, c->k->insns[c->load_b].operand, em_expr(e, c->off_b));

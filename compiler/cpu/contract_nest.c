@@ -26,18 +26,17 @@ static bool stride_of(struct ir_ctx *ctx, ir_expr e, ir_expr sym, ir_expr *coef)
     return ir_linear_in(ctx, e, sym, coef, &rest);
 }
 
-/* A constant that sym (or a sum with it) is divided by, or 0. */
+/* The largest constant that sym (or a sum with it) is divided by, or 0. */
 static int64_t divisor_of(ir_expr e, ir_expr sym)
 {
-    int64_t c;
+    int64_t c, most = 0;
     if ((e->kind == IR_X_FLOORDIV || e->kind == IR_X_MOD) && ir_is_const(e->arg[1], &c) && ir_uses_sym(e->arg[0], sym))
-        return c;
+        most = c;
     for (int i = 0; i < e->nargs; i++) {
         c = divisor_of(e->arg[i], sym);
-        if (c)
-            return c;
+        most = c > most ? c : most;
     }
-    return 0;
+    return most;
 }
 
 static bool uses(ir_expr e, ir_expr sym)
@@ -70,6 +69,15 @@ static bool comes_from(const struct kn_kernel *k, int value, int load)
         if (comes_from(k, k->insns[value].arg[i], load))
             return true;
     return false;
+}
+
+/* The bf16 value that instruction i is an f32 cast of, or -1. */
+static int bf16_of(const struct kn_kernel *k, int i)
+{
+    const struct kn_insn *n = &k->insns[i];
+    return n->code == KN_SCALAR && n->word == IR_cast && n->dtype == TCC_F32 && k->insns[n->arg[0]].dtype == TCC_BF16
+               ? n->arg[0]
+               : -1;
 }
 
 /* The kernel's stages and instructions have the shape that the templates emit. */
@@ -110,6 +118,8 @@ static bool right_form(const struct kn_kernel *k, struct ct *c)
     c->val_b = vb;
     c->chain_a = va != t->load_a;
     c->chain_b = vb != t->load_b;
+    c->pair_a = bf16_of(k, va);
+    c->pair_b = bf16_of(k, vb);
     const struct kn_insn *la = &k->insns[t->load_a], *lb = &k->insns[t->load_b];
     c->extra_m = t->m;
     c->extra_n = t->n;
@@ -120,44 +130,44 @@ static bool right_form(const struct kn_kernel *k, struct ct *c)
 static void add_k(struct ct *c, int dim, int64_t scale, ir_expr var, ir_expr extent)
 {
     struct ct_k *t = &c->ks[c->nks++];
-    *t = (struct ct_k){.dim = dim, .scale = scale, .var = var, .extent = extent, .n = ir_const_or(extent, CT_DYN)};
+    *t = (struct ct_k){
+        .dim = dim, .scale = scale, .step = 1, .var = var, .extent = extent, .n = ir_const_or(extent, CT_DYN)};
     stride_of(c->ctx, c->off_a, var, &t->ea);
     stride_of(c->ctx, c->off_b, var, &t->eb);
     t->sa = ir_const_or(t->ea, CT_DYN);
     t->sb = ir_const_or(t->eb, CT_DYN);
 }
 
-/* The loops of the sum, dims split where a blocked layout divides them; innermost the one that walks B in small steps. */
+/* Adds the loops of part `var` of dim d: one, or where a blocked layout divides it those of its high and its low part. */
+static bool add_parts(struct ct *c, int d, int64_t scale, ir_expr var, ir_expr extent)
+{
+    ir_expr coef;
+    bool in_a = stride_of(c->ctx, c->off_a, var, &coef), in_b = stride_of(c->ctx, c->off_b, var, &coef);
+    if (c->nks == CT_MAX_K)
+        return false;
+    if (in_a && in_b) {
+        add_k(c, d, scale, var, extent);
+        return true;
+    }
+    int64_t div = divisor_of(c->off_a, var), other = divisor_of(c->off_b, var), n = ir_const_or(extent, CT_DYN);
+    div = other > div ? other : div;
+    if (div < 2 || n == div || ((n == CT_DYN || n % div) && (in_a || in_b)))
+        return false;
+    ir_expr high = ir_iter(c->ctx, "kh", ir_ceildiv(c->ctx, extent, ir_const(c->ctx, div)));
+    ir_expr low = ir_iter(c->ctx, "kl", ir_const(c->ctx, div));
+    ir_expr both = ir_add(c->ctx, ir_mulc(c->ctx, high, div), low);
+    c->off_a = ir_subst(c->ctx, c->off_a, 1, &var, &both);
+    c->off_b = ir_subst(c->ctx, c->off_b, 1, &var, &both);
+    return add_parts(c, d, scale * div, high, high->extent) && add_parts(c, d, scale, low, low->extent);
+}
+
+/* The loops of the sum; innermost the one that walks B in small steps. */
 static bool find_ks(struct ct *c)
 {
     const struct kn_kernel *k = c->k;
-    for (int d = 0; d < k->ndims; d++) {
-        if (!(k->contraction.k >> d & 1))
-            continue;
-        if (c->nks + 2 > CT_MAX_K)
+    for (int d = 0; d < k->ndims; d++)
+        if ((k->contraction.k >> d & 1) && !add_parts(c, d, 1, k->dims[d].var, k->dims[d].extent))
             return false;
-        ir_expr var = k->dims[d].var, extent = k->dims[d].extent, coef;
-        bool in_a = stride_of(c->ctx, c->off_a, var, &coef), in_b = stride_of(c->ctx, c->off_b, var, &coef);
-        if (in_a && in_b) {
-            add_k(c, d, 1, var, extent);
-            continue;
-        }
-        int64_t div = divisor_of(c->off_a, var), n = ir_const_or(extent, CT_DYN);
-        if (!div)
-            div = divisor_of(c->off_b, var);
-        if (div < 2 || ((n == CT_DYN || n % div) && (in_a || in_b)))
-            return false;
-        ir_expr high = ir_iter(c->ctx, "kh", ir_ceildiv(c->ctx, extent, ir_const(c->ctx, div)));
-        ir_expr low = ir_iter(c->ctx, "kl", ir_const(c->ctx, div));
-        ir_expr both = ir_add(c->ctx, ir_mulc(c->ctx, high, div), low);
-        c->off_a = ir_subst(c->ctx, c->off_a, 1, &var, &both);
-        c->off_b = ir_subst(c->ctx, c->off_b, 1, &var, &both);
-        if (!stride_of(c->ctx, c->off_a, high, &coef) || !stride_of(c->ctx, c->off_a, low, &coef) ||
-            !stride_of(c->ctx, c->off_b, high, &coef) || !stride_of(c->ctx, c->off_b, low, &coef))
-            return false;
-        add_k(c, d, div, high, high->extent);
-        add_k(c, d, 1, low, low->extent);
-    }
     /* Insertion sort by B's stride, descending; symbolic strides count as large and keep their order. */
     for (int i = 1; i < c->nks; i++) {
         struct ct_k t = c->ks[i];
@@ -244,12 +254,19 @@ static void choose_roles(struct ct *c)
     SWAP(int, c->load_a, c->load_b);
     SWAP(int, c->val_a, c->val_b);
     SWAP(bool, c->chain_a, c->chain_b);
+    SWAP(int, c->pair_a, c->pair_b);
     SWAP(ir_expr, c->off_a, c->off_b);
     SWAP(uint32_t, c->extra_m, c->extra_n);
 #undef SWAP
 }
 
 static bool collapses(const struct ct *c, int outer, int row, ir_expr rows);
+
+/* How far apart columns of a ready B are: pairs of the sum's points may lie together. */
+static int64_t lanes_apart(const struct ct *c)
+{
+    return c->pairs && c->ks[c->nks - 1].n == 2 && c->ks[c->nks - 1].sb == 1 ? 2 : 1;
+}
 
 static bool find_columns(struct ct *c)
 {
@@ -262,7 +279,7 @@ static bool find_columns(struct ct *c)
     if (c->vec < 0)
         return false;
     ir_expr var = k->dims[c->vec].var, coef;
-    int64_t n = ir_const_or(k->dims[c->vec].extent, CT_DYN);
+    int64_t n = ir_const_or(k->dims[c->vec].extent, CT_DYN), apart = lanes_apart(c);
     c->columns = 1u << c->vec;
     c->extra_n &= ~c->columns;
     if (!stride_of(ctx, c->off_b, var, &c->vec_eb)) {
@@ -273,7 +290,8 @@ static bool find_columns(struct ct *c)
         ir_expr low = ir_iter(ctx, "nj", ir_const(ctx, c->panel)),
                 both = ir_add(ctx, ir_mulc(ctx, high, c->panel), low);
         ir_expr off = ir_subst(ctx, c->off_b, 1, &var, &both);
-        if (!stride_of(ctx, off, low, &c->vec_eb) || !ir_is_value(c->vec_eb, 1) || !stride_of(ctx, off, high, &coef))
+        if (!stride_of(ctx, off, low, &c->vec_eb) || !ir_is_value(c->vec_eb, apart) ||
+            !stride_of(ctx, off, high, &coef))
             return false;
         c->panel_stride = ir_const_or(coef, CT_DYN);
     }
@@ -496,10 +514,11 @@ static int resumable(const struct ct *c)
     return store;
 }
 
-bool ct_analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct ct *c)
+static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct ct *c,
+                    bool pairs)
 {
-    *c = (struct ct){.ctx = ctx, .k = k};
-    if (!right_form(k, c))
+    *c = (struct ct){.ctx = ctx, .k = k, .pairs = pairs};
+    if (!right_form(k, c) || (pairs && (c->pair_a < 0 || c->pair_b < 0 || !cpu_multiplies_bf16(m))))
         return false;
     c->lanes = cpu_lanes(m, tcc_dtype_bytes(c->dtype));
     if (c->lanes < 2)
@@ -517,11 +536,16 @@ bool ct_analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn
     c->pack_b = c->chain_b || k->insns[c->load_b].nguards || b->dtype != c->dtype || c->vec_sb != 1 ||
                 c->panel_stride == CT_DYN;
     c->pack_a = c->chain_a || a->dtype != c->dtype;
-    if (c->pack_a && c->nguards)
+    if ((pairs && !ct_pairs(c)) || (c->pack_a && c->nguards))
         return false;
     c->resume = resumable(c);
     /* The columns of B must be walked by packing or by constant steps. */
     if (c->pack_b && c->block >= 0 && c->width % c->lanes)
         return false;
     return true;
+}
+
+bool ct_analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct ct *c)
+{
+    return analyse(m, ctx, k, c, true) || analyse(m, ctx, k, c, false);
 }

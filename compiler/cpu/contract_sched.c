@@ -179,13 +179,27 @@ static void choose_grain(struct kn_kernel *k, const struct ct *c, int mr, int cv
 }
 
 /* -- Scratch ----------------------------------------------------------------------------------- */
+/* Rows of a tile. */
+static ir_expr tile_rows(const struct ct *c)
+{
+    const struct kn_kernel *k = c->k;
+    ir_expr rows = ir_const(c->ctx, 1);
+    for (int d = 0; d < k->ndims; d++)
+        if (c->collapsed >> d & 1)
+            rows =
+                ir_mul(c->ctx, rows, k->schedule.tile[d] ? ir_const(c->ctx, k->schedule.tile[d]) : k->dims[d].extent);
+    return rows;
+}
+
 ir_expr ct_packed_a_ld(const struct ct *c)
 {
+    if (c->a_by_k)
+        return ir_mulc(c->ctx, ir_ceildiv(c->ctx, tile_rows(c), ir_const(c->ctx, c->lanes)), c->lanes);
     /* One cache line more than a row: rows don't fall into one set. */
     return ir_addc(c->ctx, ir_mulc(c->ctx, ir_ceildiv(c->ctx, c->ksize, ir_const(c->ctx, 16)), 16), 16);
 }
 
-static ir_expr scratch_bytes(const struct ct *c, const struct kn_kernel *k, int cv)
+static ir_expr scratch_bytes(const struct ct *c, int cv)
 {
     ir_expr bytes = ir_const(c->ctx, 0);
     int size = tcc_dtype_bytes(c->dtype);
@@ -193,12 +207,8 @@ static ir_expr scratch_bytes(const struct ct *c, const struct kn_kernel *k, int 
         bytes = ir_mulc(c->ctx, c->ksize, (int64_t)cv * c->lanes * size);
     bytes = ir_mulc(c->ctx, ir_ceildiv(c->ctx, bytes, ir_const(c->ctx, 64)), 64);
     if (c->pack_a) {
-        ir_expr rows = ir_const(c->ctx, 1);
-        for (int d = 0; d < k->ndims; d++)
-            if (c->collapsed >> d & 1)
-                rows = ir_mul(c->ctx, rows,
-                              k->schedule.tile[d] ? ir_const(c->ctx, k->schedule.tile[d]) : k->dims[d].extent);
-        bytes = ir_add(c->ctx, bytes, ir_mulc(c->ctx, ir_mul(c->ctx, rows, ct_packed_a_ld(c)), size));
+        ir_expr lines = c->a_by_k ? c->ksize : tile_rows(c);
+        bytes = ir_add(c->ctx, bytes, ir_mulc(c->ctx, ir_mul(c->ctx, lines, ct_packed_a_ld(c)), size));
     }
     return bytes;
 }
@@ -259,7 +269,7 @@ bool ct_schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kern
     s->kc = choose_passes(m, &c);
     choose_grain(k, &c, mr, cv);
     k->tiles = cpu_tiles(ctx, k);
-    k->scratch = scratch_bytes(&c, k, cv);
+    k->scratch = scratch_bytes(&c, cv);
     return true;
 }
 

@@ -3,7 +3,8 @@
  * Machines of the CPU target: architecture strings and what they mean.
  *
  * "x86-64-v2", "-v3", "-v4" are the psABI's levels. "native" is resolved, once, to "native:" and the names of the features
- * (features.def) that the processor has, sorted as in the table, so that a build can be repeated elsewhere.
+ * (features.def) that the processor has, sorted as in the table, so that a build can be repeated elsewhere. "native-avx512fp16"
+ * leaves that one out, and so on.
  */
 #include "compiler/cpu/cpu_int.h"
 
@@ -50,14 +51,32 @@ static bool read_list(const char *list, bool signs, uint64_t *set)
     return true;
 }
 
+/* Takes the features of "-avx512fp16-avx512bf16" away; false: one isn't known. */
+static bool without(const char *list, uint64_t *set)
+{
+    while (*list == '-') {
+        size_t n = strcspn(++list, "-");
+        int i = 0;
+        while (i < CPU_NFEATURES && (strlen(features[i].name) != n || strncmp(features[i].name, list, n) != 0))
+            i++;
+        if (i == CPU_NFEATURES)
+            return false;
+        *set &= ~(UINT64_C(1) << i);
+        list += n;
+    }
+    return !*list;
+}
+
 const char *cpu_resolve(struct ir_ctx *ctx, const char *arch)
 {
-    if (strcmp(arch, "native") != 0)
+    if (strncmp(arch, "native", 6) != 0 || (arch[6] && arch[6] != '-'))
         return ir_intern(ctx, arch);
     char *host = LLVMGetHostCPUFeatures();
     uint64_t set = 0;
     read_list(host, true, &set);
     LLVMDisposeMessage(host);
+    if (!without(arch + 6, &set))
+        return ir_intern(ctx, arch);
     const char *text = "native:";
     for (int i = 0; i < CPU_NFEATURES; i++)
         if (set >> i & 1)
@@ -88,6 +107,7 @@ static void fill_machine(struct ir_ctx *ctx, struct cpu_machine *m, const char *
     m->pass.channel_block = 16;
     m->pass.layout = cpu_layout;
     m->pass.attention = cpu_attention;
+    m->pass.widen = cpu_widen;
     m->pass.winograd = cpu_winograd;
     m->pass.l1 = 32 << 10;
     m->pass.l2 = m->isa >= 4 ? 1 << 20 : 256 << 10;
@@ -116,7 +136,9 @@ const struct cpu_machine *cpu_machine_make(struct ir_ctx *ctx, const char *arch)
     }
     if (!known) {
         ir_error(ctx, NULL,
-                 "--march=%s: unknown architecture or feature; use native, x86-64-v2, x86-64-v3 or x86-64-v4", arch);
+                 "--march=%s: unknown architecture or feature; use native, native-FEATURE, x86-64-v2, x86-64-v3 or "
+                 "x86-64-v4",
+                 arch);
         return NULL;
     }
     fill_machine(ctx, m, arch);

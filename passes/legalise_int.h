@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* legalise_int.h - the pieces of pass legalise. */
+#ifndef TCC_LEGALISE_INT_H
+#define TCC_LEGALISE_INT_H
+
+#include "passes/pass.h"
+
+/* Operands of products that the machine wants as f32 (struct pass_machine's widen) become so. False: no memory. */
+bool legalise_operands(struct pass_run *r, struct ir_func *f, struct ir_block *block);
+
+#endif
