@@ -249,20 +249,39 @@ static void value_comment(FILE *f, struct ir_ctx *ctx, const char *what, int i, 
     fprintf(f, " *   %s[%d]  %s: %s\n", what, i, name, ir_type_text(ctx, t));
 }
 
-static void entry_text(FILE *f, struct ir_ctx *ctx, const char *prefix, const struct kn_entry *e)
+/* Types of a pipeline's entry point are those of a microbatch. */
+static void pipe_values(FILE *f, struct ir_ctx *ctx, const struct pipe *p)
 {
-    const struct ir_func *fn = e->func;
-    const char *entry = artifact_identifier(ctx, e->name);
+    fprintf(f, " * %d microbatches a call; of one of them:\n", p->micros);
+    for (int i = 0; i < p->ninputs; i++)
+        value_comment(f, ctx, "in", i, p->inputs[i].name, p->inputs[i].type);
+    for (int i = 0; i < p->noutputs; i++)
+        value_comment(f, ctx, "out", i, p->outputs[i].name, p->outputs[i].type);
+}
+
+static void func_values(FILE *f, struct ir_ctx *ctx, const struct ir_func *fn)
+{
+    for (int i = 0; i < fn->body->nparams; i++)
+        value_comment(f, ctx, "in", i, fn->input_names[i], fn->body->params[i]->type);
+    for (int i = 0; i < fn->body->last->nin; i++)
+        value_comment(f, ctx, "out", i, ir_output_name(fn, i), fn->body->last->in[i].value->type);
+}
+
+/* The one or the other is there. */
+static void entry_text(FILE *f, struct ir_ctx *ctx, const char *prefix, const struct kn_entry *e, const struct pipe *p)
+{
+    const char *name = e ? e->name : p->name, *entry = artifact_identifier(ctx, name);
+    int ninputs = e ? e->ninputs : p->ninputs, noutputs = e ? e->noutputs : p->noutputs;
     char upper[128];
     snprintf(upper, sizeof upper, "%s_%s", prefix, entry);
     for (char *c = upper; *c; c++)
         if (*c >= 'a' && *c <= 'z')
             *c += 'A' - 'a';
-    fprintf(f, "\n/*\n * Entry point \"%s\".\n", e->name);
-    for (int i = 0; i < e->ninputs; i++)
-        value_comment(f, ctx, "in", i, fn->input_names[i], fn->body->params[i]->type);
-    for (int i = 0; i < e->noutputs; i++)
-        value_comment(f, ctx, "out", i, ir_output_name(fn, i), fn->body->last->in[i].value->type);
+    fprintf(f, "\n/*\n * Entry point \"%s\".\n", name);
+    if (e)
+        func_values(f, ctx, e->func);
+    else
+        pipe_values(f, ctx, p);
     fprintf(f,
             " * Returns a tcc_status; tccrt_error() has the message. %s_%s() keeps a session of its own: out[i] must "
             "have dtype, dims and\n"
@@ -270,13 +289,13 @@ static void entry_text(FILE *f, struct ir_ctx *ctx, const char *prefix, const st
             "NULL gives the\n"
             " * session's memory, good until its next run.\n */\n",
             prefix, entry, prefix, entry);
-    fprintf(f, "#define %s_INPUTS %d\n#define %s_OUTPUTS %d\n", upper, e->ninputs, upper, e->noutputs);
+    fprintf(f, "#define %s_INPUTS %d\n#define %s_OUTPUTS %d\n", upper, ninputs, upper, noutputs);
     fprintf(f, "int %s_%s(const struct tcc_tensor *in, struct tcc_tensor *out);\n", prefix, entry);
     fprintf(f,
             "static inline int %s_%s_run(struct tccrt_session *session, const struct tcc_tensor *in, struct tcc_tensor "
             "*out)\n"
             "{\n    return tccrt_run(session, \"%s\", %d, in, %d, out);\n}\n",
-            prefix, entry, e->name, e->ninputs, e->noutputs);
+            prefix, entry, name, ninputs, noutputs);
 }
 
 bool artifact_header(struct ir_ctx *ctx, const struct kn_program *p, const char *name, const char *path)
@@ -291,8 +310,10 @@ bool artifact_header(struct ir_ctx *ctx, const struct kn_program *p, const char 
     fprintf(f, "#ifndef %s_MODEL_H\n#define %s_MODEL_H\n\n#include <tccrt.h>\n\n", name, name);
     fprintf(f, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
     fprintf(f, "/* The model, for tccrt_open_linked(). */\nextern const struct tcc_model %s_model;\n", name);
-    for (int e = 0; e < p->nentries; e++)
-        entry_text(f, ctx, name, &p->entries[e]);
+    for (const struct pipe *q = p->module->pipes; q; q = q->next)
+        entry_text(f, ctx, name, NULL, q);
+    for (int e = 0; e < p->nentries && !p->module->pipes; e++)
+        entry_text(f, ctx, name, &p->entries[e], NULL);
     fprintf(f, "\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
     if (fclose(f) != 0) {
         unlink(path);

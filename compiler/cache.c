@@ -68,6 +68,17 @@ static void add_training(XXH3_state_t *h, const struct tccc_train *t)
     XXH3_128bits_update(h, &t->clip_norm, sizeof t->clip_norm);
     add_number(h, t->accumulate);
     add_number(h, (int64_t)t->memory_budget);
+    add_number(h, t->split != NULL);
+    if (!t->split)
+        return;
+    add_number(h, t->split->partitions);
+    add_number(h, t->split->microbatches);
+    add_number(h, t->split->active);
+    add_number(h, t->split->default_stage);
+    add_text(h, t->split->pipeline);
+    add_text(h, t->split->optimize);
+    add_file(h, t->split->map);
+    add_list(h, t->split->split_axes);
 }
 
 const char *cache_path(struct ir_ctx *ctx, const struct tccc_options *o, const char *name, const char *target,

@@ -200,8 +200,12 @@ static bool build_training(struct job *j)
     if (!t)
         return true;
     progress(j, "differentiating", 0.05);
-    if (!frontend_train(j->module, t))
+    if (!frontend_train(j->module, t, wants(j->o, "plan") ? j->o->dump_to ? j->o->dump_to : stdout : NULL)) {
+        for (int i = 0; i < ir_nmessages(j->ctx); i++) /* what a map leaves out is a matter of usage */
+            if (ir_message(j->ctx, i)->id == IR_D_unplaced)
+                j->status = USAGE;
         return false;
+    }
     if (!j->o->verify || ir_verify(j->module))
         return true;
     j->status = BUG;
@@ -364,12 +368,12 @@ static bool link_output(struct job *j, const char *out, int *status)
         return false;
     }
     const struct kn_program *p = j->module->program;
-    const char *archives[] = {runtime}, **exports = IR_NEWN(j->ctx, p->nentries + 2, const char *);
+    const char *archives[] = {runtime}, **exports = IR_NEWN(j->ctx, artifact_nentries(p) + 2, const char *);
     exports[0] = "tccc_model";
     exports[1] = ir_internf(j->ctx, "%s_model", j->name);
-    for (int e = 0; e < p->nentries; e++)
-        exports[2 + e] = ir_internf(j->ctx, "%s_%s", j->name, artifact_identifier(j->ctx, p->entries[e].name));
-    return link_shared(j->ctx, out, n, objects, 1, archives, p->nentries + 2, exports, status);
+    for (int e = 0; e < artifact_nentries(p); e++)
+        exports[2 + e] = ir_internf(j->ctx, "%s_%s", j->name, artifact_identifier(j->ctx, artifact_entry_name(p, e)));
+    return link_shared(j->ctx, out, n, objects, 1, archives, artifact_nentries(p) + 2, exports, status);
 }
 
 static bool write_artifact(struct job *j)

@@ -39,7 +39,8 @@ static void define(const struct job *j, LLVMModuleRef mod, LLVMBuilderRef b, LLV
 {
     LLVMContextRef lc = LLVMGetModuleContext(mod);
     LLVMTypeRef ptr = LLVMPointerTypeInContext(lc, 0), i32 = LLVMInt32TypeInContext(lc), params[] = {ptr, ptr};
-    const char *name = ir_internf(j->ctx, "%s_%s", j->name, artifact_identifier(j->ctx, j->p->entries[entry].name));
+    const char *name =
+        ir_internf(j->ctx, "%s_%s", j->name, artifact_identifier(j->ctx, artifact_entry_name(j->p, entry)));
     LLVMValueRef fn = LLVMAddFunction(mod, name, LLVMFunctionType(i32, params, 2, 0));
     LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(lc, fn, "entry"));
     LLVMValueRef args[] = {model, LLVMConstInt(i32, (unsigned)entry, 0), LLVMGetParam(fn, 0), LLVMGetParam(fn, 1)};
@@ -71,7 +72,7 @@ static void child(void *jobs, int i, int report)
     LLVMTypeRef call_type = LLVMFunctionType(i32, params, 4, 0);
     LLVMValueRef call = LLVMAddFunction(mod, "tccrt_call", call_type);
     LLVMValueRef model = LLVMAddGlobal(mod, LLVMInt8TypeInContext(lc), ir_internf(j->ctx, "%s_model", j->name));
-    for (int e = 0; e < j->p->nentries; e++)
+    for (int e = 0; e < artifact_nentries(j->p); e++)
         define(j, mod, b, model, call, call_type, e);
     if (LLVMTargetMachineEmitToFile(tm, mod, (char *)j->path, LLVMObjectFile, &error))
         give_up(report, error);

@@ -22,7 +22,8 @@ struct ir_module *frontend_read(struct ir_ctx *ctx, const char *path, const stru
  * after a diagnostic that is a usage error. Then false: the model is at fault. */
 struct tccc_train;
 bool frontend_train_check(struct ir_ctx *ctx, const struct tccc_train *t);
-bool frontend_train(struct ir_module *m, const struct tccc_train *t);
+/* schedule: gets the pipeline schedules in words; may be NULL. */
+bool frontend_train(struct ir_module *m, const struct tccc_train *t, FILE *schedule);
 
 /* Inference in a lower type: `what` list, matmul, all or a file, `type` bf16 or fp16; both NULL: nothing happens. For a module after
  * its other graph passes. False after a diagnostic. */

@@ -21,6 +21,11 @@ struct writer {
     VEC(struct tcc_pkernel) kernels;
     VEC(struct tcc_pentry) entries;
     VEC(struct tcc_pstate) states;
+    VEC(struct tcc_ppipe) pipes;
+    VEC(struct tcc_pvalue) pvalues;
+    VEC(struct tcc_pcall) pcalls;
+    VEC(struct tcc_poutput) poutputs;
+    VEC(struct tcc_ptask) ptasks;
     VEC(const char *) libs;
     uint32_t levels;
 };
@@ -355,6 +360,103 @@ static void write_entry(struct writer *w, const struct kn_entry *e)
     VEC_PUSH(w->ctx, w->entries, x);
 }
 
+/* -- Pipelines --------------------------------------------------------------------------------------- */
+
+int artifact_nentries(const struct kn_program *p)
+{
+    int n = 0;
+    for (const struct pipe *q = p->module->pipes; q; q = q->next)
+        n++;
+    return n ? n : p->nentries;
+}
+
+const char *artifact_entry_name(const struct kn_program *p, int i)
+{
+    const struct pipe *q = p->module->pipes;
+    if (!q)
+        return p->entries[i].name;
+    while (i-- > 0)
+        q = q->next;
+    return q->name;
+}
+
+static uint32_t entry_of(const struct writer *w, const struct ir_func *f)
+{
+    int e = 0;
+    while (e < w->p->nentries && w->p->entries[e].func != f)
+        e++;
+    return (uint32_t)(artifact_nentries(w->p) + e);
+}
+
+static struct tcc_range tasks(struct writer *w, const struct pipe *p)
+{
+    uint32_t *lists = IR_NEWN(w->ctx, 2 * p->stages + 1, uint32_t);
+    for (int s = 0; s < p->stages; s++) {
+        lists[2 * s] = (uint32_t)w->ptasks.n;
+        lists[2 * s + 1] = (uint32_t)p->tasks[s].n;
+        for (int i = 0; i < p->tasks[s].n; i++) {
+            const struct pipe_task *t = &p->tasks[s].at[i];
+            VEC_PUSH(w->ctx, w->ptasks,
+                     (struct tcc_ptask){t->kind, (uint32_t)t->what, (uint32_t)t->micro, (uint32_t)t->peer});
+        }
+    }
+    return list(w, 2 * p->stages, lists);
+}
+
+static void write_pipe_tables(struct writer *w, const struct pipe *p, struct tcc_ppipe *x)
+{
+    x->values = (struct tcc_range){(uint32_t)w->pvalues.n, (uint32_t)p->nvalues};
+    for (int i = 0; i < p->nvalues; i++) {
+        const struct pipe_value *v = &p->values[i];
+        struct tcc_pvalue y = {.name = string(w, v->name),
+                               .dtype = v->type->dtype,
+                               .space = v->space,
+                               .input = (uint32_t)v->input,
+                               .slots = (uint32_t)v->slots,
+                               .rank = (uint32_t)v->type->rank};
+        y.dims = expr_list(w, v->type->rank, v->type->dim);
+        VEC_PUSH(w->ctx, w->pvalues, y);
+    }
+    x->calls = (struct tcc_range){(uint32_t)w->pcalls.n, (uint32_t)p->ncalls};
+    for (int i = 0; i < p->ncalls; i++) {
+        const struct pipe_call *c = &p->calls[i];
+        struct tcc_pcall y = {.entry = entry_of(w, c->func), .stage = (uint32_t)c->stage};
+        y.in = int_list(w, c->nin, c->in);
+        y.out = int_list(w, c->nout, c->out);
+        VEC_PUSH(w->ctx, w->pcalls, y);
+    }
+    x->outputs = (struct tcc_range){(uint32_t)w->poutputs.n, (uint32_t)p->noutputs};
+    for (int i = 0; i < p->noutputs; i++)
+        VEC_PUSH(
+            w->ctx, w->poutputs,
+            (struct tcc_poutput){(uint32_t)p->outputs[i].value, (uint32_t)p->outputs[i].stage, p->outputs[i].how, 0});
+}
+
+/* As an entry point that the user sees. */
+static void write_pipe(struct writer *w, const struct pipe *p)
+{
+    struct tcc_pentry e = {.name = string(w, p->name), .arena = TCC_NO, .pipe = (uint32_t)w->pipes.n + 1};
+    struct tcc_ppipe x = {.stages = (uint32_t)p->stages,
+                          .micros = (uint32_t)p->micros,
+                          .last = p->last < 0 ? TCC_NO : (uint32_t)p->last,
+                          .accumulates = p->accumulates};
+    int *axes = IR_NEWN(w->ctx, p->ninputs + 1, int);
+    e.inputs = (struct tcc_range){(uint32_t)w->signatures.n, (uint32_t)p->ninputs};
+    for (int i = 0; i < p->ninputs; i++) {
+        VEC_PUSH(w->ctx, w->signatures, signature(w, p->inputs[i].name, p->inputs[i].type));
+        axes[i] = p->inputs[i].axis;
+    }
+    e.outputs = (struct tcc_range){(uint32_t)w->signatures.n, (uint32_t)p->noutputs};
+    for (int i = 0; i < p->noutputs; i++)
+        VEC_PUSH(w->ctx, w->signatures, signature(w, p->outputs[i].name, p->outputs[i].type));
+    e.scratch = expr(w, ir_const(w->ctx, 0));
+    x.axes = int_list(w, p->ninputs, axes);
+    write_pipe_tables(w, p, &x);
+    x.tasks = tasks(w, p);
+    VEC_PUSH(w->ctx, w->entries, e);
+    VEC_PUSH(w->ctx, w->pipes, x);
+}
+
 static void write_states(struct writer *w)
 {
     for (const struct ir_state *s = w->p->module->states; s; s = s->next) {
@@ -365,6 +467,7 @@ static void write_states(struct writer *w)
         x.dims = expr_list(w, s->type->rank, s->type->dim);
         x.bytes = (uint64_t)ir_const_or(
             ir_mulc(w->ctx, ir_num_elements(w->ctx, s->type), tcc_dtype_bytes(s->type->dtype)), 0);
+        x.home = (uint32_t)s->home;
         x.init = UINT64_MAX;
         for (int b = 0; s->init && b < w->p->nbuffers; b++)
             if (w->p->buffers[b].space == TCC_SPACE_WEIGHT && w->p->buffers[b].weight == s->init &&
@@ -408,6 +511,8 @@ struct artifact_plan artifact_plan(struct ir_ctx *ctx, const struct kn_program *
                  (struct tcc_pkernel){
                      string(&w, p->kernels[i]->name),
                      expr(&w, ir_is_const(p->kernels[i]->flops, NULL) ? p->kernels[i]->flops : ir_const(ctx, 0))});
+    for (const struct pipe *q = p->module->pipes; q; q = q->next)
+        write_pipe(&w, q);
     for (int e = 0; e < p->nentries; e++)
         write_entry(&w, &p->entries[e]);
     write_states(&w);
@@ -418,8 +523,11 @@ struct artifact_plan artifact_plan(struct ir_ctx *ctx, const struct kn_program *
     for (int i = 0; i < w.steps.n; i++)
         if (w.steps.at[i].kind == TCC_STEP_EVAL && w.steps.at[i].what + 1 > w.levels)
             w.levels = w.steps.at[i].what + 1;
-    struct tcc_plan head = {
-        .magic = TCC_PLAN_MAGIC, .version = TCC_ABI_VERSION, .levels = w.levels, .nlibops = (uint32_t)w.libs.n};
+    struct tcc_plan head = {.magic = TCC_PLAN_MAGIC,
+                            .version = TCC_ABI_VERSION,
+                            .levels = w.levels,
+                            .nlibops = (uint32_t)w.libs.n,
+                            .nvisible = (uint32_t)artifact_nentries(p)};
     struct block b = {NULL, sizeof head};
     b.bytes = IR_NEWN(ctx, sizeof head, uint8_t);
     TABLE(strings);
@@ -435,6 +543,11 @@ struct artifact_plan artifact_plan(struct ir_ctx *ctx, const struct kn_program *
     TABLE(kernels);
     TABLE(entries);
     TABLE(states);
+    TABLE(pipes);
+    TABLE(pvalues);
+    TABLE(pcalls);
+    TABLE(poutputs);
+    TABLE(ptasks);
     head.size = b.size;
     memcpy(b.bytes, &head, sizeof head);
     return (struct artifact_plan){b.bytes, b.size, w.libs.n, w.libs.at};

@@ -24,6 +24,19 @@ struct tccc_train {
     int accumulate;
     unsigned long long memory_budget;                /* bytes; 0: none */
     FILE *report;                                    /* what happens to each tensor kept for the backward pass; NULL: none */
+    const struct tccc_split *split;                  /* NULL: one stage, whole batches */
+};
+
+/* --partitions and what goes with it: the step is cut into stages that run microbatch by microbatch (doc/partitions.md). */
+struct tccc_split {
+    int partitions, microbatches;                    /* 0: 1 */
+    int active;                                      /* --active-microbatches; 0: the schedule's own bound */
+    int default_stage;                               /* --default-partition; -1: none */
+    const char *pipeline, *optimize;                 /* NULL: interleaved, speed */
+    const char *map;                                 /* --partition-map: path; NULL: automatic */
+    const char *const *split_axes;                   /* "NAME:K", "NAME:none"; ended by NULL; may be NULL */
+    FILE *report;                                    /* parameters, activations, time and bytes of each stage; NULL: none */
+    const char *chart;                               /* path: the schedule drawn, .svg or a Chrome trace; NULL: none */
 };
 
 enum tccc_weights { TCCC_WEIGHTS_AUTO, TCCC_WEIGHTS_EMBED, TCCC_WEIGHTS_EXTERNAL };

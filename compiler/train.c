@@ -4,6 +4,8 @@
 #include "compiler/tccc.h"
 #include "passes/pass.h"
 
+#include <string.h>
+
 static struct train_options options_of(const struct tccc_train *t)
 {
     return (struct train_options){.loss = t->loss,
@@ -22,20 +24,74 @@ static struct train_options options_of(const struct tccc_train *t)
                                   .memory_budget = t->memory_budget};
 }
 
+/* The file's text, NULL after a diagnostic. */
+static const char *read_map(struct ir_ctx *ctx, const char *path)
+{
+    char error[256];
+    struct ir_file *f = ir_file_open(path, error, sizeof error);
+    if (!f) {
+        struct ir_where where = {.file = path};
+        ir_error(ctx, &where, "%s", error);
+        return NULL;
+    }
+    char *text = IR_NEWN(ctx, ir_file_size(f) + 1, char);
+    if (ir_file_size(f))
+        memcpy(text, ir_file_data(f), ir_file_size(f));
+    ir_file_unref(f);
+    return text;
+}
+
+/* False after a diagnostic: the map's file can't be read. */
+static bool split_of(struct ir_ctx *ctx, const struct tccc_split *s, struct train_split *out)
+{
+    *out = (struct train_split){.partitions = s->partitions > 1 ? s->partitions : 1,
+                                .microbatches = s->microbatches > 1 ? s->microbatches : 1,
+                                .active = s->active,
+                                .default_stage = s->default_stage,
+                                .pipeline = s->pipeline,
+                                .optimize = s->optimize,
+                                .map_name = s->map,
+                                .split_axes = s->split_axes,
+                                .report = s->report,
+                                .chart = s->chart};
+    if (s->map)
+        out->map = read_map(ctx, s->map);
+    else if (s->default_stage >= 0)
+        out->map = ""; /* all in one place */
+    return !s->map || out->map;
+}
+
 bool frontend_train_check(struct ir_ctx *ctx, const struct tccc_train *t)
 {
     struct train_options o = options_of(t);
+    struct train_split split;
+    if (t->split) {
+        if (!split_of(ctx, t->split, &split))
+            return false;
+        o.stages = &split;
+    }
     return train_check(ctx, &o);
 }
 
-bool frontend_train(struct ir_module *m, const struct tccc_train *t)
+bool frontend_train(struct ir_module *m, const struct tccc_train *t, FILE *schedule)
 {
     struct train_options o = options_of(t);
-    if (!ir_func_by_name(m, "step"))
-        return train_build(m, &o);
-    if (!t->optimizer)
-        return true;
+    struct train_split split;
     struct ir_where where = {.file = m->name};
-    ir_error(m->ctx, &where, "the model carries its own training step; --optimizer needs --loss, which replaces it");
-    return false;
+    bool own = ir_func_by_name(m, "step") != NULL;
+    if (t->split) {
+        if (!split_of(m->ctx, t->split, &split))
+            return false;
+        split.schedule = schedule;
+        o.stages = &split;
+    }
+    if (!own)
+        return train_build(m, &o);
+    if (t->split)
+        ir_error(m->ctx, &where,
+                 "the model carries its own training step, which --partitions can't cut; --loss replaces it");
+    else if (t->optimizer)
+        ir_error(m->ctx, &where,
+                 "the model carries its own training step; --optimizer needs --loss, which replaces it");
+    return !t->split && !t->optimizer;
 }

@@ -353,6 +353,7 @@ struct ir_state {
     struct ir_tensor *init;                      /* NULL: zeros */
     int flags;
     int index;
+    int home;                                    /* 0: every rank has it; else 1 + the only stage that does */
     struct ir_state *next;
 };
 
@@ -363,6 +364,7 @@ struct ir_module {
     struct ir_func *funcs, *last_func;
     struct ir_state *states, *last_state;
     struct kn_program *program;                  /* level 2, once lowered; see kernel.h */
+    struct pipe *pipes;                          /* entry points that are run by stages (pipe.h); the functions are then parts of them */
 };
 
 struct ir_module *ir_module_new(struct ir_ctx *ctx, const char *name);
@@ -478,5 +480,6 @@ int ir_interp(struct ir_func *f, struct ir_interp_state *state, struct tcc_objec
 bool ir_interp_node(const struct ir_node *n, struct ir_tensor **out);
 
 #include "ir/kernel.h"
+#include "ir/pipe.h"
 
 #endif

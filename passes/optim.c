@@ -208,18 +208,19 @@ static struct ir_value *combine(struct ir_builder *b, enum ir_op op, int n, stru
     return values[0];
 }
 
-/* bool[]: is every element of every gradient finite? The maximum is NaN if an element is. */
-static struct ir_value *all_finite(struct ir_builder *b, int n, struct ir_value *const *grads)
+/* f32[]: the largest magnitude in all gradients, NaN if an element is. */
+static struct ir_value *largest_of(struct ir_builder *b, int n, struct ir_value *const *grads)
 {
     struct ir_value **largest = IR_NEWN(b->ctx, (size_t)n, struct ir_value *);
 
     for (int i = 0; i < n; i++)
         largest[i] = reduce_all(b, IR_reduce_max, ir_unary(b, IR_abs, grads[i]));
-    return ir_binary(b, IR_lt, combine(b, IR_max, n, largest), ir_constant_f(b, TCC_F32, INFINITY));
+    return combine(b, IR_max, n, largest);
 }
 
-/* f32[]: the norm of all gradients, each multiplied by `factor` first (NULL: 1). */
-static struct ir_value *global_norm(struct ir_builder *b, int n, struct ir_value *const *grads, struct ir_value *factor)
+/* f32[]: the sum of the squares of all gradients, each multiplied by `factor` first (NULL: 1). */
+static struct ir_value *sum_of_squares(struct ir_builder *b, int n, struct ir_value *const *grads,
+                                       struct ir_value *factor)
 {
     struct ir_value **sums = IR_NEWN(b->ctx, (size_t)n, struct ir_value *);
 
@@ -229,7 +230,7 @@ static struct ir_value *global_norm(struct ir_builder *b, int n, struct ir_value
             g = ir_binary(b, IR_mul, g, ir_cast_to(b, factor, (enum tcc_dtype)g->type->dtype));
         sums[i] = reduce_all(b, IR_reduce_sum, ir_binary(b, IR_mul, g, g));
     }
-    return ir_unary(b, IR_sqrt, combine(b, IR_add, n, sums));
+    return combine(b, IR_add, n, sums);
 }
 
 /* -- The update */
@@ -251,17 +252,37 @@ static struct ir_value *clip_factor(struct ir_builder *b, double limit, struct i
     return ir_binary(b, IR_min, f, ir_constant_f(b, TCC_F32, 1));
 }
 
-static bool build_shared(struct update *u, int n, struct ir_value *const *grads)
+static bool needs_norm(const struct optim_config *c)
+{
+    return c->clip_norm != 0 || c->kind == OPTIM_lamb;
+}
+
+/* What gradients are multiplied by to undo the loss scale; NULL: nothing. */
+static struct ir_value *unscale(struct ir_builder *b, const struct optim_config *c)
+{
+    return c->scale != 0 ? ir_binary(b, IR_div, ir_constant_f(b, TCC_F32, 1), optim_read(b, "train.scale")) : NULL;
+}
+
+static struct optim_totals measure(struct update *u, int n, struct ir_value *const *grads)
+{
+    return (struct optim_totals){.largest = largest_of(u->b, n, grads),
+                                 .squares = needs_norm(u->c) ? sum_of_squares(u->b, n, grads, u->factor) : NULL};
+}
+
+static bool build_shared(struct update *u, int n, struct ir_value *const *grads, const struct optim_totals *given)
 {
     struct ir_builder *b = u->b;
     const struct optim_config *c = u->c;
     const struct schedule_config *s = &c->schedule;
-    struct ir_value *step = optim_read(b, "train.step"), *base = optim_read(b, "train.rate"), *scale, *norm = NULL;
-    bool lamb = c->kind == OPTIM_lamb;
+    struct ir_value *step = optim_read(b, "train.step"), *base = optim_read(b, "train.rate"), *norm = NULL;
 
     if (!step || !base)
         return false;
-    u->shared.ok = all_finite(b, n, grads);
+    u->factor = unscale(b, c);
+    struct optim_totals totals = given ? *given : measure(u, n, grads);
+    if (!totals.largest || (needs_norm(c) && !totals.squares))
+        return false;
+    u->shared.ok = ir_binary(b, IR_lt, totals.largest, ir_constant_f(b, TCC_F32, INFINITY));
     u->shared.first = ir_binary(b, IR_eq, step, ir_constant_i(b, TCC_I64, 0));
     u->shared.t = ir_cast_to(b, ir_binary(b, IR_add, step, ir_constant_i(b, TCC_I64, 1)), TCC_F64);
     u->rate = ir_cast_to(b, base, TCC_F64);
@@ -276,20 +297,15 @@ static bool build_shared(struct update *u, int n, struct ir_value *const *grads)
         struct ir_value *by = schedule_rate(b, s, u->rate, step, s->by_step ? NULL : optim_read(b, "train.epoch"));
         u->rate = choose(b, ir_binary(b, IR_ne, scheduled, ir_constant_i(b, TCC_I32, 0)), by, u->rate);
     }
-    if (c->scale != 0) {
-        scale = optim_read(b, "train.scale");
-        u->factor = ir_binary(b, IR_div, ir_constant_f(b, TCC_F32, 1), scale);
-    }
-    if (c->clip_norm != 0 || lamb)
-        norm = global_norm(b, n, grads, u->factor);
+    if (needs_norm(c))
+        norm = ir_unary(b, IR_sqrt, totals.squares);
     if (c->clip_norm != 0) {
         struct ir_value *clip = clip_factor(b, c->clip_norm, norm);
         u->factor = u->factor ? ir_binary(b, IR_mul, u->factor, clip) : clip;
         norm = ir_binary(b, IR_mul, norm, clip);
     }
     u->shared.norm = norm;
-    return u->shared.ok && u->shared.t && u->rate && (c->scale == 0 || u->factor) &&
-           (!(c->clip_norm != 0 || lamb) || norm);
+    return u->shared.ok && u->shared.t && u->rate && (c->scale == 0 || u->factor) && (!needs_norm(c) || norm);
 }
 
 /* Writes the value, rounded to the state's type, or keeps the old one. */
@@ -384,19 +400,46 @@ static bool count_step(struct update *u)
            optim_write(b, "train.skipped", ir_binary(b, IR_add, skipped, ir_cast_to(b, not, TCC_I64)));
 }
 
-bool optim_update(struct ir_builder *b, const struct train_options *o, int n, const struct train_param *params,
-                  struct ir_value **rate)
+static bool widen(struct update *u, int n, const struct train_param *params, struct ir_value **grads)
+{
+    for (int i = 0; i < n; i++) /* narrow gradients are asked in f32, as they are used */
+        if (!(grads[i] = ir_cast_to(u->b, params[i].grad, update_type(params[i].state))))
+            return false;
+    return u->c != NULL;
+}
+
+bool optim_measure(struct ir_builder *b, const struct train_options *o, int n, const struct train_param *params,
+                   struct optim_totals *totals)
 {
     struct update u = {.b = b, .c = optim_parse(b->ctx, o)};
-    struct ir_value **grads = IR_NEWN(b->ctx, (size_t)n, struct ir_value *);
+    struct ir_value **grads = IR_NEWN(b->ctx, (size_t)n + 1, struct ir_value *);
 
-    for (int i = 0; i < n; i++) /* narrow gradients are asked in f32, as they are used */
-        grads[i] = ir_cast_to(b, params[i].grad, update_type(params[i].state));
-    if (!u.c || !build_shared(&u, n, grads))
+    if (!widen(&u, n, params, grads))
+        return false;
+    u.factor = unscale(b, u.c);
+    *totals = measure(&u, n, grads);
+    return totals->largest && (totals->squares || !needs_norm(u.c));
+}
+
+bool optim_update_part(struct ir_builder *b, const struct train_options *o, int n, const struct train_param *params,
+                       const struct optim_totals *totals, bool counters, struct ir_value **rate)
+{
+    struct update u = {.b = b, .c = optim_parse(b->ctx, o)};
+    struct ir_value **grads = IR_NEWN(b->ctx, (size_t)n + 1, struct ir_value *);
+
+    if (!widen(&u, n, params, grads) || !build_shared(&u, n, grads, totals))
         return false;
     for (int i = 0; i < n; i++)
         if (!update_parameter(&u, params[i].state, grads[i]))
             return false;
     *rate = ir_cast_to(b, u.rate, TCC_F32);
+    if (!counters)
+        return *rate;
     return (!u.c->dynamic_scale || update_scale(&u)) && count_step(&u) && *rate && optim_write(b, "train.lr", *rate);
+}
+
+bool optim_update(struct ir_builder *b, const struct train_options *o, int n, const struct train_param *params,
+                  struct ir_value **rate)
+{
+    return optim_update_part(b, o, n, params, NULL, true, rate);
 }

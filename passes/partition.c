@@ -147,6 +147,11 @@ static bool check_crossing(struct partition *p)
     return ok;
 }
 
+void partition_number(struct partition *p)
+{
+    number_segments(p, NULL);
+}
+
 bool partition_place(struct partition *p)
 {
     if (p->o.map) {

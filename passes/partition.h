@@ -53,6 +53,7 @@ struct partition {
 struct partition *partition_analyse(const struct ir_func *f, const struct partition_options *o);
 /* Stages and segments. False after diagnostics: items that a map leaves out, state that two stages would share. */
 bool partition_place(struct partition *p);
+void partition_number(struct partition *p);      /* segments, where the items' stages are there */
 /* parameters, activations, predicted time and bytes that cross, a line a stage. */
 void partition_report(const struct partition *p, FILE *to);
 /* Is the map's text well-formed? False after a diagnostic (a usage error). */

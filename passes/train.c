@@ -8,21 +8,10 @@
  */
 #include "passes/train_entry_int.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-/* One entry point being built. */
-struct entry {
-    struct training *t;
-    const struct ir_func *from; /* NULL: made of nothing */
-    struct ir_func *func;
-    struct ir_builder b;
-    struct ir_value **map;     /* by id of a value of `from` */
-    struct ir_value **results; /* what the outputs of `from` became */
-    int nwrites;
-    struct ir_node **writes; /* of the copy, taken to the end */
-};
-
-static bool complain(struct training *t, const char *format, const char *name)
+bool train_complain(struct training *t, const char *format, const char *name)
 {
     struct ir_where where = {.file = t->m->name};
     ir_error(t->ctx, &where, format, name);
@@ -77,7 +66,7 @@ static void share_reads(struct entry *e)
     }
 }
 
-static struct entry entry_new(struct training *t, const char *name, const struct ir_func *from)
+struct entry train_entry_new(struct training *t, const char *name, const struct ir_func *from)
 {
     struct entry e = {.t = t, .from = from, .func = ir_func_new(t->m, name)};
     e.b = (struct ir_builder){.ctx = t->ctx, .func = e.func, .block = e.func->body};
@@ -106,7 +95,7 @@ static bool entry_end(struct entry *e, int n, struct ir_value *const *values, co
 }
 
 /* A value of the model: an output's, or any of its body that has that name in the source. */
-static struct ir_value *value_named(struct entry *e, const char *name)
+struct ir_value *train_entry_value(struct entry *e, const char *name)
 {
     for (int i = 0; i < e->from->body->last->nin; i++)
         if (!strcmp(ir_output_name(e->from, i), name))
@@ -135,21 +124,21 @@ static bool is_float_tensor(const struct ir_value *v)
     return ir_is_tensor(v->type) && tcc_is_float((enum tcc_dtype)v->type->dtype);
 }
 
-static struct ir_value *scores_of(struct entry *e)
+struct ir_value *train_entry_scores(struct entry *e)
 {
     const char *name = e->t->loss.input;
     if (name) {
-        struct ir_value *v = value_named(e, name);
+        struct ir_value *v = train_entry_value(e, name);
         if (!v)
-            complain(e->t, "--loss: the model has no output '%s'", name);
+            train_complain(e->t, "--loss: the model has no output '%s'", name);
         else if (!is_float_tensor(v))
-            complain(e->t, "--loss: output '%s' is not a tensor of floats", name);
+            train_complain(e->t, "--loss: output '%s' is not a tensor of floats", name);
         return v && is_float_tensor(v) ? v : NULL;
     }
     for (int i = 0; i < e->from->body->last->nin; i++)
         if (is_float_tensor(e->results[i]))
             return e->results[i];
-    complain(e->t, "%s", "--loss: the model has no output that is a tensor of floats");
+    train_complain(e->t, "%s", "--loss: the model has no output that is a tensor of floats");
     return NULL;
 }
 
@@ -159,7 +148,7 @@ static bool own_loss(struct entry *e, struct ir_value *v, struct ir_value *facto
 {
     for (int i = 0; i < v->type->rank; i++)
         if (!ir_is_value(v->type->dim[i], 1))
-            return complain(e->t, "--loss=output:%s: a loss has one element", e->t->loss.input);
+            return train_complain(e->t, "--loss=output:%s: a loss has one element", e->t->loss.input);
     struct ir_value *scalar = v->type->rank ? ir_reshape_to(&e->b, v, 0, NULL) : v;
     *value = ir_cast_to(&e->b, scalar, TCC_F32);
     if (seed) {
@@ -170,15 +159,9 @@ static bool own_loss(struct entry *e, struct ir_value *v, struct ir_value *facto
     return *value && (!seed || *seed);
 }
 
-/* *from: the value whose gradient *seed is (NULL: no gradient is wanted). */
-static bool build_loss(struct entry *e, struct ir_value *factor, struct ir_value **value, struct ir_value **from,
-                       struct ir_value **seed)
+bool train_entry_loss_of(struct entry *e, struct ir_value *scores, struct ir_value *factor, struct ir_value **value,
+                         struct ir_value **seed)
 {
-    struct ir_value *scores = scores_of(e);
-    if (!scores)
-        return false;
-    if (from)
-        *from = scores;
     if (e->t->loss.kind == LOSS_output)
         return own_loss(e, scores, factor, value, seed);
     struct ir_value *target = input_named(e, e->t->loss.target);
@@ -187,8 +170,18 @@ static bool build_loss(struct entry *e, struct ir_value *factor, struct ir_value
         target = ir_input_new(e->func, type, e->t->loss.target);
     }
     if (!ir_is_tensor(target->type))
-        return complain(e->t, "--loss: the target '%s' is not a tensor of numbers", e->t->loss.target);
+        return train_complain(e->t, "--loss: the target '%s' is not a tensor of numbers", e->t->loss.target);
     return train_loss_build(&e->b, &e->t->loss, scores, target, factor, value, seed);
+}
+
+/* *from: the value whose gradient *seed is (NULL: no gradient is wanted). */
+static bool build_loss(struct entry *e, struct ir_value *factor, struct ir_value **value, struct ir_value **from,
+                       struct ir_value **seed)
+{
+    struct ir_value *scores = train_entry_scores(e);
+    if (scores && from)
+        *from = scores;
+    return scores && train_entry_loss_of(e, scores, factor, value, seed);
 }
 
 /* -- Gradients --------------------------------------------------------------------------------------------------------------- */
@@ -225,7 +218,7 @@ static bool build_gradients(struct entry *e, struct ir_value *from, struct ir_va
     return grad_build(&e->b, 1, &from, &seed, t->nparams, reads, grads);
 }
 
-static struct ir_state *grad_state(struct training *t, const struct ir_state *param)
+struct ir_state *train_grad_state(struct training *t, const struct ir_state *param)
 {
     const char *name = ir_internf(t->ctx, "grad.%s", param->name);
     struct ir_state *s = ir_state_by_name(t->m, name);
@@ -284,12 +277,12 @@ static bool accumulate(struct entry *e, struct ir_value **grads)
     struct ir_value *now = ir_binary(b, IR_add, done, ir_constant_i(b, TCC_I64, 1));
     struct ir_value *full = ir_binary(b, IR_ge, now, ir_constant_i(b, TCC_I64, t->o->accumulate));
     for (int i = 0; i < t->nparams; i++) {
-        struct ir_state *s = grad_state(t, t->params[i]);
+        struct ir_state *s = train_grad_state(t, t->params[i]);
         grads[i] = ir_cast_to(b, grads[i], TCC_F32);
         grads[i] = choose(b, first, grads[i], ir_binary(b, IR_add, read_state(b, s), grads[i]));
     }
     for (int i = 0; i < t->nparams; i++)
-        if (!write_state(b, grad_state(t, t->params[i]), grads[i]))
+        if (!write_state(b, train_grad_state(t, t->params[i]), grads[i]))
             return false;
     return write_state(b, micro, choose(b, full, ir_constant_i(b, TCC_I64, 0), now)) && update_if(e, full, grads);
 }
@@ -308,9 +301,9 @@ static bool end_with_outputs(struct entry *e, struct ir_value *loss)
     names[0] = "loss";
     for (int i = 0; i < count; i++, n++) {
         names[n] = e->t->step_outputs[i];
-        values[n] = value_named(e, names[n]);
+        values[n] = train_entry_value(e, names[n]);
         if (!values[n])
-            return complain(e->t, "--step-outputs: the model has no output '%s'", names[n]);
+            return train_complain(e->t, "--step-outputs: the model has no output '%s'", names[n]);
     }
     return entry_end(e, n, values, names);
 }
@@ -323,12 +316,12 @@ static bool forward_backward(struct entry *e, struct ir_value **loss, struct ir_
 
 static bool build_grad(struct training *t)
 {
-    struct entry e = entry_new(t, "grad", t->train);
+    struct entry e = train_entry_new(t, "grad", t->train);
     struct ir_value **grads = IR_NEWN(t->ctx, t->nparams, struct ir_value *), *loss;
     if (!forward_backward(&e, &loss, grads))
         return false;
     for (int i = 0; i < t->nparams; i++)
-        if (!write_state(&e.b, grad_state(t, t->params[i]), ir_cast_to(&e.b, grads[i], TCC_F32)))
+        if (!write_state(&e.b, train_grad_state(t, t->params[i]), ir_cast_to(&e.b, grads[i], TCC_F32)))
             return false;
     return end_with_outputs(&e, loss);
 }
@@ -336,7 +329,7 @@ static bool build_grad(struct training *t)
 /* Comes first: it finds out which parameters the loss reaches. */
 static bool build_step(struct training *t)
 {
-    struct entry e = entry_new(t, "step", t->train);
+    struct entry e = train_entry_new(t, "step", t->train);
     struct ir_value **grads = IR_NEWN(t->ctx, t->nparams, struct ir_value *), *loss, *rate;
     if (!optim_states(t->m, t->o, 0, NULL)) /* the loss scale, before it is read */
         return false;
@@ -350,7 +343,7 @@ static bool build_step(struct training *t)
 
 static bool build_eval(struct training *t)
 {
-    struct entry e = entry_new(t, "eval", t->main);
+    struct entry e = train_entry_new(t, "eval", t->main);
     int n = t->main->body->last->nin;
     struct ir_value **values = IR_NEWN(t->ctx, n + 1, struct ir_value *);
     const char **names = IR_NEWN(t->ctx, n + 1, const char *);
@@ -366,34 +359,38 @@ static bool build_eval(struct training *t)
 
 static bool build_apply(struct training *t)
 {
-    struct entry e = entry_new(t, "apply", NULL);
+    struct entry e = train_entry_new(t, "apply", NULL);
     struct ir_value **grads = IR_NEWN(t->ctx, t->nparams, struct ir_value *), *rate;
     for (int i = 0; i < t->nparams; i++)
-        grads[i] = read_state(&e.b, grad_state(t, t->params[i]));
+        grads[i] = read_state(&e.b, train_grad_state(t, t->params[i]));
     return update(&e.b, t, grads, &rate) && entry_end(&e, 1, &rate, (const char *const[]){"rate"});
+}
+
+bool train_init_state(struct ir_builder *b, const struct ir_state *s)
+{
+    struct ir_value *v;
+    if (s->init)
+        v = ir_constant(b, ir_tensor_ref(s->init));
+    else {
+        v = tcc_is_float((enum tcc_dtype)s->type->dtype) ? ir_constant_f(b, (enum tcc_dtype)s->type->dtype, 0)
+                                                         : ir_constant_i(b, (enum tcc_dtype)s->type->dtype, 0);
+        v = s->type->rank ? ir_expand_to(b, v, s->type->rank, s->type->dim) : v;
+    }
+    return write_state(b, s, v);
 }
 
 static bool build_init(struct training *t)
 {
-    struct entry e = entry_new(t, "init", NULL);
-    for (struct ir_state *s = t->m->states; s; s = s->next) {
-        struct ir_value *v;
-        if (s->init)
-            v = ir_constant(&e.b, ir_tensor_ref(s->init));
-        else {
-            v = tcc_is_float((enum tcc_dtype)s->type->dtype) ? ir_constant_f(&e.b, (enum tcc_dtype)s->type->dtype, 0)
-                                                             : ir_constant_i(&e.b, (enum tcc_dtype)s->type->dtype, 0);
-            v = s->type->rank ? ir_expand_to(&e.b, v, s->type->rank, s->type->dim) : v;
-        }
-        if (!write_state(&e.b, s, v))
+    struct entry e = train_entry_new(t, "init", NULL);
+    for (struct ir_state *s = t->m->states; s; s = s->next)
+        if (!train_init_state(&e.b, s))
             return false;
-    }
     return entry_end(&e, 0, NULL, NULL);
 }
 
 /* -- The door ------------------------------------------------------------------------------------------------------------------------ */
 
-static void remove_func(struct ir_module *m, const struct ir_func *f)
+void train_remove_func(struct ir_module *m, const struct ir_func *f)
 {
     struct ir_func *last = NULL;
     for (struct ir_func **at = &m->funcs; *at;) {
@@ -407,6 +404,42 @@ static void remove_func(struct ir_module *m, const struct ir_func *f)
     m->last_func = last;
 }
 
+static bool bad_option(struct ir_ctx *ctx, const char *option, const char *text, const char *expected)
+{
+    ir_error(ctx, NULL, "--%s=%s: expected %s", option, text, expected);
+    return false;
+}
+
+static bool check_stages(struct ir_ctx *ctx, const struct train_options *o)
+{
+    const struct train_split *s = o->stages;
+    struct pipeline_options pipeline = {0};
+    struct partition_options map = {
+        .stages = s->partitions, .map = s->map, .map_name = s->map_name, .default_stage = s->default_stage};
+    if (!pipeline_parse(ctx, s->pipeline, &pipeline) || !partition_map_check(ctx, &map))
+        return false;
+    if (s->optimize && strcmp(s->optimize, "speed") && strcmp(s->optimize, "memory"))
+        return bad_option(ctx, "optimize", s->optimize, "speed or memory");
+    for (int i = 0; s->split_axes && s->split_axes[i]; i++) {
+        const char *colon = strrchr(s->split_axes[i], ':');
+        char *end = NULL;
+        long axis = colon ? strtol(colon + 1, &end, 10) : -1;
+        bool number = colon && end != colon + 1 && !*end && axis >= 0 && axis < TCC_MAX_RANK;
+        if (!number && (!colon || strcmp(colon, ":none")))
+            return bad_option(ctx, "split-axis", s->split_axes[i], "INPUT:AXIS or INPUT:none");
+    }
+    if (s->default_stage >= s->partitions) {
+        ir_error(ctx, NULL, "--default-partition=%d: there are %d partitions", s->default_stage, s->partitions);
+        return false;
+    }
+    if (o->memory_budget || o->accumulate > 1) {
+        ir_error(ctx, NULL, "--%s and --partitions exclude each other",
+                 o->memory_budget ? "memory-budget" : "accumulate");
+        return false;
+    }
+    return true;
+}
+
 bool train_check(struct ir_ctx *ctx, const struct train_options *o)
 {
     struct train_loss loss;
@@ -416,6 +449,8 @@ bool train_check(struct ir_ctx *ctx, const struct train_options *o)
         ir_error(ctx, NULL, "--accumulate=%d: expected 1 to %d", o->accumulate, 1 << 20);
         return false;
     }
+    if (o->stages && !check_stages(ctx, o))
+        return false;
     return optim_check(ctx, o);
 }
 
@@ -429,14 +464,16 @@ bool train_build(struct ir_module *m, const struct train_options *o)
     if (!t.main)
         t.main = t.train;
     if (!t.main)
-        return complain(&t, "%s", "a function 'main' is needed for training");
+        return train_complain(&t, "%s", "a function 'main' is needed for training");
     if (!o->loss)
-        return complain(&t, "%s", "training needs a loss: --loss=KIND, or a model that carries TrainingInfoProto");
+        return train_complain(&t, "%s",
+                              "training needs a loss: --loss=KIND, or a model that carries TrainingInfoProto");
     if (!train_loss_read(m->ctx, o->loss, &t.loss) || !precision_apply(m, o) || !train_select(&t))
         return false;
-    if (!build_step(&t) || !build_eval(&t) || !build_grad(&t) || !build_apply(&t) || !build_init(&t))
+    if (o->stages ? !train_stages(&t)
+                  : !build_step(&t) || !build_eval(&t) || !build_grad(&t) || !build_apply(&t) || !build_init(&t))
         return false;
-    remove_func(m, t.main);
-    remove_func(m, t.train);
+    train_remove_func(m, t.main);
+    train_remove_func(m, t.train);
     return true;
 }

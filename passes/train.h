@@ -34,6 +34,23 @@
 
 #include "ir/ir.h"
 
+/*
+ * --partitions and what goes with it. The module's functions become parts of pipelines (ir/pipe.h) called step, eval and init, and
+ * its state variables get homes.
+ */
+struct train_split {
+    int partitions, microbatches;   /* 1.. */
+    int active;                     /* --active-microbatches; 0: the schedule's own */
+    int default_stage;              /* --default-partition; -1: none */
+    const char *pipeline;           /* "1f1b-interleaved:chunks=2" */
+    const char *optimize;           /* speed, memory */
+    const char *map, *map_name;     /* text and name of --partition-map's file */
+    const char *const *split_axes;  /* "NAME:K", "NAME:none"; ended by NULL; may be NULL */
+    FILE *report;                   /* --partition-report */
+    FILE *schedule;                 /* the schedule in words; NULL: none */
+    const char *chart;              /* file: .svg, or a Chrome trace */
+};
+
 /* Texts as on the command line, NULL: the default. Parsed by train_options.c against its tables. */
 struct train_options {
     const char *loss;               /* "cross_entropy", "mse:reduction=sum", "output:NAME"; NULL: the model's TrainingInfoProto */
@@ -49,6 +66,7 @@ struct train_options {
     double clip_norm;               /* 0: none */
     int accumulate;                 /* 0: 1 */
     uint64_t memory_budget;         /* bytes; 0: none */
+    const struct train_split *stages;    /* NULL: one stage, whole batches */
 };
 
 /* False after diagnostics: the model is at fault (exit 1), since train_check was called before. */

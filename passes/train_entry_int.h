@@ -17,6 +17,33 @@ struct training {
     struct ir_state **params;            /* trained ones */
 };
 
+/* One entry point being built. */
+struct entry {
+    struct training *t;
+    const struct ir_func *from; /* NULL: made of nothing */
+    struct ir_func *func;
+    struct ir_builder b;
+    struct ir_value **map;     /* by id of a value of `from` */
+    struct ir_value **results; /* what the outputs of `from` became */
+    int nwrites;
+    struct ir_node **writes; /* of the copy, taken to the end */
+};
+
+struct entry train_entry_new(struct training *t, const char *name, const struct ir_func *from);
+/* A value of the model: an output's, or any of its body that has that name in the source; NULL: there is none. */
+struct ir_value *train_entry_value(struct entry *e, const char *name);
+struct ir_value *train_entry_scores(struct entry *e);        /* what the loss takes; NULL after a diagnostic */
+/* The loss of the scores, and its gradient by them (seed NULL: not wanted). A target that is no input yet becomes the last one. */
+bool train_entry_loss_of(struct entry *e, struct ir_value *scores, struct ir_value *factor, struct ir_value **value,
+                         struct ir_value **seed);
+bool train_init_state(struct ir_builder *b, const struct ir_state *s);       /* writes its first value */
+void train_remove_func(struct ir_module *m, const struct ir_func *f);
+struct ir_state *train_grad_state(struct training *t, const struct ir_state *param);      /* grad.PARAM, made when missing */
+bool train_complain(struct training *t, const char *format, const char *name);            /* false */
+
+/* train_stages.c: the entry points of a model that is cut into stages. */
+bool train_stages(struct training *t);
+
 /* Parameters that the patterns leave. False after a diagnostic. */
 bool train_select(struct training *t);
 /* Takes parameters without a gradient from the list (grads is shortened alike), with one warning that names them. False

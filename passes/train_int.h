@@ -28,6 +28,17 @@ struct ir_value *optim_loss_scale(struct ir_builder *b, const struct train_optio
  * step count and scaler. Every state write selects the old value when a gradient was not finite. *rate: f32[], the rate used. */
 bool optim_update(struct ir_builder *b, const struct train_options *o, int n, const struct train_param *params, struct ir_value **rate);
 
+/* The same in parts, for gradients that are spread over stages. What is asked about all of them together: */
+struct optim_totals {
+    struct ir_value *largest;    /* f32[]: the largest magnitude, still times the loss scale; NaN if an element is */
+    struct ir_value *squares;    /* f32[]: the sum of squares, without the loss scale; NULL where no optimizer or clipping needs it */
+};
+bool optim_measure(struct ir_builder *b, const struct train_options *o, int n, const struct train_param *params, struct optim_totals *totals);
+/* An update of these parameters by totals of all (NULL: these are all). counters: also writes what is not a parameter's: step count,
+ * skipped updates, rate and loss scale. n may be 0. */
+bool optim_update_part(struct ir_builder *b, const struct train_options *o, int n, const struct train_param *params,
+                       const struct optim_totals *totals, bool counters, struct ir_value **rate);
+
 /* Are the texts that optim*.c reads (optimizer, optimizer_state, schedule, loss_scale, clip_norm, precision, auto_cast*)
  * well-formed? False after a diagnostic. */
 bool optim_check(struct ir_ctx *ctx, const struct train_options *o);

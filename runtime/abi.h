@@ -292,7 +292,7 @@ struct tcc_pattr { uint32_t name, kind, n, data; uint32_t dtype, rank; struct tc
 struct tcc_pkernel { uint32_t name, flops; };   /* name: strings; flops: expr, floating-point operations of a launch, for profiles */
 
 struct tcc_pentry {
-    uint32_t name, pad;
+    uint32_t name, pipe;                /* pipe: 0, or 1 + the pipeline that it is; then it has no steps */
     struct tcc_range inputs, outputs;   /* signatures */
     struct tcc_range input_buffers, output_buffers;   /* u32s: buffers, in the order of the signatures */
     struct tcc_range steps;
@@ -301,8 +301,36 @@ struct tcc_pentry {
     struct tcc_range placed;            /* u32s: ARENA buffers that the runtime places, when the symbols in their sizes are bound */
 };
 
-struct tcc_pstate { uint32_t name, dtype, rank, flags; struct tcc_range dims; uint64_t init; uint64_t bytes; };
-/* init: offset of the initial value in the weights, or ~0 for zeros */
+struct tcc_pstate { uint32_t name, dtype, rank, flags; struct tcc_range dims; uint64_t init; uint64_t bytes; uint32_t home, pad; };
+/* init: offset of the initial value in the weights, or ~0 for zeros; home: 0, or 1 + the only stage that has it */
+
+/* -- Pipelines ---------------------------------------------------------------------------
+ * An entry point that is cut into stages. The batch is split into `micros` microbatches; a stage runs its tasks in order. A call
+ * runs another entry point (they stand behind those that the user sees), with values as its inputs and outputs. A value
+ * is a slice of one of the pipeline's inputs, or has slots of its own on each stage that uses it: microbatch m lies in slot m % slots. */
+enum tcc_pipe_space {
+    TCC_PIPE_INPUT,     /* `input`'s microbatch */
+    TCC_PIPE_SLOT,
+    TCC_PIPE_DIMS       /* no data: a tensor of no elements whose dims are the sizes that the call's symbols have */
+};
+enum tcc_task_kind {
+    TCC_TASK_CALL,      /* what: call */
+    TCC_TASK_SEND,      /* what: value, to stage `peer`. Does not wait: the slot is kept until it has gone */
+    TCC_TASK_RECV,      /* what: value, from stage `peer` */
+    TCC_TASK_GATHER,    /* what: value; every stage's, stacked on a new axis 0 in value `peer`, on every stage */
+    TCC_TASK_OUTPUT     /* what: output; the microbatch's value goes into it */
+};
+enum tcc_pipe_reduce { TCC_PIPE_MEAN, TCC_PIPE_SUM, TCC_PIPE_CONCAT, TCC_PIPE_STACK };   /* over microbatches; CONCAT: on axis 0 */
+struct tcc_ptask { uint32_t kind, what, micro, peer; };      /* micro: 0 for what is done once a step */
+struct tcc_pvalue { uint32_t name, dtype, space, input, slots, rank; struct tcc_range dims; };     /* dims: u32s (exprs) */
+struct tcc_pcall { uint32_t entry, stage; struct tcc_range in, out; };                 /* u32s: values of the pipeline */
+struct tcc_poutput { uint32_t value, stage, how, pad; };
+struct tcc_ppipe {
+    uint32_t stages, micros, last, accumulates;     /* last: call that a process makes once at the end, or TCC_NO */
+    struct tcc_range axes;                          /* u32s: each input's axis that is split, or TCC_NO */
+    struct tcc_range values, calls, outputs;        /* of the tables below */
+    struct tcc_range tasks;                         /* u32s: for each stage, first task and number of tasks */
+};
 
 struct tcc_plan {
     uint32_t magic, version;            /* TCC_PLAN_MAGIC, TCC_ABI_VERSION */
@@ -312,8 +340,10 @@ struct tcc_plan {
     struct tcc_range bytes;             /* raw data, 16-byte aligned */
     struct tcc_range u32s;
     struct tcc_range exprs, syms, buffers, signatures, steps, regions, attrs, kernels, entries, states;
+    struct tcc_range pipes, pvalues, pcalls, poutputs, ptasks;
     uint32_t levels;                    /* number of evaluation levels of exprs */
     uint32_t nlibops;
+    uint32_t nvisible, pad;             /* entries that the user sees: the first ones; 0: all */
 };
 #define TCC_PLAN_MAGIC 0x4e504354u      /* "TCPN" */
 

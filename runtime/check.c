@@ -107,6 +107,11 @@ static bool map_tables(struct check *c)
     TABLE(kernel_info, kernels);
     TABLE(entries, entries);
     TABLE(states, states);
+    TABLE(pipes, pipes);
+    TABLE(pvalues, pvalues);
+    TABLE(pcalls, pcalls);
+    TABLE(poutputs, poutputs);
+    TABLE(ptasks, ptasks);
 #undef TABLE
     m->bytes = table(c, "bytes", p->bytes, 1, 16, &ok);
     if (ok && p->strings.count && m->strings[p->strings.count - 1] != 0) {
@@ -404,8 +409,111 @@ static bool check_entries(struct check *c)
             !range_ok(c, "steps", e->steps, c->p->steps.count) || !expr_ok(c, "arena", e->arena, true) ||
             !expr_ok(c, "scratch", e->scratch, true) || !list_ok(c, "placed", e->placed, c->p->buffers.count, false))
             return false;
-        if (e->input_buffers.count != e->inputs.count || e->output_buffers.count != e->outputs.count)
+        if (e->pipe > c->p->pipes.count)
+            return bad(c, "pipeline", e->pipe, c->p->pipes.count);
+        if (e->pipe && (e->steps.count || c->m->pipes[e->pipe - 1].axes.count != e->inputs.count ||
+                        c->m->pipes[e->pipe - 1].outputs.count != e->outputs.count))
+            return bad(c, "a pipeline does not match its entry point", e->pipe, c->p->pipes.count);
+        if (!e->pipe && (e->input_buffers.count != e->inputs.count || e->output_buffers.count != e->outputs.count))
             return bad(c, "buffers do not match the signature", e->input_buffers.count, e->inputs.count);
+    }
+    return true;
+}
+
+/* -- Pipelines ------------------------------------------------------------------------------------ */
+
+static bool check_values(struct check *c, const struct tcc_ppipe *p)
+{
+    for (uint32_t i = 0; i < p->values.count; i++) {
+        const struct tcc_pvalue *v = &c->m->pvalues[p->values.first + i];
+
+        if (!name_ok(c, v->name) || !type_ok(c, v->dtype, v->rank, v->dims, false) ||
+            !index_ok(c, "value's space", v->space, TCC_PIPE_DIMS + 1) ||
+            (v->space == TCC_PIPE_INPUT && !index_ok(c, "value's input", v->input, p->axes.count)))
+            return false;
+        if (v->slots < 1 || v->slots > p->micros + 1)
+            return bad(c, "slots", v->slots, p->micros);
+    }
+    return true;
+}
+
+static bool all_slots(struct check *c, const struct tcc_ppipe *p, struct tcc_range list)
+{
+    for (uint32_t i = 0; i < list.count; i++)
+        if (c->m->pvalues[p->values.first + c->m->u32s[list.first + i]].space != TCC_PIPE_SLOT)
+            return bad(c, "a value that has no slot is made", i, list.count);
+    return true;
+}
+
+static bool check_calls(struct check *c, const struct tcc_ppipe *p)
+{
+    for (uint32_t i = 0; i < p->calls.count; i++) {
+        const struct tcc_pcall *x = &c->m->pcalls[p->calls.first + i];
+
+        if (!index_ok(c, "call's entry point", x->entry, c->p->entries.count) ||
+            !index_ok(c, "call's stage", x->stage, p->stages) ||
+            !list_ok(c, "call's input", x->in, p->values.count, false) ||
+            !list_ok(c, "call's output", x->out, p->values.count, false) || !all_slots(c, p, x->out))
+            return false;
+        const struct tcc_pentry *e = &c->m->entries[x->entry];
+        if (e->pipe || e->inputs.count != x->in.count || e->outputs.count != x->out.count)
+            return bad(c, "a call does not match its entry point", i, p->calls.count);
+    }
+    return true;
+}
+
+static bool check_tasks(struct check *c, const struct tcc_ppipe *p, uint32_t stage)
+{
+    const uint32_t *list = c->m->u32s + p->tasks.first + (size_t)2 * stage;
+    struct tcc_range r = {list[0], list[1]};
+
+    if (!range_ok(c, "tasks", r, c->p->ptasks.count))
+        return false;
+    for (uint32_t i = 0; i < r.count; i++) {
+        const struct tcc_ptask *t = &c->m->ptasks[r.first + i];
+        bool call = t->kind == TCC_TASK_CALL, output = t->kind == TCC_TASK_OUTPUT, gather = t->kind == TCC_TASK_GATHER;
+        uint32_t n = call ? p->calls.count : output ? p->outputs.count : p->values.count;
+
+        if (!index_ok(c, "task", t->kind, TCC_TASK_OUTPUT + 1) || !index_ok(c, "task's object", t->what, n) ||
+            !index_ok(c, "task's microbatch", t->micro, p->micros) ||
+            !index_ok(c, "task's peer", t->peer, gather ? p->values.count : p->stages))
+            return false;
+        if (!call && !output && c->m->pvalues[p->values.first + t->what].space != TCC_PIPE_SLOT)
+            return bad(c, "a value without a slot is sent", t->what, n);
+        if (gather && c->m->pvalues[p->values.first + t->peer].space != TCC_PIPE_SLOT)
+            return bad(c, "a value without a slot is gathered", t->peer, n);
+    }
+    return true;
+}
+
+static bool check_pipes(struct check *c)
+{
+    c->where = "pipeline";
+    if (c->p->nvisible > c->p->entries.count)
+        return bad(c, "entry points that are seen", c->p->nvisible, c->p->entries.count);
+    for (c->at = 0; c->at < c->p->pipes.count; c->at++) {
+        const struct tcc_ppipe *p = &c->m->pipes[c->at];
+
+        if (p->stages < 1 || p->stages > 1024 || p->micros < 1 || p->micros > 1 << 16)
+            return bad(c, "stages or microbatches", p->stages, 1024);
+        if (!range_ok(c, "axes", p->axes, c->p->u32s.count) || !range_ok(c, "values", p->values, c->p->pvalues.count) ||
+            !range_ok(c, "calls", p->calls, c->p->pcalls.count) ||
+            !range_ok(c, "outputs", p->outputs, c->p->poutputs.count) ||
+            !range_ok(c, "tasks", p->tasks, c->p->u32s.count) || !check_values(c, p) || !check_calls(c, p))
+            return false;
+        if (p->tasks.count != 2 * p->stages || (p->last != TCC_NO && p->last >= p->calls.count))
+            return bad(c, "lists of tasks", p->tasks.count, 2 * p->stages);
+        for (uint32_t i = 0; i < p->outputs.count; i++) {
+            const struct tcc_poutput *o = &c->m->poutputs[p->outputs.first + i];
+
+            if (!index_ok(c, "output's value", o->value, p->values.count) ||
+                !index_ok(c, "output's stage", o->stage, p->stages) ||
+                !index_ok(c, "output's reduction", o->how, TCC_PIPE_STACK + 1))
+                return false;
+        }
+        for (uint32_t s = 0; s < p->stages; s++)
+            if (!check_tasks(c, p, s))
+                return false;
     }
     return true;
 }
@@ -496,8 +604,8 @@ int tcr_check_plan(struct tccrt_model *m, const char *what)
         return tcr_fail(TCC_EINPUT, "%s: its plan has version %u, this runtime reads version %u", what, p->version,
                         TCC_ABI_VERSION);
     if (!map_tables(&c) || !check_exprs(&c) || !check_syms(&c) || !check_buffers(&c) || !check_signatures(&c) ||
-        !check_attrs(&c) || !check_regions(&c) || !number_slots(&c) || !check_steps(&c) || !check_entries(&c) ||
-        !check_spaces(&c) || !check_nesting(&c))
+        !check_attrs(&c) || !check_regions(&c) || !number_slots(&c) || !check_steps(&c) || !check_pipes(&c) ||
+        !check_entries(&c) || !check_spaces(&c) || !check_nesting(&c))
         return c.status;
     return TCC_OK;
 }

@@ -74,6 +74,14 @@ int tccrt_session_group(struct tccrt_session *s, const char *name, struct tccrt_
     return c ? tcr_fail(TCC_EUSAGE, "session: more than %d groups", TCR_MAX_GROUPS) : TCC_OK;
 }
 
+struct tccrt_comm *tcr_session_group(struct tccrt_session *s, const char *name)
+{
+    for (int i = 0; i < TCR_MAX_GROUPS; i++)
+        if (s->groups[i].comm && strcmp(s->groups[i].name, name) == 0)
+            return s->groups[i].comm;
+    return NULL;
+}
+
 static struct tccrt_comm *group_of(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     const char *name = string_attr(s, p, "group", "world");

@@ -225,19 +225,19 @@ void tccrt_close(struct tccrt_model *m)
 
 int tccrt_nentries(const struct tccrt_model *m)
 {
-    return (int)m->plan->entries.count;
+    return (int)(m->plan->nvisible ? m->plan->nvisible : m->plan->entries.count);
 }
 
 const char *tccrt_entry_name(const struct tccrt_model *m, int entry)
 {
-    return entry >= 0 && (uint32_t)entry < m->plan->entries.count ? tcr_string(m, m->entries[entry].name) : NULL;
+    return entry >= 0 && entry < tccrt_nentries(m) ? tcr_string(m, m->entries[entry].name) : NULL;
 }
 
 const struct tcc_pentry *tcr_find_entry(const struct tccrt_model *m, const char *name)
 {
     if (!name)
         return &m->entries[0];
-    for (uint32_t i = 0; i < m->plan->entries.count; i++)
+    for (int i = 0; i < tccrt_nentries(m); i++)
         if (strcmp(tcr_string(m, m->entries[i].name), name) == 0)
             return &m->entries[i];
     tcr_fail(TCC_EUSAGE, "model '%s' has no entry point '%s'", m->desc->name, name);
@@ -289,14 +289,45 @@ int tccrt_input(const struct tccrt_model *m, const char *entry, int i, struct tc
 {
     const struct tcc_pentry *e = tcr_find_entry(m, entry);
 
-    return e ? describe(m, e->inputs, i, info) : TCC_EUSAGE;
+    int status = e ? describe(m, e->inputs, i, info) : TCC_EUSAGE;
+
+    /* The signature is that of a microbatch. */
+    if (!status && e->pipe) {
+        const struct tcc_ppipe *p = &m->pipes[e->pipe - 1];
+        uint32_t axis = m->u32s[p->axes.first + (uint32_t)i];
+
+        if (axis != TCC_NO && info->dims[axis] >= 0)
+            info->dims[axis] *= p->micros;
+    }
+    return status;
+}
+
+/* From a microbatch's output to that of all of them. */
+static void describe_result(const struct tccrt_model *m, const struct tcc_ppipe *p, int i,
+                            struct tccrt_value_info *info)
+{
+    uint32_t how = m->poutputs[p->outputs.first + (uint32_t)i].how;
+
+    if (how == TCC_PIPE_CONCAT && info->dims[0] >= 0)
+        info->dims[0] *= p->micros;
+    if (how != TCC_PIPE_STACK)
+        return;
+    memmove(info->dims + 1, info->dims, sizeof info->dims - sizeof *info->dims);
+    memmove(info->dim_names + 1, info->dim_names, sizeof info->dim_names - sizeof *info->dim_names);
+    info->dims[0] = p->micros;
+    info->dim_names[0] = NULL;
+    info->rank++;
 }
 
 int tccrt_output(const struct tccrt_model *m, const char *entry, int i, struct tccrt_value_info *info)
 {
     const struct tcc_pentry *e = tcr_find_entry(m, entry);
 
-    return e ? describe(m, e->outputs, i, info) : TCC_EUSAGE;
+    int status = e ? describe(m, e->outputs, i, info) : TCC_EUSAGE;
+
+    if (!status && e->pipe)
+        describe_result(m, &m->pipes[e->pipe - 1], i, info);
+    return status;
 }
 
 const char *tccrt_name(const struct tccrt_model *m)

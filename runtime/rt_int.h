@@ -64,6 +64,11 @@ struct tccrt_model {
     const struct tcc_pkernel *kernel_info;
     const struct tcc_pentry *entries;
     const struct tcc_pstate *states;
+    const struct tcc_ppipe *pipes;
+    const struct tcc_pvalue *pvalues;
+    const struct tcc_pcall *pcalls;
+    const struct tcc_poutput *poutputs;
+    const struct tcc_ptask *ptasks;
 
     const tcc_kernel_fn *kernels;    /* of the chosen code version */
     const char *isa;
@@ -177,6 +182,9 @@ struct tccrt_session {
     struct tccrt_request **requests; /* by queue: what is under way */
     uint32_t max_queues;
 
+    int stage;                       /* of pipelines, 1 + the only one that it runs; 0: all */
+    struct tcr_pipe **pipes;         /* by pipeline: its memory, once it was run */
+
     struct tcr_profile *profile;     /* NULL: off */
 };
 
@@ -210,6 +218,22 @@ int tcr_place(struct tccrt_session *s, const struct tcc_pentry *e, int64_t *aren
 /* Output k's memory for a result of these dims. */
 void *tcr_output_memory(struct tccrt_session *s, uint32_t k, int dtype, int rank, const int64_t *dims, int64_t bytes, int *status);
 
+/* Binds the inputs in s->in, and evaluates sizes. */
+int tcr_bind(struct tccrt_session *s, const struct tcc_pentry *e);
+/* Runs an entry point on the inputs in s->in; leaves results in s->outs. */
+int tcr_execute(struct tccrt_session *s, const struct tcc_pentry *e);
+void tcr_reset_outputs(struct tccrt_session *s);
+
+/* -- pipe.c ----------------------------------------------------------------------------------- */
+int tcr_pipe_run(struct tccrt_session *s, const struct tcc_pentry *e);
+void tcr_pipes_free(struct tccrt_session *s);
+/* Does the session hold what has this home (struct tcc_pstate)? Or run stage home - 1? */
+static inline bool
+tcr_has_stage(const struct tccrt_session *s, uint32_t home)
+{
+    return !home || !s->stage || (uint32_t)s->stage == home;
+}
+
 /* -- walk.c, launch.c, lib.c ------------------------------------------------------------------ */
 int tcr_walk(struct tccrt_session *s, struct tcc_range steps);
 /* Where buffer b lies now. */
@@ -229,6 +253,7 @@ int tcr_step_if(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_step_collective(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_step_message(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_step_wait(struct tccrt_session *s, const struct tcc_pstep *p);
+struct tccrt_comm *tcr_session_group(struct tccrt_session *s, const char *name);      /* NULL: none of that name */
 void tcr_drain(struct tccrt_session *s, int status); /* waits for what a run has left under way; its message stays */
 
 /* -- profile.c -------------------------------------------------------------------------------- */

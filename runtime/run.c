@@ -106,7 +106,7 @@ static const char *kind_name(uint32_t kind)
 static int bind_input(const struct input *in, const struct tcc_object *o)
 {
     struct tccrt_session *s = in->s;
-    uint32_t buffer = s->m->u32s[in->e->input_buffers.first + in->index];
+    uint32_t buffer = in->e->pipe ? TCC_NO : s->m->u32s[in->e->input_buffers.first + in->index];
     uint32_t kind = o ? (uint32_t)o->kind : TCC_OBJ_NONE;
     struct tcc_object *ref;
     int status = TCC_OK;
@@ -152,7 +152,7 @@ static int check_computed(const struct input *in, const struct tcc_object *o)
     return TCC_OK;
 }
 
-static int bind_inputs(struct tccrt_session *s, const struct tcc_pentry *e)
+int tcr_bind(struct tccrt_session *s, const struct tcc_pentry *e)
 {
     const struct tccrt_model *m = s->m;
     uint32_t nsyms = m->plan->syms.count;
@@ -322,7 +322,7 @@ static int late_outputs(struct tccrt_session *s, const struct tcc_pentry *e)
 static int prepare(struct tccrt_session *s, const struct tcc_pentry *e)
 {
     int64_t bytes;
-    int status = bind_inputs(s, e);
+    int status = tcr_bind(s, e);
 
     if (status)
         return status;
@@ -334,15 +334,12 @@ static int prepare(struct tccrt_session *s, const struct tcc_pentry *e)
     return early_outputs(s, e);
 }
 
-/* Inputs are in s->in; leaves results in s->outs. */
-static int run(struct tccrt_session *s, const struct tcc_pentry *e)
+int tcr_execute(struct tccrt_session *s, const struct tcc_pentry *e)
 {
     uint32_t mode;
     int status;
 
     s->running = e;
-    if (s->profile)
-        tcr_profile_begin(s);
     for (int i = 0; i < s->threads; i++) {
         s->envs[i].env.fault = 0;
         s->envs[i].env.seed = s->seed;
@@ -359,6 +356,19 @@ static int run(struct tccrt_session *s, const struct tcc_pentry *e)
         status = late_outputs(s, e);
     for (uint32_t i = 0; i < s->m->nslots; i++)
         tcr_slot_clear(s, &s->slots[i]);
+    return status;
+}
+
+/* Inputs are in s->in; leaves results in s->outs. */
+static int run(struct tccrt_session *s, const struct tcc_pentry *e)
+{
+    int status;
+
+    if (s->profile)
+        tcr_profile_begin(s);
+    if (e->pipe)
+        return tcr_pipe_run(s, e);
+    status = tcr_execute(s, e);
     s->runs += status == TCC_OK;
     return status;
 }
@@ -377,9 +387,9 @@ static int find(struct tccrt_session *s, const char *entry, int nin, int nout, c
     return TCC_OK;
 }
 
-static void reset_outputs(struct tccrt_session *s, uint32_t n)
+void tcr_reset_outputs(struct tccrt_session *s)
 {
-    for (uint32_t k = 0; k < n; k++) {
+    for (uint32_t k = 0; k < s->max_outputs; k++) {
         tccrt_object_unref(s->outs[k].object);
         s->outs[k].object = NULL;
         s->outs[k].data = NULL;
@@ -402,7 +412,7 @@ int tccrt_run(struct tccrt_session *s, const char *entry, int nin, const struct 
         s->in[i] = s->heads[i].kind ? &s->heads[i] : NULL;
     }
     s->objects = false;
-    reset_outputs(s, s->max_outputs);
+    tcr_reset_outputs(s);
     for (int k = 0; k < nout; k++)
         s->outs[k].user = out[k].data ? &out[k] : NULL;
     status = run(s, e);
@@ -418,7 +428,8 @@ int tccrt_run(struct tccrt_session *s, const char *entry, int nin, const struct 
         out[k] = (struct tcc_tensor){
             .data = o->data,
             .rank = o->rank,
-            .dtype = (int32_t)s->m->buffers[s->m->u32s[e->output_buffers.first + (uint32_t)k]].dtype};
+            .dtype = e->pipe ? (int32_t)s->m->signatures[e->outputs.first + (uint32_t)k].dtype
+                             : (int32_t)s->m->buffers[s->m->u32s[e->output_buffers.first + (uint32_t)k]].dtype};
         memcpy(out[k].dims, o->dims, sizeof out[k].dims);
     }
     return status;
@@ -448,12 +459,12 @@ int tccrt_run_objects(struct tccrt_session *s, const char *entry, int nin, struc
     for (int i = 0; i < nin; i++)
         s->in[i] = in[i];
     s->objects = true;
-    reset_outputs(s, s->max_outputs);
+    tcr_reset_outputs(s);
     status = run(s, e);
     for (int k = 0; !status && k < nout; k++) {
         out[k] = s->outs[k].object;
         s->outs[k].object = NULL;
     }
-    reset_outputs(s, s->max_outputs);
+    tcr_reset_outputs(s);
     return status;
 }

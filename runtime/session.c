@@ -180,7 +180,7 @@ static int make_states(struct tccrt_session *s)
     const struct tccrt_model *m = s->m;
 
     for (uint32_t i = 0; i < m->plan->states.count; i++) {
-        if (!(s->states[i] = state_alloc(s, &m->states[i])))
+        if (tcr_has_stage(s, m->states[i].home) && !(s->states[i] = state_alloc(s, &m->states[i])))
             return TCC_EENV;
         release_first_value(m, &m->states[i]);
     }
@@ -229,8 +229,8 @@ static int make_tables(struct tccrt_session *s)
         !(s->in = zeroed(s, inputs, sizeof *s->in)) || !(s->outs = zeroed(s, outputs, sizeof *s->outs)) ||
         !(s->places = zeroed(s, p->buffers.count, sizeof *s->places)) ||
         !(s->placements = zeroed(s, p->entries.count, sizeof *s->placements)) ||
-        !(s->requests = zeroed(s, queues, sizeof *s->requests)) ||
-        !(s->args = zeroed(s, args, sizeof *s->args)) || !(s->sizes = zeroed(s, sizes, sizeof *s->sizes)))
+        !(s->requests = zeroed(s, queues, sizeof *s->requests)) || !(s->args = zeroed(s, args, sizeof *s->args)) ||
+        !(s->sizes = zeroed(s, sizes, sizeof *s->sizes)))
         return TCC_EENV;
     for (int i = 0; i < s->threads; i++)
         s->envs[i].env.threads = s->threads;
@@ -259,6 +259,7 @@ int tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *o, stru
     s->m = m;
     s->allocator = a;
     s->seed = o->seed;
+    s->stage = o->stage;
     s->threads = o->pool ? o->pool->count : o->threads ? o->threads : tcr_cpu_count();
     s->threads = s->threads > TCR_MAX_THREADS ? TCR_MAX_THREADS : s->threads;
     if (o->pool)
@@ -285,6 +286,7 @@ void tccrt_session_free(struct tccrt_session *s)
         return;
     a = s->allocator;
     tcr_profile_free(s);
+    tcr_pipes_free(s);
     tcr_pool_put(s->pool);
     for (uint32_t i = 0; s->slots && i < s->m->nslots; i++)
         tcr_slot_clear(s, &s->slots[i]);
@@ -352,6 +354,9 @@ int tccrt_state_get(struct tccrt_session *s, const char *name, struct tcc_tensor
 
     if (i < 0)
         return TCC_EUSAGE;
+    if (!s->states[i])
+        return tcr_fail(TCC_EUSAGE, "state variable '%s' belongs to stage %u, and this session runs stage %d", name,
+                        s->m->states[i].home - 1, s->stage - 1);
     tccrt_state_info(s->m, i, &info);
     *out = (struct tcc_tensor){.data = s->states[i], .dtype = info.dtype, .rank = info.rank};
     memcpy(out->dims, info.dims, sizeof out->dims);

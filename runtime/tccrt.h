@@ -62,6 +62,8 @@ struct tccrt_options {
     const struct tccrt_threads *pool;            /* NULL: built-in; sessions with equal `threads` share one pool */
     const struct tccrt_allocator *allocator;     /* NULL: the C library's */
     uint64_t seed;                               /* of random ops */
+    int stage;                                   /* models cut into stages: 1 + the one that the session runs, with group "pp"
+                                                    (tccrt_session_group) for the others, whose state it doesn't hold; 0: all */
     bool profile;                                /* record times per step */
 };
 int tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *options, struct tccrt_session **out);

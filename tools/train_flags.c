@@ -6,11 +6,14 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-static const enum option_id texts[] = {OPT_loss,      OPT_optimizer,  OPT_optimizer_state, OPT_schedule,
-                                       OPT_precision, OPT_loss_scale, OPT_clip_norm,       OPT_accumulate,
-                                       OPT_freeze,    OPT_train_only, OPT_step_outputs,    OPT_memory_budget,
-                                       OPT_report};
+static const enum option_id texts[] = {OPT_loss,       OPT_optimizer,        OPT_optimizer_state, OPT_schedule,
+                                       OPT_precision,  OPT_loss_scale,       OPT_clip_norm,       OPT_accumulate,
+                                       OPT_freeze,     OPT_train_only,       OPT_step_outputs,    OPT_memory_budget,
+                                       OPT_report,     OPT_partitions,       OPT_microbatches,    OPT_stage_order,
+                                       OPT_active,     OPT_optimize,         OPT_partition_map,   OPT_default_partition,
+                                       OPT_split_axis, OPT_partition_report, OPT_pipeline_chart};
 
 /* 1500000, 64M, 1.5G: powers of 1024. */
 static int read_size(const struct options *o, const char *text, unsigned long long *bytes)
@@ -45,6 +48,41 @@ static int check(const struct options *o, const struct tccc_train *t)
     }
     ir_ctx_free(ctx);
     return code == EXIT_ENVIRONMENT ? tool_error(o, code, "no memory") : code;
+}
+
+/* --partitions and what goes with it. The result lives as long as the program. */
+static int split_flags(const struct options *o, struct tccc_train *t)
+{
+    static struct tccc_split s;
+    static const enum option_id with[] = {
+        OPT_stage_order,       OPT_active,     OPT_optimize,         OPT_partition_map,
+        OPT_default_partition, OPT_split_axis, OPT_partition_report, OPT_pipeline_chart};
+    int64_t partitions = 1, micros = 1, active = 0, otherwise = -1;
+
+    if (!option_int(o, OPT_partitions, 1, 1024, &partitions) || !option_int(o, OPT_microbatches, 1, 65536, &micros) ||
+        !option_int(o, OPT_active, 1, 65536, &active) || !option_int(o, OPT_default_partition, 0, 1023, &otherwise))
+        return EXIT_USAGE;
+    if (!option_set(o, OPT_partitions) && !option_set(o, OPT_microbatches)) {
+        for (size_t i = 0; i < sizeof with / sizeof *with; i++)
+            if (option_set(o, with[i]))
+                return usage_error(o, "--%s is of use with --partitions or --microbatches only",
+                                   option_table[with[i]].long_name);
+        return EXIT_FINE;
+    }
+    s = (struct tccc_split){.partitions = (int)partitions,
+                            .microbatches = (int)micros,
+                            .active = (int)active,
+                            .default_stage = (int)otherwise,
+                            .pipeline = option_text(o, OPT_stage_order, NULL),
+                            .optimize = option_text(o, OPT_optimize, NULL),
+                            .map = option_text(o, OPT_partition_map, NULL),
+                            .split_axes = o->given[OPT_split_axis].at,
+                            .report = option_set(o, OPT_partition_report) ? stderr : NULL,
+                            .chart = option_text(o, OPT_pipeline_chart, NULL)};
+    t->split = &s;
+    if (s.map && access(s.map, R_OK) != 0)
+        return tool_error(o, EXIT_DATA, "--partition-map=%s: %m", s.map);
+    return EXIT_FINE;
 }
 
 bool train_wanted(const struct options *o)
@@ -84,5 +122,7 @@ int train_flags(const struct options *o, struct tccc_train *t)
     t->freeze = o->given[OPT_freeze].at;
     t->train_only = o->given[OPT_train_only].at;
     t->report = option_set(o, OPT_report) ? stderr : NULL;
+    if ((code = split_flags(o, t)) != EXIT_FINE)
+        return code;
     return check(o, t);
 }

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A model's training, cut into stages that run microbatch by microbatch (--partitions).
+ *
+ * The model is cut first (partition.h), then each part is differentiated by itself: the gradient of what a part gives is what the
+ * parts behind it send back. So nothing has to be found out about backward nodes, and what crosses is known. The update follows the
+ * parameters: each stage measures its own gradients, all stages exchange the two numbers, and each updates its own parameters. What
+ * belongs to no stage (step count, loss scale) every process keeps and writes alike.
+ *
+ * Becomes: pipelines @step, @eval and @init, whose calls are the functions that are left in the module.
+ */
+#include "passes/train_stages_int.h"
+
+#include <string.h>
+
+#define CLEAN "infer,canonicalise,fold,canonicalise,cse,dce"
+
+int stages_value(struct stages *x, const char *name, ir_type type, enum tcc_pipe_space space, int input)
+{
+    VEC_PUSH(x->ctx, x->values, (struct pipe_value){name, type, space, input, 1});
+    return x->values.n - 1;
+}
+
+int stages_call(struct stages *x, struct ir_func *f, int stage, int nin, const int *in, int nout, const int *out)
+{
+    struct pipe_call c = {f, stage, nin, nout, IR_NEWN(x->ctx, nin + 1, int), IR_NEWN(x->ctx, nout + 1, int)};
+    for (int i = 0; i < nin; i++)
+        c.in[i] = in[i];
+    for (int i = 0; i < nout; i++)
+        c.out[i] = out[i];
+    VEC_PUSH(x->ctx, x->calls, c);
+    return x->calls.n - 1;
+}
+
+static bool clean(struct ir_module *m)
+{
+    struct pass_options o = {.change_limit = -1};
+    return pass_list(m, CLEAN, &o);
+}
+
+/* -- What is cut -------------------------------------------------------------------------------------------------------------- */
+
+static const char *const hows[] = {"mean", "sum", "concat", "stack"};
+
+/* NAME:how; returns the how, or -1, and cuts the name. */
+static int how_of(struct ir_ctx *ctx, const char **name)
+{
+    const char *colon = strrchr(*name, ':');
+    for (int i = 0; colon && i < 4; i++)
+        if (!strcmp(colon + 1, hows[i])) {
+            char *copy = ir_strdup(ctx, *name);
+            copy[colon - *name] = 0;
+            *name = ir_intern(ctx, copy);
+            return i;
+        }
+    return -1;
+}
+
+/* The copy that is cut: its results are the scores, then the other outputs. */
+static bool make_whole(struct stages *x, const struct ir_func *from, int *how)
+{
+    struct training *t = x->t;
+    struct entry e = train_entry_new(t, ir_internf(x->ctx, "%s.whole", x->name), from);
+    VEC(struct ir_value *) results = {0};
+    VEC(const char *) names = {0};
+    struct ir_value *scores = train_entry_scores(&e);
+    if (!scores)
+        return false;
+    VEC_PUSH(x->ctx, results, scores);
+    VEC_PUSH(x->ctx, names, "scores");
+    int n = x->training ? 0 : from->body->last->nin;
+    while (x->training && t->step_outputs[n])
+        n++;
+    for (int i = 0; i < n; i++) {
+        const char *name = x->training ? t->step_outputs[i] : ir_output_name(from, i);
+        struct ir_value *v = x->training ? train_entry_value(&e, name) : e.results[i];
+        how[i] = -1;
+        if (!v && x->training) {
+            how[i] = how_of(x->ctx, &name);
+            v = train_entry_value(&e, name);
+        }
+        if (!v)
+            return train_complain(t, "--step-outputs: the model has no output '%s'", name);
+        if (!ir_is_tensor(v->type))
+            return train_complain(t, "output '%s' is no tensor: a model in stages can't give it", name);
+        VEC_PUSH(x->ctx, results, v);
+        VEC_PUSH(x->ctx, names, name);
+    }
+    x->whole = e.func;
+    x->names.at = names.at;
+    x->names.n = names.n;
+    return ir_return(&e.b, results.n, results.at, names.at) != NULL;
+}
+
+/* Does axis 0 go with the batch? */
+static bool has_batch(const struct stages *x, ir_type type)
+{
+    for (int i = 0; i < x->inputs.n; i++) {
+        const struct pipe_input *in = &x->inputs.at[i];
+        if (in->axis >= 0 && type->rank > 0 && type->dim[0] == in->type->dim[in->axis])
+            return true;
+    }
+    return false;
+}
+
+static void add_inputs_and_outputs(struct stages *x, const int *how)
+{
+    const struct ir_block *b = x->whole->body;
+    for (int i = 0; i < b->nparams; i++) {
+        const char *name = x->whole->input_names[i];
+        ir_type type = b->params[i]->type;
+        VEC_PUSH(x->ctx, x->inputs, (struct pipe_input){name, type, stages_split_axis(x->o, name, type)});
+        stages_value(x, name, type, TCC_PIPE_INPUT, i);
+    }
+    ir_type loss = ir_scalar_type(x->ctx, TCC_F32);
+    int v = stages_value(x, "loss", loss, TCC_PIPE_SLOT, 0);
+    VEC_PUSH(x->ctx, x->outputs,
+             (struct pipe_output){"loss", loss, v, 0, x->t->loss.sum ? TCC_PIPE_SUM : TCC_PIPE_MEAN});
+    for (int i = 1; i < b->last->nin; i++) {
+        ir_type type = b->last->in[i].value->type;
+        enum tcc_pipe_reduce r = how[i - 1] >= 0                             ? (enum tcc_pipe_reduce)how[i - 1]
+                                 : has_batch(x, type)                        ? TCC_PIPE_CONCAT
+                                 : tcc_is_float((enum tcc_dtype)type->dtype) ? TCC_PIPE_MEAN
+                                                                             : TCC_PIPE_STACK;
+        v = stages_value(x, x->names.at[i], type, TCC_PIPE_SLOT, 0);
+        VEC_PUSH(x->ctx, x->outputs, (struct pipe_output){x->names.at[i], type, v, 0, r});
+    }
+}
+
+/* -- Updates ------------------------------------------------------------------------------------------------------------------ */
+
+static struct ir_builder at_end(struct stages *x, struct ir_func *f)
+{
+    return (struct ir_builder){.ctx = x->ctx, .func = f, .block = f->body};
+}
+
+static struct ir_func *new_func(struct stages *x, const char *what, int stage)
+{
+    return ir_func_new(x->m, stage < 0 ? ir_internf(x->ctx, "%s.%s", x->name, what)
+                                       : ir_internf(x->ctx, "%s.%s%d", x->name, what, stage));
+}
+
+static int home_of(const struct stages *x, const struct ir_state *s)
+{
+    for (int i = 0; i < x->part->n; i++)
+        for (int k = 0; k < x->part->items[i].node->nin; k++) {
+            const char *name = partition_state_of(x->part->items[i].node->in[k].value);
+            if (name && !strcmp(name, s->name))
+                return x->part->items[i].stage;
+        }
+    return 0;
+}
+
+/* The stage's parameters with their gradients: the mean over microbatches of what they have added up. */
+static struct train_param *stage_params(struct stages *x, struct ir_builder *b, int stage, int *n)
+{
+    struct training *t = x->t;
+    struct train_param *params = IR_NEWN(x->ctx, t->nparams + 1, struct train_param);
+    bool sum = t->loss.sum && t->loss.kind != LOSS_output;
+    *n = 0;
+    for (int i = 0; i < t->nparams; i++) {
+        if (home_of(x, t->params[i]) != stage)
+            continue;
+        const char *name = train_grad_state(t, t->params[i])->name;
+        struct ir_value *g = ir_build1(b, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, name)));
+        if (!sum && x->o->microbatches > 1)
+            g = ir_binary(b, IR_mul, g, ir_constant_f(b, TCC_F32, 1.0 / x->o->microbatches));
+        params[(*n)++] = (struct train_param){t->params[i], g};
+    }
+    return params;
+}
+
+/* -> f32[2]: the largest gradient, the sum of squares. */
+static int add_measure(struct stages *x, int stage, int to)
+{
+    struct ir_func *f = new_func(x, "measure", stage);
+    struct ir_builder b = at_end(x, f);
+    struct optim_totals totals = {0};
+    ir_expr one = ir_const(x->ctx, 1);
+    int n;
+    struct train_param *params = stage_params(x, &b, stage, &n);
+    if (!optim_measure(&b, x->t->o, n, params, &totals))
+        return -1;
+    if (!totals.squares)
+        totals.squares = ir_constant_f(&b, TCC_F32, 0);
+    struct ir_value *both[] = {ir_reshape_to(&b, totals.largest, 1, &one), ir_reshape_to(&b, totals.squares, 1, &one)};
+    struct ir_value *out = ir_build1(&b, IR_concat, 2, both, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0)));
+    if (!out || !ir_return(&b, 1, &out, (const char *const[]){"totals"}))
+        return -1;
+    return stages_call(x, f, stage, 0, NULL, 1, &to);
+}
+
+/* From f32[stages, 2] */
+static struct ir_value *column(struct stages *x, struct ir_builder *b, struct ir_value *all, int i, enum ir_op op)
+{
+    ir_expr starts[] = {ir_const(x->ctx, 0), ir_const(x->ctx, i)}, steps[] = {ir_const(x->ctx, 1), ir_const(x->ctx, 1)};
+    ir_expr sizes[] = {ir_const(x->ctx, x->o->partitions), ir_const(x->ctx, 1)};
+    struct ir_value *v =
+        ir_build1(b, IR_slice, 1, &all,
+                  IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, 2, starts), ir_attr_exprs(IR_ATTR_sizes, 2, sizes),
+                           ir_attr_exprs(IR_ATTR_steps, 2, steps)));
+    return v ? ir_build1(b, op, 1, &v,
+                         IR_ATTRS(ir_attr_ints(IR_ATTR_axes, 2, (int64_t[]){0, 1}), ir_attr_i(IR_ATTR_keepdims, 0)))
+             : NULL;
+}
+
+/* stage -1: what belongs to none. */
+static int add_update(struct stages *x, int stage, int totals)
+{
+    struct ir_func *f = new_func(x, stage < 0 ? "count" : "update", stage);
+    struct ir_value *all = ir_input_new(f, x->values.at[totals].type, "totals"), *rate;
+    struct ir_builder b = at_end(x, f);
+    int n = 0;
+    struct train_param *params = stage < 0 ? NULL : stage_params(x, &b, stage, &n);
+    struct optim_totals t = {column(x, &b, all, 0, IR_reduce_max), column(x, &b, all, 1, IR_reduce_sum)};
+    if (!optim_update_part(&b, x->t->o, n, params, &t, stage < 0, &rate) || !ir_return(&b, 0, NULL, NULL))
+        return -1;
+    return stages_call(x, f, stage < 0 ? 0 : stage, 1, &totals, 0, NULL);
+}
+
+/* Behind the schedule's tasks. */
+static bool add_updates(struct stages *x, struct pipe *p, int own, int totals, const int *measure, const int *update)
+{
+    for (int s = 0; s < p->stages; s++) {
+        stages_add_task(x, p, s, TCC_TASK_CALL, measure[s], 0, 0);
+        stages_add_task(x, p, s, TCC_TASK_GATHER, own, 0, totals);
+        stages_add_task(x, p, s, TCC_TASK_CALL, update[s], 0, 0);
+    }
+    return true;
+}
+
+/* -- The pipelines ------------------------------------------------------------------------------------------------------------ */
+
+static bool build_segments(struct stages *x)
+{
+    x->nsegments = x->part->nsegments;
+    x->segments = IR_NEWN(x->ctx, x->nsegments + 1, struct segment);
+    x->grads = IR_NEWN(x->ctx, x->t->nparams + 1, struct ir_value *);
+    for (int i = 0; i < x->outputs.n; i++) {
+        struct ir_value *v = x->whole->body->last->in[i].value;
+        x->outputs.at[i].stage = stages_segment_of(x, v) % x->o->partitions;
+    }
+    stages_find_crossings(x);
+    for (int s = x->nsegments - 1; s >= 0; s--)
+        if (!stages_build_segment(x, s))
+            return false;
+    train_remove_func(x->m, x->whole);
+    return true;
+}
+
+static bool halve_segments(struct stages *x)
+{
+    for (int s = 0; s < x->nsegments; s++)
+        if (!stages_halve(x, s))
+            return false;
+    return true;
+}
+
+static struct partition_options cutting(const struct stages *x)
+{
+    const struct train_split *o = x->o;
+    struct pipeline_options pipeline = {0};
+    pipeline_parse(x->ctx, o->pipeline, &pipeline);
+    return (struct partition_options){.stages = o->partitions,
+                                      .chunks = pipeline.chunks,
+                                      .memory_weight = o->optimize && !strcmp(o->optimize, "memory") ? 0.8 : 0.2,
+                                      .training = true,
+                                      .map = o->map,
+                                      .map_name = o->map_name,
+                                      .default_stage = o->default_stage};
+}
+
+static bool build_step(struct training *t, struct stages *x)
+{
+    int how[256], own, totals, *measure, *update;
+    *x = (struct stages){.t = t, .ctx = t->ctx, .m = t->m, .o = t->o->stages, .name = "step", .training = true};
+    if (!stages_split_batch(t, t->train, x->o) || !make_whole(x, t->train, how) || !clean(t->m))
+        return false;
+    struct partition_options o = cutting(x);
+    x->part = partition_analyse(x->whole, &o);
+    if (!partition_place(x->part))
+        return false;
+    if (x->o->report)
+        partition_report(x->part, x->o->report);
+    add_inputs_and_outputs(x, how);
+    if (!optim_states(t->m, t->o, 0, NULL) || !build_segments(x) || !train_drop_unreached(t, x->grads) ||
+        !optim_states(t->m, t->o, t->nparams, t->params) || !clean(t->m) || !halve_segments(x))
+        return false;
+    ir_expr dims[] = {ir_const(x->ctx, x->o->partitions), ir_const(x->ctx, 2)};
+    own = stages_value(x, "totals of the stage", ir_tensor_type(x->ctx, TCC_F32, 1, dims + 1), TCC_PIPE_SLOT, 0);
+    totals = stages_value(x, "totals", ir_tensor_type(x->ctx, TCC_F32, 2, dims), TCC_PIPE_SLOT, 0);
+    measure = IR_NEWN(x->ctx, x->o->partitions, int);
+    update = IR_NEWN(x->ctx, x->o->partitions, int);
+    for (int s = 0; s < x->o->partitions; s++)
+        if ((measure[s] = add_measure(x, s, own)) < 0 || (update[s] = add_update(x, s, totals)) < 0)
+            return false;
+    int last = add_update(x, -1, totals);
+    struct pipe *p = last < 0 ? NULL : stages_pipe(x);
+    if (!p)
+        return false;
+    p->last = last;
+    return add_updates(x, p, own, totals, measure, update);
+}
+
+/* The same stages for eval: nodes go where those of their name went, or where their state is, or with their operands. */
+static void place_like(struct partition *p, const struct partition *step)
+{
+    for (int i = 0; i < p->n; i++) {
+        struct partition_item *it = &p->items[i];
+        int stage = -1, named = -1, before = 0;
+        for (int k = 0; k < it->node->nin; k++) {
+            const struct ir_value *v = it->node->in[k].value;
+            const char *state = partition_state_of(v);
+            const struct ir_state *s = state ? ir_state_by_name(p->func->module, state) : NULL;
+            int from = v && v->def ? p->item_of[v->def->id] : -1;
+            if (s && s->home)
+                stage = s->home - 1;
+            if (from >= 0)
+                before = p->items[from].stage; /* that of the last operand made */
+        }
+        for (int k = 0; stage < 0 && k < step->n && it->node->where.node; k++)
+            if (step->items[k].node->where.node && !strcmp(step->items[k].node->where.node, it->node->where.node))
+                named = step->items[k].stage;
+        it->stage = stage >= 0 ? stage : named >= 0 ? named : before;
+    }
+}
+
+static bool build_eval(struct training *t, const struct partition *step)
+{
+    struct stages x = {.t = t, .ctx = t->ctx, .m = t->m, .o = t->o->stages, .name = "eval"};
+    int *how = IR_NEWN(t->ctx, t->main->body->last->nin + 1, int);
+    if ((t->main != t->train && !stages_split_batch(t, t->main, x.o)) || !make_whole(&x, t->main, how) || !clean(t->m))
+        return false;
+    struct partition_options o = cutting(&x);
+    o.training = false;
+    x.part = partition_analyse(x.whole, &o);
+    place_like(x.part, step);
+    partition_number(x.part);
+    add_inputs_and_outputs(&x, how);
+    return build_segments(&x) && clean(t->m) && halve_segments(&x) && stages_pipe(&x) != NULL;
+}
+
+static bool build_init(struct training *t)
+{
+    struct stages x = {.t = t, .ctx = t->ctx, .m = t->m, .o = t->o->stages, .name = "init"};
+    struct pipe *p = IR_NEW(t->ctx, struct pipe), **end = &t->m->pipes;
+    *p = (struct pipe){.name = "init", .stages = x.o->partitions, .micros = 1, .last = -1};
+    p->tasks = IR_NEWN(t->ctx, p->stages + 1, struct pipe_tasks);
+    for (int s = -1; s < p->stages; s++) {
+        struct ir_func *f = new_func(&x, s < 0 ? "everywhere" : "stage", s);
+        struct ir_builder b = at_end(&x, f);
+        for (const struct ir_state *v = t->m->states; v; v = v->next)
+            if (v->home == s + 1 && !train_init_state(&b, v))
+                return false;
+        int call = stages_call(&x, f, s < 0 ? 0 : s, 0, NULL, 0, NULL);
+        if (!ir_return(&b, 0, NULL, NULL))
+            return false;
+        if (s < 0)
+            p->last = call;
+        else
+            stages_add_task(&x, p, s, TCC_TASK_CALL, call, 0, 0);
+    }
+    p->ncalls = x.calls.n;
+    p->calls = x.calls.at;
+    while (*end)
+        end = &(*end)->next;
+    *end = p;
+    return true;
+}
+
+/* -- Homes of state ------------------------------------------------------------------------------------------------------------ */
+
+static void note_states(struct ir_module *m, const struct ir_block *b, int stage, int *reader, int *writer)
+{
+    IR_EACH_NODE(n, b)
+    {
+        const struct ir_state *s = n->op == IR_state_read || n->op == IR_state_write
+                                       ? ir_state_by_name(m, ir_get_s(n, IR_ATTR_name, ""))
+                                       : NULL;
+        if (s) {
+            int *at = n->op == IR_state_read ? &reader[s->index] : &writer[s->index];
+            *at = *at == 0 || *at == stage + 1 ? stage + 1 : -1; /* -1: several */
+        }
+        for (int g = 0; g < n->nregions; g++)
+            note_states(m, n->regions[g], stage, reader, writer);
+    }
+}
+
+/* What one stage alone uses is there only. */
+static void settle_homes(struct training *t, const struct pipe *p)
+{
+    int n = 0;
+    for (struct ir_state *s = t->m->states; s; s = s->next)
+        n = s->index >= n ? s->index + 1 : n;
+    int *reader = IR_NEWN(t->ctx, n + 1, int), *writer = IR_NEWN(t->ctx, n + 1, int);
+    for (int c = 0; c < p->ncalls; c++)
+        if (c != p->last)
+            note_states(t->m, p->calls[c].func->body, p->calls[c].stage, reader, writer);
+    if (p->last >= 0) /* written everywhere */
+        note_states(t->m, p->calls[p->last].func->body, -2, reader, writer);
+    for (struct ir_state *s = t->m->states; s; s = s->next) {
+        int r = reader[s->index], w = writer[s->index];
+        bool one = (r > 0 || w > 0) && r >= 0 && w >= 0 && (!r || !w || r == w);
+        s->home = one ? (w ? w : r) : 0;
+    }
+}
+
+bool train_stages(struct training *t)
+{
+    struct stages step;
+    if (t->o->accumulate > 1)
+        return train_complain(t, "%s",
+                              "--accumulate and --partitions exclude each other: --microbatches=M accumulates");
+    if (!clean(t->m) || !build_step(t, &step))
+        return false;
+    settle_homes(t, t->m->pipes);
+    return build_eval(t, step.part) && build_init(t);
+}

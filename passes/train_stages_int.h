@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * train_stages_int.h - between the files that cut a model's training into stages:
+ *
+ *   train_stages.c    the whole: what is cut, updates, the pipelines' tables
+ *   train_micro.c     the batch of a microbatch
+ *   train_segment.c   a segment's function: its part of the model, and the gradients of that
+ *   train_halves.c    forward and backward functions of a segment, and what the one keeps for the other
+ *   train_tasks.c     from a schedule to each stage's tasks, and slots
+ */
+#ifndef TCC_TRAIN_STAGES_INT_H
+#define TCC_TRAIN_STAGES_INT_H
+
+#include "passes/train_entry_int.h"
+
+/* A value of the model that is made in one segment and used in others. */
+struct crossing {
+    struct ir_value *v;
+    int from;                    /* segment */
+    bool *to;                    /* by segment */
+    int value;                   /* of the pipeline */
+    int *grad;                   /* by segment: the value that holds its part of the gradient; -1: none */
+    bool active;                 /* depends on trained parameters: gradients are wanted */
+};
+
+struct segment {
+    bool empty;
+    struct ir_func *func;
+    struct { int *at; int n, cap; } in, out;     /* values of the pipeline, by func's inputs and outputs */
+    int nforward;                /* outputs of the forward pass; the others are gradients */
+    int forward, backward;       /* calls; -1: none */
+};
+
+struct stages {
+    struct training *t;
+    struct ir_ctx *ctx;
+    struct ir_module *m;
+    const struct train_split *o;
+    const char *name;            /* of the entry point */
+    bool training;
+    struct ir_func *whole;       /* what is cut; its first result is the scores, then come the outputs */
+    struct partition *part;
+    int nsegments;
+    struct segment *segments;
+    struct { struct crossing *at; int n, cap; } crossings;
+    struct { struct pipe_value *at; int n, cap; } values;
+    struct { struct pipe_call *at; int n, cap; } calls;
+    struct { struct pipe_input *at; int n, cap; } inputs;
+    struct { struct pipe_output *at; int n, cap; } outputs;
+    struct { const char **at; int n, cap; } names;      /* of the outputs behind the loss */
+    struct ir_value **grads;     /* by trained parameter: not NULL once a segment has a gradient of it */
+};
+
+int stages_value(struct stages *x, const char *name, ir_type type, enum tcc_pipe_space space, int input);
+int stages_call(struct stages *x, struct ir_func *f, int stage, int nin, const int *in, int nout, const int *out);
+/* The segment in which a value of `whole` is made (0 for inputs and sources). */
+int stages_segment_of(const struct stages *x, const struct ir_value *v);
+
+/* train_micro.c: the types of f's inputs become those of a microbatch. False after a diagnostic that names the node that pins the batch. */
+bool stages_split_batch(struct training *t, struct ir_func *f, const struct train_split *o);
+/* The axis on which an input is split; -1: none. */
+int stages_split_axis(const struct train_split *o, const char *name, ir_type type);
+
+/* train_segment.c */
+void stages_find_crossings(struct stages *x);
+bool stages_build_segment(struct stages *x, int s);
+
+/* train_halves.c: makes the segment's calls. */
+bool stages_halve(struct stages *x, int s);
+/* Input symbols that nothing binds get an input of no elements that does; unused inputs go. */
+bool stages_settle_inputs(struct stages *x, struct ir_func *f, int *n, int *in);
+
+/* train_tasks.c: the pipeline of x, put into the module. NULL after a diagnostic. */
+struct pipe *stages_pipe(struct stages *x);
+struct pipe_task *stages_add_task(struct stages *x, struct pipe *p, int stage, enum tcc_task_kind kind, int what, int micro, int peer);
+
+#endif

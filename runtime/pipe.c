@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Entry points that are cut into stages (abi.h, pipelines). A session runs one stage, and the others are other processes of its
+ * group "pp"; or it runs all of them in turn: each goes on until it waits for something that another has not sent yet.
+ *
+ * A stage's values lie in slots. A call writes into the slots' memory, which becomes the entry point's output memory for the time of
+ * the call. A send leaves its slot alone until it has gone; a receive is begun while what comes before it still computes.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/pipe_int.h"
+
+/* -- Tables of a run ----------------------------------------------------------------------------------- */
+
+static const char *value_name(const struct run *r, uint32_t v)
+{
+    return tcr_string(r->s->m, r->values[v].name);
+}
+
+static struct pslot *slot_of(const struct run *r, uint32_t stage, uint32_t v, uint32_t micro)
+{
+    const struct stage *t = &r->state->stages[stage];
+
+    return &t->slots[r->state->first_slot[v] + micro % r->values[v].slots];
+}
+
+struct tcr_pipe *tcr_pipe_of(struct tccrt_session *s, uint32_t number)
+{
+    const struct tcc_ppipe *p = &s->m->pipes[number];
+    const struct tcc_pvalue *values = s->m->pvalues + p->values.first;
+    struct tcr_pipe *x;
+    uint32_t n = 0;
+
+    if (!s->pipes && !(s->pipes = calloc(s->m->plan->pipes.count, sizeof *s->pipes)))
+        return NULL;
+    if (s->pipes[number])
+        return s->pipes[number];
+    x = s->pipes[number] = calloc(1, sizeof *x);
+    if (!x || !(x->stages = calloc(p->stages, sizeof *x->stages)) ||
+        !(x->first_slot = calloc(p->values.count + 1, sizeof *x->first_slot)) ||
+        !(x->dims = calloc(p->values.count + 1, sizeof *x->dims)) ||
+        !(x->results = calloc(p->outputs.count + 1, sizeof *x->results)) ||
+        !(x->slices = calloc(p->axes.count + 1, sizeof *x->slices)) ||
+        !(x->inputs = calloc(p->axes.count + 1, sizeof *x->inputs)))
+        return NULL;
+    for (uint32_t v = 0; v < p->values.count; v++) {
+        x->first_slot[v] = n;
+        n += values[v].slots;
+    }
+    x->nslots = n;
+    for (uint32_t st = 0; st < p->stages; st++)
+        if (tcr_has_stage(s, st + 1) && !(x->stages[st].slots = calloc(n + 1, sizeof *x->stages[st].slots)))
+            return NULL;
+    return x;
+}
+
+static void drop_messages(struct tcr_pipe *x)
+{
+    while (x->mail) {
+        struct message *m = x->mail;
+
+        x->mail = m->next;
+        free(m->data);
+        free(m);
+    }
+}
+
+void tcr_pipes_free(struct tccrt_session *s)
+{
+    for (uint32_t i = 0; s->pipes && i < s->m->plan->pipes.count; i++) {
+        const struct tcc_ppipe *p = &s->m->pipes[i];
+        struct tcr_pipe *x = s->pipes[i];
+
+        for (uint32_t st = 0; x && x->stages && st < p->stages; st++) {
+            for (uint32_t k = 0; x->stages[st].slots && k < x->nslots; k++)
+                tcr_free(s, x->stages[st].slots[k].data, x->stages[st].slots[k].held);
+            free(x->stages[st].slots);
+        }
+        for (uint32_t k = 0; x && x->results && k < p->outputs.count; k++)
+            free(x->results[k].data);
+        for (uint32_t k = 0; x && x->slices && k < p->axes.count; k++)
+            free(x->slices[k].data);
+        if (x) {
+            drop_messages(x);
+            free(x->stages);
+            free(x->first_slot);
+            free(x->dims);
+            free(x->results);
+            free(x->slices);
+            free(x->inputs);
+            free(x->gathered);
+        }
+        free(x);
+    }
+    free(s->pipes);
+}
+
+/* -- Inputs ------------------------------------------------------------------------------------------------ */
+
+static uint32_t axis_of(const struct run *r, uint32_t i)
+{
+    return r->s->m->u32s[r->p->axes.first + i];
+}
+
+/* The caller's inputs: kept, checked to be divisible, and their sizes bound to those of a microbatch. */
+static int take_inputs(struct run *r)
+{
+    struct tccrt_session *s = r->s;
+
+    for (uint32_t i = 0; i < r->e->inputs.count; i++) {
+        const char *name = tcr_string(s->m, s->m->signatures[r->e->inputs.first + i].name);
+        struct tcc_tensor *t = &r->state->inputs[i];
+        uint32_t axis = axis_of(r, i);
+
+        if (!s->in[i] || s->in[i]->kind != TCC_OBJ_TENSOR)
+            return tcr_fail(TCC_EINPUT, "input '%s': a tensor expected", name);
+        *t = s->in[i]->t;
+        tcr_object_borrow(&s->heads[i], t);
+        s->in[i] = &s->heads[i];
+        if (axis == TCC_NO || (int)axis >= t->rank)
+            continue;
+        if (t->dims[axis] % r->p->micros)
+            return tcr_fail(TCC_EINPUT, "input '%s', axis %u: %lld is no multiple of the %u microbatches", name, axis,
+                            (long long)t->dims[axis], r->p->micros);
+        s->heads[i].t.dims[axis] /= r->p->micros;
+    }
+    return TCC_OK;
+}
+
+/* Dims of values, as far as they follow from the inputs. */
+static void evaluate_dims(struct run *r)
+{
+    const struct tccrt_model *m = r->s->m;
+
+    for (uint32_t v = 0; v < r->p->values.count; v++) {
+        const struct tcc_pvalue *x = &r->values[v];
+
+        for (uint32_t d = 0; d < x->rank; d++)
+            r->state->dims[v][d] = r->s->values[m->u32s[x->dims.first + d]];
+    }
+}
+
+static int64_t product(const int64_t *dims, int first, int last)
+{
+    int64_t n = 1;
+
+    for (int i = first; i < last; i++)
+        n *= dims[i];
+    return n;
+}
+
+/* Microbatch m of an input: in place on axis 0, else copied. */
+static int slice_input(struct run *r, uint32_t i, uint32_t micro, struct tcc_tensor *out)
+{
+    const struct tcc_tensor *t = &r->state->inputs[i];
+    uint32_t axis = axis_of(r, i);
+    struct slice *copy = &r->state->slices[i];
+    int64_t part, inner, outer;
+
+    *out = *t;
+    if (axis == TCC_NO || (int)axis >= t->rank)
+        return TCC_OK;
+    part = out->dims[axis] = t->dims[axis] / r->p->micros;
+    inner = product(t->dims, (int)axis + 1, t->rank) * tcr_dtype_bytes(t->dtype);
+    outer = product(t->dims, 0, (int)axis);
+    if (outer == 1) {
+        out->data = (char *)t->data + (size_t)(part * inner) * micro;
+        return TCC_OK;
+    }
+    if ((int64_t)copy->held < outer * part * inner) {
+        free(copy->data);
+        copy->held = 0;
+        if (!(copy->data = malloc((size_t)(outer * part * inner) + 1)))
+            return tcr_fail(TCC_EENV, "no memory for a microbatch");
+        copy->held = (size_t)(outer * part * inner);
+    }
+    for (int64_t o = 0; o < outer; o++)
+        memcpy((char *)copy->data + o * part * inner,
+               (const char *)t->data + (o * t->dims[axis] + part * (int64_t)micro) * inner, (size_t)(part * inner));
+    out->data = copy->data;
+    return TCC_OK;
+}
+
+static struct tcc_tensor slot_tensor(const struct run *r, uint32_t v, const struct pslot *x)
+{
+    struct tcc_tensor t = {.data = x->data, .dtype = (int32_t)r->values[v].dtype, .rank = x->rank};
+
+    memcpy(t.dims, x->dims, sizeof t.dims);
+    return t;
+}
+
+/* -- Calls ----------------------------------------------------------------------------------------------------- */
+
+static int bind_value(struct run *r, uint32_t stage, uint32_t v, uint32_t micro, uint32_t i)
+{
+    static char nothing[TCR_ALIGN];
+    struct tccrt_session *s = r->s;
+    struct tcc_tensor t = {.data = nothing, .dtype = (int32_t)r->values[v].dtype, .rank = (int32_t)r->values[v].rank};
+    int status = TCC_OK;
+
+    if (r->values[v].space == TCC_PIPE_INPUT) {
+        status = slice_input(r, r->values[v].input, micro, &t);
+    } else if (r->values[v].space == TCC_PIPE_SLOT) {
+        t = slot_tensor(r, v, slot_of(r, stage, v, micro));
+    } else {
+        memcpy(t.dims, r->state->dims[v], sizeof t.dims);
+    }
+    tcr_object_borrow(&s->heads[i], &t);
+    s->in[i] = &s->heads[i];
+    return status;
+}
+
+/* Lends the slots' memory to the call's outputs, or takes it back. */
+static void swap_outputs(struct run *r, const struct tcc_pcall *c, uint32_t stage, uint32_t micro)
+{
+    for (uint32_t k = 0; k < c->out.count; k++) {
+        struct pslot *x = slot_of(r, stage, r->s->m->u32s[c->out.first + k], micro);
+        struct tcr_out *o = &r->s->outs[k];
+        void *data = o->own;
+        size_t held = o->own_bytes;
+
+        o->own = x->data;
+        o->own_bytes = x->held;
+        x->data = data;
+        x->held = held;
+    }
+}
+
+static int settle_sends(struct run *r, const struct tcc_pcall *c, uint32_t stage, uint32_t micro)
+{
+    for (uint32_t k = 0; k < c->out.count; k++) {
+        struct pslot *x = slot_of(r, stage, r->s->m->u32s[c->out.first + k], micro);
+        int status = tcr_pipe_settle(x);
+
+        if (status)
+            return status;
+    }
+    return TCC_OK;
+}
+
+static int run_call(struct run *r, uint32_t stage, uint32_t number, uint32_t micro)
+{
+    struct tccrt_session *s = r->s;
+    const struct tcc_pcall *c = &r->calls[number];
+    const struct tcc_pentry *e = &s->m->entries[c->entry];
+    int status = settle_sends(r, c, stage, micro);
+
+    for (uint32_t i = 0; !status && i < c->in.count; i++)
+        status = bind_value(r, stage, s->m->u32s[c->in.first + i], micro, i);
+    if (status)
+        return status;
+    tcr_reset_outputs(s);
+    swap_outputs(r, c, stage, micro);
+    s->runs = r->runs * r->p->micros + micro;
+    status = tcr_execute(s, e);
+    for (uint32_t k = 0; !status && k < c->out.count; k++) {
+        uint32_t v = s->m->u32s[c->out.first + k];
+        struct pslot *x = slot_of(r, stage, v, micro);
+        const struct tcr_out *o = &s->outs[k];
+
+        if (!o->data || o->data != o->own)
+            status = tcr_fail(TCC_EBUG, "value '%s' of a stage does not lie in its slot", value_name(r, v));
+        x->rank = o->rank;
+        memcpy(x->dims, o->dims, sizeof x->dims);
+    }
+    swap_outputs(r, c, stage, micro);
+    return status;
+}
+
+/* -- Messages inside a process ----------------------------------------------------------------------------------- */
+
+static int post(struct run *r, uint32_t v, uint32_t micro, uint32_t to, const struct pslot *x)
+{
+    struct message *m = calloc(1, sizeof *m), **end = &r->state->mail;
+    struct tcc_tensor t = slot_tensor(r, v, x);
+    size_t bytes = (size_t)(tcr_elements(t.dtype, t.rank, t.dims) * tcr_dtype_bytes(t.dtype));
+
+    if (!m || !(m->data = malloc(bytes + 1))) {
+        free(m);
+        return tcr_fail(TCC_EENV, "no memory for '%s' on its way to stage %u", value_name(r, v), to);
+    }
+    memcpy(m->data, t.data, bytes);
+    m->value = v;
+    m->micro = micro;
+    m->to = to;
+    m->bytes = bytes;
+    m->t = t;
+    while (*end)
+        end = &(*end)->next;
+    *end = m;
+    return TCC_OK;
+}
+
+static int pick_up(struct run *r, uint32_t v, uint32_t micro, uint32_t stage, struct pslot *x)
+{
+    for (struct message **at = &r->state->mail; *at; at = &(*at)->next) {
+        struct message *m = *at;
+        int status;
+
+        if (m->value != v || m->micro != micro || m->to != stage)
+            continue;
+        if ((status = tcr_grow(r->s, &x->data, &x->held, m->bytes)))
+            return status;
+        memcpy(x->data, m->data, m->bytes);
+        x->rank = m->t.rank;
+        memcpy(x->dims, m->t.dims, sizeof x->dims);
+        *at = m->next;
+        free(m->data);
+        free(m);
+        return TCC_OK;
+    }
+    return AGAIN;
+}
+
+/* All stages' tensors of a value, one behind the other; every stage gets them when the last one has come. */
+static int gather_here(struct run *r, uint32_t stage, const struct tcc_ptask *t)
+{
+    struct tcr_pipe *x = r->state;
+    struct pslot *own = slot_of(r, stage, t->what, 0), *all = slot_of(r, stage, t->peer, 0);
+    struct tcc_tensor one = slot_tensor(r, t->what, own);
+    size_t bytes = (size_t)(tcr_elements(one.dtype, one.rank, one.dims) * tcr_dtype_bytes(one.dtype));
+    int status;
+
+    if (!x->gathered && !(x->gathered = malloc(bytes * r->p->stages + 1)))
+        return tcr_fail(TCC_EENV, "no memory");
+    if (!x->stages[stage].gave) {
+        memcpy((char *)x->gathered + bytes * stage, one.data, bytes);
+        x->stages[stage].gave = true;
+        x->ngathered++;
+    }
+    if (x->ngathered < r->p->stages)
+        return AGAIN;
+    if ((status = tcr_grow(r->s, &all->data, &all->held, bytes * r->p->stages)))
+        return status;
+    memcpy(all->data, x->gathered, bytes * r->p->stages);
+    all->rank = one.rank + 1;
+    all->dims[0] = r->p->stages;
+    memcpy(all->dims + 1, one.dims, (size_t)one.rank * sizeof *one.dims);
+    return TCC_OK;
+}
+
+/* -- Tasks -------------------------------------------------------------------------------------------------------- */
+
+static int run_task(struct run *r, uint32_t stage, const struct tcc_ptask *t)
+{
+    bool alone = !r->group;
+
+    switch (t->kind) {
+    case TCC_TASK_CALL: return run_call(r, stage, t->what, t->micro);
+    case TCC_TASK_SEND: {
+        struct pslot *x = slot_of(r, stage, t->what, t->micro);
+
+        return alone ? post(r, t->what, t->micro, t->peer, x) : tcr_pipe_send(r, x, t);
+    }
+    case TCC_TASK_RECV: {
+        struct pslot *x = slot_of(r, stage, t->what, t->micro);
+
+        return alone ? pick_up(r, t->what, t->micro, stage, x) : tcr_pipe_recv(r, x, t);
+    }
+    case TCC_TASK_GATHER:
+        return alone ? gather_here(r, stage, t)
+                     : tcr_pipe_gather(r, slot_of(r, stage, t->what, 0), slot_of(r, stage, t->peer, 0), t);
+    default: {
+        const struct pslot *x = slot_of(r, stage, r->outputs[t->what].value, t->micro);
+        struct tcc_tensor v = slot_tensor(r, r->outputs[t->what].value, x);
+
+        return tcr_pipe_reduce(r, t->what, t->micro, &v);
+    }
+    }
+}
+
+/* Receives that come next are begun before a call: one of each value, for which it has a slot to spare. */
+static int begin_receives(struct run *r, uint32_t stage, const struct tcc_ptask *at, const struct tcc_ptask *end)
+{
+    const struct tcc_ptask *last = end - at > 24 ? at + 24 : end;
+
+    for (const struct tcc_ptask *t = at + 1; t < last; t++) {
+        bool first = t->kind == TCC_TASK_RECV;
+
+        for (const struct tcc_ptask *b = at + 1; first && b < t; b++)
+            first = b->kind != TCC_TASK_RECV || b->what != t->what;
+        if (first && r->values[t->what].slots > 1) {
+            int status = tcr_pipe_begin_recv(r, slot_of(r, stage, t->what, t->micro), t);
+
+            if (status)
+                return status;
+        }
+    }
+    return TCC_OK;
+}
+
+/* The stage's tasks until one has to wait. *moved: something was done. */
+static int run_stage(struct run *r, uint32_t stage, bool *moved)
+{
+    const uint32_t *lists = r->s->m->u32s + r->p->tasks.first;
+    const struct tcc_ptask *first = r->s->m->ptasks + lists[2 * stage], *end = first + lists[2 * stage + 1];
+    struct stage *x = &r->state->stages[stage];
+
+    for (; first + x->at < end; x->at++) {
+        int status = TCC_OK;
+
+        if (r->group && first[x->at].kind == TCC_TASK_CALL)
+            status = begin_receives(r, stage, first + x->at, end);
+        if (!status)
+            status = run_task(r, stage, first + x->at);
+        if (status)
+            return status;
+        *moved = true;
+    }
+    return TCC_OK;
+}
+
+static int run_stages(struct run *r)
+{
+    int status = AGAIN;
+
+    for (uint32_t st = 0; st < r->p->stages; st++) {
+        r->state->stages[st].at = 0;
+        r->state->stages[st].gave = false;
+    }
+    r->state->ngathered = 0;
+    while (status == AGAIN) {
+        bool moved = false;
+
+        status = TCC_OK;
+        for (uint32_t st = 0; st < r->p->stages; st++) {
+            int now = tcr_has_stage(r->s, st + 1) ? run_stage(r, st, &moved) : TCC_OK;
+
+            if (now != TCC_OK && now != AGAIN)
+                return now;
+            status = now == AGAIN ? AGAIN : status;
+        }
+        if (status == AGAIN && !moved)
+            return tcr_fail(TCC_EBUG, "the stages wait for each other");
+    }
+    return status;
+}
+
+static void clear_gradients(struct run *r)
+{
+    struct tccrt_session *s = r->s;
+
+    for (uint32_t i = 0; r->p->accumulates && i < s->m->plan->states.count; i++)
+        if ((s->m->states[i].flags & TCCRT_STATE_GRADIENT) && s->states[i])
+            memset(s->states[i], 0, s->m->states[i].bytes);
+}
+
+/* What was under way when the run ended. */
+static void settle_all(struct run *r)
+{
+    for (uint32_t st = 0; r->group && st < r->p->stages; st++)
+        for (uint32_t k = 0; r->state->stages[st].slots && k < r->state->nslots; k++)
+            tcr_pipe_settle(&r->state->stages[st].slots[k]);
+}
+
+static int run_all(struct run *r)
+{
+    struct tccrt_session *s = r->s;
+    int status = take_inputs(r);
+
+    if (status || (status = tcr_bind(s, r->e)) || (status = tcr_pipe_begin_results(r)))
+        return status;
+    evaluate_dims(r);
+    clear_gradients(r);
+    r->started = true;
+    status = run_stages(r);
+    if (!status && r->p->last != TCC_NO)
+        status = run_call(r, s->stage ? (uint32_t)s->stage - 1 : 0, r->p->last, 0);
+    return status ? status : tcr_pipe_share_results(r);
+}
+
+int tcr_pipe_run(struct tccrt_session *s, const struct tcc_pentry *e)
+{
+    uint32_t number = e->pipe - 1;
+    const struct tcc_ppipe *p = &s->m->pipes[number];
+    bool objects = s->objects;
+    const struct tcc_tensor *users[64] = {NULL};
+    struct run r = {.s = s,
+                    .e = e,
+                    .p = p,
+                    .values = s->m->pvalues + p->values.first,
+                    .calls = s->m->pcalls + p->calls.first,
+                    .outputs = s->m->poutputs + p->outputs.first,
+                    .runs = s->runs,
+                    .group = s->stage ? tcr_session_group(s, "pp") : NULL};
+    int status = TCC_OK;
+
+    if (!(r.state = tcr_pipe_of(s, number)))
+        return tcr_fail(TCC_EENV, "no memory for a pipeline");
+    if (s->stage && p->stages > 1 && (!r.group || tccrt_comm_size(r.group) != (int)p->stages))
+        return tcr_fail(TCC_EUSAGE, "the session runs stage %d of %u: it needs a group \"pp\" of %u processes",
+                        s->stage - 1, p->stages, p->stages);
+    for (uint32_t k = 0; k < e->outputs.count && k < 64; k++)
+        users[k] = s->outs[k].user;
+    if (e->outputs.count > 64)
+        return tcr_fail(TCC_EUSAGE, "more than 64 outputs of a pipeline");
+    s->objects = false;
+    status = run_all(&r);
+    if (status && r.group && r.started)
+        tccrt_comm_abort(r.group, tccrt_error());
+    settle_all(&r);
+    drop_messages(r.state);
+    s->objects = objects;
+    s->runs = r.runs;
+    s->running = e;
+    tcr_reset_outputs(s);
+    for (uint32_t k = 0; !status && k < e->outputs.count; k++) {
+        s->outs[k].user = users[k];
+        status = tcr_pipe_give_result(&r, k);
+    }
+    s->runs += status == TCC_OK;
+    return status;
+}

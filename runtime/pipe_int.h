@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pipe_int.h - what the files of pipelines share: pipe.c runs stages, pipe_net.c speaks with those of other processes, pipe_result.c
+ * puts microbatches' outputs together.
+ */
+#ifndef TCCRT_PIPE_INT_H
+#define TCCRT_PIPE_INT_H
+
+#include "runtime/rt_int.h"
+
+#define AGAIN (-1)                               /* a task that must wait for another stage's */
+
+/* A value's memory for one microbatch. */
+struct pslot {
+    void *data;
+    size_t held;
+    int32_t rank;
+    int64_t dims[TCC_MAX_RANK];
+    struct tccrt_request *sending, *receiving;
+    uint32_t micro;                              /* that is being received */
+};
+struct stage { struct pslot *slots; uint32_t at; bool gave; };          /* at: the task to come */
+struct message { uint32_t value, micro, to; size_t bytes; void *data; struct tcc_tensor t; struct message *next; };
+struct slice { void *data; size_t held; };
+/* An output as it comes together. sums: doubles, where it is a sum or mean. */
+struct result { void *data; size_t held; struct tcc_tensor t; uint32_t seen; };
+
+/* A session's memory for one pipeline. */
+struct tcr_pipe {
+    struct stage *stages;
+    uint32_t *first_slot, nslots;                /* by value: where its slots begin in a stage's */
+    int64_t (*dims)[TCC_MAX_RANK];               /* by value; TCR_UNBOUND: not known beforehand */
+    struct tcc_tensor *inputs;                   /* the caller's */
+    struct slice *slices;
+    struct result *results;
+    struct message *mail;                        /* between stages of this process */
+    void *gathered;
+    uint32_t ngathered;
+};
+
+struct run {
+    struct tccrt_session *s;
+    const struct tcc_pentry *e;
+    const struct tcc_ppipe *p;
+    const struct tcc_pvalue *values;
+    const struct tcc_pcall *calls;
+    const struct tcc_poutput *outputs;
+    struct tcr_pipe *state;
+    struct tccrt_comm *group;                    /* NULL: all stages are here */
+    int64_t runs;
+    bool started;                                /* others may wait for this stage by now */
+};
+
+/* pipe_net.c */
+int tcr_pipe_send(struct run *r, struct pslot *x, const struct tcc_ptask *t);
+int tcr_pipe_begin_recv(struct run *r, struct pslot *x, const struct tcc_ptask *t);
+int tcr_pipe_recv(struct run *r, struct pslot *x, const struct tcc_ptask *t);
+int tcr_pipe_gather(struct run *r, const struct pslot *own, struct pslot *all, const struct tcc_ptask *t);
+int tcr_pipe_settle(struct pslot *x);            /* waits for what it sends or receives */
+int tcr_pipe_broadcast(struct run *r, uint32_t k);       /* output k from the stage that makes it to all */
+
+/* pipe_result.c */
+int tcr_pipe_result_room(struct result *x, size_t bytes);
+int tcr_pipe_begin_results(struct run *r);
+int tcr_pipe_reduce(struct run *r, uint32_t k, uint32_t micro, const struct tcc_tensor *v);
+int tcr_pipe_share_results(struct run *r);
+int tcr_pipe_give_result(struct run *r, uint32_t k);     /* to the caller */
+
+#endif

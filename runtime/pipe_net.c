@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stages in different processes: sends that don't wait, receives that are begun early, and what all stages exchange once a step. */
+#include <string.h>
+
+#include "runtime/pipe_int.h"
+
+static int tag_of(const struct run *r, const struct tcc_ptask *t)
+{
+    return (int)((t->what * r->p->micros + t->micro) % 8192);
+}
+
+int tcr_pipe_settle(struct pslot *x)
+{
+    int status = TCC_OK;
+
+    if (x->sending)
+        status = tccrt_comm_wait(x->sending);
+    if (x->receiving && !status)
+        status = tccrt_comm_wait(x->receiving);
+    x->sending = x->receiving = NULL;
+    return status;
+}
+
+int tcr_pipe_send(struct run *r, struct pslot *x, const struct tcc_ptask *t)
+{
+    struct tcc_tensor v = {.data = x->data, .dtype = (int32_t)r->values[t->what].dtype, .rank = x->rank};
+    int status;
+
+    memcpy(v.dims, x->dims, sizeof v.dims);
+    if (x->sending) { /* to another stage, too */
+        status = tccrt_comm_wait(x->sending);
+        x->sending = NULL;
+        if (status)
+            return status;
+    }
+    return tccrt_comm_send(r->group, (int)t->peer, tag_of(r, t), &v, &x->sending);
+}
+
+int tcr_pipe_begin_recv(struct run *r, struct pslot *x, const struct tcc_ptask *t)
+{
+    const int64_t *dims = r->state->dims[t->what];
+    struct tcc_tensor v = {.dtype = (int32_t)r->values[t->what].dtype, .rank = (int32_t)r->values[t->what].rank};
+    int status;
+    int64_t n;
+
+    if (x->receiving && x->micro == t->micro)
+        return TCC_OK;
+    if ((status = tcr_pipe_settle(x)))
+        return status;
+    memcpy(v.dims, dims, sizeof v.dims);
+    n = tcr_elements(v.dtype, v.rank, v.dims);
+    if (n < 0)
+        return tcr_fail(TCC_EBUG, "value '%s' has no size that is known before it comes",
+                        tcr_string(r->s->m, r->values[t->what].name));
+    if ((status = tcr_grow(r->s, &x->data, &x->held, (size_t)(n * tcr_dtype_bytes(v.dtype)))))
+        return status;
+    v.data = x->data;
+    x->rank = v.rank;
+    memcpy(x->dims, v.dims, sizeof x->dims);
+    x->micro = t->micro;
+    return tccrt_comm_recv(r->group, (int)t->peer, tag_of(r, t), &v, &x->receiving);
+}
+
+int tcr_pipe_recv(struct run *r, struct pslot *x, const struct tcc_ptask *t)
+{
+    int status = tcr_pipe_begin_recv(r, x, t);
+
+    return status ? status : tcr_pipe_settle(x);
+}
+
+int tcr_pipe_gather(struct run *r, const struct pslot *own, struct pslot *all, const struct tcc_ptask *t)
+{
+    int32_t dtype = (int32_t)r->values[t->what].dtype;
+    struct tcc_tensor in = {.data = own->data, .dtype = dtype, .rank = own->rank}, out = {.dtype = dtype};
+    int64_t bytes = tcr_elements(dtype, own->rank, own->dims) * tcr_dtype_bytes(dtype);
+    int status = tcr_grow(r->s, &all->data, &all->held, (size_t)bytes * r->p->stages);
+
+    if (status)
+        return status;
+    memcpy(in.dims, own->dims, sizeof in.dims);
+    out.data = all->data;
+    out.rank = all->rank = own->rank + 1;
+    out.dims[0] = all->dims[0] = r->p->stages;
+    memcpy(out.dims + 1, own->dims, (size_t)own->rank * sizeof *own->dims);
+    memcpy(all->dims, out.dims, sizeof all->dims);
+    return tccrt_comm_all_gather(r->group, &in, &out, NULL, NULL);
+}
+
+/* First its dims, then what it holds. */
+int tcr_pipe_broadcast(struct run *r, uint32_t k)
+{
+    struct result *x = &r->state->results[k];
+    int64_t head[TCC_MAX_RANK + 1] = {x->t.rank};
+    struct tcc_tensor h = {.data = head, .dtype = TCC_I64, .rank = 1, .dims = {TCC_MAX_RANK + 1}};
+    int root = (int)r->outputs[k].stage, status;
+    int64_t n;
+
+    memcpy(head + 1, x->t.dims, sizeof x->t.dims);
+    if ((status = tccrt_comm_broadcast(r->group, root, 1, &h, NULL)))
+        return status;
+    x->t.rank = (int32_t)head[0];
+    memcpy(x->t.dims, head + 1, sizeof x->t.dims);
+    n = tcr_elements(x->t.dtype, x->t.rank, x->t.dims);
+    if (n < 0 || (status = tcr_pipe_result_room(x, (size_t)n * (size_t)tcr_dtype_bytes(x->t.dtype))))
+        return n < 0 ? tcr_fail(TCC_EBUG, "an output has no size") : status;
+    return tccrt_comm_broadcast(r->group, root, 1, &x->t, NULL);
+}

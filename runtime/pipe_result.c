@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Outputs of a pipeline: microbatches' values added up (in float64, in their order), or put behind each other. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/pipe_int.h"
+
+static const char *output_name(const struct run *r, uint32_t k)
+{
+    return tcr_string(r->s->m, r->s->m->signatures[r->e->outputs.first + k].name);
+}
+
+int tcr_pipe_result_room(struct result *x, size_t bytes)
+{
+    if (x->held < bytes || !x->data) {
+        free(x->data);
+        x->held = 0;
+        if (!(x->data = malloc(bytes + 1)))
+            return tcr_fail(TCC_EENV, "no memory for an output");
+        x->held = bytes;
+    }
+    x->t.data = x->data;
+    return TCC_OK;
+}
+
+static bool adds(const struct run *r, uint32_t k)
+{
+    return r->outputs[k].how == TCC_PIPE_MEAN || r->outputs[k].how == TCC_PIPE_SUM;
+}
+
+int tcr_pipe_begin_results(struct run *r)
+{
+    for (uint32_t k = 0; k < r->p->outputs.count; k++) {
+        struct result *x = &r->state->results[k];
+
+        x->seen = 0;
+        x->t = (struct tcc_tensor){.dtype = (int32_t)r->values[r->outputs[k].value].dtype};
+    }
+    return TCC_OK;
+}
+
+static double load(int dtype, const void *p, int64_t i)
+{
+    switch (dtype) {
+    case TCC_F32: return ((const float *)p)[i];
+    case TCC_F64: return ((const double *)p)[i];
+    case TCC_I32: return ((const int32_t *)p)[i];
+    default: return (double)((const int64_t *)p)[i];
+    }
+}
+
+static void store(int dtype, void *p, int64_t i, double v)
+{
+    switch (dtype) {
+    case TCC_F32: ((float *)p)[i] = (float)v; return;
+    case TCC_F64: ((double *)p)[i] = v; return;
+    case TCC_I32: ((int32_t *)p)[i] = (int32_t)v; return;
+    default: ((int64_t *)p)[i] = (int64_t)v;
+    }
+}
+
+static int add(struct run *r, uint32_t k, const struct tcc_tensor *v)
+{
+    struct result *x = &r->state->results[k];
+    int64_t n = tcr_elements(v->dtype, v->rank, v->dims);
+    double *sums;
+
+    if (v->dtype != TCC_F32 && v->dtype != TCC_F64 && v->dtype != TCC_I32 && v->dtype != TCC_I64)
+        return tcr_fail(TCC_EUSAGE,
+                        "output '%s': values of type %s aren't added over microbatches: use concat or stack",
+                        output_name(r, k), tcr_dtype_name(v->dtype));
+    if (tcr_pipe_result_room(x, (size_t)n * sizeof *sums))
+        return TCC_EENV;
+    sums = x->data;
+    for (int64_t i = 0; i < n; i++)
+        sums[i] = (x->seen ? sums[i] : 0) + load(v->dtype, v->data, i);
+    x->t.rank = v->rank;
+    memcpy(x->t.dims, v->dims, sizeof v->dims);
+    if (++x->seen < r->p->micros)
+        return TCC_OK;
+    /* In place: no element is larger than its sum. */
+    for (int64_t i = 0; i < n; i++)
+        store(v->dtype, x->data, i, r->outputs[k].how == TCC_PIPE_MEAN ? sums[i] / r->p->micros : sums[i]);
+    return TCC_OK;
+}
+
+static int append(struct run *r, uint32_t k, uint32_t micro, const struct tcc_tensor *v)
+{
+    struct result *x = &r->state->results[k];
+    size_t bytes = (size_t)(tcr_elements(v->dtype, v->rank, v->dims) * tcr_dtype_bytes(v->dtype));
+
+    if (x->seen && (x->t.rank - (r->outputs[k].how == TCC_PIPE_STACK) != v->rank))
+        return tcr_fail(TCC_EINPUT, "output '%s' changes its shape between microbatches", output_name(r, k));
+    if (!x->seen++) {
+        bool stack = r->outputs[k].how == TCC_PIPE_STACK;
+
+        if (!stack && v->rank < 1)
+            return tcr_fail(TCC_EUSAGE, "output '%s' has no axis to be concatenated on", output_name(r, k));
+        x->t.rank = v->rank + stack;
+        memcpy(x->t.dims + stack, v->dims, (size_t)v->rank * sizeof *v->dims);
+        x->t.dims[0] = stack ? r->p->micros : v->dims[0] * r->p->micros;
+        if (tcr_pipe_result_room(x, bytes * r->p->micros))
+            return TCC_EENV;
+    }
+    if (x->held < bytes * r->p->micros)
+        return tcr_fail(TCC_EINPUT, "output '%s' changes its shape between microbatches", output_name(r, k));
+    memcpy((char *)x->data + bytes * micro, v->data, bytes);
+    return TCC_OK;
+}
+
+int tcr_pipe_reduce(struct run *r, uint32_t k, uint32_t micro, const struct tcc_tensor *v)
+{
+    return adds(r, k) ? add(r, k, v) : append(r, k, micro, v);
+}
+
+/* Every process gets all outputs. */
+int tcr_pipe_share_results(struct run *r)
+{
+    for (uint32_t k = 0; r->group && k < r->p->outputs.count; k++) {
+        int status = tcr_pipe_broadcast(r, k);
+
+        if (status)
+            return status;
+    }
+    return TCC_OK;
+}
+
+int tcr_pipe_give_result(struct run *r, uint32_t k)
+{
+    const struct result *x = &r->state->results[k];
+    int64_t bytes = tcr_elements(x->t.dtype, x->t.rank, x->t.dims) * tcr_dtype_bytes(x->t.dtype);
+    int status;
+    void *to = tcr_output_memory(r->s, k, x->t.dtype, x->t.rank, x->t.dims, bytes, &status);
+
+    if (to && bytes)
+        memcpy(to, x->t.data, (size_t)bytes);
+    return status;
+}
