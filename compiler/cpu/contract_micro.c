@@ -3,6 +3,9 @@
  * contract_micro.c - the register tile of contractions: an outer-product micro-kernel whose accumulators stay in vector
  * registers over the whole sum, and the kernel's later stages on the accumulators.
  *
+ * Long sums are taken in parts of about SUM_PART products, each begun at zero: rounding errors then grow with the root of a part's
+ * length and of the number of parts, not with that of the whole (Higham, Accuracy and Stability of Numerical Algorithms, 4.2).
+ *
  * A step of the sum loads cv vectors of B and, for each row, one element of A that is splat into a vector, and does
  * mr * cv multiply-adds. Loops of the sum carry the accumulators as phis. Where padding cuts rows off (start >= 0), the
  * guarded loop is unrolled and each tap runs only the rows that it has, known at compile time.
@@ -11,6 +14,7 @@
 #include "ir/ir.h"
 
 #define MAX_ACC 64
+#define SUM_PART 256
 
 /* State while one register tile's sum is emitted. */
 struct sum {
@@ -23,6 +27,8 @@ struct sum {
     int64_t sa[CT_MAX_K], sb[CT_MAX_K];
     ir_expr ea[CT_MAX_K], eb[CT_MAX_K];
     int64_t tap[CT_MAX_K];
+    int part_level;            /* loop that parts of the sum are cut from, -1: none */
+    int64_t part;              /* its points a part */
     LLVMValueRef acc[MAX_ACC]; /* row * cv + vector */
     /* Prefetch of the columns that come next, or NULL: `fetch` is an address among them, advanced by as much as b is ahead of
      * b_start, shifted right by fetch_shift; fetch_lines lines each time, fetch_gap bytes apart. */
@@ -252,28 +258,60 @@ static void fetch(struct sum *s, LLVMValueRef b)
     }
 }
 
-/* The innermost loop: unrolled by two or four, the rest after it. */
-static void innermost(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
+/* -- Parts of the sum ----------------------------------------------------------------------------------------- */
+
+/* The outermost loop of which a point is no more than a part; per point of the loops around it, its points are grouped. */
+static void plan_parts(struct sum *s)
+{
+    const struct ct *c = &s->g->c;
+    int64_t inner = 1;
+    int level = c->nks - 1;
+    s->part_level = -1;
+    if (!tcc_is_float(c->dtype) || c->nks < 1)
+        return;
+    while (level > 0 && c->ks[level].n != CT_DYN && inner * c->ks[level].n <= SUM_PART)
+        inner *= c->ks[level--].n;
+    /* A part of the innermost loop alone costs about what 4 of its steps do: there they are longer. */
+    int64_t n = c->ks[level].n, most = level == c->nks - 1 ? 2 * SUM_PART : SUM_PART;
+    if (n != CT_DYN && inner * n < most + most / 2)
+        return;
+    s->part_level = level;
+    s->part = most / inner;
+    if (n != CT_DYN) {
+        int64_t parts = (inner * n + most - 1) / most;
+        s->part = (n + parts - 1) / parts;
+    }
+    if (level == c->nks - 1)
+        s->part = (s->part + 3) & ~(int64_t)3;
+}
+
+static void part_begin(struct sum *s, LLVMValueRef *so_far)
+{
+    for (int i = 0; i < s->mr * s->cv; i++) {
+        so_far[i] = s->acc[i];
+        s->acc[i] = LLVMConstNull(s->g->vec);
+    }
+}
+
+static void part_end(struct sum *s, LLVMValueRef *so_far)
+{
+    for (int i = 0; i < s->mr * s->cv; i++)
+        s->acc[i] = LLVMIsNull(s->acc[i]) ? so_far[i] : LLVMBuildFAdd(s->g->e->b, so_far[i], s->acc[i], "");
+}
+
+/* -- Loops ------------------------------------------------------------------------------------------------ */
+
+/* Points [from, to) of the innermost loop, n of them if that is known: unrolled by two or four, the rest after it. */
+static void points(struct sum *s, LLVMValueRef a, LLVMValueRef b, LLVMValueRef from, LLVMValueRef to, int64_t n)
 {
     struct cg *g = s->g;
     struct em *e = g->e;
-    ir_expr elo, ehi;
-    int64_t small = s->mr * s->cv >= 16 ? 3 : 8;
-    int lo, hi, u = unroll_of(s);
     struct em_loop l;
+    int level = g->c.nks - 1, lo, hi, u = unroll_of(s);
     active_rows(s, &lo, &hi);
-    if (lo >= hi)
-        return;
-    bounds(s, level, &elo, &ehi);
-    int64_t n = ir_is_value(elo, 0) ? ir_const_or(ehi, CT_DYN) : CT_DYN;
+    LLVMValueRef main = to;
     if (s->sa[level] == CT_DYN || s->sb[level] == CT_DYN)
         u = 1;
-    if (n != CT_DYN && n <= small && (s->sa[level] != CT_DYN && s->sb[level] != CT_DYN)) {
-        for (int i = 0; i < n; i++)
-            step(s, cg_gepc(g, a, i * s->sa[level]), cg_gepc(g, b, i * s->sb[level]), lo, hi);
-        return;
-    }
-    LLVMValueRef from = em_expr(e, elo), to = em_expr(e, ehi), main = to;
     if (u > 1) {
         LLVMValueRef count = LLVMBuildSub(e->b, to, from, "");
         main = n != CT_DYN ? em_i64(e, n / u * u)
@@ -297,45 +335,132 @@ static void innermost(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
     }
 }
 
+/* The innermost loop in parts. */
+static void innermost_parts(struct sum *s, LLVMValueRef a, LLVMValueRef b, LLVMValueRef from, LLVMValueRef to,
+                            int64_t n)
+{
+    struct em *e = s->g->e;
+    LLVMValueRef so_far[MAX_ACC], zero = em_i64(e, 0);
+    int level = s->g->c.nks - 1;
+    int64_t whole = n == CT_DYN ? CT_DYN : n / s->part * s->part;
+    struct em_loop l;
+    em_loop_begin(e, &l, from, n == CT_DYN ? to : em_i64(e, whole), em_i64(e, s->part), "part");
+    carry(s, &l, 0, s->mr);
+    part_begin(s, so_far);
+    LLVMValueRef left = LLVMBuildSub(e->b, to, l.iv, ""), part = em_i64(e, s->part);
+    if (n == CT_DYN)
+        part = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (LLVMValueRef[]){left, part});
+    points(s, offset_of(s, a, level, l.iv, false), offset_of(s, b, level, l.iv, true), zero, part,
+           n == CT_DYN ? CT_DYN : s->part);
+    part_end(s, so_far);
+    carry_end(s, &l, 0, s->mr);
+    if (n == CT_DYN || whole == n)
+        return;
+    LLVMValueRef at = em_i64(e, whole);
+    part_begin(s, so_far);
+    points(s, offset_of(s, a, level, at, false), offset_of(s, b, level, at, true), zero, em_i64(e, n - whole),
+           n - whole);
+    part_end(s, so_far);
+}
+
+static void innermost(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
+{
+    struct cg *g = s->g;
+    struct em *e = g->e;
+    ir_expr elo, ehi;
+    int64_t small = s->mr * s->cv >= 16 ? 3 : 8;
+    int lo, hi;
+    active_rows(s, &lo, &hi);
+    if (lo >= hi)
+        return;
+    bounds(s, level, &elo, &ehi);
+    int64_t n = ir_is_value(elo, 0) ? ir_const_or(ehi, CT_DYN) : CT_DYN;
+    if (n != CT_DYN && n <= small && (s->sa[level] != CT_DYN && s->sb[level] != CT_DYN)) {
+        for (int i = 0; i < n; i++)
+            step(s, cg_gepc(g, a, i * s->sa[level]), cg_gepc(g, b, i * s->sb[level]), lo, hi);
+        return;
+    }
+    (level == s->part_level ? innermost_parts : points)(s, a, b, em_expr(e, elo), em_expr(e, ehi), n);
+}
+
+static void nest(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b);
+
+/* Loop `level` with constant numbers, for taps that not all rows have. */
+static void nest_unrolled(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
+{
+    struct cg *g = s->g;
+    struct em *e = g->e;
+    LLVMValueRef so_far[MAX_ACC];
+    bool parts = level == s->part_level;
+    int64_t n = g->c.ks[level].n;
+    int lo, hi;
+    for (int64_t i = 0; i < n; i++) {
+        s->tap[level] = i;
+        LLVMValueRef ai =
+            s->sa[level] != CT_DYN ? cg_gepc(g, a, i * s->sa[level]) : offset_of(s, a, level, em_i64(e, i), false);
+        LLVMValueRef bi =
+            s->sb[level] != CT_DYN ? cg_gepc(g, b, i * s->sb[level]) : offset_of(s, b, level, em_i64(e, i), true);
+        if (parts && i % s->part == 0)
+            part_begin(s, so_far);
+        if (level < g->c.nks - 1) {
+            nest(s, level + 1, ai, bi);
+        } else {
+            active_rows(s, &lo, &hi);
+            step(s, ai, bi, lo, hi);
+        }
+        if (parts && (i % s->part == s->part - 1 || i == n - 1))
+            part_end(s, so_far);
+    }
+}
+
+static void nest_points(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b, LLVMValueRef lo, LLVMValueRef hi)
+{
+    struct em *e = s->g->e;
+    struct em_loop l;
+    em_loop_begin(e, &l, lo, hi, em_i64(e, 1), "k");
+    carry(s, &l, 0, s->mr);
+    nest(s, level + 1, offset_of(s, a, level, l.iv, false), offset_of(s, b, level, l.iv, true));
+    carry_end(s, &l, 0, s->mr);
+}
+
 /* Loop `level` of the sum and those inside it. a, b: addresses of the first row's and first column's element. */
 static void nest(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
 {
     struct cg *g = s->g;
     struct em *e = g->e;
-    const struct ct_k *t = &g->c.ks[level];
-    bool last = level == g->c.nks - 1;
-    if (t->unroll && s->start >= 0) {
-        for (int64_t i = 0; i < t->n; i++) {
-            int lo, hi;
-            s->tap[level] = i;
-            LLVMValueRef ai =
-                s->sa[level] != CT_DYN ? cg_gepc(g, a, i * s->sa[level]) : offset_of(s, a, level, em_i64(e, i), false);
-            LLVMValueRef bi =
-                s->sb[level] != CT_DYN ? cg_gepc(g, b, i * s->sb[level]) : offset_of(s, b, level, em_i64(e, i), true);
-            if (!last) {
-                nest(s, level + 1, ai, bi);
-                continue;
-            }
-            active_rows(s, &lo, &hi);
-            step(s, ai, bi, lo, hi);
-        }
+    LLVMValueRef so_far[MAX_ACC];
+    ir_expr lo, hi;
+    struct em_loop l;
+    if (g->c.ks[level].unroll && s->start >= 0) {
+        nest_unrolled(s, level, a, b);
         return;
     }
-    if (last) {
+    if (level == g->c.nks - 1) {
         innermost(s, level, a, b);
         return;
     }
-    ir_expr lo, hi;
-    struct em_loop l;
     bounds(s, level, &lo, &hi);
     if (ir_is_value(lo, 0) && ir_is_value(hi, 1)) {
         nest(s, level + 1, a, b);
         return;
     }
     bool pass = level == 0 && g->sum_lo;
-    em_loop_begin(e, &l, pass ? g->sum_lo : em_expr(e, lo), pass ? g->sum_hi : em_expr(e, hi), em_i64(e, 1), "k");
+    LLVMValueRef from = pass ? g->sum_lo : em_expr(e, lo), to = pass ? g->sum_hi : em_expr(e, hi);
+    if (level != s->part_level) {
+        nest_points(s, level, a, b, from, to);
+        return;
+    }
+    em_loop_begin(e, &l, from, to, em_i64(e, s->part), "part");
     carry(s, &l, 0, s->mr);
-    nest(s, level + 1, offset_of(s, a, level, l.iv, false), offset_of(s, b, level, l.iv, true));
+    part_begin(s, so_far);
+    if (s->part == 1) {
+        nest(s, level + 1, offset_of(s, a, level, l.iv, false), offset_of(s, b, level, l.iv, true));
+    } else {
+        LLVMValueRef end = LLVMBuildAdd(e->b, l.iv, em_i64(e, s->part), "");
+        end = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (LLVMValueRef[]){end, to});
+        nest_points(s, level, a, b, l.iv, end);
+    }
+    part_end(s, so_far);
     carry_end(s, &l, 0, s->mr);
 }
 
@@ -479,6 +604,7 @@ void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int
     em_set_lanes(e, NULL, 1, NULL);
     cg_bind_column(g, x);
     cg_bind_row(g, r0);
+    plan_parts(&s);
     nest(&s, 0, a, b);
     epilogue(g, x, r0, mr, cv, s.acc);
 }

@@ -4,7 +4,8 @@
  *
  * An outer vector dim: lanes are outer points; the loop over it is the innermost of the outer loops and all stages run inside
  * it; TEMPs hold a row per lane. An inner vector dim: stages run one after the other for each outer point, each in lanes along
- * that dim (or along its own last dim), reductions keep a vector of partial results. Without a vector dim: single points,
+ * that dim (or along its own last dim), reductions keep a vector of partial results, and long sums are taken in parts
+ * of about SUM_PART terms, so that rounding errors stay those of short ones. Without a vector dim: single points,
  * which is right for every kernel (and is what -O0 uses).
  */
 #include "compiler/cpu/loops_int.h"
@@ -70,12 +71,15 @@ void loops_run_segments(struct em *e, const struct loops_segments *s, int dim, V
 /* -- Stages ------------------------------------------------------------------------------------------ */
 
 #define MAX_REDUCTIONS 64
+#define SUM_PART 256
 
 struct stage_run {
     struct em *e;
     const struct kn_stage *s;
     int lane_dim; /* inner dim in lanes, or -1 */
     struct loops_segments segments;
+    int part_dim; /* inner dim that parts of sums are cut from, or -1 */
+    int64_t part; /* its points a part */
     int nreductions;
     struct loops_acc acc[MAX_REDUCTIONS][LOOPS_MAX_SEGMENTS];
 };
@@ -99,24 +103,80 @@ static void segment_body(void *user, int segment)
     run_body(user, segment);
 }
 
+static void end_part(struct stage_run *r)
+{
+    for (int i = 0; i < r->nreductions; i++)
+        for (int j = 0; j < r->segments.n; j++)
+            if (r->acc[i][j].total)
+                loops_acc_end_part(r->e, &r->acc[i][j]);
+}
+
+/* Calls loop(r, dim, lo, hi) for all of an inner dim; where parts are cut from it for one after the other. */
+static void in_parts(struct stage_run *r, int dim, void (*loop)(struct stage_run *, int, V, V))
+{
+    struct em *e = r->e;
+    struct em_loop l;
+    V extent = em_extent(e, dim);
+    if (dim != r->part_dim) {
+        loop(r, dim, em_i64(e, 0), extent);
+        return;
+    }
+    em_loop_begin(e, &l, em_i64(e, 0), extent, em_i64(e, r->part), "part");
+    V end = LLVMBuildAdd(e->b, l.iv, em_i64(e, r->part), "");
+    loop(r, dim, l.iv, em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (V[]){end, extent}));
+    end_part(r);
+    em_loop_end(e, &l);
+}
+
+static void run_lane_dim(struct stage_run *r, int dim, V lo, V hi)
+{
+    loops_run_segments(r->e, &r->segments, dim, lo, hi, segment_body, r);
+}
+
+static void run_inner(struct stage_run *r, int dim);
+
+static void run_dim(struct stage_run *r, int dim, V lo, V hi)
+{
+    struct em_loop l;
+    em_loop_begin(r->e, &l, lo, hi, em_i64(r->e, 1), "i");
+    em_bind(r->e, r->e->k->dims[dim].var, l.iv);
+    run_inner(r, dim + 1);
+    em_loop_end(r->e, &l);
+}
+
 /* Loops over the stage's inner dims from `dim` on; the one in lanes is innermost. */
 static void run_inner(struct stage_run *r, int dim)
 {
-    struct em *e = r->e;
-    while (dim < e->k->ndims && (!(r->s->inner >> dim & 1) || dim == r->lane_dim))
+    while (dim < r->e->k->ndims && (!(r->s->inner >> dim & 1) || dim == r->lane_dim))
         dim++;
-    if (dim == e->k->ndims) {
-        if (r->lane_dim >= 0)
-            loops_run_segments(e, &r->segments, r->lane_dim, em_i64(e, 0), em_extent(e, r->lane_dim), segment_body, r);
-        else
-            run_body(r, 0);
-        return;
+    if (dim < r->e->k->ndims)
+        in_parts(r, dim, run_dim);
+    else if (r->lane_dim >= 0)
+        in_parts(r, r->lane_dim, run_lane_dim);
+    else
+        run_body(r, 0);
+}
+
+/* Parts are cut from the outermost loop of which a point is no more than a part; false: sums are short. */
+static bool plan_parts(struct stage_run *r)
+{
+    const struct kn_kernel *k = r->e->k;
+    int64_t inner = 1, n = 0;
+    r->part_dim = -1;
+    for (int i = -1; i < k->ndims; i++) {
+        int dim = i < 0 ? r->lane_dim : k->ndims - 1 - i;
+        if (dim < 0 || !(r->s->inner >> dim & 1) || (i >= 0 && dim == r->lane_dim))
+            continue;
+        int64_t lanes = i < 0 ? k->schedule.width * k->schedule.unroll : 1;
+        bool known = ir_is_const(k->dims[dim].extent, &n);
+        n = known ? (n + lanes - 1) / lanes : INT32_MAX;
+        r->part_dim = dim;
+        r->part = SUM_PART / inner * lanes;
+        if (inner * n > SUM_PART)
+            return inner * n >= SUM_PART + SUM_PART / 2;
+        inner *= n;
     }
-    struct em_loop l;
-    em_loop_begin(e, &l, em_i64(e, 0), em_extent(e, dim), em_i64(e, 1), "i");
-    em_bind(e, e->k->dims[dim].var, l.iv);
-    run_inner(r, dim + 1);
-    em_loop_end(e, &l);
+    return false;
 }
 
 int loops_stage_dim(const struct kn_kernel *k, const struct kn_stage *s)
@@ -145,13 +205,22 @@ static void run_stage(struct em *e, const struct kn_stage *s)
         int known = ir_is_const(e->k->dims[r->lane_dim].extent, &extent);
         r->segments = loops_segments(e, e->k->schedule.width, e->k->schedule.unroll, known, &extent);
     }
+    bool parts = plan_parts(r), sums = false;
     for (int i = s->first; i < s->last; i++) {
-        if (!loops_is_reduction(&e->k->insns[i]))
+        const struct kn_insn *n = &e->k->insns[i];
+        if (!loops_is_reduction(n))
             continue;
-        for (int j = 0; j < r->segments.n; j++)
-            loops_acc_init(e, &r->acc[r->nreductions][j], i, r->segments.at[j].lanes);
+        for (int j = 0; j < r->segments.n; j++) {
+            struct loops_acc *a = &r->acc[r->nreductions][j];
+            loops_acc_init(e, a, i, r->segments.at[j].lanes);
+            if (parts && loops_in_parts(n))
+                loops_acc_parts(e, a);
+        }
+        sums |= loops_in_parts(n);
         r->nreductions++;
     }
+    if (!parts || !sums)
+        r->part_dim = -1;
     run_inner(r, 0);
     em_forget(e, s->first, s->last);
     for (int i = 0; i < r->nreductions; i++)

@@ -36,6 +36,26 @@ void loops_acc_init(struct em *e, struct loops_acc *a, int insn, int lanes)
     }
 }
 
+bool loops_in_parts(const struct kn_insn *n)
+{
+    return n->code == KN_REDUCE && n->reducer == KN_SUM && tcc_is_float((enum tcc_dtype)n->dtype);
+}
+
+void loops_acc_parts(struct em *e, struct loops_acc *a)
+{
+    LLVMTypeRef t = em_vec(em_reg_type(e, acc_dtype(e, &e->k->insns[a->insn])), a->lanes);
+    a->total = em_alloca(e, t, 1, 0);
+    LLVMBuildStore(e->b, LLVMConstNull(t), a->total);
+}
+
+void loops_acc_end_part(struct em *e, struct loops_acc *a)
+{
+    LLVMTypeRef t = em_vec(em_reg_type(e, acc_dtype(e, &e->k->insns[a->insn])), a->lanes);
+    V part = LLVMBuildLoad2(e->b, t, a->value, ""), total = LLVMBuildLoad2(e->b, t, a->total, "");
+    LLVMBuildStore(e->b, LLVMBuildFAdd(e->b, total, part, ""), a->total);
+    LLVMBuildStore(e->b, LLVMConstNull(t), a->value);
+}
+
 static V load_slot(struct em *e, V slot, LLVMTypeRef t)
 {
     return LLVMBuildLoad2(e->b, t, slot, "");
@@ -141,7 +161,7 @@ V loops_acc_result(struct em *e, const struct loops_acc *a, int n, bool fold)
         return arg_result(e, a, n, fold);
     V sum = NULL;
     for (int i = 0; i < n; i++) {
-        V v = load_slot(e, a[i].value, em_vec(em_reg_type(e, d), a[i].lanes));
+        V v = load_slot(e, a[i].total ? a[i].total : a[i].value, em_vec(em_reg_type(e, d), a[i].lanes));
         if (fold)
             v = em_reduce_lanes(e, r, d, v);
         sum = i == 0 ? v : em_reduce_step(e, r, d, sum, v);

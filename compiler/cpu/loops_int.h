@@ -20,8 +20,12 @@ void loops_run_segments(struct em *e, const struct loops_segments *s, int dim, L
                         void (*body)(void *user, int segment), void *user);
 
 /* Accumulators of one stage's reductions in one vector context (stack slots, which LLVM turns into registers). */
-struct loops_acc { int insn; int lanes; LLVMValueRef value, position; };
+struct loops_acc { int insn; int lanes; LLVMValueRef value, position, total; };
 void loops_acc_init(struct em *e, struct loops_acc *a, int insn, int lanes);
+/* A sum of floats that is taken in parts: `total` has the sum of those that have ended. */
+bool loops_in_parts(const struct kn_insn *n);
+void loops_acc_parts(struct em *e, struct loops_acc *a);
+void loops_acc_end_part(struct em *e, struct loops_acc *a);
 /* Combines the instruction's argument (and position) at the current point; sets e->value of RUNNING instructions. */
 void loops_acc_step(struct em *e, struct loops_acc *a);
 /* The value over all points: `n` accumulators of one instruction; lanes are folded when `fold` (lanes ran along the reduced dim). */
