@@ -65,8 +65,10 @@ struct ir_state *ir_state_new(struct ir_module *m, const char *name, ir_type typ
 struct ir_state *ir_state_by_name(struct ir_module *m, const char *name)
 {
     struct ir_state *s = m->states;
-    while (s && strcmp(s->name, name) != 0)
+    while (s && s->name != name) /* names are interned, and most callers' too */
         s = s->next;
+    for (s = s ? s : m->states; s && s->name != name && strcmp(s->name, name) != 0; s = s->next)
+        ;
     return s;
 }
 

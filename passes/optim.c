@@ -139,6 +139,11 @@ static bool writes(const struct ir_node *n, const char *name)
     return false;
 }
 
+static struct ir_value *read_state(struct ir_builder *b, const char *name)
+{
+    return ir_build1(b, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, name)));
+}
+
 struct ir_value *optim_read(struct ir_builder *b, const char *name)
 {
     const struct ir_block *block = b->block;
@@ -149,10 +154,10 @@ struct ir_value *optim_read(struct ir_builder *b, const char *name)
             if (names_state(n, IR_state_read, name))
                 return n->out[0];
             if (writes(n, name))
-                return ir_build1(b, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, name)));
+                return read_state(b, name);
         }
     }
-    return ir_build1(b, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, name)));
+    return read_state(b, name);
 }
 
 bool optim_write(struct ir_builder *b, const char *name, struct ir_value *v)
@@ -330,7 +335,7 @@ static bool read_slots(struct update *u, struct optim_update *p, const char *par
             continue;
         if (slot->option == OPT_lr || p->opt[slot->option] != 0) {
             names[k] = slot_name(u->b->ctx, slot, parameter);
-            old[k] = optim_read(u->b, names[k]);
+            old[k] = read_state(u->b, names[k]); /* nobody else reads it */
             if (!old[k])
                 return false;
             p->slot[k] = ir_cast_to(u->b, old[k], p->dtype);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compile.c - from a recorded graph to a session: by the digest of its text from the context, else from the cache folder, else
- * through the compiler.
+ * compile.c - from a recorded graph to a session: by its digest from the context, else from the cache folder, else through the
+ * compiler.
  *
- * The text names inputs and state variables by position, so that the same program recorded again gives the same text whatever its
+ * Inputs and state variables are named by position, so that the same program recorded again gives the same graph whatever its
  * tensors hold.
  */
 #include "compiler/compile_int.h"
@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 /* -- The final graph ---------------------------------------------------------------------------------------- */
 
@@ -245,26 +244,37 @@ static bool add(struct trace_ctx *c, struct trace_compiled *fresh, int nstates)
     return true;
 }
 
+static struct trace_compiled *compiled_new(struct trace_ctx *c, int n, const int *donors, const uint64_t digest[2])
+{
+    struct trace_compiled *g = calloc(1, sizeof *g);
+    size_t size = 0;
+    if (!g)
+        return NULL;
+    g->digest[0] = digest[0];
+    g->digest[1] = digest[1];
+    g->text = text_of(c, &size);
+    g->names = names_of(c, n, donors);
+    if (g->text && g->names)
+        return g;
+    trace_compiled_free(g);
+    return NULL;
+}
+
 struct trace_compiled *trace_compile(struct trace_ctx *c, int n, struct ir_value *const *results, const int *donors)
 {
-    size_t size = 0;
+    uint64_t digest[2];
     int nstates = 0;
     for (int i = 0; i < n; i++)
         nstates += donors[i] >= 0;
-    char *names = names_of(c, n, donors);
-    char *text = names && finish_graph(c, n, results, donors) ? text_of(c, &size) : NULL;
-    struct trace_compiled *fresh = text ? calloc(1, sizeof *fresh) : NULL;
-    if (!fresh) {
-        free(text);
-        free(names);
-        trace_no_memory(c);
+    if (!finish_graph(c, n, results, donors))
         return NULL;
-    }
-    XXH128_hash_t h = XXH3_128bits(text, size);
-    *fresh = (struct trace_compiled){.digest = {h.high64, h.low64}, .text = text, .names = names};
-    struct trace_compiled *known = find(c, fresh->digest);
-    if (!known && add(c, fresh, nstates))
+    struct trace_compiled *known = trace_digest(c, digest) ? find(c, digest) : NULL;
+    if (known)
+        return known;
+    struct trace_compiled *fresh = compiled_new(c, n, donors, digest);
+    if (fresh && add(c, fresh, nstates))
         return fresh;
     trace_compiled_free(fresh);
-    return known;
+    trace_no_memory(c); /* unless it has been said what went wrong */
+    return NULL;
 }

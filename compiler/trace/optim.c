@@ -292,6 +292,8 @@ static void build_step(struct trace_ctx *c, void *arg)
         declare(g->module, w->scaler->slots[i].name, w->scaler->slots[i].t);
     struct ir_node *last = g->func->body->last;
     g->b.where = (struct ir_where){.op = "optimizer"};
+    for (int i = 0; i < n; i++) /* where the update finds them, it does not search the whole graph */
+        ir_build1(&g->b, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, params[i]->name)));
     bool built = train_update(&g->b, &options, n, params, grads);
     g->module->states = g->module->last_state = NULL;
     if (built)

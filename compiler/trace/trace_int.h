@@ -7,6 +7,7 @@
  *   layers.c    composite ops                                       grad.c     gradients
  *   optim.c     optimizers, scaler                                  loader.c   batches, and their order
  *   flush.c     what a graph gives, updates in place                compile.c  compiled graphs
+ *   digest.c    what tells graphs apart
  *   run.c       executions on a thread of their own, closures       eager.c    ops one by one
  *   report.c    why a graph is new
  */
@@ -189,6 +190,8 @@ int trace_eager_node(const struct ir_node *n, int64_t count, struct tcc_object *
 int trace_flush(struct trace_ctx *c, struct trace_tensor *want);
 /* The compiled graph with these results: donors[i] is the input that result i, of n, replaces, -1: none. NULL after trace_fail(). */
 struct trace_compiled *trace_compile(struct trace_ctx *c, int n, struct ir_value *const *results, const int *donors);
+/* Equal for equal graphs. False: no memory. */
+bool trace_digest(struct trace_ctx *c, uint64_t out[2]);
 void trace_compiled_free(struct trace_compiled *g);
 /* Why the text is not one of those compiled before, to standard error. */
 void trace_report(const struct trace_ctx *c, const char *text, const char *names);
