@@ -345,16 +345,18 @@ static bool read_slots(struct update *u, struct optim_update *p, const char *par
     return true;
 }
 
-static bool update_parameter(struct update *u, const struct ir_state *state, struct ir_value *grad)
+static bool update_parameter(struct update *u, const struct train_param *param, struct ir_value *grad)
 {
     struct ir_builder *b = u->b;
+    const struct ir_state *state = param->state;
     const struct optim_group *group = optim_group_of(u->c, state->name), *first = &u->c->groups[0];
     struct optim_update p = {
         .b = b, .dtype = update_type(state), .opt = group->value, .shared = &u->shared, .rate = u->rate};
     bool master = has_master(u->c, state);
     const char *names[OPTIM_MAX_SLOTS] = {0},
                *name = master ? ir_internf(b->ctx, "master.%s", state->name) : state->name;
-    struct ir_value *old[OPTIM_MAX_SLOTS] = {0}, *p_old = optim_read(b, name), *p_new;
+    struct ir_value *old[OPTIM_MAX_SLOTS] = {0}, *p_new;
+    struct ir_value *p_old = param->value && !master ? param->value : optim_read(b, name);
 
     if (!p_old || !read_slots(u, &p, state->name, names, old))
         return false;
@@ -435,7 +437,7 @@ bool optim_update_part(struct ir_builder *b, const struct train_options *o, int 
     if (!widen(&u, n, params, grads) || !build_shared(&u, n, grads, totals))
         return false;
     for (int i = 0; i < n; i++)
-        if (!update_parameter(&u, params[i].state, grads[i]))
+        if (!update_parameter(&u, &params[i], grads[i]))
             return false;
     *rate = ir_cast_to(b, u.rate, TCC_F32);
     if (!counters)

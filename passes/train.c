@@ -229,7 +229,7 @@ static bool update(struct ir_builder *b, struct training *t, struct ir_value **g
 {
     struct train_param *params = IR_NEWN(t->ctx, t->nparams, struct train_param);
     for (int i = 0; i < t->nparams; i++)
-        params[i] = (struct train_param){t->params[i], grads[i]};
+        params[i] = (struct train_param){.state = t->params[i], .grad = grads[i]};
     return optim_update(b, t->o, t->nparams, params, rate);
 }
 

@@ -85,10 +85,10 @@ bool train_schedule_rate(const struct train_schedule *s, double base, int64_t st
  */
 /* Adds to m the state variables (train.*, optimizer.*) that updates of the parameters, variables of m, need. */
 bool train_update_states(struct ir_module *m, const struct train_options *o, int n, struct ir_state *const *params);
-/* Builds one update of the parameters by their gradients (multiplied by the loss scale, if there is one) at b's point, as reads
- * and writes of those variables, which m holds. */
+/* Builds one update of the parameters, which have these values, by their gradients (multiplied by the loss scale, if there is one) at
+ * b's point, as reads and writes of those variables, which m holds. */
 bool train_update(struct ir_builder *b, const struct train_options *o, int n, struct ir_state *const *params,
-                  struct ir_value *const *grads);
+                  struct ir_value *const *values, struct ir_value *const *grads);
 /* A loss by its text ("cross_entropy:label_smoothing=0.1"), at b's point: *value, f32[], and where `gradient` is not NULL, its gradient
  * by the scores times `factor` (f32[]; NULL: 1). False after a diagnostic. */
 bool train_loss_at(struct ir_builder *b, const char *loss, struct ir_value *scores, struct ir_value *target, struct ir_value *factor,

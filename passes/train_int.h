@@ -12,6 +12,7 @@
 struct train_param {
     struct ir_state *state;
     struct ir_value *grad;       /* the parameter's dims; still multiplied by the loss scale, if there is one */
+    struct ir_value *value;      /* what it is now; NULL: a state_read is looked for, or made */
 };
 
 /* Gives the functions of a module (@main and @train) and its parameters the types that the options ask for. To be called before

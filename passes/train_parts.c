@@ -9,12 +9,12 @@ bool train_update_states(struct ir_module *m, const struct train_options *o, int
 }
 
 bool train_update(struct ir_builder *b, const struct train_options *o, int n, struct ir_state *const *params,
-                  struct ir_value *const *grads)
+                  struct ir_value *const *values, struct ir_value *const *grads)
 {
     struct train_param *list = IR_NEWN(b->ctx, (size_t)n + 1, struct train_param);
     struct ir_value *rate;
     for (int i = 0; i < n; i++)
-        list[i] = (struct train_param){params[i], grads[i]};
+        list[i] = (struct train_param){params[i], grads[i], values[i]};
     return optim_update(b, o, n, list, &rate);
 }
 

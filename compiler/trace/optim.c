@@ -217,26 +217,16 @@ struct trace_optimizer *trace_optimizer(struct trace_ctx *c, const char *text, i
 struct step_work {
     struct trace_optimizer *o;
     struct trace_scaler *scaler;
+    struct trace_tensor **tensors; /* by the number of their state variable */
 };
 
-static struct trace_tensor *tensor_named(const struct step_work *w, const char *name)
+static struct ir_state *declare(struct ir_module *m, const struct step_work *w, const char *name,
+                                struct trace_tensor *t)
 {
-    const struct trace_optimizer *o = w->o;
-    for (int i = 0; i < o->n; i++)
-        if (!strcmp(o->params[i].name, name))
-            return o->params[i].t;
-    for (int i = 0; i < o->nslots; i++)
-        if (!strcmp(o->slots[i].name, name))
-            return o->slots[i].t;
-    for (int i = 0; w->scaler && i < 2; i++)
-        if (!strcmp(w->scaler->slots[i].name, name))
-            return w->scaler->slots[i].t;
-    return NULL;
-}
-
-static struct ir_state *declare(struct ir_module *m, const char *name, const struct trace_tensor *t)
-{
-    return ir_state_new(m, name, ir_tensor_type_i(m->ctx, (enum tcc_dtype)t->dtype, t->rank, t->dims), NULL, 0);
+    ir_type type = ir_tensor_type_i(m->ctx, (enum tcc_dtype)t->dtype, t->rank, t->dims);
+    struct ir_state *s = ir_state_new(m, name, type, NULL, 0);
+    w->tensors[s->index] = t;
+    return s;
 }
 
 /* Reads become the tensors' values, writes become assignments; what an update reads after it has written it, it gets from there. */
@@ -246,19 +236,14 @@ static bool resolve(struct trace_ctx *c, const struct step_work *w, struct ir_no
         next = n->next;
         if (n->op != IR_state_read && n->op != IR_state_write)
             continue;
-        struct trace_tensor *t = tensor_named(w, ir_get_s(n, IR_ATTR_name, ""));
-        if (!t) {
-            trace_fail(c, TCC_EBUG, "optimizer: there is no variable %s", ir_get_s(n, IR_ATTR_name, ""));
+        const struct ir_state *s = ir_state_by_name(c->graph.module, ir_get_s(n, IR_ATTR_name, ""));
+        struct ir_value *v = n->op == IR_state_read ? trace_value(w->tensors[s->index]) : n->in[0].value;
+        if (!v)
             return false;
-        }
-        if (n->op == IR_state_write) {
-            trace_become(t, n->in[0].value);
-        } else {
-            struct ir_value *v = trace_value(t);
-            if (!v)
-                return false;
+        if (n->op == IR_state_write)
+            trace_become(w->tensors[s->index], v);
+        else
             ir_replace_uses(n->out[0], v);
-        }
         ir_remove(n);
     }
     return true;
@@ -266,38 +251,37 @@ static bool resolve(struct trace_ctx *c, const struct step_work *w, struct ir_no
 
 static void build_step(struct trace_ctx *c, void *arg)
 {
-    const struct step_work *w = arg;
+    struct step_work *w = arg;
     const struct trace_optimizer *o = w->o;
     struct trace_graph *g = &c->graph;
     struct train_options options = options_of(o, w->scaler ? "dynamic" : NULL);
     struct ir_state **params = IR_NEWN(g->ctx, (size_t)o->n + 1, struct ir_state *);
+    struct ir_value **values = IR_NEWN(g->ctx, (size_t)o->n + 1, struct ir_value *);
     struct ir_value **grads = IR_NEWN(g->ctx, (size_t)o->n + 1, struct ir_value *);
     int n = 0;
+    w->tensors = IR_NEWN(g->ctx, (size_t)(o->n + o->nslots + 2), struct trace_tensor *);
     for (int i = 0; i < o->n; i++) {
         struct trace_tensor *t = o->params[i].t;
         if (!t->grad)
             continue;
-        params[n] = declare(g->module, o->params[i].name, t);
-        if (!(grads[n++] = trace_value(t->grad)))
-            return;
+        params[n] = declare(g->module, w, o->params[i].name, t);
+        values[n] = trace_value(t);
+        grads[n] = trace_value(t->grad);
+        if (!values[n] || !grads[n++])
+            break;
         t->used_grad = true;
     }
-    if (!n) {
+    if (!n)
         trace_fail(c, TCC_EUSAGE, "optimizer: none of its parameters has a gradient");
-        return;
-    }
     for (int i = 0; i < o->nslots; i++)
-        declare(g->module, o->slots[i].name, o->slots[i].t);
+        declare(g->module, w, o->slots[i].name, o->slots[i].t);
     for (int i = 0; w->scaler && i < 2; i++)
-        declare(g->module, w->scaler->slots[i].name, w->scaler->slots[i].t);
+        declare(g->module, w, w->scaler->slots[i].name, w->scaler->slots[i].t);
     struct ir_node *last = g->func->body->last;
     g->b.where = (struct ir_where){.op = "optimizer"};
-    for (int i = 0; i < n; i++) /* where the update finds them, it does not search the whole graph */
-        ir_build1(&g->b, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, params[i]->name)));
-    bool built = train_update(&g->b, &options, n, params, grads);
-    g->module->states = g->module->last_state = NULL;
-    if (built)
+    if (!c->status && train_update(&g->b, &options, n, params, values, grads))
         resolve(c, w, last ? last->next : g->func->body->first);
+    g->module->states = g->module->last_state = NULL;
 }
 
 int trace_optimizer_step(struct trace_optimizer *o)
