@@ -165,7 +165,7 @@ static struct train_param *stage_params(struct stages *x, struct ir_builder *b, 
         struct ir_value *g = ir_build1(b, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, name)));
         if (!sum && x->o->microbatches > 1)
             g = ir_binary(b, IR_mul, g, ir_constant_f(b, TCC_F32, 1.0 / x->o->microbatches));
-        params[(*n)++] = (struct train_param){t->params[i], g};
+        params[(*n)++] = (struct train_param){.state = t->params[i], .grad = g};
     }
     return params;
 }

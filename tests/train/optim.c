@@ -130,7 +130,7 @@ static bool build_step(struct ir_module *m, const struct train_options *o, struc
 {
     struct ir_func *f = ir_func_new(m, "step");
     struct ir_builder b = {.ctx = m->ctx, .func = f, .block = f->body};
-    struct train_param updated[NPARAMS];
+    struct train_param updated[NPARAMS] = {0};
     struct ir_value *rate, *scale;
 
     for (int i = 0; i < NPARAMS; i++) {

@@ -122,7 +122,7 @@ static bool build_bowl(struct machine *m, const struct train_options *o, enum tc
         ir_state_by_name(m->module, "train.rounding")->init = NULL;
     struct ir_value *g = ir_cast_to(&b, optim_read(&b, "p"), TCC_F32);
     g = ir_binary(&b, IR_sub, g, ir_constant_f(&b, TCC_F32, 2));
-    if (!optim_update(&b, o, 1, &(struct train_param){p, g}, &rate) || !ir_return(&b, 1, &rate, NULL))
+    if (!optim_update(&b, o, 1, &(struct train_param){.state = p, .grad = g}, &rate) || !ir_return(&b, 1, &rate, NULL))
         return false;
     f = ir_func_new(m->module, "read");
     b = (struct ir_builder){.ctx = m->ctx, .func = f, .block = f->body};
