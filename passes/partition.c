@@ -83,7 +83,7 @@ struct shared {
 static void use_state(struct shared *x, const char *name, const struct ir_node *n, int stage)
 {
     const struct ir_state *s = ir_state_by_name(x->p->func->module, name);
-    if (!s)
+    if (!s || (x->p->o.shared && x->p->o.shared[s->index]))
         return;
     if (x->stage[s->index] < 0) {
         x->stage[s->index] = stage;

@@ -24,9 +24,11 @@ struct partition_options {
     const char *map;            /* text of a map file; NULL: automatic */
     const char *map_name;       /* for messages */
     int default_stage;          /* for nodes that the map leaves out; -1: none */
+    const bool *shared;         /* by state index: only ever read, so several stages may have it; NULL: none */
 };
 
-/* A node of the function's body that is placed. Sources (constants, reads of parameters, sizes) are not: they follow their users. */
+/* A node of the function's body that is placed. Sources (constants, reads of state, sizes, and views and casts of these) are not:
+ * they follow their users. */
 struct partition_item {
     struct ir_node *node;
     double time;                /* seconds a microbatch, forward and backward; of sizes that are not known, guesses */
@@ -69,7 +71,7 @@ double partition_cut(struct ir_ctx *ctx, int n, const double *cost, const bool *
 
 /* partition_map.c: fills in items' stages; -1 where nothing fits. False after diagnostics. */
 bool partition_by_map(struct partition *p);
-/* The parameter or other state variable that a value reads; NULL: it reads none. */
+/* The parameter or other state variable that a value is, or is a view or cast of; NULL: none. */
 const char *partition_state_of(const struct ir_value *v);
 bool partition_is_source(const struct ir_node *n);
 double partition_bytes(ir_type t);                /* of a value; of unknown sizes a guess */

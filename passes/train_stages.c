@@ -256,6 +256,27 @@ static bool halve_segments(struct stages *x)
     return true;
 }
 
+/* State that is neither trained nor written: several stages may read it. */
+static const bool *find_shared(const struct stages *x)
+{
+    int n = 0;
+    for (const struct ir_state *s = x->m->states; s; s = s->next)
+        n = s->index >= n ? s->index + 1 : n;
+    bool *shared = IR_NEWN(x->ctx, n + 1, bool);
+    for (int i = 0; i < n; i++)
+        shared[i] = true;
+    for (int i = 0; i < x->t->nparams; i++)
+        shared[x->t->params[i]->index] = false;
+    IR_EACH_NODE(w, x->whole->body)
+    {
+        const struct ir_state *s =
+            w->op == IR_state_write ? ir_state_by_name(x->m, ir_get_s(w, IR_ATTR_name, "")) : NULL;
+        if (s)
+            shared[s->index] = false;
+    }
+    return shared;
+}
+
 static struct partition_options cutting(const struct stages *x)
 {
     const struct train_split *o = x->o;
@@ -265,6 +286,7 @@ static struct partition_options cutting(const struct stages *x)
                                       .chunks = pipeline.chunks,
                                       .memory_weight = o->optimize && !strcmp(o->optimize, "memory") ? 0.8 : 0.2,
                                       .training = true,
+                                      .shared = find_shared(x),
                                       .map = o->map,
                                       .map_name = o->map_name,
                                       .default_stage = o->default_stage};
@@ -272,8 +294,11 @@ static struct partition_options cutting(const struct stages *x)
 
 static bool build_step(struct training *t, struct stages *x)
 {
-    int how[256], own, totals, *measure, *update;
+    int own, totals, *measure, *update, *how;
     *x = (struct stages){.t = t, .ctx = t->ctx, .m = t->m, .o = t->o->stages, .name = "step", .training = true};
+    for (own = 0; t->step_outputs[own];)
+        own++;
+    how = IR_NEWN(t->ctx, own + 1, int);
     if (!stages_split_batch(t, t->train, x->o) || !make_whole(x, t->train, how) || !clean(t->m))
         return false;
     struct partition_options o = cutting(x);

@@ -42,13 +42,19 @@ void imp_note_constants(struct imp *im)
     note_nodes(im, im->model->graph->nodes, im->model->graph->node_count);
 }
 
+/* Numbers of the program that torch.onnx.export makes initialisers of, under names like val_12: nothing that the network learns. */
+static bool is_number(const struct onnx_tensor *t)
+{
+    return !t->rank && !strncmp(t->name, "val_", 4) && t->name[4] && !t->name[4 + strspn(t->name + 4, "0123456789")];
+}
+
 static bool is_parameter(const struct imp *im, const struct onnx_tensor *t)
 {
     bool trainable =
         t->dtype == ONNX_FLOAT || t->dtype == ONNX_DOUBLE || t->dtype == ONNX_FLOAT16 || t->dtype == ONNX_BFLOAT16;
     for (int k = 0; k < im->fixed.n && trainable; k++)
         trainable = strcmp(im->fixed.at[k], t->name) != 0;
-    return trainable && t->name[0];
+    return trainable && t->name[0] && !is_number(t);
 }
 
 static bool is_state(const struct imp *im, const struct onnx_tensor *t)
