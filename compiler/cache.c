@@ -68,6 +68,9 @@ static void add_training(XXH3_state_t *h, const struct tccc_train *t)
     XXH3_128bits_update(h, &t->clip_norm, sizeof t->clip_norm);
     add_number(h, t->accumulate);
     add_number(h, (int64_t)t->memory_budget);
+    add_number(h, t->data_parallel);
+    XXH3_128bits_update(h, &t->bucket_cap_mb, sizeof t->bucket_cap_mb);
+    add_text(h, t->broadcast_buffers);
     add_number(h, t->split != NULL);
     if (!t->split)
         return;

@@ -23,6 +23,9 @@ struct tccc_train {
     double clip_norm;
     int accumulate;
     unsigned long long memory_budget;                /* bytes; 0: none */
+    bool data_parallel;                              /* doc/distributed.md */
+    double bucket_cap_mb;                            /* 0: the default */
+    const char *broadcast_buffers;
     FILE *report;                                    /* what happens to each tensor kept for the backward pass; NULL: none */
     const struct tccc_split *split;                  /* NULL: one stage, whole batches */
 };

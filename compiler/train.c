@@ -21,7 +21,10 @@ static struct train_options options_of(const struct tccc_train *t)
                                   .train_only = t->train_only,
                                   .clip_norm = t->clip_norm,
                                   .accumulate = t->accumulate,
-                                  .memory_budget = t->memory_budget};
+                                  .memory_budget = t->memory_budget,
+                                  .data_parallel = t->data_parallel,
+                                  .bucket_cap_mb = t->bucket_cap_mb,
+                                  .broadcast_buffers = t->broadcast_buffers};
 }
 
 /* The file's text, NULL after a diagnostic. */

@@ -260,7 +260,7 @@ static bool update_if(struct entry *e, struct ir_value *condition, struct ir_val
     then.before = otherwise.before = NULL;
     for (int i = 0; i < t->nparams; i++)
         means[i] = ir_binary(&then, IR_mul, sums[i], ir_constant_f(&then, TCC_F32, 1.0 / t->o->accumulate));
-    if (!update(&then, t, means, &rate))
+    if (!train_parallel_gradients(&then, t->o, t->nparams, t->params, means) || !update(&then, t, means, &rate))
         return false;
     return ir_build_typed(&then, IR_yield, 0, NULL, NULL, 0, NULL) &&
            ir_build_typed(&otherwise, IR_yield, 0, NULL, NULL, 0, NULL);
@@ -293,6 +293,8 @@ static bool accumulate(struct entry *e, struct ir_value **grads)
 static bool end_with_outputs(struct entry *e, struct ir_value *loss)
 {
     int n = 1, count = 0;
+    if (!(loss = train_parallel_mean(&e->b, e->t->o, loss)))
+        return false;
     while (e->t->step_outputs[count])
         count++;
     struct ir_value **values = IR_NEWN(e->t->ctx, count + 1, struct ir_value *);
@@ -311,7 +313,8 @@ static bool end_with_outputs(struct entry *e, struct ir_value *loss)
 static bool forward_backward(struct entry *e, struct ir_value **loss, struct ir_value **grads)
 {
     struct ir_value *factor = optim_loss_scale(&e->b, e->t->o), *from, *seed;
-    return build_loss(e, factor, loss, &from, &seed) && build_gradients(e, from, seed, grads);
+    return train_parallel_buffers(&e->b, e->t->o) && build_loss(e, factor, loss, &from, &seed) &&
+           build_gradients(e, from, seed, grads);
 }
 
 static bool build_grad(struct training *t)
@@ -336,7 +339,9 @@ static bool build_step(struct training *t)
     if (!forward_backward(&e, &loss, grads) || !train_drop_unreached(t, grads) ||
         !optim_states(t->m, t->o, t->nparams, t->params))
         return false;
-    if (!(t->o->accumulate > 1 ? accumulate(&e, grads) : update(&e.b, t, grads, &rate)))
+    if (t->o->accumulate > 1
+            ? !accumulate(&e, grads)
+            : !train_parallel_gradients(&e.b, t->o, t->nparams, t->params, grads) || !update(&e.b, t, grads, &rate))
         return false;
     return end_with_outputs(&e, loss);
 }
@@ -363,7 +368,8 @@ static bool build_apply(struct training *t)
     struct ir_value **grads = IR_NEWN(t->ctx, t->nparams, struct ir_value *), *rate;
     for (int i = 0; i < t->nparams; i++)
         grads[i] = read_state(&e.b, train_grad_state(t, t->params[i]));
-    return update(&e.b, t, grads, &rate) && entry_end(&e, 1, &rate, (const char *const[]){"rate"});
+    return train_parallel_gradients(&e.b, t->o, t->nparams, t->params, grads) && update(&e.b, t, grads, &rate) &&
+           entry_end(&e, 1, &rate, (const char *const[]){"rate"});
 }
 
 bool train_init_state(struct ir_builder *b, const struct ir_state *s)
@@ -451,7 +457,7 @@ bool train_check(struct ir_ctx *ctx, const struct train_options *o)
     }
     if (o->stages && !check_stages(ctx, o))
         return false;
-    return optim_check(ctx, o);
+    return train_parallel_check(ctx, o) && optim_check(ctx, o);
 }
 
 bool train_build(struct ir_module *m, const struct train_options *o)

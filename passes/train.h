@@ -67,6 +67,9 @@ struct train_options {
     int accumulate;                 /* 0: 1 */
     uint64_t memory_budget;         /* bytes; 0: none */
     const struct train_split *stages;    /* NULL: one stage, whole batches */
+    bool data_parallel;             /* gradients are averaged over the ranks of group dp */
+    double bucket_cap_mb;           /* 0: 25, with a first bucket of 1 MiB */
+    const char *broadcast_buffers;  /* each, once */
 };
 
 /* False after diagnostics: the model is at fault (exit 1), since train_check was called before. */

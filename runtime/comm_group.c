@@ -47,8 +47,8 @@ void tccrt_comm_alive(void)
 
 void tccrt_comm_timeout(struct tccrt_comm *c, double seconds)
 {
-    if (c->net && seconds > 0)
-        c->net->timeout = seconds;
+    if (c->net)
+        c->net->timeout = seconds > 0 ? seconds : c->net->first_timeout;
 }
 
 void tccrt_comm_abort(struct tccrt_comm *c, const char *why)

@@ -138,7 +138,7 @@ struct tcr_net {
     bool threaded;                   /* a thread of ours may call the transport */
     struct tcr_op *ops;              /* under way */
     struct tcr_watch *watch;
-    double timeout;                  /* seconds */
+    double timeout, first_timeout;   /* seconds; as it began */
     bool broken;                     /* for good; `why` says what happened */
     char why[512];
     struct tcr_lock *lock;

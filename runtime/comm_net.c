@@ -231,7 +231,7 @@ int tcr_net_open(const struct tcr_transport *t, const struct tccrt_comm_options 
         return tcr_fail(TCC_EENV, "no memory for communication");
     }
     net->t = t;
-    net->timeout = timeout;
+    net->timeout = net->first_timeout = timeout;
     net->lock->options = *options;
     pthread_mutex_init(&net->lock->mutex, NULL);
     pthread_cond_init(&net->lock->changed, NULL);

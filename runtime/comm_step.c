@@ -82,6 +82,46 @@ struct tccrt_comm *tcr_session_group(struct tccrt_session *s, const char *name)
     return NULL;
 }
 
+bool tccrt_uses_group(const struct tccrt_model *m, const char *name)
+{
+    for (uint32_t i = 0; i < m->plan->attrs.count; i++) {
+        const struct tcc_pattr *a = &m->attrs[i];
+
+        if (a->kind == TCC_ATTR_STRINGS && a->n == 1 && !strcmp(tcr_string(m, a->name), "group") &&
+            !strcmp(tcr_string(m, m->u32s[a->data]), name))
+            return true;
+    }
+    return false;
+}
+
+uint64_t tccrt_digest(const struct tccrt_model *m)
+{
+    uint64_t parts[2] = {tcr_xxh3(m->plan, m->plan->size), m->desc->weights_digest};
+
+    return tcr_xxh3(parts, sizeof parts);
+}
+
+int tccrt_comm_state(struct tccrt_comm *c, int root, struct tccrt_session *s)
+{
+    uint32_t n = 0, count = s->m->plan->states.count;
+    int64_t random[2] = {(int64_t)s->seed, s->runs};
+    struct tcc_tensor *list;
+    int status;
+
+    tcr_clear_error();
+    if (!(list = calloc(count + 1, sizeof *list)))
+        return tcr_fail(TCC_EENV, "no memory for a list of state variables");
+    for (uint32_t i = 0; i < count; i++)
+        if (!(s->m->states[i].flags & TCCRT_STATE_GRADIENT) && s->m->states[i].bytes)
+            list[n++] = (struct tcc_tensor){s->states[i], TCC_U8, 1, {(int64_t)s->m->states[i].bytes}};
+    list[n++] = (struct tcc_tensor){random, TCC_I64, 1, {2}};
+    status = tccrt_comm_broadcast(c, root, (int)n, list, NULL);
+    free(list);
+    if (!status)
+        tccrt_random_set(s, (uint64_t)random[0], random[1]);
+    return status;
+}
+
 static struct tccrt_comm *group_of(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     const char *name = string_attr(s, p, "group", "world");

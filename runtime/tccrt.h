@@ -184,13 +184,16 @@ int tccrt_comm_finalize(struct tccrt_comm *world, const char *why);
 /* Tells all ranks of the world that this one has failed, why: their calls return TCC_EENV with that text. */
 void tccrt_comm_abort(struct tccrt_comm *c, const char *why);
 void tccrt_comm_alive(void);
-void tccrt_comm_timeout(struct tccrt_comm *c, double seconds);  /* of the world and all groups */
+void tccrt_comm_timeout(struct tccrt_comm *c, double seconds);  /* of the world and all groups; 0: as when it began */
 
 int tccrt_comm_rank(const struct tccrt_comm *c);
 int tccrt_comm_size(const struct tccrt_comm *c);
 int tccrt_comm_world_rank(const struct tccrt_comm *c, int rank);           /* of a member; -1: no such rank */
 int tccrt_comm_local_rank(const struct tccrt_comm *c);                     /* number among the world's processes on this machine */
 int tccrt_comm_local_size(const struct tccrt_comm *c);
+/* Called by all ranks of the world: the processes of a machine that may use the same CPUs divide them, this one is bound to its share,
+ * and the number of threads that are worth having is returned. */
+int tccrt_comm_cores(struct tccrt_comm *world);
 /* A group of ranks[n] (different, of `c`, in the new group's order). Called by its members, all with the same list; *out is NULL in
  * ranks that are not listed, which need not call. */
 int tccrt_comm_group(struct tccrt_comm *c, int n, const int *ranks, struct tccrt_comm **out);
@@ -220,6 +223,13 @@ int tccrt_comm_barrier(struct tccrt_comm *c, struct tccrt_request **request);
 /* *done: over, well (TCC_OK) or not; the request is still to be given to wait, which returns its status and frees it. */
 int tccrt_comm_test(struct tccrt_request *request, bool *done);
 int tccrt_comm_wait(struct tccrt_request *request);            /* NULL: TCC_OK */
+
+/* All state variables but gradients, the random seed and the counter of runs become those of rank `root`. */
+int tccrt_comm_state(struct tccrt_comm *c, int root, struct tccrt_session *s);
+/* Has the model steps of group `name`? */
+bool tccrt_uses_group(const struct tccrt_model *m, const char *name);
+/* Digest of all that the model computes: plan, weights, flags; artifacts with equal ones run together. */
+uint64_t tccrt_digest(const struct tccrt_model *m);
 
 /* The plan's steps of group `name` ("world", "dp", "pp") run in `c` (NULL: alone again), which must live as long as the session. */
 int tccrt_session_group(struct tccrt_session *s, const char *name, struct tccrt_comm *c);

@@ -36,15 +36,25 @@ const struct tool_row tool_table[NTOOLS] = {
 #undef TOOL
 };
 
+static char last_error[400];
+
 int tool_error(const struct options *o, int code, const char *format, ...)
 {
     va_list args;
+    va_start(args, format);
+    vsnprintf(last_error, sizeof last_error, format, args);
+    va_end(args);
     fprintf(stderr, "%s: ", tool_table[o->tool].name);
     va_start(args, format);
     vfprintf(stderr, format, args);
     va_end(args);
     fputc('\n', stderr);
     return code;
+}
+
+const char *tool_last_error(void)
+{
+    return last_error;
 }
 
 int usage_error(const struct options *o, const char *format, ...)

@@ -116,11 +116,11 @@ static int describe_entries(struct trainer *t)
 static int read_numbers(struct trainer *t)
 {
     const struct options *o = t->o;
-    int64_t seed = 0, per = 1, ranks = 1, rank = 0;
+    int64_t seed = 0, per = 1, ranks = t->ranks, rank = t->rank;
 
-    t->batch_size = 0;
+    t->global_batch = 0;
     t->epochs = option_set(o, OPT_steps) ? INT32_MAX : 1;
-    if (!option_int(o, OPT_batch_size, 1, 1 << 24, &t->batch_size) ||
+    if (!option_int(o, OPT_batch_size, 1, 1 << 24, &t->global_batch) ||
         !option_int(o, OPT_epochs, 1, INT32_MAX, &t->epochs) ||
         !option_int(o, OPT_steps, 1, INT64_MAX / 2, &t->steps) || !option_int(o, OPT_seed, 0, INT64_MAX, &seed) ||
         !option_int(o, OPT_eval_every, 1, INT64_MAX / 2, &t->eval_every) ||
@@ -128,6 +128,8 @@ static int read_numbers(struct trainer *t)
         !option_int(o, OPT_per_execution, 1, 65536, &per) || !option_int(o, OPT_ranks, 1, 1 << 20, &ranks) ||
         !option_int(o, OPT_rank, 0, ranks - 1, &rank))
         return EXIT_USAGE;
+    if (t->ranks > 1 && (option_set(o, OPT_ranks) || option_set(o, OPT_rank)))
+        return usage_error(o, "--ranks and --rank are the launcher's to say");
     const char *shard = option_text(o, OPT_shard, "interleaved");
     if (strcmp(shard, "interleaved") && strcmp(shard, "contiguous"))
         return usage_error(o, "--shard=%s: expected interleaved or contiguous", shard);
@@ -160,15 +162,16 @@ static int settle_batch_size(struct trainer *t)
         if (n < 0)
             continue;
         t->fixed_batch = true;
-        if (!t->batch_size)
-            t->batch_size = n;
-        if (t->batch_size != n)
+        if (!t->global_batch)
+            t->global_batch = n * t->ranks;
+        if (t->global_batch != n * t->ranks)
             return tool_error(t->o, EXIT_DATA,
-                              "--batch-size %" PRId64 ": input '%s' was compiled for batches of %" PRId64,
-                              t->batch_size, t->step.in[i].name, n);
+                              "--batch-size %" PRId64 ": input '%s' was compiled for batches of %" PRId64 "%s",
+                              t->global_batch, t->step.in[i].name, n, t->ranks > 1 ? " on each rank" : "");
     }
-    if (!t->batch_size)
-        t->batch_size = 32;
+    if (!t->global_batch)
+        t->global_batch = 32;
+    t->batch_size = t->global_batch / t->ranks ? t->global_batch / t->ranks : 1;
     return EXIT_FINE;
 }
 
@@ -183,7 +186,7 @@ static int open_data(struct trainer *t)
     int64_t ranks = t->sampler.ranks, n = t->data.samples;
     count = t->drop_last ? n / ranks : (n + ranks - 1) / ranks;
     if (t->fixed_batch && count % t->batch_size && !t->drop_last) {
-        if (!option_set(t->o, OPT_quiet))
+        if (!option_set(t->o, OPT_quiet) && !t->rank)
             fprintf(stderr,
                     "tccc-train: the step was compiled for batches of %" PRId64 ": an epoch's last %" PRId64
                     " samples are left out\n",
@@ -244,7 +247,7 @@ static void set_rate(struct trainer *t)
 static int evaluate(struct trainer *t)
 {
     struct eval_result r;
-    if (!option_set(t->o, OPT_eval_data))
+    if (!option_set(t->o, OPT_eval_data) || t->rank)
         return EXIT_FINE;
     int code = train_evaluate(t, &r);
     if (code != EXIT_FINE)
@@ -332,7 +335,7 @@ static int execute(struct trainer *t, struct batch **list, const int64_t *order,
 
 static bool enough(const struct trainer *t)
 {
-    return stop_signal || (t->steps && t->done >= t->steps);
+    return t->stopped || (t->steps && t->done >= t->steps);
 }
 
 static int run_epoch(struct trainer *t, struct batch **list)
@@ -347,6 +350,8 @@ static int run_epoch(struct trainer *t, struct batch **list)
         loader_start(t->loader, order, count, t->drop_last, t->batch, t->batch);
     }
     while (code == EXIT_FINE && !ended && !enough(t)) {
+        if ((code = ranks_stop(t, stop_signal, &t->stopped)) != EXIT_FINE || t->stopped)
+            break;
         code = execute(t, list, order, &ended);
         if (code != EXIT_FINE || ended)
             break;
@@ -382,7 +387,7 @@ static int loop(struct trainer *t)
     report_clear(t);
     if (code == EXIT_FINE && t->batch) /* in the midst of an epoch */
         code = train_save(t, "last");
-    if (stop_signal && code == EXIT_FINE)
+    if (t->stopped && code == EXIT_FINE && !t->rank)
         fprintf(stderr, "tccc-train: stopped at step %" PRId64 "%s\n", t->done,
                 option_set(t->o, OPT_checkpoint) ? "; --resume goes on from there" : "");
     free(list);
@@ -430,6 +435,10 @@ static int start_session(struct trainer *t)
 
     if (!option_int(t->o, OPT_threads, 1, 4096, &threads))
         return EXIT_USAGE;
+    if (t->ranks > 1) {
+        int share = tccrt_comm_cores(t->world);
+        threads = threads ? threads : share;
+    }
     int code = model_session(t->o, &t->m, (int)threads, NULL);
     if (code != EXIT_FINE)
         return code;
@@ -438,7 +447,7 @@ static int start_session(struct trainer *t)
     if (status != TCC_OK)
         return trainer_status(t, status);
     trainer_set_scalar(t, "train.seed", (double)t->sampler.seed); /* of stochastic rounding, where there is any */
-    status = load ? tccrt_checkpoint_load(t->m.session, load, TCCRT_CHECKPOINT_WEIGHTS) : TCC_OK;
+    status = load && !t->rank ? tccrt_checkpoint_load(t->m.session, load, TCCRT_CHECKPOINT_WEIGHTS) : TCC_OK;
     return status == TCC_OK ? EXIT_FINE : trainer_status(t, status);
 }
 
@@ -447,9 +456,11 @@ static int train(struct trainer *t, bool artifact)
     int code;
 
     if ((code = describe_entries(t)) != EXIT_FINE || (code = settle_batch_size(t)) != EXIT_FINE ||
-        (code = open_data(t)) != EXIT_FINE || (code = start_session(t)) != EXIT_FINE ||
-        (option_set(t->o, OPT_resume) && (code = train_resume(t)) != EXIT_FINE) ||
-        (code = settle_rate(t, artifact)) != EXIT_FINE || (code = make_buffers(t)) != EXIT_FINE)
+        (code = open_data(t)) != EXIT_FINE || (code = ranks_agree(t)) != EXIT_FINE ||
+        (code = start_session(t)) != EXIT_FINE ||
+        (option_set(t->o, OPT_resume) && !t->rank && (code = train_resume(t)) != EXIT_FINE) ||
+        (code = ranks_share(t)) != EXIT_FINE || (code = settle_rate(t, artifact)) != EXIT_FINE ||
+        (code = make_buffers(t)) != EXIT_FINE)
         return code;
     catch_signals();
     return loop(t);
@@ -480,10 +491,11 @@ static void close_trainer(struct trainer *t)
 /* What only a compiler can heed. */
 static int check_compiled_in(const struct options *o)
 {
-    static const enum option_id ids[] = {OPT_loss,         OPT_optimizer, OPT_optimizer_state, OPT_clip_norm,
-                                         OPT_accumulate,   OPT_precision, OPT_auto_cast,       OPT_auto_cast_type,
-                                         OPT_loss_scale,   OPT_freeze,    OPT_train_only,      OPT_step_outputs,
-                                         OPT_memory_budget};
+    static const enum option_id ids[] = {
+        OPT_loss,          OPT_optimizer,     OPT_optimizer_state, OPT_clip_norm,
+        OPT_accumulate,    OPT_precision,     OPT_auto_cast,       OPT_auto_cast_type,
+        OPT_loss_scale,    OPT_freeze,        OPT_train_only,      OPT_step_outputs,
+        OPT_memory_budget, OPT_data_parallel, OPT_bucket_cap,      OPT_broadcast_buffers};
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
         if (option_set(o, ids[i]))
             return usage_error(o, "--%s is compiled into an artifact: give the model, or compile it again",
@@ -499,14 +511,16 @@ static int run(const struct options *o)
     if (o->nwords != 1)
         return o->nwords ? usage_error(o, "more than one model: '%s'", o->words[1])
                          : usage_error(o, "no artifact or model given");
-    if ((code = read_numbers(&t)) != EXIT_FINE)
-        return code;
     bool artifact = model_is_artifact(o->words[0]);
-    if (artifact && (code = check_compiled_in(o)) != EXIT_FINE)
+    if ((code = ranks_begin(&t)) != EXIT_FINE)
         return code;
-    code = model_open(o, o->words[0], &t.m, NULL);
+    if ((code = read_numbers(&t)) == EXIT_FINE && artifact)
+        code = check_compiled_in(o);
+    if (code == EXIT_FINE)
+        code = ranks_open(&t, artifact);
     if (code == EXIT_FINE)
         code = train(&t, artifact);
+    code = ranks_end(&t, code);
     close_trainer(&t);
     if (code == EXIT_FINE && (fflush(stdout) != 0 || ferror(stdout)))
         code = tool_error(o, EXIT_ENVIRONMENT, "cannot write standard output: %m");

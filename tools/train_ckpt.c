@@ -23,9 +23,9 @@ int train_save(struct trainer *t, const char *name)
     const struct tccrt_pair meta[] = {{"train.data.epoch", text[0]},   {"train.data.batch", text[1]},
                                       {"train.data.steps", text[2]},   {"train.data.batch_size", text[3]},
                                       {"train.data.samples", text[4]}, {"train.data.best", text[5]}};
-    const int64_t values[] = {t->epoch, t->batch, t->done, t->batch_size, t->data.samples};
+    const int64_t values[] = {t->epoch, t->batch, t->done, t->global_batch, t->data.samples};
 
-    if (!option_set(t->o, OPT_checkpoint))
+    if (!option_set(t->o, OPT_checkpoint) || t->rank)
         return EXIT_FINE;
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         snprintf(text[i], sizeof text[i], "%" PRId64, values[i]);
@@ -56,9 +56,9 @@ static int check_place(struct trainer *t, const struct tccrt_tensors *f, const c
     if (epoch < 0 || batch < 0 || done < 0 || !seed)
         return tool_error(t->o, EXIT_DATA, "%s: it has no place in the data to go on from; --load takes its weights",
                           path);
-    if (number(f, "train.data.batch_size") != t->batch_size)
+    if (number(f, "train.data.batch_size") != t->global_batch)
         return tool_error(t->o, EXIT_DATA, "%s: made with --batch-size %" PRId64 ", not %" PRId64, path,
-                          number(f, "train.data.batch_size"), t->batch_size);
+                          number(f, "train.data.batch_size"), t->global_batch);
     if (number(f, "train.data.samples") != t->data.samples)
         return tool_error(t->o, EXIT_DATA, "%s: made on %" PRId64 " samples; the data has %" PRId64, path,
                           number(f, "train.data.samples"), t->data.samples);

@@ -13,7 +13,8 @@ static const enum option_id texts[] = {OPT_loss,       OPT_optimizer,        OPT
                                        OPT_freeze,     OPT_train_only,       OPT_step_outputs,    OPT_memory_budget,
                                        OPT_report,     OPT_partitions,       OPT_microbatches,    OPT_stage_order,
                                        OPT_active,     OPT_optimize,         OPT_partition_map,   OPT_default_partition,
-                                       OPT_split_axis, OPT_partition_report, OPT_pipeline_chart};
+                                       OPT_split_axis, OPT_partition_report, OPT_pipeline_chart, OPT_data_parallel,
+                                       OPT_bucket_cap, OPT_broadcast_buffers};
 
 /* 1500000, 64M, 1.5G: powers of 1024. */
 static int read_size(const struct options *o, const char *text, unsigned long long *bytes)
@@ -56,7 +57,8 @@ static int split_flags(const struct options *o, struct tccc_train *t)
     static struct tccc_split s;
     static const enum option_id with[] = {
         OPT_stage_order,       OPT_active,     OPT_optimize,         OPT_partition_map,
-        OPT_default_partition, OPT_split_axis, OPT_partition_report, OPT_pipeline_chart};
+        OPT_default_partition, OPT_split_axis, OPT_partition_report, OPT_pipeline_chart, OPT_data_parallel,
+                                       OPT_bucket_cap, OPT_broadcast_buffers};
     int64_t partitions = 1, micros = 1, active = 0, otherwise = -1;
 
     if (!option_int(o, OPT_partitions, 1, 1024, &partitions) || !option_int(o, OPT_microbatches, 1, 65536, &micros) ||
@@ -121,6 +123,12 @@ int train_flags(const struct options *o, struct tccc_train *t)
     t->step_outputs = option_text(o, OPT_step_outputs, NULL);
     t->freeze = o->given[OPT_freeze].at;
     t->train_only = o->given[OPT_train_only].at;
+    t->data_parallel = option_set(o, OPT_data_parallel);
+    t->broadcast_buffers = option_text(o, OPT_broadcast_buffers, NULL);
+    if (option_set(o, OPT_bucket_cap) && (!option_float(o, OPT_bucket_cap, &t->bucket_cap_mb)))
+        return EXIT_USAGE;
+    if (option_set(o, OPT_bucket_cap) && !(t->bucket_cap_mb > 0))
+        return usage_error(o, "--bucket-cap-mb wants a number above 0");
     t->report = option_set(o, OPT_report) ? stderr : NULL;
     if ((code = split_flags(o, t)) != EXIT_FINE)
         return code;

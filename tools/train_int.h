@@ -5,6 +5,7 @@
  *   tccc-train     options, the loop over epochs and batches
  *   train_eval     evaluation; which sample a failed step failed for
  *   train_ckpt     checkpoints and resuming
+ *   train_ranks    many processes: what they have in common, who does what
  *   train_report   progress on a terminal, JSON lines elsewhere
  */
 #ifndef TCCC_TOOLS_TRAIN_INT_H
@@ -29,7 +30,7 @@ struct trainer {
     int64_t batch_size, epochs, steps;     /* steps 0: no limit */
     int64_t eval_every, checkpoint_every;
     int per_execution;
-    bool drop_last, fixed_batch;
+    bool drop_last, fixed_batch, stopped;
     struct tcc_tensor *in, *out;           /* of an execution */
     float *losses;
     /* The rate, where it is not the compiled-in schedule's. */
@@ -43,6 +44,9 @@ struct trainer {
     bool resumed;
     /* Reports. */
     bool json, shown;
+    struct tccrt_comm *world;              /* ranks 1: alone */
+    int rank, ranks;
+    int64_t global_batch;                  /* of all ranks together; batch_size is this one's */
     double started, last_shown, execution_ms;
     int64_t done_at_start;
 };
@@ -55,6 +59,14 @@ void trainer_bind(const struct entry_info *e, const struct batch *b, struct tcc_
 int train_evaluate(struct trainer *t, struct eval_result *result);
 /* A step failed on batch b: names the sample if one alone makes it fail. */
 void train_blame(struct trainer *t, const struct batch *b, const int64_t *order, int status);
+
+/* -- train_ranks.c: all of it does nothing much when there is one rank */
+int ranks_begin(struct trainer *t);
+int ranks_open(struct trainer *t, bool artifact);                          /* the artifact, or the model compiled once a machine */
+int ranks_agree(struct trainer *t);
+int ranks_share(struct trainer *t);
+int ranks_stop(struct trainer *t, bool mine, bool *all);
+int ranks_end(struct trainer *t, int code);                                /* the exit code */
 
 int train_save(struct trainer *t, const char *name);
 int train_resume(struct trainer *t);

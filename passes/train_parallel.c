@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Data parallel training: what ranks with the same parameters and different samples must tell each other. The collectives are
+ * nodes of group "dp"; lowering starts them where they stand and waits for them where their results are used.
+ *
+ * Gradients are averaged in buckets, as PyTorch's DistributedDataParallel does it: in the order in which the backward pass makes
+ * them, a bucket is closed by the gradient that fills it, and is reduced from there on while the backward pass goes on. The first
+ * bucket is small, so that the first message leaves early. Gradients are reduced in the type of the update (float32, whatever
+ * the forward pass computed in), still multiplied by the loss scale: what comes after (found-inf, unscaling, clipping, norms of
+ * lamb) then sees the same bits on all ranks.
+ */
+#include "passes/train_entry_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_BUCKET ((int64_t)1 << 20)
+#define DEFAULT_CAP_MB 25
+
+static struct ir_node *reduce_at(struct ir_builder *b, int n, struct ir_value *const *values)
+{
+    ir_type *types = IR_NEWN(b->ctx, n, ir_type);
+    for (int i = 0; i < n; i++)
+        types[i] = values[i]->type;
+    return ir_build(b, IR_all_reduce, n, values,
+                    IR_ATTRS(ir_attr_s(IR_ATTR_group, "dp"), ir_attr_s(IR_ATTR_mode, "avg"),
+                             ir_attr_types(IR_ATTR_types, n, types)));
+}
+
+struct ir_value *train_parallel_mean(struct ir_builder *b, const struct train_options *o, struct ir_value *v)
+{
+    struct ir_builder at = *b;
+    if (!v || !o->data_parallel)
+        return v;
+    if (v->def && v->def->block == b->block && v->def->next)
+        at.before = v->def->next; /* it is long there when the step ends */
+    struct ir_node *n = reduce_at(&at, 1, &v);
+    return n ? n->out[0] : NULL;
+}
+
+/* -- Buckets --------------------------------------------------------------------------------------------------- */
+
+struct ready {
+    int param;
+    long position; /* of the node in its block that makes the gradient; 0: it is there from the start */
+};
+
+static int sooner(const void *a, const void *b)
+{
+    const struct ready *x = a, *y = b;
+    return x->position != y->position ? (x->position < y->position ? -1 : 1) : y->param - x->param;
+}
+
+/* Gradients in the order in which they are made; of those that are there already the last parameter's first. */
+static struct ready *arrival(struct ir_builder *b, int n, struct ir_value *const *grads)
+{
+    struct ready *order = IR_NEWN(b->ctx, n + 1, struct ready);
+    for (int i = 0; i < n; i++) {
+        order[i].param = i;
+        long position = 1;
+        IR_EACH_NODE(node, b->block)
+        {
+            if (grads[i]->def == node)
+                order[i].position = position;
+            position++;
+        }
+    }
+    if (n)
+        qsort(order, n, sizeof *order, sooner);
+    return order;
+}
+
+/* Bytes of a gradient; parameters have static dims. */
+static int64_t bytes_of(struct ir_builder *b, const struct ir_value *v)
+{
+    return ir_const_or(ir_num_elements(b->ctx, v->type), 0) * tcc_dtype_bytes((enum tcc_dtype)v->type->dtype);
+}
+
+/* Behind the bucket's last gradient, which is the last in the order of arrival. */
+static bool reduce_bucket(struct ir_builder *b, int n, const struct ready *bucket, struct ir_value **grads)
+{
+    struct ir_value **values = IR_NEWN(b->ctx, n, struct ir_value *);
+    struct ir_node *last = grads[bucket[n - 1].param]->def;
+    struct ir_builder at = *b;
+    if (last && last->block == b->block && last->next)
+        at.before = last->next;
+    for (int i = 0; i < n; i++)
+        values[i] = grads[bucket[i].param];
+    struct ir_node *node = reduce_at(&at, n, values);
+    for (int i = 0; node && i < n; i++)
+        grads[bucket[i].param] = node->out[i];
+    return node != NULL;
+}
+
+/* To the type of the update, right behind the gradient: the message leaves from there. */
+static struct ir_value *widened(struct ir_builder *b, struct ir_value *grad, const struct ir_state *param)
+{
+    struct ir_builder at = *b;
+    if (grad->def && grad->def->block == b->block && grad->def->next)
+        at.before = grad->def->next;
+    return ir_cast_to(&at, grad, param->type->dtype == TCC_F64 ? TCC_F64 : TCC_F32);
+}
+
+bool train_parallel_gradients(struct ir_builder *b, const struct train_options *o, int n,
+                              struct ir_state *const *params, struct ir_value **grads)
+{
+    if (!o->data_parallel)
+        return true;
+    double cap_mb = o->bucket_cap_mb > 0 ? o->bucket_cap_mb : DEFAULT_CAP_MB;
+    int64_t cap = (int64_t)(cap_mb * (1 << 20)), limit = o->bucket_cap_mb > 0 ? cap : FIRST_BUCKET, held = 0;
+    for (int i = 0; i < n; i++)
+        if (!(grads[i] = widened(b, grads[i], params[i])))
+            return false;
+    const struct ready *order = arrival(b, n, grads);
+    for (int i = 0, first = 0; i < n; i++) {
+        held += bytes_of(b, grads[order[i].param]);
+        if (held < limit && i + 1 < n)
+            continue;
+        if (!reduce_bucket(b, i + 1 - first, order + first, grads))
+            return false;
+        first = i + 1;
+        held = 0;
+        limit = cap;
+    }
+    return true;
+}
+
+/* -- Buffers ----------------------------------------------------------------------------------------------------- */
+
+static bool is_written(const struct ir_func *f, const char *name)
+{
+    IR_EACH_NODE(n, f->body)
+    {
+        if (n->op == IR_state_write && !strcmp(ir_get_s(n, IR_ATTR_name, ""), name))
+            return true;
+    }
+    return false;
+}
+
+/* Running statistics are those of rank 0 at a step's start: reads of buffers that the step updates go through a broadcast. */
+bool train_parallel_buffers(struct ir_builder *b, const struct train_options *o)
+{
+    VEC(struct ir_value *) reads = {0};
+    if (!o->data_parallel || (o->broadcast_buffers && !strcmp(o->broadcast_buffers, "once")))
+        return true;
+    IR_EACH_NODE(n, b->func->body)
+    {
+        const struct ir_state *s =
+            n->op == IR_state_read ? ir_state_by_name(b->func->module, ir_get_s(n, IR_ATTR_name, "")) : NULL;
+        if (s && (s->flags & IR_STATE_BUFFER) && is_written(b->func, s->name))
+            VEC_PUSH(b->ctx, reads, n->out[0]);
+    }
+    if (!reads.n)
+        return true;
+    for (int i = 0; i < reads.n; i++) /* all to the start, where nothing has been written yet */
+        ir_move_before(reads.at[i]->def, b->func->body->first);
+    ir_type *types = IR_NEWN(b->ctx, reads.n, ir_type);
+    struct ir_builder at = *b;
+    at.before = b->func->body->first;
+    for (int i = 0; i < reads.n; i++) {
+        types[i] = reads.at[i]->type;
+        at.before = at.before->next;
+    }
+    struct ir_node *n = ir_build(&at, IR_broadcast, reads.n, reads.at,
+                                 IR_ATTRS(ir_attr_s(IR_ATTR_group, "dp"), ir_attr_i(IR_ATTR_root, 0),
+                                          ir_attr_types(IR_ATTR_types, reads.n, types)));
+    for (int i = 0; n && i < reads.n; i++) {
+        ir_replace_uses(reads.at[i], n->out[i]);
+        ir_set_operand(n, i, reads.at[i]);
+    }
+    return n != NULL;
+}
+
+bool train_parallel_check(struct ir_ctx *ctx, const struct train_options *o)
+{
+    const char *mode = o->broadcast_buffers;
+    if (mode && strcmp(mode, "each") && strcmp(mode, "once"))
+        ir_error(ctx, NULL, "--broadcast-buffers=%s: expected each or once", mode);
+    else if (!o->data_parallel && (mode || o->bucket_cap_mb > 0))
+        ir_error(ctx, NULL, "--broadcast-buffers and --bucket-cap-mb are of use with --data-parallel only");
+    else
+        return true;
+    return false;
+}

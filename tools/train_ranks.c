@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tccc-train as one of many ranks: the world that mpirun or srun started, what all ranks must have in common, and who does what.
+ * Rank 0 reads and writes files (checkpoints, reports), evaluates, and gives the others its state; each rank takes its part of
+ * every batch. A rank that fails tells the others why, so that all end.
+ */
+#include "tools/train_int.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define COMPILE_SECONDS 3600.0 /* the others wait that long for the rank that compiles */
+
+int ranks_begin(struct trainer *t)
+{
+    if (tccrt_comm_init(NULL, &t->world))
+        return tool_error(t->o, EXIT_ENVIRONMENT, "%s", tccrt_error());
+    t->rank = tccrt_comm_rank(t->world);
+    t->ranks = tccrt_comm_size(t->world);
+    return EXIT_FINE;
+}
+
+/* -- Compiling once a machine ------------------------------------------------------------------------------ */
+
+struct folder {
+    char host[64];
+    int32_t local_rank;
+    char path[300];
+};
+
+/* A cache of finished artifacts that the ranks of a machine share; the user's, or one for this job. */
+static int shared_cache(struct trainer *t, struct folder *mine)
+{
+    struct folder *all = calloc((size_t)t->ranks, sizeof *all);
+    struct tcc_tensor in = {mine, TCC_U8, 1, {sizeof *mine}},
+                      out = {all, TCC_U8, 1, {(int64_t)sizeof *mine * t->ranks}};
+    const char *base = getenv("TMPDIR");
+    int code = all ? EXIT_FINE : tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
+
+    gethostname(mine->host, sizeof mine->host - 1);
+    mine->local_rank = tccrt_comm_local_rank(t->world);
+    if (code == EXIT_FINE && !mine->local_rank) {
+        snprintf(mine->path, sizeof mine->path, "%.200s/tccc-job-XXXXXX", base && *base ? base : "/tmp");
+        if (!mkdtemp(mine->path))
+            code = tool_error(t->o, EXIT_ENVIRONMENT, "cannot make a folder like '%s': %m", mine->path);
+    }
+    if (code == EXIT_FINE && tccrt_comm_all_gather(t->world, &in, &out, NULL, NULL))
+        code = trainer_status(t, TCC_EENV);
+    for (int i = 0; code == EXIT_FINE && i < t->ranks; i++)
+        if (!all[i].local_rank && !strncmp(all[i].host, mine->host, sizeof mine->host))
+            setenv("TCCC_CACHE_DIR", all[i].path, 1);
+    free(all);
+    return code;
+}
+
+static void remove_cache(const struct folder *mine)
+{
+    char command[400];
+
+    snprintf(command, sizeof command, "rm -rf '%s'", mine->path);
+    if (*mine->path && system(command))
+        return; /* a folder of temporary files is left behind */
+}
+
+/* The first rank of a machine compiles, the others then find the artifact in the cache. */
+int ranks_open(struct trainer *t, bool artifact)
+{
+    const struct options *o = t->o;
+    struct folder mine = {.host = ""};
+    bool compiles = !artifact && t->ranks > 1,
+         own = compiles && !option_set(o, OPT_cache_dir) && !getenv("TCCC_CACHE_DIR");
+    int code = own ? shared_cache(t, &mine) : EXIT_FINE, first = tccrt_comm_local_rank(t->world) == 0;
+
+    if (compiles)
+        tccrt_comm_timeout(t->world, COMPILE_SECONDS);
+    if (code == EXIT_FINE && (first || !compiles))
+        code = model_open(o, o->words[0], &t->m, NULL);
+    if (code == EXIT_FINE && compiles && tccrt_comm_barrier(t->world, NULL))
+        code = trainer_status(t, TCC_EENV);
+    if (code == EXIT_FINE && !first && compiles)
+        code = model_open(o, o->words[0], &t->m, NULL);
+    if (code == EXIT_FINE && compiles && tccrt_comm_barrier(t->world, NULL))
+        code = trainer_status(t, TCC_EENV);
+    if (own && first)
+        remove_cache(&mine);
+    if (compiles)
+        tccrt_comm_timeout(t->world, 0);
+    return code;
+}
+
+/* -- What all have in common ------------------------------------------------------------------------------------ */
+
+static int agree(struct trainer *t, const char *what, const char *format, ...)
+{
+    char text[400];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    int status = tccrt_comm_agree(t->world, what, text);
+    return status == TCC_OK ? EXIT_FINE : trainer_status(t, status);
+}
+
+int ranks_agree(struct trainer *t)
+{
+    int code;
+
+    if (t->ranks == 1)
+        return EXIT_FINE;
+    if (!tccrt_uses_group(t->m.artifact, "dp"))
+        return tool_error(t->o, EXIT_DATA,
+                          "%s: the step was compiled for one process, %d were started: compile it with --data-parallel",
+                          t->o->words[0], t->ranks);
+    if ((code = agree(t, "artifact", "%s %016" PRIx64, tccrt_name(t->m.artifact), tccrt_digest(t->m.artifact))) !=
+        EXIT_FINE)
+        return code;
+    return agree(t, "set of flags or data",
+                 "batch %" PRId64 ", %" PRId64 " samples, %" PRId64 " batches an epoch, %" PRId64 " epochs, %" PRId64
+                 " steps, seed %" PRIu64 ", shuffle %d, evaluation every %" PRId64 ", checkpoint every %" PRId64
+                 ", %d per execution",
+                 t->global_batch, t->data.samples, t->per_epoch, t->epochs, t->steps, t->sampler.seed,
+                 t->sampler.shuffle, t->eval_every, t->checkpoint_every, t->per_execution);
+}
+
+/* Rank 0's state and place in the data. Masks of Dropout differ between ranks, as their samples do. */
+int ranks_share(struct trainer *t)
+{
+    int64_t place[6] = {t->epoch, t->batch, t->done, t->resumed, (int64_t)t->sampler.seed, 0};
+    struct tcc_tensor tensor = {place, TCC_I64, 1, {6}};
+    uint64_t seed;
+    int64_t runs;
+
+    if (t->ranks == 1)
+        return EXIT_FINE;
+    memcpy(&place[5], &t->best_loss, sizeof t->best_loss);
+    if (tccrt_session_group(t->m.session, "dp", t->world) || tccrt_session_group(t->m.session, "world", t->world) ||
+        tccrt_comm_state(t->world, 0, t->m.session) || tccrt_comm_broadcast(t->world, 0, 1, &tensor, NULL))
+        return trainer_status(t, TCC_EENV);
+    t->epoch = place[0];
+    t->batch = place[1];
+    t->done = place[2];
+    t->resumed = place[3] != 0;
+    t->sampler.seed = (uint64_t)place[4];
+    memcpy(&t->best_loss, &place[5], sizeof t->best_loss);
+    tccrt_random_get(t->m.session, &seed, &runs);
+    tccrt_random_set(t->m.session, seed + (uint64_t)t->rank * 0x9e3779b97f4a7c15, runs);
+    return EXIT_FINE;
+}
+
+/* Has any rank been asked to stop? All then stop after the same step. */
+int ranks_stop(struct trainer *t, bool mine, bool *all)
+{
+    int32_t flag = mine;
+    struct tcc_tensor tensor = {&flag, TCC_I32, 1, {1}};
+    int status = t->ranks > 1 ? tccrt_comm_all_reduce(t->world, TCCRT_MAX, 1, 1, &tensor, &tensor, NULL) : TCC_OK;
+
+    *all = flag != 0;
+    return status == TCC_OK ? EXIT_FINE : trainer_status(t, status);
+}
+
+int ranks_end(struct trainer *t, int code)
+{
+    if (!t->world)
+        return code;
+    if (code != EXIT_FINE && t->ranks > 1)
+        tccrt_comm_abort(t->world, tool_last_error());
+    if (tccrt_comm_finalize(t->world, NULL) && code == EXIT_FINE)
+        code = tool_error(t->o, EXIT_ENVIRONMENT, "%s", tccrt_error());
+    return code;
+}
