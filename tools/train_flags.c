@@ -13,7 +13,7 @@ static const enum option_id texts[] = {OPT_loss,       OPT_optimizer,        OPT
                                        OPT_freeze,     OPT_train_only,       OPT_step_outputs,    OPT_memory_budget,
                                        OPT_report,     OPT_partitions,       OPT_microbatches,    OPT_stage_order,
                                        OPT_active,     OPT_optimize,         OPT_partition_map,   OPT_default_partition,
-                                       OPT_split_axis, OPT_partition_report, OPT_pipeline_chart, OPT_data_parallel,
+                                       OPT_split_axis, OPT_partition_report, OPT_pipeline_chart,  OPT_data_parallel,
                                        OPT_bucket_cap, OPT_broadcast_buffers};
 
 /* 1500000, 64M, 1.5G: powers of 1024. */
@@ -57,8 +57,7 @@ static int split_flags(const struct options *o, struct tccc_train *t)
     static struct tccc_split s;
     static const enum option_id with[] = {
         OPT_stage_order,       OPT_active,     OPT_optimize,         OPT_partition_map,
-        OPT_default_partition, OPT_split_axis, OPT_partition_report, OPT_pipeline_chart, OPT_data_parallel,
-                                       OPT_bucket_cap, OPT_broadcast_buffers};
+        OPT_default_partition, OPT_split_axis, OPT_partition_report, OPT_pipeline_chart};
     int64_t partitions = 1, micros = 1, active = 0, otherwise = -1;
 
     if (!option_int(o, OPT_partitions, 1, 1024, &partitions) || !option_int(o, OPT_microbatches, 1, 65536, &micros) ||
