@@ -4,8 +4,9 @@
  *
  *   matmul(softmax(matmul(q [* c], k' [* c]) [* c] [+ mask]...), v)      exp, max, sum and div by hand
  *
- * also where NaN in the softmax is replaced by 0 (rows that see no key), or scores are selected against -inf. A constant mask
- * that hides exactly the later keys becomes `causal`. Nothing else may read what lies between: so a function that has been
+ * also where NaN in the softmax is replaced by 0 (rows that see no key), scores are selected against -inf, heads have factors of their
+ * own, or the batch is two axes, all the way or where a mask is added (windows of images). A constant mask that hides exactly
+ * the later keys becomes `causal`. Nothing else may read what lies between: so a function that has been
  * differentiated, whose gradient reads the weights, is left as it is.
  *
  * Bounded: factors are multiplied together first, and the machine may sum and normalise in another order. Each score changes by a few
@@ -21,7 +22,10 @@ struct found {
     struct ir_value *q, *k, *v;
     bool k_ready; /* k is [.., t, d] already */
     double scale;
+    struct ir_value *factor;  /* of heads or batches, or NULL: its last two dims are 1 */
+    ir_type wide;             /* [b1, b2, h, s, t] where scores are seen so; else NULL */
     struct ir_value *mask[4]; /* added */
+    ir_type mask_wide[4];     /* to what */
     struct {
         struct ir_value *condition, *shown, *hidden;
     } choice[2];
@@ -81,12 +85,28 @@ static bool from_matmul(const struct ir_value *v, int depth)
         return false;
     if (n->op == IR_matmul)
         return true;
+    if (n->op == IR_reshape)
+        return from_matmul(n->in[0].value, depth + 1);
     if (n->op != IR_add && n->op != IR_mul && n->op != IR_div && n->op != IR_select)
         return false;
     for (int i = 0; i < n->nin; i++)
         if (n->in[i].value && n->in[i].value->type->rank == v->type->rank && from_matmul(n->in[i].value, depth + 1))
             return true;
     return false;
+}
+
+/* Do rank-5 scores become rank-4 ones when their first two axes are joined? */
+static bool joins(ir_type wide, ir_type t)
+{
+    return wide->rank == 5 && t->rank == 4 && wide->dim[2] == t->dim[1] && wide->dim[3] == t->dim[2] &&
+           wide->dim[4] == t->dim[3];
+}
+
+static bool is_factor(const struct found *f, const struct ir_value *x)
+{
+    int rank = x->type->rank;
+    return !f->factor && rank >= 2 && rank <= (f->wide ? 3 : 4) && ir_is_value(x->type->dim[rank - 1], 1) &&
+           ir_is_value(x->type->dim[rank - 2], 1);
 }
 
 /* One step from the scores towards their product; NULL: something that isn't part of attention. */
@@ -102,17 +122,32 @@ static struct ir_value *step(struct found *f, const struct ir_node *n)
                 f->scale = n->op == IR_mul ? f->scale * c : f->scale / c;
                 return n->in[i].value;
             }
+        for (int i = 0; i < 2 && n->op == IR_mul; i++)
+            if (is_factor(f, n->in[1 - i].value) && has_result_type(n, n->in[i].value) &&
+                from_matmul(n->in[i].value, 0)) {
+                f->scaled = true;
+                f->factor = n->in[1 - i].value;
+                return n->in[i].value;
+            }
         return NULL;
+    case IR_reshape: {
+        ir_type t = n->out[0]->type, from = n->in[0].value->type;
+        if (f->wide ? !joins(t, from) : !joins(from, t))
+            return NULL;
+        f->wide = f->wide ? NULL : from;
+        return n->in[0].value;
+    }
     case IR_add:
         for (int i = 0; i < 2; i++)
             if (f->nmasks < 4 && !f->scaled && has_result_type(n, n->in[i].value) && from_matmul(n->in[i].value, 0)) {
+                f->mask_wide[f->nmasks] = f->wide;
                 f->mask[f->nmasks++] = n->in[1 - i].value;
                 return n->in[i].value;
             }
         return NULL;
     case IR_select:
         for (int i = 1; i < 3; i++)
-            if (f->nchoices < 2 && !f->scaled && ir_splat_f(n->in[3 - i].value, &c) && c < -1e30 &&
+            if (f->nchoices < 2 && !f->scaled && !f->wide && ir_splat_f(n->in[3 - i].value, &c) && c < -1e30 &&
                 has_result_type(n, n->in[i].value)) {
                 f->choice[f->nchoices].condition = n->in[0].value;
                 f->choice[f->nchoices].shown = i == 1 ? n->in[1].value : NULL;
@@ -151,8 +186,10 @@ static bool match(const struct ir_node *n, struct found *f)
     struct ir_value *p = n->in[0].value;
     if (n->op != IR_matmul || ir_get_i(n, IR_ATTR_trans_a, 0) || ir_get_i(n, IR_ATTR_trans_b, 0) ||
         !ir_is_tensor(n->out[0]->type) || dtype_of(n->out[0]) != TCC_F32 || dtype_of(p) != TCC_F32 ||
-        (p->type->rank != 3 && p->type->rank != 4) || !ir_has_one_use(p))
+        p->type->rank < 3 || p->type->rank > 5 || !ir_has_one_use(p))
         return false;
+    if (p->type->rank == 5)
+        f->wide = p->type;
     struct ir_value *soft = unguarded(p, &f->guarded), *x = softmax_of(soft);
     if (!x || uses(soft) != (f->guarded ? 2 : 1) || uses(x) != 2)
         return false;
@@ -216,6 +253,24 @@ static bool compares_positions(const struct ir_value *mask)
            is_position(c->in[1].value, swapped ? 1 : 0);
 }
 
+/* [b1, b2, ...] of rank 5 -> [b1 b2, ...]; what broadcasts to `wide` -> what broadcasts to that. */
+static struct ir_value *join_batches(struct ir_builder *b, ir_type wide, struct ir_value *x)
+{
+    int r = x ? x->type->rank : 0;
+    if (!wide || r < 4)
+        return x;
+    const ir_expr *last = x->type->dim + r - 3;
+    ir_expr one = ir_const(b->ctx, 1),
+            dims[5] = {r == 5 ? x->type->dim[0] : one, x->type->dim[r - 4], last[0], last[1], last[2]};
+    if (!ir_is_value(dims[0], 1) || !ir_is_value(dims[1], 1)) {
+        dims[0] = wide->dim[0];
+        dims[1] = wide->dim[1];
+        x = ir_expand_to(b, x, 5, dims);
+    }
+    ir_expr joined[4] = {ir_mul(b->ctx, dims[0], dims[1]), dims[2], dims[3], dims[4]};
+    return x ? ir_reshape_to(b, x, 4, joined) : NULL;
+}
+
 /* [B, s, t] or less -> what broadcasts to [B, 1, s, t]. */
 static struct ir_value *with_heads(struct ir_builder *b, struct ir_value *x)
 {
@@ -232,8 +287,8 @@ static struct ir_value *build_mask(struct ir_builder *b, const struct found *f, 
     if (*causal)
         return NULL;
     for (int i = 0; i < f->nmasks + f->nchoices; i++) {
-        struct ir_value *m = i < f->nmasks ? f->mask[i] : NULL;
-        if (!m) {
+        struct ir_value *m = i < f->nmasks ? join_batches(b, f->mask_wide[i], f->mask[i]) : NULL;
+        if (i >= f->nmasks) {
             const __typeof__(f->choice[0]) *c = &f->choice[i - f->nmasks];
             struct ir_value *zero = ir_constant_f(b, TCC_F32, 0);
             struct ir_value *args[3] = {c->condition, c->shown ? zero : c->hidden, c->shown ? c->hidden : zero};
@@ -252,6 +307,12 @@ static struct ir_value *attend(struct rewrite *w, struct ir_node *n)
     if (!pass_bounded(w->run) || !match(n, &f) || !rewrite_go(w))
         return NULL;
     bool three = f.q->type->rank == 3, causal;
+    if (f.factor)
+        f.q = ir_binary(b, IR_mul, f.q, f.factor);
+    ir_type wide = f.q->type->rank == 5 ? f.q->type : NULL;
+    f.q = join_batches(b, wide, f.q);
+    f.k = join_batches(b, wide, f.k);
+    f.v = join_batches(b, wide, f.v);
     if (!f.k_ready)
         f.k = ir_transpose_by(b, f.k, three ? swap3 : swap4);
     struct ir_value *in[4] = {f.q, f.k, f.v, build_mask(b, &f, three, &causal)};
@@ -261,7 +322,7 @@ static struct ir_value *attend(struct rewrite *w, struct ir_node *n)
     struct ir_value *y = ir_build1(b, IR_attention, in[3] ? 4 : 3, in,
                                    IR_ATTRS(ir_attr_f(IR_ATTR_scale, (float)f.scale), ir_attr_i(IR_ATTR_causal, causal),
                                             ir_attr_s(IR_ATTR_mode, nan ? "nan" : "zero")));
-    return y && three ? ir_reshape_to(b, y, 3, n->out[0]->type->dim) : y;
+    return y && (three || wide) ? ir_reshape_to(b, y, n->out[0]->type->rank, n->out[0]->type->dim) : y;
 }
 
 bool pass_attention_run(struct pass_run *r)

@@ -345,14 +345,21 @@ static bool collapses(const struct ct *c, int outer, int row, ir_expr rows)
     return true;
 }
 
+/* The last m dim that is more than one point, or -1. */
+static int row_dim(const struct ct *c)
+{
+    int row = -1;
+    for (int d = 0; d < c->k->ndims; d++)
+        if ((c->extra_m | c->collapsed) >> d & 1 && !ir_is_value(c->k->dims[d].extent, 1))
+            row = d;
+    return row;
+}
+
 static void find_rows(struct ct *c)
 {
     const struct kn_kernel *k = c->k;
-    c->row = -1;
+    c->row = row_dim(c);
     c->rows = ir_const(c->ctx, 1);
-    for (int d = 0; d < k->ndims; d++)
-        if (c->extra_m >> d & 1 && !ir_is_value(k->dims[d].extent, 1))
-            c->row = d;
     if (c->row >= 0) {
         ir_expr coef;
         if (!stride_of(c->ctx, c->off_a, k->dims[c->row].var, &coef)) {
@@ -514,6 +521,31 @@ static int resumable(const struct ct *c)
     return store;
 }
 
+/*
+ * Rows of A that lie in no simple order (windows of an image, one of several tensors), or guards that are more than bounds of
+ * loops: A is copied first, element by element as its load says. Not for windows over images, whose copy is many times A.
+ */
+static bool copy_rows(struct ct *c)
+{
+    if (c->k->kind == IR_K_WINDOW || c->period)
+        return false;
+    c->extra_m |= c->collapsed;
+    c->collapsed = 0;
+    c->nguards = c->nrowguards = 0;
+    c->late_rows = false;
+    for (int i = 0; i < c->nks; i++)
+        c->ks[i].unroll = false;
+    c->row = row_dim(c);
+    c->rows = c->row < 0 ? ir_const(c->ctx, 1) : c->k->dims[c->row].extent;
+    c->nrows = ir_const_or(c->rows, CT_DYN);
+    c->row_ea = ir_const(c->ctx, 0);
+    c->row_sa = 0;
+    if (c->row >= 0)
+        c->collapsed = 1u << c->row;
+    c->extra_m &= ~c->collapsed;
+    return true;
+}
+
 static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct ct *c,
                     bool pairs)
 {
@@ -529,13 +561,15 @@ static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struc
     if (!c->extra_n || !find_ks(c) || !find_columns(c))
         return false;
     find_rows(c);
-    if (!find_guards(c))
+    bool rough = c->row < 0 && row_dim(c) >= 0;
+    rough = !find_guards(c) || (c->nguards && c->chain_a) || rough;
+    if (rough && (pairs || !copy_rows(c)))
         return false;
     const struct kn_operand *a = &k->operands[k->insns[c->load_a].operand],
                             *b = &k->operands[k->insns[c->load_b].operand];
     c->pack_b = c->chain_b || k->insns[c->load_b].nguards || b->dtype != c->dtype || c->vec_sb != 1 ||
                 c->panel_stride == CT_DYN;
-    c->pack_a = c->chain_a || a->dtype != c->dtype;
+    c->pack_a = rough || c->chain_a || a->dtype != c->dtype;
     if ((pairs && !ct_pairs(c)) || (c->pack_a && c->nguards))
         return false;
     c->resume = resumable(c);
