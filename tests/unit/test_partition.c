@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cuts into stages: of random costs, and of networks of the size and shape of a 24-layer GPT, ResNet-50 and a translation network
+ * with tied embeddings, against an independent exhaustive search (top-down, memoised) over the same costs. A cut takes well under
+ * two seconds. Tied weights are in one stage, and maps place what they name.
+ */
+#include "passes/pass.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static struct ir_ctx *ctx;
+
+static void setup(void)
+{
+    ctx = ir_ctx_new();
+}
+
+static void teardown(void)
+{
+    ir_ctx_free(ctx);
+}
+
+/* -- The other search ------------------------------------------------------------------------------------------- */
+
+struct search {
+    int n;
+    const double *cost;
+    const bool *may_cut;
+    double *memo; /* by part left and first item; < 0: not known */
+};
+
+/* The dearest of k parts of the items from `first` on, at best. */
+static double search(struct search *s, int first, int k)
+{
+    double *known = &s->memo[(size_t)k * (size_t)(s->n + 1) + (size_t)first], part = 0, best = INFINITY;
+    if (*known >= 0)
+        return *known;
+    for (int i = first; i <= s->n; i++) {
+        if (i > first)
+            part += s->cost[i - 1];
+        if (k == 1 ? i < s->n : i < s->n && i > 0 && !s->may_cut[i])
+            continue;
+        double rest = k > 1 ? search(s, i, k - 1) : 0;
+        double here = part > rest ? part : rest;
+        best = here < best ? here : best;
+        if (part >= best)
+            break;
+    }
+    return *known = best;
+}
+
+static double exhaustive(int n, const double *cost, const bool *may_cut, int k)
+{
+    struct search s = {n, cost, may_cut, malloc((size_t)(k + 1) * (size_t)(n + 1) * sizeof(double))};
+    for (size_t i = 0; i < (size_t)(k + 1) * (size_t)(n + 1); i++)
+        s.memo[i] = -1;
+    double best = search(&s, 0, k);
+    free(s.memo);
+    return best;
+}
+
+START_TEST(random_costs)
+{
+    uint32_t seed = 1;
+    for (int round = 0; round < 300; round++) {
+        double cost[60], crossing[61];
+        bool may_cut[61];
+        int n = 1 + round % 60, k = 1 + round % 9, *first = IR_NEWN(ctx, k + 1, int);
+        for (int i = 0; i <= n; i++) {
+            seed = seed * 1664525 + 1013904223;
+            cost[i < n ? i : 0] = seed >> 16 & 15 ? (seed >> 8) % 1000 : 5000;
+            crossing[i] = (seed >> 12) % 100;
+            may_cut[i] = seed >> 20 & 3;
+        }
+        double best = exhaustive(n, cost, may_cut, k);
+        ck_assert_double_eq_tol(partition_cut(ctx, n, cost, may_cut, NULL, k, 0, first), best, 1e-6);
+        double slack = partition_cut(ctx, n, cost, may_cut, crossing, k, 0.05, first);
+        ck_assert_double_le(slack, best * 1.05 + 1e-6);
+        ck_assert_int_eq(first[0], 0);
+        ck_assert_int_eq(first[k], n);
+        for (int j = 1; j <= k; j++) {
+            ck_assert_int_ge(first[j], first[j - 1]);
+            ck_assert(first[j] == n || first[j] == 0 || may_cut[first[j]]);
+        }
+    }
+}
+END_TEST
+
+/* -- Networks ------------------------------------------------------------------------------------------------------ */
+
+struct text {
+    char *at;
+    size_t size;
+    FILE *f, *states;
+    char *state_text;
+    size_t state_size;
+    int next; /* value number */
+};
+
+static void begin(struct text *t)
+{
+    memset(t, 0, sizeof *t);
+    t->f = open_memstream(&t->at, &t->size);
+    t->states = open_memstream(&t->state_text, &t->state_size);
+}
+
+static struct ir_func *end(struct text *t, const char *signature, int result, const char *type)
+{
+    fclose(t->f);
+    fclose(t->states);
+    char *all = ir_alloc(ctx, t->size + t->state_size + 400);
+    int n =
+        sprintf(all, "%sfunc @main%s -> (%s) {\n%s  return(%%v%d)\n}\n", t->state_text, signature, type, t->at, result);
+    struct ir_module *m = ir_parse(ctx, "network.tcir", all, (size_t)n);
+    for (int i = 0; !m && i < ir_nmessages(ctx); i++)
+        ir_print_message(stderr, ir_message(ctx, i));
+    ck_assert_ptr_nonnull(m);
+    free(t->at);
+    free(t->state_text);
+    return ir_func_by_name(m, "main");
+}
+
+/* x[8,64,rows] w[rows,columns] */
+static int linear(struct text *t, int x, int rows, int columns)
+{
+    int v = t->next;
+    t->next += 2;
+    fprintf(t->states, "state @w%d: f32[%d,%d] param\n", v, rows, columns);
+    fprintf(t->f, "  %%p%d = state_read() {name = \"w%d\"} : f32[%d,%d]\n", v, v, rows, columns);
+    fprintf(t->f,
+            "  %%v%d = matmul(%%v%d, %%p%d) {trans_a = 0, trans_b = 0, to = f32} : f32[8,64,%d] loc(\"/h.%d/m\", "
+            "\"MatMul\", 20)\n",
+            v, x, v, columns, v);
+    return v;
+}
+
+static int unary(struct text *t, const char *op, int x, int width)
+{
+    int v = t->next++;
+    fprintf(t->f, "  %%v%d = %s(%%v%d) : f32[8,64,%d]\n", v, op, x, width);
+    return v;
+}
+
+static int binary(struct text *t, const char *op, int x, int y, int width)
+{
+    int v = t->next++;
+    fprintf(t->f, "  %%v%d = %s(%%v%d, %%v%d) : f32[8,64,%d]\n", v, op, x, y, width);
+    return v;
+}
+
+static int embed(struct text *t, const char *table, const char *ids, int words, int width)
+{
+    int v = t->next++;
+    fprintf(t->f, "  %%t%d = state_read() {name = \"%s\"} : f32[%d,%d]\n", v, table, words, width);
+    fprintf(t->f, "  %%v%d = gather(%%t%d, %%%s) {axis = 0} : f32[8,64,%d] loc(\"/embed\", \"Gather\", 20)\n", v, v,
+            ids, width);
+    return v;
+}
+
+static int head(struct text *t, const char *table, int x, int words, int width)
+{
+    int v = t->next++;
+    fprintf(t->f, "  %%t%d = state_read() {name = \"%s\"} : f32[%d,%d]\n", v, table, words, width);
+    fprintf(t->f, "  %%u%d = transpose(%%t%d) {perm = [1, 0]} : f32[%d,%d]\n", v, v, width, words);
+    fprintf(t->f,
+            "  %%v%d = matmul(%%v%d, %%u%d) {trans_a = 0, trans_b = 0, to = f32} : f32[8,64,%d] loc(\"/head\", "
+            "\"MatMul\", 20)\n",
+            v, x, v, words);
+    return v;
+}
+
+/* A block of a transformer, attention as elementwise stand-ins of its size. other: what a decoder attends to, or -1. */
+static int block(struct text *t, int x, int other, int width)
+{
+    int q = linear(t, x, width, width), k = linear(t, x, width, width), v = linear(t, x, width, width);
+    int a = unary(t, "exp", binary(t, "mul", q, k, width), width);
+    x = binary(t, "add", x, linear(t, binary(t, "mul", a, v, width), width, width), width);
+    if (other >= 0)
+        x = binary(t, "add", x, linear(t, binary(t, "mul", x, other, width), width, width), width);
+    int h = unary(t, "tanh", linear(t, x, width, 4 * width), 4 * width);
+    return binary(t, "add", x, linear(t, h, 4 * width, width), width);
+}
+
+static struct ir_func *gpt(int layers, bool tied)
+{
+    struct text t;
+    begin(&t);
+    fprintf(t.states, "state @table: f32[8192,256] param\nstate @other: f32[8192,256] param\n");
+    int x = embed(&t, "table", "ids", 8192, 256);
+    for (int i = 0; i < layers; i++)
+        x = block(&t, x, -1, 256);
+    x = unary(&t, "tanh", x, 256);
+    return end(&t, "(%ids: i64[8,64])", head(&t, tied ? "table" : "other", x, 8192, 256), "f32[8,64,8192]");
+}
+
+static struct ir_func *translation(void)
+{
+    struct text t;
+    begin(&t);
+    fprintf(t.states, "state @table: f32[4000,256] param\n");
+    int x = embed(&t, "table", "source", 4000, 256);
+    for (int i = 0; i < 4; i++)
+        x = block(&t, x, -1, 256);
+    int y = embed(&t, "table", "target", 4000, 256);
+    for (int i = 0; i < 4; i++)
+        y = block(&t, y, x, 256);
+    return end(&t, "(%source: i64[8,64], %target: i64[8,64])", head(&t, "table", y, 4000, 256), "f32[8,64,4000]");
+}
+
+static int convolve(struct text *t, int x, int in, int out, int kernel, int size, int stride)
+{
+    int v = t->next++, before = kernel / 2, after = stride == 1 || kernel == 1 ? kernel / 2 : kernel / 2;
+    fprintf(t->states, "state @w%d: f32[%d,%d,%d,%d] param\n", v, out, in, kernel, kernel);
+    fprintf(t->f, "  %%p%d = state_read() {name = \"w%d\"} : f32[%d,%d,%d,%d]\n", v, v, out, in, kernel, kernel);
+    fprintf(t->f,
+            "  %%v%d = conv(%%v%d, %%p%d) {strides = [%d, %d], dilations = [1, 1], before = [%d, %d], after = [%d, "
+            "%d], groups = 1, to = "
+            "f32} : f32[8,%d,%d,%d]\n",
+            v, x, v, stride, stride, before, before, after, after, out, size, size);
+    return v;
+}
+
+static int map4(struct text *t, const char *op, int x, int y, int channels, int size)
+{
+    int v = t->next++;
+    if (y < 0)
+        fprintf(t->f, "  %%v%d = %s(%%v%d) : f32[8,%d,%d,%d]\n", v, op, x, channels, size, size);
+    else
+        fprintf(t->f, "  %%v%d = %s(%%v%d, %%v%d) : f32[8,%d,%d,%d]\n", v, op, x, y, channels, size, size);
+    return v;
+}
+
+static struct ir_func *resnet50(void)
+{
+    static const int blocks[] = {3, 4, 6, 3};
+    struct text t;
+    int size = 56, in = 64;
+    begin(&t);
+    fprintf(t.f, "  %%v0 = tanh(%%x) : f32[8,64,56,56]\n");
+    t.next = 1;
+    int x = 0;
+    for (int g = 0; g < 4; g++) {
+        int width = 64 << g, out = 4 * width;
+        for (int b = 0; b < blocks[g]; b++) {
+            int stride = g && !b ? 2 : 1, after = size / stride;
+            int h = map4(&t, "relu", convolve(&t, x, in, width, 1, size, 1), -1, width, size);
+            h = map4(&t, "relu", convolve(&t, h, width, width, 3, after, stride), -1, width, after);
+            h = convolve(&t, h, width, out, 1, after, 1);
+            if (!b)
+                x = convolve(&t, x, in, out, 1, after, stride);
+            x = map4(&t, "relu", map4(&t, "add", x, h, out, after), -1, out, after);
+            in = out;
+            size = after;
+        }
+    }
+    return end(&t, "(%x: f32[8,64,56,56])", x, "f32[8,2048,7,7]");
+}
+
+/* -- Cuts of networks ------------------------------------------------------------------------------------------------- */
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The dearest stage, from what each item costs. */
+static double dearest(const struct partition *p)
+{
+    double *stage = IR_NEWN(ctx, p->o.stages, double), most = 0;
+    for (int i = 0; i < p->n; i++) {
+        ck_assert_int_ge(p->items[i].stage, 0);
+        ck_assert_int_lt(p->items[i].stage, p->o.stages);
+        ck_assert_int_eq(p->items[i].segment % p->o.stages, p->items[i].stage);
+        stage[p->items[i].stage] += p->items[i].cost;
+    }
+    for (int s = 0; s < p->o.stages; s++)
+        most = stage[s] > most ? stage[s] : most;
+    return most;
+}
+
+static void check_order(const struct partition *p)
+{
+    for (int i = 0; i < p->n; i++)
+        for (int k = 0; k < p->items[i].node->nin; k++) {
+            const struct ir_value *v = p->items[i].node->in[k].value;
+            int from = v && v->def ? p->item_of[v->def->id] : -1;
+            if (from >= 0)
+                ck_assert_int_le(p->items[from].segment, p->items[i].segment);
+        }
+}
+
+static void check_network(const struct ir_func *f, const char *tied)
+{
+    for (int k = 2; k <= 8; k *= 2)
+        for (int memory = 0; memory < 2; memory++) {
+            struct partition_options o = {
+                .stages = k, .training = true, .memory_weight = memory ? 0.8 : 0.2, .default_stage = -1};
+            double start = seconds();
+            struct partition *p = partition_analyse(f, &o);
+            ck_assert(partition_place(p));
+            ck_assert_double_lt(seconds() - start, 2);
+            ck_assert_double_le(dearest(p), 1.05 * exhaustive(p->n, p->load, p->may_cut, k) + 1e-9);
+            check_order(p);
+            int home = -1;
+            for (int i = 0; tied && i < p->n; i++)
+                for (int j = 0; j < p->items[i].node->nin; j++) {
+                    const char *name = partition_state_of(p->items[i].node->in[j].value);
+                    if (!name || strcmp(name, tied))
+                        continue;
+                    ck_assert(home < 0 || home == p->items[i].stage);
+                    home = p->items[i].stage;
+                }
+            ck_assert(!tied || home >= 0);
+        }
+}
+
+START_TEST(a_gpt)
+{
+    check_network(gpt(24, false), NULL);
+}
+END_TEST
+
+START_TEST(a_gpt_with_tied_weights)
+{
+    check_network(gpt(24, true), "table");
+}
+END_TEST
+
+START_TEST(a_resnet)
+{
+    check_network(resnet50(), NULL);
+}
+END_TEST
+
+START_TEST(a_translation_network)
+{
+    check_network(translation(), "table");
+}
+END_TEST
+
+/* What a map names goes there; what it leaves out goes to the default stage, or is listed. */
+START_TEST(maps)
+{
+    const struct ir_func *f = gpt(2, false);
+    struct partition_options o = {.stages = 2, .map = "1 /head # last\n\n", .map_name = "a.map", .default_stage = 0};
+    struct partition *p = partition_analyse(f, &o);
+    ck_assert(partition_place(p));
+    for (int i = 0; i < p->n; i++) {
+        const char *name = p->items[i].node->where.node;
+        ck_assert_int_eq(p->items[i].stage, name && !strcmp(name, "/head"));
+    }
+    o.default_stage = -1;
+    ck_assert(!partition_place(partition_analyse(f, &o)));
+    ck_assert_int_eq(ir_message(ctx, ir_nmessages(ctx) - 1)->id, IR_D_unplaced);
+    o.map = "2 /head\n";
+    ck_assert(!partition_map_check(ctx, &o));
+    o.map = "1\n";
+    ck_assert(!partition_map_check(ctx, &o));
+}
+END_TEST
+
+/* A parameter that a map would put into two stages is refused by name. */
+START_TEST(a_map_that_tears_a_parameter)
+{
+    struct partition_options o = {.stages = 2, .map = "1 /head\n0 *\n", .map_name = "a.map", .default_stage = 0};
+    ck_assert(!partition_place(partition_analyse(gpt(1, true), &o)));
+    ck_assert_ptr_nonnull(strstr(ir_message(ctx, ir_nmessages(ctx) - 1)->text, "'table'"));
+}
+END_TEST
+
+int main(void)
+{
+    TCase *c = tcase_create("partition");
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_test(c, random_costs);
+    tcase_add_test(c, a_gpt);
+    tcase_add_test(c, a_gpt_with_tied_weights);
+    tcase_add_test(c, a_resnet);
+    tcase_add_test(c, a_translation_network);
+    tcase_add_test(c, maps);
+    tcase_add_test(c, a_map_that_tears_a_parameter);
+    tcase_set_timeout(c, 120);
+    Suite *s = suite_create("partition");
+    suite_add_tcase(s, c);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
