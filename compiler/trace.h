@@ -21,7 +21,8 @@
  *   }
  *
  * Lifetime: a tensor that a function returns is the context's and is good until the next trace_mark_step(), which keeps those
- * on which trace_retain() was called (trace_param() does) and frees the others: nested calls leak nothing.
+ * on which trace_retain() was called (trace_param() does) and frees the others: nested calls leak nothing. A tensor that is used
+ * after it was freed so is TCC_EUSAGE, as long as it is among the last few thousand.
  *
  * What an execution computes: tensors that are retained, those that a step closure or trace_read() asks for, and those from which
  * nothing was computed (a loss). The others exist inside the graph only; to read one later, retain it or read it first.

@@ -41,6 +41,15 @@ sleep 1
 touch digits.onnx
 expect_status 1 make -q app
 
+# A traced program, with the compiler as a library that finds the runtime where it was put.
+mkdir "$tmp/trace" && cd "$tmp/trace" || fail "no folder"
+if [ -z "${INSTRUMENT:-}" ]; then
+    # shellcheck disable=SC2046  # flags
+    $CC -O1 "$top_srcdir/samples/trace-mnist/trace-mnist.c" $(pkg-config --cflags --libs tccc) -lm -o trace-mnist || fail "trace-mnist"
+    LD_LIBRARY_PATH=$tmp/inst/lib expect_status 0 ./trace-mnist "$top_srcdir/samples/digits" "$top_srcdir/samples/digits" 1
+    grep -q '^graphs: 12 traced, 2 compiled, 0 loaded, 12 executed$' "$tmp/out" || fail "$(cat "$tmp/out")"
+fi
+
 # CMake: the same.
 if command -v cmake >/dev/null 2>&1; then
     mkdir "$tmp/cmake" && cd "$tmp/cmake" || fail "no folder"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compile.c - from a recorded graph to a session: by its digest from the context, else from the cache folder, else through the
- * compiler.
+ * compile.c - from a recorded graph to a session: by its digest from the context, else from the cache folder, else
+ * through the compiler.
  *
- * Inputs and state variables are named by position, so that the same program recorded again gives the same graph whatever its
- * tensors hold.
+ * Inputs and state variables are named by position, so that the same program recorded again gives the same graph
+ * whatever its tensors hold.
  */
 #include "compiler/compile_int.h"
 #include "compiler/trace/trace_int.h"

@@ -97,7 +97,8 @@ static bool copy_text(char **to, const char *text)
     return *to || !text || !*text;
 }
 
-/* Is it built in? Whether there is such a device, and whether it is that one, shows when the first graph is compiled. */
+/* Is it built in? Whether there is such a device, and whether it is that one, shows when the first graph is compiled.
+ * */
 static int check_device(const char *device)
 {
     char name[64];
@@ -138,6 +139,33 @@ int trace_new(const struct trace_options *options, struct trace_ctx **out)
     return TCC_OK;
 }
 
+/* The shells of freed tensors, so that a program that uses one gets an error, not memory of another. */
+#define MOST_DEAD 4096
+
+static void bury(struct trace_ctx *c, struct trace_tensor *t)
+{
+    t->dead = true;
+    t->next = NULL;
+    *(c->last_dead ? &c->last_dead->next : &c->dead) = t;
+    c->last_dead = t;
+    if (++c->ndead <= MOST_DEAD)
+        return;
+    struct trace_tensor *oldest = c->dead;
+    c->dead = oldest->next;
+    c->ndead--;
+    free(oldest);
+}
+
+bool trace_alive(struct trace_tensor *t)
+{
+    char text[256];
+    if (!t->dead)
+        return true;
+    trace_fail(t->c, TCC_EUSAGE, "tensor %s is used after the end of its step, and was not retained",
+               trace_type_text(t, text, sizeof text));
+    return false;
+}
+
 static void tensor_free(struct trace_tensor *t)
 {
     struct trace_ctx *c = t->c;
@@ -147,7 +175,10 @@ static void tensor_free(struct trace_tensor *t)
     trace_hold(&t->before, NULL);
     struct trace_tensor *grad = t->grad;
     free(t->name);
-    free(t);
+    t->name = NULL;
+    t->grad = NULL;
+    t->value = NULL;
+    bury(c, t);
     trace_release(grad);
 }
 
@@ -163,6 +194,11 @@ void trace_free(struct trace_ctx *c)
         t->grad = NULL;
     while (c->tensors)
         tensor_free(c->tensors);
+    while (c->dead) {
+        struct trace_tensor *t = c->dead;
+        c->dead = t->next;
+        free(t);
+    }
     trace_graph_drop(c);
     while (c->compiled) {
         struct trace_compiled *g = c->compiled;
@@ -233,7 +269,8 @@ void trace_tensor_drop(struct trace_tensor *t)
         tensor_free(t);
 }
 
-/* A constant that is kept becomes data, so that the graph does not differ from the next step's, which would find data there. */
+/* A constant that is kept becomes data, so that the graph does not differ from the next step's, which would find data
+ * there. */
 static void settle_constant(struct trace_tensor *t)
 {
     double v;
@@ -255,16 +292,16 @@ static void settle_constant(struct trace_tensor *t)
 
 struct trace_tensor *trace_retain(struct trace_tensor *t)
 {
-    if (t) {
-        settle_constant(t);
-        t->refs++;
-    }
+    if (!t || !trace_alive(t))
+        return NULL;
+    settle_constant(t);
+    t->refs++;
     return t;
 }
 
 void trace_release(struct trace_tensor *t)
 {
-    if (t && t->refs) {
+    if (t && t->refs && !t->dead) {
         t->refs--;
         trace_tensor_drop(t);
     }
@@ -272,7 +309,7 @@ void trace_release(struct trace_tensor *t)
 
 struct trace_tensor *trace_param(struct trace_tensor *t, const char *name)
 {
-    if (!t)
+    if (!t || !trace_alive(t))
         return NULL;
     if (!tcc_is_float((enum tcc_dtype)t->dtype)) {
         trace_fail(t->c, TCC_EUSAGE, "a parameter has a float type, not %s", tcc_dtype_name((enum tcc_dtype)t->dtype));
@@ -385,7 +422,7 @@ int trace_assign(struct trace_tensor *t, struct trace_tensor *value)
         return t ? trace_fail(t->c, TCC_EUSAGE, "assign: there is no value") : TCC_EUSAGE;
     if (t->c != value->c)
         return trace_fail(t->c, TCC_EUSAGE, "assign: the value is of another context");
-    if (t == value || check_same(t, value, "assign"))
+    if (t == value || !trace_alive(t) || check_same(t, value, "assign"))
         return t->c->status;
     struct trace_tensor *pair[] = {t, value};
     return trace_do(t->c, take_value, pair);
@@ -395,7 +432,7 @@ int trace_set(struct trace_tensor *t, const struct tcc_tensor *host)
 {
     if (!t)
         return TCC_EUSAGE;
-    struct trace_tensor *value = trace_from(t->c, host);
+    struct trace_tensor *value = trace_alive(t) ? trace_from(t->c, host) : NULL;
     if (!value || check_same(t, value, "set"))
         return t->c->status;
     t->assigned = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * create.c - tensors from data, constants, and random numbers. Initial values are computed when they are asked for, by the
- * interpreter: the first step of a training loop then has the same graph as the others.
+ * create.c - tensors from data, constants, and random numbers. Initial values are computed when they are asked for,
+ * by the interpreter: the first step of a training loop then has the same graph as the others.
  */
 #include "compiler/trace/trace_int.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * digest.c - what makes a recorded graph the same as another: its nodes in order, each with its op, operands by number, attributes,
- * result types, and the operator that it is a part of; the types of inputs and state variables. Nothing that a tensor holds, no
- * address, no name of the program's: equal in every process.
+ * digest.c - what makes a recorded graph the same as another: its nodes in order, each with its op, operands by
+ * number, attributes, result types, and the operator that it is a part of; the types of inputs and state variables.
+ * Nothing that a tensor holds, no address, no name of the program's: equal in every process.
  */
 #include "compiler/trace/trace_int.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * eager.c - ops computed one by one when they are recorded, through the reference interpreter: each node becomes a function of
- * its own. The graph is recorded all the same, for gradients go through it.
+ * eager.c - ops computed one by one when they are recorded, through the reference interpreter: each node becomes a
+ * function of its own. The graph is recorded all the same, for gradients go through it.
  */
 #include "compiler/trace/trace_int.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * flush.c - the end of a graph: which results it must give, which of them replace an input in its own memory, and handing it over
- * to be run.
+ * flush.c - the end of a graph: which results it must give, which of them replace an input in its own memory, and
+ * handing it over to be run.
  *
- * A tensor that was assigned (an optimizer's parameter) and whose old data nobody else holds donates that data: the input becomes a
- * state variable of the compiled graph, bound to that memory, and the new value is written there. Compiled code updates state behind
- * whatever may fail, so a step that fails leaves it as it was.
+ * A tensor that was assigned (an optimizer's parameter) and whose old data nobody else holds donates that data: the
+ * input becomes a state variable of the compiled graph, bound to that memory, and the new value is written there.
+ * Compiled code updates state behind whatever may fail, so a step that fails leaves it as it was.
  */
 #include "compiler/trace/trace_int.h"
 
@@ -120,7 +120,8 @@ static struct trace_run *run_new(struct trace_ctx *c, const struct results *r)
     return NULL;
 }
 
-/* Inputs that are left, in order; results without and with a donor, each in their order: what compiled graphs expect. */
+/* Inputs that are left, in order; results without and with a donor, each in their order: what compiled graphs expect.
+ * */
 static void fill_run(struct trace_ctx *c, const struct results *r, struct trace_run *run)
 {
     const struct trace_graph *g = &c->graph;
@@ -332,7 +333,7 @@ int trace_wait(struct trace_ctx *c)
 static const void *data_of(struct trace_tensor *t)
 {
     struct trace_ctx *c = t->c;
-    if (!c->status && trace_is_pending(t))
+    if (trace_alive(t) && !c->status && trace_is_pending(t))
         trace_flush(c, t);
     trace_reap(c, true);
     if (c->status) {

@@ -93,6 +93,8 @@ struct ir_value *trace_value(struct trace_tensor *t)
 {
     struct trace_ctx *c = t->c;
     struct trace_graph *g = &c->graph;
+    if (!trace_alive(t))
+        return NULL;
     if (t->value && t->generation == c->generation)
         return t->value;
     if (!t->data) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * layers.c - ops that are made of others: softmax, norms, dropout, losses. While one is recorded the context has the name of the
- * operator that it stands for, which decides about autocast and stands in messages.
+ * layers.c - ops that are made of others: softmax, norms, dropout, losses. While one is recorded the context has the
+ * name of the operator that it stands for, which decides about autocast and stands in messages.
  */
 #include "compiler/trace/trace_int.h"
 

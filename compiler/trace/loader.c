@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * loader.c - batches from arrays in memory. The order of an epoch is torch.randperm's on the CPU: a Fisher-Yates shuffle by the
- * 32-bit Mersenne Twister (Matsumoto and Nishimura, 1998), seeded with seed + epoch.
+ * loader.c - batches from arrays in memory. The order of an epoch is torch.randperm's on the CPU: a Fisher-Yates
+ * shuffle by the 32-bit Mersenne Twister (Matsumoto and Nishimura, 1998), seeded with seed + epoch.
  */
 #include "compiler/trace/trace_int.h"
 

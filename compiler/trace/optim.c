@@ -2,9 +2,9 @@
 /*
  * optim.c - optimizers and the loss scaler, through the update that compiled steps have (passes/optim*.c).
  *
- * That update reads and writes state variables by name. While it is recorded the module holds variables of these names; then each
- * read is replaced by the tensor that stands for the variable, and each write becomes an assignment to it. Rate, step count and scale
- * are tensors like the moments: inputs of the graph, not constants.
+ * That update reads and writes state variables by name. While it is recorded the module holds variables of these
+ * names; then each read is replaced by the tensor that stands for the variable, and each write becomes an assignment
+ * to it. Rate, step count and scale are tensors like the moments: inputs of the graph, not constants.
  */
 #include "compiler/trace/trace_int.h"
 
@@ -229,7 +229,8 @@ static struct ir_state *declare(struct ir_module *m, const struct step_work *w, 
     return s;
 }
 
-/* Reads become the tensors' values, writes become assignments; what an update reads after it has written it, it gets from there. */
+/* Reads become the tensors' values, writes become assignments; what an update reads after it has written it, it gets
+ * from there. */
 static bool resolve(struct trace_ctx *c, const struct step_work *w, struct ir_node *from)
 {
     for (struct ir_node *n = from, *next; n; n = next) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * report.c - why a graph is new: the first difference from that of the graphs before which is most like it. Graphs are compared as
- * text, a line a node; a changed shape or constant changes many lines, and the first of them is where it came from.
+ * report.c - why a graph is new: the first difference from that of the graphs before which is most like it. Graphs
+ * are compared as text, a line a node; a changed shape or constant changes many lines, and the first of them is where
+ * it came from.
  */
 #include "compiler/trace/trace_int.h"
 

@@ -2,10 +2,11 @@
 /*
  * run.c - executions, one after the other on a thread of the context's, and step closures on another.
  *
- * The context's own thread prepares a run (memory of inputs, results and state; references to it), hands it over and goes on
- * recording; when the run has ended it lets go of the memory (reap). Reference counts are that thread's alone. The runner binds,
- * runs, and copies what closures want before the next run may write there. After a failure nothing is run until the context's thread
- * has seen it: then every tensor goes back to what it was, newest run first.
+ * The context's own thread prepares a run (memory of inputs, results and state; references to it), hands it over and
+ * goes on recording; when the run has ended it lets go of the memory (reap). Reference counts are that thread's
+ * alone. The runner binds, runs, and copies what closures want before the next run may write there. After a failure
+ * nothing is run until the context's thread has seen it: then every tensor goes back to what it was, newest run
+ * first.
  */
 #include "compiler/trace/trace_int.h"
 
@@ -336,7 +337,7 @@ int trace_step_closure(struct trace_ctx *c, trace_closure fn, void *user, int n,
         return trace_no_memory(c);
     }
     for (int i = 0; i < n; i++) {
-        if (!tensors[i] || tensors[i]->c != c) {
+        if (!tensors[i] || tensors[i]->c != c || !trace_alive(tensors[i])) {
             trace_calls_free(k);
             return trace_fail(c, TCC_EUSAGE, "step_closure: tensor %d is none of this context", i);
         }

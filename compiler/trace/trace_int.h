@@ -120,6 +120,8 @@ struct trace_ctx {
     struct trace_graph graph;
     struct trace_compiled *compiled;
     struct trace_tensor *tensors, *last; /* all, oldest first */
+    struct trace_tensor *dead, *last_dead;       /* the newest that were freed, oldest first */
+    int ndead;
     struct trace_optimizer *optimizers;
     struct trace_scaler *scalers;
     struct trace_loader *loaders;
@@ -136,6 +138,7 @@ struct trace_tensor {
     int refs;                            /* the caller's */
     int holds;                           /* executions that may have to undo it, closures */
     bool temporary;                      /* the context's own reference, until the step ends */
+    bool dead;                           /* freed: kept for a while to tell who still uses it */
     bool param, used_grad;               /* used_grad: by an optimizer */
     char *name;
     struct ir_value *value;              /* in the graph of `generation`, or NULL */
@@ -156,6 +159,7 @@ int trace_no_memory(struct trace_ctx *c);
 struct trace_tensor *trace_tensor_of(struct trace_ctx *c, struct ir_value *value);
 struct trace_tensor *trace_tensor_data(struct trace_ctx *c, struct trace_data *data);       /* takes over the reference */
 void trace_tensor_drop(struct trace_tensor *t);                  /* frees it if nobody holds it */
+bool trace_alive(struct trace_tensor *t);                        /* false after trace_fail(): it was freed with its step */
 /* The tensor's data; either takes a reference and counts the owner. */
 void trace_hold(struct trace_data **at, struct trace_data *data);
 void trace_forget_grad(struct trace_tensor *t);

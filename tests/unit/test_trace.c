@@ -635,6 +635,17 @@ static void mistakes(const char *mode)
         trace_exp(inner);
         expect(c, trace_mark_step(c), TCC_EUSAGE, "not retained");
     }
+    /* Tensors of a step that has ended. */
+    OK(c, trace_mark_step(c));
+    trace_add(x, outer);
+    expect(c, trace_mark_step(c), TCC_EUSAGE, "tensor f32[] is used after the end of its step");
+    expect(c, trace_read(inner, &v, sizeof v), TCC_EUSAGE, "tensor f32[2,3] is used after");
+    ck_assert_ptr_null(trace_retain(inner));
+    expect(c, trace_mark_step(c), TCC_EUSAGE, "is used after");
+    trace_release(x);
+    trace_assign(x, x);
+    trace_exp(x);
+    expect(c, trace_mark_step(c), TCC_EUSAGE, "is used after");
     trace_free(other);
     ck_assert_int_eq(trace_new(&(struct trace_options){.device = "tpu"}, &other), TCC_EUSAGE);
     ck_assert_ptr_null(other);
