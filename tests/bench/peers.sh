@@ -19,6 +19,7 @@ bad=$(grep -c '^not ok' "$build/models.log")
 good=$(grep -c '^ok' "$build/models.log")
 [ $((good + bad)) -gt 0 ] || bad=1
 count "$good" "$bad" 0 "models"
+plans "$models"
 
 for threads in 1 2; do
     say "latency with $threads thread(s)"
