@@ -17,7 +17,8 @@
 static bool accumulating(struct tccrt_session *s)
 {
     for (uint32_t i = 0; i < s->m->plan->states.count; i++)
-        if (strcmp(tcr_string(s->m, s->m->states[i].name), "train.micro") == 0 && s->m->states[i].bytes == 8)
+        if (s->states[i] && strcmp(tcr_string(s->m, s->m->states[i].name), "train.micro") == 0 &&
+            s->m->states[i].bytes == 8)
             return *(const int64_t *)s->states[i] != 0;
     return false;
 }
@@ -29,10 +30,11 @@ static bool saved(const struct tcc_pstate *p, int flags, bool gradients)
     return !(p->flags & TCCRT_STATE_GRADIENT) || gradients;
 }
 
-static struct tcc_tensor state_tensor(const struct tccrt_session *s, int i)
+/* own: where it lies, if not in the session. */
+static struct tcc_tensor state_tensor(const struct tccrt_session *s, int i, void *own)
 {
     struct tccrt_value_info info;
-    struct tcc_tensor t = {.data = s->states[i]};
+    struct tcc_tensor t = {.data = own ? own : s->states[i]};
 
     tccrt_state_info(s->m, i, &info);
     t.dtype = info.dtype;
@@ -41,8 +43,42 @@ static struct tcc_tensor state_tensor(const struct tccrt_session *s, int i)
     return t;
 }
 
-int tccrt_checkpoint_save(struct tccrt_session *s, const char *path, int flags, int nmeta,
-                          const struct tccrt_pair *meta)
+/* The variables that other stages hold, on stage 0: in memory of their own. The other stages send them. */
+static int gather_states(struct tccrt_session *s, int flags, void **own)
+{
+    int status = TCC_OK;
+
+    for (uint32_t i = 0; i < s->m->plan->states.count && !status; i++) {
+        const struct tcc_pstate *p = &s->m->states[i];
+
+        if (p->home <= 1 || !saved(p, flags, false))
+            continue;
+        if (s->stage == 1 && !(own[i] = malloc(p->bytes + 1)))
+            return tcr_fail(TCC_EENV, "no memory for '%s' of stage %u", tcr_string(s->m, p->name), p->home - 1);
+        status = tcr_state_gather(s, i, 0, own[i]);
+    }
+    return status;
+}
+
+/* What stage 0 has to say about the file. */
+static int tell_stages(struct tccrt_session *s, int status)
+{
+    struct tccrt_comm *group = tcr_session_group(s, "pp");
+    int32_t result = status;
+    struct tcc_tensor t = {&result, TCC_I32, 1, {1}};
+    char why[400];
+
+    snprintf(why, sizeof why, "%s", tccrt_error());
+    if (!group)
+        return status;
+    int sent = tccrt_comm_broadcast(group, 0, 1, &t, NULL);
+    if (s->stage == 1)
+        return status ? tcr_fail(status, "%s", why) : sent;
+    return sent ? sent : result ? tcr_fail(result, "stage 0 could not write the checkpoint") : TCC_OK;
+}
+
+static int save(struct tccrt_session *s, const char *path, int flags, int nmeta, const struct tccrt_pair *meta,
+                void **own)
 {
     int nstates = (int)s->m->plan->states.count, n = 0, status, k = 0;
     struct tccrt_named *list = calloc((size_t)nstates + 1, sizeof *list);
@@ -58,7 +94,7 @@ int tccrt_checkpoint_save(struct tccrt_session *s, const char *path, int flags, 
     }
     for (int i = 0; i < nstates; i++)
         if (saved(&s->m->states[i], flags, gradients))
-            list[n++] = (struct tccrt_named){tcr_string(s->m, s->m->states[i].name), state_tensor(s, i)};
+            list[n++] = (struct tccrt_named){tcr_string(s->m, s->m->states[i].name), state_tensor(s, i, own[i])};
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)s->seed);
     snprintf(runs, sizeof runs, "%lld", (long long)s->runs);
     pairs[k++] = (struct tccrt_pair){"tccc.model", s->m->desc->name ? s->m->desc->name : ""};
@@ -75,13 +111,34 @@ int tccrt_checkpoint_save(struct tccrt_session *s, const char *path, int flags, 
     return status;
 }
 
+int tccrt_checkpoint_save(struct tccrt_session *s, const char *path, int flags, int nmeta,
+                          const struct tccrt_pair *meta)
+{
+    uint32_t n = s->m->plan->states.count;
+    void **own = calloc(n + 1, sizeof *own);
+    int status;
+
+    tcr_clear_error();
+    if (!own)
+        return tcr_fail(TCC_EENV, "%s: no memory", path);
+    status = s->stage ? gather_states(s, flags, own) : TCC_OK;
+    if (!status && s->stage <= 1)
+        status = save(s, path, flags, nmeta, meta, own);
+    if (s->stage)
+        status = tell_stages(s, status);
+    for (uint32_t i = 0; i < n; i++)
+        free(own[i]);
+    free(own);
+    return status;
+}
+
 /* The file's tensor for state variable i, or NULL: it may be absent. */
 static int match(struct tccrt_session *s, const struct tccrt_tensors *f, const char *path, int flags, int i,
                  const struct tccrt_named **out)
 {
     const struct tcc_pstate *p = &s->m->states[i];
     const char *name = tcr_string(s->m, p->name);
-    struct tcc_tensor t = state_tensor(s, i);
+    struct tcc_tensor t = state_tensor(s, i, NULL);
     const struct tccrt_named *x = tccrt_tensors_find(f, name);
     char want[256], found[256];
 
@@ -131,6 +188,8 @@ static int load(struct tccrt_session *s, const struct tccrt_tensors *f, const ch
         status = tcr_fail(TCC_EINPUT, "%s: %s", path, why);
     }
     for (int i = 0; i < nstates && !status; i++) {
+        if (!s->states[i])
+            continue; /* another stage's */
         if (found[i])
             memcpy(s->states[i], found[i]->t.data, s->m->states[i].bytes);
         else if (s->m->states[i].flags & TCCRT_STATE_GRADIENT)

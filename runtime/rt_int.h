@@ -227,6 +227,7 @@ void tcr_reset_outputs(struct tccrt_session *s);
 /* -- pipe.c ----------------------------------------------------------------------------------- */
 int tcr_pipe_run(struct tccrt_session *s, const struct tcc_pentry *e);
 void tcr_pipes_free(struct tccrt_session *s);
+int tcr_state_gather(struct tccrt_session *s, uint32_t i, int root, void *to);       /* to: of the root */
 /* Does the session hold what has this home (struct tcc_pstate)? Or run stage home - 1? */
 static inline bool
 tcr_has_stage(const struct tccrt_session *s, uint32_t home)

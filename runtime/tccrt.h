@@ -81,6 +81,16 @@ int tccrt_run_objects(struct tccrt_session *s, const char *entry, int nin, struc
 int tccrt_run_many(struct tccrt_session *s, const char *entry, int64_t n, int nin, const struct tcc_tensor *in, int nout,
                    struct tcc_tensor *out, int64_t *done);
 
+/* -- Stages --------------------------------------------------------------------------------------
+ * An artifact compiled with --partitions=N is cut into N pipeline stages. A session of tccrt_options.stage 0 runs all of them in turn.
+ * One of stage s + 1 runs stage s only, beside N - 1 other processes: their group, of ranks in the order of the stages, is given to
+ * it as "pp" by tccrt_session_group(). Runs, tccrt_state_gather() and tccrt_checkpoint_save() are then collective calls of that
+ * group; all of its processes give the same inputs, and get the same outputs. State that belongs to another stage is not held. */
+int tccrt_stages(const struct tccrt_model *m);                             /* 1: not cut */
+int tccrt_state_stage(const struct tccrt_model *m, int i);                 /* stage that has state variable i; -1: all have it */
+/* The variable's value on the process of stage `root`, whose out->data has room for it, from the stage that has it. */
+int tccrt_state_gather(struct tccrt_session *s, const char *name, int root, const struct tcc_tensor *out);
+
 /* What an artifact's C functions NAME_ENTRY call: a run of the model's entry point (by number) in a session that the library keeps.
  * out[i].data must be given, with its dtype and dims. Thread-safe; calls of a model with state take turns. */
 int tccrt_call(const struct tcc_model *model, int entry, const struct tcc_tensor *in, struct tcc_tensor *out);
@@ -131,7 +141,8 @@ int tccrt_tensors_write(const char *path, int n, const struct tccrt_named *tenso
 /* -- Checkpoints --------------------------------------------------------------------------------------
  * A session's state, random seed and run counter in a safetensors file; `meta` adds pairs of the program's own, read back by
  * tccrt_tensors_value(). A session that loads it goes on with the bits that the saving one would have had. Not to be called
- * while the session runs. */
+ * while the session runs. Sessions of one stage each save together: the process of stage 0 writes the whole model's file, as one
+ * process would have done, and the others' `path` and `meta` are not looked at. Each loads what it holds, from the same file. */
 enum {
     TCCRT_CHECKPOINT_WEIGHTS = 1,    /* parameters and buffers only; whatever else the file holds is left alone */
     TCCRT_CHECKPOINT_PARTIAL = 2     /* load: what the file lacks stays as it is, what the model lacks is passed over */

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* State that is spread over the stages of a pipeline: who has what, and how it comes together. */
+#include <string.h>
+
+#include "runtime/rt_int.h"
+
+#define TAG 8191
+
+int tccrt_stages(const struct tccrt_model *m)
+{
+    uint32_t n = 1;
+
+    for (uint32_t i = 0; i < m->plan->pipes.count; i++)
+        n = m->pipes[i].stages > n ? m->pipes[i].stages : n;
+    return (int)n;
+}
+
+int tccrt_state_stage(const struct tccrt_model *m, int i)
+{
+    return i >= 0 && (uint32_t)i < m->plan->states.count ? (int)m->states[i].home - 1 : -1;
+}
+
+int tcr_state_gather(struct tccrt_session *s, uint32_t i, int root, void *to)
+{
+    const struct tcc_pstate *p = &s->m->states[i];
+    struct tccrt_comm *group = s->stage ? tcr_session_group(s, "pp") : NULL;
+    int here = s->stage - 1, home = p->home ? (int)p->home - 1 : root;
+    struct tcc_tensor t = {.dtype = TCC_U8, .rank = 1, .dims = {(int64_t)p->bytes}};
+
+    if (!group || home == root) {
+        if (!s->states[i] && (!group || here == root))
+            return tcr_fail(TCC_EUSAGE, "state variable '%s' is not here, and the session has no group \"pp\"",
+                            tcr_string(s->m, p->name));
+        if ((!group || here == root) && p->bytes && to != s->states[i])
+            memcpy(to, s->states[i], p->bytes);
+        return TCC_OK;
+    }
+    t.data = here == home ? s->states[i] : to;
+    if (here == home)
+        return tccrt_comm_send(group, root, TAG, &t, NULL);
+    return here == root ? tccrt_comm_recv(group, home, TAG, &t, NULL) : TCC_OK;
+}
+
+int tccrt_state_gather(struct tccrt_session *s, const char *name, int root, const struct tcc_tensor *out)
+{
+    struct tccrt_value_info info;
+    uint32_t i = 0;
+
+    tcr_clear_error();
+    while (i < s->m->plan->states.count && strcmp(tcr_string(s->m, s->m->states[i].name), name))
+        i++;
+    if (i == s->m->plan->states.count)
+        return tcr_fail(TCC_EUSAGE, "model '%s' has no state variable '%s'", s->m->desc->name, name);
+    if (root < 0 || root >= tccrt_stages(s->m))
+        return tcr_fail(TCC_EUSAGE, "there is no stage %d", root);
+    tccrt_state_info(s->m, (int)i, &info);
+    if ((!s->stage || s->stage - 1 == root) &&
+        (!out || !out->data || out->dtype != info.dtype || out->rank != info.rank ||
+         memcmp(out->dims, info.dims, (size_t)info.rank * sizeof *info.dims)))
+        return tcr_fail(TCC_EINPUT, "state variable '%s': memory of another type or shape was given", name);
+    return tcr_state_gather(s, i, root, out ? out->data : NULL);
+}
