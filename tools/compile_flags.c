@@ -198,6 +198,12 @@ int compile_in_child(const struct options *o, const struct tccc_options *c)
 
     if (pid < 0)
         return tool_error(o, EXIT_ENVIRONMENT, "cannot start a process: %m");
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE) {
+        raise(SIGPIPE); /* who read our dumps has gone; where the signal is ignored, there is nobody to tell */
+        return EXIT_ENVIRONMENT;
+    }
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+        return tool_error(o, EXIT_ENVIRONMENT, "the compiler was killed, perhaps for want of memory");
     if (WIFEXITED(status))
         code = WEXITSTATUS(status);
     else
