@@ -195,17 +195,23 @@ static int wait_open(struct tcr_net *net)
     struct tcr_lock *l = net->lock;
     struct timespec until;
     bool opened;
+    char who[200];
 
+    tcr_arrive(true);
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += (time_t)net->timeout;
+    until.tv_sec += (time_t)(net->timeout > 3 ? net->timeout - 1.5 : net->timeout / 2); /* the whole within the limit */
     pthread_mutex_lock(&l->mutex);
     while (!l->opened && pthread_cond_timedwait(&l->changed, &l->mutex, &until) != ETIMEDOUT)
         ;
     opened = l->opened;
     pthread_mutex_unlock(&l->mutex);
+    if (!opened) {
+        tcr_absent(who, sizeof who);
+        rest(900000000); /* ranks that give up a little later must not miss this one's sign */
+    }
+    tcr_arrive(false);
     if (!opened)
-        return tcr_fail(TCC_EENV, "%s did not start within %g s: a rank of the job has not come", net->t->name,
-                        net->timeout);
+        return tcr_fail(TCC_EENV, "%s did not start within %g s: %s not come", net->t->name, net->timeout, who);
     return l->opening_status ? tcr_fail(l->opening_status, "%s", l->opening_why) : TCC_OK;
 }
 
@@ -276,7 +282,7 @@ int tcr_net_close(struct tcr_net *net, const char *why)
         tcr_watch_bye(net, why);
     while (!over) {
         tcr_net_progress(net);
-        over = net->broken ? tcr_watch_quiet(net) || tcr_seconds() - start > 1
+        over = net->broken ? tcr_seconds() - start > 1 /* others may be slow to hear of it */
                            : tcr_watch_alone(net, &missing) && tcr_watch_quiet(net);
         tcr_net_unlock(net);
         tcr_pause(&idle);

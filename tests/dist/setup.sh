@@ -1,7 +1,8 @@
 # Sourced by tests/dist.tap: running commands as ranks, a TAP line each.
 #   ranks N COMMAND...           N ranks, more than cores if need be, also as root (in containers)
 #   dist NAME N COMMAND...       a case: they all exit with 0
-#   ok NAME, not_ok NAME         a case that the script decides itself
+#   need NAME N || skip it       is there an mpirun? if not, the case is counted as skipped
+#   result NAME STATUS           a case that the script decides itself; $tmp/log is shown where it failed
 # Without mpirun every case is skipped, and counted.
 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 OMPI_MCA_btl_vader_single_copy_mechanism=${OMPI_MCA_btl_vader_single_copy_mechanism-none} # not allowed in some containers
@@ -15,28 +16,29 @@ ranks() {
     timeout 120 "$mpirun" --oversubscribe -np "$count" "$@"
 }
 
-ok() {
+need() {
+    [ -n "$mpirun" ] && return
     cases=$((cases + 1))
-    echo "ok $cases - $1"
+    echo "ok $cases - $1, $2 ranks # SKIP no mpirun: install openmpi-bin"
+    return 1
 }
 
-not_ok() {
+result() {
     cases=$((cases + 1))
-    sed 's/^/# /' "$tmp/log" 2>/dev/null | tail -n 30
-    echo "not ok $cases - $1"
+    if [ "$2" -eq 0 ]; then
+        echo "ok $cases - $1"
+    else
+        tail -n 30 "$tmp/log" 2>/dev/null | sed 's/^/# /'
+        echo "not ok $cases - $1"
+    fi
 }
 
 dist() {
     name=$1 count=$2
     shift 2
-    if [ -z "$mpirun" ]; then
-        cases=$((cases + 1))
-        echo "ok $cases - $name, $count ranks # SKIP no mpirun: install openmpi-bin"
-    elif ranks "$count" "$@" >"$tmp/log" 2>&1 </dev/null; then
-        ok "$name, $count ranks"
-    else
-        not_ok "$name, $count ranks"
-    fi
+    need "$name" "$count" || return
+    ranks "$count" "$@" >"$tmp/log" 2>&1 </dev/null
+    result "$name, $count ranks" $?
 }
 
 dist_end() {

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranks that fail, run by all ranks of an MPI job: rank 1 does what the argument says, and every other rank must be told by a
+ * status that names it, within the time limit (3 s here) and a bit.
+ *   rank-fails late|hang|sleep|stop|quit|abort|order|differ
+ * Prints a line for each rank that got its status; exits with 3, as a program does that has met one.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/tccrt.h"
+
+#define LIMIT 3
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* What rank 1 does instead of the second all_reduce. */
+static int misbehave(const char *how, struct tccrt_comm *world, struct tcc_tensor *x)
+{
+    if (!strcmp(how, "hang"))
+        for (double end = now() + 20; now() < end;) /* busy, but with nothing of ours */
+            ;
+    if (!strcmp(how, "sleep"))
+        sleep(20);
+    if (!strcmp(how, "stop"))
+        raise(SIGSTOP);
+    if (!strcmp(how, "quit"))
+        return tccrt_comm_finalize(world, "it ran out of data after step 1");
+    if (!strcmp(how, "abort"))
+        tccrt_comm_abort(world, "no space left on device: model.safetensors");
+    if (!strcmp(how, "order"))
+        return tccrt_comm_recv(world, 0, 5, x, NULL);
+    return tccrt_comm_all_reduce(world, TCCRT_SUM, 1, 1, x, x, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    struct tccrt_comm_options options = {.timeout = LIMIT};
+    struct tccrt_comm *world;
+    float data[1000] = {0};
+    struct tcc_tensor x = {data, TCC_F32, 1, {1000}};
+    const char *how = argc > 1 ? argv[1] : "";
+    int rank, status;
+
+    if (!strcmp(how, "late") && getenv("OMPI_COMM_WORLD_RANK") && !strcmp(getenv("OMPI_COMM_WORLD_RANK"), "1"))
+        sleep(20);
+    if (tccrt_comm_init(&options, &world)) {
+        printf("rank ?: %s\n", tccrt_error());
+        return 3;
+    }
+    rank = tccrt_comm_rank(world);
+    status = strcmp(how, "differ") ? TCC_OK : tccrt_comm_agree(world, "artifact", rank == 1 ? "other" : "this");
+    if (!status)
+        status = tccrt_comm_all_reduce(world, TCCRT_SUM, 1, 1, &x, &x, NULL);
+    if (status) {
+        printf("rank %d: status %d after 0.0 s: %s\n", rank, status, tccrt_error());
+        tccrt_comm_finalize(world, tccrt_error());
+        return 3;
+    }
+    double start = now();
+    status = rank == 1 ? misbehave(how, world, &x) : tccrt_comm_all_reduce(world, TCCRT_SUM, 1, 1, &x, &x, NULL);
+    printf("rank %d: status %d after %.1f s: %s\n", rank, status, now() - start, tccrt_error());
+    fflush(stdout);
+    if (tccrt_comm_barrier(world, NULL) == TCC_OK && status)
+        printf("rank %d: a later call went well\n", rank);
+    tccrt_comm_finalize(world, NULL);
+    return 3;
+}
