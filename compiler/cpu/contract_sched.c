@@ -59,12 +59,16 @@ static void choose_tile(const struct cpu_machine *m, const struct ct *c, int *be
 {
     double best = 0;
     *best_mr = *best_cv = 0;
+    bool from_far = c->panel && c->nk != CT_DYN && c->ncols != CT_DYN &&
+                    (double)c->nk * (double)c->ncols * tcc_dtype_bytes(c->dtype) > (double)m->pass.l2 / 2;
     int64_t nv = c->ncols == CT_DYN ? 64 : (c->ncols + c->lanes - 1) / c->lanes;
     for (int cv = 1; cv <= CT_MAX_CV; cv++) {
         int mr = max_rows(m, c, cv), mr_rem = 0;
         if (mr < 1 || (cv > nv && cv > 1) || !cv_allowed(c, cv))
             continue;
         double cost = rows_cost(c, cv, &mr) * (double)(nv / cv);
+        if (from_far && (int64_t)cv * c->lanes % c->panel)
+            cost *= 1.25; /* parts of panels are not fetched ahead */
         if (nv % cv) {
             mr_rem = mr;
             cost += rows_cost(c, (int)(nv % cv), &mr_rem);
@@ -143,7 +147,7 @@ static void split_columns(struct grain *g, const struct ct *c, int cv)
     }
 }
 
-static void choose_grain(struct kn_kernel *k, const struct ct *c, int mr, int cv)
+static void choose_grain(const struct cpu_machine *m, struct kn_kernel *k, const struct ct *c, int mr, int cv)
 {
     double a = 1, b = 1, points = 1;
     for (int d = 0; d < k->ndims; d++) {
@@ -174,7 +178,10 @@ static void choose_grain(struct kn_kernel *k, const struct ct *c, int mr, int cv
         split_columns(&g, c, cv);
     } else {
         split_columns(&g, c, cv);
-        split_rows(&g, c, mr);
+        /* Columns are the inner loop over tiles: rows of a second tile would fetch a large B from far again. */
+        bool large = b * tcc_dtype_bytes(c->dtype) > (double)m->pass.l2 / 2;
+        if (!large || g.now > work / 8)
+            split_rows(&g, c, mr);
     }
 }
 
@@ -267,7 +274,7 @@ bool ct_schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kern
                               .mr = (int16_t)mr,
                               .nr = (int16_t)(cv * c.lanes)};
     s->kc = choose_passes(m, &c);
-    choose_grain(k, &c, mr, cv);
+    choose_grain(m, k, &c, mr, cv);
     k->tiles = cpu_tiles(ctx, k);
     k->scratch = scratch_bytes(&c, cv);
     return true;
