@@ -188,6 +188,8 @@ static bool add_loss(struct building *b, struct ir_value *scores, struct ir_valu
         int value = stages_value(x, name, type, TCC_PIPE_INPUT, x->inputs.n - 1);
         VEC_PUSH(x->ctx, b->seg->in, value);
     }
+    if (x->training && !(loss = train_parallel_mean(&b->e.b, x->t->o, loss)))
+        return false;
     give(b, loss, x->outputs.at[0].value);
     return true;
 }

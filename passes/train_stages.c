@@ -151,8 +151,8 @@ static int home_of(const struct stages *x, const struct ir_state *s)
     return 0;
 }
 
-/* The stage's parameters with their gradients: the mean over microbatches of what they have added up. */
-static struct train_param *stage_params(struct stages *x, struct ir_builder *b, int stage, int *n)
+/* The stage's parameters with their gradients: the mean over microbatches of what they have added up, unless that is done. */
+static struct train_param *stage_params(struct stages *x, struct ir_builder *b, int stage, bool done, int *n)
 {
     struct training *t = x->t;
     struct train_param *params = IR_NEWN(x->ctx, t->nparams + 1, struct train_param);
@@ -163,11 +163,33 @@ static struct train_param *stage_params(struct stages *x, struct ir_builder *b, 
             continue;
         const char *name = train_grad_state(t, t->params[i])->name;
         struct ir_value *g = ir_build1(b, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, name)));
-        if (!sum && x->o->microbatches > 1)
+        if (!done && !sum && x->o->microbatches > 1)
             g = ir_binary(b, IR_mul, g, ir_constant_f(b, TCC_F32, 1.0 / x->o->microbatches));
         params[(*n)++] = (struct train_param){.state = t->params[i], .grad = g};
     }
     return params;
+}
+
+/* Copies of the model average their gradients, before these are measured. */
+static bool average_over_copies(struct stages *x, struct ir_builder *b, int n, struct train_param *params)
+{
+    struct ir_state **states = IR_NEWN(x->ctx, n + 1, struct ir_state *);
+    struct ir_value **grads = IR_NEWN(x->ctx, n + 1, struct ir_value *);
+    if (!x->t->o->data_parallel || !n)
+        return true;
+    for (int i = 0; i < n; i++) {
+        states[i] = params[i].state;
+        grads[i] = params[i].grad;
+    }
+    if (!train_parallel_gradients(b, x->t->o, n, states, grads))
+        return false;
+    for (int i = 0; i < n; i++) {
+        const char *name = train_grad_state(x->t, states[i])->name;
+        struct ir_value *g = ir_cast_to(b, params[i].grad = grads[i], TCC_F32);
+        if (!g || !ir_build(b, IR_state_write, 1, &g, IR_ATTRS(ir_attr_s(IR_ATTR_name, name))))
+            return false;
+    }
+    return true;
 }
 
 /* -> f32[2]: the largest gradient, the sum of squares. */
@@ -178,8 +200,8 @@ static int add_measure(struct stages *x, int stage, int to)
     struct optim_totals totals = {0};
     ir_expr one = ir_const(x->ctx, 1);
     int n;
-    struct train_param *params = stage_params(x, &b, stage, &n);
-    if (!optim_measure(&b, x->t->o, n, params, &totals))
+    struct train_param *params = stage_params(x, &b, stage, false, &n);
+    if (!average_over_copies(x, &b, n, params) || !optim_measure(&b, x->t->o, n, params, &totals))
         return -1;
     if (!totals.squares)
         totals.squares = ir_constant_f(&b, TCC_F32, 0);
@@ -211,7 +233,7 @@ static int add_update(struct stages *x, int stage, int totals)
     struct ir_value *all = ir_input_new(f, x->values.at[totals].type, "totals"), *rate;
     struct ir_builder b = at_end(x, f);
     int n = 0;
-    struct train_param *params = stage < 0 ? NULL : stage_params(x, &b, stage, &n);
+    struct train_param *params = stage < 0 ? NULL : stage_params(x, &b, stage, x->t->o->data_parallel, &n);
     struct optim_totals t = {column(x, &b, all, 0, IR_reduce_max), column(x, &b, all, 1, IR_reduce_sum)};
     if (!optim_update_part(&b, x->t->o, n, params, &t, stage < 0, &rate) || !ir_return(&b, 0, NULL, NULL))
         return -1;

@@ -112,7 +112,7 @@ int tccrt_comm_state(struct tccrt_comm *c, int root, struct tccrt_session *s)
     if (!(list = calloc(count + 1, sizeof *list)))
         return tcr_fail(TCC_EENV, "no memory for a list of state variables");
     for (uint32_t i = 0; i < count; i++)
-        if (!(s->m->states[i].flags & TCCRT_STATE_GRADIENT) && s->m->states[i].bytes)
+        if (!(s->m->states[i].flags & TCCRT_STATE_GRADIENT) && s->m->states[i].bytes && s->states[i])
             list[n++] = (struct tcc_tensor){s->states[i], TCC_U8, 1, {(int64_t)s->m->states[i].bytes}};
     list[n++] = (struct tcc_tensor){random, TCC_I64, 1, {2}};
     status = tccrt_comm_broadcast(c, root, (int)n, list, NULL);

@@ -186,7 +186,7 @@ static int open_data(struct trainer *t)
     int64_t ranks = t->sampler.ranks, n = t->data.samples;
     count = t->drop_last ? n / ranks : (n + ranks - 1) / ranks;
     if (t->fixed_batch && count % t->batch_size && !t->drop_last) {
-        if (!option_set(t->o, OPT_quiet) && !t->rank)
+        if (!option_set(t->o, OPT_quiet) && t->chief)
             fprintf(stderr,
                     "tccc-train: the step was compiled for batches of %" PRId64 ": an epoch's last %" PRId64
                     " samples are left out\n",
@@ -387,7 +387,7 @@ static int loop(struct trainer *t)
     report_clear(t);
     if (code == EXIT_FINE && t->batch) /* in the midst of an epoch */
         code = train_save(t, "last");
-    if (t->stopped && code == EXIT_FINE && !t->rank)
+    if (t->stopped && code == EXIT_FINE && t->chief)
         fprintf(stderr, "tccc-train: stopped at step %" PRId64 "%s\n", t->done,
                 option_set(t->o, OPT_checkpoint) ? "; --resume goes on from there" : "");
     free(list);
@@ -435,12 +435,13 @@ static int start_session(struct trainer *t)
 
     if (!option_int(t->o, OPT_threads, 1, 4096, &threads))
         return EXIT_USAGE;
-    if (t->ranks > 1) {
+    if (t->processes > 1) {
         int share = tccrt_comm_cores(t->world);
         threads = threads ? threads : share;
     }
+    t->m.stage = t->stage;
     int code = model_session(t->o, &t->m, (int)threads, NULL);
-    if (code != EXIT_FINE)
+    if (code != EXIT_FINE || (code = ranks_groups(t)) != EXIT_FINE)
         return code;
     tccrt_random_set(t->m.session, t->sampler.seed, 0);
     int status = initialise(t);
@@ -491,11 +492,32 @@ static void close_trainer(struct trainer *t)
 /* What only a compiler can heed. */
 static int check_compiled_in(const struct options *o)
 {
-    static const enum option_id ids[] = {
-        OPT_loss,          OPT_optimizer,     OPT_optimizer_state, OPT_clip_norm,
-        OPT_accumulate,    OPT_precision,     OPT_auto_cast,       OPT_auto_cast_type,
-        OPT_loss_scale,    OPT_freeze,        OPT_train_only,      OPT_step_outputs,
-        OPT_memory_budget, OPT_data_parallel, OPT_bucket_cap,      OPT_broadcast_buffers};
+    static const enum option_id ids[] = {OPT_loss,
+                                         OPT_optimizer,
+                                         OPT_optimizer_state,
+                                         OPT_clip_norm,
+                                         OPT_accumulate,
+                                         OPT_precision,
+                                         OPT_auto_cast,
+                                         OPT_auto_cast_type,
+                                         OPT_loss_scale,
+                                         OPT_freeze,
+                                         OPT_train_only,
+                                         OPT_step_outputs,
+                                         OPT_memory_budget,
+                                         OPT_data_parallel,
+                                         OPT_bucket_cap,
+                                         OPT_broadcast_buffers,
+                                         OPT_partitions,
+                                         OPT_microbatches,
+                                         OPT_stage_order,
+                                         OPT_active,
+                                         OPT_optimize,
+                                         OPT_partition_map,
+                                         OPT_default_partition,
+                                         OPT_split_axis,
+                                         OPT_partition_report,
+                                         OPT_pipeline_chart};
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
         if (option_set(o, ids[i]))
             return usage_error(o, "--%s is compiled into an artifact: give the model, or compile it again",
@@ -518,6 +540,8 @@ static int run(const struct options *o)
         code = check_compiled_in(o);
     if (code == EXIT_FINE)
         code = ranks_open(&t, artifact);
+    if (code == EXIT_FINE)
+        code = ranks_place(&t);
     if (code == EXIT_FINE)
         code = train(&t, artifact);
     code = ranks_end(&t, code);

@@ -44,8 +44,12 @@ struct trainer {
     bool resumed;
     /* Reports. */
     bool json, shown;
-    struct tccrt_comm *world;              /* ranks 1: alone */
-    int rank, ranks;
+    struct tccrt_comm *world;
+    int processes;                         /* in the world; 1: alone */
+    bool chief;                            /* rank 0 of the world, which reports */
+    struct tccrt_comm *dp, *pp;            /* those that run the same stage on other samples; the stages of one copy of the model */
+    int rank, ranks;                       /* of dp: who takes which samples */
+    int stage;                             /* 1 + the one that this process runs; 0: all there are */
     int64_t global_batch;                  /* of all ranks together; batch_size is this one's */
     double started, last_shown, execution_ms;
     int64_t done_at_start;
@@ -63,6 +67,8 @@ void train_blame(struct trainer *t, const struct batch *b, const int64_t *order,
 /* -- train_ranks.c: all of it does nothing much when there is one rank */
 int ranks_begin(struct trainer *t);
 int ranks_open(struct trainer *t, bool artifact);                          /* the artifact, or the model compiled once a machine */
+int ranks_place(struct trainer *t);                                        /* which stage, which samples */
+int ranks_groups(struct trainer *t);                                       /* of the new session */
 int ranks_agree(struct trainer *t);
 int ranks_share(struct trainer *t);
 int ranks_stop(struct trainer *t, bool mine, bool *all);

@@ -19,7 +19,77 @@ int ranks_begin(struct trainer *t)
     if (tccrt_comm_init(NULL, &t->world))
         return tool_error(t->o, EXIT_ENVIRONMENT, "%s", tccrt_error());
     t->rank = tccrt_comm_rank(t->world);
-    t->ranks = tccrt_comm_size(t->world);
+    t->processes = t->ranks = tccrt_comm_size(t->world);
+    t->chief = t->rank == 0;
+    return EXIT_FINE;
+}
+
+/* -- Stages and copies ------------------------------------------------------------------------------------- */
+
+/* Order of the letters D (samples), P (stages), T (tensors: 1 of them for now); the last varies fastest over ranks. */
+static const char *placement(const struct trainer *t)
+{
+    const char *text = option_text(t->o, OPT_placement, "cluster");
+
+    text = !strcmp(text, "cluster") ? "DPT" : !strcmp(text, "spread") ? "TPD" : text;
+    return strlen(text) == 3 && strchr(text, 'D') && strchr(text, 'P') && strchr(text, 'T') ? text : NULL;
+}
+
+static int group(struct trainer *t, int n, int first, int step, struct tccrt_comm **out)
+{
+    int *list = calloc((size_t)n, sizeof *list);
+    int status = list ? TCC_OK : TCC_EENV;
+
+    for (int i = 0; list && i < n; i++)
+        list[i] = first + i * step;
+    if (list)
+        status = tccrt_comm_group(t->world, n, list, out);
+    free(list);
+    return status == TCC_OK ? EXIT_FINE : trainer_status(t, status);
+}
+
+int ranks_place(struct trainer *t)
+{
+    int stages = tccrt_stages(t->m.artifact), rank = t->rank, copies, code;
+    const char *order = placement(t);
+    bool stages_vary_fastest = order && strchr(order, 'P') > strchr(order, 'D');
+
+    if (!order)
+        return usage_error(t->o, "--placement=%s: expected cluster, spread or an order of the letters D, P and T",
+                           option_text(t->o, OPT_placement, ""));
+    t->dp = t->world;
+    if (t->processes == 1)
+        return EXIT_FINE; /* all stages in turn */
+    if (t->processes % stages)
+        return tool_error(t->o, EXIT_DATA, "%s: it has %d stages: start 1 process, or %d, %d, %d...; not %d",
+                          t->o->words[0], stages, stages, 2 * stages, 3 * stages, t->processes);
+    copies = t->processes / stages;
+    if (copies > 1 && !tccrt_uses_group(t->m.artifact, "dp"))
+        return tool_error(
+            t->o, EXIT_DATA,
+            "%s: the step was compiled for %d process%s, %d were started: compile it with --data-parallel",
+            t->o->words[0], stages, stages > 1 ? "es" : "", t->processes);
+    if (stages == 1)
+        return EXIT_FINE;
+    int stage = stages_vary_fastest ? rank % stages : rank / copies;
+    int copy = stages_vary_fastest ? rank / stages : rank % copies;
+    code = group(t, stages, stages_vary_fastest ? copy * stages : copy, stages_vary_fastest ? 1 : copies, &t->pp);
+    if (code == EXIT_FINE)
+        code = group(t, copies, stages_vary_fastest ? stage : stage * copies, stages_vary_fastest ? stages : 1, &t->dp);
+    t->stage = stage + 1;
+    t->rank = copy;
+    t->ranks = copies;
+    t->sampler.ranks = copies;
+    t->sampler.rank = copy;
+    return code;
+}
+
+int ranks_groups(struct trainer *t)
+{
+    if (t->processes > 1 &&
+        (tccrt_session_group(t->m.session, "dp", t->dp) || tccrt_session_group(t->m.session, "world", t->world) ||
+         (t->pp && tccrt_session_group(t->m.session, "pp", t->pp))))
+        return trainer_status(t, TCC_EENV);
     return EXIT_FINE;
 }
 
@@ -109,12 +179,8 @@ int ranks_agree(struct trainer *t)
 {
     int code;
 
-    if (t->ranks == 1)
+    if (t->processes == 1)
         return EXIT_FINE;
-    if (!tccrt_uses_group(t->m.artifact, "dp"))
-        return tool_error(t->o, EXIT_DATA,
-                          "%s: the step was compiled for one process, %d were started: compile it with --data-parallel",
-                          t->o->words[0], t->ranks);
     if ((code = agree(t, "artifact", "%s %016" PRIx64, tccrt_name(t->m.artifact), tccrt_digest(t->m.artifact))) !=
         EXIT_FINE)
         return code;
@@ -137,8 +203,7 @@ int ranks_share(struct trainer *t)
     if (t->ranks == 1)
         return EXIT_FINE;
     memcpy(&place[5], &t->best_loss, sizeof t->best_loss);
-    if (tccrt_session_group(t->m.session, "dp", t->world) || tccrt_session_group(t->m.session, "world", t->world) ||
-        tccrt_comm_state(t->world, 0, t->m.session) || tccrt_comm_broadcast(t->world, 0, 1, &tensor, NULL))
+    if (tccrt_comm_state(t->dp, 0, t->m.session) || tccrt_comm_broadcast(t->dp, 0, 1, &tensor, NULL))
         return trainer_status(t, TCC_EENV);
     t->epoch = place[0];
     t->batch = place[1];
@@ -156,7 +221,7 @@ int ranks_stop(struct trainer *t, bool mine, bool *all)
 {
     int32_t flag = mine;
     struct tcc_tensor tensor = {&flag, TCC_I32, 1, {1}};
-    int status = t->ranks > 1 ? tccrt_comm_all_reduce(t->world, TCCRT_MAX, 1, 1, &tensor, &tensor, NULL) : TCC_OK;
+    int status = t->processes > 1 ? tccrt_comm_all_reduce(t->world, TCCRT_MAX, 1, 1, &tensor, &tensor, NULL) : TCC_OK;
 
     *all = flag != 0;
     return status == TCC_OK ? EXIT_FINE : trainer_status(t, status);
@@ -166,8 +231,12 @@ int ranks_end(struct trainer *t, int code)
 {
     if (!t->world)
         return code;
-    if (code != EXIT_FINE && t->ranks > 1)
+    if (code != EXIT_FINE && t->processes > 1)
         tccrt_comm_abort(t->world, tool_last_error());
+    if (t->stage) {
+        tccrt_comm_free(t->dp);
+        tccrt_comm_free(t->pp);
+    }
     if (tccrt_comm_finalize(t->world, NULL) && code == EXIT_FINE)
         code = tool_error(t->o, EXIT_ENVIRONMENT, "%s", tccrt_error());
     return code;

@@ -29,7 +29,7 @@ void report_step(struct trainer *t, double loss, double lr, double ms)
 {
     char a[40], b[40], left[40];
 
-    if (t->rank)
+    if (!t->chief)
         return;
     if (t->json) {
         printf("{\"step\":%" PRId64 ",\"loss\":%s,\"lr\":%s,\"ms\":%.3f}\n", t->done, number(a, sizeof a, loss),
@@ -64,7 +64,7 @@ void report_eval(struct trainer *t, const struct eval_result *r)
 {
     char a[40], b[40];
 
-    if (t->rank)
+    if (!t->chief)
         return;
     if (t->json) {
         printf("{\"eval_step\":%" PRId64 ",\"epoch\":%" PRId64 ",\"eval_loss\":%s", t->done, t->epoch + 1,
