@@ -15,6 +15,13 @@ int tccrt_stages(const struct tccrt_model *m)
     return (int)n;
 }
 
+int tccrt_microbatches(const struct tccrt_model *m, const char *entry)
+{
+    const struct tcc_pentry *e = tcr_find_entry(m, entry);
+
+    return e && e->pipe ? (int)m->pipes[e->pipe - 1].micros : 1;
+}
+
 int tccrt_state_stage(const struct tccrt_model *m, int i)
 {
     return i >= 0 && (uint32_t)i < m->plan->states.count ? (int)m->states[i].home - 1 : -1;

@@ -172,6 +172,12 @@ static int settle_batch_size(struct trainer *t)
     if (!t->global_batch)
         t->global_batch = 32;
     t->batch_size = t->global_batch / t->ranks ? t->global_batch / t->ranks : 1;
+    t->micros = tccrt_microbatches(t->m.artifact, t->step.name);
+    if (t->batch_size % t->micros)
+        return tool_error(t->o, EXIT_DATA,
+                          "--batch-size %" PRId64 ": %" PRId64
+                          " samples on a rank are no multiple of the %d microbatches",
+                          t->global_batch, t->batch_size, t->micros);
     return EXIT_FINE;
 }
 
@@ -191,6 +197,18 @@ static int open_data(struct trainer *t)
                     "tccc-train: the step was compiled for batches of %" PRId64 ": an epoch's last %" PRId64
                     " samples are left out\n",
                     t->batch_size, count % t->batch_size);
+        t->drop_last = true;
+    }
+    if (!t->drop_last && count % t->batch_size % t->micros) {
+        if (option_set(t->o, OPT_strict_batch))
+            return tool_error(t->o, EXIT_DATA,
+                              "--strict-batch: an epoch's last %" PRId64
+                              " samples are no multiple of the %d microbatches",
+                              count % t->batch_size, t->micros);
+        if (!option_set(t->o, OPT_quiet) && t->chief)
+            fprintf(stderr,
+                    "tccc-train: an epoch's last %" PRId64 " samples are left out: %d microbatches don't divide them\n",
+                    count % t->batch_size, t->micros);
         t->drop_last = true;
     }
     t->per_epoch = t->drop_last ? count / t->batch_size : (count + t->batch_size - 1) / t->batch_size;

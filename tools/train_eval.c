@@ -3,6 +3,7 @@
 #include "tools/train_int.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,7 +111,12 @@ int train_evaluate(struct trainer *t, struct eval_result *result)
     tccrt_random_get(t->m.session, &seed, &runs);
     int code = in && out && order ? EXIT_FINE : tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
     if (code == EXIT_FINE) {
-        loader_start(t->eval_loader, order, count, t->fixed_batch, 0, 0);
+        bool uneven = count % t->batch_size % tccrt_microbatches(t->m.artifact, t->eval.name);
+        if (uneven && t->chief && !option_set(t->o, OPT_quiet))
+            fprintf(stderr,
+                    "tccc-train: the last %lld samples of --eval-data are left out: microbatches don't divide them\n",
+                    (long long)(count % t->batch_size));
+        loader_start(t->eval_loader, order, count, t->fixed_batch || uneven, 0, 0);
         code = evaluate_batches(t, in, out, result);
         loader_stop(t->eval_loader);
     }

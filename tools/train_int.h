@@ -31,6 +31,7 @@ struct trainer {
     int64_t eval_every, checkpoint_every;
     int per_execution;
     bool drop_last, fixed_batch, stopped;
+    int micros;                            /* microbatches that a batch is split into */
     struct tcc_tensor *in, *out;           /* of an execution */
     float *losses;
     /* The rate, where it is not the compiled-in schedule's. */
