@@ -268,6 +268,56 @@ static int64_t lanes_apart(const struct ct *c)
     return c->pairs && c->ks[c->nks - 1].n == 2 && c->ks[c->nks - 1].sb == 1 ? 2 : 1;
 }
 
+/* Is the vector dim, with the n dim next to it, one run of consecutive columns? */
+static bool one_with_next(const struct ct *c)
+{
+    for (int d = c->vec - 1; d >= 0; d--)
+        if (c->extra_n >> d & 1 && !ir_is_value(c->k->dims[d].extent, 1))
+            return collapses(c, d, c->vec, c->cols);
+    return false;
+}
+
+/* B's step for a point of dim d, blocks of n columns: every block a panel, or several of them side by side in a panel. */
+static bool block_step(const struct ct *c, int d, int64_t n, int64_t *panel, int64_t *step)
+{
+    struct ir_ctx *ctx = c->ctx;
+    ir_expr var = c->k->dims[d].var, coef;
+    *panel = n;
+    if (stride_of(ctx, c->off_b, var, &coef)) {
+        *step = ir_const_or(coef, CT_DYN);
+        return ir_const_or(coef, 0) > 0;
+    }
+    int64_t side = divisor_of(c->off_b, var), points = ir_const_or(c->k->dims[d].extent, CT_DYN);
+    if (side < 2 || points == CT_DYN || points % side || n % c->lanes)
+        return false;
+    ir_expr high = ir_iter(ctx, "np", ir_const(ctx, points / side)), low = ir_iter(ctx, "nb", ir_const(ctx, side));
+    ir_expr both = ir_add(ctx, ir_mulc(ctx, high, side), low), off = ir_subst(ctx, c->off_b, 1, &var, &both);
+    if (!stride_of(ctx, off, low, &coef) || !ir_is_value(coef, n) || !stride_of(ctx, off, high, &coef))
+        return false;
+    *panel = n * side;
+    *step = ir_const_or(coef, CT_DYN);
+    return ir_const_or(coef, 0) > 0;
+}
+
+static void find_blocks(struct ct *c, int64_t n)
+{
+    const struct kn_kernel *k = c->k;
+    int64_t panel, step;
+    for (int d = 0; d < k->ndims; d++)
+        if (c->extra_n >> d & 1 && ir_const_or(k->dims[d].extent, CT_DYN) != 1 && block_step(c, d, n, &panel, &step)) {
+            c->block = d;
+            c->panel = panel;
+            c->panel_stride = step;
+        }
+    if (c->block < 0)
+        return;
+    c->width = n;
+    c->extra_n &= ~(1u << c->block);
+    c->cols = ir_mulc(c->ctx, k->dims[c->block].extent, n);
+    while (c->lanes > n || n % c->lanes)
+        c->lanes /= 2;
+}
+
 static bool find_columns(struct ct *c)
 {
     const struct kn_kernel *k = c->k;
@@ -297,22 +347,10 @@ static bool find_columns(struct ct *c)
     }
     c->vec_sb = ir_const_or(c->vec_eb, CT_DYN);
     c->cols = k->dims[c->vec].extent;
-    /* A short vector dim beside another n dim: channel blocks. */
-    if (n != CT_DYN && n <= 64 && !c->panel && c->extra_n && n % 4 == 0) {
-        for (int d = 0; d < k->ndims; d++)
-            if (c->extra_n >> d & 1 && stride_of(ctx, c->off_b, k->dims[d].var, &coef) && ir_const_or(coef, 0) > 0 &&
-                ir_const_or(k->dims[d].extent, CT_DYN) != 1)
-                c->block = d;
-        if (c->block >= 0) {
-            stride_of(ctx, c->off_b, k->dims[c->block].var, &coef);
-            c->width = c->panel = n;
-            c->panel_stride = ir_const_or(coef, CT_DYN);
-            c->extra_n &= ~(1u << c->block);
-            c->cols = ir_mulc(ctx, k->dims[c->block].extent, n);
-            while (c->lanes > n || n % c->lanes)
-                c->lanes /= 2;
-        }
-    }
+    /* A short vector dim beside another n dim, with which it can't run as one: channel blocks. */
+    if (n != CT_DYN && n <= 64 && !c->panel && c->extra_n && (n % c->lanes == 0 || c->lanes % n == 0) &&
+        n % 4 == 0 && !one_with_next(c))
+        find_blocks(c, n);
     for (int d = c->vec - 1; d >= 0 && c->block < 0 && !c->panel; d--) {
         if (!(c->extra_n >> d & 1) || ir_is_value(k->dims[d].extent, 1))
             continue;

@@ -40,6 +40,8 @@ static bool cv_allowed(const struct ct *c, int cv)
         return false;
     if (c->block >= 0 && c->pack_b && nr > c->width)
         return false;
+    if (c->block >= 0 && c->panel > c->width && nr % c->panel && c->panel % nr)
+        return false;
     return !unit || nr % unit == 0 || unit % nr == 0;
 }
 
