@@ -8,6 +8,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 bool pass_legalise_run(struct pass_run *r);
 
@@ -253,6 +254,50 @@ static int winograd_tile(struct pass_run *r, const struct ir_node *n)
     return may ? m->winograd(m, n) : 0;
 }
 
+/* -- Groups of few channels ------------------------------------------------------------------------------------
+ * Channels are stored in blocks: groups smaller than a block become groups of one block, with zeros in the weights between what
+ * were different groups. Bounded: the same sums and zeros, but an infinite element makes NaN of others in its block. */
+
+/* Channels of a group, where they divide the machine's block and twice the products are still faster; else 0. */
+static int64_t narrow_groups(struct pass_run *r, const struct ir_node *n)
+{
+    const struct pass_machine *m = pass_opts(r)->machine;
+    const struct ir_tensor *w = n->op == IR_conv && n->nin > 1 ? ir_const_of(n->in[1].value) : NULL;
+    if (!w || w->rank != 4 || w->dtype != TCC_F32 || n->in[0].value->type->dtype != TCC_F32 || !m || !pass_bounded(r) ||
+        pass_opts(r)->level < 1 || m->channel_block < 2)
+        return 0;
+    int64_t per = w->dims[1], groups = ir_get_i(n, IR_ATTR_groups, 1), block = m->channel_block;
+    bool fits = groups > 1 && w->dims[0] == per * groups && per < block && per * 2 >= block && block % per == 0 &&
+                w->dims[0] % block == 0;
+    return fits ? per : 0;
+}
+
+static bool widen_groups(struct pass_run *r, struct ir_builder *b, struct ir_node *n)
+{
+    const struct ir_tensor *w = ir_const_of(n->in[1].value);
+    int64_t per = w->dims[1], block = pass_opts(r)->machine->channel_block, taps = w->dims[2] * w->dims[3];
+    int64_t dims[4] = {w->dims[0], block, w->dims[2], w->dims[3]}, groups = w->dims[0] / block;
+    struct ir_tensor *wide = ir_tensor_new(TCC_F32, 4, dims);
+    if (!wide)
+        ir_no_memory(b->ctx);
+    memset((void *)wide->data, 0, (size_t)(dims[0] * block * taps) * sizeof(float));
+    for (int64_t o = 0; o < dims[0]; o++)
+        for (int64_t i = 0; i < per * taps; i++)
+            ((float *)wide->data)[(o * block + o % block / per * per) * taps + i] =
+                *(const float *)ir_tensor_at(w, o * per * taps + i);
+    struct ir_value *args[3] = {n->in[0].value, ir_constant(b, wide), n->nin > 2 ? n->in[2].value : NULL};
+    const struct ir_attr *s = ir_attr(n, IR_ATTR_strides), *d = ir_attr(n, IR_ATTR_dilations),
+                         *before = ir_attr(n, IR_ATTR_before), *after = ir_attr(n, IR_ATTR_after);
+    struct ir_node *with =
+        ir_build(b, IR_conv, args[2] ? 3 : 2, args,
+                 IR_ATTRS(ir_attr_ints(IR_ATTR_strides, s->n, s->ints), ir_attr_ints(IR_ATTR_dilations, d->n, d->ints),
+                          ir_attr_exprs(IR_ATTR_before, before->n, before->exprs),
+                          ir_attr_exprs(IR_ATTR_after, after->n, after->exprs), ir_attr_i(IR_ATTR_groups, groups)));
+    if (with)
+        replace(n, with);
+    return with != NULL;
+}
+
 static bool legalise_block(struct pass_run *r, struct ir_func *f, struct ir_block *block)
 {
     for (struct ir_node *n = block->first, *next; n; n = next) {
@@ -271,6 +316,8 @@ static bool legalise_block(struct pass_run *r, struct ir_func *f, struct ir_bloc
             ok = attention(&b, n);
         else if (n->op == IR_state_write)
             ok = fill_state(&b, n);
+        else if (narrow_groups(r, n))
+            ok = widen_groups(r, &b, n);
         else if (winograd_tile(r, n))
             ok = winograd(&b, n, winograd_tile(r, n) + 2);
         if (!ok)

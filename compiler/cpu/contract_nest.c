@@ -348,8 +348,8 @@ static bool find_columns(struct ct *c)
     c->vec_sb = ir_const_or(c->vec_eb, CT_DYN);
     c->cols = k->dims[c->vec].extent;
     /* A short vector dim beside another n dim, with which it can't run as one: channel blocks. */
-    if (n != CT_DYN && n <= 64 && !c->panel && c->extra_n && (n % c->lanes == 0 || c->lanes % n == 0) &&
-        n % 4 == 0 && !one_with_next(c))
+    if (n != CT_DYN && n <= 64 && !c->panel && c->extra_n && (n % c->lanes == 0 || c->lanes % n == 0) && n % 4 == 0 &&
+        !one_with_next(c))
         find_blocks(c, n);
     for (int d = c->vec - 1; d >= 0 && c->block < 0 && !c->panel; d--) {
         if (!(c->extra_n >> d & 1) || ir_is_value(k->dims[d].extent, 1))
