@@ -51,7 +51,8 @@ static bool weight_bytes(const struct kn_buffer *b, struct weight *out)
     return true;
 }
 
-typedef bool (*weight_sink)(void *user, const void *data, uint64_t size, uint64_t padding);
+/* `lasts`: the data stay where they are for as long as the program does. */
+typedef bool (*weight_sink)(void *user, const void *data, uint64_t size, uint64_t padding, bool lasts);
 
 static bool each_weight(struct ir_ctx *ctx, const struct kn_program *p, weight_sink sink, void *user)
 {
@@ -64,8 +65,10 @@ static bool each_weight(struct ir_ctx *ctx, const struct kn_program *p, weight_s
         if (!weight_bytes(b, &w))
             ir_no_memory(ctx);
         uint64_t offset = (uint64_t)ir_const_or(b->offset, 0);
-        bool ok = sink(user, w.data, w.size, offset - at);
+        bool ok = sink(user, w.data, w.size, offset - at, !w.keep);
         at = offset + w.size;
+        if (w.keep)
+            ir_tensor_cool(b->weight);
         ir_tensor_unref(w.keep);
         if (!ok)
             return false;
@@ -77,16 +80,15 @@ struct embed {
     struct elf *elf;
     int section;
     XXH3_state_t *digest;
-    bool copy;
 };
 
-static bool sink_embed(void *user, const void *data, uint64_t size, uint64_t padding)
+static bool sink_embed(void *user, const void *data, uint64_t size, uint64_t padding, bool lasts)
 {
     struct embed *e = user;
     static const uint8_t zeros[64];
     XXH3_64bits_update(e->digest, zeros, padding);
     XXH3_64bits_update(e->digest, data, size);
-    (e->copy ? elf_copy : elf_data)(e->elf, e->section, data, size, 64);
+    (lasts ? elf_data : elf_copy)(e->elf, e->section, data, size, 64);
     return true;
 }
 
@@ -95,8 +97,9 @@ struct file_sink {
     XXH3_state_t *digest;
 };
 
-static bool sink_file(void *user, const void *data, uint64_t size, uint64_t padding)
+static bool sink_file(void *user, const void *data, uint64_t size, uint64_t padding, bool lasts)
 {
+    (void)lasts;
     struct file_sink *f = user;
     static const uint8_t zeros[64];
     XXH3_64bits_update(f->digest, zeros, padding);
@@ -227,7 +230,7 @@ bool artifact_object(struct ir_ctx *ctx, const struct kn_program *p, const struc
         struct embed e = {o.elf,
                           elf_section(o.elf, large ? ".lrodata.tccc" : ".rodata.tccc.weights",
                                       large ? ELF_LARGE_RODATA : ELF_RODATA, 64),
-                          digest, true};
+                          digest};
         ok = each_weight(ctx, p, sink_embed, &e);
         weights = local(&o, ".Lweights", e.section, 0, p->weight_bytes);
     }

@@ -224,6 +224,8 @@ struct ir_tensor {
 };
 struct ir_tensor *ir_tensor_new(enum tcc_dtype dtype, int rank, const int64_t *dims);   /* zeroed, writable until shared; NULL: no memory or too big */
 struct ir_tensor *ir_tensor_splat(enum tcc_dtype dtype, int rank, const int64_t *dims, const void *element);
+/* The pages of a tensor in a file need not stay in memory; whoever reads it again gets them from the file. */
+void ir_tensor_cool(const struct ir_tensor *t);
 struct ir_tensor *ir_tensor_file(enum tcc_dtype dtype, int rank, const int64_t *dims, struct ir_file *file, uint64_t offset);
 struct ir_tensor *ir_tensor_scalar_f(enum tcc_dtype dtype, double v);
 struct ir_tensor *ir_tensor_scalar_i(enum tcc_dtype dtype, int64_t v);

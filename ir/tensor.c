@@ -105,6 +105,15 @@ uint64_t ir_file_size(const struct ir_file *file)
     return file->size;
 }
 
+void ir_tensor_cool(const struct ir_tensor *t)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)t->data, to = from + t->bytes;
+    from = (from + page - 1) / page * page;
+    to = to / page * page;
+    if (t->file && to > from)
+        madvise((void *)from, to - from, MADV_DONTNEED); /* clean pages of a private mapping that nobody writes */
+}
+
 /* -- Tensors ---------------------------------------------------------------------------- */
 
 /* Without data. NULL: bad rank or dims, more than 2^62 bytes, or no memory. */
