@@ -19,7 +19,19 @@ static kn_layout wanted(struct lw *lw, const struct ir_node *n, int operand)
     return lw->machine->layout ? lw->machine->layout(lw->machine, lw->ctx, n, operand) : NULL;
 }
 
-/* Constants that only one kind of reader wants, in the form it wants. */
+/* Can all readers of a constant have it in layout l? Those want it, or pick single rows of it, as an embedding does whose table is also
+ * the matrix of the last product. */
+static bool shared(struct lw *lw, const struct ir_value *v, kn_layout l)
+{
+    for (const struct ir_use *u = v->uses; u; u = u->next) {
+        bool picks = u->user->op == IR_gather && u->index == 0 && ir_get_i(u->user, IR_ATTR_axis, 0) == 0;
+        if (!picks && wanted(lw, u->user, u->index) != l)
+            return false;
+    }
+    return true;
+}
+
+/* Constants, in the form that their readers want. */
 static void layout_constant(struct lw *lw, struct ir_node *n, int operand)
 {
     struct ir_value *v = n->in[operand].value;
@@ -28,7 +40,7 @@ static void layout_constant(struct lw *lw, struct ir_node *n, int operand)
     kn_layout l = wanted(lw, n, operand);
     if (!l)
         return;
-    if (ir_has_one_use(v)) {
+    if (shared(lw, v, l)) {
         lw->layout[v->id] = l;
         return;
     }
