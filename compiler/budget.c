@@ -36,12 +36,10 @@ static bool try_choice(struct ir_ctx *ctx, const struct ir_func *f, const struct
     if (!pass_list(m, "legalise,lower,schedule,memory", &quiet))
         return false;
     const struct kn_entry *e = &m->program->entries[0];
-    if (!ir_is_const(e->arena, &bytes)) {
+    if (!e->arena || !ir_is_const(e->arena, &bytes)) {
         struct ir_where where = {.file = f->module->name};
         ir_error(ctx, &where,
-                 "--memory-budget needs sizes that are known: pin the symbolic dims with --dim or --shape (the step "
-                 "takes %s bytes)",
-                 ir_expr_text(ctx, e->arena));
+                 "--memory-budget needs sizes that are known: pin the symbolic dims with --dim or --shape");
         return false;
     }
     c->arena = (uint64_t)bytes;

@@ -1,7 +1,7 @@
 # shellcheck shell=sh disable=SC2154
 # SPDX-License-Identifier: Apache-2.0
-# Part of tools/check --peers, sourced by it: real architectures, exported by PyTorch, through compiled artifacts; then
-# their latency beside ONNX Runtime's (printed and kept in $build/logs, never judged).
+# Part of tools/check --peers, sourced by it: real architectures, exported by PyTorch, through compiled artifacts; training
+# steps of whole networks; then their latency beside ONNX Runtime's (printed and kept in $build/logs, never judged).
 # TCCC_PEERS names an environment that tests/bench/setup-peers made; otherwise one is made in $build/peers.
 peers_dir=${TCCC_PEERS:-$build/peers}
 if ! "$peers_dir/bin/python" -c 'import torch, torchvision, transformers, onnxruntime' >/dev/null 2>&1; then
@@ -20,6 +20,16 @@ good=$(grep -c '^ok' "$build/models.log")
 [ $((good + bad)) -gt 0 ] || bad=1
 count "$good" "$bad" 0 "models"
 plans "$models"
+
+say "training: losses, gradients and curves of whole networks beside PyTorch's, small ones and in the sizes that people train"
+for size in "" --full; do
+    # shellcheck disable=SC2086
+    "$peers_dir/bin/python" "$top/tests/train/networks.py" --compare "$build" $size >"$logs/networks$size.txt" 2>&1 </dev/null
+    cat "$logs/networks$size.txt"
+    bad=$(grep -c '^not ok' "$logs/networks$size.txt") good=$(grep -c '^ok' "$logs/networks$size.txt")
+    [ $((good + bad)) -gt 0 ] || bad=1
+    count "$good" "$bad" 0 "training$size"
+done
 
 for threads in 1 2; do
     say "latency with $threads thread(s)"

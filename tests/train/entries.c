@@ -422,6 +422,10 @@ static void test_budget(void)
     verdict(compile(&r, "gpt.onnx", dims) == 1 && strstr(r.said, "when activations are recomputed"),
             "a budget that cannot be met is an error that says what can", r.said);
     finish(&r);
+    struct run late = {.train = {.optimizer = "adamw", .memory_budget = 1ull << 30}};
+    verdict(compile(&late, "gpt.onnx", NULL) == 1 && strstr(late.said, "pin the symbolic dims"),
+            "a budget needs sizes that are known", late.said);
+    finish(&late);
 }
 
 int main(int argc, char **argv)
