@@ -101,7 +101,7 @@ bool partition_by_map(struct partition *p)
     struct rules r = {0};
     if (!read_map(p->ctx, &p->o, &r))
         return false;
-    const char *names = "";
+    const char *names = "", *last = "";
     int missing = 0;
     for (int i = 0; i < p->n; i++) {
         struct partition_item *it = &p->items[i];
@@ -113,8 +113,11 @@ bool partition_by_map(struct partition *p)
             r.at[k].used = true;
             break;
         }
-        if (it->stage < 0 && missing++ < LISTED)
-            names = ir_internf(p->ctx, "%s\n  %s", names, name_of(p->ctx, it->node));
+        if (it->stage >= 0 || !strcmp(last, name_of(p->ctx, it->node)))
+            continue; /* an operator may have become several nodes */
+        last = name_of(p->ctx, it->node);
+        if (missing++ < LISTED)
+            names = ir_internf(p->ctx, "%s\n  %s", names, last);
     }
     struct ir_where w = {.file = p->func->module->name};
     if (missing)

@@ -84,7 +84,11 @@ static void count_slots(struct tasks *k)
                         m - older + 1 > slots)
                         slots = m - older + 1;
                 }
-        k->p->values[v].slots = slots;
+        /* What comes from another stage has one to spare: it may be on its way while its predecessors are in use. */
+        bool crosses = false;
+        for (int s = 0; s < k->p->stages && k->made_by[v] >= 0; s++)
+            crosses |= s != k->p->calls[k->made_by[v]].stage && k->wanted[v * k->p->stages + s];
+        k->p->values[v].slots = slots + (crosses && slots < k->p->micros);
     }
 }
 
