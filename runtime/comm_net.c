@@ -274,7 +274,7 @@ static void stop_thread(struct tcr_net *net)
 int tcr_net_close(struct tcr_net *net, const char *why)
 {
     double start = tcr_seconds();
-    int idle = 0, missing = 0, status;
+    int idle = 0, missing = -1, status;
     bool over = false;
 
     tcr_net_lock(net);

@@ -242,7 +242,7 @@ bool tcr_watch_alone(struct tcr_net *net, int *missing)
 
         if (i == net->rank || p->ended)
             continue;
-        if (i != *missing || !p->asked) { /* a new one to wait for */
+        if (i != *missing) { /* a new one to wait for */
             *missing = i;
             p->changed = now;
             p->asked = now;
