@@ -38,6 +38,53 @@ struct ir_value *train_parallel_mean(struct ir_builder *b, const struct train_op
     return n ? n->out[0] : NULL;
 }
 
+/* -- Early gradients --------------------------------------------------------------------------------------------- */
+
+/*
+ * The gradient of a transposed weight is made where the forward pass transposes the weight: at the start, so in the backward
+ * pass at its end, long after what it is made of. What makes a gradient is taken up to right behind its operands: the product, and
+ * the moves and elementwise ops behind it. So its bucket can leave early.
+ */
+struct early {
+    struct ir_builder *b;
+    double *position; /* by node id; a node that was moved stands a little behind its last operand */
+    bool *seen;
+};
+
+static void take_up(struct early *e, struct ir_value *v)
+{
+    struct ir_node *n = v->def, *last = NULL;
+    enum ir_kind kind = n ? ir_op_info(n->op)->kind : IR_K_SOURCE;
+    bool simple = kind == IR_K_MAP || kind == IR_K_MOVE;
+    if ((!simple && kind != IR_K_CONTRACT && kind != IR_K_WINDOW && kind != IR_K_REDUCE) || n->block != e->b->block ||
+        e->seen[n->id])
+        return;
+    e->seen[n->id] = true;
+    for (int i = 0; i < n->nin; i++) {
+        struct ir_value *x = n->in[i].value;
+        if (!x || !x->def)
+            continue;
+        if (simple)
+            take_up(e, x);
+        if (x->def->block == n->block && (!last || e->position[x->def->id] > e->position[last->id]))
+            last = x->def;
+    }
+    if (!last || !last->next || last->next == n)
+        return;
+    ir_move_before(n, last->next);
+    e->position[n->id] = e->position[last->id] + 1e-6;
+}
+
+static void take_up_all(struct ir_builder *b, int n, struct ir_value *const *grads)
+{
+    struct early e = {b, IR_NEWN(b->ctx, b->func->nnodes + 1, double), IR_NEWN(b->ctx, b->func->nnodes + 1, bool)};
+    double position = 0;
+    IR_EACH_NODE(node, b->block)
+    e.position[node->id] = ++position;
+    for (int i = 0; i < n; i++)
+        take_up(&e, grads[i]);
+}
+
 /* -- Buckets --------------------------------------------------------------------------------------------------- */
 
 struct ready {
@@ -111,6 +158,7 @@ bool train_parallel_gradients(struct ir_builder *b, const struct train_options *
     for (int i = 0; i < n; i++)
         if (!(grads[i] = widened(b, grads[i], params[i])))
             return false;
+    take_up_all(b, n, grads);
     const struct ready *order = arrival(b, n, grads);
     for (int i = 0, first = 0; i < n; i++) {
         held += bytes_of(b, grads[order[i].param]);

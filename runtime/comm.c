@@ -23,12 +23,12 @@ int tccrt_comm_test(struct tccrt_request *r, bool *done)
     return TCC_OK;
 }
 
-int tccrt_comm_wait(struct tccrt_request *r)
+int tcr_request_wait(struct tccrt_request *r, double *ended)
 {
     int status = TCC_OK;
 
     for (int i = 0; r && i < r->n; i++) {
-        int one = tcr_op_finish(r->ops[i]);
+        int one = tcr_op_finish(r->ops[i], ended);
 
         status = status ? status : one;
     }
@@ -36,6 +36,13 @@ int tccrt_comm_wait(struct tccrt_request *r)
         free(r->ops);
     free(r);
     return status;
+}
+
+int tccrt_comm_wait(struct tccrt_request *r)
+{
+    double ended = 0;
+
+    return tcr_request_wait(r, &ended);
 }
 
 static int no_memory(void)

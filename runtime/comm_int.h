@@ -105,14 +105,15 @@ struct tcr_op {
     void *state;                     /* the algorithm's, one block */
     int tag;
     int awaited;                     /* a rank of the world that it needs to get on; -1: none */
-    double since;                    /* when something happened last, seconds */
+    double since;                    /* when something happened last, seconds; when done: the end */
     bool done;
     int status;
 };
 /* Starts it; takes over c's arrays, also when it fails. */
 int tcr_op_start(struct tcr_coll *c, struct tcr_op **out);
 bool tcr_op_done(struct tcr_op *op);         /* moves on what is under way */
-int tcr_op_finish(struct tcr_op *op);        /* waits, frees, returns its status */
+int tcr_op_finish(struct tcr_op *op, double *ended);     /* waits, frees, returns its status; *ended, tcr_now(), grows to its end */
+int tcr_request_wait(struct tccrt_request *r, double *ended);        /* tccrt_comm_wait */
 const char *tcr_coll_name(int kind);
 /* comm_coll.c: chooses the algorithm: op->advance and op->state. */
 int tcr_coll_begin(struct tcr_op *op);

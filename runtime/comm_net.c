@@ -339,7 +339,8 @@ int tcr_op_start(struct tcr_coll *c, struct tcr_op **out)
             for (last = &net->ops; *last; last = &(*last)->next)
                 ;
             *last = op;
-            tcr_net_progress(net);
+            if (!net->threaded)
+                tcr_net_progress(net);
             pthread_cond_broadcast(&net->lock->changed);
         }
     }
@@ -365,7 +366,7 @@ bool tcr_op_done(struct tcr_op *op)
     return done;
 }
 
-int tcr_op_finish(struct tcr_op *op)
+int tcr_op_finish(struct tcr_op *op, double *ended)
 {
     struct tcr_net *net = op->net;
     int idle = 0, status;
@@ -378,6 +379,7 @@ int tcr_op_finish(struct tcr_op *op)
     status = op->status ? tcr_net_status(net) : TCC_OK;
     tcr_net_unlock(net);
     tcr_work++;
+    *ended = op->since * 1e9 > *ended ? op->since * 1e9 : *ended;
     free_arrays(&op->c);
     free(op);
     return status;

@@ -151,6 +151,8 @@ static int slot_of(struct tccrt_session *s, const struct tcc_pstep *p, struct tc
     *out = p->queue ? &s->requests[p->queue] : NULL;
     if (*out && **out)
         return tcr_fail(TCC_EBUG, "node '%s': queue %u is in use", node_of(s, p), p->queue);
+    s->started[p->queue] = (uint32_t)(p - s->m->steps);
+    s->started_at[p->queue] = tcr_now();
     return TCC_OK;
 }
 
@@ -221,8 +223,16 @@ int tcr_step_wait(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     struct tccrt_request *r = s->requests[p->queue];
 
+    double ended = 0;
+    int status;
+
     s->requests[p->queue] = NULL;
-    return r ? named(s, p, tccrt_comm_wait(r)) : TCC_OK;
+    if (!r)
+        return TCC_OK;
+    status = tcr_request_wait(r, &ended);
+    if (ended > s->started_at[p->queue])
+        tcr_profile_aside(s, s->started[p->queue], s->started_at[p->queue], ended);
+    return named(s, p, status);
 }
 
 /* A run that failed may leave something under way. */

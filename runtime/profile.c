@@ -18,7 +18,7 @@ struct total {
     double ns, flops, bytes;
 };
 struct event {
-    uint32_t step;
+    uint32_t step, track; /* track 1: communication under way */
     double start, end;
 };
 
@@ -106,6 +106,21 @@ static double traffic(const struct tccrt_session *s, const struct tcc_pstep *p)
     return bytes;
 }
 
+static void add_event(struct tcr_profile *f, struct event e)
+{
+    if (f->nevents == f->room && f->room < MAX_EVENTS) {
+        uint32_t room = f->room ? 2 * f->room : 1024;
+        struct event *grown = realloc(f->events, room * sizeof *grown);
+
+        if (grown) {
+            f->events = grown;
+            f->room = room;
+        }
+    }
+    if (f->nevents < f->room)
+        f->events[f->nevents++] = e;
+}
+
 /* Regions' own steps are counted; IF and LOOP appear in the trace only. */
 void tcr_profile_step(struct tccrt_session *s, const struct tcc_pstep *p, double start, double end)
 {
@@ -122,17 +137,13 @@ void tcr_profile_step(struct tccrt_session *s, const struct tcc_pstep *p, double
         if (flops != TCC_NO && s->values[flops] > 0)
             t->flops += (double)s->values[flops];
     }
-    if (f->nevents == f->room && f->room < MAX_EVENTS) {
-        uint32_t room = f->room ? 2 * f->room : 1024;
-        struct event *grown = realloc(f->events, room * sizeof *grown);
+    add_event(f, (struct event){step, 0, start, end});
+}
 
-        if (grown) {
-            f->events = grown;
-            f->room = room;
-        }
-    }
-    if (f->nevents < f->room)
-        f->events[f->nevents++] = (struct event){step, start, end};
+void tcr_profile_aside(struct tccrt_session *s, uint32_t step, double start, double end)
+{
+    if (s->profile)
+        add_event(s->profile, (struct event){step, 1, start, end});
 }
 
 static const char *what_ran(const struct tccrt_session *s, const struct tcc_pstep *p)
@@ -214,8 +225,8 @@ int tccrt_profile_trace(struct tccrt_session *s, const char *path)
 
         fputs(i ? ",\n{\"name\":" : "\n{\"name\":", f);
         put_json(f, what_ran(s, step));
-        fprintf(f, ",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"node\":",
-                kind_names[step->kind], (e->start - p->begin) / 1e3, (e->end - e->start) / 1e3);
+        fprintf(f, ",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"node\":",
+                kind_names[step->kind], 1 + e->track, (e->start - p->begin) / 1e3, (e->end - e->start) / 1e3);
         put_json(f, tcr_string(s->m, step->node));
         fputs("}}", f);
     }

@@ -180,6 +180,8 @@ struct tccrt_session {
 
     struct tcr_group groups[TCR_MAX_GROUPS];
     struct tccrt_request **requests; /* by queue: what is under way */
+    uint32_t *started;               /* and the step that started it */
+    double *started_at;
     uint32_t max_queues;
 
     int stage;                       /* of pipelines, 1 + the only one that it runs; 0: all */
@@ -263,5 +265,6 @@ int tcr_profile_new(struct tccrt_session *s);
 void tcr_profile_free(struct tccrt_session *s);
 void tcr_profile_begin(struct tccrt_session *s);             /* a run begins */
 void tcr_profile_step(struct tccrt_session *s, const struct tcc_pstep *p, double start, double end);
+void tcr_profile_aside(struct tccrt_session *s, uint32_t step, double start, double end);    /* trace only: beside the steps */
 
 #endif

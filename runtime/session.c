@@ -229,7 +229,9 @@ static int make_tables(struct tccrt_session *s)
         !(s->in = zeroed(s, inputs, sizeof *s->in)) || !(s->outs = zeroed(s, outputs, sizeof *s->outs)) ||
         !(s->places = zeroed(s, p->buffers.count, sizeof *s->places)) ||
         !(s->placements = zeroed(s, p->entries.count, sizeof *s->placements)) ||
-        !(s->requests = zeroed(s, queues, sizeof *s->requests)) || !(s->args = zeroed(s, args, sizeof *s->args)) ||
+        !(s->requests = zeroed(s, queues, sizeof *s->requests)) ||
+        !(s->started = zeroed(s, queues, sizeof *s->started)) ||
+        !(s->started_at = zeroed(s, queues, sizeof *s->started_at)) || !(s->args = zeroed(s, args, sizeof *s->args)) ||
         !(s->sizes = zeroed(s, sizes, sizeof *s->sizes)))
         return TCC_EENV;
     for (int i = 0; i < s->threads; i++)
@@ -280,7 +282,7 @@ int tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *o, stru
 void tccrt_session_free(struct tccrt_session *s)
 {
     struct tccrt_allocator a;
-    void *blocks[18];
+    void *blocks[20];
 
     if (!s)
         return;
@@ -299,10 +301,9 @@ void tccrt_session_free(struct tccrt_session *s)
     }
     for (uint32_t i = 0; s->placements && i < s->m->plan->entries.count; i++)
         tcr_free(s, s->placements[i].sizes, s->m->entries[i].placed.count * sizeof *s->placements[i].sizes);
-    memcpy(blocks,
-           (void *[18]){s->values, s->syms, s->bound, s->origin, s->states, s->slots, s->envs, s->shares, s->inputs,
-                        s->heads, (void *)s->in, s->outs, s->args, s->sizes, s->places, s->placements, s->lent,
-                        s->requests},
+    memcpy(blocks, (void *[20]){s->values, s->syms,       s->bound, s->origin,     s->states,  s->slots,     s->envs,
+                                s->shares, s->inputs,     s->heads, (void *)s->in, s->outs,    s->args,      s->sizes,
+                                s->places, s->placements, s->lent,  s->requests,   s->started, s->started_at},
            sizeof blocks);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         if (blocks[i])

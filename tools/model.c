@@ -242,7 +242,9 @@ static int open_artifact(const struct options *o, const char *path, const char *
 
 int model_session(const struct options *o, struct model *m, int threads, char *why)
 {
-    struct tccrt_options options = {.threads = threads, .stage = m->stage, .profile = option_set(o, OPT_profile)};
+    struct tccrt_options options = {.threads = threads,
+                                    .stage = m->stage,
+                                    .profile = option_set(o, OPT_profile) || option_set(o, OPT_trace)};
 
     if (!m->artifact)
         return EXIT_FINE;

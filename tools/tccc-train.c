@@ -482,7 +482,8 @@ static int train(struct trainer *t, bool artifact)
         (code = make_buffers(t)) != EXIT_FINE)
         return code;
     catch_signals();
-    return loop(t);
+    code = loop(t);
+    return code == EXIT_FINE ? report_trace(t) : code;
 }
 
 static void free_entry(struct entry_info *e)

@@ -81,5 +81,6 @@ int train_resume(struct trainer *t);
 void report_step(struct trainer *t, double loss, double lr, double ms);
 void report_eval(struct trainer *t, const struct eval_result *r);
 void report_clear(struct trainer *t);
+int report_trace(struct trainer *t);                                       /* --trace */
 
 #endif

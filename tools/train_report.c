@@ -82,3 +82,19 @@ void report_eval(struct trainer *t, const struct eval_result *r)
     printf("\n");
     fflush(stdout);
 }
+
+int report_trace(struct trainer *t)
+{
+    const char *path = option_text(t->o, OPT_trace, NULL), *dot = path ? strrchr(path, '.') : NULL;
+    char own[4096];
+
+    if (!path)
+        return EXIT_FINE;
+    if (t->ranks == 1)
+        snprintf(own, sizeof own, "%s", path);
+    else
+        snprintf(own, sizeof own, "%.*s.%d%s", dot ? (int)(dot - path) : (int)strlen(path), path, t->rank,
+                 dot ? dot : "");
+    int status = tccrt_profile_trace(t->m.session, own);
+    return status == TCC_OK ? EXIT_FINE : trainer_status(t, status);
+}
