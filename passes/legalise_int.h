@@ -8,4 +8,7 @@
 /* Operands of products that the machine wants as f32 (struct pass_machine's widen) become so. False: no memory. */
 bool legalise_operands(struct pass_run *r, struct ir_func *f, struct ir_block *block);
 
+/* What a library op `resize` or `upsample` gives, of ops that have kernels; NULL: it stays. */
+struct ir_value *legalise_resize(struct pass_run *r, struct ir_builder *b, const struct ir_node *n);
+
 #endif

@@ -298,6 +298,13 @@ static bool widen_groups(struct pass_run *r, struct ir_builder *b, struct ir_nod
     return with != NULL;
 }
 
+static void resize(struct pass_run *r, struct ir_builder *b, struct ir_node *n)
+{
+    struct ir_value *v = legalise_resize(r, b, n);
+    if (v)
+        replace(n, v->def);
+}
+
 static bool legalise_block(struct pass_run *r, struct ir_func *f, struct ir_block *block)
 {
     for (struct ir_node *n = block->first, *next; n; n = next) {
@@ -316,6 +323,8 @@ static bool legalise_block(struct pass_run *r, struct ir_func *f, struct ir_bloc
             ok = attention(&b, n);
         else if (n->op == IR_state_write)
             ok = fill_state(&b, n);
+        else if (n->op == IR_lib)
+            resize(r, &b, n);
         else if (narrow_groups(r, n))
             ok = widen_groups(r, &b, n);
         else if (winograd_tile(r, n))

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * legalise_resize.c - Resize and Upsample of f32 tensors, by factors and sizes known when compiling, as gathers and sums that kernels
+ * fuse: axis by axis, every result is a weighted sum of 1 (nearest), 2 (linear) or 4 (cubic) neighbours, whose numbers and
+ * weights are constants. Nearest is exact; the others are bounded: weights are rounded to f32, sums too. Everything else
+ * (antialiasing, cropping, policies) stays with the library op, runtime/libop_resize.c, whose rules these are.
+ */
+#include "passes/legalise_int.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST_TAPS = 4 };
+
+struct axis {
+    const struct ir_node *n;
+    int64_t from, to;
+    double scale;
+};
+
+static const char *text(const struct ir_node *n, const char *name, const char *otherwise)
+{
+    const struct ir_attr *a = ir_user_attr(n, name);
+    return a && a->kind == IR_A_STRINGS && a->n == 1 ? a->strings[0] : a && a->kind == IR_A_STRING ? a->s : otherwise;
+}
+
+static bool set(const struct ir_node *n, const char *name)
+{
+    const struct ir_attr *a = ir_user_attr(n, name);
+    return a && (a->kind == IR_A_INTS ? a->n != 1 || a->ints[0] != 0 : a->kind != IR_A_INT || a->i != 0);
+}
+
+static bool is_upsample(const struct ir_node *n)
+{
+    return !strcmp(ir_get_s(n, IR_ATTR_name, ""), "upsample");
+}
+
+/* Number of taps; 0: a form that stays with the library. */
+static int tap_count(const struct ir_node *n)
+{
+    const char *mode = text(n, "mode", "nearest");
+    if (!strcmp(mode, "nearest"))
+        return 1;
+    if (set(n, "antialias") || set(n, "exclude_outside"))
+        return 0;
+    return !strcmp(mode, "linear") || !strcmp(mode, "bilinear") ? 2 : !strcmp(mode, "cubic") ? 4 : 0;
+}
+
+/* The number that is told for an axis: its factor (`scales`), or 0 where only sizes are. False: not known. */
+static bool told_scale(struct ir_ctx *ctx, const struct ir_node *n, int axis, double *scale)
+{
+    int place = axis, at = is_upsample(n) ? 1 : 2;
+    const struct ir_attr *axes = ir_user_attr(n, "axes"), *attr = ir_user_attr(n, "scales");
+    if (axes && axes->kind == IR_A_INTS) {
+        for (place = 0; place < axes->n; place++)
+            if (axes->ints[place] == axis || axes->ints[place] + n->in[0].value->type->rank == axis)
+                break;
+        if (place == axes->n)
+            return false;
+    }
+    struct ir_value *v = at < n->nin ? n->in[at].value : NULL;
+    if (is_upsample(n) && attr && attr->kind == IR_A_FLOATS && place < attr->n) {
+        *scale = attr->floats[place];
+        return true;
+    }
+    const struct ir_tensor *t = v ? ir_const_of(v) : NULL;
+    *scale = 0;
+    if (!v || ir_is_value(ir_num_elements(ctx, v->type), 0))
+        return n->nin > 3 && n->in[3].value;
+    if (!t || place >= t->nelems)
+        return false;
+    *scale = tcc_load_f64(t->dtype, ir_tensor_at(t, place));
+    return *scale > 0;
+}
+
+/* Where result x lies in the source. False: by a rule of the library alone. */
+static bool coordinate(const struct axis *a, double x, double *source)
+{
+    const char *how = text(a->n, "coordinate_transformation_mode", is_upsample(a->n) ? "asymmetric" : "half_pixel");
+    double width = a->scale * (double)a->from;
+    if (!strcmp(how, "align_corners"))
+        *source = width == 1 ? 0 : x * ((double)a->from - 1) / (width - 1);
+    else if (!strcmp(how, "asymmetric"))
+        *source = x / a->scale;
+    else if (!strcmp(how, "pytorch_half_pixel") && width == 1)
+        *source = -0.5;
+    else if (!strcmp(how, "half_pixel_symmetric"))
+        *source = (double)a->from / 2 * (1 - (double)a->to / width) + (x + 0.5) / a->scale - 0.5;
+    else if (!strcmp(how, "half_pixel") || !strcmp(how, "pytorch_half_pixel"))
+        *source = (x + 0.5) / a->scale - 0.5;
+    else
+        return false;
+    return true;
+}
+
+static double cubic(double a, double x)
+{
+    x = fabs(x);
+    if (x <= 1)
+        return ((a + 2) * x - (a + 3)) * x * x + 1;
+    return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+}
+
+static bool goes_up(const struct ir_node *n, double ratio)
+{
+    const char *how = text(n, "nearest_mode", is_upsample(n) ? "floor" : "round_prefer_floor");
+    return ratio == 1 || !strcmp(how, "ceil") || (!strcmp(how, "round_prefer_floor") && ratio > 0.5) ||
+           (!strcmp(how, "round_prefer_ceil") && ratio >= 0.5);
+}
+
+/* Result o is the sum of w[k] x[at[k]]. */
+static bool taps_of(const struct axis *a, int ntaps, int64_t o, int64_t *at, double *w)
+{
+    const struct ir_attr *c = ir_user_attr(a->n, "cubic_coeff_a");
+    double x, ca = !c ? -0.75 : c->kind == IR_A_FLOATS ? c->floats[0] : c->f;
+    if (!coordinate(a, (double)o, &x))
+        return false;
+    double ratio = x - floor(x) == 0 ? 1 : x - floor(x);
+    int64_t first = (int64_t)ceil(x) - (ntaps == 4 ? 2 : 1);
+    for (int k = 0; k < ntaps; k++) {
+        int64_t i = first + k;
+        double d = (double)(k - ntaps / 2 + 1) - ratio;
+        if (ntaps == 1)
+            i += goes_up(a->n, ratio);
+        at[k] = i < 0 ? 0 : i >= a->from ? a->from - 1 : i;
+        w[k] = ntaps == 1 ? 1 : ntaps == 2 ? fmax(0, 1 - fabs(d)) : cubic(ca, d);
+    }
+    return true;
+}
+
+static struct ir_tensor *table(struct ir_ctx *ctx, enum tcc_dtype d, int rank, int axis, int64_t n)
+{
+    int64_t dims[TCC_MAX_RANK];
+    for (int i = 0; i < rank; i++)
+        dims[i] = i == axis ? n : 1;
+    struct ir_tensor *t = rank ? ir_tensor_new(d, rank, dims) : ir_tensor_new(d, 1, &n);
+    if (!t)
+        ir_no_memory(ctx);
+    return t;
+}
+
+static struct ir_value *along(struct ir_builder *b, const struct axis *a, int axis, int ntaps, struct ir_value *x)
+{
+    struct ir_tensor *at[MOST_TAPS], *w[MOST_TAPS];
+    int64_t i[MOST_TAPS];
+    double v[MOST_TAPS];
+    struct ir_value *sum = NULL;
+    for (int k = 0; k < ntaps; k++) {
+        at[k] = table(b->ctx, TCC_I64, 0, 0, a->to);
+        w[k] = table(b->ctx, TCC_F32, x->type->rank, axis, a->to);
+    }
+    for (int64_t o = 0; o < a->to; o++) {
+        taps_of(a, ntaps, o, i, v);
+        for (int k = 0; k < ntaps; k++) {
+            ((int64_t *)(uintptr_t)at[k]->data)[o] = i[k];
+            ((float *)(uintptr_t)w[k]->data)[o] = (float)v[k];
+        }
+    }
+    for (int k = 0; k < ntaps; k++) {
+        struct ir_value *in[2] = {x, ir_constant(b, at[k])};
+        struct ir_value *y = ir_build1(b, IR_gather, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis)));
+        struct ir_value *weights = ir_constant(b, w[k]);
+        if (ntaps > 1)
+            y = ir_binary(b, IR_mul, y, weights);
+        sum = sum ? ir_binary(b, IR_add, sum, y) : y;
+    }
+    return sum;
+}
+
+struct ir_value *legalise_resize(struct pass_run *r, struct ir_builder *b, const struct ir_node *n)
+{
+    const char *name = ir_get_s(n, IR_ATTR_name, "");
+    struct axis axes[TCC_MAX_RANK];
+    if ((strcmp(name, "resize") != 0 && strcmp(name, "upsample") != 0) || n->nout != 1 || pass_opts(r)->level < 1)
+        return NULL;
+    struct ir_value *x = n->in[0].value;
+    ir_type t = x->type, y = n->out[0]->type;
+    int ntaps = tap_count(n);
+    if (!ir_is_tensor(t) || !ir_is_tensor(y) || t->dtype != TCC_F32 || t->rank != y->rank || !ntaps ||
+        (ntaps > 1 && !pass_bounded(r)) || strcmp(text(n, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0)
+        return NULL;
+    for (int d = 0; d < t->rank; d++) {
+        struct axis *a = &axes[d];
+        double source;
+        *a = (struct axis){.n = n};
+        bool known = told_scale(b->ctx, n, d, &a->scale);
+        if (t->dim[d] == y->dim[d] && (!known || a->scale == 0 || a->scale == 1))
+            continue;
+        if (!known || !ir_is_const(t->dim[d], &a->from) || !ir_is_const(y->dim[d], &a->to) || a->from < 1 || a->to < 1)
+            return NULL;
+        if (a->scale == 0)
+            a->scale = (double)a->to / (double)a->from;
+        if (!coordinate(a, 0, &source))
+            return NULL;
+    }
+    for (int d = 0; d < t->rank && x; d++)
+        if (axes[d].from)
+            x = along(b, &axes[d], d, ntaps, x);
+    return x == n->in[0].value ? NULL : x;
+}
