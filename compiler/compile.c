@@ -432,6 +432,12 @@ static bool read_model(struct job *j)
         j->status = USAGE;
         return false;
     }
+    struct train_split split;
+    if (o->train && o->train->split) {
+        if (!frontend_split(j->ctx, o->train->split, &split))
+            return false;
+        front.split = &split;
+    }
     j->module = frontend_read(j->ctx, o->model, &front);
     if (!j->module)
         return false;

@@ -38,7 +38,7 @@ static struct ir_module *read_text(struct ir_ctx *ctx, const char *path, const s
     }
     if (!m)
         return NULL;
-    bool pinned = o && ((o->dims && o->dims[0]) || (o->shapes && o->shapes[0]));
+    bool pinned = o && ((o->dims && o->dims[0]) || (o->shapes && o->shapes[0]) || o->split);
     for (struct ir_func *f = m->funcs; f && pinned; f = f->next)
         if (!pin_func(ctx, o, f))
             return NULL;

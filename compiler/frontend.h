@@ -11,6 +11,8 @@ struct frontend_options {
     const char *const *dims;     /* "name=N": symbol `name` is N; ended by NULL; NULL: none */
     const char *const *shapes;   /* "input=AxBxC": the dims of an input (a name as a dim leaves that dim symbolic) */
     bool own_step;               /* with training: a model's TrainingInfoProto, where it has one, gives @step, @eval and @init instead */
+    const struct train_split *split;     /* sizes on axes that are split are those of a microbatch: what is fixed, here or in the model, is
+                                            divided; NULL: none */
     bool training;               /* read for training: functions @main and @train with state variables, as passes/train.h wants them */
 };
 
@@ -22,6 +24,9 @@ struct ir_module *frontend_read(struct ir_ctx *ctx, const char *path, const stru
  * after a diagnostic that is a usage error. Then false: the model is at fault. */
 struct tccc_train;
 bool frontend_train_check(struct ir_ctx *ctx, const struct tccc_train *t);
+/* --partitions' options as passes/ takes them. False after a diagnostic: the map can't be read. */
+struct tccc_split;
+bool frontend_split(struct ir_ctx *ctx, const struct tccc_split *s, struct train_split *out);
 /* schedule: gets the pipeline schedules in words; may be NULL. */
 bool frontend_train(struct ir_module *m, const struct tccc_train *t, FILE *schedule);
 

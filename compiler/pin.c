@@ -185,6 +185,48 @@ static bool pin_shape(struct pinner *p, const char *option)
     return rank >= 0 && pin_shape_of(p, option, best, rank, dims);
 }
 
+/* The batch that is pinned, or fixed in the model, is that of all microbatches together. */
+static bool divide(struct pinner *p, const struct train_split *split, int input, ir_expr *dim)
+{
+    int64_t size;
+    int pin = -1;
+    for (int k = 0; k < p->from.n; k++)
+        pin = p->from.at[k] == *dim ? k : pin;
+    ir_expr *at = pin >= 0 ? &p->to.at[pin] : dim;
+    if (!ir_is_const(*at, &size))
+        return true;
+    if (size % split->microbatches) {
+        ir_error(p->ctx, &no_where, "input '%s' has %lld rows, which %d microbatches don't divide", p->names[input],
+                 (long long)size, split->microbatches);
+        return false;
+    }
+    *at = ir_const(p->ctx, size / split->microbatches);
+    return true;
+}
+
+static bool divide_batches(struct pinner *p, const struct train_split *split)
+{
+    VEC(ir_expr) done = {0};
+    bool ok = true;
+    for (int i = 0; i < p->n && split->microbatches > 1; i++) {
+        ir_type t = p->types[i];
+        int axis = t && ir_is_tensor(t) ? train_split_axis(split, p->names[i], t) : -1;
+        ir_expr dims[TCC_MAX_RANK];
+        bool again = false;
+        if (axis < 0 || axis >= t->rank)
+            continue;
+        for (int k = 0; k < done.n; k++)
+            again |= done.at[k] == t->dim[axis] && !ir_is_const(t->dim[axis], NULL);
+        if (again) /* another input has the symbol too */
+            continue;
+        VEC_PUSH(p->ctx, done, t->dim[axis]);
+        memcpy(dims, t->dim, (size_t)t->rank * sizeof *dims);
+        ok &= divide(p, split, i, &dims[axis]);
+        p->types[i] = ir_tensor_type(p->ctx, (enum tcc_dtype)t->dtype, t->rank, dims);
+    }
+    return ok;
+}
+
 bool frontend_pin(struct ir_ctx *ctx, const struct frontend_options *o, int n, const char *const *names, ir_type *types,
                   struct frontend_pins *pins)
 {
@@ -196,6 +238,8 @@ bool frontend_pin(struct ir_ctx *ctx, const struct frontend_options *o, int n, c
         ok &= pin_dim(&p, o->dims[i]);
     for (int i = 0; o && o->shapes && o->shapes[i]; i++)
         ok &= pin_shape(&p, o->shapes[i]);
+    if (o && o->split)
+        ok &= divide_batches(&p, o->split);
     *pins = (struct frontend_pins){p.from.n, p.from.at, p.to.at};
     for (int i = 0; i < n; i++)
         if (types[i])

@@ -44,8 +44,7 @@ static const char *read_map(struct ir_ctx *ctx, const char *path)
     return text;
 }
 
-/* False after a diagnostic: the map's file can't be read. */
-static bool split_of(struct ir_ctx *ctx, const struct tccc_split *s, struct train_split *out)
+bool frontend_split(struct ir_ctx *ctx, const struct tccc_split *s, struct train_split *out)
 {
     *out = (struct train_split){.partitions = s->partitions > 1 ? s->partitions : 1,
                                 .microbatches = s->microbatches > 1 ? s->microbatches : 1,
@@ -69,7 +68,7 @@ bool frontend_train_check(struct ir_ctx *ctx, const struct tccc_train *t)
     struct train_options o = options_of(t);
     struct train_split split;
     if (t->split) {
-        if (!split_of(ctx, t->split, &split))
+        if (!frontend_split(ctx, t->split, &split))
             return false;
         o.stages = &split;
     }
@@ -83,7 +82,7 @@ bool frontend_train(struct ir_module *m, const struct tccc_train *t, FILE *sched
     struct ir_where where = {.file = m->name};
     bool own = ir_func_by_name(m, "step") != NULL;
     if (t->split) {
-        if (!split_of(m->ctx, t->split, &split))
+        if (!frontend_split(m->ctx, t->split, &split))
             return false;
         split.schedule = schedule;
         o.stages = &split;

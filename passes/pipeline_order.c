@@ -235,14 +235,10 @@ static struct pipeline_task numbered(const struct maker *k, int stage, int i, in
     return (struct pipeline_task){backward, chunk * p + stage, i / (group * v) * group + i % group, 0, 0};
 }
 
-static bool megatron(struct maker *k)
+static void megatron(struct maker *k)
 {
     const struct pipeline_options *o = &k->order->o;
     int p = k->order->stages, v = o->chunks, m = o->micros, rounds = m / p > 1 ? m / p : 1, group = m / rounds;
-    if (m % rounds) {
-        ir_error(k->ctx, NULL, "--microbatches=%d: 1f1b-interleaved on %d stages wants a multiple of %d", m, p, p);
-        return false;
-    }
     for (int r = 0; r < p; r++) {
         int total = m * v, warm = (v - 1) * group + 2 * (p - 1 - r);
         warm = !k->training || warm > total ? total : warm;
@@ -255,7 +251,6 @@ static bool megatron(struct maker *k)
         for (int i = total - warm; k->training && i < total; i++)
             append(k, numbered(k, r, i, group, true));
     }
-    return true;
 }
 
 /* -- The door --------------------------------------------------------------------------------------------------------------- */
@@ -308,6 +303,12 @@ struct pipeline_order *pipeline_make(struct ir_ctx *ctx, const struct pipeline_o
                                      const bool *empty, const double *forward, const double *backward, bool training)
 {
     struct pipeline_order *order = IR_NEW(ctx, struct pipeline_order);
+    int rounds = o->micros / stages > 1 ? o->micros / stages : 1;
+    if (o->kind == PIPELINE_1F1B_INTERLEAVED && o->micros % rounds) {
+        ir_error(ctx, NULL, "--microbatches=%d: 1f1b-interleaved on %d stages wants a multiple of %d", o->micros,
+                 stages, stages);
+        return NULL;
+    }
     *order = (struct pipeline_order){.o = *o, .stages = stages, .segments = segments};
     order->stage = ir_alloc_n(ctx, (size_t)stages + 1, sizeof *order->stage);
     order->peak = IR_NEWN(ctx, stages + 1, int);
@@ -320,10 +321,10 @@ struct pipeline_order *pipeline_make(struct ir_ctx *ctx, const struct pipeline_o
     for (int s = 0; s < segments; s++)
         regular = regular && !is_empty(&k, s);
     k.training = training;
-    if (!regular)
+    if (regular)
+        megatron(&k);
+    else
         greedy(&k);
-    else if (!megatron(&k))
-        return NULL;
     if (pipeline_simulate(ctx, order, empty, forward, backward))
         return order;
     ir_error(ctx, NULL, "--pipeline: the stages would wait for each other (%d stages, %d microbatches)", stages,

@@ -51,6 +51,9 @@ struct train_split {
     const char *chart;              /* file: .svg, or a Chrome trace */
 };
 
+/* The axis on which an input is split into microbatches; -1: none. */
+int train_split_axis(const struct train_split *o, const char *name, ir_type type);
+
 /* Texts as on the command line, NULL: the default. Parsed by train_options.c against its tables. */
 struct train_options {
     const char *loss;               /* "cross_entropy", "mse:reduction=sum", "output:NAME"; NULL: the model's TrainingInfoProto */

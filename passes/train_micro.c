@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a batch to a microbatch. A symbolic batch axis stays as it is: the run-time library binds it to the microbatch's size. A
- * fixed one is divided, and all types are inferred anew; a node that holds the batch as a number (a Reshape) then contradicts.
+ * Which axes of the inputs are split into microbatches, and whether the model lets them be. A symbolic batch axis stays as it is: the
+ * run-time library binds it to the microbatch's size. A fixed one was divided when the model was read (compiler/pin.c), where a node that
+ * holds the batch as a number contradicts; with a symbolic one such a node is found here.
  */
 #include "passes/train_stages_int.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-int stages_split_axis(const struct train_split *o, const char *name, ir_type type)
+int train_split_axis(const struct train_split *o, const char *name, ir_type type)
 {
     size_t n = strlen(name);
     int axis = ir_is_tensor(type) && type->rank > 0 ? 0 : -1;
@@ -83,36 +84,17 @@ static bool refuse(struct training *t, const struct ir_node *n, int micros)
     return false;
 }
 
-bool stages_split_batch(struct training *t, struct ir_func *f, const struct train_split *o)
+bool stages_check_batch(struct training *t, struct ir_func *f, const struct train_split *o)
 {
     ir_expr batch = NULL;
-    bool changed = false;
     if (!known_names(t, f, o))
         return false;
     for (int i = 0; i < f->body->nparams && o->microbatches > 1; i++) {
-        struct ir_value *v = f->body->params[i];
-        int axis = stages_split_axis(o, f->input_names[i], v->type);
-        int64_t size;
-        ir_expr dims[TCC_MAX_RANK];
-        if (axis < 0)
-            continue;
-        if (!ir_is_const(v->type->dim[axis], &size)) {
-            batch = v->type->dim[axis]->kind == IR_X_SYM ? v->type->dim[axis] : batch;
-            continue;
-        }
-        if (size % o->microbatches) {
-            struct ir_where w = {.file = t->m->name};
-            ir_error(t->ctx, &w, "input '%s' has %lld rows, which %d microbatches don't divide", f->input_names[i],
-                     (long long)size, o->microbatches);
-            return false;
-        }
-        memcpy(dims, v->type->dim, (size_t)v->type->rank * sizeof *dims);
-        dims[axis] = ir_const(t->ctx, size / o->microbatches);
-        v->type = ir_tensor_type(t->ctx, (enum tcc_dtype)v->type->dtype, v->type->rank, dims);
-        changed = true;
+        const struct ir_value *v = f->body->params[i];
+        int axis = train_split_axis(o, f->input_names[i], v->type);
+        if (axis >= 0 && v->type->dim[axis]->kind == IR_X_SYM)
+            batch = v->type->dim[axis];
     }
-    if (changed && !ir_infer_func(f))
-        return train_complain(t, "%s", "a fixed batch inside the model can't be split into microbatches");
     const struct ir_node *n = o->microbatches > 1 ? pinning(t->ctx, f->body, batch) : NULL;
     return n ? refuse(t, n, o->microbatches) : true;
 }

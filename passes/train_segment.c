@@ -184,7 +184,7 @@ static bool add_loss(struct building *b, struct ir_value *scores, struct ir_valu
     if (b->e.func->body->nparams > before) { /* the target is a new input */
         const char *name = b->e.func->input_names[before];
         ir_type type = b->e.func->body->params[before]->type;
-        VEC_PUSH(x->ctx, x->inputs, (struct pipe_input){name, type, stages_split_axis(x->o, name, type)});
+        VEC_PUSH(x->ctx, x->inputs, (struct pipe_input){name, type, train_split_axis(x->o, name, type)});
         int value = stages_value(x, name, type, TCC_PIPE_INPUT, x->inputs.n - 1);
         VEC_PUSH(x->ctx, b->seg->in, value);
     }

@@ -109,7 +109,7 @@ static void add_inputs_and_outputs(struct stages *x, const int *how)
     for (int i = 0; i < b->nparams; i++) {
         const char *name = x->whole->input_names[i];
         ir_type type = b->params[i]->type;
-        VEC_PUSH(x->ctx, x->inputs, (struct pipe_input){name, type, stages_split_axis(x->o, name, type)});
+        VEC_PUSH(x->ctx, x->inputs, (struct pipe_input){name, type, train_split_axis(x->o, name, type)});
         stages_value(x, name, type, TCC_PIPE_INPUT, i);
     }
     ir_type loss = ir_scalar_type(x->ctx, TCC_F32);
@@ -321,7 +321,7 @@ static bool build_step(struct training *t, struct stages *x)
     for (own = 0; t->step_outputs[own];)
         own++;
     how = IR_NEWN(t->ctx, own + 1, int);
-    if (!stages_split_batch(t, t->train, x->o) || !make_whole(x, t->train, how) || !clean(t->m))
+    if (!stages_check_batch(t, t->train, x->o) || !make_whole(x, t->train, how) || !clean(t->m))
         return false;
     struct partition_options o = cutting(x);
     x->part = partition_analyse(x->whole, &o);
@@ -376,7 +376,7 @@ static bool build_eval(struct training *t, const struct partition *step)
 {
     struct stages x = {.t = t, .ctx = t->ctx, .m = t->m, .o = t->o->stages, .name = "eval"};
     int *how = IR_NEWN(t->ctx, t->main->body->last->nin + 1, int);
-    if ((t->main != t->train && !stages_split_batch(t, t->main, x.o)) || !make_whole(&x, t->main, how) || !clean(t->m))
+    if ((t->main != t->train && !stages_check_batch(t, t->main, x.o)) || !make_whole(&x, t->main, how) || !clean(t->m))
         return false;
     struct partition_options o = cutting(&x);
     o.training = false;

@@ -3,7 +3,7 @@
  * train_stages_int.h - between the files that cut a model's training into stages:
  *
  *   train_stages.c    the whole: what is cut, updates, the pipelines' tables
- *   train_micro.c     the batch of a microbatch
+ *   train_micro.c     what is split, and what forbids it
  *   train_segment.c   a segment's function: its part of the model, and the gradients of that
  *   train_halves.c    forward and backward functions of a segment, and what the one keeps for the other
  *   train_tasks.c     from a schedule to each stage's tasks, and slots
@@ -56,10 +56,8 @@ int stages_call(struct stages *x, struct ir_func *f, int stage, int nin, const i
 /* The segment in which a value of `whole` is made (0 for inputs and sources). */
 int stages_segment_of(const struct stages *x, const struct ir_value *v);
 
-/* train_micro.c: the types of f's inputs become those of a microbatch. False after a diagnostic that names the node that pins the batch. */
-bool stages_split_batch(struct training *t, struct ir_func *f, const struct train_split *o);
-/* The axis on which an input is split; -1: none. */
-int stages_split_axis(const struct train_split *o, const char *name, ir_type type);
+/* train_micro.c: does f run a microbatch, whatever its size? False after a diagnostic that names the node that pins the batch. */
+bool stages_check_batch(struct training *t, struct ir_func *f, const struct train_split *o);
 
 /* train_segment.c */
 void stages_find_crossings(struct stages *x);
