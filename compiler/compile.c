@@ -242,6 +242,8 @@ static bool run_passes(struct job *j)
         budget_report(j->module->program, o->train->report);
     if (wants(o, "kernels") || wants(o, "plan"))
         kn_print_program(to, j->module->program, wants(o, "kernels"), wants(o, "plan"));
+    for (const struct pipe *q = j->module->pipes; q && wants(o, "plan"); q = q->next)
+        pipe_print(to, q);
     return true;
 }
 
