@@ -71,6 +71,7 @@ static void add_training(XXH3_state_t *h, const struct tccc_train *t)
     add_number(h, t->data_parallel);
     XXH3_128bits_update(h, &t->bucket_cap_mb, sizeof t->bucket_cap_mb);
     add_text(h, t->broadcast_buffers);
+    add_number(h, t->sync_bn);
     add_number(h, t->split != NULL);
     if (!t->split)
         return;

@@ -429,7 +429,7 @@ static bool read_model(struct job *j)
         return true;
     progress(j, "reading the model", 0.0);
     struct frontend_options front = {
-        .dims = o->dims, .shapes = o->shapes, .training = o->train != NULL, .own_step = o->train && !o->train->loss};
+        .dims = o->dims, .shapes = o->shapes, .training = o->train != NULL, .sync_bn = o->train && o->train->sync_bn, .own_step = o->train && !o->train->loss};
     if (o->train && !frontend_train_check(j->ctx, o->train)) {
         j->status = USAGE;
         return false;

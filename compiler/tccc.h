@@ -26,6 +26,7 @@ struct tccc_train {
     bool data_parallel;                              /* doc/distributed.md */
     double bucket_cap_mb;                            /* 0: the default */
     const char *broadcast_buffers;
+    bool sync_bn;
     FILE *report;                                    /* what happens to each tensor kept for the backward pass; NULL: none */
     const struct tccc_split *split;                  /* NULL: one stage, whole batches */
 };

@@ -526,7 +526,7 @@ static int check_compiled_in(const struct options *o)
                                          OPT_memory_budget,
                                          OPT_data_parallel,
                                          OPT_bucket_cap,
-                                         OPT_broadcast_buffers,
+                                         OPT_broadcast_buffers, OPT_sync_bn,
                                          OPT_partitions,
                                          OPT_microbatches,
                                          OPT_stage_order,

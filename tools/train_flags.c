@@ -8,13 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
-static const enum option_id texts[] = {OPT_loss,       OPT_optimizer,        OPT_optimizer_state, OPT_schedule,
-                                       OPT_precision,  OPT_loss_scale,       OPT_clip_norm,       OPT_accumulate,
-                                       OPT_freeze,     OPT_train_only,       OPT_step_outputs,    OPT_memory_budget,
-                                       OPT_report,     OPT_partitions,       OPT_microbatches,    OPT_stage_order,
-                                       OPT_active,     OPT_optimize,         OPT_partition_map,   OPT_default_partition,
-                                       OPT_split_axis, OPT_partition_report, OPT_pipeline_chart,  OPT_data_parallel,
-                                       OPT_bucket_cap, OPT_broadcast_buffers};
+static const enum option_id texts[] = {
+    OPT_loss,       OPT_optimizer,         OPT_optimizer_state, OPT_schedule,
+    OPT_precision,  OPT_loss_scale,        OPT_clip_norm,       OPT_accumulate,
+    OPT_freeze,     OPT_train_only,        OPT_step_outputs,    OPT_memory_budget,
+    OPT_report,     OPT_partitions,        OPT_microbatches,    OPT_stage_order,
+    OPT_active,     OPT_optimize,          OPT_partition_map,   OPT_default_partition,
+    OPT_split_axis, OPT_partition_report,  OPT_pipeline_chart,  OPT_data_parallel,
+    OPT_bucket_cap, OPT_broadcast_buffers, OPT_sync_bn};
 
 /* 1500000, 64M, 1.5G: powers of 1024. */
 static int read_size(const struct options *o, const char *text, unsigned long long *bytes)
@@ -123,6 +124,9 @@ int train_flags(const struct options *o, struct tccc_train *t)
     t->freeze = o->given[OPT_freeze].at;
     t->train_only = o->given[OPT_train_only].at;
     t->data_parallel = option_set(o, OPT_data_parallel);
+    t->sync_bn = option_set(o, OPT_sync_bn);
+    if (t->sync_bn && !t->data_parallel)
+        return usage_error(o, "--sync-bn is of use with --data-parallel only");
     t->broadcast_buffers = option_text(o, OPT_broadcast_buffers, NULL);
     if (option_set(o, OPT_bucket_cap) && (!option_float(o, OPT_bucket_cap, &t->bucket_cap_mb)))
         return EXIT_USAGE;

@@ -92,6 +92,7 @@ struct imp {
     bool refused;                        /* the current node was refused */
     bool training;                       /* read for training: floats are state variables (training.c) */
     bool train;                          /* and this function is @train */
+    bool sync_bn;                   /* statistics of batches are those of all ranks */
     VEC(const char *) fixed;             /* names of operands that stay constants */
     VEC(const char *) differentiated;    /* names in xs of Gradient nodes */
     bool by_binding;                     /* state variables are what the TrainingInfoProto binds */

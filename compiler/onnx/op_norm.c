@@ -120,6 +120,17 @@ static struct ir_value *mean_axes(struct imp *im, struct ir_value *x, int64_t *a
     return imp_mean(im, x, n, axes, keep);
 }
 
+/* The mean over the ranks that train together (--sync-bn), or their sum; otherwise the value itself. */
+static struct ir_value *over_ranks(struct imp *im, struct ir_value *x, const char *mode)
+{
+    if (!x || !im->sync_bn)
+        return x;
+    struct ir_node *n = ir_build(&im->b, IR_all_reduce, 1, &x,
+                                 IR_ATTRS(ir_attr_s(IR_ATTR_group, "dp"), ir_attr_s(IR_ATTR_mode, mode),
+                                          ir_attr_types(IR_ATTR_types, 1, &x->type)));
+    return n ? n->out[0] : NULL;
+}
+
 /* Both running statistics, read for training: running * momentum + batch * (1 - momentum), the variance without bias as in PyTorch. */
 static bool update_running(struct imp *im, struct ir_value *x, int n, const int64_t *axes, struct ir_value **running,
                            struct ir_value *const *batch)
@@ -127,6 +138,7 @@ static bool update_running(struct imp *im, struct ir_value *x, int n, const int6
     double momentum = imp_f(im, "momentum", 0.9f);
     struct ir_value *old = imp_like(im, running[0], momentum), *fresh = imp_like(im, running[0], 1 - momentum);
     struct ir_value *count = imp_count(im, x, n, axes, imp_dtype(running[0])), *one = imp_like(im, running[0], 1);
+    count = over_ranks(im, count, "sum");
     struct ir_value *others = imp_bin(im, IR_max, imp_bin(im, IR_sub, count, one), one);
     for (int k = 0; k < 2; k++) {
         struct ir_state *s = imp_state_of(im, running[k]);
@@ -149,9 +161,9 @@ static bool train_batch_norm(struct imp *im, struct ir_value *x, int n, const in
     if (imp_wants(im, 3) || imp_wants(im, 4))
         return imp_unsupported(im, "saved statistics as results");
     struct ir_value *wide = imp_cast(im, x, d);
-    batch[0] = imp_mean(im, wide, n, axes, false);
+    batch[0] = over_ranks(im, imp_mean(im, wide, n, axes, false), "avg");
     struct ir_value *centred = imp_bin(im, IR_sub, wide, imp_along(im, batch[0], 1, rank));
-    batch[1] = imp_mean(im, imp_un(im, IR_square, centred), n, axes, false);
+    batch[1] = over_ranks(im, imp_mean(im, imp_un(im, IR_square, centred), n, axes, false), "avg");
     if (!batch[1] || !update_running(im, x, n, axes, running, batch))
         return false;
     struct ir_value *inverse =
