@@ -30,21 +30,34 @@ static struct ir_value *widened(struct ir_builder *b, struct ir_value *v)
     return ir_constant(b, constant[0]);
 }
 
+/* n on operands of f32; its result is rounded to its own type behind it, so that n is a product of floats like any other. */
 static bool widen(struct pass_run *r, struct ir_func *f, struct ir_node *n)
 {
     struct ir_builder b = {pass_ctx(r), f, n->block, n, n->where};
     enum tcc_dtype was = n->out[0]->type->dtype;
+    struct ir_value *in[4] = {NULL};
+    struct ir_attr *attrs = IR_NEWN(b.ctx, n->nattrs + 1, struct ir_attr);
+    int nattrs = 0;
+    if (!attrs || n->nin > 4)
+        return false;
     for (int i = 0; i < n->nin; i++) {
-        struct ir_value *v = n->in[i].value;
-        if (!v || !ir_is_tensor(v->type) || !tcc_small_float(v->type->dtype))
-            continue;
-        v = widened(&b, v);
-        if (!v)
+        in[i] = n->in[i].value;
+        if (in[i] && ir_is_tensor(in[i]->type) && tcc_small_float(in[i]->type->dtype))
+            in[i] = widened(&b, in[i]);
+        if (n->in[i].value && !in[i])
             return false;
-        ir_set_operand(n, i, v);
     }
-    if (!ir_attr(n, IR_ATTR_to))
-        ir_set_attr(n, ir_attr_dtype(IR_ATTR_to, was));
+    for (int i = 0; i < n->nattrs; i++)
+        if (n->attrs[i].key != IR_ATTR_to)
+            attrs[nattrs++] = n->attrs[i];
+    b.block = n->block;
+    b.before = n;
+    struct ir_value *wide = ir_build1(&b, n->op, n->nin, in, attrs), *result = wide ? ir_cast_to(&b, wide, was) : NULL;
+    if (!result)
+        return false;
+    result->name = n->out[0]->name;
+    ir_replace_uses(n->out[0], result);
+    ir_remove(n);
     return true;
 }
 
@@ -53,7 +66,8 @@ bool legalise_operands(struct pass_run *r, struct ir_func *f, struct ir_block *b
     const struct pass_machine *m = pass_opts(r)->machine;
     if (!m || !m->widen)
         return true;
-    for (struct ir_node *n = block->first; n; n = n->next) {
+    for (struct ir_node *n = block->first, *next; n; n = next) {
+        next = n->next;
         for (int i = 0; i < n->nregions; i++)
             if (!legalise_operands(r, f, n->regions[i]))
                 return false;

@@ -136,7 +136,9 @@ static bool foldable(const struct folder *f, const struct ir_node *n)
             return false;
         results += count * tcc_dtype_bytes((enum tcc_dtype)n->out[i]->type->dtype);
     }
-    return results <= operands + f->limit;
+    /* Weights in a small type that are computed with in a larger one: widened here, or else in every run. */
+    enum { WEIGHTS = 64 << 20 };
+    return results <= operands + f->limit || (n->op == IR_cast && results <= WEIGHTS);
 }
 
 /* -- Shape arithmetic ---------------------------------------------------------------------------------------- */
