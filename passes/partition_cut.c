@@ -48,32 +48,40 @@ static double lowest(const struct cutter *c, int k)
     return best[c->m - 1];
 }
 
-/* Cuts into k parts of at most `bound` each over which fewest bytes cross. */
-static void fewest_bytes(const struct cutter *c, const double *crossing, int k, double bound, int *first)
+/* Cuts into k parts of at most `bound` each over which fewest bytes cross, of these the most even; false if there is none. working: no part
+ * costs nothing. */
+static bool fewest_bytes(const struct cutter *c, const double *crossing, int k, double bound, bool working, int *first)
 {
     double *bytes = IR_NEWN(c->ctx, (size_t)(k + 1) * (size_t)c->m, double);
+    double *squares = IR_NEWN(c->ctx, (size_t)(k + 1) * (size_t)c->m, double); /* of the parts' costs */
     int *from = IR_NEWN(c->ctx, (size_t)(k + 1) * (size_t)c->m, int);
     for (int i = 1; i < c->m; i++)
         bytes[i] = DBL_MAX;
     for (int j = 1; j <= k; j++) {
         double *now = bytes + (size_t)j * (size_t)c->m, *before = now - c->m;
+        double *even = squares + (size_t)j * (size_t)c->m, *even_before = even - c->m;
         for (int i = 0; i < c->m; i++) {
             now[i] = DBL_MAX;
             for (int b = i; b >= 0 && c->sum[i] - c->sum[b] <= bound; b--) {
-                double here = b > 0 && b < c->m - 1 && crossing ? crossing[c->at[b]] : 0;
-                if (before[b] == DBL_MAX || before[b] + here >= now[i])
+                double part = c->sum[i] - c->sum[b], here = b > 0 && b < c->m - 1 && crossing ? crossing[c->at[b]] : 0;
+                if (before[b] == DBL_MAX || (working && part <= 0) || before[b] + here > now[i] ||
+                    (before[b] + here == now[i] && even_before[b] + part * part >= even[i]))
                     continue;
                 now[i] = before[b] + here;
+                even[i] = even_before[b] + part * part;
                 from[(size_t)j * (size_t)c->m + (size_t)i] = b;
             }
         }
     }
     int i = c->m - 1;
+    if (bytes[(size_t)k * (size_t)c->m + (size_t)i] == DBL_MAX)
+        return false;
     for (int j = k; j > 0; j--) {
         first[j] = c->at[i];
         i = from[(size_t)j * (size_t)c->m + (size_t)i];
     }
     first[0] = 0;
+    return true;
 }
 
 double partition_cut(struct ir_ctx *ctx, int n, const double *cost, const bool *may_cut, const double *crossing, int k,
@@ -92,7 +100,9 @@ double partition_cut(struct ir_ctx *ctx, int n, const double *cost, const bool *
     }
     struct cutter c = {ctx, m, at, sum};
     double best = lowest(&c, k);
-    fewest_bytes(&c, crossing, k, best * (1 + slack) + all * 1e-12, first);
+    double bound = best * (1 + slack) + all * 1e-12;
+    if (!fewest_bytes(&c, crossing, k, bound, true, first))
+        fewest_bytes(&c, crossing, k, bound, false, first);
     double dearest = 0;
     for (int j = 0; j < k; j++) {
         double part = 0;
