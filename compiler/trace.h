@@ -282,8 +282,8 @@ int trace_autocast(struct trace_ctx *c, int dtype);
 /* Adds d loss / d p to p's gradient for each param p that the loss was computed from in the graph being recorded. loss has
  * one element. TCC_EUSAGE: none of them; TCC_EINPUT: an op without a gradient on the way. */
 int trace_backward(struct trace_tensor *loss);
-/* NULL: none yet. It is the param's own: retain it to keep it beyond trace_zero_grad(). trace_mark_step() keeps gradients that no
- * optimizer has used yet (to be added to by later steps) and drops the others. */
+/* NULL: none yet. It is the param's own: retain it to keep it beyond trace_zero_grad(). What runs a graph keeps gradients
+ * that no optimizer has used yet (to be added to by later steps) and drops the others. */
 struct trace_tensor *trace_grad(struct trace_tensor *t);
 
 struct trace_optimizer_options {

@@ -358,6 +358,62 @@ START_TEST(gradients_accumulate)
 }
 END_TEST
 
+/* Gradients of a block with attention, and of one with convolutions, by all their parameters. */
+static T *transformer(struct trace_ctx *c, int n, T **p)
+{
+    const int64_t heads[] = {0, 2, 1, 3}, split[] = {2, 6, 2, 4}, rows[] = {12, 8};
+    T *x = trace_embedding(p[0], trace_reshape(labels(c, 12, 9), 2, (int64_t[]){2, 6})), *qkv[3];
+    T *h = trace_layer_norm(x, 1, p[1], p[2], 1e-5);
+    for (int i = 0; i < 3; i++)
+        qkv[i] = trace_transpose(trace_reshape(trace_linear(h, p[3 + i], NULL), 4, split), heads);
+    T *a = trace_transpose(trace_attention(qkv[0], qkv[1], qkv[2], NULL, 0.5, true), heads);
+    x = trace_add(trace_reshape(x, 2, rows), trace_linear(trace_reshape(a, 2, rows), p[6], NULL));
+    (void)n;
+    return trace_cross_entropy(trace_linear(trace_gelu(x), p[0], NULL), labels(c, 12, 9));
+}
+
+static T *convnet(struct trace_ctx *c, int n, T **p)
+{
+    float x[2 * 3 * 8 * 8];
+    for (int i = 0; i < 384; i++)
+        x[i] = (float)sin(i * i * 0.37);
+    T *y = trace_conv(floats(c, x, 4, (int64_t[]){2, 3, 8, 8}), p[0], NULL, 1, 1, 1);
+    y = trace_relu(trace_batch_norm(y, p[2], p[3], p[n], p[n + 1], true, 0.1, 1e-5));
+    y = trace_add(trace_max_pool(y, 2, 2, 0), trace_avg_pool(y, 2, 2, 0));
+    return trace_mse(trace_conv(y, p[4], p[1], 2, 1, 2), trace_zeros(c, TCC_F32, DIMS(2, 4, 2, 2)));
+}
+
+static void block_gradients(T *(*block)(struct trace_ctx *c, int n, T **p), int n, int extra, const int64_t dims[][5])
+{
+    struct trace_ctx *c[2] = {context(""), context("eager")};
+    T *p[2][16], *loss[2];
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < n + extra; i++) {
+            T *t = trace_normal(c[k], TCC_F32, (int)dims[i][0], dims[i] + 1, i < n ? 0.2 : 1, 0.5);
+            p[k][i] = i < n ? trace_param(t, NULL) : trace_retain(t);
+        }
+        loss[k] = trace_retain(block(c[k], n, p[k]));
+        OK(c[k], trace_backward(loss[k]));
+        OK(c[k], trace_mark_step(c[k]));
+    }
+    ck_assert_double_eq_tol(item(loss[0]), item(loss[1]), 1e-5);
+    for (int i = 0; i < n; i++)
+        compare("gradient", trace_grad(p[0][i]), trace_grad(p[1][i]), 5e-5);
+    for (int i = n; i < n + extra; i++)
+        compare("buffer", p[0][i], p[1][i], 1e-5);
+    trace_free(c[0]);
+    trace_free(c[1]);
+}
+
+START_TEST(blocks)
+{
+    static const int64_t attention[][5] = {{2, 9, 8}, {1, 8}, {1, 8}, {2, 8, 8}, {2, 8, 8}, {2, 8, 8}, {2, 8, 8}};
+    static const int64_t convolutions[][5] = {{4, 4, 3, 3, 3}, {1, 4}, {1, 4}, {1, 4}, {4, 4, 2, 3, 3}, {1, 4}, {1, 4}};
+    block_gradients(transformer, 7, 0, attention);
+    block_gradients(convnet, 5, 2, convolutions);
+}
+END_TEST
+
 /* Two losses, one of them scaled: the sum of their gradients. */
 START_TEST(two_losses)
 {
@@ -757,9 +813,13 @@ static void closures_in(const char *mode)
     ck_assert_int_eq(s.n, 20);
     for (int i = 0; i < 20; i++) /* the values of that step, not of later ones */
         ck_assert_double_eq(s.values[i], 3 * ldexp(1, i + 1));
+    OK(c, trace_step_closure(c, see, &s, 2, LIST(w, w))); /* nothing else in the step */
+    OK(c, trace_mark_step(c));
+    OK(c, trace_wait(c));
+    ck_assert_int_eq(s.n, 21);
     OK(c, trace_step_closure(c, see, &s, 2, LIST(w, w)));
     trace_free(c); /* as it is: the step was not ended */
-    ck_assert_int_eq(s.n, 20);
+    ck_assert_int_eq(s.n, 21);
 }
 
 START_TEST(closures)
@@ -835,6 +895,7 @@ int main(void)
     tcase_add_test(t, sgd_by_hand);
     tcase_add_test(t, shared_data);
     tcase_add_test(t, gradients_accumulate);
+    tcase_add_test(t, blocks);
     tcase_add_test(t, two_losses);
     tcase_add_test(t, batch_norm);
     tcase_add_test(t, random_numbers);
