@@ -80,11 +80,18 @@ static bool finish_graph(struct trace_ctx *c, int n, struct ir_value *const *res
 
 static char *text_of(struct trace_ctx *c, size_t *size)
 {
+    struct ir_protect frame;
     char *text = NULL;
     FILE *f = open_memstream(&text, size);
     if (!f)
         return NULL;
+    if (!IR_PROTECT(c->graph.ctx, &frame)) { /* the jump goes on without the stream */
+        fclose(f);
+        free(text);
+        ir_no_memory(c->graph.ctx);
+    }
     ir_print_module(f, c->graph.module);
+    ir_unprotect(c->graph.ctx);
     if (fclose(f) == 0)
         return text;
     free(text);
@@ -241,12 +248,14 @@ static bool add(struct trace_ctx *c, struct trace_compiled *fresh, int nstates)
     fresh->number = c->compiled ? c->compiled->number + 1 : 1;
     fresh->next = c->compiled;
     c->compiled = fresh;
+    c->fresh = NULL;
     return true;
 }
 
+/* Of the context, so that it is not lost where memory runs out. */
 static struct trace_compiled *compiled_new(struct trace_ctx *c, int n, const int *donors, const uint64_t digest[2])
 {
-    struct trace_compiled *g = calloc(1, sizeof *g);
+    struct trace_compiled *g = c->fresh = calloc(1, sizeof *g);
     size_t size = 0;
     if (!g)
         return NULL;
@@ -254,10 +263,7 @@ static struct trace_compiled *compiled_new(struct trace_ctx *c, int n, const int
     g->digest[1] = digest[1];
     g->text = text_of(c, &size);
     g->names = names_of(c, n, donors);
-    if (g->text && g->names)
-        return g;
-    trace_compiled_free(g);
-    return NULL;
+    return g->text && g->names ? g : NULL;
 }
 
 struct trace_compiled *trace_compile(struct trace_ctx *c, int n, struct ir_value *const *results, const int *donors)
@@ -274,7 +280,6 @@ struct trace_compiled *trace_compile(struct trace_ctx *c, int n, struct ir_value
     struct trace_compiled *fresh = compiled_new(c, n, donors, digest);
     if (fresh && add(c, fresh, nstates))
         return fresh;
-    trace_compiled_free(fresh);
     trace_no_memory(c); /* unless it has been said what went wrong */
     return NULL;
 }

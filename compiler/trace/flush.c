@@ -12,14 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct results {
-    int n;
-    struct ir_value **values;
-    struct trace_data **data;
-    int *donors; /* input that the result replaces; -1: none */
-    int *index;  /* by value id: which result; -1: none. Of the graph's inputs: which input */
-};
-
 /* -- Which results ------------------------------------------------------------------------------------------ */
 
 static bool in_closure(const struct trace_ctx *c, const struct trace_tensor *t)
@@ -45,7 +37,7 @@ static void drop_used_grads(struct trace_ctx *c)
 }
 
 /* Values that tensors need, each once; inputs of the graph are there already. */
-static void collect(struct trace_ctx *c, const struct trace_tensor *want, struct results *r)
+static void collect(struct trace_ctx *c, const struct trace_tensor *want, struct trace_results *r)
 {
     struct ir_ctx *ctx = c->graph.ctx;
     uint32_t nvalues = c->graph.func->nvalues;
@@ -76,7 +68,7 @@ static void collect(struct trace_ctx *c, const struct trace_tensor *want, struct
 }
 
 /* The assigned tensors' own memory, where that may be; new memory for the rest. */
-static bool allocate(struct trace_ctx *c, struct results *r)
+static bool allocate(struct trace_ctx *c, struct trace_results *r)
 {
     int64_t dims[TCC_MAX_RANK];
     for (struct trace_tensor *t = c->tensors; t; t = t->next) {
@@ -103,7 +95,7 @@ static void hold(struct trace_run *r, struct trace_data *d)
     r->held[r->nheld++] = trace_data_ref(d);
 }
 
-static struct trace_run *run_new(struct trace_ctx *c, const struct results *r)
+static struct trace_run *run_new(struct trace_ctx *c, const struct trace_results *r)
 {
     const struct trace_graph *g = &c->graph;
     size_t n = (size_t)(g->ninputs + r->n + 1);
@@ -122,7 +114,7 @@ static struct trace_run *run_new(struct trace_ctx *c, const struct results *r)
 
 /* Inputs that are left, in order; results without and with a donor, each in their order: what compiled graphs expect.
  * */
-static void fill_run(struct trace_ctx *c, const struct results *r, struct trace_run *run)
+static void fill_run(struct trace_ctx *c, const struct trace_results *r, struct trace_run *run)
 {
     const struct trace_graph *g = &c->graph;
     bool *given = IR_NEWN(g->ctx, (size_t)g->ninputs + 1, bool);
@@ -146,7 +138,7 @@ static void fill_run(struct trace_ctx *c, const struct results *r, struct trace_
 /* -- Handing out --------------------------------------------------------------------------------------------------- */
 
 /* The data that a tensor gets; NULL: it was inside the graph only. */
-static struct trace_data *data_for(struct trace_ctx *c, const struct results *r, const struct trace_tensor *t,
+static struct trace_data *data_for(struct trace_ctx *c, const struct trace_results *r, const struct trace_tensor *t,
                                    struct trace_data **made)
 {
     const struct trace_graph *g = &c->graph;
@@ -161,7 +153,7 @@ static struct trace_data *data_for(struct trace_ctx *c, const struct results *r,
     return r->index && r->index[id] >= 0 ? r->data[r->index[id]] : NULL;
 }
 
-static void hand_out(struct trace_ctx *c, const struct results *r, struct trace_run *run)
+static void hand_out(struct trace_ctx *c, const struct trace_results *r, struct trace_run *run)
 {
     for (struct trace_tensor *t = c->tensors; t; t = t->next) {
         struct trace_data *made, *d = trace_is_pending(t) ? data_for(c, r, t, &made) : NULL;
@@ -222,7 +214,7 @@ static int count_pending(const struct trace_ctx *c)
     return n;
 }
 
-static void start(struct trace_ctx *c, const struct results *r, struct trace_compiled *compiled)
+static void start(struct trace_ctx *c, const struct trace_results *r, struct trace_compiled *compiled)
 {
     struct trace_run *run = run_new(c, r);
     if (run)
@@ -243,25 +235,34 @@ static void start(struct trace_ctx *c, const struct results *r, struct trace_com
 
 static void flush_graph(struct trace_ctx *c, struct trace_tensor *want)
 {
-    struct results r = {0};
+    struct trace_results *r = &c->results;
     struct trace_compiled *compiled = NULL;
     if (c->graph.func)
-        collect(c, want, &r);
+        collect(c, want, r);
     if (c->mode == TRACE_EAGER) {
-        c->counters.traced += r.n > 0;
-        c->counters.executed += r.n > 0;
-        r.n = 0;
-    } else if (r.n) {
+        c->counters.traced += r->n > 0;
+        c->counters.executed += r->n > 0;
+        r->n = 0;
+    } else if (r->n) {
         c->counters.traced++;
-        if (allocate(c, &r))
-            compiled = trace_compile(c, r.n, r.values, r.donors);
+        if (allocate(c, r))
+            compiled = trace_compile(c, r->n, r->values, r->donors);
     }
     if (!c->status && (compiled || c->calls))
-        start(c, &r, compiled);
+        start(c, r, compiled);
     else if (!c->status)
-        hand_out(c, &r, NULL);
-    for (int i = 0; i < r.n; i++)
-        trace_data_unref(r.data[i]);
+        hand_out(c, r, NULL);
+}
+
+/* Also where memory ran out on the way. */
+static void drop_results(struct trace_ctx *c)
+{
+    struct trace_results *r = &c->results;
+    for (int i = 0; i < r->n; i++)
+        trace_data_unref(r->data[i]);
+    *r = (struct trace_results){0};
+    trace_compiled_free(c->fresh);
+    c->fresh = NULL;
 }
 
 int trace_flush(struct trace_ctx *c, struct trace_tensor *want)
@@ -279,6 +280,7 @@ int trace_flush(struct trace_ctx *c, struct trace_tensor *want)
             trace_no_memory(c);
         }
     }
+    drop_results(c);
     if (c->status) {
         take_back(c);
         trace_calls_free(c->calls);

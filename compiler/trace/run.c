@@ -140,11 +140,19 @@ static void send_calls(struct trace_executor *e, struct trace_run *r)
     }
 }
 
+/* Under the lock. */
+static void begun(struct trace_executor *e)
+{
+    e->begun++;
+    pthread_cond_broadcast(&e->changed);
+}
+
 static void *runner(void *arg)
 {
     struct trace_ctx *c = arg;
     struct trace_executor *e = &c->executor;
     pthread_mutex_lock(&e->lock);
+    begun(e);
     for (;;) {
         while (!e->todo && !e->quit)
             pthread_cond_wait(&e->changed, &e->lock);
@@ -176,6 +184,7 @@ static void *caller(void *arg)
 {
     struct trace_executor *e = arg;
     pthread_mutex_lock(&e->lock);
+    begun(e);
     for (;;) {
         while (!e->calls && !(e->quit && !e->running))
             pthread_cond_wait(&e->changed, &e->lock);
@@ -221,9 +230,14 @@ static bool start_threads(struct trace_ctx *c)
         pthread_mutex_unlock(&e->lock);
         pthread_join(e->runner, NULL);
         e->quit = false;
+        e->begun = 0;
         return false;
     }
     e->started = true;
+    pthread_mutex_lock(&e->lock); /* the compiler may fork next: no thread is to be half begun then */
+    while (e->begun < 2)
+        pthread_cond_wait(&e->changed, &e->lock);
+    pthread_mutex_unlock(&e->lock);
     return true;
 }
 

@@ -101,10 +101,20 @@ struct trace_executor {
     pthread_cond_t changed;
     pthread_t runner, caller;
     bool started, quit, failed;          /* failed: nothing is run until the context's thread has seen why */
+    int begun;                           /* threads that run */
     struct trace_run *todo, *done;       /* oldest first */
     int running;                         /* runs that are todo or being run */
     struct trace_call *calls;
     int calling;
+};
+
+/* What a graph that is being ended must give. */
+struct trace_results {
+    int n;
+    struct ir_value **values;
+    struct trace_data **data;            /* referenced */
+    int *donors;                         /* input that the result replaces; -1: none */
+    int *index;                          /* by value id: which result; -1: none. Of the graph's inputs: which input */
 };
 
 struct trace_ctx {
@@ -118,7 +128,9 @@ struct trace_ctx {
     int autocast;                        /* element type; TCC_NONE: off */
     const char *source;                  /* the operator that what is recorded is a part of, or NULL */
     struct trace_graph graph;
+    struct trace_results results;        /* while it is being ended */
     struct trace_compiled *compiled;
+    struct trace_compiled *fresh;        /* being compiled */
     struct trace_tensor *tensors, *last; /* all, oldest first */
     struct trace_tensor *dead, *last_dead;       /* the newest that were freed, oldest first */
     int ndead;
