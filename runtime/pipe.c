@@ -402,10 +402,13 @@ static int run_stage(struct run *r, uint32_t stage, bool *moved)
 
         if (r->group && first[x->at].kind == TCC_TASK_CALL)
             status = begin_receives(r, stage, first + x->at, end);
+        double start = r->s->profile ? tcr_now() : 0;
         if (!status)
             status = run_task(r, stage, first + x->at);
         if (status)
             return status;
+        if (r->s->profile)
+            tcr_profile_task(r->s, r->e->pipe - 1, stage, first + x->at, start, tcr_now());
         *moved = true;
     }
     return TCC_OK;

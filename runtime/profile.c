@@ -11,6 +11,7 @@
 
 #include "runtime/rt_int.h"
 
+#define TASKS 2
 #define MAX_EVENTS (1u << 20) /* of a run with long loops only the first are kept */
 
 struct total {
@@ -18,7 +19,9 @@ struct total {
     double ns, flops, bytes;
 };
 struct event {
-    uint32_t step, track; /* track 1: communication under way */
+    uint32_t step,
+        track; /* track 1: communication under way; TASKS + stage: a pipeline's tasks, and `step` is one's number */
+    uint32_t pipe;
     double start, end;
 };
 
@@ -137,13 +140,20 @@ void tcr_profile_step(struct tccrt_session *s, const struct tcc_pstep *p, double
         if (flops != TCC_NO && s->values[flops] > 0)
             t->flops += (double)s->values[flops];
     }
-    add_event(f, (struct event){step, 0, start, end});
+    add_event(f, (struct event){step, 0, 0, start, end});
 }
 
 void tcr_profile_aside(struct tccrt_session *s, uint32_t step, double start, double end)
 {
     if (s->profile)
-        add_event(s->profile, (struct event){step, 1, start, end});
+        add_event(s->profile, (struct event){step, 1, 0, start, end});
+}
+
+void tcr_profile_task(struct tccrt_session *s, uint32_t pipe, uint32_t stage, const struct tcc_ptask *t, double start,
+                      double end)
+{
+    if (s->profile)
+        add_event(s->profile, (struct event){(uint32_t)(t - s->m->ptasks), TASKS + stage, pipe, start, end});
 }
 
 static const char *what_ran(const struct tccrt_session *s, const struct tcc_pstep *p)
@@ -207,6 +217,50 @@ int tccrt_profile_reset(struct tccrt_session *s)
     return TCC_OK;
 }
 
+/* A task of a stage: forward, backward, update; or the time for which it waited. */
+static void put_task(FILE *f, const struct tccrt_session *s, const struct event *e)
+{
+    static const char *const names[] = {[TCC_TASK_CALL] = "call",
+                                        [TCC_TASK_SEND] = "send",
+                                        [TCC_TASK_RECV] = "receive",
+                                        [TCC_TASK_GATHER] = "gather",
+                                        [TCC_TASK_OUTPUT] = "output"};
+    const struct tcc_ppipe *p = &s->m->pipes[e->pipe];
+    const struct tcc_ptask *t = &s->m->ptasks[e->step];
+    const struct tccrt_model *m = s->m;
+    uint32_t name = t->kind == TCC_TASK_CALL ? m->entries[m->pcalls[p->calls.first + t->what].entry].name
+                    : t->kind == TCC_TASK_OUTPUT
+                        ? m->pvalues[p->values.first + m->poutputs[p->outputs.first + t->what].value].name
+                        : m->pvalues[p->values.first + t->what].name;
+
+    put_json(f, tcr_string(m, name));
+    fprintf(f, ",\"cat\":\"%s\"", names[t->kind]);
+}
+
+static void put_event(FILE *f, const struct tccrt_session *s, const struct event *e)
+{
+    const struct tcc_pstep *step = &s->m->steps[e->step];
+    double begin = s->profile->begin;
+    bool task = e->track >= TASKS;
+
+    fputs("\n{\"name\":", f);
+    if (task) {
+        put_task(f, s, e);
+    } else {
+        put_json(f, what_ran(s, step));
+        fprintf(f, ",\"cat\":\"%s\"", kind_names[step->kind]);
+    }
+    fprintf(f, ",\"ph\":\"X\",\"pid\":%d,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{", s->stage > 0 ? s->stage : 1,
+            1 + e->track, (e->start - begin) / 1e3, (e->end - e->start) / 1e3);
+    if (task) {
+        fprintf(f, "\"microbatch\":%u", s->m->ptasks[e->step].micro);
+    } else {
+        fputs("\"node\":", f);
+        put_json(f, tcr_string(s->m, step->node));
+    }
+    fputs("}}", f);
+}
+
 int tccrt_profile_trace(struct tccrt_session *s, const char *path)
 {
     struct tcr_profile *p = s->profile;
@@ -220,15 +274,9 @@ int tccrt_profile_trace(struct tccrt_session *s, const char *path)
         return tcr_fail(TCC_EENV, "%s: %s", path, strerror(errno));
     fputs("{\"traceEvents\":[", f);
     for (uint32_t i = 0; i < p->nevents; i++) {
-        const struct event *e = &p->events[i];
-        const struct tcc_pstep *step = &s->m->steps[e->step];
-
-        fputs(i ? ",\n{\"name\":" : "\n{\"name\":", f);
-        put_json(f, what_ran(s, step));
-        fprintf(f, ",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"node\":",
-                kind_names[step->kind], 1 + e->track, (e->start - p->begin) / 1e3, (e->end - e->start) / 1e3);
-        put_json(f, tcr_string(s->m, step->node));
-        fputs("}}", f);
+        if (i)
+            fputc(',', f);
+        put_event(f, s, &p->events[i]);
     }
     fputs("\n],\"displayTimeUnit\":\"ms\"}\n", f);
     failed = ferror(f);

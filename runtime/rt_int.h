@@ -264,6 +264,7 @@ double tcr_now(void);                        /* nanoseconds */
 int tcr_profile_new(struct tccrt_session *s);
 void tcr_profile_free(struct tccrt_session *s);
 void tcr_profile_begin(struct tccrt_session *s);             /* a run begins */
+void tcr_profile_task(struct tccrt_session *s, uint32_t pipe, uint32_t stage, const struct tcc_ptask *t, double start, double end);
 void tcr_profile_step(struct tccrt_session *s, const struct tcc_pstep *p, double start, double end);
 void tcr_profile_aside(struct tccrt_session *s, uint32_t step, double start, double end);    /* trace only: beside the steps */
 
