@@ -72,6 +72,7 @@ static void add_training(XXH3_state_t *h, const struct tccc_train *t)
     XXH3_128bits_update(h, &t->bucket_cap_mb, sizeof t->bucket_cap_mb);
     add_text(h, t->broadcast_buffers);
     add_number(h, t->sync_bn);
+    add_number(h, t->zero);
     add_number(h, t->split != NULL);
     if (!t->split)
         return;

@@ -27,6 +27,7 @@ struct tccc_train {
     double bucket_cap_mb;                            /* 0: the default */
     const char *broadcast_buffers;
     bool sync_bn;
+    int zero;
     FILE *report;                                    /* what happens to each tensor kept for the backward pass; NULL: none */
     const struct tccc_split *split;                  /* NULL: one stage, whole batches */
 };

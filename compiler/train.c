@@ -24,7 +24,8 @@ static struct train_options options_of(const struct tccc_train *t)
                                   .memory_budget = t->memory_budget,
                                   .data_parallel = t->data_parallel,
                                   .bucket_cap_mb = t->bucket_cap_mb,
-                                  .broadcast_buffers = t->broadcast_buffers};
+                                  .broadcast_buffers = t->broadcast_buffers,
+                                  .zero = t->zero};
 }
 
 /* The file's text, NULL after a diagnostic. */

@@ -27,6 +27,16 @@ INFER(collective)
     return known_mode(ctx, n);
 }
 
+INFER(owns)
+{
+    if (n->nin != n->nout)
+        return infer_fail(ctx, n, "%d operands and %d results (attribute types)", n->nin, n->nout);
+    for (int i = 0; i < n->nin; i++)
+        if (!infer_tensor(ctx, n, i) || !infer_set_type(ctx, n, i, ir_scalar_type(ctx, TCC_BOOL)))
+            return false;
+    return true;
+}
+
 /* The number of ranks, or 0 after a diagnostic. */
 static int64_t count_of(struct ir_ctx *ctx, struct ir_node *n)
 {

@@ -39,3 +39,14 @@ int interp_send(struct it_call *c)
     return it_fail(c, TCC_EUSAGE, "%s: the interpreter is alone in group '%s'", ir_op_info(c->n->op)->name,
                    ir_get_s(c->n, IR_ATTR_group, "world"));
 }
+
+int interp_owns(struct it_call *c)
+{
+    for (int i = 0; i < c->n->nout; i++) {
+        struct ir_tensor *t = it_out(c, i, 0, NULL);
+        if (!t)
+            return c->status;
+        *(uint8_t *)it_data(t) = 1;
+    }
+    return TCC_OK;
+}

@@ -21,12 +21,14 @@ static const struct {
     {IR_all_to_all, TCC_STEP_COLLECTIVE, TCC_ALL_TO_ALL},
     {IR_send, TCC_STEP_SEND, 0},
     {IR_recv, TCC_STEP_RECV, 0},
+    {IR_share, TCC_STEP_COLLECTIVE, TCC_SHARE},
+    {IR_owns, TCC_STEP_COLLECTIVE, TCC_OWNS},
 };
 
 /* The attributes that the step carries, under their own names. */
 static void step_attrs(struct lw *lw, struct kn_step *s, const struct ir_node *n)
 {
-    static const enum ir_attr_key keys[] = {IR_ATTR_group, IR_ATTR_mode, IR_ATTR_scale, IR_ATTR_root};
+    static const enum ir_attr_key keys[] = {IR_ATTR_group, IR_ATTR_mode, IR_ATTR_scale, IR_ATTR_root, IR_ATTR_name};
     struct ir_attr *attrs = IR_NEWN(lw->ctx, sizeof keys / sizeof *keys, struct ir_attr);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const struct ir_attr *a = ir_attr(n, keys[i]);
@@ -42,7 +44,12 @@ static void step_attrs(struct lw *lw, struct kn_step *s, const struct ir_node *n
 /* May the result take its operand's memory? Only where nobody else looks at it. */
 static bool in_place(struct lw *lw, struct ir_node *n, int i)
 {
-    struct ir_value *x = n->in[i].value;
+    struct ir_value *x = n->in[i].value, *y = n->out[i];
+    const struct ir_node *writer = ir_has_one_use(y) ? y->uses->user : NULL;
+    if (n->op == IR_share && x->def && x->def->op == IR_state_read && ir_has_one_use(x) && writer &&
+        writer->op == IR_state_write && /* the variable itself */
+        !strcmp(ir_get_s(writer, IR_ATTR_name, ""), ir_get_s(x->def, IR_ATTR_name, "")))
+        return lw->buffers.at[lw_buffer(lw, x)].space == TCC_SPACE_STATE;
     if (n->op != IR_all_reduce && n->op != IR_broadcast)
         return false;
     return lw->buffer[n->out[i]->id] < 0 && x->def && x->def->block == n->block && ir_has_one_use(x) &&
@@ -65,7 +72,7 @@ bool lw_lower_collective(struct lw *lw, struct ir_node *n, struct kn_steps *to)
     struct kn_step *s = lw_step(lw, to, rows[r].kind, n, n->nin + n->nout, args);
     s->what = rows[r].what;
     s->nin = n->nin;
-    s->queue = ++lw->queues;
+    s->queue = n->op == IR_owns ? 0 : ++lw->queues;
     step_attrs(lw, s, n);
     if (rows[r].kind != TCC_STEP_COLLECTIVE) {
         const struct ir_attr *tag = ir_attr(n, IR_ATTR_tag);

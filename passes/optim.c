@@ -415,6 +415,25 @@ static bool widen(struct update *u, int n, const struct train_param *params, str
     return u->c != NULL;
 }
 
+/* if (mine) update: the others leave the parameter and its state alone, whose memory they then never touch. */
+static bool update_if_owned(struct update *u, struct ir_value *mine, const struct train_param *param,
+                            struct ir_value *grad)
+{
+    struct ir_builder *outer = u->b, then = *outer, otherwise = *outer;
+    struct ir_node *n =
+        ir_build_typed(outer, IR_if, 1, &mine, IR_ATTRS(ir_attr_types(IR_ATTR_types, 0, NULL)), 0, NULL);
+    bool good;
+
+    then.block = ir_region_new(outer->func, n);
+    otherwise.block = ir_region_new(outer->func, n);
+    then.before = otherwise.before = NULL;
+    u->b = &then;
+    good = update_parameter(u, param, grad);
+    u->b = outer;
+    return good && ir_build_typed(&then, IR_yield, 0, NULL, NULL, 0, NULL) &&
+           ir_build_typed(&otherwise, IR_yield, 0, NULL, NULL, 0, NULL);
+}
+
 bool optim_measure(struct ir_builder *b, const struct train_options *o, int n, const struct train_param *params,
                    struct optim_totals *totals)
 {
@@ -434,11 +453,16 @@ bool optim_update_part(struct ir_builder *b, const struct train_options *o, int 
     struct update u = {.b = b, .c = optim_parse(b->ctx, o)};
     struct ir_value **grads = IR_NEWN(b->ctx, (size_t)n + 1, struct ir_value *);
 
-    if (!widen(&u, n, params, grads) || !build_shared(&u, n, grads, totals))
+    struct ir_value **owned;
+
+    if (!widen(&u, n, params, grads) || !build_shared(&u, n, grads, totals) ||
+        !train_parallel_owns(b, o, n, params, &owned))
         return false;
     for (int i = 0; i < n; i++)
-        if (!update_parameter(&u, &params[i], grads[i]))
+        if (!(owned ? update_if_owned(&u, owned[i], &params[i], grads[i]) : update_parameter(&u, &params[i], grads[i])))
             return false;
+    if (owned && !train_parallel_share(b, n, params))
+        return false;
     *rate = ir_cast_to(b, u.rate, TCC_F32);
     if (!counters)
         return *rate;

@@ -73,6 +73,7 @@ struct train_options {
     bool data_parallel;             /* gradients are averaged over the ranks of group dp */
     double bucket_cap_mb;           /* 0: 25, with a first bucket of 1 MiB */
     const char *broadcast_buffers;  /* each, once */
+    int zero;                       /* 1: a rank updates its part of the parameters, and holds the optimizer's state of that alone */
 };
 
 /* False after diagnostics: the model is at fault (exit 1), since train_check was called before. */

@@ -219,11 +219,61 @@ bool train_parallel_buffers(struct ir_builder *b, const struct train_options *o)
     return n != NULL;
 }
 
+/* -- State in parts ---------------------------------------------------------------------------------------------------- */
+
+/* --zero=1: bool[] for each parameter: is it this rank's to update? NULL: all are. */
+bool train_parallel_owns(struct ir_builder *b, const struct train_options *o, int n, const struct train_param *params,
+                         struct ir_value ***owned)
+{
+    *owned = NULL;
+    if (o->zero != 1 || !o->data_parallel || !n)
+        return true;
+    struct ir_value **reads = IR_NEWN(b->ctx, n, struct ir_value *);
+    ir_type *types = IR_NEWN(b->ctx, n, ir_type);
+    const char *names = "";
+    for (int i = 0; i < n; i++) {
+        const char *name = params[i].state->name;
+        reads[i] = ir_build1(b, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, name)));
+        types[i] = ir_scalar_type(b->ctx, TCC_BOOL);
+        names = ir_internf(b->ctx, "%s%s%s", names, i ? "\n" : "", name);
+        if (!reads[i])
+            return false;
+    }
+    struct ir_node *node = ir_build(b, IR_owns, n, reads,
+                                    IR_ATTRS(ir_attr_s(IR_ATTR_group, "dp"), ir_attr_s(IR_ATTR_name, names),
+                                             ir_attr_types(IR_ATTR_types, n, types)));
+    *owned = node ? node->out : NULL;
+    return node != NULL;
+}
+
+/* The updated parameters, each from its owner. */
+bool train_parallel_share(struct ir_builder *b, int n, const struct train_param *params)
+{
+    struct ir_value **reads = IR_NEWN(b->ctx, n, struct ir_value *);
+    ir_type *types = IR_NEWN(b->ctx, n, ir_type);
+    for (int i = 0; i < n; i++) {
+        reads[i] = ir_build1(b, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, params[i].state->name)));
+        if (!reads[i])
+            return false;
+        types[i] = reads[i]->type;
+    }
+    struct ir_node *node = ir_build(b, IR_share, n, reads,
+                                    IR_ATTRS(ir_attr_s(IR_ATTR_group, "dp"), ir_attr_types(IR_ATTR_types, n, types)));
+    for (int i = 0; node && i < n; i++)
+        if (!ir_build(b, IR_state_write, 1, &node->out[i], IR_ATTRS(ir_attr_s(IR_ATTR_name, params[i].state->name))))
+            return false;
+    return node != NULL;
+}
+
 bool train_parallel_check(struct ir_ctx *ctx, const struct train_options *o)
 {
     const char *mode = o->broadcast_buffers;
     if (mode && strcmp(mode, "each") && strcmp(mode, "once"))
         ir_error(ctx, NULL, "--broadcast-buffers=%s: expected each or once", mode);
+    else if (o->zero < 0 || o->zero > 1)
+        ir_error(ctx, NULL, "--zero=%d: expected 0 or 1", o->zero);
+    else if (!o->data_parallel && o->zero)
+        ir_error(ctx, NULL, "--zero is of use with --data-parallel only");
     else if (!o->data_parallel && (mode || o->bucket_cap_mb > 0))
         ir_error(ctx, NULL, "--broadcast-buffers and --bucket-cap-mb are of use with --data-parallel only");
     else

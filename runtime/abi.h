@@ -257,9 +257,11 @@ enum tcc_step_kind {
  *   ALL_GATHER      tensor -> tensor: the ranks' tensors one behind the other on axis 0
  *   REDUCE_SCATTER  tensor -> tensor: part number `rank` on axis 0 of what ALL_REDUCE gives
  *   ALL_TO_ALL      tensor -> tensor: part r on axis 0 goes to rank r, that of rank r comes to part r
+ *   SHARE           n tensors -> n tensors: each from the rank that owns it: the ranks own about as many bytes of the list each, in its order
+ *   OWNS            n tensors -> n bools: does this rank own it? Nothing is communicated. `name`: names of the state variables, a line each
  *   BARRIER         nothing -> nothing */
 enum tcc_collective {
-    TCC_ALL_REDUCE, TCC_BROADCAST, TCC_REDUCE, TCC_ALL_GATHER, TCC_REDUCE_SCATTER, TCC_ALL_TO_ALL, TCC_BARRIER, TCC_NCOLLECTIVES
+    TCC_ALL_REDUCE, TCC_BROADCAST, TCC_REDUCE, TCC_ALL_GATHER, TCC_REDUCE_SCATTER, TCC_ALL_TO_ALL, TCC_BARRIER, TCC_SHARE, TCC_OWNS, TCC_NCOLLECTIVES
 };
 
 struct tcc_pstep {

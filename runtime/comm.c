@@ -82,8 +82,9 @@ static int settle(int status, struct tccrt_request *r, struct tccrt_request **re
 
 /* -- Arguments ------------------------------------------------------------------------------------------ */
 
-static const char *const kind_names[] = {"all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter",
-                                         "all_to_all", "barrier",   "send",   "recv"};
+static const char *const kind_names[] = {"all_reduce",     "broadcast",  "reduce",  "all_gather",
+                                         "reduce_scatter", "all_to_all", "barrier", "share",
+                                         "owns",           "send",       "recv"};
 
 const char *tcr_coll_name(int kind)
 {
@@ -223,6 +224,49 @@ int tccrt_comm_broadcast(struct tccrt_comm *c, int root, int n, const struct tcc
         return status;
     return start_list((struct tcr_coll){.kind = TCC_BROADCAST, .c = c, .root = root, .scale = 1}, n, tensors, tensors,
                       request);
+}
+
+/* -- Lists that are divided among the ranks ------------------------------------------------------------------------ */
+
+static int64_t bytes_of(const struct tcc_tensor *t)
+{
+    return tcr_elements(t->dtype, t->rank, t->dims) * tcr_dtype_bytes(t->dtype);
+}
+
+void tcr_owners(const struct tccrt_comm *c, int n, const struct tcc_tensor *list, int *owners)
+{
+    double all = 0, before = 0;
+
+    for (int i = 0; i < n; i++)
+        all += (double)bytes_of(&list[i]);
+    for (int i = 0; i < n; i++) { /* by the middle of the tensor: whole tensors, in their order */
+        int owner = all > 0 ? (int)((before + (double)bytes_of(&list[i]) / 2) / all * c->size) : 0;
+
+        owners[i] = owner < c->size ? owner : c->size - 1;
+        before += (double)bytes_of(&list[i]);
+    }
+}
+
+int tcr_comm_share(struct tccrt_comm *c, int n, const struct tcc_tensor *in, const struct tcc_tensor *out,
+                   struct tccrt_request **request)
+{
+    struct tccrt_request *r = request_new(n);
+    int *owners = calloc((size_t)n + 1, sizeof *owners), status = r && owners ? TCC_OK : no_memory();
+
+    tcr_clear_error();
+    if (!status && !(status = check_pairs("share", n, in, out)))
+        tcr_owners(c, n, in, owners);
+    for (int i = 0; i < n && !status; i++)
+        if (owners[i] == c->rank && in[i].data != out[i].data && bytes_of(&in[i]))
+            memmove(out[i].data, in[i].data, (size_t)bytes_of(&in[i]));
+    for (int i = 0, j; i < n && !status; i = j) {
+        for (j = i + 1; j < n && owners[j] == owners[i] && in[j].dtype == in[i].dtype; j++)
+            ;
+        status = start((struct tcr_coll){.kind = TCC_BROADCAST, .c = c, .root = owners[i], .scale = 1}, j - i, out + i,
+                       out + i, r);
+    }
+    free(owners);
+    return settle(status, r, request);
 }
 
 /* -- Parts -------------------------------------------------------------------------------------------------- */

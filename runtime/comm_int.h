@@ -95,6 +95,11 @@ struct tcr_coll {
 /* The operation in a group of one. */
 void tcr_coll_alone(const struct tcr_coll *c);
 
+/* A list's tensors divided among the ranks: owners[i], ascending. And each tensor from its owner. */
+void tcr_owners(const struct tccrt_comm *c, int n, const struct tcc_tensor *list, int *owners);
+int tcr_comm_share(struct tccrt_comm *c, int n, const struct tcc_tensor *in, const struct tcc_tensor *out,
+                   struct tccrt_request **request);
+
 /* An operation under way. Those of a net are in its list until they are done. */
 struct tcr_op {
     struct tcr_op *next;

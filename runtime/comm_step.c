@@ -101,22 +101,111 @@ uint64_t tccrt_digest(const struct tccrt_model *m)
     return tcr_xxh3(parts, sizeof parts);
 }
 
+/* -- State that is divided among the ranks (--zero=1) ----------------------------------------------------------------- */
+
+#define GATHER_TAG 8191
+
+/* A state variable that belongs to the parameter: optimizer.SLOT.PARAM, master.PARAM. */
+static bool belongs(const char *state, const char *param, size_t n)
+{
+    const char *rest = strncmp(state, "optimizer.", 10) == 0 ? strchr(state + 10, '.')
+                       : strncmp(state, "master.", 7) == 0   ? state + 6
+                                                             : NULL;
+
+    return rest && strlen(rest + 1) == n && memcmp(rest + 1, param, n) == 0;
+}
+
+/* Sends what this rank owns of a parameter's state to the root, or receives it there. */
+static int gather_param(struct tccrt_comm *c, int root, int owner, struct tccrt_session *s, const char *param, size_t n)
+{
+    int status = TCC_OK;
+
+    for (uint32_t i = 0; i < s->m->plan->states.count && !status; i++) {
+        const struct tcc_pstate *p = &s->m->states[i];
+        struct tcc_tensor t = {s->states[i], TCC_U8, 1, {(int64_t)p->bytes}};
+
+        if (owner == root || !p->bytes || !s->states[i] || !belongs(tcr_string(s->m, p->name), param, n))
+            continue;
+        if (c->rank == owner)
+            status = tccrt_comm_send(c, root, GATHER_TAG, &t, NULL);
+        else if (c->rank == root)
+            status = tccrt_comm_recv(c, owner, GATHER_TAG, &t, NULL);
+    }
+    return status;
+}
+
+/* The OWNS step that names parameters, with their sizes as a list. */
+static int gather_step(struct tccrt_comm *c, int root, struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    const char *name = string_attr(s, p, "name", "");
+    struct tcc_tensor *list = calloc(p->nin + 1, sizeof *list);
+    int *owners = calloc(p->nin + 1, sizeof *owners), status = TCC_OK;
+
+    if (!list || !owners)
+        status = tcr_fail(TCC_EENV, "no memory for a list of owners");
+    for (uint32_t i = 0; i < p->nin && !status; i++)
+        status = tcr_buffer_tensor(s, s->m->u32s[p->args.first + i], node_of(s, p), &list[i]);
+    if (!status)
+        tcr_owners(c, (int)p->nin, list, owners);
+    for (uint32_t i = 0; i < p->nin && !status; i++) {
+        size_t n = strcspn(name, "\n");
+
+        status = gather_param(c, root, owners[i], s, name, n);
+        name += n + (name[n] == '\n');
+    }
+    free(list);
+    free(owners);
+    return status;
+}
+
+int tccrt_comm_collect(struct tccrt_comm *c, int root, struct tccrt_session *s)
+{
+    tcr_clear_error();
+    for (uint32_t i = 0; i < s->m->plan->steps.count && c->size > 1; i++) {
+        const struct tcc_pstep *p = &s->m->steps[i];
+
+        if (p->kind == TCC_STEP_COLLECTIVE && p->what == TCC_OWNS)
+            return gather_step(c, root, s, p);
+    }
+    return TCC_OK;
+}
+
+static bool all_zero(const uint8_t *at, uint64_t n)
+{
+    return !n || (at && !at[0] && !memcmp(at, at + 1, n - 1));
+}
+
 int tccrt_comm_state(struct tccrt_comm *c, int root, struct tccrt_session *s)
 {
     uint32_t n = 0, count = s->m->plan->states.count;
     int64_t random[2] = {(int64_t)s->seed, s->runs};
-    struct tcc_tensor *list;
-    int status;
+    struct tcc_tensor *list = calloc(count + 1, sizeof *list), flags = {.dtype = TCC_U8, .rank = 1, .dims = {count}};
+    uint8_t *zeros = calloc(count + 1, 1);
+    int status = TCC_OK;
 
     tcr_clear_error();
-    if (!(list = calloc(count + 1, sizeof *list)))
-        return tcr_fail(TCC_EENV, "no memory for a list of state variables");
-    for (uint32_t i = 0; i < count; i++)
-        if (!(s->m->states[i].flags & TCCRT_STATE_GRADIENT) && s->m->states[i].bytes && s->states[i])
-            list[n++] = (struct tcc_tensor){s->states[i], TCC_U8, 1, {(int64_t)s->m->states[i].bytes}};
-    list[n++] = (struct tcc_tensor){random, TCC_I64, 1, {2}};
-    status = tccrt_comm_broadcast(c, root, (int)n, list, NULL);
+    if (!list || !zeros)
+        status = tcr_fail(TCC_EENV, "no memory for a list of state variables");
+    for (uint32_t i = 0; i < count && !status; i++)
+        zeros[i] = all_zero(s->states[i], s->m->states[i].bytes);
+    flags.data = zeros;
+    if (!status)
+        status = tccrt_comm_broadcast(c, root, 1, &flags, NULL);
+    for (uint32_t i = 0; i < count && !status; i++) {
+        const struct tcc_pstate *p = &s->m->states[i];
+
+        if (p->flags & TCCRT_STATE_GRADIENT || !s->states[i])
+            continue;
+        if (!zeros[i])
+            list[n++] = (struct tcc_tensor){s->states[i], TCC_U8, 1, {(int64_t)p->bytes}};
+        else if (!all_zero(s->states[i], p->bytes)) /* other zeros stay memory that nobody has touched */
+            memset(s->states[i], 0, p->bytes);
+    }
+    if (!status)
+        list[n++] = (struct tcc_tensor){random, TCC_I64, 1, {2}};
+    status = status ? status : tccrt_comm_broadcast(c, root, (int)n, list, NULL);
     free(list);
+    free(zeros);
     if (!status)
         tccrt_random_set(s, (uint64_t)random[0], random[1]);
     return status;
@@ -156,6 +245,19 @@ static int slot_of(struct tccrt_session *s, const struct tcc_pstep *p, struct tc
     return TCC_OK;
 }
 
+static int owns(struct tccrt_comm *c, int n, const struct tcc_tensor *t)
+{
+    int *owners = calloc((size_t)n + 1, sizeof *owners);
+
+    if (!owners)
+        return tcr_fail(TCC_EENV, "no memory for a list of owners");
+    tcr_owners(c, n, t, owners);
+    for (int i = 0; i < n; i++)
+        *(uint8_t *)t[n + i].data = owners[i] == c->rank;
+    free(owners);
+    return TCC_OK;
+}
+
 static int run_collective(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_comm *c,
                           const struct tcc_tensor *t, struct tccrt_request **request)
 {
@@ -176,6 +278,8 @@ static int run_collective(struct tccrt_session *s, const struct tcc_pstep *p, st
         return tccrt_comm_broadcast(c, root, n, t + n, request);
     case TCC_ALL_GATHER: return tccrt_comm_all_gather(c, t, t + 1, NULL, request);
     case TCC_REDUCE_SCATTER: return tccrt_comm_reduce_scatter(c, how, scale, t, t + 1, NULL, request);
+    case TCC_SHARE: return tcr_comm_share(c, n, t, t + n, request);
+    case TCC_OWNS: return owns(c, n, t);
     case TCC_ALL_TO_ALL: return tccrt_comm_all_to_all(c, t, NULL, t + 1, NULL, request);
     default: return tccrt_comm_barrier(c, request);
     }

@@ -238,6 +238,8 @@ int tccrt_comm_wait(struct tccrt_request *request);            /* NULL: TCC_OK *
 
 /* All state variables but gradients, the random seed and the counter of runs become those of rank `root`. */
 int tccrt_comm_state(struct tccrt_comm *c, int root, struct tccrt_session *s);
+/* What the ranks hold of the optimizer's state in parts (--zero=1) as a whole at rank `root`, for a checkpoint; called by all. */
+int tccrt_comm_collect(struct tccrt_comm *c, int root, struct tccrt_session *s);
 /* Has the model steps of group `name`? */
 bool tccrt_uses_group(const struct tccrt_model *m, const char *name);
 /* Digest of all that the model computes: plan, weights, flags; artifacts with equal ones run together. */

@@ -265,9 +265,12 @@ static void set_rate(struct trainer *t)
 static int evaluate(struct trainer *t)
 {
     struct eval_result r;
-    if (!option_set(t->o, OPT_eval_data) || t->rank)
+    if (!option_set(t->o, OPT_eval_data))
         return EXIT_FINE;
-    int code = train_evaluate(t, &r);
+    int code = option_set(t->o, OPT_checkpoint) ? ranks_collect(t) : EXIT_FINE; /* for the best one */
+    if (code != EXIT_FINE || t->rank)
+        return code;
+    code = train_evaluate(t, &r);
     if (code != EXIT_FINE)
         return code;
     report_eval(t, &r);
@@ -526,7 +529,9 @@ static int check_compiled_in(const struct options *o)
                                          OPT_memory_budget,
                                          OPT_data_parallel,
                                          OPT_bucket_cap,
-                                         OPT_broadcast_buffers, OPT_sync_bn,
+                                         OPT_broadcast_buffers,
+                                         OPT_sync_bn,
+                                         OPT_zero,
                                          OPT_partitions,
                                          OPT_microbatches,
                                          OPT_stage_order,

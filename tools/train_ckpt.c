@@ -25,15 +25,21 @@ int train_save(struct trainer *t, const char *name)
                                       {"train.data.samples", text[4]}, {"train.data.best", text[5]}};
     const int64_t values[] = {t->epoch, t->batch, t->done, t->global_batch, t->data.samples};
 
-    if (!option_set(t->o, OPT_checkpoint) || t->rank)
+    int code = EXIT_FINE;
+
+    if (!option_set(t->o, OPT_checkpoint))
         return EXIT_FINE;
+    if (strcmp(name, "best") != 0) /* evaluation has done it for that one */
+        code = ranks_collect(t);
+    if (code != EXIT_FINE || t->rank)
+        return code;
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         snprintf(text[i], sizeof text[i], "%" PRId64, values[i]);
     snprintf(text[5], sizeof text[5], "%.17g", t->best_loss);
     if (mkdir(option_text(t->o, OPT_checkpoint, "."), 0777) != 0 && errno != EEXIST)
         return tool_error(t->o, EXIT_ENVIRONMENT, "cannot make the folder '%s': %m",
                           option_text(t->o, OPT_checkpoint, "."));
-    int code = path_of(t, name, path);
+    code = path_of(t, name, path);
     if (code != EXIT_FINE)
         return code;
     int status = tccrt_checkpoint_save(t->m.session, path, 0, sizeof meta / sizeof *meta, meta);

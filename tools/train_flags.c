@@ -15,7 +15,7 @@ static const enum option_id texts[] = {
     OPT_report,     OPT_partitions,        OPT_microbatches,    OPT_stage_order,
     OPT_active,     OPT_optimize,          OPT_partition_map,   OPT_default_partition,
     OPT_split_axis, OPT_partition_report,  OPT_pipeline_chart,  OPT_data_parallel,
-    OPT_bucket_cap, OPT_broadcast_buffers, OPT_sync_bn};
+    OPT_bucket_cap, OPT_broadcast_buffers, OPT_sync_bn,         OPT_zero};
 
 /* 1500000, 64M, 1.5G: powers of 1024. */
 static int read_size(const struct options *o, const char *text, unsigned long long *bytes)
@@ -124,6 +124,10 @@ int train_flags(const struct options *o, struct tccc_train *t)
     t->freeze = o->given[OPT_freeze].at;
     t->train_only = o->given[OPT_train_only].at;
     t->data_parallel = option_set(o, OPT_data_parallel);
+    int64_t zero = 0;
+    if (!option_int(o, OPT_zero, 0, 1, &zero))
+        return EXIT_USAGE;
+    t->zero = (int)zero;
     t->sync_bn = option_set(o, OPT_sync_bn);
     if (t->sync_bn && !t->data_parallel)
         return usage_error(o, "--sync-bn is of use with --data-parallel only");

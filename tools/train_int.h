@@ -72,6 +72,7 @@ int ranks_place(struct trainer *t);                                        /* wh
 int ranks_groups(struct trainer *t);                                       /* of the new session */
 int ranks_agree(struct trainer *t);
 int ranks_share(struct trainer *t);
+int ranks_collect(struct trainer *t);                                       /* rank 0 gets what others hold of the optimizer's state */
 int ranks_stop(struct trainer *t, bool mine, bool *all);
 int ranks_end(struct trainer *t, int code);                                /* the exit code */
 

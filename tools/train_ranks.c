@@ -216,6 +216,13 @@ int ranks_share(struct trainer *t)
     return EXIT_FINE;
 }
 
+int ranks_collect(struct trainer *t)
+{
+    int status = t->ranks > 1 ? tccrt_comm_collect(t->dp, 0, t->m.session) : TCC_OK;
+
+    return status == TCC_OK ? EXIT_FINE : trainer_status(t, status);
+}
+
 /* Has any rank been asked to stop? All then stop after the same step. */
 int ranks_stop(struct trainer *t, bool mine, bool *all)
 {
