@@ -310,14 +310,34 @@ static bool whole_reduction(struct lw *lw, const struct ir_node *n)
     return large && ir_is_const(ir_num_elements(lw->ctx, n->out[0]->type), &out) && out == 1;
 }
 
+/* Does g's kernel work out each element of reduction n for many of its points, as of a group of channels for each channel? */
+static bool repeated(struct lw *lw, const struct ir_node *n, const struct lw_group *g)
+{
+    int64_t in, out, points = 1, extent;
+    if (ir_op_info(n->op)->kind != IR_K_REDUCE || !n->in[0].value ||
+        !ir_is_const(ir_num_elements(lw->ctx, n->in[0].value->type), &in) ||
+        !ir_is_const(ir_num_elements(lw->ctx, n->out[0]->type), &out) || out < 1)
+        return false;
+    for (int d = 0; d < g->kernel->ndims; d++)
+        if (g->kernel->dims[d].role == KN_OUTER) {
+            if (!ir_is_const(g->kernel->dims[d].extent, &extent))
+                return false;
+            points *= extent;
+        }
+    return points >= 2 * out && points / out * in > 1 << 16;
+}
+
 static bool join(struct lw *lw, struct ir_node *n, struct lw_group *g)
 {
     if (g->updates || wasteful(lw, n, g) || whole_reduction(lw, n))
         return false;
     set_add(lw, &lw->in[n->id], g);
-    if (lw_build(lw, g))
+    bool built = lw_build(lw, g);
+    if (built && !repeated(lw, n, g))
         return true;
     lw->in[n->id].n = 0;
+    if (built)
+        lw_build(lw, g); /* as it was */
     return false;
 }
 
