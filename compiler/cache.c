@@ -205,6 +205,7 @@ void cache_unlock(int lock)
         file[n] = 0;
         unlink(file);
     }
+    flock(lock, LOCK_UN); /* children may hold the file open */
     close(lock);
 }
 
