@@ -163,7 +163,7 @@ void train_blame(struct trainer *t, const struct batch *b, const int64_t *order,
     void **data = calloc((size_t)t->data.n + 1, sizeof *data);
     uint64_t seed;
     int64_t runs, row = -1;
-    bool ok = in && out && data && t->eval.name && status == TCC_EINDEX;
+    bool ok = in && out && data && t->eval.name && status == TCC_EINDEX && !t->stage; /* one stage can't evaluate */
 
     snprintf(why, sizeof why, "%s", tccrt_error());
     tccrt_random_get(t->m.session, &seed, &runs);

@@ -90,11 +90,11 @@ int report_trace(struct trainer *t)
 
     if (!path)
         return EXIT_FINE;
-    if (t->ranks == 1)
+    if (t->processes == 1)
         snprintf(own, sizeof own, "%s", path);
     else
-        snprintf(own, sizeof own, "%.*s.%d%s", dot ? (int)(dot - path) : (int)strlen(path), path, t->rank,
-                 dot ? dot : "");
+        snprintf(own, sizeof own, "%.*s.%d%s", dot ? (int)(dot - path) : (int)strlen(path), path,
+                 tccrt_comm_rank(t->world), dot ? dot : "");
     int status = tccrt_profile_trace(t->m.session, own);
     return status == TCC_OK ? EXIT_FINE : trainer_status(t, status);
 }
