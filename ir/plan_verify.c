@@ -204,9 +204,9 @@ static int number_read(const struct kn_step *s)
 {
     switch (s->kind) {
     case TCC_STEP_LIB:
+    case TCC_STEP_WAIT:
     case TCC_STEP_COLLECTIVE: return s->nin;
-    case TCC_STEP_RECV:
-    case TCC_STEP_WAIT: return 0;
+    case TCC_STEP_RECV: return 0;
     case TCC_STEP_BIND:
     case TCC_STEP_DIMS:
     case TCC_STEP_IF:
