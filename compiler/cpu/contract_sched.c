@@ -23,7 +23,9 @@ static double step_cost(const struct ct *c, int mr, int cv)
 
 static int max_rows(const struct cpu_machine *m, const struct ct *c, int cv)
 {
-    int free = m->pass.registers - cv - (m->pass.fma ? 1 : 2), mr = free / cv;
+    int spare =
+        c->pack_b && cv > 2 ? 3 : 0; /* with a packed B, LLVM keeps the next step's vectors too, and would spill */
+    int free = m->pass.registers - cv - (m->pass.fma ? 1 : 2) - spare, mr = free / cv;
     if (mr > (c->period ? 24 : 16))
         mr = c->period ? 24 : 16;
     if (c->row_sa == CT_DYN && mr > 6 && !c->pack_a)
