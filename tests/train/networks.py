@@ -383,7 +383,7 @@ def compare_points(name, case, model, session, full):
     for step in range(max(POINTS) + 1):
         if step in POINTS:
             load_state(session, model)
-            if digest(model) != stored[step]:
+            if digest(model) != stored.get(step):
                 print(f"# {name}: PyTorch's state before step {step} is not the one of the stored figures")
         optimizer.zero_grad(set_to_none=True)
         loss = loss_of(model, *batch(case, step))
