@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "runtime/comm_int.h"
 
@@ -190,22 +191,39 @@ static void *serve(void *arg)
 
 /* -- Opening and closing -------------------------------------------------------------------------------------- */
 
+/*
+ * A thread that is still inside of the library when the process ends can hang what the library does at exit. So the process
+ * then ends without that: what the program registered to run at exit after this call has run by then, streams are flushed.
+ */
+static void leave(int status, void *unused)
+{
+    (void)unused;
+    fflush(NULL);
+    _exit(status);
+}
+
+/* The whole takes the limit at most, a second for the others to see that this rank was there included. */
 static int wait_open(struct tcr_net *net)
 {
     struct tcr_lock *l = net->lock;
+    double limit = net->timeout > 5 ? net->timeout - 1.5 : 0.7 * net->timeout;
     struct timespec until;
     bool opened;
     char who[200];
 
     tcr_arrive(true);
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += (time_t)(net->timeout > 3 ? net->timeout - 1.5 : net->timeout / 2); /* the whole within the limit */
+    until.tv_sec += (time_t)limit;
+    until.tv_nsec += (long)((limit - (double)(time_t)limit) * 1e9);
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&l->mutex);
     while (!l->opened && pthread_cond_timedwait(&l->changed, &l->mutex, &until) != ETIMEDOUT)
         ;
     opened = l->opened;
     pthread_mutex_unlock(&l->mutex);
     if (!opened) {
+        on_exit(leave, NULL);
         tcr_absent(who, sizeof who);
         rest(900000000); /* ranks that give up a little later must not miss this one's sign */
     }

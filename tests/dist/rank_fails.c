@@ -45,13 +45,15 @@ static int misbehave(const char *how, struct tccrt_comm *world, struct tcc_tenso
 
 int main(int argc, char **argv)
 {
-    struct tccrt_comm_options options = {.timeout = LIMIT};
+    struct tccrt_comm_options options = {.timeout = 10};
     struct tccrt_comm *world;
     float data[1000] = {0};
     struct tcc_tensor x = {data, TCC_F32, 1, {1000}};
     const char *how = argc > 1 ? argv[1] : "";
     int rank, status;
 
+    if (!strcmp(how, "late"))
+        options.timeout = 2 * LIMIT;
     if (!strcmp(how, "late") && getenv("OMPI_COMM_WORLD_RANK") && !strcmp(getenv("OMPI_COMM_WORLD_RANK"), "1"))
         sleep(20);
     if (tccrt_comm_init(&options, &world)) {
@@ -59,6 +61,7 @@ int main(int argc, char **argv)
         return 3;
     }
     rank = tccrt_comm_rank(world);
+    tccrt_comm_timeout(world, LIMIT);
     status = strcmp(how, "differ") ? TCC_OK : tccrt_comm_agree(world, "artifact", rank == 1 ? "other" : "this");
     if (!status)
         status = tccrt_comm_all_reduce(world, TCCRT_SUM, 1, 1, &x, &x, NULL);
