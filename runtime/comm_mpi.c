@@ -135,7 +135,7 @@ static int check_tags(struct mpi *m)
 {
     int *most = NULL, found = 0;
 
-    m->Comm_get_attr(m->comm[0], TAG_UB, &most, &found);
+    m->Comm_get_attr(m->ompi_mpi_comm_world, TAG_UB, &most, &found);
     if (!found || *most < (1 << TCR_TAG_BITS) - 1)
         return tcr_fail(TCC_EENV, "MPI: message tags up to %d are needed, %d is this library's largest",
                         (1 << TCR_TAG_BITS) - 1, found ? *most : -1);

@@ -160,11 +160,12 @@ static void *serve(void *arg)
 {
     struct tcr_net *net = arg;
     struct tcr_lock *l = net->lock;
-    int status = net->t->open(net, &l->options);
+    int status = l->opened ? l->opening_status : net->t->open(net, &l->options);
 
     pthread_mutex_lock(&l->mutex);
     l->opening_status = status;
-    snprintf(l->opening_why, sizeof l->opening_why, "%s", status ? tccrt_error() : "");
+    if (!l->opened)
+        snprintf(l->opening_why, sizeof l->opening_why, "%s", status ? tccrt_error() : "");
     l->opened = true;
     pthread_cond_broadcast(&l->changed);
     while (!l->stop && !status && net->threaded) {
@@ -259,6 +260,11 @@ int tcr_net_open(const struct tcr_transport *t, const struct tccrt_comm_options 
     net->lock->options = *options;
     pthread_mutex_init(&net->lock->mutex, NULL);
     pthread_cond_init(&net->lock->changed, NULL);
+    if (options->adopt) { /* it runs already: nothing to wait for, and perhaps only this thread may call it */
+        net->lock->opening_status = t->open(net, options);
+        snprintf(net->lock->opening_why, sizeof net->lock->opening_why, "%s", tccrt_error());
+        net->lock->opened = true;
+    }
     if (pthread_create(&net->lock->thread, NULL, serve, net)) {
         net_free(net);
         return tcr_fail(TCC_EENV, "no thread for communication");
