@@ -158,13 +158,28 @@ static int gather_step(struct tccrt_comm *c, int root, struct tccrt_session *s, 
     return status;
 }
 
+/* Each stage of a model has an OWNS step of its own: is the first parameter that it names held here? */
+static bool is_here(const struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    const char *name = string_attr(s, p, "name", "");
+    size_t n = strcspn(name, "\n");
+
+    for (uint32_t i = 0; i < s->m->plan->states.count; i++) {
+        const char *state = tcr_string(s->m, s->m->states[i].name);
+
+        if (strncmp(state, name, n) == 0 && !state[n])
+            return s->states[i] != NULL;
+    }
+    return false;
+}
+
 int tccrt_comm_collect(struct tccrt_comm *c, int root, struct tccrt_session *s)
 {
     tcr_clear_error();
     for (uint32_t i = 0; i < s->m->plan->steps.count && c->size > 1; i++) {
         const struct tcc_pstep *p = &s->m->steps[i];
 
-        if (p->kind == TCC_STEP_COLLECTIVE && p->what == TCC_OWNS)
+        if (p->kind == TCC_STEP_COLLECTIVE && p->what == TCC_OWNS && is_here(s, p))
             return gather_step(c, root, s, p);
     }
     return TCC_OK;
