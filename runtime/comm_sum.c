@@ -146,11 +146,11 @@ INLINE void combine_block(int how, float *restrict acc, const float *restrict x)
     switch (how) {
     case TCCRT_MIN:
         for (int i = 0; i < BLOCK; i++)
-            acc[i] = (x[i] < acc[i]) | (x[i] != x[i]) ? x[i] : acc[i];
+            acc[i] = ((x[i] < acc[i]) | (x[i] != x[i])) ? x[i] : acc[i];
         return;
     case TCCRT_MAX:
         for (int i = 0; i < BLOCK; i++)
-            acc[i] = (x[i] > acc[i]) | (x[i] != x[i]) ? x[i] : acc[i];
+            acc[i] = ((x[i] > acc[i]) | (x[i] != x[i])) ? x[i] : acc[i];
         return;
     case TCCRT_PRODUCT:
         for (int i = 0; i < BLOCK; i++)
@@ -226,16 +226,26 @@ static const struct floats *floats(void)
 static void combine_f64(int how, double *restrict acc, const double *restrict x)
 {
     for (int i = 0; i < BLOCK; i++)
-        acc[i] = how == TCCRT_MIN       ? ((x[i] < acc[i]) | (x[i] != x[i]) ? x[i] : acc[i])
-                 : how == TCCRT_MAX     ? ((x[i] > acc[i]) | (x[i] != x[i]) ? x[i] : acc[i])
+        acc[i] = how == TCCRT_MIN       ? (((x[i] < acc[i]) | (x[i] != x[i])) ? x[i] : acc[i])
+                 : how == TCCRT_MAX     ? (((x[i] > acc[i]) | (x[i] != x[i])) ? x[i] : acc[i])
                  : how == TCCRT_PRODUCT ? acc[i] * x[i]
                                         : acc[i] + x[i];
+}
+
+/* Clang's complex.h has no CMPLX. */
+static double complex complex_of(double re, double im)
+{
+    const double parts[2] = {re, im};
+    double complex z;
+
+    memcpy(&z, parts, sizeof z);
+    return z;
 }
 
 static void combine_complex(int how, double complex *restrict acc, const double complex *restrict x)
 {
     for (int i = 0; i < BLOCK; i++)
-        acc[i] = how == TCCRT_PRODUCT ? CMPLX(creal(acc[i]) * creal(x[i]) - cimag(acc[i]) * cimag(x[i]),
+        acc[i] = how == TCCRT_PRODUCT ? complex_of(creal(acc[i]) * creal(x[i]) - cimag(acc[i]) * cimag(x[i]),
                                               creal(acc[i]) * cimag(x[i]) + cimag(acc[i]) * creal(x[i]))
                                       : acc[i] + x[i];
 }
@@ -363,7 +373,7 @@ static void load_complex(int dtype, double complex *to, const void *from)
 {
     for (int i = 0; i < BLOCK; i++)
         to[i] = dtype == TCC_C128 ? ((const double complex *)from)[i]
-                                  : CMPLX(((const float *)from)[2 * i], ((const float *)from)[2 * i + 1]);
+                                  : complex_of(((const float *)from)[2 * i], ((const float *)from)[2 * i + 1]);
 }
 
 static void reduce_complex(const struct reduction *r, void *out)
