@@ -86,30 +86,6 @@ bool lw_lower_collective(struct lw *lw, struct ir_node *n, struct kn_steps *to)
 
 /* -- Waits --------------------------------------------------------------------------------------------- */
 
-static bool lists(const struct lw *lw, int n, const int *list, int buffer)
-{
-    for (int i = 0; i < n; i++)
-        if (list[i] >= 0 && lw_storage(lw, list[i]) == buffer)
-            return true;
-    return false;
-}
-
-static bool touches(const struct lw *lw, const struct kn_step *s, int buffer)
-{
-    if (lists(lw, s->nargs, s->args, buffer))
-        return true;
-    for (int r = 0; r < s->nregions; r++) {
-        const struct kn_region *g = &s->regions[r];
-        if (lists(lw, g->nparams, g->params, buffer) || lists(lw, g->nresults, g->results, buffer) ||
-            lists(lw, g->finals ? g->nresults - (s->kind == TCC_STEP_LOOP) : 0, g->finals, buffer))
-            return true;
-        for (int i = 0; i < g->steps.n; i++)
-            if (touches(lw, &g->steps.at[i], buffer))
-                return true;
-    }
-    return false;
-}
-
 /* Does s only read the buffers that it names here? Unknown kinds may write. */
 static bool only_reads(const struct lw *lw, const struct kn_step *s, int buffer)
 {
@@ -126,7 +102,7 @@ static bool only_reads(const struct lw *lw, const struct kn_step *s, int buffer)
     int nread = s->kind == TCC_STEP_COPY || s->kind == TCC_STEP_SEND || s->kind == TCC_STEP_BIND ? 1
                 : s->kind == TCC_STEP_LIB || s->kind == TCC_STEP_COLLECTIVE                      ? s->nin
                                                                                                  : -1;
-    return nread >= 0 && !lists(lw, s->nargs - nread, s->args + nread, buffer) && !s->nregions;
+    return nread >= 0 && !lw_lists(lw, s->nargs - nread, s->args + nread, buffer) && !s->nregions;
 }
 
 static bool must_wait(const struct lw *lw, const struct kn_step *started, const struct kn_step *s)
@@ -136,7 +112,7 @@ static bool must_wait(const struct lw *lw, const struct kn_step *started, const 
         return false;
     for (int i = 0; i < started->nargs; i++) {
         int b = lw_storage(lw, started->args[i]);
-        if (touches(lw, s, b) && (i >= nread || !only_reads(lw, s, b)))
+        if (lw_touches(lw, s, b) && (i >= nread || !only_reads(lw, s, b)))
             return true;
     }
     return false;

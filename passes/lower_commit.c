@@ -41,34 +41,6 @@ static bool steps_may_fail(const struct kn_steps *steps)
     return false;
 }
 
-static bool touches(const struct lw *lw, const struct kn_step *s, int buffer);
-
-static bool region_touches(const struct lw *lw, const struct kn_region *r, int buffer)
-{
-    for (int i = 0; i < r->steps.n; i++)
-        if (touches(lw, &r->steps.at[i], buffer))
-            return true;
-    for (int i = 0; i < r->nresults; i++)
-        if (r->results[i] == buffer)
-            return true;
-    return false;
-}
-
-static bool touches(const struct lw *lw, const struct kn_step *s, int buffer)
-{
-    for (int i = 0; i < s->nargs; i++) {
-        int b = s->args[i];
-        while (b >= 0 && lw->buffers.at[b].space == TCC_SPACE_ALIAS)
-            b = lw->buffers.at[b].index;
-        if (b == buffer)
-            return true;
-    }
-    for (int i = 0; i < s->nregions; i++)
-        if (region_touches(lw, &s->regions[i], buffer))
-            return true;
-    return false;
-}
-
 /* A copy from one variable to another stays: the first may be written meanwhile. */
 static bool writes_state(const struct lw *lw, const struct kn_step *s)
 {
@@ -80,7 +52,7 @@ static bool writes_state(const struct lw *lw, const struct kn_step *s)
 static bool used_between(const struct lw *lw, const struct kn_steps *steps, int first, int last)
 {
     for (int i = first + 1; i <= last; i++)
-        if (touches(lw, &steps->at[i], steps->at[first].args[1]))
+        if (lw_touches(lw, &steps->at[i], steps->at[first].args[1]))
             return true;
     return false;
 }

@@ -151,6 +151,10 @@ void lw_side_tables_grow(struct lw *lw);                 /* after nodes were add
 bool lw_lower_func(struct lw *lw, struct ir_func *f, struct kn_entry *e);
 /* The buffer whose memory this one is a part of: itself, unless it is an alias. */
 int lw_storage(const struct lw *lw, int buffer);
+/* Is memory of that buffer (which is no alias) in the list; named by the step or its regions' own lists; also by a step inside them? */
+bool lw_lists(const struct lw *lw, int n, const int *list, int buffer);
+bool lw_names(const struct lw *lw, const struct kn_step *s, int buffer);
+bool lw_touches(const struct lw *lw, const struct kn_step *s, int buffer);
 /* Do two loads or stores access their operands at the same indexes? */
 bool lw_same_index(const struct kn_insn *a, const struct kn_insn *b);
 /* lower_merge.c: elementwise launches over the same points that share operands become one. */

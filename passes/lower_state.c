@@ -30,28 +30,6 @@ static void collect(struct updates *u, struct kn_steps *steps)
     }
 }
 
-static bool in_list(const struct lw *lw, int n, const int *list, int buffer)
-{
-    for (int i = 0; i < n; i++)
-        if (lw_storage(lw, list[i]) == buffer)
-            return true;
-    return false;
-}
-
-static bool touches(const struct lw *lw, const struct kn_step *s, int buffer)
-{
-    if (in_list(lw, s->nargs, s->args, buffer))
-        return true;
-    for (int r = 0; r < s->nregions; r++) {
-        const struct kn_region *g = &s->regions[r];
-        int nfinals = g->finals ? g->nresults : 0;
-        if (in_list(lw, g->nparams, g->params, buffer) || in_list(lw, g->nresults, g->results, buffer) ||
-            in_list(lw, nfinals, g->finals, buffer))
-            return true;
-    }
-    return false;
-}
-
 /* Operand numbers of a launch's buffers: its arguments leave TEMPs out. */
 static int operand_of(const struct kn_kernel *k, int arg)
 {
@@ -119,7 +97,7 @@ static struct place *writer_of(struct updates *u, int from, const struct place *
     struct place *writer = NULL;
     for (int i = 0; i < u->places.n; i++) {
         struct place *p = &u->places.at[i];
-        if (!touches(u->lw, p->step, from) || p == copy)
+        if (!lw_names(u->lw, p->step, from) || p == copy)
             continue;
         if (p->step->kind == TCC_STEP_LAUNCH && !writer && p->list == copy->list && p->position < copy->position)
             writer = p; /* the first to touch it writes it */
@@ -179,14 +157,14 @@ static bool update_in_place(struct updates *u, const struct place *copy)
         if (lw_may_fail(u->places.at[i].step))
             return false;
     for (int i = writer->position + 1; i < u->places.n; i++) /* the old value must be out of use */
-        if (&u->places.at[i] != copy && touches(lw, u->places.at[i].step, to))
+        if (&u->places.at[i] != copy && lw_names(lw, u->places.at[i].step, to))
             return false;
     for (int i = 0; i < u->places.n; i++) /* regions name buffers in ways that are not renamed here */
-        if (u->places.at[i].step->nregions && touches(lw, u->places.at[i].step, from))
+        if (u->places.at[i].step->nregions && lw_names(lw, u->places.at[i].step, from))
             return false;
     struct kn_step *s = writer->step;
     int out = argument(s, from, true), in = argument(s, to, false);
-    if (out < 0 || in == -2 || (in == -1 && touches(lw, s, to)))
+    if (out < 0 || in == -2 || (in == -1 && lw_names(lw, s, to)))
         return false;
     if (in >= 0) {
         int o = operand_of(s->kernel, out), i = operand_of(s->kernel, in);

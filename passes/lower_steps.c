@@ -74,6 +74,39 @@ int lw_storage(const struct lw *lw, int buffer)
     return buffer;
 }
 
+bool lw_lists(const struct lw *lw, int n, const int *list, int buffer)
+{
+    for (int i = 0; i < n; i++)
+        if (list[i] >= 0 && lw_storage(lw, list[i]) == buffer)
+            return true;
+    return false;
+}
+
+bool lw_names(const struct lw *lw, const struct kn_step *s, int buffer)
+{
+    if (lw_lists(lw, s->nargs, s->args, buffer))
+        return true;
+    for (int r = 0; r < s->nregions; r++) {
+        const struct kn_region *g = &s->regions[r];
+        int nfinals = g->finals ? g->nresults - (s->kind == TCC_STEP_LOOP) : 0; /* a loop's condition has none */
+        if (lw_lists(lw, g->nparams, g->params, buffer) || lw_lists(lw, g->nresults, g->results, buffer) ||
+            lw_lists(lw, nfinals, g->finals, buffer))
+            return true;
+    }
+    return false;
+}
+
+bool lw_touches(const struct lw *lw, const struct kn_step *s, int buffer)
+{
+    if (lw_names(lw, s, buffer))
+        return true;
+    for (int r = 0; r < s->nregions; r++)
+        for (int i = 0; i < s->regions[r].steps.n; i++)
+            if (lw_touches(lw, &s->regions[r].steps.at[i], buffer))
+                return true;
+    return false;
+}
+
 bool lw_same_index(const struct kn_insn *a, const struct kn_insn *b)
 {
     for (int i = 0; i < a->nindex && i < b->nindex; i++)

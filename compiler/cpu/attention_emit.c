@@ -87,36 +87,11 @@ static void bind_row(struct ag *g, LLVMValueRef r)
     bind_dim(g, g->a.row, least(g, add(g, g->lo, r), LLVMBuildSub(g->e->b, g->hi, em_i64(g->e, 1), "")));
 }
 
-static bool uses_symbol(const struct kn_insn *in, ir_expr sym)
-{
-    bool used = in->expr && ir_uses_sym(in->expr, sym);
-    for (int i = 0; i < in->nindex; i++)
-        used |= ir_uses_sym(in->index[i], sym);
-    for (int i = 0; i < in->nguards; i++)
-        used |= ir_uses_sym(in->guards[i].e, sym);
-    return used;
-}
-
-/* An instruction, after those that it needs. */
-static void emit_value(struct ag *g, int i)
-{
-    const struct kn_insn *in = &g->a.k->insns[i];
-    if (g->e->value[i])
-        return;
-    for (int a = 0; a < in->nargs; a++)
-        if (in->arg[a] >= 0)
-            emit_value(g, in->arg[a]);
-    for (int j = 0; j < i; j++)
-        if (g->a.k->insns[j].code == KN_INDEX && uses_symbol(in, g->a.k->insns[j].expr))
-            emit_value(g, j);
-    em_insn(g->e, i);
-}
-
 /* An instruction's value in all lanes, its stage's instructions computed for the dims as they are bound. */
 static LLVMValueRef value_of(struct ag *g, int stage, int i)
 {
     const struct kn_stage *s = &g->a.k->stages[stage];
-    emit_value(g, i);
+    em_insn_needed(g->e, i);
     LLVMValueRef v = em_splat(g->e, g->e->value[i], g->a.lanes);
     em_forget(g->e, s->first, s->last);
     return v;

@@ -142,23 +142,11 @@ static void whole_rows(struct cg *g, LLVMValueRef x, int cv)
 
 /* -- Packing ------------------------------------------------------------------------------------------ */
 
-/* Emits the instructions of stage 0 that value i is made of. */
-static void emit_value(struct cg *g, int i)
-{
-    const struct kn_insn *in = &g->c.k->insns[i];
-    if (g->e->value[i])
-        return;
-    for (int a = 0; a < in->nargs; a++)
-        if (in->arg[a] >= 0)
-            emit_value(g, in->arg[a]);
-    em_insn(g->e, i);
-}
-
 LLVMValueRef cg_operand_value(struct cg *g, int i)
 {
     const struct kn_stage *stage = &g->c.k->stages[0];
     em_forget(g->e, stage->first, stage->last);
-    emit_value(g, i);
+    em_insn_needed(g->e, i);
     LLVMValueRef v = g->e->value[i];
     em_forget(g->e, stage->first, stage->last);
     return v;
@@ -260,15 +248,11 @@ static void pack_b(struct cg *g, LLVMValueRef x, LLVMValueRef x_end, int cv)
     struct em_loop l[CT_MAX_K];
     int last = g->c.nks - 1;
     LLVMValueRef part[CT_MAX_K], at = cg_k_loops_begin(g, l, last, part), from = em_i64(e, 0);
-    bool in_k = g->c.ks[last].sb == 1 && g->c.ks[last].scale == 1 && !g->c.panel && !g->c.chain_b &&
-                !g->c.k->insns[g->c.load_b].nguards;
-    if (g->c.pairs) {
-        in_k =
-            g->c.ks[last].sb == 1 && !g->c.panel && g->c.pair_b == g->c.load_b && !g->c.k->insns[g->c.load_b].nguards;
-    }
-    if (in_k && g->c.dtype == TCC_F32 &&
-        (g->c.pairs || g->c.k->operands[g->c.k->insns[g->c.load_b].operand].dtype == TCC_F32) &&
-        (g->lanes == 16 || g->lanes == 8 || g->lanes == 4))
+    const struct kn_insn *load = &g->c.k->insns[g->c.load_b];
+    bool as_loaded =
+        g->c.pairs ? g->c.pair_b == g->c.load_b : !g->c.chain_b && g->c.k->operands[load->operand].dtype == g->c.dtype;
+    bool in_k = g->c.ks[last].sb == 1 && g->c.ks[last].scale == 1 && !g->c.panel && as_loaded && !load->nguards;
+    if (in_k && g->c.dtype == TCC_F32 && (g->lanes == 16 || g->lanes == 8 || g->lanes == 4))
         from = pack_b_squares(g, x, x_end, cv, at, part);
     pack_b_steps(g, x, cv, at, part, from, em_expr(e, g->c.ks[last].extent));
     cg_k_loops_end(g, l, last);

@@ -131,6 +131,30 @@ void em_insn(struct em *e, int i)
     }
 }
 
+static bool uses_symbol(const struct kn_insn *in, ir_expr sym)
+{
+    bool used = in->expr && ir_uses_sym(in->expr, sym);
+    for (int i = 0; i < in->nindex; i++)
+        used |= ir_uses_sym(in->index[i], sym);
+    for (int i = 0; i < in->nguards; i++)
+        used |= ir_uses_sym(in->guards[i].e, sym);
+    return used;
+}
+
+void em_insn_needed(struct em *e, int i)
+{
+    const struct kn_insn *in = &e->k->insns[i];
+    if (e->value[i])
+        return;
+    for (int a = 0; a < in->nargs; a++)
+        if (in->arg[a] >= 0)
+            em_insn_needed(e, in->arg[a]);
+    for (int j = 0; j < i; j++)
+        if (e->k->insns[j].code == KN_INDEX && uses_symbol(in, e->k->insns[j].expr))
+            em_insn_needed(e, j);
+    em_insn(e, i);
+}
+
 void em_insns(struct em *e, int first, int last)
 {
     for (int i = first; i < last; i++)

@@ -167,6 +167,7 @@ LLVMValueRef em_cast_by(struct em *e, enum tcc_dtype to, enum tcc_dtype from, LL
  * arguments, and sets e->value[i]. em_insns: a range; instructions whose value is already preset by `keep` are skipped. */
 void em_insn(struct em *e, int i);
 LLVMValueRef em_load_insn(struct em *e, const struct kn_insn *n);      /* of a load that needn't be the kernel's */
+void em_insn_needed(struct em *e, int i);                      /* instruction i after those that it is made of, where they have no value yet */
 void em_insns(struct em *e, int first, int last);            /* skips reductions, and instructions with e->value[i] set */
 void em_forget(struct em *e, int first, int last);           /* e->value[i] = NULL: before emitting a body again */
 LLVMValueRef em_guards(struct em *e, int nguards, const struct kn_guard *guards);    /* NULL: none; else i1 or <lanes x i1> */
