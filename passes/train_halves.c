@@ -5,6 +5,7 @@
  * anyway, are made again.
  */
 #include "passes/train_stages_int.h"
+#include "passes/util_int.h"
 
 #include <string.h>
 
@@ -174,25 +175,11 @@ static void note(void *user, ir_expr sym)
         VEC_PUSH(s->ctx, s->used, sym);
 }
 
-static void note_type(struct symbols *s, ir_type t)
-{
-    for (int d = 0; ir_is_tensor(t) && d < t->rank; d++)
-        ir_each_sym(t->dim[d], note, s);
-}
-
 static void note_block(struct symbols *s, const struct ir_block *b)
 {
     IR_EACH_NODE(n, b)
     {
-        for (int i = 0; i < n->nattrs; i++) {
-            const struct ir_attr *a = &n->attrs[i];
-            if (a->kind == IR_A_EXPR)
-                ir_each_sym(a->e, note, s);
-            for (int k = 0; a->kind == IR_A_EXPRS && k < a->n; k++)
-                ir_each_sym(a->exprs[k], note, s);
-        }
-        for (int i = 0; i < n->nout; i++)
-            note_type(s, n->out[i]->type);
+        pass_each_symbol(n, note, s);
         for (int g = 0; g < n->nregions; g++)
             note_block(s, n->regions[g]);
     }
@@ -242,7 +229,7 @@ bool stages_settle_inputs(struct stages *x, struct ir_func *f, int *n, int *in)
     int rank = 0;
     drop_inputs(f, n, in);
     for (int i = 0; i < *n; i++)
-        note_type(&s, f->body->params[i]->type);
+        pass_each_type_symbol(f->body->params[i]->type, note, &s);
     note_block(&s, f->body);
     for (int i = 0; i < s.used.n; i++) {
         if (binds(f, s.used.at[i]) || !is_input_symbol(x, s.used.at[i]))
