@@ -86,6 +86,13 @@ bool infer_same_dtype(struct ir_ctx *ctx, struct ir_node *n, int i, int j)
                                               i, j, ir_type_text(ctx, a), ir_type_text(ctx, b));
 }
 
+bool infer_factors(struct ir_ctx *ctx, struct ir_node *n)
+{
+    enum tcc_dtype a = (enum tcc_dtype)n->in[0].value->type->dtype, b = (enum tcc_dtype)n->in[1].value->type->dtype;
+    bool bytes = (a == TCC_U8 && b == TCC_I8) || (a == TCC_I8 && b == TCC_U8);
+    return (bytes && ir_attr(n, IR_ATTR_to)) || infer_same_dtype(ctx, n, 0, 1);
+}
+
 bool infer_int_index(struct ir_ctx *ctx, struct ir_node *n, int i, ir_type *t)
 {
     *t = infer_tensor(ctx, n, i);

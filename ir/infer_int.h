@@ -20,6 +20,7 @@ const struct ir_attr *infer_list(struct ir_ctx *ctx, struct ir_node *n, enum ir_
 bool infer_axis(struct ir_ctx *ctx, struct ir_node *n, int rank, int64_t *axis);
 bool infer_dtype(struct ir_ctx *ctx, struct ir_node *n, enum tcc_dtype *out); /* attribute `to` */
 bool infer_same_dtype(struct ir_ctx *ctx, struct ir_node *n, int i, int j);
+bool infer_factors(struct ir_ctx *ctx, struct ir_node *n);     /* of a product: one type, or i8 and u8 with a type `to` */
 bool infer_int_index(struct ir_ctx *ctx, struct ir_node *n, int i, ir_type *t); /* i32 or i64 operand */
 /* One dim out of two that must be equal: the constant one, else the first in structural order. NULL: provably
  * different. */

@@ -54,7 +54,7 @@ INFER(same)
 INFER(matmul)
 {
     ir_type a = infer_tensor(ctx, n, 0), b = infer_tensor(ctx, n, 1);
-    if (!a || !b || !infer_same_dtype(ctx, n, 0, 1))
+    if (!a || !b || !infer_factors(ctx, n))
         return false;
     if (a->rank < 2 || b->rank < 2)
         return infer_fail(ctx, n, "operands need rank 2 or more; found %s and %s", ir_type_text(ctx, a),

@@ -81,7 +81,7 @@ static bool conv_operands(struct ir_ctx *ctx, struct ir_node *n, struct window *
     *x = infer_tensor(ctx, n, 0);
     *weight = *x ? infer_tensor(ctx, n, 1) : NULL;
     *groups = ir_get_i(n, IR_ATTR_groups, 1);
-    if (!*weight || !get_window(ctx, n, *x, w) || !infer_same_dtype(ctx, n, 0, 1))
+    if (!*weight || !get_window(ctx, n, *x, w) || !infer_factors(ctx, n))
         return false;
     if ((*weight)->rank != (*x)->rank)
         return infer_fail(ctx, n, "x and the weights must have one rank; found %s and %s", ir_type_text(ctx, *x),
@@ -121,7 +121,8 @@ INFER(winograd)
     const struct ir_attr *shape = x ? infer_list(ctx, n, IR_ATTR_shape, 2) : NULL;
     if (!x || !u || !shape || !infer_list(ctx, n, IR_ATTR_before, 2))
         return false;
-    if (x->rank != 4 || u->rank != 3 || (!ir_is_value(u->dim[0], 36) && !ir_is_value(u->dim[0], 16)) || !infer_merge(ctx, x->dim[1], u->dim[1]))
+    if (x->rank != 4 || u->rank != 3 || (!ir_is_value(u->dim[0], 36) && !ir_is_value(u->dim[0], 16)) ||
+        !infer_merge(ctx, x->dim[1], u->dim[1]))
         return infer_fail(ctx, n, "%s does not fit transformed weights %s", ir_type_text(ctx, x), ir_type_text(ctx, u));
     ir_expr dims[4] = {x->dim[0], u->dim[2], shape->exprs[0], shape->exprs[1]};
     return check_bias(ctx, n, dims[1]) && infer_set(ctx, n, 0, x->dtype, 4, dims);

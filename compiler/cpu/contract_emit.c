@@ -186,10 +186,10 @@ static void pack_b_steps(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef at, 
     for (int c = 0; c < cv; c++) {
         em_set_lanes(e, NULL, 1, NULL);
         cg_bind_column(g, LLVMBuildAdd(e->b, x, em_i64(e, (int64_t)c * g->lanes), ""));
-        cg_bind_k(g, part, false);
+        cg_bind_k(g, part, 0);
         em_set_lanes(e, g->c.k->dims[g->c.vec].var, g->lanes, g->mask[c]);
-        if (g->c.pairs)
-            em_store(e, TCC_I32, cg_gepc(g, p, c * vector), cg_pair_of(g, g->c.pair_b, part), NULL, -1);
+        if (g->c.depth > 1)
+            em_store(e, TCC_I32, cg_gepc(g, p, c * vector), cg_dot_of(g, g->c.dot_b, part), NULL, -1);
         else
             em_store(e, g->c.dtype, cg_gepc(g, p, c * vector), em_splat(e, cg_operand_value(g, g->c.val_b), g->lanes),
                      NULL, -1);
@@ -198,15 +198,15 @@ static void pack_b_steps(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef at, 
     em_loop_end(e, &l);
 }
 
-/* lanes elements of the sum's type, or as many pairs, as floats. */
+/* lanes elements of the sum's type, or as many groups, as floats. */
 static LLVMValueRef load_raw(struct cg *g, LLVMValueRef p, int op)
 {
-    if (g->c.pairs)
-        return LLVMBuildBitCast(g->e->b, cg_pair_load(g, p, g->lanes, op), g->vec, "");
+    if (g->c.depth > 1)
+        return LLVMBuildBitCast(g->e->b, cg_dot_load(g, p, g->lanes, op), em_vec(g->e->t_f32, g->lanes), "");
     return em_load(g->e, g->c.dtype, p, g->lanes, NULL, NULL, op);
 }
 
-/* B lies with the sum's innermost loop at consecutive addresses: squares of lanes x lanes elements (or pairs) are transposed in
+/* B lies with the sum's innermost loop at consecutive addresses: squares of lanes x lanes elements (or groups) are transposed in
  * registers. Columns past the end read the last one again; what they give is never stored. Returns the first step that is left. */
 static LLVMValueRef pack_b_squares(struct cg *g, LLVMValueRef x, LLVMValueRef x_end, int cv, LLVMValueRef at,
                                    LLVMValueRef *part)
@@ -214,14 +214,14 @@ static LLVMValueRef pack_b_squares(struct cg *g, LLVMValueRef x, LLVMValueRef x_
     struct em *e = g->e;
     int last = g->c.nks - 1, w = g->lanes, op = g->c.k->insns[g->c.load_b].operand;
     int64_t vector = (int64_t)w * g->per_step;
-    ir_expr steps = g->c.pair_n ? ir_floordiv(e->ctx, g->c.pair_n, ir_const(e->ctx, 2)) : g->c.ks[last].extent;
+    ir_expr steps = g->c.dot_n ? ir_floordiv(e->ctx, g->c.dot_n, ir_const(e->ctx, g->c.depth)) : g->c.ks[last].extent;
     LLVMValueRef n = em_expr(e, g->c.ks[last].extent), size = em_i64(e, w), v[16];
     LLVMValueRef whole = LLVMBuildMul(e->b, LLVMBuildUDiv(e->b, em_expr(e, steps), size, ""), size, "");
     struct em_loop l;
     part[last] = em_i64(e, 0);
     em_set_lanes(e, NULL, 1, NULL);
     cg_bind_column(g, x);
-    cg_bind_k(g, part, false);
+    cg_bind_k(g, part, 0);
     LLVMValueRef first = em_address(e, op, em_expr(e, g->c.off_b));
     LLVMValueRef most = LLVMBuildSub(e->b, LLVMBuildSub(e->b, x_end, x, ""), em_i64(e, 1), "");
     em_loop_begin(e, &l, em_i64(e, 0), whole, size, "pt");
@@ -236,7 +236,7 @@ static LLVMValueRef pack_b_squares(struct cg *g, LLVMValueRef x, LLVMValueRef x_
         }
         cg_transpose(g, v);
         for (int j = 0; j < w; j++)
-            em_store(e, g->c.dtype, cg_gepc(g, to, j * g->cv * vector + c * vector), v[j], NULL, -1);
+            em_store(e, TCC_F32, cg_gepc(g, to, j * g->cv * vector + c * vector), v[j], NULL, -1);
     }
     em_loop_end(e, &l);
     return whole;
@@ -249,10 +249,10 @@ static void pack_b(struct cg *g, LLVMValueRef x, LLVMValueRef x_end, int cv)
     int last = g->c.nks - 1;
     LLVMValueRef part[CT_MAX_K], at = cg_k_loops_begin(g, l, last, part), from = em_i64(e, 0);
     const struct kn_insn *load = &g->c.k->insns[g->c.load_b];
-    bool as_loaded =
-        g->c.pairs ? g->c.pair_b == g->c.load_b : !g->c.chain_b && g->c.k->operands[load->operand].dtype == g->c.dtype;
+    bool as_loaded = g->c.depth > 1 ? g->c.dot_b == g->c.load_b
+                                    : !g->c.chain_b && g->c.k->operands[load->operand].dtype == g->c.dtype;
     bool in_k = g->c.ks[last].sb == 1 && g->c.ks[last].scale == 1 && !g->c.panel && as_loaded && !load->nguards;
-    if (in_k && g->c.dtype == TCC_F32 && (g->lanes == 16 || g->lanes == 8 || g->lanes == 4))
+    if (in_k && (g->c.dtype == TCC_F32 || g->c.depth > 1) && (g->lanes == 16 || g->lanes == 8 || g->lanes == 4))
         from = pack_b_squares(g, x, x_end, cv, at, part);
     pack_b_steps(g, x, cv, at, part, from, em_expr(e, g->c.ks[last].extent));
     cg_k_loops_end(g, l, last);
@@ -261,8 +261,8 @@ static void pack_b(struct cg *g, LLVMValueRef x, LLVMValueRef x_end, int cv)
 static void pack_a(struct cg *g)
 {
     struct em *e = g->e;
-    if (g->c.pairs) {
-        cg_pack_a_pairs(g);
+    if (g->c.depth > 1) {
+        cg_dot_pack_a(g);
         return;
     }
     int last = g->c.nks - 1;
@@ -279,7 +279,7 @@ static void pack_a(struct cg *g)
     part[last] = v.iv;
     em_set_lanes(e, NULL, 1, NULL);
     cg_bind_row(g, r.iv);
-    cg_bind_k(g, part, false);
+    cg_bind_k(g, part, 0);
     LLVMValueRef mask = NULL;
     if (vectors) {
         if (g->c.ks[last].n == CT_DYN || g->c.ks[last].n % w)
@@ -438,8 +438,8 @@ void ct_emit(struct em *e)
     g.cv = k->schedule.nr / g.lanes;
     g.elem = em_reg_type(e, g.c.dtype);
     g.vec = em_vec(g.elem, g.lanes);
-    g.unit = g.c.pairs ? e->t_i16 : g.elem;
-    g.per_step = g.c.pairs ? 2 : 1;
+    g.unit = g.c.depth == 4 ? e->t_i8 : g.c.depth == 2 ? e->t_i16 : g.elem;
+    g.per_step = g.c.depth;
     g.a_ld = ct_packed_a_ld(&g.c);
     study_epilogue(&g);
     LLVMValueRef scratch = g.c.pack_a || g.c.pack_b ? em_scratch_after_temps(e) : NULL;

@@ -12,8 +12,8 @@ struct cg {
     int mr, cv;                      /* full register tile: rows, vectors of columns */
     int lanes;
     LLVMTypeRef elem, vec;           /* of products and sums */
-    LLVMTypeRef unit;                /* that addresses and strides of A and B count in: elem, or i16 for pairs of bf16 */
-    int per_step;                    /* units that a step of the sum takes of each row or column: 1, 2 */
+    LLVMTypeRef unit;                /* that addresses and strides of A and B count in: elem, or with depth i16 (bf16), i8 (bytes) */
+    int per_step;                    /* units that a step of the sum takes of each row or column: c.depth */
     LLVMValueRef packed_a, packed_b; /* in scratch, or NULL */
     ir_expr a_ld;                    /* elements between packed rows of A */
     LLVMValueRef row_lo, row_hi;     /* rows of this tile (collapsed numbering), or of one group of them */
@@ -32,8 +32,8 @@ enum { CG_ALL_ROWS = -1, CG_ONE_ROW = -2 };
 void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int64_t start);
 void cg_bind_row(struct cg *g, LLVMValueRef row);
 void cg_bind_column(struct cg *g, LLVMValueRef x);           /* first lane's dims */
-/* Binds the kernel dims of the sum from their parts' current trips (part[i] belongs to ks[i]); `second` of the innermost pair. */
-void cg_bind_k(struct cg *g, const LLVMValueRef *part, bool second);
+/* Binds the kernel dims of the sum from their parts' current trips (part[i] belongs to ks[i]); of the innermost group, point `which`. */
+void cg_bind_k(struct cg *g, const LLVMValueRef *part, int which);
 LLVMValueRef cg_gep(struct cg *g, LLVMValueRef base, LLVMValueRef elements);
 LLVMValueRef cg_gepc(struct cg *g, LLVMValueRef base, int64_t elements);
 /* Transposes the square that the first `lanes` vectors hold (f32; 4, 8 or 16 lanes). */
@@ -44,11 +44,11 @@ LLVMValueRef cg_operand_value(struct cg *g, int i);
 LLVMValueRef cg_k_loops_begin(struct cg *g, struct em_loop *l, int n, LLVMValueRef *part);
 void cg_k_loops_end(struct cg *g, struct em_loop *l, int n);
 
-/* contract_pair.c: two products a step. */
-LLVMValueRef cg_pair_load(struct cg *g, LLVMValueRef p, int lanes, int operand);    /* raw pairs: i32 */
-LLVMValueRef cg_pair_products(struct cg *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc);
-LLVMValueRef cg_pair_of(struct cg *g, int value, const LLVMValueRef *part);         /* of both points of part[last] */
-void cg_pack_a_pairs(struct cg *g);
+/* contract_dot.c: several products a step. */
+LLVMValueRef cg_dot_load(struct cg *g, LLVMValueRef p, int lanes, int operand);    /* raw groups: i32 */
+LLVMValueRef cg_dot_products(struct cg *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc);
+LLVMValueRef cg_dot_of(struct cg *g, int value, const LLVMValueRef *part);         /* of all points of part[last] */
+void cg_dot_pack_a(struct cg *g);
 
 /* base + index * stride elements, stride constant or symbolic. */
 LLVMValueRef cg_step(struct cg *g, LLVMValueRef base, LLVMValueRef index, int64_t stride, ir_expr symbolic);

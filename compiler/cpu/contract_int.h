@@ -27,7 +27,7 @@
 struct ct_k {
     int dim;                         /* kernel dim */
     int64_t scale;                   /* what one point adds to the kernel dim */
-    int64_t step;                    /* points per trip: 1, or 2 where products are taken in pairs */
+    int64_t step;                    /* points per trip: 1, or as many as a step takes neighbours (depth) */
     ir_expr var, extent;             /* var: stands for this loop in expressions; extent: trips */
     int64_t n;                       /* extent, or CT_DYN */
     ir_expr ea, eb;                  /* element strides */
@@ -51,9 +51,9 @@ struct ct {
     int load_a, load_b;              /* instructions */
     int val_a, val_b;                /* the product's operands */
     bool chain_a, chain_b;           /* something is computed between load and product */
-    bool pairs;                      /* contract_pair.c: bf16 operands, two products at a time */
-    int pair_a, pair_b;              /* the bf16 values that the product's operands are casts of; -1: none */
-    ir_expr pair_n;                  /* points of the innermost loop, whose last pair may lack its second; NULL: none does */
+    int depth;                       /* contract_dot.c: neighbours along the sum that a step takes together: 2 of bf16, 4 of bytes; else 1 */
+    int dot_a, dot_b;                /* the small values that the product's operands are casts of; -1: none */
+    ir_expr dot_n;                   /* points of the innermost loop, whose last group may lack some; NULL: none does */
     bool a_by_k;                     /* packed A: rows side by side for each step of the sum */
     ir_expr off_a, off_b;            /* flattened element offsets, split dims substituted */
     /* Rows. */
@@ -91,8 +91,10 @@ struct ct {
 /* Fills *c. False: the kernel is not a contraction of a form that the templates take. */
 bool ct_analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct ct *c);
 
-/* With bf16 operands, products found, and A and B known to lie so: can they be taken in pairs? Settles pack_a, pack_b and the innermost loop. */
-bool ct_pairs(struct ct *c);
+/* Neighbours along the sum that the machine multiplies and adds at once, of the values dot_a and dot_b; 1: no more than one. */
+int ct_depth(const struct cpu_machine *m, const struct ct *c);
+/* With c->depth set, and A and B known to lie so: can they be taken in groups? Settles pack_a, pack_b and the innermost loop. */
+bool ct_dot(struct ct *c);
 
 /* Half-open range of rows [*lo, *hi) for which all row guards hold when row-guarded loops have the values tap[k]. */
 void ct_row_range(const struct ct *c, const int64_t *tap, int64_t *lo, int64_t *hi);

@@ -74,14 +74,14 @@ void cg_bind_column(struct cg *g, LLVMValueRef x)
     em_bind(e, g->c.k->dims[g->c.vec].var, LLVMBuildURem(e->b, x, w, ""));
 }
 
-void cg_bind_k(struct cg *g, const LLVMValueRef *part, bool second)
+void cg_bind_k(struct cg *g, const LLVMValueRef *part, int which)
 {
     struct em *e = g->e;
     LLVMValueRef point[CT_MAX_K];
     for (int i = 0; i < g->c.nks; i++) {
         point[i] = LLVMBuildMul(e->b, part[i], em_i64(e, g->c.ks[i].step), "");
-        if (second && i == g->c.nks - 1)
-            point[i] = LLVMBuildAdd(e->b, point[i], em_i64(e, 1), "");
+        if (which && i == g->c.nks - 1)
+            point[i] = LLVMBuildAdd(e->b, point[i], em_i64(e, which), "");
     }
     for (int i = 0; i < g->c.nks; i++) {
         LLVMValueRef v = em_i64(e, 0);
@@ -95,18 +95,18 @@ void cg_bind_k(struct cg *g, const LLVMValueRef *part, bool second)
 
 static LLVMValueRef mul_add(struct cg *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc)
 {
-    if (g->c.pairs)
-        return cg_pair_products(g, a, b, acc);
+    if (g->c.depth > 1)
+        return cg_dot_products(g, a, b, acc);
     if (tcc_is_float(g->c.dtype))
         return em_fma(g->e, a, b, acc);
     return LLVMBuildAdd(g->e->b, acc, LLVMBuildMul(g->e->b, a, b, ""), "");
 }
 
-/* What a step takes of A or B: elements, or pairs of them. */
+/* What a step takes of A or B: elements, or groups of them. */
 static LLVMValueRef load_step(struct cg *g, LLVMValueRef p, int lanes, LLVMValueRef mask, int operand)
 {
-    if (g->c.pairs)
-        return cg_pair_load(g, p, lanes, operand);
+    if (g->c.depth > 1)
+        return cg_dot_load(g, p, lanes, operand);
     return em_load(g->e, g->c.dtype, p, lanes, mask, NULL, operand);
 }
 
@@ -213,7 +213,7 @@ static void start_fetch(struct sum *s, LLVMValueRef r0, LLVMValueRef b)
     const struct ct *c = &g->c;
     const struct ct_k *in = &c->ks[c->nks - 1];
     int u = unroll_of(s), size = tcc_dtype_bytes(c->dtype), last = c->nks - 1;
-    if (c->nk == CT_DYN || c->ncols == CT_DYN || c->pairs)
+    if (c->nk == CT_DYN || c->ncols == CT_DYN || c->depth > 1)
         return;
     int64_t slab = c->nk * s->cv * g->lanes * size, total = c->ncols * c->nk * size;
     if (g->packed_b || !c->panel || s->mr * s->cv < 16 || slab < 16 << 10 || total < 256 << 10 || in->n == CT_DYN ||
@@ -590,7 +590,7 @@ void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int
     em_set_lanes(e, NULL, 1, NULL);
     cg_bind_column(g, x);
     cg_bind_row(g, r0);
-    cg_bind_k(g, zero, false);
+    cg_bind_k(g, zero, 0);
     if (g->packed_a)
         a = s.row_sa != CT_DYN ? cg_step(g, g->packed_a, LLVMBuildSub(e->b, r0, g->packed_row, ""), s.row_sa, NULL)
                                : cg_gep(g, g->packed_a,

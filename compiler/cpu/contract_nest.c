@@ -71,13 +71,15 @@ static bool comes_from(const struct kn_kernel *k, int value, int load)
     return false;
 }
 
-/* The bf16 value that instruction i is an f32 cast of, or -1. */
-static int bf16_of(const struct kn_kernel *k, int i)
+/* The bf16 value or byte that instruction i is a cast of, to the type of the sum; or -1. */
+static int small_of(const struct kn_kernel *k, int i)
 {
     const struct kn_insn *n = &k->insns[i];
-    return n->code == KN_SCALAR && n->word == IR_cast && n->dtype == TCC_F32 && k->insns[n->arg[0]].dtype == TCC_BF16
-               ? n->arg[0]
-               : -1;
+    if (n->code != KN_SCALAR || n->word != IR_cast)
+        return -1;
+    int from = k->insns[n->arg[0]].dtype;
+    bool small = n->dtype == TCC_F32 ? from == TCC_BF16 : n->dtype == TCC_I32 && (from == TCC_U8 || from == TCC_I8);
+    return small ? n->arg[0] : -1;
 }
 
 /* The kernel's stages and instructions have the shape that the templates emit. */
@@ -118,8 +120,8 @@ static bool right_form(const struct kn_kernel *k, struct ct *c)
     c->val_b = vb;
     c->chain_a = va != t->load_a;
     c->chain_b = vb != t->load_b;
-    c->pair_a = bf16_of(k, va);
-    c->pair_b = bf16_of(k, vb);
+    c->dot_a = small_of(k, va);
+    c->dot_b = small_of(k, vb);
     const struct kn_insn *la = &k->insns[t->load_a], *lb = &k->insns[t->load_b];
     c->extra_m = t->m;
     c->extra_n = t->n;
@@ -254,7 +256,7 @@ static void choose_roles(struct ct *c)
     SWAP(int, c->load_a, c->load_b);
     SWAP(int, c->val_a, c->val_b);
     SWAP(bool, c->chain_a, c->chain_b);
-    SWAP(int, c->pair_a, c->pair_b);
+    SWAP(int, c->dot_a, c->dot_b);
     SWAP(ir_expr, c->off_a, c->off_b);
     SWAP(uint32_t, c->extra_m, c->extra_n);
 #undef SWAP
@@ -262,10 +264,10 @@ static void choose_roles(struct ct *c)
 
 static bool collapses(const struct ct *c, int outer, int row, ir_expr rows);
 
-/* How far apart columns of a ready B are: pairs of the sum's points may lie together. */
+/* How far apart columns of a ready B are: groups of the sum's points may lie together. */
 static int64_t lanes_apart(const struct ct *c)
 {
-    return c->pairs && c->ks[c->nks - 1].n == 2 && c->ks[c->nks - 1].sb == 1 ? 2 : 1;
+    return c->ks[c->nks - 1].n == c->depth && c->ks[c->nks - 1].sb == 1 ? c->depth : 1;
 }
 
 /* Is the vector dim, with the n dim next to it, one run of consecutive columns? */
@@ -585,10 +587,14 @@ static bool copy_rows(struct ct *c)
 }
 
 static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct ct *c,
-                    bool pairs)
+                    bool together)
 {
-    *c = (struct ct){.ctx = ctx, .k = k, .pairs = pairs};
-    if (!right_form(k, c) || (pairs && (c->pair_a < 0 || c->pair_b < 0 || !cpu_multiplies_bf16(m))))
+    *c = (struct ct){.ctx = ctx, .k = k, .depth = 1};
+    if (!right_form(k, c))
+        return false;
+    if (together)
+        c->depth = ct_depth(m, c);
+    if (together && c->depth == 1)
         return false;
     c->lanes = cpu_lanes(m, tcc_dtype_bytes(c->dtype));
     if (c->lanes < 2)
@@ -600,15 +606,16 @@ static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struc
         return false;
     find_rows(c);
     bool rough = c->row < 0 && row_dim(c) >= 0;
-    rough = !find_guards(c) || (c->nguards && c->chain_a) || rough;
-    if (rough && (pairs || !copy_rows(c)))
+    bool computed = together ? c->dot_a != c->load_a : c->chain_a;
+    rough = !find_guards(c) || (c->nguards && computed) || rough;
+    if (rough && (together || !copy_rows(c)))
         return false;
     const struct kn_operand *a = &k->operands[k->insns[c->load_a].operand],
                             *b = &k->operands[k->insns[c->load_b].operand];
     c->pack_b = c->chain_b || k->insns[c->load_b].nguards || b->dtype != c->dtype || c->vec_sb != 1 ||
                 c->panel_stride == CT_DYN;
     c->pack_a = rough || c->chain_a || a->dtype != c->dtype;
-    if ((pairs && !ct_pairs(c)) || (c->pack_a && c->nguards))
+    if ((together && !ct_dot(c)) || (c->pack_a && c->nguards))
         return false;
     c->resume = resumable(c);
     /* The columns of B must be walked by packing or by constant steps. */

@@ -25,6 +25,8 @@ static int max_rows(const struct cpu_machine *m, const struct ct *c, int cv)
 {
     int spare =
         c->pack_b && cv > 2 ? 3 : 0; /* with a packed B, LLVM keeps the next step's vectors too, and would spill */
+    if (c->depth == 4 && !cpu_multiplies_bytes(m)) /* both operands in halves */
+        spare = cv + 3;
     int free = m->pass.registers - cv - (m->pass.fma ? 1 : 2) - spare, mr = free / cv;
     if (mr > (c->period ? 24 : 16))
         mr = c->period ? 24 : 16;
@@ -163,6 +165,7 @@ static void choose_grain(const struct cpu_machine *m, struct kn_kernel *k, const
         if ((bit & (c->columns | c->extra_n | k->contraction.k)) || d == c->block)
             b *= n;
     }
+    points /= c->depth;
     /* Work in floating-point operations; a byte that must come from far costs as much as eight. */
     double work = 2 * points, far = 8 * (a + b) * tcc_dtype_bytes(c->dtype), target = 250e3;
     work = far > work ? far : work;

@@ -33,6 +33,12 @@ static inline bool cpu_multiplies_bf16(const struct cpu_machine *m)
     return cpu_has(m, CPU_AVX512BF16) && !cpu_has(m, CPU_AVX512FP16);
 }
 
+/* VPDPBUSD: products of bytes, four at a time. */
+static inline bool cpu_multiplies_bytes(const struct cpu_machine *m)
+{
+    return cpu_has(m, CPU_AVX512VNNI) || (cpu_has(m, CPU_AVXVNNI) && m->pass.vector_bytes <= 32);
+}
+
 const struct cpu_machine *cpu_machine_make(struct ir_ctx *ctx, const char *arch);   /* machine.c; NULL after a diagnostic */
 const char *cpu_resolve(struct ir_ctx *ctx, const char *arch);
 

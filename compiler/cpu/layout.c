@@ -18,10 +18,22 @@ static bool in_f32(enum tcc_dtype d)
     return d == TCC_F32 || tcc_small_float(d);
 }
 
-/* Products of bf16 two at a time (contract_pair.c): the two lie together. */
-static bool in_pairs(const struct pass_machine *m, enum tcc_dtype d)
+static bool in_bytes(enum tcc_dtype d)
 {
-    return d == TCC_BF16 && cpu_multiplies_bf16((const struct cpu_machine *)m);
+    return d == TCC_U8 || d == TCC_I8;
+}
+
+/* Products of bf16 two at a time, of bytes four (contract_dot.c): those lie together. Else 1. */
+static int depth_of(const struct pass_machine *m, enum tcc_dtype d)
+{
+    return in_bytes(d) ? 4 : d == TCC_BF16 && cpu_multiplies_bf16((const struct cpu_machine *)m) ? 2 : 1;
+}
+
+/* Is it a product of bytes, in i32, that contract_dot.c takes? */
+static bool bytes_product(const struct ir_node *n)
+{
+    enum tcc_dtype a = n->in[0].value->type->dtype, b = n->in[1].value->type->dtype;
+    return n->out[0]->type->dtype == TCC_I32 && in_bytes(a) && in_bytes(b) && a != b;
 }
 
 /* (.., n div NR), k, (n mod NR): a panel is read from front to end by the register tiles of its NR columns. */
@@ -31,7 +43,7 @@ static kn_layout matrix_layout(const struct pass_machine *m, struct ir_ctx *ctx,
     struct kn_axis at[TCC_MAX_RANK + 2];
     int r = t->rank, k = r - 2, col = r - 1;
     int32_t nr = (m->vector_bytes >= 64 ? 128 : 64) / (t->dtype == TCC_F64 ? 8 : 4);
-    if (r < 2 || r == TCC_MAX_RANK || (!in_f32(t->dtype) && t->dtype != TCC_F64))
+    if (r < 2 || r == TCC_MAX_RANK || (!in_f32(t->dtype) && t->dtype != TCC_F64 && !bytes_product(n)))
         return NULL;
     if (ir_get_i(n, IR_ATTR_trans_b, 0)) {
         k = r - 1;
@@ -39,18 +51,23 @@ static kn_layout matrix_layout(const struct pass_machine *m, struct ir_ctx *ctx,
     }
     if (ir_const_or(t->dim[col], 0) < 4)
         return NULL;
-    bool pairs = in_pairs(m, t->dtype) && r + 2 <= TCC_MAX_RANK && ir_const_or(t->dim[k], 1) % 2 == 0;
+    int depth = depth_of(m, t->dtype);
+    if (in_bytes(t->dtype) && (r + 2 > TCC_MAX_RANK || ir_const_or(t->dim[k], 1) % depth))
+        return NULL;
+    if (r + 2 > TCC_MAX_RANK || ir_const_or(t->dim[k], 1) % depth)
+        depth = 1;
     for (int i = 0; i < r - 2; i++)
         at[i] = (struct kn_axis){(int16_t)i, 1, 0};
     at[r - 2] = (struct kn_axis){(int16_t)col, nr, 0};
-    at[r - 1] = (struct kn_axis){(int16_t)k, pairs ? 2 : 1, 0};
+    at[r - 1] = (struct kn_axis){(int16_t)k, depth, 0};
     at[r] = (struct kn_axis){(int16_t)col, 1, nr};
-    at[r + 1] = (struct kn_axis){(int16_t)k, 1, 2};
-    return kn_layout_make(ctx, r, r + 1 + pairs, at);
+    at[r + 1] = (struct kn_axis){(int16_t)k, 1, depth};
+    return kn_layout_make(ctx, r, r + 1 + (depth > 1), at);
 }
 
-/* o div 16, i div 16 (or i), taps.., i mod 16, o mod 16. With pairs: .., i div 2 mod 8, o mod 16, i mod 2. */
-static kn_layout weight_layout(struct ir_ctx *ctx, int rank, bool split_in, bool pairs)
+/* o div 16, i div 16 (or i), taps.., i mod 16, o mod 16. With a depth: .., i div depth mod .., o mod 16, i mod depth; without blocks of
+ * channels the last axis of the taps is what is cut so. */
+static kn_layout weight_layout(struct ir_ctx *ctx, int rank, bool split_in, int depth)
 {
     struct kn_axis at[TCC_MAX_RANK + 1];
     int p = 0;
@@ -59,10 +76,12 @@ static kn_layout weight_layout(struct ir_ctx *ctx, int rank, bool split_in, bool
     for (int i = 2; i < rank; i++)
         at[p++] = (struct kn_axis){(int16_t)i, 1, 0};
     if (split_in)
-        at[p++] = pairs ? (struct kn_axis){1, 2, BLOCK / 2} : (struct kn_axis){1, 1, BLOCK};
+        at[p++] = depth > 1 ? (struct kn_axis){1, depth, BLOCK / depth} : (struct kn_axis){1, 1, BLOCK};
+    else if (depth > 1)
+        at[p - 1].div = depth;
     at[p++] = (struct kn_axis){0, 1, BLOCK};
-    if (split_in && pairs)
-        at[p++] = (struct kn_axis){1, 1, 2};
+    if (depth > 1)
+        at[p++] = (struct kn_axis){(int16_t)(split_in ? 1 : rank - 1), 1, depth};
     return kn_layout_make(ctx, rank, p, at);
 }
 
@@ -71,7 +90,7 @@ static kn_layout conv_layout(const struct pass_machine *m, struct ir_ctx *ctx, c
     ir_type x = n->in[0].value->type, w = n->in[1].value->type;
     int rank = x->rank;
     int64_t c = dim_of(n, 0, 1), o = dim_of(n, 1, 0), per_in = dim_of(n, 1, 1), groups = ir_get_i(n, IR_ATTR_groups, 1);
-    if (rank + 2 > TCC_MAX_RANK || !in_f32(w->dtype) || c < 1 || o < 8 || per_in < 1)
+    if (rank + 2 > TCC_MAX_RANK || (!in_f32(w->dtype) && !in_bytes(w->dtype)) || c < 1 || o < 8 || per_in < 1)
         return NULL;
     bool depthwise = per_in == 1 && groups == c && o == c && c > 1, plain_in = groups == 1 && c < 8;
     if (!depthwise && groups > 1 && (per_in % BLOCK || o / groups % BLOCK))
@@ -79,7 +98,11 @@ static kn_layout conv_layout(const struct pass_machine *m, struct ir_ctx *ctx, c
     switch (operand) {
     case -1: return kn_layout_blocked(ctx, rank, 1, BLOCK);
     case 0: return plain_in ? NULL : kn_layout_blocked(ctx, rank, 1, BLOCK);
-    case 1: return weight_layout(ctx, rank, !depthwise && !plain_in, in_pairs(m, w->dtype) && rank + 3 <= TCC_MAX_RANK);
+    case 1: {
+        int depth = rank + 3 <= TCC_MAX_RANK ? depth_of(m, w->dtype) : 1;
+        bool by_taps = in_bytes(w->dtype) && dim_of(n, 1, rank - 1) % depth == 0;
+        return weight_layout(ctx, rank, !depthwise && !plain_in, depthwise || (plain_in && !by_taps) ? 1 : depth);
+    }
     default: return NULL;
     }
 }
@@ -96,7 +119,7 @@ static kn_layout grad_weight_layout(struct ir_ctx *ctx, const struct ir_node *n,
     if (!depthwise && groups > 1 && (per_in % BLOCK || o / groups % BLOCK))
         return NULL;
     if (operand < 0)
-        return weight_layout(ctx, x->rank, !depthwise && !plain_in, false);
+        return weight_layout(ctx, x->rank, !depthwise && !plain_in, 1);
     return operand == 0 && plain_in ? NULL : kn_layout_blocked(ctx, x->rank, 1, BLOCK);
 }
 
@@ -113,7 +136,9 @@ kn_layout cpu_layout(const struct pass_machine *m, struct ir_ctx *ctx, const str
     switch (n->op) {
     case IR_matmul: return operand == 1 && ir_const_of(n->in[1].value) ? matrix_layout(m, ctx, n) : NULL;
     case IR_conv:
-        return in_f32(t->dtype) && in_f32(n->in[0].value->type->dtype) ? conv_layout(m, ctx, n, operand) : NULL;
+        return (in_f32(t->dtype) && in_f32(n->in[0].value->type->dtype)) || bytes_product(n)
+                   ? conv_layout(m, ctx, n, operand)
+                   : NULL;
     case IR_winograd:
         return operand == 1 ? transformed_layout(ctx) : operand < 1 ? kn_layout_blocked(ctx, 4, 1, BLOCK) : NULL;
     case IR_conv_grad_weight: return in_f32(t->dtype) ? grad_weight_layout(ctx, n, operand) : NULL;
@@ -122,7 +147,8 @@ kn_layout cpu_layout(const struct pass_machine *m, struct ir_ctx *ctx, const str
     case IR_max_pool_index:
     case IR_max_pool_grad:
     case IR_sum_pool_grad:
-        if (!in_f32(n->in[0].value->type->dtype) || dim_of(n, 0, 1) < 8 || t->rank + 1 > TCC_MAX_RANK)
+        if ((!in_f32(n->in[0].value->type->dtype) && !in_bytes(n->in[0].value->type->dtype)) || dim_of(n, 0, 1) < 8 ||
+            t->rank + 1 > TCC_MAX_RANK)
             return NULL;
         return kn_layout_blocked(ctx, t->rank, 1, BLOCK);
     default: return NULL;
@@ -139,8 +165,8 @@ bool cpu_widen(const struct pass_machine *m, const struct ir_node *n)
     if (!tcc_small_float(d))
         return false;
     if (n->op == IR_matmul)
-        return !in_pairs(m, d);
+        return depth_of(m, d) == 1;
     if (n->op == IR_conv)
-        return !in_pairs(m, d) || (dim_of(n, 0, 1) < 8 && ir_get_i(n, IR_ATTR_groups, 1) == 1);
+        return depth_of(m, d) == 1 || (dim_of(n, 0, 1) < 8 && ir_get_i(n, IR_ATTR_groups, 1) == 1);
     return n->op == IR_conv_grad_weight;
 }

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * contract_dot.c - contractions whose step multiplies several neighbours along the sum and adds the products to one lane: two bf16
+ * by VDPBF16PS, four bytes, one side unsigned and the other signed, by VPDPBUSD (Intel SDM, volume 2). Each 32-bit lane holds such
+ * a group, and a step of the register tile takes a group of points of the innermost loop of the sum.
+ *
+ * B is ready where its layout has the groups innermost (weights: layout.c), else it is packed. A is read where it lies if the sum's
+ * innermost loop has unit stride there; else it is packed, by rows, or by steps where rows are what is consecutive in memory. A
+ * value of type bf16 is an exact float in registers, whose upper half it is.
+ *
+ * Without VPDPBUSD bytes are widened in registers, those with even numbers and those with odd ones, and multiplied by PMADDWD: exact
+ * too, from the same packed data (PMADDUBSW would saturate).
+ */
+#include "compiler/cpu/contract_emit_int.h"
+#include "ir/ir.h"
+
+int ct_depth(const struct cpu_machine *m, const struct ct *c)
+{
+    if (c->dot_a < 0 || c->dot_b < 0)
+        return 1;
+    int a = c->k->insns[c->dot_a].dtype, b = c->k->insns[c->dot_b].dtype;
+    if (c->dtype == TCC_F32)
+        return a == TCC_BF16 && b == TCC_BF16 && cpu_multiplies_bf16(m) ? 2 : 1;
+    return (a == TCC_U8 && b == TCC_I8) || (a == TCC_I8 && b == TCC_U8) ? 4 : 1;
+}
+
+bool ct_dot(struct ct *c)
+{
+    struct ir_ctx *ctx = c->ctx;
+    struct ct_k *last = &c->ks[c->nks - 1];
+    bool even = last->n != CT_DYN && last->n % c->depth == 0,
+         a_ready = last->sa == 1 && even && !last->unroll && c->dot_a == c->load_a;
+    if (c->lanes != 4 && c->lanes != 8 && c->lanes != 16)
+        return false;
+    for (int g = 0; g < c->nguards; g++)
+        if (c->guards[g].k == c->nks - 1)
+            return false;
+    if (c->nks > 1 && last->n == c->depth && last->sb == 1 && c->vec_sb == c->depth && c->panel &&
+        c->panel_stride != CT_DYN && c->dot_b == c->load_b && !c->k->insns[c->load_b].nguards && a_ready) {
+        c->nks--;
+        c->nk = c->nk == CT_DYN ? CT_DYN : c->nk / c->depth;
+        c->ksize = ir_floordiv(ctx, c->ksize, ir_const(ctx, c->depth));
+        c->pack_a = c->pack_b = false;
+        return true;
+    }
+    if (last->scale != 1 || last->unroll)
+        return false;
+    c->pack_b = true;
+    c->pack_a = !a_ready;
+    c->a_by_k = c->pack_a && last->sa != 1 && c->row >= 0 && c->row_sa == 1 && c->nrows != 1;
+    c->dot_n = even ? NULL : last->extent;
+    last->step = c->depth;
+    last->extent = ir_ceildiv(ctx, last->extent, ir_const(ctx, c->depth));
+    last->n = ir_const_or(last->extent, CT_DYN);
+    last->ea = ir_mulc(ctx, last->ea, c->depth);
+    last->sa = ir_const_or(last->ea, CT_DYN);
+    c->ksize = ir_const(ctx, 1);
+    for (int i = 0; i < c->nks; i++)
+        c->ksize = ir_mul(ctx, c->ksize, c->ks[i].extent);
+    c->nk = ir_const_or(c->ksize, CT_DYN);
+    return true;
+}
+
+LLVMValueRef cg_dot_load(struct cg *g, LLVMValueRef p, int lanes, int operand)
+{
+    LLVMValueRef v = LLVMBuildLoad2(g->e->b, em_vec(g->e->t_i32, lanes), p, "");
+    LLVMSetAlignment(v, operand < 0 ? 4 : 4u / (unsigned)g->c.depth);
+    em_tag(g->e, v, operand);
+    return v;
+}
+
+/* -- Products -------------------------------------------------------------------------------------------- */
+
+/* PMADDWD of the 16-bit halves of a and b. */
+static LLVMValueRef halves(struct cg *g, LLVMValueRef a, LLVMValueRef b)
+{
+    LLVMTypeRef t = em_vec(g->e->t_i16, g->lanes * 2);
+    LLVMValueRef args[2] = {LLVMBuildBitCast(g->e->b, a, t, ""), LLVMBuildBitCast(g->e->b, b, t, "")};
+    const char *name = g->lanes == 16  ? "llvm.x86.avx512.pmaddw.d.512"
+                       : g->lanes == 8 ? "llvm.x86.avx2.pmadd.wd"
+                                       : "llvm.x86.sse2.pmadd.wd";
+    return em_intrinsic(g->e, name, 0, NULL, 2, args);
+}
+
+/* Four bytes by four: u unsigned, s signed. */
+static LLVMValueRef byte_products(struct cg *g, LLVMValueRef u, LLVMValueRef s, LLVMValueRef acc)
+{
+    struct em *e = g->e;
+    if (cpu_multiplies_bytes(e->m)) {
+        LLVMValueRef args[3] = {acc, u, s};
+        const char *name = g->lanes == 16  ? "llvm.x86.avx512.vpdpbusd.512"
+                           : g->lanes == 8 ? "llvm.x86.avx512.vpdpbusd.256"
+                                           : "llvm.x86.avx512.vpdpbusd.128";
+        return em_intrinsic(e, name, 0, NULL, 3, args);
+    }
+    LLVMTypeRef lanes = LLVMTypeOf(u), half = em_vec(e->t_i16, g->lanes * 2);
+    LLVMValueRef eight = em_int(half, 8), uh = LLVMBuildBitCast(e->b, u, half, ""),
+                 sh = LLVMBuildBitCast(e->b, s, half, "");
+    LLVMValueRef even = halves(g, LLVMBuildAnd(e->b, u, em_int(lanes, 0x00FF00FF), ""),
+                               LLVMBuildAShr(e->b, LLVMBuildShl(e->b, sh, eight, ""), eight, ""));
+    LLVMValueRef odd = halves(g, LLVMBuildLShr(e->b, uh, eight, ""), LLVMBuildAShr(e->b, sh, eight, ""));
+    return LLVMBuildAdd(e->b, LLVMBuildAdd(e->b, acc, even, ""), odd, "");
+}
+
+LLVMValueRef cg_dot_products(struct cg *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc)
+{
+    struct em *e = g->e;
+    if (g->c.depth == 4) {
+        bool a_unsigned = g->c.k->insns[g->c.dot_a].dtype == TCC_U8;
+        return byte_products(g, a_unsigned ? a : b, a_unsigned ? b : a, acc);
+    }
+    LLVMTypeRef t = LLVMVectorType(LLVMBFloatTypeInContext(e->lc), (unsigned)g->lanes * 2);
+    LLVMValueRef args[3] = {acc, LLVMBuildBitCast(e->b, a, t, ""), LLVMBuildBitCast(e->b, b, t, "")};
+    const char *name = g->lanes == 16  ? "llvm.x86.avx512bf16.dpbf16ps.512"
+                       : g->lanes == 8 ? "llvm.x86.avx512bf16.dpbf16ps.256"
+                                       : "llvm.x86.avx512bf16.dpbf16ps.128";
+    return em_intrinsic(e, name, 0, NULL, 3, args);
+}
+
+/* -- Packing --------------------------------------------------------------------------------------------- */
+
+/* Point `which` of a group; zero where the sum has no such point. */
+static LLVMValueRef point_of(struct cg *g, int value, int which, const LLVMValueRef *part)
+{
+    struct em *e = g->e;
+    struct em_if f;
+    cg_bind_k(g, part, which);
+    if (!g->c.dot_n || !which)
+        return em_splat(e, cg_operand_value(g, value), g->lanes);
+    LLVMValueRef at = LLVMBuildMul(e->b, part[g->c.nks - 1], em_i64(e, g->c.depth), "");
+    LLVMValueRef exists =
+        LLVMBuildICmp(e->b, LLVMIntSLT, LLVMBuildAdd(e->b, at, em_i64(e, which), ""), em_expr(e, g->c.dot_n), "");
+    LLVMTypeRef t = em_vec(em_reg_type(e, (enum tcc_dtype)g->c.k->insns[value].dtype), g->lanes);
+    em_if_begin(e, &f, exists);
+    LLVMValueRef v = em_splat(e, cg_operand_value(g, value), g->lanes);
+    return em_if_end_value(e, &f, v, LLVMConstNull(t));
+}
+
+LLVMValueRef cg_dot_of(struct cg *g, int value, const LLVMValueRef *part)
+{
+    struct em *e = g->e;
+    LLVMTypeRef bits = em_vec(e->t_i32, g->lanes);
+    LLVMValueRef group = NULL;
+    for (int i = 0; i < g->c.depth; i++) {
+        LLVMValueRef v = point_of(g, value, i, part);
+        if (g->c.depth == 2)
+            v = LLVMBuildLShr(e->b, LLVMBuildBitCast(e->b, v, bits, ""), em_int(bits, 16), "");
+        else
+            v = LLVMBuildZExt(e->b, v, bits, "");
+        v = LLVMBuildShl(e->b, v, em_int(bits, 32 / g->c.depth * i), "");
+        group = group ? LLVMBuildOr(e->b, group, v, "") : v;
+    }
+    return group;
+}
+
+/* For each step of the sum, the tile's rows side by side. */
+static void pack_by_k(struct cg *g)
+{
+    struct em *e = g->e;
+    LLVMValueRef depth = em_i64(e, g->c.depth);
+    struct em_loop l[CT_MAX_K], r;
+    LLVMValueRef part[CT_MAX_K], at = cg_k_loops_begin(g, l, g->c.nks, part);
+    LLVMValueRef line =
+        cg_gep(g, g->packed_a, LLVMBuildMul(e->b, at, em_expr(e, ir_mulc(e->ctx, g->a_ld, g->c.depth)), ""));
+    em_loop_begin(e, &r, g->row_lo, g->row_hi, em_i64(e, g->lanes), "pa");
+    em_set_lanes(e, NULL, 1, NULL);
+    cg_bind_row(g, r.iv);
+    LLVMValueRef mask = em_tail_mask(e, LLVMBuildSub(e->b, g->row_hi, r.iv, ""), g->lanes);
+    em_set_lanes(e, g->c.k->dims[g->c.row].var, g->lanes, mask);
+    LLVMValueRef v = cg_dot_of(g, g->c.dot_a, part);
+    em_set_lanes(e, NULL, 1, NULL);
+    LLVMValueRef to = LLVMBuildMul(e->b, LLVMBuildSub(e->b, r.iv, g->row_lo, ""), depth, "");
+    em_store(e, TCC_I32, cg_gep(g, line, to), v, NULL, -1);
+    em_loop_end(e, &r);
+    cg_k_loops_end(g, l, g->c.nks);
+}
+
+/* Rows one after the other, as in memory. */
+static void pack_by_rows(struct cg *g)
+{
+    struct em *e = g->e;
+    LLVMValueRef depth = em_i64(e, g->c.depth);
+    const struct ct_k *last = &g->c.ks[g->c.nks - 1];
+    struct em_loop r, l[CT_MAX_K], v;
+    LLVMValueRef part[CT_MAX_K];
+    int w = g->lanes * g->c.depth;
+    em_loop_begin(e, &r, g->row_lo, g->row_hi, em_i64(e, 1), "pa");
+    LLVMValueRef from = LLVMBuildSub(e->b, r.iv, g->row_lo, "");
+    LLVMValueRef row =
+        cg_gep(g, g->packed_a, LLVMBuildMul(e->b, from, em_expr(e, ir_mulc(e->ctx, g->a_ld, g->c.depth)), ""));
+    LLVMValueRef at = cg_k_loops_begin(g, l, g->c.nks - 1, part), n = em_expr(e, last->extent);
+    em_loop_begin(e, &v, em_i64(e, 0), n, em_i64(e, g->lanes), "pv");
+    at = LLVMBuildMul(e->b, LLVMBuildAdd(e->b, LLVMBuildMul(e->b, at, n, ""), v.iv, ""), depth, "");
+    part[g->c.nks - 1] = v.iv;
+    em_set_lanes(e, NULL, 1, NULL);
+    cg_bind_row(g, r.iv);
+    cg_bind_k(g, part, 0);
+    LLVMValueRef done = LLVMBuildMul(e->b, v.iv, depth, ""), room = NULL, mask = NULL;
+    if (last->n == CT_DYN || last->n % g->lanes)
+        room = em_tail_mask(e, LLVMBuildSub(e->b, LLVMBuildMul(e->b, n, depth, ""), done, ""), w);
+    mask = g->c.dot_n ? em_tail_mask(e, LLVMBuildSub(e->b, em_expr(e, g->c.dot_n), done, ""), w) : room;
+    em_set_lanes(e, g->c.k->dims[last->dim].var, w, mask);
+    LLVMValueRef x = em_splat(e, cg_operand_value(g, g->c.dot_a), w);
+    if (g->c.dot_n)
+        x = LLVMBuildSelect(e->b, mask, x, LLVMConstNull(LLVMTypeOf(x)), "");
+    em_set_lanes(e, NULL, 1, NULL);
+    em_store(e, (enum tcc_dtype)g->c.k->insns[g->c.dot_a].dtype, cg_gep(g, row, at), x, room, -1);
+    em_loop_end(e, &v);
+    cg_k_loops_end(g, l, g->c.nks - 1);
+    em_loop_end(e, &r);
+}
+
+void cg_dot_pack_a(struct cg *g)
+{
+    if (g->c.a_by_k)
+        pack_by_k(g);
+    else
+        pack_by_rows(g);
+}
