@@ -432,6 +432,15 @@ static void write_pipe_tables(struct writer *w, const struct pipe *p, struct tcc
             (struct tcc_poutput){(uint32_t)p->outputs[i].value, (uint32_t)p->outputs[i].stage, p->outputs[i].how, 0});
 }
 
+/* Where the variable stands in the table. */
+static uint32_t state_number(const struct writer *w, int index)
+{
+    uint32_t n = 0;
+    for (const struct ir_state *s = w->p->module->states; s->index != index; s = s->next)
+        n++;
+    return n;
+}
+
 /* As an entry point that the user sees. */
 static void write_pipe(struct writer *w, const struct pipe *p)
 {
@@ -439,8 +448,9 @@ static void write_pipe(struct writer *w, const struct pipe *p)
     struct tcc_ppipe x = {.stages = (uint32_t)p->stages,
                           .micros = (uint32_t)p->micros,
                           .last = p->last < 0 ? TCC_NO : (uint32_t)p->last,
-                          .accumulates = p->accumulates};
-    int *axes = IR_NEWN(w->ctx, p->ninputs + 1, int);
+                          .accumulates = p->accumulates,
+                          .counter = p->counter ? 1 + state_number(w, p->counter->index) : 0};
+    int *axes = IR_NEWN(w->ctx, p->ninputs + 1, int), *early = IR_NEWN(w->ctx, p->nearly + 1, int);
     e.inputs = (struct tcc_range){(uint32_t)w->signatures.n, (uint32_t)p->ninputs};
     for (int i = 0; i < p->ninputs; i++) {
         VEC_PUSH(w->ctx, w->signatures, signature(w, p->inputs[i].name, p->inputs[i].type));
@@ -451,6 +461,9 @@ static void write_pipe(struct writer *w, const struct pipe *p)
         VEC_PUSH(w->ctx, w->signatures, signature(w, p->outputs[i].name, p->outputs[i].type));
     e.scratch = expr(w, ir_const(w->ctx, 0));
     x.axes = int_list(w, p->ninputs, axes);
+    for (int i = 0; i < p->nearly; i++)
+        early[i] = (int)state_number(w, p->early[i]);
+    x.early = int_list(w, p->nearly, early);
     write_pipe_tables(w, p, &x);
     x.tasks = tasks(w, p);
     VEC_PUSH(w->ctx, w->entries, e);

@@ -33,7 +33,9 @@ struct pipe {
     struct pipe_call *calls;
     struct pipe_tasks *tasks;        /* by stage */
     int last;                        /* call that a process makes once, when all its stages have ended; -1: none */
-    bool accumulates;                /* gradients (IR_STATE_GRADIENT) begin at zero */
+    bool accumulates;                /* gradients (IR_STATE_GRADIENT) begin at zero, */
+    const struct ir_state *counter;  /* unless this is not 0; NULL: always */
+    int nearly, *early;              /* state variables, by index, that are written before the end: put back if the run fails */
     struct pipe *next;
 };
 

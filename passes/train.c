@@ -233,7 +233,7 @@ static bool update(struct ir_builder *b, struct training *t, struct ir_value **g
     return optim_update(b, t->o, t->nparams, params, rate);
 }
 
-static struct ir_state *counter(struct training *t)
+struct ir_state *train_counter(struct training *t)
 {
     struct ir_state *s = ir_state_by_name(t->m, "train.micro");
     return s ? s
@@ -271,7 +271,7 @@ static bool accumulate(struct entry *e, struct ir_value **grads)
 {
     struct training *t = e->t;
     struct ir_builder *b = &e->b;
-    struct ir_state *micro = counter(t);
+    struct ir_state *micro = train_counter(t);
     struct ir_value *done = read_state(b, micro);
     struct ir_value *first = ir_binary(b, IR_eq, done, ir_constant_i(b, TCC_I64, 0));
     struct ir_value *now = ir_binary(b, IR_add, done, ir_constant_i(b, TCC_I64, 1));
@@ -438,9 +438,8 @@ static bool check_stages(struct ir_ctx *ctx, const struct train_options *o)
         ir_error(ctx, NULL, "--default-partition=%d: there are %d partitions", s->default_stage, s->partitions);
         return false;
     }
-    if (o->memory_budget || o->accumulate > 1) {
-        ir_error(ctx, NULL, "--%s and --partitions exclude each other",
-                 o->memory_budget ? "memory-budget" : "accumulate");
+    if (o->memory_budget) {
+        ir_error(ctx, NULL, "--memory-budget and --partitions exclude each other");
         return false;
     }
     return true;

@@ -235,19 +235,23 @@ static void collect_flow(struct building *b, struct flow *f)
             VEC_PUSH(x->ctx, f->xs, b->here[i]);
 }
 
-/* grad.PARAM += gradient, in float32. */
+/* grad.PARAM += gradient / microbatches, in float32: behind the last one it is their mean. */
 static bool accumulate(struct building *b, struct ir_value *read, struct ir_value *grad)
 {
     struct training *t = b->x->t;
     struct ir_builder *at = &b->e.b;
-    int i = 0;
+    bool sum = t->loss.sum && t->loss.kind != LOSS_output;
+    int i = 0, micros = sum ? 1 : b->x->o->microbatches;
     while (strcmp(t->params[i]->name, state_name(read->def)))
         i++;
     b->x->grads[i] = grad;
     const char *name = train_grad_state(t, t->params[i])->name;
-    struct ir_value *sum = ir_build1(at, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, name)));
-    sum = ir_binary(at, IR_add, sum, ir_cast_to(at, grad, TCC_F32));
-    return sum && ir_build(at, IR_state_write, 1, &sum, IR_ATTRS(ir_attr_s(IR_ATTR_name, name)));
+    struct ir_value *value = ir_build1(at, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, name)));
+    grad = ir_cast_to(at, grad, TCC_F32);
+    if (micros > 1)
+        grad = ir_binary(at, IR_mul, grad, ir_constant_f(at, TCC_F32, 1.0 / micros));
+    value = ir_binary(at, IR_add, value, grad);
+    return value && ir_build(at, IR_state_write, 1, &value, IR_ATTRS(ir_attr_s(IR_ATTR_name, name)));
 }
 
 static bool add_gradients(struct building *b, struct ir_value *scores, struct ir_value *seed)

@@ -4,10 +4,10 @@
  *
  * The model is cut first (partition.h), then each part is differentiated by itself: the gradient of what a part gives is what the
  * parts behind it send back. So nothing has to be found out about backward nodes, and what crosses is known. The update follows the
- * parameters: each stage measures its own gradients, all stages exchange the two numbers, and each updates its own parameters. What
- * belongs to no stage (step count, loss scale) every process keeps and writes alike.
+ * parameters (train_stage_update.c).
  *
- * Becomes: pipelines @step, @eval and @init, whose calls are the functions that are left in the module.
+ * Becomes: pipelines @step, @eval, @grad, @apply and @init, whose calls are the functions that are left in the module. @grad is @step
+ * without what comes behind its microbatches.
  */
 #include "passes/train_stages_int.h"
 
@@ -30,6 +30,35 @@ int stages_call(struct stages *x, struct ir_func *f, int stage, int nin, const i
         c.out[i] = out[i];
     VEC_PUSH(x->ctx, x->calls, c);
     return x->calls.n - 1;
+}
+
+void stages_link(struct stages *x, struct pipe *p)
+{
+    struct pipe **end = &x->m->pipes;
+    while (*end)
+        end = &(*end)->next;
+    *end = p;
+}
+
+struct pipe *stages_new_pipe(struct stages *x, int micros)
+{
+    struct pipe *p = IR_NEW(x->ctx, struct pipe);
+    *p = (struct pipe){.name = x->name,
+                       .stages = x->o->partitions,
+                       .micros = micros,
+                       .ninputs = x->inputs.n,
+                       .noutputs = x->outputs.n,
+                       .nvalues = x->values.n,
+                       .ncalls = x->calls.n,
+                       .inputs = x->inputs.at,
+                       .outputs = x->outputs.at,
+                       .values = x->values.at,
+                       .calls = x->calls.at,
+                       .last = -1,
+                       .accumulates = x->training};
+    p->tasks = IR_NEWN(x->ctx, p->stages + 1, struct pipe_tasks);
+    stages_link(x, p);
+    return p;
 }
 
 static bool clean(struct ir_module *m)
@@ -127,130 +156,6 @@ static void add_inputs_and_outputs(struct stages *x, const int *how)
     }
 }
 
-/* -- Updates ------------------------------------------------------------------------------------------------------------------ */
-
-static struct ir_builder at_end(struct stages *x, struct ir_func *f)
-{
-    return (struct ir_builder){.ctx = x->ctx, .func = f, .block = f->body};
-}
-
-static struct ir_func *new_func(struct stages *x, const char *what, int stage)
-{
-    return ir_func_new(x->m, stage < 0 ? ir_internf(x->ctx, "%s.%s", x->name, what)
-                                       : ir_internf(x->ctx, "%s.%s%d", x->name, what, stage));
-}
-
-static int home_of(const struct stages *x, const struct ir_state *s)
-{
-    for (int i = 0; i < x->part->n; i++)
-        for (int k = 0; k < x->part->items[i].node->nin; k++) {
-            const char *name = partition_state_of(x->part->items[i].node->in[k].value);
-            if (name && !strcmp(name, s->name))
-                return x->part->items[i].stage;
-        }
-    return 0;
-}
-
-/* The stage's parameters with their gradients: the mean over microbatches of what they have added up, unless that is done. */
-static struct train_param *stage_params(struct stages *x, struct ir_builder *b, int stage, bool done, int *n)
-{
-    struct training *t = x->t;
-    struct train_param *params = IR_NEWN(x->ctx, t->nparams + 1, struct train_param);
-    bool sum = t->loss.sum && t->loss.kind != LOSS_output;
-    *n = 0;
-    for (int i = 0; i < t->nparams; i++) {
-        if (home_of(x, t->params[i]) != stage)
-            continue;
-        const char *name = train_grad_state(t, t->params[i])->name;
-        struct ir_value *g = ir_build1(b, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, name)));
-        if (!done && !sum && x->o->microbatches > 1)
-            g = ir_binary(b, IR_mul, g, ir_constant_f(b, TCC_F32, 1.0 / x->o->microbatches));
-        params[(*n)++] = (struct train_param){.state = t->params[i], .grad = g};
-    }
-    return params;
-}
-
-/* Copies of the model average their gradients, before these are measured. */
-static bool average_over_copies(struct stages *x, struct ir_builder *b, int n, struct train_param *params)
-{
-    struct ir_state **states = IR_NEWN(x->ctx, n + 1, struct ir_state *);
-    struct ir_value **grads = IR_NEWN(x->ctx, n + 1, struct ir_value *);
-    if (!x->t->o->data_parallel || !n)
-        return true;
-    for (int i = 0; i < n; i++) {
-        states[i] = params[i].state;
-        grads[i] = params[i].grad;
-    }
-    if (!train_parallel_gradients(b, x->t->o, n, states, grads))
-        return false;
-    for (int i = 0; i < n; i++) {
-        const char *name = train_grad_state(x->t, states[i])->name;
-        struct ir_value *g = ir_cast_to(b, params[i].grad = grads[i], TCC_F32);
-        if (!g || !ir_build(b, IR_state_write, 1, &g, IR_ATTRS(ir_attr_s(IR_ATTR_name, name))))
-            return false;
-    }
-    return true;
-}
-
-/* -> f32[2]: the largest gradient, the sum of squares. */
-static int add_measure(struct stages *x, int stage, int to)
-{
-    struct ir_func *f = new_func(x, "measure", stage);
-    struct ir_builder b = at_end(x, f);
-    struct optim_totals totals = {0};
-    ir_expr one = ir_const(x->ctx, 1);
-    int n;
-    struct train_param *params = stage_params(x, &b, stage, false, &n);
-    if (!average_over_copies(x, &b, n, params) || !optim_measure(&b, x->t->o, n, params, &totals))
-        return -1;
-    if (!totals.squares)
-        totals.squares = ir_constant_f(&b, TCC_F32, 0);
-    struct ir_value *both[] = {ir_reshape_to(&b, totals.largest, 1, &one), ir_reshape_to(&b, totals.squares, 1, &one)};
-    struct ir_value *out = ir_build1(&b, IR_concat, 2, both, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0)));
-    if (!out || !ir_return(&b, 1, &out, (const char *const[]){"totals"}))
-        return -1;
-    return stages_call(x, f, stage, 0, NULL, 1, &to);
-}
-
-/* From f32[stages, 2] */
-static struct ir_value *column(struct stages *x, struct ir_builder *b, struct ir_value *all, int i, enum ir_op op)
-{
-    ir_expr starts[] = {ir_const(x->ctx, 0), ir_const(x->ctx, i)}, steps[] = {ir_const(x->ctx, 1), ir_const(x->ctx, 1)};
-    ir_expr sizes[] = {ir_const(x->ctx, x->o->partitions), ir_const(x->ctx, 1)};
-    struct ir_value *v =
-        ir_build1(b, IR_slice, 1, &all,
-                  IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, 2, starts), ir_attr_exprs(IR_ATTR_sizes, 2, sizes),
-                           ir_attr_exprs(IR_ATTR_steps, 2, steps)));
-    return v ? ir_build1(b, op, 1, &v,
-                         IR_ATTRS(ir_attr_ints(IR_ATTR_axes, 2, (int64_t[]){0, 1}), ir_attr_i(IR_ATTR_keepdims, 0)))
-             : NULL;
-}
-
-/* stage -1: what belongs to none. */
-static int add_update(struct stages *x, int stage, int totals)
-{
-    struct ir_func *f = new_func(x, stage < 0 ? "count" : "update", stage);
-    struct ir_value *all = ir_input_new(f, x->values.at[totals].type, "totals"), *rate;
-    struct ir_builder b = at_end(x, f);
-    int n = 0;
-    struct train_param *params = stage < 0 ? NULL : stage_params(x, &b, stage, x->t->o->data_parallel, &n);
-    struct optim_totals t = {column(x, &b, all, 0, IR_reduce_max), column(x, &b, all, 1, IR_reduce_sum)};
-    if (!optim_update_part(&b, x->t->o, n, params, &t, stage < 0, &rate) || !ir_return(&b, 0, NULL, NULL))
-        return -1;
-    return stages_call(x, f, stage < 0 ? 0 : stage, 1, &totals, 0, NULL);
-}
-
-/* Behind the schedule's tasks. */
-static bool add_updates(struct stages *x, struct pipe *p, int own, int totals, const int *measure, const int *update)
-{
-    for (int s = 0; s < p->stages; s++) {
-        stages_add_task(x, p, s, TCC_TASK_CALL, measure[s], 0, 0);
-        stages_add_task(x, p, s, TCC_TASK_GATHER, own, 0, totals);
-        stages_add_task(x, p, s, TCC_TASK_CALL, update[s], 0, 0);
-    }
-    return true;
-}
-
 /* -- The pipelines ------------------------------------------------------------------------------------------------------------ */
 
 static bool build_segments(struct stages *x)
@@ -314,13 +219,47 @@ static struct partition_options cutting(const struct stages *x)
                                       .default_stage = o->default_stage};
 }
 
-static bool build_step(struct training *t, struct stages *x)
+/* What the microbatches' calls write besides gradients: running statistics. A run that fails puts them back. */
+static void find_early(struct stages *x, struct pipe *p)
 {
-    int own, totals, *measure, *update, *how;
+    VEC(int) early = {0};
+    for (int c = 0; c < p->ncalls; c++)
+        IR_EACH_NODE(n, p->calls[c].func->body)
+        {
+            const struct ir_state *s =
+                n->op == IR_state_write ? ir_state_by_name(x->m, ir_get_s(n, IR_ATTR_name, "")) : NULL;
+            bool known = !s || (s->flags & IR_STATE_GRADIENT);
+            for (int i = 0; s && i < early.n; i++)
+                known |= early.at[i] == s->index;
+            if (!known)
+                VEC_PUSH(x->ctx, early, s->index);
+        }
+    p->early = early.at;
+    p->nearly = early.n;
+}
+
+/* The microbatches alone: kept until all else is in its place. */
+static struct pipe *make_grad(struct stages *x, const struct pipe *step, int ncalls)
+{
+    struct pipe *p = IR_NEW(x->ctx, struct pipe);
+    *p = *step;
+    p->name = "grad";
+    p->ncalls = ncalls;
+    p->next = NULL;
+    p->tasks = IR_NEWN(x->ctx, p->stages + 1, struct pipe_tasks);
+    for (int s = 0; s < p->stages; s++)
+        for (int i = 0; i < step->tasks[s].n; i++)
+            VEC_PUSH(x->ctx, p->tasks[s], step->tasks[s].at[i]);
+    return p;
+}
+
+static bool build_step(struct training *t, struct stages *x, struct stage_updates *u, struct pipe **grad)
+{
+    int noutputs = 0, *how;
     *x = (struct stages){.t = t, .ctx = t->ctx, .m = t->m, .o = t->o->stages, .name = "step", .training = true};
-    for (own = 0; t->step_outputs[own];)
-        own++;
-    how = IR_NEWN(t->ctx, own + 1, int);
+    while (t->step_outputs[noutputs])
+        noutputs++;
+    how = IR_NEWN(t->ctx, noutputs + 1, int);
     if (!stages_check_batch(t, t->train, x->o) || !make_whole(x, t->train, how) || !clean(t->m))
         return false;
     struct partition_options o = cutting(x);
@@ -333,20 +272,21 @@ static bool build_step(struct training *t, struct stages *x)
     if (!optim_states(t->m, t->o, 0, NULL) || !build_segments(x) || !train_drop_unreached(t, x->grads) ||
         !optim_states(t->m, t->o, t->nparams, t->params) || !clean(t->m) || !halve_segments(x))
         return false;
-    ir_expr dims[] = {ir_const(x->ctx, x->o->partitions), ir_const(x->ctx, 2)};
-    own = stages_value(x, "totals of the stage", ir_tensor_type(x->ctx, TCC_F32, 1, dims + 1), TCC_PIPE_SLOT, 0);
-    totals = stages_value(x, "totals", ir_tensor_type(x->ctx, TCC_F32, 2, dims), TCC_PIPE_SLOT, 0);
-    measure = IR_NEWN(x->ctx, x->o->partitions, int);
-    update = IR_NEWN(x->ctx, x->o->partitions, int);
-    for (int s = 0; s < x->o->partitions; s++)
-        if ((measure[s] = add_measure(x, s, own)) < 0 || (update[s] = add_update(x, s, totals)) < 0)
-            return false;
-    int last = add_update(x, -1, totals);
-    struct pipe *p = last < 0 ? NULL : stages_pipe(x);
+    int micro_calls = x->calls.n;
+    struct stage_calls c;
+    if (!stages_make_updates(x, t->o->accumulate, u))
+        return false;
+    stages_call_updates(x, u, &c);
+    struct pipe *p = stages_pipe(x);
     if (!p)
         return false;
-    p->last = last;
-    return add_updates(x, p, own, totals, measure, update);
+    *grad = make_grad(x, p, micro_calls);
+    find_early(x, *grad);
+    p->early = (*grad)->early;
+    p->nearly = (*grad)->nearly;
+    p->counter = stages_counter(x);
+    stages_task_updates(x, p, &c);
+    return true;
 }
 
 /* The same stages for eval: nodes go where those of their name went, or where their state is, or with their operands. */
@@ -390,12 +330,10 @@ static bool build_eval(struct training *t, const struct partition *step)
 static bool build_init(struct training *t)
 {
     struct stages x = {.t = t, .ctx = t->ctx, .m = t->m, .o = t->o->stages, .name = "init"};
-    struct pipe *p = IR_NEW(t->ctx, struct pipe), **end = &t->m->pipes;
-    *p = (struct pipe){.name = "init", .stages = x.o->partitions, .micros = 1, .last = -1};
-    p->tasks = IR_NEWN(t->ctx, p->stages + 1, struct pipe_tasks);
+    struct pipe *p = stages_new_pipe(&x, 1);
     for (int s = -1; s < p->stages; s++) {
-        struct ir_func *f = new_func(&x, s < 0 ? "everywhere" : "stage", s);
-        struct ir_builder b = at_end(&x, f);
+        struct ir_func *f = stages_func(&x, s < 0 ? "everywhere" : "stage", s);
+        struct ir_builder b = {.ctx = x.ctx, .func = f, .block = f->body};
         for (const struct ir_state *v = t->m->states; v; v = v->next)
             if (v->home == s + 1 && !train_init_state(&b, v))
                 return false;
@@ -409,9 +347,6 @@ static bool build_init(struct training *t)
     }
     p->ncalls = x.calls.n;
     p->calls = x.calls.at;
-    while (*end)
-        end = &(*end)->next;
-    *end = p;
     return true;
 }
 
@@ -455,11 +390,13 @@ static void settle_homes(struct training *t, const struct pipe *p)
 bool train_stages(struct training *t)
 {
     struct stages step;
-    if (t->o->accumulate > 1)
-        return train_complain(t, "%s",
-                              "--accumulate and --partitions exclude each other: --microbatches=M accumulates");
-    if (!clean(t->m) || !build_step(t, &step))
+    struct stage_updates updates;
+    struct pipe *grad;
+    if (!clean(t->m) || !build_step(t, &step, &updates, &grad))
         return false;
     settle_homes(t, t->m->pipes);
-    return build_eval(t, step.part) && build_init(t);
+    if (!build_eval(t, step.part))
+        return false;
+    stages_link(&step, grad);
+    return stages_build_apply(&step, &updates) && build_init(t);
 }

@@ -2,11 +2,12 @@
 /*
  * train_stages_int.h - between the files that cut a model's training into stages:
  *
- *   train_stages.c    the whole: what is cut, updates, the pipelines' tables
+ *   train_stages.c    the whole: what is cut, the pipelines' tables
  *   train_micro.c     what is split, and what forbids it
  *   train_segment.c   a segment's function: its part of the model, and the gradients of that
  *   train_halves.c    forward and backward functions of a segment, and what the one keeps for the other
  *   train_tasks.c     from a schedule to each stage's tasks, and slots
+ *   train_stage_update.c   what happens to the gradients
  */
 #ifndef TCC_TRAIN_STAGES_INT_H
 #define TCC_TRAIN_STAGES_INT_H
@@ -53,6 +54,10 @@ struct stages {
 
 int stages_value(struct stages *x, const char *name, ir_type type, enum tcc_pipe_space space, int input);
 int stages_call(struct stages *x, struct ir_func *f, int stage, int nin, const int *in, int nout, const int *out);
+struct ir_func *stages_func(struct stages *x, const char *what, int stage);      /* ENTRY.WHATs; stage < 0: ENTRY.WHAT */
+/* A pipeline of x's tables without tasks, and one that is there, behind the module's others. */
+struct pipe *stages_new_pipe(struct stages *x, int micros);
+void stages_link(struct stages *x, struct pipe *p);
 /* The segment in which a value of `whole` is made (0 for inputs and sources). */
 int stages_segment_of(const struct stages *x, const struct ir_value *v);
 
@@ -71,5 +76,15 @@ bool stages_settle_inputs(struct stages *x, struct ir_func *f, int *n, int *in);
 /* train_tasks.c: the pipeline of x, put into the module. NULL after a diagnostic. */
 struct pipe *stages_pipe(struct stages *x);
 struct pipe_task *stages_add_task(struct stages *x, struct pipe *p, int stage, enum tcc_task_kind kind, int what, int micro, int peer);
+
+/* train_stage_update.c */
+struct stage_updates { struct ir_func **measure, **update, *count; };        /* by stage; of no stage */
+struct stage_calls { int own, totals, rate, *measure, *update, last; };      /* values, and calls of these functions */
+/* Updates by the gradients' sums of `calls` calls; more than 1: in every such call only. False after a diagnostic. */
+bool stages_make_updates(struct stages *x, int calls, struct stage_updates *u);
+void stages_call_updates(struct stages *x, const struct stage_updates *u, struct stage_calls *c);
+void stages_task_updates(struct stages *x, struct pipe *p, const struct stage_calls *c);     /* behind the tasks that there are */
+struct ir_state *stages_counter(struct stages *x);                           /* train.micro; NULL: every call updates */
+bool stages_build_apply(struct stages *step, const struct stage_updates *u);
 
 #endif

@@ -147,24 +147,11 @@ struct pipe *stages_pipe(struct stages *x)
     struct pipeline_options o = {.micros = x->o->microbatches, .active = x->o->active};
     if (!pipeline_parse(x->ctx, x->o->pipeline, &o))
         return NULL;
-    struct pipe *p = IR_NEW(x->ctx, struct pipe);
-    *p = (struct pipe){.name = x->name,
-                       .stages = x->o->partitions,
-                       .micros = o.micros,
-                       .ninputs = x->inputs.n,
-                       .noutputs = x->outputs.n,
-                       .nvalues = x->values.n,
-                       .ncalls = x->calls.n,
-                       .inputs = x->inputs.at,
-                       .outputs = x->outputs.at,
-                       .values = x->values.at,
-                       .calls = x->calls.at,
-                       .last = -1,
-                       .accumulates = x->training};
-    p->tasks = IR_NEWN(x->ctx, p->stages + 1, struct pipe_tasks);
-    struct tasks k = {.x = x, .p = p, .order = make_order(x, &o)};
-    if (!k.order || !draw(x, k.order))
+    struct pipeline_order *order = make_order(x, &o);
+    if (!order || !draw(x, order))
         return NULL;
+    struct pipe *p = stages_new_pipe(x, o.micros);
+    struct tasks k = {.x = x, .p = p, .order = order};
     size_t all = (size_t)p->stages * (size_t)p->nvalues * (size_t)p->micros;
     int *made_by = IR_NEWN(x->ctx, p->nvalues + 1, int);
     k.have = IR_NEWN(x->ctx, all + 1, bool);
@@ -182,8 +169,5 @@ struct pipe *stages_pipe(struct stages *x)
     }
     lay_out(&k);
     count_slots(&k);
-    struct pipe **end = &x->m->pipes;
-    while (*end)
-        end = &(*end)->next;
-    return *end = p;
+    return p;
 }

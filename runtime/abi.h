@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TCC_ABI_VERSION 3u
+#define TCC_ABI_VERSION 4u
 #define TCC_MAX_RANK 12
 
 /* -- Element types ------------------------------------------------------------------
@@ -328,7 +328,10 @@ struct tcc_pvalue { uint32_t name, dtype, space, input, slots, rank; struct tcc_
 struct tcc_pcall { uint32_t entry, stage; struct tcc_range in, out; };                 /* u32s: values of the pipeline */
 struct tcc_poutput { uint32_t value, stage, how, pad; };
 struct tcc_ppipe {
-    uint32_t stages, micros, last, accumulates;     /* last: call that a process makes once at the end, or TCC_NO */
+    uint32_t stages, micros, last, accumulates;     /* last: call that a process makes once at the end, or TCC_NO; accumulates:
+                                                       gradients begin at zero */
+    uint32_t counter, pad;                          /* 1 + a state variable (i64[]): where it is not 0, they go on from what they are */
+    struct tcc_range early;                         /* u32s: state variables written before the last task that may fail */
     struct tcc_range axes;                          /* u32s: each input's axis that is split, or TCC_NO */
     struct tcc_range values, calls, outputs;        /* of the tables below */
     struct tcc_range tasks;                         /* u32s: for each stage, first task and number of tasks */

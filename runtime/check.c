@@ -489,6 +489,20 @@ static bool check_tasks(struct check *c, const struct tcc_ppipe *p, uint32_t sta
     return true;
 }
 
+static bool check_early(struct check *c, const struct tcc_ppipe *p)
+{
+    if (!range_ok(c, "early state", p->early, c->p->u32s.count))
+        return false;
+    for (uint32_t i = 0; i < p->early.count; i++)
+        if (!index_ok(c, "early state", c->m->u32s[p->early.first + i], c->p->states.count))
+            return false;
+    if (!p->counter)
+        return true;
+    if (!index_ok(c, "counter", p->counter - 1, c->p->states.count))
+        return false;
+    return c->m->states[p->counter - 1].bytes == 8 || bad(c, "counter", c->m->states[p->counter - 1].bytes, 8);
+}
+
 static bool check_pipes(struct check *c)
 {
     c->where = "pipeline";
@@ -503,6 +517,8 @@ static bool check_pipes(struct check *c)
             !range_ok(c, "calls", p->calls, c->p->pcalls.count) ||
             !range_ok(c, "outputs", p->outputs, c->p->poutputs.count) ||
             !range_ok(c, "tasks", p->tasks, c->p->u32s.count) || !check_values(c, p) || !check_calls(c, p))
+            return false;
+        if (!check_early(c, p))
             return false;
         if (p->tasks.count != 2 * p->stages || (p->last != TCC_NO && p->last >= p->calls.count))
             return bad(c, "lists of tasks", p->tasks.count, 2 * p->stages);

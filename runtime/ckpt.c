@@ -46,12 +46,13 @@ static struct tcc_tensor state_tensor(const struct tccrt_session *s, int i, void
 /* The variables that other stages hold, on stage 0: in memory of their own. The other stages send them. */
 static int gather_states(struct tccrt_session *s, int flags, void **own)
 {
+    bool gradients = accumulating(s);
     int status = TCC_OK;
 
     for (uint32_t i = 0; i < s->m->plan->states.count && !status; i++) {
         const struct tcc_pstate *p = &s->m->states[i];
 
-        if (p->home <= 1 || !saved(p, flags, false))
+        if (p->home <= 1 || !saved(p, flags, gradients))
             continue;
         if (s->stage == 1 && !(own[i] = malloc(p->bytes + 1)))
             return tcr_fail(TCC_EENV, "no memory for '%s' of stage %u", tcr_string(s->m, p->name), p->home - 1);

@@ -90,6 +90,9 @@ void tcr_pipes_free(struct tccrt_session *s)
             free(x->slices);
             free(x->inputs);
             free(x->gathered);
+            for (uint32_t k = 0; x->kept && k < s->m->plan->states.count; k++)
+                free(x->kept[k].data);
+            free(x->kept);
         }
         free(x);
     }
@@ -440,13 +443,65 @@ static int run_stages(struct run *r)
     return status;
 }
 
-static void clear_gradients(struct run *r)
-{
-    struct tccrt_session *s = r->s;
+/* -- State ------------------------------------------------------------------------------------------------------- */
 
-    for (uint32_t i = 0; r->p->accumulates && i < s->m->plan->states.count; i++)
-        if ((s->m->states[i].flags & TCCRT_STATE_GRADIENT) && s->states[i])
-            memset(s->states[i], 0, s->m->states[i].bytes);
+/* Do gradients go on from those of earlier calls? */
+static bool goes_on(const struct run *r)
+{
+    const int64_t *calls = r->p->counter ? r->s->states[r->p->counter - 1] : NULL;
+
+    return calls && *calls != 0;
+}
+
+/* Is the variable written by microbatches, and worth something if the run fails? */
+static bool is_early(const struct run *r, uint32_t i)
+{
+    if (!r->s->states[i])
+        return false;
+    if (r->s->m->states[i].flags & TCCRT_STATE_GRADIENT)
+        return r->p->accumulates && goes_on(r);
+    for (uint32_t k = 0; k < r->p->early.count; k++)
+        if (r->s->m->u32s[r->p->early.first + k] == i)
+            return true;
+    return false;
+}
+
+static int keep_state(struct run *r, uint32_t i)
+{
+    const struct tccrt_model *m = r->s->m;
+
+    if (!r->state->kept && !(r->state->kept = calloc(m->plan->states.count, sizeof *r->state->kept)))
+        return tcr_fail(TCC_EENV, "no memory");
+    if (!r->state->kept[i].data && !(r->state->kept[i].data = malloc(m->states[i].bytes + 1)))
+        return tcr_fail(TCC_EENV, "no memory for a copy of '%s'", tcr_string(m, m->states[i].name));
+    memcpy(r->state->kept[i].data, r->s->states[i], m->states[i].bytes);
+    r->state->kept[i].now = true;
+    return TCC_OK;
+}
+
+/* Copies what a run that fails must put back; gradients begin. */
+static int begin_states(struct run *r)
+{
+    const struct tccrt_model *m = r->s->m;
+    int status = TCC_OK;
+
+    for (uint32_t i = 0; r->state->kept && i < m->plan->states.count; i++)
+        r->state->kept[i].now = false;
+    for (uint32_t i = 0; i < m->plan->states.count && !status; i++)
+        if (is_early(r, i))
+            status = keep_state(r, i);
+    for (uint32_t i = 0; i < m->plan->states.count && !status; i++)
+        if (r->p->accumulates && !goes_on(r) && r->s->states[i] && (m->states[i].flags & TCCRT_STATE_GRADIENT))
+            memset(r->s->states[i], 0, m->states[i].bytes);
+    r->keeps = !status;
+    return status;
+}
+
+static void put_states_back(struct run *r)
+{
+    for (uint32_t i = 0; r->keeps && r->state->kept && i < r->s->m->plan->states.count; i++)
+        if (r->state->kept[i].now)
+            memcpy(r->s->states[i], r->state->kept[i].data, r->s->m->states[i].bytes);
 }
 
 /* What was under way when the run ended. */
@@ -465,7 +520,8 @@ static int run_all(struct run *r)
     if (status || (status = tcr_bind(s, r->e)) || (status = tcr_pipe_begin_results(r)))
         return status;
     evaluate_dims(r);
-    clear_gradients(r);
+    if ((status = begin_states(r)))
+        return status;
     r->started = true;
     status = run_stages(r);
     if (!status && r->p->last != TCC_NO)
@@ -503,6 +559,8 @@ int tcr_pipe_run(struct tccrt_session *s, const struct tcc_pentry *e)
     if (status && r.group && r.started)
         tccrt_comm_abort(r.group, tccrt_error());
     settle_all(&r);
+    if (status)
+        put_states_back(&r);
     drop_messages(r.state);
     s->objects = objects;
     s->runs = r.runs;

@@ -25,6 +25,8 @@ struct slice { void *data; size_t held; };
 /* An output as it comes together. sums: doubles, where it is a sum or mean. */
 struct result { void *data; size_t held; struct tcc_tensor t; uint32_t seen; };
 
+struct kept { void *data; bool now; };                                   /* a variable as it was before the run, if `now` */
+
 /* A session's memory for one pipeline. */
 struct tcr_pipe {
     struct stage *stages;
@@ -36,6 +38,7 @@ struct tcr_pipe {
     struct message *mail;                        /* between stages of this process */
     void *gathered;
     uint32_t ngathered;
+    struct kept *kept;                           /* by state variable, NULL: none */
 };
 
 struct run {
@@ -48,6 +51,7 @@ struct run {
     struct tcr_pipe *state;
     struct tccrt_comm *group;                    /* NULL: all stages are here */
     int64_t runs;
+    bool keeps;                                  /* state->kept is this run's */
     bool started;                                /* others may wait for this stage by now */
 };
 

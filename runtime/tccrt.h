@@ -99,8 +99,8 @@ int tccrt_call(const struct tcc_model *model, int entry, const struct tcc_tensor
 /* -- State ---------------------------------------------------------------------------------------
  * Parameters, buffers, optimizer state: variables that the entry points of a session share, by name. A new session holds the
  * first values that the model was compiled with. A run that fails (a label outside its axis, a wrong input, no memory) leaves
- * all of them, and the counter of runs, as they were before it: the compiler puts writes of state behind whatever may fail.
- * Not covered: writes inside regions of control flow, and outputs whose size is known only after the run. NaN is a value like
+ * all of them, and the counter of runs, as they were before it: the compiler puts writes of state behind whatever may fail, and what
+ * the microbatches of a step in stages write early is put back. Not covered: gradients that are not being accumulated, writes inside regions of control flow, and outputs whose size is known only after the run. NaN is a value like
  * another: what it does to the state is the program's to see. */
 enum tccrt_state_flags { TCCRT_STATE_PARAM = 1, TCCRT_STATE_BUFFER = 2, TCCRT_STATE_OPTIMIZER = 4, TCCRT_STATE_GRADIENT = 8 };
 int tccrt_nstates(const struct tccrt_model *m);
