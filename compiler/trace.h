@@ -290,6 +290,8 @@ struct trace_optimizer_options {
     const char *schedule;        /* of --lr-schedule: "step:size=1,gamma=0.7"; NULL: constant. Epochs are trace_set_epoch()'s */
     const char *state;           /* "float32" or "bf16"; NULL: float32 */
     double clip_norm;            /* 0: none */
+    bool data_parallel;          /* gradients are averaged over the processes of group dp first, in buckets, while others are computed */
+    double bucket_cap_mb;        /* 0: 25, with a first one of 1 MiB */
 };
 /* Any optimizer of doc/training.md by its text, groups included: "adamw:lr=1e-3;*bias:weight_decay=0". Retains the params; those
  * without a name are called paramN. `options` may be NULL. NULL after an error. An update whose gradients are not all finite changes
@@ -315,11 +317,54 @@ struct trace_tensor *trace_scaler_scale(struct trace_scaler *s, struct trace_ten
 int trace_scaler_step(struct trace_scaler *s, struct trace_optimizer *o);
 struct trace_tensor *trace_scaler_value(struct trace_scaler *s);     /* f32[]: the scale */
 
+/* == Many processes ================================================================================
+ * The same program in all of them, started by mpirun or srun (doc/distributed.md). Every process records the same steps; in group
+ * "dp" they differ in their data, in group "pp" each runs its part of the graph. */
+
+/* Joins the other processes, before anything is made or recorded in the context. The groups are then
+ *   "world"  all
+ *   "pp"     with stages > 1: one process a stage, rank k of it stage k; neighbours in the world
+ *   "dp"     the processes of one stage: those that have the same parameters and other samples
+ * A process that was started alone is a world of one, which runs all stages. Graphs are compiled once on each machine, whoever comes first:
+ * the others wait and load them, from the context's cache folder or one that is made for this run. Threads that the options leave
+ * open are this process's share of the machine's CPUs. Dropout has other masks in each rank of dp. trace_free() leaves; one context of a process
+ * joins at a time. TCC_EENV: no MPI library, a process that does not come; TCC_EINPUT: stages don't divide the number of processes.
+ *
+ * A step that fails in one process fails in all: TCC_EENV, with a message that names the rank and the reason; they can't go on then. */
+int trace_join(struct trace_ctx *c, int stages);
+/* A group of ranks of the world, in that order, under a name of at most 15 letters. Called by all processes, before anything is recorded. */
+int trace_group(struct trace_ctx *c, const char *name, int n, const int *ranks);
+int trace_group_rank(const struct trace_ctx *c, const char *name);       /* this process's number; 0: no such group; -1: no member of it */
+int trace_group_size(const struct trace_ctx *c, const char *name);       /* 1: no such group, or no member of it */
+
+/* Collectives, recorded like other ops and run by all members of the group in the order of recording. `mode`: "sum", "avg", "min",
+ * "max", "product". In a group of one they give t. Only all_reduce has a gradient (of sum and avg). With stages, the group is dp. */
+struct trace_tensor *trace_all_reduce(struct trace_tensor *t, const char *group, const char *mode);
+struct trace_tensor *trace_reduce(struct trace_tensor *t, const char *group, const char *mode, int root);    /* elsewhere undefined */
+struct trace_tensor *trace_broadcast(struct trace_tensor *t, const char *group, int root);
+/* [n, ...] to [size n, ...]: the ranks' tensors one behind the other; and back: the sum's part of this rank. */
+struct trace_tensor *trace_all_gather(struct trace_tensor *t, const char *group);
+struct trace_tensor *trace_reduce_scatter(struct trace_tensor *t, const char *group, const char *mode);
+struct trace_tensor *trace_all_to_all(struct trace_tensor *t, const char *group);        /* part r of axis 0 goes to rank r */
+int trace_send(struct trace_tensor *t, const char *group, int peer, int tag);            /* 0 <= tag < 4096 */
+struct trace_tensor *trace_recv(struct trace_ctx *c, const char *group, int peer, int tag, int dtype, int rank, const int64_t *dims);
+
+/* Ops recorded from here on, and their gradients, belong to that stage (0...), or to none (-1: losses, updates, which go where what they
+ * need is). Returns what was set before, to be set again at the scope's end. Where group pp has one process, nothing is cut. */
+int trace_stage(struct trace_ctx *c, int stage);
+/* Called by all processes of group pp: a tensor of one stage comes to all, until it is updated. Reading another stage's tensor without it is
+ * TCC_EUSAGE. Runs what was recorded. */
+int trace_collect(struct trace_tensor *t);
+/* Called by all of the group: its retained tensors (parameters, optimizer state) become rank `root`'s: after reading a checkpoint
+ * there. Runs what was recorded. */
+int trace_share_state(struct trace_ctx *c, const char *group, int root);
+
 /* == Data ========================================================================================= */
 
 struct trace_loader_options {
     int64_t batch;               /* samples in a batch */
     bool shuffle, keep_last;     /* keep_last: the last batch may be smaller, and has a graph of its own */
+    bool data_parallel;          /* `batch` is that of all processes of group dp: rank r takes samples r, r + ranks, ... of each */
     uint64_t seed;               /* order of epoch e: torch.randperm with seed + e */
 };
 /* Batches of samples: the arrays' first axis, as long in all of them. The arrays stay the caller's and must stay. */

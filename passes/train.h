@@ -96,6 +96,10 @@ bool train_update_states(struct ir_module *m, const struct train_options *o, int
  * b's point, as reads and writes of those variables, which m holds. */
 bool train_update(struct ir_builder *b, const struct train_options *o, int n, struct ir_state *const *params,
                   struct ir_value *const *values, struct ir_value *const *grads);
+/* With data_parallel: puts all_reduces of buckets behind the gradients, which become their averages over group dp, in the type of the
+ * update. */
+bool train_parallel_gradients(struct ir_builder *b, const struct train_options *o, int n, struct ir_state *const *params,
+                              struct ir_value **grads);
 /* A loss by its text ("cross_entropy:label_smoothing=0.1"), at b's point: *value, f32[], and where `gradient` is not NULL, its gradient
  * by the scores times `factor` (f32[]; NULL: 1). False after a diagnostic. */
 bool train_loss_at(struct ir_builder *b, const char *loss, struct ir_value *scores, struct ir_value *target, struct ir_value *factor,

@@ -52,9 +52,6 @@ bool train_select(struct training *t);
 bool train_drop_unreached(struct training *t, struct ir_value **grads);
 
 /* -- train_parallel.c: nothing happens without data_parallel */
-/* Puts all_reduces of buckets behind the gradients, which become their results (in the type of the update). */
-bool train_parallel_gradients(struct ir_builder *b, const struct train_options *o, int n, struct ir_state *const *params,
-                              struct ir_value **grads);
 /* Puts a broadcast behind the reads of buffers that b's function writes. */
 bool train_parallel_buffers(struct ir_builder *b, const struct train_options *o);
 /* A scalar's mean over the ranks. */

@@ -16,27 +16,38 @@
 
 /* -- The final graph ---------------------------------------------------------------------------------------- */
 
+/* By input: is it no input of what is compiled? It is a state variable, or another process's. */
+static bool *left_inputs(struct trace_ctx *c, const struct trace_results *r)
+{
+    bool *gone = IR_NEWN(c->graph.ctx, (size_t)c->graph.ninputs + 1, bool);
+    for (int i = 0; i < c->graph.ninputs; i++)
+        gone[i] = r->gone[i];
+    for (int i = 0; i < r->n; i++)
+        if (r->donors[i] >= 0)
+            gone[r->donors[i]] = true;
+    return gone;
+}
+
 /* Inputs that are replaced become state variables. */
-static bool make_states(struct trace_ctx *c, int n, struct ir_value *const *results, const int *donors)
+static bool make_states(struct trace_ctx *c, const struct trace_results *r)
 {
     struct trace_graph *g = &c->graph;
     struct ir_block *body = g->func->body;
     struct ir_builder first = g->b;
-    bool *gone = IR_NEWN(g->ctx, (size_t)g->ninputs + 1, bool);
+    bool *gone = left_inputs(c, r);
     int nstates = 0, left = 0;
     first.before = body->first;
     first.where = g->b.where = (struct ir_where){0};
-    for (int i = 0; i < n; i++) {
-        if (donors[i] < 0)
+    for (int i = 0; i < r->n; i++) {
+        if (r->donors[i] < 0 || r->skip[i])
             continue;
-        struct ir_value *param = body->params[donors[i]], *result = results[i];
+        struct ir_value *param = body->params[r->donors[i]], *result = r->values[i];
         const char *name = ir_internf(g->ctx, "s%d", nstates++);
         ir_state_new(g->module, name, param->type, NULL, IR_STATE_PARAM);
         struct ir_value *read = ir_build1(&first, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, name)));
         if (!read || !ir_build(&g->b, IR_state_write, 1, &result, IR_ATTRS(ir_attr_s(IR_ATTR_name, name))))
             return false;
         ir_replace_uses(param, read);
-        gone[donors[i]] = true;
     }
     for (int i = 0; i < g->ninputs; i++)
         if (!gone[i]) {
@@ -62,15 +73,15 @@ static void drop_unused(struct trace_ctx *c)
     }
 }
 
-static bool finish_graph(struct trace_ctx *c, int n, struct ir_value *const *results, const int *donors)
+static bool finish_graph(struct trace_ctx *c, const struct trace_results *r)
 {
     struct trace_graph *g = &c->graph;
-    struct ir_value **returned = IR_NEWN(g->ctx, (size_t)n + 1, struct ir_value *);
+    struct ir_value **returned = IR_NEWN(g->ctx, (size_t)r->n + 1, struct ir_value *);
     int count = 0;
-    for (int i = 0; i < n; i++)
-        if (donors[i] < 0)
-            returned[count++] = results[i];
-    if (make_states(c, n, results, donors) && ir_return(&g->b, count, returned, NULL)) {
+    for (int i = 0; i < r->n; i++)
+        if (r->donors[i] < 0)
+            returned[count++] = r->values[i];
+    if (make_states(c, r) && ir_return(&g->b, count, returned, NULL)) {
         drop_unused(c);
         return true;
     }
@@ -99,24 +110,21 @@ static char *text_of(struct trace_ctx *c, size_t *size)
 }
 
 /* Names of the tensors that are inputs, then of those that are state variables; ended by 0 each. */
-static char *names_of(struct trace_ctx *c, int n, const int *donors)
+static char *names_of(struct trace_ctx *c, const struct trace_results *r)
 {
     const struct trace_graph *g = &c->graph;
-    bool *gone = IR_NEWN(g->ctx, (size_t)g->ninputs + 1, bool);
+    const bool *gone = left_inputs(c, r);
     char *names = NULL;
     size_t size = 0;
     FILE *f = open_memstream(&names, &size);
     if (!f)
         return NULL;
-    for (int i = 0; i < n; i++)
-        if (donors[i] >= 0)
-            gone[donors[i]] = true;
     for (int i = 0; i < g->ninputs; i++)
         if (!gone[i])
             fprintf(f, "%s%c", g->names[i] ? g->names[i] : "", 0);
-    for (int i = 0; i < n; i++)
-        if (donors[i] >= 0)
-            fprintf(f, "%s%c", g->names[donors[i]] ? g->names[donors[i]] : "", 0);
+    for (int i = 0; i < r->n; i++)
+        if (r->donors[i] >= 0 && !r->skip[i])
+            fprintf(f, "%s%c", g->names[r->donors[i]] ? g->names[r->donors[i]] : "", 0);
     if (fclose(f) == 0)
         return names;
     free(names);
@@ -217,9 +225,13 @@ static bool find_states(struct trace_compiled *g, int n)
 static bool make_session(struct trace_ctx *c, struct trace_compiled *g, int nstates)
 {
     const struct tccrt_options options = {.threads = c->threads, .seed = c->seed};
-    if (compile_and_open(c, g->digest, &g->model))
+    trace_busy(c, true);
+    int status = compile_and_open(c, g->digest, &g->model);
+    trace_busy(c, false);
+    if (status)
         return false;
-    int status = tccrt_session_new(g->model, &options, &g->session);
+    if (!(status = tccrt_session_new(g->model, &options, &g->session)))
+        status = trace_session_groups(c, g->session);
     if (status)
         trace_fail(c, status, "%s", tccrt_error());
     else if (!find_states(g, nstates))
@@ -253,7 +265,7 @@ static bool add(struct trace_ctx *c, struct trace_compiled *fresh, int nstates)
 }
 
 /* Of the context, so that it is not lost where memory runs out. */
-static struct trace_compiled *compiled_new(struct trace_ctx *c, int n, const int *donors, const uint64_t digest[2])
+static struct trace_compiled *compiled_new(struct trace_ctx *c, const struct trace_results *r, const uint64_t digest[2])
 {
     struct trace_compiled *g = c->fresh = calloc(1, sizeof *g);
     size_t size = 0;
@@ -262,24 +274,21 @@ static struct trace_compiled *compiled_new(struct trace_ctx *c, int n, const int
     g->digest[0] = digest[0];
     g->digest[1] = digest[1];
     g->text = text_of(c, &size);
-    g->names = names_of(c, n, donors);
+    g->names = names_of(c, r);
     return g->text && g->names ? g : NULL;
 }
 
-struct trace_compiled *trace_compile(struct trace_ctx *c, int n, struct ir_value *const *results, const int *donors)
+struct trace_compiled *trace_compile(struct trace_ctx *c, const struct trace_results *r)
 {
     uint64_t digest[2];
     int nstates = 0;
-    for (int i = 0; i < n; i++)
-        nstates += donors[i] >= 0;
-    if (!finish_graph(c, n, results, donors))
+    for (int i = 0; i < r->n; i++)
+        nstates += r->donors[i] >= 0 && !r->skip[i];
+    if (!finish_graph(c, r))
         return NULL;
     struct trace_compiled *known = trace_digest(c, digest) ? find(c, digest) : NULL;
     if (known)
         return known;
-    struct trace_compiled *fresh = compiled_new(c, n, donors, digest);
-    if (fresh && add(c, fresh, nstates))
-        return fresh;
-    trace_no_memory(c); /* unless it has been said what went wrong */
-    return NULL;
+    struct trace_compiled *fresh = compiled_new(c, r, digest);
+    return fresh && add(c, fresh, nstates) ? fresh : NULL;
 }

@@ -126,6 +126,7 @@ int trace_new(const struct trace_options *options, struct trace_ctx **out)
     c->level = o->level ? o->level : 2;
     c->seed = o->seed;
     c->generation = 1;
+    c->stage = -1;
     if (!trace_executor_init(c)) {
         free(c);
         return TCC_EENV;
@@ -205,6 +206,7 @@ void trace_free(struct trace_ctx *c)
         c->compiled = g->next;
         trace_compiled_free(g);
     }
+    trace_leave(c);
     free(c->device);
     free(c->march);
     free(c->cache_dir);
@@ -369,6 +371,14 @@ const char *trace_type_text(const struct trace_tensor *t, char *to, size_t size)
     if (n < size)
         snprintf(to + n, size - n, "]");
     return to;
+}
+
+size_t trace_host_bytes(const struct tcc_tensor *t)
+{
+    size_t n = (size_t)tcc_dtype_bytes((enum tcc_dtype)t->dtype);
+    for (int i = 0; i < t->rank; i++)
+        n *= (size_t)t->dims[i];
+    return n;
 }
 
 size_t trace_bytes(const struct trace_tensor *t)

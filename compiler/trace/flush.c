@@ -48,6 +48,8 @@ static void collect(struct trace_ctx *c, const struct trace_tensor *want, struct
     r->data = IR_NEWN(ctx, (size_t)n + 1, struct trace_data *);
     r->donors = IR_NEWN(ctx, (size_t)n + 1, int);
     r->index = IR_NEWN(ctx, nvalues + 1, int);
+    r->skip = IR_NEWN(ctx, (size_t)n + 1, bool);
+    r->gone = IR_NEWN(ctx, (size_t)c->graph.ninputs + 1, bool);
     for (uint32_t i = 0; i < nvalues; i++)
         r->index[i] = -1;
     for (int i = 0; i < c->graph.ninputs; i++)
@@ -120,6 +122,8 @@ static void fill_run(struct trace_ctx *c, const struct trace_results *r, struct 
     bool *given = IR_NEWN(g->ctx, (size_t)g->ninputs + 1, bool);
     for (int i = 0; i < r->n; i++) {
         hold(run, r->data[i]);
+        if (r->skip[i])
+            continue;
         if (r->donors[i] < 0) {
             run->out[run->nout++] = r->data[i]->o->t;
         } else {
@@ -128,7 +132,7 @@ static void fill_run(struct trace_ctx *c, const struct trace_results *r, struct 
         }
     }
     for (int i = 0; i < g->ninputs; i++)
-        if (!given[i]) {
+        if (!given[i] && !r->gone[i]) {
             hold(run, g->inputs[i]);
             run->in[run->nin++] = g->inputs[i]->o->t;
         }
@@ -195,11 +199,11 @@ static void bind_calls(struct trace_ctx *c, struct trace_run *run)
         struct trace_call *k = *at;
         bool ok = true;
         for (int i = 0; i < k->n; i++)
-            ok &= k->tensors[i]->data != NULL;
+            ok &= k->tensors[i]->data && trace_is_here(k->tensors[i]);
         for (int i = 0; ok && i < k->n; i++)
             k->from[i] = trace_data_ref(k->tensors[i]->data);
         if (!ok)
-            trace_fail(c, TCC_EUSAGE, "step_closure: a tensor has no value");
+            trace_fail(c, TCC_EUSAGE, "step_closure: a tensor has no value, or belongs to another stage");
         at = &k->next;
     }
     run->calls = c->calls;
@@ -243,10 +247,12 @@ static void flush_graph(struct trace_ctx *c, struct trace_tensor *want)
         c->counters.traced += r->n > 0;
         c->counters.executed += r->n > 0;
         r->n = 0;
-    } else if (r->n) {
+    } else if (r->n || c->graph.effects) {
         c->counters.traced++;
-        if (allocate(c, r))
-            compiled = trace_compile(c, r->n, r->values, r->donors);
+        if (allocate(c, r) && trace_cut(c, r))
+            compiled = trace_compile(c, r);
+        if (!compiled)
+            trace_no_memory(c); /* unless it has been said what went wrong */
     }
     if (!c->status && (compiled || c->calls))
         start(c, r, compiled);
@@ -291,8 +297,7 @@ int trace_flush(struct trace_ctx *c, struct trace_tensor *want)
     return c->status;
 }
 
-/* The status that is reported; the next call starts afresh. */
-static int report_status(struct trace_ctx *c)
+int trace_report_status(struct trace_ctx *c)
 {
     int status = c->status;
     c->status = TCC_OK;
@@ -318,7 +323,7 @@ int trace_mark_step(struct trace_ctx *c)
 {
     trace_flush(c, NULL);
     end_step(c);
-    return report_status(c);
+    return trace_report_status(c);
 }
 
 int trace_wait(struct trace_ctx *c)
@@ -326,7 +331,7 @@ int trace_wait(struct trace_ctx *c)
     trace_reap(c, true);
     if (c->status)
         trace_flush(c, NULL); /* drops what was recorded */
-    return report_status(c);
+    return trace_report_status(c);
 }
 
 /* -- Reading ------------------------------------------------------------------------------------------------------- */
@@ -345,7 +350,12 @@ static const void *data_of(struct trace_tensor *t)
     if (!t->data)
         trace_fail(c, TCC_EUSAGE, "read: tensor %s was part of a graph that has been run, and not retained",
                    t->name ? t->name : "without a name");
-    return t->data ? t->data->o->t.data : NULL;
+    else if (!trace_is_here(t))
+        trace_fail(c, TCC_EUSAGE, "read: tensor %s belongs to stage %d: trace_collect() brings it to all processes",
+                   t->name ? t->name : "without a name", t->data->home - 1);
+    else
+        return t->data->o->t.data;
+    return NULL;
 }
 
 int trace_read(struct trace_tensor *t, void *buffer, size_t bytes)
@@ -357,7 +367,7 @@ int trace_read(struct trace_tensor *t, void *buffer, size_t bytes)
         trace_fail(t->c, TCC_EUSAGE, "read: the tensor has %zu bytes, the buffer %zu", trace_bytes(t), bytes);
     else if (data)
         memcpy(buffer, data, bytes);
-    return report_status(t->c);
+    return trace_report_status(t->c);
 }
 
 int trace_item(struct trace_tensor *t, double *value)
@@ -370,7 +380,7 @@ int trace_item(struct trace_tensor *t, double *value)
         trace_fail(t->c, TCC_EUSAGE, "item: the tensor has more than one element, or none");
     else if (data)
         *value = tcc_load_f64((enum tcc_dtype)t->dtype, data);
-    return report_status(t->c);
+    return trace_report_status(t->c);
 }
 
 int trace_print(struct trace_tensor *t, FILE *to)
@@ -386,5 +396,5 @@ int trace_print(struct trace_tensor *t, FILE *to)
             fprintf(to, " %.9g", tcc_load_f64((enum tcc_dtype)t->dtype, data + i * each));
         fprintf(to, n > 16 ? " ...\n" : "\n");
     }
-    return report_status(t->c);
+    return trace_report_status(t->c);
 }

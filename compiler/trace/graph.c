@@ -309,7 +309,7 @@ static void build_op(struct trace_ctx *c, void *arg)
             return;
     if (!attributes(c, info, w->attrs, &converted))
         return;
-    g->b.where = (struct ir_where){.op = c->source};
+    g->b.where = trace_where(c, c->source);
     cast_operands(c, op, w->nin, values);
     struct ir_node *n = ir_build(&g->b, op, w->nin, values, converted);
     if (!n) {

@@ -59,6 +59,7 @@ struct trace_loader {
     int n;
     struct tcc_tensor *arrays;
     int64_t samples, at;
+    int64_t ranks, rank; /* that share each batch */
     int64_t *order;
 };
 
@@ -94,6 +95,8 @@ struct trace_loader *trace_loader(struct trace_ctx *c, int narrays, const struct
     }
     *l = (struct trace_loader){.c = c, .next = c->loaders, .options = *options, .n = narrays, .samples = samples};
     c->loaders = l;
+    l->ranks = options->data_parallel ? trace_group_size(c, "dp") : 1;
+    l->rank = options->data_parallel ? trace_group_rank(c, "dp") : 0;
     l->arrays = calloc((size_t)narrays, sizeof *l->arrays);
     l->order = calloc((size_t)samples, sizeof *l->order);
     if (!l->arrays || !l->order) {
@@ -128,7 +131,7 @@ void trace_loaders_free(struct trace_ctx *c)
 
 int64_t trace_loader_batches(const struct trace_loader *l)
 {
-    int64_t batch = l->options.batch;
+    int64_t batch = l->options.batch < l->ranks ? l->ranks : l->options.batch;
     return l->options.keep_last ? (l->samples + batch - 1) / batch : l->samples / batch;
 }
 
@@ -142,6 +145,7 @@ void trace_loader_start(struct trace_loader *l, int64_t epoch)
             l->order[i] = i;
 }
 
+/* Samples rank, rank + ranks, ... of the batch that begins at `at`. */
 static struct trace_tensor *batch_of(struct trace_loader *l, const struct tcc_tensor *array, int64_t count)
 {
     int64_t dims[TCC_MAX_RANK];
@@ -153,23 +157,24 @@ static struct trace_tensor *batch_of(struct trace_loader *l, const struct tcc_te
     size_t each = trace_bytes(t) / (size_t)count;
     for (int64_t i = 0; i < count; i++)
         memcpy((char *)t->data->o->t.data + (size_t)i * each,
-               (const char *)array->data + (size_t)l->order[l->at + i] * each, each);
+               (const char *)array->data + (size_t)l->order[l->at + l->rank + i * l->ranks] * each, each);
     return t;
 }
 
 int trace_loader_next(struct trace_loader *l, struct trace_tensor **out, bool *more)
 {
     int status = trace_mark_step(l->c);
-    int64_t left = l->samples - l->at, count = left < l->options.batch ? left : l->options.batch;
+    int64_t left = l->samples - l->at, whole = l->options.batch < l->ranks ? l->ranks : l->options.batch;
+    int64_t count = (left < whole ? left : whole) / l->ranks;
     *more = false;
     for (int i = 0; i < l->n; i++)
         out[i] = NULL;
-    if (status || !count || (count < l->options.batch && !l->options.keep_last))
+    if (status || !count || (left < whole && !l->options.keep_last))
         return status;
     for (int i = 0; i < l->n; i++)
         if (!(out[i] = batch_of(l, &l->arrays[i], count)))
             return l->c->status;
-    l->at += count;
+    l->at += left < whole ? left : whole;
     *more = true;
     return TCC_OK;
 }

@@ -21,7 +21,8 @@ struct trace_optimizer {
     struct trace_ctx *c;
     struct trace_optimizer *next;
     char *text, *schedule, *state;
-    double clip_norm;
+    double clip_norm, bucket_cap_mb;
+    bool data_parallel;
     int n;
     struct slot *params;
     int nslots;
@@ -40,6 +41,8 @@ static struct train_options options_of(const struct trace_optimizer *o, const ch
                                   .schedule = o->schedule,
                                   .optimizer_state = o->state,
                                   .clip_norm = o->clip_norm,
+                                  .data_parallel = o->data_parallel,
+                                  .bucket_cap_mb = o->bucket_cap_mb,
                                   .loss_scale = scale};
 }
 
@@ -181,6 +184,8 @@ static bool take_options(struct trace_optimizer *o, const char *text, const stru
     o->schedule = from->schedule ? strdup(from->schedule) : NULL;
     o->state = from->state ? strdup(from->state) : NULL;
     o->clip_norm = from->clip_norm;
+    o->data_parallel = from->data_parallel;
+    o->bucket_cap_mb = from->bucket_cap_mb;
     if ((!text || o->text) && (!from->schedule || o->schedule) && (!from->state || o->state))
         return true;
     trace_no_memory(o->c);
@@ -250,6 +255,33 @@ static bool resolve(struct trace_ctx *c, const struct step_work *w, struct ir_no
     return true;
 }
 
+/* The gradients' means over the copies, of each stage by itself: stages have buckets of their own. */
+static bool reduce(struct trace_ctx *c, const struct train_options *options, int n, const int *stages,
+                   struct ir_state *const *params, struct ir_value **grads)
+{
+    struct trace_graph *g = &c->graph;
+    struct ir_state **some = IR_NEWN(g->ctx, (size_t)n + 1, struct ir_state *);
+    struct ir_value **values = IR_NEWN(g->ctx, (size_t)n + 1, struct ir_value *);
+    bool *done = IR_NEWN(g->ctx, (size_t)n + 1, bool);
+    for (int first = 0; first < n; first++) {
+        int count = 0;
+        for (int i = first; i < n; i++)
+            if (!done[i] && stages[i] == stages[first]) {
+                some[count] = params[i];
+                values[count++] = grads[i];
+            }
+        if (count && !train_parallel_gradients(&g->b, options, count, some, values))
+            return false;
+        for (int i = first, k = 0; k < count; i++)
+            if (!done[i] && stages[i] == stages[first]) {
+                grads[i] = values[k++];
+                done[i] = true;
+            }
+    }
+    g->effects = true;
+    return true;
+}
+
 static void build_step(struct trace_ctx *c, void *arg)
 {
     struct step_work *w = arg;
@@ -259,7 +291,7 @@ static void build_step(struct trace_ctx *c, void *arg)
     struct ir_state **params = IR_NEWN(g->ctx, (size_t)o->n + 1, struct ir_state *);
     struct ir_value **values = IR_NEWN(g->ctx, (size_t)o->n + 1, struct ir_value *);
     struct ir_value **grads = IR_NEWN(g->ctx, (size_t)o->n + 1, struct ir_value *);
-    int n = 0;
+    int n = 0, *stages = IR_NEWN(g->ctx, (size_t)o->n + 1, int);
     w->tensors = IR_NEWN(g->ctx, (size_t)(o->n + o->nslots + 2), struct trace_tensor *);
     for (int i = 0; i < o->n; i++) {
         struct trace_tensor *t = o->params[i].t;
@@ -268,6 +300,7 @@ static void build_step(struct trace_ctx *c, void *arg)
         params[n] = declare(g->module, w, o->params[i].name, t);
         values[n] = trace_value(t);
         grads[n] = trace_value(t->grad);
+        stages[n] = trace_stage_of(t);
         if (!values[n] || !grads[n++])
             break;
         t->used_grad = true;
@@ -278,9 +311,11 @@ static void build_step(struct trace_ctx *c, void *arg)
         declare(g->module, w, o->slots[i].name, o->slots[i].t);
     for (int i = 0; w->scaler && i < 2; i++)
         declare(g->module, w, w->scaler->slots[i].name, w->scaler->slots[i].t);
-    struct ir_node *last = g->func->body->last;
     g->b.where = (struct ir_where){.op = "optimizer"};
-    if (!c->status && train_update(&g->b, &options, n, params, values, grads))
+    bool fine =
+        !c->status && (!trace_comm(c, "dp") || !o->data_parallel || reduce(c, &options, n, stages, params, grads));
+    struct ir_node *last = g->func->body->last;
+    if (fine && train_update(&g->b, &options, n, params, values, grads))
         resolve(c, w, last ? last->next : g->func->body->first);
     g->module->states = g->module->last_state = NULL;
 }

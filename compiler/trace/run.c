@@ -81,11 +81,13 @@ static int execute(struct trace_run *r, struct trace_ctx *c)
     for (int i = 0; i < r->nstates && !status; i++)
         if (g->states[i] >= 0)
             status = tccrt_state_bind(g->session, g->states[i], &r->states[i]);
-    tccrt_random_set(g->session, c->seed, r->count);
+    tccrt_random_set(g->session, c->seed + c->run_seed, r->count);
     if (!status)
         status = tccrt_run(g->session, "main", r->nin, r->in, r->nout, r->out);
-    if (status)
+    if (status) {
         snprintf(r->error, sizeof r->error, "%s", tccrt_error());
+        trace_tell_failure(c, r->error);
+    }
     return status;
 }
 
@@ -95,9 +97,7 @@ static bool copy_values(struct trace_call *k)
     k->values = calloc((size_t)k->n + 1, sizeof *k->values);
     for (int i = 0; k->values && i < k->n; i++) {
         const struct tcc_tensor *t = &k->from[i]->o->t;
-        size_t bytes = (size_t)tcc_dtype_bytes((enum tcc_dtype)t->dtype);
-        for (int d = 0; d < t->rank; d++)
-            bytes *= (size_t)t->dims[d];
+        size_t bytes = trace_host_bytes(t);
         k->values[i] = *t;
         k->values[i].data = malloc(bytes + 1);
         if (!k->values[i].data)

@@ -9,7 +9,8 @@
  *   flush.c     what a graph gives, updates in place                compile.c  compiled graphs
  *   digest.c    what tells graphs apart
  *   run.c       executions on a thread of their own, closures       eager.c    ops one by one
- *   report.c    why a graph is new
+ *   report.c    why a graph is new                            ranks.c    processes, their groups, their state
+ *   collective.c  collectives                                 stage.c    partition scopes, and cutting by them
  */
 #ifndef TCC_TRACE_INT_H
 #define TCC_TRACE_INT_H
@@ -31,6 +32,8 @@ struct trace_data {
     uint64_t generation;                 /* of the graph that it is input number `input` of */
     int input;
     bool alias;                          /* (in that graph) a tensor's new value is this input itself */
+    int home;                            /* 0: every process has it; k: that of stage k - 1, and for others it has no memory */
+    bool here;                           /* ... but a copy that trace_collect() brought */
 };
 
 /* A loss in the graph: differentiated as a whole, by the formula that goes with it. */
@@ -46,6 +49,7 @@ struct trace_graph {
     const char **names;                  /* of the parameters' tensors, in ctx; NULL: none */
     int ninputs, cap_inputs;
     int nrandom;                         /* random ops so far: their streams */
+    bool effects;                        /* something in it tells other processes something */
     VEC(struct ir_value *) stops;        /* results of trace_detach() */
     VEC(struct trace_whole) wholes;
     struct tcc_object **eager;           /* eager mode: by value id, the data of what has been computed */
@@ -115,6 +119,8 @@ struct trace_results {
     struct trace_data **data;            /* referenced */
     int *donors;                         /* input that the result replaces; -1: none */
     int *index;                          /* by value id: which result; -1: none. Of the graph's inputs: which input */
+    bool *skip;                          /* results that another process computes for itself */
+    bool *gone;                          /* inputs that are none of this process's part */
 };
 
 struct trace_ctx {
@@ -127,6 +133,9 @@ struct trace_ctx {
     uint32_t ncreated;                   /* random tensors made: their streams */
     int autocast;                        /* element type; TCC_NONE: off */
     const char *source;                  /* the operator that what is recorded is a part of, or NULL */
+    int stage;                           /* that what is recorded belongs to; -1: none */
+    struct trace_world *world;           /* NULL: alone */
+    uint64_t run_seed;                   /* added to the seed of what is run: other masks in other copies */
     struct trace_graph graph;
     struct trace_results results;        /* while it is being ended */
     struct trace_compiled *compiled;
@@ -178,6 +187,7 @@ void trace_forget_grad(struct trace_tensor *t);
 bool trace_same_type(const struct trace_tensor *a, const struct trace_tensor *b);
 const char *trace_type_text(const struct trace_tensor *t, char *to, size_t size);   /* f32[2,3] */
 size_t trace_bytes(const struct trace_tensor *t);
+size_t trace_host_bytes(const struct tcc_tensor *t);
 
 struct trace_data *trace_data_new(int dtype, int rank, const int64_t *dims);    /* NULL: no memory */
 struct trace_data *trace_data_of(struct tcc_object *o);                          /* takes over the reference; NULL: no memory */
@@ -204,8 +214,9 @@ int trace_eager_node(const struct ir_node *n, int64_t count, struct tcc_object *
 /* -- flush.c, compile.c, run.c, report.c */
 /* Starts what is recorded; `want`: to be computed besides what always is, or NULL. */
 int trace_flush(struct trace_ctx *c, struct trace_tensor *want);
-/* The compiled graph with these results: donors[i] is the input that result i, of n, replaces, -1: none. NULL after trace_fail(). */
-struct trace_compiled *trace_compile(struct trace_ctx *c, int n, struct ir_value *const *results, const int *donors);
+int trace_report_status(struct trace_ctx *c);                    /* the status; the next call starts afresh */
+/* The compiled graph with these results. NULL after trace_fail(). */
+struct trace_compiled *trace_compile(struct trace_ctx *c, const struct trace_results *r);
 /* Equal for equal graphs. False: no memory. */
 bool trace_digest(struct trace_ctx *c, uint64_t out[2]);
 void trace_compiled_free(struct trace_compiled *g);
@@ -218,6 +229,24 @@ void trace_reap(struct trace_ctx *c, bool wait);                 /* lets go of w
 void trace_calls_free(struct trace_call *calls);
 bool trace_executor_init(struct trace_ctx *c);
 void trace_executor_end(struct trace_ctx *c);
+
+/* -- ranks.c */
+struct tccrt_comm *trace_comm(const struct trace_ctx *c, const char *group);     /* NULL: alone in it */
+int trace_comm_failed(struct trace_ctx *c, int status);          /* with tccrt_error()'s message */
+int trace_session_groups(struct trace_ctx *c, struct tccrt_session *s);
+void trace_busy(struct trace_ctx *c, bool busy);                 /* compiles: not to be taken for hanging */
+void trace_tell_failure(struct trace_ctx *c, const char *why);   /* to the others, who can't go on without this process */
+void trace_leave(struct trace_ctx *c);
+bool trace_is_here(const struct trace_tensor *t);                /* has this process its data's bytes? */
+
+/* -- stage.c */
+struct ir_where trace_where(struct trace_ctx *c, const char *source);    /* of nodes that are recorded now */
+int trace_stage_of(const struct trace_tensor *t);                /* that it belongs to; -1: none, or there are no stages */
+/* What this process does of the graph with these results, which become its own. */
+bool trace_cut(struct trace_ctx *c, struct trace_results *r);
+
+/* -- collective.c */
+int trace_eager_collective(struct trace_ctx *c, const struct ir_node *n, struct tcc_object *const *in, struct tcc_object **out);
 
 /* -- optim.c, loader.c */
 void trace_optimizers_free(struct trace_ctx *c);
