@@ -395,17 +395,10 @@ static void study_epilogue(struct cg *g)
         bool by = in->code == KN_STORE || in->code == KN_INDEX;
         for (int a = 0; a < in->nargs; a++)
             by |= in->arg[a] >= 0 && (in->arg[a] == k->contraction.reduce || g->by_row[in->arg[a]]);
-        for (int d = 0; d < k->ndims; d++) {
-            if (!(g->c.collapsed >> d & 1))
-                continue;
-            ir_expr v = k->dims[d].var;
-            by |= in->expr && ir_uses_sym(in->expr, v);
-            for (int p = 0; p < in->nindex; p++)
-                by |= ir_uses_sym(in->index[p], v);
-            for (int p = 0; p < in->nguards; p++)
-                by |= ir_uses_sym(in->guards[p].e, v) || ir_uses_sym(in->guards[p].lo, v) ||
-                      ir_uses_sym(in->guards[p].hi, v);
-        }
+        for (int d = 0; d < k->ndims; d++)
+            by |= (g->c.collapsed >> d & 1) && em_insn_uses(in, k->dims[d].var);
+        for (int j = k->stages[0].last; j < i; j++)
+            by |= g->by_row[j] && k->insns[j].code == KN_INDEX && em_insn_uses(in, k->insns[j].expr);
         g->by_row[i] = by;
         if (by)
             g->epilogue_cost += in->code != KN_SCALAR || in->word <= IR_sqrt || in->word >= IR_and ? 2 : 30;

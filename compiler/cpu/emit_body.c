@@ -131,13 +131,14 @@ void em_insn(struct em *e, int i)
     }
 }
 
-static bool uses_symbol(const struct kn_insn *in, ir_expr sym)
+bool em_insn_uses(const struct kn_insn *in, ir_expr sym)
 {
-    bool used = in->expr && ir_uses_sym(in->expr, sym);
+    bool used = (in->expr && ir_uses_sym(in->expr, sym)) || (in->bound && ir_uses_sym(in->bound, sym));
     for (int i = 0; i < in->nindex; i++)
         used |= ir_uses_sym(in->index[i], sym);
     for (int i = 0; i < in->nguards; i++)
-        used |= ir_uses_sym(in->guards[i].e, sym);
+        used |= ir_uses_sym(in->guards[i].e, sym) || ir_uses_sym(in->guards[i].lo, sym) ||
+                ir_uses_sym(in->guards[i].hi, sym);
     return used;
 }
 
@@ -150,7 +151,7 @@ void em_insn_needed(struct em *e, int i)
         if (in->arg[a] >= 0)
             em_insn_needed(e, in->arg[a]);
     for (int j = 0; j < i; j++)
-        if (e->k->insns[j].code == KN_INDEX && uses_symbol(in, e->k->insns[j].expr))
+        if (e->k->insns[j].code == KN_INDEX && em_insn_uses(in, e->k->insns[j].expr))
             em_insn_needed(e, j);
     em_insn(e, i);
 }

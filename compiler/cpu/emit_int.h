@@ -167,6 +167,7 @@ LLVMValueRef em_cast_by(struct em *e, enum tcc_dtype to, enum tcc_dtype from, LL
  * arguments, and sets e->value[i]. em_insns: a range; instructions whose value is already preset by `keep` are skipped. */
 void em_insn(struct em *e, int i);
 LLVMValueRef em_load_insn(struct em *e, const struct kn_insn *n);      /* of a load that needn't be the kernel's */
+bool em_insn_uses(const struct kn_insn *in, ir_expr sym);        /* in its expression, bound, indexes or guards */
 void em_insn_needed(struct em *e, int i);                      /* instruction i after those that it is made of, where they have no value yet */
 void em_insns(struct em *e, int first, int last);            /* skips reductions, and instructions with e->value[i] set */
 void em_forget(struct em *e, int first, int last);           /* e->value[i] = NULL: before emitting a body again */
