@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * peak.c - the share of the processor's peak that the micro-kernel of matrix products reaches, one thread. The peak is a loop of
+ * multiply-adds in registers only (tools/peak.c). Panels are products whose operands fit the first or the second cache, so that
+ * little but the micro-kernel is timed; whole products have packed right sides, as weights are.
+ *
+ * Both are timed by turns, in the thread's processor time: the clock of a shared machine moves. Printed: medians of the rounds.
+ *
+ * usage: peak [architecture]     (default: native); a Markdown table on standard output
+ */
+#include "tools/peak_int.h"
+#include "tests/unit/kernel_make.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#define ROUNDS 31
+
+struct shape {
+    const char *what;
+    int m, n, k;
+    struct kn_kernel *kernel;
+    tcc_kernel_fn fn;
+    float *args[4]; /* a, b, bias, out */
+    void *scratch;
+    double gflops[ROUNDS], share[ROUNDS];
+};
+
+static struct shape shapes[] = {
+    {.what = "panels in the first cache", .m = 14, .n = 32, .k = 128},
+    {.what = "panels in the first cache", .m = 28, .n = 64, .k = 96},
+    {.what = "panels in the second cache", .m = 140, .n = 128, .k = 256},
+    {.what = "panels in the second cache", .m = 280, .n = 256, .k = 384},
+    {.what = "a whole product", .m = 512, .n = 512, .k = 512},
+    {.what = "a whole product", .m = 768, .n = 768, .k = 768},
+    {.what = "a whole product", .m = 1024, .n = 1024, .k = 1024},
+    {.what = "a whole product", .m = 1536, .n = 1536, .k = 1536},
+    {.what = "a whole product", .m = 2048, .n = 2048, .k = 2048},
+};
+#define SHAPES ((int)(sizeof shapes / sizeof *shapes))
+
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static float *numbers(size_t n)
+{
+    float *p = aligned_alloc(64, (n * sizeof *p + 127) / 64 * 64);
+    for (size_t i = 0; p && i < n; i++)
+        p[i] = (float)(i % 17) * 0.1f;
+    return p;
+}
+
+static bool prepare(struct shape *s)
+{
+    size_t m = (size_t)s->m, n = (size_t)s->n, k = (size_t)s->k, sizes[4] = {m * k, k * n, n, m * n};
+    for (int i = 0; i < 4; i++)
+        if (!(s->args[i] = numbers(sizes[i])))
+            return false;
+    s->scratch = aligned_alloc(64, (size_t)ir_const_or(s->kernel->scratch, 0) / 64 * 64 + 64);
+    return s->scratch;
+}
+
+static void run(const struct shape *s, int times)
+{
+    void *args[4] = {s->args[0], s->args[1], s->args[2], s->args[3]};
+    struct tcc_env env = {0};
+    int64_t size = 0, tiles = ir_const_or(s->kernel->tiles, 0);
+    for (int i = 0; i < times; i++)
+        s->fn(args, &size, s->scratch, &env, 0, tiles);
+}
+
+/* About 2 ms of the kernel between two of the peak, or one run of it. */
+static void measure(struct shape *s, int round, int bits)
+{
+    double flops = 2.0 * s->m * s->n * s->k, before = peak_gflops(bits);
+    int times = (int)(2e-3 * before * 1e9 / flops) + 1;
+    double t = cpu_seconds();
+    run(s, times);
+    t = cpu_seconds() - t;
+    double after = peak_gflops(bits), got = flops * times / t * 1e-9;
+    s->gflops[round] = got;
+    s->share[round] = got / (before > after ? before : after);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+int main(int argc, char **argv)
+{
+    struct kn_kernel *k[SHAPES];
+    tcc_kernel_fn f[SHAPES];
+    struct ir_ctx *ctx = ir_ctx_new();
+    const char *arch = target_cpu.resolve(ctx, argc > 1 ? argv[1] : "native");
+    const struct pass_machine *m = target_cpu.machine(ctx, arch);
+    if (!m) {
+        fprintf(stderr, "peak: unknown architecture '%s'\n", arch);
+        return 2;
+    }
+    int bits = m->fma ? m->vector_bytes * 8 : 128;
+    for (int i = 0; i < SHAPES; i++) {
+        struct shape *s = &shapes[i];
+        struct km_matmul v = {.b = 1, .m = s->m, .n = s->n, .k = s->k, .panel = m->vector_bytes >= 64 ? 32 : 16};
+        k[i] = s->kernel = km_matmul(ctx, &v);
+        k[i]->id = i;
+        m->schedule(m, ctx, k[i]);
+    }
+    if (!km_load(ctx, arch, SHAPES, k, f))
+        return 4;
+    printf("| product | m x n x k | register tile | GFLOP/s | of peak, median | best |\n| --- | --- | --- | --- | --- "
+           "| --- |\n");
+    for (int i = 0; i < SHAPES; i++) {
+        struct shape *s = &shapes[i];
+        s->fn = f[i];
+        if (!prepare(s))
+            return 3;
+        run(s, 1);
+        for (int r = 0; r < ROUNDS; r++)
+            measure(s, r, bits);
+        qsort(s->gflops, ROUNDS, sizeof *s->gflops, ascending);
+        qsort(s->share, ROUNDS, sizeof *s->share, ascending);
+        printf("| %s | %d x %d x %d | %d x %d | %.1f | %.1f %% |\n", s->what, s->m, s->n, s->k, k[i]->schedule.mr,
+               k[i]->schedule.nr, s->gflops[ROUNDS / 2], 100 * s->share[ROUNDS / 2]);
+        fflush(stdout);
+    }
+    printf("\npeak: %.1f GFLOP/s a core, %d-bit vectors\n", peak_gflops(bits), bits);
+    return 0;
+}
