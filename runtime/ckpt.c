@@ -78,58 +78,163 @@ static int tell_stages(struct tccrt_session *s, int status)
     return sent ? sent : result ? tcr_fail(result, "stage 0 could not write the checkpoint") : TCC_OK;
 }
 
-static int save(struct tccrt_session *s, const char *path, int flags, int nmeta, const struct tccrt_pair *meta,
-                void **own)
-{
-    int nstates = (int)s->m->plan->states.count, n = 0, status, k = 0;
-    struct tccrt_named *list = calloc((size_t)nstates + 1, sizeof *list);
-    struct tccrt_pair *pairs = calloc((size_t)nmeta + 5, sizeof *pairs);
-    bool gradients = accumulating(s);
+/* What a file holds besides tensors. */
+struct about {
+    struct tccrt_pair *pairs;
+    int n;
     char seed[24], runs[24];
+};
 
-    tcr_clear_error();
-    if (!list || !pairs) {
-        free(list);
-        free(pairs);
-        return tcr_fail(TCC_EENV, "%s: no memory", path);
-    }
-    for (int i = 0; i < nstates; i++)
-        if (saved(&s->m->states[i], flags, gradients))
-            list[n++] = (struct tccrt_named){tcr_string(s->m, s->m->states[i].name), state_tensor(s, i, own[i])};
-    snprintf(seed, sizeof seed, "%llu", (unsigned long long)s->seed);
-    snprintf(runs, sizeof runs, "%lld", (long long)s->runs);
-    pairs[k++] = (struct tccrt_pair){"tccc.model", s->m->desc->name ? s->m->desc->name : ""};
-    pairs[k++] = (struct tccrt_pair){"tccc.source", s->m->desc->source ? s->m->desc->source : ""};
+static int describe(struct tccrt_session *s, int flags, int nmeta, const struct tccrt_pair *meta, struct about *a)
+{
+    a->n = 0;
+    if (!(a->pairs = calloc((size_t)nmeta + 5, sizeof *a->pairs)))
+        return tcr_fail(TCC_EENV, "no memory");
+    snprintf(a->seed, sizeof a->seed, "%llu", (unsigned long long)s->seed);
+    snprintf(a->runs, sizeof a->runs, "%lld", (long long)s->runs);
+    a->pairs[a->n++] = (struct tccrt_pair){"tccc.model", s->m->desc->name ? s->m->desc->name : ""};
+    a->pairs[a->n++] = (struct tccrt_pair){"tccc.source", s->m->desc->source ? s->m->desc->source : ""};
     if (!(flags & TCCRT_CHECKPOINT_WEIGHTS)) {
-        pairs[k++] = (struct tccrt_pair){"tccc.seed", seed};
-        pairs[k++] = (struct tccrt_pair){"tccc.runs", runs};
+        a->pairs[a->n++] = (struct tccrt_pair){"tccc.seed", a->seed};
+        a->pairs[a->n++] = (struct tccrt_pair){"tccc.runs", a->runs};
     }
     for (int i = 0; i < nmeta; i++)
-        pairs[k++] = meta[i];
-    status = tccrt_tensors_write(path, n, list, k, pairs);
+        a->pairs[a->n++] = meta[i];
+    return TCC_OK;
+}
+
+/* The variables that belong into a file: of one stage (and of none, for stage 0), or all (stage < 0). */
+static struct tccrt_named *list_states(struct tccrt_session *s, int flags, int stage, void *const *own, int *n)
+{
+    int nstates = (int)s->m->plan->states.count;
+    struct tccrt_named *list = calloc((size_t)nstates + 1, sizeof *list);
+    bool gradients = accumulating(s);
+
+    *n = 0;
+    for (int i = 0; list && i < nstates; i++) {
+        const struct tcc_pstate *p = &s->m->states[i];
+
+        if (saved(p, flags, gradients) && (stage < 0 || (p->home ? (int)p->home - 1 : 0) == stage))
+            list[(*n)++] = (struct tccrt_named){tcr_string(s->m, p->name), state_tensor(s, i, own ? own[i] : NULL)};
+    }
+    return list;
+}
+
+static int save_whole(struct tccrt_session *s, const char *path, int flags, const struct about *a)
+{
+    uint32_t n = s->m->plan->states.count;
+    void **own = calloc(n + 1, sizeof *own);
+    int status = own ? TCC_OK : tcr_fail(TCC_EENV, "%s: no memory", path), count;
+
+    if (!status && s->stage)
+        status = gather_states(s, flags, own);
+    if (!status && s->stage <= 1) {
+        struct tccrt_named *list = list_states(s, flags, -1, own, &count);
+
+        status =
+            list ? tccrt_tensors_write(path, count, list, a->n, a->pairs) : tcr_fail(TCC_EENV, "%s: no memory", path);
+        free(list);
+    }
+    if (s->stage)
+        status = tell_stages(s, status);
+    for (uint32_t i = 0; own && i < n; i++)
+        free(own[i]);
+    free(own);
+    return status;
+}
+
+/* -- In parts -------------------------------------------------------------------------------------------- */
+
+/* How a stage's part went. */
+struct part {
+    int32_t status;
+    char digest[17], why[400];
+};
+
+static void write_part(struct tccrt_session *s, const char *path, int flags, const struct about *a, char set, int stage,
+                       struct part *x)
+{
+    int stages = tccrt_stages(s->m), n;
+    struct tccrt_named *list = list_states(s, flags, stage, NULL, &n);
+
+    x->status = list ? ckpt_write_part(path, set, stage, stages, n, list, a->n, a->pairs, x->digest)
+                     : tcr_fail(TCC_EENV, "%s: no memory", path);
+    if (x->status)
+        snprintf(x->why, sizeof x->why, "%s", tccrt_error());
     free(list);
-    free(pairs);
+}
+
+/* Every stage's part, to all of them. */
+static int exchange_parts(struct tccrt_session *s, const struct part *mine, struct part *all)
+{
+    struct tcc_tensor in = {(void *)mine, TCC_U8, 1, {sizeof *mine}},
+                      out = {all, TCC_U8, 1, {(int64_t)sizeof *mine * tccrt_stages(s->m)}};
+
+    return tccrt_comm_all_gather(tcr_session_group(s, "pp"), &in, &out, NULL, NULL);
+}
+
+static int write_parts(struct tccrt_session *s, const char *path, int flags, const struct about *a, struct part *all)
+{
+    int stages = tccrt_stages(s->m), status = TCC_OK;
+    char set = s->stage <= 1 ? ckpt_other_set(path) : 0;
+    struct tcc_tensor letter = {&set, TCC_U8, 1, {1}};
+
+    if (s->stage) {
+        struct part mine = {0};
+
+        if ((status = tccrt_comm_broadcast(tcr_session_group(s, "pp"), 0, 1, &letter, NULL)))
+            return status;
+        write_part(s, path, flags, a, set, s->stage - 1, &mine);
+        if ((status = exchange_parts(s, &mine, all)))
+            return status;
+    }
+    for (int k = 0; k < stages && !s->stage && !status; k++) {
+        write_part(s, path, flags, a, set, k, &all[k]);
+        status = all[k].status;
+    }
+    for (int k = 0; k < stages; k++)
+        if (all[k].status)
+            return s->stage && k != s->stage - 1 ? tcr_fail(all[k].status, "stage %d: %s", k, all[k].why)
+                                                 : tcr_fail(all[k].status, "%s", all[k].why);
+    if (s->stage <= 1) {
+        char(*digests)[17] = calloc((size_t)stages, sizeof *digests);
+
+        for (int k = 0; digests && k < stages; k++)
+            memcpy(digests[k], all[k].digest, sizeof digests[k]);
+        status = digests ? ckpt_write_index(path, set, stages, digests, a->n, a->pairs)
+                         : tcr_fail(TCC_EENV, "%s: no memory", path);
+        free(digests);
+    }
+    return s->stage ? tell_stages(s, status) : status;
+}
+
+static int save_parts(struct tccrt_session *s, const char *path, int flags, const struct about *a)
+{
+    struct part *all = calloc((size_t)tccrt_stages(s->m), sizeof *all);
+    int status;
+
+    if (s->stage && !tcr_session_group(s, "pp"))
+        status = tcr_fail(TCC_EUSAGE, "the session runs one stage and has no group \"pp\"");
+    else
+        status = all ? write_parts(s, path, flags, a, all) : tcr_fail(TCC_EENV, "%s: no memory", path);
+    free(all);
     return status;
 }
 
 int tccrt_checkpoint_save(struct tccrt_session *s, const char *path, int flags, int nmeta,
                           const struct tccrt_pair *meta)
 {
-    uint32_t n = s->m->plan->states.count;
-    void **own = calloc(n + 1, sizeof *own);
+    struct about a;
     int status;
 
     tcr_clear_error();
-    if (!own)
-        return tcr_fail(TCC_EENV, "%s: no memory", path);
-    status = s->stage ? gather_states(s, flags, own) : TCC_OK;
-    if (!status && s->stage <= 1)
-        status = save(s, path, flags, nmeta, meta, own);
-    if (s->stage)
-        status = tell_stages(s, status);
-    for (uint32_t i = 0; i < n; i++)
-        free(own[i]);
-    free(own);
+    if ((status = describe(s, flags, nmeta, meta, &a)))
+        return status;
+    if ((flags & TCCRT_CHECKPOINT_STAGES) && tccrt_stages(s->m) > 1)
+        status = save_parts(s, path, flags, &a);
+    else
+        status = save_whole(s, path, flags, &a);
+    free(a.pairs);
     return status;
 }
 

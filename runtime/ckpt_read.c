@@ -71,7 +71,8 @@ static int place(const char *what, struct tccrt_tensors *f, size_t start)
         *t = (struct tcc_tensor){.data = (void *)(f->data + start + e->first), .dtype = dtype, .rank = e->rank};
         memcpy(t->dims, e->dims, sizeof t->dims);
     }
-    qsort(f->tensors, (size_t)f->header.nentries, sizeof *f->tensors, by_name);
+    f->ntensors = f->header.nentries;
+    qsort(f->tensors, (size_t)f->ntensors, sizeof *f->tensors, by_name);
     for (int i = 1; i < f->header.nentries; i++)
         if (strcmp(f->tensors[i - 1].name, f->tensors[i].name) == 0)
             return tcr_fail(TCC_EINPUT, "%s: '%s' is there twice", what, f->tensors[i].name);
@@ -115,7 +116,7 @@ int tcr_tensors_parse(const char *what, const uint8_t *data, size_t size, struct
     return status;
 }
 
-int tccrt_tensors_open(const char *path, struct tccrt_tensors **out)
+int ckpt_open_file(const char *path, struct tccrt_tensors **out)
 {
     void *map = NULL;
     struct stat st;
@@ -143,10 +144,24 @@ int tccrt_tensors_open(const char *path, struct tccrt_tensors **out)
     return status;
 }
 
+int tccrt_tensors_open(const char *path, struct tccrt_tensors **out)
+{
+    int status = ckpt_open_file(path, out);
+
+    if (!status && ckpt_nparts(*out) && (status = ckpt_join(path, *out))) {
+        tccrt_tensors_close(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
 void tccrt_tensors_close(struct tccrt_tensors *f)
 {
     if (!f)
         return;
+    for (int k = 0; f->parts && k < f->nparts; k++)
+        tccrt_tensors_close(f->parts[k]);
+    free(f->parts);
     if (f->mapped)
         munmap((void *)f->data, f->size);
     ckpt_json_free(&f->header);
@@ -156,19 +171,19 @@ void tccrt_tensors_close(struct tccrt_tensors *f)
 
 int tccrt_tensors_count(const struct tccrt_tensors *f)
 {
-    return f->header.nentries;
+    return f->ntensors;
 }
 
 const struct tccrt_named *tccrt_tensors_at(const struct tccrt_tensors *f, int i)
 {
-    return i >= 0 && i < f->header.nentries ? &f->tensors[i] : NULL;
+    return i >= 0 && i < f->ntensors ? &f->tensors[i] : NULL;
 }
 
 const struct tccrt_named *tccrt_tensors_find(const struct tccrt_tensors *f, const char *name)
 {
     struct tccrt_named key = {.name = name};
 
-    return bsearch(&key, f->tensors, (size_t)f->header.nentries, sizeof key, by_name);
+    return bsearch(&key, f->tensors, (size_t)f->ntensors, sizeof key, by_name);
 }
 
 const struct tccrt_pair *tccrt_tensors_meta(const struct tccrt_tensors *f, int *n)
@@ -206,12 +221,16 @@ int tccrt_tensors_check(const struct tccrt_tensors *f)
 {
     const char *want = tccrt_tensors_value(f, "tccc.digest");
     char found[17];
-    int status;
+    int status = TCC_OK;
 
     tcr_clear_error();
+    for (int k = 0; k < f->nparts && !status; k++)
+        status = tccrt_tensors_check(f->parts[k]);
+    if (status || f->nparts)
+        return status;
     if (!want)
         return TCC_OK;
-    status = tcr_tensors_digest(f->header.nentries, f->tensors, found);
+    status = tcr_tensors_digest(f->ntensors, f->tensors, found);
     if (!status && strcmp(want, found))
         return tcr_fail(TCC_EINPUT, "the tensors' bytes are damaged: digest %s expected, %s found", want, found);
     return status;

@@ -238,13 +238,12 @@ static int by_name(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-int tccrt_tensors_write(const char *path, int n, const struct tccrt_named *tensors, int nmeta,
-                        const struct tccrt_pair *meta)
+int ckpt_write(const char *path, int n, const struct tccrt_named *tensors, int nmeta, const struct tccrt_pair *meta,
+               char digest[17])
 {
     const struct tccrt_named **order = calloc((size_t)n + 1, sizeof(void *));
     struct tccrt_named *sorted = calloc((size_t)n + 1, sizeof *sorted);
     struct text header = {0};
-    char digest[17];
     int status = order && sorted ? TCC_OK : tcr_fail(TCC_EENV, "%s: no memory", path);
 
     for (int i = 0; i < n && !status; i++) {
@@ -268,4 +267,10 @@ int tccrt_tensors_write(const char *path, int n, const struct tccrt_named *tenso
     free(sorted);
     free(order);
     return status;
+}
+
+int tccrt_tensors_write(const char *path, int n, const struct tccrt_named *tensors, int nmeta,
+                        const struct tccrt_pair *meta)
+{
+    return ckpt_replace(path, n, tensors, nmeta, meta);
 }

@@ -143,10 +143,16 @@ int tccrt_tensors_write(const char *path, int n, const struct tccrt_named *tenso
  * A session's state, random seed and run counter in a safetensors file; `meta` adds pairs of the program's own, read back by
  * tccrt_tensors_value(). A session that loads it goes on with the bits that the saving one would have had. Not to be called
  * while the session runs. Sessions of one stage each save together: the process of stage 0 writes the whole model's file, as one
- * process would have done, and the others' `path` and `meta` are not looked at. Each loads what it holds, from the same file. */
+ * process would have done, and the others' `path` and `meta` are not looked at. Each loads what it holds, from the same file.
+ *
+ * In parts (TCCRT_CHECKPOINT_STAGES): every stage's process writes what it holds to a file of its own beside `path` (its own, with
+ * its own `meta`), then that of stage 0 writes an index to `path`, which stands for the set from then on: tccrt_tensors_open() and
+ * tccrt_checkpoint_load() read it as the whole model, whatever the number of stages that reads it. A set that was not
+ * finished leaves the last one as it was; missing parts and parts of other steps are TCC_EINPUT when the index is opened. */
 enum {
     TCCRT_CHECKPOINT_WEIGHTS = 1,    /* parameters and buffers only; whatever else the file holds is left alone */
-    TCCRT_CHECKPOINT_PARTIAL = 2     /* load: what the file lacks stays as it is, what the model lacks is passed over */
+    TCCRT_CHECKPOINT_PARTIAL = 2,    /* load: what the file lacks stays as it is, what the model lacks is passed over */
+    TCCRT_CHECKPOINT_STAGES = 4      /* save: a file a stage, and an index; a model that is not cut has one file anyway */
 };
 int tccrt_checkpoint_save(struct tccrt_session *s, const char *path, int flags, int nmeta, const struct tccrt_pair *meta);
 /* TCC_EINPUT: truncated, damaged, or of another model (a name, element type or shape differs; the message says which). On any

@@ -141,6 +141,8 @@ static int read_numbers(struct trainer *t)
         return usage_error(o, "--eval-every wants --eval-data");
     if (option_set(o, OPT_checkpoint_every) && !option_set(o, OPT_checkpoint))
         return usage_error(o, "--checkpoint-every wants --checkpoint DIR");
+    if (option_set(o, OPT_partial) && !option_set(o, OPT_checkpoint))
+        return usage_error(o, "--partial wants --checkpoint DIR");
     t->per_execution = (int)per;
     t->drop_last = option_set(o, OPT_drop_last);
     t->best_loss = INFINITY;

@@ -42,7 +42,8 @@ int train_save(struct trainer *t, const char *name)
     code = path_of(t, name, path);
     if (code != EXIT_FINE)
         return code;
-    int status = tccrt_checkpoint_save(t->m.session, path, 0, sizeof meta / sizeof *meta, meta);
+    int status = tccrt_checkpoint_save(t->m.session, path, option_set(t->o, OPT_partial) ? TCCRT_CHECKPOINT_STAGES : 0,
+                                       sizeof meta / sizeof *meta, meta);
     return status == TCC_OK ? EXIT_FINE : trainer_status(t, status);
 }
 
