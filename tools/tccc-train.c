@@ -137,8 +137,11 @@ static int read_numbers(struct trainer *t)
         return usage_error(o, "no data: --data FILE.npz, or --data NAME=FILE for each input of the step");
     if (option_set(o, OPT_resume) && !option_set(o, OPT_checkpoint))
         return usage_error(o, "--resume wants --checkpoint DIR");
-    if (option_set(o, OPT_eval_every) && !option_set(o, OPT_eval_data))
-        return usage_error(o, "--eval-every wants --eval-data");
+    if ((option_set(o, OPT_eval_every) || option_set(o, OPT_eval)) && !option_set(o, OPT_eval_data))
+        return usage_error(o, "--eval%s wants --eval-data", option_set(o, OPT_eval) ? "" : "-every");
+    const char *eval = option_text(o, OPT_eval, "rank0");
+    if (strcmp(eval, "rank0") && strcmp(eval, "sharded"))
+        return usage_error(o, "--eval=%s: expected rank0 or sharded", eval);
     if (option_set(o, OPT_checkpoint_every) && !option_set(o, OPT_checkpoint))
         return usage_error(o, "--checkpoint-every wants --checkpoint DIR");
     if (option_set(o, OPT_partial) && !option_set(o, OPT_checkpoint))
@@ -270,7 +273,7 @@ static int evaluate(struct trainer *t)
     if (!option_set(t->o, OPT_eval_data))
         return EXIT_FINE;
     int code = option_set(t->o, OPT_checkpoint) ? ranks_collect(t) : EXIT_FINE; /* for the best one */
-    if (code != EXIT_FINE || t->rank)
+    if (code != EXIT_FINE || (t->rank && !t->eval_sharded))
         return code;
     code = train_evaluate(t, &r);
     if (code != EXIT_FINE)

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Evaluation on held-out data, and the search for the sample that a step fails for. Neither moves the counter of random ops. */
+/*
+ * Evaluation on held-out data, and the search for the sample that a step fails for. Neither moves the counter of random ops.
+ *
+ * The samples are cut into the same batches whoever runs them: --eval=rank0 runs all of them on one rank, --eval=sharded every so
+ * manieth on each, and adds up. Samples that no batch holds (fewer than the microbatches that a batch is split into, or than the
+ * batch that the step was compiled for) are run one by one, as a batch of copies: each sample counts once.
+ */
 #include "tools/train_int.h"
 
 #include <math.h>
@@ -72,73 +78,197 @@ static void count_right(const struct tcc_tensor *y, const struct tcc_tensor *tar
 
 /* -- Evaluation ------------------------------------------------------------------------------------------ */
 
-static int evaluate_batches(struct trainer *t, struct tcc_tensor *in, struct tcc_tensor *out,
-                            struct eval_result *result)
-{
-    int64_t rows = 0, right = 0, all = 0;
-    double sum = 0;
-    struct batch *b;
-    struct classes c;
+/* Everything that is added up, in the order in which it is exchanged. */
+enum { SUM_LOSS, SUM_ROWS, SUM_RIGHT, SUM_LABELS, NSUMS };
 
-    while ((b = loader_next(t->eval_loader))) {
-        if (*b->error)
-            return tool_error(t->o, EXIT_DATA, "%s", b->error);
-        trainer_bind(&t->eval, b, in);
-        memset(out, 0, (size_t)t->eval.nout * sizeof *out);
-        int status = tccrt_run(t->m.session, t->eval.name, t->eval.nin, in, t->eval.nout, out);
-        if (status != TCC_OK)
-            return trainer_status(t, status);
-        sum += tcc_load_f64((enum tcc_dtype)out[0].dtype, out[0].data) * (double)b->rows;
-        rows += b->rows;
-        if (find_classes(t, in, out, &c))
-            count_right(&out[c.output], &in[c.target], c.axis, &right, &all);
-        loader_release(t->eval_loader, 1);
+struct evaluation {
+    struct trainer *t;
+    struct tcc_tensor *in, *out;
+    void **copies; /* by input: room for a batch of one sample's copies */
+    int64_t ncopies;
+    double sums[NSUMS];
+};
+
+/* A batch whose rows are all row `row` of b. */
+static void repeat_row(const struct trainer *t, const struct entry_info *e, const struct batch *b, int64_t row,
+                       int64_t rows, void **data)
+{
+    const struct data_set *set = e == &t->eval ? &t->eval_data : &t->data;
+    for (int i = 0; i < set->n; i++) {
+        size_t bytes =
+            (size_t)data_row_elements(&set->arrays[i]) * (size_t)tcc_dtype_bytes((enum tcc_dtype)e->in[i].dtype);
+        for (int64_t k = 0; k < rows; k++)
+            memcpy((char *)data[i] + (size_t)k * bytes, (const char *)b->data[i] + (size_t)row * bytes, bytes);
     }
-    *result = (struct eval_result){rows ? sum / (double)rows : NAN, all ? (double)right / (double)all : 0, all > 0};
+}
+
+/* Room for `rows` rows of each input; false: no memory. */
+static bool row_room(const struct trainer *t, const struct entry_info *e, int64_t rows, void **data)
+{
+    const struct data_set *set = e == &t->eval ? &t->eval_data : &t->data;
+    for (int i = 0; i < set->n; i++) {
+        size_t bytes = (size_t)data_row_elements(&set->arrays[i]) * (size_t)rows *
+                       (size_t)tcc_dtype_bytes((enum tcc_dtype)e->in[i].dtype);
+        if (!data[i] && !(data[i] = aligned_alloc(64, (bytes + 127) / 64 * 64)))
+            return false;
+    }
+    return true;
+}
+
+/* A batch of `rows` rows, of which each sample is there `times` times. */
+static int evaluate_rows(struct evaluation *e, const struct batch *b, int64_t rows, int64_t times)
+{
+    struct trainer *t = e->t;
+    struct batch part = *b;
+    struct classes c;
+    int64_t right = 0, all = 0;
+
+    part.rows = rows;
+    trainer_bind(&t->eval, &part, e->in);
+    memset(e->out, 0, (size_t)t->eval.nout * sizeof *e->out);
+    int status = tccrt_run(t->m.session, t->eval.name, t->eval.nin, e->in, t->eval.nout, e->out);
+    if (status != TCC_OK)
+        return trainer_status(t, status);
+    e->sums[SUM_LOSS] += tcc_load_f64((enum tcc_dtype)e->out[0].dtype, e->out[0].data) * (double)(rows / times);
+    e->sums[SUM_ROWS] += (double)(rows / times);
+    if (find_classes(t, e->in, e->out, &c))
+        count_right(&e->out[c.output], &e->in[c.target], c.axis, &right, &all);
+    e->sums[SUM_RIGHT] += (double)(right / times);
+    e->sums[SUM_LABELS] += (double)(all / times);
     return EXIT_FINE;
 }
 
-int train_evaluate(struct trainer *t, struct eval_result *result)
+static int evaluate_one(struct evaluation *e, const struct batch *b, int64_t row)
 {
-    struct tcc_tensor *in = calloc((size_t)t->eval.nin + 1, sizeof *in),
-                      *out = calloc((size_t)t->eval.nout + 1, sizeof *out);
-    struct sampler plain = {.samples = t->eval_data.samples, .ranks = 1};
+    struct batch one = *b;
+
+    if (!row_room(e->t, &e->t->eval, e->ncopies, e->copies))
+        return tool_error(e->t->o, EXIT_ENVIRONMENT, "no memory");
+    repeat_row(e->t, &e->t->eval, b, row, e->ncopies, e->copies);
+    one.data = e->copies;
+    return evaluate_rows(e, &one, e->ncopies, e->ncopies);
+}
+
+static int evaluate_batches(struct evaluation *e)
+{
+    struct trainer *t = e->t;
+    int code = EXIT_FINE;
+    struct batch *b;
+
+    while (code == EXIT_FINE && (b = loader_next(t->eval_loader))) {
+        int64_t whole = b->rows - b->rows % e->ncopies; /* none, or all, of a batch of fixed size */
+        if (*b->error)
+            return tool_error(t->o, EXIT_DATA, "%s", b->error);
+        if (whole)
+            code = evaluate_rows(e, b, whole, 1);
+        for (int64_t row = whole; row < b->rows && code == EXIT_FINE; row++)
+            code = evaluate_one(e, b, row);
+        loader_release(t->eval_loader, 1);
+    }
+    return code;
+}
+
+/* Which samples this rank evaluates, batch by batch. */
+static int64_t *samples_here(const struct trainer *t, int64_t *count)
+{
+    int64_t n = t->eval_data.samples, size = t->batch_size, ranks = t->eval_sharded ? t->ranks : 1,
+            rank = t->eval_sharded ? t->rank : 0, *order = calloc((size_t)n + 1, sizeof *order);
+
+    *count = 0;
+    for (int64_t i = 0; order && i < n; i++)
+        if (i / size % ranks == rank)
+            order[(*count)++] = i;
+    return order;
+}
+
+static int evaluate_here(struct evaluation *e)
+{
+    struct trainer *t = e->t;
     int64_t count;
-    int64_t *order = sampler_epoch(&plain, 0, &count);
+    int64_t *order = samples_here(t, &count);
     uint64_t seed;
     int64_t runs;
 
     tccrt_random_get(t->m.session, &seed, &runs);
-    int code = in && out && order ? EXIT_FINE : tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
-    if (code == EXIT_FINE) {
-        bool uneven = count % t->batch_size % tccrt_microbatches(t->m.artifact, t->eval.name);
-        if (uneven && t->chief && !option_set(t->o, OPT_quiet))
-            fprintf(stderr,
-                    "tccc-train: the last %lld samples of --eval-data are left out: microbatches don't divide them\n",
-                    (long long)(count % t->batch_size));
-        loader_start(t->eval_loader, order, count, t->fixed_batch || uneven, 0, 0);
-        code = evaluate_batches(t, in, out, result);
+    int code = order ? EXIT_FINE : tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
+    if (code == EXIT_FINE && count) {
+        loader_start(t->eval_loader, order, count, false, 0, 0);
+        code = evaluate_batches(e);
         loader_stop(t->eval_loader);
     }
     tccrt_random_set(t->m.session, seed, runs);
     free(order);
-    free(in);
-    free(out);
+    return code;
+}
+
+/* Running statistics are rank 0's while all ranks evaluate, then each rank's own again. */
+static int swap_buffers(struct trainer *t, void **own, bool back)
+{
+    for (int i = 0; i < tccrt_nstates(t->m.artifact); i++) {
+        struct tccrt_value_info info;
+        struct tcc_tensor x;
+        tccrt_state_info(t->m.artifact, i, &info);
+        if (!(tccrt_state_flags(t->m.artifact, i) & TCCRT_STATE_BUFFER) ||
+            tccrt_state_get(t->m.session, info.name, &x) != TCC_OK)
+            continue;
+        size_t bytes = (size_t)shape_elements(x.rank, x.dims) * (size_t)tcc_dtype_bytes((enum tcc_dtype)x.dtype);
+        if (back && own[i])
+            memcpy(x.data, own[i], bytes);
+        if (back)
+            continue;
+        if (!(own[i] = malloc(bytes + 1)))
+            return tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
+        memcpy(own[i], x.data, bytes);
+        if (tccrt_comm_broadcast(t->dp, 0, 1, &x, NULL) != TCC_OK)
+            return trainer_status(t, TCC_EENV);
+    }
+    return EXIT_FINE;
+}
+
+static int evaluate_together(struct evaluation *e)
+{
+    struct trainer *t = e->t;
+    int n = tccrt_nstates(t->m.artifact);
+    struct tcc_tensor sums = {e->sums, TCC_F64, 1, {NSUMS}};
+    void **own = calloc((size_t)n + 1, sizeof *own);
+    int code = own ? swap_buffers(t, own, false) : tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
+
+    if (code == EXIT_FINE)
+        code = evaluate_here(e);
+    if (own)
+        swap_buffers(t, own, true);
+    if (code == EXIT_FINE && tccrt_comm_all_reduce(t->dp, TCCRT_SUM, 1, 1, &sums, &sums, NULL) != TCC_OK)
+        code = trainer_status(t, TCC_EENV);
+    for (int i = 0; own && i < n; i++)
+        free(own[i]);
+    free(own);
+    return code;
+}
+
+int train_evaluate(struct trainer *t, struct eval_result *result)
+{
+    struct evaluation e = {.t = t,
+                           .in = calloc((size_t)t->eval.nin + 1, sizeof *e.in),
+                           .out = calloc((size_t)t->eval.nout + 1, sizeof *e.out),
+                           .copies = calloc((size_t)t->eval_data.n + 1, sizeof *e.copies),
+                           .ncopies = t->fixed_batch ? t->batch_size : tccrt_microbatches(t->m.artifact, t->eval.name)};
+    const double *s = e.sums;
+    int code = e.in && e.out && e.copies ? EXIT_FINE : tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
+
+    if (code == EXIT_FINE)
+        code = t->eval_sharded ? evaluate_together(&e) : evaluate_here(&e);
+    if (code == EXIT_FINE)
+        *result = (struct eval_result){s[SUM_ROWS] > 0 ? s[SUM_LOSS] / s[SUM_ROWS] : NAN,
+                                       s[SUM_LABELS] > 0 ? s[SUM_RIGHT] / s[SUM_LABELS] : 0, s[SUM_LABELS] > 0};
+    for (int i = 0; e.copies && i < t->eval_data.n; i++)
+        free(e.copies[i]);
+    free(e.copies);
+    free(e.in);
+    free(e.out);
     return code;
 }
 
 /* -- Blame ----------------------------------------------------------------------------------------------- */
-
-/* A batch whose rows are all row `row` of b. */
-static void repeat_row(const struct trainer *t, const struct batch *b, int64_t row, void **data)
-{
-    for (int i = 0; i < t->data.n; i++) {
-        size_t bytes = (size_t)data_row_elements(&t->data.arrays[i]) *
-                       (size_t)tcc_dtype_bytes((enum tcc_dtype)t->step.in[i].dtype);
-        for (int64_t k = 0; k < b->rows; k++)
-            memcpy((char *)data[i] + (size_t)k * bytes, (const char *)b->data[i] + (size_t)row * bytes, bytes);
-    }
-}
 
 static int64_t guilty_row(struct trainer *t, const struct batch *b, struct tcc_tensor *in, struct tcc_tensor *out,
                           void **data)
@@ -146,7 +276,7 @@ static int64_t guilty_row(struct trainer *t, const struct batch *b, struct tcc_t
     struct batch one = *b;
     one.data = data;
     for (int64_t row = 0; row < b->rows; row++) {
-        repeat_row(t, b, row, data);
+        repeat_row(t, &t->step, b, row, b->rows, data);
         trainer_bind(&t->eval, &one, in);
         memset(out, 0, (size_t)t->eval.nout * sizeof *out);
         if (tccrt_run(t->m.session, t->eval.name, t->eval.nin, in, t->eval.nout, out) != TCC_OK)
@@ -167,11 +297,7 @@ void train_blame(struct trainer *t, const struct batch *b, const int64_t *order,
 
     snprintf(why, sizeof why, "%s", tccrt_error());
     tccrt_random_get(t->m.session, &seed, &runs);
-    for (int i = 0; ok && i < t->data.n; i++)
-        ok = (data[i] = aligned_alloc(64, ((size_t)data_row_elements(&t->data.arrays[i]) * (size_t)t->batch_size *
-                                               (size_t)tcc_dtype_bytes((enum tcc_dtype)t->step.in[i].dtype) +
-                                           127) /
-                                              64 * 64)) != NULL;
+    ok = ok && row_room(t, &t->step, t->batch_size, data);
     if (ok)
         row = guilty_row(t, b, in, out, data);
     tccrt_random_set(t->m.session, seed, runs);

@@ -50,6 +50,7 @@ struct trainer {
     bool chief;                            /* rank 0 of the world, which reports */
     struct tccrt_comm *dp, *pp;            /* those that run the same stage on other samples; the stages of one copy of the model */
     int rank, ranks;                       /* of dp: who takes which samples */
+    bool eval_sharded;                     /* all ranks of dp evaluate, each its batches */
     int stage;                             /* 1 + the one that this process runs; 0: all there are */
     int64_t global_batch;                  /* of all ranks together; batch_size is this one's */
     double started, last_shown, execution_ms;

@@ -58,6 +58,7 @@ int ranks_place(struct trainer *t)
         return usage_error(t->o, "--placement=%s: expected cluster, spread or an order of the letters D, P and T",
                            option_text(t->o, OPT_placement, ""));
     t->dp = t->world;
+    t->eval_sharded = t->ranks > 1 && !strcmp(option_text(t->o, OPT_eval, "rank0"), "sharded");
     if (t->processes == 1)
         return EXIT_FINE; /* all stages in turn */
     if (t->processes % stages)
@@ -79,6 +80,7 @@ int ranks_place(struct trainer *t)
     t->stage = stage + 1;
     t->rank = copy;
     t->ranks = copies;
+    t->eval_sharded = t->eval_sharded && copies > 1;
     t->sampler.ranks = copies;
     t->sampler.rank = copy;
     return code;
@@ -186,10 +188,11 @@ int ranks_agree(struct trainer *t)
         return code;
     return agree(t, "set of flags or data",
                  "batch %" PRId64 ", %" PRId64 " samples, %" PRId64 " batches an epoch, %" PRId64 " epochs, %" PRId64
-                 " steps, seed %" PRIu64 ", shuffle %d, evaluation every %" PRId64 ", checkpoint every %" PRId64
-                 ", %d per execution",
+                 " steps, seed %" PRIu64 ", shuffle %d, evaluation every %" PRId64
+                 ", sharded %d, checkpoint every %" PRId64 ", parts %d, %d per execution",
                  t->global_batch, t->data.samples, t->per_epoch, t->epochs, t->steps, t->sampler.seed,
-                 t->sampler.shuffle, t->eval_every, t->checkpoint_every, t->per_execution);
+                 t->sampler.shuffle, t->eval_every, t->eval_sharded, t->checkpoint_every, option_set(t->o, OPT_partial),
+                 t->per_execution);
 }
 
 /* Rank 0's state and place in the data. Masks of Dropout differ between ranks, as their samples do. */
