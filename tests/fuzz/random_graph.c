@@ -106,7 +106,7 @@ static const struct maker makers[] = {
     {make_sort, 2},      {make_attention, 1},   {make_gather_elements, 1},
     {make_gather_nd, 1}, {make_scatter, 1},     {make_conv_transpose, 1},
     {make_symbolic, 2},  {make_counting, 1},    {make_bits, 1},
-    {make_if, 1},        {make_loop, 1},        {make_residual, 3},
+    {make_if, 1},        {make_loop, 1},        {make_residual, 1},
 };
 
 static void make_inputs(struct gen *g)

@@ -217,6 +217,8 @@ void make_matmul(struct gen *g)
     struct ir_value *y = ir_build1(&g->b, IR_matmul, 2, (struct ir_value *[]){left.v, w},
                                    IR_ATTRS(ir_attr_i(IR_ATTR_trans_a, trans_a), ir_attr_i(IR_ATTR_trans_b, trans_b)));
     add(g, y, 2 * left.mag, left.scale * 3, 0);
+    if (below(g, 4) == 0)
+        make_residual(g);
 }
 
 /* x x', as attention scores are made: both operands are computed. */
@@ -286,6 +288,8 @@ void make_conv(struct gen *g)
                                    ir_attr_exprs(IR_ATTR_after, w.n, w.after), ir_attr_i(IR_ATTR_groups, groups)))
               : NULL,
         2 * left.mag, left.scale * 3, 0);
+    if (below(g, 4) == 0)
+        make_residual(g);
 }
 
 void make_pool(struct gen *g)

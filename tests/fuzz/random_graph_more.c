@@ -36,24 +36,28 @@ void make_gather_elements(struct gen *g)
         x->exact);
 }
 
-/* Adds a value to another whose shape it is gathered into, axis by axis, as a residual that was enlarged. */
+static bool same_kind(ir_type a, ir_type b)
+{
+    return tcc_is_float(a->dtype) && a->dtype == b->dtype && a->rank == b->rank;
+}
+
+/* Adds some value to the newest, into whose shape it is gathered axis by axis, as a residual that was enlarged. */
 void make_residual(struct gen *g)
 {
-    struct item y = below(g, 2) ? g->pool[g->npool - 1] : *pick(g), x = *pick(g);
+    struct item y = g->pool[g->npool - 1], x = *pick(g);
     int64_t to[TCC_MAX_RANK], from[TCC_MAX_RANK];
 
-    if (!tcc_is_float(y.v->type->dtype) || x.v->type->dtype != y.v->type->dtype || x.v->type->rank != y.v->type->rank ||
-        !constant_dims(y.v->type, to) || !constant_dims(x.v->type, from))
+    for (int i = 0; i < 20 && !same_kind(x.v->type, y.v->type); i++)
+        x = *pick(g);
+    if (!same_kind(x.v->type, y.v->type) || !constant_dims(y.v->type, to) || !constant_dims(x.v->type, from))
         return;
-    for (int i = 0; i < y.v->type->rank; i++) {
-        if (from[i] < 1 || to[i] > 1000)
+    for (int i = 0; x.v && i < y.v->type->rank; i++) {
+        if (from[i] < 1)
             return;
         if (from[i] == to[i] && below(g, 3))
             continue;
         struct ir_value *in[2] = {x.v, indices(g, 1, &to[i], from[i])};
         x.v = ir_build1(&g->b, IR_gather, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, i)));
-        if (!x.v)
-            break;
     }
     add(g, x.v ? ir_binary(&g->b, IR_add, y.v, x.v) : NULL, y.mag + x.mag, fmax(y.scale, x.scale),
         (x.exact < y.exact ? x.exact : y.exact) - 1);
