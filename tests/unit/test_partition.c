@@ -2,7 +2,8 @@
 /*
  * Cuts into stages: of random costs, and of networks of the size and shape of a 24-layer GPT, ResNet-50 and a translation network
  * with tied embeddings, against an independent exhaustive search (top-down, memoised) over the same costs. A cut takes well under
- * two seconds. Tied weights are in one stage, and maps place what they name.
+ * two seconds. Tied weights are in one stage, and maps place what they name. The tree method of SageMaker's library, by module scopes, never
+ * gives a faster slowest stage; with the argument --table the program prints both (doc/partitions.md has the table).
  */
 #include "passes/pass.h"
 
@@ -98,7 +99,8 @@ struct text {
     FILE *f, *states;
     char *state_text;
     size_t state_size;
-    int next; /* value number */
+    int next;       /* value number */
+    char scope[64]; /* of the nodes to come: "/h.3/attn" */
 };
 
 static void begin(struct text *t)
@@ -124,6 +126,17 @@ static struct ir_func *end(struct text *t, const char *signature, int result, co
     return ir_func_by_name(m, "main");
 }
 
+/* Ends the line of a node. */
+static void name_node(struct text *t, const char *op, int v)
+{
+    fprintf(t->f, " loc(\"%s/%s%d\", \"%s\", 20)\n", t->scope, op, v, op);
+}
+
+static void enter(struct text *t, const char *format, int i)
+{
+    snprintf(t->scope, sizeof t->scope, format, i);
+}
+
 /* x[8,64,rows] w[rows,columns] */
 static int linear(struct text *t, int x, int rows, int columns)
 {
@@ -131,24 +144,25 @@ static int linear(struct text *t, int x, int rows, int columns)
     t->next += 2;
     fprintf(t->states, "state @w%d: f32[%d,%d] param\n", v, rows, columns);
     fprintf(t->f, "  %%p%d = state_read() {name = \"w%d\"} : f32[%d,%d]\n", v, v, rows, columns);
-    fprintf(t->f,
-            "  %%v%d = matmul(%%v%d, %%p%d) {trans_a = 0, trans_b = 0, to = f32} : f32[8,64,%d] loc(\"/h.%d/m\", "
-            "\"MatMul\", 20)\n",
-            v, x, v, columns, v);
+    fprintf(t->f, "  %%v%d = matmul(%%v%d, %%p%d) {trans_a = 0, trans_b = 0, to = f32} : f32[8,64,%d]", v, x, v,
+            columns);
+    name_node(t, "MatMul", v);
     return v;
 }
 
 static int unary(struct text *t, const char *op, int x, int width)
 {
     int v = t->next++;
-    fprintf(t->f, "  %%v%d = %s(%%v%d) : f32[8,64,%d]\n", v, op, x, width);
+    fprintf(t->f, "  %%v%d = %s(%%v%d) : f32[8,64,%d]", v, op, x, width);
+    name_node(t, op, v);
     return v;
 }
 
 static int binary(struct text *t, const char *op, int x, int y, int width)
 {
     int v = t->next++;
-    fprintf(t->f, "  %%v%d = %s(%%v%d, %%v%d) : f32[8,64,%d]\n", v, op, x, y, width);
+    fprintf(t->f, "  %%v%d = %s(%%v%d, %%v%d) : f32[8,64,%d]", v, op, x, y, width);
+    name_node(t, op, v);
     return v;
 }
 
@@ -174,15 +188,27 @@ static int head(struct text *t, const char *table, int x, int words, int width)
 }
 
 /* A block of a transformer, attention as elementwise stand-ins of its size. other: what a decoder attends to, or -1. */
-static int block(struct text *t, int x, int other, int width)
+static int block(struct text *t, const char *scope, int number, int x, int other, int width)
 {
+    char path[40];
+    snprintf(path, sizeof path, "%s.%d", scope, number);
+    snprintf(t->scope, sizeof t->scope, "%s/attn", path);
     int q = linear(t, x, width, width), k = linear(t, x, width, width), v = linear(t, x, width, width);
     int a = unary(t, "exp", binary(t, "mul", q, k, width), width);
-    x = binary(t, "add", x, linear(t, binary(t, "mul", a, v, width), width, width), width);
-    if (other >= 0)
-        x = binary(t, "add", x, linear(t, binary(t, "mul", x, other, width), width, width), width);
-    int h = unary(t, "tanh", linear(t, x, width, 4 * width), 4 * width);
-    return binary(t, "add", x, linear(t, h, 4 * width, width), width);
+    int h = linear(t, binary(t, "mul", a, v, width), width, width);
+    snprintf(t->scope, sizeof t->scope, "%s", path);
+    x = binary(t, "add", x, h, width);
+    if (other >= 0) {
+        snprintf(t->scope, sizeof t->scope, "%s/cross", path);
+        h = linear(t, binary(t, "mul", x, other, width), width, width);
+        snprintf(t->scope, sizeof t->scope, "%s", path);
+        x = binary(t, "add", x, h, width);
+    }
+    snprintf(t->scope, sizeof t->scope, "%s/mlp", path);
+    h = unary(t, "tanh", linear(t, x, width, 4 * width), 4 * width);
+    h = linear(t, h, 4 * width, width);
+    snprintf(t->scope, sizeof t->scope, "%s", path);
+    return binary(t, "add", x, h, width);
 }
 
 static struct ir_func *gpt(int layers, bool tied)
@@ -192,7 +218,8 @@ static struct ir_func *gpt(int layers, bool tied)
     fprintf(t.states, "state @table: f32[8192,256] param\nstate @other: f32[8192,256] param\n");
     int x = embed(&t, "table", "ids", 8192, 256);
     for (int i = 0; i < layers; i++)
-        x = block(&t, x, -1, 256);
+        x = block(&t, "/h", i, x, -1, 256);
+    enter(&t, "/ln_f", 0);
     x = unary(&t, "tanh", x, 256);
     return end(&t, "(%ids: i64[8,64])", head(&t, tied ? "table" : "other", x, 8192, 256), "f32[8,64,8192]");
 }
@@ -204,10 +231,10 @@ static struct ir_func *translation(void)
     fprintf(t.states, "state @table: f32[4000,256] param\n");
     int x = embed(&t, "table", "source", 4000, 256);
     for (int i = 0; i < 4; i++)
-        x = block(&t, x, -1, 256);
+        x = block(&t, "/encoder/layers", i, x, -1, 256);
     int y = embed(&t, "table", "target", 4000, 256);
     for (int i = 0; i < 4; i++)
-        y = block(&t, y, x, 256);
+        y = block(&t, "/decoder/layers", i, y, x, 256);
     return end(&t, "(%source: i64[8,64], %target: i64[8,64])", head(&t, "table", y, 4000, 256), "f32[8,64,4000]");
 }
 
@@ -219,8 +246,9 @@ static int convolve(struct text *t, int x, int in, int out, int kernel, int size
     fprintf(t->f,
             "  %%v%d = conv(%%v%d, %%p%d) {strides = [%d, %d], dilations = [1, 1], before = [%d, %d], after = [%d, "
             "%d], groups = 1, to = "
-            "f32} : f32[8,%d,%d,%d]\n",
+            "f32} : f32[8,%d,%d,%d]",
             v, x, v, stride, stride, before, before, after, after, out, size, size);
+    name_node(t, "Conv", v);
     return v;
 }
 
@@ -228,9 +256,10 @@ static int map4(struct text *t, const char *op, int x, int y, int channels, int 
 {
     int v = t->next++;
     if (y < 0)
-        fprintf(t->f, "  %%v%d = %s(%%v%d) : f32[8,%d,%d,%d]\n", v, op, x, channels, size, size);
+        fprintf(t->f, "  %%v%d = %s(%%v%d) : f32[8,%d,%d,%d]", v, op, x, channels, size, size);
     else
-        fprintf(t->f, "  %%v%d = %s(%%v%d, %%v%d) : f32[8,%d,%d,%d]\n", v, op, x, y, channels, size, size);
+        fprintf(t->f, "  %%v%d = %s(%%v%d, %%v%d) : f32[8,%d,%d,%d]", v, op, x, y, channels, size, size);
+    name_node(t, op, v);
     return v;
 }
 
@@ -247,6 +276,7 @@ static struct ir_func *resnet50(void)
         int width = 64 << g, out = 4 * width;
         for (int b = 0; b < blocks[g]; b++) {
             int stride = g && !b ? 2 : 1, after = size / stride;
+            snprintf(t.scope, sizeof t.scope, "/layer%d.%d", g + 1, b);
             int h = map4(&t, "relu", convolve(&t, x, in, width, 1, size, 1), -1, width, size);
             h = map4(&t, "relu", convolve(&t, h, width, width, 3, after, stride), -1, width, after);
             h = convolve(&t, h, width, out, 1, after, 1);
@@ -344,6 +374,163 @@ START_TEST(a_translation_network)
 }
 END_TEST
 
+/* -- The tree method -------------------------------------------------------------------------------------------------- */
+
+/*
+ * Karakus et al., "Amazon SageMaker Model Parallelism" (2021, arXiv 2111.05972), as its open re-implementation has it: the tree of modules is
+ * walked from the root; a module's devices are divided among contiguous segments of its children by the D'Hondt method, and what
+ * a module computes itself is on the first of its devices.
+ */
+struct scope {
+    char name[64];
+    double own, cost; /* of its own nodes; of all below */
+    struct scope *child[64];
+    int nchildren, ndevices, device[8];
+};
+
+static struct scope *child_of(struct scope *parent, const char *name, int length)
+{
+    for (int i = 0; i < parent->nchildren; i++)
+        if ((int)strlen(parent->child[i]->name) == length && !strncmp(parent->child[i]->name, name, (size_t)length))
+            return parent->child[i];
+    ck_assert_int_lt(parent->nchildren, 64);
+    struct scope *s = parent->child[parent->nchildren++] = IR_NEW(ctx, struct scope);
+    snprintf(s->name, sizeof s->name, "%.*s", length, name);
+    return s;
+}
+
+/* "/encoder/layers.3/attn/MatMul5": encoder, layers, 3, attn; a node of no module is one. */
+static void add_item(struct scope *root, const char *name, double cost)
+{
+    struct scope *s = root;
+    root->cost += cost;
+    for (const char *at = name ? name : "/other"; *at;) {
+        at++;
+        int n = (int)strcspn(at, "/.");
+        bool last = !strchr(at, '/');
+        if (last && s != root)
+            break;
+        s = child_of(s, at, n);
+        s->cost += cost;
+        at += last ? (int)strlen(at) : n;
+    }
+    s->own += cost;
+}
+
+/* l contiguous segments of at least one module each, the dearest as cheap as can be: first[l + 1]. */
+static void segments(int n, struct scope *const *q, int l, int *first)
+{
+    double best[9][65];
+    int cut[9][65];
+    for (int k = 0; k <= l; k++)
+        for (int i = 0; i <= n; i++)
+            best[k][i] = k || i ? INFINITY : 0;
+    for (int k = 1; k <= l; k++)
+        for (int i = k; i <= n; i++) {
+            double part = 0;
+            for (int j = i - 1; j >= k - 1; j--) {
+                part += q[j]->cost;
+                double c = best[k - 1][j] > part ? best[k - 1][j] : part;
+                if (c < best[k][i]) {
+                    best[k][i] = c;
+                    cut[k][i] = j;
+                }
+            }
+        }
+    first[l] = n;
+    for (int k = l; k > 0; k--)
+        first[k - 1] = cut[k][first[k]];
+}
+
+static void give(struct scope *s, int n, const int *device)
+{
+    s->ndevices = n;
+    memcpy(s->device, device, (size_t)n * sizeof *device);
+}
+
+static void assign(int np, const int *p, int nq, struct scope *const *q, int parent)
+{
+    int l = np < nq ? np : nq, first[9], seats[8] = {0}, owned[8][8];
+    double cost[8] = {0};
+    segments(nq, q, l, first);
+    for (int i = 0; i < l; i++)
+        for (int k = first[i]; k < first[i + 1]; k++)
+            cost[i] += q[k]->cost;
+    for (int d = 0; d < np; d++) {
+        int best = 0;
+        for (int i = 1; i < l; i++)
+            if (cost[i] / (seats[i] + 1) > cost[best] / (seats[best] + 1))
+                best = i;
+        owned[best][seats[best]++] = p[d];
+    }
+    for (int i = 0; i < l; i++) {
+        int size = first[i + 1] - first[i];
+        if (seats[i] > 1 && size > 1) {
+            assign(seats[i], owned[i], size, q + first[i], parent);
+            continue;
+        }
+        for (int k = first[i]; k < first[i + 1]; k++)
+            give(q[k], seats[i] ? seats[i] : 1, seats[i] ? owned[i] : &parent);
+    }
+}
+
+static void divide(struct scope *s, double *load)
+{
+    load[s->device[0]] += s->own;
+    if (s->nchildren && s->ndevices > 1)
+        assign(s->ndevices, s->device, s->nchildren, s->child, s->device[0]);
+    for (int i = 0; i < s->nchildren; i++) {
+        if (s->ndevices == 1)
+            give(s->child[i], 1, s->device);
+        divide(s->child[i], load);
+    }
+}
+
+/* The dearest of k stages by the tree method on the same costs; tied modules count where the first of them is. */
+static double dearest_of_tree(const struct partition *p, int k)
+{
+    struct scope *root = IR_NEW(ctx, struct scope);
+    double load[8] = {0}, most = 0;
+    for (int i = 0; i < p->n; i++)
+        add_item(root, p->items[i].node->where.node, p->load[i]);
+    root->ndevices = k;
+    for (int i = 0; i < k; i++)
+        root->device[i] = i;
+    divide(root, load);
+    double all = 0;
+    for (int i = 0; i < k; i++) {
+        most = load[i] > most ? load[i] : most;
+        all += load[i];
+    }
+    ck_assert_double_eq_tol(all, root->cost, 1e-9);
+    return most;
+}
+
+static bool table;
+
+static void compare(const char *name, const struct ir_func *f)
+{
+    for (int k = 2; k <= 8; k *= 2) {
+        struct partition_options o = {.stages = k, .training = true, .memory_weight = 0.2, .default_stage = -1};
+        struct partition *p = partition_analyse(f, &o);
+        ck_assert(partition_place(p));
+        double ours = dearest(p), tree = dearest_of_tree(p, k);
+        if (table)
+            printf("| %s | %d | %.1f %% | %.1f %% | %.2f |\n", name, k, (ours * k - 1) * 100, (tree * k - 1) * 100,
+                   tree / ours);
+        ck_assert_double_le(ours, tree * (1 + 1e-9));
+    }
+}
+
+START_TEST(the_tree_method)
+{
+    compare("24-layer GPT", gpt(24, false));
+    compare("the same, tied", gpt(24, true));
+    compare("ResNet-50", resnet50());
+    compare("encoder-decoder", translation());
+}
+END_TEST
+
 /* What a map names goes there; what it leaves out goes to the default stage, or is listed. */
 START_TEST(maps)
 {
@@ -374,8 +561,9 @@ START_TEST(a_map_that_tears_a_parameter)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
+    table = argc > 1 && !strcmp(argv[1], "--table");
     TCase *c = tcase_create("partition");
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, random_costs);
@@ -383,6 +571,7 @@ int main(void)
     tcase_add_test(c, a_gpt_with_tied_weights);
     tcase_add_test(c, a_resnet);
     tcase_add_test(c, a_translation_network);
+    tcase_add_test(c, the_tree_method);
     tcase_add_test(c, maps);
     tcase_add_test(c, a_map_that_tears_a_parameter);
     tcase_set_timeout(c, 120);

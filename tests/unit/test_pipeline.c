@@ -126,6 +126,27 @@ START_TEST(backward_first)
 }
 END_TEST
 
+/* Every schedule's bubble is its formula: of m microbatches on p stages, each of v chunks, the part (p-1)/v of m + (p-1)/v. */
+START_TEST(bubbles)
+{
+    static const int kinds[] = {PIPELINE_SIMPLE, PIPELINE_INTERLEAVED, PIPELINE_1F1B, PIPELINE_1F1B_INTERLEAVED};
+    for (int k = 0; k < 4; k++)
+        for (int p = 1; p <= 8; p++)
+            for (int rounds = 1; rounds <= 6; rounds++)
+                for (int v = 1; v <= (kinds[k] == PIPELINE_1F1B_INTERLEAVED ? 4 : 1); v++)
+                    for (int tb = 1; tb <= 3; tb++) {
+                        int m = p * rounds;
+                        struct pipeline_order *o = make(kinds[k], p, m, v, 0, 1, tb);
+                        double waits = (p - 1.0) / v;
+                        check_whole(o);
+                        ck_assert_double_eq_tol(pipeline_bubble(o), waits / (m + waits), 1e-9);
+                        ck_assert_double_eq_tol(o->makespan, (m + waits) * (1.0 + tb), 1e-9);
+                        for (int r = 0; r < p; r++)
+                            ck_assert_double_eq_tol(o->busy[r], m * (1.0 + tb), 1e-9);
+                    }
+}
+END_TEST
+
 START_TEST(bounds_in_flight)
 {
     static const int kinds[] = {PIPELINE_SIMPLE, PIPELINE_INTERLEAVED, PIPELINE_1F1B};
@@ -176,6 +197,7 @@ int main(void)
     tcase_add_test(c, interleaved_1f1b);
     tcase_add_test(c, microbatches_that_do_not_fit);
     tcase_add_test(c, backward_first);
+    tcase_add_test(c, bubbles);
     tcase_add_test(c, bounds_in_flight);
     tcase_add_test(c, uneven_segments);
     tcase_add_test(c, texts);
