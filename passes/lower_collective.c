@@ -23,12 +23,14 @@ static const struct {
     {IR_recv, TCC_STEP_RECV, 0},
     {IR_share, TCC_STEP_COLLECTIVE, TCC_SHARE},
     {IR_owns, TCC_STEP_COLLECTIVE, TCC_OWNS},
+    {IR_reduce_owned, TCC_STEP_COLLECTIVE, TCC_REDUCE_OWNED},
 };
 
 /* The attributes that the step carries, under their own names. */
 static void step_attrs(struct lw *lw, struct kn_step *s, const struct ir_node *n)
 {
-    static const enum ir_attr_key keys[] = {IR_ATTR_group, IR_ATTR_mode, IR_ATTR_scale, IR_ATTR_root, IR_ATTR_name};
+    static const enum ir_attr_key keys[] = {IR_ATTR_group, IR_ATTR_mode,  IR_ATTR_scale,  IR_ATTR_root,
+                                            IR_ATTR_name,  IR_ATTR_bytes, IR_ATTR_members};
     struct ir_attr *attrs = IR_NEWN(lw->ctx, sizeof keys / sizeof *keys, struct ir_attr);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const struct ir_attr *a = ir_attr(n, keys[i]);
@@ -50,7 +52,7 @@ static bool in_place(struct lw *lw, struct ir_node *n, int i)
         writer->op == IR_state_write && /* the variable itself */
         !strcmp(ir_get_s(writer, IR_ATTR_name, ""), ir_get_s(x->def, IR_ATTR_name, "")))
         return lw->buffers.at[lw_buffer(lw, x)].space == TCC_SPACE_STATE;
-    if (n->op != IR_all_reduce && n->op != IR_broadcast)
+    if (n->op != IR_all_reduce && n->op != IR_broadcast && n->op != IR_reduce_owned)
         return false;
     return lw->buffer[n->out[i]->id] < 0 && x->def && x->def->block == n->block && ir_has_one_use(x) &&
            lw->buffers.at[lw_buffer(lw, x)].space == TCC_SPACE_ARENA;

@@ -374,6 +374,7 @@ static bool lower_node(struct lw *lw, struct ir_node *n, struct kn_steps *to)
     case IR_all_to_all:
     case IR_share:
     case IR_owns:
+    case IR_reduce_owned:
     case IR_send:
     case IR_recv: return lw_lower_collective(lw, n, to);
     case IR_if: return lw_lower_if(lw, n, to);

@@ -213,29 +213,18 @@ static struct ir_value *combine(struct ir_builder *b, enum ir_op op, int n, stru
     return values[0];
 }
 
-/* f32[]: the largest magnitude in all gradients, NaN if an element is. */
-static struct ir_value *largest_of(struct ir_builder *b, int n, struct ir_value *const *grads)
+/* f32[]: the largest magnitude in a gradient, NaN if an element is. */
+static struct ir_value *largest_of(struct ir_builder *b, struct ir_value *grad)
 {
-    struct ir_value **largest = IR_NEWN(b->ctx, (size_t)n, struct ir_value *);
-
-    for (int i = 0; i < n; i++)
-        largest[i] = reduce_all(b, IR_reduce_max, ir_unary(b, IR_abs, grads[i]));
-    return combine(b, IR_max, n, largest);
+    return reduce_all(b, IR_reduce_max, ir_unary(b, IR_abs, grad));
 }
 
-/* f32[]: the sum of the squares of all gradients, each multiplied by `factor` first (NULL: 1). */
-static struct ir_value *sum_of_squares(struct ir_builder *b, int n, struct ir_value *const *grads,
-                                       struct ir_value *factor)
+/* f32[]: the sum of the squares of a gradient that is multiplied by `factor` first (NULL: 1). */
+static struct ir_value *sum_of_squares(struct ir_builder *b, struct ir_value *g, struct ir_value *factor)
 {
-    struct ir_value **sums = IR_NEWN(b->ctx, (size_t)n, struct ir_value *);
-
-    for (int i = 0; i < n; i++) {
-        struct ir_value *g = grads[i];
-        if (g && factor)
-            g = ir_binary(b, IR_mul, g, ir_cast_to(b, factor, (enum tcc_dtype)g->type->dtype));
-        sums[i] = reduce_all(b, IR_reduce_sum, ir_binary(b, IR_mul, g, g));
-    }
-    return combine(b, IR_add, n, sums);
+    if (g && factor)
+        g = ir_binary(b, IR_mul, g, ir_cast_to(b, factor, (enum tcc_dtype)g->type->dtype));
+    return reduce_all(b, IR_reduce_sum, ir_binary(b, IR_mul, g, g));
 }
 
 /* -- The update */
@@ -246,6 +235,7 @@ struct update {
     struct optim_shared shared;
     struct ir_value *rate;          /* f64[]: the base rate by now */
     struct ir_value *factor;        /* f32[]: gradients are multiplied by it; NULL: 1 */
+    struct ir_value **owned;        /* bool[] by parameter: is it this rank's to update? NULL: all are */
     struct ir_value *key, *dithers; /* stochastic rounding: random key u32[], is it on? bool[]; NULL: none */
 };
 
@@ -268,10 +258,53 @@ static struct ir_value *unscale(struct ir_builder *b, const struct optim_config 
     return c->scale != 0 ? ir_binary(b, IR_div, ir_constant_f(b, TCC_F32, 1), optim_read(b, "train.scale")) : NULL;
 }
 
+/* The gradient's numbers: NULL for those that nobody asks for. */
+static bool measure_one(const struct update *u, struct ir_builder *b, struct ir_value *grad, struct ir_value **largest,
+                        struct ir_value **squares)
+{
+    *largest = largest_of(b, grad);
+    *squares = needs_norm(u->c) ? sum_of_squares(b, grad, u->factor) : NULL;
+    return *largest && (*squares || !needs_norm(u->c));
+}
+
+/* if (mine) its numbers, else zeros */
+static bool measure_if_owned(const struct update *u, struct ir_value *mine, struct ir_value *grad,
+                             struct ir_value **largest, struct ir_value **squares)
+{
+    struct ir_builder *outer = u->b, then = *outer, otherwise = *outer;
+    const ir_type one = ir_scalar_type(outer->ctx, TCC_F32), types[] = {one, one};
+    int n = needs_norm(u->c) ? 2 : 1;
+    struct ir_node *node =
+        ir_build_typed(outer, IR_if, 1, &mine, IR_ATTRS(ir_attr_types(IR_ATTR_types, n, types)), n, types);
+    struct ir_value *given[2], *none[2];
+
+    then.block = ir_region_new(outer->func, node);
+    otherwise.block = ir_region_new(outer->func, node);
+    then.before = otherwise.before = NULL;
+    none[0] = none[1] = ir_constant_f(&otherwise, TCC_F32, 0);
+    if (!measure_one(u, &then, grad, &given[0], &given[1]) ||
+        !ir_build_typed(&then, IR_yield, n, given, NULL, 0, NULL) ||
+        !ir_build_typed(&otherwise, IR_yield, n, none, NULL, 0, NULL))
+        return false;
+    *largest = node->out[0];
+    *squares = n > 1 ? node->out[1] : NULL;
+    return true;
+}
+
+/* Owners of gradients tell the others, so that all add up the same numbers in the same order. */
 static struct optim_totals measure(struct update *u, int n, struct ir_value *const *grads)
 {
-    return (struct optim_totals){.largest = largest_of(u->b, n, grads),
-                                 .squares = needs_norm(u->c) ? sum_of_squares(u->b, n, grads, u->factor) : NULL};
+    struct ir_value **values = IR_NEWN(u->b->ctx, (size_t)(2 * n) + 1, struct ir_value *);
+    struct optim_totals none = {0};
+
+    for (int i = 0; i < n; i++)
+        if (!(u->owned ? measure_if_owned(u, u->owned[i], grads[i], &values[i], &values[n + i])
+                       : measure_one(u, u->b, grads[i], &values[i], &values[n + i])))
+            return none;
+    if (u->owned && !train_parallel_tell(u->b, needs_norm(u->c) ? 2 * n : n, values))
+        return none;
+    return (struct optim_totals){.largest = combine(u->b, IR_max, n, values),
+                                 .squares = needs_norm(u->c) ? combine(u->b, IR_add, n, values + n) : NULL};
 }
 
 static bool build_shared(struct update *u, int n, struct ir_value *const *grads, const struct optim_totals *given)
@@ -440,7 +473,7 @@ bool optim_measure(struct ir_builder *b, const struct train_options *o, int n, c
     struct update u = {.b = b, .c = optim_parse(b->ctx, o)};
     struct ir_value **grads = IR_NEWN(b->ctx, (size_t)n + 1, struct ir_value *);
 
-    if (!widen(&u, n, params, grads))
+    if (!widen(&u, n, params, grads) || !train_parallel_owns(b, o, n, params, &u.owned))
         return false;
     u.factor = unscale(b, u.c);
     *totals = measure(&u, n, grads);
@@ -453,15 +486,14 @@ bool optim_update_part(struct ir_builder *b, const struct train_options *o, int 
     struct update u = {.b = b, .c = optim_parse(b->ctx, o)};
     struct ir_value **grads = IR_NEWN(b->ctx, (size_t)n + 1, struct ir_value *);
 
-    struct ir_value **owned;
-
-    if (!widen(&u, n, params, grads) || !build_shared(&u, n, grads, totals) ||
-        !train_parallel_owns(b, o, n, params, &owned))
+    if (!widen(&u, n, params, grads) || !train_parallel_owns(b, o, n, params, &u.owned) ||
+        !build_shared(&u, n, grads, totals))
         return false;
     for (int i = 0; i < n; i++)
-        if (!(owned ? update_if_owned(&u, owned[i], &params[i], grads[i]) : update_parameter(&u, &params[i], grads[i])))
+        if (!(u.owned ? update_if_owned(&u, u.owned[i], &params[i], grads[i])
+                      : update_parameter(&u, &params[i], grads[i])))
             return false;
-    if (owned && !train_parallel_share(b, n, params))
+    if (u.owned && !train_parallel_share(b, n, params))
         return false;
     *rate = ir_cast_to(b, u.rate, TCC_F32);
     if (!counters)

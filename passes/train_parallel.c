@@ -87,6 +87,12 @@ static void take_up_all(struct ir_builder *b, int n, struct ir_value *const *gra
 
 /* -- Buckets --------------------------------------------------------------------------------------------------- */
 
+/* What owners are found by (--zero=1): the parameters' sizes. */
+struct owned_list {
+    int n;
+    int64_t *bytes;
+};
+
 struct ready {
     int param;
     long position; /* of the node in its block that makes the gradient; 0: it is there from the start */
@@ -117,14 +123,31 @@ static struct ready *arrival(struct ir_builder *b, int n, struct ir_value *const
     return order;
 }
 
-/* Bytes of a gradient; parameters have static dims. */
-static int64_t bytes_of(struct ir_builder *b, const struct ir_value *v)
+/* Parameters have static dims, and so have their gradients. */
+static int64_t bytes_of(struct ir_builder *b, ir_type type)
 {
-    return ir_const_or(ir_num_elements(b->ctx, v->type), 0) * tcc_dtype_bytes((enum tcc_dtype)v->type->dtype);
+    return ir_const_or(ir_num_elements(b->ctx, type), 0) * tcc_dtype_bytes((enum tcc_dtype)type->dtype);
+}
+
+/* Each for the rank that updates its parameter. */
+static struct ir_node *reduce_owned_at(struct ir_builder *b, int n, struct ir_value *const *values,
+                                       const struct ready *bucket, const struct owned_list *all)
+{
+    ir_type *types = IR_NEWN(b->ctx, n, ir_type);
+    int64_t *members = IR_NEWN(b->ctx, n, int64_t);
+    for (int i = 0; i < n; i++) {
+        types[i] = values[i]->type;
+        members[i] = bucket[i].param;
+    }
+    return ir_build(b, IR_reduce_owned, n, values,
+                    IR_ATTRS(ir_attr_s(IR_ATTR_group, "dp"), ir_attr_s(IR_ATTR_mode, "avg"),
+                             ir_attr_ints(IR_ATTR_bytes, all->n, all->bytes), ir_attr_ints(IR_ATTR_members, n, members),
+                             ir_attr_types(IR_ATTR_types, n, types)));
 }
 
 /* Behind the bucket's last gradient, which is the last in the order of arrival. */
-static bool reduce_bucket(struct ir_builder *b, int n, const struct ready *bucket, struct ir_value **grads)
+static bool reduce_bucket(struct ir_builder *b, int n, const struct ready *bucket, const struct owned_list *all,
+                          struct ir_value **grads)
 {
     struct ir_value **values = IR_NEWN(b->ctx, n, struct ir_value *);
     struct ir_node *last = grads[bucket[n - 1].param]->def;
@@ -133,7 +156,7 @@ static bool reduce_bucket(struct ir_builder *b, int n, const struct ready *bucke
         at.before = last->next;
     for (int i = 0; i < n; i++)
         values[i] = grads[bucket[i].param];
-    struct ir_node *node = reduce_at(&at, n, values);
+    struct ir_node *node = all ? reduce_owned_at(&at, n, values, bucket, all) : reduce_at(&at, n, values);
     for (int i = 0; node && i < n; i++)
         grads[bucket[i].param] = node->out[i];
     return node != NULL;
@@ -160,11 +183,14 @@ bool train_parallel_gradients(struct ir_builder *b, const struct train_options *
             return false;
     take_up_all(b, n, grads);
     const struct ready *order = arrival(b, n, grads);
+    struct owned_list all = {n, IR_NEWN(b->ctx, n + 1, int64_t)};
+    for (int i = 0; i < n; i++)
+        all.bytes[i] = bytes_of(b, params[i]->type);
     for (int i = 0, first = 0; i < n; i++) {
-        held += bytes_of(b, grads[order[i].param]);
+        held += bytes_of(b, grads[order[i].param]->type);
         if (held < limit && i + 1 < n)
             continue;
-        if (!reduce_bucket(b, i + 1 - first, order + first, grads))
+        if (!reduce_bucket(b, i + 1 - first, order + first, o->zero == 1 ? &all : NULL, grads))
             return false;
         first = i + 1;
         held = 0;
@@ -219,7 +245,7 @@ bool train_parallel_buffers(struct ir_builder *b, const struct train_options *o)
     return n != NULL;
 }
 
-/* -- State in parts ---------------------------------------------------------------------------------------------------- */
+/* -- State in parts: --zero=1 ---------------------------------------------------------------------------------------------------- */
 
 /* --zero=1: bool[] for each parameter: is it this rank's to update? NULL: all are. */
 bool train_parallel_owns(struct ir_builder *b, const struct train_options *o, int n, const struct train_param *params,
@@ -244,6 +270,24 @@ bool train_parallel_owns(struct ir_builder *b, const struct train_options *o, in
                                              ir_attr_types(IR_ATTR_types, n, types)));
     *owned = node ? node->out : NULL;
     return node != NULL;
+}
+
+/* What owners know of their gradients, all ranks know then: a sum of one number and zeros. */
+bool train_parallel_tell(struct ir_builder *b, int n, struct ir_value **values)
+{
+    ir_type *types = IR_NEWN(b->ctx, n + 1, ir_type);
+    for (int i = 0; i < n; i++) {
+        if (!values[i])
+            return false;
+        types[i] = values[i]->type;
+    }
+    struct ir_node *node = n ? ir_build(b, IR_all_reduce, n, values,
+                                        IR_ATTRS(ir_attr_s(IR_ATTR_group, "dp"), ir_attr_s(IR_ATTR_mode, "sum"),
+                                                 ir_attr_types(IR_ATTR_types, n, types)))
+                             : NULL;
+    for (int i = 0; node && i < n; i++)
+        values[i] = node->out[i];
+    return node || !n;
 }
 
 /* The updated parameters, each from its owner. */

@@ -261,7 +261,7 @@ enum tcc_step_kind {
  *   OWNS            n tensors -> n bools: does this rank own it? Nothing is communicated. `name`: names of the state variables, a line each
  *   BARRIER         nothing -> nothing */
 enum tcc_collective {
-    TCC_ALL_REDUCE, TCC_BROADCAST, TCC_REDUCE, TCC_ALL_GATHER, TCC_REDUCE_SCATTER, TCC_ALL_TO_ALL, TCC_BARRIER, TCC_SHARE, TCC_OWNS, TCC_NCOLLECTIVES
+    TCC_ALL_REDUCE, TCC_BROADCAST, TCC_REDUCE, TCC_ALL_GATHER, TCC_REDUCE_SCATTER, TCC_ALL_TO_ALL, TCC_BARRIER, TCC_SHARE, TCC_OWNS, TCC_REDUCE_OWNED, TCC_NCOLLECTIVES
 };
 
 struct tcc_pstep {

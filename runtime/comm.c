@@ -82,9 +82,9 @@ static int settle(int status, struct tccrt_request *r, struct tccrt_request **re
 
 /* -- Arguments ------------------------------------------------------------------------------------------ */
 
-static const char *const kind_names[] = {"all_reduce",     "broadcast",  "reduce",  "all_gather",
-                                         "reduce_scatter", "all_to_all", "barrier", "share",
-                                         "owns",           "send",       "recv"};
+static const char *const kind_names[] = {"all_reduce",     "broadcast",    "reduce",  "all_gather",
+                                         "reduce_scatter", "all_to_all",   "barrier", "share",
+                                         "owns",           "reduce_owned", "send",    "recv"};
 
 const char *tcr_coll_name(int kind)
 {
@@ -233,18 +233,71 @@ static int64_t bytes_of(const struct tcc_tensor *t)
     return tcr_elements(t->dtype, t->rank, t->dims) * tcr_dtype_bytes(t->dtype);
 }
 
-void tcr_owners(const struct tccrt_comm *c, int n, const struct tcc_tensor *list, int *owners)
+/* Gradients come about in the order from the last to the first, so that neighbours, which are reduced together, have all ranks for
+ * owners. */
+int tcr_owners(const struct tccrt_comm *c, int n, const int64_t *bytes, int *owners)
 {
-    double all = 0, before = 0;
+    int64_t *load = calloc((size_t)c->size, sizeof *load);
 
-    for (int i = 0; i < n; i++)
-        all += (double)bytes_of(&list[i]);
-    for (int i = 0; i < n; i++) { /* by the middle of the tensor: whole tensors, in their order */
-        int owner = all > 0 ? (int)((before + (double)bytes_of(&list[i]) / 2) / all * c->size) : 0;
+    if (!load)
+        return no_memory();
+    for (int i = n - 1; i >= 0; i--) {
+        int least = 0;
 
-        owners[i] = owner < c->size ? owner : c->size - 1;
-        before += (double)bytes_of(&list[i]);
+        for (int r = 1; r < c->size; r++)
+            least = load[r] < load[least] ? r : least;
+        owners[i] = least;
+        load[least] += bytes[i];
     }
+    free(load);
+    return TCC_OK;
+}
+
+int tcr_list_owners(const struct tccrt_comm *c, int n, const struct tcc_tensor *list, int *owners)
+{
+    int64_t *bytes = calloc((size_t)n + 1, sizeof *bytes);
+    int status = bytes ? TCC_OK : no_memory();
+
+    for (int i = 0; i < n && bytes; i++)
+        bytes[i] = bytes_of(&list[i]);
+    status = status ? status : tcr_owners(c, n, bytes, owners);
+    free(bytes);
+    return status;
+}
+
+/* A list sorted by type, then owner. */
+struct sorted {
+    struct tcc_tensor *in, *out;
+    int *owners;
+    int n;
+};
+
+static void sorted_free(struct sorted *s)
+{
+    free(s->in);
+    free(s->out);
+    free(s->owners);
+}
+
+static int sort_list(const struct tccrt_comm *c, int n, const struct tcc_tensor *in, const struct tcc_tensor *out,
+                     const int *owners, struct sorted *s)
+{
+    *s = (struct sorted){.in = calloc((size_t)n + 1, sizeof *in),
+                         .out = calloc((size_t)n + 1, sizeof *out),
+                         .owners = calloc((size_t)n + 1, sizeof *owners)};
+    if (!s->in || !s->out || !s->owners) {
+        sorted_free(s);
+        return no_memory();
+    }
+    for (int type = 0; type < TCC_NDTYPES; type++)
+        for (int r = 0; r < c->size; r++)
+            for (int i = 0; i < n; i++)
+                if (in[i].dtype == type && owners[i] == r) {
+                    s->in[s->n] = in[i];
+                    s->out[s->n] = out[i];
+                    s->owners[s->n++] = r;
+                }
+    return TCC_OK;
 }
 
 int tcr_comm_share(struct tccrt_comm *c, int n, const struct tcc_tensor *in, const struct tcc_tensor *out,
@@ -252,19 +305,64 @@ int tcr_comm_share(struct tccrt_comm *c, int n, const struct tcc_tensor *in, con
 {
     struct tccrt_request *r = request_new(n);
     int *owners = calloc((size_t)n + 1, sizeof *owners), status = r && owners ? TCC_OK : no_memory();
+    struct sorted s = {0};
 
     tcr_clear_error();
     if (!status && !(status = check_pairs("share", n, in, out)))
-        tcr_owners(c, n, in, owners);
+        status = tcr_list_owners(c, n, in, owners);
     for (int i = 0; i < n && !status; i++)
         if (owners[i] == c->rank && in[i].data != out[i].data && bytes_of(&in[i]))
             memmove(out[i].data, in[i].data, (size_t)bytes_of(&in[i]));
-    for (int i = 0, j; i < n && !status; i = j) {
-        for (j = i + 1; j < n && owners[j] == owners[i] && in[j].dtype == in[i].dtype; j++)
+    status = status ? status : sort_list(c, n, in, out, owners, &s);
+    for (int i = 0, j; i < s.n && !status; i = j) {
+        for (j = i + 1; j < n && s.owners[j] == s.owners[i] && s.out[j].dtype == s.out[i].dtype; j++)
             ;
-        status = start((struct tcr_coll){.kind = TCC_BROADCAST, .c = c, .root = owners[i], .scale = 1}, j - i, out + i,
-                       out + i, r);
+        status = start((struct tcr_coll){.kind = TCC_BROADCAST, .c = c, .root = s.owners[i], .scale = 1}, j - i,
+                       s.out + i, s.out + i, r);
     }
+    sorted_free(&s);
+    free(owners);
+    return settle(status, r, request);
+}
+
+/* Tensors of one type, sorted by owner: a rank's range is what it owns. */
+static int reduce_sorted(struct tcr_coll k, int n, const struct tcc_tensor *in, const struct tcc_tensor *out,
+                         const int *owners, struct tccrt_request *r)
+{
+    k.in_first = calloc((size_t)k.c->size + 1, sizeof *k.in_first);
+    if (!k.in_first)
+        return no_memory();
+    for (int i = 0; i < n; i++)
+        k.in_first[owners[i] + 1] += tcr_elements(in[i].dtype, in[i].rank, in[i].dims);
+    for (int i = 0; i < k.c->size; i++)
+        k.in_first[i + 1] += k.in_first[i];
+    return start(k, n, in, out, r);
+}
+
+int tcr_comm_reduce_owned(struct tccrt_comm *c, int how, double scale, const struct tcr_members *m,
+                          const struct tcc_tensor *in, const struct tcc_tensor *out, struct tccrt_request **request)
+{
+    struct tccrt_request *r = request_new(m->n);
+    int *all = calloc((size_t)m->nall + 1, sizeof *all), *owners = calloc((size_t)m->n + 1, sizeof *owners);
+    int status = r && all && owners ? TCC_OK : no_memory();
+    struct sorted s = {0};
+
+    tcr_clear_error();
+    if (!status && !(status = check_pairs("reduce_owned", m->n, in, out)))
+        status = tcr_owners(c, m->nall, m->bytes, all);
+    for (int i = 0; i < m->n && !status; i++) {
+        owners[i] = all[m->at[i]];
+        status = tcr_reduction_check(in[i].dtype, how, scale);
+    }
+    status = status ? status : sort_list(c, m->n, in, out, owners, &s);
+    for (int i = 0, j; i < s.n && !status; i = j) {
+        for (j = i + 1; j < s.n && s.in[j].dtype == s.in[i].dtype; j++)
+            ;
+        status = reduce_sorted((struct tcr_coll){.kind = TCC_REDUCE_OWNED, .c = c, .how = how, .scale = scale}, j - i,
+                               s.in + i, s.out + i, s.owners + i, r);
+    }
+    sorted_free(&s);
+    free(all);
     free(owners);
     return settle(status, r, request);
 }

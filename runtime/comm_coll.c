@@ -24,7 +24,8 @@
 
 void tcr_coll_alone(const struct tcr_coll *c)
 {
-    bool reduces = c->kind == TCC_ALL_REDUCE || c->kind == TCC_REDUCE || c->kind == TCC_REDUCE_SCATTER;
+    bool reduces = c->kind == TCC_ALL_REDUCE || c->kind == TCC_REDUCE || c->kind == TCC_REDUCE_SCATTER ||
+                   c->kind == TCC_REDUCE_OWNED;
 
     for (int i = 0; i < c->npieces; i++) {
         const struct tcr_piece *in = &c->in[i], *out = &c->out[i];
@@ -116,7 +117,7 @@ static void set_ranges(struct reduction *r, const struct tcr_coll *c)
     bool brief = (size_t)c->n * c->size <= SHORT_BYTES && size <= 64;
 
     for (int i = 0; i < size; i++) {
-        if (c->kind == TCC_REDUCE_SCATTER) {
+        if (c->kind == TCC_REDUCE_SCATTER || c->kind == TCC_REDUCE_OWNED) {
             r->own[i] = (struct range){c->in_first[i], c->in_first[i + 1]};
         } else if (brief && (c->kind == TCC_ALL_REDUCE || i == c->root)) {
             r->own[i] = (struct range){0, c->n};
@@ -629,6 +630,7 @@ static const struct {
     [TCC_ALL_REDUCE] = {reduction_begin, reduction_advance, reduction_end},
     [TCC_REDUCE] = {reduction_begin, reduction_advance, reduction_end},
     [TCC_REDUCE_SCATTER] = {reduction_begin, reduction_advance, reduction_end},
+    [TCC_REDUCE_OWNED] = {reduction_begin, reduction_advance, reduction_end},
     [TCC_BROADCAST] = {cast_begin, cast_advance, cast_end},
     [TCC_ALL_GATHER] = {exchange_begin, exchange_advance, exchange_end},
     [TCC_ALL_TO_ALL] = {exchange_begin, exchange_advance, exchange_end},

@@ -95,8 +95,13 @@ struct tcr_coll {
 /* The operation in a group of one. */
 void tcr_coll_alone(const struct tcr_coll *c);
 
-/* A list's tensors divided among the ranks: owners[i], ascending. And each tensor from its owner. */
-void tcr_owners(const struct tccrt_comm *c, int n, const struct tcc_tensor *list, int *owners);
+/* A list's tensors divided among the ranks, about as many bytes each: owners[i]. Each tensor from its owner; and the reduction
+ * of some tensors of a list, each for its owner. */
+int tcr_owners(const struct tccrt_comm *c, int n, const int64_t *bytes, int *owners);
+int tcr_list_owners(const struct tccrt_comm *c, int n, const struct tcc_tensor *list, int *owners);
+struct tcr_members { int nall; const int64_t *bytes; int n; const int64_t *at; };       /* a list's sizes; numbers of n of its tensors */
+int tcr_comm_reduce_owned(struct tccrt_comm *c, int how, double scale, const struct tcr_members *m, const struct tcc_tensor *in,
+                          const struct tcc_tensor *out, struct tccrt_request **request);
 int tcr_comm_share(struct tccrt_comm *c, int n, const struct tcc_tensor *in, const struct tcc_tensor *out,
                    struct tccrt_request **request);
 

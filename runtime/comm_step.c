@@ -146,7 +146,7 @@ static int gather_step(struct tccrt_comm *c, int root, struct tccrt_session *s, 
     for (uint32_t i = 0; i < p->nin && !status; i++)
         status = tcr_buffer_tensor(s, s->m->u32s[p->args.first + i], node_of(s, p), &list[i]);
     if (!status)
-        tcr_owners(c, (int)p->nin, list, owners);
+        status = tcr_list_owners(c, (int)p->nin, list, owners);
     for (uint32_t i = 0; i < p->nin && !status; i++) {
         size_t n = strcspn(name, "\n");
 
@@ -266,11 +266,30 @@ static int owns(struct tccrt_comm *c, int n, const struct tcc_tensor *t)
 
     if (!owners)
         return tcr_fail(TCC_EENV, "no memory for a list of owners");
-    tcr_owners(c, n, t, owners);
-    for (int i = 0; i < n; i++)
+    int status = tcr_list_owners(c, n, t, owners);
+
+    for (int i = 0; i < n && !status; i++)
         *(uint8_t *)t[n + i].data = owners[i] == c->rank;
     free(owners);
-    return TCC_OK;
+    return status;
+}
+
+static int reduce_owned(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_comm *c, int how, double scale,
+                        const struct tcc_tensor *t, struct tccrt_request **request)
+{
+    const struct tcc_pattr *bytes = find_attr(s, p, "bytes", TCC_ATTR_INTS),
+                           *at = find_attr(s, p, "members", TCC_ATTR_INTS);
+    struct tcr_members m = {.n = (int)p->nin};
+
+    if (!bytes || !at || at->n != p->nin)
+        return tcr_fail(TCC_EINPUT, "reduce_owned: its lists are missing");
+    m.nall = (int)bytes->n;
+    m.bytes = (const int64_t *)(s->m->bytes + bytes->data);
+    m.at = (const int64_t *)(s->m->bytes + at->data);
+    for (int i = 0; i < m.n; i++)
+        if (m.at[i] < 0 || m.at[i] >= m.nall)
+            return tcr_fail(TCC_EINPUT, "reduce_owned: there is no tensor %lld", (long long)m.at[i]);
+    return tcr_comm_reduce_owned(c, how, scale, &m, t, t + m.n, request);
 }
 
 static int run_collective(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_comm *c,
@@ -295,6 +314,7 @@ static int run_collective(struct tccrt_session *s, const struct tcc_pstep *p, st
     case TCC_REDUCE_SCATTER: return tccrt_comm_reduce_scatter(c, how, scale, t, t + 1, NULL, request);
     case TCC_SHARE: return tcr_comm_share(c, n, t, t + n, request);
     case TCC_OWNS: return owns(c, n, t);
+    case TCC_REDUCE_OWNED: return reduce_owned(s, p, c, how, scale, t, request);
     case TCC_ALL_TO_ALL: return tccrt_comm_all_to_all(c, t, NULL, t + 1, NULL, request);
     default: return tccrt_comm_barrier(c, request);
     }

@@ -2,8 +2,8 @@
 /*
  * A shim between the runtime and MPI that makes messages slow: TCCC_MPI_LIBRARY=libslow_mpi.so. What has been received is held
  * back as a network of SLOW_MPI_BYTES_PER_SECOND and SLOW_MPI_SECONDS of latency would, one message after the other. So tests
- * can show on one machine what overlapping communication with computation is worth. Linked with MPI's library, whose other
- * functions are found behind this one's.
+ * can show on one machine what overlapping communication with computation is worth. With SLOW_MPI_REPORT it says on standard error how
+ * many bytes the process has sent. Linked with MPI's library, whose other functions are found behind this one's.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,9 +43,19 @@ static struct handle *handle_new(size_t bytes, int receives)
     return h;
 }
 
+static double sent;
+
+__attribute__((destructor)) static void report(void)
+{
+    if (getenv("SLOW_MPI_REPORT"))
+        fprintf(stderr, "sent %.0f bytes\n", sent);
+}
+
 int MPI_Isend(const void *data, int n, void *type, int to, int tag, void *comm, void **request)
 {
     struct handle *h = handle_new((size_t)n, 0);
+
+    sent += n;
 
     *request = h;
     return PMPI_Isend(data, n, type, to, tag, comm, &h->real);
