@@ -182,13 +182,14 @@ static struct tcc_object *take(const struct tcc_tensor *x, int axis, int64_t fir
 }
 
 /* (x, split?) attrs axis, keepdims. Without split: single slices, whose axis goes when keepdims is 0; a scalar split:
- * pieces of that size, the last may be smaller; a list: the sizes. */
+ * pieces of that size, the last may be smaller; a list: the sizes. With a scalar split of 1 the axis goes too, though ONNX has
+ * keepdims ignored wherever there is a split: PyTorch exports unbind() so, and ONNX Runtime runs it so. */
 int tccrt_lib_split_to_sequence(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *x, *split = lib_in(call, 1);
     int64_t n, each = 1, length, at = 0;
     struct tcc_object *q;
-    bool squeeze = !split && !lib_int(call, "keepdims", 1);
+    bool squeeze = false;
     int axis, status = lib_need(call, 0, -1, 0, &x);
 
     if (status)
@@ -201,6 +202,8 @@ int tccrt_lib_split_to_sequence(struct tcc_lib_call *call)
         each = lib_get_int(split, 0);
     if (each < 1)
         return LIB_FAIL(call, "pieces of size %lld", (long long)each);
+    if (each == 1 && !(split && split->rank))
+        squeeze = !lib_int(call, "keepdims", 1);
     n = split && split->rank ? lib_count(split) : (length + each - 1) / each;
     q = tccrt_object_sequence(n);
     for (int64_t i = 0; q && i < n; i++) {

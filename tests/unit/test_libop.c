@@ -395,6 +395,9 @@ START_TEST(sequences)
     ck_assert_int_eq(lib_results[0]->n, 2);
     RUN("sequence_insert", IN(q, F32(V(9), 1), SCALAR_I64(3)), 1, NO_ATTRS);
     ck_assert_int_eq(lib_results[0]->n, 4);
+    RUN("split_to_sequence", IN(F32(V(1, 2, 3), 3), SCALAR_I64(1)), 1, ATTRS(A_INTS("keepdims", 0)));
+    RUN("sequence_at", IN(tccrt_object_ref(lib_results[0]), SCALAR_I64(1)), 1, NO_ATTRS);
+    WANT_F32(0, V(2));
     RUN("sequence_construct", IN(F32(V(1), 1), F32(V(2), 1)), 1, NO_ATTRS);
     q = tccrt_object_ref(lib_results[0]);
     RUN("concat_from_sequence", IN(q), 1, ATTRS(A_INTS("axis", 1), A_INTS("new_axis", 1)));
