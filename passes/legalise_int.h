@@ -11,4 +11,7 @@ bool legalise_operands(struct pass_run *r, struct ir_func *f, struct ir_block *b
 /* What a library op `resize` or `upsample` gives, of ops that have kernels; NULL: it stays. */
 struct ir_value *legalise_resize(struct pass_run *r, struct ir_builder *b, const struct ir_node *n);
 
+/* legalise_bytes.c: what a convolution of bytes with few channels becomes, or NULL. */
+struct ir_value *legalise_bytes(struct pass_run *r, struct ir_builder *b, struct ir_node *n);
+
 #endif

@@ -144,6 +144,36 @@ static bool may_follow(const struct lw *lw, const struct chain *c, const struct 
            last;
 }
 
+/* Is node i of the chain elementwise, with constants only beside the chain? */
+static bool by_constants(const struct chain *c, int i)
+{
+    const struct ir_node *n = c->nodes[i];
+    if (ir_op_info(n->op)->kind != IR_K_MAP)
+        return false;
+    for (int k = 0; k < n->nin; k++)
+        if (n->in[k].value != c->values[i] && !ir_const_of(n->in[k].value))
+            return false;
+    return true;
+}
+
+/* Where a chain of n nodes is best cut: bytes that become wider numbers are stored as bytes, and the readers widen them. */
+static int narrowest_end(const struct lw *lw, struct chain *c, int n)
+{
+    int best = n, bytes = tcc_dtype_bytes((enum tcc_dtype)c->values[n]->type->dtype);
+    if (lw->required[c->values[n]->id])
+        return n;
+    for (int i = n - 1; i > 0 && by_constants(c, i); i--) {
+        int narrow = tcc_dtype_bytes((enum tcc_dtype)c->values[i]->type->dtype);
+        bool last;
+        c->n = i;
+        if (narrow < bytes && open_values(lw, c, &last) == 1 && last) {
+            best = i;
+            bytes = narrow;
+        }
+    }
+    return best;
+}
+
 static void take_epilogue(struct lw *lw, struct lw_group *g)
 {
     struct chain c = {.values = {g->anchor->out[0]}};
@@ -159,6 +189,7 @@ static void take_epilogue(struct lw *lw, struct lw_group *g)
         if (open_values(lw, &c, &last) == 1 && last)
             committed = c.n;
     }
+    committed = narrowest_end(lw, &c, committed);
     /* The longest chain whose kernel can be built; trailing moves are left to the readers, who fold them. */
     for (; committed > 0; committed--) {
         c.n = committed;

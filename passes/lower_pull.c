@@ -551,11 +551,17 @@ static int pull_node(struct kb *k, int stage, struct ir_value *v, const ir_expr 
     }
     enum ir_kind kind = ir_op_info(n->op)->kind;
     if (kind == IR_K_MAP) {
-        if (k->operand_only && n->op != IR_cast) {
+        /* Numbers that are made into bytes are stored as such: they are read often. */
+        bool quantises = n->op == IR_cast && tcc_is_float(n->in[0].value->type->dtype) && tcc_is_int(v->type->dtype);
+        if (k->operand_only && (n->op != IR_cast || quantises)) {
             k->failed = "computation in an operand of a contraction";
             return 0;
         }
         return pull_map(k, stage, v, idx);
+    }
+    if (k->operand_only && n->op == IR_pad && tcc_dtype_bytes((enum tcc_dtype)v->type->dtype) == 1) {
+        k->failed = "a padding with other bytes than zeros in an operand of a contraction";
+        return 0;
     }
     if (kind == IR_K_MOVE || kind == IR_K_SOURCE)
         return pull_move(k, stage, v, idx);

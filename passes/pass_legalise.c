@@ -305,6 +305,14 @@ static void resize(struct pass_run *r, struct ir_builder *b, struct ir_node *n)
         replace(n, v->def);
 }
 
+static bool picture_of_bytes(struct pass_run *r, struct ir_builder *b, struct ir_node *n)
+{
+    struct ir_value *v = legalise_bytes(r, b, n);
+    if (v)
+        replace(n, v->def);
+    return v != NULL;
+}
+
 static bool legalise_block(struct pass_run *r, struct ir_func *f, struct ir_block *block)
 {
     for (struct ir_node *n = block->first, *next; n; n = next) {
@@ -325,6 +333,8 @@ static bool legalise_block(struct pass_run *r, struct ir_func *f, struct ir_bloc
             ok = fill_state(&b, n);
         else if (n->op == IR_lib)
             resize(r, &b, n);
+        else if (pass_opts(r)->level > 0 && n->op == IR_conv && picture_of_bytes(r, &b, n))
+            continue;
         else if (narrow_groups(r, n))
             ok = widen_groups(r, &b, n);
         else if (winograd_tile(r, n))

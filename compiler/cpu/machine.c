@@ -105,6 +105,7 @@ static void fill_machine(struct ir_ctx *ctx, struct cpu_machine *m, const char *
     m->pass.registers = m->isa >= 4 ? 32 : 16;
     m->pass.fma = cpu_has(m, CPU_FMA);
     m->pass.channel_block = 16;
+    m->pass.byte_group = 4;
     m->pass.layout = cpu_layout;
     m->pass.attention = cpu_attention;
     m->pass.widen = cpu_widen;

@@ -21,6 +21,13 @@ static bool small_constants(int nin, struct ir_value *const *in)
     return nin > 0;
 }
 
+/* Bytes that would become numbers of four: the pass quantise multiplies bytes. */
+static bool widens_bytes(const struct ir_node *n, int64_t count)
+{
+    enum tcc_dtype from = n->nin == 1 ? imp_dtype(n->in[0].value) : TCC_NONE;
+    return n->op == IR_cast && (from == TCC_I8 || from == TCC_U8) && count > 64;
+}
+
 static struct ir_value *computed(struct imp *im, struct ir_node *n)
 {
     int64_t dims[TCC_MAX_RANK];
@@ -33,6 +40,8 @@ static struct ir_value *computed(struct imp *im, struct ir_node *n)
             return NULL;
         count *= dims[k];
     }
+    if (widens_bytes(n, count))
+        return NULL;
     struct ir_tensor *result[1] = {NULL};
     if (!ir_interp_node(n, result) || !result[0])
         return NULL;
