@@ -360,7 +360,9 @@ static bool repeated(struct lw *lw, const struct ir_node *n, const struct lw_gro
 
 static bool join(struct lw *lw, struct ir_node *n, struct lw_group *g)
 {
-    if (g->updates || wasteful(lw, n, g) || whole_reduction(lw, n))
+    bool beside_anchor =
+        g->anchor && ir_op_info(n->op)->kind == IR_K_REDUCE; /* its loops would keep fast templates away */
+    if (g->updates || beside_anchor || wasteful(lw, n, g) || whole_reduction(lw, n))
         return false;
     set_add(lw, &lw->in[n->id], g);
     bool built = lw_build(lw, g);

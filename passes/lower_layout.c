@@ -117,6 +117,16 @@ static bool updates_state(const struct lw *lw, const struct ir_node *n, int dept
     return n->out[0]->uses != NULL;
 }
 
+/* A pad of other axes than the blocked one keeps the blocks. */
+static bool pads_beside_blocks(struct lw *lw, const struct ir_node *n)
+{
+    int64_t block;
+    kn_layout l = lw->layout[n->in[0].value->id];
+    int axis = l ? blocked_axis(l, &block) : -1;
+    return axis >= 0 && ir_is_value(ir_attr(n, IR_ATTR_before)->exprs[axis], 0) &&
+           ir_is_value(ir_attr(n, IR_ATTR_after)->exprs[axis], 0);
+}
+
 /* What a value's layout is when its producer's wish (windows) or its operands' layout (elementwise, concat, reductions that keep the
  * blocked axis) decides. */
 static kn_layout produced(struct lw *lw, const struct ir_node *n)
@@ -134,6 +144,8 @@ static kn_layout produced(struct lw *lw, const struct ir_node *n)
                 return NULL;
         return l;
     }
+    if (n->op == IR_pad && pads_beside_blocks(lw, n))
+        return lw->layout[n->in[0].value->id];
     if (spreads(n) && !updates_state(lw, n, 0))
         for (int i = 0; i < n->nin; i++) {
             const struct ir_value *x = n->in[i].value;
@@ -172,6 +184,8 @@ static kn_layout read_layout(struct lw *lw, const struct ir_node *n, int i)
         return wanted(lw, n, i);
     if (updates_state(lw, n, 0))
         return NULL;
+    if (n->op == IR_pad && i == 0 && pads_beside_blocks(lw, n))
+        return lw->layout[x->id];
     if (kind == IR_K_MAP || kind == IR_K_REDUCE || (n->op == IR_concat && concat_layout(lw, n)))
         return lw->layout[x->id];
     return n->op == IR_relayout ? lw->layout[x->id] : NULL;

@@ -160,31 +160,27 @@ static struct ir_value *scaled(struct rewrite *w, struct ir_value *v, struct ir_
     return ir_binary(b, IR_mul, v, k);
 }
 
-/* round(y / s): s goes into y's constants; bytes of the same scale are integers already. */
+/* round(y / s) or round(y * k): the factor goes into y's constants; bytes of the same scale are integers already. */
 static struct ir_value *round_quotient(struct rewrite *w, struct ir_node *n)
 {
     struct ir_builder *b = &w->b;
-    struct ir_node *div = operand_node(n, 0, IR_div), *mul = operand_node(n, 0, IR_mul);
-    struct ir_value *y, *k;
+    struct ir_node *by = n->in[0].value->def;
     struct q_form q;
     double from, to;
     bool is_free;
-    if (dtype_of(n->out[0]) != TCC_F32 || !pass_bounded(w->run))
+    if (dtype_of(n->out[0]) != TCC_F32 || !pass_bounded(w->run) || !by || (by->op != IR_div && by->op != IR_mul) ||
+        by->in[0].value->type != n->out[0]->type || !known_positive(w, by->in[1].value))
         return NULL;
-    if (mul && q_known(b->ctx, mul->in[1].value) && ir_splat_f(mul->in[1].value, &to) && fabs(to - 1) < 1e-6 &&
-        q_centred(w, mul->in[0].value, &q) && rewrite_go(w))
-        return mul->in[0].value;
-    if (!div || div->in[0].value->type != n->out[0]->type || !known_positive(w, div->in[1].value))
-        return NULL;
-    y = div->in[0].value;
-    if (q_dequantised(w, y, &q) && q_per_tensor(&q, &from) && ir_splat_f(div->in[1].value, &to) &&
-        fabs(from / to - 1) < 1e-6 && rewrite_go(w))
+    struct ir_value *y = by->in[0].value, *k = by->in[1].value;
+    if (q_dequantised(w, y, &q) && q_per_tensor(&q, &from) && ir_splat_f(k, &to) &&
+        fabs((by->op == IR_div ? from / to : from * to) - 1) < 1e-6 && rewrite_go(w))
         return q_dequantise(w, q.x, q.zero, NULL);
     if (!rewrite_go(w))
         return NULL;
-    k = ir_binary(b, IR_div, ir_constant_f(b, TCC_F32, 1), div->in[1].value);
+    if (by->op == IR_div)
+        k = ir_binary(b, IR_div, ir_constant_f(b, TCC_F32, 1), k);
     y = q_known(b->ctx, k) ? scaled(w, y, k, &is_free, 0) : NULL;
-    return y ? ir_unary(b, IR_round, y) : NULL;
+    return y && (is_free || by->op == IR_div) ? ir_unary(b, IR_round, y) : NULL;
 }
 
 /* max(u, c), or relu, or min, behind which a clip has the narrower bound; NULL: none. */

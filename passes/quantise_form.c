@@ -14,9 +14,9 @@ static bool is_byte(const struct ir_value *v)
 static bool may_run(const struct ir_node *n)
 {
     enum ir_kind kind = ir_op_info(n->op)->kind;
-    return n->nout == 1 && n->nin > 0 && n->nin <= 4 && ir_is_tensor(n->out[0]->type) &&
-           (kind == IR_K_MAP || n->op == IR_reshape || n->op == IR_transpose || n->op == IR_expand ||
-            n->op == IR_slice);
+    return n->nout == 1 && n->nin <= 4 && ir_is_tensor(n->out[0]->type) &&
+           (kind == IR_K_MAP || n->op == IR_iota || n->op == IR_reshape || n->op == IR_transpose ||
+            n->op == IR_expand || n->op == IR_slice);
 }
 
 const struct ir_tensor *q_known(struct ir_ctx *ctx, struct ir_value *v)

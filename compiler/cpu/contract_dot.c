@@ -24,6 +24,13 @@ int ct_depth(const struct cpu_machine *m, const struct ct *c)
     return (a == TCC_U8 && b == TCC_I8) || (a == TCC_I8 && b == TCC_U8) ? 4 : 1;
 }
 
+/* B's columns, fewer than a panel, have room up to whole vectors in front of what the next points of the sum read. */
+static bool one_panel(const struct ct *c)
+{
+    int64_t next = c->ks[c->nks - 2].sb, vectors = (c->ncols + c->lanes - 1) / c->lanes;
+    return c->ncols != CT_DYN && next != CT_DYN && vectors * c->lanes * c->depth <= next;
+}
+
 bool ct_dot(struct ct *c)
 {
     struct ir_ctx *ctx = c->ctx;
@@ -35,8 +42,9 @@ bool ct_dot(struct ct *c)
     for (int g = 0; g < c->nguards; g++)
         if (c->guards[g].k == c->nks - 1)
             return false;
-    if (c->nks > 1 && last->n == c->depth && last->sb == 1 && c->vec_sb == c->depth && c->panel &&
-        c->panel_stride != CT_DYN && c->dot_b == c->load_b && !c->k->insns[c->load_b].nguards && a_ready) {
+    if (c->nks > 1 && last->n == c->depth && last->sb == 1 && c->vec_sb == c->depth &&
+        (c->panel ? c->panel_stride != CT_DYN : one_panel(c)) && c->dot_b == c->load_b &&
+        !c->k->insns[c->load_b].nguards && a_ready) {
         c->nks--;
         c->nk = c->nk == CT_DYN ? CT_DYN : c->nk / c->depth;
         c->ksize = ir_floordiv(ctx, c->ksize, ir_const(ctx, c->depth));

@@ -60,6 +60,19 @@ static ir_expr flat_offset(struct ir_ctx *ctx, const struct kn_kernel *k, const 
     return off;
 }
 
+/* Is it the constant that a maximum (a minimum) of its type begins with? */
+static bool is_extreme(const struct kn_insn *c, bool most)
+{
+    enum tcc_dtype d = c ? (enum tcc_dtype)c->dtype : TCC_NONE;
+    if (!c || (!tcc_is_float(d) && !tcc_is_int(d)))
+        return false;
+    if (tcc_is_float(d))
+        return c->fvalue == (most ? __builtin_inf() : -__builtin_inf());
+    int bits = 8 * tcc_dtype_bytes(d);
+    int64_t high = tcc_is_signed(d) ? (int64_t)((UINT64_C(1) << (bits - 1)) - 1) : (int64_t)((UINT64_C(1) << bits) - 1);
+    return bits < 64 && c->ivalue == (most ? high : tcc_is_signed(d) ? -high - 1 : 0);
+}
+
 /* What a load gives where its guards fail leaves reduction r as it was. */
 static bool skips(const struct kn_kernel *k, const struct kn_insn *load, const struct kn_insn *red, int value)
 {
@@ -69,8 +82,8 @@ static bool skips(const struct kn_kernel *k, const struct kn_insn *load, const s
         if (other && other->code != KN_CONST)
             return false;
         return red->reducer == KN_SUM   ? (other ? tcc_is_float(other->dtype) ? f == 0 : other->ivalue == 0 : true)
-               : red->reducer == KN_MAX ? other && tcc_is_float(other->dtype) && f == -__builtin_inf()
-               : red->reducer == KN_MIN ? other && tcc_is_float(other->dtype) && f == __builtin_inf()
+               : red->reducer == KN_MAX ? is_extreme(other, false)
+               : red->reducer == KN_MIN ? is_extreme(other, true)
                                         : false;
     }
     if (red->reducer != KN_SUM || in->code != KN_SCALAR || (in->word != IR_mul && in->word != IR_cast))
