@@ -164,6 +164,7 @@ static const struct onnx_row {
     bool any;
 } onnx_rows[] = {
 #define AI "ai.onnx"
+#define MS "com.microsoft"
 #define ML "ai.onnx.ml"
 #define PREVIEW "ai.onnx.preview"
 #define TRAIN "ai.onnx.preview.training"

@@ -116,6 +116,7 @@ bool imp_unsupported(struct imp *im, const char *format, ...)
 
 static const struct imp_row rows[] = {
 #define AI ""
+#define MS "com.microsoft"
 #define ML "ai.onnx.ml"
 #define PREVIEW "ai.onnx.preview"
 #define TRAIN "ai.onnx.preview.training"

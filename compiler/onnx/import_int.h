@@ -197,6 +197,7 @@ struct ir_value *imp_unbox(struct imp *im, struct ir_value *v, ir_type type);
 
 /* Shared by families. imp_conv reads the node's window attributes. */
 struct ir_value *imp_conv(struct imp *im, struct ir_value *x, struct ir_value *w, struct ir_value *bias, enum tcc_dtype to);
+struct ir_value *imp_average_pool(struct imp *im, struct ir_value *x);                                     /* likewise */
 struct ir_value *imp_matmul_nd(struct imp *im, struct ir_value *a, struct ir_value *b, enum tcc_dtype to);   /* NumPy's matmul */
 /* A reduction over axes known at run time (opaque.c); *count: elements combined into one, i64[]. */
 struct ir_value *imp_reduce_scatter(struct imp *im, struct ir_value *x, struct ir_value *axes, bool keep, enum ir_op op,

@@ -259,21 +259,19 @@ bool onnx_op_max_pool(struct imp *im, int arg)
            (!imp_wants(im, 1) || imp_out(im, 1, pool_indices(im, x, &w)));
 }
 
-bool onnx_op_average_pool(struct imp *im, int arg)
+struct ir_value *imp_average_pool(struct imp *im, struct ir_value *x)
 {
-    UNUSED(arg);
-    struct ir_value *x = imp_tensor(im, 0);
     struct window w;
-    if (!x || !read_pool(im, x, &w))
-        return false;
+    if (!read_pool(im, x, &w))
+        return NULL;
     if (!imp_i(im, "count_include_pad", 0))
-        return imp_out(im, 0, pool(im, IR_avg_pool, x, &w, "valid"));
+        return pool(im, IR_avg_pool, x, &w, "valid");
     if (!imp_i(im, "ceil_mode", 0))
-        return imp_out(im, 0, pool(im, IR_avg_pool, x, &w, "full"));
+        return pool(im, IR_avg_pool, x, &w, "full");
     /* Pads that only ceil_mode added don't count: divide the sum by the number of taps inside operand and declared pads. */
     struct window declared = w;
     if (!read_window(im, x, &declared))
-        return false;
+        return NULL;
     ir_expr before[TCC_MAX_RANK], after[TCC_MAX_RANK];
     struct window bare = w;
     for (int k = 0; k < imp_rank(x); k++)
@@ -285,7 +283,14 @@ bool onnx_op_average_pool(struct imp *im, int arg)
         bare.after[k] = ir_sub(im->ctx, w.after[k], declared.after[k]);
     }
     struct ir_value *padded = imp_pad(im, x, NULL, before, after, "constant");
-    return imp_out(im, 0, pool(im, IR_avg_pool, padded, &bare, "valid"));
+    return pool(im, IR_avg_pool, padded, &bare, "valid");
+}
+
+bool onnx_op_average_pool(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    return x && imp_out(im, 0, imp_average_pool(im, x));
 }
 
 bool onnx_op_lp_pool(struct imp *im, int arg)

@@ -5,7 +5,7 @@
  * Scales and zero points are one for the tensor, one for each index of an axis, or one for each block of it; all three become a tensor
  * that broadcasts against x.
  */
-#include "compiler/onnx/import_int.h"
+#include "compiler/onnx/quant_int.h"
 
 #include <string.h>
 
@@ -46,8 +46,7 @@ static const struct {
 } ranges[] = {{TCC_U8, 0, 255}, {TCC_I8, -128, 127}, {TCC_U16, 0, 65535}, {TCC_I16, -32768, 32767},
               {TCC_U4, 0, 15},  {TCC_I4, -8, 7},     {TCC_U2, 0, 3},      {TCC_I2, -2, 1}};
 
-/* Rounds to even, adds the zero point (may be NULL), clamps to the range of `to`. `x` is a float. */
-static struct ir_value *saturate(struct imp *im, struct ir_value *x, struct ir_value *zero, enum tcc_dtype to)
+struct ir_value *imp_saturate(struct imp *im, struct ir_value *x, struct ir_value *zero, enum tcc_dtype to)
 {
     for (size_t k = 0; x && k < sizeof ranges / sizeof *ranges; k++) {
         if (ranges[k].dtype != to)
@@ -78,7 +77,7 @@ bool onnx_op_quantize(struct imp *im, int arg)
     zero = zero ? spread(im, zero, x, axis) : NULL;
     struct ir_value *y = scale ? imp_bin(im, IR_div, imp_cast(im, x, in), imp_cast(im, scale, in)) : NULL;
     if (!tcc_is_float(to))
-        return y && imp_out(im, 0, saturate(im, y, zero, to));
+        return y && imp_out(im, 0, imp_saturate(im, y, zero, to));
     if (y && zero && to == TCC_F4E2M1)
         y = imp_bin(im, IR_add, y, imp_cast(im, zero, in));
     return y && imp_out(im, 0,
@@ -107,29 +106,37 @@ bool onnx_op_dequantize(struct imp *im, int arg)
     return imp_out(im, 0, imp_cast(im, y, to));
 }
 
-bool onnx_op_dynamic_quantize(struct imp *im, int arg)
+struct ir_value *imp_dynamic_quantize(struct imp *im, struct ir_value *x, struct ir_value **scale,
+                                      struct ir_value **point)
 {
-    UNUSED(arg);
-    struct ir_value *x = imp_tensor(im, 0);
     int64_t axes[TCC_MAX_RANK];
-    if (!x)
-        return false;
     for (int k = 0; k < imp_rank(x); k++)
         axes[k] = k;
     struct ir_value *zero = imp_like(im, x, 0);
     struct ir_value *hi = imp_bin(im, IR_max, imp_reduce(im, IR_reduce_max, x, imp_rank(x), axes, false), zero);
     struct ir_value *lo = imp_bin(im, IR_min, imp_reduce(im, IR_reduce_min, x, imp_rank(x), axes, false), zero);
-    struct ir_value *scale = imp_bin(im, IR_div, imp_bin(im, IR_sub, hi, lo), imp_like(im, x, 255));
-    struct ir_value *point = imp_bin(im, IR_sub, zero, imp_bin(im, IR_div, lo, scale));
-    if (!point)
-        return false;
-    point = imp_cast(im, imp_un(im, IR_round, imp_tri(im, IR_clip, point, zero, imp_like(im, x, 255))), TCC_U8);
-    return imp_out(im, 0, saturate(im, imp_bin(im, IR_div, x, scale), point, TCC_U8)) && imp_out(im, 1, scale) &&
-           imp_out(im, 2, point);
+    *scale = imp_bin(im, IR_div, imp_bin(im, IR_sub, hi, lo), imp_like(im, x, 255));
+    *point = imp_bin(im, IR_sub, zero, imp_bin(im, IR_div, lo, *scale));
+    if (!*point)
+        return NULL;
+    *point = imp_cast(im, imp_un(im, IR_round, imp_tri(im, IR_clip, *point, zero, imp_like(im, x, 255))), TCC_U8);
+    return imp_saturate(im, imp_bin(im, IR_div, x, *scale), *point, TCC_U8);
 }
 
-/* An operand as i32 without its zero point; a vector of zero points lies along `axis`. */
-static struct ir_value *centred(struct imp *im, struct ir_value *x, struct ir_value *zero, int axis)
+bool onnx_op_dynamic_quantize(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0), *scale = NULL, *point = NULL, *y;
+    y = x ? imp_dynamic_quantize(im, x, &scale, &point) : NULL;
+    return y && imp_out(im, 0, y) && imp_out(im, 1, scale) && imp_out(im, 2, point);
+}
+
+struct ir_value *imp_one(struct imp *im, struct ir_value *v)
+{
+    return v && imp_rank(v) == 1 && ir_is_value(imp_dim(v, 0), 1) ? imp_reshape(im, v, 0, NULL) : v;
+}
+
+struct ir_value *imp_centred(struct imp *im, struct ir_value *x, struct ir_value *zero, int axis)
 {
     x = imp_cast(im, x, TCC_I32);
     if (!x || !zero)
@@ -147,21 +154,19 @@ bool onnx_op_matmul_integer(struct imp *im, int arg)
     struct ir_value *a = imp_tensor(im, 0), *b = a ? imp_tensor(im, 1) : NULL;
     if (!b)
         return false;
-    a = centred(im, a, imp_in(im, 2), imp_rank(a) - 2);
-    b = centred(im, b, imp_in(im, 3), imp_rank(b) - 1);
+    a = imp_centred(im, a, imp_in(im, 2), imp_rank(a) - 2);
+    b = imp_centred(im, b, imp_in(im, 3), imp_rank(b) - 1);
     return imp_out(im, 0, imp_matmul_nd(im, a, b, TCC_I32));
 }
 
-/* product * (scale of a * scale of b / scale of y), rounded and saturated to y's type. */
-static bool requantise(struct imp *im, struct ir_value *product, struct ir_value *sa, struct ir_value *sb,
-                       struct ir_value *sy, struct ir_value *zero)
+bool imp_requantise(struct imp *im, struct ir_value *product, struct ir_value *sa, struct ir_value *sb,
+                    struct ir_value *sy, struct ir_value *zero)
 {
     if (!product || !sa || !sb || !sy || !zero)
         return product && imp_bad(im, "scales and zero points are missing");
     struct ir_value *factor = imp_bin(im, IR_div, imp_bin(im, IR_mul, sa, sb), sy);
     struct ir_value *y = imp_bin(im, IR_mul, imp_cast(im, product, TCC_F32), imp_cast(im, factor, TCC_F32));
-    y = imp_bin(im, IR_add, y, imp_cast(im, zero, TCC_F32));
-    return imp_out(im, 0, saturate(im, y, NULL, imp_dtype(zero)));
+    return imp_out(im, 0, imp_saturate(im, y, zero, imp_dtype(zero)));
 }
 
 bool onnx_op_qlinear_matmul(struct imp *im, int arg)
@@ -173,9 +178,9 @@ bool onnx_op_qlinear_matmul(struct imp *im, int arg)
     struct ir_value *sa = imp_in(im, 1), *sb = imp_in(im, 4);
     if (sa && imp_rank(sa) == 1 && !ir_is_value(imp_dim(sa, 0), 1))
         sa = imp_along(im, sa, 0, 2);
-    a = centred(im, a, imp_in(im, 2), imp_rank(a) - 2);
-    b = centred(im, b, imp_in(im, 5), imp_rank(b) - 1);
-    return requantise(im, imp_matmul_nd(im, a, b, TCC_I32), sa, sb, imp_in(im, 6), imp_in(im, 7));
+    a = imp_centred(im, a, imp_in(im, 2), imp_rank(a) - 2);
+    b = imp_centred(im, b, imp_in(im, 5), imp_rank(b) - 1);
+    return imp_requantise(im, imp_matmul_nd(im, a, b, TCC_I32), sa, sb, imp_in(im, 6), imp_in(im, 7));
 }
 
 bool onnx_op_conv_integer(struct imp *im, int arg)
@@ -184,8 +189,8 @@ bool onnx_op_conv_integer(struct imp *im, int arg)
     struct ir_value *x = imp_tensor(im, 0), *w = x ? imp_tensor(im, 1) : NULL;
     if (!w)
         return false;
-    x = centred(im, x, imp_in(im, 2), 1);
-    w = centred(im, w, imp_in(im, 3), 0);
+    x = imp_centred(im, x, imp_in(im, 2), 1);
+    w = imp_centred(im, w, imp_in(im, 3), 0);
     return imp_out(im, 0, imp_conv(im, x, w, NULL, TCC_I32));
 }
 
@@ -197,7 +202,8 @@ bool onnx_op_qlinear_conv(struct imp *im, int arg)
         return false;
     if (sw && imp_rank(sw) == 1)
         sw = ir_is_value(imp_dim(sw, 0), 1) ? imp_reshape(im, sw, 0, NULL) : imp_along(im, sw, 1, imp_rank(x));
-    x = centred(im, x, imp_in(im, 2), 1);
-    w = centred(im, w, imp_in(im, 5), 0);
-    return requantise(im, imp_conv(im, x, w, imp_in(im, 8), TCC_I32), imp_in(im, 1), sw, imp_in(im, 6), imp_in(im, 7));
+    x = imp_centred(im, x, imp_in(im, 2), 1);
+    w = imp_centred(im, w, imp_in(im, 5), 0);
+    return imp_requantise(im, imp_conv(im, x, w, imp_in(im, 8), TCC_I32), imp_in(im, 1), sw, imp_in(im, 6),
+                          imp_in(im, 7));
 }
