@@ -1,4 +1,5 @@
-# The documents that are made of tables are what the tables say; every tool has a man page, and completion is valid bash.
+# The documents that are made of tables are what the tables say; every tool has a man page, and completion is valid bash. What
+# doc/migrate.md offers (its commands, and the last column of its tables) exists: options, functions, variables, files.
 . "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}/tests/setup.sh"
 
 for doc in passes ops onnx gradients; do
@@ -12,3 +13,22 @@ for tool in tccc tccc-opt tccc-run tccc-bench tccc-train tccc-ckpt; do
     done || exit 1
 done
 "$top_builddir/mkdoc" completion >"$tmp/completion" && bash -n "$tmp/completion" || fail "completion"
+
+for tool in tccc tccc-train tccc-ckpt; do
+    $tool --help || fail "$tool --help"
+done >"$tmp/help"
+sed -n -e '/^```sh/,/^```/p' -e 's/^|.*[^\\]| \(.*\) |$/\1/p' "$top_srcdir/doc/migrate.md" >"$tmp/offers"
+[ "$(wc -l <"$tmp/offers")" -gt 90 ] || fail "doc/migrate.md has no tables"
+# mpirun's and srun's own options
+grep -o -e '--[a-z][a-z-]*' "$tmp/offers" | sort -u | grep -vx -e --hostfile -e --mpi | while read -r option; do
+    grep -q -e "[ ,]$option\([=, []\|\$\)" "$tmp/help" || fail "doc/migrate.md: there is no option $option"
+done || exit 1
+grep -o -e 'trace_[a-z_]*()' -e 'tccrt_[a-z_]*()' "$tmp/offers" | sort -u | while read -r function; do
+    grep -q "[ *]${function%()}(" "$top_srcdir/compiler/trace.h" "$top_srcdir/runtime/tccrt.h" || fail "doc/migrate.md: there is no function $function"
+done || exit 1
+grep -o -e 'TCCC_[A-Z_]*' "$tmp/offers" | sort -u | while read -r variable; do
+    grep -rq "\"$variable" "$top_srcdir/runtime" "$top_srcdir/compiler" "$top_srcdir/tools" || fail "doc/migrate.md: nothing reads $variable"
+done || exit 1
+grep -o -e '`samples/[a-z./-]*' -e '(\([a-z-]*\.md\))' "$top_srcdir/doc/migrate.md" | tr -d '`()' | while read -r file; do
+    [ -e "$top_srcdir/$file" ] || [ -e "$top_srcdir/doc/$file" ] || fail "doc/migrate.md: there is no $file"
+done || exit 1

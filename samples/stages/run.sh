@@ -4,7 +4,7 @@
 #   1. a network cut by hand in two, a stage a process
 #   2. two copies of it, of two stages each: hybrid
 #   3. a GPT over bytes, cut automatically in two and in four
-# Needs tccc and mpirun on the PATH; for the GPT a python3 with numpy and onnx.
+# Needs tccc and mpirun on the PATH; for the GPT a Python with numpy and onnx ($PYTHON).
 set -e
 here=$(cd "$(dirname "$0")" && pwd)
 digits=$here/../digits
@@ -23,7 +23,7 @@ tccc --train --loss=cross_entropy --optimizer=adam:lr=1e-3 --partitions=2 --part
     --data-parallel "$digits/digits.onnx" -o hybrid.so
 $mpirun -np 4 tccc-train hybrid.so $pictures --json --placement=spread
 
-if python3 "$here/../gpt/model.py" gpt.onnx --layers 4 --width 32 --length 32 2>/dev/null; then
+if "${PYTHON:-python3}" "$here/../gpt/model.py" gpt.onnx --layers 4 --width 32 --length 32 2>/dev/null; then
     text="--data ids=$here/../../LICENSE,dtype=u8,stride=32 --data target=$here/../../LICENSE,dtype=u8,stride=32,offset=1"
     for stages in 2 4; do
         tccc --train --loss=cross_entropy --optimizer=adamw:lr=1e-3 --clip-norm=1 --partitions=$stages --microbatches=4 \
