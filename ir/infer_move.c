@@ -138,6 +138,41 @@ INFER(concat)
     return infer_set(ctx, n, 0, t->dtype, t->rank, dims);
 }
 
+INFER(interleave)
+{
+    ir_type t = infer_tensor(ctx, n, 0);
+    const struct ir_attr *strides = t ? infer_list(ctx, n, IR_ATTR_strides, -1) : NULL;
+    ir_expr dims[TCC_MAX_RANK];
+    int64_t pieces = 1;
+    if (!strides)
+        return false;
+    if (strides->n > t->rank)
+        return infer_fail(ctx, n, "%d strides for rank %d", strides->n, t->rank);
+    memcpy(dims, t->dim, (size_t)t->rank * sizeof *dims);
+    for (int i = 1; i < n->nin; i++) {
+        ir_type u = infer_tensor(ctx, n, i);
+        if (!u || !infer_same_dtype(ctx, n, 0, i))
+            return false;
+        for (int d = 0; u->rank == t->rank && d < t->rank && dims[d]; d++)
+            dims[d] = infer_merge(ctx, dims[d], u->dim[d]);
+        for (int d = 0; d < t->rank; d++)
+            if (u->rank != t->rank || !dims[d])
+                return infer_fail(ctx, n, "operands must have one shape; found %s and %s", ir_type_text(ctx, t),
+                                  ir_type_text(ctx, u));
+    }
+    for (int i = 0; i < strides->n; i++) {
+        int64_t s = strides->ints[i];
+        int d = t->rank - strides->n + i;
+        if (s < 1 || s > n->nin)
+            return infer_fail(ctx, n, "stride %lld of %d operands", (long long)s, n->nin);
+        pieces *= pieces > n->nin ? 1 : s;
+        dims[d] = ir_mulc(ctx, dims[d], s);
+    }
+    if (pieces != n->nin)
+        return infer_fail(ctx, n, "as many operands as residues are expected; found %d", n->nin);
+    return infer_set(ctx, n, 0, t->dtype, t->rank, dims);
+}
+
 static bool pad_mode(struct ir_ctx *ctx, struct ir_node *n, ir_type t, const struct ir_attr *before,
                      const struct ir_attr *after)
 {

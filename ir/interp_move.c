@@ -189,6 +189,50 @@ int interp_concat(struct it_call *c)
     return TCC_OK;
 }
 
+/* Puts the elements of `from` where residue r of the last nstrides axes has its places. */
+static void place_residue(struct ir_tensor *to, const struct ir_tensor *from, const int64_t *strides, int nstrides,
+                          int r)
+{
+    int64_t step[TCC_MAX_RANK], index[TCC_MAX_RANK] = {0}, at = 0, inner = 1, size = tcc_dtype_bytes(it_dtype(to));
+    int rank = to->rank;
+    for (int i = rank - 1, k = nstrides - 1; i >= 0; i--, k--) {
+        int64_t s = k >= 0 ? strides[k] : 1;
+        at += r % s * inner;
+        r /= (int)s;
+        step[i] = s * inner;
+        inner *= to->dims[i];
+    }
+    for (int64_t e = 0; e < from->nelems; e++) {
+        memcpy((char *)it_data(to) + at * size, (const char *)from->data + e * size, (size_t)size);
+        for (int i = rank - 1; i >= 0; i--) {
+            at += step[i];
+            if (++index[i] < from->dims[i])
+                break;
+            at -= from->dims[i] * step[i];
+            index[i] = 0;
+        }
+    }
+}
+
+int interp_interleave(struct it_call *c)
+{
+    const struct ir_attr *strides = ir_attr(c->n, IR_ATTR_strides);
+    int64_t dims[TCC_MAX_RANK];
+    int rank = c->in[0]->rank;
+    memcpy(dims, c->in[0]->dims, sizeof dims);
+    for (int k = 1; k < c->n->nin; k++)
+        for (int i = 0; i < rank; i++)
+            if (c->in[k]->dims[i] != dims[i])
+                return it_fail(c, TCC_EINPUT, "axis %d: %lld and %lld", i, (long long)dims[i],
+                               (long long)c->in[k]->dims[i]);
+    for (int i = 0; i < strides->n; i++)
+        dims[rank - strides->n + i] *= strides->ints[i];
+    struct ir_tensor *t = it_out(c, 0, rank, dims);
+    for (int k = 0; t && k < c->n->nin; k++)
+        place_residue(t, c->in[k], strides->ints, strides->n, k);
+    return c->status;
+}
+
 /* Where element i of the padded axis comes from; -1: from the padding value. `i` counts from the operand's first element. */
 static int64_t pad_source(const char *mode, int64_t i, int64_t n)
 {

@@ -154,6 +154,28 @@ void grad_rule_concat(struct grad *g, struct ir_node *n)
     }
 }
 
+void grad_rule_interleave(struct grad *g, struct ir_node *n)
+{
+    struct ir_value *d = grad_out(g, n, 0);
+    const struct ir_attr *strides = ir_attr(n, IR_ATTR_strides);
+    ir_expr starts[TCC_MAX_RANK], steps[TCC_MAX_RANK];
+    for (int i = 0; i < n->nin && d; i++) {
+        ir_type t = n->in[i].value->type;
+        for (int a = t->rank - 1, k = strides->n - 1, r = i; a >= 0; a--, k--) {
+            int64_t s = k >= 0 ? strides->ints[k] : 1;
+            starts[a] = ir_const(g->ctx, r % s);
+            steps[a] = ir_const(g->ctx, s);
+            r /= (int)s;
+        }
+        if (grad_wants(g, n, i))
+            grad_give(g, n, i,
+                      ir_build1(g->b, IR_slice, 1, &d,
+                                IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, t->rank, starts),
+                                         ir_attr_exprs(IR_ATTR_sizes, t->rank, t->dim),
+                                         ir_attr_exprs(IR_ATTR_steps, t->rank, steps))));
+    }
+}
+
 /* -- pad ------------------------------------------------------------------------------------------- */
 
 /* The sum of the gradient outside of what x fills. */

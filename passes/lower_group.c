@@ -241,22 +241,41 @@ static bool store_views(struct lw *lw, const struct ir_node *anchor, struct lw_g
     return changed;
 }
 
-/* The last value goes straight into its place in a concat, if it goes nowhere else. */
-static void store_into_concat(struct lw *lw, struct lw_group *g)
+/* Nodes whose operands are stored in its buffer, each in its place. */
+static bool joins_pieces(const struct ir_node *n)
+{
+    return n->op == IR_concat || n->op == IR_interleave;
+}
+
+/* g's value is stored as an operand of n (a concat, an interleave, or what a scatter starts from). */
+static void place_in(struct lw *lw, struct lw_group *g, const struct ir_node *n, int piece)
+{
+    const struct ir_attr *strides = n->op == IR_interleave ? ir_attr(n, IR_ATTR_strides) : NULL;
+    int rank = n->out[0]->type->rank;
+    g->into = n->out[0];
+    for (int a = rank - 1, k = strides ? strides->n - 1 : -1, r = piece; a >= 0; a--, k--) {
+        int64_t s = k >= 0 ? strides->ints[k] : 1;
+        g->into_offset[a] = ir_const(lw->ctx, k >= 0 ? r % s : 0);
+        g->into_step[a] = s;
+        r /= (int)s;
+    }
+    int axis = n->op == IR_concat ? (int)ir_get_i(n, IR_ATTR_axis, 0) : 0;
+    for (int i = 0; n->op == IR_concat && i < piece; i++)
+        g->into_offset[axis] = ir_add(lw->ctx, g->into_offset[axis], n->in[i].value->type->dim[axis]);
+}
+
+/* The last value goes straight into its place in a concat or interleave, if it goes nowhere else. */
+static void store_into_piece(struct lw *lw, struct lw_group *g)
 {
     struct ir_value *v = g->value;
     if (lw->required[v->id] || !ir_has_one_use(v))
         return;
     struct ir_use *use = v->uses;
     struct ir_node *n = use->user;
-    if (n->op != IR_concat || !lw_is_kernel_node(n) || lw_is_view(n) || n->block != g->root->block ||
+    if (!joins_pieces(n) || !lw_is_kernel_node(n) || lw_is_view(n) || n->block != g->root->block ||
         lw->layout[n->out[0]->id] != lw->layout[v->id])
         return;
-    g->into = n->out[0];
-    g->into_axis = ir_get_i(n, IR_ATTR_axis, 0);
-    g->into_offset = ir_const(lw->ctx, 0);
-    for (int i = 0; i < use->index; i++)
-        g->into_offset = ir_add(lw->ctx, g->into_offset, n->in[i].value->type->dim[g->into_axis]);
+    place_in(lw, g, n, use->index);
     if (!lw_build(lw, g))
         g->into = NULL;
 }
@@ -271,7 +290,7 @@ static void form_anchor(struct lw *lw, struct ir_node *n)
     if (lw_build(lw, g) && lw->fuse && ir_op_info(n->op)->kind == IR_K_CONTRACT && store_views(lw, n, g))
         lw_build(lw, g);
     if (lw->fuse)
-        store_into_concat(lw, g);
+        store_into_piece(lw, g);
     if (!g->into)
         lw->stored[g->value->id] = true;
     launch_at(lw, g->root, g);
@@ -289,7 +308,7 @@ static void reader_groups(struct lw *lw, const struct ir_node *n, struct lw_set 
         for (int i = 0; i < lw->in[user->id].n; i++) {
             struct lw_group *g = lw->in[user->id].at[i];
             /* A piece of a concat is read by its own group only. */
-            if (g->into && g->root == user && g->value != n->out[0])
+            if (g->into && !g->anchor && g->root == user && g->value != n->out[0])
                 continue;
             set_add(lw, out, g);
         }
@@ -374,11 +393,9 @@ static bool join(struct lw *lw, struct ir_node *n, struct lw_group *g)
     return false;
 }
 
-/* concat: a group for each piece that has no place in it yet. */
+/* concat, interleave: a group for each piece that has no place in it yet. */
 static void form_pieces(struct lw *lw, struct ir_node *n)
 {
-    int axis = ir_get_i(n, IR_ATTR_axis, 0);
-    ir_expr offset = ir_const(lw->ctx, 0);
     for (int i = 0; i < n->nin; i++) {
         struct ir_value *v = n->in[i].value;
         bool placed = false;
@@ -386,15 +403,12 @@ static void form_pieces(struct lw *lw, struct ir_node *n)
             for (int j = 0; j < lw->launches[v->def->id].n; j++)
                 placed = placed || (lw->launches[v->def->id].at[j]->into == n->out[0] &&
                                     lw->launches[v->def->id].at[j]->value == v);
-        if (!placed && !ir_is_value(v->type->dim[axis], 0)) {
+        if (!placed && !(n->op == IR_concat && ir_is_value(v->type->dim[ir_get_i(n, IR_ATTR_axis, 0)], 0))) {
             struct lw_group *g = group_new(lw, n, v);
-            g->into = n->out[0];
-            g->into_axis = axis;
-            g->into_offset = offset;
+            place_in(lw, g, n, i);
             set_add(lw, &lw->in[n->id], g);
             launch_at(lw, n, g);
         }
-        offset = ir_add(lw->ctx, offset, v->type->dim[axis]);
     }
     lw->stored[n->out[0]->id] = true;
 }
@@ -403,8 +417,7 @@ static void form_pieces(struct lw *lw, struct ir_node *n)
 static void form_scatter(struct lw *lw, struct ir_node *n)
 {
     struct lw_group *copy = group_new(lw, n, n->in[0].value), *updates = group_new(lw, n, n->out[0]);
-    copy->into = n->out[0];
-    copy->into_offset = ir_const(lw->ctx, 0);
+    place_in(lw, copy, n, 0);
     updates->updates = true;
     set_add(lw, &lw->in[n->id], copy);
     launch_at(lw, n, copy);
@@ -421,7 +434,7 @@ static void form_node(struct lw *lw, struct ir_node *n)
         form_scatter(lw, n);
         return;
     }
-    if (n->op == IR_concat && !(lw_is_view(n) && lw->fuse)) {
+    if (joins_pieces(n) && !(lw_is_view(n) && lw->fuse)) {
         form_pieces(lw, n);
         return;
     }

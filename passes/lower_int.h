@@ -25,10 +25,10 @@ struct lw_group {
     struct ir_node *anchor;          /* CONTRACT, WINDOW: gives the loop nest; NULL: the root's dims do */
     struct kn_kernel *kernel;
     struct ir_value **values;        /* per kernel operand; NULL: TEMP */
-    struct ir_value *into;           /* it is stored into this value's buffer: a concat of which it is a piece, or the copy that a scatter
-                                        updates; NULL: into its own */
-    ir_expr into_offset;             /* along into_axis */
-    int into_axis;
+    struct ir_value *into;           /* it is stored into this value's buffer: a concat or interleave of which it is a piece, or the copy
+                                        that a scatter updates; NULL: into its own */
+    ir_expr into_offset[TCC_MAX_RANK];       /* index i of the value is index i * step + offset there */
+    int64_t into_step[TCC_MAX_RANK];
     bool updates;                    /* the second kernel of a scatter: see lw_build_scatter */
 };
 
@@ -50,6 +50,7 @@ struct lw {
     bool *stored;                    /* lives in a buffer (or object); reading it is a load */
     bool *required;                  /* somebody outside kernels reads it */
     kn_layout *layout;
+    uint32_t made_from;              /* nodes with ids from here on are relayouts that the choice of layouts has made, in front of their readers */
     int *buffer;                     /* number in prog->buffers, or -1 */
     /* by node id */
     struct lw_set *in;               /* groups that evaluate it */

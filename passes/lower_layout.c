@@ -75,12 +75,34 @@ static int blocked_axis(kn_layout l, int64_t *block)
     return -1;
 }
 
+static bool joins_pieces(const struct ir_node *n)
+{
+    return (n->op == IR_concat && !lw_is_view(n)) || n->op == IR_interleave;
+}
+
+/* That of the operands of an interleave that have one, if it doesn't take the blocked axis apart; the others are converted. */
+static kn_layout interleave_layout(struct lw *lw, const struct ir_node *n)
+{
+    kn_layout l = NULL;
+    int64_t block;
+    for (int i = 0; i < n->nin; i++) {
+        kn_layout own = lw->layout[n->in[i].value->id];
+        if (own && l && own != l)
+            return NULL;
+        l = own ? own : l;
+    }
+    bool apart = l && blocked_axis(l, &block) >= n->out[0]->type->rank - ir_attr(n, IR_ATTR_strides)->n;
+    return apart ? NULL : l;
+}
+
 /* A concat along the blocked axis stays blocked when its pieces fill whole blocks. */
-static kn_layout concat_layout(struct lw *lw, const struct ir_node *n)
+static kn_layout joined_layout(struct lw *lw, const struct ir_node *n)
 {
     kn_layout l = lw->layout[n->in[0].value->id];
     int64_t block, dim;
     int axis = ir_get_i(n, IR_ATTR_axis, 0);
+    if (n->op == IR_interleave)
+        return interleave_layout(lw, n);
     if (!l)
         return NULL;
     bool along = blocked_axis(l, &block) == axis;
@@ -134,8 +156,8 @@ static kn_layout produced(struct lw *lw, const struct ir_node *n)
     int64_t block;
     if (ir_op_info(n->op)->kind == IR_K_WINDOW)
         return wanted(lw, n, -1);
-    if (n->op == IR_concat && !lw_is_view(n))
-        return concat_layout(lw, n);
+    if (joins_pieces(n))
+        return joined_layout(lw, n);
     if (ir_op_info(n->op)->kind == IR_K_REDUCE && ir_attr(n, IR_ATTR_axes) && ir_get_i(n, IR_ATTR_keepdims, 0)) {
         const struct ir_attr *axes = ir_attr(n, IR_ATTR_axes);
         kn_layout l = lw->layout[n->in[0].value->id];
@@ -160,7 +182,7 @@ static void convert(struct lw *lw, struct ir_node *n, int operand, kn_layout to)
     struct ir_value *v = n->in[operand].value;
     for (struct ir_use *u = v->uses; u; u = u->next) /* one that another reader has made */
         if (u->user->op == IR_relayout && lw->layout[u->user->out[0]->id] == to && u->user->block == n->block &&
-            u->user->id < n->id) {
+            (u->user->id < n->id || u->user->id >= lw->made_from)) {
             ir_set_operand(n, operand, u->user->out[0]);
             return;
         }
@@ -186,7 +208,9 @@ static kn_layout read_layout(struct lw *lw, const struct ir_node *n, int i)
         return NULL;
     if (n->op == IR_pad && i == 0 && pads_beside_blocks(lw, n))
         return lw->layout[x->id];
-    if (kind == IR_K_MAP || kind == IR_K_REDUCE || (n->op == IR_concat && concat_layout(lw, n)))
+    if (n->op == IR_interleave)
+        return interleave_layout(lw, n);
+    if (kind == IR_K_MAP || kind == IR_K_REDUCE || (joins_pieces(n) && joined_layout(lw, n)))
         return lw->layout[x->id];
     return n->op == IR_relayout ? lw->layout[x->id] : NULL;
 }
@@ -217,6 +241,7 @@ static void layout_block(struct lw *lw, struct ir_block *block)
 
 void lw_choose_layouts(struct lw *lw, struct ir_func *f)
 {
+    lw->made_from = f->nnodes;
     if (lw->machine->layout && lw->fuse)
         layout_block(lw, f->body);
 }

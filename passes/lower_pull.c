@@ -678,7 +678,7 @@ void kb_store_root(struct kb *k, int stage, const struct lw_group *g, const ir_e
         id = kb_scalar(k, stage, IR_select, v->type->dtype, 3, args);
     }
     for (int i = 0; i < v->type->rank; i++)
-        at[i] = g->into && i == g->into_axis ? ir_add(k->ctx, idx[i], g->into_offset) : idx[i];
+        at[i] = g->into ? ir_add(k->ctx, ir_mulc(k->ctx, idx[i], g->into_step[i]), g->into_offset[i]) : idx[i];
     kb_store(k, stage, g->into ? g->into : v, at, id);
 }
 

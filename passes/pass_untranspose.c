@@ -12,6 +12,8 @@
 
 bool pass_untranspose_run(struct pass_run *r);
 
+enum { MOST_PIECES = 16 };
+
 struct transposed {
     struct ir_builder *b;
     struct ir_value *x, *weight; /* weight: [o, c/groups, taps...], as conv wants it, not yet flipped */
@@ -82,72 +84,100 @@ static struct ir_value *convolve(const struct transposed *t, struct ir_value *w,
                               ir_attr_exprs(IR_ATTR_after, t->rank, after), ir_attr_i(IR_ATTR_groups, t->groups)));
 }
 
-/* -- Larger strides ------------------------------------------------------------------------------------- */
+/* -- Larger strides -------------------------------------------------------------------------------------
+ * Result p = s * q + r, counted from `first`, is reached from i = q + shift - j by taps (r + first) mod s + s * j. Counted from the
+ * first position of the result itself, no position is worked out in vain; where that would cut elements of x off, positions
+ * are counted from P = 0, and those in front cut off. */
 
-/* The positions of one residue: [n, o, Q...], zero where no tap reaches them. */
-static struct ir_value *residue(const struct transposed *t, const int64_t *r, const ir_expr *q)
+struct residues {
+    const struct transposed *t;
+    ir_expr q[TCC_MAX_RANK]; /* positions of a residue */
+    int64_t first[TCC_MAX_RANK];
+};
+
+/* Taps of residue r along axis i, and how many elements before x their convolution starts. */
+static int64_t taps_of(const struct residues *a, int i, int64_t r, int64_t *tap, int64_t *before)
 {
-    int64_t n[TCC_MAX_RANK], before[TCC_MAX_RANK];
-    bool reached = true;
+    const struct transposed *t = a->t;
+    int64_t at = r + a->first[i], s = t->strides[i], n = 0;
+    *tap = at % s;
+    if (*tap < t->taps[i])
+        n = (t->taps[i] - *tap + s - 1) / s;
+    *before = n - 1 - at / s;
+    return n;
+}
+
+static void count_from(struct residues *a, const struct transposed *t, bool result)
+{
+    struct ir_ctx *ctx = t->b->ctx;
+    a->t = t;
     for (int i = 0; i < t->rank; i++) {
-        n[i] = r[i] < t->taps[i] ? (t->taps[i] - r[i] + t->strides[i] - 1) / t->strides[i] : 0;
-        before[i] = n[i] - 1;
+        a->first[i] = result ? t->before[i] : 0;
+        a->q[i] = ir_ceildiv(ctx, ir_addc(ctx, t->shape[i], t->before[i] - a->first[i]), ir_const(ctx, t->strides[i]));
+    }
+}
+
+/* Do all residues' convolutions start and end at x or outside of it? */
+static bool cuts_nothing(const struct residues *a)
+{
+    const struct transposed *t = a->t;
+    struct ir_ctx *ctx = t->b->ctx;
+    int64_t tap, before;
+    for (int i = 0; i < t->rank; i++)
+        for (int64_t r = 0; r < t->strides[i]; r++) {
+            int64_t n = taps_of(a, i, r, &tap, &before);
+            if (n && (before < 0 ||
+                      ir_expr_le(ctx, t->x->type->dim[i + 2], ir_addc(ctx, a->q[i], n - 1 - before)) != IR_YES))
+                return false;
+        }
+    return true;
+}
+
+/* The positions of one residue: [n, o, q...], zero where no tap reaches them. */
+static struct ir_value *residue(const struct residues *a, int64_t number)
+{
+    const struct transposed *t = a->t;
+    int64_t n[TCC_MAX_RANK], before[TCC_MAX_RANK], tap[TCC_MAX_RANK];
+    bool reached = true;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        n[i] = taps_of(a, i, number % t->strides[i], &tap[i], &before[i]);
+        number /= t->strides[i];
         reached = reached && n[i];
     }
     if (reached)
-        return convolve(t, flipped_taps(t, r, n), n, before, q);
+        return convolve(t, flipped_taps(t, tap, n), n, before, a->q);
     ir_expr dims[TCC_MAX_RANK] = {t->x->type->dim[0], t->weight->type->dim[0]};
     for (int i = 0; i < t->rank; i++)
-        dims[i + 2] = q[i];
+        dims[i + 2] = a->q[i];
     return ir_expand_to(t->b, ir_constant_f(t->b, t->x->type->dtype, 0), t->rank + 2, dims);
-}
-
-/* Residues of axes `axis` and on, given those of the axes before it: [n, o, Q.., 1] pieces joined along a new last axis that is
- * then joined with its Q. */
-static struct ir_value *interleave(const struct transposed *t, int axis, int64_t *r, const ir_expr *q)
-{
-    if (axis == t->rank)
-        return residue(t, r, q);
-    struct ir_value *pieces[8];
-    struct ir_ctx *ctx = t->b->ctx;
-    ir_expr dims[TCC_MAX_RANK];
-    int64_t s = t->strides[axis];
-    for (r[axis] = 0; r[axis] < s; r[axis]++) {
-        struct ir_value *v = interleave(t, axis + 1, r, q);
-        if (!v)
-            return NULL;
-        for (int i = 0; i < v->type->rank; i++)
-            dims[i + (i > axis + 2)] = v->type->dim[i];
-        dims[axis + 3] = ir_const(ctx, 1);
-        pieces[r[axis]] = s == 1 ? v : ir_reshape_to(t->b, v, t->rank + 3, dims);
-    }
-    if (s == 1)
-        return pieces[0];
-    struct ir_value *v = ir_build1(t->b, IR_concat, (int)s, pieces, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis + 3)));
-    if (!v)
-        return NULL;
-    for (int i = 0; i < t->rank + 2; i++)
-        dims[i] = v->type->dim[i + (i > axis + 2)];
-    dims[axis + 2] = ir_mulc(ctx, q[axis], s);
-    return ir_reshape_to(t->b, v, t->rank + 2, dims);
 }
 
 static struct ir_value *by_residues(const struct transposed *t)
 {
     struct ir_ctx *ctx = t->b->ctx;
-    ir_expr q[TCC_MAX_RANK], starts[TCC_MAX_RANK], sizes[TCC_MAX_RANK];
-    ir_expr steps[TCC_MAX_RANK];
-    int64_t r[TCC_MAX_RANK];
+    ir_expr starts[TCC_MAX_RANK], sizes[TCC_MAX_RANK], steps[TCC_MAX_RANK];
+    struct ir_value *pieces[MOST_PIECES];
+    struct residues a;
+    int64_t n = 1;
+    bool whole = true;
+    count_from(&a, t, true);
+    if (!cuts_nothing(&a))
+        count_from(&a, t, false);
     for (int i = 0; i < t->rank; i++)
-        q[i] = ir_ceildiv(ctx, ir_addc(ctx, t->shape[i], t->before[i]), ir_const(ctx, t->strides[i]));
-    struct ir_value *v = interleave(t, 0, r, q);
-    if (!v)
-        return NULL;
-    for (int i = 0; i < t->rank + 2; i++) {
-        starts[i] = ir_const(ctx, i < 2 ? 0 : t->before[i - 2]);
+        n *= t->strides[i];
+    for (int64_t i = 0; i < n; i++)
+        if (!(pieces[i] = residue(&a, i)))
+            return NULL;
+    struct ir_value *v =
+        ir_build1(t->b, IR_interleave, (int)n, pieces, IR_ATTRS(ir_attr_ints(IR_ATTR_strides, t->rank, t->strides)));
+    for (int i = 0; v && i < t->rank + 2; i++) {
+        starts[i] = ir_const(ctx, i < 2 ? 0 : t->before[i - 2] - a.first[i - 2]);
         sizes[i] = i < 2 ? v->type->dim[i] : t->shape[i - 2];
         steps[i] = ir_const(ctx, 1);
+        whole = whole && ir_expr_eq(ctx, sizes[i], v->type->dim[i]) == IR_YES;
     }
+    if (!v || whole)
+        return v;
     return ir_build1(t->b, IR_slice, 1, &v,
                      IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, t->rank + 2, starts),
                               ir_attr_exprs(IR_ATTR_sizes, t->rank + 2, sizes),
@@ -191,7 +221,7 @@ static bool read_attributes(struct transposed *t, const struct ir_node *n, bool 
                         ir_expr_le(ctx, in, ir_ceildiv(ctx, end, ir_const(ctx, t->strides[i]))) != IR_YES)
             return false;
     }
-    return pieces <= 16;
+    return pieces <= MOST_PIECES;
 }
 
 static struct ir_value *untranspose(struct rewrite *w, struct ir_node *n)
@@ -215,9 +245,86 @@ static struct ir_value *untranspose(struct rewrite *w, struct ir_node *n)
     return ir_binary(t.b, IR_add, v, ir_reshape_to(t.b, bias, t.rank + 2, dims));
 }
 
+/* -- What follows -------------------------------------------------------------------------------------------------
+ * An elementwise node whose other operands are the same for all positions is applied to the pieces instead, where it joins the
+ * convolution's kernel. */
+
+static bool same_everywhere(const struct ir_value *v, int rank, int axes)
+{
+    for (int i = 0; i < v->type->rank; i++)
+        if (rank - v->type->rank + i >= rank - axes && !ir_is_value(v->type->dim[i], 1))
+            return false;
+    return true;
+}
+
+static bool follows(const struct ir_node *n, const struct ir_node *woven, int axes)
+{
+    const struct ir_value *v = woven->out[0];
+    if (ir_op_info(n->op)->kind != IR_K_MAP || n->nout != 1 || n->nin > 8 || woven->nin > MOST_PIECES || !ir_has_one_use(v) ||
+        n->out[0]->type->rank != v->type->rank || n->block != woven->block)
+        return false;
+    for (int d = 0; d < v->type->rank; d++)
+        if (n->out[0]->type->dim[d] != v->type->dim[d])
+            return false;
+    for (int i = 0; i < n->nin; i++)
+        if (!n->in[i].value || !ir_is_tensor(n->in[i].value->type) ||
+            (n->in[i].value != v && !same_everywhere(n->in[i].value, v->type->rank, axes)))
+            return false;
+    return true;
+}
+
+/* Applies n to the operands of the interleave that it reads, in front of n; n is left without uses. */
+static bool sink(struct pass_run *r, struct ir_func *f, struct ir_node *n, const struct ir_node *woven)
+{
+    struct ir_builder b = {pass_ctx(r), f, n->block, n, n->where};
+    struct ir_value *pieces[MOST_PIECES], *in[8];
+    const struct ir_attr *strides = ir_attr(woven, IR_ATTR_strides);
+    struct ir_attr *attrs = IR_NEWN(b.ctx, n->nattrs + 1, struct ir_attr); /* ends with zeros */
+    for (int i = 0; i < n->nattrs; i++)
+        attrs[i] = n->attrs[i];
+    for (int i = 0; i < woven->nin; i++) {
+        for (int k = 0; k < n->nin; k++)
+            in[k] = n->in[k].value == woven->out[0] ? woven->in[i].value : n->in[k].value;
+        if (!(pieces[i] = ir_build1(&b, n->op, n->nin, in, attrs)))
+            return false;
+    }
+    struct ir_value *v = ir_build1(&b, IR_interleave, woven->nin, pieces,
+                                   IR_ATTRS(ir_attr_ints(IR_ATTR_strides, strides->n, strides->ints)));
+    if (v)
+        ir_replace_uses(n->out[0], v);
+    return v != NULL;
+}
+
+static bool sink_block(struct pass_run *r, struct ir_func *f, struct ir_block *block)
+{
+    for (struct ir_node *n = block->first, *next; n; n = next) {
+        next = n->next;
+        for (int i = 0; i < n->nregions; i++)
+            if (!sink_block(r, f, n->regions[i]))
+                return false;
+        for (int i = 0; i < n->nin; i++) {
+            struct ir_node *woven = n->in[i].value ? n->in[i].value->def : NULL;
+            if (!woven || woven->op != IR_interleave || !follows(n, woven, ir_attr(woven, IR_ATTR_strides)->n) ||
+                !pass_changed(r))
+                continue;
+            if (!sink(r, f, n, woven))
+                return false;
+            next = n->next;
+            ir_remove(n);
+            break;
+        }
+    }
+    return true;
+}
+
 static const struct rewrite_rule rules[] = {{IR_conv_transpose, untranspose}};
 
 bool pass_untranspose_run(struct pass_run *r)
 {
-    return rewrite_module(r, rules, (int)(sizeof rules / sizeof *rules));
+    if (!rewrite_module(r, rules, (int)(sizeof rules / sizeof *rules)))
+        return false;
+    for (struct ir_func *f = pass_module(r)->funcs; f; f = f->next)
+        if (!sink_block(r, f, f->body))
+            return false;
+    return true;
 }

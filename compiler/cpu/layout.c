@@ -90,13 +90,17 @@ static kn_layout conv_layout(const struct pass_machine *m, struct ir_ctx *ctx, c
     ir_type x = n->in[0].value->type, w = n->in[1].value->type;
     int rank = x->rank;
     int64_t c = dim_of(n, 0, 1), o = dim_of(n, 1, 0), per_in = dim_of(n, 1, 1), groups = ir_get_i(n, IR_ATTR_groups, 1);
-    if (rank + 2 > TCC_MAX_RANK || (!in_f32(w->dtype) && !in_bytes(w->dtype)) || c < 1 || o < 8 || per_in < 1)
+    if (rank + 2 > TCC_MAX_RANK || (!in_f32(w->dtype) && !in_bytes(w->dtype)) || c < 1 || o < 1 || per_in < 1)
+        return NULL;
+    /* Few results of many channels: a plain result from blocks, not worth its padding. */
+    bool few = o < 8;
+    if (few && (groups > 1 || c < BLOCK || !in_f32(w->dtype)))
         return NULL;
     bool depthwise = per_in == 1 && groups == c && o == c && c > 1, plain_in = groups == 1 && c < 8;
     if (!depthwise && groups > 1 && (per_in % BLOCK || o / groups % BLOCK))
         return NULL;
     switch (operand) {
-    case -1: return kn_layout_blocked(ctx, rank, 1, BLOCK);
+    case -1: return few ? NULL : kn_layout_blocked(ctx, rank, 1, BLOCK);
     case 0: return plain_in ? NULL : kn_layout_blocked(ctx, rank, 1, BLOCK);
     case 1: {
         int depth = rank + 3 <= TCC_MAX_RANK ? depth_of(m, w->dtype) : 1;

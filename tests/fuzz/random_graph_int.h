@@ -36,7 +36,7 @@ void make_unary(struct gen *g), make_binary(struct gen *g), make_broadcast(struc
 void make_cast(struct gen *g), make_integer(struct gen *g), make_reduce(struct gen *g), make_softmax(struct gen *g);
 void make_layernorm(struct gen *g), make_matmul(struct gen *g), make_self_matmul(struct gen *g), make_conv(struct gen *g);
 void make_pool(struct gen *g), make_transpose(struct gen *g), make_reshape(struct gen *g), make_slice(struct gen *g);
-void make_concat(struct gen *g), make_pad(struct gen *g), make_expand(struct gen *g), make_gather(struct gen *g);
+void make_concat(struct gen *g), make_interleave(struct gen *g), make_pad(struct gen *g), make_expand(struct gen *g), make_gather(struct gen *g);
 void make_cumsum(struct gen *g), make_sort(struct gen *g), make_attention(struct gen *g);
 void make_gather_elements(struct gen *g), make_gather_nd(struct gen *g), make_residual(struct gen *g), make_scatter(struct gen *g);
 void make_conv_transpose(struct gen *g), make_symbolic(struct gen *g), make_counting(struct gen *g), make_bits(struct gen *g);

@@ -96,6 +96,26 @@ void make_concat(struct gen *g)
         x->exact < y->exact ? x->exact : y->exact);
 }
 
+void make_interleave(struct gen *g)
+{
+    struct item *x = pick(g), *y = pick(g);
+    int rank = x->v->type->rank, axes = 1 + below(g, 2), pieces = 1;
+    int64_t strides[2];
+
+    if (rank < axes || x->v->type->kind != IR_T_TENSOR)
+        return;
+    if (y->v->type != x->v->type)
+        y = x;
+    for (int i = 0; i < axes; i++) {
+        strides[i] = 1 + below(g, 2);
+        pieces *= (int)strides[i];
+    }
+    struct ir_value *in[4] = {x->v, y->v, y->v, x->v};
+    add(g, ir_build1(&g->b, IR_interleave, pieces, in, IR_ATTRS(ir_attr_ints(IR_ATTR_strides, axes, strides))),
+        x->mag > y->mag ? x->mag : y->mag, x->scale > y->scale ? x->scale : y->scale,
+        x->exact < y->exact ? x->exact : y->exact);
+}
+
 void make_pad(struct gen *g)
 {
     static const char *const modes[] = {"constant", "edge", "reflect", "wrap"};
