@@ -11,6 +11,17 @@
  * a diagnostic: nothing fits, or sizes are unknown.
  */
 bool budget_fit(struct ir_ctx *ctx, struct ir_module *m, const struct pass_options *p, uint64_t budget, FILE *report);
+/*
+ * The same for a step in stages, each of which is to fit by itself: m is the module as the front end made it, and stays so. `passes` runs
+ * the graph passes as they will be run. *chosen: by stage, for frontend_train(); NULL: nothing is computed again. False after a diagnostic.
+ */
+typedef bool budget_passes(void *user, struct ir_module *m, const struct pass_options *p);
+struct tccc_train;
+struct train_recompute;
+bool budget_fit_stages(const struct ir_module *m, const struct tccc_train *t, const struct pass_options *p, budget_passes *passes,
+                       void *user, struct train_recompute **chosen);
+/* After lowering: a note a stage, its exact peak. */
+void budget_tell_stages(const struct ir_module *m, const struct train_recompute *chosen);
 /* After lowering: a line a buffer of the arena, and whether it takes the memory of earlier ones. */
 void budget_report(const struct kn_program *p, FILE *out);
 

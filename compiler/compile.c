@@ -44,7 +44,8 @@ struct job {
     char folder[PATH_MAX]; /* temporary; "" when there is none */
     char **objects;
     int nobjects;
-    int status; /* what a failure means */
+    int status;                        /* what a failure means */
+    struct train_recompute *recompute; /* by stage; NULL: nothing */
 };
 
 void tccc_options_init(struct tccc_options *o)
@@ -193,6 +194,30 @@ static bool wants(const struct tccc_options *o, const char *dump)
     return false;
 }
 
+static bool graph_passes(void *user, struct ir_module *m, const struct pass_options *p)
+{
+    const struct job *j = user;
+    const struct tccc_options *o = j->o;
+    char level[6] = {'O', (char)('0' + o->level), 0};
+    if ((o->train || (j->built && m->states)) && o->level > 1)
+        snprintf(level, sizeof level, "train");
+    return o->pipeline ? pass_list(m, o->pipeline, p) : pass_pipeline(m, level, p);
+}
+
+/* --memory-budget of a step in stages. */
+static bool choose_recomputed(struct job *j)
+{
+    const struct tccc_options *o = j->o;
+    int ndumps = 0;
+    while (o->dumps && o->dumps[ndumps])
+        ndumps++;
+    const char **dumps = IR_NEWN(j->ctx, ndumps + 1, const char *);
+    struct pass_options p = pass_options_of(j, dumps);
+    if (!o->train->split || !o->train->memory_budget)
+        return true;
+    return budget_fit_stages(j->module, o->train, &p, graph_passes, j, &j->recompute);
+}
+
 /* The model's function becomes the entry points of training, before any pass. */
 static bool build_training(struct job *j)
 {
@@ -200,7 +225,9 @@ static bool build_training(struct job *j)
     if (!t)
         return true;
     progress(j, "differentiating", 0.05);
-    if (!frontend_train(j->module, t, wants(j->o, "plan") ? j->o->dump_to ? j->o->dump_to : stdout : NULL)) {
+    if (!choose_recomputed(j) ||
+        !frontend_train(j->module, t, wants(j->o, "plan") ? j->o->dump_to ? j->o->dump_to : stdout : NULL,
+                        j->recompute)) {
         for (int i = 0; i < ir_nmessages(j->ctx); i++) /* what a map leaves out is a matter of usage */
             if (ir_message(j->ctx, i)->id == IR_D_unplaced)
                 j->status = USAGE;
@@ -220,11 +247,8 @@ static bool run_passes(struct job *j)
         ndumps++;
     const char **dumps = IR_NEWN(j->ctx, ndumps + 1, const char *);
     struct pass_options p = pass_options_of(j, dumps);
-    char level[6] = {'O', (char)('0' + o->level), 0};
-    if ((o->train || (j->built && j->module->states)) && o->level > 1)
-        snprintf(level, sizeof level, "train");
-    bool ok = o->pipeline ? pass_list(j->module, o->pipeline, &p) : pass_pipeline(j->module, level, &p);
-    if (!ok || (!o->train && !frontend_autocast(j->module, o->auto_cast, o->auto_cast_type, &p)))
+    if (!graph_passes(j, j->module, &p) ||
+        (!o->train && !frontend_autocast(j->module, o->auto_cast, o->auto_cast_type, &p)))
         return false;
     FILE *to = o->dump_to ? o->dump_to : stdout;
     if (wants(o, ""))
@@ -238,6 +262,8 @@ static bool run_passes(struct job *j)
         return false;
     if (!pass_list(j->module, "legalise,lower,schedule,memory", &p))
         return false;
+    if (o->train && o->train->split && o->train->memory_budget)
+        budget_tell_stages(j->module, j->recompute);
     if (o->train && o->train->report)
         budget_report(j->module->program, o->train->report);
     if (wants(o, "kernels") || wants(o, "plan"))
@@ -428,8 +454,11 @@ static bool read_model(struct job *j)
     if (j->built)
         return true;
     progress(j, "reading the model", 0.0);
-    struct frontend_options front = {
-        .dims = o->dims, .shapes = o->shapes, .training = o->train != NULL, .sync_bn = o->train && o->train->sync_bn, .own_step = o->train && !o->train->loss};
+    struct frontend_options front = {.dims = o->dims,
+                                     .shapes = o->shapes,
+                                     .training = o->train != NULL,
+                                     .sync_bn = o->train && o->train->sync_bn,
+                                     .own_step = o->train && !o->train->loss};
     if (o->train && !frontend_train_check(j->ctx, o->train)) {
         j->status = USAGE;
         return false;

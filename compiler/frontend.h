@@ -28,8 +28,8 @@ bool frontend_train_check(struct ir_ctx *ctx, const struct tccc_train *t);
 /* --partitions' options as passes/ takes them. False after a diagnostic: the map can't be read. */
 struct tccc_split;
 bool frontend_split(struct ir_ctx *ctx, const struct tccc_split *s, struct train_split *out);
-/* schedule: gets the pipeline schedules in words; may be NULL. */
-bool frontend_train(struct ir_module *m, const struct tccc_train *t, FILE *schedule);
+/* schedule: gets the pipeline schedules in words; recompute: by stage, what it computes again; both may be NULL. */
+bool frontend_train(struct ir_module *m, const struct tccc_train *t, FILE *schedule, struct train_recompute *recompute);
 
 /* Inference in a lower type: `what` list, matmul, all or a file, `type` bf16 or fp16; both NULL: nothing happens. For a module after
  * its other graph passes. False after a diagnostic. */

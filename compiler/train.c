@@ -76,7 +76,7 @@ bool frontend_train_check(struct ir_ctx *ctx, const struct tccc_train *t)
     return train_check(ctx, &o);
 }
 
-bool frontend_train(struct ir_module *m, const struct tccc_train *t, FILE *schedule)
+bool frontend_train(struct ir_module *m, const struct tccc_train *t, FILE *schedule, struct train_recompute *recompute)
 {
     struct train_options o = options_of(t);
     struct train_split split;
@@ -86,6 +86,7 @@ bool frontend_train(struct ir_module *m, const struct tccc_train *t, FILE *sched
         if (!frontend_split(m->ctx, t->split, &split))
             return false;
         split.schedule = schedule;
+        split.recompute = recompute;
         o.stages = &split;
     }
     if (!own)

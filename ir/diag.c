@@ -41,6 +41,8 @@ static void report(struct ir_ctx *ctx, const struct ir_where *where, enum ir_dia
             snprintf(ctx->capture, ctx->capture_size, "%s", text);
         return;
     }
+    if (ctx->quiet)
+        return;
     struct ir_message m = {.severity = severity, .id = id, .text = text};
     if (where) {
         m.where = *where;
@@ -62,6 +64,11 @@ void ir_capture(struct ir_ctx *ctx, char *buffer, size_t size)
     ctx->capture_size = size;
     if (buffer)
         buffer[0] = 0;
+}
+
+void ir_quiet(struct ir_ctx *ctx, bool on)
+{
+    ctx->quiet = on;
 }
 
 void ir_vdiag(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_id id, va_list args)

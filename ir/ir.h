@@ -97,6 +97,7 @@ void ir_vdiag(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_id 
 void ir_error(struct ir_ctx *ctx, const struct ir_where *where, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void ir_on_diag(struct ir_ctx *ctx, ir_diag_handler handler, void *user);   /* default: collected only */
 int ir_nerrors(const struct ir_ctx *ctx);                                   /* errors and bugs so far */
+void ir_quiet(struct ir_ctx *ctx, bool on);                                 /* on: messages are dropped, and not counted (something is tried) */
 int ir_nmessages(const struct ir_ctx *ctx);
 const struct ir_message *ir_message(const struct ir_ctx *ctx, int i);
 void ir_print_message(FILE *out, const struct ir_message *message);         /* one line, "error: " in front of the text */

@@ -52,6 +52,7 @@ struct ir_ctx {
     void *assume_user;
     char *capture; /* where messages go instead, when set (verifier) */
     size_t capture_size;
+    bool quiet; /* messages are dropped */
 
     VEC(struct ir_module *) modules; /* whose tensors are released at the end */
     VEC(const struct ir_tensor *) kept;

@@ -438,10 +438,6 @@ static bool check_stages(struct ir_ctx *ctx, const struct train_options *o)
         ir_error(ctx, NULL, "--default-partition=%d: there are %d partitions", s->default_stage, s->partitions);
         return false;
     }
-    if (o->memory_budget) {
-        ir_error(ctx, NULL, "--memory-budget and --partitions exclude each other");
-        return false;
-    }
     return true;
 }
 

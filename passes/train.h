@@ -34,6 +34,10 @@
 
 #include "ir/ir.h"
 
+/* What a stage computes again: the forward pass of each of its segments is cut into about `parts` pieces (0: nothing is computed again), of
+ * which the first `segments` keep only what they begin with. */
+struct train_recompute { int parts, segments; int found, repeated; };       /* found, repeated: pieces that there are, nodes; added to */
+
 /*
  * --partitions and what goes with it. The module's functions become parts of pipelines (ir/pipe.h) called step, eval and init, and
  * its state variables get homes.
@@ -49,6 +53,7 @@ struct train_split {
     FILE *report;                   /* --partition-report */
     FILE *schedule;                 /* the schedule in words; NULL: none */
     const char *chart;              /* file: .svg, or a Chrome trace */
+    struct train_recompute *recompute;      /* by stage; NULL: nothing is computed again */
 };
 
 /* The axis on which an input is split into microbatches; -1: none. */
@@ -116,7 +121,8 @@ struct train_memory { int segments, repeated; double work; };    /* that there a
 void train_remat(struct ir_func *f, double segment_bytes, int segments, struct train_memory *result, FILE *to);
 /* The bytes that the backward pass reads of the forward pass; what has no constant size counts as nothing. */
 double train_remat_bytes(struct ir_func *f);
-/* A module with a copy of one function, and all state variables: to try something out. */
+/* A module with a copy of one function, or of all, and all state variables: to try something out. */
 struct ir_module *train_copy(const struct ir_func *f);
+struct ir_module *train_copy_all(const struct ir_module *m);
 
 #endif

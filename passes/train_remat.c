@@ -9,20 +9,24 @@
  * their numbers are counted by stream and not by call. A value is never computed again from one that has not been kept for
  * another reason: graph inputs, state, constants, and values of few bytes always are.
  */
-#include "passes/train.h"
+#include "passes/train_stages_int.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SMALL 4096 /* bytes; such values are kept */
+#define SMALL 4096       /* bytes; such values are kept */
+#define SMALL_OF_MANY 64 /* where there is one for each microbatch */
 
 struct remat {
     struct ir_ctx *ctx;
     struct ir_func *func;
     int nnodes, forward; /* nodes of the body in order; the first `forward` are the forward pass */
     struct ir_node **nodes;
-    int *position;          /* of a top-level node, by id */
-    int *segment;           /* of a forward node, by position */
+    int *position; /* of a top-level node, by id */
+    int results;   /* of the function, the first ones: the forward pass's */
+    bool part;     /* the function of a stage's segment: its running statistics belong to the forward pass, too */
+    int *segment;  /* of a forward node, by position */
     int nsegments, limit;   /* segments; those below limit are computed again */
     bool *keep;             /* by value id */
     struct ir_value **copy; /* by value id */
@@ -96,6 +100,12 @@ static void mark(bool *seen, const struct ir_node *n)
     mark(seen, inner);
 }
 
+static bool is_gradient(const struct remat *r, const struct ir_node *write)
+{
+    const struct ir_state *s = ir_state_by_name(r->func->module, ir_get_s(write, IR_ATTR_name, ""));
+    return s && (s->flags & IR_STATE_GRADIENT);
+}
+
 static void number(struct remat *r)
 {
     VEC(struct ir_node *) nodes = {0};
@@ -108,8 +118,11 @@ static void number(struct remat *r)
     r->nodes = nodes.at;
     r->nnodes = nodes.n;
     bool *seen = IR_NEWN(r->ctx, r->func->nnodes + 1, bool);
-    if (r->func->body->last && r->func->body->last->nin)
-        mark(seen, r->func->body->last->in[0].value->def);
+    for (int i = 0; r->func->body->last && i < r->results && i < r->func->body->last->nin; i++)
+        mark(seen, r->func->body->last->in[i].value->def);
+    for (int i = 0; i < r->nnodes && r->part; i++)
+        if (r->nodes[i]->op == IR_state_write && !is_gradient(r, r->nodes[i]))
+            mark(seen, r->nodes[i]->in[0].value->def);
     for (int i = 0; i < r->nnodes; i++)
         if (seen[r->nodes[i]->id])
             r->forward = i + 1;
@@ -182,7 +195,8 @@ static void choose_kept(struct remat *r)
         for (int k = 0; k < n->nout; k++) {
             bool wanted, *keep = &r->keep[n->out[k]->id];
             int last = last_forward_use(r, n->out[k], &wanted);
-            *keep = r->segment[i] >= r->limit || !repeatable(n) || bytes_of(n->out[k]) <= SMALL;
+            *keep =
+                r->segment[i] >= r->limit || !repeatable(n) || bytes_of(n->out[k]) <= (r->part ? SMALL_OF_MANY : SMALL);
             *keep |= last >= 0 && r->segment[last] > r->segment[i];
             for (const struct ir_use *u = n->out[k]->uses; u; u = u->next)
                 *keep |= u->user->op == IR_return;
@@ -260,18 +274,37 @@ static void report(struct remat *r, FILE *out)
         }
 }
 
+static double wanted_bytes(struct remat *r)
+{
+    double *sum = IR_NEWN(r->ctx, r->forward + 2, double), *crossing = IR_NEWN(r->ctx, r->forward + 2, double);
+    add_up(r, sum, crossing);
+    return sum[r->forward];
+}
+
 double train_remat_bytes(struct ir_func *f)
 {
-    struct remat r = {.ctx = f->module->ctx, .func = f};
+    struct remat r = {.ctx = f->module->ctx, .func = f, .results = 1};
     number(&r);
-    double *sum = IR_NEWN(r.ctx, r.forward + 2, double), *crossing = IR_NEWN(r.ctx, r.forward + 2, double);
-    add_up(&r, sum, crossing);
-    return sum[r.forward];
+    return wanted_bytes(&r);
+}
+
+/* The backward pass of a function whose forward pass is cut. */
+static void recompute(struct remat *r)
+{
+    uint32_t old_values = r->func->nvalues;
+    r->keep = IR_NEWN(r->ctx, old_values + 1, bool);
+    r->copy = IR_NEWN(r->ctx, old_values + 1, struct ir_value *);
+    choose_kept(r);
+    for (int i = r->forward; i < r->nnodes; i++) {
+        r->b = (struct ir_builder){.ctx = r->ctx, .func = r->func, .block = r->func->body, .before = r->nodes[i]};
+        if (r->nodes[i]->op != IR_state_write)
+            rewire(r, r->nodes[i], old_values);
+    }
 }
 
 void train_remat(struct ir_func *f, double segment_bytes, int segments, struct train_memory *result, FILE *to)
 {
-    struct remat r = {.ctx = f->module->ctx, .func = f, .limit = segments, .result = result};
+    struct remat r = {.ctx = f->module->ctx, .func = f, .results = 1, .limit = segments, .result = result};
     *result = (struct train_memory){0};
     number(&r);
     cut(&r, segment_bytes);
@@ -279,23 +312,32 @@ void train_remat(struct ir_func *f, double segment_bytes, int segments, struct t
     /* The last segment's values are wanted at once: computing them again saves nothing. */
     if (r.limit > r.nsegments - 1)
         r.limit = r.nsegments - 1;
-    uint32_t old_values = f->nvalues;
-    r.keep = IR_NEWN(r.ctx, old_values + 1, bool);
-    r.copy = IR_NEWN(r.ctx, old_values + 1, struct ir_value *);
-    choose_kept(&r);
-    for (int i = r.forward; i < r.nnodes; i++) {
-        r.b = (struct ir_builder){.ctx = r.ctx, .func = f, .block = f->body, .before = r.nodes[i]};
-        if (r.nodes[i]->op != IR_state_write)
-            rewire(&r, r.nodes[i], old_values);
-    }
+    recompute(&r);
     report(&r, to);
 }
 
-struct ir_module *train_copy(const struct ir_func *f)
+void train_remat_part(struct ir_func *f, int results, struct train_recompute *c)
 {
-    struct ir_module *m = ir_module_new(f->module->ctx, f->module->name);
-    for (const struct ir_state *s = f->module->states; s; s = s->next)
+    struct train_memory memory = {0};
+    struct remat r = {
+        .ctx = f->module->ctx, .func = f, .results = results, .part = true, .limit = c->segments, .result = &memory};
+    number(&r);
+    cut(&r, c->parts > 1 ? wanted_bytes(&r) / c->parts : INFINITY);
+    recompute(&r);
+    c->found = r.nsegments > c->found ? r.nsegments : c->found;
+    c->repeated += memory.repeated;
+}
+
+static struct ir_module *copy_states(const struct ir_module *from)
+{
+    struct ir_module *m = ir_module_new(from->ctx, from->name);
+    for (const struct ir_state *s = from->states; s; s = s->next)
         ir_state_new(m, s->name, s->type, s->init ? ir_tensor_ref(s->init) : NULL, s->flags);
+    return m;
+}
+
+static void copy_func(struct ir_module *m, const struct ir_func *f)
+{
     struct ir_func *c = ir_func_new(m, f->name);
     struct ir_value **map = IR_NEWN(m->ctx, f->nvalues + 1, struct ir_value *);
     int n = f->body->last->nin;
@@ -305,5 +347,19 @@ struct ir_module *train_copy(const struct ir_func *f)
     struct ir_builder b = {.ctx = m->ctx, .func = c, .block = c->body};
     ir_clone_block(&b, f->body, map, results);
     ir_return(&b, n, results, f->output_names);
+}
+
+struct ir_module *train_copy(const struct ir_func *f)
+{
+    struct ir_module *m = copy_states(f->module);
+    copy_func(m, f);
+    return m;
+}
+
+struct ir_module *train_copy_all(const struct ir_module *from)
+{
+    struct ir_module *m = copy_states(from);
+    for (const struct ir_func *f = from->funcs; f; f = f->next)
+        copy_func(m, f);
     return m;
 }

@@ -177,9 +177,13 @@ static bool build_segments(struct stages *x)
 
 static bool halve_segments(struct stages *x)
 {
-    for (int s = 0; s < x->nsegments; s++)
+    for (int s = 0; s < x->nsegments; s++) {
+        struct train_recompute *again = x->o->recompute ? &x->o->recompute[s % x->o->partitions] : NULL;
+        if (x->training && again && again->parts)
+            train_remat_part(x->segments[s].func, x->segments[s].nforward, again);
         if (!stages_halve(x, s))
             return false;
+    }
     return true;
 }
 

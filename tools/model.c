@@ -115,7 +115,7 @@ static int read_module(const struct options *o, const char *path, struct model *
         .dims = o->given[OPT_dim].at, .shapes = o->given[OPT_shape].at, .training = train_wanted(o), .sync_bn = option_set(o, OPT_sync_bn)};
     struct ir_module *module = frontend_read(m->ctx, path, &options);
 
-    if (!module || (options.training && !frontend_train(module, &train, NULL)))
+    if (!module || (options.training && !frontend_train(module, &train, NULL, NULL)))
         return EXIT_DATA;
     if (!ir_verify(module))
         return EXIT_BUG;

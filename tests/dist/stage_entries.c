@@ -5,6 +5,8 @@
  *   stage_entries grads ARTIFACT            grad and apply make what step makes; a program changes gradients between them, its own stage's
  *                                           only; the same as one process with all stages and the whole batch
  *   stage_entries accumulate ARTIFACT WHOLE K calls of the artifact in stages, compiled with --accumulate=K, are K of the uncut one
+ *   stage_entries memory ARTIFACT NOTES     a stage takes what the compiler's notes promise
+ *   stage_entries alike ARTIFACT OTHER      five steps of both lead to the same state, to 1e-6
  *   stage_entries failed ARTIFACT           a step that fails in its last microbatch leaves all state bit for bit as it was
  */
 #include "runtime/tccrt.h"
@@ -14,10 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 8, MAX_INPUTS = 4, CLASSES = 10 };
+enum { MAX_INPUTS = 4, CLASSES = 10 };
 
 static struct tccrt_comm *world, *pp, *dp;
-static int rank, ranks, stages, stage, copy, copies; /* stage: 1 + this process's, 0: all */
+static int rows = 8, rank, ranks, stages, stage, copy, copies; /* stage: 1 + this process's, 0: all */
 
 struct batch {
     struct tcc_tensor in[MAX_INPUTS];
@@ -56,7 +58,7 @@ static void make_batch(struct tccrt_model *m, unsigned seed, struct batch *b)
         tccrt_input(m, "step", i, &info);
         b->in[i] = (struct tcc_tensor){.dtype = info.dtype, .rank = info.rank};
         memcpy(b->in[i].dims, info.dims, sizeof info.dims);
-        b->in[i].dims[0] = ROWS;
+        b->in[i].dims[0] = rows;
         b->in[i].data = malloc(bytes_of(&b->in[i]) + 1);
         for (int64_t k = 0; k < elements(&b->in[i]); k++) {
             seed = seed * 1664525u + 1013904223u;
@@ -79,7 +81,7 @@ static struct batch part_of(const struct batch *b)
 {
     struct batch part = *b;
     for (int i = 0; i < b->n; i++) {
-        part.in[i].dims[0] = ROWS / copies;
+        part.in[i].dims[0] = rows / copies;
         part.in[i].data = (char *)b->in[i].data + bytes_of(&part.in[i]) * (size_t)copy;
     }
     return part;
@@ -226,6 +228,28 @@ static int accumulate(struct tccrt_model *m, struct tccrt_session *mine, const c
     return updates > 0 && updates < 7 && d <= 1e-5 ? 0 : failed("accumulated gradients");
 }
 
+static int alike(struct tccrt_model *m, struct tccrt_session *mine, const char *path)
+{
+    struct tccrt_options one = {.threads = 1};
+    struct tccrt_model *other;
+    struct tccrt_session *s;
+    struct batch b;
+    if (tccrt_open(path, &other) || tccrt_session_new(other, &one, &s))
+        return failed("open");
+    for (unsigned i = 0; i < 5; i++) {
+        make_batch(m, i, &b);
+        double x = call(mine, "step", &b), y = call(s, "step", &b);
+        if (!(fabs(x - y) <= 1e-6 * fabs(x)))
+            return failed("the loss");
+        drop_batch(&b);
+    }
+    double d = difference(m, mine, s);
+    printf("difference: %.1e\n", d);
+    tccrt_session_free(s);
+    tccrt_close(other);
+    return d <= 1e-6 ? 0 : failed("state");
+}
+
 static int fails(struct tccrt_model *m, struct tccrt_session *mine)
 {
     struct batch b;
@@ -267,6 +291,58 @@ static int fails(struct tccrt_model *m, struct tccrt_session *mine)
     return differs ? failed("a failed step has changed the state") : later ? failed("the step after a failed one") : 0;
 }
 
+/* "stage 1 takes N bytes at its peak: N for tensors, ..." */
+struct promise {
+    unsigned long long peak, tensors, state, flight, other, scratch;
+};
+
+static int read_promise(const char *path, struct promise *p)
+{
+    char line[1000];
+    FILE *f = fopen(path, "r");
+    int found = 0;
+    while (f && !found && fgets(line, sizeof line, f)) {
+        const char *at = strstr(line, "stage ");
+        int n;
+        found = at &&
+                sscanf(at,
+                       "stage %d takes %llu bytes at its peak: %llu for tensors, %llu for state, %llu for "
+                       "microbatches in flight, %llu for outputs and copies (and up to %llu a thread)",
+                       &n, &p->peak, &p->tensors, &p->state, &p->flight, &p->other, &p->scratch) == 7 &&
+                n == stage - 1;
+    }
+    if (f)
+        fclose(f);
+    return found;
+}
+
+static int memory(struct tccrt_model *m, struct tccrt_session *mine, const char *notes)
+{
+    struct promise p;
+    struct batch b;
+    unsigned long long state = 0, before = tccrt_arena_bytes(mine), taken;
+    if (!read_promise(notes, &p))
+        return failed("no note about this stage");
+    make_batch(m, 1, &b);
+    for (int i = 0; i < 3; i++)
+        if (isnan(call(mine, "step", &b)))
+            return failed("a step");
+    drop_batch(&b);
+    taken = tccrt_arena_bytes(mine) - before;
+    for (int i = 0; i < tccrt_nstates(m); i++) {
+        struct tccrt_value_info info;
+        struct tcc_tensor t;
+        tccrt_state_info(m, i, &info);
+        state += tccrt_state_get(mine, info.name, &t) ? 0 : bytes_of(&t);
+    }
+    printf("stage %d: promised %llu for tensors and microbatches in flight, taken %llu; state %llu and %llu\n",
+           stage - 1, p.tensors + p.flight, taken, p.state, state);
+    return taken >= p.tensors + p.flight && taken <= p.tensors + p.flight + p.scratch + 256 && state == p.state &&
+                   p.peak == p.tensors + p.flight + p.state + p.other
+               ? 0
+               : failed("memory");
+}
+
 static int groups(struct tccrt_session *s)
 {
     int list[64];
@@ -292,12 +368,17 @@ int main(int argc, char **argv)
     copies = ranks > 1 ? ranks / stages : 1;
     stage = ranks > 1 ? 1 + rank % stages : 0;
     copy = ranks > 1 ? rank / stages : 0;
+    struct tccrt_value_info info;
+    if (!tccrt_input(m, "step", 0, &info) && info.dims[0] > 0)
+        rows = (int)info.dims[0];
     struct tccrt_options one = {.threads = 1, .stage = stage}, whole = {.threads = 1};
     if (ranks % copies || ranks > 64 || tccrt_session_new(m, &one, &mine) || tccrt_session_new(m, &whole, &all) ||
         (stage && groups(mine)))
         return failed("sessions");
     int code = !strcmp(argv[1], "grads")                    ? grads(m, mine, all)
                : !strcmp(argv[1], "accumulate") && argc > 3 ? accumulate(m, mine, argv[3])
+               : !strcmp(argv[1], "memory") && argc > 3     ? memory(m, mine, argv[3])
+               : !strcmp(argv[1], "alike") && argc > 3      ? alike(m, mine, argv[3])
                : !strcmp(argv[1], "failed")                 ? fails(m, mine)
                                                             : failed("no such case");
     tccrt_session_free(mine);
