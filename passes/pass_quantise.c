@@ -238,6 +238,21 @@ static struct ir_value *cast_back(struct rewrite *w, struct ir_node *n)
     return inner->in[0].value;
 }
 
+/* A cast to bytes saturates, so that a clip to their range before it is idle. Last: other rules look for the clip. */
+static struct ir_value *drop_clip(struct rewrite *w, struct ir_node *n)
+{
+    struct ir_node *clip = operand_node(n, 0, IR_clip);
+    double lo, hi, least = dtype_of(n->out[0]) == TCC_I8 ? -128 : 0;
+    if (!clip || (dtype_of(n->out[0]) != TCC_U8 && dtype_of(n->out[0]) != TCC_I8) ||
+        !tcc_is_float(dtype_of(clip->out[0])) || clip->in[0].value->type != clip->out[0]->type ||
+        !ir_splat_f(clip->in[1].value, &lo) || !ir_splat_f(clip->in[2].value, &hi) || lo > least || hi < least + 255 ||
+        !rewrite_go(w))
+        return NULL;
+    return q_again(w, n, 1, &clip->in[0].value, TCC_NONE);
+}
+
+static const struct rewrite_rule last_rules[] = {{IR_cast, drop_clip}};
+
 static const struct rewrite_rule rules[] = {
     {IR_cast, cast_back},           {IR_cast, widen_unsigned},    {IR_add, join_zeros},
     {IR_sub, join_zeros},           {IR_round, round_quotient},   {IR_clip, clip_rounded},
@@ -250,5 +265,6 @@ static const struct rewrite_rule rules[] = {
 
 bool pass_quantise_run(struct pass_run *r)
 {
-    return rewrite_module(r, rules, (int)(sizeof rules / sizeof *rules));
+    return rewrite_module(r, rules, (int)(sizeof rules / sizeof *rules)) &&
+           rewrite_module(r, last_rules, (int)(sizeof last_rules / sizeof *last_rules));
 }

@@ -11,6 +11,8 @@
  */
 #include "compiler/cpu/emit_int.h"
 
+#include <string.h>
+
 #define V LLVMValueRef
 
 /* Specials: IEEE: all-ones exponent is infinity and NaN; FN: only all ones is NaN; FNUZ: only the sign bit alone is NaN. */
@@ -285,9 +287,55 @@ static V cast_float_float(struct em *e, enum tcc_dtype to, enum tcc_dtype from, 
 }
 
 /* Saturates; 4-bit and 2-bit integers saturate to i32 and then wrap. */
+/* What llvm.roundeven was called with, if that is what v is; else NULL. */
+static V unrounded(V v)
+{
+    size_t n;
+    V callee = LLVMIsACallInst(v) ? LLVMGetCalledValue(v) : NULL;
+    const char *name = callee ? LLVMGetValueName2(callee, &n) : "";
+    return strncmp(name, "llvm.roundeven.", 15) == 0 ? LLVMGetOperand(v, 0) : NULL;
+}
+
+/* f32 to i32 by the rounding mode, which is to nearest even (CVTPS2DQ); NULL: not for this many lanes. */
+static V round_to_int(struct em *e, V v)
+{
+    switch (em_lanes_of(v)) {
+    case 16: {
+        if (!cpu_has(e->m, CPU_AVX512F))
+            return NULL;
+        V none = LLVMConstNull(em_vec(e->t_i32, 16));
+        V args[4] = {v, none, LLVMConstAllOnes(e->t_i16), LLVMConstInt(e->t_i32, 4, 0)};
+        return em_intrinsic(e, "llvm.x86.avx512.mask.cvtps2dq.512", 0, NULL, 4, args);
+    }
+    case 8: return cpu_has(e->m, CPU_AVX) ? em_intrinsic(e, "llvm.x86.avx.cvt.ps2dq.256", 0, NULL, 1, &v) : NULL;
+    case 4: return em_intrinsic(e, "llvm.x86.sse2.cvtps2dq", 0, NULL, 1, &v);
+    default: return NULL;
+    }
+}
+
+/* To 8 or 16 bits by way of i32, in vectors (llvm.fpto*.sat takes such apart): what is out of range is cut off before. */
+static V cast_float_short(struct em *e, enum tcc_dtype to, V v)
+{
+    bool sign = tcc_is_signed(to);
+    int bits = int_bits(to);
+    LLVMTypeRef t = LLVMTypeOf(v);
+    V lo = em_fp(t, sign ? -(double)(1 << (bits - 1)) : 0), hi = em_fp(t, (double)((1 << (bits - sign)) - 1));
+    V x = (LLVMTypeOf(v) == em_like(e->t_f32, v)) ? unrounded(v) : NULL, from = x ? x : v, i;
+    V m = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOGT, from, lo, ""), from, lo, "");
+    m = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOLT, m, hi, ""), m, hi, "");
+    i = x ? round_to_int(e, m) : NULL;
+    if (!i)
+        i = LLVMBuildFPToSI(e->b, x ? em_unary_intrinsic(e, "llvm.roundeven", m) : m, em_like(e->t_i32, v), "");
+    if (sign) /* NaN gives 0; where 0 is the lowest value, the comparison has seen to that */
+        i = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealUNO, v, v, ""), LLVMConstNull(LLVMTypeOf(i)), i, "");
+    return LLVMBuildTrunc(e->b, i, em_like(em_reg_type(e, to), v), "");
+}
+
 static V cast_float_int(struct em *e, enum tcc_dtype to, V v)
 {
     bool narrow = int_bits(to) < 8, sign = narrow || tcc_is_signed(to);
+    if (!narrow && int_bits(to) <= 16)
+        return cast_float_short(e, to, v);
     LLVMTypeRef types[2] = {em_like(narrow ? e->t_i32 : em_reg_type(e, to), v), LLVMTypeOf(v)};
     v = em_intrinsic(e, sign ? "llvm.fptosi.sat" : "llvm.fptoui.sat", 2, types, 1, &v);
     return narrow ? em_wrap(e, to, LLVMBuildTrunc(e->b, v, em_like(e->t_i8, v), "")) : v;
