@@ -74,6 +74,13 @@ bool partition_by_map(struct partition *p);
 /* The parameter or other state variable that a value is, or is a view or cast of; NULL: none. */
 const char *partition_state_of(const struct ir_value *v);
 bool partition_is_source(const struct ir_node *n);
+bool partition_is_view(const struct ir_node *n);  /* a result that is its operand's memory, or a copy that costs little */
 double partition_bytes(ir_type t);                /* of a value; of unknown sizes a guess */
+
+/* Sizes to count with: the symbol `batch` (NULL: none) is `value`, others are guessed. NULL for the guess of all. */
+struct partition_sizes { ir_expr batch; int64_t value; };
+double partition_elements(const struct partition_sizes *z, ir_type t);
+/* Floating-point operations of a node, forward; *contracts: its gradient takes two of the same size. */
+double partition_flops(const struct partition_sizes *z, const struct ir_node *n, bool *contracts);
 
 #endif

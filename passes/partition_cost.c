@@ -19,31 +19,31 @@
 
 static bool guess(void *user, ir_expr sym, int64_t *out)
 {
-    int64_t v = strncmp(sym->name, "batch", 5) && strcmp(sym->name, "N") ? 64 : 8;
-    (void)user;
+    const struct partition_sizes *z = user;
+    int64_t v = z && sym == z->batch ? z->value : strncmp(sym->name, "batch", 5) && strcmp(sym->name, "N") ? 64 : 8;
     *out = v < sym->lo ? sym->lo : v > sym->hi ? sym->hi : v;
     return true;
 }
 
-static double dim_of(ir_expr e)
+static double dim_of(const struct partition_sizes *z, ir_expr e)
 {
     int64_t v;
-    return ir_eval(e, guess, NULL, &v) && v > 0 ? (double)v : 1;
+    return ir_eval(e, guess, (void *)z, &v) && v > 0 ? (double)v : 1;
 }
 
-static double elements_of(ir_type t)
+double partition_elements(const struct partition_sizes *z, ir_type t)
 {
     double n = 1;
     if (!ir_is_tensor(t))
         return 64;
     for (int i = 0; i < t->rank; i++)
-        n *= dim_of(t->dim[i]);
+        n *= dim_of(z, t->dim[i]);
     return n;
 }
 
 double partition_bytes(ir_type t)
 {
-    return elements_of(t) * (ir_is_tensor(t) ? tcc_dtype_bytes((enum tcc_dtype)t->dtype) : 8);
+    return partition_elements(NULL, t) * (ir_is_tensor(t) ? tcc_dtype_bytes((enum tcc_dtype)t->dtype) : 8);
 }
 
 bool partition_is_source(const struct ir_node *n)
@@ -63,41 +63,40 @@ const char *partition_state_of(const struct ir_value *v)
     return v && v->def && v->def->op == IR_state_read ? ir_get_s(v->def, IR_ATTR_name, "") : NULL;
 }
 
-/* Floating-point operations of a node, forward; *contracts: its gradient takes two of the same size. */
-static double flops_of(const struct ir_node *n, bool *contracts)
+double partition_flops(const struct partition_sizes *z, const struct ir_node *n, bool *contracts)
 {
     double work = 0;
     enum ir_kind kind = ir_op_info(n->op)->kind;
     for (int i = 0; i < n->nout; i++)
-        work += elements_of(n->out[i]->type);
+        work += partition_elements(z, n->out[i]->type);
     *contracts = kind == IR_K_CONTRACT || n->op == IR_conv || n->op == IR_conv_transpose || kind == IR_K_ATTENTION;
     if (kind == IR_K_CONTRACT) {
         ir_type a = n->in[0].value->type;
         bool turned = ir_get_i(n, IR_ATTR_trans_a, 0) && a->rank > 1;
-        return a->rank ? 2 * work * dim_of(a->dim[a->rank - (turned ? 2 : 1)]) : work;
+        return a->rank ? 2 * work * dim_of(z, a->dim[a->rank - (turned ? 2 : 1)]) : work;
     }
     if (n->op == IR_conv || n->op == IR_conv_transpose) {
         ir_type w = n->in[1].value->type;
         for (int i = 1; i < w->rank; i++)
-            work *= dim_of(w->dim[i]);
+            work *= dim_of(z, w->dim[i]);
         return 2 * work;
     }
     if (kind == IR_K_ATTENTION)
-        return 4 * work * dim_of(n->in[1].value->type->dim[2]);
+        return 4 * work * dim_of(z, n->in[1].value->type->dim[2]);
     if (kind == IR_K_WINDOW || kind == IR_K_REDUCE || kind == IR_K_SCAN)
         for (int i = 0; i < n->nin; i++)
-            work += n->in[i].value ? elements_of(n->in[i].value->type) : 0;
+            work += n->in[i].value ? partition_elements(z, n->in[i].value->type) : 0;
     for (int g = 0; g < n->nregions; g++)
         IR_EACH_NODE(inner, n->regions[g])
         {
             bool c;
-            work += flops_of(inner, &c) * (n->op == IR_loop ? 16 : 1);
+            work += partition_flops(z, inner, &c) * (n->op == IR_loop ? 16 : 1);
         }
     return kind == IR_K_MOVE ? 0 : work;
 }
 
 /* A view costs nothing but where it copies. */
-static bool is_view(const struct ir_node *n)
+bool partition_is_view(const struct ir_node *n)
 {
     return n->op == IR_reshape || n->op == IR_expand || n->op == IR_transpose || n->op == IR_slice;
 }
@@ -106,7 +105,7 @@ static void cost_item(struct partition *p, struct partition_item *it, bool *seen
 {
     const struct ir_node *n = it->node;
     bool contracts;
-    double flops = flops_of(n, &contracts), bytes = 0;
+    double flops = partition_flops(NULL, n, &contracts), bytes = 0;
     for (int i = 0; i < n->nin; i++) {
         const struct ir_value *v = n->in[i].value;
         const char *name = partition_state_of(v);
@@ -120,9 +119,10 @@ static void cost_item(struct partition *p, struct partition_item *it, bool *seen
     }
     for (int i = 0; i < n->nout; i++) {
         bytes += partition_bytes(n->out[i]->type);
-        it->activations += is_view(n) ? 0 : partition_bytes(n->out[i]->type);
+        it->activations += partition_is_view(n) ? 0 : partition_bytes(n->out[i]->type);
     }
-    double time = is_view(n) ? 0 : LAUNCH + (flops / FLOPS > bytes / BANDWIDTH ? flops / FLOPS : bytes / BANDWIDTH);
+    double time =
+        partition_is_view(n) ? 0 : LAUNCH + (flops / FLOPS > bytes / BANDWIDTH ? flops / FLOPS : bytes / BANDWIDTH);
     it->time = time * (p->o.training ? contracts ? 3 : 2 : 1);
 }
 

@@ -455,21 +455,26 @@ bool train_check(struct ir_ctx *ctx, const struct train_options *o)
     return train_parallel_check(ctx, o) && optim_check(ctx, o);
 }
 
+bool train_begin(struct training *t, struct ir_module *m, const struct train_options *o)
+{
+    *t = (struct training){.ctx = m->ctx, .m = m, .o = o, .step_outputs = train_names(m->ctx, o->step_outputs)};
+    t->main = ir_func_by_name(m, "main");
+    t->train = ir_func_by_name(m, "train");
+    if (!t->train)
+        t->train = t->main;
+    if (!t->main)
+        t->main = t->train;
+    if (!t->main)
+        return train_complain(t, "%s", "a function 'main' is needed for training");
+    if (!o->loss)
+        return train_complain(t, "%s", "training needs a loss: --loss=KIND, or a model that carries TrainingInfoProto");
+    return train_loss_read(m->ctx, o->loss, &t->loss) && precision_apply(m, o) && train_select(t);
+}
+
 bool train_build(struct ir_module *m, const struct train_options *o)
 {
-    struct training t = {.ctx = m->ctx, .m = m, .o = o, .step_outputs = train_names(m->ctx, o->step_outputs)};
-    t.main = ir_func_by_name(m, "main");
-    t.train = ir_func_by_name(m, "train");
-    if (!t.train)
-        t.train = t.main;
-    if (!t.main)
-        t.main = t.train;
-    if (!t.main)
-        return train_complain(&t, "%s", "a function 'main' is needed for training");
-    if (!o->loss)
-        return train_complain(&t, "%s",
-                              "training needs a loss: --loss=KIND, or a model that carries TrainingInfoProto");
-    if (!train_loss_read(m->ctx, o->loss, &t.loss) || !precision_apply(m, o) || !train_select(&t))
+    struct training t;
+    if (!train_begin(&t, m, o))
         return false;
     if (o->stages ? !train_stages(&t)
                   : !build_step(&t) || !build_eval(&t) || !build_grad(&t) || !build_apply(&t) || !build_init(&t))

@@ -29,6 +29,8 @@ struct entry {
     struct ir_node **writes; /* of the copy, taken to the end */
 };
 
+/* What comes before any entry point is built: the model's functions, the loss, the precision, what is trained. False after a diagnostic. */
+bool train_begin(struct training *t, struct ir_module *m, const struct train_options *o);
 struct entry train_entry_new(struct training *t, const char *name, const struct ir_func *from);
 /* A value of the model: an output's, or any of its body that has that name in the source; NULL: there is none. */
 struct ir_value *train_entry_value(struct entry *e, const char *name);

@@ -257,18 +257,24 @@ static struct pipe *make_grad(struct stages *x, const struct pipe *step, int nca
     return p;
 }
 
-static bool build_step(struct training *t, struct stages *x, struct stage_updates *u, struct pipe **grad)
+bool stages_analyse(struct training *t, struct stages *x, int **how)
 {
-    int noutputs = 0, *how;
+    int n = 0;
     *x = (struct stages){.t = t, .ctx = t->ctx, .m = t->m, .o = t->o->stages, .name = "step", .training = true};
-    while (t->step_outputs[noutputs])
-        noutputs++;
-    how = IR_NEWN(t->ctx, noutputs + 1, int);
-    if (!stages_check_batch(t, t->train, x->o) || !make_whole(x, t->train, how) || !clean(t->m))
+    while (t->step_outputs[n])
+        n++;
+    *how = IR_NEWN(t->ctx, n + 1, int);
+    if (!stages_check_batch(t, t->train, x->o) || !make_whole(x, t->train, *how) || !clean(t->m))
         return false;
     struct partition_options o = cutting(x);
     x->part = partition_analyse(x->whole, &o);
-    if (!partition_place(x->part))
+    return true;
+}
+
+static bool build_step(struct training *t, struct stages *x, struct stage_updates *u, struct pipe **grad)
+{
+    int *how;
+    if (!stages_analyse(t, x, &how) || !partition_place(x->part))
         return false;
     if (x->o->report)
         partition_report(x->part, x->o->report);

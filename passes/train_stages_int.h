@@ -61,6 +61,10 @@ void stages_link(struct stages *x, struct pipe *p);
 /* The segment in which a value of `whole` is made (0 for inputs and sources). */
 int stages_segment_of(const struct stages *x, const struct ir_value *v);
 
+/* train_stages.c: what is cut, and its nodes with their costs, not placed yet; *how: by output of --step-outputs, its reduction. False
+ * after a diagnostic. */
+bool stages_analyse(struct training *t, struct stages *x, int **how);
+
 /* train_micro.c: does f run a microbatch, whatever its size? False after a diagnostic that names the node that pins the batch. */
 bool stages_check_batch(struct training *t, struct ir_func *f, const struct train_split *o);
 
