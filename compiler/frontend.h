@@ -31,6 +31,10 @@ bool frontend_split(struct ir_ctx *ctx, const struct tccc_split *s, struct train
 /* schedule: gets the pipeline schedules in words; recompute: by stage, what it computes again; both may be NULL. */
 bool frontend_train(struct ir_module *m, const struct tccc_train *t, FILE *schedule, struct train_recompute *recompute);
 
+/* The same module as the planner sees it (passes/plan.h); t->split must be given, microbatches 1 in it allows models whose batch can't be
+ * split. The module is used up. NULL after a diagnostic: the model is at fault. */
+struct plan_model *frontend_plan(struct ir_module *m, const struct tccc_train *t);
+
 /* Inference in a lower type: `what` list, matmul, all or a file, `type` bf16 or fp16; both NULL: nothing happens. For a module after
  * its other graph passes. False after a diagnostic. */
 bool frontend_autocast(struct ir_module *m, const char *what, const char *type, const struct pass_options *o);

@@ -99,3 +99,17 @@ bool frontend_train(struct ir_module *m, const struct tccc_train *t, FILE *sched
                  "the model carries its own training step; --optimizer needs --loss, which replaces it");
     return !t->split && !t->optimizer;
 }
+
+struct plan_model *frontend_plan(struct ir_module *m, const struct tccc_train *t)
+{
+    struct train_options o = options_of(t);
+    struct train_split split;
+    struct ir_where where = {.file = m->name};
+    if (!frontend_split(m->ctx, t->split, &split))
+        return NULL;
+    o.stages = &split;
+    if (!ir_func_by_name(m, "step"))
+        return plan_model_new(m, &o);
+    ir_error(m->ctx, &where, "the model carries its own training step, which can't be cut; --loss replaces it");
+    return NULL;
+}

@@ -90,6 +90,7 @@ bool pass_check(struct ir_ctx *ctx, const char *pipeline, const struct pass_opti
 #include "passes/grad.h"
 #include "passes/partition.h"
 #include "passes/pipeline.h"
+#include "passes/plan.h"
 #include "passes/train.h"
 
 #endif

@@ -17,6 +17,7 @@
 #define B (1u << TOOL_B)
 #define T (1u << TOOL_T)
 #define K (1u << TOOL_K)
+#define P (1u << TOOL_P)
 const struct option_row option_table[NOPTIONS] = {
 #define OPT(id, long_name, short_name, arg, kind, tools, group, help) \
     {long_name, short_name, arg, OPTION_##kind, tools, group, help},
@@ -29,6 +30,7 @@ const struct option_row option_table[NOPTIONS] = {
 #undef B
 #undef T
 #undef K
+#undef P
 
 const struct tool_row tool_table[NTOOLS] = {
 #define TOOL(letter, name, line, usage) {name, line, usage},

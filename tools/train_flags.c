@@ -64,6 +64,8 @@ static int split_flags(const struct options *o, struct tccc_train *t)
     if (!option_int(o, OPT_partitions, 1, 1024, &partitions) || !option_int(o, OPT_microbatches, 1, 65536, &micros) ||
         !option_int(o, OPT_active, 1, 65536, &active) || !option_int(o, OPT_default_partition, 0, 1023, &otherwise))
         return EXIT_USAGE;
+    if (o->tool == TOOL_P)
+        return EXIT_FINE; /* it tries them all */
     if (!option_set(o, OPT_partitions) && !option_set(o, OPT_microbatches)) {
         for (size_t i = 0; i < sizeof with / sizeof *with; i++)
             if (option_set(o, with[i]))

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tccc-plan --measure: the step of one process, compiled and timed on this machine, with one thread and with all, for the batch and an
+ * eighth of it. Against the prediction, that gives a factor for computation, a time a microbatch that no figure explains, and a factor
+ * for the update.
+ */
+#include "tools/plan_tool_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define GUESS 64 /* symbols that are not the batch, as the partitioner guesses them */
+
+struct timed {
+    struct model m;
+    const char *entry;
+    int nin, nout;
+    struct tcc_tensor *in, *out;
+};
+
+static bool run_entry(void *arg)
+{
+    struct timed *t = arg;
+    memset(t->out, 0, (size_t)t->nout * sizeof *t->out);
+    return tccrt_run(t->m.session, t->entry, t->nin, t->in, t->nout, t->out) == TCC_OK;
+}
+
+/* Zeros for whole numbers (ids, labels), something that varies for floats. */
+static bool fill(struct tcc_tensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++)
+        n *= t->dims[i];
+    t->data = calloc((size_t)n + 1, (size_t)tcc_dtype_bytes((enum tcc_dtype)t->dtype));
+    for (int64_t i = 0; t->data && t->dtype == TCC_F32 && i < n; i++)
+        ((float *)t->data)[i] = (float)(i * 7 % 101) / 101;
+    return t->data != NULL;
+}
+
+static bool set_inputs(struct timed *t, const char *entry, int64_t batch)
+{
+    t->entry = entry;
+    t->nin = tccrt_ninputs(t->m.artifact, entry);
+    t->nout = tccrt_noutputs(t->m.artifact, entry);
+    if (t->nin < 0 || t->nout < 0)
+        return false;
+    t->in = calloc((size_t)t->nin + 1, sizeof *t->in);
+    t->out = calloc((size_t)t->nout + 1, sizeof *t->out);
+    for (int i = 0; t->in && t->out && i < t->nin; i++) {
+        struct tccrt_value_info v;
+        if (tccrt_input(t->m.artifact, entry, i, &v) || v.rank < 0)
+            return false;
+        t->in[i] = (struct tcc_tensor){NULL, v.dtype, v.rank, {0}};
+        for (int d = 0; d < v.rank; d++)
+            t->in[i].dims[d] = v.dims[d] >= 0 ? v.dims[d] : d == 0 ? batch : GUESS;
+        if (!fill(&t->in[i]))
+            return false;
+    }
+    return t->in && t->out;
+}
+
+static void free_inputs(struct timed *t)
+{
+    for (int i = 0; t->in && i < t->nin; i++)
+        free(t->in[i].data);
+    free(t->in);
+    free(t->out);
+    t->in = t->out = NULL;
+}
+
+/* Seconds of an entry point; < 0 after a message. */
+static double time_entry(const struct options *o, struct timed *t, const char *entry, int64_t batch)
+{
+    double seconds = set_inputs(t, entry, batch) ? plan_time(t, run_entry) : -1;
+    if (seconds < 0)
+        tool_error(o, EXIT_DATA, "--measure: '%s' of a batch of %lld: %s", entry, (long long)batch, tccrt_error());
+    free_inputs(t);
+    return seconds;
+}
+
+/* The prediction for one rank that has `devices` devices. */
+static bool predict(const struct planner *p, int devices, int64_t batch, struct plan_prediction *out)
+{
+    struct plan_cluster c = p->cluster;
+    struct plan_layout l = {
+        .partitions = 1, .copies = 1, .micros = 1, .kind = PIPELINE_INTERLEAVED, .chunks = 1, .batch = batch};
+    const char *why;
+    if (devices == 1)
+        c.node_bandwidth = 0;
+    c.nodes = 1;
+    c.devices = devices;
+    return plan_predict(p->plan, &c, &l, out, &why);
+}
+
+/* A straight line through two times. */
+static void fit(struct plan_measure *m, double few, double many, double expected_few, double expected_many)
+{
+    m->compute = expected_many > expected_few ? (many - few) / (expected_many - expected_few) : 0;
+    m->call = few - m->compute * expected_few;
+    if (m->compute <= 0 || m->call < 0) {
+        m->compute = many / expected_many;
+        m->call = 0;
+    }
+}
+
+static int measure_threads(struct planner *p, struct timed *t, int threads, int64_t batch, struct plan_measure *m)
+{
+    struct plan_prediction few, many;
+    int64_t small = p->plan->fixed_batch > 0 || batch < 2 ? batch : batch / 8 ? batch / 8 : 1;
+    int code = model_session(p->o, &t->m, threads, NULL);
+    if (code != EXIT_FINE)
+        return code;
+    double update = time_entry(p->o, t, "apply", 1);
+    double at_few = update < 0 ? -1 : time_entry(p->o, t, "step", small);
+    double at_many = at_few < 0 ? -1 : small == batch ? at_few : time_entry(p->o, t, "step", batch);
+    tccrt_session_free(t->m.session);
+    t->m.session = NULL;
+    if (at_many < 0)
+        return EXIT_DATA;
+    if (!predict(p, threads, small, &few) || !predict(p, threads, batch, &many))
+        return tool_error(p->o, EXIT_BUG, "--measure: one rank can't be planned");
+    fit(m, at_few - update, at_many - update, few.pipeline, many.pipeline);
+    m->update = many.update > 0 ? update / many.update : 1;
+    if (!option_set(p->o, OPT_quiet))
+        fprintf(
+            stderr,
+            "measured with %d thread%s: a step of %lld samples %.3f ms, of %lld %.3f ms, update %.3f ms; computation x "
+            "%.3f, %.3f ms a microbatch, update x %.3f\n",
+            threads, threads > 1 ? "s" : "", (long long)small, at_few * 1e3, (long long)batch, at_many * 1e3,
+            update * 1e3, m->compute, m->call * 1e3, m->update);
+    return EXIT_FINE;
+}
+
+int plan_measure_step(struct planner *p, int64_t batch)
+{
+    static const enum option_id decided[] = {OPT_partitions, OPT_microbatches, OPT_stage_order,   OPT_active,
+                                             OPT_optimize,   OPT_split_axis,   OPT_data_parallel, OPT_zero,
+                                             OPT_bucket_cap, OPT_sync_bn};
+    struct options plain = *p->o;
+    struct timed t = {0};
+    for (size_t i = 0; i < sizeof decided / sizeof *decided; i++) {
+        plain.given[decided[i]].n = 0;
+        plain.given[decided[i]].at = NULL;
+    }
+    int code = model_open(&plain, p->model, &t.m, NULL), devices = p->cluster.devices;
+    p->plan->measure = NULL;
+    if (code == EXIT_FINE)
+        code = measure_threads(p, &t, 1, batch, &p->measure[0]);
+    p->measure[1] = p->measure[0];
+    if (code == EXIT_FINE && p->cluster.divided && devices > 1)
+        code = measure_threads(p, &t, devices, batch, &p->measure[1]);
+    model_close(&t.m);
+    if (code == EXIT_FINE)
+        p->plan->measure = p->measure;
+    return code;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to tccc-plan.
+ *
+ *   tccc-plan         options, what is searched
+ *   plan_report       tables, JSON, the commands that realise a layout
+ *   plan_calibrate    --calibrate: this machine's figures
+ *   plan_measure      --measure: the model's step on this machine
+ */
+#ifndef TCCC_TOOLS_PLAN_TOOL_INT_H
+#define TCCC_TOOLS_PLAN_TOOL_INT_H
+
+#include "passes/pass.h"
+#include "tools/model_int.h"
+
+struct planner {
+    const struct options *o;
+    const char *model, *cluster_file;
+    struct ir_ctx *ctx;
+    struct plan_cluster cluster;
+    struct plan_model *plan;
+    struct plan_measure measure[2];     /* of one device, of all of a node */
+    int64_t batch;                      /* 0: not given */
+    int64_t top;
+};
+
+struct plan_result { struct plan_search search; struct plan_prediction *list; int n; };
+
+void plan_report_text(const struct planner *p, const struct plan_result *r, int n);
+void plan_report_json(const struct planner *p, const struct plan_result *r, int n);
+
+int plan_calibrate(const struct options *o);
+/* Fills in p->measure, for batches near `batch`. */
+int plan_measure_step(struct planner *p, int64_t batch);
+
+/* Seconds of a run, the least of several in about half a second; < 0: it failed. */
+double plan_time(void *arg, bool (*run)(void *arg));
+
+#endif
