@@ -23,6 +23,9 @@ struct maker {
     int *next_f, *next_b;       /* by segment: the microbatch to come */
     double *free_at;            /* by stage */
     int started, finished, cap; /* microbatches; most in flight */
+    struct pipeline_task *pick; /* by stage: what it would begin with */
+    double *at;                 /* when; < 0: with nothing */
+    int *first_of, leaves;      /* a tree over the stages: which of those below begins first; -1: none */
 };
 
 bool pipeline_parse(struct ir_ctx *ctx, const char *text, struct pipeline_options *o)
@@ -108,6 +111,13 @@ static struct maker maker_new(struct ir_ctx *ctx, struct pipeline_order *order, 
     for (size_t i = 0; i < all; i++)
         k.done_f[i] = k.done_b[i] = -1;
     k.free_at = IR_NEWN(ctx, order->stages, double);
+    k.pick = IR_NEWN(ctx, order->stages, struct pipeline_task);
+    k.at = IR_NEWN(ctx, order->stages, double);
+    for (k.leaves = 1; k.leaves < order->stages;)
+        k.leaves *= 2;
+    k.first_of = IR_NEWN(ctx, 2 * (size_t)k.leaves, int);
+    for (int i = 0; i < 2 * k.leaves; i++)
+        k.first_of[i] = -1;
     k.live = IR_NEWN(ctx, order->segments + 1, int);
     k.limit = IR_NEWN(ctx, order->segments + 1, int);
     k.next_f = IR_NEWN(ctx, order->segments + 1, int);
@@ -189,25 +199,41 @@ static void begin(struct maker *k, struct pipeline_task t, double start)
     append(k, t);
 }
 
+/* What the stage would do may be another by now. */
+static void choose_again(struct maker *k, int stage)
+{
+    bool any = choose(k, stage, &k->pick[stage], &k->at[stage]);
+    int at = k->leaves + stage;
+    k->first_of[at] = any ? stage : -1;
+    while (at > 1) {
+        at /= 2;
+        int a = k->first_of[2 * at], b = k->first_of[2 * at + 1];
+        k->first_of[at] = b < 0 || (a >= 0 && k->at[a] <= k->at[b]) ? a : b;
+    }
+}
+
+/* A task that has begun changes what its own stage would do, the stage that gets its result, and the first one, which counts. */
+static void touch(struct maker *k, const struct pipeline_task *t)
+{
+    int step = t->backward ? -1 : 1, next = t->segment + step;
+    while (next >= 0 && next < k->order->segments && is_empty(k, next))
+        next += step;
+    choose_again(k, stage_of(k, t->segment));
+    choose_again(k, stage_of(k, k->first));
+    if (next >= 0 && next < k->order->segments)
+        choose_again(k, stage_of(k, next));
+}
+
 /* Always the earliest task of all stages, so that what is decided never depends on what comes later. */
 static void simulate_greedy(struct maker *k)
 {
-    for (;;) {
-        struct pipeline_task best = {0};
-        double start = 0;
-        bool found = false;
-        for (int s = 0; s < k->order->stages; s++) {
-            struct pipeline_task t = {0};
-            double at = 0;
-            if (!choose(k, s, &t, &at) || (found && at >= start))
-                continue;
-            best = t;
-            start = at;
-            found = true;
-        }
-        if (!found)
-            return;
-        begin(k, best, start);
+    for (int s = 0; s < k->order->stages; s++)
+        choose_again(k, s);
+    while (k->first_of[1] >= 0) {
+        int stage = k->first_of[1];
+        struct pipeline_task t = k->pick[stage];
+        begin(k, t, k->at[stage]);
+        touch(k, &t);
     }
 }
 

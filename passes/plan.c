@@ -12,7 +12,9 @@
 #include <math.h>
 #include <string.h>
 
-#define SIMULATED 2e6 /* tasks times stages that are simulated in full */
+#define SIMULATED 5e5 /* tasks that are simulated in full */
+#define EXTENDED \
+    5e6 /* the same, of schedules that are extended and need as many microbatches to fill the pipeline twice */
 #define LOSS_PASSES 4 /* times that a loss goes over the scores, forward and backward together */
 
 struct scene {
@@ -257,15 +259,22 @@ static void bound(const struct scene *x, struct pipeline_result *r)
         r->end[s] = r->makespan; /* all but the slowest may end earlier, so averages don't count */
 }
 
+/* Tasks of a microbatch. */
+static double effort(const struct scene *x)
+{
+    return 2.0 * x->cut->nsegments;
+}
+
 /* Two small schedules: the time that a microbatch adds. */
 static bool extend(const struct scene *x, struct ir_ctx *ctx, struct pipeline_result *r)
 {
-    double each = 2.0 * x->cut->nsegments * x->l->partitions;
-    int many = (int)(SIMULATED / each), p = x->l->partitions;
+    int p = x->l->partitions, many = (int)(SIMULATED / effort(x)), step = 1;
+    if (many < 2 * p)
+        many = 2 * p * effort(x) <= EXTENDED ? 2 * p : (int)(EXTENDED / effort(x));
     if (x->l->kind == PIPELINE_1F1B_INTERLEAVED)
-        many = many / p * p;
-    many = many < 4 ? 4 : many > x->l->micros ? x->l->micros : many;
-    int few = x->l->kind == PIPELINE_1F1B_INTERLEAVED && many >= 2 * p ? many / 2 / p * p : many / 2;
+        many = many / (2 * p) * 2 * (step = p);
+    many = many < 4 * step ? 4 * step : many;
+    int few = many / 2;
     struct pipeline_result a = *r, b = *r;
     if (!play(x, ctx, few, &a) || !play(x, ctx, many, &b))
         return false;
@@ -286,7 +295,7 @@ static bool run_pipeline(const struct scene *x, struct ir_ctx *ctx, bool simulat
     *r = (struct pipeline_result){0, IR_NEWN(ctx, n, double), IR_NEWN(ctx, n, double), IR_NEWN(ctx, n, int)};
     for (int s = 0; s < n; s++)
         r->peak[s] = peak_of(x, s);
-    *extended = 2.0 * x->cut->nsegments * n * x->l->micros > SIMULATED && x->l->micros > 4;
+    *extended = effort(x) * x->l->micros > SIMULATED && x->l->micros > (n < 2 ? 4 : 4 * n);
     if (!simulate)
         bound(x, r);
     else if (*extended)

@@ -50,6 +50,7 @@ struct plan_item {
     bool half;                          /* products of bf16 or fp16 */
     double backward;                    /* times the forward pass: 2 for products, else 1 */
     bool free;                          /* a view */
+    double weights;                     /* bytes of the variables that it is the first to read, and of constants */
     double trained;                     /* bytes of the trained parameters that it is the first to read, as gradients */
 };
 /* A value that a cut could send: from an item to the last item that reads it. */

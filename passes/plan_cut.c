@@ -59,7 +59,7 @@ static void sum_up(struct plan_model *m, struct plan_cut *u)
         u->segment[i] = it->segment;
         u->empty[it->segment] = false;
         u->order_time[it->segment] += it->time;
-        u->weights[it->stage] += it->params;
+        u->weights[it->stage] += m->items[i].weights;
         u->trained[it->stage] += m->items[i].trained;
     }
     for (int i = 0; i < m->nvalues; i++)

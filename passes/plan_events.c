@@ -177,6 +177,26 @@ static bool advance(struct play *y, double *now, struct plan_run *out)
     return true;
 }
 
+/* Stages that need not share anything: a task's times follow from those before it, so each stage goes on as far as it can. */
+static void play_apart(struct play *y, struct plan_run *out)
+{
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int s = 0; s < y->order->stages; s++)
+            while (y->next[s] < y->order->stage[s].n) {
+                const struct pipeline_task *t = &y->order->stage[s].at[y->next[s]];
+                double start = ready(y, t), takes;
+                if (start < 0)
+                    break;
+                start = start > out->end[s] ? start : out->end[s];
+                takes = work(y, t);
+                out->busy[s] += takes;
+                finish(y, s, start + takes, out);
+                moved = true;
+            }
+    }
+}
+
 static bool play(struct ir_ctx *ctx, const struct plan_pipeline *p, struct plan_run *out)
 {
     const struct pipeline_order *o = p->order;
@@ -198,8 +218,11 @@ static bool play(struct ir_ctx *ctx, const struct plan_pipeline *p, struct plan_
         y.out[i] = list(&y, i / 2, i % 2, false);
     }
     double now = 0;
-    while (advance(&y, &now, out)) {
-    }
+    if (p->devices > 0)
+        while (advance(&y, &now, out)) {
+        }
+    else
+        play_apart(&y, out);
     for (int s = 0; s < o->stages; s++)
         if (y.next[s] < o->stage[s].n)
             return false;

@@ -23,7 +23,8 @@ struct counter {
     ir_expr batch; /* the symbol; NULL: the batch is a number */
     bool *kept;    /* by value id: the backward pass reads it */
     bool *active;  /* by value id: it depends on what is trained */
-    bool *trained; /* by state index: has a gradient, and is not counted yet */
+    bool *trained;      /* by state index: has a gradient */
+    bool *seen;         /* by state index: counted */
 };
 
 /* -- Sizes ------------------------------------------------------------------------------------------------------------ */
@@ -158,11 +159,13 @@ static bool is_fused(const struct ir_value *v)
 
 static void count_state(struct counter *k, struct plan_item *it, const struct ir_state *s)
 {
-    if (s && k->trained[s->index]) {
-        double width = s->type->dtype == TCC_F64 ? 8 : 4;
-        it->trained += partition_elements(NULL, s->type) * width;
-        k->trained[s->index] = false;
-    }
+    double n = s && !k->seen[s->index] ? partition_elements(NULL, s->type) : 0;
+    if (n <= 0)
+        return;
+    k->seen[s->index] = true;
+    it->weights += n * tcc_dtype_bytes((enum tcc_dtype)s->type->dtype);
+    if (k->trained[s->index])
+        it->trained += n * (s->type->dtype == TCC_F64 ? 8 : 4);
 }
 
 static void count_operands(struct counter *k, struct plan_item *it, const struct ir_node *n)
@@ -178,6 +181,8 @@ static void count_operands(struct counter *k, struct plan_item *it, const struct
             bytes = (struct plan_size){bytes_at(k, v->type, 0), 0};
         if (name)
             count_state(k, it, ir_state_by_name(k->x->m, name));
+        if (v->def && v->def->op == IR_constant)
+            it->weights += bytes.fixed;
         bool gathers = n->op == IR_gather && i == 0; /* reads as much as it writes */
         if (!is_fused(v) && !gathers)
             add(&it->bytes, bytes);
@@ -300,6 +305,7 @@ static struct counter counter_new(struct stages *x, struct plan_model *m)
     k.kept = IR_NEWN(x->ctx, x->whole->nvalues + 1, bool);
     k.active = IR_NEWN(x->ctx, x->whole->nvalues + 1, bool);
     k.trained = IR_NEWN(x->ctx, nstates + 1, bool);
+    k.seen = IR_NEWN(x->ctx, nstates + 1, bool);
     return k;
 }
 

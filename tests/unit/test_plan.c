@@ -136,6 +136,12 @@ START_TEST(shared_devices)
     ck_assert_double_eq_tol(run_chain(&c, &bubble).makespan, 2 * 8 * 3, NEAR);
     c.devices = 2;
     ck_assert_double_eq_tol(run_chain(&c, &bubble).makespan, 3 * 9, NEAR);
+    /* Enough devices: event by event as without them. */
+    for (int m = 1; m < 12; m++) {
+        struct chain apart = {3, 2, 3 * m, PIPELINE_1F1B_INTERLEAVED, 10, {0.1, 30, 30, 0.5}, 0, 1}, shared = apart;
+        shared.devices = 3;
+        ck_assert_double_eq_tol(run_chain(&apart, &bubble).makespan, run_chain(&shared, &bubble).makespan, NEAR);
+    }
     /* Four on two: between half of the work and that on four of their own. */
     struct chain four = {4, 1, 8, PIPELINE_1F1B, 0, {0, 1, 1, 1}, 2, 1};
     double shared = run_chain(&four, &bubble).makespan;
@@ -293,12 +299,12 @@ START_TEST(extended_schedules)
     struct plan_cluster c = cluster(1, 8);
     static const enum pipeline_kind kinds[] = {PIPELINE_SIMPLE, PIPELINE_INTERLEAVED, PIPELINE_1F1B};
     for (int k = 0; k < 3; k++) {
-        struct plan_layout few = layout(8, 1, 8192, 8192), more = layout(8, 1, 12288, 12288),
-                           many = layout(8, 1, 16384, 16384);
+        struct plan_layout few = layout(8, 1, 8192, 8192), more = layout(8, 1, 16384, 16384),
+                           many = layout(8, 1, 32768, 32768);
         few.kind = more.kind = many.kind = kinds[k];
         struct plan_prediction a = predict(m, &c, few), b = predict(m, &c, more), e = predict(m, &c, many);
         ck_assert(!a.extended && !b.extended && e.extended);
-        ck_assert_double_eq_tol(e.pipeline, 2 * b.pipeline - a.pipeline, 1e-5 * e.pipeline);
+        ck_assert_double_eq_tol(e.pipeline, 3 * b.pipeline - 2 * a.pipeline, 1e-5 * e.pipeline);
         ck_assert_double_eq_tol(e.bubble, b.bubble, 1e-3);
         ck_assert_double_ge(e.step, plan_bound(m, &c, &many));
     }
