@@ -1,5 +1,6 @@
 # Sourced by tests/dist.tap: running commands as ranks, a TAP line each.
 #   ranks N COMMAND...           N ranks, more than cores if need be, also as root (in containers)
+#   machines N COMMAND...        twice N ranks on two machines, which are this one twice: by messages over TCP
 #   dist NAME N COMMAND...       a case: they all exit with 0
 #   need NAME N || skip it       is there an mpirun? if not, the case is counted as skipped
 #   result NAME STATUS           a case that the script decides itself; $tmp/log is shown where it failed
@@ -14,6 +15,13 @@ ranks() {
     count=$1
     shift
     timeout 120 "$mpirun" --oversubscribe -np "$count" "$@"
+}
+
+machines() {
+    count=$1
+    shift
+    AGENT_FOLDER=$tmp timeout 120 "$mpirun" --mca btl tcp,self --mca plm_rsh_agent "$top_srcdir/tests/dist/agent.sh" \
+        --host "n1:$count,n2:$count" -np $((2 * count)) "$@"
 }
 
 need() {
