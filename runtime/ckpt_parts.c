@@ -181,13 +181,30 @@ int ckpt_write_part(const char *path, char set, int k, int n, int ntensors, cons
     return status;
 }
 
+/* Is that the name of a part of PATH: STEM.a.*.safetensors or STEM.b.*.safetensors? Nothing else is removed, whatever an index says. */
+static bool is_part(const char *path, const char *name)
+{
+    const char *base = strrchr(path, '/'), *at;
+    size_t stem, length = name ? strlen(name) : 0;
+
+    base = base ? base + 1 : path;
+    stem = strlen(base);
+    if (stem > strlen(SUFFIX) && !strcmp(base + stem - strlen(SUFFIX), SUFFIX))
+        stem -= strlen(SUFFIX);
+    if (length < stem + 3 + strlen(SUFFIX) || strncmp(name, base, stem) || strchr(name, '/'))
+        return false;
+    at = name + stem;
+    return at[0] == '.' && (at[1] == 'a' || at[1] == 'b') && at[2] == '.' &&
+           !strcmp(name + length - strlen(SUFFIX), SUFFIX);
+}
+
 /* The files of a set that `keep` (NULL: none) does not name. */
 static void remove_parts(const char *path, const struct tccrt_tensors *old, const struct tccrt_tensors *keep)
 {
     for (int k = 0; old && k < ckpt_nparts(old) && k < MAX_PARTS; k++) {
         const char *name = value_of_part(old, k, "");
         char part[PATH_MAX];
-        bool kept = !name || !*name || *name == '.' || strchr(name, '/');
+        bool kept = !is_part(path, name);
 
         for (int i = 0; keep && !kept && i < ckpt_nparts(keep); i++)
             kept = value_of_part(keep, i, "") && !strcmp(value_of_part(keep, i, ""), name);

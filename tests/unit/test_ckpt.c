@@ -55,6 +55,98 @@ START_TEST(written_is_read)
 }
 END_TEST
 
+/* -- Sets of parts ------------------------------------------------------------------------------------------------ */
+
+/* Writes the two parts of a set beside `path`, and their index: of a file's name in place of the second part's, if given. */
+static int write_set(char set, float first, const char *second)
+{
+    static const char *const names[] = {"w", "v"};
+    char digests[2][17], text[4][64];
+    for (int k = 0; k < 2; k++) {
+        float one = first + (float)k;
+        struct tccrt_named t = {names[k], {&one, TCC_F32, 0, {0}}};
+        ck_assert_int_eq(ckpt_write_part(path, set, k, 2, 1, &t, 1, meta, digests[k]), TCC_OK);
+    }
+    if (!second)
+        return ckpt_write_index(path, set, 2, digests, 1, meta);
+    snprintf(text[0], sizeof text[0], "%s", strrchr(path, '/') + 1);
+    snprintf(text[1], sizeof text[1], "%.*s.%c.1of2.safetensors", (int)(strlen(text[0]) - strlen(".safetensors")),
+             text[0], set);
+    struct tccrt_pair pairs[] = {{"tccc.parts", "2"},
+                                 {"tccc.part.1", text[1]},
+                                 {"tccc.part.1.digest", digests[0]},
+                                 {"tccc.part.2", second},
+                                 {"tccc.part.2.digest", digests[1]}};
+    return tccrt_tensors_write(path, 0, NULL, 5, pairs);
+}
+
+static void part_path(char set, int k, char *to)
+{
+    snprintf(to, 100, "%.*s.%c.%dof2.safetensors", (int)(strlen(path) - strlen(".safetensors")), path, set, k + 1);
+}
+
+static void expect(float w, float v)
+{
+    struct tccrt_tensors *f;
+    int n;
+    ck_assert_int_eq(tccrt_tensors_open(path, &f), TCC_OK);
+    ck_assert_int_eq(tccrt_tensors_count(f), 2);
+    ck_assert_int_eq(tccrt_tensors_check(f), TCC_OK);
+    ck_assert_float_eq(*(float *)tccrt_tensors_find(f, "w")->t.data, w);
+    ck_assert_float_eq(*(float *)tccrt_tensors_find(f, "v")->t.data, v);
+    ck_assert_str_eq(tccrt_tensors_value(f, "key"), "value\nline\t\\");
+    ck_assert_ptr_nonnull(tccrt_tensors_meta(f, &n));
+    ck_assert_int_eq(n, 1); /* what makes it an index is not seen */
+    tccrt_tensors_close(f);
+}
+
+START_TEST(parts)
+{
+    char a[100], b[100], beside[120], text[100];
+    struct tccrt_tensors *f;
+    ck_assert_int_eq(ckpt_other_set(path), 'a');
+    ck_assert_int_eq(write_set('a', 1, NULL), TCC_OK);
+    expect(1, 2);
+    ck_assert_int_eq(ckpt_other_set(path), 'b');
+    ck_assert_int_eq(write_set('b', 3, NULL), TCC_OK);
+    expect(3, 4);
+    part_path('a', 0, a);
+    part_path('b', 1, b);
+    ck_assert_int_ne(access(a, F_OK), 0); /* the old set is gone */
+    /* Damaged, mixed, incomplete. */
+    ck_assert_int_eq(truncate(b, 40), 0);
+    ck_assert_int_eq(tccrt_tensors_open(path, &f), TCC_EINPUT);
+    part_path('b', 0, a);
+    ck_assert_int_eq(rename(a, b), 0);
+    ck_assert_int_eq(tccrt_tensors_open(path, &f), TCC_EINPUT);
+    ck_assert_ptr_nonnull(strstr(tccrt_error(), "is not there: the set is incomplete"));
+    ck_assert_int_eq(link(b, a), 0);
+    ck_assert_int_eq(tccrt_tensors_open(path, &f), TCC_EINPUT);
+    ck_assert_ptr_nonnull(strstr(tccrt_error(), "the set is mixed"));
+    /* Names that lead elsewhere are not followed, and nothing but parts is removed. */
+    snprintf(beside, sizeof beside, "%s.txt", path);
+    ck_assert_int_eq(tccrt_tensors_write(beside, 4, tensors, 1, meta), TCC_OK);
+    snprintf(text, sizeof text, "%s", strrchr(beside, '/') + 1);
+    static const char *const names[] = {"/etc/passwd", "../x", ".", ""};
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(write_set('a', 1, names[i]), TCC_OK);
+        ck_assert_int_eq(tccrt_tensors_open(path, &f), TCC_EINPUT);
+        ck_assert_ptr_nonnull(strstr(tccrt_error(), "has no name, or one that can't be"));
+    }
+    ck_assert_int_eq(write_set('a', 1, text), TCC_OK);
+    ck_assert_int_eq(tccrt_tensors_open(path, &f), TCC_EINPUT);
+    ck_assert_int_eq(tccrt_tensors_write(path, 4, tensors, 1, meta), TCC_OK);
+    ck_assert_int_eq(access(beside, F_OK), 0);
+    part_path('a', 0, a);
+    ck_assert_int_ne(access(a, F_OK), 0);
+    for (int k = 0; k < 4; k++) {
+        part_path(k < 2 ? 'a' : 'b', k % 2, a);
+        unlink(a);
+    }
+    unlink(beside);
+}
+END_TEST
+
 /* Reads every tensor's every byte, so that a sanitizer sees what lies outside. */
 static int look(const uint8_t *data, size_t size)
 {
@@ -135,6 +227,7 @@ int main(void)
     tcase_set_timeout(t, 60);
     tcase_add_checked_fixture(t, make_path, remove_path);
     tcase_add_test(t, written_is_read);
+    tcase_add_test(t, parts);
     tcase_add_test(t, hostile);
     tcase_add_loop_test(t, malformed_headers, 0, (int)(sizeof malformed / sizeof *malformed));
     suite_add_tcase(s, t);
