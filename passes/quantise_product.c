@@ -34,6 +34,8 @@ static struct ir_value *as_i8(struct rewrite *w, const struct ir_tensor *t)
 static bool signed_weights(struct rewrite *w, struct q_form *q)
 {
     struct ir_builder *b = &w->b;
+    if (dtype_of(q->x) == TCC_I8 && !q->zero && !q->zeros)
+        return true;
     const struct ir_tensor *bytes = q_known(b->ctx, q->x);
     if (bytes && (!q->zeros || q_known(b->ctx, q->zeros))) {
         struct ir_value *wide = ir_cast_to(b, q->x, TCC_I32), *zero = ir_constant_i(b, TCC_I32, q->zero);

@@ -7,9 +7,7 @@
  * B is ready where its layout has the groups innermost (weights: layout.c), else it is packed. A is read where it lies if the sum's
  * innermost loop has unit stride there; else it is packed, by rows, or by steps where rows are what is consecutive in memory. A
  * value of type bf16 is an exact float in registers, whose upper half it is.
- *
- * Without VPDPBUSD bytes are widened in registers, those with even numbers and those with odd ones, and multiplied by PMADDWD: exact
- * too, from the same packed data (PMADDUBSW would saturate).
+ * Without VPDPBUSD the same packed bytes are multiplied by other instructions (emit_dot.c).
  */
 #include "compiler/cpu/contract_emit_int.h"
 #include "ir/ir.h"
@@ -79,43 +77,12 @@ LLVMValueRef cg_dot_load(struct cg *g, LLVMValueRef p, int lanes, int operand)
 
 /* -- Products -------------------------------------------------------------------------------------------- */
 
-/* PMADDWD of the 16-bit halves of a and b. */
-static LLVMValueRef halves(struct cg *g, LLVMValueRef a, LLVMValueRef b)
-{
-    LLVMTypeRef t = em_vec(g->e->t_i16, g->lanes * 2);
-    LLVMValueRef args[2] = {LLVMBuildBitCast(g->e->b, a, t, ""), LLVMBuildBitCast(g->e->b, b, t, "")};
-    const char *name = g->lanes == 16  ? "llvm.x86.avx512.pmaddw.d.512"
-                       : g->lanes == 8 ? "llvm.x86.avx2.pmadd.wd"
-                                       : "llvm.x86.sse2.pmadd.wd";
-    return em_intrinsic(g->e, name, 0, NULL, 2, args);
-}
-
-/* Four bytes by four: u unsigned, s signed. */
-static LLVMValueRef byte_products(struct cg *g, LLVMValueRef u, LLVMValueRef s, LLVMValueRef acc)
-{
-    struct em *e = g->e;
-    if (cpu_multiplies_bytes(e->m)) {
-        LLVMValueRef args[3] = {acc, u, s};
-        const char *name = g->lanes == 16  ? "llvm.x86.avx512.vpdpbusd.512"
-                           : g->lanes == 8 ? "llvm.x86.avx512.vpdpbusd.256"
-                                           : "llvm.x86.avx512.vpdpbusd.128";
-        return em_intrinsic(e, name, 0, NULL, 3, args);
-    }
-    LLVMTypeRef lanes = LLVMTypeOf(u), half = em_vec(e->t_i16, g->lanes * 2);
-    LLVMValueRef eight = em_int(half, 8), uh = LLVMBuildBitCast(e->b, u, half, ""),
-                 sh = LLVMBuildBitCast(e->b, s, half, "");
-    LLVMValueRef even = halves(g, LLVMBuildAnd(e->b, u, em_int(lanes, 0x00FF00FF), ""),
-                               LLVMBuildAShr(e->b, LLVMBuildShl(e->b, sh, eight, ""), eight, ""));
-    LLVMValueRef odd = halves(g, LLVMBuildLShr(e->b, uh, eight, ""), LLVMBuildAShr(e->b, sh, eight, ""));
-    return LLVMBuildAdd(e->b, LLVMBuildAdd(e->b, acc, even, ""), odd, "");
-}
-
 LLVMValueRef cg_dot_products(struct cg *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc)
 {
     struct em *e = g->e;
     if (g->c.depth == 4) {
         bool a_unsigned = g->c.k->insns[g->c.dot_a].dtype == TCC_U8;
-        return byte_products(g, a_unsigned ? a : b, a_unsigned ? b : a, acc);
+        return em_dot_bytes(e, a_unsigned ? a : b, a_unsigned ? b : a, acc);
     }
     LLVMTypeRef t = LLVMVectorType(LLVMBFloatTypeInContext(e->lc), (unsigned)g->lanes * 2);
     LLVMValueRef args[3] = {acc, LLVMBuildBitCast(e->b, a, t, ""), LLVMBuildBitCast(e->b, b, t, "")};

@@ -151,6 +151,10 @@ void em_store(struct em *e, enum tcc_dtype d, LLVMValueRef ptr, LLVMValueRef val
  * guard: extra condition (i1, <lanes x i1> or NULL). */
 LLVMValueRef em_load_at(struct em *e, int operand, const ir_expr *index, LLVMValueRef guard, LLVMValueRef otherwise);
 void em_store_at(struct em *e, int operand, const ir_expr *index, LLVMValueRef guard, LLVMValueRef value);
+/* emit_dot.c. acc + the products of four unsigned bytes u by four signed bytes s in each 32-bit lane (4, 8 or 16 lanes). */
+LLVMValueRef em_dot_bytes(struct em *e, LLVMValueRef u, LLVMValueRef s, LLVMValueRef acc);
+/* For each lane its bytes at p, p + step, .. (n of them, at most 4; then zeros), side by side in 32 bits. */
+LLVMValueRef em_dot_group(struct em *e, LLVMValueRef p, int64_t step, int n, int lanes, int operand);
 void em_tag(struct em *e, LLVMValueRef access, int operand);                 /* alias metadata: operands don't overlap */
 /* Register value <-> memory bits, without memory. */
 LLVMValueRef em_from_bits(struct em *e, enum tcc_dtype d, LLVMValueRef bits);

@@ -40,6 +40,7 @@ struct window {
     struct w_load load[W_MAX_LOADS];
     int red[W_MAX_REDS];
     struct w_guard guard[W_MAX_GUARDS];
+    int dot_u, dot_s; /* loads whose bytes are multiplied, unsigned and signed: several taps at once; -1: none */
 };
 
 static bool coefficient(struct ir_ctx *ctx, ir_expr e, ir_expr sym, int64_t *c)
@@ -196,6 +197,33 @@ static bool find_dims(struct window *w, const struct cpu_machine *m)
     return true;
 }
 
+/* The load that instruction i widens to i32, if it is one of bytes of type d; or -1. */
+static int widened(const struct window *w, int i, enum tcc_dtype d)
+{
+    const struct kn_insn *n = &w->k->insns[i];
+    for (int l = 0; n->code == KN_SCALAR && n->word == IR_cast && n->dtype == TCC_I32 && l < w->nloads; l++)
+        if (w->load[l].insn == n->arg[0] && w->k->insns[n->arg[0]].dtype == d && !w->load[l].uniform)
+            return l;
+    return -1;
+}
+
+/* A sum of products of unsigned by signed bytes, whose innermost taps are unrolled? */
+static void find_dot(struct window *w)
+{
+    const struct kn_insn *red = &w->k->insns[w->red[0]], *mul = &w->k->insns[red->arg[0]];
+    w->dot_u = w->dot_s = -1;
+    if (w->nreds != 1 || w->nloads != 2 || red->reducer != KN_SUM || red->dtype != TCC_I32 || mul->code != KN_SCALAR ||
+        mul->word != IR_mul || !w->unroll[w->ntaps - 1])
+        return;
+    for (int i = 0; i < 2; i++) {
+        int u = widened(w, mul->arg[i], TCC_U8), s = widened(w, mul->arg[1 - i], TCC_I8);
+        if (u >= 0 && s >= 0) {
+            w->dot_u = u;
+            w->dot_s = s;
+        }
+    }
+}
+
 static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct window *w)
 {
     *w = (struct window){.ctx = ctx, .k = k};
@@ -233,6 +261,7 @@ static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struc
             return false;
         w->unroll[t] |= !bounded && t == w->ntaps - 1 && w->tap_n[t] <= 7;
     }
+    find_dot(w);
     int max = m->pass.registers / 2 / w->nreds; /* the rest for loads that LLVM moves up */
     max = max < 1 ? 1 : max > 14 ? 14 : max;
     int64_t blocks = (w->nrows + max - 1) / max;
@@ -293,17 +322,25 @@ static void interior(const struct window *w, int64_t *lo, int64_t *hi)
     }
 }
 
+/* The tile's rows [*lo, *hi) that the current taps reach. */
+static void reached(struct wg *g, int64_t *lo, int64_t *hi)
+{
+    *lo = 0;
+    *hi = g->rows;
+    if (g->start < 0)
+        return;
+    row_range(&g->w, g->tap, lo, hi);
+    *lo = *lo < g->start ? 0 : *lo - g->start;
+    *hi = *hi - g->start < g->rows ? *hi - g->start : g->rows;
+}
+
 /* One tap: its loads for every row that it reaches, and the reductions. */
 static void tap(struct wg *g, LLVMValueRef *at)
 {
     struct em *e = g->e;
     const struct kn_kernel *k = g->w.k;
-    int64_t lo = 0, hi = g->rows;
-    if (g->start >= 0) {
-        row_range(&g->w, g->tap, &lo, &hi);
-        lo = lo < g->start ? 0 : lo - g->start;
-        hi = hi - g->start < g->rows ? hi - g->start : g->rows;
-    }
+    int64_t lo, hi;
+    reached(g, &lo, &hi);
     for (int64_t r = lo; r < hi; r++) {
         em_forget(e, k->stages[0].first, k->stages[0].last);
         for (int l = 0; l < g->w.nloads; l++) {
@@ -328,6 +365,35 @@ static void tap(struct wg *g, LLVMValueRef *at)
     }
 }
 
+/* The innermost taps, products of bytes: up to four neighbours that reach the same rows at once. */
+static void dot_taps(struct wg *g, LLVMValueRef *at)
+{
+    struct em *e = g->e;
+    const struct window *w = &g->w;
+    const struct w_load *u = &w->load[w->dot_u], *s = &w->load[w->dot_s];
+    int level = w->ntaps - 1, op_u = w->k->insns[u->insn].operand, op_s = w->k->insns[s->insn].operand;
+    for (int64_t t = 0, n; t < w->tap_n[level]; t += n) {
+        int64_t lo, hi, a, b;
+        g->tap[level] = t;
+        reached(g, &lo, &hi);
+        for (n = 1; n < 4 && t + n < w->tap_n[level]; n++) {
+            g->tap[level] = t + n;
+            reached(g, &a, &b);
+            if (a != lo || b != hi)
+                break;
+        }
+        if (lo >= hi)
+            continue;
+        LLVMValueRef p = element(g, w->dot_s, at[w->dot_s], em_i64(e, t * s->tap[level]));
+        LLVMValueRef weights = em_dot_group(e, p, s->tap[level], (int)n, w->lanes, op_s);
+        for (int64_t r = lo; r < hi; r++) {
+            p = element(g, w->dot_u, at[w->dot_u], em_i64(e, r * u->row + t * u->tap[level]));
+            g->acc[0][r] =
+                em_dot_bytes(e, em_dot_group(e, p, u->tap[level], (int)n, w->lanes, op_u), weights, g->acc[0][r]);
+        }
+    }
+}
+
 static void taps(struct wg *g, int level, LLVMValueRef *at)
 {
     struct em *e = g->e;
@@ -335,6 +401,10 @@ static void taps(struct wg *g, int level, LLVMValueRef *at)
     LLVMValueRef next[W_MAX_LOADS];
     if (level == w->ntaps) {
         tap(g, at);
+        return;
+    }
+    if (level == w->ntaps - 1 && w->dot_u >= 0) {
+        dot_taps(g, at);
         return;
     }
     if (w->unroll[level]) {

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * emit_dot.c - products of groups of four bytes, one side unsigned and the other signed, added to 32-bit lanes: VPDPBUSD (Intel SDM,
+ * volume 2), or, where there is none, PMADDWD on the bytes with even and those with odd numbers, widened: exact too (PMADDUBSW would
+ * saturate).
+ */
+#include "compiler/cpu/emit_int.h"
+
+#define V LLVMValueRef
+
+/* PMADDWD of the 16-bit halves of a and b. */
+static V halves(struct em *e, int lanes, V a, V b)
+{
+    LLVMTypeRef t = em_vec(e->t_i16, lanes * 2);
+    V args[2] = {LLVMBuildBitCast(e->b, a, t, ""), LLVMBuildBitCast(e->b, b, t, "")};
+    const char *name = lanes == 16  ? "llvm.x86.avx512.pmaddw.d.512"
+                       : lanes == 8 ? "llvm.x86.avx2.pmadd.wd"
+                                    : "llvm.x86.sse2.pmadd.wd";
+    return em_intrinsic(e, name, 0, NULL, 2, args);
+}
+
+V em_dot_bytes(struct em *e, V u, V s, V acc)
+{
+    int lanes = em_lanes_of(acc);
+    if (cpu_multiplies_bytes(e->m)) {
+        V args[3] = {acc, u, s};
+        const char *name = lanes == 16  ? "llvm.x86.avx512.vpdpbusd.512"
+                           : lanes == 8 ? "llvm.x86.avx512.vpdpbusd.256"
+                                        : "llvm.x86.avx512.vpdpbusd.128";
+        return em_intrinsic(e, name, 0, NULL, 3, args);
+    }
+    LLVMTypeRef whole = LLVMTypeOf(u), half = em_vec(e->t_i16, lanes * 2);
+    V eight = em_int(half, 8), uh = LLVMBuildBitCast(e->b, u, half, ""), sh = LLVMBuildBitCast(e->b, s, half, "");
+    V even = halves(e, lanes, LLVMBuildAnd(e->b, u, em_int(whole, 0x00FF00FF), ""),
+                    LLVMBuildAShr(e->b, LLVMBuildShl(e->b, sh, eight, ""), eight, ""));
+    V odd = halves(e, lanes, LLVMBuildLShr(e->b, uh, eight, ""), LLVMBuildAShr(e->b, sh, eight, ""));
+    return LLVMBuildAdd(e->b, LLVMBuildAdd(e->b, acc, even, ""), odd, "");
+}
+
+static V shuffle(struct em *e, V a, V b, int n, const int *order)
+{
+    V at[EM_MAX_LANES];
+    for (int i = 0; i < n; i++)
+        at[i] = LLVMConstInt(e->t_i32, (unsigned)order[i], 0);
+    return LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(at, (unsigned)n), "");
+}
+
+/* <4 * lanes x i8>: byte 4 * i + j is byte lanes * j + i of v, which has n * lanes bytes; zero where j >= n. */
+static V interleave(struct em *e, V v, int n, int lanes)
+{
+    int order[EM_MAX_LANES];
+    for (int i = 0; i < lanes; i++)
+        for (int j = 0; j < 4; j++)
+            order[4 * i + j] = j < n ? lanes * j + i : n * lanes;
+    return shuffle(e, v, LLVMConstNull(LLVMTypeOf(v)), 4 * lanes, order);
+}
+
+static V load_bytes(struct em *e, V p, int n, int operand)
+{
+    V v = LLVMBuildLoad2(e->b, em_vec(e->t_i8, n), p, "");
+    LLVMSetAlignment(v, 1);
+    em_tag(e, v, operand);
+    return v;
+}
+
+static V load_some(struct em *e, V p, int n, int of, int operand)
+{
+    LLVMTypeRef t = em_vec(e->t_i8, of), types[2] = {t, e->t_ptr};
+    V on[EM_MAX_LANES];
+    for (int i = 0; i < of; i++)
+        on[i] = LLVMConstInt(e->t_i1, i < n, 0);
+    V args[4] = {p, LLVMConstInt(e->t_i32, 1, 0), LLVMConstVector(on, (unsigned)of), LLVMConstNull(t)};
+    V v = em_intrinsic(e, "llvm.masked.load", 2, types, 4, args);
+    em_tag(e, v, operand);
+    return v;
+}
+
+V em_dot_group(struct em *e, V p, int64_t step, int n, int lanes, int operand)
+{
+    int order[EM_MAX_LANES];
+    V v[4];
+    LLVMTypeRef bits = em_vec(e->t_i32, lanes);
+    if (n == 1)
+        return LLVMBuildZExt(e->b, load_bytes(e, p, lanes, operand), bits, "");
+    if (step == lanes && lanes == 16 && n >= 3 && cpu_has(e->m, CPU_AVX512BW)) {
+        V all = n == 4 ? load_bytes(e, p, 64, operand) : load_some(e, p, n * lanes, 64, operand);
+        return LLVMBuildBitCast(e->b, interleave(e, all, 4, lanes), bits, "");
+    }
+    for (int i = 0; i < 2 * lanes; i++)
+        order[i] = i;
+    for (int j = 0; j < 4; j++) {
+        V at = em_i64(e, step * j);
+        v[j] = j < n ? load_bytes(e, LLVMBuildGEP2(e->b, e->t_i8, p, &at, 1, ""), lanes, operand)
+                     : LLVMConstNull(em_vec(e->t_i8, lanes));
+    }
+    V low = shuffle(e, v[0], v[1], 2 * lanes, order), high = shuffle(e, v[2], v[3], 2 * lanes, order);
+    for (int i = 0; i < 4 * lanes; i++)
+        order[i] = i;
+    return LLVMBuildBitCast(e->b, interleave(e, shuffle(e, low, high, 4 * lanes, order), 4, lanes), bits, "");
+}
