@@ -200,7 +200,7 @@ static void remove_folder(const char *folder)
 
 /* -- The world ---------------------------------------------------------------------------------------------------- */
 
-static bool world_taken; /* contexts join one at a time */
+static atomic_bool world_taken; /* contexts join one at a time */
 
 int trace_join(struct trace_ctx *c, int stages)
 {

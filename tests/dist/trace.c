@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A traced program of many processes: trace STAGES STEPS [MICROBATCHES [check|fail]]. Trains a network of three layers (dropout, Adam, clipping) on
+ * A traced program of many processes: trace STAGES STEPS [MICROBATCHES [check|fail|dropout]]. Trains a network of three layers (Adam, clipping) on
  * made-up data with STAGES stages and as many copies as there are processes for; the first process prints a loss a step, each process
  * how many graphs it compiled and loaded. `check` also does what only shows in many processes: collectives, state that is brought
  * from its stage, state that is shared, an evaluation between steps. `fail`: the last process meets a label that is none.
+ * `dropout`: with masks, which in stages are those of one process.
  */
 #include <math.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@ typedef struct trace_tensor T;
 static struct trace_ctx *c;
 static T *params[NPARAMS];
 static int stages, micros;
+static bool masks;
 
 static int failed(const char *what)
 {
@@ -37,7 +39,8 @@ static void print_loss(void *user, int n, const struct tcc_tensor *values)
 
 static void make(void)
 {
-    const int64_t dims[NPARAMS][2] = {{HIDDEN, WIDTH}, {HIDDEN}, {HIDDEN, HIDDEN}, {HIDDEN}, {CLASSES, HIDDEN}, {CLASSES}};
+    const int64_t dims[NPARAMS][2] = {{HIDDEN, WIDTH}, {HIDDEN},          {HIDDEN, HIDDEN},
+                                      {HIDDEN},        {CLASSES, HIDDEN}, {CLASSES}};
     static const char *const names[] = {"a.weight", "a.bias", "b.weight", "b.bias", "c.weight", "c.bias"};
     for (int i = 0; i < NPARAMS; i++)
         params[i] = trace_param(trace_layer_init(c, TCC_F32, i % 2 ? 1 : 2, dims[i], HIDDEN), names[i]);
@@ -50,7 +53,7 @@ static T *scores(T *x, bool training)
         int outer = trace_stage(c, i * stages / 3);
         x = trace_linear(x, params[2 * i], params[2 * i + 1]);
         x = i < 2 ? trace_gelu(x) : x;
-        x = i == 1 && training ? trace_mul_number(x, 1.25) : x;
+        x = i == 1 && training && masks ? trace_dropout(x, 0.2) : x;
         trace_stage(c, outer);
     }
     return x;
@@ -62,7 +65,8 @@ static T *step(T *x, T *labels, struct trace_optimizer *o)
     T *losses[8], *sum = NULL;
     int64_t count = trace_dims(x)[0] / micros;
     for (int m = 0; m < micros; m++) {
-        losses[m] = trace_cross_entropy(scores(trace_slice(x, 0, m * count, count), true), trace_slice(labels, 0, m * count, count));
+        losses[m] = trace_cross_entropy(scores(trace_slice(x, 0, m * count, count), true),
+                                        trace_slice(labels, 0, m * count, count));
         losses[m] = trace_mul_number(losses[m], 1.0 / micros);
         sum = m ? trace_add(sum, losses[m]) : losses[m];
     }
@@ -89,8 +93,8 @@ static void check_collectives(void)
     T *wide = trace_expand(row, 1, (int64_t[]){n});
     double sum, most, first;
     float all[16] = {0}, part[1], swapped[16];
-    T *t[] = {trace_retain(trace_all_reduce(mine, "dp", "sum")), trace_retain(trace_all_reduce(mine, "dp", "max")),
-              trace_retain(trace_broadcast(mine, "dp", n - 1)), trace_retain(trace_all_gather(row, "dp")),
+    T *t[] = {trace_retain(trace_all_reduce(mine, "dp", "sum")),     trace_retain(trace_all_reduce(mine, "dp", "max")),
+              trace_retain(trace_broadcast(mine, "dp", n - 1)),      trace_retain(trace_all_gather(row, "dp")),
               trace_retain(trace_reduce_scatter(wide, "dp", "sum")), trace_retain(trace_all_to_all(wide, "dp"))};
     CHECK(!trace_item(t[0], &sum) && !trace_item(t[1], &most) && !trace_item(t[2], &first) &&
               !trace_read(t[3], all, sizeof(float) * (size_t)n) && !trace_read(t[4], part, sizeof part) &&
@@ -121,7 +125,8 @@ static void check_state(struct trace_optimizer *o)
     T *last = params[4];
     int n = trace_group_size(c, "pp"), home = 2 * stages / 3;
     if (n > 1 && trace_group_rank(c, "pp") != home)
-        CHECK(trace_read(last, w, sizeof w) == TCC_EUSAGE && strstr(trace_error(c), "belongs to stage"), "a foreign parameter");
+        CHECK(trace_read(last, w, sizeof w) == TCC_EUSAGE && strstr(trace_error(c), "belongs to stage"),
+              "a foreign parameter");
     CHECK(!trace_collect(last) && !trace_read(last, w, sizeof w), "collect");
     CHECK(!trace_collect(trace_optimizer_state(o, "optimizer.exp_avg.c.weight")), "collect a moment");
     /* What the first copy has, all get. */
@@ -146,7 +151,8 @@ int main(int argc, char **argv)
     uint32_t random = 1;
     stages = argc > 1 ? atoi(argv[1]) : 1;
     micros = argc > 3 ? atoi(argv[3]) : 1;
-    bool check = argc > 4 && !strcmp(argv[4], "check"), bad = argc > 4 && !check;
+    bool check = argc > 4 && !strcmp(argv[4], "check"), bad = argc > 4 && !strcmp(argv[4], "fail");
+    masks = argc > 4 && !strcmp(argv[4], "dropout");
     for (int i = 0; i < SAMPLES; i++) {
         for (int k = 0; k < WIDTH; k++)
             x[i][k] = (float)((random = random * 1664525u + 1013904223u) >> 8) / (1 << 23) - 1;
@@ -159,11 +165,12 @@ int main(int argc, char **argv)
     if (bad && rank == trace_group_size(c, "world") - 1)
         labels[50] = CLASSES;
     make();
-    struct trace_optimizer *o =
-        trace_optimizer(c, "adam:lr=3e-3", NPARAMS, params,
-                        &(struct trace_optimizer_options){.clip_norm = 0.5, .data_parallel = true, .bucket_cap_mb = 0.004});
-    struct trace_loader *data = trace_loader(
-        c, 2, arrays, &(struct trace_loader_options){.batch = BATCH, .shuffle = true, .seed = 3, .data_parallel = true});
+    struct trace_optimizer *o = trace_optimizer(
+        c, "adam:lr=3e-3", NPARAMS, params,
+        &(struct trace_optimizer_options){.clip_norm = 0.5, .data_parallel = true, .bucket_cap_mb = 0.004});
+    struct trace_loader *data =
+        trace_loader(c, 2, arrays,
+                     &(struct trace_loader_options){.batch = BATCH, .shuffle = true, .seed = 3, .data_parallel = true});
     CHECK(o && data, "make");
     if (check)
         check_collectives();
