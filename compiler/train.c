@@ -86,6 +86,7 @@ bool frontend_train(struct ir_module *m, const struct tccc_train *t, FILE *sched
         if (!frontend_split(m->ctx, t->split, &split))
             return false;
         split.schedule = schedule;
+        split.memory_report = t->report;
         split.recompute = recompute;
         o.stages = &split;
     }

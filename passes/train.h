@@ -51,6 +51,7 @@ struct train_split {
     const char *map, *map_name;     /* text and name of --partition-map's file */
     const char *const *split_axes;  /* "NAME:K", "NAME:none"; ended by NULL; may be NULL */
     FILE *report;                   /* --partition-report */
+    FILE *memory_report;            /* --report: what the backward passes read, kept or computed again */
     FILE *schedule;                 /* the schedule in words; NULL: none */
     const char *chart;              /* file: .svg, or a Chrome trace */
     struct train_recompute *recompute;      /* by stage; NULL: nothing is computed again */

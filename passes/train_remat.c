@@ -316,7 +316,7 @@ void train_remat(struct ir_func *f, double segment_bytes, int segments, struct t
     report(&r, to);
 }
 
-void train_remat_part(struct ir_func *f, int results, struct train_recompute *c)
+void train_remat_part(struct ir_func *f, int results, struct train_recompute *c, FILE *to)
 {
     struct train_memory memory = {0};
     struct remat r = {
@@ -324,6 +324,7 @@ void train_remat_part(struct ir_func *f, int results, struct train_recompute *c)
     number(&r);
     cut(&r, c->parts > 1 ? wanted_bytes(&r) / c->parts : INFINITY);
     recompute(&r);
+    report(&r, to);
     c->found = r.nsegments > c->found ? r.nsegments : c->found;
     c->repeated += memory.repeated;
 }

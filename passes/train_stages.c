@@ -178,9 +178,12 @@ static bool build_segments(struct stages *x)
 static bool halve_segments(struct stages *x)
 {
     for (int s = 0; s < x->nsegments; s++) {
-        struct train_recompute *again = x->o->recompute ? &x->o->recompute[s % x->o->partitions] : NULL;
-        if (x->training && again && again->parts)
-            train_remat_part(x->segments[s].func, x->segments[s].nforward, again);
+        struct train_recompute none = {0}, *again = x->o->recompute ? &x->o->recompute[s % x->o->partitions] : &none;
+        FILE *to = x->training ? x->o->memory_report : NULL;
+        if (to)
+            fprintf(to, "stage %d, of a microbatch:\n", s % x->o->partitions);
+        if (x->training && (again->parts || to))
+            train_remat_part(x->segments[s].func, x->segments[s].nforward, again, to);
         if (!stages_halve(x, s))
             return false;
     }

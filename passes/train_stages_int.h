@@ -72,8 +72,9 @@ bool stages_check_batch(struct training *t, struct ir_func *f, const struct trai
 void stages_find_crossings(struct stages *x);
 bool stages_build_segment(struct stages *x, int s);
 
-/* train_remat.c: computes some of the forward pass, the function's first results, again behind it. */
-void train_remat_part(struct ir_func *f, int results, struct train_recompute *c);
+/* train_remat.c: computes some of the forward pass, the function's first results, again behind it. `to`: a line a value that the backward
+ * pass reads; may be NULL. */
+void train_remat_part(struct ir_func *f, int results, struct train_recompute *c, FILE *to);
 
 /* train_halves.c: makes the segment's calls. */
 bool stages_halve(struct stages *x, int s);
