@@ -12,9 +12,38 @@
  */
 #include "passes/lower_int.h"
 
+/* Piece i of a concat along `axis` as a slice of another value's axis that is whole along the others: where it starts. */
+static bool whole_slice(const struct ir_node *n, int i, int axis, int64_t *start)
+{
+    const struct ir_value *v = n->in[i].value;
+    const struct ir_node *s = v ? v->def : NULL;
+    if (!s || s->op != IR_slice)
+        return false;
+    const struct ir_attr *starts = ir_attr(s, IR_ATTR_starts), *steps = ir_attr(s, IR_ATTR_steps);
+    for (int d = 0; d < v->type->rank; d++)
+        if (!ir_is_value(steps->exprs[d], 1) ||
+            (d != axis && (!ir_is_value(starts->exprs[d], 0) || v->type->dim[d] != s->in[0].value->type->dim[d])))
+            return false;
+    return ir_is_const(starts->exprs[axis], start);
+}
+
+bool lw_rolls(const struct ir_node *n, int64_t *shift, int64_t *size)
+{
+    int64_t first, second, had, tail;
+    int axis = (int)ir_get_i(n, IR_ATTR_axis, 0);
+    if (n->op != IR_concat || n->nin != 2 || !ir_is_tensor(n->out[0]->type) || axis >= n->out[0]->type->rank - 1 ||
+        !whole_slice(n, 0, axis, &first) || !whole_slice(n, 1, axis, &second) ||
+        n->in[0].value->def->in[0].value != n->in[1].value->def->in[0].value)
+        return false;
+    const struct ir_value *x = n->in[0].value->def->in[0].value;
+    *shift = first;
+    return ir_is_const(x->type->dim[axis], size) && ir_is_const(n->in[0].value->type->dim[axis], &had) &&
+           ir_is_const(n->in[1].value->type->dim[axis], &tail) && first + had == *size && second == 0 && tail == first;
+}
+
 bool lw_is_view(const struct ir_node *n)
 {
-    int64_t v;
+    int64_t v, size;
     switch (n->op) {
     case IR_reshape:
     case IR_transpose:
@@ -23,7 +52,9 @@ bool lw_is_view(const struct ir_node *n)
     case IR_iota:
     case IR_dim:
     case IR_dims: return true;
-    case IR_concat: /* a few numbers: shape arithmetic */
+    case IR_concat: /* a roll; a few numbers: shape arithmetic */
+        if (lw_rolls(n, &v, &size))
+            return true;
         if (!ir_is_tensor(n->out[0]->type) || n->out[0]->type->rank > 1)
             return false;
         return n->out[0]->type->rank == 1 && ir_is_const(n->out[0]->type->dim[0], &v) && v <= 16;
@@ -425,6 +456,39 @@ static void form_scatter(struct lw *lw, struct ir_node *n)
     lw->stored[n->out[0]->id] = true;
 }
 
+/* Has a piece of n its place in n's buffer already? */
+static bool has_placed_piece(const struct lw *lw, const struct ir_node *n)
+{
+    for (int i = 0; i < n->nin; i++) {
+        const struct ir_node *def = n->in[i].value->def;
+        for (int j = 0; def && def->block == n->block && j < lw->launches[def->id].n; j++)
+            if (lw->launches[def->id].at[j]->into == n->out[0])
+                return true;
+    }
+    return false;
+}
+
+/* Nothing but moved elements, some negated. */
+static bool moved(const struct ir_value *v)
+{
+    while (v->def && (v->def->op == IR_slice || v->def->op == IR_neg || v->def->op == IR_reshape))
+        v = v->def->in[0].value;
+    return !v->def || v->def->nin < 1 || lw_is_view(v->def) || ir_op_info(v->def->op)->kind == IR_K_CONTRACT;
+}
+
+/* Two halves changed about, as rotary embeddings do: picked by the one elementwise kernel that reads them. */
+static bool pick_halves(struct lw *lw, struct ir_node *n)
+{
+    struct lw_set readers = {0};
+    if (n->op != IR_concat || n->nin != 2 || !lw->fuse || lw->required[n->out[0]->id] || has_placed_piece(lw, n) ||
+        !moved(n->in[0].value) || !moved(n->in[1].value))
+        return false;
+    reader_groups(lw, n, &readers);
+    return readers.n == 1 && !readers.at[0]->anchor && readers.at[0]->kernel &&
+           ir_op_info(readers.at[0]->root->op)->kind == IR_K_MAP && readers.at[0]->kernel->kind == IR_K_MAP &&
+           join(lw, n, readers.at[0]);
+}
+
 static void form_node(struct lw *lw, struct ir_node *n)
 {
     struct ir_value *v = n->out[0];
@@ -435,6 +499,8 @@ static void form_node(struct lw *lw, struct ir_node *n)
         return;
     }
     if (joins_pieces(n) && !(lw_is_view(n) && lw->fuse)) {
+        if (pick_halves(lw, n))
+            return;
         form_pieces(lw, n);
         return;
     }

@@ -138,6 +138,8 @@ void lw_collapse(struct lw *lw, struct kn_kernel *k);                    /* lowe
 void lw_reshape_index(struct ir_ctx *ctx, ir_type from, ir_type to, const ir_expr *idx, ir_expr *out);
 
 /* -- lower_group.c --------------------------------------------------------------------------------- */
+/* Is n a concat of a value's end and its beginning along an axis, not the last: the value rolled by `shift` of `size`? */
+bool lw_rolls(const struct ir_node *n, int64_t *shift, int64_t *size);
 bool lw_is_view(const struct ir_node *n);
 bool lw_is_kernel_node(const struct ir_node *n);                         /* can be evaluated inside a kernel at all */
 bool lw_in_group(const struct lw *lw, const struct ir_node *n, const struct lw_group *g);

@@ -149,6 +149,19 @@ static bool pads_beside_blocks(struct lw *lw, const struct ir_node *n)
            ir_is_value(ir_attr(n, IR_ATTR_after)->exprs[axis], 0);
 }
 
+/* A slice of whole blocks keeps them. */
+static bool slices_blocks(struct lw *lw, const struct ir_node *n)
+{
+    int64_t block, start, size;
+    kn_layout l = lw->layout[n->in[0].value->id];
+    int axis = l ? blocked_axis(l, &block) : -1;
+    if (axis < 0)
+        return false;
+    const struct ir_attr *starts = ir_attr(n, IR_ATTR_starts), *sizes = ir_attr(n, IR_ATTR_sizes);
+    return ir_is_value(ir_attr(n, IR_ATTR_steps)->exprs[axis], 1) && ir_is_const(starts->exprs[axis], &start) &&
+           ir_is_const(sizes->exprs[axis], &size) && start % block == 0 && size % block == 0;
+}
+
 /* What a value's layout is when its producer's wish (windows) or its operands' layout (elementwise, concat, reductions that keep the
  * blocked axis) decides. */
 static kn_layout produced(struct lw *lw, const struct ir_node *n)
@@ -166,7 +179,7 @@ static kn_layout produced(struct lw *lw, const struct ir_node *n)
                 return NULL;
         return l;
     }
-    if (n->op == IR_pad && pads_beside_blocks(lw, n))
+    if ((n->op == IR_pad && pads_beside_blocks(lw, n)) || (n->op == IR_slice && slices_blocks(lw, n)))
         return lw->layout[n->in[0].value->id];
     if (spreads(n) && !updates_state(lw, n, 0))
         for (int i = 0; i < n->nin; i++) {
@@ -206,7 +219,7 @@ static kn_layout read_layout(struct lw *lw, const struct ir_node *n, int i)
         return wanted(lw, n, i);
     if (updates_state(lw, n, 0))
         return NULL;
-    if (n->op == IR_pad && i == 0 && pads_beside_blocks(lw, n))
+    if ((n->op == IR_pad && i == 0 && pads_beside_blocks(lw, n)) || (n->op == IR_slice && slices_blocks(lw, n)))
         return lw->layout[x->id];
     if (n->op == IR_interleave)
         return interleave_layout(lw, n);

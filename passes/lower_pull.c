@@ -362,6 +362,11 @@ static int pull_concat(struct kb *k, int stage, struct ir_value *v, const ir_exp
     ir_expr offset = ir_const(k->ctx, 0), at[TCC_MAX_RANK];
     for (int i = 0; i < v->type->rank; i++)
         at[i] = idx[i];
+    int64_t shift, size;
+    if (lw_rolls(n, &shift, &size)) {
+        at[axis] = ir_mod(k->ctx, ir_addc(k->ctx, idx[axis], shift), ir_const(k->ctx, size));
+        return kb_value(k, stage, n->in[0].value->def->in[0].value, at);
+    }
     for (int i = 0; i < n->nin; i++) {
         struct ir_value *x = n->in[i].value;
         at[axis] = ir_sub(k->ctx, idx[axis], offset);
