@@ -338,7 +338,7 @@ static void reader_groups(struct lw *lw, const struct ir_node *n, struct lw_set 
             continue;
         for (int i = 0; i < lw->in[user->id].n; i++) {
             struct lw_group *g = lw->in[user->id].at[i];
-            /* A piece of a concat is read by its own group only. */
+            /* A piece of a concat is read by its own group only. (An anchor's group reads all that its root does.) */
             if (g->into && !g->anchor && g->root == user && g->value != n->out[0])
                 continue;
             set_add(lw, out, g);

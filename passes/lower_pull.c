@@ -110,7 +110,7 @@ static int from_row_buffer(struct kb *k, int stage, struct ir_value *v, const ir
 struct deps {
     const struct kb *k;
     uint32_t dims;
-    bool local;
+    bool local; /* to a stage: an index that other stages cannot have, for it is not known before them */
 };
 
 static void note_dep(void *user, ir_expr sym)
@@ -119,9 +119,11 @@ static void note_dep(void *user, ir_expr sym)
     for (int i = 0; i < d->k->dims.n; i++)
         if (d->k->dims.at[i].var == sym)
             d->dims |= 1u << i;
-    for (int i = 0; i < d->k->locals.n; i++)
-        if (d->k->locals.at[i].sym == sym && d->k->stages.at[d->k->locals.at[i].stage].inner)
+    for (int i = 0; i < d->k->locals.n; i++) {
+        const struct kb_stage *from = &d->k->stages.at[d->k->locals.at[i].stage];
+        if (d->k->locals.at[i].sym == sym && (from->inner || !from->done))
             d->local = true;
+    }
 }
 
 static struct deps dependencies(const struct kb *k, int n, const ir_expr *idx)

@@ -228,23 +228,22 @@ static void choose_roles(struct ct *c)
         return;
     ir_expr coef;
     int rows = -1;
+    int64_t period = 0;
     for (int d = 0; d < c->k->ndims; d++)
         if (c->extra_n >> d & 1 && !ir_is_value(c->k->dims[d].extent, 1))
             rows = d;
-    if (rows < 0) {
-        /* Groups: the last dim of both that our B sees by groups only is a row dim of ours. */
-        for (int d = 0; d < c->k->ndims; d++)
-            if (c->batch >> d & 1 && period_of(c, c->off_a, d))
-                rows = d;
-        if (rows < 0)
-            return;
-        c->period = period_of(c, c->off_a, rows);
+    /* Groups: the last dim of both that our B sees by groups only is a row dim of ours. */
+    for (int d = 0; d < c->k->ndims && (rows < 0 || period); d++)
+        if (c->batch >> d & 1 && period_of(c, c->off_a, d)) {
+            rows = d;
+            period = period_of(c, c->off_a, d);
+        }
+    if (rows < 0 || !stride_of(c->ctx, c->off_b, c->k->dims[rows].var, &coef))
+        return; /* or: packed for the usual roles */
+    if (period) {
+        c->period = period;
         c->batch &= ~(1u << rows);
         c->extra_n |= 1u << rows;
-    }
-    if (!stride_of(c->ctx, c->off_b, c->k->dims[rows].var, &coef)) {
-        c->period = 0;
-        return; /* packed for the usual roles */
     }
     c->swapped = true;
 #define SWAP(type, x, y)  \

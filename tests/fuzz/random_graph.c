@@ -96,18 +96,18 @@ struct maker {
     int weight;
 };
 static const struct maker makers[] = {
-    {make_unary, 6},      {make_binary, 6},      {make_broadcast, 4},
-    {make_select, 2},     {make_cast, 2},        {make_integer, 2},
-    {make_reduce, 4},     {make_softmax, 2},     {make_layernorm, 2},
-    {make_matmul, 4},     {make_self_matmul, 1}, {make_conv, 3},
-    {make_pool, 2},       {make_transpose, 3},   {make_reshape, 3},
-    {make_slice, 3},      {make_concat, 2},      {make_pad, 2},
-    {make_expand, 1},     {make_gather, 2},      {make_cumsum, 1},
-    {make_sort, 2},       {make_attention, 1},   {make_gather_elements, 1},
-    {make_gather_nd, 1},  {make_scatter, 1},     {make_conv_transpose, 1},
-    {make_symbolic, 2},   {make_counting, 1},    {make_bits, 1},
-    {make_if, 1},         {make_loop, 1},        {make_residual, 1},
-    {make_interleave, 2},
+    {make_unary, 6},      {make_binary, 6},        {make_broadcast, 4},
+    {make_select, 2},     {make_cast, 2},          {make_integer, 2},
+    {make_reduce, 4},     {make_softmax, 2},       {make_layernorm, 2},
+    {make_matmul, 4},     {make_self_matmul, 1},   {make_conv, 3},
+    {make_pool, 2},       {make_transpose, 3},     {make_reshape, 3},
+    {make_slice, 3},      {make_concat, 2},        {make_pad, 2},
+    {make_expand, 1},     {make_gather, 2},        {make_cumsum, 1},
+    {make_sort, 2},       {make_attention, 1},     {make_gather_elements, 1},
+    {make_gather_nd, 1},  {make_scatter, 1},       {make_conv_transpose, 1},
+    {make_symbolic, 2},   {make_counting, 1},      {make_bits, 1},
+    {make_if, 1},         {make_loop, 1},          {make_residual, 1},
+    {make_interleave, 2}, {make_conv_gradient, 1},
 };
 
 static void make_inputs(struct gen *g)

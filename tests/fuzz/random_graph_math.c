@@ -292,6 +292,41 @@ void make_conv(struct gen *g)
         make_residual(g);
 }
 
+/* By weight: of a convolution whose result's gradient is made up. */
+void make_conv_gradient(struct gen *g)
+{
+    struct item *x = pick_float(g);
+    struct window w;
+    int64_t dims[5];
+
+    if (!x || x->v->type->dtype != TCC_F32 || x->v->type->rank < 3 || x->v->type->rank > 4 ||
+        !ir_static_dims(x->v->type, dims) || dims[1] < 1 || !make_window(g, x->v->type, true, &w))
+        return;
+    int64_t groups = 1 + below(g, 3), points = dims[0], before, after;
+    groups = dims[1] % groups == 0 ? groups : 1;
+    dims[1] = groups * (below(g, 3) ? 1 + below(g, 3) : 4 << below(g, 3));
+    for (int i = 0; i < w.n; i++) {
+        ir_is_const(w.before[i], &before);
+        ir_is_const(w.after[i], &after);
+        dims[2 + i] += before + after - (w.kernel[i] - 1) * w.dilations[i] - 1;
+        dims[2 + i] = dims[2 + i] / w.strides[i] + 1;
+        points *= dims[2 + i];
+    }
+    ir_expr kernel[3];
+    for (int i = 0; i < w.n; i++)
+        kernel[i] = ir_const(g->ctx, w.kernel[i]);
+    struct item left = *x;
+    struct ir_value *in[2] = {left.v, constant(g, 2 + w.n, dims, 1 / sqrt((double)points + 1), false)};
+    add(g,
+        in[1] ? ir_build1(&g->b, IR_conv_grad_weight, 2, in,
+                          IR_ATTRS(ir_attr_ints(IR_ATTR_strides, w.n, w.strides),
+                                   ir_attr_ints(IR_ATTR_dilations, w.n, w.dilations),
+                                   ir_attr_exprs(IR_ATTR_before, w.n, w.before), ir_attr_i(IR_ATTR_groups, groups),
+                                   ir_attr_exprs(IR_ATTR_shape, w.n, kernel)))
+              : NULL,
+        2 * left.mag, left.scale * 3, 0);
+}
+
 void make_pool(struct gen *g)
 {
     static const char *const modes[] = {"valid", "full", "sum"};

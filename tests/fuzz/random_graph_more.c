@@ -110,10 +110,11 @@ void make_conv_transpose(struct gen *g)
 
     if (!x || x->v->type->dtype != TCC_F32 || x->v->type->rank < 3 || !ir_static_dims(x->v->type, dims) || x->mag > 50)
         return;
-    int rank = x->v->type->rank, groups = dims[1] % 2 == 0 && below(g, 2) ? 2 : 1;
+    int rank = x->v->type->rank, groups = 1 + below(g, 3);
+    groups = dims[1] % groups == 0 ? groups : 1;
     double summed = (double)dims[1] / groups;
     w[0] = dims[1];
-    w[1] = 1 + below(g, 3);
+    w[1] = below(g, 3) ? 1 + below(g, 3) : 4 << below(g, 3);
     for (int i = 2; i < rank; i++) {
         int64_t cut = below(g, 2);
         w[i] = 1 + below(g, 3);
