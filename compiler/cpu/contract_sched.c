@@ -153,6 +153,22 @@ static void split_columns(struct grain *g, const struct ct *c, int cv)
     }
 }
 
+/*
+ * Every column tile reads all rows of a tile: more of them than the second cache holds would come from far each time. B is read once for
+ * every block of rows instead, and fetched ahead. Measured where that cache is large.
+ */
+static bool split_far_rows(struct grain *g, const struct cpu_machine *m, const struct ct *c, int mr)
+{
+    double rows = (double)c->nrows * (double)c->nk * tcc_dtype_bytes(c->dtype), most = (double)m->pass.l2;
+    if (c->nrows == CT_DYN || c->nk == CT_DYN || g->k->kind == IR_K_WINDOW || c->pack_a || c->pack_b ||
+        g->k->schedule.kc || rows < 1.5 * most || m->pass.l2 < 1 << 20)
+        return false;
+    struct grain far = {g->k, rows, most};
+    split_rows(&far, c, mr);
+    g->now *= far.now / rows;
+    return far.now < rows;
+}
+
 static void choose_grain(const struct cpu_machine *m, struct kn_kernel *k, const struct ct *c, int mr, int cv)
 {
     double a = 1, b = 1, points = 1;
@@ -176,11 +192,14 @@ static void choose_grain(const struct cpu_machine *m, struct kn_kernel *k, const
     for (int d = 0; d < k->ndims; d++)
         if (c->batch >> d & 1)
             split(&g, d, 1, 8);
+    bool far_rows = split_far_rows(&g, m, c, mr);
     for (int d = 0; d < k->ndims; d++)
         if (c->extra_n >> d & 1)
             split(&g, d, 1, 8);
     /* Split along the side whose operand is larger: every tile reads all of the other one. */
-    if (a > b && c->nrows != CT_DYN) {
+    if (far_rows) {
+        split_columns(&g, c, cv);
+    } else if (a > b && c->nrows != CT_DYN) {
         split_rows(&g, c, mr);
         split_columns(&g, c, cv);
     } else {
