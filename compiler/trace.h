@@ -327,12 +327,13 @@ struct trace_tensor *trace_scaler_value(struct trace_scaler *s);     /* f32[]: t
  *   "dp"     the processes of one stage: those that have the same parameters and other samples
  * A process that was started alone is a world of one, which runs all stages. Graphs are compiled once on each machine, whoever comes first:
  * the others wait and load them, from the context's cache folder or one that is made for this run. Threads that the options leave
- * open are this process's share of the machine's CPUs. Dropout has other masks in each rank of dp. trace_free() leaves; one context of a process
- * joins at a time. TCC_EENV: no MPI library, a process that does not come; TCC_EINPUT: stages don't divide the number of processes.
+ * open are this process's share of the machine's CPUs. Dropout has other masks in each rank of dp. trace_free() leaves; one context
+ * of a process joins at a time. TCC_EENV: no MPI library, a process that does not come; TCC_EINPUT: stages don't divide the number of processes.
  *
  * A step that fails in one process fails in all: TCC_EENV, with a message that names the rank and the reason; they can't go on then. */
 int trace_join(struct trace_ctx *c, int stages);
-/* A group of ranks of the world, in that order, under a name of at most 15 letters. Called by all processes, before anything is recorded. */
+/* A group of ranks of the world, in that order, under a name of at most 15 letters. Called by all processes, before anything is
+ * recorded. */
 int trace_group(struct trace_ctx *c, const char *name, int n, const int *ranks);
 int trace_group_rank(const struct trace_ctx *c, const char *name);       /* this process's number; 0: no such group; -1: no member of it */
 int trace_group_size(const struct trace_ctx *c, const char *name);       /* 1: no such group, or no member of it */
@@ -352,8 +353,8 @@ struct trace_tensor *trace_recv(struct trace_ctx *c, const char *group, int peer
 /* Ops recorded from here on, and their gradients, belong to that stage (0...), or to none (-1: losses, updates, which go where what they
  * need is). Returns what was set before, to be set again at the scope's end. Where group pp has one process, nothing is cut. */
 int trace_stage(struct trace_ctx *c, int stage);
-/* Called by all processes of group pp: a tensor of one stage comes to all, until it is updated. Reading another stage's tensor without it is
- * TCC_EUSAGE. Runs what was recorded. */
+/* Called by all processes of group pp: a tensor of one stage comes to all, until it is updated. Reading another stage's tensor
+ * without it is TCC_EUSAGE. Runs what was recorded. */
 int trace_collect(struct trace_tensor *t);
 /* Called by all of the group: its retained tensors (parameters, optimizer state) become rank `root`'s: after reading a checkpoint
  * there. Runs what was recorded. */

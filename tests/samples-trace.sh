@@ -1,5 +1,5 @@
 # The traced MNIST sample: trains to 97 % of the held-out pictures at small size, from two graphs that are compiled once; another
-# process compiles nothing. Needs Python with numpy, which draws the pictures.
+# process compiles nothing; so in two processes at once. Needs Python with numpy, which draws the pictures.
 . "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}/tests/setup.sh"
 [ -z "${INSTRUMENT:-}" ] || skip "links the plain library"
 TCCC_LIBDIR=$top_builddir
@@ -22,6 +22,14 @@ TCCC_TRACE=report expect_status 0 "$tmp/trace-mnist" "$samples/digits" "$samples
 grep -q '^graphs: 12 traced, 0 compiled, 2 loaded, 12 executed$' "$tmp/out" || fail "$(cat "$tmp/out")"
 grep -q '^trace: graph 1 of .* is the first$' "$tmp/err" || fail "$(cat "$tmp/err")"
 [ "$(ls "$tmp/cache" | wc -l)" -eq 2 ] || fail "the cache holds $(ls "$tmp/cache")"
+
+# In two processes: the losses of one but for the masks, compiled once.
+if command -v mpirun >/dev/null; then
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none TCCC_CACHE_DIR='' \
+        expect_status 0 timeout 120 mpirun --oversubscribe -np 2 "$tmp/trace-mnist" "$samples/digits" "$samples/digits" 1
+    [ "$(grep -c '^epoch 1: loss' "$tmp/out")" -eq 1 ] || fail "$(cat "$tmp/out")"
+    [ "$(sed -n 's/.* \([0-9]*\) compiled.*/\1/p' "$tmp/out" | awk '{ n += $1 } END { print n }')" -eq 2 ] || fail "$(cat "$tmp/out")"
+fi
 
 expect_status 1 "$tmp/trace-mnist" "$tmp/none" "$samples/digits"
 expect_status 2 "$tmp/trace-mnist"

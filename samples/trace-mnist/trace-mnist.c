@@ -8,6 +8,8 @@
  * TRAINING and HELD-OUT are folders with pictures.idx3-ubyte and labels.idx1-ubyte, in the layout of the MNIST files
  * (samples/digits/draw.py draws such sets). TCCC_CACHE_DIR=DIR keeps compiled graphs: the next run compiles nothing.
  *
+ * Started as `mpirun -np 4 trace-mnist ...` it trains in 4 processes, each with its part of every batch; the first one tests.
+ *
  * Build: cc -I TOP trace-mnist.c libtccc.so.0 -lm (or pkg-config tccc).
  */
 #include <inttypes.h>
@@ -138,6 +140,7 @@ static int train(struct network *n, struct trace_loader *data, struct trace_opti
         trace_zero_grad(opt);
         trace_backward(loss);
         trace_optimizer_step(opt);
+        loss = trace_all_reduce(loss, "dp", "avg"); /* of the whole batch */
         trace_step_closure(n->c, count_loss, p, 1, &loss);
     }
     return status ? status : trace_wait(n->c);
@@ -166,7 +169,7 @@ static int test(struct network *n, struct trace_loader *data, int64_t *right)
 static int run(struct network *n, struct trace_loader *training, struct trace_loader *held_out, int epochs,
                int64_t count)
 {
-    const struct trace_optimizer_options options = {.schedule = "step:size=1,gamma=0.7"};
+    const struct trace_optimizer_options options = {.schedule = "step:size=1,gamma=0.7", .data_parallel = true};
     struct trace_optimizer *opt = trace_optimizer(n->c, "adadelta:lr=1", NPARAMS, n->params, &options);
     int status = TCC_OK;
 
@@ -177,9 +180,10 @@ static int run(struct network *n, struct trace_loader *training, struct trace_lo
         trace_loader_start(held_out, 0);
         trace_set_epoch(opt, epoch);
         status = train(n, training, opt, &p);
-        if (!status)
+        bool first = trace_group_rank(n->c, "world") == 0; /* the others go on, and wait for it in their next step */
+        if (!status && first)
             status = test(n, held_out, &right);
-        if (!status)
+        if (!status && first)
             printf("epoch %d: loss %.4f, %" PRId64 " of %" PRId64 " held-out pictures right (%.1f %%)\n", epoch + 1,
                    p.sum / (double)p.steps, right, count, 100.0 * (double)right / (double)count);
     }
@@ -203,9 +207,15 @@ int main(int argc, char **argv)
         fprintf(stderr, "trace-mnist: no memory\n");
         return 3;
     }
+    if (trace_join(n.c, 1)) {
+        fprintf(stderr, "trace-mnist: %s\n", trace_error(n.c));
+        trace_free(n.c);
+        return 3;
+    }
     make(&n);
-    struct trace_loader *a = trace_loader(n.c, 2, training.arrays,
-                                          &(struct trace_loader_options){.batch = batch, .shuffle = true, .seed = 1});
+    struct trace_loader *a =
+        trace_loader(n.c, 2, training.arrays,
+                     &(struct trace_loader_options){.batch = batch, .shuffle = true, .seed = 1, .data_parallel = true});
     struct trace_loader *b =
         trace_loader(n.c, 2, held_out.arrays, &(struct trace_loader_options){.batch = 100, .keep_last = true});
     int status = a && b ? run(&n, a, b, epochs, held_out.arrays[0].dims[0]) : trace_mark_step(n.c);
