@@ -196,13 +196,37 @@ static bool read_activations(struct imp *im, struct rnn *r)
     return true;
 }
 
+/* Operand k, W or R. Of DynamicQuantizeLSTM (com.microsoft) it is bytes, [directions, inputs, gates], with a scale and a zero point for
+ * each direction or each of its columns; the state and x stay floats, which are nearer to what is meant than bytes would be. */
+static struct ir_value *matrix(struct imp *im, int k)
+{
+    static const int64_t swap[3] = {0, 2, 1};
+    struct ir_value *v = imp_in(im, k), *part[2] = {imp_in(im, 6 + 2 * k), imp_in(im, 7 + 2 * k)};
+    ir_expr dims[3];
+    if (!v || strcmp(im->domain, "com.microsoft"))
+        return v;
+    if (imp_rank(v) != 3 || !part[0])
+        return imp_bad(im, "W and R with 3 dims, and their scales, are expected"), NULL;
+    v = imp_cast(im, v, TCC_F32);
+    for (int i = 1; i >= 0; i--) {
+        if (!part[i])
+            continue;
+        dims[0] = imp_rank(part[i]) ? imp_dim(part[i], 0) : ir_const(im->ctx, 1);
+        dims[1] = ir_const(im->ctx, 1);
+        dims[2] = imp_rank(part[i]) > 1 ? imp_dim(part[i], 1) : dims[1];
+        struct ir_value *p = imp_reshape(im, imp_cast(im, part[i], TCC_F32), 3, dims);
+        v = imp_bin(im, i ? IR_sub : IR_mul, v, p);
+    }
+    return imp_transpose(im, v, swap);
+}
+
 /* Weights, biases and the products of this direction. */
 static bool prepare(struct imp *im, struct rnn *r)
 {
-    struct ir_value *w = of_direction(im, imp_in(im, 1), r->direction),
+    struct ir_value *w = of_direction(im, matrix(im, 1), r->direction),
                     *b = of_direction(im, imp_in(im, 3), r->direction);
     int64_t gates = gates_of[r->cell], h = r->hidden;
-    r->r = of_direction(im, imp_in(im, 2), r->direction);
+    r->r = of_direction(im, matrix(im, 2), r->direction);
     r->bias_w = b ? part(im, b, 0, 0, gates * h) : NULL;
     r->bias_r = b ? part(im, b, 0, 1, gates * h) : NULL;
     struct ir_value *bias = r->bias_w;
@@ -272,7 +296,7 @@ static struct ir_value *reversed(struct imp *im, struct ir_value *y)
 static bool read_node(struct imp *im, struct rnn *r, bool batch_first)
 {
     static const int64_t swap[3] = {1, 0, 2};
-    struct ir_value *w = imp_in(im, 1), *rec = imp_in(im, 2), *lens = imp_in(im, 4);
+    struct ir_value *w = matrix(im, 1), *rec = matrix(im, 2), *lens = imp_in(im, 4);
     r->x = imp_tensor(im, 0);
     if (!r->x)
         return false;
