@@ -21,6 +21,14 @@ good=$(grep -c '^ok' "$build/models.log")
 count "$good" "$bad" 0 "models"
 plans "$models"
 
+say "quantised operators of ONNX Runtime, beside it"
+"$peers_dir/bin/python" "$top/tests/onnx/qlinear_cases.py" "$build/qlinear" >"$logs/qlinear.log" 2>&1
+"$build/tccc-run" --test-suite "$build/qlinear" -j 2 >>"$logs/qlinear.log" 2>&1 </dev/null
+grep -E ': (wrong|unsupported|crashed)' "$logs/qlinear.log"
+bad=$(grep -cE ': (wrong|unsupported|crashed)' "$logs/qlinear.log") good=$(grep -c ': passed$' "$logs/qlinear.log")
+[ $((good + bad)) -gt 0 ] || bad=1
+count "$good" "$bad" 0 "quantised operators"
+
 say "training: losses, gradients and curves of whole networks beside PyTorch's, small ones and in the sizes that people train"
 for size in "" --full; do
     # shellcheck disable=SC2086
