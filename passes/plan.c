@@ -78,12 +78,18 @@ static void count_copies(struct scene *x)
 
 /* -- Times ------------------------------------------------------------------------------------------------------------- */
 
+/* To move bytes, from memory or where so few are in the cache. */
+static double seconds_of(const struct scene *x, double bytes)
+{
+    return bytes / (bytes <= x->c->cache * x->share ? x->c->cache_bandwidth * x->share : x->bandwidth);
+}
+
 static double item_seconds(const struct scene *x, const struct plan_item *it)
 {
     if (it->free)
         return 0;
     double compute = plan_at(it->flops, x->samples) / (it->half ? x->half : x->flops);
-    double memory = plan_at(it->bytes, x->samples) / x->bandwidth;
+    double memory = seconds_of(x, plan_at(it->bytes, x->samples));
     return x->c->launch + (compute > memory ? compute : memory);
 }
 
@@ -91,7 +97,7 @@ static void add_gradients(struct scene *x, int segment, const struct plan_item *
 {
     /* Written; and where microbatches add theirs up, read and written once more. */
     bool sums = x->l->partitions > 1 || x->l->micros > 1;
-    x->backward[segment] += it->trained * (sums ? 3 : 1) / x->bandwidth;
+    x->backward[segment] += seconds_of(x, it->trained * (sums ? 3 : 1));
 }
 
 static void count_times(struct scene *x)
@@ -109,12 +115,12 @@ static void count_times(struct scene *x)
         x->work[s] = work > x->work[s] ? work : x->work[s];
         last = i == p->n - 1 ? g : last;
     }
-    double loss = (x->m->loss_fixed + x->m->scores_each * x->samples) / x->bandwidth;
+    double loss = seconds_of(x, x->m->loss_fixed + x->m->scores_each * x->samples);
     x->forward[last] += loss;
     x->backward[last] += (LOSS_PASSES - 1) * loss;
 }
 
-/* Figures that were measured: a factor, and a time a microbatch, spread like the computation. */
+/* Figures that were measured: a factor, a time a microbatch that is spread like the computation, and one a stage. */
 static void apply_measure(struct scene *x)
 {
     double all = 0;
@@ -124,8 +130,9 @@ static void apply_measure(struct scene *x)
         all += x->forward[g] + x->backward[g];
     double factor = x->measure->compute + (all > 0 ? x->measure->call / all : 0);
     for (int g = 0; g < x->cut->nsegments; g++) {
-        x->forward[g] *= factor;
-        x->backward[g] *= factor;
+        double task = !x->cut->empty[g] && (x->l->partitions > 1 || x->l->micros > 1) ? x->measure->task : 0;
+        x->forward[g] = x->forward[g] * factor + task / 3;
+        x->backward[g] = x->backward[g] * factor + task * 2 / 3;
     }
 }
 
@@ -366,7 +373,7 @@ static double updated(const struct scene *x, int stage)
     double trained = x->cut->trained[stage];
     double state = x->m->trained > 0 ? x->m->state * trained / x->m->trained : 0;
     double part = x->l->zero ? 1.0 / x->l->copies : 1, bytes = trained + part * (3 * trained + 2 * state);
-    double seconds = bytes / x->bandwidth * x->slow;
+    double seconds = seconds_of(x, bytes) * x->slow;
     if (x->measure)
         seconds *= x->measure->update;
     return x->l->zero ? seconds + reduce(x, trained, stage) / 2 : seconds;

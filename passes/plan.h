@@ -28,7 +28,7 @@ struct plan_link {
 struct plan_cluster {
     int nodes, devices;
     bool divided;
-    double flops, bf16_flops, bandwidth, node_bandwidth, memory, launch;
+    double flops, bf16_flops, bandwidth, node_bandwidth, memory, cache, cache_bandwidth, launch;
     struct plan_link local, remote;
 };
 
@@ -56,11 +56,12 @@ struct plan_item {
 /* A value that a cut could send: from an item to the last item that reads it. */
 struct plan_value { int from; int nusers; const int *users; struct plan_size bytes; bool gradient; };
 
-/* What a run on this machine took against its prediction; all 0 where nothing was measured. */
+/* What a run on this machine took against its prediction. */
 struct plan_measure {
     double compute;             /* forward and backward pass: measured time is compute * predicted + call, for a microbatch */
     double call;
-    double update;              /* the same factor of the update */
+    double task;                /* what a stage takes besides for each microbatch, where there are stages or microbatches */
+    double update;              /* the factor of the update */
 };
 
 struct plan_model {

@@ -184,6 +184,7 @@ static bool complete(struct reader *r, struct plan_cluster *c)
         store(c, &keys[i], r->seen[i] ? r->value[i] : keys[i].fallback);
     }
     double *const same[][2] = {{&c->bf16_flops, &c->flops},
+                               {&c->cache_bandwidth, &c->bandwidth},
                                {&c->local.reduce, &c->local.bandwidth},
                                {&c->remote.bandwidth, &c->local.bandwidth},
                                {&c->remote.reduce, &c->remote.bandwidth}};
@@ -219,7 +220,7 @@ void plan_cluster_write(FILE *out, const struct plan_cluster *c)
         double v = k->kind == COUNT ? *(const int *)field : k->kind == SHARING ? 0 : *(const double *)field;
         if (strcmp(section, k->section))
             fprintf(out, "\n[%s]\n", section = k->section);
-        if (k->fallback == 0 && v == 0 && k->kind == RATE)
+        if (k->fallback == 0 && v == 0 && (k->kind == RATE || k->kind == BYTES))
             continue;
         fprintf(out, "%s = ", k->key);
         if (k->kind == SHARING) {

@@ -23,8 +23,8 @@ struct counter {
     ir_expr batch; /* the symbol; NULL: the batch is a number */
     bool *kept;    /* by value id: the backward pass reads it */
     bool *active;  /* by value id: it depends on what is trained */
-    bool *trained;      /* by state index: has a gradient */
-    bool *seen;         /* by state index: counted */
+    bool *trained; /* by state index: has a gradient */
+    bool *seen;    /* by state index: counted */
 };
 
 /* -- Sizes ------------------------------------------------------------------------------------------------------------ */

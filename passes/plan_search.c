@@ -64,7 +64,8 @@ static void try_schedules(struct finder *f, struct plan_layout l)
 {
     struct plan_search *s = f->s;
     bool pipelined = l.partitions > 1 && l.micros > 1;
-    bool several_nodes = f->c->nodes > 1 && l.partitions > 1 && l.copies > 1;
+    bool several_nodes =
+        (f->c->divided ? f->c->nodes > 1 : s->ranks > f->c->devices) && l.partitions > 1 && l.copies > 1;
     for (int kind = PIPELINE_SIMPLE; kind <= PIPELINE_1F1B_INTERLEAVED; kind++) {
         l.kind = (enum pipeline_kind)kind;
         l.chunks = kind != PIPELINE_1F1B_INTERLEAVED ? 1 : s->chunks > 0 ? s->chunks : 2;

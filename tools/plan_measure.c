@@ -2,13 +2,14 @@
 /*
  * tccc-plan --measure: the step of one process, compiled and timed on this machine, with one thread and with all, for the batch and an
  * eighth of it. Against the prediction, that gives a factor for computation, a time a microbatch that no figure explains, and a factor
- * for the update.
+ * for the update. The same step with microbatches then shows what a stage does for each of them besides.
  */
 #include "tools/plan_tool_int.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#define MICROS 4
 #define GUESS 64 /* symbols that are not the batch, as the partitioner guesses them */
 
 struct timed {
@@ -79,11 +80,11 @@ static double time_entry(const struct options *o, struct timed *t, const char *e
 }
 
 /* The prediction for one rank that has `devices` devices. */
-static bool predict(const struct planner *p, int devices, int64_t batch, struct plan_prediction *out)
+static bool predict(const struct planner *p, int devices, int64_t batch, int micros, struct plan_prediction *out)
 {
     struct plan_cluster c = p->cluster;
     struct plan_layout l = {
-        .partitions = 1, .copies = 1, .micros = 1, .kind = PIPELINE_INTERLEAVED, .chunks = 1, .batch = batch};
+        .partitions = 1, .copies = 1, .micros = micros, .kind = PIPELINE_INTERLEAVED, .chunks = 1, .batch = batch};
     const char *why;
     if (devices == 1)
         c.node_bandwidth = 0;
@@ -117,7 +118,7 @@ static int measure_threads(struct planner *p, struct timed *t, int threads, int6
     t->m.session = NULL;
     if (at_many < 0)
         return EXIT_DATA;
-    if (!predict(p, threads, small, &few) || !predict(p, threads, batch, &many))
+    if (!predict(p, threads, small, 1, &few) || !predict(p, threads, batch, 1, &many))
         return tool_error(p->o, EXIT_BUG, "--measure: one rank can't be planned");
     fit(m, at_few - update, at_many - update, few.pipeline, many.pipeline);
     m->update = many.update > 0 ? update / many.update : 1;
@@ -131,26 +132,67 @@ static int measure_threads(struct planner *p, struct timed *t, int threads, int6
     return EXIT_FINE;
 }
 
+/* A stage's work for microbatches, in one process: what is not explained by that of whole batches. */
+static int measure_micros(struct planner *p, struct timed *t, int threads, int64_t batch, struct plan_measure *m)
+{
+    struct plan_prediction expected;
+    int code = model_session(p->o, &t->m, threads, NULL);
+    double seconds = code == EXIT_FINE ? time_entry(p->o, t, "step", batch) : -1;
+    tccrt_session_free(t->m.session);
+    t->m.session = NULL;
+    if (code != EXIT_FINE || seconds < 0)
+        return code != EXIT_FINE ? code : EXIT_DATA;
+    p->plan->measure = p->measure;
+    if (!predict(p, threads, batch, MICROS, &expected))
+        return tool_error(p->o, EXIT_BUG, "--measure: one rank can't be planned");
+    m->task = (seconds - expected.step) / MICROS;
+    m->task = m->task > 0 ? m->task : 0;
+    if (!option_set(p->o, OPT_quiet))
+        fprintf(stderr,
+                "measured with %d thread%s: a step of %lld samples in %d microbatches %.3f ms; %.3f ms a microbatch "
+                "and stage\n",
+                threads, threads > 1 ? "s" : "", (long long)batch, MICROS, seconds * 1e3, m->task * 1e3);
+    return EXIT_FINE;
+}
+
+static int measure_all(struct planner *p, const struct options *plain, int64_t batch,
+                       int (*each)(struct planner *p, struct timed *t, int threads, int64_t batch,
+                                   struct plan_measure *m))
+{
+    struct timed t = {0};
+    int code = model_open(plain, p->model, &t.m, NULL), devices = p->cluster.devices;
+    bool several = p->cluster.divided && devices > 1;
+    if (code != EXIT_FINE)
+        return code;
+    code = each(p, &t, 1, batch, &p->measure[0]);
+    if (!several)
+        p->measure[1] = p->measure[0];
+    else if (code == EXIT_FINE)
+        code = each(p, &t, devices, batch, &p->measure[1]);
+    model_close(&t.m);
+    return code;
+}
+
 int plan_measure_step(struct planner *p, int64_t batch)
 {
     static const enum option_id decided[] = {OPT_partitions, OPT_microbatches, OPT_stage_order,   OPT_active,
                                              OPT_optimize,   OPT_split_axis,   OPT_data_parallel, OPT_zero,
-                                             OPT_bucket_cap, OPT_sync_bn};
+                                             OPT_bucket_cap, OPT_sync_bn,      OPT_placement};
+    static const char *micros[] = {"4", NULL};
     struct options plain = *p->o;
-    struct timed t = {0};
     for (size_t i = 0; i < sizeof decided / sizeof *decided; i++) {
         plain.given[decided[i]].n = 0;
         plain.given[decided[i]].at = NULL;
     }
-    int code = model_open(&plain, p->model, &t.m, NULL), devices = p->cluster.devices;
+    plain.tool = TOOL_C; /* whose options --microbatches is one of */
     p->plan->measure = NULL;
-    if (code == EXIT_FINE)
-        code = measure_threads(p, &t, 1, batch, &p->measure[0]);
-    p->measure[1] = p->measure[0];
-    if (code == EXIT_FINE && p->cluster.divided && devices > 1)
-        code = measure_threads(p, &t, devices, batch, &p->measure[1]);
-    model_close(&t.m);
-    if (code == EXIT_FINE)
-        p->plan->measure = p->measure;
-    return code;
+    int code = measure_all(p, &plain, batch, measure_threads);
+    if (code != EXIT_FINE)
+        return code;
+    p->plan->measure = p->measure;
+    if (p->plan->micros == 1 || p->plan->fixed_batch > 0 || batch % MICROS)
+        return EXIT_FINE;
+    plain.given[OPT_microbatches].n = 1;
+    plain.given[OPT_microbatches].at = micros;
+    return measure_all(p, &plain, batch, measure_micros);
 }

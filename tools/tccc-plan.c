@@ -154,6 +154,7 @@ static int search_all(struct job *j)
         plan_report_json(&j->p, results, j->nranks);
     else
         plan_report_text(&j->p, results, j->nranks);
+    fflush(stdout);
     return found ? EXIT_FINE : tool_error(j->p.o, EXIT_DATA, "%s: no layout fits", j->p.model);
 }
 

@@ -224,7 +224,15 @@ static struct plan_model *layers(const char *batch, int micros, const char *opti
 static struct plan_cluster cluster(int nodes, int devices)
 {
     struct plan_link link = {1e-6, 1e10, 1e10, 1};
-    return (struct plan_cluster){nodes, devices, false, 1e12, 1e12, 1e11, 0, 1e9, 0, link, link};
+    return (struct plan_cluster){.nodes = nodes,
+                                 .devices = devices,
+                                 .flops = 1e12,
+                                 .bf16_flops = 1e12,
+                                 .bandwidth = 1e11,
+                                 .memory = 1e9,
+                                 .cache_bandwidth = 1e11,
+                                 .local = link,
+                                 .remote = link};
 }
 
 static struct plan_layout layout(int partitions, int copies, int micros, int64_t batch)
@@ -256,6 +264,13 @@ START_TEST(what_a_model_weighs)
     ck_assert_double_eq_tol(p.pipeline, (3 * flops + 2 * small) / 1e12, 1e-9);
     ck_assert_double_eq(p.bubble, 0);
     ck_assert_double_eq(p.weights + p.gradients + p.state, 4 * weights + (m->state - 2 * weights));
+    /* Where what a product moves fits a cache, that one's speed counts. */
+    c.bandwidth = 1e8;
+    c.cache = 1e9;
+    c.cache_bandwidth = 1e18;
+    ck_assert_double_eq_tol(predict(m, &c, layout(1, 1, 1, 64)).pipeline, p.pipeline, 1e-9);
+    c.cache = 1e4;
+    ck_assert_double_gt(predict(m, &c, layout(1, 1, 1, 64)).pipeline, 100 * p.pipeline);
     /* tanh's gradient reads its result, the product's its operand: one value a layer. */
     ck_assert_double_eq(p.activations, 64.0 * LAYERS * WIDTH * 4);
     ck_assert_double_eq(p.bytes[PLAN_AVERAGES], 0);
