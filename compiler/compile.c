@@ -20,6 +20,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -46,6 +47,12 @@ struct job {
     int nobjects;
     int status;                        /* what a failure means */
     struct train_recompute *recompute; /* by stage; NULL: nothing */
+    double lap;                        /* when the step that is under way began, in ms */
+    int nlaps;
+    struct {
+        const char *what;
+        double ms;
+    } laps[8];
 };
 
 void tccc_options_init(struct tccc_options *o)
@@ -376,6 +383,35 @@ static const char *sidecar_path(struct job *j)
     return ir_internf(j->ctx, "%s/%s.weights", dirname(ir_strdup(j->ctx, o->output)), j->name);
 }
 
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+/* A step of the compilation is over. */
+static void lap(struct job *j, const char *what)
+{
+    double now = now_ms();
+    if (what && j->nlaps < (int)(sizeof j->laps / sizeof *j->laps)) {
+        j->laps[j->nlaps].what = what;
+        j->laps[j->nlaps++].ms = now - j->lap;
+    }
+    j->lap = now;
+}
+
+static void print_laps(const struct job *j)
+{
+    double total = 0;
+    fprintf(stderr, "%-20s %10s\n", "step", "ms");
+    for (int i = 0; i < j->nlaps; i++) {
+        fprintf(stderr, "%-20s %10.3f\n", j->laps[i].what, j->laps[i].ms);
+        total += j->laps[i].ms;
+    }
+    fprintf(stderr, "%-20s %10.3f\n", "total", total);
+}
+
 static bool link_output(struct job *j, const char *out, int *status)
 {
     const char **objects = IR_NEWN(j->ctx, j->nobjects + 2, const char *);
@@ -422,6 +458,7 @@ static bool write_artifact(struct job *j)
     if (!artifact_object(j->ctx, p, &a, model, weights) ||
         !artifact_entries(j->ctx, p, j->name, ir_internf(j->ctx, "%s/entries.o", j->folder)))
         return false;
+    lap(j, "weights and plan");
     progress(j, "linking", 0.9);
     int status = BUG;
     if (!link_output(j, out, &status)) {
@@ -480,8 +517,10 @@ static bool read_model(struct job *j)
 static bool work(struct job *j)
 {
     const struct tccc_options *o = j->o;
+    lap(j, NULL);
     if (!choose_target(j) || !read_model(j))
         return false;
+    lap(j, "reading the model");
     j->name = o->name ? o->name : default_name(j->ctx, o->model);
     const char *cached = cache_path(j->ctx, o, j->name, j->target->name, j->nversions, j->archs, j->digest);
     j->cached = cached && !j->fresh && from_cache(j, cached);
@@ -498,11 +537,16 @@ static bool work(struct job *j)
         return false;
     if (!j->module->program || (!o->output && !machine_dump(o)))
         return true;
+    lap(j, "passes");
     progress(j, "compiling kernels", 0.3);
     if ((!j->folder[0] && !make_folder(j)) || !compile_kernels(j))
         return false;
+    lap(j, "code of kernels");
     if (o->output && !write_artifact(j))
         return false;
+    lap(j, "linking");
+    if (o->time_passes)
+        print_laps(j);
     if (cached && !sidecar_path(j))
         cache_store(j->ctx, cached, o->output);
     return true;
