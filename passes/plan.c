@@ -325,6 +325,12 @@ static double reduce(const struct scene *x, double bytes, int stage)
            (x->here[stage] < x->l->copies ? 1 : x->slow);
 }
 
+/* What a bucket takes: an all-reduce, with --zero=1 its first half: gradients go to the copy that updates their parameters. */
+static double gathered(const struct scene *x, double bytes, int stage)
+{
+    return reduce(x, bytes, stage) * (x->l->zero ? 0.5 : 1);
+}
+
 /* Whole batches: buckets leave while the backward pass goes on, from the last node to the first. Returns when both are done. */
 static double overlapped(const struct scene *x, struct ir_ctx *ctx, double forward, double backward, double *all)
 {
@@ -342,7 +348,7 @@ static double overlapped(const struct scene *x, struct ir_ctx *ctx, double forwa
         if (held <= 0 || (held < limit && i > 0))
             continue;
         ready[n] = at;
-        seconds[n] = reduce(x, held, 0);
+        seconds[n] = gathered(x, held, 0);
         *all += seconds[n++];
         held = 0;
         limit = x->m->bucket_cap;
@@ -360,19 +366,19 @@ static double averaged(const struct scene *x, int stage)
         return 0;
     double whole = floor((left - limit) / x->m->bucket_cap), rest;
     if (left <= limit)
-        return reduce(x, left, stage);
+        return gathered(x, left, stage);
     rest = left - limit - whole * x->m->bucket_cap;
-    all = reduce(x, limit, stage) + whole * reduce(x, x->m->bucket_cap, stage);
-    return rest > 0 ? all + reduce(x, rest, stage) : all;
+    all = gathered(x, limit, stage) + whole * gathered(x, x->m->bucket_cap, stage);
+    return rest > 0 ? all + gathered(x, rest, stage) : all;
 }
 
-/* Gradients are read to be measured, and again with state and parameters, which are written. With --zero=1 a copy updates its part, and
- * sends it to the others. */
+/* Gradients are read to be measured, and again with state and parameters, which are written. With --zero=1 a copy does so with its
+ * part, and sends it to the others: the second half of an all-reduce. */
 static double updated(const struct scene *x, int stage)
 {
     double trained = x->cut->trained[stage];
     double state = x->m->trained > 0 ? x->m->state * trained / x->m->trained : 0;
-    double part = x->l->zero ? 1.0 / x->l->copies : 1, bytes = trained + part * (3 * trained + 2 * state);
+    double part = x->l->zero ? 1.0 / x->l->copies : 1, bytes = part * (4 * trained + 2 * state);
     double seconds = seconds_of(x, bytes) * x->slow;
     if (x->measure)
         seconds *= x->measure->update;
@@ -412,7 +418,7 @@ static void count_bytes(const struct scene *x, struct plan_prediction *out)
     double d = x->l->copies, most = -1;
     for (int s = 0; s < x->l->partitions; s++) {
         double bytes[PLAN_BYTES] = {x->sent[0][s] * x->l->micros, x->sent[1][s] * x->l->micros,
-                                    d > 1 ? 2 * (d - 1) / d * x->cut->trained[s] : 0,
+                                    d > 1 ? (x->l->zero ? 1 : 2) * (d - 1) / d * x->cut->trained[s] : 0,
                                     x->l->zero ? (d - 1) / d * x->cut->trained[s] : 0};
         double all = bytes[0] + bytes[1] + bytes[2] + bytes[3];
         if (all > most)

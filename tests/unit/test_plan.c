@@ -295,6 +295,7 @@ START_TEST(stages_and_copies)
     struct plan_prediction divided = predict(m, &c, zero);
     ck_assert_double_eq(divided.state, whole.state / 4);
     ck_assert_double_eq(divided.bytes[PLAN_SHARES], m->trained * 3 / 4);
+    ck_assert_double_eq(divided.bytes[PLAN_AVERAGES], m->trained * 3 / 4);
     ck_assert_double_eq(whole.bytes[PLAN_AVERAGES], m->trained * 2 * 3 / 4);
     ck_assert_double_le(whole.exposed, whole.average);
     const char *why;
