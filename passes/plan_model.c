@@ -138,7 +138,6 @@ static bool differentiate(struct counter *k)
         }
     mark_needed(needed, e.func->body->last, last);
     find_kept(k, &e, last, needed);
-    train_remove_func(t->m, e.func);
     return true;
 }
 

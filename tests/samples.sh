@@ -49,3 +49,9 @@ grep -q 'all answers equal' "$tmp/out" || fail "$(cat "$tmp/out")"
 build embed "$tmp/digits.a"
 expect_status 0 "$tmp/embed" "$digits/digit-4.pgm"
 grep -q '^label: 4$' "$tmp/out" || fail "$(cat "$tmp/out")"
+
+# Clusters to plan for.
+for cluster in "$top_srcdir"/samples/clusters/*.cluster; do
+    expect_status 0 tccc-plan --loss=mse "$top_srcdir/tests/cli/data/deep.tcir" --cluster="$cluster" --batch-size=4096 --top=1
+    grep -q 'mpirun -np' "$tmp/out" || fail "no layout of several ranks for $cluster"
+done
