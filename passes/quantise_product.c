@@ -127,6 +127,16 @@ static struct ir_value *matrix(struct rewrite *w, const struct ir_node *n, const
     return y;
 }
 
+/* Is the zero point of unsigned bytes one of them, so that it can stand for padding? */
+static bool zero_is_byte(const struct q_form *q)
+{
+    const struct ir_node *cast = q->zeros ? q->zeros->def : NULL;
+    if (!q->zeros)
+        return q->zero >= 0 && q->zero <= 255;
+    enum tcc_dtype from = cast && cast->op == IR_cast ? dtype_of(cast->in[0].value) : TCC_NONE;
+    return (from == TCC_U8 && q->zero == 0) || (from == TCC_I8 && q->zero == 128);
+}
+
 /* x with what the convolution pads it by, of the value `zero`; before and after become 0. */
 static struct ir_value *padded(struct rewrite *w, const struct ir_node *n, struct ir_value *x, struct ir_value *zero,
                                ir_expr *none)
@@ -156,7 +166,7 @@ static struct ir_value *convolution(struct rewrite *w, const struct ir_node *n, 
 {
     struct ir_builder *at = &w->b;
     struct ir_value *in[3] = {a->x, b->x, bias};
-    if (has_zero(b) || (a->zeros && !ir_is_value(ir_num_elements(at->ctx, a->zeros->type), 1)))
+    if (has_zero(b) || !zero_is_byte(a) || (a->zeros && !ir_is_value(ir_num_elements(at->ctx, a->zeros->type), 1)))
         return NULL;
     if (!has_zero(a))
         return q_again(w, n, bias ? 3 : 2, in, TCC_I32);
@@ -235,6 +245,20 @@ static bool result_scale(struct rewrite *w, const struct ir_node *n, struct ir_v
     return *scale != NULL;
 }
 
+/* Does no sum of the product leave 32 bits? */
+static bool fits_i32(const struct ir_node *n)
+{
+    ir_type t = n->in[1].value->type;
+    bool tb = ir_get_i(n, IR_ATTR_trans_b, 0);
+    int64_t terms = 1, dim;
+    for (int i = 0; i < t->rank; i++) {
+        bool summed = n->op == IR_conv ? i > 0 : i == (tb ? t->rank - 1 : t->rank - 2);
+        if (summed && (!ir_is_const(t->dim[i], &dim) || dim > 65536 || (terms *= dim) > 65536))
+            return false;
+    }
+    return true;
+}
+
 struct ir_value *q_float_product(struct rewrite *w, struct ir_node *n)
 {
     struct ir_builder *at = &w->b;
@@ -242,7 +266,7 @@ struct ir_value *q_float_product(struct rewrite *w, struct ir_node *n)
     double sa;
     if (dtype_of(n->out[0]) != TCC_F32 || dtype_of(n->in[0].value) != TCC_F32 || !pass_bounded(w->run) ||
         !q_dequantised(w, n->in[0].value, &a) || !q_per_tensor(&a, &sa) || !q_dequantised(w, n->in[1].value, &b) ||
-        !q_known(at->ctx, b.x) || !rewrite_go(w))
+        !q_known(at->ctx, b.x) || !fits_i32(n) || !rewrite_go(w))
         return NULL;
     struct ir_value *scale = b.scale, *bias = operand(n, 2);
     if (!result_scale(w, n, &scale))
