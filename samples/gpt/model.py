@@ -31,10 +31,8 @@ class Graph:
         return name
 
     def const(self, value, dtype=np.int64):
-        name = f"const{self.count}"
-        self.count += 1
-        self.values[name] = np.array(value, dtype)
-        return name
+        """A node, not an initialiser: float initialisers are trained."""
+        return self.op("Constant", value=numpy_helper.from_array(np.array(value, dtype)))
 
     def op(self, kind, *inputs, **attributes):
         name = f"{kind.lower()}{self.count}"
