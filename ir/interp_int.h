@@ -104,7 +104,6 @@ void it_gemm_f64(int64_t m, int64_t n, int64_t k, const double *a, const double 
 void it_gemm_i64(int64_t m, int64_t n, int64_t k, const int64_t *a, const int64_t *b, int64_t *c);
 
 /* Philox4x32-10 (interp_random.c). */
-void it_philox(uint64_t seed, const uint32_t counter[4], uint32_t out[4]);
 
 /* Combines *to with *from as scatter's `mode` and reductions do: "add", "mul", "min", "max". */
 enum it_combine { IT_SET, IT_ADD, IT_MUL, IT_MIN, IT_MAX };

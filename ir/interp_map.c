@@ -53,10 +53,10 @@ IR_FLOAT_TESTS(T64)
                                 const union run *c)                                                                \
     {                                                                                                              \
         int w = ir_width_of(dtype);                                                                                \
-        (void)w, (void)c;                                                                                          \
+        (void)w;                                                                                                   \
         for (int i = 0; i < n; i++) {                                                                              \
-            type x = (type)a->i[i], y = (type)b->i[i];                                                             \
-            (void)x, (void)y;                                                                                      \
+            type x = (type)a->i[i], y = (type)b->i[i], z = (type)c->i[i];                                          \
+            (void)x, (void)y, (void)z;                                                                             \
             r->i[i] = finish;                                                                                      \
         }                                                                                                          \
     }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * interp_random.c - random_uniform and random_normal: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers:
- * as easy as 1, 2, 3", SC 2011). Key: the low and high word of `seed`. Counter words: the low and the high word of
+ * interp_random.c - random_uniform and random_normal: Philox4x32-10 (words_int.h). Key: the low and high word of `seed`. Counter words: the low and the high word of
  * element / 4, the low word of `stream`, the low word of the session's step count. Element e takes word e % 4.
  *
  * uniform: the word's leading p bits times 2^-p, p the significand bits of the type (at most 32), so that 1 is never
@@ -11,25 +10,7 @@
 #include <math.h>
 
 #include "ir/interp_int.h"
-
-void it_philox(uint64_t seed, const uint32_t counter[4], uint32_t out[4])
-{
-    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
-    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
-    for (int round = 0; round < 10; round++) {
-        uint64_t a = (uint64_t)c0 * 0xD2511F53u, b = (uint64_t)c2 * 0xCD9E8D57u;
-        c0 = (uint32_t)(b >> 32) ^ c1 ^ k0;
-        c1 = (uint32_t)b;
-        c2 = (uint32_t)(a >> 32) ^ c3 ^ k1;
-        c3 = (uint32_t)a;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-    out[0] = c0;
-    out[1] = c1;
-    out[2] = c2;
-    out[3] = c3;
-}
+#include "ir/words_int.h"
 
 /* Significand bits, the hidden one included; at most a word's. */
 static int precision(enum tcc_dtype d)
@@ -71,7 +52,7 @@ int interp_random(struct it_call *c)
         if (i % 4 == 0) {
             counter[0] = (uint32_t)(i / 4);
             counter[1] = (uint32_t)((uint64_t)(i / 4) >> 32);
-            it_philox(seed, counter, words);
+            ir_philox_block(seed, counter, words);
         }
         double v = c->n->op == IR_random_normal ? normal(words, (int)(i % 4)) : ldexp(words[i % 4] >> drop, drop - 32);
         tcc_store_f64(d, (void *)ir_tensor_at(t, i), v);

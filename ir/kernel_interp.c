@@ -145,7 +145,7 @@ static bool float_test(enum ir_op word, double x, double y, bool *out)
     }
 }
 
-static int64_t signed_word(enum ir_op word, int w, int64_t x, int64_t y)
+static int64_t signed_word(enum ir_op word, int w, int64_t x, int64_t y, int64_t z)
 {
     switch (word) {
 #define X(name, expr) \
@@ -156,7 +156,7 @@ static int64_t signed_word(enum ir_op word, int w, int64_t x, int64_t y)
     }
 }
 
-static int64_t unsigned_word(enum ir_op word, int w, uint64_t x, uint64_t y)
+static int64_t unsigned_word(enum ir_op word, int w, uint64_t x, uint64_t y, uint64_t z)
 {
     switch (word) {
 #define X(name, expr) \
@@ -187,7 +187,7 @@ static bool int_test(enum ir_op word, enum tcc_dtype d, int64_t a, int64_t b, bo
     }
 }
 
-static union value word(enum ir_op op, enum tcc_dtype d, union value x, union value y)
+static union value word(enum ir_op op, enum tcc_dtype d, union value x, union value y, union value z)
 {
     union value v = {0};
     bool truth;
@@ -199,9 +199,9 @@ static union value word(enum ir_op op, enum tcc_dtype d, union value x, union va
     } else if (int_test(op, d, x.i, y.i, &truth)) {
         v.i = truth;
     } else if (d == TCC_U64) {
-        v.i = unsigned_word(op, 64, (uint64_t)x.i, (uint64_t)y.i);
+        v.i = unsigned_word(op, 64, (uint64_t)x.i, (uint64_t)y.i, (uint64_t)z.i);
     } else {
-        v.i = signed_word(op, ir_width_of(d), x.i, y.i);
+        v.i = signed_word(op, ir_width_of(d), x.i, y.i, z.i);
         if (op == IR_not && d == TCC_BOOL) /* logical */
             v.i &= 1;
     }
@@ -251,7 +251,8 @@ static void run_index(struct run *r, const struct kn_insn *n, union value *out)
 
 static void run_scalar(struct run *r, const struct kn_insn *n, union value *out)
 {
-    union value x = r->values[n->arg[0]], y = n->nargs > 1 ? r->values[n->arg[1]] : x;
+    union value x = r->values[n->arg[0]], y = n->nargs > 1 ? r->values[n->arg[1]] : x,
+                z = n->nargs > 2 ? r->values[n->arg[2]] : x;
     enum tcc_dtype from = r->k->insns[n->arg[0]].dtype;
     if (n->word == IR_select) {
         *out = r->values[n->arg[x.i ? 1 : 2]];
@@ -259,7 +260,7 @@ static void run_scalar(struct run *r, const struct kn_insn *n, union value *out)
         *out = x;
         convert(n->dtype, out, from);
     } else {
-        *out = word(n->word, from, x, y);
+        *out = word(n->word, from, x, y, z);
         settle(n->dtype, out);
     }
 }
@@ -281,7 +282,7 @@ static void combine(struct run *r, int i)
     if (d == TCC_BOOL)
         a->i = n->reducer == KN_SUM || n->reducer == KN_MAX ? old.i | v.i : old.i & v.i;
     else
-        a->i = word(words[n->reducer], d, old, v).i;
+        a->i = word(words[n->reducer], d, old, v, v).i;
     old.i = a->i;
     settle(d, &old);
     a->i = old.i;
@@ -297,7 +298,7 @@ static void run_arg(struct run *r, int i)
     best.i = a->i;
     if (is_float(d))
         best.f = a->f;
-    bool take = word(n->reducer == KN_MAX ? IR_gt : IR_lt, d, x, best).i, same = word(IR_eq, d, x, best).i;
+    bool take = word(n->reducer == KN_MAX ? IR_gt : IR_lt, d, x, best, best).i, same = word(IR_eq, d, x, best, best).i;
     if (is_float(d)) {
         take |= x.f != x.f && best.f == best.f;
         same |= x.f != x.f && best.f != best.f;

@@ -14,4 +14,7 @@ struct ir_value *legalise_resize(struct pass_run *r, struct ir_builder *b, const
 /* legalise_bytes.c: what a convolution of bytes with few channels becomes, or NULL. */
 struct ir_value *legalise_bytes(struct pass_run *r, struct ir_builder *b, struct ir_node *n);
 
+/* The numbers of random_uniform or random_normal; NULL: no memory. */
+struct ir_value *legalise_random(struct ir_builder *b, const struct ir_node *n);
+
 #endif

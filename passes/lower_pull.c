@@ -23,7 +23,7 @@ static const uint8_t scalar_types[IR_NOPS] = {
 /* Words that cost tens of instructions: their values are kept in a row buffer rather than computed twice. */
 static bool is_dear(enum ir_op op)
 {
-    return (op >= IR_exp && op <= IR_erf) || op == IR_pow || op == IR_fmod || op == IR_mod;
+    return (op >= IR_exp && op <= IR_erf) || op == IR_pow || op == IR_fmod || op == IR_mod || op == IR_philox;
 }
 
 enum tcc_dtype kb_acc_dtype(enum tcc_dtype d)

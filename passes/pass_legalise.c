@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * legalise: nodes that have no kernel of their own become ones that have, just before lowering. Sorting and random
- * numbers become library ops; attention is spelled out as product, softmax, product (exact up to rounding).
+ * legalise: nodes that have no kernel of their own become ones that have, just before lowering. Sorting becomes a library
+ * op, random numbers elementwise work; attention is spelled out as product, softmax, product (exact up to rounding).
  */
 #include "passes/legalise_int.h"
 #include "passes/pass.h"
@@ -63,13 +63,10 @@ static bool topk(struct ir_builder *b, struct ir_node *n)
 
 static bool random_numbers(struct ir_builder *b, struct ir_node *n)
 {
-    const struct ir_attr *shape = ir_attr(n, IR_ATTR_shape);
-    struct ir_value *dims = ir_build1(
-        b, IR_dims, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, shape ? shape->n : 0, shape ? shape->exprs : NULL)));
-    struct ir_attr user[3] = {user_i("dtype", n->out[0]->type->dtype), user_i("seed", ir_get_i(n, IR_ATTR_seed, 0)),
-                              user_i("stream", ir_get_i(n, IR_ATTR_stream, 0))};
-    return dims &&
-           library_call(b, n, n->op == IR_random_uniform ? "random_uniform" : "random_normal", 1, &dims, 3, user);
+    struct ir_value *v = legalise_random(b, n);
+    if (v)
+        replace(n, v->def);
+    return v != NULL;
 }
 
 static double lowest_finite(enum tcc_dtype d)

@@ -167,6 +167,38 @@ static V dither(struct em *e, enum tcc_dtype d, V a, V b)
     return em_cast(e, d, TCC_F32, select_(e, none, x, r));
 }
 
+/* hi of a 32-bit product, in the low half of 64 bits: the operands' high halves are cut off, so this is one instruction a vector. */
+static V long_product(struct em *e, V a, uint64_t by)
+{
+    LLVMTypeRef t = LLVMTypeOf(a);
+    return LLVMBuildMul(e->b, LLVMBuildAnd(e->b, a, em_int(t, 0xFFFFFFFF), ""), em_int(t, (int64_t)by), "");
+}
+
+/* Each lane computes its block. Words are in the low halves of 64 bits; what is in the high ones is cut off where it matters. */
+static V philox(struct em *e, enum tcc_dtype d, V x, V key, V z)
+{
+    enum tcc_dtype wide = TCC_U64;
+    x = em_cast(e, wide, d, x), key = em_cast(e, wide, d, key), z = em_cast(e, wide, d, z);
+    LLVMTypeRef t = LLVMTypeOf(x);
+    V half = em_int(t, 32), low = em_int(t, 0xFFFFFFFF), two = em_int(t, 2);
+    V c[4] = {LLVMBuildLShr(e->b, x, two, ""), LLVMBuildLShr(e->b, x, em_int(t, 34), ""), z,
+              LLVMBuildLShr(e->b, z, half, "")};
+    V k[2] = {key, LLVMBuildLShr(e->b, key, half, "")};
+    for (int round = 0; round < 10; round++) {
+        V a = long_product(e, c[0], 0xD2511F53), b = long_product(e, c[2], 0xCD9E8D57);
+        c[0] = LLVMBuildXor(e->b, LLVMBuildLShr(e->b, b, half, ""), LLVMBuildXor(e->b, c[1], k[0], ""), "");
+        c[2] = LLVMBuildXor(e->b, LLVMBuildLShr(e->b, a, half, ""), LLVMBuildXor(e->b, c[3], k[1], ""), "");
+        c[1] = b;
+        c[3] = a;
+        k[0] = LLVMBuildAdd(e->b, k[0], em_int(t, 0x9E3779B9), "");
+        k[1] = LLVMBuildAdd(e->b, k[1], em_int(t, 0xBB67AE85), "");
+    }
+    V odd = LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, x, em_int(t, 1), ""), em_int(t, 0), "");
+    V second = LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, x, two, ""), em_int(t, 0), "");
+    V word = select_(e, second, select_(e, odd, c[3], c[2]), select_(e, odd, c[1], c[0]));
+    return em_cast(e, d, wide, LLVMBuildAnd(e->b, word, low, ""));
+}
+
 static V allow_contract(struct em *e, V v)
 {
     if (LLVMIsAInstruction(v) && LLVMCanValueUseFastMathFlags(v) && e->level > 0 && !e->exact) {
@@ -237,6 +269,7 @@ V em_word(struct em *e, enum ir_op word, enum tcc_dtype d, int nargs, V *args)
     case IR_max: return extreme(e, word == IR_min, d, a, b);
     case IR_abs: return absolute(e, d, a);
     case IR_sign: return sign_of(e, d, a);
+    case IR_philox: return philox(e, d, a, b, args[2]);
     default: break;
     }
     v = compare(e, word, d, a, b);
