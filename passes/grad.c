@@ -208,6 +208,22 @@ static bool has_gradient(const struct grad *g, const struct ir_node *n)
     return false;
 }
 
+/* A product that waits to be added up keeps two activations alive. */
+static void add_products(struct grad *g, const struct ir_node *n)
+{
+    for (int i = 0; g->early && i < n->nin; i++) {
+        struct ir_value *v = n->in[i].value;
+        if (!grad_wants_value(g, v) || !g->stop[v->id])
+            continue;
+        const struct grad_sum *s = &g->sums[v->id];
+        bool products = s->parts.n > 0;
+        for (int k = 0; k < s->parts.n; k++)
+            products &= s->parts.at[k].form == GRAD_PRODUCT || s->parts.at[k].form == GRAD_WHOLE;
+        if (products)
+            grad_total(g, v);
+    }
+}
+
 void grad_sweep(struct grad *g, struct ir_block *block, struct ir_node *last)
 {
     for (struct ir_node *n = last; n; n = n->prev) {
@@ -221,6 +237,7 @@ void grad_sweep(struct grad *g, struct ir_block *block, struct ir_node *last)
             rule(g, n);
         else
             grad_fail(g, n, "there is no rule for this op");
+        add_products(g, n);
     }
 }
 
@@ -232,6 +249,7 @@ bool grad_build(struct ir_builder *b, int ny, struct ir_value *const *ys, struct
     struct ir_node *last = b->before ? b->before->prev : b->block->last;
     struct grad *g = grad_new(b->ctx, b, b->func);
 
+    g->early = true;
     for (int j = 0; j < nx; j++) {
         g->stop[xs[j]->id] = true;
         mark(g, xs[j]);

@@ -33,6 +33,7 @@ struct grad {
     bool *active;                /* by value id: does an x reach it? */
     bool *stop;                  /* by value id: an x; nothing flows through */
     struct grad_sum *sums;       /* by value id */
+    bool early;                  /* gradients of stops are summed as products come, so that their operands need not be kept */
     bool failed;
 };
 typedef void (*grad_rule)(struct grad *g, struct ir_node *n);
