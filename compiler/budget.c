@@ -132,25 +132,49 @@ bool budget_fit(struct ir_ctx *ctx, struct ir_module *m, const struct pass_optio
     return true;
 }
 
-void budget_report(const struct kn_program *p, FILE *out)
+/* Marks the buffers that these steps name. */
+static void mark_used(const struct kn_steps *steps, bool *used)
 {
-    for (int b = 0; b < p->nbuffers; b++) {
-        const struct kn_buffer *x = &p->buffers[b];
-        int64_t at, bytes, other_at, other_bytes;
-        int before = 0;
-        if (x->space != TCC_SPACE_ARENA || !x->offset || !ir_is_const(x->offset, &at) || !ir_is_const(x->bytes, &bytes))
-            continue;
-        for (int o = 0; o < p->nbuffers; o++) {
-            const struct kn_buffer *y = &p->buffers[o];
-            bool arena = y->space == TCC_SPACE_ARENA && y->offset && ir_is_const(y->offset, &other_at) &&
-                         ir_is_const(y->bytes, &other_bytes);
-            before +=
-                arena && o != b && y->last_step < x->first_step && other_at < at + bytes && at < other_at + other_bytes;
-        }
-        fprintf(out, "%-10s %12lld  buffer %d %s: steps %d to %d, offset %lld", before ? "reused" : "fresh",
-                (long long)bytes, b, x->name ? x->name : "", x->first_step, x->last_step, (long long)at);
-        if (before)
-            fprintf(out, ", memory of %d earlier", before);
-        fputc('\n', out);
+    for (int i = 0; i < steps->n; i++) {
+        const struct kn_step *step = &steps->at[i];
+        for (int k = 0; k < step->nargs; k++)
+            if (step->args[k] >= 0)
+                used[step->args[k]] = true;
+        for (int k = 0; k < step->nregions; k++)
+            mark_used(&step->regions[k].steps, used);
+    }
+}
+
+static bool placed(const struct kn_buffer *b, int64_t *at, int64_t *bytes)
+{
+    return b->space == TCC_SPACE_ARENA && b->offset && ir_is_const(b->offset, at) && ir_is_const(b->bytes, bytes);
+}
+
+static void report_buffer(const struct kn_program *p, const bool *used, int b, FILE *out)
+{
+    const struct kn_buffer *x = &p->buffers[b];
+    int64_t at, bytes, other_at, other_bytes;
+    int before = 0;
+    if (!used[b] || !placed(x, &at, &bytes))
+        return;
+    for (int o = 0; o < p->nbuffers; o++)
+        before += used[o] && o != b && placed(&p->buffers[o], &other_at, &other_bytes) &&
+                  p->buffers[o].last_step < x->first_step && other_at < at + bytes && at < other_at + other_bytes;
+    fprintf(out, "%-10s %12lld  buffer %d%s%s: steps %d to %d, offset %lld", before ? "reused" : "fresh",
+            (long long)bytes, b, x->name ? " " : "", x->name ? x->name : "", x->first_step, x->last_step,
+            (long long)at);
+    if (before)
+        fprintf(out, ", memory of %d earlier", before);
+    fputc('\n', out);
+}
+
+void budget_report(struct ir_ctx *ctx, const struct kn_program *p, FILE *out)
+{
+    for (int e = 0; e < p->nentries; e++) {
+        bool *used = IR_NEWN(ctx, p->nbuffers + 1, bool);
+        mark_used(&p->entries[e].steps, used);
+        fprintf(out, "memory of '%s':\n", p->entries[e].name);
+        for (int b = 0; b < p->nbuffers; b++)
+            report_buffer(p, used, b, out);
     }
 }

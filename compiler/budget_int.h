@@ -23,6 +23,6 @@ bool budget_fit_stages(const struct ir_module *m, const struct tccc_train *t, co
 /* After lowering: a note a stage, its exact peak. */
 void budget_tell_stages(const struct ir_module *m, const struct train_recompute *chosen);
 /* After lowering: a line a buffer of the arena, and whether it takes the memory of earlier ones. */
-void budget_report(const struct kn_program *p, FILE *out);
+void budget_report(struct ir_ctx *ctx, const struct kn_program *p, FILE *out);
 
 #endif

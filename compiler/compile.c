@@ -272,7 +272,7 @@ static bool run_passes(struct job *j)
     if (o->train && o->train->split && o->train->memory_budget)
         budget_tell_stages(j->module, j->recompute);
     if (o->train && o->train->report)
-        budget_report(j->module->program, o->train->report);
+        budget_report(j->ctx, j->module->program, o->train->report);
     if (wants(o, "kernels") || wants(o, "plan"))
         kn_print_program(to, j->module->program, wants(o, "kernels"), wants(o, "plan"));
     for (const struct pipe *q = j->module->pipes; q && wants(o, "plan"); q = q->next)
