@@ -35,8 +35,9 @@ struct tcr_pool {
     struct tcr_pool *next; /* under registry.lock, as refs */
     int refs;
     int threads;
-    int started;  /* helpers that run; changed by the holder of `busy` */
-    bool crowded; /* more threads than CPUs: spinning would steal from those at work */
+    int started;        /* helpers that run; changed by the holder of `busy` */
+    _Atomic int unborn; /* helpers that are being made and do not run yet */
+    bool crowded;       /* more threads than CPUs: spinning would steal from those at work */
     pthread_t *helpers;
     void (*fn)(void *arg, int i);
     void *arg;
@@ -128,6 +129,7 @@ static void *helper(void *arg)
     struct tcr_pool *p = arg;
     uint32_t seen = 0;
 
+    atomic_fetch_sub(&p->unborn, 1);
     tcr_fp_enter();
     for (;;) {
         seen = next_region(p, seen);
@@ -146,8 +148,11 @@ static void start(struct tcr_pool *p)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     while (p->started < p->threads - 1) {
-        if (pthread_create(&p->helpers[p->started], NULL, helper, p))
+        atomic_fetch_add(&p->unborn, 1);
+        if (pthread_create(&p->helpers[p->started], NULL, helper, p)) {
+            atomic_fetch_sub(&p->unborn, 1);
             break;
+        }
         p->started++;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -202,9 +207,14 @@ void tcr_pool_run(struct tcr_pool *p, int n, void (*fn)(void *arg, int i), void 
 
 /* -- Registry ---------------------------------------------------------------------------------------- */
 
+/* No thread is to be half begun when a process forks: the loader, the C library and sanitizers hold locks then, which nobody
+ * would release in the child. */
 static void before_fork(void)
 {
     pthread_mutex_lock(&registry.lock);
+    for (struct tcr_pool *p = registry.pools; p; p = p->next)
+        while (atomic_load(&p->unborn))
+            sched_yield();
 }
 
 static void after_fork_parent(void)
@@ -217,6 +227,7 @@ static void after_fork_child(void)
 {
     for (struct tcr_pool *p = registry.pools; p; p = p->next) {
         p->started = 0;
+        atomic_store(&p->unborn, 0);
         atomic_store(&p->gate, CLOSED);
         atomic_store(&p->number, 0);
         atomic_store(&p->sleepers, 0);
