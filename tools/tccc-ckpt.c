@@ -333,7 +333,7 @@ static int convert(const struct options *o)
     return code;
 }
 
-/* Adds the floats of `t` to sums; the first file says which tensors there are. */
+/* Adds the floats of `t` to sums; the first file says which tensors there are, and another has no more. */
 static int add(const struct options *o, const struct tensors *first, const struct tensors *t, const char *path,
                double **sums)
 {
@@ -348,6 +348,9 @@ static int add(const struct options *o, const struct tensors *first, const struc
         for (int64_t k = 0; sums[i] && k < count_of(&x->t); k++)
             sums[i][k] += element(&x->t, k);
     }
+    for (int i = 0; i < t->n; i++)
+        if (!find(first, t->at[i].name))
+            return tool_error(o, EXIT_DATA, "%s: '%s' is not in %s", path, t->at[i].name, o->words[1]);
     return EXIT_FINE;
 }
 
