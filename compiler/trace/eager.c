@@ -83,13 +83,23 @@ static void compute(struct trace_ctx *c, const struct ir_node *n)
         g->eager[n->out[i]->id] = out[i];
 }
 
+/* The first new node. They follow what has been computed, unless they were put where a gradient is made (collectives). */
+static struct ir_node *first_new(const struct trace_graph *g)
+{
+    struct ir_node *n = g->func->body->last;
+    uint32_t found = 0;
+    for (; n && n->id >= g->computed; n = n->prev)
+        found++;
+    return n && found == g->func->nnodes - g->computed ? n->next : g->func->body->first;
+}
+
 void trace_eager(struct trace_ctx *c)
 {
     struct trace_graph *g = &c->graph;
     if (!make_room(c))
         return;
-    for (struct ir_node *n = g->done ? g->done->next : g->func->body->first; n && !c->status; n = n->next) {
-        compute(c, n);
-        g->done = n;
-    }
+    for (struct ir_node *n = first_new(g); n && !c->status; n = n->next)
+        if (n->id >= g->computed)
+            compute(c, n);
+    g->computed = g->func->nnodes;
 }

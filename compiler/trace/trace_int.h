@@ -54,7 +54,7 @@ struct trace_graph {
     VEC(struct trace_whole) wholes;
     struct tcc_object **eager;           /* eager mode: by value id, the data of what has been computed */
     uint32_t neager;
-    struct ir_node *done;                /* eager mode: the last node that was computed */
+    uint32_t computed;                   /* eager mode: nodes with smaller ids are */
 };
 
 /* A graph that was compiled: a node of the chain of all, newest first. */
