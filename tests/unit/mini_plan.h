@@ -81,14 +81,14 @@ static inline uint32_t
 mp_buffer(struct mini_plan *p, uint32_t space, uint32_t dtype, uint32_t index, uint32_t offset, uint32_t bytes,
           struct tcc_range dims, const char *name)
 {
-    p->buffers[p->nbuffers] = (struct tcc_pbuffer){space, dtype, index, offset, bytes, dims.count, dims, mp_string(p, name), 0};
+    p->buffers[p->nbuffers] = (struct tcc_pbuffer){space, dtype, index, offset, bytes, dims.count, dims, mp_string(p, name), 0, 0};
     return p->nbuffers++;
 }
 
 static inline uint32_t
 mp_object(struct mini_plan *p, const char *name)
 {
-    p->buffers[p->nbuffers] = (struct tcc_pbuffer){TCC_SPACE_OBJECT, TCC_NONE, 0, TCC_NO, TCC_NO, TCC_NO, {0, 0}, mp_string(p, name), 0};
+    p->buffers[p->nbuffers] = (struct tcc_pbuffer){TCC_SPACE_OBJECT, TCC_NONE, 0, TCC_NO, TCC_NO, TCC_NO, {0, 0}, mp_string(p, name), 0, 0};
     return p->nbuffers++;
 }
 

@@ -21,7 +21,7 @@ static struct tcc_object *sample(int dtype)
     ck_assert_ptr_nonnull(v);
     if (dtype == TCC_STRING) {
         for (int i = 0; i < 15; i++)
-            ck_assert_int_eq(tccrt_string_set((struct tcc_string *)v->t.data + i, "a\0b\xff" + i % 2, i % 4), 0);
+            ck_assert_int_eq(tccrt_string_set((struct tcc_string *)v->t.data + i, &"a\0b\xff"[i % 2], i % 4), 0);
         return v;
     }
     for (int i = 0; i < 15; i++) {

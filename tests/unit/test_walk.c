@@ -117,7 +117,7 @@ static void scale_plan(struct mini_plan *p)
         s->scratch = c16;
     }
     p->entries[p->nentries++] = (struct tcc_pentry){mp_string(p, "main"), 0,      {0, 1}, {1, 1}, mp_list(p, 1, x),
-                                                    mp_list(p, 1, y),     {0, 2}, bytes,  c16};
+                                                    mp_list(p, 1, y),     {0, 2}, bytes,  c16,    {0, 0}};
 }
 
 static struct tccrt_session *open_plan(const struct tcc_plan *plan, struct tcc_model *d, struct tccrt_model **m,
@@ -269,8 +269,9 @@ static void dynamic_plan(struct mini_plan *p, bool fails)
         s->tiles = k;
     }
     mp_step(p, TCC_STEP_FREE, "keep", mp_list(p, 1, y));
-    p->entries[p->nentries++] = (struct tcc_pentry){
-        mp_string(p, "main"), 0, {0, 1}, {1, 1}, mp_list(p, 1, x), mp_list(p, 1, z), {0, p->nsteps}, one, TCC_NO};
+    p->entries[p->nentries++] =
+        (struct tcc_pentry){mp_string(p, "main"), 0,   {0, 1}, {1, 1}, mp_list(p, 1, x), mp_list(p, 1, z),
+                            {0, p->nsteps},       one, TCC_NO, {0, 0}};
 }
 
 START_TEST(data_dependent)
@@ -331,7 +332,7 @@ static void loop_plan(struct mini_plan *p)
     fb = mp_buffer(p, TCC_SPACE_OUTPUT, TCC_I64, 1, TCC_NO, c16, pair, "fb");
     collected = mp_object(p, "collected");
     stacked = mp_object(p, "stacked");
-    p->states[p->nstates++] = (struct tcc_pstate){mp_string(p, "start"), TCC_I64, 1, 0, pair, ~(uint64_t)0, 16};
+    p->states[p->nstates++] = (struct tcc_pstate){mp_string(p, "start"), TCC_I64, 1, 0, pair, ~(uint64_t)0, 16, 0, 0};
     mp_buffer(p, TCC_SPACE_STATE, TCC_I64, 0, TCC_NO, c16, pair, "start");
     add_kernels(p);
     mp_signature(p, "trip", TCC_I64, TCC_OBJ_TENSOR, 0, scalar);
@@ -355,7 +356,7 @@ static void loop_plan(struct mini_plan *p)
     s->sizes = pair;
     both = mp_list(p, 3, fa, fb, stacked);
     p->entries[p->nentries++] = (struct tcc_pentry){
-        mp_string(p, "main"), 0, {0, 1}, {1, 3}, mp_list(p, 1, trip), both, {2, 4}, mp_const(p, 512), TCC_NO};
+        mp_string(p, "main"), 0, {0, 1}, {1, 3}, mp_list(p, 1, trip), both, {2, 4}, mp_const(p, 512), TCC_NO, {0, 0}};
 }
 
 START_TEST(loop)
