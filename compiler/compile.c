@@ -170,9 +170,13 @@ static bool choose_target(struct job *j)
 /* -- Passes --------------------------------------------------------------------------------------------- */
 
 /* -O level to pass options; dumps of passes only: the others are ours. */
-static struct pass_options pass_options_of(struct job *j, const char **dumps)
+static struct pass_options pass_options_of(struct job *j)
 {
     const struct tccc_options *o = j->o;
+    int ndumps = 0;
+    while (o->dumps && o->dumps[ndumps])
+        ndumps++;
+    const char **dumps = IR_NEWN(j->ctx, ndumps + 1, const char *);
     struct pass_options p = {.level = o->level,
                              .exact = o->exact,
                              .fast_math = o->fast_math,
@@ -215,13 +219,9 @@ static bool graph_passes(void *user, struct ir_module *m, const struct pass_opti
 static bool choose_recomputed(struct job *j)
 {
     const struct tccc_options *o = j->o;
-    int ndumps = 0;
-    while (o->dumps && o->dumps[ndumps])
-        ndumps++;
-    const char **dumps = IR_NEWN(j->ctx, ndumps + 1, const char *);
-    struct pass_options p = pass_options_of(j, dumps);
     if (!o->train->split || !o->train->memory_budget)
         return true;
+    struct pass_options p = pass_options_of(j);
     return budget_fit_stages(j->module, o->train, &p, graph_passes, j, &j->recompute);
 }
 
@@ -249,11 +249,7 @@ static bool build_training(struct job *j)
 static bool run_passes(struct job *j)
 {
     const struct tccc_options *o = j->o;
-    int ndumps = 0;
-    while (o->dumps && o->dumps[ndumps])
-        ndumps++;
-    const char **dumps = IR_NEWN(j->ctx, ndumps + 1, const char *);
-    struct pass_options p = pass_options_of(j, dumps);
+    struct pass_options p = pass_options_of(j);
     if (!graph_passes(j, j->module, &p) ||
         (!o->train && !frontend_autocast(j->module, o->auto_cast, o->auto_cast_type, &p)))
         return false;
@@ -262,7 +258,7 @@ static bool run_passes(struct job *j)
         ir_print_module(to, j->module);
     /* Nothing more is asked for: the dump of the graph is all. */
     bool deeper = wants(o, "kernels") || wants(o, "plan") || wants(o, "llvm") || wants(o, "asm") || wants(o, "ptx");
-    if (!o->output && !deeper && ndumps)
+    if (!o->output && !deeper && o->dumps && o->dumps[0])
         return true;
     progress(j, "planning kernels", 0.2);
     if (o->train && !budget_fit(j->ctx, j->module, &p, o->train->memory_budget, o->train->report))

@@ -30,6 +30,19 @@ static const struct dtype_row *row_of(enum tcc_dtype d)
     return (unsigned)d < TCC_NDTYPES ? &rows[d] : &rows[TCC_NONE];
 }
 
+int tcc_random_bits(enum tcc_dtype d)
+{
+    switch (d) {
+    case TCC_F64: return 32;
+    case TCC_F32: return 24;
+    case TCC_F16: return 11;
+    case TCC_BF16: return 8;
+    case TCC_F8E4M3FN:
+    case TCC_F8E4M3FNUZ: return 4;
+    default: return 3;
+    }
+}
+
 int tcc_dtype_bytes(enum tcc_dtype d)
 {
     return row_of(d)->bytes;

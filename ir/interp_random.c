@@ -12,20 +12,6 @@
 #include "ir/interp_int.h"
 #include "ir/words_int.h"
 
-/* Significand bits, the hidden one included; at most a word's. */
-static int precision(enum tcc_dtype d)
-{
-    switch (d) {
-    case TCC_F64: return 32;
-    case TCC_F32: return 24;
-    case TCC_F16: return 11;
-    case TCC_BF16: return 8;
-    case TCC_F8E4M3FN:
-    case TCC_F8E4M3FNUZ: return 4;
-    default: return 3;
-    }
-}
-
 static double normal(const uint32_t *words, int i)
 {
     double u = ((words[i & ~1] >> 8) + 1) * 0x1p-24, v = (words[i | 1] >> 8) * 0x1p-24;
@@ -47,7 +33,7 @@ int interp_random(struct it_call *c)
     uint32_t counter[4] = {0, 0, (uint32_t)ir_get_i(c->n, IR_ATTR_stream, 0),
                            c->it->state ? (uint32_t)c->it->state->step : 0};
     uint32_t words[4];
-    int drop = 32 - precision(d);
+    int drop = 32 - tcc_random_bits(d);
     for (int64_t i = 0; i < t->nelems; i++) {
         if (i % 4 == 0) {
             counter[0] = (uint32_t)(i / 4);

@@ -58,23 +58,9 @@ static struct ir_value *scaled(struct ir_builder *b, struct ir_value *x, double 
     return x ? ir_binary(b, IR_mul, x, ir_constant_f(b, x->type->dtype, by)) : NULL;
 }
 
-/* Significand bits, the hidden one included; at most a word's. */
-static int precision(enum tcc_dtype d)
-{
-    switch (d) {
-    case TCC_F64: return 32;
-    case TCC_F32: return 24;
-    case TCC_F16: return 11;
-    case TCC_BF16: return 8;
-    case TCC_F8E4M3FN:
-    case TCC_F8E4M3FNUZ: return 4;
-    default: return 3;
-    }
-}
-
 static struct ir_value *uniform(struct ir_builder *b, struct ir_value *index, struct ir_value *key, enum tcc_dtype to)
 {
-    int bits = precision(to);
+    int bits = tcc_random_bits(to);
     struct ir_value *word = words(b, index, key);
     return word ? scaled(b, leading(b, word, bits, to == TCC_F64 ? TCC_F64 : TCC_F32), 1.0 / (double)(1ull << bits))
                 : NULL;

@@ -10,6 +10,7 @@
  *   stage_entries failed ARTIFACT           a step that fails in its last microbatch leaves all state bit for bit as it was
  */
 #include "runtime/tccrt.h"
+#include "tests/tensors.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -33,19 +34,6 @@ static int failed(const char *what)
     if (ranks > 1)
         tccrt_comm_abort(world, "a check has failed");
     return 1;
-}
-
-static int64_t elements(const struct tcc_tensor *t)
-{
-    int64_t n = 1;
-    for (int i = 0; i < t->rank; i++)
-        n *= t->dims[i];
-    return n;
-}
-
-static size_t bytes_of(const struct tcc_tensor *t)
-{
-    return (size_t)elements(t) * (t->dtype == TCC_I64 ? 8 : t->dtype == TCC_F32 || t->dtype == TCC_I32 ? 4 : 2);
 }
 
 /* -- Data ------------------------------------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
  * megabytes for state.
  */
 #include "runtime/tccrt.h"
+#include "tests/tensors.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,14 +15,6 @@ static int failed(const char *what)
 {
     printf("FAIL: %s: %s\n", what, tccrt_error());
     return 1;
-}
-
-static size_t bytes_of(const struct tcc_tensor *t)
-{
-    size_t n = t->dtype == TCC_I64 ? 8 : 4;
-    for (int i = 0; i < t->rank; i++)
-        n *= (size_t)t->dims[i];
-    return n;
 }
 
 /* Variable i on all ranks: here or not, as its stage says; gathered by the last one. */

@@ -14,6 +14,7 @@
 
 #include "compiler/tccc.h"
 #include "runtime/tccrt.h"
+#include "tests/tensors.h"
 
 enum { ROWS = 16, IN = 16, CLASSES = 10, MAX_STATES = 300 };
 
@@ -116,19 +117,6 @@ static float call(struct run *r, const char *entry, const struct batch *b, int f
 static float step(struct run *r, const struct batch *b)
 {
     return call(r, "step", b, 0, ROWS, 1, NULL);
-}
-
-static int64_t elements(const struct tcc_tensor *t)
-{
-    int64_t n = 1;
-    for (int i = 0; i < t->rank; i++)
-        n *= t->dims[i];
-    return n;
-}
-
-static size_t bytes_of(const struct tcc_tensor *t)
-{
-    return (size_t)elements(t) * (t->dtype == TCC_F32 || t->dtype == TCC_I32 ? 4 : t->dtype == TCC_I64 ? 8 : 2);
 }
 
 /* The largest difference of the state that both have and that `flags` names; INFINITY where bits must be equal and are not. */
