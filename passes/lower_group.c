@@ -532,6 +532,18 @@ static bool padded(const struct ir_use *u)
     return false;
 }
 
+/* Is v, or a view of it, what a product multiplies with weights or another such operand? */
+static bool multiplied(const struct ir_value *v, int depth)
+{
+    for (const struct ir_use *u = v->uses; u && depth < 6; u = u->next) {
+        enum ir_kind kind = ir_op_info(u->user->op)->kind;
+        if (((kind == IR_K_CONTRACT || kind == IR_K_WINDOW) && !u->index && u->user->nin > 1) ||
+            (lw_is_view(u->user) && multiplied(u->user->out[0], depth + 1)))
+            return true;
+    }
+    return false;
+}
+
 /* Who must find a value in a buffer: everything that is not evaluated inside kernels of the same block. */
 static void mark_required(struct lw *lw, struct ir_block *block)
 {
@@ -545,8 +557,49 @@ static void mark_required(struct lw *lw, struct ir_block *block)
                 if (u->user->block != block || !lw_is_kernel_node(u->user) || (is_scatter(u->user) && u->index > 0) ||
                     (lw->fuse && n->op == IR_cast && padded(u)))
                     lw->required[v->id] = true;
+            if (lw->fuse && lw->machine->stores_casts && n->op == IR_cast && multiplied(v, 0))
+                lw->required[v->id] = true;
         }
     }
+}
+
+/* The group of n, if it stores a cast (n), or several one after the other, of a stored value and nothing else; *from: that value. */
+static struct lw_group *only_casts(const struct lw *lw, const struct ir_node *n, struct ir_value **from)
+{
+    if (n->op != IR_cast || lw->launches[n->id].n != 1)
+        return NULL;
+    struct lw_group *g = lw->launches[n->id].at[0];
+    *from = n->in[0].value;
+    while (!lw->stored[(*from)->id] && (*from)->def && (*from)->def->op == IR_cast)
+        *from = (*from)->def->in[0].value;
+    return g->root == n && !g->anchor && !g->into && lw->stored[(*from)->id] ? g : NULL;
+}
+
+/* A stored cast of what another kernel stores is stored by that one. */
+static void store_beside(struct lw *lw, struct ir_node *n)
+{
+    struct ir_value *from = NULL;
+    struct lw_group *casts = only_casts(lw, n, &from), *g = NULL;
+    if (!casts || !from->def || from->def->block != n->block || lw->layout[from->id] != lw->layout[n->out[0]->id])
+        return;
+    for (int i = 0; i < lw->launches[from->def->id].n; i++)
+        if (lw->launches[from->def->id].at[i]->value == from)
+            g = lw->launches[from->def->id].at[i];
+    if (!g || g->into || g->updates || g->also || g->root != from->def)
+        return;
+    bool stored = false;
+    g->also = n->out[0];
+    for (const struct ir_node *c = n; c->out[0] != from; c = c->in[0].value->def)
+        set_add(lw, &lw->in[c->id], g);
+    if (lw_build(lw, g))
+        for (int i = 0; i < g->kernel->noperands; i++)
+            stored |= g->values[i] == g->also;
+    for (const struct ir_node *c = n; c->out[0] != from; c = c->in[0].value->def)
+        lw->in[c->id].n = 0, set_add(lw, &lw->in[c->id], stored ? g : casts);
+    if (stored)
+        lw->launches[n->id].n = 0;
+    else
+        g->also = NULL;
 }
 
 bool lw_form_groups(struct lw *lw, struct ir_block *block)
@@ -564,6 +617,9 @@ bool lw_form_groups(struct lw *lw, struct ir_block *block)
     for (struct ir_node *n = block->last; n; n = n->prev)
         if (lw_is_kernel_node(n))
             form_node(lw, n);
+    IR_EACH_NODE(n, block)
+    if (lw->fuse && lw->machine->stores_casts && lw_is_kernel_node(n))
+        store_beside(lw, n);
     /* The kernels as they stand now that everybody's place is known. */
     IR_EACH_NODE(n, block)
     for (int i = 0; i < lw->launches[n->id].n; i++) {

@@ -215,7 +215,7 @@ static bool is_here(const struct kb *k, const struct ir_value *v)
     const struct lw_group *g = k->group;
     if (!v->def || v->def->op == IR_constant)
         return false;
-    if (v == g->value && v->def == g->root)
+    if ((v == g->value && v->def == g->root) || v == g->also)
         return true;
     return !k->lw->stored[v->id] && (lw_is_view(v->def) || lw_in_group(k->lw, v->def, g));
 }
@@ -671,11 +671,10 @@ static int padding_guards(struct kb *k, struct ir_value *v, const ir_expr *idx, 
     return n;
 }
 
-/* The root's value at idx, stored: into its own buffer, or its piece of a concat. Padding lanes get zero. */
-void kb_store_root(struct kb *k, int stage, const struct lw_group *g, const ir_expr *idx)
+/* Stores v, worked out at idx, as element `at` of `to`; zeros in its padding. */
+static void store_value(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, struct ir_value *to,
+                        const ir_expr *at)
 {
-    struct ir_value *v = g->value;
-    ir_expr at[TCC_MAX_RANK];
     struct kn_guard guards[TCC_MAX_RANK] = {{0}};
     int n = padding_guards(k, v, idx, guards), saved = kb_push_guards(k, n, guards);
     int id = kb_value(k, stage, v, idx);
@@ -684,9 +683,19 @@ void kb_store_root(struct kb *k, int stage, const struct lw_group *g, const ir_e
         int args[3] = {kb_inside(k, stage, n, guards), id, kb_const(k, stage, v->type->dtype, 0, 0)};
         id = kb_scalar(k, stage, IR_select, v->type->dtype, 3, args);
     }
+    kb_store(k, stage, to, at, id);
+}
+
+/* The root's value at idx, stored: into its own buffer, or its piece of a concat; a cast of it beside it. */
+void kb_store_root(struct kb *k, int stage, const struct lw_group *g, const ir_expr *idx)
+{
+    struct ir_value *v = g->value;
+    ir_expr at[TCC_MAX_RANK];
     for (int i = 0; i < v->type->rank; i++)
         at[i] = g->into ? ir_add(k->ctx, ir_mulc(k->ctx, idx[i], g->into_step[i]), g->into_offset[i]) : idx[i];
-    kb_store(k, stage, g->into ? g->into : v, at, id);
+    store_value(k, stage, v, idx, g->into ? g->into : v, at);
+    if (g->also)
+        store_value(k, stage, g->also, idx, g->also, idx);
 }
 
 static bool build_scan(struct kb *k, struct lw_group *g)

@@ -26,6 +26,9 @@ struct pass_machine {
     kn_layout (*layout)(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n, int operand);
     /* Should the operands of that CONTRACT or WINDOW node become f32 first, being smaller? NULL: of none. */
     bool (*widen)(const struct pass_machine *m, const struct ir_node *n);
+    /* Casts of a product's first operand are stored, by the kernel that computes what they cast where one does: kernels of products
+     * would work them out again for each of their tiles. */
+    bool stores_casts;
     /* Can it run that ATTENTION node as one kernel? NULL: none. */
     bool (*attention)(const struct pass_machine *m, const struct ir_node *n);
     /* Should that 3x3 conv node, with constant weights, run by Winograd's F(4x4, 3x3) (4), F(2x2, 3x3) (2) or directly (0)?
