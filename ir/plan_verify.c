@@ -166,6 +166,44 @@ static void extend_over_loop(struct plan *v, int first, int last)
     }
 }
 
+/* Does the kernel store to that operand by an index that it loads, as the number of an iteration, everywhere? */
+static bool stores_by_index(const struct kn_kernel *k, int operand)
+{
+    bool found = false;
+    for (int i = 0; i < k->ninsns; i++) {
+        const struct kn_insn *store = &k->insns[i];
+        bool indexed = false;
+        if (store->code != KN_STORE || store->operand != operand)
+            continue;
+        for (int j = 0; j < k->ninsns && !indexed; j++)
+            for (int d = 0; d < store->nindex && k->insns[j].code == KN_INDEX; d++)
+                indexed = indexed || ir_uses_sym(store->index[d], k->insns[j].expr);
+        if (!indexed)
+            return false;
+        found = true;
+    }
+    return found;
+}
+
+/* What a loop that counts stores element by element counts as written behind it, and lives from the loop's begin. */
+static void fills(struct plan *v, const struct kn_steps *steps, int first)
+{
+    for (int i = 0; i < steps->n; i++) {
+        const struct kn_step *s = &steps->at[i];
+        for (int o = 0, a = 0; s->kind == TCC_STEP_LAUNCH && s->kernel && o < s->kernel->noperands; o++) {
+            if (s->kernel->operands[o].use == KN_TEMP)
+                continue;
+            int b = s->args[a++];
+            if (s->kernel->operands[o].use == KN_IN || !stores_by_index(s->kernel, o))
+                continue;
+            b = root(v->p, b);
+            v->written[b] = true;
+            if (v->life[b].first > first)
+                v->life[b].first = first;
+        }
+    }
+}
+
 static void run_loop(struct plan *v, const struct kn_step *s)
 {
     size_t n = (size_t)v->p->nbuffers;
@@ -194,6 +232,8 @@ static void run_loop(struct plan *v, const struct kn_step *s)
             live_at(v, root(v->p, g->params[i]));
     }
     memcpy(v->written, before, n);
+    if (v->ok && s->nargs && s->args[0] >= 0)
+        fills(v, &g->steps, first);
     for (int i = 0; g->finals && i < g->nresults - 1; i++)
         writes(v, s, g->finals[i]);
     extend_over_loop(v, first, v->position);

@@ -86,6 +86,16 @@ struct loop {
     int *params, *sequences;
 };
 
+static bool unused(const struct lw *lw, const struct ir_value *all)
+{
+    return lw->fuse && !ir_has_uses(all);
+}
+
+static bool in_place(struct lw *lw, const struct ir_value *all)
+{
+    return !unused(lw, all) && lw_scan_in_place(lw, all);
+}
+
 /* Parameters get the first values: iteration and condition are the walker's, carried ones are copied or boxed. */
 static void enter(struct lw *lw, struct loop *l, struct kn_steps *to)
 {
@@ -108,7 +118,10 @@ static void enter(struct lw *lw, struct loop *l, struct kn_steps *to)
         }
     }
     for (int i = 0; i < l->nscan; i++) {
-        l->sequences[i] = object_buffer(lw, n->out[l->ncarried + i]->name);
+        struct ir_value *all = n->out[l->ncarried + i];
+        if (in_place(lw, all) || unused(lw, all))
+            continue;
+        l->sequences[i] = object_buffer(lw, all->name);
         struct kn_step *s = lw_step(lw, to, TCC_STEP_LIB, n, 1, &l->sequences[i]);
         s->lib = "sequence_empty";
     }
@@ -123,6 +136,18 @@ static bool lower_body(struct lw *lw, struct loop *l, struct kn_region *r)
     if (!lw_lower_block(lw, l->body, &r->steps))
         return false;
     for (int i = 0; i < l->nscan; i++) {
+        struct ir_value *all = l->n->out[l->ncarried + i];
+        if (unused(lw, all))
+            continue;
+        if (in_place(lw, all)) {
+            struct lw_group *g = lw_scan_group(lw, all);
+            if (!g) {
+                ir_error(lw->ctx, &l->n->where, "no kernel can be built for what a loop collects");
+                return false;
+            }
+            lw_launch(lw, &r->steps, yield, g);
+            continue;
+        }
         int args[2] = {lw_buffer(lw, yield->in[1 + l->ncarried + i].value), l->sequences[i]};
         lw_step(lw, &r->steps, TCC_STEP_ACCUM, yield, 2, args);
     }
@@ -178,6 +203,8 @@ bool lw_lower_loop(struct lw *lw, struct ir_node *n, struct kn_steps *to)
             lw->buffer[n->out[i]->id] = l.params[2 + i];
     }
     for (int i = 0; i < l.nscan; i++) {
+        if (in_place(lw, n->out[l.ncarried + i]) || unused(lw, n->out[l.ncarried + i]))
+            continue;
         int stack[2] = {l.sequences[i], object_buffer(lw, n->out[l.ncarried + i]->name)};
         set_item_dims(lw, lw_step(lw, to, TCC_STEP_STACK, n, 2, stack), stack[1], n->out[l.ncarried + i]->type);
         arrive(lw, to, n, stack[1], n->out[l.ncarried + i]);

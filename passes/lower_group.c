@@ -434,6 +434,7 @@ static void form_pieces(struct lw *lw, struct ir_node *n)
             for (int j = 0; j < lw->launches[v->def->id].n; j++)
                 placed = placed || (lw->launches[v->def->id].at[j]->into == n->out[0] &&
                                     lw->launches[v->def->id].at[j]->value == v);
+        placed = placed || (n->op == IR_concat && lw_scan_is_piece(lw, n, i));
         if (!placed && !(n->op == IR_concat && ir_is_value(v->type->dim[ir_get_i(n, IR_ATTR_axis, 0)], 0))) {
             struct lw_group *g = group_new(lw, n, v);
             place_in(lw, g, n, i);
@@ -457,10 +458,12 @@ static void form_scatter(struct lw *lw, struct ir_node *n)
 }
 
 /* Has a piece of n its place in n's buffer already? */
-static bool has_placed_piece(const struct lw *lw, const struct ir_node *n)
+static bool has_placed_piece(struct lw *lw, const struct ir_node *n)
 {
     for (int i = 0; i < n->nin; i++) {
         const struct ir_node *def = n->in[i].value->def;
+        if (n->op == IR_concat && lw_scan_is_piece(lw, n, i))
+            return true;
         for (int j = 0; def && def->block == n->block && j < lw->launches[def->id].n; j++)
             if (lw->launches[def->id].at[j]->into == n->out[0])
                 return true;

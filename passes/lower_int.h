@@ -8,6 +8,7 @@
  *   lower_steps.c    blocks -> plan steps; buffers; control flow; symbols bound while running
  *   lower_attention.c  the kernel of attention
  *   lower_winograd.c  the kernel of a convolution by F(4x4, 3x3) or F(2x2, 3x3)
+ *   lower_scan.c     what loops collect, stored in place
  *   lower_memory.c   offsets of buffers in the arena
  *
  * A *group* is a root node, whose value is stored, and nodes evaluated inside the same kernel. *Views* (moves, sources) are
@@ -148,6 +149,7 @@ bool lw_form_groups(struct lw *lw, struct ir_block *block);
 
 /* -- lower_steps.c ---------------------------------------------------------------------------------- */
 struct kn_step *lw_step(struct lw *lw, struct kn_steps *to, enum tcc_step_kind kind, const struct ir_node *n, int nargs, const int *args);
+void lw_launch(struct lw *lw, struct kn_steps *to, struct ir_node *n, struct lw_group *g);
 int lw_buffer(struct lw *lw, struct ir_value *v);        /* v's buffer, made when first asked for */
 int lw_buffer_new(struct lw *lw, struct kn_buffer b);
 bool lw_lower_block(struct lw *lw, struct ir_block *block, struct kn_steps *to);
@@ -179,6 +181,14 @@ void lw_bind(struct lw *lw, struct kn_steps *to, const struct ir_node *n, enum t
 /* -- lower_control.c: if and loop ------------------------------------------------------------------- */
 bool lw_lower_if(struct lw *lw, struct ir_node *n, struct kn_steps *to);
 bool lw_lower_loop(struct lw *lw, struct ir_node *n, struct kn_steps *to);
+
+/* -- lower_scan.c: what loops collect ---------------------------------------------------------------- */
+/* Is `all`, an output that a loop collects, stored element by element while the loop runs? */
+bool lw_scan_in_place(struct lw *lw, const struct ir_value *all);
+/* Is that operand of a concat such a one (or a view of it), whose elements are stored in the concat's buffer? */
+bool lw_scan_is_piece(struct lw *lw, const struct ir_node *n, int piece);
+/* The kernel that stores one element, for the end of the loop's body; NULL: it can't be built. */
+struct lw_group *lw_scan_group(struct lw *lw, struct ir_value *all);
 
 /* -- lower_collective.c: steps that are started, and waits for them ---------------------------------- */
 bool lw_lower_collective(struct lw *lw, struct ir_node *n, struct kn_steps *to);

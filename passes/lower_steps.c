@@ -205,7 +205,7 @@ void lw_bind_dims(struct lw *lw, struct kn_steps *to, const struct ir_node *n, i
 
 /* -- Nodes ---------------------------------------------------------------------------------------------------- */
 
-static void launch(struct lw *lw, struct kn_steps *to, struct ir_node *n, struct lw_group *g)
+void lw_launch(struct lw *lw, struct kn_steps *to, struct ir_node *n, struct lw_group *g)
 {
     struct kn_kernel *k = g->kernel;
     for (int d = 0; d < k->ndims; d++)
@@ -340,7 +340,7 @@ static bool lower_node(struct lw *lw, struct ir_node *n, struct kn_steps *to)
 {
     check_sizes(lw, n, to);
     for (int i = 0; i < lw->launches[n->id].n; i++)
-        launch(lw, to, n, lw->launches[n->id].at[i]);
+        lw_launch(lw, to, n, lw->launches[n->id].at[i]);
     if (lw_is_kernel_node(n))
         return true;
     switch (n->op) {
@@ -452,7 +452,7 @@ static void place_outputs(struct lw *lw, struct kn_entry *e)
         b.dtype = v->type->dtype;
         b.bytes = physical_bytes(lw, v->type, NULL);
         e->output_buffers[i] = lw_buffer_new(lw, b);
-        bool here = v->def && v->def->block == lw->func->body && lw_is_kernel_node(v->def);
+        bool here = v->def && v->def->block == lw->func->body && (lw_is_kernel_node(v->def) || lw_scan_in_place(lw, v));
         if (here && lw->buffer[v->id] < 0 && lw_level(lw, b.bytes) == 0)
             lw->buffer[v->id] = e->output_buffers[i];
     }

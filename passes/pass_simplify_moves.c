@@ -2,8 +2,9 @@
 /*
  * simplify_moves: ops that only move or rename elements are composed, cancelled, or folded into their user. All exact.
  *
- *   transpose   of nothing; of a transpose; that moves axes of extent 1 only (a reshape); into matmul's trans_a, trans_b
- *   reshape     to the same dims; of a reshape
+ *   transpose   of nothing; of a transpose; that moves axes of extent 1 only (a reshape); of a stack, that moves the stacked axis
+ *               only (a stack along another axis); into matmul's trans_a, trans_b
+ *   reshape     to the same dims; of a reshape; of a stack, that joins the stacked axis with the next (a concat)
  *   expand      to the same dims; of an expand; under a MAP op whose other operands have the dims already
  *   slice       of everything; of a slice; of a concat, from one of its operands
  *   concat      of one; of empty operands; of a concat along the same axis
@@ -62,6 +63,69 @@ static struct ir_value *transpose_ones(struct rewrite *w, struct ir_node *n)
         last = perm[i];
     }
     return rewrite_go(w) ? ir_reshape_to(&w->b, n->in[0].value, to->rank, to->dim) : NULL;
+}
+
+/* A concat of values of extent 1 along its axis, which nobody else reads: values that are stacked. */
+static struct ir_node *stack_of(const struct ir_node *n, int64_t *axis)
+{
+    struct ir_node *c = operand_node(n, 0, IR_concat);
+    if (!c || !ir_has_one_use(c->out[0]) || c->nin < 2)
+        return NULL;
+    *axis = ir_get_i(c, IR_ATTR_axis, 0);
+    for (int i = 0; i < c->nin; i++)
+        if (!ir_is_value(c->in[i].value->type->dim[*axis], 1))
+            return NULL;
+    return c;
+}
+
+/* The concat along `axis` of the stacked values, each with those dims. */
+static struct ir_value *restack(struct rewrite *w, const struct ir_node *stack, int64_t axis, int rank,
+                                const ir_expr *dims)
+{
+    struct ir_value **pieces = IR_NEWN(w->b.ctx, stack->nin, struct ir_value *);
+    for (int i = 0; i < stack->nin; i++) {
+        pieces[i] = ir_reshape_to(&w->b, stack->in[i].value, rank, dims);
+        if (!pieces[i])
+            return NULL;
+    }
+    return ir_build1(&w->b, IR_concat, stack->nin, pieces, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis)));
+}
+
+static struct ir_value *transpose_stack(struct rewrite *w, struct ir_node *n)
+{
+    const int64_t *perm = ir_attr(n, IR_ATTR_perm)->ints;
+    int64_t axis, to = 0, last = -1;
+    struct ir_node *stack = stack_of(n, &axis);
+    ir_type t = n->out[0]->type;
+    ir_expr dims[TCC_MAX_RANK];
+    for (int i = 0; stack && i < t->rank; i++) {
+        dims[i] = t->dim[i];
+        if (perm[i] == axis) {
+            to = i;
+            dims[i] = ir_const(w->b.ctx, 1);
+        } else if (perm[i] < last) {
+            return NULL;
+        } else {
+            last = perm[i];
+        }
+    }
+    return stack && rewrite_go(w) ? restack(w, stack, to, t->rank, dims) : NULL;
+}
+
+static struct ir_value *reshape_stack(struct rewrite *w, struct ir_node *n)
+{
+    int64_t axis;
+    struct ir_node *stack = stack_of(n, &axis);
+    ir_type from = n->in[0].value->type, to = n->out[0]->type;
+    ir_expr dims[TCC_MAX_RANK];
+    if (!stack || to->rank != from->rank - 1 || axis + 1 >= from->rank)
+        return NULL;
+    for (int i = 0; i < to->rank; i++) {
+        dims[i] = i < axis ? from->dim[i] : from->dim[i + 1];
+        if (to->dim[i] != (i == axis ? ir_mulc(w->b.ctx, dims[i], stack->nin) : dims[i]))
+            return NULL;
+    }
+    return rewrite_go(w) ? restack(w, stack, axis, to->rank, dims) : NULL;
 }
 
 /* matmul(transpose(a), b) = matmul(a, b) with trans_a: when the last two axes are swapped and no other is moved */
@@ -315,9 +379,11 @@ static const struct rewrite_rule rules[] = {
     {IR_transpose, transpose_nothing},
     {IR_transpose, transpose_transpose},
     {IR_transpose, transpose_ones},
+    {IR_transpose, transpose_stack},
     {IR_matmul, matmul_transpose},
     {IR_reshape, same_type},
     {IR_reshape, reshape_reshape},
+    {IR_reshape, reshape_stack},
     {IR_expand, same_type},
     {IR_expand, expand_expand},
     {IR_OP_NONE, expand_under_map},
