@@ -341,7 +341,7 @@ static bool find_columns(struct ct *c)
         ir_expr low = ir_iter(ctx, "nj", ir_const(ctx, c->panel)),
                 both = ir_add(ctx, ir_mulc(ctx, high, c->panel), low);
         ir_expr off = ir_subst(ctx, c->off_b, 1, &var, &both);
-        if (!stride_of(ctx, off, low, &c->vec_eb) || !ir_is_value(c->vec_eb, apart) ||
+        if (!stride_of(ctx, off, low, &c->vec_eb) || (c->depth > 1 && !ir_is_value(c->vec_eb, apart)) ||
             !stride_of(ctx, off, high, &coef))
             return false;
         c->panel_stride = ir_const_or(coef, CT_DYN);

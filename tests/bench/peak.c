@@ -4,10 +4,13 @@
  * multiply-adds in registers only (tools/peak.c). Panels are products whose operands fit the first or the second cache, so that
  * little but the micro-kernel is timed; whole products have packed right sides, as weights are.
  *
+ * Where the architecture multiplies bf16 in pairs, the same products of bf16 follow, beside a loop of such products in registers.
+ *
  * Both are timed by turns, in the thread's processor time: the clock of a shared machine moves. Printed: medians of the rounds.
  *
  * usage: peak [architecture]     (default: native); a Markdown table on standard output
  */
+#include "compiler/cpu/cpu_int.h"
 #include "tools/peak_int.h"
 #include "tests/unit/kernel_make.h"
 
@@ -21,7 +24,7 @@ struct shape {
     int m, n, k;
     struct kn_kernel *kernel;
     tcc_kernel_fn fn;
-    float *args[4]; /* a, b, bias, out */
+    void *args[4]; /* a, b, bias, out */
     void *scratch;
     double gflops[ROUNDS], share[ROUNDS];
 };
@@ -57,9 +60,12 @@ static float *numbers(size_t n)
 static bool prepare(struct shape *s)
 {
     size_t m = (size_t)s->m, n = (size_t)s->n, k = (size_t)s->k, sizes[4] = {m * k, k * n, n, m * n};
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
+        free(s->args[i]);
         if (!(s->args[i] = numbers(sizes[i])))
             return false;
+    }
+    free(s->scratch);
     s->scratch = aligned_alloc(64, (size_t)ir_const_or(s->kernel->scratch, 0) / 64 * 64 + 64);
     return s->scratch;
 }
@@ -75,9 +81,9 @@ static void run(const struct shape *s, int times)
 
 /* Best of four pieces of about half a millisecond, or one run, between two of the peak: a piece that lost its caches to another program
  * says nothing. */
-static void measure(struct shape *s, int round, int bits)
+static void measure(struct shape *s, int round, double (*peak)(void))
 {
-    double flops = 2.0 * s->m * s->n * s->k, before = peak_gflops(bits);
+    double flops = 2.0 * s->m * s->n * s->k, before = peak();
     double best = 0;
     int times = (int)(5e-4 * before * 1e9 / flops) + 1;
     for (int i = 0; i < 4; i++) {
@@ -86,7 +92,7 @@ static void measure(struct shape *s, int round, int bits)
         t = cpu_seconds() - t;
         best = flops * times / t * 1e-9 > best ? flops * times / t * 1e-9 : best;
     }
-    double after = peak_gflops(bits);
+    double after = peak();
     s->gflops[round] = best;
     s->share[round] = best / (before > after ? before : after);
 }
@@ -97,21 +103,24 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-int main(int argc, char **argv)
+static int bits; /* of the architecture's vectors */
+
+static double peak_floats(void)
+{
+    return peak_gflops(bits);
+}
+
+/* The table of products of operands in one dtype. Returns an exit status. */
+static int table(struct ir_ctx *ctx, const struct pass_machine *m, const char *arch, enum tcc_dtype dtype,
+                 double (*peak)(void))
 {
     struct kn_kernel *k[SHAPES];
     tcc_kernel_fn f[SHAPES];
-    struct ir_ctx *ctx = ir_ctx_new();
-    const char *arch = target_cpu.resolve(ctx, argc > 1 ? argv[1] : "native");
-    const struct pass_machine *m = target_cpu.machine(ctx, arch);
-    if (!m) {
-        fprintf(stderr, "peak: unknown architecture '%s'\n", arch);
-        return 2;
-    }
-    int bits = m->fma ? m->vector_bytes * 8 : 128;
     for (int i = 0; i < SHAPES; i++) {
         struct shape *s = &shapes[i];
-        struct km_matmul v = {.b = 1, .m = s->m, .n = s->n, .k = s->k, .panel = m->vector_bytes >= 64 ? 32 : 16};
+        struct km_matmul v = {
+            .b = 1, .m = s->m, .n = s->n, .k = s->k, .panel = m->vector_bytes >= 64 ? 32 : 16, .dtype = dtype};
+        v.group = dtype == TCC_BF16 ? 2 : 1;
         k[i] = s->kernel = km_matmul(ctx, &v);
         k[i]->id = i;
         m->schedule(m, ctx, k[i]);
@@ -127,13 +136,34 @@ int main(int argc, char **argv)
         run(s, 1);
         int rounds = (double)s->m * s->n * s->k > 1e9 ? ROUNDS / 4 : ROUNDS;
         for (int r = 0; r < rounds; r++)
-            measure(s, r, bits);
+            measure(s, r, peak);
         qsort(s->gflops, (size_t)rounds, sizeof *s->gflops, ascending);
         qsort(s->share, (size_t)rounds, sizeof *s->share, ascending);
         printf("| %s | %d x %d x %d | %d x %d | %.1f | %.1f %% |\n", s->what, s->m, s->n, s->k, k[i]->schedule.mr,
                k[i]->schedule.nr, s->gflops[rounds / 2], 100 * s->share[rounds / 2]);
         fflush(stdout);
     }
-    printf("\npeak: %.1f GFLOP/s a core, %d-bit vectors\n", peak_gflops(bits), bits);
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct ir_ctx *ctx = ir_ctx_new();
+    const char *arch = target_cpu.resolve(ctx, argc > 1 ? argv[1] : "native");
+    const struct pass_machine *m = target_cpu.machine(ctx, arch);
+    if (!m) {
+        fprintf(stderr, "peak: unknown architecture '%s'\n", arch);
+        return 2;
+    }
+    bits = m->fma ? m->vector_bytes * 8 : 128;
+    int status = table(ctx, m, arch, TCC_F32, peak_floats);
+    if (status)
+        return status;
+    printf("\npeak: %.1f GFLOP/s a core, %d-bit vectors\n", peak_floats(), bits);
+    if (!cpu_multiplies_bf16((const struct cpu_machine *)m) || peak_pairs_gflops() == 0)
+        return 0;
+    printf("\nbf16 in pairs:\n\n");
+    status = table(ctx, m, arch, TCC_BF16, peak_pairs_gflops);
+    printf("\npeak: %.1f GFLOP/s a core\n", peak_pairs_gflops());
+    return status;
 }

@@ -121,17 +121,22 @@ struct kn_kernel *km_matmul(struct ir_ctx *ctx, const struct km_matmul *v)
     if (v->dynamic)
         k->sizes[k->nsizes++] = rows;
     v->trans_a ? OPERAND(m, KN_IN, d, nb, nk, rows) : OPERAND(m, KN_IN, d, nb, rows, nk);
-    if (v->panel)
+    ir_expr g = number(m, v->group > 1 ? v->group : 1);
+    if (v->panel && v->group > 1)
+        OPERAND(m, KN_IN, d, ir_ceildiv(ctx, nn, p), ir_floordiv(ctx, nk, g), p, g);
+    else if (v->panel)
         OPERAND(m, KN_IN, d, ir_ceildiv(ctx, nn, p), nk, p);
     else
         v->trans_b ? OPERAND(m, KN_IN, d, nb, nn, nk) : OPERAND(m, KN_IN, d, nb, nk, nn);
     OPERAND(m, KN_IN, TCC_F32, nn);
     OPERAND(m, KN_OUT, TCC_F32, nb, rows, nn);
     int la = access_insn(m, KN_LOAD, 0, v->trans_a ? INDEX(b, x, i) : INDEX(b, i, x), -1);
+    ir_expr panel = ir_floordiv(ctx, j, p), column = ir_mod(ctx, j, p);
     int lb = access_insn(m, KN_LOAD, 1,
-                         v->panel     ? INDEX(ir_floordiv(ctx, j, p), x, ir_mod(ctx, j, p))
-                         : v->trans_b ? INDEX(b, j, x)
-                                      : INDEX(b, x, j),
+                         v->panel && v->group > 1 ? INDEX(panel, ir_floordiv(ctx, x, g), column, ir_mod(ctx, x, g))
+                         : v->panel               ? INDEX(panel, x, column)
+                         : v->trans_b             ? INDEX(b, j, x)
+                                                  : INDEX(b, x, j),
                          -1);
     int a2 = d == TCC_F32 ? la : word(m, IR_cast, la, -1), b2 = d == TCC_F32 ? lb : word(m, IR_cast, lb, -1);
     int mul = word(m, IR_mul, a2, b2), red = reduce(m, KN_SUM, mul, set), r = red;

@@ -12,6 +12,7 @@
 struct km_matmul {
     int64_t b, m, n, k;
     int panel;                       /* > 0: b is [n div panel, k, n mod panel], the same for all batches */
+    int group;                       /* > 1, with panel: b is [n div panel, k div group, n mod panel, k mod group] */
     bool trans_a, trans_b;           /* a [b, k, m]; b [b, n, k] */
     bool relu;                       /* out = relu(out + bias) */
     bool longer;                     /* 24 times out = out * 0.75 + 0.25: an epilogue that is run by rows */

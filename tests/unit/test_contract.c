@@ -53,6 +53,8 @@ static const struct km_matmul matmuls[] = {
     {.b = 1, .m = 1, .n = 96, .k = 50, .panel = 32, .relu = true, .dynamic = true},
     {.b = 1, .m = 21, .n = 50, .k = 37, .dtype = TCC_BF16, .panel = 32, .relu = true},
     {.b = 2, .m = 21, .n = 50, .k = 37, .dtype = TCC_BF16, .trans_b = true},
+    {.b = 1, .m = 40, .n = 70, .k = 36, .dtype = TCC_BF16, .panel = 32, .group = 2, .relu = true},
+    {.b = 1, .m = 128, .n = 512, .k = 256, .dtype = TCC_BF16, .panel = 32, .group = 2},
     {.b = 1, .m = 6, .n = 5, .k = 3},
 };
 #define NMATMULS ((int)(sizeof matmuls / sizeof *matmuls))
@@ -73,6 +75,7 @@ static void check_matmul(const struct km_matmul *v, const struct kn_kernel *k, t
 {
     size_t na = (size_t)(v->b * v->m * v->k), nb = (size_t)((v->panel ? 1 : v->b) * v->k * v->n),
            nc = (size_t)(v->b * v->m * v->n);
+    int64_t g = v->group > 1 ? v->group : 1;
     size_t np = v->panel ? (size_t)((v->n + v->panel - 1) / v->panel * v->panel * v->k) : nb;
     float *a = values(na, 1), *b = values(nb, 2), *bias = values((size_t)v->n, 3), *out = values(nc, 4),
           *packed = values(np, 5);
@@ -83,7 +86,7 @@ static void check_matmul(const struct km_matmul *v, const struct kn_kernel *k, t
         memset(packed, 0, np * sizeof *packed);
         for (int64_t j = 0; j < v->n; j++)
             for (int64_t x = 0; x < v->k; x++)
-                packed[(j / v->panel * v->k + x) * v->panel + j % v->panel] = b[x * v->n + j];
+                packed[(j / v->panel * (v->k / g) + x / g) * v->panel * g + j % v->panel * g + x % g] = b[x * v->n + j];
     } else {
         memcpy(packed, b, nb * sizeof *b);
     }
@@ -269,16 +272,16 @@ static void check_pool(const struct km_pool *v, const struct kn_kernel *k, tcc_k
 
 /* -- All of them ------------------------------------------------------------------------------------------- */
 
-static const char *const archs[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4"};
+static const char *const archs[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "native-avx512fp16"};
 
 START_TEST(kernels)
 {
-    const char *arch = archs[_i];
     struct ir_ctx *ctx = ir_ctx_new();
+    const char *arch = target_cpu.resolve(ctx, archs[_i]);
     struct kn_kernel *k[NMATMULS + NCONVS + NPOOLS + NPLAINS];
     tcc_kernel_fn f[NMATMULS + NCONVS + NPOOLS + NPLAINS];
     int n = 0;
-    if (!km_can_run(arch)) {
+    if (!km_can_run(archs[_i])) {
         ir_ctx_free(ctx);
         return;
     }
@@ -322,7 +325,7 @@ int main(void)
     Suite *s = suite_create("contract");
     TCase *t = tcase_create("kernels");
     tcase_set_timeout(t, 120);
-    tcase_add_loop_test(t, kernels, 0, 3);
+    tcase_add_loop_test(t, kernels, 0, (int)(sizeof archs / sizeof *archs));
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
