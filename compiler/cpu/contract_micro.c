@@ -212,14 +212,14 @@ static void start_fetch(struct sum *s, LLVMValueRef r0, LLVMValueRef b)
     struct em *e = g->e;
     const struct ct *c = &g->c;
     const struct ct_k *in = &c->ks[c->nks - 1];
-    int u = unroll_of(s), size = tcc_dtype_bytes(c->dtype), last = c->nks - 1;
-    if (c->nk == CT_DYN || c->ncols == CT_DYN || c->depth > 1)
+    int u = unroll_of(s), size = tcc_dtype_bytes(c->dtype), last = c->nks - 1, unit = size / c->depth;
+    if (c->nk == CT_DYN || c->ncols == CT_DYN)
         return;
     int64_t slab = c->nk * s->cv * g->lanes * size, total = c->ncols * c->nk * size;
     if (g->packed_b || !c->panel || s->mr * s->cv < 16 || slab < 16 << 10 || total < 256 << 10 || in->n == CT_DYN ||
         in->n % u || s->sb[last] == CT_DYN || (int64_t)s->cv * g->lanes % c->panel)
         return;
-    s->fetch_shift = log2_exact(s->sb[last] * u * size / 64);
+    s->fetch_shift = log2_exact(s->sb[last] * u * unit / 64);
     if (s->fetch_shift < 0)
         return;
     int64_t shares = slab / 64 / (c->nk / u), blocks = c->nrows == CT_DYN ? 8 : (c->nrows + g->mr - 1) / g->mr;
@@ -237,7 +237,7 @@ static void start_fetch(struct sum *s, LLVMValueRef r0, LLVMValueRef b)
     number = LLVMBuildMul(e->b, number, em_i64(e, s->fetch_lines), "");
     number = LLVMBuildURem(e->b, number, em_i64(e, shares), "");
     LLVMValueRef at = LLVMBuildMul(e->b, number, em_i64(e, s->fetch_gap), "");
-    at = LLVMBuildAdd(e->b, at, em_i64(e, (int64_t)s->cv * g->lanes / c->panel * c->panel_stride * size), "");
+    at = LLVMBuildAdd(e->b, at, em_i64(e, (int64_t)s->cv * g->lanes / c->panel * c->panel_stride * unit), "");
     s->fetch = LLVMBuildGEP2(e->b, e->t_i8, b, &at, 1, "");
     s->b_start = LLVMBuildPtrToInt(e->b, b, e->t_i64, "");
 }
