@@ -3,12 +3,14 @@
  * Schedules of the CPU target: which template takes a kernel; and for LOOPS the vector dim, its width, and the parallel grain.
  *
  * The vector dim is the one along which most accesses are consecutive, stores counting more; a dim shorter than a vector counts
- * by the part that it fills. Tiles hold about TARGET_UNITS vector operations (some 10 us), so that threads share work evenly
- * and a launch of a small kernel stays on one thread. Everything here is a function of kernel and machine alone.
+ * by the part that it fills. A kernel is cut into sixteen tiles, but into more where they would hold more than MOST_UNITS vector
+ * operations (some 10 us), and into fewer where less than LEAST_UNITS: threads share work evenly, also that of a few
+ * microseconds, and a launch of a tiny kernel stays on one thread. Everything here is a function of kernel and machine alone.
  */
 #include "compiler/cpu/loops_int.h"
 
-#define TARGET_UNITS 24000
+#define MOST_UNITS 24000
+#define LEAST_UNITS 4000
 #define UNKNOWN_EXTENT 64 /* guess for extents that depend on symbols */
 
 struct chooser {
@@ -312,18 +314,27 @@ static void choose_unroll(const struct chooser *c)
     s->unroll = (int16_t)unroll;
 }
 
+/* Units that a tile should hold, of a kernel with so many in an outer point. */
+static double tile_units(const struct kn_kernel *k, double units)
+{
+    for (int i = 0; i < em_nouter(k); i++)
+        units *= (double)extent_or(k, i, UNKNOWN_EXTENT);
+    units /= 16;
+    return units < LEAST_UNITS ? LEAST_UNITS : units > MOST_UNITS ? MOST_UNITS : units;
+}
+
 static void choose_tiles(const struct chooser *c)
 {
     struct kn_kernel *k = c->k;
     struct kn_schedule *s = &k->schedule;
-    double units = point_units(k), in_tile = 1;
+    double units = point_units(k), in_tile = 1, target = tile_units(k, units);
     bool open = true;
     int other = loops_transpose_dim(c->ctx, k, s->vector_dim, s->width);
     for (int i = em_nouter(k) - 1; i >= 0; i--) {
         int64_t extent = extent_or(k, i, INT64_MAX / 4), step = i == s->vector_dim ? s->width * s->unroll
                                                                 : i == other       ? s->width
                                                                                    : 1;
-        int64_t fit = open ? (int64_t)(TARGET_UNITS / (units * in_tile)) : 1;
+        int64_t fit = open ? (int64_t)(target / (units * in_tile)) : 1;
         fit = fit < 1 ? 1 : fit > 1 << 20 ? 1 << 20 : fit;
         fit = (fit + step - 1) / step * step;
         if (fit >= extent || (step > 1 && fit * 3 / 2 >= extent)) {
