@@ -3,6 +3,7 @@
  * lower_state.c - updates in place. A new value of a state variable is computed into the arena and copied to the variable at
  * the end; where nobody reads the old value after the launch that computes the new one, that launch writes the variable
  * itself, and the copy goes. The launch may read the old value, point by point at the place that it writes (an optimizer's update).
+ * Values that a loop carries are state variables of this kind: what an iteration makes of them needs no copy into the next one.
  */
 #include "passes/lower_int.h"
 
@@ -64,7 +65,7 @@ static bool pointwise(const struct kn_kernel *k, int in, int out)
         }
     for (int i = 0; i < k->ninsns; i++)
         if (k->insns[i].code == KN_LOAD && k->insns[i].operand == in &&
-            (store < 0 || !lw_same_index(&k->insns[i], &k->insns[store]) || stage_of(k, i) != stage_of(k, store)))
+            (store < i || !lw_same_index(&k->insns[i], &k->insns[store]) || stage_of(k, i) != stage_of(k, store)))
             return false;
     return store >= 0;
 }
@@ -176,6 +177,85 @@ static bool update_in_place(struct updates *u, const struct place *copy)
     return true;
 }
 
+/* -- Carried values */
+
+static int times_listed(int n, const int *list, int buffer)
+{
+    int times = 0;
+    for (int i = 0; i < n; i++)
+        times += list[i] == buffer;
+    return times;
+}
+
+/* The launch of the body that alone writes `from`, before anyone reads it and after which nobody names `to`; -1: none such. */
+static int carrying_launch(struct lw *lw, const struct kn_steps *steps, int from, int to)
+{
+    int writer = -1;
+    for (int i = 0; i < steps->n; i++) {
+        const struct kn_step *s = &steps->at[i];
+        bool names = lw_names(lw, s, from);
+        if (s->nregions && (lw_touches(lw, s, from) || lw_touches(lw, s, to)))
+            return -1;
+        if (writer >= 0 && lw_names(lw, s, to))
+            return -1;
+        if (!names)
+            continue;
+        if (s->kind != TCC_STEP_LAUNCH && (writer < 0 || s->kind != TCC_STEP_COPY || s->args[1] == from))
+            return -1;
+        if (s->kind == TCC_STEP_LAUNCH && argument(s, from, true) != -1) {
+            if (writer >= 0)
+                return -1;
+            writer = i;
+        } else if (writer < 0) {
+            return -1;
+        }
+    }
+    return writer;
+}
+
+/* Lets the launch that computes carried value i for the next iteration write it where the next iteration reads it. */
+static void carry_in_place(struct lw *lw, struct kn_region *g, int i)
+{
+    int from = g->results[1 + i], to = g->params[2 + i];
+    if (from < 0 || to < 0 || from == to)
+        return;
+    const struct kn_buffer *a = &lw->buffers.at[from], *b = &lw->buffers.at[to];
+    if (a->space != TCC_SPACE_ARENA || b->space != TCC_SPACE_ARENA || a->layout || b->layout || a->dtype != b->dtype ||
+        a->bytes != b->bytes || has_alias(lw, from) || has_alias(lw, to) ||
+        times_listed(g->nresults, g->results, from) != 1 || times_listed(g->nresults, g->results, to) ||
+        times_listed(g->nparams, g->params, to) != 1 || times_listed(g->nparams, g->params, from))
+        return;
+    int w = carrying_launch(lw, &g->steps, from, to);
+    if (w < 0)
+        return;
+    struct kn_step *s = &g->steps.at[w];
+    int out = argument(s, from, true), in = argument(s, to, false);
+    if (out < 0 || in == -2 || (in == -1 && lw_names(lw, s, to)))
+        return;
+    if (in >= 0) {
+        int o = operand_of(s->kernel, out), x = operand_of(s->kernel, in);
+        if (!pointwise(s->kernel, x, o))
+            return;
+        merge_operands(s, in, x, o);
+    }
+    for (int j = 0; j < g->steps.n; j++)
+        for (int k = 0; k < g->steps.at[j].nargs; k++)
+            if (g->steps.at[j].args[k] == from)
+                g->steps.at[j].args[k] = to;
+    g->results[1 + i] = to;
+}
+
+static void carry_all(struct lw *lw, struct kn_steps *steps)
+{
+    for (int i = 0; i < steps->n; i++) {
+        struct kn_step *s = &steps->at[i];
+        for (int r = 0; r < s->nregions; r++)
+            carry_all(lw, &s->regions[r].steps);
+        for (int c = 0; s->kind == TCC_STEP_LOOP && c < s->regions[0].nresults - 1; c++)
+            carry_in_place(lw, &s->regions[0], c);
+    }
+}
+
 /* Takes out the copies that update_in_place() has made of no effect. */
 static void drop_copies(struct kn_steps *steps)
 {
@@ -200,4 +280,5 @@ void lw_update_in_place(struct lw *lw, struct kn_entry *e)
             update_in_place(&u, &u.places.at[i]);
     }
     drop_copies(&e->steps);
+    carry_all(lw, &e->steps);
 }
