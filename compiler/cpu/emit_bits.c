@@ -148,7 +148,7 @@ static V narrow_bf16(struct em *e, V x)
 {
     V odd = and32(e, lshr32(e, x, 16), 1);
     V rounded = LLVMBuildAdd(e->b, add32(e, x, 0x7fff), odd, "");
-    V nan = cmp32(e, LLVMIntUGT, and32(e, x, 0x7fffffffu), 0x7f800000u);
+    V number = as_f32(e, x), nan = LLVMBuildFCmp(e->b, LLVMRealUNO, number, number, "");
     return lshr32(e, select_(e, nan, or32(e, x, 0x00400000u), rounded), 16);
 }
 
@@ -234,6 +234,8 @@ static V to_bits(struct em *e, enum tcc_dtype d, V value, int mode)
 
 V em_to_bits(struct em *e, enum tcc_dtype d, V value)
 {
+    if (d == TCC_BF16)
+        return LLVMBuildTrunc(e->b, lshr32(e, as_i32(e, value), 16), em_like(e->t_i16, value), "");
     return to_bits(e, d, value, EM_CAST_WRAP); /* the value is exact in the type: an infinity stays one */
 }
 
