@@ -81,7 +81,7 @@ static void feed_schedule(struct digest *d)
     const struct kn_contraction *c = &d->k->contraction;
     const int64_t plain[] = {s->how, s->vector_dim, s->width,   s->unroll, s->mr, s->nr,     s->mc,
                              s->nc,  s->kc,         c->present, c->a,      c->b,  c->load_a, c->load_b,
-                             c->mul, c->reduce,     c->batch,   c->m,      c->n,  c->k};
+                             c->mul, c->reduce,     c->batch,   c->m,      c->n,  c->k, c->partial};
     XXH3_64bits_update(&d->state, plain, sizeof plain);
     XXH3_64bits_update(&d->state, s->tile, sizeof s->tile);
 }

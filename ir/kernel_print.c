@@ -214,6 +214,8 @@ static void print_contraction(FILE *out, const struct kn_kernel *k)
         fputc(' ', out);
         print_dim_set(out, k, sets[i]);
     }
+    if (c->partial)
+        fprintf(out, " partial %s", tcc_dtype_name((enum tcc_dtype)c->partial));
     fputc('\n', out);
 }
 

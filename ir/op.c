@@ -12,6 +12,7 @@
 #define AT4(a, b, c, d) LIST(A(a), A(b), A(c), A(d))
 #define AT5(a, b, c, d, e) LIST(A(a), A(b), A(c), A(d), A(e))
 #define AT6(a, b, c, d, e, f) LIST(A(a), A(b), A(c), A(d), A(e), A(f))
+#define AT7(a, b, c, d, e, f, g) LIST(A(a), A(b), A(c), A(d), A(e), A(f), A(g))
 #define NONE_LIST              \
     (const enum ir_attr_key[]) \
     {                          \

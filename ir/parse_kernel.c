@@ -313,9 +313,15 @@ static bool read_contraction(struct reader *r)
     }
     *c = (struct kn_contraction){
         .present = true, .a = a, .b = b, .load_a = v[0], .load_b = v[1], .mul = v[2], .reduce = v[3]};
-    return lex_expect_word(p, "batch") && read_dim_set(r, &c->batch) && lex_expect_word(p, "m") &&
-           read_dim_set(r, &c->m) && lex_expect_word(p, "n") && read_dim_set(r, &c->n) && lex_expect_word(p, "k") &&
-           read_dim_set(r, &c->k);
+    if (!lex_expect_word(p, "batch") || !read_dim_set(r, &c->batch) || !lex_expect_word(p, "m") ||
+        !read_dim_set(r, &c->m) || !lex_expect_word(p, "n") || !read_dim_set(r, &c->n) || !lex_expect_word(p, "k") ||
+        !read_dim_set(r, &c->k))
+        return false;
+    enum tcc_dtype partial = TCC_NONE;
+    if (lex_take_word(p, "partial") && !parse_dtype(p, &partial))
+        return false;
+    c->partial = partial;
+    return true;
 }
 
 static bool read_tile(struct reader *r, struct kn_schedule *s)

@@ -5,8 +5,11 @@
 
 #include "passes/pass.h"
 
-/* Operands of products that the machine wants as f32 (struct pass_machine's widen) become so. False: no memory. */
+/* Products become such of the type that the machine multiplies in (struct pass_machine's product_type). False: no memory. */
 bool legalise_operands(struct pass_run *r, struct ir_func *f, struct ir_block *block);
+
+/* Is it a convolution of the form that Winograd's algorithm is for, but for its types? */
+bool legalise_plain_3x3(const struct ir_node *n);
 
 /* What a library op `resize` or `upsample` gives, of ops that have kernels; NULL: it stays. */
 struct ir_value *legalise_resize(struct pass_run *r, struct ir_builder *b, const struct ir_node *n);

@@ -754,6 +754,12 @@ bool lw_build_pull(struct kb *k, struct lw_group *g)
     return false;
 }
 
+static enum tcc_dtype partial_of(const struct ir_node *n)
+{
+    const struct ir_attr *a = ir_attr(n, IR_ATTR_partial);
+    return a ? a->dtype : TCC_NONE;
+}
+
 bool lw_build(struct lw *lw, struct lw_group *g)
 {
     struct kb k;
@@ -770,5 +776,7 @@ bool lw_build(struct lw *lw, struct lw_group *g)
     if (g->kernel->kind != IR_K_WINDOW && g->kernel->kind != IR_K_ATTENTION && lw->fuse)
         lw_collapse(lw, g->kernel);
     lw_find_contraction(g->kernel);
+    if (g->anchor && g->kernel->contraction.present)
+        g->kernel->contraction.partial = partial_of(g->anchor);
     return true;
 }

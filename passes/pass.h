@@ -24,11 +24,12 @@ struct pass_machine {
     int64_t l1, l2;              /* bytes, for tiles */
     /* Layout wanted for operand `operand` of a CONTRACT or WINDOW node (its result when -1); NULL: plain. */
     kn_layout (*layout)(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n, int operand);
-    /* Should the operands of that CONTRACT or WINDOW node become f32 first, being smaller? NULL: of none. */
-    bool (*widen)(const struct pass_machine *m, const struct ir_node *n);
     /* Casts of a product's first operand are stored, by the kernel that computes what they cast where one does: kernels of products
      * would work them out again for each of their tiles. */
     bool stores_casts;
+    /* In what type to multiply what that CONTRACT, WINDOW or ATTENTION node has in a small type. TCC_NONE: as it is; TCC_F32: cast first;
+     * TCC_F16: scaled and cast, where `reduced` allows sums of products in f16. NULL: all as they are. */
+    enum tcc_dtype (*product_type)(const struct pass_machine *m, const struct ir_node *n, bool reduced);
     /* Can it run that ATTENTION node as one kernel? NULL: none. */
     bool (*attention)(const struct pass_machine *m, const struct ir_node *n);
     /* Should that 3x3 conv node, with constant weights, run by Winograd's F(4x4, 3x3) (4), F(2x2, 3x3) (2) or directly (0)?
@@ -42,6 +43,7 @@ struct pass_machine {
 struct pass_options {
     int level;                   /* 0..3 */
     bool exact, fast_math;       /* float licence, DESIGN section 5 */
+    bool reduced;                /* products of small floats may keep sums of up to 256 products in f16 (--auto-cast) */
     const struct pass_machine *machine;      /* NULL: a plain one */
     /* Runner: */
     const char *const *dump;     /* "before:PASS", "after:PASS", "all", ended by NULL; to dump_to */

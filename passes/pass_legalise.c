@@ -206,17 +206,25 @@ static void transform_weights(int side, const double (*g)[3], const float *w, fl
             u[(i * side + j) * step] = (float)(rows[i][0] * g[j][0] + rows[i][1] * g[j][1] + rows[i][2] * g[j][2]);
 }
 
-static bool plain_3x3(const struct ir_node *n)
+static bool all_ones(const struct ir_attr *a)
 {
-    const struct ir_tensor *w = n->nin > 1 ? ir_const_of(n->in[1].value) : NULL;
-    if (n->op != IR_conv || !w || w->dtype != TCC_F32 || w->rank != 4 || w->dims[2] != 3 || w->dims[3] != 3 ||
-        n->in[0].value->type->dtype != TCC_F32 || n->out[0]->type->dtype != TCC_F32 ||
-        ir_get_i(n, IR_ATTR_groups, 1) != 1)
-        return false;
-    for (int i = 0; i < 2; i++)
-        if (ir_attr(n, IR_ATTR_strides)->ints[i] != 1 || ir_attr(n, IR_ATTR_dilations)->ints[i] != 1)
+    for (int i = 0; a && i < a->n; i++)
+        if (a->ints[i] != 1)
             return false;
     return true;
+}
+
+bool legalise_plain_3x3(const struct ir_node *n)
+{
+    const struct ir_tensor *w = n->op == IR_conv && n->nin > 1 ? ir_const_of(n->in[1].value) : NULL;
+    return w && w->rank == 4 && w->dims[2] == 3 && w->dims[3] == 3 && ir_get_i(n, IR_ATTR_groups, 1) == 1 &&
+           all_ones(ir_attr(n, IR_ATTR_strides)) && all_ones(ir_attr(n, IR_ATTR_dilations));
+}
+
+static bool of_floats(const struct ir_node *n)
+{
+    return n->in[0].value->type->dtype == TCC_F32 && n->in[1].value->type->dtype == TCC_F32 &&
+           n->out[0]->type->dtype == TCC_F32;
 }
 
 static bool winograd(struct ir_builder *b, struct ir_node *n, int side)
@@ -247,7 +255,8 @@ static bool winograd(struct ir_builder *b, struct ir_node *n, int side)
 static int winograd_tile(struct pass_run *r, const struct ir_node *n)
 {
     const struct pass_machine *m = pass_opts(r)->machine;
-    bool may = pass_opts(r)->level > 0 && m && m->winograd && pass_bounded(r) && plain_3x3(n);
+    bool may = pass_opts(r)->level > 0 && m && m->winograd && pass_bounded(r) && legalise_plain_3x3(n) &&
+               of_floats(n);
     return may ? m->winograd(m, n) : 0;
 }
 

@@ -4,6 +4,10 @@
  * by VDPBF16PS, four bytes, one side unsigned and the other signed, by VPDPBUSD (Intel SDM, volume 2). Each 32-bit lane holds such
  * a group, and a step of the register tile takes a group of points of the innermost loop of the sum.
  *
+ * Two f16 are multiplied and added in f16, by AVX512-FP16's VFMADD231PH, each half of a lane to a sum of its own: twice the products of
+ * VFMADD231PS. Such sums go on for CT_HALF_PART steps, then the two of a lane become one of f32. That is for kernels whose contraction
+ * says so (kn_contraction's partial): operands are scaled so that no sum overflows (passes/legalise_operands.c).
+ *
  * B is ready where its layout has the groups innermost (weights: layout.c), else it is packed. A is read where it lies if the sum's
  * innermost loop has unit stride there; else it is packed, by rows, or by steps where rows are what is consecutive in memory. A
  * value of type bf16 is an exact float in registers, whose upper half it is.
@@ -18,8 +22,16 @@ int ct_depth(const struct cpu_machine *m, const struct ct *c)
         return 1;
     int a = c->k->insns[c->dot_a].dtype, b = c->k->insns[c->dot_b].dtype;
     if (c->dtype == TCC_F32)
-        return a == TCC_BF16 && b == TCC_BF16 && cpu_multiplies_bf16(m) ? 2 : 1;
+        return (a == TCC_BF16 && b == TCC_BF16 && cpu_multiplies_bf16(m)) ||
+                       (a == TCC_F16 && b == TCC_F16 && c->k->contraction.partial == TCC_F16 && cpu_multiplies_f16(m))
+                   ? 2
+                   : 1;
     return (a == TCC_U8 && b == TCC_I8) || (a == TCC_I8 && b == TCC_U8) ? 4 : 1;
+}
+
+bool ct_half(const struct ct *c)
+{
+    return c->depth == 2 && c->k->insns[c->dot_a].dtype == TCC_F16;
 }
 
 /* B's columns, fewer than a panel, have room up to whole vectors in front of what the next points of the sum read. */
@@ -84,12 +96,34 @@ LLVMValueRef cg_dot_products(struct cg *g, LLVMValueRef a, LLVMValueRef b, LLVMV
         bool a_unsigned = g->c.k->insns[g->c.dot_a].dtype == TCC_U8;
         return em_dot_bytes(e, a_unsigned ? a : b, a_unsigned ? b : a, acc);
     }
+    if (ct_half(&g->c)) {
+        LLVMTypeRef t = cg_dot_sums(g);
+        return em_fma(e, LLVMBuildBitCast(e->b, a, t, ""), LLVMBuildBitCast(e->b, b, t, ""), acc);
+    }
     LLVMTypeRef t = LLVMVectorType(LLVMBFloatTypeInContext(e->lc), (unsigned)g->lanes * 2);
     LLVMValueRef args[3] = {acc, LLVMBuildBitCast(e->b, a, t, ""), LLVMBuildBitCast(e->b, b, t, "")};
     const char *name = g->lanes == 16  ? "llvm.x86.avx512bf16.dpbf16ps.512"
                        : g->lanes == 8 ? "llvm.x86.avx512bf16.dpbf16ps.256"
                                        : "llvm.x86.avx512bf16.dpbf16ps.128";
     return em_intrinsic(e, name, 0, NULL, 3, args);
+}
+
+LLVMTypeRef cg_dot_sums(struct cg *g)
+{
+    return ct_half(&g->c) ? em_vec(LLVMHalfTypeInContext(g->e->lc), g->lanes * 2) : g->vec;
+}
+
+LLVMValueRef cg_dot_total(struct cg *g, LLVMValueRef sums)
+{
+    struct em *e = g->e;
+    if (!ct_half(&g->c))
+        return sums;
+    LLVMTypeRef lanes = em_vec(e->t_i32, g->lanes), half = LLVMHalfTypeInContext(e->lc);
+    LLVMValueRef bits = LLVMBuildBitCast(e->b, sums, lanes, ""), args[3] = {bits, bits, em_int(lanes, 16)};
+    LLVMValueRef other = LLVMBuildBitCast(e->b, em_intrinsic(e, "llvm.fshl", 1, &lanes, 3, args), cg_dot_sums(g), "");
+    LLVMValueRef both = LLVMBuildBitCast(e->b, LLVMBuildFAdd(e->b, sums, other, ""), lanes, "");
+    LLVMValueRef low = LLVMBuildTrunc(e->b, both, em_vec(LLVMInt16TypeInContext(e->lc), g->lanes), "");
+    return LLVMBuildFPExt(e->b, LLVMBuildBitCast(e->b, low, em_vec(half, g->lanes), ""), g->vec, "");
 }
 
 /* -- Packing --------------------------------------------------------------------------------------------- */
@@ -118,7 +152,9 @@ LLVMValueRef cg_dot_of(struct cg *g, int value, const LLVMValueRef *part)
     LLVMValueRef group = NULL;
     for (int i = 0; i < g->c.depth; i++) {
         LLVMValueRef v = point_of(g, value, i, part);
-        if (g->c.depth == 2)
+        if (ct_half(&g->c))
+            v = LLVMBuildZExt(e->b, em_to_bits(e, TCC_F16, v), bits, "");
+        else if (g->c.depth == 2)
             v = LLVMBuildLShr(e->b, LLVMBuildBitCast(e->b, v, bits, ""), em_int(bits, 16), "");
         else
             v = LLVMBuildZExt(e->b, v, bits, "");

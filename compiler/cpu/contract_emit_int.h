@@ -12,7 +12,7 @@ struct cg {
     int mr, cv;                      /* full register tile: rows, vectors of columns */
     int lanes;
     LLVMTypeRef elem, vec;           /* of products and sums */
-    LLVMTypeRef unit;                /* that addresses and strides of A and B count in: elem, or with depth i16 (bf16), i8 (bytes) */
+    LLVMTypeRef unit;                /* that addresses and strides of A and B count in: elem, or with depth i16 (bf16, f16), i8 (bytes) */
     int per_step;                    /* units that a step of the sum takes of each row or column: c.depth */
     LLVMValueRef packed_a, packed_b; /* in scratch, or NULL */
     ir_expr a_ld;                    /* elements between packed rows of A */
@@ -47,6 +47,8 @@ void cg_k_loops_end(struct cg *g, struct em_loop *l, int n);
 /* contract_dot.c: several products a step. */
 LLVMValueRef cg_dot_load(struct cg *g, LLVMValueRef p, int lanes, int operand);    /* raw groups: i32 */
 LLVMValueRef cg_dot_products(struct cg *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc);
+LLVMTypeRef cg_dot_sums(struct cg *g);                                  /* what cg_dot_products adds to */
+LLVMValueRef cg_dot_total(struct cg *g, LLVMValueRef sums);             /* such sums in lanes of c.dtype */
 LLVMValueRef cg_dot_of(struct cg *g, int value, const LLVMValueRef *part);         /* of all points of part[last] */
 void cg_dot_pack_a(struct cg *g);
 

@@ -51,7 +51,7 @@ struct ct {
     int load_a, load_b;              /* instructions */
     int val_a, val_b;                /* the product's operands */
     bool chain_a, chain_b;           /* something is computed between load and product */
-    int depth;                       /* contract_dot.c: neighbours along the sum that a step takes together: 2 of bf16, 4 of bytes; else 1 */
+    int depth;                       /* contract_dot.c: neighbours along the sum that a step takes together: 2 of bf16 or f16, 4 of bytes; else 1 */
     int dot_a, dot_b;                /* the small values that the product's operands are casts of; -1: none */
     ir_expr dot_n;                   /* points of the innermost loop, whose last group may lack some; NULL: none does */
     bool a_by_k;                     /* packed A: rows side by side for each step of the sum */
@@ -93,6 +93,9 @@ bool ct_analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn
 
 /* Neighbours along the sum that the machine multiplies and adds at once, of the values dot_a and dot_b; 1: no more than one. */
 int ct_depth(const struct cpu_machine *m, const struct ct *c);
+/* Are products and sums of up to CT_HALF_PART steps in f16? With c->depth set. */
+bool ct_half(const struct ct *c);
+#define CT_HALF_PART 80
 /* With c->depth set, and A and B known to lie so: can they be taken in groups? Settles pack_a, pack_b and the innermost loop. */
 bool ct_dot(struct ct *c);
 

@@ -260,6 +260,25 @@ static void fetch(struct sum *s, LLVMValueRef b)
 
 /* -- Parts of the sum ----------------------------------------------------------------------------------------- */
 
+/* Sums of f16 are short, and none longer than CT_HALF_PART steps: they would lose too much, and overflow. */
+static void plan_half_parts(struct sum *s)
+{
+    const struct ct *c = &s->g->c;
+    int64_t inner = 1;
+    int level = c->nks - 1;
+    while (level > 0 && c->ks[level].n != CT_DYN && inner * c->ks[level].n <= CT_HALF_PART)
+        inner *= c->ks[level--].n;
+    int64_t n = c->ks[level].n;
+    if (n != CT_DYN && inner * n <= CT_HALF_PART)
+        return;
+    s->part_level = level;
+    s->part = CT_HALF_PART / inner;
+    if (n != CT_DYN) {
+        int64_t parts = (n + s->part - 1) / s->part;
+        s->part = (n + parts - 1) / parts;
+    }
+}
+
 /* The outermost loop of which a point is no more than a part; per point of the loops around it, its points are grouped. */
 static void plan_parts(struct sum *s)
 {
@@ -269,6 +288,10 @@ static void plan_parts(struct sum *s)
     s->part_level = -1;
     if (!tcc_is_float(c->dtype) || c->nks < 1)
         return;
+    if (ct_half(c)) {
+        plan_half_parts(s);
+        return;
+    }
     while (level > 0 && c->ks[level].n != CT_DYN && inner * c->ks[level].n <= SUM_PART)
         inner *= c->ks[level--].n;
     /* A part of the innermost loop alone costs about what 4 of its steps do: there they are longer. */
@@ -289,14 +312,15 @@ static void part_begin(struct sum *s, LLVMValueRef *so_far)
 {
     for (int i = 0; i < s->mr * s->cv; i++) {
         so_far[i] = s->acc[i];
-        s->acc[i] = LLVMConstNull(s->g->vec);
+        s->acc[i] = LLVMConstNull(cg_dot_sums(s->g));
     }
 }
 
 static void part_end(struct sum *s, LLVMValueRef *so_far)
 {
     for (int i = 0; i < s->mr * s->cv; i++)
-        s->acc[i] = LLVMIsNull(s->acc[i]) ? so_far[i] : LLVMBuildFAdd(s->g->e->b, so_far[i], s->acc[i], "");
+        s->acc[i] =
+            LLVMIsNull(s->acc[i]) ? so_far[i] : LLVMBuildFAdd(s->g->e->b, so_far[i], cg_dot_total(s->g, s->acc[i]), "");
 }
 
 /* -- Loops ------------------------------------------------------------------------------------------------ */
@@ -605,6 +629,12 @@ void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int
     cg_bind_column(g, x);
     cg_bind_row(g, r0);
     plan_parts(&s);
+    LLVMValueRef so_far[MAX_ACC];
+    bool one_part = ct_half(c) && s.part_level < 0;
+    if (one_part)
+        part_begin(&s, so_far);
     nest(&s, 0, a, b);
+    if (one_part)
+        part_end(&s, so_far);
     epilogue(g, x, r0, mr, cv, s.acc);
 }

@@ -71,14 +71,15 @@ static bool comes_from(const struct kn_kernel *k, int value, int load)
     return false;
 }
 
-/* The bf16 value or byte that instruction i is a cast of, to the type of the sum; or -1. */
+/* The bf16, f16 or byte that instruction i is a cast of, to the type of the sum; or -1. */
 static int small_of(const struct kn_kernel *k, int i)
 {
     const struct kn_insn *n = &k->insns[i];
     if (n->code != KN_SCALAR || n->word != IR_cast)
         return -1;
     int from = k->insns[n->arg[0]].dtype;
-    bool small = n->dtype == TCC_F32 ? from == TCC_BF16 : n->dtype == TCC_I32 && (from == TCC_U8 || from == TCC_I8);
+    bool small = n->dtype == TCC_F32 ? from == TCC_BF16 || from == TCC_F16
+                                     : n->dtype == TCC_I32 && (from == TCC_U8 || from == TCC_I8);
     return small ? n->arg[0] : -1;
 }
 

@@ -29,6 +29,25 @@ static int depth_of(const struct pass_machine *m, enum tcc_dtype d)
     return in_bytes(d) ? 4 : d == TCC_BF16 && cpu_multiplies_bf16((const struct cpu_machine *)m) ? 2 : 1;
 }
 
+/* Neighbours along the sum of that product that a step takes together. */
+static int depth_in(const struct pass_machine *m, const struct ir_node *n)
+{
+    return ir_attr(n, IR_ATTR_partial) ? 2 : depth_of(m, (enum tcc_dtype)n->in[1].value->type->dtype);
+}
+
+/* Can that product, with weights, be one of f16? Depthwise convolutions and groups of few channels are no products by pairs. */
+static bool halves(const struct pass_machine *m, const struct ir_node *n)
+{
+    ir_type w = n->in[1].value->type;
+    if (!cpu_multiplies_f16((const struct cpu_machine *)m) || m->vector_bytes < 64 || !ir_const_of(n->in[1].value))
+        return false;
+    if (n->op == IR_matmul)
+        return w->rank == 2;
+    int64_t per_in = dim_of(n, 1, 1), groups = ir_get_i(n, IR_ATTR_groups, 1), o = dim_of(n, 1, 0);
+    return w->rank + 3 <= TCC_MAX_RANK && o >= 8 && per_in >= BLOCK &&
+           (groups == 1 || (per_in % BLOCK == 0 && o / groups % BLOCK == 0));
+}
+
 /* Is it a product of bytes, in i32, that contract_dot.c takes? */
 static bool bytes_product(const struct ir_node *n)
 {
@@ -51,7 +70,7 @@ static kn_layout matrix_layout(const struct pass_machine *m, struct ir_ctx *ctx,
     }
     if (ir_const_or(t->dim[col], 0) < 4)
         return NULL;
-    int depth = depth_of(m, t->dtype);
+    int depth = depth_in(m, n);
     if (in_bytes(t->dtype) && (r + 2 > TCC_MAX_RANK || ir_const_or(t->dim[k], 1) % depth))
         return NULL;
     if (r + 2 > TCC_MAX_RANK || ir_const_or(t->dim[k], 1) % depth)
@@ -103,7 +122,7 @@ static kn_layout conv_layout(const struct pass_machine *m, struct ir_ctx *ctx, c
     case -1: return few ? NULL : kn_layout_blocked(ctx, rank, 1, BLOCK);
     case 0: return plain_in ? NULL : kn_layout_blocked(ctx, rank, 1, BLOCK);
     case 1: {
-        int depth = rank + 3 <= TCC_MAX_RANK ? depth_of(m, w->dtype) : 1;
+        int depth = rank + 3 <= TCC_MAX_RANK ? depth_in(m, n) : 1;
         bool by_taps = in_bytes(w->dtype) && dim_of(n, 1, rank - 1) % depth == 0;
         return weight_layout(ctx, rank, !depthwise && !plain_in, depthwise || (plain_in && !by_taps) ? 1 : depth);
     }
@@ -161,16 +180,20 @@ kn_layout cpu_layout(const struct pass_machine *m, struct ir_ctx *ctx, const str
 
 /*
  * Products of operands in small types run as products of floats, which the operands become beforehand: once, and not for each tile that
- * reads them. What the machine multiplies in pairs stays, but for a first convolution, with too few channels for blocks of them.
+ * reads them. What the machine multiplies in pairs stays, but for a first convolution, with too few channels for blocks of them;
+ * and products with weights become such of f16 where the machine is fast at those.
  */
-bool cpu_widen(const struct pass_machine *m, const struct ir_node *n)
+enum tcc_dtype cpu_product_type(const struct pass_machine *m, const struct ir_node *n, bool reduced)
 {
     enum tcc_dtype d = n->in[0].value->type->dtype;
-    if (!tcc_small_float(d))
-        return false;
-    if (n->op == IR_matmul)
-        return depth_of(m, d) == 1;
-    if (n->op == IR_conv)
-        return depth_of(m, d) == 1 || (dim_of(n, 0, 1) < 8 && ir_get_i(n, IR_ATTR_groups, 1) == 1);
-    return n->op == IR_conv_grad_weight;
+    bool conv = n->op == IR_conv, few = conv && dim_of(n, 0, 1) < 8 && ir_get_i(n, IR_ATTR_groups, 1) == 1;
+    if (tcc_small_float(d) && n->op == IR_attention)
+        return TCC_F32; /* one kernel of floats is faster than several of products in pairs */
+    if (!tcc_small_float(d) || (!conv && n->op != IR_matmul && n->op != IR_conv_grad_weight))
+        return TCC_NONE;
+    if (n->op == IR_conv_grad_weight || few)
+        return TCC_F32;
+    if (depth_of(m, d) > 1)
+        return TCC_NONE;
+    return reduced && halves(m, n) ? TCC_F16 : TCC_F32;
 }

@@ -108,8 +108,8 @@ static void fill_machine(struct ir_ctx *ctx, struct cpu_machine *m, const char *
     m->pass.byte_group = 4;
     m->pass.layout = cpu_layout;
     m->pass.attention = cpu_attention;
-    m->pass.widen = cpu_widen;
     m->pass.stores_casts = true;
+    m->pass.product_type = cpu_product_type;
     m->pass.winograd = cpu_winograd;
     m->pass.l1 = 32 << 10;
     m->pass.l2 = m->isa >= 4 ? 1 << 20 : 256 << 10;

@@ -83,7 +83,7 @@ int cpu_winograd(const struct pass_machine *m, const struct ir_node *n)
     if (c < BLOCK || o < BLOCK || c % BLOCK || o % BLOCK || ir_const_or(y->dim[2], 0) < 4 ||
         ir_const_or(y->dim[3], 0) < 4)
         return 0;
-    double direct = cost(m, n, 3), four = cost(m, n, 6), two = cost(m, n, 4);
+    double direct = cost(m, n, 3) / (tcc_small_float((enum tcc_dtype)x->dtype) ? CPU_F16_GAIN : 1), four = cost(m, n, 6), two = cost(m, n, 4);
     return four < 0.8 * direct && four < 0.9 * two ? 4 : two < 0.8 * direct ? 2 : 0;
 }
 
