@@ -522,19 +522,6 @@ static void form_node(struct lw *lw, struct ir_node *n)
     lw->stored[v->id] = true;
 }
 
-/* Is the use a window over an image with padding? Such a one is read where it lies, so a cast in front of it is stored first. */
-static bool padded(const struct ir_use *u)
-{
-    if (ir_op_info(u->user->op)->kind != IR_K_WINDOW || u->user->nin < 2 || u->index)
-        return false;
-    const struct ir_attr *sides[] = {ir_attr(u->user, IR_ATTR_before), ir_attr(u->user, IR_ATTR_after)};
-    for (int s = 0; s < 2; s++)
-        for (int i = 0; sides[s] && i < sides[s]->n; i++)
-            if (!ir_is_value(sides[s]->exprs[i], 0))
-                return true;
-    return false;
-}
-
 /* Is v, or a view of it, what a product multiplies with weights or another such operand? */
 static bool multiplied(const struct ir_value *v, int depth)
 {
@@ -557,8 +544,7 @@ static void mark_required(struct lw *lw, struct ir_block *block)
             if (!lw_is_kernel_node(n) || !lw->fuse)
                 lw->stored[v->id] = true;
             for (struct ir_use *u = v->uses; u; u = u->next)
-                if (u->user->block != block || !lw_is_kernel_node(u->user) || (is_scatter(u->user) && u->index > 0) ||
-                    (lw->fuse && n->op == IR_cast && padded(u)))
+                if (u->user->block != block || !lw_is_kernel_node(u->user) || (is_scatter(u->user) && u->index > 0))
                     lw->required[v->id] = true;
             if (lw->fuse && lw->machine->stores_casts && n->op == IR_cast && multiplied(v, 0))
                 lw->required[v->id] = true;
