@@ -41,11 +41,12 @@ static void dims_end(struct cg *g, struct dim_loops *l)
 
 /* -- Rows ------------------------------------------------------------------------------------------- */
 
-/* Rows whose number is known when compiling, some of them cut by padding. */
+/* Rows whose number is known when compiling, some of them cut by padding. Where tiles cut the rows, whole register tiles are in or out. */
 static void rows_guarded(struct cg *g, LLVMValueRef x, int cv)
 {
     struct em *e = g->e;
     int64_t lo, hi, n = g->c.nrows;
+    bool tiled = g->c.k->schedule.tile[g->c.row] > 0;
     ct_interior(&g->c, &lo, &hi);
     for (int64_t r = 0; r < n;) {
         int64_t size = r + g->mr <= n ? g->mr : n - r, blocks = 0;
@@ -53,12 +54,25 @@ static void rows_guarded(struct cg *g, LLVMValueRef x, int cv)
             blocks++;
         if (blocks > 1) {
             struct em_loop l;
-            em_loop_begin(e, &l, em_i64(e, r), em_i64(e, r + blocks * g->mr), em_i64(e, g->mr), "rows");
+            LLVMValueRef from = em_i64(e, r), to = em_i64(e, r + blocks * g->mr);
+            if (tiled) {
+                from = em_intrinsic(e, "llvm.smax", 1, &e->t_i64, 2, (LLVMValueRef[]){from, g->row_lo});
+                to = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (LLVMValueRef[]){to, g->row_hi});
+            }
+            em_loop_begin(e, &l, from, to, em_i64(e, g->mr), "rows");
             cg_micro(g, x, l.iv, g->mr, cv, CG_ALL_ROWS);
             em_loop_end(e, &l);
             r += blocks * g->mr;
         } else {
-            cg_micro(g, x, em_i64(e, r), (int)size, cv, r >= lo && r + size <= hi ? CG_ALL_ROWS : r);
+            struct em_if f;
+            LLVMValueRef at = em_i64(e, r);
+            if (tiled)
+                em_if_begin(e, &f,
+                            LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntSLE, g->row_lo, at, ""),
+                                         LLVMBuildICmp(e->b, LLVMIntSLT, at, g->row_hi, ""), ""));
+            cg_micro(g, x, at, (int)size, cv, r >= lo && r + size <= hi ? CG_ALL_ROWS : r);
+            if (tiled)
+                em_if_end(e, &f);
             r += size;
         }
     }

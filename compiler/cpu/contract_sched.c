@@ -123,7 +123,7 @@ static void split_rows(struct grain *g, const struct ct *c, int mr)
     for (int d = 0; d < g->k->ndims; d++)
         if (c->extra_m >> d & 1)
             split(g, d, 1, 8);
-    if (c->row < 0 || c->nrows == CT_DYN || c->nrowguards)
+    if (c->row < 0 || c->nrows == CT_DYN || (c->nrowguards && (c->late_rows || c->collapsed != 1u << c->row)))
         return;
     for (int d = 0; d < g->k->ndims; d++) {
         if (!(c->collapsed >> d & 1))
