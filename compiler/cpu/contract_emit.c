@@ -449,6 +449,7 @@ void ct_emit(struct em *e)
     g.per_step = g.c.depth;
     g.a_ld = ct_packed_a_ld(&g.c);
     study_epilogue(&g);
+    e->flush = g.c.depth == 2 && !ct_half(&g.c) && e->level > 0 && !e->exact; /* as VDPBF16PS does */
     LLVMValueRef scratch = g.c.pack_a || g.c.pack_b ? em_scratch_after_temps(e) : NULL;
     if (g.c.pack_b)
         g.packed_b = scratch;
@@ -476,4 +477,5 @@ void ct_emit(struct em *e)
     if (by_passes)
         em_loop_end(e, &passes);
     em_tiles_end(e, &t);
+    e->flush = false;
 }

@@ -239,10 +239,24 @@ V em_to_bits(struct em *e, enum tcc_dtype d, V value)
     return to_bits(e, d, value, EM_CAST_WRAP); /* the value is exact in the type: an infinity stays one */
 }
 
+/* By VCVTNEPS2BF16, as its bits in i32; NULL: not here. */
+static V flushed_bf16(struct em *e, V value)
+{
+    int lanes = em_lanes_of(value);
+    if (!e->flush || (lanes != 8 && lanes != 16))
+        return NULL;
+    V v = em_intrinsic(e, lanes == 16 ? "llvm.x86.avx512bf16.cvtneps2bf16.512" : "llvm.x86.avx512bf16.cvtneps2bf16.256",
+                       0, NULL, 1, &value);
+    return LLVMBuildZExt(e->b, LLVMBuildBitCast(e->b, v, em_like(e->t_i16, value), ""), i32_like(e, value), "");
+}
+
 static V round_by(struct em *e, enum tcc_dtype d, V value, int mode)
 {
     if (!tcc_small_float(d))
         return value;
+    V bits = d == TCC_BF16 ? flushed_bf16(e, value) : NULL;
+    if (bits)
+        return as_f32(e, shl32(e, bits, 16));
     if (d == TCC_BF16)
         return as_f32(e, shl32(e, narrow_bf16(e, as_i32(e, value)), 16));
     return em_from_bits(e, d, to_bits(e, d, value, mode));

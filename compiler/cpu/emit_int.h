@@ -42,6 +42,7 @@ struct em {
     const struct kn_kernel *k;
     int level;                       /* -O level */
     bool exact, fast_math;
+    bool flush;                      /* floats below 2^-126 may become zero when they are rounded to bf16: VCVTNEPS2BF16 */
     LLVMContextRef lc;
     LLVMModuleRef mod;
     LLVMBuilderRef b;
