@@ -169,6 +169,11 @@ static bool choose_target(struct job *j)
 
 /* -- Passes --------------------------------------------------------------------------------------------- */
 
+static bool casts_training(const struct tccc_options *o)
+{
+    return o->train && o->train->precision && !strcmp(o->train->precision, "autocast");
+}
+
 /* -O level to pass options; dumps of passes only: the others are ours. */
 static struct pass_options pass_options_of(struct job *j)
 {
@@ -180,7 +185,7 @@ static struct pass_options pass_options_of(struct job *j)
     struct pass_options p = {.level = o->level,
                              .exact = o->exact,
                              .fast_math = o->fast_math,
-                             .reduced = o->auto_cast || o->auto_cast_type,
+                             .reduced = o->auto_cast || o->auto_cast_type || casts_training(o),
                              .machine = j->machine,
                              .dump = dumps,
                              .dump_to = o->dump_to ? o->dump_to : stdout,

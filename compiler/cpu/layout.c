@@ -35,14 +35,26 @@ static int depth_in(const struct pass_machine *m, const struct ir_node *n)
     return ir_attr(n, IR_ATTR_partial) ? 2 : depth_of(m, (enum tcc_dtype)n->in[1].value->type->dtype);
 }
 
-/* Can that product, with weights, be one of f16? Depthwise convolutions and groups of few channels are no products by pairs. */
+/* Is each element of both operands multiplied so often that scaling it is little beside? Dims that are not known count as large. */
+static bool reused(const struct ir_node *n)
+{
+    ir_type y = n->out[0]->type;
+    enum { OFTEN = 64 };
+    return y->rank >= 2 && ir_const_or(y->dim[y->rank - 1], OFTEN) >= OFTEN &&
+           ir_const_or(y->dim[y->rank - 2], OFTEN) >= OFTEN;
+}
+
+/* Does that product run well as one of f16? Depthwise convolutions and groups of few channels are no products by pairs. */
 static bool halves(const struct pass_machine *m, const struct ir_node *n)
 {
     ir_type w = n->in[1].value->type;
-    if (!cpu_multiplies_f16((const struct cpu_machine *)m) || m->vector_bytes < 64 || !ir_const_of(n->in[1].value))
+    bool weights = ir_const_of(n->in[1].value) != NULL;
+    if (!cpu_multiplies_f16((const struct cpu_machine *)m) || m->vector_bytes < 64)
         return false;
     if (n->op == IR_matmul)
-        return w->rank == 2;
+        return (weights && w->rank == 2) || reused(n);
+    if (!weights)
+        return false;
     int64_t per_in = dim_of(n, 1, 1), groups = ir_get_i(n, IR_ATTR_groups, 1), o = dim_of(n, 1, 0);
     return w->rank + 3 <= TCC_MAX_RANK && o >= 8 && per_in >= BLOCK &&
            (groups == 1 || (per_in % BLOCK == 0 && o / groups % BLOCK == 0));
@@ -181,7 +193,7 @@ kn_layout cpu_layout(const struct pass_machine *m, struct ir_ctx *ctx, const str
 /*
  * Products of operands in small types run as products of floats, which the operands become beforehand: once, and not for each tile that
  * reads them. What the machine multiplies in pairs stays, but for a first convolution, with too few channels for blocks of them;
- * and products with weights become such of f16 where the machine is fast at those.
+ * and products with weights, or many products, become such of f16 where the machine is fast at those.
  */
 enum tcc_dtype cpu_product_type(const struct pass_machine *m, const struct ir_node *n, bool reduced)
 {
