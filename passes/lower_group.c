@@ -434,7 +434,7 @@ static void form_pieces(struct lw *lw, struct ir_node *n)
             for (int j = 0; j < lw->launches[v->def->id].n; j++)
                 placed = placed || (lw->launches[v->def->id].at[j]->into == n->out[0] &&
                                     lw->launches[v->def->id].at[j]->value == v);
-        placed = placed || (n->op == IR_concat && lw_scan_is_piece(lw, n, i));
+        placed = placed || lw_is_part(lw, n, i) || (n->op == IR_concat && lw_scan_is_piece(lw, n, i));
         if (!placed && !(n->op == IR_concat && ir_is_value(v->type->dim[ir_get_i(n, IR_ATTR_axis, 0)], 0))) {
             struct lw_group *g = group_new(lw, n, v);
             place_in(lw, g, n, i);
@@ -462,7 +462,7 @@ static bool has_placed_piece(struct lw *lw, const struct ir_node *n)
 {
     for (int i = 0; i < n->nin; i++) {
         const struct ir_node *def = n->in[i].value->def;
-        if (n->op == IR_concat && lw_scan_is_piece(lw, n, i))
+        if (lw_is_part(lw, n, i) || (n->op == IR_concat && lw_scan_is_piece(lw, n, i)))
             return true;
         for (int j = 0; def && def->block == n->block && j < lw->launches[def->id].n; j++)
             if (lw->launches[def->id].at[j]->into == n->out[0])
@@ -541,8 +541,11 @@ static void mark_required(struct lw *lw, struct ir_block *block)
     {
         for (int i = 0; i < n->nout; i++) {
             struct ir_value *v = n->out[i];
+            int piece;
             if (!lw_is_kernel_node(n) || !lw->fuse)
                 lw->stored[v->id] = true;
+            if (lw_part_of(lw, v, &piece))
+                lw->required[v->id] = true;
             for (struct ir_use *u = v->uses; u; u = u->next)
                 if (u->user->block != block || !lw_is_kernel_node(u->user) || (is_scatter(u->user) && u->index > 0))
                     lw->required[v->id] = true;

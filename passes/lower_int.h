@@ -8,6 +8,7 @@
  *   lower_steps.c    blocks -> plan steps; buffers; control flow; symbols bound while running
  *   lower_attention.c  the kernel of attention
  *   lower_winograd.c  the kernel of a convolution by F(4x4, 3x3) or F(2x2, 3x3)
+ *   lower_part.c     buffers that are parts of a concat's
  *   lower_scan.c     what loops collect, stored in place
  *   lower_memory.c   offsets of buffers in the arena
  *
@@ -181,6 +182,13 @@ void lw_bind(struct lw *lw, struct kn_steps *to, const struct ir_node *n, enum t
 /* -- lower_control.c: if and loop ------------------------------------------------------------------- */
 bool lw_lower_if(struct lw *lw, struct ir_node *n, struct kn_steps *to);
 bool lw_lower_loop(struct lw *lw, struct ir_node *n, struct kn_steps *to);
+
+/* -- lower_part.c: values whose buffer is a part of a concat's -------------------------------------- */
+/* The concat in whose buffer v lies, as operand *piece; NULL: v has memory of its own. */
+struct ir_node *lw_part_of(struct lw *lw, const struct ir_value *v, int *piece);
+bool lw_is_part(struct lw *lw, const struct ir_node *n, int piece);
+/* The buffer of such a value; the rest of it is as in b. -1: it is none. */
+int lw_part_buffer(struct lw *lw, struct ir_value *v, struct kn_buffer b);
 
 /* -- lower_scan.c: what loops collect ---------------------------------------------------------------- */
 /* Is `all`, an output that a loop collects, stored element by element while the loop runs? */

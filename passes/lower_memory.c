@@ -5,7 +5,7 @@
  * Positions number the steps of an entry point in the order in which they stand, regions included. A buffer lives from its first
  * to its last step; what a region reads from outside lives as long as the whole region. Buffers of constant size are placed
  * largest first at the lowest offset that no buffer living at the same time covers ("greedy by size", Pisarchyk and
- * Lee, 2020, arXiv 2001.03288). Where an entry point has buffers of symbolic size, the runtime does the same for all of its
+ * Lee, 2020, arXiv 2001.03288), or in the order of their lifetimes where that takes less. Where an entry point has buffers of symbolic size, the runtime does the same for all of its
  * buffers when the symbols are bound (runtime/place.c), so that the plan is exact at every size.
  */
 #include "passes/lower_int.h"
@@ -140,7 +140,7 @@ static int64_t aligned(int64_t n)
 }
 
 struct placed {
-    int buffer;
+    int buffer, first, life;
     int64_t bytes, offset;
 };
 
@@ -152,38 +152,65 @@ static int larger_first(const void *a, const void *b)
     return x->buffer - y->buffer;
 }
 
+static int longer_first(const void *a, const void *b)
+{
+    const struct placed *x = a, *y = b;
+    return x->life != y->life ? y->life - x->life : larger_first(a, b);
+}
+
+static int earlier_first(const void *a, const void *b)
+{
+    const struct placed *x = a, *y = b;
+    return x->first != y->first ? x->first - y->first : larger_first(a, b);
+}
+
 static int by_offset(const void *a, const void *b)
 {
     const struct placed *x = *(const struct placed *const *)a, *y = *(const struct placed *const *)b;
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
+/* Offsets of all, in the order in which they stand; returns the bytes that they take together. */
+static int64_t place_in_order(struct memory *m, struct placed *all, int n, const struct placed **near)
+{
+    int64_t top = 0;
+    for (int i = 0; i < n; i++) {
+        int beside = 0;
+        for (int j = 0; j < i; j++)
+            if (together(&m->live[all[j].buffer], &m->live[all[i].buffer]))
+                near[beside++] = &all[j];
+        if (beside)
+            qsort(near, (size_t)beside, sizeof *near, by_offset);
+        int64_t at = 0;
+        for (int j = 0; j < beside && near[j]->offset < at + all[i].bytes; j++)
+            if (near[j]->offset + near[j]->bytes > at)
+                at = near[j]->offset + near[j]->bytes;
+        all[i].offset = at;
+        if (at + all[i].bytes > top)
+            top = at + all[i].bytes;
+    }
+    return top;
+}
+
 static int64_t place_constant_sizes(struct memory *m)
 {
+    static int (*const orders[])(const void *, const void *) = {larger_first, longer_first, earlier_first};
     VEC(struct placed) all = {0};
     int64_t bytes, top = 0;
     for (int b = 0; b < m->p->nbuffers; b++)
         if (m->p->buffers[b].space == TCC_SPACE_ARENA && m->live[b].first >= 0 &&
             ir_is_const(m->p->buffers[b].bytes, &bytes))
-            VEC_PUSH(m->ctx, all, (struct placed){b, aligned(bytes), 0});
-    if (all.n)
-        qsort(all.at, all.n, sizeof *all.at, larger_first);
+            VEC_PUSH(m->ctx, all,
+                     (struct placed){b, m->live[b].first, m->live[b].last - m->live[b].first, aligned(bytes), 0});
     const struct placed **near = IR_NEWN(m->ctx, all.n + 1, const struct placed *);
-    for (int i = 0; i < all.n; i++) {
-        int n = 0;
-        for (int j = 0; j < i; j++)
-            if (together(&m->live[all.at[j].buffer], &m->live[all.at[i].buffer]))
-                near[n++] = &all.at[j];
-        if (n)
-            qsort(near, n, sizeof *near, by_offset);
-        int64_t at = 0;
-        for (int j = 0; j < n && near[j]->offset < at + all.at[i].bytes; j++)
-            if (near[j]->offset + near[j]->bytes > at)
-                at = near[j]->offset + near[j]->bytes;
-        all.at[i].offset = at;
-        m->p->buffers[all.at[i].buffer].offset = ir_const(m->ctx, at);
-        if (at + all.at[i].bytes > top)
-            top = at + all.at[i].bytes;
+    for (int o = 0; all.n && o < 3; o++) {
+        qsort(all.at, (size_t)all.n, sizeof *all.at, orders[o]);
+        int64_t takes = place_in_order(m, all.at, all.n, near);
+        if (o && takes >= top)
+            continue;
+        top = takes;
+        for (int i = 0; i < all.n; i++)
+            m->p->buffers[all.at[i].buffer].offset = ir_const(m->ctx, all.at[i].offset);
     }
     return top;
 }

@@ -151,6 +151,9 @@ int lw_buffer(struct lw *lw, struct ir_value *v)
         b.dtype = v->type->dtype;
         b.bytes = physical_bytes(lw, v->type, b.layout);
         b.space = lw_level(lw, b.bytes) == 0 ? TCC_SPACE_ARENA : TCC_SPACE_DYNAMIC;
+        int part = lw_part_buffer(lw, v, b);
+        if (part >= 0)
+            return lw->buffer[v->id] = part;
     } else {
         b.space = TCC_SPACE_OBJECT;
         b.dtype = v->type->kind == IR_T_TENSOR ? v->type->dtype : TCC_NONE;

@@ -7,7 +7,7 @@
  *   reshape     to the same dims; of a reshape; of a stack, that joins the stacked axis with the next (a concat)
  *   expand      to the same dims; of an expand; under a MAP op whose other operands have the dims already
  *   slice       of everything; of a slice; of a concat, from one of its operands
- *   concat      of one; of empty operands; of a concat along the same axis
+ *   concat      of one; of empty operands; of a concat along the same axis; that begins as another one does (a concat of that)
  *   pad         by nothing
  *   cast        to the same type; of a cast that lost nothing
  *   gather      of one constant index: a slice and a reshape
@@ -308,6 +308,41 @@ static struct ir_value *concat_flat(struct rewrite *w, struct ir_node *n)
     return ir_build1(&w->b, IR_concat, flat.n, flat.at, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis)));
 }
 
+/* Does n begin with all operands of m, a concat along the same axis, that stands before it? */
+static bool begins_as(const struct ir_node *n, const struct ir_node *m)
+{
+    if (m->op != IR_concat || m == n || m->block != n->block || m->nin < 2 || m->nin >= n->nin ||
+        ir_get_i(m, IR_ATTR_axis, 0) != ir_get_i(n, IR_ATTR_axis, 0) || !ir_has_uses(m->out[0]))
+        return false;
+    for (int i = 0; i < m->nin; i++)
+        if (m->in[i].value != n->in[i].value)
+            return false;
+    const struct ir_node *p = n->prev;
+    for (int i = 0; p && p != m && i < 4000; i++)
+        p = p->prev;
+    return p == m;
+}
+
+/* Layers that read all results before them: each adds to the concat of the one before. Where that is one run of memory. */
+static struct ir_value *concat_prefix(struct rewrite *w, struct ir_node *n)
+{
+    int64_t axis = ir_get_i(n, IR_ATTR_axis, 0);
+    struct ir_node *best = NULL;
+    for (int i = 0; i < axis; i++)
+        if (!ir_is_value(n->out[0]->type->dim[i], 1))
+            return NULL;
+    for (struct ir_use *u = n->nin > 2 ? n->in[0].value->uses : NULL; u; u = u->next)
+        if (u->index == 0 && begins_as(n, u->user) && (!best || u->user->nin > best->nin))
+            best = u->user;
+    if (!best || !rewrite_go(w))
+        return NULL;
+    VEC(struct ir_value *) in = {0};
+    VEC_PUSH(w->b.ctx, in, best->out[0]);
+    for (int i = best->nin; i < n->nin; i++)
+        VEC_PUSH(w->b.ctx, in, n->in[i].value);
+    return ir_build1(&w->b, IR_concat, in.n, in.at, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis)));
+}
+
 static struct ir_value *pad_nothing(struct rewrite *w, struct ir_node *n)
 {
     for (int i = 0; i < n->out[0]->type->rank; i++)
@@ -391,6 +426,7 @@ static const struct rewrite_rule rules[] = {
     {IR_slice, slice_slice},
     {IR_slice, slice_concat},
     {IR_concat, concat_flat},
+    {IR_concat, concat_prefix},
     {IR_pad, pad_nothing},
     {IR_cast, same_type},
     {IR_cast, cast_cast},

@@ -83,7 +83,8 @@ int cpu_winograd(const struct pass_machine *m, const struct ir_node *n)
     if (c < BLOCK || o < BLOCK || c % BLOCK || o % BLOCK || ir_const_or(y->dim[2], 0) < 4 ||
         ir_const_or(y->dim[3], 0) < 4)
         return 0;
-    double direct = cost(m, n, 3) / (tcc_small_float((enum tcc_dtype)x->dtype) ? CPU_F16_GAIN : 1), four = cost(m, n, 6), two = cost(m, n, 4);
+    double direct = cost(m, n, 3) / (tcc_small_float((enum tcc_dtype)x->dtype) ? CPU_F16_GAIN : 1),
+           four = cost(m, n, 6), two = cost(m, n, 4);
     return four < 0.8 * direct && four < 0.9 * two ? 4 : two < 0.8 * direct ? 2 : 0;
 }
 
@@ -102,7 +103,9 @@ static int64_t choose_pieces(const struct cpu_machine *m, const struct wg *g, in
             least = bytes;
         }
     }
-    return best < 4 && down >= 4 && g->across >= 12 ? 4 : best;
+    if (best < 4 && down >= 4 && g->across >= 12)
+        return 4;
+    return best == 1 && blocks <= 2 && down >= 4 ? 2 : best; /* one panel: nothing else is left to share */
 }
 
 static bool schedule_winograd(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
