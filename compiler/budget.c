@@ -168,12 +168,25 @@ static void report_buffer(const struct kn_program *p, const bool *used, int b, F
     fputc('\n', out);
 }
 
+/* What the plan takes, and the most that must be there at once whatever the plan. */
+static void report_peak(const struct kn_entry *e, FILE *out)
+{
+    int64_t arena, live;
+    fprintf(out, "memory of '%s':", e->name);
+    if (!e->arena || !ir_is_const(e->arena, &arena))
+        fputs(" buffers of sizes that are known when it runs\n", out);
+    else if (!e->peak_live || !ir_is_const(e->peak_live, &live))
+        fprintf(out, " %lld bytes\n", (long long)arena);
+    else
+        fprintf(out, " %lld bytes, %lld of them live at once\n", (long long)arena, (long long)live);
+}
+
 void budget_report(struct ir_ctx *ctx, const struct kn_program *p, FILE *out)
 {
     for (int e = 0; e < p->nentries; e++) {
         bool *used = IR_NEWN(ctx, p->nbuffers + 1, bool);
         mark_used(&p->entries[e].steps, used);
-        fprintf(out, "memory of '%s':\n", p->entries[e].name);
+        report_peak(&p->entries[e], out);
         for (int b = 0; b < p->nbuffers; b++)
             report_buffer(p, used, b, out);
     }

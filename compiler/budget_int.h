@@ -22,7 +22,7 @@ bool budget_fit_stages(const struct ir_module *m, const struct tccc_train *t, co
                        void *user, struct train_recompute **chosen);
 /* After lowering: a note a stage, its exact peak. */
 void budget_tell_stages(const struct ir_module *m, const struct train_recompute *chosen);
-/* After lowering: a line a buffer of the arena, and whether it takes the memory of earlier ones. */
+/* After lowering: the arena of each entry point, a line a buffer of it, and whether that takes the memory of earlier ones. */
 void budget_report(struct ir_ctx *ctx, const struct kn_program *p, FILE *out);
 
 #endif

@@ -273,8 +273,8 @@ static bool run_passes(struct job *j)
         return false;
     if (o->train && o->train->split && o->train->memory_budget)
         budget_tell_stages(j->module, j->recompute);
-    if (o->train && o->train->report)
-        budget_report(j->ctx, j->module->program, o->train->report);
+    if (o->report)
+        budget_report(j->ctx, j->module->program, o->report);
     if (wants(o, "kernels") || wants(o, "plan"))
         kn_print_program(to, j->module->program, wants(o, "kernels"), wants(o, "plan"));
     for (const struct pipe *q = j->module->pipes; q && wants(o, "plan"); q = q->next)

@@ -64,6 +64,7 @@ struct tccc_options {
     FILE *dump_to;
     const char *pipeline;            /* NULL: by level */
     bool exact, fast_math, time_passes, verify;
+    FILE *report;                    /* each entry point's buffers and peak of memory; NULL: none */
     const struct tccc_train *train;  /* NULL: inference */
     const char *auto_cast, *auto_cast_type;      /* inference: matmul, list, all or a file; bf16 or fp16. Both NULL: no casts */
     long change_limit;               /* -1: none */

@@ -8,14 +8,33 @@
 #include <string.h>
 #include <unistd.h>
 
-static const enum option_id texts[] = {
-    OPT_loss,       OPT_optimizer,         OPT_optimizer_state, OPT_schedule,
-    OPT_precision,  OPT_loss_scale,        OPT_clip_norm,       OPT_accumulate,
-    OPT_freeze,     OPT_train_only,        OPT_step_outputs,    OPT_memory_budget,
-    OPT_report,     OPT_partitions,        OPT_microbatches,    OPT_stage_order,
-    OPT_active,     OPT_optimize,          OPT_partition_map,   OPT_default_partition,
-    OPT_split_axis, OPT_partition_report,  OPT_pipeline_chart,  OPT_data_parallel,
-    OPT_bucket_cap, OPT_broadcast_buffers, OPT_sync_bn,         OPT_zero};
+static const enum option_id texts[] = {OPT_loss,
+                                       OPT_optimizer,
+                                       OPT_optimizer_state,
+                                       OPT_schedule,
+                                       OPT_precision,
+                                       OPT_loss_scale,
+                                       OPT_clip_norm,
+                                       OPT_accumulate,
+                                       OPT_freeze,
+                                       OPT_train_only,
+                                       OPT_step_outputs,
+                                       OPT_memory_budget,
+                                       OPT_partitions,
+                                       OPT_microbatches,
+                                       OPT_stage_order,
+                                       OPT_active,
+                                       OPT_optimize,
+                                       OPT_partition_map,
+                                       OPT_default_partition,
+                                       OPT_split_axis,
+                                       OPT_partition_report,
+                                       OPT_pipeline_chart,
+                                       OPT_data_parallel,
+                                       OPT_bucket_cap,
+                                       OPT_broadcast_buffers,
+                                       OPT_sync_bn,
+                                       OPT_zero};
 
 /* 1500000, 64M, 1.5G: powers of 1024. */
 static int read_size(const struct options *o, const char *text, unsigned long long *bytes)
