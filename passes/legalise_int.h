@@ -14,8 +14,8 @@ bool legalise_plain_3x3(const struct ir_node *n);
 /* What a library op `resize` or `upsample` gives, of ops that have kernels; NULL: it stays. */
 struct ir_value *legalise_resize(struct pass_run *r, struct ir_builder *b, const struct ir_node *n);
 
-/* legalise_bytes.c: what a convolution of bytes with few channels becomes, or NULL. */
-struct ir_value *legalise_bytes(struct pass_run *r, struct ir_builder *b, struct ir_node *n);
+/* legalise_pictures.c: what a convolution of bytes or bf16 with few channels becomes, or NULL. */
+struct ir_value *legalise_pictures(struct pass_run *r, struct ir_builder *b, struct ir_node *n);
 
 /* The numbers of random_uniform or random_normal; NULL: no memory. */
 struct ir_value *legalise_random(struct ir_builder *b, const struct ir_node *n);

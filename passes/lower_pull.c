@@ -566,8 +566,11 @@ static int pull_node(struct kb *k, int stage, struct ir_value *v, const ir_expr 
         }
         return pull_map(k, stage, v, idx);
     }
-    if (k->operand_only && n->op == IR_pad && tcc_dtype_bytes((enum tcc_dtype)v->type->dtype) == 1) {
-        k->failed = "a padding with other bytes than zeros in an operand of a contraction";
+    /* Bytes, and pairs of bf16: paddings with other values than zeros, or such that are there so that groups have no guards. */
+    bool grouped = tcc_dtype_bytes((enum tcc_dtype)v->type->dtype) == 1 ||
+                   (v->type->dtype == TCC_BF16 && k->lw->machine->bf16_group > 1);
+    if (k->operand_only && n->op == IR_pad && grouped) {
+        k->failed = "a padding of values that are multiplied in groups";
         return 0;
     }
     if (kind == IR_K_MOVE || kind == IR_K_SOURCE)

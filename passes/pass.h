@@ -21,6 +21,7 @@ struct pass_machine {
     bool fma;
     int channel_block;           /* channels per block of convolution layouts; 0: plain layouts only */
     int byte_group;              /* neighbours along the sum that a product of bytes takes at a time; 0: one */
+    int bf16_group;              /* the same of bf16 */
     int64_t l1, l2;              /* bytes, for tiles */
     /* Layout wanted for operand `operand` of a CONTRACT or WINDOW node (its result when -1); NULL: plain. */
     kn_layout (*layout)(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n, int operand);

@@ -311,9 +311,9 @@ static void resize(struct pass_run *r, struct ir_builder *b, struct ir_node *n)
         replace(n, v->def);
 }
 
-static bool picture_of_bytes(struct pass_run *r, struct ir_builder *b, struct ir_node *n)
+static bool picture(struct pass_run *r, struct ir_builder *b, struct ir_node *n)
 {
-    struct ir_value *v = legalise_bytes(r, b, n);
+    struct ir_value *v = legalise_pictures(r, b, n);
     if (v)
         replace(n, v->def);
     return v != NULL;
@@ -339,7 +339,7 @@ static bool legalise_block(struct pass_run *r, struct ir_func *f, struct ir_bloc
             ok = fill_state(&b, n);
         else if (n->op == IR_lib)
             resize(r, &b, n);
-        else if (pass_opts(r)->level > 0 && n->op == IR_conv && picture_of_bytes(r, &b, n))
+        else if (pass_opts(r)->level > 0 && n->op == IR_conv && picture(r, &b, n))
             continue;
         else if (narrow_groups(r, n))
             ok = widen_groups(r, &b, n);

@@ -135,7 +135,7 @@ static kn_layout conv_layout(const struct pass_machine *m, struct ir_ctx *ctx, c
     case 0: return plain_in ? NULL : kn_layout_blocked(ctx, rank, 1, BLOCK);
     case 1: {
         int depth = rank + 3 <= TCC_MAX_RANK ? depth_in(m, n) : 1;
-        bool by_taps = in_bytes(w->dtype) && dim_of(n, 1, rank - 1) % depth == 0;
+        bool by_taps = depth > 1 && dim_of(n, 1, rank - 1) % depth == 0;
         return weight_layout(ctx, rank, !depthwise && !plain_in, depthwise || (plain_in && !by_taps) ? 1 : depth);
     }
     default: return NULL;
@@ -190,20 +190,32 @@ kn_layout cpu_layout(const struct pass_machine *m, struct ir_ctx *ctx, const str
     }
 }
 
+/* A convolution of so few channels that they fill no blocks; of those, one whose taps `legalise` makes come in groups. */
+static bool few_channels(const struct ir_node *n)
+{
+    return n->op == IR_conv && dim_of(n, 0, 1) < 8 && ir_get_i(n, IR_ATTR_groups, 1) == 1;
+}
+
+static bool grouped_taps(const struct ir_node *n)
+{
+    const struct ir_attr *d = ir_attr(n, IR_ATTR_dilations);
+    return ir_const_of(n->in[1].value) && dim_of(n, 1, 0) >= 8 && d->n && d->ints[d->n - 1] == 1;
+}
+
 /*
  * Products of operands in small types run as products of floats, which the operands become beforehand: once, and not for each tile that
- * reads them. What the machine multiplies in pairs stays, but for a first convolution, with too few channels for blocks of them;
+ * reads them. What the machine multiplies in pairs stays, but for convolutions of few channels that give it no groups;
  * and products with weights, or many products, become such of f16 where the machine is fast at those.
  */
 enum tcc_dtype cpu_product_type(const struct pass_machine *m, const struct ir_node *n, bool reduced)
 {
     enum tcc_dtype d = n->in[0].value->type->dtype;
-    bool conv = n->op == IR_conv, few = conv && dim_of(n, 0, 1) < 8 && ir_get_i(n, IR_ATTR_groups, 1) == 1;
+    bool conv = n->op == IR_conv;
     if (tcc_small_float(d) && n->op == IR_attention)
         return TCC_F32; /* one kernel of floats is faster than several of products in pairs */
     if (!tcc_small_float(d) || (!conv && n->op != IR_matmul && n->op != IR_conv_grad_weight))
         return TCC_NONE;
-    if (n->op == IR_conv_grad_weight || few)
+    if (n->op == IR_conv_grad_weight || (few_channels(n) && (depth_of(m, d) == 1 || !grouped_taps(n))))
         return TCC_F32;
     if (depth_of(m, d) > 1)
         return TCC_NONE;

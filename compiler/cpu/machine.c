@@ -106,6 +106,7 @@ static void fill_machine(struct ir_ctx *ctx, struct cpu_machine *m, const char *
     m->pass.fma = cpu_has(m, CPU_FMA);
     m->pass.channel_block = 16;
     m->pass.byte_group = 4;
+    m->pass.bf16_group = cpu_multiplies_bf16(m) ? 2 : 0;
     m->pass.layout = cpu_layout;
     m->pass.attention = cpu_attention;
     m->pass.stores_casts = true;
