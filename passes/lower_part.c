@@ -57,6 +57,9 @@ struct ir_node *lw_part_of(struct lw *lw, const struct ir_value *v, int *piece)
     if (!lw->fuse || !def || !lw_is_kernel_node(def) || lw_is_view(def) ||
         (ir_has_one_use(v) && def->op != IR_concat && !behind_anchor(def)) || !placeable(lw, v))
         return NULL;
+    for (struct ir_use *u = v->uses; u; u = u->next) /* what is under way keeps its whole buffer to itself */
+        if (ir_op_info(u->user->op)->kind == IR_K_COLLECTIVE)
+            return NULL;
     for (struct ir_use *u = v->uses; u; u = u->next) {
         struct ir_node *n = u->user;
         if (n->op != IR_concat || n->block != def->block || !lw_is_kernel_node(n) || lw_is_view(n) ||
