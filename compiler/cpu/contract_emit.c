@@ -129,6 +129,37 @@ static void rows(struct cg *g, LLVMValueRef x, int cv)
         whole_rows(g, x, cv);
 }
 
+/* Rows of the last tile, where tiles cut the rows. */
+static int64_t last_tile_rows(const struct cg *g)
+{
+    const struct kn_kernel *k = g->c.k;
+    int64_t tile = 0, inner = 1;
+    for (int d = k->ndims - 1; d >= 0; d--)
+        if (g->c.collapsed >> d & 1) {
+            tile = k->schedule.tile[d] * inner;
+            inner *= ir_const_or(k->dims[d].extent, 1);
+        }
+    return tile ? g->c.nrows - (g->c.nrows - 1) / tile * tile : g->c.nrows;
+}
+
+/* Whole blocks but for the last, which shares its rows with those that are left. */
+static void rows_shared(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef whole)
+{
+    struct em *e = g->e;
+    struct em_loop l;
+    struct em_if f;
+    int both = g->mr + (int)(g->c.nrows % g->mr), first = (both + 1) / 2;
+    LLVMValueRef ends = LLVMBuildICmp(e->b, LLVMIntSLT, whole, g->row_hi, "");
+    LLVMValueRef till = LLVMBuildSelect(e->b, ends, LLVMBuildSub(e->b, whole, em_i64(e, g->mr), ""), whole, "");
+    em_loop_begin(e, &l, g->row_lo, till, em_i64(e, g->mr), "rows");
+    cg_micro(g, x, l.iv, g->mr, cv, CG_ALL_ROWS);
+    em_loop_end(e, &l);
+    em_if_begin(e, &f, ends);
+    cg_micro(g, x, till, first, cv, CG_ALL_ROWS);
+    cg_micro(g, x, LLVMBuildAdd(e->b, till, em_i64(e, first), ""), both - first, cv, CG_ALL_ROWS);
+    em_if_end(e, &f);
+}
+
 static void whole_rows(struct cg *g, LLVMValueRef x, int cv)
 {
     struct em *e = g->e;
@@ -141,6 +172,10 @@ static void whole_rows(struct cg *g, LLVMValueRef x, int cv)
     LLVMValueRef mr = em_i64(e, g->mr), count = LLVMBuildSub(e->b, g->row_hi, g->row_lo, "");
     LLVMValueRef whole =
         LLVMBuildAdd(e->b, g->row_lo, LLVMBuildMul(e->b, LLVMBuildUDiv(e->b, count, mr, ""), mr, ""), "");
+    if (ct_shared_rest(&g->c, g->mr) && last_tile_rows(g) > g->mr) {
+        rows_shared(g, x, cv, whole);
+        return;
+    }
     em_loop_begin(e, &l, g->row_lo, whole, mr, "rows");
     cg_micro(g, x, l.iv, g->mr, cv, CG_ALL_ROWS);
     em_loop_end(e, &l);

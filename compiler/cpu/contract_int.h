@@ -106,6 +106,9 @@ void ct_row_range(const struct ct *c, const int64_t *tap, int64_t *lo, int64_t *
 void ct_interior(const struct ct *c, int64_t *lo, int64_t *hi);
 void ct_late_interior(const struct ct *c, ir_expr *lo, ir_expr *hi);
 
+/* Do the rows left after whole blocks of mr share the last block's? Where a tile ends in them alone they can't. */
+bool ct_shared_rest(const struct ct *c, int mr);
+
 /* Chooses register tile, vector width and grain; false when the template doesn't take the kernel. */
 bool ct_schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k, enum kn_template how);
 /* Leading dimension of a tile's packed A, in elements of the sum: of its rows, or (a_by_k) of its steps. */

@@ -49,6 +49,15 @@ static bool cv_allowed(const struct ct *c, int cv)
     return !unit || nr % unit == 0 || unit % nr == 0;
 }
 
+/* A step of few rows waits for its own sums; with the block before them they make two of half its size. */
+bool ct_shared_rest(const struct ct *c, int mr)
+{
+    if (c->nrows == CT_DYN || c->late_rows || c->nrowguards || c->period || mr < 8)
+        return false;
+    int64_t rest = c->nrows % mr;
+    return rest && rest < 4 && c->nrows > mr;
+}
+
 /* Cost of all rows by blocks of mr; mr is evened out first. */
 static double rows_cost(const struct ct *c, int cv, int *mr)
 {
@@ -58,6 +67,9 @@ static double rows_cost(const struct ct *c, int cv, int *mr)
     if (!c->period)
         *mr = (int)((c->nrows + blocks - 1) / blocks);
     int64_t full = c->nrows / *mr, rem = c->nrows % *mr;
+    if (ct_shared_rest(c, *mr))
+        return (full - 1) * step_cost(c, *mr, cv) + step_cost(c, (int)(*mr + rem + 1) / 2, cv) +
+               step_cost(c, (int)(*mr + rem) / 2, cv);
     return full * step_cost(c, *mr, cv) + (rem ? step_cost(c, (int)rem, cv) : 0);
 }
 
