@@ -116,24 +116,37 @@ static bool scale(struct ir_builder *b, struct ir_value *v, struct scaled *s)
     return s->value != NULL;
 }
 
+/* The largest finite magnitude in t, a tensor of a 16-bit type, at least LEAST. Magnitudes are in the order of their codes. */
+static double largest_in(const struct ir_tensor *t)
+{
+    uint16_t most = 0;
+    for (int64_t i = 0; i < t->nelems; i++) {
+        uint16_t code = *(const uint16_t *)ir_tensor_at(t, i) & 0x7fff;
+        if (code > most && isfinite(tcc_load_f64((enum tcc_dtype)t->dtype, &code)))
+            most = code;
+    }
+    double size = tcc_load_f64((enum tcc_dtype)t->dtype, &most);
+    return size > LEAST ? size : LEAST;
+}
+
 static bool scale_constant(struct ir_builder *b, const struct ir_tensor *t, struct scaled *s)
 {
+    enum { CODES = 1 << 16 };
     struct ir_tensor *small = ir_tensor_new(TCC_F16, t->rank, t->dims);
-    double most = LEAST;
+    uint16_t *to = IR_NEWN(b->ctx, CODES, uint16_t); /* by code of t's type */
     int exponent;
     if (!small) {
         ir_no_memory(b->ctx);
         return false;
     }
-    for (int64_t i = 0; i < t->nelems; i++) {
-        double size = fabs(tcc_load_f64((enum tcc_dtype)t->dtype, ir_tensor_at(t, i)));
-        most = size > most && size <= FLT_MAX ? size : most;
-    }
-    if (frexp(most, &exponent) == 0.5)
+    if (frexp(largest_in(t), &exponent) == 0.5)
         exponent--;
+    for (uint32_t c = 0; c < CODES; c++) {
+        uint16_t code = (uint16_t)c;
+        tcc_store_f64(TCC_F16, &to[c], ldexp(tcc_load_f64((enum tcc_dtype)t->dtype, &code), 4 - exponent));
+    }
     for (int64_t i = 0; i < t->nelems; i++)
-        tcc_store_f64(TCC_F16, (uint16_t *)small->data + i,
-                      ldexp(tcc_load_f64((enum tcc_dtype)t->dtype, ir_tensor_at(t, i)), 4 - exponent));
+        ((uint16_t *)small->data)[i] = to[*(const uint16_t *)ir_tensor_at(t, i)];
     s->value = ir_constant(b, small);
     s->unit = s->value ? ir_constant_f(b, TCC_F32, ldexp(1, exponent - 4)) : NULL;
     return s->unit != NULL;
@@ -248,7 +261,8 @@ static enum tcc_dtype wanted(struct operands *o, const struct ir_node *n)
     const struct pass_machine *m = pass_opts(o->run)->machine;
     enum ir_kind kind = ir_op_info(n->op)->kind;
     bool attention = kind == IR_K_ATTENTION && pass_bounded(o->run);
-    if ((kind != IR_K_CONTRACT && kind != IR_K_WINDOW && !attention) || n->nin < 2 || !n->in[1].value || ir_attr(n, IR_ATTR_partial))
+    if ((kind != IR_K_CONTRACT && kind != IR_K_WINDOW && !attention) || n->nin < 2 || !n->in[1].value ||
+        ir_attr(n, IR_ATTR_partial))
         return TCC_NONE;
     enum tcc_dtype d = m->product_type(m, n, pass_opts(o->run)->reduced && pass_bounded(o->run));
     bool tiles = d == TCC_F16 && m->winograd && legalise_plain_3x3(n) && m->winograd(m, n);

@@ -29,7 +29,7 @@ struct pass_machine {
      * would work them out again for each of their tiles. */
     bool stores_casts;
     /* In what type to multiply what that CONTRACT, WINDOW or ATTENTION node has in a small type. TCC_NONE: as it is; TCC_F32: cast first;
-     * TCC_F16: scaled and cast, where `reduced` allows sums of products in f16. NULL: all as they are. */
+     * TCC_F16: scaled and cast, from a 16-bit type where `reduced` allows sums of products in f16. NULL: all as they are. */
     enum tcc_dtype (*product_type)(const struct pass_machine *m, const struct ir_node *n, bool reduced);
     /* Can it run that ATTENTION node as one kernel? NULL: none. */
     bool (*attention)(const struct pass_machine *m, const struct ir_node *n);

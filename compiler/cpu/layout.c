@@ -219,5 +219,5 @@ enum tcc_dtype cpu_product_type(const struct pass_machine *m, const struct ir_no
         return TCC_F32;
     if (depth_of(m, d) > 1)
         return TCC_NONE;
-    return reduced && halves(m, n) ? TCC_F16 : TCC_F32;
+    return reduced && (d == TCC_BF16 || d == TCC_F16) && halves(m, n) ? TCC_F16 : TCC_F32;
 }
