@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Differential fuzzer: random programs give the same results in the reference interpreter and compiled, at -O0 and -O3,
- * and the same bits with one thread and with three; they also print, parse back and print the same.
+ * and the same bits with one thread and with three; they also print, parse back and print the same. Every third is also compiled
+ * with its products cast to bf16 or f16, and must differ by that rounding only.
  *
  *   fuzz-diff [--seconds S] [--count N] [--seed FIRST] [--nodes N] [--keep FOLDER]
  *
@@ -104,12 +105,12 @@ static int64_t elements(const struct tcc_tensor *t)
 }
 
 /* Output k of two runs: equal in dtype and shape, elements within what rounding explains. */
-static int compare(const struct job *j, const struct random_graph *g, const char *what, int k,
+static int compare(const struct job *j, const struct random_graph *g, const char *what, bool coarse, int k,
                    const struct tcc_object *want, const struct tcc_object *got)
 {
     const struct tcc_tensor *a = &want->t, *b = &got->t;
     enum tcc_dtype dtype = (enum tcc_dtype)a->dtype;
-    double largest = 0, rtol = g->coarse ? 4e-2 : 1e-3;
+    double largest = 0, rtol = coarse ? 4e-2 : 1e-3;
     int bytes = tcc_dtype_bytes(dtype);
     char why[200];
 
@@ -153,22 +154,25 @@ static int run_artifact(const struct job *j, struct tccrt_model *m, int threads,
 /* Which code to test: this machine's mostly, lesser ones by turns. */
 static const char *const marches[4] = {NULL, "x86-64-v3", NULL, "x86-64-v2"};
 
-static int check_level(const struct job *j, const struct random_graph *g, const char *path, int level,
+/* cast: NULL, or the type that products are cast to. */
+static int check_level(const struct job *j, const struct random_graph *g, const char *path, int level, const char *cast,
                        struct tcc_object **in, struct tcc_object **want)
 {
     struct tcc_object *one[GRAPH_MAX_OUTPUTS] = {NULL}, *three[GRAPH_MAX_OUTPUTS] = {NULL};
-    char artifact[300], what[40], message[300] = "no message";
+    char artifact[300], what[60], message[300] = "no message";
     struct tccrt_model *m = NULL;
     struct tccc_options o;
 
     snprintf(artifact, sizeof artifact, "%s/fuzz-O%d.so", j->folder, level);
-    snprintf(what, sizeof what, "-O%d", level);
+    snprintf(what, sizeof what, "-O%d%s%s", level, cast ? " with products of " : "", cast ? cast : "");
     message[0] = '\0';
     tccc_options_init(&o);
     o.model = path;
     o.output = artifact;
     o.level = level;
     o.march = __builtin_cpu_supports("avx2") ? marches[j->seed % 4] : NULL;
+    o.auto_cast = cast ? "matmul" : NULL;
+    o.auto_cast_type = cast;
     o.jobs = 1;
     o.verify = true;
     o.message = keep_message;
@@ -180,7 +184,7 @@ static int check_level(const struct job *j, const struct random_graph *g, const 
     if (status == 0)
         status = run_artifact(j, m, 1, g, in, one) || run_artifact(j, m, 3, g, in, three);
     for (int k = 0; k < g->noutputs && status == 0; k++) {
-        status = compare(j, g, what, k, want[k], one[k]);
+        status = compare(j, g, what, g->coarse || cast, k, want[k], one[k]);
         size_t bytes = (size_t)elements(&one[k]->t) * (size_t)tcc_dtype_bytes((enum tcc_dtype)one[k]->t.dtype);
         if (status == 0 &&
             (!same_shape(&one[k]->t, &three[k]->t) || memcmp(one[k]->t.data, three[k]->t.data, bytes) != 0))
@@ -217,7 +221,9 @@ static int check(const struct job *j)
     if (status == 0 && ir_interp(g.func, NULL, in, want, error, sizeof error) != TCC_OK)
         status = complain(j, "interpreter", error);
     for (int level = 0; status == 0 && level <= 3; level += 3)
-        status = check_level(j, &g, path, level, in, want);
+        status = check_level(j, &g, path, level, NULL, in, want);
+    if (status == 0 && j->seed % 3 == 0)
+        status = check_level(j, &g, path, 3, j->seed % 2 ? "bf16" : "fp16", in, want);
     for (int i = 0; i < MAX_INPUTS; i++)
         tccrt_object_unref(in[i]);
     for (int i = 0; i < GRAPH_MAX_OUTPUTS; i++)

@@ -148,7 +148,8 @@ struct kn_kernel *km_matmul(struct ir_ctx *ctx, const struct km_matmul *v)
         r = word(m, IR_add, word(m, IR_mul, r, constant(m, 0.75)), constant(m, 0.25));
     access_insn(m, KN_STORE, 3, INDEX(b, i, j), r);
     end(m);
-    k->contraction = (struct kn_contraction){true, 0, 1, la, lb, mul, red, v->panel ? 0 : 1, v->panel ? 3 : 2, 4, set};
+    k->contraction =
+        (struct kn_contraction){true, 0, 1, la, lb, mul, red, v->panel ? 0 : 1, v->panel ? 3 : 2, 4, set, TCC_NONE};
     return k;
 }
 
@@ -216,8 +217,8 @@ struct kn_kernel *km_conv(struct ir_ctx *ctx, const struct km_conv *v)
         r = word(m, IR_max, constant(m, 0), r);
     access_insn(m, KN_STORE, 3, INDEX(n, b, y, x, l), r);
     end(m);
-    k->contraction =
-        (struct kn_contraction){true, 0, 1, la, lb, mul, red, v->depthwise ? 18 : 0, 13, v->depthwise ? 0 : 18, set};
+    k->contraction = (struct kn_contraction){
+        true, 0, 1, la, lb, mul, red, v->depthwise ? 18 : 0, 13, v->depthwise ? 0 : 18, set, TCC_NONE};
     return k;
 }
 
@@ -245,8 +246,8 @@ struct kn_kernel *km_plain_conv(struct ir_ctx *ctx, const struct km_conv *v, int
         red = reduce(m, KN_SUM, mul, set);
     access_insn(m, KN_STORE, 2, INDEX(n, o, y, x), v->relu ? word(m, IR_max, constant(m, 0), red) : red);
     end(m);
-    k->contraction =
-        (struct kn_contraction){true, 0, 1, la, lb, mul, red, groups > 1 ? 2 : 0, 13, groups > 1 ? 0 : 2, set};
+    k->contraction = (struct kn_contraction){
+        true, 0, 1, la, lb, mul, red, groups > 1 ? 2 : 0, 13, groups > 1 ? 0 : 2, set, TCC_NONE};
     return k;
 }
 
