@@ -162,6 +162,17 @@ static void fill_window(struct ir_ctx *ctx, struct ir_node *n)
         ir_set_attr(n, ir_attr_exprs(IR_ATTR_after, rank, zeros));
 }
 
+static void fill_windows(struct ir_ctx *ctx, struct ir_block *block)
+{
+    IR_EACH_NODE(n, block)
+    {
+        if (ir_op_info(n->op)->kind == IR_K_WINDOW)
+            fill_window(ctx, n);
+        for (int i = 0; i < n->nregions; i++)
+            fill_windows(ctx, n->regions[i]);
+    }
+}
+
 /* A variable that gets many equal values: they are filled in, not copied from a weight that holds them all. */
 static bool fill_state(struct ir_builder *b, struct ir_node *n)
 {
@@ -327,8 +338,6 @@ static bool legalise_block(struct pass_run *r, struct ir_func *f, struct ir_bloc
         bool ok = true;
         for (int i = 0; i < n->nregions && ok; i++)
             ok = legalise_block(r, f, n->regions[i]);
-        if (ir_op_info(n->op)->kind == IR_K_WINDOW)
-            fill_window(b.ctx, n);
         if (n->op == IR_topk)
             ok = topk(&b, n);
         else if (n->op == IR_random_uniform || n->op == IR_random_normal)
@@ -353,8 +362,10 @@ static bool legalise_block(struct pass_run *r, struct ir_func *f, struct ir_bloc
 
 bool pass_legalise_run(struct pass_run *r)
 {
-    for (struct ir_func *f = pass_module(r)->funcs; f; f = f->next)
+    for (struct ir_func *f = pass_module(r)->funcs; f; f = f->next) {
+        fill_windows(pass_ctx(r), f->body);
         if (!legalise_operands(r, f, f->body) || !legalise_block(r, f, f->body) || !legalise_operands(r, f, f->body))
             return false; /* twice: before convolutions are chosen among, and after products have been spelled out */
+    }
     return true;
 }
