@@ -115,7 +115,7 @@ struct kn_contraction {
     int a, b;                   /* operand numbers */
     int load_a, load_b, mul, reduce;     /* instructions of stage 0; mul also where operands are cast */
     uint32_t batch, m, n, k;    /* bit sets of dims: in both operands and the result; a only; b only; summed */
-    int partial;                /* type that sums of up to 256 products may be kept in; TCC_NONE: that of the sum */
+    int partial;                /* type that sums of fewer than 256 products may be kept in; TCC_NONE: that of the sum */
 };
 
 struct kn_kernel {

@@ -6,8 +6,8 @@
  * Exact: products of small floats are summed in f32 anyway.
  *
  * f16, for products that may keep partial sums in it: its range is small, so an operand is scaled by a power of two that brings
- * its largest finite magnitude to at most 2^4, and sums of 256 such products stay in range. Magnitudes from 2^-18 of the largest up keep all
- * bits of their type; what is below loses some, by up to 2^-29 of the largest, less than what a sum in f32 with the largest loses. The
+ * its largest finite magnitude to at most 2^4, and sums of fewer than 256 such products stay in range. Magnitudes from 2^-17 of the largest
+ * up keep all bits of their type; what is below loses some, by up to 2^-28 of the largest, less than what a sum in f32 with the largest loses. The
  * result is scaled back in f32. Scaling by parts of a tensor would keep more; a tensor's largest element is the cheapest to find.
  */
 #include "passes/legalise_int.h"
