@@ -14,7 +14,7 @@
 
 static double step_cost(const struct ct *c, int mr, int cv)
 {
-    double fma = mr * cv / 2.0, loads = (mr + cv) / 2.0, cost = 4;
+    double fma = mr * cv / 2.0, loads = 1.1 * (mr + cv) / 2.0, cost = 4; /* two loads a cycle are not quite reached */
     double slab = (double)(c->nk == CT_DYN ? 128 : c->nk) * cv * c->lanes * tcc_dtype_bytes(c->dtype);
     cost = fma > cost ? fma : cost;
     cost = loads > cost ? loads : cost;
