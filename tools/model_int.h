@@ -36,6 +36,7 @@ int compile_options(const struct options *o, struct tccc_options *c);
 struct tccc_train;
 bool train_wanted(const struct options *o);                       /* --train, or tccc-train */
 int train_flags(const struct options *o, struct tccc_train *t);
+bool train_option(enum option_id id);        /* one of those that say what a step is compiled to, or how ranks run it */
 /* Runs the compiler in a child process, so that a crash is an exit code (EXIT_BUG) after a message. */
 int compile_in_child(const struct options *o, const struct tccc_options *c);
 

@@ -519,38 +519,13 @@ static void close_trainer(struct trainer *t)
 /* What only a compiler can heed. */
 static int check_compiled_in(const struct options *o)
 {
-    static const enum option_id ids[] = {OPT_loss,
-                                         OPT_optimizer,
-                                         OPT_optimizer_state,
-                                         OPT_clip_norm,
-                                         OPT_accumulate,
-                                         OPT_precision,
-                                         OPT_auto_cast,
-                                         OPT_auto_cast_type,
-                                         OPT_loss_scale,
-                                         OPT_freeze,
-                                         OPT_train_only,
-                                         OPT_step_outputs,
-                                         OPT_memory_budget,
-                                         OPT_data_parallel,
-                                         OPT_bucket_cap,
-                                         OPT_broadcast_buffers,
-                                         OPT_sync_bn,
-                                         OPT_zero,
-                                         OPT_partitions,
-                                         OPT_microbatches,
-                                         OPT_stage_order,
-                                         OPT_active,
-                                         OPT_optimize,
-                                         OPT_partition_map,
-                                         OPT_default_partition,
-                                         OPT_split_axis,
-                                         OPT_partition_report,
-                                         OPT_pipeline_chart};
-    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
-        if (option_set(o, ids[i]))
+    for (int i = 0; i < NOPTIONS; i++) {
+        enum option_id id = (enum option_id)i;
+        bool heeded = id == OPT_train || id == OPT_schedule || id == OPT_placement;
+        if (train_option(id) && !heeded && option_set(o, id))
             return usage_error(o, "--%s is compiled into an artifact: give the model, or compile it again",
-                               option_table[ids[i]].long_name);
+                               option_table[id].long_name);
+    }
     return EXIT_FINE;
 }
 

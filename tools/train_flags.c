@@ -8,33 +8,17 @@
 #include <string.h>
 #include <unistd.h>
 
-static const enum option_id texts[] = {OPT_loss,
-                                       OPT_optimizer,
-                                       OPT_optimizer_state,
-                                       OPT_schedule,
-                                       OPT_precision,
-                                       OPT_loss_scale,
-                                       OPT_clip_norm,
-                                       OPT_accumulate,
-                                       OPT_freeze,
-                                       OPT_train_only,
-                                       OPT_step_outputs,
-                                       OPT_memory_budget,
-                                       OPT_partitions,
-                                       OPT_microbatches,
-                                       OPT_stage_order,
-                                       OPT_active,
-                                       OPT_optimize,
-                                       OPT_partition_map,
-                                       OPT_default_partition,
-                                       OPT_split_axis,
-                                       OPT_partition_report,
-                                       OPT_pipeline_chart,
-                                       OPT_data_parallel,
-                                       OPT_bucket_cap,
-                                       OPT_broadcast_buffers,
-                                       OPT_sync_bn,
-                                       OPT_zero};
+bool train_option(enum option_id id)
+{
+    const char *group = option_table[id].group;
+    return !strncmp(group, "Training", 8) || !strcmp(group, "Many ranks");
+}
+
+/* One that means nothing without --train. */
+static bool only_with_train(enum option_id id)
+{
+    return train_option(id) && id != OPT_train && id != OPT_auto_cast && id != OPT_auto_cast_type;
+}
 
 /* 1500000, 64M, 1.5G: powers of 1024. */
 static int read_size(const struct options *o, const char *text, unsigned long long *bytes)
@@ -122,9 +106,9 @@ int train_flags(const struct options *o, struct tccc_train *t)
     if (!train_wanted(o)) {
         t->auto_cast = option_text(o, OPT_auto_cast, NULL);
         t->auto_cast_type = option_text(o, OPT_auto_cast_type, NULL);
-        for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-            if (option_set(o, texts[i]))
-                return usage_error(o, "--%s is of use with --train only", option_table[texts[i]].long_name);
+        for (int id = 0; id < NOPTIONS; id++)
+            if (only_with_train((enum option_id)id) && option_set(o, (enum option_id)id))
+                return usage_error(o, "--%s is of use with --train only", option_table[id].long_name);
         return t->auto_cast || t->auto_cast_type ? check(o, t) : EXIT_FINE;
     }
     if (!option_float(o, OPT_clip_norm, &t->clip_norm) || !option_int(o, OPT_accumulate, 1, 1 << 20, &accumulate))
