@@ -185,7 +185,7 @@ static struct pass_options pass_options_of(struct job *j)
     struct pass_options p = {.level = o->level,
                              .exact = o->exact,
                              .fast_math = o->fast_math,
-                             .reduced = o->auto_cast || o->auto_cast_type || casts_training(o),
+                             .reduced = o->fast_math || o->auto_cast || o->auto_cast_type || casts_training(o),
                              .machine = j->machine,
                              .dump = dumps,
                              .dump_to = o->dump_to ? o->dump_to : stdout,

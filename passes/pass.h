@@ -44,7 +44,7 @@ struct pass_machine {
 struct pass_options {
     int level;                   /* 0..3 */
     bool exact, fast_math;       /* float licence, DESIGN section 5 */
-    bool reduced;                /* products of small floats may keep sums of fewer than 256 products in f16 (auto-casts) */
+    bool reduced;                /* products of small floats may keep sums of fewer than 256 products in f16 (auto-casts, --fast-math) */
     const struct pass_machine *machine;      /* NULL: a plain one */
     /* Runner: */
     const char *const *dump;     /* "before:PASS", "after:PASS", "all", ended by NULL; to dump_to */
