@@ -9,10 +9,11 @@
 static bool take_array(const char *path, struct tensors *t, char *error)
 {
     static const struct tccrt_value_info any;
+    static const struct data_options none = {.scale = 1};
     struct data_array *a = &t->arrays[t->n];
     bool found;
 
-    if (!data_zip_array(path, t->zip, t->names[t->n], &any, a, &found, error))
+    if (!data_zip_array(path, t->zip, t->names[t->n], &none, &any, a, &found, error))
         return false;
     t->at[t->n] = (struct tccrt_named){t->names[t->n], {(void *)(uintptr_t)a->at, a->dtype, a->rank, {0}}};
     memcpy(t->at[t->n].t.dims, a->dims, sizeof a->dims);

@@ -141,13 +141,27 @@ static bool is_idx(const struct data_file *f)
            f->size >= 4 + 4 * (size_t)b[3];
 }
 
-/* Pictures of unsigned bytes become floats in [0, 1] where the input is of floats. */
+/* Does the array end where the file does? Raw elements that begin like a header don't. */
+static bool idx_fills(const struct data_file *f)
+{
+    const unsigned char *b = f->bytes;
+    uint64_t bytes = (uint64_t)tcc_dtype_bytes(idx_dtype(b[2])), dim;
+
+    for (int i = 0; i < b[3]; i++) {
+        dim = (uint64_t)b[4 + 4 * i] << 24 | (uint64_t)b[5 + 4 * i] << 16 | (uint64_t)b[6 + 4 * i] << 8 | b[7 + 4 * i];
+        if (__builtin_mul_overflow(bytes, dim, &bytes))
+            return false;
+    }
+    return bytes == f->size - 4 - 4 * (size_t)b[3];
+}
+
+/* Images of unsigned bytes become floats in [0, 1] where the input is of floats. */
 static bool read_idx(const char *path, const struct data_file *f, struct data_array *a, char *error)
 {
     const unsigned char *b = f->bytes;
     a->dtype = idx_dtype(b[2]);
     a->swap = tcc_dtype_bytes(a->dtype) > 1;
-    a->convert = true;
+    a->reshape = true;
     a->rank = b[3];
     for (int i = 0; i < a->rank; i++)
         a->dims[i] = (int64_t)b[4 + 4 * i] << 24 | b[5 + 4 * i] << 16 | b[6 + 4 * i] << 8 | b[7 + 4 * i];
@@ -156,13 +170,31 @@ static bool read_idx(const char *path, const struct data_file *f, struct data_ar
     return place(path, f, 4 + 4 * (size_t)a->rank, a, error);
 }
 
-/* Raw elements: sample k has `length` elements from element offset + k * stride on. */
-static bool read_raw(const char *path, const struct data_file *f, const struct data_options *o,
-                     const struct tccrt_value_info *info, struct data_array *a, char *error)
+/* Raw elements are a list of them, which is cut into samples. */
+static void read_raw(const struct data_file *f, const struct data_options *o, struct data_array *a)
 {
-    int64_t fixed = 1, length = o->length, n = (int64_t)(f->size / (size_t)tcc_dtype_bytes(o->dtype));
+    a->dtype = o->dtype;
+    a->reshape = true;
+    a->windows = true;
+    a->rank = 1;
+    a->dims[0] = (int64_t)(f->size / (size_t)tcc_dtype_bytes(o->dtype));
+    a->stride = 1;
+    a->at = f->bytes;
+}
+
+/* Cuts a list of elements: sample k has `length` elements from element offset + k * stride on. */
+static bool cut_samples(const char *path, const struct data_options *o, const struct tccrt_value_info *info,
+                        struct data_array *a, char *error)
+{
+    int64_t fixed = 1, length = o->length, n = a->dims[0];
     bool known = info->rank >= 1;
 
+    if (a->rank != 1) {
+        snprintf(error, ERROR_SIZE,
+                 "%s: length=, stride= and offset= cut samples out of an array of rank 1; this one has rank %d", path,
+                 a->rank);
+        return false;
+    }
     for (int i = 1; i < info->rank; i++)
         known = known && info->dims[i] >= 0 && !__builtin_mul_overflow(fixed, info->dims[i], &fixed);
     if (!length && !known) {
@@ -170,8 +202,6 @@ static bool read_raw(const char *path, const struct data_file *f, const struct d
         return false;
     }
     length = length ? length : fixed;
-    a->dtype = o->dtype;
-    a->convert = true;
     a->stride = o->stride ? o->stride : length;
     n -= o->offset;
     if (length < 1 || n < length) {
@@ -184,38 +214,53 @@ static bool read_raw(const char *path, const struct data_file *f, const struct d
     a->rank = known && fixed == length ? info->rank : 2;
     for (int i = 1; i < a->rank; i++)
         a->dims[i] = known && fixed == length ? info->dims[i] : length;
-    a->at = f->bytes + (size_t)o->offset * (size_t)tcc_dtype_bytes(o->dtype);
+    a->at += (size_t)o->offset * (size_t)tcc_dtype_bytes(a->dtype);
+    return true;
+}
+
+/* What the options say of an array of a format that knows its own type and shape. */
+static bool apply_options(const char *path, const struct data_options *o, const struct tccrt_value_info *info,
+                          struct data_array *a, char *error)
+{
+    bool cut = o->length || o->stride || o->offset;
+
+    if (o->dtype != TCC_NONE && o->dtype != a->dtype) {
+        snprintf(error, ERROR_SIZE, "%s: expected dtype %s, got %s", path, tcc_dtype_name(o->dtype),
+                 tcc_dtype_name(a->dtype));
+        return false;
+    }
+    if ((cut || a->windows) && !cut_samples(path, o, info, a, error))
+        return false;
+    if (o->scaled)
+        a->scale = o->scale;
+    a->scaled = o->scaled || a->scale != 1;
+    a->mean = o->mean;
+    a->std = o->std != 0 ? o->std : 1;
+    if (o->limit && a->dims[0] > o->limit)
+        a->dims[0] = o->limit;
     return true;
 }
 
 bool data_array_read(const char *path, struct data_file *f, const struct data_options *o,
                      const struct tccrt_value_info *info, struct data_array *out, char *error)
 {
-    bool ok;
+    bool ok = true;
 
     *out = (struct data_array){.scale = 1, .std = 1};
     snprintf(out->name, sizeof out->name, "%s", path);
     if (f->size >= 6 && memcmp(f->bytes, "\x93NUMPY", 6) == 0) {
         ok = read_npy(path, f, out, error);
-    } else if (o->dtype != TCC_NONE) {
-        ok = read_raw(path, f, o, info, out, error);
-    } else if (is_idx(f)) {
+    } else if (is_idx(f) && (o->dtype == TCC_NONE || idx_fills(f))) {
         ok = read_idx(path, f, out, error);
+    } else if (o->dtype != TCC_NONE) {
+        read_raw(f, o, out);
     } else {
         snprintf(error, ERROR_SIZE, "%s: neither .npz, .npy nor IDX; raw elements need their type: NAME=FILE,dtype=u16",
                  path);
         ok = false;
     }
-    if (!ok)
+    if (!ok || !apply_options(path, o, info, out, error))
         return false;
-    if (o->scaled) {
-        out->convert = true;
-        out->scale = o->scale;
-    }
-    out->mean = o->mean;
-    out->std = o->std != 0 ? o->std : 1;
-    if (o->limit && out->dims[0] > o->limit)
-        out->dims[0] = o->limit;
     out->file = f;
     f->refs++;
     return true;

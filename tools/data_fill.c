@@ -69,7 +69,12 @@ static void convert_row(const struct data_array *a, enum tcc_dtype to, const uns
         double d;
         bool integer = load(a, from + k * in_bytes, &i, &d);
         if (to_float) {
-            tcc_store_f64(to, out + k * out_bytes, (d * a->scale - a->mean) / a->std);
+            d = (d * a->scale - a->mean) / a->std;
+            tcc_store_f64(to, out + k * out_bytes, d);
+            if (isfinite(d) && !isfinite(tcc_load_f64(to, out + k * out_bytes))) {
+                *fault = (struct fault){k, "a value that the input's type can't hold"};
+                return;
+            }
         } else if (!integer || !fits(i, to)) {
             *fault = (struct fault){k, "a value that the input's type can't hold"};
             return;

@@ -25,7 +25,8 @@ struct data_array {
     enum tcc_dtype dtype;
     bool swap;                   /* of the other byte order */
     bool windows;                /* raw: samples may overlap */
-    bool convert;                /* may be converted to the input's element type */
+    bool reshape;                /* knows nothing of channels: a row of as many elements will do */
+    bool scaled;                 /* integers may feed an input of floats */
     int rank;
     int64_t dims[TCC_MAX_RANK];  /* dims[0]: samples */
     int64_t stride;              /* elements from one sample to the next */
@@ -33,19 +34,19 @@ struct data_array {
     char name[256];              /* "FILE" or "FILE:ARRAY", for messages */
 };
 
-/* What stands after FILE in --data NAME=FILE,KEY=VALUE,...; 0: not given. */
+/* What stands after FILE in --data [NAME=]FILE,KEY=VALUE,...; 0: not given. */
 struct data_options { enum tcc_dtype dtype; int64_t length, stride, offset, limit; double scale, mean, std; bool scaled; };
 
 struct data_file *data_map(const char *path, char *error);                 /* .gz is unpacked */
 struct data_file *data_take(unsigned char *bytes, size_t size, char *error);       /* takes over malloc'ed memory */
 void data_unref(struct data_file *f);
-/* An array from a file's content: .npy, IDX, or raw elements. `info`: the input that it is for. */
+/* An array from a file's content (.npy, IDX, or raw elements), with the options applied. `info`: the input that it is for. */
 bool data_array_read(const char *path, struct data_file *f, const struct data_options *o, const struct tccrt_value_info *info,
                      struct data_array *out, char *error);
-/* The array `name` of an .npz file; NULL name: the only one. *found false: there is none (`error` lists those that are). */
+/* The same of the array `name` of an .npz file; NULL name: the only one. *found false: there is none (`error` lists those that are). */
 bool data_zip_is(const struct data_file *f);
-bool data_zip_array(const char *path, struct data_file *f, const char *name, const struct tccrt_value_info *info,
-                    struct data_array *out, bool *found, char *error);
+bool data_zip_array(const char *path, struct data_file *f, const char *name, const struct data_options *o,
+                    const struct tccrt_value_info *info, struct data_array *out, bool *found, char *error);
 
 char **data_zip_names(const struct data_file *f, int *n);                  /* without .npy; free() each and the list */
 
@@ -53,6 +54,7 @@ char **data_zip_names(const struct data_file *f, int *n);                  /* wi
 struct data_set { int n; struct data_array *arrays; const struct tccrt_value_info *inputs; int64_t samples; };
 /* Arguments of --data (or --eval-data). EXIT_FINE, or an exit code after a message. */
 int data_set_open(const struct options *o, enum option_id id, const struct tccrt_value_info *inputs, int n, struct data_set *set);
+void data_set_notes(const struct options *o, const struct data_set *set);  /* which element types are converted, to standard error */
 void data_set_close(struct data_set *set);
 
 /* Fills `to` with rows of array i of the set; rows[k] is a sample's number. `batch` is for messages. */

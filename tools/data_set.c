@@ -5,6 +5,7 @@
  */
 #include "tools/data_int.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -70,7 +71,9 @@ static bool read_option(char *text, struct data_options *o)
         double d;
         if (strcmp(text, keys[i].key) != 0)
             continue;
-        if (!read_number(value, &d) || (keys[i].number && (d < 0 || d > 1e15 || d != (double)(int64_t)d)))
+        double least = keys[i].number == &o->offset ? 0 : 1;
+        if (!read_number(value, &d) || !isfinite(d) || (keys[i].real == &o->std && d == 0) ||
+            (keys[i].number && (d < least || d > 1e15 || d != (double)(int64_t)d)))
             return false;
         if (keys[i].number)
             *keys[i].number = (int64_t)d;
@@ -80,6 +83,25 @@ static bool read_option(char *text, struct data_options *o)
         return true;
     }
     return false;
+}
+
+/* FILE, or FILE:ARRAY with a file before some colon: where that is; NULL: no such file. */
+static const char *file_end(char *text)
+{
+    char *colon = text + strlen(text);
+
+    if (access(text, F_OK) == 0)
+        return colon;
+    while (colon > text) {
+        if (*--colon != ':')
+            continue;
+        *colon = '\0';
+        bool file = access(text, F_OK) == 0;
+        *colon = ':';
+        if (file)
+            return colon;
+    }
+    return NULL;
 }
 
 /* Cuts the options off `text` (which is changed). False: a usage error, `bad` is the option. */
@@ -113,34 +135,64 @@ static bool cut_options(char *text, struct data_options *o, const char **bad)
 
 /* -- Reading ------------------------------------------------------------------------------------------ */
 
-static int read_named(const struct options *o, struct data_set *set, int i, char *path, const char *given)
+static int bad_option(const struct options *o, const char *given, const char *bad)
 {
-    struct data_options d;
-    const char *bad = "";
-    char error[ERROR_SIZE];
-    bool found = true;
+    return usage_error(o,
+                       "%s: '%s' is no option of a data file: dtype=TYPE, length=, stride=, offset=, limit=N (1 or "
+                       "more), scale=, mean=, std=X",
+                       given, bad);
+}
 
-    if (!cut_options(path, &d, &bad))
-        return usage_error(
-            o, "%s: '%s' is no option of a data file: dtype=, length=, stride=, offset=, limit=, scale=, mean=, std=",
-            given, bad);
-    if (set->arrays[i].file)
-        return usage_error(o, "%s: input '%s' has its data already", given, set->inputs[i].name);
+/* What `path`, a file's name with an array's where `name` says so, holds for input i. */
+static int read_array(const struct options *o, struct data_set *set, int i, const char *path, const char *name,
+                      const struct data_options *d)
+{
+    char error[ERROR_SIZE];
+    const struct tccrt_value_info *info = &set->inputs[i];
+    struct data_array *a = &set->arrays[i];
     struct data_file *f = data_map(path, error);
+    bool found = true, zip = f && data_zip_is(f);
+
     if (!f)
         return tool_error(o, EXIT_DATA, "%s", error);
-    bool ok = data_zip_is(f)
-                  ? data_zip_array(path, f, set->inputs[i].name, &set->inputs[i], &set->arrays[i], &found, error)
-                  : data_array_read(path, f, &d, &set->inputs[i], &set->arrays[i], error);
-    if (!ok && !found) /* the only one, whatever its name */
-        ok = data_zip_array(path, f, NULL, &set->inputs[i], &set->arrays[i], &found, error);
+    if (name && !zip) {
+        data_unref(f);
+        return tool_error(o, EXIT_DATA, "%s:%s: only .npz files have named arrays", path, name);
+    }
+    bool ok = zip ? data_zip_array(path, f, name ? name : info->name, d, info, a, &found, error)
+                  : data_array_read(path, f, d, info, a, error);
+    if (!ok && !found && !name) /* the only one, whatever its name */
+        ok = data_zip_array(path, f, NULL, d, info, a, &found, error);
     data_unref(f);
     return ok ? EXIT_FINE : tool_error(o, EXIT_DATA, "%s", error);
 }
 
-static int read_archive(const struct options *o, struct data_set *set, const char *path)
+static int read_named(const struct options *o, struct data_set *set, int i, char *path, const char *given)
+{
+    struct data_options d;
+    const char *bad = "";
+
+    if (!cut_options(path, &d, &bad))
+        return bad_option(o, given, bad);
+    if (set->arrays[i].file)
+        return usage_error(o, "%s: input '%s' has its data already", given, set->inputs[i].name);
+    if ((d.scaled || d.mean != 0 || d.std != 0) && !tcc_is_float((enum tcc_dtype)set->inputs[i].dtype))
+        return usage_error(o, "%s: scale=, mean= and std= require an input of floats; '%s' is of %s", given,
+                           set->inputs[i].name, tcc_dtype_name((enum tcc_dtype)set->inputs[i].dtype));
+    char *end = (char *)(uintptr_t)file_end(path), *name = end && *end ? end + 1 : NULL;
+    if (name)
+        *end = '\0';
+    return read_array(o, set, i, path, name, &d);
+}
+
+/* FILE.npz[,KEY=VALUE]...: every array that an input is named after. The options are for all of them, those of floats for floats. */
+static int read_archive(const struct options *o, struct data_set *set, char *path, const char *given)
 {
     char error[ERROR_SIZE];
+    const char *bad = "";
+    struct data_options d;
+    if (!cut_options(path, &d, &bad))
+        return bad_option(o, given, bad);
     struct data_file *f = data_map(path, error);
     int code = EXIT_FINE;
 
@@ -151,9 +203,16 @@ static int read_archive(const struct options *o, struct data_set *set, const cha
         return tool_error(o, EXIT_DATA, "%s: not an .npz file; say which input it is for: NAME=%s", path, path);
     }
     for (int i = 0; i < set->n && code == EXIT_FINE; i++) {
+        struct data_options own = d;
         bool found;
+        if (!tcc_is_float((enum tcc_dtype)set->inputs[i].dtype)) {
+            own.scaled = false;
+            own.scale = 1;
+            own.mean = own.std = 0;
+        }
         if (!set->arrays[i].file &&
-            !data_zip_array(path, f, set->inputs[i].name, &set->inputs[i], &set->arrays[i], &found, error) && found)
+            !data_zip_array(path, f, set->inputs[i].name, &own, &set->inputs[i], &set->arrays[i], &found, error) &&
+            found)
             code = tool_error(o, EXIT_DATA, "%s", error);
     }
     data_unref(f);
@@ -184,11 +243,10 @@ static bool same_row(const struct data_array *a, const struct tccrt_value_info *
     return a->rank == info->rank;
 }
 
-/* IDX and raw files know nothing of channels: a row with as many elements will do. */
 static bool reshape(struct data_array *a, const struct tccrt_value_info *info)
 {
     int64_t n = 1;
-    if (!a->convert)
+    if (!a->reshape)
         return false;
     for (int i = 1; i < info->rank; i++)
         if (info->dims[i] < 0 || __builtin_mul_overflow(n, info->dims[i], &n))
@@ -223,13 +281,23 @@ static int check_array(const struct options *o, struct data_set *set, int i)
         return tool_error(o, EXIT_DATA, "%s: input '%s' wants %s%s (first axis: samples), found %s%s", a->name,
                           info->name, tcc_dtype_name((enum tcc_dtype)info->dtype), want, tcc_dtype_name(a->dtype),
                           found);
-    if ((int)a->dtype != info->dtype && !a->convert)
-        return tool_error(o, EXIT_DATA, "%s: input '%s' wants elements of type %s, found %s", a->name, info->name,
-                          tcc_dtype_name((enum tcc_dtype)info->dtype), tcc_dtype_name(a->dtype));
-    if (tcc_is_float(a->dtype) && !tcc_is_float((enum tcc_dtype)info->dtype))
-        return tool_error(o, EXIT_DATA, "%s: input '%s' wants elements of type %s, found %s", a->name, info->name,
-                          tcc_dtype_name((enum tcc_dtype)info->dtype), tcc_dtype_name(a->dtype));
-    return EXIT_FINE;
+    bool floats = tcc_is_float((enum tcc_dtype)info->dtype), complex = tcc_dtype_class(a->dtype) == TCC_CLASS_COMPLEX;
+    if (!complex && (tcc_is_float(a->dtype) == floats || (floats && (a->scaled || a->reshape))))
+        return EXIT_FINE;
+    return tool_error(o, EXIT_DATA, "%s: input '%s': expected dtype %s, got %s%s", a->name, info->name,
+                      tcc_dtype_name((enum tcc_dtype)info->dtype), tcc_dtype_name(a->dtype),
+                      floats && !complex ? "; ,scale=X makes floats of integers" : "");
+}
+
+void data_set_notes(const struct options *o, const struct data_set *set)
+{
+    for (int i = 0; i < set->n && !option_set(o, OPT_quiet); i++) {
+        const struct data_array *a = &set->arrays[i];
+        if ((int)a->dtype != set->inputs[i].dtype && !a->scaled && !a->reshape)
+            fprintf(stderr, "%s: note: %s: %s becomes %s for input '%s'\n", tool_table[o->tool].name, a->name,
+                    tcc_dtype_name(a->dtype), tcc_dtype_name((enum tcc_dtype)set->inputs[i].dtype),
+                    set->inputs[i].name);
+    }
 }
 
 /* Windows of raw files may differ in number by their offsets; other arrays must have equally many samples. */
@@ -263,16 +331,16 @@ int data_set_open(const struct options *o, enum option_id id, const struct tccrt
         const char *text = o->given[id].at[k];
         bool file = access(text, F_OK) == 0;
         int i = file ? -1 : input_of(set, text);
-        if (i < 0 && !file && strchr(text, '=')) {
+        if (i < 0 && !file && strchr(text, '=') && strcspn(text, ",") > strcspn(text, "=")) {
             char names[512];
             list_inputs(set, names, sizeof names);
             code = usage_error(o, "%s: the step has no input of that name, and there is no such file; it reads %s",
                                text, names);
-        } else if (i < 0) {
-            code = read_archive(o, set, text);
         } else {
-            char *path = strdup(text + strlen(inputs[i].name) + 1);
-            code = path ? read_named(o, set, i, path, text) : tool_error(o, EXIT_ENVIRONMENT, "no memory");
+            char *path = strdup(i < 0 ? text : text + strlen(inputs[i].name) + 1);
+            code = !path   ? tool_error(o, EXIT_ENVIRONMENT, "no memory")
+                   : i < 0 ? read_archive(o, set, path, text)
+                           : read_named(o, set, i, path, text);
             free(path);
         }
     }

@@ -171,10 +171,9 @@ static int find(const struct data_file *f, const char *name, struct entry *e, bo
     return size ? n : -1;
 }
 
-bool data_zip_array(const char *path, struct data_file *f, const char *name, const struct tccrt_value_info *info,
-                    struct data_array *out, bool *found, char *error)
+bool data_zip_array(const char *path, struct data_file *f, const char *name, const struct data_options *o,
+                    const struct tccrt_value_info *info, struct data_array *out, bool *found, char *error)
 {
-    static const struct data_options none;
     char names[512], shown[320];
     struct entry e = {0};
     int n = find(f, name, &e, found, names, sizeof names);
@@ -209,7 +208,7 @@ bool data_zip_array(const char *path, struct data_file *f, const char *name, con
                  e.method == 0 || e.method == 8 ? "damaged, or no memory" : "its compression method is not known");
         return false;
     }
-    bool ok = data_array_read(shown, inner, &none, info, out, error);
+    bool ok = data_array_read(shown, inner, o, info, out, error);
     if (e.method == 0) {
         free(inner);
         if (ok) {

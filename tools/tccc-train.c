@@ -193,6 +193,8 @@ static int open_data(struct trainer *t)
 
     if (code != EXIT_FINE)
         return code;
+    if (t->chief)
+        data_set_notes(t->o, &t->data);
     t->sampler.samples = t->data.samples;
     int64_t ranks = t->sampler.ranks, n = t->data.samples;
     count = t->drop_last ? n / ranks : (n + ranks - 1) / ranks;

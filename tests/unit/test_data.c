@@ -73,7 +73,6 @@ static struct data_set make_set(int32_t *values, struct data_array *array)
         values[i] = i;
     *array = (struct data_array){.at = (unsigned char *)values,
                                  .dtype = TCC_I32,
-                                 .convert = true,
                                  .rank = 2,
                                  .dims = {100, 3},
                                  .stride = 3,

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Small models with a symbolic batch and seeded weights, for the tests of tccc --train and tccc-train.
+
+usage: small.py KIND OUT.onnx
+"""
+import sys
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+random = np.random.default_rng(7)
+
+
+def weight(name, *shape, scale=0.5):
+    return numpy_helper.from_array((random.standard_normal(shape) * scale).astype(np.float32), name)
+
+
+def save(path, nodes, inputs, outputs, weights):
+    values = [[helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in part] for part in (inputs, outputs)]
+    graph = helper.make_graph(nodes, "small", values[0], values[1], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(model)
+    onnx.save(model, path)
+
+
+def mlp(path):
+    """x[N,3] -> scores[N,5]"""
+    save(path, [helper.make_node("Gemm", ["x", "fc1.weight", "fc1.bias"], ["h"], transB=1), helper.make_node("Tanh", ["h"], ["a"]),
+                helper.make_node("Gemm", ["a", "fc2.weight", "fc2.bias"], ["scores"], transB=1)],
+         [("x", TensorProto.FLOAT, ["N", 3])], [("scores", TensorProto.FLOAT, ["N", 5])],
+         [weight("fc1.weight", 8, 3), weight("fc1.bias", 8), weight("fc2.weight", 5, 8), weight("fc2.bias", 5)])
+
+
+def tokens(path):
+    """ids[N,4] -> scores[N,4,6]"""
+    save(path, [helper.make_node("Gather", ["embed", "ids"], ["e"]), helper.make_node("MatMul", ["e", "head"], ["scores"])],
+         [("ids", TensorProto.INT64, ["N", 4])], [("scores", TensorProto.FLOAT, ["N", 4, 6])],
+         [weight("embed", 6, 8), weight("head", 8, 6)])
+
+
+KINDS = {f.__name__: f for f in (mlp, tokens)}
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3 or sys.argv[1] not in KINDS:
+        sys.exit(__doc__)
+    KINDS[sys.argv[1]](sys.argv[2])
