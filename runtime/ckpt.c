@@ -238,6 +238,19 @@ int tccrt_checkpoint_save(struct tccrt_session *s, const char *path, int flags, 
     return status;
 }
 
+/* The first names of a file's tensors. */
+static const char *list_names(const struct tccrt_tensors *f, char *to, size_t size)
+{
+    size_t used = (size_t)snprintf(to, size, "%s", f->ntensors ? "" : "no tensors");
+    int k = 0;
+
+    for (; k < f->ntensors && used < size / 2; k++)
+        used += (size_t)snprintf(to + used, size - used, "%s'%.80s'", k ? ", " : "", f->tensors[k].name);
+    if (k < f->ntensors)
+        snprintf(to + used, size - used, ", ... (%d tensors)", f->ntensors);
+    return to;
+}
+
 /* The file's tensor for state variable i, or NULL: it may be absent. */
 static int match(struct tccrt_session *s, const struct tccrt_tensors *f, const char *path, int flags, int i,
                  const struct tccrt_named **out)
@@ -245,13 +258,16 @@ static int match(struct tccrt_session *s, const struct tccrt_tensors *f, const c
     const struct tcc_pstate *p = &s->m->states[i];
     const char *name = tcr_string(s->m, p->name);
     struct tcc_tensor t = state_tensor(s, i, NULL);
-    const struct tccrt_named *x = tccrt_tensors_find(f, name);
-    char want[256], found[256];
+    const struct tccrt_named *x = flags & TCCRT_CHECKPOINT_WEIGHTS
+                                      ? tccrt_tensors_parameter(f->ntensors, f->tensors, name)
+                                      : tccrt_tensors_find(f, name);
+    char want[256], found[256], names[256];
 
     *out = saved(p, flags, true) ? x : NULL;
     if (!x && saved(p, flags, false) && !(flags & TCCRT_CHECKPOINT_PARTIAL))
-        return tcr_fail(TCC_EINPUT, "%s: '%s' (%s%s) is not there: this is no checkpoint of model '%s'", path, name,
-                        tcr_dtype_name(t.dtype), tcr_dims_text(want, t.rank, t.dims), s->m->desc->name);
+        return tcr_fail(TCC_EINPUT, "%s: '%s' (%s%s) is not there: this is no checkpoint of model '%s'; it has %s",
+                        path, name, tcr_dtype_name(t.dtype), tcr_dims_text(want, t.rank, t.dims), s->m->desc->name,
+                        list_names(f, names, sizeof names));
     if (*out &&
         (x->t.dtype != t.dtype || x->t.rank != t.rank || memcmp(x->t.dims, t.dims, (size_t)t.rank * sizeof *t.dims)))
         return tcr_fail(TCC_EINPUT, "%s: '%s': %s%s expected, %s%s found: this is no checkpoint of model '%s'", path,

@@ -3,6 +3,7 @@
  * ckpt_int.h - between the files of checkpoints. Artifacts embed none of them: nothing that runs a plan refers to them.
  *
  *   ckpt_json    the header's JSON, bounded
+ *   ckpt_names   parameters' names as PyTorch's wrappers change them
  *   ckpt_read    a safetensors file as a list of tensors over a mapping
  *   ckpt_write   a list of tensors to a file, at once or not at all
  *   ckpt_parts   several files that are one: a part a stage, and an index

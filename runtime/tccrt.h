@@ -132,6 +132,9 @@ void tccrt_tensors_close(struct tccrt_tensors *f);                              
 int tccrt_tensors_count(const struct tccrt_tensors *f);
 const struct tccrt_named *tccrt_tensors_at(const struct tccrt_tensors *f, int i);       /* by name; NULL: no such number */
 const struct tccrt_named *tccrt_tensors_find(const struct tccrt_tensors *f, const char *name);      /* NULL: not there */
+/* The tensor of that name in a list; else the only one whose name differs by what PyTorch's wrappers add (`module.` of
+ * DistributedDataParallel in front, `_orig_mod.` of torch.compile anywhere), in either name. NULL: there is none. */
+const struct tccrt_named *tccrt_tensors_parameter(int n, const struct tccrt_named *tensors, const char *name);
 const struct tccrt_pair *tccrt_tensors_meta(const struct tccrt_tensors *f, int *n);
 const char *tccrt_tensors_value(const struct tccrt_tensors *f, const char *key);        /* of the metadata; NULL: not there */
 int tccrt_tensors_check(const struct tccrt_tensors *f);      /* reads all bytes: TCC_EINPUT unless they have the digest that is stored */

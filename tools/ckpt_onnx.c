@@ -224,20 +224,13 @@ static bool read_tensor(const struct record *message, struct tensor *t)
     return true;
 }
 
-static const struct tccrt_named *find(const struct tensors *t, const char *prefix, const char *name)
-{
-    char full[1100];
-    snprintf(full, sizeof full, "%s%s", prefix, name);
-    for (int i = 0; i < t->n; i++)
-        if (strcmp(t->at[i].name, full) == 0)
-            return &t->at[i];
-    return NULL;
-}
-
 /* The trained value, in the model's element type, in memory of its own. NULL: there is none, or an error (*code). */
 static void *trained(struct export *e, const struct tensor *t, size_t *bytes, int *code)
 {
-    const struct tccrt_named *x = find(e->t, "", t->name), *master = find(e->t, "master.", t->name);
+    char full[1100];
+    snprintf(full, sizeof full, "master.%s", t->name);
+    const struct tccrt_named *x = tccrt_tensors_parameter(e->t->n, e->t->at, t->name),
+                             *master = tccrt_tensors_parameter(e->t->n, e->t->at, full);
     size_t size = t->dtype ? (size_t)tcc_dtype_bytes(t->dtype) : 0, from;
 
     if (!x || !*t->name || !size || !tcc_is_float(t->dtype) || t->big)

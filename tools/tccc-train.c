@@ -136,16 +136,20 @@ static int read_numbers(struct trainer *t)
     if (!option_set(o, OPT_data))
         return usage_error(o, "no data: --data FILE.npz, or --data NAME=FILE for each input of the step");
     if (option_set(o, OPT_resume) && !option_set(o, OPT_checkpoint))
-        return usage_error(o, "--resume wants --checkpoint DIR");
+        return usage_error(o, "--resume requires --checkpoint DIR");
+    if (option_set(o, OPT_overwrite) && !option_set(o, OPT_checkpoint))
+        return usage_error(o, "--overwrite requires --checkpoint DIR");
+    if (option_set(o, OPT_overwrite) && option_set(o, OPT_resume))
+        return usage_error(o, "--resume and --overwrite exclude each other");
     if ((option_set(o, OPT_eval_every) || option_set(o, OPT_eval)) && !option_set(o, OPT_eval_data))
-        return usage_error(o, "--eval%s wants --eval-data", option_set(o, OPT_eval) ? "" : "-every");
+        return usage_error(o, "--eval%s requires --eval-data", option_set(o, OPT_eval) ? "" : "-every");
     const char *eval = option_text(o, OPT_eval, "rank0");
     if (strcmp(eval, "rank0") && strcmp(eval, "sharded"))
         return usage_error(o, "--eval=%s: expected rank0 or sharded", eval);
     if (option_set(o, OPT_checkpoint_every) && !option_set(o, OPT_checkpoint))
-        return usage_error(o, "--checkpoint-every wants --checkpoint DIR");
+        return usage_error(o, "--checkpoint-every requires --checkpoint DIR");
     if (option_set(o, OPT_partial) && !option_set(o, OPT_checkpoint))
-        return usage_error(o, "--partial wants --checkpoint DIR");
+        return usage_error(o, "--partial requires --checkpoint DIR");
     t->per_execution = (int)per;
     t->drop_last = option_set(o, OPT_drop_last);
     t->best_loss = INFINITY;
@@ -272,8 +276,9 @@ static void set_rate(struct trainer *t)
 static int evaluate(struct trainer *t)
 {
     struct eval_result r;
-    if (!option_set(t->o, OPT_eval_data))
+    if (!option_set(t->o, OPT_eval_data) || t->evaluated == t->done)
         return EXIT_FINE;
+    t->evaluated = t->done;
     int code = option_set(t->o, OPT_checkpoint) ? ranks_collect(t) : EXIT_FINE; /* for the best one */
     if (code != EXIT_FINE || (t->rank && !t->eval_sharded))
         return code;
@@ -368,7 +373,7 @@ static bool enough(const struct trainer *t)
 
 static int run_epoch(struct trainer *t, struct batch **list)
 {
-    int64_t count, evaluated = -1;
+    int64_t count;
     int64_t *order = sampler_epoch(&t->sampler, t->epoch, &count);
     bool ended = false;
     int code = order ? EXIT_FINE : tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
@@ -384,8 +389,8 @@ static int run_epoch(struct trainer *t, struct batch **list)
         if (code != EXIT_FINE || ended)
             break;
         bool last = t->batch == t->per_epoch;
-        if (t->eval_every && t->done % t->eval_every == 0 && (code = evaluate(t)) == EXIT_FINE)
-            evaluated = t->done;
+        if (t->eval_every && t->done % t->eval_every == 0)
+            code = evaluate(t);
         if (code == EXIT_FINE && t->checkpoint_every && t->done % t->checkpoint_every == 0 && !last)
             code = train_save(t, "last");
     }
@@ -393,8 +398,7 @@ static int run_epoch(struct trainer *t, struct batch **list)
         loader_stop(t->loader);
     free(order);
     if (code == EXIT_FINE && t->batch == t->per_epoch) {
-        if (evaluated != t->done)
-            code = evaluate(t);
+        code = evaluate(t);
         t->epoch++;
         t->batch = 0;
         if (code == EXIT_FINE)
@@ -410,11 +414,16 @@ static int loop(struct trainer *t)
 
     t->started = now_ms();
     t->done_at_start = t->done;
+    t->evaluated = -1;
     while (code == EXIT_FINE && t->epoch < t->epochs && !enough(t))
         code = run_epoch(t, list);
     report_clear(t);
-    if (code == EXIT_FINE && t->batch) /* in the midst of an epoch */
-        code = train_save(t, "last");
+    if (code == EXIT_FINE && t->batch) { /* in the midst of an epoch */
+        if (!t->stopped)
+            code = evaluate(t);
+        if (code == EXIT_FINE)
+            code = train_save(t, "last");
+    }
     if (t->stopped && code == EXIT_FINE && t->chief)
         fprintf(stderr, "tccc-train: stopped at step %" PRId64 "%s\n", t->done,
                 option_set(t->o, OPT_checkpoint) ? "; --resume goes on from there" : "");
@@ -485,8 +494,8 @@ static int train(struct trainer *t, bool artifact)
     int code;
 
     if ((code = describe_entries(t)) != EXIT_FINE || (code = settle_batch_size(t)) != EXIT_FINE ||
-        (code = open_data(t)) != EXIT_FINE || (code = ranks_agree(t)) != EXIT_FINE ||
-        (code = start_session(t)) != EXIT_FINE ||
+        (code = open_data(t)) != EXIT_FINE || (code = train_check_folder(t)) != EXIT_FINE ||
+        (code = ranks_agree(t)) != EXIT_FINE || (code = start_session(t)) != EXIT_FINE ||
         (option_set(t->o, OPT_resume) && !t->rank && (code = train_resume(t)) != EXIT_FINE) ||
         (code = ranks_share(t)) != EXIT_FINE || (code = settle_rate(t, artifact)) != EXIT_FINE ||
         (code = make_buffers(t)) != EXIT_FINE)

@@ -17,6 +17,54 @@ static int path_of(const struct trainer *t, const char *name, char *path)
     return tool_error(t->o, EXIT_DATA, "--checkpoint: the path is too long");
 }
 
+/* A test file tells what access() doesn't: full quotas, file systems that are read-only for others. */
+static int try_folder(const struct trainer *t, const char *folder)
+{
+    char path[PATH_MAX];
+    struct stat st;
+
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return tool_error(t->o, EXIT_ENVIRONMENT, "--checkpoint: cannot make the folder '%s': %m", folder);
+    if (stat(folder, &st) != 0 || !S_ISDIR(st.st_mode))
+        return tool_error(t->o, EXIT_ENVIRONMENT, "--checkpoint: '%s' is not a folder", folder);
+    if (snprintf(path, sizeof path, "%s/.tccc-XXXXXX", folder) >= (int)sizeof path)
+        return tool_error(t->o, EXIT_DATA, "--checkpoint: the path is too long");
+    int fd = mkstemp(path);
+    if (fd < 0)
+        return tool_error(t->o, EXIT_ENVIRONMENT, "--checkpoint: cannot write to the folder '%s': %m", folder);
+    close(fd);
+    unlink(path);
+    return EXIT_FINE;
+}
+
+int train_check_folder(struct trainer *t)
+{
+    const char *folder = option_text(t->o, OPT_checkpoint, NULL);
+    static const char *const names[] = {"last", "best"};
+    char path[PATH_MAX];
+    int code = folder && !t->rank ? try_folder(t, folder) : EXIT_FINE;
+
+    for (size_t i = 0; i < 2 && folder && !t->rank && code == EXIT_FINE; i++) {
+        code = path_of(t, names[i], path);
+        if (code == EXIT_FINE && access(path, F_OK) == 0 && !option_set(t->o, OPT_resume) &&
+            !option_set(t->o, OPT_overwrite))
+            code = tool_error(t->o, EXIT_DATA,
+                              "--checkpoint: '%s' is another run's: --resume goes on from it, --overwrite replaces it",
+                              path);
+    }
+    return code;
+}
+
+/* What another run has left as its best is not this one's. */
+static void drop_old_best(struct trainer *t)
+{
+    char path[PATH_MAX];
+
+    if (option_set(t->o, OPT_overwrite) && !t->wrote_best && path_of(t, "best", path) == EXIT_FINE)
+        unlink(path);
+    t->wrote_best = true;
+}
+
 int train_save(struct trainer *t, const char *name)
 {
     char path[PATH_MAX], text[6][32];
@@ -36,15 +84,18 @@ int train_save(struct trainer *t, const char *name)
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         snprintf(text[i], sizeof text[i], "%" PRId64, values[i]);
     snprintf(text[5], sizeof text[5], "%.17g", t->best_loss);
-    if (mkdir(option_text(t->o, OPT_checkpoint, "."), 0777) != 0 && errno != EEXIST)
-        return tool_error(t->o, EXIT_ENVIRONMENT, "cannot make the folder '%s': %m",
-                          option_text(t->o, OPT_checkpoint, "."));
     code = path_of(t, name, path);
     if (code != EXIT_FINE)
         return code;
     int status = tccrt_checkpoint_save(t->m.session, path, option_set(t->o, OPT_partial) ? TCCRT_CHECKPOINT_STAGES : 0,
                                        sizeof meta / sizeof *meta, meta);
-    return status == TCC_OK ? EXIT_FINE : trainer_status(t, status);
+    if (status != TCC_OK)
+        return trainer_status(t, status);
+    if (!strcmp(name, "best"))
+        t->wrote_best = true;
+    else
+        drop_old_best(t);
+    return EXIT_FINE;
 }
 
 static int64_t number(const struct tccrt_tensors *f, const char *key)

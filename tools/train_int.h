@@ -43,6 +43,8 @@ struct trainer {
     int64_t epoch, batch, done, per_epoch;
     double best_loss;
     bool resumed;
+    bool wrote_best;
+    int64_t evaluated;                     /* the step after which the last evaluation was; -1: none */
     /* Reports. */
     bool json, shown;
     struct tccrt_comm *world;
@@ -77,6 +79,7 @@ int ranks_collect(struct trainer *t);                                       /* r
 int ranks_stop(struct trainer *t, bool mine, bool *all);
 int ranks_end(struct trainer *t, int code);                                /* the exit code */
 
+int train_check_folder(struct trainer *t);                                  /* --checkpoint: can be written, and holds no other run's */
 int train_save(struct trainer *t, const char *name);
 int train_resume(struct trainer *t);
 

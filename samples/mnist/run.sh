@@ -6,6 +6,14 @@
 # Needs tccc and mpirun on the PATH, and a Python with numpy and onnx ($PYTHON), which writes the model and draws the pictures; with
 # the real MNIST files in FOLDER/digits (pictures.idx3-ubyte, labels.idx1-ubyte; .gz is fine) nothing is drawn.
 set -e
+usage()
+{
+    sed -n 's/^# \(usage: .*\)/\1/p' "$0"
+}
+case ${1:-} in
+--help | -h) usage && exit 0 ;;
+"" | -*) usage >&2 && exit 2 ;;
+esac
 here=$(cd "$(dirname "$0")" && pwd)
 ranks=${2:-2} epochs=${3:-14} pictures=${4:-60000}
 python=${PYTHON:-python3}
@@ -20,7 +28,7 @@ tccc --train --loss=nll --optimizer=adadelta:lr=1 --lr-schedule=step:size=1,gamm
 #   mpirun -np 16 --hostfile hosts tccc-train ...        srun --mpi=pmix -n 16 tccc-train ...
 mpirun --allow-run-as-root --oversubscribe -np "$ranks" tccc-train mnist.so --json --batch-size 64 --epochs "$epochs" \
     --data picture=digits/pictures.idx3-ubyte --data target=digits/labels.idx1-ubyte \
-    --eval-data "picture=$here/../digits/pictures.idx3-ubyte" --eval-data "target=$here/../digits/labels.idx1-ubyte" --checkpoint saved
+    --eval-data "picture=$here/../digits/pictures.idx3-ubyte" --eval-data "target=$here/../digits/labels.idx1-ubyte" --checkpoint saved --overwrite
 
 # The best epoch's weights, in the ONNX file: from here on it is a model as any other.
 tccc-ckpt export saved/best.safetensors mnist.onnx -o trained.onnx

@@ -1,11 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Training in pipeline stages, at a size for two cores (doc/partitions.md). usage: run.sh FOLDER, which gets what is made.
+# Training in pipeline stages, at a size for two cores (doc/partitions.md).
+# usage: run.sh FOLDER, which gets what is made.
 #   1. a network cut by hand in two, a stage a process
 #   2. two copies of it, of two stages each: hybrid
 #   3. a GPT over bytes, cut automatically in two and in four
 # Needs tccc and mpirun on the PATH; for the GPT a Python with numpy and onnx ($PYTHON).
 set -e
+usage()
+{
+    sed -n 's/^# \(usage: .*\)/\1/p' "$0"
+}
+case ${1:-} in
+--help | -h) usage && exit 0 ;;
+"" | -*) usage >&2 && exit 2 ;;
+esac
 here=$(cd "$(dirname "$0")" && pwd)
 digits=$here/../digits
 mkdir -p "$1"
@@ -17,7 +26,7 @@ pictures="--data picture=$digits/pictures.idx3-ubyte --data target=$digits/label
 
 tccc --train --loss=cross_entropy --optimizer=adam:lr=1e-3 --partitions=2 --partition-map="$here/two.map" --microbatches=4 \
     --pipeline=1f1b --partition-report --pipeline-chart=two.svg "$digits/digits.onnx" -o two.so
-$mpirun -np 2 tccc-train two.so $pictures --json --checkpoint two
+$mpirun -np 2 tccc-train two.so $pictures --json --checkpoint two --overwrite
 
 tccc --train --loss=cross_entropy --optimizer=adam:lr=1e-3 --partitions=2 --partition-map="$here/two.map" --microbatches=2 \
     --data-parallel "$digits/digits.onnx" -o hybrid.so

@@ -159,6 +159,27 @@ static int look(const uint8_t *data, size_t size)
     return TCC_OK;
 }
 
+START_TEST(wrapped_names)
+{
+    static const struct tccrt_named list[] = {{"module.fc.weight", {0}}, {"enc._orig_mod.fc.weight", {0}}, {"_orig_mod.module.b", {0}},
+                                              {"a.w", {0}},              {"module.a.w", {0}},              {"module.twice", {0}},
+                                              {"_orig_mod.twice", {0}},  {"a.module.c", {0}}};
+    int n = (int)(sizeof list / sizeof *list);
+
+    ck_assert_ptr_eq(tccrt_tensors_parameter(n, list, "fc.weight"), &list[0]);
+    ck_assert_ptr_eq(tccrt_tensors_parameter(n, list, "_orig_mod.fc.weight"), &list[0]);
+    ck_assert_ptr_eq(tccrt_tensors_parameter(n, list, "enc.fc.weight"), &list[1]);
+    ck_assert_ptr_eq(tccrt_tensors_parameter(n, list, "module.enc.fc.weight"), &list[1]);
+    ck_assert_ptr_eq(tccrt_tensors_parameter(n, list, "b"), &list[2]);
+    ck_assert_ptr_eq(tccrt_tensors_parameter(n, list, "a.w"), &list[3]);
+    ck_assert_ptr_eq(tccrt_tensors_parameter(n, list, "module.a.w"), &list[4]);
+    ck_assert_ptr_null(tccrt_tensors_parameter(n, list, "twice")); /* which one? */
+    ck_assert_ptr_null(tccrt_tensors_parameter(n, list, "a.c"));   /* a module of the user's */
+    ck_assert_ptr_null(tccrt_tensors_parameter(n, list, "fc.weigh"));
+    ck_assert_ptr_null(tccrt_tensors_parameter(0, list, "fc.weight"));
+}
+END_TEST
+
 START_TEST(hostile)
 {
     struct stat st;
@@ -228,6 +249,7 @@ int main(void)
     tcase_add_checked_fixture(t, make_path, remove_path);
     tcase_add_test(t, written_is_read);
     tcase_add_test(t, parts);
+    tcase_add_test(t, wrapped_names);
     tcase_add_test(t, hostile);
     tcase_add_loop_test(t, malformed_headers, 0, (int)(sizeof malformed / sizeof *malformed));
     suite_add_tcase(s, t);
