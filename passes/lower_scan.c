@@ -5,7 +5,8 @@
  * recurrent layer), its elements go straight into their places in the joined tensor.
  *
  * The collection's size must be known before the loop runs, so the loop must be one that counts: nothing ends it early.
- * Others collect objects (lower_control.c).
+ * Others collect objects (lower_control.c), and so does a loop of one iteration: nothing in its kernels would show that the
+ * collection is written whole (level 1 inlines it anyway).
  */
 #include "passes/lower_int.h"
 #include "passes/rewrite_int.h"
@@ -48,7 +49,7 @@ bool lw_scan_in_place(struct lw *lw, const struct ir_value *all)
 {
     const struct ir_node *n = all->def;
     if (!lw->fuse || !n || n->op != IR_loop || !ir_is_tensor(all->type) || all->type->rank < 1 || lw->layout[all->id] ||
-        !lw_type_bound(lw, all->type) || all == n->out[0])
+        !lw_type_bound(lw, all->type) || all == n->out[0] || ir_is_value(all->type->dim[0], 1))
         return false;
     const struct ir_value *one = element(all);
     enum tcc_class class = tcc_dtype_class(all->type->dtype);

@@ -7,7 +7,7 @@
  *   identities    x + 0, x * 1, x ^ 1, - - x, relu relu x, select c x x, ...
  *   words         x * x is square, max(0, x) is relu, 1 / x is recip, 1 / sqrt(x) is rsqrt, x * sigmoid(x) is silu
  *   reductions    over nothing, or over axes of extent 1
- *   regions       an `if` whose condition is constant is replaced by the branch
+ *   regions       an `if` whose condition is constant is replaced by the branch, a loop that runs once by its body
  *   symbols       a `bind` of values that are expressions already is replaced by these
  *
  * Float licence: a rule without a mark is exact (every bit of a result that is no NaN). [b] bounded: at most 1.5 ULP
@@ -390,6 +390,83 @@ static bool inline_if(struct pass_run *r, struct ir_node *n)
     return pass_substitute(f, pairs.n, pairs.from, pairs.to);
 }
 
+static bool is_const_bool(const struct ir_value *v, bool is)
+{
+    const struct ir_tensor *t = v ? ir_const_of(v) : NULL;
+    return t && t->nelems == 1 && t->dtype == TCC_BOOL && (*(const uint8_t *)ir_tensor_at(t, 0) != 0) == is;
+}
+
+/* Does the body of a loop run once, whatever the inputs are? Its limit says so, or the condition that the body yields. */
+static bool runs_once(struct ir_ctx *ctx, const struct ir_node *n)
+{
+    ir_expr trips = NULL;
+    if (n->in[1].value && !is_const_bool(n->in[1].value, true))
+        return false;
+    if (n->in[0].value && pass_exprs_of(ctx, n->in[0].value, &trips, 1) != 1)
+        return false;
+    return (trips && ir_is_value(trips, 1)) ||
+           ((!trips || trips->lo >= 1) && is_const_bool(n->regions[0]->last->in[0].value, false));
+}
+
+/* Replaces a loop whose body runs once by that body. What it collects are stacks of one. */
+static bool inline_loop(struct pass_run *r, struct ir_node *n)
+{
+    struct ir_ctx *ctx = pass_ctx(r);
+    struct ir_func *f = n->block->func;
+    struct ir_block *body = n->regions[0];
+    const struct ir_node *yield = body->last;
+    int ncarried = n->nin - 2;
+    struct pairs pairs = {0};
+    ir_expr dims[TCC_MAX_RANK + 1];
+
+    if (!runs_once(ctx, n))
+        return true;
+    for (int i = 0; i < n->nout; i++) {
+        ir_type t = yield->in[1 + i].value->type;
+        if (i < ncarried && body->params[2 + i]->type != n->in[2 + i].value->type)
+            return true;
+        if (i >= ncarried) {
+            if (!ir_is_tensor(t) || t->rank == TCC_MAX_RANK)
+                return true;
+            dims[0] = ir_const(ctx, 1);
+            for (int d = 0; d < t->rank; d++)
+                dims[d + 1] = t->dim[d];
+            t = ir_tensor_type(ctx, (enum tcc_dtype)t->dtype, t->rank + 1, dims);
+        }
+        if (!unify(&pairs, n->out[i]->type, t))
+            return true;
+    }
+    if (!pass_changed(r))
+        return true;
+    struct ir_builder b = {.ctx = ctx, .func = f, .block = n->block, .before = n, .where = n->where};
+    int64_t first = 0;
+    uint8_t go = 1;
+    struct ir_value *iteration = ir_constant(&b, ir_tensor_splat(TCC_I64, 0, NULL, &first)),
+                    *condition = ir_constant(&b, ir_tensor_splat(TCC_BOOL, 0, NULL, &go));
+    struct ir_value **map = IR_NEWN(ctx, f->nvalues, struct ir_value *),
+                    **results = IR_NEWN(ctx, n->nout + 2, struct ir_value *);
+    if (!iteration || !condition)
+        return false;
+    for (int i = 0; i < body->nparams; i++)
+        map[body->params[i]->id] = i == 0 ? iteration : i == 1 ? condition : n->in[i].value;
+    ir_clone_block(&b, body, map, results);
+    for (int i = 0; i < n->nout; i++) {
+        struct ir_value *v = results[1 + i];
+        if (i >= ncarried) {
+            ir_type t = n->out[i]->type;
+            dims[0] = ir_const(ctx, 1);
+            for (int d = 0; d < v->type->rank; d++)
+                dims[d + 1] = v->type->dim[d];
+            v = ir_reshape_to(&b, v, t->rank, dims);
+            if (!v)
+                return false;
+        }
+        ir_replace_uses(n->out[i], v);
+    }
+    ir_remove(n);
+    return pass_substitute(f, pairs.n, pairs.from, pairs.to);
+}
+
 /* -- Symbols ------------------------------------------------------------------------------------------------------- */
 
 /* The upper bound that a symbol has by default: no dim that memory can hold is larger, so nothing is lost with it. */
@@ -441,6 +518,8 @@ static bool resolve_block(struct pass_run *r, struct ir_block *b)
             break;
         if (n->op == IR_if)
             ok = inline_if(r, n);
+        else if (n->op == IR_loop)
+            ok = inline_loop(r, n);
         else if (n->op == IR_bind)
             ok = resolve_bind(r, n);
         else if (n->op == IR_unbox)
