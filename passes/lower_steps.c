@@ -250,6 +250,22 @@ static void lower_lib(struct lw *lw, struct ir_node *n, struct kn_steps *to)
         lw_bind_dims(lw, to, n, lw->buffer[n->out[i]->id], n->out[i]->type);
 }
 
+/* A constant of strings is an object: made by a library op each time. Other constants are weights, made when first asked for. */
+static void lower_constant(struct lw *lw, struct ir_node *n, struct kn_steps *to)
+{
+    if (ir_is_tensor(n->out[0]->type) || !ir_has_uses(n->out[0]))
+        return;
+    int args[1] = {lw_buffer(lw, n->out[0])};
+    struct kn_step *s = lw_step(lw, to, TCC_STEP_LIB, n, 1, args);
+    struct ir_attr *value = IR_NEW(lw->ctx, struct ir_attr);
+    *value = *ir_attr(n, IR_ATTR_value);
+    value->key = IR_ATTR_user;
+    value->name = "value";
+    s->lib = "string_constant";
+    s->nattrs = 1;
+    s->attrs = value;
+}
+
 /* Is the variable written before the last reader of this value? Then the value must be copied. */
 static bool overwritten(const struct ir_node *read)
 {
@@ -347,7 +363,7 @@ static bool lower_node(struct lw *lw, struct ir_node *n, struct kn_steps *to)
     if (lw_is_kernel_node(n))
         return true;
     switch (n->op) {
-    case IR_constant:
+    case IR_constant: lower_constant(lw, n, to); return true;
     case IR_yield:
     case IR_return: return true;
     case IR_lib: lower_lib(lw, n, to); return true;

@@ -60,6 +60,19 @@ int tccrt_lib_string_concat(struct tcc_lib_call *call)
     return TCC_OK;
 }
 
+int tccrt_lib_string_constant(struct tcc_lib_call *call)
+{
+    const struct tcc_attr *a = lib_attr(call, "value");
+
+    if (!a || a->kind != TCC_ATTR_TENSOR || a->tensor->dtype != TCC_STRING)
+        return LIB_FAIL(call, "attribute 'value' must be a tensor of strings");
+    void *y = lib_out(call, 0, TCC_STRING, a->tensor->rank, a->tensor->dims);
+
+    if (!y)
+        return TCC_EENV;
+    return lib_copy_n(y, 0, a->tensor, 0, lib_count(a->tensor)) ? TCC_OK : LIB_NO_MEMORY(call);
+}
+
 int tccrt_lib_string_equal(struct tcc_lib_call *call)
 {
     int64_t index[TCC_MAX_RANK] = {0};

@@ -31,14 +31,59 @@ def broadcast_counted_rows():
     return nodes, {"x": x}, {"zero": i64(0), "one": i64(1), "row": i64(2, 3)}, {"y": ["n", 2]}
 
 
+def strings(*values):
+    return np.array(values, object)
+
+
+def branch(name, *values):
+    """A graph without inputs whose output is a constant of strings."""
+    value = numpy_helper.from_array(strings(*values), name)
+    return h.make_graph([h.make_node("Constant", [], [name], value=value)], name, [], [h.make_tensor_value_info(name, T.STRING, [len(values)])])
+
+
+def string_outputs():
+    """Constants of strings: of a node and an initializer, both also outputs; an input handed on; none; a rank-0 one."""
+    nodes = [("Constant", "", "y", {"value_strings": ["a", "h\u00e9llo", ""]}), ("Constant", "", "z", {"value_string": "one"}),
+             ("Identity", "w", "u"), ("Identity", "x", "v"), ("Identity", "none", "n")]
+    return nodes, {"x": strings("in", "put")}, {"w": strings("p", "q"), "none": strings()}, \
+        {"y": [3], "z": [], "u": [2], "v": [2], "n": [0]}
+
+
+def string_operands():
+    nodes = [("StringConcat", "x w", "y"), ("StringConcat", "w w", "z"), ("Equal", "x w", "same"), ("Gather", "w i", "g"), ("Reshape", "w shape", "r"),
+             ("SequenceConstruct", "w x w", "q"), ("ConcatFromSequence", "q", "s", {"axis": 0})]
+    return nodes, {"x": strings("p", "r")}, {"w": strings("p", "q"), "i": i64(1, 1, 0), "shape": i64(2, 1)}, \
+        {"y": [2], "z": [2], "same": [2], "g": [3], "r": [2, 1], "s": [6]}
+
+
+def string_branches():
+    branches = {"then_branch": branch("t", "x", "y"), "else_branch": branch("e", "u", "v")}
+    longer = {"then_branch": branch("t", "x", "y", "z"), "else_branch": branch("e", "u")}
+    return [("If", "c", "y", branches), ("If", "c", "z", longer)], {"c": np.array(False)}, {}, {"y": [2], "z": ["n"]}
+
+
+def recurrent(op, gates, length, batch, hidden, **attrs):
+    def case():
+        rng = np.random.default_rng(3)
+        draw = lambda *shape: rng.standard_normal(shape).astype(np.float32)
+        directions = 2 if attrs.get("direction") == "bidirectional" else 1
+        results = "y y_h y_c" if op == "LSTM" else "y y_h"
+        outputs = {"y": [length, directions, batch, hidden], "y_h": [directions, batch, hidden], "y_c": [directions, batch, hidden]}
+        return [(op, "x w r b", results, {"hidden_size": hidden, **attrs})], {"x": draw(length, batch, 3)}, \
+            {"w": draw(directions, gates * hidden, 3), "r": draw(directions, gates * hidden, hidden), "b": draw(directions, 2 * gates * hidden)}, \
+            {name: outputs[name] for name in results.split()}
+    case.__name__ = f"{op.lower()}_{length}_{batch}_{hidden}_{attrs.get('direction', 'forward')}"
+    return case
+
+
 def write(folder, case):
     nodes, inputs, constants, outputs = case()
     info = lambda name, a, dims: h.make_tensor_value_info(name, h.np_dtype_to_tensor_dtype(a.dtype), dims)
     names = {name: None for name in outputs}
-    made = [h.make_node(op, operands.split(), [result]) for op, operands, result in nodes]
+    made = [h.make_node(op, operands.split(), results.split(), **dict(*attrs)) for op, operands, results, *attrs in nodes]
     graph = lambda outs: h.make_graph(made, case.__name__, [info(k, v, v.shape) for k, v in inputs.items()], outs,
                                       [numpy_helper.from_array(v, k) for k, v in constants.items()])
-    model = lambda outs: h.make_model(graph(outs), opset_imports=[h.make_opsetid("", 17)], ir_version=8)
+    model = lambda outs: h.make_model(graph(outs), opset_imports=[h.make_opsetid("", 20)], ir_version=8)
     untyped = model([onnx.ValueInfoProto(name=name) for name in names])
     results = ReferenceEvaluator(untyped).run(None, inputs)
     data = os.path.join(folder, case.__name__, "test_data_set_0")
@@ -50,5 +95,9 @@ def write(folder, case):
                 f.write(numpy_helper.from_array(value, name).SerializeToString())
 
 
-for case in (slice_by_sliced_offsets, broadcast_counted_rows):
+# Lengths, batches and states of one: what is a loop elsewhere is none here.
+one_step = [recurrent(op, gates, length, batch, hidden, direction=direction) for op, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4))
+            for direction in ("bidirectional", "reverse") for length, batch, hidden in ((1, 2, 3), (1, 1, 1), (2, 1, 1))]
+
+for case in (slice_by_sliced_offsets, broadcast_counted_rows, string_outputs, string_operands, string_branches, *one_step):
     write(sys.argv[1], case)
