@@ -118,7 +118,7 @@ static bool write_sidecar(struct ir_ctx *ctx, const struct kn_program *p, const 
     if (!ok) {
         unlink(path);
         struct ir_where where = {.file = path};
-        ir_error(ctx, &where, "can't write the weights: %m");
+        ir_error(ctx, &where, "cannot write the weights: %m");
     }
     return ok;
 }
@@ -306,7 +306,7 @@ bool artifact_header(struct ir_ctx *ctx, const struct kn_program *p, const char 
     FILE *f = fopen(path, "w");
     struct ir_where where = {.file = path};
     if (!f) {
-        ir_error(ctx, &where, "can't write the header: %m");
+        ir_error(ctx, &where, "cannot write the header: %m");
         return false;
     }
     fprintf(f, "/* Written by tccc. The model \"%s\": link NAME.o or NAME.a and libtccrt, or open NAME.so. */\n", name);
@@ -320,7 +320,7 @@ bool artifact_header(struct ir_ctx *ctx, const struct kn_program *p, const char 
     fprintf(f, "\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
     if (fclose(f) != 0) {
         unlink(path);
-        ir_error(ctx, &where, "can't write the header: %m");
+        ir_error(ctx, &where, "cannot write the header: %m");
         return false;
     }
     return true;

@@ -39,7 +39,7 @@ static bool try_choice(struct ir_ctx *ctx, const struct ir_func *f, const struct
     if (!e->arena || !ir_is_const(e->arena, &bytes)) {
         struct ir_where where = {.file = f->module->name};
         ir_error(ctx, &where,
-                 "--memory-budget needs sizes that are known: pin the symbolic dims with --dim or --shape");
+                 "--memory-budget requires known sizes: specialise the dynamic dimensions with --dim or --shape");
         return false;
     }
     c->arena = (uint64_t)bytes;
@@ -105,8 +105,9 @@ static bool search(struct ir_ctx *ctx, const struct ir_func *f, const struct pas
 static void tell(struct ir_ctx *ctx, const struct ir_func *f, const struct choice *c)
 {
     struct ir_where where = {.file = f->module->name};
-    const char *repeated = c->segments ? ir_internf(ctx, "%d operations are computed again", c->memory.repeated)
-                                       : "nothing is computed again";
+    const char *repeated =
+        c->segments ? ir_internf(ctx, "%d operations are recomputed (activation checkpointing)", c->memory.repeated)
+                    : "nothing is recomputed";
     ir_diag(ctx, &where, IR_D_memory, f->name, (unsigned long long)peak_of(c), (unsigned long long)c->arena,
             (unsigned long long)c->state, (unsigned long long)c->scratch, repeated);
 }

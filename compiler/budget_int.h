@@ -13,7 +13,7 @@
 bool budget_fit(struct ir_ctx *ctx, struct ir_module *m, const struct pass_options *p, uint64_t budget, FILE *report);
 /*
  * The same for a step in stages, each of which is to fit by itself: m is the module as the front end made it, and stays so. `passes` runs
- * the graph passes as they will be run. *chosen: by stage, for frontend_train(); NULL: nothing is computed again. False after a diagnostic.
+ * the graph passes as they will be run. *chosen: by stage, for frontend_train(); NULL: nothing is recomputed. False after a diagnostic.
  */
 typedef bool budget_passes(void *user, struct ir_module *m, const struct pass_options *p);
 struct tccc_train;

@@ -4,7 +4,7 @@
  * is lowered, so every choice is made on a copy of the model that is cut, differentiated and lowered as the real one will be; since
  * what a stage computes again changes nothing in the others, one such copy tries a choice for each stage that does not fit yet.
  *
- * The choices cut the forward pass of a stage's segments into more or fewer pieces, all of which are computed again; when one fits, as many of
+ * The choices cut the forward pass of a stage's segments into more or fewer pieces, all of which are recomputed; when one fits, as many of
  * its pieces as can be are kept after all.
  */
 #include "compiler/budget_int.h"
@@ -155,7 +155,8 @@ struct fitting {
 static bool complain(struct fitting *f)
 {
     struct ir_where where = {.file = f->m->name};
-    ir_error(f->ctx, &where, "--memory-budget needs sizes that are known: pin the symbolic dims with --dim or --shape");
+    ir_error(f->ctx, &where,
+             "--memory-budget requires known sizes: specialise the dynamic dimensions with --dim or --shape");
     return false;
 }
 
@@ -313,9 +314,10 @@ void budget_tell_stages(const struct ir_module *m, const struct train_recompute 
     if (!measure(m, t))
         return;
     for (int s = 0; s < m->pipes->stages; s++) {
-        const char *repeated = chosen && chosen[s].repeated
-                                   ? ir_internf(m->ctx, "%d operations are computed again", chosen[s].repeated)
-                                   : "nothing is computed again";
+        const char *repeated =
+            chosen && chosen[s].repeated
+                ? ir_internf(m->ctx, "%d operations are recomputed (activation checkpointing)", chosen[s].repeated)
+                : "nothing is recomputed";
         ir_diag(m->ctx, &where, IR_D_stage_memory, s, (unsigned long long)total(&t[s]),
                 (unsigned long long)t[s].tensors, (unsigned long long)t[s].state, (unsigned long long)t[s].flight,
                 (unsigned long long)t[s].other, (unsigned long long)t[s].scratch, repeated);

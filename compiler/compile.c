@@ -300,7 +300,8 @@ static bool refused(struct job *j)
     if (!n)
         return false;
     VEC_PUSH(j->ctx, text, 0);
-    ir_error(j->ctx, NULL, "target %s can't compile %d of %d kernels:\n  %s", j->target->name, n, p->nkernels, text.at);
+    ir_error(j->ctx, NULL, "target %s cannot compile %d of %d kernels:\n  %s", j->target->name, n, p->nkernels,
+             text.at);
     return true;
 }
 
@@ -311,7 +312,7 @@ static bool make_folder(struct job *j)
     if (mkdtemp(j->folder))
         return true;
     struct ir_where where = {.file = near};
-    ir_error(j->ctx, &where, "can't write there: %m");
+    ir_error(j->ctx, &where, "cannot create output file: %m");
     j->status = errno == ENOENT || errno == ENOTDIR ? WRONG_INPUT : ENVIRONMENT;
     j->folder[0] = 0;
     return false;
@@ -363,7 +364,7 @@ static bool move_into_place(struct job *j, const char *from, const char *to)
     if (rename(from, to) == 0)
         return true;
     struct ir_where where = {.file = to};
-    ir_error(j->ctx, &where, "can't write: %m");
+    ir_error(j->ctx, &where, "cannot write: %m");
     j->status = ENVIRONMENT;
     return false;
 }

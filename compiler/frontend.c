@@ -33,7 +33,7 @@ static struct ir_module *read_text(struct ir_ctx *ctx, const char *path, const s
     struct ir_module *m = ir_parse(ctx, path, (const char *)ir_file_data(file), ir_file_size(file));
     ir_file_unref(file);
     if (m && !m->funcs) {
-        ir_error(ctx, &where, "there is no function in it");
+        ir_error(ctx, &where, "it holds no function");
         return NULL;
     }
     if (!m)

@@ -89,6 +89,6 @@ bool sources_write_depfile(struct ir_ctx *ctx, const struct sources *s, const ch
             return true;
         unlink(path);
     }
-    ir_error(ctx, &where, "can't write: %m");
+    ir_error(ctx, &where, "cannot write: %m");
     return false;
 }

@@ -97,7 +97,7 @@ bool frontend_train(struct ir_module *m, const struct tccc_train *t, FILE *sched
                  "the model carries its own training step, which --partitions can't cut; --loss replaces it");
     else if (t->optimizer)
         ir_error(m->ctx, &where,
-                 "the model carries its own training step; --optimizer needs --loss, which replaces it");
+                 "the model carries its own training step; --optimizer requires --loss, which replaces it");
     return !t->split && !t->optimizer;
 }
 

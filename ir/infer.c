@@ -20,7 +20,7 @@ bool infer_set_type(struct ir_ctx *ctx, struct ir_node *n, int k, ir_type t)
     if (!t)
         return false;
     if (k >= n->nout)
-        return infer_fail(ctx, n, "expected %d outputs, found %d", k + 1, n->nout);
+        return infer_fail(ctx, n, "expected %d outputs, got %d", k + 1, n->nout);
     const char *why = ir_type_impossible(t);
     if (why)
         return infer_fail(ctx, n, "the result would be %s: %s", ir_type_text(ctx, t), why);
@@ -44,7 +44,7 @@ ir_type infer_tensor(struct ir_ctx *ctx, struct ir_node *n, int i)
     ir_type t = n->in[i].value->type;
     if (ir_is_tensor(t))
         return t;
-    infer_fail(ctx, n, "operand %d must be a ranked tensor of numbers or bools; found %s", i, ir_type_text(ctx, t));
+    infer_fail(ctx, n, "operand %d must be a ranked tensor of numbers or bools, got %s", i, ir_type_text(ctx, t));
     return NULL;
 }
 
@@ -56,7 +56,7 @@ const struct ir_attr *infer_list(struct ir_ctx *ctx, struct ir_node *n, enum ir_
         return NULL;
     }
     if (length >= 0 && a->n != length) {
-        infer_fail(ctx, n, "attribute %s must have %d elements; found %d", ir_attr_name(key), length, a->n);
+        infer_fail(ctx, n, "attribute %s must have %d elements, got %d", ir_attr_name(key), length, a->n);
         return NULL;
     }
     return a;
@@ -67,7 +67,7 @@ bool infer_axis(struct ir_ctx *ctx, struct ir_node *n, int rank, int64_t *axis)
     *axis = ir_get_i(n, IR_ATTR_axis, -1);
     if (*axis >= 0 && *axis < rank)
         return true;
-    return infer_fail(ctx, n, "axis must be in [0, %d); found %lld", rank, (long long)*axis);
+    return infer_fail(ctx, n, "axis must be in [0, %d), got %lld", rank, (long long)*axis);
 }
 
 bool infer_dtype(struct ir_ctx *ctx, struct ir_node *n, enum tcc_dtype *out)
@@ -82,8 +82,8 @@ bool infer_dtype(struct ir_ctx *ctx, struct ir_node *n, enum tcc_dtype *out)
 bool infer_same_dtype(struct ir_ctx *ctx, struct ir_node *n, int i, int j)
 {
     ir_type a = n->in[i].value->type, b = n->in[j].value->type;
-    return a->dtype == b->dtype || infer_fail(ctx, n, "operands %d and %d must have one element type; found %s and %s",
-                                              i, j, ir_type_text(ctx, a), ir_type_text(ctx, b));
+    return a->dtype == b->dtype || infer_fail(ctx, n, "operands %d and %d must have one element type, got %s and %s", i,
+                                              j, ir_type_text(ctx, a), ir_type_text(ctx, b));
 }
 
 bool infer_factors(struct ir_ctx *ctx, struct ir_node *n)
@@ -99,7 +99,7 @@ bool infer_int_index(struct ir_ctx *ctx, struct ir_node *n, int i, ir_type *t)
     if (!*t)
         return false;
     return (*t)->dtype == TCC_I64 || (*t)->dtype == TCC_I32 ||
-           infer_fail(ctx, n, "indices must be i32 or i64; found %s", ir_type_text(ctx, *t));
+           infer_fail(ctx, n, "indices must be i32 or i64, got %s", ir_type_text(ctx, *t));
 }
 
 void infer_assume_eq(struct ir_ctx *ctx, ir_expr a, ir_expr b)
@@ -165,10 +165,10 @@ static bool check_arity(struct ir_ctx *ctx, struct ir_node *n)
     const struct ir_op_info *info = ir_op_info(n->op);
     if (n->nin < info->nin_min || (info->nin_max >= 0 && n->nin > info->nin_max)) {
         if (info->nin_min == info->nin_max)
-            return infer_fail(ctx, n, "expected %d operands, found %d", info->nin_min, n->nin);
+            return infer_fail(ctx, n, "expected %d operands, got %d", info->nin_min, n->nin);
         if (info->nin_max < 0)
-            return infer_fail(ctx, n, "expected %d or more operands, found %d", info->nin_min, n->nin);
-        return infer_fail(ctx, n, "expected %d to %d operands, found %d", info->nin_min, info->nin_max, n->nin);
+            return infer_fail(ctx, n, "expected %d or more operands, got %d", info->nin_min, n->nin);
+        return infer_fail(ctx, n, "expected %d to %d operands, got %d", info->nin_min, info->nin_max, n->nin);
     }
     for (int i = 0; i < n->nin; i++) {
         if (!n->in[i].value && !ir_operand_optional(n->op, i))

@@ -11,7 +11,7 @@ static bool known_mode(struct ir_ctx *ctx, struct ir_node *n)
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
         if (!strcmp(mode, modes[i]))
             return true;
-    return infer_fail(ctx, n, "mode must be sum, avg, min, max or product; found '%s'", mode);
+    return infer_fail(ctx, n, "mode must be sum, avg, min, max or product, got '%s'", mode);
 }
 
 /* Results are as the operands, one by one. */
@@ -42,7 +42,7 @@ static int64_t count_of(struct ir_ctx *ctx, struct ir_node *n)
 {
     int64_t count = ir_get_i(n, IR_ATTR_count, 1);
     if (count < 1)
-        infer_fail(ctx, n, "count must be at least 1; found %lld", (long long)count);
+        infer_fail(ctx, n, "count must be at least 1, got %lld", (long long)count);
     return count < 1 ? 0 : count;
 }
 

@@ -35,7 +35,7 @@ INFER(state_write)
     bool fits = t->kind == s->type->kind && t->dtype == s->type->dtype && t->rank == s->type->rank;
     for (int i = 0; fits && i < t->rank; i++)
         fits = infer_merge(ctx, t->dim[i], s->type->dim[i]) != NULL;
-    return fits || infer_fail(ctx, n, "state variable '%s' is %s; found %s", s->name, ir_type_text(ctx, s->type),
+    return fits || infer_fail(ctx, n, "state variable '%s' is %s, got %s", s->name, ir_type_text(ctx, s->type),
                               ir_type_text(ctx, t));
 }
 
@@ -44,7 +44,7 @@ static bool is_scalar(struct ir_ctx *ctx, struct ir_node *n, int i, enum tcc_dty
 {
     ir_type t = n->in[i].value->type;
     return (t->kind == IR_T_TENSOR && t->rank == 0 && t->dtype == dtype) ||
-           infer_fail(ctx, n, "operand %d must be %s[]; found %s", i, tcc_dtype_name(dtype), ir_type_text(ctx, t));
+           infer_fail(ctx, n, "operand %d must be %s[], got %s", i, tcc_dtype_name(dtype), ir_type_text(ctx, t));
 }
 
 INFER(if)
@@ -58,7 +58,7 @@ INFER(loop)
     if ((n->in[0].value && !is_scalar(ctx, n, 0, TCC_I64)) || (n->in[1].value && !is_scalar(ctx, n, 1, TCC_BOOL)))
         return false;
     if (nscan < 0 || n->nout != carried + nscan)
-        return infer_fail(ctx, n, "%lld carried values and %lld collected ones make %lld outputs; found %d",
+        return infer_fail(ctx, n, "%lld carried values and %lld collected ones make %lld outputs, got %d",
                           (long long)carried, (long long)nscan, (long long)(carried + nscan), n->nout);
     return set_from_types(ctx, n);
 }
@@ -77,12 +77,12 @@ INFER(bind)
     if (!syms)
         return false;
     if (t->dtype != TCC_I64 || t->rank > 1)
-        return infer_fail(ctx, n, "the operand must be an i64 tensor of rank 0 or 1; found %s", ir_type_text(ctx, t));
+        return infer_fail(ctx, n, "the operand must be an i64 tensor of rank 0 or 1, got %s", ir_type_text(ctx, t));
     if (t->rank == 0 ? syms->n != 1 : !infer_merge(ctx, t->dim[0], ir_const(ctx, syms->n)))
         return infer_fail(ctx, n, "%d symbols for %s", syms->n, ir_type_text(ctx, t));
     for (int i = 0; i < syms->n; i++) {
         if (syms->exprs[i]->kind != IR_X_SYM)
-            return infer_fail(ctx, n, "expected symbols; found %s", ir_expr_text(ctx, syms->exprs[i]));
+            return infer_fail(ctx, n, "expected symbols, got %s", ir_expr_text(ctx, syms->exprs[i]));
     }
     return true;
 }
@@ -98,7 +98,7 @@ INFER(box)
 {
     ir_type t = n->in[0].value->type;
     if (t->kind != IR_T_TENSOR)
-        return infer_fail(ctx, n, "expected a tensor; found %s", ir_type_text(ctx, t));
+        return infer_fail(ctx, n, "expected a tensor, got %s", ir_type_text(ctx, t));
     return infer_set_type(ctx, n, 0, ir_unranked_type(ctx, t->dtype));
 }
 
@@ -109,7 +109,7 @@ INFER(unbox)
     if (!types)
         return false;
     if (!ir_is_object(from) || !ir_is_tensor(types->types[0]))
-        return infer_fail(ctx, n, "expected an object and the type of a ranked tensor; found %s and %s",
+        return infer_fail(ctx, n, "expected an object and the type of a ranked tensor, got %s and %s",
                           ir_type_text(ctx, from), ir_type_text(ctx, types->types[0]));
     if (from->kind == IR_T_TENSOR && from->dtype != types->types[0]->dtype)
         return infer_fail(ctx, n, "%s does not hold %s", ir_type_text(ctx, from),

@@ -41,7 +41,7 @@ INFER(map)
             return false;
         const char *want = expected(types, i, t->dtype);
         if (want)
-            return infer_fail(ctx, n, "operand %d must hold %s; found %s", i, want, ir_type_text(ctx, t));
+            return infer_fail(ctx, n, "operand %d must hold %s, got %s", i, want, ir_type_text(ctx, t));
         if (i > first && !infer_same_dtype(ctx, n, first, i))
             return false;
         int joined = infer_broadcast(ctx, rank, dims, t->rank, t->dim, dims);

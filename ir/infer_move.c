@@ -126,12 +126,12 @@ INFER(concat)
         if (!u || !infer_same_dtype(ctx, n, 0, i))
             return false;
         if (u->rank != t->rank)
-            return infer_fail(ctx, n, "operands must have one rank; found %s and %s", ir_type_text(ctx, t),
+            return infer_fail(ctx, n, "operands must have one rank, got %s and %s", ir_type_text(ctx, t),
                               ir_type_text(ctx, u));
         for (int d = 0; d < t->rank; d++) {
             dims[d] = d == axis ? ir_add(ctx, dims[d], u->dim[d]) : infer_merge(ctx, dims[d], u->dim[d]);
             if (!dims[d])
-                return infer_fail(ctx, n, "operands must agree but along axis %lld; found %s and %s", (long long)axis,
+                return infer_fail(ctx, n, "operands must agree but along axis %lld, got %s and %s", (long long)axis,
                                   ir_type_text(ctx, t), ir_type_text(ctx, u));
         }
     }
@@ -157,7 +157,7 @@ INFER(interleave)
             dims[d] = infer_merge(ctx, dims[d], u->dim[d]);
         for (int d = 0; d < t->rank; d++)
             if (u->rank != t->rank || !dims[d])
-                return infer_fail(ctx, n, "operands must have one shape; found %s and %s", ir_type_text(ctx, t),
+                return infer_fail(ctx, n, "operands must have one shape, got %s and %s", ir_type_text(ctx, t),
                                   ir_type_text(ctx, u));
     }
     for (int i = 0; i < strides->n; i++) {
@@ -169,7 +169,7 @@ INFER(interleave)
         dims[d] = ir_mulc(ctx, dims[d], s);
     }
     if (pieces != n->nin)
-        return infer_fail(ctx, n, "as many operands as residues are expected; found %d", n->nin);
+        return infer_fail(ctx, n, "as many operands as residues are expected, got %d", n->nin);
     return infer_set(ctx, n, 0, t->dtype, t->rank, dims);
 }
 
@@ -181,7 +181,7 @@ static bool pad_mode(struct ir_ctx *ctx, struct ir_node *n, ir_type t, const str
         return true;
     bool reflect = strcmp(mode, "reflect") == 0;
     if (!reflect && strcmp(mode, "wrap") != 0)
-        return infer_fail(ctx, n, "mode must be constant, edge, reflect or wrap; found '%s'", mode);
+        return infer_fail(ctx, n, "mode must be constant, edge, reflect or wrap, got '%s'", mode);
     for (int i = 0; reflect && i < t->rank; i++) { /* ONNX lets reflection bounce several times, but not off nothing */
         if (ir_is_value(t->dim[i], 0) && (before->exprs[i]->lo > 0 || after->exprs[i]->lo > 0))
             return infer_fail(ctx, n, "axis %d is empty, nothing to reflect", i);
@@ -199,7 +199,7 @@ INFER(pad)
         return false;
     for (int i = 0; i < t->rank; i++) {
         if (before->exprs[i]->hi < 0 || after->exprs[i]->hi < 0)
-            return infer_fail(ctx, n, "amounts must not be negative; found %s and %s along axis %d",
+            return infer_fail(ctx, n, "amounts must not be negative, got %s and %s along axis %d",
                               ir_expr_text(ctx, before->exprs[i]), ir_expr_text(ctx, after->exprs[i]), i);
         dims[i] = ir_add(ctx, t->dim[i], ir_add(ctx, before->exprs[i], after->exprs[i]));
     }
@@ -208,7 +208,7 @@ INFER(pad)
         if (!v || !infer_same_dtype(ctx, n, 0, 1))
             return false;
         if (v->rank != 0)
-            return infer_fail(ctx, n, "the value must be a scalar; found %s", ir_type_text(ctx, v));
+            return infer_fail(ctx, n, "the value must be a scalar, got %s", ir_type_text(ctx, v));
     }
     return infer_set(ctx, n, 0, t->dtype, t->rank, dims);
 }
@@ -242,7 +242,7 @@ INFER(gather)
 static bool index_fits(struct ir_ctx *ctx, struct ir_node *n, ir_type t, ir_type index, int64_t axis)
 {
     if (index->rank != t->rank)
-        return infer_fail(ctx, n, "indices and data must have one rank; found %s and %s", ir_type_text(ctx, index),
+        return infer_fail(ctx, n, "indices and data must have one rank, got %s and %s", ir_type_text(ctx, index),
                           ir_type_text(ctx, t));
     for (int i = 0; i < t->rank; i++) {
         if (i != axis && ir_expr_le(ctx, index->dim[i], t->dim[i]) == IR_NO)
@@ -266,7 +266,7 @@ INFER(gather_elements)
 static bool tuple_length(struct ir_ctx *ctx, struct ir_node *n, ir_type index, int rank, int64_t *k)
 {
     if (index->rank < 1 || !ir_is_const(index->dim[index->rank - 1], k))
-        return infer_fail(ctx, n, "the last dim of the indices must be a constant; found %s", ir_type_text(ctx, index));
+        return infer_fail(ctx, n, "the last dim of the indices must be a constant, got %s", ir_type_text(ctx, index));
     return (*k >= 0 && *k <= rank) ||
            infer_fail(ctx, n, "index tuples of length %lld don't fit rank %d", (long long)*k, rank);
 }
@@ -302,7 +302,7 @@ static bool scatter_mode(struct ir_ctx *ctx, struct ir_node *n)
         if (strcmp(mode, modes[i]) == 0)
             return true;
     }
-    return infer_fail(ctx, n, "mode must be none, add, mul, min or max; found '%s'", mode);
+    return infer_fail(ctx, n, "mode must be none, add, mul, min or max, got '%s'", mode);
 }
 
 static bool updates_are(struct ir_ctx *ctx, struct ir_node *n, ir_type updates, int rank, const ir_expr *dims)
@@ -311,7 +311,7 @@ static bool updates_are(struct ir_ctx *ctx, struct ir_node *n, ir_type updates, 
     for (int i = 0; ok && i < rank; i++)
         ok = infer_merge(ctx, updates->dim[i], dims[i]) != NULL;
     return ok ||
-           infer_fail(ctx, n, "updates must be %s; found %s",
+           infer_fail(ctx, n, "updates must be %s, got %s",
                       ir_type_text(ctx, ir_tensor_type(ctx, updates->dtype, rank, dims)), ir_type_text(ctx, updates));
 }
 

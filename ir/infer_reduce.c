@@ -27,7 +27,7 @@ INFER(reduce)
     if (!axes)
         return false;
     if (!tcc_is_float(t->dtype) && !tcc_is_int(t->dtype) && !(orders && t->dtype == TCC_BOOL))
-        return infer_fail(ctx, n, "expected numbers; found %s", ir_type_text(ctx, t));
+        return infer_fail(ctx, n, "expected numbers, got %s", ir_type_text(ctx, t));
     for (int i = 0; i < axes->n; i++) {
         int64_t a = axes->ints[i];
         if (a < 0 || a >= t->rank || (i && a <= axes->ints[i - 1]))
@@ -57,12 +57,12 @@ INFER(matmul)
     if (!a || !b || !infer_factors(ctx, n))
         return false;
     if (a->rank < 2 || b->rank < 2)
-        return infer_fail(ctx, n, "operands need rank 2 or more; found %s and %s", ir_type_text(ctx, a),
+        return infer_fail(ctx, n, "operands need rank 2 or more, got %s and %s", ir_type_text(ctx, a),
                           ir_type_text(ctx, b));
     bool ta = ir_get_i(n, IR_ATTR_trans_a, 0) != 0, tb = ir_get_i(n, IR_ATTR_trans_b, 0) != 0;
     const ir_expr *am = a->dim + a->rank - 2, *bm = b->dim + b->rank - 2;
     if (!infer_merge(ctx, am[!ta], bm[tb]))
-        return infer_fail(ctx, n, "the summed dims must be equal; found %s of %s and %s of %s",
+        return infer_fail(ctx, n, "the summed dims must be equal, got %s of %s and %s of %s",
                           ir_expr_text(ctx, am[!ta]), ir_type_text(ctx, a), ir_expr_text(ctx, bm[tb]),
                           ir_type_text(ctx, b));
     ir_expr dims[TCC_MAX_RANK];
@@ -84,8 +84,8 @@ INFER(attention)
     if (!q || !k || !v || !infer_same_dtype(ctx, n, 0, 1) || !infer_same_dtype(ctx, n, 0, 2))
         return false;
     if (!tcc_is_float(q->dtype) || q->rank != 4 || k->rank != 4 || v->rank != 4)
-        return infer_fail(ctx, n, "q, k and v must be float tensors of rank 4; found %s, %s and %s",
-                          ir_type_text(ctx, q), ir_type_text(ctx, k), ir_type_text(ctx, v));
+        return infer_fail(ctx, n, "q, k and v must be float tensors of rank 4, got %s, %s and %s", ir_type_text(ctx, q),
+                          ir_type_text(ctx, k), ir_type_text(ctx, v));
     int64_t heads, groups;
     bool ok = infer_merge(ctx, q->dim[0], k->dim[0]) && infer_merge(ctx, k->dim[0], v->dim[0]) &&
               infer_merge(ctx, k->dim[1], v->dim[1]) && infer_merge(ctx, k->dim[2], v->dim[2]) &&
@@ -130,6 +130,6 @@ INFER(random)
     if (!shape || !infer_dtype(ctx, n, &dtype))
         return false;
     if (!tcc_is_float(dtype))
-        return infer_fail(ctx, n, "the result must hold floats; found %s", tcc_dtype_name(dtype));
+        return infer_fail(ctx, n, "the result must hold floats, got %s", tcc_dtype_name(dtype));
     return infer_set(ctx, n, 0, dtype, shape->n, shape->exprs);
 }

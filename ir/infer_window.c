@@ -22,7 +22,7 @@ static bool positive_list(struct ir_ctx *ctx, struct ir_node *n, enum ir_attr_ke
     for (int i = 0; a && i < rank; i++) {
         out[i] = a->ints[i];
         if (out[i] < 1 || out[i] > INT32_MAX)
-            return infer_fail(ctx, n, "%s must be positive; found %lld", ir_attr_name(key), (long long)out[i]);
+            return infer_fail(ctx, n, "%s must be positive, got %lld", ir_attr_name(key), (long long)out[i]);
     }
     return a != NULL;
 }
@@ -43,7 +43,7 @@ static bool get_window(struct ir_ctx *ctx, struct ir_node *n, ir_type x, struct 
 {
     w->rank = x->rank - 2;
     if (x->rank < 3)
-        return infer_fail(ctx, n, "expected x[n, c, spatial...]; found %s", ir_type_text(ctx, x));
+        return infer_fail(ctx, n, "expected x[n, c, spatial...], got %s", ir_type_text(ctx, x));
     return positive_list(ctx, n, IR_ATTR_strides, w->rank, w->strides) &&
            positive_list(ctx, n, IR_ATTR_dilations, w->rank, w->dilations) &&
            padding_list(ctx, n, IR_ATTR_before, w->rank, w->before) &&
@@ -70,7 +70,7 @@ static bool check_bias(struct ir_ctx *ctx, struct ir_node *n, ir_expr channels)
         return true;
     ir_type bias = infer_tensor(ctx, n, 2);
     return bias && ((bias->rank == 1 && infer_merge(ctx, bias->dim[0], channels)) ||
-                    infer_fail(ctx, n, "the bias must have %s elements; found %s", ir_expr_text(ctx, channels),
+                    infer_fail(ctx, n, "the bias must have %s elements, got %s", ir_expr_text(ctx, channels),
                                ir_type_text(ctx, bias)));
 }
 
@@ -84,9 +84,9 @@ static bool conv_operands(struct ir_ctx *ctx, struct ir_node *n, struct window *
     if (!*weight || !get_window(ctx, n, *x, w) || !infer_factors(ctx, n))
         return false;
     if ((*weight)->rank != (*x)->rank)
-        return infer_fail(ctx, n, "x and the weights must have one rank; found %s and %s", ir_type_text(ctx, *x),
+        return infer_fail(ctx, n, "x and the weights must have one rank, got %s and %s", ir_type_text(ctx, *x),
                           ir_type_text(ctx, *weight));
-    return *groups > 0 || infer_fail(ctx, n, "groups must be positive; found %lld", (long long)*groups);
+    return *groups > 0 || infer_fail(ctx, n, "groups must be positive, got %lld", (long long)*groups);
 }
 
 INFER(conv)
@@ -171,7 +171,7 @@ INFER(pool)
 {
     const char *mode = ir_get_s(n, IR_ATTR_mode, "valid");
     if (strcmp(mode, "valid") != 0 && strcmp(mode, "full") != 0 && strcmp(mode, "sum") != 0)
-        return infer_fail(ctx, n, "mode must be valid, full or sum; found '%s'", mode);
+        return infer_fail(ctx, n, "mode must be valid, full or sum, got '%s'", mode);
     return set_pooled(ctx, n, false);
 }
 
@@ -201,7 +201,7 @@ INFER(conv_grad_weight)
     if (!dy || !get_window(ctx, n, x, &w) || !infer_same_dtype(ctx, n, 0, 1))
         return false;
     if (dy->rank != x->rank || groups < 1 || !infer_merge(ctx, dy->dim[0], x->dim[0]))
-        return infer_fail(ctx, n, "expected x[n, c, ...] and dy[n, o, ...]; found %s and %s", ir_type_text(ctx, x),
+        return infer_fail(ctx, n, "expected x[n, c, ...] and dy[n, o, ...], got %s and %s", ir_type_text(ctx, x),
                           ir_type_text(ctx, dy));
     ir_expr per_group = ir_floordiv(ctx, x->dim[1], ir_const(ctx, groups));
     enum tcc_dtype to = x->dtype;
@@ -217,7 +217,7 @@ INFER(max_pool_grad)
     if (!index || !get_window(ctx, n, dy, &w))
         return false;
     if (index->dtype != TCC_I64 || index->rank != dy->rank)
-        return infer_fail(ctx, n, "expected i64 indices of dy's shape; found %s", ir_type_text(ctx, index));
+        return infer_fail(ctx, n, "expected i64 indices of dy's shape, got %s", ir_type_text(ctx, index));
     return infer_list(ctx, n, IR_ATTR_kernel, w.rank) && shaped(ctx, n, dy->dtype, dy->dim[0], dy->dim[1], w.rank);
 }
 

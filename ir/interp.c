@@ -132,7 +132,7 @@ bool it_exprs(struct it_call *c, enum ir_attr_key key, int n, int64_t *out)
     const struct ir_attr *a = ir_attr(c->n, key);
     int found = !a ? 0 : a->kind == IR_A_EXPR ? 1 : a->n;
     if (found != n) {
-        it_fail(c, TCC_EBUG, "attribute %d: expected %d expressions, found %d", (int)key, n, found);
+        it_fail(c, TCC_EBUG, "attribute %d: expected %d expressions, got %d", (int)key, n, found);
         return false;
     }
     for (int i = 0; i < n; i++)
@@ -191,13 +191,13 @@ static int match_tensor(struct interp *it, const void *definer, const struct ir_
     int rank, dtype;
     const struct ir_node *n = v->def;
     if (x->o && x->o->kind != TCC_OBJ_TENSOR)
-        return it_error(it, n, TCC_EINPUT, "expected a tensor, found a sequence or nothing");
+        return it_error(it, n, TCC_EINPUT, "expected a tensor, got a sequence or nothing");
     const int64_t *dims = dims_of(x, &rank, &dtype);
     if (dtype != type->dtype)
-        return it_error(it, n, TCC_EINPUT, "expected element type %s, found %s",
+        return it_error(it, n, TCC_EINPUT, "expected element type %s, got %s",
                         tcc_dtype_name((enum tcc_dtype)type->dtype), tcc_dtype_name((enum tcc_dtype)dtype));
     if (type->rank >= 0 && rank != type->rank)
-        return it_error(it, n, TCC_EINPUT, "expected rank %d, found %d", type->rank, rank);
+        return it_error(it, n, TCC_EINPUT, "expected rank %d, got %d", type->rank, rank);
     /* Plain symbols first: other dims may be made of them. */
     for (int i = 0; i < type->rank; i++) {
         ir_expr d = type->dim[i];
@@ -211,7 +211,7 @@ static int match_tensor(struct interp *it, const void *definer, const struct ir_
     for (int i = 0; i < type->rank; i++) {
         int64_t want;
         if (it_eval(it, type->dim[i], &want) && want != dims[i])
-            return it_error(it, n, TCC_EINPUT, "dim %d: expected %lld, found %lld", i, (long long)want,
+            return it_error(it, n, TCC_EINPUT, "dim %d: expected %lld, got %lld", i, (long long)want,
                             (long long)dims[i]);
     }
     return TCC_OK;

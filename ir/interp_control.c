@@ -10,8 +10,7 @@ int interp_bind(struct it_call *c)
     const struct ir_attr *syms = ir_attr(c->n, IR_ATTR_syms);
     const struct ir_tensor *t = c->in[0];
     if (!syms || !t || t->nelems != syms->n)
-        return it_fail(c, TCC_EINPUT, "expected %d values, found %lld", syms ? syms->n : 0,
-                       t ? (long long)t->nelems : 0);
+        return it_fail(c, TCC_EINPUT, "expected %d values, got %lld", syms ? syms->n : 0, t ? (long long)t->nelems : 0);
     for (int i = 0; i < syms->n; i++) {
         int64_t value = tcc_load_i64(it_dtype(t), ir_tensor_at(t, i));
         if (!it_bind(c->it, syms->exprs[i], value))

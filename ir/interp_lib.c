@@ -170,7 +170,7 @@ int interp_unbox(struct it_call *c)
     struct it_value x = it_share(c->it->values[c->n->in[0].value->id]);
     if (x.o && x.o->kind != TCC_OBJ_TENSOR) {
         it_drop(&x);
-        return it_fail(c, TCC_EINPUT, "expected a tensor, found a sequence or nothing");
+        return it_fail(c, TCC_EINPUT, "expected a tensor, got a sequence or nothing");
     }
     return it_set(c->it, c->n->out[0], x);
 }

@@ -100,6 +100,11 @@ int ir_nerrors(const struct ir_ctx *ctx);                                   /* e
 void ir_quiet(struct ir_ctx *ctx, bool on);                                 /* on: messages are dropped, and not counted (something is tried) */
 int ir_nmessages(const struct ir_ctx *ctx);
 const struct ir_message *ir_message(const struct ir_ctx *ctx, int i);
+/* The known name that a mistyped word probably means: ir_nearest_try() for each known one, then `best` (NULL: none is near). Names must
+ * outlive the search; the first of several equally near ones wins. No context: any thread. */
+struct ir_nearest { const char *word; size_t length; /* 0: all of it */ const char *best; int distance; };
+void ir_nearest_try(struct ir_nearest *s, const char *name);
+const char *ir_did_you_mean(struct ir_ctx *ctx, const struct ir_nearest *s);    /* ": did you mean 'X'?", or "" */
 void ir_print_message(FILE *out, const struct ir_message *message);         /* one line, "error: " in front of the text */
 
 /* == Integer expressions ==================================================================

@@ -224,7 +224,7 @@ static bool check_word(struct checker *c, const struct kn_insn *n)
     if (!body || !body->primitive)
         return bad(c, "word %d is no primitive", n->word);
     if (n->nargs != body->nargs)
-        return bad(c, "%s needs %d arguments, found %d", ir_op_info(n->word)->name, body->nargs, n->nargs);
+        return bad(c, "%s needs %d arguments, got %d", ir_op_info(n->word)->name, body->nargs, n->nargs);
     enum ir_scalar_types types = ir_scalar_row(n->word)->types;
     int first = types == IR_ST_SELECT;
     enum tcc_dtype d = arg_dtype(c, n, first), want = types == IR_ST_COMPARE || types == IR_ST_TEST ? TCC_BOOL : d;

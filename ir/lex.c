@@ -237,7 +237,7 @@ bool lex_small(struct parser *p, int64_t lo, int64_t hi, int64_t *out)
     struct token start = p->tok;
     if (!lex_int(p, out))
         return false;
-    return (*out >= lo && *out <= hi) || parse_error(p, &start, "expected an integer in %lld..%lld, found %lld",
+    return (*out >= lo && *out <= hi) || parse_error(p, &start, "expected an integer in %lld..%lld, got %lld",
                                                      (long long)lo, (long long)hi, (long long)*out);
 }
 

@@ -216,7 +216,7 @@ static bool make_node(struct parser *p, struct text_node *t, struct ir_block *b,
     const struct ir_op_info *info = ir_op_info(t->op);
     int nout = t->results.n;
     if (info->nout >= 0 && nout != info->nout)
-        return parse_error(p, &t->at, "%s has %d outputs, found %d names", info->name, info->nout, nout);
+        return parse_error(p, &t->at, "%s has %d outputs, got %d names", info->name, info->nout, nout);
     if (ir_attr_allowed(t->op, IR_ATTR_types)) {
         if (t->types.n != nout)
             return parse_error(p, &t->at, "%s: the types of all %d outputs must be written", info->name, nout);
@@ -236,6 +236,15 @@ static bool make_node(struct parser *p, struct text_node *t, struct ir_block *b,
     return true;
 }
 
+static bool unknown_op(struct parser *p, const char *name)
+{
+    struct ir_nearest near = {.word = name};
+
+    for (int op = IR_OP_NONE + 1; op < IR_NOPS; op++)
+        ir_nearest_try(&near, ir_op_info((enum ir_op)op)->name);
+    return parse_error(p, &p->tok, "unknown op '%s'%s", name, ir_did_you_mean(p->ctx, &near));
+}
+
 static bool parse_op(struct parser *p, struct text_node *t)
 {
     const char *name;
@@ -246,7 +255,7 @@ static bool parse_op(struct parser *p, struct text_node *t)
     name = lex_text(p, &p->tok);
     t->op = ir_op_by_name(name);
     if (t->op == IR_OP_NONE)
-        return parse_error(p, &p->tok, "there is no op '%s'", name);
+        return unknown_op(p, name);
     lex_next(p);
     return true;
 }
@@ -375,8 +384,7 @@ static bool parse_state(struct parser *p)
     if (ir_state_by_name(p->module, name))
         return parse_error(p, &at, "state @%s is defined twice", name);
     if (!ir_is_tensor(type) || !ir_static_dims(type, NULL))
-        return parse_error(p, &at, "state needs a tensor type with constant dims, found %s",
-                           ir_type_text(p->ctx, type));
+        return parse_error(p, &at, "state needs a tensor type with constant dims, got %s", ir_type_text(p->ctx, type));
     for (int i = 0; i < 3; i++)
         flags |= lex_take_word(p, words[i].word) ? words[i].flag : 0;
     if (lex_take(p, '=')) {

@@ -73,8 +73,8 @@ static bool parse_hex(struct parser *p, uint8_t *out, uint64_t size)
     if (t.kind != T_STRING || t.punct)
         return parse_expected(p, "a string of hexadecimal digits");
     if (t.size / 2 != size || t.size % 2)
-        return parse_error(p, &t, "expected %llu bytes of hexadecimal digits, found %zu digits",
-                           (unsigned long long)size, t.size);
+        return parse_error(p, &t, "expected %llu bytes of hexadecimal digits, got %zu digits", (unsigned long long)size,
+                           t.size);
     for (uint64_t i = 0; i < size; i++) {
         int high = hex_value(t.at[2 * i]), low = hex_value(t.at[2 * i + 1]);
         if (high < 0 || low < 0)
@@ -173,7 +173,7 @@ static bool parse_data(struct parser *p, ir_type type, struct ir_tensor **out)
     int64_t dims[TCC_MAX_RANK];
     struct token start = p->tok;
     if (type->kind != IR_T_TENSOR || !ir_static_dims(type, dims))
-        return parse_error(p, &start, "constant data needs a tensor type with constant dims, found %s",
+        return parse_error(p, &start, "constant data needs a tensor type with constant dims, got %s",
                            ir_type_text(p->ctx, type));
     int64_t n = count_elements(type->rank, dims);
     if (n < 0 || n > INT64_MAX / 32)

@@ -75,7 +75,7 @@ static bool read_dim_set(struct reader *r, uint32_t *set)
         while (d < p->nscope && p->scope[d].name != name)
             d++;
         if (d == p->nscope)
-            return parse_error(p, &at, "there is no dim %s", name);
+            return parse_error(p, &at, "unknown dim %s", name);
         *set |= 1u << d;
     }
     lex_next(p);
@@ -131,7 +131,7 @@ static bool read_operand_name(struct reader *r, int32_t *out)
     if (!lex_ident(r->p, &name))
         return false;
     *out = find_label(r->operand_names.at, r->operand_names.n, name);
-    return *out >= 0 || parse_error(r->p, &at, "there is no operand %s", name);
+    return *out >= 0 || parse_error(r->p, &at, "unknown operand %s", name);
 }
 
 static bool read_access(struct reader *r, struct kn_insn *n)
@@ -233,7 +233,7 @@ static bool read_code(struct reader *r, struct kn_insn *n)
         code = KN_SCALAR;
         n->word = (uint16_t)op;
         if (op == IR_OP_NONE || ir_op_info(op)->kind != IR_K_MAP)
-            return parse_error(p, &at, "there is no instruction '%s'", word);
+            return parse_error(p, &at, "unknown instruction '%s'", word);
     } else if (code == KN_STORE) {
         return parse_error(p, &at, "store has no value");
     }
@@ -244,7 +244,7 @@ static bool read_code(struct reader *r, struct kn_insn *n)
             return false;
         int number = kn_word(kn_reducer_words, reducer);
         if (number < 0)
-            return parse_error(p, &at, "there is no reducer '%s'", reducer);
+            return parse_error(p, &at, "unknown reducer '%s'", reducer);
         n->reducer = (uint8_t)number;
     }
     if (!parse_dtype(p, &dtype))
@@ -351,7 +351,7 @@ static bool read_schedule(struct reader *r)
         return false;
     int number = kn_word(kn_template_words, how);
     if (number < 0)
-        return parse_error(p, &at, "there is no template '%s'", how);
+        return parse_error(p, &at, "unknown template '%s'", how);
     s->how = (enum kn_template)number;
     for (;;) {
         bool ok = true;
@@ -431,7 +431,7 @@ static bool read_header(struct reader *r)
             return lex_expect(r->p, '{');
         }
     }
-    return parse_error(r->p, &at, "there is no kind '%s'", kind);
+    return parse_error(r->p, &at, "unknown kind '%s'", kind);
 }
 
 bool parse_kernel(struct parser *p, struct kn_kernel **out)

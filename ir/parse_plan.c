@@ -109,7 +109,7 @@ static bool parse_buffer(struct parser *p, struct kn_buffer *b, int number)
         return false;
     int s = kn_word(kn_space_words, space);
     if (s < 0)
-        return parse_error(p, &at, "there is no space '%s'", space);
+        return parse_error(p, &at, "unknown space '%s'", space);
     b->space = (enum tcc_space)s;
     if (!lex_take_word(p, "none") && !parse_dtype(p, &b->dtype))
         return false;
@@ -197,7 +197,7 @@ static bool parse_step(struct parser *p, struct kn_step *s)
         return false;
     int kind = kn_word(kn_step_words, word);
     if (kind < 0)
-        return parse_error(p, &at, "there is no step '%s'", word);
+        return parse_error(p, &at, "unknown step '%s'", word);
     s->kind = (enum tcc_step_kind)kind;
     at = p->tok;
     if (p->tok.kind == T_GLOBAL || lex_is(p, '@')) {
@@ -207,7 +207,7 @@ static bool parse_step(struct parser *p, struct kn_step *s)
         for (int i = 0; i < g->nkernels && !s->kernel; i++)
             s->kernel = g->kernels[i]->name == name ? g->kernels[i] : NULL;
         if (!s->kernel)
-            return parse_error(p, &at, "there is no kernel @%s", name);
+            return parse_error(p, &at, "unknown kernel @%s", name);
     }
     if (p->tok.kind == T_STRING && !lex_string(p, &s->lib))
         return false;

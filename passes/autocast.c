@@ -51,7 +51,7 @@ static bool read_line(struct ir_ctx *ctx, struct ir_where *where, char *line, st
         return true;
     where->col = (int)(word - line) + 1;
     if (!policy_by_name(word, &rule.policy)) {
-        ir_error(ctx, where, "expected lower, float32 or promote, found '%s'", word);
+        ir_error(ctx, where, "expected lower, float32 or promote, got '%s'", word);
         return false;
     }
     while ((word = strtok_r(NULL, " \t\r\n", &save))) {
@@ -59,7 +59,7 @@ static bool read_line(struct ir_ctx *ctx, struct ir_where *where, char *line, st
         rule.node = !strncmp(word, "node:", 5);
         rule.name = ir_strdup(ctx, word + (rule.node ? 5 : 0));
         if (!rule.node && !known_name(word)) {
-            ir_error(ctx, where, "there is no op or kind '%s'; nodes are named as node:PATTERN", word);
+            ir_error(ctx, where, "unknown op or category '%s'; nodes are named as node:PATTERN", word);
             return false;
         }
         VEC_PUSH(ctx, rules->at, rule);

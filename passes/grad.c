@@ -236,7 +236,7 @@ void grad_sweep(struct grad *g, struct ir_block *block, struct ir_node *last)
         if (rule)
             rule(g, n);
         else
-            grad_fail(g, n, "there is no rule for this op");
+            grad_fail(g, n, "no gradient rule for this op");
         add_products(g, n);
     }
 }

@@ -216,5 +216,5 @@ void grad_rule_lib(struct grad *g, struct ir_node *n)
         rules[i].rule(g, n);
         return;
     }
-    grad_fail(g, n, "there is no rule for this library op");
+    grad_fail(g, n, "no gradient rule for this library op");
 }

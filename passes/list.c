@@ -67,6 +67,17 @@ static const struct pass *find_pass(const char *name)
     return NULL;
 }
 
+const char *pass_unknown(struct ir_ctx *ctx, const char *name)
+{
+    struct ir_nearest near = {.word = name};
+    int n;
+    const struct pass *table = pass_table(&n);
+
+    for (int i = 0; i < n; i++)
+        ir_nearest_try(&near, table[i].name);
+    return ir_internf(ctx, "unknown pass '%s'%s", name, ir_did_you_mean(ctx, &near));
+}
+
 int pass_parse_list(struct ir_ctx *ctx, const char *text, struct pass_item **items)
 {
     struct list_reader r = {ctx, text, text};
@@ -78,7 +89,7 @@ int pass_parse_list(struct ir_ctx *ctx, const char *text, struct pass_item **ite
         item.pass = find_pass(name);
         if (!item.pass) {
             r.at = start;
-            list_error(&r, *name ? ir_internf(ctx, "there is no pass '%s'", name) : "expected the name of a pass");
+            list_error(&r, *name ? pass_unknown(ctx, name) : "expected the name of a pass");
             return -1;
         }
         if (*r.at == '{' && !read_args(&r, &item))

@@ -152,7 +152,7 @@ static bool read_option(struct reader *r, enum optim_kind optimizer, struct opti
     double value;
 
     if (*r->at != '=')
-        return fail(r, ir_internf(r->ctx, "expected OPTION=VALUE, found '%s'", key));
+        return fail(r, ir_internf(r->ctx, "expected OPTION=VALUE, got '%s'", key));
     r->at++;
     for (int i = 0; i < COUNT_OF(options); i++) {
         const char *name = option_names[options[i].option].name;
@@ -174,9 +174,9 @@ static bool check_group(struct reader *r, enum optim_kind optimizer, const struc
 {
     if (optimizer == OPTIM_sgd && group->value[OPT_nesterov] != 0 &&
         (group->value[OPT_momentum] == 0 || group->value[OPT_dampening] != 0))
-        return fail(r, "nesterov needs a momentum and no dampening");
+        return fail(r, "nesterov requires a momentum and no dampening");
     if (first->value[OPT_lr] == 0 && group->value[OPT_lr] != 0)
-        return fail(r, "a group's rate is kept as a ratio to the first one, which is 0");
+        return fail(r, "a group's learning rate is kept as a ratio to the first one, which is 0");
     return true;
 }
 
@@ -198,7 +198,7 @@ static bool read_optimizer(struct reader *r, struct optim_config *c)
     int kind = name_index(OPTIM_N, optimizer_names, name);
 
     if (kind < 0)
-        return fail(r, ir_internf(r->ctx, "there is no optimizer '%s'; there are %s", name,
+        return fail(r, ir_internf(r->ctx, "unknown optimizer '%s'; expected one of %s", name,
                                   names(r->ctx, OPTIM_N, optimizer_names)));
     c->kind = (enum optim_kind)kind;
     for (int i = 0; i < COUNT_OF(options); i++)
@@ -264,7 +264,7 @@ static bool read_setting(struct reader *r, struct schedule_config *s)
     char *text;
 
     if (*r->at != '=')
-        return fail(r, ir_internf(r->ctx, "expected SETTING=VALUE, found '%s'", key));
+        return fail(r, ir_internf(r->ctx, "expected SETTING=VALUE, got '%s'", key));
     r->at++;
     text = word(r, ",");
     if (!strcmp(key, "unit")) {
@@ -300,7 +300,7 @@ static bool read_schedule(struct reader *r, struct schedule_config *s)
     int kind = name_index(SCHEDULE_N, schedule_names, name);
 
     if (kind < 0)
-        return fail(r, ir_internf(r->ctx, "there is no schedule '%s'; there are %s", name,
+        return fail(r, ir_internf(r->ctx, "unknown schedule '%s'; expected one of %s", name,
                                   names(r->ctx, SCHEDULE_N, schedule_names)));
     s->kind = (enum schedule_kind)kind;
     for (int i = 0; i < COUNT_OF(settings); i++)
@@ -313,7 +313,7 @@ static bool read_schedule(struct reader *r, struct schedule_config *s)
     }
     for (int i = 0; i < COUNT_OF(settings); i++)
         if (settings[i].schedule == s->kind && isnan(s->value[settings[i].setting]))
-            return fail(r, ir_internf(r->ctx, "%s needs %s=...", name, setting_names[settings[i].setting].name));
+            return fail(r, ir_internf(r->ctx, "%s requires %s=...", name, setting_names[settings[i].setting].name));
     return true;
 }
 

@@ -331,7 +331,7 @@ struct pipeline_order *pipeline_make(struct ir_ctx *ctx, const struct pipeline_o
     struct pipeline_order *order = IR_NEW(ctx, struct pipeline_order);
     int rounds = o->micros / stages > 1 ? o->micros / stages : 1;
     if (o->kind == PIPELINE_1F1B_INTERLEAVED && o->micros % rounds) {
-        ir_error(ctx, NULL, "--microbatches=%d: 1f1b-interleaved on %d stages wants a multiple of %d", o->micros,
+        ir_error(ctx, NULL, "--microbatches=%d: 1f1b-interleaved on %d stages requires a multiple of %d", o->micros,
                  stages, stages);
         return NULL;
     }

@@ -139,7 +139,7 @@ static bool read_key(struct reader *r, const char *key, const char *value)
                complain(r, ir_internf(r->ctx, "%s = %s: expected %s", key, value, expected[keys[i].kind]));
     }
     return complain(r,
-                    ir_internf(r->ctx, "there is no key '%s'%s; there are %s", key, in, keys_of(r->ctx, r->section)));
+                    ir_internf(r->ctx, "unknown key '%s'%s; expected one of %s", key, in, keys_of(r->ctx, r->section)));
 }
 
 static bool read_line(struct reader *r, char *line)
@@ -154,8 +154,9 @@ static bool read_line(struct reader *r, char *line)
         line[n - 1] = 0;
         r->section = ir_intern(r->ctx, trim(line + 1));
         return known_section(r->section) ||
-               complain(r, ir_internf(r->ctx, "there is no section [%s]; there are [node], [device], [local], [remote]",
-                                      r->section));
+               complain(r,
+                        ir_internf(r->ctx, "unknown section [%s]; expected one of [node], [device], [local], [remote]",
+                                   r->section));
     }
     if (!equals)
         return complain(r, ir_internf(r->ctx, "'%s': expected key = value, or a [section]", line));

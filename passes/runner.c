@@ -104,7 +104,7 @@ static bool check_dumps(struct ir_ctx *ctx, const struct pass_options *o)
         for (int k = 0; k < n && !found; k++)
             found = strcmp(table[k].name, name + 1) == 0;
         if (!found) {
-            ir_error(ctx, &nowhere, "--dump-ir=%s: there is no pass '%s'", o->dump[i], name + 1);
+            ir_error(ctx, &nowhere, "--dump-ir=%s: %s", o->dump[i], pass_unknown(ctx, name + 1));
             return false;
         }
     }

@@ -22,6 +22,8 @@ struct pass_run {
     int64_t *left;               /* changes that may still be made; NULL: no limit */
 };
 
+/* "unknown pass 'NAME'", with the nearest known one. */
+const char *pass_unknown(struct ir_ctx *ctx, const char *name);
 /* Parses 'pass,pass{opt=1,opt2=x}' (a backslash escapes , = { }); -1 after a diagnostic. */
 int pass_parse_list(struct ir_ctx *ctx, const char *text, struct pass_item **items);
 /* The same list as text again, from item `from` on. */

@@ -76,7 +76,7 @@ static const char *pipeline_error(const struct pass_pipeline_row *row, char *buf
     for (const char *at = row->passes; *at;) {
         size_t n = strcspn(at, ",{");
         if (!known(at, n)) {
-            snprintf(buffer, size, "pipeline %s: there is no pass '%.*s'", row->name, (int)n, at);
+            snprintf(buffer, size, "pipeline %s: unknown pass '%.*s'", row->name, (int)n, at);
             return buffer;
         }
         at += n;

@@ -467,7 +467,8 @@ bool train_begin(struct training *t, struct ir_module *m, const struct train_opt
     if (!t->main)
         return train_complain(t, "%s", "a function 'main' is needed for training");
     if (!o->loss)
-        return train_complain(t, "%s", "training needs a loss: --loss=KIND, or a model that carries TrainingInfoProto");
+        return train_complain(t, "%s",
+                              "training requires a loss: --loss=KIND, or a model that carries TrainingInfoProto");
     return train_loss_read(m->ctx, o->loss, &t->loss) && precision_apply(m, o) && train_select(t);
 }
 

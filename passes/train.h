@@ -34,7 +34,7 @@
 
 #include "ir/ir.h"
 
-/* What a stage computes again: the forward pass of each of its segments is cut into about `parts` pieces (0: nothing is computed again), of
+/* What a stage computes again: the forward pass of each of its segments is cut into about `parts` pieces (0: nothing is recomputed), of
  * which the first `segments` keep only what they begin with. */
 struct train_recompute { int parts, segments; int found, repeated; };       /* found, repeated: pieces that there are, nodes; added to */
 
@@ -54,7 +54,7 @@ struct train_split {
     FILE *memory_report;            /* --report: what the backward passes read, kept or computed again */
     FILE *schedule;                 /* the schedule in words; NULL: none */
     const char *chart;              /* file: .svg, or a Chrome trace */
-    struct train_recompute *recompute;      /* by stage; NULL: nothing is computed again */
+    struct train_recompute *recompute;      /* by stage; NULL: nothing is recomputed */
 };
 
 /* The axis on which an input is split into microbatches; -1: none. */
@@ -116,7 +116,7 @@ enum autocast_policy autocast_policy_of(const char *source, enum ir_op op);
 
 /*
  * Recomputation (train_remat.c), after the graph passes: the first `segments` segments of about `segment_bytes` each of what the backward
- * pass reads are computed again there. `to`: a line for each such value, kept or recomputed; may be NULL.
+ * pass reads are recomputed there. `to`: a line for each such value, kept or recomputed; may be NULL.
  */
 struct train_memory { int segments, repeated; double work; };    /* that there are; nodes computed again; their operations */
 void train_remat(struct ir_func *f, double segment_bytes, int segments, struct train_memory *result, FILE *to);

@@ -179,7 +179,7 @@ static bool probabilities(struct loss_build *l)
         ir_expr classes = l->x->type->dim[l->axis];
         int64_t n;
         if (!ir_is_const(classes, &n))
-            return wrong(l, "label_smoothing needs a constant number of classes");
+            return wrong(l, "label_smoothing requires a constant number of classes");
         q = op2(l, IR_add, op2(l, IR_mul, q, num(l, 1 - o->smoothing)), num(l, o->smoothing / (double)n));
     }
     if (o->weights)
@@ -257,7 +257,7 @@ static bool classes(struct loss_build *l)
     if (l->target->type->rank != l->rank - 1)
         return wrong(l, "class numbers must have the scores' dims without the class axis");
     if (smooth && !fixed)
-        return wrong(l, "label_smoothing needs a constant number of classes");
+        return wrong(l, "label_smoothing requires a constant number of classes");
     if (o->weights && fixed && nclasses != o->nweights)
         return wrong(l, ir_internf(l->b->ctx, "%d weights for %lld classes", o->nweights, (long long)nclasses));
     struct ir_value *weights = o->weights ? along(l, o->nweights, o->weights, l->axis) : NULL, *counts;

@@ -32,10 +32,10 @@ static bool known_names(struct training *t, const struct ir_func *f, const struc
             bool this = !strncmp(text, f->input_names[k], (size_t)(colon - text)) && !f->input_names[k][colon - text];
             known |= this;
             if (this && strcmp(colon, ":none") && (!ir_is_tensor(type) || atoi(colon + 1) >= type->rank))
-                return train_complain(t, "--split-axis=%s: the input has no such axis", text);
+                return train_complain(t, "--split-axis=%s: axis out of range", text);
         }
         if (!known)
-            return train_complain(t, "--split-axis=%s: the model has no such input", text);
+            return train_complain(t, "--split-axis=%s: unknown input", text);
     }
     return true;
 }

@@ -31,7 +31,7 @@ bool train_spec_read(struct ir_ctx *ctx, const char *option, const char *text, s
         s++; /* the colon, or a comma */
         const char *key = piece(ctx, &s, ",=");
         if (*s != '=' || !*key) {
-            ir_error(ctx, NULL, "%s=%s: expected key=value, found '%s'", option, text, key);
+            ir_error(ctx, NULL, "%s=%s: expected key=value, got '%s'", option, text, key);
             return false;
         }
         s++;
@@ -158,7 +158,7 @@ bool train_loss_read(struct ir_ctx *ctx, const char *text, struct train_loss *l)
         l->kind = LOSS_output;
         l->input = ir_intern(ctx, piece(ctx, &s, ""));
         if (!*l->input)
-            ir_error(ctx, NULL, "--loss=output: needs the name of the output that is the loss: output:NAME");
+            ir_error(ctx, NULL, "--loss=output: requires the name of the output that is the loss: output:NAME");
         return *l->input != 0;
     }
     if (!train_spec_read(ctx, "--loss", text, &spec))
@@ -170,7 +170,7 @@ bool train_loss_read(struct ir_ctx *ctx, const char *text, struct train_loss *l)
         const char *known = "";
         for (int i = 0; i < LOSS_output; i++)
             known = ir_internf(ctx, "%s%s%s", known, i ? ", " : "", loss_rows[i].name);
-        ir_error(ctx, NULL, "--loss=%s: there is no such loss; expected %s or output:NAME", spec.kind, known);
+        ir_error(ctx, NULL, "--loss=%s: unknown loss; expected %s or output:NAME", spec.kind, known);
         return false;
     }
     l->kind = (enum loss_kind)kind;

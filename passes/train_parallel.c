@@ -317,9 +317,9 @@ bool train_parallel_check(struct ir_ctx *ctx, const struct train_options *o)
     else if (o->zero < 0 || o->zero > 1)
         ir_error(ctx, NULL, "--zero=%d: expected 0 or 1", o->zero);
     else if (!o->data_parallel && o->zero)
-        ir_error(ctx, NULL, "--zero is of use with --data-parallel only");
+        ir_error(ctx, NULL, "--zero requires --data-parallel");
     else if (!o->data_parallel && (mode || o->bucket_cap_mb > 0))
-        ir_error(ctx, NULL, "--broadcast-buffers and --bucket-cap-mb are of use with --data-parallel only");
+        ir_error(ctx, NULL, "--broadcast-buffers and --bucket-cap-mb require --data-parallel");
     else
         return true;
     return false;

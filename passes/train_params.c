@@ -24,7 +24,7 @@ static bool all_used(struct training *t, const char *option, const char *const *
         if (s)
             continue;
         struct ir_where where = {.file = t->m->name};
-        ir_error(t->ctx, &where, "%s=%s: no parameter has such a name", option, patterns[i]);
+        ir_error(t->ctx, &where, "%s=%s: no parameter matches", option, patterns[i]);
         used = false;
     }
     return used;

@@ -29,7 +29,7 @@ bool train_loss_at(struct ir_builder *b, const char *loss, struct ir_value *scor
         return false;
     }
     if (!tcc_is_float((enum tcc_dtype)scores->type->dtype)) {
-        ir_error(b->ctx, NULL, "loss '%s': the scores must hold floats; found %s", loss,
+        ir_error(b->ctx, NULL, "loss '%s': the scores must hold floats, got %s", loss,
                  ir_type_text(b->ctx, scores->type));
         return false;
     }

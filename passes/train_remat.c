@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recomputation: values of the forward pass that the backward pass reads are computed again there instead of being kept.
+ * Recomputation: values of the forward pass that the backward pass reads are recomputed there instead of being kept.
  *
  * The forward pass (all nodes up to the last one that the loss depends on) is cut into segments after Chen, Xu, Zhang, Guestrin,
  * "Training deep nets with sublinear memory cost" (2016, arXiv 1604.06174): a segment ends where about `segment_bytes` of values that
@@ -27,7 +27,7 @@ struct remat {
     int results;   /* of the function, the first ones: the forward pass's */
     bool part;     /* the function of a stage's segment: its running statistics belong to the forward pass, too */
     int *segment;  /* of a forward node, by position */
-    int nsegments, limit;   /* segments; those below limit are computed again */
+    int nsegments, limit;   /* segments; those below limit are recomputed */
     bool *keep;             /* by value id */
     struct ir_value **copy; /* by value id */
     struct ir_builder b;

@@ -136,10 +136,10 @@ static bool draw(struct stages *x, const struct pipeline_order *order)
     }
     FILE *f = path ? fopen(path, "w") : NULL;
     if (path && !f)
-        return train_complain(x->t, "--pipeline-chart=%s: it can't be written", path);
+        return train_complain(x->t, "--pipeline-chart=%s: cannot be written", path);
     if (f)
         (dot && !strcmp(dot, ".svg") ? pipeline_draw_svg : pipeline_draw_trace)(f, order);
-    return !f || fclose(f) == 0 || train_complain(x->t, "--pipeline-chart=%s: it can't be written", path);
+    return !f || fclose(f) == 0 || train_complain(x->t, "--pipeline-chart=%s: cannot be written", path);
 }
 
 struct pipe *stages_pipe(struct stages *x)

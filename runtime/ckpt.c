@@ -265,13 +265,13 @@ static int match(struct tccrt_session *s, const struct tccrt_tensors *f, const c
 
     *out = saved(p, flags, true) ? x : NULL;
     if (!x && saved(p, flags, false) && !(flags & TCCRT_CHECKPOINT_PARTIAL))
-        return tcr_fail(TCC_EINPUT, "%s: '%s' (%s%s) is not there: this is no checkpoint of model '%s'; it has %s",
+        return tcr_fail(TCC_EINPUT, "%s: '%s' (%s%s) is missing: not a checkpoint of model '%s'; it has %s",
                         path, name, tcr_dtype_name(t.dtype), tcr_dims_text(want, t.rank, t.dims), s->m->desc->name,
                         list_names(f, names, sizeof names));
     if (*out &&
         (x->t.dtype != t.dtype || x->t.rank != t.rank || memcmp(x->t.dims, t.dims, (size_t)t.rank * sizeof *t.dims)))
-        return tcr_fail(TCC_EINPUT, "%s: '%s': %s%s expected, %s%s found: this is no checkpoint of model '%s'", path,
-                        name, tcr_dtype_name(t.dtype), tcr_dims_text(want, t.rank, t.dims), tcr_dtype_name(x->t.dtype),
+        return tcr_fail(TCC_EINPUT, "%s: '%s': expected %s%s, got %s%s: not a checkpoint of model '%s'", path, name,
+                        tcr_dtype_name(t.dtype), tcr_dims_text(want, t.rank, t.dims), tcr_dtype_name(x->t.dtype),
                         tcr_dims_text(found, x->t.rank, x->t.dims), s->m->desc->name);
     return TCC_OK;
 }
@@ -285,7 +285,7 @@ static int check_names(struct tccrt_session *s, const struct tccrt_tensors *f, c
         while (i < s->m->plan->states.count && strcmp(tcr_string(s->m, s->m->states[i].name), name))
             i++;
         if (i == s->m->plan->states.count)
-            return tcr_fail(TCC_EINPUT, "%s: model '%s' has no state variable '%s': this is no checkpoint of it", path,
+            return tcr_fail(TCC_EINPUT, "%s: model '%s' has no state variable '%s': not a checkpoint of it", path,
                             s->m->desc->name, name);
     }
     return TCC_OK;

@@ -70,8 +70,8 @@ static int open_part(const char *path, struct tccrt_tensors *f, int k)
     found = tccrt_tensors_value(f->parts[k], "tccc.digest");
     if (!found || strcmp(found, want))
         return tcr_fail(TCC_EINPUT,
-                        "%s: part %d of %d, '%s', is of another step than the index: the set is mixed (digest %s "
-                        "expected, %s found)",
+                        "%s: part %d of %d, '%s', is of another step than the index: the set is mixed (expected "
+                        "digest %s, got %s)",
                         path, k + 1, f->nparts, name, want, found ? found : "none");
     return TCC_OK;
 }

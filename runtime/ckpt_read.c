@@ -232,6 +232,6 @@ int tccrt_tensors_check(const struct tccrt_tensors *f)
         return TCC_OK;
     status = tcr_tensors_digest(f->ntensors, f->tensors, found);
     if (!status && strcmp(want, found))
-        return tcr_fail(TCC_EINPUT, "the tensors' bytes are damaged: digest %s expected, %s found", want, found);
+        return tcr_fail(TCC_EINPUT, "the tensors' bytes are damaged: expected digest %s, got %s", want, found);
     return status;
 }

@@ -106,7 +106,7 @@ static int check_root(const struct tccrt_comm *c, const char *what, int root)
 {
     return root >= 0 && root < c->size
                ? TCC_OK
-               : tcr_fail(TCC_EUSAGE, "%s: there is no rank %d in a group of %d", what, root, c->size);
+               : tcr_fail(TCC_EUSAGE, "%s: rank %d out of range in a group of %d", what, root, c->size);
 }
 
 static void coll_free(struct tcr_coll *c)

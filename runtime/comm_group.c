@@ -201,7 +201,7 @@ static int check_ranks(const struct tccrt_comm *c, int n, const int *ranks, int 
     *mine = -1;
     for (int i = 0; i < n; i++) {
         if (ranks[i] < 0 || ranks[i] >= c->size)
-            return tcr_fail(TCC_EUSAGE, "group: there is no rank %d in a group of %d", ranks[i], c->size);
+            return tcr_fail(TCC_EUSAGE, "group: rank %d out of range in a group of %d", ranks[i], c->size);
         for (int j = 0; j < i; j++)
             if (ranks[j] == ranks[i])
                 return tcr_fail(TCC_EUSAGE, "group: rank %d is listed twice", ranks[i]);

@@ -288,7 +288,7 @@ static int reduce_owned(struct tccrt_session *s, const struct tcc_pstep *p, stru
     m.at = (const int64_t *)(s->m->bytes + at->data);
     for (int i = 0; i < m.n; i++)
         if (m.at[i] < 0 || m.at[i] >= m.nall)
-            return tcr_fail(TCC_EINPUT, "reduce_owned: there is no tensor %lld", (long long)m.at[i]);
+            return tcr_fail(TCC_EINPUT, "reduce_owned: tensor %lld out of range", (long long)m.at[i]);
     return tcr_comm_reduce_owned(c, how, scale, &m, t, t + m.n, request);
 }
 

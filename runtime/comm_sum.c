@@ -49,7 +49,7 @@ int tcr_reduction_check(int dtype, int how, double scale)
     bool compares = how == TCCRT_MIN || how == TCCRT_MAX;
 
     if (how < TCCRT_SUM || how > TCCRT_PRODUCT)
-        return tcr_fail(TCC_EUSAGE, "there is no reduction number %d", how);
+        return tcr_fail(TCC_EUSAGE, "unknown reduction %d", how);
     if (!tcr_dtype_bytes(dtype) || dtype == TCC_STRING)
         return tcr_fail(TCC_EINPUT, "tensors of type %s cannot be reduced", tcr_dtype_name(dtype));
     if (compares && (dtype == TCC_C64 || dtype == TCC_C128))

@@ -12,7 +12,7 @@ static int read_scalar(struct tccrt_session *s, uint32_t b, int dtype, const cha
     if (status)
         return status;
     if (t.dtype != dtype || tcr_elements(t.dtype, t.rank, t.dims) != 1)
-        return tcr_fail(TCC_EINPUT, "node '%s': a single %s expected, %s of %lld elements found", node,
+        return tcr_fail(TCC_EINPUT, "node '%s': expected a single %s, got %s of %lld elements", node,
                         tcr_dtype_name(dtype), tcr_dtype_name(t.dtype),
                         (long long)tcr_elements(t.dtype, t.rank, t.dims));
     *out = dtype == TCC_BOOL ? *(const uint8_t *)t.data != 0 : *(const int64_t *)t.data;

@@ -103,5 +103,5 @@ int tcr_step_launch(struct tccrt_session *s, const struct tcc_pstep *p)
         spread(s, fn, tiles, threads);
     for (int i = 0; i < threads; i++)
         fault |= s->envs[i].env.fault;
-    return fault ? tcr_fail(TCC_EINDEX, "node '%s': an index lies outside its axis", node) : TCC_OK;
+    return fault ? tcr_fail(TCC_EINDEX, "node '%s': index out of range", node) : TCC_OK;
 }

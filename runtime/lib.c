@@ -40,7 +40,7 @@ static void *dense_output(struct call *k, uint32_t b, int dtype, int rank, const
     char want[256], found[256];
 
     if ((int)p->dtype != dtype || (int)p->rank != rank) {
-        k->status = tcr_fail(TCC_EINPUT, "node '%s': result of type %s and rank %u expected, %s and rank %d found",
+        k->status = tcr_fail(TCC_EINPUT, "node '%s': expected a result of dtype %s and rank %u, got %s and rank %d",
                              node_of(k), tcr_dtype_name((int)p->dtype), p->rank, tcr_dtype_name(dtype), rank);
         return NULL;
     }
@@ -54,7 +54,7 @@ static void *dense_output(struct call *k, uint32_t b, int dtype, int rank, const
     if (k->status)
         return NULL;
     if (memcmp(t.dims, dims, (size_t)rank * sizeof *dims)) {
-        k->status = tcr_fail(TCC_EINPUT, "node '%s': result of shape %s expected, %s found", node_of(k),
+        k->status = tcr_fail(TCC_EINPUT, "node '%s': expected a result of shape %s, got %s", node_of(k),
                              tcr_dims_text(want, rank, t.dims), tcr_dims_text(found, rank, dims));
         return NULL;
     }

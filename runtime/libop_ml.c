@@ -108,7 +108,7 @@ int tccrt_lib_imputer(struct tcc_lib_call *call)
     count = lib_list_size(values);
     width = x->rank ? x->dims[x->rank - 1] : 1;
     if (count != 1 && count != width)
-        return LIB_FAIL(call, "one or %lld imputed values expected, found %lld", (long long)width, (long long)count);
+        return LIB_FAIL(call, "expected one or %lld imputed values, got %lld", (long long)width, (long long)count);
     if (!(y = lib_out(call, 0, x->dtype, x->rank, x->dims)))
         return TCC_EENV;
     n = lib_count(x);

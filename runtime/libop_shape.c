@@ -302,7 +302,7 @@ static int read_pads(struct tcc_lib_call *call, int at, int at_axes, int rank, i
             axes[i] = i;
     }
     if (n != 2 * naxes)
-        return LIB_FAIL(call, "pads must have %d values, found %d", 2 * naxes, n);
+        return LIB_FAIL(call, "pads must have %d values, got %d", 2 * naxes, n);
     memset(all, 0, 2 * (size_t)rank * sizeof *all);
     for (int i = 0; i < naxes; i++) {
         all[axes[i]] = pads[i];

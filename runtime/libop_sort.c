@@ -94,12 +94,12 @@ int tccrt_lib_topk(struct tcc_lib_call *call)
         return status;
     int class = lib_class(x->dtype), axis = lib_axis(lib_int(call, "axis", -1), x->rank);
     if (axis < 0 || class == TCC_CLASS_STRING || class == TCC_CLASS_COMPLEX)
-        return LIB_FAIL(call, "topk needs numbers and an axis of the operand, rank %d found", (int)x->rank);
+        return LIB_FAIL(call, "topk requires numbers and an axis of the operand, got rank %d", (int)x->rank);
     if (lib_values(call, 1, &k, 1) != 1)
         return LIB_FAIL(call, "topk: k must be one integer");
     int64_t n = x->dims[axis];
     if (k < 0 || k > n)
-        return LIB_FAIL(call, "topk: k must lie in [0, %lld], %lld found", (long long)n, (long long)k);
+        return LIB_FAIL(call, "topk: k must be in [0, %lld], got %lld", (long long)n, (long long)k);
     memcpy(dims, x->dims, sizeof dims);
     dims[axis] = k;
     char *values = lib_out(call, 0, x->dtype, x->rank, dims);

@@ -37,7 +37,7 @@ int lib_need(struct tcc_lib_call *call, int i, int rank, int dtype, const struct
     if (!t)
         return LIB_FAIL(call, "operand %d must be a tensor", i);
     if (rank >= 0 && t->rank != rank)
-        return LIB_FAIL(call, "operand %d must have rank %d, found %d", i, rank, t->rank);
+        return LIB_FAIL(call, "operand %d must have rank %d, got %d", i, rank, t->rank);
     if (dtype == LIB_NUMBER ? !is_number(t->dtype) : dtype && t->dtype != dtype)
         return LIB_FAIL(call, "operand %d has an element type (%d) that does not fit (%d expected, -1: a number)", i,
                         t->dtype, dtype);

@@ -59,7 +59,7 @@ static int map_file(struct tccrt_model *m, const char *path)
         return tcr_fail(TCC_EENV, "%s: weights of the model: %s", path, strerror(errno));
     if (fstat(fd, &st) || (uint64_t)st.st_size != m->desc->weights_size) {
         close(fd);
-        return tcr_fail(TCC_EINPUT, "%s: weights of the model: %llu bytes expected, found %llu", path,
+        return tcr_fail(TCC_EINPUT, "%s: weights of the model: expected %llu bytes, got %llu", path,
                         (unsigned long long)m->desc->weights_size, (unsigned long long)st.st_size);
     }
     m->map_size = (size_t)st.st_size;

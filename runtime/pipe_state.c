@@ -59,7 +59,7 @@ int tccrt_state_gather(struct tccrt_session *s, const char *name, int root, cons
     if (i == s->m->plan->states.count)
         return tcr_fail(TCC_EUSAGE, "model '%s' has no state variable '%s'", s->m->desc->name, name);
     if (root < 0 || root >= tccrt_stages(s->m))
-        return tcr_fail(TCC_EUSAGE, "there is no stage %d", root);
+        return tcr_fail(TCC_EUSAGE, "unknown stage %d", root);
     tccrt_state_info(s->m, (int)i, &info);
     if ((!s->stage || s->stage - 1 == root) &&
         (!out || !out->data || out->dtype != info.dtype || out->rank != info.rank ||

@@ -30,7 +30,7 @@ static int bind_dim(const struct input *in, int axis, uint32_t expr, int64_t dim
 
     if (e->op == TCC_EX_CONST)
         return dim == e->k ? TCC_OK
-                           : tcr_fail(TCC_EINPUT, "input '%s', axis %d: %lld expected, %lld found", name, axis,
+                           : tcr_fail(TCC_EINPUT, "input '%s', axis %d: expected %lld, got %lld", name, axis,
                                       (long long)e->k, (long long)dim);
     if (e->op != TCC_EX_SYM)
         return TCC_OK;
@@ -38,7 +38,7 @@ static int bind_dim(const struct input *in, int axis, uint32_t expr, int64_t dim
         const struct tcc_psym *p = &s->m->syms[e->k];
 
         if (dim < p->lo || dim > p->hi)
-            return tcr_fail(TCC_EINPUT, "input '%s', axis %d: '%s' must be in [%lld, %lld], %lld found", name, axis,
+            return tcr_fail(TCC_EINPUT, "input '%s', axis %d: '%s' must be in [%lld, %lld], got %lld", name, axis,
                             tcr_string(s->m, p->name), (long long)p->lo, (long long)p->hi, (long long)dim);
         s->syms[e->k] = dim;
         s->origin[e->k] = (int32_t)(in->index * TCC_MAX_RANK) + axis;
@@ -46,7 +46,7 @@ static int bind_dim(const struct input *in, int axis, uint32_t expr, int64_t dim
     }
     if (s->syms[e->k] == dim)
         return TCC_OK;
-    return tcr_fail(TCC_EINPUT, "input '%s', axis %d: '%s' is %lld by input '%s', axis %d; %lld found", name, axis,
+    return tcr_fail(TCC_EINPUT, "input '%s', axis %d: '%s' is %lld by input '%s', axis %d; got %lld", name, axis,
                     tcr_string(s->m, s->m->syms[e->k].name), (long long)s->syms[e->k],
                     input_name(in, (uint32_t)s->origin[e->k] / TCC_MAX_RANK), s->origin[e->k] % TCC_MAX_RANK,
                     (long long)dim);
@@ -60,12 +60,12 @@ static int bind_tensor(const struct input *in, const struct tcc_tensor *t)
     int64_t n;
 
     if (sig->dtype != TCC_NONE && (int)sig->dtype != t->dtype)
-        return tcr_fail(TCC_EINPUT, "input '%s': element type %s expected, %s found", name,
-                        tcr_dtype_name((int)sig->dtype), tcr_dtype_name(t->dtype));
+        return tcr_fail(TCC_EINPUT, "input '%s': expected %s, got %s", name, tcr_dtype_name((int)sig->dtype),
+                        tcr_dtype_name(t->dtype));
     if (t->rank < 0 || t->rank > TCC_MAX_RANK)
-        return tcr_fail(TCC_EINPUT, "input '%s': rank %d found, at most %d is possible", name, t->rank, TCC_MAX_RANK);
+        return tcr_fail(TCC_EINPUT, "input '%s': got rank %d, at most %d is supported", name, t->rank, TCC_MAX_RANK);
     if (sig->rank != TCC_NO && (int)sig->rank != t->rank)
-        return tcr_fail(TCC_EINPUT, "input '%s': rank %u expected, %d found (shape %s)", name, sig->rank, t->rank,
+        return tcr_fail(TCC_EINPUT, "input '%s': expected rank %u, got %d (shape %s)", name, sig->rank, t->rank,
                         tcr_dims_text(text, t->rank, t->dims));
     n = tcr_elements(t->dtype, t->rank, t->dims);
     if (n < 0)
@@ -113,7 +113,7 @@ static int bind_input(const struct input *in, const struct tcc_object *o)
 
     s->inputs[in->index] = NULL;
     if (kind != in->sig->kind && !(kind == TCC_OBJ_NONE && in->sig->optional))
-        return tcr_fail(TCC_EINPUT, "input '%s': %s expected, %s found", input_name(in, in->index),
+        return tcr_fail(TCC_EINPUT, "input '%s': expected %s, got %s", input_name(in, in->index),
                         kind_name(in->sig->kind), kind_name(kind));
     if (kind == TCC_OBJ_TENSOR)
         status = bind_tensor(in, &o->t);
@@ -145,9 +145,8 @@ static int check_computed(const struct input *in, const struct tcc_object *o)
         uint32_t e = s->m->u32s[in->sig->dims.first + i];
 
         if (s->m->exprs[e].op > TCC_EX_SYM && s->values[e] != o->t.dims[i] && s->values[e] != TCR_UNBOUND)
-            return tcr_fail(TCC_EINPUT, "input '%s', axis %u: %s = %lld expected, %lld found",
-                            input_name(in, in->index), i, s->m->expr_text[e], (long long)s->values[e],
-                            (long long)o->t.dims[i]);
+            return tcr_fail(TCC_EINPUT, "input '%s', axis %u: expected %s = %lld, got %lld", input_name(in, in->index),
+                            i, s->m->expr_text[e], (long long)s->values[e], (long long)o->t.dims[i]);
     }
     return TCC_OK;
 }

@@ -370,7 +370,7 @@ static int check_value(const char *name, int dtype, int rank, const int64_t *dim
 
     if (dtype == value->dtype && rank == value->rank && memcmp(dims, value->dims, (size_t)rank * sizeof *dims) == 0)
         return TCC_OK;
-    return tcr_fail(TCC_EINPUT, "state variable '%s': %s%s expected, %s%s found", name, tcr_dtype_name(dtype),
+    return tcr_fail(TCC_EINPUT, "state variable '%s': expected %s%s, got %s%s", name, tcr_dtype_name(dtype),
                     tcr_dims_text(want, rank, dims), tcr_dtype_name(value->dtype),
                     tcr_dims_text(found, value->rank, value->dims));
 }

@@ -75,7 +75,7 @@ int tcr_bind_sym(struct tccrt_session *s, uint32_t sym, int64_t value, const cha
     const struct tcc_psym *p = &s->m->syms[sym];
 
     if (value < p->lo || value > p->hi || !TCR_IS_VALUE(value))
-        return tcr_fail(TCC_EINPUT, "node '%s': size '%s' must be in [%lld, %lld], found %lld", node,
+        return tcr_fail(TCC_EINPUT, "node '%s': size '%s' must be in [%lld, %lld], got %lld", node,
                         tcr_string(s->m, p->name), (long long)p->lo, (long long)p->hi, (long long)value);
     s->syms[sym] = value;
     return TCC_OK;

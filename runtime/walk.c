@@ -160,14 +160,14 @@ static int unbox(struct tccrt_session *s, uint32_t from, uint32_t to, const char
     int status;
 
     if (!o || o->kind != TCC_OBJ_TENSOR || o->t.dtype != (int)p->dtype || o->t.rank != (int)p->rank)
-        return tcr_fail(TCC_EINPUT, "node '%s': '%s' must be a tensor of element type %s and rank %u, %s found", node,
+        return tcr_fail(TCC_EINPUT, "node '%s': '%s' must be a tensor of dtype %s and rank %u, got %s", node,
                         buffer_name(s, from), tcr_dtype_name((int)p->dtype), p->rank,
                         !o || o->kind != TCC_OBJ_TENSOR ? "something else" : tcr_dtype_name(o->t.dtype));
     bytes = tcr_elements(o->t.dtype, o->t.rank, o->t.dims) * tcr_dtype_bytes(o->t.dtype);
     if ((status = tcr_address(s, to, node, &data)) || (status = tcr_buffer_bytes(s, to, node, &want)))
         return status;
     if (bytes != want)
-        return tcr_fail(TCC_EINPUT, "node '%s': '%s' must have %lld bytes, %lld found", node, buffer_name(s, from),
+        return tcr_fail(TCC_EINPUT, "node '%s': '%s' must have %lld bytes, got %lld", node, buffer_name(s, from),
                         (long long)want, (long long)bytes);
     if (bytes)
         memcpy(data, o->t.data, (size_t)bytes);
@@ -256,7 +256,7 @@ static int step_dims(struct tccrt_session *s, const struct tcc_pstep *p)
     if (status)
         return status;
     if (t.rank != (int)p->syms.count)
-        return tcr_fail(TCC_EINPUT, "node '%s': '%s' must have rank %u, %d found", node_of(s, p), buffer_name(s, b),
+        return tcr_fail(TCC_EINPUT, "node '%s': '%s' must have rank %u, got %d", node_of(s, p), buffer_name(s, b),
                         p->syms.count, t.rank);
     for (uint32_t i = 0; i < p->syms.count; i++) {
         uint32_t sym = s->m->u32s[p->syms.first + i];

@@ -187,9 +187,9 @@ static void leave_reproducer(const struct options *o, const struct tccc_options 
     spawn_compiler(&again, &pid);
     snprintf(path, sizeof path, "tccc-reproducer-%d.tcir", (int)pid);
     if (pid > 0 && access(path, F_OK) == 0)
-        tool_error(o, EXIT_BUG, "this is our bug, please report it with the file '%s'", path);
+        tool_error(o, EXIT_BUG, "please report it with the file '%s'", path);
     else
-        tool_error(o, EXIT_BUG, "this is our bug, please report it with the model");
+        tool_error(o, EXIT_BUG, "please report it with the model");
 }
 
 int compile_in_child(const struct options *o, const struct tccc_options *c)
@@ -204,7 +204,7 @@ int compile_in_child(const struct options *o, const struct tccc_options *c)
         return EXIT_ENVIRONMENT;
     }
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
-        return tool_error(o, EXIT_ENVIRONMENT, "the compiler was killed, perhaps for want of memory");
+        return tool_error(o, EXIT_ENVIRONMENT, "the compiler was killed, perhaps out of memory");
     if (WIFEXITED(status))
         code = WEXITSTATUS(status);
     else

@@ -138,7 +138,7 @@ static bool cut_options(char *text, struct data_options *o, const char **bad)
 static int bad_option(const struct options *o, const char *given, const char *bad)
 {
     return usage_error(o,
-                       "%s: '%s' is no option of a data file: dtype=TYPE, length=, stride=, offset=, limit=N (1 or "
+                       "%s: unknown option '%s' of a data file; expected dtype=TYPE, length=, stride=, offset=, limit=N (1 or "
                        "more), scale=, mean=, std=X",
                        given, bad);
 }
@@ -266,7 +266,7 @@ static int check_array(const struct options *o, struct data_set *set, int i)
 
     if (info->kind != TCC_OBJ_TENSOR || info->rank < 1 || info->dtype == TCC_STRING)
         return tool_error(o, EXIT_DATA,
-                          "input '%s' is no tensor with an axis of samples: it can't be read from data files",
+                          "input '%s' is not a tensor with an axis of samples: it cannot be read from data files",
                           info->name);
     if (!a->file) {
         list_inputs(set, names, sizeof names);
@@ -278,7 +278,7 @@ static int check_array(const struct options *o, struct data_set *set, int i)
     shape_text(want, sizeof want, info, info->rank, info->dims);
     shape_text(found, sizeof found, NULL, a->rank, a->dims);
     if (!same_row(a, info) && !reshape(a, info))
-        return tool_error(o, EXIT_DATA, "%s: input '%s' wants %s%s (first axis: samples), found %s%s", a->name,
+        return tool_error(o, EXIT_DATA, "%s: input '%s': expected %s%s (first axis: samples), got %s%s", a->name,
                           info->name, tcc_dtype_name((enum tcc_dtype)info->dtype), want, tcc_dtype_name(a->dtype),
                           found);
     bool floats = tcc_is_float((enum tcc_dtype)info->dtype), complex = tcc_dtype_class(a->dtype) == TCC_CLASS_COMPLEX;

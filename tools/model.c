@@ -406,7 +406,7 @@ int model_open(const struct options *o, const char *path, struct model *m, char 
         return model_error(o, why, EXIT_DATA, "cannot open '%s': %s", path, strerror(errno));
     bool artifact = model_is_artifact(path);
     if (artifact && option_set(o, OPT_interpret))
-        return usage_error(o, "--interpret wants a model, not an artifact");
+        return usage_error(o, "--interpret requires a model, not an artifact");
     int code = artifact                       ? open_artifact(o, path, path, m, why)
                : option_set(o, OPT_interpret) ? open_interpreted(o, path, m, why)
                                               : open_model(o, path, m, why);

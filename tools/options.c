@@ -5,6 +5,8 @@
  */
 #include "tools/options_int.h"
 
+#include "ir/ir.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -46,7 +48,8 @@ int tool_error(const struct options *o, int code, const char *format, ...)
     va_start(args, format);
     vsnprintf(last_error, sizeof last_error, format, args);
     va_end(args);
-    fprintf(stderr, "%s: ", tool_table[o->tool].name);
+    (void)o; /* every tool's messages begin alike, as the compiler's do */
+    fputs(code == EXIT_BUG ? "internal error: " : "error: ", stderr);
     va_start(args, format);
     vfprintf(stderr, format, args);
     va_end(args);
@@ -62,12 +65,11 @@ const char *tool_last_error(void)
 int usage_error(const struct options *o, const char *format, ...)
 {
     va_list args;
-    const char *name = tool_table[o->tool].name;
-    fprintf(stderr, "%s: ", name);
+    fputs("error: ", stderr);
     va_start(args, format);
     vfprintf(stderr, format, args);
     va_end(args);
-    fprintf(stderr, "\n%s: '%s --help' shows what there is\n", name, name);
+    fprintf(stderr, "\nTry '%s --help'\n", tool_table[o->tool].name);
     return EXIT_USAGE;
 }
 
@@ -116,6 +118,31 @@ static int find_short(const struct options *o, char c, bool any)
     return -1;
 }
 
+static int unknown_option(const struct options *o, const char *name, size_t length, bool is_long)
+{
+    struct ir_nearest near = {.word = name, .length = length};
+    const char *dashes = is_long ? "--" : "-";
+
+    for (int id = 0; id < NOPTIONS; id++) {
+        const struct option_row *row = &option_table[id];
+        bool word = row->kind == OPTION_WORD || row->kind == OPTION_WORDARG;
+        if (of_tool(o, id, false) && word != is_long)
+            ir_nearest_try(&near, row->long_name);
+    }
+    return near.best ? usage_error(o, "unknown option '%s%.*s': did you mean '%s%s'?", dashes, (int)length, name,
+                                   dashes, near.best)
+                     : usage_error(o, "unknown option '%s%.*s'", dashes, (int)length, name);
+}
+
+/* Of -MDF the letter is unknown, or a word is mistyped, or a dash is missing. */
+static int unknown_short(const struct options *o, const char *whole, char letter)
+{
+    size_t n = strcspn(whole, "=");
+    if (find_long(o, whole, n, false, false) >= 0)
+        return usage_error(o, "unknown option '-%s': did you mean '--%.*s'?", whole, (int)n, whole);
+    return whole[1] ? unknown_option(o, whole, n, false) : usage_error(o, "unknown option '-%c'", letter);
+}
+
 /* -- Reading ---------------------------------------------------------------------------------- */
 
 struct reader {
@@ -140,7 +167,7 @@ static int read_long(struct reader *r, const char *name)
     int id = keep(r, find_long(o, name, n, false, false), find_long(o, name, n, false, true), &drop);
 
     if (id < 0)
-        return usage_error(o, "unknown option '--%.*s'", (int)n, name);
+        return unknown_option(o, name, n, true);
     if (name[n] == '=') {
         if (option_table[id].kind == OPTION_NONE)
             return usage_error(o, "option '--%.*s' takes no argument", (int)n, name);
@@ -148,7 +175,7 @@ static int read_long(struct reader *r, const char *name)
     }
     if (option_table[id].kind == OPTION_NEEDED) {
         if (r->at >= r->argc)
-            return usage_error(o, "option '--%s' needs an argument: --%s=%s", name, name, option_table[id].arg);
+            return usage_error(o, "option '--%s' requires an argument: --%s=%s", name, name, option_table[id].arg);
         return give(o, drop ? -1 : id, r->argv[r->at++]);
     }
     return give(o, drop ? -1 : id, "");
@@ -160,13 +187,14 @@ static int read_word_option(struct reader *r, int id, bool drop)
     if (row->kind == OPTION_WORD)
         return give(r->o, drop ? -1 : id, "");
     if (r->at >= r->argc)
-        return usage_error(r->o, "option '-%s' needs an argument: -%s %s", row->long_name, row->long_name, row->arg);
+        return usage_error(r->o, "option '-%s' requires an argument: -%s %s", row->long_name, row->long_name, row->arg);
     return give(r->o, drop ? -1 : id, r->argv[r->at++]);
 }
 
 static int read_short(struct reader *r, const char *letters)
 {
     struct options *o = r->o;
+    const char *whole = letters;
     bool drop;
     int word = keep(r, find_long(o, letters, strlen(letters), true, false),
                     find_long(o, letters, strlen(letters), true, true), &drop);
@@ -176,13 +204,13 @@ static int read_short(struct reader *r, const char *letters)
     for (; *letters; letters++) {
         int id = keep(r, find_short(o, *letters, false), find_short(o, *letters, true), &drop), code;
         if (id < 0)
-            return usage_error(o, "unknown option '-%c'", *letters);
+            return unknown_short(o, whole, *letters);
         const struct option_row *row = &option_table[id];
         if (row->kind == OPTION_NEEDED || row->kind == OPTION_OPTIONAL) {
             const char *arg = letters + 1;
             if (!*arg && row->kind == OPTION_NEEDED) {
                 if (r->at >= r->argc)
-                    return usage_error(o, "option '-%c' needs an argument: -%c %s", *letters, *letters, row->arg);
+                    return usage_error(o, "option '-%c' requires an argument: -%c %s", *letters, *letters, row->arg);
                 arg = r->argv[r->at++];
             }
             return give(o, drop ? -1 : id, arg);
@@ -207,7 +235,7 @@ static int read_all(struct reader *r)
         else if (!ended && word[0] == '-' && word[1])
             code = read_short(r, word + 1);
         else if (r->environment)
-            code = usage_error(r->o, "TCCC_FLAGS holds '%s', which is no option", word);
+            code = usage_error(r->o, "TCCC_FLAGS holds '%s', which is not an option", word);
         else if (!push(&r->o->words, &r->o->nwords, word))
             code = tool_error(r->o, EXIT_ENVIRONMENT, "no memory");
     }
@@ -260,7 +288,7 @@ int options_read(struct options *o, enum tool tool, int argc, char **argv)
         return EXIT_FINE;
     }
     if (option_set(o, OPT_verbose) && o->environment)
-        fprintf(stderr, "%s: TCCC_FLAGS adds: %s\n", tool_table[tool].name, o->environment);
+        fprintf(stderr, "note: TCCC_FLAGS adds: %s\n", o->environment);
     return -1;
 }
 

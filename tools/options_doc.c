@@ -91,9 +91,10 @@ void options_help(FILE *out, enum tool tool)
         prefix = "       ";
     }
     each_option(out, tool, help_heading, help_row);
-    fprintf(out,
-            "\nTCCC_FLAGS in the environment holds options that come before those of the command line.\n"
-            "Exit status: 0 fine; 1 the model, data, file or comparison is wrong; 2 usage; 3 environment; 4 a bug.\n");
+    fprintf(
+        out,
+        "\nTCCC_FLAGS in the environment holds options that come before those of the command line.\n"
+        "Exit status: 0 success; 1 wrong model, data, file or comparison; 2 usage; 3 environment; 4 internal error.\n");
 }
 
 /* -- Man pages ------------------------------------------------------------------------------------- */
@@ -149,9 +150,9 @@ void options_man(FILE *out, enum tool tool)
     fputs(".SH ENVIRONMENT\n.TP\n.B TCCC_FLAGS\nOptions, separated by blanks (a backslash keeps the next character), "
           "that come "
           "before those of the command line. Options that only another tool has are skipped.\n"
-          ".SH EXIT STATUS\n0 fine; 1 the model, data, file or comparison is wrong; 2 usage; 3 the environment (no "
+          ".SH EXIT STATUS\n0 success; 1 wrong model, data, file or comparison; 2 usage; 3 the environment (no "
           "linker, no "
-          "device, no memory, no space); 4 a bug.\n.SH SEE ALSO\n",
+          "device, no memory, no space); 4 internal error.\n.SH SEE ALSO\n",
           out);
     const char *separator = "";
     for (int i = 0; i < NTOOLS; i++) {

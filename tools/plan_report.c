@@ -80,12 +80,12 @@ static void print_table(const struct planner *p, const struct plan_result *r)
         printf(", %d too large for memory (the least takes %s)", s->too_large,
                amount(memory, sizeof memory, s->least_memory));
     if (s->slower)
-        printf(", %d slower for certain", s->slower);
+        printf(", %d pruned by their lower bound", s->slower);
     printf("\n");
     if (!r->n)
         return;
     printf("%6s %6s %6s  %-18s %4s %-7s %11s %10s %7s %9s %9s %9s %9s\n", "stages", "copies", "micro", "schedule",
-           "zero", "place", "step (ms)", "samples/s", "bubble", "averages", "update", "memory", "sent");
+           "zero", "place", "step (ms)", "samples/s", "bubble", "allreduce", "update", "memory", "sent");
     for (int i = 0; i < r->n && (!p->top || i < p->top); i++) {
         print_row(&r->list[i]);
         extended |= r->list[i].extended;

@@ -344,7 +344,7 @@ static int add(const struct options *o, const struct tensors *first, const struc
         if (x)
             type_text(&x->t, right, sizeof right);
         if (strcmp(left, right))
-            return tool_error(o, EXIT_DATA, "%s: '%s': %s expected, %s found", path, first->at[i].name, left, right);
+            return tool_error(o, EXIT_DATA, "%s: '%s': expected %s, got %s", path, first->at[i].name, left, right);
         for (int64_t k = 0; sums[i] && k < count_of(&x->t); k++)
             sums[i][k] += element(&x->t, k);
     }

@@ -205,7 +205,7 @@ static int open_data(struct trainer *t)
     if (t->fixed_batch && count % t->batch_size && !t->drop_last) {
         if (!option_set(t->o, OPT_quiet) && t->chief)
             fprintf(stderr,
-                    "tccc-train: the step was compiled for batches of %" PRId64 ": an epoch's last %" PRId64
+                    "note: the step was compiled for batches of %" PRId64 ": an epoch's last %" PRId64
                     " samples are left out\n",
                     t->batch_size, count % t->batch_size);
         t->drop_last = true;
@@ -218,7 +218,7 @@ static int open_data(struct trainer *t)
                               count % t->batch_size, t->micros);
         if (!option_set(t->o, OPT_quiet) && t->chief)
             fprintf(stderr,
-                    "tccc-train: an epoch's last %" PRId64 " samples are left out: %d microbatches don't divide them\n",
+                    "note: an epoch's last %" PRId64 " samples are left out: %d microbatches don't divide them\n",
                     count % t->batch_size, t->micros);
         t->drop_last = true;
     }
@@ -347,11 +347,12 @@ static int execute(struct trainer *t, struct batch **list, const int64_t *order,
         report_step(t, loss, lr, ms);
         if (!isfinite(loss) && !option_set(t->o, OPT_keep_going) && !overflow(t, skipped)) {
             report_clear(t);
-            return tool_error(t->o, EXIT_DATA,
-                              "step %" PRId64
-                              ": the loss is %s: a smaller rate or --clip-norm may help; parameters, optimizer and "
-                              "checkpoints are as before the step (--keep-going goes on)",
-                              t->done, isnan(loss) ? "not a number" : "infinite");
+            return tool_error(
+                t->o, EXIT_DATA,
+                "step %" PRId64
+                ": the loss is %s: a smaller learning rate or --clip-norm may help; parameters, optimizer and "
+                "checkpoints are as before the step (--keep-going goes on)",
+                t->done, isnan(loss) ? "not a number" : "infinite");
         }
     }
     if (status != TCC_OK) {
@@ -425,7 +426,7 @@ static int loop(struct trainer *t)
             code = train_save(t, "last");
     }
     if (t->stopped && code == EXIT_FINE && t->chief)
-        fprintf(stderr, "tccc-train: stopped at step %" PRId64 "%s\n", t->done,
+        fprintf(stderr, "note: stopped at step %" PRId64 "%s\n", t->done,
                 option_set(t->o, OPT_checkpoint) ? "; --resume goes on from there" : "");
     free(list);
     return code;

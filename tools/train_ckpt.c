@@ -141,7 +141,7 @@ int train_resume(struct trainer *t)
         return code;
     if (access(path, F_OK) != 0) {
         if (!option_set(t->o, OPT_quiet))
-            fprintf(stderr, "tccc-train: no '%s' yet: training begins\n", path);
+            fprintf(stderr, "note: no '%s' yet: training begins\n", path);
         return EXIT_FINE;
     }
     int status = tccrt_tensors_open(path, &f);

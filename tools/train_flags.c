@@ -72,8 +72,7 @@ static int split_flags(const struct options *o, struct tccc_train *t)
     if (!option_set(o, OPT_partitions) && !option_set(o, OPT_microbatches)) {
         for (size_t i = 0; i < sizeof with / sizeof *with; i++)
             if (option_set(o, with[i]))
-                return usage_error(o, "--%s is of use with --partitions or --microbatches only",
-                                   option_table[with[i]].long_name);
+                return usage_error(o, "--%s requires --partitions or --microbatches", option_table[with[i]].long_name);
         return EXIT_FINE;
     }
     s = (struct tccc_split){.partitions = (int)partitions,
@@ -108,7 +107,7 @@ int train_flags(const struct options *o, struct tccc_train *t)
         t->auto_cast_type = option_text(o, OPT_auto_cast_type, NULL);
         for (int id = 0; id < NOPTIONS; id++)
             if (only_with_train((enum option_id)id) && option_set(o, (enum option_id)id))
-                return usage_error(o, "--%s is of use with --train only", option_table[id].long_name);
+                return usage_error(o, "--%s requires --train", option_table[id].long_name);
         return t->auto_cast || t->auto_cast_type ? check(o, t) : EXIT_FINE;
     }
     if (!option_float(o, OPT_clip_norm, &t->clip_norm) || !option_int(o, OPT_accumulate, 1, 1 << 20, &accumulate))
@@ -135,12 +134,12 @@ int train_flags(const struct options *o, struct tccc_train *t)
     t->zero = (int)zero;
     t->sync_bn = option_set(o, OPT_sync_bn);
     if (t->sync_bn && !t->data_parallel)
-        return usage_error(o, "--sync-bn is of use with --data-parallel only");
+        return usage_error(o, "--sync-bn requires --data-parallel");
     t->broadcast_buffers = option_text(o, OPT_broadcast_buffers, NULL);
     if (option_set(o, OPT_bucket_cap) && (!option_float(o, OPT_bucket_cap, &t->bucket_cap_mb)))
         return EXIT_USAGE;
     if (option_set(o, OPT_bucket_cap) && !(t->bucket_cap_mb > 0))
-        return usage_error(o, "--bucket-cap-mb wants a number above 0");
+        return usage_error(o, "--bucket-cap-mb: expected a number above 0");
     t->report = option_set(o, OPT_report) ? stderr : NULL;
     if ((code = split_flags(o, t)) != EXIT_FINE)
         return code;

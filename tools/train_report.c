@@ -47,7 +47,7 @@ void report_step(struct trainer *t, double loss, double lr, double ms)
     left_text(left, sizeof left, each * (double)(all > t->done ? all - t->done : 0));
     fprintf(stderr,
             "\r\033[Kepoch %" PRId64 "/%" PRId64 "  step %" PRId64 "/%" PRId64
-            "  loss %.4f  rate %.4g  %.1f ms/step  %s left",
+            "  loss %.4f  lr %.4g  %.1f ms/step  %s left",
             t->epoch + 1, t->epochs, t->done, all, loss, lr, each, left);
     fflush(stderr);
     t->shown = true;

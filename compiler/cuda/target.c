@@ -61,7 +61,7 @@ static const char *resolve(struct ir_ctx *ctx, const char *arch)
 static const struct pass_machine *machine(struct ir_ctx *ctx, const char *arch)
 {
     if (!ptx_version(arch)) {
-        ir_error(ctx, NULL, "there is no target cuda:%s; expected cuda:sm_80, cuda:sm_90 or cuda:sm_90a", arch);
+        ir_error(ctx, NULL, "unknown target cuda:%s; expected cuda:sm_80, cuda:sm_90 or cuda:sm_90a", arch);
         return NULL;
     }
     struct pass_machine *m = IR_NEW(ctx, struct pass_machine);

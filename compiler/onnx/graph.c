@@ -248,8 +248,13 @@ static bool build_node(struct imp *im)
         return (row->any || only_tensors(im)) && row->build(im, row->arg) && ir_nerrors(im->ctx) == errors;
     if (!im->opset)
         return imp_unsupported(im, "the model does not import the operator set of this domain");
-    return imp_unsupported(im, other_version ? "this version of the operator is not supported"
-                                             : "no such operator is known");
+    if (other_version)
+        return imp_unsupported(im, "this version of the operator is not supported");
+    struct ir_nearest near = {.word = im->node->op};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+        if (!strcmp(rows[k].domain, im->domain))
+            ir_nearest_try(&near, rows[k].op);
+    return imp_unsupported(im, "unsupported operator%s", ir_did_you_mean(im->ctx, &near));
 }
 
 static struct ir_where where_of(struct imp *im, const struct onnx_node *n, int opset)

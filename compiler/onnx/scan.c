@@ -272,7 +272,7 @@ static const char *check_kind(const struct scanner *s, const struct field *d, co
     uint32_t kind = d->kind & ~K_REPEATED;
     bool packed = rec->wire == WIRE_BYTES && kind <= K_F64;
     if (packed && !(d->kind & K_REPEATED))
-        return "one number expected, a byte string found";
+        return "expected one number, got a byte string";
     if (!packed && rec->wire != wire_of[kind])
         return "another type of value expected";
     if (packed && kind == K_F32 && rec->value % 4)

@@ -62,7 +62,7 @@ static bool write_bound(struct imp *im, const struct onnx_binding *b, size_t n, 
         struct ir_state *s = ir_state_by_name(im->module, b[k].key);
         struct ir_value *v = imp_lookup(im, b[k].value);
         if (!s || !v || v == &imp_poison) {
-            ir_error(im->ctx, &w, "the %s binding of '%s' to '%s': there is no such %s", what, b[k].key, b[k].value,
+            ir_error(im->ctx, &w, "the %s binding of '%s' to '%s': unknown %s", what, b[k].key, b[k].value,
                      s ? "value" : "initialiser");
             return false;
         }

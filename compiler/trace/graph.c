@@ -264,7 +264,7 @@ static const struct ir_op_info *find_op(struct trace_ctx *c, const struct op_wor
     bool recordable = info && info->kind != IR_K_UPDATE && info->kind != IR_K_CONTROL && info->kind != IR_K_LIBRARY &&
                       *op != IR_constant;
     if (!recordable)
-        trace_fail(c, TCC_EUSAGE, "there is no op '%s' to trace", w->name);
+        trace_fail(c, TCC_EUSAGE, "unknown op '%s' to trace", w->name);
     else if (w->nin < info->nin_min || (info->nin_max >= 0 && w->nin > info->nin_max))
         trace_fail(c, TCC_EUSAGE, "%s: it does not have %d operands", w->name, w->nin);
     else if (w->nout != info->nout)

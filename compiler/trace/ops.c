@@ -166,7 +166,7 @@ static bool axis_of(struct trace_tensor *x, const char *what, int64_t axis, int6
     *out = axis < 0 ? axis + x->rank : axis;
     if (*out >= 0 && *out < x->rank)
         return true;
-    trace_fail(x->c, TCC_EINPUT, "%s(%s): there is no axis %lld", what, trace_type_text(x, text, sizeof text),
+    trace_fail(x->c, TCC_EINPUT, "%s(%s): axis %lld out of range", what, trace_type_text(x, text, sizeof text),
                (long long)axis);
     return false;
 }

@@ -335,6 +335,9 @@ START_TEST(lists_all_unknown_operators)
     pb_message(&graph, 1, &node);
     pb_node(&node, "Relu", "a", "b"); /* reads what is not known: not listed itself */
     pb_message(&graph, 1, &node);
+    pb_node(&node, "Reluu", "x", "d");
+    pb_text(&node, 3, "mistyped");
+    pb_message(&graph, 1, &node);
     pb_node(&node, "Elu", "x", "c");
     pb_text(&node, 7, "my.domain");
     pb_text(&node, 3, "second");
@@ -344,9 +347,9 @@ START_TEST(lists_all_unknown_operators)
     pb_value(&graph, 12, "b", 1, 2, two_three);
     struct pb m = pb_model(&graph, 17);
     import_refused(
-        &m,
-        "2 nodes are not supported:\n  node 'first' (Frobnicate, domain ai.onnx, opset 17): no such operator is known\n"
-        "  node 'second' (Elu, domain my.domain, opset 0)");
+        &m, "3 nodes are not supported:\n  node 'first' (Frobnicate, domain ai.onnx, opset 17): unsupported operator\n"
+            "  node 'mistyped' (Reluu, domain ai.onnx, opset 17): unsupported operator: did you mean 'Relu'?\n"
+            "  node 'second' (Elu, domain my.domain, opset 0)");
 }
 END_TEST
 
