@@ -101,7 +101,7 @@ void kb_init(struct kb *k, struct lw *lw, const struct lw_group *group);
 int kb_dim(struct kb *k, ir_expr extent, enum kn_role role);             /* number of the new dim */
 int kb_stage_new(struct kb *k, uint32_t inner);
 void kb_stage_end(struct kb *k, int stage);
-int kb_insn(struct kb *k, int stage, struct kn_insn insn);              /* id; -1 once failed */
+int kb_insn(struct kb *k, int stage, struct kn_insn insn);              /* id; 0 once failed */
 int kb_const(struct kb *k, int stage, enum tcc_dtype dtype, double f, int64_t i);
 int kb_expr(struct kb *k, int stage, enum tcc_dtype dtype, ir_expr e);
 int kb_scalar(struct kb *k, int stage, enum ir_op word, enum tcc_dtype dtype, int nargs, const int *args);

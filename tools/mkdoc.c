@@ -132,7 +132,7 @@ static void write_gradients(FILE *out)
             "relative to the\nlargest element or 1), and in f32 compiled against interpreted, to 1e-5; by "
             "`tests/train/gradients`.\n");
     for (int map = 1; map >= 0; map--) {
-        fprintf(out, map ? "\n## Elementwise words\n\n" : "\n## Other ops\n\n");
+        fprintf(out, map ? "\n## Elementwise ops\n\n" : "\n## Other ops\n\n");
         fprintf(out, "| op | gradient | checked |\n| --- | --- | --- |\n");
         for (int i = 0; i < n; i++) {
             if ((ir_op_info(rows[i].op)->kind == IR_K_MAP) != map)

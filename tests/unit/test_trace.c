@@ -678,7 +678,7 @@ static void mistakes(const char *mode)
     trace_backward(trace_sum(x, -1, NULL, false));
     expect(c, trace_mark_step(c), TCC_EUSAGE, "not computed from a parameter");
     ck_assert_ptr_null(trace_optimizer(c, "sdg", 0, NULL, NULL));
-    expect(c, trace_mark_step(c), TCC_EUSAGE, "no optimizer 'sdg'");
+    expect(c, trace_mark_step(c), TCC_EUSAGE, "unknown optimizer 'sdg'");
     ck_assert_ptr_null(trace_optimizer(c, "sgd", 1, &x, NULL));
     expect(c, trace_mark_step(c), TCC_EUSAGE, "tensor 0 is no parameter");
     float v;
