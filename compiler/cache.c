@@ -3,7 +3,6 @@
 #include "compiler/cache_int.h"
 
 #include <dlfcn.h>
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -15,6 +14,7 @@
 #include <xxhash.h>
 
 #include "compiler/locate_int.h"
+#include "runtime/safe.h"
 
 static void add_text(XXH3_state_t *h, const char *s)
 {
@@ -86,24 +86,20 @@ static void add_training(XXH3_state_t *h, const struct tccc_train *t)
     add_list(h, t->split->split_axes);
 }
 
-const char *cache_path(struct ir_ctx *ctx, const struct tccc_options *o, const char *name, const char *target,
-                       int narchs, const char *const *archs, uint64_t sources)
+/* The digest of all that the artifact is made of, as a file name. */
+static bool entry_name(const struct tccc_options *o, const struct cache_key *k, char name[CACHE_NAME])
 {
     static const char *const suffixes[] = {[TCCC_SO] = "so", [TCCC_OBJECT] = "o", [TCCC_ARCHIVE] = "a"};
-
-    if (!o->cache_dir || !o->output || o->header || o->depfile || (o->dumps && o->dumps[0]) ||
-        o->weights == TCCC_WEIGHTS_EXTERNAL)
-        return NULL;
     XXH3_state_t *h = XXH3_createState();
     if (!h)
-        return NULL;
+        return false;
     XXH3_128bits_reset(h);
     add_compiler(h);
-    add_number(h, (int64_t)sources);
-    add_text(h, name);
-    add_text(h, target);
-    for (int i = 0; i < narchs; i++)
-        add_text(h, archs[i]);
+    add_number(h, (int64_t)k->sources);
+    add_text(h, k->name);
+    add_text(h, k->target);
+    for (int i = 0; i < k->narchs; i++)
+        add_text(h, k->archs[i]);
     add_list(h, o->dims);
     add_list(h, o->shapes);
     add_text(h, o->pipeline);
@@ -112,30 +108,140 @@ const char *cache_path(struct ir_ctx *ctx, const struct tccc_options *o, const c
     add_file(h, o->auto_cast);
     if (o->train)
         add_training(h, o->train);
-    const int64_t numbers[] = {narchs, o->kind, o->level, o->weights, o->exact, o->fast_math, o->change_limit};
+    const int64_t numbers[] = {k->narchs, o->kind, o->level, o->weights, o->exact, o->fast_math, o->change_limit};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         add_number(h, numbers[i]);
     XXH128_hash_t digest = XXH3_128bits_digest(h);
     XXH3_freeState(h);
-    return ir_internf(ctx, "%s/%016llx%016llx.%s", o->cache_dir, (unsigned long long)digest.high64,
-                      (unsigned long long)digest.low64, suffixes[o->kind]);
+    snprintf(name, CACHE_NAME, "%016llx%016llx.%s", (unsigned long long)digest.high64, (unsigned long long)digest.low64,
+             suffixes[o->kind]);
+    return true;
 }
 
-/* Copies all bytes and the mode; removes what it has begun when that fails. */
-static bool copy(const char *from, const char *to)
-{
-    struct stat st;
-    int in = open(from, O_RDONLY | O_CLOEXEC);
-    int out =
-        in >= 0 && fstat(in, &st) == 0 ? open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, st.st_mode & 0777) : -1;
-    bool ok = out >= 0;
-    char buffer[65536];
-    ssize_t n = 0;
+/* -- The folder ----------------------------------------------------------------------------------------- */
 
-    while (ok && (n = read(in, buffer, sizeof buffer)) > 0)
-        for (ssize_t done = 0, w; ok && done < n; done += w)
-            ok = (w = write(out, buffer + done, (size_t)(n - done))) > 0;
-    ok &= n == 0;
+/* Nobody else may have made it or may change it: what lies there is loaded and run. */
+static bool is_ours(int file, mode_t kind, struct stat *st)
+{
+    return fstat(file, st) == 0 && (st->st_mode & S_IFMT) == kind && st->st_uid == geteuid() && !(st->st_mode & 022);
+}
+
+bool cache_open(struct cache *c, struct ir_ctx *ctx, const struct tccc_options *o, const struct cache_key *k)
+{
+    struct ir_where where = {.file = o->cache_dir};
+    struct stat st;
+
+    *c = (struct cache){.path = o->cache_dir, .folder = -1, .lock = -1};
+    if (!o->cache_dir || !o->output || o->header || o->depfile || (o->dumps && o->dumps[0]) ||
+        o->weights == TCCC_WEIGHTS_EXTERNAL || !entry_name(o, k, c->name))
+        return false;
+    mkdir(o->cache_dir, 0700);
+    c->folder = open(o->cache_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (c->folder >= 0 && is_ours(c->folder, S_IFDIR, &st))
+        return true;
+    if (c->folder >= 0)
+        ir_diag(ctx, &where, IR_D_cache_not_ours);
+    else
+        ir_diag(ctx, &where, IR_D_not_cached);
+    cache_close(c);
+    return false;
+}
+
+void cache_close(struct cache *c)
+{
+    if (c->lock >= 0) {
+        struct stat ours, there;
+        char name[CACHE_NAME + 8];
+
+        /* The file stays while somebody holds or awaits its lock; who comes later makes another, and finds the entry. */
+        snprintf(name, sizeof name, "%s.lock", c->name);
+        if (fstat(c->lock, &ours) == 0 && fstatat(c->folder, name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+            ours.st_ino == there.st_ino && ours.st_dev == there.st_dev)
+            unlinkat(c->folder, name, 0);
+        flock(c->lock, LOCK_UN); /* children may hold the file open */
+        close(c->lock);
+    }
+    if (c->folder >= 0)
+        close(c->folder);
+    *c = (struct cache){.folder = -1, .lock = -1};
+}
+
+void cache_lock(struct cache *c)
+{
+    const struct timespec pause = {.tv_nsec = 20000000};
+    char name[CACHE_NAME + 8];
+    struct stat st;
+
+    snprintf(name, sizeof name, "%s.lock", c->name);
+    int lock = openat(c->folder, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    bool ok = lock >= 0 && is_ours(lock, S_IFREG, &st);
+    for (int i = 0; ok && flock(lock, LOCK_EX | LOCK_NB) != 0; i++) {
+        ok = i < 6000 && (errno == EWOULDBLOCK || errno == EINTR);
+        nanosleep(&pause, NULL);
+    }
+    if (ok)
+        c->lock = lock;
+    else if (lock >= 0)
+        close(lock);
+}
+
+/* -- Entries ------------------------------------------------------------------------------------------------
+ * The artifact's bytes, and behind them what they must be. */
+
+struct trailer {
+    char magic[16];
+    uint64_t digest[2]; /* of the entry's name and the bytes */
+};
+static const char magic[16] = "tccc cache 1\n";
+
+/* Copies up to `left` bytes (all: -1) and takes their digest. */
+static bool copy(int in, int out, int64_t left, const char *name, uint64_t digest[2])
+{
+    XXH3_state_t *h = XXH3_createState();
+    char buffer[65536];
+    bool ok = h != NULL;
+
+    if (ok)
+        XXH3_128bits_reset(h);
+    if (ok)
+        add_text(h, name);
+    while (ok && left != 0) {
+        size_t most = left < 0 || left > (int64_t)sizeof buffer ? sizeof buffer : (size_t)left;
+        ssize_t n = read(in, buffer, most);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            ok = n == 0 && left < 0;
+            break;
+        }
+        XXH3_128bits_update(h, buffer, (size_t)n);
+        ok = tcr_write_all(out, buffer, (size_t)n) == 0;
+        left -= left < 0 ? 0 : n;
+    }
+    if (ok) {
+        XXH128_hash_t d = XXH3_128bits_digest(h);
+        digest[0] = d.high64;
+        digest[1] = d.low64;
+    }
+    XXH3_freeState(h);
+    return ok;
+}
+
+bool cache_fetch(const struct cache *c, const char *to)
+{
+    struct trailer t;
+    struct stat st;
+    uint64_t digest[2];
+    int in = openat(c->folder, c->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), out = -1;
+    bool ok = in >= 0 && is_ours(in, S_IFREG, &st) && st.st_size > (off_t)sizeof t;
+
+    if (ok)
+        ok = pread(in, &t, sizeof t, st.st_size - (off_t)sizeof t) == (ssize_t)sizeof t &&
+             !memcmp(t.magic, magic, sizeof magic);
+    if (ok)
+        ok = (out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, st.st_mode & 0100 ? 0777 : 0666)) >= 0;
+    ok = ok && copy(in, out, st.st_size - (int64_t)sizeof t, c->name, digest) &&
+         !memcmp(digest, t.digest, sizeof digest);
     if (in >= 0)
         close(in);
     if (out >= 0)
@@ -145,80 +251,24 @@ static bool copy(const char *from, const char *to)
     return ok;
 }
 
-/* Does an ELF file end before its section headers, which lie last, do? The loader would die of it. */
-static bool cut_short(const char *path)
+void cache_store(const struct cache *c, struct ir_ctx *ctx, const char *from)
 {
-    Elf64_Ehdr head;
+    struct ir_where where = {.file = ir_internf(ctx, "%s/%s", c->path, c->name)};
+    struct trailer t;
+    struct tcr_save save;
+    char path[PATH_MAX];
     struct stat st;
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    bool known = file >= 0 && fstat(file, &st) == 0;
-    bool elf = known && read(file, &head, sizeof head) == sizeof head && !memcmp(head.e_ident, ELFMAG, SELFMAG);
-    bool cut = !known || st.st_size < (off_t)sizeof head ||
-               (elf && (uint64_t)st.st_size < head.e_shoff + (uint64_t)head.e_shnum * head.e_shentsize);
+    int in = tcr_open_input(from, true);
 
-    if (file >= 0)
-        close(file);
-    return cut;
-}
-
-bool cache_fetch(const char *path, const char *to)
-{
-    if (!copy(path, to))
-        return false;
-    if (!cut_short(to))
-        return true;
-    unlink(to);
-    return false;
-}
-
-int cache_lock(const char *path)
-{
-    const struct timespec pause = {.tv_nsec = 20000000};
-    char file[PATH_MAX], folder[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-
-    if (snprintf(file, sizeof file, "%s.lock", path) >= (int)sizeof file)
-        return -1;
-    snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
-    mkdir(folder, 0777);
-    int lock = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    for (int i = 0; lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) != 0; i++) {
-        if (i == 6000 || (errno != EWOULDBLOCK && errno != EINTR)) {
-            close(lock);
-            return -1;
-        }
-        nanosleep(&pause, NULL);
-    }
-    return lock;
-}
-
-/* The file stays while somebody holds or awaits its lock; who comes later makes another, and finds the entry. */
-void cache_unlock(int lock)
-{
-    char link[64], file[PATH_MAX];
-
-    if (lock < 0)
-        return;
-    snprintf(link, sizeof link, "/proc/self/fd/%d", lock);
-    ssize_t n = readlink(link, file, sizeof file - 1);
-    if (n > 0) {
-        file[n] = 0;
-        unlink(file);
-    }
-    flock(lock, LOCK_UN); /* children may hold the file open */
-    close(lock);
-}
-
-void cache_store(struct ir_ctx *ctx, const char *path, const char *from)
-{
-    const char *slash = strrchr(path, '/'), *folder = ir_internf(ctx, "%.*s", (int)(slash - path), path);
-    /* The context's address tells threads of a process apart. */
-    const char *temporary = ir_internf(ctx, "%s.%d.%zx", path, (int)getpid(), (size_t)ctx);
-    struct ir_where where = {.file = path};
-
-    mkdir(folder, 0777);
-    if (copy(from, temporary) && rename(temporary, path) == 0)
-        return;
-    unlink(temporary);
-    ir_diag(ctx, &where, IR_D_not_cached);
+    snprintf(path, sizeof path, "/proc/self/fd/%d/%s", c->folder, c->name);
+    memcpy(t.magic, magic, sizeof magic);
+    bool ok = in >= 0 && fstat(in, &st) == 0, open = ok && !tcr_save_open(&save, path, 0);
+    ok = open && !fchmod(save.fd, st.st_mode & 0700) && copy(in, save.fd, -1, c->name, t.digest) &&
+         !tcr_write_all(save.fd, &t, sizeof t);
+    if (in >= 0)
+        close(in);
+    if (open && !ok)
+        tcr_save_drop(&save);
+    if (!ok || tcr_save_commit(&save))
+        ir_diag(ctx, &where, IR_D_not_cached);
 }

@@ -9,17 +9,22 @@
 #include "compiler/tccc.h"
 #include "ir/ir.h"
 
-/* The path of the artifact in the cache; NULL when this compilation is not cached (a dump, header or dependency file is
- * wanted, or the weights lie apart). `archs` are the resolved architectures. */
-const char *cache_path(struct ir_ctx *ctx, const struct tccc_options *o, const char *name, const char *target, int narchs,
-                       const char *const *archs, uint64_t sources);
-/* Copies the cached file to `to` (a temporary name of the caller's); false when it is not there or can't be read. */
-bool cache_fetch(const char *path, const char *to);
-/* Waits until no other process makes that entry, at most two minutes; to be asked for again after. Returns what cache_unlock() takes;
- * -1, which is fine there, when there is no lock. */
-int cache_lock(const char *path);
-void cache_unlock(int lock);
+/* What an artifact is made of, beside the options; `archs` are the resolved architectures. */
+struct cache_key { const char *name, *target; int narchs; const char *const *archs; uint64_t sources; };
+
+enum { CACHE_NAME = 48 };
+struct cache { const char *path; int folder, lock; char name[CACHE_NAME]; };      /* folder -1: this compilation is not cached */
+
+/* Opens (and makes, for its owner only) the folder. False when this compilation is not cached: none is asked for, a dump, header or
+ * dependency file is wanted, the weights lie apart; or, after a warning, the folder belongs to somebody else or others may write to it. */
+bool cache_open(struct cache *c, struct ir_ctx *ctx, const struct tccc_options *o, const struct cache_key *k);
+/* Ends the lock too; fine when nothing is open. */
+void cache_close(struct cache *c);
+/* Copies the cached file to `to`, a new file; false when it is not there, is somebody else's or is not what was stored. */
+bool cache_fetch(const struct cache *c, const char *to);
+/* Waits until no other process makes that entry, at most two minutes; to be asked for again after. */
+void cache_lock(struct cache *c);
 /* Puts a copy of `from` into the cache, whole or not at all. A failure is a warning: the artifact itself is well. */
-void cache_store(struct ir_ctx *ctx, const char *path, const char *from);
+void cache_store(const struct cache *c, struct ir_ctx *ctx, const char *from);
 
 #endif

@@ -2,6 +2,8 @@
 /* child.c - see child_int.h. */
 #include "compiler/child_int.h"
 
+#include "runtime/safe.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -17,6 +19,7 @@ struct child {
 static bool start_child(struct child *c, void (*work)(void *jobs, int i, int report), void *jobs, int i)
 {
     int pipes[2];
+    pid_t self = getpid();
     fflush(NULL);
     if (pipe(pipes) != 0)
         return false;
@@ -27,6 +30,7 @@ static bool start_child(struct child *c, void (*work)(void *jobs, int i, int rep
         return false;
     }
     if (c->pid == 0) {
+        tcr_die_with_parent(self);
         close(pipes[0]);
         work(jobs, i, pipes[1]);
         _exit(1);

@@ -13,6 +13,7 @@
 #include "compiler/sources_int.h"
 #include "compiler/target.h"
 #include "compiler/tccc.h"
+#include "runtime/safe.h"
 
 #include <errno.h>
 #include <libgen.h>
@@ -36,13 +37,14 @@ struct job {
     uint64_t digest;        /* of those, or of a module that was built in memory */
     bool built;             /* in memory, not read from a file */
     bool fresh, cached;     /* pass over what the cache holds; was the artifact there */
-    int lock;               /* on the cache's entry; -1: none */
+    struct cache cache;
     const struct target *target;
     int nversions;
     const char *archs[MAX_VERSIONS], *prefixes[MAX_VERSIONS]; /* resolved, best first */
     const struct pass_machine *machine;                       /* of the best one: its layouts hold for all */
     const char *name;
-    char folder[PATH_MAX]; /* temporary; "" when there is none */
+    struct tcr_scratch scratch;
+    const char *folder; /* the scratch folder's; "" when there is none */
     char **objects;
     int nobjects;
     int status;                        /* what a failure means */
@@ -307,27 +309,17 @@ static bool refused(struct job *j)
 
 static bool make_folder(struct job *j)
 {
-    const char *near = j->o->output ? j->o->output : "/tmp/x";
-    snprintf(j->folder, sizeof j->folder, "%s/.tccc-XXXXXX", dirname(ir_strdup(j->ctx, near)));
-    if (mkdtemp(j->folder))
+    const char *output = j->o->output, *tmp = getenv("TMPDIR");
+    bool beside = output && tcr_save_plain(output);
+    const char *where = beside ? dirname(ir_strdup(j->ctx, output)) : tmp && *tmp ? tmp : "/tmp";
+    if (!tcr_scratch_make(&j->scratch, where, ".tccc-")) {
+        j->folder = j->scratch.path;
         return true;
-    struct ir_where where = {.file = near};
-    ir_error(j->ctx, &where, "cannot create output file: %m");
+    }
+    struct ir_where at = {.file = beside ? output : where};
+    ir_error(j->ctx, &at, "cannot create output file: %m");
     j->status = errno == ENOENT || errno == ENOTDIR ? WRONG_INPUT : ENVIRONMENT;
-    j->folder[0] = 0;
     return false;
-}
-
-static void remove_folder(struct job *j)
-{
-    if (!j->folder[0])
-        return;
-    for (int i = 0; i < j->nobjects; i++)
-        unlink(j->objects[i]);
-    static const char *const made[] = {"model.o", "entries.o", "out", "weights", "header.h"};
-    for (unsigned i = 0; i < sizeof made / sizeof *made; i++)
-        unlink(ir_internf(j->ctx, "%s/%s", j->folder, made[i]));
-    rmdir(j->folder);
 }
 
 static const char *machine_dump(const struct tccc_options *o)
@@ -361,7 +353,7 @@ static bool compile_kernels(struct job *j)
 
 static bool move_into_place(struct job *j, const char *from, const char *to)
 {
-    if (rename(from, to) == 0)
+    if (tcr_save_move(from, to) == 0)
         return true;
     struct ir_where where = {.file = to};
     ir_error(j->ctx, &where, "cannot write: %m");
@@ -480,12 +472,12 @@ static bool write_artifact(struct job *j)
 /* -- The call ----------------------------------------------------------------------------------------------------- */
 
 /* The artifact as it was made before, if it is in the cache. */
-static bool from_cache(struct job *j, const char *cached)
+static bool from_cache(struct job *j)
 {
-    if (access(cached, R_OK) != 0 || !make_folder(j))
+    if (j->fresh || faccessat(j->cache.folder, j->cache.name, R_OK, 0) != 0 || (!j->folder[0] && !make_folder(j)))
         return false;
     const char *out = ir_internf(j->ctx, "%s/out", j->folder);
-    return cache_fetch(cached, out) && move_into_place(j, out, j->o->output);
+    return cache_fetch(&j->cache, out) && move_into_place(j, out, j->o->output);
 }
 
 static bool read_model(struct job *j)
@@ -525,11 +517,12 @@ static bool work(struct job *j)
         return false;
     lap(j, "reading the model");
     j->name = o->name ? o->name : default_name(j->ctx, o->model);
-    const char *cached = cache_path(j->ctx, o, j->name, j->target->name, j->nversions, j->archs, j->digest);
-    j->cached = cached && !j->fresh && from_cache(j, cached);
-    if (cached && !j->cached) { /* one process compiles, the others wait for what it makes */
-        j->lock = cache_lock(cached);
-        j->cached = !j->fresh && from_cache(j, cached);
+    struct cache_key key = {j->name, j->target->name, j->nversions, j->archs, j->digest};
+    bool caches = cache_open(&j->cache, j->ctx, o, &key);
+    j->cached = caches && from_cache(j);
+    if (caches && !j->cached) { /* one process compiles, the others wait for what it makes */
+        cache_lock(&j->cache);
+        j->cached = from_cache(j);
     }
     if (j->cached)
         return true;
@@ -550,8 +543,8 @@ static bool work(struct job *j)
     lap(j, "linking");
     if (o->time_passes)
         print_laps(j);
-    if (cached && !sidecar_path(j))
-        cache_store(j->ctx, cached, o->output);
+    if (caches && !sidecar_path(j))
+        cache_store(&j->cache, j->ctx, o->output);
     return true;
 }
 
@@ -564,14 +557,14 @@ static int finish_work(struct job *j)
             if (ir_message(j->ctx, i)->severity == IR_BUG)
                 status = BUG;
     }
-    remove_folder(j);
-    cache_unlock(j->lock);
+    tcr_scratch_remove(&j->scratch);
+    cache_close(&j->cache);
     return status;
 }
 
 int tccc_compile(const struct tccc_options *o)
 {
-    struct job j = {.o = o, .status = WRONG_INPUT, .lock = -1};
+    struct job j = {.o = o, .status = WRONG_INPUT, .cache = {.folder = -1, .lock = -1}, .folder = "", .scratch.alive = -1};
     struct ir_protect frame;
     j.ctx = ir_ctx_new();
     if (!j.ctx)
@@ -583,7 +576,8 @@ int tccc_compile(const struct tccc_options *o)
         ir_unprotect(j.ctx);
     } else {
         status = ENVIRONMENT;
-        cache_unlock(j.lock);
+        tcr_scratch_remove(&j.scratch);
+        cache_close(&j.cache);
         if (o->message)
             o->message(o->user, 2, "error: not enough memory");
     }
@@ -595,7 +589,9 @@ int compile_module(const struct tccc_options *o, struct ir_module *m, uint64_t d
 {
     struct job j = {.o = o,
                     .status = WRONG_INPUT,
-                    .lock = -1,
+                    .cache = {.folder = -1, .lock = -1},
+                    .folder = "",
+                    .scratch.alive = -1,
                     .ctx = m->ctx,
                     .module = m,
                     .digest = digest,

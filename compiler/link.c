@@ -6,16 +6,14 @@
  */
 #include "compiler/link_int.h"
 #include "compiler/child_int.h"
+#include "runtime/safe.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-extern char **environ;
 
 enum { STATUS_ENV = 3, STATUS_BUG = 4 };
 
@@ -40,20 +38,21 @@ static bool fail(struct ir_ctx *ctx, int *status, int code, const char *format, 
 /* Runs argv[0] (by PATH); collects up to `size` bytes of its messages. The exit status, or -1: could not be started. */
 static int run(char *const *argv, char *output, size_t size)
 {
-    int pipes[2], state, error;
-    pid_t pid;
-    posix_spawn_file_actions_t actions;
+    int pipes[2], state;
+    pid_t self = getpid(), pid;
 
     output[0] = '\0';
     if (pipe2(pipes, O_CLOEXEC) != 0)
         return -1;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, pipes[1], 1);
-    posix_spawn_file_actions_adddup2(&actions, pipes[1], 2);
-    error = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
+    pid = fork();
+    if (pid == 0) {
+        tcr_die_with_parent(self);
+        if (dup2(pipes[1], 1) >= 0 && dup2(pipes[1], 2) >= 0)
+            execvp(argv[0], argv);
+        _exit(127);
+    }
     close(pipes[1]);
-    if (error) {
+    if (pid < 0) {
         close(pipes[0]);
         return -1;
     }

@@ -6,6 +6,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "runtime/safe.h"
+
 struct collector {
     struct ir_ctx *ctx;
     VEC(const char *) paths;
@@ -74,9 +76,10 @@ static void put_name(FILE *f, const char *name)
 
 bool sources_write_depfile(struct ir_ctx *ctx, const struct sources *s, const char *target, const char *path)
 {
-    FILE *f = fopen(path, "w");
+    struct tcr_save save;
     struct ir_where where = {.file = path};
-    if (f) {
+    if (!tcr_save_open(&save, path, TCR_SAVE_STREAM)) {
+        FILE *f = save.stream;
         put_name(f, target);
         fputc(':', f);
         for (int i = 0; i < s->n; i++) {
@@ -84,10 +87,8 @@ bool sources_write_depfile(struct ir_ctx *ctx, const struct sources *s, const ch
             put_name(f, s->paths[i]);
         }
         fputc('\n', f);
-        bool good = !ferror(f);
-        if (fclose(f) == 0 && good)
+        if (!tcr_save_commit(&save))
             return true;
-        unlink(path);
     }
     ir_error(ctx, &where, "cannot write: %m");
     return false;

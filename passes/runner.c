@@ -5,6 +5,7 @@
  */
 #include "passes/runner_int.h"
 #include "passes/util_int.h"
+#include "runtime/safe.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -156,18 +157,16 @@ static bool write_reproducer(const struct pass_run *r, const struct pass_item *i
 {
     const struct pass_options *o = r->options;
     struct ir_ctx *ctx = r->module->ctx;
-    FILE *out = fopen(o->reproducer, "we");
+    struct tcr_save save;
 
-    if (!out)
+    if (tcr_save_open(&save, o->reproducer, TCR_SAVE_STREAM))
         return false;
+    FILE *out = save.stream;
     fprintf(out, "; pass '%s' did not come back; tccc-opt -O%d%s%s -p '%s' THIS-FILE shows it again\n",
             items[at].pass->name, o->level, o->exact ? " --exact" : "", o->fast_math ? " --fast-math" : "",
             pass_list_text(ctx, items, at, n));
     print_all(out, r->module);
-    if (fclose(out) == 0)
-        return true;
-    unlink(o->reproducer);
-    return false;
+    return tcr_save_commit(&save) == 0;
 }
 
 /* -- Running -------------------------------------------------------------------------------- */

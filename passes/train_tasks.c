@@ -5,6 +5,7 @@
  * which must be free when m comes.
  */
 #include "passes/train_stages_int.h"
+#include "runtime/safe.h"
 
 #include <string.h>
 
@@ -134,12 +135,15 @@ static bool draw(struct stages *x, const struct pipeline_order *order)
                 order->o.micros);
         pipeline_print(x->o->schedule, order);
     }
-    FILE *f = path ? fopen(path, "w") : NULL;
-    if (path && !f)
-        return train_complain(x->t, "--pipeline-chart=%s: cannot be written", path);
-    if (f)
-        (dot && !strcmp(dot, ".svg") ? pipeline_draw_svg : pipeline_draw_trace)(f, order);
-    return !f || fclose(f) == 0 || train_complain(x->t, "--pipeline-chart=%s: cannot be written", path);
+    struct tcr_save save;
+    if (!path)
+        return true;
+    if (!tcr_save_open(&save, path, TCR_SAVE_STREAM)) {
+        (dot && !strcmp(dot, ".svg") ? pipeline_draw_svg : pipeline_draw_trace)(save.stream, order);
+        if (!tcr_save_commit(&save))
+            return true;
+    }
+    return train_complain(x->t, "--pipeline-chart=%s: cannot be written: %m", path);
 }
 
 struct pipe *stages_pipe(struct stages *x)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "runtime/ckpt_int.h"
+#include "runtime/safe.h"
 
 static const struct {
     int dtype;
@@ -124,12 +125,14 @@ int ckpt_open_file(const char *path, struct tccrt_tensors **out)
 
     *out = NULL;
     tcr_clear_error();
-    fd = open(path, O_RDONLY | O_CLOEXEC);
+    fd = tcr_open_input(path, true);
+    if (fd < 0 && (errno == EINVAL || errno == EISDIR))
+        return tcr_fail(TCC_EINPUT, "%s: not a file", path);
     if (fd < 0)
         return tcr_fail(errno == ENOENT || errno == ENOTDIR ? TCC_EINPUT : TCC_EENV, "%s: %s", path, strerror(errno));
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
+    if (fstat(fd, &st)) {
         close(fd);
-        return tcr_fail(TCC_EINPUT, "%s: not a file", path);
+        return tcr_fail(TCC_EENV, "%s: %s", path, strerror(errno));
     }
     if (st.st_size > 0)
         map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);

@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes safetensors files, at once or not at all: the new file is written beside the old one under a temporary name, synced,
- * renamed over it, and the folder is synced. Whatever happens meanwhile (a kill, a full disk), PATH holds the old file or the
- * new one. The temporary name is always PATH.tmp, locked while it is written, so that killed writers leave one file at most.
+ * Writes safetensors files, at once or not at all (safe.h): the new file is synced before it takes the old one's place, and then the
+ * folder. Whatever happens meanwhile (a kill, a full disk), PATH holds the old file or the new one.
  * The tensors' bytes go from where they are to the kernel; nothing is copied.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "runtime/ckpt_int.h"
+#include "runtime/safe.h"
 
 /* -- The header --------------------------------------------------------------------------------------- */
 
@@ -137,88 +132,19 @@ static int make_header(struct text *t, int n, const struct tccrt_named **order, 
 
 /* -- The file ----------------------------------------------------------------------------------------- */
 
-static int write_all(int fd, const void *data, size_t size)
-{
-    const char *at = data;
-
-    while (size) {
-        ssize_t n = write(fd, at, size > (size_t)1 << 30 ? (size_t)1 << 30 : size);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return -1;
-        at += n;
-        size -= (size_t)n;
-    }
-    return 0;
-}
-
-/* The temporary file, locked and empty. Another writer may have renamed it between our open and our lock: then it is the
- * checkpoint, and not ours to empty. */
-static int open_temporary(const char *name)
-{
-    for (int tries = 0; tries < 16; tries++) {
-        int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-        struct stat ours, there;
-
-        if (fd < 0)
-            return -1;
-        if (flock(fd, LOCK_EX | LOCK_NB)) {
-            close(fd);
-            errno = errno == EWOULDBLOCK ? EBUSY : errno;
-            return -1;
-        }
-        if (!fstat(fd, &ours) && !stat(name, &there) && ours.st_ino == there.st_ino && ours.st_dev == there.st_dev) {
-            if (!ftruncate(fd, 0))
-                return fd;
-            close(fd);
-            return -1;
-        }
-        close(fd);
-    }
-    errno = EBUSY;
-    return -1;
-}
-
-static int sync_folder(const char *path)
-{
-    char folder[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    int fd, bad;
-
-    snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : slash ? (int)(slash - path) : 1, slash ? path : ".");
-    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    bad = fsync(fd) && errno != EINVAL && errno != EROFS;
-    close(fd);
-    return bad ? -1 : 0;
-}
-
 static int write_file(const char *path, const struct text *header, int n, const struct tccrt_named **order)
 {
-    char temporary[PATH_MAX];
-    int fd, bad, why;
+    struct tcr_save save;
+    int bad = tcr_save_open(&save, path, TCR_SAVE_SYNC), open = !bad;
 
-    if (snprintf(temporary, sizeof temporary, "%s.tmp", path) >= (int)sizeof temporary)
-        return tcr_fail(TCC_EENV, "%s: the path is too long", path);
-    fd = open_temporary(temporary);
-    if (fd < 0)
+    bad = bad || tcr_write_all(save.fd, header->at, header->n);
+    for (int i = 0; i < n && !bad; i++)
+        bad = tcr_write_all(save.fd, order[i]->t.data, bytes_of(&order[i]->t));
+    if (bad && open)
+        tcr_save_drop(&save);
+    if (bad || tcr_save_commit(&save))
         return tcr_fail(TCC_EENV, "%s: cannot be written: %s", path,
                         errno == EBUSY ? "another process is writing it" : strerror(errno));
-    bad = write_all(fd, header->at, header->n);
-    for (int i = 0; i < n && !bad; i++)
-        bad = write_all(fd, order[i]->t.data, bytes_of(&order[i]->t));
-    bad = bad || fsync(fd) || rename(temporary, path);
-    why = errno;
-    if (bad)
-        unlink(temporary);
-    close(fd);
-    if (bad)
-        return tcr_fail(TCC_EENV, "%s: cannot be written: %s", path, strerror(why));
-    if (sync_folder(path))
-        return tcr_fail(TCC_EENV, "%s: its folder cannot be synced: %s", path, strerror(errno));
     return TCC_OK;
 }
 

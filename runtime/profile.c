@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "runtime/rt_int.h"
+#include "runtime/safe.h"
 
 #define TASKS 2
 #define MAX_EVENTS (1u << 20) /* of a run with long loops only the first are kept */
@@ -264,14 +265,14 @@ static void put_event(FILE *f, const struct tccrt_session *s, const struct event
 int tccrt_profile_trace(struct tccrt_session *s, const char *path)
 {
     struct tcr_profile *p = s->profile;
+    struct tcr_save save;
     FILE *f;
-    bool failed;
 
     if (!p)
         return tcr_fail(TCC_EUSAGE, "the session was made without profiling");
-    f = fopen(path, "we");
-    if (!f)
+    if (tcr_save_open(&save, path, TCR_SAVE_STREAM))
         return tcr_fail(TCC_EENV, "%s: %s", path, strerror(errno));
+    f = save.stream;
     fputs("{\"traceEvents\":[", f);
     for (uint32_t i = 0; i < p->nevents; i++) {
         if (i)
@@ -279,10 +280,5 @@ int tccrt_profile_trace(struct tccrt_session *s, const char *path)
         put_event(f, s, &p->events[i]);
     }
     fputs("\n],\"displayTimeUnit\":\"ms\"}\n", f);
-    failed = ferror(f);
-    if (fclose(f) || failed) {
-        remove(path);
-        return tcr_fail(TCC_EENV, "%s: %s", path, strerror(errno));
-    }
-    return TCC_OK;
+    return tcr_save_commit(&save) ? tcr_fail(TCC_EENV, "%s: %s", path, strerror(errno)) : TCC_OK;
 }

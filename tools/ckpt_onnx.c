@@ -7,6 +7,8 @@
  */
 #include "tools/ckpt_tool_int.h"
 
+#include "runtime/safe.h"
+
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
@@ -387,20 +389,13 @@ static int put_graph(struct export *e, const struct record *graph)
 
 static int write_file(const struct export *e, const char *path, const struct pieces *p)
 {
-    char temporary[PATH_MAX];
-    FILE *out = snprintf(temporary, sizeof temporary, "%s.tmp%ld", path, (long)getpid()) < (int)sizeof temporary
-                    ? fopen(temporary, "we")
-                    : NULL;
+    struct tcr_save save;
+    bool open = !tcr_save_open(&save, path, TCR_SAVE_STREAM | TCR_SAVE_SYNC);
 
-    if (!out)
-        return tool_error(e->o, EXIT_ENVIRONMENT, "cannot write '%s': %m", path);
-    for (int i = 0; i < p->n; i++)
-        fwrite(p->at[i].at, 1, p->at[i].n, out);
-    bool bad = ferror(out) || fflush(out) || fsync(fileno(out));
-    bad = fclose(out) || bad || rename(temporary, path);
-    if (!bad)
+    for (int i = 0; open && i < p->n; i++)
+        fwrite(p->at[i].at, 1, p->at[i].n, save.stream);
+    if (open && !tcr_save_commit(&save))
         return EXIT_FINE;
-    unlink(temporary);
     return tool_error(e->o, EXIT_ENVIRONMENT, "cannot write '%s': %m", path);
 }
 

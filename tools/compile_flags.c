@@ -4,6 +4,7 @@
 
 #include "compiler/tccc.h"
 #include "passes/pass.h"
+#include "runtime/safe.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -151,12 +152,14 @@ int compile_options(const struct options *o, struct tccc_options *c)
 static int spawn_compiler(const struct tccc_options *c, pid_t *pid)
 {
     int status;
+    pid_t self = getpid();
 
     fflush(NULL);
     *pid = fork();
     if (*pid < 0)
         return -1;
     if (*pid == 0) {
+        tcr_die_with_parent(self);
         int code = tccc_compile(c);
         fflush(NULL);
         _exit(code);

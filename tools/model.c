@@ -8,6 +8,7 @@
 #include "compiler/frontend.h"
 #include "compiler/tccc.h"
 #include "passes/pass.h"
+#include "runtime/safe.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -360,22 +361,20 @@ static int compile_to(const struct options *o, const char *path, const char *out
 /* Compiles to a file in a folder of its own (external weights lie beside it), opens it and removes both. */
 static int open_model(const struct options *o, const char *path, struct model *m, char *why)
 {
-    char folder[PATH_MAX], file[PATH_MAX + 256];
+    char file[PATH_MAX + 256];
     const char *base = getenv("TMPDIR");
+    struct tcr_scratch folder;
     double start = now_ms();
 
-    snprintf(folder, sizeof folder, "%s/tccc-XXXXXX", base && *base ? base : "/tmp");
-    if (!mkdtemp(folder))
-        return model_error(o, why, EXIT_ENVIRONMENT, "cannot make a folder like '%s': %s", folder, strerror(errno));
-    snprintf(file, sizeof file, "%s/model.so", folder);
+    base = base && *base ? base : "/tmp";
+    if (tcr_scratch_make(&folder, base, "tccc-"))
+        return model_error(o, why, EXIT_ENVIRONMENT, "cannot make a folder in '%s': %s", base, strerror(errno));
+    snprintf(file, sizeof file, "%s/model.so", folder.path);
     int code = compile_to(o, path, file, why);
     m->compile_ms = now_ms() - start;
     if (code == EXIT_FINE)
         code = open_artifact(o, file, path, m, why);
-    unlink(file);
-    snprintf(file, sizeof file, "%s/%.200s.weights", folder, option_text(o, OPT_name, TEMPORARY_NAME));
-    unlink(file);
-    rmdir(folder);
+    tcr_scratch_remove(&folder);
     return code;
 }
 

@@ -2,6 +2,8 @@
 /* NumPy's .npy files, versions 1 to 3 (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html). */
 #include "tools/values_int.h"
 
+#include "runtime/safe.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -179,16 +181,13 @@ bool npy_put(FILE *out, const struct tcc_object *v)
 
 bool npy_write(const char *path, const struct tcc_object *v, char *error)
 {
-    FILE *out = fopen(path, "we");
-    if (!out) {
-        snprintf(error, ERROR_SIZE, "cannot write '%s': %m", path);
-        return false;
-    }
-    bool bad = !npy_put(out, v);
-    if ((fclose(out) != 0) | bad) {
-        snprintf(error, ERROR_SIZE, "cannot write '%s': %m", path);
-        remove(path);
-        return false;
-    }
-    return true;
+    struct tcr_save save;
+    bool open = !tcr_save_open(&save, path, TCR_SAVE_STREAM);
+
+    if (open)
+        npy_put(save.stream, v);
+    if (open && !tcr_save_commit(&save))
+        return true;
+    snprintf(error, ERROR_SIZE, "cannot write '%s': %m", path);
+    return false;
 }

@@ -2,6 +2,8 @@
 /* Writes TensorProto, SequenceProto and OptionalProto (see pb.c). */
 #include "tools/values_int.h"
 
+#include "runtime/safe.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,15 +136,13 @@ bool pb_write(const char *path, const char *name, enum value_kind kind, const st
         put_sequence(&b, v, name);
     else
         put_tensor(&b, &v->t, name);
-    FILE *out = b.failed ? NULL : fopen(path, "we");
-    bool ok = out && fwrite(b.data, 1, b.n, out) == b.n;
-    if (out)
-        ok = (fclose(out) == 0) & ok;
-    if (!ok) {
+    struct tcr_save save;
+    bool open = !b.failed && !tcr_save_open(&save, path, 0), ok = open && !tcr_write_all(save.fd, b.data, b.n);
+    if (open && !ok)
+        tcr_save_drop(&save);
+    ok = ok && !tcr_save_commit(&save);
+    if (!ok)
         snprintf(error, ERROR_SIZE, b.failed ? "no memory to write '%s'" : "cannot write '%s': %m", path);
-        if (out)
-            remove(path);
-    }
     free(b.data);
     return ok;
 }

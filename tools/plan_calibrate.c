@@ -6,6 +6,8 @@
  */
 #include "tools/plan_tool_int.h"
 
+#include "runtime/safe.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -307,15 +309,16 @@ static int measure_kernels(const struct options *o, struct plan_cluster *c)
 static int write_cluster(const struct options *o, const struct plan_cluster *c, bool linked)
 {
     const char *path = option_text(o, OPT_output, NULL);
-    FILE *f = path ? fopen(path, "w") : stdout;
-    if (!f)
+    struct tcr_save save;
+    if (path && tcr_save_open(&save, path, TCR_SAVE_STREAM))
         return tool_error(o, EXIT_ENVIRONMENT, "cannot write '%s': %m", path);
+    FILE *f = path ? save.stream : stdout;
     fprintf(f, "# This machine, measured by tccc-plan --calibrate.\n");
     if (!linked)
         fprintf(f, "# What lies between processes was not measured (mpirun did not start two): [local] is a guess.\n");
     fprintf(f, "# [remote] is used when nodes are more than 1: a guess, unless it is set.\n");
     plan_cluster_write(f, c);
-    if (fflush(f) || (path && fclose(f)))
+    if (path ? tcr_save_commit(&save) : fflush(f))
         return tool_error(o, EXIT_ENVIRONMENT, "cannot write '%s': %m", path ? path : "standard output");
     return EXIT_FINE;
 }

@@ -7,11 +7,11 @@
 #include "tools/model_int.h"
 
 #include "compiler/tccc.h"
+#include "runtime/safe.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ struct suite {
     struct test_case *cases;
     int n, next, printed, running, jobs, threads;
     int count[NVERDICTS];
-    char temp[PATH_MAX];
+    struct tcr_scratch temp;
 };
 
 /* -- In the child --------------------------------------------------------------------------------- */
@@ -133,12 +133,14 @@ static void child_main(const struct suite *s, const struct test_case *c, int out
 static bool start_case(struct suite *s, struct test_case *c)
 {
     int ends[2];
+    pid_t self = getpid();
 
     if (pipe2(ends, O_CLOEXEC) != 0)
         return false;
     fflush(NULL);
     c->child = fork();
     if (c->child == 0) {
+        tcr_die_with_parent(self);
         close(ends[0]);
         child_main(s, c, ends[1]);
     }
@@ -298,22 +300,15 @@ static int check_list(const struct suite *s, const char *path)
 
 static int write_list(const struct suite *s, const char *path)
 {
-    FILE *out = fopen(path, "we");
-    if (!out)
-        return tool_error(s->o, EXIT_ENVIRONMENT, "cannot write '%s': %m", path);
-    for (int i = 0; i < s->n; i++)
-        if (s->cases[i].verdict == PASSED)
-            fprintf(out, "%s\n", s->cases[i].name);
-    bool bad = ferror(out) != 0;
-    if ((fclose(out) != 0) | bad)
-        return tool_error(s->o, EXIT_ENVIRONMENT, "cannot write '%s': %m", path);
-    return EXIT_FINE;
-}
+    struct tcr_save save;
+    bool open = !tcr_save_open(&save, path, TCR_SAVE_STREAM);
 
-static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-    (void)st, (void)flag, (void)ftw;
-    return remove(path), 0;
+    for (int i = 0; open && i < s->n; i++)
+        if (s->cases[i].verdict == PASSED)
+            fprintf(save.stream, "%s\n", s->cases[i].name);
+    if (open && !tcr_save_commit(&save))
+        return EXIT_FINE;
+    return tool_error(s->o, EXIT_ENVIRONMENT, "cannot write '%s': %m", path);
 }
 
 static int finish(struct suite *s)
@@ -339,10 +334,10 @@ static int finish(struct suite *s)
 static int make_temp(struct suite *s)
 {
     const char *base = getenv("TMPDIR");
-    snprintf(s->temp, sizeof s->temp, "%s/tccc-suite-XXXXXX", base && *base ? base : "/tmp");
-    if (!mkdtemp(s->temp))
-        return tool_error(s->o, EXIT_ENVIRONMENT, "cannot make a folder like '%s': %m", s->temp);
-    setenv("TMPDIR", s->temp, 1);
+    base = base && *base ? base : "/tmp";
+    if (tcr_scratch_make(&s->temp, base, "tccc-suite-"))
+        return tool_error(s->o, EXIT_ENVIRONMENT, "cannot make a folder in '%s': %m", base);
+    setenv("TMPDIR", s->temp.path, 1);
     return EXIT_FINE;
 }
 
@@ -364,7 +359,7 @@ int suite_run(const struct options *o, const char *dir)
     int code = find_cases(&s);
     if (code == EXIT_FINE && (code = make_temp(&s)) == EXIT_FINE) {
         code = run_cases(&s);
-        nftw(s.temp, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+        tcr_scratch_remove(&s.temp);
         if (code == EXIT_FINE)
             code = finish(&s);
     }

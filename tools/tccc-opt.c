@@ -5,6 +5,7 @@
  */
 #include "ir/ir.h"
 #include "passes/pass.h"
+#include "runtime/safe.h"
 #include "tools/diagcheck_int.h"
 #include "tools/options_int.h"
 
@@ -168,15 +169,16 @@ static int run(const struct options *o)
                           job.name);
     }
     const char *output = option_text(o, OPT_output, NULL);
-    if (output && !(job.out = fopen(output, "we"))) {
+    struct tcr_save save;
+    if (output && tcr_save_open(&save, output, TCR_SAVE_STREAM)) {
         free(text);
         return tool_error(o, EXIT_ENVIRONMENT, "cannot write '%s': %m", output);
     }
+    if (output)
+        job.out = save.stream;
     int code = run_pieces(&job, text, size);
     free(text);
-    bool lost = fflush(job.out) != 0 || ferror(job.out);
-    if (output)
-        lost |= fclose(job.out) != 0;
+    bool lost = output ? tcr_save_commit(&save) != 0 : fflush(job.out) != 0 || ferror(job.out);
     return lost ? tool_error(o, EXIT_ENVIRONMENT, "cannot write the result: %m") : code;
 }
 

@@ -6,6 +6,8 @@
  */
 #include "tools/train_int.h"
 
+#include "runtime/safe.h"
+
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -97,16 +99,16 @@ int ranks_groups(struct trainer *t)
 
 /* -- Compiling once a machine ------------------------------------------------------------------------------ */
 
-struct folder {
+struct place {
     char host[64];
     int32_t local_rank;
     char path[300];
 };
 
 /* A cache of finished artifacts that the ranks of a machine share; the user's, or one for this job. */
-static int shared_cache(struct trainer *t, struct folder *mine)
+static int shared_cache(struct trainer *t, struct tcr_scratch *made)
 {
-    struct folder *all = calloc((size_t)t->ranks, sizeof *all);
+    struct place place = {.host = ""}, *mine = &place, *all = calloc((size_t)t->ranks, sizeof *all);
     struct tcc_tensor in = {mine, TCC_U8, 1, {sizeof *mine}},
                       out = {all, TCC_U8, 1, {(int64_t)sizeof *mine * t->ranks}};
     const char *base = getenv("TMPDIR");
@@ -115,9 +117,11 @@ static int shared_cache(struct trainer *t, struct folder *mine)
     gethostname(mine->host, sizeof mine->host - 1);
     mine->local_rank = tccrt_comm_local_rank(t->world);
     if (code == EXIT_FINE && !mine->local_rank) {
-        snprintf(mine->path, sizeof mine->path, "%.200s/tccc-job-XXXXXX", base && *base ? base : "/tmp");
-        if (!mkdtemp(mine->path))
-            code = tool_error(t->o, EXIT_ENVIRONMENT, "cannot make a folder like '%s': %m", mine->path);
+        base = base && *base ? base : "/tmp";
+        if (tcr_scratch_make(made, base, "tccc-job-") || strlen(made->path) >= sizeof mine->path)
+            code = tool_error(t->o, EXIT_ENVIRONMENT, "cannot make a folder in '%s': %m", base);
+        else
+            memcpy(mine->path, made->path, strlen(made->path) + 1);
     }
     if (code == EXIT_FINE && tccrt_comm_all_gather(t->world, &in, &out, NULL, NULL))
         code = trainer_status(t, TCC_EENV);
@@ -128,23 +132,14 @@ static int shared_cache(struct trainer *t, struct folder *mine)
     return code;
 }
 
-static void remove_cache(const struct folder *mine)
-{
-    char command[400];
-
-    snprintf(command, sizeof command, "rm -rf '%s'", mine->path);
-    if (*mine->path && system(command))
-        return; /* a folder of temporary files is left behind */
-}
-
 /* The first rank of a machine compiles, the others then find the artifact in the cache. */
 int ranks_open(struct trainer *t, bool artifact)
 {
     const struct options *o = t->o;
-    struct folder mine = {.host = ""};
+    struct tcr_scratch cache = {.alive = -1};
     bool compiles = !artifact && t->ranks > 1,
          own = compiles && !option_set(o, OPT_cache_dir) && !getenv("TCCC_CACHE_DIR");
-    int code = own ? shared_cache(t, &mine) : EXIT_FINE, first = tccrt_comm_local_rank(t->world) == 0;
+    int code = own ? shared_cache(t, &cache) : EXIT_FINE, first = tccrt_comm_local_rank(t->world) == 0;
 
     if (compiles)
         tccrt_comm_timeout(t->world, COMPILE_SECONDS);
@@ -156,8 +151,7 @@ int ranks_open(struct trainer *t, bool artifact)
         code = model_open(o, o->words[0], &t->m, NULL);
     if (code == EXIT_FINE && compiles && tccrt_comm_barrier(t->world, NULL))
         code = trainer_status(t, TCC_EENV);
-    if (own && first)
-        remove_cache(&mine);
+    tcr_scratch_remove(&cache);
     if (compiles)
         tccrt_comm_timeout(t->world, 0);
     return code;

@@ -8,6 +8,7 @@
  */
 #include "compiler/compile_int.h"
 #include "compiler/trace/trace_int.h"
+#include "runtime/safe.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -181,15 +182,15 @@ static int compile_to(struct trace_ctx *c, const char *path, const char *name, u
 static int compile_and_open(struct trace_ctx *c, const uint64_t digest[2], struct tccrt_model **model)
 {
     const char *tmp = getenv("TMPDIR");
-    char folder[PATH_MAX - 64], path[PATH_MAX], name[64];
-    if (snprintf(folder, sizeof folder, "%s/tccc-trace-XXXXXX", tmp && *tmp ? tmp : "/tmp") >= (int)sizeof folder ||
-        !mkdtemp(folder))
-        return trace_fail(c, TCC_EENV, "%s: can't make a temporary folder: %m", folder);
-    snprintf(path, sizeof path, "%s/graph.so", folder);
+    struct tcr_scratch folder;
+    char path[PATH_MAX + 16], name[64];
+    tmp = tmp && *tmp ? tmp : "/tmp";
+    if (tcr_scratch_make(&folder, tmp, "tccc-trace-"))
+        return trace_fail(c, TCC_EENV, "%s: can't make a temporary folder: %m", tmp);
+    snprintf(path, sizeof path, "%s/graph.so", folder.path);
     snprintf(name, sizeof name, "trace_%016llx%016llx", (unsigned long long)digest[0], (unsigned long long)digest[1]);
     int status = compile_to(c, path, name, digest[0], model);
-    unlink(path);
-    rmdir(folder);
+    tcr_scratch_remove(&folder);
     return status;
 }
 

@@ -7,8 +7,8 @@
  * the lock and then find it. Whoever compiles is not taken for hanging: a thread says so meanwhile.
  */
 #include "compiler/trace/trace_int.h"
+#include "runtime/safe.h"
 
-#include <dirent.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -28,8 +28,8 @@ struct trace_world {
     pthread_t ticker;
     bool ticking;
     atomic_bool busy, quit;
-    char folder[PATH_MAX]; /* of compiled graphs, for this run; "": none of ours */
-    bool first;            /* of this machine's processes */
+    struct tcr_scratch folder; /* of compiled graphs, for this run */
+    bool first;                /* of this machine's processes */
 };
 
 static const struct group *group_by_name(const struct trace_ctx *c, const char *name)
@@ -167,11 +167,11 @@ static int share_folder(struct trace_ctx *c)
     if (!all)
         return trace_no_memory(c);
     gethostname(mine.host, sizeof mine.host - 1);
-    snprintf(mine.folder, sizeof mine.folder, "%.200s/tccc-job-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (w->first && !mkdtemp(mine.folder))
-        status = trace_fail(c, TCC_EENV, "%s: can't make a temporary folder: %m", mine.folder);
+    tmp = tmp && *tmp ? tmp : "/tmp";
+    if (w->first && (tcr_scratch_make(&w->folder, tmp, "tccc-job-") || strlen(w->folder.path) >= sizeof mine.folder))
+        status = trace_fail(c, TCC_EENV, "%s: can't make a temporary folder: %m", tmp);
     else if (w->first)
-        strcpy(w->folder, mine.folder);
+        memcpy(mine.folder, w->folder.path, strlen(w->folder.path) + 1);
     if (!status && (status = tccrt_comm_all_gather(w->comm, &in, &out, NULL, NULL)))
         trace_comm_failed(c, status);
     for (int i = 0; !status && i < size; i++)
@@ -182,20 +182,6 @@ static int share_folder(struct trace_ctx *c)
         }
     free(all);
     return status;
-}
-
-static void remove_folder(const char *folder)
-{
-    DIR *d = *folder ? opendir(folder) : NULL;
-    char path[PATH_MAX + 256];
-    for (struct dirent *e; d && (e = readdir(d));) {
-        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-        unlink(path);
-    }
-    if (d) {
-        closedir(d);
-        rmdir(folder);
-    }
 }
 
 /* -- The world ---------------------------------------------------------------------------------------------------- */
@@ -217,6 +203,7 @@ int trace_join(struct trace_ctx *c, int stages)
         free(w);
         return trace_comm_failed(c, TCC_EENV);
     }
+    w->folder.alive = -1;
     c->world = w;
     world_taken = true;
     w->first = tccrt_comm_local_rank(w->comm) == 0;
@@ -244,7 +231,7 @@ void trace_leave(struct trace_ctx *c)
         if (w->groups[i].comm != w->comm)
             tccrt_comm_free(w->groups[i].comm);
     tccrt_comm_finalize(w->comm, *c->error ? c->error : NULL);
-    remove_folder(w->folder);
+    tcr_scratch_remove(&w->folder);
     free(w->groups);
     free(w);
     c->world = NULL;
