@@ -7,6 +7,7 @@
  */
 #include "compiler/onnx/import_int.h"
 
+#include <float.h>
 #include <string.h>
 
 /* -- One op */
@@ -414,7 +415,7 @@ struct ir_value *imp_softmax(struct imp *im, struct ir_value *x, int axis, bool 
     return y ? imp_cast(im, y, imp_dtype(x)) : NULL;
 }
 
-/* -- Activations of the recurrent operators */
+/* -- Activations of the recurrent and the fused operators */
 
 struct activation {
     const char *name;
@@ -433,6 +434,8 @@ static const struct activation activations[] = {
     {"ThresholdedRelu", IR_thresholded_relu, 1, 1.0, 0},
     {"Elu", IR_elu, 1, 1.0, 0},
     {"HardSigmoid", IR_hardsigmoid, 2, 0.2, 0.5},
+    {"HardSwish", IR_hardswish, 0, 0, 0},
+    {"Clip", IR_clip, 2, -FLT_MAX, FLT_MAX},
 };
 
 /* alpha and beta: NaN where the node gives none. */

@@ -198,6 +198,17 @@ struct ir_value *imp_unbox(struct imp *im, struct ir_value *v, ir_type type);
 /* Shared by families. imp_conv reads the node's window attributes. */
 struct ir_value *imp_conv(struct imp *im, struct ir_value *x, struct ir_value *w, struct ir_value *bias, enum tcc_dtype to);
 struct ir_value *imp_average_pool(struct imp *im, struct ir_value *x);                                     /* likewise */
+struct ir_value *imp_max_pool(struct imp *im, struct ir_value *x);                                         /* likewise */
+/* x[n, spatial..., c] <-> x[n, c, spatial...]; fewer than 3 dims as they are. */
+struct ir_value *imp_channels_first(struct imp *im, struct ir_value *x);
+struct ir_value *imp_channels_last(struct imp *im, struct ir_value *x);
+struct ir_value *imp_gemm(struct imp *im);                                                                 /* the node's operands and attributes */
+/* (x - mean) / sqrt(var + epsilon) over `axes`, and x / sqrt(mean(x^2) + epsilon), in the dtype of x; mean and 1/deviation are handed out (may
+ * be NULL). */
+struct ir_value *imp_normalise(struct imp *im, struct ir_value *x, int n, const int64_t *axes, double epsilon, struct ir_value **mean_out,
+                               struct ir_value **inverse_out);
+struct ir_value *imp_rms_normalise(struct imp *im, struct ir_value *x, int n, const int64_t *axes, double epsilon,
+                                   struct ir_value **inverse_out);
 struct ir_value *imp_matmul_nd(struct imp *im, struct ir_value *a, struct ir_value *b, enum tcc_dtype to);   /* NumPy's matmul */
 /* A reduction over axes known at run time (opaque.c); *count: elements combined into one, i64[]. */
 struct ir_value *imp_reduce_scatter(struct imp *im, struct ir_value *x, struct ir_value *axes, bool keep, enum ir_op op,

@@ -3,7 +3,7 @@
  * Attention and what models put around it: Attention, FlexAttention, RotaryEmbedding, TensorScatter, LinearAttention,
  * CausalConvWithState, SwiGLU. Attention is built as two products around a softmax; the passes join them where they can.
  */
-#include "compiler/onnx/import_int.h"
+#include "compiler/onnx/attention_int.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #define UNUSED(arg) ((void)(arg))
 
 /* [b, s, heads * d] -> [b, heads, s, d] */
-static struct ir_value *split_heads(struct imp *im, struct ir_value *x, int64_t heads)
+struct ir_value *imp_split_heads(struct imp *im, struct ir_value *x, int64_t heads)
 {
     static const int64_t perm[4] = {0, 2, 1, 3};
     if (!x || imp_rank(x) != 3)
@@ -24,7 +24,7 @@ static struct ir_value *split_heads(struct imp *im, struct ir_value *x, int64_t 
 }
 
 /* [b, heads, s, d] -> [b, s, heads * d] */
-static struct ir_value *join_heads(struct imp *im, struct ir_value *x)
+struct ir_value *imp_join_heads(struct imp *im, struct ir_value *x)
 {
     static const int64_t perm[4] = {0, 2, 1, 3};
     x = imp_transpose(im, x, perm);
@@ -35,7 +35,7 @@ static struct ir_value *join_heads(struct imp *im, struct ir_value *x)
 }
 
 /* Every key-value head serves `times` query heads that follow each other. */
-static struct ir_value *repeat_heads(struct imp *im, struct ir_value *x, int64_t times)
+struct ir_value *imp_repeat_heads(struct imp *im, struct ir_value *x, int64_t times)
 {
     if (!x || times == 1)
         return x;
@@ -45,7 +45,7 @@ static struct ir_value *repeat_heads(struct imp *im, struct ir_value *x, int64_t
     return imp_reshape(im, imp_expand(im, imp_unsqueeze(im, x, 1, &axis), 5, wide), 4, dims);
 }
 
-static bool head_ratio(struct imp *im, const struct ir_value *q, const struct ir_value *k, int64_t *ratio)
+bool imp_head_ratio(struct imp *im, const struct ir_value *q, const struct ir_value *k, int64_t *ratio)
 {
     int64_t a, b;
     *ratio = 1;
@@ -59,7 +59,7 @@ static bool head_ratio(struct imp *im, const struct ir_value *q, const struct ir
 }
 
 /* 1 / sqrt(head size), which may be symbolic; sqrt of it when both factors are scaled. */
-static struct ir_value *scale_of(struct imp *im, const struct ir_value *q, double given, bool half)
+struct ir_value *imp_head_scale(struct imp *im, const struct ir_value *q, double given, bool half)
 {
     int64_t d;
     if (given == 0 && ir_is_const(imp_dim(q, 3), &d))
@@ -143,7 +143,7 @@ static struct ir_value *guarded_softmax(struct imp *im, struct ir_value *scores,
     return imp_tri(im, IR_select, imp_bin(im, IR_eq, top, imp_like(im, bias, -INFINITY)), imp_like(im, p, 0), p);
 }
 
-static struct ir_value *softcap(struct imp *im, struct ir_value *x, double cap)
+struct ir_value *imp_softcap(struct imp *im, struct ir_value *x, double cap)
 {
     if (cap <= 0)
         return x;
@@ -189,10 +189,10 @@ bool onnx_op_attention(struct imp *im, int arg)
     if ((!flat && imp_rank(q) != 4) || imp_rank(k) != imp_rank(q) || imp_rank(v) != imp_rank(q) || !past_k != !past_v)
         return imp_bad(im, "Q, K, V with 3 or with 4 dims, and both past_key and past_value or neither are expected");
     enum tcc_dtype dtype = imp_dtype(q);
-    q = split_heads(im, q, imp_i(im, "q_num_heads", 0));
-    k = with_past(im, past_k, split_heads(im, k, imp_i(im, "kv_num_heads", 0)));
-    v = with_past(im, past_v, split_heads(im, v, imp_i(im, "kv_num_heads", 0)));
-    if (!q || !k || !v || !head_ratio(im, q, k, &ratio))
+    q = imp_split_heads(im, q, imp_i(im, "q_num_heads", 0));
+    k = with_past(im, past_k, imp_split_heads(im, k, imp_i(im, "kv_num_heads", 0)));
+    v = with_past(im, past_v, imp_split_heads(im, v, imp_i(im, "kv_num_heads", 0)));
+    if (!q || !k || !v || !imp_head_ratio(im, q, k, &ratio))
         return false;
     if ((imp_wants(im, 1) && !imp_out(im, 1, k)) || (imp_wants(im, 2) && !imp_out(im, 2, v)))
         return false;
@@ -200,10 +200,10 @@ bool onnx_op_attention(struct imp *im, int arg)
     if (!read_offset(im, &bias, past_k, valid) || !add_mask(im, &bias, mask) || !add_positions(im, &bias) ||
         !add_valid(im, &bias, valid))
         return false;
-    struct ir_value *scale = scale_of(im, q, imp_f(im, "scale", 0), true);
-    struct ir_value *key = imp_bin(im, IR_mul, repeat_heads(im, k, ratio), scale);
+    struct ir_value *scale = imp_head_scale(im, q, imp_f(im, "scale", 0), true);
+    struct ir_value *key = imp_bin(im, IR_mul, imp_repeat_heads(im, k, ratio), scale);
     struct ir_value *qk = imp_matmul(im, imp_bin(im, IR_mul, q, scale), key, false, true, dtype), *shown = qk;
-    qk = softcap(im, qk, imp_f(im, "softcap", 0));
+    qk = imp_softcap(im, qk, imp_f(im, "softcap", 0));
     shown = mode == 1 ? qk : shown;
     struct ir_value *scores = bias.value ? imp_bin(im, IR_add, qk, bias.value) : qk;
     shown = mode == 2 ? scores : shown;
@@ -215,8 +215,9 @@ bool onnx_op_attention(struct imp *im, int arg)
     p = p ? imp_cast(im, p, dtype) : NULL;
     shown = mode == 3 ? p : shown;
     struct ir_value *y =
-        p ? imp_matmul(im, imp_cast(im, p, imp_dtype(v)), repeat_heads(im, v, ratio), false, false, TCC_NONE) : NULL;
-    return imp_out(im, 0, flat ? join_heads(im, y) : y) && (!imp_wants(im, 3) || imp_out(im, 3, shown));
+        p ? imp_matmul(im, imp_cast(im, p, imp_dtype(v)), imp_repeat_heads(im, v, ratio), false, false, TCC_NONE)
+          : NULL;
+    return imp_out(im, 0, flat ? imp_join_heads(im, y) : y) && (!imp_wants(im, 3) || imp_out(im, 3, shown));
 }
 
 /* A graph attribute with one tensor in and one out, imported where it stands. */
@@ -247,22 +248,22 @@ bool onnx_op_flex_attention(struct imp *im, int arg)
     int64_t ratio;
     if (!v)
         return false;
-    if (imp_rank(q) != 4 || imp_rank(k) != 4 || imp_rank(v) != 4 || !head_ratio(im, q, k, &ratio))
+    if (imp_rank(q) != 4 || imp_rank(k) != 4 || imp_rank(v) != 4 || !imp_head_ratio(im, q, k, &ratio))
         return imp_bad(im, "Q, K, V with 4 dims are expected");
     enum tcc_dtype dtype = imp_dtype(q), wide = dtype == TCC_F64 ? TCC_F64 : TCC_F32;
     if (imp_attr(im, "softmax_precision"))
         wide = imp_dtype_of(im, imp_i(im, "softmax_precision", 1));
     if (wide == TCC_NONE)
         return false;
-    struct ir_value *qk =
-        imp_matmul(im, imp_cast(im, q, wide), imp_cast(im, repeat_heads(im, k, ratio), wide), false, true, TCC_NONE);
+    struct ir_value *qk = imp_matmul(im, imp_cast(im, q, wide), imp_cast(im, imp_repeat_heads(im, k, ratio), wide),
+                                     false, true, TCC_NONE);
     qk = qk ? imp_bin(im, IR_mul, qk,
-                      imp_cast(im, scale_of(im, imp_cast(im, q, wide), imp_f(im, "scale", 0), false), wide))
+                      imp_cast(im, imp_head_scale(im, imp_cast(im, q, wide), imp_f(im, "scale", 0), false), wide))
             : NULL;
     qk = modify(im, "score_mod", qk);
     struct ir_value *p = modify(im, "prob_mod", qk ? imp_softmax(im, qk, 3, false) : NULL);
     struct ir_value *y =
-        p ? imp_matmul(im, p, imp_cast(im, repeat_heads(im, v, ratio), wide), false, false, TCC_NONE) : NULL;
+        p ? imp_matmul(im, p, imp_cast(im, imp_repeat_heads(im, v, ratio), wide), false, false, TCC_NONE) : NULL;
     return y && imp_out(im, 0, imp_cast(im, y, dtype));
 }
 
@@ -277,6 +278,37 @@ static struct ir_value *every_second(struct imp *im, struct ir_value *x, int64_t
         step[k] = ir_const(im->ctx, k == 3 ? 2 : 1);
     }
     return imp_slice(im, x, start, size, step);
+}
+
+struct ir_value *imp_rotate(struct imp *im, struct ir_value *x, struct ir_value *cosine, struct ir_value *sine,
+                            int64_t part, bool interleaved)
+{
+    struct ir_ctx *c = im->ctx;
+    if (!x || !cosine || !sine)
+        return NULL;
+    ir_expr whole = imp_dim(x, 3), turned = part ? ir_const(c, part) : whole,
+            half = ir_floordiv(c, turned, ir_const(c, 2)), none = ir_const(c, 0);
+    struct ir_value *first = interleaved ? every_second(im, x, 0, half) : imp_slice1(im, x, 3, none, half);
+    struct ir_value *second = interleaved ? every_second(im, x, 1, half) : imp_slice1(im, x, 3, half, half);
+    struct ir_value *real = imp_bin(im, IR_sub, imp_bin(im, IR_mul, cosine, first), imp_bin(im, IR_mul, sine, second));
+    struct ir_value *imaginary =
+        imp_bin(im, IR_add, imp_bin(im, IR_mul, sine, first), imp_bin(im, IR_mul, cosine, second));
+    struct ir_value *pair[2] = {real, imaginary};
+    if (!real || !imaginary)
+        return NULL;
+    if (interleaved) {
+        int64_t axis = 4;
+        ir_expr dims[4] = {imp_dim(real, 0), imp_dim(real, 1), imp_dim(real, 2), turned};
+        pair[0] = imp_unsqueeze(im, real, 1, &axis);
+        pair[1] = imp_unsqueeze(im, imaginary, 1, &axis);
+        pair[0] = imp_reshape(im, imp_concat(im, 2, pair, 4), 4, dims);
+    } else {
+        pair[0] = imp_concat(im, 2, pair, 3);
+    }
+    if (turned == whole)
+        return pair[0];
+    pair[1] = imp_slice1(im, x, 3, turned, ir_sub(c, whole, turned));
+    return imp_concat(im, 2, pair, 3);
 }
 
 /* The cache for every token, as [b, 1, s, half]. */
@@ -295,42 +327,15 @@ bool onnx_op_rotary(struct imp *im, int arg)
     UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *cache_cos = imp_in(im, 1), *cache_sin = imp_in(im, 2),
                     *positions = imp_in(im, 3);
-    struct ir_ctx *c = im->ctx;
     if (!x)
         return false;
     bool flat = imp_rank(x) == 3;
     if ((!flat && imp_rank(x) != 4) || !cache_cos || !cache_sin)
         return imp_bad(im, "X with 3 or 4 dims and both caches are expected");
-    x = split_heads(im, x, imp_i(im, "num_heads", 0));
+    x = imp_split_heads(im, x, imp_i(im, "num_heads", 0));
     struct ir_value *cosine = angles(im, cache_cos, positions), *sine = angles(im, cache_sin, positions);
-    if (!x || !cosine || !sine)
-        return false;
-    int64_t part = imp_i(im, "rotary_embedding_dim", 0);
-    ir_expr whole = imp_dim(x, 3), turned = part ? ir_const(c, part) : whole,
-            half = ir_floordiv(c, turned, ir_const(c, 2)), none = ir_const(c, 0);
-    bool interleaved = imp_i(im, "interleaved", 0);
-    struct ir_value *first = interleaved ? every_second(im, x, 0, half) : imp_slice1(im, x, 3, none, half);
-    struct ir_value *second = interleaved ? every_second(im, x, 1, half) : imp_slice1(im, x, 3, half, half);
-    struct ir_value *real = imp_bin(im, IR_sub, imp_bin(im, IR_mul, cosine, first), imp_bin(im, IR_mul, sine, second));
-    struct ir_value *imaginary =
-        imp_bin(im, IR_add, imp_bin(im, IR_mul, sine, first), imp_bin(im, IR_mul, cosine, second));
-    struct ir_value *pair[2] = {real, imaginary};
-    if (!real || !imaginary)
-        return false;
-    if (interleaved) {
-        int64_t axis = 4;
-        ir_expr dims[4] = {imp_dim(real, 0), imp_dim(real, 1), imp_dim(real, 2), turned};
-        pair[0] = imp_unsqueeze(im, real, 1, &axis);
-        pair[1] = imp_unsqueeze(im, imaginary, 1, &axis);
-        pair[0] = imp_reshape(im, imp_concat(im, 2, pair, 4), 4, dims);
-    } else {
-        pair[0] = imp_concat(im, 2, pair, 3);
-    }
-    if (turned != whole) {
-        pair[1] = imp_slice1(im, x, 3, turned, ir_sub(c, whole, turned));
-        pair[0] = imp_concat(im, 2, pair, 3);
-    }
-    return imp_out(im, 0, flat ? join_heads(im, pair[0]) : pair[0]);
+    x = imp_rotate(im, x, cosine, sine, imp_i(im, "rotary_embedding_dim", 0), imp_i(im, "interleaved", 0));
+    return x && imp_out(im, 0, flat ? imp_join_heads(im, x) : x);
 }
 
 /* -- TensorScatter: a cache with new entries written at each sample's position */
@@ -439,7 +444,7 @@ static bool linear_step(struct imp *im, const struct linear *l, struct ir_value 
     }
     s = imp_bin(im, IR_add, s, imp_bin(im, IR_mul, column, imp_unsqueeze(im, v, 1, &middle)));
     struct ir_value *y =
-        imp_matmul(im, imp_unsqueeze(im, q, 1, &middle), repeat_heads(im, s, l->ratio), false, false, TCC_NONE);
+        imp_matmul(im, imp_unsqueeze(im, q, 1, &middle), imp_repeat_heads(im, s, l->ratio), false, false, TCC_NONE);
     *out = imp_bin(im, IR_mul, imp_squeeze(im, y, 1, &middle), l->scale);
     *state = s;
     return *out && s;
@@ -492,7 +497,7 @@ bool onnx_op_linear_attention(struct imp *im, int arg)
     l.beta = beta && imp_rank(beta) == 3 && ir_is_const(imp_dim(beta, 2), &head) ? by_time(im, beta, head) : NULL;
     if (!l.q || !l.k || !l.v || (decay && !l.decay) || (beta && !l.beta))
         return beta && !l.beta && imp_bad(im, "beta must have 3 dims, the last one known");
-    l.scale = imp_cast(im, scale_of(im, l.q, imp_f(im, "scale", 0), false), TCC_F32);
+    l.scale = imp_cast(im, imp_head_scale(im, l.q, imp_f(im, "scale", 0), false), TCC_F32);
     ir_expr dims[4] = {imp_dim(q, 0), ir_const(im->ctx, hk), imp_dim(l.k, 3), imp_dim(l.v, 3)};
     struct ir_value *initial = past ? imp_cast(im, past, TCC_F32) : imp_splat(im, TCC_F32, 0, 4, dims);
     struct ir_node *loop = initial ? linear_loop(im, &l, imp_expand(im, initial, 4, dims)) : NULL;

@@ -37,21 +37,26 @@ bool onnx_op_matmul(struct imp *im, int arg)
     return b && imp_out(im, 0, imp_matmul_nd(im, a, b, imp_dtype(a)));
 }
 
-bool onnx_op_gemm(struct imp *im, int arg)
+struct ir_value *imp_gemm(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *a = imp_tensor(im, 0), *b = a ? imp_tensor(im, 1) : NULL, *c = imp_in(im, 2);
     double alpha = imp_f(im, "alpha", 1), beta = imp_f(im, "beta", 1);
     if (!b)
-        return false;
+        return NULL;
     if (imp_rank(a) != 2 || imp_rank(b) != 2)
-        return imp_bad(im, "operands of %d and %d dims; matrices are expected", imp_rank(a), imp_rank(b));
+        return imp_bad(im, "operands of %d and %d dims; matrices are expected", imp_rank(a), imp_rank(b)), NULL;
     struct ir_value *y = imp_matmul(im, a, b, imp_i(im, "transA", 0), imp_i(im, "transB", 0), imp_dtype(a));
     if (alpha != 1)
         y = imp_bin(im, IR_mul, y, imp_like(im, a, alpha));
     if (c && beta != 0)
         y = imp_bin(im, IR_add, y, beta == 1 ? c : imp_bin(im, IR_mul, c, imp_like(im, c, beta)));
-    return imp_out(im, 0, y);
+    return y;
+}
+
+bool onnx_op_gemm(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    return imp_out(im, 0, imp_gemm(im));
 }
 
 /* -- Einsum: operands are contracted from left to right, each step as one batched matrix product */

@@ -248,6 +248,12 @@ static struct ir_value *pool_indices(struct imp *im, struct ir_value *x, const s
                    imp_unsqueeze(im, imp_bin(im, IR_mul, which, imp_dim_value(im, size)), w->n, axes));
 }
 
+struct ir_value *imp_max_pool(struct imp *im, struct ir_value *x)
+{
+    struct window w;
+    return read_pool(im, x, &w) ? pool(im, IR_max_pool, x, &w, NULL) : NULL;
+}
+
 bool onnx_op_max_pool(struct imp *im, int arg)
 {
     UNUSED(arg);

@@ -54,9 +54,8 @@ bool onnx_op_hardmax(struct imp *im, int arg)
     return imp_out(im, 0, imp_reshape(im, y, rank, x->type->dim));
 }
 
-/* (x - mean) / sqrt(var + epsilon) over `axes`, in f32 at least; mean and 1/deviation are handed out (may be NULL). */
-static struct ir_value *normalise(struct imp *im, struct ir_value *x, int n, const int64_t *axes, double epsilon,
-                                  struct ir_value **mean_out, struct ir_value **inverse_out)
+struct ir_value *imp_normalise(struct imp *im, struct ir_value *x, int n, const int64_t *axes, double epsilon,
+                               struct ir_value **mean_out, struct ir_value **inverse_out)
 {
     struct ir_value *mean = imp_mean(im, x, n, axes, true);
     struct ir_value *centred = imp_bin(im, IR_sub, x, mean);
@@ -89,7 +88,7 @@ bool onnx_op_layer_norm(struct imp *im, int arg)
     enum tcc_dtype stash = imp_dtype_of(im, imp_i(im, "stash_type", 1));
     int n = axes_from((int)axis, imp_rank(x), axes);
     struct ir_value *wide = stash == TCC_F32 && imp_dtype(x) != TCC_F64 ? imp_cast(im, x, TCC_F32) : x;
-    struct ir_value *y = normalise(im, wide, n, axes, imp_f(im, "epsilon", 1e-5f), &mean, &inverse);
+    struct ir_value *y = imp_normalise(im, wide, n, axes, imp_f(im, "epsilon", 1e-5f), &mean, &inverse);
     if (!y)
         return false;
     y = imp_bin(im, IR_mul, imp_cast(im, y, imp_dtype(x)), imp_cast(im, scale, imp_dtype(x)));
@@ -99,6 +98,19 @@ bool onnx_op_layer_norm(struct imp *im, int arg)
            (!imp_wants(im, 2) || imp_out(im, 2, inverse));
 }
 
+struct ir_value *imp_rms_normalise(struct imp *im, struct ir_value *x, int n, const int64_t *axes, double epsilon,
+                                   struct ir_value **inverse_out)
+{
+    struct ir_value *mean = imp_mean(im, imp_un(im, IR_square, x), n, axes, true);
+    if (!mean)
+        return NULL;
+    struct ir_value *inverse = imp_un(im, IR_rsqrt, imp_bin(im, IR_add, mean, imp_like(im, mean, epsilon)));
+    if (inverse_out)
+        *inverse_out = inverse;
+    return imp_bin(im, IR_mul, x, inverse);
+}
+
+/* RMSNormalization, SimplifiedLayerNormalization. */
 bool onnx_op_rms_norm(struct imp *im, int arg)
 {
     UNUSED(arg);
@@ -107,12 +119,10 @@ bool onnx_op_rms_norm(struct imp *im, int arg)
     if (!scale || !imp_axis(im, &axis, imp_rank(x)))
         return false;
     int n = axes_from((int)axis, imp_rank(x), axes);
-    struct ir_value *wide = imp_wide(im, x);
-    struct ir_value *mean = imp_mean(im, imp_un(im, IR_square, wide), n, axes, true);
-    struct ir_value *inverse =
-        imp_un(im, IR_rsqrt, imp_bin(im, IR_add, mean, imp_like(im, mean, imp_f(im, "epsilon", 1e-5f))));
-    struct ir_value *y = imp_bin(im, IR_mul, wide, inverse);
-    return y && imp_out(im, 0, imp_bin(im, IR_mul, imp_cast(im, y, imp_dtype(scale)), scale));
+    struct ir_value *inverse = NULL;
+    struct ir_value *y = imp_rms_normalise(im, imp_wide(im, x), n, axes, imp_f(im, "epsilon", 1e-5f), &inverse);
+    return y && imp_out(im, 0, imp_bin(im, IR_mul, imp_cast(im, y, imp_dtype(scale)), scale)) &&
+           (!imp_wants(im, 1) || imp_out(im, 1, inverse));
 }
 
 static struct ir_value *mean_axes(struct imp *im, struct ir_value *x, int64_t *axes, int n, bool keep)
@@ -244,7 +254,7 @@ bool onnx_op_instance_norm(struct imp *im, int arg)
     if (!scale || !bias || imp_rank(x) < 3)
         return imp_bad(im, "x[n, c, spatial...], scale and bias are expected");
     int n = axes_from(2, imp_rank(x), axes);
-    struct ir_value *y = normalise(im, imp_wide(im, x), n, axes, imp_f(im, "epsilon", 1e-5f), NULL, NULL);
+    struct ir_value *y = imp_normalise(im, imp_wide(im, x), n, axes, imp_f(im, "epsilon", 1e-5f), NULL, NULL);
     y = y ? imp_cast(im, y, imp_dtype(x)) : NULL;
     y = imp_bin(im, IR_mul, y, imp_along(im, scale, 1, imp_rank(x)));
     return imp_out(im, 0, imp_bin(im, IR_add, y, imp_along(im, bias, 1, imp_rank(x))));
@@ -268,7 +278,7 @@ bool onnx_op_group_norm(struct imp *im, int arg)
         split[k + 1] = imp_dim(x, k);
     int n = axes_from(2, rank + 1, axes);
     struct ir_value *g = imp_reshape(im, imp_wide(im, x), rank + 1, split);
-    struct ir_value *y = normalise(im, g, n, axes, imp_f(im, "epsilon", 1e-5f), NULL, NULL);
+    struct ir_value *y = imp_normalise(im, g, n, axes, imp_f(im, "epsilon", 1e-5f), NULL, NULL);
     if (!y)
         return false;
     if (im->opset < 21) {

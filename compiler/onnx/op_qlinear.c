@@ -84,16 +84,15 @@ bool onnx_op_qlinear_concat(struct imp *im, int arg)
     return imp_axis(im, &axis, imp_rank(in[0])) && quantised(im, imp_concat(im, n, in, (int)axis), 0, type_of(im, 2));
 }
 
-static bool channels_last(struct imp *im)
-{
-    return imp_i(im, "channels_last", 0) && !imp_unsupported(im, "channels as the last axis");
-}
-
 bool onnx_op_qlinear_average_pool(struct imp *im, int arg)
 {
     UNUSED(arg);
-    struct ir_value *x = channels_last(im) ? NULL : real_of(im, 0);
-    return x && quantised(im, imp_average_pool(im, x), 3, type_of(im, 0));
+    struct ir_value *x = real_of(im, 0);
+    bool last = imp_i(im, "channels_last", 0);
+    if (!x)
+        return false;
+    x = imp_average_pool(im, last ? imp_channels_first(im, x) : x);
+    return quantised(im, last ? imp_channels_last(im, x) : x, 3, type_of(im, 0));
 }
 
 bool onnx_op_qlinear_global_average_pool(struct imp *im, int arg)
@@ -160,18 +159,24 @@ bool onnx_op_qgemm(struct imp *im, int arg)
     return y && imp_out(im, 0, imp_bin(im, IR_mul, y, imp_bin(im, IR_mul, sa, sb)));
 }
 
-/* Result 0: a b sa sb + bias, of bytes a and b. */
-static bool to_float(struct imp *im, struct ir_value *a, struct ir_value *za, struct ir_value *sa, struct ir_value *b,
-                     struct ir_value *zb, struct ir_value *sb, struct ir_value *bias)
+struct ir_value *imp_integer_product(struct imp *im, struct ir_value *a, struct ir_value *za, struct ir_value *sa,
+                                     struct ir_value *b, struct ir_value *zb, struct ir_value *sb)
 {
     if (!sa || !sb)
-        return imp_bad(im, "scales are missing");
+        return imp_bad(im, "scales are missing"), NULL;
     if (imp_rank(sa) == 1 && !ir_is_value(imp_dim(sa, 0), 1))
-        return imp_unsupported(im, "a scale for each row");
+        return imp_unsupported(im, "a scale for each row"), NULL;
     a = imp_centred(im, a, za, imp_rank(a) - 2);
     b = imp_centred(im, b, zb, imp_rank(b) - 1);
     struct ir_value *y = imp_cast(im, imp_matmul_nd(im, a, b, TCC_I32), TCC_F32);
-    y = y ? imp_bin(im, IR_mul, y, imp_bin(im, IR_mul, imp_one(im, sa), column_scale(im, sb))) : NULL;
+    return y ? imp_bin(im, IR_mul, y, imp_bin(im, IR_mul, imp_one(im, sa), column_scale(im, sb))) : NULL;
+}
+
+/* Result 0: the product of bytes a and b, and bias (may be NULL). */
+static bool to_float(struct imp *im, struct ir_value *a, struct ir_value *za, struct ir_value *sa, struct ir_value *b,
+                     struct ir_value *zb, struct ir_value *sb, struct ir_value *bias)
+{
+    struct ir_value *y = imp_integer_product(im, a, za, sa, b, zb, sb);
     return y && imp_out(im, 0, bias ? imp_bin(im, IR_add, y, bias) : y);
 }
 

@@ -11,6 +11,25 @@
 
 #define UNUSED(arg) ((void)(arg))
 
+/* Each element along the axis `block` times, cut to `size` in all. */
+struct ir_value *imp_repeat_blocks(struct imp *im, struct ir_value *s, int axis, int64_t block, ir_expr size)
+{
+    struct ir_ctx *c = im->ctx;
+    ir_expr wide[TCC_MAX_RANK], dims[TCC_MAX_RANK];
+    int64_t behind = axis + 1;
+    if (!s || imp_rank(s) + 1 > TCC_MAX_RANK)
+        return s ? (imp_unsupported(im, "%d dims in blocks", imp_rank(s)), NULL) : NULL;
+    int rank = imp_rank(s);
+    for (int k = 0, j = 0; k < rank; k++) {
+        wide[j++] = imp_dim(s, k);
+        dims[k] = k == axis ? ir_mulc(c, imp_dim(s, k), block) : imp_dim(s, k);
+        if (k == axis)
+            wide[j++] = ir_const(c, block);
+    }
+    struct ir_value *y = imp_reshape(im, imp_expand(im, imp_unsqueeze(im, s, 1, &behind), rank + 1, wide), rank, dims);
+    return imp_slice1(im, y, axis, ir_const(c, 0), size);
+}
+
 /* A scale or zero point of `x`, so that it broadcasts. */
 static struct ir_value *spread(struct imp *im, struct ir_value *s, const struct ir_value *x, int64_t axis)
 {
@@ -25,19 +44,9 @@ static struct ir_value *spread(struct imp *im, struct ir_value *s, const struct 
         return NULL;
     if (imp_rank(s) == 1 && !block)
         return imp_along(im, s, (int)axis, rank);
-    if (imp_rank(s) != rank || block < 1 || rank + 1 > TCC_MAX_RANK)
+    if (imp_rank(s) != rank || block < 1)
         return imp_bad(im, "a scale %s for x %s", ir_type_text(c, s->type), ir_type_text(c, x->type)), NULL;
-    /* Each element `block` times along the axis, cut to x's size. */
-    ir_expr wide[TCC_MAX_RANK], dims[TCC_MAX_RANK];
-    int64_t behind = axis + 1;
-    for (int k = 0, j = 0; k < rank; k++) {
-        wide[j++] = imp_dim(s, k);
-        dims[k] = k == axis ? ir_mulc(c, imp_dim(s, k), block) : imp_dim(s, k);
-        if (k == axis)
-            wide[j++] = ir_const(c, block);
-    }
-    struct ir_value *y = imp_reshape(im, imp_expand(im, imp_unsqueeze(im, s, 1, &behind), rank + 1, wide), rank, dims);
-    return imp_slice1(im, y, (int)axis, ir_const(c, 0), imp_dim(x, (int)axis));
+    return imp_repeat_blocks(im, s, (int)axis, block, imp_dim(x, (int)axis));
 }
 
 static const struct {
@@ -202,8 +211,11 @@ bool onnx_op_qlinear_conv(struct imp *im, int arg)
         return false;
     if (sw && imp_rank(sw) == 1)
         sw = ir_is_value(imp_dim(sw, 0), 1) ? imp_reshape(im, sw, 0, NULL) : imp_along(im, sw, 1, imp_rank(x));
-    x = imp_centred(im, x, imp_in(im, 2), 1);
+    bool last = imp_i(im, "channels_last", 0); /* in ONNX Runtime's form of the operator */
+    x = imp_centred(im, last ? imp_channels_first(im, x) : x, imp_in(im, 2), 1);
     w = imp_centred(im, w, imp_in(im, 5), 0);
-    return imp_requantise(im, imp_conv(im, x, w, imp_in(im, 8), TCC_I32), imp_in(im, 1), sw, imp_in(im, 6),
-                          imp_in(im, 7));
+    x = imp_conv(im, x, w, imp_in(im, 8), TCC_I32);
+    if (last && sw && imp_rank(sw))
+        sw = imp_channels_last(im, sw);
+    return imp_requantise(im, last ? imp_channels_last(im, x) : x, imp_in(im, 1), sw, imp_in(im, 6), imp_in(im, 7));
 }

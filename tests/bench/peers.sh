@@ -29,6 +29,15 @@ bad=$(grep -cE ': (wrong|unsupported|crashed)' "$logs/qlinear.log") good=$(grep 
 [ $((good + bad)) -gt 0 ] || bad=1
 count "$good" "$bad" 0 "quantised operators"
 
+say "operators of com.microsoft, beside ONNX Runtime"
+rm -rf "$build/contrib-runtime"
+"$peers_dir/bin/python" "$top/tests/onnx/contrib_cases.py" "$build/contrib-runtime" --runtime >"$logs/contrib.log" 2>&1
+"$build/tccc-run" --test-suite "$build/contrib-runtime" -j 2 >>"$logs/contrib.log" 2>&1 </dev/null
+grep -E ': (wrong|unsupported|crashed|result .* is off)' "$logs/contrib.log"
+bad=$(grep -cE ': (wrong|unsupported|crashed|result .* is off)' "$logs/contrib.log") good=$(grep -c ': passed$' "$logs/contrib.log")
+[ $((good + bad)) -gt 0 ] || bad=1
+count "$good" "$bad" 0 "operators of com.microsoft"
+
 say "modules: small networks of many kinds, by both of PyTorch's exporters, run and trained"
 "$peers_dir/bin/python" "$top/tests/onnx/modules.py" "$build" "$build/modules" >"$build/modules.log" 2>"$logs/modules.err" </dev/null
 grep '^not ok' "$build/modules.log"

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ONNX Runtime's operators on weights of 2, 4 and 8 bits in blocks that have a scale and a zero point each: MatMulNBits, GatherBlockQuantized.
+ *
+ * Packed elements become bytes, one each, which is how the IR holds them; the floats are made from those when the program runs.
+ * Source: ONNX Runtime, docs/ContribOperators.md.
+ */
+#include "compiler/onnx/quant_int.h"
+
+#include <string.h>
+
+#define UNUSED(arg) ((void)(arg))
+
+/* -- Packed elements */
+
+static struct ir_value *unpack_constant(struct imp *im, const struct ir_tensor *t, int bits)
+{
+    int per = 8 / bits, last = t->rank - 1;
+    int64_t dims[TCC_MAX_RANK];
+    memcpy(dims, t->dims, sizeof dims);
+    dims[last] *= per;
+    struct ir_tensor *y = ir_tensor_new(TCC_U8, t->rank, dims);
+    uint8_t *to = y ? (uint8_t *)(uintptr_t)y->data : NULL;
+    for (int64_t k = 0; y && k < t->nelems; k++) {
+        unsigned v = *(const uint8_t *)ir_tensor_at(t, k);
+        for (int j = 0; j < per; j++)
+            *to++ = (uint8_t)(v >> (bits * j) & ((1u << bits) - 1));
+    }
+    return imp_const(im, y);
+}
+
+/* u8[.., n] -> u8[.., n * 8 / bits], the lowest bits of each byte first. */
+static struct ir_value *unpack(struct imp *im, struct ir_value *x, int bits)
+{
+    struct ir_value *part[4];
+    ir_expr dims[TCC_MAX_RANK];
+    if (!x || bits == 8)
+        return x;
+    int rank = imp_rank(x), per = 8 / bits;
+    int64_t axis = rank;
+    if (ir_const_of(x) && !ir_const_of(x)->splat)
+        return unpack_constant(im, ir_const_of(x), bits);
+    for (int k = 0; k < per; k++) {
+        part[k] = imp_bin(im, IR_shr, x, imp_int(im, TCC_U8, bits * k));
+        part[k] = imp_unsqueeze(im, imp_bin(im, IR_and, part[k], imp_int(im, TCC_U8, (1 << bits) - 1)), 1, &axis);
+        if (!part[k])
+            return NULL;
+    }
+    for (int k = 0; k < rank; k++)
+        dims[k] = k == rank - 1 ? ir_mulc(im->ctx, imp_dim(x, k), per) : imp_dim(x, k);
+    return imp_reshape(im, imp_concat(im, per, part, rank), rank, dims);
+}
+
+static bool known_bits(struct imp *im, int64_t bits)
+{
+    return bits == 2 || bits == 4 || bits == 8 || imp_unsupported(im, "weights of %lld bits", (long long)bits);
+}
+
+/* -- MatMulNBits */
+
+struct blocks {
+    int64_t n, k, bits, size, count; /* results, summands, bits, size and number of blocks */
+};
+
+/* [n, count] of elements, or of such packed in bytes, whatever shape they come in. NULL where v is. */
+static struct ir_value *per_block(struct imp *im, struct ir_value *v, const struct blocks *b)
+{
+    ir_expr dims[2] = {ir_const(im->ctx, b->n), NULL};
+    if (!v)
+        return NULL;
+    if (imp_dtype(v) != TCC_U8) {
+        dims[1] = ir_const(im->ctx, b->count);
+        return imp_reshape(im, v, 2, dims);
+    }
+    dims[1] = ir_const(im->ctx, (b->count * b->bits + 7) / 8);
+    v = unpack(im, imp_reshape(im, v, 2, dims), (int)b->bits);
+    return imp_slice1(im, v, 1, ir_const(im->ctx, 0), ir_const(im->ctx, b->count));
+}
+
+/* The weights as floats [n, k]. */
+static struct ir_value *block_weights(struct imp *im, const struct blocks *b, struct ir_value *w,
+                                      struct ir_value *scale, struct ir_value *zero, struct ir_value *group)
+{
+    struct ir_ctx *c = im->ctx;
+    ir_expr n = ir_const(c, b->n), k = ir_const(c, b->k), size = ir_const(c, b->size), count = ir_const(c, b->count);
+    ir_expr packed[2] = {n, ir_const(c, b->count * b->size * b->bits / 8)}, whole[3] = {n, count, size},
+            flat[2] = {n, ir_const(c, b->count * b->size)};
+    int64_t last = 2;
+    w = unpack(im, imp_reshape(im, w, 2, packed), (int)b->bits);
+    zero = zero ? imp_cast(im, zero, TCC_F32) : imp_num(im, TCC_F32, (double)(1 << (b->bits - 1)));
+    scale = imp_wide(im, scale);
+    if (!w || !zero || !scale)
+        return NULL;
+    if (group) {
+        w = imp_cast(im, imp_slice1(im, w, 1, ir_const(c, 0), k), TCC_F32);
+        scale = imp_gather(im, scale, group, 1);
+        zero = imp_rank(zero) ? imp_gather(im, zero, group, 1) : zero;
+        return imp_bin(im, IR_mul, imp_bin(im, IR_sub, w, zero), scale);
+    }
+    w = imp_cast(im, imp_reshape(im, w, 3, whole), TCC_F32);
+    w = imp_bin(im, IR_sub, w, imp_rank(zero) ? imp_unsqueeze(im, zero, 1, &last) : zero);
+    w = imp_bin(im, IR_mul, w, imp_unsqueeze(im, scale, 1, &last));
+    return imp_slice1(im, imp_reshape(im, w, 2, flat), 1, ir_const(c, 0), k);
+}
+
+bool onnx_op_matmul_nbits(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *a = imp_tensor(im, 0), *w = a ? imp_tensor(im, 1) : NULL, *scale = w ? imp_tensor(im, 2) : NULL;
+    struct ir_value *zero = imp_in(im, 3), *group = imp_in(im, 4), *bias = imp_in(im, 5);
+    struct blocks b = {imp_i(im, "N", 0), imp_i(im, "K", 0), imp_i(im, "bits", 4), imp_i(im, "block_size", 0), 0};
+    if (!scale || !known_bits(im, b.bits))
+        return false;
+    if (b.n < 1 || b.k < 1 || b.n > INT32_MAX || b.k > INT32_MAX || b.size < 8 || b.size > INT32_MAX ||
+        imp_dtype(w) != TCC_U8)
+        return imp_bad(im, "N, K, block_size and weights of u8 are expected");
+    if (imp_i(im, "weight_prepacked", 0))
+        return imp_unsupported(im, "weights packed for one device");
+    b.count = (b.k + b.size - 1) / b.size;
+    w = block_weights(im, &b, w, per_block(im, scale, &b), per_block(im, zero, &b), group);
+    struct ir_value *y = w ? imp_matmul(im, a, imp_cast(im, w, imp_dtype(a)), false, true, imp_dtype(a)) : NULL;
+    return imp_out(im, 0, y && bias ? imp_bin(im, IR_add, y, bias) : y);
+}
+
+/* -- GatherBlockQuantized */
+
+/* Scales or zero points of the rows that were gathered from `x`; `axis`: where blocks are. */
+static struct ir_value *of_rows(struct imp *im, struct ir_value *v, struct ir_value *index, int64_t gather,
+                                int64_t axis, int64_t block)
+{
+    if (!v)
+        return NULL;
+    if (gather == axis)
+        index = imp_bin(im, IR_div, index, imp_like(im, index, (double)block));
+    return imp_gather(im, v, index, (int)gather);
+}
+
+bool onnx_op_gather_block_quantized(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0), *index = x ? imp_tensor(im, 1) : NULL,
+                    *scale = index ? imp_tensor(im, 2) : NULL;
+    struct ir_value *zero = imp_in(im, 3);
+    int64_t gather = imp_i(im, "gather_axis", 0), axis = imp_i(im, "quantize_axis", 1),
+            block = imp_i(im, "block_size", 128), bits = imp_i(im, "bits", 4);
+    if (!scale || !imp_axis(im, &gather, imp_rank(x)) || !imp_axis(im, &axis, imp_rank(x)))
+        return false;
+    bool bytes = imp_dtype(x) == TCC_U8;
+    if (bytes && (!known_bits(im, bits) || (bits < 8 && (gather || axis == gather))))
+        return imp_bad(im, "packed data needs gather_axis 0 and another quantize_axis");
+    if (imp_rank(scale) != imp_rank(x) || block < 0)
+        return imp_bad(im, "scales with %d dims and a block_size are expected", imp_rank(x));
+    if (bytes && zero)
+        zero = unpack(im, zero, (int)bits);
+    if (bytes && zero && imp_rank(zero) == imp_rank(scale))
+        zero = imp_slice1(im, zero, imp_rank(zero) - 1, ir_const(im->ctx, 0), imp_dim(scale, imp_rank(zero) - 1));
+    else if (!zero && bytes)
+        zero = imp_num(im, TCC_F32, (double)(1 << (bits - 1)));
+    enum tcc_dtype to = imp_dtype(scale);
+    struct ir_value *rows = imp_gather(im, x, index, (int)gather);
+    rows = bytes ? unpack(im, rows, (int)bits) : rows;
+    if (!rows)
+        return false;
+    int at = (int)axis + (axis > gather ? imp_rank(index) - 1 : 0);
+    ir_expr size = imp_rank(rows) > at ? imp_dim(rows, at) : NULL;
+    struct ir_value *pair[2] = {imp_wide(im, scale), zero ? imp_cast(im, zero, TCC_F32) : NULL};
+    for (int k = 0; k < 2; k++) {
+        if (!pair[k] || !imp_rank(pair[k]))
+            continue;
+        pair[k] = of_rows(im, pair[k], index, gather, axis, block);
+        pair[k] = gather == axis || !block ? pair[k] : imp_repeat_blocks(im, pair[k], at, block, size);
+        if (!pair[k])
+            return false;
+    }
+    struct ir_value *y = imp_cast(im, rows, TCC_F32);
+    y = pair[1] ? imp_bin(im, IR_sub, y, pair[1]) : y;
+    return imp_out(im, 0, imp_cast(im, imp_bin(im, IR_mul, y, pair[0]), to));
+}
