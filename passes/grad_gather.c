@@ -9,22 +9,22 @@ void grad_rule_gather(struct grad *g, struct ir_node *n)
     struct ir_value *d = grad_out(g, n, 0), *x = n->in[0].value, *index = n->in[1].value;
     const struct ir_tensor *constant = ir_const_of(index);
     int axis = (int)ir_get_i(n, IR_ATTR_axis, 0);
-    int64_t size;
     ir_expr dims[TCC_MAX_RANK];
 
     if (!d || index->type->rank) {
         grad_give(g, n, 0, d ? grad_put(g, x->type, axis, index, d) : NULL);
         return;
     }
-    if (constant && ir_is_const(x->type->dim[axis], &size)) { /* one element: a slice without its axis */
+    if (constant) { /* one element: a slice without its axis */
         int64_t at = tcc_load_i64((enum tcc_dtype)constant->dtype, constant->data);
         memcpy(dims, x->type->dim, (size_t)x->type->rank * sizeof *dims);
         dims[axis] = ir_const(g->ctx, 1);
-        grad_give_part(g, x,
-                       (struct grad_part){.form = GRAD_SLICE,
-                                          .axis = axis,
-                                          .start = ir_const(g->ctx, at < 0 ? at + size : at),
-                                          .v = ir_reshape_to(g->b, d, x->type->rank, dims)});
+        grad_give_part(
+            g, x,
+            (struct grad_part){.form = GRAD_SLICE,
+                               .axis = axis,
+                               .start = at < 0 ? ir_addc(g->ctx, x->type->dim[axis], at) : ir_const(g->ctx, at),
+                               .v = ir_reshape_to(g->b, d, x->type->rank, dims)});
         return;
     }
     grad_give_part(g, x, (struct grad_part){.form = GRAD_PICK, .axis = axis, .v = d, .w = index});

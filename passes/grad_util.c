@@ -143,22 +143,20 @@ struct ir_value *grad_select(struct grad *g, struct ir_value *c, struct ir_value
     return ir_build1(g->b, IR_select, 3, (struct ir_value *[]){c, x, y}, NULL);
 }
 
+/* The `count` axes from `from` on stand at `to` in the result, the others keep their order; none moved: v itself. */
 struct ir_value *grad_move_axis(struct grad *g, struct ir_value *v, int from, int count, int to)
 {
     int64_t perm[TCC_MAX_RANK];
-    int rank = v ? v->type->rank : 0, n = 0;
-    if (!v || from == to)
+    int rank = v ? v->type->rank : 0, rest = 0;
+    if (!v || from == to || !count)
         return v;
-    for (int i = 0, rest = 0; n < rank; i++) { /* i: place in the result */
-        if (i == to) {
-            for (int k = 0; k < count; k++)
-                perm[n++] = from + k;
-            i += count - 1;
+    for (int i = 0; i < rank; i++) { /* i: place in the result */
+        if (i >= to && i < to + count) {
+            perm[i] = from + i - to;
             continue;
         }
-        while (rest >= from && rest < from + count)
-            rest++;
-        perm[n++] = rest++;
+        rest = rest == from ? from + count : rest;
+        perm[i] = rest++;
     }
     return ir_transpose_by(g->b, v, perm);
 }

@@ -177,13 +177,32 @@ ir_expr lw_inner_dim(struct kb *k, ir_expr extent, uint32_t *set)
     return k->dims.at[d].var;
 }
 
+/* Is instruction `id` 0 wherever one of the n guards in force does not hold? Loads are; constants and indices are not. */
+static bool zero_outside(const struct kb *k, int id, int n)
+{
+    const struct kn_insn *insn = &k->insns.at[id].insn;
+    if (insn->code == KN_LOAD)
+        return insn->nguards >= n;
+    if (insn->code == KN_CONST)
+        return insn->fvalue == 0 && insn->ivalue == 0;
+    if (insn->code != KN_SCALAR)
+        return false;
+    if (insn->word == IR_cast)
+        return zero_outside(k, insn->arg[0], n);
+    return insn->word == IR_select && zero_outside(k, insn->arg[1], n) && zero_outside(k, insn->arg[2], n);
+}
+
 int lw_operand(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, enum tcc_dtype acc)
 {
+    __typeof__(*k->guard_sets.at) guards = k->guard_sets.at[k->guards];
     k->operand_only = true;
     int id = kb_value(k, stage, v, idx);
     id = kb_cast(k, stage, id, acc);
     k->operand_only = false;
-    return id;
+    if (!guards.n || k->failed || zero_outside(k, id, guards.n))
+        return id;
+    int args[3] = {kb_inside(k, stage, guards.n, guards.at), id, kb_const(k, stage, acc, 0, 0)};
+    return kb_scalar(k, stage, IR_select, acc, 3, args);
 }
 
 int lw_reduce(struct kb *k, int stage, enum kn_reducer r, enum tcc_dtype dtype, int id)
@@ -413,10 +432,14 @@ static bool build_pool(struct kb *k, struct lw_group *g)
     at[1] = idx[1];
     int nguards = window(k, n, idx, taps, at, guards), outside = average || !nguards ? -1 : lowest(k, stage, d);
     int saved = kb_push_guards(k, nguards, guards);
-    k->operand_only = true;
-    int id = kb_value(k, stage, x, at);
-    k->operand_only = false;
-    int own = k->guard_sets.at[k->guards].n;
+    int own = k->guard_sets.at[k->guards].n, id;
+    if (average) {
+        id = lw_operand(k, stage, x, at, acc);
+    } else {
+        k->operand_only = true;
+        id = kb_value(k, stage, x, at);
+        k->operand_only = false;
+    }
     k->guards = saved;
     if (k->failed)
         return false;
@@ -437,7 +460,7 @@ static bool build_pool(struct kb *k, struct lw_group *g)
         insn.arg[1] = kb_expr(k, stage, TCC_I64, linear);
         id = kb_insn(k, stage, insn);
     } else {
-        id = lw_reduce(k, stage, average ? KN_SUM : KN_MAX, acc, kb_cast(k, stage, id, acc));
+        id = lw_reduce(k, stage, average ? KN_SUM : KN_MAX, acc, id);
     }
     kb_stage_end(k, stage);
     stage = kb_stage_new(k, 0);
