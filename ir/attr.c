@@ -121,13 +121,50 @@ const struct ir_attr *ir_attr(const struct ir_node *n, enum ir_attr_key key)
     return NULL;
 }
 
-const struct ir_attr *ir_user_attr(const struct ir_node *n, const char *name)
+static const struct ir_attr *user_attr(const struct ir_node *n, const char *name)
 {
     for (int i = 0; i < n->nattrs; i++) {
         if (n->attrs[i].key == IR_ATTR_user && n->attrs[i].name && strcmp(n->attrs[i].name, name) == 0)
             return &n->attrs[i];
     }
     return NULL;
+}
+
+int ir_user_ints(const struct ir_node *n, const char *name, const int64_t **values)
+{
+    const struct ir_attr *a = user_attr(n, name);
+    bool one = a && a->kind == IR_A_INT, list = a && a->kind == IR_A_INTS;
+    *values = one ? &a->i : list ? a->ints : NULL;
+    return one ? 1 : list ? a->n : 0;
+}
+
+int ir_user_floats(const struct ir_node *n, const char *name, const double **values)
+{
+    const struct ir_attr *a = user_attr(n, name);
+    bool one = a && a->kind == IR_A_FLOAT, list = a && a->kind == IR_A_FLOATS;
+    *values = one ? &a->f : list ? a->floats : NULL;
+    return one ? 1 : list ? a->n : 0;
+}
+
+int64_t ir_user_i(const struct ir_node *n, const char *name, int64_t otherwise)
+{
+    const int64_t *v;
+    return ir_user_ints(n, name, &v) ? v[0] : otherwise;
+}
+
+double ir_user_f(const struct ir_node *n, const char *name, double otherwise)
+{
+    const int64_t *i;
+    const double *v;
+    return ir_user_floats(n, name, &v) ? v[0] : ir_user_ints(n, name, &i) ? (double)i[0] : otherwise;
+}
+
+const char *ir_user_s(const struct ir_node *n, const char *name, const char *otherwise)
+{
+    const struct ir_attr *a = user_attr(n, name);
+    if (a && a->kind == IR_A_STRINGS && a->n)
+        return a->strings[0];
+    return a && a->kind == IR_A_STRING ? a->s : otherwise;
 }
 
 int64_t ir_get_i(const struct ir_node *n, enum ir_attr_key key, int64_t otherwise)

@@ -428,7 +428,13 @@ struct ir_attr ir_attr_types(enum ir_attr_key key, int n, const ir_type *v);
 #define IR_ATTRS(...) ((const struct ir_attr[]){__VA_ARGS__, {0}})
 
 const struct ir_attr *ir_attr(const struct ir_node *n, enum ir_attr_key key);       /* NULL: absent */
-const struct ir_attr *ir_user_attr(const struct ir_node *n, const char *name);      /* library ops' own attributes */
+/* A library op's own attributes, by name. Front ends write lists, text may have single values: a value and a list of one read alike, and
+ * integers are numbers too. `otherwise` (lists: 0 elements) where it is absent, empty or of another kind. */
+int64_t ir_user_i(const struct ir_node *n, const char *name, int64_t otherwise);
+double ir_user_f(const struct ir_node *n, const char *name, double otherwise);
+const char *ir_user_s(const struct ir_node *n, const char *name, const char *otherwise);
+int ir_user_ints(const struct ir_node *n, const char *name, const int64_t **values);
+int ir_user_floats(const struct ir_node *n, const char *name, const double **values);
 int64_t ir_get_i(const struct ir_node *n, enum ir_attr_key key, int64_t otherwise);
 double ir_get_f(const struct ir_node *n, enum ir_attr_key key, double otherwise);
 const char *ir_get_s(const struct ir_node *n, enum ir_attr_key key, const char *otherwise);

@@ -9,25 +9,12 @@
 
 #include <string.h>
 
-static int64_t user_int(const struct ir_node *n, const char *name, int64_t otherwise)
-{
-    const struct ir_attr *a = ir_user_attr(n, name);
-    return !a ? otherwise : a->kind == IR_A_INT ? a->i : a->kind == IR_A_INTS && a->n ? a->ints[0] : otherwise;
-}
-
-static bool user_is(const struct ir_node *n, const char *name, const char *value)
-{
-    const struct ir_attr *a = ir_user_attr(n, name);
-    const char *s = !a ? NULL : a->kind == IR_A_STRING ? a->s : a->kind == IR_A_STRINGS && a->n ? a->strings[0] : NULL;
-    return s && !strcmp(s, value);
-}
-
 /* -- topk ------------------------------------------------------------------------------------------ */
 
 static void topk(struct grad *g, struct ir_node *n)
 {
     struct ir_value *d = grad_out(g, n, 0), *x = n->in[0].value;
-    int64_t axis = user_int(n, "axis", -1);
+    int64_t axis = ir_user_i(n, "axis", -1);
     if (!d)
         return;
     struct ir_value *in[] = {grad_full(g, x->type, 0), n->out[1], d};
@@ -49,11 +36,12 @@ static struct ir_value *identity(struct grad *g, ir_expr size, enum tcc_dtype dt
 /* Place of `axis` in the operand that lists scales or sizes, -1: not there. */
 static int place_of(const struct ir_node *n, int axis, int rank)
 {
-    const struct ir_attr *axes = ir_user_attr(n, "axes");
-    if (!axes || axes->kind != IR_A_INTS || !axes->n)
+    const int64_t *axes;
+    int naxes = ir_user_ints(n, "axes", &axes);
+    if (!naxes)
         return axis;
-    for (int i = 0; i < axes->n; i++)
-        if (axes->ints[i] == axis || axes->ints[i] + rank == axis)
+    for (int i = 0; i < naxes; i++)
+        if (axes[i] == axis || axes[i] + rank == axis)
             return i;
     return -1;
 }
@@ -77,15 +65,15 @@ static struct ir_value *told(struct grad *g, const struct ir_node *n, int k, int
 /* Attribute `scales` of upsample, as told() gives operands. */
 static struct ir_value *told_by_attr(struct grad *g, const struct ir_node *n, int place)
 {
-    const struct ir_attr *scales = ir_user_attr(n, "scales");
+    const double *scales;
     int64_t two = 2;
-    if (!scales || scales->kind != IR_A_FLOATS || place >= scales->n)
+    if (place >= ir_user_floats(n, "scales", &scales))
         return NULL;
     struct ir_tensor *t = ir_tensor_new(TCC_F32, 1, &two);
     if (!t)
         ir_no_memory(g->ctx);
     tcc_store_f64(TCC_F32, (char *)(uintptr_t)t->data, 1);
-    tcc_store_f64(TCC_F32, (char *)(uintptr_t)t->data + 4, scales->floats[place]);
+    tcc_store_f64(TCC_F32, (char *)(uintptr_t)t->data + 4, scales[place]);
     return ir_constant(g->b, t);
 }
 
@@ -124,11 +112,10 @@ static void resample(struct grad *g, struct ir_node *n)
 {
     struct ir_value *d = grad_out(g, n, 0);
     ir_type t = n->in[0].value->type;
-    const struct ir_attr *policy = ir_user_attr(n, "keep_aspect_ratio_policy");
     if (!d)
         return;
-    if (user_is(n, "coordinate_transformation_mode", "tf_crop_and_resize") ||
-        (policy && !user_is(n, "keep_aspect_ratio_policy", "stretch"))) {
+    if (!strcmp(ir_user_s(n, "coordinate_transformation_mode", ""), "tf_crop_and_resize") ||
+        strcmp(ir_user_s(n, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0) {
         grad_fail(g, n, "cropping, and policies that keep the aspect ratio, are not differentiated");
         return;
     }

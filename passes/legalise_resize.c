@@ -18,18 +18,6 @@ struct axis {
     double scale;
 };
 
-static const char *text(const struct ir_node *n, const char *name, const char *otherwise)
-{
-    const struct ir_attr *a = ir_user_attr(n, name);
-    return a && a->kind == IR_A_STRINGS && a->n == 1 ? a->strings[0] : a && a->kind == IR_A_STRING ? a->s : otherwise;
-}
-
-static bool set(const struct ir_node *n, const char *name)
-{
-    const struct ir_attr *a = ir_user_attr(n, name);
-    return a && (a->kind == IR_A_INTS ? a->n != 1 || a->ints[0] != 0 : a->kind != IR_A_INT || a->i != 0);
-}
-
 static bool is_upsample(const struct ir_node *n)
 {
     return !strcmp(ir_get_s(n, IR_ATTR_name, ""), "upsample");
@@ -38,10 +26,10 @@ static bool is_upsample(const struct ir_node *n)
 /* Number of taps; 0: a form that stays with the library. */
 static int tap_count(const struct ir_node *n)
 {
-    const char *mode = text(n, "mode", "nearest");
+    const char *mode = ir_user_s(n, "mode", "nearest");
     if (!strcmp(mode, "nearest"))
         return 1;
-    if (set(n, "antialias") || set(n, "exclude_outside"))
+    if (ir_user_i(n, "antialias", 0) || ir_user_i(n, "exclude_outside", 0))
         return 0;
     return !strcmp(mode, "linear") || !strcmp(mode, "bilinear") ? 2 : !strcmp(mode, "cubic") ? 4 : 0;
 }
@@ -50,17 +38,19 @@ static int tap_count(const struct ir_node *n)
 static bool told_scale(struct ir_ctx *ctx, const struct ir_node *n, int axis, double *scale)
 {
     int place = axis, at = is_upsample(n) ? 1 : 2;
-    const struct ir_attr *axes = ir_user_attr(n, "axes"), *attr = ir_user_attr(n, "scales");
-    if (axes && axes->kind == IR_A_INTS) {
-        for (place = 0; place < axes->n; place++)
-            if (axes->ints[place] == axis || axes->ints[place] + n->in[0].value->type->rank == axis)
+    const int64_t *axes;
+    const double *scales;
+    int naxes = ir_user_ints(n, "axes", &axes), nscales = ir_user_floats(n, "scales", &scales);
+    if (naxes) {
+        for (place = 0; place < naxes; place++)
+            if (axes[place] == axis || axes[place] + n->in[0].value->type->rank == axis)
                 break;
-        if (place == axes->n)
+        if (place == naxes)
             return false;
     }
     struct ir_value *v = at < n->nin ? n->in[at].value : NULL;
-    if (is_upsample(n) && attr && attr->kind == IR_A_FLOATS && place < attr->n) {
-        *scale = attr->floats[place];
+    if (is_upsample(n) && place < nscales) {
+        *scale = scales[place];
         return true;
     }
     const struct ir_tensor *t = v ? ir_const_of(v) : NULL;
@@ -76,7 +66,8 @@ static bool told_scale(struct ir_ctx *ctx, const struct ir_node *n, int axis, do
 /* Where result x lies in the source. False: by a rule of the library alone. */
 static bool coordinate(const struct axis *a, double x, double *source)
 {
-    const char *how = text(a->n, "coordinate_transformation_mode", is_upsample(a->n) ? "asymmetric" : "half_pixel");
+    const char *how =
+        ir_user_s(a->n, "coordinate_transformation_mode", is_upsample(a->n) ? "asymmetric" : "half_pixel");
     double width = a->scale * (double)a->from;
     if (!strcmp(how, "align_corners"))
         *source = width == 1 ? 0 : x * ((double)a->from - 1) / (width - 1);
@@ -103,7 +94,7 @@ static double cubic(double a, double x)
 
 static bool goes_up(const struct ir_node *n, double ratio)
 {
-    const char *how = text(n, "nearest_mode", is_upsample(n) ? "floor" : "round_prefer_floor");
+    const char *how = ir_user_s(n, "nearest_mode", is_upsample(n) ? "floor" : "round_prefer_floor");
     return ratio == 1 || !strcmp(how, "ceil") || (!strcmp(how, "round_prefer_floor") && ratio > 0.5) ||
            (!strcmp(how, "round_prefer_ceil") && ratio >= 0.5);
 }
@@ -111,8 +102,7 @@ static bool goes_up(const struct ir_node *n, double ratio)
 /* Result o is the sum of w[k] x[at[k]]. */
 static bool taps_of(const struct axis *a, int ntaps, int64_t o, int64_t *at, double *w)
 {
-    const struct ir_attr *c = ir_user_attr(a->n, "cubic_coeff_a");
-    double x, ca = !c ? -0.75 : c->kind == IR_A_FLOATS ? c->floats[0] : c->f;
+    double x, ca = ir_user_f(a->n, "cubic_coeff_a", -0.75);
     if (!coordinate(a, (double)o, &x))
         return false;
     double ratio = x - floor(x) == 0 ? 1 : x - floor(x);
@@ -177,7 +167,7 @@ struct ir_value *legalise_resize(struct pass_run *r, struct ir_builder *b, const
     ir_type t = x->type, y = n->out[0]->type;
     int ntaps = tap_count(n);
     if (!ir_is_tensor(t) || !ir_is_tensor(y) || t->dtype != TCC_F32 || t->rank != y->rank || !ntaps ||
-        (ntaps > 1 && !pass_bounded(r)) || strcmp(text(n, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0)
+        (ntaps > 1 && !pass_bounded(r)) || strcmp(ir_user_s(n, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0)
         return NULL;
     for (int d = 0; d < t->rank; d++) {
         struct axis *a = &axes[d];

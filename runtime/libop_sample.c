@@ -12,8 +12,8 @@ enum sampling { NEAREST, LINEAR, CUBIC };
 struct sampler {
     enum padding padding;
     enum sampling mode;
-    bool align;
-    int nd; /* spatial dims */
+    bool align, narrow; /* narrow: positions are rounded to f32 */
+    int nd;             /* spatial dims */
     const int64_t *dims;
     const struct tcc_tensor *x;
     int64_t plane; /* first element of the plane that is read */
@@ -82,18 +82,21 @@ static double sample_axes(const struct sampler *s, int axis, int64_t at, const d
     return sum;
 }
 
-/* From [-1, 1] to elements; positions outside are brought in as the padding says. */
+/* From [-1, 1] to elements; positions outside are brought in as the padding says. A border's cubic ones are not, only their taps are:
+ * what ONNX Runtime and PyTorch do. */
 static double position(const struct sampler *s, int axis, double v)
 {
     double n = (double)s->dims[axis], lo = s->align ? 0 : -0.5, hi = s->align ? n - 1 : n - 0.5;
 
-    v = (float)(s->align ? (v + 1) / 2 * (n - 1) : ((v + 1) * n - 1) / 2);
+    v = s->align ? (v + 1) / 2 * (n - 1) : ((v + 1) * n - 1) / 2;
+    if (s->narrow)
+        v = (float)v;
     if (isnan(v))
         v = s->padding == ZEROS ? -100 : 0;
     if (s->mode == NEAREST)
         v = nearbyint(v);
     if (v < lo || v > hi) {
-        if (s->padding == BORDER)
+        if (s->padding == BORDER && s->mode != CUBIC)
             v = fmin(fmax(v, 0), n - 1);
         else if (s->padding == REFLECTION)
             v = reflect(v, lo, hi);
@@ -128,6 +131,7 @@ int tccrt_lib_grid_sample(struct tcc_lib_call *call)
     s.nd = x->rank - 2;
     s.dims = x->dims + 2;
     s.x = x;
+    s.narrow = grid->dtype != TCC_F64;
     if (s.nd < 1 || grid->dims[0] != x->dims[0] || grid->dims[x->rank - 1] != s.nd)
         return LIB_FAIL(call, "x and grid do not fit: the grid's first dim must be x's, its last the %d spatial dims",
                         s.nd);
@@ -382,7 +386,7 @@ static double deform_at(const struct deform *d, int64_t b, int64_t o, int64_t i,
 {
     int64_t per_group = d->w->dims[1], taps = d->k[0] * d->k[1], first = o / (d->out[1] / d->group) * per_group;
     double sum = d->bias ? lib_get(d->bias, o) : 0;
-    struct sampler s = {ZEROS, LINEAR, true, 2, d->x->dims + 2, d->x, 0};
+    struct sampler s = {.padding = ZEROS, .mode = LINEAR, .align = true, .nd = 2, .dims = d->x->dims + 2, .x = d->x};
 
     for (int64_t c = 0; c < per_group; c++) {
         int64_t channel = first + c, og = channel / (d->x->dims[1] / d->offset_group);

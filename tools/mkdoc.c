@@ -130,7 +130,8 @@ static void write_gradients(FILE *out)
             "is PyTorch's. Words that the table does not name are\ndifferentiated from their bodies.\n\n"
             "*Checked*: in f64, against central differences of the reference interpreter (the largest difference, "
             "relative to the\nlargest element or 1), and in f32 compiled against interpreted, to 1e-5; by "
-            "`tests/train/gradients`.\n");
+            "`tests/train/gradients`,\nalso for the models of one operator each that `tests/train/importer_grads.py` "
+            "writes, as the ONNX importer reads them.\n");
     for (int map = 1; map >= 0; map--) {
         fprintf(out, map ? "\n## Elementwise ops\n\n" : "\n## Other ops\n\n");
         fprintf(out, "| op | gradient | checked |\n| --- | --- | --- |\n");

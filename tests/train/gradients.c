@@ -4,12 +4,16 @@
  * central differences of the program itself; and the same programs in f32, gradients compiled against interpreted.
  *
  *   gradients [--compiled] [--write FILE] PROGRAM.tcir...
+ *   gradients [--compiled] --imported MODEL.onnx...
  *
  * Every MAP word is tried by itself, at two ways of broadcasting. The programs are functions @main over f64 with lines
  *   ; checks OP...        which ops' gradients it is a check of
  *   ; input NAME LO HI    where an input's values lie (default: +-1.5 but not near 0; integers: below HI)
  *   ; dim NAME VALUE      a symbol's value
  *   ; step H              of the differences, where 1e-5 would drown in an op's own rounding
+ * Models are read by the importer, their lines from MODEL.notes (importer_grads.py writes both); every library op that has a gradient must
+ * occur in one of them, as the importer makes it.
+ *
  * A program's outputs are weighted by random seeds. Prints TAP. --write: the figures that doc/gradients.md shows, one
  * CHECKED(op, cases, error) an op. Exit status 0: all within bounds, and no op of the table goes unchecked.
  */
@@ -19,6 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "compiler/frontend.h"
 #include "compiler/tccc.h"
 #include "passes/grad.h"
 #include "runtime/tccrt.h"
@@ -47,6 +52,9 @@ static struct {
     double error;
 } figures[IR_NOPS];
 
+enum { MOST_LIBS = 100 };
+static bool lib_imported[MOST_LIBS]; /* as in grad_libs() */
+
 static uint64_t random_state;
 
 static double uniform(double lo, double hi)
@@ -57,9 +65,9 @@ static double uniform(double lo, double hi)
 
 /* -- Programs --------------------------------------------------------------------------------------- */
 
-static void read_notes(struct program *p)
+static void read_notes(struct program *p, const char *text)
 {
-    for (const char *at = p->text; at && *at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
+    for (const char *at = text; at && *at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
         char rest[512];
         struct range r;
         if (sscanf(at, "; input %63s %lf %lf", r.name, &r.lo, &r.hi) == 3)
@@ -74,19 +82,54 @@ static void read_notes(struct program *p)
     }
 }
 
-static bool read_program(const char *path, struct program *p)
+static char *read_text(const char *path)
 {
     FILE *f = fopen(path, "r");
-    *p = (struct program){.name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path, .text = calloc(1, TEXT)};
-    if (!f || !p->text) {
-        if (f)
-            fclose(f);
-        return false;
+    char *text = calloc(1, TEXT);
+    if (f && text && !fread(text, 1, TEXT - 1, f))
+        *text = 0;
+    if (f)
+        fclose(f);
+    return text;
+}
+
+static bool read_program(const char *path, struct program *p)
+{
+    *p = (struct program){.name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path, .text = read_text(path)};
+    if (p->text)
+        read_notes(p, p->text);
+    return p->text && *p->text;
+}
+
+/* A model, as the text that the importer makes of it. */
+static bool import_program(const char *path, struct program *p)
+{
+    char notes[1000];
+    size_t size = 0;
+    struct ir_ctx *ctx = ir_ctx_new();
+    struct ir_module *m = ctx ? frontend_read(ctx, path, NULL) : NULL;
+    *p = (struct program){.name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path};
+    if (!m && ctx && ir_nmessages(ctx))
+        ir_print_message(stdout, ir_message(ctx, 0));
+    FILE *f = m ? open_memstream(&p->text, &size) : NULL;
+    if (f) {
+        ir_print_module(f, m);
+        fclose(f);
     }
-    bool good = fread(p->text, 1, TEXT - 1, f) > 0;
-    fclose(f);
-    read_notes(p);
-    return good;
+    ir_ctx_free(ctx);
+    snprintf(notes, sizeof notes, "%.*s.notes", (int)(strlen(path) - strlen(".onnx")), path);
+    char *text = read_text(notes);
+    if (text)
+        read_notes(p, text);
+    free(text);
+    const char *const *libs = grad_libs();
+    for (int i = 0; p->text && i < MOST_LIBS && libs[i]; i++) {
+        char lib[100], op[100]; /* some stand for ops that have no kernel: the importer makes those */
+        snprintf(lib, sizeof lib, "{name = \"%s\"", libs[i]);
+        snprintf(op, sizeof op, " = %s(", libs[i]);
+        lib_imported[i] |= strstr(p->text, lib) || strstr(p->text, op);
+    }
+    return p->text != NULL;
 }
 
 /* Where a word has its domain, and stays away from its corners; ranges per operand. */
@@ -526,6 +569,17 @@ static void check_coverage(void)
     report(!*missing, "every op of the table is checked", "coverage:", missing);
 }
 
+/* Library ops with gradients that no model has. */
+static void check_imported(void)
+{
+    char missing[2000] = "";
+    const char *const *libs = grad_libs();
+    for (int i = 0; i < MOST_LIBS && libs[i]; i++)
+        if (!lib_imported[i])
+            snprintf(missing + strlen(missing), sizeof missing - strlen(missing), " %s", libs[i]);
+    report(!*missing, "every library op with a gradient was imported", "coverage:", missing);
+}
+
 /* Errors as powers of ten from 1e-9 on, which rounding on another machine does not change. */
 static void write_figures(const char *path)
 {
@@ -549,16 +603,19 @@ int main(int argc, char **argv)
     const char *write = NULL, *what = "by finite differences";
     char why[700];
     struct program p;
+    bool imported = false;
     int first = 1;
     for (; first < argc && argv[first][0] == '-'; first++) {
         if (!strcmp(argv[first], "--compiled")) {
             check = check_compiled;
             what = "compiled";
+        } else if (!strcmp(argv[first], "--imported")) {
+            imported = true;
         } else if (!strcmp(argv[first], "--write") && first + 1 < argc) {
             write = argv[++first];
         }
     }
-    for (int op = IR_add; op < IR_NOPS; op++) {
+    for (int op = IR_add; op < IR_NOPS && !imported; op++) {
         bool compiled = check == check_compiled;
         if (!compiled && !word_has_gradient((enum ir_op)op))
             continue;
@@ -571,11 +628,13 @@ int main(int argc, char **argv)
     }
     for (int i = first; i < argc; i++) {
         *why = 0;
-        bool good = read_program(argv[i], &p);
+        bool good = imported ? import_program(argv[i], &p) : read_program(argv[i], &p);
         report(good && check(&p, why, sizeof why), what, p.name, why);
         free(p.text);
     }
-    if (check == check_differences && first < argc)
+    if (imported)
+        check_imported();
+    else if (check == check_differences && first < argc)
         check_coverage();
     printf("1..%d\n", number);
     if (write)

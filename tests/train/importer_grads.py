@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX models of one operator each, in f64, for tests/train/gradients --imported: gradients as they come through the importer, whose spelling of
+an op (lists, omitted operands, defaults) need not be the one of the .tcir programs.
+
+importer_grads.py DIR      write DIR/<case>.onnx and DIR/<case>.notes (lines as the .tcir programs have them: ranges of inputs, sizes of dims)
+
+A row: the operator, its inputs (name: shape, or an array: an initialiser; None: omitted), attributes, notes. A library op that becomes
+differentiable needs a row here: gradients --imported fails without.
+"""
+import os, sys
+import numpy as np, onnx
+from onnx import TensorProto as T, helper, numpy_helper
+
+ROWS, F64 = {}, T.DOUBLE
+
+
+def i64(*v):
+    return np.array(v, np.int64)
+
+
+def row(name, op, inputs, out=1, notes="", opset=20, domain="", ints=(), then=(), outputs=None, **attrs):
+    """inputs: a list of (name, shape or array) or None; ints: names of those that are i64; `then`: ops on the first result, each (op,
+    inputs after it, attributes), where the result's own size is known only at run time."""
+    ROWS[name] = (op, inputs, out, notes, opset, domain, ints, then, outputs, attrs)
+
+
+def model(op, inputs, out, notes, opset, domain, ints, then, outputs, attrs):
+    names, given, constants = [], [], []
+    for item in inputs:
+        names.append(item[0] if item else "")
+        if item and isinstance(item[1], np.ndarray):
+            constants.append(numpy_helper.from_array(item[1], item[0]))
+        elif item and not any(item[0] == v.name for v in given):
+            kind = T.BOOL if item[0] == "cond" else F64 if item[0] not in ints else T.INT32 if op == "LSTM" else T.INT64
+            given.append(helper.make_tensor_value_info(item[0], kind, item[1]))
+    made = outputs or [f"y{k}" for k in range(out)]
+    nodes = [helper.make_node(op, names, made, domain=domain, **attrs)]
+    for k, (name, more, its) in enumerate(then):
+        for c in more:
+            constants.append(numpy_helper.from_array(c[1], c[0]))
+        nodes.append(helper.make_node(name, [nodes[-1].output[0]] + [c[0] for c in more], [f"z{k}"], **its))
+    results = [nodes[-1].output[0]] + [v for v in made[1:] if v and not then]
+    graph = helper.make_graph(nodes, "g", given, [helper.make_empty_tensor_value_info(v) for v in results], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)] + ([helper.make_opsetid(domain, 3)] if domain else []), ir_version=9)
+
+
+# -- Library ops: every one of passes/grad_lib.c, in every mode
+
+for mode in ("linear", "nearest", "cubic"):
+    for padding in ("zeros", "border", "reflection"):
+        for align in (0, 1):
+            row(f"grid_sample_{mode}_{padding}_{align}", "GridSample", [("x", [2, 2, 4, 5]), ("g", [2, 3, 2, 2])], mode=mode, padding_mode=padding,
+                align_corners=align, notes="; input g -1.7 1.7")
+row("grid_sample_bilinear_16", "GridSample", [("x", [1, 2, 4, 5]), ("g", [1, 3, 2, 2])], opset=16, mode="bilinear", padding_mode="border", notes="; input g -1.7 1.7")
+row("grid_sample_defaults", "GridSample", [("x", [1, 2, 4, 5]), ("g", [1, 3, 2, 2])], notes="; input g -1.7 1.7")
+row("grid_sample_volume", "GridSample", [("x", [1, 2, 3, 4, 5]), ("g", [1, 2, 2, 2, 3])], padding_mode="reflection", notes="; input g -1.7 1.7")
+row("grid_sample_symbolic", "GridSample", [("x", ["n", 2, "h", "w"]), ("g", ["n", 3, 2, 2])], mode="cubic", align_corners=1, padding_mode="border",
+    notes="; dim n 2\n; dim h 4\n; dim w 3\n; input g -1.3 1.3")
+
+row("topk_at_run_time", "TopK", [("x", [3, 6]), ("k", [1])], 2, ints=("k",), notes="; input k 3 4", axis=1,
+    then=[("Pad", [("pads", i64(0, 0, 0, 3))], {}), ("Mul", [("fours", np.full([1, 6], 0.5))], {}), ("ReduceSum", [("ax", i64(1))], dict(keepdims=0))])
+row("topk_smallest", "TopK", [("x", [3, 6]), ("k", i64(2))], 2, axis=0, largest=0)
+
+for mode, how in (("nearest", "asymmetric"), ("linear", "half_pixel"), ("linear", "align_corners"), ("cubic", "pytorch_half_pixel"), ("cubic", "half_pixel_symmetric")):
+    row(f"resize_{mode}_{how}", "Resize", [("x", [1, 2, 4, 3]), None, ("s", np.array([1, 1, 1.6, 2], np.float32))], mode=mode, coordinate_transformation_mode=how,
+        **(dict(nearest_mode="floor") if mode == "nearest" else {}))
+    row(f"resize_{mode}_{how}_sizes", "Resize", [("x", [1, 2, 4, 3]), None, None, ("n", i64(7, 2))], mode=mode, coordinate_transformation_mode=how, axes=[2, 3])
+row("resize_symbolic", "Resize", [("x", ["n", 2, "h", 3]), None, ("s", np.array([1, 1, 2, 2], np.float32))], mode="linear", notes="; dim n 2\n; dim h 3")
+row("resize_antialias", "Resize", [("x", [1, 1, 6, 7]), None, None, ("n", i64(3, 4))], mode="linear", antialias=1, axes=[2, 3])
+row("resize_antialias_cubic", "Resize", [("x", [1, 1, 6, 7]), None, None, ("n", i64(3, 4))], mode="cubic", antialias=1, cubic_coeff_a=-0.5, axes=[2, 3])
+row("resize_exclude_outside", "Resize", [("x", [1, 1, 4, 3]), None, ("s", np.array([1.5, 2], np.float32))], mode="cubic", exclude_outside=1, cubic_coeff_a=-0.5, axes=[2, 3])
+row("resize_stretch", "Resize", [("x", [1, 1, 4, 3]), None, None, ("n", i64(5, 5))], mode="linear", keep_aspect_ratio_policy="stretch", axes=[2, 3], opset=18)
+row("upsample_9", "Upsample", [("x", [1, 2, 3, 2]), ("s", np.array([1, 1, 2, 3], np.float32))], opset=9, mode="linear")
+row("upsample_7", "Upsample", [("x", ["n", 2, "h", 2])], opset=7, mode="nearest", scales=[1.0, 1.0, 2.0, 3.0], notes="; dim n 1\n; dim h 3")
+
+row("compress", "Compress", [("x", [4, 3]), ("c", np.array([True, False, True]))], axis=1, then=[("ReduceSum", [("ax", i64(1))], dict(keepdims=0))])
+row("compress_flat", "Compress", [("x", [4, 3]), ("c", np.array([True, False, True, True]))], then=[("Mul", [("half", np.array(0.5))], {}), ("ReduceSum", [], dict(keepdims=0))])
+row("compress_at_run_time", "Compress", [("x", [4, 3]), ("cond", [4])], axis=0, then=[("ReduceSum", [("ax", i64(0))], dict(keepdims=0))])
+row("max_unpool", "MaxUnpool", [("x", [1, 1, 2, 2]), ("at", np.array([[[[0, 3], [9, 14]]]], np.int64))], kernel_shape=[2, 2], strides=[2, 2])
+row("max_unpool_to", "MaxUnpool", [("x", [1, 1, 2, 2]), ("at", np.array([[[[0, 3], [9, 14]]]], np.int64)), ("to", i64(1, 1, 5, 5))], kernel_shape=[2, 2], strides=[2, 2])
+row("reverse_sequence", "ReverseSequence", [("x", [4, 3, 2]), ("n", i64(4, 1, 3))], time_axis=0, batch_axis=1)
+row("reverse_sequence_batch", "ReverseSequence", [("x", [3, 4]), ("n", [3])], ints=("n",), time_axis=1, batch_axis=0, notes="; input n 1 5")
+row("array_feature_extractor", "ArrayFeatureExtractor", [("x", [3, 4]), ("at", i64(2, 0, 2))], domain="ai.onnx.ml",
+    then=[("Mul", [("some", np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9.0]]))], {}), ("ReduceSum", [], dict(keepdims=0))])
+
+# -- Moves
+
+row("gather_negative", "Gather", [("x", [4, 5]), ("i", [2, 2])], ints=("i",), axis=-1, notes="; input i -5 5")
+row("gather_symbolic_first", "Gather", [("x", ["n", "l", 3]), ("i", np.array(0))], axis=1, notes="; dim n 2\n; dim l 4")
+row("gather_symbolic_last", "Gather", [("x", ["n", "l", 3]), ("i", np.array(-1))], axis=1, notes="; dim n 2\n; dim l 4")
+row("gather_elements", "GatherElements", [("x", [3, 4]), ("i", [2, 4])], ints=("i",), axis=0, notes="; input i -3 3")
+row("gather_nd_batch", "GatherND", [("x", [2, 3, 4]), ("i", [2, 5, 1])], ints=("i",), batch_dims=1, notes="; input i -3 3")
+for reduction in ("none", "add", "mul", "max", "min"):
+    row(f"scatter_elements_{reduction}", "ScatterElements", [("x", [3, 4]), ("i", [2, 4]), ("u", [2, 4])], ints=("i",), reduction=reduction, axis=0, notes="; input i -3 3")
+    row(f"scatter_nd_{reduction}", "ScatterND", [("x", [4, 3]), ("i", np.array([[2], [-4]], np.int64)), ("u", [2, 3])], reduction=reduction)
+row("scatter_nd_twice_add", "ScatterND", [("x", [4, 3]), ("i", np.array([[2, 1], [2, 1], [0, -1]], np.int64)), ("u", [3])], reduction="add")
+row("slice_backwards", "Slice", [("x", [5, 6]), ("a", i64(4, -1)), ("b", i64(-9, 0)), ("ax", i64(0, 1)), ("st", i64(-2, -3))])
+row("slice_symbolic", "Slice", [("x", ["n", "l"]), ("a", i64(-1)), ("b", i64(-9223372036854775807)), ("ax", i64(1)), ("st", i64(-2))], notes="; dim n 2\n; dim l 5")
+row("slice_symbolic_step", "Slice", [("x", ["n", "l"]), ("a", i64(1)), ("b", i64(9223372036854775807)), ("ax", i64(-1)), ("st", i64(3))], notes="; dim n 2\n; dim l 8")
+for mode in ("constant", "edge", "reflect", "wrap"):
+    row(f"pad_{mode}", "Pad", [("x", [3, 4]), ("p", i64(1, 2, 0, 1)), *([("v", [])] if mode == "constant" else [])], mode=mode)
+    row(f"pad_{mode}_symbolic", "Pad", [("x", ["n", "l"]), ("p", i64(1, 2)), *([("v", [])] if mode == "constant" else [None]), ("ax", i64(1))], mode=mode, notes="; dim n 2\n; dim l 4")
+row("pad_crops", "Pad", [("x", [4, 5]), ("p", i64(-1, 2, 1, -2))])
+row("expand", "Expand", [("x", [3, 1]), ("to", i64(2, 1, 4))])
+row("expand_symbolic", "Expand", [("x", [1, "l"]), ("to", i64(3, 1))], notes="; dim l 4")
+row("where", "Where", [("cond", [3, 1]), ("x", [1, 4]), ("z", [3, 4])])
+row("split", "Split", [("x", [6, 2]), ("n", i64(1, 3, 2))], 3, axis=0)
+row("concat", "Concat", [("x", ["n", 2]), ("z", ["n", 3]), ("x", ["n", 2])], axis=-1, notes="; dim n 2")
+row("tile", "Tile", [("x", [2, 3]), ("r", i64(2, 3))])
+row("depth_to_space", "DepthToSpace", [("x", [1, 8, 2, 3])], blocksize=2, mode="CRD")
+row("space_to_depth", "SpaceToDepth", [("x", [1, 2, 4, 6])], blocksize=2)
+row("trilu", "Trilu", [("x", [2, 4, 4]), ("k", np.array(-1))], upper=0)
+row("center_crop_pad", "CenterCropPad", [("x", [5, 3]), ("to", i64(3, 4))], opset=18)
+row("eye_product", "Einsum", [("x", [3, 3])], equation="ii->i")
+
+# -- Windows
+
+row("max_pool_odd", "MaxPool", [("x", [2, 2, 7, 8])], kernel_shape=[3, 2], strides=[2, 3], pads=[1, 0, 0, 1], dilations=[2, 1], ceil_mode=1)
+row("max_pool_symbolic", "MaxPool", [("x", ["n", 2, "l"])], kernel_shape=[3], strides=[2], pads=[1, 1], ceil_mode=1, notes="; dim n 2\n; dim l 8")
+row("max_pool_same", "MaxPool", [("x", [1, 2, 5, 6])], kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_LOWER")
+row("average_pool_odd", "AveragePool", [("x", [2, 2, 7, 8])], kernel_shape=[3, 2], strides=[2, 3], pads=[1, 0, 1, 1], dilations=[2, 1], ceil_mode=1)
+row("average_pool_counted", "AveragePool", [("x", [2, 2, 7, 8])], kernel_shape=[3, 3], strides=[2, 3], pads=[1, 1, 1, 1], count_include_pad=1, ceil_mode=1)
+row("average_pool_symbolic", "AveragePool", [("x", ["n", 2, "l"])], kernel_shape=[4], strides=[3], pads=[1, 2], ceil_mode=1, notes="; dim n 2\n; dim l 8")
+row("average_pool_symbolic_counted", "AveragePool", [("x", ["n", 2, "l"])], kernel_shape=[4], strides=[3], pads=[1, 2], count_include_pad=1, ceil_mode=1, notes="; dim n 2\n; dim l 8")
+row("lp_pool", "LpPool", [("x", [1, 2, 6, 5])], kernel_shape=[2, 3], strides=[2, 1], p=3, notes="; input x 0.3 1.5", opset=18)
+row("global_max_pool", "GlobalMaxPool", [("x", [2, 2, 3, 4])])
+row("conv_groups", "Conv", [("x", [1, 4, 7, 6]), ("w", [6, 2, 3, 2]), ("b", [6])], group=2, strides=[2, 3], pads=[1, 0, 2, 1], dilations=[2, 1])
+row("conv_symbolic", "Conv", [("x", ["n", 2, "l"]), ("w", [3, 2, 3]), ("b", [3])], strides=[2], pads=[1, 1], notes="; dim n 2\n; dim l 7")
+row("conv_same", "Conv", [("x", [1, 2, 5, 6]), ("w", [3, 2, 2, 3])], strides=[2, 2], auto_pad="SAME_UPPER")
+row("conv_transpose_odd", "ConvTranspose", [("x", [1, 4, 3, 4]), ("w", [4, 2, 3, 2]), ("b", [4])], group=2, strides=[2, 3], pads=[1, 0, 0, 1], dilations=[2, 1], output_padding=[1, 2])
+row("conv_transpose_symbolic", "ConvTranspose", [("x", ["n", 2, "l"]), ("w", [2, 3, 4])], strides=[3], pads=[1, 2], output_padding=[1], notes="; dim n 2\n; dim l 4")
+row("conv_transpose_shape", "ConvTranspose", [("x", [1, 2, 3, 3]), ("w", [2, 2, 3, 3])], strides=[2, 2], output_shape=[7, 6], auto_pad="SAME_UPPER")
+
+# -- Norms, reductions, products
+
+row("layer_norm", "LayerNormalization", [("x", [2, 3, 4]), ("s", [3, 4]), ("b", [3, 4])], axis=1, epsilon=0.1)
+row("layer_norm_all", "LayerNormalization", [("x", [2, 3, 4]), ("s", [4])], 3, axis=-1, epsilon=0.1, stash_type=T.DOUBLE)
+row("rms_norm", "RMSNormalization", [("x", [2, 3, 4]), ("s", [4])], opset=23, epsilon=0.1)
+row("group_norm", "GroupNormalization", [("x", [2, 6, 3, 2]), ("s", [6]), ("b", [6])], opset=21, num_groups=3, epsilon=0.1)
+row("group_norm_18", "GroupNormalization", [("x", [2, 6, 3, 2]), ("s", [3]), ("b", [3])], opset=18, num_groups=3, epsilon=0.1)
+row("instance_norm", "InstanceNormalization", [("x", [2, 3, 5]), ("s", [3]), ("b", [3])], epsilon=0.1)
+row("instance_norm_symbolic", "InstanceNormalization", [("x", ["n", 3, "l"]), ("s", [3]), ("b", [3])], epsilon=0.1, notes="; dim n 2\n; dim l 5")
+row("lp_normalization", "LpNormalization", [("x", [3, 4])], axis=1, p=2)
+row("mean_variance", "MeanVarianceNormalization", [("x", [2, 3, 2, 2])], axes=[0, 2, 3])
+row("lrn", "LRN", [("x", [2, 5, 3, 2])], size=3, alpha=0.1, beta=0.75, bias=1.5)
+row("batch_norm", "BatchNormalization", [("x", [3, 2, 4]), ("s", [2]), ("b", [2]), ("m", [2]), ("v", [2])], notes="; input v 0.5 2", epsilon=0.1)
+row("softmax", "Softmax", [("x", ["n", "l"])], axis=-1, notes="; dim n 2\n; dim l 5")
+row("log_softmax_axis", "LogSoftmax", [("x", [2, 3, 4])], axis=1)
+row("softmax_flattened", "Softmax", [("x", [2, 3, 4])], axis=1, opset=11)
+row("reduce_log_sum_exp", "ReduceLogSumExp", [("x", ["n", "l", 2]), ("ax", i64(1))], keepdims=0, notes="; dim n 2\n; dim l 4")
+row("reduce_l1", "ReduceL1", [("x", ["n", "l"]), ("ax", i64(-1))], keepdims=0, notes="; dim n 2\n; dim l 4")
+row("reduce_l2", "ReduceL2", [("x", ["n", "l"]), ("ax", i64(-1))], keepdims=0, notes="; dim n 2\n; dim l 4")
+row("reduce_mean", "ReduceMean", [("x", ["n", "l"]), ("ax", i64(-1))], keepdims=0, notes="; dim n 2\n; dim l 4")
+row("reduce_prod", "ReduceProd", [("x", ["n", "l", 2]), ("ax", i64(-2))], keepdims=0, notes="; dim n 2\n; dim l 4")
+row("reduce_max", "ReduceMax", [("x", ["n", "l"]), ("ax", i64(1))], keepdims=0, notes="; dim n 2\n; dim l 4")
+row("reduce_log_sum", "ReduceLogSum", [("x", [3, 4]), ("ax", i64(1))], keepdims=1, notes="; input x 0.2 2")
+row("cumsum", "CumSum", [("x", ["n", "l"]), ("ax", np.array(-1))], exclusive=1, reverse=1, notes="; dim n 2\n; dim l 4")
+row("gemm", "Gemm", [("x", [4, 3]), ("w", [5, 4]), ("c", [5])], transA=1, transB=1, alpha=0.5, beta=1.5)
+row("einsum_batch", "Einsum", [("x", [2, 3, 4]), ("w", [2, 5, 4])], equation="bij,bkj->bik")
+row("einsum_dots", "Einsum", [("x", [2, 3, 4]), ("w", [4, 5])], equation="...j,jk->...k")
+row("einsum_outer", "Einsum", [("x", [2, 3]), ("w", [4]), ("z", [3, 4])], equation="ij,k,jk->ki")
+row("einsum_sum", "Einsum", [("x", [2, 3, 4])], equation="ijk->j")
+row("einsum_trace", "Einsum", [("x", [2, 3, 3])], equation="bii->b")
+row("matmul_broadcast", "MatMul", [("x", ["n", 1, 2, 3]), ("w", [4, 3, 2])], notes="; dim n 2")
+row("prelu", "PRelu", [("x", [2, 3, 4]), ("s", [3, 1])])
+row("gelu_tanh", "Gelu", [("x", [3, 4])], approximate="tanh")
+row("celu", "Celu", [("x", [3, 4])], alpha=0.7)
+row("hard_sigmoid", "HardSigmoid", [("x", [3, 4])], alpha=0.3, beta=0.4)
+
+# -- Recurrent ones: all directions, lengths, layouts
+
+for op, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4)):
+    for direction in ("forward", "reverse", "bidirectional"):
+        d = 2 if direction == "bidirectional" else 1
+        row(f"{op.lower()}_{direction}_lengths", op, [("x", [4, 3, 2]), ("w", [d, gates * 3, 2]), ("r", [d, gates * 3, 3]), ("b", [d, gates * 6]),
+            ("n", np.array([4, 2, 1], np.int32)), ("h", [d, 3, 3]), *([("c", [d, 3, 3]), ("p", [d, 9])] if op == "LSTM" else [])],
+            3 if op == "LSTM" else 2, hidden_size=3, direction=direction)
+row("gru_before", "GRU", [("x", ["l", 2, 2]), ("w", [1, 9, 2]), ("r", [1, 9, 3]), ("b", [1, 18])], 2, hidden_size=3, linear_before_reset=1, notes="; dim l 3")
+row("lstm_lengths_at_run_time", "LSTM", [("x", ["l", 3, 2]), ("w", [1, 12, 2]), ("r", [1, 12, 3]), None, ("n", [3])], 3, hidden_size=3, notes="; dim l 4\n; input n 1 5", ints=("n",))
+row("lstm_layout", "LSTM", [("x", [2, 4, 2]), ("w", [1, 12, 2]), ("r", [1, 12, 3])], 3, hidden_size=3, layout=1)
+row("rnn_clip", "RNN", [("x", [3, 2, 2]), ("w", [1, 3, 2]), ("r", [1, 3, 3])], 2, hidden_size=3, clip=0.8)
+row("gru_activations", "GRU", [("x", [3, 2, 2]), ("w", [1, 9, 2]), ("r", [1, 9, 3])], 2, hidden_size=3, activations=["HardSigmoid", "Softsign"], activation_alpha=[0.2], activation_beta=[0.5])
+
+# -- Attention
+
+row("attention", "Attention", [("q", [2, 2, 3, 4]), ("k", [2, 2, 5, 4]), ("v", [2, 2, 5, 4])], opset=23)
+row("attention_mask", "Attention", [("q", [2, 2, 3, 4]), ("k", [2, 2, 5, 4]), ("v", [2, 2, 5, 4]), ("m", [3, 5])], opset=23, scale=0.3)
+row("attention_causal", "Attention", [("q", [2, 4, 3, 4]), ("k", [2, 2, 5, 4]), ("v", [2, 2, 5, 6])], opset=23, is_causal=1)
+row("attention_softcap", "Attention", [("q", [1, 2, 3, 4]), ("k", [1, 2, 5, 4]), ("v", [1, 2, 5, 4]), ("m", [1, 2, 3, 5])], opset=23, softcap=2.0)
+row("attention_merged", "Attention", [("q", [2, 3, 8]), ("k", [2, 5, 4]), ("v", [2, 5, 6])], opset=23, q_num_heads=4, kv_num_heads=2)
+row("attention_past", "Attention", [("q", [1, 2, 3, 4]), ("k", [1, 2, 3, 4]), ("v", [1, 2, 3, 4]), None, ("pk", [1, 2, 2, 4]), ("pv", [1, 2, 2, 4])], 3, opset=23, is_causal=1)
+row("attention_symbolic", "Attention", [("q", ["n", 2, "s", 4]), ("k", ["n", 2, "t", 4]), ("v", ["n", 2, "t", 4])], opset=23, is_causal=1, notes="; dim n 2\n; dim s 3\n; dim t 3")
+row("rotary", "RotaryEmbedding", [("x", [1, 2, 3, 4]), ("cs", [1, 3, 2]), ("sn", [1, 3, 2])], opset=23)
+
+
+def main():
+    os.makedirs(sys.argv[1], exist_ok=True)
+    for name, r in ROWS.items():
+        try:
+            onnx.save(onnx.shape_inference.infer_shapes(model(*r)), f"{sys.argv[1]}/{name}.onnx")
+        except Exception as e:
+            sys.exit(f"{name}: {e}")
+        with open(f"{sys.argv[1]}/{name}.notes", "w") as f:
+            print(r[3], file=f)
+
+
+main()
