@@ -208,9 +208,8 @@ static const struct tccrt_named *find(const struct tensors *t, const char *name)
 /* Prints how the two differ; true if they do. */
 static bool differ(const struct tccrt_named *a, const struct tccrt_named *b, double rtol, double atol)
 {
-    char left[256], right[256];
-    double worst = 0;
-    int64_t n = count_of(&a->t), count = 0;
+    const struct tolerance t = {.rtol = rtol, .atol = atol, .absolute = true};
+    char left[256], right[256], why[ERROR_SIZE];
 
     type_text(&a->t, left, sizeof left);
     type_text(&b->t, right, sizeof right);
@@ -220,16 +219,10 @@ static bool differ(const struct tccrt_named *a, const struct tccrt_named *b, dou
     }
     if (memcmp(a->t.data, b->t.data, bytes_of(&a->t)) == 0)
         return false;
-    for (int64_t i = 0; i < n; i++) {
-        double x = element(&a->t, i), y = element(&b->t, i), d = fabs(x - y);
-        if (x == y || (isnan(x) && isnan(y)) || d <= rtol * fabs(y) + atol)
-            continue;
-        count++;
-        worst = isnan(d) ? INFINITY : d > worst ? d : worst;
-    }
-    if (count)
-        printf("%s: %" PRId64 " of %" PRId64 " elements differ, by %g at most\n", a->name, count, n, worst);
-    return count > 0;
+    if (tensor_equal(&a->t, &b->t, &t, NULL, why))
+        return false;
+    printf("%s: %s\n", a->name, why);
+    return true;
 }
 
 static int diff(const struct options *o)

@@ -99,7 +99,11 @@ static int compare_outputs(const struct model *m, struct tcc_object **got, struc
     char inner[ERROR_SIZE];
 
     for (int i = 0; i < m->nout; i++) {
-        if (expected[i] && !value_equal(got[i], expected[i], t, inner)) {
+        if (!expected[i]) {
+            snprintf(why, ERROR_SIZE, "output '%.200s': no output_K.pb to compare with", m->out[i].info.name);
+            return EXIT_DATA;
+        }
+        if (!value_equal(got[i], expected[i], t, inner)) {
             snprintf(why, ERROR_SIZE, "output '%.100s': %.850s", m->out[i].info.name, inner);
             return EXIT_DATA;
         }

@@ -41,11 +41,28 @@ unsigned char *file_read(const char *path, size_t *size, char *error);
 /* Elements of a tensor's shape; -1 on overflow or a negative dim. */
 int64_t shape_elements(int rank, const int64_t *dims);
 
-struct tolerance { double rtol, atol; bool absolute; };
+/* -- Comparison (compare.c) */
 
-/* Are two values equal within the tolerance (DESIGN section 8)? If not, `error` has the first and the worst difference. */
+/* |got - expected| <= rtol |expected| + atol, times the largest finite |expected| unless absolute. signed_zero: 0 and -0 differ too. */
+struct tolerance { double rtol, atol; bool absolute, signed_zero; };
+
+/* How many elements differ, the first of them and the one that is out of the tolerance by the largest factor; count 0, first -1 where
+ * dtype or shape do. */
+struct difference { int64_t count, first, worst; };
+
+/* 0: equal within the tolerance (atol absolute); else, by which factor it is exceeded: above 1, INFINITY where a NaN or an infinity stands
+ * against anything else. */
+double float_excess(double got, double expected, double rtol, double atol);
+double tensor_largest(const struct tcc_tensor *t);      /* the largest finite magnitude of floats; 0 for other types */
+
+/* Are two tensors or values equal within the tolerance (DESIGN section 8)? If not, `error` (ERROR_SIZE bytes) has the first and the worst
+ * difference; `difference` may be NULL. Any thread. */
+bool tensor_equal(const struct tcc_tensor *got, const struct tcc_tensor *expected, const struct tolerance *t,
+                  struct difference *difference, char *error);
 bool value_equal(const struct tcc_object *got, const struct tcc_object *expected, const struct tolerance *tolerance, char *error);
 
+/* One element as text. */
+void value_print_element(FILE *out, int dtype, const void *data, int64_t i);
 /* "f32[1,10]: 0.1 0.2 ..." */
 void value_print(FILE *out, const struct tcc_object *v);
 

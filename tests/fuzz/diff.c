@@ -10,7 +10,6 @@
  * written to FOLDER/SEED.tcir. Exit status: 0 all agree, 1 some do not, 2 usage.
  */
 #include <inttypes.h>
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +21,7 @@
 #include "compiler/tccc.h"
 #include "runtime/tccrt.h"
 #include "tests/fuzz/random_graph.h"
+#include "tools/values_int.h"
 
 enum { MAX_INPUTS = 4, TIME_LIMIT = 60 };
 
@@ -108,32 +108,15 @@ static int64_t elements(const struct tcc_tensor *t)
 static int compare(const struct job *j, const struct random_graph *g, const char *what, bool coarse, int k,
                    const struct tcc_object *want, const struct tcc_object *got)
 {
-    const struct tcc_tensor *a = &want->t, *b = &got->t;
-    enum tcc_dtype dtype = (enum tcc_dtype)a->dtype;
-    double largest = 0, rtol = coarse ? 4e-2 : 1e-3;
-    int bytes = tcc_dtype_bytes(dtype);
-    char why[200];
+    double rtol = coarse ? 4e-2 : 1e-3;
+    struct tolerance t = {.rtol = rtol, .absolute = true};
+    char why[ERROR_SIZE], text[ERROR_SIZE + 40];
 
-    if (want->kind != got->kind || !same_shape(a, b))
-        return complain(j, what, "an output's type or shape differs");
-    for (int64_t i = 0; i < elements(a); i++) {
-        double e = tcc_is_float(dtype) ? fabs(tcc_load_f64(dtype, (char *)a->data + i * bytes)) : 0;
-        if (isfinite(e) && e > largest)
-            largest = e;
-    }
-    double atol = rtol * (0.1 * largest + 0.05 * g->scale[k]);
-    for (int64_t i = 0; i < elements(a); i++) {
-        const char *pa = (char *)a->data + i * bytes, *pb = (char *)b->data + i * bytes;
-        if (memcmp(pa, pb, (size_t)bytes) == 0)
-            continue;
-        double e = tcc_load_f64(dtype, pa), r = tcc_load_f64(dtype, pb);
-        if (tcc_is_float(dtype) && ((isnan(e) && isnan(r)) || e == r || fabs(e - r) <= rtol * fabs(e) + atol))
-            continue;
-        snprintf(why, sizeof why, "output %d, element %" PRId64 " of %" PRId64 ": %.9g, not %.9g", k, i, elements(a), r,
-                 e);
-        return complain(j, what, why);
-    }
-    return 0;
+    t.atol = rtol * (0.05 * g->scale[k] + (want->kind == TCC_OBJ_TENSOR ? 0.1 * tensor_largest(&want->t) : 0));
+    if (value_equal(got, want, &t, why))
+        return 0;
+    snprintf(text, sizeof text, "output %d: %s", k, why);
+    return complain(j, what, text);
 }
 
 /* One run of an artifact; outputs are the caller's. */

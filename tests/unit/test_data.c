@@ -164,11 +164,12 @@ static bool read_npz(const unsigned char *bytes, size_t size)
 {
     char error[ERROR_SIZE];
     unsigned char *copy = malloc(size + 1);
+    const struct data_options plain = {.scale = 1};
     struct data_array a = {0};
     bool found = false;
     memcpy(copy, bytes, size);
     struct data_file *f = data_take(copy, size, error);
-    bool ok = data_zip_is(f) && data_zip_array("x.npz", f, "x", &input, &a, &found, error);
+    bool ok = data_zip_is(f) && data_zip_array("x.npz", f, "x", &plain, &input, &a, &found, error);
     if (ok) {
         volatile unsigned char sum = 0;
         for (int64_t i = 0; i < a.dims[0] * data_row_elements(&a) * tcc_dtype_bytes(a.dtype); i++)
