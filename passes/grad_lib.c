@@ -108,6 +108,20 @@ static struct ir_value *axis_matrix(struct grad *g, const struct ir_node *n, int
     return made->out[0];
 }
 
+/* Does an axis whose size stays keep its elements? A factor slightly above 1 moves them. */
+static bool keeps_axis(const struct ir_node *n, int axis)
+{
+    bool upsample = !strcmp(ir_get_s(n, IR_ATTR_name, ""), "upsample");
+    int k = upsample ? 1 : 2, place = place_of(n, axis, n->in[0].value->type->rank);
+    const double *scales;
+    int nscales = ir_user_floats(n, "scales", &scales);
+    if (upsample && nscales)
+        return place >= nscales || scales[place] == 1;
+    struct ir_value *v = place < 0 || k >= n->nin ? NULL : n->in[k].value;
+    const struct ir_tensor *t = v ? ir_const_of(v) : NULL;
+    return !v || (t && (place >= t->nelems || tcc_load_f64((enum tcc_dtype)t->dtype, ir_tensor_at(t, place)) == 1));
+}
+
 static void resample(struct grad *g, struct ir_node *n)
 {
     struct ir_value *d = grad_out(g, n, 0);
@@ -121,7 +135,7 @@ static void resample(struct grad *g, struct ir_node *n)
     }
     for (int a = 0; a < t->rank && d; a++) {
         ir_expr to = d->type->dim[a];
-        if (ir_expr_eq(g->ctx, to, t->dim[a]) == IR_YES)
+        if (ir_expr_eq(g->ctx, to, t->dim[a]) == IR_YES && keeps_axis(n, a))
             continue;
         struct ir_value *m = axis_matrix(g, n, a, to);
         struct ir_value *last = grad_move_axis(g, d, a, 1, t->rank - 1);

@@ -15,7 +15,7 @@ enum { MOST_TAPS = 4 };
 struct axis {
     const struct ir_node *n;
     int64_t from, to;
-    double scale;
+    float scale;
 };
 
 static bool is_upsample(const struct ir_node *n)
@@ -35,7 +35,7 @@ static int tap_count(const struct ir_node *n)
 }
 
 /* The number that is told for an axis: its factor (`scales`), or 0 where only sizes are. False: not known. */
-static bool told_scale(struct ir_ctx *ctx, const struct ir_node *n, int axis, double *scale)
+static bool told_scale(struct ir_ctx *ctx, const struct ir_node *n, int axis, float *scale)
 {
     int place = axis, at = is_upsample(n) ? 1 : 2;
     const int64_t *axes;
@@ -50,7 +50,7 @@ static bool told_scale(struct ir_ctx *ctx, const struct ir_node *n, int axis, do
     }
     struct ir_value *v = at < n->nin ? n->in[at].value : NULL;
     if (is_upsample(n) && place < nscales) {
-        *scale = scales[place];
+        *scale = (float)scales[place];
         return true;
     }
     const struct ir_tensor *t = v ? ir_const_of(v) : NULL;
@@ -59,28 +59,29 @@ static bool told_scale(struct ir_ctx *ctx, const struct ir_node *n, int axis, do
         return n->nin > 3 && n->in[3].value;
     if (!t || place >= t->nelems)
         return false;
-    *scale = tcc_load_f64(t->dtype, ir_tensor_at(t, place));
+    *scale = (float)tcc_load_f64(t->dtype, ir_tensor_at(t, place));
     return *scale > 0;
 }
 
-/* Where result x lies in the source. False: by a rule of the library alone. */
-static bool coordinate(const struct axis *a, double x, double *source)
+/* Where element `at` of the result lies in the source, as runtime/libop_resize.c computes it. False: by a rule of the library alone. */
+static bool coordinate(const struct axis *a, int64_t at, double *source)
 {
     const char *how =
         ir_user_s(a->n, "coordinate_transformation_mode", is_upsample(a->n) ? "asymmetric" : "half_pixel");
-    double width = a->scale * (double)a->from;
+    float scale = a->scale, x = (float)at, from = (float)a->from, to = (float)a->to, y;
     if (!strcmp(how, "align_corners"))
-        *source = width == 1 ? 0 : x * ((double)a->from - 1) / (width - 1);
+        y = to == 1 ? 0 : x * (from - 1) / (to - 1);
     else if (!strcmp(how, "asymmetric"))
-        *source = x / a->scale;
-    else if (!strcmp(how, "pytorch_half_pixel") && width == 1)
-        *source = -0.5;
+        y = x / scale;
+    else if (!strcmp(how, "pytorch_half_pixel") && to == 1)
+        y = 0;
     else if (!strcmp(how, "half_pixel_symmetric"))
-        *source = (double)a->from / 2 * (1 - (double)a->to / width) + (x + 0.5) / a->scale - 0.5;
+        y = (float)((double)(from / 2 * (1 - to / (scale * from))) + ((double)x + 0.5) / (double)scale - 0.5);
     else if (!strcmp(how, "half_pixel") || !strcmp(how, "pytorch_half_pixel"))
-        *source = (x + 0.5) / a->scale - 0.5;
+        y = (x + 0.5F) / scale - 0.5F;
     else
         return false;
+    *source = (double)y;
     return true;
 }
 
@@ -103,7 +104,7 @@ static bool goes_up(const struct ir_node *n, double ratio)
 static bool taps_of(const struct axis *a, int ntaps, int64_t o, int64_t *at, double *w)
 {
     double x, ca = ir_user_f(a->n, "cubic_coeff_a", -0.75);
-    if (!coordinate(a, (double)o, &x))
+    if (!coordinate(a, o, &x))
         return false;
     double ratio = x - floor(x) == 0 ? 1 : x - floor(x);
     int64_t first = (int64_t)ceil(x) - (ntaps == 4 ? 2 : 1);
@@ -167,7 +168,8 @@ struct ir_value *legalise_resize(struct pass_run *r, struct ir_builder *b, const
     ir_type t = x->type, y = n->out[0]->type;
     int ntaps = tap_count(n);
     if (!ir_is_tensor(t) || !ir_is_tensor(y) || t->dtype != TCC_F32 || t->rank != y->rank || !ntaps ||
-        (ntaps > 1 && !pass_bounded(r)) || strcmp(ir_user_s(n, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0)
+        ir_user_i(n, "fractional_length", 0) || (ntaps > 1 && !pass_bounded(r)) ||
+        strcmp(ir_user_s(n, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0)
         return NULL;
     for (int d = 0; d < t->rank; d++) {
         struct axis *a = &axes[d];
@@ -179,7 +181,7 @@ struct ir_value *legalise_resize(struct pass_run *r, struct ir_builder *b, const
         if (!known || !ir_is_const(t->dim[d], &a->from) || !ir_is_const(y->dim[d], &a->to) || a->from < 1 || a->to < 1)
             return NULL;
         if (a->scale == 0)
-            a->scale = (double)a->to / (double)a->from;
+            a->scale = (float)a->to / (float)a->from;
         if (!coordinate(a, 0, &source))
             return NULL;
     }

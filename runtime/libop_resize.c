@@ -29,8 +29,9 @@ struct resize {
     enum mode mode;
     enum rounding rounding;
     bool antialias, exclude_outside;
+    bool fractional; /* align_corners counts with length * scale, not rounded down */
     double a, extrapolation;
-    double scales[TCC_MAX_RANK], roi[2 * TCC_MAX_RANK];
+    float scales[TCC_MAX_RANK], roi[2 * TCC_MAX_RANK];
     int64_t sizes[TCC_MAX_RANK];
     bool has_roi;
 };
@@ -45,13 +46,23 @@ static int find_name(const char *const *names, int n, const char *name)
     return -1;
 }
 
+/* The size of an axis of n elements, n times the scale in f32; -1 after a report. */
+static int64_t scaled_size(struct tcc_lib_call *call, float scale, int64_t n, int axis)
+{
+    float size = scale * (float)n;
+
+    if (!(scale > 0) || !(size <= 0x1p40F))
+        return LIB_FAIL(call, "scale %g of axis %d is not possible", (double)scale, axis), -1;
+    return (int64_t)size;
+}
+
 /* Sizes and scales of all axes from the operands `scales` and `sizes` (one of them) of the axes listed. */
 static int find_sizes(struct tcc_lib_call *call, int at_scales, int at_sizes, int rank, const int64_t *dims,
                       struct resize *r, int *axes, int *naxes)
 {
     const struct tcc_tensor *scales = lib_in(call, at_scales), *sizes = lib_in(call, at_sizes);
     const char *policy = lib_text(call, "keep_aspect_ratio_policy", "stretch");
-    double common = strcmp(policy, "not_larger") == 0 ? INFINITY : 0;
+    float common = strcmp(policy, "not_larger") == 0 ? INFINITY : 0;
 
     *naxes = lib_axes(call, call->nin, rank, axes);
     if (*naxes < 0)
@@ -71,23 +82,22 @@ static int find_sizes(struct tcc_lib_call *call, int at_scales, int at_sizes, in
         int i = axes[k];
 
         if (scales) {
-            r->scales[i] = lib_get(scales, k);
-            if (!(r->scales[i] > 0) || r->scales[i] * (double)dims[i] > 0x1p40)
-                return LIB_FAIL(call, "scale %g of axis %d is not possible", r->scales[i], i);
-            r->sizes[i] = (int64_t)(r->scales[i] * (double)dims[i]);
+            r->scales[i] = (float)lib_get(scales, k);
+            if ((r->sizes[i] = scaled_size(call, r->scales[i], dims[i], i)) < 0)
+                return TCC_EINPUT;
             continue;
         }
         r->sizes[i] = lib_get_int(sizes, k);
         if (r->sizes[i] < 0)
             return LIB_FAIL(call, "size %lld of axis %d is negative", (long long)r->sizes[i], i);
-        r->scales[i] = dims[i] ? (double)r->sizes[i] / (double)dims[i] : 1;
-        common = strcmp(policy, "not_larger") == 0 ? fmin(common, r->scales[i]) : fmax(common, r->scales[i]);
+        r->scales[i] = dims[i] ? (float)r->sizes[i] / (float)dims[i] : 1;
+        common = strcmp(policy, "not_larger") == 0 ? fminf(common, r->scales[i]) : fmaxf(common, r->scales[i]);
     }
     if (scales || strcmp(policy, "stretch") == 0)
         return TCC_OK;
     for (int k = 0; k < *naxes; k++) {
         r->scales[axes[k]] = common;
-        r->sizes[axes[k]] = (int64_t)(common * (double)dims[axes[k]] + 0.5);
+        r->sizes[axes[k]] = (int64_t)roundf(common * (float)dims[axes[k]]);
     }
     return TCC_OK;
 }
@@ -113,21 +123,26 @@ int tccrt_lib_resize_dims(struct tcc_lib_call *call)
 
 /* -- Taps ------------------------------------------------------------------------------------------------------- */
 
-static double source_coordinate(const struct resize *r, int axis, int rank, int64_t length, double x)
+/*
+ * Where element `at` of the result lies along an axis of `length` elements. In f32, and in this order of operations: what is
+ * rounded to a neighbour depends on the last bit, and engines agree on it.
+ */
+static float source_coordinate(const struct resize *r, int axis, int rank, int64_t length, int64_t at)
 {
-    double scale = r->scales[axis], width = scale * (double)length, last = (double)length - 1, lo, hi;
+    float scale = r->scales[axis], x = (float)at, from = (float)length, to = (float)r->sizes[axis], lo, hi, offset;
 
     switch (r->coordinates) {
-    case ALIGN_CORNERS: return width == 1 ? 0 : x * last / (width - 1);
+    case ALIGN_CORNERS: to = r->fractional ? scale * from : to; return to == 1 ? 0 : x * (from - 1) / (to - 1);
     case ASYMMETRIC: return x / scale;
     case TF_CROP:
         lo = r->roi[axis];
         hi = r->roi[axis + rank];
-        return (width == 1 ? (hi - lo) * last / 2 : x * (hi - lo) * last / (width - 1)) + lo * last;
-    case PYTORCH_HALF_PIXEL: return width == 1 ? -0.5 : (x + 0.5) / scale - 0.5;
-    case HALF_PIXEL_SYMMETRIC:
-        return (double)length / 2 * (1 - (double)r->sizes[axis] / width) + (x + 0.5) / scale - 0.5;
-    default: return (x + 0.5) / scale - 0.5;
+        return to > 1 ? lo * (from - 1) + x * (hi - lo) * (from - 1) / (to - 1) : 0.5F * (lo + hi) * (from - 1);
+    case PYTORCH_HALF_PIXEL: return to > 1 ? (x + 0.5F) / scale - 0.5F : 0;
+    case HALF_PIXEL_SYMMETRIC: /* the one rule where they go on in f64 */
+        offset = from / 2 * (1 - to / (scale * from));
+        return (float)((double)offset + ((double)x + 0.5) / (double)scale - 0.5);
+    default: return (x + 0.5F) / scale - 0.5F;
     }
 }
 
@@ -182,14 +197,14 @@ static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
 static void resize_axis(const struct resize *r, int axis, int rank, int64_t outer, int64_t length, int64_t inner,
                         const double *from, double *to, double *w)
 {
-    int64_t size = r->sizes[axis], n = tap_count(r, r->scales[axis]);
+    int64_t size = r->sizes[axis], n = tap_count(r, (double)r->scales[axis]);
 
     for (int64_t o = 0; o < size; o++) {
-        double x = source_coordinate(r, axis, rank, length, (double)o), ratio = x - floor(x), sum = 0;
+        double x = (double)source_coordinate(r, axis, rank, length, o), ratio = x - floor(x), sum = 0;
         bool outside = r->coordinates == TF_CROP && (x < 0 || x > (double)(length - 1));
         int64_t first = clamp((int64_t)ceil(x) - n / 2, -(n / 2), length + n / 2 - n);
 
-        weigh(r, ratio == 0 ? 1 : ratio, r->scales[axis], n, w);
+        weigh(r, ratio == 0 ? 1 : ratio, (double)r->scales[axis], n, w);
         for (int64_t k = 0; r->exclude_outside && k < n; k++) {
             w[k] = first + k < 0 || first + k >= length ? 0 : w[k];
             sum += w[k];
@@ -230,6 +245,7 @@ static int read_attrs(struct tcc_lib_call *call, struct resize *r, bool upsample
     r->rounding = (enum rounding)rounding;
     r->antialias = lib_int(call, "antialias", 0) != 0;
     r->exclude_outside = lib_int(call, "exclude_outside", 0) != 0;
+    r->fractional = lib_int(call, "fractional_length", 0) != 0;
     r->a = lib_float(call, "cubic_coeff_a", -0.75);
     r->extrapolation = lib_float(call, "extrapolation_value", 0);
     return TCC_OK;
@@ -247,8 +263,8 @@ static int read_roi(struct tcc_lib_call *call, const struct tcc_tensor *roi, int
     if (!roi || lib_count(roi) != 2 * naxes)
         return LIB_FAIL(call, "tf_crop_and_resize needs %d values in roi", 2 * naxes);
     for (int k = 0; k < naxes; k++) {
-        r->roi[axes[k]] = lib_get(roi, k);
-        r->roi[axes[k] + rank] = lib_get(roi, naxes + k);
+        r->roi[axes[k]] = (float)lib_get(roi, k);
+        r->roi[axes[k] + rank] = (float)lib_get(roi, naxes + k);
     }
     return TCC_OK;
 }
@@ -282,11 +298,12 @@ static void store(const double *from, void *to, int dtype, int64_t n)
         lib_put(to, dtype, i, whole ? fmin(fmax(nearbyint(from[i]), lo), hi) : from[i]);
 }
 
-/* Whether nothing happens along an axis. */
+/* Whether nothing happens along an axis. A filter against aliasing leaves axes alone whose size stays, as engines do. */
 static bool is_identity(const struct resize *r, int axis, int rank, int64_t length)
 {
-    return r->sizes[axis] == length && fabs(r->scales[axis] - 1) < 1e-9 && fabs(r->roi[axis]) < 1e-9 &&
-           fabs(r->roi[axis + rank] - 1) < 1e-9;
+    if (r->antialias && r->mode != NEAREST && r->coordinates != TF_CROP && r->sizes[axis] == length)
+        return true;
+    return r->sizes[axis] == length && r->scales[axis] == 1 && r->roi[axis] == 0 && r->roi[axis + rank] == 1;
 }
 
 static int interpolate(struct tcc_lib_call *call, const struct tcc_tensor *x, const struct resize *r)
@@ -297,7 +314,7 @@ static int interpolate(struct tcc_lib_call *call, const struct tcc_tensor *x, co
 
     memcpy(dims, x->dims, sizeof dims);
     for (int i = 0; i < x->rank; i++) {
-        int64_t t = tap_count(r, r->scales[i]);
+        int64_t t = tap_count(r, (double)r->scales[i]);
 
         dims[i] = r->sizes[i];
         taps = t > taps ? t : taps;
@@ -367,10 +384,9 @@ int tccrt_lib_upsample(struct tcc_lib_call *call)
         if (scales->n != x->rank || scales->kind != TCC_ATTR_FLOATS)
             return LIB_FAIL(call, "scales must have %d values", x->rank);
         for (int i = 0; i < x->rank; i++) {
-            r.scales[i] = scales->floats[i];
-            if (!(r.scales[i] > 0) || r.scales[i] * (double)x->dims[i] > 0x1p40)
-                return LIB_FAIL(call, "scale %g of axis %d is not possible", r.scales[i], i);
-            r.sizes[i] = (int64_t)(r.scales[i] * (double)x->dims[i]);
+            r.scales[i] = (float)scales->floats[i];
+            if ((r.sizes[i] = scaled_size(call, r.scales[i], x->dims[i], i)) < 0)
+                return TCC_EINPUT;
         }
     }
     read_roi(call, NULL, x->rank, axes, 0, &r);

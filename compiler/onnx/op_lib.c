@@ -565,8 +565,8 @@ static bool resized_dims(struct imp *im, const struct ir_value *x, const double 
         double whole = scales[k];
         if (!(whole > 0 && whole < 1e9))
             return imp_bad(im, "scale %g", whole);
-        if (ir_is_const(imp_dim(x, a), &d))
-            dims[a] = (double)d * whole < 1e12 ? ir_const(im->ctx, (int64_t)((double)d * whole)) : NULL;
+        if (ir_is_const(imp_dim(x, a), &d)) /* in f32, as the library op and engines count */
+            dims[a] = (double)d * whole < 1e12 ? ir_const(im->ctx, (int64_t)((float)d * (float)whole)) : NULL;
         else if (whole == (double)(int64_t)whole)
             dims[a] = ir_mulc(im->ctx, imp_dim(x, a), (int64_t)whole);
         else
@@ -621,8 +621,11 @@ bool onnx_op_resize(struct imp *im, int arg)
             return false;
     }
     ir_type t = imp_fresh_type(im, imp_dtype(x), imp_rank(x), dims);
+    /* The stored cases of align_corners give their scales when the model runs, and count as ONNX's reference does; engines don't. */
+    struct ir_attr fractional = ir_attr_i(IR_ATTR_user, scales && !scales->def);
+    fractional.name = "fractional_length";
     if (im->opset >= 11)
-        return lib_node(im, "resize", 1, &t, NULL);
+        return lib_node(im, "resize", 1, &t, fractional.i ? IR_ATTRS(fractional) : NULL);
     struct ir_value *in[] = {x, NULL, scales};
     /* Opset 10: asymmetric coordinates, nearest by floor. */
     struct ir_attr how = user_string(im, "coordinate_transformation_mode", "asymmetric"),

@@ -38,6 +38,15 @@ bad=$(grep -cE ': (wrong|unsupported|crashed|result .* is off)' "$logs/contrib.l
 [ $((good + bad)) -gt 0 ] || bad=1
 count "$good" "$bad" 0 "operators of com.microsoft"
 
+say "operators of all versions, beside ONNX Runtime"
+rm -rf "$build/versions"
+"$peers_dir/bin/python" "$top/tests/onnx/engine_cases.py" "$build/versions" >"$logs/versions.log" 2>&1
+"$build/tccc-run" --test-suite "$build/versions" -j 2 >>"$logs/versions.log" 2>&1 </dev/null
+grep -E ': (wrong|unsupported|crashed)' "$logs/versions.log"
+bad=$(grep -cE ': (wrong|unsupported|crashed)' "$logs/versions.log") good=$(grep -c ': passed$' "$logs/versions.log")
+[ $((good + bad)) -gt 0 ] || bad=1
+count "$good" "$bad" 0 "operators of all versions"
+
 say "modules: small networks of many kinds, by both of PyTorch's exporters, run and trained"
 "$peers_dir/bin/python" "$top/tests/onnx/modules.py" "$build" "$build/modules" >"$build/modules.log" 2>"$logs/modules.err" </dev/null
 grep '^not ok' "$build/modules.log"
