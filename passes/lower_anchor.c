@@ -452,9 +452,14 @@ static bool build_pool(struct kb *k, struct lw_group *g)
         id = kb_scalar(k, stage, IR_select, d, 3, args);
     }
     if (position) {
+        /* A tap in front of x may win when all of the window is the lowest number: it stands for the first tap of its axis
+         * that x has, which is its place modulo the dilation. */
         ir_expr linear = ir_const(ctx, 0);
-        for (int i = 2; i < x->type->rank; i++)
-            linear = ir_add(ctx, ir_mul(ctx, linear, x->type->dim[i]), at[i]);
+        for (int i = 2; i < x->type->rank; i++) {
+            ir_expr first = ir_mod(ctx, at[i], ir_const(ctx, ir_attr(n, IR_ATTR_dilations)->ints[i - 2]));
+            bool inside = ir_expr_le(ctx, ir_const(ctx, 0), at[i]) == IR_YES;
+            linear = ir_add(ctx, ir_mul(ctx, linear, x->type->dim[i]), inside ? at[i] : ir_max(ctx, at[i], first));
+        }
         struct kn_insn insn = {
             .code = KN_ARGREDUCE, .dtype = TCC_I64, .reducer = KN_MAX, .nargs = 2, .arg = {id, -1, -1}};
         insn.arg[1] = kb_expr(k, stage, TCC_I64, linear);
