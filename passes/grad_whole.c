@@ -7,6 +7,7 @@
  * where the parts need three.
  *
  *   r = e / sum(e), e = exp(x - m)          dx = r (d - sum(d r))
+ *   0 where a row of it is NaN or masked    the same, of what is left: 0 where the chain rule multiplies NaN by 0
  *   r = s - log(sum(exp(s))), s = x - m     dx = d - exp(r) sum(d)
  *   r = log(sum(exp(x - m))) + m            dx = d exp(x - r)
  *   r = sum((x - mean)^2) / n               dx = 2 d / n (x - mean)
@@ -62,19 +63,50 @@ static struct ir_value *unshifted(const struct grad *g, struct ir_value *s, unsi
     return sub->in[0].value;
 }
 
-static bool softmax(struct grad *g, struct ir_node *n)
+/* Is n, a division, a softmax? The sum it divides by, whose axes are the rows'; *x: what it is a softmax of. */
+static struct ir_node *softmax_sum(struct grad *g, struct ir_node *n, struct ir_value **x)
 {
     struct ir_node *e = made_by(g, n, 0, IR_exp), *guard = made_by(g, n, 1, IR_max);
     struct ir_node *sum =
         made_under(g, guard && ir_const_of(grad_in(guard, 1)) ? guard : n, guard ? 0 : 1, IR_reduce_sum);
     if (!e || !sum || sum->in[0].value != e->out[0] || e->out[0]->type != n->out[0]->type)
-        return false;
+        return NULL;
     unsigned axes = grad_axes(sum);
     if (!kept(g, n->in[1].value, n->out[0]->type, axes))
-        return false;
-    struct ir_value *x = unshifted(g, e->in[0].value, axes), *d = grad_out(g, n, 0), *r = n->out[0];
+        return NULL;
+    *x = unshifted(g, e->in[0].value, axes);
+    return sum;
+}
+
+static void give_softmax(struct grad *g, struct ir_value *x, struct ir_node *n, unsigned axes)
+{
+    struct ir_value *d = grad_out(g, n, 0), *r = n->out[0];
     struct ir_value *inner = grad_reduce(g, IR_reduce_sum, ir_binary(g->b, IR_mul, d, r), axes, true);
     grad_give_value(g, x, ir_binary(g->b, IR_mul, r, ir_binary(g->b, IR_sub, d, inner)));
+}
+
+static bool softmax(struct grad *g, struct ir_node *n)
+{
+    struct ir_value *x;
+    struct ir_node *sum = softmax_sum(g, n, &x);
+    if (sum)
+        give_softmax(g, x, n, grad_axes(sum));
+    return sum != NULL;
+}
+
+/* 0 in rows that a softmax has no number for: those that are NaN, or for which a condition on the whole row holds. */
+static bool safe_softmax(struct grad *g, struct ir_node *n)
+{
+    struct ir_node *div = made_by(g, n, 2, IR_div);
+    struct ir_value *x, *c = n->in[0].value;
+    struct ir_node *sum = div && div->out[0]->type == n->out[0]->type ? softmax_sum(g, div, &x) : NULL;
+    double zero;
+    if (!sum || !ir_splat_f(n->in[1].value, &zero) || zero != 0)
+        return false;
+    bool nan = c->def && c->def->op == IR_isnan && c->def->in[0].value == div->out[0];
+    if (!nan && !constant_along(c, n->out[0]->type, grad_axes(sum)))
+        return false;
+    give_softmax(g, x, n, grad_axes(sum));
     return true;
 }
 
@@ -170,6 +202,7 @@ bool grad_whole(struct grad *g, struct ir_node *n)
     switch (n->op) {
     case IR_div: return softmax(g, n) || variance(g, n);
     case IR_mul: return variance(g, n);
+    case IR_select: return safe_softmax(g, n);
     case IR_sub: return log_softmax(g, n);
     case IR_add: return log_sum_exp(g, n);
     default: return false;
