@@ -190,6 +190,15 @@ static int settle_batch_size(struct trainer *t)
     return EXIT_FINE;
 }
 
+/* Dims of a sample that the step leaves open are those of the data. */
+static void take_dims(struct entry_info *e, const struct data_set *set)
+{
+    for (int i = 0; i < e->nin && i < set->n; i++)
+        for (int k = 1; k < e->in[i].rank; k++)
+            if (e->in[i].dims[k] < 0)
+                e->in[i].dims[k] = set->arrays[i].dims[k];
+}
+
 static int open_data(struct trainer *t)
 {
     int code = data_set_open(t->o, OPT_data, t->step.in, t->step.nin, &t->data);
@@ -199,6 +208,7 @@ static int open_data(struct trainer *t)
         return code;
     if (t->chief)
         data_set_notes(t->o, &t->data);
+    take_dims(&t->step, &t->data);
     t->sampler.samples = t->data.samples;
     int64_t ranks = t->sampler.ranks, n = t->data.samples;
     count = t->drop_last ? n / ranks : (n + ranks - 1) / ranks;
@@ -230,7 +240,10 @@ static int open_data(struct trainer *t)
         return EXIT_FINE;
     if (!t->eval.name)
         return tool_error(t->o, EXIT_DATA, "--eval-data: the artifact has no entry point 'eval'");
-    return data_set_open(t->o, OPT_eval_data, t->eval.in, t->eval.nin, &t->eval_data);
+    code = data_set_open(t->o, OPT_eval_data, t->eval.in, t->eval.nin, &t->eval_data);
+    if (code == EXIT_FINE)
+        take_dims(&t->eval, &t->eval_data);
+    return code;
 }
 
 /* The rate: --lr and --lr-schedule win over what was compiled in. A model is compiled with its --lr-schedule. */
