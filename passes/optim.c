@@ -12,10 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#define LARGE 4096           /* elements of tensors that are reduced in two steps */
-#define GROWTH_INTERVAL 2000 /* torch.amp.GradScaler's defaults */
-#define GROWTH_FACTOR 2.0
-#define BACKOFF_FACTOR 0.5
+#define LARGE 4096 /* elements of tensors that are reduced in two steps */
 
 /* -- State variables */
 
@@ -52,6 +49,11 @@ static enum tcc_dtype update_type(const struct ir_state *parameter)
 static bool has_master(const struct optim_config *c, const struct ir_state *parameter)
 {
     return c->master && tcc_dtype_bytes((enum tcc_dtype)parameter->type->dtype) < 4;
+}
+
+static bool needs_norm(const struct optim_config *c)
+{
+    return c->clip_norm != 0 || c->kind == OPTIM_lamb;
 }
 
 static bool new_slots(struct ir_module *m, const struct optim_config *c, const struct ir_state *parameter)
@@ -111,9 +113,11 @@ bool optim_states(struct ir_module *m, const struct train_options *o, int n, str
         !new_scalar(m, "train.scheduled", TCC_I32, 1) || !new_scalar(m, "train.skipped", TCC_I64, 0) ||
         !new_scalar(m, "train.lr", TCC_F32, 0))
         return false;
-    if (c->scale != 0 && !new_scalar(m, "train.scale", TCC_F32, c->scale))
+    if (needs_norm(c) && !new_scalar(m, "train.norm", TCC_F32, 0))
         return false;
-    if (c->dynamic_scale && !new_scalar(m, "train.growth", TCC_I32, 0))
+    if (c->scaler.init != 0 && !new_scalar(m, "train.scale", TCC_F32, c->scaler.init))
+        return false;
+    if (c->scaler.dynamic && !new_scalar(m, "train.growth", TCC_I32, 0))
         return false;
     if (c->rounding && (!new_scalar(m, "train.rounding", TCC_I32, 1) || !new_scalar(m, "train.seed", TCC_I64, 0)))
         return false;
@@ -168,7 +172,7 @@ bool optim_write(struct ir_builder *b, const char *name, struct ir_value *v)
 struct ir_value *optim_loss_scale(struct ir_builder *b, const struct train_options *o)
 {
     const struct optim_config *c = optim_parse(b->ctx, o);
-    return c && c->scale != 0 ? optim_read(b, "train.scale") : NULL;
+    return c && c->scaler.init != 0 ? optim_read(b, "train.scale") : NULL;
 }
 
 /* -- Questions about all gradients */
@@ -235,6 +239,7 @@ struct update {
     struct optim_shared shared;
     struct ir_value *rate;          /* f64[]: the base rate by now */
     struct ir_value *factor;        /* f32[]: gradients are multiplied by it; NULL: 1 */
+    struct ir_value *norm;          /* f32[]: of all gradients, unscaled and not clipped; NULL where nothing asks */
     struct ir_value **owned;        /* bool[] by parameter: is it this rank's to update? NULL: all are */
     struct ir_value *key, *dithers; /* stochastic rounding: random key u32[], is it on? bool[]; NULL: none */
 };
@@ -247,15 +252,11 @@ static struct ir_value *clip_factor(struct ir_builder *b, double limit, struct i
     return ir_binary(b, IR_min, f, ir_constant_f(b, TCC_F32, 1));
 }
 
-static bool needs_norm(const struct optim_config *c)
-{
-    return c->clip_norm != 0 || c->kind == OPTIM_lamb;
-}
-
 /* What gradients are multiplied by to undo the loss scale; NULL: nothing. */
 static struct ir_value *unscale(struct ir_builder *b, const struct optim_config *c)
 {
-    return c->scale != 0 ? ir_binary(b, IR_div, ir_constant_f(b, TCC_F32, 1), optim_read(b, "train.scale")) : NULL;
+    return c->scaler.init != 0 ? ir_binary(b, IR_div, ir_constant_f(b, TCC_F32, 1), optim_read(b, "train.scale"))
+                               : NULL;
 }
 
 /* The gradient's numbers: NULL for those that nobody asks for. */
@@ -336,14 +337,14 @@ static bool build_shared(struct update *u, int n, struct ir_value *const *grads,
         u->rate = choose(b, ir_binary(b, IR_ne, scheduled, ir_constant_i(b, TCC_I32, 0)), by, u->rate);
     }
     if (needs_norm(c))
-        norm = ir_unary(b, IR_sqrt, totals.squares);
-    if (c->clip_norm != 0) {
+        u->norm = norm = ir_unary(b, IR_sqrt, totals.squares);
+    if (c->clip_norm != 0 && isfinite(c->clip_norm)) {
         struct ir_value *clip = clip_factor(b, c->clip_norm, norm);
         u->factor = u->factor ? ir_binary(b, IR_mul, u->factor, clip) : clip;
         norm = ir_binary(b, IR_mul, norm, clip);
     }
     u->shared.norm = norm;
-    return u->shared.ok && u->shared.t && u->rate && (c->scale == 0 || u->factor) && (!needs_norm(c) || norm);
+    return u->shared.ok && u->shared.t && u->rate && (c->scaler.init == 0 || u->factor) && (!needs_norm(c) || norm);
 }
 
 /* Writes the value, rounded to the state's type, or keeps the old one. */
@@ -411,22 +412,28 @@ static bool update_parameter(struct update *u, const struct train_param *param, 
     return write_back(u, name, p_old, p_new);
 }
 
-/* GradScaler.update: halve after an overflow, double after GROWTH_INTERVAL good steps unless that overflows. */
+/* f32[]: scale * factor, rounded once, as torch's kernel does. */
+static struct ir_value *scaled(struct ir_builder *b, struct ir_value *scale, double factor)
+{
+    struct ir_value *v = ir_binary(b, IR_mul, ir_cast_to(b, scale, TCC_F64), ir_constant_f(b, TCC_F64, factor));
+    return v ? ir_cast_to(b, v, TCC_F32) : NULL;
+}
+
+/* GradScaler.update: `backoff` after an overflow, `growth` after `interval` good steps unless that overflows. */
 static bool update_scale(struct update *u)
 {
     struct ir_builder *b = u->b;
+    const struct optim_scaler *s = &u->c->scaler;
     struct ir_value *scale = optim_read(b, "train.scale"), *growth = optim_read(b, "train.growth");
     struct ir_value *zero = ir_constant_i(b, TCC_I32, 0), *count, *full, *larger;
 
     count = ir_binary(b, IR_add, growth, ir_constant_i(b, TCC_I32, 1));
-    full = ir_binary(b, IR_ge, count, ir_constant_i(b, TCC_I32, GROWTH_INTERVAL));
-    larger = ir_binary(b, IR_mul, scale, ir_constant_f(b, TCC_F32, GROWTH_FACTOR));
+    full = ir_binary(b, IR_ge, count, ir_constant_i(b, TCC_I32, (int64_t)s->interval));
+    larger = scaled(b, scale, s->growth);
     larger = choose(b, ir_binary(b, IR_lt, larger, ir_constant_f(b, TCC_F32, INFINITY)), larger, scale);
     larger = choose(b, full, larger, scale);
     count = choose(b, full, zero, count);
-    return optim_write(b, "train.scale",
-                       choose(b, u->shared.ok, larger,
-                              ir_binary(b, IR_mul, scale, ir_constant_f(b, TCC_F32, BACKOFF_FACTOR)))) &&
+    return optim_write(b, "train.scale", choose(b, u->shared.ok, larger, scaled(b, scale, s->backoff))) &&
            optim_write(b, "train.growth", choose(b, u->shared.ok, count, zero));
 }
 
@@ -498,7 +505,8 @@ bool optim_update_part(struct ir_builder *b, const struct train_options *o, int 
     *rate = ir_cast_to(b, u.rate, TCC_F32);
     if (!counters)
         return *rate;
-    return (!u.c->dynamic_scale || update_scale(&u)) && count_step(&u) && *rate && optim_write(b, "train.lr", *rate);
+    return (!u.c->scaler.dynamic || update_scale(&u)) && (!u.norm || optim_write(b, "train.norm", u.norm)) &&
+           count_step(&u) && *rate && optim_write(b, "train.lr", *rate);
 }
 
 bool optim_update(struct ir_builder *b, const struct train_options *o, int n, const struct train_param *params,

@@ -52,6 +52,13 @@ struct schedule_config {
     int64_t warmup;
     bool by_step;                                /* counts updates, not epochs */
 };
+/* torch.amp.GradScaler's settings; a fixed scale has the first alone. */
+struct optim_scaler {
+    bool dynamic;
+    double init;                                 /* first loss scale; 0: no scaling */
+    double growth, backoff;                      /* factors after `interval` good steps, after an overflow */
+    double interval;
+};
 struct optim_config {
     enum optim_kind kind;
     int ngroups;
@@ -59,8 +66,7 @@ struct optim_config {
     struct schedule_config schedule;
     enum tcc_dtype slot_type;                    /* f32 or bf16 */
     double clip_norm;                            /* 0: none */
-    double scale;                                /* first loss scale; 0: no scaling */
-    bool dynamic_scale;
+    struct optim_scaler scaler;
     bool master;                                 /* bf16-master */
     bool rounding;                               /* some state is bf16 and written with stochastic rounding */
 };

@@ -4,7 +4,7 @@
  *
  *   optimizer    NAME[:key=value,...][;PATTERN:key=value,...]    patterns as of a shell, over parameter names; the first match holds
  *   schedule     NAME[:key=value,...]                            or NAME,key=value for what every schedule has
- *   loss scale   N | dynamic
+ *   loss scale   N | dynamic[:key=value,...]
  *
  * A pair is split at its first `=`; a backslash before , : ; = or \ takes the character as it is.
  */
@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -319,14 +320,68 @@ static bool read_schedule(struct reader *r, struct schedule_config *s)
 
 /* -- The rest */
 
+/* --loss-scale=dynamic: the numbers that it takes, and torch.amp.GradScaler's defaults. */
+static const struct {
+    const char *key, *range;
+    size_t at;
+    double value, above, below; /* default; limits, not included */
+    bool whole;
+} scaler_settings[] = {
+    {"init", "a number above 0 that float32 can hold", offsetof(struct optim_scaler, init), 65536, 0, 0x1p128, false},
+    {"growth", "a number above 1", offsetof(struct optim_scaler, growth), 2, 1, 0x1p128, false},
+    {"backoff", "a number between 0 and 1", offsetof(struct optim_scaler, backoff), 0.5, 0, 1, false},
+    {"interval", "a whole number from 1", offsetof(struct optim_scaler, interval), 2000, 0, 0x1p31, true},
+};
+
+static double *scaler_value(struct optim_scaler *s, int i)
+{
+    return (double *)(void *)((char *)s + scaler_settings[i].at);
+}
+
+static bool read_scaler_setting(struct reader *r, struct optim_scaler *s)
+{
+    const char *key = word(r, "=,"), *known = "";
+
+    if (*r->at != '=')
+        return fail(r, ir_internf(r->ctx, "expected SETTING=VALUE, found '%s'", key));
+    r->at++;
+    const char *text = word(r, ",");
+    for (int i = 0; i < COUNT_OF(scaler_settings); i++) {
+        char *end;
+        double v = strtod(text, &end);
+
+        known = ir_internf(r->ctx, "%s%s%s", known, i ? ", " : "", scaler_settings[i].key);
+        if (strcmp(scaler_settings[i].key, key))
+            continue;
+        if (!*text || *end || !(v > scaler_settings[i].above && v < scaler_settings[i].below) ||
+            (scaler_settings[i].whole && v != floor(v)))
+            return fail(r, ir_internf(r->ctx, "%s must be %s, not '%s'", key, scaler_settings[i].range, text));
+        *scaler_value(s, i) = v;
+        return true;
+    }
+    return fail(r, ir_internf(r->ctx, "dynamic has no setting '%s'; it has %s", key, known));
+}
+
 static bool read_scale(struct reader *r, struct optim_config *c)
 {
+    struct optim_scaler *s = &c->scaler;
     char *end;
 
-    c->dynamic_scale = !strcmp(r->text, "dynamic");
-    c->scale = c->dynamic_scale ? 65536 : strtod(r->text, &end);
-    return c->dynamic_scale || (*r->text && !*end && isfinite(c->scale) && c->scale > 0) ||
-           fail(r, "expected a number above 0, or dynamic");
+    s->dynamic = !strncmp(r->text, "dynamic", 7) && (!r->text[7] || r->text[7] == ':');
+    if (!s->dynamic) {
+        s->init = strtod(r->text, &end);
+        return (*r->text && !*end && s->init > 0 && s->init < 0x1p128) ||
+               fail(r, "expected a number above 0, or dynamic[:init=N,growth=X,backoff=X,interval=N]");
+    }
+    for (int i = 0; i < COUNT_OF(scaler_settings); i++)
+        *scaler_value(s, i) = scaler_settings[i].value;
+    r->at += 7;
+    while (*r->at) {
+        r->at++;
+        if (!read_scaler_setting(r, s))
+            return false;
+    }
+    return true;
 }
 
 static bool read_slot_type(struct reader *r, struct optim_config *c)
@@ -355,15 +410,16 @@ const struct optim_config *optim_parse(struct ir_ctx *ctx, const struct train_op
         !read_scale(&scale, c) || !precision_parse(ctx, o, &precision))
         return NULL;
     if (!o->loss_scale)
-        c->scale = 0;
-    if (!isfinite(o->clip_norm) || o->clip_norm < 0) {
+        c->scaler = (struct optim_scaler){0};
+    if (!(o->clip_norm >= 0)) { /* infinite: the norm alone is wanted */
         struct reader clip = reader(ctx, "--clip-norm", ir_internf(ctx, "%g", o->clip_norm), NULL);
         fail(&clip, "expected a number that is not negative");
         return NULL;
     }
     c->clip_norm = o->clip_norm;
-    c->master = precision.mode == PRECISION_BF16_MASTER;
-    c->rounding = precision.mode == PRECISION_BF16_SR || c->slot_type == TCC_BF16;
+    c->master = precision.mode == PRECISION_BF16_MASTER || o->updates == TRAIN_UPDATES_MASTER;
+    c->rounding =
+        precision.mode == PRECISION_BF16_SR || o->updates == TRAIN_UPDATES_ROUNDED || c->slot_type == TCC_BF16;
     return c;
 }
 

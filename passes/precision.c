@@ -60,6 +60,34 @@ static void narrow_state(struct ir_ctx *ctx, struct ir_state *s)
     ir_tensor_unref(from);
 }
 
+void precision_settle(struct ir_module *m, const struct train_options *o, struct train_options *out)
+{
+    int bf16 = 0, f16 = 0, others = 0;
+    bool given = o->precision || o->auto_cast || o->auto_cast_type;
+    const char *type, *how;
+
+    *out = *o;
+    for (const struct ir_state *s = m->states; s; s = s->next)
+        if (s->flags & IR_STATE_PARAM && tcc_is_float((enum tcc_dtype)s->type->dtype))
+            *(s->type->dtype == TCC_BF16 ? &bf16 : s->type->dtype == TCC_F16 ? &f16 : &others) += 1;
+    if (!bf16 && !f16) /* what bf16-sr rounds stochastically is bf16 */
+        return;
+    if (o->precision && (!strcmp(o->precision, "bf16-master") || (!strcmp(o->precision, "bf16-sr") && !f16)))
+        return;
+    type = bf16 && f16 ? "bf16 and f16" : bf16 ? "bf16" : "f16";
+    if (f16 || (o->precision && !strcmp(o->precision, "float32"))) {
+        out->updates = TRAIN_UPDATES_MASTER;
+        how = "float32 copies of them are updated, as by --precision=bf16-master";
+    } else if (!given && !others) {
+        out->precision = "bf16-sr";
+        how = "training uses --precision=bf16-sr (bf16-master: with float32 copies)";
+    } else {
+        out->updates = TRAIN_UPDATES_ROUNDED;
+        how = "their updates are rounded stochastically, as by --precision=bf16-sr (float32: by float32 copies)";
+    }
+    ir_diag(m->ctx, NULL, IR_D_narrow_parameters, type, how);
+}
+
 bool precision_apply(struct ir_module *m, const struct train_options *o)
 {
     struct precision_config c;

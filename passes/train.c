@@ -469,7 +469,9 @@ bool train_begin(struct training *t, struct ir_module *m, const struct train_opt
     if (!o->loss)
         return train_complain(t, "%s",
                               "training requires a loss: --loss=KIND, or a model that carries TrainingInfoProto");
-    return train_loss_read(m->ctx, o->loss, &t->loss) && precision_apply(m, o) && train_select(t);
+    precision_settle(m, o, &t->settled);
+    t->o = &t->settled;
+    return train_loss_read(m->ctx, o->loss, &t->loss) && precision_apply(m, t->o) && train_select(t);
 }
 
 bool train_build(struct ir_module *m, const struct train_options *o)

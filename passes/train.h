@@ -22,6 +22,7 @@
  *   train.lr               f32[]           the rate of the last update, schedule and warmup included
  *   train.scheduled        i32[]           1: the compiled-in schedule scales the rate; 0: the rate is taken as it is
  *   train.micro            i64[]           calls since the last update (accumulate > 1)
+ *   train.norm             f32[]           the gradients' norm in the last update, before clipping (clip_norm, lamb)
  *   train.scale            f32[]           loss scale; train.growth i32[]: good steps since it changed
  *   train.skipped          i64[]           updates skipped because a gradient was not finite
  *   train.rounding         i32[]           1: stochastic rounding of bf16 state (bf16-sr, bf16 moments), 0: to nearest
@@ -60,6 +61,9 @@ struct train_split {
 /* The axis on which an input is split into microbatches; -1: none. */
 int train_split_axis(const struct train_split *o, const char *name, ir_type type);
 
+/* How parameters of 16 bits are updated: as the precision says; rounded stochastically; by float32 copies, rounded to nearest. */
+enum train_updates { TRAIN_UPDATES_DEFAULT, TRAIN_UPDATES_ROUNDED, TRAIN_UPDATES_MASTER };
+
 /* Texts as on the command line, NULL: the default. Parsed by train_options.c against its tables. */
 struct train_options {
     const char *loss;               /* "cross_entropy", "mse:reduction=sum", "output:NAME"; NULL: the model's TrainingInfoProto */
@@ -69,7 +73,7 @@ struct train_options {
     const char *precision;          /* float32, autocast, bf16-sr, bf16-master */
     const char *auto_cast;          /* matmul, all, FILE: passes/autocast */
     const char *auto_cast_type;     /* bf16, fp16 */
-    const char *loss_scale;         /* N, dynamic */
+    const char *loss_scale;         /* N, dynamic[:key=value,...] */
     const char *step_outputs;       /* NAME,... */
     const char *const *freeze, *const *train_only;      /* patterns, ended by NULL; may be NULL */
     double clip_norm;               /* 0: none */
@@ -79,6 +83,7 @@ struct train_options {
     bool data_parallel;             /* gradients are averaged over the ranks of group dp */
     double bucket_cap_mb;           /* 0: 25, with a first bucket of 1 MiB */
     const char *broadcast_buffers;  /* each, once */
+    enum train_updates updates;     /* of parameters that are narrow in the model itself */
     int zero;                       /* 1: a rank updates its part of the parameters, and holds the optimizer's state of that alone */
 };
 

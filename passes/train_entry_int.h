@@ -9,7 +9,8 @@
 struct training {
     struct ir_ctx *ctx;
     struct ir_module *m;
-    const struct train_options *o;
+    const struct train_options *o;       /* settled */
+    struct train_options settled;
     struct ir_func *main, *train;        /* of the front end */
     struct train_loss loss;
     const char **step_outputs;           /* names, ended by NULL */

@@ -15,6 +15,10 @@ struct train_param {
     struct ir_value *value;      /* what it is now; NULL: a state_read is looked for, or made */
 };
 
+/* A model whose parameters are bf16 or f16 already: with no precision given their updates would be rounded away. *out: the options as they
+ * hold for it, after a note; else a copy of o. */
+void precision_settle(struct ir_module *m, const struct train_options *o, struct train_options *out);
+
 /* Gives the functions of a module (@main and @train) and its parameters the types that the options ask for. To be called before
  * losses and gradients are built. */
 bool precision_apply(struct ir_module *m, const struct train_options *o);

@@ -215,9 +215,9 @@ static int open_data(struct trainer *t)
     if (t->fixed_batch && count % t->batch_size && !t->drop_last) {
         if (!option_set(t->o, OPT_quiet) && t->chief)
             fprintf(stderr,
-                    "note: the step was compiled for batches of %" PRId64 ": an epoch's last %" PRId64
-                    " samples are left out\n",
-                    t->batch_size, count % t->batch_size);
+                    "note: the step was compiled for batches of %" PRId64 ": an epoch leaves out its last %" PRId64
+                    " of %" PRId64 " samples\n",
+                    t->batch_size, count % t->batch_size, count);
         t->drop_last = true;
     }
     if (!t->drop_last && count % t->batch_size % t->micros) {
@@ -228,8 +228,9 @@ static int open_data(struct trainer *t)
                               count % t->batch_size, t->micros);
         if (!option_set(t->o, OPT_quiet) && t->chief)
             fprintf(stderr,
-                    "note: an epoch's last %" PRId64 " samples are left out: %d microbatches don't divide them\n",
-                    count % t->batch_size, t->micros);
+                    "note: an epoch leaves out its last %" PRId64 " of %" PRId64
+                    " samples: %d microbatches don't divide them\n",
+                    count % t->batch_size, count, t->micros);
         t->drop_last = true;
     }
     t->per_epoch = t->drop_last ? count / t->batch_size : (count + t->batch_size - 1) / t->batch_size;
@@ -332,7 +333,7 @@ static int gather_batches(struct trainer *t, struct batch **list, int *n)
 /* With loss scaling an overflow is nothing unusual: the step has left the update out and halved the scale. */
 static bool overflow(struct trainer *t, double skipped)
 {
-    return !isnan(trainer_scalar(t, "train.scale", NAN)) && trainer_scalar(t, "train.skipped", 0) > skipped;
+    return t->has_scale && trainer_scalar(t, "train.skipped", 0) > skipped;
 }
 
 /* One execution. *ended: the epoch has no more batches. */
@@ -352,12 +353,22 @@ static int execute(struct trainer *t, struct batch **list, const int64_t *order,
                      ? tccrt_run_many(t->m.session, t->step.name, good, t->step.nin, t->in, t->step.nout, t->out, &done)
                      : TCC_OK;
     double ms = (now_ms() - start) / (double)(done ? done : 1),
-           lr = trainer_scalar(t, "train.lr", trainer_scalar(t, "train.rate", 0));
+           lr = trainer_scalar(t, "train.lr", trainer_scalar(t, "train.rate", 0)),
+           norm = t->has_norm ? trainer_scalar(t, "train.norm", 0) : 0,
+           scale = t->has_scale ? trainer_scalar(t, "train.scale", 0) : 0;
     for (int k = 0; k < done; k++) {
         double loss = tcc_load_f64((enum tcc_dtype)t->step.out[0].dtype, t->losses + 2 * k);
+        bool last = k + 1 == done; /* of what stands in the state now */
         t->batch++;
         t->done++;
-        report_step(t, loss, lr, ms);
+        report_step(t, &(struct step_result){.loss = loss,
+                                             .lr = lr,
+                                             .ms = ms,
+                                             .norm = norm,
+                                             .scale = scale,
+                                             .rows = list[k]->rows,
+                                             .has_norm = last && t->has_norm,
+                                             .has_scale = last && t->has_scale});
         if (!isfinite(loss) && !option_set(t->o, OPT_keep_going) && !overflow(t, skipped)) {
             report_clear(t);
             return tool_error(
@@ -411,6 +422,8 @@ static int run_epoch(struct trainer *t, struct batch **list)
     if (order)
         loader_stop(t->loader);
     free(order);
+    if (code == EXIT_FINE)
+        report_epoch(t);
     if (code == EXIT_FINE && t->batch == t->per_epoch) {
         code = evaluate(t);
         t->epoch++;
@@ -426,7 +439,7 @@ static int loop(struct trainer *t)
     struct batch **list = calloc((size_t)t->per_execution, sizeof(void *));
     int code = list ? EXIT_FINE : tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
 
-    t->started = now_ms();
+    t->started = t->epoch_started = now_ms();
     t->done_at_start = t->done;
     t->evaluated = -1;
     while (code == EXIT_FINE && t->epoch < t->epochs && !enough(t))
@@ -499,8 +512,9 @@ static int start_session(struct trainer *t)
     if (status != TCC_OK)
         return trainer_status(t, status);
     trainer_set_scalar(t, "train.seed", (double)t->sampler.seed); /* of stochastic rounding, where there is any */
-    status = load && !t->rank ? tccrt_checkpoint_load(t->m.session, load, TCCRT_CHECKPOINT_WEIGHTS) : TCC_OK;
-    return status == TCC_OK ? EXIT_FINE : trainer_status(t, status);
+    t->has_norm = trainer_scalar(t, "train.norm", -1) != -1;
+    t->has_scale = trainer_scalar(t, "train.scale", -1) != -1;
+    return load && !t->rank ? train_load(t, load) : EXIT_FINE;
 }
 
 static int train(struct trainer *t, bool artifact)

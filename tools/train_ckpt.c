@@ -131,6 +131,42 @@ static int check_place(struct trainer *t, const struct tccrt_tensors *f, const c
     return EXIT_FINE;
 }
 
+/* The float32 copies that an update of narrow parameters reads (master.NAME): the file's, else the parameter's value. */
+static int load_copies(struct trainer *t, const char *path)
+{
+    static const char prefix[] = "master.";
+    struct tccrt_tensors *f;
+    int n = tccrt_nstates(t->m.artifact);
+
+    if (tccrt_tensors_open(path, &f) != TCC_OK)
+        return trainer_status(t, TCC_EINPUT);
+    for (int i = 0; i < n; i++) {
+        struct tccrt_value_info info;
+        struct tcc_tensor copy, from;
+        tccrt_state_info(t->m.artifact, i, &info);
+        if (strncmp(info.name, prefix, sizeof prefix - 1) != 0 ||
+            tccrt_state_get(t->m.session, info.name, &copy) != TCC_OK ||
+            tccrt_state_get(t->m.session, info.name + sizeof prefix - 1, &from) != TCC_OK || copy.dtype != TCC_F32)
+            continue;
+        int64_t count = shape_elements(copy.rank, copy.dims);
+        const struct tccrt_named *given = tccrt_tensors_find(f, info.name);
+        if (given && given->t.dtype == TCC_F32 && shape_elements(given->t.rank, given->t.dims) == count)
+            from = given->t;
+        for (int64_t k = 0; k < count; k++)
+            ((float *)copy.data)[k] = (float)tcc_load_f64(
+                (enum tcc_dtype)from.dtype, (const char *)from.data + k * tcc_dtype_bytes((enum tcc_dtype)from.dtype));
+    }
+    tccrt_tensors_close(f);
+    return EXIT_FINE;
+}
+
+int train_load(struct trainer *t, const char *path)
+{
+    int status = tccrt_checkpoint_load(t->m.session, path, TCCRT_CHECKPOINT_WEIGHTS);
+
+    return status == TCC_OK ? load_copies(t, path) : trainer_status(t, status);
+}
+
 int train_resume(struct trainer *t)
 {
     struct tccrt_tensors *f;

@@ -4,6 +4,7 @@
 #include "compiler/tccc.h"
 #include "tools/model_int.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -110,7 +111,11 @@ int train_flags(const struct options *o, struct tccc_train *t)
                 return usage_error(o, "--%s requires --train", option_table[id].long_name);
         return t->auto_cast || t->auto_cast_type ? check(o, t) : EXIT_FINE;
     }
-    if (!option_float(o, OPT_clip_norm, &t->clip_norm) || !option_int(o, OPT_accumulate, 1, 1 << 20, &accumulate))
+    if (!strcmp(option_text(o, OPT_clip_norm, ""), "inf"))
+        t->clip_norm = INFINITY;
+    else if (!option_float(o, OPT_clip_norm, &t->clip_norm))
+        return EXIT_USAGE;
+    if (!option_int(o, OPT_accumulate, 1, 1 << 20, &accumulate))
         return EXIT_USAGE;
     if (option_set(o, OPT_memory_budget) &&
         (code = read_size(o, option_text(o, OPT_memory_budget, ""), &t->memory_budget)) != EXIT_FINE)

@@ -18,6 +18,9 @@ struct train_schedule;
 /* An entry point of the artifact. */
 struct entry_info { const char *name; int nin, nout; struct tccrt_value_info *in, *out; };
 
+/* Of a step. has_norm: the artifact computes the gradients' norm; has_scale: it has a loss scale, and this is the one now. */
+struct step_result { double loss, lr, ms, norm, scale; int64_t rows; bool has_norm, has_scale; };
+
 struct eval_result { double loss, accuracy; bool has_accuracy; };
 
 struct trainer {
@@ -47,6 +50,7 @@ struct trainer {
     int64_t evaluated;                     /* the step after which the last evaluation was; -1: none */
     /* Reports. */
     bool json, shown;
+    bool has_norm, has_scale;              /* the artifact computes the gradients' norm; it has a loss scale */
     struct tccrt_comm *world;
     int processes;                         /* in the world; 1: alone */
     bool chief;                            /* rank 0 of the world, which reports */
@@ -55,7 +59,9 @@ struct trainer {
     bool eval_sharded;                     /* all ranks of dp evaluate, each its batches */
     int stage;                             /* 1 + the one that this process runs; 0: all there are */
     int64_t global_batch;                  /* of all ranks together; batch_size is this one's */
-    double started, last_shown, execution_ms;
+    double started, last_shown;
+    double epoch_started, epoch_loss, last_lr;     /* since the last report_epoch() */
+    int64_t epoch_rows;
     int64_t done_at_start;
 };
 
@@ -82,8 +88,10 @@ int ranks_end(struct trainer *t, int code);                                /* th
 int train_check_folder(struct trainer *t);                                  /* --checkpoint: can be written, and holds no other run's */
 int train_save(struct trainer *t, const char *name);
 int train_resume(struct trainer *t);
+int train_load(struct trainer *t, const char *path);                        /* --load: parameters and buffers */
 
-void report_step(struct trainer *t, double loss, double lr, double ms);
+void report_step(struct trainer *t, const struct step_result *r);
+void report_epoch(struct trainer *t);                                      /* of the steps since the last call */
 void report_eval(struct trainer *t, const struct eval_result *r);
 void report_clear(struct trainer *t);
 int report_trace(struct trainer *t);                                       /* --trace */

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tccc-train says: one line that is written over on a terminal; elsewhere a JSON object a line on standard output. */
+/*
+ * What tccc-train says: on a terminal one line that is written over, and a line that stays for each epoch and evaluation; elsewhere a
+ * JSON object a line on standard output.
+ */
 #include "tools/train_int.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* JSON has no NaN and no infinity. */
@@ -25,16 +29,58 @@ static void left_text(char *to, size_t size, double ms)
         snprintf(to, size, "%" PRId64 ":%02" PRId64, s / 60, s % 60);
 }
 
-void report_step(struct trainer *t, double loss, double lr, double ms)
+/* A float32 with as few digits as give it back: 0.01, not 0.00999999978. */
+static const char *single(char *to, size_t size, double v)
 {
-    char a[40], b[40], left[40];
+    for (int digits = 6; isfinite(v) && digits < 9; digits++) {
+        snprintf(to, size, "%.*g", digits, v);
+        if (strtof(to, NULL) == (float)v)
+            return to;
+    }
+    return number(to, size, v);
+}
 
+/* Epochs that there will be: --steps may end training before --epochs does. */
+static int64_t epochs_in_all(const struct trainer *t)
+{
+    int64_t by_steps = t->steps ? (t->steps + t->per_epoch - 1) / t->per_epoch : t->epochs;
+
+    return by_steps < t->epochs ? by_steps : t->epochs;
+}
+
+/* Samples of all ranks a second, over `steps` steps that took so long. */
+static double samples_rate(const struct trainer *t, int64_t samples, double ms)
+{
+    return ms > 0 ? (double)samples * t->ranks / ms * 1e3 : NAN;
+}
+
+static void step_json(struct trainer *t, const struct step_result *r)
+{
+    char a[40], b[40], c[40], d[40];
+
+    printf("{\"step\":%" PRId64 ",\"loss\":%s,\"lr\":%s,\"ms\":%.3f,\"epoch\":%" PRId64
+           ",\"samples_per_s\":%s,\"wall_s\":%.3f",
+           t->done, number(a, sizeof a, r->loss), single(b, sizeof b, r->lr), r->ms, t->epoch + 1,
+           number(c, sizeof c, samples_rate(t, r->rows, r->ms)), (now_ms() - t->started) / 1e3);
+    if (r->has_norm)
+        printf(",\"grad_norm\":%s", number(d, sizeof d, r->norm));
+    if (r->has_scale)
+        printf(",\"loss_scale\":%s", single(d, sizeof d, r->scale));
+    printf("}\n");
+    fflush(stdout);
+}
+
+void report_step(struct trainer *t, const struct step_result *r)
+{
+    char left[40];
+
+    t->epoch_loss += r->loss * (double)r->rows;
+    t->epoch_rows += r->rows;
+    t->last_lr = r->lr;
     if (!t->chief)
         return;
     if (t->json) {
-        printf("{\"step\":%" PRId64 ",\"loss\":%s,\"lr\":%s,\"ms\":%.3f}\n", t->done, number(a, sizeof a, loss),
-               number(b, sizeof b, lr), ms);
-        fflush(stdout);
+        step_json(t, r);
         return;
     }
     double now = now_ms();
@@ -48,7 +94,7 @@ void report_step(struct trainer *t, double loss, double lr, double ms)
     fprintf(stderr,
             "\r\033[Kepoch %" PRId64 "/%" PRId64 "  step %" PRId64 "/%" PRId64
             "  loss %.4f  lr %.4g  %.1f ms/step  %s left",
-            t->epoch + 1, t->epochs, t->done, all, loss, lr, each, left);
+            t->epoch + 1, epochs_in_all(t), t->done, all, r->loss, r->lr, each, left);
     fflush(stderr);
     t->shown = true;
 }
@@ -58,6 +104,24 @@ void report_clear(struct trainer *t)
     if (t->shown)
         fprintf(stderr, "\r\033[K");
     t->shown = false;
+}
+
+void report_epoch(struct trainer *t)
+{
+    char lr[40], taken[40];
+    double now = now_ms();
+
+    if (t->chief && !t->json && t->epoch_rows) {
+        report_clear(t);
+        left_text(taken, sizeof taken, now - t->started);
+        printf("epoch %" PRId64 "/%" PRId64 ", step %" PRId64 ": loss %.5f, lr %s, %.4g samples/s, %s\n", t->epoch + 1,
+               epochs_in_all(t), t->done, t->epoch_loss / (double)t->epoch_rows, single(lr, sizeof lr, t->last_lr),
+               samples_rate(t, t->epoch_rows, now - t->epoch_started), taken);
+        fflush(stdout);
+    }
+    t->epoch_loss = 0;
+    t->epoch_rows = 0;
+    t->epoch_started = now;
 }
 
 void report_eval(struct trainer *t, const struct eval_result *r)

@@ -29,7 +29,7 @@ struct want {
     struct numbers values;
 };
 struct test_case {
-    char name[64], optimizer[200], schedule[100], scale[32], start[64];
+    char name[64], optimizer[200], schedule[100], scale[100], start[64];
     double clip, start_value;
     bool bad[MAX_STEPS];
     int nwants;
@@ -107,7 +107,7 @@ static void read_line(struct test_case *c, char *line)
     } else if (!strcmp(key, "schedule")) {
         snprintf(c->schedule, sizeof c->schedule, "%.99s", a);
     } else if (!strcmp(key, "scale")) {
-        snprintf(c->scale, sizeof c->scale, "%.31s", a);
+        snprintf(c->scale, sizeof c->scale, "%.99s", a);
     } else if (!strcmp(key, "clip")) {
         c->clip = atof(a);
     } else if (!strcmp(key, "bad")) {

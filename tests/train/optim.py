@@ -106,8 +106,10 @@ def case(name, optimizer, make, schedule=None, scheduler=None, clip=None, scale=
     opt = make(params)
     sched = scheduler(opt) if scheduler else None
     scaler = None
-    if scale == "dynamic":
-        scaler = torch.amp.GradScaler("cpu")
+    if scale:
+        keys = dict(init="init_scale", growth="growth_factor", backoff="backoff_factor", interval="growth_interval")
+        given = dict(x.split("=") for x in scale.partition(":")[2].split(",") if x)
+        scaler = torch.amp.GradScaler("cpu", **{keys[k]: int(v) if k == "interval" else float(v) for k, v in given.items()})
         scaler._lazy_init_scale_growth_tracker(torch.device("cpu"))
         if growth is not None:
             print("start train.growth", growth)
@@ -128,7 +130,9 @@ def case(name, optimizer, make, schedule=None, scheduler=None, clip=None, scale=
         elif i in bad:
             skip = True
         if clip and not skip:
-            torch.nn.utils.clip_grad_norm_(list(params.values()), clip)
+            norm = torch.nn.utils.clip_grad_norm_(list(params.values()), clip)
+            if norm.isfinite():
+                print("after train.norm", i, "%.9g" % norm)
         if scaler:
             scaler.step(opt)
             scaler.update()
@@ -209,6 +213,10 @@ def main():
     adam = each(o.Adam, lr=0.1)
     case("scaler", "adam:lr=0.1", adam, scale="dynamic", growth=1998, bad=(3, 4))
     case("scaler-clip", "sgd:lr=0.1,momentum=0.9", each(o.SGD, lr=0.1, momentum=0.9), scale="dynamic", clip=1.5, bad=(0, 3))
+    case("scaler-options", "adam:lr=0.1", adam, scale="dynamic:init=3000,growth=1.7,backoff=0.3,interval=2", bad=(2,))
+    case("scaler-saturates", "adam:lr=0.1", adam, scale="dynamic:init=1e38,growth=2,interval=1")
+    case("scaler-growth", "adam:lr=0.1", adam, scale="dynamic:interval=5,backoff=0.1", growth=2, bad=(4,))
+    case("clip-never", "sgd:lr=0.1", each(o.SGD, lr=0.1), clip=math.inf)
     for name in ("sgd:lr=0.1,momentum=0.9,dampening=0.2", "adam:lr=0.1", "adamw:lr=0.1", "adadelta", "adagrad:lr=0.1",
                  "rmsprop:lr=0.1,momentum=0.9,centered=1"):
         kind, _, rest = name.partition(":")

@@ -40,7 +40,43 @@ def tokens(path):
          [weight("embed", 6, 8), weight("head", 8, 6)])
 
 
-KINDS = {f.__name__: f for f in (mlp, tokens)}
+def narrow(path, kind, mixed=False):
+    """mlp, with parameters of 16 bits (mixed: the biases are float32)"""
+    def cast(w):
+        if mixed and w.name.endswith("bias"):
+            return w
+        values = numpy_helper.to_array(w)
+        return helper.make_tensor(w.name, kind, values.shape, values.reshape(-1))
+
+    nodes = [helper.make_node("Cast", ["x"], ["x16"], to=kind)]
+    at = "x16"
+    for k, (first, name) in enumerate((("fc1", "a"), ("fc2", "y"))):
+        nodes.append(helper.make_node("Gemm", [at, first + ".weight"], [name + "m"], transB=1))
+        bias = first + ".bias"
+        if mixed:
+            nodes.append(helper.make_node("Cast", [bias], [bias + "16"], to=kind))
+            bias += "16"
+        nodes.append(helper.make_node("Add", [name + "m", bias], [name + "s"]))
+        nodes.append(helper.make_node("Tanh" if k == 0 else "Identity", [name + "s"], [name]))
+        at = name
+    nodes.append(helper.make_node("Cast", [at], ["scores"], to=TensorProto.FLOAT))
+    save(path, nodes, [("x", TensorProto.FLOAT, ["N", 3])], [("scores", TensorProto.FLOAT, ["N", 5])],
+         [cast(w) for w in (weight("fc1.weight", 8, 3), weight("fc1.bias", 8), weight("fc2.weight", 5, 8), weight("fc2.bias", 5))])
+
+
+def bf16(path):
+    narrow(path, TensorProto.BFLOAT16)
+
+
+def f16(path):
+    narrow(path, TensorProto.FLOAT16)
+
+
+def mixed(path):
+    narrow(path, TensorProto.BFLOAT16, True)
+
+
+KINDS = {f.__name__: f for f in (mlp, tokens, bf16, f16, mixed)}
 
 if __name__ == "__main__":
     if len(sys.argv) != 3 or sys.argv[1] not in KINDS:
