@@ -137,10 +137,11 @@ static bool cut_options(char *text, struct data_options *o, const char **bad)
 
 static int bad_option(const struct options *o, const char *given, const char *bad)
 {
-    return usage_error(o,
-                       "%s: unknown option '%s' of a data file; expected dtype=TYPE, length=, stride=, offset=, limit=N (1 or "
-                       "more), scale=, mean=, std=X",
-                       given, bad);
+    return usage_error(
+        o,
+        "%s: unknown option '%s' of a data file; expected dtype=TYPE, length=, stride=, offset=, limit=N (1 or "
+        "more), scale=, mean=, std=X",
+        given, bad);
 }
 
 /* What `path`, a file's name with an array's where `name` says so, holds for input i. */
@@ -294,9 +295,8 @@ void data_set_notes(const struct options *o, const struct data_set *set)
     for (int i = 0; i < set->n && !option_set(o, OPT_quiet); i++) {
         const struct data_array *a = &set->arrays[i];
         if ((int)a->dtype != set->inputs[i].dtype && !a->scaled && !a->reshape)
-            fprintf(stderr, "%s: note: %s: %s becomes %s for input '%s'\n", tool_table[o->tool].name, a->name,
-                    tcc_dtype_name(a->dtype), tcc_dtype_name((enum tcc_dtype)set->inputs[i].dtype),
-                    set->inputs[i].name);
+            fprintf(stderr, "note: %s: %s becomes %s for input '%s'\n", a->name, tcc_dtype_name(a->dtype),
+                    tcc_dtype_name((enum tcc_dtype)set->inputs[i].dtype), set->inputs[i].name);
     }
 }
 
