@@ -247,9 +247,28 @@ bool artifact_object(struct ir_ctx *ctx, const struct kn_program *p, const struc
 
 /* -- The header --------------------------------------------------------------------------------------------- */
 
+/* Names are the model's author's: none ends the comment or the line. */
+static void put_comment(FILE *f, const char *name)
+{
+    for (const char *s = ir_shown(name); *s; s++)
+        fprintf(f, *s == '*' && s[1] == '/' ? "* " : "%c", *s);
+}
+
+static void put_c_string(FILE *f, const char *s)
+{
+    fputc('"', f);
+    for (; *s; s++)
+        fprintf(f, *s == '"' || *s == '\\' || *s == '?' || *s < ' ' || *s > '~' ? "\\%03o" : "%c", (unsigned char)*s);
+    fputc('"', f);
+}
+
 static void value_comment(FILE *f, struct ir_ctx *ctx, const char *what, int i, const char *name, ir_type t)
 {
-    fprintf(f, " *   %s[%d]  %s: %s\n", what, i, name, ir_type_text(ctx, t));
+    fprintf(f, " *   %s[%d]  ", what, i);
+    put_comment(f, name);
+    fputs(": ", f);
+    put_comment(f, ir_type_text(ctx, t));
+    fputc('\n', f);
 }
 
 /* Types of a pipeline's entry point are those of a microbatch. */
@@ -280,7 +299,9 @@ static void entry_text(FILE *f, struct ir_ctx *ctx, const char *prefix, const st
     for (char *c = upper; *c; c++)
         if (*c >= 'a' && *c <= 'z')
             *c += 'A' - 'a';
-    fprintf(f, "\n/*\n * Entry point \"%s\".\n", name);
+    fputs("\n/*\n * Entry point \"", f);
+    put_comment(f, name);
+    fputs("\".\n", f);
     if (e)
         func_values(f, ctx, e->func);
     else
@@ -297,8 +318,10 @@ static void entry_text(FILE *f, struct ir_ctx *ctx, const char *prefix, const st
     fprintf(f,
             "static inline int %s_%s_run(struct tccrt_session *session, const struct tcc_tensor *in, struct tcc_tensor "
             "*out)\n"
-            "{\n    return tccrt_run(session, \"%s\", %d, in, %d, out);\n}\n",
-            prefix, entry, name, ninputs, noutputs);
+            "{\n    return tccrt_run(session, ",
+            prefix, entry);
+    put_c_string(f, name);
+    fprintf(f, ", %d, in, %d, out);\n}\n", ninputs, noutputs);
 }
 
 bool artifact_header(struct ir_ctx *ctx, const struct kn_program *p, const char *name, const char *path)

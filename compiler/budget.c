@@ -162,7 +162,7 @@ static void report_buffer(const struct kn_program *p, const bool *used, int b, F
         before += used[o] && o != b && placed(&p->buffers[o], &other_at, &other_bytes) &&
                   p->buffers[o].last_step < x->first_step && other_at < at + bytes && at < other_at + other_bytes;
     fprintf(out, "%-10s %12lld  buffer %d%s%s: steps %d to %d, offset %lld", before ? "reused" : "fresh",
-            (long long)bytes, b, x->name ? " " : "", x->name ? x->name : "", x->first_step, x->last_step,
+            (long long)bytes, b, x->name ? " " : "", x->name ? ir_shown(x->name) : "", x->first_step, x->last_step,
             (long long)at);
     if (before)
         fprintf(out, ", memory of %d earlier", before);
@@ -173,7 +173,7 @@ static void report_buffer(const struct kn_program *p, const bool *used, int b, F
 static void report_peak(const struct kn_entry *e, FILE *out)
 {
     int64_t arena, live;
-    fprintf(out, "memory of '%s':", e->name);
+    fprintf(out, "memory of '%s':", ir_shown(e->name));
     if (!e->arena || !ir_is_const(e->arena, &arena))
         fputs(" buffers of sizes that are known when it runs\n", out);
     else if (!e->peak_live || !ir_is_const(e->peak_live, &live))

@@ -295,15 +295,16 @@ static bool refused(struct job *j)
         const char *why = j->target->refuses(j->ctx, p->kernels[i]);
         if (!why)
             continue;
-        const char *line = ir_internf(j->ctx, "%skernel '%s': %s", n++ ? "\n  " : "", p->kernels[i]->name, why);
+        const char *line = ir_internf(j->ctx, "%skernel '%s': %s", n++ ? "\n  " : "", ir_shown(p->kernels[i]->name),
+                                       ir_shown(why));
         for (const char *c = line; *c; c++)
             VEC_PUSH(j->ctx, text, *c);
     }
     if (!n)
         return false;
     VEC_PUSH(j->ctx, text, 0);
-    ir_error(j->ctx, NULL, "target %s cannot compile %d of %d kernels:\n  %s", j->target->name, n, p->nkernels,
-             text.at);
+    ir_diag(j->ctx, NULL, IR_D_unsupported,
+            ir_internf(j->ctx, "target %s cannot compile %d of %d kernels:\n  %s", j->target->name, n, p->nkernels, text.at));
     return true;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ir/ir_int.h"
+#include "runtime/safe.h"
 
 struct row {
     enum ir_severity severity;
@@ -15,9 +16,27 @@ static const struct row rows[] = {
 #undef DIAG
 };
 
-static const char *intern_or_null(struct ir_ctx *ctx, const char *s)
+/* Interned as it may be shown. */
+static const char *shown(struct ir_ctx *ctx, const char *s, bool lines)
 {
-    return s ? ir_intern(ctx, s) : NULL;
+    size_t size = s ? tcr_show(NULL, 0, s, lines) + 1 : 0;
+    if (!s || size == strlen(s) + 1)
+        return s ? ir_intern(ctx, s) : NULL;
+    char *text = ir_alloc(ctx, size);
+    tcr_show(text, size, s, lines);
+    return ir_intern(ctx, text);
+}
+
+const char *ir_shown(const char *s)
+{
+    enum { TEXTS = 8, LONGEST = 512 };
+    static _Thread_local char texts[TEXTS][LONGEST];
+    static _Thread_local unsigned next;
+    if (!s || tcr_show(NULL, 0, s, false) == strlen(s))
+        return s;
+    char *text = texts[next++ % TEXTS];
+    tcr_show(text, LONGEST, s, false);
+    return text;
 }
 
 __attribute__((nonnull(2))) static const char *format_text(struct ir_ctx *ctx, const char *format, va_list args)
@@ -36,6 +55,7 @@ __attribute__((nonnull(2))) static const char *format_text(struct ir_ctx *ctx, c
 static void report(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_id id, const char *text)
 {
     enum ir_severity severity = rows[id].severity;
+    text = shown(ctx, text, id == IR_D_unsupported);
     if (ctx->capture) {
         if (!ctx->capture[0])
             snprintf(ctx->capture, ctx->capture_size, "%s", text);
@@ -46,9 +66,9 @@ static void report(struct ir_ctx *ctx, const struct ir_where *where, enum ir_dia
     struct ir_message m = {.severity = severity, .id = id, .text = text};
     if (where) {
         m.where = *where;
-        m.where.file = intern_or_null(ctx, where->file);
-        m.where.node = intern_or_null(ctx, where->node);
-        m.where.op = intern_or_null(ctx, where->op);
+        m.where.file = shown(ctx, where->file, false);
+        m.where.node = shown(ctx, where->node, false);
+        m.where.op = shown(ctx, where->op, false);
     }
     if (ctx->nmessages == ctx->cap_messages)
         ctx->messages = ir_grow(ctx, ctx->messages, &ctx->cap_messages, sizeof *ctx->messages);

@@ -88,6 +88,12 @@ struct ir_where {
     int opset;
 };
 
+/* Text from a file as messages, tables and reports show it: without control characters (runtime/safe.h: tcr_show). NULL stays NULL. Text that has to
+ * be changed is in memory of the thread's, good for seven more such calls, and cut at 500 bytes. Diagnostics need none of this: all
+ * their text is shown so. IR_D_unsupported alone may have several lines; its pieces are shown by who makes it. */
+const char *ir_shown(const char *text);
+void ir_print_bytes(FILE *out, const char *s, size_t n);   /* quoted, as .tcir texts have strings; may hold a zero */
+
 struct ir_message { enum ir_severity severity; enum ir_diag_id id; struct ir_where where; const char *text; };
 typedef void (*ir_diag_handler)(void *user, const struct ir_message *message);
 

@@ -113,7 +113,6 @@ bool ir_infer_node(struct ir_ctx *ctx, struct ir_node *n); /* checks arity, then
 const char *ir_text_of(struct ir_ctx *ctx, void (*print)(FILE *out, const void *what), const void *what);
 bool ir_is_identifier(const char *s);                       /* letter or _, then letters, digits, _ and . */
 void ir_print_string(FILE *out, const char *s);             /* quoted, with escapes */
-void ir_print_bytes(FILE *out, const char *s, size_t n);    /* the same for bytes that may hold a zero */
 void ir_print_tensor(FILE *out, const struct ir_tensor *t); /* type and data */
 void ir_print_attr(FILE *out, const struct ir_attr *a);     /* key = value */
 void ir_print_double(FILE *out, double v);                  /* shortest text that reads back the same */

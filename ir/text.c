@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ir/ir_int.h"
+#include "runtime/safe.h"
 
 bool ir_is_identifier(const char *s)
 {
@@ -21,13 +22,16 @@ void ir_print_bytes(FILE *out, const char *s, size_t n)
 {
     fputc('"', out);
     for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)s[i];
-        if (c == '"' || c == '\\')
-            fprintf(out, "\\%c", c);
-        else if (c < 0x20 || c == 0x7f)
-            fprintf(out, "\\x%02x", c);
+        char next[5] = "";
+        memcpy(next, s + i, n - i < 4 ? n - i : 4);
+        int plain = tcr_plain(next);
+        if (s[i] == '"' || s[i] == '\\')
+            fprintf(out, "\\%c", s[i]);
+        else if (plain)
+            fwrite(s + i, 1, (size_t)plain, out);
         else
-            fputc(c, out);
+            fprintf(out, "\\x%02x", (unsigned char)s[i]);
+        i += plain ? (size_t)plain - 1 : 0;
     }
     fputc('"', out);
 }

@@ -263,7 +263,7 @@ static const char *value_name(const struct ir_value *v)
 static void report(struct remat *r, FILE *out)
 {
     if (out)
-        fprintf(out, "activations that the backward pass of '%s' reads:\n", r->func->name);
+        fprintf(out, "activations that the backward pass of '%s' reads:\n", ir_shown(r->func->name));
     for (int i = 0; i < r->forward && out; i++)
         for (int k = 0; k < r->nodes[i]->nout; k++) {
             const struct ir_value *v = r->nodes[i]->out[k];
@@ -272,7 +272,7 @@ static void report(struct remat *r, FILE *out)
             /* What was computed again has no use behind the forward pass any more. */
             if ((wanted || r->copy[v->id]) && !of_state)
                 fprintf(out, "%-10s %12.0f  %s%s%s (%s)\n", r->copy[v->id] ? "recomputed" : "kept", bytes_of(v),
-                        ir_op_info(r->nodes[i]->op)->name, *value_name(v) ? " " : "", value_name(v),
+                        ir_op_info(r->nodes[i]->op)->name, *value_name(v) ? " " : "", ir_shown(value_name(v)),
                         ir_type_text(r->ctx, v->type));
         }
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/rt_int.h"
+#include "runtime/safe.h"
 
 static _Thread_local char message[1024];
 
@@ -27,7 +28,7 @@ int tcr_vfail(int status, const char *prefix, const char *format, va_list args)
     if (n < 0 || n >= (int)sizeof text)
         n = 0;
     vsnprintf(text + n, sizeof text - n, format, args);
-    memcpy(message, text, sizeof message);
+    tcr_show(message, sizeof message, text, false);
     return status;
 }
 

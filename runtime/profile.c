@@ -196,20 +196,6 @@ int tccrt_profile(struct tccrt_session *s, const struct tccrt_profile_row **rows
     return n;
 }
 
-static void put_json(FILE *f, const char *s)
-{
-    fputc('"', f);
-    for (; *s; s++) {
-        if (*s == '"' || *s == '\\')
-            fprintf(f, "\\%c", *s);
-        else if ((unsigned char)*s < 0x20)
-            fprintf(f, "\\u%04x", (unsigned char)*s);
-        else
-            fputc(*s, f);
-    }
-    fputc('"', f);
-}
-
 int tccrt_profile_reset(struct tccrt_session *s)
 {
     if (!s->profile)
@@ -234,7 +220,7 @@ static void put_task(FILE *f, const struct tccrt_session *s, const struct event 
                         ? m->pvalues[p->values.first + m->poutputs[p->outputs.first + t->what].value].name
                         : m->pvalues[p->values.first + t->what].name;
 
-    put_json(f, tcr_string(m, name));
+    tcr_print_json(f, tcr_string(m, name));
     fprintf(f, ",\"cat\":\"%s\"", names[t->kind]);
 }
 
@@ -248,7 +234,7 @@ static void put_event(FILE *f, const struct tccrt_session *s, const struct event
     if (task) {
         put_task(f, s, e);
     } else {
-        put_json(f, what_ran(s, step));
+        tcr_print_json(f, what_ran(s, step));
         fprintf(f, ",\"cat\":\"%s\"", kind_names[step->kind]);
     }
     fprintf(f, ",\"ph\":\"X\",\"pid\":%d,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{", s->stage > 0 ? s->stage : 1,
@@ -257,7 +243,7 @@ static void put_event(FILE *f, const struct tccrt_session *s, const struct event
         fprintf(f, "\"microbatch\":%u", s->m->ptasks[e->step].micro);
     } else {
         fputs("\"node\":", f);
-        put_json(f, tcr_string(s->m, step->node));
+        tcr_print_json(f, tcr_string(s->m, step->node));
     }
     fputs("}}", f);
 }

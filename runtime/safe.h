@@ -54,5 +54,7 @@ void tcr_die_with_parent(pid_t parent);
  * Copies text for a terminal or a log: control characters (C0, DEL, C1), line and direction marks of Unicode and bytes that
  * are no UTF-8 become \n, \t, \xNN or \u{NNNN}; all else stays. Cut at `size`. `lines`: line ends stay. Returns what it needs, as snprintf. */
 size_t tcr_show(char *to, size_t size, const char *text, bool lines);
+int tcr_plain(const char *text);                     /* bytes of the first character, if it is shown as it is; else 0 */
+void tcr_print_json(FILE *out, const char *text);    /* as a JSON string, quotes included; bytes that are no UTF-8 become U+FFFD */
 
 #endif

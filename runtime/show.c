@@ -36,6 +36,31 @@ static int escape(char out[16], const unsigned char *s, int n, uint32_t code)
     return snprintf(out, 16, "\\x%02x", *s);
 }
 
+int tcr_plain(const char *s)
+{
+    uint32_t c;
+    int n = decode((const unsigned char *)s, &c);
+
+    return n && !is_mark(c) && c >= 0x20 && (c < 0x7f || c >= 0xa0) ? n : 0;
+}
+
+void tcr_print_json(FILE *out, const char *s)
+{
+    uint32_t c;
+
+    fputc('"', out);
+    for (int n; *s; s += n ? n : 1) {
+        n = decode((const unsigned char *)s, &c);
+        if (*s == '"' || *s == '\\')
+            fprintf(out, "\\%c", *s);
+        else if (tcr_plain(s))
+            fwrite(s, 1, (size_t)n, out);
+        else
+            fprintf(out, "\\u%04x", n ? (unsigned)c : 0xfffd); /* all that is not plain is below 0x10000 */
+    }
+    fputc('"', out);
+}
+
 size_t tcr_show(char *to, size_t size, const char *text, bool lines)
 {
     size_t used = 0;
@@ -49,7 +74,7 @@ size_t tcr_show(char *to, size_t size, const char *text, bool lines)
         int n = decode(s, &code), step = n ? n : 1, bytes = n;
         const char *from = (const char *)s;
 
-        if (!n || is_mark(code) || (code < 0x20 && !(lines && code == '\n')) || (code >= 0x7f && code < 0xa0)) {
+        if (!tcr_plain((const char *)s) && !(lines && *s == '\n')) {
             bytes = escape(escaped, s, n, code);
             from = escaped;
         }

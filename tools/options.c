@@ -6,6 +6,7 @@
 #include "tools/options_int.h"
 
 #include "ir/ir.h"
+#include "runtime/safe.h"
 
 #include <errno.h>
 #include <math.h>
@@ -42,6 +43,16 @@ const struct tool_row tool_table[NTOOLS] = {
 
 static char last_error[400];
 
+/* Names in it may come from files. */
+__attribute__((format(printf, 1, 0))) static void print_shown(const char *format, va_list args)
+{
+    char text[4096], shown[8192];
+
+    vsnprintf(text, sizeof text, format, args);
+    tcr_show(shown, sizeof shown, text, false);
+    fprintf(stderr, "%s\n", shown);
+}
+
 int tool_error(const struct options *o, int code, const char *format, ...)
 {
     va_list args;
@@ -51,9 +62,8 @@ int tool_error(const struct options *o, int code, const char *format, ...)
     (void)o; /* every tool's messages begin alike, as the compiler's do */
     fputs(code == EXIT_BUG ? "internal error: " : "error: ", stderr);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    print_shown(format, args);
     va_end(args);
-    fputc('\n', stderr);
     return code;
 }
 
@@ -67,9 +77,9 @@ int usage_error(const struct options *o, const char *format, ...)
     va_list args;
     fputs("error: ", stderr);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    print_shown(format, args);
     va_end(args);
-    fprintf(stderr, "\nTry '%s --help'\n", tool_table[o->tool].name);
+    fprintf(stderr, "Try '%s --help'\n", tool_table[o->tool].name);
     return EXIT_USAGE;
 }
 

@@ -189,8 +189,8 @@ static void print_done(struct suite *s)
 {
     for (; s->printed < s->n && s->cases[s->printed].done; s->printed++) {
         const struct test_case *c = &s->cases[s->printed];
-        printf("%s: %s%s%s\n", c->name, verdict_names[c->verdict], *c->why && c->verdict != PASSED ? ": " : "",
-               c->verdict != PASSED ? c->why : "");
+        printf("%s: %s%s%s\n", ir_shown(c->name), verdict_names[c->verdict], *c->why && c->verdict != PASSED ? ": " : "",
+               c->verdict != PASSED ? ir_shown(c->why) : "");
     }
     fflush(stdout);
     if (isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO) && !option_set(s->o, OPT_quiet)) {
@@ -290,7 +290,7 @@ static int check_list(const struct suite *s, const char *path)
         const struct test_case *c = *line ? bsearch(line, s->cases, (size_t)s->n, sizeof *c, by_name) : NULL;
         if (!*line || (c && c->verdict == PASSED))
             continue;
-        fprintf(stderr, "%s: must pass by %s, but %s\n", line, path, c ? "did not" : "is not there");
+        fprintf(stderr, "%s: must pass by %s, but %s\n", ir_shown(line), path, c ? "did not" : "is not there");
         missing++;
     }
     free(line);

@@ -2,6 +2,8 @@
 /* tccc-ckpt: lists, compares, converts and averages checkpoints, and writes trained weights back into an ONNX model. */
 #include "tools/ckpt_tool_int.h"
 
+#include "runtime/safe.h"
+
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <math.h>
@@ -140,31 +142,17 @@ static double norm_of(const struct tcc_tensor *t)
     return sqrt(sum);
 }
 
-static void print_json_text(const char *s)
-{
-    putchar('"');
-    for (; *s; s++) {
-        if (*s == '"' || *s == '\\')
-            printf("\\%c", *s);
-        else if ((unsigned char)*s < 0x20)
-            printf("\\u%04x", (unsigned)(unsigned char)*s);
-        else
-            putchar(*s);
-    }
-    putchar('"');
-}
-
 static void print_tensor(const struct options *o, const struct tccrt_named *x)
 {
     char type[256];
     double norm = norm_of(&x->t);
     type_text(&x->t, type, sizeof type);
     if (!option_set(o, OPT_json)) {
-        printf("%-48s %-24s %12.6g\n", x->name, type, norm);
+        printf("%-48s %-24s %12.6g\n", ir_shown(x->name), type, norm);
         return;
     }
     printf("{\"name\":");
-    print_json_text(x->name);
+    tcr_print_json(stdout, x->name);
     printf(",\"type\":\"%s\",\"bytes\":%zu,\"norm\":", type, bytes_of(&x->t));
     printf(isfinite(norm) ? "%.9g}\n" : "null}\n", norm);
 }
@@ -189,7 +177,7 @@ static int list(const struct options *o)
     if (!option_set(o, OPT_json)) {
         printf("%d tensors, %zu bytes\n", shown, bytes);
         for (int i = 0; i < t.nmeta; i++)
-            printf("%s: %s\n", t.meta[i].key, t.meta[i].value);
+            printf("%s: %s\n", ir_shown(t.meta[i].key), ir_shown(t.meta[i].value));
     }
     close_tensors(&t);
     return EXIT_FINE;
@@ -214,14 +202,14 @@ static bool differ(const struct tccrt_named *a, const struct tccrt_named *b, dou
     type_text(&a->t, left, sizeof left);
     type_text(&b->t, right, sizeof right);
     if (strcmp(left, right)) {
-        printf("%s: %s against %s\n", a->name, left, right);
+        printf("%s: %s against %s\n", ir_shown(a->name), left, right);
         return true;
     }
     if (memcmp(a->t.data, b->t.data, bytes_of(&a->t)) == 0)
         return false;
     if (tensor_equal(&a->t, &b->t, &t, NULL, why))
         return false;
-    printf("%s: %s\n", a->name, why);
+    printf("%s: %s\n", ir_shown(a->name), ir_shown(why));
     return true;
 }
 
@@ -244,13 +232,13 @@ static int diff(const struct options *o)
         if (!wanted(o, a.at[i].name))
             continue;
         if (!other)
-            printf("%s: only in %s\n", a.at[i].name, o->words[1]);
+            printf("%s: only in %s\n", ir_shown(a.at[i].name), o->words[1]);
         n += !other || differ(&a.at[i], other, rtol, atol);
     }
     for (int i = 0; i < b.n; i++) {
         if (!wanted(o, b.at[i].name) || find(&a, b.at[i].name))
             continue;
-        printf("%s: only in %s\n", b.at[i].name, o->words[2]);
+        printf("%s: only in %s\n", ir_shown(b.at[i].name), o->words[2]);
         n++;
     }
     if (!n)

@@ -11,7 +11,7 @@
 static int show_outputs(const struct options *o, const struct model *m, struct tcc_object **out)
 {
     for (int i = 0; i < m->nout; i++) {
-        printf("%s: ", m->out[i].info.name);
+        printf("%s: ", ir_shown(m->out[i].info.name));
         value_print(stdout, out[i]);
         putchar('\n');
     }
@@ -27,7 +27,7 @@ static void print_row(const struct tccrt_profile_row *r, int runs, double total,
     double gflops = r->ns > 0 ? r->flops / r->ns : 0;
     fprintf(stderr, "%10.3f %6.1f %6" PRId64 " %9.2f %6.1f %9.2f  %s (%s)\n", r->ns * 1e-6 / runs,
             total > 0 ? 100 * r->ns / total : 0, r->calls / runs, gflops, peak > 0 ? 100 * gflops / peak : 0,
-            r->ns > 0 ? r->bytes / r->ns : 0, r->kernel ? r->kernel : "", r->node ? r->node : "");
+            r->ns > 0 ? r->bytes / r->ns : 0, r->kernel ? ir_shown(r->kernel) : "", r->node ? ir_shown(r->node) : "");
 }
 
 /* Rows come slowest first. Times and calls are those of one run on average; the peak is that of all threads. */

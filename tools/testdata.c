@@ -161,9 +161,9 @@ static int test_one(const struct options *o, struct model *m, const char *dir, c
     int code = testdata_run(o, m, dir, t, why);
 
     if (code == EXIT_FINE)
-        printf("%s: passed\n", dir);
+        printf("%s: passed\n", ir_shown(dir));
     else
-        printf("%s: %s\n", dir, why);
+        printf("%s: %s\n", ir_shown(dir), ir_shown(why));
     fflush(stdout);
     return code;
 }

@@ -67,17 +67,8 @@ struct tcc_object *value_read(const char *path, enum value_kind kind, char **nam
 
 static void print_string(FILE *out, const struct tcc_string *s)
 {
-    fputc('"', out);
-    for (int64_t i = 0; i < s->size && i < 60; i++) {
-        unsigned char c = (unsigned char)s->data[i];
-        if (c == '"' || c == '\\')
-            fprintf(out, "\\%c", c);
-        else if (c < 32 || c == 127)
-            fprintf(out, "\\x%02x", c);
-        else
-            fputc(c, out);
-    }
-    fputs(s->size > 60 ? "...\"" : "\"", out);
+    ir_print_bytes(out, s->data, (size_t)(s->size > 60 ? 60 : s->size));
+    fputs(s->size > 60 ? "..." : "", out);
 }
 
 void value_print_element(FILE *out, int dtype, const void *data, int64_t i)

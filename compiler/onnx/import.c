@@ -120,8 +120,8 @@ static void report_refusals(struct imp *im)
     fprintf(f, "%d node%s not supported:", im->refusals.n, im->refusals.n == 1 ? " is" : "s are");
     for (int k = 0; k < im->refusals.n; k++) {
         const struct imp_refusal *r = &im->refusals.at[k];
-        fprintf(f, "\n  node '%s' (%s, domain %s, opset %d): %s", r->node, r->op, r->domain[0] ? r->domain : "ai.onnx",
-                r->opset, r->why);
+        fprintf(f, "\n  node '%s' (%s, domain %s, opset %d): %s", ir_shown(r->node), ir_shown(r->op),
+                r->domain[0] ? ir_shown(r->domain) : "ai.onnx", r->opset, ir_shown(r->why));
     }
     fclose(f);
     const char *kept = ir_strdup(im->ctx, text);
