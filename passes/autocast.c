@@ -7,6 +7,7 @@
  * The first line that fits decides; what no line names goes by the table.
  */
 #include "passes/autocast_int.h"
+#include "runtime/safe.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -71,7 +72,7 @@ static bool read_file(struct ir_ctx *ctx, const char *path, struct autocast *a)
 {
     struct ir_where where = {.file = path, .line = 0};
     struct rules rules = {0};
-    FILE *f = fopen(path, "r");
+    FILE *f = tcr_stream_input(path);
     char *line = NULL;
     size_t size = 0;
     bool good = true;

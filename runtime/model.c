@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "runtime/rt_int.h"
+#include "runtime/safe.h"
 
 /* -- Parts of opening ------------------------------------------------------------------------------ */
 
@@ -53,7 +54,7 @@ static int choose_version(struct tccrt_model *m, const char *what)
 static int map_file(struct tccrt_model *m, const char *path)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = tcr_open_input(path, true);
 
     if (fd < 0)
         return tcr_fail(TCC_EENV, "%s: weights of the model: %s", path, strerror(errno));
@@ -171,12 +172,21 @@ int tccrt_open(const char *path, struct tccrt_model **out)
     const struct tcc_model *desc;
     char full[PATH_MAX];
     void *handle;
+    int fd;
 
-    *out = NULL;
     tcr_clear_error();
+    if (out)
+        *out = NULL;
+    if (!path || !out)
+        return tcr_fail(TCC_EUSAGE, "a path and a place for the model are required, got NULL");
     /* The real path: a bare name would be searched for along the library path. */
     if (!realpath(path, full))
         return tcr_fail(TCC_EENV, "%s: %s", path, strerror(errno));
+    fd = tcr_open_input(full, true); /* the loader would wait for a FIFO */
+    if (fd < 0 && (errno == EINVAL || errno == EISDIR))
+        return tcr_fail(TCC_EINPUT, "%s: not a compiled model: not a file", path);
+    if (fd >= 0)
+        close(fd);
     handle = dlopen(full, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
         const char *why = dlerror();

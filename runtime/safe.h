@@ -38,8 +38,12 @@ bool tcr_save_plain(const char *path);
 int tcr_save_move(const char *from, const char *path);
 /* Writes all bytes, whatever signals and short counts come between. */
 int tcr_write_all(int fd, const void *data, size_t size);
-/* Opens for reading without waiting for a FIFO's writer: regular files only (else EINVAL). `links`: may the last name be a link? */
+/* Opens for reading without waiting for a FIFO's writer: regular files only (else EISDIR, EINVAL), and the process's own descriptors.
+ * `links`: may the last name be a link? */
 int tcr_open_input(const char *path, bool links);
+int tcr_own_descriptor(const char *path);                                    /* the number behind /dev/fd/ and the like; -1: another path */
+int tcr_let_wait(int fd);                                                    /* takes O_NONBLOCK back: fd; -1 with errno, and it is closed */
+FILE *tcr_stream_input(const char *path);                                    /* the same as a stream; links are followed */
 
 /* -- A private folder -------------------------------------------------------------------------------------
  * Mode 0700, in the folder `where`. It is removed, with all that lies in it, by tcr_scratch_remove() or when the process and its

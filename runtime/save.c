@@ -42,51 +42,7 @@ static int fail_closing(int fd, int why)
     return -1;
 }
 
-/* Waiting begins again after the opening, which must not wait. */
-static int let_wait(int fd)
-{
-    int flags = fcntl(fd, F_GETFL);
-
-    if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK))
-        return fail_closing(fd, errno);
-    return fd;
-}
-
-int tcr_open_input(const char *path, bool links)
-{
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (links ? 0 : O_NOFOLLOW));
-
-    if (fd < 0)
-        return -1;
-    if (fstat(fd, &st))
-        return fail_closing(fd, errno);
-    if (!S_ISREG(st.st_mode))
-        return fail_closing(fd, S_ISDIR(st.st_mode) ? EISDIR : EINVAL);
-    return let_wait(fd);
-}
-
 /* -- Where to ------------------------------------------------------------------------------------------ */
-
-/* The number behind /dev/fd/ and the like; -1: another path. */
-static int own_descriptor(const char *path)
-{
-    static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
-    char *end;
-
-    if (!strcmp(path, "/dev/stdout"))
-        return 1;
-    if (!strcmp(path, "/dev/stderr"))
-        return 2;
-    for (int i = 0; i < 2; i++) {
-        size_t n = strlen(folders[i]);
-        long fd = strncmp(path, folders[i], n) ? -1 : strtol(path + n, &end, 10);
-
-        if (fd >= 0 && fd < INT_MAX && path[n] >= '0' && path[n] <= '9' && !*end)
-            return (int)fd;
-    }
-    return -1;
-}
 
 /* Splits the path, and opens its folder. */
 static int open_folder(struct tcr_save *s)
@@ -126,7 +82,7 @@ static int open_special(struct tcr_save *s)
         return -1;
     }
     s->fd = openat(s->folder, s->name, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
-    if (s->fd < 0 || (s->fd = let_wait(s->fd)) < 0)
+    if (s->fd < 0 || (s->fd = tcr_let_wait(s->fd)) < 0)
         return -1;
     close(s->folder);
     s->folder = -1;
@@ -183,7 +139,7 @@ static int open_new(struct tcr_save *s, int flags)
 int tcr_save_open(struct tcr_save *s, const char *path, int flags)
 {
     *s = (struct tcr_save){.fd = -1, .folder = -1, .sync = flags & TCR_SAVE_SYNC};
-    int own = own_descriptor(path), special = 1;
+    int own = tcr_own_descriptor(path), special = 1;
 
     if (snprintf(s->path, sizeof s->path, "%s", path) >= (int)sizeof s->path) {
         errno = ENAMETOOLONG;
@@ -302,7 +258,7 @@ bool tcr_save_plain(const char *path)
 {
     struct stat st;
 
-    return own_descriptor(path) < 0 && (lstat(path, &st) || S_ISREG(st.st_mode) || S_ISLNK(st.st_mode));
+    return tcr_own_descriptor(path) < 0 && (lstat(path, &st) || S_ISREG(st.st_mode) || S_ISLNK(st.st_mode));
 }
 
 int tcr_save_move(const char *from, const char *path)

@@ -6,6 +6,8 @@
  */
 #include "tools/data_int.h"
 
+#include "runtime/safe.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -38,31 +40,81 @@ void data_unref(struct data_file *f)
     free(f);
 }
 
-static struct data_file *gunzip(const char *path, char *error)
+/* -- gzip ----------------------------------------------------------------------------------------- */
+
+/* A byte of deflate becomes 1032 at most; and what is unpacked may take half of the machine's memory. */
+static size_t most_unpacked(size_t packed)
 {
-    gzFile in = gzopen(path, "rbe");
-    unsigned char *bytes = NULL;
-    size_t size = 0, room = 0;
+    uint64_t pages = (uint64_t)sysconf(_SC_PHYS_PAGES), half = pages * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
+
+    return packed > half / 1040 ? (size_t)half : packed * 1040 + 64;
+}
+
+/* The size of a .npy file that begins so, by its header; 0: it does not say (another format). -1: more than anything. */
+static int64_t said_size(const unsigned char *head, size_t n)
+{
+    struct npy_info h;
+    size_t start = npy_describe(head, n, &h);
+    int64_t count = start ? shape_elements(h.rank, h.dims) : 0, bytes;
+
+    if (count < 0 || __builtin_mul_overflow(count, h.bytes, &bytes) ||
+        __builtin_add_overflow(bytes, (int64_t)start, &bytes))
+        return -1;
+    return bytes;
+}
+
+/* Reads on up to `room` bytes in all; false: damaged. */
+static bool read_up_to(gzFile in, unsigned char *bytes, size_t *size, size_t room)
+{
     int got = 1;
 
-    while (in && got > 0) {
-        if (size == room) {
-            room = room ? 2 * room : 1 << 20;
-            unsigned char *grown = realloc(bytes, room);
-            if (!grown)
-                break;
-            bytes = grown;
-        }
-        got = gzread(in, bytes + size, room - size > 1 << 30 ? 1 << 30 : (unsigned)(room - size));
-        size += got > 0 ? (size_t)got : 0;
+    while (got > 0 && *size < room) {
+        got = gzread(in, bytes + *size, room - *size > 1 << 30 ? 1 << 30 : (unsigned)(room - *size));
+        *size += got > 0 ? (size_t)got : 0;
     }
-    bool whole = in && got == 0;
-    if (in && gzclose(in) != Z_OK)
-        whole = false;
-    if (whole)
+    return got >= 0;
+}
+
+/* All that unpacks, `most` bytes at most. `why`: NULL, or what went wrong. */
+static unsigned char *inflate_bounded(gzFile in, size_t most, size_t *size, const char **why)
+{
+    size_t room = 1 << 16;
+    unsigned char *bytes = malloc(room), *grown;
+    bool whole = bytes && read_up_to(in, bytes, size, room);
+    int64_t said = whole ? said_size(bytes, *size) : 0;
+
+    if (said > 0 && (uint64_t)said <= most)
+        most = (size_t)said;
+    *why = !bytes ? "no memory" : said < 0 || (uint64_t)said > most ? "truncated, or too large for this machine" : NULL;
+    while (!*why && whole && *size == room) {
+        room = said > 0 ? (size_t)said + 1 : room < most / 2 ? 2 * room : most + 1;
+        if (room <= *size || *size > most)
+            *why = said > 0 ? "it holds more than its header says" : "too large for this machine when unpacked";
+        else if (!(grown = realloc(bytes, room)))
+            *why = "no memory";
+        else
+            whole = read_up_to(in, bytes = grown, size, room);
+    }
+    if (!*why && said > 0 && *size > (size_t)said)
+        *why = "it holds more than its header says";
+    if (!*why && !whole)
+        *why = "truncated or damaged gzip data";
+    return bytes;
+}
+
+static struct data_file *gunzip(const char *path, size_t packed, char *error)
+{
+    gzFile in = gzopen(path, "rbe");
+    const char *why = "cannot be opened";
+    size_t size = 0;
+    unsigned char *bytes = in ? inflate_bounded(in, most_unpacked(packed), &size, &why) : NULL;
+
+    if (in && gzclose(in) != Z_OK && !why)
+        why = "truncated or damaged gzip data";
+    if (!why)
         return data_take(bytes, size, error);
     free(bytes);
-    snprintf(error, ERROR_SIZE, "%s: truncated or damaged gzip data", path);
+    snprintf(error, ERROR_SIZE, "%s: %s", path, why);
     return NULL;
 }
 
@@ -70,10 +122,11 @@ struct data_file *data_map(const char *path, char *error)
 {
     struct data_file *f = calloc(1, sizeof *f);
     struct stat st;
-    int fd = f ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    int fd = f ? tcr_open_input(path, true) : -1;
 
-    if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
-        snprintf(error, ERROR_SIZE, "cannot open '%s': %s", path, fd < 0 ? strerror(errno) : "it is not a file");
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        snprintf(error, ERROR_SIZE, "cannot open '%s': %s", path,
+                 !f ? "no memory" : errno == EINVAL || errno == EISDIR ? "it is not a file" : strerror(errno));
         if (fd >= 0)
             close(fd);
         free(f);
@@ -90,8 +143,9 @@ struct data_file *data_map(const char *path, char *error)
     f->bytes = map;
     if (f->size < 2 || f->bytes[0] != 0x1f || f->bytes[1] != 0x8b)
         return f;
+    size_t packed = f->size;
     data_unref(f);
-    return gunzip(path, error);
+    return gunzip(path, packed, error);
 }
 
 /* -- Formats -------------------------------------------------------------------------------------- */

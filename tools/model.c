@@ -381,7 +381,7 @@ static int open_model(const struct options *o, const char *path, struct model *m
 bool model_is_artifact(const char *path)
 {
     char magic[4] = "";
-    FILE *in = fopen(path, "re");
+    FILE *in = tcr_stream_input(path);
     if (!in)
         return false;
     bool elf = fread(magic, 1, 4, in) == 4 && memcmp(magic, "\177ELF", 4) == 0;

@@ -20,10 +20,14 @@ static const struct {
 int64_t shape_elements(int rank, const int64_t *dims)
 {
     int64_t n = 1;
-    for (int i = 0; i < rank; i++)
-        if (dims[i] < 0 || __builtin_mul_overflow(n, dims[i], &n))
+    bool empty = false;
+
+    for (int i = 0; i < rank; i++) { /* without the zeros: a part of the axes may be counted alone */
+        empty |= dims[i] == 0;
+        if (dims[i] < 0 || __builtin_mul_overflow(n, dims[i] ? dims[i] : 1, &n))
             return -1;
-    return n;
+    }
+    return empty ? 0 : n;
 }
 
 /* The value of a key in the header's dictionary, behind the colon and blanks; NULL: not there. */
@@ -41,7 +45,7 @@ static bool read_descr(struct npy_info *h, const char *text)
     if (!at || *at++ != '\'')
         return false;
     h->swap = *at == '>';
-    if (strchr("<>|=", *at))
+    if (*at && strchr("<>|=", *at))
         at++;
     for (size_t i = 0; i < NTYPES; i++) {
         char *end;
@@ -115,7 +119,7 @@ size_t npy_describe(const unsigned char *data, size_t size, struct npy_info *h)
     memcpy(text, data + start, length);
     text[length] = '\0';
     const char *fortran = find_key(text, "'fortran_order'");
-    bool ok = fortran && read_descr(h, text) && read_shape(h, text);
+    bool ok = !memchr(text, 0, length) && fortran && read_descr(h, text) && read_shape(h, text);
     h->fortran = ok && *fortran == 'T';
     free(text);
     return ok ? start + length : 0;

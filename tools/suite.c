@@ -53,7 +53,7 @@ static void read_tolerance(const struct options *o, const char *folder, struct t
 
     tolerance_read(o, t);
     snprintf(path, sizeof path, "%s/tol", folder);
-    FILE *in = fopen(path, "re");
+    FILE *in = tcr_stream_input(path);
     if (!in)
         return;
     if (fscanf(in, "%lf %lf", &rtol, &atol) == 2) {
@@ -278,7 +278,7 @@ static int by_name(const void *a, const void *b)
 /* Checks a list of names; how many of them did not pass, -1 when it can't be read. */
 static int check_list(const struct suite *s, const char *path)
 {
-    FILE *in = fopen(path, "re");
+    FILE *in = tcr_stream_input(path);
     char *line = NULL;
     size_t room = 0;
     int missing = 0;

@@ -156,7 +156,7 @@ static int run(const struct options *o)
     if (read_pass_options(o, &job) >= 0)
         return EXIT_USAGE;
     job.name = o->words[0];
-    FILE *in = strcmp(job.name, "-") == 0 ? stdin : fopen(job.name, "re");
+    FILE *in = strcmp(job.name, "-") == 0 ? stdin : tcr_stream_input(job.name);
     if (!in)
         return tool_error(o, EXIT_DATA, "cannot open '%s': %m", job.name);
     char *text = read_all(in, &size);

@@ -2,6 +2,8 @@
 /* Values: files, the screen, random ones. */
 #include "tools/values_int.h"
 
+#include "runtime/safe.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -12,7 +14,7 @@
 
 unsigned char *file_read(const char *path, size_t *size, char *error)
 {
-    FILE *in = fopen(path, "re");
+    FILE *in = tcr_stream_input(path);
     unsigned char *data = NULL;
     size_t room = 65536, n = 0, got;
 
