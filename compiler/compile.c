@@ -489,6 +489,7 @@ static bool read_model(struct job *j)
     progress(j, "reading the model", 0.0);
     struct frontend_options front = {.dims = o->dims,
                                      .shapes = o->shapes,
+                                     .exact = o->exact,
                                      .training = o->train != NULL,
                                      .sync_bn = o->train && o->train->sync_bn,
                                      .own_step = o->train && !o->train->loss};

@@ -10,6 +10,7 @@
 struct frontend_options {
     const char *const *dims;     /* "name=N": symbol `name` is N; ended by NULL; NULL: none */
     const char *const *shapes;   /* "input=AxBxC": the dims of an input (a name as a dim leaves that dim symbolic) */
+    bool exact;                  /* floats stay floats where an operator makes bytes of them at run time, by their range */
     bool sync_bn;                /* with training: BatchNormalization by the statistics of all ranks of group dp */
     bool own_step;               /* with training: a model's TrainingInfoProto, where it has one, gives @step, @eval and @init instead */
     const struct train_split *split;     /* sizes on axes that are split are those of a microbatch: what is fixed, here or in the model, is

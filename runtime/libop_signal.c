@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fourier transforms (dft, stft) of any length, and det. In doubles: powers of two by the iterative radix-2 algorithm
+ * Fourier transforms (dft, stft) of any length, det and inverse. In doubles: powers of two by the iterative radix-2 algorithm
  * of Cooley and Tukey, other lengths by Bluestein's, which turns them into a convolution of such a length.
  */
 #include <math.h>
@@ -343,6 +343,68 @@ int tccrt_lib_det(struct tcc_lib_call *call)
         for (int64_t k = 0; k < m * m; k++)
             a[k] = lib_get(x, i * m * m + k);
         lib_put(y, x->dtype, i, determinant(a, m));
+    }
+    free(a);
+    return TCC_OK;
+}
+
+/* -- inverse ------------------------------------------------------------------------------------------------------ */
+
+/* Gauss and Jordan's elimination with partial pivoting: a [m, 2m], a matrix beside the identity, becomes the identity beside its
+ * inverse. A pivot of 0 leaves infinities and NaNs. */
+static void invert(double *a, int64_t m)
+{
+    int64_t w = 2 * m;
+
+    for (int64_t c = 0; c < m; c++) {
+        int64_t pivot = c;
+        double f;
+
+        for (int64_t r = c + 1; r < m; r++)
+            pivot = fabs(a[r * w + c]) > fabs(a[pivot * w + c]) ? r : pivot;
+        for (int64_t k = 0; pivot != c && k < w; k++) {
+            double t = a[c * w + k];
+
+            a[c * w + k] = a[pivot * w + k];
+            a[pivot * w + k] = t;
+        }
+        f = 1 / a[c * w + c];
+        for (int64_t k = 0; k < w; k++)
+            a[c * w + k] *= f;
+        for (int64_t r = 0; r < m; r++) {
+            f = a[r * w + c];
+            for (int64_t k = 0; r != c && k < w; k++)
+                a[r * w + k] -= f * a[c * w + k];
+        }
+    }
+}
+
+/* x[..., m, m] -> the same shape */
+int tccrt_lib_inverse(struct tcc_lib_call *call)
+{
+    const struct tcc_tensor *x;
+    int64_t m, n;
+    double *a;
+    void *y;
+    int status = lib_need(call, 0, -1, LIB_NUMBER, &x);
+
+    if (status)
+        return status;
+    if (x->rank < 2 || x->dims[x->rank - 1] != x->dims[x->rank - 2])
+        return LIB_FAIL(call, "square matrices expected");
+    m = x->dims[x->rank - 1];
+    n = lib_product(x->rank - 2, x->dims);
+    if (!(y = lib_out(call, 0, x->dtype, x->rank, x->dims)))
+        return TCC_EENV;
+    if (!(a = malloc((size_t)(2 * m * m + 1) * sizeof *a)))
+        return LIB_NO_MEMORY(call);
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t k = 0; k < 2 * m * m; k++)
+            a[k] = k % (2 * m) < m ? lib_get(x, i * m * m + k / (2 * m) * m + k % (2 * m))
+                                   : k % (2 * m) - m == k / (2 * m);
+        invert(a, m);
+        for (int64_t k = 0; k < m * m; k++)
+            lib_put(y, x->dtype, i * m * m + k, a[k / m * 2 * m + m + k % m]);
     }
     free(a);
     return TCC_OK;

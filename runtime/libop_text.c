@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* String tensors: concatenation, comparison, splitting, normalising, regular expressions. Texts are UTF-8. */
-#include <regex.h>
 #include <stdio.h>
 
-#include "runtime/libop_int.h"
+#include "runtime/libop_text_int.h"
 
 static const struct tcc_string *strings(const struct tcc_tensor *t)
 {
@@ -414,11 +413,11 @@ static const char *translate_bracket(const char *p, struct translation *t)
     return p + (*p != 0);
 }
 
-static const char *translate(const char *p, struct translation *t)
+static const char *translate(const char *p, struct translation *t, bool whole)
 {
     bool quantified = false;
 
-    t->to = stpcpy(t->to, "^(");
+    t->to = stpcpy(t->to, whole ? "^(" : "(");
     while (*p && !t->problem) {
         bool repeat = *p == '*' || *p == '+' || *p == '?' || *p == '}';
 
@@ -448,8 +447,29 @@ static const char *translate(const char *p, struct translation *t)
             *t->to++ = *p++;
         }
     }
-    t->to = stpcpy(t->to, ")$");
+    t->to = stpcpy(t->to, whole ? ")$" : ")");
     return t->problem;
+}
+
+int lib_regex(struct tcc_lib_call *call, const char *pattern, bool whole, regex_t *r)
+{
+    bool ignore_case = strncmp(pattern, "(?i)", 4) == 0;
+    struct translation t = {0};
+    char *room, message[128];
+    int error;
+
+    if (!(room = t.to = malloc(16 * strlen(pattern) + 16)))
+        return LIB_NO_MEMORY(call);
+    if (translate(pattern + 4 * ignore_case, &t, whole)) {
+        free(room);
+        return LIB_FAIL(call, "pattern '%s' has %s, which is not supported", pattern, t.problem);
+    }
+    error = regcomp(r, room, REG_EXTENDED | (ignore_case ? REG_ICASE : 0));
+    free(room);
+    if (!error)
+        return TCC_OK;
+    regerror(error, r, message, sizeof message);
+    return LIB_FAIL(call, "pattern '%s': %s", pattern, message);
 }
 
 static int match_all(struct tcc_lib_call *call, const struct tcc_tensor *x, const regex_t *r)
@@ -477,28 +497,12 @@ static int match_all(struct tcc_lib_call *call, const struct tcc_tensor *x, cons
 /* x -> bool: whether the whole string matches attr pattern */
 int tccrt_lib_regex_full_match(struct tcc_lib_call *call)
 {
-    const char *pattern = lib_text(call, "pattern", "");
-    bool ignore_case = strncmp(pattern, "(?i)", 4) == 0;
     const struct tcc_tensor *x;
-    struct translation t = {0};
-    char *room, message[128];
     regex_t r;
-    int error, status = lib_need(call, 0, -1, TCC_STRING, &x);
+    int status = lib_need(call, 0, -1, TCC_STRING, &x);
 
-    if (status)
+    if (status || (status = lib_regex(call, lib_text(call, "pattern", ""), true, &r)))
         return status;
-    if (!(room = t.to = malloc(16 * strlen(pattern) + 16)))
-        return LIB_NO_MEMORY(call);
-    if (translate(pattern + 4 * ignore_case, &t)) {
-        free(room);
-        return LIB_FAIL(call, "pattern '%s' has %s, which is not supported", pattern, t.problem);
-    }
-    error = regcomp(&r, room, REG_EXTENDED | (ignore_case ? REG_ICASE : 0));
-    free(room);
-    if (error) {
-        regerror(error, &r, message, sizeof message);
-        return LIB_FAIL(call, "pattern '%s': %s", pattern, message);
-    }
     status = match_all(call, x, &r);
     regfree(&r);
     return status;

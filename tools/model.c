@@ -113,7 +113,7 @@ static int read_module(const struct options *o, const char *path, struct model *
     if (code != EXIT_FINE)
         return code;
     struct frontend_options options = {
-        .dims = o->given[OPT_dim].at, .shapes = o->given[OPT_shape].at, .training = train_wanted(o), .sync_bn = option_set(o, OPT_sync_bn)};
+        .dims = o->given[OPT_dim].at, .shapes = o->given[OPT_shape].at, .exact = option_set(o, OPT_exact), .training = train_wanted(o), .sync_bn = option_set(o, OPT_sync_bn)};
     struct ir_module *module = frontend_read(m->ctx, path, &options);
 
     if (!module || (options.training && !frontend_train(module, &train, NULL, NULL)))

@@ -534,6 +534,22 @@ struct ir_node *imp_lib(struct imp *im, const char *name, int nin, struct ir_val
     return ir_build_typed(&im->b, IR_lib, nin, in, attrs, nout, types);
 }
 
+struct ir_value *imp_lib1(struct imp *im, const char *name, struct ir_value *x, ir_type type, int n,
+                          const char *const *names, const int64_t *values)
+{
+    struct ir_attr *attrs = IR_NEWN(im->ctx, n + 3, struct ir_attr);
+    if (!x)
+        return NULL;
+    attrs[0] = ir_attr_s(IR_ATTR_name, name);
+    attrs[1] = ir_attr_types(IR_ATTR_types, 1, &type);
+    for (int k = 0; k < n; k++) {
+        attrs[k + 2] = ir_attr_ints(IR_ATTR_user, 1, &values[k]);
+        attrs[k + 2].name = names[k];
+    }
+    struct ir_node *node = ir_build_typed(&im->b, IR_lib, 1, &x, attrs, 1, &type);
+    return node ? node->out[0] : NULL;
+}
+
 struct ir_value *imp_unbox(struct imp *im, struct ir_value *v, ir_type type)
 {
     if (!v || ir_is_tensor(v->type) || !type || !ir_is_tensor(type))

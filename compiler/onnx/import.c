@@ -150,6 +150,7 @@ static bool import_func(struct imp *im, const struct frontend_options *o, const 
 static struct ir_module *import_model(struct imp *im, const struct frontend_options *o)
 {
     im->module = ir_module_new(im->ctx, im->path);
+    im->exact = o && o->exact;
     imp_note_differentiated(im);
     if (o && o->training && o->own_step && im->model->training_count) {
         bool fine = imp_training_info(im, o);

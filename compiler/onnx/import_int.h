@@ -92,6 +92,7 @@ struct imp {
     bool refused;                        /* the current node was refused */
     bool training;                       /* read for training: floats are state variables (training.c) */
     bool train;                          /* and this function is @train */
+    bool exact;                          /* floats that an operator makes bytes at run time stay floats */
     bool sync_bn;                   /* statistics of batches are those of all ranks */
     VEC(const char *) fixed;             /* names of operands that stay constants */
     VEC(const char *) differentiated;    /* names in xs of Gradient nodes */
@@ -180,7 +181,11 @@ struct ir_value *imp_count(struct imp *im, const struct ir_value *x, int n, cons
 struct ir_value *imp_matmul(struct imp *im, struct ir_value *a, struct ir_value *b, bool trans_a, bool trans_b, enum tcc_dtype to);
 struct ir_value *imp_iota(struct imp *im, int rank, const ir_expr *dims, int axis, enum tcc_dtype to);
 struct ir_value *imp_softmax(struct imp *im, struct ir_value *x, int axis, bool log);
+/* Along all axes from `axis` on together. */
+struct ir_value *imp_softmax_from(struct imp *im, struct ir_value *x, int axis, bool log);
 struct ir_value *imp_splat(struct imp *im, enum tcc_dtype dtype, double v, int rank, const ir_expr *dims);
+/* Do operators that make bytes of floats at run time, by their range, do so? Not with --exact and not for training. */
+static inline bool imp_quantises(const struct imp *im) { return !im->exact && !im->training; }
 /* f16, bf16 and smaller as f32 for computing in; others as they are. */
 struct ir_value *imp_wide(struct imp *im, struct ir_value *x);
 /* An activation by ONNX's name (RNN, LSTM, GRU; case-insensitive). NULL after a message. */
@@ -190,6 +195,9 @@ struct ir_value *imp_activation(struct imp *im, const char *name, struct ir_valu
  * own attributes copied (but graphs and types). Returns the node, NULL after a message. */
 struct ir_node *imp_lib(struct imp *im, const char *name, int nin, struct ir_value *const *in, int nout, const ir_type *types,
                         const struct ir_attr *more);
+/* The same for one operand, one result, and n attributes that are integers; none are copied. */
+struct ir_value *imp_lib1(struct imp *im, const char *name, struct ir_value *x, ir_type type, int n, const char *const *names,
+                          const int64_t *values);
 /* A ranked tensor type with fresh symbols where `dims` is NULL or has NULLs. */
 ir_type imp_fresh_type(struct imp *im, enum tcc_dtype dtype, int rank, const ir_expr *dims);
 /* A ranked form of an unranked value (object) when its rank is declared; else the value. */

@@ -296,3 +296,26 @@ bool onnx_op_expand_dims(struct imp *im, int arg)
         return imp_unsupported(im, "an axis that is known only at run time");
     return imp_axis(im, &axis, imp_rank(x) + 1) && imp_out(im, 0, imp_unsqueeze(im, x, 1, &axis));
 }
+
+/* The elements of a vector in the order in which they first come, where each element is among them, and how many there are. */
+bool onnx_op_contrib_unique(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    static const int of[3] = {0, 2, 3}; /* results of ONNX's Unique */
+    struct ir_value *x = imp_tensor(im, 0);
+    if (!x || imp_rank(x) != 1)
+        return x && imp_bad(im, "%s; one dim is expected", ir_type_text(im->ctx, x->type));
+    ir_expr n = ir_fresh(im->ctx, "u", 0, INT64_C(1) << 40);
+    ir_type index = ir_tensor_type(im->ctx, TCC_I64, 1, &n),
+            types[4] = {ir_tensor_type(im->ctx, imp_dtype(x), 1, &n), index, ir_with_dtype(im->ctx, x->type, TCC_I64),
+                        index};
+    int64_t zero = 0;
+    struct ir_attr unsorted = ir_attr_ints(IR_ATTR_user, 1, &zero);
+    unsorted.name = "sorted";
+    struct ir_node *node = imp_lib(im, "unique", 1, &x, 4, types, IR_ATTRS(unsorted));
+    for (int k = 0; node && k < 3; k++) {
+        if (imp_wants(im, k) && !imp_out(im, k, node->out[of[k]]))
+            return false;
+    }
+    return node != NULL;
+}

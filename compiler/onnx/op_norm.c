@@ -6,6 +6,15 @@
 
 #define UNUSED(arg) ((void)(arg))
 
+struct ir_value *imp_softmax_from(struct imp *im, struct ir_value *x, int axis, bool log)
+{
+    ir_expr dims[2] = {ir_const(im->ctx, 1), ir_const(im->ctx, 1)};
+    for (int k = 0; x && k < imp_rank(x); k++)
+        dims[k >= axis] = ir_mul(im->ctx, dims[k >= axis], imp_dim(x, k));
+    struct ir_value *y = x ? imp_softmax(im, imp_reshape(im, x, 2, dims), 1, log) : NULL;
+    return y ? imp_reshape(im, y, imp_rank(x), x->type->dim) : NULL;
+}
+
 /* Softmax, LogSoftmax: from opset 13 along one axis, before over all axes from `axis` on. `arg`: 1 is the logarithm. */
 bool onnx_op_softmax(struct imp *im, int arg)
 {
@@ -22,11 +31,7 @@ bool onnx_op_softmax(struct imp *im, int arg)
         axis += rank;
     if (axis < 0 || axis > rank)
         return imp_bad(im, "axis %lld of a tensor with %d dims", (long long)axis, rank);
-    ir_expr dims[2] = {ir_const(im->ctx, 1), ir_const(im->ctx, 1)};
-    for (int k = 0; k < rank; k++)
-        dims[k >= axis] = ir_mul(im->ctx, dims[k >= axis], imp_dim(x, k));
-    struct ir_value *y = imp_softmax(im, imp_reshape(im, x, 2, dims), 1, arg);
-    return imp_out(im, 0, imp_reshape(im, y, rank, x->type->dim));
+    return imp_out(im, 0, imp_softmax_from(im, x, (int)axis, arg));
 }
 
 /* Hardmax: 1 at the first maximum. */

@@ -64,10 +64,8 @@ bool onnx_op_qlinear_softmax(struct imp *im, int arg)
     int64_t axis = imp_i(im, "axis", -1);
     if (!x || !imp_axis(im, &axis, imp_rank(x)))
         return false;
-    if (imp_i(im, "opset", 13) < 13 && axis != imp_rank(x) - 1)
-        return imp_unsupported(im, "softmax of opset %lld along another axis than the last",
-                               (long long)imp_i(im, "opset", 13));
-    return quantised(im, imp_softmax(im, x, (int)axis, false), 3, type_of(im, 0));
+    x = imp_i(im, "opset", 13) < 13 ? imp_softmax_from(im, x, (int)axis, false) : imp_softmax(im, x, (int)axis, false);
+    return quantised(im, x, 3, type_of(im, 0));
 }
 
 bool onnx_op_qlinear_concat(struct imp *im, int arg)
@@ -193,6 +191,12 @@ bool onnx_op_dynamic_quantize_matmul(struct imp *im, int arg)
     struct ir_value *a = imp_tensor(im, 0), *b = a ? imp_tensor(im, 1) : NULL, *scale = NULL, *zero = NULL;
     if (!b)
         return false;
-    a = imp_dynamic_quantize(im, a, &scale, &zero);
+    if (!imp_quantises(im)) {
+        b = imp_centred(im, b, imp_in(im, 3), imp_rank(b) - 1);
+        b = b && imp_has(im, 2) ? imp_bin(im, IR_mul, imp_cast(im, b, TCC_F32), column_scale(im, imp_in(im, 2))) : NULL;
+        struct ir_value *y = imp_matmul_nd(im, a, b, TCC_F32);
+        return imp_out(im, 0, y && imp_has(im, 4) ? imp_bin(im, IR_add, y, imp_in(im, 4)) : y);
+    }
+    a = imp_dynamic_quantize(im, a, false, &scale, &zero);
     return a && to_float(im, a, zero, scale, b, imp_in(im, 3), imp_in(im, 2), imp_in(im, 4));
 }

@@ -115,15 +115,16 @@ bool onnx_op_dequantize(struct imp *im, int arg)
     return imp_out(im, 0, imp_cast(im, y, to));
 }
 
-struct ir_value *imp_dynamic_quantize(struct imp *im, struct ir_value *x, struct ir_value **scale,
+struct ir_value *imp_dynamic_quantize(struct imp *im, struct ir_value *x, bool rows, struct ir_value **scale,
                                       struct ir_value **point)
 {
     int64_t axes[TCC_MAX_RANK];
-    for (int k = 0; k < imp_rank(x); k++)
-        axes[k] = k;
+    int n = rows ? 1 : imp_rank(x);
+    for (int k = 0; k < n; k++)
+        axes[k] = rows ? imp_rank(x) - 1 : k;
     struct ir_value *zero = imp_like(im, x, 0);
-    struct ir_value *hi = imp_bin(im, IR_max, imp_reduce(im, IR_reduce_max, x, imp_rank(x), axes, false), zero);
-    struct ir_value *lo = imp_bin(im, IR_min, imp_reduce(im, IR_reduce_min, x, imp_rank(x), axes, false), zero);
+    struct ir_value *hi = imp_bin(im, IR_max, imp_reduce(im, IR_reduce_max, x, n, axes, rows), zero);
+    struct ir_value *lo = imp_bin(im, IR_min, imp_reduce(im, IR_reduce_min, x, n, axes, rows), zero);
     *scale = imp_bin(im, IR_div, imp_bin(im, IR_sub, hi, lo), imp_like(im, x, 255));
     *point = imp_bin(im, IR_sub, zero, imp_bin(im, IR_div, lo, *scale));
     if (!*point)
@@ -136,7 +137,7 @@ bool onnx_op_dynamic_quantize(struct imp *im, int arg)
 {
     UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *scale = NULL, *point = NULL, *y;
-    y = x ? imp_dynamic_quantize(im, x, &scale, &point) : NULL;
+    y = x ? imp_dynamic_quantize(im, x, false, &scale, &point) : NULL;
     return y && imp_out(im, 0, y) && imp_out(im, 1, scale) && imp_out(im, 2, point);
 }
 

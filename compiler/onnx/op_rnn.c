@@ -8,7 +8,7 @@
  * With sequence_lens, a step at or past a sequence's length leaves its state as it is and outputs 0. That also makes the reverse
  * direction right, which begins with those steps.
  */
-#include "compiler/onnx/import_int.h"
+#include "compiler/onnx/quant_int.h"
 
 #include <math.h>
 #include <string.h>
@@ -17,6 +17,11 @@
 
 enum cell { CELL_RNN, CELL_GRU, CELL_LSTM };
 static const int gates_of[] = {[CELL_RNN] = 1, [CELL_GRU] = 3, [CELL_LSTM] = 4};
+
+/* A matrix [inputs, gates] of bytes, and its scale and zero point (may be NULL), one or one for each column. */
+struct bytes {
+    struct ir_value *x, *scale, *zero;
+};
 
 struct rnn {
     enum cell cell;
@@ -30,6 +35,7 @@ struct rnn {
     double clip; /* 0: none */
     bool linear_before_reset, input_forget;
     struct ir_value *r, *peephole[3], *bias_w, *bias_r; /* r: [g*h, h] */
+    struct bytes r_bytes;                               /* instead of r where x is set */
     struct ir_value *project;                           /* [t, b, g*h], x W' + b where the cell allows */
 };
 
@@ -62,6 +68,13 @@ static struct ir_value *add(struct imp *im, struct ir_value *a, struct ir_value 
 static struct ir_value *mul(struct imp *im, struct ir_value *a, struct ir_value *b)
 {
     return imp_bin(im, IR_mul, a, b);
+}
+
+/* x in bytes by its range, or the range of each row, times a matrix of bytes. */
+static struct ir_value *by_bytes(struct imp *im, struct ir_value *x, bool rows, const struct bytes *m)
+{
+    struct ir_value *scale = NULL, *zero = NULL, *q = x ? imp_dynamic_quantize(im, x, rows, &scale, &zero) : NULL;
+    return q ? imp_integer_product(im, q, zero, scale, m->x, m->zero, m->scale) : NULL;
 }
 
 static struct ir_value *gate_r(struct imp *im, const struct rnn *r, int k, struct ir_value *h)
@@ -108,7 +121,10 @@ static struct ir_value *peep(struct imp *im, const struct rnn *r, int k, struct 
 static bool step_lstm(struct imp *im, const struct rnn *r, struct ir_value *x, struct ir_value **state)
 {
     int64_t w = r->hidden;
-    struct ir_value *all = add(im, x, imp_matmul(im, state[0], r->r, false, true, TCC_NONE)), *c = state[1];
+    struct ir_value *all =
+        r->r ? imp_matmul(im, state[0], r->r, false, true, TCC_NONE) : by_bytes(im, state[0], true, &r->r_bytes);
+    struct ir_value *c = state[1];
+    all = add(im, x, all);
     struct ir_value *i = activate(im, r, 0, peep(im, r, 0, part(im, all, 1, 0, w), c));
     struct ir_value *f = r->input_forget && i ? imp_bin(im, IR_sub, imp_like(im, i, 1), i)
                                               : activate(im, r, 0, peep(im, r, 2, part(im, all, 1, 2, w), c));
@@ -196,8 +212,23 @@ static bool read_activations(struct imp *im, struct rnn *r)
     return true;
 }
 
-/* Operand k, W or R. Of DynamicQuantizeLSTM (com.microsoft) it is bytes, [directions, inputs, gates], with a scale and a zero point for
- * each direction or each of its columns; the state and x stay floats, which are nearer to what is meant than bytes would be. */
+/* DynamicQuantizeLSTM (com.microsoft): W and R are bytes, [directions, inputs, gates], with a scale and a zero point for each direction or
+ * each of its columns. x becomes bytes once, by the range of all of it, the state at every step, by the range of each sample's: as ONNX
+ * Runtime does with as many threads as samples. */
+static bool computes_in_bytes(const struct imp *im)
+{
+    return !strcmp(im->domain, "com.microsoft") && imp_quantises(im);
+}
+
+/* The part of operand k, W or R, that a direction has, as bytes. */
+static struct bytes byte_matrix(struct imp *im, int k, int direction)
+{
+    return (struct bytes){.x = of_direction(im, imp_in(im, k), direction),
+                          .scale = of_direction(im, imp_in(im, 6 + 2 * k), direction),
+                          .zero = of_direction(im, imp_in(im, 7 + 2 * k), direction)};
+}
+
+/* Operand k, W or R, as floats [directions, gates, inputs]. */
 static struct ir_value *matrix(struct imp *im, int k)
 {
     static const int64_t swap[3] = {0, 2, 1};
@@ -223,10 +254,15 @@ static struct ir_value *matrix(struct imp *im, int k)
 /* Weights, biases and the products of this direction. */
 static bool prepare(struct imp *im, struct rnn *r)
 {
-    struct ir_value *w = of_direction(im, matrix(im, 1), r->direction),
+    bool bytes = computes_in_bytes(im);
+    struct bytes w_bytes = bytes ? byte_matrix(im, 1, r->direction) : (struct bytes){NULL, NULL, NULL};
+    struct ir_value *w = bytes ? NULL : of_direction(im, matrix(im, 1), r->direction),
                     *b = of_direction(im, imp_in(im, 3), r->direction);
     int64_t gates = gates_of[r->cell], h = r->hidden;
-    r->r = of_direction(im, matrix(im, 2), r->direction);
+    if (bytes)
+        r->r_bytes = byte_matrix(im, 2, r->direction);
+    else
+        r->r = of_direction(im, matrix(im, 2), r->direction);
     r->bias_w = b ? part(im, b, 0, 0, gates * h) : NULL;
     r->bias_r = b ? part(im, b, 0, 1, gates * h) : NULL;
     struct ir_value *bias = r->bias_w;
@@ -238,13 +274,13 @@ static bool prepare(struct imp *im, struct rnn *r)
     } else if (bias) {
         bias = add(im, bias, r->bias_r);
     }
-    r->project = imp_matmul(im, r->x, w, false, true, TCC_NONE);
+    r->project = bytes ? by_bytes(im, r->x, false, &w_bytes) : imp_matmul(im, r->x, w, false, true, TCC_NONE);
     if (bias)
         r->project = add(im, r->project, bias);
     struct ir_value *p = r->cell == CELL_LSTM ? of_direction(im, imp_in(im, 7), r->direction) : NULL;
     for (int k = 0; p && k < 3; k++)
         r->peephole[k] = part(im, p, 0, k, h);
-    return r->project && r->r && read_activations(im, r);
+    return r->project && (r->r || r->r_bytes.x) && read_activations(im, r);
 }
 
 static struct ir_value *initial_state(struct imp *im, const struct rnn *r, int operand, bool batch_first)

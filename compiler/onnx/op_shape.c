@@ -581,10 +581,10 @@ static bool pad_by(struct imp *im, struct ir_value *x, struct ir_value *fill, co
     return imp_out(im, 0, imp_pad(im, imp_slice(im, x, start, size, step), fill, before, after, mode));
 }
 
+/* `arg`: 1 is com.microsoft's, whose pads are an operand in its only version, of one dim or [1, n]. */
 bool onnx_op_pad(struct imp *im, int arg)
 {
-    UNUSED(arg);
-    struct ir_value *x = imp_tensor(im, 0), *fill = NULL;
+    struct ir_value *x = imp_tensor(im, 0), *fill = NULL, *by;
     const char *mode = imp_s(im, "mode", "constant");
     ir_expr pads[2 * TCC_MAX_RANK];
     int64_t axes[TCC_MAX_RANK];
@@ -594,7 +594,7 @@ bool onnx_op_pad(struct imp *im, int arg)
     if (strcmp(mode, "constant") && strcmp(mode, "edge") && strcmp(mode, "reflect") && strcmp(mode, "wrap"))
         return imp_bad(im, "mode '%s'; constant, edge, reflect or wrap is expected", mode);
     bool constant = !strcmp(mode, "constant");
-    if (im->opset < 11) {
+    if (im->opset < 11 && !arg) {
         const int64_t *given = imp_ints(im, "pads", &n);
         if (!given || n != 2 * imp_rank(x))
             return imp_bad(im, "%d pads for a tensor with %d dims", n, imp_rank(x));
@@ -606,7 +606,10 @@ bool onnx_op_pad(struct imp *im, int arg)
         naxes = imp_has(im, 3) ? imp_ints_of(im, imp_in(im, 3), TCC_MAX_RANK, axes) : -1;
         if (imp_has(im, 3) && naxes < 0)
             return onnx_op_pad_opaque(im, 0);
-        n = imp_bound_exprs(im, imp_in(im, 1), 2 * TCC_MAX_RANK, -MAX_DIM, MAX_DIM, pads);
+        by = imp_in(im, 1);
+        if (by && imp_rank(by) == 2 && ir_is_value(imp_dim(by, 0), 1))
+            by = imp_reshape(im, by, 1, by->type->dim + 1);
+        n = imp_bound_exprs(im, by, 2 * TCC_MAX_RANK, -MAX_DIM, MAX_DIM, pads);
         fill = imp_in(im, 2);
         if (n < 0)
             return false;

@@ -115,3 +115,46 @@ bool onnx_op_bitcast(struct imp *im, int arg)
     struct ir_node *n = imp_lib(im, "bitcast", 1, &x, 1, &t, NULL);
     return n && imp_out(im, 0, n->out[0]);
 }
+
+/* -- Rfft, Irfft of com.microsoft: transforms of real numbers along the last signal_ndim axes, one after the other */
+
+/* One of them: x [.., 1 or 2]. */
+static struct ir_value *transform(struct imp *im, struct ir_value *x, int axis, bool inverse, bool real)
+{
+    static const char *const names[] = {"axis", "inverse", "onesided"};
+    const int64_t values[] = {axis, inverse, real};
+    ir_expr dims[TCC_MAX_RANK];
+    if (!x)
+        return NULL;
+    int rank = imp_rank(x);
+    for (int k = 0; k < rank; k++)
+        dims[k] = imp_dim(x, k);
+    if (real && inverse)
+        dims[axis] = ir_addc(im->ctx, ir_mulc(im->ctx, dims[axis], 2), -2);
+    else if (real)
+        dims[axis] = ir_addc(im->ctx, ir_floordiv(im->ctx, dims[axis], ir_const(im->ctx, 2)), 1);
+    dims[rank - 1] = ir_const(im->ctx, real && inverse ? 1 : 2);
+    return imp_lib1(im, "dft", x, ir_tensor_type(im->ctx, imp_dtype(x), rank, dims), 3, names, values);
+}
+
+/* `arg`: 1 is the inverse, which divides by the number of elements. */
+bool onnx_op_rfft(struct imp *im, int arg)
+{
+    struct ir_value *x = imp_tensor(im, 0);
+    int64_t n = imp_i(im, "signal_ndim", 1), last;
+    if (!x)
+        return false;
+    if (imp_i(im, "normalized", 0) || !imp_i(im, "onesided", 1))
+        return imp_unsupported(im, "normalized = 1 or onesided = 0");
+    last = imp_rank(x);
+    if (n < 1 || n > imp_rank(x) - arg || (arg && !ir_is_value(imp_dim(x, imp_rank(x) - 1), 2)))
+        return imp_bad(im, "%s with %lld signal axes", ir_type_text(im->ctx, x->type), (long long)n);
+    if (!arg)
+        x = transform(im, imp_unsqueeze(im, x, 1, &last), imp_rank(x) - 1, false, true);
+    for (int64_t k = 2; x && k <= n; k++)
+        x = transform(im, x, imp_rank(x) - 1 - (int)k, arg, false);
+    if (!arg || !x)
+        return imp_out(im, 0, x);
+    last = imp_rank(x) - 1;
+    return imp_out(im, 0, imp_squeeze(im, transform(im, x, imp_rank(x) - 2, true, true), 1, &last));
+}

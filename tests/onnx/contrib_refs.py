@@ -375,3 +375,176 @@ def GatherBlockQuantized(x, index, scales, zeros=None, gather_axis=0, quantize_a
     of = np.arange(x.shape[quantize_axis]) // block_size
     y = (x.astype(np.float64) - (0 if zeros is None else np.take(wide(zeros), of, quantize_axis))) * np.take(wide(scales), of, quantize_axis)
     return [np.take(y, index, gather_axis).astype(scales.dtype)]
+
+
+# -- Bytes: (x - zero) * scale, in any operator
+
+def real(x, scale, zero):
+    return (x.astype(np.float64) - (0 if zero is None else zero.astype(np.float64))) * scale.astype(np.float64)
+
+
+def quantised(y, scale, zero):
+    limits = np.iinfo(zero.dtype)
+    return [np.clip(np.rint(y / np.float64(scale)) + zero, limits.min, limits.max).astype(zero.dtype)]
+
+
+def unary(f):
+    return lambda x, xs, xz, ys, yz, **attrs: quantised(f(real(x, xs, xz), **attrs), ys, yz)
+
+
+def binary(f):
+    return lambda a, sa, za, b, sb, zb, ys, yz: quantised(f(real(a, sa, za), real(b, sb, zb)), ys, yz)
+
+
+def pool_mean(x, kernel_shape, channels_last=0, pads=(0, 0, 0, 0), strides=(1, 1), count_include_pad=0):
+    x = x.transpose(0, 3, 1, 2) if channels_last else x
+    spread = ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3]))
+    p, ones = np.pad(x, spread), np.pad(np.ones_like(x), spread, constant_values=count_include_pad)
+    oh, ow = ((p.shape[2 + k] - kernel_shape[k]) // strides[k] + 1 for k in (0, 1))
+    window = lambda v, i, j: v[:, :, i * strides[0]:i * strides[0] + kernel_shape[0], j * strides[1]:j * strides[1] + kernel_shape[1]].sum((2, 3))
+    y = np.array([[window(p, i, j) / window(ones, i, j) for j in range(ow)] for i in range(oh)]).transpose(2, 3, 0, 1)
+    return y.transpose(0, 2, 3, 1) if channels_last else y
+
+
+QLinearAdd = binary(np.add)
+QLinearMul = binary(np.multiply)
+QLinearSigmoid = unary(lambda x: 1 / (1 + np.exp(-x)))
+QLinearLeakyRelu = unary(lambda x, alpha=0.01: np.where(x < 0, alpha * x, x))
+QLinearAveragePool = unary(pool_mean)
+QLinearGlobalAveragePool = unary(lambda x, channels_last=0: x.mean((1, 2) if channels_last else (2, 3), keepdims=True))
+QLinearReduceMean = unary(lambda x, axes, keepdims=1: x.mean(tuple(axes), keepdims=bool(keepdims)))
+QLinearSoftmax = unary(lambda x, axis=-1, opset=13: softmax(x) if opset >= 13 or axis in (-1, x.ndim - 1) else softmax(x.reshape(*x.shape[:axis], -1)).reshape(x.shape))
+
+
+def QLinearWhere(c, a, sa, za, b, sb, zb, ys, yz):
+    return quantised(np.where(c, real(a, sa, za), real(b, sb, zb)), ys, yz)
+
+
+def QLinearConcat(ys, yz, *parts, axis=0):
+    return quantised(np.concatenate([real(*parts[k:k + 3]) for k in range(0, len(parts), 3)], axis), ys, yz)
+
+
+def QLinearConv(x, sx, zx, w, sw, zw, sy, zy, b=None, channels_last=0, **window):
+    x, sw = real(x, sx, zx), sw.astype(np.float64)
+    x = x.transpose(0, 3, 1, 2) if channels_last else x
+    y = conv(x, (w.astype(np.float64) - zw.reshape(-1, 1, 1, 1)) * sw.reshape(-1, 1, 1, 1), **window)
+    y = y if b is None else y + (b * np.float64(sx) * sw)[:, None, None]
+    return quantised(y.transpose(0, 2, 3, 1) if channels_last else y, sy, zy)
+
+
+def QGemm(a, sa, za, b, sb, zb, c=None, sy=None, zy=None, transA=0, transB=0, alpha=1.0):
+    a, b = a.astype(np.int64) - za, b.astype(np.int64) - (zb[:, None] if transB and zb.ndim else zb)
+    y = ((a.T if transA else a) @ (b.T if transB else b) + (0 if c is None else c)) * (alpha * np.float64(sa) * sb.astype(np.float64))
+    return [y.astype(np.float32)] if sy is None else quantised(y, sy, zy)
+
+
+def MatMulIntegerToFloat(a, b, sa, sb, za=None, zb=None, bias=None):
+    return [plus(real(a, sa, za) @ real(b, sb, zb), bias).astype(np.float32)]
+
+
+def as_bytes(x):
+    """x in u8 by its range, which has 0 in it, and the numbers that these bytes stand for."""
+    lo, hi = min(x.min(), 0), max(x.max(), 0)
+    scale = (np.float32(hi) - np.float32(lo)) / np.float32(255) if hi > lo else np.float32(1)
+    zero = np.rint(np.clip(-lo / scale, 0, 255))
+    return (np.clip(np.rint(x / scale) + zero, 0, 255) - zero) * np.float64(scale)
+
+
+def DynamicQuantizeMatMul(a, b, sb, zb=None, bias=None):
+    return [plus(as_bytes(a) @ real(b, sb, zb), bias).astype(np.float32)]
+
+
+def DynamicQuantizeLSTM(x, w, r, b, lens, h0, c0, p, sw, zw, sr, zr, hidden_size, direction="forward"):
+    """One direction after the other; the inputs are made bytes all at once, each sample's state step by step."""
+    sigmoid = lambda v: 1 / (1 + np.exp(-v))
+    size, last = hidden_size, []
+    for d in range(len(w)):
+        backward = d == 1 or direction == "reverse"
+        spread = lambda v: np.float64(v[d])[None] if v.ndim > 1 else np.float64(v[d])
+        wd, rd = (w[d] - spread(zw)) * spread(sw), (r[d] - spread(zr)) * spread(sr)
+        h, c = (np.zeros((x.shape[1], size)) if v is None else wide(v[d]) for v in (h0, c0))
+        inputs = as_bytes(x) @ wd + (0 if b is None else wide(b[d])[:4 * size] + wide(b[d])[4 * size:])
+        steps = np.zeros((len(x), x.shape[1], size))
+        rows = lambda v: np.stack([as_bytes(row) for row in v])
+        for t in (range(len(x) - 1, -1, -1) if backward else range(len(x))):
+            i, o, f, g = np.split(inputs[t] + rows(h) @ rd, 4, -1)
+            c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+            h = sigmoid(o) * np.tanh(c)
+            steps[t] = h
+        last.append((steps, h, c))
+    steps, h, c = (np.stack(v) for v in zip(*last))
+    return [steps.transpose(1, 0, 2, 3).astype(np.float32), h.astype(np.float32), c.astype(np.float32)]
+
+
+def DequantizeLinear(x, scale, zero=None, axis=1, block_size=0):
+    return [along(x, scale, zero, axis, block_size, lambda v, s, z: (v.astype(np.float64) - z) * s).astype(scale.dtype)]
+
+
+def QuantizeLinear(x, scale, zero, axis=1, block_size=0):
+    lo, hi = (min(0, -(1 << BITS[zero.dtype.name] - 1)) if "u" not in zero.dtype.name else 0), (1 << BITS[zero.dtype.name] - ("u" not in zero.dtype.name)) - 1
+    return [np.clip(along(x, scale, zero, axis, block_size, lambda v, s, z: np.rint(np.float32(v) / np.float32(s)) + z), lo, hi).astype(zero.dtype)]
+
+
+BITS = {"uint8": 8, "int8": 8, "uint16": 16, "int16": 16, "uint4": 4, "int4": 4}
+
+
+def along(x, scale, zero, axis, block, f):
+    """f with scales and zero points for the tensor, an axis' indices or their blocks."""
+    pair = [scale.astype(np.float64), np.zeros(scale.shape) if zero is None else zero.astype(np.float64)]
+    if block:
+        pair = [np.take(v, np.arange(x.shape[axis]) // block, axis) for v in pair]
+    elif pair[0].ndim and pair[0].size > 1:
+        pair = [v.reshape([-1 if k == axis % x.ndim else 1 for k in range(x.ndim)]) for v in pair]
+    return f(x, *pair)
+
+
+# -- Others
+
+def ExpandDims(x, axis):
+    return [np.expand_dims(x, int(axis))]
+
+
+def Pad(x, pads, value=None, mode="constant"):
+    n = x.ndim
+    pads = [(int(pads.reshape(-1)[k]), int(pads.reshape(-1)[n + k])) for k in range(n)]
+    return [np.pad(x, pads, mode, constant_values=0 if value is None else value.reshape(-1)[0]) if mode == "constant" else np.pad(x, pads, mode)]
+
+
+def Trilu(x, k=None, upper=1):
+    return [(np.triu if upper else np.tril)(x, 0 if k is None else int(k))]
+
+
+def Unique(x):
+    y, first, index, counts = np.unique(x, return_index=True, return_inverse=True, return_counts=True)
+    order = np.argsort(first)
+    return [y[order], np.argsort(order)[index].astype(np.int64), counts[order].astype(np.int64)]
+
+
+def Inverse(x):
+    return [np.linalg.inv(wide(x)).astype(x.dtype)]
+
+
+def Rfft(x, signal_ndim=1, onesided=1, normalized=0):
+    y = np.fft.rfftn(wide(x), axes=range(-signal_ndim, 0))
+    return [np.stack([y.real, y.imag], -1).astype(x.dtype)]
+
+
+def Irfft(x, signal_ndim=1, onesided=1, normalized=0):
+    y = wide(x[..., 0]) + 1j * wide(x[..., 1])
+    for axis in range(-signal_ndim, -1):
+        y = np.fft.ifft(y, axis=axis)
+    return [np.fft.irfft(y, axis=-1).astype(x.dtype)]
+
+
+def Tokenizer(x, separators=(), tokenexp="", mincharnum=1, mark=0, pad_value=""):
+    import re
+
+    def tokens(s):
+        if separators and separators[0]:
+            return [t for t in re.split("|".join(f"(?:{p})" for p in separators), s) if len(t) >= max(mincharnum, 1)]
+        return list(s) if separators or tokenexp == "." else [t for t in re.findall(tokenexp, s) if len(t) >= mincharnum]
+    rows = [tokens(s) for s in x.reshape(-1)]
+    most = max(map(len, rows))
+    rows = [["\x02", *r, "\x03"] for r in rows] if mark and most else rows
+    most += 2 * (mark and most > 0)
+    return [np.array([r + [pad_value] * (most - len(r)) for r in rows], object).reshape(*x.shape, most)]

@@ -341,6 +341,9 @@ START_TEST(fourier)
     check_dims(0, TCC_F32, DIMS(1, 2, 3, 2));
     RUN("det", IN(F32(V(0, 2, 3, 4), 2, 2)), 1, NO_ATTRS);
     WANT_F32(0, V(-6), );
+    RUN("inverse", IN(F32(V(0, 2, 4, 2, 1, 0, 0, 1), 2, 2, 2)), 1, NO_ATTRS);
+    WANT_F32(0, V(-0.25f, 0.25f, 0.5f, 0, 1, 0, 0, 1), 2, 2, 2);
+    FAILS("square", "inverse", IN(F32(V(1, 2), 1, 2)), 1, NO_ATTRS);
 }
 END_TEST
 
@@ -364,6 +367,17 @@ START_TEST(text)
     RUN("regex_full_match", IN(STRINGS("a1", "a12", "b1", "")), 1, ATTRS(A_STRINGS("pattern", "(?:a|)\\d[\\d\\]]*?")));
     ck_assert(memcmp(lib_results[0]->t.data, "\1\1\0\0", 4) == 0);
     FAILS("not supported", "regex_full_match", IN(STRINGS("a")), 1, ATTRS(A_STRINGS("pattern", "(?=a)")));
+    RUN("tokenizer", IN(STRINGS("a,bc;d", ",;", "e f")), 1,
+        ATTRS(A_STRINGS("separators", ",", ";"), A_STRINGS("pad_value", "#")));
+    WANT_STRINGS(0, "a", "bc", "d", "#", "#", "#", "e f", "#", "#");
+    RUN("tokenizer", IN(STRINGS("ab12c345", "x")), 1, ATTRS(A_STRINGS("tokenexp", "[0-9]+"), A_INTS("mark", 1)));
+    WANT_STRINGS(0, "\2", "12", "345", "\3", "\2", "\3", "", "");
+    RUN("tokenizer", IN(STRINGS("ab--c", "d-")), 1, ATTRS(A_STRINGS("separators", "-+"), A_INTS("mincharnum", 2)));
+    WANT_STRINGS(0, "ab", "");
+    RUN("tokenizer", IN(STRINGS("h\xc3\xa9", "")), 1, ATTRS(A_STRINGS("separators", "")));
+    WANT_STRINGS(0, "h", "\xc3\xa9", "", "");
+    FAILS("separators or tokenexp", "tokenizer", IN(STRINGS("a")), 1, NO_ATTRS);
+    FAILS("not closed", "tokenizer", IN(STRINGS("a")), 1, ATTRS(A_STRINGS("separators", "[")));
     RUN("cast_to_string", IN(F32(V(0.1f, 1e20f, -2, NAN, 1e-7f, 123456.5f), 6)), 1, NO_ATTRS);
     WANT_STRINGS(0, "0.1", "1e+20", "-2.0", "nan", "1e-07", "123456.5");
     RUN("cast_from_string", IN(STRINGS("-INF", " 1e3 ", "nan")), 1, ATTRS(A_INTS("to", TCC_F32)));
