@@ -67,8 +67,11 @@ bool lw_lower_collective(struct lw *lw, struct ir_node *n, struct kn_steps *to)
     for (int i = 0; i < n->nin; i++)
         args[i] = lw_buffer(lw, n->in[i].value);
     for (int i = 0; i < n->nout; i++) {
-        if (i < n->nin && in_place(lw, n, i))
+        if (i < n->nin && in_place(lw, n, i)) {
             lw->buffer[n->out[i]->id] = args[i];
+            if (lw->buffers.at[args[i]].space == TCC_SPACE_STATE)
+                lw_note_write(lw, lw->buffers.at[args[i]].index);
+        }
         args[n->nin + i] = lw_buffer(lw, n->out[i]);
     }
     struct kn_step *s = lw_step(lw, to, rows[r].kind, n, n->nin + n->nout, args);

@@ -41,6 +41,9 @@ struct lw_set { struct lw_group **at; int n; };
 /* Sizes that a check compares. */
 struct lw_pair { ir_expr a, b; };
 
+/* A step reads, or writes (read is NULL), a state variable. hidden: in the other branch of the if that is being lowered. */
+struct lw_access { int state; const struct ir_node *read; bool hidden; };
+
 struct lw {
     struct ir_ctx *ctx;
     const struct pass_options *opts;
@@ -70,6 +73,10 @@ struct lw {
     uint32_t value_room, node_room;  /* entries that the tables above have */
     VEC(struct kn_buffer) buffers;
     VEC(struct kn_kernel *) kernels;
+    /* of the function's state variables, in the order of the plan (lower_version.c) */
+    VEC(struct lw_access) accesses;
+    VEC(struct { const struct ir_block *body; int first; }) loops;       /* around what is being lowered; their first access */
+    VEC(const struct ir_node *) stale;                                   /* reads that have been refused */
 };
 
 /* -- lower_pull.c: the kernel builder --------------------------------------------------------- */
@@ -170,6 +177,11 @@ void lw_merge_launches(struct lw *lw, struct kn_steps *steps);
 void lw_drop_dead_stores(struct lw *lw, struct kn_entry *e);
 /* lower_state.c: state variables are updated in place where nobody needs the old value afterwards. */
 void lw_update_in_place(struct lw *lw, struct kn_entry *e);
+/* lower_version.c: a step reads v, a state_read's value in the variable's buffer; one writes the variable; accesses [first, end) are, or
+ * are no longer, in a branch that excludes the current one. */
+void lw_note_read(struct lw *lw, const struct ir_value *v);
+void lw_note_write(struct lw *lw, int state);
+void lw_hide_writes(struct lw *lw, int first, int end, bool hidden);
 /* lower_layout.c: fills in lw->layout; may insert relayout nodes. */
 void lw_choose_layouts(struct lw *lw, struct ir_func *f);
 bool lw_bound(const struct lw *lw, ir_expr e);           /* are all its symbols bound? */

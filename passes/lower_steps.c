@@ -141,8 +141,11 @@ static int weight_buffer(struct lw *lw, struct ir_value *v, const struct ir_tens
 
 int lw_buffer(struct lw *lw, struct ir_value *v)
 {
-    if (lw->buffer[v->id] >= 0)
+    if (lw->buffer[v->id] >= 0) {
+        if (v->def && v->def->op == IR_state_read && lw->buffers.at[lw->buffer[v->id]].space == TCC_SPACE_STATE)
+            lw_note_read(lw, v);
         return lw->buffer[v->id];
+    }
     const struct ir_tensor *t = ir_const_of(v);
     struct kn_buffer b = {.type = v->type, .layout = lw->layout[v->id], .name = v->name};
     if (t && ir_is_tensor(v->type))
@@ -305,12 +308,14 @@ static void lower_state(struct lw *lw, struct ir_node *n, struct kn_steps *to)
     if (n->op == IR_state_read) {
         if (!overwritten(n) && !lw->required[n->out[0]->id]) {
             lw->buffer[n->out[0]->id] = args[0];
+            lw_note_read(lw, n->out[0]);
             return;
         }
         args[1] = lw_buffer(lw, n->out[0]);
     } else {
         args[1] = args[0];
         args[0] = lw_buffer(lw, n->in[0].value);
+        lw_note_write(lw, lw->buffers.at[args[1]].index);
     }
     lw_step(lw, to, TCC_STEP_COPY, n, 2, args);
 }
@@ -523,6 +528,7 @@ bool lw_lower_func(struct lw *lw, struct ir_func *f, struct kn_entry *e)
 {
     lw->func = f;
     lw->queues = 0;
+    lw->accesses.n = lw->loops.n = 0;
     lw->value_room = lw->node_room = 0;
     lw_side_tables_grow(lw);
     lw_choose_layouts(lw, f);
@@ -530,7 +536,7 @@ bool lw_lower_func(struct lw *lw, struct ir_func *f, struct kn_entry *e)
     e->func = f;
     make_inputs(lw, e);
     place_outputs(lw, e);
-    if (!lw_lower_block(lw, f->body, &e->steps))
+    if (!lw_lower_block(lw, f->body, &e->steps) || lw->stale.n)
         return false;
     lw_commit_last(lw, &e->steps);
     copy_outputs(lw, e);

@@ -20,7 +20,8 @@ bool pass_attention_run(struct pass_run *r);
 
 struct found {
     struct ir_value *q, *k, *v;
-    bool k_ready; /* k is [.., t, d] already */
+    bool k_ready;       /* k is [.., t, d] already */
+    ir_expr rows, keys; /* extents of the scores */
     double scale;
     struct ir_value *factor;  /* of heads or batches, or NULL: its last two dims are 1 */
     ir_type wide;             /* [b1, b2, h, s, t] where scores are seen so; else NULL */
@@ -201,6 +202,8 @@ static bool match(const struct ir_node *n, struct found *f)
     if (!x->def || ir_get_i(x->def, IR_ATTR_trans_a, 0) || dtype_of(x) != TCC_F32)
         return false;
     f->k_ready = ir_get_i(x->def, IR_ATTR_trans_b, 0);
+    f->rows = x->type->dim[x->type->rank - 2];
+    f->keys = x->type->dim[x->type->rank - 1];
     f->q = without_factor(f, x->def->in[0].value);
     f->k = without_factor(f, x->def->in[1].value);
     f->v = n->in[1].value;
@@ -209,6 +212,14 @@ static bool match(const struct ir_node *n, struct found *f)
 }
 
 /* -- The mask -------------------------------------------------------------------------------------------- */
+
+/* Does it have a row for each query and a number for each key? One that is broadcast says the same to all of them. */
+static bool spans_scores(struct ir_ctx *ctx, const struct found *f, ir_type mask)
+{
+    int rank = mask->rank;
+    return rank >= 2 && ir_expr_eq(ctx, mask->dim[rank - 2], f->rows) == IR_YES &&
+           ir_expr_eq(ctx, mask->dim[rank - 1], f->keys) == IR_YES;
+}
 
 /* 0 up to the diagonal and nothing to see after it, for every query. */
 static bool hides_later_keys(const struct ir_value *mask)
@@ -283,7 +294,8 @@ static struct ir_value *with_heads(struct ir_builder *b, struct ir_value *x)
 static struct ir_value *build_mask(struct ir_builder *b, const struct found *f, bool three, bool *causal)
 {
     struct ir_value *mask = NULL;
-    *causal = f->nmasks == 1 && !f->nchoices && (hides_later_keys(f->mask[0]) || compares_positions(f->mask[0]));
+    *causal = f->nmasks == 1 && !f->nchoices && spans_scores(b->ctx, f, f->mask[0]->type) &&
+              (hides_later_keys(f->mask[0]) || compares_positions(f->mask[0]));
     if (*causal)
         return NULL;
     for (int i = 0; i < f->nmasks + f->nchoices; i++) {

@@ -8,11 +8,13 @@
  *   mul(matmul(x, w), c)  = matmul(x, w * c[column])
  *
  * Bounded: each weight is rounded once more (relative error u = 2^-24 for f32), so a result that is the sum of products p_i
- * changes by at most 2 u |c| sum |p_i|: as much as another order of summation may change it. Weights are scaled in f64.
+ * changes by at most 2 u |c| sum |p_i|: as much as another order of summation may change it. Weights are scaled in f64. Where
+ * they would leave the normal numbers of their type (a division by 0, a factor near its largest or smallest) nothing is folded.
  */
 #include "passes/rewrite_int.h"
 
-#include <stdlib.h>
+#include <float.h>
+#include <math.h>
 
 bool pass_bnfold_run(struct pass_run *r);
 
@@ -95,6 +97,37 @@ static double factor(enum ir_op op, const struct ir_tensor *c, int64_t channel)
     return op == IR_div ? 1 / element(c, channel) : element(c, channel);
 }
 
+/*
+ * Does a channel whose largest weight is v keep its precision when it is scaled by f? Nothing may overflow, and what falls
+ * below the normal numbers must be small beside v; a channel that is all but 0 before may stay so.
+ */
+static bool keeps_precision(enum tcc_dtype d, double v, double f)
+{
+    double least = d == TCC_F64 ? DBL_MIN * 0x1p53 : d == TCC_F16 ? 0x1p-14 : FLT_MIN * 0x1p24;
+    double most = d == TCC_F64 ? DBL_MAX : d == TCC_F16 ? 65504 : d == TCC_BF16 ? 0x1.fep127 : FLT_MAX;
+    double product = v * fabs(f);
+    return isfinite(f) && product <= most && (product >= least || v < least || f == 0);
+}
+
+static bool scales_well(struct ir_ctx *ctx, const struct ir_tensor *w, const struct channels *ch,
+                        const struct ir_tensor *bias, enum ir_op op, const struct ir_tensor *c)
+{
+    enum tcc_dtype d = (enum tcc_dtype)w->dtype;
+    if (op == IR_add)
+        return true;
+    double *largest = IR_NEWN(ctx, ch->count, double);
+    for (int64_t i = 0; i < w->nelems; i++) {
+        double v = fabs(tcc_load_f64(d, ir_tensor_at(w, i))), *max = &largest[channel_of(ch, i)];
+        *max = v > *max ? v : *max;
+    }
+    for (int64_t i = 0; i < ch->count; i++) {
+        double b = bias ? fabs(tcc_load_f64(d, ir_tensor_at(bias, i))) : 0;
+        if (!keeps_precision(d, largest[i], factor(op, c, i)) || !keeps_precision(d, b, factor(op, c, i)))
+            return false;
+    }
+    return true;
+}
+
 static struct ir_tensor *scaled_weights(const struct ir_tensor *w, const struct channels *ch, enum ir_op op,
                                         const struct ir_tensor *c)
 {
@@ -160,7 +193,8 @@ static struct ir_value *fold_channels(struct rewrite *w, struct ir_node *n)
     const struct ir_tensor *bias = old_bias ? ir_const_of(old_bias) : NULL;
     if (!tcc_is_float(dtype_of(x)) || weights->dtype != x->type->dtype || c->dtype != x->type->dtype ||
         (old_bias && !bias) || !per_channel(c, x->type->rank, axis, ch.count) ||
-        (linear->op == IR_matmul && n->op == IR_add) || !rewrite_go(w))
+        (linear->op == IR_matmul && n->op == IR_add) || !scales_well(w->b.ctx, weights, &ch, bias, n->op, c) ||
+        !rewrite_go(w))
         return NULL;
     struct ir_value *new_weights = linear->in[1].value, *new_bias = old_bias;
     if (n->op != IR_add)
