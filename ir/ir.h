@@ -297,7 +297,9 @@ enum ir_op_flags {
     IR_F_EFFECT = 2,         /* ordered: never removed, moved across another effect, or shared */
     IR_F_DEFINES_SYMS = 4,   /* binds symbols that its outputs' types (or attribute `syms`) introduce */
     IR_F_TERMINATOR = 8,
-    IR_F_REGIONS = 16
+    IR_F_REGIONS = 16,
+    IR_F_EXPENSIVE = 32,     /* tens of instructions an element: rather kept than computed twice */
+    IR_F_VMATH = 64 | IR_F_EXPENSIVE     /* a function of the targets' vector math */
 };
 
 struct ir_node;
@@ -313,6 +315,8 @@ struct ir_op_info {
     const char *doc;
 };
 const struct ir_op_info *ir_op_info(enum ir_op op);
+static inline bool ir_is_expensive(enum ir_op op) { return (ir_op_info(op)->flags & IR_F_EXPENSIVE) != 0; }
+static inline bool ir_is_vmath(enum ir_op op) { return (ir_op_info(op)->flags & IR_F_VMATH) == IR_F_VMATH; }
 enum ir_op ir_op_by_name(const char *name);      /* IR_OP_NONE: unknown */
 const char *ir_attr_name(enum ir_attr_key key);
 const char *ir_kind_name(enum ir_kind kind);

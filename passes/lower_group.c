@@ -373,7 +373,7 @@ static bool wasteful(struct lw *lw, const struct ir_node *n, const struct lw_gro
 {
     if (!fewer_elements(lw, n->out[0], g->value) || from_reduction(n, 0))
         return false;
-    if ((n->op >= IR_exp && n->op <= IR_erf) || n->op == IR_pow || n->op == IR_gather)
+    if (ir_is_expensive(n->op) || n->op == IR_gather)
         return true;
     for (struct ir_use *u = n->out[0]->uses; u; u = u->next)
         if (!lw_is_view(u->user) && u->user->nout == 1 && fewer_elements(lw, u->user->out[0], g->value))

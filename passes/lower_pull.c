@@ -20,12 +20,6 @@ static const uint8_t scalar_types[IR_NOPS] = {
 #undef SCALAR
 };
 
-/* Words that cost tens of instructions: their values are kept in a row buffer rather than computed twice. */
-static bool is_dear(enum ir_op op)
-{
-    return (op >= IR_exp && op <= IR_erf) || op == IR_pow || op == IR_fmod || op == IR_mod || op == IR_philox;
-}
-
 enum tcc_dtype kb_acc_dtype(enum tcc_dtype d)
 {
     return tcc_small_float(d) ? TCC_F32 : d;
@@ -66,7 +60,7 @@ static bool usable_from(const struct kb *k, int stage, int other, int id)
 static int from_row_buffer(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
 {
     uint32_t inner = k->stages.at[stage].inner;
-    if (!inner || k->guards || !v->def || !is_dear(v->def->op))
+    if (!inner || k->guards || !v->def || !ir_is_expensive(v->def->op))
         return -1;
     for (int m = 0; m < k->memo.n; m++) {
         const struct kb_memo *memo = &k->memo.at[m];

@@ -38,10 +38,14 @@ struct partition_item {
     int stage, segment;
 };
 
+/* Sizes to count with: the symbol `batch` (NULL: none) is `value`, others are guessed. NULL for the guess of all. */
+struct partition_sizes { ir_expr batch; int64_t value; };
+
 struct partition {
     struct ir_ctx *ctx;
     const struct ir_func *func;
     struct partition_options o;
+    struct partition_sizes sizes;   /* the batch: the symbol of the leading dim of the first input that has one */
     int n;
     struct partition_item *items;
     int *item_of;               /* by node id: -1 for sources; nodes in regions: that of the node that holds them */
@@ -75,10 +79,7 @@ bool partition_by_map(struct partition *p);
 const char *partition_state_of(const struct ir_value *v);
 bool partition_is_source(const struct ir_node *n);
 bool partition_is_view(const struct ir_node *n);  /* a result that is its operand's memory, or a copy that costs little */
-double partition_bytes(ir_type t);                /* of a value; of unknown sizes a guess */
-
-/* Sizes to count with: the symbol `batch` (NULL: none) is `value`, others are guessed. NULL for the guess of all. */
-struct partition_sizes { ir_expr batch; int64_t value; };
+double partition_bytes(const struct partition_sizes *z, ir_type t);       /* of a value; of unknown sizes a guess */
 double partition_elements(const struct partition_sizes *z, ir_type t);
 /* Floating-point operations of a node, forward; *contracts: its gradient takes two of the same size. */
 double partition_flops(const struct partition_sizes *z, const struct ir_node *n, bool *contracts);

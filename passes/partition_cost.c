@@ -15,12 +15,14 @@
 #define FLOPS 5e10     /* a second */
 #define BANDWIDTH 1e10 /* bytes a second */
 #define LAUNCH 2e-6    /* seconds a node */
+#define BATCH 8        /* samples, where the batch is a symbol */
+#define GUESS 64       /* any other size that is a symbol */
 #define NEAR 0.05      /* of the whole cost: tied nodes no farther apart are not cut */
 
 static bool guess(void *user, ir_expr sym, int64_t *out)
 {
     const struct partition_sizes *z = user;
-    int64_t v = z && sym == z->batch ? z->value : strncmp(sym->name, "batch", 5) && strcmp(sym->name, "N") ? 64 : 8;
+    int64_t v = z && sym == z->batch ? z->value : GUESS;
     *out = v < sym->lo ? sym->lo : v > sym->hi ? sym->hi : v;
     return true;
 }
@@ -41,9 +43,9 @@ double partition_elements(const struct partition_sizes *z, ir_type t)
     return n;
 }
 
-double partition_bytes(ir_type t)
+double partition_bytes(const struct partition_sizes *z, ir_type t)
 {
-    return partition_elements(NULL, t) * (ir_is_tensor(t) ? tcc_dtype_bytes((enum tcc_dtype)t->dtype) : 8);
+    return partition_elements(z, t) * (ir_is_tensor(t) ? tcc_dtype_bytes((enum tcc_dtype)t->dtype) : 8);
 }
 
 bool partition_is_source(const struct ir_node *n)
@@ -105,21 +107,21 @@ static void cost_item(struct partition *p, struct partition_item *it, bool *seen
 {
     const struct ir_node *n = it->node;
     bool contracts;
-    double flops = partition_flops(NULL, n, &contracts), bytes = 0;
+    double flops = partition_flops(&p->sizes, n, &contracts), bytes = 0;
     for (int i = 0; i < n->nin; i++) {
         const struct ir_value *v = n->in[i].value;
         const char *name = partition_state_of(v);
         const struct ir_state *s = name ? ir_state_by_name(p->func->module, name) : NULL;
-        bytes += v ? partition_bytes(v->type) : 0;
+        bytes += v ? partition_bytes(&p->sizes, v->type) : 0;
         bool constant = v && v->def && v->def->op == IR_constant;
         if (s ? !seen_state[s->index] : constant)
-            it->params += partition_bytes(v->type);
+            it->params += partition_bytes(&p->sizes, v->type);
         if (s)
             seen_state[s->index] = true;
     }
     for (int i = 0; i < n->nout; i++) {
-        bytes += partition_bytes(n->out[i]->type);
-        it->activations += partition_is_view(n) ? 0 : partition_bytes(n->out[i]->type);
+        bytes += partition_bytes(&p->sizes, n->out[i]->type);
+        it->activations += partition_is_view(n) ? 0 : partition_bytes(&p->sizes, n->out[i]->type);
     }
     double time =
         partition_is_view(n) ? 0 : LAUNCH + (flops / FLOPS > bytes / BANDWIDTH ? flops / FLOPS : bytes / BANDWIDTH);
@@ -275,8 +277,8 @@ static void cross(struct partition *p)
                 continue;
             if (!can_cross(p, n->out[k]))
                 no_cuts(p, i, last);
-            change[i + 1] += partition_bytes(n->out[k]->type);
-            change[last + 1] -= partition_bytes(n->out[k]->type);
+            change[i + 1] += partition_bytes(&p->sizes, n->out[k]->type);
+            change[last + 1] -= partition_bytes(&p->sizes, n->out[k]->type);
         }
         if (n->op == IR_bind) /* the symbol's users can't be told from those of the value */
             no_cuts(p, i, p->n - 1);
@@ -331,6 +333,17 @@ static void mix(struct partition *p)
     }
 }
 
+/* The symbol of the leading dim of the first input that has one; NULL: the batch is a number. */
+static ir_expr batch_of(const struct ir_func *f)
+{
+    for (int i = 0; i < f->body->nparams; i++) {
+        ir_type t = f->body->params[i]->type;
+        if (ir_is_tensor(t) && t->rank > 0 && t->dim[0]->kind == IR_X_SYM)
+            return t->dim[0];
+    }
+    return NULL;
+}
+
 struct partition *partition_analyse(const struct ir_func *f, const struct partition_options *o)
 {
     struct ir_ctx *ctx = f->module->ctx;
@@ -340,6 +353,7 @@ struct partition *partition_analyse(const struct ir_func *f, const struct partit
     for (const struct ir_state *s = f->module->states; s; s = s->next)
         nstates = s->index >= nstates ? s->index + 1 : nstates;
     list_items(p);
+    p->sizes = (struct partition_sizes){.batch = batch_of(f), .value = BATCH};
     bool *seen = IR_NEWN(ctx, nstates + 1, bool), *written = IR_NEWN(ctx, nstates + 1, bool);
     int *first = IR_NEWN(ctx, nstates + 1, int);
     for (int i = 0; i < nstates; i++)

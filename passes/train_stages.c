@@ -302,12 +302,12 @@ static bool build_step(struct training *t, struct stages *x, struct stage_update
     return true;
 }
 
-/* The same stages for eval: nodes go where those of their name went, or where their state is, or with their operands. */
-static void place_like(struct partition *p, const struct partition *step)
+/* The same stages for eval: nodes go where the step has put their state, else to the last stage that makes an operand. */
+static void place_by_state(struct partition *p)
 {
     for (int i = 0; i < p->n; i++) {
         struct partition_item *it = &p->items[i];
-        int stage = -1, named = -1, before = 0;
+        int stage = -1, before = 0;
         for (int k = 0; k < it->node->nin; k++) {
             const struct ir_value *v = it->node->in[k].value;
             const char *state = partition_state_of(v);
@@ -315,17 +315,14 @@ static void place_like(struct partition *p, const struct partition *step)
             int from = v && v->def ? p->item_of[v->def->id] : -1;
             if (s && s->home)
                 stage = s->home - 1;
-            if (from >= 0)
-                before = p->items[from].stage; /* that of the last operand made */
+            if (from >= 0 && p->items[from].stage > before)
+                before = p->items[from].stage;
         }
-        for (int k = 0; stage < 0 && k < step->n && it->node->where.node; k++)
-            if (step->items[k].node->where.node && !strcmp(step->items[k].node->where.node, it->node->where.node))
-                named = step->items[k].stage;
-        it->stage = stage >= 0 ? stage : named >= 0 ? named : before;
+        it->stage = stage >= 0 ? stage : before;
     }
 }
 
-static bool build_eval(struct training *t, const struct partition *step)
+static bool build_eval(struct training *t)
 {
     struct stages x = {.t = t, .ctx = t->ctx, .m = t->m, .o = t->o->stages, .name = "eval"};
     int *how = IR_NEWN(t->ctx, t->main->body->last->nin + 1, int);
@@ -334,7 +331,7 @@ static bool build_eval(struct training *t, const struct partition *step)
     struct partition_options o = cutting(&x);
     o.training = false;
     x.part = partition_analyse(x.whole, &o);
-    place_like(x.part, step);
+    place_by_state(x.part);
     partition_number(x.part);
     add_inputs_and_outputs(&x, how);
     return build_segments(&x) && clean(t->m) && halve_segments(&x) && stages_pipe(&x) != NULL;
@@ -408,7 +405,7 @@ bool train_stages(struct training *t)
     if (!clean(t->m) || !build_step(t, &step, &updates, &grad))
         return false;
     settle_homes(t, t->m->pipes);
-    if (!build_eval(t, step.part))
+    if (!build_eval(t))
         return false;
     stages_link(&step, grad);
     return stages_build_apply(&step, &updates) && build_init(t);

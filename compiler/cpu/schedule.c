@@ -244,7 +244,7 @@ static double insn_units(const struct kn_insn *n)
     case IR_sqrt: return 4;
     case IR_pow:
     case IR_fmod: return 60;
-    default: return n->word >= IR_exp && n->word <= IR_erf ? 16 : 2;
+    default: return ir_is_vmath((enum ir_op)n->word) ? 16 : 2;
     }
 }
 

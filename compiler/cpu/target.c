@@ -32,8 +32,7 @@ static const char *refuses_insn(struct ir_ctx *ctx, const struct kn_insn *n)
     const struct ir_scalar_body *body = ir_scalar_body((enum ir_op)n->word);
     if (!body || !body->primitive)
         return ir_internf(ctx, "%s is not a primitive word", ir_op_info((enum ir_op)n->word)->name);
-    bool transcendental = (n->word >= IR_exp && n->word <= IR_erf) || n->word == IR_pow || n->word == IR_fmod;
-    if (transcendental && tcc_is_float((enum tcc_dtype)n->dtype) && !vm_has((enum ir_op)n->word))
+    if (ir_is_vmath((enum ir_op)n->word) && tcc_is_float((enum tcc_dtype)n->dtype) && !vm_has((enum ir_op)n->word))
         return ir_internf(ctx, "no code for %s", ir_op_info((enum ir_op)n->word)->name);
     return NULL;
 }

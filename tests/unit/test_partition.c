@@ -532,6 +532,33 @@ START_TEST(the_tree_method)
 END_TEST
 
 /* What a map names goes there; what it leaves out goes to the default stage, or is listed. */
+/* The batch is the inputs' leading symbol, whatever its name: costs don't depend on how symbols are called. */
+START_TEST(sizes_by_place)
+{
+    static const char *const names[] = {"N", "q", "batch_size", "s77"};
+    struct partition_options o = {.stages = 2, .default_stage = -1};
+    double first[3] = {0};
+
+    for (int k = 0; k < 4; k++) {
+        const char *text = ir_internf(ctx,
+                                      "state @w : f32[32,32] param = f32[32,32] splat(0)\nfunc @main(%%x: "
+                                      "f32[%s,T,32]) -> (f32[%s,T,32]) {\n  %%a = relu(%%x)\n"
+                                      "  %%w = state_read() {name = \"w\"} : f32[32,32]\n  %%m = matmul(%%a, %%w)\n"
+                                      "  %%e = exp(%%m)\n  return(%%e)\n}\n",
+                                      names[k], names[k]);
+        struct ir_module *m = ir_parse(ctx, "sizes.tcir", text, strlen(text));
+        ck_assert_msg(m != NULL, "%s", ir_nmessages(ctx) ? ir_message(ctx, ir_nmessages(ctx) - 1)->text : "");
+        struct partition *p = partition_analyse(m->funcs, &o);
+        ck_assert_int_eq(p->n, 3);
+        for (int i = 0; i < 3; i++) {
+            first[i] = k ? first[i] : p->items[i].time;
+            ck_assert_double_eq(p->items[i].time, first[i]);
+        }
+        ck_assert_double_eq(p->items[0].activations, 8 * 64 * 32 * 4);
+    }
+}
+END_TEST
+
 START_TEST(maps)
 {
     const struct ir_func *f = gpt(2, false);
@@ -573,6 +600,7 @@ int main(int argc, char **argv)
     tcase_add_test(c, a_translation_network);
     tcase_add_test(c, the_tree_method);
     tcase_add_test(c, maps);
+    tcase_add_test(c, sizes_by_place);
     tcase_add_test(c, a_map_that_tears_a_parameter);
     tcase_set_timeout(c, 120);
     Suite *s = suite_create("partition");
