@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who has not come. A library that starts (MPI_Init) waits for all ranks, and says nothing of those that are missing. So each
- * rank leaves a file named after the job and itself until the library has started; when it does not, the ranks of this
- * machine without a file are the ones to name, and the ranks of other machines say that it is none of theirs. Jobs are told apart by
- * what Open MPI's and Slurm's launchers set.
+ * Who is here. A library that starts (MPI_Init) waits for all ranks, and says nothing of those that are missing; and a launcher sees
+ * only the processes that it started itself, which may be shells that outlive their rank. So each rank listens on a local socket
+ * named after the job, the machine and itself (Linux's abstract names: no file, and the kernel takes the name back when the
+ * process ends, however that happens). A rank of this machine whose name nobody holds has not come, or has ended; the
+ * process that holds a name can be looked up, and may be stopped. Ranks of other machines can't be seen so. Jobs are told apart
+ * by what Open MPI's and Slurm's launchers set.
  */
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "runtime/comm_int.h"
@@ -24,13 +31,28 @@ static const char *variable(const char *const *names)
     return NULL;
 }
 
-static bool file_of(long rank, char *path, size_t size)
+/* A rank's name. The launcher's daemon stands for the machine: its ranks have it in common. 0: this is no launcher's process. */
+static socklen_t address_of(long rank, struct sockaddr_un *to)
 {
     static const char *const jobs[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID", NULL};
-    const char *job = variable(jobs), *base = getenv("TMPDIR");
+    static const char *const daemons[] = {"OMPI_MCA_orte_local_daemon_uri",
+                                          "PMIX_SERVER_URI41",
+                                          "PMIX_SERVER_URI4",
+                                          "PMIX_SERVER_URI3",
+                                          "PMIX_SERVER_URI2",
+                                          NULL};
+    const char *job = variable(jobs), *daemon = variable(daemons);
+    int n;
 
-    return job && snprintf(path, size, "%s/tccc-%lu-%016llx.%ld", base && *base ? base : "/tmp",
-                           (unsigned long)getuid(), (unsigned long long)tcr_xxh3(job, strlen(job)), rank) < (int)size;
+    *to = (struct sockaddr_un){.sun_family = AF_UNIX};
+    if (!job || rank < 0)
+        return 0;
+    if (!daemon)
+        daemon = "";
+    n = snprintf(to->sun_path + 1, sizeof to->sun_path - 1, "tccc-%lu-%016llx-%016llx.%ld", (unsigned long)getuid(),
+                 (unsigned long long)tcr_xxh3(job, strlen(job)), (unsigned long long)tcr_xxh3(daemon, strlen(daemon)),
+                 rank);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
 static long number(const char *const *names)
@@ -45,37 +67,97 @@ static const char *const size_names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SL
 static const char *const local_sizes[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE", NULL};
 static const char *const local_ranks[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", NULL};
 
-/* The file holds the rank's number on this machine. */
-void tcr_arrive(bool here)
-{
-    char path[512];
-    int fd;
+/* Names that this process holds: by its rank in the world, and by its number on this machine. */
+#define LOCAL_NAMES (1L << 40)
+static int held[2] = {-1, -1};
 
-    if (!file_of(number(rank_names), path, sizeof path))
-        return;
-    if (!here) {
-        unlink(path);
-        return;
+static int hold(long rank)
+{
+    struct sockaddr_un name;
+    socklen_t n = address_of(rank, &name);
+    int fd = n ? socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
+
+    if (fd >= 0 && (bind(fd, (struct sockaddr *)&name, n) || listen(fd, 4096))) {
+        close(fd);
+        fd = -1;
     }
-    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return;
-    dprintf(fd, "%ld", number(local_ranks));
-    close(fd);
+    return fd;
 }
 
-/* Number on this machine of a rank that has left a file; -1: none, or not known. */
-static long arrived(long rank, bool *here)
+void tcr_arrive(bool here)
 {
-    char path[512], text[32] = "";
-    int fd = file_of(rank, path, sizeof path) ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    long local = number(local_ranks);
 
-    *here = fd >= 0;
-    if (fd < 0)
-        return -1;
+    for (int i = 0; i < 2; i++)
+        if (!here && held[i] >= 0) {
+            close(held[i]);
+            held[i] = -1;
+        }
+    if (!here)
+        return;
+    held[0] = held[0] < 0 ? hold(number(rank_names)) : held[0];
+    held[1] = held[1] < 0 && local >= 0 ? hold(LOCAL_NAMES + local) : held[1];
+}
+
+/* Is the process there that holds the name? Its number: 0 where it can't be told (a container of its own). */
+static bool held_by(long rank, long *process)
+{
+    struct sockaddr_un name;
+    struct ucred who = {.pid = 0};
+    socklen_t n = address_of(rank, &name), size = sizeof who;
+    int fd = n ? socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
+    bool there = fd >= 0 && (!connect(fd, (struct sockaddr *)&name, n) || errno == EAGAIN);
+
+    *process = 0;
+    if (there && !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) && who.uid == getuid())
+        *process = who.pid;
+    if (fd >= 0)
+        close(fd);
+    return there;
+}
+
+/* As /proc says: R, S, T (stopped), Z (dead)...; '?': not known. */
+static char process_state(long process)
+{
+    char path[64], text[512] = "", *end;
+    int fd;
+
+    if (kill((pid_t)process, 0) && errno == ESRCH)
+        return 'X';
+    snprintf(path, sizeof path, "/proc/%ld/stat", process);
+    if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+        return '?';
     ssize_t n = read(fd, text, sizeof text - 1);
     close(fd);
-    return n > 0 ? strtol(text, NULL, 10) : -1;
+    end = n > 0 ? strrchr(text, ')') : NULL;
+    return end && end[1] ? end[2] : '?';
+}
+
+static bool is_stopped(long process)
+{
+    char state = process ? process_state(process) : '?';
+
+    return state == 'T' || state == 't';
+}
+
+enum tcr_life tcr_look(int rank, long *process)
+{
+    long now;
+    bool there = held_by(rank, &now);
+    char state = '?';
+
+    if (!*process)
+        *process = now;
+    if (*process) /* a child that it forked may still hold the name */
+        state = process_state(*process);
+    if (!there || state == 'X' || state == 'Z')
+        return TCR_GONE;
+    return *process && is_stopped(*process) ? TCR_STOPPED : TCR_ALIVE;
+}
+
+bool tcr_numbered_as_launched(int rank, int size)
+{
+    return held[0] >= 0 && number(rank_names) == rank && number(size_names) == size;
 }
 
 /* Which ranks run here, as far as two that have come tell: ranks of a machine are evenly spaced. rank = first + step * number. */
@@ -99,25 +181,26 @@ static void notice(struct spacing *s, long local, long rank, long *one_local, lo
         s->even &= s->first + s->step * local == rank;
 }
 
+#define MOST_HERE 64
+
 /* Ranks run on several machines: those of this one that are missing, by their number here if their rank can't be told. */
 static void absent_here(long ranks, long local, char *text, size_t size)
 {
     struct spacing s = {.even = true};
     char host[64] = "this machine";
     uint64_t seen = 0;
-    long one_local = 0, one_rank = 0;
+    long one_local = 0, one_rank = 0, process, processes[MOST_HERE] = {0};
     size_t n = 0;
 
     gethostname(host, sizeof host - 1);
-    for (long r = 0; r < ranks; r++) {
-        bool here;
-        long l = arrived(r, &here);
-
-        if (l >= 0 && l < local) {
+    for (long l = 0; l < local; l++)
+        if (held_by(LOCAL_NAMES + l, &processes[l]) && !is_stopped(processes[l]))
             seen |= 1ull << l;
-            notice(&s, l, r, &one_local, &one_rank);
-        }
-    }
+    for (long r = 0; r < ranks; r++)
+        if (held_by(r, &process) && process)
+            for (long l = 0; l < local; l++)
+                if (processes[l] == process)
+                    notice(&s, l, r, &one_local, &one_rank);
     for (long l = 0; l < local && n + 32 < size; l++) {
         if (seen >> l & 1)
             continue;
@@ -134,25 +217,26 @@ static void absent_here(long ranks, long local, char *text, size_t size)
         snprintf(text + n, size - n, " of the %ld on %s has", local, host);
 }
 
-/* Those that have left no file, of this machine's ranks: files of others are not seen. */
+/* Those whose name nobody holds, of this machine's ranks: those of others are not seen. */
 void tcr_absent(char *text, size_t size)
 {
     long ranks = number(size_names), local = number(local_sizes);
+    long process;
     size_t n = 0;
-    bool here;
 
     snprintf(text, size, "a rank of the job has");
     if (ranks < 1 || local < 1 || number(local_ranks) < 0)
         return;
     if (local != ranks) {
-        if (local <= 64)
+        if (local <= MOST_HERE)
             absent_here(ranks, local, text, size);
         return;
     }
-    for (long r = 0; r < ranks && n + 32 < size; r++) {
-        arrived(r, &here);
-        if (!here)
-            n += (size_t)snprintf(text + n, size - n, "%s %ld", n ? "," : "rank", r);
+    for (long r = 0; r < ranks && n + 48 < size; r++) {
+        bool there = held_by(r, &process);
+
+        if (!there || is_stopped(process))
+            n += (size_t)snprintf(text + n, size - n, "%s %ld%s", n ? "," : "rank", r, there ? " (stopped)" : "");
     }
     if (n)
         snprintf(text + n, size - n, " has");

@@ -4,7 +4,7 @@
  *
  *   comm.c        the public calls on tensors: arguments become operations
  *   comm_group.c  the world, its beginning and end, groups
- *   comm_arrive.c who has not come when the job begins
+ *   comm_arrive.c who is here: who has not come when the job begins, whose process is gone
  *   comm_cores.c  a process's share of its machine
  *   comm_coll.c   operations as sequences of messages
  *   comm_sum.c    what reductions do to the elements
@@ -165,8 +165,12 @@ void tcr_net_progress(struct tcr_net *net);                      /* locked: move
 /* Locked: the net is broken from now on, whatever is under way fails; the others are told unless it was they who said so. */
 void tcr_net_break(struct tcr_net *net, bool tell, const char *format, ...) __attribute__((format(printf, 3, 4)));
 int tcr_net_status(struct tcr_net *net);                         /* TCC_OK, or TCC_EENV with why it is broken */
-void tcr_arrive(bool here);                  /* comm_arrive.c: this rank has come; or all have */
+void tcr_arrive(bool here);                  /* comm_arrive.c: this rank has come, and others see its process; or it leaves */
 void tcr_absent(char *text, size_t size);    /* "rank 1, 3 has", for "... not come" */
+/* The process of a rank of this machine that has been there; *process: its number, 0 at first. */
+enum tcr_life { TCR_ALIVE, TCR_STOPPED, TCR_GONE };
+enum tcr_life tcr_look(int rank, long *process);
+bool tcr_numbered_as_launched(int rank, int size);       /* are ranks of this world named as the launcher numbered them? */
 double tcr_seconds(void);
 void tcr_pause(int *idle);                                       /* between looks at something: the longer idle, the longer */
 

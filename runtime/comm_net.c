@@ -228,7 +228,8 @@ static int wait_open(struct tcr_net *net)
         tcr_absent(who, sizeof who);
         rest(900000000); /* ranks that give up a little later must not miss this one's sign */
     }
-    tcr_arrive(false);
+    if (!opened || l->opening_status)
+        tcr_arrive(false);
     if (!opened)
         return tcr_fail(TCC_EENV, "%s did not start within %g s: %s not come", net->t->name, net->timeout, who);
     return l->opening_status ? tcr_fail(l->opening_status, "%s", l->opening_why) : TCC_OK;
@@ -315,6 +316,8 @@ int tcr_net_close(struct tcr_net *net, const char *why)
     status = tcr_net_status(net);
     tcr_net_unlock(net);
     stop_thread(net);
+    if (!status) /* of a broken one others look for this process until it ends */
+        tcr_arrive(false);
     tcr_watch_free(net);
     net->t->close(net, status != TCC_OK);
     net_free(net);

@@ -10,6 +10,10 @@
  * A rank hangs when it is waited for and nothing has been heard of it for the time limit: neither data, nor a counter that moved.
  * So ranks that compute for long are left in peace, and nobody sends anything while all is well. Of ranks that wait for each
  * other in a row the last one is to blame: each says whom it waits for in the end.
+ *
+ * A rank that was killed says nothing, and whoever waits may be waiting for another one that waits for it. So before anybody is
+ * blamed all members of the operation's group are asked, and one that does not answer is the one; of this machine's ranks
+ * the processes are looked at, so that one that is gone is named at once.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +21,9 @@
 
 #include "runtime/comm_int.h"
 
-#define ASK_AFTER 0.5 /* seconds of waiting */
+#define ASK_AFTER 0.5   /* seconds of waiting */
+#define GONE_AFTER 0.5  /* from when a process was found gone: what it had said before may be on its way */
+#define PROBE_AT_MOST 3 /* seconds in which all members must answer before one is blamed */
 
 atomic_ullong tcr_work;
 
@@ -37,9 +43,10 @@ struct letter {
 };
 
 struct peer {
-    bool known, ended;
+    bool known, ended, here; /* here: its process can be looked at */
+    long process;
     uint64_t work;
-    double changed, asked, heard; /* seconds; 0: never */
+    double changed, asked, heard, gone; /* seconds; 0: never */
     int waits_for;
     char *text; /* why it ended, or what it is doing */
 };
@@ -49,7 +56,7 @@ struct tcr_watch {
     struct tcr_msg listening;
     struct letter *letters;
     struct peer *peers;
-    double looked;
+    double looked, looked_around;
 };
 
 /* -- Notes ---------------------------------------------------------------------------------------------------- */
@@ -155,13 +162,66 @@ static void ended_early(struct tcr_net *net, const struct tcr_op *op, const stru
                   why, net->rank);
 }
 
+static double probe_time(const struct tcr_net *net)
+{
+    return net->timeout / 3 < PROBE_AT_MOST ? net->timeout / 3 : PROBE_AT_MOST;
+}
+
+/* Was it asked, and has said nothing while others had the time to? */
+static bool is_silent(const struct tcr_net *net, const struct peer *p, double now)
+{
+    return !p->ended && now - p->heard > 0.8 * probe_time(net);
+}
+
+static void blame_silent(struct tcr_net *net, const struct tcr_op *op, int rank)
+{
+    struct peer *p = &net->watch->peers[rank];
+    bool stopped = p->here && tcr_look(rank, &p->process) == TCR_STOPPED;
+    char process[64] = "";
+
+    if (stopped)
+        snprintf(process, sizeof process, ": its process %ld is stopped", p->process);
+    tcr_net_break(net, true, "rank %d does not answer%s: no part in %s within %g s (found by rank %d)", rank, process,
+                  tcr_coll_name(op->c.kind), net->timeout, net->rank);
+}
+
+/* The members of the operation's group that others may be waiting for; without a thread of ours a process that computes says
+ * nothing, and only the awaited one is to answer. */
+static int silent_member(const struct tcr_net *net, const struct tcr_op *op, double now)
+{
+    const struct peer *peers = net->watch->peers;
+
+    if (is_silent(net, &peers[op->awaited], now))
+        return op->awaited;
+    for (int i = 0; net->threaded && i < op->c.c->size; i++) {
+        int rank = op->c.c->ranks[i];
+
+        if (rank != net->rank && is_silent(net, &peers[rank], now))
+            return rank;
+    }
+    return -1;
+}
+
+static void ask_members(struct tcr_net *net, const struct tcr_op *op, double now)
+{
+    for (int i = 0; i < op->c.c->size; i++) {
+        int rank = op->c.c->ranks[i];
+        struct peer *p = &net->watch->peers[rank];
+
+        if (rank == net->rank || p->ended || now - p->asked <= ASK_AFTER)
+            continue;
+        p->asked = now;
+        post(net, rank, ASK, "");
+    }
+}
+
 static void too_late(struct tcr_net *net, const struct tcr_op *op, const struct peer *p, double now)
 {
     const char *what = tcr_coll_name(op->c.kind), *doing = p->text && *p->text ? p->text : "something else";
+    int silent = silent_member(net, op, now);
 
-    if (now - p->heard > 2 * ASK_AFTER + 0.5 || !p->heard)
-        tcr_net_break(net, true, "rank %d does not answer: no part in %s within %g s (found by rank %d)", op->awaited,
-                      what, net->timeout, net->rank);
+    if (silent >= 0)
+        blame_silent(net, op, silent);
     else if (p->waits_for == net->rank)
         tcr_net_break(net, true, "ranks %d and %d wait for each other, in %s and in %s: the ranks run different things",
                       net->rank, op->awaited, what, doing);
@@ -189,8 +249,31 @@ static void judge(struct tcr_net *net, const struct tcr_op *op, double now)
         p->asked = now;
         post(net, op->awaited, ASK, "");
     }
+    if (now - base > 0.95 * net->timeout - probe_time(net) && net->threaded)
+        ask_members(net, op, now);
     if (now - base > 0.95 * net->timeout)
         too_late(net, op, p, now);
+}
+
+/* Ranks of this machine whose process has ended without a word. */
+static void look_around(struct tcr_net *net, double now)
+{
+    struct tcr_watch *w = net->watch;
+
+    if (now - w->looked_around < ASK_AFTER / 2)
+        return;
+    w->looked_around = now;
+    for (int i = 0; i < net->size && !net->broken; i++) {
+        struct peer *p = &w->peers[i];
+
+        if (!p->here || p->ended || tcr_look(i, &p->process) != TCR_GONE)
+            continue;
+        if (!p->gone)
+            p->gone = now;
+        else if (now - p->gone > GONE_AFTER)
+            tcr_net_break(net, true, "rank %d has died: its process %ld is gone (found by rank %d)", i, p->process,
+                          net->rank);
+    }
 }
 
 int tcr_watch_poll(struct tcr_net *net, double now)
@@ -224,6 +307,9 @@ int tcr_watch_poll(struct tcr_net *net, double now)
     for (const struct tcr_op *op = net->ops; op && !net->broken; op = op->next)
         if (op->awaited >= 0)
             judge(net, op, now);
+    const struct tcr_op *op = longest(net);
+    if (op && now - op->since > ASK_AFTER)
+        look_around(net, now);
     return status;
 }
 
@@ -251,6 +337,7 @@ bool tcr_watch_alone(struct tcr_net *net, int *missing)
             p->asked = now;
             post(net, i, ASK, "");
         }
+        look_around(net, now);
         if (now - p->changed > 0.95 * net->timeout)
             tcr_net_break(net, true, "rank %d does not end: nothing happened there for %g s (found by rank %d)", i,
                           net->timeout, net->rank);
@@ -271,6 +358,8 @@ int tcr_watch_new(struct tcr_net *net)
     }
     for (int i = 0; i < net->size; i++)
         w->peers[i].waits_for = -1;
+    for (int i = 0; i < net->size && tcr_numbered_as_launched(net->rank, net->size); i++)
+        w->peers[i].here = i != net->rank && tcr_look(i, &w->peers[i].process) != TCR_GONE;
     net->watch = w;
     return listen(net);
 }
