@@ -291,10 +291,12 @@ struct trace_optimizer_options {
     const char *state;           /* "float32" or "bf16"; NULL: float32 */
     double clip_norm;            /* 0: none */
     bool data_parallel;          /* gradients are averaged over the processes of group dp first, in buckets, while others are computed */
+    const char *group;           /* over that group instead; NULL: dp */
     double bucket_cap_mb;        /* 0: 25, with a first one of 1 MiB */
 };
 /* Any optimizer of doc/training.md by its text, groups included: "adamw:lr=1e-3;*bias:weight_decay=0". Retains the params; those
- * without a name are called paramN. `options` may be NULL. NULL after an error. An update whose gradients are not all finite changes
+ * without a name are called paramN. With data_parallel, called by all processes of the group, which must list the same params (TCC_EINPUT
+ * otherwise): all get those of the group's first rank. `options` may be NULL. NULL after an error. An update whose gradients are not all finite changes
  * nothing. */
 struct trace_optimizer *trace_optimizer(struct trace_ctx *c, const char *text, int n, struct trace_tensor *const *params,
                                         const struct trace_optimizer_options *options);
@@ -304,14 +306,21 @@ int trace_optimizer_step(struct trace_optimizer *o);         /* records the upda
 /* The base rate and the epoch of the next steps: inputs of the graph, so no new one. */
 int trace_set_rate(struct trace_optimizer *o, double rate);
 int trace_set_epoch(struct trace_optimizer *o, int64_t epoch);
-/* Its tensors by name, for checkpoints and tests: "optimizer.exp_avg.w", "train.step", "train.lr" (the last update's rate);
- * NULL: none of that name. trace_optimizer_state_name(): those there are, NULL behind the last. */
+/* Its tensors by name, for checkpoints and tests: "optimizer.exp_avg.w", "train.step", "train.lr" (the last update's rate),
+ * "train.random" (i64[2]: the context's seed and the number of the next execution, which dropout is a function of: what trace_set()
+ * gives it the context goes on with); NULL: none of that name. trace_optimizer_state_name(): those there are, NULL behind the last. */
 struct trace_tensor *trace_optimizer_state(struct trace_optimizer *o, const char *name);
 const char *trace_optimizer_state_name(const struct trace_optimizer *o, int i);
 
 /* torch.amp.GradScaler with its defaults (scale: 0 for 65536): halves after an overflow, doubles after 2000 good steps. One scaler an
  * optimizer: trace_backward(trace_scaler_scale(s, loss)), then trace_scaler_step(s, o) instead of trace_optimizer_step(o). */
 struct trace_scaler *trace_scaler(struct trace_ctx *c, double scale);
+/* 0: the default, 65536, 2, 0.5, 2000. After an overflow the scale is times backoff, after `interval` good steps times growth. */
+struct trace_scaler_options { double init, growth, backoff; int64_t interval; };
+struct trace_scaler *trace_scaler_new(struct trace_ctx *c, const struct trace_scaler_options *options);      /* NULL: defaults */
+/* Its tensors by name, for checkpoints: "train.scale", f32[], and "train.growth", i32[]: good steps since the scale changed. */
+struct trace_tensor *trace_scaler_state(struct trace_scaler *s, const char *name);
+const char *trace_scaler_state_name(const struct trace_scaler *s, int i);
 void trace_scaler_free(struct trace_scaler *s);
 struct trace_tensor *trace_scaler_scale(struct trace_scaler *s, struct trace_tensor *loss);
 int trace_scaler_step(struct trace_scaler *s, struct trace_optimizer *o);
@@ -341,12 +350,17 @@ int trace_group_size(const struct trace_ctx *c, const char *name);       /* 1: n
 /* Collectives, recorded like other ops and run by all members of the group in the order of recording. `mode`: "sum", "avg", "min",
  * "max", "product". In a group of one they give t. Only all_reduce has a gradient (of sum and avg). With stages, the group is dp. */
 struct trace_tensor *trace_all_reduce(struct trace_tensor *t, const char *group, const char *mode);
+/* All of a list by one message: out[i] = scale * the reduction of in[i] (a scale other than 1 is for floats). */
+int trace_all_reduce_many(struct trace_ctx *c, int n, struct trace_tensor *const *in, const char *group, const char *mode, double scale,
+                          struct trace_tensor **out);
 struct trace_tensor *trace_reduce(struct trace_tensor *t, const char *group, const char *mode, int root);    /* elsewhere undefined */
 struct trace_tensor *trace_broadcast(struct trace_tensor *t, const char *group, int root);
 /* [n, ...] to [size n, ...]: the ranks' tensors one behind the other; and back: the sum's part of this rank. */
 struct trace_tensor *trace_all_gather(struct trace_tensor *t, const char *group);
 struct trace_tensor *trace_reduce_scatter(struct trace_tensor *t, const char *group, const char *mode);
 struct trace_tensor *trace_all_to_all(struct trace_tensor *t, const char *group);        /* part r of axis 0 goes to rank r */
+/* Parts of any sizes: give[r] rows go to rank r, take[r] come from it; what one gives is what the other takes. */
+struct trace_tensor *trace_all_to_all_parts(struct trace_tensor *t, const char *group, const int64_t *give, const int64_t *take);
 int trace_send(struct trace_tensor *t, const char *group, int peer, int tag);            /* 0 <= tag < 4096 */
 struct trace_tensor *trace_recv(struct trace_ctx *c, const char *group, int peer, int tag, int dtype, int rank, const int64_t *dims);
 
@@ -365,18 +379,27 @@ int trace_share_state(struct trace_ctx *c, const char *group, int root);
 struct trace_loader_options {
     int64_t batch;               /* samples in a batch */
     bool shuffle, keep_last;     /* keep_last: the last batch may be smaller, and has a graph of its own */
-    bool data_parallel;          /* `batch` is that of all processes of group dp: rank r takes samples r, r + ranks, ... of each */
-    uint64_t seed;               /* order of epoch e: torch.randperm with seed + e */
+    bool data_parallel;          /* `batch` is that of all processes of group dp: a rank's has max(1, batch / ranks) samples */
+    const char *group;           /* of that group instead; NULL: dp */
+    int batches_per_execution;   /* steps end after so many batches; 0: 1 */
+    uint64_t seed;
 };
 /* Batches of samples: the arrays' first axis, as long in all of them. The arrays stay the caller's and must stay. */
 struct trace_loader *trace_loader(struct trace_ctx *c, int narrays, const struct tcc_tensor *arrays,
                                   const struct trace_loader_options *options);
 void trace_loader_free(struct trace_loader *l);
-int64_t trace_loader_batches(const struct trace_loader *l);  /* in an epoch */
+int64_t trace_loader_batches(const struct trace_loader *l);  /* in an epoch: as many as trace_loader_next() gives, the same in all ranks */
 void trace_loader_start(struct trace_loader *l, int64_t epoch);      /* begins that epoch (at first: 0) */
-/* Ends the step (trace_mark_step()), then makes out[i] the next batch of array i: temporary tensors. *more: false at the end of the
- * epoch, where no tensor is made. */
+/* Ends the step (trace_mark_step()) when batches_per_execution batches were given or the epoch ends, then makes out[i] the next batch
+ * of array i: temporary tensors. *more: false at the end of the epoch, where no tensor is made. */
 int trace_loader_next(struct trace_loader *l, struct trace_tensor **out, bool *more);
+/* The order of samples, as torch.utils.data.DistributedSampler's, which the loader and tccc-train use: of each epoch's order rank r
+ * takes numbers r, r + ranks, ... (contiguous: adjacent parts). All ranks take as many: what the last ones lack begins at the epoch's
+ * first samples again, or with drop_last the rest is left out. */
+struct trace_sampler { int64_t samples; int ranks, rank; bool shuffle, drop_last, contiguous; uint64_t seed; };
+int64_t trace_sampler_count(const struct trace_sampler *s);  /* of this rank, in an epoch */
+/* Its *count numbers in the epoch's order, by torch.randperm seeded with seed + epoch: free() them. NULL: no memory. */
+int64_t *trace_sampler_epoch(const struct trace_sampler *s, int64_t epoch, int64_t *count);
 /* torch.randperm(n) on the CPU, seeded with `seed`: 0..n-1 in a random order. */
 void trace_randperm(uint64_t seed, int64_t n, int64_t *out);
 

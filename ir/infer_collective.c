@@ -65,6 +65,34 @@ INFER(all_gather)
     return set_first_dim(ctx, n, t, ir_mulc(ctx, t->dim[0], count));
 }
 
+static int64_t rows_of(struct ir_ctx *ctx, struct ir_node *n, const struct ir_attr *a)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < a->n; i++) {
+        if (a->ints[i] < 0 || __builtin_add_overflow(sum, a->ints[i], &sum)) {
+            infer_fail(ctx, n, "%s must be counts of rows, got %lld", ir_attr_name(a->key), (long long)a->ints[i]);
+            return -1;
+        }
+    }
+    return sum;
+}
+
+INFER(all_to_all)
+{
+    const struct ir_attr *give = ir_attr(n, IR_ATTR_give), *take = ir_attr(n, IR_ATTR_take);
+    ir_type t = infer_tensor(ctx, n, 0);
+    if (!t || (!give && !take))
+        return t && infer_set_type(ctx, n, 0, t);
+    if (!give || !take || give->n != take->n || t->rank < 1)
+        return infer_fail(ctx, n, "give and take are lists of one length, of an operand with an axis");
+    int64_t given = rows_of(ctx, n, give), taken = rows_of(ctx, n, take);
+    if (given < 0 || taken < 0)
+        return false;
+    if (!ir_is_value(t->dim[0], given))
+        return infer_fail(ctx, n, "axis 0 of %s must be the sum of give, %lld", ir_type_text(ctx, t), (long long)given);
+    return set_first_dim(ctx, n, t, ir_const(ctx, taken));
+}
+
 INFER(reduce_scatter)
 {
     ir_type t = infer_tensor(ctx, n, 0);

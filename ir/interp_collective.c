@@ -6,7 +6,8 @@
 
 int interp_collective(struct it_call *c)
 {
-    if (ir_get_i(c->n, IR_ATTR_count, 1) != 1)
+    const struct ir_attr *give = ir_attr(c->n, IR_ATTR_give);
+    if (ir_get_i(c->n, IR_ATTR_count, 1) != 1 || (give && give->n != 1))
         return it_fail(c, TCC_EUSAGE, "the interpreter is alone: count must be 1");
     for (int i = 0; i < c->n->nin; i++)
         c->out[i] = ir_tensor_ref(c->in[i]);

@@ -29,8 +29,8 @@ static const struct {
 /* The attributes that the step carries, under their own names. */
 static void step_attrs(struct lw *lw, struct kn_step *s, const struct ir_node *n)
 {
-    static const enum ir_attr_key keys[] = {IR_ATTR_group, IR_ATTR_mode,  IR_ATTR_scale,  IR_ATTR_root,
-                                            IR_ATTR_name,  IR_ATTR_bytes, IR_ATTR_members};
+    static const enum ir_attr_key keys[] = {IR_ATTR_group, IR_ATTR_mode,    IR_ATTR_scale, IR_ATTR_root, IR_ATTR_name,
+                                            IR_ATTR_bytes, IR_ATTR_members, IR_ATTR_give,  IR_ATTR_take};
     struct ir_attr *attrs = IR_NEWN(lw->ctx, sizeof keys / sizeof *keys, struct ir_attr);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const struct ir_attr *a = ir_attr(n, keys[i]);

@@ -111,6 +111,8 @@ bool train_update(struct ir_builder *b, const struct train_options *o, int n, st
  * update. */
 bool train_parallel_gradients(struct ir_builder *b, const struct train_options *o, int n, struct ir_state *const *params,
                               struct ir_value **grads);
+/* Collectives of group dp in nodes numbered `first` and up, in regions too, become those of `group`. */
+void train_use_group(struct ir_block *block, uint32_t first, const char *group);
 /* A loss by its text ("cross_entropy:label_smoothing=0.1"), at b's point: *value, f32[], and where `gradient` is not NULL, its gradient
  * by the scores times `factor` (f32[]; NULL: 1). False after a diagnostic. */
 bool train_loss_at(struct ir_builder *b, const char *loss, struct ir_value *scores, struct ir_value *target, struct ir_value *factor,

@@ -324,3 +324,15 @@ bool train_parallel_check(struct ir_ctx *ctx, const struct train_options *o)
         return true;
     return false;
 }
+
+void train_use_group(struct ir_block *block, uint32_t first, const char *group)
+{
+    IR_EACH_NODE(n, block)
+    {
+        if (n->id >= first && ir_op_info(n->op)->kind == IR_K_COLLECTIVE &&
+            !strcmp(ir_get_s(n, IR_ATTR_group, ""), "dp"))
+            ir_set_attr(n, ir_attr_s(IR_ATTR_group, group));
+        for (int i = 0; i < n->nregions; i++)
+            train_use_group(n->regions[i], first, group);
+    }
+}

@@ -22,7 +22,7 @@ struct tcr_lock {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     pthread_t thread;
-    bool running, stop, opened;
+    bool running, stop, opened, given_up;
     int opening_status;
     char opening_why[512];
     struct tccrt_comm_options options;
@@ -192,6 +192,9 @@ static void *serve(void *arg)
 
 /* -- Opening and closing -------------------------------------------------------------------------------------- */
 
+/* glibc's; elsewhere there is none, and what it is for is left out. */
+extern int on_exit(void (*)(int, void *), void *) __attribute__((weak));
+
 /*
  * A thread that is still inside of the library when the process ends can hang what the library does at exit. So the process
  * then ends without that: what the program registered to run at exit after this call has run by then, streams are flushed.
@@ -201,6 +204,29 @@ static void leave(int status, void *unused)
     (void)unused;
     fflush(NULL);
     _exit(status);
+}
+
+static bool watching_exit;
+static struct tcr_net *opening; /* until its transport has come back */
+
+/*
+ * A library whose start fails may end the process (Open MPI does when a rank dies meanwhile), before anybody has heard which rank
+ * it was. Its thread is held up until the caller has given up, and has had the time to say so.
+ */
+static void library_exits(int status, void *unused)
+{
+    struct tcr_net *net = opening;
+    struct tcr_lock *l = net ? net->lock : NULL;
+
+    (void)status;
+    (void)unused;
+    if (!l || !pthread_equal(pthread_self(), l->thread))
+        return;
+    pthread_mutex_lock(&l->mutex);
+    while (!l->given_up)
+        pthread_cond_wait(&l->changed, &l->mutex);
+    pthread_mutex_unlock(&l->mutex);
+    sleep(2);
 }
 
 /* The whole takes the limit at most, a second for the others to see that this rank was there included. */
@@ -213,6 +239,9 @@ static int wait_open(struct tcr_net *net)
     char who[200];
 
     tcr_arrive(true);
+    if (on_exit && !watching_exit)
+        on_exit(library_exits, NULL);
+    watching_exit = true;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += (time_t)limit;
     until.tv_nsec += (long)((limit - (double)(time_t)limit) * 1e9);
@@ -223,10 +252,19 @@ static int wait_open(struct tcr_net *net)
         ;
     opened = l->opened;
     pthread_mutex_unlock(&l->mutex);
+    if (opened)
+        opening = NULL;
     if (!opened) {
-        on_exit(leave, NULL);
+        if (on_exit)
+            on_exit(leave, NULL);
         tcr_absent(who, sizeof who);
         rest(900000000); /* ranks that give up a little later must not miss this one's sign */
+    }
+    if (!opened) {
+        pthread_mutex_lock(&l->mutex);
+        l->given_up = true;
+        pthread_cond_broadcast(&l->changed);
+        pthread_mutex_unlock(&l->mutex);
     }
     if (!opened || l->opening_status)
         tcr_arrive(false);
@@ -266,7 +304,9 @@ int tcr_net_open(const struct tcr_transport *t, const struct tccrt_comm_options 
         snprintf(net->lock->opening_why, sizeof net->lock->opening_why, "%s", tccrt_error());
         net->lock->opened = true;
     }
+    opening = net;
     if (pthread_create(&net->lock->thread, NULL, serve, net)) {
+        opening = NULL;
         net_free(net);
         return tcr_fail(TCC_EENV, "no thread for communication");
     }

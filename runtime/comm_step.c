@@ -292,6 +292,41 @@ static int reduce_owned(struct tccrt_session *s, const struct tcc_pstep *p, stru
     return tcr_comm_reduce_owned(c, how, scale, &m, t, t + m.n, request);
 }
 
+/* Elements of the parts whose rows an attribute lists. False: it lists another number of ranks than there are. */
+static bool parts_of(const struct tccrt_session *s, const struct tcc_pattr *rows, const struct tcc_tensor *t, int ranks,
+                     int64_t *counts)
+{
+    int64_t row = 1;
+
+    if (rows->n != (uint32_t)ranks)
+        return false;
+    for (int i = 1; i < t->rank; i++)
+        row *= t->dims[i];
+    for (int i = 0; i < ranks; i++)
+        counts[i] = ((const int64_t *)(s->m->bytes + rows->data))[i] * row;
+    return true;
+}
+
+static int all_to_all(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_comm *c,
+                      const struct tcc_tensor *t, struct tccrt_request **request)
+{
+    const struct tcc_pattr *give = find_attr(s, p, "give", TCC_ATTR_INTS),
+                           *take = find_attr(s, p, "take", TCC_ATTR_INTS);
+    int64_t *counts;
+    int status;
+
+    if (!give || !take)
+        return tccrt_comm_all_to_all(c, t, NULL, t + 1, NULL, request);
+    if (!(counts = calloc(2 * (size_t)c->size, sizeof *counts)))
+        return tcr_fail(TCC_EENV, "no memory for the parts of all_to_all");
+    if (!parts_of(s, give, t, c->size, counts) || !parts_of(s, take, t + 1, c->size, counts + c->size))
+        status = tcr_fail(TCC_EINPUT, "all_to_all: parts for %u ranks, in a group of %d", give->n, c->size);
+    else
+        status = tccrt_comm_all_to_all(c, t, counts, t + 1, counts + c->size, request);
+    free(counts);
+    return status;
+}
+
 static int run_collective(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_comm *c,
                           const struct tcc_tensor *t, struct tccrt_request **request)
 {
@@ -315,7 +350,7 @@ static int run_collective(struct tccrt_session *s, const struct tcc_pstep *p, st
     case TCC_SHARE: return tcr_comm_share(c, n, t, t + n, request);
     case TCC_OWNS: return owns(c, n, t);
     case TCC_REDUCE_OWNED: return reduce_owned(s, p, c, how, scale, t, request);
-    case TCC_ALL_TO_ALL: return tccrt_comm_all_to_all(c, t, NULL, t + 1, NULL, request);
+    case TCC_ALL_TO_ALL: return all_to_all(s, p, c, t, request);
     default: return tccrt_comm_barrier(c, request);
     }
 }

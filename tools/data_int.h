@@ -7,7 +7,6 @@
  *   data_zip      npz
  *   data_set      --data and the step's inputs: which array feeds which input
  *   data_fill     one batch of one array, converted and checked
- *   data_sampler  the order of samples
  *   data_loader   batches ahead of time
  */
 #ifndef TCCC_TOOLS_DATA_INT_H
@@ -61,12 +60,7 @@ void data_set_close(struct data_set *set);
 bool data_fill(const struct data_set *set, int i, int64_t batch, int64_t n, const int64_t *rows, void *to, char *error);
 int64_t data_row_elements(const struct data_array *a);
 
-/* The order of an epoch, as torch.utils.data.DistributedSampler's: rank `rank` of `ranks` gets *count numbers (free() them; NULL: no
- * memory). `contiguous`: the ranks get adjacent parts instead. */
-struct sampler { int64_t samples; int ranks, rank; bool shuffle, drop_last, contiguous; uint64_t seed; };
-int64_t *sampler_epoch(const struct sampler *s, int64_t epoch, int64_t *count);
-void sampler_randperm(uint64_t seed, int64_t n, int64_t *out);             /* torch.randperm(n) on the CPU after manual_seed(seed) */
-
+/* Batches of the order that trace_sampler_epoch() gives (compiler/trace.h). */
 /* A batch: data[i] has `rows` rows of input i. `error`: why it could not be made, else "". */
 struct batch { int64_t rows, number; void **data; char error[ERROR_SIZE]; };
 struct loader;

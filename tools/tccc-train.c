@@ -154,7 +154,7 @@ static int read_numbers(struct trainer *t)
     t->drop_last = option_set(o, OPT_drop_last);
     t->best_loss = INFINITY;
     t->json = option_set(o, OPT_json) || !isatty(STDERR_FILENO) || !isatty(STDOUT_FILENO);
-    t->sampler = (struct sampler){.ranks = (int)ranks,
+    t->sampler = (struct trace_sampler){.ranks = (int)ranks,
                                   .rank = (int)rank,
                                   .shuffle = !option_set(o, OPT_no_shuffle),
                                   .drop_last = t->drop_last,
@@ -210,8 +210,7 @@ static int open_data(struct trainer *t)
         data_set_notes(t->o, &t->data);
     take_dims(&t->step, &t->data);
     t->sampler.samples = t->data.samples;
-    int64_t ranks = t->sampler.ranks, n = t->data.samples;
-    count = t->drop_last ? n / ranks : (n + ranks - 1) / ranks;
+    count = trace_sampler_count(&t->sampler);
     if (t->fixed_batch && count % t->batch_size && !t->drop_last) {
         if (!option_set(t->o, OPT_quiet) && t->chief)
             fprintf(stderr,
@@ -399,7 +398,7 @@ static bool enough(const struct trainer *t)
 static int run_epoch(struct trainer *t, struct batch **list)
 {
     int64_t count;
-    int64_t *order = sampler_epoch(&t->sampler, t->epoch, &count);
+    int64_t *order = trace_sampler_epoch(&t->sampler, t->epoch, &count);
     bool ended = false;
     int code = order ? EXIT_FINE : tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
 

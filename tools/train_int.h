@@ -11,6 +11,7 @@
 #ifndef TCCC_TOOLS_TRAIN_INT_H
 #define TCCC_TOOLS_TRAIN_INT_H
 
+#include "compiler/trace.h"
 #include "tools/data_int.h"
 
 struct train_schedule;
@@ -29,7 +30,7 @@ struct trainer {
     struct entry_info step, eval;          /* eval.name NULL: the artifact has none */
     struct data_set data, eval_data;
     struct loader *loader, *eval_loader;
-    struct sampler sampler;
+    struct trace_sampler sampler;
     int64_t batch_size, epochs, steps;     /* steps 0: no limit */
     int64_t eval_every, checkpoint_every;
     int per_execution;

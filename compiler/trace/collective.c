@@ -2,37 +2,50 @@
 /* collective.c - collectives among a context's processes: recorded like other ops, and computed at once in eager mode. */
 #include "compiler/trace/trace_int.h"
 
+#include <math.h>
 #include <string.h>
 
 struct collective_work {
     enum ir_op op;
     const char *group, *mode;
+    double scale;    /* 0: 1 */
     int number, tag; /* root, peer, or the group's size */
-    struct trace_tensor *in, *out;
-    ir_type type; /* of what is received */
+    int n;           /* operands, and results */
+    struct trace_tensor *const *in;
+    struct trace_tensor **out, *one;
+    const int64_t *give, *take; /* all_to_all: rows to and from each rank; NULL: equal parts */
     int dtype, rank;
     const int64_t *dims;
 };
 
-static struct ir_node *build(struct trace_graph *g, const struct collective_work *w, struct ir_value *v)
+static struct ir_node *build(struct trace_graph *g, const struct collective_work *w, struct ir_value **v)
 {
     struct ir_attr group = ir_attr_s(IR_ATTR_group, ir_intern(g->ctx, w->group)),
                    mode = ir_attr_s(IR_ATTR_mode, ir_intern(g->ctx, w->mode ? w->mode : "sum")),
                    root = ir_attr_i(IR_ATTR_root, w->number), count = ir_attr_i(IR_ATTR_count, w->number),
+                   scale = ir_attr_f(IR_ATTR_scale, w->scale != 0 ? w->scale : 1),
                    peer = ir_attr_e(IR_ATTR_peer, ir_const(g->ctx, w->number)),
                    tag = ir_attr_e(IR_ATTR_tag, ir_const(g->ctx, w->tag));
-    ir_type type = v ? v->type : ir_tensor_type_i(g->ctx, (enum tcc_dtype)w->dtype, w->rank, w->dims);
-    struct ir_attr types = ir_attr_types(IR_ATTR_types, 1, &type);
-    int nin = v ? 1 : 0;
+    ir_type *list = IR_NEWN(g->ctx, (size_t)w->n + 1, ir_type);
+    list[0] = w->n ? NULL : ir_tensor_type_i(g->ctx, (enum tcc_dtype)w->dtype, w->rank, w->dims);
+    for (int i = 0; i < w->n; i++)
+        list[i] = v[i]->type;
+    struct ir_attr types = ir_attr_types(IR_ATTR_types, w->n ? w->n : 1, list);
     switch (w->op) {
-    case IR_all_reduce: return ir_build(&g->b, w->op, nin, &v, IR_ATTRS(group, mode, types));
-    case IR_reduce: return ir_build(&g->b, w->op, nin, &v, IR_ATTRS(group, mode, root, types));
-    case IR_broadcast: return ir_build(&g->b, w->op, nin, &v, IR_ATTRS(group, root, types));
-    case IR_all_gather: return ir_build(&g->b, w->op, nin, &v, IR_ATTRS(group, count));
-    case IR_reduce_scatter: return ir_build(&g->b, w->op, nin, &v, IR_ATTRS(group, mode, count));
-    case IR_send: return ir_build(&g->b, w->op, nin, &v, IR_ATTRS(group, peer, tag));
-    case IR_recv: return ir_build(&g->b, w->op, nin, &v, IR_ATTRS(group, peer, tag, types));
-    default: return ir_build(&g->b, w->op, nin, &v, IR_ATTRS(group));
+    case IR_all_reduce:
+        return w->scale == 0 || w->scale == 1 ? ir_build(&g->b, w->op, w->n, v, IR_ATTRS(group, mode, types))
+                                              : ir_build(&g->b, w->op, w->n, v, IR_ATTRS(group, mode, scale, types));
+    case IR_reduce: return ir_build(&g->b, w->op, w->n, v, IR_ATTRS(group, mode, root, types));
+    case IR_broadcast: return ir_build(&g->b, w->op, w->n, v, IR_ATTRS(group, root, types));
+    case IR_all_gather: return ir_build(&g->b, w->op, w->n, v, IR_ATTRS(group, count));
+    case IR_reduce_scatter: return ir_build(&g->b, w->op, w->n, v, IR_ATTRS(group, mode, count));
+    case IR_send: return ir_build(&g->b, w->op, w->n, v, IR_ATTRS(group, peer, tag));
+    case IR_recv: return ir_build(&g->b, w->op, w->n, v, IR_ATTRS(group, peer, tag, types));
+    default:
+        return w->give ? ir_build(&g->b, w->op, w->n, v,
+                                  IR_ATTRS(group, ir_attr_ints(IR_ATTR_give, w->number, w->give),
+                                           ir_attr_ints(IR_ATTR_take, w->number, w->take)))
+                       : ir_build(&g->b, w->op, w->n, v, IR_ATTRS(group));
     }
 }
 
@@ -40,13 +53,15 @@ static void record(struct trace_ctx *c, void *arg)
 {
     struct collective_work *w = arg;
     struct trace_graph *g = &c->graph;
-    struct ir_value *v = w->in ? trace_value(w->in) : NULL;
-    if (w->in && !v)
-        return;
+    struct ir_value **v = IR_NEWN(g->ctx, (size_t)w->n + 1, struct ir_value *);
+    for (int i = 0; i < w->n; i++)
+        if (!(v[i] = trace_value(w->in[i])))
+            return;
     g->b.where = trace_where(c, NULL);
     struct ir_node *n = build(g, w, v);
-    if (n && n->nout)
-        w->out = trace_tensor_of(c, n->out[0]);
+    for (int i = 0; n && i < n->nout; i++)
+        if (!(w->out[i] = trace_tensor_of(c, n->out[i])))
+            return;
     g->effects |= n && trace_comm(c, w->group);
 }
 
@@ -54,9 +69,9 @@ static void record(struct trace_ctx *c, void *arg)
 static bool check(struct trace_ctx *c, const struct collective_work *w, bool rank)
 {
     const char *name = ir_op_info(w->op)->name;
-    if (trace_group_rank(c, w->group) < 0)
-        trace_fail(c, TCC_EUSAGE, "%s: this process is not in group '%s'", name, w->group);
-    else if (trace_comm(c, "pp") && strcmp(w->group, "dp"))
+    if (trace_check_group(c, name, w->group))
+        return false;
+    if (trace_comm(c, "pp") && strcmp(w->group, "dp"))
         trace_fail(c, TCC_EUSAGE, "%s: of group '%s': processes that are stages have collectives of group dp only",
                    name, w->group);
     else if (rank && (w->number < 0 || w->number >= trace_group_size(c, w->group)))
@@ -71,13 +86,31 @@ static struct trace_tensor *collective(struct trace_tensor *t, struct collective
 {
     if (!t || !check(t->c, &w, rank))
         return NULL;
-    w.in = t;
-    return trace_do(t->c, record, &w) ? NULL : w.out;
+    w.n = 1;
+    w.in = &t;
+    w.out = &w.one;
+    return trace_do(t->c, record, &w) ? NULL : w.one;
 }
 
 struct trace_tensor *trace_all_reduce(struct trace_tensor *t, const char *group, const char *mode)
 {
     return collective(t, (struct collective_work){.op = IR_all_reduce, .group = group, .mode = mode}, false);
+}
+
+int trace_all_reduce_many(struct trace_ctx *c, int n, struct trace_tensor *const *in, const char *group,
+                          const char *mode, double scale, struct trace_tensor **out)
+{
+    struct collective_work w = {
+        .op = IR_all_reduce, .group = group, .mode = mode, .scale = scale, .n = n, .in = in, .out = out};
+    memset(out, 0, (size_t)(n > 0 ? n : 0) * sizeof *out);
+    if (n < 1 || !(scale != 0 && isfinite(scale)))
+        return trace_fail(c, TCC_EUSAGE, "all_reduce: %d tensors, times %g", n, scale);
+    for (int i = 0; i < n; i++)
+        if (!in[i] || in[i]->c != c)
+            return trace_fail(c, TCC_EUSAGE, "all_reduce: tensor %d is none of this context", i);
+    if (!check(c, &w, false) || trace_do(c, record, &w))
+        memset(out, 0, (size_t)n * sizeof *out);
+    return c->status;
 }
 
 struct trace_tensor *trace_reduce(struct trace_tensor *t, const char *group, const char *mode, int root)
@@ -108,6 +141,15 @@ struct trace_tensor *trace_all_to_all(struct trace_tensor *t, const char *group)
     return collective(t, (struct collective_work){.op = IR_all_to_all, .group = group}, false);
 }
 
+struct trace_tensor *trace_all_to_all_parts(struct trace_tensor *t, const char *group, const int64_t *give,
+                                            const int64_t *take)
+{
+    int size = t ? trace_group_size(t->c, group) : 1;
+    return collective(
+        t, (struct collective_work){.op = IR_all_to_all, .group = group, .number = size, .give = give, .take = take},
+        false);
+}
+
 int trace_send(struct trace_tensor *t, const char *group, int peer, int tag)
 {
     if (!t)
@@ -121,7 +163,8 @@ struct trace_tensor *trace_recv(struct trace_ctx *c, const char *group, int peer
 {
     struct collective_work w = {
         .op = IR_recv, .group = group, .number = peer, .tag = tag, .dtype = dtype, .rank = rank, .dims = dims};
-    return check(c, &w, true) && !trace_do(c, record, &w) ? w.out : NULL;
+    w.out = &w.one;
+    return check(c, &w, true) && !trace_do(c, record, &w) ? w.one : NULL;
 }
 
 /* -- Eager mode ------------------------------------------------------------------------------------------------- */
@@ -146,8 +189,19 @@ static int number(const struct ir_node *n, enum ir_attr_key key)
     return a ? (int)ir_const_or(a->e, 0) : 0;
 }
 
-static int communicate(struct tccrt_comm *comm, const struct ir_node *n, const struct tcc_tensor *in,
-                       const struct tcc_tensor *out)
+/* Elements of the parts whose rows an attribute lists; NULL: equal parts. */
+static int64_t *parts(struct ir_ctx *ctx, const struct ir_attr *rows, const struct tcc_tensor *t)
+{
+    int64_t *counts = rows ? IR_NEWN(ctx, (size_t)rows->n + 1, int64_t) : NULL, row = 1;
+    for (int i = 1; i < t->rank; i++)
+        row *= t->dims[i];
+    for (int i = 0; rows && i < rows->n; i++)
+        counts[i] = rows->ints[i] * row;
+    return counts;
+}
+
+static int communicate(struct ir_ctx *ctx, struct tccrt_comm *comm, const struct ir_node *n,
+                       const struct tcc_tensor *in, const struct tcc_tensor *out)
 {
     double scale = ir_get_f(n, IR_ATTR_scale, 1);
     int root = (int)ir_get_i(n, IR_ATTR_root, 0), how = reduction(n);
@@ -161,7 +215,9 @@ static int communicate(struct tccrt_comm *comm, const struct ir_node *n, const s
         return tccrt_comm_broadcast(comm, root, n->nin, out, NULL);
     case IR_all_gather: return tccrt_comm_all_gather(comm, in, out, NULL, NULL);
     case IR_reduce_scatter: return tccrt_comm_reduce_scatter(comm, how, scale, in, out, NULL, NULL);
-    case IR_all_to_all: return tccrt_comm_all_to_all(comm, in, NULL, out, NULL, NULL);
+    case IR_all_to_all:
+        return tccrt_comm_all_to_all(comm, in, parts(ctx, ir_attr(n, IR_ATTR_give), in), out,
+                                     parts(ctx, ir_attr(n, IR_ATTR_take), out), NULL);
     case IR_send: return tccrt_comm_send(comm, number(n, IR_ATTR_peer), number(n, IR_ATTR_tag), in, NULL);
     case IR_recv: return tccrt_comm_recv(comm, number(n, IR_ATTR_peer), number(n, IR_ATTR_tag), out, NULL);
     default: return TCC_EBUG;
@@ -184,6 +240,6 @@ int trace_eager_collective(struct trace_ctx *c, const struct ir_node *n, struct 
             return trace_no_memory(c);
         to[i] = out[i]->t;
     }
-    int status = communicate(trace_comm(c, ir_get_s(n, IR_ATTR_group, "world")), n, from, to);
+    int status = communicate(ctx, trace_comm(c, ir_get_s(n, IR_ATTR_group, "world")), n, from, to);
     return status ? trace_comm_failed(c, status) : TCC_OK;
 }

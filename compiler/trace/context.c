@@ -7,9 +7,14 @@
 
 #include "compiler/target.h"
 
+/* The context of this thread's last failure: what NULL, which an op gives after one, stands for. */
+static _Thread_local struct trace_ctx *failed;
+static _Thread_local char none_made[256]; /* why trace_new() failed */
+
 int trace_fail(struct trace_ctx *c, int status, const char *format, ...)
 {
     va_list args;
+    failed = c;
     if (c->status)
         return c->status;
     c->status = status;
@@ -26,7 +31,12 @@ int trace_no_memory(struct trace_ctx *c)
 
 const char *trace_error(const struct trace_ctx *c)
 {
-    return c->error;
+    return c ? c->error : none_made;
+}
+
+struct trace_ctx *trace_failed(void)
+{
+    return failed && failed->status ? failed : NULL;
 }
 
 /* -- Data -------------------------------------------------------------------------------------------- */
@@ -187,6 +197,8 @@ void trace_free(struct trace_ctx *c)
 {
     if (!c)
         return;
+    if (failed == c)
+        failed = NULL;
     trace_executor_end(c);
     trace_loaders_free(c);
     trace_optimizers_free(c);
@@ -389,6 +401,30 @@ size_t trace_bytes(const struct trace_tensor *t)
     return n;
 }
 
+/* -- Random numbers ----------------------------------------------------------------------------------------- */
+
+int64_t trace_runs(const struct trace_ctx *c)
+{
+    return (int64_t)c->generation + c->runs_before;
+}
+
+void trace_random_show(struct trace_tensor *t)
+{
+    const int64_t now[2] = {(int64_t)t->c->seed, trace_runs(t->c)};
+    if (t->random && t->data)
+        memcpy(t->data->o->t.data, now, sizeof now);
+}
+
+void trace_random_take(struct trace_tensor *t)
+{
+    int64_t then[2];
+    if (!t->random || !t->data)
+        return;
+    memcpy(then, t->data->o->t.data, sizeof then);
+    t->c->seed = (uint64_t)then[0];
+    t->c->runs_before = then[1] - (int64_t)t->c->generation;
+}
+
 /* -- New values -------------------------------------------------------------------------------------------- */
 
 /* The value that the tensor goes back to when the graph being recorded fails. */
@@ -432,6 +468,8 @@ int trace_assign(struct trace_tensor *t, struct trace_tensor *value)
         return t ? trace_fail(t->c, TCC_EUSAGE, "assign: there is no value") : TCC_EUSAGE;
     if (t->c != value->c)
         return trace_fail(t->c, TCC_EUSAGE, "assign: the value is of another context");
+    if (t->random)
+        return trace_fail(t->c, TCC_EUSAGE, "assign: seed and number of executions are set by trace_set()");
     if (t == value || !trace_alive(t) || check_same(t, value, "assign"))
         return t->c->status;
     struct trace_tensor *pair[] = {t, value};
@@ -449,5 +487,6 @@ int trace_set(struct trace_tensor *t, const struct tcc_tensor *host)
     trace_hold(&t->before, NULL);
     trace_hold(&t->data, value->data);
     t->value = NULL;
+    trace_random_take(t);
     return TCC_OK;
 }

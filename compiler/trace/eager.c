@@ -76,7 +76,7 @@ static void compute(struct trace_ctx *c, const struct ir_node *n)
         in[i] = data_of(g, n->in[i].value);
     bool together = ir_op_info(n->op)->kind == IR_K_COLLECTIVE && trace_comm(c, ir_get_s(n, IR_ATTR_group, "world"));
     int status = together ? trace_eager_collective(c, n, in, out)
-                          : trace_eager_node(n, (int64_t)c->generation, in, out, error, sizeof error);
+                          : trace_eager_node(n, trace_runs(c), in, out, error, sizeof error);
     if (status)
         trace_fail(c, status, "%s", *error ? error : "an op can't be computed");
     for (int i = 0; i < n->nout; i++)

@@ -136,7 +136,8 @@ static void fill_run(struct trace_ctx *c, const struct trace_results *r, struct 
             hold(run, g->inputs[i]);
             run->in[run->nin++] = g->inputs[i]->o->t;
         }
-    run->count = (int64_t)c->generation;
+    run->count = trace_runs(c);
+    run->seed = c->seed + c->run_seed;
 }
 
 /* -- Handing out --------------------------------------------------------------------------------------------------- */
@@ -334,6 +335,16 @@ int trace_wait(struct trace_ctx *c)
     return trace_report_status(c);
 }
 
+/* The call that reads the result of an op that failed ends the step, and has the op's status. */
+static int read_nothing(void)
+{
+    struct trace_ctx *c = trace_failed();
+    if (!c)
+        return TCC_EUSAGE;
+    trace_flush(c, NULL);
+    return trace_report_status(c);
+}
+
 /* -- Reading ------------------------------------------------------------------------------------------------------- */
 
 /* t's data, computed. NULL: a failure, which is noted. */
@@ -353,15 +364,17 @@ static const void *data_of(struct trace_tensor *t)
     else if (!trace_is_here(t))
         trace_fail(c, TCC_EUSAGE, "read: tensor %s belongs to stage %d: trace_collect() brings it to all processes",
                    t->name ? t->name : "without a name", t->data->home - 1);
-    else
+    else {
+        trace_random_show(t);
         return t->data->o->t.data;
+    }
     return NULL;
 }
 
 int trace_read(struct trace_tensor *t, void *buffer, size_t bytes)
 {
     if (!t)
-        return TCC_EUSAGE;
+        return read_nothing();
     const void *data = data_of(t);
     if (data && bytes != trace_bytes(t))
         trace_fail(t->c, TCC_EUSAGE, "read: the tensor has %zu bytes, the buffer %zu", trace_bytes(t), bytes);
@@ -373,7 +386,7 @@ int trace_read(struct trace_tensor *t, void *buffer, size_t bytes)
 int trace_item(struct trace_tensor *t, double *value)
 {
     if (!t)
-        return TCC_EUSAGE;
+        return read_nothing();
     size_t each = (size_t)tcc_dtype_bytes((enum tcc_dtype)t->dtype);
     const void *data = data_of(t);
     if (data && trace_bytes(t) != each)
@@ -387,7 +400,7 @@ int trace_print(struct trace_tensor *t, FILE *to)
 {
     char text[256];
     if (!t)
-        return TCC_EUSAGE;
+        return read_nothing();
     const char *data = data_of(t);
     size_t each = (size_t)tcc_dtype_bytes((enum tcc_dtype)t->dtype), n = trace_bytes(t) / each;
     if (data) {

@@ -1,54 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * loader.c - batches from arrays in memory. The order of an epoch is torch.randperm's on the CPU: a Fisher-Yates
- * shuffle by the 32-bit Mersenne Twister (Matsumoto and Nishimura, 1998), seeded with seed + epoch.
- */
+/* loader.c - batches from arrays in memory, in the sampler's order. */
 #include "compiler/trace/trace_int.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-struct twister {
-    uint32_t at[624];
-    int next;
-};
-
-static void twister_seed(struct twister *t, uint32_t seed)
-{
-    t->at[0] = seed;
-    for (uint32_t i = 1; i < 624; i++)
-        t->at[i] = 1812433253u * (t->at[i - 1] ^ t->at[i - 1] >> 30) + i;
-    t->next = 624;
-}
-
-static uint32_t twister_next(struct twister *t)
-{
-    if (t->next == 624) {
-        for (int i = 0; i < 624; i++) {
-            uint32_t y = (t->at[i] & 0x80000000u) | (t->at[(i + 1) % 624] & 0x7fffffffu);
-            t->at[i] = t->at[(i + 397) % 624] ^ y >> 1 ^ (y & 1 ? 0x9908b0dfu : 0);
-        }
-        t->next = 0;
-    }
-    uint32_t y = t->at[t->next++];
-    y ^= y >> 11;
-    y ^= y << 7 & 0x9d2c5680u;
-    y ^= y << 15 & 0xefc60000u;
-    return y ^ y >> 18;
-}
-
-void trace_randperm(uint64_t seed, int64_t n, int64_t *out)
-{
-    struct twister t;
-    twister_seed(&t, (uint32_t)seed);
-    for (int64_t i = 0; i < n; i++)
-        out[i] = i;
-    for (int64_t i = 0; i < n - 1; i++) {
-        int64_t k = i + (int64_t)(twister_next(&t) % (uint64_t)(n - i)), kept = out[i];
-        out[i] = out[k];
-        out[k] = kept;
-    }
-}
 
 /* -- The loader ------------------------------------------------------------------------------------------------ */
 
@@ -58,9 +13,10 @@ struct trace_loader {
     struct trace_loader_options options;
     int n;
     struct tcc_tensor *arrays;
-    int64_t samples, at;
-    int64_t ranks, rank; /* that share each batch */
+    struct trace_sampler sampler;
+    int64_t batch, count, at; /* samples: in a batch, in an epoch, given in this one; this process's */
     int64_t *order;
+    int given; /* batches since the last step ended */
 };
 
 static bool check_arrays(struct trace_ctx *c, int n, const struct tcc_tensor *arrays)
@@ -77,36 +33,55 @@ static bool check_arrays(struct trace_ctx *c, int n, const struct tcc_tensor *ar
     return n > 0 || trace_fail(c, TCC_EUSAGE, "loader: no arrays") == TCC_OK;
 }
 
+/* This process's part of the samples and of each batch. */
+static int share(struct trace_loader *l, int64_t samples)
+{
+    const struct trace_loader_options *o = &l->options;
+    const char *group = o->group ? o->group : "dp";
+    bool parallel = o->data_parallel || o->group;
+    struct trace_ctx *c = l->c;
+    l->options.group = NULL; /* the caller's text */
+    if (parallel && trace_check_group(c, "loader", group))
+        return c->status;
+    l->sampler = (struct trace_sampler){.samples = samples,
+                                        .ranks = parallel ? trace_group_size(c, group) : 1,
+                                        .rank = parallel ? trace_group_rank(c, group) : 0,
+                                        .shuffle = o->shuffle,
+                                        .drop_last = !o->keep_last,
+                                        .seed = o->seed};
+    l->batch = o->batch / l->sampler.ranks > 1 ? o->batch / l->sampler.ranks : 1;
+    l->count = trace_sampler_count(&l->sampler);
+    if (o->batches_per_execution < 0)
+        return trace_fail(c, TCC_EUSAGE, "loader: %d batches per execution", o->batches_per_execution);
+    if (o->batch < 1 || !trace_loader_batches(l))
+        return trace_fail(c, TCC_EUSAGE, "loader: batches of %lld from %lld samples", (long long)o->batch,
+                          (long long)samples);
+    return TCC_OK;
+}
+
 struct trace_loader *trace_loader(struct trace_ctx *c, int narrays, const struct tcc_tensor *arrays,
                                   const struct trace_loader_options *options)
 {
     if (c->status || !check_arrays(c, narrays, arrays))
         return NULL;
-    int64_t samples = arrays[0].dims[0];
-    if (options->batch < 1 || (options->batch > samples && !options->keep_last)) {
-        trace_fail(c, TCC_EUSAGE, "loader: batches of %lld from %lld samples", (long long)options->batch,
-                   (long long)samples);
-        return NULL;
-    }
-    struct trace_loader *l = calloc(1, sizeof *l);
+    struct trace_loader *l = calloc(1, sizeof *l), **last = &c->loaders;
     if (!l) {
         trace_no_memory(c);
         return NULL;
     }
-    *l = (struct trace_loader){.c = c, .next = c->loaders, .options = *options, .n = narrays, .samples = samples};
-    c->loaders = l;
-    l->ranks = options->data_parallel ? trace_group_size(c, "dp") : 1;
-    l->rank = options->data_parallel ? trace_group_rank(c, "dp") : 0;
+    *l = (struct trace_loader){.c = c, .next = *last, .options = *options, .n = narrays};
+    *last = l;
     l->arrays = calloc((size_t)narrays, sizeof *l->arrays);
-    l->order = calloc((size_t)samples, sizeof *l->order);
-    if (!l->arrays || !l->order) {
+    if (l->arrays)
+        memcpy(l->arrays, arrays, (size_t)narrays * sizeof *arrays);
+    else
         trace_no_memory(c);
-        trace_loader_free(l);
-        return NULL;
-    }
-    memcpy(l->arrays, arrays, (size_t)narrays * sizeof *arrays);
-    trace_loader_start(l, 0);
-    return l;
+    if (!c->status && !share(l, arrays[0].dims[0]))
+        trace_loader_start(l, 0);
+    if (!c->status)
+        return l;
+    trace_loader_free(l);
+    return NULL;
 }
 
 void trace_loader_free(struct trace_loader *l)
@@ -131,21 +106,19 @@ void trace_loaders_free(struct trace_ctx *c)
 
 int64_t trace_loader_batches(const struct trace_loader *l)
 {
-    int64_t batch = l->options.batch < l->ranks ? l->ranks : l->options.batch;
-    return l->options.keep_last ? (l->samples + batch - 1) / batch : l->samples / batch;
+    return l->options.keep_last ? (l->count + l->batch - 1) / l->batch : l->count / l->batch;
 }
 
 void trace_loader_start(struct trace_loader *l, int64_t epoch)
 {
+    int64_t count;
+    free(l->order);
     l->at = 0;
-    if (l->options.shuffle)
-        trace_randperm(l->options.seed + (uint64_t)epoch, l->samples, l->order);
-    else
-        for (int64_t i = 0; i < l->samples; i++)
-            l->order[i] = i;
+    if (!(l->order = trace_sampler_epoch(&l->sampler, epoch, &count)))
+        trace_no_memory(l->c);
 }
 
-/* Samples rank, rank + ranks, ... of the batch that begins at `at`. */
+/* `count` samples from where the epoch is. */
 static struct trace_tensor *batch_of(struct trace_loader *l, const struct tcc_tensor *array, int64_t count)
 {
     int64_t dims[TCC_MAX_RANK];
@@ -157,24 +130,30 @@ static struct trace_tensor *batch_of(struct trace_loader *l, const struct tcc_te
     size_t each = trace_bytes(t) / (size_t)count;
     for (int64_t i = 0; i < count; i++)
         memcpy((char *)t->data->o->t.data + (size_t)i * each,
-               (const char *)array->data + (size_t)l->order[l->at + l->rank + i * l->ranks] * each, each);
+               (const char *)array->data + (size_t)l->order[l->at + i] * each, each);
     return t;
 }
 
 int trace_loader_next(struct trace_loader *l, struct trace_tensor **out, bool *more)
 {
-    int status = trace_mark_step(l->c);
-    int64_t left = l->samples - l->at, whole = l->options.batch < l->ranks ? l->ranks : l->options.batch;
-    int64_t count = (left < whole ? left : whole) / l->ranks;
+    struct trace_ctx *c = l->c;
+    int64_t left = l->count - l->at, count = left < l->batch ? left : l->batch;
+    bool ended = !count || !l->order || (count < l->batch && !l->options.keep_last);
+    int status = TCC_OK;
     *more = false;
     for (int i = 0; i < l->n; i++)
         out[i] = NULL;
-    if (status || !count || (left < whole && !l->options.keep_last))
+    if (ended || l->given >= l->options.batches_per_execution) {
+        status = trace_mark_step(c);
+        l->given = 0;
+    }
+    if (status || ended)
         return status;
     for (int i = 0; i < l->n; i++)
         if (!(out[i] = batch_of(l, &l->arrays[i], count)))
-            return l->c->status;
-    l->at += left < whole ? left : whole;
+            return trace_report_status(c);
+    l->at += count;
+    l->given++;
     *more = true;
     return TCC_OK;
 }

@@ -8,6 +8,7 @@
  */
 #include "compiler/trace/trace_int.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +21,7 @@ struct slot {
 struct trace_optimizer {
     struct trace_ctx *c;
     struct trace_optimizer *next;
-    char *text, *schedule, *state;
+    char *text, *schedule, *state, *group;
     double clip_norm, bucket_cap_mb;
     bool data_parallel;
     int n;
@@ -33,7 +34,13 @@ struct trace_scaler {
     struct trace_ctx *c;
     struct trace_scaler *next;
     struct slot slots[2]; /* train.scale, train.growth */
+    char text[200];       /* of --loss-scale */
 };
+
+static const char *group_of(const struct trace_optimizer *o)
+{
+    return o->group ? o->group : "dp";
+}
 
 static struct train_options options_of(const struct trace_optimizer *o, const char *scale)
 {
@@ -76,6 +83,24 @@ static bool add_slot(struct trace_optimizer *o, const struct ir_state *s)
     return true;
 }
 
+/* Seed and number of the next execution, of which random numbers are a function: a resumed program needs them too. */
+static void add_random(struct trace_optimizer *o)
+{
+    struct slot *more = o->c->status ? NULL : realloc(o->slots, (size_t)(o->nslots + 1) * sizeof *more);
+    struct slot slot = {more ? strdup("train.random") : NULL, NULL};
+    if (more)
+        o->slots = more;
+    slot.t = slot.name ? trace_retain(trace_tensor_data(o->c, trace_data_new(TCC_I64, 1, (int64_t[]){2}))) : NULL;
+    if (!slot.t) {
+        free(slot.name);
+        trace_no_memory(o->c);
+        return;
+    }
+    slot.t->temporary = false;
+    slot.t->random = true;
+    o->slots[o->nslots++] = slot;
+}
+
 static const char *first_error(const struct ir_ctx *ctx)
 {
     for (int i = 0; i < ir_nmessages(ctx); i++)
@@ -108,6 +133,7 @@ static void make_slots(struct trace_optimizer *o, struct ir_ctx *ctx)
         s = s->next;
     for (; s && add_slot(o, s); s = s->next)
         ;
+    add_random(o);
 }
 
 static void make_slots_in(struct trace_optimizer *o, struct ir_ctx *ctx)
@@ -151,6 +177,7 @@ void trace_optimizer_free(struct trace_optimizer *o)
     free(o->text);
     free(o->schedule);
     free(o->state);
+    free(o->group);
     free(o);
 }
 
@@ -184,9 +211,11 @@ static bool take_options(struct trace_optimizer *o, const char *text, const stru
     o->schedule = from->schedule ? strdup(from->schedule) : NULL;
     o->state = from->state ? strdup(from->state) : NULL;
     o->clip_norm = from->clip_norm;
-    o->data_parallel = from->data_parallel;
+    o->group = from->group ? strdup(from->group) : NULL;
+    o->data_parallel = from->data_parallel || from->group;
     o->bucket_cap_mb = from->bucket_cap_mb;
-    if ((!text || o->text) && (!from->schedule || o->schedule) && (!from->state || o->state))
+    if ((!text || o->text) && (!from->schedule || o->schedule) && (!from->state || o->state) &&
+        (!from->group || o->group))
         return true;
     trace_no_memory(o->c);
     return false;
@@ -210,6 +239,8 @@ struct trace_optimizer *trace_optimizer(struct trace_ctx *c, const char *text, i
     c->optimizers = o;
     if (take_options(o, text, options) && take_params(o, n, params))
         make_slots_in(o, ctx);
+    if (!c->status && o->data_parallel && !trace_check_group(c, "optimizer", group_of(o)))
+        trace_share_tensors(c, group_of(o), o->n, params);
     ir_ctx_free(ctx);
     if (!c->status)
         return o;
@@ -287,7 +318,7 @@ static void build_step(struct trace_ctx *c, void *arg)
     struct step_work *w = arg;
     const struct trace_optimizer *o = w->o;
     struct trace_graph *g = &c->graph;
-    struct train_options options = options_of(o, w->scaler ? "dynamic" : NULL);
+    struct train_options options = options_of(o, w->scaler ? w->scaler->text : NULL);
     struct ir_state **params = IR_NEWN(g->ctx, (size_t)o->n + 1, struct ir_state *);
     struct ir_value **values = IR_NEWN(g->ctx, (size_t)o->n + 1, struct ir_value *);
     struct ir_value **grads = IR_NEWN(g->ctx, (size_t)o->n + 1, struct ir_value *);
@@ -312,8 +343,11 @@ static void build_step(struct trace_ctx *c, void *arg)
     for (int i = 0; w->scaler && i < 2; i++)
         declare(g->module, w, w->scaler->slots[i].name, w->scaler->slots[i].t);
     g->b.where = (struct ir_where){.op = "optimizer"};
-    bool fine =
-        !c->status && (!trace_comm(c, "dp") || !o->data_parallel || reduce(c, &options, n, stages, params, grads));
+    bool together = o->data_parallel && trace_comm(c, group_of(o));
+    uint32_t first = g->func->nnodes;
+    bool fine = !c->status && (!together || reduce(c, &options, n, stages, params, grads));
+    if (together)
+        train_use_group(g->func->body, first, ir_intern(g->ctx, group_of(o)));
     struct ir_node *last = g->func->body->last;
     if (fine && train_update(&g->b, &options, n, params, values, grads))
         resolve(c, w, last ? last->next : g->func->body->first);
@@ -367,15 +401,33 @@ int trace_set_epoch(struct trace_optimizer *o, int64_t epoch)
 
 /* -- The loss scaler ---------------------------------------------------------------------------------------------- */
 
-struct trace_scaler *trace_scaler(struct trace_ctx *c, double scale)
+/* The options' text, defaults left out; false: a number that can't be. */
+static bool scaler_text(struct trace_scaler *s, const struct trace_scaler_options *o)
+{
+    bool ok = o->init >= 0 && isfinite(o->init) && (o->growth == 0 || (o->growth > 1 && isfinite(o->growth))) &&
+              o->backoff >= 0 && o->backoff < 1 && o->interval >= 0 && o->interval <= INT32_MAX;
+    size_t n = (size_t)snprintf(s->text, sizeof s->text, "dynamic");
+    const struct {
+        const char *name;
+        double value;
+    } given[] = {{"growth", o->growth}, {"backoff", o->backoff}, {"interval", (double)o->interval}};
+    bool first = true;
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++)
+        if (given[i].value != 0) {
+            n += (size_t)snprintf(s->text + n, sizeof s->text - n, "%c%s=%.17g", first ? ':' : ',', given[i].name,
+                                  given[i].value);
+            first = false;
+        }
+    return ok;
+}
+
+struct trace_scaler *trace_scaler_new(struct trace_ctx *c, const struct trace_scaler_options *options)
 {
     static const char *const names[2] = {"train.scale", "train.growth"};
+    static const struct trace_scaler_options defaults;
+    const struct trace_scaler_options *o = options ? options : &defaults;
     if (c->status)
         return NULL;
-    if (!(scale >= 0)) {
-        trace_fail(c, TCC_EUSAGE, "scaler: the first scale is %g; a positive number is expected", scale);
-        return NULL;
-    }
     struct trace_scaler *s = calloc(1, sizeof *s);
     if (!s) {
         trace_no_memory(c);
@@ -384,16 +436,41 @@ struct trace_scaler *trace_scaler(struct trace_ctx *c, double scale)
     s->c = c;
     s->next = c->scalers;
     c->scalers = s;
-    for (int i = 0; i < 2; i++) {
+    if (!scaler_text(s, o))
+        trace_fail(
+            c, TCC_EUSAGE,
+            "scaler: init %g, growth %g, backoff %g, interval %lld: expected init > 0, growth > 1, 0 < backoff < 1, "
+            "interval > 0",
+            o->init, o->growth, o->backoff, (long long)o->interval);
+    for (int i = 0; i < 2 && !c->status; i++) {
+        double first = i ? 0 : o->init == 0 ? 65536 : o->init;
         s->slots[i].name = strdup(names[i]);
-        s->slots[i].t = trace_retain(trace_from_number(c, i ? TCC_I32 : TCC_F32, i ? 0 : scale == 0 ? 65536 : scale));
-        if (!s->slots[i].name || !s->slots[i].t) {
+        s->slots[i].t = trace_retain(trace_from_number(c, i ? TCC_I32 : TCC_F32, first));
+        if (!s->slots[i].name || !s->slots[i].t)
             trace_no_memory(c);
-            trace_scaler_free(s);
-            return NULL;
-        }
     }
-    return s;
+    if (!c->status)
+        return s;
+    trace_scaler_free(s);
+    return NULL;
+}
+
+struct trace_scaler *trace_scaler(struct trace_ctx *c, double scale)
+{
+    return trace_scaler_new(c, &(struct trace_scaler_options){.init = scale});
+}
+
+struct trace_tensor *trace_scaler_state(struct trace_scaler *s, const char *name)
+{
+    for (int i = 0; s && i < 2; i++)
+        if (!strcmp(s->slots[i].name, name))
+            return s->slots[i].t;
+    return NULL;
+}
+
+const char *trace_scaler_state_name(const struct trace_scaler *s, int i)
+{
+    return s && i >= 0 && i < 2 ? s->slots[i].name : NULL;
 }
 
 void trace_scaler_free(struct trace_scaler *s)

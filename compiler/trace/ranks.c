@@ -63,6 +63,16 @@ int trace_comm_failed(struct trace_ctx *c, int status)
     return trace_fail(c, status, "%s", tccrt_error());
 }
 
+int trace_check_group(struct trace_ctx *c, const char *what, const char *name)
+{
+    bool usual = !strcmp(name, "dp") || !strcmp(name, "pp") || !strcmp(name, "world"); /* of one where nobody joined */
+    if (!group_by_name(c, name) && !usual)
+        return trace_fail(c, TCC_EUSAGE, "%s: unknown group '%s'", what, name);
+    if (trace_group_rank(c, name) < 0)
+        return trace_fail(c, TCC_EUSAGE, "%s: this process is no member of group '%s'", what, name);
+    return TCC_OK;
+}
+
 /* -- Groups --------------------------------------------------------------------------------------------------- */
 
 static int add_group(struct trace_ctx *c, const char *name, struct tccrt_comm *comm)
@@ -262,11 +272,16 @@ static int send_state(struct trace_ctx *c, struct tccrt_comm *comm, int root)
     struct tcc_tensor *list = calloc((size_t)count + 1, sizeof *list);
     if (!list)
         return trace_no_memory(c);
-    for (const struct trace_tensor *t = c->tensors; t; t = t->next)
-        if (t->refs && t->data && trace_is_here(t))
+    for (struct trace_tensor *t = c->tensors; t; t = t->next)
+        if (t->refs && t->data && trace_is_here(t)) {
+            trace_random_show(t);
             list[n++] = t->data->o->t;
+        }
     int status = tccrt_comm_broadcast(comm, root, n, list, NULL);
     free(list);
+    for (struct trace_tensor *t = c->tensors; t && !status; t = t->next)
+        if (t->refs)
+            trace_random_take(t);
     return status ? trace_comm_failed(c, status) : TCC_OK;
 }
 
@@ -276,6 +291,52 @@ int trace_share_state(struct trace_ctx *c, const char *group, int root)
     if (!settle(c) && comm)
         send_state(c, comm, root);
     return trace_report_status(c);
+}
+
+/* Names and types, a text for comparing. */
+static char *describe(int n, struct trace_tensor *const *tensors)
+{
+    char *text = NULL, type[256];
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    for (int i = 0; f && i < n; i++)
+        fprintf(f, "%s%s %s", i ? ", " : "", tensors[i]->name ? tensors[i]->name : "param",
+                trace_type_text(tensors[i], type, sizeof type));
+    if (f && fclose(f) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+void trace_share_tensors(struct trace_ctx *c, const char *group, int n, struct trace_tensor *const *tensors)
+{
+    struct tccrt_comm *comm = trace_comm(c, group);
+    if (!comm || settle(c))
+        return;
+    struct tcc_tensor *list = calloc((size_t)n + 1, sizeof *list);
+    char *text = list ? describe(n, tensors) : NULL;
+    int status = TCC_OK;
+    if (!text)
+        trace_no_memory(c);
+    else if ((status = tccrt_comm_agree(comm, "list of parameters", text)))
+        trace_comm_failed(c, status);
+    for (int i = 0; i < n && !c->status; i++) { /* memory of their own: others may hold what they hold */
+        struct trace_data *d = trace_data_new(tensors[i]->dtype, tensors[i]->rank, tensors[i]->dims);
+        if (!d || !tensors[i]->data) {
+            trace_data_unref(d);
+            trace_no_memory(c);
+            break;
+        }
+        memcpy(d->o->t.data, tensors[i]->data->o->t.data, trace_bytes(tensors[i]));
+        trace_hold(&tensors[i]->data, d);
+        tensors[i]->value = NULL;
+        list[i] = d->o->t;
+        trace_data_unref(d);
+    }
+    if (!c->status && n && (status = tccrt_comm_broadcast(comm, 0, n, list, NULL)))
+        trace_comm_failed(c, status);
+    free(text);
+    free(list);
 }
 
 bool trace_is_here(const struct trace_tensor *t)

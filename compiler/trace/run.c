@@ -81,7 +81,7 @@ static int execute(struct trace_run *r, struct trace_ctx *c)
     for (int i = 0; i < r->nstates && !status; i++)
         if (g->states[i] >= 0)
             status = tccrt_state_bind(g->session, g->states[i], &r->states[i]);
-    tccrt_random_set(g->session, c->seed + c->run_seed, r->count);
+    tccrt_random_set(g->session, r->seed, r->count);
     if (!status)
         status = tccrt_run(g->session, "main", r->nin, r->in, r->nout, r->out);
     if (status) {

@@ -5,7 +5,8 @@
  *   context.c   contexts, tensors and their lifetime, errors        graph.c    the graph being recorded, ops by name
  *   create.c    tensors from data, constants, random numbers        ops.c      elementwise ops, moves, reductions
  *   layers.c    composite ops                                       grad.c     gradients
- *   optim.c     optimizers, scaler                                  loader.c   batches, and their order
+ *   optim.c     optimizers, scaler                                  loader.c   batches
+ *   sampler.c   the order of samples
  *   flush.c     what a graph gives, updates in place                compile.c  compiled graphs
  *   digest.c    what tells graphs apart
  *   run.c       executions on a thread of their own, closures       eager.c    ops one by one
@@ -87,6 +88,7 @@ struct trace_undo { struct trace_tensor *t; struct trace_data *before, *now; };
 struct trace_run {
     struct trace_compiled *compiled;     /* NULL: closures only */
     int64_t count;                       /* executions before: for random numbers */
+    uint64_t seed;
     int nin, nout, nstates;
     struct tcc_tensor *in, *out, *states;
     struct trace_data **held;            /* all of these */
@@ -129,7 +131,8 @@ struct trace_ctx {
     char *device, *march, *cache_dir;    /* cache_dir NULL: none */
     int threads, level;
     uint64_t seed;
-    uint64_t generation;                 /* graphs recorded so far; also the last word of random counters */
+    uint64_t generation;                 /* graphs recorded so far */
+    int64_t runs_before;                 /* of those that the random numbers go on from: trace_runs() */
     uint32_t ncreated;                   /* random tensors made: their streams */
     int autocast;                        /* element type; TCC_NONE: off */
     const char *source;                  /* the operator that what is recorded is a part of, or NULL */
@@ -161,6 +164,7 @@ struct trace_tensor {
     bool temporary;                      /* the context's own reference, until the step ends */
     bool dead;                           /* freed: kept for a while to tell who still uses it */
     bool param, used_grad;               /* used_grad: by an optimizer */
+    bool random;                         /* stands for the context's seed and number of executions */
     char *name;
     struct ir_value *value;              /* in the graph of `generation`, or NULL */
     uint64_t generation;
@@ -176,6 +180,7 @@ struct trace_tensor {
 /* Notes the failure, if it is the first since the last execution; returns `status`. */
 int trace_fail(struct trace_ctx *c, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 int trace_no_memory(struct trace_ctx *c);
+struct trace_ctx *trace_failed(void);                            /* whose failure is not reported yet, of this thread's last one; or NULL */
 /* New temporary tensors. NULL: no memory, or no value. */
 struct trace_tensor *trace_tensor_of(struct trace_ctx *c, struct ir_value *value);
 struct trace_tensor *trace_tensor_data(struct trace_ctx *c, struct trace_data *data);       /* takes over the reference */
@@ -193,6 +198,11 @@ struct trace_data *trace_data_new(int dtype, int rank, const int64_t *dims);    
 struct trace_data *trace_data_of(struct tcc_object *o);                          /* takes over the reference; NULL: no memory */
 struct trace_data *trace_data_ref(struct trace_data *d);
 void trace_data_unref(struct trace_data *d);
+
+/* The number of the execution that is being recorded: the last word of random counters. A `random` tensor's data, and back. */
+int64_t trace_runs(const struct trace_ctx *c);
+void trace_random_show(struct trace_tensor *t);
+void trace_random_take(struct trace_tensor *t);
 
 /* -- graph.c */
 /* Calls work(c, arg) where nodes may be built, with the graph begun; then computes them in eager mode. Returns c->status; work()
@@ -231,7 +241,10 @@ bool trace_executor_init(struct trace_ctx *c);
 void trace_executor_end(struct trace_ctx *c);
 
 /* -- ranks.c */
+int trace_check_group(struct trace_ctx *c, const char *what, const char *name);  /* of which this process is to be a member */
 struct tccrt_comm *trace_comm(const struct trace_ctx *c, const char *group);     /* NULL: alone in it */
+/* The tensors become those of the group's first rank, as DistributedDataParallel does it: the same names and types everywhere. */
+void trace_share_tensors(struct trace_ctx *c, const char *group, int n, struct trace_tensor *const *tensors);
 int trace_comm_failed(struct trace_ctx *c, int status);          /* with tccrt_error()'s message */
 int trace_session_groups(struct trace_ctx *c, struct tccrt_session *s);
 void trace_busy(struct trace_ctx *c, bool busy);                 /* compiles: not to be taken for hanging */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/trace.h"
 #include "tools/data_int.h"
 
 static const struct figure {
@@ -31,9 +32,9 @@ static uint64_t digest(const int64_t *order, int64_t n)
 START_TEST(sampler_as_torch)
 {
     const struct figure *f = &figures[_i];
-    struct sampler s = {f->n, f->ranks, f->rank, f->shuffle, f->drop, false, f->seed};
+    struct trace_sampler s = {f->n, f->ranks, f->rank, f->shuffle, f->drop, false, f->seed};
     int64_t count;
-    int64_t *order = sampler_epoch(&s, f->epoch, &count);
+    int64_t *order = trace_sampler_epoch(&s, f->epoch, &count);
     ck_assert_ptr_nonnull(order);
     ck_assert_int_eq(count, f->count);
     for (int i = 0; i < 5 && i < count; i++)
@@ -47,9 +48,9 @@ START_TEST(sampler_contiguous)
 {
     bool seen[10] = {false};
     for (int rank = 0; rank < 3; rank++) {
-        struct sampler s = {10, 3, rank, false, false, true, 0};
+        struct trace_sampler s = {10, 3, rank, false, false, true, 0};
         int64_t count;
-        int64_t *order = sampler_epoch(&s, 0, &count);
+        int64_t *order = trace_sampler_epoch(&s, 0, &count);
         ck_assert_int_eq(count, 4);
         for (int i = 0; i < 4; i++) {
             ck_assert_int_eq(order[i], (rank * 4 + i) % 10);
@@ -88,7 +89,7 @@ START_TEST(loader_any_workers)
     struct data_array array;
     struct data_set set = make_set(values, &array);
     int64_t order[100];
-    sampler_randperm(9, 100, order);
+    trace_randperm(9, 100, order);
     struct loader *l = loader_new(&set, _i, 4, 7);
     ck_assert_ptr_nonnull(l);
     for (int epoch = 0; epoch < 3; epoch++) {
