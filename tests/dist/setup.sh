@@ -14,13 +14,13 @@ mpirun=$(command -v mpirun || :)
 ranks() {
     count=$1
     shift
-    timeout 120 "$mpirun" --oversubscribe -np "$count" "$@"
+    timeout -k 10 120 "$mpirun" --oversubscribe -np "$count" "$@"
 }
 
 machines() {
     count=$1
     shift
-    AGENT_FOLDER=$tmp timeout 120 "$mpirun" --mca btl tcp,self --mca plm_rsh_agent "$top_srcdir/tests/dist/agent.sh" \
+    AGENT_FOLDER=$tmp timeout -k 10 120 "$mpirun" --mca btl tcp,self --mca plm_rsh_agent "$top_srcdir/tests/dist/agent.sh" \
         --host "n1:$count,n2:$count" -np $((2 * count)) "$@"
 }
 
