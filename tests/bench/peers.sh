@@ -21,31 +21,34 @@ good=$(grep -c '^ok' "$build/models.log")
 count "$good" "$bad" 0 "models"
 plans "$models"
 
-say "quantised operators of ONNX Runtime, beside it"
-"$peers_dir/bin/python" "$top/tests/onnx/qlinear_cases.py" "$build/qlinear" >"$logs/qlinear.log" 2>&1
-"$build/tccc-run" --test-suite "$build/qlinear" -j 2 >>"$logs/qlinear.log" 2>&1 </dev/null
-grep -E ': (wrong|unsupported|crashed)' "$logs/qlinear.log"
-bad=$(grep -cE ': (wrong|unsupported|crashed)' "$logs/qlinear.log") good=$(grep -c ': passed$' "$logs/qlinear.log")
-[ $((good + bad)) -gt 0 ] || bad=1
-count "$good" "$bad" 0 "quantised operators"
+# beside WHAT SCRIPT [OPTION...]: cases that tests/onnx/SCRIPT.py writes with another engine's answers, through artifacts.
+beside() {
+    what=$1 script=$2
+    shift 2
+    folder=$build/beside/$script
+    say "$what"
+    rm -rf "$folder"
+    "$peers_dir/bin/python" "$top/tests/onnx/$script.py" "$folder" "$@" >"$logs/$script.log" 2>&1 </dev/null
+    "$build/tccc-run" --test-suite "$folder" -j "$jobs" >>"$logs/$script.log" 2>&1 </dev/null
+    grep -a -E '^not ok |: (wrong|unsupported|crashed|result .* is off)' "$logs/$script.log"
+    bad=$(grep -a -cE '^not ok |: (wrong|unsupported|crashed|result .* is off)' "$logs/$script.log")
+    good=$(grep -a -c ': passed$' "$logs/$script.log")
+    [ "$good" -gt 0 ] || bad=$((bad + 1))
+    count "$good" "$bad" "$(grep -a -c '^SKIP ' "$logs/$script.log")" "$what"
+}
 
-say "operators of com.microsoft, beside ONNX Runtime"
-rm -rf "$build/contrib-runtime"
-"$peers_dir/bin/python" "$top/tests/onnx/contrib_cases.py" "$build/contrib-runtime" --runtime >"$logs/contrib.log" 2>&1
-"$build/tccc-run" --test-suite "$build/contrib-runtime" -j 2 >>"$logs/contrib.log" 2>&1 </dev/null
-grep -E ': (wrong|unsupported|crashed|result .* is off)' "$logs/contrib.log"
-bad=$(grep -cE ': (wrong|unsupported|crashed|result .* is off)' "$logs/contrib.log") good=$(grep -c ': passed$' "$logs/contrib.log")
+beside "quantised operators of ONNX Runtime, beside it" qlinear_cases
+beside "operators of com.microsoft, beside ONNX Runtime" contrib_cases --runtime
+beside "operators of all versions, beside ONNX Runtime" engine_cases
+if ! "$peers_dir/bin/python" -c 'import skl2onnx' >/dev/null 2>&1; then
+    step "pip install scikit-learn skl2onnx" "$peers_dir/bin/pip" -q install scikit-learn==1.9.1 skl2onnx==1.20.0
+fi
+beside "models as exporters write them, beside ONNX Runtime" exports --gradients
+"$peers_dir/bin/python" "$top/tests/onnx/exported_gradients.py" "$build" "$build/beside/exports" >"$logs/exports.txt" 2>&1 </dev/null
+grep '^not ok' "$logs/exports.txt"
+bad=$(grep -c '^not ok' "$logs/exports.txt") good=$(grep -c '^ok' "$logs/exports.txt")
 [ $((good + bad)) -gt 0 ] || bad=1
-count "$good" "$bad" 0 "operators of com.microsoft"
-
-say "operators of all versions, beside ONNX Runtime"
-rm -rf "$build/versions"
-"$peers_dir/bin/python" "$top/tests/onnx/engine_cases.py" "$build/versions" >"$logs/versions.log" 2>&1
-"$build/tccc-run" --test-suite "$build/versions" -j 2 >>"$logs/versions.log" 2>&1 </dev/null
-grep -E ': (wrong|unsupported|crashed)' "$logs/versions.log"
-bad=$(grep -cE ': (wrong|unsupported|crashed)' "$logs/versions.log") good=$(grep -c ': passed$' "$logs/versions.log")
-[ $((good + bad)) -gt 0 ] || bad=1
-count "$good" "$bad" 0 "operators of all versions"
+count "$good" "$bad" 0 "gradients of exported models"
 
 say "modules: small networks of many kinds, by both of PyTorch's exporters, run and trained"
 "$peers_dir/bin/python" "$top/tests/onnx/modules.py" "$build" "$build/modules" >"$build/modules.log" 2>"$logs/modules.err" </dev/null

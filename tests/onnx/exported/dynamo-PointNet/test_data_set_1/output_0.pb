@@ -1,0 +1,1 @@
+Blog_softmaxJ‚v)Àè ¿Âtá¿!O—¿hç¿

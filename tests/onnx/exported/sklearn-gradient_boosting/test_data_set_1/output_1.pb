@@ -1,0 +1,1 @@
+BprobabilitiesJY3×>¯|?¤4Ý<

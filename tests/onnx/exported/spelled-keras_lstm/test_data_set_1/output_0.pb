@@ -1,0 +1,1 @@
+Bdense/Sigmoid:0J#„Ù>

@@ -1,0 +1,1 @@
+	BboxesJÝzKA¢òLA[ùƒAß|A\ÈžAÄO A–Ž¼A«ê¶AúòB}3 B‰º,B¼3*BúòB}3 B‰º,B¼3*B4zœBÛ%›BŒ¬ B¥Á¡Bx˜B4BhBtvBçB#à	BQ¡B¸BcBâ¾aBÄnBð­lBÊã]Aó_A?B‰Aë„A
