@@ -116,6 +116,12 @@ static struct ir_tensor *fold_splats(struct folder *f, struct ir_node *n)
 
 /* -- Any constants ---------------------------------------------------------------------------------------- */
 
+/* Elements taken out of the bytes that hold several: constants of them would take the place of what was packed to be small. */
+static bool takes_bits(const struct ir_node *n)
+{
+    return (n->op == IR_and || n->op == IR_shr) && n->nin == 2 && n->out[0]->type->dtype == TCC_U8;
+}
+
 static bool foldable(const struct folder *f, const struct ir_node *n)
 {
     int64_t operands = 0, results = 0;
@@ -136,6 +142,8 @@ static bool foldable(const struct folder *f, const struct ir_node *n)
             return false;
         results += count * tcc_dtype_bytes((enum tcc_dtype)n->out[i]->type->dtype);
     }
+    if (takes_bits(n))
+        return results <= f->limit;
     /* Weights in a small type that are computed with in a larger one: widened here, or else in every run. */
     enum { WEIGHTS = 64 << 20 };
     return results <= operands + f->limit || (n->op == IR_cast && results <= WEIGHTS);

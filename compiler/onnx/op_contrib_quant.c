@@ -2,7 +2,8 @@
 /*
  * ONNX Runtime's operators on weights of 2, 4 and 8 bits in blocks that have a scale and a zero point each: MatMulNBits, GatherBlockQuantized.
  *
- * Packed elements become bytes, one each, which is how the IR holds them; the floats are made from those when the program runs.
+ * Where the number of rows is known to be large, the weights become floats when the model is compiled (as other constants do, up to the
+ * limit of the pass fold); else they stay as they are in the file.
  * Source: ONNX Runtime, docs/ContribOperators.md.
  */
 #include "compiler/onnx/quant_int.h"
@@ -13,18 +14,25 @@
 
 /* -- Packed elements */
 
-static struct ir_value *unpack_constant(struct imp *im, const struct ir_tensor *t, int bits)
+/* The elements of x where they are known: of a constant, or of one in another shape. */
+static const struct ir_tensor *known_bytes(const struct ir_value *x)
 {
-    int per = 8 / bits, last = t->rank - 1;
+    const struct ir_tensor *t = ir_const_of(x);
+    return t || !x->def || x->def->op != IR_reshape ? t : ir_const_of(x->def->in[0].value);
+}
+
+static struct ir_value *unpack_constant(struct imp *im, const struct ir_tensor *t, const struct ir_value *x, int bits)
+{
     int64_t dims[TCC_MAX_RANK];
-    memcpy(dims, t->dims, sizeof dims);
-    dims[last] *= per;
-    struct ir_tensor *y = ir_tensor_new(TCC_U8, t->rank, dims);
+    if (!ir_static_dims(x->type, dims))
+        return NULL;
+    dims[imp_rank(x) - 1] *= 8 / bits;
+    struct ir_tensor *y = ir_tensor_new(TCC_U8, imp_rank(x), dims);
     uint8_t *to = y ? (uint8_t *)(uintptr_t)y->data : NULL;
     for (int64_t k = 0; y && k < t->nelems; k++) {
         unsigned v = *(const uint8_t *)ir_tensor_at(t, k);
-        for (int j = 0; j < per; j++)
-            *to++ = (uint8_t)(v >> (bits * j) & ((1u << bits) - 1));
+        for (int j = 0; j < 8; j += bits)
+            *to++ = (uint8_t)(v >> j & ((1u << bits) - 1));
     }
     return imp_const(im, y);
 }
@@ -38,8 +46,9 @@ static struct ir_value *unpack(struct imp *im, struct ir_value *x, int bits)
         return x;
     int rank = imp_rank(x), per = 8 / bits;
     int64_t axis = rank;
-    if (ir_const_of(x) && !ir_const_of(x)->splat)
-        return unpack_constant(im, ir_const_of(x), bits);
+    const struct ir_tensor *known = known_bytes(x);
+    if (known)
+        return unpack_constant(im, known, x, bits);
     for (int k = 0; k < per; k++) {
         part[k] = imp_bin(im, IR_shr, x, imp_int(im, TCC_U8, bits * k));
         part[k] = imp_unsqueeze(im, imp_bin(im, IR_and, part[k], imp_int(im, TCC_U8, (1 << bits) - 1)), 1, &axis);
@@ -103,22 +112,147 @@ static struct ir_value *block_weights(struct imp *im, const struct blocks *b, st
     return imp_slice1(im, imp_reshape(im, w, 2, flat), 1, ir_const(c, 0), k);
 }
 
+/*
+ * Weights that stay packed: part i of a byte belongs to every per-th element of x, from the i-th on, so that bytes are never taken apart into
+ * memory. With few rows the product is one reduction over blocks and bytes, which reads each weight once; with many, floats are made
+ * for a product of matrices, part behind part along k, and let go again.
+ */
+struct parts {
+    int per;
+    struct ir_value *x[4];         /* [m, count * size / per] */
+    struct ir_value *w;            /* u8[n, count, size / per] */
+    struct ir_value *scale, *zero; /* [n, count, 1]; or [] */
+};
+
+enum { FEW_ROWS = 4 }; /* up to here reading the weights is what takes the time, not the sums */
+
+/* Part i of the weights as floats, [n, count, size / per]. */
+static struct ir_value *weight_part(struct imp *im, const struct blocks *b, const struct parts *p, int i)
+{
+    struct ir_value *w = i ? imp_bin(im, IR_shr, p->w, imp_int(im, TCC_U8, b->bits * i)) : p->w;
+    w = imp_cast(im, imp_bin(im, IR_and, w, imp_int(im, TCC_U8, (1 << b->bits) - 1)), TCC_F32);
+    return imp_bin(im, IR_sub, w, p->zero);
+}
+
+static struct ir_value *few_rows(struct imp *im, const struct blocks *b, const struct parts *p)
+{
+    static const int64_t axes[2] = {2, 3};
+    struct ir_value *sum = NULL;
+    for (int i = 0; i < p->per; i++) {
+        ir_expr dims[4] = {imp_dim(p->x[i], 0), ir_const(im->ctx, 1), ir_const(im->ctx, b->count),
+                           ir_const(im->ctx, b->size / p->per)};
+        struct ir_value *term = imp_bin(im, IR_mul, imp_reshape(im, p->x[i], 4, dims), weight_part(im, b, p, i));
+        sum = sum && term ? imp_bin(im, IR_add, sum, term) : term;
+    }
+    return imp_reduce(im, IR_reduce_sum, imp_bin(im, IR_mul, sum, p->scale), 2, axes, false);
+}
+
+static struct ir_value *many_rows(struct imp *im, const struct blocks *b, const struct parts *p)
+{
+    ir_expr dims[2] = {ir_const(im->ctx, b->n), ir_const(im->ctx, b->count * b->size / p->per)};
+    struct ir_value *w[4];
+    for (int i = 0; i < p->per; i++)
+        if (!(w[i] = imp_reshape(im, imp_bin(im, IR_mul, weight_part(im, b, p, i), p->scale), 2, dims)))
+            return NULL;
+    struct ir_value *y = imp_matmul(im, p->x[0], w[0], false, true, TCC_NONE);
+    for (int i = 1; i < p->per; i++)
+        y = imp_bin(im, IR_add, y, imp_matmul(im, p->x[i], w[i], false, true, TCC_NONE));
+    return y;
+}
+
+/* few_rows() or many_rows(), as the number of rows turns out. */
+static struct ir_value *as_many_rows(struct imp *im, const struct blocks *b, const struct parts *p)
+{
+    ir_expr rows = imp_dim(p->x[0], 0), dims[2] = {rows, ir_const(im->ctx, b->n)};
+    ir_type type = ir_tensor_type(im->ctx, TCC_F32, 2, dims);
+    struct ir_value *few = imp_bin(im, IR_le, imp_dim_value(im, rows), imp_int(im, TCC_I64, FEW_ROWS));
+    struct ir_node *node =
+        few ? ir_build_typed(&im->b, IR_if, 1, &few, IR_ATTRS(ir_attr_types(IR_ATTR_types, 1, &type)), 1, &type) : NULL;
+    struct ir_builder outside = im->b;
+    for (int k = 0; node && k < 2; k++) {
+        im->b.block = ir_region_new(im->func, node);
+        im->b.before = NULL;
+        struct ir_value *y = k ? many_rows(im, b, p) : few_rows(im, b, p);
+        bool fine = y && ir_build(&im->b, IR_yield, 1, &y, NULL);
+        im->b.block = outside.block;
+        im->b.before = outside.before;
+        if (!fine)
+            return NULL;
+    }
+    return node ? node->out[0] : NULL;
+}
+
+/* x [m, k] of f32 in parts, zeros where the last block is not full. Each is a sum with one term: so it is stored, and is not read with
+ * gaps once for each of the n results. */
+static bool split_rows(struct imp *im, const struct blocks *b, struct ir_value *x, struct parts *p)
+{
+    struct ir_ctx *c = im->ctx;
+    int64_t all = b->count * b->size, last = 2;
+    ir_expr zero = ir_const(c, 0), none[2] = {zero, zero}, after[2] = {zero, ir_const(c, all - b->k)};
+    x = imp_pad(im, x, NULL, none, after, "constant");
+    if (!x || p->per == 1)
+        return (p->x[0] = x) != NULL;
+    ir_expr dims[3] = {imp_dim(x, 0), ir_const(c, all / p->per), ir_const(c, p->per)};
+    x = imp_reshape(im, x, 3, dims);
+    struct ir_value *which = imp_iota(im, 1, &dims[2], 0, TCC_I32);
+    for (int i = 0; i < p->per; i++) {
+        struct ir_value *own = imp_bin(im, IR_eq, which, imp_int(im, TCC_I32, i));
+        own = imp_tri(im, IR_select, own, x, imp_num(im, TCC_F32, 0));
+        if (!(p->x[i] = imp_reduce(im, IR_reduce_sum, own, 1, &last, false)))
+            return false;
+    }
+    return true;
+}
+
+/* x [.., k] times weights that stay packed. */
+static struct ir_value *packed_product(struct imp *im, const struct blocks *b, struct ir_value *x, struct ir_value *w,
+                                       struct ir_value *scale, struct ir_value *zero)
+{
+    struct parts p = {.per = (int)(8 / b->bits)};
+    struct ir_ctx *c = im->ctx;
+    int64_t last = 2;
+    int rank = imp_rank(x);
+    ir_expr bytes[3] = {ir_const(c, b->n), ir_const(c, b->count), ir_const(c, b->size / p.per)},
+            rows[2] = {ir_const(c, 1), ir_const(c, b->k)}, dims[TCC_MAX_RANK];
+    for (int k = 0; k < rank; k++) {
+        dims[k] = k < rank - 1 ? imp_dim(x, k) : ir_const(c, b->n);
+        rows[0] = k < rank - 1 ? ir_mul(c, rows[0], imp_dim(x, k)) : rows[0];
+    }
+    p.w = imp_reshape(im, w, 3, bytes);
+    p.scale = imp_unsqueeze(im, imp_wide(im, scale), 1, &last);
+    p.zero = zero ? imp_unsqueeze(im, imp_cast(im, zero, TCC_F32), 1, &last)
+                  : imp_num(im, TCC_F32, (double)(1 << (b->bits - 1)));
+    if (!p.w || !p.scale || !p.zero || !split_rows(im, b, imp_reshape(im, imp_wide(im, x), 2, rows), &p))
+        return NULL;
+    struct ir_value *y = ir_is_const(rows[0], NULL) ? few_rows(im, b, &p) : as_many_rows(im, b, &p);
+    return imp_cast(im, imp_reshape(im, y, rank, dims), imp_dtype(x));
+}
+
 bool onnx_op_matmul_nbits(struct imp *im, int arg)
 {
     UNUSED(arg);
     struct ir_value *a = imp_tensor(im, 0), *w = a ? imp_tensor(im, 1) : NULL, *scale = w ? imp_tensor(im, 2) : NULL;
-    struct ir_value *zero = imp_in(im, 3), *group = imp_in(im, 4), *bias = imp_in(im, 5);
+    struct ir_value *zero = imp_in(im, 3), *group = imp_in(im, 4), *bias = imp_in(im, 5), *y;
     struct blocks b = {imp_i(im, "N", 0), imp_i(im, "K", 0), imp_i(im, "bits", 4), imp_i(im, "block_size", 0), 0};
+    int64_t rows = 1, dim;
     if (!scale || !known_bits(im, b.bits))
         return false;
     if (b.n < 1 || b.k < 1 || b.n > INT32_MAX || b.k > INT32_MAX || b.size < 8 || b.size > INT32_MAX ||
-        imp_dtype(w) != TCC_U8)
+        imp_dtype(w) != TCC_U8 || imp_rank(a) < 1)
         return imp_bad(im, "N, K, block_size and weights of u8 are expected");
     if (imp_i(im, "weight_prepacked", 0))
         return imp_unsupported(im, "weights packed for one device");
     b.count = (b.k + b.size - 1) / b.size;
-    w = block_weights(im, &b, w, per_block(im, scale, &b), per_block(im, zero, &b), group);
-    struct ir_value *y = w ? imp_matmul(im, a, imp_cast(im, w, imp_dtype(a)), false, true, imp_dtype(a)) : NULL;
+    for (int k = 0; k < imp_rank(a) - 1; k++)
+        rows = rows <= FEW_ROWS && ir_is_const(imp_dim(a, k), &dim) ? rows * dim : rows > FEW_ROWS ? rows : -1;
+    scale = per_block(im, scale, &b);
+    zero = per_block(im, zero, &b);
+    if (!group && rows <= FEW_ROWS && !im->training) {
+        y = packed_product(im, &b, a, w, scale, zero);
+    } else {
+        w = block_weights(im, &b, w, scale, zero, group);
+        y = w ? imp_matmul(im, a, imp_cast(im, w, imp_dtype(a)), false, true, imp_dtype(a)) : NULL;
+    }
     return imp_out(im, 0, y && bias ? imp_bin(im, IR_add, y, bias) : y);
 }
 

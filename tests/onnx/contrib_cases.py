@@ -292,6 +292,7 @@ for bits in (2, 4, 8):
             name = f"MatMulNBits.{bits}_{size}_{K}"
             runtime = not (bits == 2 and K % size)
             case(name, [f32(2, 5, K), w, scales], attrs, sym={0: "b s " + str(K)}, const=[1, 2], runtime=runtime, tol="1e-3 1e-4")
+            case(name + "_row", [f32(1, K), w, scales, zero], attrs, sym={0: "s " + str(K)}, const=[1, 2, 3], runtime=runtime, tol="1e-3 1e-4")
             case(name + "_zero", [f32(5, K), w, scales, zero], attrs, const=[1, 2, 3], runtime=runtime, tol="1e-3 1e-4")
 count = 4
 w, scales = byte(24, count, 16), rng.uniform(0.005, 0.02, (24, count)).astype(np.float32)
@@ -301,6 +302,8 @@ case("MatMulNBits.bias", [f32(5, 128), w, scales, None, None, f32(24)], attrs, c
 case("MatMulNBits.flat", [f32(5, 128), w, scales.reshape(-1), byte(24 * 2)], attrs, const=[1, 2, 3], tol="1e-3 1e-4", runtime=False)
 case("MatMulNBits.group", [f32(5, 128), w, scales, None, rng.permutation(np.arange(128) // 32).astype(np.int32)], attrs, const=[1, 2, 4], tol="1e-3 1e-4")
 case("MatMulNBits.f16", [f32(5, 128).astype(np.float16), w, scales.astype(np.float16), byte(24, 2)], attrs, const=[1, 2, 3])
+case("MatMulNBits.f16_row", [f32(1, 128).astype(np.float16), w, scales.astype(np.float16), byte(24, 2)], attrs, const=[1, 2, 3])
+case("MatMulNBits.vector", [f32(128), w, scales], attrs, const=[1, 2], runtime=False, tol="1e-3 1e-4")
 case("MatMulNBits.inputs", [f32(5, 128), w, scales, byte(24, 2)], attrs, tol="1e-3 1e-4")
 case("MatMulNBits.level4", [f32(5, 128), w, scales, byte(24, 2)], {**attrs, "accuracy_level": 4}, const=[1, 2, 3], tol="2e-2 2e-2")
 

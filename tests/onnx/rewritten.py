@@ -144,7 +144,7 @@ def rewrite(name, kind, model, inputs, axes, size, folder):
     for bits, accuracy in ((4, 0), (4, 4), (8, 0)):
         target = f"{folder}/{name}.{bits}_{accuracy}.onnx"
         weights_of_bits(fused, target, bits, accuracy)
-        write(f"{name}_fused_{bits}bit{'_int8' if accuracy else ''}", target, feed, "2e-2 2e-2" if accuracy else "1e-3 1e-4")
+        write(f"{name}_fused_{bits}bit{'_int8' if accuracy else ''}", target, feed, "5e-2 5e-2" if accuracy else "1e-3 1e-4")
 
 
 def main():
