@@ -108,7 +108,8 @@ bool imp_unsupported(struct imp *im, const char *format, ...)
     const char *why = vtext(im, format, args);
     va_end(args);
     im->refused = true;
-    VEC_PUSH(im->ctx, im->refusals, (struct imp_refusal){im->b.where.node, im->node->op, im->domain, why, im->opset});
+    VEC_PUSH(im->ctx, im->refusals,
+             (struct imp_refusal){im->b.where.node, im->node->op, im->domain, why, im->opset, false, 0});
     return false;
 }
 
@@ -233,6 +234,37 @@ static bool only_tensors(struct imp *im)
     return true;
 }
 
+const char *imp_unknown_why(struct imp *im, const char *domain, const char *op, int opset)
+{
+    bool other_version = false;
+    if (imp_find_row(domain, op, opset, &other_version))
+        return NULL;
+    if (!opset)
+        return "the model does not import the operator set of this domain";
+    if (other_version)
+        return "this version of the operator is not supported";
+    struct ir_nearest near = {.word = op};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+        if (!strcmp(rows[k].domain, domain))
+            ir_nearest_try(&near, rows[k].op);
+    return ir_internf(im->ctx, "unsupported operator%s", ir_did_you_mean(im->ctx, &near));
+}
+
+/* One entry for all nodes of the operator. */
+static bool refuse_unknown(struct imp *im)
+{
+    const char *why = imp_unknown_why(im, im->domain, im->node->op, im->opset);
+    if (imp_refusal_of(im, im->domain, im->node->op, im->opset)) {
+        im->refused = true;
+        return false;
+    }
+    int before = im->refusals.n;
+    imp_unsupported(im, "%s", why ? why : "");
+    if (im->refusals.n > before)
+        im->refusals.at[before].unknown = true;
+    return false;
+}
+
 static bool build_node(struct imp *im)
 {
     bool other_version = false;
@@ -246,15 +278,7 @@ static bool build_node(struct imp *im)
         return done && !im->refused && ir_nerrors(im->ctx) == errors;
     if (row)
         return (row->any || only_tensors(im)) && row->build(im, row->arg) && ir_nerrors(im->ctx) == errors;
-    if (!im->opset)
-        return imp_unsupported(im, "the model does not import the operator set of this domain");
-    if (other_version)
-        return imp_unsupported(im, "this version of the operator is not supported");
-    struct ir_nearest near = {.word = im->node->op};
-    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
-        if (!strcmp(rows[k].domain, im->domain))
-            ir_nearest_try(&near, rows[k].op);
-    return imp_unsupported(im, "unsupported operator%s", ir_did_you_mean(im->ctx, &near));
+    return refuse_unknown(im);
 }
 
 static struct ir_where where_of(struct imp *im, const struct onnx_node *n, int opset)

@@ -109,19 +109,25 @@ static bool make_outputs(struct imp *im, struct ir_value **outs)
     return ir_return(&im->b, (int)g->output_count, outs, names) != NULL;
 }
 
-/* One message for all nodes that can't be imported: node, operator, domain, opset, why. */
+/* One message for all nodes that can't be imported: node, operator, domain, opset, why; one line for an operator that is not known. */
 static void report_refusals(struct imp *im)
 {
     char *text = NULL;
     size_t size = 0;
+    int nodes = 0;
+    imp_list_unknown(im);
     FILE *f = open_memstream(&text, &size);
     if (!f)
         ir_no_memory(im->ctx);
-    fprintf(f, "%d node%s not supported:", im->refusals.n, im->refusals.n == 1 ? " is" : "s are");
+    for (int k = 0; k < im->refusals.n; k++)
+        nodes += im->refusals.at[k].count > 1 ? im->refusals.at[k].count : 1;
+    fprintf(f, "%d node%s not supported:", nodes, nodes == 1 ? " is" : "s are");
     for (int k = 0; k < im->refusals.n; k++) {
         const struct imp_refusal *r = &im->refusals.at[k];
         fprintf(f, "\n  node '%s' (%s, domain %s, opset %d): %s", ir_shown(r->node), ir_shown(r->op),
                 r->domain[0] ? ir_shown(r->domain) : "ai.onnx", r->opset, ir_shown(r->why));
+        if (r->count > 1)
+            fprintf(f, " (and %d more node%s)", r->count - 1, r->count == 2 ? "" : "s");
     }
     fclose(f);
     const char *kept = ir_strdup(im->ctx, text);

@@ -66,6 +66,8 @@ struct imp_call {
 struct imp_refusal {
     const char *node, *op, *domain, *why;
     int opset;
+    bool unknown;                        /* the operator is: one entry for all its nodes */
+    int count;                           /* nodes, where it is unknown (imp_list_unknown) */
 };
 
 struct imp {
@@ -248,6 +250,12 @@ bool imp_make_inputs(struct imp *im, const struct frontend_options *o, int n, co
 void imp_drop_unused_states(struct imp *im);
 struct ir_tensor *imp_tensor_data(struct imp *im, const struct onnx_tensor *t);   /* kept by the importer: ref it to hand it on */
 struct ir_tensor *imp_keep(struct imp *im, struct ir_tensor *t);                  /* takes over the reference until the end */
+/* Why there is no row for an operator; NULL: there is one. */
+const char *imp_unknown_why(struct imp *im, const char *domain, const char *op, int opset);
+/* The entry of an operator that is not known; NULL: none yet. */
+struct imp_refusal *imp_refusal_of(struct imp *im, const char *domain, const char *op, int opset);
+/* Adds what else the model has of such operators to the refusals, and counts their nodes (unknown.c). */
+void imp_list_unknown(struct imp *im);
 const struct imp_row *imp_find_row(const char *domain, const char *op, int opset, bool *other_version);
 
 /* Integer tensors as expressions (fold.c): the result of `op` on such operands, or NULL when it can't be followed. */

@@ -50,6 +50,17 @@ bad=$(grep -c '^not ok' "$logs/exports.txt") good=$(grep -c '^ok' "$logs/exports
 [ $((good + bad)) -gt 0 ] || bad=1
 count "$good" "$bad" 0 "gradients of exported models"
 
+say "networks as ONNX Runtime's optimiser and quantisers rewrite them, at -O0 and -O2"
+rm -rf "$build/rewritten"
+"$peers_dir/bin/python" "$top/tests/onnx/rewritten.py" "$build/rewritten" >"$logs/rewritten.log" 2>&1 </dev/null
+for level in -O0 -O2; do
+    "$build/tccc-run" --test-suite "$build/rewritten" -j 2 $level >>"$logs/rewritten.log" 2>&1 </dev/null
+done
+grep -E ': (wrong|unsupported|crashed|not made)' "$logs/rewritten.log"
+bad=$(grep -cE ': (wrong|unsupported|crashed|not made)' "$logs/rewritten.log") good=$(grep -c ': passed$' "$logs/rewritten.log")
+[ $((good + bad)) -gt 0 ] || bad=1
+count "$good" "$bad" 0 "rewritten networks"
+
 say "modules: small networks of many kinds, by both of PyTorch's exporters, run and trained"
 "$peers_dir/bin/python" "$top/tests/onnx/modules.py" "$build" "$build/modules" >"$build/modules.log" 2>"$logs/modules.err" </dev/null
 grep '^not ok' "$build/modules.log"

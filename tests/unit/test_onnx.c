@@ -335,6 +335,11 @@ START_TEST(lists_all_unknown_operators)
     pb_message(&graph, 1, &node);
     pb_node(&node, "Relu", "a", "b"); /* reads what is not known: not listed itself */
     pb_message(&graph, 1, &node);
+    pb_node(&node, "Frobnicate", "b", "e");
+    pb_message(&graph, 1, &node);
+    pb_node(&node, "Behind", "e", "f"); /* nobody would get here */
+    pb_text(&node, 3, "third");
+    pb_message(&graph, 1, &node);
     pb_node(&node, "Reluu", "x", "d");
     pb_text(&node, 3, "mistyped");
     pb_message(&graph, 1, &node);
@@ -347,9 +352,11 @@ START_TEST(lists_all_unknown_operators)
     pb_value(&graph, 12, "b", 1, 2, two_three);
     struct pb m = pb_model(&graph, 17);
     import_refused(
-        &m, "3 nodes are not supported:\n  node 'first' (Frobnicate, domain ai.onnx, opset 17): unsupported operator\n"
+        &m, "5 nodes are not supported:\n"
+            "  node 'first' (Frobnicate, domain ai.onnx, opset 17): unsupported operator (and 1 more node)\n"
             "  node 'mistyped' (Reluu, domain ai.onnx, opset 17): unsupported operator: did you mean 'Relu'?\n"
-            "  node 'second' (Elu, domain my.domain, opset 0)");
+            "  node 'second' (Elu, domain my.domain, opset 0): the model does not import the operator set of this domain\n"
+            "  node 'third' (Behind, domain ai.onnx, opset 17): unsupported operator");
 }
 END_TEST
 
