@@ -151,11 +151,17 @@ static bool placed(const struct kn_buffer *b, int64_t *at, int64_t *bytes)
     return b->space == TCC_SPACE_ARENA && b->offset && ir_is_const(b->offset, at) && ir_is_const(b->bytes, bytes);
 }
 
-static void report_buffer(const struct kn_program *p, const bool *used, int b, FILE *out)
+static void report_buffer(struct ir_ctx *ctx, const struct kn_program *p, const bool *used, int b, FILE *out)
 {
     const struct kn_buffer *x = &p->buffers[b];
     int64_t at, bytes, other_at, other_bytes;
     int before = 0;
+    if (used[b] && x->space == TCC_SPACE_ARENA && x->bytes && !placed(x, &at, &bytes)) {
+        fprintf(out, "%-10s %12s  buffer %d%s%s: steps %d to %d, %s bytes, placed when it runs\n", "symbolic", "-", b,
+                x->name ? " " : "", x->name ? ir_shown(x->name) : "", x->first_step, x->last_step,
+                ir_expr_text(ctx, x->bytes));
+        return;
+    }
     if (!used[b] || !placed(x, &at, &bytes))
         return;
     for (int o = 0; o < p->nbuffers; o++)
@@ -175,7 +181,7 @@ static void report_peak(const struct kn_entry *e, FILE *out)
     int64_t arena, live;
     fprintf(out, "memory of '%s':", ir_shown(e->name));
     if (!e->arena || !ir_is_const(e->arena, &arena))
-        fputs(" buffers of sizes that are known when it runs\n", out);
+        fputs(" placed when it runs, by sizes (--dim gives figures):\n", out);
     else if (!e->peak_live || !ir_is_const(e->peak_live, &live))
         fprintf(out, " %lld bytes\n", (long long)arena);
     else
@@ -189,6 +195,6 @@ void budget_report(struct ir_ctx *ctx, const struct kn_program *p, FILE *out)
         mark_used(&p->entries[e].steps, used);
         report_peak(&p->entries[e], out);
         for (int b = 0; b < p->nbuffers; b++)
-            report_buffer(p, used, b, out);
+            report_buffer(ctx, p, used, b, out);
     }
 }

@@ -275,6 +275,11 @@ static bool run_passes(struct job *j)
         return false;
     if (o->train && o->train->split && o->train->memory_budget)
         budget_tell_stages(j->module, j->recompute);
+    for (int i = 0; i < j->module->program->nkernels; i++) {
+        const struct kn_kernel *k = j->module->program->kernels[i];
+        ir_detail(j->ctx, "kernel %s: %s, %s operations", ir_shown(k->name), kn_template_name(k->schedule.how),
+                  ir_expr_text(j->ctx, k->flops));
+    }
     if (o->report)
         budget_report(j->ctx, j->module->program, o->report);
     if (wants(o, "kernels") || wants(o, "plan"))
@@ -518,6 +523,8 @@ static bool work(struct job *j)
     if (!choose_target(j) || !read_model(j))
         return false;
     lap(j, "reading the model");
+    ir_detail(j->ctx, "%s: target %s, -O%d%s%s", ir_shown(o->model), j->target->name, o->level, o->exact ? ", exact" : "",
+              o->fast_math ? ", fast math" : "");
     j->name = o->name ? o->name : default_name(j->ctx, o->model);
     struct cache_key key = {j->name, j->target->name, j->nversions, j->archs, j->digest};
     bool caches = cache_open(&j->cache, j->ctx, o, &key);
@@ -526,8 +533,10 @@ static bool work(struct job *j)
         cache_lock(&j->cache);
         j->cached = from_cache(j);
     }
-    if (j->cached)
+    if (j->cached) {
+        ir_detail(j->ctx, "taken from the cache");
         return true;
+    }
     if (!build_training(j))
         return false;
     progress(j, "optimising the graph", 0.1);
@@ -572,6 +581,7 @@ int tccc_compile(const struct tccc_options *o)
     if (!j.ctx)
         return ENVIRONMENT;
     ir_on_diag(j.ctx, forward, (void *)o);
+    ir_verbose(j.ctx, o->verbose > 0);
     volatile int status = OK;
     if (IR_PROTECT(j.ctx, &frame)) {
         status = finish_work(&j);

@@ -80,6 +80,14 @@ static void option(struct ir_ctx *ctx, struct arguments *a, bool driver, const c
     VEC_PUSH(ctx, *a, driver ? ir_internf(ctx, "-Wl,%s", text) : text);
 }
 
+static void tell_command(struct ir_ctx *ctx, const struct arguments *a)
+{
+    const char *text = "link:";
+    for (int i = 0; i < a->n && a->at[i]; i++)
+        text = ir_internf(ctx, "%s %s", text, ir_shown(a->at[i]));
+    ir_detail(ctx, "%s", text);
+}
+
 /* Runs the first linker that can be started; `build` makes its command line. */
 static bool link_with(struct ir_ctx *ctx, const char *output,
                       void (*build)(void *job, struct arguments *a, bool driver), void *job, int *status)
@@ -107,6 +115,7 @@ static bool link_with(struct ir_ctx *ctx, const char *output,
             unlink(temporary);
             return fail(ctx, status, STATUS_ENV, "%s: %s", output, strerror(error));
         }
+        tell_command(ctx, &a);
         return true;
     }
     return fail(ctx, status, STATUS_ENV, "%s: no linker found: install ld.lld (Debian: lld-19) or a C compiler",

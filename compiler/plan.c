@@ -263,8 +263,11 @@ static struct tcc_pstep step(struct writer *w, const struct kn_step *s)
     x.waits = int_list(w, s->nwaits, s->waits);
     x.tiles = s->tiles ? expr(w, s->tiles) : TCC_NO;
     x.scratch = s->scratch ? expr(w, s->scratch) : TCC_NO;
-    if (s->kind == TCC_STEP_LAUNCH)
+    x.flops = TCC_NO;
+    if (s->kind == TCC_STEP_LAUNCH) { /* a kernel's own symbols stand for this step's sizes */
         x.what = (uint32_t)s->kernel->id;
+        x.flops = expr(w, ir_subst(w->ctx, s->kernel->flops, s->nsizes, s->kernel->sizes, s->sizes));
+    }
     if (s->kind == TCC_STEP_LIB)
         x.what = lib_number(w, s->lib);
     return x;
@@ -520,10 +523,7 @@ struct artifact_plan artifact_plan(struct ir_ctx *ctx, const struct kn_program *
     write_syms(&w);
     write_buffers(&w);
     for (int i = 0; i < p->nkernels; i++)
-        VEC_PUSH(ctx, w.kernels,
-                 (struct tcc_pkernel){
-                     string(&w, p->kernels[i]->name),
-                     expr(&w, ir_is_const(p->kernels[i]->flops, NULL) ? p->kernels[i]->flops : ir_const(ctx, 0))});
+        VEC_PUSH(ctx, w.kernels, (struct tcc_pkernel){string(&w, p->kernels[i]->name), 0});
     for (const struct pipe *q = p->module->pipes; q; q = q->next)
         write_pipe(&w, q);
     for (int e = 0; e < p->nentries; e++)

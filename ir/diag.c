@@ -112,6 +112,21 @@ void ir_error(struct ir_ctx *ctx, const struct ir_where *where, const char *form
     va_end(args);
 }
 
+void ir_detail(struct ir_ctx *ctx, const char *format, ...)
+{
+    va_list args;
+    if (!ctx->verbose || ctx->capture)
+        return;
+    va_start(args, format);
+    report(ctx, NULL, IR_D_detail, format_text(ctx, format, args));
+    va_end(args);
+}
+
+void ir_verbose(struct ir_ctx *ctx, bool on)
+{
+    ctx->verbose = on;
+}
+
 void ir_on_diag(struct ir_ctx *ctx, ir_diag_handler handler, void *user)
 {
     ctx->handler = handler;

@@ -101,6 +101,9 @@ void ir_diag(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_id i
 void ir_vdiag(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_id id, va_list args);
 /* Free-form error where a row per message would not help (the importer's per-operator checks). */
 void ir_error(struct ir_ctx *ctx, const struct ir_where *where, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* What only somebody who asked for it wants to read: a note, dropped unless ir_verbose() has been said. */
+void ir_detail(struct ir_ctx *ctx, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void ir_verbose(struct ir_ctx *ctx, bool on);
 void ir_on_diag(struct ir_ctx *ctx, ir_diag_handler handler, void *user);   /* default: collected only */
 int ir_nerrors(const struct ir_ctx *ctx);                                   /* errors and bugs so far */
 void ir_quiet(struct ir_ctx *ctx, bool on);                                 /* on: messages are dropped, and not counted (something is tried) */

@@ -53,6 +53,7 @@ struct ir_ctx {
     char *capture; /* where messages go instead, when set (verifier) */
     size_t capture_size;
     bool quiet; /* messages are dropped */
+    bool verbose; /* details are told */
 
     VEC(struct ir_module *) modules; /* whose tensors are released at the end */
     VEC(const struct ir_tensor *) kept;

@@ -197,6 +197,7 @@ struct kn_program {
     int *sym_level;                      /* level that binds it: 0 inputs, else that of the EVAL after it */
     uint64_t weight_bytes;
 };
+const char *kn_template_name(enum kn_template t);
 void kn_print_program(FILE *out, const struct kn_program *p, bool kernels, bool plan);
 /* Checks that no two buffers that are live at once share memory, and that reads follow writes. */
 bool kn_verify_program(const struct kn_program *p);

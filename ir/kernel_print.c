@@ -12,6 +12,11 @@ const char *const kn_reducer_words[] = {"sum", "prod", "max", "min", NULL};
 const char *const kn_template_words[] = {"loops",  "contract",  "conv",     "depthwise", "pool",
                                          "serial", "attention", "winograd", NULL};
 
+const char *kn_template_name(enum kn_template t)
+{
+    return kn_template_words[t];
+}
+
 int kn_word(const char *const *words, const char *name)
 {
     for (int i = 0; words[i]; i++) {

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TCC_ABI_VERSION 4u
+#define TCC_ABI_VERSION 5u
 #define TCC_MAX_RANK 12
 
 /* -- Element types ------------------------------------------------------------------
@@ -268,7 +268,8 @@ struct tcc_pstep {
     uint32_t kind, queue;
     uint32_t what;
     uint32_t node;              /* strings: where it comes from, for profiles and messages */
-    uint32_t nin, pad;
+    uint32_t nin;
+    uint32_t flops;             /* LAUNCH: expr, floating-point operations, for profiles; TCC_NO: not known */
     struct tcc_range args;      /* u32s: buffers */
     struct tcc_range sizes;     /* u32s: exprs */
     struct tcc_range syms;      /* u32s: symbols */
@@ -291,7 +292,7 @@ struct tcc_pattr { uint32_t name, kind, n, data; uint32_t dtype, rank; struct tc
 /* data: byte offset into `bytes` (ints: i64s, floats: f64s, tensor: elements) or, for strings and tensors of strings, into u32s
  * (string offsets); dims: u32s holding plain numbers */
 
-struct tcc_pkernel { uint32_t name, flops; };   /* name: strings; flops: expr, floating-point operations of a launch, for profiles */
+struct tcc_pkernel { uint32_t name, pad; };     /* name: strings */
 
 struct tcc_pentry {
     uint32_t name, pipe;                /* pipe: 0, or 1 + the pipeline that it is; then it has no steps */

@@ -205,7 +205,7 @@ static bool check_signatures(struct check *c)
     }
     c->where = "kernel";
     for (c->at = 0; c->at < c->p->kernels.count; c->at++)
-        if (!name_ok(c, c->m->kernel_info[c->at].name) || !expr_ok(c, "flops", c->m->kernel_info[c->at].flops, true))
+        if (!name_ok(c, c->m->kernel_info[c->at].name))
             return false;
     return true;
 }
@@ -306,7 +306,8 @@ static bool check_operands(struct check *c, const struct tcc_pstep *s)
         for (uint32_t i = 0; i < s->args.count; i++)
             if (is_object(c, a[i]))
                 return bad(c, "a kernel's operand is an object", a[i], 0);
-        return index_ok(c, "kernel", s->what, c->p->kernels.count) && expr_ok(c, "tiles", s->tiles, false);
+        return index_ok(c, "kernel", s->what, c->p->kernels.count) && expr_ok(c, "tiles", s->tiles, false) &&
+               expr_ok(c, "flops", s->flops, true);
     case TCC_STEP_COPY:
         return is_object(c, a[0]) == is_object(c, a[1]) || bad(c, "copy between an object and a tensor", a[0], 0);
     case TCC_STEP_LIB:

@@ -133,7 +133,7 @@ void tcr_profile_step(struct tccrt_session *s, const struct tcc_pstep *p, double
 
     if (p->regions.count == 0) {
         struct total *t = &f->totals[step];
-        uint32_t flops = p->kind == TCC_STEP_LAUNCH ? s->m->kernel_info[p->what].flops : TCC_NO;
+        uint32_t flops = p->kind == TCC_STEP_LAUNCH ? p->flops : TCC_NO;
 
         t->calls++;
         t->ns += end - start;

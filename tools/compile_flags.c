@@ -139,7 +139,7 @@ int compile_options(const struct options *o, struct tccc_options *c)
     c->exact = option_set(o, OPT_exact);
     c->fast_math = option_set(o, OPT_fast_math);
     c->report = option_set(o, OPT_report) ? stderr : NULL;
-    c->time_passes = option_set(o, OPT_time_passes);
+    c->time_passes = option_set(o, OPT_time_passes) || option_set(o, OPT_verbose);
     c->verify = option_set(o, OPT_verify);
     c->verbose = o->given[OPT_verbose].n;
     c->message = show_message;

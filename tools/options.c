@@ -279,6 +279,25 @@ static int read_environment(struct options *o)
     return code;
 }
 
+/* -v: which program this is, what TCCC_FLAGS added, and the options in force. */
+static void tell_options(const struct options *o)
+{
+    fprintf(stderr, "note: %s (tccc) %s\n", tool_table[o->tool].name, PACKAGE_VERSION);
+    if (o->environment)
+        fprintf(stderr, "note: TCCC_FLAGS adds: %s\n", o->environment);
+    fputs("note: options:", stderr);
+    for (int id = 0; id < NOPTIONS; id++)
+        for (int k = 0; k < o->given[id].n; k++) {
+            const struct option_row *row = &option_table[id];
+            bool is_long = *row->long_name && row->kind != OPTION_WORD && row->kind != OPTION_WORDARG;
+            const char *value = o->given[id].at[k];
+            fprintf(stderr, is_long ? " --%s%s%s" : " -%s%s%s",
+                    *row->long_name ? row->long_name : (char[]){row->short_name, 0}, *value ? is_long ? "=" : "" : "",
+                    value);
+        }
+    fputc('\n', stderr);
+}
+
 int options_read(struct options *o, enum tool tool, int argc, char **argv)
 {
     struct reader r = {.o = o, .at = 1, .argc = argc, .argv = argv};
@@ -297,8 +316,8 @@ int options_read(struct options *o, enum tool tool, int argc, char **argv)
         printf("%s (tccc) %s\n", tool_table[tool].name, PACKAGE_VERSION);
         return EXIT_FINE;
     }
-    if (option_set(o, OPT_verbose) && o->environment)
-        fprintf(stderr, "note: TCCC_FLAGS adds: %s\n", o->environment);
+    if (option_set(o, OPT_verbose))
+        tell_options(o);
     return -1;
 }
 

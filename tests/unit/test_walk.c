@@ -89,7 +89,7 @@ static void add_kernels(struct mini_plan *p)
     static const char *const names[] = {"scale", "add_index", "fault"};
 
     for (int i = 0; i < 3; i++)
-        p->kernels[p->nkernels++] = (struct tcc_pkernel){mp_string(p, names[i]), TCC_NO};
+        p->kernels[p->nkernels++] = (struct tcc_pkernel){mp_string(p, names[i]), 0};
     p->nlibops = 1;
 }
 
