@@ -14,16 +14,13 @@ void it_strides(int rank, const int64_t *dims, int64_t *strides)
     int64_t s = 1;
     for (int i = rank - 1; i >= 0; i--) {
         strides[i] = s;
-        s *= dims[i];
+        s *= dims[i]; /* no overflow: see tcc_elements */
     }
 }
 
 int64_t it_product(const int64_t *dims, int first, int last)
 {
-    int64_t n = 1;
-    for (int i = first; i < last; i++)
-        n *= dims[i];
-    return n;
+    return tcc_elements(last - first, dims + first);
 }
 
 #define RUN(type, expr)                              \

@@ -194,7 +194,7 @@ bool ir_is_tensor(ir_type t);                       /* ranked tensor of a non-st
 bool ir_is_object(ir_type t);                       /* anything else: lives in a struct tcc_object */
 bool ir_static_dims(ir_type t, int64_t *dims);      /* all dims constant? dims may be NULL */
 #define IR_MAX_BYTES (INT64_C(1) << 47)              /* what a process can address */
-const char *ir_type_impossible(ir_type t);          /* no memory can hold a tensor of this type: what it has; else NULL */
+const char *ir_type_impossible(ir_type t);          /* no memory can hold a tensor of this type, dims of 0 taken as 1: what it has; else NULL */
 ir_expr ir_num_elements(struct ir_ctx *ctx, ir_type t);
 void ir_print_type(FILE *out, ir_type t);           /* f32[N,3,224,224], i64[], seq<f32[?]>, f32[*] (unranked) */
 const char *ir_type_text(struct ir_ctx *ctx, ir_type t);

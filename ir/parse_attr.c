@@ -85,19 +85,6 @@ static bool parse_hex(struct parser *p, uint8_t *out, uint64_t size)
     return true;
 }
 
-/* A shape's elements, or -1 when they are too many. */
-static int64_t count_elements(int rank, const int64_t *dims)
-{
-    int64_t n = 1;
-    bool zero = false;
-    for (int i = 0; i < rank; i++) {
-        zero |= dims[i] == 0;
-        if (dims[i] && __builtin_mul_overflow(n, dims[i], &n))
-            return -1;
-    }
-    return zero ? 0 : n;
-}
-
 static bool parse_listed(struct parser *p, ir_type type, const int64_t *dims, int64_t n, struct ir_tensor **out)
 {
     struct token start = p->tok;
@@ -175,7 +162,7 @@ static bool parse_data(struct parser *p, ir_type type, struct ir_tensor **out)
     if (type->kind != IR_T_TENSOR || !ir_static_dims(type, dims))
         return parse_error(p, &start, "constant data needs a tensor type with constant dims, got %s",
                            ir_type_text(p->ctx, type));
-    int64_t n = count_elements(type->rank, dims);
+    int64_t n = tcc_elements(type->rank, dims);
     if (n < 0 || n > INT64_MAX / 32)
         return parse_error(p, &start, "%s is too big", ir_type_text(p->ctx, type));
     if (lex_take(p, '['))

@@ -116,21 +116,12 @@ void ir_tensor_cool(const struct ir_tensor *t)
 
 /* -- Tensors ---------------------------------------------------------------------------- */
 
-/* Without data. NULL: bad rank or dims, more than 2^62 bytes, or no memory. */
+/* Without data. NULL: bad rank or dims, or no memory. */
 static struct ir_tensor *tensor_header(enum tcc_dtype dtype, int rank, const int64_t *dims)
 {
-    int64_t n = 1, size = tcc_dtype_bytes(dtype);
-    bool empty = false;
-    if (rank < 0 || rank > TCC_MAX_RANK || size == 0)
+    int64_t n, size = tcc_dtype_bytes(dtype);
+    if (rank < 0 || rank > TCC_MAX_RANK || size == 0 || (n = tcc_elements(rank, dims)) < 0)
         return NULL;
-    for (int i = 0; i < rank; i++) {
-        if (dims[i] < 0)
-            return NULL;
-        empty |= dims[i] == 0;
-    }
-    for (int i = 0; i < rank && !empty; i++)
-        if (__builtin_mul_overflow(n, dims[i], &n) || n > ((int64_t)1 << 62) / size)
-            return NULL;
     struct ir_tensor *t = calloc(1, sizeof *t);
     if (!t)
         return NULL;
@@ -139,7 +130,7 @@ static struct ir_tensor *tensor_header(enum tcc_dtype dtype, int rank, const int
     t->rank = (uint8_t)rank;
     if (rank)
         memcpy(t->dims, dims, (size_t)rank * sizeof *dims);
-    t->nelems = empty ? 0 : n;
+    t->nelems = n;
     t->bytes = (uint64_t)(t->nelems * size);
     return t;
 }

@@ -107,7 +107,7 @@ static bool note_symbol(void *met, ir_expr sym, int64_t *out)
 const char *ir_type_impossible(ir_type t)
 {
     int64_t dim, bytes = t->kind == IR_T_TENSOR ? tcc_dtype_bytes((enum tcc_dtype)t->dtype) : 0;
-    bool empty = false, huge = false;
+    bool huge = false;
 
     for (int i = 0; t->kind == IR_T_TENSOR && i < t->rank; i++) {
         bool symbolic = false;
@@ -118,10 +118,9 @@ const char *ir_type_impossible(ir_type t)
         }
         if (dim < 0)
             return "a negative dim";
-        empty = empty || dim == 0;
         huge = __builtin_mul_overflow(bytes, dim ? dim : 1, &bytes) || bytes > IR_MAX_BYTES || huge;
     }
-    return huge && !empty ? "more than 2^47 bytes" : NULL;
+    return huge ? "more than 2^47 bytes" : NULL;
 }
 
 ir_expr ir_num_elements(struct ir_ctx *ctx, ir_type t)

@@ -28,13 +28,8 @@ static int64_t bytes_of(const struct ir_tensor *t)
 /* Elements of a type with static dims; -1: too many to count, or dims are symbolic. */
 static int64_t static_elements(ir_type t)
 {
-    int64_t dims[TCC_MAX_RANK], n = 1;
-    if (!ir_is_tensor(t) || !ir_static_dims(t, dims))
-        return -1;
-    for (int i = 0; i < t->rank; i++)
-        if (__builtin_mul_overflow(n, dims[i], &n))
-            return -1;
-    return n;
+    int64_t dims[TCC_MAX_RANK];
+    return ir_is_tensor(t) && ir_static_dims(t, dims) ? tcc_elements(t->rank, dims) : -1;
 }
 
 static bool replace(struct folder *f, struct ir_value *old, struct ir_tensor *t)

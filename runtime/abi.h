@@ -3,7 +3,8 @@
  * abi.h - what the compiler writes and the runtime reads: element types, tensor
  * descriptors, library-op calls, and the layout of an artifact's descriptor and plan.
  *
- * This header is a leaf: it declares data only and every folder may include it. Every
+ * This header is a leaf that every folder may include. It declares data, and the one function
+ * by which all of them count the elements of a shape. Every
  * structure that is stored in an artifact is little-endian, has no pointers (but for
  * struct tcc_model, whose pointers the linker relocates) and no implicit padding.
  * Changing any of them means raising TCC_ABI_VERSION.
@@ -16,6 +17,22 @@
 
 #define TCC_ABI_VERSION 5u
 #define TCC_MAX_RANK 12
+#define TCC_MAX_ELEMENTS (INT64_C(1) << 47) /* what a process can address */
+
+/* The number of elements of a shape; -1: a dim is negative, or the dims other than 0 multiply to more than TCC_MAX_ELEMENTS
+ * (NumPy's rule). So no product of some of the dims of a tensor overflows, not of one without elements either. */
+static inline int64_t tcc_elements(int rank, const int64_t *dims)
+{
+    int64_t n = 1;
+    int empty = 0;
+    for (int i = 0; i < rank; i++) {
+        if (dims[i] < 0 || (dims[i] && dims[i] > TCC_MAX_ELEMENTS / n))
+            return -1;
+        n *= dims[i] ? dims[i] : 1;
+        empty |= !dims[i];
+    }
+    return empty ? 0 : n;
+}
 
 /* -- Element types ------------------------------------------------------------------
  * Numbered as ONNX's TensorProto.DataType. `bytes` is the size of an element in memory

@@ -43,7 +43,7 @@ bool lib_wants(const struct tcc_lib_call *call, int k);
 int lib_class(int dtype);                    /* enum tcc_class */
 int lib_bytes(int dtype);
 int64_t lib_count(const struct tcc_tensor *t);               /* elements */
-int64_t lib_product(int rank, const int64_t *dims);
+int64_t lib_product(int rank, const int64_t *dims);         /* elements of a shape; INT64_MAX: more than memory holds */
 /* Element i as a double or an integer, and back; narrow floats round to nearest even and saturate as ONNX's Cast does. */
 double lib_get(const struct tcc_tensor *t, int64_t i);
 int64_t lib_get_int(const struct tcc_tensor *t, int64_t i);

@@ -328,7 +328,7 @@ static int interpolate(struct tcc_lib_call *call, const struct tcc_tensor *x, co
         return TCC_OK;
     if (n == 0)
         return LIB_FAIL(call, "an empty tensor cannot be resized to one with elements");
-    room = calloc((size_t)largest * 2 + (size_t)taps, sizeof *room);
+    room = largest > TCC_MAX_ELEMENTS ? NULL : calloc((size_t)largest * 2 + (size_t)taps, sizeof *room);
     if (!room)
         return LIB_NO_MEMORY(call);
     from = room;

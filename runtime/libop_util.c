@@ -184,11 +184,9 @@ int lib_bytes(int dtype)
 
 int64_t lib_product(int rank, const int64_t *dims)
 {
-    int64_t n = 1;
+    int64_t n = tcc_elements(rank, dims);
 
-    for (int i = 0; i < rank; i++)
-        n *= dims[i];
-    return n;
+    return n < 0 ? INT64_MAX : n;
 }
 
 int64_t lib_count(const struct tcc_tensor *t)

@@ -33,24 +33,7 @@ const char *tcr_dtype_name(int dtype)
 
 int64_t tcr_elements(int dtype, int rank, const int64_t *dims)
 {
-    int64_t n = 1, size = tcr_dtype_bytes(dtype);
-    bool empty = false, overflow = false;
-
-    if (size == 0 || rank < 0 || rank > TCC_MAX_RANK)
-        return -1;
-    for (int i = 0; i < rank; i++) {
-        if (dims[i] < 0)
-            return -1;
-        if (dims[i] == 0)
-            empty = true;
-        else if (__builtin_mul_overflow(n, dims[i], &n))
-            overflow = true;
-    }
-    if (empty)
-        return 0;
-    if (overflow || n > (PTRDIFF_MAX - 4096) / size)
-        return -1;
-    return n;
+    return tcr_dtype_bytes(dtype) && rank >= 0 && rank <= TCC_MAX_RANK ? tcc_elements(rank, dims) : -1;
 }
 
 char *tcr_dims_text(char *to, int rank, const int64_t *dims)

@@ -245,7 +245,7 @@ static void *trained(struct export *e, const struct tensor *t, size_t *bytes, in
     }
     if (master && master->t.rank == t->rank && !memcmp(master->t.dims, t->dims, (size_t)t->rank * sizeof *t->dims))
         x = master; /* the precise one of bf16-master */
-    int64_t n = shape_elements(t->rank, t->dims);
+    int64_t n = tcc_elements(t->rank, t->dims);
     char *data = malloc((size_t)n * size + 1);
     if (!data) {
         *code = tool_error(e->o, EXIT_ENVIRONMENT, "no memory");

@@ -78,7 +78,7 @@ static int parts_of(const struct tcc_tensor *t)
 
 double tensor_largest(const struct tcc_tensor *t)
 {
-    int64_t n = shape_elements(t->rank, t->dims);
+    int64_t n = tcc_elements(t->rank, t->dims);
     int parts = parts_of(t);
     double largest = 0;
 
@@ -142,7 +142,7 @@ static void tell(const struct tcc_tensor *got, const struct tcc_tensor *expected
     snprintf(error, ERROR_SIZE,
              "%" PRId64 " of %" PRId64
              " elements differ; first at %s: got %s, expected %s; worst at %s: got %s, expected %s",
-             d->count, shape_elements(got->rank, got->dims), at[0], has[0], wants[0], at[1], has[1], wants[1]);
+             d->count, tcc_elements(got->rank, got->dims), at[0], has[0], wants[0], at[1], has[1], wants[1]);
 }
 
 bool tensor_equal(const struct tcc_tensor *got, const struct tcc_tensor *expected, const struct tolerance *t,
@@ -155,7 +155,7 @@ bool tensor_equal(const struct tcc_tensor *got, const struct tcc_tensor *expecte
     if (!same_type(got, expected, error))
         return false;
     int parts = parts_of(got);
-    int64_t n = shape_elements(got->rank, got->dims);
+    int64_t n = tcc_elements(got->rank, got->dims);
     double atol = t->absolute ? t->atol : t->atol * tensor_largest(expected);
     for (int64_t i = 0; i < n; i++) {
         double by = element_excess(got, expected, i, parts, t, atol);

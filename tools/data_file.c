@@ -153,7 +153,7 @@ struct data_file *data_map(const char *path, char *error)
 /* The array's elements begin at `start`; do they end inside the file? */
 static bool place(const char *path, const struct data_file *f, size_t start, struct data_array *a, char *error)
 {
-    int64_t n = shape_elements(a->rank, a->dims);
+    int64_t n = tcc_elements(a->rank, a->dims);
     if (n < 0 || (uint64_t)n > (f->size - start) / (size_t)tcc_dtype_bytes(a->dtype)) {
         snprintf(error, ERROR_SIZE, "%s: truncated: the file ends before its last element", path);
         return false;
@@ -240,8 +240,8 @@ static void read_raw(const struct data_file *f, const struct data_options *o, st
 static bool cut_samples(const char *path, const struct data_options *o, const struct tccrt_value_info *info,
                         struct data_array *a, char *error)
 {
-    int64_t fixed = 1, length = o->length, n = a->dims[0];
-    bool known = info->rank >= 1;
+    int64_t fixed = info->rank < 1 ? -1 : tcc_elements(info->rank - 1, info->dims + 1), length = o->length, n = a->dims[0];
+    bool known = fixed >= 0;
 
     if (a->rank != 1) {
         snprintf(error, ERROR_SIZE,
@@ -249,8 +249,6 @@ static bool cut_samples(const char *path, const struct data_options *o, const st
                  a->rank);
         return false;
     }
-    for (int i = 1; i < info->rank; i++)
-        known = known && info->dims[i] >= 0 && !__builtin_mul_overflow(fixed, info->dims[i], &fixed);
     if (!length && !known) {
         snprintf(error, ERROR_SIZE, "%s: how long is a sample of input '%s'? Add ,length=N", path, info->name);
         return false;

@@ -10,10 +10,7 @@
 
 int64_t data_row_elements(const struct data_array *a)
 {
-    int64_t n = 1;
-    for (int i = 1; i < a->rank; i++)
-        n *= a->dims[i];
-    return n;
+    return a->rank ? tcc_elements(a->rank - 1, a->dims + 1) : 1;
 }
 
 /* Where a row went wrong: the element and what it is. */

@@ -246,13 +246,7 @@ static bool same_row(const struct data_array *a, const struct tccrt_value_info *
 
 static bool reshape(struct data_array *a, const struct tccrt_value_info *info)
 {
-    int64_t n = 1;
-    if (!a->reshape)
-        return false;
-    for (int i = 1; i < info->rank; i++)
-        if (info->dims[i] < 0 || __builtin_mul_overflow(n, info->dims[i], &n))
-            return false;
-    if (n != data_row_elements(a))
+    if (!a->reshape || info->rank < 1 || tcc_elements(info->rank - 1, info->dims + 1) != data_row_elements(a))
         return false;
     a->rank = info->rank;
     memcpy(a->dims + 1, info->dims + 1, (size_t)(info->rank - 1) * sizeof *a->dims);

@@ -257,7 +257,7 @@ int model_session(const struct options *o, struct model *m, int threads, char *w
 static int copy_results(int n, const struct tcc_tensor *results, struct tcc_object **outputs, char *error)
 {
     for (int i = 0; i < n; i++) {
-        int64_t count = shape_elements(results[i].rank, results[i].dims);
+        int64_t count = tcc_elements(results[i].rank, results[i].dims);
         outputs[i] = tccrt_object_tensor(results[i].dtype, results[i].rank, results[i].dims);
         if (!outputs[i]) {
             snprintf(error, ERROR_SIZE, "no memory");

@@ -17,19 +17,6 @@ static const struct {
                  {TCC_U64, 'u', 8}, {TCC_BOOL, 'b', 1}, {TCC_C64, 'c', 8}, {TCC_C128, 'c', 16}};
 #define NTYPES (sizeof npy_types / sizeof *npy_types)
 
-int64_t shape_elements(int rank, const int64_t *dims)
-{
-    int64_t n = 1;
-    bool empty = false;
-
-    for (int i = 0; i < rank; i++) { /* without the zeros: a part of the axes may be counted alone */
-        empty |= dims[i] == 0;
-        if (dims[i] < 0 || __builtin_mul_overflow(n, dims[i] ? dims[i] : 1, &n))
-            return -1;
-    }
-    return empty ? 0 : n;
-}
-
 /* The value of a key in the header's dictionary, behind the colon and blanks; NULL: not there. */
 static const char *find_key(const char *text, const char *key)
 {
@@ -130,7 +117,7 @@ struct tcc_object *npy_parse(const char *path, const unsigned char *data, size_t
     struct npy_info h = {0};
     struct tcc_object *v = NULL;
     size_t at = npy_describe(data, size, &h);
-    int64_t n = at ? shape_elements(h.rank, h.dims) : -1;
+    int64_t n = at ? tcc_elements(h.rank, h.dims) : -1;
     if (n < 0)
         snprintf(error, ERROR_SIZE, "%s: not a .npy file of numbers with at most %d axes", path, TCC_MAX_RANK);
     else if ((uint64_t)n > (size - at) / (size_t)h.bytes)
@@ -163,7 +150,7 @@ bool npy_put(FILE *out, const struct tcc_object *v)
 {
     char text[512], shape[320] = "";
     size_t i = 0, used = 0;
-    int64_t n = shape_elements(v->t.rank, v->t.dims);
+    int64_t n = tcc_elements(v->t.rank, v->t.dims);
 
     while ((int)npy_types[i].dtype != v->t.dtype)
         i++;

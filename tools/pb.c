@@ -234,7 +234,7 @@ static struct tcc_object *read_tensor(struct pb *r, struct span s, struct span *
         tensor_field(r, &t, &f);
     if (r->failed)
         return NULL;
-    int64_t n = shape_elements(t.rank, t.dims);
+    int64_t n = tcc_elements(t.rank, t.dims);
     if (t.dtype == 0 || t.dtype >= TCC_NDTYPES)
         return fail(r, "not a TensorProto of a known element type");
     if (t.external)

@@ -70,7 +70,7 @@ static void put_packed(struct buffer *b, const uint8_t *data, int64_t n, int bit
 
 static void put_tensor(struct buffer *b, const struct tcc_tensor *t, const char *name)
 {
-    int64_t n = shape_elements(t->rank, t->dims);
+    int64_t n = tcc_elements(t->rank, t->dims);
 
     for (int i = 0; i < t->rank; i++)
         put_number(b, 1, (uint64_t)t->dims[i]);

@@ -29,9 +29,9 @@ static bool run_entry(void *arg)
 /* Zeros for whole numbers (ids, labels), something that varies for floats. */
 static bool fill(struct tcc_tensor *t)
 {
-    int64_t n = 1;
-    for (int i = 0; i < t->rank; i++)
-        n *= t->dims[i];
+    int64_t n = tcc_elements(t->rank, t->dims);
+    if (n < 0)
+        return false;
     t->data = calloc((size_t)n + 1, (size_t)tcc_dtype_bytes((enum tcc_dtype)t->dtype));
     for (int64_t i = 0; t->data && t->dtype == TCC_F32 && i < n; i++)
         ((float *)t->data)[i] = (float)(i * 7 % 101) / 101;

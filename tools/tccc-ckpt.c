@@ -18,7 +18,7 @@ static bool ends_in(const char *path, const char *suffix)
 
 static int64_t count_of(const struct tcc_tensor *t)
 {
-    return shape_elements(t->rank, t->dims);
+    return tcc_elements(t->rank, t->dims);
 }
 
 static size_t bytes_of(const struct tcc_tensor *t)

@@ -211,7 +211,7 @@ static int swap_buffers(struct trainer *t, void **own, bool back)
         if (!(tccrt_state_flags(t->m.artifact, i) & TCCRT_STATE_BUFFER) ||
             tccrt_state_get(t->m.session, info.name, &x) != TCC_OK)
             continue;
-        size_t bytes = (size_t)shape_elements(x.rank, x.dims) * (size_t)tcc_dtype_bytes((enum tcc_dtype)x.dtype);
+        size_t bytes = (size_t)tcc_elements(x.rank, x.dims) * (size_t)tcc_dtype_bytes((enum tcc_dtype)x.dtype);
         if (back && own[i])
             memcpy(x.data, own[i], bytes);
         if (back)

@@ -120,7 +120,7 @@ void value_print(FILE *out, const struct tcc_object *v)
         fputs(v->n > SHOWN ? "; ...]" : "]", out);
         return;
     }
-    int64_t n = shape_elements(v->t.rank, v->t.dims);
+    int64_t n = tcc_elements(v->t.rank, v->t.dims);
     fprintf(out, "%s[", tcc_dtype_name((enum tcc_dtype)v->t.dtype));
     for (int i = 0; i < v->t.rank; i++)
         fprintf(out, "%s%" PRId64, i ? "," : "", v->t.dims[i]);
@@ -146,7 +146,7 @@ static uint64_t scramble(uint64_t x)
 struct tcc_object *value_random(int dtype, int rank, const int64_t *dims, uint64_t seed, int stream)
 {
     struct tcc_object *v = tccrt_object_tensor(dtype, rank, dims);
-    int64_t n = shape_elements(rank, dims);
+    int64_t n = tcc_elements(rank, dims);
     enum tcc_class class = tcc_dtype_class((enum tcc_dtype)dtype);
     uint64_t key = scramble(seed ^ scramble((uint64_t)stream));
 

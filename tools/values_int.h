@@ -38,9 +38,6 @@ bool pb_write(const char *path, const char *name, enum value_kind kind, const st
 /* Reads a whole file; NULL: `error` says why. free() the result. */
 unsigned char *file_read(const char *path, size_t *size, char *error);
 
-/* Elements of a tensor's shape; -1 on a negative dim, or where some of the other dims' product overflows. */
-int64_t shape_elements(int rank, const int64_t *dims);
-
 /* -- Comparison (compare.c) */
 
 /* |got - expected| <= rtol |expected| + atol, times the largest finite |expected| unless absolute. signed_zero: 0 and -0 differ too. */

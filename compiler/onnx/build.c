@@ -32,16 +32,11 @@ static bool widens_bytes(const struct ir_node *n, int64_t count)
 static struct ir_value *computed(struct imp *im, struct ir_node *n)
 {
     int64_t dims[TCC_MAX_RANK];
-    int64_t count = 1;
     ir_type type = n->out[0]->type;
     if (!ir_is_tensor(type) || !ir_static_dims(type, dims))
         return NULL;
-    for (int k = 0; k < type->rank; k++) {
-        if (dims[k] && count > IMP_FOLD_ELEMENTS / dims[k])
-            return NULL;
-        count *= dims[k];
-    }
-    if (widens_bytes(n, count))
+    int64_t count = tcc_elements(type->rank, dims);
+    if (count < 0 || count > IMP_FOLD_ELEMENTS || widens_bytes(n, count))
         return NULL;
     struct ir_tensor *result[1] = {NULL};
     if (!ir_interp_node(n, result) || !result[0])

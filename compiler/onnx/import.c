@@ -89,6 +89,22 @@ bool imp_make_inputs(struct imp *im, const struct frontend_options *o, int ngrap
     return true;
 }
 
+/* What the model says of its outputs must be possible. */
+static bool check_outputs(struct imp *im)
+{
+    const struct onnx_graph *g = im->model->graph;
+    struct ir_where w = where_file(im);
+    for (size_t k = 0; k < g->output_count; k++) {
+        ir_type t = imp_type_of(im, g->outputs[k].type);
+        const char *why = t ? ir_type_impossible(t) : NULL;
+        if (why) {
+            ir_error(im->ctx, &w, "output '%s' is declared %s: %s", g->outputs[k].name, ir_type_text(im->ctx, t), why);
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool make_outputs(struct imp *im, struct ir_value **outs)
 {
     const struct onnx_graph *g = im->model->graph;
@@ -146,7 +162,8 @@ static bool import_func(struct imp *im, const struct frontend_options *o, const 
     struct ir_value **outs = IR_NEWN(im->ctx, im->model->graph->output_count + 1, struct ir_value *);
     imp_push_scope(im, &scope);
     bool fine =
-        check_opsets(im) && imp_make_inputs(im, o, 1, &im->model->graph) && imp_graph(im, im->model->graph, outs);
+        check_opsets(im) && imp_make_inputs(im, o, 1, &im->model->graph) && check_outputs(im) &&
+        imp_graph(im, im->model->graph, outs);
     imp_pop_scope(im);
     if (im->refusals.n)
         report_refusals(im);

@@ -219,7 +219,8 @@ ir_type imp_declared(struct imp *im, const char *name)
     const struct onnx_type *t = declared_in(im->graph->outputs, im->graph->output_count, name);
     if (!t)
         t = declared_in(im->graph->infos, im->graph->info_count, name);
-    return imp_type_of(im, t);
+    ir_type type = imp_type_of(im, t);
+    return type && ir_type_impossible(type) ? NULL : type;
 }
 
 int imp_axes(struct imp *im, int k, int rank, int64_t *axes)

@@ -7,6 +7,7 @@
  * amount of data is checked against the dims in both cases, so that nobody after this needs to.
  */
 #include "compiler/onnx/view_int.h"
+#include "runtime/abi.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -259,17 +260,14 @@ static bool read_dims(struct onnx_reader *r, const Onnx__TensorProto *proto, str
         return FAIL("tensor '%.100s': %zu dims; at most 64 are read", t->name, proto->n_dims);
     t->rank = (uint32_t)proto->n_dims;
     t->dims = proto->dims;
-    bool empty = false;
     for (uint32_t k = 0; k < t->rank; k++) {
         if (t->dims[k] < 0)
             return FAIL("tensor '%.100s': dim %u is negative (%" PRId64 ")", t->name, k, t->dims[k]);
-        empty |= !t->dims[k];
     }
-    t->count = empty ? 0 : 1;
-    for (uint32_t k = 0; k < t->rank && !empty; k++) {
-        if (__builtin_mul_overflow(t->count, (uint64_t)t->dims[k], &t->count) || t->count > (UINT64_C(1) << 56))
-            return FAIL("tensor '%.100s': its dims multiply to more than 2^56 elements", t->name);
-    }
+    int64_t count = tcc_elements((int)t->rank, t->dims);
+    if (count < 0)
+        return FAIL("tensor '%.100s': its dims multiply to more than 2^47 elements", t->name);
+    t->count = (uint64_t)count;
     t->byte_count = (t->count * dtypes[t->dtype].bits + 7) / 8;
     return true;
 }

@@ -167,6 +167,11 @@ one("conv_stride_0", "Conv", "x w", "", inputs=[image], inits=[weight], strides=
 one("conv_stride_negative", "Conv", "x w", "", inputs=[image], inits=[weight], strides=[-1, 1])
 one("conv_dilation_big", "Conv", "x w", "", inputs=[image], inits=[weight], dilations=[1 << 62, 1])
 one("conv_pads_big", "Conv", "x w", "", inputs=[image], inits=[weight], pads=[1 << 62] * 4)
+one("pool_pads_big_empty", "AveragePool", "x", "2^47 bytes", inputs=[value("x", F32, (0, 3, 5, 5))], kernel_shape=[2, 2], pads=[0, 0, 1 << 61, 0])
+one("empty_too_big", "Relu", "x", "2^47 bytes", inputs=[value("x", F32, (0, BIG, BIG))])
+one("output_too_big", "Relu", "x", "2^47 bytes", y=(2, 1 << 62))
+case("sequence_output_too_big", model(graph([node("SequenceConstruct", "x x", "s"), node("ConcatFromSequence", "s", "y", axis=1)], [value("x")],
+                                            [value("y", F32, (2, "?", 1 << 62))])), "2^47 bytes")
 one("conv_pads_few", "Conv", "x w", "", inputs=[image], inits=[weight], pads=[1, 1])
 one("conv_group_0", "Conv", "x w", "", inputs=[image], inits=[weight], group=0)
 one("conv_window_too_big", "Conv", "x w", "", inputs=[value("x", F32, (1, 3, 2, 2))], inits=[weight])
