@@ -10,6 +10,9 @@
 #ifndef M_PI
 #define M_PI 3.14159265358979323846
 #endif
+#ifndef M_LN10
+#define M_LN10 2.30258509299404568402
+#endif
 
 /* A transform of length n, with tables: `m` is n, or for Bluestein a power of two of at least 2n - 1. */
 struct plan {
@@ -407,5 +410,70 @@ int tccrt_lib_inverse(struct tcc_lib_call *call)
             lib_put(y, x->dtype, i * m * m + k, a[k / m * 2 * m + m + k % m]);
     }
     free(a);
+    return TCC_OK;
+}
+
+/* -- Mel weights ------------------------------------------------------------------------------------------------ */
+
+/* Operand i, one number. */
+static int read_number(struct tcc_lib_call *call, int i, double *v)
+{
+    const struct tcc_tensor *t;
+    int status = lib_need(call, i, -1, LIB_NUMBER, &t);
+
+    if (status)
+        return status;
+    if (lib_count(t) != 1)
+        return LIB_FAIL(call, "operand %d must be one number", i);
+    *v = lib_get(t, 0);
+    return TCC_OK;
+}
+
+/* Triangles over [bins, nmel], of column i between the bins edge[i], edge[i + 1] and edge[i + 2]; where two of them fall on one bin, as
+ * ONNX's reference has it. */
+static void draw_triangles(void *y, int dtype, const int64_t *edge, int64_t bins, int64_t nmel)
+{
+    for (int64_t i = 0; i < nmel; i++) {
+        int64_t lower = edge[i], center = edge[i + 1], upper = edge[i + 2];
+
+        for (int64_t j = lower; j <= center && j < bins; j++)
+            lib_put(y, dtype, j * nmel + i, center == lower ? 1 : (double)(j - lower) / (double)(center - lower));
+        for (int64_t j = center; j < upper && j < bins; j++)
+            lib_put(y, dtype, j * nmel + i, (double)(upper - j) / (double)(upper - center));
+    }
+}
+
+/* (num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz) -> [dft_length / 2 + 1, num_mel_bins] */
+int tccrt_lib_mel_weight_matrix(struct tcc_lib_call *call)
+{
+    int dtype = (int)lib_int(call, "output_datatype", TCC_F32), status;
+    double in[5], low, high;
+    int64_t dims[2], *edge;
+    void *y;
+
+    for (int i = 0; i < 5; i++)
+        if ((status = read_number(call, i, &in[i])))
+            return status;
+    if (!(in[0] >= 0 && in[0] < 0x1p30 && in[1] >= 0 && in[1] < 0x1p30 && in[2] > 0 && in[3] >= 0 && in[4] >= in[3]))
+        return LIB_FAIL(call, "%g mel bins, a transform of %g, %g samples a second, from %g to %g Hz are not possible", in[0],
+                        in[1], in[2], in[3], in[4]);
+    dims[0] = (int64_t)in[1] / 2 + 1;
+    dims[1] = (int64_t)in[0];
+    if (!(y = lib_out(call, 0, dtype, 2, dims)))
+        return TCC_EENV;
+    edge = malloc((size_t)(dims[1] + 2) * sizeof *edge);
+    if (!edge)
+        return LIB_NO_MEMORY(call);
+    low = 2595 / M_LN10 * log1p(in[3] / 700);
+    high = 2595 / M_LN10 * log1p(in[4] / 700);
+    for (int64_t i = 0; i < dims[1] + 2; i++) {
+        double mel = (double)i * (high - low) / (double)(dims[1] + 2) + low, hertz = 700 * expm1(mel / 2595 * M_LN10);
+
+        edge[i] = (int64_t)fmin(floor((in[1] + 1) * hertz / in[2]), 0x1p40);
+    }
+    for (int64_t i = 0; i < dims[0] * dims[1]; i++)
+        lib_put(y, dtype, i, 0);
+    draw_triangles(y, dtype, edge, dims[0], dims[1]);
+    free(edge);
     return TCC_OK;
 }

@@ -55,7 +55,7 @@ static int64_t said_size(const unsigned char *head, size_t n)
 {
     struct npy_info h;
     size_t start = npy_describe(head, n, &h);
-    int64_t count = start ? shape_elements(h.rank, h.dims) : 0, bytes;
+    int64_t count = start ? tcc_elements(h.rank, h.dims) : 0, bytes;
 
     if (count < 0 || __builtin_mul_overflow(count, h.bytes, &bytes) ||
         __builtin_add_overflow(bytes, (int64_t)start, &bytes))

@@ -66,6 +66,42 @@ bool onnx_op_random(struct imp *im, int arg)
     return imp_out(im, 0, imp_cast(im, r, to));
 }
 
+/* 1 with the probability that x says, drawn where a uniform number lies below it. */
+bool onnx_op_bernoulli(struct imp *im, int arg)
+{
+    (void)arg;
+    struct ir_value *x = imp_tensor(im, 0);
+    enum tcc_dtype to = !x                        ? TCC_NONE
+                        : imp_attr(im, "dtype") ? imp_dtype_of(im, imp_i(im, "dtype", 1))
+                                                  : imp_dtype(x);
+    if (to == TCC_NONE)
+        return false;
+    struct ir_value *p = imp_wide(im, x), *r = random_values(im, IR_random_uniform, imp_rank(x), x->type->dim, imp_dtype(p));
+    return imp_out(im, 0, imp_cast(im, imp_bin(im, IR_lt, r, p), to));
+}
+
+/* MelWeightMatrix: a library op; its dims are known now where its sizes are. */
+bool onnx_op_mel_weights(struct imp *im, int arg)
+{
+    (void)arg;
+    enum tcc_dtype to = imp_dtype_of(im, imp_i(im, "output_datatype", 1));
+    struct ir_value *in[5];
+    int64_t n;
+    ir_expr dims[2] = {NULL, NULL};
+    if (to == TCC_NONE)
+        return false;
+    for (int k = 0; k < 5; k++)
+        if (!(in[k] = imp_tensor(im, k)))
+            return false;
+    if (imp_ints_of(im, in[1], 1, &n) == 1 && n >= 0)
+        dims[0] = ir_const(im->ctx, n / 2 + 1);
+    if (imp_ints_of(im, in[0], 1, &n) == 1 && n >= 0)
+        dims[1] = ir_const(im->ctx, n);
+    ir_type t = imp_fresh_type(im, to, 2, dims);
+    struct ir_node *node = imp_lib(im, "mel_weight_matrix", 5, in, 1, &t, NULL);
+    return node && imp_out(im, 0, node->out[0]);
+}
+
 /* -- CenterCropPad: cut or pad each axis evenly; the odd element is cut in front and padded behind. */
 
 bool onnx_op_center_crop_pad(struct imp *im, int arg)

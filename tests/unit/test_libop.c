@@ -311,7 +311,7 @@ START_TEST(images)
     RUN("image_decoder", IN(lib_tensor(TCC_U8, 1, "P5 2 1 255\n\x10\x20", DIMS(13))), 1,
         ATTRS(A_STRINGS("pixel_format", "Grayscale")));
     check_dims(0, TCC_U8, DIMS(1, 2, 1));
-    FAILS("only BMP and PNM", "image_decoder", IN(lib_tensor(TCC_U8, 1, "\x89PNG\r\n\x1a\n--", DIMS(10))), 1, NO_ATTRS);
+    FAILS("no image", "image_decoder", IN(lib_tensor(TCC_U8, 1, "GIF89a----", DIMS(10))), 1, NO_ATTRS);
 }
 END_TEST
 
