@@ -94,7 +94,9 @@ bool child_run(struct ir_ctx *ctx, int n, int limit, void (*work)(void *jobs, in
             }
             continue;
         }
-        if (!finish_child(&children[finished++], text, sizeof text)) {
+        bool good = finish_child(&children[finished++], text, sizeof text);
+        ir_tick(ctx);
+        if (!good) {
             if (ok)
                 ir_error(ctx, NULL, "code generation failed: %s", text);
             ok = false;

@@ -8,6 +8,7 @@
 #include "compiler/cache_int.h"
 #include "compiler/compile_int.h"
 #include "compiler/frontend.h"
+#include "compiler/guard_int.h"
 #include "compiler/link_int.h"
 #include "compiler/locate_int.h"
 #include "compiler/sources_int.h"
@@ -36,6 +37,7 @@ struct job {
     struct sources sources; /* files that the module came from */
     uint64_t digest;        /* of those, or of a module that was built in memory */
     bool built;             /* in memory, not read from a file */
+    int owner;              /* pid of the caller */
     bool fresh, cached;     /* pass over what the cache holds; was the artifact there */
     struct cache cache;
     const struct target *target;
@@ -49,6 +51,8 @@ struct job {
     int nobjects;
     int status;                        /* what a failure means */
     struct train_recompute *recompute; /* by stage; NULL: nothing */
+    const char *reproducer;            /* file; NULL: none is wanted */
+    char *graph;                       /* what goes into it for code generation */
     double lap;                        /* when the step that is under way began, in ms */
     int nlaps;
     struct {
@@ -62,6 +66,7 @@ void tccc_options_init(struct tccc_options *o)
     memset(o, 0, sizeof *o);
     o->level = 2;
     o->change_limit = -1;
+    o->time_limit = 600;
 }
 
 const char *tccc_version(void)
@@ -90,6 +95,7 @@ static void forward(void *user, const struct ir_message *message)
 
 static void progress(const struct job *j, const char *what, double fraction)
 {
+    ir_doing(j->ctx, what, NULL);
     if (j->o->progress)
         j->o->progress(j->o->user, what, fraction);
 }
@@ -194,14 +200,15 @@ static struct pass_options pass_options_of(struct job *j)
                              .time_passes = o->time_passes,
                              .time_to = stderr,
                              .verify = o->verify,
-                             .change_limit = o->change_limit};
+                             .change_limit = o->change_limit,
+                             .hang = o->hang};
     int n = 0;
     for (int i = 0; o->dumps && o->dumps[i]; i++)
         if (!strncmp(o->dumps[i], "before:", 7) || !strncmp(o->dumps[i], "after:", 6) || !strcmp(o->dumps[i], "all"))
             dumps[n++] = o->dumps[i];
     dumps[n] = NULL;
     if (o->reproducer)
-        p.reproducer = ir_internf(j->ctx, "%s/tccc-reproducer-%d.tcir", o->reproducer, (int)getpid());
+        p.reproducer = j->reproducer = ir_internf(j->ctx, "%s/tccc-reproducer-%d.tcir", o->reproducer, j->owner);
     return p;
 }
 
@@ -254,6 +261,29 @@ static bool build_training(struct job *j)
     return false;
 }
 
+/* For a reproducer of code generation: kernels are made of the graph, and change it. */
+static void keep_graph(struct job *j)
+{
+    size_t size = 0;
+    FILE *f = j->reproducer ? open_memstream(&j->graph, &size) : NULL;
+    if (!f)
+        return;
+    fprintf(f, "; code generation did not come back; tccc -O%d%s%s THIS-FILE -o FILE.so shows it again\n", j->o->level,
+            j->o->exact ? " --exact" : "", j->o->fast_math ? " --fast-math" : "");
+    ir_print_module(f, j->module);
+    fclose(f);
+}
+
+/* The reproducer is there while code is generated, and afterwards where that went wrong. */
+static void write_graph(const struct job *j)
+{
+    FILE *f = j->graph ? fopen(j->reproducer, "we") : NULL;
+    if (!f)
+        return;
+    fputs(j->graph, f);
+    fclose(f);
+}
+
 static bool run_passes(struct job *j)
 {
     const struct tccc_options *o = j->o;
@@ -268,6 +298,7 @@ static bool run_passes(struct job *j)
     bool deeper = wants(o, "kernels") || wants(o, "plan") || wants(o, "llvm") || wants(o, "asm") || wants(o, "ptx");
     if (!o->output && !deeper && o->dumps && o->dumps[0])
         return true;
+    keep_graph(j);
     progress(j, "planning kernels", 0.2);
     if (o->train && !budget_fit(j->ctx, j->module, &p, o->train->memory_budget, o->train->report))
         return false;
@@ -300,8 +331,8 @@ static bool refused(struct job *j)
         const char *why = j->target->refuses(j->ctx, p->kernels[i]);
         if (!why)
             continue;
-        const char *line = ir_internf(j->ctx, "%skernel '%s': %s", n++ ? "\n  " : "", ir_shown(p->kernels[i]->name),
-                                       ir_shown(why));
+        const char *line =
+            ir_internf(j->ctx, "%skernel '%s': %s", n++ ? "\n  " : "", ir_shown(p->kernels[i]->name), ir_shown(why));
         for (const char *c = line; *c; c++)
             VEC_PUSH(j->ctx, text, *c);
     }
@@ -309,7 +340,8 @@ static bool refused(struct job *j)
         return false;
     VEC_PUSH(j->ctx, text, 0);
     ir_diag(j->ctx, NULL, IR_D_unsupported,
-            ir_internf(j->ctx, "target %s cannot compile %d of %d kernels:\n  %s", j->target->name, n, p->nkernels, text.at));
+            ir_internf(j->ctx, "target %s cannot compile %d of %d kernels:\n  %s", j->target->name, n, p->nkernels,
+                       text.at));
     return true;
 }
 
@@ -338,6 +370,7 @@ static bool compile_kernels(struct job *j)
     struct kn_program *p = j->module->program;
     if (refused(j))
         return false;
+    write_graph(j);
     for (int v = 0; v < j->nversions; v++) {
         j->prefixes[v] = ir_internf(j->ctx, "%s_v%d_", j->name, v);
         struct target_options t = {.arch = j->archs[v],
@@ -345,6 +378,7 @@ static bool compile_kernels(struct job *j)
                                    .exact = j->o->exact,
                                    .fast_math = j->o->fast_math,
                                    .jobs = j->o->jobs > 0 ? j->o->jobs : usable_cores(),
+                                   .hang = j->o->hang && !strcmp(j->o->hang, "code"),
                                    .dump = machine_dump(j->o),
                                    .dump_to = j->o->dump_to ? j->o->dump_to : stdout};
         if (!j->target->compile(j->ctx, p, &t, j->prefixes[v], j->folder, &j->objects, &j->nobjects)) {
@@ -352,6 +386,8 @@ static bool compile_kernels(struct job *j)
             return false;
         }
     }
+    if (j->graph)
+        unlink(j->reproducer);
     return true;
 }
 
@@ -568,20 +604,29 @@ static int finish_work(struct job *j)
             if (ir_message(j->ctx, i)->severity == IR_BUG)
                 status = BUG;
     }
+    free(j->graph);
     tcr_scratch_remove(&j->scratch);
     cache_close(&j->cache);
     return status;
 }
 
-int tccc_compile(const struct tccc_options *o)
+static int compile_guarded(void *user, const struct guard_child *c, bool *flag)
 {
-    struct job j = {.o = o, .status = WRONG_INPUT, .cache = {.folder = -1, .lock = -1}, .folder = "", .scratch.alive = -1};
+    const struct tccc_options *o = &c->options;
+    (void)user, (void)flag;
+    struct job j = {.o = o,
+                    .owner = c->owner,
+                    .status = WRONG_INPUT,
+                    .cache = {.folder = -1, .lock = -1},
+                    .folder = "",
+                    .scratch.alive = -1};
     struct ir_protect frame;
     j.ctx = ir_ctx_new();
     if (!j.ctx)
         return ENVIRONMENT;
     ir_on_diag(j.ctx, forward, (void *)o);
     ir_verbose(j.ctx, o->verbose > 0);
+    ir_watch(j.ctx, c->life);
     volatile int status = OK;
     if (IR_PROTECT(j.ctx, &frame)) {
         status = finish_work(&j);
@@ -597,20 +642,60 @@ int tccc_compile(const struct tccc_options *o)
     return status;
 }
 
-int compile_module(const struct tccc_options *o, struct ir_module *m, uint64_t digest, bool fresh, bool *cached)
+int tccc_compile(const struct tccc_options *o)
 {
+    struct guard_job job = {.o = o, .work = compile_guarded};
+    return guard_run(&job);
+}
+
+/* -- Modules in memory -------------------------------------------------------------------------------------------- */
+
+struct built {
+    struct ir_module *m;
+    uint64_t digest;
+    bool fresh;
+};
+
+static int module_here(const struct guard_child *c, const struct built *b, bool *cached)
+{
+    const struct tccc_options *o = &c->options;
     struct job j = {.o = o,
+                    .owner = c->owner,
                     .status = WRONG_INPUT,
                     .cache = {.folder = -1, .lock = -1},
                     .folder = "",
                     .scratch.alive = -1,
-                    .ctx = m->ctx,
-                    .module = m,
-                    .digest = digest,
+                    .ctx = b->m->ctx,
+                    .module = b->m,
+                    .digest = b->digest,
                     .built = true,
-                    .fresh = fresh,
+                    .fresh = b->fresh,
                     .name = o->name};
     int status = finish_work(&j);
     *cached = j.cached;
+    return status;
+}
+
+static int module_guarded(void *user, const struct guard_child *c, bool *flag)
+{
+    const struct built *b = user;
+    struct ir_protect frame;
+    volatile int status = ENVIRONMENT;
+    const int before = ir_nmessages(b->m->ctx);
+    ir_watch(b->m->ctx, c->life);
+    if (IR_PROTECT(b->m->ctx, &frame)) {
+        status = module_here(c, b, flag);
+        guard_tell(c, b->m->ctx, before);
+        ir_unprotect(b->m->ctx);
+    }
+    return status;
+}
+
+int compile_module(const struct tccc_options *o, struct ir_module *m, uint64_t digest, bool fresh, bool *cached)
+{
+    struct built b = {m, digest, fresh};
+    struct guard_job job = {.o = o, .ctx = m->ctx, .work = module_guarded, .user = &b};
+    int status = guard_run(&job);
+    *cached = job.flag;
     return status;
 }

@@ -15,6 +15,7 @@ struct target_options {
     int jobs;                    /* processes that may work at once */
     const char *dump;            /* "llvm", "asm", "ptx": print the machine form of all kernels to dump_to; NULL: none */
     FILE *dump_to;
+    bool hang;                   /* for tests: code generation does not come back */
 };
 
 struct target {

@@ -2,7 +2,8 @@
 /*
  * tccc.h - the compiler as a library (public).
  *
- * Thread-safe in that different calls share nothing. Nothing is printed unless a FILE is given; messages go to the handler.
+ * Thread-safe in that different calls share nothing. A compilation runs in a forked process, which is ended when it makes no progress
+ * (time_limit); the handlers are called by the calling thread. Nothing is printed unless a FILE is given; messages go to the handler.
  */
 #ifndef TCCC_H
 #define TCCC_H
@@ -68,7 +69,9 @@ struct tccc_options {
     const struct tccc_train *train;  /* NULL: inference */
     const char *auto_cast, *auto_cast_type;      /* inference: matmul, list, all or a file; bf16 or fp16. Both NULL: no casts */
     long change_limit;               /* -1: none */
-    const char *reproducer;          /* folder for crash reproducers; NULL: none */
+    const char *reproducer;          /* folder for reproducers of crashes and of compilations that make no progress; NULL: none */
+    double time_limit;               /* seconds without progress after which the compilation is ended (4, our bug); 0: none. Default 600 */
+    const char *hang;                /* for tests of that: the pass of this name, or "code" for code generation, does not come back; NULL: none */
     int jobs;                        /* 0: as many as the process may use */
     int verbose;
     void (*message)(void *user, int severity, const char *text);     /* severity: 0 note, 1 warning, 2 error, 3 bug */

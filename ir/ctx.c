@@ -287,3 +287,23 @@ const char *ir_internf(struct ir_ctx *ctx, const char *format, ...)
     va_end(args);
     return ir_intern(ctx, s);
 }
+
+/* -- Signs of life ------------------------------------------------------------------------------ */
+
+void ir_watch(struct ir_ctx *ctx, struct ir_life *life)
+{
+    ctx->life = life;
+}
+
+void ir_tick(struct ir_ctx *ctx)
+{
+    if (ctx->life)
+        __atomic_fetch_add(&ctx->life->ticks, 1, __ATOMIC_RELAXED);
+}
+
+void ir_doing(struct ir_ctx *ctx, const char *what, const char *name)
+{
+    if (ctx->life)
+        snprintf(ctx->life->what, sizeof ctx->life->what, name ? "%s '%s'" : "%s", what, name);
+    ir_tick(ctx);
+}

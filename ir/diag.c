@@ -127,6 +127,11 @@ void ir_verbose(struct ir_ctx *ctx, bool on)
     ctx->verbose = on;
 }
 
+void ir_replay(struct ir_ctx *ctx, enum ir_diag_id id, const struct ir_where *where, const char *text)
+{
+    report(ctx, where, id, text);
+}
+
 void ir_on_diag(struct ir_ctx *ctx, ir_diag_handler handler, void *user)
 {
     ctx->handler = handler;

@@ -114,6 +114,14 @@ const struct ir_message *ir_message(const struct ir_ctx *ctx, int i);
 struct ir_nearest { const char *word; size_t length; /* 0: all of it */ const char *best; int distance; };
 void ir_nearest_try(struct ir_nearest *s, const char *name);
 const char *ir_did_you_mean(struct ir_ctx *ctx, const struct ir_nearest *s);    /* ": did you mean 'X'?", or "" */
+/* A message of another context once more; `text` is final. */
+void ir_replay(struct ir_ctx *ctx, enum ir_diag_id id, const struct ir_where *where, const char *text);
+/* Signs of life, for who watches a compilation from another process and ends it when it makes no progress. What counts is bounded by
+ * the work at hand: a pass begun and done, a change by a pass (as many as its module has room for), a kernel built or compiled. */
+struct ir_life { uint64_t ticks; char what[200]; };
+void ir_watch(struct ir_ctx *ctx, struct ir_life *life);                     /* NULL: nobody watches */
+void ir_tick(struct ir_ctx *ctx);
+void ir_doing(struct ir_ctx *ctx, const char *what, const char *name);       /* a tick; e.g. "pass", "fold"; name may be NULL */
 void ir_print_message(FILE *out, const struct ir_message *message);         /* one line, "error: " in front of the text */
 
 /* == Integer expressions ==================================================================

@@ -54,6 +54,7 @@ struct ir_ctx {
     size_t capture_size;
     bool quiet; /* messages are dropped */
     bool verbose; /* details are told */
+    struct ir_life *life;
 
     VEC(struct ir_module *) modules; /* whose tensors are released at the end */
     VEC(const struct ir_tensor *) kept;

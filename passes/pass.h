@@ -55,6 +55,7 @@ struct pass_options {
     int64_t change_limit;        /* passes stop changing things after so many changes; < 0: no limit */
     const char *reproducer;      /* file to write the IR before the running pass and its name into before each pass, removed
                                     after a good end; NULL: none */
+    const char *hang;            /* for tests: that pass does not come back; NULL: none */
 };
 
 struct pass_run;                 /* what a running pass gets: module, options, its own parameters, counters */

@@ -16,6 +16,9 @@
 
 static const struct ir_where nowhere;
 
+/* So many changes for each node are progress; a pass that makes more may be undoing what it has done. */
+enum { CHANGES_PER_NODE = 100 };
+
 struct ir_module *pass_module(struct pass_run *r)
 {
     return r->module;
@@ -48,7 +51,8 @@ bool pass_changed(struct pass_run *r)
         return false;
     if (r->left)
         --*r->left;
-    r->changes++;
+    if (r->changes++ < r->room)
+        ir_tick(r->module->ctx);
     return true;
 }
 
@@ -199,10 +203,15 @@ static bool run_one(struct pass_run *r, struct timing *t)
 
     dump(r, "before");
     t->name = r->item->pass->name;
+    ir_doing(r->module->ctx, "pass", t->name);
     t->before = count_nodes(r->module);
+    r->room = 1000 + CHANGES_PER_NODE * (int64_t)t->before;
     t->ms = now_ms();
+    while (r->options->hang && !strcmp(r->options->hang, t->name))
+        pause();
     bool ok = r->item->pass->run(r);
     t->ms = now_ms() - t->ms;
+    ir_tick(r->module->ctx);
     t->after = count_nodes(r->module);
     t->changes = r->changes;
     if (ok)

@@ -20,6 +20,7 @@ struct pass_run {
     struct pass_item *item;
     int64_t changes;             /* of this pass */
     int64_t *left;               /* changes that may still be made; NULL: no limit */
+    int64_t room;                /* changes that count as progress */
 };
 
 /* "unknown pass 'NAME'", with the nearest known one. */

@@ -6,11 +6,8 @@
 #include "passes/pass.h"
 #include "runtime/safe.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -110,6 +107,9 @@ int compile_options(const struct options *o, struct tccc_options *c)
     int code;
 
     tccc_options_init(c);
+    if (!option_float(o, OPT_time_limit, &c->time_limit))
+        return EXIT_USAGE;
+    c->hang = option_text(o, OPT_hang, NULL);
     if (!option_int(o, OPT_level, 0, 3, &level) || !option_int(o, OPT_change_limit, 0, INT64_MAX / 2, &limit) ||
         !option_int(o, OPT_jobs, 1, 4096, &jobs))
         return EXIT_USAGE;
@@ -148,27 +148,6 @@ int compile_options(const struct options *o, struct tccc_options *c)
     return weights_kind(o, c);
 }
 
-/* Runs the compiler in a child; waitpid's status, or -1. `pid` gets the child's. */
-static int spawn_compiler(const struct tccc_options *c, pid_t *pid)
-{
-    int status;
-    pid_t self = getpid();
-
-    fflush(NULL);
-    *pid = fork();
-    if (*pid < 0)
-        return -1;
-    if (*pid == 0) {
-        tcr_die_with_parent(self);
-        int code = tccc_compile(c);
-        fflush(NULL);
-        _exit(code);
-    }
-    while (waitpid(*pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    return status;
-}
-
 static void no_message(void *user, int severity, const char *text)
 {
     (void)user, (void)severity, (void)text;
@@ -180,40 +159,23 @@ static void leave_reproducer(const struct options *o, const struct tccc_options 
 {
     struct tccc_options again = *c;
     char path[64];
-    pid_t pid;
 
     again.reproducer = ".";
     again.message = no_message;
     again.progress = NULL;
     again.dumps = NULL;
     again.time_passes = false;
-    spawn_compiler(&again, &pid);
-    snprintf(path, sizeof path, "tccc-reproducer-%d.tcir", (int)pid);
-    if (pid > 0 && access(path, F_OK) == 0)
+    tccc_compile(&again);
+    snprintf(path, sizeof path, "tccc-reproducer-%d.tcir", (int)getpid());
+    if (access(path, F_OK) == 0)
         tool_error(o, EXIT_BUG, "please report it with the file '%s'", path);
     else
         tool_error(o, EXIT_BUG, "please report it with the model");
 }
 
-int compile_in_child(const struct options *o, const struct tccc_options *c)
+int compile_model(const struct options *o, const struct tccc_options *c)
 {
-    pid_t pid;
-    int status = spawn_compiler(c, &pid), code = EXIT_BUG;
-
-    if (pid < 0)
-        return tool_error(o, EXIT_ENVIRONMENT, "cannot start a process: %m");
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE) {
-        raise(SIGPIPE); /* who read our dumps has gone; where the signal is ignored, there is nobody to tell */
-        return EXIT_ENVIRONMENT;
-    }
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
-        return tool_error(o, EXIT_ENVIRONMENT, "the compiler was killed, perhaps out of memory");
-    if (WIFEXITED(status))
-        code = WEXITSTATUS(status);
-    else
-        tool_error(o, EXIT_BUG, "the compiler ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
-    if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGTERM))
-        return EXIT_ENVIRONMENT;
+    int code = tccc_compile(c);
     if (code == EXIT_BUG)
         leave_reproducer(o, c);
     return code;

@@ -348,7 +348,7 @@ static int compile_to(const struct options *o, const char *path, const char *out
     if (!c.name)
         c.name = TEMPORARY_NAME;
     if (!why)
-        return compile_in_child(o, &c);
+        return compile_model(o, &c);
     why[0] = '\0';
     c.message = keep_first;
     c.progress = NULL;

@@ -37,8 +37,8 @@ struct tccc_train;
 bool train_wanted(const struct options *o);                       /* --train, or tccc-train */
 int train_flags(const struct options *o, struct tccc_train *t);
 bool train_option(enum option_id id);        /* one of those that say what a step is compiled to, or how ranks run it */
-/* Runs the compiler in a child process, so that a crash is an exit code (EXIT_BUG) after a message. */
-int compile_in_child(const struct options *o, const struct tccc_options *c);
+/* Compiles; where the compiler itself is at fault (EXIT_BUG) once more, for a file that shows it. */
+int compile_model(const struct options *o, const struct tccc_options *c);
 
 /* Opens `path`: a .so is an artifact; else it is compiled with the command line's flags, or, with --interpret, read only.
  * `why` (ERROR_SIZE, may be NULL) gets the first error instead of standard error. */

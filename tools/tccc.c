@@ -91,7 +91,7 @@ static int run(const struct options *o)
         return code;
     if (access(c.model, R_OK) != 0)
         return tool_error(o, EXIT_DATA, "cannot open '%s': %s", c.model, strerror(errno));
-    return compile_in_child(o, &c);
+    return compile_model(o, &c);
 }
 
 int main(int argc, char **argv)

@@ -83,6 +83,7 @@ static LLVMTargetMachineRef target_machine(const struct object_job *job)
 static void emit_kernel(const struct object_job *job, struct em *e, int i)
 {
     const struct kn_kernel *k = job->program->kernels[i];
+    ir_tick(job->ctx);
     e->k = k;
     e->bind = NULL;
     e->nbind = e->capbind = 0;
@@ -136,6 +137,8 @@ void object_child(const struct object_job *job, int report_pipe)
     struct ir_protect frame;
     char *error = NULL;
     report_to = report_pipe;
+    while (job->options->hang)
+        pause();
     if (!IR_PROTECT(job->ctx, &frame))
         give_up("no memory", NULL);
     LLVMInstallFatalErrorHandler(on_fatal_error);
@@ -151,6 +154,7 @@ void object_child(const struct object_job *job, int report_pipe)
         give_up("LLVM: ", LLVMGetErrorMessage(failed));
     if (job->options->dump)
         write_dump(job, mod, tm);
+    ir_tick(job->ctx);
     error = NULL;
     if (LLVMTargetMachineEmitToFile(tm, mod, (char *)job->path, LLVMObjectFile, &error))
         give_up("cannot write the object: ", error);
