@@ -154,7 +154,7 @@ static void message(const struct guard_job *job, int severity, const char *text)
         ir_error(job->ctx, NULL, "%s", text);
     else if (job->o->message) {
         char whole[600];
-        snprintf(whole, sizeof whole, "error: %s", text);
+        snprintf(whole, sizeof whole, "%s: %s", severity == IR_BUG ? "internal error" : "error", text);
         job->o->message(job->o->user, severity, whole);
     }
 }
