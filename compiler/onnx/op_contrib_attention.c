@@ -26,7 +26,8 @@ bool contrib_add_bias(struct imp *im, struct contrib_attention *a, struct ir_val
 
 bool contrib_mask(struct imp *im, struct contrib_attention *a, struct ir_value *allowed, double filter)
 {
-    struct ir_value *zero = imp_num(im, TCC_F32, 0), *hidden = imp_num(im, TCC_F32, filter);
+    enum tcc_dtype wide = imp_dtype(a->q) == TCC_F64 ? TCC_F64 : TCC_F32;
+    struct ir_value *zero = imp_num(im, wide, 0), *hidden = imp_num(im, wide, filter);
     struct ir_value *v = allowed ? imp_tri(im, IR_select, allowed, zero, hidden) : NULL;
     return v && contrib_add_bias(im, a, v);
 }
@@ -46,7 +47,7 @@ static struct ir_value *softmax_with_sink(struct imp *im, struct ir_value *score
     ir_expr one = ir_const(im->ctx, 1), dims[4] = {one, imp_dim(scores, 1), one, one}, wide[4];
     for (int k = 0; k < 4; k++)
         wide[k] = k == 3 ? one : imp_dim(scores, k);
-    sink = imp_reshape(im, imp_cast(im, sink, TCC_F32), 4, dims);
+    sink = imp_reshape(im, imp_cast(im, sink, imp_dtype(scores)), 4, dims);
     struct ir_value *in[2] = {scores, sink ? imp_expand(im, sink, 4, wide) : NULL};
     struct ir_value *p = in[1] ? imp_concat(im, 2, in, 3) : NULL;
     p = p ? imp_softmax(im, p, 3, false) : NULL;

@@ -193,6 +193,33 @@ row("attention_past", "Attention", [("q", [1, 2, 3, 4]), ("k", [1, 2, 3, 4]), ("
 row("attention_symbolic", "Attention", [("q", ["n", 2, "s", 4]), ("k", ["n", 2, "t", 4]), ("v", ["n", 2, "t", 4])], opset=23, is_causal=1, notes="; dim n 2\n; dim s 3\n; dim t 3")
 row("rotary", "RotaryEmbedding", [("x", [1, 2, 3, 4]), ("cs", [1, 3, 2]), ("sn", [1, 3, 2])], opset=23)
 
+# -- What ONNX Runtime's optimiser writes
+
+MS = dict(domain="com.microsoft")
+LINE = "; dim n 2\n; dim s 3"
+row("ms_bias_gelu", "BiasGelu", [("x", ["n", "s", 4]), ("b", [4])], notes=LINE, **MS)
+row("ms_fast_gelu", "FastGelu", [("x", ["n", "s", 4]), ("b", [4])], notes=LINE, **MS)
+row("ms_quick_gelu", "QuickGelu", [("x", [3, 4])], alpha=1.5, **MS)
+row("ms_bias_split_gelu", "BiasSplitGelu", [("x", [2, 3, 8]), ("b", [8])], **MS)
+row("ms_skip_layer_norm", "SkipLayerNormalization", [("x", ["n", "s", 4]), ("skip", ["n", "s", 4]), ("g", [4]), ("b", [4]), ("c", [4])], outputs=["y", "", "", "sum"], notes=LINE, epsilon=1e-5, **MS)
+row("ms_skip_rms_norm", "SkipSimplifiedLayerNormalization", [("x", ["n", "s", 4]), ("skip", ["n", "s", 4]), ("g", [4])], notes=LINE, epsilon=1e-5, **MS)
+row("ms_simplified_norm", "SimplifiedLayerNormalization", [("x", ["n", "s", 4]), ("g", [4])], notes=LINE, epsilon=1e-5)
+row("ms_group_norm", "GroupNorm", [("x", [2, 3, 2, 4]), ("g", [4]), ("b", [4])], groups=2, activation=1, epsilon=1e-4, **MS)
+row("ms_skip_group_norm", "SkipGroupNorm", [("x", [2, 3, 2, 4]), ("g", [4]), ("b", [4]), ("skip", [2, 4]), ("c", [4])], groups=2, activation=0, epsilon=1e-4, **MS)
+row("ms_fused_matmul", "FusedMatMul", [("x", [3, 2, 4]), ("w", [5, 2, 4])], transB=1, transBatchA=1, transBatchB=1, alpha=0.5, **MS)
+row("ms_fused_gemm", "FusedGemm", [("x", [3, 4]), ("w", [5, 4]), ("c", [5])], transB=1, activation="LeakyRelu", activation_alpha=0.2, **MS)
+row("ms_fused_conv", "FusedConv", [("x", [1, 2, 4, 4]), ("w", [3, 2, 3, 3]), ("b", [3]), ("z", [1, 3, 4, 4])], pads=[1, 1, 1, 1], activation="Tanh", **MS)
+row("ms_attention", "Attention", [("x", ["n", "s", 3]), ("w", [3, 24]), ("b", [24])], num_heads=2, unidirectional=1, notes=LINE, **MS)
+row("ms_attention_past", "Attention", [("x", [2, 3, 3]), ("w", [3, 24]), ("b", [24]), ("m", np.array([3, 2, 0, 1], np.int32)), ("p", [2, 2, 2, 2, 4])], 2, num_heads=2, **MS)
+row("ms_multi_head", "MultiHeadAttention", [("q", ["n", "s", 8]), ("k", ["n", "t", 8]), ("v", ["n", "t", 6]), ("b", [22])], num_heads=2, notes=LINE + "\n; dim t 4", **MS)
+row("ms_multi_head_past", "MultiHeadAttention", [("q", [2, 3, 8]), ("k", [2, 3, 8]), ("v", [2, 3, 8]), None, None, ("a", [1, 2, 3, 5]), ("pk", [2, 2, 2, 4]), ("pv", [2, 2, 2, 4])], 3, num_heads=2,
+    unidirectional=1, **MS)
+row("ms_group_query", "GroupQueryAttention", [("q", ["n", "s", 16]), ("k", ["n", "s", 8]), ("v", ["n", "s", 8]), None, None, ("len", np.array([2, 2], np.int32)), ("all", np.array([3], np.int32)),
+    ("cs", [5, 2]), ("sn", [5, 2])], num_heads=4, kv_num_heads=2, do_rotary=1, softcap=2.0, local_window_size=2, notes=LINE, **MS)
+row("ms_group_query_step", "GroupQueryAttention", [("q", [2, 1, 16]), ("k", [2, 1, 8]), ("v", [2, 1, 8]), ("pk", [2, 2, 5, 4]), ("pv", [2, 2, 5, 4]), ("len", np.array([3, 2], np.int32)),
+    ("all", np.array([4], np.int32))], num_heads=4, kv_num_heads=2, smooth_softmax=1, **MS)
+row("ms_rotary", "RotaryEmbedding", [("x", [2, 3, 8]), ("at", i64(1)), ("cs", [5, 2]), ("sn", [5, 2])], interleaved=1, **MS)
+
 
 def main():
     os.makedirs(sys.argv[1], exist_ok=True)
