@@ -172,6 +172,25 @@ int tccrt_lib_dyn_shape(struct tcc_lib_call *call)
     return give_list(call, x->dims + start, end - start);
 }
 
+/* (x...) -> i64[n] */
+int tccrt_lib_broadcast_dims(struct tcc_lib_call *call)
+{
+    struct tcc_tensor all = {.rank = 0};
+    int status;
+
+    for (int i = 0; i < call->nin; i++) {
+        const struct tcc_tensor *x;
+        int64_t dims[TCC_MAX_RANK];
+
+        if ((status = lib_need(call, i, -1, 0, &x)))
+            return status;
+        if ((all.rank = lib_broadcast(call, &all, x, dims)) < 0)
+            return TCC_EINPUT;
+        memcpy(all.dims, dims, sizeof dims);
+    }
+    return give_list(call, all.dims, all.rank);
+}
+
 int tccrt_lib_dyn_size(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *x;

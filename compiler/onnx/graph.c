@@ -122,8 +122,9 @@ static const struct imp_row rows[] = {
 #define PREVIEW "ai.onnx.preview"
 #define TRAIN "ai.onnx.preview.training"
 #define OPAQUE(function)
-#define ROW(domain, op, since, until, function, arg) {domain, op, since, until, onnx_op_##function, arg, false},
-#define ANY(domain, op, since, until, function, arg) {domain, op, since, until, onnx_op_##function, arg, true},
+#define ROW(domain, op, since, until, function, arg) {domain, op, since, until, onnx_op_##function, arg, false, false},
+#define ANY(domain, op, since, until, function, arg) {domain, op, since, until, onnx_op_##function, arg, true, false},
+#define MAP(domain, op, since, until, function, arg) {domain, op, since, until, onnx_op_##function, arg, false, true},
 #include "compiler/onnx/ops.def"
 #undef ROW
 };
@@ -276,6 +277,8 @@ static bool build_node(struct imp *im)
     bool done = false;
     if (row && (!imp_dynamic(im, &done) || done))
         return done && !im->refused && ir_nerrors(im->ctx) == errors;
+    if (row && row->map && imp_has_unranked(im))
+        return imp_map_unranked(im, row) && ir_nerrors(im->ctx) == errors;
     if (row)
         return (row->any || only_tensors(im)) && row->build(im, row->arg) && ir_nerrors(im->ctx) == errors;
     return refuse_unknown(im);

@@ -44,6 +44,7 @@ struct imp_row {
     bool (*build)(struct imp *im, int arg);
     int arg;
     bool any; /* takes operands that are no ranked tensors of numbers */
+    bool map; /* elementwise: operands of unknown rank become vectors first */
 };
 
 /* Names of one graph (or function body) and where to look next. */
@@ -263,6 +264,10 @@ struct ir_value *imp_follow(struct imp *im, enum ir_op op, int nin, struct ir_va
 
 /* For operands of unknown rank or strings: the operator's form as a library op, if it has one (*done). False after a message. */
 bool imp_dynamic(struct imp *im, bool *done);
+
+/* Calls an elementwise row on operands some of which have an unknown rank (unranked.c). */
+bool imp_map_unranked(struct imp *im, const struct imp_row *row);
+bool imp_has_unranked(struct imp *im);
 
 /* Rows of libs.def, the argument of rows with function `lib`. */
 enum imp_lib_row {
