@@ -4,6 +4,7 @@
  * are fixed, so the same members give the same bytes. Sources: System V ABI, GNU ar's documentation.
  */
 #include "compiler/link_int.h"
+#include "runtime/safe.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -131,21 +132,14 @@ bool link_archive(struct ir_ctx *ctx, const char *output, const char *member, in
             VEC_PUSH(ctx, names, *s);
     }
     VEC_PUSH(ctx, names, '\0');
-    const char *temporary = ir_internf(ctx, "%s.tmp%ld", output, (long)getpid());
-    FILE *f = ok ? fopen(temporary, "wb") : NULL;
-    if (f) {
-        write_archive(f, &index, names.at, nobjects, members);
-        ok = !ferror(f);
-        if (fclose(f) != 0)
-            ok = false;
-        if (!ok || rename(temporary, output) != 0) {
+    struct tcr_save save;
+    if (ok) {
+        ok = !tcr_save_open(&save, output, TCR_SAVE_STREAM);
+        if (ok)
+            write_archive(save.stream, &index, names.at, nobjects, members);
+        ok = ok && !tcr_save_commit(&save);
+        if (!ok)
             snprintf(error, sizeof error, "%s: %s", output, strerror(errno));
-            unlink(temporary);
-            ok = false;
-        }
-    } else if (ok) {
-        snprintf(error, sizeof error, "%s: %s", temporary, strerror(errno));
-        ok = false;
     }
     for (int i = 0; i < nobjects; i++)
         if (members[i].file)

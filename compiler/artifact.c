@@ -5,6 +5,7 @@
  */
 #include "compiler/artifact_int.h"
 #include "compiler/elf_int.h"
+#include "runtime/safe.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -110,13 +111,14 @@ static bool sink_file(void *user, const void *data, uint64_t size, uint64_t padd
 /* The sidecar; false after a diagnostic, and then there is no file. */
 static bool write_sidecar(struct ir_ctx *ctx, const struct kn_program *p, const char *path, XXH3_state_t *digest)
 {
-    FILE *f = fopen(path, "wb");
-    struct file_sink sink = {f, digest};
-    bool ok = f && each_weight(ctx, p, sink_file, &sink);
-    if (f && fclose(f) != 0)
-        ok = false;
+    struct tcr_save save;
+    bool open = !tcr_save_open(&save, path, TCR_SAVE_STREAM);
+    struct file_sink sink = {open ? save.stream : NULL, digest};
+    bool ok = open && each_weight(ctx, p, sink_file, &sink);
+    if (open && !ok)
+        tcr_save_drop(&save);
+    ok = ok && !tcr_save_commit(&save);
     if (!ok) {
-        unlink(path);
         struct ir_where where = {.file = path};
         ir_error(ctx, &where, "cannot write the weights: %m");
     }
@@ -326,8 +328,9 @@ static void entry_text(FILE *f, struct ir_ctx *ctx, const char *prefix, const st
 
 bool artifact_header(struct ir_ctx *ctx, const struct kn_program *p, const char *name, const char *path)
 {
-    FILE *f = fopen(path, "w");
+    struct tcr_save save;
     struct ir_where where = {.file = path};
+    FILE *f = tcr_save_open(&save, path, TCR_SAVE_STREAM) ? NULL : save.stream;
     if (!f) {
         ir_error(ctx, &where, "cannot write the header: %m");
         return false;
@@ -341,8 +344,7 @@ bool artifact_header(struct ir_ctx *ctx, const struct kn_program *p, const char 
     for (int e = 0; e < p->nentries && !p->module->pipes; e++)
         entry_text(f, ctx, name, &p->entries[e], NULL);
     fprintf(f, "\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
-    if (fclose(f) != 0) {
-        unlink(path);
+    if (tcr_save_commit(&save)) {
         ir_error(ctx, &where, "cannot write the header: %m");
         return false;
     }

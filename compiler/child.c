@@ -16,7 +16,8 @@ struct child {
     int pipe;
 };
 
-static bool start_child(struct child *c, void (*work)(void *jobs, int i, int report), void *jobs, int i)
+static bool start_child(struct ir_ctx *ctx, struct child *c, void (*work)(void *jobs, int i, int report), void *jobs,
+                        int i)
 {
     int pipes[2];
     pid_t self = getpid();
@@ -30,10 +31,13 @@ static bool start_child(struct child *c, void (*work)(void *jobs, int i, int rep
         return false;
     }
     if (c->pid == 0) {
+        struct ir_protect frame; /* the parent's frames are not the child's to return to */
         tcr_die_with_parent(self);
         close(pipes[0]);
-        work(jobs, i, pipes[1]);
-        _exit(1);
+        dup2(pipes[1], 2); /* what libraries say when they give up */
+        if (IR_PROTECT(ctx, &frame))
+            work(jobs, i, pipes[1]);
+        _exit(CHILD_NO_MEMORY);
     }
     close(pipes[1]);
     c->pipe = pipes[0];
@@ -63,12 +67,26 @@ int child_end(pid_t pid, int pipe, char *text, size_t size)
     return state;
 }
 
-/* Waits for a child; false, with its message in `text`, if it failed. */
-static bool finish_child(struct child *c, char *text, size_t size)
+bool child_lacked(const char *text)
+{
+    static const char *const signs[] = {"out of memory", "no memory",       "bad_alloc",       "not enough memory",
+                                        "No space",      "Cannot allocate", "Allocation fail", "Disk quota"};
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        if (strcasestr(text, signs[i]))
+            return true;
+    return false;
+}
+
+/* Waits for a child; false, with its message in `text`, if it failed. *lacking: memory or space, not sense. */
+static bool finish_child(struct child *c, char *text, size_t size, bool *lacking)
 {
     int state = child_end(c->pid, c->pipe, text, size);
     if (WIFEXITED(state) && WEXITSTATUS(state) == 0)
         return true;
+    *lacking = child_lacked(text) || (WIFEXITED(state) && WEXITSTATUS(state) == CHILD_NO_MEMORY) ||
+               (WIFSIGNALED(state) && WTERMSIG(state) == SIGKILL);
+    if (*lacking && !*text)
+        snprintf(text, size, "not enough memory");
     if (!*text && WIFSIGNALED(state))
         snprintf(text, size, "the code generator died of signal %d (%s)", WTERMSIG(state), strsignal(WTERMSIG(state)));
     else if (!*text)
@@ -80,29 +98,49 @@ bool child_run(struct ir_ctx *ctx, int n, int limit, void (*work)(void *jobs, in
 {
     struct child *children = IR_NEWN(ctx, n + 1, struct child);
     int started = 0, finished = 0;
-    bool ok = true;
+    bool ok = true, lacking;
     char text[4096];
     if (limit < 1)
         limit = 1;
     while (finished < started || (ok && started < n)) {
         if (ok && started < n && started - finished < limit) {
-            if (start_child(&children[started], work, jobs, started)) {
+            if (start_child(ctx, &children[started], work, jobs, started)) {
                 started++;
             } else {
-                ir_error(ctx, NULL, "cannot start the code generator: %s", strerror(errno));
+                ir_diag(ctx, NULL, IR_D_environment,
+                        ir_internf(ctx, "cannot start the code generator: %s", strerror(errno)));
                 ok = false;
             }
             continue;
         }
-        bool good = finish_child(&children[finished++], text, sizeof text);
+        bool good = finish_child(&children[finished++], text, sizeof text, &lacking);
         ir_tick(ctx);
         if (!good) {
-            if (ok)
+            if (ok && lacking)
+                ir_diag(ctx, NULL, IR_D_environment, ir_internf(ctx, "code generation failed: %s", text));
+            else if (ok)
                 ir_error(ctx, NULL, "code generation failed: %s", text);
             ok = false;
         }
     }
     return ok;
+}
+
+bool child_ask(struct ir_ctx *ctx, void (*work)(void *jobs, int i, int report), char *text, size_t size)
+{
+    struct child c;
+    bool lacking = false;
+    if (!start_child(ctx, &c, work, NULL, 0)) {
+        ir_diag(ctx, NULL, IR_D_environment, ir_internf(ctx, "cannot start a process: %s", strerror(errno)));
+        return false;
+    }
+    if (finish_child(&c, text, size, &lacking))
+        return true;
+    if (lacking)
+        ir_diag(ctx, NULL, IR_D_environment, text);
+    else
+        ir_error(ctx, NULL, "%s", text);
+    return false;
 }
 
 void child_take_dump(const char *path, FILE *to)

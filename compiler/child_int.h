@@ -9,12 +9,19 @@
 
 /*
  * Runs jobs 0..n-1, at most `limit` at once, each in a forked child that calls work(jobs, i, report). The child ends the process
- * itself: _exit(0) when all went well; otherwise it writes a message to `report` and ends with another status. False
+ * itself: _exit(0) when all went well; otherwise it writes a message to `report` and ends with another status. Its standard error goes to `report`
+ * too. A failure for want of memory or space is the diagnostic IR_D_environment. False
  * after a diagnostic with the first failed child's message; all children have ended then.
  */
 bool child_run(struct ir_ctx *ctx, int n, int limit, void (*work)(void *jobs, int i, int report), void *jobs);
+/* With this status a child says that it lacked memory. */
+enum { CHILD_NO_MEMORY = 3 };
+/* Does what a program said at its end mean that memory or space on a disk was lacking? */
+bool child_lacked(const char *text);
 /* Collects up to size - 1 bytes of what a child writes to `pipe`, and closes that; waits for its end. Its wait status, -1: there is none. */
 int child_end(pid_t pid, int pipe, char *text, size_t size);
+/* What one such child, work(NULL, 0, report), writes to `report` when all goes well; false after a diagnostic. */
+bool child_ask(struct ir_ctx *ctx, void (*work)(void *jobs, int i, int report), char *text, size_t size);
 /* Appends the file to `to` and removes it; nothing where there is none. */
 void child_take_dump(const char *path, FILE *to);
 

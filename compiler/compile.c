@@ -531,6 +531,7 @@ static bool read_model(struct job *j)
     struct frontend_options front = {.dims = o->dims,
                                      .shapes = o->shapes,
                                      .exact = o->exact,
+                                     .max_nodes = o->max_nodes,
                                      .training = o->train != NULL,
                                      .sync_bn = o->train && o->train->sync_bn,
                                      .own_step = o->train && !o->train->loss};
@@ -603,6 +604,8 @@ static int finish_work(struct job *j)
         for (int i = 0; i < ir_nmessages(j->ctx); i++)
             if (ir_message(j->ctx, i)->severity == IR_BUG)
                 status = BUG;
+            else if (ir_message(j->ctx, i)->id == IR_D_environment)
+                status = ENVIRONMENT;
     }
     free(j->graph);
     tcr_scratch_remove(&j->scratch);
@@ -622,8 +625,11 @@ static int compile_guarded(void *user, const struct guard_child *c, bool *flag)
                     .scratch.alive = -1};
     struct ir_protect frame;
     j.ctx = ir_ctx_new();
-    if (!j.ctx)
+    if (!j.ctx) {
+        if (o->message)
+            o->message(o->user, 2, "error: not enough memory");
         return ENVIRONMENT;
+    }
     ir_on_diag(j.ctx, forward, (void *)o);
     ir_verbose(j.ctx, o->verbose > 0);
     ir_watch(j.ctx, c->life);

@@ -5,6 +5,7 @@
  * Sources: the System V ABI (ELF-64 object file format) and its x86-64 supplement (large sections, R_X86_64_64).
  */
 #include "compiler/elf_int.h"
+#include "runtime/safe.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -410,14 +411,10 @@ bool elf_write(struct elf *elf, const char *path, char *error, size_t error_size
     if (t.headers) {
         t.first_global = number_symbols(elf);
         uint64_t headers_at = lay_out(elf, &t);
-        FILE *f = elf->no_memory ? NULL : fopen(path, "wb");
-        if (f) {
-            write_all(elf, &t, headers_at, f);
-            ok = !ferror(f);
-            if (fclose(f) != 0)
-                ok = false;
-            if (!ok)
-                unlink(path);
+        struct tcr_save save;
+        if (!elf->no_memory && !tcr_save_open(&save, path, TCR_SAVE_STREAM)) {
+            write_all(elf, &t, headers_at, save.stream);
+            ok = !tcr_save_commit(&save);
         }
     }
     if (!ok)

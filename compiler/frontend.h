@@ -7,7 +7,10 @@
 
 #include "passes/pass.h"
 
+#define FRONTEND_MAX_NODES 50000
+
 struct frontend_options {
+    int64_t max_nodes;           /* that a model's functions may expand to; 0: FRONTEND_MAX_NODES */
     const char *const *dims;     /* "name=N": symbol `name` is N; ended by NULL; NULL: none */
     const char *const *shapes;   /* "input=AxBxC": the dims of an input (a name as a dim leaves that dim symbolic) */
     bool exact;                  /* floats stay floats where an operator makes bytes of them at run time, by their range */

@@ -106,7 +106,7 @@ static bool link_with(struct ir_ctx *ctx, const char *output,
             continue;
         if (code != 0) {
             unlink(temporary);
-            bool space = strstr(text, "No space") || strstr(text, "Permission") || strstr(text, "annot open output");
+            bool space = child_lacked(text) || strstr(text, "Permission") || strstr(text, "annot open output");
             return fail(ctx, status, space ? STATUS_ENV : STATUS_BUG, "%s: the linker (%s) failed: %s", output,
                         linkers[i].program, text);
         }
@@ -171,18 +171,16 @@ bool link_shared(struct ir_ctx *ctx, const char *output, int nobjects, const cha
                  const char *const *archives, int nexports, const char *const *exports, int *status)
 {
     const char *script = ir_internf(ctx, "%s.map%ld", output, (long)getpid());
-    FILE *f = fopen(script, "w");
-    if (!f)
+    struct tcr_save save;
+    if (tcr_save_open(&save, script, TCR_SAVE_STREAM))
         return fail(ctx, status, STATUS_ENV, "%s: %s", script, strerror(errno));
+    FILE *f = save.stream;
     fprintf(f, "{ global:");
     for (int i = 0; i < nexports; i++)
         fprintf(f, " %s;", exports[i]);
     fprintf(f, " local: *; };\n");
-    bool written = !ferror(f);
-    if (fclose(f) != 0 || !written) {
-        unlink(script);
+    if (tcr_save_commit(&save))
         return fail(ctx, status, STATUS_ENV, "%s: %s", script, strerror(errno));
-    }
     struct shared_job job = {ctx, nobjects, narchives, objects, archives, script};
     bool ok = link_with(ctx, output, build_shared, &job, status);
     unlink(script);

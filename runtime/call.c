@@ -88,10 +88,14 @@ int tccrt_call(const struct tcc_model *linked, int entry, const struct tcc_tenso
 {
     struct called *model = NULL;
     struct idle *session = NULL;
+    if (!linked)
+        return tcr_fail(TCC_EUSAGE, "a model is required, got NULL");
     int status = take(linked, &model, &session);
     if (!status) {
         const char *name = tccrt_entry_name(model->model, entry);
         int nout = tccrt_noutputs(model->model, name);
+        if (nout > 0 && !out)
+            status = tcr_fail(TCC_EUSAGE, "entry point %d: a list of outputs is required, got NULL", entry);
         for (int i = 0; i < nout && !status; i++)
             if (!out[i].data)
                 status = tcr_fail(TCC_EUSAGE,

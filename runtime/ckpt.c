@@ -221,13 +221,13 @@ static int save_parts(struct tccrt_session *s, const char *path, int flags, cons
     return status;
 }
 
-int tccrt_checkpoint_save(struct tccrt_session *s, const char *path, int flags, int nmeta,
-                          const struct tccrt_pair *meta)
+static int save(struct tccrt_session *s, const char *path, int flags, int nmeta, const struct tccrt_pair *meta)
 {
     struct about a;
     int status;
 
-    tcr_clear_error();
+    if (!path || nmeta < 0 || (nmeta && !meta))
+        return tcr_fail(TCC_EUSAGE, "checkpoint: a path is required, and a list of the pairs, got NULL");
     if ((status = describe(s, flags, nmeta, meta, &a)))
         return status;
     if ((flags & TCCRT_CHECKPOINT_STAGES) && tccrt_stages(s->m) > 1)
@@ -265,8 +265,8 @@ static int match(struct tccrt_session *s, const struct tccrt_tensors *f, const c
 
     *out = saved(p, flags, true) ? x : NULL;
     if (!x && saved(p, flags, false) && !(flags & TCCRT_CHECKPOINT_PARTIAL))
-        return tcr_fail(TCC_EINPUT, "%s: '%s' (%s%s) is missing: not a checkpoint of model '%s'; it has %s",
-                        path, name, tcr_dtype_name(t.dtype), tcr_dims_text(want, t.rank, t.dims), s->m->desc->name,
+        return tcr_fail(TCC_EINPUT, "%s: '%s' (%s%s) is missing: not a checkpoint of model '%s'; it has %s", path, name,
+                        tcr_dtype_name(t.dtype), tcr_dims_text(want, t.rank, t.dims), s->m->desc->name,
                         list_names(f, names, sizeof names));
     if (*out &&
         (x->t.dtype != t.dtype || x->t.rank != t.rank || memcmp(x->t.dims, t.dims, (size_t)t.rank * sizeof *t.dims)))
@@ -303,12 +303,8 @@ static int load(struct tccrt_session *s, const struct tccrt_tensors *f, const ch
         status = match(s, f, path, flags, i, &found[i]);
     if (!status && !(flags & (TCCRT_CHECKPOINT_PARTIAL | TCCRT_CHECKPOINT_WEIGHTS)))
         status = check_names(s, f, path);
-    if (!status && tccrt_tensors_check(f)) {
-        char why[256];
-
-        snprintf(why, sizeof why, "%s", tccrt_error());
-        status = tcr_fail(TCC_EINPUT, "%s: %s", path, why);
-    }
+    if (!status && (status = tccrt_tensors_check(f)))
+        status = tcr_fail(status, "%s: %s", path, tccrt_error());
     for (int i = 0; i < nstates && !status; i++) {
         if (!s->states[i])
             continue; /* another stage's */
@@ -325,14 +321,25 @@ static int load(struct tccrt_session *s, const struct tccrt_tensors *f, const ch
     return status;
 }
 
+int tccrt_checkpoint_save(struct tccrt_session *s, const char *path, int flags, int nmeta,
+                          const struct tccrt_pair *meta)
+{
+    int status = tcr_enter(s);
+
+    return status ? status : tcr_leave(s, save(s, path, flags, nmeta, meta));
+}
+
 int tccrt_checkpoint_load(struct tccrt_session *s, const char *path, int flags)
 {
     struct tccrt_tensors *f;
-    int status = tccrt_tensors_open(path, &f);
+    int status = tcr_enter(s);
 
     if (status)
         return status;
+    status = tccrt_tensors_open(path, &f);
+    if (status)
+        return tcr_leave(s, status);
     status = load(s, f, path, flags);
     tccrt_tensors_close(f);
-    return status;
+    return tcr_leave(s, status);
 }

@@ -27,8 +27,8 @@ struct ckpt_header {
     int nmeta;
     char *pool;                  /* the decoded strings */
 };
-/* Parses the header's text. On failure `why` (256 bytes) says what is wrong with it and nothing is left to free. */
-bool ckpt_json(struct ckpt_header *h, const char *text, size_t size, char *why);
+/* Parses the header's text: TCC_OK, TCC_EINPUT or TCC_EENV. On failure `why` (256 bytes) says what is wrong with it and nothing is left to free. */
+int ckpt_json(struct ckpt_header *h, const char *text, size_t size, char *why);
 void ckpt_json_free(struct ckpt_header *h);
 
 /* The names of element types in files; NULL or TCC_NONE: there is none. */

@@ -16,6 +16,7 @@ struct parser {
     struct ckpt_header *h;
     int room, meta_room;
     const char *why;
+    bool lacking; /* memory, not sense */
 };
 
 static bool bad(struct parser *p, const char *why)
@@ -23,6 +24,12 @@ static bool bad(struct parser *p, const char *why)
     if (!p->why)
         p->why = why;
     return false;
+}
+
+static bool lacking(struct parser *p)
+{
+    p->lacking = true;
+    return bad(p, "no memory");
 }
 
 static void blanks(struct parser *p)
@@ -261,7 +268,7 @@ static bool entry(struct parser *p, const char *name)
         struct ckpt_entry *grown = realloc(h->entries, (size_t)room * sizeof *grown);
 
         if (!grown)
-            return bad(p, "no memory");
+            return lacking(p);
         h->entries = grown;
         p->room = room;
     }
@@ -294,7 +301,7 @@ static bool metadata(struct parser *p)
             struct tccrt_pair *grown = realloc(h->meta, (size_t)room * sizeof *grown);
 
             if (!grown)
-                return bad(p, "no memory");
+                return lacking(p);
             h->meta = grown;
             p->meta_room = room;
         }
@@ -333,15 +340,16 @@ void ckpt_json_free(struct ckpt_header *h)
     *h = (struct ckpt_header){0};
 }
 
-bool ckpt_json(struct ckpt_header *h, const char *text, size_t size, char *why)
+int ckpt_json(struct ckpt_header *h, const char *text, size_t size, char *why)
 {
     struct parser p = {.at = text, .end = text + size, .h = h};
 
     *h = (struct ckpt_header){.pool = malloc(size + 1)};
     p.pool = h->pool;
     if (h->pool && top(&p))
-        return true;
+        return TCC_OK;
     snprintf(why, 256, "%s (byte %zu of the header)", h->pool ? p.why : "no memory", (size_t)(p.at - text));
+    p.lacking |= !h->pool;
     ckpt_json_free(h);
-    return false;
+    return p.lacking ? TCC_EENV : TCC_EINPUT;
 }

@@ -84,6 +84,7 @@ static int parse(const char *what, struct tccrt_tensors *f)
 {
     uint64_t length = 0;
     char why[256];
+    int status;
 
     if (f->size < 8)
         return tcr_fail(TCC_EINPUT, "%s: not a safetensors file: it has %zu bytes", what, f->size);
@@ -94,8 +95,8 @@ static int parse(const char *what, struct tccrt_tensors *f)
                         "%s: not a safetensors file, or truncated: a header of %llu bytes is announced, the file "
                         "has %zu",
                         what, (unsigned long long)length, f->size);
-    if (!ckpt_json(&f->header, (const char *)f->data + 8, (size_t)length, why))
-        return tcr_fail(TCC_EINPUT, "%s: not a safetensors file: %s", what, why);
+    if ((status = ckpt_json(&f->header, (const char *)f->data + 8, (size_t)length, why)))
+        return tcr_fail(status, status == TCC_EENV ? "%s: %s" : "%s: not a safetensors file: %s", what, why);
     return place(what, f, 8 + (size_t)length);
 }
 
@@ -149,8 +150,11 @@ int ckpt_open_file(const char *path, struct tccrt_tensors **out)
 
 int tccrt_tensors_open(const char *path, struct tccrt_tensors **out)
 {
-    int status = ckpt_open_file(path, out);
+    int status;
 
+    if (!path || !out)
+        return tcr_fail(TCC_EUSAGE, "a path and a place for the file are required, got NULL");
+    status = ckpt_open_file(path, out);
     if (!status && ckpt_nparts(*out) && (status = ckpt_join(path, *out))) {
         tccrt_tensors_close(*out);
         *out = NULL;
@@ -174,30 +178,31 @@ void tccrt_tensors_close(struct tccrt_tensors *f)
 
 int tccrt_tensors_count(const struct tccrt_tensors *f)
 {
-    return f->ntensors;
+    return f ? f->ntensors : 0;
 }
 
 const struct tccrt_named *tccrt_tensors_at(const struct tccrt_tensors *f, int i)
 {
-    return i >= 0 && i < f->ntensors ? &f->tensors[i] : NULL;
+    return f && i >= 0 && i < f->ntensors ? &f->tensors[i] : NULL;
 }
 
 const struct tccrt_named *tccrt_tensors_find(const struct tccrt_tensors *f, const char *name)
 {
     struct tccrt_named key = {.name = name};
 
-    return bsearch(&key, f->tensors, (size_t)f->ntensors, sizeof key, by_name);
+    return !f || !name ? NULL : bsearch(&key, f->tensors, (size_t)f->ntensors, sizeof key, by_name);
 }
 
 const struct tccrt_pair *tccrt_tensors_meta(const struct tccrt_tensors *f, int *n)
 {
-    *n = f->header.nmeta;
-    return f->header.meta;
+    if (n)
+        *n = f ? f->header.nmeta : 0;
+    return f ? f->header.meta : NULL;
 }
 
 const char *tccrt_tensors_value(const struct tccrt_tensors *f, const char *key)
 {
-    for (int i = 0; i < f->header.nmeta; i++)
+    for (int i = 0; f && key && i < f->header.nmeta; i++)
         if (strcmp(f->header.meta[i].key, key) == 0)
             return f->header.meta[i].value;
     return NULL;
@@ -224,8 +229,10 @@ int tccrt_tensors_check(const struct tccrt_tensors *f)
 {
     const char *want = tccrt_tensors_value(f, "tccc.digest");
     char found[17];
-    int status = TCC_OK;
+    int status = f ? TCC_OK : tcr_fail(TCC_EUSAGE, "a file is required, got NULL");
 
+    if (status)
+        return status;
     tcr_clear_error();
     for (int k = 0; k < f->nparts && !status; k++)
         status = tccrt_tensors_check(f->parts[k]);

@@ -198,5 +198,19 @@ int ckpt_write(const char *path, int n, const struct tccrt_named *tensors, int n
 int tccrt_tensors_write(const char *path, int n, const struct tccrt_named *tensors, int nmeta,
                         const struct tccrt_pair *meta)
 {
+    if (!path || n < 0 || nmeta < 0 || (n && !tensors) || (nmeta && !meta))
+        return tcr_fail(TCC_EUSAGE, "a path and lists of tensors and pairs are required, got NULL");
+    for (int i = 0; i < n; i++) {
+        const struct tcc_tensor *t = &tensors[i].t;
+        int64_t count = tcr_elements(t->dtype, t->rank, t->dims);
+
+        if (!tensors[i].name || count < 0 || (count && !t->data))
+            return tcr_fail(TCC_EUSAGE, "%s: tensor %d (%s) has no name, no data, or no shape (rank %d)", path, i,
+                            tensors[i].name ? tensors[i].name : "NULL", t->rank);
+    }
+    for (int i = 0; i < nmeta; i++)
+        if (!meta[i].key || !meta[i].value)
+            return tcr_fail(TCC_EUSAGE, "%s: pair %d has no key or no value", path, i);
+    tcr_clear_error();
     return ckpt_replace(path, n, tensors, nmeta, meta);
 }

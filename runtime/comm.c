@@ -169,6 +169,13 @@ static int start_list(struct tcr_coll c, int n, const struct tcc_tensor *in, con
     return settle(status, r, request);
 }
 
+static int check_given(const char *what, const struct tccrt_comm *c, int n, const void *in, const void *out)
+{
+    return c && n >= 0 && (!n || (in && out))
+               ? TCC_OK
+               : tcr_fail(TCC_EUSAGE, "%s: a group and lists of tensors are required, got NULL", what);
+}
+
 static int check_pairs(const char *what, int n, const struct tcc_tensor *in, const struct tcc_tensor *out)
 {
     for (int i = 0; i < n; i++) {
@@ -188,8 +195,11 @@ static int check_pairs(const char *what, int n, const struct tcc_tensor *in, con
 static int reduce(struct tcr_coll c, int n, const struct tcc_tensor *in, const struct tcc_tensor *out,
                   struct tccrt_request **request)
 {
-    bool result = c.kind != TCC_REDUCE || c.c->rank == c.root;
-    int status = check_pairs(kind_names[c.kind], n, in, result ? out : NULL);
+    bool result = c.c && (c.kind != TCC_REDUCE || c.c->rank == c.root);
+    int status = check_given(kind_names[c.kind], c.c, n, in, result ? out : in);
+
+    if (!status)
+        status = check_pairs(kind_names[c.kind], n, in, result ? out : NULL);
 
     if (!status)
         status = check_root(c.c, kind_names[c.kind], c.root);
@@ -220,7 +230,8 @@ int tccrt_comm_broadcast(struct tccrt_comm *c, int root, int n, const struct tcc
     int status;
 
     tcr_clear_error();
-    if ((status = check_pairs("broadcast", n, tensors, NULL)) || (status = check_root(c, "broadcast", root)))
+    if ((status = check_given("broadcast", c, n, tensors, tensors)) ||
+        (status = check_pairs("broadcast", n, tensors, NULL)) || (status = check_root(c, "broadcast", root)))
         return status;
     return start_list((struct tcr_coll){.kind = TCC_BROADCAST, .c = c, .root = root, .scale = 1}, n, tensors, tensors,
                       request);
@@ -455,7 +466,7 @@ int tccrt_comm_all_gather(struct tccrt_comm *c, const struct tcc_tensor *in, con
     int status;
 
     tcr_clear_error();
-    if ((status = check_types("all_gather", in, out)))
+    if ((status = check_given("all_gather", c, 1, in, out)) || (status = check_types("all_gather", in, out)))
         return status;
     if (!(k.out_first = parts(c, "all_gather", counts, tcr_elements(out->dtype, out->rank, out->dims))))
         return TCC_EINPUT;
@@ -473,7 +484,7 @@ int tccrt_comm_reduce_scatter(struct tccrt_comm *c, int reduction, double scale,
     int status;
 
     tcr_clear_error();
-    if ((status = check_types("reduce_scatter", in, out)) ||
+    if ((status = check_given("reduce_scatter", c, 1, in, out)) || (status = check_types("reduce_scatter", in, out)) ||
         (status = tcr_reduction_check(in->dtype, reduction, scale)))
         return status;
     if (!(k.in_first = parts(c, "reduce_scatter", counts, tcr_elements(in->dtype, in->rank, in->dims))))
@@ -492,7 +503,7 @@ int tccrt_comm_all_to_all(struct tccrt_comm *c, const struct tcc_tensor *in, con
     int status;
 
     tcr_clear_error();
-    if ((status = check_types("all_to_all", in, out)))
+    if ((status = check_given("all_to_all", c, 1, in, out)) || (status = check_types("all_to_all", in, out)))
         return status;
     k.in_first = parts(c, "all_to_all", in_counts, tcr_elements(in->dtype, in->rank, in->dims));
     k.out_first =
@@ -514,8 +525,10 @@ static int message(int kind, struct tccrt_comm *c, int peer, int tag, const stru
                    struct tccrt_request **request)
 {
     struct tcr_coll k = {.kind = kind, .c = c, .root = peer, .tag = tag, .scale = 1};
-    int status = check_root(c, kind_names[kind], peer);
+    int status = check_given(kind_names[kind], c, 1, t, t);
 
+    if (!status)
+        status = check_root(c, kind_names[kind], peer);
     if (status || count(kind_names[kind], t) < 0)
         return status ? status : TCC_EINPUT;
     if (peer == c->rank)
@@ -542,5 +555,7 @@ int tccrt_comm_barrier(struct tccrt_comm *c, struct tccrt_request **request)
     struct tcc_tensor none = {.dtype = TCC_U8, .rank = 1};
 
     tcr_clear_error();
+    if (!c)
+        return check_given("barrier", c, 0, NULL, NULL);
     return start_list((struct tcr_coll){.kind = TCC_BARRIER, .c = c, .scale = 1}, 1, &none, &none, request);
 }

@@ -84,7 +84,7 @@ struct tccrt_comm *tcr_session_group(struct tccrt_session *s, const char *name)
 
 bool tccrt_uses_group(const struct tccrt_model *m, const char *name)
 {
-    for (uint32_t i = 0; i < m->plan->attrs.count; i++) {
+    for (uint32_t i = 0; m && name && i < m->plan->attrs.count; i++) {
         const struct tcc_pattr *a = &m->attrs[i];
 
         if (a->kind == TCC_ATTR_STRINGS && a->n == 1 && !strcmp(tcr_string(m, a->name), "group") &&
@@ -96,6 +96,8 @@ bool tccrt_uses_group(const struct tccrt_model *m, const char *name)
 
 uint64_t tccrt_digest(const struct tccrt_model *m)
 {
+    if (!m)
+        return 0;
     uint64_t parts[2] = {tcr_xxh3(m->plan, m->plan->size), m->desc->weights_digest};
 
     return tcr_xxh3(parts, sizeof parts);
@@ -176,6 +178,8 @@ static bool is_here(const struct tccrt_session *s, const struct tcc_pstep *p)
 int tccrt_comm_collect(struct tccrt_comm *c, int root, struct tccrt_session *s)
 {
     tcr_clear_error();
+    if (!c || !s)
+        return tcr_fail(TCC_EUSAGE, "a group and a session are required, got NULL");
     for (uint32_t i = 0; i < s->m->plan->steps.count && c->size > 1; i++) {
         const struct tcc_pstep *p = &s->m->steps[i];
 
@@ -192,6 +196,8 @@ static bool all_zero(const uint8_t *at, uint64_t n)
 
 int tccrt_comm_state(struct tccrt_comm *c, int root, struct tccrt_session *s)
 {
+    if (!c || !s)
+        return tcr_fail(TCC_EUSAGE, "a group and a session are required, got NULL");
     uint32_t n = 0, count = s->m->plan->states.count;
     int64_t random[2] = {(int64_t)s->seed, s->runs};
     struct tcc_tensor *list = calloc(count + 1, sizeof *list), flags = {.dtype = TCC_U8, .rank = 1, .dims = {count}};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libop_int.h - what library ops share: operands, attributes, results, elements as numbers. See libop_util.c. */
+/* libop_int.h - what library ops share: operands, attributes, results, elements as numbers. See libop_util.c.
+ * In the static library these names are hidden: what links it exports none of them. */
 #ifndef TCCRT_LIBOP_INT_H
 #define TCCRT_LIBOP_INT_H
 

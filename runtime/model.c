@@ -187,12 +187,13 @@ int tccrt_open(const char *path, struct tccrt_model **out)
         return tcr_fail(TCC_EINPUT, "%s: not a compiled model: not a file", path);
     if (fd >= 0)
         close(fd);
+    errno = 0;
     handle = dlopen(full, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
         const char *why = dlerror();
-        bool permission = access(full, R_OK) != 0;
+        bool lacking = errno == ENOMEM || access(full, R_OK) != 0;
 
-        return tcr_fail(permission ? TCC_EENV : TCC_EINPUT, "%s: not a compiled model: %s", path,
+        return tcr_fail(lacking ? TCC_EENV : TCC_EINPUT, "%s: not a compiled model: %s", path,
                         why ? why : "cannot be loaded");
     }
     desc = dlsym(handle, "tccc_model");
@@ -207,8 +208,8 @@ int tccrt_open_linked(const struct tcc_model *model, struct tccrt_model **out)
 {
     *out = NULL;
     tcr_clear_error();
-    if (!model)
-        return tcr_fail(TCC_EUSAGE, "no model was given");
+    if (!model || !out)
+        return tcr_fail(TCC_EUSAGE, "a model and a place for it are required, got NULL");
     return open_model(model, model->magic == TCC_MODEL_MAGIC && model->name ? model->name : "model", NULL, out);
 }
 
@@ -235,16 +236,20 @@ void tccrt_close(struct tccrt_model *m)
 
 int tccrt_nentries(const struct tccrt_model *m)
 {
-    return (int)(m->plan->nvisible ? m->plan->nvisible : m->plan->entries.count);
+    return !m ? 0 : (int)(m->plan->nvisible ? m->plan->nvisible : m->plan->entries.count);
 }
 
 const char *tccrt_entry_name(const struct tccrt_model *m, int entry)
 {
-    return entry >= 0 && entry < tccrt_nentries(m) ? tcr_string(m, m->entries[entry].name) : NULL;
+    return m && entry >= 0 && entry < tccrt_nentries(m) ? tcr_string(m, m->entries[entry].name) : NULL;
 }
 
 const struct tcc_pentry *tcr_find_entry(const struct tccrt_model *m, const char *name)
 {
+    if (!m) {
+        tcr_fail(TCC_EUSAGE, "a model is required, got NULL");
+        return NULL;
+    }
     if (!name)
         return &m->entries[0];
     for (int i = 0; i < tccrt_nentries(m); i++)
@@ -283,6 +288,9 @@ static int describe(const struct tccrt_model *m, struct tcc_range list, int i, s
 {
     const struct tcc_psignature *s;
 
+    if (!info)
+        return tcr_fail(TCC_EUSAGE, "model '%s': a place for what input or output %d is, is required, got NULL",
+                        m->desc->name, i);
     if (i < 0 || (uint32_t)i >= list.count)
         return tcr_fail(TCC_EUSAGE, "model '%s' has no input or output %d", m->desc->name, i);
     s = &m->signatures[list.first + (uint32_t)i];
@@ -342,18 +350,20 @@ int tccrt_output(const struct tccrt_model *m, const char *entry, int i, struct t
 
 const char *tccrt_name(const struct tccrt_model *m)
 {
-    return m->desc->name;
+    return m ? m->desc->name : NULL;
 }
 
 int tccrt_nstates(const struct tccrt_model *m)
 {
-    return (int)m->plan->states.count;
+    return m ? (int)m->plan->states.count : 0;
 }
 
 int tccrt_state_info(const struct tccrt_model *m, int i, struct tccrt_value_info *info)
 {
     const struct tcc_pstate *s;
 
+    if (!m || !info)
+        return tcr_fail(TCC_EUSAGE, "a model and a place for what its variable is are required, got NULL");
     if (i < 0 || (uint32_t)i >= m->plan->states.count)
         return tcr_fail(TCC_EUSAGE, "model '%s' has no state variable %d", m->desc->name, i);
     s = &m->states[i];
@@ -366,5 +376,5 @@ int tccrt_state_info(const struct tccrt_model *m, int i, struct tccrt_value_info
 
 int tccrt_state_flags(const struct tccrt_model *m, int i)
 {
-    return i >= 0 && (uint32_t)i < m->plan->states.count ? (int)m->states[i].flags : 0;
+    return m && i >= 0 && (uint32_t)i < m->plan->states.count ? (int)m->states[i].flags : 0;
 }

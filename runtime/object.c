@@ -41,7 +41,7 @@ char *tcr_dims_text(char *to, int rank, const int64_t *dims)
     size_t n = 0;
 
     to[n++] = '[';
-    for (int i = 0; i < rank && n < 220; i++)
+    for (int i = 0; i < rank && i < TCC_MAX_RANK && n < 220; i++)
         n += (size_t)snprintf(to + n, 32, i ? ", %lld" : "%lld", (long long)dims[i]);
     to[n++] = ']';
     to[n] = 0;

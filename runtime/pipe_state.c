@@ -10,7 +10,7 @@ int tccrt_stages(const struct tccrt_model *m)
 {
     uint32_t n = 1;
 
-    for (uint32_t i = 0; i < m->plan->pipes.count; i++)
+    for (uint32_t i = 0; m && i < m->plan->pipes.count; i++)
         n = m->pipes[i].stages > n ? m->pipes[i].stages : n;
     return (int)n;
 }
@@ -24,7 +24,7 @@ int tccrt_microbatches(const struct tccrt_model *m, const char *entry)
 
 int tccrt_state_stage(const struct tccrt_model *m, int i)
 {
-    return i >= 0 && (uint32_t)i < m->plan->states.count ? (int)m->states[i].home - 1 : -1;
+    return m && i >= 0 && (uint32_t)i < m->plan->states.count ? (int)m->states[i].home - 1 : -1;
 }
 
 int tcr_state_gather(struct tccrt_session *s, uint32_t i, int root, void *to)
@@ -54,6 +54,8 @@ int tccrt_state_gather(struct tccrt_session *s, const char *name, int root, cons
     uint32_t i = 0;
 
     tcr_clear_error();
+    if (!s || !name)
+        return tcr_fail(TCC_EUSAGE, "state: a session and a name are required, got NULL");
     while (i < s->m->plan->states.count && strcmp(tcr_string(s->m, s->m->states[i].name), name))
         i++;
     if (i == s->m->plan->states.count)

@@ -172,9 +172,13 @@ static int slower_first(const void *a, const void *b)
 /* Rows, slowest first; they belong to the session and are good until its next run or profile. -1: profiling is off. */
 int tccrt_profile(struct tccrt_session *s, const struct tccrt_profile_row **rows)
 {
-    struct tcr_profile *f = s->profile;
+    struct tcr_profile *f = s ? s->profile : NULL;
     int n = 0;
 
+    if (!s || !rows) {
+        tcr_fail(TCC_EUSAGE, "profile: a session and a place for the rows are required, got NULL");
+        return -1;
+    }
     *rows = NULL;
     if (!f) {
         tcr_fail(TCC_EUSAGE, "the session was made without profiling");
@@ -198,7 +202,7 @@ int tccrt_profile(struct tccrt_session *s, const struct tccrt_profile_row **rows
 
 int tccrt_profile_reset(struct tccrt_session *s)
 {
-    if (!s->profile)
+    if (!s || !s->profile)
         return tcr_fail(TCC_EUSAGE, "the session was made without profiling");
     memset(s->profile->totals, 0, (s->m->plan->steps.count + 1) * sizeof *s->profile->totals);
     return TCC_OK;
@@ -250,7 +254,7 @@ static void put_event(FILE *f, const struct tccrt_session *s, const struct event
 
 int tccrt_profile_trace(struct tccrt_session *s, const char *path)
 {
-    struct tcr_profile *p = s->profile;
+    struct tcr_profile *p = s && path ? s->profile : NULL;
     struct tcr_save save;
     FILE *f;
 

@@ -27,6 +27,9 @@
 
 /* -- error.c ---------------------------------------------------------------------------------- */
 int tcr_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A session is used by one thread at a time: tcr_enter() refuses the second (and NULL) and clears the thread's error; tcr_leave() returns `status`. */
+int tcr_enter(struct tccrt_session *s);
+int tcr_leave(struct tccrt_session *s, int status);
 int tcr_vfail(int status, const char *prefix, const char *format, va_list args);
 void tcr_clear_error(void);
 
@@ -140,6 +143,7 @@ struct tcr_env { _Alignas(TCR_ALIGN) struct tcc_env env; };
 struct tcr_share { _Alignas(TCR_ALIGN) _Atomic int64_t next; int64_t end; };
 
 struct tccrt_session {
+    atomic_bool busy;            /* a thread is inside: tcr_enter() */
     struct tccrt_model *m;
     struct tccrt_allocator allocator;
     struct tccrt_threads user_pool;  /* count 0: none */

@@ -85,13 +85,21 @@ static int bind_tensor(const struct input *in, const struct tcc_tensor *t)
     return TCC_OK;
 }
 
+/* Has it a shape, and memory for its elements? */
+static bool is_tensor(const struct tcc_tensor *t)
+{
+    int64_t n = tcr_elements(t->dtype, t->rank, t->dims);
+
+    return n == 0 || (n > 0 && t->data);
+}
+
 static int bind_sequence(const struct input *in, const struct tcc_object *o)
 {
     for (int64_t i = 0; i < o->n; i++) {
         const struct tcc_object *item = o->items[i];
 
         if (!item || item->kind != TCC_OBJ_TENSOR ||
-            (in->sig->dtype != TCC_NONE && item->t.dtype != (int)in->sig->dtype))
+            (in->sig->dtype != TCC_NONE && item->t.dtype != (int)in->sig->dtype) || !is_tensor(&item->t))
             return tcr_fail(TCC_EINPUT, "input '%s': item %lld of the sequence is not a tensor of element type %s",
                             input_name(in, in->index), (long long)i, tcr_dtype_name((int)in->sig->dtype));
     }
@@ -372,16 +380,35 @@ static int run(struct tccrt_session *s, const struct tcc_pentry *e)
     return status;
 }
 
-static int find(struct tccrt_session *s, const char *entry, int nin, int nout, const struct tcc_pentry **out)
+int tcr_enter(struct tccrt_session *s)
+{
+    tcr_clear_error();
+    if (!s)
+        return tcr_fail(TCC_EUSAGE, "a session is required, got NULL");
+    if (atomic_exchange_explicit(&s->busy, true, memory_order_acquire))
+        return tcr_fail(TCC_EUSAGE, "the session is in use by another thread; each thread needs a session of its own");
+    return TCC_OK;
+}
+
+int tcr_leave(struct tccrt_session *s, int status)
+{
+    atomic_store_explicit(&s->busy, false, memory_order_release);
+    return status;
+}
+
+static int find(struct tccrt_session *s, const char *entry, int nin, const void *in, int nout, const void *out_list,
+                const struct tcc_pentry **out)
 {
     const struct tcc_pentry *e;
 
-    tcr_clear_error();
     if (!(e = tcr_find_entry(s->m, entry)))
         return TCC_EUSAGE;
     if (nin < 0 || nout < 0 || (uint32_t)nin != e->inputs.count || (uint32_t)nout != e->outputs.count)
         return tcr_fail(TCC_EINPUT, "entry point '%s' has %u inputs and %u outputs, %d and %d were given",
                         tcr_string(s->m, e->name), e->inputs.count, e->outputs.count, nin, nout);
+    if ((nin && !in) || (nout && !out_list))
+        return tcr_fail(TCC_EUSAGE, "entry point '%s': a list of %s is required, got NULL", tcr_string(s->m, e->name),
+                        nin && !in ? "inputs" : "outputs");
     *out = e;
     return TCC_OK;
 }
@@ -396,11 +423,11 @@ void tcr_reset_outputs(struct tccrt_session *s)
     }
 }
 
-int tccrt_run(struct tccrt_session *s, const char *entry, int nin, const struct tcc_tensor *in, int nout,
-              struct tcc_tensor *out)
+static int run_tensors(struct tccrt_session *s, const char *entry, int nin, const struct tcc_tensor *in, int nout,
+                       struct tcc_tensor *out)
 {
     const struct tcc_pentry *e;
-    int status = find(s, entry, nin, nout, &e);
+    int status = find(s, entry, nin, in, nout, out, &e);
 
     if (status)
         return status;
@@ -434,24 +461,34 @@ int tccrt_run(struct tccrt_session *s, const char *entry, int nin, const struct 
     return status;
 }
 
+int tccrt_run(struct tccrt_session *s, const char *entry, int nin, const struct tcc_tensor *in, int nout,
+              struct tcc_tensor *out)
+{
+    int status = tcr_enter(s);
+
+    return status ? status : tcr_leave(s, run_tensors(s, entry, nin, in, nout, out));
+}
+
 int tccrt_run_many(struct tccrt_session *s, const char *entry, int64_t n, int nin, const struct tcc_tensor *in,
                    int nout, struct tcc_tensor *out, int64_t *done)
 {
     int status = TCC_OK;
 
+    if (!done || (n > 0 && ((nin && !in) || (nout && !out))))
+        return tcr_fail(TCC_EUSAGE, "lists of inputs and outputs and a place for the count are required, got NULL");
     for (*done = 0; *done < n; ++*done)
         if ((status = tccrt_run(s, entry, nin, in + *done * nin, nout, out + *done * nout)))
             break;
     return status;
 }
 
-int tccrt_run_objects(struct tccrt_session *s, const char *entry, int nin, struct tcc_object *const *in, int nout,
-                      struct tcc_object **out)
+static int run_objects(struct tccrt_session *s, const char *entry, int nin, struct tcc_object *const *in, int nout,
+                       struct tcc_object **out)
 {
     const struct tcc_pentry *e;
-    int status = find(s, entry, nin, nout, &e);
+    int status = find(s, entry, nin, in, nout, out, &e);
 
-    for (int k = 0; k < nout; k++)
+    for (int k = 0; out && k < nout; k++)
         out[k] = NULL;
     if (status)
         return status;
@@ -466,4 +503,14 @@ int tccrt_run_objects(struct tccrt_session *s, const char *entry, int nin, struc
     }
     tcr_reset_outputs(s);
     return status;
+}
+
+int tccrt_run_objects(struct tccrt_session *s, const char *entry, int nin, struct tcc_object *const *in, int nout,
+                      struct tcc_object **out)
+{
+    int status = tcr_enter(s);
+
+    for (int k = 0; status && out && k < nout; k++)
+        out[k] = NULL;
+    return status ? status : tcr_leave(s, run_objects(s, entry, nin, in, nout, out));
 }

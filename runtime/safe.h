@@ -2,7 +2,7 @@
 /*
  * safe.h - what every folder needs against hostile files and folders: writing a file at once and never through a link, a
  * private folder that is gone whatever happens, text from files shown without control characters. Libc only; private to the
- * project (not installed).
+ * project: not installed, and hidden in what links the static library.
  */
 #ifndef TCCRT_SAFE_H
 #define TCCRT_SAFE_H

@@ -136,6 +136,24 @@ static int open_new(struct tcr_save *s, int flags)
     return open_named(s, flags & TCR_SAVE_EXECUTABLE ? 0777 : 0666);
 }
 
+/* -- The stream: as of the C library, but it writes on after signals and short counts ----------------------- */
+
+static ssize_t stream_write(void *fd, const char *data, size_t n)
+{
+    return tcr_write_all((int)(intptr_t)fd, data, n) ? 0 : (ssize_t)n;
+}
+
+static int stream_close(void *fd)
+{
+    return close((int)(intptr_t)fd);
+}
+
+static FILE *open_stream(int fd)
+{
+    return fopencookie((void *)(intptr_t)fd, "w",
+                       (cookie_io_functions_t){.write = stream_write, .close = stream_close});
+}
+
 int tcr_save_open(struct tcr_save *s, const char *path, int flags)
 {
     *s = (struct tcr_save){.fd = -1, .folder = -1, .sync = flags & TCR_SAVE_SYNC};
@@ -153,7 +171,7 @@ int tcr_save_open(struct tcr_save *s, const char *path, int flags)
         tcr_save_drop(s);
         return -1;
     }
-    if ((flags & TCR_SAVE_STREAM) && !(s->stream = fdopen(s->fd, "w"))) {
+    if ((flags & TCR_SAVE_STREAM) && !(s->stream = open_stream(s->fd))) {
         tcr_save_drop(s);
         errno = ENOMEM;
         return -1;

@@ -247,12 +247,15 @@ int tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *o, stru
     struct tccrt_session *s;
     int status;
 
-    *out = NULL;
     tcr_clear_error();
+    if (out)
+        *out = NULL;
     o = o ? o : &defaults;
     if (o->allocator)
         a = *o->allocator;
-    if (!m || o->threads < 0 || (o->pool && (o->pool->count < 1 || !o->pool->run)) || !a.alloc || !a.free)
+    if (m && (o->stage < 0 || o->stage > tccrt_stages(m)))
+        return tcr_fail(TCC_EUSAGE, "session: stage %d of a model of %d stages", o->stage, tccrt_stages(m));
+    if (!m || !out || o->threads < 0 || (o->pool && (o->pool->count < 1 || !o->pool->run)) || !a.alloc || !a.free)
         return tcr_fail(TCC_EUSAGE, "session: no model, or options that cannot be (threads %d)", o->threads);
     s = a.alloc(a.user, TCR_ROUND(sizeof *s), TCR_ALIGN);
     if (!s)
@@ -317,24 +320,28 @@ void tccrt_session_free(struct tccrt_session *s)
 
 int tccrt_threads(const struct tccrt_session *s)
 {
-    return s->threads;
+    return s ? s->threads : 0;
 }
 
 size_t tccrt_arena_bytes(const struct tccrt_session *s)
 {
-    return s->held;
+    return s ? s->held : 0;
 }
 
 /* -- State ------------------------------------------------------------------------------------------------ */
 
 void tccrt_random_get(const struct tccrt_session *s, uint64_t *seed, int64_t *runs)
 {
-    *seed = s->seed;
-    *runs = s->runs;
+    if (seed)
+        *seed = s ? s->seed : 0;
+    if (runs)
+        *runs = s ? s->runs : 0;
 }
 
 void tccrt_random_set(struct tccrt_session *s, uint64_t seed, int64_t runs)
 {
+    if (!s)
+        return;
     s->seed = seed;
     s->runs = runs;
 }
@@ -351,8 +358,11 @@ static int find_state(const struct tccrt_session *s, const char *name)
 int tccrt_state_get(struct tccrt_session *s, const char *name, struct tcc_tensor *out)
 {
     struct tccrt_value_info info;
-    int i = find_state(s, name);
+    int i;
 
+    if (!s || !name || !out)
+        return tcr_fail(TCC_EUSAGE, "state: a session, a name and a place for the value are required, got NULL");
+    i = find_state(s, name);
     if (i < 0)
         return TCC_EUSAGE;
     if (!s->states[i])
@@ -375,27 +385,40 @@ static int check_value(const char *name, int dtype, int rank, const int64_t *dim
                     tcr_dims_text(found, value->rank, value->dims));
 }
 
-int tccrt_state_set(struct tccrt_session *s, const char *name, const struct tcc_tensor *value)
+static int set_state(struct tccrt_session *s, const char *name, const struct tcc_tensor *value)
 {
     struct tcc_tensor t;
     int status = tccrt_state_get(s, name, &t);
     int64_t n;
 
+    if (!status && !value)
+        status = tcr_fail(TCC_EUSAGE, "state variable '%s': a value is required, got NULL", name);
     if (!status)
         status = check_value(name, t.dtype, t.rank, t.dims, value);
     if (status)
         return status;
     n = tcr_elements(t.dtype, t.rank, t.dims);
+    if (n > 0 && !value->data)
+        return tcr_fail(TCC_EINPUT, "state variable '%s': its data is NULL", name);
     if (n > 0)
         memcpy(t.data, value->data, (size_t)n * (size_t)tcr_dtype_bytes(t.dtype));
     return TCC_OK;
 }
 
-int tccrt_state_bind(struct tccrt_session *s, int i, const struct tcc_tensor *memory)
+int tccrt_state_set(struct tccrt_session *s, const char *name, const struct tcc_tensor *value)
+{
+    int status = tcr_enter(s);
+
+    return status ? status : tcr_leave(s, set_state(s, name, value));
+}
+
+static int bind_state(struct tccrt_session *s, int i, const struct tcc_tensor *memory)
 {
     struct tccrt_value_info info;
     int status = tccrt_state_info(s->m, i, &info);
 
+    if (!status && !memory)
+        status = tcr_fail(TCC_EUSAGE, "state variable '%s': memory is required, got NULL", info.name);
     if (!status)
         status = check_value(info.name, info.dtype, info.rank, info.dims, memory);
     if (status)
@@ -407,4 +430,11 @@ int tccrt_state_bind(struct tccrt_session *s, int i, const struct tcc_tensor *me
     s->lent[i] = true;
     s->states[i] = memory->data;
     return TCC_OK;
+}
+
+int tccrt_state_bind(struct tccrt_session *s, int i, const struct tcc_tensor *memory)
+{
+    int status = tcr_enter(s);
+
+    return status ? status : tcr_leave(s, bind_state(s, i, memory));
 }

@@ -1,4 +1,5 @@
-# The shared libraries export the functions that their public headers declare, and nothing else.
+# The shared libraries export the functions that their public headers declare, and nothing else; so does a user's library with an
+# artifact and the static runtime in it.
 . "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}/tests/setup.sh"
 cd "$top_srcdir" || exit 99
 
@@ -16,3 +17,27 @@ check() {
 
 check libtccrt.so.0 runtime/tccrt.map tccrt runtime/tccrt.h
 check libtccc.so.0 compiler/tccc.map 'tccc|trace' compiler/tccc.h compiler/trace.h
+
+TCCC_LIBDIR=$top_builddir
+export TCCC_LIBDIR
+"$TEST_PYTHON" -c 'import numpy, onnx' 2>/dev/null || exit 0
+"$TEST_PYTHON" - "$tmp/model.onnx" <<'END' || exit 99
+import sys, onnx
+from onnx import TensorProto, helper
+x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 8])
+u = helper.make_tensor_value_info("u", TensorProto.FLOAT, ["M"])
+r = helper.make_tensor_value_info("r", TensorProto.FLOAT, ["N", 8])
+nodes = [helper.make_node("Unique", ["x"], ["u"]), helper.make_node("Tanh", ["x"], ["r"])]
+onnx.save(helper.make_model(helper.make_graph(nodes, "g", [x], [u, r]), opset_imports=[helper.make_opsetid("", 17)], ir_version=8), sys.argv[1])
+END
+cat >"$tmp/user.c" <<'END'
+#include "mine.h"
+int user_run(const struct tcc_tensor *in, struct tcc_tensor *out) { return mine_main(in, out); }
+END
+for kind in a o; do
+    tccc "$tmp/model.onnx" -o "$tmp/mine.$kind" -H "$tmp/mine.h" --name=mine || fail "not compiled"
+    "$CC" -shared -fPIC -I"$tmp" -I"$top_srcdir/runtime" "$tmp/user.c" "$tmp/mine.$kind" "$top_builddir/libtccrt.a" -lm -lpthread -o "$tmp/libuser.so" || fail "not linked"
+    nm -D --defined-only "$tmp/libuser.so" | awk '{ print $3 }' | sort >"$tmp/exported"
+    printf 'mine_main\nmine_model\nuser_run\n' >"$tmp/declared"
+    diff "$tmp/declared" "$tmp/exported" || fail "a library with a .$kind artifact exports other names than its headers declare"
+done

@@ -103,7 +103,7 @@ static int check_name(const struct options *o)
 int compile_options(const struct options *o, struct tccc_options *c)
 {
     static struct tccc_train train; /* a process has one command line */
-    int64_t level = 2, limit = -1, jobs = 0;
+    int64_t level = 2, limit = -1, jobs = 0, nodes = 0;
     int code;
 
     tccc_options_init(c);
@@ -111,7 +111,7 @@ int compile_options(const struct options *o, struct tccc_options *c)
         return EXIT_USAGE;
     c->hang = option_text(o, OPT_hang, NULL);
     if (!option_int(o, OPT_level, 0, 3, &level) || !option_int(o, OPT_change_limit, 0, INT64_MAX / 2, &limit) ||
-        !option_int(o, OPT_jobs, 1, 4096, &jobs))
+        !option_int(o, OPT_jobs, 1, 4096, &jobs) || !option_int(o, OPT_max_nodes, 1, INT32_MAX, &nodes))
         return EXIT_USAGE;
     if (option_set(o, OPT_exact) && option_set(o, OPT_fast_math))
         return usage_error(o, "--exact and --fast-math exclude each other");
@@ -125,6 +125,7 @@ int compile_options(const struct options *o, struct tccc_options *c)
     c->level = (int)level;
     c->change_limit = (long)limit;
     c->jobs = (int)jobs;
+    c->max_nodes = (long)nodes;
     c->target = option_text(o, OPT_target, NULL);
     c->march = option_text(o, OPT_march, NULL);
     c->name = option_text(o, OPT_name, NULL);

@@ -126,7 +126,9 @@ struct data_file *data_map(const char *path, char *error)
 
     if (fd < 0 || fstat(fd, &st) != 0) {
         snprintf(error, ERROR_SIZE, "cannot open '%s': %s", path,
-                 !f ? "no memory" : errno == EINVAL || errno == EISDIR ? "it is not a file" : strerror(errno));
+                 !f                                   ? "no memory"
+                 : errno == EINVAL || errno == EISDIR ? "it is not a file"
+                                                      : strerror(errno));
         if (fd >= 0)
             close(fd);
         free(f);

@@ -112,8 +112,15 @@ static int read_module(const struct options *o, const char *path, struct model *
     int code = train_flags(o, &train);
     if (code != EXIT_FINE)
         return code;
-    struct frontend_options options = {
-        .dims = o->given[OPT_dim].at, .shapes = o->given[OPT_shape].at, .exact = option_set(o, OPT_exact), .training = train_wanted(o), .sync_bn = option_set(o, OPT_sync_bn)};
+    int64_t nodes = 0;
+    if (!option_int(o, OPT_max_nodes, 1, INT32_MAX, &nodes))
+        return EXIT_USAGE;
+    struct frontend_options options = {.max_nodes = nodes,
+                                       .dims = o->given[OPT_dim].at,
+                                       .shapes = o->given[OPT_shape].at,
+                                       .exact = option_set(o, OPT_exact),
+                                       .training = train_wanted(o),
+                                       .sync_bn = option_set(o, OPT_sync_bn)};
     struct ir_module *module = frontend_read(m->ctx, path, &options);
 
     if (!module || (options.training && !frontend_train(module, &train, NULL, NULL)))
@@ -243,9 +250,8 @@ static int open_artifact(const struct options *o, const char *path, const char *
 
 int model_session(const struct options *o, struct model *m, int threads, char *why)
 {
-    struct tccrt_options options = {.threads = threads,
-                                    .stage = m->stage,
-                                    .profile = option_set(o, OPT_profile) || option_set(o, OPT_trace)};
+    struct tccrt_options options = {
+        .threads = threads, .stage = m->stage, .profile = option_set(o, OPT_profile) || option_set(o, OPT_trace)};
 
     if (!m->artifact)
         return EXIT_FINE;

@@ -126,7 +126,11 @@ static int read_cluster(struct job *j)
 static int read_model(struct job *j)
 {
     const struct options *o = j->p.o;
-    struct frontend_options front = {.dims = o->given[OPT_dim].at,
+    int64_t nodes = 0;
+    if (!option_int(o, OPT_max_nodes, 1, INT32_MAX, &nodes))
+        return EXIT_USAGE;
+    struct frontend_options front = {.max_nodes = nodes,
+                                     .dims = o->given[OPT_dim].at,
                                      .shapes = o->given[OPT_shape].at,
                                      .training = true,
                                      .sync_bn = j->train.sync_bn,

@@ -7,10 +7,13 @@
  * leaves that one out, and so on.
  */
 #include "compiler/cpu/cpu_int.h"
+#include "compiler/child_int.h"
+#include "runtime/safe.h"
 
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
 #include <string.h>
+#include <unistd.h>
 
 struct feature {
     const char *name;
@@ -67,14 +70,23 @@ static bool without(const char *list, uint64_t *set)
     return !*list;
 }
 
+/* In a child: LLVM ends the process that runs out of memory. */
+static void tell_features(void *jobs, int i, int report)
+{
+    const char *host = LLVMGetHostCPUFeatures();
+    (void)jobs, (void)i;
+    _exit(tcr_write_all(report, host, strlen(host)) ? 1 : 0);
+}
+
 const char *cpu_resolve(struct ir_ctx *ctx, const char *arch)
 {
     if (strncmp(arch, "native", 6) != 0 || (arch[6] && arch[6] != '-'))
         return ir_intern(ctx, arch);
-    char *host = LLVMGetHostCPUFeatures();
+    char host[16384];
     uint64_t set = 0;
+    if (!child_ask(ctx, tell_features, host, sizeof host))
+        return NULL;
     read_list(host, true, &set);
-    LLVMDisposeMessage(host);
     if (!without(arch + 6, &set))
         return ir_intern(ctx, arch);
     const char *text = "native:";
@@ -125,6 +137,8 @@ const struct cpu_machine *cpu_machine_make(struct ir_ctx *ctx, const char *arch)
     struct cpu_machine *m = IR_NEW(ctx, struct cpu_machine);
     bool known = true;
     arch = cpu_resolve(ctx, arch);
+    if (!arch)
+        return NULL;
     if (strncmp(arch, "native:", 7) == 0) {
         known = read_list(arch + 7, false, &m->features);
         for (int isa = 2; isa <= 4; isa++)

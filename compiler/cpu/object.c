@@ -134,13 +134,10 @@ static void write_dump(const struct object_job *job, LLVMModuleRef mod, LLVMTarg
 
 void object_child(const struct object_job *job, int report_pipe)
 {
-    struct ir_protect frame;
     char *error = NULL;
     report_to = report_pipe;
     while (job->options->hang)
         pause();
-    if (!IR_PROTECT(job->ctx, &frame))
-        give_up("no memory", NULL);
     LLVMInstallFatalErrorHandler(on_fatal_error);
     llvm_options();
     LLVMContextRef lc = LLVMContextCreate();

@@ -153,16 +153,6 @@ static int opset_of(struct imp *im, const char *domain)
     return 0;
 }
 
-static const struct onnx_function *find_function(struct imp *im, const struct onnx_node *n)
-{
-    for (size_t k = 0; k < im->model->function_count; k++) {
-        const struct onnx_function *f = &im->model->functions[k];
-        if (!strcmp(f->name, n->op) && !strcmp(f->domain, n->domain) && !strcmp(f->overload, n->overload))
-            return f;
-    }
-    return NULL;
-}
-
 static bool import_nodes(struct imp *im, const struct onnx_node *nodes, size_t count);
 
 /* Expands a call: the function's names are a scope of their own that sees nothing outside. */
@@ -271,7 +261,7 @@ static bool build_node(struct imp *im)
     bool other_version = false;
     int errors = ir_nerrors(im->ctx);
     const struct imp_row *row = imp_find_row(im->domain, im->node->op, im->opset, &other_version);
-    const struct onnx_function *f = find_function(im, im->node);
+    const struct onnx_function *f = imp_find_function(im, im->node);
     if (f) /* a model's own function wins: that is what its author meant */
         return expand(im, f);
     bool done = false;

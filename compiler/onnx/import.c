@@ -174,6 +174,9 @@ static struct ir_module *import_model(struct imp *im, const struct frontend_opti
 {
     im->module = ir_module_new(im->ctx, im->path);
     im->exact = o && o->exact;
+    imp_sort_functions(im);
+    if (!imp_check_expansion(im, o && o->max_nodes ? o->max_nodes : FRONTEND_MAX_NODES))
+        return NULL;
     imp_note_differentiated(im);
     if (o && o->training && o->own_step && im->model->training_count) {
         bool fine = imp_training_info(im, o);

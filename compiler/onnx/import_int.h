@@ -78,6 +78,7 @@ struct imp {
     struct ir_builder b;
     const struct onnx_model *model;
     const char *path;
+    const struct onnx_function **functions;      /* of the model, by name */
     struct ir_file **files;              /* of model->files, opened on first use */
     struct frontend_pins pins;
     struct imp_scope *scope;
@@ -244,6 +245,11 @@ bool imp_update_buffer(struct imp *im, struct ir_state *s, struct ir_value *v);
 void imp_note_constants(struct imp *im);
 /* A TrainingInfoProto (train_info.c): its functions; does it name this initialiser? Notes what Gradient nodes differentiate by. */
 bool imp_training_info(struct imp *im, const struct frontend_options *o);
+/* Model-local functions (expand.c): to be sorted once, then found by a node that calls one (NULL: none); false, after a message, if they
+ * would expand to more than `most` nodes. */
+void imp_sort_functions(struct imp *im);
+const struct onnx_function *imp_find_function(const struct imp *im, const struct onnx_node *node);
+bool imp_check_expansion(struct imp *im, int64_t most);
 bool imp_is_bound(const struct imp *im, const char *name);
 void imp_note_differentiated(struct imp *im);
 /* Parameters of im->func for the inputs of the graphs (import.c). */
