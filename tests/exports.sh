@@ -34,9 +34,10 @@ cat >"$tmp/user.c" <<'END'
 #include "mine.h"
 int user_run(const struct tcc_tensor *in, struct tcc_tensor *out) { return mine_main(in, out); }
 END
+# shellcheck disable=SC2086  # CC may be several words
 for kind in a o; do
     tccc "$tmp/model.onnx" -o "$tmp/mine.$kind" -H "$tmp/mine.h" --name=mine || fail "not compiled"
-    "$CC" -shared -fPIC -I"$tmp" -I"$top_srcdir/runtime" "$tmp/user.c" "$tmp/mine.$kind" "$top_builddir/libtccrt.a" -lm -lpthread -o "$tmp/libuser.so" || fail "not linked"
+    $CC -shared -fPIC -I"$tmp" -I"$top_srcdir/runtime" "$tmp/user.c" "$tmp/mine.$kind" "$top_builddir/libtccrt.a" -lm -lpthread -o "$tmp/libuser.so" || fail "not linked"
     nm -D --defined-only "$tmp/libuser.so" | awk '{ print $3 }' | sort >"$tmp/exported"
     printf 'mine_main\nmine_model\nuser_run\n' >"$tmp/declared"
     diff "$tmp/declared" "$tmp/exported" || fail "a library with a .$kind artifact exports other names than its headers declare"
