@@ -96,7 +96,7 @@ static int read_bmp(struct tcc_lib_call *call, struct lib_image *m)
         return LIB_FAIL(call, "a BMP of %u bits per pixel and compression %u is not supported", bits, compression);
     if (!lib_image_fits(call, m))
         return TCC_EINPUT;
-    if (data + stride * m->h > m->size)
+    if (data > m->size || m->h > (m->size - data) / stride)
         return LIB_FAIL(call, "the BMP is cut off");
     if (!(y = lib_image_output(call, m)))
         return TCC_EENV;

@@ -3,12 +3,17 @@
  * Runs a fuzz target without libFuzzer: on the files and folders given, as they are, truncated, and with bytes changed in
  * a fixed pseudo-random way. A child process does the work, so that a crash names the input.
  *
- *   fuzz-NAME [-seconds=S] FILE|FOLDER...
+ *   fuzz-NAME [-passes=N] [-seconds=S] [-dict=FILE] FILE|FOLDER...
+ *
+ * N passes over the files (1 by default; with -seconds alone as many as fit), S seconds at most. A dictionary has a word a line, "quoted" with
+ * \\xHH, as libFuzzer's have; words are put over and between the bytes.
  *
  * Exit status: 0 fine, 1 an input crashed the target (it is written to ./crash-NAME), 2 usage.
  */
+#include <ctype.h>
 #include <dirent.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <stdint.h>
@@ -21,7 +26,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { INPUT_BYTES = 1 << 20, MAX_FILES = 4096, ROUNDS = 40, HANG_SECONDS = 30 };
+enum { INPUT_BYTES = 1 << 20, MAX_FILES = 4096, MAX_WORDS = 256, ROUNDS = 40, HANG_SECONDS = 30 };
 
 /* Shared with the child: what it is trying now. */
 static struct {
@@ -30,6 +35,11 @@ static struct {
 } * current;
 static char *files[MAX_FILES];
 static int nfiles;
+static struct word {
+    uint8_t at[64];
+    size_t n;
+} words[MAX_WORDS];
+static int nwords;
 
 static uint64_t mix(uint64_t *state)
 {
@@ -61,6 +71,47 @@ static void add_path(const char *path)
         free(names);
 }
 
+static void read_words(const char *path)
+{
+    char line[400];
+    FILE *f = fopen(path, "r");
+
+    while (f && nwords < MAX_WORDS && fgets(line, sizeof line, f)) {
+        struct word *w = &words[nwords];
+        const char *s = strchr(line, '"');
+        for (w->n = 0, s = s ? s + 1 : ""; *s && *s != '"' && w->n < sizeof w->at; w->n++) {
+            char hex[3] = "";
+            if (s[0] == '\\' && s[1] == 'x' && isxdigit((unsigned char)s[2]) && isxdigit((unsigned char)s[3])) {
+                memcpy(hex, s + 2, 2);
+                w->at[w->n] = (uint8_t)strtol(hex, NULL, 16);
+                s += 4;
+            } else {
+                s += *s == '\\' && s[1];
+                w->at[w->n] = (uint8_t)*s++;
+            }
+        }
+        nwords += w->n > 0 && *line != '#';
+    }
+    if (f)
+        fclose(f);
+}
+
+/* A word of the dictionary over what is at `at`, or in front of it. */
+static void put_word(uint64_t *random, size_t at)
+{
+    const struct word *w = &words[mix(random) % (uint64_t)nwords];
+    bool between = mix(random) % 2;
+
+    if (current->size + w->n > INPUT_BYTES)
+        return;
+    if (between) {
+        memmove(current->data + at + w->n, current->data + at, current->size - at);
+        current->size += w->n;
+    }
+    memcpy(current->data + at, w->at, w->n);
+    current->size = at + w->n > current->size ? at + w->n : current->size;
+}
+
 /* Changes a few bytes, or cuts, repeats or removes a piece. */
 static void mutate(uint64_t *random)
 {
@@ -68,6 +119,10 @@ static void mutate(uint64_t *random)
         size_t at = mix(random) % current->size, length = 1 + mix(random) % 16;
         if (length > current->size - at)
             length = current->size - at;
+        if (nwords && mix(random) % 3 == 0) {
+            put_word(random, at);
+            continue;
+        }
         switch (mix(random) % 6) {
         case 0: current->data[at] ^= (uint8_t)(1u << mix(random) % 8); break;
         case 1: current->data[at] = (uint8_t)mix(random); break;
@@ -130,21 +185,25 @@ int main(int argc, char **argv)
 {
     const char *name = strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0];
     time_t start = time(NULL);
-    long seconds = 0;
+    long seconds = 0, passes = 0;
     int status = 0, at = 0;
 
     for (int i = 1; i < argc; i++) {
         if (strncmp(argv[i], "-seconds=", 9) == 0)
             seconds = atol(argv[i] + 9);
+        else if (strncmp(argv[i], "-passes=", 8) == 0)
+            passes = atol(argv[i] + 8);
+        else if (strncmp(argv[i], "-dict=", 6) == 0)
+            read_words(argv[i] + 6);
         else
             add_path(argv[i]);
     }
     if (nfiles == 0)
-        return fprintf(stderr, "usage: %s [-seconds=S] FILE|FOLDER...\n", name), 2;
+        return fprintf(stderr, "usage: %s [-passes=N] [-seconds=S] [-dict=FILE] FILE|FOLDER...\n", name), 2;
     current = mmap(NULL, sizeof *current, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (current == MAP_FAILED)
         return perror(name), 1;
-    for (uint64_t pass = 0; status == 0 && (at < nfiles || (seconds && time(NULL) - start < seconds)); at++) {
+    for (uint64_t pass = 0; status == 0 && (passes ? at < nfiles * passes : at < nfiles || seconds); at++) {
         if (at && at % nfiles == 0)
             pass++;
         pid_t child = fork();

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fuzz target: every reader of data and settings but those of models: .npz, .npy, IDX, gzip and raw elements as tccc-train reads them,
+ * safetensors, images (BMP, PNM), cluster files, partition maps, lists of types for --auto-cast. Each meets all inputs; what one takes must be
+ * readable to its last byte, what it refuses must come with a message.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "passes/partition.h"
+#include "passes/plan.h"
+#include "runtime/ckpt_int.h"
+#include "tools/data_int.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static volatile unsigned char sum; /* so that every byte is read */
+
+static void read_all(const void *at, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        sum = (unsigned char)(sum + ((const unsigned char *)at)[i]);
+}
+
+/* -- tccc-train's files --------------------------------------------------------------------------------------- */
+
+static void use_array(bool ok, struct data_array *a, const char *error)
+{
+    if (!ok && !*error)
+        abort(); /* refused without a word */
+    if (!ok)
+        return;
+    int64_t row = data_row_elements(a), bytes = tcc_dtype_bytes(a->dtype);
+    for (int64_t k = 0; k < a->dims[0] && k < 64; k++)
+        read_all(a->at + k * a->stride * bytes, (size_t)(row * bytes));
+    if (a->dims[0] > 64)
+        read_all(a->at + (a->dims[0] - 1) * a->stride * bytes, (size_t)(row * bytes));
+    data_unref(a->file);
+}
+
+static void data_files(const char *path)
+{
+    static const struct tccrt_value_info info = {
+        .name = "x", .kind = TCC_OBJ_TENSOR, .dtype = TCC_F32, .rank = 2, .dims = {-1, 4}};
+    static const struct data_options ways[] = {
+        {.scale = 1}, {.scale = 1, .dtype = TCC_U16, .length = 3, .stride = 1, .offset = 2}, {.scale = 2, .scaled = true, .limit = 5}};
+    char error[ERROR_SIZE] = "";
+    struct data_file *f = data_map(path, error);
+
+    if (!f && !*error)
+        abort();
+    for (size_t i = 0; f && i < sizeof ways / sizeof *ways; i++) {
+        struct data_array a = {0};
+        bool found;
+        error[0] = '\0';
+        if (!data_zip_is(f)) {
+            use_array(data_array_read("fuzz", f, &ways[i], &info, &a, error), &a, error);
+            continue;
+        }
+        use_array(data_zip_array("fuzz", f, i ? NULL : "x", &ways[i], &info, &a, &found, error), &a, error);
+        int n = 0;
+        char **names = data_zip_names(f, &n);
+        for (int k = 0; names && k < n; k++)
+            free(names[k]);
+        free(names);
+    }
+    data_unref(f);
+}
+
+/* -- safetensors, images ------------------------------------------------------------------------------------------ */
+
+static void tensors(const uint8_t *data, size_t size)
+{
+    struct tccrt_tensors *f;
+    int n;
+
+    if (tcr_tensors_parse("fuzz", data, size, &f)) {
+        if (!*tccrt_error())
+            abort();
+        return;
+    }
+    for (int i = 0; i < tccrt_tensors_count(f); i++) {
+        const struct tccrt_named *x = tccrt_tensors_at(f, i);
+        int64_t count = tcr_elements(x->t.dtype, x->t.rank, x->t.dims);
+        read_all(x->t.data, (size_t)(count * tcr_dtype_bytes(x->t.dtype)));
+        if (tccrt_tensors_find(f, x->name) != x)
+            abort();
+    }
+    tccrt_tensors_check(f);
+    tccrt_tensors_meta(f, &n);
+    tccrt_tensors_close(f);
+}
+
+static void *image_memory(struct tcc_lib_call *call, int k, int dtype, int rank, const int64_t *dims)
+{
+    tccrt_object_unref(call->out[k]);
+    call->out[k] = tccrt_object_tensor(dtype, rank, dims);
+    return call->out[k] ? call->out[k]->t.data : NULL;
+}
+
+static int image_failure(struct tcc_lib_call *call, int status, const char *format, ...)
+{
+    (void)call, (void)format;
+    return status;
+}
+
+static void images(const uint8_t *data, size_t size)
+{
+    static const struct tcc_lib_host host = {.output = image_memory, .fail = image_failure};
+    struct tcc_object x = {.refs = -1, .kind = TCC_OBJ_TENSOR, .t = {(void *)(uintptr_t)data, TCC_U8, 1, {(int64_t)size}}};
+    const struct tcc_object *in[] = {&x};
+    struct tcc_object *out[1] = {NULL};
+    struct tcc_lib_call call = {.host = &host, .nin = 1, .nout = 1, .in = in, .out = out};
+
+    for (int i = 0; i < tccrt_nlibops; i++)
+        if (!strcmp(tccrt_libops[i].name, "image_decoder") && tccrt_libops[i].fn(&call) == TCC_OK && out[0])
+            read_all(out[0]->t.data, (size_t)tcr_elements(out[0]->t.dtype, out[0]->t.rank, out[0]->t.dims));
+    tccrt_object_unref(out[0]);
+}
+
+/* -- Settings ------------------------------------------------------------------------------------------------------- */
+
+static const char model[] = "func @main(%x: f32[4,8]) -> (f32[4,8]) {\n  %a = tanh(%x) : f32[4,8]\n  %b = exp(%a) : f32[4,8]\n  return(%b)\n}\n";
+
+static void settings(const char *text)
+{
+    struct ir_ctx *ctx = ir_ctx_new();
+    struct ir_protect frame;
+    struct plan_cluster cluster;
+
+    if (ctx && IR_PROTECT(ctx, &frame)) {
+        if (!plan_cluster_read(ctx, "fuzz.cluster", text, &cluster) && !ir_nerrors(ctx))
+            abort();
+        struct ir_module *m = ir_parse(ctx, "model.tcir", model, sizeof model - 1);
+        struct partition_options o = {.stages = 2, .map = text, .map_name = "fuzz.map", .default_stage = 0};
+        struct partition *p = m ? partition_analyse(m->funcs, &o) : NULL;
+        int before = ir_nerrors(ctx);
+        if (p && !partition_place(p) && ir_nerrors(ctx) == before)
+            abort();
+        ir_unprotect(ctx);
+    }
+    ir_ctx_free(ctx);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    int fd = memfd_create("fuzz", 0);
+    char path[64], *text = malloc(size + 1);
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (fd >= 0 && text && write(fd, data, size) == (ssize_t)size) {
+        memcpy(text, data, size);
+        text[size] = '\0';
+        data_files(path);
+        tensors(data, size);
+        images(data, size);
+        settings(text);
+    }
+    free(text);
+    if (fd >= 0)
+        close(fd);
+    return 0;
+}
