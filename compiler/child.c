@@ -70,7 +70,8 @@ int child_end(pid_t pid, int pipe, char *text, size_t size)
 bool child_lacked(const char *text)
 {
     static const char *const signs[] = {"out of memory", "no memory",       "bad_alloc",       "not enough memory",
-                                        "No space",      "Cannot allocate", "Allocation fail", "Disk quota"};
+                                        "No space",      "Cannot allocate", "Allocation fail", "Disk quota",
+                                        "temporarily unavailable"};
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
         if (strcasestr(text, signs[i]))
             return true;

@@ -1,10 +1,12 @@
-# The parsers meet changed files for a bounded time: the .tcir texts of the tests, and ONNX files.
-# TCCC_TEST_FULL=1 makes it ten minutes each; TCCC_FUZZ_SECONDS says how long otherwise.
+# Readers and what lies behind them meet changed files: a fixed number of passes over stored files, with a cap on the time
+# (TCCC_FUZZ_SECONDS; TCCC_TEST_FULL=1: many passes, ten minutes each). tests/fuzz/readers holds a small file of each format.
 . "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}/tests/setup.sh"
-seconds=${TCCC_FUZZ_SECONDS:-10}
-[ -z "${TCCC_TEST_FULL:-}" ] || seconds=600
+seconds=${TCCC_FUZZ_SECONDS:-20} passes=1
+[ -z "${TCCC_TEST_FULL:-}" ] || seconds=600 passes=1000
+TCCC_LIBDIR=$top_builddir
+export TCCC_LIBDIR
 
-# fuzz NAME CORPUS...: run tests/fuzz/NAME on copies of the files.
+# fuzz NAME CORPUS...: run tests/fuzz/NAME on copies of the files, with the words of $dict where that is set.
 fuzz() {
     name=$1
     shift
@@ -15,10 +17,10 @@ fuzz() {
     *fuzzer-no-link*)
         mkdir "$name" || fail "no folder"
         find "$@" -type f -size -64k -exec cp {} "$name" \;
-        "$program" -max_total_time="$seconds" -timeout=30 -detect_leaks=0 -rss_limit_mb=4096 -max_len=65536 "$name" >"$tmp/log" 2>&1
+        "$program" -max_total_time="$seconds" -runs=$((passes * 20000)) ${dict:+-dict="$dict"} -timeout=30 -detect_leaks=0 -rss_limit_mb=4096 -max_len=65536 "$name" >"$tmp/log" 2>&1
         ;;
     *)
-        "$program" -seconds="$seconds" "$@" >"$tmp/log" 2>&1
+        "$program" -passes="${rounds:-$passes}" -seconds="$seconds" ${dict:+-dict="$dict"} "$@" >"$tmp/log" 2>&1
         ;;
     esac || {
         tail -n 60 "$tmp/log"
@@ -32,11 +34,18 @@ mkdir "$tmp/values" && for i in 1 2 3 4 5; do
     tccc-run --interpret "$top_srcdir/tests/cli/data/add.tcir" --random=$i --shape=x=${i}x2 --output-dir "$tmp/values/$i" >"$tmp/log" || fail "no values"
 done
 fuzz fuzz-values "$tmp/values"
+dict=$top_srcdir/tests/fuzz/readers.dict rounds=$((passes * 40))
+fuzz fuzz-readers "$top_srcdir/tests/fuzz/readers"
+dict=$top_srcdir/tests/fuzz/text.dict rounds=
 fuzz fuzz-text "$top_srcdir/tests/ir" "$top_srcdir/tests/passes"
 
+dict=
 corpus=$top_srcdir/samples/digits
 for suite in "$top_builddir/suite" "$top_builddir/../suite"; do      # the official cases, where tools/check wrote them
     [ -d "$suite" ] && corpus="$corpus $suite"
 done
 # shellcheck disable=SC2086  # a list of folders
 fuzz fuzz-onnx $corpus
+# Behind the front ends every input may take a compilation.
+dict=$top_srcdir/tests/fuzz/text.dict
+fuzz fuzz-run "$top_srcdir/tests/run" "$top_srcdir/tests/cli/data" "$top_srcdir/samples/digits/digits.onnx"
