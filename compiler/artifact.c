@@ -253,7 +253,7 @@ bool artifact_object(struct ir_ctx *ctx, const struct kn_program *p, const struc
 static void put_comment(FILE *f, const char *name)
 {
     for (const char *s = ir_shown(name); *s; s++)
-        fprintf(f, *s == '*' && s[1] == '/' ? "* " : "%c", *s);
+        fputs((char[]){*s, *s == '*' && s[1] == '/' ? ' ' : '\0', '\0'}, f);
 }
 
 static void put_c_string(FILE *f, const char *s)
