@@ -86,7 +86,7 @@ struct entry train_entry_new(struct training *t, const char *name, const struct 
     return e;
 }
 
-static bool entry_end(struct entry *e, int n, struct ir_value *const *values, const char *const *names)
+bool train_entry_end(struct entry *e, int n, struct ir_value *const *values, const char *const *names)
 {
     struct ir_node *end = ir_return(&e->b, n, values, names);
     for (int i = 0; end && i < e->nwrites; i++)
@@ -307,7 +307,7 @@ static bool end_with_outputs(struct entry *e, struct ir_value *loss)
         if (!values[n])
             return train_complain(e->t, "--step-outputs: the model has no output '%s'", names[n]);
     }
-    return entry_end(e, n, values, names);
+    return train_entry_end(e, n, values, names);
 }
 
 static bool forward_backward(struct entry *e, struct ir_value **loss, struct ir_value **grads)
@@ -359,7 +359,7 @@ static bool build_eval(struct training *t)
         values[i + 1] = e.results[i];
         names[i + 1] = ir_output_name(t->main, i);
     }
-    return entry_end(&e, n + 1, values, names);
+    return train_entry_end(&e, n + 1, values, names);
 }
 
 static bool build_apply(struct training *t)
@@ -369,7 +369,7 @@ static bool build_apply(struct training *t)
     for (int i = 0; i < t->nparams; i++)
         grads[i] = read_state(&e.b, train_grad_state(t, t->params[i]));
     return train_parallel_gradients(&e.b, t->o, t->nparams, t->params, grads) && update(&e.b, t, grads, &rate) &&
-           entry_end(&e, 1, &rate, (const char *const[]){"rate"});
+           train_entry_end(&e, 1, &rate, (const char *const[]){"rate"});
 }
 
 bool train_init_state(struct ir_builder *b, const struct ir_state *s)
@@ -391,7 +391,7 @@ static bool build_init(struct training *t)
     for (struct ir_state *s = t->m->states; s; s = s->next)
         if (!train_init_state(&e.b, s))
             return false;
-    return entry_end(&e, 0, NULL, NULL);
+    return train_entry_end(&e, 0, NULL, NULL);
 }
 
 /* -- The door ------------------------------------------------------------------------------------------------------------------------ */
@@ -480,7 +480,8 @@ bool train_build(struct ir_module *m, const struct train_options *o)
     if (!train_begin(&t, m, o))
         return false;
     if (o->stages ? !train_stages(&t)
-                  : !build_step(&t) || !build_eval(&t) || !build_grad(&t) || !build_apply(&t) || !build_init(&t))
+                  : !build_step(&t) || !build_eval(&t) || !build_grad(&t) || !build_apply(&t) || !build_init(&t) ||
+                        !train_build_predict(&t))
         return false;
     train_remove_func(m, t.main);
     train_remove_func(m, t.train);

@@ -13,6 +13,7 @@
  *   @grad(inputs..., target...) -> loss, step outputs...    writes grad.NAME for each trained parameter, no update
  *   @apply()                    -> rate                     clipping, optimizer, from grad.NAME
  *   @init()                                                 all state to its first values
+ *   @predict(inputs...) -> model outputs...                 inference behaviour, without target and loss
  *
  * State variables besides the parameters (names are those in checkpoints):
  *   optimizer.SLOT.PARAM   f32 (or bf16)   a parameter's moments, PyTorch's slot names (exp_avg, momentum_buffer, ...)

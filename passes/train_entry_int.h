@@ -45,6 +45,14 @@ struct ir_state *train_grad_state(struct training *t, const struct ir_state *par
 struct ir_state *train_counter(struct training *t);          /* train.micro, made when missing */
 bool train_complain(struct training *t, const char *format, const char *name);            /* false */
 
+/* Ends the entry point; writes of state come last. */
+bool train_entry_end(struct entry *e, int n, struct ir_value *const *values, const char *const *names);
+
+/* -- train_predict.c */
+bool train_build_predict(struct training *t);
+bool train_predicts(const struct training *t, const char *output);     /* is it one of @predict's? */
+void train_drop_inputs(struct ir_func *f);                             /* those that nothing reads, nor binds a size by alone */
+
 /* train_stages.c: the entry points of a model that is cut into stages. */
 bool train_stages(struct training *t);
 

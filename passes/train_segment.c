@@ -167,7 +167,7 @@ static bool add_outputs(struct building *b)
         if (x->crossings.at[i].from == b->s)
             give(b, b->map[x->crossings.at[i].v->id], x->crossings.at[i].value);
     const struct ir_node *end = x->whole->body->last;
-    for (int i = 1; i < end->nin; i++)
+    for (int i = x->predicts ? 0 : 1; i < end->nin; i++)
         if (stages_segment_of(x, end->in[i].value) == b->s)
             give(b, b->map[end->in[i].value->id], x->outputs.at[i].value);
     return true;
@@ -299,7 +299,7 @@ bool stages_build_segment(struct stages *x, int s)
     copy_part(&b);
     if (!add_outputs(&b))
         return false;
-    if (stages_segment_of(x, end->in[0].value) == s) {
+    if (!x->predicts && stages_segment_of(x, end->in[0].value) == s) {
         scores = b.map[end->in[0].value->id];
         if (!add_loss(&b, scores, &seed))
             return false;

@@ -6,7 +6,7 @@
  * parts behind it send back. So nothing has to be found out about backward nodes, and what crosses is known. The update follows the
  * parameters (train_stage_update.c).
  *
- * Becomes: pipelines @step, @eval, @grad, @apply and @init, whose calls are the functions that are left in the module. @grad is @step
+ * Becomes: pipelines @step, @eval, @grad, @apply, @init and @predict, whose calls are the functions that are left in the module. @grad is @step
  * without what comes behind its microbatches.
  */
 #include "passes/train_stages_int.h"
@@ -92,11 +92,13 @@ static bool make_whole(struct stages *x, const struct ir_func *from, int *how)
     struct entry e = train_entry_new(t, ir_internf(x->ctx, "%s.whole", x->name), from);
     VEC(struct ir_value *) results = {0};
     VEC(const char *) names = {0};
-    struct ir_value *scores = train_entry_scores(&e);
-    if (!scores)
+    struct ir_value *scores = x->predicts ? NULL : train_entry_scores(&e);
+    if (!scores && !x->predicts)
         return false;
-    VEC_PUSH(x->ctx, results, scores);
-    VEC_PUSH(x->ctx, names, "scores");
+    if (scores) {
+        VEC_PUSH(x->ctx, results, scores);
+        VEC_PUSH(x->ctx, names, "scores");
+    }
     int n = x->training ? 0 : from->body->last->nin;
     while (x->training && t->step_outputs[n])
         n++;
@@ -104,6 +106,8 @@ static bool make_whole(struct stages *x, const struct ir_func *from, int *how)
         const char *name = x->training ? t->step_outputs[i] : ir_output_name(from, i);
         struct ir_value *v = x->training ? train_entry_value(&e, name) : e.results[i];
         how[i] = -1;
+        if (x->predicts && !train_predicts(t, name))
+            continue;
         if (!v && x->training) {
             how[i] = how_of(x->ctx, &name);
             v = train_entry_value(&e, name);
@@ -141,17 +145,20 @@ static void add_inputs_and_outputs(struct stages *x, const int *how)
         VEC_PUSH(x->ctx, x->inputs, (struct pipe_input){name, type, train_split_axis(x->o, name, type)});
         stages_value(x, name, type, TCC_PIPE_INPUT, i);
     }
-    ir_type loss = ir_scalar_type(x->ctx, TCC_F32);
-    int v = stages_value(x, "loss", loss, TCC_PIPE_SLOT, 0);
-    VEC_PUSH(x->ctx, x->outputs,
-             (struct pipe_output){"loss", loss, v, 0, x->t->loss.sum ? TCC_PIPE_SUM : TCC_PIPE_MEAN});
-    for (int i = 1; i < b->last->nin; i++) {
+    int first = x->predicts ? 0 : 1;
+    if (first) {
+        ir_type loss = ir_scalar_type(x->ctx, TCC_F32);
+        int v = stages_value(x, "loss", loss, TCC_PIPE_SLOT, 0);
+        VEC_PUSH(x->ctx, x->outputs,
+                 (struct pipe_output){"loss", loss, v, 0, x->t->loss.sum ? TCC_PIPE_SUM : TCC_PIPE_MEAN});
+    }
+    for (int i = first; i < b->last->nin; i++) {
         ir_type type = b->last->in[i].value->type;
-        enum tcc_pipe_reduce r = how[i - 1] >= 0                             ? (enum tcc_pipe_reduce)how[i - 1]
+        enum tcc_pipe_reduce r = how[i - first] >= 0                         ? (enum tcc_pipe_reduce)how[i - first]
                                  : has_batch(x, type)                        ? TCC_PIPE_CONCAT
                                  : tcc_is_float((enum tcc_dtype)type->dtype) ? TCC_PIPE_MEAN
                                                                              : TCC_PIPE_STACK;
-        v = stages_value(x, x->names.at[i], type, TCC_PIPE_SLOT, 0);
+        int v = stages_value(x, x->names.at[i], type, TCC_PIPE_SLOT, 0);
         VEC_PUSH(x->ctx, x->outputs, (struct pipe_output){x->names.at[i], type, v, 0, r});
     }
 }
@@ -322,12 +329,19 @@ static void place_by_state(struct partition *p)
     }
 }
 
-static bool build_eval(struct training *t)
+/* @eval and @predict: forward passes over the stages of the step. */
+static bool build_forward(struct training *t, const char *name, bool predicts)
 {
-    struct stages x = {.t = t, .ctx = t->ctx, .m = t->m, .o = t->o->stages, .name = "eval"};
+    struct stages x = {.t = t, .ctx = t->ctx, .m = t->m, .o = t->o->stages, .name = name, .predicts = predicts};
     int *how = IR_NEWN(t->ctx, t->main->body->last->nin + 1, int);
     if ((t->main != t->train && !stages_check_batch(t, t->main, x.o)) || !make_whole(&x, t->main, how) || !clean(t->m))
         return false;
+    if (!x.whole->body->last->nin) {
+        train_remove_func(t->m, x.whole);
+        return true; /* the loss is all that the model gives */
+    }
+    if (predicts)
+        train_drop_inputs(x.whole);
     struct partition_options o = cutting(&x);
     o.training = false;
     x.part = partition_analyse(x.whole, &o);
@@ -405,8 +419,8 @@ bool train_stages(struct training *t)
     if (!clean(t->m) || !build_step(t, &step, &updates, &grad))
         return false;
     settle_homes(t, t->m->pipes);
-    if (!build_eval(t))
+    if (!build_forward(t, "eval", false))
         return false;
     stages_link(&step, grad);
-    return stages_build_apply(&step, &updates) && build_init(t);
+    return stages_build_apply(&step, &updates) && build_init(t) && build_forward(t, "predict", true);
 }

@@ -39,6 +39,7 @@ struct stages {
     const struct train_split *o;
     const char *name;            /* of the entry point */
     bool training;
+    bool predicts;               /* there is no loss: whole's results are outputs alone */
     struct ir_func *whole;       /* what is cut; its first result is the scores, then come the outputs */
     struct partition *part;
     int nsegments;

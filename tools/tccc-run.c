@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tccc-run: runs an artifact or a model on files or random values, or tests it on stored data. */
-#include "tools/model_int.h"
 #include "tools/peak_int.h"
+#include "tools/run_int.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -110,6 +110,7 @@ static int run_model(const struct options *o)
 {
     struct model m;
     int64_t threads = 0;
+    const char *load = option_text(o, OPT_load, NULL);
 
     if (o->nwords > 1)
         return usage_error(o, "more than one model: '%s'", o->words[1]);
@@ -117,12 +118,16 @@ static int run_model(const struct options *o)
         return EXIT_USAGE;
     if (option_set(o, OPT_interpret) && option_set(o, OPT_profile))
         return usage_error(o, "--profile and --interpret exclude each other");
+    if (option_set(o, OPT_interpret) && load)
+        return usage_error(o, "--load and --interpret exclude each other");
     int code = model_open(o, o->words[0], &m, NULL);
     if (code != EXIT_FINE)
         return code;
     code = model_session(o, &m, (int)threads, NULL);
+    if (code == EXIT_FINE && load && tccrt_checkpoint_load(m.session, load, TCCRT_CHECKPOINT_WEIGHTS) != TCC_OK)
+        code = tool_error(o, EXIT_DATA, "%s", tccrt_error());
     if (code == EXIT_FINE)
-        code = run_once(o, &m);
+        code = option_set(o, OPT_data) ? run_data(o, &m) : run_once(o, &m);
     model_close(&m);
     return code;
 }
@@ -173,6 +178,8 @@ static int run(const struct options *o)
         return usage_error(o, "--list and --write-list belong to --test-suite");
     if (o->nwords == 0)
         return usage_error(o, "no artifact or model given");
+    if (run_data_check(o) != EXIT_FINE)
+        return EXIT_USAGE;
     if (option_set(o, OPT_check))
         return o->nwords > 1 ? usage_error(o, "more than one model: '%s'", o->words[1]) : check_run(o, o->words[0]);
     return option_set(o, OPT_test_data) ? run_tests(o) : run_model(o);

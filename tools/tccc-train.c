@@ -35,13 +35,14 @@ static void catch_signals(void)
 
 /* -- The artifact ----------------------------------------------------------------------------------------- */
 
+int trainer_code(int status)
+{
+    return status == TCC_EENV ? EXIT_ENVIRONMENT : status == TCC_EBUG ? EXIT_BUG : EXIT_DATA;
+}
+
 int trainer_status(const struct trainer *t, int status)
 {
-    return tool_error(t->o,
-                      status == TCC_EENV   ? EXIT_ENVIRONMENT
-                      : status == TCC_EBUG ? EXIT_BUG
-                                           : EXIT_DATA,
-                      "%s", tccrt_error());
+    return tool_error(t->o, trainer_code(status), "%s", tccrt_error());
 }
 
 static bool state_scalar(struct trainer *t, const char *name, struct tcc_tensor *out)
@@ -379,8 +380,11 @@ static int execute(struct trainer *t, struct batch **list, const int64_t *order,
         }
     }
     if (status != TCC_OK) {
-        train_blame(t, list[done], order, status);
-        return status == TCC_EENV ? EXIT_ENVIRONMENT : status == TCC_EBUG ? EXIT_BUG : EXIT_DATA;
+        char what[80];
+        snprintf(what, sizeof what, "step %" PRId64 ", batch %" PRId64 " of the epoch", t->done + 1,
+                 list[done]->number);
+        train_blame(t, &t->data, list[done], order + t->batch * t->batch_size, status, what);
+        return trainer_code(status);
     }
     if (good < n) {
         report_clear(t);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Evaluation on held-out data, and the search for the sample that a step fails for. Neither moves the counter of random ops.
+ * Evaluation on held-out data. It does not move the counter of random ops.
  *
  * The samples are cut into the same batches whoever runs them: --eval=rank0 runs all of them on one rank, --eval=sharded every so
  * manieth on each, and adds up. Samples that no batch holds (fewer than the microbatches that a batch is split into, or than the
@@ -86,6 +86,7 @@ struct evaluation {
     struct tcc_tensor *in, *out;
     void **copies; /* by input: room for a batch of one sample's copies */
     int64_t ncopies;
+    int64_t *order;
     double sums[NSUMS];
 };
 
@@ -115,8 +116,8 @@ static bool row_room(const struct trainer *t, const struct entry_info *e, int64_
     return true;
 }
 
-/* A batch of `rows` rows, of which each sample is there `times` times. */
-static int evaluate_rows(struct evaluation *e, const struct batch *b, int64_t rows, int64_t times)
+/* A batch of `rows` rows, of which each sample is there `times` times; order: their numbers. */
+static int evaluate_rows(struct evaluation *e, const struct batch *b, int64_t rows, int64_t times, const int64_t *order)
 {
     struct trainer *t = e->t;
     struct batch part = *b;
@@ -127,8 +128,10 @@ static int evaluate_rows(struct evaluation *e, const struct batch *b, int64_t ro
     trainer_bind(&t->eval, &part, e->in);
     memset(e->out, 0, (size_t)t->eval.nout * sizeof *e->out);
     int status = tccrt_run(t->m.session, t->eval.name, t->eval.nin, e->in, t->eval.nout, e->out);
-    if (status != TCC_OK)
-        return trainer_status(t, status);
+    if (status != TCC_OK) {
+        train_blame(t, &t->eval_data, &part, order, status, "evaluation");
+        return trainer_code(status);
+    }
     e->sums[SUM_LOSS] += tcc_load_f64((enum tcc_dtype)e->out[0].dtype, e->out[0].data) * (double)(rows / times);
     e->sums[SUM_ROWS] += (double)(rows / times);
     if (find_classes(t, e->in, e->out, &c))
@@ -146,7 +149,7 @@ static int evaluate_one(struct evaluation *e, const struct batch *b, int64_t row
         return tool_error(e->t->o, EXIT_ENVIRONMENT, "no memory");
     repeat_row(e->t, &e->t->eval, b, row, e->ncopies, e->copies);
     one.data = e->copies;
-    return evaluate_rows(e, &one, e->ncopies, e->ncopies);
+    return evaluate_rows(e, &one, e->ncopies, e->ncopies, e->order + b->number * e->t->batch_size + row);
 }
 
 static int evaluate_batches(struct evaluation *e)
@@ -160,7 +163,7 @@ static int evaluate_batches(struct evaluation *e)
         if (*b->error)
             return tool_error(t->o, EXIT_DATA, "%s", b->error);
         if (whole)
-            code = evaluate_rows(e, b, whole, 1);
+            code = evaluate_rows(e, b, whole, 1, e->order + b->number * t->batch_size);
         for (int64_t row = whole; row < b->rows && code == EXIT_FINE; row++)
             code = evaluate_one(e, b, row);
         loader_release(t->eval_loader, 1);
@@ -185,7 +188,7 @@ static int evaluate_here(struct evaluation *e)
 {
     struct trainer *t = e->t;
     int64_t count;
-    int64_t *order = samples_here(t, &count);
+    int64_t *order = e->order = samples_here(t, &count);
     uint64_t seed;
     int64_t runs;
 
@@ -266,50 +269,4 @@ int train_evaluate(struct trainer *t, struct eval_result *result)
     free(e.in);
     free(e.out);
     return code;
-}
-
-/* -- Blame ----------------------------------------------------------------------------------------------- */
-
-static int64_t guilty_row(struct trainer *t, const struct batch *b, struct tcc_tensor *in, struct tcc_tensor *out,
-                          void **data)
-{
-    struct batch one = *b;
-    one.data = data;
-    for (int64_t row = 0; row < b->rows; row++) {
-        repeat_row(t, &t->step, b, row, b->rows, data);
-        trainer_bind(&t->eval, &one, in);
-        memset(out, 0, (size_t)t->eval.nout * sizeof *out);
-        if (tccrt_run(t->m.session, t->eval.name, t->eval.nin, in, t->eval.nout, out) != TCC_OK)
-            return row;
-    }
-    return -1;
-}
-
-void train_blame(struct trainer *t, const struct batch *b, const int64_t *order, int status)
-{
-    char why[ERROR_SIZE], row_text[200] = "";
-    struct tcc_tensor *in = calloc((size_t)t->eval.nin + 1, sizeof *in),
-                      *out = calloc((size_t)t->eval.nout + 1, sizeof *out);
-    void **data = calloc((size_t)t->data.n + 1, sizeof *data);
-    uint64_t seed;
-    int64_t runs, row = -1;
-    bool ok = in && out && data && t->eval.name && status == TCC_EINDEX && !t->stage; /* one stage can't evaluate */
-
-    snprintf(why, sizeof why, "%s", tccrt_error());
-    tccrt_random_get(t->m.session, &seed, &runs);
-    ok = ok && row_room(t, &t->step, t->batch_size, data);
-    if (ok)
-        row = guilty_row(t, b, in, out, data);
-    tccrt_random_set(t->m.session, seed, runs);
-    if (row >= 0)
-        snprintf(row_text, sizeof row_text, ", sample %lld (row %lld of %.80s)", (long long)row,
-                 (long long)order[t->batch * t->batch_size + row], t->data.arrays[t->data.n - 1].name);
-    report_clear(t);
-    tool_error(t->o, EXIT_DATA, "step %lld, batch %lld of the epoch%s: %s", (long long)t->done + 1,
-               (long long)b->number, row_text, why);
-    for (int i = 0; data && i < t->data.n; i++)
-        free(data[i]);
-    free(data);
-    free(in);
-    free(out);
 }

@@ -3,7 +3,8 @@
  * Private to tccc-train.
  *
  *   tccc-train     options, the loop over epochs and batches
- *   train_eval     evaluation; which sample a failed step failed for
+ *   train_eval     evaluation
+ *   train_blame    which sample and label a run failed for
  *   train_ckpt     checkpoints and resuming
  *   train_ranks    many processes: what they have in common, who does what
  *   train_report   progress on a terminal, JSON lines elsewhere
@@ -66,14 +67,16 @@ struct trainer {
     int64_t done_at_start;
 };
 
+int trainer_code(int status);                                               /* the exit code of a tcc_status */
 int trainer_status(const struct trainer *t, int status);                    /* exit code after a message of the run-time library's */
 double trainer_scalar(struct trainer *t, const char *state, double otherwise);
 bool trainer_set_scalar(struct trainer *t, const char *state, double value);
 void trainer_bind(const struct entry_info *e, const struct batch *b, struct tcc_tensor *in);
 
 int train_evaluate(struct trainer *t, struct eval_result *result);
-/* A step failed on batch b: names the sample if one alone makes it fail. */
-void train_blame(struct trainer *t, const struct batch *b, const int64_t *order, int status);
+/* A run failed on batch b of the set, whose rows are samples order[0], ...: a message that begins with `what` and names the label, or the
+ * sample, if one alone makes it fail. */
+void train_blame(struct trainer *t, const struct data_set *set, const struct batch *b, const int64_t *order, int status, const char *what);
 
 /* -- train_ranks.c: all of it does nothing much when there is one rank */
 int ranks_begin(struct trainer *t);

@@ -76,7 +76,35 @@ def mixed(path):
     narrow(path, TensorProto.BFLOAT16, True)
 
 
-KINDS = {f.__name__: f for f in (mlp, tokens, bf16, f16, mixed)}
+def norm(path, features=True):
+    """x[N,3] -> scores[N,5], features[2,N,8]: in training by statistics of the batch, with Dropout"""
+    const = lambda name, values, kind=np.float32: numpy_helper.from_array(np.asarray(values, kind), name)
+    save(path, [helper.make_node("Gemm", ["x", "fc1.weight", "fc1.bias"], ["h"], transB=1),
+                helper.make_node("BatchNormalization", ["h", "bn.weight", "bn.bias", "bn.mean", "bn.var"], ["n", "new.mean", "new.var"], training_mode=1),
+                helper.make_node("Relu", ["n"], ["a"]), helper.make_node("Dropout", ["a", "ratio", "yes"], ["d"]),
+                helper.make_node("Gemm", ["d", "fc2.weight", "fc2.bias"], ["scores"], transB=1),
+                helper.make_node("Unsqueeze", ["a", "zero"], ["a1"]), helper.make_node("Neg", ["a1"], ["a2"]),
+                helper.make_node("Concat", ["a1", "a2"], ["features"], axis=0)][:None if features else 5],
+         [("x", TensorProto.FLOAT, ["N", 3])],
+         [("scores", TensorProto.FLOAT, ["N", 5]), ("features", TensorProto.FLOAT, [2, "N", 8])][:1 + features],
+         [weight("fc1.weight", 8, 3), weight("fc1.bias", 8), weight("fc2.weight", 5, 8), weight("fc2.bias", 5), const("bn.weight", np.ones(8)),
+          const("bn.bias", np.zeros(8)), const("bn.mean", np.zeros(8)), const("bn.var", np.ones(8)), const("ratio", 0.5), const("yes", True, bool),
+          const("zero", [0], np.int64)])
+
+
+def scores(path):
+    norm(path, False)
+
+
+def own(path):
+    """x[N,3], wanted[N,2] -> y[N,2], and the loss that the model computes"""
+    save(path, [helper.make_node("Gemm", ["x", "fc.weight", "fc.bias"], ["y"], transB=1), helper.make_node("Sub", ["y", "wanted"], ["e"]),
+                helper.make_node("Mul", ["e", "e"], ["s"]), helper.make_node("ReduceMean", ["s"], ["cost"], keepdims=0)],
+         [("x", TensorProto.FLOAT, ["N", 3]), ("wanted", TensorProto.FLOAT, ["N", 2])],
+         [("y", TensorProto.FLOAT, ["N", 2]), ("cost", TensorProto.FLOAT, [])], [weight("fc.weight", 2, 3), weight("fc.bias", 2)])
+
+
+KINDS = {f.__name__: f for f in (mlp, tokens, bf16, f16, mixed, norm, scores, own)}
 
 if __name__ == "__main__":
     if len(sys.argv) != 3 or sys.argv[1] not in KINDS:

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which sample, and which label, a run failed for: `eval` runs each row of the batch as a batch of its copies, then the row's labels that
+ * are no class one by one, all others being class 0 (what a loss ignores is no class either, but is not at fault).
+ */
+#include "tools/train_int.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_LABELS 256 /* of a row that are tried */
+
+struct blame {
+    struct trainer *t;
+    const struct data_set *set;
+    const struct batch *b;
+    struct tcc_tensor *in, *out;
+    void **data; /* by input: a batch of copies */
+};
+
+/* A label at fault. */
+struct label {
+    int input;
+    int64_t element, value, classes;
+};
+
+static size_t row_bytes(const struct blame *x, int i)
+{
+    return (size_t)data_row_elements(&x->set->arrays[i]) *
+           (size_t)tcc_dtype_bytes((enum tcc_dtype)x->t->eval.in[i].dtype);
+}
+
+static bool room(struct blame *x)
+{
+    const struct entry_info *e = &x->t->eval;
+
+    x->in = calloc((size_t)e->nin + 1, sizeof *x->in);
+    x->out = calloc((size_t)e->nout + 1, sizeof *x->out);
+    x->data = calloc((size_t)e->nin + 1, sizeof *x->data);
+    for (int i = 0; x->in && x->out && x->data && i < e->nin; i++)
+        if (!(x->data[i] = aligned_alloc(64, (row_bytes(x, i) * (size_t)x->b->rows + 127) / 64 * 64)))
+            return false;
+    return x->in && x->out && x->data;
+}
+
+static void leave(struct blame *x)
+{
+    for (int i = 0; x->data && i < x->t->eval.nin; i++)
+        free(x->data[i]);
+    free(x->data);
+    free(x->in);
+    free(x->out);
+}
+
+static void copy_row(struct blame *x, int64_t row)
+{
+    for (int i = 0; i < x->t->eval.nin; i++)
+        for (int64_t k = 0; k < x->b->rows; k++)
+            memcpy((char *)x->data[i] + (size_t)k * row_bytes(x, i),
+                   (const char *)x->b->data[i] + (size_t)row * row_bytes(x, i), row_bytes(x, i));
+}
+
+static bool fails(struct blame *x)
+{
+    struct batch copies = *x->b;
+
+    copies.data = x->data;
+    trainer_bind(&x->t->eval, &copies, x->in);
+    memset(x->out, 0, (size_t)x->t->eval.nout * sizeof *x->out);
+    return tccrt_run(x->t->m.session, x->t->eval.name, x->t->eval.nin, x->in, x->t->eval.nout, x->out) != TCC_OK;
+}
+
+static int64_t guilty_row(struct blame *x)
+{
+    for (int64_t row = 0; row < x->b->rows; row++) {
+        copy_row(x, row);
+        if (fails(x))
+            return row;
+    }
+    return -1;
+}
+
+static bool same_but_for(const struct tccrt_value_info *y, const struct tccrt_value_info *target, int axis)
+{
+    for (int i = 0, k = 0; i < y->rank; i++) {
+        if (i == axis)
+            continue;
+        if (y->dims[i] >= 0 && target->dims[k] >= 0 && y->dims[i] != target->dims[k])
+            return false;
+        k++;
+    }
+    return y->dims[axis] > 1;
+}
+
+/* The classes that the labels of an input are of: the extent of the axis that an output of floats has and the input has not, the last or
+ * the second; 0: not known. */
+static int64_t classes_of(const struct trainer *t, int input)
+{
+    const struct tccrt_value_info *target = &t->eval.in[input];
+
+    for (int k = 1; k < t->eval.nout && tcc_is_int((enum tcc_dtype)target->dtype); k++) {
+        const struct tccrt_value_info *y = &t->eval.out[k];
+        if (!tcc_is_float((enum tcc_dtype)y->dtype) || y->rank != target->rank + 1)
+            continue;
+        if (same_but_for(y, target, y->rank - 1))
+            return y->dims[y->rank - 1];
+        if (y->rank > 2 && same_but_for(y, target, 1))
+            return y->dims[1];
+    }
+    return 0;
+}
+
+/* In the row that x->data holds copies of. */
+static bool guilty_label(struct blame *x, int64_t row, struct label *l)
+{
+    int tried = 0;
+
+    for (l->input = x->t->eval.nin - 1; l->input >= 0; l->input--) {
+        enum tcc_dtype dtype = (enum tcc_dtype)x->t->eval.in[l->input].dtype;
+        size_t size = (size_t)tcc_dtype_bytes(dtype), bytes = row_bytes(x, l->input);
+        const char *from = (const char *)x->b->data[l->input] + (size_t)row * bytes;
+        char *to = x->data[l->input];
+
+        l->classes = classes_of(x->t, l->input);
+        for (l->element = 0; l->classes && (size_t)l->element * size < bytes; l->element++) {
+            l->value = tcc_load_i64(dtype, from + (size_t)l->element * size);
+            if ((l->value >= 0 && l->value < l->classes) || tried++ >= MOST_LABELS)
+                continue;
+            memset(to, 0, bytes * (size_t)x->b->rows);
+            for (int64_t k = 0; k < x->b->rows; k++)
+                memcpy(to + (size_t)k * bytes + (size_t)l->element * size, from + (size_t)l->element * size, size);
+            if (fails(x))
+                return true;
+        }
+        copy_row(x, row);
+    }
+    return false;
+}
+
+void train_blame(struct trainer *t, const struct data_set *set, const struct batch *b, const int64_t *order, int status,
+                 const char *what)
+{
+    struct blame x = {.t = t, .set = set, .b = b};
+    struct label l = {0};
+    char why[ERROR_SIZE], element[40] = "";
+    uint64_t seed;
+    int64_t runs, row = -1;
+    bool label = false, ok = t->eval.name && status == TCC_EINDEX && !t->stage; /* one stage can't evaluate */
+
+    snprintf(why, sizeof why, "%s", tccrt_error());
+    tccrt_random_get(t->m.session, &seed, &runs);
+    if (ok && room(&x) && (row = guilty_row(&x)) >= 0)
+        label = guilty_label(&x, row, &l);
+    tccrt_random_set(t->m.session, seed, runs);
+    leave(&x);
+    report_clear(t);
+    if (label && data_row_elements(&set->arrays[l.input]) > 1)
+        snprintf(element, sizeof element, ", element %" PRId64, l.element);
+    if (label)
+        tool_error(t->o, EXIT_DATA, "%s: label %" PRId64 " at row %" PRId64 "%s of '%s', classes 0..%" PRId64, what,
+                   l.value, order[row], element, t->eval.in[l.input].name, l.classes - 1);
+    else if (row >= 0)
+        tool_error(t->o, EXIT_DATA, "%s, sample %" PRId64 " (row %" PRId64 " of %.80s): %s", what, row, order[row],
+                   set->arrays[set->n - 1].name, why);
+    else
+        tool_error(t->o, EXIT_DATA, "%s: %s", what, why);
+}
