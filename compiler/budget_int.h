@@ -20,8 +20,8 @@ struct tccc_train;
 struct train_recompute;
 bool budget_fit_stages(const struct ir_module *m, const struct tccc_train *t, const struct pass_options *p, budget_passes *passes,
                        void *user, struct train_recompute **chosen);
-/* After lowering: a note a stage, its exact peak. */
-void budget_tell_stages(const struct ir_module *m, const struct train_recompute *chosen);
+/* After lowering: a note a stage, its exact peak. Where sizes are unknown there is none, which `report` (may be NULL) is told. */
+void budget_tell_stages(const struct ir_module *m, const struct train_recompute *chosen, FILE *report);
 /* After lowering: the arena of each entry point, a line a buffer of it, and whether that takes the memory of earlier ones. */
 void budget_report(struct ir_ctx *ctx, const struct kn_program *p, FILE *out);
 

@@ -307,12 +307,15 @@ bool budget_fit_stages(const struct ir_module *m, const struct tccc_train *t, co
     return true;
 }
 
-void budget_tell_stages(const struct ir_module *m, const struct train_recompute *chosen)
+void budget_tell_stages(const struct ir_module *m, const struct train_recompute *chosen, FILE *report)
 {
     struct ir_where where = {.file = m->name};
     struct taken *t = IR_NEWN(m->ctx, m->pipes->stages, struct taken);
-    if (!measure(m, t))
+    if (!measure(m, t)) {
+        if (report)
+            fprintf(report, "peak of memory: not known before the sizes are: specialise the dynamic dimensions with --dim or --shape\n");
         return;
+    }
     for (int s = 0; s < m->pipes->stages; s++) {
         const char *repeated =
             chosen && chosen[s].repeated

@@ -304,8 +304,8 @@ static bool run_passes(struct job *j)
         return false;
     if (!pass_list(j->module, "legalise,lower,schedule,memory", &p))
         return false;
-    if (o->train && o->train->split && o->train->memory_budget)
-        budget_tell_stages(j->module, j->recompute);
+    if (o->train && o->train->split && (o->train->memory_budget || o->train->split->report))
+        budget_tell_stages(j->module, j->recompute, o->train->split->report);
     for (int i = 0; i < j->module->program->nkernels; i++) {
         const struct kn_kernel *k = j->module->program->kernels[i];
         ir_detail(j->ctx, "kernel %s: %s, %s operations", ir_shown(k->name), kn_template_name(k->schedule.how),

@@ -187,7 +187,7 @@ static double leaves(const struct partition *p, int stage)
     return bytes;
 }
 
-void partition_report(const struct partition *p, FILE *to)
+void partition_report(const struct partition *p, const double *outputs, FILE *to)
 {
     double all = 0, slowest = 0;
     fprintf(to, "%5s %6s %14s %14s %12s %7s %14s\n", "stage", "nodes", "parameters", "activations", "time (ms)", "cost",
@@ -206,7 +206,7 @@ void partition_report(const struct partition *p, FILE *to)
             cost += it->cost;
         }
         fprintf(to, "%5d %6d %14.0f %14.0f %12.3f %6.1f%% %14.0f\n", s, nodes, params, activations, time * 1e3,
-                cost * 100, leaves(p, s));
+                cost * 100, leaves(p, s) + outputs[s]);
         all += time;
         slowest = time > slowest ? time : slowest;
     }

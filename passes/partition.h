@@ -61,7 +61,8 @@ struct partition *partition_analyse(const struct ir_func *f, const struct partit
 bool partition_place(struct partition *p);
 void partition_number(struct partition *p);      /* segments, where the items' stages are there */
 /* parameters, activations, predicted time and bytes that cross, a line a stage. */
-void partition_report(const struct partition *p, FILE *to);
+/* outputs: by stage, bytes a microbatch of outputs that it sends besides. */
+void partition_report(const struct partition *p, const double *outputs, FILE *to);
 /* Is the map's text well-formed? False after a diagnostic (a usage error). */
 bool partition_map_check(struct ir_ctx *ctx, const struct partition_options *o);
 

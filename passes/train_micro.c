@@ -40,6 +40,74 @@ static bool known_names(struct training *t, const struct ir_func *f, const struc
     return true;
 }
 
+static bool is_split_by_name(const struct train_split *o, const char *name)
+{
+    size_t n = strlen(name);
+    for (int i = 0; o->split_axes && o->split_axes[i]; i++)
+        if (!strncmp(o->split_axes[i], name, n) && o->split_axes[i][n] == ':')
+            return true;
+    return false;
+}
+
+/* The extent of the target that is split: where the target is no input yet, that of the scores' axis in its place. NULL: there is no target, or
+ * it is not split. */
+static ir_expr target_batch(struct training *t, const struct ir_func *f, const struct train_split *o)
+{
+    const struct ir_node *end = f->body->last;
+    ir_type type = NULL;
+    if (t->loss.kind == LOSS_output)
+        return NULL;
+    for (int i = 0; i < f->body->nparams && !type; i++)
+        if (!strcmp(f->input_names[i], t->loss.target))
+            type = f->body->params[i]->type;
+    for (int i = 0; i < end->nin && !type; i++) {
+        ir_type v = end->in[i].value->type;
+        if (t->loss.input ? !strcmp(ir_output_name(f, i), t->loss.input)
+                          : ir_is_tensor(v) && tcc_is_float((enum tcc_dtype)v->dtype))
+            type = v;
+    }
+    int axis = type ? train_split_axis(o, t->loss.target, type) : -1;
+    return axis >= 0 && axis < type->rank ? type->dim[axis] : NULL;
+}
+
+/* Can parts of both extents be those of the same samples? A target may have several rows a sample. */
+static bool goes_with(ir_expr batch, ir_expr dim)
+{
+    int64_t all, own;
+    if (batch == dim)
+        return true;
+    if (ir_is_const(dim, &own))
+        return ir_is_const(batch, &all) && own > 0 && all % own == 0;
+    return dim->kind != IR_X_SYM || ir_uses_sym(batch, dim) || ir_is_const(batch, NULL);
+}
+
+/* An input that nobody has spoken of is split on its first axis; refused where that can't be the batch. */
+static bool check_first_axes(struct training *t, const struct ir_func *f, const struct train_split *o)
+{
+    ir_expr batch = target_batch(t, f, o);
+    struct ir_where where = {.file = t->m->name};
+    for (int i = 0; i < f->body->nparams; i++) {
+        ir_type type = f->body->params[i]->type;
+        const char *name = f->input_names[i];
+        if (!ir_is_tensor(type) || type->rank == 0 || is_split_by_name(o, name))
+            continue;
+        if (!batch)
+            batch = type->dim[0];
+        if (goes_with(batch, type->dim[0]))
+            continue;
+        int axis = 0;
+        while (axis < type->rank && type->dim[axis] != batch)
+            axis++;
+        ir_error(t->ctx, &where,
+                 "input '%s': its first axis is %s, not the batch (%s), which is split into %d microbatches: "
+                 "--split-axis=%s:%s says so",
+                 name, ir_expr_text(t->ctx, type->dim[0]), ir_expr_text(t->ctx, batch), o->microbatches, name,
+                 axis < type->rank ? ir_internf(t->ctx, "%d", axis) : "none");
+        return false;
+    }
+    return true;
+}
+
 struct pins {
     struct ir_ctx *ctx;
     ir_expr batch; /* the symbol, or NULL */
@@ -87,7 +155,7 @@ static bool refuse(struct training *t, const struct ir_node *n, int micros)
 bool stages_check_batch(struct training *t, struct ir_func *f, const struct train_split *o)
 {
     ir_expr batch = NULL;
-    if (!known_names(t, f, o))
+    if (!known_names(t, f, o) || (o->microbatches > 1 && !check_first_axes(t, f, o)))
         return false;
     for (int i = 0; i < f->body->nparams && o->microbatches > 1; i++) {
         const struct ir_value *v = f->body->params[i];

@@ -281,14 +281,29 @@ bool stages_analyse(struct training *t, struct stages *x, int **how)
     return true;
 }
 
+/* Bytes a microbatch of step outputs that each stage sends: all stages get them. Means and sums go once a batch. */
+static double *output_bytes(const struct stages *x)
+{
+    double *bytes = IR_NEWN(x->ctx, x->o->partitions + 1, double);
+    const struct ir_node *end = x->whole->body->last;
+    for (int i = 0; i < x->outputs.n; i++) {
+        const struct pipe_output *out = &x->outputs.at[i];
+        bool once = out->how == TCC_PIPE_MEAN || out->how == TCC_PIPE_SUM;
+        int stage = stages_segment_of(x, end->in[i].value) % x->o->partitions;
+        bytes[stage] +=
+            partition_bytes(&x->part->sizes, out->type) * (x->o->partitions - 1) / (once ? x->o->microbatches : 1);
+    }
+    return bytes;
+}
+
 static bool build_step(struct training *t, struct stages *x, struct stage_updates *u, struct pipe **grad)
 {
     int *how;
     if (!stages_analyse(t, x, &how) || !partition_place(x->part))
         return false;
-    if (x->o->report)
-        partition_report(x->part, x->o->report);
     add_inputs_and_outputs(x, how);
+    if (x->o->report)
+        partition_report(x->part, output_bytes(x), x->o->report);
     if (!optim_states(t->m, t->o, 0, NULL) || !build_segments(x) || !train_drop_unreached(t, x->grads) ||
         !optim_states(t->m, t->o, t->nparams, t->params) || !clean(t->m) || !halve_segments(x))
         return false;

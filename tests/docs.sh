@@ -14,7 +14,7 @@ for tool in tccc tccc-opt tccc-run tccc-bench tccc-train tccc-ckpt tccc-plan; do
 done
 "$top_builddir/mkdoc" completion >"$tmp/completion" && bash -n "$tmp/completion" || fail "completion"
 
-for tool in tccc tccc-train tccc-ckpt tccc-plan; do
+for tool in tccc tccc-run tccc-train tccc-ckpt tccc-plan; do
     $tool --help || fail "$tool --help"
 done >"$tmp/help"
 sed -n -e '/^```sh/,/^```/p' -e 's/^|.*[^\\]| \(.*\) |$/\1/p' "$top_srcdir/doc/migrate.md" >"$tmp/offers"

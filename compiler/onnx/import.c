@@ -195,6 +195,7 @@ static struct ir_module *import_model(struct imp *im, const struct frontend_opti
     im->train = true;
     if (!import_func(im, o, "train"))
         return NULL;
+    imp_warn_export(im);
     imp_drop_unused_states(im);
     return im->module;
 }

@@ -237,6 +237,10 @@ void imp_bind_name(struct imp *im, const char *name, struct ir_value *v);
 struct ir_value *imp_lookup(struct imp *im, const char *name);           /* NULL: unknown; see imp_poison */
 extern struct ir_value imp_poison;                                       /* the result of a refused node */
 struct ir_value *imp_tensor_const(struct imp *im, const struct onnx_tensor *t);
+/* Is an initialiser of the main graph something to train? */
+bool imp_is_parameter(const struct imp *im, const struct onnx_tensor *t);
+/* train_warn.c: warns of a model that was exported for inference. */
+void imp_warn_export(struct imp *im);
 /* Reading for training (training.c). An initialiser's value: a constant, or a state variable's. The state variable that v is the value
  * of (NULL: none), a write to one. Notes operands that stay constants; takes away what no function reads. */
 struct ir_value *imp_initializer(struct imp *im, const struct onnx_tensor *t);

@@ -48,7 +48,7 @@ static bool is_number(const struct onnx_tensor *t)
     return !t->rank && !strncmp(t->name, "val_", 4) && t->name[4] && !t->name[4 + strspn(t->name + 4, "0123456789")];
 }
 
-static bool is_parameter(const struct imp *im, const struct onnx_tensor *t)
+bool imp_is_parameter(const struct imp *im, const struct onnx_tensor *t)
 {
     bool trainable =
         t->dtype == ONNX_FLOAT || t->dtype == ONNX_DOUBLE || t->dtype == ONNX_FLOAT16 || t->dtype == ONNX_BFLOAT16;
@@ -62,7 +62,7 @@ static bool is_state(const struct imp *im, const struct onnx_tensor *t)
     if (im->by_binding)
         return !im->call && (im->graph == im->model->graph || im->graph == im->model->training[0].algorithm) &&
                imp_is_bound(im, t->name);
-    return im->training && im->graph == im->model->graph && is_parameter(im, t);
+    return im->training && im->graph == im->model->graph && imp_is_parameter(im, t);
 }
 
 /* What a Gradient node differentiates by must not be folded away. */

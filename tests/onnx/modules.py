@@ -5,8 +5,9 @@
 usage: modules.py BUILD FOLDER [NAME...]
 
 Each is exported by torch.onnx.export (TorchScript with fixed and with free batch, dynamo) and run at several levels and for
-several instruction sets; then a training step of it is compiled for two, and its loss and the gradient of every parameter are
-compared with PyTorch's. What an exporter refuses is passed over. Prints lines "ok NAME WHAT" and "not ok NAME WHAT: WHY".
+several instruction sets; then it is exported for training by both exporters, as doc/migrate.md says, a training step of every output that
+has a gradient is compiled for two instruction sets, and its loss and the gradient of every parameter are compared with PyTorch's. Prints lines
+"ok NAME WHAT", "not ok NAME WHAT: WHY", and "skip NAME WHAT: WHY" where an exporter refuses.
 """
 import json, math, os, subprocess, sys, warnings
 
@@ -718,6 +719,24 @@ class MobileViT(nn.Module):
         return self.d(torch.cat([x, self.c(y)], 1))
 
 
+@network((4, 3, 6, 6))
+class Merged(nn.Module):
+    """What exports for inference merge, fold and drop: copied layers, scales of ones, BatchNormalization, Dropout."""
+
+    def __init__(self):
+        super().__init__()
+        self.c = nn.Conv2d(3, 16, 3, padding=1)
+        self.b = nn.BatchNorm2d(16)
+        self.d = nn.Dropout(0.2)
+        self.n = nn.ModuleList(nn.LayerNorm(16) for _ in range(2))
+        self.e = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 24, batch_first=True, dropout=0.0), 2, enable_nested_tensor=False)
+        self.h = nn.Linear(16, 5)
+
+    def forward(self, x):
+        y = self.d(F.relu(self.b(self.c(x)))).flatten(2).transpose(1, 2)
+        return self.h(self.n[1](self.e(self.n[0](y))).mean(1))
+
+
 # -- Running ----------------------------------------------------------------------------------------------
 
 LEVELS = ("-O0", "-O2", "-O3 --march=x86-64-v3", "-O3 --march=x86-64-v2")
@@ -739,17 +758,18 @@ def result(name, what, why=None):
     print(f"{'not ok' if why else 'ok'} {name} {what}{': ' + why if why else ''}", flush=True)
 
 
-def export(model, x, path, how, **options):
-    """False: the exporter can't."""
+def export(name, model, x, path, how, **options):
+    """False after a line: the exporter can't."""
     names = [f"x{i}" for i in range(len(x))]
     free = {"x0": {0: "batch"}} if how == "free batch" and len(x) == 1 and x[0].shape[0] > 1 else None
     try:
         if how == "dynamo":
-            torch.onnx.export(model, x, path, dynamo=True, verbose=False, external_data=False)
+            torch.onnx.export(model, x, path, dynamo=True, verbose=False, external_data=False, **options)
         else:
             torch.onnx.export(model, x, path, dynamo=False, opset_version=13 if free else 17, input_names=names,
                               dynamic_axes=free, **options)
-    except Exception:  # of many kinds, none of which is ours
+    except Exception as e:  # of many kinds, none of which is ours
+        print(f"skip {name} {how}: {type(e).__name__}: {(str(e).strip() or '-').splitlines()[0][:100]}", flush=True)
         return False
     return True
 
@@ -762,7 +782,7 @@ def infer(build, folder, name):
         case = os.path.join(folder, name, how.replace(" ", "-"))
         data = os.path.join(case, "test_data_set_0")
         os.makedirs(data, exist_ok=True)
-        if not export(model, x, case + "/model.onnx", how):
+        if not export(name, model, x, case + "/model.onnx", how):
             continue
         for kind, values in ("input", x), ("output", want):
             for k, v in enumerate(values):
@@ -787,33 +807,50 @@ def differences(before, gradients, loss, folder):
             yield f"{name} is off by {error:.3g} of {np.linalg.norm(g):.3g}"
 
 
+# How to export for training: doc/migrate.md.
+FOR_TRAINING = {"torchscript": dict(do_constant_folding=False, training=torch.onnx.TrainingMode.TRAINING), "dynamo": dict(optimize=False)}
+
+
 def train(build, folder, name):
     model, x = made(name)
+    y = tensors(model.train()(*x))
+    outputs = [i for i, v in enumerate(y) if v.requires_grad and v.dim() and v.shape[0] == x[0].shape[0]]
+    for k, output in enumerate(outputs):
+        for how in FOR_TRAINING if k == 0 else ["torchscript"]:
+            every = ("", "--march=x86-64-v3", "--partitions=2") if k == 0 and how == "torchscript" else ("",)
+            train_output(build, folder, name, output, how, every)
+
+
+def train_output(build, folder, name, output, how, every):
+    model, x = made(name)
+    model.train()
+    dropout = [m for m in model.modules() if isinstance(m, nn.Dropout) and m.p]
+    for m in dropout:
+        m.p = 0.0
+    case = os.path.join(folder, name, f"training-{how}-{output}")
+    os.makedirs(case, exist_ok=True)
+    path, step, data = case + "/model.onnx", case + "/step.so", case + "/data.npz"
+    if not export(name, model, x, path, how, **FOR_TRAINING[how]):
+        return
+    model, x = made(name)  # exporting may run the network, which moves its statistics
     model.train()
     for m in model.modules():
         if isinstance(m, nn.Dropout):
             m.p = 0.0
     before = {k: v.detach().numpy().copy() for k, v in model.named_parameters()}
-    y = tensors(model(*x))
-    which = next((i for i, v in enumerate(y) if v.requires_grad and v.dim() and v.shape[0] == x[0].shape[0]), None)
-    if which is None:
-        return
-    target = torch.randn_like(y[which])
-    loss = F.mse_loss(y[which], target)
+    y = tensors(model(*x))[output]
+    target = torch.randn_like(y)
+    loss = F.mse_loss(y, target)
     loss.backward()
     gradients = {k: v.grad.numpy() for k, v in model.named_parameters() if v.grad is not None}
-    case = os.path.join(folder, name, "training")
-    os.makedirs(case, exist_ok=True)
-    path, step, data = case + "/model.onnx", case + "/step.so", case + "/data.npz"
-    if not export(model, x, path, "torchscript", do_constant_folding=False, training=torch.onnx.TrainingMode.TRAINING):
-        return
     graph = onnx.load(path).graph
-    inputs = {i.name for i in graph.input}
-    np.savez(data, target=target.numpy(), **{f"x{i}": v.numpy() for i, v in enumerate(x) if f"x{i}" in inputs})
-    for options in "", "--march=x86-64-v3", "--partitions=2":
-        compiling = [build + "/tccc", "-q", "--train", "--loss=mse:input=" + graph.output[which].name, "--optimizer=sgd:lr=1",
+    inputs = [i.name for i in graph.input]
+    names = [f"x{i}" for i in range(len(x))] if how == "torchscript" else inputs
+    np.savez(data, target=target.numpy(), **{n: v.numpy() for n, v in zip(names, x) if n in inputs})
+    for options in every:
+        compiling = [build + "/tccc", "--train", "--loss=mse:input=" + graph.output[output].name, "--optimizer=sgd:lr=1",
                      *options.split(), path, "-o", step]
-        running = [build + "/tccc-train", step, "--data", data, f"--batch-size={len(target)}", "--steps=1", "--json",
+        running = [build + "/tccc-train", step, "--data", data, f"--batch-size={len(target)}", "--steps=1", "--json", "--no-shuffle",
                    "--checkpoint", case + "/checkpoint"]
         why = None
         for command in ["rm", "-rf", case + "/checkpoint"], compiling, running:
@@ -821,11 +858,29 @@ def train(build, folder, name):
             if r.returncode:
                 why = r.stderr.strip().split("\n")[0] or f"status {r.returncode}"
                 break
+            if name == "Merged" and "export it for training" in r.stderr:
+                why = r.stderr.strip()
         if not why:
             with open(case + "/log", "w") as f:
                 f.write(r.stdout)
             why = "; ".join(differences(before, gradients, loss.item(), case))
-        result(name, f"training {options}".strip(), why)
+        result(name, f"training {how} output {output} {options}".strip(), why)
+
+
+def warned(build, folder):
+    """An export for inference of what it spoils is warned of; one for training keeps all of it."""
+    for how in FOR_TRAINING:
+        for training in False, True:
+            model, x = made("Merged")
+            case = os.path.join(folder, "Merged", f"warned-{how}-{training}")
+            os.makedirs(case, exist_ok=True)
+            if not export("Merged", model.train(training), x, case + "/model.onnx", how, **(FOR_TRAINING[how] if training else {})):
+                continue
+            ops = {n.op_type for n in onnx.load(case + "/model.onnx").graph.node}
+            r = subprocess.run([build + "/tccc", "--train", "--loss=mse", case + "/model.onnx", "-o", case + "/step.so"], capture_output=True, text=True)
+            kept = {"BatchNormalization", "Dropout"} <= ops
+            good = r.returncode == 0 and kept == training and ("will be trained as one" in r.stderr) == (not training)
+            result("Merged", f"warning, {how}, for {'training' if training else 'inference'}", None if good else f"{r.stderr.strip()} {sorted(ops)}")
 
 
 def main():
@@ -835,6 +890,8 @@ def main():
     for name in names or NETWORKS:
         infer(build, folder, name)
         train(build, folder, name)
+    if not names or "Merged" in names:
+        warned(build, folder)
 
 
 if __name__ == "__main__":

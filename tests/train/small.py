@@ -92,6 +92,12 @@ def norm(path, features=True):
           const("zero", [0], np.int64)])
 
 
+def major(path):
+    """x[T,N,3] -> scores[N,5]: time-major"""
+    save(path, [helper.make_node("ReduceMean", ["x"], ["m"], axes=[0], keepdims=0), helper.make_node("Gemm", ["m", "fc.weight", "fc.bias"], ["scores"], transB=1)],
+         [("x", TensorProto.FLOAT, ["T", "N", 3])], [("scores", TensorProto.FLOAT, ["N", 5])], [weight("fc.weight", 5, 3), weight("fc.bias", 5)])
+
+
 def scores(path):
     norm(path, False)
 
@@ -104,7 +110,7 @@ def own(path):
          [("y", TensorProto.FLOAT, ["N", 2]), ("cost", TensorProto.FLOAT, [])], [weight("fc.weight", 2, 3), weight("fc.bias", 2)])
 
 
-KINDS = {f.__name__: f for f in (mlp, tokens, bf16, f16, mixed, norm, scores, own)}
+KINDS = {f.__name__: f for f in (mlp, tokens, bf16, f16, mixed, norm, scores, own, major)}
 
 if __name__ == "__main__":
     if len(sys.argv) != 3 or sys.argv[1] not in KINDS:
