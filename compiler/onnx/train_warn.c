@@ -12,12 +12,17 @@
 #define FEW_CONVOLUTIONS 3 /* fewer, with biases, are more often a small network than a folded one */
 #define NAMED 4            /* initialisers that a warning names */
 
+/* Operators that give the same numbers on, and those that take a part of them, or look at something else. */
+static const char *const passed_on[] = {"Identity", "Transpose", "Cast",    "CastLike",
+                                        "Reshape",  "Unsqueeze", "Squeeze", "Flatten"};
+static const char *const parts[] = {"Slice", "Split", "Gather", "Concat", "Shape", "Expand"};
+
 struct use {
     const struct onnx_tensor *t;
     const struct onnx_node *first;
-    size_t slot;      /* of that node */
+    size_t slot; /* of that node */
     int count;
-    bool alike;       /* another node of the same operator takes it in the same place */
+    bool alike; /* another node of the same operator takes it in the same place */
 };
 
 struct alias {
@@ -31,7 +36,7 @@ struct uses {
     struct {
         struct alias *at;
         int n, cap;
-    } aliases; /* outputs of Identity */
+    } aliases; /* outputs of what passes them on */
 };
 
 static int by_name(const void *a, const void *b)
@@ -55,6 +60,15 @@ static struct use *find(const struct uses *u, const char *name)
             found = u->aliases.at[k].of;
     return found;
 }
+
+static bool is_one_of(const char *op, const char *const *names, size_t n)
+{
+    for (size_t k = 0; k < n; k++)
+        if (!strcmp(op, names[k]))
+            return true;
+    return false;
+}
+#define IS_ONE_OF(op, names) is_one_of(op, names, sizeof(names) / sizeof *(names))
 
 static void note(struct use *x, const struct onnx_node *n, size_t slot)
 {
@@ -91,9 +105,9 @@ static void warn_merged(struct imp *im)
         const struct onnx_node *n = &g->nodes[k];
         for (size_t i = 0; i < n->input_count; i++) {
             struct use *x = find(&u, n->inputs[i]);
-            if (x && !strcmp(n->op, "Identity") && n->output_count == 1)
+            if (x && i == 0 && n->output_count == 1 && IS_ONE_OF(n->op, passed_on))
                 VEC_PUSH(im->ctx, u.aliases, (struct alias){n->outputs[0], x});
-            else if (x)
+            else if (x && !IS_ONE_OF(n->op, parts))
                 note(x, n, i);
         }
     }
@@ -113,7 +127,8 @@ static void warn_merged(struct imp *im)
 /* Names that exporters give to what they have computed: onnx::Conv_24, val_23. */
 static bool is_made_up(const char *name)
 {
-    return !strncmp(name, "onnx::", 6) || (!strncmp(name, "val_", 4) && name[4] && !name[4 + strspn(name + 4, "0123456789")]);
+    return !strncmp(name, "onnx::", 6) ||
+           (!strncmp(name, "val_", 4) && name[4] && !name[4 + strspn(name + 4, "0123456789")]);
 }
 
 static bool is_initializer(const struct onnx_graph *g, const char *name)
