@@ -229,7 +229,7 @@ static int run_all(struct data_run *r)
 static struct tcc_object *widened(struct tcc_object *v)
 {
     struct tcc_object *w = tccrt_object_tensor(TCC_F32, v->t.rank, v->t.dims);
-    int64_t n = shape_elements(v->t.rank, v->t.dims), bytes = tcc_dtype_bytes((enum tcc_dtype)v->t.dtype);
+    int64_t n = tcc_elements(v->t.rank, v->t.dims), bytes = tcc_dtype_bytes((enum tcc_dtype)v->t.dtype);
 
     for (int64_t i = 0; w && i < n; i++)
         ((float *)w->t.data)[i] = (float)tcc_load_f64((enum tcc_dtype)v->t.dtype, (const char *)v->t.data + i * bytes);
