@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -69,6 +70,7 @@ static void add_training(XXH3_state_t *h, const struct tccc_train *t)
     add_number(h, t->accumulate);
     add_number(h, (int64_t)t->memory_budget);
     add_number(h, t->data_parallel);
+    add_text(h, t->group);
     XXH3_128bits_update(h, &t->bucket_cap_mb, sizeof t->bucket_cap_mb);
     add_text(h, t->broadcast_buffers);
     add_number(h, t->sync_bn);
@@ -186,16 +188,24 @@ void cache_lock(struct cache *c)
 }
 
 /* -- Entries ------------------------------------------------------------------------------------------------
- * The artifact's bytes, and behind them what they must be. */
+ * The artifact's bytes; the warnings that were given when it was made: F (they name the model's file) or -, the text, a 0 each; and
+ * what all that must be. */
 
 struct trailer {
     char magic[16];
-    uint64_t digest[2]; /* of the entry's name and the bytes */
+    uint64_t warnings;  /* bytes of them */
+    uint64_t digest[2]; /* of the entry's name, the bytes and the warnings */
 };
-static const char magic[16] = "tccc cache 1\n";
+static const char magic[16] = "tccc cache 2\n";
+#define MOST_WARNINGS (1 << 20)
 
-/* Copies up to `left` bytes (all: -1) and takes their digest. */
-static bool copy(int in, int out, int64_t left, const char *name, uint64_t digest[2])
+struct text {
+    char *at;
+    size_t size;
+};
+
+/* Copies up to `left` bytes (all: -1) and takes their digest, and that of what goes with them. */
+static bool copy(int in, int out, int64_t left, const char *name, const struct text *with, uint64_t digest[2])
 {
     XXH3_state_t *h = XXH3_createState();
     char buffer[65536];
@@ -219,6 +229,7 @@ static bool copy(int in, int out, int64_t left, const char *name, uint64_t diges
         left -= left < 0 ? 0 : n;
     }
     if (ok) {
+        XXH3_128bits_update(h, with->at, with->size);
         XXH128_hash_t d = XXH3_128bits_digest(h);
         digest[0] = d.high64;
         digest[1] = d.low64;
@@ -227,9 +238,30 @@ static bool copy(int in, int out, int64_t left, const char *name, uint64_t diges
     return ok;
 }
 
-bool cache_fetch(const struct cache *c, const char *to)
+static bool read_warnings(int in, int64_t file, const struct trailer *t, struct text *w)
+{
+    int64_t at = file - (int64_t)sizeof *t - (int64_t)t->warnings;
+
+    if (t->warnings > MOST_WARNINGS || at < 0 || !(w->at = malloc((size_t)t->warnings + 1)))
+        return false;
+    w->size = (size_t)t->warnings;
+    w->at[w->size] = 0;
+    return pread(in, w->at, w->size, at) == (ssize_t)w->size;
+}
+
+static void repeat_warnings(struct ir_ctx *ctx, const char *model, const struct text *w)
+{
+    for (const char *s = w->at; s < w->at + w->size; s += strlen(s) + 1) {
+        struct ir_where where = {.file = *s == 'F' ? model : NULL};
+
+        ir_diag(ctx, &where, IR_D_repeated, s + 1);
+    }
+}
+
+bool cache_fetch(const struct cache *c, struct ir_ctx *ctx, const char *to, const char *model)
 {
     struct trailer t;
+    struct text w = {0};
     struct stat st;
     uint64_t digest[2];
     int in = openat(c->folder, c->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), out = -1;
@@ -237,10 +269,10 @@ bool cache_fetch(const struct cache *c, const char *to)
 
     if (ok)
         ok = pread(in, &t, sizeof t, st.st_size - (off_t)sizeof t) == (ssize_t)sizeof t &&
-             !memcmp(t.magic, magic, sizeof magic);
+             !memcmp(t.magic, magic, sizeof magic) && read_warnings(in, st.st_size, &t, &w);
     if (ok)
         ok = (out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, st.st_mode & 0100 ? 0777 : 0666)) >= 0;
-    ok = ok && copy(in, out, st.st_size - (int64_t)sizeof t, c->name, digest) &&
+    ok = ok && copy(in, out, st.st_size - (int64_t)sizeof t - (int64_t)w.size, c->name, &w, digest) &&
          !memcmp(digest, t.digest, sizeof digest);
     if (in >= 0)
         close(in);
@@ -248,13 +280,36 @@ bool cache_fetch(const struct cache *c, const char *to)
         ok &= close(out) == 0;
     if (!ok && out >= 0)
         unlink(to);
+    if (ok)
+        repeat_warnings(ctx, model, &w);
+    free(w.at);
     return ok;
 }
 
-void cache_store(const struct cache *c, struct ir_ctx *ctx, const char *from)
+static bool gather_warnings(const struct ir_ctx *ctx, const char *model, int first, struct text *w)
+{
+    FILE *f = open_memstream(&w->at, &w->size);
+
+    for (int i = first; f && i < ir_nmessages(ctx); i++) {
+        struct ir_message m = *ir_message(ctx, i);
+        bool named = m.where.file && model && !strcmp(m.where.file, model);
+
+        if (m.severity != IR_WARNING)
+            continue;
+        if (named)
+            m.where.file = NULL;
+        fputc(named ? 'F' : '-', f);
+        ir_print_where(f, &m.where);
+        fprintf(f, "%s%c", m.text, 0);
+    }
+    return f && fclose(f) == 0 && w->size <= MOST_WARNINGS;
+}
+
+void cache_store(const struct cache *c, struct ir_ctx *ctx, const char *from, const char *model, int first)
 {
     struct ir_where where = {.file = ir_internf(ctx, "%s/%s", c->path, c->name)};
-    struct trailer t;
+    struct trailer t = {0};
+    struct text w = {0};
     struct tcr_save save;
     char path[PATH_MAX];
     struct stat st;
@@ -262,9 +317,12 @@ void cache_store(const struct cache *c, struct ir_ctx *ctx, const char *from)
 
     snprintf(path, sizeof path, "/proc/self/fd/%d/%s", c->folder, c->name);
     memcpy(t.magic, magic, sizeof magic);
-    bool ok = in >= 0 && fstat(in, &st) == 0, open = ok && !tcr_save_open(&save, path, 0);
-    ok = open && !fchmod(save.fd, st.st_mode & 0700) && copy(in, save.fd, -1, c->name, t.digest) &&
-         !tcr_write_all(save.fd, &t, sizeof t);
+    bool ok = in >= 0 && fstat(in, &st) == 0 && gather_warnings(ctx, model, first, &w);
+    bool open = ok && !tcr_save_open(&save, path, 0);
+    t.warnings = w.size;
+    ok = open && !fchmod(save.fd, st.st_mode & 0700) && copy(in, save.fd, -1, c->name, &w, t.digest) &&
+         !tcr_write_all(save.fd, w.at, w.size) && !tcr_write_all(save.fd, &t, sizeof t);
+    free(w.at);
     if (in >= 0)
         close(in);
     if (open && !ok)

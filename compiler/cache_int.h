@@ -20,11 +20,13 @@ struct cache { const char *path; int folder, lock; char name[CACHE_NAME]; };    
 bool cache_open(struct cache *c, struct ir_ctx *ctx, const struct tccc_options *o, const struct cache_key *k);
 /* Ends the lock too; fine when nothing is open. */
 void cache_close(struct cache *c);
-/* Copies the cached file to `to`, a new file; false when it is not there, is somebody else's or is not what was stored. */
-bool cache_fetch(const struct cache *c, const char *to);
+/* Copies the cached file to `to`, a new file; false when it is not there, is somebody else's or is not what was stored. The warnings that
+ * were given when it was made are given again; `model` is the file that they name. */
+bool cache_fetch(const struct cache *c, struct ir_ctx *ctx, const char *to, const char *model);
 /* Waits until no other process makes that entry, at most two minutes; to be asked for again after. */
 void cache_lock(struct cache *c);
-/* Puts a copy of `from` into the cache, whole or not at all. A failure is a warning: the artifact itself is well. */
-void cache_store(const struct cache *c, struct ir_ctx *ctx, const char *from);
+/* Puts a copy of `from` into the cache, whole or not at all, with the context's warnings from number `first` on. A failure is a warning:
+ * the artifact itself is well. */
+void cache_store(const struct cache *c, struct ir_ctx *ctx, const char *from, const char *model, int first);
 
 #endif

@@ -519,7 +519,7 @@ static bool from_cache(struct job *j)
     if (j->fresh || faccessat(j->cache.folder, j->cache.name, R_OK, 0) != 0 || (!j->folder[0] && !make_folder(j)))
         return false;
     const char *out = ir_internf(j->ctx, "%s/out", j->folder);
-    return cache_fetch(&j->cache, out) && move_into_place(j, out, j->o->output);
+    return cache_fetch(&j->cache, j->ctx, out, j->o->model) && move_into_place(j, out, j->o->output);
 }
 
 static bool read_model(struct job *j)
@@ -565,6 +565,7 @@ static bool work(struct job *j)
     j->name = o->name ? o->name : default_name(j->ctx, o->model);
     struct cache_key key = {j->name, j->target->name, j->nversions, j->archs, j->digest};
     bool caches = cache_open(&j->cache, j->ctx, o, &key);
+    int first = ir_nmessages(j->ctx); /* those before are given whenever the model is read */
     j->cached = caches && from_cache(j);
     if (caches && !j->cached) { /* one process compiles, the others wait for what it makes */
         cache_lock(&j->cache);
@@ -592,7 +593,7 @@ static bool work(struct job *j)
     if (o->time_passes)
         print_laps(j);
     if (caches && !sidecar_path(j))
-        cache_store(&j->cache, j->ctx, o->output);
+        cache_store(&j->cache, j->ctx, o->output, o->model, first);
     return true;
 }
 

@@ -25,6 +25,7 @@ struct tccc_train {
     int accumulate;
     unsigned long long memory_budget;                /* bytes; 0: none */
     bool data_parallel;                              /* doc/distributed.md */
+    const char *group;                               /* whose ranks average; NULL: dp */
     double bucket_cap_mb;                            /* 0: the default */
     const char *broadcast_buffers;
     bool sync_bn;

@@ -37,7 +37,7 @@
  * they held before it, and those that it was to compute for the first time have no value. Statuses are enum tcc_status. Nothing is
  * printed (but for TCCC_TRACE=report) and nothing exits.
  *
- * Environment: TCCC_CACHE_DIR, the cache folder where the options name none. TCCC_TRACE, a list: `report` writes a line to
+ * Environment: TCCC_CACHE_DIR, the cache folder where the options name none. TCCC_FLAGS, options of the compiler. TCCC_TRACE, a list: `report` writes a line to
  * standard error for each new graph: why it is not one of those before. `eager` computes each op when it is recorded, through
  * the reference interpreter: slow, and an error stands where its op is called.
  *
@@ -65,18 +65,20 @@ struct trace_loader;
 /* == Contexts =============================================================================== */
 
 struct trace_options {
-    const char *device;          /* a text of tccc's --target: "cpu", "cuda:sm_90"; NULL: cpu */
+    const char *device;          /* "cpu"; NULL: cpu */
     const char *march;           /* of tccc's --march; NULL: native */
     int threads;                 /* 0: the physical cores that the process may use */
     const char *cache_dir;       /* folder of compiled graphs that processes share; NULL: TCCC_CACHE_DIR; "": none */
     uint64_t seed;               /* of random numbers */
     int level;                   /* optimisation, 1..3; 0: 2 */
 };
-/* `options` may be NULL. TCC_EENV: no memory, or no such device here; TCC_EUSAGE: it is no device's name. */
+/* `options` may be NULL. TCC_EENV: no memory, or no such device here; TCC_EUSAGE: an unknown device, option or value of an environment
+ * variable; trace_error(NULL) says why. What the options leave open TCCC_FLAGS says: -O, --march, --cache-dir; --exact, --fast-math,
+ * --verify and -j are heeded too. */
 int trace_new(const struct trace_options *options, struct trace_ctx **out);
 /* And all that belongs to it, when what runs has ended; NULL is fine. */
 void trace_free(struct trace_ctx *c);
-const char *trace_error(const struct trace_ctx *c);      /* of the last failure; "" when none */
+const char *trace_error(const struct trace_ctx *c);      /* of the last failure; "" when none. NULL: of this thread's last trace_new() */
 
 struct trace_counters { int64_t traced, compiled, loaded, executed; };
 /* Graphs recorded and asked for; compiled; taken from the cache folder; run (with eager, those that would have been). */

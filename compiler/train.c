@@ -90,8 +90,12 @@ bool frontend_train(struct ir_module *m, const struct tccc_train *t, FILE *sched
         split.recompute = recompute;
         o.stages = &split;
     }
-    if (!own)
-        return train_build(m, &o);
+    if (!own) {
+        bool ok = train_build(m, &o);
+        for (struct ir_func *f = ok && t->group ? m->funcs : NULL; f; f = f->next)
+            train_use_group(f->body, 0, ir_intern(m->ctx, t->group));
+        return ok;
+    }
     if (t->split)
         ir_error(m->ctx, &where,
                  "the model carries its own training step, which --partitions can't cut; --loss replaces it");

@@ -153,7 +153,7 @@ const struct ir_message *ir_message(const struct ir_ctx *ctx, int i)
     return i >= 0 && i < ctx->nmessages ? &ctx->messages[i] : NULL;
 }
 
-static void print_where(FILE *out, const struct ir_where *w)
+void ir_print_where(FILE *out, const struct ir_where *w)
 {
     if (w->file)
         fprintf(out, "%s:", w->file);
@@ -180,6 +180,6 @@ void ir_print_message(FILE *out, const struct ir_message *m)
 {
     static const char *const words[] = {"note: ", "warning: ", "error: ", "internal error: "};
     fputs(words[m->severity], out);
-    print_where(out, &m->where);
+    ir_print_where(out, &m->where);
     fprintf(out, "%s\n", m->text);
 }

@@ -143,7 +143,7 @@ static bool follow(struct ir_ctx *ctx, const struct ir_value *v, struct list *ou
     case IR_concat: return from_concat(ctx, n, out, depth + 1);
     case IR_slice: return from_slice(ctx, n, out, depth + 1);
     case IR_gather: return from_gather(ctx, n, out, depth + 1);
-    case IR_cast: return dtype_of(n->in[0].value) != TCC_NONE && follow(ctx, n->in[0].value, out, depth + 1);
+    case IR_cast: return rewrite_dtype_of(n->in[0].value) != TCC_NONE && follow(ctx, n->in[0].value, out, depth + 1);
     default: return ir_op_info(n->op)->kind == IR_K_MAP && from_map(ctx, n, out, depth + 1);
     }
 }

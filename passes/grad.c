@@ -41,16 +41,15 @@ static const struct rule *rule_of(enum ir_op op)
     return NULL;
 }
 
-const struct grad_row *grad_table(int *n)
+bool grad_table_row(int i, struct grad_row *out)
 {
-    static struct grad_row rows[NRULES];
-    for (int i = 0; i < NRULES; i++)
-        rows[i] = (struct grad_row){.op = rules[i].op,
-                                    .how = rules[i].why ? rules[i].why : "fd",
-                                    .text = rules[i].text,
-                                    .checked = rules[i].why == NULL};
-    *n = NRULES;
-    return rows;
+    if (i < 0 || i >= NRULES)
+        return false;
+    *out = (struct grad_row){.op = rules[i].op,
+                             .how = rules[i].why ? rules[i].why : "fd",
+                             .text = rules[i].text,
+                             .checked = rules[i].why == NULL};
+    return true;
 }
 
 /* What differentiates an op; NULL where it has no gradient or none flows. */

@@ -24,7 +24,7 @@ bool grad_build(struct ir_builder *b, int ny, struct ir_value *const *ys, struct
 /* For documents: the rows. how: how tests/train checks it ("fd": finite differences), or why nothing flows; text: what the
  * gradient is, NULL for a MAP word: see grad_text(). */
 struct grad_row { enum ir_op op; bool checked; const char *how, *text; };
-const struct grad_row *grad_table(int *n);
+bool grad_table_row(int i, struct grad_row *out);        /* false: there are no more */
 const char *grad_text(enum ir_op map_op, int operand);      /* a MAP word's row: an expression, "" (nothing), NULL (its body) */
 /* Names of the library ops that have gradients, ended by NULL. */
 const char *const *grad_libs(void);

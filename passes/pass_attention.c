@@ -47,10 +47,10 @@ static struct ir_value *softmax_of(struct ir_value *p)
     const struct ir_node *div = p->def;
     if (!div || div->op != IR_div)
         return NULL;
-    struct ir_node *e = operand_node(div, 0, IR_exp), *sum = operand_node(div, 1, IR_reduce_sum);
+    struct ir_node *e = rewrite_operand_node(div, 0, IR_exp), *sum = rewrite_operand_node(div, 1, IR_reduce_sum);
     if (!e || !sum || sum->in[0].value != e->out[0] || !last_axis(sum))
         return NULL;
-    struct ir_node *sub = operand_node(e, 0, IR_sub), *max = sub ? operand_node(sub, 1, IR_reduce_max) : NULL;
+    struct ir_node *sub = rewrite_operand_node(e, 0, IR_sub), *max = sub ? rewrite_operand_node(sub, 1, IR_reduce_max) : NULL;
     if (!max || max->in[0].value != sub->in[0].value || !last_axis(max) || !ir_has_one_use(sub->out[0]) ||
         !ir_has_one_use(max->out[0]) || !ir_has_one_use(sum->out[0]))
         return NULL;
@@ -64,7 +64,7 @@ static struct ir_value *unguarded(struct ir_value *p, bool *guarded)
     double zero;
     if (!s || s->op != IR_select)
         return p;
-    struct ir_node *nan = operand_node(s, 0, IR_isnan);
+    struct ir_node *nan = rewrite_operand_node(s, 0, IR_isnan);
     if (!nan || nan->in[0].value != s->in[2].value || !ir_splat_f(s->in[1].value, &zero) || zero != 0)
         return p;
     *guarded = true;
@@ -118,13 +118,13 @@ static struct ir_value *step(struct found *f, const struct ir_node *n)
     case IR_mul:
     case IR_div:
         for (int i = 0; i < (n->op == IR_mul ? 2 : 1); i++)
-            if (ir_splat_f(n->in[1 - i].value, &c) && has_result_type(n, n->in[i].value)) {
+            if (ir_splat_f(n->in[1 - i].value, &c) && rewrite_has_result_type(n, n->in[i].value)) {
                 f->scaled = true;
                 f->scale = n->op == IR_mul ? f->scale * c : f->scale / c;
                 return n->in[i].value;
             }
         for (int i = 0; i < 2 && n->op == IR_mul; i++)
-            if (is_factor(f, n->in[1 - i].value) && has_result_type(n, n->in[i].value) &&
+            if (is_factor(f, n->in[1 - i].value) && rewrite_has_result_type(n, n->in[i].value) &&
                 from_matmul(n->in[i].value, 0)) {
                 f->scaled = true;
                 f->factor = n->in[1 - i].value;
@@ -140,7 +140,7 @@ static struct ir_value *step(struct found *f, const struct ir_node *n)
     }
     case IR_add:
         for (int i = 0; i < 2; i++)
-            if (f->nmasks < 4 && !f->scaled && has_result_type(n, n->in[i].value) && from_matmul(n->in[i].value, 0)) {
+            if (f->nmasks < 4 && !f->scaled && rewrite_has_result_type(n, n->in[i].value) && from_matmul(n->in[i].value, 0)) {
                 f->mask_wide[f->nmasks] = f->wide;
                 f->mask[f->nmasks++] = n->in[1 - i].value;
                 return n->in[i].value;
@@ -149,7 +149,7 @@ static struct ir_value *step(struct found *f, const struct ir_node *n)
     case IR_select:
         for (int i = 1; i < 3; i++)
             if (f->nchoices < 2 && !f->scaled && !f->wide && ir_splat_f(n->in[3 - i].value, &c) && c < -1e30 &&
-                has_result_type(n, n->in[i].value)) {
+                rewrite_has_result_type(n, n->in[i].value)) {
                 f->choice[f->nchoices].condition = n->in[0].value;
                 f->choice[f->nchoices].shown = i == 1 ? n->in[1].value : NULL;
                 f->choice[f->nchoices++].hidden = n->in[3 - i].value;
@@ -164,7 +164,7 @@ static struct ir_value *without_factor(struct found *f, struct ir_value *x)
 {
     const struct ir_node *n = x->def;
     double c;
-    if (n && n->op == IR_mul && ir_splat_f(n->in[1].value, &c) && has_result_type(n, n->in[0].value)) {
+    if (n && n->op == IR_mul && ir_splat_f(n->in[1].value, &c) && rewrite_has_result_type(n, n->in[0].value)) {
         f->scale *= c;
         return n->in[0].value;
     }
@@ -186,7 +186,7 @@ static bool match(const struct ir_node *n, struct found *f)
     *f = (struct found){.scale = 1};
     struct ir_value *p = n->in[0].value;
     if (n->op != IR_matmul || ir_get_i(n, IR_ATTR_trans_a, 0) || ir_get_i(n, IR_ATTR_trans_b, 0) ||
-        !ir_is_tensor(n->out[0]->type) || dtype_of(n->out[0]) != TCC_F32 || dtype_of(p) != TCC_F32 ||
+        !ir_is_tensor(n->out[0]->type) || rewrite_dtype_of(n->out[0]) != TCC_F32 || rewrite_dtype_of(p) != TCC_F32 ||
         p->type->rank < 3 || p->type->rank > 5 || !ir_has_one_use(p))
         return false;
     if (p->type->rank == 5)
@@ -199,7 +199,7 @@ static bool match(const struct ir_node *n, struct found *f)
         if (!x || !ir_has_one_use(x))
             return false;
     }
-    if (!x->def || ir_get_i(x->def, IR_ATTR_trans_a, 0) || dtype_of(x) != TCC_F32)
+    if (!x->def || ir_get_i(x->def, IR_ATTR_trans_a, 0) || rewrite_dtype_of(x) != TCC_F32)
         return false;
     f->k_ready = ir_get_i(x->def, IR_ATTR_trans_b, 0);
     f->rows = x->type->dim[x->type->rank - 2];
@@ -207,7 +207,7 @@ static bool match(const struct ir_node *n, struct found *f)
     f->q = without_factor(f, x->def->in[0].value);
     f->k = without_factor(f, x->def->in[1].value);
     f->v = n->in[1].value;
-    return dtype_of(f->q) == TCC_F32 && dtype_of(f->v) == TCC_F32 && same_batch(f->q, p) && same_batch(f->k, p) &&
+    return rewrite_dtype_of(f->q) == TCC_F32 && rewrite_dtype_of(f->v) == TCC_F32 && same_batch(f->q, p) && same_batch(f->k, p) &&
            same_batch(f->v, p) && (float)f->scale == (float)f->scale;
 }
 
@@ -244,7 +244,7 @@ static bool is_position(const struct ir_value *v, int back)
         v = n->in[0].value;
         n = v->def;
     }
-    return n && n->op == IR_iota && tcc_is_int(dtype_of(v)) && v->type->rank - 1 - back == ir_get_i(n, IR_ATTR_axis, 0);
+    return n && n->op == IR_iota && tcc_is_int(rewrite_dtype_of(v)) && v->type->rank - 1 - back == ir_get_i(n, IR_ATTR_axis, 0);
 }
 
 /* select(query >= key, 0, -inf), in any order of words. */

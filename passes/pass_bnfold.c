@@ -185,13 +185,13 @@ static struct ir_value *fold_channels(struct rewrite *w, struct ir_node *n)
     struct ir_value *x = n->in[0].value;
     const struct ir_tensor *c = ir_const_of(n->in[1].value);
 
-    if (!c || !x->def || !ir_has_one_use(x) || !has_result_type(n, x) || !find_channels(x->def, &ch, &axis))
+    if (!c || !x->def || !ir_has_one_use(x) || !rewrite_has_result_type(n, x) || !find_channels(x->def, &ch, &axis))
         return NULL;
     struct ir_node *linear = x->def;
     const struct ir_tensor *weights = ir_const_of(linear->in[1].value);
-    struct ir_value *old_bias = operand(linear, 2);
+    struct ir_value *old_bias = rewrite_operand(linear, 2);
     const struct ir_tensor *bias = old_bias ? ir_const_of(old_bias) : NULL;
-    if (!tcc_is_float(dtype_of(x)) || weights->dtype != x->type->dtype || c->dtype != x->type->dtype ||
+    if (!tcc_is_float(rewrite_dtype_of(x)) || weights->dtype != x->type->dtype || c->dtype != x->type->dtype ||
         (old_bias && !bias) || !per_channel(c, x->type->rank, axis, ch.count) ||
         (linear->op == IR_matmul && n->op == IR_add) || !scales_well(w->b.ctx, weights, &ch, bias, n->op, c) ||
         !rewrite_go(w))

@@ -28,7 +28,7 @@ static bool is_constant(const struct ir_value *v)
 
 static bool float_result(const struct ir_node *n)
 {
-    return tcc_is_float(dtype_of(n->out[0]));
+    return tcc_is_float(rewrite_dtype_of(n->out[0]));
 }
 
 /* -- Operand order ------------------------------------------------------------------------------ */
@@ -61,7 +61,7 @@ static struct ir_value *order_comparison(struct rewrite *w, struct ir_node *n)
 /* sub(x, c) = add(x, -c): IEEE subtraction is defined so; integers wrap */
 static struct ir_value *sub_constant(struct rewrite *w, struct ir_node *n)
 {
-    enum tcc_dtype d = dtype_of(n->out[0]);
+    enum tcc_dtype d = rewrite_dtype_of(n->out[0]);
     const struct ir_tensor *c = ir_const_of(n->in[1].value);
     if (!c || (!c->splat && c->nelems > 1 << 20) || is_constant(n->in[0].value) ||
         (!tcc_is_float(d) && !tcc_is_signed(d)) || !rewrite_go(w))
@@ -83,7 +83,7 @@ static bool exact_reciprocal(enum tcc_dtype d, double v)
 /* div(x, c) = mul(x, 1/c): exact for powers of two; [f] for others */
 static struct ir_value *div_constant(struct rewrite *w, struct ir_node *n)
 {
-    enum tcc_dtype d = dtype_of(n->out[0]);
+    enum tcc_dtype d = rewrite_dtype_of(n->out[0]);
     const struct ir_tensor *c = ir_const_of(n->in[1].value);
     if (!c || !tcc_is_float(d) || is_constant(n->in[0].value) || (!c->splat && c->nelems > 1 << 16))
         return NULL;
@@ -98,8 +98,8 @@ static struct ir_value *div_constant(struct rewrite *w, struct ir_node *n)
 /* add(add(x, a), b) = add(x, a + b), and mul: integers; [f] floats */
 static struct ir_value *join_constants(struct rewrite *w, struct ir_node *n)
 {
-    struct ir_node *inner = operand_node(n, 0, n->op);
-    if (!inner || !is_constant(n->in[1].value) || !is_constant(operand(inner, 1)) ||
+    struct ir_node *inner = rewrite_operand_node(n, 0, n->op);
+    if (!inner || !is_constant(n->in[1].value) || !is_constant(rewrite_operand(inner, 1)) ||
         (float_result(n) && !pass_fast(w->run)) || !rewrite_go(w))
         return NULL;
     return ir_binary(&w->b, n->op, inner->in[0].value, ir_binary(&w->b, n->op, inner->in[1].value, n->in[1].value));
@@ -110,20 +110,20 @@ static struct ir_value *join_constants(struct rewrite *w, struct ir_node *n)
 /* x + -0, x + 0 for integers, [b] x + 0: -0 would have become 0 */
 static struct ir_value *add_zero(struct rewrite *w, struct ir_node *n)
 {
-    bool zero = operand_is(n, 1, float_result(n) ? -0.0 : 0) || (pass_bounded(w->run) && operand_is(n, 1, 0));
-    return zero && has_result_type(n, n->in[0].value) && rewrite_go(w) ? n->in[0].value : NULL;
+    bool zero = rewrite_operand_is(n, 1, float_result(n) ? -0.0 : 0) || (pass_bounded(w->run) && rewrite_operand_is(n, 1, 0));
+    return zero && rewrite_has_result_type(n, n->in[0].value) && rewrite_go(w) ? n->in[0].value : NULL;
 }
 
 /* x * 1, x / 1, x ^ 1 */
 static struct ir_value *by_one(struct rewrite *w, struct ir_node *n)
 {
-    return operand_is(n, 1, 1) && has_result_type(n, n->in[0].value) && rewrite_go(w) ? n->in[0].value : NULL;
+    return rewrite_operand_is(n, 1, 1) && rewrite_has_result_type(n, n->in[0].value) && rewrite_go(w) ? n->in[0].value : NULL;
 }
 
 /* x * -1 = -x */
 static struct ir_value *mul_minus_one(struct rewrite *w, struct ir_node *n)
 {
-    return operand_is(n, 1, -1) && has_result_type(n, n->in[0].value) && rewrite_go(w)
+    return rewrite_operand_is(n, 1, -1) && rewrite_has_result_type(n, n->in[0].value) && rewrite_go(w)
                ? ir_unary(&w->b, IR_neg, n->in[0].value)
                : NULL;
 }
@@ -131,14 +131,14 @@ static struct ir_value *mul_minus_one(struct rewrite *w, struct ir_node *n)
 /* or, xor, shl, shr by 0; for bools: or, xor with false */
 static struct ir_value *bits_zero(struct rewrite *w, struct ir_node *n)
 {
-    return operand_is(n, 1, 0) && has_result_type(n, n->in[0].value) && rewrite_go(w) ? n->in[0].value : NULL;
+    return rewrite_operand_is(n, 1, 0) && rewrite_has_result_type(n, n->in[0].value) && rewrite_go(w) ? n->in[0].value : NULL;
 }
 
 /* and(x, true) = x */
 static struct ir_value *and_true(struct rewrite *w, struct ir_node *n)
 {
-    bool yes = dtype_of(n->out[0]) == TCC_BOOL && operand_is(n, 1, 1);
-    return yes && has_result_type(n, n->in[0].value) && rewrite_go(w) ? n->in[0].value : NULL;
+    bool yes = rewrite_dtype_of(n->out[0]) == TCC_BOOL && rewrite_operand_is(n, 1, 1);
+    return yes && rewrite_has_result_type(n, n->in[0].value) && rewrite_go(w) ? n->in[0].value : NULL;
 }
 
 /* min, max, and, or of a value with itself */
@@ -150,22 +150,22 @@ static struct ir_value *with_itself(struct rewrite *w, struct ir_node *n)
 /* neg neg, not not: the operand's operand */
 static struct ir_value *twice_back(struct rewrite *w, struct ir_node *n)
 {
-    struct ir_node *inner = operand_node(n, 0, n->op);
+    struct ir_node *inner = rewrite_operand_node(n, 0, n->op);
     return inner && rewrite_go(w) ? inner->in[0].value : NULL;
 }
 
 /* abs abs, relu relu, floor floor...: the operand */
 static struct ir_value *twice_once(struct rewrite *w, struct ir_node *n)
 {
-    return operand_node(n, 0, n->op) && rewrite_go(w) ? n->in[0].value : NULL;
+    return rewrite_operand_node(n, 0, n->op) && rewrite_go(w) ? n->in[0].value : NULL;
 }
 
 /* abs(-x) = abs(x), square(-x) = square(|x|) = square(x) */
 static struct ir_value *even(struct rewrite *w, struct ir_node *n)
 {
-    struct ir_node *inner = operand_node(n, 0, IR_neg);
+    struct ir_node *inner = rewrite_operand_node(n, 0, IR_neg);
     if (!inner && n->op == IR_square)
-        inner = operand_node(n, 0, IR_abs);
+        inner = rewrite_operand_node(n, 0, IR_abs);
     return inner && rewrite_go(w) ? ir_unary(&w->b, n->op, inner->in[0].value) : NULL;
 }
 
@@ -178,13 +178,13 @@ static struct ir_value *select_known(struct rewrite *w, struct ir_node *n)
         v = n->in[1].value;
     else if (ir_splat_f(n->in[0].value, &c))
         v = n->in[c != 0 ? 1 : 2].value;
-    return v && has_result_type(n, v) && rewrite_go(w) ? v : NULL;
+    return v && rewrite_has_result_type(n, v) && rewrite_go(w) ? v : NULL;
 }
 
 /* not(eq(x, y)) = ne(x, y) and the other way round; the order comparisons differ for NaN */
 static struct ir_value *not_equal(struct rewrite *w, struct ir_node *n)
 {
-    struct ir_node *eq = operand_node(n, 0, IR_eq), *ne = operand_node(n, 0, IR_ne), *c = eq ? eq : ne;
+    struct ir_node *eq = rewrite_operand_node(n, 0, IR_eq), *ne = rewrite_operand_node(n, 0, IR_ne), *c = eq ? eq : ne;
     return c && rewrite_go(w) ? ir_binary(&w->b, eq ? IR_ne : IR_eq, c->in[0].value, c->in[1].value) : NULL;
 }
 
@@ -200,7 +200,7 @@ static struct ir_value *square(struct rewrite *w, struct ir_node *n)
 static struct ir_value *silu(struct rewrite *w, struct ir_node *n)
 {
     for (int i = 0; i < 2; i++) {
-        struct ir_node *s = operand_node(n, i, IR_sigmoid);
+        struct ir_node *s = rewrite_operand_node(n, i, IR_sigmoid);
         if (s && s->in[0].value == n->in[1 - i].value && pass_bounded(w->run) && rewrite_go(w))
             return ir_unary(&w->b, IR_silu, s->in[0].value);
     }
@@ -210,28 +210,28 @@ static struct ir_value *silu(struct rewrite *w, struct ir_node *n)
 /* max(0, x) = relu(x), as its body says; max(x, 0) = relu(x) [b]: the sign of a zero */
 static struct ir_value *max_zero(struct rewrite *w, struct ir_node *n)
 {
-    struct ir_value *x = operand_is(n, 0, 0)                                                 ? n->in[1].value
-                         : operand_is(n, 1, 0) && (!float_result(n) || pass_bounded(w->run)) ? n->in[0].value
+    struct ir_value *x = rewrite_operand_is(n, 0, 0)                                                 ? n->in[1].value
+                         : rewrite_operand_is(n, 1, 0) && (!float_result(n) || pass_bounded(w->run)) ? n->in[0].value
                                                                                              : NULL;
-    return x && has_result_type(n, x) && rewrite_go(w) ? ir_unary(&w->b, IR_relu, x) : NULL;
+    return x && rewrite_has_result_type(n, x) && rewrite_go(w) ? ir_unary(&w->b, IR_relu, x) : NULL;
 }
 
 /* clip(x, 0, inf) = relu(x); clip(x, -inf, inf) = x: as the bodies say */
 static struct ir_value *clip_open(struct rewrite *w, struct ir_node *n)
 {
     struct ir_value *x = n->in[0].value;
-    if (!float_result(n) || !has_result_type(n, x) || !operand_is(n, 2, INFINITY))
+    if (!float_result(n) || !rewrite_has_result_type(n, x) || !rewrite_operand_is(n, 2, INFINITY))
         return NULL;
-    if (operand_is(n, 1, 0))
+    if (rewrite_operand_is(n, 1, 0))
         return rewrite_go(w) ? ir_unary(&w->b, IR_relu, x) : NULL;
-    return operand_is(n, 1, -INFINITY) && rewrite_go(w) ? x : NULL;
+    return rewrite_operand_is(n, 1, -INFINITY) && rewrite_go(w) ? x : NULL;
 }
 
 /* div(1, x) = recip(x) */
 static struct ir_value *recip(struct rewrite *w, struct ir_node *n)
 {
     struct ir_value *x = n->in[1].value;
-    return float_result(n) && operand_is(n, 0, 1) && has_result_type(n, x) && rewrite_go(w)
+    return float_result(n) && rewrite_operand_is(n, 0, 1) && rewrite_has_result_type(n, x) && rewrite_go(w)
                ? ir_unary(&w->b, IR_recip, x)
                : NULL;
 }
@@ -239,7 +239,7 @@ static struct ir_value *recip(struct rewrite *w, struct ir_node *n)
 /* recip(sqrt(x)) = rsqrt(x) */
 static struct ir_value *rsqrt(struct rewrite *w, struct ir_node *n)
 {
-    struct ir_node *root = operand_node(n, 0, IR_sqrt);
+    struct ir_node *root = rewrite_operand_node(n, 0, IR_sqrt);
     return root && rewrite_go(w) ? ir_unary(&w->b, IR_rsqrt, root->in[0].value) : NULL;
 }
 
@@ -249,15 +249,15 @@ static struct ir_value *pow_constant(struct rewrite *w, struct ir_node *n)
     struct ir_value *x = n->in[0].value;
     bool bounded = pass_bounded(w->run) || !float_result(n);
 
-    if (!has_result_type(n, x))
+    if (!rewrite_has_result_type(n, x))
         return NULL;
-    if (operand_is(n, 1, 2))
+    if (rewrite_operand_is(n, 1, 2))
         return bounded && rewrite_go(w) ? ir_unary(&w->b, IR_square, x) : NULL;
-    if (operand_is(n, 1, 3))
+    if (rewrite_operand_is(n, 1, 3))
         return bounded && rewrite_go(w) ? ir_binary(&w->b, IR_mul, ir_unary(&w->b, IR_square, x), x) : NULL;
-    if (operand_is(n, 1, -1))
+    if (rewrite_operand_is(n, 1, -1))
         return float_result(n) && bounded && rewrite_go(w) ? ir_unary(&w->b, IR_recip, x) : NULL;
-    if (operand_is(n, 1, 0.5))
+    if (rewrite_operand_is(n, 1, 0.5))
         return pass_fast(w->run) && rewrite_go(w) ? ir_unary(&w->b, IR_sqrt, x) : NULL;
     return NULL;
 }
@@ -278,7 +278,7 @@ static struct ir_value *reduce_nothing(struct rewrite *w, struct ir_node *n)
         return NULL;
     if (!rewrite_go(w))
         return NULL;
-    return has_result_type(n, x) ? x : ir_reshape_to(&w->b, x, t->rank, t->dim);
+    return rewrite_has_result_type(n, x) ? x : ir_reshape_to(&w->b, x, t->rank, t->dim);
 }
 
 static const struct rewrite_rule rules[] = {
@@ -495,7 +495,7 @@ static bool resolve_bind(struct pass_run *r, struct ir_node *n)
 /* unbox(box(x)) = x, its symbols being x's dims */
 static bool unbox_box(struct pass_run *r, struct ir_node *n)
 {
-    struct ir_node *box = operand_node(n, 0, IR_box);
+    struct ir_node *box = rewrite_operand_node(n, 0, IR_box);
     struct pairs pairs = {0};
     struct ir_func *f = n->block->func;
 

@@ -22,7 +22,7 @@ bool pass_quantise_run(struct pass_run *r);
 static bool same_scale(const struct q_form *a, const struct q_form *b)
 {
     double x, y;
-    return dtype_of(a->x) == dtype_of(b->x) && q_per_tensor(a, &x) && q_per_tensor(b, &y) && x == y &&
+    return rewrite_dtype_of(a->x) == rewrite_dtype_of(b->x) && q_per_tensor(a, &x) && q_per_tensor(b, &y) && x == y &&
            a->zero == b->zero;
 }
 
@@ -41,7 +41,7 @@ static struct ir_value *move_bytes(struct rewrite *w, struct ir_node *n)
         q = i ? q : other;
         in[i] = other.x;
     }
-    if (dtype_of(n->out[0]) != TCC_F32 || !rewrite_go(w))
+    if (rewrite_dtype_of(n->out[0]) != TCC_F32 || !rewrite_go(w))
         return NULL;
     struct ir_value *v = q_again(w, n, n->nin, in, TCC_NONE);
     return v ? q_dequantise(w, v, q.zero, q.scale ? ir_constant_f(&w->b, TCC_F32, scale) : NULL) : NULL;
@@ -55,12 +55,12 @@ static struct ir_value *pad_bytes(struct rewrite *w, struct ir_node *n)
     const char *mode = ir_get_s(n, IR_ATTR_mode, "constant");
     if (!q_dequantised(w, n->in[0].value, &q) || !q_per_tensor(&q, &scale))
         return NULL;
-    if (mode[0] == 'c' && operand(n, 1) && (!q_known(w->b.ctx, n->in[1].value) || !ir_splat_f(n->in[1].value, &value)))
+    if (mode[0] == 'c' && rewrite_operand(n, 1) && (!q_known(w->b.ctx, n->in[1].value) || !ir_splat_f(n->in[1].value, &value)))
         return NULL;
-    bool fits = dtype_of(q.x) == TCC_U8 ? q.zero >= 0 && q.zero <= 255 : q.zero >= -128 && q.zero <= 127;
+    bool fits = rewrite_dtype_of(q.x) == TCC_U8 ? q.zero >= 0 && q.zero <= 255 : q.zero >= -128 && q.zero <= 127;
     if (value != 0 || !fits || !rewrite_go(w))
         return NULL;
-    struct ir_value *in[2] = {q.x, ir_constant_i(&w->b, dtype_of(q.x), q.zero)};
+    struct ir_value *in[2] = {q.x, ir_constant_i(&w->b, rewrite_dtype_of(q.x), q.zero)};
     struct ir_value *v = q_again(w, n, mode[0] == 'c' ? 2 : 1, in, TCC_NONE);
     return v ? q_dequantise(w, v, q.zero, q.scale ? ir_constant_f(&w->b, TCC_F32, scale) : NULL) : NULL;
 }
@@ -73,7 +73,7 @@ static struct ir_value *pool_bytes(struct rewrite *w, struct ir_node *n)
     struct ir_value *x = n->in[0].value;
     if (x->def && x->def->op == IR_cast)
         return NULL;
-    if (dtype_of(n->out[0]) != TCC_F32 || !pass_bounded(w->run) || !q_dequantised(w, x, &q) ||
+    if (rewrite_dtype_of(n->out[0]) != TCC_F32 || !pass_bounded(w->run) || !q_dequantised(w, x, &q) ||
         !q_per_tensor(&q, &scale) || ir_get_s(n, IR_ATTR_mode, "valid")[0] != 'v' || !rewrite_go(w))
         return NULL;
     struct ir_value *v = ir_cast_to(&w->b, q.x, TCC_F32);
@@ -88,8 +88,8 @@ static struct ir_value *pool_bytes(struct rewrite *w, struct ir_node *n)
 static struct ir_value *widen_unsigned(struct rewrite *w, struct ir_node *n)
 {
     struct ir_value *x = n->in[0].value;
-    enum tcc_dtype d = dtype_of(n->out[0]);
-    if (dtype_of(x) != TCC_I8 || (d != TCC_F32 && d != TCC_I32))
+    enum tcc_dtype d = rewrite_dtype_of(n->out[0]);
+    if (rewrite_dtype_of(x) != TCC_I8 || (d != TCC_F32 && d != TCC_I32))
         return NULL;
     x = q_unsigned(w, x, true);
     if (!x || !rewrite_go(w))
@@ -103,7 +103,7 @@ static struct ir_value *join_zeros(struct rewrite *w, struct ir_node *n)
 {
     struct q_form q;
     struct ir_node *inner = n->in[0].value->def;
-    enum tcc_dtype d = dtype_of(n->out[0]);
+    enum tcc_dtype d = rewrite_dtype_of(n->out[0]);
     if (!inner || (inner->op != IR_add && inner->op != IR_sub) || !q_centred(w, n->out[0], &q) || q.zeros ||
         !rewrite_go(w))
         return NULL;
@@ -168,7 +168,7 @@ static struct ir_value *round_quotient(struct rewrite *w, struct ir_node *n)
     struct q_form q;
     double from, to;
     bool is_free;
-    if (dtype_of(n->out[0]) != TCC_F32 || !pass_bounded(w->run) || !by || (by->op != IR_div && by->op != IR_mul) ||
+    if (rewrite_dtype_of(n->out[0]) != TCC_F32 || !pass_bounded(w->run) || !by || (by->op != IR_div && by->op != IR_mul) ||
         by->in[0].value->type != n->out[0]->type || !known_positive(w, by->in[1].value))
         return NULL;
     struct ir_value *y = by->in[0].value, *k = by->in[1].value;
@@ -206,11 +206,11 @@ static struct ir_value *clip_rounded(struct rewrite *w, struct ir_node *n)
     struct ir_value *x = n->in[0].value, *zero = NULL;
     struct q_form q;
     double lo, hi, z = 0;
-    if (!tcc_is_float(dtype_of(x)) || !q_known(b->ctx, n->in[1].value) || !q_known(b->ctx, n->in[2].value) ||
+    if (!tcc_is_float(rewrite_dtype_of(x)) || !q_known(b->ctx, n->in[1].value) || !q_known(b->ctx, n->in[2].value) ||
         !ir_splat_f(n->in[1].value, &lo) || !ir_splat_f(n->in[2].value, &hi))
         return NULL;
     if (x->type == n->out[0]->type && q_centred(w, x, &q) && !q.zeros) {
-        int64_t least = dtype_of(q.x) == TCC_I8 ? -128 : 0;
+        int64_t least = rewrite_dtype_of(q.x) == TCC_I8 ? -128 : 0;
         return lo <= least - q.zero && hi >= least + 255 - q.zero && rewrite_go(w) ? x : NULL;
     }
     if (x->def && x->def->op == IR_add && q_known(b->ctx, x->def->in[1].value) && ir_splat_f(x->def->in[1].value, &z)) {
@@ -230,10 +230,10 @@ static struct ir_value *clip_rounded(struct rewrite *w, struct ir_node *n)
 /* A byte that became a float and is a byte again. */
 static struct ir_value *cast_back(struct rewrite *w, struct ir_node *n)
 {
-    struct ir_node *inner = operand_node(n, 0, IR_cast);
-    enum tcc_dtype d = dtype_of(n->out[0]);
-    if (!inner || (d != TCC_U8 && d != TCC_I8) || dtype_of(inner->in[0].value) != d ||
-        (dtype_of(inner->out[0]) != TCC_F32 && dtype_of(inner->out[0]) != TCC_I32) || !rewrite_go(w))
+    struct ir_node *inner = rewrite_operand_node(n, 0, IR_cast);
+    enum tcc_dtype d = rewrite_dtype_of(n->out[0]);
+    if (!inner || (d != TCC_U8 && d != TCC_I8) || rewrite_dtype_of(inner->in[0].value) != d ||
+        (rewrite_dtype_of(inner->out[0]) != TCC_F32 && rewrite_dtype_of(inner->out[0]) != TCC_I32) || !rewrite_go(w))
         return NULL;
     return inner->in[0].value;
 }
@@ -241,10 +241,10 @@ static struct ir_value *cast_back(struct rewrite *w, struct ir_node *n)
 /* A cast to bytes saturates, so that a clip to their range before it is idle. Last: other rules look for the clip. */
 static struct ir_value *drop_clip(struct rewrite *w, struct ir_node *n)
 {
-    struct ir_node *clip = operand_node(n, 0, IR_clip);
-    double lo, hi, least = dtype_of(n->out[0]) == TCC_I8 ? -128 : 0;
-    if (!clip || (dtype_of(n->out[0]) != TCC_U8 && dtype_of(n->out[0]) != TCC_I8) ||
-        !tcc_is_float(dtype_of(clip->out[0])) || clip->in[0].value->type != clip->out[0]->type ||
+    struct ir_node *clip = rewrite_operand_node(n, 0, IR_clip);
+    double lo, hi, least = rewrite_dtype_of(n->out[0]) == TCC_I8 ? -128 : 0;
+    if (!clip || (rewrite_dtype_of(n->out[0]) != TCC_U8 && rewrite_dtype_of(n->out[0]) != TCC_I8) ||
+        !tcc_is_float(rewrite_dtype_of(clip->out[0])) || clip->in[0].value->type != clip->out[0]->type ||
         !ir_splat_f(clip->in[1].value, &lo) || !ir_splat_f(clip->in[2].value, &hi) || lo > least || hi < least + 255 ||
         !rewrite_go(w))
         return NULL;

@@ -21,7 +21,7 @@ bool pass_simplify_moves_run(struct pass_run *r);
 /* Shared first rule of reshape, expand, cast, transpose...: nothing happens at all. */
 static struct ir_value *same_type(struct rewrite *w, struct ir_node *n)
 {
-    return has_result_type(n, n->in[0].value) && rewrite_go(w) ? n->in[0].value : NULL;
+    return rewrite_has_result_type(n, n->in[0].value) && rewrite_go(w) ? n->in[0].value : NULL;
 }
 
 /* -- transpose ------------------------------------------------------------------------------------ */
@@ -37,7 +37,7 @@ static struct ir_value *transpose_nothing(struct rewrite *w, struct ir_node *n)
 
 static struct ir_value *transpose_transpose(struct rewrite *w, struct ir_node *n)
 {
-    struct ir_node *inner = operand_node(n, 0, IR_transpose);
+    struct ir_node *inner = rewrite_operand_node(n, 0, IR_transpose);
     int64_t composed[TCC_MAX_RANK];
 
     if (!inner || !rewrite_go(w))
@@ -68,7 +68,7 @@ static struct ir_value *transpose_ones(struct rewrite *w, struct ir_node *n)
 /* A concat of values of extent 1 along its axis, which nobody else reads: values that are stacked. */
 static struct ir_node *stack_of(const struct ir_node *n, int64_t *axis)
 {
-    struct ir_node *c = operand_node(n, 0, IR_concat);
+    struct ir_node *c = rewrite_operand_node(n, 0, IR_concat);
     if (!c || !ir_has_one_use(c->out[0]) || c->nin < 2)
         return NULL;
     *axis = ir_get_i(c, IR_ATTR_axis, 0);
@@ -132,7 +132,7 @@ static struct ir_value *reshape_stack(struct rewrite *w, struct ir_node *n)
 static struct ir_value *matmul_transpose(struct rewrite *w, struct ir_node *n)
 {
     for (int i = 0; i < 2; i++) {
-        struct ir_node *move = operand_node(n, i, IR_transpose);
+        struct ir_node *move = rewrite_operand_node(n, i, IR_transpose);
         if (!move)
             continue;
         const struct ir_attr *perm = ir_attr(move, IR_ATTR_perm);
@@ -154,17 +154,17 @@ static struct ir_value *matmul_transpose(struct rewrite *w, struct ir_node *n)
 
 static struct ir_value *reshape_reshape(struct rewrite *w, struct ir_node *n)
 {
-    struct ir_node *inner = operand_node(n, 0, IR_reshape);
+    struct ir_node *inner = rewrite_operand_node(n, 0, IR_reshape);
     ir_type t = n->out[0]->type;
     if (!inner || !rewrite_go(w))
         return NULL;
     struct ir_value *x = inner->in[0].value;
-    return has_result_type(n, x) ? x : ir_reshape_to(&w->b, x, t->rank, t->dim);
+    return rewrite_has_result_type(n, x) ? x : ir_reshape_to(&w->b, x, t->rank, t->dim);
 }
 
 static struct ir_value *expand_expand(struct rewrite *w, struct ir_node *n)
 {
-    struct ir_node *inner = operand_node(n, 0, IR_expand);
+    struct ir_node *inner = rewrite_operand_node(n, 0, IR_expand);
     ir_type t = n->out[0]->type;
     return inner && rewrite_go(w) ? ir_expand_to(&w->b, inner->in[0].value, t->rank, t->dim) : NULL;
 }
@@ -198,7 +198,7 @@ static struct ir_value *expand_under_map(struct rewrite *w, struct ir_node *n)
     if (ir_op_info(n->op)->kind != IR_K_MAP || n->nin < 2)
         return NULL;
     for (int i = 0; i < n->nin; i++) {
-        struct ir_node *expand = operand_node(n, i, IR_expand);
+        struct ir_node *expand = rewrite_operand_node(n, i, IR_expand);
         if (!expand || !dims_without(n, i, expand->in[0].value->type) || !rewrite_go(w))
             continue;
         ir_set_operand(n, i, expand->in[0].value);
@@ -234,7 +234,7 @@ static struct ir_value *slice_nothing(struct rewrite *w, struct ir_node *n)
 
 static struct ir_value *slice_slice(struct rewrite *w, struct ir_node *n)
 {
-    struct ir_node *inner = operand_node(n, 0, IR_slice);
+    struct ir_node *inner = rewrite_operand_node(n, 0, IR_slice);
     ir_expr starts[TCC_MAX_RANK], steps[TCC_MAX_RANK];
     struct ir_ctx *ctx = w->b.ctx;
     int rank = n->out[0]->type->rank;
@@ -253,7 +253,7 @@ static struct ir_value *slice_slice(struct rewrite *w, struct ir_node *n)
 /* What is taken lies in one operand for certain: slice that. */
 static struct ir_value *slice_concat(struct rewrite *w, struct ir_node *n)
 {
-    struct ir_node *concat = operand_node(n, 0, IR_concat);
+    struct ir_node *concat = rewrite_operand_node(n, 0, IR_concat);
     ir_expr starts[TCC_MAX_RANK];
     struct ir_ctx *ctx = w->b.ctx;
     int rank = n->out[0]->type->rank;
@@ -290,7 +290,7 @@ static struct ir_value *concat_flat(struct rewrite *w, struct ir_node *n)
 
     for (int i = 0; i < n->nin; i++) {
         struct ir_value *x = n->in[i].value;
-        struct ir_node *inner = operand_node(n, i, IR_concat);
+        struct ir_node *inner = rewrite_operand_node(n, i, IR_concat);
         if (ir_is_value(x->type->dim[axis], 0)) {
             changed = true;
         } else if (inner && ir_get_i(inner, IR_ATTR_axis, 0) == axis && ir_has_one_use(x)) {
@@ -349,7 +349,7 @@ static struct ir_value *pad_nothing(struct rewrite *w, struct ir_node *n)
         if (!ir_is_value(ir_attr(n, IR_ATTR_before)->exprs[i], 0) ||
             !ir_is_value(ir_attr(n, IR_ATTR_after)->exprs[i], 0))
             return NULL;
-    return has_result_type(n, n->in[0].value) && rewrite_go(w) ? n->in[0].value : NULL;
+    return rewrite_has_result_type(n, n->in[0].value) && rewrite_go(w) ? n->in[0].value : NULL;
 }
 
 /* -- cast ---------------------------------------------------------------------------------------------------- */
@@ -370,13 +370,13 @@ static bool holds_all(enum tcc_dtype narrow, enum tcc_dtype wide)
 
 static struct ir_value *cast_cast(struct rewrite *w, struct ir_node *n)
 {
-    struct ir_node *inner = operand_node(n, 0, IR_cast);
+    struct ir_node *inner = rewrite_operand_node(n, 0, IR_cast);
     if (!inner)
         return NULL;
     struct ir_value *x = inner->in[0].value;
-    if (!holds_all(dtype_of(x), dtype_of(n->in[0].value)) || !rewrite_go(w))
+    if (!holds_all(rewrite_dtype_of(x), rewrite_dtype_of(n->in[0].value)) || !rewrite_go(w))
         return NULL;
-    if (has_result_type(n, x))
+    if (rewrite_has_result_type(n, x))
         return x;
     ir_set_operand(n, 0, x);
     return n->out[0];
@@ -407,7 +407,7 @@ static struct ir_value *gather_one(struct rewrite *w, struct ir_node *n)
         steps[i] = ir_const(ctx, 1);
     }
     struct ir_value *taken = build_slice(w, x, t->rank, starts, sizes, steps);
-    return taken && has_result_type(n, taken) ? taken : taken ? ir_reshape_to(&w->b, taken, out->rank, out->dim) : NULL;
+    return taken && rewrite_has_result_type(n, taken) ? taken : taken ? ir_reshape_to(&w->b, taken, out->rank, out->dim) : NULL;
 }
 
 static const struct rewrite_rule rules[] = {

@@ -6,7 +6,7 @@
 
 static bool is_byte(const struct ir_value *v)
 {
-    return v && (dtype_of(v) == TCC_I8 || dtype_of(v) == TCC_U8);
+    return v && (rewrite_dtype_of(v) == TCC_I8 || rewrite_dtype_of(v) == TCC_U8);
 }
 
 /* -- Constants ------------------------------------------------------------------------------------------- */
@@ -64,7 +64,7 @@ static bool take_zero(struct rewrite *w, struct q_form *q, struct ir_value *z, i
         return true;
     }
     const struct ir_tensor *t = q_known(w->b.ctx, z);
-    if (q->zeros || (dtype_of(z) != TCC_I32 && !t))
+    if (q->zeros || (rewrite_dtype_of(z) != TCC_I32 && !t))
         return false;
     for (int64_t i = 0; t && i < t->nelems; i++) {
         double d = tcc_load_f64((enum tcc_dtype)t->dtype, ir_tensor_at(t, i));
@@ -80,7 +80,7 @@ static bool take_zero(struct rewrite *w, struct q_form *q, struct ir_value *z, i
 bool q_centred(struct rewrite *w, struct ir_value *v, struct q_form *q)
 {
     *q = (struct q_form){0};
-    if (dtype_of(v) != TCC_F32 && dtype_of(v) != TCC_I32)
+    if (rewrite_dtype_of(v) != TCC_F32 && rewrite_dtype_of(v) != TCC_I32)
         return false;
     for (int depth = 0; depth < 4 && v->def; depth++) {
         struct ir_node *n = v->def;
@@ -113,7 +113,7 @@ static bool positive(const struct ir_tensor *t)
 bool q_dequantised(struct rewrite *w, struct ir_value *v, struct q_form *q)
 {
     struct ir_node *n = v->def;
-    if (dtype_of(v) != TCC_F32 || !n)
+    if (rewrite_dtype_of(v) != TCC_F32 || !n)
         return false;
     if (n->op != IR_mul)
         return q_centred(w, v, q);
@@ -163,14 +163,14 @@ static struct ir_value *shift_quantised(struct rewrite *w, const struct ir_node 
     struct ir_node *clip = cast->in[0].value->def;
     struct q_form q;
     double lo, hi;
-    if (q_centred(w, cast->in[0].value, &q) && !q.zeros && q.zero == 128 && dtype_of(q.x) == TCC_U8)
+    if (q_centred(w, cast->in[0].value, &q) && !q.zeros && q.zero == 128 && rewrite_dtype_of(q.x) == TCC_U8)
         return q.x;
-    if (!clip || clip->op != IR_clip || !tcc_is_float(dtype_of(clip->out[0])) ||
+    if (!clip || clip->op != IR_clip || !tcc_is_float(rewrite_dtype_of(clip->out[0])) ||
         !q_known(w->b.ctx, clip->in[1].value) || !q_known(w->b.ctx, clip->in[2].value) ||
         !ir_splat_f(clip->in[1].value, &lo) || !ir_splat_f(clip->in[2].value, &hi) || lo < -128 || hi > 127 ||
         lo != floor(lo) || hi != floor(hi))
         return NULL;
-    enum tcc_dtype d = dtype_of(clip->out[0]);
+    enum tcc_dtype d = rewrite_dtype_of(clip->out[0]);
     struct ir_builder *b = &w->b;
     struct ir_value *t = clip->in[0].value, *offset = ir_constant_f(b, d, 128);
     if (t->def && t->def->op == IR_add && q_known(b->ctx, t->def->in[1].value)) {

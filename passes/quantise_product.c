@@ -34,7 +34,7 @@ static struct ir_value *as_i8(struct rewrite *w, const struct ir_tensor *t)
 static bool signed_weights(struct rewrite *w, struct q_form *q)
 {
     struct ir_builder *b = &w->b;
-    if (dtype_of(q->x) == TCC_I8 && !q->zero && !q->zeros)
+    if (rewrite_dtype_of(q->x) == TCC_I8 && !q->zero && !q->zeros)
         return true;
     const struct ir_tensor *bytes = q_known(b->ctx, q->x);
     if (bytes && (!q->zeros || q_known(b->ctx, q->zeros))) {
@@ -50,7 +50,7 @@ static bool signed_weights(struct rewrite *w, struct q_form *q)
             return true;
         }
     }
-    if (dtype_of(q->x) == TCC_I8)
+    if (rewrite_dtype_of(q->x) == TCC_I8)
         return true;
     struct ir_value *x = ir_cast_to(b, q->x, TCC_I32);
     x = ir_binary(b, IR_sub, x, ir_constant_i(b, TCC_I32, 128));
@@ -133,7 +133,7 @@ static bool zero_is_byte(const struct q_form *q)
     const struct ir_node *cast = q->zeros ? q->zeros->def : NULL;
     if (!q->zeros)
         return q->zero >= 0 && q->zero <= 255;
-    enum tcc_dtype from = cast && cast->op == IR_cast ? dtype_of(cast->in[0].value) : TCC_NONE;
+    enum tcc_dtype from = cast && cast->op == IR_cast ? rewrite_dtype_of(cast->in[0].value) : TCC_NONE;
     return (from == TCC_U8 && q->zero == 0) || (from == TCC_I8 && q->zero == 128);
 }
 
@@ -198,7 +198,7 @@ static struct ir_value *product(struct rewrite *w, const struct ir_node *n, stru
 {
     if (!signed_weights(w, b))
         return NULL;
-    if (dtype_of(a->x) == TCC_I8) {
+    if (rewrite_dtype_of(a->x) == TCC_I8) {
         a->x = q_unsigned(w, a->x, false);
         a->zero += 128;
     }
@@ -210,10 +210,10 @@ static struct ir_value *product(struct rewrite *w, const struct ir_node *n, stru
 struct ir_value *q_integer_product(struct rewrite *w, struct ir_node *n)
 {
     struct q_form a, b;
-    if (dtype_of(n->out[0]) != TCC_I32 || dtype_of(n->in[0].value) != TCC_I32 || dtype_of(n->in[1].value) != TCC_I32 ||
+    if (rewrite_dtype_of(n->out[0]) != TCC_I32 || rewrite_dtype_of(n->in[0].value) != TCC_I32 || rewrite_dtype_of(n->in[1].value) != TCC_I32 ||
         !q_centred(w, n->in[0].value, &a) || !q_centred(w, n->in[1].value, &b) || !rewrite_go(w))
         return NULL;
-    return product(w, n, &a, &b, operand(n, 2));
+    return product(w, n, &a, &b, rewrite_operand(n, 2));
 }
 
 /* -- Products of floats --------------------------------------------------------------------------------------------- */
@@ -264,11 +264,11 @@ struct ir_value *q_float_product(struct rewrite *w, struct ir_node *n)
     struct ir_builder *at = &w->b;
     struct q_form a, b;
     double sa;
-    if (dtype_of(n->out[0]) != TCC_F32 || dtype_of(n->in[0].value) != TCC_F32 || !pass_bounded(w->run) ||
+    if (rewrite_dtype_of(n->out[0]) != TCC_F32 || rewrite_dtype_of(n->in[0].value) != TCC_F32 || !pass_bounded(w->run) ||
         !q_dequantised(w, n->in[0].value, &a) || !q_per_tensor(&a, &sa) || !q_dequantised(w, n->in[1].value, &b) ||
         !q_known(at->ctx, b.x) || !fits_i32(n) || !rewrite_go(w))
         return NULL;
-    struct ir_value *scale = b.scale, *bias = operand(n, 2);
+    struct ir_value *scale = b.scale, *bias = rewrite_operand(n, 2);
     if (!result_scale(w, n, &scale))
         return NULL;
     struct ir_value *y = product(w, n, &a, &b, NULL);

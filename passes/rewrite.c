@@ -15,30 +15,30 @@ bool rewrite_go(struct rewrite *w)
     return false;
 }
 
-struct ir_value *operand(const struct ir_node *n, int i)
+struct ir_value *rewrite_operand(const struct ir_node *n, int i)
 {
     return i < n->nin ? n->in[i].value : NULL;
 }
 
-struct ir_node *operand_node(const struct ir_node *n, int i, enum ir_op op)
+struct ir_node *rewrite_operand_node(const struct ir_node *n, int i, enum ir_op op)
 {
-    struct ir_value *v = operand(n, i);
+    struct ir_value *v = rewrite_operand(n, i);
     return v && v->def && v->def->op == op ? v->def : NULL;
 }
 
-bool has_result_type(const struct ir_node *n, const struct ir_value *x)
+bool rewrite_has_result_type(const struct ir_node *n, const struct ir_value *x)
 {
     return x && x->type == n->out[0]->type;
 }
 
-bool operand_is(const struct ir_node *n, int i, double v)
+bool rewrite_operand_is(const struct ir_node *n, int i, double v)
 {
     double c;
-    struct ir_value *x = operand(n, i);
+    struct ir_value *x = rewrite_operand(n, i);
     return x && ir_splat_f(x, &c) && c == v && !signbit(c) == !signbit(v);
 }
 
-enum tcc_dtype dtype_of(const struct ir_value *v)
+enum tcc_dtype rewrite_dtype_of(const struct ir_value *v)
 {
     return v && v->type && v->type->kind == IR_T_TENSOR ? (enum tcc_dtype)v->type->dtype : TCC_NONE;
 }
@@ -70,7 +70,7 @@ static bool apply(struct rewrite *w, const struct rewrite_rule *rule, struct ir_
     }
     if (v == n->out[0])
         return true;
-    if (!has_result_type(n, v)) {
+    if (!rewrite_has_result_type(n, v)) {
         discard(before, n);
         return false;
     }

@@ -20,13 +20,13 @@ bool rewrite_module(struct pass_run *r, const struct rewrite_rule *rules, int nr
 bool rewrite_go(struct rewrite *w);
 
 /* Operand i, NULL when omitted or not there; the node that defines it, if it is of that op. */
-struct ir_value *operand(const struct ir_node *n, int i);
-struct ir_node *operand_node(const struct ir_node *n, int i, enum ir_op op);
+struct ir_value *rewrite_operand(const struct ir_node *n, int i);
+struct ir_node *rewrite_operand_node(const struct ir_node *n, int i, enum ir_op op);
 /* Does x have the type of n's result? */
-bool has_result_type(const struct ir_node *n, const struct ir_value *x);
+bool rewrite_has_result_type(const struct ir_node *n, const struct ir_value *x);
 /* Is operand i a constant with all elements equal to v (and of the same sign)? */
-bool operand_is(const struct ir_node *n, int i, double v);
-enum tcc_dtype dtype_of(const struct ir_value *v);
+bool rewrite_operand_is(const struct ir_node *n, int i, double v);
+enum tcc_dtype rewrite_dtype_of(const struct ir_value *v);
 
 /* The integer values of a small i64 or i32 tensor (rank 0 or 1) as expressions: constants, `dims`, and arithmetic and
  * moves on those. Their number, or -1. `out` has room for `most`. */

@@ -99,10 +99,7 @@ static enum launch how_launched(void)
 
 static double limit_of(const struct tccrt_comm_options *o)
 {
-    const char *text = getenv("TCCC_COMM_TIMEOUT");
-    double limit = o->timeout > 0 ? o->timeout : text ? strtod(text, NULL) : 0;
-
-    return limit > 0 ? limit : 10;
+    return o->timeout > 0 ? o->timeout : tccrt_env_seconds("TCCC_COMM_TIMEOUT", 10);
 }
 
 static struct tccrt_comm *comm_new(int size)
@@ -133,6 +130,8 @@ int tccrt_comm_init(const struct tccrt_comm_options *options, struct tccrt_comm 
     *world = the_world;
     if (the_world)
         return TCC_OK;
+    if ((status = tccrt_env_check()))
+        return status;
     how = o->alone ? ALONE : o->adopt ? MPI : how_launched();
     if (how == WRONG)
         return TCC_EENV;
@@ -152,6 +151,11 @@ int tccrt_comm_init(const struct tccrt_comm_options *options, struct tccrt_comm 
         c->ranks[i] = i;
     *world = the_world = c;
     return TCC_OK;
+}
+
+bool tccrt_comm_initialized(void)
+{
+    return the_world && the_world->size > 1;
 }
 
 int tccrt_comm_finalize(struct tccrt_comm *world, const char *why)

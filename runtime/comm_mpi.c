@@ -69,7 +69,7 @@ static int failed(struct mpi *m, const char *what, int code)
 static void *open_library(const char *name)
 {
     static const char *const names[] = {"libmpi.so.40", "libmpi.so", NULL};
-    const char *asked = name ? name : getenv("TCCC_MPI_LIBRARY");
+    const char *asked = name ? name : tccrt_env_text("TCCC_MPI_LIBRARY");
     void *library = NULL;
 
     if (asked && *asked)

@@ -199,6 +199,8 @@ int tccrt_comm_available(const char *library);                 /* 1: the library
 /* The world, of which a process has one at a time: a second call gives the same one. TCC_EENV: launched by something that is no MPI
  * launcher (torchrun's variables; the message says how to start), no library, no answer. */
 int tccrt_comm_init(const struct tccrt_comm_options *options, struct tccrt_comm **world);
+/* Is there a world of more than this process? False before tccrt_comm_init(), after tccrt_comm_finalize() and alone. */
+bool tccrt_comm_initialized(void);
 /* Ends it: all groups must be freed. `why` (NULL: none) is what ranks that still wait for this one are told. After a failure it gives
  * the others a moment to hear of it and leaves MPI as it is; ending the process is then the right thing to do. */
 int tccrt_comm_finalize(struct tccrt_comm *world, const char *why);
@@ -267,6 +269,14 @@ size_t tccrt_arena_bytes(const struct tccrt_session *s);                        
 
 const char *tccrt_error(void);                   /* of this thread; "" when none */
 const char *tccrt_version(void);
+
+/* -- Environment --------------------------------------------------------------------------------------- */
+
+/* Have all variables of ours (doc/environment.md) values that are known? TCC_EUSAGE: one has not; the message names it. */
+int tccrt_env_check(void);
+const char *tccrt_env_text(const char *name);                              /* NULL: not set, or empty */
+double tccrt_env_seconds(const char *name, double otherwise);
+bool tccrt_env_has(const char *name, const char *word);                    /* is the word in the variable's list? */
 
 #ifdef __cplusplus
 }

@@ -2,7 +2,7 @@
 # doc/migrate.md offers (its commands, and the last column of its tables) exists: options, functions, variables, files.
 . "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}/tests/setup.sh"
 
-for doc in passes ops onnx gradients; do
+for doc in passes ops onnx gradients environment; do
     "$top_builddir/mkdoc" $doc >"$tmp/$doc.md" || fail "mkdoc $doc"
     cmp "$tmp/$doc.md" "$top_srcdir/doc/$doc.md" || fail "doc/$doc.md is stale: run 'make update-docs'"
 done

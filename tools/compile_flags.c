@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The compile flags that tccc, tccc-run and tccc-bench share, and where the compiler's messages and progress go. */
+#include "runtime/tccrt.h"
 #include "tools/model_int.h"
 
 #include "compiler/tccc.h"
@@ -134,7 +135,7 @@ int compile_options(const struct options *o, struct tccc_options *c)
     c->dumps = o->given[OPT_dump_ir].at;
     c->dump_to = stderr;
     c->pipeline = option_text(o, OPT_pipeline, NULL);
-    c->cache_dir = option_text(o, OPT_cache_dir, getenv("TCCC_CACHE_DIR"));
+    c->cache_dir = option_text(o, OPT_cache_dir, tccrt_env_text("TCCC_CACHE_DIR"));
     if (c->cache_dir && !*c->cache_dir)
         c->cache_dir = NULL;
     c->exact = option_set(o, OPT_exact);

@@ -3,6 +3,7 @@
  * mkdoc: a program of the build. Writes what is made of tables to standard output:
  *   mkdoc man TOOL, mkdoc completion, mkdoc passes (doc/passes.md), mkdoc ops (doc/ops.md),
  *   mkdoc onnx (doc/onnx.md),
+ *   mkdoc environment (doc/environment.md)
  *   mkdoc gradients (doc/gradients.md; its figures: tests/train/gradients.def, which the test writes)
  */
 #include "passes/grad.h"
@@ -118,8 +119,7 @@ static void write_formulas(FILE *out, enum ir_op op)
 
 static void write_gradients(FILE *out)
 {
-    int n;
-    const struct grad_row *rows = grad_table(&n);
+    struct grad_row row;
 
     fprintf(out,
             "# Gradients\n\nMade of `passes/grad.def` and `tests/train/gradients.def` by `make update-docs`; don't "
@@ -135,18 +135,18 @@ static void write_gradients(FILE *out)
     for (int map = 1; map >= 0; map--) {
         fprintf(out, map ? "\n## Elementwise ops\n\n" : "\n## Other ops\n\n");
         fprintf(out, "| op | gradient | checked |\n| --- | --- | --- |\n");
-        for (int i = 0; i < n; i++) {
-            if ((ir_op_info(rows[i].op)->kind == IR_K_MAP) != map)
+        for (int i = 0; grad_table_row(i, &row); i++) {
+            if ((ir_op_info(row.op)->kind == IR_K_MAP) != map)
                 continue;
-            fprintf(out, "| `%s` | ", ir_op_info(rows[i].op)->name);
-            if (!rows[i].checked)
-                fprintf(out, "none: %s", rows[i].how);
-            else if (rows[i].text)
-                cell(out, rows[i].text);
+            fprintf(out, "| `%s` | ", ir_op_info(row.op)->name);
+            if (!row.checked)
+                fprintf(out, "none: %s", row.how);
+            else if (row.text)
+                cell(out, row.text);
             else
-                write_formulas(out, rows[i].op);
+                write_formulas(out, row.op);
             fputs(" | ", out);
-            write_check(out, &rows[i]);
+            write_check(out, &row);
             fputs(" |\n", out);
         }
     }
@@ -231,12 +231,40 @@ static void write_onnx(FILE *out)
     }
 }
 
+/* -- doc/environment.md */
+
+static void write_environment(FILE *out)
+{
+    static const struct {
+        const char *name, *values, *meaning;
+    } rows[] = {
+#define ENV(name, kind, values, meaning) {#name, values, meaning},
+#include "runtime/env.def"
+#undef ENV
+    };
+
+    fprintf(out, "# Environment variables\n\nMade of `runtime/env.def` by `make update-docs`; don't edit.\n\n"
+                 "| variable | values | meaning |\n| --- | --- | --- |\n");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        fprintf(out, "| `%s` | `", rows[i].name);
+        cell(out, rows[i].values);
+        fputs("` | ", out);
+        cell(out, rows[i].meaning);
+        fputs(" |\n", out);
+    }
+    fprintf(out, "\nAn unknown value is an error: exit status 2 of every tool, `TCC_EUSAGE` with a message of "
+                 "`tccrt_comm_init()` and\n"
+                 "`trace_new()`. An empty variable is as one that is not set. `TMPDIR` says where temporary files go; "
+                 "which process is which\n"
+                 "rank is read from the variables of the launcher ([distributed.md](distributed.md)).\n");
+}
+
 static const struct {
     const char *name;
     void (*write)(FILE *out);
 } documents[] = {
-    {"completion", options_completion}, {"passes", write_passes}, {"ops", write_ops}, {"onnx", write_onnx},
-    {"gradients", write_gradients},
+    {"completion", options_completion}, {"passes", write_passes},           {"ops", write_ops}, {"onnx", write_onnx},
+    {"gradients", write_gradients},     {"environment", write_environment},
 };
 
 int main(int argc, char **argv)
@@ -255,6 +283,6 @@ int main(int argc, char **argv)
             return 0;
         }
     }
-    fprintf(stderr, "usage: mkdoc man TOOL | completion | passes | ops | onnx | gradients\n");
+    fprintf(stderr, "usage: mkdoc man TOOL | completion | passes | ops | onnx | gradients | environment\n");
     return 2;
 }

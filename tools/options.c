@@ -3,6 +3,7 @@
  * Reads command lines in the GNU manner: long options with = or the next word, abbreviations are not taken; bundled short
  * ones; options and words in any order; `--` ends the options. getopt_long can't do `-MD`, nor tell a table.
  */
+#include "runtime/tccrt.h"
 #include "tools/options_int.h"
 
 #include "ir/ir.h"
@@ -24,7 +25,7 @@
 const struct option_row option_table[NOPTIONS] = {
 #define OPT(id, long_name, short_name, arg, kind, tools, group, help) \
     {long_name, short_name, arg, OPTION_##kind, tools, group, help},
-#include "tools/options.def"
+#include "compiler/options.def"
 #undef OPT
 };
 #undef C
@@ -255,7 +256,7 @@ static int read_all(struct reader *r)
 /* Splits TCCC_FLAGS at blanks; a backslash keeps the next character. */
 static int read_environment(struct options *o)
 {
-    const char *text = getenv("TCCC_FLAGS");
+    const char *text = tccrt_env_text("TCCC_FLAGS");
     const char **words = NULL;
     int n = 0, code;
 
@@ -275,6 +276,8 @@ static int read_environment(struct options *o)
     }
     struct reader r = {.o = o, .argc = n, .argv = (char **)words, .environment = true};
     code = ok ? read_all(&r) : tool_error(o, EXIT_ENVIRONMENT, "no memory");
+    if (code == EXIT_USAGE)
+        fprintf(stderr, "note: TCCC_FLAGS is '%s'\n", o->environment);
     free(words);
     return code;
 }
@@ -303,7 +306,7 @@ int options_read(struct options *o, enum tool tool, int argc, char **argv)
     struct reader r = {.o = o, .at = 1, .argc = argc, .argv = argv};
 
     *o = (struct options){.tool = tool};
-    int code = read_environment(o);
+    int code = tccrt_env_check() ? usage_error(o, "%s", tccrt_error()) : read_environment(o);
     if (code < 0)
         code = read_all(&r);
     if (code >= 0)

@@ -170,7 +170,7 @@ void options_man(FILE *out, enum tool tool)
 
 void options_completion(FILE *out)
 {
-    fputs("# bash completion for the tccc tools; made of tools/options.def\n"
+    fputs("# bash completion for the tccc tools; made of compiler/options.def\n"
           "_tccc() {\n    local words\n    case ${COMP_WORDS[0]##*/} in\n",
           out);
     for (int t = 0; t < NTOOLS; t++) {

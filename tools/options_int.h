@@ -19,7 +19,7 @@ enum tool {
 
 enum option_id {
 #define OPT(id, long_name, short_name, arg, kind, tools, group, help) OPT_##id,
-#include "tools/options.def"
+#include "compiler/options.def"
 #undef OPT
     NOPTIONS
 };

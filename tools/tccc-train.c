@@ -563,7 +563,8 @@ static int check_compiled_in(const struct options *o)
 {
     for (int i = 0; i < NOPTIONS; i++) {
         enum option_id id = (enum option_id)i;
-        bool heeded = id == OPT_train || id == OPT_schedule || id == OPT_placement;
+        bool heeded = id == OPT_train || id == OPT_schedule || id == OPT_placement ||
+                      (id == OPT_data_parallel && *option_text(o, id, "")); /* under another name of the group */
         if (train_option(id) && !heeded && option_set(o, id))
             return usage_error(o, "--%s is compiled into an artifact: give the model, or compile it again",
                                option_table[id].long_name);

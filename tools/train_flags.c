@@ -133,6 +133,9 @@ int train_flags(const struct options *o, struct tccc_train *t)
     t->freeze = o->given[OPT_freeze].at;
     t->train_only = o->given[OPT_train_only].at;
     t->data_parallel = option_set(o, OPT_data_parallel);
+    t->group = *option_text(o, OPT_data_parallel, "") ? option_text(o, OPT_data_parallel, "") : NULL;
+    if (t->group && strlen(t->group) > 15)
+        return usage_error(o, "--data-parallel=%s: expected the name of a group, at most 15 letters", t->group);
     int64_t zero = 0;
     if (!option_int(o, OPT_zero, 0, 1, &zero))
         return EXIT_USAGE;

@@ -28,6 +28,14 @@ int ranks_begin(struct trainer *t)
 
 /* -- Stages and copies ------------------------------------------------------------------------------------- */
 
+/* That the step averages over. */
+static const char *data_group(const struct trainer *t)
+{
+    const char *name = option_text(t->o, OPT_data_parallel, "");
+
+    return *name ? name : "dp";
+}
+
 /* Order of the letters D (samples), P (stages), T (tensors: 1 of them for now); the last varies fastest over ranks. */
 static const char *placement(const struct trainer *t)
 {
@@ -67,7 +75,11 @@ int ranks_place(struct trainer *t)
         return tool_error(t->o, EXIT_DATA, "%s: it has %d stages: start 1 process, or %d, %d, %d...; not %d",
                           t->o->words[0], stages, stages, 2 * stages, 3 * stages, t->processes);
     copies = t->processes / stages;
-    if (copies > 1 && !tccrt_uses_group(t->m.artifact, "dp"))
+    if (copies > 1 && !tccrt_uses_group(t->m.artifact, data_group(t)) && strcmp(data_group(t), "dp"))
+        return tool_error(t->o, EXIT_DATA,
+                          "%s: the step does not average over group '%s': compile it with --data-parallel=%s",
+                          t->o->words[0], data_group(t), data_group(t));
+    if (copies > 1 && !tccrt_uses_group(t->m.artifact, data_group(t)))
         return tool_error(
             t->o, EXIT_DATA,
             "%s: the step was compiled for %d process%s, %d were started: compile it with --data-parallel",
@@ -90,9 +102,9 @@ int ranks_place(struct trainer *t)
 
 int ranks_groups(struct trainer *t)
 {
-    if (t->processes > 1 &&
-        (tccrt_session_group(t->m.session, "dp", t->dp) || tccrt_session_group(t->m.session, "world", t->world) ||
-         (t->pp && tccrt_session_group(t->m.session, "pp", t->pp))))
+    if (t->processes > 1 && (tccrt_session_group(t->m.session, data_group(t), t->dp) ||
+                             tccrt_session_group(t->m.session, "world", t->world) ||
+                             (t->pp && tccrt_session_group(t->m.session, "pp", t->pp))))
         return trainer_status(t, TCC_EENV);
     return EXIT_FINE;
 }
@@ -138,7 +150,7 @@ int ranks_open(struct trainer *t, bool artifact)
     const struct options *o = t->o;
     struct tcr_scratch cache = {.alive = -1};
     bool compiles = !artifact && t->ranks > 1,
-         own = compiles && !option_set(o, OPT_cache_dir) && !getenv("TCCC_CACHE_DIR");
+         own = compiles && !option_set(o, OPT_cache_dir) && !tccrt_env_text("TCCC_CACHE_DIR");
     int code = own ? shared_cache(t, &cache) : EXIT_FINE, first = tccrt_comm_local_rank(t->world) == 0;
 
     if (compiles)

@@ -22,4 +22,7 @@ tccc_program := $(shell command -v $(TCCC))
 %.a %.h: %.onnx $(tccc_program)
 	$(TCCC) $(TCCC_FLAGS_MODEL) $< -o $*.a -H $*.h -MD -MF $*.a.tccc.d
 
+# The rules of dependency files are nobody's default goal: make's first target is the including Makefile's.
+tccc_goal := $(.DEFAULT_GOAL)
 -include $(TCCC_DEPS)
+.DEFAULT_GOAL := $(tccc_goal)

@@ -161,6 +161,10 @@ static int compile_to(struct trace_ctx *c, const char *path, const char *name, u
     o.level = c->level;
     o.target = c->device;
     o.march = c->march;
+    o.exact = c->flags.exact;
+    o.fast_math = c->flags.fast_math;
+    o.verify = c->flags.verify;
+    o.jobs = c->flags.jobs;
     o.cache_dir = c->cache_dir;
     o.weights = TCCC_WEIGHTS_EMBED;
     for (;;) {
@@ -258,6 +262,7 @@ static bool add(struct trace_ctx *c, struct trace_compiled *fresh, int nstates)
     trace_reap(c, true);
     if (c->status || !make_session(c, fresh, nstates))
         return false;
+    trace_report_warnings(c, c->compiled ? c->compiled->number + 1 : 1);
     fresh->number = c->compiled ? c->compiled->number + 1 : 1;
     fresh->next = c->compiled;
     c->compiled = fresh;

@@ -88,64 +88,81 @@ void trace_hold(struct trace_data **at, struct trace_data *data)
 
 /* -- Contexts ------------------------------------------------------------------------------------------ */
 
-/* Is `word` one of a list whose items are separated by commas or blanks? */
-static bool listed(const char *list, const char *word)
-{
-    size_t n = strlen(word);
-    for (const char *s = list; s && *s; s += strspn(s, ", ")) {
-        size_t length = strcspn(s, ", ");
-        if (length == n && !memcmp(s, word, n))
-            return true;
-        s += length;
-    }
-    return false;
-}
-
 static bool copy_text(char **to, const char *text)
 {
     *to = text && *text ? strdup(text) : NULL;
     return *to || !text || !*text;
 }
 
-/* Is it built in? Whether there is such a device, and whether it is that one, shows when the first graph is compiled.
- * */
+/* Why trace_new() makes none. */
+static int refuse(int status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(none_made, sizeof none_made, format, args);
+    va_end(args);
+    return status;
+}
+
+/* The runtime executes on the CPU; other targets are compiled for only. */
 static int check_device(const char *device)
 {
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(device, ":"), device);
-    if (target_by_name(name))
+    if (!strcmp(device, "cpu"))
         return TCC_OK;
-    return strcmp(name, "cuda") && strcmp(name, "neuron") ? TCC_EUSAGE : TCC_EENV;
+    if (target_by_name(name) || !strcmp(name, "cuda") || !strcmp(name, "neuron"))
+        return refuse(TCC_EENV, "device '%s' is not available here: traced programs run on cpu", device);
+    return refuse(TCC_EUSAGE, "unknown device '%s': expected cpu", device);
+}
+
+static int check_options(const struct trace_options *o)
+{
+    if (o->level < 0 || o->level > 3)
+        return refuse(TCC_EUSAGE, "level %d: expected 1 to 3, or 0 for the default", o->level);
+    if (o->threads < 0)
+        return refuse(TCC_EUSAGE, "%d threads: expected a number from 0", o->threads);
+    return tccrt_env_check() ? refuse(TCC_EUSAGE, "%s", tccrt_error()) : check_device(o->device ? o->device : "cpu");
+}
+
+/* What the options leave open TCCC_FLAGS says, then the defaults. */
+static bool settle_options(struct trace_ctx *c, const struct trace_options *o)
+{
+    const char *cache = o->cache_dir         ? o->cache_dir
+                        : c->flags.cache_dir ? c->flags.cache_dir
+                                             : tccrt_env_text("TCCC_CACHE_DIR");
+    c->threads = o->threads;
+    c->level = o->level ? o->level : c->flags.level >= 0 ? c->flags.level : 2;
+    c->seed = o->seed;
+    return copy_text(&c->device, o->device ? o->device : "cpu") &&
+           copy_text(&c->march, o->march ? o->march : c->flags.march) && copy_text(&c->cache_dir, cache);
 }
 
 int trace_new(const struct trace_options *options, struct trace_ctx **out)
 {
     static const struct trace_options defaults;
     const struct trace_options *o = options ? options : &defaults;
-    const char *mode = getenv("TCCC_TRACE");
-    int status = check_device(o->device ? o->device : "cpu");
+    int status = check_options(o);
     *out = NULL;
-    if (!status && (o->level < 0 || o->level > 3 || o->threads < 0))
-        status = TCC_EUSAGE;
-    struct trace_ctx *c = status ? NULL : calloc(1, sizeof *c);
+    if (status)
+        return status;
+    struct trace_ctx *c = calloc(1, sizeof *c);
     if (!c)
-        return status ? status : TCC_EENV;
-    c->mode = listed(mode, "eager") ? TRACE_EAGER : TRACE_LAZY;
-    c->report = listed(mode, "report");
-    c->threads = o->threads;
-    c->level = o->level ? o->level : 2;
-    c->seed = o->seed;
+        return refuse(TCC_EENV, "no memory");
+    c->mode = tccrt_env_has("TCCC_TRACE", "eager") ? TRACE_EAGER : TRACE_LAZY;
+    c->report = tccrt_env_has("TCCC_TRACE", "report");
     c->generation = 1;
     c->stage = -1;
     if (!trace_executor_init(c)) {
         free(c);
-        return TCC_EENV;
+        return refuse(TCC_EENV, "no memory");
     }
-    if (!copy_text(&c->device, o->device ? o->device : "cpu") || !copy_text(&c->march, o->march) ||
-        !copy_text(&c->cache_dir, o->cache_dir ? o->cache_dir : getenv("TCCC_CACHE_DIR"))) {
+    if ((status = trace_flags_read(&c->flags, none_made, sizeof none_made)) ||
+        (!settle_options(c, o) && (status = refuse(TCC_EENV, "no memory")))) {
         trace_free(c);
-        return TCC_EENV;
+        return status;
     }
+    *none_made = 0;
     *out = c;
     return TCC_OK;
 }
@@ -222,6 +239,7 @@ void trace_free(struct trace_ctx *c)
     free(c->device);
     free(c->march);
     free(c->cache_dir);
+    trace_flags_free(&c->flags);
     free(c);
 }
 

@@ -302,3 +302,11 @@ void trace_report(const struct trace_ctx *c, const char *text, const char *names
         fprintf(stderr, "%s\n", line);
     free(line);
 }
+
+void trace_report_warnings(const struct trace_ctx *c, int number)
+{
+    const struct ir_ctx *ctx = c->graph.ctx;
+    for (int i = 0; c->report && i < ir_nmessages(ctx); i++)
+        if (ir_message(ctx, i)->severity == IR_WARNING)
+            fprintf(stderr, "trace: graph %d: warning: %s\n", number, ir_message(ctx, i)->text);
+}

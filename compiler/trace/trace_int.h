@@ -6,7 +6,7 @@
  *   create.c    tensors from data, constants, random numbers        ops.c      elementwise ops, moves, reductions
  *   layers.c    composite ops                                       grad.c     gradients
  *   optim.c     optimizers, scaler                                  loader.c   batches
- *   sampler.c   the order of samples
+ *   sampler.c   the order of samples                                flags.c    TCCC_FLAGS
  *   flush.c     what a graph gives, updates in place                compile.c  compiled graphs
  *   digest.c    what tells graphs apart
  *   run.c       executions on a thread of their own, closures       eager.c    ops one by one
@@ -125,10 +125,14 @@ struct trace_results {
     bool *gone;                          /* inputs that are none of this process's part */
 };
 
+/* What TCCC_FLAGS says of compiling. */
+struct trace_flags { int level, jobs; bool exact, fast_math, verify; char *march, *cache_dir; };      /* level -1: not said */
+
 struct trace_ctx {
     enum trace_mode mode;
     bool report;
     char *device, *march, *cache_dir;    /* cache_dir NULL: none */
+    struct trace_flags flags;
     int threads, level;
     uint64_t seed;
     uint64_t generation;                 /* graphs recorded so far */
@@ -204,6 +208,10 @@ int64_t trace_runs(const struct trace_ctx *c);
 void trace_random_show(struct trace_tensor *t);
 void trace_random_take(struct trace_tensor *t);
 
+/* -- flags.c */
+int trace_flags_read(struct trace_flags *f, char *error, size_t size);  /* a tcc_status, with a message */
+void trace_flags_free(struct trace_flags *f);
+
 /* -- graph.c */
 /* Calls work(c, arg) where nodes may be built, with the graph begun; then computes them in eager mode. Returns c->status; work()
  * notes failures by trace_fail(); errors of the IR are noted here. */
@@ -232,6 +240,9 @@ bool trace_digest(struct trace_ctx *c, uint64_t out[2]);
 void trace_compiled_free(struct trace_compiled *g);
 /* Why the text is not one of those compiled before, to standard error. */
 void trace_report(const struct trace_ctx *c, const char *text, const char *names);
+
+/* What the compiler has warned of, now or when the graph that came from the cache was made; with TCCC_TRACE=report. */
+void trace_report_warnings(const struct trace_ctx *c, int number);
 
 void trace_run_start(struct trace_ctx *c, struct trace_run *r);  /* takes it over */
 void trace_run_free(struct trace_run *r);

@@ -105,6 +105,31 @@ static void check_collectives(void)
         CHECK(all[i] == i + 1 && swapped[i] == i + 1, "a collective's part");
     for (int i = 0; i < 6; i++)
         trace_release(t[i]);
+    /* A list, by one message, scaled; parts of uneven sizes: rank r gives k + 1 rows to rank k. */
+    T *both[] = {trace_from_number(c, TCC_F32, r + 1), NULL}, *sums[2];
+    both[1] = trace_reshape(both[0], 1, (int64_t[]){1});
+    int64_t give[16], take[16], total = 0;
+    float parts[300], got[300];
+    CHECK(!trace_all_reduce_many(c, 2, both, "dp", "sum", 0.5, sums), "a list of reductions");
+    trace_retain(sums[0]);
+    trace_retain(sums[1]);
+    CHECK(!trace_item(sums[0], &sum) && !trace_read(sums[1], part, sizeof part), "a list's values");
+    CHECK(sum == n * (n + 1) / 4.0 && part[0] == sum, "a scaled sum");
+    trace_release(sums[0]);
+    trace_release(sums[1]);
+    for (int i = 0; i < n; i++) {
+        give[i] = i + 1;
+        take[i] = r + 1;
+        for (int64_t k = 0; k < 2 * give[i]; k++)
+            parts[total++] = (float)(10 * r + i);
+    }
+    T *uneven = trace_all_to_all_parts(trace_from(c, &(struct tcc_tensor){parts, TCC_F32, 2, {total / 2, 2}}), "dp",
+                                       give, take);
+    CHECK(uneven && trace_dims(uneven)[0] == n * (r + 1) &&
+              !trace_read(uneven, got, sizeof(float) * (size_t)(2 * n * (r + 1))),
+          "uneven parts");
+    for (int i = 0; i < 2 * n * (r + 1); i++)
+        CHECK(got[i] == (float)(10 * (i / (2 * (r + 1))) + r), "an uneven part");
     if (n > 1 && trace_group_size(c, "pp") == 1) {
         T *got = r ? trace_recv(c, "dp", r - 1, 3, TCC_F32, 0, NULL) : mine;
         T *next = trace_add_number(got, r ? 1 : 0);

@@ -670,7 +670,7 @@ static void mistakes(const char *mode)
     trace_cross_entropy(x, y);
     expect(c, trace_mark_step(c), TCC_EINPUT, "cross_entropy(f32[2,3], f32[4]): ");
     trace_op(c, "state_read", 0, NULL, NULL);
-    expect(c, trace_mark_step(c), TCC_EUSAGE, "no op 'state_read'");
+    expect(c, trace_mark_step(c), TCC_EUSAGE, "unknown op 'state_read'");
     trace_assign(x, y);
     expect(c, trace_mark_step(c), TCC_EINPUT, "the tensor is f32[2,3], the value f32[4]");
     trace_add(x, trace_ones(other, TCC_F32, DIMS(1)));
@@ -884,6 +884,163 @@ START_TEST(scaler)
 }
 END_TEST
 
+/* GradScaler's settings, and its state set into another one: what that does next is what the first one does. */
+START_TEST(scaler_state)
+{
+    struct trace_ctx *c = context("");
+    const struct trace_scaler_options options = {.init = 8, .growth = 4, .backoff = 0.25, .interval = 2};
+    struct trace_scaler *s = trace_scaler_new(c, &options), *again = trace_scaler_new(c, &options);
+    T *w = trace_param(trace_full(c, TCC_F32, DIMS(1), 1), "w");
+    struct trace_optimizer *o = trace_optimizer(c, "sgd:lr=0", 1, &w, NULL);
+    const double scales[] = {8, 32, 8, 8, 32}; /* the third step overflows */
+    for (int i = 0; i < 5; i++) {
+        struct trace_scaler *now = i < 4 ? s : again;
+        T *loss = trace_sum(trace_mul(w, trace_from_number(c, TCC_F32, i == 2 ? 3e38 : 1)), -1, NULL, false);
+        if (i == 4)
+            for (int k = 0; k < 2; k++) {
+                uint32_t bits;
+                const char *name = trace_scaler_state_name(s, k);
+                T *t = trace_scaler_state(s, name);
+                OK(c, trace_read(t, &bits, sizeof bits));
+                OK(c, trace_set(trace_scaler_state(again, name), &(struct tcc_tensor){&bits, trace_dtype(t), 0, {0}}));
+            }
+        loss = trace_sum(trace_mul(w, trace_from_number(c, TCC_F32, i == 2 ? 3e38 : 1)), -1, NULL, false);
+        trace_zero_grad(o);
+        OK(c, trace_backward(trace_scaler_scale(now, loss)));
+        OK(c, trace_scaler_step(now, o));
+        OK(c, trace_mark_step(c));
+        ck_assert_double_eq(item(trace_scaler_value(now)), scales[i]);
+    }
+    ck_assert_ptr_null(trace_scaler_state_name(s, 2));
+    ck_assert_ptr_null(trace_scaler_new(c, &(struct trace_scaler_options){.growth = 0.5}));
+    ck_assert_int_eq(trace_mark_step(c), TCC_EUSAGE);
+    trace_free(c);
+}
+END_TEST
+
+/* Losses of steps with dropout; from step `from` on with the state that an earlier program left. */
+static void dropout_steps(const char *mode, int from, int to, int64_t state[2], double *losses)
+{
+    struct trace_ctx *c = context(mode);
+    T *w = trace_param(trace_full(c, TCC_F32, DIMS(64), 1), "w");
+    struct trace_optimizer *o = trace_optimizer(c, "sgd:lr=0", 1, &w, NULL);
+    T *random = trace_optimizer_state(o, "train.random");
+    ck_assert_ptr_nonnull(random);
+    if (from)
+        OK(c, trace_set(random, &(struct tcc_tensor){state, TCC_I64, 1, {2}}));
+    for (int i = from; i < to; i++) {
+        T *loss = trace_sum(trace_mul(trace_dropout(w, 0.5), trace_iota(c, TCC_F32, DIMS(64), 0)), -1, NULL, false);
+        trace_zero_grad(o);
+        OK(c, trace_backward(loss));
+        OK(c, trace_optimizer_step(o));
+        losses[i] = item(loss);
+        OK(c, trace_mark_step(c));
+    }
+    OK(c, trace_read(random, state, 2 * sizeof *state));
+    trace_free(c);
+}
+
+START_TEST(dropout_resumes)
+{
+    static const char *const modes[] = {"", "eager"};
+    for (int m = 0; m < 2; m++) {
+        double whole[6], parts[6];
+        int64_t state[2], left[2];
+        dropout_steps(modes[m], 0, 6, state, whole);
+        dropout_steps(modes[m], 0, 3, left, parts);
+        dropout_steps(modes[m], 3, 6, left, parts);
+        for (int i = 0; i < 6; i++)
+            ck_assert_double_eq(parts[i], whole[i]);
+        ck_assert_double_ne(whole[0], whole[1]);
+        ck_assert(!memcmp(state, left, sizeof state));
+    }
+}
+END_TEST
+
+/* Steps that hold several batches; samples that don't divide. */
+START_TEST(batches_per_execution)
+{
+    struct trace_ctx *c = context("");
+    float x[11] = {0};
+    const struct tcc_tensor array = {x, TCC_F32, 1, {11}};
+    struct trace_loader *l = trace_loader(
+        c, 1, &array, &(struct trace_loader_options){.batch = 2, .batches_per_execution = 2, .keep_last = true});
+    T *batch, *first = NULL;
+    bool more;
+    int64_t count = 0;
+    struct trace_counters k;
+    for (; trace_loader_next(l, &batch, &more) == TCC_OK && more; count++) {
+        if (count % 2) /* of the same step */
+            trace_retain(trace_concat(2, LIST(first, batch), 0));
+        first = batch;
+    }
+    ck_assert_int_eq(count, 6);
+    ck_assert_int_eq(trace_loader_batches(l), 6);
+    OK(c, trace_wait(c));
+    trace_count(c, &k);
+    ck_assert_int_eq(k.executed, 3);
+    ck_assert_ptr_null(trace_loader(c, 1, &array, &(struct trace_loader_options){.batch = 2, .group = "none"}));
+    expect(c, trace_mark_step(c), TCC_EUSAGE, "unknown group 'none'");
+    trace_free(c);
+}
+END_TEST
+
+/* What the environment and the options may not say; TCCC_FLAGS. */
+START_TEST(environment)
+{
+    static const struct {
+        const char *device, *trace, *flags;
+        int status;
+        const char *text;
+    } rows[] = {
+        {"cuda:sm_90", "", "", TCC_EENV, "device 'cuda:sm_90' is not available"},
+        {"neuron:trn1", "", "", TCC_EENV, "device 'neuron:trn1' is not available"},
+        {"tpu", "", "", TCC_EUSAGE, "unknown device 'tpu'"},
+        {NULL, "report,lazy", "", TCC_EUSAGE, "TCCC_TRACE=report,lazy: unknown value 'lazy'"},
+        {NULL, "", "-O3 --bogus", TCC_EUSAGE, "TCCC_FLAGS: unknown option '--bogus'"},
+        {NULL, "", "-O7", TCC_EUSAGE, "TCCC_FLAGS: wrong value for option '-O7'"},
+        {NULL, "", "--exact --fast-math", TCC_EUSAGE, "exclude each other"},
+        {NULL, "", "-v --threads=3 --exact -j 2 -O 1 --march x86-64-v2", TCC_OK, ""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct trace_ctx *c;
+        setenv("TCCC_TRACE", rows[i].trace, 1);
+        setenv("TCCC_FLAGS", rows[i].flags, 1);
+        ck_assert_int_eq(trace_new(&(struct trace_options){.device = rows[i].device}, &c), rows[i].status);
+        ck_assert_msg(strstr(trace_error(c), rows[i].text) != NULL, "%s", trace_error(c));
+        if (c) {
+            ck_assert(c->level == 1 && c->flags.exact && c->flags.jobs == 2 && !strcmp(c->march, "x86-64-v2"));
+            ck_assert_double_eq(item(trace_exp(trace_scalar(c, TCC_F32, 0))), 1);
+        }
+        trace_free(c);
+    }
+    unsetenv("TCCC_FLAGS");
+}
+END_TEST
+
+/* The call that reads what failed has its status, and the next step is well, in both modes. */
+START_TEST(recovers)
+{
+    static const char *const modes[] = {"", "eager"};
+    for (int m = 0; m < 2; m++) {
+        struct trace_ctx *c = context(modes[m]);
+        float x[6] = {1, 2, 3, 4, 5, 6};
+        int64_t wrong[] = {1, 7}, right[] = {1, 2};
+        double v;
+        T *scores = trace_retain(floats(c, x, DIMS(2, 3)));
+        T *loss = trace_cross_entropy(scores, trace_from(c, &(struct tcc_tensor){wrong, TCC_I64, 1, {2}}));
+        ck_assert_int_eq(trace_item(loss, &v), TCC_EINDEX);
+        ck_assert(*trace_error(c));
+        loss = trace_cross_entropy(scores, trace_from(c, &(struct tcc_tensor){right, TCC_I64, 1, {2}}));
+        OK(c, trace_item(loss, &v));
+        ck_assert_double_eq_tol(v, 0.907606, 1e-6);
+        ck_assert_int_eq(trace_item(trace_add(scores, floats(c, x, DIMS(4))), &v), TCC_EINPUT);
+        ck_assert_double_eq(item(trace_sum(scores, -1, NULL, false)), 21);
+        trace_free(c);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("trace");
@@ -908,6 +1065,11 @@ int main(void)
     tcase_add_test(t, closures);
     tcase_add_test(t, autocast);
     tcase_add_test(t, scaler);
+    tcase_add_test(t, scaler_state);
+    tcase_add_test(t, dropout_resumes);
+    tcase_add_test(t, batches_per_execution);
+    tcase_add_test(t, environment);
+    tcase_add_test(t, recovers);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
