@@ -155,6 +155,22 @@ enum tcr_life tcr_look(int rank, long *process)
     return *process && is_stopped(*process) ? TCR_STOPPED : TCR_ALIVE;
 }
 
+int tcr_left(long *process)
+{
+    static long *known, count; /* processes by rank: 0 not seen yet, -1 of no known number */
+    long ranks = number(size_names), now;
+
+    if (!known && ranks > 0 && (known = calloc((size_t)ranks, sizeof *known)))
+        count = ranks;
+    for (long r = 0; r < count; r++) {
+        if (!known[r])
+            known[r] = held_by(r, &now) ? (now ? now : -1) : 0;
+        else if (*process = known[r] > 0 ? known[r] : 0, tcr_look((int)r, process) == TCR_GONE)
+            return (int)r;
+    }
+    return -1;
+}
+
 bool tcr_numbered_as_launched(int rank, int size)
 {
     return held[0] >= 0 && number(rank_names) == rank && number(size_names) == size;

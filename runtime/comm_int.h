@@ -170,6 +170,8 @@ void tcr_absent(char *text, size_t size);    /* "rank 1, 3 has", for "... not co
 /* The process of a rank of this machine that has been there; *process: its number, 0 at first. */
 enum tcr_life { TCR_ALIVE, TCR_STOPPED, TCR_GONE };
 enum tcr_life tcr_look(int rank, long *process);
+/* A rank of this machine that was there at an earlier call, or is since this one, and whose process has ended; -1: none. */
+int tcr_left(long *process);
 bool tcr_numbered_as_launched(int rank, int size);       /* are ranks of this world named as the launcher numbered them? */
 double tcr_seconds(void);
 void tcr_pause(int *idle);                                       /* between looks at something: the longer idle, the longer */

@@ -7,7 +7,6 @@
  *
  * One lock guards the transport and all operations; it is held for one look at them, never while waiting.
  */
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -23,6 +22,7 @@ struct tcr_lock {
     pthread_cond_t changed;
     pthread_t thread;
     bool running, stop, opened, given_up;
+    pthread_t waiter; /* the caller of tcr_net_open() */
     int opening_status;
     char opening_why[512];
     struct tccrt_comm_options options;
@@ -206,12 +206,15 @@ static void leave(int status, void *unused)
     _exit(status);
 }
 
+#define DIED_AFTER \
+    0.3 /* seconds: from when a rank was found gone while the library starts; it might have started all the same */
+
 static bool watching_exit;
 static struct tcr_net *opening; /* until its transport has come back */
 
 /*
  * A library whose start fails may end the process (Open MPI does when a rank dies meanwhile), before anybody has heard which rank
- * it was. Its thread is held up until the caller has given up, and has had the time to say so.
+ * it was. The thread that does, the library's or ours, is held up until the caller has given up, and has had the time to say so.
  */
 static void library_exits(int status, void *unused)
 {
@@ -220,7 +223,7 @@ static void library_exits(int status, void *unused)
 
     (void)status;
     (void)unused;
-    if (!l || !pthread_equal(pthread_self(), l->thread))
+    if (!l || pthread_equal(pthread_self(), l->waiter))
         return;
     pthread_mutex_lock(&l->mutex);
     while (!l->given_up)
@@ -234,7 +237,9 @@ static int wait_open(struct tcr_net *net)
 {
     struct tcr_lock *l = net->lock;
     double limit = net->timeout > 5 ? net->timeout - 1.5 : 0.7 * net->timeout;
-    struct timespec until;
+    double start = tcr_seconds(), looked = 0, gone = 0;
+    int left = -1;
+    long process = 0;
     bool opened;
     char who[200];
 
@@ -242,14 +247,21 @@ static int wait_open(struct tcr_net *net)
     if (on_exit && !watching_exit)
         on_exit(library_exits, NULL);
     watching_exit = true;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += (time_t)limit;
-    until.tv_nsec += (long)((limit - (double)(time_t)limit) * 1e9);
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&l->mutex);
-    while (!l->opened && pthread_cond_timedwait(&l->changed, &l->mutex, &until) != ETIMEDOUT)
-        ;
+    while (!l->opened && tcr_seconds() - start < limit && !(gone && tcr_seconds() - gone > DIED_AFTER)) {
+        struct timespec until;
+
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += 50000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&l->changed, &l->mutex, &until);
+        if (!l->opened && !gone && tcr_seconds() - looked > 0.04) {
+            looked = tcr_seconds();
+            if ((left = tcr_left(&process)) >= 0)
+                gone = looked;
+        }
+    }
     opened = l->opened;
     pthread_mutex_unlock(&l->mutex);
     if (opened)
@@ -257,7 +269,10 @@ static int wait_open(struct tcr_net *net)
     if (!opened) {
         if (on_exit)
             on_exit(leave, NULL);
-        tcr_absent(who, sizeof who);
+        if (left >= 0)
+            snprintf(who, sizeof who, "rank %d has died: its process %ld is gone", left, process);
+        else
+            tcr_absent(who, sizeof who);
         rest(900000000); /* ranks that give up a little later must not miss this one's sign */
     }
     if (!opened) {
@@ -268,6 +283,8 @@ static int wait_open(struct tcr_net *net)
     }
     if (!opened || l->opening_status)
         tcr_arrive(false);
+    if (!opened && left >= 0)
+        return tcr_fail(TCC_EENV, "%s did not start: %s", net->t->name, who);
     if (!opened)
         return tcr_fail(TCC_EENV, "%s did not start within %g s: %s not come", net->t->name, net->timeout, who);
     return l->opening_status ? tcr_fail(l->opening_status, "%s", l->opening_why) : TCC_OK;
@@ -304,6 +321,7 @@ int tcr_net_open(const struct tcr_transport *t, const struct tccrt_comm_options 
         snprintf(net->lock->opening_why, sizeof net->lock->opening_why, "%s", tccrt_error());
         net->lock->opened = true;
     }
+    net->lock->waiter = pthread_self();
     opening = net;
     if (pthread_create(&net->lock->thread, NULL, serve, net)) {
         opening = NULL;

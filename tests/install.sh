@@ -33,8 +33,13 @@ export INSTRUMENT
 MAKEFLAGS=''
 export MAKEFLAGS
 expect_status 0 make app digits.so
-LD_LIBRARY_PATH=$tmp/inst/lib expect_status 0 ./app "$picture"
+expect_status 0 ./app "$picture" # it brings the runtime with it
 grep -q '^label: 3$' "$tmp/out" || fail "the program built by make: $(cat "$tmp/out")"
+sleep 1
+touch app.c # the default goal is the Makefile's first target, also when there are dependency files
+expect_status 1 make -q
+expect_status 0 make
+grep -q -e '-o app' "$tmp/out" || fail "make without a goal: $(cat "$tmp/out")"
 expect_status 0 make -q app digits.so
 grep -q 'digits.onnx' digits.a.tccc.d || fail "the dependency file does not name the model"
 sleep 1
