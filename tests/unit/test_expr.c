@@ -117,6 +117,8 @@ START_TEST(bounds)
     ck_assert_int_eq(ir_expr_le(ctx, N, mul(N, S)), IR_YES);
     ck_assert_int_eq(ir_expr_eq(ctx, N, add(N, c(1))), IR_NO);
     ck_assert_int_eq(ir_expr_eq(ctx, N, S), IR_MAYBE);
+    ck_assert_int_eq(ir_expr_eq(ctx, j, ir_sym_bounded(ctx, "touching", 7, 9)), IR_MAYBE); /* j < 8 */
+    ck_assert_int_eq(ir_expr_eq(ctx, j, ir_sym_bounded(ctx, "behind", 8, 9)), IR_NO);
     SAME(ir_min(ctx, N, add(N, c(3))), N);
     SAME(ir_max(ctx, N, add(N, c(3))), add(N, c(3)));
     SAME(ir_min(ctx, c(8), j), j);
