@@ -88,7 +88,7 @@ lib_tensor(int dtype, int bytes, const void *data, int rank, const int64_t *dims
     return o;
 }
 
-static struct tcc_object *
+static inline struct tcc_object *
 lib_strings(int n, const char *const *s)
 {
     struct tcc_object *o = tccrt_object_tensor(TCC_STRING, 1, (int64_t[]){n});
