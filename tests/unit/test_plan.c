@@ -415,7 +415,7 @@ START_TEST(wrong_cluster_files)
         const char *text, *says;
     } cases[] = {{"nodes = 0\n", "nodes = 0: expected a whole number"},
                  {"nodes = 2\nnodes = 3\n", "'nodes' is given twice"},
-                 {"[disk]\n", "there is no section [disk]"},
+                 {"[disk]\n", "unknown section [disk]"},
                  {"nodes\n", "expected key = value"},
                  {"[device]\nflops = 3 dozen\n", "flops = 3 dozen: expected a number a second"},
                  {"[device]\nmemory = 3us\n", "memory = 3us: expected a number of bytes"},
@@ -423,7 +423,7 @@ START_TEST(wrong_cluster_files)
                  {"[local]\nlatency = -1us\n", "expected a time"},
                  {"[node]\nsharing = maybe\n", "expected whole or divided"},
                  {"[device]\nflops = nan\n", "expected a number a second"},
-                 {"devices = 2\n", "there is no key 'devices'; there are nodes"},
+                 {"devices = 2\n", "unknown key 'devices'; expected one of nodes"},
                  {"nodes = 2\n", "'flops' in [device] is missing"},
                  {"", "'flops' in [device] is missing"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

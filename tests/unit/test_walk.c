@@ -289,7 +289,7 @@ START_TEST(data_dependent)
     plan = mp_finish(p);
     s = open_plan(plan, &d, &m, &(struct tccrt_options){.threads = 2});
     out = (struct tcc_tensor){0};
-    expect(tccrt_run(s, "main", 1, &in, 1, &out), TCC_EINDEX, "node 'gather': an index lies outside");
+    expect(tccrt_run(s, "main", 1, &in, 1, &out), TCC_EINDEX, "node 'gather': index out of range");
     in.dims[0] = 4; /* three are positive: tile 3 is not run */
     ck_assert_msg(tccrt_run(s, "main", 1, &in, 1, &out) == TCC_OK, "%s", tccrt_error());
     ck_assert_int_eq(out.dims[0], 3);
