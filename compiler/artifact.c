@@ -285,16 +285,20 @@ static void pipe_values(FILE *f, struct ir_ctx *ctx, const struct pipe *p)
 
 static void func_values(FILE *f, struct ir_ctx *ctx, const struct ir_func *fn)
 {
+    const struct ir_version *v = fn->version;
     for (int i = 0; i < fn->body->nparams; i++)
-        value_comment(f, ctx, "in", i, fn->input_names[i], fn->body->params[i]->type);
+        value_comment(f, ctx, "in", i, fn->input_names[i], v ? v->inputs[i] : fn->body->params[i]->type);
     for (int i = 0; i < fn->body->last->nin; i++)
-        value_comment(f, ctx, "out", i, ir_output_name(fn, i), fn->body->last->in[i].value->type);
+        value_comment(f, ctx, "out", i, ir_output_name(fn, i), ir_entry_result(fn, i, ir_sym(ctx, "?")));
+    for (const struct ir_func *g = fn->module->funcs; v && g; g = g->next)
+        if (g->version && !strcmp(g->version->entry, v->entry))
+            fprintf(f, " *   version for %s\n", ir_guards_text(ctx, g->version->nguards, g->version->guards));
 }
 
 /* The one or the other is there. */
 static void entry_text(FILE *f, struct ir_ctx *ctx, const char *prefix, const struct kn_entry *e, const struct pipe *p)
 {
-    const char *name = e ? e->name : p->name, *entry = artifact_identifier(ctx, name);
+    const char *name = e ? ir_entry_name(e->func) : p->name, *entry = artifact_identifier(ctx, name);
     int ninputs = e ? e->ninputs : p->ninputs, noutputs = e ? e->noutputs : p->noutputs;
     char upper[128];
     snprintf(upper, sizeof upper, "%s_%s", prefix, entry);
@@ -341,8 +345,8 @@ bool artifact_header(struct ir_ctx *ctx, const struct kn_program *p, const char 
     fprintf(f, "/* The model, for tccrt_open_linked(). */\nextern const struct tcc_model %s_model;\n", name);
     for (const struct pipe *q = p->module->pipes; q; q = q->next)
         entry_text(f, ctx, name, NULL, q);
-    for (int e = 0; e < p->nentries && !p->module->pipes; e++)
-        entry_text(f, ctx, name, &p->entries[e], NULL);
+    for (int i = 0; i < artifact_nentries(p) && !p->module->pipes; i++)
+        entry_text(f, ctx, name, artifact_entry(p, i), NULL);
     fprintf(f, "\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
     if (tcr_save_commit(&save)) {
         ir_error(ctx, &where, "cannot write the header: %m");

@@ -9,10 +9,11 @@
 struct artifact_plan { const uint8_t *bytes; uint64_t size; int nlibs; const char **libs; };
 struct artifact_plan artifact_plan(struct ir_ctx *ctx, const struct kn_program *p);
 
-/* Entry points that the user sees: pipelines where there are some (the functions are then their parts), else all functions. They have
- * the first numbers. */
+/* Entry points that the user sees: pipelines where there are some (the functions are then their parts), else all functions, shape versions
+ * of one thing being one. They have the first numbers. */
 int artifact_nentries(const struct kn_program *p);
 const char *artifact_entry_name(const struct kn_program *p, int i);
+const struct kn_entry *artifact_entry(const struct kn_program *p, int i);     /* without pipelines; of several versions, the first */
 
 struct artifact_options {
     const char *name;                        /* C identifier that prefixes symbols */

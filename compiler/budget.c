@@ -175,6 +175,47 @@ static void report_buffer(struct ir_ctx *ctx, const struct kn_program *p, const 
     fputc('\n', out);
 }
 
+/* Marks the kernels that these steps launch. */
+static void mark_kernels(const struct kn_steps *steps, bool *used)
+{
+    for (int i = 0; i < steps->n; i++) {
+        if (steps->at[i].kind == TCC_STEP_LAUNCH)
+            used[steps->at[i].kernel->id] = true;
+        for (int k = 0; k < steps->at[i].nregions; k++)
+            mark_kernels(&steps->at[i].regions[k].steps, used);
+    }
+}
+
+/* What a shape version is for, and what of it no earlier entry point has. */
+static void report_version(struct ir_ctx *ctx, const struct kn_program *p, int e, const bool *buffers, FILE *out)
+{
+    const struct ir_version *v = p->entries[e].func->version;
+    bool *own = IR_NEWN(ctx, p->nkernels + 1, bool), *before = IR_NEWN(ctx, p->nkernels + 1, bool),
+         *stored = IR_NEWN(ctx, p->nbuffers + 1, bool);
+    int kernels = 0, fresh = 0;
+    int64_t weights = 0, more = 0;
+    if (!v)
+        return;
+    mark_kernels(&p->entries[e].steps, own);
+    for (int i = 0; i < e; i++) {
+        mark_kernels(&p->entries[i].steps, before);
+        mark_used(&p->entries[i].steps, stored);
+    }
+    for (int k = 0; k < p->nkernels; k++) {
+        kernels += own[k];
+        fresh += own[k] && !before[k];
+    }
+    for (int b = 0; b < p->nbuffers; b++) {
+        int64_t bytes = buffers[b] && p->buffers[b].space == TCC_SPACE_WEIGHT ? ir_const_or(p->buffers[b].bytes, 0) : 0;
+        weights += bytes;
+        more += stored[b] ? 0 : bytes;
+    }
+    fprintf(out,
+            "version of '%s' for %s: %d kernels, %d not in earlier versions; %lld bytes of weights, %lld not in "
+            "earlier versions\n",
+            v->entry, ir_guards_text(ctx, v->nguards, v->guards), kernels, fresh, (long long)weights, (long long)more);
+}
+
 /* What the plan takes, and the most that must be there at once whatever the plan. */
 static void report_peak(const struct kn_entry *e, FILE *out)
 {
@@ -193,6 +234,7 @@ void budget_report(struct ir_ctx *ctx, const struct kn_program *p, FILE *out)
     for (int e = 0; e < p->nentries; e++) {
         bool *used = IR_NEWN(ctx, p->nbuffers + 1, bool);
         mark_used(&p->entries[e].steps, used);
+        report_version(ctx, p, e, used, out);
         report_peak(&p->entries[e], out);
         for (int b = 0; b < p->nbuffers; b++)
             report_buffer(ctx, p, used, b, out);

@@ -241,6 +241,20 @@ static bool choose_recomputed(struct job *j)
 }
 
 /* The model's function becomes the entry points of training, before any pass. */
+/* Sizes that --dim lists: of the entry points of training, which were built for any. */
+static bool build_versions(struct job *j)
+{
+    struct frontend_options front = {.dims = j->o->dims};
+    const char *const *lists = frontend_lists(j->ctx, &front);
+    if (!lists[0])
+        return true;
+    if (j->module->pipes) {
+        ir_error(j->ctx, NULL, "--dim=%s: a step in stages has one size for each dim; give one", lists[0]);
+        return false;
+    }
+    return frontend_versions(j->module, &front);
+}
+
 static bool build_training(struct job *j)
 {
     const struct tccc_train *t = j->o->train;
@@ -255,6 +269,8 @@ static bool build_training(struct job *j)
                 j->status = USAGE;
         return false;
     }
+    if (!build_versions(j))
+        return false;
     if (!j->o->verify || ir_verify(j->module))
         return true;
     j->status = BUG;

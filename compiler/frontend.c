@@ -20,6 +20,70 @@ static bool pin_func(struct ir_ctx *ctx, const struct frontend_options *o, struc
     return pins.n ? pass_substitute(f, pins.n, pins.from, pins.to) : ir_infer_func(f);
 }
 
+/* Version number o->combination of f. */
+static bool version_func(struct ir_ctx *ctx, const struct frontend_options *o, const struct ir_func *f)
+{
+    struct frontend_pins pins = {0};
+    struct ir_func *g = ir_func_clone(f, ir_internf(ctx, "%s.v%d", f->name, o->combination));
+    int n = f->body->nparams;
+    ir_type *types = IR_NEWN(ctx, n, ir_type);
+
+    for (int i = 0; i < n; i++)
+        types[i] = f->body->params[i]->type;
+    if (!g || !frontend_pin(ctx, o, n, f->input_names, types, &pins))
+        return false;
+    for (int i = 0; i < n; i++)
+        g->body->params[i]->type = types[i];
+    struct ir_version *v = IR_NEW(ctx, struct ir_version);
+    *v = (struct ir_version){f->name, n, pins.general, pins.nguards, pins.guards};
+    g->version = v;
+    return !pins.n || pass_substitute(g, pins.n, pins.from, pins.to);
+}
+
+/* Has an input of f a dim that an option, which is a list, names? Others stay as they are. */
+static bool has_listed_dim(struct ir_ctx *ctx, const struct frontend_options *o, const struct ir_func *f)
+{
+    struct frontend_pins pins;
+    int n = f->body->nparams;
+    ir_type *types = IR_NEWN(ctx, n, ir_type);
+
+    for (int i = 0; i < n; i++)
+        types[i] = f->body->params[i]->type;
+    ir_quiet(ctx, true);
+    bool has = frontend_pin(ctx, o, n, f->input_names, types, &pins);
+    ir_quiet(ctx, false);
+    return has;
+}
+
+bool frontend_versions(struct ir_module *m, const struct frontend_options *o)
+{
+    struct frontend_options each = {.dims = frontend_lists(m->ctx, o)};
+    int combinations = frontend_combinations(m->ctx, o), n = 0, made = 0;
+    struct ir_func **funcs;
+
+    if (combinations <= 1)
+        return combinations == 1;
+    for (struct ir_func *f = m->funcs; f; f = f->next)
+        n++;
+    funcs = IR_NEWN(m->ctx, n, struct ir_func *);
+    n = 0;
+    for (struct ir_func *f = m->funcs; f; f = f->next)
+        funcs[n++] = f;
+    for (int i = 0; i < n; i++) {
+        if (funcs[i]->version || !has_listed_dim(m->ctx, &each, funcs[i]))
+            continue;
+        for (each.combination = 0; each.combination < combinations; each.combination++)
+            if (!version_func(m->ctx, &each, funcs[i]))
+                return false;
+        each.combination = 0;
+        ir_func_remove(funcs[i]);
+        made++;
+    }
+    if (!made) /* says what there is */
+        return version_func(m->ctx, &each, m->funcs);
+    return true;
+}
+
 static struct ir_module *read_text(struct ir_ctx *ctx, const char *path, const struct frontend_options *o)
 {
     char error[512];
@@ -38,11 +102,19 @@ static struct ir_module *read_text(struct ir_ctx *ctx, const char *path, const s
     }
     if (!m)
         return NULL;
+    struct frontend_options plain = o ? *o : (struct frontend_options){0};
+    plain.combination = -1;
     bool pinned = o && ((o->dims && o->dims[0]) || (o->shapes && o->shapes[0]) || o->split);
-    for (struct ir_func *f = m->funcs; f && pinned; f = f->next)
-        if (!pin_func(ctx, o, f))
+    for (struct ir_func *f = m->funcs; f && pinned; f = f->next) {
+        if (f->version) {
+            ir_error(ctx, &where, "@%s is a shape version: --dim and --shape are for the model that it was made from",
+                     f->name);
             return NULL;
-    return m;
+        }
+        if (!pin_func(ctx, &plain, f))
+            return NULL;
+    }
+    return !pinned || o->training || frontend_versions(m, o) ? m : NULL;
 }
 
 struct ir_module *frontend_read(struct ir_ctx *ctx, const char *path, const struct frontend_options *o)

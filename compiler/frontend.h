@@ -11,7 +11,8 @@
 
 struct frontend_options {
     int64_t max_nodes;           /* that a model's functions may expand to; 0: FRONTEND_MAX_NODES */
-    const char *const *dims;     /* "name=N": symbol `name` is N; ended by NULL; NULL: none */
+    const char *const *dims;     /* "name=N": symbol `name` is N; "name=N|M|*": a shape version for N, one for M, one for other sizes;
+                                    ended by NULL; NULL: none */
     const char *const *shapes;   /* "input=AxBxC": the dims of an input (a name as a dim leaves that dim symbolic) */
     bool exact;                  /* floats stay floats where an operator makes bytes of them at run time, by their range */
     bool sync_bn;                /* with training: BatchNormalization by the statistics of all ranks of group dp */
@@ -19,11 +20,22 @@ struct frontend_options {
     const struct train_split *split;     /* sizes on axes that are split are those of a microbatch: what is fixed, here or in the model, is
                                             divided; NULL: none */
     bool training;               /* read for training: functions @main and @train with state variables, as passes/train.h wants them */
+    int combination;             /* frontend_pin: which combination of sizes the lists in `dims` stand for; -1: they are passed over. Readers
+                                    set it: where they make no versions themselves, with training, frontend_versions() is to follow */
 };
 
 /* Reads a model (.tcir by its suffix, else ONNX), with dims pinned as asked. NULL after diagnostics in ctx: the file is
  * missing, malformed, unsupported, or an option names something that the model has not. `o` may be NULL. */
 struct ir_module *frontend_read(struct ir_ctx *ctx, const char *path, const struct frontend_options *o);
+
+/* Functions of a module whose inputs have dims that `dims` gives lists for become shape versions (struct ir_version), one a combination.
+ * For IR text, and for what frontend_train() makes. False after diagnostics. */
+bool frontend_versions(struct ir_module *m, const struct frontend_options *o);
+#define FRONTEND_MAX_VERSIONS 8
+/* How many combinations of sizes the lists in o->dims have; 1: there is no list. -1 after a diagnostic: more than FRONTEND_MAX_VERSIONS,
+ * or no sizes. */
+const char *const *frontend_lists(struct ir_ctx *ctx, const struct frontend_options *o);     /* those of o->dims that are lists */
+int frontend_combinations(struct ir_ctx *ctx, const struct frontend_options *o);
 
 /* A module that was read with `training` becomes the entry points of passes/train.h. The check of the options alone comes first: false
  * after a diagnostic that is a usage error. Then false: the model is at fault. */
@@ -46,7 +58,13 @@ bool frontend_autocast(struct ir_module *m, const char *what, const char *type, 
 /* For front ends: applies the options to the types of a function's n inputs before anything is built from them, so that
  * what depends on pinned dims folds while translating. Unranked inputs get the rank that --shape gives. False after
  * diagnostics. Symbols of the inputs that became constants (or other dims) are listed in `pins`, for types met later. */
-struct frontend_pins { int n; ir_expr *from, *to; };
+struct frontend_pins {
+    int n;
+    ir_expr *from, *to;
+    int nguards;                 /* what the combination takes for granted, and */
+    struct ir_guard *guards;
+    const ir_type *general;      /* the types for all combinations */
+};
 bool frontend_pin(struct ir_ctx *ctx, const struct frontend_options *o, int n, const char *const *names, ir_type *types,
                   struct frontend_pins *pins);
 ir_type frontend_pinned_type(struct ir_ctx *ctx, const struct frontend_pins *pins, ir_type t);

@@ -3,6 +3,10 @@
  * --dim name=N and --shape input=AxBxC: which symbols of the inputs become what. Shapes are matched dim by dim with the
  * declared ones, so that pinning one input pins the same symbol everywhere. A name may hold '=': the longest declared
  * name that is followed by '=' wins.
+ *
+ * --dim name=N|M|* asks for a shape version (struct ir_version) for each of the sizes. Several such options give all
+ * combinations; they are numbered with the last option's sizes changing fastest and `*`, wherever it stands, the last of
+ * its option, so that the first version whose sizes are a call's is the most special one.
  */
 #include "compiler/frontend.h"
 
@@ -16,6 +20,8 @@ struct pinner {
     const char *const *names;
     ir_type *types;
     VEC(ir_expr) from, to;
+    VEC(struct ir_guard) guards; /* the first nlisted of from and to, as what a call has to have */
+    int nlisted;
 };
 
 static const struct ir_where no_where;
@@ -84,11 +90,112 @@ static void each_input_symbol(struct pinner *p, void *user, void (*visit)(void *
                 ir_each_sym(p->types[i]->dim[k], visit, user);
 }
 
-static bool pin_dim(struct pinner *p, const char *option)
+/* -- Lists of sizes -- */
+
+/* Where the sizes begin: no size has a '='. */
+static const char *sizes_of(const char *option)
 {
+    const char *at = strrchr(option, '=');
+    return at ? at + 1 : option + strlen(option);
+}
+
+static int count_sizes(const char *option)
+{
+    int n = 1;
+    for (const char *c = sizes_of(option); *c; c++)
+        n += *c == '|';
+    return n;
+}
+
+/* Size k of a list, `*` being the last: -1. False: that is no size. */
+static bool size_in_list(const char *option, int k, int64_t *size)
+{
+    const char *at = sizes_of(option), *end;
+    for (;;) {
+        bool any = *at == '*';
+        if (any)
+            end = at + 1;
+        else if (!read_size(at, &end, size) || at == end || *at < '0' || *at > '9')
+            return false;
+        if (*end && *end != '|')
+            return false;
+        if (!any && k-- == 0)
+            return true;
+        if (!*end) {
+            *size = -1;
+            return k == 0;
+        }
+        at = end + 1;
+    }
+}
+
+static bool check_sizes(struct ir_ctx *ctx, const char *option)
+{
+    int64_t size, other;
+    for (int k = 0; k < count_sizes(option); k++) {
+        if (!size_in_list(option, k, &size)) {
+            ir_error(ctx, &no_where,
+                     "--dim=%s: expected whole numbers and at most one '*', separated by '|', after the '='", option);
+            return false;
+        }
+        for (int j = 0; j < k; j++) {
+            if (size_in_list(option, j, &other) && other == size) {
+                ir_error(ctx, &no_where, "--dim=%s: the same size is given twice", option);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+int frontend_combinations(struct ir_ctx *ctx, const struct frontend_options *o)
+{
+    int n = 1;
+    for (int i = 0; o && o->dims && o->dims[i]; i++) {
+        int sizes = count_sizes(o->dims[i]);
+        if (sizes > 1 && !check_sizes(ctx, o->dims[i]))
+            return -1;
+        if (sizes > FRONTEND_MAX_VERSIONS || n * sizes > FRONTEND_MAX_VERSIONS) {
+            ir_error(ctx, &no_where, "--dim=%s: more than %d versions; at most %d combinations of sizes can be given",
+                     o->dims[i], FRONTEND_MAX_VERSIONS, FRONTEND_MAX_VERSIONS);
+            return -1;
+        }
+        n *= sizes;
+    }
+    return n;
+}
+
+const char *const *frontend_lists(struct ir_ctx *ctx, const struct frontend_options *o)
+{
+    int n = 0, all = 0;
+    while (o && o->dims && o->dims[all])
+        all++;
+    const char **lists = IR_NEWN(ctx, all + 1, const char *);
+    for (int i = 0; i < all; i++)
+        if (count_sizes(o->dims[i]) > 1)
+            lists[n++] = o->dims[i];
+    return lists;
+}
+
+/* Which of the sizes of option i the combination has. */
+static int pick(const struct frontend_options *o, int i)
+{
+    int rest = o->combination;
+    for (int last = i + 1; o->dims[last]; last++)
+        rest /= count_sizes(o->dims[last]);
+    return rest % count_sizes(o->dims[i]);
+}
+
+/* Lists come first, so that what is the same for all combinations is known apart. */
+static bool pin_dim(struct pinner *p, const struct frontend_options *o, int i, bool lists)
+{
+    const char *option = o->dims[i];
     struct longest found = {.option = option};
     const char *end;
     int64_t value;
+
+    if (lists != (count_sizes(option) > 1) || (lists && o->combination < 0))
+        return true;
 
     each_input_symbol(p, &found, try_symbol);
     if (!found.sym) {
@@ -98,6 +205,14 @@ static bool pin_dim(struct pinner *p, const char *option)
                  option, *list.text ? list.text : "(none)");
         return false;
     }
+    if (lists) {
+        if (!size_in_list(option, pick(o, i), &value) || value < 0)
+            return true;
+        VEC_PUSH(p->ctx, p->guards, (struct ir_guard){TCC_GUARD_EQ, found.sym, ir_const(p->ctx, value)});
+        return add_pin(p, option, found.sym, ir_const(p->ctx, value));
+    }
+    if (!strcmp(option + found.length, "=*"))
+        return true;
     if (!read_size(option + found.length + 1, &end, &value) || *end) {
         ir_error(p->ctx, &no_where, "--dim=%s: expected a whole number after '%s='", option, found.sym->name);
         return false;
@@ -235,15 +350,21 @@ bool frontend_pin(struct ir_ctx *ctx, const struct frontend_options *o, int n, c
 
     *pins = (struct frontend_pins){0};
     for (int i = 0; o && o->dims && o->dims[i]; i++)
-        ok &= pin_dim(&p, o->dims[i]);
+        ok &= pin_dim(&p, o, i, true);
+    p.nlisted = p.from.n;
+    for (int i = 0; o && o->dims && o->dims[i]; i++)
+        ok &= pin_dim(&p, o, i, false);
     for (int i = 0; o && o->shapes && o->shapes[i]; i++)
         ok &= pin_shape(&p, o->shapes[i]);
     if (o && o->split)
         ok &= divide_batches(&p, o->split);
-    *pins = (struct frontend_pins){p.from.n, p.from.at, p.to.at};
-    for (int i = 0; i < n; i++)
-        if (types[i])
-            types[i] = frontend_pinned_type(ctx, pins, types[i]);
+    struct frontend_pins common = {.n = p.from.n - p.nlisted, .from = p.from.at + p.nlisted, .to = p.to.at + p.nlisted};
+    ir_type *general = IR_NEWN(ctx, n + 1, ir_type);
+    *pins = (struct frontend_pins){p.from.n, p.from.at, p.to.at, p.guards.n, p.guards.at, general};
+    for (int i = 0; i < n; i++) {
+        general[i] = frontend_pinned_type(ctx, &common, types[i]);
+        types[i] = frontend_pinned_type(ctx, pins, types[i]);
+    }
     return ok;
 }
 

@@ -26,7 +26,10 @@ struct writer {
     VEC(struct tcc_pcall) pcalls;
     VEC(struct tcc_poutput) poutputs;
     VEC(struct tcc_ptask) ptasks;
+    VEC(struct tcc_pcase) cases;
+    VEC(struct tcc_pguard) guards;
     VEC(const char *) libs;
+    ir_expr unknown; /* a dim that depends on the shape version; NULL: none is */
     uint32_t levels;
 };
 
@@ -79,7 +82,7 @@ static int sym_number(const struct writer *w, ir_expr sym)
     for (int i = 0; i < w->p->nsyms; i++)
         if (w->p->syms[i] == sym)
             return i;
-    return -1;
+    return sym == w->unknown ? w->p->nsyms : -1; /* behind the others */
 }
 
 static uint32_t push_expr(struct writer *w, struct tcc_pexpr x)
@@ -106,7 +109,7 @@ static uint32_t expr(struct writer *w, ir_expr e)
         n = push_expr(w, x);
     } else if (e->kind == IR_X_SYM) {
         x.k = sym_number(w, e);
-        x.level = x.k >= 0 ? (uint32_t)w->p->sym_level[x.k] : 0;
+        x.level = x.k >= 0 && x.k < w->p->nsyms ? (uint32_t)w->p->sym_level[x.k] : 0;
         n = push_expr(w, x);
     } else {
         n = expr(w, e->arg[0]);
@@ -141,6 +144,9 @@ static void write_syms(struct writer *w)
         ir_expr s = w->p->syms[i];
         VEC_PUSH(w->ctx, w->syms, (struct tcc_psym){string(w, s->name), expr(w, s), s->lo, s->hi});
     }
+    if (w->unknown)
+        VEC_PUSH(w->ctx, w->syms,
+                 (struct tcc_psym){string(w, w->unknown->name), expr(w, w->unknown), w->unknown->lo, w->unknown->hi});
 }
 
 static void write_buffers(struct writer *w)
@@ -343,6 +349,65 @@ static struct tcc_range placed(struct writer *w, const struct kn_entry *e)
     return list(w, n, buffers);
 }
 
+/* Is e a version of an entry point that an earlier one is a version of too? */
+static bool later_version(const struct kn_program *p, int e)
+{
+    for (int i = 0; i < e && p->entries[e].func->version; i++)
+        if (!strcmp(ir_entry_name(p->entries[i].func), ir_entry_name(p->entries[e].func)))
+            return true;
+    return false;
+}
+
+/* The program's entry that gives the user's entry point i its name. */
+static int first_entry(const struct kn_program *p, int i)
+{
+    int e = 0;
+    while (later_version(p, e) || i-- > 0)
+        e++;
+    return e;
+}
+
+const struct kn_entry *artifact_entry(const struct kn_program *p, int i)
+{
+    return &p->entries[first_entry(p, i)];
+}
+
+static void write_case(struct writer *w, int e, uint32_t number)
+{
+    const struct ir_version *v = w->p->entries[e].func->version;
+    struct tcc_pcase x = {.entry = number, .guards = {(uint32_t)w->guards.n, (uint32_t)v->nguards}};
+    x.text = string(w, ir_guards_text(w->ctx, v->nguards, v->guards));
+    for (int i = 0; i < v->nguards; i++)
+        VEC_PUSH(w->ctx, w->guards,
+                 (struct tcc_pguard){v->guards[i].op, expr(w, v->guards[i].a), expr(w, v->guards[i].b), 0});
+    VEC_PUSH(w->ctx, w->cases, x);
+}
+
+/* The entry point that versions are together; they stand behind all that the user sees, in the program's order. */
+static void write_versions(struct writer *w, int first)
+{
+    const struct kn_program *p = w->p;
+    const struct ir_func *f = p->entries[first].func;
+    struct tcc_pentry x = {.name = string(w, f->version->entry), .arena = TCC_NO};
+    uint32_t number = (uint32_t)artifact_nentries(p);
+    x.inputs = (struct tcc_range){(uint32_t)w->signatures.n, (uint32_t)f->version->ninputs};
+    for (int i = 0; i < f->version->ninputs; i++)
+        VEC_PUSH(w->ctx, w->signatures, signature(w, f->input_names[i], f->version->inputs[i]));
+    x.outputs = (struct tcc_range){(uint32_t)w->signatures.n, (uint32_t)f->body->last->nin};
+    for (int i = 0; i < f->body->last->nin; i++)
+        VEC_PUSH(w->ctx, w->signatures, signature(w, ir_output_name(f, i), ir_entry_result(f, i, w->unknown)));
+    x.scratch = expr(w, ir_const(w->ctx, 0));
+    x.cases.first = (uint32_t)w->cases.n;
+    for (int e = 0; e < p->nentries; e++) {
+        const struct ir_version *v = p->entries[e].func->version;
+        if (v && !strcmp(v->entry, f->version->entry))
+            write_case(w, e, number);
+        number += v != NULL;
+    }
+    x.cases.count = (uint32_t)w->cases.n - x.cases.first;
+    VEC_PUSH(w->ctx, w->entries, x);
+}
+
 static void write_entry(struct writer *w, const struct kn_entry *e)
 {
     struct tcc_pentry x = {.name = string(w, e->name)};
@@ -370,14 +435,16 @@ int artifact_nentries(const struct kn_program *p)
     int n = 0;
     for (const struct pipe *q = p->module->pipes; q; q = q->next)
         n++;
-    return n ? n : p->nentries;
+    for (int e = 0; e < p->nentries && !p->module->pipes; e++)
+        n += !later_version(p, e);
+    return n;
 }
 
 const char *artifact_entry_name(const struct kn_program *p, int i)
 {
     const struct pipe *q = p->module->pipes;
     if (!q)
-        return p->entries[i].name;
+        return ir_entry_name(artifact_entry(p, i)->func);
     while (i-- > 0)
         q = q->next;
     return q->name;
@@ -520,14 +587,25 @@ struct artifact_plan artifact_plan(struct ir_ctx *ctx, const struct kn_program *
 {
     struct writer w = {.ctx = ctx, .p = p, .levels = 1};
     string(&w, "");
+    for (int e = 0; e < p->nentries; e++)
+        if (p->entries[e].func->version)
+            w.unknown = ir_sym(ctx, "?");
     write_syms(&w);
     write_buffers(&w);
     for (int i = 0; i < p->nkernels; i++)
         VEC_PUSH(ctx, w.kernels, (struct tcc_pkernel){string(&w, p->kernels[i]->name), 0});
     for (const struct pipe *q = p->module->pipes; q; q = q->next)
         write_pipe(&w, q);
+    for (int i = 0; i < artifact_nentries(p) && !p->module->pipes; i++) {
+        int e = first_entry(p, i);
+        if (p->entries[e].func->version)
+            write_versions(&w, e);
+        else
+            write_entry(&w, &p->entries[e]);
+    }
     for (int e = 0; e < p->nentries; e++)
-        write_entry(&w, &p->entries[e]);
+        if (p->module->pipes || p->entries[e].func->version)
+            write_entry(&w, &p->entries[e]);
     write_states(&w);
     /* Levels that no expression has are evaluated too: EVAL steps name them. */
     for (int i = 0; i < p->nsyms; i++)
@@ -561,6 +639,8 @@ struct artifact_plan artifact_plan(struct ir_ctx *ctx, const struct kn_program *
     TABLE(pcalls);
     TABLE(poutputs);
     TABLE(ptasks);
+    TABLE(cases);
+    TABLE(guards);
     head.size = b.size;
     memcpy(b.bytes, &head, sizeof head);
     return (struct artifact_plan){b.bytes, b.size, w.libs.n, w.libs.at};

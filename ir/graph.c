@@ -413,6 +413,35 @@ static void clone_nodes(struct ir_builder *b, const struct ir_block *from, struc
     }
 }
 
+void ir_func_remove(struct ir_func *f)
+{
+    struct ir_module *m = f->module;
+    struct ir_func *last = NULL;
+    for (struct ir_func **at = &m->funcs; *at;) {
+        if (*at == f) {
+            *at = f->next;
+        } else {
+            last = *at;
+            at = &last->next;
+        }
+    }
+    m->last_func = last;
+}
+
+struct ir_func *ir_func_clone(const struct ir_func *f, const char *name)
+{
+    struct ir_ctx *ctx = f->module->ctx;
+    struct ir_func *to = ir_func_new(f->module, name);
+    struct ir_builder b = {.ctx = ctx, .func = to, .block = to->body};
+    struct ir_value **map = IR_NEWN(ctx, f->nvalues + 1, struct ir_value *),
+                    **results = IR_NEWN(ctx, f->body->last->nin + 1, struct ir_value *);
+    for (int i = 0; i < f->body->nparams; i++)
+        map[f->body->params[i]->id] = ir_input_new(to, f->body->params[i]->type, f->input_names[i]);
+    ir_clone_block(&b, f->body, map, results);
+    b.where = f->body->last->where;
+    return ir_return(&b, f->body->last->nin, results, f->output_names) ? to : NULL;
+}
+
 void ir_clone_block(struct ir_builder *b, const struct ir_block *from, struct ir_value **map, struct ir_value **results)
 {
     clone_nodes(b, from, map, false, from->func == b->func ? from->func->nnodes : UINT32_MAX);

@@ -367,9 +367,18 @@ struct ir_block {
     struct ir_node *first, *last;
 };
 
+/*
+ * Shape versions: several functions that compute the same thing, each for the sizes that its guards describe. Together they are the entry
+ * point `entry`, whose inputs have the types `inputs` (the same in all of them; the guards are about these types' symbols). A call
+ * runs the first function, in the module's order, whose guards all hold. Passes treat each as a function of its own.
+ */
+struct ir_guard { enum tcc_guard op; ir_expr a, b; };
+struct ir_version { const char *entry; int ninputs; const ir_type *inputs; int nguards; const struct ir_guard *guards; };
+
 struct ir_func {
     struct ir_module *module;
     const char *name;
+    const struct ir_version *version;            /* NULL: the function is an entry point by itself */
     struct ir_block *body;                       /* parameters: the inputs; return's operands: the outputs */
     const char **input_names, **output_names;
     uint32_t nvalues, nnodes;                    /* ids given so far */
@@ -401,6 +410,16 @@ struct ir_module {
 struct ir_module *ir_module_new(struct ir_ctx *ctx, const char *name);
 struct ir_func *ir_func_new(struct ir_module *m, const char *name);          /* with an empty body */
 struct ir_func *ir_func_by_name(struct ir_module *m, const char *name);
+void ir_func_remove(struct ir_func *f);                                      /* from its module */
+struct ir_func *ir_func_clone(const struct ir_func *f, const char *name);    /* the last in its module; no version; NULL after a diagnostic */
+/* Versions (version.c): the guards in words, "N = 1, M != 2" ("any size": none); the name of the entry point that f is, or belongs to; the
+ * function that a call with these inputs runs: of an entry point or function of that name, NULL: there is none. */
+const char *ir_guards_text(struct ir_ctx *ctx, int n, const struct ir_guard *guards);
+const char *ir_entry_name(const struct ir_func *f);
+struct ir_func *ir_choose_version(struct ir_module *m, const char *entry, struct tcc_object *const *in);
+/* The type of an entry point's result i: the functions' where they agree for all sizes that their guards allow. Dims that differ
+ * become symbols (`unknown`), differing ranks an unranked tensor. */
+ir_type ir_entry_result(const struct ir_func *f, int i, ir_expr unknown);
 /* Takes over the reference to init (NULL: zeros). */
 const char *ir_output_name(const struct ir_func *f, int i);                /* "output_I" where the text gives none */
 struct ir_state *ir_state_new(struct ir_module *m, const char *name, ir_type type, struct ir_tensor *init, int flags);

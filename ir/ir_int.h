@@ -124,6 +124,9 @@ struct ir_syms {
     VEC(ir_expr) v;
     struct ir_set seen;
 };
+/* version.c: eq, ne, le, broadcast; what is wrong with f's version, NULL: nothing. */
+const char *ir_guard_word(enum tcc_guard op);
+const char *ir_version_error(struct ir_ctx *ctx, const struct ir_func *f);
 void ir_collect_syms(struct ir_syms *s, ir_expr e);
 void ir_collect_type_syms(struct ir_syms *s, ir_type t);
 void ir_print_syms(

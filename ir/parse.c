@@ -327,6 +327,52 @@ static bool check_results(struct parser *p, const struct token *at, const struct
     return true;
 }
 
+static bool parse_guard(struct parser *p, struct ir_guard *g)
+{
+    struct token at = p->tok;
+    const char *word;
+    int op = 0;
+    if (!lex_ident(p, &word))
+        return false;
+    while (op < TCC_NGUARDS && strcmp(ir_guard_word((enum tcc_guard)op), word))
+        op++;
+    if (op == TCC_NGUARDS)
+        return parse_error(p, &at, "expected eq, ne, le or broadcast; found '%s'", word);
+    g->op = (enum tcc_guard)op;
+    return lex_expect(p, '(') && parse_expr(p, &g->a) && lex_expect(p, ',') && parse_expr(p, &g->b) &&
+           lex_expect(p, ')');
+}
+
+/* version @main(f32[N,8]) when eq(N, 1), ne(M, 2) */
+static bool parse_version(struct parser *p)
+{
+    struct ir_version *v = IR_NEW(p->ctx, struct ir_version);
+    VEC(ir_type) types = {0};
+    VEC(struct ir_guard) guards = {0};
+    struct ir_guard g;
+    if (!lex_take_word(p, "version"))
+        return true;
+    if (!lex_global(p, &v->entry) || !lex_expect(p, '('))
+        return false;
+    while (!lex_is(p, ')')) {
+        ir_type t;
+        if ((types.n && !lex_expect(p, ',')) || !parse_type(p, &t))
+            return false;
+        VEC_PUSH(p->ctx, types, t);
+    }
+    lex_next(p);
+    if (lex_take_word(p, "when")) {
+        do {
+            if (!parse_guard(p, &g))
+                return false;
+            VEC_PUSH(p->ctx, guards, g);
+        } while (lex_take(p, ','));
+    }
+    *v = (struct ir_version){v->entry, types.n, types.at, guards.n, guards.at};
+    p->func->version = v;
+    return true;
+}
+
 bool parse_func(struct parser *p)
 {
     struct token at = p->tok;
@@ -338,8 +384,8 @@ bool parse_func(struct parser *p)
         return parse_error(p, &at, "@%s is defined twice", name);
     p->func = ir_func_new(p->module, name);
     ir_set_free(&p->values);
-    if (!parse_params(p, p->func->body) || !parse_signature(p, &results) || !parse_block(p, p->func->body) ||
-        !check_results(p, &at, &results))
+    if (!parse_params(p, p->func->body) || !parse_signature(p, &results) || !parse_version(p) ||
+        !parse_block(p, p->func->body) || !check_results(p, &at, &results))
         return false;
     if (results.named)
         p->func->output_names = results.names.at;

@@ -185,6 +185,26 @@ static void print_global(FILE *out, const char *name)
         ir_print_string(out, name);
 }
 
+/* version @main(f32[N,8]) when eq(N, 1), ne(M, 2) */
+static void print_version(FILE *out, const struct ir_version *v)
+{
+    fputs(" version ", out);
+    print_global(out, v->entry);
+    fputc('(', out);
+    for (int i = 0; i < v->ninputs; i++) {
+        fputs(i ? ", " : "", out);
+        ir_print_type(out, v->inputs[i]);
+    }
+    fputc(')', out);
+    for (int i = 0; i < v->nguards; i++) {
+        fprintf(out, "%s%s(", i ? ", " : " when ", ir_guard_word(v->guards[i].op));
+        ir_print_expr(out, v->guards[i].a);
+        fputs(", ", out);
+        ir_print_expr(out, v->guards[i].b);
+        fputc(')', out);
+    }
+}
+
 static void print_results(struct printer *p, const struct ir_func *f)
 {
     const struct ir_node *end = f->body->last;
@@ -199,7 +219,10 @@ static void print_results(struct printer *p, const struct ir_func *f)
         }
         ir_print_type(p->out, end->in[i].value->type);
     }
-    fputs(") {\n", p->out);
+    fputc(')', p->out);
+    if (f->version)
+        print_version(p->out, f->version);
+    fputs(" {\n", p->out);
 }
 
 void ir_print_func(FILE *out, const struct ir_func *f)
@@ -249,6 +272,16 @@ static void collect_block(struct ir_syms *s, const struct ir_block *b)
     }
 }
 
+static void collect_version(struct ir_syms *s, const struct ir_version *v)
+{
+    for (int i = 0; v && i < v->ninputs; i++)
+        ir_collect_type_syms(s, v->inputs[i]);
+    for (int i = 0; v && i < v->nguards; i++) {
+        ir_collect_syms(s, v->guards[i].a);
+        ir_collect_syms(s, v->guards[i].b);
+    }
+}
+
 static void print_state(FILE *out, const struct ir_state *s)
 {
     static const struct {
@@ -278,8 +311,10 @@ void ir_print_module(FILE *out, const struct ir_module *m)
         ir_print_string(out, m->name);
         fputc('\n', out);
     }
-    for (const struct ir_func *f = m->funcs; f; f = f->next)
+    for (const struct ir_func *f = m->funcs; f; f = f->next) {
+        collect_version(&s, f->version);
         collect_block(&s, f->body);
+    }
     if (m->program)
         kn_collect_syms(&s, m->program);
     ir_print_syms(out, &s);

@@ -371,6 +371,8 @@ static bool check_func(struct verifier *v, const struct ir_func *f)
     v->syms.n = 0;
     bool ok = f->module == v->module || bad(v, NULL, "belongs to another module");
     ok = ok && check_block(v, f->body, NULL) && check_uses(v);
+    const char *problem = ok && f->version ? ir_version_error(v->ctx, f) : NULL;
+    ok = ok && (!problem || bad(v, NULL, "%s", problem));
     ir_arena_free(scratch);
     return ok;
 }

@@ -124,13 +124,20 @@ static ir_expr physical_bytes(struct lw *lw, ir_type t, kn_layout l)
     return bytes;
 }
 
+/* Shape versions read and rewrite the model's constants each for itself: equal ones are stored once, whatever their size. */
+static bool same_elements(const struct lw *lw, const struct kn_buffer *b, const struct ir_tensor *t)
+{
+    if (b->weight == t || (t->file && t->file == b->weight->file && t->data == b->weight->data))
+        return true;
+    return ((t->bytes <= 4096 && !b->layout) || lw->func->version) && ir_tensor_equal(b->weight, t);
+}
+
 static int weight_buffer(struct lw *lw, struct ir_value *v, const struct ir_tensor *t)
 {
     kn_layout l = lw->layout[v->id];
     for (int i = 0; i < lw->buffers.n; i++) {
         const struct kn_buffer *b = &lw->buffers.at[i];
-        if (b->space == TCC_SPACE_WEIGHT && b->layout == l && b->type == v->type &&
-            (b->weight == t || (t->bytes <= 4096 && !l && ir_tensor_equal(b->weight, t))))
+        if (b->space == TCC_SPACE_WEIGHT && b->layout == l && b->type == v->type && same_elements(lw, b, t))
             return i;
     }
     struct kn_buffer b = {
@@ -459,6 +466,10 @@ static void make_inputs(struct lw *lw, struct kn_entry *e)
         }
         e->input_buffers[i] = lw->buffer[v->id] = lw_buffer_new(lw, b);
     }
+    const struct ir_version *version = lw->func->version; /* its guards may name dims that are pinned here */
+    for (int i = 0; version && i < version->ninputs; i++)
+        for (int d = 0; version->inputs[i]->kind == IR_T_TENSOR && d < version->inputs[i]->rank; d++)
+            learn(lw, version->inputs[i]->dim[d], 0);
 }
 
 /* An output whose size is known from the inputs is computed in place; other tensors are copied at the end, objects shared. */

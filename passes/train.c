@@ -396,20 +396,6 @@ static bool build_init(struct training *t)
 
 /* -- The door ------------------------------------------------------------------------------------------------------------------------ */
 
-void train_remove_func(struct ir_module *m, const struct ir_func *f)
-{
-    struct ir_func *last = NULL;
-    for (struct ir_func **at = &m->funcs; *at;) {
-        if (*at == f) {
-            *at = f->next;
-        } else {
-            last = *at;
-            at = &last->next;
-        }
-    }
-    m->last_func = last;
-}
-
 static bool bad_option(struct ir_ctx *ctx, const char *option, const char *text, const char *expected)
 {
     ir_error(ctx, NULL, "--%s=%s: expected %s", option, text, expected);
@@ -483,7 +469,7 @@ bool train_build(struct ir_module *m, const struct train_options *o)
                   : !build_step(&t) || !build_eval(&t) || !build_grad(&t) || !build_apply(&t) || !build_init(&t) ||
                         !train_build_predict(&t))
         return false;
-    train_remove_func(m, t.main);
-    train_remove_func(m, t.train);
+    ir_func_remove(t.main);
+    ir_func_remove(t.train);
     return true;
 }

@@ -320,7 +320,7 @@ static bool make_forward(struct halves *h)
     ir_return(&f.b, total, results, names);
     strip(h, &f, true);
     if (!does_something(f.func)) {
-        train_remove_func(x->m, f.func);
+        ir_func_remove(f.func);
         return true;
     }
     if (!stages_settle_inputs(x, f.func, &f.n, f.in))
@@ -350,7 +350,7 @@ static bool make_backward(struct halves *h)
     ir_return(&f.b, n, results, names);
     strip(h, &f, false);
     if (!does_something(f.func)) {
-        train_remove_func(x->m, f.func);
+        ir_func_remove(f.func);
         return true;
     }
     if (!stages_settle_inputs(x, f.func, &f.n, f.in))
@@ -367,6 +367,6 @@ bool stages_halve(struct stages *x, int s)
     find_forward(&h);
     find_kept(&h);
     bool ok = make_forward(&h) && (!x->training || make_backward(&h));
-    train_remove_func(x->m, h.func);
+    ir_func_remove(h.func);
     return ok;
 }

@@ -71,7 +71,7 @@ bool train_build_predict(struct training *t)
         kept += train_predicts(t, names[kept]);
     }
     if (!kept) {
-        train_remove_func(t->m, e.func);
+        ir_func_remove(e.func);
         return true; /* the loss is all that the model gives */
     }
     if (!train_entry_end(&e, kept, values, names) || !pass_list(t->m, "dce", &plain))

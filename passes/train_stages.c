@@ -178,7 +178,7 @@ static bool build_segments(struct stages *x)
     for (int s = x->nsegments - 1; s >= 0; s--)
         if (!stages_build_segment(x, s))
             return false;
-    train_remove_func(x->m, x->whole);
+    ir_func_remove(x->whole);
     return true;
 }
 
@@ -352,7 +352,7 @@ static bool build_forward(struct training *t, const char *name, bool predicts)
     if ((t->main != t->train && !stages_check_batch(t, t->main, x.o)) || !make_whole(&x, t->main, how) || !clean(t->m))
         return false;
     if (!x.whole->body->last->nin) {
-        train_remove_func(t->m, x.whole);
+        ir_func_remove(x.whole);
         return true; /* the loss is all that the model gives */
     }
     if (predicts)

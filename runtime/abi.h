@@ -311,6 +311,21 @@ struct tcc_pattr { uint32_t name, kind, n, data; uint32_t dtype, rank; struct tc
 
 struct tcc_pkernel { uint32_t name, pad; };     /* name: strings */
 
+/* -- Shape versions -----------------------------------------------------------------------
+ * An entry point with `cases` has no steps, buffers or arena of its own: its inputs' dims are bound as its signature says, level 0 is
+ * evaluated, and the first case whose guards all hold names the entry point (behind those that the user sees, with as many inputs and
+ * outputs, and no cases of its own) that the call runs on the same inputs. Outputs whose rank depends on the case have rank TCC_NO in
+ * the signature, dims that do are a symbol without a value. No case: TCC_EINPUT. A guard on a value that is not known does not hold. */
+enum tcc_guard {
+    TCC_GUARD_EQ,                       /* a == b */
+    TCC_GUARD_NE,
+    TCC_GUARD_LE,                       /* a <= b */
+    TCC_GUARD_BROADCAST                 /* a == b, or one of them is 1 */
+};
+#define TCC_NGUARDS 4
+struct tcc_pguard { uint32_t op, a, b, pad; };          /* a, b: exprs of level 0 */
+struct tcc_pcase { uint32_t entry, text; struct tcc_range guards; };     /* text: strings, the guards in words */
+
 struct tcc_pentry {
     uint32_t name, pipe;                /* pipe: 0, or 1 + the pipeline that it is; then it has no steps */
     struct tcc_range inputs, outputs;   /* signatures */
@@ -319,6 +334,7 @@ struct tcc_pentry {
     uint32_t arena;                     /* expr: bytes; TCC_NO: known when the buffers in `placed` are */
     uint32_t scratch;                   /* expr: bytes per thread, the largest of its steps */
     struct tcc_range placed;            /* u32s: ARENA buffers that the runtime places, when the symbols in their sizes are bound */
+    struct tcc_range cases;             /* its shape versions, in the order in which they are tried; none: it has steps */
 };
 
 struct tcc_pstate { uint32_t name, dtype, rank, flags; struct tcc_range dims; uint64_t init; uint64_t bytes; uint32_t home, pad; };
@@ -364,6 +380,7 @@ struct tcc_plan {
     struct tcc_range u32s;
     struct tcc_range exprs, syms, buffers, signatures, steps, regions, attrs, kernels, entries, states;
     struct tcc_range pipes, pvalues, pcalls, poutputs, ptasks;
+    struct tcc_range cases, guards;
     uint32_t levels;                    /* number of evaluation levels of exprs */
     uint32_t nlibops;
     uint32_t nvisible, pad;             /* entries that the user sees: the first ones; 0: all */

@@ -112,6 +112,8 @@ static bool map_tables(struct check *c)
     TABLE(pcalls, pcalls);
     TABLE(poutputs, poutputs);
     TABLE(ptasks, ptasks);
+    TABLE(cases, cases);
+    TABLE(guards, guards);
 #undef TABLE
     m->bytes = table(c, "bytes", p->bytes, 1, 16, &ok);
     if (ok && p->strings.count && m->strings[p->strings.count - 1] != 0) {
@@ -398,6 +400,34 @@ static bool check_regions(struct check *c)
     return true;
 }
 
+/* The shape versions of an entry point. */
+static bool check_cases(struct check *c, const struct tcc_pentry *e)
+{
+    if (!range_ok(c, "versions", e->cases, c->p->cases.count))
+        return false;
+    if (e->cases.count && (e->steps.count || e->pipe))
+        return bad(c, "an entry point with versions has steps", e->steps.count, 0);
+    for (uint32_t i = 0; i < e->cases.count; i++) {
+        const struct tcc_pcase *x = &c->m->cases[e->cases.first + i];
+        const struct tcc_pentry *v;
+
+        if (!index_ok(c, "version", x->entry, c->p->entries.count) || !name_ok(c, x->text) ||
+            !range_ok(c, "guards", x->guards, c->p->guards.count))
+            return false;
+        v = &c->m->entries[x->entry];
+        if (v->cases.count || v->pipe || v->inputs.count != e->inputs.count || v->outputs.count != e->outputs.count)
+            return bad(c, "a version does not match its entry point", x->entry, c->p->entries.count);
+        for (uint32_t g = 0; g < x->guards.count; g++) {
+            const struct tcc_pguard *guard = &c->m->guards[x->guards.first + g];
+
+            if (!index_ok(c, "guard", guard->op, TCC_NGUARDS) || !expr_ok(c, "guard's size", guard->a, false) ||
+                !expr_ok(c, "guard's size", guard->b, false))
+                return false;
+        }
+    }
+    return true;
+}
+
 static bool check_entries(struct check *c)
 {
     c->where = "entry point";
@@ -411,14 +441,16 @@ static bool check_entries(struct check *c)
             !list_ok(c, "input", e->input_buffers, c->p->buffers.count, true) ||
             !list_ok(c, "output", e->output_buffers, c->p->buffers.count, false) ||
             !range_ok(c, "steps", e->steps, c->p->steps.count) || !expr_ok(c, "arena", e->arena, true) ||
-            !expr_ok(c, "scratch", e->scratch, true) || !list_ok(c, "placed", e->placed, c->p->buffers.count, false))
+            !expr_ok(c, "scratch", e->scratch, true) || !list_ok(c, "placed", e->placed, c->p->buffers.count, false) ||
+            !check_cases(c, e))
             return false;
         if (e->pipe > c->p->pipes.count)
             return bad(c, "pipeline", e->pipe, c->p->pipes.count);
         if (e->pipe && (e->steps.count || c->m->pipes[e->pipe - 1].axes.count != e->inputs.count ||
                         c->m->pipes[e->pipe - 1].outputs.count != e->outputs.count))
             return bad(c, "a pipeline does not match its entry point", e->pipe, c->p->pipes.count);
-        if (!e->pipe && (e->input_buffers.count != e->inputs.count || e->output_buffers.count != e->outputs.count))
+        if (!e->pipe && !e->cases.count &&
+            (e->input_buffers.count != e->inputs.count || e->output_buffers.count != e->outputs.count))
             return bad(c, "buffers do not match the signature", e->input_buffers.count, e->inputs.count);
     }
     return true;

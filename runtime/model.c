@@ -273,6 +273,22 @@ int tccrt_noutputs(const struct tccrt_model *m, const char *entry)
     return e ? (int)e->outputs.count : -1;
 }
 
+int tccrt_nversions(const struct tccrt_model *m, const char *entry)
+{
+    const struct tcc_pentry *e = tcr_find_entry(m, entry);
+
+    return !e ? -1 : e->cases.count ? (int)e->cases.count : 1;
+}
+
+const char *tccrt_version_sizes(const struct tccrt_model *m, const char *entry, int i)
+{
+    const struct tcc_pentry *e = tcr_find_entry(m, entry);
+
+    if (!e || i < 0 || i >= tccrt_nversions(m, entry))
+        return NULL;
+    return e->cases.count ? tcr_string(m, m->cases[e->cases.first + (uint32_t)i].text) : "any size";
+}
+
 static void describe_dims(const struct tccrt_model *m, struct tcc_range dims, struct tccrt_value_info *info)
 {
     for (uint32_t i = 0; i < dims.count; i++) {

@@ -72,6 +72,8 @@ struct tccrt_model {
     const struct tcc_pcall *pcalls;
     const struct tcc_poutput *poutputs;
     const struct tcc_ptask *ptasks;
+    const struct tcc_pcase *cases;
+    const struct tcc_pguard *guards;
 
     const tcc_kernel_fn *kernels;    /* of the chosen code version */
     const char *isa;
@@ -157,6 +159,7 @@ struct tccrt_session {
     int64_t *bound;                  /* the symbols as they were when level 0 was last evaluated */
     int32_t *origin;                 /* by symbol: input * TCC_MAX_RANK + axis that bound it */
     const struct tcc_pentry *entry;  /* that level 0 was last evaluated for; NULL: none */
+    const struct tcc_pentry *chosen; /* what a call of it with these sizes runs: itself, or one of its shape versions */
 
     uint8_t *arena;
     size_t arena_bytes;
@@ -224,7 +227,7 @@ int tcr_place(struct tccrt_session *s, const struct tcc_pentry *e, int64_t *aren
 /* Output k's memory for a result of these dims. */
 void *tcr_output_memory(struct tccrt_session *s, uint32_t k, int dtype, int rank, const int64_t *dims, int64_t bytes, int *status);
 
-/* Binds the inputs in s->in, and evaluates sizes. */
+/* Binds the inputs in s->in, evaluates sizes, and chooses s->chosen. */
 int tcr_bind(struct tccrt_session *s, const struct tcc_pentry *e);
 /* Runs an entry point on the inputs in s->in; leaves results in s->outs. */
 int tcr_execute(struct tccrt_session *s, const struct tcc_pentry *e);

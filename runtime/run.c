@@ -3,6 +3,7 @@
  * One call of an entry point: inputs are checked against the signature and bind its symbols, level 0 of the integer
  * program is evaluated (unless the symbols are those of the last run), the plan is walked, outputs are handed over.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,24 +114,26 @@ static const char *kind_name(uint32_t kind)
 
 static int bind_input(const struct input *in, const struct tcc_object *o)
 {
-    struct tccrt_session *s = in->s;
-    uint32_t buffer = in->e->pipe ? TCC_NO : s->m->u32s[in->e->input_buffers.first + in->index];
     uint32_t kind = o ? (uint32_t)o->kind : TCC_OBJ_NONE;
-    struct tcc_object *ref;
-    int status = TCC_OK;
 
-    s->inputs[in->index] = NULL;
     if (kind != in->sig->kind && !(kind == TCC_OBJ_NONE && in->sig->optional))
         return tcr_fail(TCC_EINPUT, "input '%s': expected %s, got %s", input_name(in, in->index),
                         kind_name(in->sig->kind), kind_name(kind));
-    if (kind == TCC_OBJ_TENSOR)
-        status = bind_tensor(in, &o->t);
-    else if (kind == TCC_OBJ_SEQUENCE)
-        status = bind_sequence(in, o);
-    if (status || buffer == TCC_NO)
-        return status;
+    return kind == TCC_OBJ_TENSOR ? bind_tensor(in, &o->t) : kind == TCC_OBJ_SEQUENCE ? bind_sequence(in, o) : TCC_OK;
+}
+
+/* The input becomes a buffer of the entry point that runs. */
+static int place_input(const struct input *in, const struct tcc_object *o)
+{
+    struct tccrt_session *s = in->s;
+    uint32_t buffer = in->e->pipe ? TCC_NO : s->m->u32s[in->e->input_buffers.first + in->index];
+    struct tcc_object *ref;
+
+    s->inputs[in->index] = NULL;
+    if (buffer == TCC_NO)
+        return TCC_OK;
     if (s->m->buffers[buffer].space != TCC_SPACE_OBJECT) {
-        if (kind != TCC_OBJ_TENSOR)
+        if (!o || o->kind != TCC_OBJ_TENSOR)
             return tcr_fail(TCC_EINPUT, "input '%s': it is missing", input_name(in, in->index));
         s->inputs[in->index] = o->t.data;
         return TCC_OK;
@@ -159,6 +162,58 @@ static int check_computed(const struct input *in, const struct tcc_object *o)
     return TCC_OK;
 }
 
+/* -- Shape versions ------------------------------------------------------------------------------------- */
+
+static bool guard_holds(const struct tccrt_session *s, const struct tcc_pguard *g)
+{
+    int64_t a = s->values[g->a], b = s->values[g->b];
+
+    if (!TCR_IS_VALUE(a) || !TCR_IS_VALUE(b))
+        return false;
+    switch (g->op) {
+    case TCC_GUARD_EQ: return a == b;
+    case TCC_GUARD_NE: return a != b;
+    case TCC_GUARD_LE: return a <= b;
+    default: return a == b || a == 1 || b == 1;
+    }
+}
+
+/* The sizes of the call, and what the versions are for. */
+static int no_version(const struct tccrt_session *s, const struct tcc_pentry *e)
+{
+    char sizes[256] = "", covered[512] = "";
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < s->m->plan->syms.count && n < sizeof sizes; i++)
+        if (s->syms[i] != TCR_UNBOUND)
+            n += (size_t)snprintf(sizes + n, sizeof sizes - n, "%s%s = %lld", n ? ", " : "",
+                                  tcr_string(s->m, s->m->syms[i].name), (long long)s->syms[i]);
+    n = 0;
+    for (uint32_t i = 0; i < e->cases.count && n < sizeof covered; i++)
+        n += (size_t)snprintf(covered + n, sizeof covered - n, "%s%s", n ? "; " : "",
+                              tcr_string(s->m, s->m->cases[e->cases.first + i].text));
+    return tcr_fail(TCC_EINPUT, "entry point '%s' was not compiled for %s; the sizes that it has versions for: %s",
+                    tcr_string(s->m, e->name), sizes, covered);
+}
+
+/* The first version whose guards hold for the sizes that are bound now; e itself if it has none. */
+static int choose(struct tccrt_session *s, const struct tcc_pentry *e)
+{
+    const struct tccrt_model *m = s->m;
+
+    s->chosen = e->cases.count ? NULL : e;
+    for (uint32_t i = 0; i < e->cases.count && !s->chosen; i++) {
+        const struct tcc_pcase *x = &m->cases[e->cases.first + i];
+        uint32_t g = 0;
+
+        while (g < x->guards.count && guard_holds(s, &m->guards[x->guards.first + g]))
+            g++;
+        if (g == x->guards.count)
+            s->chosen = &m->entries[x->entry];
+    }
+    return s->chosen ? TCC_OK : no_version(s, e);
+}
+
 int tcr_bind(struct tccrt_session *s, const struct tcc_pentry *e)
 {
     const struct tccrt_model *m = s->m;
@@ -178,6 +233,8 @@ int tcr_bind(struct tccrt_session *s, const struct tcc_pentry *e)
         memcpy(s->bound, s->syms, nsyms * sizeof *s->syms);
         if (m->plan->levels)
             tcr_eval_level(s, 0);
+        if ((status = choose(s, e)))
+            return status;
         s->entry = e;
     }
     tcr_forget_levels(s);
@@ -185,6 +242,9 @@ int tcr_bind(struct tccrt_session *s, const struct tcc_pentry *e)
         struct input in = {s, e, &m->signatures[e->inputs.first + i], i};
 
         if ((status = check_computed(&in, s->in[i])))
+            return status;
+        in.e = s->chosen;
+        if ((status = place_input(&in, s->in[i])))
             return status;
     }
     return TCC_OK;
@@ -333,6 +393,7 @@ static int prepare(struct tccrt_session *s, const struct tcc_pentry *e)
 
     if (status)
         return status;
+    s->running = e = s->chosen;
     status = e->arena != TCC_NO ? tcr_size(s, e->arena, "the arena", "", &bytes) : tcr_place(s, e, &bytes);
     if (status || (status = tcr_grow(s, &s->arena, &s->arena_bytes, (size_t)bytes)))
         return status;
@@ -355,12 +416,12 @@ int tcr_execute(struct tccrt_session *s, const struct tcc_pentry *e)
     status = prepare(s, e);
     if (!status) {
         mode = tcr_fp_enter();
-        status = tcr_walk(s, e->steps);
+        status = tcr_walk(s, s->running->steps);
         tcr_fp_leave(mode);
         tcr_drain(s, status);
     }
     if (!status)
-        status = late_outputs(s, e);
+        status = late_outputs(s, s->running);
     for (uint32_t i = 0; i < s->m->nslots; i++)
         tcr_slot_clear(s, &s->slots[i]);
     return status;
@@ -454,8 +515,9 @@ static int run_tensors(struct tccrt_session *s, const char *entry, int nin, cons
         out[k] = (struct tcc_tensor){
             .data = o->data,
             .rank = o->rank,
-            .dtype = e->pipe ? (int32_t)s->m->signatures[e->outputs.first + (uint32_t)k].dtype
-                             : (int32_t)s->m->buffers[s->m->u32s[e->output_buffers.first + (uint32_t)k]].dtype};
+            .dtype = e->pipe
+                         ? (int32_t)s->m->signatures[e->outputs.first + (uint32_t)k].dtype
+                         : (int32_t)s->m->buffers[s->m->u32s[s->running->output_buffers.first + (uint32_t)k]].dtype};
         memcpy(out[k].dims, o->dims, sizeof out[k].dims);
     }
     return status;

@@ -323,6 +323,16 @@ int tccrt_threads(const struct tccrt_session *s)
     return s ? s->threads : 0;
 }
 
+int tccrt_version_used(const struct tccrt_session *s)
+{
+    const struct tcc_pentry *e = s->entry;
+
+    for (uint32_t i = 0; e && i < e->cases.count; i++)
+        if (&s->m->entries[s->m->cases[e->cases.first + i].entry] == s->chosen)
+            return (int)i;
+    return e ? 0 : -1;
+}
+
 size_t tccrt_arena_bytes(const struct tccrt_session *s)
 {
     return s ? s->held : 0;

@@ -48,6 +48,10 @@ int tccrt_ninputs(const struct tccrt_model *m, const char *entry);         /* -1
 int tccrt_noutputs(const struct tccrt_model *m, const char *entry);
 int tccrt_input(const struct tccrt_model *m, const char *entry, int i, struct tccrt_value_info *info);
 int tccrt_output(const struct tccrt_model *m, const char *entry, int i, struct tccrt_value_info *info);
+/* Shape versions: what an entry point was compiled for, in the order in which a call is tried; which it runs depends on the dims of its inputs,
+ * and is chosen when they change. Outputs whose rank depends on it have rank -1, dims that do the name "?". */
+int tccrt_nversions(const struct tccrt_model *m, const char *entry);       /* 1: it has none apart; -1: no such entry */
+const char *tccrt_version_sizes(const struct tccrt_model *m, const char *entry, int i);     /* "N = 1", "any size"; NULL: no such version */
 const char *tccrt_name(const struct tccrt_model *m);
 
 /* -- Sessions ------------------------------------------------------------------------------- */
@@ -265,6 +269,7 @@ int tccrt_profile(struct tccrt_session *s, const struct tccrt_profile_row **rows
 int tccrt_profile_reset(struct tccrt_session *s);                                          /* forgets what it has counted */
 int tccrt_profile_trace(struct tccrt_session *s, const char *path);                    /* Chrome trace of the last run */
 int tccrt_threads(const struct tccrt_session *s);                                      /* that it runs with */
+int tccrt_version_used(const struct tccrt_session *s);                                 /* by the last run; -1: there was none, or its sizes have no version */
 size_t tccrt_arena_bytes(const struct tccrt_session *s);                               /* held now, all arenas */
 
 const char *tccrt_error(void);                   /* of this thread; "" when none */

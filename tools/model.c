@@ -106,6 +106,15 @@ static int run_passes(const struct options *o, struct ir_module *module)
     return pass_pipeline(module, name, &passes) ? EXIT_FINE : EXIT_BUG;
 }
 
+/* The function of that name, or the first of its shape versions. */
+static struct ir_func *entry_func(struct ir_module *module, const char *name)
+{
+    for (struct ir_func *f = module->funcs; f; f = f->next)
+        if (!strcmp(ir_entry_name(f), name))
+            return f;
+    return NULL;
+}
+
 static int read_module(const struct options *o, const char *path, struct model *m)
 {
     struct tccc_train train;
@@ -123,7 +132,7 @@ static int read_module(const struct options *o, const char *path, struct model *
                                        .sync_bn = option_set(o, OPT_sync_bn)};
     struct ir_module *module = frontend_read(m->ctx, path, &options);
 
-    if (!module || (options.training && !frontend_train(module, &train, NULL, NULL)))
+    if (!module || (options.training && (!frontend_train(module, &train, NULL, NULL) || !frontend_versions(module, &options))))
         return EXIT_DATA;
     if (!ir_verify(module))
         return EXIT_BUG;
@@ -133,7 +142,7 @@ static int read_module(const struct options *o, const char *path, struct model *
     struct pass_options casts = {.change_limit = -1};
     if (!options.training && !frontend_autocast(module, train.auto_cast, train.auto_cast_type, &casts))
         return EXIT_DATA;
-    m->func = ir_func_by_name(module, option_text(o, OPT_entry, "main"));
+    m->func = entry_func(module, option_text(o, OPT_entry, "main"));
     if (!m->func && option_set(o, OPT_entry))
         return tool_error(o, EXIT_DATA, "%s: the model has no entry point '%s'", path, option_text(o, OPT_entry, ""));
     if (!m->func)
@@ -145,12 +154,13 @@ static int read_module(const struct options *o, const char *path, struct model *
         return EXIT_ENVIRONMENT;
     for (int i = 0; i < m->nin; i++) {
         m->in[i].info.name = m->func->input_names[i];
-        describe_type(m->ctx, &m->in[i].info, m->func->body->params[i]->type);
+        describe_type(m->ctx, &m->in[i].info,
+                      m->func->version ? m->func->version->inputs[i] : m->func->body->params[i]->type);
         note_kind(m, &m->in[i]);
     }
     for (int i = 0; i < m->nout; i++) {
         m->out[i].info.name = ir_output_name(m->func, i);
-        describe_type(m->ctx, &m->out[i].info, result->in[i].value->type);
+        describe_type(m->ctx, &m->out[i].info, ir_entry_result(m->func, i, ir_sym(m->ctx, "?")));
         note_kind(m, &m->out[i]);
     }
     m->state = module->states ? ir_interp_state_new(module) : NULL;
@@ -199,7 +209,13 @@ static int run_interpreted(struct model *m, struct tcc_object *const *inputs, st
 
     snprintf(error, ERROR_SIZE, "no memory");
     if (IR_PROTECT(m->ctx, &frame)) {
-        status = ir_interp(m->func, m->state, inputs, outputs, error, ERROR_SIZE);
+        struct ir_func *f = ir_choose_version(m->func->module, ir_entry_name(m->func), inputs);
+        if (f) {
+            status = ir_interp(f, m->state, inputs, outputs, error, ERROR_SIZE);
+        } else {
+            snprintf(error, ERROR_SIZE, "entry point '%s' has no version for these sizes", ir_entry_name(m->func));
+            status = TCC_EINPUT;
+        }
         ir_unprotect(m->ctx);
     }
     return status;

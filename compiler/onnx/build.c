@@ -75,9 +75,12 @@ struct ir_value *imp_op(struct imp *im, enum ir_op op, int nin, struct ir_value 
         if (!in[k])
             return NULL;
     }
-    if (ir_op_info(op)->kind == IR_K_MAP && nin > 1 && nin <= 4) {
+    bool map = ir_op_info(op)->kind == IR_K_MAP;
+    if ((map || op == IR_matmul) && nin > 1 && nin <= 4) {
         for (int k = 0; k < nin; k++)
-            fitting[k] = broadcastable(im, in[k], nin, in);
+            fitting[k] = map ? broadcastable(im, in[k], nin, in) : in[k];
+        if (!imp_fit(im, nin, fitting, map ? 0 : 2))
+            return NULL;
         in = fitting;
     }
     struct ir_value *known = imp_follow(im, op, nin, in, attrs);

@@ -303,6 +303,8 @@ static bool import_node(struct imp *im, const struct onnx_node *n)
     bool fine = poisoned || build_node(im);
     bool refused = im->refused;
     im->refused = false;
+    if (im->again)
+        return false;
     if (!fine && !refused)
         return ir_nerrors(im->ctx) > errors ? false : imp_bad(im, "cannot be imported");
     for (size_t k = 0; k < n->output_count; k++) {

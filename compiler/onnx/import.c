@@ -48,7 +48,7 @@ static int graph_inputs(struct imp *im, const struct onnx_graph *g, int n, const
         if (is_initializer(g, g->inputs[k].name))
             continue;
         names[n] = ir_intern(im->ctx, g->inputs[k].name);
-        types[n] = imp_type_of(im, g->inputs[k].type);
+        types[n] = imp_input_type(im, &g->inputs[k]);
         if (!types[n]) {
             ir_error(im->ctx, &w,
                      "input '%s': its type is missing or not supported (maps, sparse and opaque values are not)",
@@ -78,6 +78,7 @@ bool imp_make_inputs(struct imp *im, const struct frontend_options *o, int ngrap
     }
     if (!frontend_pin(im->ctx, o, n, names, types, &im->pins))
         return false;
+    imp_pin_facts(im, n, types);
     for (int k = 0; k < n; k++) {
         const char *why = ir_type_impossible(types[k]);
         if (why) {
@@ -152,10 +153,12 @@ static void report_refusals(struct imp *im)
     ir_diag(im->ctx, &w, IR_D_unsupported, kept);
 }
 
-static bool import_func(struct imp *im, const struct frontend_options *o, const char *name)
+static bool import_func(struct imp *im, const struct frontend_options *o)
 {
     struct imp_scope scope = {0};
-    im->func = ir_func_new(im->module, name);
+    im->graph = NULL;
+    im->nodes = 0;
+    im->refusals.n = 0;
     im->stream = 0;
     im->pins = (struct frontend_pins){0};
     im->b = (struct ir_builder){.ctx = im->ctx, .func = im->func, .block = im->func->body};
@@ -165,6 +168,8 @@ static bool import_func(struct imp *im, const struct frontend_options *o, const 
         check_opsets(im) && imp_make_inputs(im, o, 1, &im->model->graph) && check_outputs(im) &&
         imp_graph(im, im->model->graph, outs);
     imp_pop_scope(im);
+    if (im->again)
+        return false;
     if (im->refusals.n)
         report_refusals(im);
     return fine && !im->refusals.n && make_outputs(im, outs);
@@ -188,12 +193,12 @@ static struct ir_module *import_model(struct imp *im, const struct frontend_opti
     im->sync_bn = o && o->sync_bn;
     if (im->training)
         imp_note_constants(im);
-    if (!import_func(im, o, "main"))
+    if (!imp_versions(im, o, "main", import_func))
         return NULL;
     if (!im->training)
         return im->module;
     im->train = true;
-    if (!import_func(im, o, "train"))
+    if (!imp_versions(im, o, "train", import_func))
         return NULL;
     imp_warn_export(im);
     imp_drop_unused_states(im);

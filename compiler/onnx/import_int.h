@@ -71,6 +71,11 @@ struct imp_refusal {
     int count;                           /* nodes, where it is unknown (imp_list_unknown) */
 };
 
+/* A condition on the inputs' sizes that the version being imported takes for granted (version.c). BROADCAST: the one about all sizes
+ * that may broadcast; true: they are equal. */
+struct imp_fact { enum tcc_guard op; ir_expr a, b; bool truth; const char *node; };
+struct imp_joined { ir_expr a, b, both; };
+
 struct imp {
     struct ir_ctx *ctx;
     struct ir_module *module;
@@ -101,6 +106,11 @@ struct imp {
     VEC(const char *) fixed;             /* names of operands that stay constants */
     VEC(const char *) differentiated;    /* names in xs of Gradient nodes */
     bool by_binding;                     /* state variables are what the TrainingInfoProto binds */
+    VEC(struct imp_fact) facts;          /* of the version being imported */
+    bool again;                          /* a fact was added: this import is given up, and begun anew */
+    bool joins;                          /* sizes that broadcast may make versions */
+    VEC(struct ir_guard) pairs;          /* of sizes met that broadcast */
+    VEC(struct imp_joined) joined;       /* pairs of sizes and that of their broadcast, in the function's own block */
 };
 
 /* -- The node: operands, results, attributes -------------------------------------------------------------------------------- */
@@ -136,6 +146,7 @@ struct ir_value *imp_tensor(struct imp *im, int k);
 bool imp_axis(struct imp *im, int64_t *axis, int rank);
 enum tcc_dtype imp_dtype_of(struct imp *im, int64_t onnx_dtype);       /* TCC_NONE after a message */
 ir_type imp_type_of(struct imp *im, const struct onnx_type *t);        /* pinned dims applied; NULL: unknown */
+ir_type imp_input_type(struct imp *im, const struct onnx_value_info *input);     /* the same; unknown dims are called INPUT.AXIS */
 ir_type imp_declared(struct imp *im, const char *name);                /* what the graph says about a value; NULL: nothing */
 
 /* -- Values of operands ---------------------------------------------------------------------------------------------------- */
@@ -268,6 +279,25 @@ struct imp_refusal *imp_refusal_of(struct imp *im, const char *domain, const cha
 /* Adds what else the model has of such operators to the refusals, and counts their nodes (unknown.c). */
 void imp_list_unknown(struct imp *im);
 const struct imp_row *imp_find_row(const char *domain, const char *op, int opset, bool *other_version);
+
+/* -- Shape versions (version.c) ------------------------------------------------------------------------------------------------ */
+
+#define IMP_MAX_VERSIONS 16
+
+/* Does a op b (EQ, LE) hold in this version? False: not known; with `ask`, where it depends on the inputs' sizes only, im->again is set: the
+ * caller returns false at once, and is called again knowing it. */
+bool imp_holds(struct imp *im, enum tcc_guard op, ir_expr a, ir_expr b, bool ask, bool *truth);
+bool imp_condition(struct imp *im, const struct ir_value *v, bool ask, bool *truth);       /* the same of a bool value */
+/* How two sizes broadcast: as inference says; they are taken to be equal; either may be 1, and imp_join() gives the size of the result (NULL
+ * after a message), to which imp_widen() brings an operand. */
+enum imp_joining { IMP_AS_EVER, IMP_EQUAL, IMP_EITHER };
+enum imp_joining imp_joining(struct imp *im, ir_expr a, ir_expr b);
+ir_expr imp_join(struct imp *im, ir_expr a, ir_expr b);
+struct ir_value *imp_widen(struct imp *im, struct ir_value *x, int axis, ir_expr to);
+bool imp_fit(struct imp *im, int n, struct ir_value **in, int but);      /* all that of operands that broadcast, but for the last `but` axes */
+void imp_pin_facts(struct imp *im, int n, ir_type *types);               /* facts `N = 1` into the inputs' types and im->pins */
+/* Imports a function by `import` (into im->func), once or as several versions. */
+bool imp_versions(struct imp *im, const struct frontend_options *o, const char *name, bool (*import)(struct imp *, const struct frontend_options *));
 
 /* Integer tensors as expressions (fold.c): the result of `op` on such operands, or NULL when it can't be followed. */
 struct ir_value *imp_follow(struct imp *im, enum ir_op op, int nin, struct ir_value *const *in, const struct ir_attr *attrs);

@@ -174,13 +174,59 @@ enum tcc_dtype imp_dtype_of(struct imp *im, int64_t dtype)
     return TCC_NONE;
 }
 
-ir_type imp_type_of(struct imp *im, const struct onnx_type *t)
+/*
+ * What exporters write where they know no name: such dims are unknown each for itself. Names that only look so, like tf2onnx's unk__12 or
+ * paddle2onnx's DynamicDimension.0, are made up once a dim and are names.
+ */
+static bool no_name(const char *param)
+{
+    static const char *const words[] = {"?", "*", "-", "#", "none", "null", "nan", "unk", "unknown", "undefined"};
+    size_t n;
+    param += strspn(param, " ");
+    n = strcspn(param, " ");
+    if (param[n + strspn(param + n, " ")]) /* several words */
+        return false;
+    if (!n || (*param == '-' && strspn(param + 1, "0123456789") + 1 == n))
+        return true;
+    for (size_t k = 0; k < sizeof words / sizeof *words; k++)
+        if (strlen(words[k]) == n && !strncasecmp(words[k], param, n))
+            return true;
+    return false;
+}
+
+/* Has an input of the model a dim of that name? */
+static bool names_dim(const struct imp *im, const char *name)
+{
+    const struct onnx_graph *g = im->model->graph;
+    for (size_t k = 0; k < g->input_count; k++)
+        for (uint32_t d = 0; g->inputs[k].type && d < g->inputs[k].type->rank; d++)
+            if (!strcmp(g->inputs[k].type->dims[d].param, name))
+                return true;
+    return false;
+}
+
+/* A dim without a name is an input's "INPUT.AXIS", for --dim and messages; elsewhere (`owner` NULL) it is any. */
+static ir_expr dim_of(struct imp *im, const struct onnx_dim *d, const char *owner, uint32_t axis)
+{
+    if (d->value >= 0)
+        return ir_const(im->ctx, d->value);
+    if (!no_name(d->param))
+        return ir_sym(im->ctx, d->param);
+    if (!owner)
+        return ir_fresh(im->ctx, "d", 0, INT64_C(1) << 40);
+    const char *name = ir_internf(im->ctx, "%s.%u", owner, axis);
+    while (names_dim(im, name))
+        name = ir_internf(im->ctx, "%s'", name);
+    return ir_sym(im->ctx, name);
+}
+
+static ir_type type_of(struct imp *im, const struct onnx_type *t, const char *owner)
 {
     ir_expr dims[TCC_MAX_RANK];
     if (!t)
         return NULL;
     if (t->kind == ONNX_TYPE_SEQUENCE || t->kind == ONNX_TYPE_OPTIONAL) {
-        ir_type elem = imp_type_of(im, t->elem);
+        ir_type elem = type_of(im, t->elem, owner);
         if (!elem)
             return NULL;
         /* What is declared of a sequence's items is often only one of them: their shapes may differ. */
@@ -193,14 +239,20 @@ ir_type imp_type_of(struct imp *im, const struct onnx_type *t)
         return NULL;
     if (!t->has_shape)
         return ir_unranked_type(im->ctx, (enum tcc_dtype)t->dtype);
-    for (uint32_t k = 0; k < t->rank; k++) {
-        const struct onnx_dim *d = &t->dims[k];
-        dims[k] = d->value >= 0 ? ir_const(im->ctx, d->value)
-                  : d->param[0] ? ir_sym_bounded(im->ctx, ir_intern(im->ctx, d->param), 1, INT64_C(1) << 40)
-                                : ir_fresh(im->ctx, "d", 0, INT64_C(1) << 40);
-    }
+    for (uint32_t k = 0; k < t->rank; k++)
+        dims[k] = dim_of(im, &t->dims[k], owner, k);
     return frontend_pinned_type(im->ctx, &im->pins,
                                 ir_tensor_type(im->ctx, (enum tcc_dtype)t->dtype, (int)t->rank, dims));
+}
+
+ir_type imp_type_of(struct imp *im, const struct onnx_type *t)
+{
+    return type_of(im, t, NULL);
+}
+
+ir_type imp_input_type(struct imp *im, const struct onnx_value_info *input)
+{
+    return type_of(im, input->type, input->name);
 }
 
 static const struct onnx_type *declared_in(const struct onnx_value_info *infos, size_t n, const char *name)

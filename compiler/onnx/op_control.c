@@ -128,6 +128,15 @@ static ir_type common_type(struct imp *im, ir_type a, ir_type b, uint32_t first_
 
 /* -- If */
 
+static bool same_ranks(size_t n, struct ir_value *const *a, struct ir_value *const *b)
+{
+    for (size_t k = 0; k < n; k++)
+        if (a[k]->type->kind != b[k]->type->kind || a[k]->type->dtype != b[k]->type->dtype ||
+            (a[k]->type->kind == IR_T_TENSOR && a[k]->type->rank != b[k]->type->rank))
+            return false;
+    return true;
+}
+
 /* A condition that is known picks its branch here and now. */
 static bool inline_branch(struct imp *im, const struct onnx_graph *g)
 {
@@ -167,14 +176,14 @@ bool onnx_op_if(struct imp *im, int arg)
     struct ir_value *cond = imp_tensor(im, 0), *outs[2][MAX_RESULTS];
     struct ir_builder saved, inside[2];
     struct imp_scope scope;
-    double known;
+    bool truth;
     g[1] = g[0] ? graph_attr(im, "else_branch") : NULL;
     if (!g[1] || !cond)
         return false;
     if (imp_dtype(cond) != TCC_BOOL)
         return imp_bad(im, "the condition is %s; a bool is expected", ir_type_text(im->ctx, cond->type));
-    if (imp_scalar_of(cond, &known))
-        return inline_branch(im, g[known == 0]);
+    if (imp_condition(im, cond, false, &truth))
+        return inline_branch(im, g[!truth]);
     size_t n = g[0]->output_count;
     if (g[1]->output_count != n || (size_t)imp_nout(im) > n)
         return imp_bad(im, "the branches have %zu and %zu results", n, g[1]->output_count);
@@ -197,6 +206,9 @@ bool onnx_op_if(struct imp *im, int arg)
             return false;
     }
     if (poisoned(im, n, outs[0]) || poisoned(im, n, outs[1]))
+        return false;
+    /* Branches of different ranks, by a condition on sizes: a shape version each. */
+    if (!same_ranks(n, outs[0], outs[1]) && !imp_condition(im, cond, true, &truth) && im->again)
         return false;
     for (size_t k = 0; k < n; k++) {
         types[k] = common_type(im, outs[0][k]->type, outs[1][k]->type, first_inside);

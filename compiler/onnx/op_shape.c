@@ -156,7 +156,10 @@ bool onnx_op_flatten(struct imp *im, int arg)
     return imp_out(im, 0, imp_reshape(im, x, 2, dims));
 }
 
-/* Squeeze without axes drops every dim of 1; a symbolic dim is then not 1 by assumption of the exporters. */
+/*
+ * Squeeze without axes drops every dim of 1. Whether a symbolic one is 1 makes shape versions; where it can't (a size that only the run
+ * knows, training), it is not 1 by assumption of the exporters.
+ */
 bool onnx_op_squeeze(struct imp *im, int arg)
 {
     UNUSED(arg);
@@ -172,8 +175,11 @@ bool onnx_op_squeeze(struct imp *im, int arg)
     if (n == -1) {
         n = 0;
         for (int k = 0; k < imp_rank(x); k++) {
-            if (ir_is_value(imp_dim(x, k), 1))
+            bool one = ir_is_value(imp_dim(x, k), 1);
+            if (imp_holds(im, TCC_GUARD_EQ, imp_dim(x, k), ir_const(im->ctx, 1), true, &one) && one)
                 axes[n++] = k;
+            if (im->again)
+                return false;
         }
     }
     for (int k = 0; k < n; k++) {
@@ -231,6 +237,21 @@ bool onnx_op_transpose(struct imp *im, int arg)
     return imp_out(im, 0, imp_transpose(im, x, perm));
 }
 
+/* The size that an axis of *x, which may be 1, becomes where `want` is asked for, which may be 1 too. Where nothing is known of sizes that only
+ * the run has, the larger is the result. */
+static ir_expr expanded(struct imp *im, struct ir_value **x, int axis, ir_expr want)
+{
+    ir_expr own = imp_dim(*x, axis), size;
+    switch (imp_joining(im, own, want)) {
+    case IMP_EQUAL: return own;
+    case IMP_EITHER:
+        size = imp_join(im, own, want);
+        *x = imp_widen(im, *x, axis, size);
+        return *x ? size : NULL;
+    default: return ir_is_const(want, NULL) ? want : ir_max(im->ctx, own, want);
+    }
+}
+
 /* The result's shape is the broadcast of both: dims of 1 in the shape leave the operand's. */
 bool onnx_op_expand(struct imp *im, int arg)
 {
@@ -241,7 +262,6 @@ bool onnx_op_expand(struct imp *im, int arg)
     if (n < 0)
         return false;
     int rank = n > imp_rank(x) ? n : imp_rank(x);
-    bool unsure = false;
     for (int k = 0; k < rank; k++) {
         ir_expr own = k >= rank - imp_rank(x) ? imp_dim(x, k - (rank - imp_rank(x))) : ir_const(im->ctx, 1);
         ir_expr want = k >= rank - n ? given[k - (rank - n)] : ir_const(im->ctx, 1);
@@ -252,13 +272,13 @@ bool onnx_op_expand(struct imp *im, int arg)
         else if (ir_is_const(own, NULL) && ir_is_const(want, NULL))
             return imp_bad(im, "%s cannot be expanded to dim %d of %lld", ir_type_text(im->ctx, x->type), k,
                            (long long)want->value);
-        else /* one of them is 1 at run time, or they are equal: the larger is the result, unless it is 0 */
-            dims[k] = ir_is_const(own, NULL)    ? own
-                      : ir_is_const(want, NULL) ? want
-                                                : ir_max(im->ctx, own, want),
-            unsure = true;
+        else if (ir_is_const(own, NULL))
+            dims[k] = own;
+        else
+            dims[k] = expanded(im, &x, k - (rank - imp_rank(x)), want);
+        if (!dims[k])
+            return false;
     }
-    (void)unsure;
     return imp_out(im, 0, imp_expand(im, x, rank, dims));
 }
 

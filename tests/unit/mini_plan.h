@@ -24,8 +24,10 @@ struct mini_plan {
     struct tcc_pkernel kernels[16];
     struct tcc_pentry entries[4];
     struct tcc_pstate states[8];
+    struct tcc_pcase cases[8];
+    struct tcc_pguard guards[8];
     uint32_t nstrings, nbytes, nu32s, nexprs, nsyms, nbuffers, nsignatures, nsteps, nregions, nattrs, nkernels, nentries,
-        nstates, levels, nlibops;
+        nstates, ncases, nguards, levels, nlibops;
 };
 
 static inline uint32_t
@@ -131,6 +133,8 @@ mp_finish(const struct mini_plan *p)
     PUT(kernels, p->nkernels);
     PUT(entries, p->nentries);
     PUT(states, p->nstates);
+    PUT(cases, p->ncases);
+    PUT(guards, p->nguards);
 #undef PUT
     h.size = at;
     memcpy(block, &h, sizeof h);

@@ -116,8 +116,17 @@ static void scale_plan(struct mini_plan *p)
         s->tiles = tiles;
         s->scratch = c16;
     }
-    p->entries[p->nentries++] = (struct tcc_pentry){mp_string(p, "main"), 0,      {0, 1}, {1, 1}, mp_list(p, 1, x),
-                                                    mp_list(p, 1, y),     {0, 2}, bytes,  c16,    {0, 0}};
+    p->entries[p->nentries++] = (struct tcc_pentry){mp_string(p, "main"),
+                                                    0,
+                                                    {0, 1},
+                                                    {1, 1},
+                                                    mp_list(p, 1, x),
+                                                    mp_list(p, 1, y),
+                                                    {0, 2},
+                                                    bytes,
+                                                    c16,
+                                                    {0, 0},
+                                                    {0, 0}};
 }
 
 static struct tccrt_session *open_plan(const struct tcc_plan *plan, struct tcc_model *d, struct tccrt_model **m,
@@ -144,6 +153,35 @@ static void run_scale(struct tccrt_session *s, int64_t n)
     for (int64_t i = 0; i < n; i++)
         ck_assert(((float *)out.data)[i] == (float)i * weights[i % 4] * weights[i % 4]);
     free(x);
+}
+
+/* The same, and main(x) in versions: for n = 3 what scale_plan() makes, for 8 <= n its first step alone, into y. */
+static void version_plan(struct mini_plan *p)
+{
+    uint32_t three, eight, n = 0;
+    struct tcc_pentry whole, half;
+
+    scale_plan(p);
+    three = mp_const(p, 3);
+    eight = mp_const(p, 8);
+    whole = half = p->entries[0];
+    half.steps = (struct tcc_range){2, 1};
+    p->steps[p->nsteps] = p->steps[0];
+    p->steps[p->nsteps++].args =
+        mp_list(p, 3, p->u32s[whole.input_buffers.first], 1, p->u32s[whole.output_buffers.first]);
+    p->entries[0] = (struct tcc_pentry){.name = whole.name,
+                                        .inputs = whole.inputs,
+                                        .outputs = whole.outputs,
+                                        .arena = TCC_NO,
+                                        .scratch = TCC_NO,
+                                        .cases = {0, 2}};
+    p->entries[p->nentries++] = half;
+    p->entries[p->nentries++] = whole;
+    p->guards[p->nguards++] = (struct tcc_pguard){TCC_GUARD_EQ, n, three, 0};
+    p->guards[p->nguards++] = (struct tcc_pguard){TCC_GUARD_LE, eight, n, 0};
+    p->guards[p->nguards++] = (struct tcc_pguard){TCC_GUARD_NE, n, mp_const(p, 9), 0};
+    p->cases[p->ncases++] = (struct tcc_pcase){2, mp_string(p, "n = 3"), {0, 1}};
+    p->cases[p->ncases++] = (struct tcc_pcase){1, mp_string(p, "8 <= n, n != 9"), {1, 2}};
 }
 
 START_TEST(symbolic)
@@ -191,6 +229,53 @@ static void expect(int status, int want, const char *text)
     ck_assert_int_eq(status, want);
     ck_assert_msg(strstr(tccrt_error(), text), "'%s' lacks '%s'", tccrt_error(), text);
 }
+
+START_TEST(shape_versions)
+{
+    struct mini_plan *p = calloc(1, sizeof *p);
+    float x[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    struct tcc_tensor in = {x, TCC_F32, 1, {3}}, out = {0};
+    struct tccrt_model *m;
+    struct tccrt_session *s;
+    struct tcc_plan *plan;
+    struct tcc_model d;
+
+    version_plan(p);
+    plan = mp_finish(p);
+    plan->nvisible = 1;
+    s = open_plan(plan, &d, &m, &(struct tccrt_options){.threads = 1});
+    ck_assert_int_eq(tccrt_nentries(m), 1);
+    ck_assert_int_eq(tccrt_nversions(m, "main"), 2);
+    ck_assert_str_eq(tccrt_version_sizes(m, NULL, 1), "8 <= n, n != 9");
+    ck_assert_ptr_null(tccrt_version_sizes(m, NULL, 2));
+    ck_assert_int_eq(tccrt_version_used(s), -1);
+    for (int round = 0; round < 2; round++) {
+        run_scale(s, 3);
+        ck_assert_int_eq(tccrt_version_used(s), 0);
+        in.dims[0] = 10;
+        out = (struct tcc_tensor){0};
+        for (int again = 0; again < 2; again++) {
+            ck_assert_msg(tccrt_run(s, "main", 1, &in, 1, &out) == TCC_OK, "%s", tccrt_error());
+            ck_assert_int_eq(out.dims[0], 10);
+            ck_assert(((float *)out.data)[9] == weights[1]);
+            ck_assert_int_eq(tccrt_version_used(s), 1);
+            out.data = NULL;
+        }
+        in.dims[0] = 9;
+        expect(
+            tccrt_run(s, "main", 1, &in, 1, &out), TCC_EINPUT,
+            "entry point 'main' was not compiled for n = 9; the sizes that it has versions for: n = 3; 8 <= n, n != 9");
+        ck_assert_int_eq(tccrt_version_used(s), -1);
+    }
+    tccrt_session_free(s);
+    tccrt_close(m);
+    /* A version that is one of versions, or has other inputs, is no plan. */
+    ((struct tcc_pcase *)((char *)plan + plan->cases.first))->entry = 0;
+    expect(tccrt_open_linked(&d, &m), TCC_EBUG, "a version does not match its entry point");
+    free(plan);
+    free(p);
+}
+END_TEST
 
 START_TEST(wrong_inputs)
 {
@@ -269,9 +354,17 @@ static void dynamic_plan(struct mini_plan *p, bool fails)
         s->tiles = k;
     }
     mp_step(p, TCC_STEP_FREE, "keep", mp_list(p, 1, y));
-    p->entries[p->nentries++] =
-        (struct tcc_pentry){mp_string(p, "main"), 0,   {0, 1}, {1, 1}, mp_list(p, 1, x), mp_list(p, 1, z),
-                            {0, p->nsteps},       one, TCC_NO, {0, 0}};
+    p->entries[p->nentries++] = (struct tcc_pentry){mp_string(p, "main"),
+                                                    0,
+                                                    {0, 1},
+                                                    {1, 1},
+                                                    mp_list(p, 1, x),
+                                                    mp_list(p, 1, z),
+                                                    {0, p->nsteps},
+                                                    one,
+                                                    TCC_NO,
+                                                    {0, 0},
+                                                    {0, 0}};
 }
 
 START_TEST(data_dependent)
@@ -355,8 +448,9 @@ static void loop_plan(struct mini_plan *p)
     s->what = 0;
     s->sizes = pair;
     both = mp_list(p, 3, fa, fb, stacked);
-    p->entries[p->nentries++] = (struct tcc_pentry){
-        mp_string(p, "main"), 0, {0, 1}, {1, 3}, mp_list(p, 1, trip), both, {2, 4}, mp_const(p, 512), TCC_NO, {0, 0}};
+    p->entries[p->nentries++] =
+        (struct tcc_pentry){mp_string(p, "main"), 0,      {0, 1}, {1, 3}, mp_list(p, 1, trip), both, {2, 4},
+                            mp_const(p, 512),     TCC_NO, {0, 0}, {0, 0}};
 }
 
 START_TEST(loop)
@@ -638,6 +732,7 @@ int main(void)
 
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, symbolic);
+    tcase_add_test(tc, shape_versions);
     tcase_add_test(tc, wrong_inputs);
     tcase_add_test(tc, data_dependent);
     tcase_add_test(tc, loop);

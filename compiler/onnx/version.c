@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shape versions: what a model does that depends on the sizes of its inputs.
+ *
+ * An If on sizes whose branches have different ranks, a Squeeze without axes, two sizes that broadcast if one of them turns out to be 1:
+ * the importer asks whether a condition on the inputs' dims holds. What can't be proven becomes a *fact*, first taken for true, and
+ * the function is imported anew under it; when that is done, the last fact that was taken for true is taken for false, and so on until
+ * all cases are there. Each is a function with the facts as guards (struct ir_version). A fact `N = 1` is also put into the
+ * inputs' types, so that everything folds that depends on it.
+ *
+ * Sizes that broadcast if they are equal or one is 1 are one fact for all pairs: all equal, the usual case, in which nothing is different
+ * from sizes that are known to be equal; or any, where a dim that may be 1 is read with the index 0 by a gather.
+ */
+#include "compiler/onnx/import_int.h"
+
+#include <string.h>
+
+#define MAX_DIM (INT64_C(1) << 40)
+
+/* -- Facts */
+
+struct scope {
+    const struct ir_block *inputs;
+    bool outside;
+};
+
+static void look_up(void *user, ir_expr sym)
+{
+    struct scope *s = user;
+    for (int i = 0; i < s->inputs->nparams; i++) {
+        ir_type t = s->inputs->params[i]->type;
+        for (int d = 0; t->kind == IR_T_TENSOR && d < t->rank; d++)
+            if (t->dim[d] == sym)
+                return;
+    }
+    s->outside = true;
+}
+
+/* Is it known as soon as the inputs are there? */
+static bool of_inputs(struct imp *im, ir_expr e)
+{
+    struct scope s = {im->func->body, false};
+    ir_each_sym(e, look_up, &s);
+    return !s.outside;
+}
+
+static bool same_condition(struct imp *im, const struct imp_fact *f, enum tcc_guard op, ir_expr a, ir_expr b)
+{
+    if (f->op != op)
+        return false;
+    ir_expr d = ir_sub(im->ctx, a, b), e = ir_sub(im->ctx, f->a, f->b);
+    return d == e || (op == TCC_GUARD_EQ && d == ir_mulc(im->ctx, e, -1));
+}
+
+static bool known(struct imp *im, enum tcc_guard op, ir_expr a, ir_expr b, bool *truth)
+{
+    enum ir_tri proven = op == TCC_GUARD_EQ ? ir_expr_eq(im->ctx, a, b) : ir_expr_le(im->ctx, a, b);
+    if (proven != IR_MAYBE) {
+        *truth = proven == IR_YES;
+        return true;
+    }
+    for (int i = 0; i < im->facts.n; i++) {
+        const struct imp_fact *f = &im->facts.at[i];
+        if (f->op != TCC_GUARD_BROADCAST && same_condition(im, f, op, a, b)) {
+            *truth = f->truth;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool imp_holds(struct imp *im, enum tcc_guard op, ir_expr a, ir_expr b, bool ask, bool *truth)
+{
+    if (known(im, op, a, b, truth))
+        return true;
+    if (!ask || im->training || !of_inputs(im, a) || !of_inputs(im, b))
+        return false;
+    VEC_PUSH(im->ctx, im->facts, (struct imp_fact){op, a, b, true, im->b.where.node});
+    im->again = true;
+    return false;
+}
+
+static bool compares(struct imp *im, const struct ir_node *n, bool ask, bool *truth)
+{
+    ir_expr a, b;
+    if (imp_exprs_of(im, n->in[0].value, 1, &a) != 1 || imp_exprs_of(im, n->in[1].value, 1, &b) != 1)
+        return false;
+    bool swap = n->op == IR_ge || n->op == IR_lt, turn = n->op == IR_ne || n->op == IR_lt || n->op == IR_gt;
+    enum tcc_guard op = n->op == IR_eq || n->op == IR_ne ? TCC_GUARD_EQ : TCC_GUARD_LE;
+    bool found = imp_holds(im, op, swap ? b : a, swap ? a : b, ask, truth);
+    *truth ^= turn;
+    return found;
+}
+
+bool imp_condition(struct imp *im, const struct ir_value *v, bool ask, bool *truth)
+{
+    const struct ir_node *n = v->def;
+    double value;
+    bool left, right;
+    if (imp_scalar_of(v, &value)) {
+        *truth = value != 0;
+        return true;
+    }
+    if (!n || n->nregions || n->nin < 1 || n->nin > 2 || !ir_is_tensor(n->in[0].value->type))
+        return false;
+    switch (n->op) {
+    case IR_reshape: return imp_condition(im, n->in[0].value, ask, truth);
+    case IR_not:
+        left = imp_condition(im, n->in[0].value, ask, truth);
+        *truth = !*truth;
+        return left;
+    case IR_and:
+    case IR_or:
+        *truth = n->op == IR_or; /* the value that decides alone */
+        if (imp_condition(im, n->in[0].value, ask, &left)) {
+            if (left == *truth)
+                return true;
+            return imp_condition(im, n->in[1].value, ask, truth);
+        }
+        return !im->again && imp_condition(im, n->in[1].value, ask, &right) && right == *truth;
+    case IR_eq:
+    case IR_ne:
+    case IR_le:
+    case IR_lt:
+    case IR_ge:
+    case IR_gt: return compares(im, n, ask, truth);
+    case IR_cast: {
+        ir_expr e;
+        bool whole = imp_dtype(v) == TCC_BOOL && imp_exprs_of(im, n->in[0].value, 1, &e) == 1;
+        bool found = whole && imp_holds(im, TCC_GUARD_EQ, e, ir_const(im->ctx, 0), ask, truth);
+        *truth = !*truth;
+        return found || (!whole && imp_dtype(v) == TCC_BOOL && imp_dtype(n->in[0].value) == TCC_BOOL &&
+                         imp_condition(im, n->in[0].value, ask, truth));
+    }
+    default: return false;
+    }
+}
+
+/* -- Facts in types */
+
+struct unknown {
+    struct ir_ctx *ctx;
+    ir_expr difference, sym, value;
+};
+
+/* difference = c * sym + rest, which is 0: sym is -rest / c where that is certain. */
+static void solve(void *user, ir_expr sym)
+{
+    struct unknown *u = user;
+    ir_expr factor, rest;
+    int64_t c, r;
+    if (u->sym || !ir_linear_in(u->ctx, u->difference, sym, &factor, &rest) || !ir_is_const(factor, &c) || !c)
+        return;
+    bool constant = ir_is_const(rest, &r);
+    if (constant && (r % c || -(r / c) < sym->lo || -(r / c) > sym->hi))
+        return;
+    if (!constant && c != 1 && c != -1)
+        return;
+    u->sym = sym;
+    u->value = constant ? ir_const(u->ctx, -(r / c)) : ir_mulc(u->ctx, rest, -c);
+}
+
+void imp_pin_facts(struct imp *im, int n, ir_type *types)
+{
+    struct frontend_pins *p = &im->pins;
+    ir_expr *from = IR_NEWN(im->ctx, p->n + im->facts.n + 1, ir_expr),
+            *to = IR_NEWN(im->ctx, p->n + im->facts.n + 1, ir_expr);
+    for (int i = 0; i < p->n; i++) {
+        from[i] = p->from[i];
+        to[i] = p->to[i];
+    }
+    p->from = from;
+    p->to = to;
+    for (int i = 0; i < im->facts.n; i++) {
+        const struct imp_fact *f = &im->facts.at[i];
+        struct unknown u = {.ctx = im->ctx};
+        if (f->op != TCC_GUARD_EQ || !f->truth)
+            continue;
+        u.difference =
+            ir_sub(im->ctx, ir_subst(im->ctx, f->a, p->n, from, to), ir_subst(im->ctx, f->b, p->n, from, to));
+        ir_each_sym(u.difference, solve, &u);
+        if (!u.sym)
+            continue;
+        for (int k = 0; k < p->n; k++)
+            to[k] = ir_subst(im->ctx, to[k], 1, &u.sym, &u.value);
+        from[p->n] = u.sym;
+        to[p->n++] = u.value;
+    }
+    for (int i = 0; i < n; i++)
+        types[i] = frontend_pinned_type(im->ctx, p, types[i]);
+}
+
+/* -- Sizes that broadcast */
+
+enum mode { NOT_ASKED, ALL_EQUAL, ANY };
+
+static enum mode mode_of(const struct imp *im)
+{
+    for (int i = 0; i < im->facts.n; i++)
+        if (im->facts.at[i].op == TCC_GUARD_BROADCAST)
+            return im->facts.at[i].truth ? ALL_EQUAL : ANY;
+    return NOT_ASKED;
+}
+
+static void note_pair(struct imp *im, ir_expr a, ir_expr b)
+{
+    for (int i = 0; i < im->pairs.n; i++)
+        if ((im->pairs.at[i].a == a && im->pairs.at[i].b == b) || (im->pairs.at[i].a == b && im->pairs.at[i].b == a))
+            return;
+    VEC_PUSH(im->ctx, im->pairs, (struct ir_guard){TCC_GUARD_EQ, a, b});
+}
+
+enum imp_joining imp_joining(struct imp *im, ir_expr a, ir_expr b)
+{
+    if (a == b || ir_is_value(a, 1) || ir_is_value(b, 1) || (a->lo > 1 && b->lo > 1) ||
+        ir_expr_eq(im->ctx, a, b) != IR_MAYBE || im->training)
+        return IMP_AS_EVER;
+    bool inputs = of_inputs(im, a) && of_inputs(im, b);
+    if (mode_of(im) != ANY && (!inputs || !im->joins))
+        return IMP_AS_EVER;
+    if (mode_of(im) == NOT_ASKED)
+        VEC_PUSH(im->ctx, im->facts,
+                 (struct imp_fact){.op = TCC_GUARD_BROADCAST, .truth = true, .node = im->b.where.node});
+    if (inputs)
+        note_pair(im, a, b);
+    return mode_of(im) == ANY ? IMP_EITHER : IMP_EQUAL;
+}
+
+ir_expr imp_join(struct imp *im, ir_expr a, ir_expr b)
+{
+    if (ir_const_or(a, 1) != 1 || ir_const_or(b, 1) != 1)
+        return ir_const_or(a, 1) != 1 ? a : b;
+    for (int i = 0; i < im->joined.n; i++) {
+        const struct imp_joined *j = &im->joined.at[i];
+        bool both = (j->a == a && j->b == b) || (j->a == b && j->b == a);
+        bool again = (j->both == a && (j->a == b || j->b == b)) || (j->both == b && (j->a == a || j->b == a));
+        if (both || again)
+            return j->both;
+    }
+    ir_expr both;
+    struct ir_value *one = imp_int(im, TCC_I64, 1), *va = imp_dim_value(im, a), *vb = imp_dim_value(im, b);
+    struct ir_value *size = imp_tri(im, IR_select, imp_bin(im, IR_eq, va, one), vb, va);
+    if (imp_bound_exprs(im, size, 1, 0, MAX_DIM, &both) != 1)
+        return NULL;
+    if (im->b.block == im->func->body) /* inside a region it means nothing elsewhere */
+        VEC_PUSH(im->ctx, im->joined, (struct imp_joined){a, b, both});
+    return both;
+}
+
+struct ir_value *imp_widen(struct imp *im, struct ir_value *x, int axis, ir_expr to)
+{
+    if (!x || !to || imp_dim(x, axis) == to || ir_is_value(imp_dim(x, axis), 1))
+        return to ? x : NULL;
+    ir_expr step = ir_min(im->ctx, ir_addc(im->ctx, imp_dim(x, axis), -1), ir_const(im->ctx, 1));
+    struct ir_value *index = imp_bin(im, IR_mul, imp_iota(im, 1, &to, 0, TCC_I64), imp_dim_value(im, step));
+    return imp_gather(im, x, index, axis);
+}
+
+/* The axis of x that is number `axis` of `rank`; -1: it has none. */
+static int axis_of(const struct ir_value *x, int axis, int rank)
+{
+    return ir_is_tensor(x->type) ? axis - (rank - imp_rank(x)) : -1;
+}
+
+bool imp_fit(struct imp *im, int n, struct ir_value **in, int but)
+{
+    int rank = 0;
+    for (int k = 0; k < n; k++)
+        rank = ir_is_tensor(in[k]->type) && imp_rank(in[k]) > rank ? imp_rank(in[k]) : rank;
+    for (int d = 0; d < rank - but; d++) {
+        ir_expr size = ir_const(im->ctx, 1);
+        bool either = false;
+        for (int k = 0; k < n; k++) {
+            int at = axis_of(in[k], d, rank);
+            ir_expr own = at < 0 ? ir_const(im->ctx, 1) : imp_dim(in[k], at);
+            enum imp_joining how = imp_joining(im, size, own);
+            either |= how == IMP_EITHER;
+            size = how == IMP_EITHER ? imp_join(im, size, own) : ir_is_value(size, 1) ? own : size;
+            if (!size)
+                return false;
+        }
+        for (int k = 0; k < n && either; k++)
+            if (axis_of(in[k], d, rank) >= 0 && !(in[k] = imp_widen(im, in[k], axis_of(in[k], d, rank), size)))
+                return false;
+    }
+    return true;
+}
+
+/* -- The cases */
+
+static const char *fact_text(struct imp *im, const struct imp_fact *f)
+{
+    struct ir_guard g = {f->op, f->a, f->b};
+    return ir_internf(im->ctx, "%s (node '%s')",
+                      f->op == TCC_GUARD_BROADCAST ? "sizes that broadcast" : ir_guards_text(im->ctx, 1, &g),
+                      f->node ? f->node : "");
+}
+
+static bool too_many(struct imp *im)
+{
+    const char *text = "";
+    for (int i = 0; i < im->facts.n; i++)
+        text = ir_internf(im->ctx, "%s\n  %s", text, fact_text(im, &im->facts.at[i]));
+    struct ir_where w = {.file = im->path};
+    ir_error(im->ctx, &w,
+             "more than %d versions would be needed, since ranks or shapes depend on conditions on the sizes of the "
+             "inputs; --dim name=N "
+             "decides some of them:%s",
+             IMP_MAX_VERSIONS, text);
+    return false;
+}
+
+/* The function's guards: what its combination of sizes takes for granted, then the facts. */
+static void set_version(struct imp *im, const char *name)
+{
+    VEC(struct ir_guard) guards = {0};
+    for (int i = 0; i < im->pins.nguards; i++)
+        VEC_PUSH(im->ctx, guards, im->pins.guards[i]);
+    for (int i = 0; i < im->facts.n; i++) {
+        const struct imp_fact *f = &im->facts.at[i];
+        struct ir_guard g = {f->op, f->a, f->b};
+        if (f->op == TCC_GUARD_BROADCAST)
+            continue;
+        if (!f->truth && f->op == TCC_GUARD_EQ)
+            g.op = TCC_GUARD_NE;
+        else if (!f->truth)
+            g = (struct ir_guard){TCC_GUARD_LE, ir_addc(im->ctx, f->b, 1), f->a};
+        VEC_PUSH(im->ctx, guards, g);
+    }
+    for (int i = 0; i < im->pairs.n; i++)
+        VEC_PUSH(im->ctx, guards,
+                 (struct ir_guard){mode_of(im) == ANY ? TCC_GUARD_BROADCAST : TCC_GUARD_EQ, im->pairs.at[i].a,
+                                   im->pairs.at[i].b});
+    struct ir_version *v = IR_NEW(im->ctx, struct ir_version);
+    *v = (struct ir_version){name, im->func->body->nparams, im->pins.general, guards.n, guards.at};
+    im->func->version = v;
+}
+
+/* The next case: the last fact that was taken for true becomes false, those after it are asked anew. */
+static bool next_case(struct imp *im)
+{
+    while (im->facts.n && !im->facts.at[im->facts.n - 1].truth)
+        im->facts.n--;
+    if (im->facts.n)
+        im->facts.at[im->facts.n - 1].truth = false;
+    return im->facts.n > 0;
+}
+
+bool imp_versions(struct imp *im, const struct frontend_options *o, const char *name,
+                  bool (*import)(struct imp *, const struct frontend_options *))
+{
+    struct frontend_options each = o ? *o : (struct frontend_options){0};
+    int n = im->training ? 1 : frontend_combinations(im->ctx, &each), made = 0;
+    struct ir_func *last = NULL;
+    if (n < 0)
+        return false;
+    for (int c = 0; c < n; c++) {
+        each.combination = im->training ? -1 : c;
+        im->joins = c == n - 1; /* what other combinations refuse comes to the last one */
+        im->facts.n = 0;
+        do {
+            bool fine;
+            do {
+                im->again = false;
+                im->pairs.n = im->joined.n = 0;
+                im->func = ir_func_new(im->module, ir_internf(im->ctx, "%s.v%d", name, made));
+                fine = import(im, &each);
+                if (im->again)
+                    ir_func_remove(im->func);
+            } while (im->again && im->facts.n <= IMP_MAX_VERSIONS);
+            if (!fine && !im->again)
+                return false;
+            if (mode_of(im) == ANY && !im->pairs.n) { /* with these facts all are equal: that case is there */
+                ir_func_remove(im->func);
+                continue;
+            }
+            if (im->again || ++made > IMP_MAX_VERSIONS)
+                return too_many(im);
+            last = im->func;
+            set_version(im, name);
+        } while (next_case(im));
+    }
+    if (made == 1 && !last->version->nguards) {
+        last->version = NULL;
+        last->name = ir_intern(im->ctx, name);
+    }
+    return true;
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * version.c - shape versions: functions that are one entry point together, each for the sizes that its guards describe.
+ * How a call finds its function, what the entry point's results are, the guards in words, and what the verifier asks of them.
+ */
+#include <string.h>
+
+#include "ir/ir_int.h"
+
+const char *ir_guard_word(enum tcc_guard op)
+{
+    static const char *const words[TCC_NGUARDS] = {"eq", "ne", "le", "broadcast"};
+    return words[op];
+}
+
+static const char *guard_text(struct ir_ctx *ctx, const struct ir_guard *g)
+{
+    static const char *const signs[] = {[TCC_GUARD_EQ] = "=", [TCC_GUARD_NE] = "!=", [TCC_GUARD_LE] = "<="};
+    const char *a = ir_expr_text(ctx, g->a), *b = ir_expr_text(ctx, g->b);
+    return g->op == TCC_GUARD_BROADCAST ? ir_internf(ctx, "%s and %s broadcast", a, b)
+                                        : ir_internf(ctx, "%s %s %s", a, signs[g->op], b);
+}
+
+const char *ir_guards_text(struct ir_ctx *ctx, int n, const struct ir_guard *guards)
+{
+    const char *text = n ? "" : "any size";
+    for (int i = 0; i < n; i++)
+        text = ir_internf(ctx, "%s%s%s", text, i ? ", " : "", guard_text(ctx, &guards[i]));
+    return text;
+}
+
+const char *ir_entry_name(const struct ir_func *f)
+{
+    return f->version ? f->version->entry : f->name;
+}
+
+/* == Choosing == */
+
+struct sizes {
+    VEC(struct {
+        ir_expr sym;
+        int64_t value;
+    })
+    at;
+};
+
+static bool size_of(void *user, ir_expr sym, int64_t *out)
+{
+    const struct sizes *s = user;
+    for (int i = 0; i < s->at.n; i++) {
+        if (s->at.at[i].sym == sym) {
+            *out = s->at.at[i].value;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void bind_dims(struct ir_ctx *ctx, struct sizes *s, ir_type t, const struct tcc_object *o)
+{
+    int64_t known;
+    if (!o || o->kind != TCC_OBJ_TENSOR || t->kind != IR_T_TENSOR || t->rank != o->t.rank)
+        return;
+    for (int d = 0; d < t->rank; d++)
+        if (t->dim[d]->kind == IR_X_SYM && !size_of(s, t->dim[d], &known))
+            VEC_PUSH(ctx, s->at, (__typeof__(*s->at.at)){t->dim[d], o->t.dims[d]});
+}
+
+static bool holds(struct sizes *s, const struct ir_guard *g)
+{
+    int64_t a, b;
+    if (!ir_eval(g->a, size_of, s, &a) || !ir_eval(g->b, size_of, s, &b))
+        return false;
+    switch (g->op) {
+    case TCC_GUARD_EQ: return a == b;
+    case TCC_GUARD_NE: return a != b;
+    case TCC_GUARD_LE: return a <= b;
+    default: return a == b || a == 1 || b == 1;
+    }
+}
+
+struct ir_func *ir_choose_version(struct ir_module *m, const char *entry, struct tcc_object *const *in)
+{
+    for (struct ir_func *f = m->funcs; f; f = f->next) {
+        struct sizes s = {0};
+        if (!strcmp(f->name, entry))
+            return f;
+        if (!f->version || strcmp(f->version->entry, entry))
+            continue;
+        bool all = true;
+        for (int i = 0; i < f->version->ninputs; i++)
+            bind_dims(m->ctx, &s, f->version->inputs[i], in[i]);
+        for (int i = 0; i < f->version->nguards && all; i++)
+            all = holds(&s, &f->version->guards[i]);
+        if (all)
+            return f;
+    }
+    return NULL;
+}
+
+/* == Results == */
+
+static bool same_entry(const struct ir_func *f, const struct ir_func *g)
+{
+    return g->version && !strcmp(f->version->entry, g->version->entry);
+}
+
+/* Is `general` what version f calls `own`, given its guards? */
+static bool agrees(struct ir_ctx *ctx, const struct ir_func *f, ir_expr own, ir_expr general)
+{
+    for (int i = 0; i < f->version->nguards && own != general; i++) {
+        const struct ir_guard *g = &f->version->guards[i];
+        ir_expr from = g->a->kind == IR_X_SYM ? g->a : g->b, to = from == g->a ? g->b : g->a;
+        if (g->op == TCC_GUARD_EQ && from->kind == IR_X_SYM && !ir_uses_sym(to, from)) {
+            general = ir_subst(ctx, general, 1, &from, &to);
+            own = ir_subst(ctx, own, 1, &from, &to);
+        }
+    }
+    return own == general;
+}
+
+ir_type ir_entry_result(const struct ir_func *f, int i, ir_expr unknown)
+{
+    struct ir_ctx *ctx = f->module->ctx;
+    ir_type t = f->body->last->in[i].value->type;
+    ir_expr dims[TCC_MAX_RANK];
+    if (!f->version)
+        return t;
+    /* The last version is the most general one. */
+    for (const struct ir_func *g = f->module->funcs; g; g = g->next)
+        if (same_entry(f, g))
+            t = g->body->last->in[i].value->type;
+    if (t->kind != IR_T_TENSOR || t->rank < 0)
+        return t;
+    if (t->rank)
+        memcpy(dims, t->dim, (size_t)t->rank * sizeof *dims);
+    for (const struct ir_func *g = f->module->funcs; g; g = g->next) {
+        ir_type own = same_entry(f, g) ? g->body->last->in[i].value->type : t;
+        if (own->kind != IR_T_TENSOR || own->rank != t->rank)
+            return ir_unranked_type(ctx, (enum tcc_dtype)t->dtype);
+        for (int d = 0; d < t->rank && own != t; d++)
+            if (!agrees(ctx, g, own->dim[d], t->dim[d]))
+                dims[d] = unknown;
+    }
+    return ir_tensor_type(ctx, (enum tcc_dtype)t->dtype, t->rank, dims);
+}
+
+/* == What must hold == */
+
+struct symbols {
+    const struct ir_version *v;
+    ir_expr missing;
+};
+
+static void look_up(void *user, ir_expr sym)
+{
+    struct symbols *s = user;
+    for (int i = 0; i < s->v->ninputs; i++)
+        for (int d = 0; s->v->inputs[i]->kind == IR_T_TENSOR && d < s->v->inputs[i]->rank; d++)
+            if (s->v->inputs[i]->dim[d] == sym)
+                return;
+    s->missing = sym;
+}
+
+const char *ir_version_error(struct ir_ctx *ctx, const struct ir_func *f)
+{
+    const struct ir_version *v = f->version;
+    struct symbols s = {v, NULL};
+    if (v->ninputs != f->body->nparams)
+        return ir_internf(ctx, "@%s has %d inputs, its version %d", v->entry, v->ninputs, f->body->nparams);
+    for (const struct ir_func *g = f->module->funcs; g; g = g->next) {
+        if (!strcmp(g->name, v->entry))
+            return ir_internf(ctx, "@%s is a function, and cannot have versions", v->entry);
+        if (!same_entry(f, g))
+            continue;
+        bool same = g->version->ninputs == v->ninputs && g->body->last && f->body->last &&
+                    g->body->last->nin == f->body->last->nin;
+        for (int i = 0; i < v->ninputs && same; i++)
+            same = g->version->inputs[i] == v->inputs[i] && !strcmp(g->input_names[i], f->input_names[i]);
+        if (!same)
+            return ir_internf(ctx, "its inputs or results are not those of @%s, another version of @%s", g->name,
+                              v->entry);
+    }
+    for (int i = 0; i < v->ninputs; i++) {
+        ir_type t = f->body->params[i]->type;
+        if (t->kind != v->inputs[i]->kind || t->dtype != v->inputs[i]->dtype || t->rank != v->inputs[i]->rank)
+            return ir_internf(ctx, "input %d is %s, in @%s %s", i, ir_type_text(ctx, t), v->entry,
+                              ir_type_text(ctx, v->inputs[i]));
+        for (int d = 0; t->kind == IR_T_TENSOR && d < t->rank; d++)
+            ir_each_sym(t->dim[d], look_up, &s);
+    }
+    for (int i = 0; i < v->nguards; i++) {
+        ir_each_sym(v->guards[i].a, look_up, &s);
+        ir_each_sym(v->guards[i].b, look_up, &s);
+    }
+    return s.missing ? ir_internf(ctx, "symbol '%s' is no dim of @%s's inputs", s.missing->name, v->entry) : NULL;
+}

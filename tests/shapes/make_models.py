@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Models that depend on the sizes of their inputs, with inputs and the outputs that NumPy computes.
+
+usage: make_models.py DIR     writes DIR/NAME/model.onnx, test_data_set_K, and `flags` (options to compile with, one a line).
+A model is a function with the decorator case(): it returns the ONNX model, and a function of NumPy arrays that does the same.
+"""
+import os
+import sys
+
+import numpy as np
+import onnx
+from onnx import TensorProto as T
+from onnx import helper as h
+from onnx import numpy_helper as nh
+
+CASES = []
+
+
+def case(*sizes, flags=()):
+    """sizes: of the data sets; a shape for each input, or arrays."""
+    def register(f):
+        CASES.append((f.__name__, f, sizes, flags))
+        return f
+    return register
+
+
+def values(i, shape):
+    """Different everywhere, fixed, no zeros."""
+    n = int(np.prod(shape))
+    return (np.sin(np.arange(n) * 0.7 + i) * 2 + 0.1 * (i + 1)).astype(np.float32).reshape(shape)
+
+
+def model(nodes, inputs, outputs, inits=None, opset=17):
+    """inputs: {name: dims} of f32; outputs: {name: dims or None}."""
+    graph = h.make_graph(nodes, "g", [h.make_tensor_value_info(n, T.FLOAT, d) for n, d in inputs.items()],
+                         [h.make_tensor_value_info(n, T.FLOAT, d) for n, d in outputs.items()],
+                         [nh.from_array(np.asarray(a), n) for n, a in (inits or {}).items()])
+    m = h.make_model(graph, opset_imports=[h.make_opsetid("", opset)])
+    m.ir_version = 8
+    return m
+
+
+def size_is(x, axis, value, out, op="Equal"):
+    """Nodes: `out` is true where x.shape[axis] is `value`."""
+    return [h.make_node("Shape", [x], [out + "_shape"], start=axis, end=axis + 1),
+            h.make_node("Constant", [], [out + "_value"], value=nh.from_array(np.array([value], np.int64))),
+            h.make_node("Squeeze", [out + "_shape"], [out + "_size"]),
+            h.make_node("Squeeze", [out + "_value"], [out + "_number"]),
+            h.make_node(op, [out + "_size", out + "_number"], [out])]
+
+
+def branch(nodes, out):
+    return h.make_graph(nodes, "b", [], [h.make_tensor_value_info(out, T.FLOAT, None)])
+
+
+def squeeze_if(x, axis, cond, out, tag):
+    """What torch.jit writes for x.squeeze(axis): an If around it."""
+    return h.make_node("If", [cond], [out],
+                       then_branch=branch([h.make_node("Constant", [], [tag + "_axes"], value=nh.from_array(np.array([axis]))),
+                                           h.make_node("Squeeze", [x, tag + "_axes"], [tag + "_then"])], tag + "_then"),
+                       else_branch=branch([h.make_node("Identity", [x], [tag + "_else"])], tag + "_else"))
+
+
+W = values(9, (4, 6))
+
+# -- Squeeze, If ------------------------------------------------------------------------------------------------------------------
+
+
+@case(((3, 1, 4),), ((1, 1, 4),), ((0, 1, 4),))
+def squeeze_without_axes():
+    return (model([h.make_node("Squeeze", ["x"], ["s"]), h.make_node("Relu", ["s"], ["y"])], {"x": ["N", 1, 4]}, {"y": None}),
+            lambda x: [np.maximum(x.squeeze(), 0)])
+
+
+@case(((3, 5, 4),), ((1, 5, 4),), ((3, 1, 4),), ((1, 1, 4),))
+def squeeze_two_dims():
+    return (model([h.make_node("Squeeze", ["x"], ["s"]), h.make_node("Neg", ["s"], ["y"])], {"x": ["N", "M", 4]}, {"y": None}),
+            lambda x: [-x.squeeze()])
+
+
+@case(((3, 4),), ((1, 4),))
+def squeeze_in_if():
+    return (model(size_is("x", 0, 1, "c") + [squeeze_if("x", 0, "c", "s", "a"), h.make_node("Neg", ["s"], ["y"])],
+                  {"x": ["N", 4]}, {"y": None}), lambda x: [-(x[0] if len(x) == 1 else x)])
+
+
+@case(((3, 4),), ((1, 4),), ((2, 4),))
+def ranks_join_again():
+    nodes = size_is("x", 0, 1, "c") + [
+        h.make_node("Relu", ["x"], ["r"]), squeeze_if("r", 0, "c", "s", "a"),
+        h.make_node("Exp", ["s"], ["e"]), h.make_node("Reshape", ["e", "shape"], ["f"]), h.make_node("MatMul", ["f", "w"], ["y"])]
+    return (model(nodes, {"x": ["N", 4]}, {"y": ["N", 6]}, {"shape": np.array([-1, 4]), "w": W}),
+            lambda x: [np.exp(np.maximum(x, 0)) @ W])
+
+
+@case(((3, 2),), ((1, 2),), ((1, 5),), ((4, 5),), ((1, 3),))
+def conditions_joined():
+    nodes = size_is("x", 0, 1, "one") + size_is("x", 1, 3, "large", "GreaterOrEqual") + [
+        h.make_node("And", ["one", "large"], ["both"]), h.make_node("Not", ["both"], ["c"]),
+        h.make_node("If", ["c"], ["y"], then_branch=branch([h.make_node("Abs", ["x"], ["t"])], "t"),
+                    else_branch=branch([h.make_node("ReduceSum", ["x", "axes"], ["e"], keepdims=0)], "e"))]
+    return (model(nodes, {"x": ["N", "M"]}, {"y": None}, {"axes": np.array([0])}),
+            lambda x: [x.sum(0) if x.shape[0] == 1 and x.shape[1] >= 3 else np.abs(x)])
+
+
+@case(((1, 3, 4),), ((2, 3, 4),), ((1, 1, 4),), ((2, 1, 4),))
+def squeeze_in_squeeze():
+    nodes = size_is("x", 0, 1, "c") + size_is("x", 1, 1, "d") + [
+        squeeze_if("x", 1, "d", "s", "p"), squeeze_if("s", 0, "c", "t", "q"), h.make_node("Sigmoid", ["t"], ["y"])]
+    return (model(nodes, {"x": ["N", "M", 4]}, {"y": None}),
+            lambda x: [1 / (1 + np.exp(-x.reshape([d for k, d in enumerate(x.shape) if k == 2 or d != 1])))])
+
+
+# -- Sizes that broadcast ------------------------------------------------------------------------------------------------------------
+
+
+@case(((3, 4), (3, 4)), ((1, 4), (3, 4)), ((3, 4), (1, 4)), ((1, 4), (1, 4)), ((0, 4), (1, 4)), ((1, 4), (0, 4)))
+def broadcast_rows():
+    nodes = [h.make_node("Add", ["x", "y"], ["a"]), h.make_node("Mul", ["a", "x"], ["b"]), h.make_node("MatMul", ["b", "w"], ["c"])]
+    return model(nodes, {"x": ["N", 4], "y": ["M", 4]}, {"c": None}, {"w": W}), lambda x, y: [((x + y) * x) @ W]
+
+
+@case(((2, 33), (2, 33)), ((2, 1), (2, 33)), ((2, 33), (2, 1)))
+def broadcast_columns():
+    nodes = [h.make_node("Sub", ["x", "y"], ["a"]), h.make_node("Softmax", ["a"], ["s"], axis=1),
+             h.make_node("Greater", ["x", "y"], ["g"]), h.make_node("Where", ["g", "s", "y"], ["b"])]
+
+    def run(x, y):
+        e = np.exp(x - y - (x - y).max(1, keepdims=True))
+        return [np.where(x > y, e / e.sum(1, keepdims=True), y)]
+    return model(nodes, {"x": [2, "N"], "y": [2, "M"]}, {"b": None}), run
+
+
+@case(((3, 4),), ((1, 4),))
+def broadcast_constant():
+    c = values(3, (3, 4))
+    return model([h.make_node("Add", ["x", "c"], ["y"])], {"x": ["N", 4]}, {"y": None}, {"c": c}), lambda x: [x + c]
+
+
+@case(((3, 2, 4), (3, 4, 5)), ((1, 2, 4), (3, 4, 5)), ((3, 2, 4), (1, 4, 5)))
+def broadcast_products():
+    return (model([h.make_node("MatMul", ["x", "y"], ["z"])], {"x": ["N", 2, 4], "y": ["M", 4, 5]}, {"z": None}),
+            lambda x, y: [x @ y])
+
+
+@case(((3, 4), (3, 4)), ((1, 4), (3, 4)), ((3, 4), (1, 4)))
+def expand_to_shape():
+    nodes = [h.make_node("Shape", ["y"], ["s"]), h.make_node("Expand", ["x", "s"], ["e"]), h.make_node("Add", ["e", "y"], ["z"])]
+    return model(nodes, {"x": ["N", 4], "y": ["M", 4]}, {"z": None}), lambda x, y: [x + y]
+
+
+@case(((2, 3), (2, 3), (2, 3)), ((1, 3), (2, 3), (2, 3)), ((2, 3), (1, 3), (2, 3)), ((1, 3), (1, 3), (2, 3)), ((2, 3), (2, 3), (1, 3)))
+def broadcast_three():
+    nodes = [h.make_node("Add", ["x", "y"], ["a"]), h.make_node("Add", ["a", "z"], ["b"]), h.make_node("Mul", ["b", "x"], ["c"]),
+             h.make_node("ReduceSum", ["c", "axes"], ["d"], keepdims=0)]
+    return (model(nodes, {"x": ["N", 3], "y": ["M", 3], "z": ["K", 3]}, {"d": None}, {"axes": np.array([0])}),
+            lambda x, y, z: [((x + y + z) * x).sum(0)])
+
+
+# -- Sizes of 0 ------------------------------------------------------------------------------------------------------------------------
+
+
+@case(((0, 4),), ((1, 4),), ((5, 4),))
+def no_rows():
+    nodes = [h.make_node("MatMul", ["x", "w"], ["a"]), h.make_node("Relu", ["a"], ["b"]),
+             h.make_node("ReduceSum", ["b", "axes"], ["sum"], keepdims=0), h.make_node("ReduceMax", ["b"], ["max"], axes=[0], keepdims=0),
+             h.make_node("ReduceProd", ["b"], ["prod"], axes=[0], keepdims=0), h.make_node("Transpose", ["x"], ["t"]),
+             h.make_node("MatMul", ["t", "x"], ["gram"]), h.make_node("Concat", ["x", "x"], ["twice"], axis=0)]
+
+    def run(x):
+        b = np.maximum(x @ W, 0)
+        most = b.max(0) if len(x) else np.full(6, -np.inf, np.float32)
+        return [b, b.sum(0), most, b.prod(0), x.T @ x, np.concatenate([x, x])]
+    return model(nodes, {"x": ["N", 4]}, {n: None for n in ("b", "sum", "max", "prod", "gram", "twice")},
+                 {"w": W, "axes": np.array([0])}), run
+
+
+@case(((0, 2, 4, 4),), ((2, 2, 4, 4),))
+def no_images():
+    c = values(2, (3, 2, 1, 1))
+    nodes = [h.make_node("Conv", ["x", "c"], ["a"]), h.make_node("MaxPool", ["a"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+             h.make_node("GlobalAveragePool", ["p"], ["g"]), h.make_node("Flatten", ["g"], ["y"])]
+
+    def run(x):
+        a = np.einsum("nchw,oc->nohw", x, c[:, :, 0, 0])
+        return [a.reshape(len(x), 3, 2, 2, 2, 2).max((3, 5)).mean((2, 3))]
+    return model(nodes, {"x": ["N", 2, 4, 4]}, {"y": ["N", 3]}, {"c": c}), run
+
+
+# -- Names -----------------------------------------------------------------------------------------------------------------------------
+
+
+@case(((2, 3), (5, 3)), ((4, 4), (1, 4)))
+def unknown_names():
+    nodes = [h.make_node("Gemm", ["x", "y"], ["z"], transB=1)]
+    return model(nodes, {"x": ["?", "None"], "y": ["?", ""]}, {"z": None}), lambda x, y: [x @ y.T]
+
+
+@case(((2, 3), (3, 7)), flags=["--dim=batch size=2", "--dim=2*n+1=7"])
+def odd_names():
+    nodes = [h.make_node("MatMul", ["x", "y"], ["z"])]
+    return model(nodes, {"x": ["batch size", "s0 + 1"], "y": ["s0 + 1", "2*n+1"]}, {"z": ["batch size", "2*n+1"]}), lambda x, y: [x @ y]
+
+
+# -- --dim NAME=N|M|* --------------------------------------------------------------------------------------------------------------------
+
+
+@case(((1, 4),), ((8, 4),), ((5, 4),), flags=["--dim=a.b=1|*|8"])
+def listed_sizes():
+    nodes = [h.make_node("MatMul", ["x", "w"], ["a"]), h.make_node("Tanh", ["a"], ["y"])]
+    return model(nodes, {"x": ["a.b", 4]}, {"y": ["a.b", 6]}, {"w": W}), lambda x: [np.tanh(x @ W)]
+
+
+@case(((1, 2, 4),), ((8, 3, 4),), ((5, 2, 4),), ((1, 1, 4),), flags=["--dim=N=1|*", "--dim=M=2|*"])
+def listed_twice():
+    nodes = [h.make_node("Squeeze", ["x"], ["s"]), h.make_node("Cos", ["s"], ["y"])]
+    return model(nodes, {"x": ["N", "M", 4]}, {"y": None}), lambda x: [np.cos(x.squeeze())]
+
+
+def write(folder, name, build, sizes, flags):
+    m, run = build()
+    os.makedirs(folder, exist_ok=True)
+    onnx.save(m, os.path.join(folder, "model.onnx"))
+    with open(os.path.join(folder, "flags"), "w", encoding="utf-8") as f:
+        f.writelines(flag + "\n" for flag in flags)
+    for k, shapes in enumerate(sizes):
+        inputs = [values(i, s) for i, s in enumerate(shapes)]
+        data = os.path.join(folder, f"test_data_set_{k}")
+        os.makedirs(data, exist_ok=True)
+        for kind, arrays, infos in (("input", inputs, m.graph.input), ("output", run(*inputs), m.graph.output)):
+            for i, (a, info) in enumerate(zip(arrays, infos)):
+                with open(os.path.join(data, f"{kind}_{i}.pb"), "wb") as f:
+                    f.write(nh.from_array(np.asarray(a, np.float32), info.name).SerializeToString())
+
+
+if __name__ == "__main__":
+    for case_name, build_case, case_sizes, case_flags in CASES:
+        write(os.path.join(sys.argv[1], case_name), case_name, build_case, case_sizes, case_flags)
+    onnx.save(model([h.make_node("Squeeze", ["x"], ["s"], name="s"), h.make_node("Neg", ["s"], ["y"])], {"x": list("ABCDE")}, {"y": None}),
+              os.path.join(sys.argv[1], "..", "many.onnx"))
