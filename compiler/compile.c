@@ -252,6 +252,10 @@ static bool build_versions(struct job *j)
         ir_error(j->ctx, NULL, "--dim=%s: a step in stages has one size for each dim; give one", lists[0]);
         return false;
     }
+    if (j->o->train->memory_budget) {
+        ir_error(j->ctx, NULL, "--dim=%s: --memory-budget requires one size for each dim", lists[0]);
+        return false;
+    }
     return frontend_versions(j->module, &front);
 }
 

@@ -128,11 +128,18 @@ static ir_type common_type(struct imp *im, ir_type a, ir_type b, uint32_t first_
 
 /* -- If */
 
+/* Of different lengths, two lists of integers may be shapes: what is made of them then has different ranks. */
+static bool may_be_shape(ir_type a, ir_type b)
+{
+    return a->kind == IR_T_TENSOR && a->rank == 1 && b->rank == 1 && tcc_is_int((enum tcc_dtype)a->dtype) && a->dim[0] != b->dim[0];
+}
+
 static bool same_ranks(size_t n, struct ir_value *const *a, struct ir_value *const *b)
 {
     for (size_t k = 0; k < n; k++)
         if (a[k]->type->kind != b[k]->type->kind || a[k]->type->dtype != b[k]->type->dtype ||
-            (a[k]->type->kind == IR_T_TENSOR && a[k]->type->rank != b[k]->type->rank))
+            (a[k]->type->kind == IR_T_TENSOR && a[k]->type->rank != b[k]->type->rank) ||
+            may_be_shape(a[k]->type, b[k]->type))
             return false;
     return true;
 }

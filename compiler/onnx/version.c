@@ -210,13 +210,41 @@ static void note_pair(struct imp *im, ir_expr a, ir_expr b)
     VEC_PUSH(im->ctx, im->pairs, (struct ir_guard){TCC_GUARD_EQ, a, b});
 }
 
+/* A symbol's value in sample k: small ones, then larger ones, always the same. */
+static bool sampled(void *user, ir_expr sym, int64_t *out)
+{
+    uint64_t k = *(const uint64_t *)user,
+             h = (sym->id + 1) * UINT64_C(0x9e3779b97f4a7c15) + k * UINT64_C(0xbf58476d1ce4e5b9);
+    h = (h ^ (h >> 29)) * UINT64_C(0x94d049bb133111eb);
+    *out = sym->lo + (int64_t)((h >> 33) % (k < 16 ? 12 : 5000));
+    return *out <= sym->hi;
+}
+
+/*
+ * Are they one size in two forms, such as n floordiv 2 - 1 and max(n floordiv 2 - 1, 0)? They have one value in every sample in which
+ * both can be sizes. What no proof says is checked when the model runs, as for any two sizes.
+ */
+static bool alike(ir_expr a, ir_expr b)
+{
+    int compared = 0;
+    for (uint64_t k = 0; k < 64; k++) {
+        int64_t x, y;
+        if (!ir_eval(a, sampled, &k, &x) || !ir_eval(b, sampled, &k, &y) || x < 0 || y < 0)
+            continue;
+        if (x != y)
+            return false;
+        compared++;
+    }
+    return compared >= 8;
+}
+
 enum imp_joining imp_joining(struct imp *im, ir_expr a, ir_expr b)
 {
     if (a == b || ir_is_value(a, 1) || ir_is_value(b, 1) || (a->lo > 1 && b->lo > 1) ||
         ir_expr_eq(im->ctx, a, b) != IR_MAYBE || im->training)
         return IMP_AS_EVER;
     bool inputs = of_inputs(im, a) && of_inputs(im, b);
-    if (mode_of(im) != ANY && (!inputs || !im->joins))
+    if ((mode_of(im) != ANY && (!inputs || !im->joins)) || (inputs && alike(a, b)))
         return IMP_AS_EVER;
     if (mode_of(im) == NOT_ASKED)
         VEC_PUSH(im->ctx, im->facts,

@@ -112,6 +112,33 @@ def squeeze_in_squeeze():
             lambda x: [1 / (1 + np.exp(-x.reshape([d for k, d in enumerate(x.shape) if k == 2 or d != 1])))])
 
 
+@case(((3, 4),), ((1, 4),))
+def shape_chosen():
+    def shape(tag, *dims):
+        return h.make_graph([h.make_node("Constant", [], [tag], value=nh.from_array(np.array(dims)))], tag, [],
+                            [h.make_tensor_value_info(tag, T.INT64, None)])
+    nodes = size_is("x", 0, 1, "c") + [h.make_node("If", ["c"], ["s"], then_branch=shape("one", 2, 2), else_branch=shape("more", -1, 2, 2)),
+                                       h.make_node("Reshape", ["x", "s"], ["r"]), h.make_node("Sin", ["r"], ["y"])]
+    return (model(nodes, {"x": ["N", 4]}, {"y": None}), lambda x: [np.sin(x.reshape((2, 2) if len(x) == 1 else (-1, 2, 2)))])
+
+
+@case(((1, 40),), ((2, 64),), ((1, 41),))
+def one_size_in_two_forms():
+    """As exporters write positions: n // 20 - 1 by a convolution, max(n // 20 - 1, 0) by a range; no version comes of it."""
+    kernel = np.ones((1, 1, 40), np.float32)
+    nodes = [h.make_node("Unsqueeze", ["x", "one"], ["x3"]), h.make_node("Conv", ["x3", "k"], ["c"], strides=[20]),
+             h.make_node("Shape", ["x"], ["n"], start=1, end=2), h.make_node("Div", ["n", "twenty"], ["d"]),
+             h.make_node("Sub", ["d", "one"], ["m"]), h.make_node("Squeeze", ["m"], ["ms"]),
+             h.make_node("Range", ["zero", "ms", "step"], ["r"]), h.make_node("Cast", ["r"], ["rf"], to=T.FLOAT),
+             h.make_node("Add", ["c", "rf"], ["y"])]
+
+    def run(x):
+        m = x.shape[1] // 20 - 1
+        return [np.stack([x[:, 20 * i:20 * i + 40].sum(1) for i in range(m)], 1)[:, None] + np.arange(m, dtype=np.float32)]
+    return model(nodes, {"x": ["N", "T"]}, {"y": None}, {"k": kernel, "one": np.array([1]), "twenty": np.array([20]),
+                                                         "zero": np.array(0), "step": np.array(1)}), run
+
+
 # -- Sizes that broadcast ------------------------------------------------------------------------------------------------------------
 
 
@@ -237,5 +264,6 @@ def write(folder, name, build, sizes, flags):
 if __name__ == "__main__":
     for case_name, build_case, case_sizes, case_flags in CASES:
         write(os.path.join(sys.argv[1], case_name), case_name, build_case, case_sizes, case_flags)
+    np.savez(os.path.join(sys.argv[1], "..", "data.npz"), x=values(0, (21, 4)), target=np.tanh(values(0, (21, 4)) @ values(5, (4, 6))))
     onnx.save(model([h.make_node("Squeeze", ["x"], ["s"], name="s"), h.make_node("Neg", ["s"], ["y"])], {"x": list("ABCDE")}, {"y": None}),
               os.path.join(sys.argv[1], "..", "many.onnx"))
