@@ -69,6 +69,7 @@ static const char *const local_ranks[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_L
 
 /* Names that this process holds: by its rank in the world, and by its number on this machine. */
 #define LOCAL_NAMES (1L << 40)
+#define DEAD_NAMES (1L << 41) /* of a rank that somebody has found dead */
 static int held[2] = {-1, -1};
 
 static int hold(long rank)
@@ -155,17 +156,26 @@ enum tcr_life tcr_look(int rank, long *process)
     return *process && is_stopped(*process) ? TCR_STOPPED : TCR_ALIVE;
 }
 
-int tcr_left(long *process)
+/* Others, who may not have seen that rank, hear of it before this process ends and looks dead to them. */
+void tcr_accuse(int rank)
+{
+    hold(DEAD_NAMES + rank); /* as long as the process lives */
+}
+
+int tcr_left(void)
 {
     static long *known, count; /* processes by rank: 0 not seen yet, -1 of no known number */
-    long ranks = number(size_names), now;
+    long ranks = number(size_names), now, process;
 
     if (!known && ranks > 0 && (known = calloc((size_t)ranks, sizeof *known)))
         count = ranks;
+    for (long r = 0; r < count; r++)
+        if (held_by(DEAD_NAMES + r, &now))
+            return (int)r;
     for (long r = 0; r < count; r++) {
         if (!known[r])
             known[r] = held_by(r, &now) ? (now ? now : -1) : 0;
-        else if (*process = known[r] > 0 ? known[r] : 0, tcr_look((int)r, process) == TCR_GONE)
+        else if (process = known[r] > 0 ? known[r] : 0, tcr_look((int)r, &process) == TCR_GONE)
             return (int)r;
     }
     return -1;

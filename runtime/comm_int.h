@@ -171,7 +171,8 @@ void tcr_absent(char *text, size_t size);    /* "rank 1, 3 has", for "... not co
 enum tcr_life { TCR_ALIVE, TCR_STOPPED, TCR_GONE };
 enum tcr_life tcr_look(int rank, long *process);
 /* A rank of this machine that was there at an earlier call, or is since this one, and whose process has ended; -1: none. */
-int tcr_left(long *process);
+int tcr_left(void);
+void tcr_accuse(int rank);                   /* of being dead: tcr_left() of all others of this machine gives it too */
 bool tcr_numbered_as_launched(int rank, int size);       /* are ranks of this world named as the launcher numbered them? */
 double tcr_seconds(void);
 void tcr_pause(int *idle);                                       /* between looks at something: the longer idle, the longer */

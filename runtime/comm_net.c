@@ -239,7 +239,6 @@ static int wait_open(struct tcr_net *net)
     double limit = net->timeout > 5 ? net->timeout - 1.5 : 0.7 * net->timeout;
     double start = tcr_seconds(), looked = 0, gone = 0;
     int left = -1;
-    long process = 0;
     bool opened;
     char who[200];
 
@@ -258,8 +257,10 @@ static int wait_open(struct tcr_net *net)
         pthread_cond_timedwait(&l->changed, &l->mutex, &until);
         if (!l->opened && !gone && tcr_seconds() - looked > 0.04) {
             looked = tcr_seconds();
-            if ((left = tcr_left(&process)) >= 0)
+            if ((left = tcr_left()) >= 0) {
                 gone = looked;
+                tcr_accuse(left);
+            }
         }
     }
     opened = l->opened;
@@ -270,7 +271,7 @@ static int wait_open(struct tcr_net *net)
         if (on_exit)
             on_exit(leave, NULL);
         if (left >= 0)
-            snprintf(who, sizeof who, "rank %d has died: its process %ld is gone", left, process);
+            snprintf(who, sizeof who, "rank %d has died: its process is gone", left);
         else
             tcr_absent(who, sizeof who);
         rest(900000000); /* ranks that give up a little later must not miss this one's sign */
