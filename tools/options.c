@@ -333,6 +333,11 @@ void options_free(struct options *o)
     *o = (struct options){0};
 }
 
+bool option_give(struct options *o, enum option_id id)
+{
+    return push(&o->given[id].at, &o->given[id].n, "");
+}
+
 /* -- Arguments -------------------------------------------------------------------------------- */
 
 const char *option_text(const struct options *o, enum option_id id, const char *otherwise)
