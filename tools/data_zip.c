@@ -192,9 +192,9 @@ bool data_zip_array(const char *path, struct data_file *f, const char *name, con
     bool ok = false, memory;
     zip_t *z = open_zip(f, &r, &memory);
 
-    *found = false;
+    *found = !z; /* whatever it should have: that it cannot be read is what matters */
     if (!z) {
-        snprintf(error, ERROR_SIZE, "%s: %s", path, memory ? "no memory" : "damaged: it has no zip directory");
+        snprintf(error, ERROR_SIZE, "%s: %s", path, memory ? "no memory" : "damaged: no zip archive that libzip reads");
         return false;
     }
     zip_int64_t i = find(z, name, names, sizeof names);

@@ -36,5 +36,9 @@ wrong = [
 ]
 for k, nodes in enumerate(wrong):
     save(f"{folder}/wrong{k}.onnx", nodes, [odd("d")])
-np.savez(folder + "/data.npz", **{odd("x"): np.ones((8, 4), np.float32), "target": np.zeros((8, 3), np.float32)})
+np.save(folder + "/x.npy", np.ones((8, 4), np.float32))
+np.save(folder + "/target.npy", np.zeros((8, 3), np.float32))
+with open(folder + "/x.name", "w", encoding="utf-8") as f:
+    f.write(odd("x"))
+# libzip takes no archive that has control characters in a name marked as UTF-8.
 np.savez(folder + "/other.npz", **{odd("z"): np.ones((8, 4), np.float32)})
