@@ -358,7 +358,11 @@ bool frontend_pin(struct ir_ctx *ctx, const struct frontend_options *o, int n, c
         ok &= pin_shape(&p, o->shapes[i]);
     if (o && o->split)
         ok &= divide_batches(&p, o->split);
-    struct frontend_pins common = {.n = p.from.n - p.nlisted, .from = p.from.at + p.nlisted, .to = p.to.at + p.nlisted};
+    struct frontend_pins common = {.n = p.from.n - p.nlisted};
+    if (common.n) {
+        common.from = p.from.at + p.nlisted;
+        common.to = p.to.at + p.nlisted;
+    }
     ir_type *general = IR_NEWN(ctx, n + 1, ir_type);
     *pins = (struct frontend_pins){p.from.n, p.from.at, p.to.at, p.guards.n, p.guards.at, general};
     for (int i = 0; i < n; i++) {
