@@ -19,7 +19,7 @@ struct frontend_options {
     bool own_step;               /* with training: a model's TrainingInfoProto, where it has one, gives @step, @eval and @init instead */
     const struct train_split *split;     /* sizes on axes that are split are those of a microbatch: what is fixed, here or in the model, is
                                             divided; NULL: none */
-    bool training;               /* read for training: functions @main and @train with state variables, as passes/train.h wants them */
+    bool training;               /* read for training: functions @main and @train with state variables, as passes/train/train.h wants them */
     int combination;             /* frontend_pin: which combination of sizes the lists in `dims` stand for; -1: they are passed over. Readers
                                     set it: where they make no versions themselves, with training, frontend_versions() is to follow */
 };
@@ -37,7 +37,7 @@ bool frontend_versions(struct ir_module *m, const struct frontend_options *o);
 const char *const *frontend_lists(struct ir_ctx *ctx, const struct frontend_options *o);     /* those of o->dims that are lists */
 int frontend_combinations(struct ir_ctx *ctx, const struct frontend_options *o);
 
-/* A module that was read with `training` becomes the entry points of passes/train.h. The check of the options alone comes first: false
+/* A module that was read with `training` becomes the entry points of passes/train/train.h. The check of the options alone comes first: false
  * after a diagnostic that is a usage error. Then false: the model is at fault. */
 struct tccc_train;
 bool frontend_train_check(struct ir_ctx *ctx, const struct tccc_train *t);
@@ -47,7 +47,7 @@ bool frontend_split(struct ir_ctx *ctx, const struct tccc_split *s, struct train
 /* schedule: gets the pipeline schedules in words; recompute: by stage, what it computes again; both may be NULL. */
 bool frontend_train(struct ir_module *m, const struct tccc_train *t, FILE *schedule, struct train_recompute *recompute);
 
-/* The same module as the planner sees it (passes/plan.h); t->split must be given, microbatches 1 in it allows models whose batch can't be
+/* The same module as the planner sees it (passes/cluster/cluster.h); t->split must be given, microbatches 1 in it allows models whose batch can't be
  * split. The module is used up. NULL after a diagnostic: the model is at fault. */
 struct plan_model *frontend_plan(struct ir_module *m, const struct tccc_train *t);
 

@@ -274,7 +274,7 @@ struct trace_tensor *trace_cross_entropy(struct trace_tensor *scores, struct tra
 struct trace_tensor *trace_nll(struct trace_tensor *logarithms, struct trace_tensor *labels);
 struct trace_tensor *trace_mse(struct trace_tensor *x, struct trace_tensor *y);
 
-/* From here on ops take operands of the types that passes/autocast.def says, lower ones as `dtype` (TCC_BF16, TCC_F16); TCC_NONE:
+/* From here on ops take operands of the types that passes/train/autocast.def says, lower ones as `dtype` (TCC_BF16, TCC_F16); TCC_NONE:
  * no casts, as in the beginning. Returns what was set before, to be set again at the scope's end. For forward passes: gradients
  * have the types of what they differentiate. */
 int trace_autocast(struct trace_ctx *c, int dtype);

@@ -94,10 +94,10 @@ bool pass_list(struct ir_module *m, const char *list, const struct pass_options 
 /* Are the pipeline's or list's passes, and those that o's dumps name, all there? False after a diagnostic: a usage error. */
 bool pass_check(struct ir_ctx *ctx, const char *pipeline, const struct pass_options *o);
 
-#include "passes/grad.h"
-#include "passes/partition.h"
-#include "passes/pipeline.h"
-#include "passes/plan.h"
-#include "passes/train.h"
+#include "passes/grad/grad.h"
+#include "passes/parallel/partition.h"
+#include "passes/parallel/stage_order.h"
+#include "passes/cluster/cluster.h"
+#include "passes/train/train.h"
 
 #endif

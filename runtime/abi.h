@@ -163,7 +163,7 @@ struct tcc_lib_call {
 
 typedef int (*tcc_libop_fn)(struct tcc_lib_call *call);
 
-/* The table of library ops, sorted by name; defined in runtime/ (libop_*.c). */
+/* The table of library ops, sorted by name; defined in runtime/ (libop/). */
 struct tcc_libop {
     const char *name;
     const char *symbol;                      /* "tccrt_lib_NAME" */

@@ -132,7 +132,7 @@ struct tcr_out {
     size_t own_bytes;
 };
 
-/* A group of processes that the plan's steps name (comm_step.c). */
+/* A group of processes that the plan's steps name (comm/step.c). */
 #define TCR_MAX_GROUPS 8
 struct tcr_group { char name[16]; struct tccrt_comm *comm; };
 
@@ -244,7 +244,7 @@ tcr_has_stage(const struct tccrt_session *s, uint32_t home)
     return !home || !s->stage || (uint32_t)s->stage == home;
 }
 
-/* -- walk.c, launch.c, lib.c ------------------------------------------------------------------ */
+/* -- walk.c, launch.c, libop/lib.c ------------------------------------------------------------------ */
 int tcr_walk(struct tccrt_session *s, struct tcc_range steps);
 /* Where buffer b lies now. */
 int tcr_address(struct tccrt_session *s, uint32_t b, const char *node, void **out);
@@ -259,7 +259,7 @@ int tcr_step_stack(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_step_loop(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_step_if(struct tccrt_session *s, const struct tcc_pstep *p);
 
-/* -- comm_step.c ------------------------------------------------------------------------------ */
+/* -- comm/step.c ------------------------------------------------------------------------------ */
 int tcr_step_collective(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_step_message(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_step_wait(struct tccrt_session *s, const struct tcc_pstep *p);

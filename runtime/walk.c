@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/comm_int.h"
+#include "runtime/comm/comm_int.h"
 
 /* -- Buffers ---------------------------------------------------------------------------------------- */
 

@@ -9,8 +9,13 @@ xargs awk '
     BEGIN { split("runtime ir passes compiler tools", order); for (i in order) rank[order[i]] = i
             door["runtime/abi.h"] = door["runtime/safe.h"] = door["runtime/tccrt.h"] = door["ir/ir.h"] = door["passes/pass.h"] = 1
             door["compiler/tccc.h"] = door["compiler/trace.h"] = door["compiler/target.h"] = 1; door["compiler/frontend.h"] = 1
-            door["passes/train.h"] = door["passes/grad.h"] = 1 } # the transformation to training steps
-    FNR == 1 { split(FILENAME, part, "/"); from = part[1] }
+            door["passes/train/train.h"] = door["passes/grad/grad.h"] = 1 # the transformation to training steps
+            # Folders of passes/ and runtime/: which may include which. What lies directly in passes/ or runtime/ is open to all of them.
+            split("train>grad parallel>train cluster>parallel cluster>train comm>libop", list, " ")
+            for (i in list) edge[list[i]] = 1
+            # From above: the door of passes, and the walker, which starts collectives.
+            above["passes/pass.h"] = above["runtime/walk.c"] = 1 }
+    FNR == 1 { inner = split(FILENAME, part, "/") > 2 ? part[2] : ""; from = part[1] }
     /^[ \t]*#[ \t]*include[ \t]*"/ {
         split($0, quoted, "\""); inc = quoted[2]; n = split(inc, b, "/"); to = b[1]; why = ""
         # The public pair may stand in any folder of a product, so the one names the other as its neighbour.
@@ -18,7 +23,10 @@ xargs awk '
         else if (n == 1 || inc ~ /\.\.?\//) why = "is not written from the root"
         else if (inc ~ /\.def$/ && FILENAME == "tools/mkdoc.c") why = "" # documents are made of tables
         else if (!(to in rank)) why = "is not in a folder of the project"
-        else if (to == from) why = ""
+        else if (to == from) {
+            other = n > 2 && (to == "passes" || to == "runtime") ? b[2] : inner
+            if (other != inner && !((inner ">" other) in edge) && !(FILENAME in above)) why = "is not a folder that this one may include"
+        }
         else if (rank[to] > rank[from]) why = "goes up"
         else if (inc ~ /\.def$/) why = ""
         else if (!(inc in door)) why = "is not a door"

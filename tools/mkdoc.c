@@ -6,7 +6,7 @@
  *   mkdoc environment (doc/environment.md)
  *   mkdoc gradients (doc/gradients.md; its figures: tests/train/gradients.def, which the test writes)
  */
-#include "passes/grad.h"
+#include "passes/grad/grad.h"
 #include "passes/pass.h"
 #include "tools/options_int.h"
 
@@ -122,9 +122,9 @@ static void write_gradients(FILE *out)
     struct grad_row row;
 
     fprintf(out,
-            "# Gradients\n\nMade of `passes/grad.def` and `tests/train/gradients.def` by `make update-docs`; don't "
+            "# Gradients\n\nMade of `passes/grad/grad.def` and `tests/train/gradients.def` by `make update-docs`; don't "
             "edit.\n\n"
-            "`passes/grad.h` says what differentiation is given and what it builds. In formulas `x`, `y`, `z` are the "
+            "`passes/grad/grad.h` says what differentiation is given and what it builds. In formulas `x`, `y`, `z` are the "
             "operands, `r` is the\nresult, `d` the result's gradient, `sum` goes over the axes along which the "
             "operand is broadcast (elsewhere that is\ndone last). Where a function has a corner or jumps, the value "
             "is PyTorch's. Words that the table does not name are\ndifferentiated from their bodies.\n\n"

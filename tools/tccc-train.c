@@ -6,7 +6,7 @@
  */
 #include "tools/train_int.h"
 
-#include "passes/train.h"
+#include "passes/train/train.h"
 
 #include <inttypes.h>
 #include <math.h>

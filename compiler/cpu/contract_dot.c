@@ -6,7 +6,7 @@
  *
  * Two f16 are multiplied and added in f16, by AVX512-FP16's VFMADD231PH, each half of a lane to a sum of its own: twice the products of
  * VFMADD231PS. Such sums go on for CT_HALF_PART steps, then the two of a lane become one of f32. That is for kernels whose contraction
- * says so (kn_contraction's partial): operands are scaled so that no sum overflows (passes/legalise_operands.c).
+ * says so (kn_contraction's partial): operands are scaled so that no sum overflows (passes/legalise/operands.c).
  *
  * B is ready where its layout has the groups innermost (weights: layout.c), else it is packed. A is read where it lies if the sum's
  * innermost loop has unit stride there; else it is packed, by rows, or by steps where rows are what is consecutive in memory. A

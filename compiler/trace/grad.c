@@ -2,7 +2,7 @@
 /*
  * grad.c - gradients of a scalar by all parameters that it depends on.
  *
- * Losses are differentiated by their own formulas (passes/train_loss.c), as in compiled steps: first the gradient by
+ * Losses are differentiated by their own formulas (passes/train/loss.c), as in compiled steps: first the gradient by
  * each loss's value, from the last recorded to the first, then by its scores with that as a factor; what remains is
  * one sweep over the graph with the scores' gradients as seeds.
  */

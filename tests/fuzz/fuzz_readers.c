@@ -9,9 +9,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "passes/partition.h"
-#include "passes/plan.h"
-#include "runtime/ckpt_int.h"
+#include "passes/parallel/partition.h"
+#include "passes/cluster/cluster.h"
+#include "runtime/ckpt/ckpt_int.h"
 #include "tools/data_int.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

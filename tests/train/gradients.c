@@ -25,7 +25,7 @@
 
 #include "compiler/frontend.h"
 #include "compiler/tccc.h"
-#include "passes/grad.h"
+#include "passes/grad/grad.h"
 #include "runtime/tccrt.h"
 
 enum { MOST_INPUTS = 300, MOST_RANGES = 300, TEXT = 1 << 16 };

@@ -45,7 +45,7 @@ def model(op, inputs, out, notes, opset, domain, ints, then, outputs, attrs):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)] + ([helper.make_opsetid(domain, 3)] if domain else []), ir_version=9)
 
 
-# -- Library ops: every one of passes/grad_lib.c, in every mode
+# -- Library ops: every one of passes/grad/lib.c, in every mode
 
 for mode in ("linear", "nearest", "cubic"):
     for padding in ("zeros", "border", "reflection"):

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "compiler/tccc.h"
-#include "passes/train_int.h"
+#include "passes/train/train_int.h"
 #include "runtime/tccrt.h"
 
 enum { MAX_STATES = 16, MAX_ELEMENTS = 16, NPARAMS = 2, MAX_STEPS = 8, MAX_WANTS = 80 };

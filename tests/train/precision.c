@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "compiler/tccc.h"
-#include "passes/optim_int.h"
+#include "passes/train/optim_int.h"
 #include "runtime/tccrt.h"
 
 enum { N = 256, MAX_OUT = 4 };

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/ckpt_int.h"
+#include "runtime/ckpt/ckpt_int.h"
 
 static char path[64];
 

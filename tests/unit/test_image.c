@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "runtime/libop_image_int.h"
+#include "runtime/libop/image_int.h"
 #include "tests/unit/images.h"
 #include "tests/unit/lib_host.h"
 

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A model as the planner sees it. What is cut is the function that --partitions cuts, with the same costs, so cuts are those that the
+ * compiler would make. What a node takes is counted here once more, for any batch: sizes are functions of the batch that are taken for
+ * straight lines, through two points. A value that one elementwise node alone reads is taken for fused: it doesn't go to memory, unless
+ * the backward pass wants it.
+ *
+ * What the backward pass wants is found by building it (grad.h) on a copy.
+ */
+#include "passes/cluster/cluster.h"
+#include "passes/parallel/stages_int.h"
+
+#include <string.h>
+
+#define FEW 64 /* samples at which sizes are counted, and twice as many */
+#define FIRST_BUCKET 1048576.0
+#define BUCKET 26214400.0
+
+struct counter {
+    struct ir_ctx *ctx;
+    struct stages *x;
+    struct plan_model *m;
+    ir_expr batch; /* the symbol; NULL: the batch is a number */
+    bool *kept;    /* by value id: the backward pass reads it */
+    bool *active;  /* by value id: it depends on what is trained */
+    bool *trained; /* by state index: has a gradient */
+    bool *seen;    /* by state index: counted */
+};
+
+/* -- Sizes ------------------------------------------------------------------------------------------------------------ */
+
+static struct plan_size line(const struct counter *k, double few, double many)
+{
+    if (!k->batch)
+        return (struct plan_size){0, few / (double)(k->m->fixed_batch > 0 ? k->m->fixed_batch : 1)};
+    double each = (many - few) / FEW, fixed = few - FEW * each;
+    return (struct plan_size){fixed > 0 ? fixed : 0, each};
+}
+
+static double bytes_at(const struct counter *k, ir_type t, int64_t samples)
+{
+    struct partition_sizes z = {k->batch, samples};
+    return partition_elements(&z, t) * (ir_is_tensor(t) ? tcc_dtype_bytes((enum tcc_dtype)t->dtype) : 8);
+}
+
+static struct plan_size bytes_of(const struct counter *k, ir_type t)
+{
+    return line(k, bytes_at(k, t, FEW), bytes_at(k, t, 2 * FEW));
+}
+
+static void add(struct plan_size *to, struct plan_size s)
+{
+    to->fixed += s.fixed;
+    to->each += s.each;
+}
+
+/* -- The backward pass, built on a copy --------------------------------------------------------------------------------- */
+
+static struct ir_value *find_read(struct entry *e, const struct ir_state *s)
+{
+    IR_EACH_NODE(n, e->func->body)
+    {
+        if (n->op == IR_state_read && !strcmp(ir_get_s(n, IR_ATTR_name, ""), s->name))
+            return n->out[0];
+    }
+    struct ir_builder at = e->b;
+    at.before = e->func->body->first;
+    return ir_build1(&at, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, s->name)));
+}
+
+/* Nodes behind `last` that gradients or loss need, latest first. */
+static void mark_needed(bool *needed, const struct ir_node *from, const struct ir_node *last)
+{
+    for (const struct ir_node *n = from; n && n != last; n = n->prev)
+        if (needed[n->id])
+            for (int i = 0; i < n->nin; i++)
+                if (n->in[i].value && n->in[i].value->def)
+                    needed[n->in[i].value->def->id] = true;
+}
+
+static const struct ir_node *at_top(const struct ir_node *n)
+{
+    while (n->block->parent)
+        n = n->block->parent;
+    return n;
+}
+
+/* A view is made again of what it is a view of; sources are there. */
+static void keep(struct counter *k, const struct ir_value *v)
+{
+    while (v->def && !partition_is_source(v->def) && partition_is_view(v->def) && v->def->in[0].value)
+        v = v->def->in[0].value;
+    if (v->def && !partition_is_source(v->def))
+        k->kept[v->id] = true;
+}
+
+static void find_kept(struct counter *k, struct entry *e, const struct ir_node *last, const bool *needed)
+{
+    const struct ir_func *f = k->x->whole;
+    bool *backward = IR_NEWN(k->ctx, e->func->nnodes + 1, bool);
+    for (const struct ir_node *n = last->next; n; n = n->next)
+        backward[n->id] = needed[n->id];
+    IR_EACH_NODE(n, f->body)
+    {
+        for (int i = 0; i < n->nout; i++) {
+            const struct ir_value *copy = e->map[n->out[i]->id];
+            bool read = false;
+            for (const struct ir_use *u = copy ? copy->uses : NULL; u; u = u->next)
+                read |= backward[at_top(u->user)->id];
+            if (read)
+                keep(k, n->out[i]);
+        }
+    }
+}
+
+/* What the backward pass reads, and which parameters have a gradient. */
+static bool differentiate(struct counter *k)
+{
+    struct training *t = k->x->t;
+    struct entry e = train_entry_new(t, "plan.backward", k->x->whole);
+    struct ir_value **reads = IR_NEWN(k->ctx, t->nparams + 1, struct ir_value *), **grads, *loss, *seed;
+    grads = IR_NEWN(k->ctx, t->nparams + 1, struct ir_value *);
+    for (int i = 0; i < t->nparams; i++)
+        reads[i] = find_read(&e, t->params[i]);
+    const struct ir_node *last = e.func->body->last;
+    if (!train_entry_loss_of(&e, e.results[0], NULL, &loss, &seed))
+        return false;
+    struct ir_value *scores = e.results[0];
+    if (!grad_build(&e.b, 1, &scores, &seed, t->nparams, reads, grads))
+        return false;
+    bool *needed = IR_NEWN(k->ctx, e.func->nnodes + 1, bool);
+    if (loss->def)
+        needed[loss->def->id] = true;
+    for (int i = 0; i < t->nparams; i++)
+        if (grads[i] && grads[i]->def) {
+            needed[grads[i]->def->id] = true;
+            k->trained[t->params[i]->index] = true;
+        }
+    mark_needed(needed, e.func->body->last, last);
+    find_kept(k, &e, last, needed);
+    return true;
+}
+
+/* -- Nodes ------------------------------------------------------------------------------------------------------------- */
+
+static bool elementwise(const struct ir_node *n)
+{
+    enum ir_kind kind = ir_op_info(n->op)->kind;
+    return kind == IR_K_MAP || kind == IR_K_REDUCE;
+}
+
+/* Does one elementwise node alone read it? */
+static bool is_fused(const struct ir_value *v)
+{
+    const struct ir_use *u = v->uses;
+    return u && !u->next && elementwise(u->user) && v->def && ir_op_info(v->def->op)->kind != IR_K_LIBRARY;
+}
+
+static void count_state(struct counter *k, struct plan_item *it, const struct ir_state *s)
+{
+    double n = s && !k->seen[s->index] ? partition_elements(NULL, s->type) : 0;
+    if (n <= 0)
+        return;
+    k->seen[s->index] = true;
+    it->weights += n * tcc_dtype_bytes((enum tcc_dtype)s->type->dtype);
+    if (k->trained[s->index])
+        it->trained += n * (s->type->dtype == TCC_F64 ? 8 : 4);
+}
+
+static void count_operands(struct counter *k, struct plan_item *it, const struct ir_node *n)
+{
+    for (int i = 0; i < n->nin; i++) {
+        const struct ir_value *v = n->in[i].value;
+        if (!v)
+            continue;
+        const char *name = partition_state_of(v);
+        bool source = v->def && partition_is_source(v->def);
+        struct plan_size bytes = bytes_of(k, v->type);
+        if (source && !k->batch)
+            bytes = (struct plan_size){bytes_at(k, v->type, 0), 0};
+        if (name)
+            count_state(k, it, ir_state_by_name(k->x->m, name));
+        if (v->def && v->def->op == IR_constant)
+            it->weights += bytes.fixed;
+        bool gathers = n->op == IR_gather && i == 0; /* reads as much as it writes */
+        if (!is_fused(v) && !gathers)
+            add(&it->bytes, bytes);
+        if (!source)
+            add(&it->work, bytes);
+        if (v->def && k->active[v->id] && !source)
+            add(&it->work, bytes);
+    }
+}
+
+static void count_node(struct counter *k, int i)
+{
+    struct plan_item *it = &k->m->items[i];
+    const struct ir_node *n = k->m->part->items[i].node;
+    struct partition_sizes few = {k->batch, FEW}, many = {k->batch, 2 * FEW};
+    bool contracts;
+    it->flops = line(k, partition_flops(&few, n, &contracts), partition_flops(&many, n, &contracts));
+    it->backward = contracts ? 2 : 1;
+    it->free = partition_is_view(n);
+    const struct ir_value *a = n->nin ? n->in[0].value : NULL;
+    it->half = contracts && a && ir_is_tensor(a->type) && (a->type->dtype == TCC_BF16 || a->type->dtype == TCC_F16);
+    count_operands(k, it, n);
+    for (int o = 0; o < n->nout; o++) {
+        struct plan_size bytes = bytes_of(k, n->out[o]->type);
+        bool kept = k->kept[n->out[o]->id];
+        if (kept)
+            add(&it->kept, bytes);
+        if (kept || !is_fused(n->out[o]))
+            add(&it->bytes, bytes);
+        add(&it->work, bytes);
+        add(&it->work, bytes);
+    }
+}
+
+/* What depends on trained parameters: in the order of the nodes. */
+static void find_active(struct counter *k)
+{
+    IR_EACH_NODE(n, k->x->whole->body)
+    {
+        bool active = n->nregions > 0;
+        const struct ir_state *s =
+            n->op == IR_state_read ? ir_state_by_name(k->x->m, ir_get_s(n, IR_ATTR_name, "")) : NULL;
+        active |= s && k->trained[s->index];
+        for (int i = 0; i < n->nin; i++)
+            active |= n->in[i].value && k->active[n->in[i].value->id];
+        for (int i = 0; i < n->nout; i++)
+            k->active[n->out[i]->id] =
+                active && ir_is_tensor(n->out[i]->type) && tcc_is_float((enum tcc_dtype)n->out[i]->type->dtype);
+    }
+}
+
+static void list_values(struct counter *k)
+{
+    struct partition *p = k->m->part;
+    VEC(struct plan_value) values = {0};
+    for (int i = 0; i < p->n; i++)
+        for (int o = 0; o < p->items[i].node->nout; o++) {
+            const struct ir_value *v = p->items[i].node->out[o];
+            VEC(int) users = {0};
+            for (const struct ir_use *u = v->uses; u; u = u->next) {
+                int at = p->item_of[at_top(u->user)->id];
+                if (at > i)
+                    VEC_PUSH(k->ctx, users, at);
+            }
+            if (users.n)
+                VEC_PUSH(k->ctx, values,
+                         (struct plan_value){i, users.n, users.at, bytes_of(k, v->type), k->active[v->id]});
+        }
+    k->m->nvalues = values.n;
+    k->m->values = values.at;
+}
+
+/* -- The whole ---------------------------------------------------------------------------------------------------------- */
+
+/* The axis on which inputs are split: a symbol, or a number. */
+static void find_batch(struct counter *k)
+{
+    const struct ir_func *f = k->x->whole;
+    for (int i = 0; i < f->body->nparams; i++) {
+        ir_type t = f->body->params[i]->type;
+        int axis = train_split_axis(k->x->o, f->input_names[i], t);
+        int64_t n;
+        if (axis < 0 || k->batch)
+            continue;
+        if (t->dim[axis]->kind == IR_X_SYM)
+            k->batch = t->dim[axis];
+        else if (ir_is_const(t->dim[axis], &n) && !k->m->fixed_batch)
+            k->m->fixed_batch = n;
+    }
+    if (k->batch)
+        k->m->fixed_batch = 0;
+}
+
+static bool add_states(struct counter *k)
+{
+    struct training *t = k->x->t;
+    for (const struct ir_state *s = t->m->states; s; s = s->next)
+        k->m->weights += partition_elements(NULL, s->type) * tcc_dtype_bytes((enum tcc_dtype)s->type->dtype);
+    if (!optim_states(t->m, t->o, t->nparams, t->params))
+        return false;
+    for (const struct ir_state *s = t->m->states; s; s = s->next)
+        if (s->flags & IR_STATE_OPTIMIZER)
+            k->m->state += partition_elements(NULL, s->type) * tcc_dtype_bytes((enum tcc_dtype)s->type->dtype);
+    return true;
+}
+
+static void add_loss(struct counter *k)
+{
+    struct plan_size scores = bytes_of(k, k->x->whole->body->last->in[0].value->type);
+    k->m->scores_each = scores.each;
+    k->m->loss_fixed = scores.fixed;
+}
+
+static struct counter counter_new(struct stages *x, struct plan_model *m)
+{
+    struct counter k = {.ctx = x->ctx, .x = x, .m = m};
+    int nstates = 0;
+    for (const struct ir_state *s = x->m->states; s; s = s->next)
+        nstates = s->index >= nstates ? s->index + 1 : nstates;
+    k.kept = IR_NEWN(x->ctx, x->whole->nvalues + 1, bool);
+    k.active = IR_NEWN(x->ctx, x->whole->nvalues + 1, bool);
+    k.trained = IR_NEWN(x->ctx, nstates + 1, bool);
+    k.seen = IR_NEWN(x->ctx, nstates + 1, bool);
+    return k;
+}
+
+struct plan_model *plan_model_new(struct ir_module *module, const struct train_options *o)
+{
+    struct training t;
+    struct stages x;
+    int *how;
+    if (!train_begin(&t, module, o) || !stages_analyse(&t, &x, &how))
+        return NULL;
+    struct plan_model *m = IR_NEW(module->ctx, struct plan_model);
+    *m = (struct plan_model){.ctx = module->ctx, .name = module->name, .part = x.part};
+    m->items = IR_NEWN(m->ctx, m->part->n + 1, struct plan_item);
+    m->bucket_cap = o->bucket_cap_mb > 0 ? o->bucket_cap_mb * 1048576 : BUCKET;
+    m->bucket_first = o->bucket_cap_mb > 0 ? m->bucket_cap : FIRST_BUCKET;
+    struct counter k = counter_new(&x, m);
+    if (!differentiate(&k))
+        return NULL;
+    find_batch(&k);
+    find_active(&k);
+    for (int i = 0; i < m->part->n; i++)
+        count_node(&k, i);
+    for (int i = 0; i < m->part->n; i++)
+        m->trained += m->items[i].trained;
+    list_values(&k);
+    add_loss(&k);
+    m->micros = o->stages->microbatches == 1 ? 1 : 0;
+    return add_states(&k) ? m : NULL;
+}

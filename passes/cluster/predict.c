@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a layout takes. A rank's share of its node's devices gives the time of each node, the larger of operations over speed and bytes
+ * over bandwidth; the cut gives stages and what they send; the compiler's own schedule is then played with these times (events.c). One
+ * stage with whole batches averages its gradients bucket by bucket beside the backward pass, stages do behind their last one, as the
+ * compiled steps do it. Large schedules are extended from two small ones: once a pipeline is full, each microbatch adds the same time.
+ *
+ * Ranks fill nodes in order, as mpirun places them.
+ */
+#include "passes/cluster/cluster_int.h"
+
+#include <math.h>
+#include <string.h>
+
+#define SIMULATED 5e5 /* tasks that are simulated in full */
+#define EXTENDED \
+    5e6 /* the same, of schedules that are extended and need as many microbatches to fill the pipeline twice */
+#define LOSS_PASSES 4 /* times that a loss goes over the scores, forward and backward together */
+
+struct scene {
+    struct plan_model *m;
+    const struct plan_cluster *c;
+    const struct plan_layout *l;
+    const struct plan_cut *cut;
+    const struct plan_measure *measure;
+    int per_node; /* ranks of a node */
+    double share; /* devices that a rank has for itself; at least 1 where it must share one */
+    double slow;  /* times slower when all ranks of a node work; 1: each has its own devices */
+    double flops, half, bandwidth;
+    double samples;             /* of a microbatch */
+    double *forward, *backward; /* by segment, seconds */
+    double *kept, *work;        /* by stage, bytes of a microbatch */
+    double *incoming;           /* by stage: bytes of a microbatch that come from others */
+    double *sent[2];            /* by stage: forward, backward; bytes of a microbatch */
+    int *here;                  /* by stage: its copies on the node of the first */
+};
+
+/* -- Machines ----------------------------------------------------------------------------------------------------------- */
+
+static bool place(struct scene *x, const char **why)
+{
+    const struct plan_cluster *c = x->c;
+    int ranks = x->l->partitions * x->l->copies;
+    x->per_node = c->divided ? (ranks + c->nodes - 1) / c->nodes : ranks < c->devices ? ranks : c->devices;
+    if (!c->divided && ranks > c->nodes * c->devices) {
+        *why = "more ranks than devices";
+        return false;
+    }
+    x->share = c->divided && x->per_node < c->devices ? (double)c->devices / x->per_node : 1;
+    x->slow = c->divided && x->per_node > c->devices ? (double)x->per_node / c->devices : 1;
+    x->flops = c->flops * x->share;
+    x->half = c->bf16_flops * x->share;
+    x->bandwidth = c->bandwidth * x->share;
+    double active = x->per_node < c->devices ? x->per_node : c->devices;
+    if (c->node_bandwidth > 0 && x->bandwidth * active > c->node_bandwidth)
+        x->bandwidth = c->node_bandwidth / active;
+    if (x->m->measure)
+        x->measure = &x->m->measure[x->share > 1.5];
+    return true;
+}
+
+static int rank_of(const struct scene *x, int copy, int stage)
+{
+    return x->l->spread ? stage * x->l->copies + copy : copy * x->l->partitions + stage;
+}
+
+static int node_of(const struct scene *x, int copy, int stage)
+{
+    return rank_of(x, copy, stage) / x->per_node;
+}
+
+static void count_copies(struct scene *x)
+{
+    for (int s = 0; s < x->l->partitions; s++)
+        for (int d = 0; d < x->l->copies && node_of(x, d, s) == node_of(x, 0, s); d++)
+            x->here[s]++;
+}
+
+/* -- Times ------------------------------------------------------------------------------------------------------------- */
+
+/* To move bytes, from memory or where so few are in the cache. */
+static double seconds_of(const struct scene *x, double bytes)
+{
+    return bytes / (bytes <= x->c->cache * x->share ? x->c->cache_bandwidth * x->share : x->bandwidth);
+}
+
+static double item_seconds(const struct scene *x, const struct plan_item *it)
+{
+    if (it->free)
+        return 0;
+    double compute = plan_at(it->flops, x->samples) / (it->half ? x->half : x->flops);
+    double memory = seconds_of(x, plan_at(it->bytes, x->samples));
+    return x->c->launch + (compute > memory ? compute : memory);
+}
+
+static void add_gradients(struct scene *x, int segment, const struct plan_item *it)
+{
+    /* Written; and where microbatches add theirs up, read and written once more. */
+    bool sums = x->l->partitions > 1 || x->l->micros > 1;
+    x->backward[segment] += seconds_of(x, it->trained * (sums ? 3 : 1));
+}
+
+static void count_times(struct scene *x)
+{
+    const struct partition *p = x->m->part;
+    int last = 0;
+    for (int i = 0; i < p->n; i++) {
+        const struct plan_item *it = &x->m->items[i];
+        int g = x->cut->segment[i], s = g % x->l->partitions;
+        double seconds = item_seconds(x, it), work = plan_at(it->work, x->samples);
+        x->forward[g] += seconds;
+        x->backward[g] += seconds * it->backward;
+        add_gradients(x, g, it);
+        x->kept[s] += plan_at(it->kept, x->samples);
+        x->work[s] = work > x->work[s] ? work : x->work[s];
+        last = i == p->n - 1 ? g : last;
+    }
+    double loss = seconds_of(x, x->m->loss_fixed + x->m->scores_each * x->samples);
+    x->forward[last] += loss;
+    x->backward[last] += (LOSS_PASSES - 1) * loss;
+}
+
+/* Figures that were measured: a factor, a time a microbatch that is spread like the computation, and one a stage. */
+static void apply_measure(struct scene *x)
+{
+    double all = 0;
+    if (!x->measure)
+        return;
+    for (int g = 0; g < x->cut->nsegments; g++)
+        all += x->forward[g] + x->backward[g];
+    double factor = x->measure->compute + (all > 0 ? x->measure->call / all : 0);
+    for (int g = 0; g < x->cut->nsegments; g++) {
+        double task = !x->cut->empty[g] && (x->l->partitions > 1 || x->l->micros > 1) ? x->measure->task : 0;
+        x->forward[g] = x->forward[g] * factor + task / 3;
+        x->backward[g] = x->backward[g] * factor + task * 2 / 3;
+    }
+}
+
+static void count_messages(struct scene *x)
+{
+    for (int i = 0; i < x->cut->nsends; i++) {
+        const struct plan_send *d = &x->cut->sends[i];
+        int from = d->from % x->l->partitions, to = d->to % x->l->partitions;
+        if (from == to)
+            continue;
+        x->sent[0][from] += plan_at(d->forward, x->samples);
+        x->sent[1][to] += plan_at(d->backward, x->samples);
+        x->incoming[to] += plan_at(d->forward, x->samples);
+    }
+}
+
+/* -- The pipeline ----------------------------------------------------------------------------------------------------------- */
+
+struct pipeline_result {
+    double makespan;
+    double *busy, *end;
+    int *peak;
+};
+
+/* Ranks of the sender's node that send to another node at the same time, on the same way. */
+static double sharers(const struct scene *x, int from, int to)
+{
+    int n = 0, node = node_of(x, 0, from);
+    for (int d = 0; d < x->l->copies && n < x->per_node; d++)
+        n += node_of(x, d, from) == node && node_of(x, d, to) != node;
+    return n > 1 ? n : 1;
+}
+
+static void set_links(const struct scene *x, struct ir_ctx *ctx, struct plan_pipeline *p)
+{
+    int n = x->l->partitions;
+    const struct plan_link **link = IR_NEWN(ctx, (size_t)n * (size_t)n + 1, const struct plan_link *);
+    double *many = IR_NEWN(ctx, (size_t)n * (size_t)n + 1, double), *weight = IR_NEWN(ctx, n, double);
+    int *node = IR_NEWN(ctx, n, int);
+    for (int i = 0; i < x->cut->nsends; i++) {
+        int from = x->cut->sends[i].from % n, to = x->cut->sends[i].to % n;
+        bool near = node_of(x, 0, from) == node_of(x, 0, to);
+        link[from * n + to] = link[to * n + from] = near ? &x->c->local : &x->c->remote;
+        many[from * n + to] = near ? 1 : sharers(x, from, to);
+        many[to * n + from] = near ? 1 : sharers(x, to, from);
+    }
+    for (int s = 0; s < n; s++) {
+        node[s] = node_of(x, 0, s) - node_of(x, 0, 0);
+        node[s] = node[s] < n ? node[s] : n - 1;
+        weight[s] = x->here[s];
+    }
+    p->link = link;
+    p->sharers = many;
+    p->node = node;
+    p->weight = weight;
+    p->devices = x->slow > 1 ? x->c->devices : 0;
+}
+
+static void set_messages(const struct scene *x, struct ir_ctx *ctx, struct plan_pipeline *p)
+{
+    struct plan_message *list = IR_NEWN(ctx, 2 * (size_t)x->cut->nsends + 1, struct plan_message);
+    int n = 0;
+    for (int i = 0; i < x->cut->nsends; i++) {
+        const struct plan_send *d = &x->cut->sends[i];
+        double back = plan_at(d->backward, x->samples);
+        list[n++] = (struct plan_message){d->from, d->to, plan_at(d->forward, x->samples), false};
+        if (back > 0)
+            list[n++] = (struct plan_message){d->to, d->from, back, true};
+    }
+    p->messages = list;
+    p->nmessages = n;
+}
+
+/* The compiler's order, which it makes by its own costs (parallel/tasks.c), played with these times. */
+static bool play(const struct scene *x, struct ir_ctx *ctx, int micros, struct pipeline_result *r)
+{
+    const struct plan_cut *u = x->cut;
+    struct pipeline_options o = {x->l->kind, x->l->chunks, micros, x->l->active};
+    double *forward = IR_NEWN(ctx, u->nsegments, double), *backward = IR_NEWN(ctx, u->nsegments, double);
+    for (int g = 0; g < u->nsegments; g++) {
+        forward[g] = u->order_time[g] / 3;
+        backward[g] = 2 * forward[g];
+    }
+    struct pipeline_order *order =
+        pipeline_make(ctx, &o, u->partitions, u->nsegments, u->empty, forward, backward, true);
+    struct plan_pipeline p = {.order = order, .forward = x->forward, .backward = x->backward};
+    struct plan_run run;
+    if (!order)
+        return false;
+    set_links(x, ctx, &p);
+    set_messages(x, ctx, &p);
+    if (!plan_simulate(ctx, &p, &run))
+        return false;
+    *r = (struct pipeline_result){run.makespan, run.busy, run.end, order->peak};
+    return true;
+}
+
+/* Microbatches of a stage that are between forward and backward pass, for schedules too large to make. */
+static int peak_of(const struct scene *x, int stage)
+{
+    const struct plan_layout *l = x->l;
+    int p = l->partitions, m = l->micros, most = m;
+    if (l->kind == PIPELINE_INTERLEAVED)
+        most = l->active ? l->active : p + 2;
+    else if (l->active)
+        most = l->active;
+    if (l->kind == PIPELINE_1F1B && p - stage < most)
+        most = p - stage;
+    if (l->kind != PIPELINE_1F1B_INTERLEAVED)
+        return most < m ? most : m;
+    int group = m / p > 0 ? m / (m / p) : m, warm = (l->chunks - 1) * group + 2 * (p - 1 - stage) + 1;
+    return warm < m * l->chunks ? warm : m * l->chunks;
+}
+
+/* What no schedule goes below: the slowest stage's work, and what is before its first and behind its last task. */
+static void bound(const struct scene *x, struct pipeline_result *r)
+{
+    int n = x->l->partitions;
+    double before = 0;
+    for (int s = 0; s < n; s++) {
+        double own = 0, first = 0;
+        for (int g = s; g < x->cut->nsegments; g += n) {
+            own += x->forward[g] + x->backward[g];
+            first += g == s ? own : 0;
+        }
+        r->busy[s] = own * x->l->micros;
+        r->makespan = fmax(r->makespan, before + own * x->l->micros);
+        before += first;
+    }
+    for (int s = 0; s < n; s++)
+        r->end[s] = r->makespan; /* all but the slowest may end earlier, so averages don't count */
+}
+
+/* Tasks of a microbatch. */
+static double effort(const struct scene *x)
+{
+    return 2.0 * x->cut->nsegments;
+}
+
+/* Two small schedules: the time that a microbatch adds. */
+static bool extend(const struct scene *x, struct ir_ctx *ctx, struct pipeline_result *r)
+{
+    int p = x->l->partitions, many = (int)(SIMULATED / effort(x)), step = 1;
+    if (many < 2 * p)
+        many = 2 * p * effort(x) <= EXTENDED ? 2 * p : (int)(EXTENDED / effort(x));
+    if (x->l->kind == PIPELINE_1F1B_INTERLEAVED)
+        many = many / (2 * p) * 2 * (step = p);
+    many = many < 4 * step ? 4 * step : many;
+    int few = many / 2;
+    struct pipeline_result a = *r, b = *r;
+    if (!play(x, ctx, few, &a) || !play(x, ctx, many, &b))
+        return false;
+    double more = (double)(x->l->micros - many) / (many - few);
+    r->makespan = b.makespan + more * (b.makespan - a.makespan);
+    for (int s = 0; s < p; s++) {
+        r->busy[s] = b.busy[s] + more * (b.busy[s] - a.busy[s]);
+        r->end[s] = b.end[s] + more * (b.end[s] - a.end[s]);
+        r->peak[s] = peak_of(x, s);
+    }
+    return true;
+}
+
+static bool run_pipeline(const struct scene *x, struct ir_ctx *ctx, bool simulate, struct pipeline_result *r,
+                         bool *extended)
+{
+    int n = x->l->partitions;
+    *r = (struct pipeline_result){0, IR_NEWN(ctx, n, double), IR_NEWN(ctx, n, double), IR_NEWN(ctx, n, int)};
+    for (int s = 0; s < n; s++)
+        r->peak[s] = peak_of(x, s);
+    *extended = effort(x) * x->l->micros > SIMULATED && x->l->micros > (n < 2 ? 4 : 4 * n);
+    if (!simulate)
+        bound(x, r);
+    else if (*extended)
+        return extend(x, ctx, r);
+    else if (n == 1) {
+        bound(x, r); /* one stage: its work */
+        for (int s = 0; s < n; s++)
+            r->makespan = r->busy[s] = r->end[s] = r->makespan * x->slow;
+    } else {
+        return play(x, ctx, x->l->micros, r);
+    }
+    return true;
+}
+
+/* -- Averages and updates -------------------------------------------------------------------------------------------------------- */
+
+static double reduce(const struct scene *x, double bytes, int stage)
+{
+    return plan_all_reduce(x->c, bytes, x->l->copies, x->here[stage], x->per_node) *
+           (x->here[stage] < x->l->copies ? 1 : x->slow);
+}
+
+/* What a bucket takes: an all-reduce, with --zero=1 its first half: gradients go to the copy that updates their parameters. */
+static double gathered(const struct scene *x, double bytes, int stage)
+{
+    return reduce(x, bytes, stage) * (x->l->zero ? 0.5 : 1);
+}
+
+/* Whole batches: buckets leave while the backward pass goes on, from the last node to the first. Returns when both are done. */
+static double overlapped(const struct scene *x, struct ir_ctx *ctx, double forward, double backward, double *all)
+{
+    const struct partition *p = x->m->part;
+    double raw = 0, held = 0, at = forward, limit = x->m->bucket_first, compute, scale;
+    double *ready = IR_NEWN(ctx, p->n + 1, double), *seconds = IR_NEWN(ctx, p->n + 1, double);
+    int n = 0;
+    for (int i = 0; i < p->n; i++)
+        raw += item_seconds(x, &x->m->items[i]) * x->m->items[i].backward;
+    scale = raw > 0 ? backward / raw : 0;
+    for (int i = p->n - 1; i >= 0; i--) {
+        const struct plan_item *it = &x->m->items[i];
+        at += item_seconds(x, it) * it->backward * scale;
+        held += it->trained;
+        if (held <= 0 || (held < limit && i > 0))
+            continue;
+        ready[n] = at;
+        seconds[n] = gathered(x, held, 0);
+        *all += seconds[n++];
+        held = 0;
+        limit = x->m->bucket_cap;
+    }
+    bool near = x->here[0] == x->l->copies;
+    return plan_buckets(n, ready, seconds, near ? x->c->local.overlap : x->c->remote.overlap, forward + backward,
+                        &compute);
+}
+
+/* A stage's gradients, behind its last backward pass. */
+static double averaged(const struct scene *x, int stage)
+{
+    double left = x->cut->trained[stage], limit = x->m->bucket_first, all = 0;
+    if (x->l->copies < 2)
+        return 0;
+    double whole = floor((left - limit) / x->m->bucket_cap), rest;
+    if (left <= limit)
+        return gathered(x, left, stage);
+    rest = left - limit - whole * x->m->bucket_cap;
+    all = gathered(x, limit, stage) + whole * gathered(x, x->m->bucket_cap, stage);
+    return rest > 0 ? all + gathered(x, rest, stage) : all;
+}
+
+/* Gradients are read to be measured, and again with state and parameters, which are written. With --zero=1 a copy does so with its
+ * part, and sends it to the others: the second half of an all-reduce. */
+static double updated(const struct scene *x, int stage)
+{
+    double trained = x->cut->trained[stage];
+    double state = x->m->trained > 0 ? x->m->state * trained / x->m->trained : 0;
+    double part = x->l->zero ? 1.0 / x->l->copies : 1, bytes = part * (4 * trained + 2 * state);
+    double seconds = seconds_of(x, bytes) * x->slow;
+    if (x->measure)
+        seconds *= x->measure->update;
+    return x->l->zero ? seconds + reduce(x, trained, stage) / 2 : seconds;
+}
+
+/* -- Memory and bytes ---------------------------------------------------------------------------------------------------------- */
+
+static void count_memory(const struct scene *x, const struct pipeline_result *r, struct plan_prediction *out)
+{
+    const struct plan_cut *u = x->cut;
+    for (int s = 0; s < u->partitions; s++) {
+        struct plan_prediction q = {0};
+        int segments = 0;
+        for (int g = s; g < u->nsegments; g += u->partitions)
+            segments += !u->empty[g];
+        q.weights = u->weights[s];
+        q.gradients = u->trained[s];
+        q.state = x->m->trained > 0 ? x->m->state * u->trained[s] / x->m->trained : 0;
+        q.state /= x->l->zero ? x->l->copies : 1;
+        q.activations = (x->kept[s] + x->incoming[s]) * r->peak[s] / (segments ? segments : 1);
+        q.work = x->work[s];
+        q.memory = q.weights + q.gradients + q.state + q.activations + q.work;
+        if (q.memory <= out->memory)
+            continue;
+        out->memory = q.memory;
+        out->weights = q.weights;
+        out->gradients = q.gradients;
+        out->state = q.state;
+        out->activations = q.activations;
+        out->work = q.work;
+    }
+}
+
+static void count_bytes(const struct scene *x, struct plan_prediction *out)
+{
+    double d = x->l->copies, most = -1;
+    for (int s = 0; s < x->l->partitions; s++) {
+        double bytes[PLAN_BYTES] = {x->sent[0][s] * x->l->micros, x->sent[1][s] * x->l->micros,
+                                    d > 1 ? (x->l->zero ? 1 : 2) * (d - 1) / d * x->cut->trained[s] : 0,
+                                    x->l->zero ? (d - 1) / d * x->cut->trained[s] : 0};
+        double all = bytes[0] + bytes[1] + bytes[2] + bytes[3];
+        if (all > most)
+            memcpy(out->bytes, bytes, sizeof bytes);
+        most = all > most ? all : most;
+    }
+}
+
+/* -- The whole --------------------------------------------------------------------------------------------------------------- */
+
+static void sum_up(const struct scene *x, struct ir_ctx *ctx, const struct pipeline_result *r, bool simulate,
+                   struct plan_prediction *out)
+{
+    int n = x->l->partitions;
+    double busy = 0, latency = 0, behind = 0, all = 0;
+    for (int s = 0; s < n; s++) {
+        double average = averaged(x, s), update = updated(x, s);
+        busy += r->busy[s];
+        out->compute = fmax(out->compute, r->busy[s]);
+        out->average = fmax(out->average, average);
+        behind = fmax(behind, r->end[s] + (simulate ? average : 0));
+        out->update = fmax(out->update, update);
+        latency = node_of(x, 0, s) != node_of(x, 0, 0) ? x->c->remote.latency : n > 1 ? x->c->local.latency : 0;
+    }
+    out->pipeline = r->makespan;
+    out->bubble = r->makespan > 0 ? 1 - busy / (r->makespan * n) : 0;
+    out->balance = busy > 0 ? out->compute * n / busy : 1;
+    out->exposed = behind - r->makespan;
+    if (n == 1 && x->l->micros == 1 && x->l->copies > 1) {
+        double step = overlapped(x, ctx, x->forward[0] * x->slow, x->backward[0] * x->slow, &all);
+        out->average = all;
+        out->exposed = step - r->makespan;
+    }
+    if (out->exposed < 0)
+        out->exposed = 0;
+    /* All stages tell each other about their gradients before they update. */
+    out->step = r->makespan + out->exposed + 2 * latency + out->update;
+}
+
+static void *numbers(struct ir_ctx *ctx, int n)
+{
+    return ir_alloc_n(ctx, (size_t)n + 1, sizeof(double));
+}
+
+static bool evaluate(struct scene *x, struct ir_ctx *ctx, bool simulate, struct plan_prediction *out, const char **why)
+{
+    const struct plan_layout *l = x->l;
+    struct pipeline_result r;
+    bool extended;
+    x->forward = numbers(ctx, x->cut->nsegments);
+    x->backward = numbers(ctx, x->cut->nsegments);
+    x->kept = numbers(ctx, l->partitions);
+    x->work = numbers(ctx, l->partitions);
+    x->incoming = numbers(ctx, l->partitions);
+    x->sent[0] = numbers(ctx, l->partitions);
+    x->sent[1] = numbers(ctx, l->partitions);
+    x->here = numbers(ctx, l->partitions);
+    count_copies(x);
+    count_times(x);
+    apply_measure(x);
+    count_messages(x);
+    *out = (struct plan_prediction){.layout = *l};
+    if (!run_pipeline(x, ctx, simulate, &r, &extended)) {
+        *why = "the microbatches don't fit the schedule";
+        return false;
+    }
+    out->extended = simulate && extended;
+    sum_up(x, ctx, &r, simulate, out);
+    count_memory(x, &r, out);
+    count_bytes(x, out);
+    return true;
+}
+
+static bool sensible(const struct plan_layout *l, const char **why)
+{
+    int rounds = l->micros / l->partitions > 1 ? l->micros / l->partitions : 1;
+    if (l->batch % ((int64_t)l->copies * l->micros))
+        *why = "the batch doesn't divide";
+    else if (l->kind == PIPELINE_1F1B_INTERLEAVED && l->micros % rounds)
+        *why = "the microbatches don't fit the schedule";
+    else
+        return true;
+    return false;
+}
+
+bool plan_evaluate(struct plan_model *m, const struct plan_cluster *c, const struct plan_layout *l, bool simulate,
+                   struct plan_prediction *out, const char **why)
+{
+    struct scene x = {.m = m, .c = c, .l = l};
+    *why = "the model can't be cut into that many stages";
+    if (!place(&x, why) || !sensible(l, why))
+        return false;
+    x.cut = plan_cut(m, l->partitions, l->chunks);
+    if (!x.cut->fits)
+        return false;
+    x.samples = (double)l->batch / l->copies / l->micros;
+    /* Schedules are thrown away at once. */
+    struct ir_ctx *ctx = ir_ctx_new();
+    struct ir_protect frame;
+    volatile bool ok = false, memory = ctx != NULL;
+    if (ctx && IR_PROTECT(ctx, &frame)) {
+        ok = evaluate(&x, ctx, simulate, out, why);
+        ir_unprotect(ctx);
+    } else {
+        memory = false;
+    }
+    ir_ctx_free(ctx);
+    if (!memory)
+        ir_no_memory(m->ctx);
+    return ok;
+}
+
+bool plan_predict(struct plan_model *m, const struct plan_cluster *c, const struct plan_layout *l,
+                  struct plan_prediction *out, const char **why)
+{
+    return plan_evaluate(m, c, l, true, out, why);
+}
+
+double plan_bound(struct plan_model *m, const struct plan_cluster *c, const struct plan_layout *l)
+{
+    struct plan_prediction p;
+    const char *why;
+    return plan_evaluate(m, c, l, false, &p, &why) ? p.step : 0;
+}

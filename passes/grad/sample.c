@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sample.c - the gradient of grid_sample, by x and by the grid: the op spelled out in ops that have gradients, and the sweep
+ * over those. runtime/libop/sample.c says what it computes.
+ */
+#include "passes/grad/grad_int.h"
+
+#include <string.h>
+
+struct sampler {
+    struct grad *g;
+    struct ir_builder *b;
+    enum tcc_dtype wide;
+    bool align, zeros, reflection;
+    int ntaps;                 /* along an axis: 1 nearest, 2 linear, 4 cubic */
+    int nd;                    /* spatial dims */
+    struct ir_value *x, *grid; /* x[n, c, spatial...], grid[n, p, nd] */
+    ir_expr points;
+};
+
+static struct ir_value *number(const struct sampler *s, ir_expr e, double scale, double offset)
+{
+    struct ir_value *v = ir_build1(s->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &e)));
+    v = ir_binary(s->b, IR_mul, ir_cast_to(s->b, v, s->wide), ir_constant_f(s->b, s->wide, scale));
+    return ir_binary(s->b, IR_add, v, ir_constant_f(s->b, s->wide, offset));
+}
+
+static struct ir_value *binary(const struct sampler *s, enum ir_op op, struct ir_value *x, double y)
+{
+    return ir_binary(s->b, op, x, ir_constant_f(s->b, s->wide, y));
+}
+
+/* In [0, last]. Nothing flows at the ends, where ir's clip lets it: as in PyTorch. */
+static struct ir_value *clipped(const struct sampler *s, struct ir_value *v, struct ir_value *last)
+{
+    struct ir_value *zero = ir_constant_f(s->b, s->wide, 0);
+    v = grad_select(s->g, ir_binary(s->b, IR_ge, v, last), last, v);
+    return grad_select(s->g, ir_binary(s->b, IR_le, v, zero), zero, v);
+}
+
+/* Back and forth between the ends of an axis of `size` elements, their outer halves included unless corners are aligned: a triangle
+ * wave. */
+static struct ir_value *reflected(const struct sampler *s, struct ir_value *v, ir_expr size)
+{
+    double lo = s->align ? 0 : -0.5;
+    struct ir_value *range = number(s, size, 1, s->align ? -1 : 0);
+    struct ir_value *twice = ir_binary(s->b, IR_max, ir_binary(s->b, IR_add, range, range),
+                                       ir_constant_f(s->b, s->wide, 1)); /* one aligned element: anything but 0 */
+    struct ir_value *t = ir_binary(s->b, IR_mod, ir_unary(s->b, IR_abs, binary(s, IR_sub, v, lo)), twice);
+    return binary(s, IR_add, ir_binary(s->b, IR_min, t, ir_binary(s->b, IR_sub, twice, t)), lo);
+}
+
+/* [n, p]: positions in elements along a spatial axis; the grid's last axis counts axes from the last. Cubic: not brought in, its taps are. */
+static struct ir_value *position(const struct sampler *s, int axis)
+{
+    ir_expr size = s->x->type->dim[2 + axis], dims[2] = {s->x->type->dim[0], s->points};
+    struct ir_value *v = grad_slice(s->g, s->grid, 2, ir_const(s->g->ctx, s->nd - 1 - axis), ir_const(s->g->ctx, 1));
+    v = ir_cast_to(s->b, v ? ir_reshape_to(s->b, v, 2, dims) : NULL, s->wide);
+    struct ir_value *half = number(s, size, 0.5, s->align ? -0.5 : 0);
+    v = ir_binary(s->b, IR_mul, binary(s, IR_add, v, 1), half);
+    if (!s->align)
+        v = binary(s, IR_sub, v, 0.5);
+    if (s->ntaps == 1)
+        v = ir_unary(s->b, IR_round, v);
+    if (s->zeros || s->ntaps == 4)
+        return v;
+    if (s->reflection)
+        v = reflected(s, v, size);
+    return clipped(s, v, number(s, size, 1, -1));
+}
+
+/* The weight of tap k (0 .. 3) at `t` behind tap 1: cubic convolution with a = -0.75. */
+static struct ir_value *cubic_weight(const struct sampler *s, int k, struct ir_value *t)
+{
+    const double a = -0.75;
+    /* Of the distance d to the tap: up to 1 (a + 2) d^3 - (a + 3) d^2 + 1, up to 2 a d^3 - 5a d^2 + 8a d - 4a. */
+    const double near[4] = {a + 2, -(a + 3), 0, 1}, far[4] = {a, -5 * a, 8 * a, -4 * a};
+    const double *c = k == 1 || k == 2 ? near : far;
+    struct ir_value *d =
+        k < 2 ? binary(s, IR_add, t, 1 - k) : ir_binary(s->b, IR_sub, ir_constant_f(s->b, s->wide, k - 1), t);
+    struct ir_value *sum = binary(s, IR_add, binary(s, IR_mul, d, c[0]), c[1]);
+    sum = binary(s, IR_add, ir_binary(s->b, IR_mul, sum, d), c[2]);
+    return binary(s, IR_add, ir_binary(s->b, IR_mul, sum, d), c[3]);
+}
+
+/* Tap k of an axis for positions v: its index along it, and its weight. */
+static struct ir_value *tap(const struct sampler *s, int axis, int k, struct ir_value *v, struct ir_value **weight)
+{
+    ir_expr size = s->x->type->dim[2 + axis];
+    struct ir_value *first = ir_unary(s->b, IR_floor, v), *zero = ir_constant_f(s->b, s->wide, 0);
+    struct ir_value *one = ir_constant_f(s->b, s->wide, 1), *last = number(s, size, 1, -1);
+    struct ir_value *fraction = ir_binary(s->b, IR_sub, v, first),
+                    *at = binary(s, IR_add, first, s->ntaps == 4 ? k - 1 : k);
+    *weight = s->ntaps == 4   ? cubic_weight(s, k, fraction)
+              : s->ntaps == 1 ? one
+              : k             ? fraction
+                              : ir_binary(s->b, IR_sub, one, fraction);
+    if (s->zeros) {
+        struct ir_value *inside =
+            ir_binary(s->b, IR_and, ir_binary(s->b, IR_ge, at, zero), ir_binary(s->b, IR_le, at, last));
+        *weight = grad_select(s->g, inside, *weight, zero);
+    } else if (s->reflection && s->ntaps == 4) {
+        at = reflected(s, at, size);
+    }
+    return ir_cast_to(s->b, clipped(s, at, last), TCC_I64);
+}
+
+/* The op's result, [n, c, p]. */
+static struct ir_value *sampled(const struct sampler *s)
+{
+    struct ir_ctx *ctx = s->g->ctx;
+    struct ir_value *v[TCC_MAX_RANK], *sum = NULL;
+    const ir_expr *x = s->x->type->dim;
+    ir_expr flat[3] = {x[0], x[1], ir_const(ctx, 1)}, row[3] = {x[0], ir_const(ctx, 1), s->points},
+            all[3] = {x[0], x[1], s->points};
+    int ncombined = 1; /* taps of all axes together */
+    for (int a = 0; a < s->nd; a++) {
+        flat[2] = ir_mul(ctx, flat[2], x[2 + a]);
+        v[a] = position(s, a);
+        ncombined *= s->ntaps;
+    }
+    struct ir_value *planes = ir_cast_to(s->b, ir_reshape_to(s->b, s->x, 3, flat), s->wide);
+    for (int k = 0; k < ncombined; k++) {
+        struct ir_value *index = NULL, *weight = NULL, *w;
+        for (int a = 0, rest = k; a < s->nd; a++, rest /= s->ntaps) {
+            struct ir_value *i = tap(s, a, rest % s->ntaps, v[a], &w);
+            struct ir_value *size =
+                ir_build1(s->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &x[2 + a])));
+            index = index ? ir_binary(s->b, IR_add, ir_binary(s->b, IR_mul, index, size), i) : i;
+            weight = weight ? ir_binary(s->b, IR_mul, weight, w) : w;
+        }
+        index = index ? ir_reshape_to(s->b, index, 3, row) : NULL;
+        struct ir_value *in[2] = {planes, index ? ir_expand_to(s->b, index, 3, all) : NULL};
+        struct ir_value *read = ir_build1(s->b, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 2)));
+        if (weight && weight->type->rank)
+            weight = ir_reshape_to(s->b, weight, 3, row);
+        struct ir_value *term = ir_binary(s->b, IR_mul, read, weight);
+        sum = sum ? ir_binary(s->b, IR_add, sum, term) : term;
+    }
+    return ir_cast_to(s->b, sum, (enum tcc_dtype)s->x->type->dtype);
+}
+
+void grad_grid_sample(struct grad *g, struct ir_node *n)
+{
+    struct ir_value *x = n->in[0].value, *grid = n->in[1].value, *d = grad_out(g, n, 0);
+    const char *mode = ir_user_s(n, "mode", "linear"), *padding = ir_user_s(n, "padding_mode", "zeros");
+    enum tcc_dtype dt = (enum tcc_dtype)grid->type->dtype;
+    struct sampler s = {.g = g, .b = g->b, .x = x, .nd = x->type->rank - 2};
+    s.wide = tcc_small_float(dt) ? TCC_F32 : dt;
+    s.align = ir_user_i(n, "align_corners", 0) != 0;
+    s.ntaps = !strcmp(mode, "nearest") ? 1 : strstr(mode, "cubic") ? 4 : 2;
+    s.zeros = !strcmp(padding, "zeros");
+    s.reflection = !strcmp(padding, "reflection");
+    s.points = ir_const(g->ctx, 1);
+    for (int i = 1; i <= s.nd; i++)
+        s.points = ir_mul(g->ctx, s.points, grid->type->dim[i]);
+    ir_expr dims[3] = {grid->type->dim[0], s.points, ir_const(g->ctx, s.nd)},
+            out[3] = {x->type->dim[0], x->type->dim[1], s.points};
+    s.grid = ir_reshape_to(g->b, grid, 3, dims);
+    struct ir_value *y = s.grid ? sampled(&s) : NULL;
+    if (!d || !y)
+        return;
+    /* A sweep of its own over what was just built. */
+    struct grad *sub = grad_new(g->ctx, g->b, g->b->func);
+    struct ir_value *ends[2] = {x, grid};
+    for (int i = 0; i < 2; i++)
+        sub->active[ends[i]->id] = sub->stop[ends[i]->id] = grad_wants_value(g, ends[i]);
+    grad_mark(sub, g->b->block, g->b->before);
+    grad_give_value(sub, y, ir_reshape_to(g->b, d, 3, out));
+    grad_sweep(sub, g->b->block, y->def);
+    g->failed |= sub->failed;
+    for (int i = 0; i < 2; i++)
+        grad_give(g, n, i, grad_total(sub, ends[i]));
+}

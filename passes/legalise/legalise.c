@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * legalise: nodes that have no kernel of their own become ones that have, just before lowering. Sorting becomes a library
+ * op, random numbers elementwise work; attention is spelled out as product, softmax, product (exact up to rounding).
+ */
+#include "passes/legalise/legalise_int.h"
+#include "passes/pass.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+bool pass_legalise_run(struct pass_run *r);
+
+static void replace(struct ir_node *n, struct ir_node *with)
+{
+    for (int i = 0; i < n->nout; i++) {
+        with->out[i]->name = n->out[i]->name;
+        ir_replace_uses(n->out[i], with->out[i]);
+    }
+    ir_remove(n);
+}
+
+static struct ir_attr user_i(const char *name, int64_t v)
+{
+    struct ir_attr a = ir_attr_i(IR_ATTR_user, v);
+    a.name = name;
+    return a;
+}
+
+/* Types of n's outputs, for a node that replaces it. */
+static ir_type *types_of(struct ir_ctx *ctx, const struct ir_node *n)
+{
+    ir_type *types = IR_NEWN(ctx, n->nout + 1, ir_type);
+    for (int i = 0; i < n->nout; i++)
+        types[i] = n->out[i]->type;
+    return types;
+}
+
+static bool library_call(struct ir_builder *b, struct ir_node *n, const char *name, int nin, struct ir_value *const *in,
+                         int nuser, const struct ir_attr *user)
+{
+    ir_type *types = types_of(b->ctx, n);
+    struct ir_attr attrs[8] = {ir_attr_s(IR_ATTR_name, name), ir_attr_types(IR_ATTR_types, n->nout, types)};
+    for (int i = 0; i < nuser; i++)
+        attrs[2 + i] = user[i];
+    struct ir_node *call = ir_build_typed(b, IR_lib, nin, in, attrs, n->nout, types);
+    if (call)
+        replace(n, call);
+    return call != NULL;
+}
+
+static bool topk(struct ir_builder *b, struct ir_node *n)
+{
+    struct ir_value *k =
+        ir_build1(b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &ir_attr(n, IR_ATTR_k)->e)));
+    struct ir_value *in[2] = {n->in[0].value, k};
+    struct ir_attr user[3] = {user_i("axis", ir_get_i(n, IR_ATTR_axis, 0)),
+                              user_i("largest", ir_get_i(n, IR_ATTR_largest, 1)),
+                              user_i("sorted", ir_get_i(n, IR_ATTR_sorted, 1))};
+    return k && library_call(b, n, "topk", 2, in, 3, user);
+}
+
+static bool random_numbers(struct ir_builder *b, struct ir_node *n)
+{
+    struct ir_value *v = legalise_random(b, n);
+    if (v)
+        replace(n, v->def);
+    return v != NULL;
+}
+
+static double lowest_finite(enum tcc_dtype d)
+{
+    return d == TCC_F16 ? -65504 : d == TCC_BF16 ? -0x1.fep127 : d == TCC_F64 ? -DBL_MAX : -FLT_MAX;
+}
+
+/* softmax over the last axis; rows that hold -inf only give 0, as IR_attention says. */
+static struct ir_value *softmax(struct ir_builder *b, struct ir_value *x, bool masked, bool nan)
+{
+    int64_t axis = x->type->rank - 1;
+    const struct ir_attr *attrs = IR_ATTRS(ir_attr_ints(IR_ATTR_axes, 1, &axis), ir_attr_i(IR_ATTR_keepdims, 1));
+    struct ir_value *top = ir_build1(b, IR_reduce_max, 1, &x, attrs);
+    if (masked)
+        top = ir_binary(b, IR_max, top, ir_constant_f(b, x->type->dtype, lowest_finite(x->type->dtype)));
+    struct ir_value *e = ir_unary(b, IR_exp, ir_binary(b, IR_sub, x, top));
+    struct ir_value *sum = ir_build1(b, IR_reduce_sum, 1, &e, attrs);
+    if (masked && !nan)
+        sum = ir_binary(b, IR_max, sum, ir_constant_f(b, x->type->dtype, 0x1p-14));
+    return ir_binary(b, IR_div, e, sum);
+}
+
+/* Heads that share keys: [b, g, t, d] -> [b, h, t, d]. */
+static struct ir_value *repeat_heads(struct ir_builder *b, struct ir_value *x, ir_expr heads)
+{
+    ir_type t = x->type;
+    if (t->dim[1] == heads)
+        return x;
+    ir_expr repeat = ir_floordiv(b->ctx, heads, t->dim[1]);
+    ir_expr split[5] = {t->dim[0], t->dim[1], ir_const(b->ctx, 1), t->dim[2], t->dim[3]};
+    ir_expr wide[5] = {t->dim[0], t->dim[1], repeat, t->dim[2], t->dim[3]},
+            joined[4] = {t->dim[0], heads, t->dim[2], t->dim[3]};
+    return ir_reshape_to(b, ir_expand_to(b, ir_reshape_to(b, x, 5, split), 5, wide), 4, joined);
+}
+
+static bool attention(struct ir_builder *b, struct ir_node *n)
+{
+    struct ir_value *q = n->in[0].value, *mask = n->nin > 3 ? n->in[3].value : NULL;
+    struct ir_value *k = repeat_heads(b, n->in[1].value, q->type->dim[1]),
+                    *v = repeat_heads(b, n->in[2].value, q->type->dim[1]);
+    struct ir_value *in[2] = {q, k};
+    struct ir_value *scores = ir_build1(b, IR_matmul, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_trans_b, 1)));
+    double scale = ir_get_f(n, IR_ATTR_scale, 1.0);
+    if (scale != 1.0)
+        scores = ir_binary(b, IR_mul, scores, ir_constant_f(b, q->type->dtype, scale));
+    if (mask)
+        scores = ir_binary(b, IR_add, scores, mask);
+    bool causal = ir_get_i(n, IR_ATTR_causal, 0);
+    if (causal && scores) {
+        ir_expr dims[2] = {scores->type->dim[2], scores->type->dim[3]};
+        struct ir_value *row = ir_build1(b, IR_iota, 0, NULL,
+                                         IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, 2, dims), ir_attr_i(IR_ATTR_axis, 0),
+                                                  ir_attr_dtype(IR_ATTR_to, TCC_I64)));
+        struct ir_value *col = ir_build1(b, IR_iota, 0, NULL,
+                                         IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, 2, dims), ir_attr_i(IR_ATTR_axis, 1),
+                                                  ir_attr_dtype(IR_ATTR_to, TCC_I64)));
+        struct ir_value *args[3] = {ir_binary(b, IR_ge, row, col), scores, ir_constant_f(b, q->type->dtype, -INFINITY)};
+        scores = args[0] ? ir_build1(b, IR_select, 3, args, NULL) : NULL;
+    }
+    struct ir_value *product[2] = {
+        scores ? softmax(b, scores, mask || causal, ir_get_s(n, IR_ATTR_mode, "zero")[0] == 'n') : NULL, v};
+    struct ir_node *result = product[0] ? ir_build(b, IR_matmul, 2, product, NULL) : NULL;
+    if (result)
+        replace(n, result);
+    return result != NULL;
+}
+
+static bool allows(enum ir_op op, enum ir_attr_key key)
+{
+    for (const enum ir_attr_key *at = ir_op_info(op)->attrs; *at != IR_ATTR_NONE; at++)
+        if (*at == key)
+            return true;
+    return false;
+}
+
+/* Window attributes that are left out, filled in: kernels are built from all of them. */
+static void fill_window(struct ir_ctx *ctx, struct ir_node *n)
+{
+    int64_t ones[TCC_MAX_RANK];
+    ir_expr zeros[TCC_MAX_RANK];
+    int rank = n->out[0]->type->rank - 2;
+    for (int i = 0; i < rank; i++) {
+        ones[i] = 1;
+        zeros[i] = ir_const(ctx, 0);
+    }
+    if (!ir_attr(n, IR_ATTR_strides))
+        ir_set_attr(n, ir_attr_ints(IR_ATTR_strides, rank, ones));
+    if (!ir_attr(n, IR_ATTR_dilations))
+        ir_set_attr(n, ir_attr_ints(IR_ATTR_dilations, rank, ones));
+    if (!ir_attr(n, IR_ATTR_before))
+        ir_set_attr(n, ir_attr_exprs(IR_ATTR_before, rank, zeros));
+    if (!ir_attr(n, IR_ATTR_after) && allows(n->op, IR_ATTR_after))
+        ir_set_attr(n, ir_attr_exprs(IR_ATTR_after, rank, zeros));
+}
+
+static void fill_windows(struct ir_ctx *ctx, struct ir_block *block)
+{
+    IR_EACH_NODE(n, block)
+    {
+        if (ir_op_info(n->op)->kind == IR_K_WINDOW)
+            fill_window(ctx, n);
+        for (int i = 0; i < n->nregions; i++)
+            fill_windows(ctx, n->regions[i]);
+    }
+}
+
+/* A variable that gets many equal values: they are filled in, not copied from a weight that holds them all. */
+static bool fill_state(struct ir_builder *b, struct ir_node *n)
+{
+    enum { MANY = 1024 };
+    const struct ir_tensor *t = ir_const_of(n->in[0].value);
+    if (!t || !t->splat || t->nelems < MANY)
+        return true;
+    struct ir_value *v = ir_constant(b, ir_tensor_splat((enum tcc_dtype)t->dtype, 0, NULL, t->data));
+    v = v ? ir_expand_to(b, v, n->in[0].value->type->rank, n->in[0].value->type->dim) : NULL;
+    if (v)
+        ir_set_operand(n, 0, v);
+    return v != NULL;
+}
+
+/* The machine has a kernel for it, whose sums are in another order. */
+static bool one_kernel(struct pass_run *r, const struct ir_node *n)
+{
+    const struct pass_machine *m = pass_opts(r)->machine;
+    return m && m->attention && pass_bounded(r) && m->attention(m, n);
+}
+
+/* -- Winograd's F(4x4, 3x3) and F(2x2, 3x3) ---------------------------------------------------------------
+ * Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016: 36 products instead of 144 for 16 results, or 16
+ * instead of 36 for 4. Bounded; doc/numerics.md. */
+
+static const double weights_6[6][3] = {{1 / 4., 0, 0},
+                                       {-1 / 6., -1 / 6., -1 / 6.},
+                                       {-1 / 6., 1 / 6., -1 / 6.},
+                                       {1 / 24., 1 / 12., 1 / 6.},
+                                       {1 / 24., -1 / 12., 1 / 6.},
+                                       {0, 0, 1}};
+static const double weights_4[4][3] = {{1, 0, 0}, {.5, .5, .5}, {.5, -.5, .5}, {0, 0, 1}};
+
+static void transform_weights(int side, const double (*g)[3], const float *w, float *u, int64_t step)
+{
+    double rows[6][3];
+    for (int i = 0; i < side; i++)
+        for (int j = 0; j < 3; j++)
+            rows[i][j] = g[i][0] * w[j] + g[i][1] * w[3 + j] + g[i][2] * w[6 + j];
+    for (int i = 0; i < side; i++)
+        for (int j = 0; j < side; j++)
+            u[(i * side + j) * step] = (float)(rows[i][0] * g[j][0] + rows[i][1] * g[j][1] + rows[i][2] * g[j][2]);
+}
+
+static bool all_ones(const struct ir_attr *a)
+{
+    for (int i = 0; a && i < a->n; i++)
+        if (a->ints[i] != 1)
+            return false;
+    return true;
+}
+
+bool legalise_plain_3x3(const struct ir_node *n)
+{
+    const struct ir_tensor *w = n->op == IR_conv && n->nin > 1 ? ir_const_of(n->in[1].value) : NULL;
+    return w && w->rank == 4 && w->dims[2] == 3 && w->dims[3] == 3 && ir_get_i(n, IR_ATTR_groups, 1) == 1 &&
+           all_ones(ir_attr(n, IR_ATTR_strides)) && all_ones(ir_attr(n, IR_ATTR_dilations));
+}
+
+static bool of_floats(const struct ir_node *n)
+{
+    return n->in[0].value->type->dtype == TCC_F32 && n->in[1].value->type->dtype == TCC_F32 &&
+           n->out[0]->type->dtype == TCC_F32;
+}
+
+static bool winograd(struct ir_builder *b, struct ir_node *n, int side)
+{
+    const struct ir_tensor *w = ir_const_of(n->in[1].value);
+    int64_t out = w->dims[0], in = w->dims[1], dims[3] = {side * side, in, out};
+    struct ir_tensor *u = ir_tensor_new(TCC_F32, 3, dims);
+    if (!u)
+        ir_no_memory(b->ctx);
+    for (int64_t o = 0; o < out; o++)
+        for (int64_t i = 0; i < in; i++) {
+            float taps[9];
+            for (int t = 0; t < 9; t++)
+                taps[t] = *(const float *)ir_tensor_at(w, (o * in + i) * 9 + t);
+            transform_weights(side, side == 6 ? weights_6 : weights_4, taps, (float *)u->data + i * out + o, in * out);
+        }
+    struct ir_value *args[3] = {n->in[0].value, ir_constant(b, u), n->nin > 2 ? n->in[2].value : NULL};
+    const struct ir_attr *before = ir_attr(n, IR_ATTR_before);
+    struct ir_node *with = ir_build(b, IR_winograd, args[2] ? 3 : 2, args,
+                                    IR_ATTRS(ir_attr_exprs(IR_ATTR_before, 2, before->exprs),
+                                             ir_attr_exprs(IR_ATTR_shape, 2, n->out[0]->type->dim + 2)));
+    if (with)
+        replace(n, with);
+    return with != NULL;
+}
+
+/* Results along an axis of a tile; 0: directly. */
+static int winograd_tile(struct pass_run *r, const struct ir_node *n)
+{
+    const struct pass_machine *m = pass_opts(r)->machine;
+    bool may = pass_opts(r)->level > 0 && m && m->winograd && pass_bounded(r) && legalise_plain_3x3(n) &&
+               of_floats(n);
+    return may ? m->winograd(m, n) : 0;
+}
+
+/* -- Groups of few channels ------------------------------------------------------------------------------------
+ * Channels are stored in blocks: groups smaller than a block become groups of one block, with zeros in the weights between what
+ * were different groups. Bounded: the same sums and zeros, but an infinite element makes NaN of others in its block. */
+
+/* Channels of a group, where they divide the machine's block and twice the products are still faster; else 0. */
+static int64_t narrow_groups(struct pass_run *r, const struct ir_node *n)
+{
+    const struct pass_machine *m = pass_opts(r)->machine;
+    const struct ir_tensor *w = n->op == IR_conv && n->nin > 1 ? ir_const_of(n->in[1].value) : NULL;
+    if (!w || w->rank != 4 || w->dtype != TCC_F32 || n->in[0].value->type->dtype != TCC_F32 || !m || !pass_bounded(r) ||
+        pass_opts(r)->level < 1 || m->channel_block < 2)
+        return 0;
+    int64_t per = w->dims[1], groups = ir_get_i(n, IR_ATTR_groups, 1), block = m->channel_block;
+    bool fits = groups > 1 && w->dims[0] == per * groups && per < block && per * 2 >= block && block % per == 0 &&
+                w->dims[0] % block == 0;
+    return fits ? per : 0;
+}
+
+static bool widen_groups(struct pass_run *r, struct ir_builder *b, struct ir_node *n)
+{
+    const struct ir_tensor *w = ir_const_of(n->in[1].value);
+    int64_t per = w->dims[1], block = pass_opts(r)->machine->channel_block, taps = w->dims[2] * w->dims[3];
+    int64_t dims[4] = {w->dims[0], block, w->dims[2], w->dims[3]}, groups = w->dims[0] / block;
+    struct ir_tensor *wide = ir_tensor_new(TCC_F32, 4, dims);
+    if (!wide)
+        ir_no_memory(b->ctx);
+    memset((void *)wide->data, 0, (size_t)(dims[0] * block * taps) * sizeof(float));
+    for (int64_t o = 0; o < dims[0]; o++)
+        for (int64_t i = 0; i < per * taps; i++)
+            ((float *)wide->data)[(o * block + o % block / per * per) * taps + i] =
+                *(const float *)ir_tensor_at(w, o * per * taps + i);
+    struct ir_value *args[3] = {n->in[0].value, ir_constant(b, wide), n->nin > 2 ? n->in[2].value : NULL};
+    const struct ir_attr *s = ir_attr(n, IR_ATTR_strides), *d = ir_attr(n, IR_ATTR_dilations),
+                         *before = ir_attr(n, IR_ATTR_before), *after = ir_attr(n, IR_ATTR_after);
+    struct ir_node *with =
+        ir_build(b, IR_conv, args[2] ? 3 : 2, args,
+                 IR_ATTRS(ir_attr_ints(IR_ATTR_strides, s->n, s->ints), ir_attr_ints(IR_ATTR_dilations, d->n, d->ints),
+                          ir_attr_exprs(IR_ATTR_before, before->n, before->exprs),
+                          ir_attr_exprs(IR_ATTR_after, after->n, after->exprs), ir_attr_i(IR_ATTR_groups, groups)));
+    if (with)
+        replace(n, with);
+    return with != NULL;
+}
+
+static void resize(struct pass_run *r, struct ir_builder *b, struct ir_node *n)
+{
+    struct ir_value *v = legalise_resize(r, b, n);
+    if (v)
+        replace(n, v->def);
+}
+
+static bool picture(struct pass_run *r, struct ir_builder *b, struct ir_node *n)
+{
+    struct ir_value *v = legalise_pictures(r, b, n);
+    if (v)
+        replace(n, v->def);
+    return v != NULL;
+}
+
+static bool legalise_block(struct pass_run *r, struct ir_func *f, struct ir_block *block)
+{
+    for (struct ir_node *n = block->first, *next; n; n = next) {
+        next = n->next;
+        struct ir_builder b = {pass_ctx(r), f, block, n, n->where};
+        bool ok = true;
+        for (int i = 0; i < n->nregions && ok; i++)
+            ok = legalise_block(r, f, n->regions[i]);
+        if (n->op == IR_topk)
+            ok = topk(&b, n);
+        else if (n->op == IR_random_uniform || n->op == IR_random_normal)
+            ok = random_numbers(&b, n);
+        else if (n->op == IR_attention && !one_kernel(r, n))
+            ok = attention(&b, n);
+        else if (n->op == IR_state_write)
+            ok = fill_state(&b, n);
+        else if (n->op == IR_lib)
+            resize(r, &b, n);
+        else if (pass_opts(r)->level > 0 && n->op == IR_conv && picture(r, &b, n))
+            continue;
+        else if (narrow_groups(r, n))
+            ok = widen_groups(r, &b, n);
+        else if (winograd_tile(r, n))
+            ok = winograd(&b, n, winograd_tile(r, n) + 2);
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+bool pass_legalise_run(struct pass_run *r)
+{
+    for (struct ir_func *f = pass_module(r)->funcs; f; f = f->next) {
+        fill_windows(pass_ctx(r), f->body);
+        if (!legalise_operands(r, f, f->body) || !legalise_block(r, f, f->body) || !legalise_operands(r, f, f->body))
+            return false; /* twice: before convolutions are chosen among, and after products have been spelled out */
+    }
+    return true;
+}

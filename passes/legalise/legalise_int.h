@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* legalise_int.h - the pieces of pass legalise. */
+#ifndef TCC_PASSES_LEGALISE_LEGALISE_INT_H
+#define TCC_PASSES_LEGALISE_LEGALISE_INT_H
+
+#include "passes/pass.h"
+
+/* Products become such of the type that the machine multiplies in (struct pass_machine's product_type). False: no memory. */
+bool legalise_operands(struct pass_run *r, struct ir_func *f, struct ir_block *block);
+
+/* Is it a convolution of the form that Winograd's algorithm is for, but for its types? */
+bool legalise_plain_3x3(const struct ir_node *n);
+
+/* What a library op `resize` or `upsample` gives, of ops that have kernels; NULL: it stays. */
+struct ir_value *legalise_resize(struct pass_run *r, struct ir_builder *b, const struct ir_node *n);
+
+/* few_channels.c: what a convolution of bytes or bf16 with few channels becomes, or NULL. */
+struct ir_value *legalise_pictures(struct pass_run *r, struct ir_builder *b, struct ir_node *n);
+
+/* The numbers of random_uniform or random_normal; NULL: no memory. */
+struct ir_value *legalise_random(struct ir_builder *b, const struct ir_node *n);
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * random.c - random_uniform and random_normal as elementwise work: each element computes its own word of Philox by the
+ * scalar word `philox`, then the number that interp_random.c says, with the same bits. Key and counter that only the running
+ * program knows (the session's seed, its count of runs) come of the library op `random_key`, two numbers a node: kernels of
+ * different nodes stay alike.
+ */
+#include "passes/legalise/legalise_int.h"
+
+static struct ir_attr user_i(const char *name, int64_t v)
+{
+    struct ir_attr a = ir_attr_i(IR_ATTR_user, v);
+    a.name = name;
+    return a;
+}
+
+/* u64[2]: key, and the counter's upper half. */
+static struct ir_value *random_key(struct ir_builder *b, const struct ir_node *n)
+{
+    ir_expr two = ir_const(b->ctx, 2);
+    ir_type type = ir_tensor_type(b->ctx, TCC_U64, 1, &two);
+    struct ir_attr attrs[5] = {ir_attr_s(IR_ATTR_name, "random_key"), ir_attr_types(IR_ATTR_types, 1, &type),
+                               user_i("seed", ir_get_i(n, IR_ATTR_seed, 0)),
+                               user_i("stream", ir_get_i(n, IR_ATTR_stream, 0))};
+    struct ir_node *call = ir_build_typed(b, IR_lib, 0, NULL, attrs, 1, &type);
+    return call ? call->out[0] : NULL;
+}
+
+static struct ir_value *part(struct ir_builder *b, struct ir_value *key, int i)
+{
+    ir_expr start = ir_const(b->ctx, i), one = ir_const(b->ctx, 1);
+    return ir_build1(b, IR_slice, 1, &key,
+                     IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, 1, &start), ir_attr_exprs(IR_ATTR_sizes, 1, &one),
+                              ir_attr_exprs(IR_ATTR_steps, 1, &one)));
+}
+
+static struct ir_value *number(struct ir_builder *b, uint64_t v)
+{
+    return ir_constant_i(b, TCC_U64, (int64_t)v);
+}
+
+static struct ir_value *words(struct ir_builder *b, struct ir_value *index, struct ir_value *key)
+{
+    struct ir_value *in[3] = {index, part(b, key, 0), part(b, key, 1)};
+    return in[1] && in[2] ? ir_build1(b, IR_philox, 3, in, NULL) : NULL;
+}
+
+/* The word's leading bits as a whole number; with up to 31 of them by way of i32, which machines convert fastest. */
+static struct ir_value *leading(struct ir_builder *b, struct ir_value *word, int bits, enum tcc_dtype to)
+{
+    word = bits < 32 ? ir_binary(b, IR_shr, word, number(b, 32 - (uint64_t)bits)) : word;
+    word = word && bits < 32 ? ir_cast_to(b, word, TCC_I32) : word;
+    return word ? ir_cast_to(b, word, to) : NULL;
+}
+
+static struct ir_value *scaled(struct ir_builder *b, struct ir_value *x, double by)
+{
+    return x ? ir_binary(b, IR_mul, x, ir_constant_f(b, x->type->dtype, by)) : NULL;
+}
+
+static struct ir_value *uniform(struct ir_builder *b, struct ir_value *index, struct ir_value *key, enum tcc_dtype to)
+{
+    int bits = tcc_random_bits(to);
+    struct ir_value *word = words(b, index, key);
+    return word ? scaled(b, leading(b, word, bits, to == TCC_F64 ? TCC_F64 : TCC_F32), 1.0 / (double)(1ull << bits))
+                : NULL;
+}
+
+/* Elements 2j and 2j + 1 share two words. */
+static struct ir_value *normal(struct ir_builder *b, struct ir_value *index, struct ir_value *key)
+{
+    struct ir_value *first = words(b, ir_binary(b, IR_and, index, number(b, ~1ull)), key),
+                    *second = words(b, ir_binary(b, IR_or, index, number(b, 1)), key);
+    struct ir_value *u = first ? leading(b, first, 24, TCC_F64) : NULL,
+                    *v = second ? leading(b, second, 24, TCC_F64) : NULL;
+    if (!u || !v)
+        return NULL;
+    u = scaled(b, ir_binary(b, IR_add, u, ir_constant_f(b, TCC_F64, 1)), 0x1p-24);
+    struct ir_value *angle = scaled(b, scaled(b, v, 0x1p-24), 6.283185307179586);
+    struct ir_value *r = ir_unary(b, IR_sqrt, scaled(b, ir_unary(b, IR_log, u), -2));
+    struct ir_value *odd = ir_binary(b, IR_ne, ir_binary(b, IR_and, index, number(b, 1)), number(b, 0));
+    struct ir_value *turn[3] = {odd, ir_unary(b, IR_sin, angle), ir_unary(b, IR_cos, angle)};
+    struct ir_value *side = odd && turn[1] && turn[2] ? ir_build1(b, IR_select, 3, turn, NULL) : NULL;
+    return r && side ? ir_binary(b, IR_mul, r, side) : NULL;
+}
+
+struct ir_value *legalise_random(struct ir_builder *b, const struct ir_node *n)
+{
+    ir_type type = n->out[0]->type;
+    ir_expr size = ir_const(b->ctx, 1);
+    for (int i = 0; i < type->rank; i++)
+        size = ir_mul(b->ctx, size, type->dim[i]);
+    struct ir_value *key = random_key(b, n);
+    struct ir_value *index = ir_build1(b, IR_iota, 0, NULL,
+                                       IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, 1, &size), ir_attr_i(IR_ATTR_axis, 0),
+                                                ir_attr_dtype(IR_ATTR_to, TCC_U64)));
+    struct ir_value *x = !key || !index               ? NULL
+                         : n->op == IR_random_uniform ? uniform(b, index, key, type->dtype)
+                                                      : normal(b, index, key);
+    x = x ? ir_cast_to(b, x, type->dtype) : NULL;
+    return x ? ir_reshape_to(b, x, type->rank, type->dim) : NULL;
+}

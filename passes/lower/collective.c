@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * collective.c - collectives, sends and receives become steps that are started where their node stands, each in a queue
+ * of its own, and waited for in front of the first step that reads a result or overwrites an operand, at the latest at the end of
+ * the list. A WAIT names the buffers, so that their memory is nobody else's until then.
+ */
+#include "passes/lower/lower_int.h"
+
+#include <string.h>
+
+static const struct {
+    enum ir_op op;
+    enum tcc_step_kind kind;
+    int what;
+} rows[] = {
+    {IR_all_reduce, TCC_STEP_COLLECTIVE, TCC_ALL_REDUCE},
+    {IR_broadcast, TCC_STEP_COLLECTIVE, TCC_BROADCAST},
+    {IR_reduce, TCC_STEP_COLLECTIVE, TCC_REDUCE},
+    {IR_all_gather, TCC_STEP_COLLECTIVE, TCC_ALL_GATHER},
+    {IR_reduce_scatter, TCC_STEP_COLLECTIVE, TCC_REDUCE_SCATTER},
+    {IR_all_to_all, TCC_STEP_COLLECTIVE, TCC_ALL_TO_ALL},
+    {IR_send, TCC_STEP_SEND, 0},
+    {IR_recv, TCC_STEP_RECV, 0},
+    {IR_share, TCC_STEP_COLLECTIVE, TCC_SHARE},
+    {IR_owns, TCC_STEP_COLLECTIVE, TCC_OWNS},
+    {IR_reduce_owned, TCC_STEP_COLLECTIVE, TCC_REDUCE_OWNED},
+};
+
+/* The attributes that the step carries, under their own names. */
+static void step_attrs(struct lw *lw, struct kn_step *s, const struct ir_node *n)
+{
+    static const enum ir_attr_key keys[] = {IR_ATTR_group, IR_ATTR_mode,    IR_ATTR_scale, IR_ATTR_root, IR_ATTR_name,
+                                            IR_ATTR_bytes, IR_ATTR_members, IR_ATTR_give,  IR_ATTR_take};
+    struct ir_attr *attrs = IR_NEWN(lw->ctx, sizeof keys / sizeof *keys, struct ir_attr);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const struct ir_attr *a = ir_attr(n, keys[i]);
+        if (!a)
+            continue;
+        attrs[s->nattrs] = *a;
+        attrs[s->nattrs].key = IR_ATTR_user;
+        attrs[s->nattrs++].name = ir_attr_name(keys[i]);
+    }
+    s->attrs = attrs;
+}
+
+/* May the result take its operand's memory? Only where nobody else looks at it. */
+static bool in_place(struct lw *lw, struct ir_node *n, int i)
+{
+    struct ir_value *x = n->in[i].value, *y = n->out[i];
+    const struct ir_node *writer = ir_has_one_use(y) ? y->uses->user : NULL;
+    if (n->op == IR_share && x->def && x->def->op == IR_state_read && ir_has_one_use(x) && writer &&
+        writer->op == IR_state_write && /* the variable itself */
+        !strcmp(ir_get_s(writer, IR_ATTR_name, ""), ir_get_s(x->def, IR_ATTR_name, "")))
+        return lw->buffers.at[lw_buffer(lw, x)].space == TCC_SPACE_STATE;
+    if (n->op != IR_all_reduce && n->op != IR_broadcast && n->op != IR_reduce_owned)
+        return false;
+    return lw->buffer[n->out[i]->id] < 0 && x->def && x->def->block == n->block && ir_has_one_use(x) &&
+           lw->buffers.at[lw_buffer(lw, x)].space == TCC_SPACE_ARENA;
+}
+
+bool lw_lower_collective(struct lw *lw, struct ir_node *n, struct kn_steps *to)
+{
+    size_t r = 0;
+    while (r < sizeof rows / sizeof *rows && rows[r].op != n->op)
+        r++;
+    int *args = IR_NEWN(lw->ctx, n->nin + n->nout + 1, int);
+    for (int i = 0; i < n->nin; i++)
+        args[i] = lw_buffer(lw, n->in[i].value);
+    for (int i = 0; i < n->nout; i++) {
+        if (i < n->nin && in_place(lw, n, i)) {
+            lw->buffer[n->out[i]->id] = args[i];
+            if (lw->buffers.at[args[i]].space == TCC_SPACE_STATE)
+                lw_note_write(lw, lw->buffers.at[args[i]].index);
+        }
+        args[n->nin + i] = lw_buffer(lw, n->out[i]);
+    }
+    struct kn_step *s = lw_step(lw, to, rows[r].kind, n, n->nin + n->nout, args);
+    s->what = rows[r].what;
+    s->nin = n->nin;
+    s->queue = n->op == IR_owns ? 0 : ++lw->queues;
+    step_attrs(lw, s, n);
+    if (rows[r].kind != TCC_STEP_COLLECTIVE) {
+        const struct ir_attr *tag = ir_attr(n, IR_ATTR_tag);
+        s->nsizes = 2;
+        s->sizes = IR_NEWN(lw->ctx, 2, ir_expr);
+        s->sizes[0] = ir_attr(n, IR_ATTR_peer)->e;
+        s->sizes[1] = tag ? tag->e : ir_const(lw->ctx, 0);
+    }
+    return true;
+}
+
+/* -- Waits --------------------------------------------------------------------------------------------- */
+
+/* Does s only read the buffers that it names here? Unknown kinds may write. */
+static bool only_reads(const struct lw *lw, const struct kn_step *s, int buffer)
+{
+    if (s->kind == TCC_STEP_LAUNCH) {
+        for (int i = 0, a = 0; i < s->kernel->noperands; i++) {
+            if (s->kernel->operands[i].use == KN_TEMP)
+                continue;
+            if (lw_storage(lw, s->args[a]) == buffer && s->kernel->operands[i].use != KN_IN)
+                return false;
+            a++;
+        }
+        return true;
+    }
+    int nread = s->kind == TCC_STEP_COPY || s->kind == TCC_STEP_SEND || s->kind == TCC_STEP_BIND ? 1
+                : s->kind == TCC_STEP_LIB || s->kind == TCC_STEP_COLLECTIVE                      ? s->nin
+                                                                                                 : -1;
+    return nread >= 0 && !lw_lists(lw, s->nargs - nread, s->args + nread, buffer) && !s->nregions;
+}
+
+static bool must_wait(const struct lw *lw, const struct kn_step *started, const struct kn_step *s)
+{
+    int nread = started->kind == TCC_STEP_RECV ? 0 : started->kind == TCC_STEP_SEND ? 1 : started->nin;
+    if (s->kind == TCC_STEP_WAIT)
+        return false;
+    for (int i = 0; i < started->nargs; i++) {
+        int b = lw_storage(lw, started->args[i]);
+        if (lw_touches(lw, s, b) && (i >= nread || !only_reads(lw, s, b)))
+            return true;
+    }
+    return false;
+}
+
+static bool starts(const struct kn_step *s)
+{
+    return s->queue && (s->kind == TCC_STEP_COLLECTIVE || s->kind == TCC_STEP_SEND || s->kind == TCC_STEP_RECV);
+}
+
+static void push(struct lw *lw, struct kn_steps *to, struct kn_step s)
+{
+    if (to->n == to->cap)
+        to->at = ir_grow(lw->ctx, to->at, &to->cap, sizeof *to->at);
+    to->at[to->n++] = s;
+}
+
+static void push_wait(struct lw *lw, struct kn_steps *to, const struct kn_step *started)
+{
+    struct kn_step w = {.kind = TCC_STEP_WAIT,
+                        .queue = started->queue,
+                        .nin = started->kind == TCC_STEP_SEND ? 1 : started->nin,
+                        .nargs = started->nargs,
+                        .args = started->args,
+                        .node = started->node};
+    push(lw, to, w);
+}
+
+void lw_place_waits(struct lw *lw, struct kn_steps *steps)
+{
+    struct kn_steps all = {0};
+    VEC(struct kn_step) open = {0};
+    bool any = false;
+    for (int i = 0; i < steps->n; i++)
+        any |= starts(&steps->at[i]);
+    for (int i = 0; any && i < steps->n; i++) {
+        int n = 0;
+        for (int j = 0; j < open.n; j++) {
+            if (must_wait(lw, &open.at[j], &steps->at[i]))
+                push_wait(lw, &all, &open.at[j]);
+            else
+                open.at[n++] = open.at[j];
+        }
+        open.n = n;
+        push(lw, &all, steps->at[i]);
+        if (starts(&steps->at[i]))
+            VEC_PUSH(lw->ctx, open, steps->at[i]);
+    }
+    for (int j = 0; j < open.n; j++)
+        push_wait(lw, &all, &open.at[j]);
+    if (any)
+        *steps = all;
+}

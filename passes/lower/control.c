@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * control.c - if and loop become steps with regions.
+ *
+ * What a region yields is copied into the node's outputs (if) or the next iteration's parameters (loop). Where the shape
+ * is not known before the node runs, the value travels as an object and its dims are bound when it arrives.
+ */
+#include "passes/lower/lower_int.h"
+
+static int object_buffer(struct lw *lw, const char *name)
+{
+    return lw_buffer_new(lw, (struct kn_buffer){.space = TCC_SPACE_OBJECT, .name = name});
+}
+
+static bool travels_as_object(const struct lw *lw, ir_type t)
+{
+    return !ir_is_tensor(t) || !lw_type_bound(lw, t);
+}
+
+static bool same_type(ir_type a, ir_type b)
+{
+    return a == b;
+}
+
+/* The object that holds v's value at the end of a region. */
+static int as_object(struct lw *lw, struct kn_steps *to, const struct ir_node *n, struct ir_value *v)
+{
+    int from = lw_buffer(lw, v);
+    if (!ir_is_tensor(v->type))
+        return from;
+    int args[2] = {from, object_buffer(lw, v->name)};
+    lw_step(lw, to, TCC_STEP_BOX, n, 2, args);
+    return args[1];
+}
+
+/* Value v arrives as `object`: its dims are bound, and tensors are copied into a buffer. */
+static void arrive(struct lw *lw, struct kn_steps *to, const struct ir_node *n, int object, struct ir_value *v)
+{
+    if (!ir_is_tensor(v->type)) {
+        lw->buffer[v->id] = object;
+        return;
+    }
+    lw_bind_dims(lw, to, n, object, v->type);
+    int args[2] = {object, lw_buffer(lw, v)};
+    lw_step(lw, to, TCC_STEP_UNBOX, n, 2, args);
+}
+
+bool lw_lower_if(struct lw *lw, struct ir_node *n, struct kn_steps *to)
+{
+    struct kn_region *regions = IR_NEWN(lw->ctx, 2, struct kn_region);
+    bool *object = IR_NEWN(lw->ctx, n->nout + 1, bool);
+    int *finals = IR_NEWN(lw->ctx, n->nout + 1, int), first = lw->accesses.n, end = first;
+    for (int i = 0; i < n->nout; i++) {
+        ir_type t = n->out[i]->type;
+        object[i] = travels_as_object(lw, t);
+        for (int r = 0; r < 2; r++)
+            object[i] = object[i] || !same_type(t, n->regions[r]->last->in[i].value->type);
+        finals[i] = object[i] ? object_buffer(lw, n->out[i]->name) : lw_buffer(lw, n->out[i]);
+    }
+    for (int r = 0; r < 2; r++) {
+        struct ir_node *yield = n->regions[r]->last;
+        lw_hide_writes(lw, first, end, true);
+        if (!lw_lower_block(lw, n->regions[r], &regions[r].steps))
+            return false;
+        regions[r].nresults = n->nout;
+        regions[r].finals = finals;
+        regions[r].results = IR_NEWN(lw->ctx, n->nout + 1, int);
+        for (int i = 0; i < n->nout; i++)
+            regions[r].results[i] = object[i] ? as_object(lw, &regions[r].steps, yield, yield->in[i].value)
+                                              : lw_buffer(lw, yield->in[i].value);
+        lw_hide_writes(lw, first, end, false);
+        end = lw->accesses.n;
+    }
+    int condition = lw_buffer(lw, n->in[0].value);
+    struct kn_step *s = lw_step(lw, to, TCC_STEP_IF, n, 1, &condition);
+    s->nregions = 2;
+    s->regions = regions;
+    for (int i = 0; i < n->nout; i++)
+        if (object[i])
+            arrive(lw, to, n, finals[i], n->out[i]);
+    return true;
+}
+
+struct loop {
+    struct ir_node *n;
+    struct ir_block *body;
+    int ncarried, nscan;
+    bool *object; /* per carried value */
+    int *params, *sequences;
+};
+
+static bool unused(const struct lw *lw, const struct ir_value *all)
+{
+    return lw->fuse && !ir_has_uses(all);
+}
+
+static bool in_place(struct lw *lw, const struct ir_value *all)
+{
+    return !unused(lw, all) && lw_scan_in_place(lw, all);
+}
+
+/* Parameters get the first values: iteration and condition are the walker's, carried ones are copied or boxed. */
+static void enter(struct lw *lw, struct loop *l, struct kn_steps *to)
+{
+    struct ir_node *n = l->n;
+    for (int i = 0; i < 2; i++)
+        l->params[i] = lw_buffer(lw, l->body->params[i]);
+    for (int i = 0; i < l->ncarried; i++) {
+        struct ir_value *first = n->in[2 + i].value, *param = l->body->params[2 + i];
+        l->object[i] = travels_as_object(lw, param->type) || !same_type(param->type, first->type) ||
+                       !same_type(param->type, n->out[i]->type) ||
+                       !same_type(param->type, l->body->last->in[1 + i].value->type);
+        if (!l->object[i]) {
+            int args[2] = {lw_buffer(lw, first), lw_buffer(lw, param)};
+            lw_step(lw, to, TCC_STEP_COPY, n, 2, args);
+            l->params[2 + i] = args[1];
+        } else {
+            int args[2] = {as_object(lw, to, n, first), object_buffer(lw, param->name)};
+            lw_step(lw, to, TCC_STEP_REF, n, 2, args);
+            l->params[2 + i] = args[1];
+        }
+    }
+    for (int i = 0; i < l->nscan; i++) {
+        struct ir_value *all = n->out[l->ncarried + i];
+        if (in_place(lw, all) || unused(lw, all))
+            continue;
+        l->sequences[i] = object_buffer(lw, all->name);
+        struct kn_step *s = lw_step(lw, to, TCC_STEP_LIB, n, 1, &l->sequences[i]);
+        s->lib = "sequence_empty";
+    }
+}
+
+static bool lower_body(struct lw *lw, struct loop *l, struct kn_region *r)
+{
+    struct ir_node *yield = l->body->last;
+    for (int i = 0; i < l->ncarried; i++)
+        if (l->object[i])
+            arrive(lw, &r->steps, l->n, l->params[2 + i], l->body->params[2 + i]);
+    if (!lw_lower_block(lw, l->body, &r->steps))
+        return false;
+    for (int i = 0; i < l->nscan; i++) {
+        struct ir_value *all = l->n->out[l->ncarried + i];
+        if (unused(lw, all))
+            continue;
+        if (in_place(lw, all)) {
+            struct lw_group *g = lw_scan_group(lw, all);
+            if (!g) {
+                ir_error(lw->ctx, &l->n->where, "no kernel can be built for what a loop collects");
+                return false;
+            }
+            lw_launch(lw, &r->steps, yield, g);
+            continue;
+        }
+        int args[2] = {lw_buffer(lw, yield->in[1 + l->ncarried + i].value), l->sequences[i]};
+        lw_step(lw, &r->steps, TCC_STEP_ACCUM, yield, 2, args);
+    }
+    r->nparams = 2 + l->ncarried;
+    r->params = l->params;
+    r->finals = l->params + 2;
+    r->nresults = 1 + l->ncarried;
+    r->results = IR_NEWN(lw->ctx, r->nresults + 1, int);
+    r->results[0] = lw_buffer(lw, yield->in[0].value);
+    for (int i = 0; i < l->ncarried; i++)
+        r->results[1 + i] = l->object[i] ? as_object(lw, &r->steps, yield, yield->in[1 + i].value)
+                                         : lw_buffer(lw, yield->in[1 + i].value);
+    return true;
+}
+
+/* Dims and element type of a collected value, for a stack of none: what only the iterations would tell counts as 0. */
+static void set_item_dims(struct lw *lw, struct kn_step *s, int object, ir_type t)
+{
+    if (t->kind != IR_T_TENSOR)
+        return;
+    lw->buffers.at[object].dtype = t->dtype;
+    if (t->rank < 1)
+        return;
+    s->nsizes = t->rank - 1;
+    s->sizes = IR_NEWN(lw->ctx, t->rank, ir_expr);
+    for (int i = 1; i < t->rank; i++)
+        s->sizes[i - 1] =
+            lw_type_bound(lw, ir_tensor_type(lw->ctx, t->dtype, 1, &t->dim[i])) ? t->dim[i] : ir_const(lw->ctx, 0);
+}
+
+bool lw_lower_loop(struct lw *lw, struct ir_node *n, struct kn_steps *to)
+{
+    struct loop l = {.n = n, .body = n->regions[0], .nscan = ir_get_i(n, IR_ATTR_nscan, 0)};
+    l.ncarried = n->nout - l.nscan;
+    l.object = IR_NEWN(lw->ctx, l.ncarried + 1, bool);
+    l.params = IR_NEWN(lw->ctx, l.ncarried + 2, int);
+    l.sequences = IR_NEWN(lw->ctx, l.nscan + 1, int);
+    struct kn_region *region = IR_NEW(lw->ctx, struct kn_region);
+    enter(lw, &l, to);
+    VEC_PUSH(lw->ctx, lw->loops, (__typeof__(*lw->loops.at)){l.body, lw->accesses.n});
+    bool lowered = lower_body(lw, &l, region);
+    lw->loops.n--;
+    if (!lowered)
+        return false;
+    int args[2];
+    for (int i = 0; i < 2; i++)
+        args[i] = n->in[i].value ? lw_buffer(lw, n->in[i].value) : -1;
+    struct kn_step *s = lw_step(lw, to, TCC_STEP_LOOP, n, 2, args);
+    s->nregions = 1;
+    s->regions = region;
+    /* After the last iteration the parameters hold the final values, after no iteration the first ones. */
+    for (int i = 0; i < l.ncarried; i++) {
+        if (l.object[i])
+            arrive(lw, to, n, l.params[2 + i], n->out[i]);
+        else
+            lw->buffer[n->out[i]->id] = l.params[2 + i];
+    }
+    for (int i = 0; i < l.nscan; i++) {
+        if (in_place(lw, n->out[l.ncarried + i]) || unused(lw, n->out[l.ncarried + i]))
+            continue;
+        int stack[2] = {l.sequences[i], object_buffer(lw, n->out[l.ncarried + i]->name)};
+        set_item_dims(lw, lw_step(lw, to, TCC_STEP_STACK, n, 2, stack), stack[1], n->out[l.ncarried + i]->type);
+        arrive(lw, to, n, stack[1], n->out[l.ncarried + i]);
+    }
+    return true;
+}

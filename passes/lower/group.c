@@ -1,0 +1,625 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * group.c - fusion: which nodes of a block become one kernel.
+ *
+ * First every contraction and window takes its epilogue: the elementwise nodes (and reshapes, transposes) behind it whose
+ * other operands come from elsewhere, up to the last point where only one value leaves. Then the remaining nodes, last to first:
+ * a node all of whose users are in one group joins it if the kernel can still be built, else it becomes the root of a new
+ * group. Joining is tried by building the kernel (pull.c), so what is legal is written down once.
+ *
+ * Greedy and deterministic; it never computes a dear value twice. Views (index arithmetic) join every group that reads
+ * them. At -O0 each node is a group.
+ */
+#include "passes/lower/lower_int.h"
+
+/* Piece i of a concat along `axis` as a slice of another value's axis that is whole along the others: where it starts. */
+static bool whole_slice(const struct ir_node *n, int i, int axis, int64_t *start)
+{
+    const struct ir_value *v = n->in[i].value;
+    const struct ir_node *s = v ? v->def : NULL;
+    if (!s || s->op != IR_slice)
+        return false;
+    const struct ir_attr *starts = ir_attr(s, IR_ATTR_starts), *steps = ir_attr(s, IR_ATTR_steps);
+    for (int d = 0; d < v->type->rank; d++)
+        if (!ir_is_value(steps->exprs[d], 1) ||
+            (d != axis && (!ir_is_value(starts->exprs[d], 0) || v->type->dim[d] != s->in[0].value->type->dim[d])))
+            return false;
+    return ir_is_const(starts->exprs[axis], start);
+}
+
+bool lw_rolls(const struct ir_node *n, int64_t *shift, int64_t *size)
+{
+    int64_t first, second, had, tail;
+    int axis = (int)ir_get_i(n, IR_ATTR_axis, 0);
+    if (n->op != IR_concat || n->nin != 2 || !ir_is_tensor(n->out[0]->type) || axis >= n->out[0]->type->rank - 1 ||
+        !whole_slice(n, 0, axis, &first) || !whole_slice(n, 1, axis, &second) ||
+        n->in[0].value->def->in[0].value != n->in[1].value->def->in[0].value)
+        return false;
+    const struct ir_value *x = n->in[0].value->def->in[0].value;
+    *shift = first;
+    return ir_is_const(x->type->dim[axis], size) && ir_is_const(n->in[0].value->type->dim[axis], &had) &&
+           ir_is_const(n->in[1].value->type->dim[axis], &tail) && first + had == *size && second == 0 && tail == first;
+}
+
+bool lw_is_view(const struct ir_node *n)
+{
+    int64_t v, size;
+    switch (n->op) {
+    case IR_reshape:
+    case IR_transpose:
+    case IR_expand:
+    case IR_slice:
+    case IR_iota:
+    case IR_dim:
+    case IR_dims: return true;
+    case IR_concat: /* a roll; a few numbers: shape arithmetic */
+        if (lw_rolls(n, &v, &size))
+            return true;
+        if (!ir_is_tensor(n->out[0]->type) || n->out[0]->type->rank > 1)
+            return false;
+        return n->out[0]->type->rank == 1 && ir_is_const(n->out[0]->type->dim[0], &v) && v <= 16;
+    default: return false;
+    }
+}
+
+static bool in_buffer(const struct ir_value *v)
+{
+    return v && ir_is_tensor(v->type);
+}
+
+bool lw_is_kernel_node(const struct ir_node *n)
+{
+    enum ir_kind kind = ir_op_info(n->op)->kind;
+    if (kind != IR_K_MAP && kind != IR_K_MOVE && kind != IR_K_REDUCE && kind != IR_K_SCAN && kind != IR_K_CONTRACT &&
+        kind != IR_K_WINDOW && kind != IR_K_ATTENTION && kind != IR_K_SOURCE)
+        return false;
+    for (int i = 0; i < n->nin; i++)
+        if (n->in[i].value && !in_buffer(n->in[i].value))
+            return false;
+    return n->nout == 1 && in_buffer(n->out[0]) && n->op != IR_constant;
+}
+
+bool lw_in_group(const struct lw *lw, const struct ir_node *n, const struct lw_group *g)
+{
+    const struct lw_set *s = &lw->in[n->id];
+    for (int i = 0; i < s->n; i++)
+        if (s->at[i] == g)
+            return true;
+    return false;
+}
+
+static void set_add(struct lw *lw, struct lw_set *s, struct lw_group *g)
+{
+    for (int i = 0; i < s->n; i++)
+        if (s->at[i] == g)
+            return;
+    struct lw_group **grown = IR_NEWN(lw->ctx, s->n + 1, struct lw_group *);
+    for (int i = 0; i < s->n; i++)
+        grown[i] = s->at[i];
+    grown[s->n++] = g;
+    s->at = grown;
+}
+
+static struct lw_group *group_new(struct lw *lw, struct ir_node *root, struct ir_value *value)
+{
+    struct lw_group *g = IR_NEW(lw->ctx, struct lw_group);
+    g->root = root;
+    g->value = value;
+    return g;
+}
+
+static void launch_at(struct lw *lw, struct ir_node *n, struct lw_group *g)
+{
+    set_add(lw, &lw->launches[n->id], g);
+}
+
+/* -- Epilogues ------------------------------------------------------------------------------------------- */
+
+static bool is_scatter(const struct ir_node *n)
+{
+    return n->op == IR_scatter_elements || n->op == IR_scatter_nd;
+}
+
+static bool same_dims(ir_type a, ir_type b)
+{
+    if (a->rank != b->rank)
+        return false;
+    for (int i = 0; i < a->rank; i++)
+        if (a->dim[i] != b->dim[i])
+            return false;
+    return true;
+}
+
+struct chain {
+    struct ir_node *nodes[40];
+    int n;
+    const struct ir_value *values[41];
+};
+
+static int reads_chain(const struct chain *c, const struct ir_node *n)
+{
+    int reads = 0;
+    for (int i = 0; i < n->nin; i++)
+        for (int v = 0; v <= c->n; v++)
+            reads += n->in[i].value == c->values[v];
+    return reads;
+}
+
+/* Values of the chain that somebody outside it reads; *last: the newest value is one of them. */
+static int open_values(const struct lw *lw, const struct chain *c, bool *last)
+{
+    int open = 0;
+    for (int v = 0; v <= c->n; v++) {
+        bool outside = lw->required[c->values[v]->id];
+        for (struct ir_use *u = c->values[v]->uses; u && !outside; u = u->next) {
+            bool inside = false;
+            for (int i = 0; i < c->n && !inside; i++)
+                inside = c->nodes[i] == u->user;
+            outside = !inside;
+        }
+        open += outside;
+        *last = outside;
+    }
+    return open;
+}
+
+static bool may_follow(const struct lw *lw, const struct chain *c, const struct ir_node *n)
+{
+    if (!lw_is_kernel_node(n) || lw->in[n->id].n)
+        return false;
+    const struct ir_value *from = c->values[c->n];
+    if (ir_op_info(n->op)->kind == IR_K_MAP)
+        return same_dims(n->out[0]->type, from->type);
+    bool last;
+    return (n->op == IR_reshape || n->op == IR_transpose) && !lw->layout[from->id] && open_values(lw, c, &last) == 1 &&
+           last;
+}
+
+/* Is node i of the chain elementwise, with constants only beside the chain? */
+static bool by_constants(const struct chain *c, int i)
+{
+    const struct ir_node *n = c->nodes[i];
+    if (ir_op_info(n->op)->kind != IR_K_MAP)
+        return false;
+    for (int k = 0; k < n->nin; k++)
+        if (n->in[k].value != c->values[i] && !ir_const_of(n->in[k].value))
+            return false;
+    return true;
+}
+
+/* Where a chain of n nodes is best cut: bytes that become wider numbers are stored as bytes, and the readers widen them. */
+static int narrowest_end(const struct lw *lw, struct chain *c, int n)
+{
+    int best = n, bytes = tcc_dtype_bytes((enum tcc_dtype)c->values[n]->type->dtype);
+    if (lw->required[c->values[n]->id])
+        return n;
+    for (int i = n - 1; i > 0 && by_constants(c, i); i--) {
+        int narrow = tcc_dtype_bytes((enum tcc_dtype)c->values[i]->type->dtype);
+        bool last;
+        c->n = i;
+        if (narrow < bytes && open_values(lw, c, &last) == 1 && last) {
+            best = i;
+            bytes = narrow;
+        }
+    }
+    return best;
+}
+
+static void take_epilogue(struct lw *lw, struct lw_group *g)
+{
+    struct chain c = {.values = {g->anchor->out[0]}};
+    int committed = 0, distance = 0;
+    for (struct ir_node *n = g->anchor->next; n && c.n < 40 && distance < 500; n = n->next, distance++) {
+        if (!reads_chain(&c, n))
+            continue;
+        if (!may_follow(lw, &c, n))
+            break;
+        c.nodes[c.n++] = n;
+        c.values[c.n] = n->out[0];
+        bool last;
+        if (open_values(lw, &c, &last) == 1 && last)
+            committed = c.n;
+    }
+    committed = narrowest_end(lw, &c, committed);
+    /* The longest chain whose kernel can be built; trailing moves are left to the readers, who fold them. */
+    for (; committed > 0; committed--) {
+        c.n = committed;
+        bool last;
+        struct ir_node *end = c.nodes[committed - 1];
+        if (open_values(lw, &c, &last) != 1 || !last)
+            continue;
+        for (int i = 0; i < committed; i++)
+            set_add(lw, &lw->in[c.nodes[i]->id], g);
+        g->root = end;
+        g->value = end->out[0];
+        if (lw_build(lw, g))
+            return;
+        for (int i = 0; i < committed; i++)
+            lw->in[c.nodes[i]->id].n = 0;
+    }
+    g->root = g->anchor;
+    g->value = g->anchor->out[0];
+}
+
+/* Index expressions that are not linear in the kernel's dims keep the fast templates away: such operands are stored first. */
+static bool linear_load(struct lw *lw, const struct kn_kernel *k, const struct kn_insn *load)
+{
+    for (int i = 0; i < load->nindex; i++)
+        for (int d = 0; d < k->ndims; d++) {
+            ir_expr c, rest;
+            if (ir_uses_sym(load->index[i], k->dims[d].var) &&
+                !ir_linear_in(lw->ctx, load->index[i], k->dims[d].var, &c, &rest))
+                return false;
+        }
+    return true;
+}
+
+static bool store_views(struct lw *lw, const struct ir_node *anchor, struct lw_group *g)
+{
+    bool changed = false;
+    const struct kn_contraction *c = &g->kernel->contraction;
+    int loads[2] = {c->load_a, c->load_b};
+    for (int i = 0; i < 2; i++) {
+        struct ir_value *v = anchor->in[i].value;
+        while (v->def && v->def->op == IR_cast)
+            v = v->def->in[0].value;
+        if (!c->present || (!linear_load(lw, g->kernel, &g->kernel->insns[loads[i]]) && !lw->layout[v->id]))
+            if (v->def && lw_is_view(v->def) && !lw->required[v->id]) {
+                lw->required[v->id] = lw->stored[v->id] = true;
+                changed = true;
+            }
+    }
+    return changed;
+}
+
+/* Nodes whose operands are stored in its buffer, each in its place. */
+static bool joins_pieces(const struct ir_node *n)
+{
+    return n->op == IR_concat || n->op == IR_interleave;
+}
+
+/* g's value is stored as an operand of n (a concat, an interleave, or what a scatter starts from). */
+static void place_in(struct lw *lw, struct lw_group *g, const struct ir_node *n, int piece)
+{
+    const struct ir_attr *strides = n->op == IR_interleave ? ir_attr(n, IR_ATTR_strides) : NULL;
+    int rank = n->out[0]->type->rank;
+    g->into = n->out[0];
+    for (int a = rank - 1, k = strides ? strides->n - 1 : -1, r = piece; a >= 0; a--, k--) {
+        int64_t s = k >= 0 ? strides->ints[k] : 1;
+        g->into_offset[a] = ir_const(lw->ctx, k >= 0 ? r % s : 0);
+        g->into_step[a] = s;
+        r /= (int)s;
+    }
+    int axis = n->op == IR_concat ? (int)ir_get_i(n, IR_ATTR_axis, 0) : 0;
+    for (int i = 0; n->op == IR_concat && i < piece; i++)
+        g->into_offset[axis] = ir_add(lw->ctx, g->into_offset[axis], n->in[i].value->type->dim[axis]);
+}
+
+/* The last value goes straight into its place in a concat or interleave, if it goes nowhere else. */
+static void store_into_piece(struct lw *lw, struct lw_group *g)
+{
+    struct ir_value *v = g->value;
+    if (lw->required[v->id] || !ir_has_one_use(v))
+        return;
+    struct ir_use *use = v->uses;
+    struct ir_node *n = use->user;
+    if (!joins_pieces(n) || !lw_is_kernel_node(n) || lw_is_view(n) || n->block != g->root->block ||
+        lw->layout[n->out[0]->id] != lw->layout[v->id])
+        return;
+    place_in(lw, g, n, use->index);
+    if (!lw_build(lw, g))
+        g->into = NULL;
+}
+
+static void form_anchor(struct lw *lw, struct ir_node *n)
+{
+    struct lw_group *g = group_new(lw, n, n->out[0]);
+    g->anchor = n;
+    set_add(lw, &lw->in[n->id], g);
+    if (lw->fuse)
+        take_epilogue(lw, g);
+    if (lw_build(lw, g) && lw->fuse && ir_op_info(n->op)->kind == IR_K_CONTRACT && store_views(lw, n, g))
+        lw_build(lw, g);
+    if (lw->fuse)
+        store_into_piece(lw, g);
+    if (!g->into)
+        lw->stored[g->value->id] = true;
+    launch_at(lw, g->root, g);
+}
+
+/* -- The rest ----------------------------------------------------------------------------------------------- */
+
+/* The groups that read n's value. */
+static void reader_groups(struct lw *lw, const struct ir_node *n, struct lw_set *out)
+{
+    for (struct ir_use *u = n->out[0]->uses; u; u = u->next) {
+        const struct ir_node *user = u->user;
+        if (user->block != n->block)
+            continue;
+        for (int i = 0; i < lw->in[user->id].n; i++) {
+            struct lw_group *g = lw->in[user->id].at[i];
+            /* A piece of a concat is read by its own group only. (An anchor's group reads all that its root does.) */
+            if (g->into && !g->anchor && g->root == user && g->value != n->out[0])
+                continue;
+            set_add(lw, out, g);
+        }
+    }
+}
+
+static bool fewer_elements(struct lw *lw, const struct ir_value *a, const struct ir_value *b)
+{
+    int64_t na, nb;
+    return ir_is_const(ir_num_elements(lw->ctx, a->type), &na) && ir_is_const(ir_num_elements(lw->ctx, b->type), &nb) &&
+           na < nb;
+}
+
+static bool from_reduction(const struct ir_node *n, int depth)
+{
+    if (!n || depth > 6)
+        return false;
+    enum ir_kind kind = ir_op_info(n->op)->kind;
+    if (kind == IR_K_REDUCE)
+        return true;
+    if (kind != IR_K_MAP && !lw_is_view(n))
+        return false;
+    for (int i = 0; i < n->nin; i++)
+        if (n->in[i].value && from_reduction(n->in[i].value->def, depth + 1))
+            return true;
+    return false;
+}
+
+/* Would evaluating n in g repeat much work? n is small and broadcast there, and dear, or a chain of small things. */
+static bool wasteful(struct lw *lw, const struct ir_node *n, const struct lw_group *g)
+{
+    if (!fewer_elements(lw, n->out[0], g->value) || from_reduction(n, 0))
+        return false;
+    if (ir_is_expensive(n->op) || n->op == IR_gather)
+        return true;
+    for (struct ir_use *u = n->out[0]->uses; u; u = u->next)
+        if (!lw_is_view(u->user) && u->user->nout == 1 && fewer_elements(lw, u->user->out[0], g->value))
+            return true;
+    return false;
+}
+
+/* A reduction of much to one element: a kernel of its own runs it with vectors, and beside others like it. */
+static bool whole_reduction(struct lw *lw, const struct ir_node *n)
+{
+    int64_t in, out;
+    if (ir_op_info(n->op)->kind != IR_K_REDUCE || !n->in[0].value)
+        return false;
+    bool large = !ir_is_const(ir_num_elements(lw->ctx, n->in[0].value->type), &in) || in > 4096;
+    return large && ir_is_const(ir_num_elements(lw->ctx, n->out[0]->type), &out) && out == 1;
+}
+
+/* Does g's kernel work out each element of reduction n for many of its points, as of a group of channels for each channel? */
+static bool repeated(struct lw *lw, const struct ir_node *n, const struct lw_group *g)
+{
+    int64_t in, out, points = 1, extent;
+    if (ir_op_info(n->op)->kind != IR_K_REDUCE || !n->in[0].value ||
+        !ir_is_const(ir_num_elements(lw->ctx, n->in[0].value->type), &in) ||
+        !ir_is_const(ir_num_elements(lw->ctx, n->out[0]->type), &out) || out < 1)
+        return false;
+    for (int d = 0; d < g->kernel->ndims; d++)
+        if (g->kernel->dims[d].role == KN_OUTER) {
+            if (!ir_is_const(g->kernel->dims[d].extent, &extent))
+                return false;
+            points *= extent;
+        }
+    return points >= 2 * out && points / out * in > 1 << 16;
+}
+
+static bool join(struct lw *lw, struct ir_node *n, struct lw_group *g)
+{
+    bool beside_anchor =
+        g->anchor && ir_op_info(n->op)->kind == IR_K_REDUCE; /* its loops would keep fast templates away */
+    if (g->updates || beside_anchor || wasteful(lw, n, g) || whole_reduction(lw, n))
+        return false;
+    set_add(lw, &lw->in[n->id], g);
+    bool built = lw_build(lw, g);
+    if (built && !repeated(lw, n, g))
+        return true;
+    lw->in[n->id].n = 0;
+    if (built)
+        lw_build(lw, g); /* as it was */
+    return false;
+}
+
+/* concat, interleave: a group for each piece that has no place in it yet. */
+static void form_pieces(struct lw *lw, struct ir_node *n)
+{
+    for (int i = 0; i < n->nin; i++) {
+        struct ir_value *v = n->in[i].value;
+        bool placed = false;
+        if (v->def && v->def->block == n->block)
+            for (int j = 0; j < lw->launches[v->def->id].n; j++)
+                placed = placed || (lw->launches[v->def->id].at[j]->into == n->out[0] &&
+                                    lw->launches[v->def->id].at[j]->value == v);
+        placed = placed || lw_is_part(lw, n, i) || (n->op == IR_concat && lw_scan_is_piece(lw, n, i));
+        if (!placed && !(n->op == IR_concat && ir_is_value(v->type->dim[ir_get_i(n, IR_ATTR_axis, 0)], 0))) {
+            struct lw_group *g = group_new(lw, n, v);
+            place_in(lw, g, n, i);
+            set_add(lw, &lw->in[n->id], g);
+            launch_at(lw, n, g);
+        }
+    }
+    lw->stored[n->out[0]->id] = true;
+}
+
+/* scatter: copy the data, then apply the updates. */
+static void form_scatter(struct lw *lw, struct ir_node *n)
+{
+    struct lw_group *copy = group_new(lw, n, n->in[0].value), *updates = group_new(lw, n, n->out[0]);
+    place_in(lw, copy, n, 0);
+    updates->updates = true;
+    set_add(lw, &lw->in[n->id], copy);
+    launch_at(lw, n, copy);
+    launch_at(lw, n, updates);
+    lw->stored[n->out[0]->id] = true;
+}
+
+/* Has a piece of n its place in n's buffer already? */
+static bool has_placed_piece(struct lw *lw, const struct ir_node *n)
+{
+    for (int i = 0; i < n->nin; i++) {
+        const struct ir_node *def = n->in[i].value->def;
+        if (lw_is_part(lw, n, i) || (n->op == IR_concat && lw_scan_is_piece(lw, n, i)))
+            return true;
+        for (int j = 0; def && def->block == n->block && j < lw->launches[def->id].n; j++)
+            if (lw->launches[def->id].at[j]->into == n->out[0])
+                return true;
+    }
+    return false;
+}
+
+/* Nothing but moved elements, some negated. */
+static bool moved(const struct ir_value *v)
+{
+    while (v->def && (v->def->op == IR_slice || v->def->op == IR_neg || v->def->op == IR_reshape))
+        v = v->def->in[0].value;
+    return !v->def || v->def->nin < 1 || lw_is_view(v->def) || ir_op_info(v->def->op)->kind == IR_K_CONTRACT;
+}
+
+/* Two halves changed about, as rotary embeddings do: picked by the one elementwise kernel that reads them. */
+static bool pick_halves(struct lw *lw, struct ir_node *n)
+{
+    struct lw_set readers = {0};
+    if (n->op != IR_concat || n->nin != 2 || !lw->fuse || lw->required[n->out[0]->id] || has_placed_piece(lw, n) ||
+        !moved(n->in[0].value) || !moved(n->in[1].value))
+        return false;
+    reader_groups(lw, n, &readers);
+    return readers.n == 1 && !readers.at[0]->anchor && readers.at[0]->kernel &&
+           ir_op_info(readers.at[0]->root->op)->kind == IR_K_MAP && readers.at[0]->kernel->kind == IR_K_MAP &&
+           join(lw, n, readers.at[0]);
+}
+
+static void form_node(struct lw *lw, struct ir_node *n)
+{
+    struct ir_value *v = n->out[0];
+    if (lw->in[n->id].n || !(lw->required[v->id] || ir_has_uses(v)))
+        return;
+    if (is_scatter(n)) {
+        form_scatter(lw, n);
+        return;
+    }
+    if (joins_pieces(n) && !(lw_is_view(n) && lw->fuse)) {
+        if (pick_halves(lw, n))
+            return;
+        form_pieces(lw, n);
+        return;
+    }
+    struct lw_set readers = {0};
+    reader_groups(lw, n, &readers);
+    bool alone = lw->required[v->id] || !lw->fuse || ir_op_info(n->op)->kind == IR_K_SCAN || n->op == IR_relayout;
+    if (!alone && lw_is_view(n)) {
+        lw->in[n->id] = readers;
+        return;
+    }
+    if (!alone && readers.n == 1 && join(lw, n, readers.at[0]))
+        return;
+    struct lw_group *g = group_new(lw, n, v);
+    set_add(lw, &lw->in[n->id], g);
+    launch_at(lw, n, g);
+    lw->stored[v->id] = true;
+}
+
+/* Is v, or a view of it, what a product multiplies with weights or another such operand? */
+static bool multiplied(const struct ir_value *v, int depth)
+{
+    for (const struct ir_use *u = v->uses; u && depth < 6; u = u->next) {
+        enum ir_kind kind = ir_op_info(u->user->op)->kind;
+        if (((kind == IR_K_CONTRACT || kind == IR_K_WINDOW) && !u->index && u->user->nin > 1) ||
+            (lw_is_view(u->user) && multiplied(u->user->out[0], depth + 1)))
+            return true;
+    }
+    return false;
+}
+
+/* Who must find a value in a buffer: everything that is not evaluated inside kernels of the same block. */
+static void mark_required(struct lw *lw, struct ir_block *block)
+{
+    IR_EACH_NODE(n, block)
+    {
+        for (int i = 0; i < n->nout; i++) {
+            struct ir_value *v = n->out[i];
+            int piece;
+            if (!lw_is_kernel_node(n) || !lw->fuse)
+                lw->stored[v->id] = true;
+            if (lw_part_of(lw, v, &piece))
+                lw->required[v->id] = true;
+            for (struct ir_use *u = v->uses; u; u = u->next)
+                if (u->user->block != block || !lw_is_kernel_node(u->user) || (is_scatter(u->user) && u->index > 0))
+                    lw->required[v->id] = true;
+            if (lw->fuse && lw->machine->stores_casts && n->op == IR_cast && multiplied(v, 0))
+                lw->required[v->id] = true;
+        }
+    }
+}
+
+/* The group of n, if it stores a cast (n), or several one after the other, of a stored value and nothing else; *from: that value. */
+static struct lw_group *only_casts(const struct lw *lw, const struct ir_node *n, struct ir_value **from)
+{
+    if (n->op != IR_cast || lw->launches[n->id].n != 1)
+        return NULL;
+    struct lw_group *g = lw->launches[n->id].at[0];
+    *from = n->in[0].value;
+    while (!lw->stored[(*from)->id] && (*from)->def && (*from)->def->op == IR_cast)
+        *from = (*from)->def->in[0].value;
+    return g->root == n && !g->anchor && !g->into && lw->stored[(*from)->id] ? g : NULL;
+}
+
+/* A stored cast of what another kernel stores is stored by that one. */
+static void store_beside(struct lw *lw, struct ir_node *n)
+{
+    struct ir_value *from = NULL;
+    struct lw_group *casts = only_casts(lw, n, &from), *g = NULL;
+    if (!casts || !from->def || from->def->block != n->block || lw->layout[from->id] != lw->layout[n->out[0]->id])
+        return;
+    for (int i = 0; i < lw->launches[from->def->id].n; i++)
+        if (lw->launches[from->def->id].at[i]->value == from)
+            g = lw->launches[from->def->id].at[i];
+    if (!g || g->into || g->updates || g->also || g->root != from->def)
+        return;
+    bool stored = false;
+    g->also = n->out[0];
+    for (const struct ir_node *c = n; c->out[0] != from; c = c->in[0].value->def)
+        set_add(lw, &lw->in[c->id], g);
+    if (lw_build(lw, g))
+        for (int i = 0; i < g->kernel->noperands; i++)
+            stored |= g->values[i] == g->also;
+    for (const struct ir_node *c = n; c->out[0] != from; c = c->in[0].value->def)
+        lw->in[c->id].n = 0, set_add(lw, &lw->in[c->id], stored ? g : casts);
+    if (stored)
+        lw->launches[n->id].n = 0;
+    else
+        g->also = NULL;
+}
+
+bool lw_form_groups(struct lw *lw, struct ir_block *block)
+{
+    for (int i = 0; i < block->nparams; i++)
+        lw->stored[block->params[i]->id] = true;
+    mark_required(lw, block);
+    IR_EACH_NODE(n, block)
+    for (int i = 0; i < n->nout; i++)
+        if (lw->required[n->out[i]->id])
+            lw->stored[n->out[i]->id] = true;
+    IR_EACH_NODE(n, block)
+    if (lw_is_kernel_node(n) && lw_is_anchor(n) && (ir_has_uses(n->out[0]) || lw->required[n->out[0]->id]))
+        form_anchor(lw, n);
+    for (struct ir_node *n = block->last; n; n = n->prev)
+        if (lw_is_kernel_node(n))
+            form_node(lw, n);
+    IR_EACH_NODE(n, block)
+    if (lw->fuse && lw->machine->stores_casts && lw_is_kernel_node(n))
+        store_beside(lw, n);
+    /* The kernels as they stand now that everybody's place is known. */
+    IR_EACH_NODE(n, block)
+    for (int i = 0; i < lw->launches[n->id].n; i++) {
+        struct lw_group *g = lw->launches[n->id].at[i];
+        if (!lw_build(lw, g)) {
+            ir_error(lw->ctx, &n->where, "no kernel can be built for %s", ir_op_info(n->op)->name);
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lower: from level 1 to level 2. Functions become entry points, fused nodes kernels. See lower_int.h for the files that do it. Equal kernels
+ * are kept once: kn_digest_kernel() tells.
+ */
+#include "passes/lower/lower_int.h"
+
+#include <string.h>
+
+bool pass_lower_run(struct pass_run *r);
+
+static const struct pass_machine plain_machine = {
+    .name = "plain", .vector_bytes = 4, .registers = 8, .l1 = 32 << 10, .l2 = 1 << 20};
+
+/* The kernel's name: what it is and how large, as in contract_f32_1x128x768. */
+static const char *kernel_name(struct ir_ctx *ctx, const struct kn_kernel *k, int number)
+{
+    char text[160];
+    const struct kn_operand *out = NULL;
+    for (int i = 0; i < k->noperands; i++)
+        if (k->operands[i].use == KN_OUT || k->operands[i].use == KN_INOUT)
+            out = &k->operands[i];
+    int n = snprintf(text, sizeof text, "%s_%s", ir_kind_name(k->kind), out ? tcc_dtype_name(out->dtype) : "none");
+    for (char *c = text; *c; c++)
+        if (*c >= 'A' && *c <= 'Z')
+            *c += 'a' - 'A';
+    int64_t v;
+    for (int i = 0; i < k->ndims && n < 130; i++) {
+        const char *before = i == 0 ? "_" : k->dims[i].role != k->dims[i - 1].role ? "_over_" : "x";
+        if (ir_is_const(k->dims[i].extent, &v))
+            n += snprintf(text + n, sizeof text - n, "%s%lld", before, (long long)v);
+        else
+            n += snprintf(text + n, sizeof text - n, "%sN", before);
+    }
+    return ir_internf(ctx, "%s_%d", text, number);
+}
+
+/* What the kernel costs: scalar instructions, each at every point of its stage. */
+static ir_expr kernel_flops(struct ir_ctx *ctx, const struct kn_kernel *k)
+{
+    ir_expr points = ir_const(ctx, 1), total = ir_const(ctx, 0);
+    for (int d = 0; d < k->ndims; d++)
+        if (k->dims[d].role == KN_OUTER)
+            points = ir_mul(ctx, points, k->dims[d].extent);
+    for (int s = 0; s < k->nstages; s++) {
+        int64_t ops = 0;
+        for (int i = k->stages[s].first; i < k->stages[s].last; i++)
+            ops += (k->insns[i].code == KN_SCALAR && k->insns[i].word != IR_cast) || k->insns[i].code == KN_REDUCE ||
+                   k->insns[i].code == KN_RUNNING;
+        ir_expr n = ir_mulc(ctx, points, ops);
+        for (int d = 0; d < k->ndims; d++)
+            if ((k->stages[s].inner | k->stages[s].each) >> d & 1)
+                n = ir_mul(ctx, n, k->dims[d].extent);
+        total = ir_add(ctx, total, n);
+    }
+    return total;
+}
+
+struct unique {
+    uint64_t digest;
+    struct kn_kernel *kernel;
+};
+
+static void share_kernels(struct ir_ctx *ctx, struct kn_program *p, struct kn_steps *steps, struct unique *table,
+                          int *n)
+{
+    for (int i = 0; i < steps->n; i++) {
+        struct kn_step *s = &steps->at[i];
+        for (int r = 0; r < s->nregions; r++)
+            share_kernels(ctx, p, &s->regions[r].steps, table, n);
+        if (s->kind != TCC_STEP_LAUNCH)
+            continue;
+        uint64_t digest = kn_digest_kernel(s->kernel);
+        int found = 0;
+        while (found < *n && table[found].digest != digest)
+            found++;
+        if (found == *n) {
+            struct kn_kernel *k = s->kernel;
+            k->id = found;
+            k->name = kernel_name(ctx, k, found);
+            k->flops = kernel_flops(ctx, k);
+            table[(*n)++] = (struct unique){digest, k};
+        }
+        s->kernel = table[found].kernel;
+    }
+}
+
+/* A weight of the plan with these very elements, not laid out otherwise; -1: none. */
+static int same_weight(const struct lw *lw, const struct ir_state *s)
+{
+    for (int i = 0; i < lw->buffers.n; i++) {
+        const struct kn_buffer *b = &lw->buffers.at[i];
+        if (b->space == TCC_SPACE_WEIGHT && !b->layout && b->type == s->type &&
+            (b->weight == s->init || (b->weight->splat == s->init->splat && ir_tensor_equal(b->weight, s->init))))
+            return i;
+    }
+    return -1;
+}
+
+/* State variables' first values are weights: those that @init, or another variable, has already where they are the same. */
+static void keep_initial_states(struct lw *lw, struct ir_module *m)
+{
+    for (struct ir_state *s = m->states; s; s = s->next) {
+        int same = s->init ? same_weight(lw, s) : -1;
+        if (same >= 0) {
+            struct ir_tensor *t = ir_tensor_ref(lw->buffers.at[same].weight);
+            ir_tensor_unref(s->init);
+            s->init = t;
+        } else if (s->init) {
+            lw_buffer_new(
+                lw, (struct kn_buffer){.space = TCC_SPACE_WEIGHT,
+                                       .dtype = s->type->dtype,
+                                       .type = s->type,
+                                       .weight = s->init,
+                                       .name = s->name,
+                                       .bytes = ir_const(lw->ctx, s->init->nelems * tcc_dtype_bytes(s->init->dtype))});
+        }
+    }
+}
+
+bool pass_lower_run(struct pass_run *r)
+{
+    struct ir_module *m = pass_module(r);
+    struct ir_ctx *ctx = m->ctx;
+    const struct pass_options *o = pass_opts(r);
+    struct lw lw = {.ctx = ctx,
+                    .opts = o,
+                    .machine = o->machine ? o->machine : &plain_machine,
+                    .fuse = o->level > 0,
+                    .next_level = 1};
+    struct kn_program *p = lw.prog = IR_NEW(ctx, struct kn_program);
+    p->module = m;
+    for (struct ir_func *f = m->funcs; f; f = f->next)
+        p->nentries++;
+    p->entries = IR_NEWN(ctx, p->nentries + 1, struct kn_entry);
+    int e = 0;
+    for (struct ir_func *f = m->funcs; f; f = f->next, e++)
+        if (!lw_lower_func(&lw, f, &p->entries[e]))
+            return false;
+    keep_initial_states(&lw, m);
+    struct unique *table = IR_NEWN(ctx, lw.kernels.n + 1, struct unique);
+    for (e = 0; e < p->nentries; e++)
+        share_kernels(ctx, p, &p->entries[e].steps, table, &p->nkernels);
+    p->kernels = IR_NEWN(ctx, p->nkernels + 1, struct kn_kernel *);
+    for (int i = 0; i < p->nkernels; i++)
+        p->kernels[i] = table[i].kernel;
+    p->nbuffers = lw.buffers.n;
+    p->buffers = lw.buffers.at;
+    p->nsyms = lw.known.n;
+    p->syms = lw.known.at;
+    p->sym_level = lw.levels.at;
+    m->program = p;
+    for (int i = 0; i < p->nkernels; i++)
+        if (!kn_verify_kernel(ctx, p->kernels[i]))
+            return false;
+    return true;
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lower_int.h - from level 1 to level 2, shared by the files of passes/lower/.
+ *
+ *   group.c    which nodes become one kernel (fusion)
+ *   pull.c     builds a kernel backwards from the value that it stores: access maps, bodies, stages
+ *   anchor.c   kernels around a contraction, window or scatter, whose loop nest they prescribe
+ *   steps.c    blocks -> plan steps; buffers; control flow; symbols bound while running
+ *   attention.c  the kernel of attention
+ *   winograd.c  the kernel of a convolution by F(4x4, 3x3) or F(2x2, 3x3)
+ *   part.c     buffers that are parts of a concat's
+ *   scan.c     what loops collect, stored in place
+ *   memory.c   offsets of buffers in the arena
+ *
+ * A *group* is a root node, whose value is stored, and nodes evaluated inside the same kernel. *Views* (moves, sources) are
+ * index arithmetic: any group may evaluate them again. Every other node is evaluated in one group only. A value that is
+ * stored in a buffer is *stored*; reading it is a load.
+ */
+#ifndef TCC_PASSES_LOWER_LOWER_INT_H
+#define TCC_PASSES_LOWER_LOWER_INT_H
+
+#include "passes/pass.h"
+
+struct lw_group {
+    struct ir_node *root;            /* where in the block the kernel runs; computes `value`, or is what `into` belongs to */
+    struct ir_value *value;          /* what the kernel computes and stores */
+    struct ir_node *anchor;          /* CONTRACT, WINDOW: gives the loop nest; NULL: the root's dims do */
+    struct kn_kernel *kernel;
+    struct ir_value **values;        /* per kernel operand; NULL: TEMP */
+    struct ir_value *also;           /* a cast of `value` that the kernel stores as well, or NULL */
+    struct ir_value *into;           /* it is stored into this value's buffer: a concat or interleave of which it is a piece, or the copy
+                                        that a scatter updates; NULL: into its own */
+    ir_expr into_offset[TCC_MAX_RANK];       /* index i of the value is index i * step + offset there */
+    int64_t into_step[TCC_MAX_RANK];
+    bool updates;                    /* the second kernel of a scatter: see lw_build_scatter */
+};
+
+/* Per node: which groups evaluate it. */
+struct lw_set { struct lw_group **at; int n; };
+
+/* Sizes that a check compares. */
+struct lw_pair { ir_expr a, b; };
+
+/* A step reads, or writes (read is NULL), a state variable. hidden: in the other branch of the if that is being lowered. */
+struct lw_access { int state; const struct ir_node *read; bool hidden; };
+
+struct lw {
+    struct ir_ctx *ctx;
+    const struct pass_options *opts;
+    const struct pass_machine *machine;
+    struct kn_program *prog;
+    struct ir_func *func;
+    bool fuse;                       /* -O1 and up */
+
+    /* by value id */
+    bool *stored;                    /* lives in a buffer (or object); reading it is a load */
+    bool *required;                  /* somebody outside kernels reads it */
+    kn_layout *layout;
+    uint32_t made_from;              /* nodes with ids from here on are relayouts that the choice of layouts has made, in front of their readers */
+    int *buffer;                     /* number in prog->buffers, or -1 */
+    /* by node id */
+    struct lw_set *in;               /* groups that evaluate it */
+    struct lw_set *launches;         /* groups whose kernels run at this node, in order */
+
+    /* iteration variables, reused between kernels: vars[position] for an extent */
+    VEC(struct { int position; ir_expr extent, var; }) vars;
+    VEC(ir_expr) known;              /* symbols that are bound, in order */
+    VEC(int) levels;                 /* and the level that binds each */
+    int next_level;
+    int queues;                      /* used so far by the function's communication */
+    struct kn_steps checks;          /* of sizes that the inputs decide: run first */
+    VEC(struct lw_pair) checked;     /* pairs known to be equal at the current point of the plan */
+    uint32_t value_room, node_room;  /* entries that the tables above have */
+    VEC(struct kn_buffer) buffers;
+    VEC(struct kn_kernel *) kernels;
+    /* of the function's state variables, in the order of the plan (version.c) */
+    VEC(struct lw_access) accesses;
+    VEC(struct { const struct ir_block *body; int first; }) loops;       /* around what is being lowered; their first access */
+    VEC(const struct ir_node *) stale;                                   /* reads that have been refused */
+};
+
+/* -- pull.c: the kernel builder --------------------------------------------------------- */
+struct kb_insn { struct kn_insn insn; int stage; };
+struct kb_stage { uint32_t inner, each; int depth; VEC(int) ids; bool done; int order; };
+struct kb_memo { const void *value; int nidx; const ir_expr *idx; int guards, stage, id; };
+
+struct kb {
+    struct lw *lw;
+    struct ir_ctx *ctx;
+    const struct lw_group *group;
+    VEC(struct kn_dim) dims;
+    VEC(struct kn_operand) operands;
+    VEC(struct ir_value *) values;           /* per operand; NULL: temp */
+    VEC(struct kb_insn) insns;               /* by id */
+    VEC(struct kb_stage) stages;
+    VEC(int) order;                          /* finished stages, in execution order */
+    VEC(struct kb_memo) memo;
+    VEC(struct { int n; struct kn_guard *at; }) guard_sets;    /* 0 is the empty one */
+    int guards;                              /* the current set */
+    VEC(struct { ir_expr sym; int stage; }) locals;            /* gather symbols and the stage that binds them */
+    uint32_t reduce_outer;                   /* outer dims that the group's reductions depend on, once known */
+    bool have_reduce;
+    bool operand_only;                       /* pulling an anchor's operand: views only */
+    const char *failed;                      /* why the kernel can't be built so; NULL: fine */
+};
+
+void kb_init(struct kb *k, struct lw *lw, const struct lw_group *group);
+int kb_dim(struct kb *k, ir_expr extent, enum kn_role role);             /* number of the new dim */
+int kb_stage_new(struct kb *k, uint32_t inner);
+void kb_stage_end(struct kb *k, int stage);
+int kb_insn(struct kb *k, int stage, struct kn_insn insn);              /* id; 0 once failed */
+int kb_const(struct kb *k, int stage, enum tcc_dtype dtype, double f, int64_t i);
+int kb_expr(struct kb *k, int stage, enum tcc_dtype dtype, ir_expr e);
+int kb_scalar(struct kb *k, int stage, enum ir_op word, enum tcc_dtype dtype, int nargs, const int *args);
+int kb_cast(struct kb *k, int stage, int id, enum tcc_dtype to);
+int kb_inside(struct kb *k, int stage, int nguards, const struct kn_guard *guards);   /* bool: all hold */
+int kb_push_guards(struct kb *k, int n, const struct kn_guard *guards);  /* returns the set to restore into k->guards */
+int kb_load(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx);
+int kb_load_as(struct kb *k, int stage, struct ir_value *v, ir_type as, const ir_expr *idx);   /* v's memory with the dims of a reshape */
+void kb_store(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, int id);
+/* The value v at logical index idx, in that stage: from its buffer, or evaluated here. */
+int kb_value(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx);
+void kb_remember(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, int id);
+void kb_logical_index(struct kb *k, ir_type t, kn_layout l, const ir_expr *physical, ir_expr *logical);
+void kb_store_root(struct kb *k, int stage, const struct lw_group *g, const ir_expr *idx);
+struct kn_kernel *kb_finish(struct kb *k, struct lw_group *g);           /* NULL: failed */
+enum tcc_dtype kb_acc_dtype(enum tcc_dtype d);                           /* accumulator of a reduction over d */
+ir_expr lw_iteration_var(struct lw *lw, int position, ir_expr extent);
+
+/* Builds g's kernel; false when the group can't be one kernel (g->kernel stays NULL). */
+bool lw_build(struct lw *lw, struct lw_group *g);
+bool lw_build_pull(struct kb *k, struct lw_group *g);                    /* pull.c */
+bool lw_build_anchor(struct kb *k, struct lw_group *g);                  /* anchor.c */
+bool lw_is_anchor(const struct ir_node *n);
+bool lw_build_scatter(struct lw *lw, struct lw_group *g);                /* the updates; the data has been copied before */
+/* For anchors' builders. Inner dim of that extent (1 too), added to *set; an operand, by views only, cast to acc; a reduction. */
+ir_expr lw_inner_dim(struct kb *k, ir_expr extent, uint32_t *set);
+int lw_operand(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, enum tcc_dtype acc);
+int lw_reduce(struct kb *k, int stage, enum kn_reducer r, enum tcc_dtype dtype, int id);
+/* Last stage: `acc` is the anchor's value at idx; cast to its type, then the epilogue, then the store. */
+bool lw_finish(struct kb *k, const struct lw_group *g, int stage, const ir_expr *idx, int acc);
+bool lw_push_to_root(struct kb *k, const struct lw_group *g, const ir_expr *idx, ir_expr *out);   /* follows the anchor's element */
+bool lw_build_winograd(struct kb *k, struct lw_group *g);                /* winograd.c */
+bool lw_build_attention(struct kb *k, struct lw_group *g);               /* attention.c */
+void lw_find_contraction(struct kn_kernel *k);
+void lw_collapse(struct lw *lw, struct kn_kernel *k);                    /* collapse.c */
+/* Index of a reshape's other side: of a `to` element, given the index of the `from` element. */
+void lw_reshape_index(struct ir_ctx *ctx, ir_type from, ir_type to, const ir_expr *idx, ir_expr *out);
+
+/* -- group.c --------------------------------------------------------------------------------- */
+/* Is n a concat of a value's end and its beginning along an axis, not the last: the value rolled by `shift` of `size`? */
+bool lw_rolls(const struct ir_node *n, int64_t *shift, int64_t *size);
+bool lw_is_view(const struct ir_node *n);
+bool lw_is_kernel_node(const struct ir_node *n);                         /* can be evaluated inside a kernel at all */
+bool lw_in_group(const struct lw *lw, const struct ir_node *n, const struct lw_group *g);
+bool lw_form_groups(struct lw *lw, struct ir_block *block);
+
+/* -- steps.c ---------------------------------------------------------------------------------- */
+struct kn_step *lw_step(struct lw *lw, struct kn_steps *to, enum tcc_step_kind kind, const struct ir_node *n, int nargs, const int *args);
+void lw_launch(struct lw *lw, struct kn_steps *to, struct ir_node *n, struct lw_group *g);
+int lw_buffer(struct lw *lw, struct ir_value *v);        /* v's buffer, made when first asked for */
+int lw_buffer_new(struct lw *lw, struct kn_buffer b);
+bool lw_lower_block(struct lw *lw, struct ir_block *block, struct kn_steps *to);
+void lw_side_tables_grow(struct lw *lw);                 /* after nodes were added to lw->func */
+bool lw_lower_func(struct lw *lw, struct ir_func *f, struct kn_entry *e);
+/* The buffer whose memory this one is a part of: itself, unless it is an alias. */
+int lw_storage(const struct lw *lw, int buffer);
+/* Is memory of that buffer (which is no alias) in the list; named by the step or its regions' own lists; also by a step inside them? */
+bool lw_lists(const struct lw *lw, int n, const int *list, int buffer);
+bool lw_names(const struct lw *lw, const struct kn_step *s, int buffer);
+bool lw_touches(const struct lw *lw, const struct kn_step *s, int buffer);
+/* Do two loads or stores access their operands at the same indexes? */
+bool lw_same_index(const struct kn_insn *a, const struct kn_insn *b);
+/* merge.c: elementwise launches over the same points that share operands become one. */
+void lw_merge_launches(struct lw *lw, struct kn_steps *steps);
+/* dead.c: stores that nobody reads, behind merged launches. */
+void lw_drop_dead_stores(struct lw *lw, struct kn_entry *e);
+/* state.c: state variables are updated in place where nobody needs the old value afterwards. */
+void lw_update_in_place(struct lw *lw, struct kn_entry *e);
+/* version.c: a step reads v, a state_read's value in the variable's buffer; one writes the variable; accesses [first, end) are, or
+ * are no longer, in a branch that excludes the current one. */
+void lw_note_read(struct lw *lw, const struct ir_value *v);
+void lw_note_write(struct lw *lw, int state);
+void lw_hide_writes(struct lw *lw, int first, int end, bool hidden);
+/* layout.c: fills in lw->layout; may insert relayout nodes. */
+void lw_choose_layouts(struct lw *lw, struct ir_func *f);
+bool lw_bound(const struct lw *lw, ir_expr e);           /* are all its symbols bound? */
+bool lw_type_bound(const struct lw *lw, ir_type t);
+int lw_level(const struct lw *lw, ir_expr e);            /* the level after which it can be evaluated */
+/* Binds the symbols that t introduces to the dims of the buffer or object, and evaluates what depends on them. */
+void lw_bind_dims(struct lw *lw, struct kn_steps *to, const struct ir_node *n, int buffer, ir_type t);
+void lw_bind(struct lw *lw, struct kn_steps *to, const struct ir_node *n, enum tcc_step_kind how, int buffer, int nsyms, ir_expr *syms);
+
+/* -- control.c: if and loop ------------------------------------------------------------------- */
+bool lw_lower_if(struct lw *lw, struct ir_node *n, struct kn_steps *to);
+bool lw_lower_loop(struct lw *lw, struct ir_node *n, struct kn_steps *to);
+
+/* -- part.c: values whose buffer is a part of a concat's -------------------------------------- */
+/* The concat in whose buffer v lies, as operand *piece; NULL: v has memory of its own. */
+struct ir_node *lw_part_of(struct lw *lw, const struct ir_value *v, int *piece);
+bool lw_is_part(struct lw *lw, const struct ir_node *n, int piece);
+/* The buffer of such a value; the rest of it is as in b. -1: it is none. */
+int lw_part_buffer(struct lw *lw, struct ir_value *v, struct kn_buffer b);
+
+/* -- scan.c: what loops collect ---------------------------------------------------------------- */
+/* Is `all`, an output that a loop collects, stored element by element while the loop runs? */
+bool lw_scan_in_place(struct lw *lw, const struct ir_value *all);
+/* Is that operand of a concat such a one (or a view of it), whose elements are stored in the concat's buffer? */
+bool lw_scan_is_piece(struct lw *lw, const struct ir_node *n, int piece);
+/* The kernel that stores one element, for the end of the loop's body; NULL: it can't be built. */
+struct lw_group *lw_scan_group(struct lw *lw, struct ir_value *all);
+
+/* -- collective.c: steps that are started, and waits for them ---------------------------------- */
+bool lw_lower_collective(struct lw *lw, struct ir_node *n, struct kn_steps *to);
+void lw_place_waits(struct lw *lw, struct kn_steps *steps);
+
+/* -- commit.c: moves writes of state behind the last step that may fail ----------------------- */
+void lw_commit_last(struct lw *lw, struct kn_steps *steps);
+bool lw_may_fail(const struct kn_step *s);               /* for the sake of data or memory */
+
+/* -- memory.c: lifetimes, ALLOC and FREE steps, offsets in the arena ---------------------------- */
+bool lw_plan_memory(struct ir_ctx *ctx, struct kn_program *p, struct kn_entry *e);
+
+#endif

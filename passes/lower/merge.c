@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * merge.c - launches of elementwise kernels over the same points become one launch (horizontal fusion). Groups have one
+ * root each (group.c), so values that are computed from the same operands, or one from another that is stored as
+ * well, start as kernels of their own: an optimizer's moments and its parameter, a gate's several gradients. Run together they
+ * read each operand once, and what the first stores the second need not load.
+ *
+ * The second launch moves up to the first, so nothing in between may write what it reads or touch what it writes.
+ */
+#include "passes/lower/lower_int.h"
+
+#include <string.h>
+
+enum { WINDOW = 64, MAX_OPERANDS = 24, MAX_INSNS = 400 };
+
+/* One point at a time, nothing summed, nothing private. */
+static bool is_map(const struct kn_step *s)
+{
+    if (s->kind != TCC_STEP_LAUNCH || s->nregions || s->kernel->nstages != 1 || s->kernel->stages[0].inner)
+        return false;
+    for (int i = 0; i < s->kernel->noperands; i++)
+        if (s->kernel->operands[i].use == KN_TEMP || s->kernel->operands[i].use == KN_INOUT)
+            return false;
+    return true;
+}
+
+static bool same_points(const struct kn_kernel *a, const struct kn_kernel *b)
+{
+    for (int d = 0; d < a->ndims && d < b->ndims; d++)
+        if (a->dims[d].var != b->dims[d].var || a->dims[d].extent != b->dims[d].extent ||
+            a->dims[d].role != b->dims[d].role)
+            return false;
+    return a->ndims == b->ndims;
+}
+
+/* Arguments and operands correspond: these kernels have no TEMPs. */
+static bool writes(const struct kn_step *s, int arg)
+{
+    switch (s->kind) {
+    case TCC_STEP_LAUNCH: {
+        int operand = -1;
+        for (int n = 0; n <= arg; n++)
+            do
+                operand++;
+            while (s->kernel->operands[operand].use == KN_TEMP);
+        return s->kernel->operands[operand].use != KN_IN;
+    }
+    case TCC_STEP_COPY: return arg == 1;
+    case TCC_STEP_LIB: return arg >= s->nin;
+    default: return true;
+    }
+}
+
+/* May `later` be moved up across s? */
+static bool crosses(const struct lw *lw, const struct kn_step *later, const struct kn_step *s)
+{
+    if (s->nregions || (s->kind != TCC_STEP_LAUNCH && s->kind != TCC_STEP_COPY && s->kind != TCC_STEP_LIB))
+        return false;
+    for (int a = 0; a < later->nargs; a++)
+        for (int b = 0; b < s->nargs; b++)
+            if (lw_storage(lw, later->args[a]) == lw_storage(lw, s->args[b]) && (writes(later, a) || writes(s, b)))
+                return false;
+    return true;
+}
+
+static bool same_shape(const struct kn_operand *a, const struct kn_operand *b)
+{
+    return a->rank == b->rank && a->dtype == b->dtype &&
+           memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
+}
+
+/* The only store to an operand; NULL: several. */
+static const struct kn_insn *store_to(const struct kn_kernel *k, int operand)
+{
+    const struct kn_insn *found = NULL;
+    for (int i = 0; i < k->ninsns; i++)
+        if (k->insns[i].code == KN_STORE && k->insns[i].operand == operand) {
+            if (found)
+                return NULL;
+            found = &k->insns[i];
+        }
+    return found;
+}
+
+/* Do all of b's accesses to its operand `y` happen at the point at which a accesses its operand `x`, whole and unguarded? */
+static bool at_same_points(const struct kn_kernel *a, int x, const struct kn_kernel *b, int y)
+{
+    if (!same_shape(&a->operands[x], &b->operands[y]))
+        return false;
+    for (int i = 0; i < a->ninsns; i++) {
+        const struct kn_insn *p = &a->insns[i];
+        if ((p->code != KN_LOAD && p->code != KN_STORE) || p->operand != x)
+            continue;
+        for (int j = 0; j < b->ninsns; j++) {
+            const struct kn_insn *q = &b->insns[j];
+            if ((q->code == KN_LOAD || q->code == KN_STORE) && q->operand == y &&
+                (!lw_same_index(p, q) || p->nguards || q->nguards))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Do the two read something in common, or the second what the first writes? Conflicts end it (false). */
+static bool worth_merging(const struct lw *lw, const struct kn_step *a, const struct kn_step *b)
+{
+    bool shared = false;
+    for (int i = 0; i < a->nargs; i++)
+        for (int j = 0; j < b->nargs; j++) {
+            if (lw_storage(lw, a->args[i]) != lw_storage(lw, b->args[j]))
+                continue;
+            if (writes(a, i) || writes(b, j)) {
+                if (writes(b, j) || a->args[i] != b->args[j] || !store_to(a->kernel, i) ||
+                    !at_same_points(a->kernel, i, b->kernel, j))
+                    return false;
+                shared = true;
+            } else if (same_shape(&a->kernel->operands[i], &b->kernel->operands[j])) {
+                int64_t n;
+                shared = shared || !ir_is_const(lw->buffers.at[b->args[j]].bytes, &n) || n > 64;
+            }
+        }
+    return shared;
+}
+
+static bool fits(const struct kn_kernel *a, const struct kn_kernel *b)
+{
+    for (int i = 0; i < b->nsizes; i++) {
+        bool known = false;
+        for (int j = 0; j < a->nsizes; j++)
+            known = known || a->sizes[j] == b->sizes[i];
+        if (!known)
+            return false;
+    }
+    return a->noperands + b->noperands <= MAX_OPERANDS && a->ninsns + b->ninsns <= MAX_INSNS;
+}
+
+/* Appends b's kernel to a's: operands that are one buffer become one, loads of what a stores become the stored value. */
+static void merge(struct lw *lw, struct kn_step *a, const struct kn_step *b)
+{
+    const struct kn_kernel *ka = a->kernel, *kb = b->kernel;
+    struct kn_kernel *k = IR_NEW(lw->ctx, struct kn_kernel);
+    int *operand = IR_NEWN(lw->ctx, kb->noperands + 1, int), *insn = IR_NEWN(lw->ctx, kb->ninsns + 1, int);
+    *k = *ka;
+    k->operands = IR_NEWN(lw->ctx, ka->noperands + kb->noperands, struct kn_operand);
+    k->insns = IR_NEWN(lw->ctx, ka->ninsns + kb->ninsns, struct kn_insn);
+    k->stages = IR_NEW(lw->ctx, struct kn_stage);
+    int *args = IR_NEWN(lw->ctx, a->nargs + b->nargs + 1, int);
+    memcpy(k->operands, ka->operands, (size_t)ka->noperands * sizeof *k->operands);
+    memcpy(k->insns, ka->insns, (size_t)ka->ninsns * sizeof *k->insns);
+    memcpy(args, a->args, (size_t)a->nargs * sizeof *args);
+    for (int j = 0; j < kb->noperands; j++) {
+        int i = 0;
+        while (i < ka->noperands && (a->args[i] != b->args[j] || !same_shape(&ka->operands[i], &kb->operands[j])))
+            i++;
+        operand[j] = i < ka->noperands ? i : k->noperands++;
+        if (operand[j] >= ka->noperands) {
+            k->operands[operand[j]] = kb->operands[j];
+            args[operand[j]] = b->args[j];
+        }
+    }
+    for (int j = 0; j < kb->ninsns; j++) {
+        struct kn_insn n = kb->insns[j];
+        for (int i = 0; i < 3; i++)
+            if (n.arg[i] >= 0)
+                n.arg[i] = insn[n.arg[i]];
+        if (n.code == KN_LOAD || n.code == KN_STORE)
+            n.operand = operand[n.operand];
+        if (n.code == KN_LOAD && n.operand < ka->noperands && ka->operands[n.operand].use == KN_OUT) {
+            insn[j] = store_to(ka, n.operand)->arg[0];
+            continue;
+        }
+        insn[j] = k->ninsns;
+        k->insns[k->ninsns++] = n;
+    }
+    k->stages[0] = (struct kn_stage){.last = k->ninsns};
+    a->kernel = k;
+    a->args = args;
+    a->nargs = k->noperands;
+    VEC_PUSH(lw->ctx, lw->kernels, k);
+}
+
+/* An earlier launch that step j can join; -1: none. */
+static int partner(const struct lw *lw, const struct kn_steps *steps, int j)
+{
+    const struct kn_step *b = &steps->at[j];
+    for (int i = j - 1; i >= 0 && j - i <= WINDOW; i--) {
+        const struct kn_step *a = &steps->at[i];
+        if (is_map(a) && same_points(a->kernel, b->kernel) && fits(a->kernel, b->kernel) && worth_merging(lw, a, b))
+            return i;
+        if (!crosses(lw, b, a))
+            return -1;
+    }
+    return -1;
+}
+
+void lw_merge_launches(struct lw *lw, struct kn_steps *steps)
+{
+    int n = 0;
+    for (int j = 0; j < steps->n; j++) {
+        for (int r = 0; r < steps->at[j].nregions; r++)
+            lw_merge_launches(lw, &steps->at[j].regions[r].steps);
+        struct kn_step s = steps->at[j];
+        steps->at[n] = s;
+        struct kn_steps done = {steps->at, n + 1, n + 1};
+        int i = is_map(&s) ? partner(lw, &done, n) : -1;
+        if (i >= 0)
+            merge(lw, &steps->at[i], &s);
+        else
+            n++;
+    }
+    steps->n = n;
+}

@@ -1,0 +1,779 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pull.c - builds kernels backwards: to compute value v at index idx, compute its operands at the indexes that v's
+ * op asks for. Moves are index arithmetic and leave no trace but the access maps; elementwise ops leave scalar
+ * instructions; a reduction opens an earlier stage. This is "inlining" in the sense of Halide (Ragan-Kelley et al.,
+ * PLDI 2013, section 3), with staged reductions on top.
+ *
+ * A group with reductions in its middle (softmax, norms) gets as outer dims those that all its reductions depend on; the
+ * remaining root dims become inner dims of its last stage. Which those are is found by building once with all dims outer.
+ */
+#include "passes/lower/lower_int.h"
+
+#include <math.h>
+#include <string.h>
+
+enum scalar_types { SAME, FLOAT, COMPARE, LOGIC, SELECT, TEST, CAST };
+static const uint8_t scalar_types[IR_NOPS] = {
+#define SCALAR(word, nargs, types, flags, body, doc) [IR_##word] = types,
+#include "ir/scalar.def"
+#undef SCALAR
+};
+
+enum tcc_dtype kb_acc_dtype(enum tcc_dtype d)
+{
+    return tcc_small_float(d) ? TCC_F32 : d;
+}
+
+/* -- Memo ------------------------------------------------------------------------------------------- */
+
+static bool same_index(const struct kb_memo *m, const void *value, int n, const ir_expr *idx, int guards)
+{
+    return m->value == value && m->guards == guards && m->nidx == n && (!n || !memcmp(m->idx, idx, n * sizeof *idx));
+}
+
+static void remember(struct kb *k, int stage, const void *value, int n, const ir_expr *idx, int id)
+{
+    ir_expr *copy = IR_NEWN(k->ctx, n ? n : 1, ir_expr);
+    for (int i = 0; i < n; i++)
+        copy[i] = idx[i];
+    VEC_PUSH(k->ctx, k->memo, (struct kb_memo){value, n, copy, k->guards, stage, id});
+}
+
+void kb_remember(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, int id)
+{
+    remember(k, stage, v, v->type->rank, idx, id);
+}
+
+static bool usable_from(const struct kb *k, int stage, int other, int id)
+{
+    const struct kb_stage *s = &k->stages.at[other];
+    if (other == stage)
+        return true;
+    if (s->each && s->each != k->stages.at[stage].each)
+        return false;
+    uint8_t code = k->insns.at[id].insn.code;
+    return s->done && (!s->inner || code == KN_REDUCE || code == KN_ARGREDUCE);
+}
+
+/* A dear value computed in an earlier stage over the same inner dims: stored there, loaded here. -1: none. */
+static int from_row_buffer(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
+{
+    uint32_t inner = k->stages.at[stage].inner;
+    if (!inner || k->guards || !v->def || !ir_is_expensive(v->def->op))
+        return -1;
+    for (int m = 0; m < k->memo.n; m++) {
+        const struct kb_memo *memo = &k->memo.at[m];
+        const struct kb_stage *from = &k->stages.at[memo->stage];
+        if (!same_index(memo, v, v->type->rank, idx, 0) || !from->done || from->inner != inner)
+            continue;
+        struct kn_operand temp = {.use = KN_TEMP, .dtype = v->type->dtype, .name = "row"};
+        ir_expr index[TCC_MAX_RANK];
+        for (int d = 0; d < k->dims.n; d++)
+            if (inner >> d & 1) {
+                if (!ir_is_const(k->dims.at[d].extent, NULL))
+                    return -1;
+                index[temp.rank] = k->dims.at[d].var;
+                temp.dims[temp.rank++] = k->dims.at[d].extent;
+            }
+        ir_expr *keep = IR_NEWN(k->ctx, temp.rank, ir_expr);
+        memcpy(keep, index, temp.rank * sizeof *keep);
+        VEC_PUSH(k->ctx, k->operands, temp);
+        VEC_PUSH(k->ctx, k->values, NULL);
+        struct kn_insn store = {.code = KN_STORE,
+                                .dtype = temp.dtype,
+                                .nargs = 1,
+                                .arg = {memo->id, -1, -1},
+                                .operand = k->operands.n - 1,
+                                .nindex = temp.rank,
+                                .index = keep};
+        kb_insn(k, memo->stage, store);
+        struct kn_insn load = {.code = KN_LOAD,
+                               .dtype = temp.dtype,
+                               .arg = {-1, -1, -1},
+                               .operand = k->operands.n - 1,
+                               .nindex = temp.rank,
+                               .index = keep};
+        return kb_insn(k, stage, load);
+    }
+    return -1;
+}
+
+/* -- Which variables an index depends on ---------------------------------------------------------------- */
+
+struct deps {
+    const struct kb *k;
+    uint32_t dims;
+    bool local; /* to a stage: an index that other stages cannot have, for it is not known before them */
+};
+
+static void note_dep(void *user, ir_expr sym)
+{
+    struct deps *d = user;
+    for (int i = 0; i < d->k->dims.n; i++)
+        if (d->k->dims.at[i].var == sym)
+            d->dims |= 1u << i;
+    for (int i = 0; i < d->k->locals.n; i++) {
+        const struct kb_stage *from = &d->k->stages.at[d->k->locals.at[i].stage];
+        if (d->k->locals.at[i].sym == sym && (from->inner || !from->done))
+            d->local = true;
+    }
+}
+
+static struct deps dependencies(const struct kb *k, int n, const ir_expr *idx)
+{
+    struct deps d = {k, 0, false};
+    for (int i = 0; i < n; i++)
+        ir_each_sym(idx[i], note_dep, &d);
+    for (int i = 0; i < k->guard_sets.at[k->guards].n; i++)
+        ir_each_sym(k->guard_sets.at[k->guards].at[i].e, note_dep, &d);
+    return d;
+}
+
+/* -- Elementwise ------------------------------------------------------------------------------------------ */
+
+/* Index of an operand that broadcasts to rank `rank`. */
+static void broadcast_index(struct kb *k, const struct ir_value *operand, const ir_expr *idx, int rank, ir_expr *out)
+{
+    int r = operand->type->rank;
+    for (int i = 0; i < r; i++)
+        out[i] = ir_is_value(operand->type->dim[i], 1) ? ir_const(k->ctx, 0) : idx[rank - r + i];
+}
+
+static int emit_body(struct kb *k, int stage, enum ir_op op, enum tcc_dtype type, const int *args)
+{
+    const struct ir_scalar_body *body = ir_scalar_body(op);
+    int *ids = IR_NEWN(k->ctx, body->nnodes, int);
+    for (int i = 0; i < body->nnodes; i++) {
+        const struct ir_scalar_node *s = &body->nodes[i];
+        if (s->kind == IR_S_ARG) {
+            ids[i] = args[s->arg[0]];
+        } else if (s->kind == IR_S_CONST) {
+            ids[i] = kb_const(k, stage, type, s->value, (int64_t)s->value);
+        } else {
+            int a[3], n = ir_scalar_body(s->op)->nargs;
+            for (int j = 0; j < n; j++)
+                a[j] = ids[s->arg[j]];
+            uint8_t t = scalar_types[s->op];
+            ids[i] = kb_scalar(k, stage, s->op, t == COMPARE || t == TEST ? TCC_BOOL : type, n, a);
+        }
+    }
+    return ids[body->nnodes - 1];
+}
+
+static int pull_map(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
+{
+    const struct ir_node *n = v->def;
+    int args[3];
+    uint8_t types = scalar_types[n->op];
+    /* First what does not vary within the stage: it may open stages, whose values the other operands can then share. */
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < n->nin; i++) {
+            struct ir_value *x = n->in[i].value;
+            ir_expr at[TCC_MAX_RANK];
+            broadcast_index(k, x, idx, v->type->rank, at);
+            bool varies = dependencies(k, x->type->rank, at).dims & k->stages.at[stage].inner;
+            if (varies != (pass == 1))
+                continue;
+            args[i] = kb_value(k, stage, x, at);
+            enum tcc_dtype d = x->type->dtype;
+            if (types != CAST && types != SELECT && tcc_small_float(d))
+                args[i] = kb_cast(k, stage, args[i], TCC_F32);
+        }
+    enum tcc_dtype out = v->type->dtype;
+    if (types == CAST) {
+        int id = kb_scalar(k, stage, IR_cast, out, 1, args);
+        const char *mode = ir_get_s(n, IR_ATTR_round_mode, "up");
+        k->insns.at[id].insn.ivalue = (ir_get_i(n, IR_ATTR_saturate, 1) ? 0 : 1) + (!strcmp(mode, "down")      ? 2
+                                                                                    : !strcmp(mode, "nearest") ? 4
+                                                                                                               : 0);
+        return id;
+    }
+    if (types == SELECT)
+        return kb_scalar(k, stage, IR_select, out, 3, args);
+    enum tcc_dtype in = n->in[0].value->type->dtype;
+    enum tcc_dtype computed = types == COMPARE || types == TEST ? TCC_BOOL : tcc_small_float(in) ? TCC_F32 : in;
+    int id;
+    if (ir_scalar_body(n->op)->primitive)
+        id = kb_scalar(k, stage, n->op, computed, n->nin, args);
+    else
+        id = emit_body(k, stage, n->op, computed, args);
+    return kb_cast(k, stage, id, out);
+}
+
+/* -- Moves ---------------------------------------------------------------------------------------------------- */
+
+/* Is v evaluated in this kernel (rather than loaded)? */
+static bool is_here(const struct kb *k, const struct ir_value *v)
+{
+    const struct lw_group *g = k->group;
+    if (!v->def || v->def->op == IR_constant)
+        return false;
+    if ((v == g->value && v->def == g->root) || v == g->also)
+        return true;
+    return !k->lw->stored[v->id] && (lw_is_view(v->def) || lw_in_group(k->lw, v->def, g));
+}
+
+static int pull_reshape(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
+{
+    struct ir_value *x = v->def->in[0].value;
+    ir_expr at[TCC_MAX_RANK];
+    /* Reshapes of a value that lies plainly in memory: the same memory, read with the last one's dims. */
+    while (is_here(k, x) && x->def->op == IR_reshape && x != k->group->value)
+        x = x->def->in[0].value;
+    if (!is_here(k, x) && !k->lw->layout[x->id] && !ir_splat_f(x, &(double){0}))
+        return kb_load_as(k, stage, x, v->type, idx);
+    x = v->def->in[0].value;
+    lw_reshape_index(k->ctx, v->type, x->type, idx, at);
+    return kb_value(k, stage, x, at);
+}
+
+static int pull_pad(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
+{
+    const struct ir_node *n = v->def;
+    struct ir_value *x = n->in[0].value;
+    const struct ir_attr *before = ir_attr(n, IR_ATTR_before);
+    const char *mode = ir_get_s(n, IR_ATTR_mode, "constant");
+    struct ir_ctx *ctx = k->ctx;
+    ir_expr at[TCC_MAX_RANK], zero = ir_const(ctx, 0);
+    struct kn_guard guards[TCC_MAX_RANK];
+    int nguards = 0;
+    for (int i = 0; i < v->type->rank; i++) {
+        ir_expr d = x->type->dim[i], e = ir_sub(ctx, idx[i], before->exprs[i]);
+        at[i] = e;
+        if (v->type->dim[i] == d)
+            continue;
+        if (!strcmp(mode, "constant")) {
+            guards[nguards++] = (struct kn_guard){e, zero, d};
+        } else if (!strcmp(mode, "edge")) {
+            at[i] = ir_max(ctx, zero, ir_min(ctx, e, ir_addc(ctx, d, -1)));
+        } else if (!strcmp(mode, "wrap")) {
+            at[i] = ir_mod(ctx, e, d);
+        } else { /* reflect: period 2(d-1); |e| folded back */
+            ir_expr last = ir_addc(ctx, d, -1), period = ir_max(ctx, ir_const(ctx, 1), ir_mulc(ctx, last, 2));
+            ir_expr m = ir_mod(ctx, e, period);
+            at[i] = ir_min(ctx, m, ir_max(ctx, zero, ir_sub(ctx, period, m)));
+        }
+    }
+    if (!nguards)
+        return kb_value(k, stage, x, at);
+    int otherwise;
+    if (n->nin > 1 && n->in[1].value)
+        otherwise = kb_value(k, stage, n->in[1].value, NULL);
+    else
+        otherwise = kb_const(k, stage, v->type->dtype, 0, 0);
+    int saved = kb_push_guards(k, nguards, guards);
+    if (k->guards == saved)
+        return kb_value(k, stage, x, at);
+    int id = kb_value(k, stage, x, at);
+    k->guards = saved;
+    struct kn_insn *insn = &k->insns.at[id].insn, *other = &k->insns.at[otherwise].insn;
+    bool zero_pad = other->code == KN_CONST && other->fvalue == 0 && !signbit(other->fvalue) && other->ivalue == 0;
+    if (insn->code == KN_LOAD && zero_pad)
+        return id;
+    int args[3] = {kb_inside(k, stage, nguards, guards), id, otherwise};
+    return kb_scalar(k, stage, IR_select, v->type->dtype, 3, args);
+}
+
+/* The symbol that stands for the value of integer instruction `id` as an index in [0, bound). */
+static ir_expr index_symbol(struct kb *k, int stage, int id, ir_expr bound)
+{
+    for (int i = 0; i < k->insns.n; i++) {
+        const struct kn_insn *insn = &k->insns.at[i].insn;
+        if (insn->code == KN_INDEX && insn->arg[0] == id && insn->bound == bound &&
+            usable_from(k, stage, k->insns.at[i].stage, i))
+            return insn->expr;
+    }
+    const struct kn_insn *known = &k->insns.at[id].insn;
+    int64_t limit;
+    if (known->code == KN_CONST && ir_is_const(bound, &limit)) {
+        int64_t v = known->ivalue < 0 ? known->ivalue + limit : known->ivalue;
+        if (v >= 0 && v < limit)
+            return ir_const(k->ctx, v);
+    }
+    if (known->code == KN_EXPR && ir_expr_le(k->ctx, ir_const(k->ctx, 0), known->expr) == IR_YES &&
+        ir_expr_le(k->ctx, ir_addc(k->ctx, known->expr, 1), bound) == IR_YES)
+        return known->expr;
+    if (k->stages.at[stage].each && k->stages.at[stage].inner)
+        k->failed = "attention's products read by an indirect index"; /* targets walk their operands */
+    int64_t hi;
+    ir_expr sym = ir_fresh(k->ctx, "g", 0, ir_is_const(bound, &hi) && hi > 0 ? hi - 1 : INT64_C(1) << 40);
+    VEC_PUSH(k->ctx, k->locals, (__typeof__(*k->locals.at)){sym, stage});
+    kb_insn(k, stage,
+            (struct kn_insn){
+                .code = KN_INDEX, .dtype = TCC_I64, .nargs = 1, .arg = {id, -1, -1}, .expr = sym, .bound = bound});
+    return sym;
+}
+
+static int pull_gather(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
+{
+    const struct ir_node *n = v->def;
+    struct ir_value *x = n->in[0].value, *index = n->in[1].value;
+    int axis = ir_get_i(n, IR_ATTR_axis, 0), q = index->type->rank;
+    ir_expr at[TCC_MAX_RANK];
+    int id = kb_value(k, stage, index, idx + axis);
+    ir_expr sym = index_symbol(k, stage, id, x->type->dim[axis]);
+    for (int i = 0; i < x->type->rank; i++)
+        at[i] = i < axis ? idx[i] : i == axis ? sym : idx[i + q - 1];
+    return kb_value(k, stage, x, at);
+}
+
+static int pull_gather_elements(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
+{
+    const struct ir_node *n = v->def;
+    struct ir_value *x = n->in[0].value;
+    int axis = ir_get_i(n, IR_ATTR_axis, 0);
+    ir_expr at[TCC_MAX_RANK];
+    int id = kb_value(k, stage, n->in[1].value, idx);
+    for (int i = 0; i < x->type->rank; i++)
+        at[i] = i == axis ? index_symbol(k, stage, id, x->type->dim[axis]) : idx[i];
+    return kb_value(k, stage, x, at);
+}
+
+static int pull_gather_nd(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
+{
+    const struct ir_node *n = v->def;
+    struct ir_value *x = n->in[0].value, *index = n->in[1].value;
+    int batch = ir_get_i(n, IR_ATTR_batch_dims, 0), q = index->type->rank;
+    int64_t depth = ir_const_or(index->type->dim[q - 1], 0);
+    ir_expr at[TCC_MAX_RANK], sub[TCC_MAX_RANK];
+    for (int i = 0; i < q - 1; i++)
+        sub[i] = idx[i];
+    for (int i = 0; i < batch; i++)
+        at[i] = idx[i];
+    for (int64_t d = 0; d < depth; d++) {
+        sub[q - 1] = ir_const(k->ctx, d);
+        int id = kb_value(k, stage, index, sub);
+        at[batch + d] = index_symbol(k, stage, id, x->type->dim[batch + d]);
+    }
+    for (int i = batch + depth; i < x->type->rank; i++)
+        at[i] = idx[q - 1 + i - (batch + depth)];
+    return kb_value(k, stage, x, at);
+}
+
+static int pull_concat(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
+{
+    const struct ir_node *n = v->def;
+    int axis = ir_get_i(n, IR_ATTR_axis, 0), result = -1;
+    ir_expr offset = ir_const(k->ctx, 0), at[TCC_MAX_RANK];
+    for (int i = 0; i < v->type->rank; i++)
+        at[i] = idx[i];
+    int64_t shift, size;
+    if (lw_rolls(n, &shift, &size)) {
+        at[axis] = ir_mod(k->ctx, ir_addc(k->ctx, idx[axis], shift), ir_const(k->ctx, size));
+        return kb_value(k, stage, n->in[0].value->def->in[0].value, at);
+    }
+    for (int i = 0; i < n->nin; i++) {
+        struct ir_value *x = n->in[i].value;
+        at[axis] = ir_sub(k->ctx, idx[axis], offset);
+        struct kn_guard g = {at[axis], ir_const(k->ctx, 0), x->type->dim[axis]};
+        int saved = kb_push_guards(k, 1, &g);
+        int id = kb_value(k, stage, x, at);
+        k->guards = saved;
+        if (result < 0) {
+            result = id;
+        } else {
+            int args[3] = {kb_inside(k, stage, 1, &g), id, result};
+            result = kb_scalar(k, stage, IR_select, v->type->dtype, 3, args);
+        }
+        offset = ir_add(k->ctx, offset, x->type->dim[axis]);
+    }
+    return result;
+}
+
+static int pull_dims(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
+{
+    const struct ir_attr *a = ir_attr(v->def, IR_ATTR_exprs);
+    int64_t at;
+    if (v->type->rank == 0)
+        return kb_expr(k, stage, TCC_I64, a->exprs[0]);
+    if (ir_is_const(idx[0], &at) && at >= 0 && at < a->n)
+        return kb_expr(k, stage, TCC_I64, a->exprs[at]);
+    int result = kb_expr(k, stage, TCC_I64, a->exprs[0]);
+    for (int i = 1; i < a->n; i++) {
+        int where[2] = {kb_expr(k, stage, TCC_I64, idx[0]), kb_const(k, stage, TCC_I64, i, i)};
+        int args[3] = {kb_scalar(k, stage, IR_eq, TCC_BOOL, 2, where), kb_expr(k, stage, TCC_I64, a->exprs[i]), result};
+        result = kb_scalar(k, stage, IR_select, TCC_I64, 3, args);
+    }
+    return result;
+}
+
+static int pull_move(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
+{
+    const struct ir_node *n = v->def;
+    struct ir_value *x = n->nin ? n->in[0].value : NULL;
+    ir_expr at[TCC_MAX_RANK];
+    const struct ir_attr *a;
+    switch (n->op) {
+    case IR_relayout: return kb_value(k, stage, x, idx);
+    case IR_reshape: return pull_reshape(k, stage, v, idx);
+    case IR_transpose:
+        a = ir_attr(n, IR_ATTR_perm);
+        for (int i = 0; i < a->n; i++)
+            at[a->ints[i]] = idx[i];
+        return kb_value(k, stage, x, at);
+    case IR_expand: broadcast_index(k, x, idx, v->type->rank, at); return kb_value(k, stage, x, at);
+    case IR_slice:
+        for (int i = 0; i < v->type->rank; i++)
+            at[i] = ir_add(k->ctx, ir_attr(n, IR_ATTR_starts)->exprs[i],
+                           ir_mul(k->ctx, idx[i], ir_attr(n, IR_ATTR_steps)->exprs[i]));
+        return kb_value(k, stage, x, at);
+    case IR_iota: return kb_expr(k, stage, v->type->dtype, idx[ir_get_i(n, IR_ATTR_axis, 0)]);
+    case IR_dim:
+    case IR_dims: return pull_dims(k, stage, v, idx);
+    case IR_pad: return pull_pad(k, stage, v, idx);
+    case IR_gather: return pull_gather(k, stage, v, idx);
+    case IR_gather_elements: return pull_gather_elements(k, stage, v, idx);
+    case IR_gather_nd: return pull_gather_nd(k, stage, v, idx);
+    case IR_concat: return pull_concat(k, stage, v, idx);
+    default: k->failed = "not a move"; return 0;
+    }
+}
+
+/* -- Reductions ---------------------------------------------------------------------------------------------- */
+
+/* Inner dims of those extents: existing ones where possible, so that stages share row buffers. */
+static uint32_t inner_dims(struct kb *k, int n, const ir_expr *extents, int *dims)
+{
+    uint32_t set = 0;
+    for (int i = 0; i < n; i++) {
+        dims[i] = -1;
+        for (int d = 0; d < k->dims.n && dims[i] < 0; d++)
+            if (k->dims.at[d].role == KN_INNER && k->dims.at[d].extent == extents[i] && !(set >> d & 1) &&
+                (!i || d > dims[i - 1]))
+                dims[i] = d;
+        if (dims[i] < 0)
+            dims[i] = kb_dim(k, extents[i], KN_INNER);
+        set |= 1u << dims[i];
+    }
+    return set;
+}
+
+static int pull_reduce(struct kb *k, struct ir_value *v, const ir_expr *idx)
+{
+    const struct ir_node *n = v->def;
+    struct ir_value *x = n->in[0].value;
+    bool keep = ir_get_i(n, IR_ATTR_keepdims, 0), arg = n->op == IR_argmax || n->op == IR_argmin;
+    const struct ir_attr *axes = ir_attr(n, arg ? IR_ATTR_axis : IR_ATTR_axes);
+    struct deps deps = dependencies(k, v->type->rank, idx);
+    if (deps.local)
+        k->failed = "reduction behind an indirect index";
+    for (int d = 0; d < k->dims.n; d++)
+        if ((deps.dims >> d & 1) && k->dims.at[d].role == KN_INNER)
+            k->failed = "a reduction for every tap or summand of another";
+    if (!k->have_reduce) {
+        k->have_reduce = true;
+        k->reduce_outer = deps.dims;
+    } else if (k->reduce_outer != deps.dims) {
+        k->failed = "reductions over different rows";
+    }
+    if (k->failed)
+        return 0;
+    ir_expr extents[TCC_MAX_RANK], at[TCC_MAX_RANK];
+    int dims[TCC_MAX_RANK], nreduced = 0, o = 0;
+    bool reduced[TCC_MAX_RANK] = {false};
+    for (int i = 0; i < (arg ? 1 : axes->n); i++)
+        reduced[arg ? axes->i : axes->ints[i]] = true;
+    for (int i = 0; i < x->type->rank; i++)
+        if (reduced[i])
+            extents[nreduced++] = x->type->dim[i];
+    uint32_t inner = inner_dims(k, nreduced, extents, dims);
+    nreduced = 0;
+    for (int i = 0; i < x->type->rank; i++) {
+        if (reduced[i]) {
+            at[i] = k->dims.at[dims[nreduced++]].var;
+            o += keep;
+        } else {
+            at[i] = idx[o++];
+        }
+    }
+    int stage = kb_stage_new(k, inner);
+    int id = kb_value(k, stage, x, at);
+    struct kn_insn insn = {.nargs = 1, .arg = {id, -1, -1}};
+    if (arg) {
+        insn.code = KN_ARGREDUCE;
+        insn.dtype = TCC_I64;
+        insn.reducer = n->op == IR_argmax ? KN_MAX : KN_MIN;
+        insn.ivalue = ir_get_i(n, IR_ATTR_last, 0);
+        insn.arg[1] = kb_expr(k, stage, TCC_I64, at[axes->i]);
+        insn.nargs = 2;
+    } else {
+        insn.code = KN_REDUCE;
+        insn.dtype = kb_acc_dtype(x->type->dtype);
+        insn.reducer = n->op == IR_reduce_sum    ? KN_SUM
+                       : n->op == IR_reduce_prod ? KN_PROD
+                       : n->op == IR_reduce_max  ? KN_MAX
+                                                 : KN_MIN;
+        insn.arg[0] = kb_cast(k, stage, id, insn.dtype);
+    }
+    id = kb_insn(k, stage, insn);
+    kb_stage_end(k, stage);
+    kb_remember(k, stage, v, idx, id);
+    return id;
+}
+
+/* -- The recursion ---------------------------------------------------------------------------------------------- */
+
+static bool is_reduce(const struct ir_node *n)
+{
+    return ir_op_info(n->op)->kind == IR_K_REDUCE;
+}
+
+static bool constant_at(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, int *id)
+{
+    const struct ir_tensor *t = ir_const_of(v);
+    if (!t || (k->operand_only && t->nelems != 1)) /* a contraction stays one, even with weights that are all equal */
+        return false;
+    int64_t linear = 0, at;
+    if (!t->splat && t->nelems != 1) {
+        if (t->nelems > 4096)
+            return false;
+        for (int i = 0; i < t->rank; i++) {
+            if (!ir_is_const(idx[i], &at) || at < 0 || at >= t->dims[i])
+                return false;
+            linear = linear * t->dims[i] + at;
+        }
+    }
+    const void *p = ir_tensor_at(t, linear);
+    enum tcc_class class = tcc_dtype_class(t->dtype);
+    if (class == TCC_CLASS_COMPLEX || class == TCC_CLASS_STRING)
+        return false;
+    double f = tcc_load_f64(t->dtype, p);
+    *id = kb_const(k, stage, t->dtype, f, class == TCC_CLASS_FLOAT ? 0 : tcc_load_i64(t->dtype, p));
+    return true;
+}
+
+static int pull_node(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
+{
+    const struct ir_node *n = v->def;
+    if (is_reduce(n)) {
+        int id = pull_reduce(k, v, idx);
+        return k->failed ? 0 : kb_cast(k, stage, id, v->type->dtype);
+    }
+    enum ir_kind kind = ir_op_info(n->op)->kind;
+    if (kind == IR_K_MAP) {
+        /* Numbers that are made into bytes are stored as such: they are read often. */
+        bool quantises = n->op == IR_cast && tcc_is_float(n->in[0].value->type->dtype) && tcc_is_int(v->type->dtype);
+        if (k->operand_only && (n->op != IR_cast || quantises)) {
+            k->failed = "computation in an operand of a contraction";
+            return 0;
+        }
+        return pull_map(k, stage, v, idx);
+    }
+    /* Bytes, and pairs of bf16: paddings with other values than zeros, or such that are there so that groups have no guards. */
+    bool grouped = tcc_dtype_bytes((enum tcc_dtype)v->type->dtype) == 1 ||
+                   (v->type->dtype == TCC_BF16 && k->lw->machine->bf16_group > 1);
+    if (k->operand_only && n->op == IR_pad && grouped) {
+        k->failed = "a padding of values that are multiplied in groups";
+        return 0;
+    }
+    if (kind == IR_K_MOVE || kind == IR_K_SOURCE)
+        return pull_move(k, stage, v, idx);
+    k->failed = "an op that stands alone";
+    return 0;
+}
+
+int kb_value(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
+{
+    int id, rank = v->type->rank;
+    if (k->failed)
+        return 0;
+    for (int m = 0; m < k->memo.n; m++)
+        if (same_index(&k->memo.at[m], v, rank, idx, k->guards) &&
+            usable_from(k, stage, k->memo.at[m].stage, k->memo.at[m].id)) {
+            id = k->memo.at[m].id;
+            /* A reduction's value has the accumulator's type until it is read. */
+            return kb_cast(k, stage, id, v->type->dtype);
+        }
+    /* An anchor's value is the accumulator, whatever guards its reader stands behind. */
+    for (int m = 0; k->group->anchor && v == k->group->anchor->out[0] && m < k->memo.n; m++)
+        if (same_index(&k->memo.at[m], v, rank, idx, k->memo.at[m].guards))
+            return k->memo.at[m].id;
+    if (constant_at(k, stage, v, idx, &id))
+        return id;
+    bool here = is_here(k, v);
+    /* What depends on outer dims only is computed once per outer point, in a stage of its own. */
+    struct deps deps = dependencies(k, rank, idx);
+    uint32_t inner = k->stages.at[stage].inner;
+    bool hoist = here && inner && !k->operand_only && !deps.local && !(deps.dims & inner) && !is_reduce(v->def) &&
+                 ir_op_info(v->def->op)->kind == IR_K_MAP;
+    if (hoist && !k->guards) {
+        int outer = kb_stage_new(k, 0);
+        id = kb_value(k, outer, v, idx);
+        kb_stage_end(k, outer);
+        return id;
+    }
+    if (!here) {
+        id = kb_load(k, stage, v, idx);
+    } else {
+        id = from_row_buffer(k, stage, v, idx);
+        if (id < 0)
+            id = pull_node(k, stage, v, idx);
+    }
+    if (!(here && is_reduce(v->def)))
+        remember(k, stage, v, rank, idx, id);
+    return id;
+}
+
+/* -- Groups without an anchor ---------------------------------------------------------------------------------------- */
+
+/* The logical index of an element from the variables of the physical axes. */
+void kb_logical_index(struct kb *k, ir_type t, kn_layout l, const ir_expr *physical, ir_expr *logical)
+{
+    if (!l) {
+        for (int i = 0; i < t->rank; i++)
+            logical[i] = physical[i];
+        return;
+    }
+    for (int i = 0; i < t->rank; i++)
+        logical[i] = ir_const(k->ctx, 0);
+    for (int p = 0; p < l->naxes; p++)
+        logical[l->at[p].axis] = ir_add(k->ctx, logical[l->at[p].axis], ir_mulc(k->ctx, physical[p], l->at[p].div));
+}
+
+/* Variables for the physical axes of v: outer ones where the mask says so (by physical axis), else inner. */
+static uint32_t root_index(struct kb *k, struct ir_value *v, uint32_t outer, ir_expr *logical, uint32_t *axes)
+{
+    ir_expr dims[TCC_MAX_RANK], physical[TCC_MAX_RANK];
+    kn_layout l = k->lw->layout[v->id];
+    int n = kn_physical_dims(k->ctx, v->type, l, dims);
+    uint32_t inner = 0;
+    for (int role = KN_OUTER; role <= KN_INNER; role++)
+        for (int p = 0; p < n; p++) {
+            if ((role == KN_OUTER) != (outer >> p & 1))
+                continue;
+            if (ir_is_value(dims[p], 1)) {
+                physical[p] = ir_const(k->ctx, 0);
+                continue;
+            }
+            int d = kb_dim(k, dims[p], role);
+            axes[d] = p;
+            if (role == KN_INNER)
+                inner |= 1u << d;
+            physical[p] = k->dims.at[d].var;
+        }
+    kb_logical_index(k, v->type, l, physical, logical);
+    return inner;
+}
+
+/* Guards that keep a padded index inside the logical dims. */
+static int padding_guards(struct kb *k, struct ir_value *v, const ir_expr *idx, struct kn_guard *guards)
+{
+    int n = 0;
+    if (!k->lw->layout[v->id])
+        return 0;
+    for (int i = 0; i < v->type->rank; i++)
+        if (ir_expr_le(k->ctx, ir_addc(k->ctx, idx[i], 1), v->type->dim[i]) != IR_YES)
+            guards[n++] = (struct kn_guard){idx[i], ir_const(k->ctx, 0), v->type->dim[i]};
+    return n;
+}
+
+/* Stores v, worked out at idx, as element `at` of `to`; zeros in its padding. */
+static void store_value(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, struct ir_value *to,
+                        const ir_expr *at)
+{
+    struct kn_guard guards[TCC_MAX_RANK] = {{0}};
+    int n = padding_guards(k, v, idx, guards), saved = kb_push_guards(k, n, guards);
+    int id = kb_value(k, stage, v, idx);
+    k->guards = saved;
+    if (n) {
+        int args[3] = {kb_inside(k, stage, n, guards), id, kb_const(k, stage, v->type->dtype, 0, 0)};
+        id = kb_scalar(k, stage, IR_select, v->type->dtype, 3, args);
+    }
+    kb_store(k, stage, to, at, id);
+}
+
+/* The root's value at idx, stored: into its own buffer, or its piece of a concat; a cast of it beside it. */
+void kb_store_root(struct kb *k, int stage, const struct lw_group *g, const ir_expr *idx)
+{
+    struct ir_value *v = g->value;
+    ir_expr at[TCC_MAX_RANK];
+    for (int i = 0; i < v->type->rank; i++)
+        at[i] = g->into ? ir_add(k->ctx, ir_mulc(k->ctx, idx[i], g->into_step[i]), g->into_offset[i]) : idx[i];
+    store_value(k, stage, v, idx, g->into ? g->into : v, at);
+    if (g->also)
+        store_value(k, stage, g->also, idx, g->also, idx);
+}
+
+static bool build_scan(struct kb *k, struct lw_group *g)
+{
+    struct ir_value *v = g->value, *x = g->root->in[0].value;
+    int axis = ir_get_i(g->root, IR_ATTR_axis, 0);
+    ir_expr idx[TCC_MAX_RANK];
+    uint32_t axes[KN_MAX_DIMS];
+    root_index(k, v, ~(1u << axis), idx, axes);
+    if (ir_is_const(idx[axis], NULL)) {
+        int d = kb_dim(k, v->type->dim[axis], KN_INNER);
+        idx[axis] = k->dims.at[d].var;
+    }
+    int stage = kb_stage_new(k, 1u << (k->dims.n - 1));
+    if (ir_get_i(g->root, IR_ATTR_reverse, 0))
+        idx[axis] = ir_sub(k->ctx, ir_addc(k->ctx, v->type->dim[axis], -1), idx[axis]);
+    int id = kb_value(k, stage, x, idx);
+    struct kn_insn insn = {.code = KN_RUNNING,
+                           .dtype = kb_acc_dtype(v->type->dtype),
+                           .nargs = 1,
+                           .reducer = g->root->op == IR_cumsum ? KN_SUM : KN_PROD,
+                           .ivalue = ir_get_i(g->root, IR_ATTR_exclusive, 0)};
+    insn.arg[0] = kb_cast(k, stage, id, insn.dtype);
+    id = kb_cast(k, stage, kb_insn(k, stage, insn), v->type->dtype);
+    kb_store(k, stage, v, idx, id);
+    kb_stage_end(k, stage);
+    return !k->failed;
+}
+
+bool lw_build_pull(struct kb *k, struct lw_group *g)
+{
+    struct ir_value *v = g->value;
+    if (v->def == g->root && ir_op_info(g->root->op)->kind == IR_K_SCAN)
+        return build_scan(k, g);
+    uint32_t outer = ~0u;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        ir_expr idx[TCC_MAX_RANK];
+        uint32_t axes[KN_MAX_DIMS] = {0};
+        uint32_t inner = root_index(k, v, outer, idx, axes);
+        int nroot = k->dims.n;
+        int stage = kb_stage_new(k, inner);
+        kb_store_root(k, stage, g, idx);
+        kb_stage_end(k, stage);
+        uint32_t all = nroot ? (uint32_t)((UINT64_C(1) << nroot) - 1) : 0;
+        if (attempt || k->failed || !k->have_reduce || (k->reduce_outer & all) == all)
+            return !k->failed;
+        /* Again, with only the dims that the reductions depend on as outer ones. */
+        uint32_t wanted = 0;
+        for (int d = 0; d < nroot; d++)
+            if (k->reduce_outer >> d & 1)
+                wanted |= 1u << axes[d];
+        outer = wanted;
+        struct lw *lw = k->lw;
+        kb_init(k, lw, g);
+    }
+    return false;
+}
+
+static enum tcc_dtype partial_of(const struct ir_node *n)
+{
+    const struct ir_attr *a = ir_attr(n, IR_ATTR_partial);
+    return a ? a->dtype : TCC_NONE;
+}
+
+bool lw_build(struct lw *lw, struct lw_group *g)
+{
+    struct kb k;
+    kb_init(&k, lw, g);
+    if (g->updates)
+        return lw_build_scatter(lw, g);
+    bool ok = g->anchor ? lw_build_anchor(&k, g) : lw_build_pull(&k, g);
+    g->kernel = ok ? kb_finish(&k, g) : NULL;
+    if (!g->kernel)
+        return false;
+    g->kernel->kind = ir_op_info((g->anchor ? g->anchor : g->root)->op)->kind;
+    if (!g->anchor && k.have_reduce)
+        g->kernel->kind = IR_K_REDUCE;
+    if (g->kernel->kind != IR_K_WINDOW && g->kernel->kind != IR_K_ATTENTION && lw->fuse)
+        lw_collapse(lw, g->kernel);
+    lw_find_contraction(g->kernel);
+    if (g->anchor && g->kernel->contraction.present)
+        g->kernel->contraction.partial = partial_of(g->anchor);
+    return true;
+}

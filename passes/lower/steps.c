@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * steps.c - a function becomes an entry point of the plan: buffers for stored values, a step for every launch and
+ * every node that is no kernel, and the binding of symbols whose value is known at run time only.
+ *
+ * Values: a ranked tensor has a buffer (arena, or *dynamic* where its size depends on such a symbol); everything else is an
+ * object. Symbols are numbered by *level*: 0 when the inputs are bound; each node that binds new ones makes a level of its
+ * own, whose expressions an EVAL step computes right after it.
+ */
+#include "passes/lower/lower_int.h"
+
+#include <string.h>
+
+/* -- Symbols ------------------------------------------------------------------------------------------- */
+
+struct levels {
+    const struct lw *lw;
+    int level;
+};
+
+static void note_level(void *user, ir_expr sym)
+{
+    struct levels *l = user;
+    for (int i = 0; i < l->lw->known.n; i++)
+        if (l->lw->known.at[i] == sym) {
+            if (l->level >= 0 && l->lw->levels.at[i] > l->level)
+                l->level = l->lw->levels.at[i];
+            return;
+        }
+    l->level = -1;
+}
+
+/* -1: a symbol is not bound yet. */
+int lw_level(const struct lw *lw, ir_expr e)
+{
+    struct levels l = {lw, 0};
+    ir_each_sym(e, note_level, &l);
+    return l.level;
+}
+
+bool lw_bound(const struct lw *lw, ir_expr e)
+{
+    return lw_level(lw, e) >= 0;
+}
+
+bool lw_type_bound(const struct lw *lw, ir_type t)
+{
+    for (int i = 0; i < t->rank; i++)
+        if (!lw_bound(lw, t->dim[i]))
+            return false;
+    return true;
+}
+
+static void learn(struct lw *lw, ir_expr sym, int level)
+{
+    if (sym->kind != IR_X_SYM || lw_bound(lw, sym))
+        return;
+    VEC_PUSH(lw->ctx, lw->known, sym);
+    VEC_PUSH(lw->ctx, lw->levels, level);
+}
+
+/* -- Buffers and steps ------------------------------------------------------------------------------------ */
+
+int lw_buffer_new(struct lw *lw, struct kn_buffer b)
+{
+    VEC_PUSH(lw->ctx, lw->buffers, b);
+    return lw->buffers.n - 1;
+}
+
+int lw_storage(const struct lw *lw, int buffer)
+{
+    while (buffer >= 0 && lw->buffers.at[buffer].space == TCC_SPACE_ALIAS)
+        buffer = lw->buffers.at[buffer].index;
+    return buffer;
+}
+
+bool lw_lists(const struct lw *lw, int n, const int *list, int buffer)
+{
+    for (int i = 0; i < n; i++)
+        if (list[i] >= 0 && lw_storage(lw, list[i]) == buffer)
+            return true;
+    return false;
+}
+
+bool lw_names(const struct lw *lw, const struct kn_step *s, int buffer)
+{
+    if (lw_lists(lw, s->nargs, s->args, buffer))
+        return true;
+    for (int r = 0; r < s->nregions; r++) {
+        const struct kn_region *g = &s->regions[r];
+        int nfinals = g->finals ? g->nresults - (s->kind == TCC_STEP_LOOP) : 0; /* a loop's condition has none */
+        if (lw_lists(lw, g->nparams, g->params, buffer) || lw_lists(lw, g->nresults, g->results, buffer) ||
+            lw_lists(lw, nfinals, g->finals, buffer))
+            return true;
+    }
+    return false;
+}
+
+bool lw_touches(const struct lw *lw, const struct kn_step *s, int buffer)
+{
+    if (lw_names(lw, s, buffer))
+        return true;
+    for (int r = 0; r < s->nregions; r++)
+        for (int i = 0; i < s->regions[r].steps.n; i++)
+            if (lw_touches(lw, &s->regions[r].steps.at[i], buffer))
+                return true;
+    return false;
+}
+
+bool lw_same_index(const struct kn_insn *a, const struct kn_insn *b)
+{
+    for (int i = 0; i < a->nindex && i < b->nindex; i++)
+        if (a->index[i] != b->index[i])
+            return false;
+    return a->nindex == b->nindex;
+}
+
+static ir_expr physical_bytes(struct lw *lw, ir_type t, kn_layout l)
+{
+    ir_expr dims[TCC_MAX_RANK], bytes = ir_const(lw->ctx, tcc_dtype_bytes(t->dtype));
+    int n = kn_physical_dims(lw->ctx, t, l, dims);
+    for (int i = 0; i < n; i++)
+        bytes = ir_mul(lw->ctx, bytes, dims[i]);
+    return bytes;
+}
+
+/* Shape versions read and rewrite the model's constants each for itself: equal ones are stored once, whatever their size. */
+static bool same_elements(const struct lw *lw, const struct kn_buffer *b, const struct ir_tensor *t)
+{
+    if (b->weight == t || (t->file && t->file == b->weight->file && t->data == b->weight->data))
+        return true;
+    return ((t->bytes <= 4096 && !b->layout) || lw->func->version) && ir_tensor_equal(b->weight, t);
+}
+
+static int weight_buffer(struct lw *lw, struct ir_value *v, const struct ir_tensor *t)
+{
+    kn_layout l = lw->layout[v->id];
+    for (int i = 0; i < lw->buffers.n; i++) {
+        const struct kn_buffer *b = &lw->buffers.at[i];
+        if (b->space == TCC_SPACE_WEIGHT && b->layout == l && b->type == v->type && same_elements(lw, b, t))
+            return i;
+    }
+    struct kn_buffer b = {
+        .space = TCC_SPACE_WEIGHT, .dtype = v->type->dtype, .type = v->type, .layout = l, .weight = t, .name = v->name};
+    b.bytes = physical_bytes(lw, v->type, l);
+    return lw_buffer_new(lw, b);
+}
+
+int lw_buffer(struct lw *lw, struct ir_value *v)
+{
+    if (lw->buffer[v->id] >= 0) {
+        if (v->def && v->def->op == IR_state_read && lw->buffers.at[lw->buffer[v->id]].space == TCC_SPACE_STATE)
+            lw_note_read(lw, v);
+        return lw->buffer[v->id];
+    }
+    const struct ir_tensor *t = ir_const_of(v);
+    struct kn_buffer b = {.type = v->type, .layout = lw->layout[v->id], .name = v->name};
+    if (t && ir_is_tensor(v->type))
+        return lw->buffer[v->id] = weight_buffer(lw, v, t);
+    if (ir_is_tensor(v->type)) {
+        b.dtype = v->type->dtype;
+        b.bytes = physical_bytes(lw, v->type, b.layout);
+        b.space = lw_level(lw, b.bytes) == 0 ? TCC_SPACE_ARENA : TCC_SPACE_DYNAMIC;
+        int part = lw_part_buffer(lw, v, b);
+        if (part >= 0)
+            return lw->buffer[v->id] = part;
+    } else {
+        b.space = TCC_SPACE_OBJECT;
+        b.dtype = v->type->kind == IR_T_TENSOR ? v->type->dtype : TCC_NONE;
+    }
+    return lw->buffer[v->id] = lw_buffer_new(lw, b);
+}
+
+struct kn_step *lw_step(struct lw *lw, struct kn_steps *to, enum tcc_step_kind kind, const struct ir_node *n, int nargs,
+                        const int *args)
+{
+    struct kn_step s = {.kind = kind, .nargs = nargs};
+    s.args = IR_NEWN(lw->ctx, nargs + 1, int);
+    for (int i = 0; i < nargs; i++)
+        s.args[i] = args[i];
+    if (n)
+        s.node = n->where.node ? n->where.node : ir_op_info(n->op)->name;
+    if (to->n == to->cap)
+        to->at = ir_grow(lw->ctx, to->at, &to->cap, sizeof *to->at);
+    to->at[to->n] = s;
+    return &to->at[to->n++];
+}
+
+void lw_bind(struct lw *lw, struct kn_steps *to, const struct ir_node *n, enum tcc_step_kind how, int buffer, int nsyms,
+             ir_expr *syms)
+{
+    int level = lw->next_level++;
+    struct kn_step *s = lw_step(lw, to, how, n, 1, &buffer);
+    s->nsyms = nsyms;
+    s->syms = syms;
+    for (int i = 0; i < nsyms; i++)
+        if (syms[i])
+            learn(lw, syms[i], level);
+    s = lw_step(lw, to, TCC_STEP_EVAL, n, 0, NULL);
+    s->what = level;
+}
+
+void lw_bind_dims(struct lw *lw, struct kn_steps *to, const struct ir_node *n, int buffer, ir_type t)
+{
+    if (t->kind != IR_T_TENSOR || t->rank <= 0 || lw_type_bound(lw, t))
+        return;
+    ir_expr *syms = IR_NEWN(lw->ctx, t->rank, ir_expr);
+    for (int i = 0; i < t->rank; i++) {
+        if (t->dim[i]->kind != IR_X_SYM || lw_bound(lw, t->dim[i]))
+            continue;
+        syms[i] = t->dim[i];
+        for (int j = 0; j < i; j++)
+            if (syms[j] == syms[i])
+                syms[i] = NULL;
+    }
+    lw_bind(lw, to, n, TCC_STEP_DIMS, buffer, t->rank, syms);
+}
+
+/* -- Nodes ---------------------------------------------------------------------------------------------------- */
+
+void lw_launch(struct lw *lw, struct kn_steps *to, struct ir_node *n, struct lw_group *g)
+{
+    struct kn_kernel *k = g->kernel;
+    for (int d = 0; d < k->ndims; d++)
+        if (k->dims[d].role == KN_OUTER && ir_is_value(k->dims[d].extent, 0))
+            return; /* nothing to compute */
+    int *args = IR_NEWN(lw->ctx, k->noperands + 1, int), nargs = 0;
+    for (int i = 0; i < k->noperands; i++)
+        if (k->operands[i].use != KN_TEMP)
+            args[nargs++] = lw_buffer(lw, g->values[i]);
+    struct kn_step *s = lw_step(lw, to, TCC_STEP_LAUNCH, g->anchor ? g->anchor : n, nargs, args);
+    s->kernel = k;
+    s->nsizes = k->nsizes;
+    s->sizes = k->sizes;
+    VEC_PUSH(lw->ctx, lw->kernels, k);
+}
+
+/* A library op's own attributes; their names are the ONNX ones. */
+static void lib_attrs(struct lw *lw, struct kn_step *s, const struct ir_node *n)
+{
+    struct ir_attr *attrs = IR_NEWN(lw->ctx, n->nattrs + 1, struct ir_attr);
+    for (int i = 0; i < n->nattrs; i++)
+        if (n->attrs[i].key == IR_ATTR_user)
+            attrs[s->nattrs++] = n->attrs[i];
+    s->attrs = attrs;
+}
+
+static void lower_lib(struct lw *lw, struct ir_node *n, struct kn_steps *to)
+{
+    int *args = IR_NEWN(lw->ctx, n->nin + n->nout + 1, int), nargs = 0;
+    for (int i = 0; i < n->nin; i++)
+        args[nargs++] = n->in[i].value ? lw_buffer(lw, n->in[i].value) : -1;
+    for (int i = 0; i < n->nout; i++)
+        args[nargs++] = lw_buffer(lw, n->out[i]);
+    struct kn_step *s = lw_step(lw, to, TCC_STEP_LIB, n, nargs, args);
+    s->lib = ir_get_s(n, IR_ATTR_name, "");
+    s->nin = n->nin;
+    lib_attrs(lw, s, n);
+    for (int i = 0; i < n->nout; i++)
+        lw_bind_dims(lw, to, n, lw->buffer[n->out[i]->id], n->out[i]->type);
+}
+
+/* A constant of strings is an object: made by a library op each time. Other constants are weights, made when first asked for. */
+static void lower_constant(struct lw *lw, struct ir_node *n, struct kn_steps *to)
+{
+    if (ir_is_tensor(n->out[0]->type) || !ir_has_uses(n->out[0]))
+        return;
+    int args[1] = {lw_buffer(lw, n->out[0])};
+    struct kn_step *s = lw_step(lw, to, TCC_STEP_LIB, n, 1, args);
+    struct ir_attr *value = IR_NEW(lw->ctx, struct ir_attr);
+    *value = *ir_attr(n, IR_ATTR_value);
+    value->key = IR_ATTR_user;
+    value->name = "value";
+    s->lib = "string_constant";
+    s->nattrs = 1;
+    s->attrs = value;
+}
+
+/* Is the variable written before the last reader of this value? Then the value must be copied. */
+static bool overwritten(const struct ir_node *read)
+{
+    const char *name = ir_get_s(read, IR_ATTR_name, "");
+    bool written = false;
+    for (const struct ir_node *n = read->next; n; n = n->next) {
+        if (written)
+            for (int i = 0; i < n->nin; i++)
+                if (n->in[i].value == read->out[0])
+                    return true;
+        if (written && n->nregions)
+            return true;
+        if (n->op == IR_state_write && !strcmp(ir_get_s(n, IR_ATTR_name, ""), name))
+            written = true;
+    }
+    return false;
+}
+
+static int state_buffer(struct lw *lw, const struct ir_node *n)
+{
+    const struct ir_state *state = ir_state_by_name(lw->func->module, ir_get_s(n, IR_ATTR_name, ""));
+    for (int i = 0; i < lw->buffers.n; i++)
+        if (lw->buffers.at[i].space == TCC_SPACE_STATE && lw->buffers.at[i].index == state->index)
+            return i;
+    struct kn_buffer b = {.space = TCC_SPACE_STATE,
+                          .dtype = state->type->dtype,
+                          .type = state->type,
+                          .index = state->index,
+                          .name = state->name};
+    b.bytes = physical_bytes(lw, state->type, NULL);
+    return lw_buffer_new(lw, b);
+}
+
+static void lower_state(struct lw *lw, struct ir_node *n, struct kn_steps *to)
+{
+    int args[2] = {state_buffer(lw, n), 0};
+    if (n->op == IR_state_read) {
+        if (!overwritten(n) && !lw->required[n->out[0]->id]) {
+            lw->buffer[n->out[0]->id] = args[0];
+            lw_note_read(lw, n->out[0]);
+            return;
+        }
+        args[1] = lw_buffer(lw, n->out[0]);
+    } else {
+        args[1] = args[0];
+        args[0] = lw_buffer(lw, n->in[0].value);
+        lw_note_write(lw, lw->buffers.at[args[1]].index);
+    }
+    lw_step(lw, to, TCC_STEP_COPY, n, 2, args);
+}
+
+/* -- Checks ------------------------------------------------------------------------------------------------- */
+
+struct checks {
+    struct lw *lw;
+    VEC(ir_expr) pairs;
+};
+
+static void note_pair(void *user, ir_expr a, ir_expr b)
+{
+    struct checks *c = user;
+    struct lw *lw = c->lw;
+    if (!lw_bound(lw, a) || !lw_bound(lw, b))
+        return;
+    for (int i = 0; i < lw->checked.n; i++)
+        if ((lw->checked.at[i].a == a && lw->checked.at[i].b == b) ||
+            (lw->checked.at[i].a == b && lw->checked.at[i].b == a))
+            return;
+    VEC_PUSH(lw->ctx, lw->checked, (struct lw_pair){a, b});
+    VEC_PUSH(lw->ctx, c->pairs, a);
+    VEC_PUSH(lw->ctx, c->pairs, b);
+}
+
+/*
+ * Sizes that inference took to be equal are compared before the node runs; what the inputs decide, before anything runs, but
+ * for nodes in regions, which may not run at all.
+ */
+static void check_sizes(struct lw *lw, struct ir_node *n, struct kn_steps *to)
+{
+    struct checks c = {.lw = lw};
+    ir_assumptions(n, note_pair, &c);
+    bool early = n->block == lw->func->body;
+    for (int i = 0; i < c.pairs.n; i++)
+        early &= lw_level(lw, c.pairs.at[i]) == 0;
+    if (!c.pairs.n)
+        return;
+    struct kn_step *s = lw_step(lw, early ? &lw->checks : to, TCC_STEP_CHECK, n, 0, NULL);
+    s->nsizes = c.pairs.n;
+    s->sizes = c.pairs.at;
+}
+
+static bool lower_node(struct lw *lw, struct ir_node *n, struct kn_steps *to)
+{
+    check_sizes(lw, n, to);
+    for (int i = 0; i < lw->launches[n->id].n; i++)
+        lw_launch(lw, to, n, lw->launches[n->id].at[i]);
+    if (lw_is_kernel_node(n))
+        return true;
+    switch (n->op) {
+    case IR_constant: lower_constant(lw, n, to); return true;
+    case IR_yield:
+    case IR_return: return true;
+    case IR_lib: lower_lib(lw, n, to); return true;
+    case IR_state_read:
+    case IR_state_write: lower_state(lw, n, to); return true;
+    case IR_bind: {
+        const struct ir_attr *a = ir_attr(n, IR_ATTR_syms);
+        ir_expr *syms = IR_NEWN(lw->ctx, a->n, ir_expr);
+        memcpy(syms, a->exprs, a->n * sizeof *syms);
+        lw_bind(lw, to, n, TCC_STEP_BIND, lw_buffer(lw, n->in[0].value), a->n, syms);
+        return true;
+    }
+    case IR_box:
+    case IR_unbox: {
+        int args[2] = {lw_buffer(lw, n->in[0].value), 0};
+        if (n->op == IR_unbox)
+            lw_bind_dims(lw, to, n, args[0], n->out[0]->type);
+        args[1] = lw_buffer(lw, n->out[0]);
+        lw_step(lw, to, n->op == IR_box ? TCC_STEP_BOX : TCC_STEP_UNBOX, n, 2, args);
+        return true;
+    }
+    case IR_all_reduce:
+    case IR_broadcast:
+    case IR_reduce:
+    case IR_all_gather:
+    case IR_reduce_scatter:
+    case IR_all_to_all:
+    case IR_share:
+    case IR_owns:
+    case IR_reduce_owned:
+    case IR_send:
+    case IR_recv: return lw_lower_collective(lw, n, to);
+    case IR_if: return lw_lower_if(lw, n, to);
+    case IR_loop: return lw_lower_loop(lw, n, to);
+    default:
+        ir_error(lw->ctx, &n->where, "%s of %s can't be compiled: it has no kernel and no library op",
+                 ir_op_info(n->op)->name,
+                 n->nin && n->in[0].value ? ir_type_text(lw->ctx, n->in[0].value->type) : "nothing");
+        return false;
+    }
+}
+
+bool lw_lower_block(struct lw *lw, struct ir_block *block, struct kn_steps *to)
+{
+    int checked = lw->checked.n;
+    if (!lw_form_groups(lw, block))
+        return false;
+    IR_EACH_NODE(n, block)
+    if (!lower_node(lw, n, to))
+        return false;
+    lw_place_waits(lw, to);
+    lw->checked.n = checked;
+    return true;
+}
+
+/* The checks of sizes that the inputs decide stand first. */
+static void put_checks_first(struct lw *lw, struct kn_steps *steps)
+{
+    struct kn_steps all = lw->checks;
+    for (int i = 0; i < steps->n; i++) {
+        if (all.n == all.cap)
+            all.at = ir_grow(lw->ctx, all.at, &all.cap, sizeof *all.at);
+        all.at[all.n++] = steps->at[i];
+    }
+    *steps = all;
+    lw->checks = (struct kn_steps){0};
+}
+
+/* -- Functions -------------------------------------------------------------------------------------------------- */
+
+static void make_inputs(struct lw *lw, struct kn_entry *e)
+{
+    struct ir_block *body = lw->func->body;
+    e->ninputs = body->nparams;
+    e->input_buffers = IR_NEWN(lw->ctx, body->nparams + 1, int);
+    for (int i = 0; i < body->nparams; i++) {
+        struct ir_value *v = body->params[i];
+        if (v->type->kind == IR_T_TENSOR)
+            for (int d = 0; d < v->type->rank; d++)
+                learn(lw, v->type->dim[d], 0);
+        struct kn_buffer b = {.space = TCC_SPACE_INPUT, .type = v->type, .index = i, .name = v->name};
+        if (ir_is_tensor(v->type)) {
+            b.dtype = v->type->dtype;
+            b.bytes = physical_bytes(lw, v->type, NULL);
+        } else {
+            b.space = TCC_SPACE_OBJECT;
+            b.dtype = v->type->kind == IR_T_TENSOR ? v->type->dtype : TCC_NONE;
+        }
+        e->input_buffers[i] = lw->buffer[v->id] = lw_buffer_new(lw, b);
+    }
+    const struct ir_version *version = lw->func->version; /* its guards may name dims that are pinned here */
+    for (int i = 0; version && i < version->ninputs; i++)
+        for (int d = 0; version->inputs[i]->kind == IR_T_TENSOR && d < version->inputs[i]->rank; d++)
+            learn(lw, version->inputs[i]->dim[d], 0);
+}
+
+/* An output whose size is known from the inputs is computed in place; other tensors are copied at the end, objects shared. */
+static void place_outputs(struct lw *lw, struct kn_entry *e)
+{
+    struct ir_node *ret = lw->func->body->last;
+    e->noutputs = ret->nin;
+    e->output_buffers = IR_NEWN(lw->ctx, ret->nin + 1, int);
+    for (int i = 0; i < ret->nin; i++) {
+        struct ir_value *v = ret->in[i].value;
+        struct kn_buffer b = {.space = TCC_SPACE_OUTPUT, .type = v->type, .index = i, .name = v->name};
+        e->output_buffers[i] = -1;
+        if (!ir_is_tensor(v->type))
+            continue;
+        b.dtype = v->type->dtype;
+        b.bytes = physical_bytes(lw, v->type, NULL);
+        e->output_buffers[i] = lw_buffer_new(lw, b);
+        bool here = v->def && v->def->block == lw->func->body && (lw_is_kernel_node(v->def) || lw_scan_in_place(lw, v));
+        if (here && lw->buffer[v->id] < 0 && lw_level(lw, b.bytes) == 0)
+            lw->buffer[v->id] = e->output_buffers[i];
+    }
+}
+
+static void copy_outputs(struct lw *lw, struct kn_entry *e)
+{
+    struct ir_node *ret = lw->func->body->last;
+    for (int i = 0; i < ret->nin; i++) {
+        struct ir_value *v = ret->in[i].value;
+        int args[2] = {lw_buffer(lw, v), e->output_buffers[i]};
+        if (args[1] < 0)
+            e->output_buffers[i] = args[0];
+        else if (args[0] != args[1])
+            lw_step(lw, &e->steps, TCC_STEP_COPY, ret, 2, args);
+    }
+}
+
+static void *grown(struct lw *lw, const void *old, size_t had, size_t want, size_t size)
+{
+    char *new = ir_alloc_n(lw->ctx, want, size);
+    if (had)
+        memcpy(new, old, had * size);
+    return new;
+}
+
+void lw_side_tables_grow(struct lw *lw)
+{
+    struct ir_func *f = lw->func;
+    uint32_t had = lw->value_room, want = had;
+    if (f->nvalues + 1 > had) {
+        lw->value_room = want = 2 * (f->nvalues + 1);
+        lw->stored = grown(lw, lw->stored, had, want, sizeof *lw->stored);
+        lw->required = grown(lw, lw->required, had, want, sizeof *lw->required);
+        lw->layout = grown(lw, lw->layout, had, want, sizeof *lw->layout);
+        lw->buffer = grown(lw, lw->buffer, had, want, sizeof *lw->buffer);
+        for (uint32_t i = had; i < want; i++)
+            lw->buffer[i] = -1;
+    }
+    had = lw->node_room;
+    if (f->nnodes + 1 > had) {
+        lw->node_room = want = 2 * (f->nnodes + 1);
+        lw->in = grown(lw, lw->in, had, want, sizeof *lw->in);
+        lw->launches = grown(lw, lw->launches, had, want, sizeof *lw->launches);
+    }
+}
+
+bool lw_lower_func(struct lw *lw, struct ir_func *f, struct kn_entry *e)
+{
+    lw->func = f;
+    lw->queues = 0;
+    lw->accesses.n = lw->loops.n = 0;
+    lw->value_room = lw->node_room = 0;
+    lw_side_tables_grow(lw);
+    lw_choose_layouts(lw, f);
+    e->name = f->name;
+    e->func = f;
+    make_inputs(lw, e);
+    place_outputs(lw, e);
+    if (!lw_lower_block(lw, f->body, &e->steps) || lw->stale.n)
+        return false;
+    lw_commit_last(lw, &e->steps);
+    copy_outputs(lw, e);
+    if (lw->fuse) {
+        lw_merge_launches(lw, &e->steps);
+        lw_drop_dead_stores(lw, e);
+        lw_update_in_place(lw, e);
+    }
+    put_checks_first(lw, &e->steps);
+    return true;
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * quantise_product.c - matrix products and convolutions of bytes, in i32.
+ *
+ *   sum (x - zx)(w - zw) = sum x w - zx sum w - zw sum x + K zx zw
+ *
+ * x becomes unsigned and w signed (both by 128, which goes to the zero points); w - zw of constant weights is a byte again, as
+ * a rule, and then only zx sum w is left, a constant for each column, which `fold` works out. Integers wrap, so that this is exact.
+ * Padding of a convolution stands for zeros, and so is zx among bytes: it is written out where zx isn't 0.
+ */
+#include "passes/opt/quantise_int.h"
+
+#include <string.h>
+
+/* -- Weights ----------------------------------------------------------------------------------------------------- */
+
+/* The constant v's elements as i8 where all of them fit, else NULL. */
+static struct ir_value *as_i8(struct rewrite *w, const struct ir_tensor *t)
+{
+    struct ir_tensor *out = ir_tensor_new(TCC_I8, t->rank, t->dims);
+    int8_t *to = out ? (int8_t *)(uintptr_t)out->data : NULL;
+    for (int64_t i = 0; out && i < t->nelems; i++) {
+        double d = tcc_load_f64((enum tcc_dtype)t->dtype, ir_tensor_at(t, i));
+        to[i] = (int8_t)(d >= -128 && d <= 127 ? d : 0);
+        if (to[i] != d) {
+            ir_tensor_unref(out);
+            return NULL;
+        }
+    }
+    return out ? ir_constant(&w->b, out) : NULL;
+}
+
+/* Signed bytes x - zero(s) from what stands for the weights. */
+static bool signed_weights(struct rewrite *w, struct q_form *q)
+{
+    struct ir_builder *b = &w->b;
+    if (rewrite_dtype_of(q->x) == TCC_I8 && !q->zero && !q->zeros)
+        return true;
+    const struct ir_tensor *bytes = q_known(b->ctx, q->x);
+    if (bytes && (!q->zeros || q_known(b->ctx, q->zeros))) {
+        struct ir_value *wide = ir_cast_to(b, q->x, TCC_I32), *zero = ir_constant_i(b, TCC_I32, q->zero);
+        zero = q->zeros ? ir_binary(b, IR_add, q->zeros, zero) : zero;
+        wide = ir_binary(b, IR_sub, wide, zero);
+        const struct ir_tensor *t = q_known(b->ctx, wide);
+        struct ir_value *x = t ? as_i8(w, t) : NULL;
+        if (x) {
+            q->x = x;
+            q->zero = 0;
+            q->zeros = NULL;
+            return true;
+        }
+    }
+    if (rewrite_dtype_of(q->x) == TCC_I8)
+        return true;
+    struct ir_value *x = ir_cast_to(b, q->x, TCC_I32);
+    x = ir_binary(b, IR_sub, x, ir_constant_i(b, TCC_I32, 128));
+    x = x ? ir_cast_to(b, x, TCC_I8) : NULL;
+    if (x && bytes)
+        q_known(b->ctx, x);
+    q->x = x;
+    q->zero -= 128;
+    return x != NULL;
+}
+
+/* -- Corrections ---------------------------------------------------------------------------------------------- */
+
+static bool has_zero(const struct q_form *q)
+{
+    return q->zero || q->zeros;
+}
+
+static struct ir_value *zero_value(struct rewrite *w, const struct q_form *q)
+{
+    struct ir_value *c = ir_constant_i(&w->b, TCC_I32, q->zero);
+    return !q->zeros ? c : q->zero ? ir_binary(&w->b, IR_add, q->zeros, c) : q->zeros;
+}
+
+/* Zero points of a matrix: one, or one for each index of `axis` (counted from the end). */
+static bool zeros_along(const struct q_form *q, int axis)
+{
+    ir_type t = q->zeros ? q->zeros->type : NULL;
+    for (int i = 0; t && i < t->rank; i++)
+        if (t->rank - i != axis && !ir_is_value(t->dim[i], 1))
+            return false;
+    return true;
+}
+
+/* Sum of v's elements along its last axis but `behind`, in i32; the axis stays, as the last but `to`. */
+static struct ir_value *sum_along(struct rewrite *w, struct ir_value *v, int behind, int to)
+{
+    int64_t axis = v->type->rank - 1 - behind, perm[TCC_MAX_RANK];
+    v = ir_cast_to(&w->b, v, TCC_I32);
+    v = v ? ir_build1(&w->b, IR_reduce_sum, 1, &v,
+                      IR_ATTRS(ir_attr_ints(IR_ATTR_axes, 1, &axis), ir_attr_i(IR_ATTR_keepdims, 1)))
+          : NULL;
+    if (!v || behind == to)
+        return v;
+    for (int i = 0; i < v->type->rank; i++)
+        perm[i] = i;
+    perm[v->type->rank - 1] = v->type->rank - 2;
+    perm[v->type->rank - 2] = v->type->rank - 1;
+    return ir_transpose_by(&w->b, v, perm);
+}
+
+static struct ir_value *matrix(struct rewrite *w, const struct ir_node *n, const struct q_form *a,
+                               const struct q_form *b)
+{
+    struct ir_builder *at = &w->b;
+    bool ta = ir_get_i(n, IR_ATTR_trans_a, 0), tb = ir_get_i(n, IR_ATTR_trans_b, 0);
+    int rank = a->x->type->rank;
+    int64_t k;
+    bool known = ir_is_const(a->x->type->dim[ta ? rank - 2 : rank - 1], &k);
+    if (!zeros_along(a, ta ? 0 : 2) || !zeros_along(b, tb ? 0 : 1) || (!known && has_zero(a) && has_zero(b)))
+        return NULL;
+    struct ir_value *y = q_again(w, n, 2, (struct ir_value *[]){a->x, b->x}, TCC_I32);
+    if (y && has_zero(a)) {
+        struct ir_value *sums = sum_along(w, b->x, tb ? 0 : 1, 1);
+        y = ir_binary(at, IR_sub, y, ir_binary(at, IR_mul, sums, zero_value(w, a)));
+    }
+    if (y && has_zero(b)) {
+        struct ir_value *sums = sum_along(w, a->x, ta ? 1 : 0, 0);
+        if (has_zero(a))
+            sums = ir_binary(at, IR_sub, sums,
+                             ir_binary(at, IR_mul, zero_value(w, a), ir_constant_i(at, TCC_I32, known ? k : 0)));
+        y = ir_binary(at, IR_sub, y, ir_binary(at, IR_mul, sums, zero_value(w, b)));
+    }
+    return y;
+}
+
+/* Is the zero point of unsigned bytes one of them, so that it can stand for padding? */
+static bool zero_is_byte(const struct q_form *q)
+{
+    const struct ir_node *cast = q->zeros ? q->zeros->def : NULL;
+    if (!q->zeros)
+        return q->zero >= 0 && q->zero <= 255;
+    enum tcc_dtype from = cast && cast->op == IR_cast ? rewrite_dtype_of(cast->in[0].value) : TCC_NONE;
+    return (from == TCC_U8 && q->zero == 0) || (from == TCC_I8 && q->zero == 128);
+}
+
+/* x with what the convolution pads it by, of the value `zero`; before and after become 0. */
+static struct ir_value *padded(struct rewrite *w, const struct ir_node *n, struct ir_value *x, struct ir_value *zero,
+                               ir_expr *none)
+{
+    const struct ir_attr *before = ir_attr(n, IR_ATTR_before), *after = ir_attr(n, IR_ATTR_after);
+    ir_expr lo[TCC_MAX_RANK], hi[TCC_MAX_RANK], nothing = ir_const(w->b.ctx, 0);
+    bool any = false;
+    for (int i = 0; i < x->type->rank; i++) {
+        lo[i] = i < 2 ? nothing : before->exprs[i - 2];
+        hi[i] = i < 2 ? nothing : after->exprs[i - 2];
+        any |= !ir_is_value(lo[i], 0) || !ir_is_value(hi[i], 0);
+        none[i] = nothing;
+    }
+    if (!any)
+        return x;
+    struct ir_value *in[2] = {x, ir_cast_to(&w->b, zero, TCC_U8)};
+    return in[1] ? ir_build1(&w->b, IR_pad, 2, in,
+                             IR_ATTRS(ir_attr_exprs(IR_ATTR_before, x->type->rank, lo),
+                                      ir_attr_exprs(IR_ATTR_after, x->type->rank, hi),
+                                      ir_attr_s(IR_ATTR_mode, "constant")))
+                 : NULL;
+}
+
+/* bias: i32, or NULL. */
+static struct ir_value *convolution(struct rewrite *w, const struct ir_node *n, const struct q_form *a,
+                                    const struct q_form *b, struct ir_value *bias)
+{
+    struct ir_builder *at = &w->b;
+    struct ir_value *in[3] = {a->x, b->x, bias};
+    if (has_zero(b) || !zero_is_byte(a) || (a->zeros && !ir_is_value(ir_num_elements(at->ctx, a->zeros->type), 1)))
+        return NULL;
+    if (!has_zero(a))
+        return q_again(w, n, bias ? 3 : 2, in, TCC_I32);
+    ir_expr none[TCC_MAX_RANK];
+    struct ir_value *zero = ir_reshape_to(at, zero_value(w, a), 0, NULL), *sums = ir_cast_to(at, b->x, TCC_I32);
+    int64_t axes[TCC_MAX_RANK];
+    for (int i = 1; i < b->x->type->rank; i++)
+        axes[i - 1] = i;
+    sums = ir_build1(at, IR_reduce_sum, 1, &sums,
+                     IR_ATTRS(ir_attr_ints(IR_ATTR_axes, b->x->type->rank - 1, axes), ir_attr_i(IR_ATTR_keepdims, 0)));
+    sums = ir_binary(at, IR_mul, sums, zero);
+    in[0] = padded(w, n, a->x, zero, none);
+    in[2] = bias ? ir_binary(at, IR_sub, bias, sums) : ir_unary(at, IR_neg, sums);
+    if (!in[0] || !in[2])
+        return NULL;
+    struct ir_value *y = q_again(w, n, 3, in, TCC_I32);
+    if (y && in[0] != a->x) {
+        ir_set_attr(y->def, ir_attr_exprs(IR_ATTR_before, a->x->type->rank - 2, none));
+        ir_set_attr(y->def, ir_attr_exprs(IR_ATTR_after, a->x->type->rank - 2, none));
+        if (!ir_op_info(y->def->op)->infer(at->ctx, y->def))
+            return NULL;
+    }
+    return y;
+}
+
+/* The product, of type i32, from what its operands are. */
+static struct ir_value *product(struct rewrite *w, const struct ir_node *n, struct q_form *a, struct q_form *b,
+                                struct ir_value *bias)
+{
+    if (!signed_weights(w, b))
+        return NULL;
+    if (rewrite_dtype_of(a->x) == TCC_I8) {
+        a->x = q_unsigned(w, a->x, false);
+        a->zero += 128;
+    }
+    if (!a->x)
+        return NULL;
+    return n->op == IR_conv ? convolution(w, n, a, b, bias) : matrix(w, n, a, b);
+}
+
+struct ir_value *q_integer_product(struct rewrite *w, struct ir_node *n)
+{
+    struct q_form a, b;
+    if (rewrite_dtype_of(n->out[0]) != TCC_I32 || rewrite_dtype_of(n->in[0].value) != TCC_I32 || rewrite_dtype_of(n->in[1].value) != TCC_I32 ||
+        !q_centred(w, n->in[0].value, &a) || !q_centred(w, n->in[1].value, &b) || !rewrite_go(w))
+        return NULL;
+    return product(w, n, &a, &b, rewrite_operand(n, 2));
+}
+
+/* -- Products of floats --------------------------------------------------------------------------------------------- */
+
+/* The scale of the weights as a factor of the result; false: it differs along the sum. */
+static bool result_scale(struct rewrite *w, const struct ir_node *n, struct ir_value **scale)
+{
+    struct ir_builder *b = &w->b;
+    double one;
+    ir_type t = *scale ? (*scale)->type : NULL;
+    int rank = n->in[1].value->type->rank;
+    if (!t)
+        return true;
+    if (ir_splat_f(*scale, &one)) {
+        *scale = ir_constant_f(b, TCC_F32, one);
+        return true;
+    }
+    bool tb = ir_get_i(n, IR_ATTR_trans_b, 0);
+    int axis = n->op == IR_conv ? 0 : tb ? rank - 2 : rank - 1;
+    for (int i = 0; i < t->rank; i++)
+        if (rank - t->rank + i != axis && !ir_is_value(t->dim[i], 1))
+            return false;
+    ir_expr dims[TCC_MAX_RANK];
+    int r = n->op == IR_conv ? rank - 1 : 1;
+    for (int i = 0; i < r; i++)
+        dims[i] = ir_const(b->ctx, 1);
+    dims[0] = ir_num_elements(b->ctx, t);
+    *scale = ir_reshape_to(b, *scale, r, dims);
+    return *scale != NULL;
+}
+
+/* Does no sum of the product leave 32 bits? */
+static bool fits_i32(const struct ir_node *n)
+{
+    ir_type t = n->in[1].value->type;
+    bool tb = ir_get_i(n, IR_ATTR_trans_b, 0);
+    int64_t terms = 1, dim;
+    for (int i = 0; i < t->rank; i++) {
+        bool summed = n->op == IR_conv ? i > 0 : i == (tb ? t->rank - 1 : t->rank - 2);
+        if (summed && (!ir_is_const(t->dim[i], &dim) || dim > 65536 || (terms *= dim) > 65536))
+            return false;
+    }
+    return true;
+}
+
+struct ir_value *q_float_product(struct rewrite *w, struct ir_node *n)
+{
+    struct ir_builder *at = &w->b;
+    struct q_form a, b;
+    double sa;
+    if (rewrite_dtype_of(n->out[0]) != TCC_F32 || rewrite_dtype_of(n->in[0].value) != TCC_F32 || !pass_bounded(w->run) ||
+        !q_dequantised(w, n->in[0].value, &a) || !q_per_tensor(&a, &sa) || !q_dequantised(w, n->in[1].value, &b) ||
+        !q_known(at->ctx, b.x) || !fits_i32(n) || !rewrite_go(w))
+        return NULL;
+    struct ir_value *scale = b.scale, *bias = rewrite_operand(n, 2);
+    if (!result_scale(w, n, &scale))
+        return NULL;
+    struct ir_value *y = product(w, n, &a, &b, NULL);
+    y = y ? ir_cast_to(at, y, TCC_F32) : NULL;
+    struct ir_value *factor = ir_constant_f(at, TCC_F32, sa);
+    y = ir_binary(at, IR_mul, y, scale ? ir_binary(at, IR_mul, scale, factor) : factor);
+    if (!y || !bias)
+        return y;
+    ir_expr dims[TCC_MAX_RANK];
+    int rank = y->type->rank - 1;
+    for (int i = 0; i < rank; i++)
+        dims[i] = ir_const(at->ctx, 1);
+    dims[0] = bias->type->dim[0];
+    return ir_binary(at, IR_add, y, ir_reshape_to(at, bias, rank, dims));
+}

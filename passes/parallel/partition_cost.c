@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the nodes of a function cost: time from operations and bytes (the larger of both, and a little for each node), memory from
+ * the parameters that it is the first to read and from what it leaves for the backward pass. Dims that are symbols get a guess: only
+ * proportions matter.
+ *
+ * Nodes that read the same parameter stay together. Where what lies between them is little, no cut may go between; else the later
+ * ones (an output layer that is the transposed embedding) follow the first one, with the elementwise ops behind them, and their cost
+ * counts where they run.
+ */
+#include "passes/parallel/partition.h"
+
+#include <string.h>
+
+#define FLOPS 5e10     /* a second */
+#define BANDWIDTH 1e10 /* bytes a second */
+#define LAUNCH 2e-6    /* seconds a node */
+#define BATCH 8        /* samples, where the batch is a symbol */
+#define GUESS 64       /* any other size that is a symbol */
+#define NEAR 0.05      /* of the whole cost: tied nodes no farther apart are not cut */
+
+static bool guess(void *user, ir_expr sym, int64_t *out)
+{
+    const struct partition_sizes *z = user;
+    int64_t v = z && sym == z->batch ? z->value : GUESS;
+    *out = v < sym->lo ? sym->lo : v > sym->hi ? sym->hi : v;
+    return true;
+}
+
+static double dim_of(const struct partition_sizes *z, ir_expr e)
+{
+    int64_t v;
+    return ir_eval(e, guess, (void *)z, &v) && v > 0 ? (double)v : 1;
+}
+
+double partition_elements(const struct partition_sizes *z, ir_type t)
+{
+    double n = 1;
+    if (!ir_is_tensor(t))
+        return 64;
+    for (int i = 0; i < t->rank; i++)
+        n *= dim_of(z, t->dim[i]);
+    return n;
+}
+
+double partition_bytes(const struct partition_sizes *z, ir_type t)
+{
+    return partition_elements(z, t) * (ir_is_tensor(t) ? tcc_dtype_bytes((enum tcc_dtype)t->dtype) : 8);
+}
+
+bool partition_is_source(const struct ir_node *n)
+{
+    const struct ir_op_info *info = ir_op_info(n->op);
+    if (info->kind == IR_K_SOURCE || n->op == IR_state_read || n->op == IR_return)
+        return true;
+    bool view =
+        n->op == IR_reshape || n->op == IR_transpose || n->op == IR_expand || n->op == IR_slice || n->op == IR_cast;
+    return view && n->in[0].value && n->in[0].value->def && partition_is_source(n->in[0].value->def);
+}
+
+const char *partition_state_of(const struct ir_value *v)
+{
+    while (v && v->def && v->def->nin == 1 && partition_is_source(v->def))
+        v = v->def->in[0].value;
+    return v && v->def && v->def->op == IR_state_read ? ir_get_s(v->def, IR_ATTR_name, "") : NULL;
+}
+
+double partition_flops(const struct partition_sizes *z, const struct ir_node *n, bool *contracts)
+{
+    double work = 0;
+    enum ir_kind kind = ir_op_info(n->op)->kind;
+    for (int i = 0; i < n->nout; i++)
+        work += partition_elements(z, n->out[i]->type);
+    *contracts = kind == IR_K_CONTRACT || n->op == IR_conv || n->op == IR_conv_transpose || kind == IR_K_ATTENTION;
+    if (kind == IR_K_CONTRACT) {
+        ir_type a = n->in[0].value->type;
+        bool turned = ir_get_i(n, IR_ATTR_trans_a, 0) && a->rank > 1;
+        return a->rank ? 2 * work * dim_of(z, a->dim[a->rank - (turned ? 2 : 1)]) : work;
+    }
+    if (n->op == IR_conv || n->op == IR_conv_transpose) {
+        ir_type w = n->in[1].value->type;
+        for (int i = 1; i < w->rank; i++)
+            work *= dim_of(z, w->dim[i]);
+        return 2 * work;
+    }
+    if (kind == IR_K_ATTENTION)
+        return 4 * work * dim_of(z, n->in[1].value->type->dim[2]);
+    if (kind == IR_K_WINDOW || kind == IR_K_REDUCE || kind == IR_K_SCAN)
+        for (int i = 0; i < n->nin; i++)
+            work += n->in[i].value ? partition_elements(z, n->in[i].value->type) : 0;
+    for (int g = 0; g < n->nregions; g++)
+        IR_EACH_NODE(inner, n->regions[g])
+        {
+            bool c;
+            work += partition_flops(z, inner, &c) * (n->op == IR_loop ? 16 : 1);
+        }
+    return kind == IR_K_MOVE ? 0 : work;
+}
+
+/* A view costs nothing but where it copies. */
+bool partition_is_view(const struct ir_node *n)
+{
+    return n->op == IR_reshape || n->op == IR_expand || n->op == IR_transpose || n->op == IR_slice;
+}
+
+static void cost_item(struct partition *p, struct partition_item *it, bool *seen_state)
+{
+    const struct ir_node *n = it->node;
+    bool contracts;
+    double flops = partition_flops(&p->sizes, n, &contracts), bytes = 0;
+    for (int i = 0; i < n->nin; i++) {
+        const struct ir_value *v = n->in[i].value;
+        const char *name = partition_state_of(v);
+        const struct ir_state *s = name ? ir_state_by_name(p->func->module, name) : NULL;
+        bytes += v ? partition_bytes(&p->sizes, v->type) : 0;
+        bool constant = v && v->def && v->def->op == IR_constant;
+        if (s ? !seen_state[s->index] : constant)
+            it->params += partition_bytes(&p->sizes, v->type);
+        if (s)
+            seen_state[s->index] = true;
+    }
+    for (int i = 0; i < n->nout; i++) {
+        bytes += partition_bytes(&p->sizes, n->out[i]->type);
+        it->activations += partition_is_view(n) ? 0 : partition_bytes(&p->sizes, n->out[i]->type);
+    }
+    double time =
+        partition_is_view(n) ? 0 : LAUNCH + (flops / FLOPS > bytes / BANDWIDTH ? flops / FLOPS : bytes / BANDWIDTH);
+    it->time = time * (p->o.training ? contracts ? 3 : 2 : 1);
+}
+
+/* -- What stays together ---------------------------------------------------------------------------------------------- */
+
+static void visit_states(const struct partition *p, const struct ir_node *n, int item, int *first,
+                         void (*each)(struct partition *p, int first, int item, bool written), bool *written)
+{
+    struct partition *q = (struct partition *)p;
+    for (int i = 0; i < n->nin; i++) {
+        const char *name = partition_state_of(n->in[i].value);
+        const struct ir_state *s = name ? ir_state_by_name(p->func->module, name) : NULL;
+        if (!s || (p->o.shared && p->o.shared[s->index]))
+            continue;
+        if (first[s->index] < 0)
+            first[s->index] = item;
+        else if (first[s->index] != item)
+            each(q, first[s->index], item, written[s->index]);
+    }
+    if (n->op == IR_state_write || n->op == IR_state_read) {
+        const struct ir_state *s = ir_state_by_name(p->func->module, ir_get_s(n, IR_ATTR_name, ""));
+        if (s && n->op == IR_state_write) {
+            written[s->index] = true;
+            if (first[s->index] < 0)
+                first[s->index] = item;
+            else
+                each(q, first[s->index], item, true);
+        }
+    }
+    for (int g = 0; g < n->nregions; g++)
+        IR_EACH_NODE(inner, n->regions[g])
+    visit_states(p, inner, item, first, each, written);
+}
+
+static int root(const struct partition *p, int i)
+{
+    while (p->items[i].anchor != i)
+        i = p->items[i].anchor;
+    return i;
+}
+
+static void no_cuts(struct partition *p, int first, int last)
+{
+    for (int i = first + 1; i <= last; i++)
+        p->may_cut[i] = false;
+}
+
+static void keep_together(struct partition *p, int first, int item, bool written)
+{
+    double between = 0;
+    for (int i = first; i <= item; i++)
+        between += p->items[i].cost;
+    if (written || between <= NEAR)
+        no_cuts(p, first, item);
+    else if (root(p, item) == item && root(p, first) != item)
+        p->items[item].anchor = root(p, first);
+}
+
+/* Ops behind a follower that need little but its result, and belong to nothing else, follow too: softmax behind the output layer. */
+static void follow_on(struct partition *p)
+{
+    for (int i = 0; i < p->n; i++) {
+        struct partition_item *it = &p->items[i];
+        enum ir_kind kind = ir_op_info(it->node->op)->kind;
+        bool light = kind == IR_K_MAP || kind == IR_K_MOVE || kind == IR_K_REDUCE;
+        int anchor = -1;
+        for (int k = 0; light && k < it->node->nin; k++) {
+            const struct ir_value *v = it->node->in[k].value;
+            if (!v || !v->def || partition_is_source(v->def)) {
+                light = !partition_state_of(v);
+                continue;
+            }
+            int a = p->item_of[v->def->id];
+            int r = root(p, a);
+            light = r != a && (anchor < 0 || anchor == r);
+            anchor = r;
+        }
+        if (light && anchor >= 0 && it->anchor == i && p->may_cut[i] && (i + 1 > p->n || p->may_cut[i + 1]))
+            it->anchor = anchor;
+    }
+}
+
+static bool knows(const struct partition *p, ir_expr sym);
+
+struct finder {
+    const struct partition *p;
+    bool unknown;
+};
+
+static void look(void *user, ir_expr sym)
+{
+    struct finder *f = user;
+    f->unknown |= !knows(f->p, sym);
+}
+
+static void match(void *user, ir_expr sym)
+{
+    ir_expr *want = user;
+    if (sym == *want)
+        *want = NULL;
+}
+
+/* Is the symbol bound by an input? */
+static bool knows(const struct partition *p, ir_expr sym)
+{
+    for (int i = 0; i < p->func->body->nparams; i++) {
+        ir_type t = p->func->body->params[i]->type;
+        for (int d = 0; ir_is_tensor(t) && d < t->rank; d++) {
+            ir_expr want = sym;
+            ir_each_sym(t->dim[d], match, &want);
+            if (!want)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Objects and values of sizes that are only known while running don't cross. */
+static bool can_cross(const struct partition *p, const struct ir_value *v)
+{
+    struct finder f = {p, false};
+    if (!ir_is_tensor(v->type))
+        return false;
+    for (int d = 0; d < v->type->rank; d++)
+        ir_each_sym(v->type->dim[d], look, &f);
+    return !f.unknown;
+}
+
+static int last_use(const struct partition *p, const struct ir_value *v)
+{
+    int last = -1;
+    for (const struct ir_use *u = v->uses; u; u = u->next) {
+        const struct ir_node *n = u->user;
+        while (n->block->parent)
+            n = n->block->parent;
+        int at = p->item_of[n->id];
+        last = at > last ? at : last;
+    }
+    return last;
+}
+
+static void cross(struct partition *p)
+{
+    double *change = IR_NEWN(p->ctx, p->n + 2, double), live = 0;
+    for (int i = 0; i < p->n; i++) {
+        const struct ir_node *n = p->items[i].node;
+        for (int k = 0; k < n->nout; k++) {
+            int last = last_use(p, n->out[k]);
+            if (last <= i)
+                continue;
+            if (!can_cross(p, n->out[k]))
+                no_cuts(p, i, last);
+            change[i + 1] += partition_bytes(&p->sizes, n->out[k]->type);
+            change[last + 1] -= partition_bytes(&p->sizes, n->out[k]->type);
+        }
+        if (n->op == IR_bind) /* the symbol's users can't be told from those of the value */
+            no_cuts(p, i, p->n - 1);
+    }
+    for (int i = 0; i <= p->n; i++) {
+        live += change[i];
+        p->crossing[i] = live;
+    }
+}
+
+static void map_nodes(struct partition *p, const struct ir_block *b, int item)
+{
+    IR_EACH_NODE(n, b)
+    {
+        p->item_of[n->id] = item;
+        for (int g = 0; g < n->nregions; g++)
+            map_nodes(p, n->regions[g], item);
+    }
+}
+
+static void list_items(struct partition *p)
+{
+    VEC(struct partition_item) items = {0};
+    p->item_of = IR_NEWN(p->ctx, p->func->nnodes + 1, int);
+    IR_EACH_NODE(n, p->func->body)
+    {
+        p->item_of[n->id] = -1;
+        if (partition_is_source(n))
+            continue;
+        p->item_of[n->id] = items.n;
+        for (int g = 0; g < n->nregions; g++)
+            map_nodes(p, n->regions[g], items.n);
+        VEC_PUSH(p->ctx, items, (struct partition_item){.node = n, .anchor = items.n, .stage = -1});
+    }
+    p->n = items.n;
+    p->items = items.at;
+}
+
+/* State is spread over the parameter's gradient and moments. */
+static void mix(struct partition *p)
+{
+    double time = 0, memory = 0, w = p->o.memory_weight;
+    double params = p->o.training ? 4 : 1;
+    for (int i = 0; i < p->n; i++) {
+        time += p->items[i].time;
+        memory += params * p->items[i].params + p->items[i].activations;
+    }
+    for (int i = 0; i < p->n; i++) {
+        struct partition_item *it = &p->items[i];
+        double m = params * it->params + it->activations;
+        it->cost = (1 - w) * it->time / (time > 0 ? time : 1) + w * m / (memory > 0 ? memory : 1);
+    }
+}
+
+/* The symbol of the leading dim of the first input that has one; NULL: the batch is a number. */
+static ir_expr batch_of(const struct ir_func *f)
+{
+    for (int i = 0; i < f->body->nparams; i++) {
+        ir_type t = f->body->params[i]->type;
+        if (ir_is_tensor(t) && t->rank > 0 && t->dim[0]->kind == IR_X_SYM)
+            return t->dim[0];
+    }
+    return NULL;
+}
+
+struct partition *partition_analyse(const struct ir_func *f, const struct partition_options *o)
+{
+    struct ir_ctx *ctx = f->module->ctx;
+    struct partition *p = IR_NEW(ctx, struct partition);
+    int nstates = 0;
+    *p = (struct partition){.ctx = ctx, .func = f, .o = *o};
+    for (const struct ir_state *s = f->module->states; s; s = s->next)
+        nstates = s->index >= nstates ? s->index + 1 : nstates;
+    list_items(p);
+    p->sizes = (struct partition_sizes){.batch = batch_of(f), .value = BATCH};
+    bool *seen = IR_NEWN(ctx, nstates + 1, bool), *written = IR_NEWN(ctx, nstates + 1, bool);
+    int *first = IR_NEWN(ctx, nstates + 1, int);
+    for (int i = 0; i < nstates; i++)
+        first[i] = -1;
+    for (int i = 0; i < p->n; i++)
+        cost_item(p, &p->items[i], seen);
+    mix(p);
+    p->may_cut = IR_NEWN(ctx, p->n + 2, bool);
+    p->crossing = IR_NEWN(ctx, p->n + 2, double);
+    p->load = IR_NEWN(ctx, p->n + 1, double);
+    for (int i = 0; i <= p->n; i++)
+        p->may_cut[i] = true;
+    cross(p);
+    if (!o->map) {
+        for (int i = 0; i < p->n; i++)
+            visit_states(p, p->items[i].node, i, first, keep_together, written);
+        follow_on(p);
+    }
+    for (int i = 0; i < p->n; i++)
+        p->load[root(p, i)] += p->items[i].cost;
+    return p;
+}

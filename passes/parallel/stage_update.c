@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the stages do with the gradients that their microbatches have added up: each stage measures its own (averaged over the copies of
+ * the model first), all stages exchange the two numbers, and each updates its own parameters. What belongs to no stage (step count, loss
+ * scale) every process keeps and writes alike.
+ *
+ * With --accumulate=K, only every Kth call does so: train.micro, which all processes have, says which.
+ */
+#include "passes/parallel/stages_int.h"
+
+#include <string.h>
+
+static struct ir_builder at_end(struct stages *x, struct ir_func *f)
+{
+    return (struct ir_builder){.ctx = x->ctx, .func = f, .block = f->body};
+}
+
+struct ir_func *stages_func(struct stages *x, const char *what, int stage)
+{
+    return ir_func_new(x->m, stage < 0 ? ir_internf(x->ctx, "%s.%s", x->name, what)
+                                       : ir_internf(x->ctx, "%s.%s%d", x->name, what, stage));
+}
+
+static int home_of(const struct stages *x, const struct ir_state *s)
+{
+    for (int i = 0; i < x->part->n; i++)
+        for (int k = 0; k < x->part->items[i].node->nin; k++) {
+            const char *name = partition_state_of(x->part->items[i].node->in[k].value);
+            if (name && !strcmp(name, s->name))
+                return x->part->items[i].stage;
+        }
+    return 0;
+}
+
+static struct ir_value *read_state(struct ir_builder *b, const char *name)
+{
+    return ir_build1(b, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, name)));
+}
+
+static bool write_state(struct ir_builder *b, const char *name, struct ir_value *v)
+{
+    return v && ir_build(b, IR_state_write, 1, &v, IR_ATTRS(ir_attr_s(IR_ATTR_name, name)));
+}
+
+/* The stage's parameters with their gradients, of which there are `calls` calls' in the sum. */
+static struct train_param *stage_params(struct stages *x, struct ir_builder *b, int stage, int calls, int *n)
+{
+    struct training *t = x->t;
+    struct train_param *params = IR_NEWN(x->ctx, t->nparams + 1, struct train_param);
+    *n = 0;
+    for (int i = 0; i < t->nparams; i++) {
+        if (home_of(x, t->params[i]) != stage)
+            continue;
+        struct ir_value *g = read_state(b, train_grad_state(t, t->params[i])->name);
+        if (calls > 1)
+            g = ir_binary(b, IR_mul, g, ir_constant_f(b, TCC_F32, 1.0 / calls));
+        params[(*n)++] = (struct train_param){.state = t->params[i], .grad = g};
+    }
+    return params;
+}
+
+/* Copies of the model average their gradients, before these are measured. */
+static bool average_over_copies(struct stages *x, struct ir_builder *b, int n, struct train_param *params)
+{
+    struct ir_state **states = IR_NEWN(x->ctx, n + 1, struct ir_state *);
+    struct ir_value **grads = IR_NEWN(x->ctx, n + 1, struct ir_value *);
+    if (!x->t->o->data_parallel || !n)
+        return true;
+    for (int i = 0; i < n; i++) {
+        states[i] = params[i].state;
+        grads[i] = params[i].grad;
+    }
+    if (!train_parallel_gradients(b, x->t->o, n, states, grads))
+        return false;
+    for (int i = 0; i < n; i++) {
+        params[i].grad = grads[i];
+        if (!write_state(b, train_grad_state(x->t, states[i])->name, ir_cast_to(b, grads[i], TCC_F32)))
+            return false;
+    }
+    return true;
+}
+
+/* -- Every Kth call ------------------------------------------------------------------------------------------------------ */
+
+/* A region that runs in every Kth call only, with one result or none; `then` builds there. */
+struct turn {
+    struct ir_node *node;
+    struct ir_builder then, otherwise;
+    struct ir_value *full, *now; /* is it the Kth call? calls with this one */
+};
+
+static void count_calls(struct stages *x, struct ir_builder *b, struct turn *t)
+{
+    struct ir_value *done = read_state(b, stages_counter(x)->name);
+    t->now = ir_binary(b, IR_add, done, ir_constant_i(b, TCC_I64, 1));
+    t->full = ir_binary(b, IR_ge, t->now, ir_constant_i(b, TCC_I64, x->t->o->accumulate));
+}
+
+static void begin_turn(struct ir_builder *b, struct turn *t, ir_type result)
+{
+    t->node = ir_build_typed(b, IR_if, 1, &t->full, IR_ATTRS(ir_attr_types(IR_ATTR_types, result != NULL, &result)),
+                             result != NULL, &result);
+    t->then = t->otherwise = *b;
+    t->then.block = ir_region_new(b->func, t->node);
+    t->otherwise.block = ir_region_new(b->func, t->node);
+    t->then.before = t->otherwise.before = NULL;
+}
+
+/* value, otherwise: the results of both regions; NULL: there is none. */
+static bool end_turn(struct turn *t, struct ir_value *value, struct ir_value *otherwise)
+{
+    return ir_build_typed(&t->then, IR_yield, value != NULL, &value, NULL, 0, NULL) &&
+           ir_build_typed(&t->otherwise, IR_yield, value != NULL, &otherwise, NULL, 0, NULL);
+}
+
+/* -- Functions ------------------------------------------------------------------------------------------------------------ */
+
+/* f32[2]: the largest gradient, the sum of squares. NULL after a diagnostic. */
+static struct ir_value *measured(struct stages *x, struct ir_builder *b, int stage, int calls)
+{
+    struct optim_totals totals = {0};
+    ir_expr one = ir_const(x->ctx, 1);
+    int n;
+    struct train_param *params = stage_params(x, b, stage, calls, &n);
+    if (!average_over_copies(x, b, n, params) || !optim_measure(b, x->t->o, n, params, &totals))
+        return NULL;
+    if (!totals.squares)
+        totals.squares = ir_constant_f(b, TCC_F32, 0);
+    struct ir_value *both[] = {ir_reshape_to(b, totals.largest, 1, &one), ir_reshape_to(b, totals.squares, 1, &one)};
+    return ir_build1(b, IR_concat, 2, both, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0)));
+}
+
+static struct ir_func *make_measure(struct stages *x, int stage, int calls)
+{
+    struct ir_func *f = stages_func(x, "measure", stage);
+    struct ir_builder b = at_end(x, f);
+    struct ir_value *out;
+    if (calls > 1) {
+        struct turn t;
+        ir_expr two = ir_const(x->ctx, 2);
+        count_calls(x, &b, &t);
+        begin_turn(&b, &t, ir_tensor_type(x->ctx, TCC_F32, 1, &two));
+        struct ir_value *zeros = ir_expand_to(&t.otherwise, ir_constant_f(&t.otherwise, TCC_F32, 0), 1, &two);
+        out = measured(x, &t.then, stage, calls);
+        if (!out || !end_turn(&t, out, zeros))
+            return NULL;
+        out = t.node->out[0];
+    } else {
+        out = measured(x, &b, stage, calls);
+    }
+    return out && ir_return(&b, 1, &out, (const char *const[]){"totals"}) ? f : NULL;
+}
+
+/* From f32[stages, 2] */
+static struct ir_value *column(struct stages *x, struct ir_builder *b, struct ir_value *all, int i, enum ir_op op)
+{
+    ir_expr starts[] = {ir_const(x->ctx, 0), ir_const(x->ctx, i)}, steps[] = {ir_const(x->ctx, 1), ir_const(x->ctx, 1)};
+    ir_expr sizes[] = {ir_const(x->ctx, x->o->partitions), ir_const(x->ctx, 1)};
+    struct ir_value *v =
+        ir_build1(b, IR_slice, 1, &all,
+                  IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, 2, starts), ir_attr_exprs(IR_ATTR_sizes, 2, sizes),
+                           ir_attr_exprs(IR_ATTR_steps, 2, steps)));
+    return v ? ir_build1(b, op, 1, &v,
+                         IR_ATTRS(ir_attr_ints(IR_ATTR_axes, 2, (int64_t[]){0, 1}), ir_attr_i(IR_ATTR_keepdims, 0)))
+             : NULL;
+}
+
+/* stage -1: what belongs to none. */
+static bool updated(struct stages *x, struct ir_builder *b, struct ir_value *all, int stage, int calls,
+                    struct ir_value **rate)
+{
+    int n = 0;
+    struct train_param *params = stage < 0 ? NULL : stage_params(x, b, stage, x->t->o->data_parallel ? 1 : calls, &n);
+    struct optim_totals t = {column(x, b, all, 0, IR_reduce_max), column(x, b, all, 1, IR_reduce_sum)};
+    return optim_update_part(b, x->t->o, n, params, &t, stage < 0, rate);
+}
+
+static ir_type totals_type(struct stages *x)
+{
+    ir_expr dims[] = {ir_const(x->ctx, x->o->partitions), ir_const(x->ctx, 2)};
+    return ir_tensor_type(x->ctx, TCC_F32, 2, dims);
+}
+
+static struct ir_func *make_update(struct stages *x, int stage, int calls)
+{
+    struct ir_func *f = stages_func(x, stage < 0 ? "count" : "update", stage);
+    struct ir_value *all = ir_input_new(f, totals_type(x), "totals"), *rate;
+    struct ir_builder b = at_end(x, f);
+    if (calls > 1) {
+        struct turn t;
+        const char *counter = stages_counter(x)->name;
+        count_calls(x, &b, &t);
+        begin_turn(&b, &t, NULL);
+        if (!updated(x, &t.then, all, stage, calls, &rate) || !end_turn(&t, NULL, NULL))
+            return NULL;
+        struct ir_value *next[] = {t.full, ir_constant_i(&b, TCC_I64, 0), t.now};
+        if (stage < 0 && !write_state(&b, counter, ir_build1(&b, IR_select, 3, next, NULL)))
+            return NULL;
+        return ir_return(&b, 0, NULL, NULL) ? f : NULL;
+    }
+    if (!updated(x, &b, all, stage, calls, &rate))
+        return NULL;
+    return ir_return(&b, stage == 0, &rate, (const char *const[]){"rate"}) ? f : NULL;
+}
+
+bool stages_make_updates(struct stages *x, int calls, struct stage_updates *u)
+{
+    *u = (struct stage_updates){IR_NEWN(x->ctx, x->o->partitions, struct ir_func *),
+                                IR_NEWN(x->ctx, x->o->partitions, struct ir_func *), NULL};
+    for (int s = 0; s < x->o->partitions; s++)
+        if (!(u->measure[s] = make_measure(x, s, calls)) || !(u->update[s] = make_update(x, s, calls)))
+            return false;
+    return (u->count = make_update(x, -1, calls)) != NULL;
+}
+
+/* -- Calls ------------------------------------------------------------------------------------------------------------------ */
+
+void stages_call_updates(struct stages *x, const struct stage_updates *u, struct stage_calls *c)
+{
+    ir_expr two = ir_const(x->ctx, 2);
+    c->own = stages_value(x, "totals of the stage", ir_tensor_type(x->ctx, TCC_F32, 1, &two), TCC_PIPE_SLOT, 0);
+    c->totals = stages_value(x, "totals", totals_type(x), TCC_PIPE_SLOT, 0);
+    c->rate = stages_value(x, "rate", ir_scalar_type(x->ctx, TCC_F32), TCC_PIPE_SLOT, 0);
+    c->measure = IR_NEWN(x->ctx, x->o->partitions, int);
+    c->update = IR_NEWN(x->ctx, x->o->partitions, int);
+    for (int s = 0; s < x->o->partitions; s++) {
+        c->measure[s] = stages_call(x, u->measure[s], s, 0, NULL, 1, &c->own);
+        c->update[s] = stages_call(x, u->update[s], s, 1, &c->totals, u->update[s]->body->last->nin, &c->rate);
+    }
+    c->last = stages_call(x, u->count, 0, 1, &c->totals, 0, NULL);
+}
+
+void stages_task_updates(struct stages *x, struct pipe *p, const struct stage_calls *c)
+{
+    for (int s = 0; s < p->stages; s++) {
+        stages_add_task(x, p, s, TCC_TASK_CALL, c->measure[s], 0, 0);
+        stages_add_task(x, p, s, TCC_TASK_GATHER, c->own, 0, c->totals);
+        stages_add_task(x, p, s, TCC_TASK_CALL, c->update[s], 0, 0);
+    }
+    p->last = c->last;
+}
+
+struct ir_state *stages_counter(struct stages *x)
+{
+    return x->t->o->accumulate > 1 ? train_counter(x->t) : NULL;
+}
+
+/* -- Apply -------------------------------------------------------------------------------------------------------------------- */
+
+/* The rate, of stage 0's update. */
+bool stages_build_apply(struct stages *step, const struct stage_updates *u)
+{
+    struct stages x = {.t = step->t, .ctx = step->ctx, .m = step->m, .o = step->o, .name = "apply", .part = step->part};
+    struct stage_updates own = *u;
+    struct stage_calls c;
+    if (x.t->o->accumulate > 1 && !stages_make_updates(&x, 1, &own))
+        return false;
+    stages_call_updates(&x, &own, &c);
+    struct pipe_output *rate = IR_NEW(x.ctx, struct pipe_output);
+    *rate = (struct pipe_output){"rate", ir_scalar_type(x.ctx, TCC_F32), c.rate, 0, TCC_PIPE_SUM};
+    struct pipe *p = stages_new_pipe(&x, 1);
+    p->noutputs = 1;
+    p->outputs = rate;
+    stages_task_updates(&x, p, &c);
+    stages_add_task(&x, p, 0, TCC_TASK_OUTPUT, 0, 0, 0);
+    return true;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stages_int.h - between the files that cut a model's training into stages:
+ *
+ *   stages.c    the whole: what is cut, the pipelines' tables
+ *   microbatch.c     what is split, and what forbids it
+ *   segment.c   a segment's function: its part of the model, and the gradients of that
+ *   split.c    forward and backward functions of a segment, and what the one keeps for the other
+ *   tasks.c     from a schedule to each stage's tasks, and slots
+ *   stage_update.c   what happens to the gradients
+ */
+#ifndef TCC_PASSES_PARALLEL_STAGES_INT_H
+#define TCC_PASSES_PARALLEL_STAGES_INT_H
+
+#include "passes/train/entry_int.h"
+
+/* A value of the model that is made in one segment and used in others. */
+struct crossing {
+    struct ir_value *v;
+    int from;                    /* segment */
+    bool *to;                    /* by segment */
+    int value;                   /* of the pipeline */
+    int *grad;                   /* by segment: the value that holds its part of the gradient; -1: none */
+    bool active;                 /* depends on trained parameters: gradients are wanted */
+};
+
+struct segment {
+    bool empty;
+    struct ir_func *func;
+    struct { int *at; int n, cap; } in, out;     /* values of the pipeline, by func's inputs and outputs */
+    int nforward;                /* outputs of the forward pass; the others are gradients */
+    int forward, backward;       /* calls; -1: none */
+};
+
+struct stages {
+    struct training *t;
+    struct ir_ctx *ctx;
+    struct ir_module *m;
+    const struct train_split *o;
+    const char *name;            /* of the entry point */
+    bool training;
+    bool predicts;               /* there is no loss: whole's results are outputs alone */
+    struct ir_func *whole;       /* what is cut; its first result is the scores, then come the outputs */
+    struct partition *part;
+    int nsegments;
+    struct segment *segments;
+    struct { struct crossing *at; int n, cap; } crossings;
+    struct { struct pipe_value *at; int n, cap; } values;
+    struct { struct pipe_call *at; int n, cap; } calls;
+    struct { struct pipe_input *at; int n, cap; } inputs;
+    struct { struct pipe_output *at; int n, cap; } outputs;
+    struct { const char **at; int n, cap; } names;      /* of the outputs behind the loss */
+    struct ir_value **grads;     /* by trained parameter: not NULL once a segment has a gradient of it */
+};
+
+int stages_value(struct stages *x, const char *name, ir_type type, enum tcc_pipe_space space, int input);
+int stages_call(struct stages *x, struct ir_func *f, int stage, int nin, const int *in, int nout, const int *out);
+struct ir_func *stages_func(struct stages *x, const char *what, int stage);      /* ENTRY.WHATs; stage < 0: ENTRY.WHAT */
+/* A pipeline of x's tables without tasks, and one that is there, behind the module's others. */
+struct pipe *stages_new_pipe(struct stages *x, int micros);
+void stages_link(struct stages *x, struct pipe *p);
+/* The segment in which a value of `whole` is made (0 for inputs and sources). */
+int stages_segment_of(const struct stages *x, const struct ir_value *v);
+
+/* stages.c: what is cut, and its nodes with their costs, not placed yet; *how: by output of --step-outputs, its reduction. False
+ * after a diagnostic. */
+bool stages_analyse(struct training *t, struct stages *x, int **how);
+
+/* microbatch.c: does f run a microbatch, whatever its size? False after a diagnostic that names the node that pins the batch. */
+bool stages_check_batch(struct training *t, struct ir_func *f, const struct train_split *o);
+
+/* segment.c */
+void stages_find_crossings(struct stages *x);
+bool stages_build_segment(struct stages *x, int s);
+
+/* split.c: makes the segment's calls. */
+bool stages_halve(struct stages *x, int s);
+/* Input symbols that nothing binds get an input of no elements that does; unused inputs go. */
+bool stages_settle_inputs(struct stages *x, struct ir_func *f, int *n, int *in);
+
+/* tasks.c: the pipeline of x, put into the module. NULL after a diagnostic. */
+struct pipe *stages_pipe(struct stages *x);
+struct pipe_task *stages_add_task(struct stages *x, struct pipe *p, int stage, enum tcc_task_kind kind, int what, int micro, int peer);
+
+/* stage_update.c */
+struct stage_updates { struct ir_func **measure, **update, *count; };        /* by stage; of no stage */
+struct stage_calls { int own, totals, rate, *measure, *update, last; };      /* values, and calls of these functions */
+/* Updates by the gradients' sums of `calls` calls; more than 1: in every such call only. False after a diagnostic. */
+bool stages_make_updates(struct stages *x, int calls, struct stage_updates *u);
+void stages_call_updates(struct stages *x, const struct stage_updates *u, struct stage_calls *c);
+void stages_task_updates(struct stages *x, struct pipe *p, const struct stage_calls *c);     /* behind the tasks that there are */
+struct ir_state *stages_counter(struct stages *x);                           /* train.micro; NULL: every call updates */
+bool stages_build_apply(struct stages *step, const struct stage_updates *u);
+
+#endif

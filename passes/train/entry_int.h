@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* entry_int.h - shared by the files that build the entry points of training (train.c, params.c). */
+#ifndef TCC_PASSES_TRAIN_ENTRY_INT_H
+#define TCC_PASSES_TRAIN_ENTRY_INT_H
+
+#include "passes/train/train_int.h"
+#include "passes/train/loss_int.h"
+
+struct training {
+    struct ir_ctx *ctx;
+    struct ir_module *m;
+    const struct train_options *o;       /* settled */
+    struct train_options settled;
+    struct ir_func *main, *train;        /* of the front end */
+    struct train_loss loss;
+    const char **step_outputs;           /* names, ended by NULL */
+    int nparams;
+    struct ir_state **params;            /* trained ones */
+};
+
+/* One entry point being built. */
+struct entry {
+    struct training *t;
+    const struct ir_func *from; /* NULL: made of nothing */
+    struct ir_func *func;
+    struct ir_builder b;
+    struct ir_value **map;     /* by id of a value of `from` */
+    struct ir_value **results; /* what the outputs of `from` became */
+    int nwrites;
+    struct ir_node **writes; /* of the copy, taken to the end */
+};
+
+/* What comes before any entry point is built: the model's functions, the loss, the precision, what is trained. False after a diagnostic. */
+bool train_begin(struct training *t, struct ir_module *m, const struct train_options *o);
+struct entry train_entry_new(struct training *t, const char *name, const struct ir_func *from);
+/* A value of the model: an output's, or any of its body that has that name in the source; NULL: there is none. */
+struct ir_value *train_entry_value(struct entry *e, const char *name);
+struct ir_value *train_entry_scores(struct entry *e);        /* what the loss takes; NULL after a diagnostic */
+/* The loss of the scores, and its gradient by them (seed NULL: not wanted). A target that is no input yet becomes the last one. */
+bool train_entry_loss_of(struct entry *e, struct ir_value *scores, struct ir_value *factor, struct ir_value **value,
+                         struct ir_value **seed);
+bool train_init_state(struct ir_builder *b, const struct ir_state *s);       /* writes its first value */
+struct ir_state *train_grad_state(struct training *t, const struct ir_state *param);      /* grad.PARAM, made when missing */
+struct ir_state *train_counter(struct training *t);          /* train.micro, made when missing */
+bool train_complain(struct training *t, const char *format, const char *name);            /* false */
+
+/* Ends the entry point; writes of state come last. */
+bool train_entry_end(struct entry *e, int n, struct ir_value *const *values, const char *const *names);
+
+/* -- predict.c */
+bool train_build_predict(struct training *t);
+bool train_predicts(const struct training *t, const char *output);     /* is it one of @predict's? */
+void train_drop_inputs(struct ir_func *f);                             /* those that nothing reads, nor binds a size by alone */
+
+/* parallel/stages.c: the entry points of a model that is cut into stages. */
+bool train_stages(struct training *t);
+
+/* Parameters that the patterns leave. False after a diagnostic. */
+bool train_select(struct training *t);
+/* Takes parameters without a gradient from the list (grads is shortened alike), with one warning that names them. False
+ * when none is left. */
+bool train_drop_unreached(struct training *t, struct ir_value **grads);
+
+/* -- data_parallel.c: nothing happens without data_parallel */
+/* Puts a broadcast behind the reads of buffers that b's function writes. */
+bool train_parallel_buffers(struct ir_builder *b, const struct train_options *o);
+/* A scalar's mean over the ranks. */
+struct ir_value *train_parallel_mean(struct ir_builder *b, const struct train_options *o, struct ir_value *v);
+bool train_parallel_check(struct ir_ctx *ctx, const struct train_options *o);
+
+/* remat.c: computes some of the forward pass, the function's first results, again behind it. `to`: a line a value that the backward
+ * pass reads; may be NULL. */
+void train_remat_part(struct ir_func *f, int results, struct train_recompute *c, FILE *to);
+
+#endif

@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One update of all parameters, as graph IR: are all gradients finite, unscaling, clipping by the global norm, the
+ * optimizer's formula per parameter, and the bookkeeping of steps and loss scale.
+ *
+ * Each parameter's formula is elementwise in the state that it reads and writes, and takes from outside only scalars that are
+ * computed once; so it becomes one kernel that reads parameter, gradient and moments once and writes in place. A gradient that
+ * is not finite selects every old value, without leaving the step. The loss scale follows torch.amp.GradScaler.
+ */
+#include "passes/train/optim_int.h"
+
+#include <math.h>
+#include <string.h>
+
+#define LARGE 4096 /* elements of tensors that are reduced in two steps */
+
+/* -- State variables */
+
+static bool new_state(struct ir_module *m, const char *name, ir_type type, struct ir_tensor *init, int flags)
+{
+    if (ir_state_by_name(m, name)) {
+        ir_tensor_unref(init);
+        return true;
+    }
+    return ir_state_new(m, name, type, init, flags) != NULL;
+}
+
+static bool new_scalar(struct ir_module *m, const char *name, enum tcc_dtype dtype, double init)
+{
+    struct ir_tensor *t = NULL;
+    if (init != 0)
+        t = tcc_is_float(dtype) ? ir_tensor_scalar_f(dtype, init) : ir_tensor_scalar_i(dtype, (int64_t)init);
+    if (init != 0 && !t)
+        ir_no_memory(m->ctx);
+    return new_state(m, name, ir_scalar_type(m->ctx, dtype), t, IR_STATE_OPTIMIZER);
+}
+
+static const char *slot_name(struct ir_ctx *ctx, const struct optim_slot *slot, const char *parameter)
+{
+    return ir_internf(ctx, "optimizer.%s.%s", slot->name, parameter);
+}
+
+/* The type that a parameter is updated in: what is narrower than f32 is widened. */
+static enum tcc_dtype update_type(const struct ir_state *parameter)
+{
+    return parameter->type->dtype == TCC_F64 ? TCC_F64 : TCC_F32;
+}
+
+static bool has_master(const struct optim_config *c, const struct ir_state *parameter)
+{
+    return c->master && tcc_dtype_bytes((enum tcc_dtype)parameter->type->dtype) < 4;
+}
+
+static bool needs_norm(const struct optim_config *c)
+{
+    return c->clip_norm != 0 || c->kind == OPTIM_lamb;
+}
+
+static bool new_slots(struct ir_module *m, const struct optim_config *c, const struct ir_state *parameter)
+{
+    const struct optim_group *group = optim_group_of(c, parameter->name);
+    enum tcc_dtype dtype = update_type(parameter);
+
+    for (int i = 0; i < optim_nslots; i++) {
+        const struct optim_slot *slot = &optim_slots[i];
+        bool like = slot->shape == SLOT_LIKE;
+        enum tcc_dtype type = like && dtype == TCC_F32 ? c->slot_type : dtype;
+        double first = group->value[OPT_initial_accumulator_value];
+        struct ir_tensor *init = NULL;
+        uint64_t element = 0;
+
+        if (slot->optimizer != c->kind || (slot->option != OPT_lr && group->value[slot->option] == 0))
+            continue;
+        if (like && first != 0) {
+            int64_t dims[TCC_MAX_RANK];
+            ir_static_dims(parameter->type, dims);
+            tcc_store_f64(type, &element, first);
+            init = ir_tensor_splat(type, parameter->type->rank, dims, &element);
+            if (!init)
+                ir_no_memory(m->ctx);
+        }
+        if (!new_state(m, slot_name(m->ctx, slot, parameter->name),
+                       like ? ir_with_dtype(m->ctx, parameter->type, type) : ir_scalar_type(m->ctx, type), init,
+                       IR_STATE_OPTIMIZER))
+            return false;
+    }
+    return true;
+}
+
+/* The f32 copy starts from the parameter's first value. */
+static bool new_master(struct ir_module *m, const struct ir_state *parameter)
+{
+    const struct ir_tensor *from = parameter->init;
+    struct ir_tensor *init = NULL;
+
+    if (from) {
+        init = ir_tensor_new(TCC_F32, from->rank, from->dims);
+        if (!init)
+            ir_no_memory(m->ctx);
+        for (int64_t i = 0; i < from->nelems; i++)
+            ((float *)init->data)[i] = (float)tcc_load_f64((enum tcc_dtype)from->dtype, ir_tensor_at(from, i));
+    }
+    return new_state(m, ir_internf(m->ctx, "master.%s", parameter->name),
+                     ir_with_dtype(m->ctx, parameter->type, TCC_F32), init, IR_STATE_OPTIMIZER);
+}
+
+bool optim_states(struct ir_module *m, const struct train_options *o, int n, struct ir_state *const *params)
+{
+    const struct optim_config *c = optim_parse(m->ctx, o);
+
+    if (!c || !new_scalar(m, "train.step", TCC_I64, 0) || !new_scalar(m, "train.epoch", TCC_I64, 0) ||
+        !new_scalar(m, "train.rate", TCC_F32, c->groups[0].value[OPT_lr]) ||
+        !new_scalar(m, "train.scheduled", TCC_I32, 1) || !new_scalar(m, "train.skipped", TCC_I64, 0) ||
+        !new_scalar(m, "train.lr", TCC_F32, 0))
+        return false;
+    if (needs_norm(c) && !new_scalar(m, "train.norm", TCC_F32, 0))
+        return false;
+    if (c->scaler.init != 0 && !new_scalar(m, "train.scale", TCC_F32, c->scaler.init))
+        return false;
+    if (c->scaler.dynamic && !new_scalar(m, "train.growth", TCC_I32, 0))
+        return false;
+    if (c->rounding && (!new_scalar(m, "train.rounding", TCC_I32, 1) || !new_scalar(m, "train.seed", TCC_I64, 0)))
+        return false;
+    for (int i = 0; i < n; i++)
+        if (!new_slots(m, c, params[i]) || (has_master(c, params[i]) && !new_master(m, params[i])))
+            return false;
+    return true;
+}
+
+static bool names_state(const struct ir_node *n, enum ir_op op, const char *name)
+{
+    return n->op == op && !strcmp(ir_get_s(n, IR_ATTR_name, ""), name);
+}
+
+static bool writes(const struct ir_node *n, const char *name)
+{
+    if (names_state(n, IR_state_write, name))
+        return true;
+    for (int i = 0; i < n->nregions; i++)
+        IR_EACH_NODE(inner, n->regions[i])
+    if (writes(inner, name))
+        return true;
+    return false;
+}
+
+static struct ir_value *read_state(struct ir_builder *b, const char *name)
+{
+    return ir_build1(b, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, name)));
+}
+
+struct ir_value *optim_read(struct ir_builder *b, const char *name)
+{
+    const struct ir_block *block = b->block;
+    const struct ir_node *n = b->before ? b->before->prev : block->last;
+
+    for (; block; n = block->parent ? block->parent->prev : NULL, block = block->parent ? block->parent->block : NULL) {
+        for (; n; n = n->prev) {
+            if (names_state(n, IR_state_read, name))
+                return n->out[0];
+            if (writes(n, name))
+                return read_state(b, name);
+        }
+    }
+    return read_state(b, name);
+}
+
+bool optim_write(struct ir_builder *b, const char *name, struct ir_value *v)
+{
+    return v && ir_build(b, IR_state_write, 1, &v, IR_ATTRS(ir_attr_s(IR_ATTR_name, name)));
+}
+
+struct ir_value *optim_loss_scale(struct ir_builder *b, const struct train_options *o)
+{
+    const struct optim_config *c = optim_parse(b->ctx, o);
+    return c && c->scaler.init != 0 ? optim_read(b, "train.scale") : NULL;
+}
+
+/* -- Questions about all gradients */
+
+static struct ir_value *choose(struct ir_builder *b, struct ir_value *c, struct ir_value *x, struct ir_value *y)
+{
+    return ir_build1(b, IR_select, 3, (struct ir_value *[]){c, x, y}, NULL);
+}
+
+static struct ir_value *reduce_axes(struct ir_builder *b, enum ir_op op, struct ir_value *x, int first)
+{
+    int64_t axes[TCC_MAX_RANK];
+    int n = x ? x->type->rank - first : 0;
+
+    if (!x)
+        return NULL;
+    for (int i = 0; i < n; i++)
+        axes[i] = first + i;
+    return ir_build1(b, op, 1, &x, IR_ATTRS(ir_attr_ints(IR_ATTR_axes, n, axes), ir_attr_i(IR_ATTR_keepdims, 0)));
+}
+
+/* Of large tensors first row by row, which threads share. */
+static struct ir_value *reduce_all(struct ir_builder *b, enum ir_op op, struct ir_value *x)
+{
+    if (x && x->type->rank > 1 && ir_num_elements(b->ctx, x->type)->hi > LARGE)
+        x = reduce_axes(b, op, x, 1);
+    x = reduce_axes(b, op, x, 0);
+    return x ? ir_cast_to(b, x, TCC_F32) : NULL;
+}
+
+/* Combines values two by two, so that sums of many keep their low bits. Overwrites the array. */
+static struct ir_value *combine(struct ir_builder *b, enum ir_op op, int n, struct ir_value **values)
+{
+    if (!n)
+        return ir_constant_f(b, TCC_F32, 0);
+    for (; n > 1; n = (n + 1) / 2) {
+        for (int i = 0; i < n / 2; i++)
+            values[i] = ir_binary(b, op, values[2 * i], values[2 * i + 1]);
+        if (n % 2)
+            values[n / 2] = values[n - 1];
+    }
+    return values[0];
+}
+
+/* f32[]: the largest magnitude in a gradient, NaN if an element is. */
+static struct ir_value *largest_of(struct ir_builder *b, struct ir_value *grad)
+{
+    return reduce_all(b, IR_reduce_max, ir_unary(b, IR_abs, grad));
+}
+
+/* f32[]: the sum of the squares of a gradient that is multiplied by `factor` first (NULL: 1). */
+static struct ir_value *sum_of_squares(struct ir_builder *b, struct ir_value *g, struct ir_value *factor)
+{
+    if (g && factor)
+        g = ir_binary(b, IR_mul, g, ir_cast_to(b, factor, (enum tcc_dtype)g->type->dtype));
+    return reduce_all(b, IR_reduce_sum, ir_binary(b, IR_mul, g, g));
+}
+
+/* -- The update */
+
+struct update {
+    struct ir_builder *b;
+    const struct optim_config *c;
+    struct optim_shared shared;
+    struct ir_value *rate;          /* f64[]: the base rate by now */
+    struct ir_value *factor;        /* f32[]: gradients are multiplied by it; NULL: 1 */
+    struct ir_value *norm;          /* f32[]: of all gradients, unscaled and not clipped; NULL where nothing asks */
+    struct ir_value **owned;        /* bool[] by parameter: is it this rank's to update? NULL: all are */
+    struct ir_value *key, *dithers; /* stochastic rounding: random key u32[], is it on? bool[]; NULL: none */
+};
+
+/* torch.nn.utils.clip_grad_norm_: min(1, limit / (norm + 1e-6)) */
+static struct ir_value *clip_factor(struct ir_builder *b, double limit, struct ir_value *norm)
+{
+    struct ir_value *f = ir_binary(b, IR_add, norm, ir_constant_f(b, TCC_F32, 1e-6));
+    f = ir_binary(b, IR_div, ir_constant_f(b, TCC_F32, limit), f);
+    return ir_binary(b, IR_min, f, ir_constant_f(b, TCC_F32, 1));
+}
+
+/* What gradients are multiplied by to undo the loss scale; NULL: nothing. */
+static struct ir_value *unscale(struct ir_builder *b, const struct optim_config *c)
+{
+    return c->scaler.init != 0 ? ir_binary(b, IR_div, ir_constant_f(b, TCC_F32, 1), optim_read(b, "train.scale"))
+                               : NULL;
+}
+
+/* The gradient's numbers: NULL for those that nobody asks for. */
+static bool measure_one(const struct update *u, struct ir_builder *b, struct ir_value *grad, struct ir_value **largest,
+                        struct ir_value **squares)
+{
+    *largest = largest_of(b, grad);
+    *squares = needs_norm(u->c) ? sum_of_squares(b, grad, u->factor) : NULL;
+    return *largest && (*squares || !needs_norm(u->c));
+}
+
+/* if (mine) its numbers, else zeros */
+static bool measure_if_owned(const struct update *u, struct ir_value *mine, struct ir_value *grad,
+                             struct ir_value **largest, struct ir_value **squares)
+{
+    struct ir_builder *outer = u->b, then = *outer, otherwise = *outer;
+    const ir_type one = ir_scalar_type(outer->ctx, TCC_F32), types[] = {one, one};
+    int n = needs_norm(u->c) ? 2 : 1;
+    struct ir_node *node =
+        ir_build_typed(outer, IR_if, 1, &mine, IR_ATTRS(ir_attr_types(IR_ATTR_types, n, types)), n, types);
+    struct ir_value *given[2], *none[2];
+
+    then.block = ir_region_new(outer->func, node);
+    otherwise.block = ir_region_new(outer->func, node);
+    then.before = otherwise.before = NULL;
+    none[0] = none[1] = ir_constant_f(&otherwise, TCC_F32, 0);
+    if (!measure_one(u, &then, grad, &given[0], &given[1]) ||
+        !ir_build_typed(&then, IR_yield, n, given, NULL, 0, NULL) ||
+        !ir_build_typed(&otherwise, IR_yield, n, none, NULL, 0, NULL))
+        return false;
+    *largest = node->out[0];
+    *squares = n > 1 ? node->out[1] : NULL;
+    return true;
+}
+
+/* Owners of gradients tell the others, so that all add up the same numbers in the same order. */
+static struct optim_totals measure(struct update *u, int n, struct ir_value *const *grads)
+{
+    struct ir_value **values = IR_NEWN(u->b->ctx, (size_t)(2 * n) + 1, struct ir_value *);
+    struct optim_totals none = {0};
+
+    for (int i = 0; i < n; i++)
+        if (!(u->owned ? measure_if_owned(u, u->owned[i], grads[i], &values[i], &values[n + i])
+                       : measure_one(u, u->b, grads[i], &values[i], &values[n + i])))
+            return none;
+    if (u->owned && !train_parallel_tell(u->b, needs_norm(u->c) ? 2 * n : n, values))
+        return none;
+    return (struct optim_totals){.largest = combine(u->b, IR_max, n, values),
+                                 .squares = needs_norm(u->c) ? combine(u->b, IR_add, n, values + n) : NULL};
+}
+
+static bool build_shared(struct update *u, int n, struct ir_value *const *grads, const struct optim_totals *given)
+{
+    struct ir_builder *b = u->b;
+    const struct optim_config *c = u->c;
+    const struct schedule_config *s = &c->schedule;
+    struct ir_value *step = optim_read(b, "train.step"), *base = optim_read(b, "train.rate"), *norm = NULL;
+
+    if (!step || !base)
+        return false;
+    u->factor = unscale(b, c);
+    struct optim_totals totals = given ? *given : measure(u, n, grads);
+    if (!totals.largest || (needs_norm(c) && !totals.squares))
+        return false;
+    u->shared.ok = ir_binary(b, IR_lt, totals.largest, ir_constant_f(b, TCC_F32, INFINITY));
+    u->shared.first = ir_binary(b, IR_eq, step, ir_constant_i(b, TCC_I64, 0));
+    u->shared.t = ir_cast_to(b, ir_binary(b, IR_add, step, ir_constant_i(b, TCC_I64, 1)), TCC_F64);
+    u->rate = ir_cast_to(b, base, TCC_F64);
+    if (c->rounding) {
+        u->key = optim_random_key(b);
+        u->dithers = ir_binary(b, IR_ne, optim_read(b, "train.rounding"), ir_constant_i(b, TCC_I32, 0));
+        if (!u->key || !u->dithers)
+            return false;
+    }
+    if (s->kind != SCHEDULE_constant || s->warmup) {
+        struct ir_value *scheduled = optim_read(b, "train.scheduled");
+        struct ir_value *by = schedule_rate(b, s, u->rate, step, s->by_step ? NULL : optim_read(b, "train.epoch"));
+        u->rate = choose(b, ir_binary(b, IR_ne, scheduled, ir_constant_i(b, TCC_I32, 0)), by, u->rate);
+    }
+    if (needs_norm(c))
+        u->norm = norm = ir_unary(b, IR_sqrt, totals.squares);
+    if (c->clip_norm != 0 && isfinite(c->clip_norm)) {
+        struct ir_value *clip = clip_factor(b, c->clip_norm, norm);
+        u->factor = u->factor ? ir_binary(b, IR_mul, u->factor, clip) : clip;
+        norm = ir_binary(b, IR_mul, norm, clip);
+    }
+    u->shared.norm = norm;
+    return u->shared.ok && u->shared.t && u->rate && (c->scaler.init == 0 || u->factor) && (!needs_norm(c) || norm);
+}
+
+/* Writes the value, rounded to the state's type, or keeps the old one. */
+static bool write_back(struct update *u, const char *name, struct ir_value *old, struct ir_value *now)
+{
+    if (!now)
+        return false;
+    if (u->dithers && old->type->dtype == TCC_BF16)
+        now = choose(u->b, u->dithers, optim_dither(u->b, u->key, name, now), now);
+    if (!now)
+        return false;
+    now = ir_cast_to(u->b, now, (enum tcc_dtype)old->type->dtype);
+    return optim_write(u->b, name, choose(u->b, u->shared.ok, now, old));
+}
+
+static bool read_slots(struct update *u, struct optim_update *p, const char *parameter, const char **names,
+                       struct ir_value **old)
+{
+    for (int i = 0, k = 0; i < optim_nslots; i++) {
+        const struct optim_slot *slot = &optim_slots[i];
+        if (slot->optimizer != u->c->kind)
+            continue;
+        if (slot->option == OPT_lr || p->opt[slot->option] != 0) {
+            names[k] = slot_name(u->b->ctx, slot, parameter);
+            old[k] = read_state(u->b, names[k]); /* nobody else reads it */
+            if (!old[k])
+                return false;
+            p->slot[k] = ir_cast_to(u->b, old[k], p->dtype);
+        }
+        k++;
+    }
+    return true;
+}
+
+static bool update_parameter(struct update *u, const struct train_param *param, struct ir_value *grad)
+{
+    struct ir_builder *b = u->b;
+    const struct ir_state *state = param->state;
+    const struct optim_group *group = optim_group_of(u->c, state->name), *first = &u->c->groups[0];
+    struct optim_update p = {
+        .b = b, .dtype = update_type(state), .opt = group->value, .shared = &u->shared, .rate = u->rate};
+    bool master = has_master(u->c, state);
+    const char *names[OPTIM_MAX_SLOTS] = {0},
+               *name = master ? ir_internf(b->ctx, "master.%s", state->name) : state->name;
+    struct ir_value *old[OPTIM_MAX_SLOTS] = {0}, *p_new;
+    struct ir_value *p_old = param->value && !master ? param->value : optim_read(b, name);
+
+    if (!p_old || !read_slots(u, &p, state->name, names, old))
+        return false;
+    if (group->value[OPT_lr] != first->value[OPT_lr])
+        p.rate = ir_binary(b, IR_mul, u->rate, ir_constant_f(b, TCC_F64, group->value[OPT_lr] / first->value[OPT_lr]));
+    p.p = ir_cast_to(b, p_old, p.dtype);
+    p.g = ir_cast_to(b, grad, p.dtype);
+    if (u->factor)
+        p.g = ir_binary(b, IR_mul, p.g, ir_cast_to(b, u->factor, p.dtype));
+    p_new = optim_rules[u->c->kind](&p);
+    for (int i = 0; i < OPTIM_MAX_SLOTS; i++)
+        if (p.slot[i] && !write_back(u, names[i], old[i], p.slot_new[i]))
+            return false;
+    if (master && p_new) { /* the parameter is the copy, rounded to nearest */
+        struct ir_value *kept = choose(b, u->shared.ok, p_new, p_old);
+        return optim_write(b, name, kept) &&
+               optim_write(b, state->name, ir_cast_to(b, kept, (enum tcc_dtype)state->type->dtype));
+    }
+    return write_back(u, name, p_old, p_new);
+}
+
+/* f32[]: scale * factor, rounded once, as torch's kernel does. */
+static struct ir_value *scaled(struct ir_builder *b, struct ir_value *scale, double factor)
+{
+    struct ir_value *v = ir_binary(b, IR_mul, ir_cast_to(b, scale, TCC_F64), ir_constant_f(b, TCC_F64, factor));
+    return v ? ir_cast_to(b, v, TCC_F32) : NULL;
+}
+
+/* GradScaler.update: `backoff` after an overflow, `growth` after `interval` good steps unless that overflows. */
+static bool update_scale(struct update *u)
+{
+    struct ir_builder *b = u->b;
+    const struct optim_scaler *s = &u->c->scaler;
+    struct ir_value *scale = optim_read(b, "train.scale"), *growth = optim_read(b, "train.growth");
+    struct ir_value *zero = ir_constant_i(b, TCC_I32, 0), *count, *full, *larger;
+
+    count = ir_binary(b, IR_add, growth, ir_constant_i(b, TCC_I32, 1));
+    full = ir_binary(b, IR_ge, count, ir_constant_i(b, TCC_I32, (int64_t)s->interval));
+    larger = scaled(b, scale, s->growth);
+    larger = choose(b, ir_binary(b, IR_lt, larger, ir_constant_f(b, TCC_F32, INFINITY)), larger, scale);
+    larger = choose(b, full, larger, scale);
+    count = choose(b, full, zero, count);
+    return optim_write(b, "train.scale", choose(b, u->shared.ok, larger, scaled(b, scale, s->backoff))) &&
+           optim_write(b, "train.growth", choose(b, u->shared.ok, count, zero));
+}
+
+static bool count_step(struct update *u)
+{
+    struct ir_builder *b = u->b;
+    struct ir_value *step = optim_read(b, "train.step"), *skipped = optim_read(b, "train.skipped");
+    struct ir_value *not = ir_unary(b, IR_not, u->shared.ok);
+
+    return not &&optim_write(b, "train.step", ir_binary(b, IR_add, step, ir_cast_to(b, u->shared.ok, TCC_I64))) &&
+           optim_write(b, "train.skipped", ir_binary(b, IR_add, skipped, ir_cast_to(b, not, TCC_I64)));
+}
+
+static bool widen(struct update *u, int n, const struct train_param *params, struct ir_value **grads)
+{
+    for (int i = 0; i < n; i++) /* narrow gradients are asked in f32, as they are used */
+        if (!(grads[i] = ir_cast_to(u->b, params[i].grad, update_type(params[i].state))))
+            return false;
+    return u->c != NULL;
+}
+
+/* if (mine) update: the others leave the parameter and its state alone, whose memory they then never touch. */
+static bool update_if_owned(struct update *u, struct ir_value *mine, const struct train_param *param,
+                            struct ir_value *grad)
+{
+    struct ir_builder *outer = u->b, then = *outer, otherwise = *outer;
+    struct ir_node *n =
+        ir_build_typed(outer, IR_if, 1, &mine, IR_ATTRS(ir_attr_types(IR_ATTR_types, 0, NULL)), 0, NULL);
+    bool good;
+
+    then.block = ir_region_new(outer->func, n);
+    otherwise.block = ir_region_new(outer->func, n);
+    then.before = otherwise.before = NULL;
+    u->b = &then;
+    good = update_parameter(u, param, grad);
+    u->b = outer;
+    return good && ir_build_typed(&then, IR_yield, 0, NULL, NULL, 0, NULL) &&
+           ir_build_typed(&otherwise, IR_yield, 0, NULL, NULL, 0, NULL);
+}
+
+bool optim_measure(struct ir_builder *b, const struct train_options *o, int n, const struct train_param *params,
+                   struct optim_totals *totals)
+{
+    struct update u = {.b = b, .c = optim_parse(b->ctx, o)};
+    struct ir_value **grads = IR_NEWN(b->ctx, (size_t)n + 1, struct ir_value *);
+
+    if (!widen(&u, n, params, grads) || !train_parallel_owns(b, o, n, params, &u.owned))
+        return false;
+    u.factor = unscale(b, u.c);
+    *totals = measure(&u, n, grads);
+    return totals->largest && (totals->squares || !needs_norm(u.c));
+}
+
+bool optim_update_part(struct ir_builder *b, const struct train_options *o, int n, const struct train_param *params,
+                       const struct optim_totals *totals, bool counters, struct ir_value **rate)
+{
+    struct update u = {.b = b, .c = optim_parse(b->ctx, o)};
+    struct ir_value **grads = IR_NEWN(b->ctx, (size_t)n + 1, struct ir_value *);
+
+    if (!widen(&u, n, params, grads) || !train_parallel_owns(b, o, n, params, &u.owned) ||
+        !build_shared(&u, n, grads, totals))
+        return false;
+    for (int i = 0; i < n; i++)
+        if (!(u.owned ? update_if_owned(&u, u.owned[i], &params[i], grads[i])
+                      : update_parameter(&u, &params[i], grads[i])))
+            return false;
+    if (u.owned && !train_parallel_share(b, n, params))
+        return false;
+    *rate = ir_cast_to(b, u.rate, TCC_F32);
+    if (!counters)
+        return *rate;
+    return (!u.c->scaler.dynamic || update_scale(&u)) && (!u.norm || optim_write(b, "train.norm", u.norm)) &&
+           count_step(&u) && *rate && optim_write(b, "train.lr", *rate);
+}
+
+bool optim_update(struct ir_builder *b, const struct train_options *o, int n, const struct train_param *params,
+                  struct ir_value **rate)
+{
+    return optim_update_part(b, o, n, params, NULL, true, rate);
+}

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The training transformation: from @main and @train to @step, @eval, @grad, @apply and @init (train.h).
+ *
+ * Each entry point is a copy of the model's function with the loss, the gradients (grad.h) and the update (optim*.c) built
+ * behind it. State is written at a function's end only, after all that may fail on bad data: a label out of range is a failing
+ * gather of the forward pass, and leaves every state variable as it was.
+ */
+#include "passes/train/entry_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool train_complain(struct training *t, const char *format, const char *name)
+{
+    struct ir_where where = {.file = t->m->name};
+    ir_error(t->ctx, &where, format, name);
+    return false;
+}
+
+/* -- Copies ----------------------------------------------------------------------------------------------------------- */
+
+static bool read_later(const struct ir_node *write)
+{
+    const char *name = ir_get_s(write, IR_ATTR_name, "");
+    for (const struct ir_node *n = write->next; n; n = n->next)
+        if (n->nregions || (n->op == IR_state_read && !strcmp(ir_get_s(n, IR_ATTR_name, ""), name)))
+            return true;
+    return false;
+}
+
+/* The state writes of the copy, to be moved behind what is built after it; a value read again after it was written stays. */
+static void collect_writes(struct entry *e)
+{
+    VEC(struct ir_node *) writes = {0};
+    IR_EACH_NODE(n, e->func->body)
+    {
+        if (n->op == IR_state_write && !read_later(n))
+            VEC_PUSH(e->t->ctx, writes, n);
+    }
+    e->nwrites = writes.n;
+    e->writes = writes.at;
+}
+
+/* A state variable is one value: later reads of it are the first, as long as nothing has written it. */
+static void share_reads(struct entry *e)
+{
+    for (struct ir_node *n = e->func->body->first, *next; n; n = next) {
+        next = n->next;
+        if (n->op != IR_state_read)
+            continue;
+        const char *name = ir_get_s(n, IR_ATTR_name, "");
+        for (struct ir_node *p = n->prev; p && !p->nregions; p = p->prev) {
+            bool same =
+                (p->op == IR_state_read || p->op == IR_state_write) && !strcmp(ir_get_s(p, IR_ATTR_name, ""), name);
+            if (same && p->op == IR_state_read) {
+                ir_replace_uses(n->out[0], p->out[0]);
+                for (uint32_t i = 0; i < e->from->nvalues; i++)
+                    if (e->map[i] == n->out[0])
+                        e->map[i] = p->out[0];
+                ir_remove(n);
+            }
+            if (same)
+                break;
+        }
+    }
+}
+
+struct entry train_entry_new(struct training *t, const char *name, const struct ir_func *from)
+{
+    struct entry e = {.t = t, .from = from, .func = ir_func_new(t->m, name)};
+    e.b = (struct ir_builder){.ctx = t->ctx, .func = e.func, .block = e.func->body};
+    if (!from)
+        return e;
+    e.map = IR_NEWN(t->ctx, from->nvalues + 1, struct ir_value *);
+    e.results = IR_NEWN(t->ctx, from->body->last->nin + 1, struct ir_value *);
+    for (int i = 0; i < from->body->nparams; i++) {
+        const struct ir_value *p = from->body->params[i];
+        e.map[p->id] = ir_input_new(e.func, p->type, from->input_names[i]);
+    }
+    ir_clone_block(&e.b, from->body, e.map, e.results);
+    share_reads(&e);
+    for (int i = 0; i < from->body->last->nin; i++)
+        e.results[i] = e.map[from->body->last->in[i].value->id];
+    collect_writes(&e);
+    return e;
+}
+
+bool train_entry_end(struct entry *e, int n, struct ir_value *const *values, const char *const *names)
+{
+    struct ir_node *end = ir_return(&e->b, n, values, names);
+    for (int i = 0; end && i < e->nwrites; i++)
+        ir_move_before(e->writes[i], end);
+    return end != NULL;
+}
+
+/* A value of the model: an output's, or any of its body that has that name in the source. */
+struct ir_value *train_entry_value(struct entry *e, const char *name)
+{
+    for (int i = 0; i < e->from->body->last->nin; i++)
+        if (!strcmp(ir_output_name(e->from, i), name))
+            return e->results[i];
+    IR_EACH_NODE(n, e->from->body)
+    {
+        for (int i = 0; i < n->nout; i++)
+            if (n->out[i]->name && !strcmp(n->out[i]->name, name))
+                return e->map[n->out[i]->id];
+    }
+    return NULL;
+}
+
+static struct ir_value *input_named(struct entry *e, const char *name)
+{
+    for (int i = 0; i < e->func->body->nparams; i++)
+        if (!strcmp(e->func->input_names[i], name))
+            return e->func->body->params[i];
+    return NULL;
+}
+
+/* -- The loss ------------------------------------------------------------------------------------------------------------ */
+
+static bool is_float_tensor(const struct ir_value *v)
+{
+    return ir_is_tensor(v->type) && tcc_is_float((enum tcc_dtype)v->type->dtype);
+}
+
+struct ir_value *train_entry_scores(struct entry *e)
+{
+    const char *name = e->t->loss.input;
+    if (name) {
+        struct ir_value *v = train_entry_value(e, name);
+        if (!v)
+            train_complain(e->t, "--loss: the model has no output '%s'", name);
+        else if (!is_float_tensor(v))
+            train_complain(e->t, "--loss: output '%s' is not a tensor of floats", name);
+        return v && is_float_tensor(v) ? v : NULL;
+    }
+    for (int i = 0; i < e->from->body->last->nin; i++)
+        if (is_float_tensor(e->results[i]))
+            return e->results[i];
+    train_complain(e->t, "%s", "--loss: the model has no output that is a tensor of floats");
+    return NULL;
+}
+
+/* The model's own loss, one element: as f32[], and what flows back into it. */
+static bool own_loss(struct entry *e, struct ir_value *v, struct ir_value *factor, struct ir_value **value,
+                     struct ir_value **seed)
+{
+    for (int i = 0; i < v->type->rank; i++)
+        if (!ir_is_value(v->type->dim[i], 1))
+            return train_complain(e->t, "--loss=output:%s: a loss has one element", e->t->loss.input);
+    struct ir_value *scalar = v->type->rank ? ir_reshape_to(&e->b, v, 0, NULL) : v;
+    *value = ir_cast_to(&e->b, scalar, TCC_F32);
+    if (seed) {
+        struct ir_value *one = factor ? ir_cast_to(&e->b, factor, (enum tcc_dtype)v->type->dtype)
+                                      : ir_constant_f(&e->b, (enum tcc_dtype)v->type->dtype, 1);
+        *seed = v->type->rank ? ir_reshape_to(&e->b, one, v->type->rank, v->type->dim) : one;
+    }
+    return *value && (!seed || *seed);
+}
+
+bool train_entry_loss_of(struct entry *e, struct ir_value *scores, struct ir_value *factor, struct ir_value **value,
+                         struct ir_value **seed)
+{
+    if (e->t->loss.kind == LOSS_output)
+        return own_loss(e, scores, factor, value, seed);
+    struct ir_value *target = input_named(e, e->t->loss.target);
+    if (!target) {
+        ir_type type = train_loss_target(e->t->ctx, &e->t->loss, scores->type);
+        target = ir_input_new(e->func, type, e->t->loss.target);
+    }
+    if (!ir_is_tensor(target->type))
+        return train_complain(e->t, "--loss: the target '%s' is not a tensor of numbers", e->t->loss.target);
+    return train_loss_build(&e->b, &e->t->loss, scores, target, factor, value, seed);
+}
+
+/* *from: the value whose gradient *seed is (NULL: no gradient is wanted). */
+static bool build_loss(struct entry *e, struct ir_value *factor, struct ir_value **value, struct ir_value **from,
+                       struct ir_value **seed)
+{
+    struct ir_value *scores = train_entry_scores(e);
+    if (scores && from)
+        *from = scores;
+    return scores && train_entry_loss_of(e, scores, factor, value, seed);
+}
+
+/* -- Gradients --------------------------------------------------------------------------------------------------------------- */
+
+static struct ir_value *read_state(struct ir_builder *b, const struct ir_state *s)
+{
+    return ir_build1(b, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, s->name)));
+}
+
+static bool write_state(struct ir_builder *b, const struct ir_state *s, struct ir_value *v)
+{
+    return v && ir_build(b, IR_state_write, 1, &v, IR_ATTRS(ir_attr_s(IR_ATTR_name, s->name)));
+}
+
+/* The read of a state variable in the copy; one that the model does not read is read at the start. */
+static struct ir_value *read_in(struct entry *e, const struct ir_state *s)
+{
+    IR_EACH_NODE(n, e->func->body)
+    {
+        if (n->op == IR_state_read && !strcmp(ir_get_s(n, IR_ATTR_name, ""), s->name))
+            return n->out[0];
+    }
+    struct ir_builder at = e->b;
+    at.before = e->func->body->first;
+    return read_state(&at, s);
+}
+
+static bool build_gradients(struct entry *e, struct ir_value *from, struct ir_value *seed, struct ir_value **grads)
+{
+    struct training *t = e->t;
+    struct ir_value **reads = IR_NEWN(t->ctx, t->nparams, struct ir_value *);
+    for (int i = 0; i < t->nparams; i++)
+        reads[i] = read_in(e, t->params[i]);
+    return grad_build(&e->b, 1, &from, &seed, t->nparams, reads, grads);
+}
+
+struct ir_state *train_grad_state(struct training *t, const struct ir_state *param)
+{
+    const char *name = ir_internf(t->ctx, "grad.%s", param->name);
+    struct ir_state *s = ir_state_by_name(t->m, name);
+    return s ? s : ir_state_new(t->m, name, ir_with_dtype(t->ctx, param->type, TCC_F32), NULL, IR_STATE_GRADIENT);
+}
+
+static bool update(struct ir_builder *b, struct training *t, struct ir_value **grads, struct ir_value **rate)
+{
+    struct train_param *params = IR_NEWN(t->ctx, t->nparams, struct train_param);
+    for (int i = 0; i < t->nparams; i++)
+        params[i] = (struct train_param){.state = t->params[i], .grad = grads[i]};
+    return optim_update(b, t->o, t->nparams, params, rate);
+}
+
+struct ir_state *train_counter(struct training *t)
+{
+    struct ir_state *s = ir_state_by_name(t->m, "train.micro");
+    return s ? s
+             : ir_state_new(t->m, "train.micro", ir_scalar_type(t->ctx, TCC_I64), ir_tensor_scalar_i(TCC_I64, 0),
+                            IR_STATE_OPTIMIZER);
+}
+
+static struct ir_value *choose(struct ir_builder *b, struct ir_value *c, struct ir_value *x, struct ir_value *y)
+{
+    struct ir_value *in[] = {c, x, y};
+    return ir_build1(b, IR_select, 3, in, NULL);
+}
+
+/* if (condition) update(sums / K) */
+static bool update_if(struct entry *e, struct ir_value *condition, struct ir_value **sums)
+{
+    struct training *t = e->t;
+    struct ir_value **means = IR_NEWN(t->ctx, t->nparams, struct ir_value *), *rate;
+    struct ir_node *n =
+        ir_build_typed(&e->b, IR_if, 1, &condition, IR_ATTRS(ir_attr_types(IR_ATTR_types, 0, NULL)), 0, NULL);
+    struct ir_builder then = e->b, otherwise = e->b;
+    then.block = ir_region_new(e->func, n);
+    otherwise.block = ir_region_new(e->func, n);
+    then.before = otherwise.before = NULL;
+    for (int i = 0; i < t->nparams; i++)
+        means[i] = ir_binary(&then, IR_mul, sums[i], ir_constant_f(&then, TCC_F32, 1.0 / t->o->accumulate));
+    if (!train_parallel_gradients(&then, t->o, t->nparams, t->params, means) || !update(&then, t, means, &rate))
+        return false;
+    return ir_build_typed(&then, IR_yield, 0, NULL, NULL, 0, NULL) &&
+           ir_build_typed(&otherwise, IR_yield, 0, NULL, NULL, 0, NULL);
+}
+
+/* K calls add their gradients up in float32; the Kth updates with the mean. */
+static bool accumulate(struct entry *e, struct ir_value **grads)
+{
+    struct training *t = e->t;
+    struct ir_builder *b = &e->b;
+    struct ir_state *micro = train_counter(t);
+    struct ir_value *done = read_state(b, micro);
+    struct ir_value *first = ir_binary(b, IR_eq, done, ir_constant_i(b, TCC_I64, 0));
+    struct ir_value *now = ir_binary(b, IR_add, done, ir_constant_i(b, TCC_I64, 1));
+    struct ir_value *full = ir_binary(b, IR_ge, now, ir_constant_i(b, TCC_I64, t->o->accumulate));
+    for (int i = 0; i < t->nparams; i++) {
+        struct ir_state *s = train_grad_state(t, t->params[i]);
+        grads[i] = ir_cast_to(b, grads[i], TCC_F32);
+        grads[i] = choose(b, first, grads[i], ir_binary(b, IR_add, read_state(b, s), grads[i]));
+    }
+    for (int i = 0; i < t->nparams; i++)
+        if (!write_state(b, train_grad_state(t, t->params[i]), grads[i]))
+            return false;
+    return write_state(b, micro, choose(b, full, ir_constant_i(b, TCC_I64, 0), now)) && update_if(e, full, grads);
+}
+
+/* -- Entry points --------------------------------------------------------------------------------------------------------------- */
+
+/* The loss, then what --step-outputs names. */
+static bool end_with_outputs(struct entry *e, struct ir_value *loss)
+{
+    int n = 1, count = 0;
+    if (!(loss = train_parallel_mean(&e->b, e->t->o, loss)))
+        return false;
+    while (e->t->step_outputs[count])
+        count++;
+    struct ir_value **values = IR_NEWN(e->t->ctx, count + 1, struct ir_value *);
+    const char **names = IR_NEWN(e->t->ctx, count + 1, const char *);
+    values[0] = loss;
+    names[0] = "loss";
+    for (int i = 0; i < count; i++, n++) {
+        names[n] = e->t->step_outputs[i];
+        values[n] = train_entry_value(e, names[n]);
+        if (!values[n])
+            return train_complain(e->t, "--step-outputs: the model has no output '%s'", names[n]);
+    }
+    return train_entry_end(e, n, values, names);
+}
+
+static bool forward_backward(struct entry *e, struct ir_value **loss, struct ir_value **grads)
+{
+    struct ir_value *factor = optim_loss_scale(&e->b, e->t->o), *from, *seed;
+    return train_parallel_buffers(&e->b, e->t->o) && build_loss(e, factor, loss, &from, &seed) &&
+           build_gradients(e, from, seed, grads);
+}
+
+static bool build_grad(struct training *t)
+{
+    struct entry e = train_entry_new(t, "grad", t->train);
+    struct ir_value **grads = IR_NEWN(t->ctx, t->nparams, struct ir_value *), *loss;
+    if (!forward_backward(&e, &loss, grads))
+        return false;
+    for (int i = 0; i < t->nparams; i++)
+        if (!write_state(&e.b, train_grad_state(t, t->params[i]), ir_cast_to(&e.b, grads[i], TCC_F32)))
+            return false;
+    return end_with_outputs(&e, loss);
+}
+
+/* Comes first: it finds out which parameters the loss reaches. */
+static bool build_step(struct training *t)
+{
+    struct entry e = train_entry_new(t, "step", t->train);
+    struct ir_value **grads = IR_NEWN(t->ctx, t->nparams, struct ir_value *), *loss, *rate;
+    if (!optim_states(t->m, t->o, 0, NULL)) /* the loss scale, before it is read */
+        return false;
+    if (!forward_backward(&e, &loss, grads) || !train_drop_unreached(t, grads) ||
+        !optim_states(t->m, t->o, t->nparams, t->params))
+        return false;
+    if (t->o->accumulate > 1
+            ? !accumulate(&e, grads)
+            : !train_parallel_gradients(&e.b, t->o, t->nparams, t->params, grads) || !update(&e.b, t, grads, &rate))
+        return false;
+    return end_with_outputs(&e, loss);
+}
+
+static bool build_eval(struct training *t)
+{
+    struct entry e = train_entry_new(t, "eval", t->main);
+    int n = t->main->body->last->nin;
+    struct ir_value **values = IR_NEWN(t->ctx, n + 1, struct ir_value *);
+    const char **names = IR_NEWN(t->ctx, n + 1, const char *);
+    names[0] = "loss";
+    if (!build_loss(&e, NULL, &values[0], NULL, NULL))
+        return false;
+    for (int i = 0; i < n; i++) {
+        values[i + 1] = e.results[i];
+        names[i + 1] = ir_output_name(t->main, i);
+    }
+    return train_entry_end(&e, n + 1, values, names);
+}
+
+static bool build_apply(struct training *t)
+{
+    struct entry e = train_entry_new(t, "apply", NULL);
+    struct ir_value **grads = IR_NEWN(t->ctx, t->nparams, struct ir_value *), *rate;
+    for (int i = 0; i < t->nparams; i++)
+        grads[i] = read_state(&e.b, train_grad_state(t, t->params[i]));
+    return train_parallel_gradients(&e.b, t->o, t->nparams, t->params, grads) && update(&e.b, t, grads, &rate) &&
+           train_entry_end(&e, 1, &rate, (const char *const[]){"rate"});
+}
+
+bool train_init_state(struct ir_builder *b, const struct ir_state *s)
+{
+    struct ir_value *v;
+    if (s->init)
+        v = ir_constant(b, ir_tensor_ref(s->init));
+    else {
+        v = tcc_is_float((enum tcc_dtype)s->type->dtype) ? ir_constant_f(b, (enum tcc_dtype)s->type->dtype, 0)
+                                                         : ir_constant_i(b, (enum tcc_dtype)s->type->dtype, 0);
+        v = s->type->rank ? ir_expand_to(b, v, s->type->rank, s->type->dim) : v;
+    }
+    return write_state(b, s, v);
+}
+
+static bool build_init(struct training *t)
+{
+    struct entry e = train_entry_new(t, "init", NULL);
+    for (struct ir_state *s = t->m->states; s; s = s->next)
+        if (!train_init_state(&e.b, s))
+            return false;
+    return train_entry_end(&e, 0, NULL, NULL);
+}
+
+/* -- The door ------------------------------------------------------------------------------------------------------------------------ */
+
+static bool bad_option(struct ir_ctx *ctx, const char *option, const char *text, const char *expected)
+{
+    ir_error(ctx, NULL, "--%s=%s: expected %s", option, text, expected);
+    return false;
+}
+
+static bool check_stages(struct ir_ctx *ctx, const struct train_options *o)
+{
+    const struct train_split *s = o->stages;
+    struct pipeline_options pipeline = {0};
+    struct partition_options map = {
+        .stages = s->partitions, .map = s->map, .map_name = s->map_name, .default_stage = s->default_stage};
+    if (!pipeline_parse(ctx, s->pipeline, &pipeline) || !partition_map_check(ctx, &map))
+        return false;
+    if (s->optimize && strcmp(s->optimize, "speed") && strcmp(s->optimize, "memory"))
+        return bad_option(ctx, "optimize", s->optimize, "speed or memory");
+    for (int i = 0; s->split_axes && s->split_axes[i]; i++) {
+        const char *colon = strrchr(s->split_axes[i], ':');
+        char *end = NULL;
+        long axis = colon ? strtol(colon + 1, &end, 10) : -1;
+        bool number = colon && end != colon + 1 && !*end && axis >= 0 && axis < TCC_MAX_RANK;
+        if (!number && (!colon || strcmp(colon, ":none")))
+            return bad_option(ctx, "split-axis", s->split_axes[i], "INPUT:AXIS or INPUT:none");
+    }
+    if (s->default_stage >= s->partitions) {
+        ir_error(ctx, NULL, "--default-partition=%d: there are %d partitions", s->default_stage, s->partitions);
+        return false;
+    }
+    return true;
+}
+
+bool train_check(struct ir_ctx *ctx, const struct train_options *o)
+{
+    struct train_loss loss;
+    if (o->loss && !train_loss_read(ctx, o->loss, &loss))
+        return false;
+    if (o->accumulate < 0 || o->accumulate > 1 << 20) {
+        ir_error(ctx, NULL, "--accumulate=%d: expected 1 to %d", o->accumulate, 1 << 20);
+        return false;
+    }
+    if (o->stages && !check_stages(ctx, o))
+        return false;
+    return train_parallel_check(ctx, o) && optim_check(ctx, o);
+}
+
+bool train_begin(struct training *t, struct ir_module *m, const struct train_options *o)
+{
+    *t = (struct training){.ctx = m->ctx, .m = m, .o = o, .step_outputs = train_names(m->ctx, o->step_outputs)};
+    t->main = ir_func_by_name(m, "main");
+    t->train = ir_func_by_name(m, "train");
+    if (!t->train)
+        t->train = t->main;
+    if (!t->main)
+        t->main = t->train;
+    if (!t->main)
+        return train_complain(t, "%s", "a function 'main' is needed for training");
+    if (!o->loss)
+        return train_complain(t, "%s",
+                              "training requires a loss: --loss=KIND, or a model that carries TrainingInfoProto");
+    precision_settle(m, o, &t->settled);
+    t->o = &t->settled;
+    return train_loss_read(m->ctx, o->loss, &t->loss) && precision_apply(m, t->o) && train_select(t);
+}
+
+bool train_build(struct ir_module *m, const struct train_options *o)
+{
+    struct training t;
+    if (!train_begin(&t, m, o))
+        return false;
+    if (o->stages ? !train_stages(&t)
+                  : !build_step(&t) || !build_eval(&t) || !build_grad(&t) || !build_apply(&t) || !build_init(&t) ||
+                        !train_build_predict(&t))
+        return false;
+    ir_func_remove(t.main);
+    ir_func_remove(t.train);
+    return true;
+}

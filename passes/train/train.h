@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * train.h - the door of the training transformation: a model's function becomes the entry points of training.
+ *
+ * In: a module with two functions of the same inputs, as the front end reads a model with `training` set:
+ *   @main    inference behaviour (BatchNormalization by running statistics, no Dropout)
+ *   @train   training behaviour; running statistics are state_read and state_write of buffers
+ * whose float initialisers are state variables flagged IR_STATE_PARAM (or BUFFER), read by state_read under their names.
+ * Out: the functions below; @main and @train are gone.
+ *
+ *   @step(inputs..., target...) -> loss, step outputs...    one update; with accumulate = K, every Kth call updates
+ *   @eval(inputs..., target...) -> loss, model outputs...   inference behaviour, changes no state
+ *   @grad(inputs..., target...) -> loss, step outputs...    writes grad.NAME for each trained parameter, no update
+ *   @apply()                    -> rate                     clipping, optimizer, from grad.NAME
+ *   @init()                                                 all state to its first values
+ *   @predict(inputs...) -> model outputs...                 inference behaviour, without target and loss
+ *
+ * State variables besides the parameters (names are those in checkpoints):
+ *   optimizer.SLOT.PARAM   f32 (or bf16)   a parameter's moments, PyTorch's slot names (exp_avg, momentum_buffer, ...)
+ *   train.step             i64[]           updates made (skipped ones don't count)
+ *   train.epoch            i64[]           set by the program that trains; schedules by epoch read it
+ *   train.rate             f32[]           the base rate; groups have fixed ratios to it
+ *   train.lr               f32[]           the rate of the last update, schedule and warmup included
+ *   train.scheduled        i32[]           1: the compiled-in schedule scales the rate; 0: the rate is taken as it is
+ *   train.micro            i64[]           calls since the last update (accumulate > 1)
+ *   train.norm             f32[]           the gradients' norm in the last update, before clipping (clip_norm, lamb)
+ *   train.scale            f32[]           loss scale; train.growth i32[]: good steps since it changed
+ *   train.skipped          i64[]           updates skipped because a gradient was not finite
+ *   train.rounding         i32[]           1: stochastic rounding of bf16 state (bf16-sr, bf16 moments), 0: to nearest
+ *   train.seed             i64[]           the key of that rounding
+ *   grad.PARAM             f32             (grad/apply, accumulate) IR_STATE_GRADIENT: not in checkpoints
+ *   master.PARAM           f32             bf16-master's copies
+ */
+#ifndef TCC_PASSES_TRAIN_TRAIN_H
+#define TCC_PASSES_TRAIN_TRAIN_H
+
+#include "ir/ir.h"
+
+/* What a stage computes again: the forward pass of each of its segments is cut into about `parts` pieces (0: nothing is recomputed), of
+ * which the first `segments` keep only what they begin with. */
+struct train_recompute { int parts, segments; int found, repeated; };       /* found, repeated: pieces that there are, nodes; added to */
+
+/*
+ * --partitions and what goes with it. The module's functions become parts of pipelines (ir/pipe.h) called step, eval and init, and
+ * its state variables get homes.
+ */
+struct train_split {
+    int partitions, microbatches;   /* 1.. */
+    int active;                     /* --active-microbatches; 0: the schedule's own */
+    int default_stage;              /* --default-partition; -1: none */
+    const char *pipeline;           /* "1f1b-interleaved:chunks=2" */
+    const char *optimize;           /* speed, memory */
+    const char *map, *map_name;     /* text and name of --partition-map's file */
+    const char *const *split_axes;  /* "NAME:K", "NAME:none"; ended by NULL; may be NULL */
+    FILE *report;                   /* --partition-report */
+    FILE *memory_report;            /* --report: what the backward passes read, kept or computed again */
+    FILE *schedule;                 /* the schedule in words; NULL: none */
+    const char *chart;              /* file: .svg, or a Chrome trace */
+    struct train_recompute *recompute;      /* by stage; NULL: nothing is recomputed */
+};
+
+/* The axis on which an input is split into microbatches; -1: none. */
+int train_split_axis(const struct train_split *o, const char *name, ir_type type);
+
+/* How parameters of 16 bits are updated: as the precision says; rounded stochastically; by float32 copies, rounded to nearest. */
+enum train_updates { TRAIN_UPDATES_DEFAULT, TRAIN_UPDATES_ROUNDED, TRAIN_UPDATES_MASTER };
+
+/* Texts as on the command line, NULL: the default. Parsed by options.c against its tables. */
+struct train_options {
+    const char *loss;               /* "cross_entropy", "mse:reduction=sum", "output:NAME"; NULL: the model's TrainingInfoProto */
+    const char *optimizer;          /* "adamw:lr=1e-3,weight_decay=0.1;PATTERN:weight_decay=0"; NULL: sgd:lr=0.01 */
+    const char *optimizer_state;    /* float32, bf16 */
+    const char *schedule;           /* "step:size=1,gamma=0.7,warmup=10" */
+    const char *precision;          /* float32, autocast, bf16-sr, bf16-master */
+    const char *auto_cast;          /* matmul, all, FILE: passes/autocast */
+    const char *auto_cast_type;     /* bf16, fp16 */
+    const char *loss_scale;         /* N, dynamic[:key=value,...] */
+    const char *step_outputs;       /* NAME,... */
+    const char *const *freeze, *const *train_only;      /* patterns, ended by NULL; may be NULL */
+    double clip_norm;               /* 0: none */
+    int accumulate;                 /* 0: 1 */
+    uint64_t memory_budget;         /* bytes; 0: none */
+    const struct train_split *stages;    /* NULL: one stage, whole batches */
+    bool data_parallel;             /* gradients are averaged over the ranks of group dp */
+    double bucket_cap_mb;           /* 0: 25, with a first bucket of 1 MiB */
+    const char *broadcast_buffers;  /* each, once */
+    enum train_updates updates;     /* of parameters that are narrow in the model itself */
+    int zero;                       /* 1: a rank updates its part of the parameters, and holds the optimizer's state of that alone */
+};
+
+/* False after diagnostics: the model is at fault (exit 1), since train_check was called before. */
+bool train_build(struct ir_module *m, const struct train_options *o);
+/* Are the texts well-formed? False after a diagnostic: a usage error. */
+bool train_check(struct ir_ctx *ctx, const struct train_options *o);
+
+/* A schedule (text of --lr-schedule) as numbers. NULL after a diagnostic; lives in the context. `step`: updates made so far. */
+struct train_schedule;
+struct train_schedule *train_schedule_new(struct ir_ctx *ctx, const char *text);
+bool train_schedule_rate(const struct train_schedule *s, double base, int64_t step, int64_t epoch, double *rate);
+
+/*
+ * For programs that record their own steps (compiler/trace): what a step is made of, op by op. Options are texts as above; those
+ * that an update does not read are ignored.
+ */
+/* Adds to m the state variables (train.*, optimizer.*) that updates of the parameters, variables of m, need. */
+bool train_update_states(struct ir_module *m, const struct train_options *o, int n, struct ir_state *const *params);
+/* Builds one update of the parameters, which have these values, by their gradients (multiplied by the loss scale, if there is one) at
+ * b's point, as reads and writes of those variables, which m holds. */
+bool train_update(struct ir_builder *b, const struct train_options *o, int n, struct ir_state *const *params,
+                  struct ir_value *const *values, struct ir_value *const *grads);
+/* With data_parallel: puts all_reduces of buckets behind the gradients, which become their averages over group dp, in the type of the
+ * update. */
+bool train_parallel_gradients(struct ir_builder *b, const struct train_options *o, int n, struct ir_state *const *params,
+                              struct ir_value **grads);
+/* Collectives of group dp in nodes numbered `first` and up, in regions too, become those of `group`. */
+void train_use_group(struct ir_block *block, uint32_t first, const char *group);
+/* A loss by its text ("cross_entropy:label_smoothing=0.1"), at b's point: *value, f32[], and where `gradient` is not NULL, its gradient
+ * by the scores times `factor` (f32[]; NULL: 1). False after a diagnostic. */
+bool train_loss_at(struct ir_builder *b, const char *loss, struct ir_value *scores, struct ir_value *target, struct ir_value *factor,
+                   struct ir_value **value, struct ir_value **gradient);
+/* The row of autocast.def for an op; `source`: the operator that it is a part of, or NULL. */
+enum autocast_policy { AUTOCAST_PROMOTE, AUTOCAST_LOWER, AUTOCAST_FLOAT32 };
+enum autocast_policy autocast_policy_of(const char *source, enum ir_op op);
+
+/*
+ * Recomputation (remat.c), after the graph passes: the first `segments` segments of about `segment_bytes` each of what the backward
+ * pass reads are recomputed there. `to`: a line for each such value, kept or recomputed; may be NULL.
+ */
+struct train_memory { int segments, repeated; double work; };    /* that there are; nodes computed again; their operations */
+void train_remat(struct ir_func *f, double segment_bytes, int segments, struct train_memory *result, FILE *to);
+/* The bytes that the backward pass reads of the forward pass; what has no constant size counts as nothing. */
+double train_remat_bytes(struct ir_func *f);
+/* A module with a copy of one function, or of all, and all state variables: to try something out. */
+struct ir_module *train_copy(const struct ir_func *f);
+struct ir_module *train_copy_all(const struct ir_module *m);
+
+#endif

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * comm_int.h - communication, inside: groups, operations, and the transports that carry messages.
+ *
+ *   comm.c        the public calls on tensors: arguments become operations
+ *   group.c  the world, its beginning and end, groups
+ *   arrive.c who is here: who has not come when the job begins, whose process is gone
+ *   rank_cores.c  a process's share of its machine
+ *   coll.c   operations as sequences of messages
+ *   sum.c    what reductions do to the elements
+ *   net.c    the net of a process: what is under way, the thread that moves it on
+ *   watch.c  who is waited for, who hangs, who has failed
+ *   mpi.c    a transport: MPI, opened at run time
+ *   step.c   the plan's steps
+ *
+ * A transport moves bytes between ranks of the world without blocking; everything else (collectives, reductions, groups, time
+ * limits) is made of that once. A transport that has collectives of its own (NCCL, a simulator's) takes them over by `collective`.
+ */
+#ifndef TCC_RUNTIME_COMM_COMM_INT_H
+#define TCC_RUNTIME_COMM_COMM_INT_H
+
+#include <stdatomic.h>
+
+#include "runtime/rt_int.h"
+
+/* -- Transports ----------------------------------------------------------------------------------- */
+
+/* Messages of different lanes do not see each other. */
+enum tcr_lane { TCR_LANE_COLLECTIVE, TCR_LANE_POINT, TCR_LANE_CONTROL, TCR_NLANES };
+#define TCR_TAG_BITS 22                      /* of any lane */
+#define TCR_MESSAGE_BYTES ((size_t)1 << 30)  /* the longest message */
+#define TCR_POINT_BITS 13                    /* of a send's own tag; the rest names the group */
+
+struct tcr_net;
+struct tcr_coll;
+
+/* A message that is under way, the transport's own. */
+struct tcr_pending { void *at[2]; };
+
+/* All functions but open() are called with the net's lock held, one at a time. They return a tcc_status with a message. */
+struct tcr_transport {
+    const char *name;
+    /* Fills in net->rank, size, local_rank, local_size, threaded; may block until all ranks are there. */
+    int (*open)(struct tcr_net *net, const struct tccrt_comm_options *options);
+    /* Ends it. broken: ranks may be gone; nothing that waits for others may be called. */
+    void (*close)(struct tcr_net *net, bool broken);
+    int (*send)(struct tcr_net *net, int lane, int to, int tag, const void *data, size_t bytes, struct tcr_pending *p);
+    int (*recv)(struct tcr_net *net, int lane, int from, int tag, void *data, size_t bytes, struct tcr_pending *p); /* from -1: anybody */
+    int (*test)(struct tcr_net *net, struct tcr_pending *p, bool *done);     /* moves on everything; done: p is over */
+    void (*cancel)(struct tcr_net *net, struct tcr_pending *p);              /* forgets a message */
+    /* NULL, or starts the whole operation; *taken false: do it with messages. */
+    int (*collective)(struct tcr_net *net, const struct tcr_coll *c, struct tcr_pending *p, bool *taken);
+};
+extern const struct tcr_transport tcr_mpi;
+
+/* -- Reductions (sum.c) ------------------------------------------------------------------------- */
+int tcr_reduction_by_name(const char *name);                     /* "sum", "avg", "min", "max", "product"; -1: none */
+int tcr_reduction_check(int dtype, int how, double scale);       /* TCC_OK, or a message */
+/* out[0, n) from in[ranks][0, n), in the order of ranks, times scale (avg: / ranks too). out may be one of in[]. */
+void tcr_reduce(int dtype, int how, double scale, int ranks, const void *const *in, void *out, int64_t n);
+
+/* -- Groups ------------------------------------------------------------------------------------------- */
+struct tccrt_comm {
+    struct tcr_net *net;             /* NULL: a world of one, without a transport */
+    struct tccrt_comm *world;        /* itself for the world */
+    int rank, size;
+    int *ranks;                      /* in the world */
+    uint32_t id;                     /* differs from that of any other group that shares a rank */
+    uint32_t turn;                   /* collectives started so far */
+    int64_t next_id;                 /* world: of the next group */
+    atomic_int ngroups;              /* world: groups not yet freed */
+};
+struct tccrt_comm *tcr_comm_alone(void);     /* a group of this process only; nobody's to free */
+
+/* -- Operations --------------------------------------------------------------------------------------- */
+
+/* Memory of a tensor, or of one of a list that is treated as if it were one. */
+struct tcr_piece { char *data; int64_t n; };         /* elements */
+
+enum { TCR_SEND = TCC_NCOLLECTIVES, TCR_RECV };
+
+/* What is to be done: a collective on tensors of one type. */
+struct tcr_coll {
+    int kind;                        /* enum tcc_collective, TCR_SEND, TCR_RECV */
+    struct tccrt_comm *c;
+    int dtype, how;
+    size_t size;                     /* of an element */
+    double scale;
+    int root, tag;                   /* root: SEND and RECV: the other rank */
+    int npieces;
+    struct tcr_piece *in, *out;      /* npieces each; in places where in equals out */
+    int64_t n;                       /* elements in all pieces */
+    int64_t *in_first, *out_first;   /* size + 1: where the part of each rank begins; NULL: equal parts */
+};
+/* The operation in a group of one. */
+void tcr_coll_alone(const struct tcr_coll *c);
+
+/* A list's tensors divided among the ranks, about as many bytes each: owners[i]. Each tensor from its owner; and the reduction
+ * of some tensors of a list, each for its owner. */
+int tcr_owners(const struct tccrt_comm *c, int n, const int64_t *bytes, int *owners);
+int tcr_list_owners(const struct tccrt_comm *c, int n, const struct tcc_tensor *list, int *owners);
+struct tcr_members { int nall; const int64_t *bytes; int n; const int64_t *at; };       /* a list's sizes; numbers of n of its tensors */
+int tcr_comm_reduce_owned(struct tccrt_comm *c, int how, double scale, const struct tcr_members *m, const struct tcc_tensor *in,
+                          const struct tcc_tensor *out, struct tccrt_request **request);
+int tcr_comm_share(struct tccrt_comm *c, int n, const struct tcc_tensor *in, const struct tcc_tensor *out,
+                   struct tccrt_request **request);
+
+/* An operation under way. Those of a net are in its list until they are done. */
+struct tcr_op {
+    struct tcr_op *next;
+    struct tcr_net *net;
+    struct tcr_coll c;
+    /* Moves on; sets *moved if anything happened, op->done when all is over, op->awaited. Failures are the net's. */
+    int (*advance)(struct tcr_op *op, bool *moved);
+    void *state;                     /* the algorithm's, one block */
+    int tag;
+    int awaited;                     /* a rank of the world that it needs to get on; -1: none */
+    double since;                    /* when something happened last, seconds; when done: the end */
+    bool done;
+    int status;
+};
+/* Starts it; takes over c's arrays, also when it fails. */
+int tcr_op_start(struct tcr_coll *c, struct tcr_op **out);
+bool tcr_op_done(struct tcr_op *op);         /* moves on what is under way */
+int tcr_op_finish(struct tcr_op *op, double *ended);     /* waits, frees, returns its status; *ended, tcr_now(), grows to its end */
+int tcr_request_wait(struct tccrt_request *r, double *ended);        /* tccrt_comm_wait */
+const char *tcr_coll_name(int kind);
+/* coll.c: chooses the algorithm: op->advance and op->state. */
+int tcr_coll_begin(struct tcr_op *op);
+void tcr_coll_end(struct tcr_op *op);        /* frees what it holds; what is not done is cancelled */
+
+/* -- Messages, cut into what a transport takes (net.c; the net's lock is held) -------------------- */
+struct tcr_msg {
+    struct tcr_pending p;
+    char *data;
+    size_t bytes, at, part;          /* part: of the message under way */
+    int16_t lane;
+    bool send, active;
+    int peer, tag;
+};
+int tcr_msg_start(struct tcr_net *net, struct tcr_msg *m, bool send, int lane, int peer, int tag, void *data, size_t bytes);
+int tcr_msg_poll(struct tcr_net *net, struct tcr_msg *m, bool *moved);      /* m->active turns false when it is over */
+void tcr_msg_cancel(struct tcr_net *net, struct tcr_msg *m);
+
+/* -- The net of a process -------------------------------------------------------------------------------- */
+struct tcr_watch;
+struct tcr_net {
+    const struct tcr_transport *t;
+    void *data;                      /* the transport's */
+    int rank, size, local_rank, local_size;
+    bool threaded;                   /* a thread of ours may call the transport */
+    struct tcr_op *ops;              /* under way */
+    struct tcr_watch *watch;
+    double timeout, first_timeout;   /* seconds; as it began */
+    bool broken;                     /* for good; `why` says what happened */
+    char why[512];
+    struct tcr_lock *lock;
+    atomic_int waiting;              /* callers that move things on themselves */
+};
+int tcr_net_open(const struct tcr_transport *t, const struct tccrt_comm_options *options, double timeout, struct tcr_net **out);
+int tcr_net_close(struct tcr_net *net, const char *why);
+void tcr_net_lock(struct tcr_net *net);
+void tcr_net_unlock(struct tcr_net *net);
+void tcr_net_progress(struct tcr_net *net);                      /* locked: moves on everything */
+/* Locked: the net is broken from now on, whatever is under way fails; the others are told unless it was they who said so. */
+void tcr_net_break(struct tcr_net *net, bool tell, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int tcr_net_status(struct tcr_net *net);                         /* TCC_OK, or TCC_EENV with why it is broken */
+void tcr_arrive(bool here);                  /* arrive.c: this rank has come, and others see its process; or it leaves */
+void tcr_absent(char *text, size_t size);    /* "rank 1, 3 has", for "... not come" */
+/* The process of a rank of this machine that has been there; *process: its number, 0 at first. */
+enum tcr_life { TCR_ALIVE, TCR_STOPPED, TCR_GONE };
+enum tcr_life tcr_look(int rank, long *process);
+/* A rank of this machine that was there at an earlier call, or is since this one, and whose process has ended; -1: none. */
+int tcr_left(void);
+void tcr_accuse(int rank);                   /* of being dead: tcr_left() of all others of this machine gives it too */
+bool tcr_numbered_as_launched(int rank, int size);       /* are ranks of this world named as the launcher numbered them? */
+double tcr_seconds(void);
+void tcr_pause(int *idle);                                       /* between looks at something: the longer idle, the longer */
+
+/* -- watch.c ------------------------------------------------------------------------------------------ */
+extern atomic_ullong tcr_work;               /* counts what this process does: steps, calls */
+int tcr_watch_new(struct tcr_net *net);
+void tcr_watch_free(struct tcr_net *net);
+int tcr_watch_poll(struct tcr_net *net, double now);             /* locked */
+void tcr_watch_tell(struct tcr_net *net, const char *why);       /* all ranks: this one has failed */
+void tcr_watch_bye(struct tcr_net *net, const char *why);        /* all ranks: this one has ended */
+bool tcr_watch_alone(struct tcr_net *net, int *missing);         /* have all others ended? else one that has not */
+bool tcr_watch_quiet(struct tcr_net *net);                       /* nothing is left to be sent */
+
+#endif

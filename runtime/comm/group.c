@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The world of processes, its beginning and end, groups, and what their ranks agree on. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/comm/comm_int.h"
+
+static int zero;
+static struct tccrt_comm alone = {.world = &alone, .size = 1, .ranks = &zero};
+static struct tccrt_comm *the_world; /* NULL: not begun */
+
+struct tccrt_comm *tcr_comm_alone(void)
+{
+    return &alone;
+}
+
+int tccrt_comm_rank(const struct tccrt_comm *c)
+{
+    return c->rank;
+}
+
+int tccrt_comm_size(const struct tccrt_comm *c)
+{
+    return c->size;
+}
+
+int tccrt_comm_world_rank(const struct tccrt_comm *c, int rank)
+{
+    return rank >= 0 && rank < c->size ? c->ranks[rank] : -1;
+}
+
+int tccrt_comm_local_rank(const struct tccrt_comm *c)
+{
+    return c->net ? c->net->local_rank : 0;
+}
+
+int tccrt_comm_local_size(const struct tccrt_comm *c)
+{
+    return c->net ? c->net->local_size : 1;
+}
+
+void tccrt_comm_alive(void)
+{
+    tcr_work++;
+}
+
+void tccrt_comm_timeout(struct tccrt_comm *c, double seconds)
+{
+    if (c->net)
+        c->net->timeout = seconds > 0 ? seconds : c->net->first_timeout;
+}
+
+void tccrt_comm_abort(struct tccrt_comm *c, const char *why)
+{
+    if (!c->net)
+        return;
+    tcr_net_lock(c->net);
+    tcr_net_break(c->net, true, "rank %d: %s", c->net->rank, why && *why ? why : "it failed");
+    tcr_net_unlock(c->net);
+}
+
+/* -- The world ------------------------------------------------------------------------------------------------ */
+
+static long env_number(const char *name)
+{
+    const char *text = getenv(name);
+
+    return text && *text ? strtol(text, NULL, 10) : -1;
+}
+
+enum launch { ALONE, MPI, WRONG };
+
+/* What started this process: variables that launchers set. */
+static enum launch how_launched(void)
+{
+    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"};
+    long torch = env_number("WORLD_SIZE"), tasks = env_number("SLURM_STEP_NUM_TASKS");
+
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (env_number(sizes[i]) > 0)
+            return env_number(sizes[i]) > 1 ? MPI : ALONE;
+    if (env_number("PMIX_RANK") >= 0 || env_number("PMI_RANK") >= 0)
+        return tasks == 1 ? ALONE : MPI;
+    if (torch > 1) {
+        tcr_fail(TCC_EENV,
+                 "this process is rank %ld of %ld of a launcher like torchrun, which is no MPI launcher: start with "
+                 "`mpirun -np %ld PROGRAM ...`, or `srun --mpi=pmix`",
+                 env_number("RANK"), torch, torch);
+        return WRONG;
+    }
+    if (tasks > 1) {
+        tcr_fail(TCC_EENV, "this process is one of %ld that srun started without MPI: start with `srun --mpi=pmix`",
+                 tasks);
+        return WRONG;
+    }
+    return ALONE;
+}
+
+static double limit_of(const struct tccrt_comm_options *o)
+{
+    return o->timeout > 0 ? o->timeout : tccrt_env_seconds("TCCC_COMM_TIMEOUT", 10);
+}
+
+static struct tccrt_comm *comm_new(int size)
+{
+    struct tccrt_comm *c = calloc(1, sizeof *c);
+
+    if (c && !(c->ranks = calloc((size_t)size, sizeof *c->ranks))) {
+        free(c);
+        c = NULL;
+    }
+    if (!c)
+        tcr_fail(TCC_EENV, "no memory for a group of %d ranks", size);
+    else
+        c->size = size;
+    return c;
+}
+
+int tccrt_comm_init(const struct tccrt_comm_options *options, struct tccrt_comm **world)
+{
+    static const struct tccrt_comm_options defaults;
+    const struct tccrt_comm_options *o = options ? options : &defaults;
+    struct tccrt_comm *c;
+    struct tcr_net *net;
+    enum launch how;
+    int status;
+
+    tcr_clear_error();
+    *world = the_world;
+    if (the_world)
+        return TCC_OK;
+    if ((status = tccrt_env_check()))
+        return status;
+    how = o->alone ? ALONE : o->adopt ? MPI : how_launched();
+    if (how == WRONG)
+        return TCC_EENV;
+    if (how == ALONE) {
+        *world = the_world = &alone;
+        return TCC_OK;
+    }
+    if ((status = tcr_net_open(&tcr_mpi, o, limit_of(o), &net)))
+        return status;
+    if (!(c = comm_new(net->size)))
+        return TCC_EENV;
+    c->net = net;
+    c->world = c;
+    c->rank = net->rank;
+    c->next_id = 1;
+    for (int i = 0; i < c->size; i++)
+        c->ranks[i] = i;
+    *world = the_world = c;
+    return TCC_OK;
+}
+
+bool tccrt_comm_initialized(void)
+{
+    return the_world && the_world->size > 1;
+}
+
+int tccrt_comm_finalize(struct tccrt_comm *world, const char *why)
+{
+    int status;
+
+    tcr_clear_error();
+    if (!world || world != the_world)
+        return world ? tcr_fail(TCC_EUSAGE, "finalize: this is not the world") : TCC_OK;
+    if (atomic_load(&world->ngroups))
+        return tcr_fail(TCC_EUSAGE, "finalize: %d groups are not freed", atomic_load(&world->ngroups));
+    the_world = NULL;
+    if (!world->net)
+        return TCC_OK;
+    status = tcr_net_close(world->net, why);
+    free(world->ranks);
+    free(world);
+    return status;
+}
+
+/* -- Groups --------------------------------------------------------------------------------------------------- */
+
+#define SETUP_ID ((1u << (TCR_TAG_BITS - TCR_POINT_BITS)) - 1) /* of groups that are being made */
+
+/* The members find a number that none of them has used, and compare their lists. */
+static int agree_on_id(struct tccrt_comm *c)
+{
+    int64_t digest = (int64_t)(tcr_xxh3(c->ranks, (size_t)c->size * sizeof *c->ranks) >> 2);
+    int64_t mine[3] = {c->world->next_id, digest, -digest}, most[3];
+    struct tcc_tensor in = {mine, TCC_I64, 1, {3}}, out = {most, TCC_I64, 1, {3}};
+    int status;
+
+    c->id = SETUP_ID;
+    c->turn = (uint32_t)digest;
+    if ((status = tccrt_comm_all_reduce(c, TCCRT_MAX, 1, 1, &in, &out, NULL)))
+        return status;
+    if (most[1] != -most[2])
+        return tcr_fail(TCC_EUSAGE, "group: the ranks list different members");
+    c->world->next_id = most[0] + 1;
+    c->id = (uint32_t)(most[0] % SETUP_ID);
+    c->turn = 0;
+    return TCC_OK;
+}
+
+static int check_ranks(const struct tccrt_comm *c, int n, const int *ranks, int *mine)
+{
+    *mine = -1;
+    for (int i = 0; i < n; i++) {
+        if (ranks[i] < 0 || ranks[i] >= c->size)
+            return tcr_fail(TCC_EUSAGE, "group: rank %d out of range in a group of %d", ranks[i], c->size);
+        for (int j = 0; j < i; j++)
+            if (ranks[j] == ranks[i])
+                return tcr_fail(TCC_EUSAGE, "group: rank %d is listed twice", ranks[i]);
+        if (ranks[i] == c->rank)
+            *mine = i;
+    }
+    return n > 0 ? TCC_OK : tcr_fail(TCC_EUSAGE, "group: no ranks");
+}
+
+int tccrt_comm_group(struct tccrt_comm *c, int n, const int *ranks, struct tccrt_comm **out)
+{
+    struct tccrt_comm *g;
+    int mine, status;
+
+    *out = NULL;
+    tcr_clear_error();
+    if ((status = check_ranks(c, n, ranks, &mine)) || mine < 0)
+        return status;
+    if (!(g = comm_new(n)))
+        return TCC_EENV;
+    g->net = c->net;
+    g->world = c->world;
+    g->rank = mine;
+    for (int i = 0; i < n; i++)
+        g->ranks[i] = c->ranks[ranks[i]];
+    if (n > 1 && (status = agree_on_id(g))) {
+        free(g->ranks);
+        free(g);
+        return status;
+    }
+    atomic_fetch_add(&c->world->ngroups, 1);
+    *out = g;
+    return TCC_OK;
+}
+
+void tccrt_comm_free(struct tccrt_comm *g)
+{
+    if (!g || g == g->world)
+        return;
+    atomic_fetch_sub(&g->world->ngroups, 1);
+    free(g->ranks);
+    free(g);
+}
+
+/* -- Agreement -------------------------------------------------------------------------------------------------- */
+
+struct said {
+    uint64_t digest;
+    char text[120];
+};
+
+int tccrt_comm_agree(struct tccrt_comm *c, const char *what, const char *value)
+{
+    struct said mine = {.digest = tcr_xxh3(value, strlen(value))}, *all;
+    struct tcc_tensor in = {&mine, TCC_U8, 1, {sizeof mine}}, out = {NULL, TCC_U8, 1, {(int64_t)sizeof mine * c->size}};
+    int status;
+
+    tcr_clear_error();
+    if (c->size == 1)
+        return TCC_OK;
+    if (!(all = calloc((size_t)c->size, sizeof *all)))
+        return tcr_fail(TCC_EENV, "no memory to compare %s", what);
+    snprintf(mine.text, sizeof mine.text, "%s", value);
+    out.data = all;
+    status = tccrt_comm_all_gather(c, &in, &out, NULL, NULL);
+    for (int i = 1; i < c->size && !status; i++)
+        if (all[i].digest != all[0].digest)
+            status = tcr_fail(TCC_EINPUT, "rank %d has another %s than rank %d: '%.119s', not '%.119s'", c->ranks[i],
+                              what, c->ranks[0], all[i].text, all[0].text);
+    free(all);
+    return status;
+}

@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The net of a process: operations under way, and who moves them on. Whoever waits moves everything on himself; a thread
+ * does it between times, so that communication goes on while the program computes, and answers those who ask
+ * whether this process is alive. The thread also opens the transport, since a library that waits for a rank that never comes
+ * would not come back.
+ *
+ * One lock guards the transport and all operations; it is held for one look at them, never while waiting.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/comm/comm_int.h"
+
+struct tcr_lock {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    pthread_t thread;
+    bool running, stop, opened, given_up;
+    pthread_t waiter; /* the caller of tcr_net_open() */
+    int opening_status;
+    char opening_why[512];
+    struct tccrt_comm_options options;
+};
+
+double tcr_seconds(void)
+{
+    return tcr_now() * 1e-9;
+}
+
+void tcr_net_lock(struct tcr_net *net)
+{
+    pthread_mutex_lock(&net->lock->mutex);
+}
+
+void tcr_net_unlock(struct tcr_net *net)
+{
+    pthread_mutex_unlock(&net->lock->mutex);
+}
+
+static void rest(long nanoseconds)
+{
+    struct timespec t = {0, nanoseconds};
+
+    nanosleep(&t, NULL);
+}
+
+/* Cores may be fewer than ranks: after a short while others get the core. */
+void tcr_pause(int *idle)
+{
+    if (++*idle < 64)
+        return;
+    if (*idle < 2048)
+        sched_yield();
+    else
+        rest(50000);
+}
+
+/* -- Messages ----------------------------------------------------------------------------------------------- */
+
+static int msg_next(struct tcr_net *net, struct tcr_msg *m)
+{
+    m->part = m->bytes - m->at < TCR_MESSAGE_BYTES ? m->bytes - m->at : TCR_MESSAGE_BYTES;
+    return m->send ? net->t->send(net, m->lane, m->peer, m->tag, m->data + m->at, m->part, &m->p)
+                   : net->t->recv(net, m->lane, m->peer, m->tag, m->data + m->at, m->part, &m->p);
+}
+
+int tcr_msg_start(struct tcr_net *net, struct tcr_msg *m, bool send, int lane, int peer, int tag, void *data,
+                  size_t bytes)
+{
+    *m = (struct tcr_msg){.data = data, .bytes = bytes, .lane = (int16_t)lane, .send = send, .peer = peer, .tag = tag};
+    m->active = true;
+    return msg_next(net, m);
+}
+
+int tcr_msg_poll(struct tcr_net *net, struct tcr_msg *m, bool *moved)
+{
+    bool done;
+    int status;
+
+    if (!m->active)
+        return TCC_OK;
+    if ((status = net->t->test(net, &m->p, &done)) || !done)
+        return status;
+    *moved = true;
+    m->at += m->part;
+    if (m->at < m->bytes)
+        return msg_next(net, m);
+    m->active = false;
+    return TCC_OK;
+}
+
+void tcr_msg_cancel(struct tcr_net *net, struct tcr_msg *m)
+{
+    if (m->active)
+        net->t->cancel(net, &m->p);
+    m->active = false;
+}
+
+/* -- Progress ----------------------------------------------------------------------------------------------- */
+
+int tcr_net_status(struct tcr_net *net)
+{
+    return net->broken ? tcr_fail(TCC_EENV, "%s", net->why) : TCC_OK;
+}
+
+void tcr_net_break(struct tcr_net *net, bool tell, const char *format, ...)
+{
+    va_list args;
+
+    if (net->broken)
+        return;
+    net->broken = true;
+    va_start(args, format);
+    vsnprintf(net->why, sizeof net->why, format, args);
+    va_end(args);
+    if (tell)
+        tcr_watch_tell(net, net->why);
+    for (struct tcr_op *op = net->ops, *next; op; op = next) {
+        next = op->next;
+        tcr_coll_end(op);
+        op->status = TCC_EENV;
+        op->done = true;
+    }
+    net->ops = NULL;
+}
+
+void tcr_net_progress(struct tcr_net *net)
+{
+    double now = tcr_seconds();
+
+    for (struct tcr_op **at = &net->ops; *at && !net->broken;) {
+        struct tcr_op *op = *at;
+        bool moved = false;
+
+        if (op->advance(op, &moved)) {
+            tcr_net_break(net, true, "rank %d: %s", net->rank, tccrt_error());
+            return;
+        }
+        if (moved)
+            op->since = now;
+        if (!op->done) {
+            at = &op->next;
+            continue;
+        }
+        *at = op->next;
+        tcr_coll_end(op);
+    }
+    tcr_watch_poll(net, now);
+}
+
+/* -- The thread --------------------------------------------------------------------------------------------- */
+
+static void *serve(void *arg)
+{
+    struct tcr_net *net = arg;
+    struct tcr_lock *l = net->lock;
+    int status = l->opened ? l->opening_status : net->t->open(net, &l->options);
+
+    pthread_mutex_lock(&l->mutex);
+    l->opening_status = status;
+    if (!l->opened)
+        snprintf(l->opening_why, sizeof l->opening_why, "%s", status ? tccrt_error() : "");
+    l->opened = true;
+    pthread_cond_broadcast(&l->changed);
+    while (!l->stop && !status && net->threaded) {
+        struct timespec until;
+        bool busy = net->ops != NULL;
+
+        if (net->watch)
+            tcr_net_progress(net);
+        if (busy && !atomic_load(&net->waiting)) {
+            pthread_mutex_unlock(&l->mutex);
+            rest(30000);
+            pthread_mutex_lock(&l->mutex);
+            continue;
+        }
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += busy ? 1000000 : 20000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&l->changed, &l->mutex, &until);
+    }
+    pthread_mutex_unlock(&l->mutex);
+    return NULL;
+}
+
+/* -- Opening and closing -------------------------------------------------------------------------------------- */
+
+/* glibc's; elsewhere there is none, and what it is for is left out. */
+extern int on_exit(void (*)(int, void *), void *) __attribute__((weak));
+
+/*
+ * A thread that is still inside of the library when the process ends can hang what the library does at exit. So the process
+ * then ends without that: what the program registered to run at exit after this call has run by then, streams are flushed.
+ */
+static void leave(int status, void *unused)
+{
+    (void)unused;
+    fflush(NULL);
+    _exit(status);
+}
+
+#define DIED_AFTER \
+    0.3 /* seconds: from when a rank was found gone while the library starts; it might have started all the same */
+
+static bool watching_exit;
+static struct tcr_net *opening; /* until its transport has come back */
+
+/*
+ * A library whose start fails may end the process (Open MPI does when a rank dies meanwhile), before anybody has heard which rank
+ * it was. The thread that does, the library's or ours, is held up until the caller has given up, and has had the time to say so.
+ */
+static void library_exits(int status, void *unused)
+{
+    struct tcr_net *net = opening;
+    struct tcr_lock *l = net ? net->lock : NULL;
+
+    (void)status;
+    (void)unused;
+    if (!l || pthread_equal(pthread_self(), l->waiter))
+        return;
+    pthread_mutex_lock(&l->mutex);
+    while (!l->given_up)
+        pthread_cond_wait(&l->changed, &l->mutex);
+    pthread_mutex_unlock(&l->mutex);
+    sleep(2);
+}
+
+/* The whole takes the limit at most, a second for the others to see that this rank was there included. */
+static int wait_open(struct tcr_net *net)
+{
+    struct tcr_lock *l = net->lock;
+    double limit = net->timeout > 5 ? net->timeout - 1.5 : 0.7 * net->timeout;
+    double start = tcr_seconds(), looked = 0, gone = 0;
+    int left = -1;
+    bool opened;
+    char who[200];
+
+    tcr_arrive(true);
+    if (on_exit && !watching_exit)
+        on_exit(library_exits, NULL);
+    watching_exit = true;
+    pthread_mutex_lock(&l->mutex);
+    while (!l->opened && tcr_seconds() - start < limit && !(gone && tcr_seconds() - gone > DIED_AFTER)) {
+        struct timespec until;
+
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += 50000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&l->changed, &l->mutex, &until);
+        if (!l->opened && !gone && tcr_seconds() - looked > 0.04) {
+            looked = tcr_seconds();
+            if ((left = tcr_left()) >= 0) {
+                gone = looked;
+                tcr_accuse(left);
+            }
+        }
+    }
+    opened = l->opened;
+    pthread_mutex_unlock(&l->mutex);
+    if (opened)
+        opening = NULL;
+    if (!opened) {
+        if (on_exit)
+            on_exit(leave, NULL);
+        if (left >= 0)
+            snprintf(who, sizeof who, "rank %d has died: its process is gone", left);
+        else
+            tcr_absent(who, sizeof who);
+        rest(900000000); /* ranks that give up a little later must not miss this one's sign */
+    }
+    if (!opened) {
+        pthread_mutex_lock(&l->mutex);
+        l->given_up = true;
+        pthread_cond_broadcast(&l->changed);
+        pthread_mutex_unlock(&l->mutex);
+    }
+    if (!opened || l->opening_status)
+        tcr_arrive(false);
+    if (!opened && left >= 0)
+        return tcr_fail(TCC_EENV, "%s did not start: %s", net->t->name, who);
+    if (!opened)
+        return tcr_fail(TCC_EENV, "%s did not start within %g s: %s not come", net->t->name, net->timeout, who);
+    return l->opening_status ? tcr_fail(l->opening_status, "%s", l->opening_why) : TCC_OK;
+}
+
+static void net_free(struct tcr_net *net)
+{
+    if (net->lock) {
+        pthread_mutex_destroy(&net->lock->mutex);
+        pthread_cond_destroy(&net->lock->changed);
+    }
+    free(net->lock);
+    free(net);
+}
+
+int tcr_net_open(const struct tcr_transport *t, const struct tccrt_comm_options *options, double timeout,
+                 struct tcr_net **out)
+{
+    struct tcr_net *net = calloc(1, sizeof *net);
+    int status;
+
+    *out = NULL;
+    if (!net || !(net->lock = calloc(1, sizeof *net->lock))) {
+        free(net);
+        return tcr_fail(TCC_EENV, "no memory for communication");
+    }
+    net->t = t;
+    net->timeout = net->first_timeout = timeout;
+    net->lock->options = *options;
+    pthread_mutex_init(&net->lock->mutex, NULL);
+    pthread_cond_init(&net->lock->changed, NULL);
+    if (options->adopt) { /* it runs already: nothing to wait for, and perhaps only this thread may call it */
+        net->lock->opening_status = t->open(net, options);
+        snprintf(net->lock->opening_why, sizeof net->lock->opening_why, "%s", tccrt_error());
+        net->lock->opened = true;
+    }
+    net->lock->waiter = pthread_self();
+    opening = net;
+    if (pthread_create(&net->lock->thread, NULL, serve, net)) {
+        opening = NULL;
+        net_free(net);
+        return tcr_fail(TCC_EENV, "no thread for communication");
+    }
+    net->lock->running = true;
+    if ((status = wait_open(net))) {
+        if (net->lock->opened) {
+            pthread_join(net->lock->thread, NULL);
+            net_free(net);
+        } /* else the library never comes back: its thread and what it uses stay */
+        return status;
+    }
+    tcr_net_lock(net);
+    status = tcr_watch_new(net);
+    tcr_net_unlock(net);
+    *out = net;
+    return status;
+}
+
+static void stop_thread(struct tcr_net *net)
+{
+    tcr_net_lock(net);
+    net->lock->stop = true;
+    pthread_cond_broadcast(&net->lock->changed);
+    tcr_net_unlock(net);
+    if (net->lock->running)
+        pthread_join(net->lock->thread, NULL);
+}
+
+/* Waits until all others have ended too; a net that is or gets broken is left behind, after the others had time to hear of it. */
+int tcr_net_close(struct tcr_net *net, const char *why)
+{
+    double start = tcr_seconds();
+    int idle = 0, missing = -1, status;
+    bool over = false;
+
+    tcr_net_lock(net);
+    if (!net->broken)
+        tcr_watch_bye(net, why);
+    while (!over) {
+        tcr_net_progress(net);
+        over = net->broken ? tcr_seconds() - start > 1 /* others may be slow to hear of it */
+                           : tcr_watch_alone(net, &missing) && tcr_watch_quiet(net);
+        tcr_net_unlock(net);
+        tcr_pause(&idle);
+        tcr_net_lock(net);
+    }
+    status = tcr_net_status(net);
+    tcr_net_unlock(net);
+    stop_thread(net);
+    if (!status) /* of a broken one others look for this process until it ends */
+        tcr_arrive(false);
+    tcr_watch_free(net);
+    net->t->close(net, status != TCC_OK);
+    net_free(net);
+    return status;
+}
+
+/* -- Operations ----------------------------------------------------------------------------------------------- */
+
+static void free_arrays(struct tcr_coll *c)
+{
+    free(c->in);
+    free(c->out);
+    free(c->in_first);
+    free(c->out_first);
+}
+
+static int op_tag(const struct tcr_coll *c)
+{
+    int group = (int)(c->c->id % (1u << (TCR_TAG_BITS - TCR_POINT_BITS))) << TCR_POINT_BITS;
+
+    if (c->kind == TCR_SEND || c->kind == TCR_RECV)
+        return group | c->tag;
+    return group | (int)(c->c->turn++ % (1u << (TCR_POINT_BITS - 1))) << 1;
+}
+
+int tcr_op_start(struct tcr_coll *c, struct tcr_op **out)
+{
+    struct tcr_net *net = c->c->net;
+    struct tcr_op *op = calloc(1, sizeof *op), **last;
+    int status;
+
+    *out = NULL;
+    if (!op) {
+        free_arrays(c);
+        return tcr_fail(TCC_EENV, "no memory for %s", tcr_coll_name(c->kind));
+    }
+    op->net = net;
+    op->c = *c;
+    op->awaited = -1;
+    tcr_work++;
+    tcr_net_lock(net);
+    if (!(status = tcr_net_status(net))) {
+        op->tag = op_tag(c);
+        op->since = tcr_seconds();
+        if (!(status = tcr_coll_begin(op))) {
+            for (last = &net->ops; *last; last = &(*last)->next)
+                ;
+            *last = op;
+            if (!net->threaded)
+                tcr_net_progress(net);
+            pthread_cond_broadcast(&net->lock->changed);
+        }
+    }
+    tcr_net_unlock(net);
+    if (status) {
+        free_arrays(&op->c);
+        free(op);
+        return status;
+    }
+    *out = op;
+    return TCC_OK;
+}
+
+bool tcr_op_done(struct tcr_op *op)
+{
+    bool done;
+
+    tcr_net_lock(op->net);
+    if (!op->done)
+        tcr_net_progress(op->net);
+    done = op->done;
+    tcr_net_unlock(op->net);
+    return done;
+}
+
+int tcr_op_finish(struct tcr_op *op, double *ended)
+{
+    struct tcr_net *net = op->net;
+    int idle = 0, status;
+
+    atomic_fetch_add(&net->waiting, 1);
+    while (!tcr_op_done(op))
+        tcr_pause(&idle);
+    atomic_fetch_sub(&net->waiting, 1);
+    tcr_net_lock(net);
+    status = op->status ? tcr_net_status(net) : TCC_OK;
+    tcr_net_unlock(net);
+    tcr_work++;
+    *ended = op->since * 1e9 > *ended ? op->since * 1e9 : *ended;
+    free_arrays(&op->c);
+    free(op);
+    return status;
+}

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plan's steps of communication: collectives, sends and receives, started or done, and waits. Groups are the session's, by
+ * name; a session that was given none is alone. What is under way when a run fails is waited for before the run ends, since the
+ * session's memory is in use until then.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/comm/comm_int.h"
+
+static const char *node_of(const struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    return tcr_string(s->m, p->node);
+}
+
+static const struct tcc_pattr *find_attr(const struct tccrt_session *s, const struct tcc_pstep *p, const char *name,
+                                         int kind)
+{
+    for (uint32_t i = 0; i < p->attrs.count; i++) {
+        const struct tcc_pattr *a = &s->m->attrs[p->attrs.first + i];
+
+        if ((int)a->kind == kind && a->n >= 1 && strcmp(tcr_string(s->m, a->name), name) == 0)
+            return a;
+    }
+    return NULL;
+}
+
+static const char *string_attr(const struct tccrt_session *s, const struct tcc_pstep *p, const char *name,
+                               const char *otherwise)
+{
+    const struct tcc_pattr *a = find_attr(s, p, name, TCC_ATTR_STRINGS);
+
+    return a ? tcr_string(s->m, s->m->u32s[a->data]) : otherwise;
+}
+
+static double float_attr(const struct tccrt_session *s, const struct tcc_pstep *p, const char *name, double otherwise)
+{
+    const struct tcc_pattr *a = find_attr(s, p, name, TCC_ATTR_FLOATS);
+
+    return a ? *(const double *)(s->m->bytes + a->data) : otherwise;
+}
+
+static int64_t int_attr(const struct tccrt_session *s, const struct tcc_pstep *p, const char *name, int64_t otherwise)
+{
+    const struct tcc_pattr *a = find_attr(s, p, name, TCC_ATTR_INTS);
+
+    return a ? *(const int64_t *)(s->m->bytes + a->data) : otherwise;
+}
+
+/* -- Groups of a session -------------------------------------------------------------------------------- */
+
+int tccrt_session_group(struct tccrt_session *s, const char *name, struct tccrt_comm *c)
+{
+    tcr_clear_error();
+    if (!s || !name || strlen(name) >= sizeof s->groups[0].name)
+        return tcr_fail(TCC_EUSAGE, "session: a group needs a name of at most %zu letters",
+                        sizeof s->groups[0].name - 1);
+    for (int i = 0; i < TCR_MAX_GROUPS; i++) {
+        struct tcr_group *g = &s->groups[i];
+
+        if (g->comm && strcmp(g->name, name))
+            continue;
+        if (!g->comm && c)
+            for (int j = i + 1; j < TCR_MAX_GROUPS; j++) /* further down under the same name? */
+                if (s->groups[j].comm && !strcmp(s->groups[j].name, name))
+                    s->groups[j].comm = NULL;
+        strcpy(g->name, name);
+        g->comm = c;
+        if (c)
+            return TCC_OK;
+    }
+    return c ? tcr_fail(TCC_EUSAGE, "session: more than %d groups", TCR_MAX_GROUPS) : TCC_OK;
+}
+
+struct tccrt_comm *tcr_session_group(struct tccrt_session *s, const char *name)
+{
+    for (int i = 0; i < TCR_MAX_GROUPS; i++)
+        if (s->groups[i].comm && strcmp(s->groups[i].name, name) == 0)
+            return s->groups[i].comm;
+    return NULL;
+}
+
+bool tccrt_uses_group(const struct tccrt_model *m, const char *name)
+{
+    for (uint32_t i = 0; m && name && i < m->plan->attrs.count; i++) {
+        const struct tcc_pattr *a = &m->attrs[i];
+
+        if (a->kind == TCC_ATTR_STRINGS && a->n == 1 && !strcmp(tcr_string(m, a->name), "group") &&
+            !strcmp(tcr_string(m, m->u32s[a->data]), name))
+            return true;
+    }
+    return false;
+}
+
+uint64_t tccrt_digest(const struct tccrt_model *m)
+{
+    if (!m)
+        return 0;
+    uint64_t parts[2] = {tcr_xxh3(m->plan, m->plan->size), m->desc->weights_digest};
+
+    return tcr_xxh3(parts, sizeof parts);
+}
+
+/* -- State that is divided among the ranks (--zero=1) ----------------------------------------------------------------- */
+
+#define GATHER_TAG 8191
+
+/* A state variable that belongs to the parameter: optimizer.SLOT.PARAM, master.PARAM. */
+static bool belongs(const char *state, const char *param, size_t n)
+{
+    const char *rest = strncmp(state, "optimizer.", 10) == 0 ? strchr(state + 10, '.')
+                       : strncmp(state, "master.", 7) == 0   ? state + 6
+                                                             : NULL;
+
+    return rest && strlen(rest + 1) == n && memcmp(rest + 1, param, n) == 0;
+}
+
+/* Sends what this rank owns of a parameter's state to the root, or receives it there. */
+static int gather_param(struct tccrt_comm *c, int root, int owner, struct tccrt_session *s, const char *param, size_t n)
+{
+    int status = TCC_OK;
+
+    for (uint32_t i = 0; i < s->m->plan->states.count && !status; i++) {
+        const struct tcc_pstate *p = &s->m->states[i];
+        struct tcc_tensor t = {s->states[i], TCC_U8, 1, {(int64_t)p->bytes}};
+
+        if (owner == root || !p->bytes || !s->states[i] || !belongs(tcr_string(s->m, p->name), param, n))
+            continue;
+        if (c->rank == owner)
+            status = tccrt_comm_send(c, root, GATHER_TAG, &t, NULL);
+        else if (c->rank == root)
+            status = tccrt_comm_recv(c, owner, GATHER_TAG, &t, NULL);
+    }
+    return status;
+}
+
+/* The OWNS step that names parameters, with their sizes as a list. */
+static int gather_step(struct tccrt_comm *c, int root, struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    const char *name = string_attr(s, p, "name", "");
+    struct tcc_tensor *list = calloc(p->nin + 1, sizeof *list);
+    int *owners = calloc(p->nin + 1, sizeof *owners), status = TCC_OK;
+
+    if (!list || !owners)
+        status = tcr_fail(TCC_EENV, "no memory for a list of owners");
+    for (uint32_t i = 0; i < p->nin && !status; i++)
+        status = tcr_buffer_tensor(s, s->m->u32s[p->args.first + i], node_of(s, p), &list[i]);
+    if (!status)
+        status = tcr_list_owners(c, (int)p->nin, list, owners);
+    for (uint32_t i = 0; i < p->nin && !status; i++) {
+        size_t n = strcspn(name, "\n");
+
+        status = gather_param(c, root, owners[i], s, name, n);
+        name += n + (name[n] == '\n');
+    }
+    free(list);
+    free(owners);
+    return status;
+}
+
+/* Each stage of a model has an OWNS step of its own: is the first parameter that it names held here? */
+static bool is_here(const struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    const char *name = string_attr(s, p, "name", "");
+    size_t n = strcspn(name, "\n");
+
+    for (uint32_t i = 0; i < s->m->plan->states.count; i++) {
+        const char *state = tcr_string(s->m, s->m->states[i].name);
+
+        if (strncmp(state, name, n) == 0 && !state[n])
+            return s->states[i] != NULL;
+    }
+    return false;
+}
+
+int tccrt_comm_collect(struct tccrt_comm *c, int root, struct tccrt_session *s)
+{
+    tcr_clear_error();
+    if (!c || !s)
+        return tcr_fail(TCC_EUSAGE, "a group and a session are required, got NULL");
+    for (uint32_t i = 0; i < s->m->plan->steps.count && c->size > 1; i++) {
+        const struct tcc_pstep *p = &s->m->steps[i];
+
+        if (p->kind == TCC_STEP_COLLECTIVE && p->what == TCC_OWNS && is_here(s, p))
+            return gather_step(c, root, s, p);
+    }
+    return TCC_OK;
+}
+
+static bool all_zero(const uint8_t *at, uint64_t n)
+{
+    return !n || (at && !at[0] && !memcmp(at, at + 1, n - 1));
+}
+
+int tccrt_comm_state(struct tccrt_comm *c, int root, struct tccrt_session *s)
+{
+    if (!c || !s)
+        return tcr_fail(TCC_EUSAGE, "a group and a session are required, got NULL");
+    uint32_t n = 0, count = s->m->plan->states.count;
+    int64_t random[2] = {(int64_t)s->seed, s->runs};
+    struct tcc_tensor *list = calloc(count + 1, sizeof *list), flags = {.dtype = TCC_U8, .rank = 1, .dims = {count}};
+    uint8_t *zeros = calloc(count + 1, 1);
+    int status = TCC_OK;
+
+    tcr_clear_error();
+    if (!list || !zeros)
+        status = tcr_fail(TCC_EENV, "no memory for a list of state variables");
+    for (uint32_t i = 0; i < count && !status; i++)
+        zeros[i] = all_zero(s->states[i], s->m->states[i].bytes);
+    flags.data = zeros;
+    if (!status)
+        status = tccrt_comm_broadcast(c, root, 1, &flags, NULL);
+    for (uint32_t i = 0; i < count && !status; i++) {
+        const struct tcc_pstate *p = &s->m->states[i];
+
+        if (p->flags & TCCRT_STATE_GRADIENT || !s->states[i])
+            continue;
+        if (!zeros[i])
+            list[n++] = (struct tcc_tensor){s->states[i], TCC_U8, 1, {(int64_t)p->bytes}};
+        else if (!all_zero(s->states[i], p->bytes)) /* other zeros stay memory that nobody has touched */
+            memset(s->states[i], 0, p->bytes);
+    }
+    if (!status)
+        list[n++] = (struct tcc_tensor){random, TCC_I64, 1, {2}};
+    status = status ? status : tccrt_comm_broadcast(c, root, (int)n, list, NULL);
+    free(list);
+    free(zeros);
+    if (!status)
+        tccrt_random_set(s, (uint64_t)random[0], random[1]);
+    return status;
+}
+
+static struct tccrt_comm *group_of(struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    const char *name = string_attr(s, p, "group", "world");
+
+    for (int i = 0; i < TCR_MAX_GROUPS; i++)
+        if (s->groups[i].comm && strcmp(s->groups[i].name, name) == 0)
+            return s->groups[i].comm;
+    return tcr_comm_alone();
+}
+
+/* -- Steps ------------------------------------------------------------------------------------------------ */
+
+static int named(struct tccrt_session *s, const struct tcc_pstep *p, int status)
+{
+    char text[400];
+
+    if (status) {
+        snprintf(text, sizeof text, "%s", tccrt_error());
+        tcr_fail(status, "node '%s': %s", node_of(s, p), text);
+    }
+    return status;
+}
+
+/* Where the handle of what the step starts goes; NULL: it is done when the step ends. */
+static int slot_of(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_request ***out)
+{
+    *out = p->queue ? &s->requests[p->queue] : NULL;
+    if (*out && **out)
+        return tcr_fail(TCC_EBUG, "node '%s': queue %u is in use", node_of(s, p), p->queue);
+    s->started[p->queue] = (uint32_t)(p - s->m->steps);
+    s->started_at[p->queue] = tcr_now();
+    return TCC_OK;
+}
+
+static int owns(struct tccrt_comm *c, int n, const struct tcc_tensor *t)
+{
+    int *owners = calloc((size_t)n + 1, sizeof *owners);
+
+    if (!owners)
+        return tcr_fail(TCC_EENV, "no memory for a list of owners");
+    int status = tcr_list_owners(c, n, t, owners);
+
+    for (int i = 0; i < n && !status; i++)
+        *(uint8_t *)t[n + i].data = owners[i] == c->rank;
+    free(owners);
+    return status;
+}
+
+static int reduce_owned(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_comm *c, int how, double scale,
+                        const struct tcc_tensor *t, struct tccrt_request **request)
+{
+    const struct tcc_pattr *bytes = find_attr(s, p, "bytes", TCC_ATTR_INTS),
+                           *at = find_attr(s, p, "members", TCC_ATTR_INTS);
+    struct tcr_members m = {.n = (int)p->nin};
+
+    if (!bytes || !at || at->n != p->nin)
+        return tcr_fail(TCC_EINPUT, "reduce_owned: its lists are missing");
+    m.nall = (int)bytes->n;
+    m.bytes = (const int64_t *)(s->m->bytes + bytes->data);
+    m.at = (const int64_t *)(s->m->bytes + at->data);
+    for (int i = 0; i < m.n; i++)
+        if (m.at[i] < 0 || m.at[i] >= m.nall)
+            return tcr_fail(TCC_EINPUT, "reduce_owned: tensor %lld out of range", (long long)m.at[i]);
+    return tcr_comm_reduce_owned(c, how, scale, &m, t, t + m.n, request);
+}
+
+/* Elements of the parts whose rows an attribute lists. False: it lists another number of ranks than there are. */
+static bool parts_of(const struct tccrt_session *s, const struct tcc_pattr *rows, const struct tcc_tensor *t, int ranks,
+                     int64_t *counts)
+{
+    int64_t row = 1;
+
+    if (rows->n != (uint32_t)ranks)
+        return false;
+    for (int i = 1; i < t->rank; i++)
+        row *= t->dims[i];
+    for (int i = 0; i < ranks; i++)
+        counts[i] = ((const int64_t *)(s->m->bytes + rows->data))[i] * row;
+    return true;
+}
+
+static int all_to_all(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_comm *c,
+                      const struct tcc_tensor *t, struct tccrt_request **request)
+{
+    const struct tcc_pattr *give = find_attr(s, p, "give", TCC_ATTR_INTS),
+                           *take = find_attr(s, p, "take", TCC_ATTR_INTS);
+    int64_t *counts;
+    int status;
+
+    if (!give || !take)
+        return tccrt_comm_all_to_all(c, t, NULL, t + 1, NULL, request);
+    if (!(counts = calloc(2 * (size_t)c->size, sizeof *counts)))
+        return tcr_fail(TCC_EENV, "no memory for the parts of all_to_all");
+    if (!parts_of(s, give, t, c->size, counts) || !parts_of(s, take, t + 1, c->size, counts + c->size))
+        status = tcr_fail(TCC_EINPUT, "all_to_all: parts for %u ranks, in a group of %d", give->n, c->size);
+    else
+        status = tccrt_comm_all_to_all(c, t, counts, t + 1, counts + c->size, request);
+    free(counts);
+    return status;
+}
+
+static int run_collective(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_comm *c,
+                          const struct tcc_tensor *t, struct tccrt_request **request)
+{
+    int n = (int)p->nin, how = tcr_reduction_by_name(string_attr(s, p, "mode", "sum"));
+    double scale = float_attr(s, p, "scale", 1);
+    int root = (int)int_attr(s, p, "root", 0);
+
+    switch (p->what) {
+    case TCC_ALL_REDUCE: return tccrt_comm_all_reduce(c, how, scale, n, t, t + n, request);
+    case TCC_REDUCE: return tccrt_comm_reduce(c, how, scale, root, n, t, t + n, request);
+    case TCC_BROADCAST:
+        for (int i = 0; i < n; i++) { /* in place at the root too */
+            size_t bytes = (size_t)(tcr_elements(t[i].dtype, t[i].rank, t[i].dims) * tcr_dtype_bytes(t[i].dtype));
+
+            if (tccrt_comm_rank(c) == root && t[i].data != t[n + i].data && bytes)
+                memmove(t[n + i].data, t[i].data, bytes);
+        }
+        return tccrt_comm_broadcast(c, root, n, t + n, request);
+    case TCC_ALL_GATHER: return tccrt_comm_all_gather(c, t, t + 1, NULL, request);
+    case TCC_REDUCE_SCATTER: return tccrt_comm_reduce_scatter(c, how, scale, t, t + 1, NULL, request);
+    case TCC_SHARE: return tcr_comm_share(c, n, t, t + n, request);
+    case TCC_OWNS: return owns(c, n, t);
+    case TCC_REDUCE_OWNED: return reduce_owned(s, p, c, how, scale, t, request);
+    case TCC_ALL_TO_ALL: return all_to_all(s, p, c, t, request);
+    default: return tccrt_comm_barrier(c, request);
+    }
+}
+
+int tcr_step_collective(struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    struct tcc_tensor few[32], *t = few;
+    struct tccrt_request **request;
+    int status = slot_of(s, p, &request);
+
+    if (!status && p->args.count > sizeof few / sizeof *few && !(t = malloc(p->args.count * sizeof *t)))
+        status = tcr_fail(TCC_EENV, "node '%s': no memory for a list of tensors", node_of(s, p));
+    for (uint32_t i = 0; !status && i < p->args.count; i++)
+        status = tcr_buffer_tensor(s, s->m->u32s[p->args.first + i], node_of(s, p), &t[i]);
+    if (!status)
+        status = named(s, p, run_collective(s, p, group_of(s, p), t, request));
+    if (t != few)
+        free(t);
+    return status;
+}
+
+/* SEND, RECV */
+int tcr_step_message(struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    const uint32_t *size = s->m->u32s + p->sizes.first;
+    struct tccrt_request **request;
+    struct tccrt_comm *c = group_of(s, p);
+    struct tcc_tensor t;
+    int64_t peer, tag;
+    int status = slot_of(s, p, &request);
+
+    if (status || (status = tcr_buffer_tensor(s, s->m->u32s[p->args.first], node_of(s, p), &t)) ||
+        (status = tcr_size(s, size[0], "peer", node_of(s, p), &peer)) ||
+        (status = tcr_size(s, size[1], "tag", node_of(s, p), &tag)))
+        return status;
+    if (peer > INT32_MAX || tag > INT32_MAX)
+        return tcr_fail(TCC_EBUG, "node '%s': no rank %lld, or no tag %lld", node_of(s, p), (long long)peer,
+                        (long long)tag);
+    return named(s, p,
+                 (p->kind == TCC_STEP_SEND ? tccrt_comm_send : tccrt_comm_recv)(c, (int)peer, (int)tag, &t, request));
+}
+
+int tcr_step_wait(struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    struct tccrt_request *r = s->requests[p->queue];
+
+    double ended = 0;
+    int status;
+
+    s->requests[p->queue] = NULL;
+    if (!r)
+        return TCC_OK;
+    status = tcr_request_wait(r, &ended);
+    if (ended > s->started_at[p->queue])
+        tcr_profile_aside(s, s->started[p->queue], s->started_at[p->queue], ended);
+    return named(s, p, status);
+}
+
+/* A run that failed may leave something under way. */
+void tcr_drain(struct tccrt_session *s, int status)
+{
+    char text[512];
+
+    if (status)
+        snprintf(text, sizeof text, "%s", tccrt_error());
+    for (uint32_t q = 0; q < s->max_queues; q++) {
+        if (!s->requests[q])
+            continue;
+        tccrt_comm_wait(s->requests[q]);
+        s->requests[q] = NULL;
+        if (status)
+            tcr_fail(status, "%s", text);
+    }
+}

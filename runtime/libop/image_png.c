@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * image_decoder: PNG by libpng's simplified interface (libpng-manual, section "The simplified API") and WebP by libwebp's (decode.h).
+ * Neither needs its header: the one structure that crosses, png_image of version 1, is part of libpng16's interface.
+ */
+#include <stdio.h>
+
+#include "runtime/libop/image_int.h"
+
+struct png_image {
+    void *opaque;
+    uint32_t version, width, height, format, flags, colormap_entries, warning_or_error;
+    char message[64];
+};
+
+enum { PNG_VERSION_1 = 1, PNG_RGBA = 3, PNG_16_BITS_ARE_SRGB = 4, PNG_FAILED = 2 };
+
+int lib_image_png(struct tcc_lib_call *call, struct lib_image *m)
+{
+    static const char *const files[] = {"libpng16.so.16", "libpng16.so", NULL};
+    static const char *const names[] = {"png_image_begin_read_from_memory", "png_image_finish_read", "png_image_free"};
+    static _Atomic(void *) handle;
+    int (*begin)(struct png_image *, const void *, size_t) = NULL;
+    int (*finish)(struct png_image *, const void *, void *, int32_t, void *) = NULL;
+    void (*release)(struct png_image *) = NULL;
+    struct png_image png = {.version = PNG_VERSION_1};
+    int status = lib_image_open(call, "PNG", &handle, files, 3, names,
+                                (void **[]){(void **)&begin, (void **)&finish, (void **)&release});
+
+    if (status)
+        return status;
+    if (!begin(&png, m->p, (size_t)m->size) || (png.warning_or_error & PNG_FAILED))
+        return LIB_FAIL(call, "the PNG can't be decoded: %.60s", png.message);
+    m->w = png.width;
+    m->h = png.height;
+    if (!lib_image_fits(call, m)) {
+        release(&png);
+        return TCC_EINPUT;
+    }
+    uint8_t *pixels = malloc((size_t)(m->w * m->h) * 4);
+
+    if (!pixels) {
+        release(&png);
+        return LIB_NO_MEMORY(call);
+    }
+    png.format = PNG_RGBA; /* the alpha channel is dropped, nothing is blended */
+    png.flags |= PNG_16_BITS_ARE_SRGB;
+    if (finish(&png, NULL, pixels, (int32_t)(4 * m->w), NULL) && !(png.warning_or_error & PNG_FAILED))
+        status = lib_image_from_rgb(call, m, pixels, 4);
+    else
+        status = LIB_FAIL(call, "the PNG can't be decoded: %.60s", png.message);
+    release(&png);
+    free(pixels);
+    return status;
+}
+
+int lib_image_webp(struct tcc_lib_call *call, struct lib_image *m)
+{
+    static const char *const files[] = {"libwebp.so.7", "libwebp.so.6", "libwebp.so", NULL};
+    static const char *const names[] = {"WebPGetInfo", "WebPDecodeRGBInto"};
+    static _Atomic(void *) handle;
+    int (*describe)(const uint8_t *, size_t, int *, int *) = NULL;
+    uint8_t *(*decode)(const uint8_t *, size_t, uint8_t *, size_t, int) = NULL;
+    int w = 0, h = 0,
+        status = lib_image_open(call, "WebP", &handle, files, 2, names, (void **[]){(void **)&describe, (void **)&decode});
+
+    if (status)
+        return status;
+    if (!describe(m->p, (size_t)m->size, &w, &h))
+        return LIB_FAIL(call, "the WebP can't be decoded");
+    m->w = w;
+    m->h = h;
+    if (!lib_image_fits(call, m))
+        return TCC_EINPUT;
+    size_t bytes = (size_t)(m->w * m->h) * 3;
+    uint8_t *pixels = malloc(bytes);
+
+    if (!pixels)
+        return LIB_NO_MEMORY(call);
+    if (decode(m->p, (size_t)m->size, pixels, bytes, 3 * w))
+        status = lib_image_from_rgb(call, m, pixels, 3);
+    else
+        status = LIB_FAIL(call, "the WebP can't be decoded");
+    free(pixels);
+    return status;
+}
