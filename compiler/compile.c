@@ -8,7 +8,7 @@
 #include "compiler/cache_int.h"
 #include "compiler/compile_int.h"
 #include "compiler/frontend.h"
-#include "compiler/guard_int.h"
+#include "compiler/isolate_int.h"
 #include "compiler/link_int.h"
 #include "compiler/locate_int.h"
 #include "compiler/sources_int.h"
@@ -634,7 +634,7 @@ static int finish_work(struct job *j)
     return status;
 }
 
-static int compile_guarded(void *user, const struct guard_child *c, bool *flag)
+static int compile_isolated(void *user, const struct isolate_child *c, bool *flag)
 {
     const struct tccc_options *o = &c->options;
     (void)user, (void)flag;
@@ -671,8 +671,8 @@ static int compile_guarded(void *user, const struct guard_child *c, bool *flag)
 
 int tccc_compile(const struct tccc_options *o)
 {
-    struct guard_job job = {.o = o, .work = compile_guarded};
-    return guard_run(&job);
+    struct isolate_job job = {.o = o, .work = compile_isolated};
+    return isolate_run(&job);
 }
 
 /* -- Modules in memory -------------------------------------------------------------------------------------------- */
@@ -683,7 +683,7 @@ struct built {
     bool fresh;
 };
 
-static int module_here(const struct guard_child *c, const struct built *b, bool *cached)
+static int module_here(const struct isolate_child *c, const struct built *b, bool *cached)
 {
     const struct tccc_options *o = &c->options;
     struct job j = {.o = o,
@@ -703,7 +703,7 @@ static int module_here(const struct guard_child *c, const struct built *b, bool 
     return status;
 }
 
-static int module_guarded(void *user, const struct guard_child *c, bool *flag)
+static int module_isolated(void *user, const struct isolate_child *c, bool *flag)
 {
     const struct built *b = user;
     struct ir_protect frame;
@@ -712,7 +712,7 @@ static int module_guarded(void *user, const struct guard_child *c, bool *flag)
     ir_watch(b->m->ctx, c->life);
     if (IR_PROTECT(b->m->ctx, &frame)) {
         status = module_here(c, b, flag);
-        guard_tell(c, b->m->ctx, before);
+        isolate_tell(c, b->m->ctx, before);
         ir_unprotect(b->m->ctx);
     }
     return status;
@@ -721,8 +721,8 @@ static int module_guarded(void *user, const struct guard_child *c, bool *flag)
 int compile_module(const struct tccc_options *o, struct ir_module *m, uint64_t digest, bool fresh, bool *cached)
 {
     struct built b = {m, digest, fresh};
-    struct guard_job job = {.o = o, .ctx = m->ctx, .work = module_guarded, .user = &b};
-    int status = guard_run(&job);
+    struct isolate_job job = {.o = o, .ctx = m->ctx, .work = module_isolated, .user = &b};
+    int status = isolate_run(&job);
     *cached = job.flag;
     return status;
 }

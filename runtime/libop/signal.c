@@ -323,31 +323,47 @@ static double determinant(double *a, int64_t m)
     return det;
 }
 
-/* x[..., m, m] -> [...] */
-int tccrt_lib_det(struct tcc_lib_call *call)
-{
+/* What a function of square matrices begins with: operand 0, its n matrices of m x m, the result (of x's type, with `keep` of the two
+ * last axes), and `room` numbers for each of a matrix's elements, which the caller frees. */
+struct squares {
     const struct tcc_tensor *x;
     int64_t m, n;
     double *a;
     void *y;
-    int status = lib_need(call, 0, -1, LIB_NUMBER, &x);
+};
+
+static int squares(struct tcc_lib_call *call, int keep, int room, struct squares *s)
+{
+    int status = lib_need(call, 0, -1, LIB_NUMBER, &s->x), rank;
 
     if (status)
         return status;
-    if (x->rank < 2 || x->dims[x->rank - 1] != x->dims[x->rank - 2])
+    rank = (int)s->x->rank;
+    if (rank < 2 || s->x->dims[rank - 1] != s->x->dims[rank - 2])
         return LIB_FAIL(call, "square matrices expected");
-    m = x->dims[x->rank - 1];
-    n = lib_product(x->rank - 2, x->dims);
-    if (!(y = lib_out(call, 0, x->dtype, x->rank - 2, x->dims)))
+    s->m = s->x->dims[rank - 1];
+    s->n = lib_product(rank - 2, s->x->dims);
+    if (!(s->y = lib_out(call, 0, s->x->dtype, rank - 2 + keep, s->x->dims)))
         return TCC_EENV;
-    if (!(a = malloc((size_t)(m * m + 1) * sizeof *a)))
+    if (!(s->a = malloc((size_t)(room * s->m * s->m + 1) * sizeof *s->a)))
         return LIB_NO_MEMORY(call);
-    for (int64_t i = 0; i < n; i++) {
-        for (int64_t k = 0; k < m * m; k++)
-            a[k] = lib_get(x, i * m * m + k);
-        lib_put(y, x->dtype, i, determinant(a, m));
+    return TCC_OK;
+}
+
+/* x[..., m, m] -> [...] */
+int tccrt_lib_det(struct tcc_lib_call *call)
+{
+    struct squares s;
+    int status = squares(call, 0, 1, &s);
+
+    if (status)
+        return status;
+    for (int64_t i = 0; i < s.n; i++) {
+        for (int64_t k = 0; k < s.m * s.m; k++)
+            s.a[k] = lib_get(s.x, i * s.m * s.m + k);
+        lib_put(s.y, s.x->dtype, i, determinant(s.a, s.m));
     }
-    free(a);
+    free(s.a);
     return TCC_OK;
 }
 
@@ -385,31 +401,21 @@ static void invert(double *a, int64_t m)
 /* x[..., m, m] -> the same shape */
 int tccrt_lib_inverse(struct tcc_lib_call *call)
 {
-    const struct tcc_tensor *x;
-    int64_t m, n;
-    double *a;
-    void *y;
-    int status = lib_need(call, 0, -1, LIB_NUMBER, &x);
+    struct squares s;
+    int status = squares(call, 2, 2, &s);
+    int64_t m;
 
     if (status)
         return status;
-    if (x->rank < 2 || x->dims[x->rank - 1] != x->dims[x->rank - 2])
-        return LIB_FAIL(call, "square matrices expected");
-    m = x->dims[x->rank - 1];
-    n = lib_product(x->rank - 2, x->dims);
-    if (!(y = lib_out(call, 0, x->dtype, x->rank, x->dims)))
-        return TCC_EENV;
-    if (!(a = malloc((size_t)(2 * m * m + 1) * sizeof *a)))
-        return LIB_NO_MEMORY(call);
-    for (int64_t i = 0; i < n; i++) {
+    m = s.m;
+    for (int64_t i = 0; i < s.n; i++) {
         for (int64_t k = 0; k < 2 * m * m; k++)
-            a[k] = k % (2 * m) < m ? lib_get(x, i * m * m + k / (2 * m) * m + k % (2 * m))
-                                   : k % (2 * m) - m == k / (2 * m);
-        invert(a, m);
+            s.a[k] = k % (2 * m) < m ? lib_get(s.x, i * m * m + k / (2 * m) * m + k % (2 * m)) : k % (2 * m) - m == k / (2 * m);
+        invert(s.a, m);
         for (int64_t k = 0; k < m * m; k++)
-            lib_put(y, x->dtype, i * m * m + k, a[k / m * 2 * m + m + k % m]);
+            lib_put(s.y, s.x->dtype, i * m * m + k, s.a[k / m * 2 * m + m + k % m]);
     }
-    free(a);
+    free(s.a);
     return TCC_OK;
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * guard.c - see guard_int.h. Parent and child talk over a pair of sockets: a record is a kind, two numbers and a text; the child goes on when
+ * isolate.c - see isolate_int.h. Parent and child talk over a pair of sockets: a record is a kind, two numbers and a text; the child goes on when
  * the parent has dealt with it, so that everything comes in order. Signs of life are a counter in memory that both have, and the
  * child's own children too.
  *
  * Time stands still for the watch while the parent does not run: a stopped process and its compiler are not taken for stuck.
  */
-#include "compiler/guard_int.h"
+#include "compiler/isolate_int.h"
 #include "runtime/safe.h"
 
 #include <errno.h>
@@ -94,7 +94,7 @@ static FILE *led_to(struct stream *s, struct link *l, int kind)
     return fopencookie(s, "w", (cookie_io_functions_t){.write = tell_text});
 }
 
-void guard_tell(const struct guard_child *c, const struct ir_ctx *ctx, int first)
+void isolate_tell(const struct isolate_child *c, const struct ir_ctx *ctx, int first)
 {
     for (int i = first; i < ir_nmessages(ctx); i++) {
         const struct ir_message *m = ir_message(ctx, i);
@@ -112,11 +112,11 @@ void guard_tell(const struct guard_child *c, const struct ir_ctx *ctx, int first
     }
 }
 
-_Noreturn static void be_child(const struct guard_job *job, int fd, struct ir_life *life)
+_Noreturn static void be_child(const struct isolate_job *job, int fd, struct ir_life *life)
 {
     struct link l = {fd};
     struct stream streams[NSTREAMS];
-    struct guard_child c = {.options = *job->o, .life = life, .link = &l, .owner = (int)getppid()};
+    struct isolate_child c = {.options = *job->o, .life = life, .link = &l, .owner = (int)getppid()};
     struct tccc_train train;
     struct tccc_split split;
     bool flag = false;
@@ -148,7 +148,7 @@ _Noreturn static void be_child(const struct guard_job *job, int fd, struct ir_li
 
 /* -- The parent's side --------------------------------------------------------------------------------------- */
 
-static void message(const struct guard_job *job, int severity, const char *text)
+static void message(const struct isolate_job *job, int severity, const char *text)
 {
     if (job->ctx)
         ir_error(job->ctx, NULL, "%s", text);
@@ -159,7 +159,7 @@ static void message(const struct guard_job *job, int severity, const char *text)
     }
 }
 
-static void take_diagnostic(const struct guard_job *job, int id, const char *text, size_t size)
+static void take_diagnostic(const struct isolate_job *job, int id, const char *text, size_t size)
 {
     struct ir_where where;
     const char *texts[4], *at = text + sizeof where, *end = text + size;
@@ -172,7 +172,7 @@ static void take_diagnostic(const struct guard_job *job, int id, const char *tex
     ir_replay(job->ctx, (enum ir_diag_id)id, &where, texts[0]);
 }
 
-static void take_text(const struct guard_job *job, int kind, const char *text, size_t size)
+static void take_text(const struct isolate_job *job, int kind, const char *text, size_t size)
 {
     const struct tccc_train *t = job->o->train;
     FILE *to = kind == DUMP           ? job->o->dump_to ? job->o->dump_to : stdout
@@ -184,7 +184,7 @@ static void take_text(const struct guard_job *job, int kind, const char *text, s
 }
 
 /* One record; false: there are no more, or memory for it. *status gets the child's. */
-static bool take_record(struct guard_job *job, int fd, int *status)
+static bool take_record(struct isolate_job *job, int fd, int *status)
 {
     struct record r;
     if (!read_all(fd, &r, sizeof r))
@@ -220,7 +220,7 @@ static double now_ms(void)
 }
 
 /* Until the child has ended or is stuck (true). */
-static bool watch(struct guard_job *job, int fd, const struct ir_life *life, int *status)
+static bool watch(struct isolate_job *job, int fd, const struct ir_life *life, int *status)
 {
     double idle = 0, before = now_ms();
     uint64_t ticks = 0;
@@ -243,7 +243,7 @@ static bool watch(struct guard_job *job, int fd, const struct ir_life *life, int
 }
 
 /* What the child's end says where it has given no result. */
-static int ended(const struct guard_job *job, int state)
+static int ended(const struct isolate_job *job, int state)
 {
     char text[400];
     int number = WIFSIGNALED(state) ? WTERMSIG(state) : 0;
@@ -264,7 +264,7 @@ static int ended(const struct guard_job *job, int state)
     return BUG;
 }
 
-static int end_stuck(const struct guard_job *job, const struct ir_life *life)
+static int end_stuck(const struct isolate_job *job, const struct ir_life *life)
 {
     char text[500];
     snprintf(text, sizeof text, "no progress for %g s (--time-limit) in %.200s", job->o->time_limit,
@@ -273,7 +273,7 @@ static int end_stuck(const struct guard_job *job, const struct ir_life *life)
     return BUG;
 }
 
-int guard_run(struct guard_job *job)
+int isolate_run(struct isolate_job *job)
 {
     int pair[2], status = -1, state = 0;
     pid_t self = getpid();
