@@ -4,7 +4,10 @@
  * and the same bits with one thread and with three; they also print, parse back and print the same. Every third is also compiled
  * with its products cast to bf16 or f16, and must differ by that rounding only.
  *
- *   fuzz-diff [--seconds S] [--count N] [--seed FIRST] [--nodes N] [--keep FOLDER]
+ *   fuzz-diff [--seconds S] [--count N] [--seed FIRST] [--nodes N] [--keep FOLDER] [--levels both|turn]
+ *
+ * --levels turn: each program is compiled once, at a level, for an instruction set and with a type of products that its seed says, which
+ * takes a third of the time.
  *
  * Each program runs in a child process (60 s). One that fails is shrunk (fewer nodes of the same seed) and, with --keep,
  * written to FOLDER/SEED.tcir. Exit status: 0 all agree, 1 some do not, 2 usage.
@@ -30,6 +33,7 @@ struct job {
     int nodes;
     const char *folder; /* for the program's files */
     bool quiet;
+    bool turn; /* one compilation, as the seed says */
 };
 
 static int complain(const struct job *j, const char *what, const char *why)
@@ -181,6 +185,21 @@ static int check_level(const struct job *j, const struct random_graph *g, const 
     return status;
 }
 
+static int check_levels(const struct job *j, const struct random_graph *g, const char *path, struct tcc_object **in,
+                        struct tcc_object **want)
+{
+    const char *cast = j->seed % 3 ? NULL : j->seed % 2 ? "bf16" : "fp16";
+    int status = 0;
+
+    if (j->turn) { /* the instruction set goes by the seed's last two bits */
+        int level = (int)(j->seed / 4 % 4);
+        return check_level(j, g, path, level, level ? cast : NULL, in, want);
+    }
+    for (int level = 0; status == 0 && level <= 3; level += 3)
+        status = check_level(j, g, path, level, NULL, in, want);
+    return status == 0 && cast ? check_level(j, g, path, 3, cast, in, want) : status;
+}
+
 /* Everything about one program; runs in a process of its own. */
 static int check(const struct job *j)
 {
@@ -203,10 +222,8 @@ static int check(const struct job *j)
             status = complain(j, "fuzzer", "no memory");
     if (status == 0 && ir_interp(g.func, NULL, in, want, error, sizeof error) != TCC_OK)
         status = complain(j, "interpreter", error);
-    for (int level = 0; status == 0 && level <= 3; level += 3)
-        status = check_level(j, &g, path, level, NULL, in, want);
-    if (status == 0 && j->seed % 3 == 0)
-        status = check_level(j, &g, path, 3, j->seed % 2 ? "bf16" : "fp16", in, want);
+    if (status == 0)
+        status = check_levels(j, &g, path, in, want);
     for (int i = 0; i < MAX_INPUTS; i++)
         tccrt_object_unref(in[i]);
     for (int i = 0; i < GRAPH_MAX_OUTPUTS; i++)
@@ -277,9 +294,11 @@ int main(int argc, char **argv)
             j.nodes = atoi(value);
         else if (value && strcmp(argv[i], "--keep") == 0)
             keep = value;
+        else if (value && strcmp(argv[i], "--levels") == 0)
+            j.turn = strcmp(value, "turn") == 0;
         else
-            return fprintf(stderr,
-                           "usage: fuzz-diff [--seconds S] [--count N] [--seed FIRST] [--nodes N] [--keep FOLDER]\n"),
+            return fprintf(stderr, "usage: fuzz-diff [--seconds S] [--count N] [--seed FIRST] [--nodes N] [--keep FOLDER] "
+                                   "[--levels both|turn]\n"),
                    2;
     }
     if (!seconds && !count)

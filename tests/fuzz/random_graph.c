@@ -112,8 +112,9 @@ static const struct maker makers[] = {
 
 static void make_inputs(struct gen *g)
 {
-    static const enum tcc_dtype dtypes[] = {TCC_F32, TCC_F32,  TCC_F32, TCC_F32, TCC_I64,
-                                            TCC_I32, TCC_BOOL, TCC_U8,  TCC_F64};
+    static const enum tcc_dtype dtypes[] = {TCC_F32, TCC_F32, TCC_F32, TCC_F32, TCC_F32, TCC_F32,  TCC_F32,
+                                            TCC_F32, TCC_F32, TCC_F64, TCC_F16, TCC_BF16, TCC_BOOL, TCC_I8,
+                                            TCC_I16, TCC_I32, TCC_I64, TCC_U8,  TCC_U16,  TCC_U32, TCC_U64};
     int n = 1 + below(g, 3);
 
     for (int i = 0; i < n; i++) {
@@ -129,8 +130,10 @@ static void make_inputs(struct gen *g)
                                   : ir_const(g->ctx, sizes[below(g, rank > 2 ? 7 : 10)]);
         }
         snprintf(name, sizeof name, "x%d", i);
+        if (dtype == TCC_F16 || dtype == TCC_BF16)
+            g->result->coarse = true;
         add(g, ir_input_new(g->result->func, ir_tensor_type(g->ctx, dtype, rank, dims), ir_intern(g->ctx, name)),
-            dtype == TCC_F32 || dtype == TCC_F64 ? 3 : 8, 8, 3);
+            tcc_is_float(dtype) ? 3 : 8, 8, dtype == TCC_F16 || dtype == TCC_BF16 ? 0 : 3);
     }
     g->result->ninputs = g->result->func->body->nparams;
 }
