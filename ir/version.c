@@ -69,14 +69,7 @@ static void bind_dims(struct ir_ctx *ctx, struct sizes *s, ir_type t, const stru
 static bool holds(struct sizes *s, const struct ir_guard *g)
 {
     int64_t a, b;
-    if (!ir_eval(g->a, size_of, s, &a) || !ir_eval(g->b, size_of, s, &b))
-        return false;
-    switch (g->op) {
-    case TCC_GUARD_EQ: return a == b;
-    case TCC_GUARD_NE: return a != b;
-    case TCC_GUARD_LE: return a <= b;
-    default: return a == b || a == 1 || b == 1;
-    }
+    return ir_eval(g->a, size_of, s, &a) && ir_eval(g->b, size_of, s, &b) && tcc_guard_holds(g->op, a, b);
 }
 
 struct ir_func *ir_choose_version(struct ir_module *m, const char *entry, struct tcc_object *const *in)

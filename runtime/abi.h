@@ -3,11 +3,10 @@
  * abi.h - what the compiler writes and the runtime reads: element types, tensor
  * descriptors, library-op calls, and the layout of an artifact's descriptor and plan.
  *
- * This header is a leaf that every folder may include. It declares data, and the one function
- * by which all of them count the elements of a shape. Every
- * structure that is stored in an artifact is little-endian, has no pointers (but for
- * struct tcc_model, whose pointers the linker relocates) and no implicit padding.
- * Changing any of them means raising TCC_ABI_VERSION.
+ * This header is a leaf that every folder may include. It declares data, and the functions by
+ * which all of them count the elements of a shape and decide a guard. Every structure that is
+ * stored in an artifact is little-endian, has no pointers (but for struct tcc_model, whose pointers
+ * the linker relocates) and no implicit padding. Changing any of them means raising TCC_ABI_VERSION.
  */
 #ifndef TCC_ABI_H
 #define TCC_ABI_H
@@ -323,6 +322,15 @@ enum tcc_guard {
     TCC_GUARD_BROADCAST                 /* a == b, or one of them is 1 */
 };
 #define TCC_NGUARDS 4
+static inline int tcc_guard_holds(uint32_t op, int64_t a, int64_t b)
+{
+    switch (op) {
+    case TCC_GUARD_EQ: return a == b;
+    case TCC_GUARD_NE: return a != b;
+    case TCC_GUARD_LE: return a <= b;
+    default: return a == b || a == 1 || b == 1;
+    }
+}
 struct tcc_pguard { uint32_t op, a, b, pad; };          /* a, b: exprs of level 0 */
 struct tcc_pcase { uint32_t entry, text; struct tcc_range guards; };     /* text: strings, the guards in words */
 

@@ -168,14 +168,7 @@ static bool guard_holds(const struct tccrt_session *s, const struct tcc_pguard *
 {
     int64_t a = s->values[g->a], b = s->values[g->b];
 
-    if (!TCR_IS_VALUE(a) || !TCR_IS_VALUE(b))
-        return false;
-    switch (g->op) {
-    case TCC_GUARD_EQ: return a == b;
-    case TCC_GUARD_NE: return a != b;
-    case TCC_GUARD_LE: return a <= b;
-    default: return a == b || a == 1 || b == 1;
-    }
+    return TCR_IS_VALUE(a) && TCR_IS_VALUE(b) && tcc_guard_holds(g->op, a, b);
 }
 
 /* The sizes of the call, and what the versions are for. */
