@@ -3,11 +3,15 @@
 #include "compiler/artifact_int.h"
 
 #include <string.h>
+#include <xxhash.h>
 
 struct writer {
     struct ir_ctx *ctx;
     const struct kn_program *p;
     VEC(char) strings;
+    uint32_t *slots; /* where each string is, + 1, by its hash; 0: a free slot */
+    uint32_t nslots; /* a power of two */
+    uint32_t nstrings;
     VEC(uint8_t) bytes;
     VEC(uint32_t) u32s;
     VEC(struct tcc_pexpr) exprs;
@@ -35,18 +39,39 @@ struct writer {
 
 /* -- Strings and lists ------------------------------------------------------------------------------- */
 
+/* The slot of a string, or the free one where it belongs. */
+static uint32_t *slot_of(const struct writer *w, const char *s)
+{
+    uint32_t i = (uint32_t)XXH3_64bits(s, strlen(s)) & (w->nslots - 1);
+    while (w->slots[i] && strcmp(w->strings.at + w->slots[i] - 1, s) != 0)
+        i = (i + 1) & (w->nslots - 1);
+    return &w->slots[i];
+}
+
+static void more_slots(struct writer *w)
+{
+    uint32_t *old = w->slots, n = w->nslots;
+    w->nslots = n ? 2 * n : 256;
+    w->slots = IR_NEWN(w->ctx, w->nslots, uint32_t);
+    for (uint32_t i = 0; i < n; i++)
+        if (old[i])
+            *slot_of(w, w->strings.at + old[i] - 1) = old[i];
+}
+
 static uint32_t string(struct writer *w, const char *s)
 {
     if (!s)
         s = "";
-    size_t n = strlen(s) + 1;
-    for (int i = 0; i < w->strings.n; i += (int)strlen(w->strings.at + i) + 1)
-        if (!strcmp(w->strings.at + i, s))
-            return (uint32_t)i;
-    uint32_t at = (uint32_t)w->strings.n;
-    for (size_t i = 0; i < n; i++)
-        VEC_PUSH(w->ctx, w->strings, s[i]);
-    return at;
+    if (2 * w->nstrings >= w->nslots)
+        more_slots(w);
+    uint32_t *slot = slot_of(w, s);
+    if (!*slot) {
+        *slot = (uint32_t)w->strings.n + 1;
+        w->nstrings++;
+        for (size_t i = 0, n = strlen(s) + 1; i < n; i++)
+            VEC_PUSH(w->ctx, w->strings, s[i]);
+    }
+    return *slot - 1;
 }
 
 static uint32_t data(struct writer *w, const void *p, size_t size)
