@@ -27,6 +27,7 @@
 #include "compiler/tccc.h"
 #include "passes/grad/grad.h"
 #include "runtime/tccrt.h"
+#include "tools/values_int.h"
 
 enum { MOST_INPUTS = 300, MOST_RANGES = 300, TEXT = 1 << 16 };
 #define BOUND 1e-5
@@ -502,20 +503,12 @@ static bool compile(struct run *r, struct tccrt_model **m)
 
 static bool close_enough(struct run *r, int k, const struct tcc_object *got)
 {
-    const struct tcc_object *want = r->out[k];
-    double largest = 0;
-    if (count(want) != count(got))
-        return fail(r, "an output has another size");
-    for (int64_t i = 0; i < count(want); i++)
-        largest = fmax(largest, fabs(get(want, i)));
-    for (int64_t i = 0; i < count(want); i++) {
-        double e = get(want, i), g = get(got, i);
-        if (!(fabs(e - g) <= 1e-5 * fabs(e) + 1e-5 * largest + 1e-7) && !(isnan(e) && isnan(g))) {
-            snprintf(r->error, sizeof r->error, "gradient %d, element %lld: %.9g, not %.9g", k, (long long)i, g, e);
-            return false;
-        }
-    }
-    return true;
+    struct tolerance t = {.rtol = 1e-5, .atol = 1e-5 * tensor_largest(&r->out[k]->t) + 1e-7, .absolute = true};
+    char why[ERROR_SIZE];
+    if (tensor_equal(&got->t, &r->out[k]->t, &t, NULL, why))
+        return true;
+    snprintf(r->error, sizeof r->error, "gradient %d: %.250s", k, why);
+    return false;
 }
 
 static bool check_compiled(struct program *p, char *why, size_t size)

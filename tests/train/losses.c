@@ -17,6 +17,7 @@
 
 #include "compiler/tccc.h"
 #include "runtime/tccrt.h"
+#include "tools/values_int.h"
 
 enum { MAX = 256 };
 
@@ -148,7 +149,7 @@ static bool compare(struct test_case *c)
     if (tccrt_run(c->session, "grad", 2, in, 1, &out) || tccrt_state_get(c->session, "grad.p", &grad))
         return fail(c, "%s", tccrt_error());
     double got = (double)*(float *)out.data, largest = 0;
-    if (!(fabs(got - c->loss) <= 1e-6 * fabs(c->loss) + 1e-7))
+    if (float_excess(got, c->loss, 1e-6, 1e-7) > 0)
         return fail(c, "loss %.9g, PyTorch has %.9g", got, c->loss);
     int n = 1;
     for (int i = 0; i < c->x.t.rank; i++)
@@ -157,7 +158,7 @@ static bool compare(struct test_case *c)
         largest = fmax(largest, fabs((double)c->grad[i]));
     for (int i = 0; i < n; i++) {
         double g = (double)((float *)grad.data)[i], want = (double)c->grad[i];
-        if (!(fabs(g - want) <= 1e-6 * fabs(want) + 1e-7 * largest))
+        if (float_excess(g, want, 1e-6, 1e-7 * largest) > 0)
             return fail(c, "gradient %d is %.9g, PyTorch has %.9g", i, g, want);
     }
     return true;

@@ -16,6 +16,7 @@
 
 #include "compiler/tccc.h"
 #include "runtime/tccrt.h"
+#include "tools/values_int.h"
 
 enum { BATCHES = 4, SAMPLES = 4, MAX_ELEMENTS = 1 << 20 };
 
@@ -153,7 +154,7 @@ static bool check_loss(struct network *n, const char *line)
     /* Gradients of this step, if its next lines ask for them; the update comes after them. */
     if (!run(n, "grad", &got))
         return false;
-    if (!(fabs(got - want) <= tolerance))
+    if (float_excess((double)got, want, 0, tolerance) > 0)
         return fail(n, "loss at step %d: %.9g, PyTorch has %.9g (within %g)", step, (double)got, want, tolerance);
     return true;
 }
@@ -173,12 +174,12 @@ static bool check_gradient(struct network *n, const char *line)
     int64_t size = count(&t);
     for (int64_t i = 0; i < size; i++)
         sum += (double)g[i] * (double)g[i];
-    if (!(fabs(sqrt(sum) - norm) <= tolerance))
+    if (float_excess(sqrt(sum), norm, 0, tolerance) > 0)
         return fail(n, "%s at step %d: norm %.9g, PyTorch has %.9g (within %g)", name, step, sqrt(sum), norm,
                     tolerance);
     for (int64_t i = 0; i < SAMPLES; i++) {
         double got = (double)g[i * (size - 1) / (SAMPLES - 1)];
-        if (!(fabs(got - want[i]) <= tolerance))
+        if (float_excess(got, want[i], 0, tolerance) > 0)
             return fail(n, "%s at step %d: sample %d is %.9g, PyTorch has %.9g (within %g)", name, step, (int)i, got,
                         want[i], tolerance);
     }

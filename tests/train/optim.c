@@ -15,6 +15,7 @@
 #include "compiler/tccc.h"
 #include "passes/train/train_int.h"
 #include "runtime/tccrt.h"
+#include "tools/values_int.h"
 
 enum { MAX_STATES = 16, MAX_ELEMENTS = 16, NPARAMS = 2, MAX_STEPS = 8, MAX_WANTS = 80 };
 
@@ -203,7 +204,7 @@ static bool compare(struct runner *r, const char *name, int step, const struct n
     for (int i = 0; i < want->n; i++) {
         enum tcc_dtype d = (enum tcc_dtype)got->t.dtype;
         double v = tcc_load_f64(d, (const char *)got->t.data + i * tcc_dtype_bytes(d));
-        if (!(fabs(v - want->v[i]) <= 1e-6 + 1e-6 * fabs(want->v[i])))
+        if (float_excess(v, want->v[i], 1e-6, 1e-6) > 0)
             return fail(r, "step %d: %s[%d] is %.9g, should be %.9g", step, name, i, v, want->v[i]);
     }
     return true;

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/values_int.h"
+
 static float *values(size_t n, unsigned seed)
 {
     float *p = aligned_alloc(64, (n * sizeof *p + 191) / 64 * 64);
@@ -27,8 +29,8 @@ static void compare(const char *what, const float *got, const double *want, size
     for (size_t i = 0; i < n; i++)
         big = fmax(big, fabs(want[i]));
     for (size_t i = 0; i < n; i++)
-        ck_assert_msg(fabs(got[i] - want[i]) <= 2e-5 * big + 1e-6, "%s: element %zu is %g, expected %g", what, i,
-                      got[i], want[i]);
+        ck_assert_msg(float_excess(got[i], want[i], 0, 2e-5 * big + 1e-6) == 0, "%s: element %zu is %g, expected %g",
+                      what, i, got[i], want[i]);
 }
 
 /* -- Matrix products ------------------------------------------------------------------------------- */

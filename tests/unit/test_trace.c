@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "compiler/trace/trace_int.h"
+#include "tools/values_int.h"
 
 #define T struct trace_tensor
 #define DIMS(...)                                                                \
@@ -159,8 +160,9 @@ static void compare(const char *what, T *a, T *b, double tolerance)
     }
     for (size_t i = 0; i < bytes; i += each) {
         double u = tcc_load_f64((enum tcc_dtype)a->dtype, x + i), v = tcc_load_f64((enum tcc_dtype)a->dtype, y + i);
-        bool same = tolerance == 0 ? !memcmp(x + i, y + i, each) : fabs(u - v) <= tolerance * largest;
-        ck_assert_msg(same || (isnan(u) && isnan(v)), "%s: element %zu is %.9g, eager %.9g", what, i / each, u, v);
+        bool same = tolerance == 0 ? !memcmp(x + i, y + i, each) || (isnan(u) && isnan(v))
+                                   : float_excess(u, v, 0, tolerance * largest) == 0;
+        ck_assert_msg(same, "%s: element %zu is %.9g, eager %.9g", what, i / each, u, v);
     }
     free(x);
     free(y);
