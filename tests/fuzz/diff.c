@@ -297,8 +297,9 @@ int main(int argc, char **argv)
         else if (value && strcmp(argv[i], "--levels") == 0)
             j.turn = strcmp(value, "turn") == 0;
         else
-            return fprintf(stderr, "usage: fuzz-diff [--seconds S] [--count N] [--seed FIRST] [--nodes N] [--keep FOLDER] "
-                                   "[--levels both|turn]\n"),
+            return fprintf(stderr,
+                           "usage: fuzz-diff [--seconds S] [--count N] [--seed FIRST] [--nodes N] [--keep FOLDER] "
+                           "[--levels both|turn]\n"),
                    2;
     }
     if (!seconds && !count)

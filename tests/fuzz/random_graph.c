@@ -112,9 +112,9 @@ static const struct maker makers[] = {
 
 static void make_inputs(struct gen *g)
 {
-    static const enum tcc_dtype dtypes[] = {TCC_F32, TCC_F32, TCC_F32, TCC_F32, TCC_F32, TCC_F32,  TCC_F32,
+    static const enum tcc_dtype dtypes[] = {TCC_F32, TCC_F32, TCC_F32, TCC_F32, TCC_F32,  TCC_F32,  TCC_F32,
                                             TCC_F32, TCC_F32, TCC_F64, TCC_F16, TCC_BF16, TCC_BOOL, TCC_I8,
-                                            TCC_I16, TCC_I32, TCC_I64, TCC_U8,  TCC_U16,  TCC_U32, TCC_U64};
+                                            TCC_I16, TCC_I32, TCC_I64, TCC_U8,  TCC_U16,  TCC_U32,  TCC_U64};
     int n = 1 + below(g, 3);
 
     for (int i = 0; i < n; i++) {
