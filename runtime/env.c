@@ -9,7 +9,7 @@
 
 #include "runtime/rt_int.h"
 
-enum kind { WORDS, SECONDS, FOLDER, MADE, TEXT };
+enum kind { WORDS, WORD, SECONDS, FOLDER, MADE, TEXT };
 
 static const struct row {
     const char *name;
@@ -46,6 +46,13 @@ static int check_words(const struct row *r, const char *text)
     return TCC_OK;
 }
 
+static int check_word(const struct row *r, const char *text)
+{
+    return is_word(r->values, text, strlen(text))
+               ? TCC_OK
+               : tcr_fail(TCC_EUSAGE, "%s=%s: expected one of %s", r->name, text, r->values);
+}
+
 static int check_folder(const struct row *r, const char *text)
 {
     struct stat st;
@@ -73,6 +80,7 @@ static int check(const struct row *r)
         return TCC_OK;
     switch (r->kind) {
     case WORDS: return check_words(r, text);
+    case WORD: return check_word(r, text);
     case FOLDER:
     case MADE: return check_folder(r, text);
     case SECONDS:

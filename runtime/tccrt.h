@@ -167,9 +167,10 @@ int tccrt_checkpoint_save(struct tccrt_session *s, const char *path, int flags, 
 int tccrt_checkpoint_load(struct tccrt_session *s, const char *path, int flags);
 
 /* -- Communication ----------------------------------------------------------------------------------
- * Processes that run one program on parts of the work, started by mpirun, srun or another launcher of MPI. The MPI library (Open
- * MPI's) is opened when tccrt_comm_init() needs it: nothing links with it, and a process that was started alone is a world of one
- * without it. A `struct tccrt_comm` is a group of processes: the world, or a part of it. Ranks are numbers in the group.
+ * Processes that run one program on parts of the work, started by mpirun, srun or another launcher of MPI (engine "mpi"), or by torchrun
+ * and whatever else sets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT (engine "ucx"). The library (Open
+ * MPI's, MPICH's, one of MPI-5's standard ABI; UCX's) is opened when tccrt_comm_init() needs it: nothing links with it, and a process
+ * that was started alone is a world of one without it. A `struct tccrt_comm` is a group of processes: the world, or a part of it. Ranks are numbers in the group.
  *
  * Collective calls are made by all ranks of the group, in the same order, with tensors of the same type and size (unless it says
  * otherwise). Tensors are dense, of any type but strings, and belong to the caller. Each call takes `request`: NULL: it returns when
@@ -191,17 +192,18 @@ struct tccrt_request;
 enum tccrt_reduction { TCCRT_SUM, TCCRT_AVG, TCCRT_MIN, TCCRT_MAX, TCCRT_PRODUCT };
 
 struct tccrt_comm_options {
-    const char *library;         /* NULL: $TCCC_MPI_LIBRARY, else libmpi.so.40, libmpi.so */
+    const char *library;         /* the engine's, NULL: $TCCC_MPI_LIBRARY or $TCCC_UCX_LIBRARY, else that of the launcher */
     const void *adopt;           /* address of the program's MPI_Comm, whose processes become the world; NULL: MPI_COMM_WORLD. MPI that the
                                     program has initialised is used, and is the program's to finalize. With less than
                                     MPI_THREAD_MULTIPLE, requests get on in calls of this library only */
     double timeout;              /* seconds; 0: $TCCC_COMM_TIMEOUT, else 10 */
     bool alone;                  /* a world of one whatever the launcher says */
+    const char *engine;          /* "auto", "mpi", "ucx", "nccl", "sim"; NULL: $TCCC_COMM, else auto: as the launcher suits */
 };
 
-int tccrt_comm_available(const char *library);                 /* 1: the library can be opened; 0: it cannot, the message says why */
-/* The world, of which a process has one at a time: a second call gives the same one. TCC_EENV: launched by something that is no MPI
- * launcher (torchrun's variables; the message says how to start), no library, no answer. */
+int tccrt_comm_available(const char *library);                 /* 1: the MPI library can be opened; 0: it cannot, the message says why */
+/* The world, of which a process has one at a time: a second call gives the same one. TCC_EUSAGE: no engine of that name; TCC_EENV: an
+ * engine that this version does not have or the launcher does not suit (the message says how to start), no library, no answer. */
 int tccrt_comm_init(const struct tccrt_comm_options *options, struct tccrt_comm **world);
 /* Is there a world of more than this process? False before tccrt_comm_init(), after tccrt_comm_finalize() and alone. */
 bool tccrt_comm_initialized(void);

@@ -5,7 +5,7 @@
  * named after the job, the machine and itself (Linux's abstract names: no file, and the kernel takes the name back when the
  * process ends, however that happens). A rank of this machine whose name nobody holds has not come, or has ended; the
  * process that holds a name can be looked up, and may be stopped. Ranks of other machines can't be seen so. Jobs are told apart
- * by what Open MPI's and Slurm's launchers set.
+ * by what Open MPI's and Slurm's launchers set, or by where rank 0 is and what torchrun sets.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,6 +31,28 @@ static const char *variable(const char *const *names)
     return NULL;
 }
 
+static enum tcr_launcher launcher;
+
+void tcr_launched(enum tcr_launcher how)
+{
+    launcher = how;
+}
+
+/* All of them, a line each; false: none is set. */
+static bool variables(const char *const *names, char *text, size_t size)
+{
+    bool any = false;
+
+    for (*text = 0; *names; names++) {
+        const char *value = getenv(*names);
+        size_t n = strlen(text);
+
+        any |= value && *value;
+        snprintf(text + n, size - n, "%s\n", value ? value : "");
+    }
+    return any;
+}
+
 /* A rank's name. The launcher's daemon stands for the machine: its ranks have it in common. 0: this is no launcher's process. */
 static socklen_t address_of(long rank, struct sockaddr_un *to)
 {
@@ -41,8 +63,16 @@ static socklen_t address_of(long rank, struct sockaddr_un *to)
                                           "PMIX_SERVER_URI3",
                                           "PMIX_SERVER_URI2",
                                           NULL};
+    static const char *const meeting[] = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID",
+                                          "TORCHELASTIC_RESTART_COUNT", NULL};
     const char *job = variable(jobs), *daemon = variable(daemons);
+    char told[400];
     int n;
+
+    if (launcher == TCR_LAUNCHER_VARIABLES) {
+        job = variables(meeting, told, sizeof told) ? told : NULL;
+        daemon = getenv("GROUP_RANK"); /* the machine's number */
+    }
 
     *to = (struct sockaddr_un){.sun_family = AF_UNIX};
     if (!job || rank < 0)
@@ -62,10 +92,13 @@ static long number(const char *const *names)
     return text ? strtol(text, NULL, 10) : -1;
 }
 
-static const char *const rank_names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", NULL};
-static const char *const size_names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", NULL};
-static const char *const local_sizes[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE", NULL};
-static const char *const local_ranks[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", NULL};
+/* By launcher. */
+static const char *const rank_names[][4] = {{"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}, {"RANK"}};
+static const char *const size_names[][4] = {{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"},
+                                            {"WORLD_SIZE"}};
+static const char *const local_sizes[][4] = {{"OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE"},
+                                             {"LOCAL_WORLD_SIZE"}};
+static const char *const local_ranks[][4] = {{"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}, {"LOCAL_RANK"}};
 
 /* Names that this process holds: by its rank in the world, and by its number on this machine. */
 #define LOCAL_NAMES (1L << 40)
@@ -87,7 +120,7 @@ static int hold(long rank)
 
 void tcr_arrive(bool here)
 {
-    long local = number(local_ranks);
+    long local = number(local_ranks[launcher]);
 
     for (int i = 0; i < 2; i++)
         if (!here && held[i] >= 0) {
@@ -96,7 +129,7 @@ void tcr_arrive(bool here)
         }
     if (!here)
         return;
-    held[0] = held[0] < 0 ? hold(number(rank_names)) : held[0];
+    held[0] = held[0] < 0 ? hold(number(rank_names[launcher])) : held[0];
     held[1] = held[1] < 0 && local >= 0 ? hold(LOCAL_NAMES + local) : held[1];
 }
 
@@ -165,7 +198,7 @@ void tcr_accuse(int rank)
 int tcr_left(void)
 {
     static long *known, count; /* processes by rank: 0 not seen yet, -1 of no known number */
-    long ranks = number(size_names), now, process;
+    long ranks = number(size_names[launcher]), now, process;
 
     if (!known && ranks > 0 && (known = calloc((size_t)ranks, sizeof *known)))
         count = ranks;
@@ -183,7 +216,7 @@ int tcr_left(void)
 
 bool tcr_numbered_as_launched(int rank, int size)
 {
-    return held[0] >= 0 && number(rank_names) == rank && number(size_names) == size;
+    return held[0] >= 0 && number(rank_names[launcher]) == rank && number(size_names[launcher]) == size;
 }
 
 /* Which ranks run here, as far as two that have come tell: ranks of a machine are evenly spaced. rank = first + step * number. */
@@ -246,12 +279,12 @@ static void absent_here(long ranks, long local, char *text, size_t size)
 /* Those whose name nobody holds, of this machine's ranks: those of others are not seen. */
 void tcr_absent(char *text, size_t size)
 {
-    long ranks = number(size_names), local = number(local_sizes);
+    long ranks = number(size_names[launcher]), local = number(local_sizes[launcher]);
     long process;
     size_t n = 0;
 
     snprintf(text, size, "a rank of the job has");
-    if (ranks < 1 || local < 1 || number(local_ranks) < 0)
+    if (ranks < 1 || local < 1 || number(local_ranks[launcher]) < 0)
         return;
     if (local != ranks) {
         if (local <= MOST_HERE)

@@ -1,57 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * comm_int.h - communication, inside: groups, operations, and the transports that carry messages.
+ * comm_int.h - communication, inside: groups, operations, and the net of a process over an engine (engine.h).
  *
  *   comm.c        the public calls on tensors: arguments become operations
- *   group.c  the world, its beginning and end, groups
- *   arrive.c who is here: who has not come when the job begins, whose process is gone
+ *   group.c       the world, its beginning and end, groups
+ *   arrive.c      who is here: who has not come when the job begins, whose process is gone
  *   rank_cores.c  a process's share of its machine
- *   coll.c   operations as sequences of messages
- *   sum.c    what reductions do to the elements
- *   net.c    the net of a process: what is under way, the thread that moves it on
- *   watch.c  who is waited for, who hangs, who has failed
- *   mpi.c    a transport: MPI, opened at run time
- *   step.c   the plan's steps
- *
- * A transport moves bytes between ranks of the world without blocking; everything else (collectives, reductions, groups, time
- * limits) is made of that once. A transport that has collectives of its own (NCCL, a simulator's) takes them over by `collective`.
+ *   coll.c        operations as sequences of messages
+ *   sum.c         what reductions do to the elements
+ *   net.c         the net of a process: what is under way, the thread that moves it on
+ *   watch.c       who is waited for, who hangs, who has failed
+ *   engine.c      which engine, and what the launcher says
+ *   mpi.c         an engine: MPI; mpi_lib.c: its library, opened at run time
+ *   ucx.c         an engine: UCX; meet.c: how its ranks find each other
+ *   step.c        the plan's steps
  */
 #ifndef TCC_RUNTIME_COMM_COMM_INT_H
 #define TCC_RUNTIME_COMM_COMM_INT_H
 
 #include <stdatomic.h>
 
+#include "runtime/comm/engine.h"
 #include "runtime/rt_int.h"
-
-/* -- Transports ----------------------------------------------------------------------------------- */
-
-/* Messages of different lanes do not see each other. */
-enum tcr_lane { TCR_LANE_COLLECTIVE, TCR_LANE_POINT, TCR_LANE_CONTROL, TCR_NLANES };
-#define TCR_TAG_BITS 22                      /* of any lane */
-#define TCR_MESSAGE_BYTES ((size_t)1 << 30)  /* the longest message */
-#define TCR_POINT_BITS 13                    /* of a send's own tag; the rest names the group */
-
-struct tcr_net;
-struct tcr_coll;
-
-/* A message that is under way, the transport's own. */
-struct tcr_pending { void *at[2]; };
-
-/* All functions but open() are called with the net's lock held, one at a time. They return a tcc_status with a message. */
-struct tcr_transport {
-    const char *name;
-    /* Fills in net->rank, size, local_rank, local_size, threaded; may block until all ranks are there. */
-    int (*open)(struct tcr_net *net, const struct tccrt_comm_options *options);
-    /* Ends it. broken: ranks may be gone; nothing that waits for others may be called. */
-    void (*close)(struct tcr_net *net, bool broken);
-    int (*send)(struct tcr_net *net, int lane, int to, int tag, const void *data, size_t bytes, struct tcr_pending *p);
-    int (*recv)(struct tcr_net *net, int lane, int from, int tag, void *data, size_t bytes, struct tcr_pending *p); /* from -1: anybody */
-    int (*test)(struct tcr_net *net, struct tcr_pending *p, bool *done);     /* moves on everything; done: p is over */
-    void (*cancel)(struct tcr_net *net, struct tcr_pending *p);              /* forgets a message */
-    /* NULL, or starts the whole operation; *taken false: do it with messages. */
-    int (*collective)(struct tcr_net *net, const struct tcr_coll *c, struct tcr_pending *p, bool *taken);
-};
-extern const struct tcr_transport tcr_mpi;
 
 /* -- Reductions (sum.c) ------------------------------------------------------------------------- */
 int tcr_reduction_by_name(const char *name);                     /* "sum", "avg", "min", "max", "product"; -1: none */
@@ -61,7 +31,7 @@ void tcr_reduce(int dtype, int how, double scale, int ranks, const void *const *
 
 /* -- Groups ------------------------------------------------------------------------------------------- */
 struct tccrt_comm {
-    struct tcr_net *net;             /* NULL: a world of one, without a transport */
+    struct tcr_net *net;             /* NULL: a world of one, without an engine */
     struct tccrt_comm *world;        /* itself for the world */
     int rank, size;
     int *ranks;                      /* in the world */
@@ -129,7 +99,7 @@ const char *tcr_coll_name(int kind);
 int tcr_coll_begin(struct tcr_op *op);
 void tcr_coll_end(struct tcr_op *op);        /* frees what it holds; what is not done is cancelled */
 
-/* -- Messages, cut into what a transport takes (net.c; the net's lock is held) -------------------- */
+/* -- Messages, cut into what an engine takes (net.c; the net's lock is held) -------------------- */
 struct tcr_msg {
     struct tcr_pending p;
     char *data;
@@ -145,10 +115,10 @@ void tcr_msg_cancel(struct tcr_net *net, struct tcr_msg *m);
 /* -- The net of a process -------------------------------------------------------------------------------- */
 struct tcr_watch;
 struct tcr_net {
-    const struct tcr_transport *t;
-    void *data;                      /* the transport's */
+    const struct tcr_engine *engine;
+    void *data;                      /* the engine's */
     int rank, size, local_rank, local_size;
-    bool threaded;                   /* a thread of ours may call the transport */
+    bool threaded;                   /* a thread of ours may call the engine */
     struct tcr_op *ops;              /* under way */
     struct tcr_watch *watch;
     double timeout, first_timeout;   /* seconds; as it began */
@@ -157,15 +127,17 @@ struct tcr_net {
     struct tcr_lock *lock;
     atomic_int waiting;              /* callers that move things on themselves */
 };
-int tcr_net_open(const struct tcr_transport *t, const struct tccrt_comm_options *options, double timeout, struct tcr_net **out);
+int tcr_net_open(const struct tcr_engine *engine, const struct tccrt_comm_options *options, double timeout, struct tcr_net **out);
 int tcr_net_close(struct tcr_net *net, const char *why);
+double tcr_net_patience(const struct tcr_net *net);              /* seconds that an engine may take to begin */
 void tcr_net_lock(struct tcr_net *net);
 void tcr_net_unlock(struct tcr_net *net);
 void tcr_net_progress(struct tcr_net *net);                      /* locked: moves on everything */
 /* Locked: the net is broken from now on, whatever is under way fails; the others are told unless it was they who said so. */
 void tcr_net_break(struct tcr_net *net, bool tell, const char *format, ...) __attribute__((format(printf, 3, 4)));
 int tcr_net_status(struct tcr_net *net);                         /* TCC_OK, or TCC_EENV with why it is broken */
-void tcr_arrive(bool here);                  /* arrive.c: this rank has come, and others see its process; or it leaves */
+void tcr_launched(enum tcr_launcher how);    /* arrive.c: whose variables say which rank this is; before anything else */
+void tcr_arrive(bool here);                  /* this rank has come, and others see its process; or it leaves */
 void tcr_absent(char *text, size_t size);    /* "rank 1, 3 has", for "... not come" */
 /* The process of a rank of this machine that has been there; *process: its number, 0 at first. */
 enum tcr_life { TCR_ALIVE, TCR_STOPPED, TCR_GONE };
@@ -182,6 +154,7 @@ extern atomic_ullong tcr_work;               /* counts what this process does: s
 int tcr_watch_new(struct tcr_net *net);
 void tcr_watch_free(struct tcr_net *net);
 int tcr_watch_poll(struct tcr_net *net, double now);             /* locked */
+void tcr_watch_lost(struct tcr_net *net, int rank);              /* locked: the engine has no connection to it any more */
 void tcr_watch_tell(struct tcr_net *net, const char *why);       /* all ranks: this one has failed */
 void tcr_watch_bye(struct tcr_net *net, const char *why);        /* all ranks: this one has ended */
 bool tcr_watch_alone(struct tcr_net *net, int *missing);         /* have all others ended? else one that has not */

@@ -62,41 +62,6 @@ void tccrt_comm_abort(struct tccrt_comm *c, const char *why)
 
 /* -- The world ------------------------------------------------------------------------------------------------ */
 
-static long env_number(const char *name)
-{
-    const char *text = getenv(name);
-
-    return text && *text ? strtol(text, NULL, 10) : -1;
-}
-
-enum launch { ALONE, MPI, WRONG };
-
-/* What started this process: variables that launchers set. */
-static enum launch how_launched(void)
-{
-    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"};
-    long torch = env_number("WORLD_SIZE"), tasks = env_number("SLURM_STEP_NUM_TASKS");
-
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (env_number(sizes[i]) > 0)
-            return env_number(sizes[i]) > 1 ? MPI : ALONE;
-    if (env_number("PMIX_RANK") >= 0 || env_number("PMI_RANK") >= 0)
-        return tasks == 1 ? ALONE : MPI;
-    if (torch > 1) {
-        tcr_fail(TCC_EENV,
-                 "this process is rank %ld of %ld of a launcher like torchrun, which is no MPI launcher: start with "
-                 "`mpirun -np %ld PROGRAM ...`, or `srun --mpi=pmix`",
-                 env_number("RANK"), torch, torch);
-        return WRONG;
-    }
-    if (tasks > 1) {
-        tcr_fail(TCC_EENV, "this process is one of %ld that srun started without MPI: start with `srun --mpi=pmix`",
-                 tasks);
-        return WRONG;
-    }
-    return ALONE;
-}
-
 static double limit_of(const struct tccrt_comm_options *o)
 {
     return o->timeout > 0 ? o->timeout : tccrt_env_seconds("TCCC_COMM_TIMEOUT", 10);
@@ -122,24 +87,21 @@ int tccrt_comm_init(const struct tccrt_comm_options *options, struct tccrt_comm 
     static const struct tccrt_comm_options defaults;
     const struct tccrt_comm_options *o = options ? options : &defaults;
     struct tccrt_comm *c;
+    const struct tcr_engine *engine;
     struct tcr_net *net;
-    enum launch how;
     int status;
 
     tcr_clear_error();
     *world = the_world;
     if (the_world)
         return TCC_OK;
-    if ((status = tccrt_env_check()))
+    if ((status = tccrt_env_check()) || (status = tcr_engine_choose(o, &engine)))
         return status;
-    how = o->alone ? ALONE : o->adopt ? MPI : how_launched();
-    if (how == WRONG)
-        return TCC_EENV;
-    if (how == ALONE) {
+    if (!engine) {
         *world = the_world = &alone;
         return TCC_OK;
     }
-    if ((status = tcr_net_open(&tcr_mpi, o, limit_of(o), &net)))
+    if ((status = tcr_net_open(engine, o, limit_of(o), &net)))
         return status;
     if (!(c = comm_new(net->size)))
         return TCC_EENV;

@@ -2,10 +2,10 @@
 /*
  * The net of a process: operations under way, and who moves them on. Whoever waits moves everything on himself; a thread
  * does it between times, so that communication goes on while the program computes, and answers those who ask
- * whether this process is alive. The thread also opens the transport, since a library that waits for a rank that never comes
+ * whether this process is alive. The thread also opens the engine, since a library that waits for a rank that never comes
  * would not come back.
  *
- * One lock guards the transport and all operations; it is held for one look at them, never while waiting.
+ * One lock guards the engine and all operations; it is held for one look at them, never while waiting.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -66,8 +66,8 @@ void tcr_pause(int *idle)
 static int msg_next(struct tcr_net *net, struct tcr_msg *m)
 {
     m->part = m->bytes - m->at < TCR_MESSAGE_BYTES ? m->bytes - m->at : TCR_MESSAGE_BYTES;
-    return m->send ? net->t->send(net, m->lane, m->peer, m->tag, m->data + m->at, m->part, &m->p)
-                   : net->t->recv(net, m->lane, m->peer, m->tag, m->data + m->at, m->part, &m->p);
+    return m->send ? net->engine->send(net, m->lane, m->peer, m->tag, m->data + m->at, m->part, &m->p)
+                   : net->engine->recv(net, m->lane, m->peer, m->tag, m->data + m->at, m->part, &m->p);
 }
 
 int tcr_msg_start(struct tcr_net *net, struct tcr_msg *m, bool send, int lane, int peer, int tag, void *data,
@@ -85,7 +85,7 @@ int tcr_msg_poll(struct tcr_net *net, struct tcr_msg *m, bool *moved)
 
     if (!m->active)
         return TCC_OK;
-    if ((status = net->t->test(net, &m->p, &done)) || !done)
+    if ((status = net->engine->test(net, &m->p, &done)) || !done)
         return status;
     *moved = true;
     m->at += m->part;
@@ -98,7 +98,7 @@ int tcr_msg_poll(struct tcr_net *net, struct tcr_msg *m, bool *moved)
 void tcr_msg_cancel(struct tcr_net *net, struct tcr_msg *m)
 {
     if (m->active)
-        net->t->cancel(net, &m->p);
+        net->engine->cancel(net, &m->p);
     m->active = false;
 }
 
@@ -134,6 +134,8 @@ void tcr_net_progress(struct tcr_net *net)
 {
     double now = tcr_seconds();
 
+    if (net->engine->progress)
+        net->engine->progress(net);
     for (struct tcr_op **at = &net->ops; *at && !net->broken;) {
         struct tcr_op *op = *at;
         bool moved = false;
@@ -160,7 +162,7 @@ static void *serve(void *arg)
 {
     struct tcr_net *net = arg;
     struct tcr_lock *l = net->lock;
-    int status = l->opened ? l->opening_status : net->t->open(net, &l->options);
+    int status = l->opened ? l->opening_status : net->engine->open(net, &l->options);
 
     pthread_mutex_lock(&l->mutex);
     l->opening_status = status;
@@ -210,7 +212,7 @@ static void leave(int status, void *unused)
     0.3 /* seconds: from when a rank was found gone while the library starts; it might have started all the same */
 
 static bool watching_exit;
-static struct tcr_net *opening; /* until its transport has come back */
+static struct tcr_net *opening; /* until its engine has come back */
 
 /*
  * A library whose start fails may end the process (Open MPI does when a rank dies meanwhile), before anybody has heard which rank
@@ -232,16 +234,26 @@ static void library_exits(int status, void *unused)
     sleep(2);
 }
 
+static double patience(const struct tcr_net *net)
+{
+    return net->timeout > 5 ? net->timeout - 1.5 : 0.7 * net->timeout;
+}
+
+double tcr_net_patience(const struct tcr_net *net)
+{
+    return 0.95 * patience(net);
+}
+
 /* The whole takes the limit at most, a second for the others to see that this rank was there included. */
 static int wait_open(struct tcr_net *net)
 {
     struct tcr_lock *l = net->lock;
-    double limit = net->timeout > 5 ? net->timeout - 1.5 : 0.7 * net->timeout;
-    double start = tcr_seconds(), looked = 0, gone = 0;
+    double limit = patience(net), start = tcr_seconds(), looked = 0, gone = 0;
     int left = -1;
     bool opened;
     char who[200];
 
+    tcr_launched(net->engine->launcher);
     tcr_arrive(true);
     if (on_exit && !watching_exit)
         on_exit(library_exits, NULL);
@@ -285,9 +297,9 @@ static int wait_open(struct tcr_net *net)
     if (!opened || l->opening_status)
         tcr_arrive(false);
     if (!opened && left >= 0)
-        return tcr_fail(TCC_EENV, "%s did not start: %s", net->t->name, who);
+        return tcr_fail(TCC_EENV, "%s did not start: %s", net->engine->title, who);
     if (!opened)
-        return tcr_fail(TCC_EENV, "%s did not start within %g s: %s not come", net->t->name, net->timeout, who);
+        return tcr_fail(TCC_EENV, "%s did not start within %g s: %s not come", net->engine->title, net->timeout, who);
     return l->opening_status ? tcr_fail(l->opening_status, "%s", l->opening_why) : TCC_OK;
 }
 
@@ -301,7 +313,7 @@ static void net_free(struct tcr_net *net)
     free(net);
 }
 
-int tcr_net_open(const struct tcr_transport *t, const struct tccrt_comm_options *options, double timeout,
+int tcr_net_open(const struct tcr_engine *engine, const struct tccrt_comm_options *options, double timeout,
                  struct tcr_net **out)
 {
     struct tcr_net *net = calloc(1, sizeof *net);
@@ -312,13 +324,13 @@ int tcr_net_open(const struct tcr_transport *t, const struct tccrt_comm_options 
         free(net);
         return tcr_fail(TCC_EENV, "no memory for communication");
     }
-    net->t = t;
+    net->engine = engine;
     net->timeout = net->first_timeout = timeout;
     net->lock->options = *options;
     pthread_mutex_init(&net->lock->mutex, NULL);
     pthread_cond_init(&net->lock->changed, NULL);
     if (options->adopt) { /* it runs already: nothing to wait for, and perhaps only this thread may call it */
-        net->lock->opening_status = t->open(net, options);
+        net->lock->opening_status = engine->open(net, options);
         snprintf(net->lock->opening_why, sizeof net->lock->opening_why, "%s", tccrt_error());
         net->lock->opened = true;
     }
@@ -378,7 +390,7 @@ int tcr_net_close(struct tcr_net *net, const char *why)
     if (!status) /* of a broken one others look for this process until it ends */
         tcr_arrive(false);
     tcr_watch_free(net);
-    net->t->close(net, status != TCC_OK);
+    net->engine->close(net, status != TCC_OK);
     net_free(net);
     return status;
 }

@@ -46,7 +46,7 @@ struct peer {
     bool known, ended, here; /* here: its process can be looked at */
     long process;
     uint64_t work;
-    double changed, asked, heard, gone; /* seconds; 0: never */
+    double changed, asked, heard, gone, lost; /* seconds; 0: never. gone: its process; lost: the connection to it */
     int waits_for;
     char *text; /* why it ended, or what it is doing */
 };
@@ -276,6 +276,25 @@ static void look_around(struct tcr_net *net, double now)
     }
 }
 
+void tcr_watch_lost(struct tcr_net *net, int rank)
+{
+    struct peer *p = net->watch ? &net->watch->peers[rank] : NULL;
+
+    if (p && !p->lost)
+        p->lost = tcr_seconds();
+}
+
+/* Ranks that the engine has lost, without a word from them, and whose process this machine can't look at. */
+static void look_for_lost(struct tcr_net *net, double now)
+{
+    for (int i = 0; i < net->size && !net->broken; i++) {
+        const struct peer *p = &net->watch->peers[i];
+
+        if (p->lost && !p->ended && now - p->lost > (p->here ? 2 : 1) * GONE_AFTER)
+            tcr_net_break(net, true, "rank %d has died: the connection to it is lost (found by rank %d)", i, net->rank);
+    }
+}
+
 int tcr_watch_poll(struct tcr_net *net, double now)
 {
     struct tcr_watch *w = net->watch;
@@ -310,6 +329,7 @@ int tcr_watch_poll(struct tcr_net *net, double now)
     const struct tcr_op *op = longest(net);
     if (op && now - op->since > ASK_AFTER)
         look_around(net, now);
+    look_for_lost(net, now);
     return status;
 }
 
