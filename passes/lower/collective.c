@@ -51,10 +51,10 @@ static bool in_place(struct lw *lw, struct ir_node *n, int i)
     if (n->op == IR_share && x->def && x->def->op == IR_state_read && ir_has_one_use(x) && writer &&
         writer->op == IR_state_write && /* the variable itself */
         !strcmp(ir_get_s(writer, IR_ATTR_name, ""), ir_get_s(x->def, IR_ATTR_name, "")))
-        return lw->buffers.at[lw_buffer(lw, x)].space == TCC_SPACE_STATE;
+        return true;
     if (n->op != IR_all_reduce && n->op != IR_broadcast && n->op != IR_reduce_owned)
         return false;
-    return lw->buffer[n->out[i]->id] < 0 && x->def && x->def->block == n->block && ir_has_one_use(x) &&
+    return lw->buffer[n->out[i]->id] < 0 && x->def && x->def->op != IR_state_read && x->def->block == n->block && ir_has_one_use(x) &&
            lw->buffers.at[lw_buffer(lw, x)].space == TCC_SPACE_ARENA;
 }
 
@@ -67,11 +67,8 @@ bool lw_lower_collective(struct lw *lw, struct ir_node *n, struct kn_steps *to)
     for (int i = 0; i < n->nin; i++)
         args[i] = lw_buffer(lw, n->in[i].value);
     for (int i = 0; i < n->nout; i++) {
-        if (i < n->nin && in_place(lw, n, i)) {
+        if (i < n->nin && in_place(lw, n, i))
             lw->buffer[n->out[i]->id] = args[i];
-            if (lw->buffers.at[args[i]].space == TCC_SPACE_STATE)
-                lw_note_write(lw, lw->buffers.at[args[i]].index);
-        }
         args[n->nin + i] = lw_buffer(lw, n->out[i]);
     }
     struct kn_step *s = lw_step(lw, to, rows[r].kind, n, n->nin + n->nout, args);
@@ -91,23 +88,13 @@ bool lw_lower_collective(struct lw *lw, struct ir_node *n, struct kn_steps *to)
 
 /* -- Waits --------------------------------------------------------------------------------------------- */
 
-/* Does s only read the buffers that it names here? Unknown kinds may write. */
+/* Does s only read that buffer where it names it? */
 static bool only_reads(const struct lw *lw, const struct kn_step *s, int buffer)
 {
-    if (s->kind == TCC_STEP_LAUNCH) {
-        for (int i = 0, a = 0; i < s->kernel->noperands; i++) {
-            if (s->kernel->operands[i].use == KN_TEMP)
-                continue;
-            if (lw_storage(lw, s->args[a]) == buffer && s->kernel->operands[i].use != KN_IN)
-                return false;
-            a++;
-        }
-        return true;
-    }
-    int nread = s->kind == TCC_STEP_COPY || s->kind == TCC_STEP_SEND || s->kind == TCC_STEP_BIND ? 1
-                : s->kind == TCC_STEP_LIB || s->kind == TCC_STEP_COLLECTIVE                      ? s->nin
-                                                                                                 : -1;
-    return nread >= 0 && !lw_lists(lw, s->nargs - nread, s->args + nread, buffer) && !s->nregions;
+    for (int a = 0; a < s->nargs; a++)
+        if (s->args[a] >= 0 && lw_storage(lw, s->args[a]) == buffer && lw_use_of(s, a) != KN_IN)
+            return false;
+    return !s->nregions;
 }
 
 static bool must_wait(const struct lw *lw, const struct kn_step *started, const struct kn_step *s)
@@ -151,8 +138,11 @@ void lw_place_waits(struct lw *lw, struct kn_steps *steps)
     struct kn_steps all = {0};
     VEC(struct kn_step) open = {0};
     bool any = false;
-    for (int i = 0; i < steps->n; i++)
+    for (int i = 0; i < steps->n; i++) {
         any |= starts(&steps->at[i]);
+        for (int r = 0; r < steps->at[i].nregions; r++)
+            lw_place_waits(lw, &steps->at[i].regions[r].steps);
+    }
     for (int i = 0; any && i < steps->n; i++) {
         int n = 0;
         for (int j = 0; j < open.n; j++) {

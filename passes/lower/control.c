@@ -49,7 +49,7 @@ bool lw_lower_if(struct lw *lw, struct ir_node *n, struct kn_steps *to)
 {
     struct kn_region *regions = IR_NEWN(lw->ctx, 2, struct kn_region);
     bool *object = IR_NEWN(lw->ctx, n->nout + 1, bool);
-    int *finals = IR_NEWN(lw->ctx, n->nout + 1, int), first = lw->accesses.n, end = first;
+    int *finals = IR_NEWN(lw->ctx, n->nout + 1, int);
     for (int i = 0; i < n->nout; i++) {
         ir_type t = n->out[i]->type;
         object[i] = travels_as_object(lw, t);
@@ -59,7 +59,6 @@ bool lw_lower_if(struct lw *lw, struct ir_node *n, struct kn_steps *to)
     }
     for (int r = 0; r < 2; r++) {
         struct ir_node *yield = n->regions[r]->last;
-        lw_hide_writes(lw, first, end, true);
         if (!lw_lower_block(lw, n->regions[r], &regions[r].steps))
             return false;
         regions[r].nresults = n->nout;
@@ -68,8 +67,6 @@ bool lw_lower_if(struct lw *lw, struct ir_node *n, struct kn_steps *to)
         for (int i = 0; i < n->nout; i++)
             regions[r].results[i] = object[i] ? as_object(lw, &regions[r].steps, yield, yield->in[i].value)
                                               : lw_buffer(lw, yield->in[i].value);
-        lw_hide_writes(lw, first, end, false);
-        end = lw->accesses.n;
     }
     int condition = lw_buffer(lw, n->in[0].value);
     struct kn_step *s = lw_step(lw, to, TCC_STEP_IF, n, 1, &condition);
@@ -190,10 +187,7 @@ bool lw_lower_loop(struct lw *lw, struct ir_node *n, struct kn_steps *to)
     l.sequences = IR_NEWN(lw->ctx, l.nscan + 1, int);
     struct kn_region *region = IR_NEW(lw->ctx, struct kn_region);
     enter(lw, &l, to);
-    VEC_PUSH(lw->ctx, lw->loops, (__typeof__(*lw->loops.at)){l.body, lw->accesses.n});
-    bool lowered = lower_body(lw, &l, region);
-    lw->loops.n--;
-    if (!lowered)
+    if (!lower_body(lw, &l, region))
         return false;
     int args[2];
     for (int i = 0; i < 2; i++)

@@ -10,6 +10,7 @@
  *   winograd.c  the kernel of a convolution by F(4x4, 3x3) or F(2x2, 3x3)
  *   part.c     buffers that are parts of a concat's
  *   scan.c     what loops collect, stored in place
+ *   elide.c    copies of state variables and carried values that need not be made
  *   memory.c   offsets of buffers in the arena
  *
  * A *group* is a root node, whose value is stored, and nodes evaluated inside the same kernel. *Views* (moves, sources) are
@@ -41,9 +42,6 @@ struct lw_set { struct lw_group **at; int n; };
 /* Sizes that a check compares. */
 struct lw_pair { ir_expr a, b; };
 
-/* A step reads, or writes (read is NULL), a state variable. hidden: in the other branch of the if that is being lowered. */
-struct lw_access { int state; const struct ir_node *read; bool hidden; };
-
 struct lw {
     struct ir_ctx *ctx;
     const struct pass_options *opts;
@@ -73,10 +71,6 @@ struct lw {
     uint32_t value_room, node_room;  /* entries that the tables above have */
     VEC(struct kn_buffer) buffers;
     VEC(struct kn_kernel *) kernels;
-    /* of the function's state variables, in the order of the plan (version.c) */
-    VEC(struct lw_access) accesses;
-    VEC(struct { const struct ir_block *body; int first; }) loops;       /* around what is being lowered; their first access */
-    VEC(const struct ir_node *) stale;                                   /* reads that have been refused */
 };
 
 /* -- pull.c: the kernel builder --------------------------------------------------------- */
@@ -175,13 +169,11 @@ bool lw_same_index(const struct kn_insn *a, const struct kn_insn *b);
 void lw_merge_launches(struct lw *lw, struct kn_steps *steps);
 /* dead.c: stores that nobody reads, behind merged launches. */
 void lw_drop_dead_stores(struct lw *lw, struct kn_entry *e);
-/* state.c: state variables are updated in place where nobody needs the old value afterwards. */
-void lw_update_in_place(struct lw *lw, struct kn_entry *e);
-/* version.c: a step reads v, a state_read's value in the variable's buffer; one writes the variable; accesses [first, end) are, or
- * are no longer, in a branch that excludes the current one. */
-void lw_note_read(struct lw *lw, const struct ir_value *v);
-void lw_note_write(struct lw *lw, int state);
-void lw_hide_writes(struct lw *lw, int first, int end, bool hidden);
+/* elide.c: what becomes of argument `arg` in a step; INOUT where the kind does not tell. Then copies that are not needed go: of state
+ * variables where they are read (before launches are merged), and where new values of them, or of carried values, are computed. */
+enum kn_operand_use lw_use_of(const struct kn_step *s, int arg);
+void lw_elide_reads(struct lw *lw, struct kn_entry *e);
+void lw_elide_writes(struct lw *lw, struct kn_entry *e);
 /* layout.c: fills in lw->layout; may insert relayout nodes. */
 void lw_choose_layouts(struct lw *lw, struct ir_func *f);
 bool lw_bound(const struct lw *lw, ir_expr e);           /* are all its symbols bound? */

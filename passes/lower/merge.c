@@ -33,22 +33,9 @@ static bool same_points(const struct kn_kernel *a, const struct kn_kernel *b)
     return a->ndims == b->ndims;
 }
 
-/* Arguments and operands correspond: these kernels have no TEMPs. */
 static bool writes(const struct kn_step *s, int arg)
 {
-    switch (s->kind) {
-    case TCC_STEP_LAUNCH: {
-        int operand = -1;
-        for (int n = 0; n <= arg; n++)
-            do
-                operand++;
-            while (s->kernel->operands[operand].use == KN_TEMP);
-        return s->kernel->operands[operand].use != KN_IN;
-    }
-    case TCC_STEP_COPY: return arg == 1;
-    case TCC_STEP_LIB: return arg >= s->nin;
-    default: return true;
-    }
+    return lw_use_of(s, arg) != KN_IN;
 }
 
 /* May `later` be moved up across s? */

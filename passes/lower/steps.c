@@ -148,11 +148,8 @@ static int weight_buffer(struct lw *lw, struct ir_value *v, const struct ir_tens
 
 int lw_buffer(struct lw *lw, struct ir_value *v)
 {
-    if (lw->buffer[v->id] >= 0) {
-        if (v->def && v->def->op == IR_state_read && lw->buffers.at[lw->buffer[v->id]].space == TCC_SPACE_STATE)
-            lw_note_read(lw, v);
+    if (lw->buffer[v->id] >= 0)
         return lw->buffer[v->id];
-    }
     const struct ir_tensor *t = ir_const_of(v);
     struct kn_buffer b = {.type = v->type, .layout = lw->layout[v->id], .name = v->name};
     if (t && ir_is_tensor(v->type))
@@ -276,24 +273,6 @@ static void lower_constant(struct lw *lw, struct ir_node *n, struct kn_steps *to
     s->attrs = value;
 }
 
-/* Is the variable written before the last reader of this value? Then the value must be copied. */
-static bool overwritten(const struct ir_node *read)
-{
-    const char *name = ir_get_s(read, IR_ATTR_name, "");
-    bool written = false;
-    for (const struct ir_node *n = read->next; n; n = n->next) {
-        if (written)
-            for (int i = 0; i < n->nin; i++)
-                if (n->in[i].value == read->out[0])
-                    return true;
-        if (written && n->nregions)
-            return true;
-        if (n->op == IR_state_write && !strcmp(ir_get_s(n, IR_ATTR_name, ""), name))
-            written = true;
-    }
-    return false;
-}
-
 static int state_buffer(struct lw *lw, const struct ir_node *n)
 {
     const struct ir_state *state = ir_state_by_name(lw->func->module, ir_get_s(n, IR_ATTR_name, ""));
@@ -309,20 +288,17 @@ static int state_buffer(struct lw *lw, const struct ir_node *n)
     return lw_buffer_new(lw, b);
 }
 
+/* What is read, and what is written, has a buffer of its own; elide.c finds those that can be the variable itself. */
 static void lower_state(struct lw *lw, struct ir_node *n, struct kn_steps *to)
 {
     int args[2] = {state_buffer(lw, n), 0};
     if (n->op == IR_state_read) {
-        if (!overwritten(n) && !lw->required[n->out[0]->id]) {
-            lw->buffer[n->out[0]->id] = args[0];
-            lw_note_read(lw, n->out[0]);
+        if (!ir_has_uses(n->out[0]))
             return;
-        }
         args[1] = lw_buffer(lw, n->out[0]);
     } else {
         args[1] = args[0];
         args[0] = lw_buffer(lw, n->in[0].value);
-        lw_note_write(lw, lw->buffers.at[args[1]].index);
     }
     lw_step(lw, to, TCC_STEP_COPY, n, 2, args);
 }
@@ -426,7 +402,6 @@ bool lw_lower_block(struct lw *lw, struct ir_block *block, struct kn_steps *to)
     IR_EACH_NODE(n, block)
     if (!lower_node(lw, n, to))
         return false;
-    lw_place_waits(lw, to);
     lw->checked.n = checked;
     return true;
 }
@@ -539,7 +514,6 @@ bool lw_lower_func(struct lw *lw, struct ir_func *f, struct kn_entry *e)
 {
     lw->func = f;
     lw->queues = 0;
-    lw->accesses.n = lw->loops.n = 0;
     lw->value_room = lw->node_room = 0;
     lw_side_tables_grow(lw);
     lw_choose_layouts(lw, f);
@@ -547,14 +521,16 @@ bool lw_lower_func(struct lw *lw, struct ir_func *f, struct kn_entry *e)
     e->func = f;
     make_inputs(lw, e);
     place_outputs(lw, e);
-    if (!lw_lower_block(lw, f->body, &e->steps) || lw->stale.n)
+    if (!lw_lower_block(lw, f->body, &e->steps))
         return false;
-    lw_commit_last(lw, &e->steps);
     copy_outputs(lw, e);
+    lw_elide_reads(lw, e);
+    lw_place_waits(lw, &e->steps);
+    lw_commit_last(lw, &e->steps);
     if (lw->fuse) {
         lw_merge_launches(lw, &e->steps);
         lw_drop_dead_stores(lw, e);
-        lw_update_in_place(lw, e);
+        lw_elide_writes(lw, e);
     }
     put_checks_first(lw, &e->steps);
     return true;
