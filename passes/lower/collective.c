@@ -54,8 +54,8 @@ static bool in_place(struct lw *lw, struct ir_node *n, int i)
         return true;
     if (n->op != IR_all_reduce && n->op != IR_broadcast && n->op != IR_reduce_owned)
         return false;
-    return lw->buffer[n->out[i]->id] < 0 && x->def && x->def->op != IR_state_read && x->def->block == n->block && ir_has_one_use(x) &&
-           lw->buffers.at[lw_buffer(lw, x)].space == TCC_SPACE_ARENA;
+    return lw->buffer[n->out[i]->id] < 0 && x->def && x->def->op != IR_state_read && x->def->block == n->block &&
+           ir_has_one_use(x) && lw->buffers.at[lw_buffer(lw, x)].space == TCC_SPACE_ARENA;
 }
 
 bool lw_lower_collective(struct lw *lw, struct ir_node *n, struct kn_steps *to)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * dead.c - takes out stores that nobody reads: where launches were merged, the second one has the value at hand that the
- * first one stored for it, and the buffer in between is of no use any more.
+ * first one stored for it, and the buffer in between is of no use any more. Then the buffers that no step names go.
  */
 #include "passes/lower/lower_int.h"
 
@@ -96,4 +96,56 @@ void lw_drop_dead_stores(struct lw *lw, struct kn_entry *e)
     count_uses(lw, &e->steps, uses);
     count_list(lw, e->noutputs, e->output_buffers, uses);
     drop_stores(lw, &e->steps, uses);
+}
+
+/* -- Buffers ------------------------------------------------------------------------------------------------------ */
+
+/* A list of its own: others may share the old one. */
+static int *renumbered(const struct lw *lw, int n, const int *list, const int *number)
+{
+    int *new = IR_NEWN(lw->ctx, n + 1, int);
+    for (int i = 0; i < n; i++)
+        new[i] = list[i] < 0 ? list[i] : number[list[i]];
+    return new;
+}
+
+static void renumber(const struct lw *lw, struct kn_steps *steps, const int *number)
+{
+    for (int i = 0; i < steps->n; i++) {
+        struct kn_step *s = &steps->at[i];
+        s->args = renumbered(lw, s->nargs, s->args, number);
+        for (int r = 0; r < s->nregions; r++) {
+            struct kn_region *g = &s->regions[r];
+            g->params = renumbered(lw, g->nparams, g->params, number);
+            g->results = renumbered(lw, g->nresults, g->results, number);
+            if (g->finals)
+                g->finals = renumbered(lw, g->nresults - (s->kind == TCC_STEP_LOOP), g->finals, number);
+            renumber(lw, &g->steps, number);
+        }
+    }
+}
+
+void lw_drop_dead_buffers(struct lw *lw, struct kn_program *p)
+{
+    int *uses = IR_NEWN(lw->ctx, lw->buffers.n + 1, int), *number = IR_NEWN(lw->ctx, lw->buffers.n + 1, int), n = 0;
+    for (int e = 0; e < p->nentries; e++) {
+        count_uses(lw, &p->entries[e].steps, uses);
+        count_list(lw, p->entries[e].noutputs, p->entries[e].output_buffers, uses);
+    }
+    for (int b = 0; b < lw->buffers.n; b++) {
+        bool dead = lw->buffers.at[b].space == TCC_SPACE_ARENA && !uses[b];
+        number[b] = dead ? -1 : n;
+        lw->buffers.at[n] = lw->buffers.at[b];
+        n += !dead;
+    }
+    lw->buffers.n = n;
+    for (int b = 0; b < n; b++)
+        if (lw->buffers.at[b].space == TCC_SPACE_ALIAS)
+            lw->buffers.at[b].index = number[lw->buffers.at[b].index];
+    for (int e = 0; e < p->nentries; e++) {
+        struct kn_entry *entry = &p->entries[e];
+        renumber(lw, &entry->steps, number);
+        entry->input_buffers = renumbered(lw, entry->ninputs, entry->input_buffers, number);
+        entry->output_buffers = renumbered(lw, entry->noutputs, entry->output_buffers, number);
+    }
 }

@@ -33,9 +33,9 @@ struct access {
 struct elision {
     struct lw *lw;
     VEC(struct place) places;
-    VEC(struct access) *of; /* by buffer that is no alias */
-    bool *aliased;          /* by buffer: others are parts of it */
-    int last_failing;       /* place */
+    VEC(struct access) * of; /* by buffer that is no alias */
+    bool *aliased;           /* by buffer: others are parts of it */
+    int last_failing;        /* place */
 };
 
 /* -- Accesses ------------------------------------------------------------------------------------------------- */
@@ -191,7 +191,8 @@ static bool interferes(const struct elision *e, int b, int w, int update)
         if (!x->writes || hands_over(e, x->at, b, w))
             continue;
         for (int j = 0; j < e->of[b].n; j++)
-            if (e->of[b].at[j].reads && (e->of[b].at[j].at == x->at || reaches(e, x->at, e->of[b].at[j].at, e->of[b].at[0].at)))
+            if (e->of[b].at[j].reads &&
+                (e->of[b].at[j].at == x->at || reaches(e, x->at, e->of[b].at[j].at, e->of[b].at[0].at)))
                 return true;
     }
     for (int j = 0; j < e->of[b].n; j++) {

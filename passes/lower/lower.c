@@ -137,6 +137,7 @@ bool pass_lower_run(struct pass_run *r)
     for (struct ir_func *f = m->funcs; f; f = f->next, e++)
         if (!lw_lower_func(&lw, f, &p->entries[e]))
             return false;
+    lw_drop_dead_buffers(&lw, p);
     keep_initial_states(&lw, m);
     struct unique *table = IR_NEWN(ctx, lw.kernels.n + 1, struct unique);
     for (e = 0; e < p->nentries; e++)

@@ -167,8 +167,9 @@ bool lw_touches(const struct lw *lw, const struct kn_step *s, int buffer);
 bool lw_same_index(const struct kn_insn *a, const struct kn_insn *b);
 /* merge.c: elementwise launches over the same points that share operands become one. */
 void lw_merge_launches(struct lw *lw, struct kn_steps *steps);
-/* dead.c: stores that nobody reads, behind merged launches. */
+/* dead.c: stores that nobody reads, behind merged launches; in the end, buffers of the arena that no step names. */
 void lw_drop_dead_stores(struct lw *lw, struct kn_entry *e);
+void lw_drop_dead_buffers(struct lw *lw, struct kn_program *p);
 /* elide.c: what becomes of argument `arg` in a step; INOUT where the kind does not tell. Then copies that are not needed go: of state
  * variables where they are read (before launches are merged), and where new values of them, or of carried values, are computed. */
 enum kn_operand_use lw_use_of(const struct kn_step *s, int arg);
