@@ -207,6 +207,7 @@ static int check(const struct job *j)
     struct ir_ctx *ctx = ir_ctx_new();
     char path[300], error[300] = "";
     struct ir_protect frame;
+    struct ir_interp_state *state = NULL;
     struct random_graph g;
     int status = 0;
 
@@ -220,7 +221,9 @@ static int check(const struct job *j)
     for (int i = 0; status == 0 && i < g.ninputs; i++)
         if (!(in[i] = random_input(&g, j->seed, i)))
             status = complain(j, "fuzzer", "no memory");
-    if (status == 0 && ir_interp(g.func, NULL, in, want, error, sizeof error) != TCC_OK)
+    if (status == 0 && !(state = ir_interp_state_new(g.module)))
+        status = complain(j, "fuzzer", "no memory");
+    if (status == 0 && ir_interp(g.func, state, in, want, error, sizeof error) != TCC_OK)
         status = complain(j, "interpreter", error);
     if (status == 0)
         status = check_levels(j, &g, path, in, want);
@@ -228,6 +231,7 @@ static int check(const struct job *j)
         tccrt_object_unref(in[i]);
     for (int i = 0; i < GRAPH_MAX_OUTPUTS; i++)
         tccrt_object_unref(want[i]);
+    ir_interp_state_free(state);
     ir_unprotect(ctx);
     ir_ctx_free(ctx);
     return status;

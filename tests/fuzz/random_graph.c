@@ -107,7 +107,7 @@ static const struct maker makers[] = {
     {make_gather_nd, 1},  {make_scatter, 1},       {make_conv_transpose, 1},
     {make_symbolic, 2},   {make_counting, 1},      {make_bits, 1},
     {make_if, 1},         {make_loop, 1},          {make_residual, 1},
-    {make_interleave, 2}, {make_conv_gradient, 1},
+    {make_interleave, 2}, {make_conv_gradient, 1}, {make_state, 4},
 };
 
 static void make_inputs(struct gen *g)
@@ -180,6 +180,7 @@ bool random_graph(struct ir_ctx *ctx, uint64_t seed, int nodes, struct random_gr
     }
     if (g.npool == result->ninputs) /* nothing fitted: one node all the same */
         add(&g, ir_unary(&g.b, IR_neg, g.pool[0].v), 3, 3, 3);
+    read_states(&g);
     make_outputs(&g);
     return !g.failed && ir_verify(result->module);
 }
