@@ -12,6 +12,16 @@
 
 #include "ir/ir.h"
 
+/* A kernel that fusion thinks of: would it pay? */
+struct pass_fusion {
+    const struct ir_node *node;      /* would be evaluated inside it; NULL: only its size is asked about */
+    const struct ir_value *result;   /* what it stores */
+    const struct ir_node *anchor;    /* the CONTRACT, WINDOW or ATTENTION node whose loop nest it has; NULL: none */
+    int instructions;                /* with the node, about */
+    int functions;                   /* those of them that are expensive (ir_is_expensive) */
+    int64_t points;                  /* for which it would work out each reduction's elements; -1: unknown */
+};
+
 /* What the level-1 to level-2 passes ask of a machine. Targets (compiler/<target>/) provide one; passes/ holds a plain
  * default. All answers must be deterministic functions of their arguments. */
 struct pass_machine {
@@ -36,9 +46,14 @@ struct pass_machine {
     /* Should that 3x3 conv node, with constant weights, run by Winograd's F(4x4, 3x3) (4), F(2x2, 3x3) (2) or directly (0)?
      * NULL: directly. */
     int (*winograd)(const struct pass_machine *m, const struct ir_node *n);
+    /* Does that fusion, which is legal, pay? It bounds the size of kernels too. NULL: pass_fuse(). */
+    bool (*fuse)(const struct pass_machine *m, struct ir_ctx *ctx, const struct pass_fusion *f);
     /* Fills in k->schedule, k->tiles and k->scratch. */
     void (*schedule)(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k);
 };
+
+/* pass_machine.fuse for machines without one. */
+bool pass_fuse(const struct pass_machine *m, struct ir_ctx *ctx, const struct pass_fusion *f);
 
 /* Options of one compilation that passes read. */
 struct pass_options {

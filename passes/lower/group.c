@@ -4,8 +4,8 @@
  *
  * First every contraction and window takes its epilogue: the elementwise nodes (and reshapes, transposes) behind it whose
  * other operands come from elsewhere, up to the last point where only one value leaves. Then the remaining nodes, last to first:
- * a node all of whose users are in one group joins it if the kernel can still be built, else it becomes the root of a new
- * group. Joining is tried by building the kernel (pull.c), so what is legal is written down once.
+ * a node all of whose users are in one group joins it if that is legal and pays (sketch.c, profit.c), else it becomes the root of a
+ * new group.
  *
  * Greedy and deterministic; it never computes a dear value twice. Views (index arithmetic) join every group that reads
  * them. At -O0 each node is a group.
@@ -88,16 +88,12 @@ bool lw_in_group(const struct lw *lw, const struct ir_node *n, const struct lw_g
     return false;
 }
 
-static void set_add(struct lw *lw, struct lw_set *s, struct lw_group *g)
+void lw_set_add(struct lw *lw, struct lw_set *s, struct lw_group *g)
 {
     for (int i = 0; i < s->n; i++)
         if (s->at[i] == g)
             return;
-    struct lw_group **grown = IR_NEWN(lw->ctx, s->n + 1, struct lw_group *);
-    for (int i = 0; i < s->n; i++)
-        grown[i] = s->at[i];
-    grown[s->n++] = g;
-    s->at = grown;
+    VEC_PUSH(lw->ctx, *s, g);
 }
 
 static struct lw_group *group_new(struct lw *lw, struct ir_node *root, struct ir_value *value)
@@ -110,7 +106,7 @@ static struct lw_group *group_new(struct lw *lw, struct ir_node *root, struct ir
 
 static void launch_at(struct lw *lw, struct ir_node *n, struct lw_group *g)
 {
-    set_add(lw, &lw->launches[n->id], g);
+    VEC_PUSH(lw->ctx, lw->launches[n->id], g);
 }
 
 /* -- Epilogues ------------------------------------------------------------------------------------------- */
@@ -205,7 +201,8 @@ static int narrowest_end(const struct lw *lw, struct chain *c, int n)
     return best;
 }
 
-static void take_epilogue(struct lw *lw, struct lw_group *g)
+/* Does g have a kernel? */
+static bool take_epilogue(struct lw *lw, struct lw_group *g)
 {
     struct chain c = {.values = {g->anchor->out[0]}};
     int committed = 0, distance = 0;
@@ -229,16 +226,17 @@ static void take_epilogue(struct lw *lw, struct lw_group *g)
         if (open_values(lw, &c, &last) != 1 || !last)
             continue;
         for (int i = 0; i < committed; i++)
-            set_add(lw, &lw->in[c.nodes[i]->id], g);
+            lw_set_add(lw, &lw->in[c.nodes[i]->id], g);
         g->root = end;
         g->value = end->out[0];
         if (lw_build(lw, g))
-            return;
+            return true;
         for (int i = 0; i < committed; i++)
             lw->in[c.nodes[i]->id].n = 0;
     }
     g->root = g->anchor;
     g->value = g->anchor->out[0];
+    return lw_build(lw, g);
 }
 
 /* Index expressions that are not linear in the kernel's dims keep the fast templates away: such operands are stored first. */
@@ -254,9 +252,8 @@ static bool linear_load(struct lw *lw, const struct kn_kernel *k, const struct k
     return true;
 }
 
-static bool store_views(struct lw *lw, const struct ir_node *anchor, struct lw_group *g)
+static void store_views(struct lw *lw, const struct ir_node *anchor, struct lw_group *g)
 {
-    bool changed = false;
     const struct kn_contraction *c = &g->kernel->contraction;
     int loads[2] = {c->load_a, c->load_b};
     for (int i = 0; i < 2; i++) {
@@ -264,18 +261,38 @@ static bool store_views(struct lw *lw, const struct ir_node *anchor, struct lw_g
         while (v->def && v->def->op == IR_cast)
             v = v->def->in[0].value;
         if (!c->present || (!linear_load(lw, g->kernel, &g->kernel->insns[loads[i]]) && !lw->layout[v->id]))
-            if (v->def && lw_is_view(v->def) && !lw->required[v->id]) {
+            if (v->def && lw_is_view(v->def))
                 lw->required[v->id] = lw->stored[v->id] = true;
-                changed = true;
-            }
     }
-    return changed;
 }
 
 /* Nodes whose operands are stored in its buffer, each in its place. */
 static bool joins_pieces(const struct ir_node *n)
 {
     return n->op == IR_concat || n->op == IR_interleave;
+}
+
+static struct lw_pieces *pieces_of(struct lw *lw, const struct ir_node *n)
+{
+    struct lw_pieces *p = &lw->pieces[n->id];
+    if (!p->group)
+        p->group = IR_NEWN(lw->ctx, n->nin + 1, struct lw_group *);
+    return p;
+}
+
+ir_expr lw_piece_position(struct lw *lw, const struct ir_node *n, int piece)
+{
+    struct lw_pieces *p = pieces_of(lw, n);
+    if (!p->position) {
+        int axis = (int)ir_get_i(n, IR_ATTR_axis, 0);
+        ir_expr position = ir_const(lw->ctx, 0);
+        p->position = IR_NEWN(lw->ctx, n->nin + 1, ir_expr);
+        for (int i = 0; i < n->nin; i++) {
+            p->position[i] = position;
+            position = ir_add(lw->ctx, position, n->in[i].value->type->dim[axis]);
+        }
+    }
+    return p->position[piece];
 }
 
 /* g's value is stored as an operand of n (a concat, an interleave, or what a scatter starts from). */
@@ -290,9 +307,10 @@ static void place_in(struct lw *lw, struct lw_group *g, const struct ir_node *n,
         g->into_step[a] = s;
         r /= (int)s;
     }
-    int axis = n->op == IR_concat ? (int)ir_get_i(n, IR_ATTR_axis, 0) : 0;
-    for (int i = 0; n->op == IR_concat && i < piece; i++)
-        g->into_offset[axis] = ir_add(lw->ctx, g->into_offset[axis], n->in[i].value->type->dim[axis]);
+    if (n->op == IR_concat)
+        g->into_offset[ir_get_i(n, IR_ATTR_axis, 0)] = lw_piece_position(lw, n, piece);
+    if (joins_pieces(n))
+        pieces_of(lw, n)->group[piece] = g;
 }
 
 /* The last value goes straight into its place in a concat or interleave, if it goes nowhere else. */
@@ -307,19 +325,19 @@ static void store_into_piece(struct lw *lw, struct lw_group *g)
         lw->layout[n->out[0]->id] != lw->layout[v->id])
         return;
     place_in(lw, g, n, use->index);
-    if (!lw_build(lw, g))
-        g->into = NULL;
+    if (lw_build(lw, g))
+        return;
+    g->into = NULL;
+    lw->pieces[n->id].group[use->index] = NULL;
 }
 
 static void form_anchor(struct lw *lw, struct ir_node *n)
 {
     struct lw_group *g = group_new(lw, n, n->out[0]);
     g->anchor = n;
-    set_add(lw, &lw->in[n->id], g);
-    if (lw->fuse)
-        take_epilogue(lw, g);
-    if (lw_build(lw, g) && lw->fuse && ir_op_info(n->op)->kind == IR_K_CONTRACT && store_views(lw, n, g))
-        lw_build(lw, g);
+    lw_set_add(lw, &lw->in[n->id], g);
+    if (lw->fuse && take_epilogue(lw, g) && ir_op_info(n->op)->kind == IR_K_CONTRACT)
+        store_views(lw, n, g);
     if (lw->fuse)
         store_into_piece(lw, g);
     if (!g->into)
@@ -329,99 +347,25 @@ static void form_anchor(struct lw *lw, struct ir_node *n)
 
 /* -- The rest ----------------------------------------------------------------------------------------------- */
 
-/* The groups that read n's value. */
+/* The groups that read n's value: all if there are fewer than two, else two of them. */
 static void reader_groups(struct lw *lw, const struct ir_node *n, struct lw_set *out)
 {
-    for (struct ir_use *u = n->out[0]->uses; u; u = u->next) {
+    for (struct ir_use *u = n->out[0]->uses; u && out->n < 2; u = u->next) {
         const struct ir_node *user = u->user;
         if (user->block != n->block)
             continue;
-        for (int i = 0; i < lw->in[user->id].n; i++) {
-            struct lw_group *g = lw->in[user->id].at[i];
-            /* A piece of a concat is read by its own group only. (An anchor's group reads all that its root does.) */
-            if (g->into && !g->anchor && g->root == user && g->value != n->out[0])
-                continue;
-            set_add(lw, out, g);
-        }
+        /* A piece of a concat is read by its own group only. */
+        if (lw->pieces[user->id].group && lw->pieces[user->id].group[u->index])
+            lw_set_add(lw, out, lw->pieces[user->id].group[u->index]);
+        for (int i = 0; i < lw->in[user->id].n && out->n < 2; i++)
+            lw_set_add(lw, out, lw->in[user->id].at[i]);
     }
 }
 
-static bool fewer_elements(struct lw *lw, const struct ir_value *a, const struct ir_value *b)
+/* Has operand i of n its place in n's buffer already? */
+static bool has_place(struct lw *lw, const struct ir_node *n, int i)
 {
-    int64_t na, nb;
-    return ir_is_const(ir_num_elements(lw->ctx, a->type), &na) && ir_is_const(ir_num_elements(lw->ctx, b->type), &nb) &&
-           na < nb;
-}
-
-static bool from_reduction(const struct ir_node *n, int depth)
-{
-    if (!n || depth > 6)
-        return false;
-    enum ir_kind kind = ir_op_info(n->op)->kind;
-    if (kind == IR_K_REDUCE)
-        return true;
-    if (kind != IR_K_MAP && !lw_is_view(n))
-        return false;
-    for (int i = 0; i < n->nin; i++)
-        if (n->in[i].value && from_reduction(n->in[i].value->def, depth + 1))
-            return true;
-    return false;
-}
-
-/* Would evaluating n in g repeat much work? n is small and broadcast there, and dear, or a chain of small things. */
-static bool wasteful(struct lw *lw, const struct ir_node *n, const struct lw_group *g)
-{
-    if (!fewer_elements(lw, n->out[0], g->value) || from_reduction(n, 0))
-        return false;
-    if (ir_is_expensive(n->op) || n->op == IR_gather)
-        return true;
-    for (struct ir_use *u = n->out[0]->uses; u; u = u->next)
-        if (!lw_is_view(u->user) && u->user->nout == 1 && fewer_elements(lw, u->user->out[0], g->value))
-            return true;
-    return false;
-}
-
-/* A reduction of much to one element: a kernel of its own runs it with vectors, and beside others like it. */
-static bool whole_reduction(struct lw *lw, const struct ir_node *n)
-{
-    int64_t in, out;
-    if (ir_op_info(n->op)->kind != IR_K_REDUCE || !n->in[0].value)
-        return false;
-    bool large = !ir_is_const(ir_num_elements(lw->ctx, n->in[0].value->type), &in) || in > 4096;
-    return large && ir_is_const(ir_num_elements(lw->ctx, n->out[0]->type), &out) && out == 1;
-}
-
-/* Does g's kernel work out each element of reduction n for many of its points, as of a group of channels for each channel? */
-static bool repeated(struct lw *lw, const struct ir_node *n, const struct lw_group *g)
-{
-    int64_t in, out, points = 1, extent;
-    if (ir_op_info(n->op)->kind != IR_K_REDUCE || !n->in[0].value ||
-        !ir_is_const(ir_num_elements(lw->ctx, n->in[0].value->type), &in) ||
-        !ir_is_const(ir_num_elements(lw->ctx, n->out[0]->type), &out) || out < 1)
-        return false;
-    for (int d = 0; d < g->kernel->ndims; d++)
-        if (g->kernel->dims[d].role == KN_OUTER) {
-            if (!ir_is_const(g->kernel->dims[d].extent, &extent))
-                return false;
-            points *= extent;
-        }
-    return points >= 2 * out && points / out * in > 1 << 16;
-}
-
-static bool join(struct lw *lw, struct ir_node *n, struct lw_group *g)
-{
-    bool beside_anchor =
-        g->anchor && ir_op_info(n->op)->kind == IR_K_REDUCE; /* its loops would keep fast templates away */
-    if (g->updates || beside_anchor || wasteful(lw, n, g) || whole_reduction(lw, n))
-        return false;
-    set_add(lw, &lw->in[n->id], g);
-    bool built = lw_build(lw, g);
-    if (built && !repeated(lw, n, g))
-        return true;
-    lw->in[n->id].n = 0;
-    if (built)
-        lw_build(lw, g); /* as it was */
-    return false;
+    return pieces_of(lw, n)->group[i] || lw_is_part(lw, n, i) || (n->op == IR_concat && lw_scan_is_piece(lw, n, i));
 }
 
 /* concat, interleave: a group for each piece that has no place in it yet. */
@@ -429,16 +373,10 @@ static void form_pieces(struct lw *lw, struct ir_node *n)
 {
     for (int i = 0; i < n->nin; i++) {
         struct ir_value *v = n->in[i].value;
-        bool placed = false;
-        if (v->def && v->def->block == n->block)
-            for (int j = 0; j < lw->launches[v->def->id].n; j++)
-                placed = placed || (lw->launches[v->def->id].at[j]->into == n->out[0] &&
-                                    lw->launches[v->def->id].at[j]->value == v);
-        placed = placed || lw_is_part(lw, n, i) || (n->op == IR_concat && lw_scan_is_piece(lw, n, i));
+        bool placed = has_place(lw, n, i);
         if (!placed && !(n->op == IR_concat && ir_is_value(v->type->dim[ir_get_i(n, IR_ATTR_axis, 0)], 0))) {
             struct lw_group *g = group_new(lw, n, v);
             place_in(lw, g, n, i);
-            set_add(lw, &lw->in[n->id], g);
             launch_at(lw, n, g);
         }
     }
@@ -451,23 +389,17 @@ static void form_scatter(struct lw *lw, struct ir_node *n)
     struct lw_group *copy = group_new(lw, n, n->in[0].value), *updates = group_new(lw, n, n->out[0]);
     place_in(lw, copy, n, 0);
     updates->updates = true;
-    set_add(lw, &lw->in[n->id], copy);
+    lw_set_add(lw, &lw->in[n->id], copy);
     launch_at(lw, n, copy);
     launch_at(lw, n, updates);
     lw->stored[n->out[0]->id] = true;
 }
 
-/* Has a piece of n its place in n's buffer already? */
 static bool has_placed_piece(struct lw *lw, const struct ir_node *n)
 {
-    for (int i = 0; i < n->nin; i++) {
-        const struct ir_node *def = n->in[i].value->def;
-        if (lw_is_part(lw, n, i) || (n->op == IR_concat && lw_scan_is_piece(lw, n, i)))
+    for (int i = 0; i < n->nin; i++)
+        if (has_place(lw, n, i))
             return true;
-        for (int j = 0; def && def->block == n->block && j < lw->launches[def->id].n; j++)
-            if (lw->launches[def->id].at[j]->into == n->out[0])
-                return true;
-    }
     return false;
 }
 
@@ -487,9 +419,9 @@ static bool pick_halves(struct lw *lw, struct ir_node *n)
         !moved(n->in[0].value) || !moved(n->in[1].value))
         return false;
     reader_groups(lw, n, &readers);
-    return readers.n == 1 && !readers.at[0]->anchor && readers.at[0]->kernel &&
-           ir_op_info(readers.at[0]->root->op)->kind == IR_K_MAP && readers.at[0]->kernel->kind == IR_K_MAP &&
-           join(lw, n, readers.at[0]);
+    return readers.n == 1 && !readers.at[0]->anchor && readers.at[0]->joined &&
+           ir_op_info(readers.at[0]->root->op)->kind == IR_K_MAP && !readers.at[0]->sketch->have_reduce &&
+           lw_join(lw, n, readers.at[0]);
 }
 
 static void form_node(struct lw *lw, struct ir_node *n)
@@ -514,10 +446,10 @@ static void form_node(struct lw *lw, struct ir_node *n)
         lw->in[n->id] = readers;
         return;
     }
-    if (!alone && readers.n == 1 && join(lw, n, readers.at[0]))
+    if (!alone && readers.n == 1 && lw_join(lw, n, readers.at[0]))
         return;
     struct lw_group *g = group_new(lw, n, v);
-    set_add(lw, &lw->in[n->id], g);
+    lw_set_add(lw, &lw->in[n->id], g);
     launch_at(lw, n, g);
     lw->stored[v->id] = true;
 }
@@ -582,12 +514,12 @@ static void store_beside(struct lw *lw, struct ir_node *n)
     bool stored = false;
     g->also = n->out[0];
     for (const struct ir_node *c = n; c->out[0] != from; c = c->in[0].value->def)
-        set_add(lw, &lw->in[c->id], g);
+        lw_set_add(lw, &lw->in[c->id], g);
     if (lw_build(lw, g))
         for (int i = 0; i < g->kernel->noperands; i++)
             stored |= g->values[i] == g->also;
     for (const struct ir_node *c = n; c->out[0] != from; c = c->in[0].value->def)
-        lw->in[c->id].n = 0, set_add(lw, &lw->in[c->id], stored ? g : casts);
+        lw->in[c->id].n = 0, lw_set_add(lw, &lw->in[c->id], stored ? g : casts);
     if (stored)
         lw->launches[n->id].n = 0;
     else

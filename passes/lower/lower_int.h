@@ -3,6 +3,8 @@
  * lower_int.h - from level 1 to level 2, shared by the files of passes/lower/.
  *
  *   group.c    which nodes become one kernel (fusion)
+ *   sketch.c   may a node be evaluated in a group's kernel: what the kernel reads, kept as nodes join
+ *   profit.c   does that pay
  *   pull.c     builds a kernel backwards from the value that it stores: access maps, bodies, stages
  *   anchor.c   kernels around a contraction, window or scatter, whose loop nest they prescribe
  *   steps.c    blocks -> plan steps; buffers; control flow; symbols bound while running
@@ -34,13 +36,19 @@ struct lw_group {
     ir_expr into_offset[TCC_MAX_RANK];       /* index i of the value is index i * step + offset there */
     int64_t into_step[TCC_MAX_RANK];
     bool updates;                    /* the second kernel of a scatter: see lw_build_scatter */
+    struct kb *sketch;               /* sketch.c; NULL: no node has been tried */
+    int joined;                      /* nodes that have joined it */
 };
 
-/* Per node: which groups evaluate it. */
-struct lw_set { struct lw_group **at; int n; };
+/* Groups, without order or repetition. */
+struct lw_set { struct lw_group **at; int n, cap; };
 
 /* Sizes that a check compares. */
 struct lw_pair { ir_expr a, b; };
+
+/* Of a concat or interleave: the groups that store its operands in its buffer (NULL: none does), and, of a concat, the position of
+ * each along the axis. Tables by operand; NULL until asked for. */
+struct lw_pieces { struct lw_group **group; ir_expr *position; };
 
 struct lw {
     struct ir_ctx *ctx;
@@ -57,8 +65,9 @@ struct lw {
     uint32_t made_from;              /* nodes with ids from here on are relayouts that the choice of layouts has made, in front of their readers */
     int *buffer;                     /* number in prog->buffers, or -1 */
     /* by node id */
-    struct lw_set *in;               /* groups that evaluate it */
+    struct lw_set *in;               /* groups that evaluate it; of a view's two at most: what is asked is whether there is one only */
     struct lw_set *launches;         /* groups whose kernels run at this node, in order */
+    struct lw_pieces *pieces;        /* of concats and interleaves */
 
     /* iteration variables, reused between kernels: vars[position] for an extent */
     VEC(struct { int position; ir_expr extent, var; }) vars;
@@ -76,6 +85,7 @@ struct lw {
 /* -- pull.c: the kernel builder --------------------------------------------------------- */
 struct kb_insn { struct kn_insn insn; int stage; };
 struct kb_stage { uint32_t inner, each; int depth; VEC(int) ids; bool done; int order; };
+struct kb_read { const struct ir_value *value; int memo; bool operand; };   /* a load, of an anchor's operand: of a node's value that may join */
 struct kb_memo { const void *value; int nidx; const ir_expr *idx; int guards, stage, id; };
 
 struct kb {
@@ -95,6 +105,9 @@ struct kb {
     uint32_t reduce_outer;                   /* outer dims that the group's reductions depend on, once known */
     bool have_reduce;
     bool operand_only;                       /* pulling an anchor's operand: views only */
+    bool sketching;                          /* for sketch.c, which alone uses these: */
+    VEC(struct kb_read) reads;
+    int replaced, functions;                 /* loads that nodes which joined have replaced; expensive instructions */
     const char *failed;                      /* why the kernel can't be built so; NULL: fine */
 };
 
@@ -124,6 +137,7 @@ ir_expr lw_iteration_var(struct lw *lw, int position, ir_expr extent);
 /* Builds g's kernel; false when the group can't be one kernel (g->kernel stays NULL). */
 bool lw_build(struct lw *lw, struct lw_group *g);
 bool lw_build_pull(struct kb *k, struct lw_group *g);                    /* pull.c */
+bool lw_sketch_pull(struct kb *k, struct lw_group *g);                   /* the same with outer dims for all of the value's */
 bool lw_build_anchor(struct kb *k, struct lw_group *g);                  /* anchor.c */
 bool lw_is_anchor(const struct ir_node *n);
 bool lw_build_scatter(struct lw *lw, struct lw_group *g);                /* the updates; the data has been copied before */
@@ -141,7 +155,15 @@ void lw_collapse(struct lw *lw, struct kn_kernel *k);                    /* coll
 /* Index of a reshape's other side: of a `to` element, given the index of the `from` element. */
 void lw_reshape_index(struct ir_ctx *ctx, ir_type from, ir_type to, const ir_expr *idx, ir_expr *out);
 
+/* -- sketch.c, profit.c ---------------------------------------------------------------------- */
+/* Lets n be evaluated in g's kernel, if that is legal and pays. All readers of n are in g. */
+bool lw_join(struct lw *lw, struct ir_node *n, struct lw_group *g);
+bool lw_worth(const struct lw *lw, const struct pass_fusion *f);
+
 /* -- group.c --------------------------------------------------------------------------------- */
+void lw_set_add(struct lw *lw, struct lw_set *s, struct lw_group *g);
+/* Where operand `piece` of a concat begins along its axis. */
+ir_expr lw_piece_position(struct lw *lw, const struct ir_node *n, int piece);
 /* Is n a concat of a value's end and its beginning along an axis, not the last: the value rolled by `shift` of `size`? */
 bool lw_rolls(const struct ir_node *n, int64_t *shift, int64_t *size);
 bool lw_is_view(const struct ir_node *n);

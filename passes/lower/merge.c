@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { WINDOW = 64, MAX_OPERANDS = 24, MAX_INSNS = 400 };
+enum { WINDOW = 64, MAX_OPERANDS = 24 };
 
 /* One point at a time, nothing summed, nothing private. */
 static bool is_map(const struct kn_step *s)
@@ -109,16 +109,30 @@ static bool worth_merging(const struct lw *lw, const struct kn_step *a, const st
     return shared;
 }
 
-static bool fits(const struct kn_kernel *a, const struct kn_kernel *b)
+static int functions(const struct kn_kernel *k)
 {
+    int n = 0;
+    for (int i = 0; i < k->ninsns; i++)
+        n += k->insns[i].code == KN_SCALAR && ir_is_expensive(k->insns[i].word);
+    return n;
+}
+
+/* Does the machine take a kernel of that size, with the first one's sizes? */
+static bool fits(const struct lw *lw, const struct kn_step *first, const struct kn_step *second)
+{
+    const struct kn_kernel *a = first->kernel, *b = second->kernel;
     for (int i = 0; i < b->nsizes; i++) {
         bool known = false;
         for (int j = 0; j < a->nsizes; j++)
-            known = known || a->sizes[j] == b->sizes[i];
+            known = known || (a->sizes[j] == b->sizes[i] && first->sizes[j] == second->sizes[i]);
         if (!known)
             return false;
     }
-    return a->noperands + b->noperands <= MAX_OPERANDS && a->ninsns + b->ninsns <= MAX_INSNS;
+    struct pass_fusion f = {.instructions = a->ninsns + b->ninsns, .points = -1};
+    if (a->noperands + b->noperands > MAX_OPERANDS || !lw_worth(lw, &f))
+        return false;
+    f.functions = functions(a) + functions(b);
+    return lw_worth(lw, &f);
 }
 
 /* Appends b's kernel to a's: operands that are one buffer become one, loads of what a stores become the stored value. */
@@ -172,7 +186,7 @@ static int partner(const struct lw *lw, const struct kn_steps *steps, int j)
     const struct kn_step *b = &steps->at[j];
     for (int i = j - 1; i >= 0 && j - i <= WINDOW; i--) {
         const struct kn_step *a = &steps->at[i];
-        if (is_map(a) && same_points(a->kernel, b->kernel) && fits(a->kernel, b->kernel) && worth_merging(lw, a, b))
+        if (is_map(a) && same_points(a->kernel, b->kernel) && fits(lw, a, b) && worth_merging(lw, a, b))
             return i;
         if (!crosses(lw, b, a))
             return -1;

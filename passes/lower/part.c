@@ -14,10 +14,8 @@ static ir_expr begin_of(struct lw *lw, const struct ir_node *n, int piece)
     ir_type t = n->out[0]->type, of = n->in[piece].value->type;
     kn_layout l = lw->layout[n->out[0]->id];
     int axis = (int)ir_get_i(n, IR_ATTR_axis, 0), p = 0, naxes;
-    ir_expr dims[TCC_MAX_RANK], offset = ir_const(ctx, 0);
+    ir_expr dims[TCC_MAX_RANK], offset = lw_piece_position(lw, n, piece);
     int64_t start, extent, bytes, div = 1;
-    for (int i = 0; i < piece; i++)
-        offset = ir_add(ctx, offset, n->in[i].value->type->dim[axis]);
     if (!ir_is_const(offset, &start))
         return NULL;
     naxes = kn_physical_dims(ctx, t, l, dims);

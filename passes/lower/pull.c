@@ -214,6 +214,13 @@ static bool is_here(const struct kb *k, const struct ir_value *v)
     return !k->lw->stored[v->id] && (lw_is_view(v->def) || lw_in_group(k->lw, v->def, g));
 }
 
+/* In a sketch: a value that is loaded, and may yet be evaluated here. */
+static bool may_join(const struct kb *k, const struct ir_value *v)
+{
+    return k->sketching && !k->lw->stored[v->id] && v->def && v->def->block == k->group->root->block &&
+           lw_is_kernel_node(v->def);
+}
+
 static int pull_reshape(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
 {
     struct ir_value *x = v->def->in[0].value;
@@ -221,7 +228,7 @@ static int pull_reshape(struct kb *k, int stage, struct ir_value *v, const ir_ex
     /* Reshapes of a value that lies plainly in memory: the same memory, read with the last one's dims. */
     while (is_here(k, x) && x->def->op == IR_reshape && x != k->group->value)
         x = x->def->in[0].value;
-    if (!is_here(k, x) && !k->lw->layout[x->id] && !ir_splat_f(x, &(double){0}))
+    if (!is_here(k, x) && !may_join(k, x) && !k->lw->layout[x->id] && !ir_splat_f(x, &(double){0}))
         return kb_load_as(k, stage, x, v->type, idx);
     x = v->def->in[0].value;
     lw_reshape_index(k->ctx, v->type, x->type, idx, at);
@@ -612,6 +619,8 @@ int kb_value(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
     }
     if (!(here && is_reduce(v->def)))
         remember(k, stage, v, rank, idx, id);
+    if (!here && may_join(k, v))
+        VEC_PUSH(k->ctx, k->reads, (struct kb_read){v, k->memo.n - 1, k->operand_only});
     return id;
 }
 
@@ -722,20 +731,40 @@ static bool build_scan(struct kb *k, struct lw_group *g)
     return !k->failed;
 }
 
+static bool is_scan(const struct lw_group *g)
+{
+    return g->value->def == g->root && ir_op_info(g->root->op)->kind == IR_K_SCAN;
+}
+
+/* The kernel with outer dims for the physical axes in the mask, inner ones for the rest; axes[d]: the axis of dim d. Returns how many
+ * dims the value has. */
+static int pull_root(struct kb *k, struct lw_group *g, uint32_t outer, uint32_t *axes)
+{
+    ir_expr idx[TCC_MAX_RANK];
+    uint32_t inner = root_index(k, g->value, outer, idx, axes);
+    int nroot = k->dims.n, stage = kb_stage_new(k, inner);
+    kb_store_root(k, stage, g, idx);
+    kb_stage_end(k, stage);
+    return nroot;
+}
+
+bool lw_sketch_pull(struct kb *k, struct lw_group *g)
+{
+    uint32_t axes[KN_MAX_DIMS] = {0};
+    if (is_scan(g))
+        return build_scan(k, g);
+    pull_root(k, g, ~0u, axes);
+    return !k->failed;
+}
+
 bool lw_build_pull(struct kb *k, struct lw_group *g)
 {
-    struct ir_value *v = g->value;
-    if (v->def == g->root && ir_op_info(g->root->op)->kind == IR_K_SCAN)
+    if (is_scan(g))
         return build_scan(k, g);
     uint32_t outer = ~0u;
     for (int attempt = 0; attempt < 2; attempt++) {
-        ir_expr idx[TCC_MAX_RANK];
         uint32_t axes[KN_MAX_DIMS] = {0};
-        uint32_t inner = root_index(k, v, outer, idx, axes);
-        int nroot = k->dims.n;
-        int stage = kb_stage_new(k, inner);
-        kb_store_root(k, stage, g, idx);
-        kb_stage_end(k, stage);
+        int nroot = pull_root(k, g, outer, axes);
         uint32_t all = nroot ? (uint32_t)((UINT64_C(1) << nroot) - 1) : 0;
         if (attempt || k->failed || !k->have_reduce || (k->reduce_outer & all) == all)
             return !k->failed;

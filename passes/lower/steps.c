@@ -507,6 +507,7 @@ void lw_side_tables_grow(struct lw *lw)
         lw->node_room = want = 2 * (f->nnodes + 1);
         lw->in = grown(lw, lw->in, had, want, sizeof *lw->in);
         lw->launches = grown(lw, lw->launches, had, want, sizeof *lw->launches);
+        lw->pieces = grown(lw, lw->pieces, had, want, sizeof *lw->pieces);
     }
 }
 

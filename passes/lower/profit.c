@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * profit.c - does it pay to evaluate a node inside a kernel? The answer for machines that have none of their own.
+ *
+ * A kernel has a size that compiles in good time: code generators take more than linear time for straight code, and what a
+ * kernel saves by another instruction is one store and one load in hundreds. Functions (exp, sin) count as what they expand to.
+ */
+#include "passes/lower/lower_int.h"
+
+enum {
+    MOST = 400,            /* scalar instructions of a kernel */
+    FUNCTION = 24,         /* of a function of the vector math library, more or less */
+    SMALL_REDUCTION = 4096 /* elements that one point may sum beside other work */
+};
+
+static bool elements(struct ir_ctx *ctx, const struct ir_value *v, int64_t *n)
+{
+    return ir_is_const(ir_num_elements(ctx, v->type), n);
+}
+
+static bool fewer_elements(struct ir_ctx *ctx, const struct ir_value *a, const struct ir_value *b)
+{
+    int64_t na, nb;
+    return elements(ctx, a, &na) && elements(ctx, b, &nb) && na < nb;
+}
+
+static bool is_reduce(const struct ir_node *n)
+{
+    return ir_op_info(n->op)->kind == IR_K_REDUCE;
+}
+
+static bool from_reduction(const struct ir_node *n, int depth)
+{
+    if (!n || depth > 6)
+        return false;
+    if (is_reduce(n))
+        return true;
+    if (ir_op_info(n->op)->kind != IR_K_MAP && !lw_is_view(n))
+        return false;
+    for (int i = 0; i < n->nin; i++)
+        if (n->in[i].value && from_reduction(n->in[i].value->def, depth + 1))
+            return true;
+    return false;
+}
+
+/* Would evaluating the node there repeat much work? It is small and broadcast there, and expensive, or a chain of small things. */
+static bool wasteful(struct ir_ctx *ctx, const struct ir_node *n, const struct ir_value *result)
+{
+    if (!fewer_elements(ctx, n->out[0], result) || from_reduction(n, 0))
+        return false;
+    if (ir_is_expensive(n->op) || n->op == IR_gather)
+        return true;
+    for (struct ir_use *u = n->out[0]->uses; u; u = u->next)
+        if (!lw_is_view(u->user) && u->user->nout == 1 && fewer_elements(ctx, u->user->out[0], result))
+            return true;
+    return false;
+}
+
+/* A reduction of much to one element: a kernel of its own runs it with vectors, and beside others like it. */
+static bool whole_reduction(struct ir_ctx *ctx, const struct ir_node *n)
+{
+    int64_t in, out;
+    bool large = !elements(ctx, n->in[0].value, &in) || in > SMALL_REDUCTION;
+    return large && elements(ctx, n->out[0], &out) && out == 1;
+}
+
+/* Is each element of the reduction worked out for many points, as of a group of channels for each channel? */
+static bool repeated(struct ir_ctx *ctx, const struct ir_node *n, int64_t points)
+{
+    int64_t in, out;
+    if (points < 0 || !elements(ctx, n->in[0].value, &in) || !elements(ctx, n->out[0], &out) || out < 1)
+        return false;
+    return points >= 2 * out && points / out * in > 1 << 16;
+}
+
+bool pass_fuse(const struct pass_machine *m, struct ir_ctx *ctx, const struct pass_fusion *f)
+{
+    const struct ir_node *n = f->node;
+    (void)m;
+    if (f->instructions + f->functions * (FUNCTION - 1) > MOST)
+        return false;
+    if (!n)
+        return true;
+    if (is_reduce(n)) {
+        /* Beside a product its loops would keep fast templates away. */
+        if (f->anchor || whole_reduction(ctx, n) || repeated(ctx, n, f->points))
+            return false;
+    }
+    return !wasteful(ctx, n, f->result);
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sketch.c - may a node be evaluated inside a group's kernel? The predicate of fusion.
+ *
+ * A group's sketch is what its kernel reads: each value that is not evaluated in it, with the indexes, guards and stages of its
+ * loads. A node joins by replacing the loads of its value by what pull.c makes of it there, which gives loads of its
+ * operands; nothing else is looked at again, so that the whole costs time and memory in proportion to the nodes. What pull.c
+ * refuses is illegal, and what the machine's hook refuses does not pay: both leave the sketch as it was. The kernel itself is built
+ * when all groups are known (group.c).
+ *
+ * All dims of the group's value are outer ones here. The kernel may make some of them inner ones (lw_build_pull), which needs no
+ * more dims and allows all that is allowed here.
+ */
+#include "passes/lower/lower_int.h"
+
+/* The state of a sketch before a node is tried. */
+struct mark {
+    int dims, operands, insns, stages, order, memo, guard_sets, locals, reads, replaced, functions;
+    bool have_reduce;
+    uint32_t reduce_outer;
+};
+
+static struct mark mark_of(const struct kb *k)
+{
+    return (struct mark){k->dims.n,    k->operands.n,   k->insns.n,     k->stages.n, k->order.n,
+                         k->memo.n,    k->guard_sets.n, k->locals.n,    k->reads.n,  k->replaced,
+                         k->functions, k->have_reduce,  k->reduce_outer};
+}
+
+static void back_to(struct kb *k, const struct mark *m, const struct ir_value *v)
+{
+    for (int i = 0; i < m->reads; i++)
+        if (k->reads.at[i].value == v)
+            k->memo.at[k->reads.at[i].memo].value = v;
+    k->dims.n = m->dims;
+    k->operands.n = k->values.n = m->operands;
+    k->insns.n = m->insns;
+    k->stages.n = m->stages;
+    k->order.n = m->order;
+    k->memo.n = m->memo;
+    k->guard_sets.n = m->guard_sets;
+    k->locals.n = m->locals;
+    k->reads.n = m->reads;
+    k->replaced = m->replaced;
+    k->functions = m->functions;
+    k->have_reduce = m->have_reduce;
+    k->reduce_outer = m->reduce_outer;
+    k->failed = NULL;
+    for (int s = 0; s < k->stages.n; s++)
+        while (k->stages.at[s].ids.n && k->stages.at[s].ids.at[k->stages.at[s].ids.n - 1] >= m->insns)
+            k->stages.at[s].ids.n--;
+}
+
+static void count_functions(struct kb *k, int from)
+{
+    for (int i = from; i < k->insns.n; i++)
+        k->functions += k->insns.at[i].insn.code == KN_SCALAR && ir_is_expensive(k->insns.at[i].insn.word);
+}
+
+static struct kb *sketch_of(struct lw *lw, struct lw_group *g)
+{
+    if (!g->sketch) {
+        g->sketch = IR_NEW(lw->ctx, struct kb);
+        kb_init(g->sketch, lw, g);
+        g->sketch->sketching = true;
+        if (g->anchor)
+            lw_build_anchor(g->sketch, g);
+        else
+            lw_sketch_pull(g->sketch, g);
+        count_functions(g->sketch, 0);
+    }
+    return g->sketch;
+}
+
+/* Points for which a kernel with reductions computes each of them; -1: unknown. */
+static int64_t outer_points(const struct kb *k)
+{
+    int64_t points = 1, extent;
+    for (int d = 0; d < k->dims.n; d++)
+        if (k->dims.at[d].role == KN_OUTER && (!k->have_reduce || (k->reduce_outer >> d & 1))) {
+            if (!ir_is_const(k->dims.at[d].extent, &extent))
+                return -1;
+            points *= extent;
+        }
+    return points;
+}
+
+bool lw_join(struct lw *lw, struct ir_node *n, struct lw_group *g)
+{
+    struct ir_value *v = n->out[0];
+    struct kb *k = g->updates ? NULL : sketch_of(lw, g);
+    if (!k || k->failed)
+        return false;
+    struct mark before = mark_of(k);
+    lw_set_add(lw, &lw->in[n->id], g);
+    for (int i = 0; i < before.reads && !k->failed; i++) {
+        struct kb_memo *memo = &k->memo.at[k->reads.at[i].memo];
+        if (memo->value != v)
+            continue;
+        int stage = memo->stage;
+        memo->value = NULL;
+        k->replaced++;
+        k->guards = memo->guards;
+        k->operand_only = k->reads.at[i].operand;
+        k->stages.at[stage].done = false;
+        kb_value(k, stage, v, memo->idx);
+        k->stages.at[stage].done = true;
+        k->operand_only = false;
+        k->guards = 0;
+    }
+    count_functions(k, before.insns);
+    struct pass_fusion f = {.node = n,
+                            .result = g->value,
+                            .anchor = g->anchor,
+                            .instructions = k->insns.n - 1 - k->replaced,
+                            .functions = k->functions,
+                            .points = outer_points(k)};
+    if (!k->failed && lw_worth(lw, &f)) {
+        g->joined++;
+        return true;
+    }
+    back_to(k, &before, v);
+    lw->in[n->id].n = 0;
+    return false;
+}
+
+bool lw_worth(const struct lw *lw, const struct pass_fusion *f)
+{
+    return (lw->machine->fuse ? lw->machine->fuse : pass_fuse)(lw->machine, lw->ctx, f);
+}
