@@ -19,8 +19,8 @@ for tool in tccc tccc-run tccc-train tccc-ckpt tccc-plan; do
 done >"$tmp/help"
 sed -n -e '/^```sh/,/^```/p' -e 's/^|.*[^\\]| \(.*\) |$/\1/p' "$top_srcdir/doc/migrate.md" >"$tmp/offers"
 [ "$(wc -l <"$tmp/offers")" -gt 90 ] || fail "doc/migrate.md has no tables"
-# mpirun's and srun's own options
-grep -o -e '--[a-z][a-z-]*' "$tmp/offers" | sort -u | grep -vx -e --hostfile -e --mpi | while read -r option; do
+# mpirun's, srun's and torchrun's own options
+grep -o -e '--[a-z][a-z-]*' "$tmp/offers" | sort -u | grep -vx -e --hostfile -e --mpi -e --no-python -e --nnodes -e --nproc | while read -r option; do
     grep -q -e "[ ,]$option\([=, []\|\$\)" "$tmp/help" || fail "doc/migrate.md: there is no option $option"
 done || exit 1
 grep -o -e 'trace_[a-z_]*()' -e 'tccrt_[a-z_]*()' "$tmp/offers" | sort -u | while read -r function; do

@@ -132,7 +132,8 @@ static int read_module(const struct options *o, const char *path, struct model *
                                        .sync_bn = option_set(o, OPT_sync_bn)};
     struct ir_module *module = frontend_read(m->ctx, path, &options);
 
-    if (!module || (options.training && (!frontend_train(module, &train, NULL, NULL) || !frontend_versions(module, &options))))
+    if (!module ||
+        (options.training && (!frontend_train(module, &train, NULL, NULL) || !frontend_versions(module, &options))))
         return EXIT_DATA;
     if (!ir_verify(module))
         return EXIT_BUG;
@@ -418,6 +419,16 @@ int model_open_interpreted(const struct options *o, const char *path, struct mod
     if (code != EXIT_FINE)
         model_close(m);
     return code;
+}
+
+int model_world(const struct options *o, bool alone, struct tccrt_comm **world)
+{
+    struct tccrt_comm_options options = {.alone = alone, .engine = option_text(o, OPT_comm, NULL)};
+    int status = tccrt_comm_init(&options, world);
+
+    if (status == TCC_EUSAGE)
+        return usage_error(o, "%s", tccrt_error());
+    return status == TCC_OK ? EXIT_FINE : tool_error(o, EXIT_ENVIRONMENT, "%s", tccrt_error());
 }
 
 int model_open(const struct options *o, const char *path, struct model *m, char *why)

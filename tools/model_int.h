@@ -40,6 +40,8 @@ bool train_option(enum option_id id);        /* one of those that say what a ste
 /* Compiles; where the compiler itself is at fault (EXIT_BUG) once more, for a file that shows it. */
 int compile_model(const struct options *o, const struct tccc_options *c);
 
+/* The world of ranks over the engine that --comm names; alone: of this process, and the name is only checked. */
+int model_world(const struct options *o, bool alone, struct tccrt_comm **world);
 /* Opens `path`: a .so is an artifact; else it is compiled with the command line's flags, or, with --interpret, read only.
  * `why` (ERROR_SIZE, may be NULL) gets the first error instead of standard error. */
 int model_open(const struct options *o, const char *path, struct model *m, char *why);

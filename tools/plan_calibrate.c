@@ -219,8 +219,9 @@ static double least_exchange(struct pair *p, int times)
 static int calibrate_link(const struct options *o)
 {
     struct pair p = {0};
-    if (tccrt_comm_init(NULL, &p.world))
-        return tool_error(o, EXIT_ENVIRONMENT, "%s", tccrt_error());
+    int begun = model_world(o, false, &p.world);
+    if (begun != EXIT_FINE)
+        return begun;
     if (tccrt_comm_size(p.world) != 2) {
         tccrt_comm_finalize(p.world, NULL);
         return usage_error(o, "--calibrate=link is for two processes: mpirun -np 2 tccc-plan --calibrate=link");
@@ -256,7 +257,7 @@ static bool run_pair(struct plan_cluster *c)
         setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     }
     snprintf(command, sizeof command,
-             "timeout 60 mpirun --oversubscribe -np 2 '%s' --calibrate=link 2>/dev/null </dev/null", self);
+             "timeout 60 mpirun --oversubscribe -np 2 '%s' --comm=mpi --calibrate=link 2>/dev/null </dev/null", self);
     FILE *f = popen(command, "r");
     while (f && fgets(line, sizeof line, f)) {
         sscanf(line, "latency = %lfus", &latency);

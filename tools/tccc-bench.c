@@ -153,7 +153,10 @@ static int run(const struct options *o)
         return usage_error(o, "more than one model: '%s'", o->words[1]);
     if (!option_int(o, OPT_threads, 1, 4096, &threads) || !option_int(o, OPT_runs, 1, 10000000, &runs))
         return EXIT_USAGE;
-    int code = model_open(o, o->words[0], &b.m, NULL);
+    struct tccrt_comm *world; /* one process: the engine's name is checked, no more */
+    int code = model_world(o, true, &world);
+    if (code == EXIT_FINE)
+        code = model_open(o, o->words[0], &b.m, NULL);
     if (code != EXIT_FINE)
         return code;
     code = bench(&b, (int)threads, runs);

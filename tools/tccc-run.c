@@ -120,7 +120,10 @@ static int run_model(const struct options *o)
         return usage_error(o, "--profile and --interpret exclude each other");
     if (option_set(o, OPT_interpret) && load)
         return usage_error(o, "--load and --interpret exclude each other");
-    int code = model_open(o, o->words[0], &m, NULL);
+    struct tccrt_comm *world; /* one process: the engine's name is checked, no more */
+    int code = model_world(o, true, &world);
+    if (code == EXIT_FINE)
+        code = model_open(o, o->words[0], &m, NULL);
     if (code != EXIT_FINE)
         return code;
     code = model_session(o, &m, (int)threads, NULL);

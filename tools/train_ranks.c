@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tccc-train as one of many ranks: the world that mpirun or srun started, what all ranks must have in common, and who does what.
+ * tccc-train as one of many ranks: the world that a launcher started, what all ranks must have in common, and who does what.
  * Rank 0 reads and writes files (checkpoints, reports), evaluates, and gives the others its state; each rank takes its part of
  * every batch. A rank that fails tells the others why, so that all end.
  */
@@ -18,8 +18,10 @@
 
 int ranks_begin(struct trainer *t)
 {
-    if (tccrt_comm_init(NULL, &t->world))
-        return tool_error(t->o, EXIT_ENVIRONMENT, "%s", tccrt_error());
+    int code = model_world(t->o, false, &t->world);
+
+    if (code != EXIT_FINE)
+        return code;
     t->rank = tccrt_comm_rank(t->world);
     t->processes = t->ranks = tccrt_comm_size(t->world);
     t->chief = t->rank == 0;

@@ -68,6 +68,13 @@ bad=$(grep -c '^not ok' "$build/modules.log") good=$(grep -c '^ok' "$build/modul
 [ $((good + bad)) -gt 0 ] || bad=1
 count "$good" "$bad" "$(grep -c '^skip' "$build/modules.log")" "modules"
 
+say "torchrun starts tccc-train: the losses of one process"
+sh "$top/tests/dist/torchrun.sh" "$build" "$peers_dir" >"$logs/torchrun.txt" 2>&1 </dev/null
+grep '^not ok' "$logs/torchrun.txt"
+bad=$(grep -c '^not ok' "$logs/torchrun.txt") good=$(grep -c '^ok' "$logs/torchrun.txt")
+[ $((good + bad)) -gt 0 ] || bad=1
+count "$good" "$bad" 0 "torchrun"
+
 say "training: losses, gradients and curves of whole networks beside PyTorch's, small ones and in the sizes that people train"
 for size in "" --full; do
     # shellcheck disable=SC2086
