@@ -522,9 +522,9 @@ static void write_pipe_tables(struct writer *w, const struct pipe *p, struct tcc
     }
     x->outputs = (struct tcc_range){(uint32_t)w->poutputs.n, (uint32_t)p->noutputs};
     for (int i = 0; i < p->noutputs; i++)
-        VEC_PUSH(
-            w->ctx, w->poutputs,
-            (struct tcc_poutput){(uint32_t)p->outputs[i].value, (uint32_t)p->outputs[i].stage, p->outputs[i].how, 0});
+        VEC_PUSH(w->ctx, w->poutputs,
+                 (struct tcc_poutput){(uint32_t)p->outputs[i].value, (uint32_t)p->outputs[i].stage, p->outputs[i].how,
+                                      (uint32_t)p->outputs[i].axis});
 }
 
 /* Where the variable stands in the table. */

@@ -21,7 +21,7 @@ struct pipe_call { struct ir_func *func; int stage; int nin, nout; int *in, *out
 struct pipe_task { enum tcc_task_kind kind; int what, micro, peer; };                  /* abi.h says what */
 struct pipe_tasks { struct pipe_task *at; int n, cap; };
 struct pipe_input { const char *name; ir_type type; int axis; };                       /* of a microbatch; axis -1: not split */
-struct pipe_output { const char *name; ir_type type; int value, stage; enum tcc_pipe_reduce how; };
+struct pipe_output { const char *name; ir_type type; int value, stage; enum tcc_pipe_reduce how; int axis; };     /* axis: CONCAT's */
 
 struct pipe {
     const char *name;                /* of the entry point */

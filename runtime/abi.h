@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TCC_ABI_VERSION 5u
+#define TCC_ABI_VERSION 6u
 #define TCC_MAX_RANK 12
 #define TCC_MAX_ELEMENTS (INT64_C(1) << 47) /* what a process can address */
 
@@ -364,11 +364,11 @@ enum tcc_task_kind {
     TCC_TASK_GATHER,    /* what: value; every stage's, stacked on a new axis 0 in value `peer`, on every stage */
     TCC_TASK_OUTPUT     /* what: output; the microbatch's value goes into it */
 };
-enum tcc_pipe_reduce { TCC_PIPE_MEAN, TCC_PIPE_SUM, TCC_PIPE_CONCAT, TCC_PIPE_STACK };   /* over microbatches; CONCAT: on axis 0 */
+enum tcc_pipe_reduce { TCC_PIPE_MEAN, TCC_PIPE_SUM, TCC_PIPE_CONCAT, TCC_PIPE_STACK };   /* over microbatches; STACK: on a new axis 0 */
 struct tcc_ptask { uint32_t kind, what, micro, peer; };      /* micro: 0 for what is done once a step */
 struct tcc_pvalue { uint32_t name, dtype, space, input, slots, rank; struct tcc_range dims; };     /* dims: u32s (exprs) */
 struct tcc_pcall { uint32_t entry, stage; struct tcc_range in, out; };                 /* u32s: values of the pipeline */
-struct tcc_poutput { uint32_t value, stage, how, pad; };
+struct tcc_poutput { uint32_t value, stage, how, axis; };               /* axis: CONCAT's */
 struct tcc_ppipe {
     uint32_t stages, micros, last, accumulates;     /* last: call that a process makes once at the end, or TCC_NO; accumulates:
                                                        gradients begin at zero */

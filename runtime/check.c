@@ -560,7 +560,8 @@ static bool check_pipes(struct check *c)
 
             if (!index_ok(c, "output's value", o->value, p->values.count) ||
                 !index_ok(c, "output's stage", o->stage, p->stages) ||
-                !index_ok(c, "output's reduction", o->how, TCC_PIPE_STACK + 1))
+                !index_ok(c, "output's reduction", o->how, TCC_PIPE_STACK + 1) ||
+                !index_ok(c, "output's axis", o->axis, TCC_MAX_RANK))
                 return false;
         }
         for (uint32_t s = 0; s < p->stages; s++)

@@ -340,10 +340,11 @@ int tccrt_input(const struct tccrt_model *m, const char *entry, int i, struct tc
 static void describe_result(const struct tccrt_model *m, const struct tcc_ppipe *p, int i,
                             struct tccrt_value_info *info)
 {
-    uint32_t how = m->poutputs[p->outputs.first + (uint32_t)i].how;
+    uint32_t how = m->poutputs[p->outputs.first + (uint32_t)i].how,
+             axis = m->poutputs[p->outputs.first + (uint32_t)i].axis;
 
-    if (how == TCC_PIPE_CONCAT && info->dims[0] >= 0)
-        info->dims[0] *= p->micros;
+    if (how == TCC_PIPE_CONCAT && info->dims[axis] >= 0)
+        info->dims[axis] *= p->micros;
     if (how != TCC_PIPE_STACK)
         return;
     memmove(info->dims + 1, info->dims, sizeof info->dims - sizeof *info->dims);

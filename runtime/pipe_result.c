@@ -87,24 +87,28 @@ static int add(struct run *r, uint32_t k, const struct tcc_tensor *v)
 static int append(struct run *r, uint32_t k, uint32_t micro, const struct tcc_tensor *v)
 {
     struct result *x = &r->state->results[k];
-    size_t bytes = (size_t)(tcr_elements(v->dtype, v->rank, v->dims) * tcr_dtype_bytes(v->dtype));
+    size_t bytes = (size_t)(tcr_elements(v->dtype, v->rank, v->dims) * tcr_dtype_bytes(v->dtype)), pieces = 1;
+    bool stack = r->outputs[k].how == TCC_PIPE_STACK;
+    int axis = stack ? 0 : (int)r->outputs[k].axis;
+    struct tcc_tensor whole = {.dtype = v->dtype, .rank = v->rank + stack};
 
-    if (x->seen && (x->t.rank - (r->outputs[k].how == TCC_PIPE_STACK) != v->rank))
-        return tcr_fail(TCC_EINPUT, "output '%s' changes its shape between microbatches", output_name(r, k));
+    if (!stack && v->rank <= axis)
+        return tcr_fail(TCC_EUSAGE, "output '%s' has no axis %d to be concatenated on", output_name(r, k), axis);
+    memcpy(whole.dims + stack, v->dims, (size_t)v->rank * sizeof *v->dims);
+    whole.dims[axis] = (stack ? 1 : v->dims[axis]) * r->p->micros;
     if (!x->seen++) {
-        bool stack = r->outputs[k].how == TCC_PIPE_STACK;
-
-        if (!stack && v->rank < 1)
-            return tcr_fail(TCC_EUSAGE, "output '%s' has no axis to be concatenated on", output_name(r, k));
-        x->t.rank = v->rank + stack;
-        memcpy(x->t.dims + stack, v->dims, (size_t)v->rank * sizeof *v->dims);
-        x->t.dims[0] = stack ? r->p->micros : v->dims[0] * r->p->micros;
+        x->t.rank = whole.rank;
+        memcpy(x->t.dims, whole.dims, sizeof whole.dims);
         if (tcr_pipe_result_room(x, bytes * r->p->micros))
             return TCC_EENV;
     }
-    if (x->held < bytes * r->p->micros)
+    if (x->t.rank != whole.rank || memcmp(x->t.dims, whole.dims, (size_t)whole.rank * sizeof *whole.dims))
         return tcr_fail(TCC_EINPUT, "output '%s' changes its shape between microbatches", output_name(r, k));
-    memcpy((char *)x->data + bytes * micro, v->data, bytes);
+    for (int d = 0; d < axis; d++)
+        pieces *= (size_t)v->dims[d];
+    size_t each = pieces ? bytes / pieces : 0;
+    for (size_t p = 0; p < pieces; p++)
+        memcpy((char *)x->data + (p * r->p->micros + micro) * each, (const char *)v->data + p * each, each);
     return TCC_OK;
 }
 

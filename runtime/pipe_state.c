@@ -22,6 +22,14 @@ int tccrt_microbatches(const struct tccrt_model *m, const char *entry)
     return e && e->pipe ? (int)m->pipes[e->pipe - 1].micros : 1;
 }
 
+int tccrt_split_axis(const struct tccrt_model *m, const char *entry, int i)
+{
+    const struct tcc_pentry *e = tcr_find_entry(m, entry);
+    const struct tcc_ppipe *p = e && e->pipe ? &m->pipes[e->pipe - 1] : NULL;
+
+    return p && i >= 0 && (uint32_t)i < p->axes.count ? (int)m->u32s[p->axes.first + (uint32_t)i] : -2;
+}
+
 int tccrt_state_stage(const struct tccrt_model *m, int i)
 {
     return m && i >= 0 && (uint32_t)i < m->plan->states.count ? (int)m->states[i].home - 1 : -1;

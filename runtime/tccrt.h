@@ -92,6 +92,8 @@ int tccrt_run_many(struct tccrt_session *s, const char *entry, int64_t n, int ni
  * group; all of its processes give the same inputs, and get the same outputs. State that belongs to another stage is not held. */
 int tccrt_stages(const struct tccrt_model *m);                             /* 1: not cut */
 int tccrt_microbatches(const struct tccrt_model *m, const char *entry);    /* inputs are split into; 1: they aren't */
+/* The axis on which input i is; -1: all microbatches get the whole; -2: the entry point isn't split, or has no such input. */
+int tccrt_split_axis(const struct tccrt_model *m, const char *entry, int i);
 int tccrt_state_stage(const struct tccrt_model *m, int i);                 /* stage that has state variable i; -1: all have it */
 /* The variable's value on the process of stage `root`, whose out->data has room for it, from the stage that has it. */
 int tccrt_state_gather(struct tccrt_session *s, const char *name, int root, const struct tcc_tensor *out);

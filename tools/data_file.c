@@ -161,7 +161,28 @@ static bool place(const char *path, const struct data_file *f, size_t start, str
         return false;
     }
     a->at = f->bytes + start;
-    a->stride = data_row_elements(a);
+    return true;
+}
+
+/* Samples of whole arrays: on axis `axis` of what they are, but IDX's are always the first. */
+static bool place_samples(const char *path, const struct tccrt_value_info *info, int axis, struct data_array *a,
+                          char *error)
+{
+    int64_t inner = 1;
+
+    a->axis = a->reshape && axis > 0 ? 0 : axis;
+    if (a->axis >= a->rank) {
+        snprintf(error, ERROR_SIZE, "%s: input '%s': expected samples on axis %d, got an array of rank %d", path,
+                 info->name, a->axis, a->rank);
+        return false;
+    }
+    for (int i = a->axis + 1; i < a->rank && a->axis >= 0; i++)
+        inner *= a->dims[i];
+    a->outer = inner ? data_row_elements(a) / inner : 1;
+    a->stride = a->axis < 0 ? 0 : inner;
+    a->jump = a->axis < 0 ? 0 : inner * a->dims[a->axis];
+    if (a->axis < 0)
+        a->outer = 1;
     return true;
 }
 
@@ -234,7 +255,6 @@ static void read_raw(const struct data_file *f, const struct data_options *o, st
     a->windows = true;
     a->rank = 1;
     a->dims[0] = (int64_t)(f->size / (size_t)tcc_dtype_bytes(o->dtype));
-    a->stride = 1;
     a->at = f->bytes;
 }
 
@@ -242,9 +262,18 @@ static void read_raw(const struct data_file *f, const struct data_options *o, st
 static bool cut_samples(const char *path, const struct data_options *o, const struct tccrt_value_info *info,
                         struct data_array *a, char *error)
 {
-    int64_t fixed = info->rank < 1 ? -1 : tcc_elements(info->rank - 1, info->dims + 1), length = o->length, n = a->dims[0];
+    int64_t dims[TCC_MAX_RANK] = {0}, length = o->length, n = a->dims[0];
+    int rank = o->axis < 0 ? -1 : data_other_dims(info->rank, info->dims, o->axis, dims + 1);
+    int64_t fixed = rank < 0 ? -1 : tcc_elements(rank, dims + 1);
     bool known = fixed >= 0;
 
+    if (o->axis < 0) {
+        snprintf(error, ERROR_SIZE,
+                 "%s: raw elements, length=, stride= and offset= are of samples; input '%s' has none (--split-axis): "
+                 "give it a .npy file",
+                 path, info->name);
+        return false;
+    }
     if (a->rank != 1) {
         snprintf(error, ERROR_SIZE,
                  "%s: length=, stride= and offset= cut samples out of an array of rank 1; this one has rank %d", path,
@@ -264,10 +293,14 @@ static bool cut_samples(const char *path, const struct data_options *o, const st
         return false;
     }
     a->windows = true;
-    a->dims[0] = (n - length) / a->stride + 1;
-    a->rank = known && fixed == length ? info->rank : 2;
-    for (int i = 1; i < a->rank; i++)
-        a->dims[i] = known && fixed == length ? info->dims[i] : length;
+    a->axis = 0;
+    a->outer = 1;
+    a->jump = 0;
+    dims[0] = (n - length) / a->stride + 1;
+    a->rank = known && fixed == length ? 1 + rank : 2;
+    if (!known || fixed != length)
+        dims[1] = length;
+    memcpy(a->dims, dims, sizeof dims);
     a->at += (size_t)o->offset * (size_t)tcc_dtype_bytes(a->dtype);
     return true;
 }
@@ -283,15 +316,15 @@ static bool apply_options(const char *path, const struct data_options *o, const 
                  tcc_dtype_name(a->dtype));
         return false;
     }
-    if ((cut || a->windows) && !cut_samples(path, o, info, a, error))
+    if (cut || a->windows ? !cut_samples(path, o, info, a, error) : !place_samples(path, info, o->axis, a, error))
         return false;
     if (o->scaled)
         a->scale = o->scale;
     a->scaled = o->scaled || a->scale != 1;
     a->mean = o->mean;
     a->std = o->std != 0 ? o->std : 1;
-    if (o->limit && a->dims[0] > o->limit)
-        a->dims[0] = o->limit;
+    if (o->limit && a->axis >= 0 && a->dims[a->axis] > o->limit)
+        a->dims[a->axis] = o->limit;
     return true;
 }
 

@@ -8,9 +8,57 @@
 #include <math.h>
 #include <string.h>
 
+int data_other_dims(int rank, const int64_t *dims, int axis, int64_t *others)
+{
+    int n = 0;
+
+    for (int i = 0; i < rank; i++)
+        if (i != axis)
+            others[n++] = dims[i];
+    return rank < 0 || axis >= rank ? -1 : n;
+}
+
 int64_t data_row_elements(const struct data_array *a)
 {
-    return a->rank ? tcc_elements(a->rank - 1, a->dims + 1) : 1;
+    int64_t dims[TCC_MAX_RANK];
+
+    return a->rank ? tcc_elements(data_other_dims(a->rank, a->dims, a->axis, dims), dims) : 1;
+}
+
+size_t data_batch_bytes(const struct data_set *set, int i, int64_t rows)
+{
+    const struct data_array *a = &set->arrays[i];
+    size_t bytes = (size_t)data_row_elements(a) * (size_t)tcc_dtype_bytes((enum tcc_dtype)set->inputs[i].dtype);
+
+    if (__builtin_mul_overflow(bytes, a->axis < 0 ? 1 : (size_t)rows, &bytes) || bytes > SIZE_MAX - 64)
+        return 0;
+    return (bytes + 64) / 64 * 64;
+}
+
+void data_bind(const struct data_set *set, const struct batch *b, struct tcc_tensor *in)
+{
+    for (int i = 0; i < set->n; i++) {
+        const struct data_array *a = &set->arrays[i];
+        in[i] = (struct tcc_tensor){.data = b->data[i], .dtype = set->inputs[i].dtype, .rank = a->rank};
+        memcpy(in[i].dims, a->dims, sizeof a->dims);
+        if (a->axis >= 0)
+            in[i].dims[a->axis] = b->rows;
+    }
+}
+
+void data_copy_rows(const struct data_set *set, int i, struct data_rows to, struct data_rows from, int64_t n,
+                    bool repeat)
+{
+    const struct data_array *a = &set->arrays[i];
+    size_t bytes = (size_t)data_row_elements(a) * (size_t)tcc_dtype_bytes((enum tcc_dtype)set->inputs[i].dtype),
+           piece = bytes / (size_t)(a->outer ? a->outer : 1);
+
+    if (a->axis < 0 && to.data != from.data)
+        memcpy(to.data, from.data, bytes);
+    for (int64_t p = 0; p < a->outer && a->axis >= 0; p++)
+        for (int64_t k = 0; k < n; k++)
+            memcpy((char *)to.data + (size_t)(p * to.rows + to.first + k) * piece,
+                   (const char *)from.data + (size_t)(p * from.rows + from.first + (repeat ? 0 : k)) * piece, piece);
 }
 
 /* Where a row went wrong: the element and what it is. */
@@ -107,13 +155,14 @@ bool data_fill(const struct data_set *set, int i, int64_t batch, int64_t n, cons
 {
     const struct data_array *a = &set->arrays[i];
     enum tcc_dtype dtype = (enum tcc_dtype)set->inputs[i].dtype;
-    int64_t each = data_row_elements(a);
+    int64_t each = a->outer ? data_row_elements(a) / a->outer : 0, pieces = a->axis < 0 ? 1 : n * a->outer;
     size_t in_bytes = (size_t)tcc_dtype_bytes(a->dtype), out_bytes = (size_t)tcc_dtype_bytes(dtype);
     bool floats = tcc_dtype_class(dtype) == TCC_CLASS_FLOAT, copy = plain(a, dtype);
 
-    for (int64_t k = 0; k < n; k++) {
-        const unsigned char *from = a->at + (size_t)(rows[k] * a->stride) * in_bytes;
-        unsigned char *out = (unsigned char *)to + (size_t)(k * each) * out_bytes;
+    for (int64_t p = 0; p < pieces; p++) { /* piece p / n of row p % n */
+        int64_t k = a->axis < 0 ? 0 : p % n, row = a->axis < 0 ? 0 : rows[k];
+        const unsigned char *from = a->at + (size_t)(row * a->stride + p / n * a->jump) * in_bytes;
+        unsigned char *out = (unsigned char *)to + (size_t)(p * each) * out_bytes;
         struct fault fault = {-1, NULL};
         if (copy)
             memcpy(out, from, (size_t)each * out_bytes);
@@ -125,7 +174,7 @@ bool data_fill(const struct data_set *set, int i, int64_t batch, int64_t n, cons
             continue;
         snprintf(error, ERROR_SIZE,
                  "%s: batch %lld, sample %lld (row %lld of the file), element %lld: %s for input '%s'", a->name,
-                 (long long)batch, (long long)k, (long long)rows[k], (long long)fault.at, fault.what,
+                 (long long)batch, (long long)k, (long long)row, (long long)(p / n * each + fault.at), fault.what,
                  set->inputs[i].name);
         return false;
     }

@@ -71,10 +71,8 @@ static bool make_slots(struct loader *l)
         if (!(l->slots[k].data = calloc((size_t)l->set->n + 1, sizeof(void *))))
             return false;
         for (int i = 0; i < l->set->n; i++) {
-            size_t row = (size_t)data_row_elements(&l->set->arrays[i]), bytes;
-            row *= (size_t)tcc_dtype_bytes((enum tcc_dtype)l->set->inputs[i].dtype);
-            if (__builtin_mul_overflow(row, (size_t)l->size, &bytes) || bytes > SIZE_MAX - 64 ||
-                !(l->slots[k].data[i] = aligned_alloc(64, (bytes + 64) / 64 * 64)))
+            size_t bytes = data_batch_bytes(l->set, i, l->size);
+            if (!bytes || !(l->slots[k].data[i] = aligned_alloc(64, bytes)))
                 return false;
         }
     }

@@ -153,6 +153,7 @@ static int read_array(const struct options *o, struct data_set *set, int i, cons
     struct data_array *a = &set->arrays[i];
     struct data_file *f = data_map(path, error);
     bool found = true, zip = f && data_zip_is(f);
+    struct data_options own = *d;
 
     if (!f)
         return tool_error(o, EXIT_DATA, "%s", error);
@@ -160,10 +161,11 @@ static int read_array(const struct options *o, struct data_set *set, int i, cons
         data_unref(f);
         return tool_error(o, EXIT_DATA, "%s:%s: only .npz files have named arrays", path, name);
     }
-    bool ok = zip ? data_zip_array(path, f, name ? name : info->name, d, info, a, &found, error)
-                  : data_array_read(path, f, d, info, a, error);
+    own.axis = set->axes[i];
+    bool ok = zip ? data_zip_array(path, f, name ? name : info->name, &own, info, a, &found, error)
+                  : data_array_read(path, f, &own, info, a, error);
     if (!ok && !found && !name) /* the only one, whatever its name */
-        ok = data_zip_array(path, f, NULL, d, info, a, &found, error);
+        ok = data_zip_array(path, f, NULL, &own, info, a, &found, error);
     data_unref(f);
     return ok ? EXIT_FINE : tool_error(o, EXIT_DATA, "%s", error);
 }
@@ -206,6 +208,7 @@ static int read_archive(const struct options *o, struct data_set *set, char *pat
     for (int i = 0; i < set->n && code == EXIT_FINE; i++) {
         struct data_options own = d;
         bool found;
+        own.axis = set->axes[i];
         if (!tcc_is_float((enum tcc_dtype)set->inputs[i].dtype)) {
             own.scaled = false;
             own.scale = 1;
@@ -236,30 +239,55 @@ static void shape_text(char *to, size_t room, const struct tccrt_value_info *inf
     snprintf(to + used, room - used, "]");
 }
 
-static bool same_row(const struct data_array *a, const struct tccrt_value_info *info)
+static bool same_row(const struct data_array *a, const struct tccrt_value_info *info, int axis)
 {
-    for (int i = 1; i < info->rank && a->rank == info->rank; i++)
-        if (info->dims[i] >= 0 && info->dims[i] != a->dims[i])
+    int64_t own[TCC_MAX_RANK], wanted[TCC_MAX_RANK];
+    int n = data_other_dims(info->rank, info->dims, axis, wanted);
+
+    if (a->rank != info->rank || n < 0)
+        return false;
+    data_other_dims(a->rank, a->dims, a->axis, own);
+    for (int i = 0; i < n; i++)
+        if (wanted[i] >= 0 && wanted[i] != own[i])
             return false;
-    return a->rank == info->rank;
+    return true;
 }
 
-static bool reshape(struct data_array *a, const struct tccrt_value_info *info)
+/* The array's rows have the input's dims then. */
+static bool reshape(struct data_array *a, const struct tccrt_value_info *info, int axis)
 {
-    if (!a->reshape || info->rank < 1 || tcc_elements(info->rank - 1, info->dims + 1) != data_row_elements(a))
+    int64_t wanted[TCC_MAX_RANK];
+    int n = data_other_dims(info->rank, info->dims, axis, wanted);
+
+    if (!a->reshape || n < 0 || a->axis != 0 || tcc_elements(n, wanted) != data_row_elements(a))
         return false;
     a->rank = info->rank;
-    memcpy(a->dims + 1, info->dims + 1, (size_t)(info->rank - 1) * sizeof *a->dims);
+    memcpy(a->dims + 1, wanted, (size_t)n * sizeof *wanted);
     return true;
+}
+
+/* Samples that are first in the file become the input's axis. */
+static void move_samples(struct data_array *a, int axis)
+{
+    int64_t samples = a->dims[0], row = data_row_elements(a);
+
+    if (a->axis != 0 || axis <= 0)
+        return;
+    memmove(a->dims, a->dims + 1, (size_t)axis * sizeof *a->dims);
+    a->dims[axis] = samples;
+    a->axis = axis;
+    a->outer = tcc_elements(axis, a->dims);
+    a->jump = a->outer ? row / a->outer : 0;
 }
 
 static int check_array(const struct options *o, struct data_set *set, int i)
 {
     const struct tccrt_value_info *info = &set->inputs[i];
     struct data_array *a = &set->arrays[i];
-    char want[256], found[256], names[512];
+    char want[256], found[256], names[512], samples[40] = "no axis: samples";
+    int axis = set->axes[i];
 
-    if (info->kind != TCC_OBJ_TENSOR || info->rank < 1 || info->dtype == TCC_STRING)
+    if (info->kind != TCC_OBJ_TENSOR || info->rank < (axis >= 0) || info->dtype == TCC_STRING)
         return tool_error(o, EXIT_DATA,
                           "input '%s' is not a tensor with an axis of samples: it cannot be read from data files",
                           info->name);
@@ -272,10 +300,12 @@ static int check_array(const struct options *o, struct data_set *set, int i)
     }
     shape_text(want, sizeof want, info, info->rank, info->dims);
     shape_text(found, sizeof found, NULL, a->rank, a->dims);
-    if (!same_row(a, info) && !reshape(a, info))
-        return tool_error(o, EXIT_DATA, "%s: input '%s': expected %s%s (first axis: samples), got %s%s", a->name,
-                          info->name, tcc_dtype_name((enum tcc_dtype)info->dtype), want, tcc_dtype_name(a->dtype),
-                          found);
+    if (axis >= 0)
+        snprintf(samples, sizeof samples, axis ? "axis %d: samples" : "first axis: samples", axis);
+    if (!same_row(a, info, axis) && !reshape(a, info, axis))
+        return tool_error(o, EXIT_DATA, "%s: input '%s': expected %s%s (%s), got %s%s", a->name, info->name,
+                          tcc_dtype_name((enum tcc_dtype)info->dtype), want, samples, tcc_dtype_name(a->dtype), found);
+    move_samples(a, axis);
     bool floats = tcc_is_float((enum tcc_dtype)info->dtype), complex = tcc_dtype_class(a->dtype) == TCC_CLASS_COMPLEX;
     if (!complex && (tcc_is_float(a->dtype) == floats || (floats && (a->scaled || a->reshape))))
         return EXIT_FINE;
@@ -301,24 +331,28 @@ static int check_samples(const struct options *o, struct data_set *set)
     set->samples = INT64_MAX;
     for (int i = 0; i < set->n; i++) {
         struct data_array *a = &set->arrays[i];
-        set->samples = a->dims[0] < set->samples ? a->dims[0] : set->samples;
-        if (a->windows)
+        int64_t samples = a->axis < 0 ? INT64_MAX : a->dims[a->axis];
+        set->samples = samples < set->samples ? samples : set->samples;
+        if (a->windows || a->axis < 0)
             continue;
-        if (first && first->dims[0] != a->dims[0])
-            return tool_error(o, EXIT_DATA, "%s has %lld samples, %s has %lld", first->name, (long long)first->dims[0],
-                              a->name, (long long)a->dims[0]);
+        if (first && first->dims[first->axis] != samples)
+            return tool_error(o, EXIT_DATA, "%s has %lld samples, %s has %lld", first->name,
+                              (long long)first->dims[first->axis], a->name, (long long)samples);
         first = first ? first : a;
     }
-    if (set->n == 0 || set->samples == INT64_MAX)
+    if (set->n == 0)
         return tool_error(o, EXIT_DATA, "the step has no inputs");
+    if (set->samples == INT64_MAX)
+        return tool_error(o, EXIT_DATA, "no input has an axis of samples (--split-axis)");
     return set->samples > 0 ? EXIT_FINE : tool_error(o, EXIT_DATA, "%s: no samples", set->arrays[0].name);
 }
 
-int data_set_open(const struct options *o, enum option_id id, const struct tccrt_value_info *inputs, int n,
-                  struct data_set *set)
+int data_set_open(const struct options *o, enum option_id id, const struct tccrt_value_info *inputs, const int *axes,
+                  int n, struct data_set *set)
 {
     int code = EXIT_FINE;
-    *set = (struct data_set){.n = n, .inputs = inputs, .arrays = calloc((size_t)n + 1, sizeof *set->arrays)};
+    *set =
+        (struct data_set){.n = n, .inputs = inputs, .axes = axes, .arrays = calloc((size_t)n + 1, sizeof *set->arrays)};
     if (!set->arrays)
         return tool_error(o, EXIT_ENVIRONMENT, "no memory");
     for (int k = 0; k < o->given[id].n && code == EXIT_FINE; k++) {

@@ -26,9 +26,10 @@ struct data_run {
     struct loader *loader;
     int nin, nout;
     struct tccrt_value_info *inputs;
+    int *axes; /* of the inputs' samples; -1: none */
     struct output *outputs;
     struct tcc_tensor *in, *out;
-    void **copies; /* by input: room for `unit` rows */
+    void **copies; /* by input: room for a batch */
     bool means;    /* some output has no rows */
     int64_t batch; /* rows of a whole batch */
     int64_t unit;  /* a run has a multiple of that many */
@@ -53,7 +54,8 @@ static int settle_batch(struct data_run *r)
     if (!option_int(r->o, OPT_batch_size, 1, 1 << 24, &r->batch))
         return EXIT_USAGE;
     for (int i = 0; i < r->nin; i++) {
-        int64_t n = r->inputs[i].rank > 0 ? r->inputs[i].dims[0] : -1;
+        int axis = r->axes[i];
+        int64_t n = axis >= 0 && axis < r->inputs[i].rank ? r->inputs[i].dims[axis] : -1;
         if (n < 0)
             continue;
         if ((fixed >= 0 && n != fixed) || (r->batch && n != r->batch))
@@ -69,12 +71,19 @@ static int settle_batch(struct data_run *r)
     return EXIT_FINE;
 }
 
-/* The axis that goes with the samples: the first of the extent, or the symbol, of the inputs' first axis; else the first. */
-static int sample_axis(const struct tccrt_value_info *in, const struct tccrt_value_info *out)
+/* The axis that goes with the samples: the first of the extent, or the symbol, of the first such axis of an input; else the first. */
+static int sample_axis(const struct data_run *r, const struct tccrt_value_info *out)
 {
-    for (int d = 0; d < out->rank; d++)
-        if (out->dims[d] == in->dims[0] && (in->dims[0] >= 0 || (out->dim_names[d] && in->dim_names[0] &&
-                                                                 !strcmp(out->dim_names[d], in->dim_names[0]))))
+    int i = 0;
+
+    while (i < r->nin && r->axes[i] < 0)
+        i++;
+    const struct tccrt_value_info *in = i < r->nin ? &r->inputs[i] : NULL;
+    int axis = in ? r->axes[i] : 0;
+    for (int d = 0; d < out->rank && in && axis < in->rank; d++)
+        if (out->dims[d] == in->dims[axis] &&
+            (in->dims[axis] >= 0 ||
+             (out->dim_names[d] && in->dim_names[axis] && !strcmp(out->dim_names[d], in->dim_names[axis]))))
             return d;
     return out->rank > 0 ? 0 : -1;
 }
@@ -95,13 +104,16 @@ static int describe(struct data_run *r)
         return tool_error(r->o, EXIT_ENVIRONMENT, "out of memory");
     for (int i = 0; i < r->nin; i++)
         tccrt_input(a, entry, i, &r->inputs[i]);
+    int code = data_axes(r->o, a, entry, r->inputs, r->nin, &r->axes);
+    if (code != EXIT_FINE)
+        return code;
     if (!r->nin || !r->m->tensors_only)
         return tool_error(r->o, EXIT_DATA,
                           "--data requires an entry point with inputs, all of them tensors of numbers");
     for (int k = 0; k < r->nout; k++) {
         struct output *out = &r->outputs[k];
         tccrt_output(a, entry, k, &out->info);
-        out->axis = sample_axis(&r->inputs[0], &out->info);
+        out->axis = sample_axis(r, &out->info);
         r->means |= out->axis < 0;
         if (out->axis < 0 && !tcc_is_float((enum tcc_dtype)out->info.dtype))
             return tool_error(r->o, EXIT_DATA, "output '%s' has no axis of samples", out->info.name);
@@ -135,52 +147,46 @@ static int keep_rows(struct data_run *r, int k, int64_t first, int64_t keep, int
     return EXIT_FINE;
 }
 
-/* Runs `rows` rows, the first `keep` of which are samples from number `first` on. Means count for `weight` samples. */
-static int run_rows(struct data_run *r, const struct batch *b, int64_t rows, int64_t first, int64_t keep,
-                    int64_t weight)
+/* Runs a batch, the first `keep` rows of which are samples from number `first` on. Means count for `weight` samples. */
+static int run_rows(struct data_run *r, const struct batch *b, int64_t first, int64_t keep, int64_t weight)
 {
-    for (int i = 0; i < r->nin; i++) {
-        const struct data_array *a = &r->data.arrays[i];
-        r->in[i] = (struct tcc_tensor){.data = b->data[i], .dtype = r->inputs[i].dtype, .rank = a->rank};
-        memcpy(r->in[i].dims, a->dims, sizeof a->dims);
-        r->in[i].dims[0] = rows;
-    }
+    data_bind(&r->data, b, r->in);
     memset(r->out, 0, (size_t)r->nout * sizeof *r->out);
     int status = tccrt_run(r->m->session, r->m->entry, r->nin, r->in, r->nout, r->out), code = EXIT_FINE;
     if (status != TCC_OK)
         return run_failed(r, status);
     for (int k = 0; k < r->nout && code == EXIT_FINE; k++) {
         if (r->outputs[k].axis >= 0)
-            code = keep_rows(r, k, first, keep, rows);
+            code = keep_rows(r, k, first, keep, b->rows);
         else
             r->outputs[k].sum += (double)weight * tcc_load_f64((enum tcc_dtype)r->out[k].dtype, r->out[k].data);
     }
     return code;
 }
 
-static size_t row_bytes(const struct data_run *r, int i)
+/* A batch of `rows` rows: those of b from `first` on, and further ones that are the last of these again. */
+static int take_rows(struct data_run *r, const struct batch *b, int64_t first, int64_t n, int64_t rows,
+                     struct batch *own)
 {
-    return (size_t)data_row_elements(&r->data.arrays[i]) * (size_t)tcc_dtype_bytes((enum tcc_dtype)r->inputs[i].dtype);
-}
-
-/* Rows [at, end) of `to` become row `from` of the batch. */
-static void repeat(const struct data_run *r, const struct batch *b, int64_t from, void **to, int64_t at, int64_t end)
-{
-    for (int i = 0; i < r->nin; i++)
-        for (int64_t k = at; k < end; k++)
-            memcpy((char *)to[i] + (size_t)k * row_bytes(r, i),
-                   (const char *)b->data[i] + (size_t)from * row_bytes(r, i), row_bytes(r, i));
-}
-
-static int run_one(struct data_run *r, const struct batch *b, int64_t row, int64_t number)
-{
-    struct batch one = {.rows = r->unit, .data = r->copies};
-
-    for (int i = 0; i < r->nin; i++)
-        if (!r->copies[i] && !(r->copies[i] = aligned_alloc(64, (row_bytes(r, i) * (size_t)r->unit + 127) / 64 * 64)))
+    for (int i = 0; i < r->nin; i++) {
+        if (!r->copies[i] && !(r->copies[i] = aligned_alloc(64, data_batch_bytes(&r->data, i, r->batch))))
             return tool_error(r->o, EXIT_ENVIRONMENT, "out of memory");
-    repeat(r, b, row, r->copies, 0, r->unit);
-    return run_rows(r, &one, r->unit, number, 1, 1);
+        data_copy_rows(&r->data, i, (struct data_rows){r->copies[i], rows, 0},
+                       (struct data_rows){b->data[i], b->rows, first}, n, false);
+        data_copy_rows(&r->data, i, (struct data_rows){r->copies[i], rows, n},
+                       (struct data_rows){b->data[i], b->rows, first + n - 1}, rows - n, true);
+    }
+    *own = (struct batch){.rows = rows, .data = r->copies};
+    return EXIT_FINE;
+}
+
+/* n rows of b from `from` on, filled up to `rows`; the first of them is sample `number`. */
+static int run_part(struct data_run *r, const struct batch *b, int64_t from, int64_t n, int64_t rows, int64_t number)
+{
+    struct batch own = *b;
+    int code = n == b->rows && rows == n ? EXIT_FINE : take_rows(r, b, from, n, rows, &own);
+
+    return code == EXIT_FINE ? run_rows(r, &own, number, n, n) : code;
 }
 
 static int run_batch(struct data_run *r, const struct batch *b, int64_t first)
@@ -188,14 +194,12 @@ static int run_batch(struct data_run *r, const struct batch *b, int64_t first)
     int64_t rest = b->rows % r->unit, whole = b->rows - rest;
     int code = EXIT_FINE;
 
-    if (rest && !r->means) {
-        repeat(r, b, b->rows - 1, b->data, b->rows, whole + r->unit);
-        return run_rows(r, b, whole + r->unit, first, b->rows, b->rows);
-    }
+    if (rest && !r->means)
+        return run_part(r, b, 0, b->rows, whole + r->unit, first);
     if (whole)
-        code = run_rows(r, b, whole, first, whole, whole);
+        code = run_part(r, b, 0, whole, whole, first);
     for (int64_t row = whole; row < b->rows && code == EXIT_FINE; row++)
-        code = run_one(r, b, row, first + row);
+        code = run_part(r, b, row, 1, r->unit, first + row);
     return code;
 }
 
@@ -286,6 +290,7 @@ static void finish(struct data_run *r)
     data_set_close(&r->data);
     free(r->copies);
     free(r->inputs);
+    free(r->axes);
     free(r->outputs);
     free(r->in);
     free(r->out);
@@ -297,7 +302,7 @@ int run_data(const struct options *o, struct model *m)
     int code = describe(&r);
 
     if (code == EXIT_FINE)
-        code = data_set_open(o, OPT_data, r.inputs, r.nin, &r.data);
+        code = data_set_open(o, OPT_data, r.inputs, r.axes, r.nin, &r.data);
     if (code == EXIT_FINE) {
         data_set_notes(o, &r.data);
         code = run_all(&r);

@@ -65,15 +65,6 @@ bool trainer_set_scalar(struct trainer *t, const char *name, double value)
     return true;
 }
 
-void trainer_bind(const struct entry_info *e, const struct batch *b, struct tcc_tensor *in)
-{
-    for (int i = 0; i < e->nin; i++) {
-        in[i] = (struct tcc_tensor){.data = b->data[i], .dtype = e->in[i].dtype, .rank = e->in[i].rank};
-        memcpy(in[i].dims, e->in[i].dims, sizeof in[i].dims);
-        in[i].dims[0] = b->rows;
-    }
-}
-
 static const char *entry_named(const struct trainer *t, const char *name)
 {
     for (int i = 0; i < tccrt_nentries(t->m.artifact); i++)
@@ -85,7 +76,7 @@ static const char *entry_named(const struct trainer *t, const char *name)
 static int describe_entry(const struct trainer *t, const char *name, struct entry_info *e)
 {
     struct tccrt_model *m = t->m.artifact;
-    *e = (struct entry_info){name, tccrt_ninputs(m, name), tccrt_noutputs(m, name), NULL, NULL};
+    *e = (struct entry_info){.name = name, .nin = tccrt_ninputs(m, name), .nout = tccrt_noutputs(m, name)};
     e->in = calloc((size_t)e->nin + 1, sizeof *e->in);
     e->out = calloc((size_t)e->nout + 1, sizeof *e->out);
     if (!e->in || !e->out)
@@ -94,7 +85,7 @@ static int describe_entry(const struct trainer *t, const char *name, struct entr
         tccrt_input(m, name, i, &e->in[i]);
     for (int i = 0; i < e->nout; i++)
         tccrt_output(m, name, i, &e->out[i]);
-    return EXIT_FINE;
+    return data_axes(t->o, m, name, e->in, e->nin, &e->axes);
 }
 
 static int describe_entries(struct trainer *t)
@@ -168,7 +159,8 @@ static int read_numbers(struct trainer *t)
 static int settle_batch_size(struct trainer *t)
 {
     for (int i = 0; i < t->step.nin; i++) {
-        int64_t n = t->step.in[i].rank > 0 ? t->step.in[i].dims[0] : -1;
+        int axis = t->step.axes[i];
+        int64_t n = axis >= 0 && axis < t->step.in[i].rank ? t->step.in[i].dims[axis] : -1;
         if (n < 0)
             continue;
         t->fixed_batch = true;
@@ -191,25 +183,15 @@ static int settle_batch_size(struct trainer *t)
     return EXIT_FINE;
 }
 
-/* Dims of a sample that the step leaves open are those of the data. */
-static void take_dims(struct entry_info *e, const struct data_set *set)
-{
-    for (int i = 0; i < e->nin && i < set->n; i++)
-        for (int k = 1; k < e->in[i].rank; k++)
-            if (e->in[i].dims[k] < 0)
-                e->in[i].dims[k] = set->arrays[i].dims[k];
-}
-
 static int open_data(struct trainer *t)
 {
-    int code = data_set_open(t->o, OPT_data, t->step.in, t->step.nin, &t->data);
+    int code = data_set_open(t->o, OPT_data, t->step.in, t->step.axes, t->step.nin, &t->data);
     int64_t count = 0;
 
     if (code != EXIT_FINE)
         return code;
     if (t->chief)
         data_set_notes(t->o, &t->data);
-    take_dims(&t->step, &t->data);
     t->sampler.samples = t->data.samples;
     count = trace_sampler_count(&t->sampler);
     if (t->fixed_batch && count % t->batch_size && !t->drop_last) {
@@ -241,10 +223,7 @@ static int open_data(struct trainer *t)
         return EXIT_FINE;
     if (!t->eval.name)
         return tool_error(t->o, EXIT_DATA, "--eval-data: the artifact has no entry point 'eval'");
-    code = data_set_open(t->o, OPT_eval_data, t->eval.in, t->eval.nin, &t->eval_data);
-    if (code == EXIT_FINE)
-        take_dims(&t->eval, &t->eval_data);
-    return code;
+    return data_set_open(t->o, OPT_eval_data, t->eval.in, t->eval.axes, t->eval.nin, &t->eval_data);
 }
 
 /* The rate: --lr and --lr-schedule win over what was compiled in. A model is compiled with its --lr-schedule. */
@@ -320,7 +299,7 @@ static int gather_batches(struct trainer *t, struct batch **list, int *n)
         if (!(list[*n] = loader_next(t->loader)))
             break;
     for (int k = 0; k < *n; k++) {
-        trainer_bind(&t->step, list[k], t->in + k * t->step.nin);
+        data_bind(&t->data, list[k], t->in + k * t->step.nin);
         memset(t->out + k * t->step.nout, 0, (size_t)t->step.nout * sizeof *t->out);
         t->out[k * t->step.nout] =
             (struct tcc_tensor){.data = t->losses + 2 * k, .dtype = t->step.out[0].dtype, .rank = t->step.out[0].rank};
@@ -540,6 +519,7 @@ static void free_entry(struct entry_info *e)
 {
     free(e->in);
     free(e->out);
+    free(e->axes);
 }
 
 static void close_trainer(struct trainer *t)
@@ -563,7 +543,7 @@ static int check_compiled_in(const struct options *o)
 {
     for (int i = 0; i < NOPTIONS; i++) {
         enum option_id id = (enum option_id)i;
-        bool heeded = id == OPT_train || id == OPT_schedule || id == OPT_placement ||
+        bool heeded = id == OPT_train || id == OPT_schedule || id == OPT_placement || id == OPT_split_axis ||
                       (id == OPT_data_parallel && *option_text(o, id, "")); /* under another name of the group */
         if (train_option(id) && !heeded && option_set(o, id))
             return usage_error(o, "--%s is compiled into an artifact: give the model, or compile it again",

@@ -17,6 +17,7 @@ struct blame {
     const struct batch *b;
     struct tcc_tensor *in, *out;
     void **data; /* by input: a batch of copies */
+    char *row;   /* room for any input's values of a sample */
 };
 
 /* A label at fault. */
@@ -25,12 +26,6 @@ struct label {
     int64_t element, value, classes;
 };
 
-static size_t row_bytes(const struct blame *x, int i)
-{
-    return (size_t)data_row_elements(&x->set->arrays[i]) *
-           (size_t)tcc_dtype_bytes((enum tcc_dtype)x->t->eval.in[i].dtype);
-}
-
 static bool room(struct blame *x)
 {
     const struct entry_info *e = &x->t->eval;
@@ -38,10 +33,14 @@ static bool room(struct blame *x)
     x->in = calloc((size_t)e->nin + 1, sizeof *x->in);
     x->out = calloc((size_t)e->nout + 1, sizeof *x->out);
     x->data = calloc((size_t)e->nin + 1, sizeof *x->data);
+    size_t most = 0;
+    for (int i = 0; i < e->nin; i++)
+        most = data_batch_bytes(x->set, i, 1) > most ? data_batch_bytes(x->set, i, 1) : most;
+    x->row = malloc(most + 1);
     for (int i = 0; x->in && x->out && x->data && i < e->nin; i++)
-        if (!(x->data[i] = aligned_alloc(64, (row_bytes(x, i) * (size_t)x->b->rows + 127) / 64 * 64)))
+        if (!(x->data[i] = aligned_alloc(64, data_batch_bytes(x->set, i, x->b->rows))))
             return false;
-    return x->in && x->out && x->data;
+    return x->in && x->out && x->data && x->row;
 }
 
 static void leave(struct blame *x)
@@ -49,6 +48,7 @@ static void leave(struct blame *x)
     for (int i = 0; x->data && i < x->t->eval.nin; i++)
         free(x->data[i]);
     free(x->data);
+    free(x->row);
     free(x->in);
     free(x->out);
 }
@@ -56,9 +56,8 @@ static void leave(struct blame *x)
 static void copy_row(struct blame *x, int64_t row)
 {
     for (int i = 0; i < x->t->eval.nin; i++)
-        for (int64_t k = 0; k < x->b->rows; k++)
-            memcpy((char *)x->data[i] + (size_t)k * row_bytes(x, i),
-                   (const char *)x->b->data[i] + (size_t)row * row_bytes(x, i), row_bytes(x, i));
+        data_copy_rows(x->set, i, (struct data_rows){x->data[i], x->b->rows, 0},
+                       (struct data_rows){x->b->data[i], x->b->rows, row}, x->b->rows, true);
 }
 
 static bool fails(struct blame *x)
@@ -66,9 +65,9 @@ static bool fails(struct blame *x)
     struct batch copies = *x->b;
 
     copies.data = x->data;
-    trainer_bind(&x->t->eval, &copies, x->in);
+    data_bind(x->set, &copies, x->in);
     memset(x->out, 0, (size_t)x->t->eval.nout * sizeof *x->out);
-    return tccrt_run(x->t->m.session, x->t->eval.name, x->t->eval.nin, x->in, x->t->eval.nout, x->out) != TCC_OK;
+    return tccrt_run(x->t->m.session, x->t->eval.name, x->t->eval.nin, x->in, x->t->eval.nout, x->out) == TCC_EINDEX;
 }
 
 static int64_t guilty_row(struct blame *x)
@@ -118,18 +117,22 @@ static bool guilty_label(struct blame *x, int64_t row, struct label *l)
 
     for (l->input = x->t->eval.nin - 1; l->input >= 0; l->input--) {
         enum tcc_dtype dtype = (enum tcc_dtype)x->t->eval.in[l->input].dtype;
-        size_t size = (size_t)tcc_dtype_bytes(dtype), bytes = row_bytes(x, l->input);
-        const char *from = (const char *)x->b->data[l->input] + (size_t)row * bytes;
-        char *to = x->data[l->input];
+        size_t size = (size_t)tcc_dtype_bytes(dtype);
+        int64_t n = data_row_elements(&x->set->arrays[l->input]), rows = x->b->rows;
+        char label[8];
 
         l->classes = classes_of(x->t, l->input);
-        for (l->element = 0; l->classes && (size_t)l->element * size < bytes; l->element++) {
-            l->value = tcc_load_i64(dtype, from + (size_t)l->element * size);
+        for (l->element = 0; l->classes && l->element < n; l->element++) {
+            data_copy_rows(x->set, l->input, (struct data_rows){x->row, 1, 0},
+                           (struct data_rows){x->b->data[l->input], rows, row}, 1, false);
+            l->value = tcc_load_i64(dtype, x->row + (size_t)l->element * size);
             if ((l->value >= 0 && l->value < l->classes) || tried++ >= MOST_LABELS)
                 continue;
-            memset(to, 0, bytes * (size_t)x->b->rows);
-            for (int64_t k = 0; k < x->b->rows; k++)
-                memcpy(to + (size_t)k * bytes + (size_t)l->element * size, from + (size_t)l->element * size, size);
+            memcpy(label, x->row + (size_t)l->element * size, size);
+            memset(x->row, 0, (size_t)n * size);
+            memcpy(x->row + (size_t)l->element * size, label, size);
+            data_copy_rows(x->set, l->input, (struct data_rows){x->data[l->input], rows, 0},
+                           (struct data_rows){x->row, 1, 0}, rows, true);
             if (fails(x))
                 return true;
         }

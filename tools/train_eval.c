@@ -84,52 +84,42 @@ enum { SUM_LOSS, SUM_ROWS, SUM_RIGHT, SUM_LABELS, NSUMS };
 struct evaluation {
     struct trainer *t;
     struct tcc_tensor *in, *out;
-    void **copies; /* by input: room for a batch of one sample's copies */
+    void **copies; /* by input: room for a batch of some of the rows, or of one sample's copies */
     int64_t ncopies;
     int64_t *order;
     double sums[NSUMS];
 };
 
-/* A batch whose rows are all row `row` of b. */
-static void repeat_row(const struct trainer *t, const struct entry_info *e, const struct batch *b, int64_t row,
-                       int64_t rows, void **data)
+/* Rows of b from `first` on, or copies of that one, as a batch of their own. */
+static int take_rows(struct evaluation *e, const struct batch *b, int64_t first, int64_t rows, bool repeat,
+                     struct batch *own)
 {
-    const struct data_set *set = e == &t->eval ? &t->eval_data : &t->data;
+    const struct data_set *set = &e->t->eval_data;
+
     for (int i = 0; i < set->n; i++) {
-        size_t bytes =
-            (size_t)data_row_elements(&set->arrays[i]) * (size_t)tcc_dtype_bytes((enum tcc_dtype)e->in[i].dtype);
-        for (int64_t k = 0; k < rows; k++)
-            memcpy((char *)data[i] + (size_t)k * bytes, (const char *)b->data[i] + (size_t)row * bytes, bytes);
+        if (!e->copies[i] && !(e->copies[i] = aligned_alloc(64, data_batch_bytes(set, i, e->t->batch_size))))
+            return tool_error(e->t->o, EXIT_ENVIRONMENT, "no memory");
+        data_copy_rows(set, i, (struct data_rows){e->copies[i], rows, 0},
+                       (struct data_rows){b->data[i], b->rows, first}, rows, repeat);
     }
+    *own = *b;
+    own->rows = rows;
+    own->data = e->copies;
+    return EXIT_FINE;
 }
 
-/* Room for `rows` rows of each input; false: no memory. */
-static bool row_room(const struct trainer *t, const struct entry_info *e, int64_t rows, void **data)
-{
-    const struct data_set *set = e == &t->eval ? &t->eval_data : &t->data;
-    for (int i = 0; i < set->n; i++) {
-        size_t bytes = (size_t)data_row_elements(&set->arrays[i]) * (size_t)rows *
-                       (size_t)tcc_dtype_bytes((enum tcc_dtype)e->in[i].dtype);
-        if (!data[i] && !(data[i] = aligned_alloc(64, (bytes + 127) / 64 * 64)))
-            return false;
-    }
-    return true;
-}
-
-/* A batch of `rows` rows, of which each sample is there `times` times; order: their numbers. */
-static int evaluate_rows(struct evaluation *e, const struct batch *b, int64_t rows, int64_t times, const int64_t *order)
+/* A batch in which each sample is there `times` times; order: their numbers. */
+static int evaluate_rows(struct evaluation *e, const struct batch *b, int64_t times, const int64_t *order)
 {
     struct trainer *t = e->t;
-    struct batch part = *b;
     struct classes c;
-    int64_t right = 0, all = 0;
+    int64_t right = 0, all = 0, rows = b->rows;
 
-    part.rows = rows;
-    trainer_bind(&t->eval, &part, e->in);
+    data_bind(&t->eval_data, b, e->in);
     memset(e->out, 0, (size_t)t->eval.nout * sizeof *e->out);
     int status = tccrt_run(t->m.session, t->eval.name, t->eval.nin, e->in, t->eval.nout, e->out);
     if (status != TCC_OK) {
-        train_blame(t, &t->eval_data, &part, order, status, "evaluation");
+        train_blame(t, &t->eval_data, b, order, status, "evaluation");
         return trainer_code(status);
     }
     e->sums[SUM_LOSS] += tcc_load_f64((enum tcc_dtype)e->out[0].dtype, e->out[0].data) * (double)(rows / times);
@@ -141,15 +131,19 @@ static int evaluate_rows(struct evaluation *e, const struct batch *b, int64_t ro
     return EXIT_FINE;
 }
 
-static int evaluate_one(struct evaluation *e, const struct batch *b, int64_t row)
+/* n rows of b from `first` on, each `times` times. */
+static int evaluate_part(struct evaluation *e, const struct batch *b, int64_t first, int64_t n, int64_t times)
 {
-    struct batch one = *b;
+    const struct batch *part = b;
+    struct batch own;
 
-    if (!row_room(e->t, &e->t->eval, e->ncopies, e->copies))
-        return tool_error(e->t->o, EXIT_ENVIRONMENT, "no memory");
-    repeat_row(e->t, &e->t->eval, b, row, e->ncopies, e->copies);
-    one.data = e->copies;
-    return evaluate_rows(e, &one, e->ncopies, e->ncopies, e->order + b->number * e->t->batch_size + row);
+    if (n * times != b->rows) {
+        int code = take_rows(e, b, first, n * times, times > 1, &own);
+        if (code != EXIT_FINE)
+            return code;
+        part = &own;
+    }
+    return evaluate_rows(e, part, times, e->order + b->number * e->t->batch_size + first);
 }
 
 static int evaluate_batches(struct evaluation *e)
@@ -163,9 +157,9 @@ static int evaluate_batches(struct evaluation *e)
         if (*b->error)
             return tool_error(t->o, EXIT_DATA, "%s", b->error);
         if (whole)
-            code = evaluate_rows(e, b, whole, 1, e->order + b->number * t->batch_size);
+            code = evaluate_part(e, b, 0, whole, 1);
         for (int64_t row = whole; row < b->rows && code == EXIT_FINE; row++)
-            code = evaluate_one(e, b, row);
+            code = evaluate_part(e, b, row, 1, e->ncopies);
         loader_release(t->eval_loader, 1);
     }
     return code;

@@ -21,6 +21,12 @@ static bool only_with_train(enum option_id id)
     return train_option(id) && id != OPT_train && id != OPT_auto_cast && id != OPT_auto_cast_type;
 }
 
+/* One that says something of the data, too. */
+static bool of_data(const struct options *o, enum option_id id)
+{
+    return id == OPT_split_axis && option_set(o, OPT_data);
+}
+
 /* 1500000, 64M, 1.5G: powers of 1024. */
 static int read_size(const struct options *o, const char *text, unsigned long long *bytes)
 {
@@ -72,7 +78,7 @@ static int split_flags(const struct options *o, struct tccc_train *t)
         return EXIT_FINE; /* it tries them all */
     if (!option_set(o, OPT_partitions) && !option_set(o, OPT_microbatches)) {
         for (size_t i = 0; i < sizeof with / sizeof *with; i++)
-            if (option_set(o, with[i]))
+            if (option_set(o, with[i]) && !of_data(o, with[i]))
                 return usage_error(o, "--%s requires --partitions or --microbatches", option_table[with[i]].long_name);
         return EXIT_FINE;
     }
@@ -107,7 +113,8 @@ int train_flags(const struct options *o, struct tccc_train *t)
         t->auto_cast = option_text(o, OPT_auto_cast, NULL);
         t->auto_cast_type = option_text(o, OPT_auto_cast_type, NULL);
         for (int id = 0; id < NOPTIONS; id++)
-            if (only_with_train((enum option_id)id) && option_set(o, (enum option_id)id))
+            if (only_with_train((enum option_id)id) && option_set(o, (enum option_id)id) &&
+                !of_data(o, (enum option_id)id))
                 return usage_error(o, "--%s requires --train", option_table[id].long_name);
         return t->auto_cast || t->auto_cast_type ? check(o, t) : EXIT_FINE;
     }

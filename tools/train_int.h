@@ -18,7 +18,7 @@
 struct train_schedule;
 
 /* An entry point of the artifact. */
-struct entry_info { const char *name; int nin, nout; struct tccrt_value_info *in, *out; };
+struct entry_info { const char *name; int nin, nout; struct tccrt_value_info *in, *out; int *axes; };     /* axes: of the inputs' samples */
 
 /* Of a step. has_norm: the artifact computes the gradients' norm; has_scale: it has a loss scale, and this is the one now. */
 struct step_result { double loss, lr, ms, norm, scale; int64_t rows; bool has_norm, has_scale; };
@@ -71,7 +71,6 @@ int trainer_code(int status);                                               /* t
 int trainer_status(const struct trainer *t, int status);                    /* exit code after a message of the run-time library's */
 double trainer_scalar(struct trainer *t, const char *state, double otherwise);
 bool trainer_set_scalar(struct trainer *t, const char *state, double value);
-void trainer_bind(const struct entry_info *e, const struct batch *b, struct tcc_tensor *in);
 
 int train_evaluate(struct trainer *t, struct eval_result *result);
 /* A run failed on batch b of the set, whose rows are samples order[0], ...: a message that begins with `what` and names the label, or the

@@ -257,7 +257,7 @@ bool stages_build_apply(struct stages *step, const struct stage_updates *u)
         return false;
     stages_call_updates(&x, &own, &c);
     struct pipe_output *rate = IR_NEW(x.ctx, struct pipe_output);
-    *rate = (struct pipe_output){"rate", ir_scalar_type(x.ctx, TCC_F32), c.rate, 0, TCC_PIPE_SUM};
+    *rate = (struct pipe_output){"rate", ir_scalar_type(x.ctx, TCC_F32), c.rate, 0, TCC_PIPE_SUM, 0};
     struct pipe *p = stages_new_pipe(&x, 1);
     p->noutputs = 1;
     p->outputs = rate;

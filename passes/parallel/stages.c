@@ -125,15 +125,16 @@ static bool make_whole(struct stages *x, const struct ir_func *from, int *how)
     return ir_return(&e.b, results.n, results.at, names.at) != NULL;
 }
 
-/* Does axis 0 go with the batch? */
-static bool has_batch(const struct stages *x, ir_type type)
+/* The first axis that goes with the batch; -1: none does. */
+static int batch_axis(const struct stages *x, ir_type type)
 {
-    for (int i = 0; i < x->inputs.n; i++) {
-        const struct pipe_input *in = &x->inputs.at[i];
-        if (in->axis >= 0 && type->rank > 0 && type->dim[0] == in->type->dim[in->axis])
-            return true;
-    }
-    return false;
+    for (int d = 0; d < type->rank; d++)
+        for (int i = 0; i < x->inputs.n; i++) {
+            const struct pipe_input *in = &x->inputs.at[i];
+            if (in->axis >= 0 && type->dim[d] == in->type->dim[in->axis])
+                return d;
+        }
+    return -1;
 }
 
 static void add_inputs_and_outputs(struct stages *x, const int *how)
@@ -150,16 +151,17 @@ static void add_inputs_and_outputs(struct stages *x, const int *how)
         ir_type loss = ir_scalar_type(x->ctx, TCC_F32);
         int v = stages_value(x, "loss", loss, TCC_PIPE_SLOT, 0);
         VEC_PUSH(x->ctx, x->outputs,
-                 (struct pipe_output){"loss", loss, v, 0, x->t->loss.sum ? TCC_PIPE_SUM : TCC_PIPE_MEAN});
+                 (struct pipe_output){"loss", loss, v, 0, x->t->loss.sum ? TCC_PIPE_SUM : TCC_PIPE_MEAN, 0});
     }
     for (int i = first; i < b->last->nin; i++) {
         ir_type type = b->last->in[i].value->type;
+        int axis = batch_axis(x, type);
         enum tcc_pipe_reduce r = how[i - first] >= 0                         ? (enum tcc_pipe_reduce)how[i - first]
-                                 : has_batch(x, type)                        ? TCC_PIPE_CONCAT
+                                 : axis >= 0                                 ? TCC_PIPE_CONCAT
                                  : tcc_is_float((enum tcc_dtype)type->dtype) ? TCC_PIPE_MEAN
                                                                              : TCC_PIPE_STACK;
         int v = stages_value(x, x->names.at[i], type, TCC_PIPE_SLOT, 0);
-        VEC_PUSH(x->ctx, x->outputs, (struct pipe_output){x->names.at[i], type, v, 0, r});
+        VEC_PUSH(x->ctx, x->outputs, (struct pipe_output){x->names.at[i], type, v, 0, r, axis > 0 ? axis : 0});
     }
 }
 

@@ -98,6 +98,23 @@ def major(path):
          [("x", TensorProto.FLOAT, ["T", "N", 3])], [("scores", TensorProto.FLOAT, ["N", 5])], [weight("fc.weight", 5, 3), weight("fc.bias", 5)])
 
 
+def layout(path, first):
+    """x[N,T,3], shift[N,3] -> scores[N,5], steps[N,T,3]; not first: x[T,N,3], shift[3], one for all samples -> scores[N,5], steps[T,N,3]"""
+    shape = ["N", "T", 3] if first else ["T", "N", 3]
+    save(path, [helper.make_node("Tanh", ["x"], ["steps"]), helper.make_node("ReduceMean", ["steps"], ["m"], axes=[1 if first else 0], keepdims=0),
+                helper.make_node("Add", ["m", "shift"], ["s"]), helper.make_node("Gemm", ["s", "fc.weight", "fc.bias"], ["scores"], transB=1)],
+         [("x", TensorProto.FLOAT, shape), ("shift", TensorProto.FLOAT, ["N", 3] if first else [3])],
+         [("scores", TensorProto.FLOAT, ["N", 5]), ("steps", TensorProto.FLOAT, shape)], [weight("fc.weight", 5, 3), weight("fc.bias", 5)])
+
+
+def first(path):
+    layout(path, True)
+
+
+def inner(path):
+    layout(path, False)
+
+
 def scores(path):
     norm(path, False)
 
@@ -110,7 +127,7 @@ def own(path):
          [("y", TensorProto.FLOAT, ["N", 2]), ("cost", TensorProto.FLOAT, [])], [weight("fc.weight", 2, 3), weight("fc.bias", 2)])
 
 
-KINDS = {f.__name__: f for f in (mlp, tokens, bf16, f16, mixed, norm, scores, own, major)}
+KINDS = {f.__name__: f for f in (mlp, tokens, bf16, f16, mixed, norm, scores, own, major, first, inner)}
 
 if __name__ == "__main__":
     if len(sys.argv) != 3 or sys.argv[1] not in KINDS:

@@ -77,10 +77,12 @@ static struct data_set make_set(int32_t *values, struct data_array *array)
                                  .rank = 2,
                                  .dims = {100, 3},
                                  .stride = 3,
+                                 .outer = 1,
                                  .scale = 0.5,
                                  .mean = 1,
                                  .std = 2};
-    return (struct data_set){1, array, &input, 100};
+    static const int first;
+    return (struct data_set){1, array, &input, &first, 100};
 }
 
 START_TEST(loader_any_workers)
