@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which sample, and which label, a run failed for: `eval` runs each row of the batch as a batch of its copies, then the row's labels that
- * are no class one by one, all others being class 0 (what a loss ignores is no class either, but is not at fault).
+ * Which label, or else which sample, a run failed for. `eval` runs the batch with the labels of an input that are no class one by one, all
+ * others being class 0 (what a loss ignores is no class either, but is not at fault), then each row of the batch as a batch of its copies.
+ * A process that holds one stage only does that in a session of its own, with the first weights: what is out of range does not depend on
+ * them.
  */
 #include "tools/train_int.h"
 
@@ -9,21 +11,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_LABELS 256 /* of a row that are tried */
+#define MOST_LABELS 256 /* different ones of an input that are tried */
 
 struct blame {
     struct trainer *t;
+    struct tccrt_session *session;
     const struct data_set *set;
     const struct batch *b;
     struct tcc_tensor *in, *out;
-    void **data; /* by input: a batch of copies */
+    void **data; /* by input: the batch, or one of a row's copies */
     char *row;   /* room for any input's values of a sample */
 };
 
 /* A label at fault. */
 struct label {
     int input;
-    int64_t element, value, classes;
+    int64_t row, element, value, classes;
 };
 
 static bool room(struct blame *x)
@@ -36,7 +39,7 @@ static bool room(struct blame *x)
     size_t most = 0;
     for (int i = 0; i < e->nin; i++)
         most = data_batch_bytes(x->set, i, 1) > most ? data_batch_bytes(x->set, i, 1) : most;
-    x->row = malloc(most + 1);
+    x->row = calloc(1, most + 1);
     for (int i = 0; x->in && x->out && x->data && i < e->nin; i++)
         if (!(x->data[i] = aligned_alloc(64, data_batch_bytes(x->set, i, x->b->rows))))
             return false;
@@ -67,7 +70,7 @@ static bool fails(struct blame *x)
     copies.data = x->data;
     data_bind(x->set, &copies, x->in);
     memset(x->out, 0, (size_t)x->t->eval.nout * sizeof *x->out);
-    return tccrt_run(x->t->m.session, x->t->eval.name, x->t->eval.nin, x->in, x->t->eval.nout, x->out) == TCC_EINDEX;
+    return tccrt_run(x->session, x->t->eval.name, x->t->eval.nin, x->in, x->t->eval.nout, x->out) == TCC_EINDEX;
 }
 
 static int64_t guilty_row(struct blame *x)
@@ -110,35 +113,82 @@ static int64_t classes_of(const struct trainer *t, int input)
     return 0;
 }
 
-/* In the row that x->data holds copies of. */
-static bool guilty_label(struct blame *x, int64_t row, struct label *l)
+/* The label at `l` alone, or none: all others of its input are class 0. */
+static void put_label(struct blame *x, const struct label *l, bool there)
 {
-    int tried = 0;
+    enum tcc_dtype dtype = (enum tcc_dtype)x->t->eval.in[l->input].dtype;
+    size_t size = (size_t)tcc_dtype_bytes(dtype);
+    int64_t n = data_row_elements(&x->set->arrays[l->input]), rows = x->b->rows;
+    struct data_rows row = {x->row, 1, 0}, to = {x->data[l->input], rows, l->row};
+    char label[8];
 
-    for (l->input = x->t->eval.nin - 1; l->input >= 0; l->input--) {
-        enum tcc_dtype dtype = (enum tcc_dtype)x->t->eval.in[l->input].dtype;
-        size_t size = (size_t)tcc_dtype_bytes(dtype);
-        int64_t n = data_row_elements(&x->set->arrays[l->input]), rows = x->b->rows;
-        char label[8];
+    memcpy(label, x->row + (size_t)l->element * size, size);
+    memset(x->row, 0, (size_t)n * size);
+    data_copy_rows(x->set, l->input, (struct data_rows){to.data, rows, 0}, row, rows, true);
+    memcpy(x->row + (size_t)l->element * size, label, size);
+    if (there)
+        data_copy_rows(x->set, l->input, to, row, 1, false);
+}
 
-        l->classes = classes_of(x->t, l->input);
-        for (l->element = 0; l->classes && l->element < n; l->element++) {
+static void take_batch(struct blame *x, int i)
+{
+    int64_t rows = x->b->rows;
+
+    data_copy_rows(x->set, i, (struct data_rows){x->data[i], rows, 0}, (struct data_rows){x->b->data[i], rows, 0}, rows,
+                   false);
+}
+
+/* Of l's input; all others have the batch's values. */
+static bool guilty_label_of(struct blame *x, struct label *l)
+{
+    enum tcc_dtype dtype = (enum tcc_dtype)x->t->eval.in[l->input].dtype;
+    size_t size = (size_t)tcc_dtype_bytes(dtype);
+    int64_t n = data_row_elements(&x->set->arrays[l->input]), tried[MOST_LABELS];
+    int ntried = 0, k;
+
+    put_label(x, l, false);
+    if (fails(x))
+        return false; /* whatever the labels are */
+    for (l->row = 0; l->row < x->b->rows; l->row++)
+        for (l->element = 0; l->element < n; l->element++) {
             data_copy_rows(x->set, l->input, (struct data_rows){x->row, 1, 0},
-                           (struct data_rows){x->b->data[l->input], rows, row}, 1, false);
+                           (struct data_rows){x->b->data[l->input], x->b->rows, l->row}, 1, false);
             l->value = tcc_load_i64(dtype, x->row + (size_t)l->element * size);
-            if ((l->value >= 0 && l->value < l->classes) || tried++ >= MOST_LABELS)
+            for (k = 0; k < ntried && tried[k] != l->value; k++)
+                ;
+            if ((l->value >= 0 && l->value < l->classes) || k < ntried || ntried == MOST_LABELS)
                 continue;
-            memcpy(label, x->row + (size_t)l->element * size, size);
-            memset(x->row, 0, (size_t)n * size);
-            memcpy(x->row + (size_t)l->element * size, label, size);
-            data_copy_rows(x->set, l->input, (struct data_rows){x->data[l->input], rows, 0},
-                           (struct data_rows){x->row, 1, 0}, rows, true);
+            tried[ntried++] = l->value;
+            put_label(x, l, true);
             if (fails(x))
                 return true;
         }
-        copy_row(x, row);
+    return false;
+}
+
+static bool guilty_label(struct blame *x, struct label *l)
+{
+    for (int i = 0; i < x->t->eval.nin; i++)
+        take_batch(x, i);
+    for (l->input = x->t->eval.nin - 1; l->input >= 0; l->input--) {
+        l->row = l->element = 0;
+        l->classes = classes_of(x->t, l->input);
+        if (l->classes && guilty_label_of(x, l))
+            return true;
+        take_batch(x, l->input);
     }
     return false;
+}
+
+/* A session that can evaluate; NULL: there is none. */
+static struct tccrt_session *session_of(struct trainer *t)
+{
+    const struct tccrt_options whole = {.threads = tccrt_threads(t->m.session)};
+    struct tccrt_session *own;
+
+    if (!t->stage)
+        return t->m.session;
+    return tccrt_session_new(t->m.artifact, &whole, &own) == TCC_OK ? own : NULL;
 }
 
 void train_blame(struct trainer *t, const struct data_set *set, const struct batch *b, const int64_t *order, int status,
@@ -149,13 +199,17 @@ void train_blame(struct trainer *t, const struct data_set *set, const struct bat
     char why[ERROR_SIZE], element[40] = "";
     uint64_t seed;
     int64_t runs, row = -1;
-    bool label = false, ok = t->eval.name && status == TCC_EINDEX && !t->stage; /* one stage can't evaluate */
+    bool label = false;
 
     snprintf(why, sizeof why, "%s", tccrt_error());
     tccrt_random_get(t->m.session, &seed, &runs);
-    if (ok && room(&x) && (row = guilty_row(&x)) >= 0)
-        label = guilty_label(&x, row, &l);
+    if (t->eval.name && status == TCC_EINDEX && (x.session = session_of(t)) && room(&x)) {
+        label = guilty_label(&x, &l);
+        row = label ? l.row : guilty_row(&x);
+    }
     tccrt_random_set(t->m.session, seed, runs);
+    if (x.session != t->m.session)
+        tccrt_session_free(x.session);
     leave(&x);
     report_clear(t);
     if (label && data_row_elements(&set->arrays[l.input]) > 1)
