@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "runtime/comm/comm_int.h"
@@ -102,7 +103,9 @@ static const char *const local_ranks[][4] = {{"OMPI_COMM_WORLD_LOCAL_RANK", "SLU
 
 /* Names that this process holds: by its rank in the world, and by its number on this machine. */
 #define LOCAL_NAMES (1L << 40)
-#define DEAD_NAMES (1L << 41) /* of a rank that somebody has found dead */
+#define DEAD_NAMES (1L << 41)   /* of a rank that somebody has found dead */
+#define ABSENT_NAMES (1L << 42) /* of one that somebody has waited for in vain */
+#define HEARD_NAMES (1L << 43)  /* held by one that gives up */
 static int held[2] = {-1, -1};
 
 static int hold(long rank)
@@ -195,16 +198,53 @@ void tcr_accuse(int rank)
     hold(DEAD_NAMES + rank); /* as long as the process lives */
 }
 
+static bool accused(long names, long *rank)
+{
+    long ranks = number(size_names[launcher]), process;
+
+    for (*rank = 0; *rank < ranks; ++*rank)
+        if (held_by(names + *rank, &process))
+            return true;
+    return false;
+}
+
+bool tcr_given_up(void)
+{
+    long rank;
+
+    return accused(ABSENT_NAMES, &rank);
+}
+
+/* Has every rank that is here and not stopped given up, as this one has? */
+static bool all_heard(void)
+{
+    long ranks = number(size_names[launcher]), own = number(rank_names[launcher]), process;
+
+    for (long r = 0; r < ranks; r++)
+        if (r != own && held_by(r, &process) && !is_stopped(process) && !held_by(HEARD_NAMES + r, &process))
+            return false;
+    return true;
+}
+
+void tcr_part(double least, double most)
+{
+    double start = tcr_seconds();
+    const struct timespec pause = {.tv_nsec = 20000000};
+
+    hold(HEARD_NAMES + number(rank_names[launcher]));
+    while (tcr_seconds() - start < least || (tcr_seconds() - start < most && !all_heard()))
+        nanosleep(&pause, NULL);
+}
+
 int tcr_left(void)
 {
     static long *known, count; /* processes by rank: 0 not seen yet, -1 of no known number */
-    long ranks = number(size_names[launcher]), now, process;
+    long ranks = number(size_names[launcher]), now, process, dead;
 
     if (!known && ranks > 0 && (known = calloc((size_t)ranks, sizeof *known)))
         count = ranks;
-    for (long r = 0; r < count; r++)
-        if (held_by(DEAD_NAMES + r, &now))
-            return (int)r;
+    if (accused(DEAD_NAMES, &dead))
+        return (int)dead;
     for (long r = 0; r < count; r++) {
         if (!known[r])
             known[r] = held_by(r, &now) ? (now ? now : -1) : 0;
@@ -292,10 +332,12 @@ void tcr_absent(char *text, size_t size)
         return;
     }
     for (long r = 0; r < ranks && n + 48 < size; r++) {
-        bool there = held_by(r, &process);
+        bool there = held_by(r, &process), waits = there && is_stopped(process);
 
-        if (!there || is_stopped(process))
-            n += (size_t)snprintf(text + n, size - n, "%s %ld%s", n ? "," : "rank", r, there ? " (stopped)" : "");
+        if (there && !waits && !held_by(ABSENT_NAMES + r, &process))
+            continue;
+        n += (size_t)snprintf(text + n, size - n, "%s %ld%s", n ? "," : "rank", r, waits ? " (stopped)" : "");
+        hold(ABSENT_NAMES + r);
     }
     if (n)
         snprintf(text + n, size - n, " has");

@@ -145,6 +145,10 @@ enum tcr_life tcr_look(int rank, long *process);
 /* A rank of this machine that was there at an earlier call, or is since this one, and whose process has ended; -1: none. */
 int tcr_left(void);
 void tcr_accuse(int rank);                   /* of being dead: tcr_left() of all others of this machine gives it too */
+bool tcr_given_up(void);                     /* has a rank of this machine waited for another in vain? tcr_absent() tells the others so */
+/* Before a rank that gives up ends, which must not be taken for the one that is missing: waits until all others of this machine give up too,
+ * between `least` and `most` seconds. */
+void tcr_part(double least, double most);
 bool tcr_numbered_as_launched(int rank, int size);       /* are ranks of this world named as the launcher numbered them? */
 double tcr_seconds(void);
 void tcr_pause(int *idle);                                       /* between looks at something: the longer idle, the longer */

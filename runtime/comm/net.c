@@ -244,14 +244,48 @@ double tcr_net_patience(const struct tcr_net *net)
     return 0.95 * patience(net);
 }
 
+#define PARTING_LEAST 0.9 /* seconds: ranks that come a little later must not miss this one's sign */
+#define PARTING_MOST 4.0
+
+/* The library has failed, or has not come back. `left`: the rank that is known to have ended, or -1. */
+static int give_up(struct tcr_net *net, bool opened, int left)
+{
+    struct tcr_lock *l = net->lock;
+    double start = tcr_seconds();
+    char who[200] = "";
+
+    /* The library fails when a rank dies, too. Ranks that meet by themselves were told so. */
+    for (; net->engine->launcher == TCR_LAUNCHER_MPI && opened && left < 0 && tcr_seconds() - start < DIED_AFTER;
+         rest(20000000))
+        left = tcr_left();
+    if (left >= 0)
+        tcr_accuse(left);
+    else if (!opened)
+        tcr_absent(who, sizeof who);
+    if (left >= 0 || !opened) {
+        if (on_exit)
+            on_exit(leave, NULL);
+        tcr_part(PARTING_LEAST, PARTING_MOST);
+    }
+    pthread_mutex_lock(&l->mutex);
+    l->given_up = true;
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->mutex);
+    tcr_arrive(false);
+    if (left >= 0)
+        return tcr_fail(TCC_EENV, "%s did not start: rank %d has died: its process is gone", net->engine->title, left);
+    if (!opened)
+        return tcr_fail(TCC_EENV, "%s did not start within %g s: %s not come", net->engine->title, net->timeout, who);
+    return tcr_fail(l->opening_status, "%s", l->opening_why);
+}
+
 /* The whole takes the limit at most, a second for the others to see that this rank was there included. */
 static int wait_open(struct tcr_net *net)
 {
     struct tcr_lock *l = net->lock;
     double limit = patience(net), start = tcr_seconds(), looked = 0, gone = 0;
     int left = -1;
-    bool opened;
-    char who[200];
+    bool opened, failed, others = false;
 
     tcr_launched(net->engine->launcher);
     tcr_arrive(true);
@@ -259,7 +293,7 @@ static int wait_open(struct tcr_net *net)
         on_exit(library_exits, NULL);
     watching_exit = true;
     pthread_mutex_lock(&l->mutex);
-    while (!l->opened && tcr_seconds() - start < limit && !(gone && tcr_seconds() - gone > DIED_AFTER)) {
+    while (!l->opened && tcr_seconds() - start < limit && !(gone && tcr_seconds() - gone > DIED_AFTER) && !others) {
         struct timespec until;
 
         clock_gettime(CLOCK_REALTIME, &until);
@@ -274,34 +308,17 @@ static int wait_open(struct tcr_net *net)
                 gone = looked;
                 tcr_accuse(left);
             }
+            others = left < 0 && tcr_given_up();
         }
     }
     opened = l->opened;
+    failed = opened && l->opening_status;
     pthread_mutex_unlock(&l->mutex);
-    if (opened)
+    if (opened && !failed) {
         opening = NULL;
-    if (!opened) {
-        if (on_exit)
-            on_exit(leave, NULL);
-        if (left >= 0)
-            snprintf(who, sizeof who, "rank %d has died: its process is gone", left);
-        else
-            tcr_absent(who, sizeof who);
-        rest(900000000); /* ranks that give up a little later must not miss this one's sign */
+        return TCC_OK;
     }
-    if (!opened) {
-        pthread_mutex_lock(&l->mutex);
-        l->given_up = true;
-        pthread_cond_broadcast(&l->changed);
-        pthread_mutex_unlock(&l->mutex);
-    }
-    if (!opened || l->opening_status)
-        tcr_arrive(false);
-    if (!opened && left >= 0)
-        return tcr_fail(TCC_EENV, "%s did not start: %s", net->engine->title, who);
-    if (!opened)
-        return tcr_fail(TCC_EENV, "%s did not start within %g s: %s not come", net->engine->title, net->timeout, who);
-    return l->opening_status ? tcr_fail(l->opening_status, "%s", l->opening_why) : TCC_OK;
+    return give_up(net, opened, left);
 }
 
 static void net_free(struct tcr_net *net)
