@@ -544,12 +544,15 @@ int main(void)
     int64_t counted[2], total[2];
     struct tcc_tensor in = {counted, TCC_I64, 1, {2}}, out = {total, TCC_I64, 1, {2}};
     int rank, status;
+    bool early = tccrt_comm_initialized();
 
     if (tccrt_comm_init(NULL, &world)) {
         fprintf(stderr, "%s\n", tccrt_error());
         return 3;
     }
     rank = tccrt_comm_rank(world);
+    check(!early, "initialised before init", 0, -1, 0, world);
+    check(tccrt_comm_initialized() == (tccrt_comm_size(world) > 1), "initialised", 0, -1, 0, world);
     all_cases(world, 1);
     groups();
     counted[0] = checks;
@@ -558,6 +561,10 @@ int main(void)
     if (rank == 0)
         printf("%d ranks: %lld checks, %lld wrong\n", tccrt_comm_size(world), (long long)total[0], (long long)total[1]);
     status = status ? status : tccrt_comm_finalize(world, NULL);
+    if (!status && tccrt_comm_initialized()) {
+        fprintf(stderr, "rank %d: initialised after finalize\n", rank);
+        return 1;
+    }
     if (status)
         fprintf(stderr, "rank %d: %s\n", rank, tccrt_error());
     return status ? 3 : total[1] != 0;
