@@ -6,15 +6,8 @@
 # Needs tccc and mpirun on the PATH, and a Python with numpy and onnx ($PYTHON), which writes the model and draws the pictures; with
 # the real MNIST files in FOLDER/digits (pictures.idx3-ubyte, labels.idx1-ubyte; .gz is fine) nothing is drawn.
 set -e
-usage()
-{
-    sed -n 's/^# \(usage: .*\)/\1/p' "$0"
-}
-case ${1:-} in
---help | -h) usage && exit 0 ;;
-"" | -*) usage >&2 && exit 2 ;;
-esac
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../usage.sh"
 ranks=${2:-2} epochs=${3:-14} pictures=${4:-60000}
 python=${PYTHON:-python3}
 mkdir -p "$1"

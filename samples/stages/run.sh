@@ -7,15 +7,8 @@
 #   3. a GPT over bytes, cut automatically in two and in four
 # Needs tccc and mpirun on the PATH; for the GPT a Python with numpy and onnx ($PYTHON).
 set -e
-usage()
-{
-    sed -n 's/^# \(usage: .*\)/\1/p' "$0"
-}
-case ${1:-} in
---help | -h) usage && exit 0 ;;
-"" | -*) usage >&2 && exit 2 ;;
-esac
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../usage.sh"
 digits=$here/../digits
 mkdir -p "$1"
 cd "$1"
