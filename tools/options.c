@@ -97,7 +97,7 @@ static bool push(const char ***list, int *n, const char *s)
 
 static int give(struct options *o, int id, const char *arg)
 {
-    if (id >= 0 && !push(&o->given[id].at, &o->given[id].n, arg))
+    if (id >= 0 && !option_give(o, (enum option_id)id, arg))
         return tool_error(o, EXIT_ENVIRONMENT, "no memory");
     return -1;
 }
@@ -333,9 +333,9 @@ void options_free(struct options *o)
     *o = (struct options){0};
 }
 
-bool option_give(struct options *o, enum option_id id)
+bool option_give(struct options *o, enum option_id id, const char *arg)
 {
-    return push(&o->given[id].at, &o->given[id].n, "");
+    return push(&o->given[id].at, &o->given[id].n, arg);
 }
 
 /* -- Arguments -------------------------------------------------------------------------------- */

@@ -60,7 +60,7 @@ option_set(const struct options *o, enum option_id id)
     return o->given[id].n > 0;
 }
 /* As if the option stood on the command line, without an argument. False: no memory. */
-bool option_give(struct options *o, enum option_id id);
+bool option_give(struct options *o, enum option_id id, const char *arg);
 /* The last argument given, or `otherwise`. */
 const char *option_text(const struct options *o, enum option_id id, const char *otherwise);
 /* Numbers: false after a message on standard error. Untouched where the option is not given. */

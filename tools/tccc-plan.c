@@ -213,7 +213,7 @@ static int run(struct options *o)
         return usage_error(o, "no cluster given: --cluster=FILE; --calibrate writes one of this machine");
     j.p.model = o->words[0];
     j.p.cluster_file = option_text(o, OPT_cluster, NULL);
-    if (!option_give(o, OPT_train) || !option_give(o, OPT_data_parallel)) /* what else */
+    if (!option_give(o, OPT_train, "") || !option_give(o, OPT_data_parallel, "")) /* what else */
         return tool_error(o, EXIT_ENVIRONMENT, "no memory");
     int code = read_training(&j);
     if (code != EXIT_FINE)
