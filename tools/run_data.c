@@ -229,18 +229,6 @@ static int run_all(struct data_run *r)
 
 /* -- Results -------------------------------------------------------------------------------------------- */
 
-/* What .npz has no name for (bf16, 8-bit floats) becomes f32. */
-static struct tcc_object *widened(struct tcc_object *v)
-{
-    struct tcc_object *w = tccrt_object_tensor(TCC_F32, v->t.rank, v->t.dims);
-    int64_t n = tcc_elements(v->t.rank, v->t.dims), bytes = tcc_dtype_bytes((enum tcc_dtype)v->t.dtype);
-
-    for (int64_t i = 0; w && i < n; i++)
-        ((float *)w->t.data)[i] = (float)tcc_load_f64((enum tcc_dtype)v->t.dtype, (const char *)v->t.data + i * bytes);
-    tccrt_object_unref(v);
-    return w;
-}
-
 static struct tcc_object *result(const struct data_run *r, struct output *out)
 {
     struct tcc_object *v = out->rows;
@@ -248,7 +236,11 @@ static struct tcc_object *result(const struct data_run *r, struct output *out)
     if (out->axis < 0 && (v = tccrt_object_tensor(out->info.dtype, 0, NULL)))
         tcc_store_f64((enum tcc_dtype)v->t.dtype, v->t.data, out->sum / (double)r->data.samples);
     out->rows = NULL;
-    return v && !npy_can(v) && tcc_is_float((enum tcc_dtype)v->t.dtype) ? widened(v) : v;
+    if (!v || npy_can(v) || !tcc_is_float((enum tcc_dtype)v->t.dtype))
+        return v;
+    struct tcc_object *wide = value_widened(&v->t);
+    tccrt_object_unref(v);
+    return wide;
 }
 
 static int show(struct data_run *r)

@@ -111,12 +111,14 @@ static int read_numbers(struct trainer *t)
     int64_t seed = 0, per = 1, ranks = t->ranks, rank = t->rank;
 
     t->global_batch = 0;
+    t->outputs_every = 1;
     t->epochs = option_set(o, OPT_steps) ? INT32_MAX : 1;
     if (!option_int(o, OPT_batch_size, 1, 1 << 24, &t->global_batch) ||
         !option_int(o, OPT_epochs, 1, INT32_MAX, &t->epochs) ||
         !option_int(o, OPT_steps, 1, INT64_MAX / 2, &t->steps) || !option_int(o, OPT_seed, 0, INT64_MAX, &seed) ||
         !option_int(o, OPT_eval_every, 1, INT64_MAX / 2, &t->eval_every) ||
         !option_int(o, OPT_checkpoint_every, 1, INT64_MAX / 2, &t->checkpoint_every) ||
+        !option_int(o, OPT_save_every, 1, INT64_MAX / 2, &t->outputs_every) ||
         !option_int(o, OPT_per_execution, 1, 65536, &per) || !option_int(o, OPT_ranks, 1, 1 << 20, &ranks) ||
         !option_int(o, OPT_rank, 0, ranks - 1, &rank))
         return EXIT_USAGE;
@@ -140,6 +142,8 @@ static int read_numbers(struct trainer *t)
         return usage_error(o, "--eval=%s: expected rank0 or sharded", eval);
     if (option_set(o, OPT_checkpoint_every) && !option_set(o, OPT_checkpoint))
         return usage_error(o, "--checkpoint-every requires --checkpoint DIR");
+    if (option_set(o, OPT_save_every) && !option_set(o, OPT_save_outputs))
+        return usage_error(o, "--save-outputs-every requires --save-outputs DIR");
     if (option_set(o, OPT_partial) && !option_set(o, OPT_checkpoint))
         return usage_error(o, "--partial requires --checkpoint DIR");
     t->per_execution = (int)per;
@@ -289,7 +293,8 @@ static int evaluate(struct trainer *t)
 static int gather_batches(struct trainer *t, struct batch **list, int *n)
 {
     int64_t room = t->steps ? t->steps - t->done : t->per_execution;
-    int most = t->by_step ? 1 : room < t->per_execution ? (int)room : t->per_execution;
+    bool one = t->by_step || option_set(t->o, OPT_save_outputs); /* whose outputs are good for one run */
+    int most = one ? 1 : room < t->per_execution ? (int)room : t->per_execution;
 
     if (t->checkpoint_every && most > t->checkpoint_every - t->done % t->checkpoint_every)
         most = (int)(t->checkpoint_every - t->done % t->checkpoint_every);
@@ -356,6 +361,12 @@ static int execute(struct trainer *t, struct batch **list, const int64_t *order,
                 ": the loss is %s: a smaller learning rate or --clip-norm may help; parameters, optimizer and "
                 "checkpoints are as before the step (--keep-going goes on)",
                 t->done, isnan(loss) ? "not a number" : "infinite");
+        }
+        if (train_outputs_wanted(t, t->done)) {
+            int code = train_outputs_write(t, t->out + k * t->step.nout, list[k]->rows,
+                                           order + (t->batch - 1) * t->batch_size);
+            if (code != EXIT_FINE)
+                return code;
         }
     }
     if (status != TCC_OK) {
@@ -505,7 +516,8 @@ static int train(struct trainer *t, bool artifact)
 
     if ((code = describe_entries(t)) != EXIT_FINE || (code = settle_batch_size(t)) != EXIT_FINE ||
         (code = open_data(t)) != EXIT_FINE || (code = train_check_folder(t)) != EXIT_FINE ||
-        (code = ranks_agree(t)) != EXIT_FINE || (code = start_session(t)) != EXIT_FINE ||
+        (code = train_outputs_check(t)) != EXIT_FINE || (code = ranks_agree(t)) != EXIT_FINE ||
+        (code = start_session(t)) != EXIT_FINE ||
         (option_set(t->o, OPT_resume) && !t->rank && (code = train_resume(t)) != EXIT_FINE) ||
         (code = ranks_share(t)) != EXIT_FINE || (code = settle_rate(t, artifact)) != EXIT_FINE ||
         (code = make_buffers(t)) != EXIT_FINE)

@@ -6,6 +6,7 @@
  *   train_eval     evaluation
  *   train_blame    which sample and label a run failed for
  *   train_ckpt     checkpoints and resuming
+ *   train_outputs  --save-outputs
  *   train_ranks    many processes: what they have in common, who does what
  *   train_report   progress on a terminal, JSON lines elsewhere
  */
@@ -33,7 +34,7 @@ struct trainer {
     struct loader *loader, *eval_loader;
     struct trace_sampler sampler;
     int64_t batch_size, epochs, steps;     /* steps 0: no limit */
-    int64_t eval_every, checkpoint_every;
+    int64_t eval_every, checkpoint_every, outputs_every;
     int per_execution;
     bool drop_last, fixed_batch, stopped;
     int micros;                            /* microbatches that a batch is split into */
@@ -92,6 +93,11 @@ int train_check_folder(struct trainer *t);                                  /* -
 int train_save(struct trainer *t, const char *name);
 int train_resume(struct trainer *t);
 int train_load(struct trainer *t, const char *path);                        /* --load: parameters and buffers */
+
+int train_outputs_check(const struct trainer *t);                          /* --save-outputs: there are some, and can be written */
+bool train_outputs_wanted(const struct trainer *t, int64_t step);
+/* Of the step just made: out[nout], and which rows of the data it had. */
+int train_outputs_write(const struct trainer *t, const struct tcc_tensor *out, int64_t rows, const int64_t *samples);
 
 void report_step(struct trainer *t, const struct step_result *r);
 void report_epoch(struct trainer *t);                                      /* of the steps since the last call */

@@ -161,3 +161,13 @@ struct tcc_object *value_random(int dtype, int rank, const int64_t *dims, uint64
     }
     return v;
 }
+
+struct tcc_object *value_widened(const struct tcc_tensor *t)
+{
+    struct tcc_object *w = tccrt_object_tensor(TCC_F32, t->rank, t->dims);
+    int64_t n = tcc_elements(t->rank, t->dims), bytes = tcc_dtype_bytes((enum tcc_dtype)t->dtype);
+
+    for (int64_t i = 0; w && i < n; i++)
+        ((float *)w->t.data)[i] = (float)tcc_load_f64((enum tcc_dtype)t->dtype, (const char *)t->data + i * bytes);
+    return w;
+}

@@ -63,6 +63,9 @@ void value_print_element(FILE *out, int dtype, const void *data, int64_t i);
 /* "f32[1,10]: 0.1 0.2 ..." */
 void value_print(FILE *out, const struct tcc_object *v);
 
+/* A tensor of floats as f32: for files that have no name for its type. NULL: no memory. */
+struct tcc_object *value_widened(const struct tcc_tensor *t);
+
 /* Values for --random: floats uniform in [-1, 1), integers and bools 0, strings empty. NULL: no memory. */
 struct tcc_object *value_random(int dtype, int rank, const int64_t *dims, uint64_t seed, int stream);
 
