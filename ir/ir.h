@@ -107,6 +107,8 @@ void ir_verbose(struct ir_ctx *ctx, bool on);
 void ir_on_diag(struct ir_ctx *ctx, ir_diag_handler handler, void *user);   /* default: collected only */
 int ir_nerrors(const struct ir_ctx *ctx);                                   /* errors and bugs so far */
 void ir_quiet(struct ir_ctx *ctx, bool on);                                 /* on: messages are dropped, and not counted (something is tried) */
+/* Messages are neither kept nor counted, the first one's text written to `buffer`, until called with NULL. */
+void ir_capture(struct ir_ctx *ctx, char *buffer, size_t size);
 int ir_nmessages(const struct ir_ctx *ctx);
 const struct ir_message *ir_message(const struct ir_ctx *ctx, int i);
 /* The known name that a mistyped word probably means: ir_nearest_try() for each known one, then `best` (NULL: none is near). Names must

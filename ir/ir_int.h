@@ -61,8 +61,6 @@ struct ir_ctx {
 };
 
 void ir_release_modules(struct ir_ctx *ctx); /* lets go of the tensors that its modules hold */
-/* Errors and warnings are written to `buffer` (the first one only) until called with NULL. */
-void ir_capture(struct ir_ctx *ctx, char *buffer, size_t size);
 
 /* -- Expressions (expr.c, expr_div.c) -- */
 struct ir_term {

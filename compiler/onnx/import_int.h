@@ -75,6 +75,8 @@ struct imp_refusal {
  * that may broadcast; true: they are equal. */
 struct imp_fact { enum tcc_guard op; ir_expr a, b; bool truth; const char *node; };
 struct imp_joined { ir_expr a, b, both; };
+/* A value of unknown rank, and the type that it has with 1s put in front until it has the largest rank that it may have (unranked.c). */
+struct imp_padded { const struct ir_value *value; ir_type type; };
 
 struct imp {
     struct ir_ctx *ctx;
@@ -110,6 +112,7 @@ struct imp {
     bool again;                          /* a fact was added: this import is given up, and begun anew */
     bool joins;                          /* sizes that broadcast may make versions */
     VEC(struct ir_guard) pairs;          /* of sizes met that broadcast */
+    VEC(struct imp_padded) padded;       /* values of unknown rank whose rank is bounded */
     VEC(struct imp_joined) joined;       /* pairs of sizes and that of their broadcast, in the function's own block */
 };
 
@@ -308,6 +311,12 @@ bool imp_dynamic(struct imp *im, bool *done);
 /* Calls an elementwise row on operands some of which have an unknown rank (unranked.c). */
 bool imp_map_unranked(struct imp *im, const struct imp_row *row);
 bool imp_has_unranked(struct imp *im);
+/* The same for one value of unknown rank and a function of tensors. NULL after a message. */
+struct ir_value *imp_map1_unranked(struct imp *im, struct ir_value *x, struct ir_value *(*f)(struct imp *im, struct ir_value *x, int arg), int arg);
+/* A tensor of one element, of known or unknown rank, as a scalar. */
+struct ir_value *imp_single(struct imp *im, struct ir_value *v);
+/* Notes that v, of unknown rank, is of one of two ranked types. */
+void imp_note_ranks(struct imp *im, const struct ir_value *v, ir_type a, ir_type b);
 
 /* Rows of libs.def, the argument of rows with function `lib`. */
 enum imp_lib_row {

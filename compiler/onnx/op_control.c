@@ -131,7 +131,8 @@ static ir_type common_type(struct imp *im, ir_type a, ir_type b, uint32_t first_
 /* Of different lengths, two lists of integers may be shapes: what is made of them then has different ranks. */
 static bool may_be_shape(ir_type a, ir_type b)
 {
-    return a->kind == IR_T_TENSOR && a->rank == 1 && b->rank == 1 && tcc_is_int((enum tcc_dtype)a->dtype) && a->dim[0] != b->dim[0];
+    return a->kind == IR_T_TENSOR && a->rank == 1 && b->rank == 1 && tcc_is_int((enum tcc_dtype)a->dtype) &&
+           a->dim[0] != b->dim[0];
 }
 
 static bool same_ranks(size_t n, struct ir_value *const *a, struct ir_value *const *b)
@@ -176,11 +177,19 @@ static struct ir_value *as_type(struct imp *im, struct ir_value *v, ir_type t)
     return n ? n->out[0] : NULL;
 }
 
+/* A condition or a number of iterations, which may have any rank. */
+static struct ir_value *one_operand(struct imp *im, int k)
+{
+    struct ir_value *v = imp_in(im, k);
+    bool any_rank = v && v->type->kind == IR_T_TENSOR && imp_dtype(v) != TCC_STRING;
+    return any_rank ? imp_single(im, v) : imp_tensor(im, k);
+}
+
 bool onnx_op_if(struct imp *im, int arg)
 {
     UNUSED(arg);
     const struct onnx_graph *g[2] = {graph_attr(im, "then_branch"), NULL};
-    struct ir_value *cond = imp_tensor(im, 0), *outs[2][MAX_RESULTS];
+    struct ir_value *cond = one_operand(im, 0), *outs[2][MAX_RESULTS];
     struct ir_builder saved, inside[2];
     struct imp_scope scope;
     bool truth;
@@ -194,13 +203,11 @@ bool onnx_op_if(struct imp *im, int arg)
     size_t n = g[0]->output_count;
     if (g[1]->output_count != n || (size_t)imp_nout(im) > n)
         return imp_bad(im, "the branches have %zu and %zu results", n, g[1]->output_count);
-    cond = imp_reshape(im, cond, 0, NULL);
-    ir_type types[MAX_RESULTS];
+    ir_type types[MAX_RESULTS], branch[2][MAX_RESULTS];
     for (size_t k = 0; k < n; k++)
         types[k] = ir_scalar_type(im->ctx, TCC_BOOL);
-    struct ir_node *node = cond ? ir_build_typed(&im->b, IR_if, 1, &cond,
-                                                 IR_ATTRS(ir_attr_types(IR_ATTR_types, (int)n, types)), (int)n, types)
-                                : NULL;
+    struct ir_node *node =
+        ir_build_typed(&im->b, IR_if, 1, &cond, IR_ATTRS(ir_attr_types(IR_ATTR_types, (int)n, types)), (int)n, types);
     uint32_t first_inside = mark(im);
     for (int k = 0; k < 2; k++) {
         if (!node)
@@ -218,7 +225,9 @@ bool onnx_op_if(struct imp *im, int arg)
     if (!same_ranks(n, outs[0], outs[1]) && !imp_condition(im, cond, true, &truth) && im->again)
         return false;
     for (size_t k = 0; k < n; k++) {
-        types[k] = common_type(im, outs[0][k]->type, outs[1][k]->type, first_inside);
+        branch[0][k] = outs[0][k]->type;
+        branch[1][k] = outs[1][k]->type;
+        types[k] = common_type(im, branch[0][k], branch[1][k], first_inside);
         if (!types[k])
             return imp_unsupported(im, "result %zu is %s in one branch and %s in the other", k,
                                    ir_type_text(im->ctx, outs[0][k]->type), ir_type_text(im->ctx, outs[1][k]->type));
@@ -237,6 +246,8 @@ bool onnx_op_if(struct imp *im, int arg)
     ir_set_attr(node, ir_attr_types(IR_ATTR_types, (int)n, types));
     for (size_t k = 0; k < n; k++) {
         node->out[k]->type = types[k];
+        imp_note_ranks(im, node->out[k], outside_type(im, branch[0][k], first_inside),
+                       outside_type(im, branch[1][k], first_inside));
         ir_type declared =
             types[k]->kind == IR_T_TENSOR && types[k]->rank < 0 ? imp_declared(im, im->node->outputs[k]) : NULL;
         if (!imp_out(im, (int)k, declared ? imp_unbox(im, node->out[k], declared) : node->out[k]))
@@ -251,6 +262,7 @@ struct looping {
     const struct onnx_graph *body;
     struct ir_value *trip, *cond; /* may be NULL */
     ir_expr trips;                /* number of iterations if it is certain, else NULL */
+    bool certain;                 /* there is one iteration at least */
     int ncarried, nscan_in, nscan_out;
     struct ir_value **initial;
     struct ir_value **scan_in; /* the loop reads element `iteration` of these */
@@ -303,7 +315,7 @@ static bool loop_body(struct imp *im, const struct looping *l, struct ir_node *n
     if (fine && poisoned(im, n, outs))
         fine = false;
     if (fine && outs[0])
-        outs[0] = imp_reshape(im, outs[0], 0, NULL);
+        outs[0] = imp_single(im, outs[0]);
     for (size_t k = 1; k < n && fine; k++) {
         if ((int)k <= l->ncarried)
             outs[k] = as_type(im, outs[k], l->types[k - 1]);
@@ -314,14 +326,35 @@ static bool loop_body(struct imp *im, const struct looping *l, struct ir_node *n
     return fine;
 }
 
+/* What nobody sees, since an iteration is certain and reads it not before it has written it, may have the type that the iteration gives:
+ * paddle2onnx carries the variables of a loop's body in as scalars. */
+static bool retype_unread(struct imp *im, struct looping *l, int k, const struct ir_value *param, ir_type got)
+{
+    ir_expr dims[TCC_MAX_RANK];
+    ir_type was = l->initial[k]->type;
+    if (!l->certain || ir_has_uses(param) || !ir_is_tensor(was) || !ir_is_tensor(got) || was->dtype != got->dtype ||
+        was->rank == got->rank)
+        return false;
+    for (int j = 0; j < got->rank; j++)
+        dims[j] = ir_is_const(got->dim[j], NULL) ? got->dim[j] : ir_const(im->ctx, 0);
+    l->initial[k] = imp_splat(im, (enum tcc_dtype)got->dtype, 0, got->rank, dims);
+    return l->initial[k] != NULL;
+}
+
 /* Types of the carried values that hold both what goes in and what comes out; *changed: another round is needed. */
-static bool settle(struct imp *im, struct looping *l, struct ir_value **outs, uint32_t first_inside, bool *changed)
+static bool settle(struct imp *im, struct looping *l, const struct ir_node *node, struct ir_value **outs,
+                   uint32_t first_inside, bool *changed)
 {
     *changed = false;
     for (int k = 0; k < l->ncarried; k++) {
         ir_type got = outs[k + 1]->type;
         if (got == l->types[k])
             continue;
+        if (retype_unread(im, l, k, node->regions[0]->params[2 + k], got)) {
+            l->types[k] = outside_type(im, got, first_inside);
+            *changed = true;
+            continue;
+        }
         ir_type t = common_type(im, l->types[k], got, first_inside);
         if (!t)
             return imp_bad(im, "carried value %d is %s before and %s after an iteration", k,
@@ -395,7 +428,7 @@ static struct ir_node *build_loop(struct imp *im, struct looping *l)
             &im->b, IR_loop, 2 + l->ncarried, in,
             IR_ATTRS(ir_attr_i(IR_ATTR_nscan, l->nscan_out), ir_attr_types(IR_ATTR_types, nout, l->results)), nout,
             l->results);
-        if (!node || !loop_body(im, l, node, outs, &cond_param) || !settle(im, l, outs, first_inside, &changed))
+        if (!node || !loop_body(im, l, node, outs, &cond_param) || !settle(im, l, node, outs, first_inside, &changed))
             return NULL;
         if (!changed) {
             result_types(im, l, outs, cond_param, first_inside);
@@ -429,17 +462,17 @@ bool onnx_op_loop(struct imp *im, int arg)
         if (!(l.initial[k] = imp_in(im, k + 2)))
             return imp_bad(im, "operand %d is missing", k + 2);
     }
-    if ((l.trip && !imp_tensor(im, 0)) || (l.cond && !imp_tensor(im, 1)))
+    if ((l.trip && !(l.trip = one_operand(im, 0))) || (l.cond && !(l.cond = one_operand(im, 1))))
         return false;
     if (l.trip)
-        l.trip = imp_reshape(im, imp_cast(im, l.trip, TCC_I64), 0, NULL);
+        l.trip = imp_cast(im, l.trip, TCC_I64);
     if (l.cond && imp_scalar_of(l.cond, &on) && on)
         l.cond = NULL;
-    if (l.cond)
-        l.cond = imp_reshape(im, l.cond, 0, NULL);
     ir_expr trips;
     if (l.trip && !l.cond && imp_exprs_of(im, l.trip, 1, &trips) == 1)
         l.trips = ir_max(im->ctx, ir_const(im->ctx, 0), trips);
+    double most = 1;
+    l.certain = !l.cond && (!l.trip || (imp_scalar_of(l.trip, &most) && most >= 1));
     struct ir_node *n = build_loop(im, &l);
     for (int k = 0; n && k < imp_nout(im); k++) {
         struct ir_value *v = n->out[k];

@@ -219,8 +219,9 @@ bool onnx_op_clip(struct imp *im, int arg)
 
 /* -- Casts */
 
-static struct ir_value *convert(struct imp *im, struct ir_value *x, enum tcc_dtype to)
+static struct ir_value *convert(struct imp *im, struct ir_value *x, int dtype)
 {
+    enum tcc_dtype to = (enum tcc_dtype)dtype;
     const char *round = imp_s(im, "round_mode", "up");
     if (!x || to == TCC_NONE)
         return NULL;
@@ -257,6 +258,8 @@ static bool cast_to(struct imp *im, enum tcc_dtype to)
         return convert_string(im, x, to);
     if (x && x->type->kind == IR_T_TENSOR && to == imp_dtype(x))
         return imp_out(im, 0, x);
+    if (x && to != TCC_NONE && x->type->kind == IR_T_TENSOR && imp_rank(x) < 0)
+        return imp_out(im, 0, imp_map1_unranked(im, x, convert, to));
     return imp_out(im, 0, convert(im, imp_tensor(im, 0), to));
 }
 

@@ -8,6 +8,9 @@
  * all cases are there. Each is a function with the facts as guards (struct ir_version). A fact `N = 1` is also put into the
  * inputs' types, so that everything folds that depends on it.
  *
+ * A case in which the model is wrong (exporters write branches that make sense for the sizes they saw only) is left out, with a warning; the
+ * entry refuses its sizes.
+ *
  * Sizes that broadcast if they are equal or one is 1 are one fact for all pairs: all equal, the usual case, in which nothing is different
  * from sizes that are known to be equal; or any, where a dim that may be 1 is read with the index 0 by a gather.
  */
@@ -316,6 +319,14 @@ bool imp_fit(struct imp *im, int n, struct ir_value **in, int but)
 
 /* -- The cases */
 
+/* Cases that are left out, since the model is wrong at their sizes. */
+struct refused {
+    int count;
+    const char *sizes;
+    struct ir_where where;
+    char text[600];
+};
+
 static const char *fact_text(struct imp *im, const struct imp_fact *f)
 {
     struct ir_guard g = {f->op, f->a, f->b};
@@ -338,23 +349,23 @@ static bool too_many(struct imp *im)
     return false;
 }
 
+static struct ir_guard guard_of(struct imp *im, const struct imp_fact *f)
+{
+    if (f->truth)
+        return (struct ir_guard){f->op, f->a, f->b};
+    return f->op == TCC_GUARD_EQ ? (struct ir_guard){TCC_GUARD_NE, f->a, f->b}
+                                 : (struct ir_guard){TCC_GUARD_LE, ir_addc(im->ctx, f->b, 1), f->a};
+}
+
 /* The function's guards: what its combination of sizes takes for granted, then the facts. */
 static void set_version(struct imp *im, const char *name)
 {
     VEC(struct ir_guard) guards = {0};
     for (int i = 0; i < im->pins.nguards; i++)
         VEC_PUSH(im->ctx, guards, im->pins.guards[i]);
-    for (int i = 0; i < im->facts.n; i++) {
-        const struct imp_fact *f = &im->facts.at[i];
-        struct ir_guard g = {f->op, f->a, f->b};
-        if (f->op == TCC_GUARD_BROADCAST)
-            continue;
-        if (!f->truth && f->op == TCC_GUARD_EQ)
-            g.op = TCC_GUARD_NE;
-        else if (!f->truth)
-            g = (struct ir_guard){TCC_GUARD_LE, ir_addc(im->ctx, f->b, 1), f->a};
-        VEC_PUSH(im->ctx, guards, g);
-    }
+    for (int i = 0; i < im->facts.n; i++)
+        if (im->facts.at[i].op != TCC_GUARD_BROADCAST)
+            VEC_PUSH(im->ctx, guards, guard_of(im, &im->facts.at[i]));
     for (int i = 0; i < im->pairs.n; i++)
         VEC_PUSH(im->ctx, guards,
                  (struct ir_guard){mode_of(im) == ANY ? TCC_GUARD_BROADCAST : TCC_GUARD_EQ, im->pairs.at[i].a,
@@ -362,6 +373,44 @@ static void set_version(struct imp *im, const char *name)
     struct ir_version *v = IR_NEW(im->ctx, struct ir_version);
     *v = (struct ir_version){name, im->func->body->nparams, im->pins.general, guards.n, guards.at};
     im->func->version = v;
+}
+
+/* Imports one case, until it needs no more facts. Where facts hold its errors are kept in `why`, with the node: a model need not make
+ * sense at all sizes. */
+static bool import_case(struct imp *im, const struct frontend_options *o, const char *name, struct refused *why,
+                        bool (*import)(struct imp *, const struct frontend_options *))
+{
+    bool fine;
+    do {
+        im->again = false;
+        im->pairs.n = im->joined.n = im->padded.n = 0;
+        im->func = ir_func_new(im->module, name);
+        if (im->facts.n && why)
+            ir_capture(im->ctx, why->text, sizeof why->text);
+        fine = import(im, o);
+        ir_capture(im->ctx, NULL, 0);
+        if (im->again)
+            ir_func_remove(im->func);
+    } while (im->again && im->facts.n <= IMP_MAX_VERSIONS);
+    return fine;
+}
+
+/* The sizes of a case whose model is wrong, and why; the first one is told. */
+static void note_refused(struct imp *im, struct refused *first, const struct refused *why)
+{
+    if (first->count++)
+        return;
+    const char *text = "";
+    for (int i = 0; i < im->facts.n; i++) {
+        const struct imp_fact *f = &im->facts.at[i];
+        struct ir_guard g = guard_of(im, f);
+        text = ir_internf(im->ctx, "%s%s%s", text, i ? ", " : "",
+                          f->op == TCC_GUARD_BROADCAST ? "sizes that broadcast" : ir_guards_text(im->ctx, 1, &g));
+    }
+    *first = *why;
+    first->count = 1;
+    first->sizes = text;
+    first->where = im->b.where;
 }
 
 /* The next case: the last fact that was taken for true becomes false, those after it are asked anew. */
@@ -380,6 +429,7 @@ bool imp_versions(struct imp *im, const struct frontend_options *o, const char *
     struct frontend_options each = o ? *o : (struct frontend_options){0};
     int n = im->training ? 1 : frontend_combinations(im->ctx, &each), made = 0;
     struct ir_func *last = NULL;
+    struct refused first = {0};
     if (n < 0)
         return false;
     for (int c = 0; c < n; c++) {
@@ -387,17 +437,18 @@ bool imp_versions(struct imp *im, const struct frontend_options *o, const char *
         im->joins = c == n - 1; /* what other combinations refuse comes to the last one */
         im->facts.n = 0;
         do {
-            bool fine;
-            do {
-                im->again = false;
-                im->pairs.n = im->joined.n = 0;
-                im->func = ir_func_new(im->module, ir_internf(im->ctx, "%s.v%d", name, made));
-                fine = import(im, &each);
-                if (im->again)
-                    ir_func_remove(im->func);
-            } while (im->again && im->facts.n <= IMP_MAX_VERSIONS);
-            if (!fine && !im->again)
+            struct refused why = {0};
+            const char *version = ir_internf(im->ctx, "%s.v%d", name, made);
+            bool fine = import_case(im, &each, version, &why, import);
+            if (!fine && !im->again && !why.text[0])
                 return false;
+            if (!fine && !im->again) {
+                if (im->refusals.n) /* what the model says is right: tell what is not supported */
+                    return ir_func_remove(im->func), import_case(im, &each, version, NULL, import);
+                note_refused(im, &first, &why);
+                ir_func_remove(im->func);
+                continue;
+            }
             if (mode_of(im) == ANY && !im->pairs.n) { /* with these facts all are equal: that case is there */
                 ir_func_remove(im->func);
                 continue;
@@ -408,6 +459,13 @@ bool imp_versions(struct imp *im, const struct frontend_options *o, const char *
             set_version(im, name);
         } while (next_case(im));
     }
+    if (first.count)
+        ir_diag(im->ctx, &first.where, made ? IR_D_not_at_sizes : IR_D_at_no_size, first.sizes, first.text,
+                first.count > 1
+                    ? ir_internf(im->ctx, " (and %d more case%s)", first.count - 1, first.count == 2 ? "" : "s")
+                    : "");
+    if (!made)
+        return false;
     if (made == 1 && !last->version->nguards) {
         last->version = NULL;
         last->name = ir_intern(im->ctx, name);

@@ -26,7 +26,9 @@ def case(*sizes, flags=()):
 
 
 def values(i, shape):
-    """Different everywhere, fixed, no zeros."""
+    """Different everywhere, fixed, no zeros; an array is itself."""
+    if isinstance(shape, np.ndarray):
+        return shape
     n = int(np.prod(shape))
     return (np.sin(np.arange(n) * 0.7 + i) * 2 + 0.1 * (i + 1)).astype(np.float32).reshape(shape)
 
@@ -185,6 +187,54 @@ def broadcast_three():
             lambda x, y, z: [((x + y + z) * x).sum(0)])
 
 
+# -- Ranks that the values decide --------------------------------------------------------------------------------------------------------
+
+
+def positive(x, out):
+    """Nodes: `out` is true where the first element is positive."""
+    return [h.make_node("Constant", [], [out + "_at"], value=nh.from_array(np.array([0]))), h.make_node("Reshape", [x, "all"], [out + "_flat"]),
+            h.make_node("Gather", [out + "_flat", out + "_at"], [out + "_first"]), h.make_node("Greater", [out + "_first", "zero"], [out])]
+
+
+@case(((3, 4),), (-np.ones((2, 4), np.float32),))
+def scalar_or_list():
+    """Beside a list, a value that is a scalar or a list of one keeps the list's rank; so do values made of it, casts included."""
+    number = branch([h.make_node("Constant", [], ["half"], value=nh.from_array(np.float32(0.5)))], "half")
+    items = branch([h.make_node("Gather", ["row", "second"], ["item"])], "item")
+    nodes = positive("x", "c") + [
+        h.make_node("Gather", ["x", "first"], ["row"]), h.make_node("If", ["c"], ["step"], then_branch=number, else_branch=items),
+        h.make_node("Neg", ["step"], ["less"]), h.make_node("Cast", ["less"], ["wide"], to=T.DOUBLE), h.make_node("Cast", ["wide"], ["back"], to=T.FLOAT),
+        h.make_node("Add", ["back", "one"], ["shifted"]), h.make_node("Mul", ["row", "shifted"], ["scaled"]), h.make_node("MatMul", ["scaled", "w"], ["y"])]
+    inits = {"all": np.array([-1]), "zero": np.float32(0), "one": np.float32(1), "first": np.array(0), "second": np.array([1]), "w": W}
+    return model(nodes, {"x": ["N", 4]}, {"y": None}, inits), lambda x: [(x[0] * (1 - (0.5 if x[0, 0] > 0 else x[0, 1]))) @ W]
+
+
+@case(((3, 4),), (-np.ones((2, 4), np.float32),))
+def conditions_of_any_rank():
+    """As paddle2onnx writes loops: conditions whose rank depends, and variables of the body carried in as scalars that nobody reads."""
+    true = h.make_graph([h.make_node("Constant", [], ["t"], value=nh.from_array(np.array(True)))], "t", [], [h.make_tensor_value_info("t", T.BOOL, None)])
+    first = h.make_graph([h.make_node("Less", ["i1", "three"], ["f"])], "f", [], [h.make_tensor_value_info("f", T.BOOL, None)])
+    body = h.make_graph([h.make_node("Reshape", ["i", "all"], ["i1"]), h.make_node("Less", ["i1", "two"], ["early"]),
+                         h.make_node("If", ["early"], ["flag"], then_branch=true, else_branch=first),
+                         h.make_node("Not", ["flag"], ["stop"]), h.make_node("Cast", ["stop"], ["number"], to=T.INT64),
+                         h.make_node("Cast", ["number"], ["end"], to=T.BOOL), h.make_node("Not", ["end"], ["go"]),
+                         h.make_node("Tanh", ["x"], ["squashed"]), h.make_node("Add", ["sum", "squashed"], ["more"])],
+                        "b", [h.make_tensor_value_info("i", T.INT64, []), h.make_tensor_value_info("on", T.BOOL, []),
+                              h.make_tensor_value_info("sum", T.FLOAT, ["N", 4]), h.make_tensor_value_info("unread", T.FLOAT, ["N", 4])],
+                        [h.make_tensor_value_info("go", T.BOOL, None), h.make_tensor_value_info("more", T.FLOAT, ["N", 4]),
+                         h.make_tensor_value_info("squashed", T.FLOAT, ["N", 4])])
+    nodes = [h.make_node("Loop", ["", "yes", "x", "number0"], ["sum1", "last"], body=body), h.make_node("MatMul", ["last", "w"], ["product"])]
+    inits = {"yes": np.array(True), "number0": np.float32(0), "all": np.array([-1]), "two": np.array([2]), "three": np.array([3]), "w": W}
+    return model(nodes, {"x": ["N", 4]}, {"sum1": None, "product": None}, inits), lambda x: [x + 4 * np.tanh(x), np.tanh(x) @ W]
+
+
+@case(((3, 1, 4),), ((5, 1, 4),))
+def wrong_at_other_sizes():
+    """Exporters write branches that make sense for the sizes they saw only: those are compiled."""
+    nodes = size_is("x", 1, 1, "c") + [squeeze_if("x", 1, "c", "s", "a"), h.make_node("Gemm", ["s", "w"], ["y"])]
+    return model(nodes, {"x": ["N", "M", 4]}, {"y": None}, {"w": W}), lambda x: [x[:, 0] @ W]
+
+
 # -- Sizes of 0 ------------------------------------------------------------------------------------------------------------------------
 
 
@@ -267,3 +317,5 @@ if __name__ == "__main__":
     np.savez(os.path.join(sys.argv[1], "..", "data.npz"), x=values(0, (21, 4)), target=np.tanh(values(0, (21, 4)) @ values(5, (4, 6))))
     onnx.save(model([h.make_node("Squeeze", ["x"], ["s"], name="s"), h.make_node("Neg", ["s"], ["y"])], {"x": list("ABCDE")}, {"y": None}),
               os.path.join(sys.argv[1], "..", "many.onnx"))
+    wrong = size_is("x", 0, 1, "c") + [squeeze_if("x", 0, "c", "s", "a"), h.make_node("Conv", ["s", "w"], ["y"])]
+    onnx.save(model(wrong, {"x": ["N", 4]}, {"y": None}, {"w": W}), os.path.join(sys.argv[1], "..", "nowhere.onnx"))
