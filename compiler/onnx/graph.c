@@ -265,7 +265,7 @@ static bool build_node(struct imp *im)
     if (f) /* a model's own function wins: that is what its author meant */
         return expand(im, f);
     bool done = false;
-    if (row && (!imp_dynamic(im, &done) || done))
+    if (row && (!imp_dynamic(im, row, &done) || done))
         return done && !im->refused && ir_nerrors(im->ctx) == errors;
     if (row && row->map && imp_has_unranked(im))
         return imp_map_unranked(im, row) && ir_nerrors(im->ctx) == errors;

@@ -306,7 +306,11 @@ bool imp_versions(struct imp *im, const struct frontend_options *o, const char *
 struct ir_value *imp_follow(struct imp *im, enum ir_op op, int nin, struct ir_value *const *in, const struct ir_attr *attrs);
 
 /* For operands of unknown rank or strings: the operator's form as a library op, if it has one (*done). False after a message. */
-bool imp_dynamic(struct imp *im, bool *done);
+bool imp_dynamic(struct imp *im, const struct imp_row *row, bool *done);
+
+/* Of an operator that moves strings (strings.c): im->outs[k] has the shape of result k, its elements are bytes. *known false: that can't be
+ * told. False after a message. */
+bool imp_string_shapes(struct imp *im, const struct imp_row *row, bool *known);
 
 /* Calls an elementwise row on operands some of which have an unknown rank (unranked.c). */
 bool imp_map_unranked(struct imp *im, const struct imp_row *row);

@@ -205,9 +205,9 @@ static bool is_dynamic(const struct ir_value *v)
     return v && v->type->kind == IR_T_TENSOR && !ir_is_tensor(v->type);
 }
 
-bool imp_dynamic(struct imp *im, bool *done)
+bool imp_dynamic(struct imp *im, const struct imp_row *row, bool *done)
 {
-    bool any = false;
+    bool any = false, known;
     *done = false;
     for (int k = 0; k < imp_nin(im); k++)
         any |= is_dynamic(imp_in(im, k));
@@ -220,8 +220,16 @@ bool imp_dynamic(struct imp *im, bool *done)
         enum tcc_dtype dtype = from ? imp_dtype(from) : TCC_I64;
         int n = imp_nout(im);
         ir_type *types = IR_NEWN(im->ctx, n + 1, ir_type);
+        if (!imp_string_shapes(im, row, &known))
+            return false;
+        if (known && !from) { /* sizes */
+            *done = true;
+            return true;
+        }
         for (int j = 0; j < n; j++)
-            types[j] = declared_type(im, j, dtype);
+            types[j] = known && im->outs[j]
+                           ? ir_tensor_type(im->ctx, dtype, imp_rank(im->outs[j]), im->outs[j]->type->dim)
+                           : declared_type(im, j, dtype);
         if (!strcmp(dynamics[k].op, "Size"))
             types[0] = ir_scalar_type(im->ctx, TCC_I64);
         else if (!strcmp(dynamics[k].op, "Shape"))

@@ -1,0 +1,1 @@
+2purple2blueBwords

@@ -1,0 +1,1 @@
+BprobabilitiesJë.;¤?•[É>

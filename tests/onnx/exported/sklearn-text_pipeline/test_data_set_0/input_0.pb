@@ -1,0 +1,1 @@
+2the dog fell today2stocks2cat and bonds satBtext

@@ -1,0 +1,1 @@
+2the dog fell todayBtext
