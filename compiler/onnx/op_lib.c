@@ -429,15 +429,35 @@ bool onnx_op_nonzero(struct imp *im, int arg)
     return lib_node(im, "nonzero", 1, &t, NULL);
 }
 
+/* By a constant condition: what it keeps is gathered. NULL: there is none. */
+static struct ir_value *compress_known(struct imp *im, struct ir_value *x, bool flat, int axis)
+{
+    struct ir_value *condition = imp_tensor(im, 1);
+    const struct ir_tensor *t = condition ? ir_const_of(condition) : NULL;
+    int kept = 0;
+    if (!t || t->dtype != TCC_BOOL || t->nelems > INT32_MAX)
+        return NULL;
+    int64_t *keep = IR_NEWN(im->ctx, (size_t)t->nelems + 1, int64_t);
+    for (int64_t i = 0; i < t->nelems; i++)
+        if (*(const uint8_t *)ir_tensor_at(t, i))
+            keep[kept++] = i;
+    ir_expr n = ir_const(im->ctx, 1);
+    for (int k = 0; k < imp_rank(x); k++)
+        n = ir_mul(im->ctx, n, imp_dim(x, k));
+    return imp_gather(im, flat ? imp_reshape(im, x, 1, &n) : x, imp_i64s(im, kept, keep), axis);
+}
+
 bool onnx_op_compress(struct imp *im, int arg)
 {
     UNUSED(arg);
-    struct ir_value *x = imp_tensor(im, 0);
+    struct ir_value *x = imp_tensor(im, 0), *known;
     int64_t axis = imp_i(im, "axis", 0);
     bool flat = !imp_attr(im, "axis");
     ir_expr dims[TCC_MAX_RANK] = {NULL};
     if (!x || (!flat && !imp_axis(im, &axis, imp_rank(x))))
         return false;
+    if ((known = compress_known(im, x, flat, flat ? 0 : (int)axis)))
+        return imp_out(im, 0, known);
     for (int k = 0; k < imp_rank(x) && !flat; k++)
         dims[k] = k == axis ? NULL : imp_dim(x, k);
     ir_type t = imp_fresh_type(im, imp_dtype(x), flat ? 1 : imp_rank(x), dims);

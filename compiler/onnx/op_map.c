@@ -140,10 +140,17 @@ bool onnx_op_celu(struct imp *im, int arg)
     UNUSED(arg);
     return with_constants(im, IR_celu, "alpha", 1, NULL, 0);
 }
+/* Of integers too: computed as floats, truncated. */
 bool onnx_op_shrink(struct imp *im, int arg)
 {
     UNUSED(arg);
-    return with_constants(im, IR_shrink, "lambd", 0.5, "bias", 0);
+    struct ir_value *x = imp_tensor(im, 0), *in[3];
+    if (!x)
+        return false;
+    in[0] = imp_is_float(x) ? x : imp_cast(im, x, TCC_F64);
+    in[1] = imp_like(im, in[0], imp_f(im, "lambd", 0.5));
+    in[2] = imp_like(im, in[0], imp_f(im, "bias", 0));
+    return imp_out(im, 0, imp_cast(im, imp_op(im, IR_shrink, 3, in, NULL), imp_dtype(x)));
 }
 
 bool onnx_op_selu(struct imp *im, int arg)

@@ -31,6 +31,19 @@ def broadcast_counted_rows():
     return nodes, {"x": x}, {"zero": i64(0), "one": i64(1), "row": i64(2, 3)}, {"y": ["n", 2]}
 
 
+def shrink_integers():
+    """Of integers: lambd and bias are floats all the same, what comes out is truncated."""
+    return [("Shrink", "x", "y", {"bias": 0.5, "lambd": 1.25})], {"x": np.arange(-4, 5, dtype=np.int32)}, {}, {"y": [9]}
+
+
+def compress_by_a_constant():
+    """How many it keeps is known, and broadcasts: one column, and of all elements two."""
+    nodes = [("Compress", "x one", "first", {"axis": 1}), ("Add", "first x", "y"), ("Compress", "x two", "z")]
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    return nodes, {"x": x}, {"one": np.array([False, True, False]), "two": np.array([True, False, False, False, False, True])}, \
+        {"y": ["n", 4], "z": [2]}
+
+
 def strings(*values):
     return np.array(values, object)
 
@@ -99,5 +112,5 @@ def write(folder, case):
 one_step = [recurrent(op, gates, length, batch, hidden, direction=direction) for op, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4))
             for direction in ("bidirectional", "reverse") for length, batch, hidden in ((1, 2, 3), (1, 1, 1), (2, 1, 1))]
 
-for case in (slice_by_sliced_offsets, broadcast_counted_rows, string_outputs, string_operands, string_branches, *one_step):
+for case in (slice_by_sliced_offsets, broadcast_counted_rows, shrink_integers, compress_by_a_constant, string_outputs, string_operands, string_branches, *one_step):
     write(sys.argv[1], case)
