@@ -297,7 +297,10 @@ def argument(g):
 
 def softmax(g):
     v = small(g.pick_float(1), 50)
-    g.node(g.one("Softmax", "LogSoftmax", "Softmax"), v, **({"axis": g.below(v.data.ndim)} if g.below(4) or v.data.ndim == 1 else {}))
+    axis = g.below(v.data.ndim)
+    if g.opset < 13 and not g.runtime:      # all axes from this one on together, which the reference does not do
+        axis = v.data.ndim - 1
+    g.node(g.one("Softmax", "LogSoftmax", "Softmax"), v, **({} if g.opset >= 13 and g.below(4) == 0 else {"axis": axis}))
 
 
 def normalise(g):
@@ -321,7 +324,7 @@ def normalise(g):
     elif op == "LRN":
         g.node(op, v, size=g.one(1, 3, 5), alpha=0.1, beta=0.75, bias=1.0)
     elif op == "LpNormalization":
-        g.node(op, v, axis=g.below(v.data.ndim), p=g.one(1, 2))
+        g.node(op, v, axis=g.below(v.data.ndim), p=g.one(1, 2) if g.runtime else 2)      # the reference has no |x| where p is 1
     else:
         g.node(op, v, **({"axes": axes_of(g, v.data.ndim)} if v.data.ndim != 4 or g.below(2) else {}))
 
@@ -380,6 +383,8 @@ def pool(g):
     v = g.pick_float(3)
     op = g.one("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LpPool")
     if op.startswith("Global"):
+        if v.data.ndim != 4 and not g.runtime:      # the reference drops a dim
+            raise Refused
         return g.node(op, v, exact=v.exact and op == "GlobalMaxPool")
     attrs = window(g, v)
     if op != "LpPool" and g.opset >= 11 and "auto_pad" not in attrs and g.below(3) == 0:
