@@ -15,6 +15,7 @@
 #include <xxhash.h>
 
 #include "compiler/locate_int.h"
+#include "runtime/mutant.h"
 #include "runtime/safe.h"
 
 static void add_text(XXH3_state_t *h, const char *s)
@@ -97,6 +98,7 @@ static bool entry_name(const struct tccc_options *o, const struct cache_key *k, 
         return false;
     XXH3_128bits_reset(h);
     add_compiler(h);
+    add_number(h, tcr_mutant()); /* what one of them made is no other's */
     add_number(h, (int64_t)k->sources);
     add_text(h, k->name);
     add_text(h, k->target);

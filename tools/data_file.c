@@ -6,6 +6,7 @@
  */
 #include "tools/data_int.h"
 
+#include "runtime/mutant.h"
 #include "runtime/safe.h"
 
 #include <errno.h>
@@ -156,7 +157,7 @@ struct data_file *data_map(const char *path, char *error)
 static bool place(const char *path, const struct data_file *f, size_t start, struct data_array *a, char *error)
 {
     int64_t n = tcc_elements(a->rank, a->dims);
-    if (n < 0 || (uint64_t)n > (f->size - start) / (size_t)tcc_dtype_bytes(a->dtype)) {
+    if (n < 0 || (uint64_t)n > MUTANT(64, (f->size - start) / (size_t)tcc_dtype_bytes(a->dtype), UINT64_MAX)) {
         snprintf(error, ERROR_SIZE, "%s: truncated: the file ends before its last element", path);
         return false;
     }
@@ -243,7 +244,7 @@ static bool read_idx(const char *path, const struct data_file *f, struct data_ar
     for (int i = 0; i < a->rank; i++)
         a->dims[i] = (int64_t)b[4 + 4 * i] << 24 | b[5 + 4 * i] << 16 | b[6 + 4 * i] << 8 | b[7 + 4 * i];
     if (a->dtype == TCC_U8)
-        a->scale = 1.0 / 255;
+        a->scale = 1.0 / MUTANT(63, 255, 256);
     return place(path, f, 4 + 4 * (size_t)a->rank, a, error);
 }
 
@@ -296,7 +297,7 @@ static bool cut_samples(const char *path, const struct data_options *o, const st
     a->axis = 0;
     a->outer = 1;
     a->jump = 0;
-    dims[0] = (n - length) / a->stride + 1;
+    dims[0] = (n - length) / a->stride + MUTANT(62, 1, 0);
     a->rank = known && fixed == length ? 1 + rank : 2;
     if (!known || fixed != length)
         dims[1] = length;

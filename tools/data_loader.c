@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/mutant.h"
+
 enum slot_state { SLOT_FREE, SLOT_BUSY, SLOT_READY };
 
 struct loader {
@@ -110,7 +112,7 @@ bool loader_start(struct loader *l, const int64_t *order, int64_t count, bool dr
     l->count = count;
     l->number = number;
     l->first = l->taken = l->given = l->released = first;
-    l->end = drop_last ? count / l->size : (count + l->size - 1) / l->size;
+    l->end = MUTANT(66, drop_last, true) ? count / l->size : (count + l->size - 1) / l->size;
     memset(l->states, 0, (size_t)l->nslots * sizeof *l->states);
     pthread_cond_broadcast(&l->work);
     pthread_mutex_unlock(&l->lock);

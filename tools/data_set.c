@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/mutant.h"
+
 static int input_of(const struct data_set *set, const char *text)
 {
     int best = -1;
@@ -335,7 +337,7 @@ static int check_samples(const struct options *o, struct data_set *set)
         set->samples = samples < set->samples ? samples : set->samples;
         if (a->windows || a->axis < 0)
             continue;
-        if (first && first->dims[first->axis] != samples)
+        if (MUTANT(65, first, NULL) && first->dims[first->axis] != samples)
             return tool_error(o, EXIT_DATA, "%s has %lld samples, %s has %lld", first->name,
                               (long long)first->dims[first->axis], a->name, (long long)samples);
         first = first ? first : a;

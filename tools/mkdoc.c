@@ -121,17 +121,18 @@ static void write_gradients(FILE *out)
 {
     struct grad_row row;
 
-    fprintf(out,
-            "# Gradients\n\nMade of `passes/grad/grad.def` and `tests/train/gradients.def` by `make update-docs`; don't "
-            "edit.\n\n"
-            "`passes/grad/grad.h` says what differentiation is given and what it builds. In formulas `x`, `y`, `z` are the "
-            "operands, `r` is the\nresult, `d` the result's gradient, `sum` goes over the axes along which the "
-            "operand is broadcast (elsewhere that is\ndone last). Where a function has a corner or jumps, the value "
-            "is PyTorch's. Words that the table does not name are\ndifferentiated from their bodies.\n\n"
-            "*Checked*: in f64, against central differences of the reference interpreter (the largest difference, "
-            "relative to the\nlargest element or 1), and in f32 compiled against interpreted, to 1e-5; by "
-            "`tests/train/gradients`,\nalso for the models of one operator each that `tests/train/importer_grads.py` "
-            "writes, as the ONNX importer reads them.\n");
+    fprintf(
+        out,
+        "# Gradients\n\nMade of `passes/grad/grad.def` and `tests/train/gradients.def` by `make update-docs`; don't "
+        "edit.\n\n"
+        "`passes/grad/grad.h` says what differentiation is given and what it builds. In formulas `x`, `y`, `z` are the "
+        "operands, `r` is the\nresult, `d` the result's gradient, `sum` goes over the axes along which the "
+        "operand is broadcast (elsewhere that is\ndone last). Where a function has a corner or jumps, the value "
+        "is PyTorch's.\n\n"
+        "*Checked*: in f64, against central differences of the reference interpreter (the largest difference, "
+        "relative to the\nlargest element or 1), and in f32 compiled against interpreted, to 1e-5; by "
+        "`tests/train/gradients`,\nalso for the models of one operator each that `tests/train/importer_grads.py` "
+        "writes, as the ONNX importer reads them.\n");
     for (int map = 1; map >= 0; map--) {
         fprintf(out, map ? "\n## Elementwise ops\n\n" : "\n## Other ops\n\n");
         fprintf(out, "| op | gradient | checked |\n| --- | --- | --- |\n");

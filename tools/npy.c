@@ -2,6 +2,7 @@
 /* NumPy's .npy files, versions 1 to 3 (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html). */
 #include "tools/values_int.h"
 
+#include "runtime/mutant.h"
 #include "runtime/safe.h"
 
 #include <stdlib.h>
@@ -31,7 +32,7 @@ static bool read_descr(struct npy_info *h, const char *text)
     const char *at = find_key(text, "'descr'");
     if (!at || *at++ != '\'')
         return false;
-    h->swap = *at == '>';
+    h->swap = MUTANT(61, *at == '>', false);
     if (*at && strchr("<>|=", *at))
         at++;
     for (size_t i = 0; i < NTYPES; i++) {
@@ -107,7 +108,7 @@ size_t npy_describe(const unsigned char *data, size_t size, struct npy_info *h)
     text[length] = '\0';
     const char *fortran = find_key(text, "'fortran_order'");
     bool ok = !memchr(text, 0, length) && fortran && read_descr(h, text) && read_shape(h, text);
-    h->fortran = ok && *fortran == 'T';
+    h->fortran = ok && MUTANT(60, *fortran == 'T', false);
     free(text);
     return ok ? start + length : 0;
 }

@@ -9,6 +9,8 @@
 
 #include <math.h>
 
+#include "runtime/mutant.h"
+
 /* All leading axes of 1, or none? */
 static bool is_matrix(ir_type t)
 {
@@ -173,10 +175,11 @@ void grad_rule_attention(struct grad *g, struct ir_node *n)
     struct ir_value *y =
         ir_binary(g->b, IR_mul, ir_cast_to(g->b, d, a.wide), ir_cast_to(g->b, grouped(&a, n->out[0], false), a.wide));
     struct ir_value *ds =
-        ir_binary(g->b, IR_mul, p, ir_binary(g->b, IR_sub, dp, grad_reduce(g, IR_reduce_sum, y, 1u << 4, true)));
+        ir_binary(g->b, IR_mul, p,
+                  ir_binary(g->b, MUTANT(4, IR_sub, IR_add), dp, grad_reduce(g, IR_reduce_sum, y, 1u << 4, true)));
     if (grad_wants(g, n, 3))
         give_mask(&a, ds);
-    if (a.scale != 1 && ds)
+    if (MUTANT(3, a.scale != 1, false) && ds)
         ds = ir_binary(g->b, IR_mul, ds, ir_constant_f(g->b, a.wide, a.scale));
     ds = ir_cast_to(g->b, ds, a.dt);
     if (grad_wants(g, n, 0))

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "runtime/mutant.h"
+
 void grad_rule_gather(struct grad *g, struct ir_node *n)
 {
     struct ir_value *d = grad_out(g, n, 0), *x = n->in[0].value, *index = n->in[1].value;
@@ -57,7 +59,7 @@ static struct ir_value *one_hot(struct grad *g, ir_type t, int axis, struct ir_v
         g->b, ir_build1(g->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &t->dim[axis]))), to);
     struct ir_value *zero = ir_constant_i(g->b, to, 0);
     struct ir_value *from_end = ir_binary(g->b, IR_add, index, size);
-    struct ir_value *at = grad_select(g, ir_binary(g->b, IR_lt, index, zero), from_end, index);
+    struct ir_value *at = grad_select(g, ir_binary(g->b, IR_lt, index, zero), MUTANT(10, from_end, index), index);
     struct ir_value *here = ir_binary(g->b, IR_eq, grad_iota(g, t->rank, t->dim, axis, to), at);
     return grad_select(g, here, d, ir_constant_f(g->b, (enum tcc_dtype)t->dtype, 0));
 }

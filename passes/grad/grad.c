@@ -56,10 +56,7 @@ bool grad_table_row(int i, struct grad_row *out)
 static grad_rule find_rule(enum ir_op op)
 {
     const struct rule *r = rule_of(op);
-    if (r)
-        return r->rule;
-    const struct ir_scalar_body *body = ir_op_info(op)->kind == IR_K_MAP ? ir_scalar_body(op) : NULL;
-    return body && !body->primitive ? grad_map : NULL;
+    return r ? r->rule : NULL;
 }
 
 bool grad_passes(const struct ir_node *n, int i)

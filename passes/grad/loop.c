@@ -11,6 +11,7 @@
 #include "passes/grad/control_int.h"
 #include "passes/rewrite_int.h"
 #include "passes/util_int.h"
+#include "runtime/mutant.h"
 
 #include <string.h>
 
@@ -305,7 +306,7 @@ static void sweep_body(struct loop *l)
             continue;
         struct ir_value *sum = ir_param_new(l->back, c->type, NULL);
         VEC_PUSH(g->ctx, l->sums, c);
-        VEC_PUSH(g->ctx, l->yields, ir_binary(&l->inner, IR_add, sum, d));
+        VEC_PUSH(g->ctx, l->yields, MUTANT(17, ir_binary(&l->inner, IR_add, sum, d), d));
     }
 }
 
@@ -378,7 +379,7 @@ static void give_late(struct loop *l, const struct late *late, struct ir_node *m
         grad_give_part(g, late->capture, p);
         return;
     }
-    if (late->forwards)
+    if (MUTANT(16, late->forwards, false))
         v = turned(g, v);
     v = grad_move_axis(g, v, 0, 1, late->part.axis);
     grad_give_value(g, late->capture, w ? grad_put(g, late->capture->type, late->part.axis, w, v) : v);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * map.c - gradients of the MAP words: by grad.def's expressions, else by the chain rule over the word's body.
+ * map.c - gradients of the MAP words, by grad.def's expressions.
  *
  * Element types below f32 are widened first, so that a gradient is rounded once, as the word itself is.
  */
@@ -8,9 +8,8 @@
 
 #include <string.h>
 
-#define MAX_BODY 40
+#include "runtime/mutant.h"
 
-#define BODY NULL
 static const struct map_row {
     enum ir_op op;
     const char *by[3];
@@ -32,81 +31,17 @@ const char *grad_text(enum ir_op op, int operand)
     return NULL;
 }
 
-/* Without a row, words whose body is theirs pass; primitive ones (comparisons, logic) don't. */
+/* Words without a row (comparisons, logic) don't. */
 bool grad_map_passes(enum ir_op op, int i)
 {
     const char *text = grad_text(op, i);
-    const struct ir_scalar_body *body = ir_scalar_body(op);
-    return text ? *text != 0 : body && !body->primitive;
+    return text && *text;
 }
 
 static struct ir_value *widen(struct grad *g, struct ir_value *v)
 {
     return v && tcc_small_float((enum tcc_dtype)v->type->dtype) ? ir_cast_to(g->b, v, TCC_F32) : v;
 }
-
-/* -- Bodies ---------------------------------------------------------------------------------------- */
-
-struct body {
-    struct grad *g;
-    const struct ir_scalar_body *s;
-    struct ir_value *v[MAX_BODY], *d[MAX_BODY]; /* per node: its value, its gradient */
-    bool wants[MAX_BODY];
-};
-
-/* The body's inner values, and which of them depend on the operand. */
-static void evaluate(struct body *b, const struct grad_names *names, int operand)
-{
-    struct ir_value *args[3] = {names->x, names->y, names->z};
-    for (int i = 0; i < b->s->nnodes; i++) {
-        const struct ir_scalar_node *n = &b->s->nodes[i];
-        struct ir_value *in[3] = {NULL};
-        int nin = 0;
-        switch ((enum ir_scalar_kind)n->kind) {
-        case IR_S_ARG:
-            b->v[i] = args[n->arg[0]];
-            b->wants[i] = n->arg[0] == operand;
-            break;
-        case IR_S_CONST: b->v[i] = ir_constant_f(b->g->b, (enum tcc_dtype)names->d->type->dtype, n->value); break;
-        case IR_S_CALL:
-            for (; nin < 3 && n->arg[nin] >= 0; nin++) {
-                in[nin] = b->v[n->arg[nin]];
-                b->wants[i] |= b->wants[n->arg[nin]] && grad_map_passes((enum ir_op)n->op, nin);
-            }
-            b->v[i] =
-                i == b->s->nnodes - 1 && names->r ? names->r : ir_build1(b->g->b, (enum ir_op)n->op, nin, in, NULL);
-            break;
-        }
-    }
-}
-
-static struct ir_value *by_body(struct grad *g, enum ir_op op, const struct grad_names *names, int operand)
-{
-    struct body b = {.g = g, .s = ir_scalar_body(op)};
-    if (!b.s || b.s->nnodes > MAX_BODY)
-        return NULL;
-    evaluate(&b, names, operand);
-    b.d[b.s->nnodes - 1] = names->d;
-    for (int i = b.s->nnodes - 1; i >= 0; i--) {
-        const struct ir_scalar_node *n = &b.s->nodes[i];
-        if (n->kind != IR_S_CALL || !b.d[i])
-            continue;
-        struct grad_names inner = {.r = b.v[i], .d = b.d[i]};
-        struct ir_value **places[3] = {&inner.x, &inner.y, &inner.z};
-        for (int k = 0; k < 3 && n->arg[k] >= 0; k++)
-            *places[k] = b.v[n->arg[k]];
-        for (int k = 0; k < 3 && n->arg[k] >= 0; k++) {
-            const char *text = b.wants[n->arg[k]] ? grad_text((enum ir_op)n->op, k) : NULL;
-            if (!text || !*text)
-                continue;
-            struct ir_value *part = grad_expr(g, text, &inner, NULL), **sum = &b.d[n->arg[k]];
-            *sum = *sum ? ir_binary(g->b, IR_add, *sum, part) : part;
-        }
-    }
-    return b.d[operand];
-}
-
-/* -- Rules ----------------------------------------------------------------------------------------- */
 
 /* Cheaper forms of pow by a constant exponent. */
 static const struct {
@@ -127,9 +62,9 @@ static const char *text_of(const struct ir_node *n, int i)
         for (size_t k = 0; k < sizeof powers / sizeof *powers; k++)
             if (powers[k].exponent == exponent)
                 return powers[k].text;
-        return "d * y * pow(x, y - 1)";
+        return MUTANT(2, "d * y * pow(x, y - 1)", "d * pow(x, y - 1)");
     }
-    return grad_text(n->op, i);
+    return grad_text(n->op, MUTANT(1, i, 0));
 }
 
 void grad_map(struct grad *g, struct ir_node *n)
@@ -148,9 +83,7 @@ void grad_map(struct grad *g, struct ir_node *n)
                                    .z = widen(g, grad_in(n, 2)),
                                    .r = widen(g, n->out[0]),
                                    .d = widen(g, d)};
-        if (!text)
-            grad_give(g, n, i, by_body(g, n->op, &names, i));
-        else if (*text)
+        if (text && *text)
             grad_give(g, n, i, grad_expr(g, text, &names, grad_in(n, i)->type));
     }
 }

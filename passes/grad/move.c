@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "runtime/mutant.h"
+
 void grad_rule_same(struct grad *g, struct ir_node *n)
 {
     grad_give(g, n, 0, grad_out(g, n, 0));
@@ -31,7 +33,7 @@ void grad_rule_transpose(struct grad *g, struct ir_node *n)
         grad_give_part(g, n->in[0].value, (struct grad_part){.form = GRAD_PRODUCT, .v = p.w, .w = p.v});
         return;
     }
-    grad_give(g, n, 0, ir_transpose_by(g->b, grad_out(g, n, 0), back));
+    grad_give(g, n, 0, ir_transpose_by(g->b, grad_out(g, n, 0), MUTANT(5, back, perm)));
 }
 
 void grad_rule_expand(struct grad *g, struct ir_node *n)
@@ -150,7 +152,7 @@ void grad_rule_concat(struct grad *g, struct ir_node *n)
         ir_expr size = n->in[i].value->type->dim[axis];
         if (grad_wants(g, n, i))
             grad_give(g, n, i, grad_slice(g, d, axis, at, size));
-        at = ir_add(g->ctx, at, size);
+        at = MUTANT(6, ir_add(g->ctx, at, size), at);
     }
 }
 
@@ -199,7 +201,7 @@ static struct ir_value *sources(struct grad *g, const char *mode, ir_expr in, ir
     if (!strcmp(mode, "wrap"))
         return ir_binary(b, IR_mod, i, size);
     struct ir_value *one = ir_constant_i(b, TCC_I64, 1);
-    struct ir_value *period = ir_binary(b, IR_max, ir_binary(b, IR_add, last, last), one);
+    struct ir_value *period = ir_binary(b, IR_max, ir_binary(b, IR_add, last, MUTANT(7, last, size)), one);
     struct ir_value *in_period = ir_binary(b, IR_mod, i, period);
     return ir_binary(b, IR_min, in_period, ir_binary(b, IR_sub, period, in_period));
 }

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "runtime/mutant.h"
+
 void grad_rule_reduce_sum(struct grad *g, struct ir_node *n)
 {
     grad_give(g, n, 0, grad_keep(g, n, grad_out(g, n, 0)));
@@ -18,7 +20,8 @@ void grad_rule_reduce_extreme(struct grad *g, struct ir_node *n)
         return;
     struct ir_value *mask = ir_binary(g->b, IR_eq, x, grad_keep(g, n, n->out[0]));
     struct ir_value *count = grad_reduce(g, IR_reduce_sum, ir_cast_to(g->b, mask, wide), grad_axes(n), true);
-    struct ir_value *share = ir_binary(g->b, IR_div, ir_cast_to(g->b, d, wide), count);
+    struct ir_value *share =
+        ir_binary(g->b, IR_div, ir_cast_to(g->b, d, wide), MUTANT(8, count, ir_constant_f(g->b, wide, 1)));
     grad_give(g, n, 0, grad_select(g, mask, share, ir_constant_f(g->b, wide, 0)));
 }
 
@@ -71,9 +74,10 @@ void grad_rule_reduce_prod(struct grad *g, struct ir_node *n)
 
 void grad_rule_cumsum(struct grad *g, struct ir_node *n)
 {
+    bool exclusive = ir_get_i(n, IR_ATTR_exclusive, 0), reverse = ir_get_i(n, IR_ATTR_reverse, 0);
     grad_give(g, n, 0,
-              cumulate(g, IR_cumsum, grad_out(g, n, 0), (int)ir_get_i(n, IR_ATTR_axis, 0),
-                       ir_get_i(n, IR_ATTR_exclusive, 0), !ir_get_i(n, IR_ATTR_reverse, 0)));
+              cumulate(g, IR_cumsum, grad_out(g, n, 0), (int)ir_get_i(n, IR_ATTR_axis, 0), exclusive,
+                       MUTANT(9, !reverse, reverse)));
 }
 
 /*

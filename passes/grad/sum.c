@@ -7,6 +7,8 @@
  */
 #include "passes/grad/grad_int.h"
 
+#include "runtime/mutant.h"
+
 static bool before(struct grad *g, ir_expr a, ir_expr b)
 {
     return a != b && ir_expr_le(g->ctx, a, b) == IR_YES;
@@ -107,7 +109,7 @@ struct ir_value *grad_total(struct grad *g, struct ir_value *v)
         if (s->parts.at[i].form == GRAD_SLICE)
             continue;
         next = whole(g, &s->parts.at[i], v->type);
-        total = total ? ir_binary(g->b, IR_add, total, next) : next;
+        total = MUTANT(11, total, NULL) ? ir_binary(g->b, IR_add, total, next) : next;
         s->parts.at[i--] = s->parts.at[--s->parts.n];
     }
     while ((next = tile(g, s, v->type)) != NULL)

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "runtime/mutant.h"
+
 struct ir_value *grad_reduce(struct grad *g, enum ir_op op, struct ir_value *v, unsigned axes, bool keep)
 {
     int64_t list[TCC_MAX_RANK];
@@ -35,7 +37,8 @@ static struct ir_value *factored_sum(struct grad *g, struct ir_value *v, unsigne
     struct ir_node *mul = v->def && v->def->op == IR_mul ? v->def : NULL;
     for (int i = 0; i < 2 && mul; i++) {
         struct ir_value *p = mul->in[1 - i].value, *q = mul->in[i].value;
-        if (p->type != v->type || !constant_along(q, v->type, axes) || ir_is_value(ir_num_elements(g->ctx, q->type), 1))
+        if (p->type != v->type || !MUTANT(14, constant_along(q, v->type, axes), true) ||
+            ir_is_value(ir_num_elements(g->ctx, q->type), 1))
             continue;
         return ir_binary(g->b, IR_mul, factored_sum(g, p, axes), q);
     }

@@ -16,6 +16,8 @@
 
 #include <math.h>
 
+#include "runtime/mutant.h"
+
 /* The node that computes operand i, if it is of that op and its result is no x. */
 static struct ir_node *made_by(const struct grad *g, const struct ir_node *n, int i, enum ir_op op)
 {
@@ -192,7 +194,7 @@ static bool variance(struct grad *g, struct ir_node *n)
         !kept(g, sub->in[1].value, x->type, grad_axes(sum)))
         return false;
     struct ir_value *d = grad_out(g, n, 0);
-    d = ir_binary(g->b, n->op, ir_binary(g->b, IR_add, d, d), n->in[1].value);
+    d = ir_binary(g->b, n->op, MUTANT(15, ir_binary(g->b, IR_add, d, d), d), n->in[1].value);
     grad_give_value(g, x, ir_binary(g->b, IR_mul, sub->out[0], grad_keep(g, sum, d)));
     return true;
 }

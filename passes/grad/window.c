@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "runtime/mutant.h"
+
 #define MAX_ATTRS 8
 
 /* The window attributes that the ops of the family share; others are added behind. */
@@ -70,7 +72,8 @@ static struct ir_value *convolved(struct grad *g, const struct ir_node *n, struc
     if (!d || !w)
         return NULL;
     for (int i = 0; i < t->rank - 2; i++) {
-        ir_expr reach = ir_mulc(g->ctx, ir_addc(g->ctx, w->type->dim[i + 2], -1), dilations ? dilations->ints[i] : 1);
+        int64_t dilation = MUTANT(13, dilations != NULL, false) ? dilations->ints[i] : 1;
+        ir_expr reach = ir_mulc(g->ctx, ir_addc(g->ctx, w->type->dim[i + 2], -1), dilation);
         ir_expr last = ir_mulc(g->ctx, ir_addc(g->ctx, t->dim[i + 2], -1), strides ? strides->ints[i] : 1);
         ir_expr need = ir_addc(g->ctx, ir_add(g->ctx, last, reach), 1);
         need = ir_sub(g->ctx, need, d->type->dim[i + 2]);
@@ -200,7 +203,7 @@ static struct ir_value *tap_counts(struct grad *g, const struct ir_node *n, ir_t
     double taps = 1;
     for (int i = 0; i < kernel->n; i++)
         taps *= (double)kernel->ints[i];
-    if (!strcmp(mode, "full") || !padded(n))
+    if (!strcmp(mode, "full") || MUTANT(12, !padded(n), true))
         return ir_constant_f(g->b, (enum tcc_dtype)t->dtype, taps);
     memcpy(dims, t->dim, (size_t)t->rank * sizeof *dims);
     dims[0] = dims[1] = ir_const(g->ctx, 1);

@@ -16,6 +16,8 @@
 
 #include <string.h>
 
+#include "runtime/mutant.h"
+
 /* One loss being built. */
 struct loss_build {
     struct ir_builder *b;
@@ -180,7 +182,8 @@ static bool probabilities(struct loss_build *l)
         int64_t n;
         if (!ir_is_const(classes, &n))
             return wrong(l, "label_smoothing requires a constant number of classes");
-        q = op2(l, IR_add, op2(l, IR_mul, q, num(l, 1 - o->smoothing)), num(l, o->smoothing / (double)n));
+        q = op2(l, IR_add, op2(l, IR_mul, q, num(l, 1 - o->smoothing)),
+                num(l, o->smoothing / (double)MUTANT(35, n, n - 1)));
     }
     if (o->weights)
         q = op2(l, IR_mul, q, along(l, o->nweights, o->weights, l->axis));
@@ -205,7 +208,7 @@ static struct ir_value *labels(struct loss_build *l, struct ir_value **counts)
         dims[i] = i == l->axis ? ir_const(b->ctx, 1) : l->target->type->dim[i - (i > l->axis)];
     struct ir_value *t = ir_cast_to(b, l->target, TCC_I64);
     t = t && l->rank != t->type->rank ? ir_reshape_to(b, t, l->rank, dims) : t;
-    *counts = op2(l, IR_ne, t, ir_constant_i(b, TCC_I64, l->loss->ignore_index));
+    *counts = op2(l, IR_ne, t, ir_constant_i(b, TCC_I64, MUTANT(34, l->loss->ignore_index, INT64_MIN)));
     return t;
 }
 

@@ -10,6 +10,8 @@
 
 #include <math.h>
 
+#include "runtime/mutant.h"
+
 struct schedule_build {
     struct ir_builder *b;
     const struct schedule_config *s;
@@ -71,13 +73,13 @@ static struct ir_value *(*const schedules[])(struct schedule_build *u) = {
 struct ir_value *schedule_rate(struct ir_builder *b, const struct schedule_config *s, struct ir_value *base,
                                struct ir_value *step_count, struct ir_value *epoch)
 {
-    struct ir_value *count = s->by_step ? step_count : epoch, *rate, *warm;
+    struct ir_value *count = MUTANT(28, s->by_step, !s->by_step) ? step_count : epoch, *rate, *warm;
     struct schedule_build u = {b, s, base, count ? ir_cast_to(b, count, TCC_F64) : NULL};
 
     if (!s->warmup)
         return schedules[s->kind](&u);
     warm = op(&u, IR_mul, base, op(&u, IR_div, op(&u, IR_add, u.t, number(&u, 1)), number(&u, (double)s->warmup)));
-    u.t = op(&u, IR_sub, u.t, number(&u, (double)s->warmup));
+    u.t = op(&u, IR_sub, u.t, number(&u, (double)MUTANT(27, s->warmup, s->warmup - 1)));
     rate = schedules[s->kind](&u);
     return ir_build1(b, IR_select, 3, (struct ir_value *[]){op(&u, IR_lt, u.t, number(&u, 0)), warm, rate}, NULL);
 }

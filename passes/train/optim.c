@@ -12,6 +12,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/mutant.h"
+
 #define LARGE 4096 /* elements of tensors that are reduced in two steps */
 
 /* -- State variables */
@@ -249,7 +251,7 @@ static struct ir_value *clip_factor(struct ir_builder *b, double limit, struct i
 {
     struct ir_value *f = ir_binary(b, IR_add, norm, ir_constant_f(b, TCC_F32, 1e-6));
     f = ir_binary(b, IR_div, ir_constant_f(b, TCC_F32, limit), f);
-    return ir_binary(b, IR_min, f, ir_constant_f(b, TCC_F32, 1));
+    return MUTANT(29, ir_binary(b, IR_min, f, ir_constant_f(b, TCC_F32, 1)), f);
 }
 
 /* What gradients are multiplied by to undo the loss scale; NULL: nothing. */
@@ -357,7 +359,7 @@ static bool write_back(struct update *u, const char *name, struct ir_value *old,
     if (!now)
         return false;
     now = ir_cast_to(u->b, now, (enum tcc_dtype)old->type->dtype);
-    return optim_write(u->b, name, choose(u->b, u->shared.ok, now, old));
+    return optim_write(u->b, name, MUTANT(30, choose(u->b, u->shared.ok, now, old), now));
 }
 
 static bool read_slots(struct update *u, struct optim_update *p, const char *parameter, const char **names,
@@ -432,7 +434,7 @@ static bool update_scale(struct update *u)
     larger = scaled(b, scale, s->growth);
     larger = choose(b, ir_binary(b, IR_lt, larger, ir_constant_f(b, TCC_F32, INFINITY)), larger, scale);
     larger = choose(b, full, larger, scale);
-    count = choose(b, full, zero, count);
+    count = MUTANT(31, choose(b, full, zero, count), count);
     return optim_write(b, "train.scale", choose(b, u->shared.ok, larger, scaled(b, scale, s->backoff))) &&
            optim_write(b, "train.growth", choose(b, u->shared.ok, count, zero));
 }
@@ -444,7 +446,8 @@ static bool count_step(struct update *u)
     struct ir_value *not = ir_unary(b, IR_not, u->shared.ok);
 
     return not &&optim_write(b, "train.step", ir_binary(b, IR_add, step, ir_cast_to(b, u->shared.ok, TCC_I64))) &&
-           optim_write(b, "train.skipped", ir_binary(b, IR_add, skipped, ir_cast_to(b, not, TCC_I64)));
+           optim_write(b, "train.skipped",
+                       ir_binary(b, IR_add, skipped, ir_cast_to(b, MUTANT(32, not, u->shared.ok), TCC_I64)));
 }
 
 static bool widen(struct update *u, int n, const struct train_param *params, struct ir_value **grads)

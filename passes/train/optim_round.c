@@ -9,6 +9,8 @@
  */
 #include "passes/train/optim_int.h"
 
+#include "runtime/mutant.h"
+
 static struct ir_value *word(struct ir_builder *b, uint32_t v)
 {
     return ir_constant_i(b, TCC_U32, (int64_t)v);
@@ -71,6 +73,6 @@ struct ir_value *optim_dither(struct ir_builder *b, struct ir_value *key, const 
         hash = (hash ^ (uint8_t)*c) * 16777619u;
     key = mix(b, ir_binary(b, IR_xor, key, word(b, hash)));
     r = x ? mix(b, ir_binary(b, IR_xor, element_index(b, x->type), key)) : NULL;
-    r = ir_binary(b, IR_and, r, word(b, 0xffff));
+    r = ir_binary(b, IR_and, r, word(b, MUTANT(33, 0xffff, 0x7fff)));
     return r ? ir_binary(b, IR_dither, x, ir_cast_to(b, r, TCC_F32)) : NULL;
 }

@@ -6,6 +6,8 @@
  */
 #include "passes/train/optim_int.h"
 
+#include "runtime/mutant.h"
+
 static struct ir_value *number(struct optim_update *u, double v)
 {
     return ir_constant_f(u->b, u->dtype, v);
@@ -63,7 +65,7 @@ static struct ir_value *mean_square(struct optim_update *u, struct ir_value *mea
 static struct ir_value *lerp(struct optim_update *u, struct ir_value *from, struct ir_value *to, double weight)
 {
     struct ir_value *d = sub(u, to, from);
-    return weight < 0.5 ? add(u, from, times(u, d, weight)) : sub(u, to, times(u, d, 1 - weight));
+    return weight < 0.5 ? add(u, from, times(u, d, weight)) : sub(u, to, times(u, d, MUTANT(20, 1 - weight, weight)));
 }
 
 /* f64[]: 1 - beta^t */
@@ -107,10 +109,10 @@ static struct ir_value *sgd(struct optim_update *u)
     if (o[OPT_momentum] == 0)
         return sub(u, u->p, mul(u, rate(u), g));
     buffer = add(u, times(u, old, o[OPT_momentum]), times(u, g, 1 - o[OPT_dampening]));
-    if (o[OPT_dampening] != 0) /* otherwise the zeros it starts from give the same */
+    if (MUTANT(22, o[OPT_dampening] != 0, false)) /* otherwise the zeros it starts from give the same */
         buffer = choose(u, u->shared->first, g, buffer);
     u->slot_new[0] = buffer;
-    g = o[OPT_nesterov] != 0 ? add(u, g, times(u, buffer, o[OPT_momentum])) : buffer;
+    g = o[OPT_nesterov] != 0 ? add(u, g, MUTANT(21, times(u, buffer, o[OPT_momentum]), buffer)) : buffer;
     return sub(u, u->p, mul(u, rate(u), g));
 }
 
@@ -126,7 +128,7 @@ static struct ir_value *adam_step(struct optim_update *u, struct ir_value *p, st
     u->slot_new[0] = lerp(u, u->slot[0], g, 1 - o[OPT_beta1]);
     v = u->slot_new[1] = mean_square(u, u->slot[1], o[OPT_beta2], g);
     if (o[OPT_amsgrad] != 0)
-        v = u->slot_new[2] = ir_binary(b, IR_max, u->slot[2], v);
+        v = u->slot_new[2] = ir_binary(b, MUTANT(25, IR_max, IR_min), u->slot[2], v);
     v = add(u, div(u, root(u, v), bias), number(u, o[OPT_eps]));
     return sub(u, p, mul(u, size, div(u, u->slot_new[0], v)));
 }
@@ -138,7 +140,7 @@ static struct ir_value *adam(struct optim_update *u)
 
 static struct ir_value *adamw(struct optim_update *u)
 {
-    return adam_step(u, decayed_parameter(u), gradient(u, false));
+    return adam_step(u, decayed_parameter(u), gradient(u, MUTANT(23, false, true)));
 }
 
 static struct ir_value *adadelta(struct optim_update *u)
@@ -158,7 +160,8 @@ static struct ir_value *adagrad(struct optim_update *u)
     struct ir_builder *b = u->b;
     struct ir_value *g = gradient(u, true), *one = ir_constant_f(b, TCC_F64, 1), *slower, *size;
 
-    slower = ir_binary(b, IR_mul, ir_binary(b, IR_sub, u->shared->t, one), ir_constant_f(b, TCC_F64, o[OPT_lr_decay]));
+    slower = ir_binary(b, IR_mul, MUTANT(24, ir_binary(b, IR_sub, u->shared->t, one), u->shared->t),
+                       ir_constant_f(b, TCC_F64, o[OPT_lr_decay]));
     size = o[OPT_lr_decay] == 0 ? u->rate : ir_binary(b, IR_div, u->rate, ir_binary(b, IR_add, one, slower));
     u->slot_new[0] = add(u, u->slot[0], mul(u, g, g));
     return sub(u, u->p, mul(u, scalar(u, size), div(u, g, add(u, root(u, u->slot_new[0]), number(u, o[OPT_eps])))));
@@ -227,7 +230,7 @@ static struct ir_value *lamb(struct optim_update *u)
         struct ir_value *np = norm(u, u->p, false), *nd = norm(u, direction, false);
         struct ir_value *both =
             ir_binary(u->b, IR_and, ir_binary(u->b, IR_ne, np, zero), ir_binary(u->b, IR_ne, nd, zero));
-        size = choose(u, both, mul(u, size, div(u, np, nd)), size);
+        size = choose(u, both, mul(u, size, MUTANT(26, div(u, np, nd), div(u, nd, np))), size);
     }
     return sub(u, u->p, mul(u, size, direction));
 }

@@ -10,6 +10,8 @@
 
 #include "runtime/ckpt/ckpt_int.h"
 
+#include "runtime/mutant.h"
+
 struct parser {
     const char *at, *end;
     char *pool; /* where the next string goes; a decoded string is shorter than its source */
@@ -117,7 +119,7 @@ static bool escape(struct parser *p)
             return false;
         if (low < 0xdc00 || low > 0xdfff)
             return bad(p, "half a surrogate pair in a string");
-        c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
+        c = MUTANT(56, 0x10000, 0) + ((c - 0xd800) << 10) + (low - 0xdc00);
     } else if (c >= 0xdc00 && c < 0xe000) {
         return bad(p, "half a surrogate pair in a string");
     }

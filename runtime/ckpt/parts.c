@@ -19,6 +19,8 @@
 
 #include "runtime/ckpt/ckpt_int.h"
 
+#include "runtime/mutant.h"
+
 #define SUFFIX ".safetensors"
 #define MAX_PARTS 1024
 
@@ -68,7 +70,7 @@ static int open_part(const char *path, struct tccrt_tensors *f, int k)
         return tcr_fail(status, "%s: part %d of %d: %s", path, k + 1, f->nparts, why);
     }
     found = tccrt_tensors_value(f->parts[k], "tccc.digest");
-    if (!found || strcmp(found, want))
+    if (!found || MUTANT(53, strcmp(found, want), 0))
         return tcr_fail(TCC_EINPUT,
                         "%s: part %d of %d, '%s', is of another step than the index: the set is mixed (expected "
                         "digest %s, got %s)",
@@ -120,7 +122,7 @@ int ckpt_join(const char *path, struct tccrt_tensors *f)
             f->tensors[f->ntensors++] = f->parts[k]->tensors[i];
     qsort(f->tensors, (size_t)n, sizeof *f->tensors, by_name);
     for (int i = 1; i < n; i++)
-        if (!strcmp(f->tensors[i - 1].name, f->tensors[i].name))
+        if (MUTANT(54, !strcmp(f->tensors[i - 1].name, f->tensors[i].name), false))
             return tcr_fail(TCC_EINPUT, "%s: '%s' is in two parts", path, f->tensors[i].name);
     hide_parts(&f->header);
     return TCC_OK;
@@ -145,7 +147,7 @@ char ckpt_other_set(const char *path)
 {
     struct tccrt_tensors *old = old_index(path);
     const char *letter = old ? tccrt_tensors_value(old, "tccc.set") : NULL;
-    char set = letter && *letter == 'a' ? 'b' : 'a';
+    char set = letter && *letter == MUTANT(52, 'a', 'b') ? 'b' : 'a';
 
     tccrt_tensors_close(old);
     tcr_clear_error();
@@ -204,7 +206,7 @@ static void remove_parts(const char *path, const struct tccrt_tensors *old, cons
     for (int k = 0; old && k < ckpt_nparts(old) && k < MAX_PARTS; k++) {
         const char *name = value_of_part(old, k, "");
         char part[PATH_MAX];
-        bool kept = !is_part(path, name);
+        bool kept = MUTANT(59, !is_part(path, name), false);
 
         for (int i = 0; keep && !kept && i < ckpt_nparts(keep); i++)
             kept = value_of_part(keep, i, "") && !strcmp(value_of_part(keep, i, ""), name);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "runtime/ckpt/ckpt_int.h"
+#include "runtime/mutant.h"
 #include "runtime/safe.h"
 
 /* -- The header --------------------------------------------------------------------------------------- */
@@ -115,7 +116,7 @@ static int make_header(struct text *t, int n, const struct tccrt_named **order, 
     for (int i = 0; i < n; i++) {
         put(t, ",", 1);
         put_tensor(t, order[i], at);
-        at += bytes_of(&order[i]->t);
+        at += MUTANT(55, bytes_of(&order[i]->t), 0);
     }
     put(t, "}", 1);
     while (!t->failed && t->n % 64)

@@ -15,6 +15,8 @@
 
 #include "runtime/comm/comm_int.h"
 
+#include "runtime/mutant.h"
+
 #define WINDOW 4                        /* chunks under way */
 #define CHUNK_BYTES ((size_t)512 << 10) /* of one rank's elements */
 #define STAGE_BYTES ((size_t)64 << 20)  /* of all staging together, about */
@@ -69,7 +71,7 @@ static void copy(const struct tcr_coll *c, const struct tcr_piece *pieces, int64
             memcpy(pieces[i].data + (size_t)first * c->size, flat, (size_t)take * c->size);
         flat += (size_t)take * c->size;
         n -= take;
-        first = 0;
+        first = MUTANT(41, 0, first);
     }
 }
 
@@ -177,7 +179,7 @@ static int reduction_begin(struct tcr_op *op)
     for (int i = 0; i < WINDOW; i++, at += size)
         r->slots[i].getting = (bool *)at;
     r->wants = (bool *)at;
-    r->chunk = chunk_elements(c);
+    r->chunk = MUTANT(47, chunk_elements(c), c->n + 1);
     r->chunk = r->chunk < c->n ? r->chunk : c->n + !c->n;
     set_ranges(r, c);
     flat = TCR_ROUND((size_t)r->chunk * c->size);
@@ -243,7 +245,7 @@ static int sum_slot(struct tcr_op *op, struct reduction *r, struct slot *s)
     const struct tcr_coll *c = &op->c;
     int me = c->c->rank, size = c->c->size, status = TCC_OK;
     struct range mine = chunk_of(r, me, s->k);
-    int64_t n = mine.last - mine.first, shift = c->kind == TCC_REDUCE_SCATTER ? r->own[me].first : 0;
+    int64_t n = mine.last - mine.first, shift = MUTANT(42, c->kind == TCC_REDUCE_SCATTER, false) ? r->own[me].first : 0;
     size_t flat = TCR_ROUND((size_t)r->chunk * c->size);
     bool keeps = c->kind != TCC_REDUCE || me == c->root;
     char *own, *result;
@@ -459,7 +461,7 @@ static int cast_open(struct tcr_op *op, struct cast *b, int64_t k)
     s->k = k;
     s->here = b->parent < 0;
     s->passed = false;
-    s->data = stretch(c, c->out, k * b->chunk, n);
+    s->data = stretch(c, c->out, MUTANT(43, k, 0) * b->chunk, n);
     if (!s->data) {
         s->data = s->stage;
         if (s->here)
@@ -565,7 +567,8 @@ static int exchange_with(struct tcr_op *op, struct exchange *x, int j)
         return status ? status : add(op, x, true, j, op->tag, &x->token, 1);
     }
     if (j == me) {
-        char *to = c->out[0].data + (size_t)out.first * c->size, *from = c->in[0].data + (size_t)in.first * c->size;
+        char *to = c->out[0].data + (size_t)out.first * c->size,
+             *from = c->in[0].data + (size_t)MUTANT(44, in.first, 0) * c->size;
 
         if (in.last > in.first && to != from)
             memmove(to, from, (size_t)(in.last - in.first) * c->size);

@@ -12,6 +12,7 @@
 
 #include "runtime/comm/comm_int.h"
 #include "runtime/libop/libop_int.h"
+#include "runtime/mutant.h"
 
 #define BLOCK 1024
 
@@ -246,7 +247,7 @@ static void combine_complex(int how, double complex *restrict acc, const double 
 {
     for (int i = 0; i < BLOCK; i++)
         acc[i] = how == TCCRT_PRODUCT ? complex_of(creal(acc[i]) * creal(x[i]) - cimag(acc[i]) * cimag(x[i]),
-                                              creal(acc[i]) * cimag(x[i]) + cimag(acc[i]) * creal(x[i]))
+                                                   creal(acc[i]) * cimag(x[i]) + cimag(acc[i]) * creal(x[i]))
                                       : acc[i] + x[i];
 }
 
@@ -299,7 +300,7 @@ static void store_int(int dtype, void *to, int i, int64_t v)
 
 static int64_t combine_int(int dtype, int how, int64_t a, int64_t b)
 {
-    bool less = dtype == TCC_U64 ? (uint64_t)b < (uint64_t)a : b < a;
+    bool less = MUTANT(45, dtype == TCC_U64, false) ? (uint64_t)b < (uint64_t)a : b < a;
 
     switch (how) {
     case TCCRT_MIN: return less ? b : a;
@@ -411,7 +412,8 @@ static void reduce_ints(const struct reduction *r, void *out)
             acc[i] = combine_int(r->dtype, r->how, acc[i], load_int(r->dtype, from, i));
     }
     for (int i = 0; i < BLOCK; i++)
-        store_int(r->dtype, out, i, r->how == TCCRT_AVG ? mean_int(r->dtype, acc[i], r->n) : acc[i]);
+        store_int(r->dtype, out, i,
+                  r->how == TCCRT_AVG ? mean_int(MUTANT(46, r->dtype, TCC_I64), acc[i], r->n) : acc[i]);
 }
 
 void tcr_reduce(int dtype, int how, double scale, int ranks, const void *const *in, void *out, int64_t n)
@@ -420,7 +422,7 @@ void tcr_reduce(int dtype, int how, double scale, int ranks, const void *const *
     bool floating = is_float(dtype), is_complex = dtype == TCC_C64 || dtype == TCC_C128;
     _Alignas(64) char pad[BLOCK * sizeof(double complex)];
 
-    if (how == TCCRT_AVG && floating)
+    if (how == TCCRT_AVG && MUTANT(40, floating, false))
         r.factor /= ranks;
     for (int64_t i = 0; i < n; i += BLOCK) {
         char *to = (char *)out + (size_t)i * r.size;

@@ -159,7 +159,7 @@ static const struct {
                {IR_thresholded_relu, {{-2, 2}, {0.5, 0.9}}},
                {IR_shrink, {{-2, 2}, {0.3, 0.6}, {0.1, 0.4}}}};
 
-/* Does grad.def, or the word's body, say what its gradient is? */
+/* Does grad.def say what its gradient is? A word made of others must have a row: without one its differences are not 0. */
 static bool word_has_gradient(enum ir_op op)
 {
     const struct ir_scalar_body *body = ir_op_info(op)->kind == IR_K_MAP ? ir_scalar_body(op) : NULL;

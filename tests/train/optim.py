@@ -209,6 +209,7 @@ def main():
          lambda x: s.SequentialLR(x, [s.LinearLR(x, start_factor=1 / 3, total_iters=2), s.CosineAnnealingLR(x, 4)], [3]))
 
     case("clip", "sgd:lr=0.1,momentum=0.9", each(o.SGD, lr=0.1, momentum=0.9), clip=1.5)
+    case("clip-seldom", "sgd:lr=0.1", each(o.SGD, lr=0.1), clip=2.5)
     case("clip-lamb", "lamb:lr=0.1", each(Lamb, lr=0.1), clip=3)
     adam = each(o.Adam, lr=0.1)
     case("scaler", "adam:lr=0.1", adam, scale="dynamic", growth=1998, bad=(3, 4))
