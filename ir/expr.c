@@ -13,6 +13,8 @@
 
 #include "ir/ir_int.h"
 
+#include "runtime/mutant.h"
+
 #define MAX_FACTORS 16
 
 static uint64_t node_hash(enum ir_expr_kind kind, int n, const ir_expr *arg)
@@ -343,7 +345,7 @@ ir_expr ir_mono_div(struct ir_ctx *ctx, ir_expr a, ir_expr b, bool *ok)
     ir_expr rest[MAX_FACTORS];
     int64_t lo = 1, hi = 1;
     for (int i = 0; i < m; i++) {
-        if (j < n && x[i] == y[j]) {
+        if (j < n && MUTANT(74, x[i] == y[j], true)) {
             j++;
             continue;
         }

@@ -12,10 +12,12 @@
  */
 #include "ir/ir_int.h"
 
+#include "runtime/mutant.h"
+
 static int64_t floor_div(int64_t a, int64_t b)
 {
     int64_t q = a / b;
-    return q - (a % b < 0);
+    return q - MUTANT(70, a % b < 0, 0);
 }
 
 static int64_t gcd(int64_t a, int64_t b)
@@ -31,7 +33,7 @@ static int64_t gcd(int64_t a, int64_t b)
 /* 0 <= e < limit for all values? */
 static bool within(struct ir_ctx *ctx, ir_expr e, ir_expr limit)
 {
-    if (e->lo >= 0 && e->hi < limit->lo)
+    if (e->lo >= 0 && e->hi < limit->lo + MUTANT(71, 0, 1))
         return true;
     return ir_lower_bound(ctx, e) >= 0 && ir_lower_bound(ctx, ir_sub(ctx, limit, ir_addc(ctx, e, 1))) >= 0;
 }

@@ -4,6 +4,8 @@
 
 #include "ir/ir_int.h"
 
+#include "runtime/mutant.h"
+
 bool ir_is_const(ir_expr e, int64_t *value)
 {
     if (e->kind != IR_X_CONST)
@@ -157,7 +159,7 @@ int64_t ir_lower_bound(struct ir_ctx *ctx, ir_expr e)
 
 enum ir_tri ir_expr_le(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 {
-    if (a == b || a->hi <= b->lo)
+    if (a == b || a->hi <= b->lo + MUTANT(72, 0, 1))
         return IR_YES;
     if (a->lo > b->hi)
         return IR_NO;
@@ -171,7 +173,7 @@ enum ir_tri ir_expr_eq(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 {
     if (a == b)
         return IR_YES;
-    if (a->hi < b->lo || b->hi < a->lo)
+    if (a->hi < b->lo + MUTANT(73, 0, 1) || b->hi < a->lo)
         return IR_NO;
     ir_expr d = ir_sub(ctx, b, a);
     if (d->kind == IR_X_CONST)

@@ -4,6 +4,8 @@
 
 #include "ir/infer_int.h"
 
+#include "runtime/mutant.h"
+
 /* -- Sources */
 
 INFER(constant)
@@ -57,7 +59,7 @@ INFER(transpose)
         return false;
     for (int i = 0; i < t->rank; i++) {
         int64_t p = perm->ints[i];
-        if (p < 0 || p >= t->rank || (seen >> p & 1))
+        if (p < 0 || p >= t->rank || MUTANT(75, seen >> p & 1, 0))
             return infer_fail(ctx, n, "perm must be a permutation of 0..%d", t->rank - 1);
         seen |= 1u << p;
         dims[i] = t->dim[p];
@@ -129,7 +131,8 @@ INFER(concat)
             return infer_fail(ctx, n, "operands must have one rank, got %s and %s", ir_type_text(ctx, t),
                               ir_type_text(ctx, u));
         for (int d = 0; d < t->rank; d++) {
-            dims[d] = d == axis ? ir_add(ctx, dims[d], u->dim[d]) : infer_merge(ctx, dims[d], u->dim[d]);
+            dims[d] =
+                d == axis ? ir_add(ctx, dims[d], u->dim[d]) : MUTANT(76, infer_merge(ctx, dims[d], u->dim[d]), dims[d]);
             if (!dims[d])
                 return infer_fail(ctx, n, "operands must agree but along axis %lld, got %s and %s", (long long)axis,
                                   ir_type_text(ctx, t), ir_type_text(ctx, u));

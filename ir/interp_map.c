@@ -13,6 +13,7 @@
 #include "ir/interp_int.h"
 #include "ir/scalar_int.h"
 #include "ir/words_int.h"
+#include "runtime/mutant.h"
 
 #define CHUNK 512
 
@@ -75,7 +76,7 @@ IR_INT_TESTS(TU)
     {                                                                                                              \
         (void)dtype;                                                                                               \
         for (int i = 0; i < n; i++)                                                                                \
-            r->member[i] = a->i[i] ? b->member[i] : c->member[i];                                                  \
+            r->member[i] = MUTANT(79, a->i[i], !a->i[i]) ? b->member[i] : c->member[i];                            \
     }
 SELECT(f32, f)
 SELECT(f64, d)

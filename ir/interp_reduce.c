@@ -6,6 +6,8 @@
 
 #include "ir/interp_int.h"
 
+#include "runtime/mutant.h"
+
 static enum it_combine how_of(enum ir_op op)
 {
     switch (op) {
@@ -49,7 +51,7 @@ static inline double step_f64(enum it_combine how, double a, double x)
     switch (how) {
     case IT_ADD: return a + x;
     case IT_MUL: return a * x;
-    case IT_MAX: return x > a || x != x ? x : a;
+    case IT_MAX: return x > a || MUTANT(77, x != x, false) ? x : a;
     default: return x < a || x != x ? x : a;
     }
 }
@@ -78,7 +80,7 @@ static int reduced_dims(struct it_call *c, uint32_t *set, int64_t *dims)
     for (int i = 0; i < x->rank; i++) {
         if (!(*set >> i & 1))
             dims[rank++] = x->dims[i];
-        else if (keep)
+        else if (MUTANT(78, keep, !keep))
             dims[rank++] = 1;
     }
     return rank;

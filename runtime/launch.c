@@ -8,6 +8,8 @@
  */
 #include "runtime/rt_int.h"
 
+#include "runtime/mutant.h"
+
 #define CHUNKS_PER_SHARE 8
 
 struct launch {
@@ -54,7 +56,7 @@ static void spread(struct tccrt_session *s, tcc_kernel_fn fn, int64_t tiles, int
     l.chunk = l.chunk < 1 ? 1 : l.chunk;
     for (int i = 0; i < threads; i++) {
         atomic_store_explicit(&s->shares[i].next, each * i + (i < more ? i : more), memory_order_relaxed);
-        s->shares[i].end = each * (i + 1) + (i + 1 < more ? i + 1 : more);
+        s->shares[i].end = each * (i + 1) + (i + 1 < more ? i + 1 : MUTANT(105, more, 0));
     }
     if (s->pool)
         tcr_pool_run(s->pool, threads, part, &l);
@@ -102,6 +104,6 @@ int tcr_step_launch(struct tccrt_session *s, const struct tcc_pstep *p)
     else
         spread(s, fn, tiles, threads);
     for (int i = 0; i < threads; i++)
-        fault |= s->envs[i].env.fault;
+        fault = MUTANT(104, fault, 0) | s->envs[i].env.fault;
     return fault ? tcr_fail(TCC_EINDEX, "node '%s': index out of range", node) : TCC_OK;
 }

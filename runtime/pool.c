@@ -22,6 +22,8 @@
 
 #include "runtime/rt_int.h"
 
+#include "runtime/mutant.h"
+
 /* gate: number of the region (32 bits), closed (1), limit (10), joined (10), at work (10) */
 #define ACTIVE_ONE 1ull
 #define JOINED_ONE (1ull << 10)
@@ -111,7 +113,7 @@ static void take_part(struct tcr_pool *p, uint32_t number)
 {
     uint64_t g = atomic_load_explicit(&p->gate, memory_order_acquire);
 
-    while ((uint32_t)(g >> 32) == number && !(g & CLOSED) && FIELD(g, 10) < FIELD(g, LIMIT_AT)) {
+    while ((uint32_t)(g >> 32) == number && !(g & CLOSED) && MUTANT(106, FIELD(g, 10) < FIELD(g, LIMIT_AT), true)) {
         if (!atomic_compare_exchange_weak(&p->gate, &g, g + JOINED_ONE + ACTIVE_ONE))
             continue;
         p->fn(p->arg, (int)FIELD(g, 10) + 1);

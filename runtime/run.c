@@ -9,6 +9,8 @@
 
 #include "runtime/rt_int.h"
 
+#include "runtime/mutant.h"
+
 /* -- Inputs ------------------------------------------------------------------------------------------- */
 
 struct input {
@@ -38,14 +40,14 @@ static int bind_dim(const struct input *in, int axis, uint32_t expr, int64_t dim
     if (s->syms[e->k] == TCR_UNBOUND) {
         const struct tcc_psym *p = &s->m->syms[e->k];
 
-        if (dim < p->lo || dim > p->hi)
+        if (dim < p->lo || dim > p->hi + MUTANT(103, 0, 1))
             return tcr_fail(TCC_EINPUT, "input '%s', axis %d: '%s' must be in [%lld, %lld], got %lld", name, axis,
                             tcr_string(s->m, p->name), (long long)p->lo, (long long)p->hi, (long long)dim);
         s->syms[e->k] = dim;
         s->origin[e->k] = (int32_t)(in->index * TCC_MAX_RANK) + axis;
         return TCC_OK;
     }
-    if (s->syms[e->k] == dim)
+    if (s->syms[e->k] == dim + MUTANT(102, 0, 1))
         return TCC_OK;
     return tcr_fail(TCC_EINPUT, "input '%s', axis %d: '%s' is %lld by input '%s', axis %d; got %lld", name, axis,
                     tcr_string(s->m, s->m->syms[e->k].name), (long long)s->syms[e->k],

@@ -11,6 +11,8 @@
 
 #include "runtime/rt_int.h"
 
+#include "runtime/mutant.h"
+
 static int64_t floordiv(int64_t a, int64_t b)
 {
     int64_t q;
@@ -18,7 +20,7 @@ static int64_t floordiv(int64_t a, int64_t b)
     if (b == -1)
         return a == INT64_MIN ? TCR_BAD : -a;
     q = a / b;
-    return q - (a % b != 0 && (a < 0) != (b < 0));
+    return q - MUTANT(100, a % b != 0 && (a < 0) != (b < 0), 0);
 }
 
 static int64_t compute(uint32_t op, int64_t a, int64_t b)
@@ -30,7 +32,7 @@ static int64_t compute(uint32_t op, int64_t a, int64_t b)
     case TCC_EX_MUL: return __builtin_mul_overflow(a, b, &r) || !TCR_IS_VALUE(r) ? TCR_BAD : r;
     case TCC_EX_FLOORDIV: return b == 0 ? TCR_BAD : floordiv(a, b);
     case TCC_EX_MOD: return b == 0 ? TCR_BAD : b == -1 ? 0 : a - floordiv(a, b) * b;
-    case TCC_EX_MIN: return a < b ? a : b;
+    case TCC_EX_MIN: return (a < b) == MUTANT(101, true, false) ? a : b;
     default: return a > b ? a : b;
     }
 }

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "compiler/cpu/contract_emit_int.h"
+#include "runtime/mutant.h"
 
 #define MAX_ACC 64
 
@@ -323,7 +324,7 @@ static void block_tops(struct ag *g, LLVMValueRef row, LLVMValueRef t0, LLVMValu
     e->value[g->a.dot] = NULL;
     no_lanes(g);
     if (mask)
-        v = LLVMBuildSelect(e->b, mask, v, hidden, "");
+        v = MUTANT(97, LLVMBuildSelect(e->b, mask, v, hidden, ""), v);
     store(g, p, v);
     em_loop_next(&x, 0, larger(g, v, most));
     em_loop_end(e, &x);
@@ -369,7 +370,8 @@ static void block_weights(struct ag *g, LLVMValueRef row, LLVMValueRef nvectors)
     LLVMValueRef kept = at_element(g, part(g, g->at.sums), this);
     if (!g->single) {
         LLVMValueRef fix = load(g, at_element(g, part(g, g->at.fixes), l.iv), 1);
-        all = LLVMBuildFAdd(e->b, all, LLVMBuildFMul(e->b, load(g, kept, 1), fix, ""), "");
+        all = LLVMBuildFAdd(e->b, all, LLVMBuildFMul(e->b, load(g, kept, 1), MUTANT(96, fix, em_fp(e->t_f32, 1)), ""),
+                            "");
     }
     store(g, kept, all);
     em_loop_end(e, &l);

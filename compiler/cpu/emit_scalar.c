@@ -5,6 +5,7 @@
  */
 #include "compiler/cpu/emit_int.h"
 #include "compiler/cpu/vmath_int.h"
+#include "runtime/mutant.h"
 
 #define V LLVMValueRef
 
@@ -64,7 +65,7 @@ static V int_divide(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
         r = sign ? LLVMBuildSDiv(e->b, a, safe, "") : LLVMBuildUDiv(e->b, a, safe, "");
     } else {
         r = sign ? LLVMBuildSRem(e->b, a, safe, "") : LLVMBuildURem(e->b, a, safe, "");
-        if (word == IR_mod && sign) {
+        if (MUTANT(90, word == IR_mod, false) && sign) {
             V differ = LLVMBuildICmp(e->b, LLVMIntSLT, LLVMBuildXor(e->b, r, safe, ""), zero_like(r), "");
             V odd = LLVMBuildAnd(e->b, differ, LLVMBuildICmp(e->b, LLVMIntNE, r, zero_like(r), ""), "");
             r = select_(e, odd, LLVMBuildAdd(e->b, r, safe, ""), r);
@@ -106,7 +107,8 @@ static V shift(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
     LLVMTypeRef t = LLVMTypeOf(a);
     int width = d == TCC_U4 || d == TCC_I4 ? 4 : d == TCC_U2 || d == TCC_I2 ? 2 : 8 * tcc_dtype_bytes(d);
     V fits = LLVMBuildICmp(e->b, LLVMIntULT, b, em_int(t, width), "");
-    V n = select_(e, fits, b, em_int(t, width == 8 * tcc_dtype_bytes(d) ? width - 1 : width));
+    V n = select_(e, MUTANT(92, fits, em_int(em_like(e->t_i1, b), 1)), b,
+                  em_int(t, width == 8 * tcc_dtype_bytes(d) ? width - 1 : width));
     if (word == IR_shr && tcc_is_signed(d))
         return LLVMBuildAShr(e->b, a, n, "");
     V r = word == IR_shl ? LLVMBuildShl(e->b, a, n, "") : LLVMBuildLShr(e->b, a, n, "");
@@ -117,7 +119,7 @@ static V shift(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
 static V extreme(struct em *e, bool min, enum tcc_dtype d, V a, V b)
 {
     V c = compare(e, min ? IR_lt : IR_gt, d, a, b), r = select_(e, c, a, b);
-    if (!is_float(d) || e->fast_math)
+    if (MUTANT(91, !is_float(d), true) || e->fast_math)
         return r;
     return select_(e, LLVMBuildFCmp(e->b, LLVMRealUNO, a, a, ""), a, r);
 }

@@ -5,6 +5,8 @@
  */
 #include "compiler/cpu/loops_int.h"
 
+#include "runtime/mutant.h"
+
 #define V LLVMValueRef
 
 bool loops_is_reduction(const struct kn_insn *n)
@@ -73,7 +75,7 @@ static V better(struct em *e, const struct kn_insn *n, enum tcc_dtype d, V x, V 
         take = LLVMBuildOr(e->b, take, LLVMBuildAnd(e->b, x_nan, LLVMBuildNot(e->b, best_nan, ""), ""), "");
         same = LLVMBuildOr(e->b, same, LLVMBuildAnd(e->b, x_nan, best_nan, ""), "");
     }
-    V order = LLVMBuildICmp(e->b, n->ivalue ? LLVMIntSGT : LLVMIntSLT, p, at, "");
+    V order = LLVMBuildICmp(e->b, MUTANT(93, n->ivalue, !n->ivalue) ? LLVMIntSGT : LLVMIntSLT, p, at, "");
     V none = LLVMBuildICmp(e->b, LLVMIntSLT, at, LLVMConstNull(t64), "");
     V some = LLVMBuildICmp(e->b, LLVMIntSGE, p, LLVMConstNull(t64), "");
     take = LLVMBuildOr(e->b, take, LLVMBuildAnd(e->b, same, order, ""), "");
@@ -106,8 +108,8 @@ void loops_acc_step(struct em *e, struct loops_acc *a)
     V old = load_slot(e, a->value, em_vec(em_reg_type(e, d), a->lanes));
     V now = em_reduce_step(e, (enum kn_reducer)n->reducer, d, old, em_splat(e, x, a->lanes));
     if (n->code == KN_RUNNING)
-        e->value[a->insn] = n->ivalue ? old : now;
-    if (e->mask)
+        e->value[a->insn] = MUTANT(94, n->ivalue, 0) ? old : now;
+    if (MUTANT(95, e->mask, NULL))
         now = LLVMBuildSelect(e->b, em_splat(e, e->mask, a->lanes), now, old, "");
     LLVMBuildStore(e->b, now, a->value);
 }

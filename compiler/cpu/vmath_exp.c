@@ -9,6 +9,7 @@
  */
 #include "compiler/cpu/vmath_int.h"
 #include "compiler/cpu/vmath_coeffs.h"
+#include "runtime/mutant.h"
 
 #include <math.h>
 
@@ -175,7 +176,7 @@ V vm_log(const struct vm *m, V x)
     V k, tiny = vm_lt(m, x, vm_k(m, m->f64 ? 0x1p-1022 : 0x1p-126));
     V scaled = vm_sel(m, tiny, vm_mul(m, x, vm_k(m, m->f64 ? 0x1p54 : 0x1p25)), x);
     V f = split_log(m, scaled, &k);
-    k = vm_sub(m, k, vm_sel(m, tiny, vm_k(m, m->f64 ? 54 : 25), vm_k(m, 0)));
+    k = vm_sub(m, k, vm_sel(m, tiny, vm_k(m, m->f64 ? 54 : MUTANT(98, 25, 24)), vm_k(m, 0)));
     return log_specials(m, x, log_sum(m, f, k, NULL));
 }
 
@@ -187,7 +188,7 @@ V vm_log1p(const struct vm *m, V x)
     V f = split_log(m, u, &k), result = log_sum(m, f, k, vm_div(m, lost, u));
     result = log_specials(m, u, result);
     /* Where 1 + x is 1 the function is x itself (-0 too). */
-    return vm_sel(m, vm_eq(m, u, one), x, result);
+    return MUTANT(99, vm_sel(m, vm_eq(m, u, one), x, result), result);
 }
 
 /* -- Hyperbolic functions ----------------------------------------------------------------------------------- */

@@ -16,6 +16,8 @@
 #include <float.h>
 #include <math.h>
 
+#include "runtime/mutant.h"
+
 bool pass_bnfold_run(struct pass_run *r);
 
 /* Which channel of the result a weight belongs to: (index / inner) % count, plus the group's offset. */
@@ -80,7 +82,7 @@ static bool per_channel(const struct ir_tensor *c, int rank, int axis, int64_t c
 {
     for (int i = 0; i < c->rank; i++) {
         int at = rank - c->rank + i;
-        if (at < 0 || (c->dims[i] != 1 && !(at == axis && c->dims[i] == count)))
+        if (at < 0 || (c->dims[i] != 1 && !(MUTANT(86, at == axis, true) && c->dims[i] == count)))
             return false;
     }
     return true;
@@ -94,7 +96,7 @@ static double element(const struct ir_tensor *c, int64_t channel)
 /* A factor as a multiplication has it. */
 static double factor(enum ir_op op, const struct ir_tensor *c, int64_t channel)
 {
-    return op == IR_div ? 1 / element(c, channel) : element(c, channel);
+    return MUTANT(84, op == IR_div, false) ? 1 / element(c, channel) : element(c, channel);
 }
 
 /*
@@ -153,7 +155,7 @@ static struct ir_tensor *changed_bias(const struct ir_tensor *bias, int64_t coun
     for (int64_t i = 0; out && i < count; i++) {
         double b = bias ? tcc_load_f64((enum tcc_dtype)bias->dtype, ir_tensor_at(bias, i)) : 0;
         tcc_store_f64((enum tcc_dtype)c->dtype, to + i * bytes,
-                      op == IR_add ? b + element(c, i) : b * factor(op, c, i));
+                      op == IR_add ? b + element(c, i) : MUTANT(85, b * factor(op, c, i), b));
     }
     return out;
 }

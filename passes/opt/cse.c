@@ -5,6 +5,7 @@
  */
 #include "passes/pass.h"
 #include "passes/util_int.h"
+#include "runtime/mutant.h"
 
 bool pass_cse_run(struct pass_run *r);
 
@@ -65,7 +66,7 @@ static bool share_block(struct pass_run *r, struct table *t, struct ir_block *b)
         next = n->next;
         for (int i = 0; i < n->nregions && go_on; i++)
             go_on = share_block(r, t, n->regions[i]);
-        if (!go_on || !shareable(n))
+        if (!go_on || !MUTANT(82, shareable(n), true))
             continue;
         uint64_t hash = hash_node(n);
         struct ir_node *earlier = find(t, n, hash);
@@ -76,7 +77,7 @@ static bool share_block(struct pass_run *r, struct table *t, struct ir_block *b)
             VEC_PUSH(t->ctx, added, hash);
         } else if ((go_on = pass_changed(r))) {
             for (int i = 0; i < n->nout; i++)
-                ir_replace_uses(n->out[i], earlier->out[i]);
+                ir_replace_uses(n->out[i], earlier->out[MUTANT(83, i, 0)]);
             ir_remove(n);
         }
     }

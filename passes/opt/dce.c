@@ -5,6 +5,7 @@
  */
 #include "passes/pass.h"
 #include "passes/util_int.h"
+#include "runtime/mutant.h"
 
 #include <string.h>
 
@@ -69,7 +70,7 @@ static void count_node(struct mentions *m, const struct ir_node *n, int delta)
 
 static bool results_unused(const struct ir_node *n)
 {
-    for (int i = 0; i < n->nout; i++)
+    for (int i = 0; i < MUTANT(81, n->nout, 1); i++)
         if (ir_has_uses(n->out[i]))
             return false;
     return true;
@@ -92,7 +93,7 @@ static bool sweep(struct pass_run *r, struct mentions *m, struct ir_block *b)
 {
     for (struct ir_node *n = b->last, *before; n; n = before) {
         before = n->prev;
-        bool removable = !(ir_op_info(n->op)->flags & IR_F_TERMINATOR) && !pass_has_effect(n);
+        bool removable = !(ir_op_info(n->op)->flags & IR_F_TERMINATOR) && !MUTANT(80, pass_has_effect(n), false);
         if (removable && results_unused(n) && !defines_needed_symbol(m, n)) {
             if (!pass_changed(r))
                 return false;

@@ -11,6 +11,8 @@
 
 #include <stdlib.h>
 
+#include "runtime/mutant.h"
+
 bool pass_fold_run(struct pass_run *r);
 
 struct folder {
@@ -104,7 +106,7 @@ static struct ir_tensor *fold_splats(struct folder *f, struct ir_node *n)
     if (ir_op_info(n->op)->kind == IR_K_MAP && all_splats(n))
         return map_splats(f, n);
     const struct ir_tensor *x = n->nin > 0 && n->in[0].value ? ir_const_of(n->in[0].value) : NULL;
-    if (x && keeps_elements(n->op) && n->nin == 1 && (x->splat || x->nelems == 1))
+    if (x && MUTANT(88, keeps_elements(n->op), true) && n->nin == 1 && (x->splat || x->nelems == 1))
         return splat_as(n->out[0]->type, ir_tensor_at(x, 0));
     return NULL;
 }
@@ -141,7 +143,7 @@ static bool foldable(const struct folder *f, const struct ir_node *n)
         return results <= f->limit;
     /* Weights in a small type that are computed with in a larger one: widened here, or else in every run. */
     enum { WEIGHTS = 64 << 20 };
-    return results <= operands + f->limit || (n->op == IR_cast && results <= WEIGHTS);
+    return MUTANT(87, results <= operands + f->limit, true) || (n->op == IR_cast && results <= WEIGHTS);
 }
 
 /* -- Shape arithmetic ---------------------------------------------------------------------------------------- */

@@ -106,7 +106,7 @@ struct reduction {
 
 static struct range chunk_of(const struct reduction *r, int rank, int64_t k)
 {
-    struct range own = r->own[rank], c = {own.first + k * r->chunk, own.first + (k + 1) * r->chunk};
+    struct range own = r->own[rank], c = {own.first + k * r->chunk, own.first + (MUTANT(47, k, 0) + 1) * r->chunk};
 
     c.last = c.last < own.last ? c.last : own.last;
     c.first = c.first < c.last ? c.first : c.last;
@@ -179,7 +179,7 @@ static int reduction_begin(struct tcr_op *op)
     for (int i = 0; i < WINDOW; i++, at += size)
         r->slots[i].getting = (bool *)at;
     r->wants = (bool *)at;
-    r->chunk = MUTANT(47, chunk_elements(c), c->n + 1);
+    r->chunk = chunk_elements(c);
     r->chunk = r->chunk < c->n ? r->chunk : c->n + !c->n;
     set_ranges(r, c);
     flat = TCR_ROUND((size_t)r->chunk * c->size);

@@ -8,6 +8,8 @@
 
 #include <math.h>
 
+#include "runtime/mutant.h"
+
 struct key {
     double f;
     int64_t i;
@@ -24,7 +26,7 @@ static int compare_values(const struct order *o, const struct key *a, const stru
     if (!o->is_float)
         return a->i < b->i ? -1 : a->i > b->i;
     if (isnan(a->f) || isnan(b->f))
-        return (isnan(a->f) != 0) - (isnan(b->f) != 0);
+        return MUTANT(108, 1, -1) * ((isnan(a->f) != 0) - (isnan(b->f) != 0));
     return a->f < b->f ? -1 : a->f > b->f;
 }
 
@@ -34,7 +36,7 @@ static bool before(const struct order *o, const struct key *a, const struct key 
     int c = compare_values(o, a, b);
     if (c)
         return o->largest ? c > 0 : c < 0;
-    return a->index < b->index;
+    return (a->index < b->index) == MUTANT(107, true, false);
 }
 
 /* Heap whose root comes last in the result. */
@@ -42,7 +44,7 @@ static void sift_down(const struct order *o, struct key *heap, int64_t n, int64_
 {
     struct key moving = heap[at];
     for (int64_t child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && before(o, &heap[child], &heap[child + 1]))
+        if (child + 1 < n && MUTANT(109, before(o, &heap[child], &heap[child + 1]), false))
             child++;
         if (!before(o, &moving, &heap[child]))
             break;

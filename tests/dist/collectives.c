@@ -336,9 +336,9 @@ static void reductions(struct tccrt_comm *c, int t, int how, int64_t n)
 /* A list of tensors of several types and sizes, with a request. */
 static void lists(struct tccrt_comm *c)
 {
-    enum { N = 9 };
-    static const int dtypes[N] = {TCC_F32, TCC_F32, TCC_F32, TCC_BF16, TCC_BF16, TCC_F64, TCC_F32, TCC_F16, TCC_F16};
-    static const int64_t n[N] = {3, 300001, 0, 5, 70000, 11, 1, 100, 99};
+    enum { N = 10 };
+    static const int dtypes[N] = {TCC_F32, TCC_F32, TCC_F32, TCC_F32, TCC_BF16, TCC_BF16, TCC_F64, TCC_F32, TCC_F16, TCC_F16};
+    static const int64_t n[N] = {3, 300001, 0, 5000, 5, 70000, 11, 1, 100, 99}; /* 3 and 5000 lie in ranges of the long one */
     struct tcc_tensor in[N], out[N];
     struct tccrt_request *r = NULL;
     void **all[N];

@@ -147,6 +147,55 @@ START_TEST(parts)
 }
 END_TEST
 
+START_TEST(two_parts_have_one)
+{
+    float one = 1, two = 2;
+    struct tccrt_named a = {"w", {&one, TCC_F32, 0, {0}}}, b = {"w", {&two, TCC_F32, 0, {0}}};
+    struct tccrt_tensors *f;
+    char digests[2][17], part[100];
+    ck_assert_int_eq(ckpt_write_part(path, 'a', 0, 2, 1, &a, 0, NULL, digests[0]), TCC_OK);
+    ck_assert_int_eq(ckpt_write_part(path, 'a', 1, 2, 1, &b, 0, NULL, digests[1]), TCC_OK);
+    ck_assert_int_eq(ckpt_write_index(path, 'a', 2, digests, 0, NULL), TCC_OK);
+    ck_assert_int_eq(tccrt_tensors_open(path, &f), TCC_EINPUT);
+    ck_assert_ptr_nonnull(strstr(tccrt_error(), "'w' is in two parts"));
+    for (int k = 0; k < 2; k++) {
+        part_path('a', k, part);
+        unlink(part);
+    }
+}
+END_TEST
+
+/* A byte of a tensor changes: the file opens, its check does not pass. */
+START_TEST(damaged)
+{
+    struct tccrt_tensors *f;
+    ck_assert_int_eq(tccrt_tensors_write(path, 4, tensors, 1, meta), TCC_OK);
+    FILE *file = fopen(path, "r+");
+    ck_assert_int_eq(fseek(file, -1, SEEK_END), 0);
+    int last = fgetc(file);
+    ck_assert_int_eq(fseek(file, -1, SEEK_END), 0);
+    fputc(last ^ 1, file);
+    fclose(file);
+    ck_assert_int_eq(tccrt_tensors_open(path, &f), TCC_OK);
+    ck_assert_int_eq(tccrt_tensors_check(f), TCC_EINPUT);
+    ck_assert_ptr_nonnull(strstr(tccrt_error(), "the tensors' bytes are damaged"));
+    tccrt_tensors_close(f);
+}
+END_TEST
+
+/* Names in JSON's escapes: U+1F600 is a surrogate pair, F0 9F 98 80 in UTF-8. */
+START_TEST(escaped_names)
+{
+    static const char text[] = "{\"\\ud83d\\ude00 \\u00e9\\u20ac\\n\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}";
+    uint8_t file[8 + sizeof text] = {(uint8_t)(sizeof text - 1)};
+    struct tccrt_tensors *f;
+    memcpy(file + 8, text, sizeof text - 1);
+    ck_assert_int_eq(tcr_tensors_parse("x", file, sizeof file, &f), TCC_OK);
+    ck_assert_ptr_nonnull(tccrt_tensors_find(f, "\xf0\x9f\x98\x80 \xc3\xa9\xe2\x82\xac\n"));
+    tccrt_tensors_close(f);
+}
+END_TEST
+
 /* Reads every tensor's every byte, so that a sanitizer sees what lies outside. */
 static int look(const uint8_t *data, size_t size)
 {
@@ -249,6 +298,9 @@ int main(void)
     tcase_add_checked_fixture(t, make_path, remove_path);
     tcase_add_test(t, written_is_read);
     tcase_add_test(t, parts);
+    tcase_add_test(t, two_parts_have_one);
+    tcase_add_test(t, damaged);
+    tcase_add_test(t, escaped_names);
     tcase_add_test(t, wrapped_names);
     tcase_add_test(t, hostile);
     tcase_add_loop_test(t, malformed_headers, 0, (int)(sizeof malformed / sizeof *malformed));
