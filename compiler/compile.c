@@ -328,7 +328,7 @@ static bool run_passes(struct job *j)
         budget_tell_stages(j->module, j->recompute, o->train->split->report);
     for (int i = 0; i < j->module->program->nkernels; i++) {
         const struct kn_kernel *k = j->module->program->kernels[i];
-        ir_detail(j->ctx, "kernel %s: %s, %s operations", ir_shown(k->name), kn_template_name(k->schedule.how),
+        ir_detail(j->ctx, "kernel %s: %s, %s operations", ir_shown(k->name), k->schedule.how,
                   ir_expr_text(j->ctx, k->flops));
     }
     if (o->report)

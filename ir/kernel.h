@@ -96,16 +96,19 @@ struct kn_insn {
 
 struct kn_stage { uint32_t inner, each; int first, last; };   /* bit sets of inner kernel dims; instructions [first, last) */
 
-/* How the target runs it. LOOPS is always possible. Printed in dumps; chosen by struct target's schedule(). */
-enum kn_template { KN_T_LOOPS, KN_T_CONTRACT, KN_T_CONV, KN_T_DEPTHWISE, KN_T_POOL, KN_T_SERIAL, KN_T_ATTENTION, KN_T_WINOGRAD };
+/*
+ * How a target runs it: one of the target's templates, and that template's parameters by name. What they mean is the target's, whose table
+ * says which there are and whose verify_schedule() (struct pass_machine) checks them. Here they are words and numbers, so that dumps parse
+ * with no target at hand, and a text can pin a schedule:
+ *     schedule contract(width=16, mr=14, nr=32, kc=256) tile (1, 28)
+ */
+#define KN_MAX_PARAMS 8
+struct kn_param { const char *key; int64_t value; };
 struct kn_schedule {
-    enum kn_template how;
-    int8_t vector_dim;          /* kernel dim run in vector lanes; -1: none */
-    int16_t width;              /* lanes */
-    int16_t unroll;             /* vectors in flight along vector_dim */
-    int16_t mr, nr;             /* CONTRACT, CONV: register tile: rows (or pixels) x columns (or channels) */
-    int32_t mc, nc, kc;         /* CONTRACT: cache tiles; 0: not tiled */
-    /* The parallel grain: outer dims in order are split so: tile[i] points of outer dim i per tile; 0: all of them. */
+    const char *how;            /* the template's name; NULL: not chosen yet */
+    int nparams;
+    struct kn_param params[KN_MAX_PARAMS];
+    /* The parallel grain, the same for all templates: tile[i] points of outer dim i per tile; 0: all of them. */
     int64_t tile[KN_MAX_DIMS];
 };
 
@@ -197,7 +200,6 @@ struct kn_program {
     int *sym_level;                      /* level that binds it: 0 inputs, else that of the EVAL after it */
     uint64_t weight_bytes;
 };
-const char *kn_template_name(enum kn_template t);
 void kn_print_program(FILE *out, const struct kn_program *p, bool kernels, bool plan);
 /* Checks that no two buffers that are live at once share memory, and that reads follow writes. */
 bool kn_verify_program(const struct kn_program *p);

@@ -3,6 +3,8 @@
  * kernel_digest.c - XXH3-64 of what a kernel is, apart from names: dims, index symbols and sizes count by their place.
  * The bounds of sizes are part of it, since they shape what targets make of a kernel.
  */
+#include <string.h>
+
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 
@@ -79,9 +81,14 @@ static void feed_schedule(struct digest *d)
 {
     const struct kn_schedule *s = &d->k->schedule;
     const struct kn_contraction *c = &d->k->contraction;
-    const int64_t plain[] = {s->how, s->vector_dim, s->width,   s->unroll, s->mr, s->nr,     s->mc,
-                             s->nc,  s->kc,         c->present, c->a,      c->b,  c->load_a, c->load_b,
-                             c->mul, c->reduce,     c->batch,   c->m,      c->n,  c->k, c->partial};
+    const int64_t plain[] = {s->nparams, c->present, c->a, c->b, c->load_a, c->load_b, c->mul,
+                             c->reduce,  c->batch,   c->m, c->n, c->k,      c->partial};
+    if (s->how)
+        XXH3_64bits_update(&d->state, s->how, strlen(s->how) + 1);
+    for (int i = 0; i < s->nparams; i++) {
+        XXH3_64bits_update(&d->state, s->params[i].key, strlen(s->params[i].key) + 1);
+        feed(d, s->params[i].value);
+    }
     XXH3_64bits_update(&d->state, plain, sizeof plain);
     XXH3_64bits_update(&d->state, s->tile, sizeof s->tile);
 }

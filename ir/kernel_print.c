@@ -9,13 +9,6 @@ const char *const kn_code_words[] = {"const", "expr",   "load",      "store",   
                                      "index", "reduce", "argreduce", "running", NULL};
 const char *const kn_use_words[] = {"in", "out", "inout", "temp", NULL};
 const char *const kn_reducer_words[] = {"sum", "prod", "max", "min", NULL};
-const char *const kn_template_words[] = {"loops",  "contract",  "conv",     "depthwise", "pool",
-                                         "serial", "attention", "winograd", NULL};
-
-const char *kn_template_name(enum kn_template t)
-{
-    return kn_template_words[t];
-}
 
 int kn_word(const char *const *words, const char *name)
 {
@@ -227,20 +220,12 @@ static void print_contraction(FILE *out, const struct kn_kernel *k)
 static void print_schedule(FILE *out, const struct kn_kernel *k)
 {
     const struct kn_schedule *s = &k->schedule;
-    fprintf(out, "  schedule %s", kn_template_words[s->how]);
-    if (s->vector_dim >= 0 && s->vector_dim < k->ndims && s->width) {
-        fputs(" vector ", out);
-        ir_print_expr(out, k->dims[s->vector_dim].var);
-    }
-    const struct {
-        const char *name;
-        int value;
-    } numbers[] = {{"width", s->width}, {"unroll", s->unroll}, {"mr", s->mr}, {"nr", s->nr},
-                   {"mc", s->mc},       {"nc", s->nc},         {"kc", s->kc}};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        if (numbers[i].value)
-            fprintf(out, " %s %d", numbers[i].name, numbers[i].value);
-    }
+    if (!s->how)
+        return;
+    fprintf(out, "  schedule %s", s->how);
+    for (int i = 0; i < s->nparams; i++)
+        fprintf(out, "%s%s=%" PRId64 "%s", i ? ", " : "(", s->params[i].key, s->params[i].value,
+                i + 1 == s->nparams ? ")" : "");
     int ntiles = 0;
     for (int d = 0; d < k->ndims; d++)
         ntiles = s->tile[d] ? d + 1 : ntiles;

@@ -312,8 +312,6 @@ bool kn_verify_kernel(struct ir_ctx *ctx, const struct kn_kernel *k)
             check_insn(&c, &k->insns[c.insn]);
     }
     c.insn = c.stage = -1;
-    if (c.ok && ((k->schedule.width && k->schedule.vector_dim >= k->ndims) || k->schedule.how > KN_T_WINOGRAD))
-        bad(&c, "the schedule names a dim or template that is not there");
     if (c.ok && k->tiles)
         check_expr(&c, "the number of tiles", k->tiles);
     if (c.ok && k->scratch)

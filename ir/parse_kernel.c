@@ -339,48 +339,30 @@ static bool read_tile(struct reader *r, struct kn_schedule *s)
     return true;
 }
 
+static bool read_params(struct reader *r, struct kn_schedule *s)
+{
+    struct parser *p = r->p;
+    if (!lex_is(p, '('))
+        return true;
+    lex_next(p);
+    while (!lex_is(p, ')')) {
+        struct kn_param *at = &s->params[s->nparams];
+        if (s->nparams == KN_MAX_PARAMS)
+            return parse_expected(p, "')'");
+        if ((s->nparams && !lex_expect(p, ',')) || !lex_ident(p, &at->key) || !lex_expect(p, '=') ||
+            !lex_small(p, 0, INT32_MAX, &at->value))
+            return false;
+        s->nparams++;
+    }
+    lex_next(p);
+    return true;
+}
+
 static bool read_schedule(struct reader *r)
 {
     struct kn_schedule *s = &r->k->schedule;
-    struct parser *p = r->p;
-    struct token at = p->tok;
-    const char *how;
-    uint32_t set = 0;
-    int64_t v;
-    if (!lex_ident(p, &how))
-        return false;
-    int number = kn_word(kn_template_words, how);
-    if (number < 0)
-        return parse_error(p, &at, "unknown template '%s'", how);
-    s->how = (enum kn_template)number;
-    for (;;) {
-        bool ok = true;
-        if (lex_take_word(p, "vector")) {
-            for (int d = 0; d < p->nscope; d++)
-                set |= lex_is_word(p, p->scope[d].name) ? 1u << d : 0;
-            if (!set)
-                return parse_expected(p, "a dim");
-            s->vector_dim = (int8_t)__builtin_ctz(set);
-            lex_next(p);
-        } else if (lex_take_word(p, "tile")) {
-            ok = read_tile(r, s);
-        } else {
-            static const char *const words[] = {"width", "unroll", "mr", "nr", "mc", "nc", "kc", NULL};
-            int16_t *small[] = {&s->width, &s->unroll, &s->mr, &s->nr};
-            int32_t *big[] = {&s->mc, &s->nc, &s->kc};
-            int w = p->tok.kind == T_IDENT ? kn_word(words, lex_text(p, &p->tok)) : -1;
-            if (w < 0)
-                return true;
-            lex_next(p);
-            ok = lex_small(p, 0, w < 4 ? INT16_MAX : INT32_MAX, &v);
-            if (ok && w < 4)
-                *small[w] = (int16_t)v;
-            else if (ok)
-                *big[w - 4] = (int32_t)v;
-        }
-        if (!ok)
-            return false;
-    }
+    *s = (struct kn_schedule){0};
+    return lex_ident(r->p, &s->how) && read_params(r, s) && (!lex_take_word(r->p, "tile") || read_tile(r, s));
 }
 
 /* == Kernels == */
@@ -438,7 +420,6 @@ bool parse_kernel(struct parser *p, struct kn_kernel **out)
 {
     struct reader r = {.p = p, .ctx = p->ctx, .k = IR_NEW(p->ctx, struct kn_kernel)};
     struct kn_kernel *k = *out = r.k;
-    k->schedule.vector_dim = -1;
     p->nscope = 0;
     if (!read_header(&r))
         return false;

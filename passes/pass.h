@@ -50,6 +50,8 @@ struct pass_machine {
     bool (*fuse)(const struct pass_machine *m, struct ir_ctx *ctx, const struct pass_fusion *f);
     /* Fills in k->schedule, k->tiles and k->scratch. */
     void (*schedule)(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k);
+    /* Is the schedule that k came with (from text) one that the machine can run? Else a diagnostic says why not. */
+    bool (*verify_schedule)(const struct pass_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k);
 };
 
 /* pass_machine.fuse for machines without one. */

@@ -202,13 +202,7 @@ static bool schedule_attention(const struct cpu_machine *m, struct ir_ctx *ctx, 
     struct at a;
     if (!at_analyse(m, ctx, k, &a))
         return false;
-    k->schedule = (struct kn_schedule){.how = KN_T_ATTENTION,
-                                       .vector_dim = (int8_t)a.t,
-                                       .width = (int16_t)a.lanes,
-                                       .unroll = 1,
-                                       .mr = (int16_t)a.mr,
-                                       .nr = (int16_t)(a.cv * a.lanes),
-                                       .kc = a.block};
+    cpu_put_schedule(k, (struct cpu_schedule){.how = CPU_ATTENTION, .mr = a.mr});
     for (int i = 0; i < em_nouter(k); i++)
         k->schedule.tile[i] = i == a.row ? a.tile_rows : 1;
     k->tiles = cpu_tiles(ctx, k);
@@ -216,4 +210,4 @@ static bool schedule_attention(const struct cpu_machine *m, struct ir_ctx *ctx, 
     return true;
 }
 
-const struct cpu_template cpu_template_attention = {KN_T_ATTENTION, schedule_attention, at_emit};
+const struct cpu_template cpu_template_attention = {CPU_ATTENTION, schedule_attention, at_emit};

@@ -479,6 +479,8 @@ void at_emit(struct em *e)
     struct em_loop blocks, rows;
     if (!at_analyse(e->m, e->ctx, e->k, &g.a))
         return;       /* cannot be: its schedule said that it can */
+    struct cpu_schedule s = cpu_get_schedule(e->k);
+    g.a.mr = s.mr < g.a.mr ? s.mr : g.a.mr;
     if (g.a.row >= 0) /* the schedule may have been made for a wider machine */
         g.a.tile_rows = e->k->schedule.tile[g.a.row];
     g.at = at_scratch(&g.a);

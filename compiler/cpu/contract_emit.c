@@ -455,10 +455,10 @@ static void study_epilogue(struct cg *g)
 }
 
 /* A pass over the tile with kc points of the sum's outermost loop: what they need of A and B stays in cache for it. */
-static void pass_begin(struct cg *g, struct em_loop *l)
+static void pass_begin(struct cg *g, int kc, struct em_loop *l)
 {
     struct em *e = g->e;
-    LLVMValueRef n = em_expr(e, g->c.ks[0].extent), step = em_i64(e, g->c.k->schedule.kc);
+    LLVMValueRef n = em_expr(e, g->c.ks[0].extent), step = em_i64(e, kc);
     em_loop_begin(e, l, em_i64(e, 0), n, step, "pass");
     LLVMValueRef end = LLVMBuildAdd(e->b, l->iv, step, "");
     g->sum_lo = l->iv;
@@ -475,9 +475,10 @@ void ct_emit(struct em *e)
     const struct kn_kernel *k = e->k;
     if (!ct_analyse(e->m, e->ctx, k, &g.c))
         return; /* cannot be: its schedule said that it can */
-    g.lanes = g.c.lanes = k->schedule.width;
-    g.mr = k->schedule.mr;
-    g.cv = k->schedule.nr / g.lanes;
+    struct cpu_schedule s = cpu_get_schedule(k);
+    g.lanes = g.c.lanes = s.width;
+    g.mr = s.mr;
+    g.cv = s.nr / g.lanes;
     g.elem = em_reg_type(e, g.c.dtype);
     g.vec = em_vec(g.elem, g.lanes);
     g.unit = g.c.depth == 4 ? e->t_i8 : g.c.depth == 2 ? e->t_i16 : g.elem;
@@ -489,7 +490,7 @@ void ct_emit(struct em *e)
     if (g.c.pack_b)
         g.packed_b = scratch;
     if (g.c.pack_a) {
-        ir_expr b = ir_mulc(e->ctx, g.c.ksize, g.c.pack_b ? k->schedule.nr * tcc_dtype_bytes(g.c.dtype) : 0);
+        ir_expr b = ir_mulc(e->ctx, g.c.ksize, g.c.pack_b ? s.nr * tcc_dtype_bytes(g.c.dtype) : 0);
         b = ir_mulc(e->ctx, ir_ceildiv(e->ctx, b, ir_const(e->ctx, 64)), 64);
         LLVMValueRef bytes = em_expr(e, b);
         g.packed_a = LLVMBuildGEP2(e->b, e->t_i8, scratch, &bytes, 1, "");
@@ -501,9 +502,9 @@ void ct_emit(struct em *e)
         joined_range(&g, &t, g.c.collapsed, &g.row_lo, &g.row_hi);
     g.packed_row = g.row_lo;
     struct em_loop passes;
-    bool by_passes = k->schedule.kc > 0;
+    bool by_passes = s.kc > 0;
     if (by_passes)
-        pass_begin(&g, &passes);
+        pass_begin(&g, s.kc, &passes);
     dims_begin(&g, &l, &t, g.c.batch | g.c.extra_n | (g.packed_a ? g.c.extra_m : 0));
     if (g.packed_a)
         pack_a(&g);

@@ -110,7 +110,7 @@ void ct_late_interior(const struct ct *c, ir_expr *lo, ir_expr *hi);
 bool ct_shared_rest(const struct ct *c, int mr);
 
 /* Chooses register tile, vector width and grain; false when the template doesn't take the kernel. */
-bool ct_schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k, enum kn_template how);
+bool ct_schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k, enum cpu_how how);
 /* Leading dimension of a tile's packed A, in elements of the sum: of its rows, or (a_by_k) of its steps. */
 ir_expr ct_packed_a_ld(const struct ct *c);
 

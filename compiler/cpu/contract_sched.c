@@ -169,20 +169,23 @@ static void split_columns(struct grain *g, const struct ct *c, int cv)
  * Every column tile reads all rows of a tile: more of them than the second cache holds would come from far each time. B is read once for
  * every block of rows instead, and fetched ahead. Measured where that cache is large.
  */
-static bool split_far_rows(struct grain *g, const struct cpu_machine *m, const struct ct *c, int mr)
+static bool split_far_rows(struct grain *g, const struct cpu_machine *m, const struct ct *c,
+                           const struct cpu_schedule *s)
 {
     double rows = (double)c->nrows * (double)c->nk * tcc_dtype_bytes(c->dtype), most = (double)m->pass.l2;
-    if (c->nrows == CT_DYN || c->nk == CT_DYN || g->k->kind == IR_K_WINDOW || c->pack_a || c->pack_b ||
-        g->k->schedule.kc || rows < 1.5 * most || m->pass.l2 < 1 << 20)
+    if (c->nrows == CT_DYN || c->nk == CT_DYN || g->k->kind == IR_K_WINDOW || c->pack_a || c->pack_b || s->kc ||
+        rows < 1.5 * most || m->pass.l2 < 1 << 20)
         return false;
     struct grain far = {g->k, rows, most};
-    split_rows(&far, c, mr);
+    split_rows(&far, c, s->mr);
     g->now *= far.now / rows;
     return far.now < rows;
 }
 
-static void choose_grain(const struct cpu_machine *m, struct kn_kernel *k, const struct ct *c, int mr, int cv)
+static void choose_grain(const struct cpu_machine *m, struct kn_kernel *k, const struct ct *c,
+                         const struct cpu_schedule *s)
 {
+    int mr = s->mr, cv = s->nr / s->width;
     double a = 1, b = 1, points = 1;
     for (int d = 0; d < k->ndims; d++) {
         uint32_t bit = 1u << d;
@@ -198,13 +201,13 @@ static void choose_grain(const struct cpu_machine *m, struct kn_kernel *k, const
     double work = 2 * points, far = 8 * (a + b) * tcc_dtype_bytes(c->dtype), target = 250e3;
     work = far > work ? far : work;
     target = work / 64 > target ? work / 64 : target;
-    if (k->schedule.kc) /* the more of a tile there is, the more often a pass reads what it has in cache */
+    if (s->kc) /* the more of a tile there is, the more often a pass reads what it has in cache */
         target = work / 16 > target ? work / 16 : target;
     struct grain g = {k, work, target};
     for (int d = 0; d < k->ndims; d++)
         if (c->batch >> d & 1)
             split(&g, d, 1, 8);
-    bool far_rows = split_far_rows(&g, m, c, mr);
+    bool far_rows = split_far_rows(&g, m, c, s);
     for (int d = 0; d < k->ndims; d++)
         if (c->extra_n >> d & 1)
             split(&g, d, 1, 8);
@@ -295,7 +298,7 @@ static bool too_many_edges(const struct ct *c, int mr)
     return edges > 8;
 }
 
-bool ct_schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k, enum kn_template how)
+bool ct_schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k, enum cpu_how how)
 {
     struct ct c;
     int mr, cv;
@@ -304,15 +307,9 @@ bool ct_schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kern
     choose_tile(m, &c, &mr, &cv);
     if (!cv || too_many_edges(&c, mr))
         return false;
-    struct kn_schedule *s = &k->schedule;
-    *s = (struct kn_schedule){.how = how,
-                              .vector_dim = (int8_t)c.vec,
-                              .width = (int16_t)c.lanes,
-                              .unroll = 4,
-                              .mr = (int16_t)mr,
-                              .nr = (int16_t)(cv * c.lanes)};
-    s->kc = choose_passes(m, &c);
-    choose_grain(m, k, &c, mr, cv);
+    struct cpu_schedule s = {.how = how, .width = c.lanes, .mr = mr, .nr = cv * c.lanes, .kc = choose_passes(m, &c)};
+    cpu_put_schedule(k, s);
+    choose_grain(m, k, &c, &s);
     k->tiles = cpu_tiles(ctx, k);
     k->scratch = scratch_bytes(&c, cv);
     return true;
@@ -320,13 +317,13 @@ bool ct_schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kern
 
 static bool schedule_contract(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
 {
-    return k->kind != IR_K_WINDOW && ct_schedule(m, ctx, k, KN_T_CONTRACT);
+    return k->kind != IR_K_WINDOW && ct_schedule(m, ctx, k, CPU_CONTRACT);
 }
 
 static bool schedule_conv(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
 {
-    return k->kind == IR_K_WINDOW && ct_schedule(m, ctx, k, KN_T_CONV);
+    return k->kind == IR_K_WINDOW && ct_schedule(m, ctx, k, CPU_CONV);
 }
 
-const struct cpu_template cpu_template_contract = {KN_T_CONTRACT, schedule_contract, ct_emit};
-const struct cpu_template cpu_template_conv = {KN_T_CONV, schedule_conv, ct_emit};
+const struct cpu_template cpu_template_contract = {CPU_CONTRACT, schedule_contract, ct_emit};
+const struct cpu_template cpu_template_conv = {CPU_CONV, schedule_conv, ct_emit};

@@ -54,11 +54,27 @@ const char *cpu_resolve(struct ir_ctx *ctx, const char *arch);
 /* schedule.c: by kernel structure; tries the templates in the order of the table in target.c. */
 void cpu_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k);
 
+/* -- Schedules (params.c): struct kn_schedule as this target reads it; the fields are schedules.def's. */
+enum cpu_how {
+#define CPU_TEMPLATE(id, name, params) CPU_##id,
+#include "compiler/cpu/schedules.def"
+    CPU_NTEMPLATES
+};
+struct cpu_schedule {
+    enum cpu_how how;
+#define CPU_PARAM(field, absent, least, most) int field;
+#include "compiler/cpu/schedules.def"
+};
+/* Sets k->schedule, all tiles 0. Fields that the template doesn't have are ignored. */
+void cpu_put_schedule(struct kn_kernel *k, struct cpu_schedule s);
+struct cpu_schedule cpu_get_schedule(const struct kn_kernel *k);    /* of a kernel that this target scheduled or verified */
+bool cpu_verify_schedule(const struct pass_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k);
+
 /* A way to run kernels. `schedule` fills k->schedule (and tiles, scratch) and returns true if the template takes the kernel;
  * `emit` writes its code (called only with schedules that `schedule` made). */
 struct em;
 struct cpu_template {
-    enum kn_template how;
+    enum cpu_how how;
     bool (*schedule)(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k);
     void (*emit)(struct em *e);
 };

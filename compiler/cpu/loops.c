@@ -161,13 +161,14 @@ static void run_inner(struct stage_run *r, int dim)
 static bool plan_parts(struct stage_run *r)
 {
     const struct kn_kernel *k = r->e->k;
+    struct cpu_schedule s = cpu_get_schedule(k);
     int64_t inner = 1, n = 0;
     r->part_dim = -1;
     for (int i = -1; i < k->ndims; i++) {
         int dim = i < 0 ? r->lane_dim : k->ndims - 1 - i;
         if (dim < 0 || !(r->s->inner >> dim & 1) || (i >= 0 && dim == r->lane_dim))
             continue;
-        int64_t lanes = i < 0 ? k->schedule.width * k->schedule.unroll : 1;
+        int64_t lanes = i < 0 ? s.width * s.unroll : 1;
         bool known = ir_is_const(k->dims[dim].extent, &n);
         n = known ? (n + lanes - 1) / lanes : INT32_MAX;
         r->part_dim = dim;
@@ -181,8 +182,9 @@ static bool plan_parts(struct stage_run *r)
 
 int loops_stage_dim(const struct kn_kernel *k, const struct kn_stage *s)
 {
-    int vector = k->schedule.vector_dim;
-    if (vector < 0 || k->dims[vector].role != KN_INNER || k->schedule.width <= 1 || !s->inner)
+    struct cpu_schedule schedule = cpu_get_schedule(k);
+    int vector = schedule.vector;
+    if (vector < 0 || k->dims[vector].role != KN_INNER || schedule.width <= 1 || !s->inner)
         return -1;
     for (int i = s->first; i < s->last; i++)
         if (k->insns[i].code == KN_RUNNING)
@@ -201,9 +203,10 @@ static void run_stage(struct em *e, const struct kn_stage *s)
     r->segments.n = 1;
     r->segments.at[0].lanes = e->lanes;
     if (r->lane_dim >= 0) {
+        struct cpu_schedule schedule = cpu_get_schedule(e->k);
         int64_t extent = 0;
         int known = ir_is_const(e->k->dims[r->lane_dim].extent, &extent);
-        r->segments = loops_segments(e, e->k->schedule.width, e->k->schedule.unroll, known, &extent);
+        r->segments = loops_segments(e, schedule.width, schedule.unroll, known, &extent);
     }
     bool parts = plan_parts(r), sums = false;
     for (int i = s->first; i < s->last; i++) {
@@ -272,11 +275,11 @@ static void outer_segment(void *user, int segment)
 static void run_lanes(struct outer_run *r)
 {
     struct em *e = r->e;
-    const struct kn_schedule *s = &e->k->schedule;
-    int64_t counts[2], tile = s->tile[r->lane_dim];
+    struct cpu_schedule s = cpu_get_schedule(e->k);
+    int64_t counts[2], tile = e->k->schedule.tile[r->lane_dim];
     int ncounts = tile_counts(e->k, r->lane_dim, counts);
-    r->segments = loops_segments(e, s->width, s->unroll, ncounts, counts);
-    e->aligned = tile <= 0 || tile % (s->width * s->unroll) == 0;
+    r->segments = loops_segments(e, s.width, s.unroll, ncounts, counts);
+    e->aligned = tile <= 0 || tile % (s.width * s.unroll) == 0;
     loops_run_segments(e, &r->segments, r->lane_dim, r->t->lo[r->lane_dim], r->t->hi[r->lane_dim], outer_segment, r);
 }
 
@@ -302,13 +305,13 @@ static void run_outer(struct outer_run *r, int dim)
 
 void em_loops(struct em *e)
 {
-    const struct kn_schedule *s = &e->k->schedule;
+    struct cpu_schedule s = cpu_get_schedule(e->k);
     struct em_tiles t;
-    bool outer = s->vector_dim >= 0 && e->k->dims[s->vector_dim].role == KN_OUTER && s->width > 1;
-    struct outer_run r = {.e = e, .t = &t, .lane_dim = outer ? s->vector_dim : -1, .transpose_dim = -1};
-    if (outer && s->unroll == 1)
-        r.transpose_dim = loops_transpose_dim(e->ctx, e->k, s->vector_dim, s->width);
-    if (r.transpose_dim >= 0 && s->tile[r.transpose_dim] % s->width)
+    bool outer = s.vector >= 0 && e->k->dims[s.vector].role == KN_OUTER && s.width > 1;
+    struct outer_run r = {.e = e, .t = &t, .lane_dim = outer ? s.vector : -1, .transpose_dim = -1};
+    if (outer && s.unroll == 1)
+        r.transpose_dim = loops_transpose_dim(e->ctx, e->k, s.vector, s.width);
+    if (r.transpose_dim >= 0 && e->k->schedule.tile[r.transpose_dim] % s.width)
         r.transpose_dim = -1;
     e->aligned = true;
     em_tiles_begin(e, &t);
@@ -318,7 +321,7 @@ void em_loops(struct em *e)
 
 int cpu_loops_temp_lanes(const struct kn_kernel *k)
 {
-    const struct kn_schedule *s = &k->schedule;
-    bool outer = s->vector_dim >= 0 && k->dims[s->vector_dim].role == KN_OUTER && s->width > 1;
-    return outer ? s->width * s->unroll : 1;
+    struct cpu_schedule s = cpu_get_schedule(k);
+    bool outer = s.vector >= 0 && k->dims[s.vector].role == KN_OUTER && s.width > 1;
+    return outer ? s.width * s.unroll : 1;
 }

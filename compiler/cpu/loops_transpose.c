@@ -104,7 +104,8 @@ static void run_block(struct em *e, int u, int v, V u0, V v0, int width)
 void loops_run_transposed(struct em *e, int u, V lo, V hi, int lanes, void (*point)(void *user, int segment),
                           void *user)
 {
-    int v = e->k->schedule.vector_dim, width = e->k->schedule.width;
+    struct cpu_schedule s = cpu_get_schedule(e->k);
+    int v = s.vector, width = s.width;
     V v0 = em_expr(e, e->k->dims[v].var);
     struct em_loop l;
     if (lanes == width && !e->mask) {

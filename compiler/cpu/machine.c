@@ -127,6 +127,7 @@ static void fill_machine(struct ir_ctx *ctx, struct cpu_machine *m, const char *
     m->pass.l1 = 32 << 10;
     m->pass.l2 = m->isa >= 4 ? 1 << 20 : 256 << 10;
     m->pass.schedule = cpu_schedule;
+    m->pass.verify_schedule = cpu_verify_schedule;
     unsigned major, minor, patch;
     LLVMGetVersion(&major, &minor, &patch);
     ir_detail(ctx, "LLVM %u.%u.%u, code for %s, vectors of %d bytes", major, minor, patch, arch, m->pass.vector_bytes);

@@ -83,14 +83,15 @@ static LLVMTargetMachineRef target_machine(const struct object_job *job)
 static void emit_kernel(const struct object_job *job, struct em *e, int i)
 {
     const struct kn_kernel *k = job->program->kernels[i];
+    enum cpu_how how = cpu_get_schedule(k).how;
     ir_tick(job->ctx);
     e->k = k;
     e->bind = NULL;
     e->nbind = e->capbind = 0;
     em_kernel_begin(e, ir_internf(job->ctx, "%sk%d", job->prefix, i),
-                    k->schedule.how == KN_T_LOOPS ? cpu_loops_temp_lanes(k) : 1);
+                    how == CPU_LOOPS ? cpu_loops_temp_lanes(k) : 1);
     for (int t = 0; cpu_templates[t]; t++) {
-        if (cpu_templates[t]->how == k->schedule.how) {
+        if (cpu_templates[t]->how == how) {
             cpu_templates[t]->emit(e);
             em_kernel_end(e);
             return;

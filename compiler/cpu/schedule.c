@@ -17,6 +17,7 @@ struct chooser {
     struct ir_ctx *ctx;
     const struct cpu_machine *m;
     struct kn_kernel *k;
+    struct cpu_schedule s;
     uint32_t *depends; /* per instruction: dims that its value depends on */
 };
 
@@ -197,9 +198,9 @@ static bool may_vectorise(const struct chooser *c, int dim)
     return true;
 }
 
-static void choose_vector_dim(const struct chooser *c)
+static void choose_vector_dim(struct chooser *c)
 {
-    struct kn_schedule *s = &c->k->schedule;
+    struct cpu_schedule *s = &c->s;
     int lanes = c->m->pass.vector_bytes / element_bytes(c->k);
     double best = -100;
     if (lanes > 64)
@@ -211,11 +212,11 @@ static void choose_vector_dim(const struct chooser *c)
         if (score < best)
             continue;
         best = score;
-        s->vector_dim = (int8_t)i;
-        s->width = (int16_t)fit_width(c->m, lanes, extent_or(c->k, i, INT32_MAX));
+        s->vector = i;
+        s->width = fit_width(c->m, lanes, extent_or(c->k, i, INT32_MAX));
     }
     if (s->width <= 1) {
-        s->vector_dim = -1;
+        s->vector = -1;
         s->width = 1;
     }
 }
@@ -258,7 +259,7 @@ static double stage_points(const struct kn_kernel *k, const struct kn_stage *s)
 }
 
 /* Vector operations per outer point (lanes count as one operation together). */
-static double point_units(const struct kn_kernel *k)
+static double point_units(const struct kn_kernel *k, int width)
 {
     double sum = 0;
     for (int s = 0; s < k->nstages; s++) {
@@ -267,7 +268,7 @@ static double point_units(const struct kn_kernel *k)
             units += insn_units(&k->insns[i]);
         sum += units * stage_points(k, &k->stages[s]);
     }
-    return sum / k->schedule.width + 0.05;
+    return sum / width + 0.05;
 }
 
 static bool is_heavy(const struct kn_kernel *k)
@@ -285,16 +286,16 @@ static bool strides_hold(const struct chooser *c, int dim, int lanes)
         const struct kn_insn *n = &c->k->insns[i];
         if (n->code != KN_LOAD && n->code != KN_STORE)
             continue;
-        if (access_stride(c, i, dim, lanes) == INT64_MAX && access_stride(c, i, dim, c->k->schedule.width) != INT64_MAX)
+        if (access_stride(c, i, dim, lanes) == INT64_MAX && access_stride(c, i, dim, c->s.width) != INT64_MAX)
             return false;
     }
     return true;
 }
 
-static void choose_unroll(const struct chooser *c)
+static void choose_unroll(struct chooser *c)
 {
-    struct kn_schedule *s = &c->k->schedule;
-    int dim = s->vector_dim, unroll = is_heavy(c->k) ? 1 : 2;
+    struct cpu_schedule *s = &c->s;
+    int dim = s->vector, unroll = is_heavy(c->k) ? 1 : 2;
     s->unroll = 1;
     if (dim < 0)
         return;
@@ -311,7 +312,7 @@ static void choose_unroll(const struct chooser *c)
     while (unroll > 1 &&
            (extent < unroll * s->width || unroll * s->width > EM_MAX_LANES || !strides_hold(c, dim, unroll * s->width)))
         unroll /= 2;
-    s->unroll = (int16_t)unroll;
+    s->unroll = unroll;
 }
 
 /* Units that a tile should hold, of a kernel with so many in an outer point. */
@@ -326,19 +327,19 @@ static double tile_units(const struct kn_kernel *k, double units)
 static void choose_tiles(const struct chooser *c)
 {
     struct kn_kernel *k = c->k;
-    struct kn_schedule *s = &k->schedule;
-    double units = point_units(k), in_tile = 1, target = tile_units(k, units);
+    const struct cpu_schedule *s = &c->s;
+    double units = point_units(k, s->width), in_tile = 1, target = tile_units(k, units);
     bool open = true;
-    int other = loops_transpose_dim(c->ctx, k, s->vector_dim, s->width);
+    int other = loops_transpose_dim(c->ctx, k, s->vector, s->width);
     for (int i = em_nouter(k) - 1; i >= 0; i--) {
-        int64_t extent = extent_or(k, i, INT64_MAX / 4), step = i == s->vector_dim ? s->width * s->unroll
-                                                                : i == other       ? s->width
-                                                                                   : 1;
+        int64_t extent = extent_or(k, i, INT64_MAX / 4), step = i == s->vector ? s->width * s->unroll
+                                                                : i == other   ? s->width
+                                                                               : 1;
         int64_t fit = open ? (int64_t)(target / (units * in_tile)) : 1;
         fit = fit < 1 ? 1 : fit > 1 << 20 ? 1 << 20 : fit;
         fit = (fit + step - 1) / step * step;
         if (fit >= extent || (step > 1 && fit * 3 / 2 >= extent)) {
-            s->tile[i] = 0;
+            k->schedule.tile[i] = 0;
             in_tile *= (double)extent;
         } else {
             /* Even tiles: the last one should not be a sliver. */
@@ -346,7 +347,7 @@ static void choose_tiles(const struct chooser *c)
                 int64_t n = (extent + fit - 1) / fit, even = (extent + n - 1) / n;
                 fit = (even + step - 1) / step * step;
             }
-            s->tile[i] = fit;
+            k->schedule.tile[i] = fit;
             in_tile *= (double)fit;
             open = false;
         }
@@ -379,11 +380,15 @@ static ir_expr count_flops(const struct chooser *c)
 static bool schedule_loops(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
 {
     cpu_collapse(ctx, k);
-    struct chooser c = {.ctx = ctx, .m = m, .k = k, .depends = IR_NEWN(ctx, k->ninsns + 1, uint32_t)};
-    k->schedule = (struct kn_schedule){.how = KN_T_LOOPS, .vector_dim = -1, .width = 1, .unroll = 1};
+    struct chooser c = {.ctx = ctx,
+                        .m = m,
+                        .k = k,
+                        .s = {.how = CPU_LOOPS, .vector = -1, .width = 1, .unroll = 1},
+                        .depends = IR_NEWN(ctx, k->ninsns + 1, uint32_t)};
     find_dependences(&c);
     choose_vector_dim(&c);
     choose_unroll(&c);
+    cpu_put_schedule(k, c.s);
     choose_tiles(&c);
     k->tiles = cpu_tiles(ctx, k);
     k->scratch = cpu_temps_scratch(ctx, k, cpu_loops_temp_lanes(k));
@@ -392,7 +397,7 @@ static bool schedule_loops(const struct cpu_machine *m, struct ir_ctx *ctx, stru
     return true;
 }
 
-const struct cpu_template cpu_template_loops = {KN_T_LOOPS, schedule_loops, em_loops};
+const struct cpu_template cpu_template_loops = {CPU_LOOPS, schedule_loops, em_loops};
 
 void cpu_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
 {

@@ -58,7 +58,7 @@ static int64_t weight(const struct kn_kernel *k)
     for (int i = 0; i < k->ninsns; i++)
         if (k->insns[i].code == KN_SCALAR && vm_has((enum ir_op)k->insns[i].word))
             n += 10;
-    return k->schedule.how == KN_T_LOOPS ? n : 400 + n;
+    return cpu_get_schedule(k).how == CPU_LOOPS ? n : 400 + n;
 }
 
 /* Deals the kernels, heaviest first, to the lightest part. part[i] gets kernel i's part; returns the number of parts. */

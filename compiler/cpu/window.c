@@ -500,6 +500,8 @@ static void emit(struct em *e)
     int nouter = em_nouter(k);
     if (!analyse(e->m, e->ctx, k, &g.w))
         return; /* cannot be: its schedule said that it can */
+    struct cpu_schedule s = cpu_get_schedule(k);
+    g.w.mr = s.mr < g.w.mr ? s.mr : g.w.mr;
     em_tiles_begin(e, &t);
     for (int d = 0; d < nouter; d++) {
         if (d == g.w.vec || d == g.w.row)
@@ -521,7 +523,7 @@ static void emit(struct em *e)
 
 /* -- Schedule --------------------------------------------------------------------------------------- */
 
-static bool schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k, enum kn_template how)
+static bool schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k, enum cpu_how how)
 {
     struct window w;
     if (!analyse(m, ctx, k, &w))
@@ -532,12 +534,7 @@ static bool schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_
         edges += r < lo || (r + w.mr < w.nrows ? r + w.mr : w.nrows) > hi;
     if (edges > 8)
         return false;
-    k->schedule = (struct kn_schedule){.how = how,
-                                       .vector_dim = (int8_t)w.vec,
-                                       .width = (int16_t)w.lanes,
-                                       .unroll = 1,
-                                       .mr = (int16_t)w.mr,
-                                       .nr = (int16_t)w.lanes};
+    cpu_put_schedule(k, (struct cpu_schedule){.how = how, .mr = w.mr});
     /* Tiles of about 5,000 vector steps (a microsecond or two): outer dims are cut from the first on. */
     double now = 1, target = 5000;
     for (int d = 0; d < k->ndims; d++)
@@ -561,13 +558,13 @@ static bool schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_
 
 static bool schedule_depthwise(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
 {
-    return k->contraction.present && schedule(m, ctx, k, KN_T_DEPTHWISE);
+    return k->contraction.present && schedule(m, ctx, k, CPU_DEPTHWISE);
 }
 
 static bool schedule_pool(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
 {
-    return !k->contraction.present && schedule(m, ctx, k, KN_T_POOL);
+    return !k->contraction.present && schedule(m, ctx, k, CPU_POOL);
 }
 
-const struct cpu_template cpu_template_depthwise = {KN_T_DEPTHWISE, schedule_depthwise, emit};
-const struct cpu_template cpu_template_pool = {KN_T_POOL, schedule_pool, emit};
+const struct cpu_template cpu_template_depthwise = {CPU_DEPTHWISE, schedule_depthwise, emit};
+const struct cpu_template cpu_template_pool = {CPU_POOL, schedule_pool, emit};

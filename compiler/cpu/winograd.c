@@ -117,12 +117,7 @@ static bool schedule_winograd(const struct cpu_machine *m, struct ir_ctx *ctx, s
     int64_t pieces = choose_pieces(m, &g, down, blocks), rows = (down + pieces - 1) / pieces;
     int64_t shares = pieces < 4 && ir_const_or(k->dims[WG_N].extent, 8) < 4 ? 4 / pieces : 1;
     int64_t share = (blocks + shares - 1) / shares;
-    k->schedule = (struct kn_schedule){.how = KN_T_WINOGRAD,
-                                       .vector_dim = WG_OL,
-                                       .width = (int16_t)cpu_lanes(m, 4),
-                                       .unroll = 1,
-                                       .mr = 14,
-                                       .nr = PANEL};
+    cpu_put_schedule(k, (struct cpu_schedule){.how = CPU_WINOGRAD});
     k->schedule.tile[WG_N] = 1;
     k->schedule.tile[WG_TY] = rows;
     k->schedule.tile[WG_OB] = (share + 1) / 2 * 2; /* whole panels */
@@ -353,4 +348,4 @@ static void emit_winograd(struct em *e)
     em_tiles_end(e, &t);
 }
 
-const struct cpu_template cpu_template_winograd = {KN_T_WINOGRAD, schedule_winograd, emit_winograd};
+const struct cpu_template cpu_template_winograd = {CPU_WINOGRAD, schedule_winograd, emit_winograd};

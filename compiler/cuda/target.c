@@ -43,7 +43,7 @@ static const char *ptx_version(const char *arch)
 static void schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
 {
     (void)m;
-    k->schedule = (struct kn_schedule){.how = KN_T_LOOPS, .vector_dim = -1, .width = 1, .unroll = 1};
+    k->schedule = (struct kn_schedule){.how = "loops"};
     for (int i = 0; i < em_nouter(k); i++)
         k->schedule.tile[i] = 1;
     k->tiles = cpu_tiles(ctx, k);

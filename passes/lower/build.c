@@ -318,7 +318,7 @@ struct kn_kernel *kb_finish(struct kb *k, struct lw_group *g)
             out->insns[i].operand = renumber[out->insns[i].operand];
     out->ndims = k->dims.n;
     out->dims = k->dims.at;
-    out->schedule = (struct kn_schedule){.how = KN_T_LOOPS, .vector_dim = -1, .width = 1, .unroll = 1};
+    out->schedule = (struct kn_schedule){0};
     collect_sizes(k, out);
     return out;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* schedule: the machine chooses how each kernel is run; launches learn their tiles and scratch in their own symbols. */
+/* schedule: the machine chooses how each kernel is run, unless its text says so; launches learn their tiles and scratch in their own symbols. */
 #include "passes/pass.h"
 
 bool pass_schedule_run(struct pass_run *r);
@@ -7,7 +7,7 @@ bool pass_schedule_run(struct pass_run *r);
 /* The plain loop nest: one tile. */
 static void plain_schedule(struct ir_ctx *ctx, struct kn_kernel *k)
 {
-    k->schedule = (struct kn_schedule){.how = KN_T_LOOPS, .vector_dim = -1, .width = 1, .unroll = 1};
+    k->schedule = (struct kn_schedule){.how = "loops"};
     k->tiles = ir_const(ctx, 1);
     k->scratch = ir_const(ctx, 0);
     for (int i = 0; i < k->noperands; i++) {
@@ -43,10 +43,15 @@ bool pass_schedule_run(struct pass_run *r)
         return false;
     }
     for (int i = 0; i < p->nkernels; i++) {
-        if (m && m->schedule)
-            m->schedule(m, ctx, p->kernels[i]);
-        else
-            plain_schedule(ctx, p->kernels[i]);
+        struct kn_kernel *k = p->kernels[i];
+        if (k->schedule.how) { /* pinned by the text that it came from */
+            if (m && m->verify_schedule && !m->verify_schedule(m, ctx, k))
+                return false;
+        } else if (m && m->schedule) {
+            m->schedule(m, ctx, k);
+        } else {
+            plain_schedule(ctx, k);
+        }
     }
     for (int e = 0; e < p->nentries; e++)
         schedule_steps(ctx, &p->entries[e].steps);

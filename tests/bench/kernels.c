@@ -6,6 +6,7 @@
  *
  * usage: kernels [architecture [part of a name]]     (default: native, all)
  */
+#include "compiler/cpu/cpu_int.h"
 #include "tools/peak_int.h"
 #include "tests/unit/kernel_make.h"
 
@@ -108,8 +109,8 @@ static void measure(const struct shape *s, tcc_kernel_fn f, int bits)
         total += t;
         best = t < best ? t : best;
     }
-    const struct kn_schedule *c = &s->k->schedule;
-    printf("%-34s %2dx%-3d %3d tiles %9.1f us %6.1f GFLOP/s %5.1f%% of %.0f %6.1f GB/s\n", s->name, c->mr, c->nr,
+    struct cpu_schedule c = cpu_get_schedule(s->k);
+    printf("%-34s %2dx%-3d %3d tiles %9.1f us %6.1f GFLOP/s %5.1f%% of %.0f %6.1f GB/s\n", s->name, c.mr, c.nr,
            (int)tiles, best * 1e6, s->flops / best * 1e-9, 100 * s->flops / best * 1e-9 / peak, peak,
            (double)bytes / best * 1e-9);
     fflush(stdout);

@@ -139,8 +139,8 @@ static int table(struct ir_ctx *ctx, const struct pass_machine *m, const char *a
             measure(s, r, peak);
         qsort(s->gflops, (size_t)rounds, sizeof *s->gflops, ascending);
         qsort(s->share, (size_t)rounds, sizeof *s->share, ascending);
-        printf("| %s | %d x %d x %d | %d x %d | %.1f | %.1f %% |\n", s->what, s->m, s->n, s->k, k[i]->schedule.mr,
-               k[i]->schedule.nr, s->gflops[rounds / 2], 100 * s->share[rounds / 2]);
+        printf("| %s | %d x %d x %d | %d x %d | %.1f | %.1f %% |\n", s->what, s->m, s->n, s->k, cpu_get_schedule(k[i]).mr,
+               cpu_get_schedule(k[i]).nr, s->gflops[rounds / 2], 100 * s->share[rounds / 2]);
         fflush(stdout);
     }
     return 0;

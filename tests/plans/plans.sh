@@ -22,7 +22,7 @@ summary() {
     size -A "$tmp/model.o" | awk '$1 ~ /^\.text/ { n += $2 } END { print "code", n }' >"$tmp/code"
     awk '
         $1 == "kernel" { kind = $3 }
-        $1 == "schedule" { kernels++; how[$2]++ }
+        $1 == "schedule" { kernels++; sub(/\(.*/, "", $2); how[$2]++ }
         $1 == "buffer" { layout[$2] = match($0, /layout [()0-9, ]*/) ? substr($0, RSTART, RLENGTH) : "plain" }
         $1 == "entry" { for (i = 1; i < NF; i++) { if ($i == "arena") arena = $(i + 1); if ($i == "peak") live = $(i + 1) } }
         $1 == "launch" {

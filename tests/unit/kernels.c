@@ -195,7 +195,7 @@ bool kb_cpu_runs(struct ir_ctx *ctx, const char *arch)
 static void plain_schedule(struct ir_ctx *ctx, struct kn_kernel *k)
 {
     ir_expr n = ir_const(ctx, 1);
-    k->schedule = (struct kn_schedule){.how = KN_T_LOOPS, .vector_dim = -1, .width = 1, .unroll = 1};
+    k->schedule = (struct kn_schedule){.how = "loops"};
     for (int i = 0; i < k->ndims && k->dims[i].role == KN_OUTER; i++) {
         k->schedule.tile[i] = 3;
         n = ir_mul(ctx, n, ir_ceildiv(ctx, k->dims[i].extent, ir_const(ctx, 3)));

@@ -276,6 +276,29 @@ static void check_pool(const struct km_pool *v, const struct kn_kernel *k, tcc_k
 
 static const char *const archs[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "native-avx512fp16"};
 
+/* A schedule from text that this target has no template or parameter for, or that the kernel cannot run by. */
+static void refuses_wrong_schedules(const struct pass_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k)
+{
+    static const struct kn_schedule wrong[] = {
+        {.how = "mma"},
+        {.how = "contract", .nparams = 1, .params = {{"stages", 4}}},
+        {.how = "contract", .nparams = 2, .params = {{"width", 16}, {"nr", 24}}},
+        {.how = "loops", .nparams = 1, .params = {{"width", 3}}},
+        {.how = "loops", .nparams = 1, .params = {{"unroll", 1000}}},
+        {.how = "loops", .nparams = 1, .params = {{"vector", KN_MAX_DIMS - 1}}},
+        {.how = "winograd"},
+        {.how = "attention", .nparams = 1, .params = {{"mr", 4}}},
+    };
+    struct kn_kernel copy = *k;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        copy.schedule = wrong[i];
+        ck_assert_msg(!m->verify_schedule(m, ctx, &copy), "kernel %s: schedule %zu passes", k->name, i);
+    }
+    copy.schedule = k->schedule;
+    copy.scratch = NULL;
+    ck_assert(!m->verify_schedule(m, ctx, &copy));
+}
+
 START_TEST(kernels)
 {
     struct ir_ctx *ctx = ir_ctx_new();
@@ -300,13 +323,15 @@ START_TEST(kernels)
     for (int i = 0; i < n; i++) {
         k[i]->id = i;
         m->schedule(m, ctx, k[i]);
-        enum kn_template want = i < NMATMULS                      ? KN_T_CONTRACT
-                                : i >= NMATMULS + NCONVS + NPOOLS ? KN_T_CONV
-                                : i >= NMATMULS + NCONVS          ? KN_T_POOL
-                                : convs[i - NMATMULS].depthwise   ? KN_T_DEPTHWISE
-                                                                  : KN_T_CONV;
-        ck_assert_msg(k[i]->schedule.how == want, "kernel %d has template %d, expected %d", i, k[i]->schedule.how,
-                      want);
+        const char *want = i < NMATMULS                      ? "contract"
+                           : i >= NMATMULS + NCONVS + NPOOLS ? "conv"
+                           : i >= NMATMULS + NCONVS          ? "pool"
+                           : convs[i - NMATMULS].depthwise   ? "depthwise"
+                                                             : "conv";
+        ck_assert_msg(!strcmp(k[i]->schedule.how, want), "kernel %d has template %s, expected %s", i,
+                      k[i]->schedule.how, want);
+        ck_assert(m->verify_schedule(m, ctx, k[i]));
+        refuses_wrong_schedules(m, ctx, k[i]);
     }
     ck_assert(km_load(ctx, arch, n, k, f));
     for (int i = 0; i < n; i++)
