@@ -16,6 +16,7 @@ check() {
 }
 
 check libtccrt.so.0 runtime/tccrt.map tccrt runtime/tccrt.h
+check libtccptx.so.0 runtime/sim/ptx/ptxsim.map ptx runtime/sim/ptx/ptxsim.h
 check libtccc.so.0 compiler/tccc.map 'tccc|trace' compiler/tccc.h compiler/trace.h
 
 TCCC_LIBDIR=$top_builddir

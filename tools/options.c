@@ -22,6 +22,7 @@
 #define T (1u << TOOL_T)
 #define K (1u << TOOL_K)
 #define P (1u << TOOL_P)
+#define S (1u << TOOL_S)
 const struct option_row option_table[NOPTIONS] = {
 #define OPT(id, long_name, short_name, arg, kind, tools, group, help) \
     {long_name, short_name, arg, OPTION_##kind, tools, group, help},
@@ -35,6 +36,7 @@ const struct option_row option_table[NOPTIONS] = {
 #undef T
 #undef K
 #undef P
+#undef S
 
 const struct tool_row tool_table[NTOOLS] = {
 #define TOOL(letter, name, line, usage) {name, line, usage},

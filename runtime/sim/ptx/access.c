@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loads and stores. ptx_place() finds the bytes of one lane's access in whatever space its address lies, after checking alignment and
+ * bounds; a warp whose lanes all stay within one allocation takes a shorter way. Counters follow the CUDA profiler's: a global request
+ * touches 32-byte sectors; a shared one takes as many wavefronts as its busiest bank has distinct words (128-bit accesses a quarter
+ * warp at a time, 64-bit ones half a warp).
+ */
+#include "runtime/sim/ptx/ptx_int.h"
+
+/* -- Places -- */
+
+static bool misaligned(struct ptx_warp *w, uint64_t address, size_t bytes, int lane)
+{
+    if (!(address & (bytes - 1)) || bytes & (bytes - 1))
+        return false;
+    ptx_report(w, PTX_CHECK_MISALIGNED, lane, address, "an access of %zu bytes requires an address that is a multiple of %zu", bytes, bytes);
+    return true;
+}
+
+static bool outside(struct ptx_warp *w, uint64_t address, size_t bytes, int lane, bool write)
+{
+    const struct ptx_device *d = w->b->d;
+    const char *verb = write ? "write" : "read";
+    struct ptx_alloc *near = ptx_lookup(d, address);
+    if (near && !near->live)
+        ptx_report(w, PTX_CHECK_FREED, lane, address, "%s of %zu bytes in freed memory '%s'", verb, bytes, near->name);
+    else if (near)
+        ptx_report(w, PTX_CHECK_BOUNDS, lane, address, "%s of %zu bytes, %llu bytes into '%s', which has %llu", verb, bytes,
+                   (unsigned long long)(address - near->base), near->name, (unsigned long long)near->size);
+    else if (address < d->reserve || address >= d->reserve + d->reserve_size)
+        ptx_report(w, PTX_CHECK_HOST, lane, address, "%s of %zu bytes through a pointer that is not a device address", verb, bytes);
+    else {
+        const struct ptx_alloc *below = NULL;
+        for (int k = 0; k < d->n && d->allocs[k]->base <= address; k++)
+            below = d->allocs[k];
+        ptx_report(w, PTX_CHECK_BOUNDS, lane, address, "%s of %zu bytes, %lld bytes past the end of '%s'", verb, bytes,
+                   below ? (long long)(address - below->base - below->size) : 0, below ? below->name : "");
+    }
+    return false;
+}
+
+static bool place_shared(struct ptx_warp *w, uint64_t at, size_t bytes, int lane, bool write, struct ptx_place *to)
+{
+    struct ptx_block *b = w->b;
+    if (at > b->shared_bytes || bytes > b->shared_bytes - at) {
+        ptx_report(w, PTX_CHECK_BOUNDS, lane, at, "%s of %zu bytes at shared address %llu, the block has %zu bytes",
+                   write ? "write" : "read", bytes, (unsigned long long)at, b->shared_bytes);
+        return false;
+    }
+    *to = (struct ptx_place){b->shared + at, b->shadow + at, SP_SHARED, at, NULL};
+    return true;
+}
+
+static bool place_local(struct ptx_warp *w, uint64_t at, size_t bytes, int lane, bool write, struct ptx_place *to)
+{
+    struct ptx_block *b = w->b;
+    size_t own = b->f->local_bytes, all = b->local_bytes;
+    uint64_t base = at >= FUNC_LOCAL ? FUNC_LOCAL - own : 0, end = at >= FUNC_LOCAL ? all : own;
+    if (at - base > end || bytes > end - (at - base)) {
+        ptx_report(w, PTX_CHECK_BOUNDS, lane, at, "%s of %zu bytes at local address %llu", write ? "write" : "read", bytes,
+                   (unsigned long long)at);
+        return false;
+    }
+    size_t offset = ((size_t)w->id * LANES + (size_t)lane) * all + (size_t)(at - base);
+    *to = (struct ptx_place){b->local + offset, b->local_shadow + offset, SP_LOCAL, at, NULL};
+    return true;
+}
+
+static bool place_param(struct ptx_warp *w, uint64_t at, size_t bytes, int lane, bool write, struct ptx_place *to)
+{
+    const struct ptx_launch *l = w->b->l;
+    if (write) {
+        ptx_report(w, PTX_CHECK_READONLY, lane, at, "write to a parameter");
+        return false;
+    }
+    if (at > l->params_size || bytes > l->params_size - at) {
+        ptx_report(w, PTX_CHECK_BOUNDS, lane, at, "read of %zu bytes at %llu of the parameters, which have %zu", bytes,
+                   (unsigned long long)at, l->params_size);
+        return false;
+    }
+    *to = (struct ptx_place){(uint8_t *)(uintptr_t)l->params + at, NULL, SP_PARAM, at, NULL};
+    return true;
+}
+
+bool ptx_place(struct ptx_warp *w, enum ptx_space space, uint64_t address, size_t bytes, int lane, bool write, struct ptx_place *to)
+{
+    if (misaligned(w, address, bytes, lane))
+        return false;
+    uint64_t window = address & WINDOW_MASK;
+    if (space == SP_SHARED || (space == SP_GENERIC && window == WINDOW_SHARED))
+        return place_shared(w, space == SP_SHARED ? address : address - WINDOW_SHARED, bytes, lane, write, to);
+    if (space == SP_LOCAL || (space == SP_GENERIC && window == WINDOW_LOCAL))
+        return place_local(w, space == SP_LOCAL ? address : address - WINDOW_LOCAL, bytes, lane, write, to);
+    if (space == SP_PARAM || (space == SP_GENERIC && window == WINDOW_PARAM))
+        return place_param(w, space == SP_PARAM ? address : address - WINDOW_PARAM, bytes, lane, write, to);
+    struct ptx_alloc *a = w->last;
+    if (!a || address < a->base || address - a->base >= a->size)
+        a = ptx_lookup(w->b->d, address);
+    if (!a || !a->live || bytes > a->size - (address - a->base))
+        return outside(w, address, bytes, lane, write);
+    if (write && a->constant) {
+        ptx_report(w, PTX_CHECK_READONLY, lane, address, "write to constant memory '%s'", a->name);
+        return false;
+    }
+    w->last = a;
+    *to = (struct ptx_place){a->data + (address - a->base), a->shadow + (address - a->base), SP_GLOBAL, address, a};
+    return true;
+}
+
+void ptx_check_read(struct ptx_warp *w, const struct ptx_place *p, size_t bytes, int lane, uint64_t address)
+{
+    if (!w->b->d->config.checks || !p->shadow || (p->a && atomic_load_explicit(&p->a->whole, memory_order_relaxed)))
+        return;
+    for (size_t k = 0; k < bytes; k++) {
+        if (p->shadow[k] == 1)
+            continue;
+        if (p->shadow[k] == 2)
+            ptx_report(w, PTX_CHECK_ASYNC, lane, address, "read of %zu bytes that cp.async has not been waited for", bytes);
+        else
+            ptx_report(w, PTX_CHECK_UNINIT, lane, address, "read of %zu bytes of which byte %zu was never written%s%s", bytes, k,
+                       p->a && p->a->name[0] ? " in " : "", p->a ? p->a->name : "");
+        return;
+    }
+}
+
+void ptx_mark_written(const struct ptx_place *p, size_t bytes)
+{
+    if (p->shadow && !(p->a && atomic_load_explicit(&p->a->whole, memory_order_relaxed)))
+        memset(p->shadow, 1, bytes);
+}
+
+uint64_t ptx_lane_address(struct ptx_warp *w, const struct ptx_insn *i, int s, int lane)
+{
+    const struct ptx_op *o = &i->s[s];
+    uint64_t base = o->sink ? 0 : ptx_lane(w, o, lane);
+    return o->bytes == 4 ? (uint32_t)(base + (uint64_t)i->imm) : base + (uint64_t)i->imm;
+}
+
+/* -- Counters -- */
+
+void ptx_count_global(struct ptx_warp *w, const uint64_t *address, uint32_t mask, size_t bytes)
+{
+    uint64_t seen[LANES * 2], last = 0;
+    int n = 0;
+    struct ptx_counters *c = &w->b->count;
+    EACH_LANE(l, mask)
+    for (uint64_t s = address[l] >> 5; s <= (address[l] + bytes - 1) >> 5; s++) {
+        if (n && s == last)
+            continue;
+        int k = n - 1;
+        while (k >= 0 && seen[k] != s)
+            k--;
+        if (k < 0 && n < LANES * 2)
+            seen[n++] = s;
+        last = s;
+    }
+    c->global_requests++;
+    c->global_sectors += (unsigned)n;
+    c->ideal_sectors += ((unsigned)__builtin_popcount(mask) * bytes + 31) / 32;
+}
+
+static unsigned wavefronts(const uint64_t *address, uint32_t mask, size_t bytes)
+{
+    uint64_t words[LANES][LANES];
+    uint8_t n[LANES] = {0};
+    unsigned most = 0;
+    EACH_LANE(l, mask)
+    for (uint64_t word = address[l] >> 2; word <= (address[l] + bytes - 1) >> 2; word++) {
+        unsigned bank = word & 31, k = 0;
+        while (k < n[bank] && words[bank][k] != word)
+            k++;
+        if (k == n[bank] && k < LANES) {
+            words[bank][n[bank]++] = word;
+            most = n[bank] > most ? n[bank] : most;
+        }
+    }
+    return most;
+}
+
+void ptx_count_shared(struct ptx_warp *w, const uint64_t *address, uint32_t mask, size_t bytes)
+{
+    struct ptx_counters *c = &w->b->count;
+    unsigned lanes = bytes > 8 ? 8 : bytes > 4 ? 16 : 32;
+    uint64_t first = address[__builtin_ctz(mask)];
+    bool row = bytes == 4 && mask == FULL, same = bytes <= 4;
+    for (unsigned l = 0; l < LANES && (row || same); l++) {
+        row &= address[l] == first + 4 * l;
+        same &= !(mask >> l & 1) || address[l] == first;
+    }
+    c->shared_requests++;
+    for (unsigned at = 0; at < LANES; at += lanes) {
+        uint32_t part = mask & (lanes == 32 ? FULL : ((1u << lanes) - 1) << at);
+        if (!part)
+            continue;
+        c->shared_ideal++;
+        c->shared_wavefronts += row || same ? 1 : wavefronts(address, part, bytes);
+    }
+}
+
+/* -- Loads and stores -- */
+
+static uint64_t extend(uint64_t v, enum ptx_type type)
+{
+    int bytes = ptx_types[type].bytes;
+    return ptx_types[type].cls == 's' && bytes < 8 && v >> (8 * bytes - 1) & 1 ? v | ~((UINT64_C(1) << (8 * bytes)) - 1) : v;
+}
+
+static void put_lane(struct ptx_warp *w, const struct ptx_insn *i, int lane, const uint8_t *data)
+{
+    size_t each = ptx_types[i->type].bytes;
+    for (int k = 0; k < i->vec; k++) {
+        const struct ptx_op *o = &i->more[k];
+        uint64_t v = 0;
+        if (o->sink)
+            continue;
+        if (each == 16) {
+            memcpy(w->frame->rows + o->at + (size_t)lane * 16, data + k * 16, 16);
+            w->frame->def[o->reg] |= 1u << lane;
+            continue;
+        }
+        memcpy(&v, data + (size_t)k * each, each);
+        ptx_set(w, o, lane, extend(v, i->type));
+    }
+}
+
+static void get_lane(struct ptx_warp *w, const struct ptx_insn *i, int lane, uint8_t *data)
+{
+    size_t each = ptx_types[i->type].bytes;
+    for (int k = 0; k < i->vec; k++) {
+        const struct ptx_op *o = &i->more[k];
+        memcpy(data + (size_t)k * each, (const uint8_t *)ptx_row(w, o) + (size_t)lane * o->bytes, each);
+    }
+}
+
+/* Parameters and variables of calls: a lane's own bytes, or the launch's. */
+static uint8_t *variable(struct ptx_warp *w, const struct ptx_insn *i, int lane)
+{
+    const struct ptx_func *f = w->frame->f;
+    if (i->op2 == 2)
+        return w->frame->vars + (size_t)lane * f->var_bytes + i->imm;
+    return i->op2 == 1 && !f->entry ? w->frame->params + (size_t)lane * f->param_bytes + i->imm : NULL;
+}
+
+static void check_register(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
+{
+    if (!i->s[0].sink)
+        ptx_need_defined(w, &i->s[0], mask, "the address");
+    for (int k = 0; k < i->nmore && i->fn.run == ptx_run_store && i->space != SP_PARAM; k++)
+        ptx_need_defined(w, &i->more[k], mask, "the stored value");
+}
+
+/* The allocation that holds every lane's access, aligned; NULL: look at each lane. */
+static struct ptx_alloc *common(struct ptx_warp *w, const uint64_t *address, uint32_t mask, size_t bytes)
+{
+    uint64_t lo = UINT64_MAX, hi = 0, bits = 0;
+    EACH_LANE(l, mask)
+    {
+        lo = address[l] < lo ? address[l] : lo;
+        hi = address[l] > hi ? address[l] : hi;
+        bits |= address[l];
+    }
+    struct ptx_alloc *a = w->last;
+    if (!a || lo < a->base || lo - a->base >= a->size)
+        a = ptx_lookup(w->b->d, lo);
+    if (!a || !a->live || bits & (bytes - 1) || hi + bytes > a->base + a->size)
+        return NULL;
+    return w->last = a;
+}
+
+static void addresses(struct ptx_warp *w, const struct ptx_insn *i, uint64_t *address, uint32_t mask)
+{
+    if (!i->s[0].sink && i->s[0].bytes == 8) {
+        const uint64_t *base = ptx_row(w, &i->s[0]);
+        for (int l = 0; l < LANES; l++)
+            address[l] = base[l] + (uint64_t)i->imm;
+    } else {
+        EACH_LANE(l, mask)
+        address[l] = ptx_lane_address(w, i, 0, (int)l);
+    }
+}
+
+/* One register of four bytes and one allocation whose bytes are all written: the common load. */
+static bool load_words(struct ptx_warp *w, const struct ptx_insn *i, const uint64_t *address, uint32_t mask, const struct ptx_alloc *a)
+{
+    const struct ptx_op *o = &i->more[0];
+    if (i->vec != 1 || o->sink || o->bytes != 4 || ptx_types[i->type].bytes != 4 ||
+        (w->b->d->config.checks && !atomic_load_explicit(&a->whole, memory_order_relaxed)))
+        return false;
+    uint32_t *d = (uint32_t *)(w->frame->rows + o->at);
+    EACH_LANE(l, mask)
+    memcpy(d + l, a->data + (address[l] - a->base), 4);
+    w->frame->def[o->reg] |= mask;
+    return true;
+}
+
+static void one_load(struct ptx_warp *w, const struct ptx_insn *i, int lane, uint64_t address, size_t bytes)
+{
+    struct ptx_place p;
+    if (!ptx_place(w, i->space, address, bytes, lane, false, &p))
+        return;
+    ptx_check_read(w, &p, bytes, lane, address);
+    if (p.space == SP_SHARED)
+        ptx_race(w, lane, (uint32_t)p.offset, bytes, false, i->flags & F_VOLATILE);
+    put_lane(w, i, lane, p.data);
+}
+
+static void count(struct ptx_warp *w, const struct ptx_insn *i, const uint64_t *address, uint32_t mask, size_t bytes)
+{
+    uint64_t window = address[__builtin_ctz(mask)] & WINDOW_MASK;
+    if (i->space == SP_SHARED || (i->space == SP_GENERIC && window == WINDOW_SHARED))
+        ptx_count_shared(w, address, mask, bytes);
+    else if (i->space == SP_GLOBAL || (i->space == SP_GENERIC && !window))
+        ptx_count_global(w, address, mask, bytes);
+}
+
+void ptx_run_load(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
+{
+    uint64_t address[LANES];
+    size_t bytes = (size_t)ptx_types[i->type].bytes * i->vec;
+    check_register(w, i, mask);
+    if (i->space == SP_PARAM && i->op2 && variable(w, i, 0)) {
+        EACH_LANE(l, mask)
+        put_lane(w, i, (int)l, variable(w, i, (int)l));
+        return;
+    }
+    addresses(w, i, address, mask);
+    count(w, i, address, mask, bytes);
+    if (i->space == SP_GLOBAL || i->space == SP_GENERIC || i->space == SP_CONST) {
+        struct ptx_alloc *a = common(w, address, mask, bytes);
+        if (a && load_words(w, i, address, mask, a))
+            return;
+    }
+    EACH_LANE(l, mask)
+    one_load(w, i, (int)l, address[l], bytes);
+}
+
+static void one_store(struct ptx_warp *w, const struct ptx_insn *i, int lane, uint64_t address, size_t bytes)
+{
+    struct ptx_place p;
+    if (!ptx_place(w, i->space, address, bytes, lane, true, &p))
+        return;
+    if (p.space == SP_SHARED) {
+        for (size_t k = 0; k < bytes; k++)
+            if (p.shadow[k] == 2) {
+                ptx_report(w, PTX_CHECK_ASYNC, lane, address, "write over the target of a cp.async that has not been waited for");
+                break;
+            }
+        ptx_race(w, lane, (uint32_t)p.offset, bytes, true, i->flags & F_VOLATILE);
+    }
+    get_lane(w, i, lane, p.data);
+    ptx_mark_written(&p, bytes);
+}
+
+void ptx_run_store(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
+{
+    uint64_t address[LANES];
+    size_t bytes = (size_t)ptx_types[i->type].bytes * i->vec;
+    check_register(w, i, mask);
+    if (i->space == SP_PARAM && i->op2 && variable(w, i, 0)) {
+        EACH_LANE(l, mask)
+        get_lane(w, i, (int)l, variable(w, i, (int)l));
+        return;
+    }
+    addresses(w, i, address, mask);
+    count(w, i, address, mask, bytes);
+    EACH_LANE(l, mask)
+    one_store(w, i, (int)l, address[l], bytes);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cp.async: a copy is noted when issued; its target holds poison and is marked as in flight. The data come at a moment drawn from the
+ * seed, at the latest when the thread waits for the copy's group; only the wait makes the target readable.
+ */
+#include <stdlib.h>
+
+#include "runtime/sim/ptx/ptx_int.h"
+
+static void land(struct ptx_warp *w, struct ptx_copy *c)
+{
+    if (c->arrived)
+        return;
+    memcpy(w->b->shared + c->to, c->data, c->from_bytes);
+    memset(w->b->shared + c->to + c->from_bytes, 0, (size_t)(c->bytes - c->from_bytes));
+    c->arrived = true;
+}
+
+void ptx_copies_land(struct ptx_warp *w)
+{
+    for (int k = 0; k < w->ncopies; k++)
+        land(w, &w->copies[k]);
+}
+
+void ptx_copies_arrive(struct ptx_warp *w, int pending, uint32_t mask)
+{
+    int kept = 0;
+    for (int k = 0; k < w->ncopies; k++) {
+        struct ptx_copy c = w->copies[k];
+        if (!(mask >> c.lane & 1) || (pending >= 0 && c.group >= w->group[c.lane] - pending)) {
+            w->copies[kept++] = c;
+            continue;
+        }
+        land(w, &c);
+        memset(w->b->shadow + c.to, 1, c.bytes);
+        ptx_race(w, c.lane, c.to, c.bytes, true, false);
+    }
+    w->ncopies = kept;
+}
+
+static void one(struct ptx_warp *w, const struct ptx_insn *i, int lane)
+{
+    struct ptx_place to, from = {0};
+    size_t bytes = i->vec, n = bytes;
+    if (i->nsrc > 2 && i->s[2].bytes)
+        n = (uint32_t)ptx_lane(w, &i->s[2], lane);
+    else if (i->nsrc > 2 && ptx_lane(w, &i->s[2], lane))
+        n = 0;
+    uint64_t target = ptx_lane_address(w, i, 0, lane), origin = ptx_lane(w, &i->s[1], lane) + (uint64_t)i->target;
+    if (n > bytes) {
+        ptx_report(w, PTX_CHECK_BOUNDS, lane, origin, "cp.async of %zu bytes from a source of %zu", bytes, n);
+        return;
+    }
+    if (!ptx_place(w, SP_SHARED, target, bytes, lane, true, &to))
+        return;
+    if (n && (!ptx_place(w, SP_GLOBAL, origin, bytes, lane, false, &from)))
+        return;
+    if (n)
+        ptx_check_read(w, &from, n, lane, origin);
+    if (w->ncopies == w->copy_room) {
+        int room = w->copy_room ? 2 * w->copy_room : 256;
+        struct ptx_copy *grown = realloc(w->copies, (size_t)room * sizeof *grown);
+        if (!grown) {
+            w->b->g->no_memory = true;
+            w->b->stop = true;
+            return;
+        }
+        w->copies = grown;
+        w->copy_room = room;
+    }
+    ptx_race(w, lane, (uint32_t)to.offset, bytes, true, false);
+    w->copies[w->ncopies++] = (struct ptx_copy){(uint32_t)to.offset, (uint8_t)lane, (uint8_t)bytes, (uint8_t)n, false, w->group[lane],
+                                                n ? from.data : to.data};
+    memset(to.data, 0xff, bytes);
+    memset(to.shadow, 2, bytes);
+}
+
+void ptx_run_cp_async(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
+{
+    uint64_t address[LANES];
+    ptx_need_defined(w, &i->s[0], mask, "the address");
+    ptx_need_defined(w, &i->s[1], mask, "the address");
+    EACH_LANE(l, mask)
+    {
+        address[l] = ptx_lane(w, &i->s[1], (int)l) + (uint64_t)i->target;
+        one(w, i, (int)l);
+    }
+    w->b->count.async_copies++;
+    ptx_count_global(w, address, mask, i->vec);
+}
+
+void ptx_run_cp_commit(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
+{
+    (void)i;
+    EACH_LANE(l, mask)
+    w->group[l]++;
+}
+
+void ptx_run_cp_wait(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
+{
+    ptx_copies_arrive(w, (int)i->imm, mask);
+}
+
+void ptx_decode_cp(struct ptx_parse *p, struct ptx_insn *i)
+{
+    struct ptx_operand *o = p->st.op;
+    i->kind = K_RUN;
+    if (!ptx_take(p, "async") || ptx_take(p, "bulk"))
+        ptx_fail(p, p->st.line, "instruction '%s' is not supported", i->text);
+    if (ptx_take(p, "commit_group")) {
+        ptx_operands(p, 0);
+        i->fn.run = ptx_run_cp_commit;
+    } else if (ptx_take(p, "wait_all")) {
+        ptx_operands(p, 0);
+        i->imm = -1;
+        i->fn.run = ptx_run_cp_wait;
+    } else if (ptx_take(p, "wait_group")) {
+        ptx_operands(p, 1);
+        if (o[0].kind != O_INT)
+            ptx_fail(p, p->st.line, "'cp.async.wait_group' requires a number");
+        i->imm = (int64_t)o[0].value;
+        i->fn.run = ptx_run_cp_wait;
+    } else if (ptx_take(p, "mbarrier")) {
+        ptx_take(p, "arrive");
+        i->op2 = ptx_take(p, "noinc");
+        i->space = ptx_take(p, "shared") || ptx_take(p, "shared::cta") ? SP_SHARED : SP_GENERIC;
+        ptx_take(p, "b64");
+        ptx_operands(p, 1);
+        ptx_address(p, i, &o[0], 0);
+        i->nsrc = 1;
+        i->fn.run = ptx_run_cp_mbarrier;
+    } else {
+        bool cg = ptx_take(p, "cg");
+        ptx_take(p, "ca"), ptx_take(p, "shared") || ptx_take(p, "shared::cta") || ptx_take(p, "shared::cluster"), ptx_take(p, "global");
+        ptx_take(p, "L2::64B"), ptx_take(p, "L2::128B"), ptx_take(p, "L2::256B");
+        if (p->st.nop < 3 || p->st.nop > 4 || o[2].kind != O_INT)
+            ptx_fail(p, p->st.line, "this form of 'cp.async' is not supported");
+        uint64_t size = o[2].value;
+        if (size != 16 && (cg || (size != 4 && size != 8)))
+            ptx_fail(p, p->st.line, "'cp.async' of %llu bytes", (unsigned long long)size);
+        ptx_address(p, i, &o[1], 1);
+        if (i->s[1].sink || i->imm != (int32_t)i->imm)
+            ptx_fail(p, p->st.line, "this address of 'cp.async' is not supported");
+        i->target = (int32_t)i->imm;
+        i->space = SP_SHARED;
+        ptx_address(p, i, &o[0], 0);
+        i->vec = (uint8_t)size;
+        i->nsrc = 2;
+        if (p->st.nop == 4) {
+            enum ptx_type t = PT_B32;
+            if (o[3].kind == O_REG)
+                ptx_register(p, o[3].name, &t);
+            i->s[2] = ptx_source(p, &o[3], t == PT_PRED ? PT_PRED : PT_B32);
+            i->nsrc = 3;
+        }
+        i->fn.run = ptx_run_cp_async;
+    }
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A launch: blocks are handed out to threads of the host by a counter; each thread keeps one block's memory and reuses it. The warps of
+ * a block take turns, in an order drawn from the seed, the block's number and nothing else: results of race-free kernels, reports and
+ * counters do not depend on the number of host threads.
+ */
+#include <fenv.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "runtime/sim/ptx/ptx_int.h"
+
+static void block_free(struct ptx_block *b)
+{
+    for (int k = 0; b->warps && k < b->nwarps; k++) {
+        for (int f = 0; f < 64; f++)
+            free(b->warps[k].frames[f].memory);
+        free(b->warps[k].split);
+        free(b->warps[k].copies);
+    }
+    free(b->warps);
+    free(b->shared);
+    free(b->shadow);
+    free(b->cells);
+    free(b->local);
+    free(b->local_shadow);
+    free(b->mbars);
+}
+
+static bool block_new(struct ptx_block *b, struct ptx_grid *g)
+{
+    const struct ptx_func *f = &g->k->f;
+    const struct ptx_launch *l = g->l;
+    size_t func = f->m->func_local - FUNC_LOCAL;
+    b->d = g->d;
+    b->f = f;
+    b->l = l;
+    b->g = g;
+    b->nthreads = (int)(l->block[0] * l->block[1] * l->block[2]);
+    b->nwarps = (b->nthreads + LANES - 1) / LANES;
+    b->shared_bytes = f->shared_bytes + l->shared;
+    b->local_bytes = f->local_bytes + func;
+    b->warps = calloc((size_t)b->nwarps, sizeof *b->warps);
+    b->shared = aligned_alloc(1024, (b->shared_bytes + 2047) & ~(size_t)1023);
+    b->shadow = malloc(b->shared_bytes + 64);
+    b->cells = g->d->config.checks ? malloc((b->shared_bytes / 4 + 16) * sizeof *b->cells) : NULL;
+    size_t local = b->local_bytes * (size_t)b->nwarps * LANES + 64;
+    b->local = malloc(local);
+    b->local_shadow = malloc(local);
+    return b->warps && b->shared && b->shadow && b->local && b->local_shadow && (b->cells || !g->d->config.checks);
+}
+
+static void block_start(struct ptx_block *b, uint64_t number)
+{
+    const unsigned *grid = b->l->grid;
+    b->id[0] = (unsigned)(number % grid[0]);
+    b->id[1] = (unsigned)(number / grid[0] % grid[1]);
+    b->id[2] = (unsigned)(number / grid[0] / grid[1]);
+    b->random = b->d->config.seed * 0x9e3779b97f4a7c15 + number;
+    b->era = 1;
+    b->executed = 0;
+    b->nmbars = 0;
+    memset(b->barriers, 0, sizeof b->barriers);
+    memset(b->shared, 0xcd, b->shared_bytes);
+    memset(b->shadow, 0, b->shared_bytes);
+    if (b->cells)
+        memset(b->cells, 0, (b->shared_bytes / 4 + 1) * sizeof *b->cells);
+    memset(b->local_shadow, 0, b->local_bytes * (size_t)b->nwarps * LANES);
+    for (int k = 0; k < b->nwarps; k++) {
+        struct ptx_warp *w = &b->warps[k];
+        int lanes = b->nthreads - k * LANES;
+        w->b = b;
+        w->rows = b->d->rows;
+        w->id = k;
+        w->state = W_READY;
+        w->live = w->exists = lanes >= LANES ? FULL : (1u << lanes) - 1;
+        w->cc = 0;
+        w->nframes = w->nsplit = w->ncopies = 0;
+        memset(w->group, 0, sizeof w->group);
+        w->tick = 0;
+        w->at = NULL;
+        w->last = NULL;
+        memset(w->clock, 0, sizeof w->clock);
+        ptx_push_frame(w, b->f, w->live, NULL);
+    }
+}
+
+static void deadlock(struct ptx_block *b)
+{
+    for (int k = 0; k < b->nwarps; k++) {
+        struct ptx_warp *w = &b->warps[k];
+        if (w->state != W_BARRIER)
+            continue;
+        const struct ptx_barrier *r = &b->barriers[w->barrier];
+        ptx_report(w, PTX_CHECK_DEADLOCK, __builtin_ctz(w->live ? w->live : 1), 0,
+                   "the warp waits at barrier %d, where %u of %u threads have arrived; no other warp can go on", w->barrier, r->arrived,
+                   r->expected);
+        return;
+    }
+}
+
+/* Runs warps until all are done. A warp that waits for an mbarrier polls: when all that are left only poll, time passes for copies. */
+static void block_run(struct ptx_block *b)
+{
+    int idle = 0;
+    for (;;) {
+        int ready[MAX_WARPS], n = 0, done = 0;
+        for (int k = 0; k < b->nwarps; k++) {
+            if (b->warps[k].state == W_WAIT)
+                b->warps[k].state = W_READY;
+            if (b->warps[k].state == W_READY)
+                ready[n++] = k;
+            done += b->warps[k].state == W_DONE;
+        }
+        if (b->stop || done == b->nwarps)
+            return;
+        if (!n) {
+            deadlock(b);
+            return;
+        }
+        struct ptx_warp *w = &b->warps[ready[ptx_random(&b->random) % (unsigned)n]];
+        w->quantum = 256 + (int)(ptx_random(&b->random) & 1023);
+        if (w->ncopies && ptx_random(&b->random) & 1)
+            ptx_copies_land(w);
+        ptx_step_warp(w);
+        idle = w->state == W_WAIT ? idle + 1 : 0;
+        if (idle > 1000 * b->nwarps) {
+            ptx_report(w, PTX_CHECK_DEADLOCK, __builtin_ctz(w->live ? w->live : 1), 0,
+                       "the warp waits for a phase of an mbarrier that nobody completes");
+            return;
+        }
+    }
+}
+
+static void add_counters(struct ptx_counters *to, const struct ptx_counters *from)
+{
+    uint64_t *t = (uint64_t *)to;
+    const uint64_t *f = (const uint64_t *)from;
+    for (size_t k = 0; k < sizeof *to / sizeof *t; k++)
+        t[k] += f[k];
+}
+
+static void *worker(void *arg)
+{
+    struct ptx_grid *g = arg;
+    struct ptx_block b = {0};
+    fenv_t env;
+    fegetenv(&env);
+    fesetenv(FE_DFL_ENV);
+    if (!block_new(&b, g))
+        g->no_memory = true;
+    while (!g->no_memory && !b.stop && !atomic_load(&g->stop)) {
+        uint64_t number = atomic_fetch_add(&g->next, 1);
+        if (number >= g->blocks)
+            break;
+        block_start(&b, number);
+        block_run(&b);
+    }
+    block_free(&b);
+    fesetenv(&env);
+    pthread_mutex_lock(&g->lock);
+    add_counters(&g->count, &b.count);
+    pthread_mutex_unlock(&g->lock);
+    return NULL;
+}
+
+static bool check_shape(const struct ptx_device *d, const struct ptx_func *f, const struct ptx_launch *l, char *error)
+{
+    static const unsigned most_grid[3] = {0x7fffffff, 65535, 65535}, most_block[3] = {1024, 1024, 64};
+    uint64_t threads = (uint64_t)l->block[0] * l->block[1] * l->block[2], most = 1;
+    for (int i = 0; i < 3; i++)
+        if (!l->grid[i] || l->grid[i] > most_grid[i] || !l->block[i] || l->block[i] > most_block[i]) {
+            snprintf(error, PTX_ERROR, "grid (%u,%u,%u) of blocks (%u,%u,%u) is out of range", l->grid[0], l->grid[1], l->grid[2],
+                     l->block[0], l->block[1], l->block[2]);
+            return false;
+        }
+    for (int i = 0; i < 3; i++) {
+        most *= f->maxntid[i] ? (uint64_t)f->maxntid[i] : 1;
+        if (f->reqntid[0] && (unsigned)f->reqntid[i] != l->block[i]) {
+            snprintf(error, PTX_ERROR, "kernel %s requires blocks of (%d,%d,%d) threads", f->name, f->reqntid[0], f->reqntid[1], f->reqntid[2]);
+            return false;
+        }
+    }
+    if (threads > 1024 || (f->maxntid[0] && threads > most)) {
+        snprintf(error, PTX_ERROR, "%llu threads a block, kernel %s takes at most %llu", (unsigned long long)threads, f->name,
+                 (unsigned long long)(f->maxntid[0] ? most : 1024));
+        return false;
+    }
+    if (f->shared_bytes + l->shared > (size_t)d->config.shared_limit) {
+        snprintf(error, PTX_ERROR, "%zu bytes of shared memory a block, the device has %d", f->shared_bytes + l->shared,
+                 d->config.shared_limit);
+        return false;
+    }
+    if (l->params_size != f->param_bytes) {
+        snprintf(error, PTX_ERROR, "%zu bytes of parameters, kernel %s takes %zu", l->params_size, f->name, f->param_bytes);
+        return false;
+    }
+    return true;
+}
+
+bool ptx_run(struct ptx_device *d, const struct ptx_kernel *k, const struct ptx_launch *l, struct ptx_counters *counters, char *error)
+{
+    struct ptx_grid g = {.d = d, .k = k, .l = l};
+    pthread_t threads[256];
+    int n = 0;
+    if (counters)
+        memset(counters, 0, sizeof *counters);
+    if (!check_shape(d, &k->f, l, error))
+        return false;
+    g.blocks = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
+    pthread_mutex_init(&g.lock, NULL);
+    while (n < d->config.threads - 1 && n < 255 && (uint64_t)n + 1 < g.blocks && !pthread_create(&threads[n], NULL, worker, &g))
+        n++;
+    worker(&g);
+    while (n)
+        pthread_join(threads[--n], NULL);
+    pthread_mutex_destroy(&g.lock);
+    if (counters)
+        *counters = g.count;
+    if (g.no_memory)
+        snprintf(error, PTX_ERROR, "no memory");
+    else if (atomic_load(&g.stop))
+        snprintf(error, PTX_ERROR, "%s", g.error);
+    return !g.no_memory && !atomic_load(&g.stop);
+}

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to runtime/sim/ptx: modules, decoded instructions, warps.
+ *
+ *     lex.c parse.c        text -> module: symbols, functions, statements
+ *     decode*.c forms.def  statement -> struct ptx_insn
+ *     flow.c               immediate post-dominators: where diverged lanes reconverge
+ *     rows.c               operations on rows of 32 lanes, compiled once for each instruction set of the host
+ *     exec.c               a warp's loop; access.c, atom.c, warp_ops.c, sync.c, mma.c: what is no row operation
+ *     race.c report.c      checks;  memory.c: allocations;  launch.c: grids over threads of the host
+ *
+ * A register is a row: 32 lanes of its width, a predicate one word of 32 bits. Rows lie in the frame of a function's activation, at
+ * offsets fixed when decoding; immediates are rows of the function's constants. Register 0 stands for every constant: always defined.
+ */
+#ifndef TCCC_PTX_INT_H
+#define TCCC_PTX_INT_H
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "runtime/sim/ptx/ptxsim.h"
+
+#define LANES 32
+#define FULL 0xffffffffu
+#define MAX_WARPS 32
+#define MAX_BARRIERS 16
+
+enum ptx_type {
+    PT_NONE,
+#define TYPE(id, text, bytes, cls) PT_##id,
+#include "runtime/sim/ptx/types.def"
+#undef TYPE
+    PT_COUNT
+};
+struct ptx_type_row { const char *text; uint8_t bytes; char cls; };
+extern const struct ptx_type_row ptx_types[PT_COUNT];
+
+enum ptx_space { SP_GENERIC, SP_REG, SP_GLOBAL, SP_SHARED, SP_CONST, SP_LOCAL, SP_PARAM };
+
+/* Generic addresses of the spaces that are no memory of the device. */
+#define WINDOW_SHARED UINT64_C(0xF100000000000000)
+#define WINDOW_LOCAL UINT64_C(0xF200000000000000)
+#define WINDOW_PARAM UINT64_C(0xF300000000000000)
+#define FUNC_LOCAL (UINT64_C(1) << 20)
+#define WINDOW_MASK UINT64_C(0xFF00000000000000)
+
+/* -- Rows (rows.c) -- */
+typedef void ptx_row_fn(void *d, const void *a, const void *b, const void *c);
+typedef uint32_t ptx_cmp_fn(const void *a, const void *b);
+#if defined(__x86_64__)
+#define PTX_ROWS_V3 1
+#endif
+struct ptx_rows {
+    ptx_row_fn *(*find)(const char *name, enum ptx_type type, int *nsrc, int *wide);  /* NULL: there is none; wide: bytes factor of d */
+    ptx_cmp_fn *(*compare)(const char *name, enum ptx_type type);
+    void (*blend)(void *d, const void *t, uint32_t mask, int bytes);    /* active lanes of t into d */
+    void (*flush)(void *d, const void *a, enum ptx_type type);          /* subnormals to zeros of their sign */
+    void (*saturate)(void *d, enum ptx_type type);                      /* to [0, 1], NaN to 0 */
+};
+extern const struct ptx_rows ptx_rows_base, ptx_rows_v3;
+const struct ptx_rows *ptx_rows_best(void);
+
+/* -- Decoded instructions -- */
+struct ptx_warp;
+struct ptx_insn;
+typedef void ptx_run_fn(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask);
+
+struct ptx_op {
+    uint32_t at;             /* bytes into the frame or the constants */
+    uint32_t reg;            /* for the defined-mask; 0: a constant */
+    uint8_t bytes;           /* of a lane; 0: a predicate */
+    uint8_t constant, negate, sink;
+};
+
+enum ptx_kind { K_ROW, K_FLOAT, K_COMPARE, K_RUN, K_BRANCH, K_CALL, K_RETURN, K_EXIT };
+enum { F_FTZ = 1, F_SAT = 2, F_GUARD = 4, F_GUARD_NOT = 8, F_UNIFORM = 16, F_CC = 32, F_CC_IN = 64, F_VOLATILE = 128 };
+
+struct ptx_insn {
+    uint8_t kind, flags, nsrc, cls;
+    uint8_t type, type2;     /* of the operation; of its source where that differs */
+    uint8_t round;           /* FE_* index: 0 nearest, 1 zero, 2 down, 3 up; 4.. integer roundings */
+    uint8_t op, op2;         /* selects within a handler */
+    uint8_t space, vec;
+    int line, target, rejoin;
+    struct ptx_op guard, d, d2, s[4];
+    struct ptx_op *more;     /* vector operands: destinations first, then sources */
+    int nmore;
+    int64_t imm;             /* address offset */
+    union { ptx_row_fn *row; ptx_cmp_fn *cmp; ptx_run_fn *run; } fn;
+    const struct ptx_func *callee;
+    const struct ptx_call *call;
+    const char *text;        /* opcode, for reports */
+};
+
+/* A call's arguments: variables (.param) of the caller, or registers. */
+struct ptx_arg { const struct ptx_sym *var; struct ptx_op op; bool is_op; };
+struct ptx_call { int nargs, nrets; struct ptx_arg *args, *rets; const char *name; const struct ptx_sym *table; struct ptx_op pointer; bool indirect; };
+
+struct ptx_sym {
+    struct ptx_sym *next;
+    const char *name;
+    enum ptx_space space;
+    enum ptx_type type;
+    int scope, align, reg;   /* reg: a parameter that is a register */
+    size_t size;
+    bool dynamic;            /* .extern .shared x[] */
+    uint64_t at;             /* global, const: address; shared, local, param: offset */
+    const struct ptx_func *placed;  /* shared: the function for which `at` holds */
+    uint8_t *init;
+};
+
+struct ptx_reg { const char *prefix; int count, scope, first; enum ptx_type type; };   /* count < 0: one register of that very name */
+struct ptx_label { const char *name; int scope, pc; };
+
+struct ptx_func {
+    struct ptx_func *next;
+    const char *name;
+    struct ptx_module *m;
+    bool entry, defined;
+    struct ptx_insn *code;
+    int ncode, room;
+    struct ptx_sym *syms;                /* own variables: params, returns, local, shared, .param of calls */
+    struct ptx_sym **params, **rets;
+    int nparams, nrets;
+    size_t param_bytes;                  /* in and out, a lane (functions), or the block (entries) */
+    size_t var_bytes;                    /* .param variables of the body, a lane */
+    size_t local_bytes, shared_bytes;    /* local: functions' lie from FUNC_LOCAL on */
+    int maxntid[3], reqntid[3];
+    uint32_t *reg_at; uint8_t *reg_type; int nregs, reg_room;
+    size_t frame_bytes;
+    uint8_t *constants; size_t const_bytes, const_room;
+    struct { uint8_t special; uint32_t reg; } *specials; int nspecials;
+};
+
+struct ptx_kernel { struct ptx_func f; };
+
+struct ptx_module {
+    struct ptx_device *d;
+    struct ptx_func *funcs;              /* last first */
+    struct ptx_sym *globals;
+    struct ptx_block_mem *arena;
+    int sm;
+    size_t func_local;                   /* end of the functions' local variables */
+    uint64_t *owned; int nowned;         /* allocations of its variables */
+};
+
+/* -- Text -- */
+enum ptx_token { T_END, T_WORD, T_DOT, T_INT, T_F32, T_F64, T_STRING, T_PUNCT };
+struct ptx_lexer {
+    const char *at, *end;
+    int line;
+    enum ptx_token token;
+    const char *word; size_t len;        /* T_WORD (dots within), T_DOT (after the dot), T_STRING */
+    uint64_t value;                      /* T_INT, or the bits of a float */
+    char punct;
+    bool bad;
+};
+void ptx_lex(struct ptx_lexer *x);
+
+enum ptx_raw { O_REG, O_INT, O_F32, O_F64, O_SYM, O_MEM, O_VEC, O_SINK, O_LIST };
+struct ptx_operand {
+    enum ptx_raw kind;
+    const char *name;                    /* O_REG, O_SYM; O_MEM: base, or NULL */
+    uint64_t value;
+    int64_t offset;
+    bool negate, minus;
+    struct ptx_operand *list; int n;     /* O_VEC, O_LIST; O_MEM: coordinates don't occur */
+    struct ptx_operand *second;          /* d|p */
+};
+struct ptx_statement {
+    int line;
+    const char *guard; bool guard_not;
+    const char *opcode;
+    const char *mod[24]; int nmod;       /* modifiers not yet taken */
+    struct ptx_operand op[12]; int nop;
+};
+
+struct ptx_parse {
+    struct ptx_lexer x;
+    struct ptx_module *m;
+    struct ptx_func *f;
+    const struct ptx_rows *rows;
+    struct ptx_statement st;
+    int scope, nscopes, scope_room, *parent;
+    struct ptx_reg *regs; int nregs, reg_room;
+    struct ptx_label *labels; int nlabels, label_room;
+    struct ptx_fix { int pc; const char *label; int scope; } *fixes; int nfixes, fix_room;
+    struct { int64_t *imm; uint32_t constant; bool is_imm; int pc; int64_t add; } *dynamic; int ndynamic, dynamic_room;
+    jmp_buf out;
+    char *error;
+};
+_Noreturn void ptx_fail(struct ptx_parse *p, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void *ptx_new(struct ptx_parse *p, size_t bytes);                    /* zeroed; lives as long as the module */
+void *ptx_grow(struct ptx_parse *p, void *list, int n, int *room, size_t each);
+const char *ptx_name(struct ptx_parse *p, const char *s, size_t n);
+struct ptx_sym *ptx_symbol(struct ptx_parse *p, const char *name);   /* NULL: unknown */
+int ptx_register(struct ptx_parse *p, const char *name, enum ptx_type *type);  /* -1: unknown */
+int ptx_add_register(struct ptx_parse *p, enum ptx_type type);
+void ptx_dynamic(struct ptx_parse *p, bool is_imm, uint32_t constant, int64_t add);
+
+void ptx_decode(struct ptx_parse *p);                                /* p->st becomes the next instruction of p->f */
+void ptx_flow(struct ptx_parse *p, struct ptx_func *f);
+
+/* What decode functions use (decode.c). */
+bool ptx_take(struct ptx_parse *p, const char *modifier);
+enum ptx_type ptx_take_type(struct ptx_parse *p);
+enum ptx_type ptx_type_named(const char *text, size_t n);
+struct ptx_op ptx_source(struct ptx_parse *p, const struct ptx_operand *o, enum ptx_type type);
+struct ptx_op ptx_dest(struct ptx_parse *p, const struct ptx_operand *o);
+struct ptx_op ptx_constant(struct ptx_parse *p, uint64_t value, int bytes);
+void ptx_address(struct ptx_parse *p, struct ptx_insn *i, const struct ptx_operand *o, int s);
+void ptx_operands(struct ptx_parse *p, int n);
+void ptx_vector(struct ptx_parse *p, struct ptx_insn *i, const struct ptx_operand *o, enum ptx_type type, bool dest);
+struct ptx_form { const char *name; void (*decode)(struct ptx_parse *p, struct ptx_insn *i); uint8_t cls; };
+extern const struct ptx_form ptx_forms[];
+int ptx_special(const char *name, enum ptx_type *type);               /* special registers; -1: not one */
+void ptx_special_set(struct ptx_warp *w, int special, void *row);
+
+/* -- Memory -- */
+struct ptx_alloc {
+    uint64_t base, size;
+    uint8_t *data, *shadow;              /* shadow: 0 never written, 1 written, a byte each */
+    bool live, constant;
+    _Atomic bool whole;                  /* all of it is written */
+    char name[64];
+};
+struct ptx_device {
+    struct ptx_config config;
+    struct ptx_alloc **allocs; int n, room;  /* by rising address, dead ones too */
+    uint64_t reserve, reserve_size, next;    /* device addresses: a range that nobody can touch */
+    pthread_mutex_t lock;
+    struct ptx_report reports[PTX_MAX_REPORTS]; int nreports;
+    const struct ptx_rows *rows;
+};
+struct ptx_alloc *ptx_lookup(const struct ptx_device *d, uint64_t address);   /* live or dead; NULL: none */
+
+/* -- Execution -- */
+struct ptx_split { uint32_t mask; int pc, rejoin; };
+struct ptx_frame {
+    const struct ptx_func *f;
+    uint8_t *rows;
+    uint32_t *def;                       /* by register: lanes that are defined */
+    uint8_t *vars, *params;              /* a lane after the other */
+    int base;                            /* its first split */
+    const struct ptx_insn *call;
+    void *memory; size_t room;
+};
+enum ptx_state { W_READY, W_BARRIER, W_WAIT, W_DONE };
+struct ptx_copy { uint32_t to; uint8_t lane, bytes, from_bytes; bool arrived; int group; const uint8_t *data; };
+
+struct ptx_warp {
+    struct ptx_block *b;
+    const struct ptx_rows *rows;
+    int id;
+    enum ptx_state state;
+    uint32_t live, cc, exists;
+    struct ptx_frame *frame;             /* the innermost */
+    struct ptx_frame frames[64]; int nframes;
+    struct ptx_split *split; int nsplit, split_room;
+    int barrier;
+    struct ptx_op barrier_out;           /* bar.red: where the result goes */
+    uint32_t barrier_mask;
+    struct ptx_alloc *last;              /* allocation of the last access */
+    const struct ptx_insn *at;           /* for reports */
+    int quantum;
+    struct ptx_copy *copies; int ncopies, copy_room;
+    int group[LANES];                    /* cp.async groups that each lane has committed */
+    uint32_t clock[MAX_WARPS];           /* era up to which accesses of each warp happened before */
+    uint64_t tick;
+};
+
+struct ptx_barrier { unsigned expected, arrived; uint32_t warps, waiting; uint32_t clock[MAX_WARPS]; bool any, all; unsigned count; int op; };
+struct ptx_mbar { uint32_t at; uint32_t clock[2][MAX_WARPS]; };      /* what arrivals of even and odd phases published */
+struct ptx_cell { uint64_t write[2], read[2]; };
+
+struct ptx_block {
+    struct ptx_device *d;
+    const struct ptx_func *f;
+    const struct ptx_launch *l;
+    struct ptx_grid *g;
+    unsigned id[3];
+    int nwarps, nthreads;
+    struct ptx_warp *warps;
+    uint8_t *shared, *shadow; size_t shared_bytes, shared_room;
+    struct ptx_cell *cells;
+    uint8_t *local; size_t local_bytes;  /* a thread's */
+    uint8_t *local_shadow;
+    struct ptx_barrier barriers[MAX_BARRIERS];
+    struct ptx_mbar *mbars; int nmbars, mbar_room;
+    uint32_t era;
+    uint64_t random, executed;
+    struct ptx_counters count;
+    bool stop;
+};
+
+struct ptx_grid {
+    struct ptx_device *d;
+    const struct ptx_kernel *k;
+    const struct ptx_launch *l;
+    _Atomic uint64_t next;
+    uint64_t blocks;
+    _Atomic bool stop;
+    pthread_mutex_t lock;
+    struct ptx_counters count;
+    char error[PTX_ERROR];
+    _Atomic bool no_memory;
+};
+
+static inline void *ptx_row(const struct ptx_warp *w, const struct ptx_op *o)
+{
+    return (o->constant ? w->frame->f->constants : w->frame->rows) + o->at;
+}
+static inline uint32_t ptx_pred(const struct ptx_warp *w, const struct ptx_op *o)
+{
+    uint32_t v;
+    memcpy(&v, ptx_row(w, o), 4);
+    return o->negate ? ~v : v;
+}
+static inline uint64_t ptx_lane(const struct ptx_warp *w, const struct ptx_op *o, int lane)
+{
+    const uint8_t *row = ptx_row(w, o);
+    uint64_t v = 0;
+    if (!o->bytes)
+        return ptx_pred(w, o) >> lane & 1;
+    memcpy(&v, row + (size_t)lane * o->bytes, o->bytes > 8 ? 8 : o->bytes);
+    return v;
+}
+/* Sets a lane of a destination and defines it. */
+static inline void ptx_set(struct ptx_warp *w, const struct ptx_op *o, int lane, uint64_t v)
+{
+    uint8_t *row;
+    if (o->sink)
+        return;
+    row = w->frame->rows + o->at;
+    if (!o->bytes) {
+        uint32_t p;
+        memcpy(&p, row, 4);
+        p = (p & ~(1u << lane)) | (uint32_t)(v & 1) << lane;
+        memcpy(row, &p, 4);
+    } else
+        memcpy(row + (size_t)lane * o->bytes, &v, o->bytes > 8 ? 8 : o->bytes);
+    w->frame->def[o->reg] |= 1u << lane;
+}
+static inline void ptx_set_pred(struct ptx_warp *w, const struct ptx_op *o, uint32_t mask, uint32_t v)
+{
+    uint32_t p;
+    if (o->sink)
+        return;
+    memcpy(&p, w->frame->rows + o->at, 4);
+    p = (p & ~mask) | (v & mask);
+    memcpy(w->frame->rows + o->at, &p, 4);
+    w->frame->def[o->reg] |= mask;
+}
+#define EACH_LANE(l, mask) for (uint32_t l##_left = (mask), l; l##_left && (l = (uint32_t)__builtin_ctz(l##_left), 1); l##_left &= l##_left - 1)
+
+void ptx_step_warp(struct ptx_warp *w);                               /* until it waits, is done, or its quantum is over */
+void ptx_push_frame(struct ptx_warp *w, const struct ptx_func *f, uint32_t mask, const struct ptx_insn *call);
+uint64_t ptx_random(uint64_t *state);
+void ptx_report(struct ptx_warp *w, enum ptx_check c, int lane, uint64_t address, const char *format, ...) __attribute__((format(printf, 5, 6)));
+void ptx_need_defined(struct ptx_warp *w, const struct ptx_op *o, uint32_t mask, const char *what);
+
+/* A lane's access: where the bytes lie; NULL after a report. `write` marks them written. */
+struct ptx_place { uint8_t *data, *shadow; enum ptx_space space; uint64_t offset; struct ptx_alloc *a; };
+bool ptx_place(struct ptx_warp *w, enum ptx_space space, uint64_t address, size_t bytes, int lane, bool write, struct ptx_place *to);
+void ptx_check_read(struct ptx_warp *w, const struct ptx_place *p, size_t bytes, int lane, uint64_t address);
+void ptx_mark_written(const struct ptx_place *p, size_t bytes);
+uint64_t ptx_lane_address(struct ptx_warp *w, const struct ptx_insn *i, int s, int lane);
+void ptx_count_global(struct ptx_warp *w, const uint64_t *address, uint32_t mask, size_t bytes);
+void ptx_count_shared(struct ptx_warp *w, const uint64_t *address, uint32_t mask, size_t bytes);
+
+void ptx_race(struct ptx_warp *w, int lane, uint32_t offset, size_t bytes, bool write, bool atomic);
+void ptx_race_warp(struct ptx_warp *w);                               /* bar.warp.sync */
+void ptx_barrier_exit(struct ptx_block *b);
+void ptx_copies_arrive(struct ptx_warp *w, int pending, uint32_t mask);   /* pending -1: all, not committed ones too */
+void ptx_copies_land(struct ptx_warp *w);                             /* data come early; the wait is still due */
+bool ptx_whole_warp(struct ptx_warp *w, uint32_t mask);               /* false after a report */
+bool ptx_members(struct ptx_warp *w, const struct ptx_op *members, uint32_t mask);
+
+double ptx_half_to_double(uint16_t h);
+double ptx_bf16_to_double(uint16_t h);
+double ptx_fp8_to_double(uint8_t v, bool e5m2);
+uint16_t ptx_double_to_half(double v, int round);                     /* round: 0 nearest even, 1 zero, 2 down, 3 up, 4 nearest away */
+uint16_t ptx_double_to_bf16(double v, int round);
+uint8_t ptx_double_to_fp8(double v, bool e5m2);                       /* satfinite */
+float ptx_double_to_float(double v, int round);
+float ptx_round_tf32(float v, bool away);
+
+/* Handlers by file. */
+#define RUN(name) void name(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask);
+RUN(ptx_run_load) RUN(ptx_run_store) RUN(ptx_run_atom) RUN(ptx_run_cp_async) RUN(ptx_run_cp_wait) RUN(ptx_run_cp_commit)
+RUN(ptx_run_ldmatrix) RUN(ptx_run_stmatrix) RUN(ptx_run_movmatrix) RUN(ptx_run_mma)
+RUN(ptx_run_bar) RUN(ptx_run_bar_warp) RUN(ptx_run_mbarrier) RUN(ptx_run_cp_mbarrier)
+RUN(ptx_run_shfl) RUN(ptx_run_vote) RUN(ptx_run_match) RUN(ptx_run_activemask) RUN(ptx_run_redux) RUN(ptx_run_elect)
+RUN(ptx_run_cvt) RUN(ptx_run_selp) RUN(ptx_run_setp) RUN(ptx_run_set) RUN(ptx_run_slct) RUN(ptx_run_pred) RUN(ptx_run_pack) RUN(ptx_run_unpack)
+RUN(ptx_run_carry) RUN(ptx_run_trap) RUN(ptx_run_nothing) RUN(ptx_run_isspace) RUN(ptx_run_cvta) RUN(ptx_run_bits) RUN(ptx_run_testp)
+#undef RUN
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The PTX simulator: loads PTX text, executes kernels with every access checked, counts. It has memory of its own: device addresses
+ * are never readable by the host. A device and what belongs to it is used by one thread at a time; different devices are independent.
+ * Functions that can fail return false, NULL or 0 and write why into `error` (PTX_ERROR bytes). Nothing here prints or exits.
+ */
+#ifndef TCCC_PTXSIM_H
+#define TCCC_PTXSIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PTX_ERROR 512
+#define PTX_MAX_REPORTS 64
+
+enum ptx_check {
+#define CHECK(id, name, fatal, text) PTX_CHECK_##id,
+#include "runtime/sim/ptx/checks.def"
+#undef CHECK
+    PTX_NCHECKS
+};
+
+enum ptx_class {
+#define CLASS(id, name) PTX_CLASS_##id,
+#include "runtime/sim/ptx/classes.def"
+#undef CLASS
+    PTX_NCLASSES
+};
+
+struct ptx_config {
+    int threads;             /* host threads that run blocks; 0: as many as the process may use */
+    uint64_t seed;           /* order of warps and moments at which asynchronous copies arrive */
+    bool checks;             /* initialisation, races; bounds and alignment are always checked */
+    uint64_t limit;          /* warp instructions a block may execute; 0: 2^36 */
+    int shared_limit;        /* bytes of shared memory a block may have; 0: 232448 (sm_90) */
+};
+
+/* Counts of one launch, over all blocks. Sectors are 32 bytes. */
+struct ptx_counters {
+    uint64_t warp_instructions, lane_instructions;
+    uint64_t by_class[PTX_NCLASSES];                          /* warp instructions */
+    uint64_t global_requests, global_sectors, ideal_sectors;  /* ideal: distinct bytes, rounded up to sectors */
+    uint64_t shared_requests, shared_wavefronts;              /* conflicts: wavefronts beyond the ideal */
+    uint64_t shared_ideal;
+    uint64_t barriers, divergent_branches, mma, async_copies;
+};
+
+/* One failed check. The same check at the same instruction is reported once, with how often it failed. */
+struct ptx_report {
+    enum ptx_check check;
+    char kernel[128];        /* entry or function whose instruction it is */
+    int line;                /* of the PTX text */
+    unsigned block[3], thread[3];
+    uint64_t address, count; /* address: 0 where there is none */
+    char text[320];          /* what was expected and found */
+};
+
+struct ptx_device;
+struct ptx_module;
+struct ptx_kernel;           /* belongs to its module */
+
+struct ptx_device *ptx_device_new(const struct ptx_config *config, char *error);
+void ptx_device_free(struct ptx_device *d);
+
+/* Memory. `name` (copied; may be NULL) stands in reports. Addresses are multiples of 256; free: false for what is no live allocation. */
+uint64_t ptx_alloc(struct ptx_device *d, size_t bytes, const char *name, char *error);
+bool ptx_free(struct ptx_device *d, uint64_t address, char *error);
+bool ptx_write(struct ptx_device *d, uint64_t to, const void *from, size_t bytes, char *error);
+bool ptx_read(struct ptx_device *d, void *to, uint64_t from, size_t bytes, char *error);
+bool ptx_fill(struct ptx_device *d, uint64_t to, int byte, size_t bytes, char *error);
+
+/* Loads PTX text of `size` bytes. An instruction outside the subset is an error that names its line. */
+struct ptx_module *ptx_load(struct ptx_device *d, const char *text, size_t size, char *error);
+void ptx_unload(struct ptx_module *m);
+const struct ptx_kernel *ptx_find(const struct ptx_module *m, const char *name);
+int ptx_kernel_count(const struct ptx_module *m);
+const struct ptx_kernel *ptx_kernel_at(const struct ptx_module *m, int i);
+const char *ptx_kernel_name(const struct ptx_kernel *k);
+/* Address and size of a .global or .const variable; 0: there is none. */
+uint64_t ptx_global(const struct ptx_module *m, const char *name, size_t *bytes);
+/* Parameter i of a kernel: its offset and size in the parameter block, its type as PTX writes it. False past the last. */
+bool ptx_kernel_param(const struct ptx_kernel *k, int i, size_t *offset, size_t *bytes, const char **type);
+/* Bytes of static shared and of local memory a thread; registers by their declarations (an upper bound). */
+void ptx_kernel_needs(const struct ptx_kernel *k, size_t *shared, size_t *local, int *params);
+
+struct ptx_launch {
+    unsigned grid[3], block[3];
+    size_t shared;           /* dynamic */
+    const void *params;      /* the parameter block */
+    size_t params_size;
+};
+/* Runs a kernel to its end. False: it could not be launched (`error`), or a fatal check failed (`error` is that report's text).
+ * Counters (may be NULL) are set in every case. Reports are added to the device's. */
+bool ptx_run(struct ptx_device *d, const struct ptx_kernel *k, const struct ptx_launch *l, struct ptx_counters *counters, char *error);
+
+int ptx_reports(const struct ptx_device *d, const struct ptx_report **list);
+void ptx_reports_clear(struct ptx_device *d);
+const char *ptx_check_name(enum ptx_check c);
+const char *ptx_class_name(enum ptx_class c);
+/* "kernel k, line 12, block (0,0,0), thread (3,0,0): text" in `to`. */
+void ptx_report_text(const struct ptx_report *r, char *to, size_t room);
+
+#endif

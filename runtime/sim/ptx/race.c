@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Races on shared memory, by happens-before. The block counts eras: each arrival at a barrier and each completion begins one. A warp's
+ * clock[v] is the era up to which the accesses of warp v happened before what it does now; clock[own] the era of its last
+ * bar.warp.sync or barrier, which orders its own lanes. A word of memory remembers two writers and two readers, each with its era,
+ * thread and bytes: a bounded memory loses races, never invents one (compare FastTrack, Flanagan and Freund 2009).
+ */
+#include "runtime/sim/ptx/ptx_int.h"
+
+/* A record: era 32 bits, atomic 1, thread 16, bytes 4; 0: none. */
+#define ERA(r) ((uint32_t)((r) >> 32))
+#define ATOMIC(r) ((r) >> 20 & 1)
+#define THREAD(r) ((unsigned)((r) >> 4 & 0xffff))
+#define BYTES(r) ((unsigned)(r)&15)
+
+static bool ordered(const struct ptx_warp *w, uint64_t r, unsigned thread)
+{
+    unsigned other = THREAD(r);
+    if (!r || other == thread)
+        return true;
+    return ERA(r) <= w->clock[other / LANES];
+}
+
+static void conflict(struct ptx_warp *w, int lane, uint32_t word, uint64_t r, bool write, bool before_write)
+{
+    unsigned t = THREAD(r);
+    ptx_report(w, PTX_CHECK_RACE, lane, word * 4u, "%s of shared memory that thread %u %s without a barrier between them",
+               write ? "write" : "read", t, before_write ? "wrote" : "read");
+}
+
+/* Keeps a record: in its thread's place, in an ordered or empty one, else at random. */
+static void keep(struct ptx_warp *w, uint64_t *list, uint64_t r, unsigned thread)
+{
+    for (int k = 0; k < 2; k++)
+        if (list[k] && THREAD(list[k]) == thread && ERA(list[k]) == ERA(r)) {
+            list[k] = r | BYTES(list[k]);
+            return;
+        }
+    for (int k = 0; k < 2; k++)
+        if (ordered(w, list[k], thread)) {
+            list[k] = r;
+            return;
+        }
+    list[ptx_random(&w->b->random) & 1] = r;
+}
+
+static void word_access(struct ptx_warp *w, int lane, uint32_t word, unsigned bytes, bool write, bool atomic)
+{
+    struct ptx_cell *c = &w->b->cells[word];
+    unsigned thread = (unsigned)w->id * LANES + (unsigned)lane;
+    uint64_t r = (uint64_t)w->b->era << 32 | (uint64_t)atomic << 20 | (uint64_t)thread << 4 | bytes;
+    for (int k = 0; k < 2; k++) {
+        if (c->write[k] && BYTES(c->write[k]) & bytes && !(atomic && ATOMIC(c->write[k])) && !ordered(w, c->write[k], thread)) {
+            conflict(w, lane, word, c->write[k], write, true);
+            break;
+        }
+        if (write && c->read[k] && BYTES(c->read[k]) & bytes && !(atomic && ATOMIC(c->read[k])) && !ordered(w, c->read[k], thread)) {
+            conflict(w, lane, word, c->read[k], true, false);
+            break;
+        }
+    }
+    keep(w, write ? c->write : c->read, r, thread);
+}
+
+void ptx_race(struct ptx_warp *w, int lane, uint32_t offset, size_t bytes, bool write, bool atomic)
+{
+    if (!w->b->cells)
+        return;
+    for (uint32_t at = offset, end = offset + (uint32_t)bytes; at < end;) {
+        uint32_t word = at / 4, from = at % 4, to = end - word * 4 < 4 ? end - word * 4 : 4;
+        word_access(w, lane, word, ((1u << to) - 1) & ~((1u << from) - 1), write, atomic);
+        at = word * 4 + 4;
+    }
+}
+
+void ptx_race_warp(struct ptx_warp *w)
+{
+    w->clock[w->id] = w->b->era++;
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The PTX simulator: each check is provoked, and does not fire in the corrected kernel; errors of loading name the line; kernels that
+ * use shared memory, barriers, asynchronous copies and tensor cores give what plain loops give.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/sim/ptx/ptxsim.h"
+
+static const char head[] = ".version 8.0\n.target sm_90\n.address_size 64\n";
+/* Kernel k(a, n): %rd1 = a, %r1 = n, %r2 = tid.x, %rd2 = a + 4 tid.x, %r3 = 4 tid.x */
+static const char begin[] =
+    ".visible .entry k(.param .u64 a, .param .u32 n) {\n"
+    ".reg .pred %p<8>; .reg .b16 %h<8>; .reg .b32 %r<32>; .reg .f32 %f<16>; .reg .b64 %rd<16>;\n"
+    ".shared .align 16 .b8 s[8192];\n"
+    "ld.param.u64 %rd1, [a]; ld.param.u32 %r1, [n]; mov.u32 %r2, %tid.x; mul.wide.u32 %rd2, %r2, 4; add.s64 %rd2, %rd1, %rd2;\n"
+    "shl.b32 %r3, %r2, 2; mov.u32 %r4, s; add.u32 %r5, %r4, %r3;\n";
+
+static struct ptx_device *device(uint64_t seed)
+{
+    char error[PTX_ERROR] = "";
+    struct ptx_config c = {.threads = 2, .seed = seed, .checks = true, .limit = 300000};
+    struct ptx_device *d = ptx_device_new(&c, error);
+    ck_assert_msg(d != NULL, "%s", error);
+    return d;
+}
+
+/* -- Checks -- */
+
+struct provoked {
+    enum ptx_check check;
+    unsigned threads;
+    const char *wrong, *right;   /* bodies; right: NULL, there is none */
+};
+static const struct provoked provoked[] = {
+    {PTX_CHECK_BOUNDS, 64, "add.s64 %rd2, %rd2, 128; st.global.u32 [%rd2], %r1;", "st.global.u32 [%rd2], %r1;"},
+    {PTX_CHECK_BOUNDS, 64, "st.shared.u32 [%r5+8000], %r1;", "st.shared.u32 [%r5], %r1;"},
+    {PTX_CHECK_BOUNDS, 32, "ld.param.u32 %r6, [a+16]; st.global.u32 [%rd1], %r6;", NULL},
+    {PTX_CHECK_HOST, 32, "mov.u64 %rd3, 4096; ld.global.u32 %r6, [%rd3];", NULL},
+    {PTX_CHECK_MISALIGNED, 32, "st.global.u32 [%rd2+2], %r1;", "st.global.u16 [%rd2+2], %h1;"},
+    {PTX_CHECK_MISALIGNED, 32, "ld.global.v4.u32 {%r6,%r7,%r8,%r9}, [%rd2];", "mad.wide.u32 %rd2, %r2, 12, %rd2; ld.global.v4.u32 {%r6,%r7,%r8,%r9}, [%rd1];"},
+    {PTX_CHECK_READONLY, 32, "st.global.u32 [c], %r1;", "ld.const.u32 %r6, [c];"},
+    {PTX_CHECK_UNINIT, 32, "ld.shared.u32 %r6, [%r5];", "st.shared.u32 [%r5], %r1; ld.shared.u32 %r6, [%r5];"},
+    {PTX_CHECK_UNINIT, 32, "ld.local.u32 %r6, [l];", "st.local.u32 [l], %r1; ld.local.u32 %r6, [l];"},
+    {PTX_CHECK_REGISTER, 32, "st.global.u32 [%rd2], %r9;", "mov.u32 %r9, 1; st.global.u32 [%rd2], %r9;"},
+    {PTX_CHECK_REGISTER, 32, "add.u32 %r8, %r9, 1; setp.eq.u32 %p1, %r8, 0; @%p1 bra D; D:", "mov.u32 %r9, 1; add.u32 %r8, %r9, 1; setp.eq.u32 %p1, %r8, 0; @%p1 bra D; D:"},
+    {PTX_CHECK_REGISTER, 32, "add.u64 %rd4, %rd4, 4; ld.global.u32 %r6, [%rd4];", NULL},
+    {PTX_CHECK_RACE, 64, "st.shared.u32 [%r5], %r1; xor.b32 %r6, %r5, 128; ld.shared.u32 %r7, [%r6];",
+     "st.shared.u32 [%r5], %r1; bar.sync 0; xor.b32 %r6, %r5, 128; ld.shared.u32 %r7, [%r6];"},
+    {PTX_CHECK_RACE, 64, "st.shared.u32 [%r4], %r2;", "setp.eq.u32 %p1, %r2, 0; @%p1 st.shared.u32 [%r4], %r2; bar.sync 0; red.shared.add.u32 [%r4], 1;"},
+    {PTX_CHECK_RACE, 32, "st.shared.u32 [%r5], %r1; xor.b32 %r6, %r5, 4; ld.shared.u32 %r7, [%r6];",
+     "st.shared.u32 [%r5], %r1; bar.warp.sync -1; xor.b32 %r6, %r5, 4; ld.shared.u32 %r7, [%r6];"},
+    {PTX_CHECK_RACE, 64, "st.shared.u32 [%r5], %r1; bar.sync 0; xor.b32 %r6, %r5, 128; ld.shared.u32 %r7, [%r6]; st.shared.u32 [%r5], %r7;",
+     "st.shared.u32 [%r5], %r1; bar.sync 0; xor.b32 %r6, %r5, 128; ld.shared.u32 %r7, [%r6]; bar.sync 0; st.shared.u32 [%r5], %r7;"},
+    {PTX_CHECK_ASYNC, 32, "cp.async.ca.shared.global [%r5], [%rd2], 4; ld.shared.u32 %r6, [%r5];",
+     "cp.async.ca.shared.global [%r5], [%rd2], 4; cp.async.wait_all; ld.shared.u32 %r6, [%r5];"},
+    {PTX_CHECK_ASYNC, 32, "cp.async.ca.shared.global [%r5], [%rd2], 4; cp.async.commit_group; cp.async.wait_group 1; ld.shared.u32 %r6, [%r5];",
+     "cp.async.ca.shared.global [%r5], [%rd2], 4; cp.async.commit_group; cp.async.wait_group 0; ld.shared.u32 %r6, [%r5];"},
+    {PTX_CHECK_DIVERGED, 32, "setp.lt.u32 %p1, %r2, 16; @%p1 bar.sync 0;", "setp.lt.u32 %p1, %r2, 99; @%p1 bar.sync 0;"},
+    {PTX_CHECK_DIVERGED, 32, "setp.lt.u32 %p1, %r2, 16; st.shared.v4.u32 [s], {%r1,%r1,%r1,%r1}; @%p1 ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r6}, [%r4];", NULL},
+    {PTX_CHECK_MEMBERS, 32, "setp.lt.u32 %p1, %r2, 16; @%p1 shfl.sync.bfly.b32 %r6, %r2, 1, 31, -1;", "setp.lt.u32 %p1, %r2, 16; @%p1 shfl.sync.bfly.b32 %r6, %r2, 1, 31, 0xffff;"},
+    {PTX_CHECK_MEMBERS, 32, "bar.warp.sync 1;", "bar.warp.sync 0xffffffff;"},
+    {PTX_CHECK_BARRIER, 64, "setp.lt.u32 %p1, %r2, 32; @%p1 bra A; bar.sync 1, 64; bra D; A: bar.sync 1, 96; D:",
+     "setp.lt.u32 %p1, %r2, 32; @%p1 bra A; bar.sync 1, 64; bra D; A: bar.sync 1, 64; D:"},
+    {PTX_CHECK_DEADLOCK, 64, "setp.lt.u32 %p1, %r2, 32; @%p1 bra A; bar.sync 1, 64; bra D; A: bar.sync 2, 64; D:", NULL},
+    {PTX_CHECK_DEADLOCK, 32, "mbarrier.init.shared.b64 [s], 33; bar.warp.sync -1; mbarrier.arrive.shared.b64 %rd5, [s]; W: mbarrier.try_wait.shared.b64 %p1, [s], %rd5; @!%p1 bra W;",
+     "setp.eq.u32 %p2, %r2, 0; @%p2 mbarrier.init.shared.b64 [s], 32; bar.warp.sync -1; mbarrier.arrive.shared.b64 %rd5, [s]; W: mbarrier.try_wait.shared.b64 %p1, [s], %rd5; @!%p1 bra W;"},
+    {PTX_CHECK_MBARRIER, 32, "mbarrier.arrive.shared.b64 %rd5, [s];", NULL},
+    {PTX_CHECK_MBARRIER, 32, "setp.eq.u32 %p2, %r2, 0; @%p2 mbarrier.init.shared.b64 [s], 1; @%p2 mbarrier.arrive.noComplete.shared.b64 %rd5, [s], 2;",
+     "setp.eq.u32 %p2, %r2, 0; @%p2 mbarrier.init.shared.b64 [s], 3; @%p2 mbarrier.arrive.noComplete.shared.b64 %rd5, [s], 2;"},
+    {PTX_CHECK_UNIFORM, 32, "setp.lt.u32 %p1, %r2, 16; @%p1 bra.uni D; D:", "setp.lt.u32 %p1, %r2, 16; @%p1 bra D; D:"},
+    {PTX_CHECK_TRAP, 32, "trap;", NULL},
+    {PTX_CHECK_LIMIT, 32, "W: bra W;", NULL},
+    {PTX_CHECK_STACK, 32, "call.uni f;", NULL},
+};
+
+/* Runs a body; the checks that failed, as bits. */
+static unsigned run_body(const char *body, unsigned threads, uint64_t seed)
+{
+    char text[8192], error[PTX_ERROR] = "";
+    struct ptx_device *d = device(seed);
+    uint32_t zeros[64] = {0};
+    struct { uint64_t a; uint32_t n; } params = {ptx_alloc(d, sizeof zeros, "a", error), 7};
+    const struct ptx_report *list;
+    unsigned failed = 0;
+    ptx_write(d, params.a, zeros, sizeof zeros, error);
+    snprintf(text, sizeof text, "%s.const .u32 c = 5;\n.func f() { call.uni f; ret; }\n%s.local .align 4 .b8 l[16];\nmov.b16 %%h1, 3;\n%s\nret; }\n",
+             head, begin, body);
+    struct ptx_module *m = ptx_load(d, text, strlen(text), error);
+    ck_assert_msg(m != NULL, "%s: %s", body, error);
+    struct ptx_launch l = {{2, 1, 1}, {threads, 1, 1}, 0, &params, 12};
+    bool ran = ptx_run(d, ptx_find(m, "k"), &l, NULL, error);
+    int n = ptx_reports(d, &list);
+    for (int i = 0; i < n; i++)
+        failed |= 1u << list[i].check;
+    ck_assert_msg(ran || n, "%s: %s", body, error);
+    ptx_unload(m);
+    ptx_device_free(d);
+    return failed;
+}
+
+START_TEST(checks)
+{
+    const struct provoked *p = &provoked[_i];
+    for (uint64_t seed = 0; seed < 5; seed++) {
+        unsigned failed = run_body(p->wrong, p->threads, seed);
+        ck_assert_msg(failed >> p->check & 1, "%s does not fire: %s", ptx_check_name(p->check), p->wrong);
+        failed = p->right ? run_body(p->right, p->threads, seed) : 0;
+        ck_assert_msg(!failed, "checks %#x fire: %s", failed, p->right);
+    }
+}
+END_TEST
+
+START_TEST(freed_memory)
+{
+    char text[2048], error[PTX_ERROR] = "";
+    struct ptx_device *d = device(0);
+    struct { uint64_t a; uint32_t n; } params = {ptx_alloc(d, 256, "buffer", error), 0};
+    const struct ptx_report *list;
+    snprintf(text, sizeof text, "%s%sst.global.u32 [%%rd2], %%r1; ret; }", head, begin);
+    struct ptx_module *m = ptx_load(d, text, strlen(text), error);
+    ck_assert_msg(m != NULL, "%s", error);
+    struct ptx_launch l = {{1, 1, 1}, {32, 1, 1}, 0, &params, 12};
+    ck_assert(ptx_run(d, ptx_find(m, "k"), &l, NULL, error));
+    ck_assert(ptx_free(d, params.a, error));
+    ck_assert(!ptx_free(d, params.a, error));
+    ck_assert(!ptx_run(d, ptx_find(m, "k"), &l, NULL, error));
+    ck_assert_int_eq(ptx_reports(d, &list), 1);
+    ck_assert_int_eq(list[0].check, PTX_CHECK_FREED);
+    ck_assert(strstr(error, "buffer") && strstr(error, "kernel k"));
+    ptx_unload(m);
+    ptx_device_free(d);
+}
+END_TEST
+
+/* -- Errors of loading -- */
+
+static const struct { const char *body; int line; const char *text; } refused[] = {
+    {"\n\nwgmma.fence.sync.aligned;", 3, "wgmma"},
+    {"add.u32 %r1, %r2;", 1, "operands"},
+    {"add.u32 %r1, %r2, %rd3;", 1, "%rd3"},
+    {"\nadd.u32 %r1, %r2, %x;", 2, "%x"},
+    {"add.u32.foo %r1, %r2, 1;", 1, "foo"},
+    {"ld.global.v3.u32 {%r1,%r2,%r3}, [%rd1];", 1, "registers"},
+    {"bra NOWHERE;", 1, "NOWHERE"},
+    {"A: A: ret;", 1, "twice"},
+    {"mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32 {%r1,%r2,%r3,%r4}, {%r1,%r2}, {%r1}, {%r1,%r2,%r3,%r4};", 1, "mma"},
+    {"cp.async.bulk.commit_group;", 1, "bulk"},
+    {"call.uni g;", 1, "g"},
+    {"mov.u32 %r1, 0x;", 1, "number"},
+};
+
+START_TEST(load_errors)
+{
+    char text[4096], error[PTX_ERROR] = "", line[32];
+    struct ptx_device *d = device(0);
+    snprintf(text, sizeof text, "%s.entry k() { .reg .b32 %%r<9>; .reg .b64 %%rd<9>; %s }", head, refused[_i].body);
+    ck_assert_msg(!ptx_load(d, text, strlen(text), error), "loads: %s", refused[_i].body);
+    snprintf(line, sizeof line, "line %d: ", refused[_i].line + 3);
+    ck_assert_msg(strncmp(error, line, strlen(line)) == 0 && strstr(error, refused[_i].text), "%s: %s", refused[_i].body, error);
+    for (size_t n = 0; n < strlen(text); n += 3) /* no part of it does harm */
+        ptx_unload(ptx_load(d, text, n, error));
+    ptx_device_free(d);
+}
+END_TEST
+
+START_TEST(launch_errors)
+{
+    char text[2048], error[PTX_ERROR] = "";
+    struct ptx_device *d = device(0);
+    struct { uint64_t a; uint32_t n; } params = {0};
+    snprintf(text, sizeof text, "%s.entry k(.param .u64 a, .param .u32 n) .maxntid 64, 1, 1 { ret; }", head);
+    struct ptx_module *m = ptx_load(d, text, strlen(text), error);
+    ck_assert_msg(m != NULL, "%s", error);
+    struct ptx_launch fine = {{1, 1, 1}, {64, 1, 1}, 0, &params, 12}, l = fine;
+    ck_assert(ptx_run(d, ptx_find(m, "k"), &l, NULL, error));
+    l.block[0] = 65;
+    ck_assert(!ptx_run(d, ptx_find(m, "k"), &l, NULL, error) && strstr(error, "threads a block"));
+    l = fine, l.grid[1] = 0;
+    ck_assert(!ptx_run(d, ptx_find(m, "k"), &l, NULL, error) && strstr(error, "out of range"));
+    l = fine, l.shared = 300000;
+    ck_assert(!ptx_run(d, ptx_find(m, "k"), &l, NULL, error) && strstr(error, "shared memory"));
+    l = fine, l.params_size = 8;
+    ck_assert(!ptx_run(d, ptx_find(m, "k"), &l, NULL, error) && strstr(error, "parameters"));
+    ptx_unload(m);
+    ptx_device_free(d);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("ptxsim");
+    TCase *t = tcase_create("ptxsim");
+    tcase_add_loop_test(t, checks, 0, (int)(sizeof provoked / sizeof *provoked));
+    tcase_add_test(t, freed_memory);
+    tcase_add_loop_test(t, load_errors, 0, (int)(sizeof refused / sizeof *refused));
+    tcase_add_test(t, launch_errors);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
