@@ -272,6 +272,8 @@ static int give_up(struct tcr_net *net, bool opened, int left)
     pthread_cond_broadcast(&l->changed);
     pthread_mutex_unlock(&l->mutex);
     tcr_arrive(false);
+    if (left >= 0 && opened)
+        return tcr_fail(TCC_EENV, "%.400s; rank %d has died: its process is gone", l->opening_why, left);
     if (left >= 0)
         return tcr_fail(TCC_EENV, "%s did not start: rank %d has died: its process is gone", net->engine->title, left);
     if (!opened)
