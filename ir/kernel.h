@@ -161,6 +161,10 @@ struct kn_buffer {
     const char *name;
 };
 
+/* A step's access to a state variable: the version that it reads, and the one that it makes; -1: none. 0 is what the run found; each
+ * version has a number of its own. An if makes one of those that its branches leave, a loop the one with which each iteration begins. */
+struct kn_version { int buffer, reads, makes; };
+
 struct kn_step {
     enum tcc_step_kind kind;
     int queue;
@@ -175,6 +179,8 @@ struct kn_step {
     const struct ir_attr *attrs;
     struct kn_region *regions;
     int *waits;
+    int nversions;               /* of state variables */
+    struct kn_version *versions;
     ir_expr tiles, scratch;      /* LAUNCH: in the function's symbols */
     const char *node;            /* source node names, for profiles */
 };

@@ -161,6 +161,21 @@ static bool parse_region(struct parser *p, struct kn_step *s)
     return parse_steps(p, &g->steps);
 }
 
+static bool parse_versions(struct parser *p, struct kn_step *s)
+{
+    struct token at = p->tok;
+    int n, *numbers;
+    if (!parse_numbers(p, &numbers, &n))
+        return false;
+    if (n % 3)
+        return parse_error(p, &at, "expected a buffer, the version read and the version made for each variable");
+    s->nversions = n / 3;
+    s->versions = IR_NEWN(p->ctx, s->nversions + 1, struct kn_version);
+    for (int i = 0; i < s->nversions; i++)
+        s->versions[i] = (struct kn_version){numbers[3 * i], numbers[3 * i + 1], numbers[3 * i + 2]};
+    return true;
+}
+
 static bool parse_step_item(struct parser *p, struct kn_step *s, bool *done)
 {
     if (lex_take_word(p, "nin"))
@@ -175,6 +190,8 @@ static bool parse_step_item(struct parser *p, struct kn_step *s, bool *done)
         return parse_optional_exprs(p, &s->syms, &s->nsyms);
     if (lex_take_word(p, "waits"))
         return parse_numbers(p, &s->waits, &s->nwaits);
+    if (lex_take_word(p, "versions"))
+        return parse_versions(p, s);
     if (lex_take_word(p, "tiles"))
         return parse_expr(p, &s->tiles);
     if (lex_take_word(p, "scratch"))

@@ -91,6 +91,15 @@ static void print_kernel_name(FILE *out, const struct kn_kernel *k)
         ir_print_string(out, k->name ? k->name : "");
 }
 
+static void print_versions(FILE *out, const struct kn_step *s)
+{
+    for (int i = 0; i < s->nversions; i++)
+        fprintf(out, "%s%d, %d, %d", i ? ", " : " versions (", s->versions[i].buffer, s->versions[i].reads,
+                s->versions[i].makes);
+    if (s->nversions)
+        fputc(')', out);
+}
+
 static void print_step(FILE *out, const struct kn_step *s, int indent)
 {
     fprintf(out, "%*s%s", indent, "", kn_step_words[s->kind]);
@@ -118,6 +127,7 @@ static void print_step(FILE *out, const struct kn_step *s, int indent)
         fputc('}', out);
     if (s->nwaits)
         print_ints(out, " waits ", s->nwaits, s->waits);
+    print_versions(out, s);
     print_expr(out, "tiles", s->tiles);
     print_expr(out, "scratch", s->scratch);
     print_name(out, "node", s->node);

@@ -27,6 +27,7 @@ struct plan {
     struct life *life; /* by root buffer */
     bool *written;     /* by root buffer */
     bool *freed;
+    int *version;                     /* by buffer: of a state variable, the one that it holds */
     VEC(const struct kn_step *) open; /* communication under way */
     bool ok;
 };
@@ -52,6 +53,52 @@ static int root(const struct kn_program *p, int b)
     for (int i = 0; p->buffers[b].space == TCC_SPACE_ALIAS && i < 100; i++)
         b = p->buffers[b].index;
     return b;
+}
+
+/* == Versions of state == */
+
+/* Does the step say which version of a variable it reads, or makes? What regions hand over, and the end of what was started, need not. */
+static void says_version(struct plan *v, const struct kn_step *s, int b, bool makes)
+{
+    if (!s || s->nregions || s->kind == TCC_STEP_WAIT || v->p->buffers[b].space != TCC_SPACE_STATE)
+        return;
+    for (int i = 0; i < s->nversions; i++)
+        if (s->versions[i].buffer == b && (makes ? s->versions[i].makes : s->versions[i].reads) >= 0)
+            return;
+    bad(v, s, "does not say which version of state variable %d it %s", b, makes ? "makes" : "reads");
+}
+
+static void begin_versions(struct plan *v, const struct kn_step *s)
+{
+    for (int i = 0; i < s->nversions && v->ok; i++) {
+        const struct kn_version *x = &s->versions[i];
+        if (x->buffer < 0 || x->buffer >= v->p->nbuffers || v->p->buffers[x->buffer].space != TCC_SPACE_STATE)
+            bad(v, s, "buffer %d is no state variable", x->buffer);
+        else if (x->reads >= 0 && x->reads != v->version[x->buffer])
+            bad(v, s, "reads version %d of state variable %d, which holds version %d here", x->reads, x->buffer,
+                v->version[x->buffer]);
+    }
+}
+
+static void make_versions(struct plan *v, const struct kn_step *s)
+{
+    for (int i = 0; i < s->nversions && v->ok; i++)
+        if (s->versions[i].makes >= 0)
+            v->version[s->versions[i].buffer] = s->versions[i].makes;
+}
+
+/* Behind regions, variables hold what the step makes; others what they held before. */
+static void join_versions(struct plan *v, const struct kn_step *s, const int *before)
+{
+    for (int b = 0; b < v->p->nbuffers && v->ok; b++) {
+        bool made = v->version[b] == before[b];
+        for (int i = 0; i < s->nversions && !made; i++)
+            made = s->versions[i].buffer == b && s->versions[i].makes >= 0;
+        if (!made)
+            bad(v, s, "a region leaves version %d of state variable %d, but the step makes none", v->version[b], b);
+        v->version[b] = before[b];
+    }
+    make_versions(v, s);
 }
 
 /* == Accesses == */
@@ -80,6 +127,7 @@ static void reads(struct plan *v, const struct kn_step *s, int b)
         bad(v, s, "buffer %d is read after it was freed", b);
     else if (!v->written[r] && !(v->p->buffers[r].bytes && ir_is_value(v->p->buffers[r].bytes, 0)))
         bad(v, s, "buffer %d is read before it is written", b);
+    says_version(v, s, r, false);
 }
 
 static void writes(struct plan *v, const struct kn_step *s, int b)
@@ -93,6 +141,7 @@ static void writes(struct plan *v, const struct kn_step *s, int b)
         bad(v, s, "buffer %d, an input or weight, is written", b);
     if (v->freed[r])
         bad(v, s, "buffer %d is written after it was freed", b);
+    says_version(v, s, r, true);
     v->written[r] = true;
 }
 
@@ -139,6 +188,8 @@ static void run_if(struct plan *v, const struct kn_step *s)
         bad(v, s, "has %d regions, must have 2", s->nregions);
         return;
     }
+    int *versions = ir_arena_alloc(v->scratch, (n + 1) * sizeof *versions);
+    memcpy(versions, v->version, n * sizeof *versions);
     memcpy(before, v->written, n);
     for (int r = 0; r < 2; r++) {
         memcpy(v->written, before, n);
@@ -152,6 +203,9 @@ static void run_if(struct plan *v, const struct kn_step *s)
             writes(v, s, s->regions[r].finals[i]);
         for (size_t b = 0; b < n; b++)
             after[b] = v->written[b] && (r == 0 || after[b]);
+        join_versions(v, s, versions);
+        if (r == 0)
+            memcpy(v->version, versions, n * sizeof *versions);
     }
     memcpy(v->written, after, n);
 }
@@ -220,9 +274,13 @@ static void run_loop(struct plan *v, const struct kn_step *s)
         else if (i >= 2)
             reads(v, s, g->params[i]);
     }
+    make_versions(v, s);
+    int *versions = ir_arena_alloc(v->scratch, (n + 1) * sizeof *versions);
+    memcpy(versions, v->version, n * sizeof *versions);
     memcpy(before, v->written, n);
     v->position++;
     walk(v, &g->steps);
+    join_versions(v, s, versions);
     v->position++;
     for (int i = 0; i < g->nresults; i++)
         reads(v, s, g->results[i]);
@@ -324,6 +382,7 @@ static void walk(struct plan *v, const struct kn_steps *steps)
         v->position++;
         if (!queues(v, s))
             return;
+        begin_versions(v, s);
         if (s->kind == TCC_STEP_LAUNCH)
             launch(v, s);
         else if (s->kind == TCC_STEP_ALLOC || s->kind == TCC_STEP_FREE)
@@ -334,6 +393,8 @@ static void walk(struct plan *v, const struct kn_steps *steps)
             run_if(v, s);
         else if (s->kind == TCC_STEP_LOOP)
             run_loop(v, s);
+        else
+            make_versions(v, s);
         v->position++;
     }
 }
@@ -457,6 +518,7 @@ static bool check_entry(struct plan *v, const struct kn_entry *e)
     v->life = ir_arena_alloc(v->scratch, n * sizeof *v->life);
     v->written = ir_arena_alloc(v->scratch, n);
     v->freed = ir_arena_alloc(v->scratch, n);
+    v->version = ir_arena_alloc(v->scratch, n * sizeof *v->version);
     for (int b = 0; b < v->p->nbuffers; b++) {
         enum tcc_space space = v->p->buffers[b].space;
         v->life[b].first = v->life[b].last = -1;

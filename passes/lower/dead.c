@@ -114,6 +114,8 @@ static void renumber(const struct lw *lw, struct kn_steps *steps, const int *num
     for (int i = 0; i < steps->n; i++) {
         struct kn_step *s = &steps->at[i];
         s->args = renumbered(lw, s->nargs, s->args, number);
+        for (int v = 0; v < s->nversions; v++)
+            s->versions[v].buffer = number[s->versions[v].buffer];
         for (int r = 0; r < s->nregions; r++) {
             struct kn_region *g = &s->regions[r];
             g->params = renumbered(lw, g->nparams, g->params, number);

@@ -218,8 +218,43 @@ static void replace(int n, int *list, int from, int to)
             list[i] = to;
 }
 
+/* A copy of variable w's version `to` into itself goes; `from`, which it made, is no other version. */
+static void same_version(struct elision *e, int w, int from, int to)
+{
+    for (int i = 0; i < e->of[w].n; i++) {
+        struct kn_step *s = e->places.at[e->of[w].at[i].at].step;
+        for (int k = 0; k < s->nversions; k++)
+            if (s->versions[k].buffer == w && s->versions[k].reads == from)
+                s->versions[k].reads = to;
+    }
+}
+
+/* Steps that access b will access variable w: they say which version. */
+static void take_versions(struct elision *e, int b, int w)
+{
+    int version = -1;
+    for (int i = 0; i < e->of[b].n; i++) {
+        const struct access *a = &e->of[b].at[i];
+        const struct place *p = &e->places.at[a->at];
+        if (hands_over(e, a->at, w, b))
+            version = lw_version(e->lw, p->step, w)->reads;
+        else if (hands_over(e, a->at, b, w))
+            same_version(e, w, lw_version(e->lw, p->step, w)->makes, version);
+        else if (!p->region) {
+            if (a->reads)
+                lw_version(e->lw, p->step, w)->reads = version;
+            if (a->writes) {
+                version = lw_version(e->lw, e->places.at[handed_over_at(e, b, w, a->at)].step, w)->makes;
+                lw_version(e->lw, p->step, w)->makes = version;
+            }
+        }
+    }
+}
+
 static void rename_buffer(struct elision *e, int from, int to)
 {
+    if (e->lw->buffers.at[to].space == TCC_SPACE_STATE)
+        take_versions(e, from, to);
     for (int i = 0; i < e->of[from].n; i++) {
         struct place *p = &e->places.at[e->of[from].at[i].at];
         if (p->region)

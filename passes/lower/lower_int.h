@@ -12,6 +12,7 @@
  *   winograd.c  the kernel of a convolution by F(4x4, 3x3) or F(2x2, 3x3)
  *   part.c     buffers that are parts of a concat's
  *   scan.c     what loops collect, stored in place
+ *   version.c  versions of state variables, for the plan's verifier
  *   elide.c    copies of state variables and carried values that need not be made
  *   memory.c   offsets of buffers in the arena
  *
@@ -197,6 +198,11 @@ void lw_drop_dead_buffers(struct lw *lw, struct kn_program *p);
 enum kn_operand_use lw_use_of(const struct kn_step *s, int arg);
 void lw_elide_reads(struct lw *lw, struct kn_entry *e);
 void lw_elide_writes(struct lw *lw, struct kn_entry *e);
+/* version.c: numbers the versions of state variables, in a plan of which only copies access them; a step's entry for a variable, made when
+ * first asked for (until the next call); what a launch that joins another accesses. */
+void lw_number_versions(struct lw *lw, struct kn_entry *e);
+struct kn_version *lw_version(struct lw *lw, struct kn_step *s, int state);
+void lw_merge_versions(struct lw *lw, struct kn_step *to, const struct kn_step *from);
 /* layout.c: fills in lw->layout; may insert relayout nodes. */
 void lw_choose_layouts(struct lw *lw, struct ir_func *f);
 bool lw_bound(const struct lw *lw, ir_expr e);           /* are all its symbols bound? */

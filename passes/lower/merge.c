@@ -177,6 +177,7 @@ static void merge(struct lw *lw, struct kn_step *a, const struct kn_step *b)
     a->kernel = k;
     a->args = args;
     a->nargs = k->noperands;
+    lw_merge_versions(lw, a, b);
     VEC_PUSH(lw->ctx, lw->kernels, k);
 }
 

@@ -525,6 +525,7 @@ bool lw_lower_func(struct lw *lw, struct ir_func *f, struct kn_entry *e)
     if (!lw_lower_block(lw, f->body, &e->steps))
         return false;
     copy_outputs(lw, e);
+    lw_number_versions(lw, e);
     lw_elide_reads(lw, e);
     lw_place_waits(lw, &e->steps);
     lw_commit_last(lw, &e->steps);
