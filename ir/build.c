@@ -100,3 +100,13 @@ struct ir_value *ir_expand_to(struct ir_builder *b, struct ir_value *x, int rank
 {
     return ir_build1(b, IR_expand, 1, &x, IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, rank, dims)));
 }
+
+struct ir_value *ir_read_state(struct ir_builder *b, const struct ir_state *s)
+{
+    return ir_build1(b, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, s->name)));
+}
+
+bool ir_write_state(struct ir_builder *b, const struct ir_state *s, struct ir_value *v)
+{
+    return v && ir_build(b, IR_state_write, 1, &v, IR_ATTRS(ir_attr_s(IR_ATTR_name, s->name)));
+}

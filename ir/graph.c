@@ -72,6 +72,12 @@ struct ir_state *ir_state_by_name(struct ir_module *m, const char *name)
     return s;
 }
 
+struct ir_state *ir_state_of(const struct ir_node *n)
+{
+    bool accesses = n->op == IR_state_read || n->op == IR_state_write;
+    return accesses ? ir_state_by_name(n->block->func->module, ir_get_s(n, IR_ATTR_name, "")) : NULL;
+}
+
 /* A pointer array one longer; its room is the next power of two. */
 static void *append(struct ir_ctx *ctx, void *old, int n, void *p)
 {

@@ -426,6 +426,7 @@ ir_type ir_entry_result(const struct ir_func *f, int i, ir_expr unknown);
 const char *ir_output_name(const struct ir_func *f, int i);                /* "output_I" where the text gives none */
 struct ir_state *ir_state_new(struct ir_module *m, const char *name, ir_type type, struct ir_tensor *init, int flags);
 struct ir_state *ir_state_by_name(struct ir_module *m, const char *name);
+struct ir_state *ir_state_of(const struct ir_node *n);      /* that a state_read or state_write accesses; NULL: n does not */
 struct ir_block *ir_region_new(struct ir_func *f, struct ir_node *parent);   /* appended to parent's regions */
 struct ir_value *ir_param_new(struct ir_block *b, ir_type type, const char *name);
 struct ir_value *ir_input_new(struct ir_func *f, ir_type type, const char *name);   /* parameter of the body, and its input name */
@@ -456,6 +457,8 @@ struct ir_value *ir_cast_to(struct ir_builder *b, struct ir_value *x, enum tcc_d
 struct ir_value *ir_reshape_to(struct ir_builder *b, struct ir_value *x, int rank, const ir_expr *dims);
 struct ir_value *ir_transpose_by(struct ir_builder *b, struct ir_value *x, const int64_t *perm);
 struct ir_value *ir_expand_to(struct ir_builder *b, struct ir_value *x, int rank, const ir_expr *dims);
+struct ir_value *ir_read_state(struct ir_builder *b, const struct ir_state *s);
+bool ir_write_state(struct ir_builder *b, const struct ir_state *s, struct ir_value *v);     /* false after a diagnostic, and when v is NULL */
 
 struct ir_attr ir_attr_i(enum ir_attr_key key, int64_t v);
 struct ir_attr ir_attr_f(enum ir_attr_key key, double v);

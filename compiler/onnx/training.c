@@ -88,7 +88,7 @@ struct ir_value *imp_initializer(struct imp *im, const struct onnx_tensor *t)
         int flags = im->by_binding && im->graph != im->model->graph ? IR_STATE_OPTIMIZER : IR_STATE_PARAM;
         s = ir_state_new(im->module, ir_intern(im->ctx, t->name), type, ir_tensor_ref(data), flags);
     }
-    return ir_build1(&im->b, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, s->name)));
+    return ir_read_state(&im->b, s);
 }
 
 struct ir_state *imp_state_of(struct imp *im, const struct ir_value *v)
@@ -99,7 +99,7 @@ struct ir_state *imp_state_of(struct imp *im, const struct ir_value *v)
 
 bool imp_update_buffer(struct imp *im, struct ir_state *s, struct ir_value *v)
 {
-    return v && ir_build(&im->b, IR_state_write, 1, &v, IR_ATTRS(ir_attr_s(IR_ATTR_name, s->name)));
+    return ir_write_state(&im->b, s, v);
 }
 
 /* Reads that nothing uses go; *used marks the states of the others. */

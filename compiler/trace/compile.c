@@ -44,9 +44,9 @@ static bool make_states(struct trace_ctx *c, const struct trace_results *r)
             continue;
         struct ir_value *param = body->params[r->donors[i]], *result = r->values[i];
         const char *name = ir_internf(g->ctx, "s%d", nstates++);
-        ir_state_new(g->module, name, param->type, NULL, IR_STATE_PARAM);
-        struct ir_value *read = ir_build1(&first, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, name)));
-        if (!read || !ir_build(&g->b, IR_state_write, 1, &result, IR_ATTRS(ir_attr_s(IR_ATTR_name, name))))
+        const struct ir_state *state = ir_state_new(g->module, name, param->type, NULL, IR_STATE_PARAM);
+        struct ir_value *read = ir_read_state(&first, state);
+        if (!read || !ir_write_state(&g->b, state, result))
             return false;
         ir_replace_uses(param, read);
     }

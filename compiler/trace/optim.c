@@ -267,13 +267,13 @@ static struct ir_state *declare(struct ir_module *m, const struct step_work *w, 
 
 /* Reads become the tensors' values, writes become assignments; what an update reads after it has written it, it gets
  * from there. */
-static bool resolve(struct trace_ctx *c, const struct step_work *w, struct ir_node *from)
+static bool resolve(const struct step_work *w, struct ir_node *from)
 {
     for (struct ir_node *n = from, *next; n; n = next) {
         next = n->next;
         if (n->op != IR_state_read && n->op != IR_state_write)
             continue;
-        const struct ir_state *s = ir_state_by_name(c->graph.module, ir_get_s(n, IR_ATTR_name, ""));
+        const struct ir_state *s = ir_state_of(n);
         struct ir_value *v = n->op == IR_state_read ? trace_value(w->tensors[s->index]) : n->in[0].value;
         if (!v)
             return false;
@@ -350,7 +350,7 @@ static void build_step(struct trace_ctx *c, void *arg)
         train_use_group(g->func->body, first, ir_intern(g->ctx, group_of(o)));
     struct ir_node *last = g->func->body->last;
     if (fine && train_update(&g->b, &options, n, params, values, grads))
-        resolve(c, w, last ? last->next : g->func->body->first);
+        resolve(w, last ? last->next : g->func->body->first);
     g->module->states = g->module->last_state = NULL;
 }
 

@@ -65,7 +65,7 @@ static struct ir_value *find_read(struct entry *e, const struct ir_state *s)
     }
     struct ir_builder at = e->b;
     at.before = e->func->body->first;
-    return ir_build1(&at, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, s->name)));
+    return ir_read_state(&at, s);
 }
 
 /* Nodes behind `last` that gradients or loss need, latest first. */
@@ -222,8 +222,7 @@ static void find_active(struct counter *k)
     IR_EACH_NODE(n, k->x->whole->body)
     {
         bool active = n->nregions > 0;
-        const struct ir_state *s =
-            n->op == IR_state_read ? ir_state_by_name(k->x->m, ir_get_s(n, IR_ATTR_name, "")) : NULL;
+        const struct ir_state *s = n->op == IR_state_read ? ir_state_of(n) : NULL;
         active |= s && k->trained[s->index];
         for (int i = 0; i < n->nin; i++)
             active |= n->in[i].value && k->active[n->in[i].value->id];

@@ -6,8 +6,6 @@
  */
 #include "passes/lower/lower_int.h"
 
-#include <string.h>
-
 static const struct {
     enum ir_op op;
     enum tcc_step_kind kind;
@@ -50,7 +48,7 @@ static bool in_place(struct lw *lw, struct ir_node *n, int i)
     const struct ir_node *writer = ir_has_one_use(y) ? y->uses->user : NULL;
     if (n->op == IR_share && x->def && x->def->op == IR_state_read && ir_has_one_use(x) && writer &&
         writer->op == IR_state_write && /* the variable itself */
-        !strcmp(ir_get_s(writer, IR_ATTR_name, ""), ir_get_s(x->def, IR_ATTR_name, "")))
+        ir_state_of(writer) == ir_state_of(x->def))
         return true;
     if (n->op != IR_all_reduce && n->op != IR_broadcast && n->op != IR_reduce_owned)
         return false;

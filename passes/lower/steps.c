@@ -275,7 +275,7 @@ static void lower_constant(struct lw *lw, struct ir_node *n, struct kn_steps *to
 
 static int state_buffer(struct lw *lw, const struct ir_node *n)
 {
-    const struct ir_state *state = ir_state_by_name(lw->func->module, ir_get_s(n, IR_ATTR_name, ""));
+    const struct ir_state *state = ir_state_of(n);
     for (int i = 0; i < lw->buffers.n; i++)
         if (lw->buffers.at[i].space == TCC_SPACE_STATE && lw->buffers.at[i].index == state->index)
             return i;

@@ -145,7 +145,7 @@ static void visit_states(const struct partition *p, const struct ir_node *n, int
             each(q, first[s->index], item, written[s->index]);
     }
     if (n->op == IR_state_write || n->op == IR_state_read) {
-        const struct ir_state *s = ir_state_by_name(p->func->module, ir_get_s(n, IR_ATTR_name, ""));
+        const struct ir_state *s = ir_state_of(n);
         if (s && n->op == IR_state_write) {
             written[s->index] = true;
             if (first[s->index] < 0)

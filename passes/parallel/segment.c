@@ -245,13 +245,13 @@ static bool accumulate(struct building *b, struct ir_value *read, struct ir_valu
     while (strcmp(t->params[i]->name, state_name(read->def)))
         i++;
     b->x->grads[i] = grad;
-    const char *name = train_grad_state(t, t->params[i])->name;
-    struct ir_value *value = ir_build1(at, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, name)));
+    const struct ir_state *state = train_grad_state(t, t->params[i]);
+    struct ir_value *value = ir_read_state(at, state);
     grad = ir_cast_to(at, grad, TCC_F32);
     if (micros > 1)
         grad = ir_binary(at, IR_mul, grad, ir_constant_f(at, TCC_F32, 1.0 / micros));
     value = ir_binary(at, IR_add, value, grad);
-    return value && ir_build(at, IR_state_write, 1, &value, IR_ATTRS(ir_attr_s(IR_ATTR_name, name)));
+    return ir_write_state(at, state, value);
 }
 
 static bool add_gradients(struct building *b, struct ir_value *scores, struct ir_value *seed)

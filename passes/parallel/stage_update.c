@@ -32,16 +32,6 @@ static int home_of(const struct stages *x, const struct ir_state *s)
     return 0;
 }
 
-static struct ir_value *read_state(struct ir_builder *b, const char *name)
-{
-    return ir_build1(b, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, name)));
-}
-
-static bool write_state(struct ir_builder *b, const char *name, struct ir_value *v)
-{
-    return v && ir_build(b, IR_state_write, 1, &v, IR_ATTRS(ir_attr_s(IR_ATTR_name, name)));
-}
-
 /* The stage's parameters with their gradients, of which there are `calls` calls' in the sum. */
 static struct train_param *stage_params(struct stages *x, struct ir_builder *b, int stage, int calls, int *n)
 {
@@ -51,7 +41,7 @@ static struct train_param *stage_params(struct stages *x, struct ir_builder *b, 
     for (int i = 0; i < t->nparams; i++) {
         if (home_of(x, t->params[i]) != stage)
             continue;
-        struct ir_value *g = read_state(b, train_grad_state(t, t->params[i])->name);
+        struct ir_value *g = ir_read_state(b, train_grad_state(t, t->params[i]));
         if (calls > 1)
             g = ir_binary(b, IR_mul, g, ir_constant_f(b, TCC_F32, 1.0 / calls));
         params[(*n)++] = (struct train_param){.state = t->params[i], .grad = g};
@@ -74,7 +64,7 @@ static bool average_over_copies(struct stages *x, struct ir_builder *b, int n, s
         return false;
     for (int i = 0; i < n; i++) {
         params[i].grad = grads[i];
-        if (!write_state(b, train_grad_state(x->t, states[i])->name, ir_cast_to(b, grads[i], TCC_F32)))
+        if (!ir_write_state(b, train_grad_state(x->t, states[i]), ir_cast_to(b, grads[i], TCC_F32)))
             return false;
     }
     return true;
@@ -91,7 +81,7 @@ struct turn {
 
 static void count_calls(struct stages *x, struct ir_builder *b, struct turn *t)
 {
-    struct ir_value *done = read_state(b, stages_counter(x)->name);
+    struct ir_value *done = ir_read_state(b, stages_counter(x));
     t->now = ir_binary(b, IR_add, done, ir_constant_i(b, TCC_I64, 1));
     t->full = ir_binary(b, IR_ge, t->now, ir_constant_i(b, TCC_I64, x->t->o->accumulate));
 }
@@ -188,13 +178,13 @@ static struct ir_func *make_update(struct stages *x, int stage, int calls)
     struct ir_builder b = at_end(x, f);
     if (calls > 1) {
         struct turn t;
-        const char *counter = stages_counter(x)->name;
+        const struct ir_state *counter = stages_counter(x);
         count_calls(x, &b, &t);
         begin_turn(&b, &t, NULL);
         if (!updated(x, &t.then, all, stage, calls, &rate) || !end_turn(&t, NULL, NULL))
             return NULL;
         struct ir_value *next[] = {t.full, ir_constant_i(&b, TCC_I64, 0), t.now};
-        if (stage < 0 && !write_state(&b, counter, ir_build1(&b, IR_select, 3, next, NULL)))
+        if (stage < 0 && !ir_write_state(&b, counter, ir_build1(&b, IR_select, 3, next, NULL)))
             return NULL;
         return ir_return(&b, 0, NULL, NULL) ? f : NULL;
     }

@@ -212,8 +212,7 @@ static const bool *find_shared(const struct stages *x)
         shared[x->t->params[i]->index] = false;
     IR_EACH_NODE(w, x->whole->body)
     {
-        const struct ir_state *s =
-            w->op == IR_state_write ? ir_state_by_name(x->m, ir_get_s(w, IR_ATTR_name, "")) : NULL;
+        const struct ir_state *s = w->op == IR_state_write ? ir_state_of(w) : NULL;
         if (s)
             shared[s->index] = false;
     }
@@ -242,8 +241,7 @@ static void find_early(struct stages *x, struct pipe *p)
     for (int c = 0; c < p->ncalls; c++)
         IR_EACH_NODE(n, p->calls[c].func->body)
         {
-            const struct ir_state *s =
-                n->op == IR_state_write ? ir_state_by_name(x->m, ir_get_s(n, IR_ATTR_name, "")) : NULL;
+            const struct ir_state *s = n->op == IR_state_write ? ir_state_of(n) : NULL;
             bool known = !s || (s->flags & IR_STATE_GRADIENT);
             for (int i = 0; s && i < early.n; i++)
                 known |= early.at[i] == s->index;
@@ -393,19 +391,17 @@ static bool build_init(struct training *t)
 
 /* -- Homes of state ------------------------------------------------------------------------------------------------------------ */
 
-static void note_states(struct ir_module *m, const struct ir_block *b, int stage, int *reader, int *writer)
+static void note_states(const struct ir_block *b, int stage, int *reader, int *writer)
 {
     IR_EACH_NODE(n, b)
     {
-        const struct ir_state *s = n->op == IR_state_read || n->op == IR_state_write
-                                       ? ir_state_by_name(m, ir_get_s(n, IR_ATTR_name, ""))
-                                       : NULL;
+        const struct ir_state *s = ir_state_of(n);
         if (s) {
             int *at = n->op == IR_state_read ? &reader[s->index] : &writer[s->index];
             *at = *at == 0 || *at == stage + 1 ? stage + 1 : -1; /* -1: several */
         }
         for (int g = 0; g < n->nregions; g++)
-            note_states(m, n->regions[g], stage, reader, writer);
+            note_states(n->regions[g], stage, reader, writer);
     }
 }
 
@@ -418,9 +414,9 @@ static void settle_homes(struct training *t, const struct pipe *p)
     int *reader = IR_NEWN(t->ctx, n + 1, int), *writer = IR_NEWN(t->ctx, n + 1, int);
     for (int c = 0; c < p->ncalls; c++)
         if (c != p->last)
-            note_states(t->m, p->calls[c].func->body, p->calls[c].stage, reader, writer);
+            note_states(p->calls[c].func->body, p->calls[c].stage, reader, writer);
     if (p->last >= 0) /* written everywhere */
-        note_states(t->m, p->calls[p->last].func->body, -2, reader, writer);
+        note_states(p->calls[p->last].func->body, -2, reader, writer);
     for (struct ir_state *s = t->m->states; s; s = s->next) {
         int r = reader[s->index], w = writer[s->index];
         bool one = (r > 0 || w > 0) && r >= 0 && w >= 0 && (!r || !w || r == w);

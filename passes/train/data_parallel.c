@@ -219,8 +219,7 @@ bool train_parallel_buffers(struct ir_builder *b, const struct train_options *o)
         return true;
     IR_EACH_NODE(n, b->func->body)
     {
-        const struct ir_state *s =
-            n->op == IR_state_read ? ir_state_by_name(b->func->module, ir_get_s(n, IR_ATTR_name, "")) : NULL;
+        const struct ir_state *s = n->op == IR_state_read ? ir_state_of(n) : NULL;
         if (s && (s->flags & IR_STATE_BUFFER) && is_written(b->func, s->name))
             VEC_PUSH(b->ctx, reads, n->out[0]);
     }
@@ -259,7 +258,7 @@ bool train_parallel_owns(struct ir_builder *b, const struct train_options *o, in
     const char *names = "";
     for (int i = 0; i < n; i++) {
         const char *name = params[i].state->name;
-        reads[i] = ir_build1(b, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, name)));
+        reads[i] = ir_read_state(b, params[i].state);
         types[i] = ir_scalar_type(b->ctx, TCC_BOOL);
         names = ir_internf(b->ctx, "%s%s%s", names, i ? "\n" : "", name);
         if (!reads[i])
@@ -296,7 +295,7 @@ bool train_parallel_share(struct ir_builder *b, int n, const struct train_param 
     struct ir_value **reads = IR_NEWN(b->ctx, n, struct ir_value *);
     ir_type *types = IR_NEWN(b->ctx, n, ir_type);
     for (int i = 0; i < n; i++) {
-        reads[i] = ir_build1(b, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, params[i].state->name)));
+        reads[i] = ir_read_state(b, params[i].state);
         if (!reads[i])
             return false;
         types[i] = reads[i]->type;
@@ -304,7 +303,7 @@ bool train_parallel_share(struct ir_builder *b, int n, const struct train_param 
     struct ir_node *node = ir_build(b, IR_share, n, reads,
                                     IR_ATTRS(ir_attr_s(IR_ATTR_group, "dp"), ir_attr_types(IR_ATTR_types, n, types)));
     for (int i = 0; node && i < n; i++)
-        if (!ir_build(b, IR_state_write, 1, &node->out[i], IR_ATTRS(ir_attr_s(IR_ATTR_name, params[i].state->name))))
+        if (!ir_write_state(b, params[i].state, node->out[i]))
             return false;
     return node != NULL;
 }

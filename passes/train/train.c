@@ -186,16 +186,6 @@ static bool build_loss(struct entry *e, struct ir_value *factor, struct ir_value
 
 /* -- Gradients --------------------------------------------------------------------------------------------------------------- */
 
-static struct ir_value *read_state(struct ir_builder *b, const struct ir_state *s)
-{
-    return ir_build1(b, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, s->name)));
-}
-
-static bool write_state(struct ir_builder *b, const struct ir_state *s, struct ir_value *v)
-{
-    return v && ir_build(b, IR_state_write, 1, &v, IR_ATTRS(ir_attr_s(IR_ATTR_name, s->name)));
-}
-
 /* The read of a state variable in the copy; one that the model does not read is read at the start. */
 static struct ir_value *read_in(struct entry *e, const struct ir_state *s)
 {
@@ -206,7 +196,7 @@ static struct ir_value *read_in(struct entry *e, const struct ir_state *s)
     }
     struct ir_builder at = e->b;
     at.before = e->func->body->first;
-    return read_state(&at, s);
+    return ir_read_state(&at, s);
 }
 
 static bool build_gradients(struct entry *e, struct ir_value *from, struct ir_value *seed, struct ir_value **grads)
@@ -272,19 +262,19 @@ static bool accumulate(struct entry *e, struct ir_value **grads)
     struct training *t = e->t;
     struct ir_builder *b = &e->b;
     struct ir_state *micro = train_counter(t);
-    struct ir_value *done = read_state(b, micro);
+    struct ir_value *done = ir_read_state(b, micro);
     struct ir_value *first = ir_binary(b, IR_eq, done, ir_constant_i(b, TCC_I64, 0));
     struct ir_value *now = ir_binary(b, IR_add, done, ir_constant_i(b, TCC_I64, 1));
     struct ir_value *full = ir_binary(b, IR_ge, now, ir_constant_i(b, TCC_I64, t->o->accumulate));
     for (int i = 0; i < t->nparams; i++) {
         struct ir_state *s = train_grad_state(t, t->params[i]);
         grads[i] = ir_cast_to(b, grads[i], TCC_F32);
-        grads[i] = choose(b, first, grads[i], ir_binary(b, IR_add, read_state(b, s), grads[i]));
+        grads[i] = choose(b, first, grads[i], ir_binary(b, IR_add, ir_read_state(b, s), grads[i]));
     }
     for (int i = 0; i < t->nparams; i++)
-        if (!write_state(b, train_grad_state(t, t->params[i]), grads[i]))
+        if (!ir_write_state(b, train_grad_state(t, t->params[i]), grads[i]))
             return false;
-    return write_state(b, micro, choose(b, full, ir_constant_i(b, TCC_I64, 0), now)) && update_if(e, full, grads);
+    return ir_write_state(b, micro, choose(b, full, ir_constant_i(b, TCC_I64, 0), now)) && update_if(e, full, grads);
 }
 
 /* -- Entry points --------------------------------------------------------------------------------------------------------------- */
@@ -324,7 +314,7 @@ static bool build_grad(struct training *t)
     if (!forward_backward(&e, &loss, grads))
         return false;
     for (int i = 0; i < t->nparams; i++)
-        if (!write_state(&e.b, train_grad_state(t, t->params[i]), ir_cast_to(&e.b, grads[i], TCC_F32)))
+        if (!ir_write_state(&e.b, train_grad_state(t, t->params[i]), ir_cast_to(&e.b, grads[i], TCC_F32)))
             return false;
     return end_with_outputs(&e, loss);
 }
@@ -367,7 +357,7 @@ static bool build_apply(struct training *t)
     struct entry e = train_entry_new(t, "apply", NULL);
     struct ir_value **grads = IR_NEWN(t->ctx, t->nparams, struct ir_value *), *rate;
     for (int i = 0; i < t->nparams; i++)
-        grads[i] = read_state(&e.b, train_grad_state(t, t->params[i]));
+        grads[i] = ir_read_state(&e.b, train_grad_state(t, t->params[i]));
     return train_parallel_gradients(&e.b, t->o, t->nparams, t->params, grads) && update(&e.b, t, grads, &rate) &&
            train_entry_end(&e, 1, &rate, (const char *const[]){"rate"});
 }
@@ -382,7 +372,7 @@ bool train_init_state(struct ir_builder *b, const struct ir_state *s)
                                                          : ir_constant_i(b, (enum tcc_dtype)s->type->dtype, 0);
         v = s->type->rank ? ir_expand_to(b, v, s->type->rank, s->type->dim) : v;
     }
-    return write_state(b, s, v);
+    return ir_write_state(b, s, v);
 }
 
 static bool build_init(struct training *t)
