@@ -61,27 +61,37 @@ static int64_t weight(const struct kn_kernel *k)
     return cpu_get_schedule(k).how == CPU_LOOPS ? n : 400 + n;
 }
 
+struct weighed {
+    int64_t weight;
+    int kernel;
+};
+
+static int heavier_first(const void *a, const void *b)
+{
+    const struct weighed *x = a, *y = b;
+    return x->weight != y->weight ? (x->weight < y->weight) - (x->weight > y->weight) : x->kernel - y->kernel;
+}
+
 /* Deals the kernels, heaviest first, to the lightest part. part[i] gets kernel i's part; returns the number of parts. */
 static int deal(struct ir_ctx *ctx, const struct kn_program *p, int *part)
 {
     int64_t total = 0, load[MAX_PARTS] = {0};
-    bool *dealt = IR_NEWN(ctx, p->nkernels + 1, bool);
-    for (int i = 0; i < p->nkernels; i++)
-        total += weight(p->kernels[i]);
+    struct weighed *all = IR_NEWN(ctx, p->nkernels + 1, struct weighed);
+    for (int i = 0; i < p->nkernels; i++) {
+        all[i] = (struct weighed){weight(p->kernels[i]), i};
+        total += all[i].weight;
+    }
+    qsort(all, (size_t)p->nkernels, sizeof *all, heavier_first);
     int64_t wanted = 1 + total / 600;
     int n = wanted > MAX_PARTS ? MAX_PARTS : (int)wanted;
     n = n > p->nkernels ? p->nkernels : n;
     for (int round = 0; round < p->nkernels; round++) {
-        int heaviest = -1, lightest = 0;
-        for (int i = 0; i < p->nkernels; i++)
-            if (!dealt[i] && (heaviest < 0 || weight(p->kernels[i]) > weight(p->kernels[heaviest])))
-                heaviest = i;
+        int lightest = 0;
         for (int j = 1; j < n; j++)
             if (load[j] < load[lightest])
                 lightest = j;
-        dealt[heaviest] = true;
-        part[heaviest] = lightest;
-        load[lightest] += weight(p->kernels[heaviest]);
+        part[all[round].kernel] = lightest;
+        load[lightest] += all[round].weight;
     }
     return n;
 }

@@ -295,6 +295,18 @@ ir_expr lw_piece_position(struct lw *lw, const struct ir_node *n, int piece)
     return p->position[piece];
 }
 
+/* Pieces of a concat of many share kernels, which are told where to store; those of few have theirs, with that place built in. */
+static ir_expr start_of(struct lw *lw, struct lw_group *g, ir_expr position, int npieces)
+{
+    enum { MANY = 32 };
+    if (npieces < MANY)
+        return position;
+    if (!lw->start)
+        lw->start = ir_fresh(lw->ctx, "start", 0, INT64_C(1) << 40);
+    g->into_start = position;
+    return lw->start;
+}
+
 /* g's value is stored as an operand of n (a concat, an interleave, or what a scatter starts from). */
 static void place_in(struct lw *lw, struct lw_group *g, const struct ir_node *n, int piece)
 {
@@ -308,7 +320,7 @@ static void place_in(struct lw *lw, struct lw_group *g, const struct ir_node *n,
         r /= (int)s;
     }
     if (n->op == IR_concat)
-        g->into_offset[ir_get_i(n, IR_ATTR_axis, 0)] = lw_piece_position(lw, n, piece);
+        g->into_offset[ir_get_i(n, IR_ATTR_axis, 0)] = start_of(lw, g, lw_piece_position(lw, n, piece), n->nin);
     if (joins_pieces(n))
         pieces_of(lw, n)->group[piece] = g;
 }

@@ -56,32 +56,42 @@ static ir_expr kernel_flops(struct ir_ctx *ctx, const struct kn_kernel *k)
     return total;
 }
 
+/* Kernels by digest: open addressing, and the order in which they came. */
 struct unique {
-    uint64_t digest;
-    struct kn_kernel *kernel;
+    VEC(struct kn_kernel *) kernels;
+    VEC(uint64_t) digests;
+    int *slot, nslots; /* 1 + number of a kernel; 0: free */
 };
 
-static void share_kernels(struct ir_ctx *ctx, struct kn_program *p, struct kn_steps *steps, struct unique *table,
-                          int *n)
+/* Where that digest has, or would have, its slot. */
+static int *slot_of(const struct unique *u, uint64_t digest)
+{
+    uint64_t i = digest & (uint64_t)(u->nslots - 1);
+    while (u->slot[i] && u->digests.at[u->slot[i] - 1] != digest)
+        i = (i + 1) & (uint64_t)(u->nslots - 1);
+    return &u->slot[i];
+}
+
+static void share_kernels(struct ir_ctx *ctx, struct kn_steps *steps, struct unique *u)
 {
     for (int i = 0; i < steps->n; i++) {
         struct kn_step *s = &steps->at[i];
         for (int r = 0; r < s->nregions; r++)
-            share_kernels(ctx, p, &s->regions[r].steps, table, n);
+            share_kernels(ctx, &s->regions[r].steps, u);
         if (s->kind != TCC_STEP_LAUNCH)
             continue;
         uint64_t digest = kn_digest_kernel(s->kernel);
-        int found = 0;
-        while (found < *n && table[found].digest != digest)
-            found++;
-        if (found == *n) {
+        int *slot = slot_of(u, digest);
+        if (!*slot) {
             struct kn_kernel *k = s->kernel;
-            k->id = found;
-            k->name = kernel_name(ctx, k, found);
+            k->id = u->kernels.n;
+            k->name = kernel_name(ctx, k, k->id);
             k->flops = kernel_flops(ctx, k);
-            table[(*n)++] = (struct unique){digest, k};
+            VEC_PUSH(ctx, u->kernels, k);
+            VEC_PUSH(ctx, u->digests, digest);
+            *slot = u->kernels.n;
         }
-        s->kernel = table[found].kernel;
+        s->kernel = u->kernels.at[*slot - 1];
     }
 }
 
@@ -139,12 +149,14 @@ bool pass_lower_run(struct pass_run *r)
             return false;
     lw_drop_dead_buffers(&lw, p);
     keep_initial_states(&lw, m);
-    struct unique *table = IR_NEWN(ctx, lw.kernels.n + 1, struct unique);
+    struct unique u = {.nslots = 64};
+    while (u.nslots < 2 * lw.kernels.n)
+        u.nslots *= 2;
+    u.slot = IR_NEWN(ctx, u.nslots, int);
     for (e = 0; e < p->nentries; e++)
-        share_kernels(ctx, p, &p->entries[e].steps, table, &p->nkernels);
-    p->kernels = IR_NEWN(ctx, p->nkernels + 1, struct kn_kernel *);
-    for (int i = 0; i < p->nkernels; i++)
-        p->kernels[i] = table[i].kernel;
+        share_kernels(ctx, &p->entries[e].steps, &u);
+    p->kernels = u.kernels.at;
+    p->nkernels = u.kernels.n;
     p->nbuffers = lw.buffers.n;
     p->buffers = lw.buffers.at;
     p->nsyms = lw.known.n;

@@ -36,6 +36,7 @@ struct lw_group {
                                         that a scatter updates; NULL: into its own */
     ir_expr into_offset[TCC_MAX_RANK];       /* index i of the value is index i * step + offset there */
     int64_t into_step[TCC_MAX_RANK];
+    ir_expr into_start;              /* where lw->start stands in into_offset: what that is of this group; else NULL */
     bool updates;                    /* the second kernel of a scatter: see lw_build_scatter */
     struct kb *sketch;               /* sketch.c; NULL: no node has been tried */
     int joined;                      /* nodes that have joined it */
@@ -70,6 +71,7 @@ struct lw {
     struct lw_set *launches;         /* groups whose kernels run at this node, in order */
     struct lw_pieces *pieces;        /* of concats and interleaves */
 
+    ir_expr start;                   /* stands for where a piece starts in kernels that concats of many pieces share; NULL: not used yet */
     /* iteration variables, reused between kernels: vars[position] for an extent */
     VEC(struct { int position; ir_expr extent, var; }) vars;
     VEC(ir_expr) known;              /* symbols that are bound, in order */

@@ -170,15 +170,55 @@ static int by_offset(const void *a, const void *b)
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
+/* Buffers by the stretches of positions in which they live, so that those that live with another are found without looking at all. */
+enum { STRETCH = 64, LONG = 16 };
+struct numbers {
+    int *at, n, cap;
+};
+struct stretches {
+    struct numbers *at;  /* by stretch: buffers */
+    struct numbers many; /* those of more than LONG stretches, which are in no other list */
+    int *seen, n;        /* by buffer: the last search that found it; stretches */
+};
+
+static void stretches_add(struct memory *m, struct stretches *s, const struct placed *p, int number)
+{
+    int first = p->first / STRETCH, last = (p->first + p->life) / STRETCH;
+    if (last - first > LONG) {
+        VEC_PUSH(m->ctx, s->many, number);
+        return;
+    }
+    for (int i = first; i <= last; i++)
+        VEC_PUSH(m->ctx, s->at[i], number);
+}
+
+/* Those of the n buffers of a list that live together with buffer i; returns how many there are in `near` then. */
+static int live_with(struct memory *m, struct stretches *s, const struct placed *all, int i, int n, const int *list,
+                     const struct placed **near, int beside)
+{
+    for (int j = 0; j < n; j++)
+        if (s->seen[list[j]] != i && together(&m->live[all[list[j]].buffer], &m->live[all[i].buffer])) {
+            s->seen[list[j]] = i;
+            near[beside++] = &all[list[j]];
+        }
+    return beside;
+}
+
 /* Offsets of all, in the order in which they stand; returns the bytes that they take together. */
-static int64_t place_in_order(struct memory *m, struct placed *all, int n, const struct placed **near)
+static int64_t place_in_order(struct memory *m, struct placed *all, int n, const struct placed **near,
+                              struct stretches *s)
 {
     int64_t top = 0;
+    s->many.n = 0;
+    for (int i = 0; i < s->n; i++)
+        s->at[i].n = 0;
+    for (int i = 0; i < n; i++)
+        s->seen[i] = -1;
     for (int i = 0; i < n; i++) {
-        int beside = 0;
-        for (int j = 0; j < i; j++)
-            if (together(&m->live[all[j].buffer], &m->live[all[i].buffer]))
-                near[beside++] = &all[j];
+        int last = (all[i].first + all[i].life) / STRETCH;
+        int beside = live_with(m, s, all, i, s->many.n, s->many.at, near, 0);
+        for (int j = all[i].first / STRETCH; j <= last; j++)
+            beside = live_with(m, s, all, i, s->at[j].n, s->at[j].at, near, beside);
         if (beside)
             qsort(near, (size_t)beside, sizeof *near, by_offset);
         int64_t at = 0;
@@ -188,6 +228,7 @@ static int64_t place_in_order(struct memory *m, struct placed *all, int n, const
         all[i].offset = at;
         if (at + all[i].bytes > top)
             top = at + all[i].bytes;
+        stretches_add(m, s, &all[i], i);
     }
     return top;
 }
@@ -203,9 +244,12 @@ static int64_t place_constant_sizes(struct memory *m)
             VEC_PUSH(m->ctx, all,
                      (struct placed){b, m->live[b].first, m->live[b].last - m->live[b].first, aligned(bytes), 0});
     const struct placed **near = IR_NEWN(m->ctx, all.n + 1, const struct placed *);
+    struct stretches s = {.n = m->position / STRETCH + 1};
+    s.at = IR_NEWN(m->ctx, s.n, struct numbers);
+    s.seen = IR_NEWN(m->ctx, all.n + 1, int);
     for (int o = 0; all.n && o < 3; o++) {
         qsort(all.at, (size_t)all.n, sizeof *all.at, orders[o]);
-        int64_t takes = place_in_order(m, all.at, all.n, near);
+        int64_t takes = place_in_order(m, all.at, all.n, near, &s);
         if (o && takes >= top)
             continue;
         top = takes;
@@ -228,18 +272,17 @@ static bool constant_sizes(const struct memory *m)
 /* Largest sum of bytes that live at one position: no plan can do better. */
 static ir_expr largest_live_set(struct memory *m)
 {
-    int64_t best = 0, bytes;
+    int64_t best = 0, sum = 0, bytes, *change = IR_NEWN(m->ctx, m->position + 2, int64_t);
     for (int b = 0; b < m->p->nbuffers; b++) {
         if (m->p->buffers[b].space != TCC_SPACE_ARENA || m->live[b].first < 0)
             continue;
-        if (!ir_is_const(m->p->buffers[b].bytes, NULL))
+        if (!ir_is_const(m->p->buffers[b].bytes, &bytes))
             return NULL;
-        int64_t sum = 0;
-        for (int o = 0; o < m->p->nbuffers; o++)
-            if (m->p->buffers[o].space == TCC_SPACE_ARENA && m->live[o].first >= 0 &&
-                m->live[o].first <= m->live[b].first && m->live[o].last >= m->live[b].first &&
-                ir_is_const(m->p->buffers[o].bytes, &bytes))
-                sum += aligned(bytes);
+        change[m->live[b].first] += aligned(bytes);
+        change[m->live[b].last + 1] -= aligned(bytes);
+    }
+    for (int i = 0; i <= m->position; i++) {
+        sum += change[i];
         if (sum > best)
             best = sum;
     }

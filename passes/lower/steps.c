@@ -229,6 +229,11 @@ void lw_launch(struct lw *lw, struct kn_steps *to, struct ir_node *n, struct lw_
     s->kernel = k;
     s->nsizes = k->nsizes;
     s->sizes = k->sizes;
+    if (g->into && g->into_start) {
+        s->sizes = IR_NEWN(lw->ctx, k->nsizes + 1, ir_expr);
+        for (int i = 0; i < k->nsizes; i++)
+            s->sizes[i] = k->sizes[i] == lw->start ? g->into_start : k->sizes[i];
+    }
     VEC_PUSH(lw->ctx, lw->kernels, k);
 }
 

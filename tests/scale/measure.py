@@ -15,9 +15,9 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SHAPES = ["chain", "sines", "diamonds", "residual"]
+SHAPES = ["chain", "sines", "fan", "inputs", "diamonds", "residual"]
 # shape, nodes, seconds, MB
-BARS = [("chain", 10000, 3, 500), ("chain", 100000, 60, 3000), ("sines", 1024, 2, 500)]
+BARS = [("chain", 10000, 3, 500), ("chain", 100000, 60, 3000), ("sines", 1024, 2, 500), ("inputs", 10000, 10, 500)]
 
 
 def cost(build, folder, shape, nodes, runs):
