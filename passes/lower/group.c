@@ -73,7 +73,7 @@ bool lw_is_kernel_node(const struct ir_node *n)
     if (kind != IR_K_MAP && kind != IR_K_MOVE && kind != IR_K_REDUCE && kind != IR_K_SCAN && kind != IR_K_CONTRACT &&
         kind != IR_K_WINDOW && kind != IR_K_ATTENTION && kind != IR_K_SOURCE)
         return false;
-    for (int i = 0; i < n->nin; i++)
+    for (int i = 0; i < n->nin && n->op != IR_concat; i++) /* inference refuses a concat of anything else */
         if (n->in[i].value && !in_buffer(n->in[i].value))
             return false;
     return n->nout == 1 && in_buffer(n->out[0]) && n->op != IR_constant;

@@ -38,7 +38,7 @@ static void layout_constant(struct lw *lw, struct ir_node *n, int operand)
     if (!v || !ir_const_of(v))
         return;
     kn_layout l = wanted(lw, n, operand);
-    if (!l)
+    if (!l || lw->layout[v->id] == l)
         return;
     if (shared(lw, v, l)) {
         lw->layout[v->id] = l;

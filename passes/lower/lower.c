@@ -95,29 +95,24 @@ static void share_kernels(struct ir_ctx *ctx, struct kn_steps *steps, struct uni
     }
 }
 
-/* A weight of the plan with these very elements, not laid out otherwise; -1: none. */
-static int same_weight(const struct lw *lw, const struct ir_state *s)
+/* Has the weight these very elements? */
+static bool same_weight(const struct lw *lw, const struct kn_buffer *b, const struct ir_tensor *t)
 {
-    for (int i = 0; i < lw->buffers.n; i++) {
-        const struct kn_buffer *b = &lw->buffers.at[i];
-        if (b->space == TCC_SPACE_WEIGHT && !b->layout && b->type == s->type &&
-            (b->weight == s->init || (b->weight->splat == s->init->splat && ir_tensor_equal(b->weight, s->init))))
-            return i;
-    }
-    return -1;
+    (void)lw;
+    return b->weight == t || (b->weight->splat == t->splat && ir_tensor_equal(b->weight, t));
 }
 
 /* State variables' first values are weights: those that @init, or another variable, has already where they are the same. */
 static void keep_initial_states(struct lw *lw, struct ir_module *m)
 {
     for (struct ir_state *s = m->states; s; s = s->next) {
-        int same = s->init ? same_weight(lw, s) : -1;
+        int same = s->init ? lw_weight_find(lw, s->type, NULL, s->init, same_weight) : -1;
         if (same >= 0) {
             struct ir_tensor *t = ir_tensor_ref(lw->buffers.at[same].weight);
             ir_tensor_unref(s->init);
             s->init = t;
         } else if (s->init) {
-            lw_buffer_new(
+            lw_weight_new(
                 lw, (struct kn_buffer){.space = TCC_SPACE_WEIGHT,
                                        .dtype = s->type->dtype,
                                        .type = s->type,

@@ -14,6 +14,7 @@
  *   scan.c     what loops collect, stored in place
  *   version.c  versions of state variables, for the plan's verifier
  *   elide.c    copies of state variables and carried values that need not be made
+ *   weight.c   equal weights are one
  *   memory.c   offsets of buffers in the arena
  *
  * A *group* is a root node, whose value is stored, and nodes evaluated inside the same kernel. *Views* (moves, sources) are
@@ -52,6 +53,10 @@ struct lw_pair { ir_expr a, b; };
  * each along the axis. Tables by operand; NULL until asked for. */
 struct lw_pieces { struct lw_group **group; ir_expr *position; };
 
+/* A weight's buffer, in the list (by hash) of those that begin alike; next: 1 + number of an entry, 0 ends it. */
+struct lw_weight { uint64_t beginning; int buffer, next; };
+enum { LW_WEIGHT_LISTS = 4096 };
+
 struct lw {
     struct ir_ctx *ctx;
     const struct pass_options *opts;
@@ -82,6 +87,8 @@ struct lw {
     VEC(struct lw_pair) checked;     /* pairs known to be equal at the current point of the plan */
     uint32_t value_room, node_room;  /* entries that the tables above have */
     VEC(struct kn_buffer) buffers;
+    VEC(struct lw_weight) weights;
+    int weight_head[LW_WEIGHT_LISTS];        /* as `next` */
     VEC(struct kn_kernel *) kernels;
 };
 
@@ -179,6 +186,10 @@ struct kn_step *lw_step(struct lw *lw, struct kn_steps *to, enum tcc_step_kind k
 void lw_launch(struct lw *lw, struct kn_steps *to, struct ir_node *n, struct lw_group *g);
 int lw_buffer(struct lw *lw, struct ir_value *v);        /* v's buffer, made when first asked for */
 int lw_buffer_new(struct lw *lw, struct kn_buffer b);
+/* weight.c: the first buffer of a weight of that type and layout that `same` takes for t, or -1; a new one. */
+typedef bool lw_same_weight(const struct lw *lw, const struct kn_buffer *b, const struct ir_tensor *t);
+int lw_weight_find(struct lw *lw, ir_type type, kn_layout layout, const struct ir_tensor *t, lw_same_weight *same);
+int lw_weight_new(struct lw *lw, struct kn_buffer b);
 bool lw_lower_block(struct lw *lw, struct ir_block *block, struct kn_steps *to);
 void lw_side_tables_grow(struct lw *lw);                 /* after nodes were added to lw->func */
 bool lw_lower_func(struct lw *lw, struct ir_func *f, struct kn_entry *e);

@@ -135,15 +135,13 @@ static bool same_elements(const struct lw *lw, const struct kn_buffer *b, const 
 static int weight_buffer(struct lw *lw, struct ir_value *v, const struct ir_tensor *t)
 {
     kn_layout l = lw->layout[v->id];
-    for (int i = 0; i < lw->buffers.n; i++) {
-        const struct kn_buffer *b = &lw->buffers.at[i];
-        if (b->space == TCC_SPACE_WEIGHT && b->layout == l && b->type == v->type && same_elements(lw, b, t))
-            return i;
-    }
+    int same = lw_weight_find(lw, v->type, l, t, same_elements);
+    if (same >= 0)
+        return same;
     struct kn_buffer b = {
         .space = TCC_SPACE_WEIGHT, .dtype = v->type->dtype, .type = v->type, .layout = l, .weight = t, .name = v->name};
     b.bytes = physical_bytes(lw, v->type, l);
-    return lw_buffer_new(lw, b);
+    return lw_weight_new(lw, b);
 }
 
 int lw_buffer(struct lw *lw, struct ir_value *v)
