@@ -53,6 +53,9 @@ struct lw_pair { ir_expr a, b; };
  * each along the axis. Tables by operand; NULL until asked for. */
 struct lw_pieces { struct lw_group **group; ir_expr *position; };
 
+/* The concat in whose buffer a value lies, as which operand; NULL: it has memory of its own. */
+struct lw_part { bool known; struct ir_node *concat; int piece; };
+
 /* A weight's buffer, in the list (by hash) of those that begin alike; next: 1 + number of an entry, 0 ends it. */
 struct lw_weight { uint64_t beginning; int buffer, next; };
 enum { LW_WEIGHT_LISTS = 4096 };
@@ -71,6 +74,7 @@ struct lw {
     kn_layout *layout;
     uint32_t made_from;              /* nodes with ids from here on are relayouts that the choice of layouts has made, in front of their readers */
     int *buffer;                     /* number in prog->buffers, or -1 */
+    struct lw_part *part;            /* part.c's answers */
     /* by node id */
     struct lw_set *in;               /* groups that evaluate it; of a view's two at most: what is asked is whether there is one only */
     struct lw_set *launches;         /* groups whose kernels run at this node, in order */

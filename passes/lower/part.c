@@ -49,7 +49,7 @@ static bool behind_anchor(const struct ir_node *n)
     return n && (ir_op_info(n->op)->kind == IR_K_WINDOW || ir_op_info(n->op)->kind == IR_K_CONTRACT);
 }
 
-struct ir_node *lw_part_of(struct lw *lw, const struct ir_value *v, int *piece)
+static struct ir_node *find_concat(struct lw *lw, const struct ir_value *v, int *piece)
 {
     const struct ir_node *def = v->def;
     if (!lw->fuse || !def || !lw_is_kernel_node(def) || lw_is_view(def) ||
@@ -67,6 +67,17 @@ struct ir_node *lw_part_of(struct lw *lw, const struct ir_value *v, int *piece)
         return n;
     }
     return NULL;
+}
+
+struct ir_node *lw_part_of(struct lw *lw, const struct ir_value *v, int *piece)
+{
+    struct lw_part *p = &lw->part[v->id];
+    if (!p->known) {
+        p->concat = find_concat(lw, v, &p->piece);
+        p->known = true;
+    }
+    *piece = p->piece;
+    return p->concat;
 }
 
 bool lw_is_part(struct lw *lw, const struct ir_node *n, int piece)

@@ -502,6 +502,7 @@ void lw_side_tables_grow(struct lw *lw)
         lw->required = grown(lw, lw->required, had, want, sizeof *lw->required);
         lw->layout = grown(lw, lw->layout, had, want, sizeof *lw->layout);
         lw->buffer = grown(lw, lw->buffer, had, want, sizeof *lw->buffer);
+        lw->part = grown(lw, lw->part, had, want, sizeof *lw->part);
         for (uint32_t i = had; i < want; i++)
             lw->buffer[i] = -1;
     }
