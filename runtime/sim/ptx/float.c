@@ -78,7 +78,8 @@ static uint32_t encode(double v, int mantissa_bits, int bias, int round)
     kept += up(round, negative, kept & 1, rest);
     if (e < 1 - bias)
         return (uint32_t)kept;
-    return (uint32_t)(kept + ((uint64_t)(e + bias - 1) << mantissa_bits));
+    kept += (uint64_t)(e + bias - 1) << mantissa_bits;
+    return kept > UINT32_MAX ? UINT32_MAX : (uint32_t)kept;
 }
 
 /* Overflow: infinity, or the largest finite where the rounding goes towards zero. */

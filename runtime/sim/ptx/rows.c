@@ -22,10 +22,7 @@
 #define NEGATIVE(x) (SIGNED && (x) < (T)1 && (x))
 #define IS_MINUS1(y) (SIGNED && (y) == (T)-1)
 
-static inline uint32_t low24(uint32_t x)
-{
-    return x & 0xffffff;
-}
+#define LOW24(x) ((T)((T)((x) << 8) >> 8)) /* 24 bits, extended as the type says */
 
 static inline int64_t clamp32(int64_t v)
 {
