@@ -2,13 +2,15 @@
 /*
  * Kernels built by hand, compiled for every --march that can run here, at width 1 (-O0) and vectorised, run tile by tile and
  * compared with the interpreter of kernels: broadcasts, transposes, softmax, layer norm, reductions, gathers, concatenation by
- * guards, extreme positions, running sums, every element type.
+ * guards, extreme positions, running sums, every element type. The same kernels as PTX, each executed in the simulator with its checks on.
  */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "runtime/sim/ptx/ptxsim.h"
 #include "tests/unit/kernels.h"
 #include "tools/values_int.h"
 
@@ -481,6 +483,104 @@ START_TEST(agree)
 }
 END_TEST
 
+/* -- PTX in the simulator ------------------------------------------------------------------------------ */
+
+/* The PTX of all kernels; free() it. */
+static char *ptx_of(struct ir_ctx *ctx, struct set *s, const char *arch)
+{
+    char folder[] = "/tmp/tccc-kernels-XXXXXX", *text = NULL, **objects = NULL;
+    size_t size = 0;
+    int nobjects = 0;
+    struct target_options o = {.arch = arch, .level = 2, .jobs = 1, .dump = "ptx", .dump_to = open_memstream(&text, &size)};
+    struct kn_program p = {.nkernels = s->n, .kernels = s->at};
+    const struct pass_machine *m = target_cuda.machine(ctx, arch);
+    for (int i = 0; i < s->n; i++)
+        m->schedule(m, ctx, s->at[i]);
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    ck_assert(target_cuda.compile(ctx, &p, &o, "p", folder, &objects, &nobjects));
+    fclose(o.dump_to);
+    rmdir(folder);
+    return text;
+}
+
+static uint64_t upload(struct ptx_device *d, const char *name, const void *data, size_t bytes)
+{
+    char error[PTX_ERROR];
+    uint64_t at = ptx_alloc(d, bytes ? bytes : 1, name, error);
+    ck_assert_msg(at && (!data || ptx_write(d, at, data, bytes, error)), "%s", error);
+    return at;
+}
+
+static void check_ptx(struct ptx_device *d, const struct ptx_kernel *f, const struct kn_kernel *original, const struct kn_kernel *k,
+                      const int64_t *sizes)
+{
+    struct buffers want, got;
+    struct tcc_env env = {.threads = 1};
+    struct ptx_launch l = {{3, 1, 1}, {64, 1, 1}, 0, NULL, 40};
+    uint64_t args[KB_MAX], at[KB_MAX], seed = state, params[5];
+    int64_t bytes = k->scratch ? kb_value(k, k->scratch, sizes) : 0;
+    char error[PTX_ERROR] = "";
+    const struct ptx_report *list;
+    int packed = 0;
+    allocate(&want, original, sizes);
+    state = seed;
+    allocate(&got, original, sizes);
+    ck_assert_int_eq(kn_interp_kernel(original, want.packed, sizes), 0);
+    for (int i = 0; i < original->noperands; i++) {
+        bool in = original->operands[i].use == KN_IN || original->operands[i].use == KN_INOUT;
+        at[i] = original->operands[i].use == KN_TEMP ? 0 : upload(d, "operand", in ? got.at[i] : NULL, got.bytes[i]);
+        if (at[i])
+            args[packed++] = at[i];
+    }
+    params[0] = upload(d, "args", args, sizeof *args * (size_t)packed);
+    params[1] = upload(d, "sizes", sizes, sizeof *sizes);
+    params[2] = upload(d, "scratch", NULL, (size_t)bytes * 192);
+    params[3] = upload(d, "env", &env, sizeof env);
+    params[4] = (uint64_t)kb_value(k, k->tiles, sizes);
+    l.params = params;
+    ck_assert_msg(ptx_run(d, f, &l, NULL, error) && ptx_reports(d, &list) == 0, "%s (%s): %s", original->name, ptx_kernel_name(f),
+                  *error ? error : (ptx_reports(d, &list), ptx_report_text(&list[0], error, sizeof error), error));
+    for (int i = 0; i < original->noperands; i++)
+        if (original->operands[i].use == KN_OUT || original->operands[i].use == KN_INOUT) {
+            ck_assert_msg(ptx_read(d, got.at[i], at[i], got.bytes[i], error), "%s", error);
+            compare(original, i, want.at[i], got.at[i], want.n[i], "PTX");
+        }
+    for (int i = 0; i < original->noperands; i++)
+        ck_assert(!at[i] || ptx_free(d, at[i], error));
+    for (int i = 0; i < 4; i++)
+        ck_assert(ptx_free(d, params[i], error));
+    release(&want, original);
+    release(&got, original);
+}
+
+START_TEST(simulated)
+{
+    static const int64_t sizes[] = {131};
+    struct ir_ctx *ctx = ir_ctx_new();
+    struct set compiled = {.ctx = ctx}, original = {.ctx = ctx};
+    struct ptx_config config = {.threads = 1, .seed = (uint64_t)_i, .checks = true};
+    char error[PTX_ERROR] = "", name[32];
+    makers[_i](&original);
+    makers[_i](&compiled);
+    char *text = ptx_of(ctx, &compiled, _i & 1 ? "sm_90" : "sm_80");
+    struct ptx_device *d = ptx_device_new(&config, error);
+    struct ptx_module *m = d ? ptx_load(d, text, strlen(text), error) : NULL;
+    ck_assert_msg(m != NULL, "%s", error);
+    for (int i = 0; i < original.n; i++) {
+        if (target_cuda.refuses(ctx, compiled.at[i]))
+            continue;
+        state = (uint64_t)i;
+        snprintf(name, sizeof name, "pk%d", i);
+        ck_assert_msg(ptx_find(m, name) != NULL, "no kernel %s", name);
+        check_ptx(d, ptx_find(m, name), original.at[i], compiled.at[i], sizes);
+    }
+    ptx_unload(m);
+    ptx_device_free(d);
+    free(text);
+    ir_ctx_free(ctx);
+}
+END_TEST
+
 /* An index out of range is reported, and nothing outside is read. */
 START_TEST(bad_index)
 {
@@ -510,6 +610,10 @@ int main(void)
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, agree, 0, NMAKERS * 4 * 2);
     tcase_add_test(c, bad_index);
+    suite_add_tcase(s, c);
+    c = tcase_create("simulated");
+    tcase_set_timeout(c, 120);
+    tcase_add_loop_test(c, simulated, 0, NMAKERS);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
