@@ -293,6 +293,70 @@ static bool load_words(struct ptx_warp *w, const struct ptx_insn *i, const uint6
     return true;
 }
 
+/* -- A whole warp's neighbouring words: one copy -- */
+
+/* Do the 32 lanes access neighbouring elements, by registers of their width? */
+static bool is_run(const struct ptx_insn *i, const uint64_t *address, uint32_t mask, size_t bytes)
+{
+    uint64_t differ = 0;
+    if (mask != FULL || i->vec != 1 || i->more[0].sink || i->more[0].bytes != bytes || bytes > 8 || bytes < 2)
+        return false;
+    for (unsigned l = 0; l < LANES; l++)
+        differ |= address[l] ^ (address[0] + l * bytes);
+    return !differ && !(address[0] & (bytes - 1));
+}
+
+static bool all_written(const uint8_t *shadow, size_t bytes)
+{
+    uint64_t differ = 0, part;
+    for (size_t k = 0; k < bytes; k += 8) {
+        memcpy(&part, shadow + k, 8);
+        differ |= part ^ 0x0101010101010101;
+    }
+    return !differ;
+}
+
+/* Where a run lies; false: look at each lane. Counts it. */
+static bool place_run(struct ptx_warp *w, const struct ptx_insn *i, uint64_t first, size_t bytes, bool write, struct ptx_place *to)
+{
+    struct ptx_block *b = w->b;
+    size_t all = LANES * bytes;
+    bool shared = i->space == SP_SHARED || (i->space == SP_GENERIC && (first & WINDOW_MASK) == WINDOW_SHARED);
+    if (shared) {
+        uint64_t at = i->space == SP_SHARED ? first : first - WINDOW_SHARED;
+        if (at > b->shared_bytes || all > b->shared_bytes - at)
+            return false;
+        *to = (struct ptx_place){b->shared + at, b->shadow + at, SP_SHARED, at, NULL};
+        if (b->d->config.checks && (write ? memchr(to->shadow, 2, all) != NULL : !all_written(to->shadow, all)))
+            return false;
+        b->count.shared_requests++;
+        b->count.shared_wavefronts += bytes > 4 ? 2 : 1;
+        b->count.shared_ideal += bytes > 4 ? 2 : 1;
+        return true;
+    }
+    if (i->space != SP_GLOBAL && i->space != SP_GENERIC)
+        return false;
+    struct ptx_alloc *a = w->last;
+    if (!a || first < a->base || first - a->base >= a->size)
+        a = ptx_lookup(b->d, first);
+    if (!a || !a->live || (write && a->constant) || all > a->size - (first - a->base))
+        return false;
+    w->last = a;
+    *to = (struct ptx_place){a->data + (first - a->base), a->shadow + (first - a->base), SP_GLOBAL, first, a};
+    if (!write && b->d->config.checks && !atomic_load_explicit(&a->whole, memory_order_relaxed) && !all_written(to->shadow, all))
+        return false;
+    b->count.global_requests++;
+    b->count.global_sectors += ((first + all - 1) >> 5) - (first >> 5) + 1;
+    b->count.ideal_sectors += (all + 31) / 32;
+    return true;
+}
+
+static void race_run(struct ptx_warp *w, const struct ptx_insn *i, const struct ptx_place *p, size_t bytes, bool write)
+{
+    for (unsigned l = 0; l < LANES && p->space == SP_SHARED; l++)
+        ptx_race(w, (int)l, (uint32_t)(p->offset + l * bytes), bytes, write, i->flags & F_VOLATILE);
+}
+
 static void one_load(struct ptx_warp *w, const struct ptx_insn *i, int lane, uint64_t address, size_t bytes)
 {
     struct ptx_place p;
@@ -324,6 +388,13 @@ void ptx_run_load(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
         return;
     }
     addresses(w, i, address, mask);
+    struct ptx_place p;
+    if (is_run(i, address, mask, bytes) && place_run(w, i, address[0], bytes, false, &p)) {
+        race_run(w, i, &p, bytes, false);
+        memcpy(w->frame->rows + i->more[0].at, p.data, LANES * bytes);
+        w->frame->def[i->more[0].reg] = FULL;
+        return;
+    }
     count(w, i, address, mask, bytes);
     if (i->space == SP_GLOBAL || i->space == SP_GENERIC || i->space == SP_CONST) {
         struct ptx_alloc *a = common(w, address, mask, bytes);
@@ -362,6 +433,13 @@ void ptx_run_store(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
         return;
     }
     addresses(w, i, address, mask);
+    struct ptx_place p;
+    if (is_run(i, address, mask, bytes) && place_run(w, i, address[0], bytes, true, &p)) {
+        race_run(w, i, &p, bytes, true);
+        memcpy(p.data, ptx_row(w, &i->more[0]), LANES * bytes);
+        ptx_mark_written(&p, LANES * bytes);
+        return;
+    }
     count(w, i, address, mask, bytes);
     EACH_LANE(l, mask)
     one_store(w, i, (int)l, address[l], bytes);
