@@ -273,6 +273,10 @@ static void addresses(struct ptx_warp *w, const struct ptx_insn *i, uint64_t *ad
         const uint64_t *base = ptx_row(w, &i->s[0]);
         for (int l = 0; l < LANES; l++)
             address[l] = base[l] + (uint64_t)i->imm;
+    } else if (!i->s[0].sink) {
+        const uint32_t *base = ptx_row(w, &i->s[0]);
+        for (int l = 0; l < LANES; l++)
+            address[l] = base[l] + (uint32_t)i->imm;
     } else {
         EACH_LANE(l, mask)
         address[l] = ptx_lane_address(w, i, 0, (int)l);

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is in a loaded module: kernels with their parameters and needs, variables. */
+#include "runtime/sim/ptx/ptx_int.h"
+
+const struct ptx_kernel *ptx_kernel_at(const struct ptx_module *m, int i)
+{
+    const struct ptx_func *f = m->funcs;
+    while (f && (!f->entry || !f->defined || i-- > 0))
+        f = f->next;
+    return (const struct ptx_kernel *)f;
+}
+
+int ptx_kernel_count(const struct ptx_module *m)
+{
+    int n = 0;
+    while (ptx_kernel_at(m, n))
+        n++;
+    return n;
+}
+
+const struct ptx_kernel *ptx_find(const struct ptx_module *m, const char *name)
+{
+    for (const struct ptx_func *f = m->funcs; f; f = f->next)
+        if (f->entry && f->defined && strcmp(f->name, name) == 0)
+            return (const struct ptx_kernel *)f;
+    return NULL;
+}
+
+const char *ptx_kernel_name(const struct ptx_kernel *k)
+{
+    return k->f.name;
+}
+
+uint64_t ptx_global(const struct ptx_module *m, const char *name, size_t *bytes)
+{
+    for (const struct ptx_sym *s = m->globals; s; s = s->next)
+        if (s->space != SP_SHARED && strcmp(s->name, name) == 0) {
+            *bytes = s->size;
+            return s->at;
+        }
+    return 0;
+}
+
+bool ptx_kernel_param(const struct ptx_kernel *k, int i, size_t *offset, size_t *bytes, const char **type)
+{
+    if (i < 0 || i >= k->f.nparams)
+        return false;
+    *offset = k->f.params[i]->at;
+    *bytes = k->f.params[i]->size;
+    *type = ptx_types[k->f.params[i]->type].text;
+    return true;
+}
+
+void ptx_kernel_needs(const struct ptx_kernel *k, size_t *shared, size_t *local, int *params)
+{
+    *shared = k->f.shared_bytes;
+    *local = k->f.local_bytes;
+    *params = (int)k->f.param_bytes;
+}
