@@ -6,7 +6,7 @@
  * the declarations with the header where that is installed.
  *
  * Ranks find each other by meet.c: a rank's card is its worker's address. Endpoints are made with the first message to a rank.
- * A message's tag is its lane, its sender and its own tag. An endpoint that fails says that its rank is lost; who is to blame is for
+ * A message's tag is its lane, its sender and its own tag. An endpoint to another machine that fails says that its rank is lost; who is to blame is for
  * watch.c to say. Calls are made under the net's lock: UCS_THREAD_MODE_SERIALIZED.
  */
 #include <dlfcn.h>
@@ -116,10 +116,11 @@ static int make_worker(struct ucx *u, const struct tcr_net *net)
     return code ? failed(u, "a worker", code) : TCC_OK;
 }
 
-/* Processes of one machine see the same boot and the same name. */
+/* Processes of one machine see the same boot and the same name, and their launcher gives them the same number (torchrun's GROUP_RANK). */
 static uint64_t this_machine(void)
 {
-    char text[320] = "", boot[64] = "";
+    char host[256] = "", boot[64] = "", text[400];
+    const char *group = getenv("GROUP_RANK");
     FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
 
     if (f) {
@@ -127,8 +128,8 @@ static uint64_t this_machine(void)
             boot[0] = 0;
         fclose(f);
     }
-    gethostname(text, 255);
-    strcat(text, boot);
+    gethostname(host, sizeof host - 1);
+    snprintf(text, sizeof text, "%s %s %.40s", host, boot, group ? group : "");
     return tcr_xxh3(text, strlen(text));
 }
 
@@ -158,13 +159,18 @@ static int meet(struct ucx *u, struct tcr_net *net, const struct tcr_launch *l)
     return status;
 }
 
+static bool same_machine(const struct ucx *u, int a, int b)
+{
+    return !memcmp(u->cards[a].data, u->cards[b].data, sizeof(struct card));
+}
+
 /* Where the launcher does not say so: those of the same machine. */
 static void find_neighbours(const struct ucx *u, struct tcr_net *net, const struct tcr_launch *l)
 {
     int before = 0, here = 0;
 
     for (int r = 0; r < net->size; r++) {
-        bool same = !memcmp(u->cards[r].data, u->cards[net->rank].data, sizeof(struct card));
+        bool same = same_machine(u, r, net->rank);
 
         here += same;
         before += same && r < net->rank;
@@ -267,6 +273,8 @@ static void endpoint_failed(void *arg, void *endpoint, ucx_status code)
     lose(p->net, (int)(p - u->peers));
 }
 
+/* UCX uses shared memory only where it need not find out that the other process ended (until version 1.13 at least). Of processes of
+ * this machine watch.c finds that out. */
 static int endpoint_of(struct tcr_net *net, int rank, void **endpoint)
 {
     struct ucx *u = net->data;
@@ -274,7 +282,7 @@ static int endpoint_of(struct tcr_net *net, int rank, void **endpoint)
     struct ucx_ep_params e = {.field_mask =
                                   UCX_EP_PARAM_REMOTE_ADDRESS | UCX_EP_PARAM_ERR_MODE | UCX_EP_PARAM_ERR_HANDLER,
                               .address = u->cards[rank].data + sizeof(struct card),
-                              .err_mode = UCX_ERR_MODE_PEER,
+                              .err_mode = same_machine(u, rank, net->rank) ? UCX_ERR_MODE_NONE : UCX_ERR_MODE_PEER,
                               .err_handler = {endpoint_failed, p}};
     int code = UCX_OK;
 

@@ -56,7 +56,7 @@ struct ucx_worker_params {
 };
 
 enum { UCX_EP_PARAM_REMOTE_ADDRESS = 1 << 0, UCX_EP_PARAM_ERR_MODE = 1 << 1, UCX_EP_PARAM_ERR_HANDLER = 1 << 2 };
-enum { UCX_ERR_MODE_PEER = 1 };
+enum { UCX_ERR_MODE_NONE = 0, UCX_ERR_MODE_PEER = 1 };
 
 struct ucx_sock_addr { const void *addr; unsigned length; };
 

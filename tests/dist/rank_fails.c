@@ -2,7 +2,7 @@
 /*
  * Ranks that fail, run by all ranks of a job: rank 1 does what the argument says, and every other rank must be told by a
  * status that names it, within the time limit (3 s here) and a bit.
- *   rank-fails late|hang|sleep|stop|quit|abort|order|differ
+ *   rank-fails late|hang|sleep|stop|die|quit|abort|order|differ
  * Prints a line for each rank that got its status; exits with 3, as a program does that has met one.
  */
 #include <signal.h>
@@ -34,6 +34,8 @@ static int misbehave(const char *how, struct tccrt_comm *world, struct tcc_tenso
         sleep(20);
     if (!strcmp(how, "stop"))
         raise(SIGSTOP);
+    if (!strcmp(how, "die"))
+        raise(SIGKILL);
     if (!strcmp(how, "quit"))
         return tccrt_comm_finalize(world, "it ran out of data after step 1");
     if (!strcmp(how, "abort"))
