@@ -80,8 +80,6 @@ static void load_row(const struct order *o, const struct tcc_tensor *x, int64_t 
         row[i].index = i;
         if (o->is_float)
             row[i].f = lib_get(x, at);
-        else if (x->dtype == TCC_U64) /* the order of unsigned words, as signed ones */
-            row[i].i = (int64_t)(((const uint64_t *)x->data)[at] ^ (UINT64_C(1) << 63));
         else
             row[i].i = lib_get_int(x, at);
     }
