@@ -107,12 +107,11 @@ static V shift(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
     LLVMTypeRef t = LLVMTypeOf(a);
     int width = d == TCC_U4 || d == TCC_I4 ? 4 : d == TCC_U2 || d == TCC_I2 ? 2 : 8 * tcc_dtype_bytes(d);
     V fits = LLVMBuildICmp(e->b, LLVMIntULT, b, em_int(t, width), "");
-    V n = select_(e, MUTANT(92, fits, em_int(em_like(e->t_i1, b), 1)), b,
-                  em_int(t, width == 8 * tcc_dtype_bytes(d) ? width - 1 : width));
+    V n = select_(e, fits, b, em_int(t, width == 8 * tcc_dtype_bytes(d) ? width - 1 : width));
     if (word == IR_shr && tcc_is_signed(d))
         return LLVMBuildAShr(e->b, a, n, "");
     V r = word == IR_shl ? LLVMBuildShl(e->b, a, n, "") : LLVMBuildLShr(e->b, a, n, "");
-    return select_(e, fits, r, em_int(t, 0));
+    return MUTANT(92, select_(e, fits, r, em_int(t, 0)), r);
 }
 
 /* x < y or x is NaN ? x : y; the first comparison and select are one minps or maxps. */

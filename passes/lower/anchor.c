@@ -8,8 +8,6 @@
 
 #include <math.h>
 
-#include "runtime/mutant.h"
-
 bool lw_is_anchor(const struct ir_node *n)
 {
     enum ir_kind kind = ir_op_info(n->op)->kind;
@@ -75,7 +73,7 @@ static bool push_index(struct kb *k, const struct ir_node *n, ir_type from, cons
     if (n->op == IR_transpose) {
         const struct ir_attr *perm = ir_attr(n, IR_ATTR_perm);
         for (int i = 0; i < perm->n; i++)
-            out[i] = idx[MUTANT(89, perm->ints[i], i)];
+            out[i] = idx[perm->ints[i]];
         return true;
     }
     return false;
