@@ -71,13 +71,36 @@ bool onnx_op_bernoulli(struct imp *im, int arg)
 {
     (void)arg;
     struct ir_value *x = imp_tensor(im, 0);
-    enum tcc_dtype to = !x                        ? TCC_NONE
-                        : imp_attr(im, "dtype") ? imp_dtype_of(im, imp_i(im, "dtype", 1))
-                                                  : imp_dtype(x);
+    enum tcc_dtype to = !x ? TCC_NONE : imp_attr(im, "dtype") ? imp_dtype_of(im, imp_i(im, "dtype", 1)) : imp_dtype(x);
     if (to == TCC_NONE)
         return false;
-    struct ir_value *p = imp_wide(im, x), *r = random_values(im, IR_random_uniform, imp_rank(x), x->type->dim, imp_dtype(p));
+    struct ir_value *p = imp_wide(im, x),
+                    *r = random_values(im, IR_random_uniform, imp_rank(x), x->type->dim, imp_dtype(p));
     return imp_out(im, 0, imp_cast(im, imp_bin(im, IR_lt, r, p), to));
+}
+
+/*
+ * Multinomial: classes drawn by their log-probabilities, which need not be normalised: the class whose log-probability plus a Gumbel
+ * number of its own, -log(-log(uniform)), is the largest (E. J. Gumbel, 1954).
+ */
+bool onnx_op_multinomial(struct imp *im, int arg)
+{
+    (void)arg;
+    struct ir_value *x = imp_wide(im, imp_tensor(im, 0));
+    int64_t samples = imp_i(im, "sample_size", 1), one = 1;
+    enum tcc_dtype to = imp_dtype_of(im, imp_i(im, "dtype", 6));
+    if (!x || to == TCC_NONE)
+        return false;
+    if (imp_rank(x) != 2 || samples < 1)
+        return imp_bad(im, "log-probabilities with 2 dims and a sample_size of at least 1 are expected");
+    ir_expr dims[3] = {imp_dim(x, 0), ir_const(im->ctx, samples), imp_dim(x, 1)};
+    struct ir_value *u = random_values(im, IR_random_uniform, 3, dims, imp_dtype(x));
+    struct ir_value *gumbel = imp_un(im, IR_neg, imp_un(im, IR_log, imp_un(im, IR_neg, imp_un(im, IR_log, u))));
+    struct ir_value *score = imp_bin(im, IR_add, imp_unsqueeze(im, x, 1, &one), gumbel);
+    struct ir_value *y =
+        score ? imp_op(im, IR_argmax, 1, &score, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 2), ir_attr_i(IR_ATTR_keepdims, 0)))
+              : NULL;
+    return imp_out(im, 0, imp_cast(im, y, to));
 }
 
 /* MelWeightMatrix: a library op; its dims are known now where its sizes are. */

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each operator of ONNX in the form of each of its versions from opset 7 on, one model a version: what changed between versions is an attribute
+that became an operand, an operand that became optional, a type, a meaning. FORMS says how an operator is called; a function of the
+version where that changes. engine_cases.py runs them with ONNX Runtime, and leaves out what it has no kernel for. Not here: what makes random
+numbers or sequences, or holds graphs (the official suite has those); Bernoulli, whose function ONNX Runtime takes from opset 15, where it is
+turned round; Dropout's mask before opset 12, which has no meaning when nothing is dropped."""
+import numpy as np, onnx
+from onnx import TensorProto as T, helper as h, numpy_helper
+
+FIRST = 7
+rng = np.random.default_rng(3)
+f = lambda *s: rng.standard_normal(s).astype(np.float32)
+u = lambda *s: rng.uniform(0.1, 0.9, s).astype(np.float32)
+i64 = lambda *v: np.array(v, np.int64)
+f32 = lambda *v: np.array(v, np.float32)
+i32 = lambda *v: np.array(v, np.int32)
+byte = lambda *s: rng.integers(0, 256, s).astype(np.uint8)
+flag = lambda *s: rng.integers(0, 2, s).astype(bool)
+
+# name: (operands, attributes[, results]); a Constant is an initialiser, written C(value). A function gets the version.
+C = lambda v: ("constant", np.asarray(v))
+FORMS = {}
+for name in "Abs Asinh Atan Ceil Cos Cosh Elu Erf Exp Floor HardSigmoid HardSwish Identity LeakyRelu Mish Neg Reciprocal Relu Round Selu Sigmoid Sign Sin Sinh Softplus " \
+            "Softsign Tan Tanh ThresholdedRelu IsNaN IsInf Celu Gelu Shrink NonZero Size Shape".split():
+    FORMS[name] = ([f(2, 3, 4)], {})
+for name in "Acos Asin Atanh Log Sqrt".split():
+    FORMS[name] = ([u(3, 4)], {})
+FORMS["Acosh"] = ([1 + u(3, 4)], {})
+for name in "Add Sub Mul Div Less Greater LessOrEqual GreaterOrEqual PRelu".split():
+    FORMS[name] = ([f(2, 3, 4), f(3, 1)], {})
+FORMS["Pow"] = lambda v: ([u(2, 3), f(3)], {}) if v < 12 else ([u(2, 3), i64(1, 2, 3)], {})
+for name in "And Or Xor".split():
+    FORMS[name] = ([flag(2, 3, 4), flag(3, 1)], {})
+FORMS["Not"] = ([flag(3, 4)], {})
+FORMS["Equal"] = lambda v: ([i64(1, 2, 3), i64(1, 5, 3)], {}) if v < 11 else ([f32(1, 2, 3), f32(1, 5, 3)], {})
+for name in "Max Min Mean Sum".split():
+    FORMS[name] = lambda v: ([f(2, 3), f(2, 3), f(2, 3)] if v < 8 else [f(2, 3), f(3), f(2, 1)], {})
+FORMS["Mod"] = ([i32(-7, 7, 5), i32(3, -3, 2)], {})
+FORMS["BitShift"] = ([byte(6), np.array([1, 0, 2, 3, 1, 2], np.uint8)], {"direction": "LEFT"})
+FORMS["Clip"] = lambda v: ([f(3, 4)], {"min": -0.5, "max": 0.4}) if v < 11 else ([f(3, 4), np.float32(-0.5), np.float32(0.4)], {}) if v < 12 \
+    else ([i32(-9, 3, 9), np.int32(-2), np.int32(5)], {})
+FORMS["Where"] = ([flag(3, 1), f(3, 4), f(4)], {})
+FORMS["Cast"] = lambda v: ([f(3, 4) * 9], {"to": T.INT32})
+FORMS["CastLike"] = ([f(3, 4) * 9, i32(1)], {})
+for name in "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSumSquare ReduceSum".split():
+    operand = 13 if name == "ReduceSum" else 18
+    FORMS[name] = lambda v, operand=operand: ([u(2, 3, 4)], {"axes": [0, 2], "keepdims": 0}) if v < operand else ([u(2, 3, 4), C(i64(0, -1))], {"keepdims": 0})
+    FORMS[name + " of no axes"] = lambda v, operand=operand: ([u(2, 3)], {}) if v < operand else ([u(2, 3), C(np.zeros(0, np.int64))], {"noop_with_empty_axes": 1})
+for name in "ArgMax ArgMin".split():
+    FORMS[name] = lambda v: ([np.round(f(3, 5))], {"axis": 1 if v < 11 else -1, **({"select_last_index": 1} if v > 11 else {})})
+for name in "Softmax LogSoftmax Hardmax".split():
+    FORMS[name] = ([f(2, 3, 4)], {})
+    FORMS[name + " along 1"] = ([f(2, 3, 4)], {"axis": 1})
+FORMS["TopK"] = lambda v: ([f(3, 6)], {"k": 2}, 2) if v < 10 else ([f(3, 6), C(i64(2))], {"largest": 0} if v > 10 else {}, 2)
+FORMS["Concat"] = ([f(2, 3), f(2, 1)], {"axis": 1})
+FORMS["CumSum"] = ([f(3, 4), C(np.int64(1))], {"reverse": 1})
+FORMS["DepthToSpace"] = lambda v: ([f(1, 8, 2, 3)], {"blocksize": 2, **({"mode": "CRD"} if v > 1 else {})})
+FORMS["SpaceToDepth"] = ([f(1, 2, 4, 6)], {"blocksize": 2})
+FORMS["Expand"] = ([f(3, 1), C(i64(2, 1, 4))], {})
+FORMS["EyeLike"] = ([f(3, 4)], {"k": 1})
+FORMS["Flatten"] = lambda v: ([f(2, 3, 4)], {"axis": 2 if v < 11 else -1})
+FORMS["Gather"] = lambda v: ([f(4, 3), C(i64(0, 2) if v < 11 else i64(-1, 2))], {"axis": 0})
+FORMS["GatherElements"] = ([f(3, 3), C(np.array([[0, 1, 2], [-1, 0, 0]], np.int64))], {"axis": 0})
+FORMS["GatherND"] = lambda v: ([f(2, 3, 4), C(np.array([[1], [0]], np.int64))], {"batch_dims": 1} if v > 11 else {})
+FORMS["OneHot"] = lambda v: ([i64(0, 2, 1), C(np.int64(3)), C(f32(0, 5))], {"axis": -1})
+FORMS["Pad"] = lambda v: ([f(2, 3)], {"pads": [0, 1, 2, 1], "value": 0.5}) if v < 11 else ([f(2, 3), C(i64(0, 1, 2, 1)), C(np.float32(0.5))], {}) if v < 18 \
+    else ([f(2, 3), C(i64(1, 2)), C(np.float32(0.5)), C(i64(-1))], {})
+FORMS["Pad reflect"] = lambda v: ([f(2, 4)], {"pads": [0, 1, 0, 2], "mode": "reflect"}) if v < 11 else ([f(2, 4), C(i64(0, 1, 0, 2))], {"mode": "reflect"})
+FORMS["Reshape"] = ([f(2, 3, 4), C(i64(0, -1))], {})
+FORMS["ReverseSequence"] = ([f(4, 3), C(i64(2, 4, 1))], {"time_axis": 0, "batch_axis": 1})
+FORMS["Scatter"] = ([f(3, 3), C(np.array([[1, 0, 2]], np.int64)), f(1, 3)], {"axis": 0})
+FORMS["ScatterElements"] = lambda v: ([f(3, 3), C(np.array([[1, 0, 2], [1, 1, 0]], np.int64)) if v > 13 else C(np.array([[1, 0, 2], [2, 1, 0]], np.int64)), f(2, 3)],
+                                      {"axis": 0, **({"reduction": "add"} if v > 13 else {})})
+FORMS["ScatterND"] = lambda v: ([f(4, 2), C(np.array([[1], [3]], np.int64)), f(2, 2)], {"reduction": "mul"} if v > 13 else {})
+FORMS["Slice"] = lambda v: ([f(4, 5)], {"starts": [1, -3], "ends": [3, 100], "axes": [0, 1]}) if v < 10 else ([f(4, 5), C(i64(3, 0)), C(i64(0, 9)), C(i64(0, 1)), C(i64(-1, 2))], {})
+FORMS["Split"] = lambda v: ([f(2, 5)], {"split": [2, 3], "axis": 1}, 2) if v < 13 else ([f(2, 5), C(i64(2, 3))], {"axis": 1}, 2)
+FORMS["Split equal"] = lambda v: ([f(2, 6)], {"axis": 1}, 3) if v < 18 else ([f(2, 7)], {"axis": 1, "num_outputs": 3}, 3)
+FORMS["Squeeze"] = lambda v: ([f(2, 1, 3, 1)], {"axes": [1]}) if v < 13 else ([f(2, 1, 3, 1), C(i64(-1))], {})
+FORMS["Unsqueeze"] = lambda v: ([f(2, 3)], {"axes": [0, 3]}) if v < 13 else ([f(2, 3), C(i64(0, -1))], {})
+FORMS["Tile"] = ([f(2, 3), C(i64(2, 3))], {})
+FORMS["Transpose"] = ([f(2, 3, 4)], {"perm": [2, 0, 1]})
+FORMS["Trilu"] = ([f(3, 4), C(np.int64(1))], {"upper": 0})
+FORMS["Range"] = ([C(np.int64(3)), C(np.int64(-4)), C(np.int64(-2))], {})
+FORMS["Compress"] = ([f(4, 3), C(np.array([True, False, True, True]))], {"axis": 0})
+FORMS["Unique"] = ([f32(2, 1, 1, 3, 2)], {"sorted": 0}, 4)
+FORMS["ConstantOfShape"] = ([C(i64(2, 3))], {"value": numpy_helper.from_array(i64(7))})
+FORMS["Upsample"] = lambda v: ([f(1, 2, 2, 3)], {"scales": [1.0, 1.0, 2.0, 2.0], "mode": "nearest"}) if v < 9 else ([f(1, 2, 2, 3), C(f32(1, 1, 2, 2))], {"mode": "linear"})
+FORMS["Resize"] = lambda v: ([f(1, 2, 3, 4), C(f32(1, 1, 2, 1.5))], {"mode": "linear"}) if v < 11 else ([f(1, 2, 3, 4), C(f32()) if v < 13 else "", C(f32(1, 1, 2, 1.5))], {"mode": "linear"}) if v < 18 \
+    else ([f(1, 2, 3, 4), "", "", C(i64(6, 7))], {"mode": "linear", "axes": [2, 3], "keep_aspect_ratio_policy": "not_larger"})
+for name in "GlobalAveragePool GlobalMaxPool GlobalLpPool".split():
+    FORMS[name] = ([f(2, 3, 4, 5)], {})
+FORMS["AveragePool"] = lambda v: ([f(1, 2, 7, 8)], {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 1, 1, 0], "count_include_pad": 1, **({"ceil_mode": 1} if v >= 10 else {}),
+                                                    **({"dilations": [1, 2]} if v >= 19 else {})})
+FORMS["MaxPool"] = lambda v: ([f(1, 2, 7, 8)], {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 1, 1, 0], **({"dilations": [2, 1], "ceil_mode": 1} if v >= 10 else {})}, 2 if v >= 8 else 1)
+FORMS["LpPool"] = lambda v: ([f(1, 2, 6, 6)], {"kernel_shape": [2, 3], "strides": [2, 1], "p": 3, **({"ceil_mode": 1, "dilations": [2, 1]} if v >= 18 else {})})
+FORMS["MaxUnpool"] = ([f(1, 1, 2, 2), C(np.array([[[[5, 7], [13, 15]]]], np.int64))], {"kernel_shape": [2, 2], "strides": [2, 2]})
+FORMS["Conv"] = ([f(1, 4, 6, 7), f(6, 2, 3, 3), f(6)], {"group": 2, "auto_pad": "SAME_LOWER", "strides": [2, 2]})
+FORMS["ConvTranspose"] = ([f(1, 4, 3, 4), f(4, 3, 3, 3), f(6)], {"group": 2, "strides": [2, 2], "output_padding": [1, 0], "pads": [1, 0, 1, 1]})
+FORMS["DeformConv"] = ([f(1, 2, 4, 4), f(3, 2, 2, 2), 0.3 * f(1, 8, 3, 3)], {"kernel_shape": [2, 2]})
+FORMS["BatchNormalization"] = ([f(2, 3, 4), C(u(3)), C(f(3)), C(f(3)), C(u(3))], {"epsilon": 1e-3})
+FORMS["InstanceNormalization"] = ([f(2, 3, 5), C(u(3)), C(f(3))], {})
+FORMS["GroupNormalization"] = lambda v: ([f(2, 4, 5), C(u(2 if v < 21 else 4)), C(f(2 if v < 21 else 4))], {"num_groups": 2})
+FORMS["LayerNormalization"] = ([f(2, 3, 5), C(u(5)), C(f(5))], {})
+FORMS["RMSNormalization"] = ([f(2, 3, 5), C(u(5))], {})
+FORMS["LpNormalization"] = ([f(2, 3, 5)], {"axis": 1, "p": 1})
+FORMS["MeanVarianceNormalization"] = ([f(2, 3, 4, 4)], {})
+FORMS["LRN"] = ([f(1, 5, 2, 2)], {"size": 3})
+FORMS["Dropout"] = lambda v: ([f(2, 3)], {"ratio": 0.3}) if v < 12 else ([f(2, 3), C(np.float32(0.3))], {}, 2)
+FORMS["Gemm"] = lambda v: ([f(4, 3), f(5, 4), C(f(5))] if v < 11 else [f(4, 3), f(5, 4)], {"transA": 1, "transB": 1, "alpha": 0.5})
+FORMS["MatMul"] = ([f(2, 3, 4), f(4, 5)], {})
+FORMS["Einsum"] = ([f(2, 3, 4), f(2, 5, 4)], {"equation": "...ik,...jk->...ij"})
+FORMS["Det"] = ([f(2, 3, 3)], {})
+FORMS["GridSample"] = lambda v: ([f(1, 2, 4, 5), f(1, 3, 3, 2)], {"mode": "bilinear" if v < 20 else "linear"})
+FORMS["RoiAlign"] = lambda v: ([f(1, 2, 6, 6), C(f32([0, 0, 4, 5], [1, 1, 5, 5]).reshape(2, 4)), C(i64(0, 0))],
+                               {"output_height": 2, "output_width": 3, "sampling_ratio": 2, **({"coordinate_transformation_mode": "half_pixel"} if v >= 16 else {})})
+FORMS["NonMaxSuppression"] = ([C(np.array([[[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, 5, 1, 6]]], np.float32)), C(np.array([[[0.9, 0.8, 0.7]]], np.float32)), C(i64(2)), C(f32(0.5)), C(f32(0.1))], {})
+FORMS["QuantizeLinear"] = lambda v: ([f(2, 3) * 20, C(np.float32(0.5)), C(np.uint8(100))], {}) if v < 13 else ([f(2, 3) * 20, C(f32(0.5, 1, 2)), C(np.array([100, 128, 0], np.uint8))], {"axis": 1}) if v < 21 \
+    else ([f(2, 4) * 20, C(u(2, 2)), C(np.zeros((2, 2), np.int8))], {"axis": 1, "block_size": 2})
+FORMS["DequantizeLinear"] = lambda v: ([byte(2, 3), C(np.float32(0.5)), C(np.uint8(100))], {}) if v < 13 else ([byte(2, 3), C(f32(0.5, 1, 2)), C(np.array([100, 128, 0], np.uint8))], {"axis": 1}) if v < 21 \
+    else ([byte(2, 4), C(u(2, 2)), C(np.zeros((2, 2), np.uint8))], {"axis": 1, "block_size": 2})
+FORMS["DynamicQuantizeLinear"] = ([f(3, 4)], {}, 3)
+FORMS["MatMulInteger"] = ([byte(3, 4), byte(4, 2), C(np.uint8(3)), C(np.uint8(9))], {})
+FORMS["ConvInteger"] = ([byte(1, 2, 4, 4), byte(3, 2, 2, 2), C(np.uint8(3))], {})
+FORMS["QLinearMatMul"] = ([byte(3, 4), C(np.float32(0.1)), C(np.uint8(7)), byte(4, 2), C(np.float32(0.2)), C(np.uint8(5)), C(np.float32(4)), C(np.uint8(100))], {})
+FORMS["QLinearConv"] = ([byte(1, 2, 4, 4), C(np.float32(0.1)), C(np.uint8(7)), byte(3, 2, 2, 2), C(np.float32(0.2)), C(np.uint8(5)), C(np.float32(4)), C(np.uint8(100))], {})
+for name, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4)):
+    FORMS[name] = lambda v, gates=gates: ([f(5, 2, 3), C(f(2, gates * 4, 3)), C(f(2, gates * 4, 4)), C(f(2, 2 * gates * 4)), C(i32(5, 3))], {"hidden_size": 4, "direction": "bidirectional"}, 2)
+    FORMS[name + " batch first"] = lambda v, gates=gates: ([f(2, 5, 3), C(f(1, gates * 4, 3)), C(f(1, gates * 4, 4))], {"hidden_size": 4, "layout": 1}, 2) if v >= 14 else None
+FORMS["NegativeLogLikelihoodLoss"] = ([f(3, 4), C(i64(1, 0, 3)), C(u(4))], {"reduction": "mean", "ignore_index": 0})
+FORMS["SoftmaxCrossEntropyLoss"] = ([f(3, 4), C(i64(1, 0, 3)), C(u(4))], {"reduction": "sum", "ignore_index": 0})
+FORMS["DFT"] = lambda v: ([f(2, 8, 1)], {"axis": 1, "onesided": 1}) if v < 20 else ([f(2, 8, 1), "", C(np.int64(1))], {"onesided": 1})
+FORMS["STFT"] = ([f(1, 32, 1), C(np.int64(8)), C(u(16))], {})
+for name in "HannWindow HammingWindow BlackmanWindow".split():
+    FORMS[name] = ([C(np.int64(9))], {"periodic": 0})
+FORMS["MelWeightMatrix"] = ([C(np.int64(8)), C(np.int64(16)), C(np.int64(8000)), C(np.float32(20)), C(np.float32(4000))], {})
+FORMS["Multinomial"] = ([C(f32([[-90, 9, -90], [9, -90, -90]]).reshape(2, 3))], {"sample_size": 5, "dtype": T.INT64})
+FORMS["StringNormalizer"] = ([np.array(["Monday", "tuesday"], object)], {"case_change_action": "UPPER", "locale": "C"})
+FORMS["TfIdfVectorizer"] = ([i32(1, 2, 3, 2)], {"max_gram_length": 2, "min_gram_length": 1, "max_skip_count": 0, "mode": "TF", "ngram_counts": [0, 3], "ngram_indexes": [0, 1, 2, 3], "pool_int64s": [1, 2, 3, 2, 3]})
+
+
+def versions(op):
+    """The version that opset FIRST has, if any, and the later ones."""
+    every = {s.since_version for s in onnx.defs.get_all_schemas_with_history() if s.domain == "" and s.name == op and not s.deprecated}
+    old = [v for v in every if v <= FIRST]
+    return ([max(old)] if old else []) + sorted(v for v in every if v > FIRST)
+
+
+def cases():
+    """(name, operands by name, initialisers, node, number of results, opset)"""
+    for label, form in FORMS.items():
+        op = label.split()[0]
+        for v in versions(op):
+            made = form(v) if callable(form) else form
+            if not made:
+                continue
+            values, attrs, *count = made
+            inputs, constants, names = {}, {}, []
+            for k, value in enumerate(values):
+                if isinstance(value, str):
+                    names.append("")
+                    continue
+                names.append(f"x{k}")
+                (constants if isinstance(value, tuple) else inputs)[names[-1]] = value[1] if isinstance(value, tuple) else np.asarray(value)
+            results = [f"y{k}" for k in range(count[0] if count else 1)]
+            yield f"{label.replace(' ', '_')}_{v}", inputs, constants, h.make_node(op, names, results, name=label, **attrs), results, max(v, FIRST)
