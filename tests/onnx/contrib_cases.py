@@ -11,6 +11,7 @@ import os, sys
 import numpy as np, onnx
 from onnx import helper as h, numpy_helper
 import contrib_refs as refs
+from case_folder import write_case
 
 rng = np.random.default_rng(11)
 CASES = []
@@ -425,15 +426,7 @@ def by_runtime(model, inputs):
 
 
 def write(folder, model, given, operands, outs, results, tol):
-    data = os.path.join(folder, "test_data_set_0")
-    os.makedirs(data)
-    onnx.save(model, os.path.join(folder, "model.onnx"))
-    for kind, named in (("input", [(f"x{k}", operands[k]) for k in given]), ("output", [(f"y{k}", r) for k, r in zip(outs, results)])):
-        for k, (label, value) in enumerate(named):
-            with open(os.path.join(data, f"{kind}_{k}.pb"), "wb") as f:
-                f.write(numpy_helper.from_array(np.asarray(value), label).SerializeToString())
-    with open(os.path.join(folder, "tol"), "w") as f:
-        f.write(tol + "\n")
+    write_case(folder, model, [({f"x{k}": operands[k] for k in given}, {f"y{k}": r for k, r in zip(outs, results)})], tol)
 
 
 def main(folder, runtime):

@@ -10,6 +10,7 @@ usage: engine_cases.py DIR [--store]
 import io, os, sys, tarfile
 import numpy as np, onnx, onnxruntime
 from onnx import TensorProto as T, helper as h, numpy_helper
+from case_folder import write_case
 
 onnxruntime.set_default_logger_severity(4)
 COORDINATES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize")
@@ -36,24 +37,9 @@ def model_of(nodes, inputs, constants, outputs, opset=19, ml=None, dims={}):
     return h.make_model(graph, opset_imports=imports, ir_version=min(10, 8 if opset < 19 else 10))
 
 
-def value_proto(value, name):
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        raise TypeError("sequences of maps can't be stored")
-    if isinstance(value, list):
-        return numpy_helper.from_list(value, name)
-    return numpy_helper.from_array(np.asarray(value), name)
-
-
 def save(out, name, model, inputs, results, tol="1e-4 1e-5"):
-    folder = os.path.join(out, name, "test_data_set_0")
-    os.makedirs(folder)
-    onnx.save(model, os.path.join(out, name, "model.onnx"))
-    for kind, named in (("input", inputs.items()), ("output", zip([o.name for o in model.graph.output], results))):
-        for k, (label, value) in enumerate(named):
-            with open(os.path.join(folder, f"{kind}_{k}.pb"), "wb") as f:
-                f.write(value_proto(value, label).SerializeToString())
-    with open(os.path.join(out, name, "tol"), "w") as f:
-        f.write(tol + "\n")
+    outputs = dict(zip([o.name for o in model.graph.output], results))
+    write_case(os.path.join(out, name), model, [(inputs, outputs)], tol)
 
 
 # -- Resize ----------------------------------------------------------------------------------------------------------------------------

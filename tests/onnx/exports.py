@@ -14,7 +14,8 @@ import argparse, io, os, shutil, sys, tempfile, warnings
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
+
+from case_folder import write_case
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "exports"))
 warnings.filterwarnings("ignore")
@@ -26,18 +27,11 @@ def save_case(folder, model, runs):
     onnxruntime.set_default_logger_severity(4)
     session = onnxruntime.InferenceSession(model.SerializeToString())
     inputs, outputs = [i.name for i in session.get_inputs()], [o.name for o in session.get_outputs()]
-    os.makedirs(folder)
-    onnx.save(model, folder + "/model.onnx")
-    for k, run in enumerate(runs):
-        data = f"{folder}/test_data_set_{k}"
-        os.makedirs(data)
-        results = session.run(None, {name: run[name] for name in inputs})
-        for kind, named in ("input", [(n, run[n]) for n in inputs]), ("output", list(zip(outputs, results))):
-            for j, (name, value) in enumerate(named):
-                if isinstance(value, list):  # a sequence of maps, as classifiers give: not compared
-                    raise ValueError(f"{name} is no tensor")
-                with open(f"{data}/{kind}_{j}.pb", "wb") as f:
-                    f.write(numpy_helper.from_array(np.asarray(value), name).SerializeToString())
+    data = []
+    for run in runs:
+        given = {name: run[name] for name in inputs}
+        data.append((given, dict(zip(outputs, session.run(None, given)))))
+    write_case(folder, model, data)
 
 
 # -- PyTorch --------------------------------------------------------------------------------------------------

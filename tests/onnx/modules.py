@@ -16,8 +16,9 @@ import onnx
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from onnx import numpy_helper
 from safetensors.numpy import load_file
+
+from case_folder import write_data
 
 NETWORKS = {}
 
@@ -780,14 +781,10 @@ def infer(build, folder, name):
         want = tensors(model.eval()(*x))
     for how in EXPORTERS:
         case = os.path.join(folder, name, how.replace(" ", "-"))
-        data = os.path.join(case, "test_data_set_0")
-        os.makedirs(data, exist_ok=True)
+        os.makedirs(case, exist_ok=True)
         if not export(name, model, x, case + "/model.onnx", how):
             continue
-        for kind, values in ("input", x), ("output", want):
-            for k, v in enumerate(values):
-                with open(f"{data}/{kind}_{k}.pb", "wb") as f:
-                    f.write(numpy_helper.from_array(v.detach().numpy()).SerializeToString())
+        write_data(case, 0, *([("", v.detach().numpy()) for v in values] for values in (x, want)))
         for level in LEVELS:
             command = [build + "/tccc-run", *level.split(), "--rtol=1e-3", "--atol=1e-4", case + "/model.onnx", "--test-data", data]
             r = subprocess.run(command, capture_output=True, text=True)

@@ -10,6 +10,7 @@ import os, sys
 import numpy as np, onnx
 from onnx import TensorProto as T, helper as h, numpy_helper
 from onnx.reference import ReferenceEvaluator
+from case_folder import write_case
 
 
 def i64(*values):
@@ -99,13 +100,8 @@ def write(folder, case):
     model = lambda outs: h.make_model(graph(outs), opset_imports=[h.make_opsetid("", 20)], ir_version=8)
     untyped = model([onnx.ValueInfoProto(name=name) for name in names])
     results = ReferenceEvaluator(untyped).run(None, inputs)
-    data = os.path.join(folder, case.__name__, "test_data_set_0")
-    os.makedirs(data)
-    onnx.save(model([info(name, r, outputs[name]) for name, r in zip(names, results)]), os.path.join(folder, case.__name__, "model.onnx"))
-    for kind, named in (("input", inputs.items()), ("output", zip(names, results))):
-        for k, (name, value) in enumerate(named):
-            with open(os.path.join(data, f"{kind}_{k}.pb"), "wb") as f:
-                f.write(numpy_helper.from_array(value, name).SerializeToString())
+    typed = model([info(name, r, outputs[name]) for name, r in zip(names, results)])
+    write_case(os.path.join(folder, case.__name__), typed, [(inputs, dict(zip(names, results)))])
 
 
 # Lengths, batches and states of one: what is a loop elsewhere is none here.

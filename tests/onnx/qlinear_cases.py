@@ -9,6 +9,7 @@ Outputs are ONNX Runtime's. Bytes may differ by one quantum where a value lies a
 import os, sys
 import numpy as np, onnx, onnxruntime
 from onnx import TensorProto as T, helper as h, numpy_helper
+from case_folder import write_case
 
 rng = np.random.default_rng(7)
 out = sys.argv[1]
@@ -30,15 +31,7 @@ def save(name, nodes, inputs, constants, outputs, tol="0 1.01"):
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     results = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, inputs)
-    folder = f"{out}/{name}/test_data_set_0"
-    os.makedirs(folder, exist_ok=True)
-    onnx.save(model, f"{out}/{name}/model.onnx")
-    for kind, values, names in (("input", inputs.values(), inputs), ("output", results, outputs)):
-        for k, (value, label) in enumerate(zip(values, names)):
-            with open(f"{folder}/{kind}_{k}.pb", "wb") as f:
-                f.write(numpy_helper.from_array(value, label).SerializeToString())
-    with open(f"{out}/{name}/tol", "w") as f:
-        f.write(tol + "\n")
+    write_case(f"{out}/{name}", model, [(inputs, dict(zip(outputs, results)))], tol)
     assert all(np.ptp(np.asarray(r, np.float64)) > 0 for r in results), name
 
 

@@ -7,10 +7,10 @@ usage: rewritten.py DIR [NAME...]     needs torch, transformers, onnxruntime
 """
 import os, sys, warnings, logging, contextlib, io
 import numpy as np, onnx, torch, onnxruntime, transformers as hf
-from onnx import numpy_helper
 from onnxruntime import quantization as q
 from onnxruntime.transformers import optimizer
 from onnxruntime.transformers.fusion_options import FusionOptions
+from case_folder import write_case
 
 warnings.filterwarnings("ignore")
 logging.disable(logging.CRITICAL)
@@ -82,18 +82,11 @@ def session(path):
 def write(name, path, inputs, tol):
     """A case of a model file; prints its operators of com.microsoft."""
     folder = f"{out}/{name}"
-    os.makedirs(f"{folder}/test_data_set_0", exist_ok=True)
     model = onnx.load(path)
     s = session(path)
     wanted = [i.name for i in s.get_inputs()]
     results = s.run(None, {n: inputs[n] for n in wanted})
-    onnx.save(model, f"{folder}/model.onnx")
-    for kind, named in (("input", [(n, inputs[n]) for n in wanted]), ("output", [(o.name, r) for o, r in zip(s.get_outputs(), results)])):
-        for k, (label, value) in enumerate(named):
-            with open(f"{folder}/test_data_set_0/{kind}_{k}.pb", "wb") as f:
-                f.write(numpy_helper.from_array(value, label).SerializeToString())
-    with open(f"{folder}/tol", "w") as f:
-        f.write(tol + "\n")
+    write_case(folder, model, [({n: inputs[n] for n in wanted}, {o.name: r for o, r in zip(s.get_outputs(), results)})], tol)
     ops = sorted({n.op_type for n in model.graph.node if n.domain == "com.microsoft"})
     print(f"{name}: {' '.join(ops)}", file=sys.__stdout__, flush=True)
 

@@ -14,6 +14,9 @@ from onnx import TensorProto as T
 from onnx import helper as h
 from onnx import numpy_helper as nh
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "onnx"))
+from case_folder import write_case  # noqa: E402
+
 CASES = []
 
 
@@ -297,18 +300,14 @@ def listed_twice():
 
 def write(folder, name, build, sizes, flags):
     m, run = build()
-    os.makedirs(folder, exist_ok=True)
-    onnx.save(m, os.path.join(folder, "model.onnx"))
+    runs = []
+    for shapes in sizes:
+        inputs = [values(i, s) for i, s in enumerate(shapes)]
+        outputs = [np.asarray(a, np.float32) for a in run(*inputs)]
+        runs.append(({i.name: a for i, a in zip(m.graph.input, inputs)}, {o.name: a for o, a in zip(m.graph.output, outputs)}))
+    write_case(folder, m, runs)
     with open(os.path.join(folder, "flags"), "w", encoding="utf-8") as f:
         f.writelines(flag + "\n" for flag in flags)
-    for k, shapes in enumerate(sizes):
-        inputs = [values(i, s) for i, s in enumerate(shapes)]
-        data = os.path.join(folder, f"test_data_set_{k}")
-        os.makedirs(data, exist_ok=True)
-        for kind, arrays, infos in (("input", inputs, m.graph.input), ("output", run(*inputs), m.graph.output)):
-            for i, (a, info) in enumerate(zip(arrays, infos)):
-                with open(os.path.join(data, f"{kind}_{i}.pb"), "wb") as f:
-                    f.write(nh.from_array(np.asarray(a, np.float32), info.name).SerializeToString())
 
 
 if __name__ == "__main__":
