@@ -7,7 +7,7 @@ usage: modules.py BUILD FOLDER [NAME...]
 Each is exported by torch.onnx.export (TorchScript with fixed and with free batch, dynamo) and run at several levels and for
 several instruction sets; then it is exported for training by both exporters, as doc/migrate.md says, a training step of every output that
 has a gradient is compiled for two instruction sets, and its loss and the gradient of every parameter are compared with PyTorch's. Prints lines
-"ok NAME WHAT", "not ok NAME WHAT: WHY", and "skip NAME WHAT: WHY" where an exporter refuses.
+"ok NAME WHAT", "not ok NAME WHAT: WHY", and "ok NAME WHAT # SKIP WHY" where an exporter refuses.
 """
 import json, math, os, subprocess, sys, warnings
 
@@ -770,7 +770,7 @@ def export(name, model, x, path, how, **options):
             torch.onnx.export(model, x, path, dynamo=False, opset_version=13 if free else 17, input_names=names,
                               dynamic_axes=free, **options)
     except Exception as e:  # of many kinds, none of which is ours
-        print(f"skip {name} {how}: {type(e).__name__}: {(str(e).strip() or '-').splitlines()[0][:100]}", flush=True)
+        print(f"ok {name} {how} # SKIP {type(e).__name__}: {(str(e).strip() or '-').splitlines()[0][:100]}", flush=True)
         return False
     return True
 
