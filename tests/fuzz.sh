@@ -1,5 +1,6 @@
 # Readers and what lies behind them meet changed files: a fixed number of passes over stored files, with a cap on the time
-# (TCCC_FUZZ_SECONDS; TCCC_TEST_FULL=1: many passes, ten minutes each). tests/fuzz/readers holds a small file of each format.
+# (TCCC_FUZZ_SECONDS; TCCC_TEST_FULL=1: many passes, ten minutes each). tests/fuzz/readers holds a small file of each format,
+# tests/fuzz/text programs of kernels and plans.
 . "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}/tests/setup.sh"
 seconds=${TCCC_FUZZ_SECONDS:-20} passes=1
 [ -z "${TCCC_TEST_FULL:-}" ] || seconds=600 passes=1000
@@ -37,7 +38,7 @@ fuzz fuzz-values "$tmp/values"
 dict=$top_srcdir/tests/fuzz/readers.dict rounds=$((passes * 40))
 fuzz fuzz-readers "$top_srcdir/tests/fuzz/readers"
 dict=$top_srcdir/tests/fuzz/text.dict rounds=
-fuzz fuzz-text "$top_srcdir/tests/ir" "$top_srcdir/tests/passes"
+fuzz fuzz-text "$top_srcdir/tests/ir" "$top_srcdir/tests/passes" "$top_srcdir/tests/fuzz/text"
 
 dict=
 corpus=$top_srcdir/samples/digits
