@@ -144,6 +144,15 @@ static int weight_buffer(struct lw *lw, struct ir_value *v, const struct ir_tens
     return lw_weight_new(lw, b);
 }
 
+/* Are all dims known when the call begins? Bytes alone don't tell: 0 times a size that is known later is 0. */
+static bool sized_at_entry(const struct lw *lw, ir_type t)
+{
+    for (int i = 0; i < t->rank; i++)
+        if (lw_level(lw, t->dim[i]) != 0)
+            return false;
+    return true;
+}
+
 int lw_buffer(struct lw *lw, struct ir_value *v)
 {
     if (lw->buffer[v->id] >= 0)
@@ -155,7 +164,7 @@ int lw_buffer(struct lw *lw, struct ir_value *v)
     if (ir_is_tensor(v->type)) {
         b.dtype = v->type->dtype;
         b.bytes = physical_bytes(lw, v->type, b.layout);
-        b.space = lw_level(lw, b.bytes) == 0 ? TCC_SPACE_ARENA : TCC_SPACE_DYNAMIC;
+        b.space = sized_at_entry(lw, v->type) ? TCC_SPACE_ARENA : TCC_SPACE_DYNAMIC;
         int part = lw_part_buffer(lw, v, b);
         if (part >= 0)
             return lw->buffer[v->id] = part;
@@ -390,7 +399,7 @@ static bool lower_node(struct lw *lw, struct ir_node *n, struct kn_steps *to)
     case IR_if: return lw_lower_if(lw, n, to);
     case IR_loop: return lw_lower_loop(lw, n, to);
     default:
-        ir_error(lw->ctx, &n->where, "%s of %s can't be compiled: it has no kernel and no library op",
+        ir_error(lw->ctx, &n->where, "%s of %s cannot be compiled: it has no kernel and no library op",
                  ir_op_info(n->op)->name,
                  n->nin && n->in[0].value ? ir_type_text(lw->ctx, n->in[0].value->type) : "nothing");
         return false;
@@ -466,7 +475,7 @@ static void place_outputs(struct lw *lw, struct kn_entry *e)
         b.bytes = physical_bytes(lw, v->type, NULL);
         e->output_buffers[i] = lw_buffer_new(lw, b);
         bool here = v->def && v->def->block == lw->func->body && (lw_is_kernel_node(v->def) || lw_scan_in_place(lw, v));
-        if (here && lw->buffer[v->id] < 0 && lw_level(lw, b.bytes) == 0)
+        if (here && lw->buffer[v->id] < 0 && sized_at_entry(lw, v->type))
             lw->buffer[v->id] = e->output_buffers[i];
     }
 }

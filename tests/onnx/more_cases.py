@@ -45,6 +45,12 @@ def compress_by_a_constant():
         {"y": ["n", 4], "z": [2]}
 
 
+def empty_of_unknown_size():
+    """One dim is 0, the other is what the run finds out: no bytes, whatever it is."""
+    return [("Compress", "x keep", "y", {"axis": 1}), ("Neg", "y", "z")], {"x": np.zeros((0, 4), np.float32), "keep": np.array([True, False, True, True])}, {}, \
+        {"y": [0, "n"], "z": [0, "n"]}
+
+
 def strings(*values):
     return np.array(values, object)
 
@@ -108,5 +114,5 @@ def write(folder, case):
 one_step = [recurrent(op, gates, length, batch, hidden, direction=direction) for op, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4))
             for direction in ("bidirectional", "reverse") for length, batch, hidden in ((1, 2, 3), (1, 1, 1), (2, 1, 1))]
 
-for case in (slice_by_sliced_offsets, broadcast_counted_rows, shrink_integers, compress_by_a_constant, string_outputs, string_operands, string_branches, *one_step):
+for case in (slice_by_sliced_offsets, broadcast_counted_rows, shrink_integers, compress_by_a_constant, empty_of_unknown_size, string_outputs, string_operands, string_branches, *one_step):
     write(sys.argv[1], case)

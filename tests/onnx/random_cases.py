@@ -134,7 +134,7 @@ class Graph:
     def node(self, op, *operands, outputs=1, exact=False, keep=None, **attrs):
         """Adds a node; its outputs that `keep` names (all) go into the pool."""
         schema = self.schema(op)
-        if schema.deprecated or not self.allowed(schema, operands) or not set(attrs) <= set(schema.attributes):
+        if schema.deprecated or outputs > schema.max_output or not self.allowed(schema, operands) or not set(attrs) <= set(schema.attributes):
             raise Refused
         names = [self.name("v") for _ in range(outputs)]
         n = h.make_node(op, [v.name if v else "" for v in operands], names, name=names[0], **attrs)
@@ -353,7 +353,8 @@ def window(g, v):
     n = v.data.ndim - 2
     if min(v.data.shape[2:]) < 4:
         raise Refused
-    attrs = {"kernel_shape": [1 + g.below(3) for _ in range(n)], "strides": [1 + (g.below(3) == 0) for _ in range(n)]}
+    attrs = {"kernel_shape": [1 + g.below(3) for _ in range(n)]}
+    attrs["strides"] = [1 + (k > 1 and g.below(3) == 0) for k in attrs["kernel_shape"]]
     if g.below(3):
         attrs["pads"] = [min(g.below(2), k - 1) for k in attrs["kernel_shape"]] * 2
     else:
