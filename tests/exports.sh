@@ -1,5 +1,5 @@
-# The shared libraries export the functions that their public headers declare, and nothing else; so does a user's library with an
-# artifact and the static runtime in it.
+# The shared libraries export the functions that their public headers declare, and nothing else; so do the compiler's archive and a user's
+# library with an artifact and the static runtime in it.
 . "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}/tests/setup.sh"
 cd "$top_srcdir" || exit 99
 
@@ -18,6 +18,8 @@ check() {
 check libtccrt.so.0 runtime/tccrt.map tccrt runtime/tccrt.h
 check libtccptx.so.0 runtime/sim/ptx/ptxsim.map ptx runtime/sim/ptx/ptxsim.h
 check libtccc.so.0 compiler/tccc.map 'tccc|trace' compiler/tccc.h compiler/trace.h
+nm -g --defined-only "$top_builddir/libtccc.a" | awk 'NF == 3 { print $3 }' | sort -u >"$tmp/exported"
+diff "$tmp/listed" "$tmp/exported" || fail "compiler/tccc.map and libtccc.a differ"
 
 TCCC_LIBDIR=$top_builddir
 export TCCC_LIBDIR
