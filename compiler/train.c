@@ -34,8 +34,7 @@ static const char *read_map(struct ir_ctx *ctx, const char *path)
     char error[256];
     struct ir_file *f = ir_file_open(path, error, sizeof error);
     if (!f) {
-        struct ir_where where = {.file = path};
-        ir_error(ctx, &where, "%s", error);
+        ir_error(ctx, NULL, "--partition-map=%s: %s", path, error);
         return NULL;
     }
     char *text = IR_NEWN(ctx, ir_file_size(f) + 1, char);
@@ -98,7 +97,7 @@ bool frontend_train(struct ir_module *m, const struct tccc_train *t, FILE *sched
     }
     if (t->split)
         ir_error(m->ctx, &where,
-                 "the model carries its own training step, which --partitions can't cut; --loss replaces it");
+                 "the model carries its own training step, which --partitions cannot cut; --loss replaces it");
     else if (t->optimizer)
         ir_error(m->ctx, &where,
                  "the model carries its own training step; --optimizer requires --loss, which replaces it");
@@ -115,6 +114,6 @@ struct plan_model *frontend_plan(struct ir_module *m, const struct tccc_train *t
     o.stages = &split;
     if (!ir_func_by_name(m, "step"))
         return plan_model_new(m, &o);
-    ir_error(m->ctx, &where, "the model carries its own training step, which can't be cut; --loss replaces it");
+    ir_error(m->ctx, &where, "the model carries its own training step, which cannot be cut; --loss replaces it");
     return NULL;
 }

@@ -15,6 +15,7 @@ has '^note: tccc (tccc) [0-9]'
 has '^note: TCCC_FLAGS adds: -O1 --json$'
 has '^note: options: --output=d.so -O1 --march=x86-64-v2 --verbose$'
 has '^note: LLVM [0-9.]*, code for x86-64-v2, vectors of 16 bytes$'
+[ "$(grep -c '^note: LLVM' "$tmp/err")" -eq 1 ] || fail "LLVM is told of twice"
 has '^canonicalise  *[0-9.]* '
 has '^note: kernel .*: conv, N \* [0-9]* operations$'
 has '^note: link: .*-shared'

@@ -118,7 +118,9 @@ static bool reshape_as(struct imp *im, struct ir_value *x, struct ir_value *shap
         return false;
     int n = imp_exprs_of(im, shape, TCC_MAX_RANK, dims);
     if (n < 0) {
-        shape = imp_rank(shape) == 1 ? resolve_shape(im, x, imp_cast(im, shape, TCC_I64), zero_copies) : NULL;
+        if (imp_rank(shape) != 1)
+            return imp_bad(im, "a shape of %d dims, expected 1", imp_rank(shape));
+        shape = resolve_shape(im, x, imp_cast(im, shape, TCC_I64), zero_copies);
         n = shape ? imp_bound_exprs(im, shape, TCC_MAX_RANK, 0, MAX_DIM, dims) : -1;
         return n >= 0 && imp_out(im, 0, imp_reshape(im, x, n, dims));
     }
