@@ -108,8 +108,10 @@ static void tell(struct ir_ctx *ctx, const struct ir_func *f, const struct choic
     const char *repeated =
         c->segments ? ir_internf(ctx, "%d operations are recomputed (activation checkpointing)", c->memory.repeated)
                     : "nothing is recomputed";
-    ir_diag(ctx, &where, IR_D_memory, f->name, (unsigned long long)peak_of(c), (unsigned long long)c->arena,
-            (unsigned long long)c->state, (unsigned long long)c->scratch, repeated);
+    ir_diag(ctx, &where, IR_D_NOTE,
+            "@%s takes %llu bytes at its peak: %llu for tensors, %llu for state (and up to %llu a thread); %s", f->name,
+            (unsigned long long)peak_of(c), (unsigned long long)c->arena, (unsigned long long)c->state,
+            (unsigned long long)c->scratch, repeated);
 }
 
 bool budget_fit(struct ir_ctx *ctx, struct ir_module *m, const struct pass_options *p, uint64_t budget, FILE *report)

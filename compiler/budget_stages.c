@@ -313,7 +313,8 @@ void budget_tell_stages(const struct ir_module *m, const struct train_recompute 
     struct taken *t = IR_NEWN(m->ctx, m->pipes->stages, struct taken);
     if (!measure(m, t)) {
         if (report)
-            fprintf(report, "peak of memory: not known before the sizes are: specialise the dynamic dimensions with --dim or --shape\n");
+            fprintf(report, "peak of memory: not known before the sizes are: specialise the dynamic dimensions with "
+                            "--dim or --shape\n");
         return;
     }
     for (int s = 0; s < m->pipes->stages; s++) {
@@ -321,8 +322,11 @@ void budget_tell_stages(const struct ir_module *m, const struct train_recompute 
             chosen && chosen[s].repeated
                 ? ir_internf(m->ctx, "%d operations are recomputed (activation checkpointing)", chosen[s].repeated)
                 : "nothing is recomputed";
-        ir_diag(m->ctx, &where, IR_D_stage_memory, s, (unsigned long long)total(&t[s]),
-                (unsigned long long)t[s].tensors, (unsigned long long)t[s].state, (unsigned long long)t[s].flight,
-                (unsigned long long)t[s].other, (unsigned long long)t[s].scratch, repeated);
+        ir_diag(m->ctx, &where, IR_D_NOTE,
+                "stage %d takes %llu bytes at its peak: %llu for tensors, %llu for state, %llu for microbatches in "
+                "flight, %llu for outputs and copies (and up to %llu a thread); %s",
+                s, (unsigned long long)total(&t[s]), (unsigned long long)t[s].tensors, (unsigned long long)t[s].state,
+                (unsigned long long)t[s].flight, (unsigned long long)t[s].other, (unsigned long long)t[s].scratch,
+                repeated);
     }
 }

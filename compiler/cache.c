@@ -130,6 +130,11 @@ static bool is_ours(int file, mode_t kind, struct stat *st)
     return fstat(file, st) == 0 && (st->st_mode & S_IFMT) == kind && st->st_uid == geteuid() && !(st->st_mode & 022);
 }
 
+static void not_cached(struct ir_ctx *ctx, const struct ir_where *where)
+{
+    ir_diag(ctx, where, IR_D_WARNING, "cannot be written, so the artifact is not kept in the cache");
+}
+
 bool cache_open(struct cache *c, struct ir_ctx *ctx, const struct tccc_options *o, const struct cache_key *k)
 {
     struct ir_where where = {.file = o->cache_dir};
@@ -144,9 +149,11 @@ bool cache_open(struct cache *c, struct ir_ctx *ctx, const struct tccc_options *
     if (c->folder >= 0 && is_ours(c->folder, S_IFDIR, &st))
         return true;
     if (c->folder >= 0)
-        ir_diag(ctx, &where, IR_D_cache_not_ours);
+        ir_diag(
+            ctx, &where, IR_D_WARNING,
+            "belongs to another user, or others may write to it, so it is not used as a cache (expected mode 0700)");
     else
-        ir_diag(ctx, &where, IR_D_not_cached);
+        not_cached(ctx, &where);
     cache_close(c);
     return false;
 }
@@ -256,7 +263,7 @@ static void repeat_warnings(struct ir_ctx *ctx, const char *model, const struct 
     for (const char *s = w->at; s < w->at + w->size; s += strlen(s) + 1) {
         struct ir_where where = {.file = *s == 'F' ? model : NULL};
 
-        ir_diag(ctx, &where, IR_D_repeated, s + 1);
+        ir_diag(ctx, &where, IR_D_WARNING, "%s", s + 1);
     }
 }
 
@@ -330,5 +337,5 @@ void cache_store(const struct cache *c, struct ir_ctx *ctx, const char *from, co
     if (open && !ok)
         tcr_save_drop(&save);
     if (!ok || tcr_save_commit(&save))
-        ir_diag(ctx, &where, IR_D_not_cached);
+        not_cached(ctx, &where);
 }

@@ -69,9 +69,9 @@ int child_end(pid_t pid, int pipe, char *text, size_t size)
 
 bool child_lacked(const char *text)
 {
-    static const char *const signs[] = {"out of memory", "no memory",       "bad_alloc",       "not enough memory",
-                                        "No space",      "Cannot allocate", "Allocation fail", "Disk quota",
-                                        "temporarily unavailable"};
+    static const char *const signs[] = {"out of memory",     "no memory",  "bad_alloc",
+                                        "not enough memory", "No space",   "Cannot allocate",
+                                        "Allocation fail",   "Disk quota", "temporarily unavailable"};
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
         if (strcasestr(text, signs[i]))
             return true;
@@ -108,8 +108,7 @@ bool child_run(struct ir_ctx *ctx, int n, int limit, void (*work)(void *jobs, in
             if (start_child(ctx, &children[started], work, jobs, started)) {
                 started++;
             } else {
-                ir_diag(ctx, NULL, IR_D_environment,
-                        ir_internf(ctx, "cannot start the code generator: %s", strerror(errno)));
+                ir_diag(ctx, NULL, IR_D_ENVIRONMENT, "cannot start the code generator: %s", strerror(errno));
                 ok = false;
             }
             continue;
@@ -118,7 +117,7 @@ bool child_run(struct ir_ctx *ctx, int n, int limit, void (*work)(void *jobs, in
         ir_tick(ctx);
         if (!good) {
             if (ok && lacking)
-                ir_diag(ctx, NULL, IR_D_environment, ir_internf(ctx, "code generation failed: %s", text));
+                ir_diag(ctx, NULL, IR_D_ENVIRONMENT, "code generation failed: %s", text);
             else if (ok)
                 ir_error(ctx, NULL, "code generation failed: %s", text);
             ok = false;
@@ -132,13 +131,13 @@ bool child_ask(struct ir_ctx *ctx, void (*work)(void *jobs, int i, int report), 
     struct child c;
     bool lacking = false;
     if (!start_child(ctx, &c, work, NULL, 0)) {
-        ir_diag(ctx, NULL, IR_D_environment, ir_internf(ctx, "cannot start a process: %s", strerror(errno)));
+        ir_diag(ctx, NULL, IR_D_ENVIRONMENT, "cannot start a process: %s", strerror(errno));
         return false;
     }
     if (finish_child(&c, text, size, &lacking))
         return true;
     if (lacking)
-        ir_diag(ctx, NULL, IR_D_environment, text);
+        ir_diag(ctx, NULL, IR_D_ENVIRONMENT, "%s", text);
     else
         ir_error(ctx, NULL, "%s", text);
     return false;

@@ -10,7 +10,7 @@
 /*
  * Runs jobs 0..n-1, at most `limit` at once, each in a forked child that calls work(jobs, i, report). The child ends the process
  * itself: _exit(0) when all went well; otherwise it writes a message to `report` and ends with another status. Its standard error goes to `report`
- * too. A failure for want of memory or space is the diagnostic IR_D_environment. False
+ * too. A failure for want of memory or space is an IR_D_ENVIRONMENT. False
  * after a diagnostic with the first failed child's message; all children have ended then.
  */
 bool child_run(struct ir_ctx *ctx, int n, int limit, void (*work)(void *jobs, int i, int report), void *jobs);

@@ -269,7 +269,7 @@ static bool build_training(struct job *j)
         !frontend_train(j->module, t, wants(j->o, "plan") ? j->o->dump_to ? j->o->dump_to : stdout : NULL,
                         j->recompute)) {
         for (int i = 0; i < ir_nmessages(j->ctx); i++) /* what a map leaves out is a matter of usage */
-            if (ir_message(j->ctx, i)->id == IR_D_unplaced)
+            if (ir_message(j->ctx, i)->kind == IR_D_USAGE)
                 j->status = USAGE;
         return false;
     }
@@ -359,9 +359,8 @@ static bool refused(struct job *j)
     if (!n)
         return false;
     VEC_PUSH(j->ctx, text, 0);
-    ir_diag(j->ctx, NULL, IR_D_unsupported,
-            ir_internf(j->ctx, "target %s cannot compile %d of %d kernels:\n  %s", j->target->name, n, p->nkernels,
-                       text.at));
+    ir_diag(j->ctx, NULL, IR_D_UNSUPPORTED, "target %s cannot compile %d of %d kernels:\n  %s", j->target->name, n,
+            p->nkernels, text.at);
     return true;
 }
 
@@ -580,8 +579,8 @@ static bool work(struct job *j)
     if (!choose_target(j) || !read_model(j))
         return false;
     lap(j, "reading the model");
-    ir_detail(j->ctx, "%s: target %s, -O%d%s%s", ir_shown(o->model), j->target->name, o->level, o->exact ? ", exact" : "",
-              o->fast_math ? ", fast math" : "");
+    ir_detail(j->ctx, "%s: target %s, -O%d%s%s", ir_shown(o->model), j->target->name, o->level,
+              o->exact ? ", exact" : "", o->fast_math ? ", fast math" : "");
     j->name = o->name ? o->name : default_name(j->ctx, o->model);
     struct cache_key key = {j->name, j->target->name, j->nversions, j->archs, j->digest};
     bool caches = cache_open(&j->cache, j->ctx, o, &key);
@@ -625,7 +624,7 @@ static int finish_work(struct job *j)
         for (int i = 0; i < ir_nmessages(j->ctx); i++)
             if (ir_message(j->ctx, i)->severity == IR_BUG)
                 status = BUG;
-            else if (ir_message(j->ctx, i)->id == IR_D_environment)
+            else if (ir_message(j->ctx, i)->kind == IR_D_ENVIRONMENT)
                 status = ENVIRONMENT;
     }
     free(j->graph);

@@ -107,7 +107,7 @@ void isolate_tell(const struct isolate_child *c, const struct ir_ctx *ctx, int f
         for (int k = 0; k < 4; k++)
             fprintf(f, "%c%s%c", texts[k] ? '+' : '-', texts[k] ? texts[k] : "", 0);
         must(fclose(f) == 0);
-        tell(c->link, DIAGNOSTIC, m->id, 0, all, size);
+        tell(c->link, DIAGNOSTIC, (int)m->kind, 0, all, size);
         free(all);
     }
 }
@@ -159,7 +159,7 @@ static void message(const struct isolate_job *job, int severity, const char *tex
     }
 }
 
-static void take_diagnostic(const struct isolate_job *job, int id, const char *text, size_t size)
+static void take_diagnostic(const struct isolate_job *job, int kind, const char *text, size_t size)
 {
     struct ir_where where;
     const char *texts[4], *at = text + sizeof where, *end = text + size;
@@ -169,7 +169,7 @@ static void take_diagnostic(const struct isolate_job *job, int id, const char *t
     where.file = texts[1];
     where.node = texts[2];
     where.op = texts[3];
-    ir_replay(job->ctx, (enum ir_diag_id)id, &where, texts[0]);
+    ir_replay(job->ctx, (enum ir_diag_kind)kind, &where, texts[0]);
 }
 
 static void take_text(const struct isolate_job *job, int kind, const char *text, size_t size)

@@ -5,16 +5,9 @@
 #include "ir/ir_int.h"
 #include "runtime/safe.h"
 
-struct row {
-    enum ir_severity severity;
-    const char *format;
-};
-
-static const struct row rows[] = {
-#define DIAG(id, severity, format) {IR_##severity, format},
-#include "ir/diags.def"
-#undef DIAG
-};
+static const enum ir_severity severities[] = {
+    [IR_D_NOTE] = IR_NOTE,   [IR_D_WARNING] = IR_WARNING,   [IR_D_ERROR] = IR_ERROR, [IR_D_UNSUPPORTED] = IR_ERROR,
+    [IR_D_USAGE] = IR_ERROR, [IR_D_ENVIRONMENT] = IR_ERROR, [IR_D_BUG] = IR_BUG};
 
 /* Interned as it may be shown. */
 static const char *shown(struct ir_ctx *ctx, const char *s, bool lines)
@@ -52,10 +45,10 @@ __attribute__((nonnull(2))) static const char *format_text(struct ir_ctx *ctx, c
     return text;
 }
 
-static void report(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_id id, const char *text)
+static void report(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_kind kind, const char *text)
 {
-    enum ir_severity severity = rows[id].severity;
-    text = shown(ctx, text, id == IR_D_unsupported);
+    enum ir_severity severity = severities[kind];
+    text = shown(ctx, text, kind == IR_D_UNSUPPORTED);
     if (ctx->capture) {
         if (!ctx->capture[0])
             snprintf(ctx->capture, ctx->capture_size, "%s", text);
@@ -63,7 +56,7 @@ static void report(struct ir_ctx *ctx, const struct ir_where *where, enum ir_dia
     }
     if (ctx->quiet)
         return;
-    struct ir_message m = {.severity = severity, .id = id, .text = text};
+    struct ir_message m = {.severity = severity, .kind = kind, .text = text};
     if (where) {
         m.where = *where;
         m.where.file = shown(ctx, where->file, false);
@@ -91,24 +84,24 @@ void ir_quiet(struct ir_ctx *ctx, bool on)
     ctx->quiet = on;
 }
 
-void ir_vdiag(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_id id, va_list args)
-{
-    report(ctx, where, id, format_text(ctx, rows[id].format, args));
-}
-
-void ir_diag(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_id id, ...)
+void ir_diag(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_kind kind, const char *format, ...)
 {
     va_list args;
-    va_start(args, id);
-    ir_vdiag(ctx, where, id, args);
+    va_start(args, format);
+    report(ctx, where, kind, format_text(ctx, format, args));
     va_end(args);
+}
+
+void ir_invalid(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_kind kind, const char *text)
+{
+    ir_diag(ctx, where, kind, "%s%s", kind == IR_D_BUG ? "invalid IR: " : "", text);
 }
 
 void ir_error(struct ir_ctx *ctx, const struct ir_where *where, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    report(ctx, where, IR_D_free_text, format_text(ctx, format, args));
+    report(ctx, where, IR_D_ERROR, format_text(ctx, format, args));
     va_end(args);
 }
 
@@ -118,7 +111,7 @@ void ir_detail(struct ir_ctx *ctx, const char *format, ...)
     if (!ctx->verbose || ctx->capture)
         return;
     va_start(args, format);
-    report(ctx, NULL, IR_D_detail, format_text(ctx, format, args));
+    report(ctx, NULL, IR_D_NOTE, format_text(ctx, format, args));
     va_end(args);
 }
 
@@ -127,9 +120,9 @@ void ir_verbose(struct ir_ctx *ctx, bool on)
     ctx->verbose = on;
 }
 
-void ir_replay(struct ir_ctx *ctx, enum ir_diag_id id, const struct ir_where *where, const char *text)
+void ir_replay(struct ir_ctx *ctx, enum ir_diag_kind kind, const struct ir_where *where, const char *text)
 {
-    report(ctx, where, id, text);
+    report(ctx, where, kind, text);
 }
 
 void ir_on_diag(struct ir_ctx *ctx, ir_diag_handler handler, void *user)

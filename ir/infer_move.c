@@ -76,7 +76,7 @@ INFER(expand)
     for (int i = 0; i < t->rank; i++) {
         int to = i + shape->n - t->rank;
         if (to < 0 || (!ir_is_value(t->dim[i], 1) && !infer_merge(ctx, t->dim[i], shape->exprs[to])))
-            return infer_fail(ctx, n, "%s can't be broadcast to %s", ir_type_text(ctx, t),
+            return infer_fail(ctx, n, "%s cannot be broadcast to %s", ir_type_text(ctx, t),
                               ir_type_text(ctx, n->out[0]->type));
     }
     return true;

@@ -101,7 +101,7 @@ INFER(conv)
         return infer_fail(ctx, n, "%s channels in %lld groups don't fit weights %s", ir_expr_text(ctx, x->dim[1]),
                           (long long)groups, ir_type_text(ctx, weight));
     if (ir_is_const(weight->dim[0], &outputs) && outputs % groups)
-        return infer_fail(ctx, n, "%lld output channels can't be split into %lld groups", (long long)outputs,
+        return infer_fail(ctx, n, "%lld output channels cannot be split into %lld groups", (long long)outputs,
                           (long long)groups);
     dims[0] = x->dim[0];
     dims[1] = weight->dim[0];

@@ -69,14 +69,18 @@ _Noreturn void ir_no_memory(struct ir_ctx *ctx);
 void *ir_grow(struct ir_ctx *ctx, void *old, int *cap, size_t size);
 
 /* -- Diagnostics ------------------------------------------------------------------------
- * diags.def: one row per message: DIAG(id, severity, format). The format's arguments follow `where`. */
+ * A message's text stands where it is made: what was expected, what was found, what would work. */
 enum ir_severity { IR_NOTE, IR_WARNING, IR_ERROR, IR_BUG };
 
-enum ir_diag_id {
-#define DIAG(id, severity, format) IR_D_##id,
-#include "ir/diags.def"
-#undef DIAG
-    IR_NDIAGS
+/* What kind of message: its severity, and where an error lies. */
+enum ir_diag_kind {
+    IR_D_NOTE,
+    IR_D_WARNING,
+    IR_D_ERROR,              /* the input */
+    IR_D_UNSUPPORTED,        /* the input asks for what is not there; its text alone may have several lines */
+    IR_D_USAGE,              /* the options */
+    IR_D_ENVIRONMENT,        /* memory, space, a missing file: the same may go well elsewhere */
+    IR_D_BUG                 /* this program */
 };
 
 /* What a message is about. Any member may be NULL or 0. Printed "file:line:col: " or "file: node 'n' (Op, opset 13): ". */
@@ -90,16 +94,16 @@ struct ir_where {
 
 /* Text from a file as messages, tables and reports show it: without control characters (runtime/safe.h: tcr_show). NULL stays NULL. Text that has to
  * be changed is in memory of the thread's, good for seven more such calls, and cut at 500 bytes. Diagnostics need none of this: all
- * their text is shown so. IR_D_unsupported alone may have several lines; its pieces are shown by who makes it. */
+ * their text is shown so. The pieces of a text with several lines (IR_D_UNSUPPORTED) are shown by who makes it. */
 const char *ir_shown(const char *text);
 void ir_print_bytes(FILE *out, const char *s, size_t n);   /* quoted, as .tcir texts have strings; may hold a zero */
 
-struct ir_message { enum ir_severity severity; enum ir_diag_id id; struct ir_where where; const char *text; };
+struct ir_message { enum ir_severity severity; enum ir_diag_kind kind; struct ir_where where; const char *text; };
 typedef void (*ir_diag_handler)(void *user, const struct ir_message *message);
 
-void ir_diag(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_id id, ...);
-void ir_vdiag(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_id id, va_list args);
-/* Free-form error where a row per message would not help (the importer's per-operator checks). */
+void ir_diag(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_kind kind, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* IR_D_ERROR. */
 void ir_error(struct ir_ctx *ctx, const struct ir_where *where, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* What only somebody who asked for it wants to read: a note, dropped unless ir_verbose() has been said. */
 void ir_detail(struct ir_ctx *ctx, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -117,7 +121,7 @@ struct ir_nearest { const char *word; size_t length; /* 0: all of it */ const ch
 void ir_nearest_try(struct ir_nearest *s, const char *name);
 const char *ir_did_you_mean(struct ir_ctx *ctx, const struct ir_nearest *s);    /* ": did you mean 'X'?", or "" */
 /* A message of another context once more; `text` is final. */
-void ir_replay(struct ir_ctx *ctx, enum ir_diag_id id, const struct ir_where *where, const char *text);
+void ir_replay(struct ir_ctx *ctx, enum ir_diag_kind kind, const struct ir_where *where, const char *text);
 /* Signs of life, for who watches a compilation from another process and ends it when it makes no progress. What counts is bounded by
  * the work at hand: a pass begun and done, a change by a pass (as many as its module has room for), a kernel built or compiled. */
 struct ir_life { uint64_t ticks; char what[200]; };

@@ -132,6 +132,8 @@ void ir_print_syms(
     struct ir_syms *s); /* sorts; `sym` lines for those with other bounds than a new one's; frees its arena */
 
 /* -- Verifier (verify.c) -- */
-bool ir_verify_as(const struct ir_module *m, enum ir_diag_id id); /* the severity of what is found is that of `id` */
+/* What a verifier finds is the input's fault (IR_D_ERROR) or a pass's (IR_D_BUG: "invalid IR: ..."). */
+bool ir_verify_as(const struct ir_module *m, enum ir_diag_kind kind);
+void ir_invalid(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_kind kind, const char *text);
 
 #endif

@@ -27,7 +27,7 @@ static bool bad(struct checker *c, const char *format, ...)
     const char *line = c->insn < 0
                            ? ir_internf(c->ctx, "kernel %s: %s", c->k->name ? c->k->name : "", text)
                            : ir_internf(c->ctx, "kernel %s: %%%d: %s", c->k->name ? c->k->name : "", c->insn, text);
-    ir_diag(c->ctx, NULL, c->ctx->parsing ? IR_D_infer : IR_D_verify, line);
+    ir_invalid(c->ctx, NULL, c->ctx->parsing ? IR_D_ERROR : IR_D_BUG, line);
     c->ok = false;
     return false;
 }
@@ -163,7 +163,7 @@ static bool check_args(struct checker *c, const struct kn_insn *n)
         if (a < 0 && n->code == KN_LOAD)
             continue;
         if (a < 0 || a >= c->k->ninsns || !visible(c, a))
-            return bad(c, "argument %%%d can't be used here", a);
+            return bad(c, "argument %%%d cannot be used here", a);
         if (c->k->insns[a].code == KN_STORE)
             return bad(c, "argument %%%d has no value", a);
     }

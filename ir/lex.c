@@ -129,7 +129,7 @@ bool parse_expected(struct parser *p, const char *what)
                  : t->kind == T_GLOBAL ? "@"
                                        : "",
                  clean, t->size > n ? "..." : "");
-    ir_diag(p->ctx, &where, IR_D_parse, what, found);
+    ir_error(p->ctx, &where, "expected %s, got %s", what, found);
     return false;
 }
 

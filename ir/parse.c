@@ -481,7 +481,7 @@ struct ir_module *ir_parse(struct ir_ctx *ctx, const char *name, const char *tex
     lex_next(&p);
     ctx->parsing = true;
     p.values.arena = ir_arena_new(ctx);
-    bool ok = parse_module(&p) && ir_verify_as(p.module, IR_D_infer);
+    bool ok = parse_module(&p) && ir_verify_as(p.module, IR_D_ERROR);
     ctx->parsing = false;
     ir_arena_free(p.values.arena);
     return ok ? p.module : NULL;

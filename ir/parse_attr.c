@@ -143,7 +143,7 @@ static bool parse_range(struct parser *p, ir_type type, const int64_t *dims, str
         !lex_expect(p, ')'))
         return false;
     if (type->dtype == TCC_STRING)
-        return parse_error(p, &start, "strings can't be a range of a file");
+        return parse_error(p, &start, "strings cannot be a range of a file");
     struct ir_file *file = ir_file_open(path, error, sizeof error);
     if (!file)
         return parse_error(p, &start, "%s", error);

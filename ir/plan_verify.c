@@ -41,9 +41,9 @@ static bool bad(struct plan *v, const struct kn_step *s, const char *format, ...
     va_end(args);
     const char *what = s ? kn_step_words[s->kind] : "", *node = s && s->node ? s->node : "";
     if (v->ok)
-        ir_diag(v->ctx, NULL, v->ctx->parsing ? IR_D_infer : IR_D_verify,
-                ir_internf(v->ctx, "plan of '%s': %s%s%s%s%s", v->entry ? v->entry->name : "", what,
-                           *node ? " of " : "", node, s ? ": " : "", text));
+        ir_invalid(v->ctx, NULL, v->ctx->parsing ? IR_D_ERROR : IR_D_BUG,
+                   ir_internf(v->ctx, "plan of '%s': %s%s%s%s%s", v->entry ? v->entry->name : "", what,
+                              *node ? " of " : "", node, s ? ": " : "", text));
     v->ok = false;
     return false;
 }

@@ -18,7 +18,7 @@ struct verifier {
     struct ir_ctx *ctx;
     const struct ir_module *module;
     const struct ir_func *func;
-    enum ir_diag_id id;
+    enum ir_diag_kind kind;
     int reports;
     uint32_t nvalues;
     const struct ir_value **values; /* by id: met so far */
@@ -38,7 +38,7 @@ static bool bad(struct verifier *v, const struct ir_node *n, const char *format,
         return false;
     const char *op = n ? ir_op_info(n->op)->name : "", *func = v->func ? v->func->name : "";
     const char *line = ir_internf(v->ctx, "@%s: %s%s%s", func, op, n ? ": " : "", text);
-    ir_diag(v->ctx, n ? &n->where : &(struct ir_where){.file = v->module->name}, v->id, line);
+    ir_invalid(v->ctx, n ? &n->where : &(struct ir_where){.file = v->module->name}, v->kind, line);
     return false;
 }
 
@@ -391,9 +391,9 @@ static bool check_state(struct verifier *v, const struct ir_state *s)
     return true;
 }
 
-bool ir_verify_as(const struct ir_module *m, enum ir_diag_id id)
+bool ir_verify_as(const struct ir_module *m, enum ir_diag_kind kind)
 {
-    struct verifier v = {.ctx = m->ctx, .module = m, .id = id};
+    struct verifier v = {.ctx = m->ctx, .module = m, .kind = kind};
     bool ok = true;
     for (const struct ir_state *s = m->states; s; s = s->next)
         ok = check_state(&v, s) && ok;
@@ -404,5 +404,5 @@ bool ir_verify_as(const struct ir_module *m, enum ir_diag_id id)
 
 bool ir_verify(const struct ir_module *m)
 {
-    return ir_verify_as(m, IR_D_verify);
+    return ir_verify_as(m, IR_D_BUG);
 }

@@ -193,7 +193,7 @@ static bool verify(const struct pass_run *r)
 
     if (ir_verify(r->module) && (!r->module->program || kn_verify_program(r->module->program)))
         return true;
-    ir_diag(ctx, &nowhere, IR_D_verify, ir_internf(ctx, "after pass '%s'", r->item->pass->name));
+    ir_diag(ctx, &nowhere, IR_D_BUG, "invalid IR: after pass '%s'", r->item->pass->name);
     return false;
 }
 
@@ -217,8 +217,7 @@ static bool run_one(struct pass_run *r, struct timing *t)
     if (ok)
         dump(r, "after");
     if (!ok && ir_nerrors(r->module->ctx) == errors)
-        ir_diag(r->module->ctx, &nowhere, IR_D_verify,
-                ir_internf(r->module->ctx, "pass '%s' failed without a message", t->name));
+        ir_diag(r->module->ctx, &nowhere, IR_D_BUG, "invalid IR: pass '%s' failed without a message", t->name);
     return ok && check_args(r) && (!r->options->verify || verify(r));
 }
 
@@ -256,7 +255,7 @@ bool pass_list(struct ir_module *m, const char *list, const struct pass_options 
     if (!o)
         o = &defaults;
     if (pass_tables_error(error, sizeof error)) {
-        ir_diag(m->ctx, &nowhere, IR_D_verify, error);
+        ir_diag(m->ctx, &nowhere, IR_D_BUG, "invalid IR: %s", error);
         return false;
     }
     int n = pass_parse_list(m->ctx, list, &items);

@@ -117,11 +117,11 @@ static void convert_row(const struct data_array *a, enum tcc_dtype to, const uns
             d = (d * a->scale - a->mean) / a->std;
             tcc_store_f64(to, out + k * out_bytes, d);
             if (isfinite(d) && !isfinite(tcc_load_f64(to, out + k * out_bytes))) {
-                *fault = (struct fault){k, "a value that the input's type can't hold"};
+                *fault = (struct fault){k, "a value that the input's type cannot hold"};
                 return;
             }
         } else if (!integer || !fits(i, to)) {
-            *fault = (struct fault){k, "a value that the input's type can't hold"};
+            *fault = (struct fault){k, "a value that the input's type cannot hold"};
             return;
         } else {
             memcpy(out + k * out_bytes, &i, (size_t)out_bytes);

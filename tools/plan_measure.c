@@ -119,7 +119,7 @@ static int measure_threads(struct planner *p, struct timed *t, int threads, int6
     if (at_many < 0)
         return EXIT_DATA;
     if (!predict(p, threads, small, 1, &few) || !predict(p, threads, batch, 1, &many))
-        return tool_error(p->o, EXIT_BUG, "--measure: one rank can't be planned");
+        return tool_error(p->o, EXIT_BUG, "--measure: one rank cannot be planned");
     fit(m, at_few - update, at_many - update, few.pipeline, many.pipeline);
     m->update = many.update > 0 ? update / many.update : 1;
     if (!option_set(p->o, OPT_quiet))
@@ -144,7 +144,7 @@ static int measure_micros(struct planner *p, struct timed *t, int threads, int64
         return code != EXIT_FINE ? code : EXIT_DATA;
     p->plan->measure = p->measure;
     if (!predict(p, threads, batch, MICROS, &expected))
-        return tool_error(p->o, EXIT_BUG, "--measure: one rank can't be planned");
+        return tool_error(p->o, EXIT_BUG, "--measure: one rank cannot be planned");
     m->task = (seconds - expected.step) / MICROS;
     m->task = m->task > 0 ? m->task : 0;
     if (!option_set(p->o, OPT_quiet))

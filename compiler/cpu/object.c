@@ -190,8 +190,7 @@ bool object_check(struct ir_ctx *ctx, const char *path)
         for (uint64_t j = 1; j < s[i].sh_size / sizeof *syms; j++) {
             if (syms[j].st_shndx != SHN_UNDEF || is_allowed(names + syms[j].st_name))
                 continue;
-            ir_diag(ctx, NULL, IR_D_internal,
-                    ir_internf(ctx, "generated code calls %s, which nothing defines", names + syms[j].st_name));
+            ir_diag(ctx, NULL, IR_D_BUG, "generated code calls %s, which nothing defines", names + syms[j].st_name);
             ok = false;
         }
     }

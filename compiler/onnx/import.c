@@ -150,7 +150,7 @@ static void report_refusals(struct imp *im)
     const char *kept = ir_strdup(im->ctx, text);
     free(text);
     struct ir_where w = where_file(im);
-    ir_diag(im->ctx, &w, IR_D_unsupported, kept);
+    ir_diag(im->ctx, &w, IR_D_UNSUPPORTED, "%s", kept);
 }
 
 static bool import_func(struct imp *im, const struct frontend_options *o)
@@ -164,9 +164,8 @@ static bool import_func(struct imp *im, const struct frontend_options *o)
     im->b = (struct ir_builder){.ctx = im->ctx, .func = im->func, .block = im->func->body};
     struct ir_value **outs = IR_NEWN(im->ctx, im->model->graph->output_count + 1, struct ir_value *);
     imp_push_scope(im, &scope);
-    bool fine =
-        check_opsets(im) && imp_make_inputs(im, o, 1, &im->model->graph) && check_outputs(im) &&
-        imp_graph(im, im->model->graph, outs);
+    bool fine = check_opsets(im) && imp_make_inputs(im, o, 1, &im->model->graph) && check_outputs(im) &&
+                imp_graph(im, im->model->graph, outs);
     imp_pop_scope(im);
     if (im->again)
         return false;
@@ -227,7 +226,7 @@ struct ir_module *onnx_import(struct ir_ctx *ctx, const char *path, const struct
     struct ir_where w = {.file = path};
     if (!model) {
         if (err.status == ONNX_ENVIRONMENT)
-            ir_diag(ctx, &w, IR_D_environment, err.text);
+            ir_diag(ctx, &w, IR_D_ENVIRONMENT, "%s", err.text);
         else
             ir_error(ctx, &w, "%s", err.text);
         return NULL;

@@ -120,7 +120,10 @@ static void warn_merged(struct imp *im)
     }
     struct ir_where where = {.file = im->path};
     if (merged)
-        ir_diag(im->ctx, &where, IR_D_merged, merged, merged > 1 ? "s" : "", merged > 1 ? "" : "s",
+        ir_diag(im->ctx, &where, IR_D_WARNING,
+                "%d initialiser%s of floats feed%s several nodes and will be trained as one: %s; exporters merge equal "
+                "first values: unless the model shares them, export it for training (doc/migrate.md)",
+                merged, merged > 1 ? "s" : "", merged > 1 ? "" : "s",
                 merged > NAMED ? ir_internf(im->ctx, "%s, ...", names) : names);
 }
 
@@ -157,7 +160,10 @@ static void warn_folded(struct imp *im)
     }
     struct ir_where where = {.file = im->path};
     if (biased && (made_up || (!plain && biased >= FEW_CONVOLUTIONS)))
-        ir_diag(im->ctx, &where, IR_D_folded, biased, biased > 1 ? "s" : "");
+        ir_diag(im->ctx, &where, IR_D_WARNING,
+                "%d convolution%s with biases, and neither normalisation nor Dropout: exporters fold "
+                "BatchNormalization and drop Dropout; if the model has them, export it for training (doc/migrate.md)",
+                biased, biased > 1 ? "s" : "");
 }
 
 void imp_warn_export(struct imp *im)

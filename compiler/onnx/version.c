@@ -460,7 +460,8 @@ bool imp_versions(struct imp *im, const struct frontend_options *o, const char *
         } while (next_case(im));
     }
     if (first.count)
-        ir_diag(im->ctx, &first.where, made ? IR_D_not_at_sizes : IR_D_at_no_size, first.sizes, first.text,
+        ir_diag(im->ctx, &first.where, made ? IR_D_WARNING : IR_D_ERROR, "sizes with %s%s: %s%s", first.sizes,
+                made ? " are left out, since the model is wrong there" : "", first.text,
                 first.count > 1
                     ? ir_internf(im->ctx, " (and %d more case%s)", first.count - 1, first.count == 2 ? "" : "s")
                     : "");

@@ -86,7 +86,7 @@ static bool finish_graph(struct trace_ctx *c, const struct trace_results *r)
         drop_unused(c);
         return true;
     }
-    trace_fail(c, TCC_EBUG, "the graph can't be completed");
+    trace_fail(c, TCC_EBUG, "the graph cannot be completed");
     return false;
 }
 
@@ -146,7 +146,7 @@ static int compile_failed(struct trace_ctx *c, int status)
     for (int i = 0; i < ir_nmessages(ctx); i++)
         if (ir_message(ctx, i)->severity >= IR_ERROR)
             return trace_fail(c, status, "compiling the graph: %s", ir_message(ctx, i)->text);
-    return trace_fail(c, status, "the graph can't be compiled");
+    return trace_fail(c, status, "the graph cannot be compiled");
 }
 
 /* A cached artifact that can't be opened is compiled anew. */
@@ -190,7 +190,7 @@ static int compile_and_open(struct trace_ctx *c, const uint64_t digest[2], struc
     char path[PATH_MAX + 16], name[64];
     tmp = tmp && *tmp ? tmp : "/tmp";
     if (tcr_scratch_make(&folder, tmp, "tccc-trace-"))
-        return trace_fail(c, TCC_EENV, "%s: can't make a temporary folder: %m", tmp);
+        return trace_fail(c, TCC_EENV, "%s: cannot make a temporary folder: %m", tmp);
     snprintf(path, sizeof path, "%s/graph.so", folder.path);
     snprintf(name, sizeof name, "trace_%016llx%016llx", (unsigned long long)digest[0], (unsigned long long)digest[1]);
     int status = compile_to(c, path, name, digest[0], model);

@@ -78,7 +78,7 @@ static void compute(struct trace_ctx *c, const struct ir_node *n)
     int status = together ? trace_eager_collective(c, n, in, out)
                           : trace_eager_node(n, trace_runs(c), in, out, error, sizeof error);
     if (status)
-        trace_fail(c, status, "%s", *error ? error : "an op can't be computed");
+        trace_fail(c, status, "%s", *error ? error : "an op cannot be computed");
     for (int i = 0; i < n->nout; i++)
         g->eager[n->out[i]->id] = out[i];
 }

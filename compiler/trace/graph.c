@@ -279,7 +279,7 @@ static void op_failed(struct trace_ctx *c, const struct op_work *w, int first)
 {
     char text[700] = "", type[256];
     size_t n = 0;
-    const char *why = "the op can't be built";
+    const char *why = "the op cannot be built";
     for (int i = first; i < ir_nmessages(c->graph.ctx); i++)
         if (ir_message(c->graph.ctx, i)->severity >= IR_ERROR)
             why = ir_message(c->graph.ctx, i)->text;

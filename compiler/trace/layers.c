@@ -175,7 +175,7 @@ static void build_loss(struct trace_ctx *c, void *arg)
     int messages = ir_nmessages(g->ctx);
     g->b.where = (struct ir_where){.op = "loss"};
     if (!train_loss_at(&g->b, w->text, scores, target, NULL, &value, NULL)) {
-        const char *why = messages < ir_nmessages(g->ctx) ? ir_message(g->ctx, messages)->text : "it can't be built";
+        const char *why = messages < ir_nmessages(g->ctx) ? ir_message(g->ctx, messages)->text : "it cannot be built";
         trace_fail(c, TCC_EINPUT, "loss %s(%s, %s): %s", w->text, trace_type_text(w->scores, a, sizeof a),
                    trace_type_text(w->target, b, sizeof b), why);
         return;

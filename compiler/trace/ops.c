@@ -152,7 +152,7 @@ struct trace_tensor *trace_reshape(struct trace_tensor *x, int rank, const int64
     if (open >= 0)
         to[open] = known > 0 ? all / known : 0;
     if (open >= 0 && (known <= 0 || all % known)) {
-        trace_fail(x->c, TCC_EINPUT, "reshape(%s): its elements can't be split into rows of %lld",
+        trace_fail(x->c, TCC_EINPUT, "reshape(%s): its elements cannot be split into rows of %lld",
                    trace_type_text(x, text, sizeof text), (long long)known);
         return NULL;
     }

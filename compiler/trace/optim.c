@@ -106,7 +106,7 @@ static const char *first_error(const struct ir_ctx *ctx)
     for (int i = 0; i < ir_nmessages(ctx); i++)
         if (ir_message(ctx, i)->severity >= IR_ERROR)
             return ir_message(ctx, i)->text;
-    return "the optimizer can't be made";
+    return "the optimizer cannot be made";
 }
 
 /* The variables that the update will want, with their first values. */

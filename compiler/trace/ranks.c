@@ -179,7 +179,7 @@ static int share_folder(struct trace_ctx *c)
     gethostname(mine.host, sizeof mine.host - 1);
     tmp = tmp && *tmp ? tmp : "/tmp";
     if (w->first && (tcr_scratch_make(&w->folder, tmp, "tccc-job-") || strlen(w->folder.path) >= sizeof mine.folder))
-        status = trace_fail(c, TCC_EENV, "%s: can't make a temporary folder: %m", tmp);
+        status = trace_fail(c, TCC_EENV, "%s: cannot make a temporary folder: %m", tmp);
     else if (w->first)
         memcpy(mine.folder, w->folder.path, strlen(w->folder.path) + 1);
     if (!status && (status = tccrt_comm_all_gather(w->comm, &in, &out, NULL, NULL)))
@@ -223,7 +223,7 @@ int trace_join(struct trace_ctx *c, int stages)
     int threads = tccrt_comm_cores(w->comm);
     c->threads = c->threads ? c->threads : threads;
     if (pthread_create(&w->ticker, NULL, tick, w))
-        return trace_fail(c, TCC_EENV, "can't start a thread");
+        return trace_fail(c, TCC_EENV, "cannot start a thread");
     w->ticking = true;
     return c->cache_dir ? TCC_OK : share_folder(c);
 }

@@ -304,7 +304,7 @@ void trace_run_start(struct trace_ctx *c, struct trace_run *r)
     if (!start_threads(c)) {
         undo(r);
         trace_run_free(r);
-        trace_fail(c, TCC_EENV, "can't start a thread");
+        trace_fail(c, TCC_EENV, "cannot start a thread");
         return;
     }
     pthread_mutex_lock(&e->lock);

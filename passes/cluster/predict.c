@@ -508,7 +508,7 @@ bool plan_evaluate(struct plan_model *m, const struct plan_cluster *c, const str
                    struct plan_prediction *out, const char **why)
 {
     struct scene x = {.m = m, .c = c, .l = l};
-    *why = "the model can't be cut into that many stages";
+    *why = "the model cannot be cut into that many stages";
     if (!place(&x, why) || !sensible(l, why))
         return false;
     x.cut = plan_cut(m, l->partitions, l->chunks);

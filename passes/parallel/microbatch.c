@@ -144,11 +144,11 @@ static bool refuse(struct training *t, const struct ir_node *n, int micros)
     struct ir_where w = n->where;
     if (!w.file)
         w.file = t->m->name;
-    ir_error(
-        t->ctx, &w,
-        "the batch is a fixed number here, so it can't be split into %d microbatches: export the model with a symbolic "
-        "batch axis",
-        micros);
+    ir_error(t->ctx, &w,
+             "the batch is a fixed number here, so it cannot be split into %d microbatches: export the model with a "
+             "symbolic "
+             "batch axis",
+             micros);
     return false;
 }
 

@@ -139,7 +139,7 @@ static bool check_crossing(struct partition *p)
             if (from < 0 || p->items[from].segment == p->items[i].segment || ir_is_tensor(v->type))
                 continue;
             struct ir_where w = where_of(p, n);
-            ir_error(p->ctx, &w, "it is placed in another stage than node '%s', whose result (%s) can't cross",
+            ir_error(p->ctx, &w, "it is placed in another stage than node '%s', whose result (%s) cannot cross",
                      v->def->where.node ? v->def->where.node : "", ir_type_text(p->ctx, v->type));
             ok = false;
         }

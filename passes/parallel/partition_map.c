@@ -121,7 +121,8 @@ bool partition_by_map(struct partition *p)
     }
     struct ir_where w = {.file = p->func->module->name};
     if (missing)
-        ir_diag(p->ctx, &w, IR_D_unplaced, missing, missing == 1 ? "" : "s", p->o.map_name ? p->o.map_name : "the map",
-                names, missing > LISTED ? "\n  ..." : "");
+        ir_diag(p->ctx, &w, IR_D_USAGE, "%d node%s without a stage: add patterns to %s, or --default-partition=K:%s%s",
+                missing, missing == 1 ? "" : "s", p->o.map_name ? p->o.map_name : "the map", names,
+                missing > LISTED ? "\n  ..." : "");
     return !missing;
 }

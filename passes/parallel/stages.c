@@ -115,7 +115,7 @@ static bool make_whole(struct stages *x, const struct ir_func *from, int *how)
         if (!v)
             return train_complain(t, "--step-outputs: the model has no output '%s'", name);
         if (!ir_is_tensor(v->type))
-            return train_complain(t, "output '%s' is no tensor: a model in stages can't give it", name);
+            return train_complain(t, "output '%s' is no tensor: a model in stages cannot give it", name);
         VEC_PUSH(x->ctx, results, v);
         VEC_PUSH(x->ctx, names, name);
     }

@@ -66,7 +66,8 @@ bool train_drop_unreached(struct training *t, struct ir_value **grads)
     t->nparams = kept;
     struct ir_where where = {.file = t->m->name};
     if (n && kept)
-        ir_diag(t->ctx, &where, IR_D_no_gradient, n, n == 1 ? "" : "s", names);
+        ir_diag(t->ctx, &where, IR_D_WARNING, "%d parameter%s that the loss does not reach will not be trained: %s", n,
+                n == 1 ? "" : "s", names);
     else if (n)
         ir_error(t->ctx, &where, "the loss depends on no parameter (%s)", names);
     return kept > 0;

@@ -85,7 +85,7 @@ void precision_settle(struct ir_module *m, const struct train_options *o, struct
         out->updates = TRAIN_UPDATES_ROUNDED;
         how = "their updates are rounded stochastically, as by --precision=bf16-sr (float32: by float32 copies)";
     }
-    ir_diag(m->ctx, NULL, IR_D_narrow_parameters, type, how);
+    ir_diag(m->ctx, NULL, IR_D_NOTE, "the model's parameters are %s: %s", type, how);
 }
 
 bool precision_apply(struct ir_module *m, const struct train_options *o)
@@ -101,7 +101,9 @@ bool precision_apply(struct ir_module *m, const struct train_options *o)
         if (!autocast_read(m->ctx, c.cast, c.type, &a))
             return false;
         if (c.type == TCC_F16 && !o->loss_scale)
-            ir_diag(m->ctx, NULL, IR_D_unscaled_f16);
+            ir_diag(m->ctx, NULL, IR_D_WARNING,
+                    "--auto-cast-type=fp16 without --loss-scale: small gradients become zero; --loss-scale=dynamic "
+                    "prevents that");
     } else {
         for (struct ir_state *s = m->states; s; s = s->next)
             if (s->type->dtype == TCC_F32 && s->flags & (IR_STATE_PARAM | IR_STATE_BUFFER))

@@ -59,7 +59,7 @@ static int open_part(const char *path, struct tccrt_tensors *f, int k)
     int status;
 
     if (!name || !want || !*name || strchr(name, '/') || *name == '.')
-        return tcr_fail(TCC_EINPUT, "%s: part %d of %d has no name, or one that can't be", path, k + 1, f->nparts);
+        return tcr_fail(TCC_EINPUT, "%s: part %d of %d has no name, or one that cannot be", path, k + 1, f->nparts);
     if ((status = beside(path, name, part)))
         return status;
     if (access(part, F_OK) != 0)

@@ -180,7 +180,7 @@ int lib_image_jpeg(struct tcc_lib_call *call, struct lib_image *m)
         status = call->host->fail(call, TCC_EENV, "libjpeg has an interface that is not supported: %s", d->text);
     else if (!status) {
         if (setjmp(d->jump))
-            status = LIB_FAIL(call, "the JPEG can't be decoded: %s", d->text);
+            status = LIB_FAIL(call, "the JPEG cannot be decoded: %s", d->text);
         else
             status = decode(call, d, m, &row);
         d->destroy(&d->u.j);

@@ -141,14 +141,14 @@ static int decode(struct tcc_lib_call *call, const struct calls *c, void *codec,
         return LIB_NO_MEMORY(call);
     c->defaults(parameters);
     if (!c->setup(codec, parameters) || !c->header(stream, codec, &i)) {
-        status = LIB_FAIL(call, "the JPEG 2000 image can't be decoded");
+        status = LIB_FAIL(call, "the JPEG 2000 image cannot be decoded");
     } else {
         m->w = (int64_t)i->x1 - i->x0;
         m->h = (int64_t)i->y1 - i->y0;
         if (!lib_image_fits(call, m))
             status = TCC_EINPUT;
         else if (!c->decode(codec, stream, i) || !c->end(codec, stream))
-            status = LIB_FAIL(call, "the JPEG 2000 image can't be decoded");
+            status = LIB_FAIL(call, "the JPEG 2000 image cannot be decoded");
         else
             status = deliver(call, i, m);
     }

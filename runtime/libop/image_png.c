@@ -30,7 +30,7 @@ int lib_image_png(struct tcc_lib_call *call, struct lib_image *m)
     if (status)
         return status;
     if (!begin(&png, m->p, (size_t)m->size) || (png.warning_or_error & PNG_FAILED))
-        return LIB_FAIL(call, "the PNG can't be decoded: %.60s", png.message);
+        return LIB_FAIL(call, "the PNG cannot be decoded: %.60s", png.message);
     m->w = png.width;
     m->h = png.height;
     if (!lib_image_fits(call, m)) {
@@ -48,7 +48,7 @@ int lib_image_png(struct tcc_lib_call *call, struct lib_image *m)
     if (finish(&png, NULL, pixels, (int32_t)(4 * m->w), NULL) && !(png.warning_or_error & PNG_FAILED))
         status = lib_image_from_rgb(call, m, pixels, 4);
     else
-        status = LIB_FAIL(call, "the PNG can't be decoded: %.60s", png.message);
+        status = LIB_FAIL(call, "the PNG cannot be decoded: %.60s", png.message);
     release(&png);
     free(pixels);
     return status;
@@ -67,7 +67,7 @@ int lib_image_webp(struct tcc_lib_call *call, struct lib_image *m)
     if (status)
         return status;
     if (!describe(m->p, (size_t)m->size, &w, &h))
-        return LIB_FAIL(call, "the WebP can't be decoded");
+        return LIB_FAIL(call, "the WebP cannot be decoded");
     m->w = w;
     m->h = h;
     if (!lib_image_fits(call, m))
@@ -80,7 +80,7 @@ int lib_image_webp(struct tcc_lib_call *call, struct lib_image *m)
     if (decode(m->p, (size_t)m->size, pixels, bytes, 3 * w))
         status = lib_image_from_rgb(call, m, pixels, 3);
     else
-        status = LIB_FAIL(call, "the WebP can't be decoded");
+        status = LIB_FAIL(call, "the WebP cannot be decoded");
     free(pixels);
     return status;
 }

@@ -125,7 +125,7 @@ static int decode(struct tcc_lib_call *call, const struct tiff_calls *c, void *t
     int status = TCC_OK;
 
     if (!c->read(tiff, w, h, pixels, TOP_LEFT, 1))
-        status = LIB_FAIL(call, "the TIFF can't be decoded");
+        status = LIB_FAIL(call, "the TIFF cannot be decoded");
     else
         status = lib_image_from_rgb(call, m, (const uint8_t *)pixels, 4);
     free(pixels);
@@ -156,7 +156,7 @@ int lib_image_tiff(struct tcc_lib_call *call, struct lib_image *m)
     void *tiff = open_tiff(&c, &o, m);
 
     if (!tiff)
-        return LIB_FAIL(call, "the TIFF can't be decoded");
+        return LIB_FAIL(call, "the TIFF cannot be decoded");
     status = decode(call, &c, tiff, m);
     c.close(tiff);
     return status;

@@ -131,7 +131,7 @@ START_TEST(parts)
     for (int i = 0; i < 4; i++) {
         ck_assert_int_eq(write_set('a', 1, names[i]), TCC_OK);
         ck_assert_int_eq(tccrt_tensors_open(path, &f), TCC_EINPUT);
-        ck_assert_ptr_nonnull(strstr(tccrt_error(), "has no name, or one that can't be"));
+        ck_assert_ptr_nonnull(strstr(tccrt_error(), "has no name, or one that cannot be"));
     }
     ck_assert_int_eq(write_set('a', 1, text), TCC_OK);
     ck_assert_int_eq(tccrt_tensors_open(path, &f), TCC_EINPUT);

@@ -571,7 +571,7 @@ START_TEST(maps)
     }
     o.default_stage = -1;
     ck_assert(!partition_place(partition_analyse(f, &o)));
-    ck_assert_int_eq(ir_message(ctx, ir_nmessages(ctx) - 1)->id, IR_D_unplaced);
+    ck_assert_int_eq(ir_message(ctx, ir_nmessages(ctx) - 1)->kind, IR_D_USAGE);
     o.map = "2 /head\n";
     ck_assert(!partition_map_check(ctx, &o));
     o.map = "1\n";

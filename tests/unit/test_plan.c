@@ -302,7 +302,7 @@ START_TEST(stages_and_copies)
     struct plan_layout many = layout(64, 1, 1, 64);
     ck_assert(!plan_predict(m, &c, &many, &one, &why) && !strcmp(why, "more ranks than devices"));
     c = cluster(8, 8);
-    ck_assert(!plan_predict(m, &c, &many, &one, &why) && strstr(why, "can't be cut"));
+    ck_assert(!plan_predict(m, &c, &many, &one, &why) && strstr(why, "cannot be cut"));
     many = layout(1, 3, 1, 64);
     ck_assert(!plan_predict(m, &c, &many, &one, &why) && strstr(why, "doesn't divide"));
 }
