@@ -1,4 +1,4 @@
-# The traced MNIST sample: trains to 97 % of the held-out pictures at small size, from two graphs that are compiled once; another
+# The traced MNIST sample: trains to 97 % of the held-out images at small size, from two graphs that are compiled once; another
 # process compiles nothing; so in two processes at once. Needs Python with numpy, which draws the pictures.
 . "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}/tests/setup.sh"
 [ -z "${INSTRUMENT:-}" ] || skip "links the plain library"

@@ -1,4 +1,4 @@
-# The samples that train, at small size: the MNIST network knows 97 % of held-out pictures, the GPT predicts held-out text better than
+# The samples that train, at small size: the MNIST network knows 97 % of held-out images, the GPT predicts held-out text better than
 # a bigram model, ResNet-18 learns; in bf16 the first two reach float32's loss within 2 %. Needs Python with numpy and onnx, which write the models and draw the pictures.
 . "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}/tests/setup.sh"
 TCCC_LIBDIR=$top_builddir

@@ -1,5 +1,5 @@
 # Every sample builds and runs, and the trained network knows its digits: the label of each picture file, and at least
-# 97 % of the held-out pictures, at -O0 and at the default level.
+# 97 % of the held-out images, at -O0 and at the default level.
 . "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}/tests/setup.sh"
 samples=$top_srcdir/samples
 digits=$samples/digits

@@ -6,7 +6,7 @@ usage: train.py digits.onnx [--pictures 30000] [--epochs 6]
 
 Two times conv 3x3, relu, max-pool 2x2, then one dense layer and softmax; 21,000 weights. Trained with PyTorch, written
 with onnx.helper, so that the file holds these nodes and nothing else. Input `picture` float32 [N,1,28,28], grey values
-0..1 (0 is background); output `probabilities` float32 [N,10]. Prints the accuracy on the held-out pictures.
+0..1 (0 is background); output `probabilities` float32 [N,10]. Prints the accuracy on the held-out images.
 """
 import argparse
 
@@ -88,7 +88,7 @@ def main():
     torch.manual_seed(0)
     net = network()
     train(net, args.pictures, args.epochs)
-    print(f"accuracy on {draw.HELD_OUT_COUNT} held-out pictures: {100 * accuracy(net):.1f} %")
+    print(f"accuracy on {draw.HELD_OUT_COUNT} held-out images: {100 * accuracy(net):.1f} %")
     write(net, args.output)
 
 

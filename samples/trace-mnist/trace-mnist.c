@@ -184,7 +184,7 @@ static int run(struct network *n, struct trace_loader *training, struct trace_lo
         if (!status && first)
             status = test(n, held_out, &right);
         if (!status && first)
-            printf("epoch %d: loss %.4f, %" PRId64 " of %" PRId64 " held-out pictures right (%.1f %%)\n", epoch + 1,
+            printf("epoch %d: loss %.4f, %" PRId64 " of %" PRId64 " held-out images right (%.1f %%)\n", epoch + 1,
                    p.sum / (double)p.steps, right, count, 100.0 * (double)right / (double)count);
     }
     return status;
