@@ -337,6 +337,25 @@ class Wav2vec(nn.Module):
         return self.h(self.l(x)).log_softmax(-1)
 
 
+@graph({"wave": {0: "batch", 1: "samples"}}, {"batch": 2, "samples": 400}, {"batch": 1, "samples": 333}, {"batch": 3, "samples": 800})
+class Wav2vecOfTransformers(nn.Module):
+    """The library's own: its masks and positions are where sizes of two names meet."""
+
+    def __init__(self):
+        super().__init__()
+        import transformers as hf
+
+        self.m = hf.Wav2Vec2ForCTC(hf.Wav2Vec2Config(
+            vocab_size=20, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=48, conv_dim=(16, 16), conv_stride=(5, 2), conv_kernel=(10, 3),
+            num_feat_extract_layers=2, num_conv_pos_embeddings=8, num_conv_pos_embedding_groups=2, attn_implementation="eager"))
+
+    def example(self, batch, samples):
+        return {"wave": torch.randn(batch, samples)}
+
+    def forward(self, wave):
+        return self.m(wave).logits
+
+
 @graph({"frame": {0: "batch"}, "state": {1: "batch"}}, {"batch": 1}, {"batch": 3})
 class VoiceActivity(nn.Module):
     """A spectrum by convolution with fixed sines, an LSTM's state in and out, a probability."""
