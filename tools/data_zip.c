@@ -11,8 +11,6 @@
 #include <string.h>
 #include <zip.h>
 
-#include "runtime/mutant.h"
-
 #define DEFLATE_MOST 1100 /* bytes that one byte of deflate can become: 1032 */
 
 /* A file in memory as libzip reads it. */
@@ -123,7 +121,7 @@ static struct data_file *unpack(zip_file_t *in, size_t size, char *error)
     while (n > 0 && got <= size)
         if ((n = zip_fread(in, to + got, size + 1 - got)) > 0)
             got += (size_t)n;
-    if (!n && MUTANT(67, got == size, true))
+    if (!n && got == size)
         return data_take(to, size, error);
     free(to);
     snprintf(error, ERROR_SIZE, "damaged");
