@@ -12,8 +12,6 @@
 
 #include "runtime/ckpt/ckpt_int.h"
 
-#include "runtime/mutant.h"
-
 #define WEIGHTS (TCCRT_STATE_PARAM | TCCRT_STATE_BUFFER)
 
 static bool accumulating(struct tccrt_session *s)
@@ -312,12 +310,12 @@ static int load(struct tccrt_session *s, const struct tccrt_tensors *f, const ch
             continue; /* another stage's */
         if (found[i])
             memcpy(s->states[i], found[i]->t.data, s->m->states[i].bytes);
-        else if (MUTANT(57, s->m->states[i].flags & TCCRT_STATE_GRADIENT, 0))
+        else if (s->m->states[i].flags & TCCRT_STATE_GRADIENT)
             memset(s->states[i], 0, s->m->states[i].bytes);
     }
     if (!status && !(flags & TCCRT_CHECKPOINT_WEIGHTS) && seed && runs) {
         s->seed = strtoull(seed, NULL, 10);
-        s->runs = MUTANT(58, strtoll(runs, NULL, 10), 0);
+        s->runs = strtoll(runs, NULL, 10);
     }
     free(found);
     return status;
