@@ -16,7 +16,7 @@
 
 struct buffer {
     uint64_t address;
-    struct tcc_object *v;    /* type and shape; its data are the first contents */
+    struct tcc_object *v; /* type and shape; its data are the first contents */
     const char *out;
 };
 
@@ -144,7 +144,8 @@ static int add_buffer(struct job *j, char *arg, const char *type, const char *ou
     }
     if (!b->v)
         return tool_error(j->o, *j->error ? EXIT_DATA : EXIT_ENVIRONMENT, "%s", *j->error ? j->error : "no memory");
-    size_t bytes = (size_t)tcc_elements(b->v->t.rank, b->v->t.dims) * (size_t)tcc_dtype_bytes((enum tcc_dtype)b->v->t.dtype);
+    size_t bytes =
+        (size_t)tcc_elements(b->v->t.rank, b->v->t.dims) * (size_t)tcc_dtype_bytes((enum tcc_dtype)b->v->t.dtype);
     char name[64];
     snprintf(name, sizeof name, "argument %d", j->nbuffers);
     b->address = ptx_alloc(j->d, bytes ? bytes : 1, name, j->error);
@@ -185,11 +186,14 @@ static int read_arg(struct job *j, int i, const char *given)
         return tool_error(j->o, EXIT_ENVIRONMENT, "no memory");
     if (!ptx_kernel_param(j->k, i, &offset, &bytes, &type)) {
         free(arg);
-        return usage_error(j->o, "kernel %s takes %d parameters, not %d", ptx_kernel_name(j->k), i, j->o->given[OPT_sim_arg].n);
+        return usage_error(j->o, "kernel %s takes %d parameters, not %d", ptx_kernel_name(j->k), i,
+                           j->o->given[OPT_sim_arg].n);
     }
     const char *out = take_setting(arg, "out"), *holds = take_setting(arg, "type");
     if (*arg == '@' || strncmp(arg, "zeros:", 6) == 0 || strncmp(arg, "new:", 4) == 0 || strncmp(arg, "ones:", 5) == 0)
-        code = bytes == 8 ? add_buffer(j, arg, holds, out, &v) : usage_error(j->o, "parameter %d of %s has %zu bytes: not a pointer", i, ptx_kernel_name(j->k), bytes);
+        code = bytes == 8 ? add_buffer(j, arg, holds, out, &v)
+                          : usage_error(j->o, "parameter %d of %s has %zu bytes: not a pointer", i,
+                                        ptx_kernel_name(j->k), bytes);
     else if (!number(arg, type, bytes, &v))
         code = usage_error(j->o, "--arg=%s: expected a number of type %s, or a buffer", given, type);
     if (code == EXIT_FINE)
@@ -224,22 +228,25 @@ static int read_args(struct job *j)
 
 static void print_counters(const struct ptx_counters *c)
 {
-    printf("warp instructions %" PRIu64 ", lane instructions %" PRIu64 "\n", c->warp_instructions, c->lane_instructions);
+    printf("warp instructions %" PRIu64 ", lane instructions %" PRIu64 "\n", c->warp_instructions,
+           c->lane_instructions);
     for (int k = 0; k < PTX_NCLASSES; k++)
         if (c->by_class[k])
             printf("  %-8s %" PRIu64 "\n", ptx_class_name((enum ptx_class)k), c->by_class[k]);
-    printf("global: %" PRIu64 " requests, %" PRIu64 " sectors, ideal %" PRIu64 "\n", c->global_requests, c->global_sectors, c->ideal_sectors);
-    printf("shared: %" PRIu64 " requests, %" PRIu64 " wavefronts, ideal %" PRIu64 "\n", c->shared_requests, c->shared_wavefronts,
-           c->shared_ideal);
-    printf("barriers %" PRIu64 ", divergent branches %" PRIu64 ", mma %" PRIu64 ", asynchronous copies %" PRIu64 "\n", c->barriers,
-           c->divergent_branches, c->mma, c->async_copies);
+    printf("global: %" PRIu64 " requests, %" PRIu64 " sectors, ideal %" PRIu64 "\n", c->global_requests,
+           c->global_sectors, c->ideal_sectors);
+    printf("shared: %" PRIu64 " requests, %" PRIu64 " wavefronts, ideal %" PRIu64 "\n", c->shared_requests,
+           c->shared_wavefronts, c->shared_ideal);
+    printf("barriers %" PRIu64 ", divergent branches %" PRIu64 ", mma %" PRIu64 ", asynchronous copies %" PRIu64 "\n",
+           c->barriers, c->divergent_branches, c->mma, c->async_copies);
 }
 
 static int write_results(struct job *j)
 {
     for (int i = 0; i < j->nbuffers; i++) {
         struct buffer *b = &j->buffers[i];
-        size_t bytes = (size_t)tcc_elements(b->v->t.rank, b->v->t.dims) * (size_t)tcc_dtype_bytes((enum tcc_dtype)b->v->t.dtype);
+        size_t bytes =
+            (size_t)tcc_elements(b->v->t.rank, b->v->t.dims) * (size_t)tcc_dtype_bytes((enum tcc_dtype)b->v->t.dtype);
         if (!ptx_read(j->d, b->v->t.data, b->address, bytes, j->error))
             return tool_error(j->o, EXIT_BUG, "%s", j->error);
         printf("argument %d: ", i);

@@ -16,7 +16,8 @@ static const char begin[] =
     ".visible .entry k(.param .u64 a, .param .u32 n) {\n"
     ".reg .pred %p<8>; .reg .b16 %h<8>; .reg .b32 %r<32>; .reg .f32 %f<16>; .reg .b64 %rd<16>;\n"
     ".shared .align 16 .b8 s[8192];\n"
-    "ld.param.u64 %rd1, [a]; ld.param.u32 %r1, [n]; mov.u32 %r2, %tid.x; mul.wide.u32 %rd2, %r2, 4; add.s64 %rd2, %rd1, %rd2;\n"
+    "ld.param.u64 %rd1, [a]; ld.param.u32 %r1, [n]; mov.u32 %r2, %tid.x; mul.wide.u32 %rd2, %r2, 4; add.s64 %rd2, "
+    "%rd1, %rd2;\n"
     "shl.b32 %r3, %r2, 2; mov.u32 %r4, s; add.u32 %r5, %r4, %r3;\n";
 
 static struct ptx_device *device(uint64_t seed)
@@ -33,7 +34,7 @@ static struct ptx_device *device(uint64_t seed)
 struct provoked {
     enum ptx_check check;
     unsigned threads;
-    const char *wrong, *right;   /* bodies; right: NULL, there is none */
+    const char *wrong, *right; /* bodies; right: NULL, there is none */
 };
 static const struct provoked provoked[] = {
     {PTX_CHECK_BOUNDS, 64, "add.s64 %rd2, %rd2, 128; st.global.u32 [%rd2], %r1;", "st.global.u32 [%rd2], %r1;"},
@@ -41,36 +42,56 @@ static const struct provoked provoked[] = {
     {PTX_CHECK_BOUNDS, 32, "ld.param.u32 %r6, [a+16]; st.global.u32 [%rd1], %r6;", NULL},
     {PTX_CHECK_HOST, 32, "mov.u64 %rd3, 4096; ld.global.u32 %r6, [%rd3];", NULL},
     {PTX_CHECK_MISALIGNED, 32, "st.global.u32 [%rd2+2], %r1;", "st.global.u16 [%rd2+2], %h1;"},
-    {PTX_CHECK_MISALIGNED, 32, "ld.global.v4.u32 {%r6,%r7,%r8,%r9}, [%rd2];", "mad.wide.u32 %rd2, %r2, 12, %rd2; ld.global.v4.u32 {%r6,%r7,%r8,%r9}, [%rd1];"},
+    {PTX_CHECK_MISALIGNED, 32, "ld.global.v4.u32 {%r6,%r7,%r8,%r9}, [%rd2];",
+     "mad.wide.u32 %rd2, %r2, 12, %rd2; ld.global.v4.u32 {%r6,%r7,%r8,%r9}, [%rd1];"},
     {PTX_CHECK_READONLY, 32, "st.global.u32 [c], %r1;", "ld.const.u32 %r6, [c];"},
     {PTX_CHECK_UNINIT, 32, "ld.shared.u32 %r6, [%r5];", "st.shared.u32 [%r5], %r1; ld.shared.u32 %r6, [%r5];"},
     {PTX_CHECK_UNINIT, 32, "ld.local.u32 %r6, [l];", "st.local.u32 [l], %r1; ld.local.u32 %r6, [l];"},
     {PTX_CHECK_REGISTER, 32, "st.global.u32 [%rd2], %r9;", "mov.u32 %r9, 1; st.global.u32 [%rd2], %r9;"},
-    {PTX_CHECK_REGISTER, 32, "add.u32 %r8, %r9, 1; setp.eq.u32 %p1, %r8, 0; @%p1 bra D; D:", "mov.u32 %r9, 1; add.u32 %r8, %r9, 1; setp.eq.u32 %p1, %r8, 0; @%p1 bra D; D:"},
+    {PTX_CHECK_REGISTER, 32, "add.u32 %r8, %r9, 1; setp.eq.u32 %p1, %r8, 0; @%p1 bra D; D:",
+     "mov.u32 %r9, 1; add.u32 %r8, %r9, 1; setp.eq.u32 %p1, %r8, 0; @%p1 bra D; D:"},
     {PTX_CHECK_REGISTER, 32, "add.u64 %rd4, %rd4, 4; ld.global.u32 %r6, [%rd4];", NULL},
     {PTX_CHECK_RACE, 64, "st.shared.u32 [%r5], %r1; xor.b32 %r6, %r5, 128; ld.shared.u32 %r7, [%r6];",
      "st.shared.u32 [%r5], %r1; bar.sync 0; xor.b32 %r6, %r5, 128; ld.shared.u32 %r7, [%r6];"},
-    {PTX_CHECK_RACE, 64, "st.shared.u32 [%r4], %r2;", "setp.eq.u32 %p1, %r2, 0; @%p1 st.shared.u32 [%r4], %r2; bar.sync 0; red.shared.add.u32 [%r4], 1;"},
+    {PTX_CHECK_RACE, 64, "st.shared.u32 [%r4], %r2;",
+     "setp.eq.u32 %p1, %r2, 0; @%p1 st.shared.u32 [%r4], %r2; bar.sync 0; red.shared.add.u32 [%r4], 1;"},
     {PTX_CHECK_RACE, 32, "st.shared.u32 [%r5], %r1; xor.b32 %r6, %r5, 4; ld.shared.u32 %r7, [%r6];",
      "st.shared.u32 [%r5], %r1; bar.warp.sync -1; xor.b32 %r6, %r5, 4; ld.shared.u32 %r7, [%r6];"},
-    {PTX_CHECK_RACE, 64, "st.shared.u32 [%r5], %r1; bar.sync 0; xor.b32 %r6, %r5, 128; ld.shared.u32 %r7, [%r6]; st.shared.u32 [%r5], %r7;",
-     "st.shared.u32 [%r5], %r1; bar.sync 0; xor.b32 %r6, %r5, 128; ld.shared.u32 %r7, [%r6]; bar.sync 0; st.shared.u32 [%r5], %r7;"},
+    {PTX_CHECK_RACE, 64,
+     "st.shared.u32 [%r5], %r1; bar.sync 0; xor.b32 %r6, %r5, 128; ld.shared.u32 %r7, [%r6]; st.shared.u32 [%r5], %r7;",
+     "st.shared.u32 [%r5], %r1; bar.sync 0; xor.b32 %r6, %r5, 128; ld.shared.u32 %r7, [%r6]; bar.sync 0; st.shared.u32 "
+     "[%r5], %r7;"},
     {PTX_CHECK_ASYNC, 32, "cp.async.ca.shared.global [%r5], [%rd2], 4; ld.shared.u32 %r6, [%r5];",
      "cp.async.ca.shared.global [%r5], [%rd2], 4; cp.async.wait_all; ld.shared.u32 %r6, [%r5];"},
-    {PTX_CHECK_ASYNC, 32, "cp.async.ca.shared.global [%r5], [%rd2], 4; cp.async.commit_group; cp.async.wait_group 1; ld.shared.u32 %r6, [%r5];",
-     "cp.async.ca.shared.global [%r5], [%rd2], 4; cp.async.commit_group; cp.async.wait_group 0; ld.shared.u32 %r6, [%r5];"},
-    {PTX_CHECK_DIVERGED, 32, "setp.lt.u32 %p1, %r2, 16; @%p1 bar.sync 0;", "setp.lt.u32 %p1, %r2, 99; @%p1 bar.sync 0;"},
-    {PTX_CHECK_DIVERGED, 32, "setp.lt.u32 %p1, %r2, 16; st.shared.v4.u32 [s], {%r1,%r1,%r1,%r1}; @%p1 ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r6}, [%r4];", NULL},
-    {PTX_CHECK_MEMBERS, 32, "setp.lt.u32 %p1, %r2, 16; @%p1 shfl.sync.bfly.b32 %r6, %r2, 1, 31, -1;", "setp.lt.u32 %p1, %r2, 16; @%p1 shfl.sync.bfly.b32 %r6, %r2, 1, 31, 0xffff;"},
+    {PTX_CHECK_ASYNC, 32,
+     "cp.async.ca.shared.global [%r5], [%rd2], 4; cp.async.commit_group; cp.async.wait_group 1; ld.shared.u32 %r6, "
+     "[%r5];",
+     "cp.async.ca.shared.global [%r5], [%rd2], 4; cp.async.commit_group; cp.async.wait_group 0; ld.shared.u32 %r6, "
+     "[%r5];"},
+    {PTX_CHECK_DIVERGED, 32, "setp.lt.u32 %p1, %r2, 16; @%p1 bar.sync 0;",
+     "setp.lt.u32 %p1, %r2, 99; @%p1 bar.sync 0;"},
+    {PTX_CHECK_DIVERGED, 32,
+     "setp.lt.u32 %p1, %r2, 16; st.shared.v4.u32 [s], {%r1,%r1,%r1,%r1}; @%p1 ldmatrix.sync.aligned.m8n8.x1.shared.b16 "
+     "{%r6}, [%r4];",
+     NULL},
+    {PTX_CHECK_MEMBERS, 32, "setp.lt.u32 %p1, %r2, 16; @%p1 shfl.sync.bfly.b32 %r6, %r2, 1, 31, -1;",
+     "setp.lt.u32 %p1, %r2, 16; @%p1 shfl.sync.bfly.b32 %r6, %r2, 1, 31, 0xffff;"},
     {PTX_CHECK_MEMBERS, 32, "bar.warp.sync 1;", "bar.warp.sync 0xffffffff;"},
     {PTX_CHECK_BARRIER, 64, "setp.lt.u32 %p1, %r2, 32; @%p1 bra A; bar.sync 1, 64; bra D; A: bar.sync 1, 96; D:",
      "setp.lt.u32 %p1, %r2, 32; @%p1 bra A; bar.sync 1, 64; bra D; A: bar.sync 1, 64; D:"},
-    {PTX_CHECK_DEADLOCK, 64, "setp.lt.u32 %p1, %r2, 32; @%p1 bra A; bar.sync 1, 64; bra D; A: bar.sync 2, 64; D:", NULL},
-    {PTX_CHECK_DEADLOCK, 32, "mbarrier.init.shared.b64 [s], 33; bar.warp.sync -1; mbarrier.arrive.shared.b64 %rd5, [s]; W: mbarrier.try_wait.shared.b64 %p1, [s], %rd5; @!%p1 bra W;",
-     "setp.eq.u32 %p2, %r2, 0; @%p2 mbarrier.init.shared.b64 [s], 32; bar.warp.sync -1; mbarrier.arrive.shared.b64 %rd5, [s]; W: mbarrier.try_wait.shared.b64 %p1, [s], %rd5; @!%p1 bra W;"},
+    {PTX_CHECK_DEADLOCK, 64,
+     "setp.lt.u32 %p1, %r2, 32; @%p1 bra A; bar.sync 1, 64; bra D; A: bar.sync 2, 64; D:", NULL},
+    {PTX_CHECK_DEADLOCK, 32,
+     "mbarrier.init.shared.b64 [s], 33; bar.warp.sync -1; mbarrier.arrive.shared.b64 %rd5, [s]; W: "
+     "mbarrier.try_wait.shared.b64 %p1, [s], %rd5; @!%p1 bra W;",
+     "setp.eq.u32 %p2, %r2, 0; @%p2 mbarrier.init.shared.b64 [s], 32; bar.warp.sync -1; mbarrier.arrive.shared.b64 "
+     "%rd5, [s]; W: mbarrier.try_wait.shared.b64 %p1, [s], %rd5; @!%p1 bra W;"},
     {PTX_CHECK_MBARRIER, 32, "mbarrier.arrive.shared.b64 %rd5, [s];", NULL},
-    {PTX_CHECK_MBARRIER, 32, "setp.eq.u32 %p2, %r2, 0; @%p2 mbarrier.init.shared.b64 [s], 1; @%p2 mbarrier.arrive.noComplete.shared.b64 %rd5, [s], 2;",
-     "setp.eq.u32 %p2, %r2, 0; @%p2 mbarrier.init.shared.b64 [s], 3; @%p2 mbarrier.arrive.noComplete.shared.b64 %rd5, [s], 2;"},
+    {PTX_CHECK_MBARRIER, 32,
+     "setp.eq.u32 %p2, %r2, 0; @%p2 mbarrier.init.shared.b64 [s], 1; @%p2 mbarrier.arrive.noComplete.shared.b64 %rd5, "
+     "[s], 2;",
+     "setp.eq.u32 %p2, %r2, 0; @%p2 mbarrier.init.shared.b64 [s], 3; @%p2 mbarrier.arrive.noComplete.shared.b64 %rd5, "
+     "[s], 2;"},
     {PTX_CHECK_UNIFORM, 32, "setp.lt.u32 %p1, %r2, 16; @%p1 bra.uni D; D:", "setp.lt.u32 %p1, %r2, 16; @%p1 bra D; D:"},
     {PTX_CHECK_TRAP, 32, "trap;", NULL},
     {PTX_CHECK_LIMIT, 32, "W: bra W;", NULL},
@@ -83,11 +104,16 @@ static unsigned run_body(const char *body, unsigned threads, uint64_t seed)
     char text[8192], error[PTX_ERROR] = "";
     struct ptx_device *d = device(seed);
     uint32_t zeros[64] = {0};
-    struct { uint64_t a; uint32_t n; } params = {ptx_alloc(d, sizeof zeros, "a", error), 7};
+    struct {
+        uint64_t a;
+        uint32_t n;
+    } params = {ptx_alloc(d, sizeof zeros, "a", error), 7};
     const struct ptx_report *list;
     unsigned failed = 0;
     ptx_write(d, params.a, zeros, sizeof zeros, error);
-    snprintf(text, sizeof text, "%s.const .u32 c = 5;\n.func f() { call.uni f; ret; }\n%s.local .align 4 .b8 l[16];\nmov.b16 %%h1, 3;\n%s\nret; }\n",
+    snprintf(text, sizeof text,
+             "%s.const .u32 c = 5;\n.func f() { call.uni f; ret; }\n%s.local .align 4 .b8 l[16];\nmov.b16 %%h1, "
+             "3;\n%s\nret; }\n",
              head, begin, body);
     struct ptx_module *m = ptx_load(d, text, strlen(text), error);
     ck_assert_msg(m != NULL, "%s: %s", body, error);
@@ -118,7 +144,10 @@ START_TEST(freed_memory)
 {
     char text[2048], error[PTX_ERROR] = "";
     struct ptx_device *d = device(0);
-    struct { uint64_t a; uint32_t n; } params = {ptx_alloc(d, 256, "buffer", error), 0};
+    struct {
+        uint64_t a;
+        uint32_t n;
+    } params = {ptx_alloc(d, 256, "buffer", error), 0};
     const struct ptx_report *list;
     snprintf(text, sizeof text, "%s%sst.global.u32 [%%rd2], %%r1; ret; }", head, begin);
     struct ptx_module *m = ptx_load(d, text, strlen(text), error);
@@ -138,7 +167,11 @@ END_TEST
 
 /* -- Errors of loading -- */
 
-static const struct { const char *body; int line; const char *text; } refused[] = {
+static const struct {
+    const char *body;
+    int line;
+    const char *text;
+} refused[] = {
     {"\n\nwgmma.fence.sync.aligned;", 3, "wgmma"},
     {"add.u32 %r1, %r2;", 1, "operands"},
     {"add.u32 %r1, %r2, %rd3;", 1, "%rd3"},
@@ -147,7 +180,8 @@ static const struct { const char *body; int line; const char *text; } refused[] 
     {"ld.global.v3.u32 {%r1,%r2,%r3}, [%rd1];", 1, "registers"},
     {"bra NOWHERE;", 1, "NOWHERE"},
     {"A: A: ret;", 1, "twice"},
-    {"mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32 {%r1,%r2,%r3,%r4}, {%r1,%r2}, {%r1}, {%r1,%r2,%r3,%r4};", 1, "mma"},
+    {"mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32 {%r1,%r2,%r3,%r4}, {%r1,%r2}, {%r1}, {%r1,%r2,%r3,%r4};", 1,
+     "mma"},
     {"cp.async.bulk.commit_group;", 1, "bulk"},
     {"call.uni g;", 1, "g"},
     {"mov.u32 %r1, 0x;", 1, "number"},
@@ -160,7 +194,8 @@ START_TEST(load_errors)
     snprintf(text, sizeof text, "%s.entry k() { .reg .b32 %%r<9>; .reg .b64 %%rd<9>; %s }", head, refused[_i].body);
     ck_assert_msg(!ptx_load(d, text, strlen(text), error), "loads: %s", refused[_i].body);
     snprintf(line, sizeof line, "line %d: ", refused[_i].line + 3);
-    ck_assert_msg(strncmp(error, line, strlen(line)) == 0 && strstr(error, refused[_i].text), "%s: %s", refused[_i].body, error);
+    ck_assert_msg(strncmp(error, line, strlen(line)) == 0 && strstr(error, refused[_i].text), "%s: %s",
+                  refused[_i].body, error);
     for (size_t n = 0; n < strlen(text); n += 3) /* no part of it does harm */
         ptx_unload(ptx_load(d, text, n, error));
     ptx_device_free(d);
@@ -171,7 +206,10 @@ START_TEST(launch_errors)
 {
     char text[2048], error[PTX_ERROR] = "";
     struct ptx_device *d = device(0);
-    struct { uint64_t a; uint32_t n; } params = {0};
+    struct {
+        uint64_t a;
+        uint32_t n;
+    } params = {0};
     snprintf(text, sizeof text, "%s.entry k(.param .u64 a, .param .u32 n) .maxntid 64, 1, 1 { ret; }", head);
     struct ptx_module *m = ptx_load(d, text, strlen(text), error);
     ck_assert_msg(m != NULL, "%s", error);

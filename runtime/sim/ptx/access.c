@@ -13,7 +13,8 @@ static bool misaligned(struct ptx_warp *w, uint64_t address, size_t bytes, int l
 {
     if (!(address & (bytes - 1)) || bytes & (bytes - 1))
         return false;
-    ptx_report(w, PTX_CHECK_MISALIGNED, lane, address, "an access of %zu bytes requires an address that is a multiple of %zu", bytes, bytes);
+    ptx_report(w, PTX_CHECK_MISALIGNED, lane, address,
+               "an access of %zu bytes requires an address that is a multiple of %zu", bytes, bytes);
     return true;
 }
 
@@ -25,10 +26,11 @@ static bool outside(struct ptx_warp *w, uint64_t address, size_t bytes, int lane
     if (near && !near->live)
         ptx_report(w, PTX_CHECK_FREED, lane, address, "%s of %zu bytes in freed memory '%s'", verb, bytes, near->name);
     else if (near)
-        ptx_report(w, PTX_CHECK_BOUNDS, lane, address, "%s of %zu bytes, %llu bytes into '%s', which has %llu", verb, bytes,
-                   (unsigned long long)(address - near->base), near->name, (unsigned long long)near->size);
+        ptx_report(w, PTX_CHECK_BOUNDS, lane, address, "%s of %zu bytes, %llu bytes into '%s', which has %llu", verb,
+                   bytes, (unsigned long long)(address - near->base), near->name, (unsigned long long)near->size);
     else if (address < d->reserve || address >= d->reserve + d->reserve_size)
-        ptx_report(w, PTX_CHECK_HOST, lane, address, "%s of %zu bytes through a pointer that is not a device address", verb, bytes);
+        ptx_report(w, PTX_CHECK_HOST, lane, address, "%s of %zu bytes through a pointer that is not a device address",
+                   verb, bytes);
     else {
         const struct ptx_alloc *below = NULL;
         for (int k = 0; k < d->n && d->allocs[k]->base <= address; k++)
@@ -57,8 +59,8 @@ static bool place_local(struct ptx_warp *w, uint64_t at, size_t bytes, int lane,
     size_t own = b->f->local_bytes, all = b->local_bytes;
     uint64_t base = at >= FUNC_LOCAL ? FUNC_LOCAL - own : 0, end = at >= FUNC_LOCAL ? all : own;
     if (at - base > end || bytes > end - (at - base)) {
-        ptx_report(w, PTX_CHECK_BOUNDS, lane, at, "%s of %zu bytes at local address %llu", write ? "write" : "read", bytes,
-                   (unsigned long long)at);
+        ptx_report(w, PTX_CHECK_BOUNDS, lane, at, "%s of %zu bytes at local address %llu", write ? "write" : "read",
+                   bytes, (unsigned long long)at);
         return false;
     }
     size_t offset = ((size_t)w->id * LANES + (size_t)lane) * all + (size_t)(at - base);
@@ -82,7 +84,8 @@ static bool place_param(struct ptx_warp *w, uint64_t at, size_t bytes, int lane,
     return true;
 }
 
-bool ptx_place(struct ptx_warp *w, enum ptx_space space, uint64_t address, size_t bytes, int lane, bool write, struct ptx_place *to)
+bool ptx_place(struct ptx_warp *w, enum ptx_space space, uint64_t address, size_t bytes, int lane, bool write,
+               struct ptx_place *to)
 {
     if (misaligned(w, address, bytes, lane))
         return false;
@@ -115,10 +118,11 @@ void ptx_check_read(struct ptx_warp *w, const struct ptx_place *p, size_t bytes,
         if (p->shadow[k] == 1)
             continue;
         if (p->shadow[k] == 2)
-            ptx_report(w, PTX_CHECK_ASYNC, lane, address, "read of %zu bytes that cp.async has not been waited for", bytes);
+            ptx_report(w, PTX_CHECK_ASYNC, lane, address, "read of %zu bytes that cp.async has not been waited for",
+                       bytes);
         else
-            ptx_report(w, PTX_CHECK_UNINIT, lane, address, "read of %zu bytes of which byte %zu was never written%s%s", bytes, k,
-                       p->a && p->a->name[0] ? " in " : "", p->a ? p->a->name : "");
+            ptx_report(w, PTX_CHECK_UNINIT, lane, address, "read of %zu bytes of which byte %zu was never written%s%s",
+                       bytes, k, p->a && p->a->name[0] ? " in " : "", p->a ? p->a->name : "");
         return;
     }
 }
@@ -202,7 +206,8 @@ void ptx_count_shared(struct ptx_warp *w, const uint64_t *address, uint32_t mask
 static uint64_t extend(uint64_t v, enum ptx_type type)
 {
     int bytes = ptx_types[type].bytes;
-    return ptx_types[type].cls == 's' && bytes < 8 && v >> (8 * bytes - 1) & 1 ? v | ~((UINT64_C(1) << (8 * bytes)) - 1) : v;
+    return ptx_types[type].cls == 's' && bytes < 8 && v >> (8 * bytes - 1) & 1 ? v | ~((UINT64_C(1) << (8 * bytes)) - 1)
+                                                                               : v;
 }
 
 static void put_lane(struct ptx_warp *w, const struct ptx_insn *i, int lane, const uint8_t *data)
@@ -284,7 +289,8 @@ static void addresses(struct ptx_warp *w, const struct ptx_insn *i, uint64_t *ad
 }
 
 /* One register of four bytes and one allocation whose bytes are all written: the common load. */
-static bool load_words(struct ptx_warp *w, const struct ptx_insn *i, const uint64_t *address, uint32_t mask, const struct ptx_alloc *a)
+static bool load_words(struct ptx_warp *w, const struct ptx_insn *i, const uint64_t *address, uint32_t mask,
+                       const struct ptx_alloc *a)
 {
     const struct ptx_op *o = &i->more[0];
     if (i->vec != 1 || o->sink || o->bytes != 4 || ptx_types[i->type].bytes != 4 ||
@@ -321,7 +327,8 @@ static bool all_written(const uint8_t *shadow, size_t bytes)
 }
 
 /* Where a run lies; false: look at each lane. Counts it. */
-static bool place_run(struct ptx_warp *w, const struct ptx_insn *i, uint64_t first, size_t bytes, bool write, struct ptx_place *to)
+static bool place_run(struct ptx_warp *w, const struct ptx_insn *i, uint64_t first, size_t bytes, bool write,
+                      struct ptx_place *to)
 {
     struct ptx_block *b = w->b;
     size_t all = LANES * bytes;
@@ -347,7 +354,8 @@ static bool place_run(struct ptx_warp *w, const struct ptx_insn *i, uint64_t fir
         return false;
     w->last = a;
     *to = (struct ptx_place){a->data + (first - a->base), a->shadow + (first - a->base), SP_GLOBAL, first, a};
-    if (!write && b->d->config.checks && !atomic_load_explicit(&a->whole, memory_order_relaxed) && !all_written(to->shadow, all))
+    if (!write && b->d->config.checks && !atomic_load_explicit(&a->whole, memory_order_relaxed) &&
+        !all_written(to->shadow, all))
         return false;
     b->count.global_requests++;
     b->count.global_sectors += ((first + all - 1) >> 5) - (first >> 5) + 1;
@@ -417,7 +425,8 @@ static void one_store(struct ptx_warp *w, const struct ptx_insn *i, int lane, ui
     if (p.space == SP_SHARED) {
         for (size_t k = 0; k < bytes; k++)
             if (p.shadow[k] == 2) {
-                ptx_report(w, PTX_CHECK_ASYNC, lane, address, "write over the target of a cp.async that has not been waited for");
+                ptx_report(w, PTX_CHECK_ASYNC, lane, address,
+                           "write over the target of a cp.async that has not been waited for");
                 break;
             }
         ptx_race(w, lane, (uint32_t)p.offset, bytes, true, i->flags & F_VOLATILE);

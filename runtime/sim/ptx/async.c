@@ -69,8 +69,8 @@ static void one(struct ptx_warp *w, const struct ptx_insn *i, int lane)
         w->copy_room = room;
     }
     ptx_race(w, lane, (uint32_t)to.offset, bytes, true, false);
-    w->copies[w->ncopies++] = (struct ptx_copy){(uint32_t)to.offset, (uint8_t)lane, (uint8_t)bytes, (uint8_t)n, false, w->group[lane],
-                                                n ? from.data : to.data};
+    w->copies[w->ncopies++] = (struct ptx_copy){
+        (uint32_t)to.offset, (uint8_t)lane, (uint8_t)bytes, (uint8_t)n, false, w->group[lane], n ? from.data : to.data};
     memset(to.data, 0xff, bytes);
     memset(to.shadow, 2, bytes);
 }
@@ -131,7 +131,8 @@ void ptx_decode_cp(struct ptx_parse *p, struct ptx_insn *i)
         i->fn.run = ptx_run_cp_mbarrier;
     } else {
         bool cg = ptx_take(p, "cg");
-        ptx_take(p, "ca"), ptx_take(p, "shared") || ptx_take(p, "shared::cta") || ptx_take(p, "shared::cluster"), ptx_take(p, "global");
+        ptx_take(p, "ca"), ptx_take(p, "shared") || ptx_take(p, "shared::cta") || ptx_take(p, "shared::cluster"),
+            ptx_take(p, "global");
         ptx_take(p, "L2::64B"), ptx_take(p, "L2::128B"), ptx_take(p, "L2::256B");
         if (p->st.nop < 3 || p->st.nop > 4 || o[2].kind != O_INT)
             ptx_fail(p, p->st.line, "this form of 'cp.async' is not supported");

@@ -88,19 +88,22 @@ static uint64_t update(const struct ptx_insn *i, void *at, uint64_t b, uint64_t 
     switch (ptx_types[i->type].bytes) {
     case 2: {
         uint16_t old = __atomic_load_n((uint16_t *)at, __ATOMIC_ACQUIRE);
-        while (!__atomic_compare_exchange_n((uint16_t *)at, &old, (uint16_t)apply(i, old, b, c), true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        while (!__atomic_compare_exchange_n((uint16_t *)at, &old, (uint16_t)apply(i, old, b, c), true, __ATOMIC_ACQ_REL,
+                                            __ATOMIC_ACQUIRE)) {
         }
         return old;
     }
     case 4: {
         uint32_t old = __atomic_load_n((uint32_t *)at, __ATOMIC_ACQUIRE);
-        while (!__atomic_compare_exchange_n((uint32_t *)at, &old, (uint32_t)apply(i, old, b, c), true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        while (!__atomic_compare_exchange_n((uint32_t *)at, &old, (uint32_t)apply(i, old, b, c), true, __ATOMIC_ACQ_REL,
+                                            __ATOMIC_ACQUIRE)) {
         }
         return old;
     }
     default: {
         uint64_t old = __atomic_load_n((uint64_t *)at, __ATOMIC_ACQUIRE);
-        while (!__atomic_compare_exchange_n((uint64_t *)at, &old, apply(i, old, b, c), true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        while (!__atomic_compare_exchange_n((uint64_t *)at, &old, apply(i, old, b, c), true, __ATOMIC_ACQ_REL,
+                                            __ATOMIC_ACQUIRE)) {
         }
         return old;
     }
@@ -123,7 +126,8 @@ static void one(struct ptx_warp *w, const struct ptx_insn *i, int lane)
     if (p.space == SP_SHARED)
         ptx_race(w, lane, (uint32_t)p.offset, bytes, true, true);
     for (int k = 0; k < i->vec; k++) {
-        uint64_t b = ptx_lane(w, &i->more[from + k], lane), c = i->op == A_CAS ? ptx_lane(w, &i->more[from + 1], lane) : 0;
+        uint64_t b = ptx_lane(w, &i->more[from + k], lane),
+                 c = i->op == A_CAS ? ptx_lane(w, &i->more[from + 1], lane) : 0;
         uint64_t old = update(i, p.data + (size_t)k * each, b, c);
         if (!i->op2)
             ptx_set(w, &i->more[k], lane, old);

@@ -96,8 +96,8 @@ static void place_shared(struct ptx_parse *p, struct ptx_sym *s)
     if (s->space != SP_SHARED || s->placed == p->f || s->dynamic)
         return;
     if (!p->f->entry)
-        ptx_fail(p, p->st.line, "shared variable '%s' of the module in '%s', which is not an entry, is not supported", s->name,
-                 p->f->name);
+        ptx_fail(p, p->st.line, "shared variable '%s' of the module in '%s', which is not an entry, is not supported",
+                 s->name, p->f->name);
     s->at = (p->f->shared_bytes + (size_t)s->align - 1) & ~((size_t)s->align - 1);
     p->f->shared_bytes = s->at + s->size;
     s->placed = p->f;
@@ -167,11 +167,14 @@ static struct ptx_op source(struct ptx_parse *p, const struct ptx_operand *o, en
     case O_REG: {
         struct ptx_op r = register_op(p, o->name);
         if (type == PT_PRED ? r.bytes != 0 : exact ? r.bytes != bytes : r.bytes < bytes)
-            ptx_fail(p, p->st.line, "register '%s' has %d bytes, '%s' expected %d", o->name, r.bytes, p->st.opcode, bytes);
+            ptx_fail(p, p->st.line, "register '%s' has %d bytes, '%s' expected %d", o->name, r.bytes, p->st.opcode,
+                     bytes);
         r.negate = o->negate;
         return r;
     }
-    case O_INT: case O_F32: case O_F64: return ptx_constant(p, immediate(p, o, type), bytes);
+    case O_INT:
+    case O_F32:
+    case O_F64: return ptx_constant(p, immediate(p, o, type), bytes);
     case O_SYM: return symbol_address(p, o, bytes);
     default: ptx_fail(p, p->st.line, "operand of '%s' must be a register or an immediate", p->st.opcode);
     }
@@ -195,7 +198,8 @@ static struct ptx_op dest_of(struct ptx_parse *p, const struct ptx_operand *o, i
 {
     struct ptx_op d = ptx_dest(p, o);
     if (!d.sink && d.bytes != bytes)
-        ptx_fail(p, p->st.line, "destination '%s' has %d bytes, '%s' expected %d", o->name, d.bytes, p->st.opcode, bytes);
+        ptx_fail(p, p->st.line, "destination '%s' has %d bytes, '%s' expected %d", o->name, d.bytes, p->st.opcode,
+                 bytes);
     return d;
 }
 
@@ -294,8 +298,8 @@ static void carry(struct ptx_parse *p, struct ptx_insn *i, const char *name)
 }
 
 /* Sub-operations that are part of a row's name, in the order in which the name has them. */
-static const char *const parts[] = {"lo", "hi", "wide", "approx", "full", "NaN", "relu", "shiftamt", "l", "r", "wrap", "clamp",
-                                    "f4e", "b4e", "rc8", "ecl", "ecr", "rc16"};
+static const char *const parts[] = {"lo", "hi",   "wide",  "approx", "full", "NaN", "relu", "shiftamt", "l",
+                                    "r",  "wrap", "clamp", "f4e",    "b4e",  "rc8", "ecl",  "ecr",      "rc16"};
 
 static void d_math(struct ptx_parse *p, struct ptx_insn *i)
 {
@@ -369,8 +373,12 @@ static void d_shift(struct ptx_parse *p, struct ptx_insn *i)
 /* bfe bfi bmsk fns lop3 szext: lane by lane. */
 static void d_bits(struct ptx_parse *p, struct ptx_insn *i)
 {
-    static const struct { const char *name; char op; int n, first; } ops[] = {
-        {"bfe", 'e', 3, 1}, {"bfi", 'i', 4, 2}, {"bmsk", 'm', 2, 0}, {"fns", 'n', 3, 0}, {"szext", 's', 2, 1}, {"lop3", '3', 4, 3}};
+    static const struct {
+        const char *name;
+        char op;
+        int n, first;
+    } ops[] = {{"bfe", 'e', 3, 1}, {"bfi", 'i', 4, 2},   {"bmsk", 'm', 2, 0},
+               {"fns", 'n', 3, 0}, {"szext", 's', 2, 1}, {"lop3", '3', 4, 3}};
     size_t k = 0;
     while (strcmp(ops[k].name, p->st.opcode) != 0)
         k++;
@@ -420,7 +428,9 @@ static void d_mov(struct ptx_parse *p, struct ptx_insn *i)
         ptx_vector(p, i, d, PT_NONE, true);
         run(i, ptx_run_unpack);
     } else {
-        enum ptx_type bits = ptx_types[type].bytes == 2 ? PT_B16 : type == PT_F16X2 || type == PT_BF16X2 ? PT_B32 : type;
+        enum ptx_type bits = ptx_types[type].bytes == 2              ? PT_B16
+                             : type == PT_F16X2 || type == PT_BF16X2 ? PT_B32
+                                                                     : type;
         row(p, i, "mov", bits);
     }
 }
@@ -455,8 +465,8 @@ static void d_slct(struct ptx_parse *p, struct ptx_insn *i)
 
 /* -- Comparisons -- */
 
-static const char *const compare_names[] = {"eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs",
-                                            "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"};
+static const char *const compare_names[] = {"eq", "ne",  "lt",  "le",  "gt",  "ge",  "lo",  "ls",  "hi",
+                                            "hs", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"};
 
 static const char *take_compare(struct ptx_parse *p, struct ptx_insn *i)
 {
@@ -568,8 +578,8 @@ static void d_cvt(struct ptx_parse *p, struct ptx_insn *i)
     run(i, ptx_run_cvt);
     /* Conversions of integers that change nothing but the width. */
     char c = ptx_types[to].cls, f = ptx_types[from].cls;
-    if (strchr("usb", c) && strchr("usb", f) && i->d.bytes == i->s[0].bytes && ptx_types[to].bytes == ptx_types[from].bytes &&
-        ptx_types[to].bytes == i->d.bytes && !(i->flags & F_SAT)) {
+    if (strchr("usb", c) && strchr("usb", f) && i->d.bytes == i->s[0].bytes &&
+        ptx_types[to].bytes == ptx_types[from].bytes && ptx_types[to].bytes == i->d.bytes && !(i->flags & F_SAT)) {
         int bytes;
         find_row(p, i, "mov", i->d.bytes == 2 ? PT_B16 : i->d.bytes == 4 ? PT_B32 : PT_B64, &bytes);
     }
@@ -577,9 +587,11 @@ static void d_cvt(struct ptx_parse *p, struct ptx_insn *i)
 
 static enum ptx_space take_space(struct ptx_parse *p)
 {
-    static const struct { const char *name; enum ptx_space space; } spaces[] = {
-        {"global", SP_GLOBAL}, {"shared", SP_SHARED}, {"shared::cta", SP_SHARED}, {"const", SP_CONST}, {"local", SP_LOCAL},
-        {"param", SP_PARAM}, {"param::entry", SP_PARAM}, {"param::func", SP_PARAM}};
+    static const struct {
+        const char *name;
+        enum ptx_space space;
+    } spaces[] = {{"global", SP_GLOBAL}, {"shared", SP_SHARED}, {"shared::cta", SP_SHARED}, {"const", SP_CONST},
+                  {"local", SP_LOCAL},   {"param", SP_PARAM},   {"param::entry", SP_PARAM}, {"param::func", SP_PARAM}};
     for (size_t k = 0; k < sizeof spaces / sizeof *spaces; k++)
         if (ptx_take(p, spaces[k].name))
             return spaces[k].space;
@@ -614,9 +626,24 @@ static void d_isspacep(struct ptx_parse *p, struct ptx_insn *i)
 
 static void take_cache(struct ptx_parse *p)
 {
-    static const char *const hints[] = {"weak", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "L1::evict_normal",
-                                        "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate", "L2::64B",
-                                        "L2::128B", "L2::256B", "unified"};
+    static const char *const hints[] = {"weak",
+                                        "ca",
+                                        "cg",
+                                        "cs",
+                                        "lu",
+                                        "cv",
+                                        "wb",
+                                        "wt",
+                                        "nc",
+                                        "L1::evict_normal",
+                                        "L1::evict_unchanged",
+                                        "L1::evict_first",
+                                        "L1::evict_last",
+                                        "L1::no_allocate",
+                                        "L2::64B",
+                                        "L2::128B",
+                                        "L2::256B",
+                                        "unified"};
     for (size_t k = 0; k < sizeof hints / sizeof *hints; k++)
         ptx_take(p, hints[k]);
 }
@@ -725,7 +752,8 @@ static void call_list(struct ptx_parse *p, const struct ptx_operand *o, struct p
             (*list)[k].var = v;
         else if (a->kind == O_REG || a->kind == O_INT || a->kind == O_F32 || a->kind == O_F64) {
             (*list)[k].is_op = true;
-            (*list)[k].op = a->kind == O_REG ? register_op(p, a->name) : ptx_constant(p, a->value, a->kind == O_F64 ? 8 : 4);
+            (*list)[k].op =
+                a->kind == O_REG ? register_op(p, a->name) : ptx_constant(p, a->value, a->kind == O_F64 ? 8 : 4);
         } else
             ptx_fail(p, p->st.line, "unknown argument of a call");
     }

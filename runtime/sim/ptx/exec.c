@@ -18,7 +18,10 @@ uint64_t ptx_random(uint64_t *state) /* splitmix64 */
     return z ^ z >> 31;
 }
 
-static const struct { const char *name; enum ptx_type type; } specials[] = {
+static const struct {
+    const char *name;
+    enum ptx_type type;
+} specials[] = {
 #define SPECIAL(id, name, type, value) {name, PT_##type},
 #include "runtime/sim/ptx/specials.def"
 #undef SPECIAL
@@ -47,11 +50,15 @@ void ptx_special_set(struct ptx_warp *w, int special, void *row)
         uint32_t t = (uint32_t)w->id * LANES + l;
         uint64_t v = 0;
         switch (special) {
-#define SPECIAL(id, name, type, value) case SR_##id: v = value; break;
+#define SPECIAL(id, name, type, value) \
+    case SR_##id:                      \
+        v = value;                     \
+        break;
 #include "runtime/sim/ptx/specials.def"
 #undef SPECIAL
         }
-        memcpy((uint8_t *)row + (size_t)l * ptx_types[specials[special].type].bytes, &v, ptx_types[specials[special].type].bytes);
+        memcpy((uint8_t *)row + (size_t)l * ptx_types[specials[special].type].bytes, &v,
+               ptx_types[specials[special].type].bytes);
     }
 }
 
@@ -129,8 +136,9 @@ static void pass(struct ptx_warp *w, struct ptx_frame *caller, struct ptx_frame 
             uint8_t *in = s->reg >= 0 ? callee->rows + callee->f->reg_at[s->reg] + (size_t)l * size
                                       : callee->params + (size_t)l * callee->f->param_bytes + s->at;
             size_t each = a->is_op ? a->op.bytes : a->var->size;
-            uint8_t *out = !a->is_op ? caller->vars + (size_t)l * caller->f->var_bytes + a->var->at
-                                     : (a->op.constant ? caller->f->constants : caller->rows) + a->op.at + (size_t)l * each;
+            uint8_t *out = !a->is_op
+                               ? caller->vars + (size_t)l * caller->f->var_bytes + a->var->at
+                               : (a->op.constant ? caller->f->constants : caller->rows) + a->op.at + (size_t)l * each;
             memcpy(back ? out : in, back ? in : out, each < size ? each : size);
         }
         if (s->reg >= 0 && !back)
@@ -188,7 +196,8 @@ static void branch(struct ptx_warp *w, const struct ptx_insn *i, uint32_t taken)
     }
     w->b->count.divergent_branches++;
     if (i->flags & F_UNIFORM)
-        ptx_report(w, PTX_CHECK_UNIFORM, __builtin_ctz(taken), 0, "lanes %#x take the branch, lanes %#x do not", taken, others);
+        ptx_report(w, PTX_CHECK_UNIFORM, __builtin_ctz(taken), 0, "lanes %#x take the branch, lanes %#x do not", taken,
+                   others);
     bool swap = ptx_random(&w->b->random) & 1;
     int rejoin = i->rejoin;
     if (rejoin < 0 || rejoin != top->rejoin) {
@@ -213,7 +222,8 @@ static void run_row(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
     uint8_t tmp[LANES * 16] __attribute__((aligned(64)));
     void *d = i->d.sink || mask != FULL ? tmp : r->rows + i->d.at;
     uint32_t def = r->def[i->s[0].reg];
-    i->fn.row(d, ptx_row(w, &i->s[0]), i->nsrc > 1 ? ptx_row(w, &i->s[1]) : NULL, i->nsrc > 2 ? ptx_row(w, &i->s[2]) : NULL);
+    i->fn.row(d, ptx_row(w, &i->s[0]), i->nsrc > 1 ? ptx_row(w, &i->s[1]) : NULL,
+              i->nsrc > 2 ? ptx_row(w, &i->s[2]) : NULL);
     if (i->d.sink)
         return;
     if (i->nsrc > 1)
@@ -259,7 +269,8 @@ void ptx_need_defined(struct ptx_warp *w, const struct ptx_op *o, uint32_t mask,
 {
     uint32_t missing = o->sink && o->constant ? 0 : mask & ~w->frame->def[o->reg];
     if (missing && w->b->d->config.checks) {
-        ptx_report(w, PTX_CHECK_REGISTER, __builtin_ctz(missing), 0, "%s depends on a register that was never written", what);
+        ptx_report(w, PTX_CHECK_REGISTER, __builtin_ctz(missing), 0, "%s depends on a register that was never written",
+                   what);
         w->frame->def[o->reg] |= missing;
     }
 }

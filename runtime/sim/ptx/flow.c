@@ -6,11 +6,11 @@
 #include "runtime/sim/ptx/ptx_int.h"
 
 struct flow {
-    int n;                /* blocks; block n is the exit */
-    int *start, *of;      /* first instruction of a block; block of an instruction */
+    int n;           /* blocks; block n is the exit */
+    int *start, *of; /* first instruction of a block; block of an instruction */
     int (*succ)[2];
-    int *pred_at, *pred;  /* predecessors by block */
-    int *order, *number;  /* post-order from the exit over reversed edges */
+    int *pred_at, *pred; /* predecessors by block */
+    int *order, *number; /* post-order from the exit over reversed edges */
     int *ipdom;
 };
 

@@ -7,7 +7,11 @@
 
 /* -- Conversions (PTX ISA, cvt) -- */
 
-struct value { bool is_float, is_signed; double f; uint64_t u; };
+struct value {
+    bool is_float, is_signed;
+    double f;
+    uint64_t u;
+};
 
 static uint64_t narrow(uint64_t v, int bytes, bool is_signed)
 {
@@ -26,7 +30,8 @@ static struct value decode(enum ptx_type type, uint64_t bits)
     switch (type) {
     case PT_F16: v.is_float = true, v.f = ptx_half_to_double((uint16_t)bits); break;
     case PT_BF16: v.is_float = true, v.f = ptx_bf16_to_double((uint16_t)bits); break;
-    case PT_F32: case PT_TF32: v.is_float = true, memcpy(&f, &low, 4), v.f = f; break;
+    case PT_F32:
+    case PT_TF32: v.is_float = true, memcpy(&f, &low, 4), v.f = f; break;
     case PT_F64: v.is_float = true, memcpy(&v.f, &bits, 8); break;
     default: v.u = narrow(bits, ptx_types[type].bytes, v.is_signed);
     }
@@ -208,7 +213,7 @@ static uint32_t fns(uint32_t mask, uint32_t base, int32_t n)
     uint32_t found = 0;
     if (n == 0)
         return base < 32 && mask >> base & 1 ? base : FULL;
-    for (int64_t k = base; k >= 0 && k < 32; k += n > 0 ? 1 : -1)
+    for (int64_t k = base; k >= 0 && k<32; k += n> 0 ? 1 : -1)
         if (mask >> k & 1 && ++found == (uint32_t)(n < 0 ? -n : n))
             return (uint32_t)k;
     return FULL;
@@ -267,7 +272,12 @@ void ptx_run_bits(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 void ptx_run_pred(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 {
     uint32_t a = ptx_pred(w, &i->s[0]), b = i->nsrc > 1 ? ptx_pred(w, &i->s[1]) : 0;
-    ptx_set_pred(w, &i->d, mask, i->op == 'a' ? a & b : i->op == 'o' ? a | b : i->op == 'x' ? a ^ b : i->op == 'n' ? ~a : a);
+    ptx_set_pred(w, &i->d, mask,
+                 i->op == 'a'   ? a & b
+                 : i->op == 'o' ? a | b
+                 : i->op == 'x' ? a ^ b
+                 : i->op == 'n' ? ~a
+                                : a);
 }
 
 void ptx_run_selp(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
@@ -277,10 +287,10 @@ void ptx_run_selp(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
     uint8_t *d = w->frame->rows + i->d.at;
     uint32_t defined = def[i->s[2].reg] & ((p & def[i->s[0].reg]) | (~p & def[i->s[1].reg]));
     uint32_t to_a = mask & p, to_b = mask & ~p;
-#define SELECT(T)                                                                                                      \
-    for (int l = 0; l < LANES; l++) {                                                                                  \
-        T x = ((const T *)a)[l], y = ((const T *)b)[l], z = ((T *)d)[l];                                               \
-        ((T *)d)[l] = to_a >> l & 1 ? x : to_b >> l & 1 ? y : z;                                                       \
+#define SELECT(T)                                                        \
+    for (int l = 0; l < LANES; l++) {                                    \
+        T x = ((const T *)a)[l], y = ((const T *)b)[l], z = ((T *)d)[l]; \
+        ((T *)d)[l] = to_a >> l & 1 ? x : to_b >> l & 1 ? y : z;         \
     }
     switch (i->d.bytes) {
     case 2: SELECT(uint16_t) break;
@@ -377,10 +387,11 @@ void ptx_run_set(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
     uint32_t p = i->op2 ? ptx_pred(w, &i->s[2]) : 0, r = combine(compared(w, i, 0), p, i->op2);
     bool pair = ptx_types[i->type].cls == 'x';
     uint32_t high = pair ? combine(compared(w, i, 1), p, i->op2) : 0;
-    uint64_t one = i->type2 == PT_F32 ? 0x3f800000 : i->type2 == PT_F16 || i->type2 == PT_F16X2 ? 0x3c00
-                   : i->type2 == PT_BF16 || i->type2 == PT_BF16X2                               ? 0x3f80
-                   : pair                                                                       ? 0xffff
-                                                                                                : UINT64_MAX;
+    uint64_t one = i->type2 == PT_F32                             ? 0x3f800000
+                   : i->type2 == PT_F16 || i->type2 == PT_F16X2   ? 0x3c00
+                   : i->type2 == PT_BF16 || i->type2 == PT_BF16X2 ? 0x3f80
+                   : pair                                         ? 0xffff
+                                                                  : UINT64_MAX;
     EACH_LANE(l, mask)
     ptx_set(w, &i->d, (int)l, (r >> l & 1 ? one : 0) | (high >> l & 1 ? one << 16 : 0));
 }
@@ -452,9 +463,10 @@ void ptx_run_carry(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
         } else if (i->op == 'a') {
             sum = (unsigned __int128)v[0] + v[1] + cc;
         } else {
-            unsigned __int128 product = is_signed ? (unsigned __int128)((__int128)(int64_t)narrow(v[0], bits / 8, true) *
-                                                                        (int64_t)narrow(v[1], bits / 8, true))
-                                                  : (unsigned __int128)v[0] * v[1];
+            unsigned __int128 product = is_signed
+                                            ? (unsigned __int128)((__int128)(int64_t)narrow(v[0], bits / 8, true) *
+                                                                  (int64_t)narrow(v[1], bits / 8, true))
+                                            : (unsigned __int128)v[0] * v[1];
             sum = (unsigned __int128)((uint64_t)(i->op == 'h' ? product >> bits : product) & most) + v[2] + cc;
         }
         ptx_set(w, &i->d, (int)l, (uint64_t)sum & most);
@@ -486,7 +498,9 @@ void ptx_run_isspace(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask
     {
         uint64_t v = ptx_lane(w, &i->s[0], (int)l), of = window(i->space);
         const struct ptx_alloc *a = ptx_lookup(w->b->d, v);
-        bool is = of ? (v & WINDOW_MASK) == of : i->space == SP_CONST ? a && a->constant : (v & WINDOW_MASK) == 0 && !(a && a->constant);
+        bool is = of                     ? (v & WINDOW_MASK) == of
+                  : i->space == SP_CONST ? a && a->constant
+                                         : (v & WINDOW_MASK) == 0 && !(a && a->constant);
         ptx_set(w, &i->d, (int)l, is);
     }
 }

@@ -93,8 +93,8 @@ static void deadlock(struct ptx_block *b)
             continue;
         const struct ptx_barrier *r = &b->barriers[w->barrier];
         ptx_report(w, PTX_CHECK_DEADLOCK, __builtin_ctz(w->live ? w->live : 1), 0,
-                   "the warp waits at barrier %d, where %u of %u threads have arrived; no other warp can go on", w->barrier, r->arrived,
-                   r->expected);
+                   "the warp waits at barrier %d, where %u of %u threads have arrived; no other warp can go on",
+                   w->barrier, r->arrived, r->expected);
         return;
     }
 }
@@ -170,20 +170,21 @@ static bool check_shape(const struct ptx_device *d, const struct ptx_func *f, co
     uint64_t threads = (uint64_t)l->block[0] * l->block[1] * l->block[2], most = 1;
     for (int i = 0; i < 3; i++)
         if (!l->grid[i] || l->grid[i] > most_grid[i] || !l->block[i] || l->block[i] > most_block[i]) {
-            snprintf(error, PTX_ERROR, "grid (%u,%u,%u) of blocks (%u,%u,%u) is out of range", l->grid[0], l->grid[1], l->grid[2],
-                     l->block[0], l->block[1], l->block[2]);
+            snprintf(error, PTX_ERROR, "grid (%u,%u,%u) of blocks (%u,%u,%u) is out of range", l->grid[0], l->grid[1],
+                     l->grid[2], l->block[0], l->block[1], l->block[2]);
             return false;
         }
     for (int i = 0; i < 3; i++) {
         most *= f->maxntid[i] ? (uint64_t)f->maxntid[i] : 1;
         if (f->reqntid[0] && (unsigned)f->reqntid[i] != l->block[i]) {
-            snprintf(error, PTX_ERROR, "kernel %s requires blocks of (%d,%d,%d) threads", f->name, f->reqntid[0], f->reqntid[1], f->reqntid[2]);
+            snprintf(error, PTX_ERROR, "kernel %s requires blocks of (%d,%d,%d) threads", f->name, f->reqntid[0],
+                     f->reqntid[1], f->reqntid[2]);
             return false;
         }
     }
     if (threads > 1024 || (f->maxntid[0] && threads > most)) {
-        snprintf(error, PTX_ERROR, "%llu threads a block, kernel %s takes at most %llu", (unsigned long long)threads, f->name,
-                 (unsigned long long)(f->maxntid[0] ? most : 1024));
+        snprintf(error, PTX_ERROR, "%llu threads a block, kernel %s takes at most %llu", (unsigned long long)threads,
+                 f->name, (unsigned long long)(f->maxntid[0] ? most : 1024));
         return false;
     }
     if (f->shared_bytes + l->shared > (size_t)d->config.shared_limit) {
@@ -192,13 +193,15 @@ static bool check_shape(const struct ptx_device *d, const struct ptx_func *f, co
         return false;
     }
     if (l->params_size != f->param_bytes) {
-        snprintf(error, PTX_ERROR, "%zu bytes of parameters, kernel %s takes %zu", l->params_size, f->name, f->param_bytes);
+        snprintf(error, PTX_ERROR, "%zu bytes of parameters, kernel %s takes %zu", l->params_size, f->name,
+                 f->param_bytes);
         return false;
     }
     return true;
 }
 
-bool ptx_run(struct ptx_device *d, const struct ptx_kernel *k, const struct ptx_launch *l, struct ptx_counters *counters, char *error)
+bool ptx_run(struct ptx_device *d, const struct ptx_kernel *k, const struct ptx_launch *l,
+             struct ptx_counters *counters, char *error)
 {
     struct ptx_grid g = {.d = d, .k = k, .l = l};
     pthread_t threads[256];
@@ -209,7 +212,8 @@ bool ptx_run(struct ptx_device *d, const struct ptx_kernel *k, const struct ptx_
         return false;
     g.blocks = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
     pthread_mutex_init(&g.lock, NULL);
-    while (n < d->config.threads - 1 && n < 255 && (uint64_t)n + 1 < g.blocks && !pthread_create(&threads[n], NULL, worker, &g))
+    while (n < d->config.threads - 1 && n < 255 && (uint64_t)n + 1 < g.blocks &&
+           !pthread_create(&threads[n], NULL, worker, &g))
         n++;
     worker(&g);
     while (n)

@@ -85,8 +85,9 @@ static bool decimal(struct ptx_lexer *x)
     const char *p = x->at;
     size_t n = 0;
     bool dot = false;
-    for (; p < x->end && n < sizeof text - 1 && (is_digit(*p) || *p == '.' || ((*p == 'e' || *p == 'E') && dot) ||
-                                                 ((*p == '-' || *p == '+') && n && (text[n - 1] | 32) == 'e'));
+    for (; p < x->end && n < sizeof text - 1 &&
+           (is_digit(*p) || *p == '.' || ((*p == 'e' || *p == 'E') && dot) ||
+            ((*p == '-' || *p == '+') && n && (text[n - 1] | 32) == 'e'));
          p++) {
         dot |= *p == '.';
         text[n++] = *p;

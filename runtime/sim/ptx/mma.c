@@ -23,7 +23,8 @@ static double element(enum ptx_type t, uint64_t v)
     switch (t) {
     case PT_F16: return ptx_half_to_double((uint16_t)v);
     case PT_BF16: return ptx_bf16_to_double((uint16_t)v);
-    case PT_E4M3: case PT_E5M2: return ptx_fp8_to_double((uint8_t)v, t == PT_E5M2);
+    case PT_E4M3:
+    case PT_E5M2: return ptx_fp8_to_double((uint8_t)v, t == PT_E5M2);
     case PT_TF32: memcpy(&f, &low, 4); return f;
     case PT_F32: memcpy(&f, &v, 4); return f;
     case PT_F64: memcpy(&d, &v, 8); return d;
@@ -36,10 +37,13 @@ static int element_bytes(enum ptx_type t)
     return t == PT_F64 ? 8 : ptx_types[t].bytes;
 }
 
-struct shape { int m, n, k, na, nb, nc; };
+struct shape {
+    int m, n, k, na, nb, nc;
+};
 
 /* Operand `which` (0 A, 1 B) into x[row or k][k or column]. */
-static void gather(const struct ptx_warp *w, const struct ptx_op *reg, int n, enum ptx_type t, bool is_b, double x[32][64])
+static void gather(const struct ptx_warp *w, const struct ptx_op *reg, int n, enum ptx_type t, bool is_b,
+                   double x[32][64])
 {
     int size = element_bytes(t), each = reg->bytes / size;
     for (int l = 0; l < LANES; l++)
@@ -123,13 +127,17 @@ void ptx_run_mma(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 
 static bool supported(enum ptx_type a, enum ptx_type b, int m, int k)
 {
-    if (a != b && !((a == PT_S8 || a == PT_U8) && (b == PT_S8 || b == PT_U8)) && !((a == PT_E4M3 || a == PT_E5M2) && (b == PT_E4M3 || b == PT_E5M2)))
+    if (a != b && !((a == PT_S8 || a == PT_U8) && (b == PT_S8 || b == PT_U8)) &&
+        !((a == PT_E4M3 || a == PT_E5M2) && (b == PT_E4M3 || b == PT_E5M2)))
         return false;
     switch (a) {
-    case PT_F16: case PT_BF16: return m == 16 && (k == 8 || k == 16);
+    case PT_F16:
+    case PT_BF16: return m == 16 && (k == 8 || k == 16);
     case PT_TF32: return m == 16 && (k == 4 || k == 8);
-    case PT_S8: case PT_U8: return (m == 16 && (k == 16 || k == 32)) || (m == 8 && k == 16);
-    case PT_E4M3: case PT_E5M2: return m == 16 && (k == 16 || k == 32);
+    case PT_S8:
+    case PT_U8: return (m == 16 && (k == 16 || k == 32)) || (m == 8 && k == 16);
+    case PT_E4M3:
+    case PT_E5M2: return m == 16 && (k == 16 || k == 32);
     case PT_F64: return (m == 8 && k == 4) || (m == 16 && (k == 4 || k == 8 || k == 16));
     default: return false;
     }
@@ -147,7 +155,9 @@ void ptx_decode_mma(struct ptx_parse *p, struct ptx_insn *i)
     enum ptx_type d = ptx_take_type(p), a = ptx_take_type(p), b = ptx_take_type(p), c = ptx_take_type(p);
     bool whole = a == PT_S8 || a == PT_U8;
     if (!sync || s->n != 8 || !supported(a, b, s->m, s->k) || d != c ||
-        (whole ? d != PT_S32 : a == PT_F64 ? d != PT_F64 : d != PT_F32 && (d != PT_F16 || a == PT_BF16 || a == PT_TF32)))
+        (whole         ? d != PT_S32
+         : a == PT_F64 ? d != PT_F64
+                       : d != PT_F32 && (d != PT_F16 || a == PT_BF16 || a == PT_TF32)))
         ptx_fail(p, p->st.line, "instruction '%s' is not supported", i->text);
     int bytes = element_bytes(a), reg = a == PT_F64 ? 8 : 4;
     s->na = s->m * s->k * bytes / (LANES * reg);
@@ -163,7 +173,8 @@ void ptx_decode_mma(struct ptx_parse *p, struct ptx_insn *i)
     for (int k = 0; k < 4; k++) {
         ptx_vector(p, i, &p->st.op[k], k == 3 ? out : in, k == 0);
         if (i->nmore - before != want[k])
-            ptx_fail(p, p->st.line, "operand %d of '%s' requires %d registers, got %d", k, i->text, want[k], i->nmore - before);
+            ptx_fail(p, p->st.line, "operand %d of '%s' requires %d registers, got %d", k, i->text, want[k],
+                     i->nmore - before);
         before = i->nmore;
     }
     i->call = (const struct ptx_call *)s;

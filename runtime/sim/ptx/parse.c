@@ -9,7 +9,9 @@
 
 #include "runtime/sim/ptx/ptx_int.h"
 
-struct ptx_block_mem { struct ptx_block_mem *next; };
+struct ptx_block_mem {
+    struct ptx_block_mem *next;
+};
 
 const struct ptx_type_row ptx_types[PT_COUNT] = {
     {"", 0, 0},
@@ -322,7 +324,9 @@ static void own_variable(struct ptx_parse *p, enum ptx_space space)
     struct ptx_func *f = p->f;
     struct ptx_sym *s = variable(p, space);
     expect(p, ';');
-    s->at = space == SP_LOCAL ? place(&f->local_bytes, s) : space == SP_PARAM ? place(&f->var_bytes, s) : place(&f->shared_bytes, s);
+    s->at = space == SP_LOCAL   ? place(&f->local_bytes, s)
+            : space == SP_PARAM ? place(&f->var_bytes, s)
+                                : place(&f->shared_bytes, s);
     s->placed = f;
     s->next = f->syms;
     f->syms = s;
@@ -397,7 +401,10 @@ static void address(struct ptx_parse *p, struct ptx_operand *o)
 
 static struct ptx_operand number(struct ptx_parse *p, bool minus)
 {
-    struct ptx_operand o = {.kind = p->x.token == T_INT ? O_INT : p->x.token == T_F32 ? O_F32 : O_F64, .value = p->x.value};
+    struct ptx_operand o = {.kind = p->x.token == T_INT   ? O_INT
+                                    : p->x.token == T_F32 ? O_F32
+                                                          : O_F64,
+                            .value = p->x.value};
     if (p->x.token != T_INT && p->x.token != T_F32 && p->x.token != T_F64)
         ptx_fail(p, p->x.line, "expected an operand");
     next(p);
@@ -430,7 +437,9 @@ static struct ptx_operand operand(struct ptx_parse *p)
         return number(p, false);
     o.name = take_word(p);
     enum ptx_type type;
-    o.kind = strcmp(o.name, "_") == 0 ? O_SINK : ptx_register(p, o.name, &type) >= 0 || ptx_special(o.name, &type) >= 0 ? O_REG : O_SYM;
+    o.kind = strcmp(o.name, "_") == 0                                                 ? O_SINK
+             : ptx_register(p, o.name, &type) >= 0 || ptx_special(o.name, &type) >= 0 ? O_REG
+                                                                                      : O_SYM;
     o.offset = o.kind == O_SYM ? signed_offset(p) : 0;
     if (accept(p, '|')) {
         o.second = ptx_new(p, sizeof *o.second);
@@ -663,7 +672,8 @@ static void function(struct ptx_parse *p, bool entry)
     }
     expect(p, '{');
     body(p);
-    p->st = (struct ptx_statement){.line = p->x.line, .opcode = entry ? "exit" : "ret"}; /* falling off the end returns */
+    p->st =
+        (struct ptx_statement){.line = p->x.line, .opcode = entry ? "exit" : "ret"}; /* falling off the end returns */
     ptx_decode(p);
     next(p);
     resolve_labels(p);
@@ -688,8 +698,8 @@ static void resolve_calls(struct ptx_parse *p)
             if (!to || !to->defined)
                 ptx_fail(p, f->code[i].line, "function '%s' is not defined", c->name);
             if (to->nparams != c->nargs || to->nrets != c->nrets)
-                ptx_fail(p, f->code[i].line, "call of '%s' with %d arguments and %d results, expected %d and %d", c->name, c->nargs,
-                         c->nrets, to->nparams, to->nrets);
+                ptx_fail(p, f->code[i].line, "call of '%s' with %d arguments and %d results, expected %d and %d",
+                         c->name, c->nargs, c->nrets, to->nparams, to->nrets);
             f->code[i].callee = to;
         }
 }

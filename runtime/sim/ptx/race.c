@@ -24,8 +24,9 @@ static bool ordered(const struct ptx_warp *w, uint64_t r, unsigned thread)
 static void conflict(struct ptx_warp *w, int lane, uint32_t word, uint64_t r, bool write, bool before_write)
 {
     unsigned t = THREAD(r);
-    ptx_report(w, PTX_CHECK_RACE, lane, word * 4u, "%s of shared memory that thread %u %s without a barrier between them",
-               write ? "write" : "read", t, before_write ? "wrote" : "read");
+    ptx_report(w, PTX_CHECK_RACE, lane, word * 4u,
+               "%s of shared memory that thread %u %s without a barrier between them", write ? "write" : "read", t,
+               before_write ? "wrote" : "read");
 }
 
 /* Keeps a record: in its thread's place, in an ordered or empty one, else at random. */
@@ -50,11 +51,13 @@ static void word_access(struct ptx_warp *w, int lane, uint32_t word, unsigned by
     unsigned thread = (unsigned)w->id * LANES + (unsigned)lane;
     uint64_t r = (uint64_t)w->b->era << 32 | (uint64_t)atomic << 20 | (uint64_t)thread << 4 | bytes;
     for (int k = 0; k < 2; k++) {
-        if (c->write[k] && BYTES(c->write[k]) & bytes && !(atomic && ATOMIC(c->write[k])) && !ordered(w, c->write[k], thread)) {
+        if (c->write[k] && BYTES(c->write[k]) & bytes && !(atomic && ATOMIC(c->write[k])) &&
+            !ordered(w, c->write[k], thread)) {
             conflict(w, lane, word, c->write[k], write, true);
             break;
         }
-        if (write && c->read[k] && BYTES(c->read[k]) & bytes && !(atomic && ATOMIC(c->read[k])) && !ordered(w, c->read[k], thread)) {
+        if (write && c->read[k] && BYTES(c->read[k]) & bytes && !(atomic && ATOMIC(c->read[k])) &&
+            !ordered(w, c->read[k], thread)) {
             conflict(w, lane, word, c->read[k], true, false);
             break;
         }

@@ -5,7 +5,10 @@
 
 #include "runtime/sim/ptx/ptx_int.h"
 
-static const struct { const char *name; bool fatal; } checks[] = {
+static const struct {
+    const char *name;
+    bool fatal;
+} checks[] = {
 #define CHECK(id, name, fatal, text) {name, fatal},
 #include "runtime/sim/ptx/checks.def"
 #undef CHECK
@@ -86,6 +89,7 @@ void ptx_report_text(const struct ptx_report *r, char *to, size_t room)
         snprintf(address, sizeof address, ", address %#llx", (unsigned long long)r->address);
     if (r->count > 1)
         snprintf(many, sizeof many, " (%llu times)", (unsigned long long)r->count);
-    snprintf(to, room, "%s: kernel %s, line %d, block (%u,%u,%u), thread (%u,%u,%u)%s: %s%s", ptx_check_name(r->check), r->kernel,
-             r->line, r->block[0], r->block[1], r->block[2], r->thread[0], r->thread[1], r->thread[2], address, r->text, many);
+    snprintf(to, room, "%s: kernel %s, line %d, block (%u,%u,%u), thread (%u,%u,%u)%s: %s%s", ptx_check_name(r->check),
+             r->kernel, r->line, r->block[0], r->block[1], r->block[2], r->thread[0], r->thread[1], r->thread[2],
+             address, r->text, many);
 }

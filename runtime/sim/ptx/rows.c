@@ -112,8 +112,8 @@ static inline double fma_f64(double x, double y, double z)
 {
     return fma(x, y, z);
 }
-#define FMA(x, y, z) _Generic((x), float: fma_f32, double: fma_f64)(x, y, z)
-#define SQRT(x) _Generic((x), float: sqrtf, double: sqrt)(x)
+#define FMA(x, y, z) _Generic((x), float : fma_f32, double : fma_f64)(x, y, z)
+#define SQRT(x) _Generic((x), float : sqrtf, double : sqrt)(x)
 #define NAN_OF(T) ((T)NAN)
 #define MIN(x, y) ((x) != (x) ? (y) : (y) != (y) ? (x) : (x) < (y) || ((x) == (y) && signbit(x)) ? (x) : (y))
 #define MAX(x, y) ((x) != (x) ? (y) : (y) != (y) ? (x) : (x) > (y) || ((x) == (y) && !signbit(x)) ? (x) : (y))
@@ -173,22 +173,22 @@ static void half_row(enum half_op op, bool bf, int n, void *d_, const void *a_, 
         d[i] = half_lane(op, bf, a[i], b[i], c[i]);
 }
 
-#define HALF(op, id)                                                                 \
-    static void id##_F16(void *d, const void *a, const void *b, const void *c)       \
-    {                                                                                \
-        half_row(op, false, LANES, d, a, b, c);                                      \
-    }                                                                                \
-    static void id##_BF16(void *d, const void *a, const void *b, const void *c)      \
-    {                                                                                \
-        half_row(op, true, LANES, d, a, b, c);                                       \
-    }                                                                                \
-    static void id##_F16X2(void *d, const void *a, const void *b, const void *c)     \
-    {                                                                                \
-        half_row(op, false, 2 * LANES, d, a, b, c);                                  \
-    }                                                                                \
-    static void id##_BF16X2(void *d, const void *a, const void *b, const void *c)    \
-    {                                                                                \
-        half_row(op, true, 2 * LANES, d, a, b, c);                                   \
+#define HALF(op, id)                                                              \
+    static void id##_F16(void *d, const void *a, const void *b, const void *c)    \
+    {                                                                             \
+        half_row(op, false, LANES, d, a, b, c);                                   \
+    }                                                                             \
+    static void id##_BF16(void *d, const void *a, const void *b, const void *c)   \
+    {                                                                             \
+        half_row(op, true, LANES, d, a, b, c);                                    \
+    }                                                                             \
+    static void id##_F16X2(void *d, const void *a, const void *b, const void *c)  \
+    {                                                                             \
+        half_row(op, false, 2 * LANES, d, a, b, c);                               \
+    }                                                                             \
+    static void id##_BF16X2(void *d, const void *a, const void *b, const void *c) \
+    {                                                                             \
+        half_row(op, true, 2 * LANES, d, a, b, c);                                \
     }
 HALF(H_ADD, hadd)
 HALF(H_SUB, hsub)
@@ -202,20 +202,20 @@ HALF(H_EX2, hex2)
 HALF(H_TANH, htanh)
 HALF(H_RELU, hrelu)
 
-#define HALF_BITS(id, expr16, expr32)                                                              \
-    static void id##_F16(void *d_, const void *a_, const void *b_, const void *c_)                 \
-    {                                                                                              \
-        uint16_t *d = d_;                                                                          \
-        const uint16_t *a = a_;                                                                    \
-        (void)b_, (void)c_;                                                                        \
-        LOOP d[i] = (uint16_t)(a[i] expr16);                                                       \
-    }                                                                                              \
-    static void id##_F16X2(void *d_, const void *a_, const void *b_, const void *c_)               \
-    {                                                                                              \
-        uint32_t *d = d_;                                                                          \
-        const uint32_t *a = a_;                                                                    \
-        (void)b_, (void)c_;                                                                        \
-        LOOP d[i] = a[i] expr32;                                                                   \
+#define HALF_BITS(id, expr16, expr32)                                                \
+    static void id##_F16(void *d_, const void *a_, const void *b_, const void *c_)   \
+    {                                                                                \
+        uint16_t *d = d_;                                                            \
+        const uint16_t *a = a_;                                                      \
+        (void)b_, (void)c_;                                                          \
+        LOOP d[i] = (uint16_t)(a[i] expr16);                                         \
+    }                                                                                \
+    static void id##_F16X2(void *d_, const void *a_, const void *b_, const void *c_) \
+    {                                                                                \
+        uint32_t *d = d_;                                                            \
+        const uint32_t *a = a_;                                                      \
+        (void)b_, (void)c_;                                                          \
+        LOOP d[i] = a[i] expr32;                                                     \
     }
 HALF_BITS(habs, &0x7fff, &0x7fff7fff)
 HALF_BITS(hneg, ^0x8000, ^0x80008000)
@@ -254,34 +254,34 @@ static inline float fix_nan(float v)
 {
     return v != v ? __builtin_nanf("0x3fffff") : v;
 }
-#define FIX(v) _Generic((v), float: fix_nan((float)(v)), default: (v))
+#define FIX(v) _Generic((v), float : fix_nan((float)(v)), default : (v))
 
 #define USE_2 const T *b = b_;
-#define USE_3                                                                                                          \
-    const T *b = b_;                                                                                                   \
+#define USE_3        \
+    const T *b = b_; \
     const Z *c = c_;
 #define BODY_1 T x = a[i];
 #define BODY_2 T x = a[i], y = b[i];
-#define BODY_3                                                                                                         \
-    T x = a[i], y = b[i];                                                                                              \
-    Z z = c[i];                                                                                                        \
+#define BODY_3            \
+    T x = a[i], y = b[i]; \
+    Z z = c[i];           \
     (void)y;
-#define BODY_SHIFT                                                                                                     \
-    T x = a[i];                                                                                                        \
+#define BODY_SHIFT \
+    T x = a[i];    \
     uint32_t y = n[i];
-#define ROW(name, PT, T_, W_, R, Z_, expr, USE, BODY)                                                                  \
-    static void name##_##PT(void *d_, const void *a_, const void *b_, const void *c_)                                  \
-    {                                                                                                                  \
-        typedef T_ T;                                                                                                  \
-        typedef W_ W;                                                                                                  \
-        typedef Z_ Z;                                                                                                  \
-        R *d = d_;                                                                                                     \
-        const T *a = a_;                                                                                               \
-        USE(void) b_, (void)c_, (void)(W)0, (void)(Z)0;                                                                \
-        LOOP                                                                                                           \
-        {                                                                                                              \
-            BODY d[i] = FIX(expr);                                                                                     \
-        }                                                                                                              \
+#define ROW(name, PT, T_, W_, R, Z_, expr, USE, BODY)                                 \
+    static void name##_##PT(void *d_, const void *a_, const void *b_, const void *c_) \
+    {                                                                                 \
+        typedef T_ T;                                                                 \
+        typedef W_ W;                                                                 \
+        typedef Z_ Z;                                                                 \
+        R *d = d_;                                                                    \
+        const T *a = a_;                                                              \
+        USE(void) b_, (void)c_, (void)(W)0, (void)(Z)0;                               \
+        LOOP                                                                          \
+        {                                                                             \
+            BODY d[i] = FIX(expr);                                                    \
+        }                                                                             \
     }
 #define OPEN(...) __VA_ARGS__
 #define ROW1(idexpr, PT, T, W) ROW1_(OPEN idexpr, PT, T, W)
@@ -340,10 +340,10 @@ struct entry {
 #define HALF_ONLY(id) [PT_F16] = id##_F16, [PT_BF16] = id##_F16, [PT_F16X2] = id##_F16X2, [PT_BF16X2] = id##_F16X2
 static const struct entry entries[] = {
 #include "runtime/sim/ptx/rows.def"
-    {"add", 2, 1, {HALVES(hadd)}},        {"sub", 2, 1, {HALVES(hsub)}},         {"mul", 2, 1, {HALVES(hmul)}},
-    {"fma", 3, 1, {HALVES(hfma)}},        {"fma.relu", 3, 1, {HALVES(hrelu)}},   {"min", 2, 1, {HALVES(hmin)}},
-    {"max", 2, 1, {HALVES(hmax)}},        {"min.NaN", 2, 1, {HALVES(hminn)}},    {"max.NaN", 2, 1, {HALVES(hmaxn)}},
-    {"abs", 1, 1, {HALF_ONLY(habs)}},     {"neg", 1, 1, {HALF_ONLY(hneg)}},      {"ex2.approx", 1, 1, {HALVES(hex2)}},
+    {"add", 2, 1, {HALVES(hadd)}},          {"sub", 2, 1, {HALVES(hsub)}},       {"mul", 2, 1, {HALVES(hmul)}},
+    {"fma", 3, 1, {HALVES(hfma)}},          {"fma.relu", 3, 1, {HALVES(hrelu)}}, {"min", 2, 1, {HALVES(hmin)}},
+    {"max", 2, 1, {HALVES(hmax)}},          {"min.NaN", 2, 1, {HALVES(hminn)}},  {"max.NaN", 2, 1, {HALVES(hmaxn)}},
+    {"abs", 1, 1, {HALF_ONLY(habs)}},       {"neg", 1, 1, {HALF_ONLY(hneg)}},    {"ex2.approx", 1, 1, {HALVES(hex2)}},
     {"tanh.approx", 1, 1, {HALVES(htanh)}},
 };
 
@@ -360,33 +360,39 @@ static ptx_row_fn *find(const char *name, enum ptx_type type, int *nsrc, int *by
 
 /* -- Comparisons -- */
 
-#define CMP(id, PT, T, expr)                                                                                           \
-    static uint32_t c_##id##_##PT(const void *a_, const void *b_)                                                      \
-    {                                                                                                                  \
-        const T *a = a_, *b = b_;                                                                                      \
-        uint32_t m = 0;                                                                                                \
-        for (int i = 0; i < LANES; i++) {                                                                              \
-            T x = a[i], y = b[i];                                                                                      \
-            m |= (uint32_t)(expr) << i;                                                                                \
-        }                                                                                                              \
-        return m;                                                                                                      \
+#define CMP(id, PT, T, expr)                                      \
+    static uint32_t c_##id##_##PT(const void *a_, const void *b_) \
+    {                                                             \
+        const T *a = a_, *b = b_;                                 \
+        uint32_t m = 0;                                           \
+        for (int i = 0; i < LANES; i++) {                         \
+            T x = a[i], y = b[i];                                 \
+            m |= (uint32_t)(expr) << i;                           \
+        }                                                         \
+        return m;                                                 \
     }
 #define UNORDERED(x, y) ((x) != (x) || (y) != (y))
 #define EQUALS(M) M(eq, x == y) M(ne, x != y)
 #define ORDERS(M) EQUALS(M) M(lt, x < y) M(le, x <= y) M(gt, x > y) M(ge, x >= y)
-#define FLOAT_ORDERS(M)                                                                                                \
-    M(eq, x == y) M(ne, x < y || x > y) M(lt, x < y) M(le, x <= y) M(gt, x > y) M(ge, x >= y)                          \
-    M(equ, x == y || UNORDERED(x, y)) M(neu, x != y) M(ltu, !(x >= y)) M(leu, !(x > y)) M(gtu, !(x <= y))              \
-    M(geu, !(x < y)) M(num, !UNORDERED(x, y)) M(nan, UNORDERED(x, y))
-#define M(op, expr) CMP(op, U16, uint16_t, expr) CMP(op, S16, int16_t, expr) CMP(op, U32, uint32_t, expr)              \
-    CMP(op, S32, int32_t, expr) CMP(op, U64, uint64_t, expr) CMP(op, S64, int64_t, expr)
+#define FLOAT_ORDERS(M)                                                                                               \
+    M(eq, x == y)                                                                                                     \
+    M(ne, x<y || x> y) M(lt, x < y) M(le, x <= y) M(gt, x > y) M(ge, x >= y) M(equ, x == y || UNORDERED(x, y))        \
+        M(neu, x != y) M(ltu, !(x >= y)) M(leu, !(x > y)) M(gtu, !(x <= y)) M(geu, !(x < y)) M(num, !UNORDERED(x, y)) \
+            M(nan, UNORDERED(x, y))
+#define M(op, expr)                                                                                                   \
+    CMP(op, U16, uint16_t, expr)                                                                                      \
+    CMP(op, S16, int16_t, expr) CMP(op, U32, uint32_t, expr) CMP(op, S32, int32_t, expr) CMP(op, U64, uint64_t, expr) \
+        CMP(op, S64, int64_t, expr)
 ORDERS(M)
 #undef M
 #define M(op, expr) CMP(op, F32, float, expr) CMP(op, F64, double, expr)
 FLOAT_ORDERS(M)
 #undef M
 
-struct compare { const char *name; ptx_cmp_fn *by_type[PT_COUNT]; };
+struct compare {
+    const char *name;
+    ptx_cmp_fn *by_type[PT_COUNT];
+};
 static const struct compare compares[] = {
 #define UNSIGNED_OF(op) [PT_U16] = c_##op##_U16, [PT_U32] = c_##op##_U32, [PT_U64] = c_##op##_U64
 #define SIGNED_OF(op) [PT_S16] = c_##op##_S16, [PT_S32] = c_##op##_S32, [PT_S64] = c_##op##_S64
@@ -417,8 +423,8 @@ static ptx_cmp_fn *compare(const char *name, enum ptx_type type)
 
 /* -- Masks and modes -- */
 
-#define BLEND(T)                                                                                                       \
-    for (int l = 0; l < LANES; l++)                                                                                    \
+#define BLEND(T)                    \
+    for (int l = 0; l < LANES; l++) \
         ((T *)d)[l] = mask >> l & 1 ? ((const T *)t)[l] : ((T *)d)[l];
 
 static void blend(void *d, const void *t, uint32_t mask, int bytes)

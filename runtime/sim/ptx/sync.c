@@ -11,8 +11,8 @@ bool ptx_whole_warp(struct ptx_warp *w, uint32_t mask)
 {
     if (mask == w->live)
         return true;
-    ptx_report(w, PTX_CHECK_DIVERGED, __builtin_ctz(mask), 0, "'%s' requires the whole warp, executed by lanes %#x of %#x", w->at->text, mask,
-               w->live);
+    ptx_report(w, PTX_CHECK_DIVERGED, __builtin_ctz(mask), 0,
+               "'%s' requires the whole warp, executed by lanes %#x of %#x", w->at->text, mask, w->live);
     return false;
 }
 
@@ -23,7 +23,8 @@ bool ptx_members(struct ptx_warp *w, const struct ptx_op *members, uint32_t mask
         uint32_t m = (uint32_t)ptx_lane(w, members, (int)l);
         if (m >> l & 1 && (m & w->live & ~mask) == 0)
             continue;
-        ptx_report(w, PTX_CHECK_MEMBERS, (int)l, 0, "'%s' with the member mask %#x, executed by lanes %#x", w->at->text, m, mask);
+        ptx_report(w, PTX_CHECK_MEMBERS, (int)l, 0, "'%s' with the member mask %#x, executed by lanes %#x", w->at->text,
+                   m, mask);
         return false;
     }
     return true;
@@ -55,10 +56,13 @@ static void release(struct ptx_block *b, struct ptx_barrier *r)
         join(w->clock, r->clock);
         w->state = W_READY;
         if (r->op == BAR_AND || r->op == BAR_OR)
-            ptx_set_pred(w, &w->barrier_out, w->barrier_mask, r->op == BAR_AND ? (r->all ? FULL : 0) : r->any ? FULL : 0);
+            ptx_set_pred(w, &w->barrier_out, w->barrier_mask,
+                         r->op == BAR_AND ? (r->all ? FULL : 0)
+                         : r->any         ? FULL
+                                          : 0);
         else if (r->op == BAR_POPC)
             EACH_LANE(l, w->barrier_mask)
-            ptx_set(w, &w->barrier_out, (int)l, r->count);
+        ptx_set(w, &w->barrier_out, (int)l, r->count);
     }
     b->count.barriers++;
     b->era++;
@@ -87,14 +91,17 @@ static bool agree(struct ptx_warp *w, int id, struct ptx_barrier *r, int op, uns
 {
     int kind = op == BAR_ARRIVE ? BAR_SYNC : op;
     if (r->warps && r->expected != expected)
-        ptx_report(w, PTX_CHECK_BARRIER, __builtin_ctz(w->live), 0, "barrier %d with %u threads, others wait there with %u (0: all)", id,
-                   expected, r->expected);
+        ptx_report(w, PTX_CHECK_BARRIER, __builtin_ctz(w->live), 0,
+                   "barrier %d with %u threads, others wait there with %u (0: all)", id, expected, r->expected);
     else if (r->warps && r->op != kind)
-        ptx_report(w, PTX_CHECK_BARRIER, __builtin_ctz(w->live), 0, "barrier %d is used by another operation at the same time", id);
+        ptx_report(w, PTX_CHECK_BARRIER, __builtin_ctz(w->live), 0,
+                   "barrier %d is used by another operation at the same time", id);
     else if (expected % LANES)
-        ptx_report(w, PTX_CHECK_BARRIER, __builtin_ctz(w->live), 0, "barrier %d with %u threads, not a multiple of 32", id, expected);
+        ptx_report(w, PTX_CHECK_BARRIER, __builtin_ctz(w->live), 0, "barrier %d with %u threads, not a multiple of 32",
+                   id, expected);
     else if (r->warps >> w->id & 1)
-        ptx_report(w, PTX_CHECK_BARRIER, __builtin_ctz(w->live), 0, "the warp arrives at barrier %d twice in one phase", id);
+        ptx_report(w, PTX_CHECK_BARRIER, __builtin_ctz(w->live), 0, "the warp arrives at barrier %d twice in one phase",
+                   id);
     r->op = kind;
     r->expected = expected;
     return !w->b->stop;
@@ -176,7 +183,11 @@ void ptx_decode_bar(struct ptx_parse *p, struct ptx_insn *i)
 
 enum { MB_INIT = 1, MB_INVAL, MB_ARRIVE, MB_DROP, MB_EXPECT, MB_COMPLETE, MB_TEST, MB_PENDING };
 
-struct mbar { uint32_t pending, expected; int32_t tx; bool phase; };
+struct mbar {
+    uint32_t pending, expected;
+    int32_t tx;
+    bool phase;
+};
 
 static struct mbar unpack(uint64_t v)
 {
@@ -231,7 +242,8 @@ static void arrive(struct ptx_warp *w, int lane, uint64_t at, struct mbar *m, ui
         return;
     publish(w, c->clock[m->phase]);
     if (n > m->pending || !n) {
-        invalid(w, lane, at, n ? "more arrivals than the mbarrier expects in this phase" : "an arrival with the count 0");
+        invalid(w, lane, at,
+                n ? "more arrivals than the mbarrier expects in this phase" : "an arrival with the count 0");
         return;
     }
     m->pending -= n;
@@ -239,7 +251,8 @@ static void arrive(struct ptx_warp *w, int lane, uint64_t at, struct mbar *m, ui
     settle(m);
 }
 
-static void wait(struct ptx_warp *w, const struct ptx_insn *i, int lane, uint64_t at, const struct mbar *m, uint64_t operand)
+static void wait(struct ptx_warp *w, const struct ptx_insn *i, int lane, uint64_t at, const struct mbar *m,
+                 uint64_t operand)
 {
     bool phase = i->op2 ? operand & 1 : operand >> 63, done = phase != m->phase;
     struct ptx_mbar *c = clocks(w->b, (uint32_t)at);
@@ -276,7 +289,8 @@ static void one(struct ptx_warp *w, const struct ptx_insn *i, int lane)
     }
     switch (i->op) {
     case MB_INVAL: memset(p.shadow, 0, 8); return;
-    case MB_ARRIVE: case MB_DROP:
+    case MB_ARRIVE:
+    case MB_DROP:
         if (i->op2) { /* expect_tx */
             m.tx += (int32_t)operand;
             arrive(w, lane, p.offset, &m, 1, i->op == MB_DROP);
@@ -324,9 +338,12 @@ static bool take_shared(struct ptx_parse *p)
 
 void ptx_decode_mbarrier(struct ptx_parse *p, struct ptx_insn *i)
 {
-    static const struct { const char *name; uint8_t op; } ops[] = {
-        {"init", MB_INIT}, {"inval", MB_INVAL}, {"arrive", MB_ARRIVE}, {"arrive_drop", MB_DROP}, {"complete_tx", MB_COMPLETE},
-        {"test_wait", MB_TEST}, {"try_wait", MB_TEST}, {"pending_count", MB_PENDING}};
+    static const struct {
+        const char *name;
+        uint8_t op;
+    } ops[] = {{"init", MB_INIT},        {"inval", MB_INVAL},          {"arrive", MB_ARRIVE},
+               {"arrive_drop", MB_DROP}, {"complete_tx", MB_COMPLETE}, {"test_wait", MB_TEST},
+               {"try_wait", MB_TEST},    {"pending_count", MB_PENDING}};
     struct ptx_operand *o = p->st.op;
     for (size_t k = 0; k < sizeof ops / sizeof *ops; k++)
         if (ptx_take(p, ops[k].name))
@@ -334,7 +351,8 @@ void ptx_decode_mbarrier(struct ptx_parse *p, struct ptx_insn *i)
     bool expect = ptx_take(p, "expect_tx");
     if (expect && !i->op)
         i->op = MB_EXPECT;
-    ptx_take(p, "noComplete"), ptx_take(p, "release"), ptx_take(p, "acquire"), ptx_take(p, "relaxed"), ptx_take(p, "cta");
+    ptx_take(p, "noComplete"), ptx_take(p, "release"), ptx_take(p, "acquire"), ptx_take(p, "relaxed"),
+        ptx_take(p, "cta");
     i->space = take_shared(p) ? SP_SHARED : SP_GENERIC;
     i->op2 = ptx_take(p, "parity") || (expect && i->op != MB_EXPECT);
     ptx_take(p, "b64");

@@ -15,8 +15,10 @@ void ptx_run_shfl(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
     {
         uint32_t b = (uint32_t)ptx_lane(w, &i->s[1], (int)l) & 31, c = (uint32_t)ptx_lane(w, &i->s[2], (int)l);
         uint32_t segment = c >> 8 & 31, most = (l & segment) | (c & 31 & ~segment), least = l & segment;
-        int j = i->op == SHFL_UP ? (int)l - (int)b : i->op == SHFL_DOWN ? (int)(l + b) : i->op == SHFL_BFLY ? (int)(l ^ b)
-                                                                                                         : (int)(least | (b & ~segment));
+        int j = i->op == SHFL_UP     ? (int)l - (int)b
+                : i->op == SHFL_DOWN ? (int)(l + b)
+                : i->op == SHFL_BFLY ? (int)(l ^ b)
+                                     : (int)(least | (b & ~segment));
         bool in = i->op == SHFL_UP ? j >= (int)most : j <= (int)most;
         uint32_t from = in ? (uint32_t)j : l;
         ptx_set(w, &i->d, (int)l, value[from]);
@@ -31,7 +33,10 @@ void ptx_run_shfl(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 void ptx_decode_shfl(struct ptx_parse *p, struct ptx_insn *i)
 {
     bool sync = ptx_take(p, "sync");
-    i->op = ptx_take(p, "up") ? SHFL_UP : ptx_take(p, "down") ? SHFL_DOWN : ptx_take(p, "bfly") ? SHFL_BFLY : (ptx_take(p, "idx"), SHFL_IDX);
+    i->op = ptx_take(p, "up")     ? SHFL_UP
+            : ptx_take(p, "down") ? SHFL_DOWN
+            : ptx_take(p, "bfly") ? SHFL_BFLY
+                                  : (ptx_take(p, "idx"), SHFL_IDX);
     ptx_take(p, "b32");
     if (!sync)
         ptx_fail(p, p->st.line, "'shfl' without .sync is not supported");
@@ -62,7 +67,10 @@ void ptx_run_vote(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 void ptx_decode_vote(struct ptx_parse *p, struct ptx_insn *i)
 {
     bool sync = ptx_take(p, "sync");
-    i->op = ptx_take(p, "all") ? 'a' : ptx_take(p, "any") ? 'o' : ptx_take(p, "uni") ? 'u' : (ptx_take(p, "ballot"), 'b');
+    i->op = ptx_take(p, "all")   ? 'a'
+            : ptx_take(p, "any") ? 'o'
+            : ptx_take(p, "uni") ? 'u'
+                                 : (ptx_take(p, "ballot"), 'b');
     ptx_take(p, "pred"), ptx_take(p, "b32");
     if (!sync)
         ptx_fail(p, p->st.line, "'vote' without .sync is not supported");
@@ -124,7 +132,12 @@ void ptx_decode_activemask(struct ptx_parse *p, struct ptx_insn *i)
 static uint32_t reduce(int op, bool is_signed, uint32_t a, uint32_t b)
 {
     bool less = is_signed ? (int32_t)a < (int32_t)b : a < b;
-    return op == '+' ? a + b : op == '<' ? (less ? a : b) : op == '>' ? (less ? b : a) : op == '&' ? a & b : op == '|' ? a | b : a ^ b;
+    return op == '+'   ? a + b
+           : op == '<' ? (less ? a : b)
+           : op == '>' ? (less ? b : a)
+           : op == '&' ? a & b
+           : op == '|' ? a | b
+                       : a ^ b;
 }
 
 void ptx_run_redux(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
@@ -141,7 +154,10 @@ void ptx_run_redux(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 
 void ptx_decode_redux(struct ptx_parse *p, struct ptx_insn *i)
 {
-    static const struct { const char *name; char op; } ops[] = {{"add", '+'}, {"min", '<'}, {"max", '>'}, {"and", '&'}, {"or", '|'}, {"xor", '^'}};
+    static const struct {
+        const char *name;
+        char op;
+    } ops[] = {{"add", '+'}, {"min", '<'}, {"max", '>'}, {"and", '&'}, {"or", '|'}, {"xor", '^'}};
     ptx_take(p, "sync");
     for (size_t k = 0; k < sizeof ops / sizeof *ops; k++)
         if (ptx_take(p, ops[k].name))
