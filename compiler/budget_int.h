@@ -22,6 +22,9 @@ bool budget_fit_stages(const struct ir_module *m, const struct tccc_train *t, co
                        void *user, struct train_recompute **chosen);
 /* After lowering: a note a stage, its exact peak. Where sizes are unknown there is none, which `report` (may be NULL) is told. */
 void budget_tell_stages(const struct ir_module *m, const struct train_recompute *chosen, FILE *report);
+/* After lowering: what the process of a stage takes at its peak while it runs the pipeline, scratch apart, and the scratch of a thread. False:
+ * sizes are unknown. */
+bool budget_stage_bytes(const struct ir_module *m, const struct pipe *p, int stage, uint64_t *bytes, uint64_t *scratch);
 /* After lowering: the arena of each entry point, a line a buffer of it, and whether that takes the memory of earlier ones. */
 void budget_report(struct ir_ctx *ctx, const struct kn_program *p, FILE *out);
 

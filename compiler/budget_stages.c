@@ -119,20 +119,32 @@ static bool add_values(const struct ir_module *m, const struct pipe *p, int stag
     return true;
 }
 
+static bool measure_stage(const struct ir_module *m, const struct pipe *p, int stage, struct taken *t)
+{
+    *t = (struct taken){0};
+    add_states(m, p, stage, t);
+    for (int c = 0; c < p->ncalls; c++)
+        if ((p->calls[c].stage == stage || c == p->last) && !add_call(m, &p->calls[c], t))
+            return false;
+    return add_values(m, p, stage, t);
+}
+
 /* By stage, what the first pipeline, @step, takes. */
 static bool measure(const struct ir_module *m, struct taken *t)
 {
-    const struct pipe *p = m->pipes;
-    for (int s = 0; s < p->stages; s++) {
-        t[s] = (struct taken){0};
-        add_states(m, p, s, &t[s]);
-        for (int c = 0; c < p->ncalls; c++)
-            if ((p->calls[c].stage == s || c == p->last) && !add_call(m, &p->calls[c], &t[s]))
-                return false;
-        if (!add_values(m, p, s, &t[s]))
+    for (int s = 0; s < m->pipes->stages; s++)
+        if (!measure_stage(m, m->pipes, s, &t[s]))
             return false;
-    }
     return true;
+}
+
+bool budget_stage_bytes(const struct ir_module *m, const struct pipe *p, int stage, uint64_t *bytes, uint64_t *scratch)
+{
+    struct taken t;
+    bool known = measure_stage(m, p, stage, &t);
+    *bytes = total(&t);
+    *scratch = t.scratch;
+    return known;
 }
 
 /* -- Trying ---------------------------------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c - writes the plan's in-memory form (ir/kernel.h) as the block of bytes that the runtime walks (runtime/abi.h). */
 #include "compiler/artifact_int.h"
+#include "compiler/budget_int.h"
 
 #include <string.h>
 #include <xxhash.h>
@@ -537,6 +538,19 @@ static uint32_t state_number(const struct writer *w, int index)
 }
 
 /* As an entry point that the user sees. */
+/* By stage; none where the sizes are unknown. */
+static struct tcc_range peaks(struct writer *w, const struct pipe *p)
+{
+    int *words = IR_NEWN(w->ctx, 4 * p->stages + 1, int);
+    uint64_t bytes[2];
+    for (int s = 0; s < p->stages; s++) {
+        if (!budget_stage_bytes(w->p->module, p, s, &bytes[0], &bytes[1]))
+            return (struct tcc_range){0, 0};
+        memcpy(words + 4 * s, bytes, sizeof bytes);
+    }
+    return int_list(w, 4 * p->stages, words);
+}
+
 static void write_pipe(struct writer *w, const struct pipe *p)
 {
     struct tcc_pentry e = {.name = string(w, p->name), .arena = TCC_NO, .pipe = (uint32_t)w->pipes.n + 1};
@@ -561,6 +575,7 @@ static void write_pipe(struct writer *w, const struct pipe *p)
     x.early = int_list(w, p->nearly, early);
     write_pipe_tables(w, p, &x);
     x.tasks = tasks(w, p);
+    x.peaks = peaks(w, p);
     VEC_PUSH(w->ctx, w->entries, e);
     VEC_PUSH(w->ctx, w->pipes, x);
 }

@@ -375,6 +375,8 @@ struct tcc_ppipe {
     uint32_t counter, pad;                          /* 1 + a state variable (i64[]): where it is not 0, they go on from what they are */
     struct tcc_range early;                         /* u32s: state variables written before the last task that may fail */
     struct tcc_range axes;                          /* u32s: each input's axis that is split, or TCC_NO */
+    struct tcc_range peaks;                         /* u32s: for each stage, two 64-bit numbers, the lower half first: bytes that its process
+                                                       takes at most, and a thread's scratch; none: sizes are unknown */
     struct tcc_range values, calls, outputs;        /* of the tables below */
     struct tcc_range tasks;                         /* u32s: for each stage, first task and number of tasks */
 };

@@ -549,10 +549,13 @@ static bool check_pipes(struct check *c)
         if (!range_ok(c, "axes", p->axes, c->p->u32s.count) || !range_ok(c, "values", p->values, c->p->pvalues.count) ||
             !range_ok(c, "calls", p->calls, c->p->pcalls.count) ||
             !range_ok(c, "outputs", p->outputs, c->p->poutputs.count) ||
-            !range_ok(c, "tasks", p->tasks, c->p->u32s.count) || !check_values(c, p) || !check_calls(c, p))
+            !range_ok(c, "tasks", p->tasks, c->p->u32s.count) || !range_ok(c, "peaks", p->peaks, c->p->u32s.count) ||
+            !check_values(c, p) || !check_calls(c, p))
             return false;
         if (!check_early(c, p))
             return false;
+        if (p->peaks.count && p->peaks.count != 4 * p->stages)
+            return bad(c, "peaks of stages", p->peaks.count, 4 * p->stages);
         if (p->tasks.count != 2 * p->stages || (p->last != TCC_NO && p->last >= p->calls.count))
             return bad(c, "lists of tasks", p->tasks.count, 2 * p->stages);
         for (uint32_t i = 0; i < p->outputs.count; i++) {

@@ -338,6 +338,40 @@ size_t tccrt_arena_bytes(const struct tccrt_session *s)
     return s ? s->held : 0;
 }
 
+static int64_t predicted(const struct tccrt_session *s, const struct tcc_pentry *e, int64_t state)
+{
+    const struct tcc_ppipe *p = e->pipe ? &s->m->pipes[e->pipe - 1] : NULL;
+    uint32_t stage = s->stage ? (uint32_t)s->stage - 1 : 0;
+    int64_t scratch;
+
+    if (p && (!p->peaks.count || (p->stages > 1 && !s->stage)))
+        return -1; /* the compiler has looked at processes of a stage each */
+    if (p) {
+        const uint32_t *words = s->m->u32s + p->peaks.first + 4 * stage;
+        scratch = (int64_t)((uint64_t)words[3] << 32 | words[2]);
+        return (int64_t)((uint64_t)words[1] << 32 | words[0]) + scratch * s->threads;
+    }
+    if (!s->chosen || s->running != s->chosen || (s->chosen != e && !e->cases.count))
+        return -1;
+    scratch = s->chosen->scratch != TCC_NO ? s->values[s->chosen->scratch] : 0;
+    return state + (int64_t)s->arena_bytes + (scratch > 0 ? scratch : 0) * s->threads;
+}
+
+int tccrt_memory(const struct tccrt_session *s, const char *entry, struct tccrt_memory *out)
+{
+    const struct tcc_pentry *e = s && out ? tcr_find_entry(s->m, entry) : NULL;
+
+    if (!s || !out)
+        return tcr_fail(TCC_EUSAGE, "a session and a place for its memory are required, got NULL");
+    if (!e)
+        return TCC_EUSAGE;
+    *out = (struct tccrt_memory){0};
+    for (uint32_t i = 0; i < s->m->plan->states.count; i++)
+        out->state += s->states[i] ? (int64_t)s->m->states[i].bytes : 0;
+    out->predicted = predicted(s, e, out->state);
+    return TCC_OK;
+}
+
 /* -- State ------------------------------------------------------------------------------------------------ */
 
 void tccrt_random_get(const struct tccrt_session *s, uint64_t *seed, int64_t *runs)

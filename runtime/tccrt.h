@@ -274,6 +274,10 @@ int tccrt_profile_reset(struct tccrt_session *s);                               
 int tccrt_profile_trace(struct tccrt_session *s, const char *path);                    /* Chrome trace of the last run */
 int tccrt_threads(const struct tccrt_session *s);                                      /* that it runs with */
 int tccrt_version_used(const struct tccrt_session *s);                                 /* by the last run; -1: there was none, or its sizes have no version */
+/* Of this process. state: variables that it holds. predicted: what a run of the entry point takes by the plan, state included, as the compiler
+ * (a pipeline's stage of known sizes) or the last run's sizes say; -1: not known. */
+struct tccrt_memory { int64_t state, predicted; };
+int tccrt_memory(const struct tccrt_session *s, const char *entry, struct tccrt_memory *out);
 size_t tccrt_arena_bytes(const struct tccrt_session *s);                               /* held now, all arenas */
 
 const char *tccrt_error(void);                   /* of this thread; "" when none */

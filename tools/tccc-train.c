@@ -336,7 +336,9 @@ static int execute(struct trainer *t, struct batch **list, const int64_t *order,
     int status = good
                      ? tccrt_run_many(t->m.session, t->step.name, good, t->step.nin, t->in, t->step.nout, t->out, &done)
                      : TCC_OK;
-    double ms = (now_ms() - start) / (double)(done ? done : 1),
+    double took = now_ms() - start;
+    memory_look(t);
+    double ms = took / (double)(done ? done : 1),
            lr = trainer_scalar(t, "train.lr", trainer_scalar(t, "train.rate", 0)),
            norm = t->has_norm ? trainer_scalar(t, "train.norm", 0) : 0,
            scale = t->has_scale ? trainer_scalar(t, "train.scale", 0) : 0;
@@ -497,6 +499,7 @@ static int start_session(struct trainer *t)
         threads = threads ? threads : share;
     }
     t->m.stage = t->stage;
+    memory_begin(t);
     int code = model_session(t->o, &t->m, (int)threads, NULL);
     if (code != EXIT_FINE || (code = ranks_groups(t)) != EXIT_FINE)
         return code;
@@ -524,6 +527,7 @@ static int train(struct trainer *t, bool artifact)
         return code;
     catch_signals();
     code = loop(t);
+    code = code == EXIT_FINE ? report_memory(t) : code;
     return code == EXIT_FINE ? report_trace(t) : code;
 }
 

@@ -7,6 +7,7 @@
  *   train_blame    which sample and label a run failed for
  *   train_ckpt     checkpoints and resuming
  *   train_outputs  --save-outputs
+ *   train_memory  --memory-report
  *   train_ranks    many processes: what they have in common, who does what
  *   train_report   progress on a terminal, JSON lines elsewhere
  */
@@ -25,6 +26,9 @@ struct entry_info { const char *name; int nin, nout; struct tccrt_value_info *in
 struct step_result { double loss, lr, ms, norm, scale; int64_t rows; bool has_norm, has_scale; };
 
 struct eval_result { double loss, accuracy; bool has_accuracy; };
+
+/* --memory-report, in bytes; predicted -1: not known. */
+struct trainer_memory { int64_t before, peak, state, predicted; };
 
 struct trainer {
     const struct options *o;
@@ -66,6 +70,8 @@ struct trainer {
     double epoch_started, epoch_loss, last_lr;     /* since the last report_epoch() */
     int64_t epoch_rows;
     int64_t done_at_start;
+    struct trainer_memory memory;
+    double looked;                         /* at the memory, last */
 };
 
 int trainer_code(int status);                                               /* the exit code of a tcc_status */
@@ -103,6 +109,9 @@ void report_step(struct trainer *t, const struct step_result *r);
 void report_epoch(struct trainer *t);                                      /* of the steps since the last call */
 void report_eval(struct trainer *t, const struct eval_result *r);
 void report_clear(struct trainer *t);
+void memory_begin(struct trainer *t);                                      /* before the session is made */
+void memory_look(struct trainer *t);                                       /* after a call of the run-time library */
+int report_memory(struct trainer *t);                                      /* at the end, by all ranks */
 int report_trace(struct trainer *t);                                       /* --trace */
 
 #endif
