@@ -241,7 +241,8 @@ int tcr_left(void)
     static long *known, count; /* processes by rank: 0 not seen yet, -1 of no known number */
     long ranks = number(size_names[launcher]), now, process, dead;
 
-    if (!known && ranks > 0 && (known = calloc((size_t)ranks, sizeof *known)))
+    /* Ranks that meet by themselves are told who is gone, and may give up at other times: that is no death. */
+    if (!known && ranks > 0 && launcher == TCR_LAUNCHER_MPI && (known = calloc((size_t)ranks, sizeof *known)))
         count = ranks;
     if (accused(DEAD_NAMES, &dead))
         return (int)dead;

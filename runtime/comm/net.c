@@ -303,8 +303,7 @@ static int wait_open(struct tcr_net *net)
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
         pthread_cond_timedwait(&l->changed, &l->mutex, &until);
-        /* Ranks that meet by themselves are told who is gone, and may give up at other times: that is no death. */
-        if (net->engine->launcher == TCR_LAUNCHER_MPI && !l->opened && !gone && tcr_seconds() - looked > 0.04) {
+        if (!l->opened && !gone && tcr_seconds() - looked > 0.04) {
             looked = tcr_seconds();
             if ((left = tcr_left()) >= 0) {
                 gone = looked;
