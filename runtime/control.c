@@ -101,8 +101,7 @@ static int stage_one(struct tccrt_session *s, uint32_t from, struct staged *t, c
     t->data = tcr_alloc(s, (size_t)t->bytes);
     if (!t->data)
         return TCC_EENV;
-    memcpy(t->data, data, (size_t)t->bytes);
-    return TCC_OK;
+    return tcr_copy(s, t->data, data, (size_t)t->bytes);
 }
 
 static int unstage_one(struct tccrt_session *s, struct staged *t, uint32_t to, const char *node)
@@ -122,13 +121,12 @@ static int unstage_one(struct tccrt_session *s, struct staged *t, uint32_t to, c
         return status;
     if (bytes != t->bytes)
         return tcr_fail(TCC_EBUG, "node '%s': a carried value changes its size", node);
-    memcpy(data, t->data, (size_t)bytes);
-    return TCC_OK;
+    return tcr_copy(s, data, t->data, (size_t)bytes);
 }
 
 static int copy_staged(struct tccrt_session *s, const uint32_t *from, const uint32_t *to, uint32_t n, const char *node)
 {
-    struct staged *t = tcr_alloc(s, n * sizeof *t);
+    struct staged *t = tcr_heap_alloc(&s->heap, n * sizeof *t);
     int status = TCC_OK;
 
     if (!t)
@@ -144,7 +142,7 @@ static int copy_staged(struct tccrt_session *s, const uint32_t *from, const uint
         tcr_free(s, t[i].data, (size_t)t[i].bytes);
         tccrt_object_unref(t[i].object);
     }
-    tcr_free(s, t, n * sizeof *t);
+    tcr_heap_free(&s->heap, t, n * sizeof *t);
     return status;
 }
 

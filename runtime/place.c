@@ -80,7 +80,7 @@ int tcr_place(struct tccrt_session *s, const struct tcc_pentry *e, int64_t *aren
     *arena = 0;
     if (n == 0)
         return TCC_OK;
-    if (!p->sizes && !(p->sizes = tcr_alloc(s, n * sizeof *p->sizes)))
+    if (!p->sizes && !(p->sizes = tcr_heap_alloc(&s->heap, n * sizeof *p->sizes)))
         return TCC_EENV;
     if ((status = read_sizes(s, e, p, &same)))
         p->done = false;
@@ -90,8 +90,8 @@ int tcr_place(struct tccrt_session *s, const struct tcc_pentry *e, int64_t *aren
     }
     p->done = false;
     p->arena = 0;
-    items = tcr_alloc(s, n * sizeof *items);
-    by_offset = tcr_alloc(s, n * sizeof *by_offset);
+    items = tcr_heap_alloc(&s->heap, n * sizeof *items);
+    by_offset = tcr_heap_alloc(&s->heap, n * sizeof *by_offset);
     for (uint32_t i = 0; items && i < n; i++) {
         uint32_t b = s->m->u32s[e->placed.first + i];
 
@@ -109,7 +109,7 @@ int tcr_place(struct tccrt_session *s, const struct tcc_pentry *e, int64_t *aren
     }
     *arena = (int64_t)p->arena;
     status = !items || !by_offset ? TCC_EENV : fits ? TCC_OK : tcr_fail(TCC_EINPUT, "the arena's size overflows");
-    tcr_free(s, items, n * sizeof *items);
-    tcr_free(s, by_offset, n * sizeof *by_offset);
+    tcr_heap_free(&s->heap, items, n * sizeof *items);
+    tcr_heap_free(&s->heap, by_offset, n * sizeof *by_offset);
     return status;
 }

@@ -7,6 +7,7 @@
  *   model, check                 opening: descriptor, tables, code version, weights
  *   size                         the integer program
  *   session, run                 memory of a session; binding of inputs and outputs
+ *   device/                      where data lies, and what runs kernels
  *   walk, launch, lib            the plan walker
  *   pool, profile
  */
@@ -20,10 +21,8 @@
 #include <stdint.h>
 
 #include "runtime/abi.h"
+#include "runtime/device/device.h"
 #include "runtime/tccrt.h"
-
-#define TCR_ALIGN 64
-#define TCR_ROUND(n) (((size_t)(n) + TCR_ALIGN - 1) & ~(size_t)(TCR_ALIGN - 1))
 
 /* -- error.c ---------------------------------------------------------------------------------- */
 int tcr_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -138,19 +137,11 @@ struct tcr_group { char name[16]; struct tccrt_comm *comm; };
 
 struct tcr_profile;                  /* profile.c */
 
-/* A thread's environment on a cache line of its own. */
-struct tcr_env { _Alignas(TCR_ALIGN) struct tcc_env env; };
-
-/* A thread's share of a launch's tiles: [next, end) are still to be run. */
-struct tcr_share { _Alignas(TCR_ALIGN) _Atomic int64_t next; int64_t end; };
-
 struct tccrt_session {
     atomic_bool busy;            /* a thread is inside: tcr_enter() */
     struct tccrt_model *m;
-    struct tccrt_allocator allocator;
-    struct tccrt_threads user_pool;  /* count 0: none */
-    struct tcr_pool *pool;           /* NULL: one thread, or the caller's threads */
-    int threads;
+    struct tcr_heap heap;            /* tables, and host memory of the device */
+    struct tcr_device *device;       /* buffers, state, outputs; kernels */
     uint64_t seed;
     int64_t runs;                    /* successful runs so far; random ops count with it */
 
@@ -165,14 +156,9 @@ struct tccrt_session {
     size_t arena_bytes;
     uint64_t *places;                /* by buffer: offset in the arena, where the plan has none */
     struct tcr_placement *placements;        /* by entry point: the sizes that its buffers were placed for */
-    uint8_t *scratch;                /* threads * scratch_bytes */
-    size_t scratch_bytes;
     void **states;
     bool *lent;                      /* by state variable: its memory is the caller's */
     struct tcr_slot *slots;
-    struct tcr_env *envs;
-    struct tcr_share *shares;
-    size_t held;                     /* bytes from the allocator, all arenas */
 
     /* The running call. */
     void **inputs;                   /* data of dense inputs */
@@ -197,10 +183,14 @@ struct tccrt_session {
     struct tcr_profile *profile;     /* NULL: off */
 };
 
+/* Memory of the device: data. (Tables are the heap's.) */
 void *tcr_alloc(struct tccrt_session *s, size_t bytes);      /* TCR_ALIGN-aligned; NULL: no memory, message set */
 void tcr_free(struct tccrt_session *s, void *p, size_t bytes);
 int tcr_grow(struct tccrt_session *s, void *pp, size_t *held, size_t bytes);
-int tcr_need_scratch(struct tccrt_session *s, int64_t bytes);
+/* Within the device; from the host to it; from it to the host. */
+int tcr_copy(struct tccrt_session *s, void *to, const void *from, size_t bytes);
+int tcr_upload(struct tccrt_session *s, void *to, const void *from, size_t bytes);
+int tcr_download(struct tccrt_session *s, void *to, const void *from, size_t bytes);
 void tcr_slot_clear(struct tccrt_session *s, struct tcr_slot *slot);
 void tcr_slot_set(struct tccrt_session *s, struct tcr_slot *slot, struct tcc_object *object);    /* takes the reference */
 

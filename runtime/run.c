@@ -338,9 +338,7 @@ static int copy_output(struct tccrt_session *s, uint32_t k, uint32_t buffer)
     if (!to)
         return status;
     n = tcr_elements(t.dtype, t.rank, t.dims);
-    if (n > 0)
-        memcpy(to, t.data, (size_t)n * (size_t)tcr_dtype_bytes(t.dtype));
-    return TCC_OK;
+    return n > 0 ? tcr_copy(s, to, t.data, (size_t)n * (size_t)tcr_dtype_bytes(t.dtype)) : TCC_OK;
 }
 
 static int object_output(struct tccrt_session *s, uint32_t k, uint32_t buffer)
@@ -392,7 +390,7 @@ static int prepare(struct tccrt_session *s, const struct tcc_pentry *e)
     status = e->arena != TCC_NO ? tcr_size(s, e->arena, "the arena", "", &bytes) : tcr_place(s, e, &bytes);
     if (status || (status = tcr_grow(s, &s->arena, &s->arena_bytes, (size_t)bytes)))
         return status;
-    if (e->scratch != TCC_NO && s->values[e->scratch] >= 0 && (status = tcr_need_scratch(s, s->values[e->scratch])))
+    if (e->scratch != TCC_NO && s->values[e->scratch] >= 0 && (status = s->device->ops->reserve(s->device, s->values[e->scratch])))
         return status;
     return early_outputs(s, e);
 }
@@ -403,11 +401,7 @@ int tcr_execute(struct tccrt_session *s, const struct tcc_pentry *e)
     int status;
 
     s->running = e;
-    for (int i = 0; i < s->threads; i++) {
-        s->envs[i].env.fault = 0;
-        s->envs[i].env.seed = s->seed;
-        s->envs[i].env.run = s->runs;
-    }
+    s->device->ops->begin(s->device, s->seed, s->runs);
     status = prepare(s, e);
     if (!status) {
         mode = tcr_fp_enter();

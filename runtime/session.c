@@ -1,101 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions: the memory of runs. Everything but objects comes from the session's allocator, 64-byte aligned; blocks that
- * are worth it lie on huge pages. One thread runs a session at a time.
+ * Sessions: the memory of runs. Tables come from the session's heap, data from its device. One thread runs a session at a time.
  */
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "runtime/rt_int.h"
 
-#define HUGE_PAGE ((size_t)2 << 20)
-
 /* -- Memory ------------------------------------------------------------------------------------------ */
 
-static void *default_alloc(void *user, size_t bytes, size_t alignment)
+void *tcr_alloc(struct tccrt_session *s, size_t bytes)
 {
-    void *p;
-
-    (void)user;
-    if (bytes < 2 * HUGE_PAGE)
-        return aligned_alloc(alignment, bytes);
-    p = aligned_alloc(HUGE_PAGE, (bytes + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1));
-    if (p)
-        madvise(p, bytes, MADV_HUGEPAGE);
-    return p;
+    return s->device->ops->alloc(s->device, bytes, false);
 }
 
-static void default_free(void *user, void *p)
+void tcr_free(struct tccrt_session *s, void *p, size_t bytes)
 {
-    (void)user;
-    free(p);
+    s->device->ops->free(s->device, p, bytes, false);
 }
 
-/*
- * A state variable's memory. Large ones that begin as zeros (moments of optimizers) come from the kernel, which hands out
- * pages when they are first written: a session that only evaluates never pays for them.
- */
-#define LAZY_BYTES ((size_t)256 << 10)
-
-static bool lazy_state(const struct tccrt_session *s, const struct tcc_pstate *p)
+int tcr_copy(struct tccrt_session *s, void *to, const void *from, size_t bytes)
 {
-    return s->allocator.alloc == default_alloc && p->init == ~(uint64_t)0 && p->bytes >= LAZY_BYTES;
+    return s->device->ops->copy(s->device, TCR_WITHIN, to, from, bytes);
 }
 
+int tcr_upload(struct tccrt_session *s, void *to, const void *from, size_t bytes)
+{
+    return s->device->ops->copy(s->device, TCR_TO_DEVICE, to, from, bytes);
+}
+
+int tcr_download(struct tccrt_session *s, void *to, const void *from, size_t bytes)
+{
+    return s->device->ops->copy(s->device, TCR_TO_HOST, to, from, bytes);
+}
+
+/* A state variable's memory, with its first value. */
 static void *state_alloc(struct tccrt_session *s, const struct tcc_pstate *p)
 {
-    void *at;
+    bool zeros = p->init == ~(uint64_t)0;
+    void *at = s->device->ops->alloc(s->device, p->bytes, zeros);
 
-    if (!lazy_state(s, p)) {
-        at = tcr_alloc(s, p->bytes);
-        if (at && p->init == ~(uint64_t)0)
-            memset(at, 0, p->bytes);
-        else if (at)
-            memcpy(at, s->m->weights + p->init, p->bytes);
-        return at;
-    }
-    at = mmap(NULL, p->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED) {
-        tcr_fail(TCC_EENV, "no memory for %llu bytes of state", (unsigned long long)p->bytes);
+    if (at && !zeros && tcr_upload(s, at, s->m->weights + p->init, p->bytes)) {
+        s->device->ops->free(s->device, at, p->bytes, false);
         return NULL;
     }
-    if (p->bytes >= 2 * HUGE_PAGE)
-        madvise(at, p->bytes, MADV_HUGEPAGE);
-    s->held += TCR_ROUND(p->bytes);
     return at;
 }
 
 static void state_free(struct tccrt_session *s, const struct tcc_pstate *p, void *at)
 {
-    if (!at || !lazy_state(s, p)) {
-        tcr_free(s, at, p->bytes);
-        return;
-    }
-    s->held -= TCR_ROUND(p->bytes);
-    munmap(at, p->bytes);
-}
-
-void *tcr_alloc(struct tccrt_session *s, size_t bytes)
-{
-    size_t size = TCR_ROUND(bytes ? bytes : 1);
-    void *p = size < bytes ? NULL : s->allocator.alloc(s->allocator.user, size, TCR_ALIGN);
-
-    if (!p) {
-        tcr_fail(TCC_EENV, "no memory for %zu bytes", bytes);
-        return NULL;
-    }
-    s->held += size;
-    return p;
-}
-
-void tcr_free(struct tccrt_session *s, void *p, size_t bytes)
-{
-    if (!p)
-        return;
-    s->held -= TCR_ROUND(bytes ? bytes : 1);
-    s->allocator.free(s->allocator.user, p);
+    s->device->ops->free(s->device, at, p->bytes, p->init == ~(uint64_t)0);
 }
 
 /* Makes the block *(void **)pp at least `bytes` long; its contents are lost if it moves. */
@@ -112,21 +67,6 @@ int tcr_grow(struct tccrt_session *s, void *pp, size_t *held, size_t bytes)
         return TCC_EENV;
     *held = bytes;
     return TCC_OK;
-}
-
-/* Scratch of at least `bytes` for every thread. */
-int tcr_need_scratch(struct tccrt_session *s, int64_t bytes)
-{
-    size_t each = TCR_ROUND(bytes), all, held = s->scratch_bytes * (size_t)s->threads;
-    int status;
-
-    if (each <= s->scratch_bytes && s->scratch)
-        return TCC_OK;
-    if (bytes < 0 || bytes > INT64_MAX / 2 || __builtin_mul_overflow(each ? each : TCR_ALIGN, (size_t)s->threads, &all))
-        return tcr_fail(TCC_EENV, "no memory for %lld bytes of scratch per thread", (long long)bytes);
-    status = tcr_grow(s, &s->scratch, &held, all);
-    s->scratch_bytes = held / (size_t)s->threads;
-    return status;
 }
 
 void tcr_slot_clear(struct tccrt_session *s, struct tcr_slot *slot)
@@ -153,7 +93,7 @@ static void *zeroed(struct tccrt_session *s, size_t n, size_t size)
 
     if (__builtin_mul_overflow(n, size, &bytes))
         return NULL;
-    p = tcr_alloc(s, bytes);
+    p = tcr_heap_alloc(&s->heap, bytes);
     if (p)
         memset(p, 0, bytes);
     return p;
@@ -223,8 +163,6 @@ static int make_tables(struct tccrt_session *s)
         !(s->states = zeroed(s, p->states.count, sizeof *s->states)) ||
         !(s->lent = zeroed(s, p->states.count, sizeof *s->lent)) ||
         !(s->slots = zeroed(s, s->m->nslots, sizeof *s->slots)) ||
-        !(s->envs = zeroed(s, (size_t)s->threads, sizeof *s->envs)) ||
-        !(s->shares = zeroed(s, (size_t)s->threads, sizeof *s->shares)) ||
         !(s->inputs = zeroed(s, inputs, sizeof *s->inputs)) || !(s->heads = zeroed(s, inputs, sizeof *s->heads)) ||
         !(s->in = zeroed(s, inputs, sizeof *s->in)) || !(s->outs = zeroed(s, outputs, sizeof *s->outs)) ||
         !(s->places = zeroed(s, p->buffers.count, sizeof *s->places)) ||
@@ -234,8 +172,6 @@ static int make_tables(struct tccrt_session *s)
         !(s->started_at = zeroed(s, queues, sizeof *s->started_at)) || !(s->args = zeroed(s, args, sizeof *s->args)) ||
         !(s->sizes = zeroed(s, sizes, sizeof *s->sizes)))
         return TCC_EENV;
-    for (int i = 0; i < s->threads; i++)
-        s->envs[i].env.threads = s->threads;
     return make_states(s);
 }
 
@@ -243,7 +179,7 @@ static int make_tables(struct tccrt_session *s)
 int tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *o, struct tccrt_session **out)
 {
     static const struct tccrt_options defaults;
-    struct tccrt_allocator a = {default_alloc, default_free, NULL};
+    struct tcr_heap heap;
     struct tccrt_session *s;
     int status;
 
@@ -251,27 +187,22 @@ int tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *o, stru
     if (out)
         *out = NULL;
     o = o ? o : &defaults;
-    if (o->allocator)
-        a = *o->allocator;
     if (m && (o->stage < 0 || o->stage > tccrt_stages(m)))
         return tcr_fail(TCC_EUSAGE, "session: stage %d of a model of %d stages", o->stage, tccrt_stages(m));
-    if (!m || !out || o->threads < 0 || (o->pool && (o->pool->count < 1 || !o->pool->run)) || !a.alloc || !a.free)
+    if (!m || !out || o->threads < 0 || (o->pool && (o->pool->count < 1 || !o->pool->run)) ||
+        (o->allocator && (!o->allocator->alloc || !o->allocator->free)))
         return tcr_fail(TCC_EUSAGE, "session: no model, or options that cannot be (threads %d)", o->threads);
-    s = a.alloc(a.user, TCR_ROUND(sizeof *s), TCR_ALIGN);
-    if (!s)
-        return tcr_fail(TCC_EENV, "no memory for a session");
+    tcr_heap_init(&heap, o->allocator);
+    if (!(s = tcr_heap_alloc(&heap, sizeof *s)))
+        return TCC_EENV;
     memset(s, 0, sizeof *s);
     s->m = m;
-    s->allocator = a;
+    s->heap = heap;
     s->seed = o->seed;
     s->stage = o->stage;
-    s->threads = o->pool ? o->pool->count : o->threads ? o->threads : tcr_cpu_count();
-    s->threads = s->threads > TCR_MAX_THREADS ? TCR_MAX_THREADS : s->threads;
-    if (o->pool)
-        s->user_pool = *o->pool;
-    status = make_tables(s);
-    if (!status && !o->pool && s->threads > 1 && !(s->pool = tcr_pool_get(s->threads)))
-        status = tcr_fail(TCC_EENV, "no memory for a thread pool");
+    status = tcr_device_cpu(&s->heap, m->kernels, o, &s->device);
+    if (!status)
+        status = make_tables(s);
     if (!status && o->profile)
         status = tcr_profile_new(s);
     if (status) {
@@ -282,17 +213,10 @@ int tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *o, stru
     return TCC_OK;
 }
 
-void tccrt_session_free(struct tccrt_session *s)
+/* What lies on the device. */
+static void free_data(struct tccrt_session *s)
 {
-    struct tccrt_allocator a;
-    void *blocks[20];
-
-    if (!s)
-        return;
-    a = s->allocator;
-    tcr_profile_free(s);
     tcr_pipes_free(s);
-    tcr_pool_put(s->pool);
     for (uint32_t i = 0; s->slots && i < s->m->nslots; i++)
         tcr_slot_clear(s, &s->slots[i]);
     for (uint32_t i = 0; s->states && i < s->m->plan->states.count; i++)
@@ -302,25 +226,38 @@ void tccrt_session_free(struct tccrt_session *s)
         tcr_free(s, s->outs[i].own, s->outs[i].own_bytes);
         tccrt_object_unref(s->outs[i].object);
     }
+    tcr_free(s, s->arena, s->arena_bytes);
+}
+
+void tccrt_session_free(struct tccrt_session *s)
+{
+    struct tccrt_allocator a;
+    void *blocks[18];
+
+    if (!s)
+        return;
+    a = s->heap.allocator;
+    tcr_profile_free(s);
+    if (s->device) {
+        free_data(s);
+        s->device->ops->close(s->device);
+    }
     for (uint32_t i = 0; s->placements && i < s->m->plan->entries.count; i++)
-        tcr_free(s, s->placements[i].sizes, s->m->entries[i].placed.count * sizeof *s->placements[i].sizes);
-    memcpy(blocks, (void *[20]){s->values, s->syms,       s->bound, s->origin,     s->states,  s->slots,     s->envs,
-                                s->shares, s->inputs,     s->heads, (void *)s->in, s->outs,    s->args,      s->sizes,
-                                s->places, s->placements, s->lent,  s->requests,   s->started, s->started_at},
+        tcr_heap_free(&s->heap, s->placements[i].sizes, s->m->entries[i].placed.count * sizeof *s->placements[i].sizes);
+    memcpy(blocks,
+           (void *[18]){s->values, s->syms, s->bound, s->origin, s->states, s->slots, s->inputs, s->heads,
+                        (void *)s->in, s->outs, s->args, s->sizes, s->places, s->placements, s->lent, s->requests,
+                        s->started, s->started_at},
            sizeof blocks);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         if (blocks[i])
             a.free(a.user, blocks[i]);
-    if (s->arena)
-        a.free(a.user, s->arena);
-    if (s->scratch)
-        a.free(a.user, s->scratch);
     a.free(a.user, s);
 }
 
 int tccrt_threads(const struct tccrt_session *s)
 {
-    return s ? s->threads : 0;
+    return s ? s->device->threads : 0;
 }
 
 int tccrt_version_used(const struct tccrt_session *s)
@@ -335,7 +272,7 @@ int tccrt_version_used(const struct tccrt_session *s)
 
 size_t tccrt_arena_bytes(const struct tccrt_session *s)
 {
-    return s ? s->held : 0;
+    return s ? s->heap.held - TCR_ROUND(sizeof *s) : 0;
 }
 
 static int64_t predicted(const struct tccrt_session *s, const struct tcc_pentry *e, int64_t state)
@@ -349,12 +286,12 @@ static int64_t predicted(const struct tccrt_session *s, const struct tcc_pentry 
     if (p) {
         const uint32_t *words = s->m->u32s + p->peaks.first + 4 * stage;
         scratch = (int64_t)((uint64_t)words[3] << 32 | words[2]);
-        return (int64_t)((uint64_t)words[1] << 32 | words[0]) + scratch * s->threads;
+        return (int64_t)((uint64_t)words[1] << 32 | words[0]) + scratch * s->device->threads;
     }
     if (!s->chosen || s->running != s->chosen || (s->chosen != e && !e->cases.count))
         return -1;
     scratch = s->chosen->scratch != TCC_NO ? s->values[s->chosen->scratch] : 0;
-    return state + (int64_t)s->arena_bytes + (scratch > 0 ? scratch : 0) * s->threads;
+    return state + (int64_t)s->arena_bytes + (scratch > 0 ? scratch : 0) * s->device->threads;
 }
 
 int tccrt_memory(const struct tccrt_session *s, const char *entry, struct tccrt_memory *out)
@@ -444,9 +381,7 @@ static int set_state(struct tccrt_session *s, const char *name, const struct tcc
     n = tcr_elements(t.dtype, t.rank, t.dims);
     if (n > 0 && !value->data)
         return tcr_fail(TCC_EINPUT, "state variable '%s': its data is NULL", name);
-    if (n > 0)
-        memcpy(t.data, value->data, (size_t)n * (size_t)tcr_dtype_bytes(t.dtype));
-    return TCC_OK;
+    return n > 0 ? tcr_upload(s, t.data, value->data, (size_t)n * (size_t)tcr_dtype_bytes(t.dtype)) : TCC_OK;
 }
 
 int tccrt_state_set(struct tccrt_session *s, const char *name, const struct tcc_tensor *value)

@@ -169,9 +169,7 @@ static int unbox(struct tccrt_session *s, uint32_t from, uint32_t to, const char
     if (bytes != want)
         return tcr_fail(TCC_EINPUT, "node '%s': '%s' must have %lld bytes, got %lld", node, buffer_name(s, from),
                         (long long)want, (long long)bytes);
-    if (bytes)
-        memcpy(data, o->t.data, (size_t)bytes);
-    return TCC_OK;
+    return bytes ? tcr_upload(s, data, o->t.data, (size_t)bytes) : TCC_OK;
 }
 
 static int share(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node)
@@ -199,9 +197,7 @@ static int copy_dense(struct tccrt_session *s, uint32_t from, uint32_t to, const
     if (bytes != have)
         return tcr_fail(TCC_EBUG, "node '%s': copy of %lld bytes ('%s') to %lld ('%s')", node, (long long)have,
                         buffer_name(s, from), (long long)bytes, buffer_name(s, to));
-    if (bytes && a != b)
-        memmove(b, a, (size_t)bytes);
-    return TCC_OK;
+    return bytes && a != b ? tcr_copy(s, b, a, (size_t)bytes) : TCC_OK;
 }
 
 /* Copies between any two buffers; an object is shared. */

@@ -14,8 +14,8 @@ xargs awk '
             # Folders of passes/ and runtime/: which may include which. What lies directly in passes/ or runtime/ is open to all of them.
             split("train>grad parallel>train cluster>parallel cluster>train comm>libop", list, " ")
             for (i in list) edge[list[i]] = 1
-            # From above: the door of passes, and the walker, which starts collectives.
-            above["passes/pass.h"] = above["runtime/walk.c"] = 1 }
+            # From above: the door of passes, the walker, which starts collectives, and the runtime, which opens devices.
+            above["passes/pass.h"] = above["runtime/walk.c"] = above["runtime/rt_int.h"] = 1 }
     FNR == 1 { inner = split(FILENAME, part, "/") > 2 ? part[2] : ""; from = part[1] }
     /^[ \t]*#[ \t]*include[ \t]*"/ {
         split($0, quoted, "\""); inc = quoted[2]; n = split(inc, b, "/"); to = b[1]; why = ""

@@ -259,7 +259,7 @@ int tcr_step_lib(struct tccrt_session *s, const struct tcc_pstep *p)
     }
     bytes = nin * (sizeof *k.heads + sizeof *k.in) + nout * sizeof *k.out +
             nattrs * (sizeof *k.attrs + sizeof *k.tensors) + nstrings * sizeof *k.strings + ntexts * sizeof *k.texts;
-    room = at = tcr_alloc(s, bytes);
+    room = at = tcr_heap_alloc(&s->heap, bytes);
     if (!room)
         return TCC_EENV;
     memset(room, 0, bytes);
@@ -282,6 +282,6 @@ int tcr_step_lib(struct tccrt_session *s, const struct tcc_pstep *p)
     status = call_op(&k);
     for (size_t i = 0; i < nout; i++)
         tccrt_object_unref(k.out[i]);
-    tcr_free(s, room, bytes);
+    tcr_heap_free(&s->heap, room, bytes);
     return status;
 }

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host as a device, and its launches: a kernel's tiles are handed to threads. Each thread has a share of
+ * adjacent tiles, so that it finds in its cache what it wrote in the launch before, and takes it in chunks from an
+ * atomic counter; with its own share done it takes chunks of others. A kernel's result does not depend on who runs
+ * which tile. A launch takes no more threads than it has tiles, so small ones stay on the calling thread, without an
+ * atomic operation.
+ */
+#include <string.h>
+
+#include "runtime/device/cpu/cpu_int.h"
+#include "runtime/mutant.h"
+
+#define CHUNKS_PER_SHARE 8
+
+struct launch {
+    struct tcr_cpu *c;
+    const struct tcr_kernel_launch *what;
+    int64_t chunk;
+    int shares;
+};
+
+static void run_tiles(struct tcr_cpu *c, const struct tcr_kernel_launch *l, int thread, int64_t first, int64_t last)
+{
+    c->kernels[l->kernel](l->args, l->sizes, c->scratch + (size_t)thread * c->scratch_bytes, &c->envs[thread].env,
+                          first, last);
+}
+
+static void part(void *arg, int i)
+{
+    struct launch *l = arg;
+
+    for (int k = 0; k < l->shares; k++) {
+        struct tcr_share *share = &l->c->shares[i + k < l->shares ? i + k : i + k - l->shares];
+
+        for (;;) {
+            int64_t first = atomic_fetch_add_explicit(&share->next, l->chunk, memory_order_relaxed);
+            int64_t last = first + l->chunk < share->end ? first + l->chunk : share->end;
+
+            if (first >= share->end)
+                break;
+            run_tiles(l->c, l->what, i, first, last);
+        }
+    }
+}
+
+/* The caller's threads have a floating-point mode of their own. */
+static void foreign_part(void *arg, int i)
+{
+    uint32_t mode = tcr_fp_enter();
+
+    part(arg, i);
+    tcr_fp_leave(mode);
+}
+
+static void spread(struct tcr_cpu *c, const struct tcr_kernel_launch *what, int threads)
+{
+    struct launch l = {
+        .c = c, .what = what, .chunk = what->tiles / ((int64_t)threads * CHUNKS_PER_SHARE), .shares = threads};
+    int64_t each = what->tiles / threads, more = what->tiles % threads;
+
+    l.chunk = l.chunk < 1 ? 1 : l.chunk;
+    for (int i = 0; i < threads; i++) {
+        atomic_store_explicit(&c->shares[i].next, each * i + (i < more ? i : more), memory_order_relaxed);
+        c->shares[i].end = each * (i + 1) + (i + 1 < more ? i + 1 : MUTANT(105, more, 0));
+    }
+    if (c->pool)
+        tcr_pool_run(c->pool, threads, part, &l);
+    else
+        c->user_pool.run(c->user_pool.user, threads, foreign_part, &l);
+}
+
+/* Scratch of at least `bytes` for every thread. */
+static int reserve(struct tcr_device *d, int64_t bytes)
+{
+    struct tcr_cpu *c = (struct tcr_cpu *)d;
+    size_t each = TCR_ROUND(bytes), all;
+
+    if (each <= c->scratch_bytes && c->scratch)
+        return TCC_OK;
+    if (bytes < 0 || bytes > INT64_MAX / 2 || __builtin_mul_overflow(each ? each : TCR_ALIGN, (size_t)d->threads, &all))
+        return tcr_fail(TCC_EENV, "no memory for %lld bytes of scratch per thread", (long long)bytes);
+    tcr_heap_free(c->heap, c->scratch, c->scratch_bytes * (size_t)d->threads);
+    c->scratch_bytes = 0;
+    if (!(c->scratch = tcr_heap_alloc(c->heap, all)))
+        return TCC_EENV;
+    c->scratch_bytes = all / (size_t)d->threads;
+    return TCC_OK;
+}
+
+static int launch(struct tcr_device *d, const struct tcr_kernel_launch *l, int *fault)
+{
+    struct tcr_cpu *c = (struct tcr_cpu *)d;
+    int threads = l->tiles < d->threads ? (int)l->tiles : d->threads, status = reserve(d, l->scratch);
+
+    *fault = 0;
+    if (status)
+        return status;
+    if (threads == 1)
+        run_tiles(c, l, 0, 0, l->tiles);
+    else
+        spread(c, l, threads);
+    for (int i = 0; i < threads; i++)
+        *fault = MUTANT(104, *fault, 0) | c->envs[i].env.fault;
+    return TCC_OK;
+}
+
+static void begin(struct tcr_device *d, uint64_t seed, int64_t run)
+{
+    struct tcr_cpu *c = (struct tcr_cpu *)d;
+
+    for (int i = 0; i < d->threads; i++)
+        c->envs[i].env = (struct tcc_env){.threads = d->threads, .seed = seed, .run = run};
+}
+
+/* -- Opening and closing ---------------------------------------------------------------------------------- */
+
+static void close_cpu(struct tcr_device *d)
+{
+    struct tcr_cpu *c = (struct tcr_cpu *)d;
+    size_t threads = (size_t)d->threads;
+
+    tcr_pool_put(c->pool);
+    tcr_heap_free(c->heap, c->scratch, c->scratch_bytes * threads);
+    tcr_heap_free(c->heap, c->envs, threads * sizeof *c->envs);
+    tcr_heap_free(c->heap, c->shares, threads * sizeof *c->shares);
+    tcr_heap_free(c->heap, c, sizeof *c);
+}
+
+static const struct tcr_device_ops cpu = {.name = "cpu",
+                                          .shared = true,
+                                          .close = close_cpu,
+                                          .alloc = tcr_cpu_alloc,
+                                          .free = tcr_cpu_free,
+                                          .copy = tcr_cpu_copy,
+                                          .zero = tcr_cpu_zero,
+                                          .begin = begin,
+                                          .reserve = reserve,
+                                          .launch = launch};
+
+int tcr_device_cpu(struct tcr_heap *heap, const tcc_kernel_fn *kernels, const struct tccrt_options *o,
+                   struct tcr_device **out)
+{
+    struct tcr_cpu *c = tcr_heap_alloc(heap, sizeof *c);
+    int threads = o->pool ? o->pool->count : o->threads ? o->threads : tcr_cpu_count();
+    int status = TCC_OK;
+
+    *out = NULL;
+    if (!c)
+        return TCC_EENV;
+    threads = threads > TCR_MAX_THREADS ? TCR_MAX_THREADS : threads;
+    *c = (struct tcr_cpu){.device = {.ops = &cpu, .threads = threads}, .heap = heap, .kernels = kernels};
+    if (o->pool)
+        c->user_pool = *o->pool;
+    if (!(c->envs = tcr_heap_alloc(heap, (size_t)threads * sizeof *c->envs)) ||
+        !(c->shares = tcr_heap_alloc(heap, (size_t)threads * sizeof *c->shares)))
+        status = TCC_EENV;
+    else if (!o->pool && threads > 1 && !(c->pool = tcr_pool_get(threads)))
+        status = tcr_fail(TCC_EENV, "no memory for a thread pool");
+    if (status) {
+        close_cpu(&c->device);
+        return status;
+    }
+    *out = &c->device;
+    return TCC_OK;
+}
