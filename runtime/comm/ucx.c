@@ -273,8 +273,14 @@ static void endpoint_failed(void *arg, void *endpoint, ucx_status code)
     lose(p->net, (int)(p - u->peers));
 }
 
+/* A failure that is not a lost rank's. */
+static bool is_ours(int code)
+{
+    return code == UCX_ERR_TRUNCATED || code == UCX_ERR_NO_MEMORY || code == UCX_ERR_INVALID;
+}
+
 /* UCX uses shared memory only where it need not find out that the other process ended (until version 1.13 at least). Of processes of
- * this machine watch.c finds that out. */
+ * this machine watch.c finds that out. *endpoint is NULL where the rank is lost: its memory is not there any more. */
 static int endpoint_of(struct tcr_net *net, int rank, void **endpoint)
 {
     struct ucx *u = net->data;
@@ -291,13 +297,12 @@ static int endpoint_of(struct tcr_net *net, int rank, void **endpoint)
         code = u->ucp_ep_create(u->worker, &e, &p->endpoint);
     }
     *endpoint = p->endpoint;
+    if (code && !is_ours(code)) {
+        lose(net, rank);
+        *endpoint = NULL;
+        return TCC_OK;
+    }
     return code ? failed(u, "an endpoint", code) : TCC_OK;
-}
-
-/* A failure that is not a lost rank's. */
-static bool is_ours(int code)
-{
-    return code == UCX_ERR_TRUNCATED || code == UCX_ERR_NO_MEMORY || code == UCX_ERR_INVALID;
 }
 
 /* What a function gave: a request, or done, or a failure. */
@@ -323,10 +328,12 @@ static int ucx_send(struct tcr_net *net, int lane, int to, int tag, const void *
 
     if (status)
         return status;
-    request = u->ucp_tag_send_nbx(endpoint, data, bytes, tag_of(lane, net->rank, tag), &none);
-    if (!request || ucx_is_request(request) || is_ours((int)(intptr_t)request))
-        return take(net, request, "send", p);
-    lose(net, to); /* whoever waits for it hears so */
+    if (endpoint) {
+        request = u->ucp_tag_send_nbx(endpoint, data, bytes, tag_of(lane, net->rank, tag), &none);
+        if (!request || ucx_is_request(request) || is_ours((int)(intptr_t)request))
+            return take(net, request, "send", p);
+        lose(net, to); /* whoever waits for it hears so */
+    }
     *p = (struct tcr_pending){.at[1].pointer = LOST};
     return TCC_OK;
 }
