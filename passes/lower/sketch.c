@@ -85,6 +85,23 @@ static int64_t outer_points(const struct kb *k)
     return points;
 }
 
+#define MANY_DIMS 8
+
+/*
+ * Reductions take existing dims where their extents follow each other in the same order, which depends on the order in which they are met:
+ * a kernel may need more dims than its sketch. So a kernel of many is built to see whether it has room for them, once for each reduction,
+ * of which it has few.
+ */
+static bool has_room(struct lw *lw, const struct ir_node *n, struct lw_group *g, const struct mark *before)
+{
+    int dims = g->sketch->dims.n;
+    if (dims <= MANY_DIMS || (dims == before->dims && ir_op_info(n->op)->kind != IR_K_REDUCE))
+        return true;
+    bool room = lw_build(lw, g);
+    g->kernel = NULL;
+    return room;
+}
+
 bool lw_join(struct lw *lw, struct ir_node *n, struct lw_group *g)
 {
     struct ir_value *v = n->out[0];
@@ -115,7 +132,7 @@ bool lw_join(struct lw *lw, struct ir_node *n, struct lw_group *g)
                             .instructions = k->insns.n - 1 - k->replaced,
                             .functions = k->functions,
                             .points = outer_points(k)};
-    if (!k->failed && lw_worth(lw, &f)) {
+    if (!k->failed && lw_worth(lw, &f) && has_room(lw, n, g, &before)) {
         g->joined++;
         return true;
     }
