@@ -144,6 +144,8 @@ void lw_drop_dead_buffers(struct lw *lw, struct kn_program *p)
     for (int b = 0; b < n; b++)
         if (lw->buffers.at[b].space == TCC_SPACE_ALIAS)
             lw->buffers.at[b].index = number[lw->buffers.at[b].index];
+    for (int w = 0; w < lw->weights.n; w++)
+        lw->weights.at[w].buffer = number[lw->weights.at[w].buffer];
     for (int e = 0; e < p->nentries; e++) {
         struct kn_entry *entry = &p->entries[e];
         renumber(lw, &entry->steps, number);
