@@ -187,10 +187,9 @@ struct tccrt_session {
 void *tcr_alloc(struct tccrt_session *s, size_t bytes);      /* TCR_ALIGN-aligned; NULL: no memory, message set */
 void tcr_free(struct tccrt_session *s, void *p, size_t bytes);
 int tcr_grow(struct tccrt_session *s, void *pp, size_t *held, size_t bytes);
-/* Within the device; from the host to it; from it to the host. */
+/* Within the device; from the host to it. */
 int tcr_copy(struct tccrt_session *s, void *to, const void *from, size_t bytes);
 int tcr_upload(struct tccrt_session *s, void *to, const void *from, size_t bytes);
-int tcr_download(struct tccrt_session *s, void *to, const void *from, size_t bytes);
 void tcr_slot_clear(struct tccrt_session *s, struct tcr_slot *slot);
 void tcr_slot_set(struct tccrt_session *s, struct tcr_slot *slot, struct tcc_object *object);    /* takes the reference */
 

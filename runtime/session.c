@@ -30,11 +30,6 @@ int tcr_upload(struct tccrt_session *s, void *to, const void *from, size_t bytes
     return s->device->ops->copy(s->device, TCR_TO_DEVICE, to, from, bytes);
 }
 
-int tcr_download(struct tccrt_session *s, void *to, const void *from, size_t bytes)
-{
-    return s->device->ops->copy(s->device, TCR_TO_HOST, to, from, bytes);
-}
-
 /* A state variable's memory, with its first value. */
 static void *state_alloc(struct tccrt_session *s, const struct tcc_pstate *p)
 {

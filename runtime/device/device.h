@@ -34,13 +34,10 @@ struct tcr_kernel_launch {
 };
 
 /* From where to where a copy goes. On a device whose memory is the host's they are the same. */
-enum tcr_copy_kind { TCR_WITHIN, TCR_TO_DEVICE, TCR_TO_HOST };
+enum tcr_copy_kind { TCR_WITHIN, TCR_TO_DEVICE };
 
 struct tcr_device;
 struct tcr_device_ops {
-    const char *name;                /* "cpu" */
-    /* Is its memory the host's? Then the host reads and writes it as its own. */
-    bool shared;
     void (*close)(struct tcr_device *d);
     /* TCR_ALIGN-aligned memory; NULL: there is none, message set. zeroed: its bytes are 0, and pages that nobody writes cost nothing.
      * free() is given what alloc() was; NULL is fine. */
@@ -48,7 +45,6 @@ struct tcr_device_ops {
     void (*free)(struct tcr_device *d, void *p, size_t bytes, bool zeroed);
     /* Done when they return. Within a device the two may overlap. */
     int (*copy)(struct tcr_device *d, enum tcr_copy_kind kind, void *to, const void *from, size_t bytes);
-    int (*zero)(struct tcr_device *d, void *to, size_t bytes);
     /* A run begins: what kernels read in struct tcc_env. No fault yet. */
     void (*begin)(struct tcr_device *d, uint64_t seed, int64_t run);
     /* Scratch for launches of up to so many bytes a thread is taken now instead of by the first of them. */

@@ -26,6 +26,5 @@ struct tcr_cpu {
 void *tcr_cpu_alloc(struct tcr_device *d, size_t bytes, bool zeroed);
 void tcr_cpu_free(struct tcr_device *d, void *p, size_t bytes, bool zeroed);
 int tcr_cpu_copy(struct tcr_device *d, enum tcr_copy_kind kind, void *to, const void *from, size_t bytes);
-int tcr_cpu_zero(struct tcr_device *d, void *to, size_t bytes);
 
 #endif

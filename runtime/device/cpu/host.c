@@ -127,13 +127,10 @@ static void close_cpu(struct tcr_device *d)
     tcr_heap_free(c->heap, c, sizeof *c);
 }
 
-static const struct tcr_device_ops cpu = {.name = "cpu",
-                                          .shared = true,
-                                          .close = close_cpu,
+static const struct tcr_device_ops cpu = {.close = close_cpu,
                                           .alloc = tcr_cpu_alloc,
                                           .free = tcr_cpu_free,
                                           .copy = tcr_cpu_copy,
-                                          .zero = tcr_cpu_zero,
                                           .begin = begin,
                                           .reserve = reserve,
                                           .launch = launch};

@@ -106,11 +106,3 @@ int tcr_cpu_copy(struct tcr_device *d, enum tcr_copy_kind kind, void *to, const 
         memmove(to, from, bytes);
     return TCC_OK;
 }
-
-int tcr_cpu_zero(struct tcr_device *d, void *to, size_t bytes)
-{
-    (void)d;
-    if (bytes)
-        memset(to, 0, bytes);
-    return TCC_OK;
-}
