@@ -56,18 +56,6 @@ static void add(struct plan_size *to, struct plan_size s)
 
 /* -- The backward pass, built on a copy --------------------------------------------------------------------------------- */
 
-static struct ir_value *find_read(struct entry *e, const struct ir_state *s)
-{
-    IR_EACH_NODE(n, e->func->body)
-    {
-        if (n->op == IR_state_read && !strcmp(ir_get_s(n, IR_ATTR_name, ""), s->name))
-            return n->out[0];
-    }
-    struct ir_builder at = e->b;
-    at.before = e->func->body->first;
-    return ir_read_state(&at, s);
-}
-
 /* Nodes behind `last` that gradients or loss need, latest first. */
 static void mark_needed(bool *needed, const struct ir_node *from, const struct ir_node *last)
 {
@@ -121,7 +109,7 @@ static bool differentiate(struct counter *k)
     struct ir_value **reads = IR_NEWN(k->ctx, t->nparams + 1, struct ir_value *), **grads, *loss, *seed;
     grads = IR_NEWN(k->ctx, t->nparams + 1, struct ir_value *);
     for (int i = 0; i < t->nparams; i++)
-        reads[i] = find_read(&e, t->params[i]);
+        reads[i] = train_read_of(&e, t->params[i]);
     const struct ir_node *last = e.func->body->last;
     if (!train_entry_loss_of(&e, e.results[0], NULL, &loss, &seed))
         return false;

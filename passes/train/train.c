@@ -186,8 +186,7 @@ static bool build_loss(struct entry *e, struct ir_value *factor, struct ir_value
 
 /* -- Gradients --------------------------------------------------------------------------------------------------------------- */
 
-/* The read of a state variable in the copy; one that the model does not read is read at the start. */
-static struct ir_value *read_in(struct entry *e, const struct ir_state *s)
+struct ir_value *train_read_of(struct entry *e, const struct ir_state *s)
 {
     IR_EACH_NODE(n, e->func->body)
     {
@@ -204,7 +203,7 @@ static bool build_gradients(struct entry *e, struct ir_value *from, struct ir_va
     struct training *t = e->t;
     struct ir_value **reads = IR_NEWN(t->ctx, t->nparams, struct ir_value *);
     for (int i = 0; i < t->nparams; i++)
-        reads[i] = read_in(e, t->params[i]);
+        reads[i] = train_read_of(e, t->params[i]);
     return grad_build(&e->b, 1, &from, &seed, t->nparams, reads, grads);
 }
 
