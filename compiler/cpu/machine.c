@@ -130,19 +130,6 @@ static void fill_machine(struct ir_ctx *ctx, struct cpu_machine *m, const char *
     m->pass.verify_schedule = cpu_verify_schedule;
 }
 
-/* The target is described for the passes and again for the code: said once. */
-static void tell_machine(struct ir_ctx *ctx, const struct cpu_machine *m, const char *arch)
-{
-    unsigned major, minor, patch;
-    LLVMGetVersion(&major, &minor, &patch);
-    const char *text = ir_internf(ctx, "LLVM %u.%u.%u, code for %s, vectors of %d bytes", major, minor, patch, arch,
-                                  m->pass.vector_bytes);
-    for (int i = 0; i < ir_nmessages(ctx); i++)
-        if (ir_message(ctx, i)->text == text)
-            return;
-    ir_detail(ctx, "%s", text);
-}
-
 const struct cpu_machine *cpu_machine_make(struct ir_ctx *ctx, const char *arch)
 {
     struct cpu_machine *m = IR_NEW(ctx, struct cpu_machine);
@@ -173,6 +160,5 @@ const struct cpu_machine *cpu_machine_make(struct ir_ctx *ctx, const char *arch)
         return NULL;
     }
     fill_machine(ctx, m, arch);
-    tell_machine(ctx, m, arch);
     return m;
 }

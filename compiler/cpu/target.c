@@ -109,6 +109,9 @@ static bool cpu_compile(struct ir_ctx *ctx, const struct kn_program *p, const st
     const struct cpu_machine *m = cpu_machine_make(ctx, o->arch);
     if (!m)
         return false;
+    unsigned major, minor, patch;
+    LLVMGetVersion(&major, &minor, &patch);
+    ir_detail(ctx, "LLVM %u.%u.%u, code for %s, vectors of %d bytes", major, minor, patch, o->arch, m->pass.vector_bytes);
     int *part = IR_NEWN(ctx, p->nkernels + 1, int), n = deal(ctx, p, part);
     struct object_job *jobs = IR_NEWN(ctx, n + 1, struct object_job);
     for (int i = 0; i < n; i++) {
