@@ -217,22 +217,27 @@ void make_bits(struct gen *g)
             8 * x->mag, x->scale, 3);
 }
 
-/* if (something about x) x * c else -x + y */
-void make_if(struct gen *g)
+struct ir_node *new_if(struct gen *g, struct item x, ir_type type)
 {
-    struct item x = *pick(g);
     int64_t axes[TCC_MAX_RANK];
 
-    if (x.v->type->dtype != TCC_F32 || x.exact <= 0 || x.mag > 100)
-        return;
+    if (x.v->type->dtype != TCC_F32 || x.exact <= 0)
+        return NULL;
     for (int i = 0; i < x.v->type->rank; i++)
         axes[i] = i;
     struct ir_value *top =
         ir_build1(&g->b, IR_reduce_max, 1, &x.v,
                   IR_ATTRS(ir_attr_ints(IR_ATTR_axes, x.v->type->rank, axes), ir_attr_i(IR_ATTR_keepdims, 0)));
     struct ir_value *test = ir_binary(&g->b, IR_gt, top, ir_constant_f(&g->b, TCC_F32, below(g, 4)));
-    struct ir_node *n =
-        ir_build_typed(&g->b, IR_if, 1, &test, IR_ATTRS(ir_attr_types(IR_ATTR_types, 1, &x.v->type)), 1, &x.v->type);
+    return ir_build_typed(&g->b, IR_if, 1, &test, IR_ATTRS(ir_attr_types(IR_ATTR_types, 1, &type)), 1, &type);
+}
+
+/* if (something about x) x * c else -x + y */
+void make_if(struct gen *g)
+{
+    struct item x = *pick(g);
+    struct ir_node *n = x.mag > 100 ? NULL : new_if(g, x, x.v->type);
+
     for (int r = 0; n && r < 2; r++) {
         struct ir_builder in = g->b;
         in.block = ir_region_new(in.func, n);

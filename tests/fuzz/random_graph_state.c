@@ -72,18 +72,8 @@ static void make_write(struct gen *g, const struct ir_state *s)
 static void make_branches(struct gen *g, const struct ir_state *s)
 {
     struct item x = *pick(g);
-    int64_t axes[TCC_MAX_RANK];
+    struct ir_node *n = new_if(g, x, s->type);
 
-    if (x.v->type->dtype != TCC_F32 || x.exact <= 0)
-        return;
-    for (int i = 0; i < x.v->type->rank; i++)
-        axes[i] = i;
-    struct ir_value *top =
-        ir_build1(&g->b, IR_reduce_max, 1, &x.v,
-                  IR_ATTRS(ir_attr_ints(IR_ATTR_axes, x.v->type->rank, axes), ir_attr_i(IR_ATTR_keepdims, 0)));
-    struct ir_value *test = ir_binary(&g->b, IR_gt, top, ir_constant_f(&g->b, TCC_F32, below(g, 4)));
-    struct ir_node *n =
-        ir_build_typed(&g->b, IR_if, 1, &test, IR_ATTRS(ir_attr_types(IR_ATTR_types, 1, &s->type)), 1, &s->type);
     for (int r = 0; n && r < 2; r++) {
         struct ir_builder in = g->b;
         in.block = ir_region_new(in.func, n);
