@@ -194,7 +194,7 @@ struct ptx_op ptx_dest(struct ptx_parse *p, const struct ptx_operand *o)
     return register_op(p, o->name);
 }
 
-static struct ptx_op dest_of(struct ptx_parse *p, const struct ptx_operand *o, int bytes)
+struct ptx_op ptx_dest_of(struct ptx_parse *p, const struct ptx_operand *o, int bytes)
 {
     struct ptx_op d = ptx_dest(p, o);
     if (!d.sink && d.bytes != bytes)
@@ -276,7 +276,7 @@ static void row(struct ptx_parse *p, struct ptx_insn *i, const char *name, enum 
     int bytes;
     find_row(p, i, name, type, &bytes);
     ptx_operands(p, i->nsrc + 1);
-    i->d = dest_of(p, &p->st.op[0], bytes);
+    i->d = ptx_dest_of(p, &p->st.op[0], bytes);
     enum ptx_type wide = type == PT_U16 ? PT_U32 : type == PT_S16 ? PT_S32 : type == PT_U32 ? PT_U64 : PT_S64;
     for (int s = 0; s < i->nsrc; s++)
         i->s[s] = ptx_source(p, &p->st.op[s + 1], s == 2 && strcmp(name, "mad.wide") == 0 ? wide : type);
@@ -290,7 +290,7 @@ static void carry(struct ptx_parse *p, struct ptx_insn *i, const char *name)
     i->type = (uint8_t)ptx_take_type(p);
     i->nsrc = name[0] == 'm' ? 3 : 2;
     ptx_operands(p, i->nsrc + 1);
-    i->d = dest_of(p, &p->st.op[0], ptx_types[i->type].bytes);
+    i->d = ptx_dest_of(p, &p->st.op[0], ptx_types[i->type].bytes);
     for (int s = 0; s < i->nsrc; s++)
         i->s[s] = ptx_source(p, &p->st.op[s + 1], i->type);
     i->kind = K_RUN;
@@ -351,7 +351,7 @@ static void d_logic(struct ptx_parse *p, struct ptx_insn *i)
     }
     i->nsrc = strcmp(p->st.opcode, "not") == 0 ? 1 : 2;
     ptx_operands(p, i->nsrc + 1);
-    i->d = dest_of(p, &p->st.op[0], 0);
+    i->d = ptx_dest_of(p, &p->st.op[0], 0);
     for (int s = 0; s < i->nsrc; s++)
         i->s[s] = ptx_source(p, &p->st.op[s + 1], PT_PRED);
     i->op = (uint8_t)p->st.opcode[0];
@@ -365,7 +365,7 @@ static void d_shift(struct ptx_parse *p, struct ptx_insn *i)
     enum ptx_type type = ptx_take_type(p);
     find_row(p, i, p->st.opcode, type, &bytes);
     ptx_operands(p, 3);
-    i->d = dest_of(p, &p->st.op[0], bytes);
+    i->d = ptx_dest_of(p, &p->st.op[0], bytes);
     i->s[0] = ptx_source(p, &p->st.op[1], type);
     i->s[1] = ptx_source(p, &p->st.op[2], PT_B32);
 }
@@ -391,14 +391,14 @@ static void d_bits(struct ptx_parse *p, struct ptx_insn *i)
     i->type = (uint8_t)type;
     i->op = (uint8_t)ops[k].op;
     i->nsrc = (uint8_t)ops[k].n;
-    i->d = dest_of(p, &p->st.op[0], ptx_types[type].bytes);
+    i->d = ptx_dest_of(p, &p->st.op[0], ptx_types[type].bytes);
     for (int s = 0; s < i->nsrc; s++)
         i->s[s] = ptx_source(p, &p->st.op[s + 1], s < ops[k].first ? type : PT_B32);
     i->kind = K_RUN;
     i->fn.run = ptx_run_bits;
 }
 
-static void run(struct ptx_insn *i, ptx_run_fn *fn)
+void ptx_run_by(struct ptx_insn *i, ptx_run_fn *fn)
 {
     i->kind = K_RUN;
     i->fn.run = fn;
@@ -413,20 +413,20 @@ static void d_mov(struct ptx_parse *p, struct ptx_insn *i)
     ptx_operands(p, 2);
     i->type = (uint8_t)type;
     if (type == PT_PRED) {
-        i->d = dest_of(p, d, 0);
+        i->d = ptx_dest_of(p, d, 0);
         i->s[0] = ptx_source(p, s, PT_PRED);
         i->nsrc = 1;
         i->op = 'm';
-        run(i, ptx_run_pred);
+        ptx_run_by(i, ptx_run_pred);
     } else if (s->kind == O_VEC) {
-        i->d = dest_of(p, d, ptx_types[type].bytes);
+        i->d = ptx_dest_of(p, d, ptx_types[type].bytes);
         ptx_vector(p, i, s, PT_B8, false);
-        run(i, ptx_run_pack);
+        ptx_run_by(i, ptx_run_pack);
     } else if (d->kind == O_VEC) {
         i->s[0] = ptx_source(p, s, type);
         i->nsrc = 1;
         ptx_vector(p, i, d, PT_NONE, true);
-        run(i, ptx_run_unpack);
+        ptx_run_by(i, ptx_run_unpack);
     } else {
         enum ptx_type bits = ptx_types[type].bytes == 2              ? PT_B16
                              : type == PT_F16X2 || type == PT_BF16X2 ? PT_B32
@@ -440,12 +440,12 @@ static void d_selp(struct ptx_parse *p, struct ptx_insn *i)
     enum ptx_type type = ptx_take_type(p);
     ptx_operands(p, 4);
     i->type = (uint8_t)type;
-    i->d = dest_of(p, &p->st.op[0], ptx_types[type].bytes);
+    i->d = ptx_dest_of(p, &p->st.op[0], ptx_types[type].bytes);
     i->s[0] = ptx_source(p, &p->st.op[1], type);
     i->s[1] = ptx_source(p, &p->st.op[2], type);
     i->s[2] = ptx_source(p, &p->st.op[3], PT_PRED);
     i->nsrc = 0; /* defined by what is selected */
-    run(i, ptx_run_selp);
+    ptx_run_by(i, ptx_run_selp);
 }
 
 static void d_slct(struct ptx_parse *p, struct ptx_insn *i)
@@ -455,12 +455,12 @@ static void d_slct(struct ptx_parse *p, struct ptx_insn *i)
     ptx_operands(p, 4);
     i->type = (uint8_t)type;
     i->type2 = (uint8_t)by;
-    i->d = dest_of(p, &p->st.op[0], ptx_types[type].bytes);
+    i->d = ptx_dest_of(p, &p->st.op[0], ptx_types[type].bytes);
     i->s[0] = ptx_source(p, &p->st.op[1], type);
     i->s[1] = ptx_source(p, &p->st.op[2], type);
     i->s[2] = ptx_source(p, &p->st.op[3], by);
     i->nsrc = 3;
-    run(i, ptx_run_slct);
+    ptx_run_by(i, ptx_run_slct);
 }
 
 /* -- Comparisons -- */
@@ -496,8 +496,8 @@ static void d_setp(struct ptx_parse *p, struct ptx_insn *i)
     i->op2 = ptx_take(p, "and") ? '&' : ptx_take(p, "or") ? '|' : ptx_take(p, "xor") ? '^' : 0;
     i->flags |= (uint8_t)(ptx_take(p, "ftz") ? F_FTZ : 0);
     ptx_operands(p, i->op2 ? 4 : 3);
-    i->d = dest_of(p, &p->st.op[0], 0);
-    i->d2 = p->st.op[0].second ? dest_of(p, p->st.op[0].second, 0) : (struct ptx_op){.sink = 1};
+    i->d = ptx_dest_of(p, &p->st.op[0], 0);
+    i->d2 = p->st.op[0].second ? ptx_dest_of(p, p->st.op[0].second, 0) : (struct ptx_op){.sink = 1};
     compare(p, i, name, ptx_take_type(p), 1);
     if (i->op2) {
         i->s[2] = ptx_source(p, &p->st.op[3], PT_PRED);
@@ -521,7 +521,7 @@ static void d_set(struct ptx_parse *p, struct ptx_insn *i)
     enum ptx_type to = ptx_take_type(p);
     ptx_operands(p, i->op2 ? 4 : 3);
     i->type2 = (uint8_t)to;
-    i->d = dest_of(p, &p->st.op[0], ptx_types[to].bytes);
+    i->d = ptx_dest_of(p, &p->st.op[0], ptx_types[to].bytes);
     compare(p, i, name, ptx_take_type(p), 1);
     if (i->op2) {
         i->s[2] = ptx_source(p, &p->st.op[3], PT_PRED);
@@ -530,7 +530,7 @@ static void d_set(struct ptx_parse *p, struct ptx_insn *i)
     struct ptx_op *keep = ptx_new(p, sizeof(ptx_cmp_fn *));
     memcpy(keep, &i->fn.cmp, sizeof i->fn.cmp);
     i->more = keep;
-    run(i, ptx_run_set);
+    ptx_run_by(i, ptx_run_set);
 }
 
 static void d_testp(struct ptx_parse *p, struct ptx_insn *i)
@@ -544,10 +544,10 @@ static void d_testp(struct ptx_parse *p, struct ptx_insn *i)
     if (!i->op || (type != PT_F32 && type != PT_F64))
         ptx_fail(p, p->st.line, "'testp' requires a property and .f32 or .f64");
     i->type = (uint8_t)type;
-    i->d = dest_of(p, &p->st.op[0], 0);
+    i->d = ptx_dest_of(p, &p->st.op[0], 0);
     i->s[0] = ptx_source(p, &p->st.op[1], type);
     i->nsrc = 1;
-    run(i, ptx_run_testp);
+    ptx_run_by(i, ptx_run_testp);
 }
 
 /* -- Conversions -- */
@@ -575,7 +575,7 @@ static void d_cvt(struct ptx_parse *p, struct ptx_insn *i)
     i->nsrc = pair ? 2 : 1;
     for (int s = 0; s < i->nsrc; s++)
         i->s[s] = source(p, &p->st.op[s + 1], from, false);
-    run(i, ptx_run_cvt);
+    ptx_run_by(i, ptx_run_cvt);
     /* Conversions of integers that change nothing but the width. */
     char c = ptx_types[to].cls, f = ptx_types[from].cls;
     if (strchr("usb", c) && strchr("usb", f) && i->d.bytes == i->s[0].bytes &&
@@ -583,149 +583,6 @@ static void d_cvt(struct ptx_parse *p, struct ptx_insn *i)
         int bytes;
         find_row(p, i, "mov", i->d.bytes == 2 ? PT_B16 : i->d.bytes == 4 ? PT_B32 : PT_B64, &bytes);
     }
-}
-
-static enum ptx_space take_space(struct ptx_parse *p)
-{
-    static const struct {
-        const char *name;
-        enum ptx_space space;
-    } spaces[] = {{"global", SP_GLOBAL}, {"shared", SP_SHARED}, {"shared::cta", SP_SHARED}, {"const", SP_CONST},
-                  {"local", SP_LOCAL},   {"param", SP_PARAM},   {"param::entry", SP_PARAM}, {"param::func", SP_PARAM}};
-    for (size_t k = 0; k < sizeof spaces / sizeof *spaces; k++)
-        if (ptx_take(p, spaces[k].name))
-            return spaces[k].space;
-    return SP_GENERIC;
-}
-
-static void d_cvta(struct ptx_parse *p, struct ptx_insn *i)
-{
-    i->op = ptx_take(p, "to") ? 1 : 0;
-    i->space = (uint8_t)take_space(p);
-    i->type = (uint8_t)ptx_take_type(p);
-    ptx_operands(p, 2);
-    if (ptx_types[i->type].bytes != 8)
-        ptx_fail(p, p->st.line, "'cvta' requires 64-bit addresses");
-    i->d = dest_of(p, &p->st.op[0], 8);
-    i->s[0] = ptx_source(p, &p->st.op[1], PT_U64);
-    i->nsrc = 1;
-    run(i, ptx_run_cvta);
-}
-
-static void d_isspacep(struct ptx_parse *p, struct ptx_insn *i)
-{
-    i->space = (uint8_t)take_space(p);
-    ptx_operands(p, 2);
-    i->d = dest_of(p, &p->st.op[0], 0);
-    i->s[0] = ptx_source(p, &p->st.op[1], PT_U64);
-    i->nsrc = 1;
-    run(i, ptx_run_isspace);
-}
-
-/* -- Memory -- */
-
-static void take_cache(struct ptx_parse *p)
-{
-    static const char *const hints[] = {"weak",
-                                        "ca",
-                                        "cg",
-                                        "cs",
-                                        "lu",
-                                        "cv",
-                                        "wb",
-                                        "wt",
-                                        "nc",
-                                        "L1::evict_normal",
-                                        "L1::evict_unchanged",
-                                        "L1::evict_first",
-                                        "L1::evict_last",
-                                        "L1::no_allocate",
-                                        "L2::64B",
-                                        "L2::128B",
-                                        "L2::256B",
-                                        "unified"};
-    for (size_t k = 0; k < sizeof hints / sizeof *hints; k++)
-        ptx_take(p, hints[k]);
-}
-
-/* volatile, relaxed, acquire, release and a scope: accesses that may meet others'. */
-static void take_order(struct ptx_parse *p, struct ptx_insn *i)
-{
-    static const char *const orders[] = {"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"};
-    static const char *const scopes[] = {"cta", "cluster", "gpu", "sys"};
-    for (size_t k = 0; k < sizeof orders / sizeof *orders; k++)
-        if (ptx_take(p, orders[k]))
-            i->flags |= F_VOLATILE;
-    for (size_t k = 0; k < sizeof scopes / sizeof *scopes; k++)
-        ptx_take(p, scopes[k]);
-}
-
-static int take_vector(struct ptx_parse *p)
-{
-    return ptx_take(p, "v2") ? 2 : ptx_take(p, "v4") ? 4 : ptx_take(p, "v8") ? 8 : 1;
-}
-
-static void memory(struct ptx_parse *p, struct ptx_insn *i, bool load)
-{
-    take_order(p, i);
-    i->space = (uint8_t)take_space(p);
-    take_cache(p);
-    i->vec = (uint8_t)take_vector(p);
-    i->type = (uint8_t)ptx_take_type(p);
-    ptx_operands(p, 2);
-    ptx_address(p, i, &p->st.op[load ? 1 : 0], 0);
-    ptx_vector(p, i, &p->st.op[load ? 0 : 1], i->type, load);
-    if (i->nmore != i->vec)
-        ptx_fail(p, p->st.line, "'%s' requires %d registers, got %d", p->st.opcode, i->vec, i->nmore);
-    for (int k = 0; k < i->nmore; k++)
-        if (!i->more[k].sink && i->more[k].bytes < ptx_types[i->type].bytes)
-            ptx_fail(p, p->st.line, "register of '%s' is narrower than .%s", p->st.opcode, ptx_types[i->type].text);
-    if (ptx_types[i->type].bytes * i->vec > 32 || i->type == PT_PRED)
-        ptx_fail(p, p->st.line, "'%s' of this width is not supported", p->st.opcode);
-    run(i, load ? ptx_run_load : ptx_run_store);
-}
-
-static void d_ld(struct ptx_parse *p, struct ptx_insn *i)
-{
-    memory(p, i, true);
-}
-
-static void d_st(struct ptx_parse *p, struct ptx_insn *i)
-{
-    memory(p, i, false);
-}
-
-static void d_atom(struct ptx_parse *p, struct ptx_insn *i)
-{
-    static const char *const ops[] = {"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"};
-    bool red = strcmp(p->st.opcode, "red") == 0;
-    take_order(p, i);
-    i->space = (uint8_t)take_space(p);
-    for (size_t k = 0; k < sizeof ops / sizeof *ops; k++)
-        if (ptx_take(p, ops[k]))
-            i->op = (uint8_t)(k + 1);
-    ptx_take(p, "noftz");
-    i->vec = (uint8_t)take_vector(p);
-    i->type = (uint8_t)ptx_take_type(p);
-    bool cas = i->op == 8;
-    int n = (red ? 2 : 3) + cas;
-    ptx_operands(p, n);
-    if (!i->op || (i->vec > 1 && i->type != PT_F32 && i->type != PT_F16X2 && i->type != PT_BF16X2))
-        ptx_fail(p, p->st.line, "this form of '%s' is not supported", p->st.opcode);
-    ptx_address(p, i, &p->st.op[red ? 0 : 1], 0);
-    i->op2 = red;
-    if (!red)
-        ptx_vector(p, i, &p->st.op[0], i->type, true);
-    ptx_vector(p, i, &p->st.op[red ? 1 : 2], i->type, false);
-    if (cas)
-        ptx_vector(p, i, &p->st.op[3], i->type, false);
-    run(i, ptx_run_atom);
-}
-
-static void d_hint(struct ptx_parse *p, struct ptx_insn *i)
-{
-    p->st.nmod = 0; /* prefetch, fences, nanosleep ...: order and time, no values */
-    run(i, ptx_run_nothing);
 }
 
 /* -- Control -- */
@@ -792,9 +649,15 @@ static void d_exit(struct ptx_parse *p, struct ptx_insn *i)
 static void d_trap(struct ptx_parse *p, struct ptx_insn *i)
 {
     ptx_operands(p, 0);
-    run(i, ptx_run_trap);
+    ptx_run_by(i, ptx_run_trap);
 }
 
+void ptx_decode_ld(struct ptx_parse *p, struct ptx_insn *i);
+void ptx_decode_st(struct ptx_parse *p, struct ptx_insn *i);
+void ptx_decode_atom(struct ptx_parse *p, struct ptx_insn *i);
+void ptx_decode_hint(struct ptx_parse *p, struct ptx_insn *i);
+void ptx_decode_cvta(struct ptx_parse *p, struct ptx_insn *i);
+void ptx_decode_isspacep(struct ptx_parse *p, struct ptx_insn *i);
 void ptx_decode_bar(struct ptx_parse *p, struct ptx_insn *i);
 void ptx_decode_shfl(struct ptx_parse *p, struct ptx_insn *i);
 void ptx_decode_vote(struct ptx_parse *p, struct ptx_insn *i);

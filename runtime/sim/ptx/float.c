@@ -90,24 +90,25 @@ static uint32_t limit(uint32_t v, uint32_t infinity, int round, bool negative)
     return round == 1 || (round == 2 && !negative) || (round == 3 && negative) ? infinity - 1 : infinity;
 }
 
-uint16_t ptx_double_to_half(double v, int round)
+/* 16 bits with so many of mantissa. */
+static uint16_t narrow(double v, int mantissa, int bias, uint32_t infinity, int round)
 {
     uint32_t sign = signbit(v) ? 0x8000 : 0;
     if (isnan(v))
         return 0x7fff;
     if (isinf(v))
-        return (uint16_t)(sign | 0x7c00);
-    return (uint16_t)(sign | limit(encode(v, 10, 15, round), 0x7c00, round, sign));
+        return (uint16_t)(sign | infinity);
+    return (uint16_t)(sign | limit(encode(v, mantissa, bias, round), infinity, round, sign));
+}
+
+uint16_t ptx_double_to_half(double v, int round)
+{
+    return narrow(v, 10, 15, 0x7c00, round);
 }
 
 uint16_t ptx_double_to_bf16(double v, int round)
 {
-    uint32_t sign = signbit(v) ? 0x8000 : 0;
-    if (isnan(v))
-        return 0x7fff;
-    if (isinf(v))
-        return (uint16_t)(sign | 0x7f80);
-    return (uint16_t)(sign | limit(encode(v, 7, 127, round), 0x7f80, round, sign));
+    return narrow(v, 7, 127, 0x7f80, round);
 }
 
 uint8_t ptx_double_to_fp8(double v, bool e5m2)

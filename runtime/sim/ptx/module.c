@@ -1,6 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is in a loaded module: kernels with their parameters and needs, variables. */
+/* A module's memory, which goes with it, and what is in a loaded one: kernels with their parameters and needs, variables. */
+#include <stdlib.h>
+
 #include "runtime/sim/ptx/ptx_int.h"
+
+/* -- Memory -- */
+
+struct ptx_block_mem {
+    struct ptx_block_mem *next;
+};
+
+void *ptx_new(struct ptx_parse *p, size_t bytes)
+{
+    struct ptx_block_mem *b = calloc(1, 64 + bytes);
+    if (!b)
+        ptx_fail(p, p->x.line, "no memory");
+    b->next = p->m->arena;
+    p->m->arena = b;
+    return (char *)b + 64;
+}
+
+void *ptx_grow(struct ptx_parse *p, void *list, int n, int *room, size_t each)
+{
+    if (n < *room)
+        return list;
+    *room = *room ? 2 * *room : 32;
+    void *grown = ptx_new(p, (size_t)*room * each);
+    if (n)
+        memcpy(grown, list, (size_t)n * each);
+    return grown;
+}
+
+const char *ptx_name(struct ptx_parse *p, const char *s, size_t n)
+{
+    char *copy = ptx_new(p, n + 1);
+    memcpy(copy, s, n);
+    return copy;
+}
+
+void ptx_unload(struct ptx_module *m)
+{
+    char why[PTX_ERROR];
+    if (!m)
+        return;
+    for (int i = 0; i < m->nowned; i++)
+        ptx_free(m->d, m->owned[i], why);
+    while (m->arena) {
+        struct ptx_block_mem *b = m->arena;
+        m->arena = b->next;
+        free(b);
+    }
+    free(m);
+}
+
+/* -- What is in it -- */
 
 const struct ptx_kernel *ptx_kernel_at(const struct ptx_module *m, int i)
 {

@@ -9,10 +9,6 @@
 
 #include "runtime/sim/ptx/ptx_int.h"
 
-struct ptx_block_mem {
-    struct ptx_block_mem *next;
-};
-
 const struct ptx_type_row ptx_types[PT_COUNT] = {
     {"", 0, 0},
 #define TYPE(id, text, bytes, cls) {text, bytes, cls},
@@ -20,7 +16,7 @@ const struct ptx_type_row ptx_types[PT_COUNT] = {
 #undef TYPE
 };
 
-/* -- Memory and errors -- */
+/* -- Errors -- */
 
 void ptx_fail(struct ptx_parse *p, int line, const char *format, ...)
 {
@@ -30,34 +26,6 @@ void ptx_fail(struct ptx_parse *p, int line, const char *format, ...)
     vsnprintf(p->error + n, (size_t)(PTX_ERROR - n), format, args);
     va_end(args);
     longjmp(p->out, 1);
-}
-
-void *ptx_new(struct ptx_parse *p, size_t bytes)
-{
-    struct ptx_block_mem *b = calloc(1, 64 + bytes);
-    if (!b)
-        ptx_fail(p, p->x.line, "no memory");
-    b->next = p->m->arena;
-    p->m->arena = b;
-    return (char *)b + 64;
-}
-
-void *ptx_grow(struct ptx_parse *p, void *list, int n, int *room, size_t each)
-{
-    if (n < *room)
-        return list;
-    *room = *room ? 2 * *room : 32;
-    void *grown = ptx_new(p, (size_t)*room * each);
-    if (n)
-        memcpy(grown, list, (size_t)n * each);
-    return grown;
-}
-
-const char *ptx_name(struct ptx_parse *p, const char *s, size_t n)
-{
-    char *copy = ptx_new(p, n + 1);
-    memcpy(copy, s, n);
-    return copy;
 }
 
 /* -- Tokens -- */
@@ -792,19 +760,4 @@ struct ptx_module *ptx_load(struct ptx_device *d, const char *text, size_t size,
         return m;
     ptx_unload(m);
     return NULL;
-}
-
-void ptx_unload(struct ptx_module *m)
-{
-    char why[PTX_ERROR];
-    if (!m)
-        return;
-    for (int i = 0; i < m->nowned; i++)
-        ptx_free(m->d, m->owned[i], why);
-    while (m->arena) {
-        struct ptx_block_mem *b = m->arena;
-        m->arena = b->next;
-        free(b);
-    }
-    free(m);
 }

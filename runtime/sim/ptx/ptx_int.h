@@ -209,10 +209,12 @@ enum ptx_type ptx_take_type(struct ptx_parse *p);
 enum ptx_type ptx_type_named(const char *text, size_t n);
 struct ptx_op ptx_source(struct ptx_parse *p, const struct ptx_operand *o, enum ptx_type type);
 struct ptx_op ptx_dest(struct ptx_parse *p, const struct ptx_operand *o);
+struct ptx_op ptx_dest_of(struct ptx_parse *p, const struct ptx_operand *o, int bytes);      /* of so many bytes; 0: a predicate */
 struct ptx_op ptx_constant(struct ptx_parse *p, uint64_t value, int bytes);
 void ptx_address(struct ptx_parse *p, struct ptx_insn *i, const struct ptx_operand *o, int s);
 void ptx_operands(struct ptx_parse *p, int n);
 void ptx_vector(struct ptx_parse *p, struct ptx_insn *i, const struct ptx_operand *o, enum ptx_type type, bool dest);
+void ptx_run_by(struct ptx_insn *i, ptx_run_fn *fn);                  /* the whole warp at once, by that function */
 struct ptx_form { const char *name; void (*decode)(struct ptx_parse *p, struct ptx_insn *i); uint8_t cls; };
 extern const struct ptx_form ptx_forms[];
 int ptx_special(const char *name, enum ptx_type *type);               /* special registers; -1: not one */
