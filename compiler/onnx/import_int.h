@@ -213,6 +213,8 @@ struct ir_value *imp_activation(struct imp *im, const char *name, struct ir_valu
  * own attributes copied (but graphs and types). Returns the node, NULL after a message. */
 struct ir_node *imp_lib(struct imp *im, const char *name, int nin, struct ir_value *const *in, int nout, const ir_type *types,
                         const struct ir_attr *more);
+/* The node being imported as that library op, with its operands; results become its outputs. False after a message. */
+bool imp_lib_node(struct imp *im, const char *name, int nout, const ir_type *types, const struct ir_attr *more);
 /* The same for one operand, one result, and n attributes that are integers; none are copied. */
 struct ir_value *imp_lib1(struct imp *im, const char *name, struct ir_value *x, ir_type type, int n, const char *const *names,
                           const int64_t *values);

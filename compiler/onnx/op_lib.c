@@ -120,7 +120,7 @@ static struct ir_value **operands(struct imp *im)
     return in;
 }
 
-static bool lib_node(struct imp *im, const char *name, int nout, const ir_type *types, const struct ir_attr *more)
+bool imp_lib_node(struct imp *im, const char *name, int nout, const ir_type *types, const struct ir_attr *more)
 {
     struct ir_node *n = imp_lib(im, name, imp_nin(im), operands(im), nout, types, more);
     for (int k = 0; n && k < nout; k++)
@@ -137,7 +137,7 @@ bool onnx_op_lib(struct imp *im, int arg)
         if (!read_result(&s, &types[n++]))
             return false;
     }
-    return lib_node(im, libs[arg].name, n, types, NULL);
+    return imp_lib_node(im, libs[arg].name, n, types, NULL);
 }
 
 /* -- Results of unknown shape */
@@ -236,7 +236,7 @@ bool imp_dynamic(struct imp *im, const struct imp_row *row, bool *done)
             types[0] = imp_fresh_type(im, TCC_I64, 1, NULL);
         *done = true;
         struct ir_attr kind = user_string(im, "kind", dynamics[k].kind ? dynamics[k].kind : "");
-        return lib_node(im, dynamics[k].name, n, types, dynamics[k].kind ? IR_ATTRS(kind) : NULL);
+        return imp_lib_node(im, dynamics[k].name, n, types, dynamics[k].kind ? IR_ATTRS(kind) : NULL);
     }
     return true;
 }
@@ -281,7 +281,7 @@ bool onnx_op_sequence_construct(struct imp *im, int arg)
         elem = elem ? join_types(im, elem, tensor_of(im, v->type)) : tensor_of(im, v->type);
     }
     ir_type t = elem ? ir_sequence_type(im->ctx, elem) : NULL;
-    return t ? lib_node(im, "sequence_construct", 1, &t, NULL) : imp_bad(im, "no operands");
+    return t ? imp_lib_node(im, "sequence_construct", 1, &t, NULL) : imp_bad(im, "no operands");
 }
 
 bool onnx_op_sequence_empty(struct imp *im, int arg)
@@ -289,7 +289,7 @@ bool onnx_op_sequence_empty(struct imp *im, int arg)
     UNUSED(arg);
     enum tcc_dtype d = imp_dtype_of(im, imp_i(im, "dtype", 1));
     ir_type t = d == TCC_NONE ? NULL : ir_sequence_type(im->ctx, ir_unranked_type(im->ctx, d));
-    return t && lib_node(im, "sequence_empty", 1, &t, NULL);
+    return t && imp_lib_node(im, "sequence_empty", 1, &t, NULL);
 }
 
 /* The result of an operation that changes a sequence; `x`: what comes in, may be NULL. */
@@ -301,7 +301,7 @@ bool onnx_op_sequence_change(struct imp *im, int arg)
         return false;
     if (x)
         t = ir_sequence_type(im->ctx, join_types(im, t->elem, tensor_of(im, x->type)));
-    return lib_node(im, arg ? "sequence_insert" : "sequence_erase", 1, &t, NULL);
+    return imp_lib_node(im, arg ? "sequence_insert" : "sequence_erase", 1, &t, NULL);
 }
 
 bool onnx_op_sequence_at(struct imp *im, int arg)
@@ -312,14 +312,14 @@ bool onnx_op_sequence_at(struct imp *im, int arg)
         return false;
     ir_type e = t->elem->kind == IR_T_TENSOR && t->elem->rank < 0 ? declared_type(im, 0, (enum tcc_dtype)t->elem->dtype)
                                                                   : t->elem;
-    return lib_node(im, "sequence_at", 1, &e, NULL);
+    return imp_lib_node(im, "sequence_at", 1, &e, NULL);
 }
 
 bool onnx_op_sequence_length(struct imp *im, int arg)
 {
     UNUSED(arg);
     ir_type t = ir_scalar_type(im->ctx, TCC_I64);
-    return sequence_operand(im, 0) && lib_node(im, "sequence_length", 1, &t, NULL);
+    return sequence_operand(im, 0) && imp_lib_node(im, "sequence_length", 1, &t, NULL);
 }
 
 bool onnx_op_split_to_sequence(struct imp *im, int arg)
@@ -329,7 +329,7 @@ bool onnx_op_split_to_sequence(struct imp *im, int arg)
     if (!x || x->type->kind != IR_T_TENSOR)
         return imp_bad(im, "a tensor is expected");
     ir_type t = ir_sequence_type(im->ctx, ir_unranked_type(im->ctx, imp_dtype(x)));
-    return lib_node(im, "split_to_sequence", 1, &t, NULL);
+    return imp_lib_node(im, "split_to_sequence", 1, &t, NULL);
 }
 
 bool onnx_op_concat_from_sequence(struct imp *im, int arg)
@@ -341,7 +341,7 @@ bool onnx_op_concat_from_sequence(struct imp *im, int arg)
     ir_type e = declared_type(im, 0, (enum tcc_dtype)t->elem->dtype);
     if (e->rank < 0 && t->elem->rank >= 0)
         e = imp_fresh_type(im, (enum tcc_dtype)t->elem->dtype, t->elem->rank + (imp_i(im, "new_axis", 0) != 0), NULL);
-    return lib_node(im, "concat_from_sequence", 1, &e, NULL);
+    return imp_lib_node(im, "concat_from_sequence", 1, &e, NULL);
 }
 
 bool onnx_op_optional(struct imp *im, int arg)
@@ -353,7 +353,7 @@ bool onnx_op_optional(struct imp *im, int arg)
     if (!e)
         return imp_bad(im, "neither a value nor its type is given");
     ir_type t = ir_optional_type(im->ctx, e);
-    return lib_node(im, "optional", 1, &t, NULL);
+    return imp_lib_node(im, "optional", 1, &t, NULL);
 }
 
 bool onnx_op_optional_has(struct imp *im, int arg)
@@ -363,7 +363,7 @@ bool onnx_op_optional_has(struct imp *im, int arg)
     if (!x || x->type->kind != IR_T_OPTIONAL)
         return imp_out(im, 0, imp_int(im, TCC_BOOL, x != NULL));
     ir_type t = ir_scalar_type(im->ctx, TCC_BOOL);
-    return lib_node(im, "optional_has_element", 1, &t, NULL);
+    return imp_lib_node(im, "optional_has_element", 1, &t, NULL);
 }
 
 /* Of a value that is no optional: itself. */
@@ -380,7 +380,7 @@ bool onnx_op_optional_get(struct imp *im, int arg)
         return imp_unsupported(im, "an optional of unknown type");
     if (t->kind == IR_T_TENSOR && t->rank < 0)
         t = declared_type(im, 0, (enum tcc_dtype)t->dtype);
-    return lib_node(im, "optional_get_element", 1, &t, NULL);
+    return imp_lib_node(im, "optional_get_element", 1, &t, NULL);
 }
 
 /* -- Strings */
@@ -399,7 +399,7 @@ bool onnx_op_string_concat(struct imp *im, int arg)
         dims[k] = ir_is_value(a, 1) ? b : ir_is_value(b, 1) || a == b ? a : ir_max(im->ctx, a, b);
     }
     ir_type t = ir_tensor_type(im->ctx, arg ? TCC_BOOL : TCC_STRING, rank, dims);
-    return lib_node(im, arg ? "string_equal" : "string_concat", 1, &t, NULL);
+    return imp_lib_node(im, arg ? "string_equal" : "string_concat", 1, &t, NULL);
 }
 
 bool onnx_op_string_split(struct imp *im, int arg)
@@ -413,7 +413,7 @@ bool onnx_op_string_split(struct imp *im, int arg)
         dims[k] = imp_dim(x, k);
     ir_type types[2] = {imp_fresh_type(im, TCC_STRING, imp_rank(x) + 1, dims),
                         imp_fresh_type(im, TCC_I64, imp_rank(x), dims)};
-    return lib_node(im, "string_split", 2, types, NULL);
+    return imp_lib_node(im, "string_split", 2, types, NULL);
 }
 
 /* -- Sizes that the data decides */
@@ -426,7 +426,7 @@ bool onnx_op_nonzero(struct imp *im, int arg)
         return false;
     ir_expr dims[2] = {ir_const(im->ctx, imp_rank(x) ? imp_rank(x) : 1), NULL};
     ir_type t = imp_fresh_type(im, TCC_I64, 2, dims);
-    return lib_node(im, "nonzero", 1, &t, NULL);
+    return imp_lib_node(im, "nonzero", 1, &t, NULL);
 }
 
 /* By a constant condition: what it keeps is gathered. NULL: there is none. */
@@ -461,7 +461,7 @@ bool onnx_op_compress(struct imp *im, int arg)
     for (int k = 0; k < imp_rank(x) && !flat; k++)
         dims[k] = k == axis ? NULL : imp_dim(x, k);
     ir_type t = imp_fresh_type(im, imp_dtype(x), flat ? 1 : imp_rank(x), dims);
-    return lib_node(im, "compress", 1, &t, NULL);
+    return imp_lib_node(im, "compress", 1, &t, NULL);
 }
 
 bool onnx_op_unique(struct imp *im, int arg)
@@ -481,7 +481,7 @@ bool onnx_op_unique(struct imp *im, int arg)
     ir_type types[4] = {imp_fresh_type(im, imp_dtype(x), flat ? 1 : imp_rank(x), dims),
                         imp_fresh_type(im, TCC_I64, 1, &n), imp_fresh_type(im, TCC_I64, 1, &all),
                         imp_fresh_type(im, TCC_I64, 1, &n)};
-    return lib_node(im, "unique", 4, types, NULL);
+    return imp_lib_node(im, "unique", 4, types, NULL);
 }
 
 /* -- Image and signal operators whose result's size follows from operands */
@@ -498,7 +498,7 @@ bool onnx_op_grid_sample(struct imp *im, int arg)
     for (int k = 0; k < imp_rank(x); k++)
         dims[k] = k < 2 ? imp_dim(x, k) : imp_dim(grid, k - 1);
     ir_type t = ir_tensor_type(im->ctx, imp_dtype(x), imp_rank(x), dims);
-    return lib_node(im, "grid_sample", 1, &t, NULL);
+    return imp_lib_node(im, "grid_sample", 1, &t, NULL);
 }
 
 bool onnx_op_roi_align(struct imp *im, int arg)
@@ -514,7 +514,7 @@ bool onnx_op_roi_align(struct imp *im, int arg)
     ir_type t = ir_tensor_type(im->ctx, imp_dtype(x), 4, dims);
     /* Before opset 16 there was one coordinate mode, the later output_half_pixel. */
     struct ir_attr mode = user_string(im, "coordinate_transformation_mode", "output_half_pixel");
-    return lib_node(im, "roialign", 1, &t, im->opset < 16 ? IR_ATTRS(mode) : NULL);
+    return imp_lib_node(im, "roialign", 1, &t, im->opset < 16 ? IR_ATTRS(mode) : NULL);
 }
 
 bool onnx_op_affine_grid(struct imp *im, int arg)
@@ -532,7 +532,7 @@ bool onnx_op_affine_grid(struct imp *im, int arg)
     for (int k = 0; k < n; k++)
         dims[k] = !k ? size[0] : k == n - 1 ? ir_const(im->ctx, n - 2) : size[k + 1];
     ir_type t = ir_tensor_type(im->ctx, imp_dtype(theta), n, dims);
-    return lib_node(im, "affine_grid", 1, &t, NULL);
+    return imp_lib_node(im, "affine_grid", 1, &t, NULL);
 }
 
 bool onnx_op_col2im(struct imp *im, int arg)
@@ -555,7 +555,7 @@ bool onnx_op_col2im(struct imp *im, int arg)
     dims[0] = imp_dim(x, 0);
     dims[1] = ir_floordiv(im->ctx, imp_dim(x, 1), taps);
     ir_type t = ir_tensor_type(im->ctx, imp_dtype(x), n + 2, dims);
-    return lib_node(im, "col2im", 1, &t, NULL);
+    return imp_lib_node(im, "col2im", 1, &t, NULL);
 }
 
 bool onnx_op_max_unpool(struct imp *im, int arg)
@@ -580,7 +580,7 @@ bool onnx_op_max_unpool(struct imp *im, int arg)
     if (imp_has(im, 2) && imp_bound_exprs(im, imp_in(im, 2), TCC_MAX_RANK, 0, INT64_C(1) << 40, dims) != rank)
         return imp_bad(im, "output_shape must have %d elements", rank);
     ir_type t = ir_tensor_type(im->ctx, imp_dtype(x), rank, dims);
-    return lib_node(im, "max_unpool", 1, &t, NULL);
+    return imp_lib_node(im, "max_unpool", 1, &t, NULL);
 }
 
 /* Resize, Upsample: sizes are computed when scales or sizes are constants, else found when it runs. */
@@ -653,7 +653,7 @@ bool onnx_op_resize(struct imp *im, int arg)
     struct ir_attr fractional = ir_attr_i(IR_ATTR_user, scales && !scales->def);
     fractional.name = "fractional_length";
     if (im->opset >= 11)
-        return lib_node(im, "resize", 1, &t, fractional.i ? IR_ATTRS(fractional) : NULL);
+        return imp_lib_node(im, "resize", 1, &t, fractional.i ? IR_ATTRS(fractional) : NULL);
     struct ir_value *in[] = {x, NULL, scales};
     /* Opset 10: asymmetric coordinates, nearest by floor. */
     struct ir_attr how = user_string(im, "coordinate_transformation_mode", "asymmetric"),
@@ -684,7 +684,7 @@ bool onnx_op_upsample(struct imp *im, int arg)
     if (n >= 0 && !resized_dims(im, x, values, n, axes, dims))
         return false;
     ir_type t = imp_fresh_type(im, imp_dtype(x), imp_rank(x), dims);
-    return lib_node(im, "upsample", 1, &t, NULL);
+    return imp_lib_node(im, "upsample", 1, &t, NULL);
 }
 
 /* DFT, STFT: complex numbers are a last axis of 2. */
@@ -718,7 +718,7 @@ bool onnx_op_dft(struct imp *im, int arg)
     int64_t usual = 1;
     struct ir_attr attr = ir_attr_ints(IR_ATTR_user, 1, &usual);
     attr.name = "axis";
-    return lib_node(im, "dft", 1, &t, im->opset < 20 && !imp_attr(im, "axis") ? IR_ATTRS(attr) : NULL);
+    return imp_lib_node(im, "dft", 1, &t, im->opset < 20 && !imp_attr(im, "axis") ? IR_ATTRS(attr) : NULL);
 }
 
 bool onnx_op_stft(struct imp *im, int arg)
@@ -729,84 +729,5 @@ bool onnx_op_stft(struct imp *im, int arg)
         return false;
     ir_expr dims[4] = {imp_dim(x, 0), NULL, NULL, ir_const(im->ctx, 2)};
     ir_type t = imp_fresh_type(im, imp_dtype(x), 4, dims);
-    return lib_node(im, "stft", 1, &t, NULL);
-}
-
-/* -- ai.onnx.ml with labels or values of a type that attributes decide */
-
-bool onnx_op_tfidf(struct imp *im, int arg)
-{
-    UNUSED(arg);
-    struct ir_value *x = imp_in(im, 0);
-    int n;
-    if (!x || imp_rank(x) < 1 || imp_rank(x) > 2)
-        return imp_bad(im, "x with 1 or 2 dims is expected");
-    const int64_t *at = imp_ints(im, "ngram_indexes", &n);
-    int64_t width = 0;
-    for (int k = 0; at && k < n; k++)
-        width = at[k] + 1 > width ? at[k] + 1 : width;
-    ir_expr dims[2] = {imp_dim(x, 0), ir_const(im->ctx, width)};
-    ir_type t = ir_tensor_type(im->ctx, TCC_F32, imp_rank(x), imp_rank(x) == 2 ? dims : dims + 1);
-    return lib_node(im, "tfidfvectorizer", 1, &t, NULL);
-}
-
-bool onnx_op_label_encoder(struct imp *im, int arg)
-{
-    UNUSED(arg);
-    struct ir_value *x = imp_in(im, 0);
-    const struct onnx_attr *values = imp_attr(im, "values_tensor");
-    enum tcc_dtype to = values && values->tensor        ? (enum tcc_dtype)values->tensor->dtype
-                        : imp_attr(im, "values_floats") ? TCC_F32
-                        : imp_attr(im, "values_int64s") ? TCC_I64
-                                                        : TCC_STRING;
-    if (!x || x->type->kind != IR_T_TENSOR)
-        return imp_bad(im, "a tensor is expected");
-    if (im->opset < 2)
-        to = imp_dtype(x) == TCC_STRING ? TCC_I64 : TCC_STRING;
-    ir_type t =
-        imp_rank(x) < 0 ? ir_unranked_type(im->ctx, to) : ir_tensor_type(im->ctx, to, imp_rank(x), x->type->dim);
-    return lib_node(im, "label_encoder", 1, &t, NULL);
-}
-
-bool onnx_op_category_mapper(struct imp *im, int arg)
-{
-    UNUSED(arg);
-    struct ir_value *x = imp_in(im, 0);
-    if (!x || imp_rank(x) < 0)
-        return imp_bad(im, "a tensor is expected");
-    ir_type t = ir_tensor_type(im->ctx, imp_dtype(x) == TCC_STRING ? TCC_I64 : TCC_STRING, imp_rank(x), x->type->dim);
-    return lib_node(im, "category_mapper", 1, &t, NULL);
-}
-
-bool onnx_op_one_hot_encoder(struct imp *im, int arg)
-{
-    UNUSED(arg);
-    struct ir_value *x = imp_in(im, 0);
-    ir_expr dims[TCC_MAX_RANK + 1];
-    int n;
-    if (!x || imp_rank(x) < 0 || imp_rank(x) == TCC_MAX_RANK)
-        return imp_bad(im, "a tensor is expected");
-    if (!imp_ints(im, "cats_int64s", &n))
-        imp_strs(im, "cats_strings", &n);
-    for (int k = 0; k < imp_rank(x); k++)
-        dims[k] = imp_dim(x, k);
-    dims[imp_rank(x)] = ir_const(im->ctx, n);
-    ir_type t = ir_tensor_type(im->ctx, TCC_F32, imp_rank(x) + 1, dims);
-    return lib_node(im, "one_hot_encoder", 1, &t, NULL);
-}
-
-/* Labels [n] and scores [n, classes]. `arg`: which library op. */
-bool onnx_op_classifier(struct imp *im, int arg)
-{
-    static const char *const names[] = {"linear_classifier", "svm_classifier", "tree_ensemble_classifier"};
-    static const char *const labels[] = {"classlabels_strings", "classlabels_strings", "classlabels_strings"};
-    struct ir_value *x = imp_tensor(im, 0);
-    int n;
-    if (!x || imp_rank(x) < 1)
-        return x && imp_bad(im, "x[n, features] is expected");
-    bool words = imp_strs(im, labels[arg], &n) && n;
-    ir_expr rows = imp_rank(x) == 1 ? ir_const(im->ctx, 1) : imp_dim(x, 0), dims[2] = {rows, NULL};
-    ir_type types[2] = {ir_tensor_type(im->ctx, words ? TCC_STRING : TCC_I64, 1, &rows),
-                        imp_fresh_type(im, TCC_F32, 2, dims)};
-    return lib_node(im, names[arg], 2, types, NULL);
+    return imp_lib_node(im, "stft", 1, &t, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions, ArgMax/ArgMin, TopK. */
+/* Reductions, ArgMax/ArgMin, TopK, running sums and products. */
 #include "compiler/onnx/import_int.h"
 
 #include <string.h>
@@ -115,4 +115,21 @@ bool onnx_op_topk(struct imp *im, int arg)
                                           ir_attr_i(IR_ATTR_largest, imp_i(im, "largest", 1)),
                                           ir_attr_i(IR_ATTR_sorted, imp_i(im, "sorted", 1))));
     return n && imp_out(im, 0, n->out[0]) && imp_out(im, 1, n->out[1]);
+}
+
+/* Running sums and products; `arg`: the op. */
+bool onnx_op_cumulate(struct imp *im, int arg)
+{
+    struct ir_value *x = imp_tensor(im, 0);
+    int64_t axis;
+    if (!x)
+        return false;
+    if (imp_ints_of(im, imp_in(im, 1), 1, &axis) != 1)
+        return onnx_op_cumulate_opaque(im, arg);
+    return imp_axis(im, &axis, imp_rank(x)) &&
+           imp_out(
+               im, 0,
+               imp_op(im, (enum ir_op)arg, 1, &x,
+                      IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_i(IR_ATTR_exclusive, imp_i(im, "exclusive", 0)),
+                               ir_attr_i(IR_ATTR_reverse, imp_i(im, "reverse", 0)))));
 }

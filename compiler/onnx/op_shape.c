@@ -783,19 +783,3 @@ bool onnx_op_onehot(struct imp *im, int arg)
     struct ir_value *on_value = imp_reshape(im, imp_slice1(im, values, 0, one, one), 0, NULL);
     return imp_out(im, 0, imp_tri(im, IR_select, on, on_value, off_value));
 }
-
-bool onnx_op_cumulate(struct imp *im, int arg)
-{
-    struct ir_value *x = imp_tensor(im, 0);
-    int64_t axis;
-    if (!x)
-        return false;
-    if (imp_ints_of(im, imp_in(im, 1), 1, &axis) != 1)
-        return onnx_op_cumulate_opaque(im, arg);
-    return imp_axis(im, &axis, imp_rank(x)) &&
-           imp_out(
-               im, 0,
-               imp_op(im, (enum ir_op)arg, 1, &x,
-                      IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_i(IR_ATTR_exclusive, imp_i(im, "exclusive", 0)),
-                               ir_attr_i(IR_ATTR_reverse, imp_i(im, "reverse", 0)))));
-}

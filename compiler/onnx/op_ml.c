@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ai.onnx.ml's operators, and TfIdfVectorizer, whose labels or values have a type or a number that attributes decide. */
+#include "compiler/onnx/import_int.h"
+
+#define UNUSED(arg) ((void)(arg))
+
+bool onnx_op_tfidf(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_in(im, 0);
+    int n;
+    if (!x || imp_rank(x) < 1 || imp_rank(x) > 2)
+        return imp_bad(im, "x with 1 or 2 dims is expected");
+    const int64_t *at = imp_ints(im, "ngram_indexes", &n);
+    int64_t width = 0;
+    for (int k = 0; at && k < n; k++)
+        width = at[k] + 1 > width ? at[k] + 1 : width;
+    ir_expr dims[2] = {imp_dim(x, 0), ir_const(im->ctx, width)};
+    ir_type t = ir_tensor_type(im->ctx, TCC_F32, imp_rank(x), imp_rank(x) == 2 ? dims : dims + 1);
+    return imp_lib_node(im, "tfidfvectorizer", 1, &t, NULL);
+}
+
+bool onnx_op_label_encoder(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_in(im, 0);
+    const struct onnx_attr *values = imp_attr(im, "values_tensor");
+    enum tcc_dtype to = values && values->tensor        ? (enum tcc_dtype)values->tensor->dtype
+                        : imp_attr(im, "values_floats") ? TCC_F32
+                        : imp_attr(im, "values_int64s") ? TCC_I64
+                                                        : TCC_STRING;
+    if (!x || x->type->kind != IR_T_TENSOR)
+        return imp_bad(im, "a tensor is expected");
+    if (im->opset < 2)
+        to = imp_dtype(x) == TCC_STRING ? TCC_I64 : TCC_STRING;
+    ir_type t =
+        imp_rank(x) < 0 ? ir_unranked_type(im->ctx, to) : ir_tensor_type(im->ctx, to, imp_rank(x), x->type->dim);
+    return imp_lib_node(im, "label_encoder", 1, &t, NULL);
+}
+
+bool onnx_op_category_mapper(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_in(im, 0);
+    if (!x || imp_rank(x) < 0)
+        return imp_bad(im, "a tensor is expected");
+    ir_type t = ir_tensor_type(im->ctx, imp_dtype(x) == TCC_STRING ? TCC_I64 : TCC_STRING, imp_rank(x), x->type->dim);
+    return imp_lib_node(im, "category_mapper", 1, &t, NULL);
+}
+
+bool onnx_op_one_hot_encoder(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_in(im, 0);
+    ir_expr dims[TCC_MAX_RANK + 1];
+    int n;
+    if (!x || imp_rank(x) < 0 || imp_rank(x) == TCC_MAX_RANK)
+        return imp_bad(im, "a tensor is expected");
+    if (!imp_ints(im, "cats_int64s", &n))
+        imp_strs(im, "cats_strings", &n);
+    for (int k = 0; k < imp_rank(x); k++)
+        dims[k] = imp_dim(x, k);
+    dims[imp_rank(x)] = ir_const(im->ctx, n);
+    ir_type t = ir_tensor_type(im->ctx, TCC_F32, imp_rank(x) + 1, dims);
+    return imp_lib_node(im, "one_hot_encoder", 1, &t, NULL);
+}
+
+/* Labels [n] and scores [n, classes]. `arg`: which library op. */
+bool onnx_op_classifier(struct imp *im, int arg)
+{
+    static const char *const names[] = {"linear_classifier", "svm_classifier", "tree_ensemble_classifier"};
+    static const char *const labels[] = {"classlabels_strings", "classlabels_strings", "classlabels_strings"};
+    struct ir_value *x = imp_tensor(im, 0);
+    int n;
+    if (!x || imp_rank(x) < 1)
+        return x && imp_bad(im, "x[n, features] is expected");
+    bool words = imp_strs(im, labels[arg], &n) && n;
+    ir_expr rows = imp_rank(x) == 1 ? ir_const(im->ctx, 1) : imp_dim(x, 0), dims[2] = {rows, NULL};
+    ir_type types[2] = {ir_tensor_type(im->ctx, words ? TCC_STRING : TCC_I64, 1, &rows),
+                        imp_fresh_type(im, TCC_F32, 2, dims)};
+    return imp_lib_node(im, names[arg], 2, types, NULL);
+}
