@@ -205,6 +205,7 @@ ir_type ir_unranked_type(struct ir_ctx *ctx, enum tcc_dtype dtype);
 ir_type ir_sequence_type(struct ir_ctx *ctx, ir_type elem);
 ir_type ir_optional_type(struct ir_ctx *ctx, ir_type elem);
 ir_type ir_with_dtype(struct ir_ctx *ctx, ir_type t, enum tcc_dtype dtype);
+bool ir_same_dims(ir_type a, ir_type b);             /* of any types with ranks; both unranked: yes */
 bool ir_is_tensor(ir_type t);                       /* ranked tensor of a non-string dtype: lives in a buffer */
 bool ir_is_object(ir_type t);                       /* anything else: lives in a struct tcc_object */
 bool ir_static_dims(ir_type t, int64_t *dims);      /* all dims constant? dims may be NULL */

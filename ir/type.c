@@ -72,6 +72,16 @@ ir_type ir_with_dtype(struct ir_ctx *ctx, ir_type t, enum tcc_dtype dtype)
     return make_type(ctx, t->kind, dtype, t->rank, t->elem, t->dim);
 }
 
+bool ir_same_dims(ir_type a, ir_type b)
+{
+    if (a->rank != b->rank)
+        return false;
+    for (int i = 0; i < a->rank; i++)
+        if (a->dim[i] != b->dim[i])
+            return false;
+    return true;
+}
+
 bool ir_is_tensor(ir_type t)
 {
     return t->kind == IR_T_TENSOR && t->rank >= 0 && t->dtype != TCC_STRING;

@@ -63,11 +63,6 @@ static struct ir_value *sum_to(struct grad *g, struct ir_value *v, ir_type t)
     return v && lead ? ir_reshape_to(g->b, v, t->rank, dims) : v;
 }
 
-static bool same_dims(ir_type a, ir_type b)
-{
-    return a->rank == b->rank && !memcmp(a->dim, b->dim, (size_t)a->rank * sizeof *a->dim);
-}
-
 /* Does v have to be expanded to become t? */
 static bool smaller(ir_type v, ir_type t)
 {
@@ -83,9 +78,9 @@ struct ir_value *grad_fit(struct grad *g, struct ir_value *v, ir_type t)
 {
     if (!v)
         return NULL;
-    if (!same_dims(v->type, t) && v->type->rank >= t->rank)
+    if (!ir_same_dims(v->type, t) && v->type->rank >= t->rank)
         v = sum_to(g, v, t);
-    if (v && !same_dims(v->type, t))
+    if (v && !ir_same_dims(v->type, t))
         v = smaller(v->type, t) ? ir_expand_to(g->b, v, t->rank, t->dim) : ir_reshape_to(g->b, v, t->rank, t->dim);
     return ir_cast_to(g->b, v, (enum tcc_dtype)t->dtype);
 }

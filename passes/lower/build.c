@@ -322,3 +322,30 @@ struct kn_kernel *kb_finish(struct kb *k, struct lw_group *g)
     collect_sizes(k, out);
     return out;
 }
+
+static enum tcc_dtype partial_of(const struct ir_node *n)
+{
+    const struct ir_attr *a = ir_attr(n, IR_ATTR_partial);
+    return a ? a->dtype : TCC_NONE;
+}
+
+bool lw_build(struct lw *lw, struct lw_group *g)
+{
+    struct kb k;
+    kb_init(&k, lw, g);
+    if (g->updates)
+        return lw_build_scatter(lw, g);
+    bool ok = g->anchor ? lw_build_anchor(&k, g) : lw_build_pull(&k, g);
+    g->kernel = ok ? kb_finish(&k, g) : NULL;
+    if (!g->kernel)
+        return false;
+    g->kernel->kind = ir_op_info((g->anchor ? g->anchor : g->root)->op)->kind;
+    if (!g->anchor && k.have_reduce)
+        g->kernel->kind = IR_K_REDUCE;
+    if (g->kernel->kind != IR_K_WINDOW && g->kernel->kind != IR_K_ATTENTION && lw->fuse)
+        lw_collapse(lw, g->kernel);
+    lw_find_contraction(g->kernel);
+    if (g->anchor && g->kernel->contraction.present)
+        g->kernel->contraction.partial = partial_of(g->anchor);
+    return true;
+}

@@ -116,16 +116,6 @@ static bool is_scatter(const struct ir_node *n)
     return n->op == IR_scatter_elements || n->op == IR_scatter_nd;
 }
 
-static bool same_dims(ir_type a, ir_type b)
-{
-    if (a->rank != b->rank)
-        return false;
-    for (int i = 0; i < a->rank; i++)
-        if (a->dim[i] != b->dim[i])
-            return false;
-    return true;
-}
-
 struct chain {
     struct ir_node *nodes[40];
     int n;
@@ -165,7 +155,7 @@ static bool may_follow(const struct lw *lw, const struct chain *c, const struct 
         return false;
     const struct ir_value *from = c->values[c->n];
     if (ir_op_info(n->op)->kind == IR_K_MAP)
-        return same_dims(n->out[0]->type, from->type);
+        return ir_same_dims(n->out[0]->type, from->type);
     bool last;
     return (n->op == IR_reshape || n->op == IR_transpose) && !lw->layout[from->id] && open_values(lw, c, &last) == 1 &&
            last;

@@ -53,16 +53,6 @@ static void layout_constant(struct lw *lw, struct ir_node *n, int operand)
     ir_set_operand(n, operand, copy);
 }
 
-static bool same_dims(ir_type a, ir_type b)
-{
-    if (a->rank != b->rank)
-        return false;
-    for (int d = 0; d < a->rank; d++)
-        if (a->dim[d] != b->dim[d])
-            return false;
-    return true;
-}
-
 /* The axis that l splits in blocks, and their size. */
 static int blocked_axis(kn_layout l, int64_t *block)
 {
@@ -119,7 +109,7 @@ static bool meets_state(const struct lw *lw, const struct ir_node *n)
 {
     for (int i = 0; i < n->nin; i++) {
         const struct ir_value *x = n->in[i].value;
-        if (x && x->def && x->def->op == IR_state_read && !lw->layout[x->id] && same_dims(x->type, n->out[0]->type))
+        if (x && x->def && x->def->op == IR_state_read && !lw->layout[x->id] && ir_same_dims(x->type, n->out[0]->type))
             return true;
     }
     return false;
@@ -184,7 +174,7 @@ static kn_layout produced(struct lw *lw, const struct ir_node *n)
     if (spreads(n) && !updates_state(lw, n, 0))
         for (int i = 0; i < n->nin; i++) {
             const struct ir_value *x = n->in[i].value;
-            if (x && lw->layout[x->id] && !ir_const_of(x) && same_dims(x->type, n->out[0]->type))
+            if (x && lw->layout[x->id] && !ir_const_of(x) && ir_same_dims(x->type, n->out[0]->type))
                 return lw->layout[x->id];
         }
     return NULL;

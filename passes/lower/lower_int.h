@@ -181,6 +181,7 @@ ir_expr lw_piece_position(struct lw *lw, const struct ir_node *n, int piece);
 /* Is n a concat of a value's end and its beginning along an axis, not the last: the value rolled by `shift` of `size`? */
 bool lw_rolls(const struct ir_node *n, int64_t *shift, int64_t *size);
 bool lw_is_view(const struct ir_node *n);
+static inline bool lw_is_reduce(const struct ir_node *n) { return ir_op_info(n->op)->kind == IR_K_REDUCE; }
 bool lw_is_kernel_node(const struct ir_node *n);                         /* can be evaluated inside a kernel at all */
 bool lw_in_group(const struct lw *lw, const struct ir_node *n, const struct lw_group *g);
 bool lw_form_groups(struct lw *lw, struct ir_block *block);

@@ -24,16 +24,11 @@ static bool fewer_elements(struct ir_ctx *ctx, const struct ir_value *a, const s
     return elements(ctx, a, &na) && elements(ctx, b, &nb) && na < nb;
 }
 
-static bool is_reduce(const struct ir_node *n)
-{
-    return ir_op_info(n->op)->kind == IR_K_REDUCE;
-}
-
 static bool from_reduction(const struct ir_node *n, int depth)
 {
     if (!n || depth > 6)
         return false;
-    if (is_reduce(n))
+    if (lw_is_reduce(n))
         return true;
     if (ir_op_info(n->op)->kind != IR_K_MAP && !lw_is_view(n))
         return false;
@@ -81,7 +76,7 @@ bool pass_fuse(const struct pass_machine *m, struct ir_ctx *ctx, const struct pa
         return false;
     if (!n)
         return true;
-    if (is_reduce(n)) {
+    if (lw_is_reduce(n)) {
         /* Beside a product its loops would keep fast templates away. */
         if (f->anchor || whole_reduction(ctx, n) || repeated(ctx, n, f->points))
             return false;

@@ -521,11 +521,6 @@ static int pull_reduce(struct kb *k, struct ir_value *v, const ir_expr *idx)
 
 /* -- The recursion ---------------------------------------------------------------------------------------------- */
 
-static bool is_reduce(const struct ir_node *n)
-{
-    return ir_op_info(n->op)->kind == IR_K_REDUCE;
-}
-
 static bool constant_at(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, int *id)
 {
     const struct ir_tensor *t = ir_const_of(v);
@@ -553,7 +548,7 @@ static bool constant_at(struct kb *k, int stage, struct ir_value *v, const ir_ex
 static int pull_node(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
 {
     const struct ir_node *n = v->def;
-    if (is_reduce(n)) {
+    if (lw_is_reduce(n)) {
         int id = pull_reduce(k, v, idx);
         return k->failed ? 0 : kb_cast(k, stage, id, v->type->dtype);
     }
@@ -602,7 +597,7 @@ int kb_value(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
     /* What depends on outer dims only is computed once per outer point, in a stage of its own. */
     struct deps deps = dependencies(k, rank, idx);
     uint32_t inner = k->stages.at[stage].inner;
-    bool hoist = here && inner && !k->operand_only && !deps.local && !(deps.dims & inner) && !is_reduce(v->def) &&
+    bool hoist = here && inner && !k->operand_only && !deps.local && !(deps.dims & inner) && !lw_is_reduce(v->def) &&
                  ir_op_info(v->def->op)->kind == IR_K_MAP;
     if (hoist && !k->guards) {
         int outer = kb_stage_new(k, 0);
@@ -617,7 +612,7 @@ int kb_value(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
         if (id < 0)
             id = pull_node(k, stage, v, idx);
     }
-    if (!(here && is_reduce(v->def)))
+    if (!(here && lw_is_reduce(v->def)))
         remember(k, stage, v, rank, idx, id);
     if (!here && may_join(k, v))
         VEC_PUSH(k->ctx, k->reads, (struct kb_read){v, k->memo.n - 1, k->operand_only});
@@ -778,31 +773,4 @@ bool lw_build_pull(struct kb *k, struct lw_group *g)
         kb_init(k, lw, g);
     }
     return false;
-}
-
-static enum tcc_dtype partial_of(const struct ir_node *n)
-{
-    const struct ir_attr *a = ir_attr(n, IR_ATTR_partial);
-    return a ? a->dtype : TCC_NONE;
-}
-
-bool lw_build(struct lw *lw, struct lw_group *g)
-{
-    struct kb k;
-    kb_init(&k, lw, g);
-    if (g->updates)
-        return lw_build_scatter(lw, g);
-    bool ok = g->anchor ? lw_build_anchor(&k, g) : lw_build_pull(&k, g);
-    g->kernel = ok ? kb_finish(&k, g) : NULL;
-    if (!g->kernel)
-        return false;
-    g->kernel->kind = ir_op_info((g->anchor ? g->anchor : g->root)->op)->kind;
-    if (!g->anchor && k.have_reduce)
-        g->kernel->kind = IR_K_REDUCE;
-    if (g->kernel->kind != IR_K_WINDOW && g->kernel->kind != IR_K_ATTENTION && lw->fuse)
-        lw_collapse(lw, g->kernel);
-    lw_find_contraction(g->kernel);
-    if (g->anchor && g->kernel->contraction.present)
-        g->kernel->contraction.partial = partial_of(g->anchor);
-    return true;
 }

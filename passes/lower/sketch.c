@@ -95,7 +95,7 @@ static int64_t outer_points(const struct kb *k)
 static bool has_room(struct lw *lw, const struct ir_node *n, struct lw_group *g, const struct mark *before)
 {
     int dims = g->sketch->dims.n;
-    if (dims <= MANY_DIMS || (dims == before->dims && ir_op_info(n->op)->kind != IR_K_REDUCE))
+    if (dims <= MANY_DIMS || (dims == before->dims && !lw_is_reduce(n)))
         return true;
     bool room = lw_build(lw, g);
     g->kernel = NULL;
