@@ -40,8 +40,9 @@ void make_concat(struct gen *g), make_interleave(struct gen *g), make_pad(struct
 void make_cumsum(struct gen *g), make_sort(struct gen *g), make_attention(struct gen *g);
 void make_gather_elements(struct gen *g), make_gather_nd(struct gen *g), make_residual(struct gen *g), make_scatter(struct gen *g);
 void make_conv_transpose(struct gen *g), make_symbolic(struct gen *g), make_counting(struct gen *g), make_bits(struct gen *g);
-/* An if with one result and empty branches, by the largest element of x; NULL: x is no f32 that everybody computes alike. */
-struct ir_node *new_if(struct gen *g, struct item x, ir_type type);
+/* An if with one result, whose type must outlive the program, and empty branches, by the largest element of x; NULL: x is no
+   f32 that everybody computes alike. */
+struct ir_node *new_if(struct gen *g, struct item x, const ir_type *type);
 void make_if(struct gen *g), make_loop(struct gen *g), make_conv_gradient(struct gen *g), make_state(struct gen *g);
 void read_states(struct gen *g);                 /* what the state variables hold in the end */
 

@@ -217,7 +217,7 @@ void make_bits(struct gen *g)
             8 * x->mag, x->scale, 3);
 }
 
-struct ir_node *new_if(struct gen *g, struct item x, ir_type type)
+struct ir_node *new_if(struct gen *g, struct item x, const ir_type *type)
 {
     int64_t axes[TCC_MAX_RANK];
 
@@ -229,16 +229,18 @@ struct ir_node *new_if(struct gen *g, struct item x, ir_type type)
         ir_build1(&g->b, IR_reduce_max, 1, &x.v,
                   IR_ATTRS(ir_attr_ints(IR_ATTR_axes, x.v->type->rank, axes), ir_attr_i(IR_ATTR_keepdims, 0)));
     struct ir_value *test = ir_binary(&g->b, IR_gt, top, ir_constant_f(&g->b, TCC_F32, below(g, 4)));
-    return ir_build_typed(&g->b, IR_if, 1, &test, IR_ATTRS(ir_attr_types(IR_ATTR_types, 1, &type)), 1, &type);
+    return ir_build_typed(&g->b, IR_if, 1, &test, IR_ATTRS(ir_attr_types(IR_ATTR_types, 1, type)), 1, type);
 }
 
 /* if (something about x) x * c else -x + y */
 void make_if(struct gen *g)
 {
     struct item x = *pick(g);
-    struct ir_node *n = x.mag > 100 ? NULL : new_if(g, x, x.v->type);
+    struct ir_node *n = x.mag > 100 ? NULL : new_if(g, x, &x.v->type);
 
-    for (int r = 0; n && r < 2; r++) {
+    if (!n)
+        return;
+    for (int r = 0; r < 2; r++) {
         struct ir_builder in = g->b;
         in.block = ir_region_new(in.func, n);
         struct ir_value *y = r             ? ir_unary(&in, below(g, 2) ? IR_neg : IR_sigmoid, x.v)
@@ -246,7 +248,7 @@ void make_if(struct gen *g)
                                            : x.v;
         ir_build(&in, IR_yield, 1, &y, NULL);
     }
-    add(g, n ? n->out[0] : NULL, 2 * x.mag, x.scale, 0);
+    add(g, n->out[0], 2 * x.mag, x.scale, 0);
 }
 
 /* y = x; a few times: y = tanh(y * c + x), every y collected */

@@ -72,9 +72,11 @@ static void make_write(struct gen *g, const struct ir_state *s)
 static void make_branches(struct gen *g, const struct ir_state *s)
 {
     struct item x = *pick(g);
-    struct ir_node *n = new_if(g, x, s->type);
+    struct ir_node *n = new_if(g, x, &s->type);
 
-    for (int r = 0; n && r < 2; r++) {
+    if (!n)
+        return;
+    for (int r = 0; r < 2; r++) {
         struct ir_builder in = g->b;
         in.block = ir_region_new(in.func, n);
         struct ir_value *y = below(g, 2) ? read_state(&in, s) : some_value(g, &in, s);
@@ -83,7 +85,7 @@ static void make_branches(struct gen *g, const struct ir_state *s)
         y = below(g, 2) ? ir_unary(&in, IR_neg, y) : below(g, 2) ? read_state(&in, s) : y;
         ir_build(&in, IR_yield, 1, &y, NULL);
     }
-    add(g, n ? n->out[0] : NULL, MAG, SCALE, 0);
+    add(g, n->out[0], MAG, SCALE, 0);
 }
 
 /* y = x; a few times: read; z = tanh(y + what was read or a value from outside); write z; y = z or what was read, halved */
