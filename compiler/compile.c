@@ -132,6 +132,11 @@ static int usable_cores(void)
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
+static bool wider(const struct job *j, const struct pass_machine *a, const struct pass_machine *b)
+{
+    return j->target->compare && j->target->compare(a, b) > 0;
+}
+
 static bool choose_target(struct job *j)
 {
     char spec[256];
@@ -160,11 +165,10 @@ static bool choose_target(struct job *j)
             return false;
         /* Widest first; the runtime takes the first that the CPU can run. */
         int at = j->nversions++;
-        const struct pass_machine *widest = j->machine;
-        for (; at > 0 && j->target->machine(j->ctx, j->archs[at - 1])->vector_bytes < m->vector_bytes; at--)
+        for (; at > 0 && wider(j, m, j->target->machine(j->ctx, j->archs[at - 1])); at--)
             j->archs[at] = j->archs[at - 1];
         j->archs[at] = resolved;
-        if (!widest || m->vector_bytes > widest->vector_bytes)
+        if (!j->machine || wider(j, m, j->machine))
             j->machine = m;
     }
     if (!j->nversions) {

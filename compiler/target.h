@@ -22,6 +22,9 @@ struct target {
     const char *name;            /* "cpu" */
     /* The machine of an architecture string (resolved: never "native"), or NULL after a diagnostic naming what exists. */
     const struct pass_machine *(*machine)(struct ir_ctx *ctx, const char *arch);
+    /* > 0: what is made for a suits b less than b's own does for a; an artifact for several machines has the plan and the layouts of the one
+     * that comes first so, and tries its code first. NULL: the first that the user named. */
+    int (*compare)(const struct pass_machine *a, const struct pass_machine *b);
     /* Resolves "native" to a full, reproducible architecture string. */
     const char *(*resolve)(struct ir_ctx *ctx, const char *arch);
     /* Says, for kernels that it can't lower yet, why (NULL: can lower). */

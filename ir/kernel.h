@@ -7,7 +7,7 @@
  * point of the stage's INNER dims in ascending order: run the stage's instructions. A REDUCE instruction
  * combines its operand over the stage's inner points; its value may be used by later stages (and by them only). A
  * value computed in a stage without inner dims may be used by later stages. Everything else that crosses stages goes
- * through a TEMP operand (a row buffer, private to the outer point) or is computed again.
+ * through a local operand (a row buffer, private to the outer point) or is computed again.
  *
  * A stage may have EACH dims too: it runs once for every point of them, ascending, and its sums are over the inner dims only.
  * Neighbouring stages with the same EACH dims share that loop, and the values of its reductions are used among them only.
@@ -58,9 +58,21 @@ void kn_print_layout(FILE *out, kn_layout l);
 enum kn_role { KN_OUTER, KN_INNER };
 struct kn_dim { ir_expr var; ir_expr extent; enum kn_role role; };   /* var: an iteration variable (ir_iter) */
 
-enum kn_operand_use { KN_IN, KN_OUT, KN_INOUT, KN_TEMP };
-/* A buffer. Dims are physical, row-major, contiguous. TEMP: private to an outer point, written before it is read. */
-struct kn_operand { enum kn_operand_use use; enum tcc_dtype dtype; int rank; ir_expr dims[TCC_MAX_RANK]; const char *name; };
+enum kn_operand_use { KN_IN, KN_OUT, KN_INOUT, KN_LOCAL };
+/* Where an operand lies. GLOBAL: in a buffer of the plan, passed to the kernel. The others hold LOCAL operands: SHARED memory of the threads that
+ * run an outer point together (a NeuronCore's SBUF), REGISTERS (PSUM), SCRATCH (memory of the kernel's own). A target refuses those that it
+ * doesn't have. */
+enum kn_operand_space { KN_GLOBAL, KN_SHARED, KN_REGISTERS, KN_SCRATCH };
+/* A buffer. Dims are physical, row-major, contiguous. LOCAL: private to an outer point, written before it is read; all others, and no LOCAL one,
+ * are GLOBAL. */
+struct kn_operand {
+    enum kn_operand_use use;
+    enum kn_operand_space space;
+    enum tcc_dtype dtype;
+    int rank;
+    ir_expr dims[TCC_MAX_RANK];
+    const char *name;
+};
 
 enum kn_code {
     KN_CONST,       /* fvalue or ivalue, by dtype */

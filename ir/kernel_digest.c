@@ -106,7 +106,7 @@ uint64_t kn_digest_kernel(const struct kn_kernel *k)
     }
     for (int i = 0; i < k->noperands; i++) {
         const struct kn_operand *o = &k->operands[i];
-        feed(&d, (int64_t)o->use << 32 | (int64_t)o->dtype << 8 | o->rank);
+        feed(&d, (int64_t)o->space << 40 | (int64_t)o->use << 32 | (int64_t)o->dtype << 8 | o->rank);
         for (int j = 0; j < o->rank; j++)
             feed_expr(&d, o->dims[j]);
     }

@@ -497,7 +497,7 @@ static bool bind_operands(struct run *r, void *const *args)
             if (__builtin_mul_overflow(n, r->dims[o][i], &n) || n < 0)
                 r->status = TCC_EBUG;
         }
-        if (op->use != KN_TEMP) {
+        if (op->use != KN_LOCAL) {
             r->data[o] = args[a++];
             continue;
         }
@@ -522,7 +522,7 @@ int kn_interp_kernel(const struct kn_kernel *k, void *const *args, const int64_t
     if (memory && r.status == TCC_OK)
         run_kernel(&r);
     for (int o = 0; r.data && o < k->noperands; o++) {
-        if (k->operands[o].use == KN_TEMP)
+        if (k->operands[o].use == KN_LOCAL)
             free(r.data[o]);
     }
     free(r.values);

@@ -124,8 +124,8 @@ static bool check_operands(struct checker *c)
     const struct kn_kernel *k = c->k;
     for (int i = 0; i < k->noperands; i++) {
         const struct kn_operand *o = &k->operands[i];
-        if (o->use > KN_TEMP || o->rank < 0 || o->rank > TCC_MAX_RANK || tcc_dtype_bytes(o->dtype) == 0 ||
-            o->dtype == TCC_STRING)
+        if (o->use > KN_LOCAL || o->space > KN_SCRATCH || (o->use == KN_LOCAL) != (o->space != KN_GLOBAL) ||
+            o->rank < 0 || o->rank > TCC_MAX_RANK || tcc_dtype_bytes(o->dtype) == 0 || o->dtype == TCC_STRING)
             return bad(c, "operand %d is malformed", i);
         for (int d = 0; d < o->rank; d++) {
             if (!check_expr(c, "an operand's dim", o->dims[d]))
@@ -175,7 +175,7 @@ static enum tcc_dtype arg_dtype(const struct checker *c, const struct kn_insn *n
     return c->k->insns[n->arg[i]].dtype;
 }
 
-static bool temp_is_written(const struct checker *c, int operand)
+static bool local_is_written(const struct checker *c, int operand)
 {
     for (int i = 0; i < c->insn; i++) {
         if (c->k->insns[i].code == KN_STORE && c->k->insns[i].operand == operand)
@@ -192,7 +192,7 @@ static bool check_access(struct checker *c, const struct kn_insn *n)
     const struct kn_operand *o = &c->k->operands[n->operand];
     if (o->use == (store ? KN_IN : KN_OUT))
         return bad(c, "o%d is only %s", n->operand, store ? "read" : "written");
-    if (!store && o->use == KN_TEMP && !temp_is_written(c, n->operand))
+    if (!store && o->use == KN_LOCAL && !local_is_written(c, n->operand))
         return bad(c, "o%d is read before it is written", n->operand);
     if (n->nindex != o->rank)
         return bad(c, "%d indices for o%d, which has rank %d", n->nindex, n->operand, o->rank);

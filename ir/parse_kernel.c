@@ -82,11 +82,12 @@ static bool read_dim_set(struct reader *r, uint32_t *set)
     return true;
 }
 
-static bool read_operand(struct reader *r, enum kn_operand_use use)
+static bool read_operand(struct reader *r, int word)
 {
     struct parser *p = r->p;
     struct token at = p->tok;
-    struct kn_operand o = {.use = use};
+    struct kn_operand o = {.use = word < KN_LOCAL ? (enum kn_operand_use)word : KN_LOCAL,
+                           .space = word < KN_LOCAL ? KN_GLOBAL : (enum kn_operand_space)(KN_SHARED + word - KN_LOCAL)};
     const char *name;
     enum tcc_dtype dtype;
     ir_expr *dims;
@@ -370,14 +371,14 @@ static bool read_schedule(struct reader *r)
 static bool read_item(struct reader *r)
 {
     struct parser *p = r->p;
-    int use = p->tok.kind == T_IDENT ? kn_word(kn_use_words, lex_text(p, &p->tok)) : -1;
+    int operand = p->tok.kind == T_IDENT ? kn_word(kn_operand_words, lex_text(p, &p->tok)) : -1;
     if (lex_take_word(p, "outer"))
         return read_dim(r, KN_OUTER);
     if (lex_take_word(p, "inner"))
         return read_dim(r, KN_INNER);
-    if (use >= 0) {
+    if (operand >= 0) {
         lex_next(p);
-        return read_operand(r, (enum kn_operand_use)use);
+        return read_operand(r, operand);
     }
     if (lex_take_word(p, "sizes")) {
         r->sizes = true;

@@ -158,7 +158,7 @@ static void launch(struct plan *v, const struct kn_step *s)
         return;
     }
     for (int i = 0; i < k->noperands; i++)
-        a += k->operands[i].use != KN_TEMP;
+        a += k->operands[i].use != KN_LOCAL;
     if (a != s->nargs) {
         bad(v, s, "%d buffers for kernel %s, which has %d operands", s->nargs, k->name ? k->name : "", a);
         return;
@@ -167,7 +167,7 @@ static void launch(struct plan *v, const struct kn_step *s)
     for (int pass = 0; pass < 2; pass++, a = 0) { /* all reads first */
         for (int i = 0; i < k->noperands; i++) {
             enum kn_operand_use use = k->operands[i].use;
-            if (use == KN_TEMP)
+            if (use == KN_LOCAL)
                 continue;
             if (pass == 0 && use != KN_OUT)
                 reads(v, s, s->args[a]);
@@ -245,7 +245,7 @@ static void fills(struct plan *v, const struct kn_steps *steps, int first)
     for (int i = 0; i < steps->n; i++) {
         const struct kn_step *s = &steps->at[i];
         for (int o = 0, a = 0; s->kind == TCC_STEP_LAUNCH && s->kernel && o < s->kernel->noperands; o++) {
-            if (s->kernel->operands[o].use == KN_TEMP)
+            if (s->kernel->operands[o].use == KN_LOCAL)
                 continue;
             int b = s->args[a++];
             if (s->kernel->operands[o].use == KN_IN || !stores_by_index(s->kernel, o))

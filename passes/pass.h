@@ -22,22 +22,21 @@ struct pass_fusion {
     int64_t points;                  /* for which it would work out each reduction's elements; -1: unknown */
 };
 
-/* What the level-1 to level-2 passes ask of a machine. Targets (compiler/<target>/) provide one; passes/ holds a plain
- * default. All answers must be deterministic functions of their arguments. */
+/* What passes ask of a machine: questions only, since what answers them (vectors, caches, blocks) is the target's own. Targets
+ * (compiler/<target>/) provide one, a larger structure that begins with it; passes/ holds a plain default. All answers must be
+ * deterministic functions of their arguments. */
 struct pass_machine {
     const char *name;
-    int vector_bytes;            /* 16, 32, 64; 4 for a machine without vectors */
-    int registers;               /* vector registers */
-    bool fma;
-    int channel_block;           /* channels per block of convolution layouts; 0: plain layouts only */
-    int byte_group;              /* neighbours along the sum that a product of bytes takes at a time; 0: one */
-    int bf16_group;              /* the same of bf16 */
-    int64_t l1, l2;              /* bytes, for tiles */
     /* Layout wanted for operand `operand` of a CONTRACT or WINDOW node (its result when -1); NULL: plain. */
     kn_layout (*layout)(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n, int operand);
-    /* Casts of a product's first operand are stored, by the kernel that computes what they cast where one does: kernels of products
-     * would work them out again for each of their tiles. */
-    bool stores_casts;
+    /* Neighbours along the sum that a product of operands in these types takes at a time. 0, 1, or NULL: one. */
+    int (*product_group)(const struct pass_machine *m, enum tcc_dtype a, enum tcc_dtype b);
+    /* Channels that each group of that conv node (constant f32 weights, groups of fewer) should have, by zeros in the weights between what
+     * were groups; 0, or NULL: as it is. */
+    int64_t (*group_channels)(const struct pass_machine *m, const struct ir_node *n);
+    /* Is that cast, of which a product's first operand is made, to be stored, by the kernel that computes what it casts where one does? Else
+     * kernels of products work it out again for each of their tiles. NULL: never. */
+    bool (*materialise)(const struct pass_machine *m, const struct ir_node *n);
     /* In what type to multiply what that CONTRACT, WINDOW or ATTENTION node has in a small type. TCC_NONE: as it is; TCC_F32: cast first;
      * TCC_F16: scaled and cast, from a 16-bit type where `reduced` allows sums of products in f16. NULL: all as they are. */
     enum tcc_dtype (*product_type)(const struct pass_machine *m, const struct ir_node *n, bool reduced);

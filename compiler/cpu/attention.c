@@ -112,12 +112,12 @@ static bool find_roles(struct ir_ctx *ctx, const struct kn_kernel *k, struct at 
     a->mean = reduction(k, AT_MEAN, KN_SUM);
     const struct kn_insn *store = &k->insns[s[AT_SCORE].last - 1];
     if (a->dot < 0 || a->top < 0 || a->sum < 0 || a->mean < 0 || store->code != KN_STORE ||
-        k->operands[store->operand].use != KN_TEMP || k->insns[a->dot].dtype != TCC_F32)
+        k->operands[store->operand].use != KN_LOCAL || k->insns[a->dot].dtype != TCC_F32)
         return false;
     a->score = store->arg[0];
     if (!products(k, a->dot, &a->val_q, &a->val_k, &a->load_q, &a->load_k) ||
         !products(k, a->mean, &weights, &a->val_v, &weights, &a->load_v) ||
-        k->operands[k->insns[weights].operand].use != KN_TEMP)
+        k->operands[k->insns[weights].operand].use != KN_LOCAL)
         return false;
     a->row = -1;
     for (int i = 0; i < em_nouter(k); i++)
@@ -133,7 +133,7 @@ static void choose_sizes(const struct cpu_machine *m, struct at *a)
     int64_t heads = 1;
     a->lanes = cpu_lanes(m, 4);
     a->cv = 2;
-    a->mr = (m->pass.registers - a->cv - (m->pass.fma ? 1 : 2)) / a->cv;
+    a->mr = (m->registers - a->cv - (m->fma ? 1 : 2)) / a->cv;
     int64_t panel = (int64_t)a->cv * a->lanes;
     a->block = a->nt >= 0 && a->nt <= KEY_BLOCK ? (int)at_round(a->nt ? a->nt : 1, panel)
                : a->nt < 0                      ? KEY_BLOCK / 2

@@ -486,7 +486,7 @@ void ct_emit(struct em *e)
     g.a_ld = ct_packed_a_ld(&g.c);
     study_epilogue(&g);
     e->flush = g.c.depth == 2 && !ct_half(&g.c) && e->level > 0 && !e->exact; /* as VDPBF16PS does */
-    LLVMValueRef scratch = g.c.pack_a || g.c.pack_b ? em_scratch_after_temps(e) : NULL;
+    LLVMValueRef scratch = g.c.pack_a || g.c.pack_b ? em_scratch_after_locals(e) : NULL;
     if (g.c.pack_b)
         g.packed_b = scratch;
     if (g.c.pack_a) {

@@ -93,7 +93,7 @@ static bool right_form(const struct kn_kernel *k, struct ct *c)
         if (k->stages[s].inner)
             return false;
     for (int i = 0; i < k->noperands; i++)
-        if (k->operands[i].use == KN_TEMP)
+        if (k->operands[i].use == KN_LOCAL)
             return false;
     const struct kn_insn *mul = &k->insns[t->mul], *red = &k->insns[t->reduce];
     if (mul->code != KN_SCALAR || mul->word != IR_mul || red->code != KN_REDUCE || red->reducer != KN_SUM ||

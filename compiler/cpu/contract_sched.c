@@ -27,7 +27,7 @@ static int max_rows(const struct cpu_machine *m, const struct ct *c, int cv)
         c->pack_b && cv > 2 ? 3 : 0; /* with a packed B, LLVM keeps the next step's vectors too, and would spill */
     if (c->depth == 4 && !cpu_multiplies_bytes(m)) /* both operands in halves */
         spare = cv + 3;
-    int free = m->pass.registers - cv - (m->pass.fma ? 1 : 2) - spare, mr = free / cv;
+    int free = m->registers - cv - (m->fma ? 1 : 2) - spare, mr = free / cv;
     if (mr > (c->period ? 24 : 16))
         mr = c->period ? 24 : 16;
     if (c->row_sa == CT_DYN && mr > 6 && !c->pack_a)
@@ -78,7 +78,7 @@ static void choose_tile(const struct cpu_machine *m, const struct ct *c, int *be
     double best = 0;
     *best_mr = *best_cv = 0;
     bool from_far = c->panel && c->nk != CT_DYN && c->ncols != CT_DYN &&
-                    (double)c->nk * (double)c->ncols * tcc_dtype_bytes(c->dtype) > (double)m->pass.l2 / 2;
+                    (double)c->nk * (double)c->ncols * tcc_dtype_bytes(c->dtype) > (double)m->l2 / 2;
     int64_t nv = c->ncols == CT_DYN ? 64 : (c->ncols + c->lanes - 1) / c->lanes;
     for (int cv = 1; cv <= CT_MAX_CV; cv++) {
         int mr = max_rows(m, c, cv), mr_rem = 0;
@@ -172,9 +172,9 @@ static void split_columns(struct grain *g, const struct ct *c, int cv)
 static bool split_far_rows(struct grain *g, const struct cpu_machine *m, const struct ct *c,
                            const struct cpu_schedule *s)
 {
-    double rows = (double)c->nrows * (double)c->nk * tcc_dtype_bytes(c->dtype), most = (double)m->pass.l2;
+    double rows = (double)c->nrows * (double)c->nk * tcc_dtype_bytes(c->dtype), most = (double)m->l2;
     if (c->nrows == CT_DYN || c->nk == CT_DYN || g->k->kind == IR_K_WINDOW || c->pack_a || c->pack_b || s->kc ||
-        rows < 1.5 * most || m->pass.l2 < 1 << 20)
+        rows < 1.5 * most || m->l2 < 1 << 20)
         return false;
     struct grain far = {g->k, rows, most};
     split_rows(&far, c, s->mr);
@@ -220,7 +220,7 @@ static void choose_grain(const struct cpu_machine *m, struct kn_kernel *k, const
     } else {
         split_columns(&g, c, cv);
         /* Columns are the inner loop over tiles: rows of a second tile would fetch a large B from far again. */
-        bool large = b * tcc_dtype_bytes(c->dtype) > (double)m->pass.l2 / 2;
+        bool large = b * tcc_dtype_bytes(c->dtype) > (double)m->l2 / 2;
         if (!large || g.now > work / 8)
             split_rows(&g, c, mr);
     }
@@ -280,7 +280,7 @@ static int32_t choose_passes(const struct cpu_machine *m, const struct ct *c)
 {
     if (c->resume < 0 || c->ks[0].scale != 1)
         return 0;
-    double point = bytes_per_point(c, c->load_a) + bytes_per_point(c, c->load_b), cache = (double)m->pass.l2 / 2;
+    double point = bytes_per_point(c, c->load_a) + bytes_per_point(c, c->load_b), cache = (double)m->l2 / 2;
     double n = (double)(c->ks[0].n == CT_DYN ? 64 : c->ks[0].n), fit = cache / point;
     if (point * n <= cache)
         return 0;

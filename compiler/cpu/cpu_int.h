@@ -21,10 +21,14 @@ struct cpu_machine {
     const char *arch;                /* "x86-64-v3" or "native:adx,aes,..." */
     int isa;                         /* psABI level that it has in full: 2, 3, 4 */
     uint64_t features;               /* bit set of enum cpu_feature */
+    int vector_bytes;                /* 16, 32, 64; 4: no vectors */
+    int registers;                   /* vector registers */
+    bool fma;
+    int64_t l2;                      /* bytes of the second cache, for tiles */
     const char *llvm_cpu, *llvm_features;
 };
 static inline bool cpu_has(const struct cpu_machine *m, enum cpu_feature f) { return m->features >> f & 1; }
-static inline int cpu_lanes(const struct cpu_machine *m, int bytes) { return m->pass.vector_bytes / bytes; }
+static inline int cpu_lanes(const struct cpu_machine *m, int bytes) { return m->vector_bytes / bytes; }
 
 /* VDPBF16PS, where it is faster than two multiply-adds of floats: it is on AMD's Zen 4 (twice), it is not on Intel's processors with
  * AVX512-FP16 (measured on Sapphire Rapids: a quarter of the rate of a multiply-add), which leave bf16 to AMX. */
@@ -45,7 +49,7 @@ static inline bool cpu_multiplies_f16(const struct cpu_machine *m)
 /* VPDPBUSD: products of bytes, four at a time. */
 static inline bool cpu_multiplies_bytes(const struct cpu_machine *m)
 {
-    return cpu_has(m, CPU_AVX512VNNI) || (cpu_has(m, CPU_AVXVNNI) && m->pass.vector_bytes <= 32);
+    return cpu_has(m, CPU_AVX512VNNI) || (cpu_has(m, CPU_AVXVNNI) && m->vector_bytes <= 32);
 }
 
 const struct cpu_machine *cpu_machine_make(struct ir_ctx *ctx, const char *arch);   /* machine.c; NULL after a diagnostic */
@@ -87,6 +91,10 @@ int cpu_winograd(const struct pass_machine *m, const struct ir_node *n);
 bool cpu_attention(const struct pass_machine *m, const struct ir_node *n);
 /* Layout chooser for weights, activations (struct pass_machine's layout); conv.c and contract.c. */
 kn_layout cpu_layout(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n, int operand);
+/* More answers of struct pass_machine (layout.c). */
+int cpu_product_group(const struct pass_machine *m, enum tcc_dtype a, enum tcc_dtype b);
+int64_t cpu_group_channels(const struct pass_machine *m, const struct ir_node *n);
+bool cpu_materialise(const struct pass_machine *m, const struct ir_node *n);
 /* In what type that product is made (struct pass_machine's product_type). */
 enum tcc_dtype cpu_product_type(const struct pass_machine *m, const struct ir_node *n, bool reduced);
 

@@ -146,7 +146,7 @@ LLVMValueRef em_unary_intrinsic(struct em *e, const char *name, LLVMValueRef x)
 
 LLVMValueRef em_fma(struct em *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c)
 {
-    if (!e->m->pass.fma)
+    if (!e->m->fma)
         return LLVMBuildFAdd(e->b, LLVMBuildFMul(e->b, a, b, ""), c, "");
     LLVMTypeRef t = LLVMTypeOf(a);
     return em_intrinsic(e, "llvm.fma", 1, &t, 3, (LLVMValueRef[]){a, b, c});
@@ -248,8 +248,8 @@ static int64_t align_up(int64_t n, int64_t to)
     return (n + to - 1) / to * to;
 }
 
-/* Largest number of bytes that a TEMP can take, or -1 when an extent is not constant. */
-static int64_t temp_bytes(const struct kn_operand *o, int lanes)
+/* Largest number of bytes that a local operand can take, or -1 when an extent is not constant. */
+static int64_t local_bytes(const struct kn_operand *o, int lanes)
 {
     int64_t n = (int64_t)tcc_dtype_bytes(o->dtype) * lanes, d;
     for (int i = 0; i < o->rank; i++) {
@@ -260,13 +260,13 @@ static int64_t temp_bytes(const struct kn_operand *o, int lanes)
     return align_up(n, 64);
 }
 
-int64_t em_temps_bytes(const struct kn_kernel *k, int temp_lanes)
+int64_t em_local_bytes(const struct kn_kernel *k, int local_lanes)
 {
     int64_t sum = 0;
     for (int i = 0; i < k->noperands; i++) {
-        if (k->operands[i].use != KN_TEMP)
+        if (k->operands[i].use != KN_LOCAL)
             continue;
-        int64_t n = temp_bytes(&k->operands[i], temp_lanes);
+        int64_t n = local_bytes(&k->operands[i], local_lanes);
         if (n < 0)
             return -1;
         sum += n;
@@ -274,14 +274,14 @@ int64_t em_temps_bytes(const struct kn_kernel *k, int temp_lanes)
     return sum;
 }
 
-ir_expr cpu_temps_scratch(struct ir_ctx *ctx, const struct kn_kernel *k, int temp_lanes)
+ir_expr em_local_scratch(struct ir_ctx *ctx, const struct kn_kernel *k, int local_lanes)
 {
     ir_expr sum = ir_const(ctx, 0);
     for (int i = 0; i < k->noperands; i++) {
         const struct kn_operand *o = &k->operands[i];
-        if (o->use != KN_TEMP)
+        if (o->use != KN_LOCAL)
             continue;
-        ir_expr n = ir_const(ctx, (int64_t)tcc_dtype_bytes(o->dtype) * temp_lanes);
+        ir_expr n = ir_const(ctx, (int64_t)tcc_dtype_bytes(o->dtype) * local_lanes);
         for (int j = 0; j < o->rank; j++)
             n = ir_mul(ctx, n, o->dims[j]);
         sum = ir_add(ctx, sum, ir_mulc(ctx, ir_ceildiv(ctx, n, ir_const(ctx, 64)), 64));
@@ -289,32 +289,32 @@ ir_expr cpu_temps_scratch(struct ir_ctx *ctx, const struct kn_kernel *k, int tem
     return sum;
 }
 
-/* Base addresses: arguments in the kernel's order without the TEMPs, which lie one after the other in scratch. */
+/* Base addresses: arguments in the kernel's order without the local ones, which lie one after the other in scratch. */
 static void bind_operands(struct em *e)
 {
     const struct kn_kernel *k = e->k;
     LLVMValueRef at = e->scratch;
     for (int i = 0, narg = 0; i < k->noperands; i++) {
         const struct kn_operand *o = &k->operands[i];
-        if (o->use != KN_TEMP) {
+        if (o->use != KN_LOCAL) {
             LLVMValueRef index = em_i64(e, narg++);
             LLVMValueRef slot = LLVMBuildInBoundsGEP2(e->b, e->t_ptr, e->args, &index, 1, "");
             e->base[i] = LLVMBuildLoad2(e->b, e->t_ptr, slot, o->name ? o->name : "");
             continue;
         }
         e->base[i] = at;
-        LLVMValueRef n = em_i64(e, (int64_t)tcc_dtype_bytes(o->dtype) * e->temp_lanes);
+        LLVMValueRef n = em_i64(e, (int64_t)tcc_dtype_bytes(o->dtype) * e->local_lanes);
         for (int j = 0; j < o->rank; j++)
             n = LLVMBuildMul(e->b, n, em_expr(e, o->dims[j]), "");
         n = LLVMBuildAnd(e->b, LLVMBuildAdd(e->b, n, em_i64(e, 63), ""), em_i64(e, -64), "");
         at = LLVMBuildInBoundsGEP2(e->b, e->t_i8, at, &n, 1, "");
     }
-    e->after_temps = at;
+    e->after_locals = at;
 }
 
-LLVMValueRef em_scratch_after_temps(struct em *e)
+LLVMValueRef em_scratch_after_locals(struct em *e)
 {
-    return e->after_temps;
+    return e->after_locals;
 }
 
 /* Operands of a kernel never overlap (but for an output in the place of an input that is read at the same point only), which
@@ -384,7 +384,7 @@ void em_function_attributes(struct em *e, LLVMValueRef fn)
 {
     add_attribute(e, fn, "target-cpu", e->m->llvm_cpu);
     add_attribute(e, fn, "target-features", e->m->llvm_features);
-    add_attribute(e, fn, "prefer-vector-width", ir_internf(e->ctx, "%d", e->m->pass.vector_bytes * 8));
+    add_attribute(e, fn, "prefer-vector-width", ir_internf(e->ctx, "%d", e->m->vector_bytes * 8));
     add_enum_attribute(e, fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, "nounwind");
 }
 
@@ -405,11 +405,11 @@ static void make_function(struct em *e, const char *name)
     e->last = LLVMGetParam(e->fn, 5);
 }
 
-void em_kernel_begin(struct em *e, const char *name, int temp_lanes)
+void em_kernel_begin(struct em *e, const char *name, int local_lanes)
 {
     const struct kn_kernel *k = e->k;
     init_types(e);
-    e->temp_lanes = temp_lanes;
+    e->local_lanes = local_lanes;
     e->base = IR_NEWN(e->ctx, k->noperands, LLVMValueRef);
     e->value = IR_NEWN(e->ctx, k->ninsns, LLVMValueRef);
     e->nbind = 0;

@@ -50,9 +50,9 @@ struct em {
     LLVMBasicBlockRef entry;         /* allocas and hoisted values go before its terminator: em_alloca */
     /* Parameters of tcc_kernel_fn. */
     LLVMValueRef args, sizes, scratch, env, first, last;
-    LLVMValueRef *base;              /* per operand: address of its first element (TEMP: inside scratch) */
+    LLVMValueRef *base;              /* per operand: address of its first element (local: inside scratch) */
     LLVMMetadataRef *alias_scope, *alias_others;  /* per operand: !alias.scope and !noalias lists, see em_tag */
-    LLVMValueRef after_temps;        /* scratch beyond the TEMPs */
+    LLVMValueRef after_locals;        /* scratch beyond the local ones */
     LLVMValueRef *value;             /* per instruction: its current value, or NULL */
     struct em_binding *bind;
     int nbind, capbind;
@@ -62,7 +62,7 @@ struct em {
     LLVMValueRef mask;
     bool unguarded;                  /* guards are known to hold */
     bool aligned;                    /* lane 0's value is a multiple of `lanes`: v floordiv 16 is equal in 16 lanes */
-    int temp_lanes;                  /* TEMPs hold one row per outer lane: their elements have this many lanes (1: plain) */
+    int local_lanes;                  /* local operands hold one row per outer lane: their elements have this many lanes (1: plain) */
     /* Types used everywhere. */
     LLVMTypeRef t_void, t_i1, t_i8, t_i16, t_i32, t_i64, t_f32, t_f64, t_ptr;
 };
@@ -111,10 +111,10 @@ void em_if_end(struct em *e, struct em_if *f);                              /* n
 LLVMValueRef em_if_end_value(struct em *e, struct em_if *f, LLVMValueRef then, LLVMValueRef otherwise);   /* phi */
 LLVMBasicBlockRef em_block(struct em *e, const char *name);                 /* appended to the function */
 LLVMValueRef em_alloca(struct em *e, LLVMTypeRef t, int64_t n, int align);  /* in the entry block */
-/* Bytes of scratch that a template wants after the TEMPs (it adds as much to k->scratch in its schedule). 64-byte aligned. */
-LLVMValueRef em_scratch_after_temps(struct em *e);
-int64_t em_temps_bytes(const struct kn_kernel *k, int temp_lanes);          /* what the TEMPs take; <0: symbolic extents */
-ir_expr cpu_temps_scratch(struct ir_ctx *ctx, const struct kn_kernel *k, int temp_lanes);   /* the same as an expression, for k->scratch */
+/* Bytes of scratch that a template wants after the local ones (it adds as much to k->scratch in its schedule). 64-byte aligned. */
+LLVMValueRef em_scratch_after_locals(struct em *e);
+int64_t em_local_bytes(const struct kn_kernel *k, int local_lanes);          /* what the local ones take; <0: symbolic extents */
+ir_expr em_local_scratch(struct ir_ctx *ctx, const struct kn_kernel *k, int local_lanes);   /* the same as an expression, for k->scratch */
 
 /* -- Tiles ------------------------------------------------------------------------------------------
  * One tile is schedule.tile[i] points of each outer dim i (0: all). Number of tiles = product over outer dims of
@@ -186,12 +186,12 @@ LLVMValueRef em_reduce_lanes(struct em *e, enum kn_reducer r, enum tcc_dtype d, 
 
 /* -- Kernel functions ----------------------------------------------------------------------------------------
  * em_kernel_begin makes the function NAME and leaves the builder inside it; em_kernel_end returns from it. */
-void em_kernel_begin(struct em *e, const char *name, int temp_lanes);
+void em_kernel_begin(struct em *e, const char *name, int local_lanes);
 void em_kernel_end(struct em *e);
 void em_function_attributes(struct em *e, LLVMValueRef fn);   /* the machine's features; nothing throws */
 void em_loops(struct em *e);                                  /* the LOOPS template */
 void cpu_collapse(struct ir_ctx *ctx, struct kn_kernel *k);   /* joins dims, flattens operands: LOOPS only */
-int cpu_loops_temp_lanes(const struct kn_kernel *k);          /* lanes of TEMP elements under k's LOOPS schedule */
+int cpu_loops_local_lanes(const struct kn_kernel *k);          /* lanes of elements of local operands under k's LOOPS schedule */
 bool loops_folds(const struct kn_insn *n);                    /* REDUCE, ARGREDUCE */
 
 #endif

@@ -151,7 +151,7 @@ static void scatter(struct em *e, int operand, LLVMValueRef offsets, LLVMValueRe
 
 static bool is_row_temp(const struct em *e, int operand)
 {
-    return e->temp_lanes > 1 && e->k->operands[operand].use == KN_TEMP;
+    return e->local_lanes > 1 && e->k->operands[operand].use == KN_LOCAL;
 }
 
 /* Where an access lies: a first offset and a stride between lanes, or an offset per lane. */
@@ -167,14 +167,14 @@ static struct place place_of(struct em *e, int operand, const ir_expr *index)
     if (em_stride(e, offset, &p.stride)) {
         p.offset = em_expr(e, offset);
         if (is_row_temp(e, operand)) {
-            p.offset = LLVMBuildMul(e->b, p.offset, em_i64(e, e->temp_lanes), "");
-            p.stride = p.stride * e->temp_lanes + (e->lanes > 1);
+            p.offset = LLVMBuildMul(e->b, p.offset, em_i64(e, e->local_lanes), "");
+            p.stride = p.stride * e->local_lanes + (e->lanes > 1);
         }
     } else {
         p.offsets = em_expr_lanes(e, offset);
         if (is_row_temp(e, operand)) {
             LLVMTypeRef t = LLVMTypeOf(p.offsets);
-            p.offsets = LLVMBuildMul(e->b, p.offsets, em_int(t, e->temp_lanes), "");
+            p.offsets = LLVMBuildMul(e->b, p.offsets, em_int(t, e->local_lanes), "");
             p.offsets = LLVMBuildAdd(e->b, p.offsets, em_iota(e, e->t_i64, e->lanes), "");
         }
     }

@@ -29,6 +29,26 @@ static int depth_of(const struct pass_machine *m, enum tcc_dtype d)
     return in_bytes(d) ? 4 : d == TCC_BF16 && cpu_multiplies_bf16((const struct cpu_machine *)m) ? 2 : 1;
 }
 
+int cpu_product_group(const struct pass_machine *m, enum tcc_dtype a, enum tcc_dtype b)
+{
+    (void)a;
+    return depth_of(m, b);
+}
+
+bool cpu_materialise(const struct pass_machine *m, const struct ir_node *n)
+{
+    (void)m, (void)n;
+    return true;
+}
+
+/* A block, where twice the products are still faster. */
+int64_t cpu_group_channels(const struct pass_machine *m, const struct ir_node *n)
+{
+    int64_t per = dim_of(n, 1, 1);
+    (void)m;
+    return per < BLOCK && per * 2 >= BLOCK ? BLOCK : 0;
+}
+
 /* Neighbours along the sum of that product that a step takes together. */
 static int depth_in(const struct pass_machine *m, const struct ir_node *n)
 {
@@ -49,7 +69,8 @@ static bool halves(const struct pass_machine *m, const struct ir_node *n)
 {
     ir_type w = n->in[1].value->type;
     bool weights = ir_const_of(n->in[1].value) != NULL;
-    if (!cpu_multiplies_f16((const struct cpu_machine *)m) || m->vector_bytes < 64)
+    const struct cpu_machine *cpu = (const struct cpu_machine *)m;
+    if (!cpu_multiplies_f16(cpu) || cpu->vector_bytes < 64)
         return false;
     if (n->op == IR_matmul)
         return (weights && w->rank == 2) || reused(n);
@@ -73,7 +94,7 @@ static kn_layout matrix_layout(const struct pass_machine *m, struct ir_ctx *ctx,
     ir_type t = n->in[1].value->type;
     struct kn_axis at[TCC_MAX_RANK + 2];
     int r = t->rank, k = r - 2, col = r - 1;
-    int32_t nr = (m->vector_bytes >= 64 ? 128 : 64) / (t->dtype == TCC_F64 ? 8 : 4);
+    int32_t nr = (((const struct cpu_machine *)m)->vector_bytes >= 64 ? 128 : 64) / (t->dtype == TCC_F64 ? 8 : 4);
     if (r < 2 || r == TCC_MAX_RANK || (!in_f32(t->dtype) && t->dtype != TCC_F64 && !bytes_product(n)))
         return NULL;
     if (ir_get_i(n, IR_ATTR_trans_b, 0)) {

@@ -3,7 +3,7 @@
  * The LOOPS template: any kernel as loops over its dims, one of them in vector lanes.
  *
  * An outer vector dim: lanes are outer points; the loop over it is the innermost of the outer loops and all stages run inside
- * it; TEMPs hold a row per lane. An inner vector dim: stages run one after the other for each outer point, each in lanes along
+ * it; local operands hold a row per lane. An inner vector dim: stages run one after the other for each outer point, each in lanes along
  * that dim (or along its own last dim), reductions keep a vector of partial results, and long sums are taken in parts
  * of about SUM_PART terms, so that rounding errors stay those of short ones. Without a vector dim: single points,
  * which is right for every kernel (and is what -O0 uses).
@@ -319,7 +319,7 @@ void em_loops(struct em *e)
     em_tiles_end(e, &t);
 }
 
-int cpu_loops_temp_lanes(const struct kn_kernel *k)
+int cpu_loops_local_lanes(const struct kn_kernel *k)
 {
     struct cpu_schedule s = cpu_get_schedule(k);
     bool outer = s.vector >= 0 && k->dims[s.vector].role == KN_OUTER && s.width > 1;

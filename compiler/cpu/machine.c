@@ -113,19 +113,17 @@ static void fill_machine(struct ir_ctx *ctx, struct cpu_machine *m, const char *
     m->llvm_cpu = cpus[m->isa];
     m->llvm_features = llvm_features(ctx, m->features, m->isa);
     m->pass.name = arch;
-    m->pass.vector_bytes = m->isa >= 4 ? 64 : m->isa >= 3 ? 32 : 16;
-    m->pass.registers = m->isa >= 4 ? 32 : 16;
-    m->pass.fma = cpu_has(m, CPU_FMA);
-    m->pass.channel_block = 16;
-    m->pass.byte_group = 4;
-    m->pass.bf16_group = cpu_multiplies_bf16(m) ? 2 : 0;
+    m->vector_bytes = m->isa >= 4 ? 64 : m->isa >= 3 ? 32 : 16;
+    m->registers = m->isa >= 4 ? 32 : 16;
+    m->fma = cpu_has(m, CPU_FMA);
     m->pass.layout = cpu_layout;
     m->pass.attention = cpu_attention;
-    m->pass.stores_casts = true;
     m->pass.product_type = cpu_product_type;
+    m->pass.product_group = cpu_product_group;
+    m->pass.group_channels = cpu_group_channels;
+    m->pass.materialise = cpu_materialise;
     m->pass.winograd = cpu_winograd;
-    m->pass.l1 = 32 << 10;
-    m->pass.l2 = m->isa >= 4 ? 1 << 20 : 256 << 10;
+    m->l2 = m->isa >= 4 ? 1 << 20 : 256 << 10;
     m->pass.schedule = cpu_schedule;
     m->pass.verify_schedule = cpu_verify_schedule;
 }

@@ -88,8 +88,7 @@ static void emit_kernel(const struct object_job *job, struct em *e, int i)
     e->k = k;
     e->bind = NULL;
     e->nbind = e->capbind = 0;
-    em_kernel_begin(e, ir_internf(job->ctx, "%sk%d", job->prefix, i),
-                    how == CPU_LOOPS ? cpu_loops_temp_lanes(k) : 1);
+    em_kernel_begin(e, ir_internf(job->ctx, "%sk%d", job->prefix, i), how == CPU_LOOPS ? cpu_loops_local_lanes(k) : 1);
     for (int t = 0; cpu_templates[t]; t++) {
         if (cpu_templates[t]->how == how) {
             cpu_templates[t]->emit(e);

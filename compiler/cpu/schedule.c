@@ -161,8 +161,8 @@ static double dim_score(const struct chooser *c, int dim, int lanes)
         if (inner && !in_lanes(k, i, dim))
             continue;
         if (n->code == KN_LOAD || n->code == KN_STORE) {
-            /* With lanes along an outer dim each TEMP has a row of lanes. */
-            bool row = !inner && k->operands[n->operand].use == KN_TEMP;
+            /* With lanes along an outer dim each local operand has a row of lanes. */
+            bool row = !inner && k->operands[n->operand].use == KN_LOCAL;
             score += row ? 1 : access_score(access_stride(c, i, dim, width), n->code == KN_STORE);
             accesses++;
         }
@@ -201,7 +201,7 @@ static bool may_vectorise(const struct chooser *c, int dim)
 static void choose_vector_dim(struct chooser *c)
 {
     struct cpu_schedule *s = &c->s;
-    int lanes = c->m->pass.vector_bytes / element_bytes(c->k);
+    int lanes = c->m->vector_bytes / element_bytes(c->k);
     double best = -100;
     if (lanes > 64)
         lanes = 64;
@@ -391,7 +391,7 @@ static bool schedule_loops(const struct cpu_machine *m, struct ir_ctx *ctx, stru
     cpu_put_schedule(k, c.s);
     choose_tiles(&c);
     k->tiles = cpu_tiles(ctx, k);
-    k->scratch = cpu_temps_scratch(ctx, k, cpu_loops_temp_lanes(k));
+    k->scratch = em_local_scratch(ctx, k, cpu_loops_local_lanes(k));
     if (!k->flops)
         k->flops = count_flops(&c);
     return true;

@@ -39,6 +39,9 @@ static const char *refuses_insn(struct ir_ctx *ctx, const struct kn_insn *n)
 
 static const char *cpu_refuses(struct ir_ctx *ctx, const struct kn_kernel *k)
 {
+    for (int i = 0; i < k->noperands; i++)
+        if (k->operands[i].space == KN_SHARED || k->operands[i].space == KN_REGISTERS)
+            return "an operand in shared memory or registers";
     for (int i = 0; i < k->ninsns; i++) {
         const char *why = refuses_insn(ctx, &k->insns[i]);
         if (why)
@@ -111,7 +114,7 @@ static bool cpu_compile(struct ir_ctx *ctx, const struct kn_program *p, const st
         return false;
     unsigned major, minor, patch;
     LLVMGetVersion(&major, &minor, &patch);
-    ir_detail(ctx, "LLVM %u.%u.%u, code for %s, vectors of %d bytes", major, minor, patch, o->arch, m->pass.vector_bytes);
+    ir_detail(ctx, "LLVM %u.%u.%u, code for %s, vectors of %d bytes", major, minor, patch, o->arch, m->vector_bytes);
     int *part = IR_NEWN(ctx, p->nkernels + 1, int), n = deal(ctx, p, part);
     struct object_job *jobs = IR_NEWN(ctx, n + 1, struct object_job);
     for (int i = 0; i < n; i++) {
@@ -146,5 +149,14 @@ static const struct pass_machine *cpu_machine(struct ir_ctx *ctx, const char *ar
     return m ? &m->pass : NULL;
 }
 
-const struct target target_cpu = {
-    .name = "cpu", .machine = cpu_machine, .resolve = cpu_resolve, .refuses = cpu_refuses, .compile = cpu_compile};
+static int cpu_compare(const struct pass_machine *a, const struct pass_machine *b)
+{
+    return ((const struct cpu_machine *)a)->vector_bytes - ((const struct cpu_machine *)b)->vector_bytes;
+}
+
+const struct target target_cpu = {.name = "cpu",
+                                  .machine = cpu_machine,
+                                  .compare = cpu_compare,
+                                  .resolve = cpu_resolve,
+                                  .refuses = cpu_refuses,
+                                  .compile = cpu_compile};

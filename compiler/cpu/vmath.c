@@ -165,7 +165,7 @@ V vm_poly(const struct vm *m, V x, int n, const double *c)
 V vm_two_product(const struct vm *m, V a, V b, V *low)
 {
     V p = vm_mul(m, a, b);
-    if (m->e->m->pass.fma) {
+    if (m->e->m->fma) {
         *low = vm_fma(m, a, b, vm_neg(m, p));
         return p;
     }

@@ -99,7 +99,7 @@ static void make_reduce(struct em *e, V fn)
 static V reduce(const struct vm *m, V x, V *low, V *q)
 {
     V n, nf = vm_nearest(m, vm_mul(m, x, vm_k(m, M_2_PI)), &n), minus = vm_neg(m, nf), r, limit;
-    if (m->e->m->pass.fma) {
+    if (m->e->m->fma) {
         /* pi/2 in three parts of 53 bits. */
         V a = vm_fma(m, minus, vm_k(m, 0x1.921fb54442d18p0), x);
         V p = vm_mul(m, nf, vm_k(m, 0x1.1a62633145c07p-54));

@@ -233,7 +233,7 @@ static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struc
         if (k->stages[s].inner)
             return false;
     for (int i = 0; i < k->noperands; i++)
-        if (k->operands[i].use == KN_TEMP)
+        if (k->operands[i].use == KN_LOCAL)
             return false;
     if (!find_dims(w, m))
         return false;
@@ -262,7 +262,7 @@ static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struc
         w->unroll[t] |= !bounded && t == w->ntaps - 1 && w->tap_n[t] <= 7;
     }
     find_dot(w);
-    int max = m->pass.registers / 2 / w->nreds; /* the rest for loads that LLVM moves up */
+    int max = m->registers / 2 / w->nreds; /* the rest for loads that LLVM moves up */
     max = max < 1 ? 1 : max > 14 ? 14 : max;
     int64_t blocks = (w->nrows + max - 1) / max;
     w->mr = (int)((w->nrows + blocks - 1) / blocks);

@@ -66,7 +66,7 @@ static double cost(const struct pass_machine *m, const struct ir_node *n, int si
     int64_t images = ir_const_or(x->dim[0], 1), c = ir_const_or(x->dim[1], 0), o = ir_const_or(y->dim[1], 0);
     int64_t down = (ir_const_or(y->dim[2], 0) + results - 1) / results,
             across = (ir_const_or(y->dim[3], 0) + results - 1) / results;
-    double vector = (double)m->vector_bytes / 4, tiles = (double)(images * down * across);
+    double vector = (double)((const struct cpu_machine *)m)->vector_bytes / 4, tiles = (double)(images * down * across);
     double pairs = (double)side * side * (double)c * (double)o, products = pairs * tiles / (2 * vector),
            fetch = pairs * (double)images,
            transforms = side == 6   ? 210
@@ -96,7 +96,7 @@ static int64_t choose_pieces(const struct cpu_machine *m, const struct wg *g, in
     for (int64_t pieces = 1; pieces <= down; pieces++) {
         int64_t rows = (down + pieces - 1) / pieces;
         double v = (double)(rows * g->across * v_step(g)) * 4, bytes = (double)((down + rows - 1) / rows) * weights;
-        if (v > (double)m->pass.l2)
+        if (v > (double)m->l2)
             bytes += (double)((down + rows - 1) / rows) * (double)((blocks + 1) / 2) * v;
         if (pieces == 1 || bytes < 0.99 * least) {
             best = pieces;
@@ -175,7 +175,7 @@ static LLVMValueRef all_inside(struct wg *g, int stage)
 }
 
 /* A stage's body in vectors of `lanes` of the 16 channels that dim runs over; its buffer lies at `buffer`. */
-static void body(struct wg *g, int stage, int dim, int operand, LLVMValueRef buffer, int temp_lanes)
+static void body(struct wg *g, int stage, int dim, int operand, LLVMValueRef buffer, int local_lanes)
 {
     struct em *e = g->e;
     const struct kn_stage *s = &g->k->stages[stage];
@@ -184,29 +184,29 @@ static void body(struct wg *g, int stage, int dim, int operand, LLVMValueRef buf
         em_set_lanes(e, NULL, 1, NULL);
         bind_dim(g, dim, em_i64(e, first));
         em_set_lanes(e, g->k->dims[dim].var, lanes, NULL);
-        e->base[operand] = temp_lanes > 1 ? at(g, buffer, em_i64(e, first)) : buffer;
-        e->temp_lanes = temp_lanes;
+        e->base[operand] = local_lanes > 1 ? at(g, buffer, em_i64(e, first)) : buffer;
+        e->local_lanes = local_lanes;
         em_insns(e, s->first, s->last);
         em_forget(e, s->first, s->last);
-        e->temp_lanes = 1;
+        e->local_lanes = 1;
     }
     em_set_lanes(e, NULL, 1, NULL);
 }
 
 /* The body without guards where the tile lies inside, else with them. */
-static void body_both(struct wg *g, int stage, int dim, int operand, LLVMValueRef buffer, int temp_lanes)
+static void body_both(struct wg *g, int stage, int dim, int operand, LLVMValueRef buffer, int local_lanes)
 {
     struct em *e = g->e;
     struct em_if f;
     LLVMValueRef inside = all_inside(g, stage);
     if (inside) {
         em_if_begin(e, &f, LLVMBuildNot(e->b, inside, ""));
-        body(g, stage, dim, operand, buffer, temp_lanes);
+        body(g, stage, dim, operand, buffer, local_lanes);
         em_if_end(e, &f);
         em_if_begin(e, &f, inside);
     }
     e->unguarded = true;
-    body(g, stage, dim, operand, buffer, temp_lanes);
+    body(g, stage, dim, operand, buffer, local_lanes);
     e->unguarded = false;
     if (inside)
         em_if_end(e, &f);
@@ -276,7 +276,7 @@ static void multiply(struct wg *g, LLVMValueRef u)
 {
     struct em *e = g->e;
     struct em_loop z, r;
-    int lanes = cpu_lanes(e->m, 4), most = (e->m->pass.registers - 2 - (e->m->pass.fma ? 1 : 2)) / 2;
+    int lanes = cpu_lanes(e->m, 4), most = (e->m->registers - 2 - (e->m->fma ? 1 : 2)) / 2;
     int64_t tiles = g->room - 16, blocks = (tiles + most - 1) / most;
     int mr = (int)((tiles + blocks - 1) / blocks), lines = (int)((PANEL * 2 / LINE + blocks - 1) / blocks);
     em_loop_begin(e, &z, em_i64(e, 0), em_i64(e, g->frequencies), em_i64(e, 1), "z");

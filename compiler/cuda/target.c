@@ -7,7 +7,7 @@
  *     .visible .entry PREFIXk<i>(args, sizes, scratch, env, points)
  *         for (p = ctaid.x * ntid.x + tid.x; p < points; p += nctaid.x * ntid.x)  run tile p
  *
- * The last outer dim is the fastest, so that neighbouring threads read neighbouring addresses. TEMP rows lie in scratch, one
+ * The last outer dim is the fastest, so that neighbouring threads read neighbouring addresses. Local operands lie in scratch, one
  * part per thread of the grid. Running on a device comes later: only --dump-ir=ptx gives output.
  */
 #include "compiler/child_int.h"
@@ -47,7 +47,7 @@ static void schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn
     for (int i = 0; i < em_nouter(k); i++)
         k->schedule.tile[i] = 1;
     k->tiles = cpu_tiles(ctx, k);
-    int64_t temps = em_temps_bytes(k, 1);
+    int64_t temps = em_local_bytes(k, 1);
     k->scratch = ir_const(ctx, temps > 0 ? temps : 0);
 }
 
@@ -65,19 +65,13 @@ static const struct pass_machine *machine(struct ir_ctx *ctx, const char *arch)
         return NULL;
     }
     struct pass_machine *m = IR_NEW(ctx, struct pass_machine);
-    *m = (struct pass_machine){.name = "cuda",
-                               .vector_bytes = 4,
-                               .registers = 255,
-                               .fma = true,
-                               .l1 = 128 << 10,
-                               .l2 = 40 << 20,
-                               .schedule = schedule};
+    *m = (struct pass_machine){.name = "cuda", .schedule = schedule};
     return m;
 }
 
 static const char *refuses(struct ir_ctx *ctx, const struct kn_kernel *k)
 {
-    if (em_temps_bytes(k, 1) < 0)
+    if (em_local_bytes(k, 1) < 0)
         return "a row buffer of symbolic size";
     return target_cpu.refuses(ctx, k);
 }
@@ -178,7 +172,9 @@ static LLVMTargetMachineRef target_machine(const struct job *j)
 static void ptx_child(void *jobs, int index, int report)
 {
     const struct job *j = (const struct job *)jobs + index;
-    const struct cpu_machine plain = {.pass = {.name = "cuda", .vector_bytes = 4, .registers = 255, .fma = true},
+    const struct cpu_machine plain = {.vector_bytes = 4,
+                                      .registers = 255,
+                                      .fma = true,
                                       .features = UINT64_C(1) << CPU_FMA,
                                       .llvm_cpu = j->options->arch,
                                       .llvm_features = ptx_version(j->options->arch)};

@@ -14,12 +14,9 @@
 /* How many neighbours the machine multiplies at once in that convolution. */
 static int group_of(const struct pass_machine *m, const struct ir_node *n)
 {
-    int x = n->in[0].value->type->dtype, w = n->in[1].value->type->dtype;
-    if (!m)
-        return 0;
-    if (x == TCC_BF16 && w == TCC_BF16)
-        return m->bf16_group;
-    return x == TCC_U8 && w == TCC_I8 && n->out[0]->type->dtype == TCC_I32 ? m->byte_group : 0;
+    enum tcc_dtype x = (enum tcc_dtype)n->in[0].value->type->dtype, w = (enum tcc_dtype)n->in[1].value->type->dtype;
+    bool bytes = x == TCC_U8 && w == TCC_I8 && n->out[0]->type->dtype == TCC_I32;
+    return m && m->product_group && (bytes || (x == TCC_BF16 && w == TCC_BF16)) ? m->product_group(m, x, w) : 0;
 }
 
 static bool takes(const struct pass_run *r, const struct ir_node *n, int *group)

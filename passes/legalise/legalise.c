@@ -266,8 +266,7 @@ static bool winograd(struct ir_builder *b, struct ir_node *n, int side)
 static int winograd_tile(struct pass_run *r, const struct ir_node *n)
 {
     const struct pass_machine *m = pass_opts(r)->machine;
-    bool may = pass_opts(r)->level > 0 && m && m->winograd && pass_bounded(r) && legalise_plain_3x3(n) &&
-               of_floats(n);
+    bool may = pass_opts(r)->level > 0 && m && m->winograd && pass_bounded(r) && legalise_plain_3x3(n) && of_floats(n);
     return may ? m->winograd(m, n) : 0;
 }
 
@@ -275,24 +274,25 @@ static int winograd_tile(struct pass_run *r, const struct ir_node *n)
  * Channels are stored in blocks: groups smaller than a block become groups of one block, with zeros in the weights between what
  * were different groups. Bounded: the same sums and zeros, but an infinite element makes NaN of others in its block. */
 
-/* Channels of a group, where they divide the machine's block and twice the products are still faster; else 0. */
+/* Channels that groups are to have which have fewer; 0: they stay. */
 static int64_t narrow_groups(struct pass_run *r, const struct ir_node *n)
 {
     const struct pass_machine *m = pass_opts(r)->machine;
     const struct ir_tensor *w = n->op == IR_conv && n->nin > 1 ? ir_const_of(n->in[1].value) : NULL;
-    if (!w || w->rank != 4 || w->dtype != TCC_F32 || n->in[0].value->type->dtype != TCC_F32 || !m || !pass_bounded(r) ||
-        pass_opts(r)->level < 1 || m->channel_block < 2)
+    if (!w || w->rank != 4 || w->dtype != TCC_F32 || n->in[0].value->type->dtype != TCC_F32 || !m ||
+        !m->group_channels || !pass_bounded(r) || pass_opts(r)->level < 1)
         return 0;
-    int64_t per = w->dims[1], groups = ir_get_i(n, IR_ATTR_groups, 1), block = m->channel_block;
-    bool fits = groups > 1 && w->dims[0] == per * groups && per < block && per * 2 >= block && block % per == 0 &&
-                w->dims[0] % block == 0;
-    return fits ? per : 0;
+    int64_t per = w->dims[1], groups = ir_get_i(n, IR_ATTR_groups, 1);
+    if (groups < 2 || w->dims[0] != per * groups)
+        return 0;
+    int64_t block = m->group_channels(m, n);
+    return block > per && block % per == 0 && w->dims[0] % block == 0 ? block : 0;
 }
 
-static bool widen_groups(struct pass_run *r, struct ir_builder *b, struct ir_node *n)
+static bool widen_groups(struct ir_builder *b, struct ir_node *n, int64_t block)
 {
     const struct ir_tensor *w = ir_const_of(n->in[1].value);
-    int64_t per = w->dims[1], block = pass_opts(r)->machine->channel_block, taps = w->dims[2] * w->dims[3];
+    int64_t per = w->dims[1], taps = w->dims[2] * w->dims[3];
     int64_t dims[4] = {w->dims[0], block, w->dims[2], w->dims[3]}, groups = w->dims[0] / block;
     struct ir_tensor *wide = ir_tensor_new(TCC_F32, 4, dims);
     if (!wide)
@@ -351,7 +351,7 @@ static bool legalise_block(struct pass_run *r, struct ir_func *f, struct ir_bloc
         else if (pass_opts(r)->level > 0 && n->op == IR_conv && picture(r, &b, n))
             continue;
         else if (narrow_groups(r, n))
-            ok = widen_groups(r, &b, n);
+            ok = widen_groups(&b, n, narrow_groups(r, n));
         else if (winograd_tile(r, n))
             ok = winograd(&b, n, winograd_tile(r, n) + 2);
         if (!ok)

@@ -36,7 +36,7 @@ static int stage_of(struct kb *k, uint32_t inner, uint32_t each)
 /* A row buffer along the keys. */
 static int row_buffer(struct kb *k, const struct attention *a)
 {
-    struct kn_operand row = {.use = KN_TEMP, .dtype = a->acc, .name = "row", .rank = 1};
+    struct kn_operand row = {.use = KN_LOCAL, .space = KN_SCRATCH, .dtype = a->acc, .name = "row", .rank = 1};
     row.dims[0] = a->k->type->dim[2];
     VEC_PUSH(k->ctx, k->operands, row);
     VEC_PUSH(k->ctx, k->values, NULL);

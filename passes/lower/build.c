@@ -310,7 +310,7 @@ struct kn_kernel *kb_finish(struct kb *k, struct lw_group *g)
         if (!used[i])
             continue;
         renumber[i] = out->noperands;
-        g->values[out->noperands] = k->operands.at[i].use == KN_TEMP ? NULL : k->values.at[i];
+        g->values[out->noperands] = k->operands.at[i].use == KN_LOCAL ? NULL : k->values.at[i];
         out->operands[out->noperands++] = k->operands.at[i];
     }
     for (int i = 0; i < out->ninsns; i++)

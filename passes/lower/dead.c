@@ -35,13 +35,13 @@ static bool loads_from(const struct kn_kernel *k, int operand)
     return false;
 }
 
-/* One stage and no TEMPs: arguments and operands correspond. */
+/* One stage and no local operands: arguments and operands correspond. */
 static bool is_plain_map(const struct kn_step *s)
 {
     if (s->kind != TCC_STEP_LAUNCH || s->kernel->nstages != 1 || s->kernel->stages[0].inner)
         return false;
     for (int i = 0; i < s->kernel->noperands; i++)
-        if (s->kernel->operands[i].use == KN_TEMP)
+        if (s->kernel->operands[i].use == KN_LOCAL)
             return false;
     return s->nargs == s->kernel->noperands;
 }

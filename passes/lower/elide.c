@@ -40,11 +40,11 @@ struct elision {
 
 /* -- Accesses ------------------------------------------------------------------------------------------------- */
 
-/* Operand of a launch's argument: its arguments leave TEMPs out. */
+/* Operand of a launch's argument: its arguments leave local ones out. */
 static int operand_of(const struct kn_kernel *k, int arg)
 {
     for (int i = 0; i < k->noperands; i++)
-        if (k->operands[i].use != KN_TEMP && arg-- == 0)
+        if (k->operands[i].use != KN_LOCAL && arg-- == 0)
             return i;
     return -1;
 }

@@ -468,6 +468,11 @@ static bool multiplied(const struct ir_value *v, int depth)
     return false;
 }
 
+static bool is_materialised(const struct lw *lw, const struct ir_node *cast)
+{
+    return lw->fuse && lw->machine->materialise && lw->machine->materialise(lw->machine, cast);
+}
+
 /* Who must find a value in a buffer: everything that is not evaluated inside kernels of the same block. */
 static void mark_required(struct lw *lw, struct ir_block *block)
 {
@@ -483,7 +488,7 @@ static void mark_required(struct lw *lw, struct ir_block *block)
             for (struct ir_use *u = v->uses; u; u = u->next)
                 if (u->user->block != block || !lw_is_kernel_node(u->user) || (is_scatter(u->user) && u->index > 0))
                     lw->required[v->id] = true;
-            if (lw->fuse && lw->machine->stores_casts && n->op == IR_cast && multiplied(v, 0))
+            if (n->op == IR_cast && is_materialised(lw, n) && multiplied(v, 0))
                 lw->required[v->id] = true;
         }
     }
@@ -544,7 +549,7 @@ bool lw_form_groups(struct lw *lw, struct ir_block *block)
         if (lw_is_kernel_node(n))
             form_node(lw, n);
     IR_EACH_NODE(n, block)
-    if (lw->fuse && lw->machine->stores_casts && lw_is_kernel_node(n))
+    if (n->op == IR_cast && is_materialised(lw, n) && lw_is_kernel_node(n))
         store_beside(lw, n);
     /* The kernels as they stand now that everybody's place is known. */
     IR_EACH_NODE(n, block)

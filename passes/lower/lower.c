@@ -9,8 +9,7 @@
 
 bool pass_lower_run(struct pass_run *r);
 
-static const struct pass_machine plain_machine = {
-    .name = "plain", .vector_bytes = 4, .registers = 8, .l1 = 32 << 10, .l2 = 1 << 20};
+static const struct pass_machine plain_machine = {.name = "plain"};
 
 /* The kernel's name: what it is and how large, as in contract_f32_1x128x768. */
 static const char *kernel_name(struct ir_ctx *ctx, const struct kn_kernel *k, int number)

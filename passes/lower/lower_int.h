@@ -31,7 +31,7 @@ struct lw_group {
     struct ir_value *value;          /* what the kernel computes and stores */
     struct ir_node *anchor;          /* CONTRACT, WINDOW: gives the loop nest; NULL: the root's dims do */
     struct kn_kernel *kernel;
-    struct ir_value **values;        /* per kernel operand; NULL: TEMP */
+    struct ir_value **values;        /* per kernel operand; NULL: local */
     struct ir_value *also;           /* a cast of `value` that the kernel stores as well, or NULL */
     struct ir_value *into;           /* it is stored into this value's buffer: a concat or interleave of which it is a piece, or the copy
                                         that a scatter updates; NULL: into its own */

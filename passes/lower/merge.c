@@ -19,7 +19,7 @@ static bool is_map(const struct kn_step *s)
     if (s->kind != TCC_STEP_LAUNCH || s->nregions || s->kernel->nstages != 1 || s->kernel->stages[0].inner)
         return false;
     for (int i = 0; i < s->kernel->noperands; i++)
-        if (s->kernel->operands[i].use == KN_TEMP || s->kernel->operands[i].use == KN_INOUT)
+        if (s->kernel->operands[i].use == KN_LOCAL || s->kernel->operands[i].use == KN_INOUT)
             return false;
     return true;
 }

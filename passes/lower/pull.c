@@ -67,7 +67,7 @@ static int from_row_buffer(struct kb *k, int stage, struct ir_value *v, const ir
         const struct kb_stage *from = &k->stages.at[memo->stage];
         if (!same_index(memo, v, v->type->rank, idx, 0) || !from->done || from->inner != inner)
             continue;
-        struct kn_operand temp = {.use = KN_TEMP, .dtype = v->type->dtype, .name = "row"};
+        struct kn_operand temp = {.use = KN_LOCAL, .space = KN_SCRATCH, .dtype = v->type->dtype, .name = "row"};
         ir_expr index[TCC_MAX_RANK];
         for (int d = 0; d < k->dims.n; d++)
             if (inner >> d & 1) {
@@ -562,9 +562,10 @@ static int pull_node(struct kb *k, int stage, struct ir_value *v, const ir_expr 
         }
         return pull_map(k, stage, v, idx);
     }
+    const struct pass_machine *m = k->lw->machine;
     /* Bytes, and pairs of bf16: paddings with other values than zeros, or such that are there so that groups have no guards. */
     bool grouped = tcc_dtype_bytes((enum tcc_dtype)v->type->dtype) == 1 ||
-                   (v->type->dtype == TCC_BF16 && k->lw->machine->bf16_group > 1);
+                   (v->type->dtype == TCC_BF16 && m->product_group && m->product_group(m, TCC_BF16, TCC_BF16) > 1);
     if (k->operand_only && n->op == IR_pad && grouped) {
         k->failed = "a padding of values that are multiplied in groups";
         return 0;

@@ -15,7 +15,7 @@ static void plain_schedule(struct ir_ctx *ctx, struct kn_kernel *k)
         ir_expr bytes = ir_const(ctx, tcc_dtype_bytes(o->dtype));
         for (int d = 0; d < o->rank; d++)
             bytes = ir_mul(ctx, bytes, o->dims[d]);
-        if (o->use == KN_TEMP) /* one after the other, each on a 64-byte line of its own */
+        if (o->use == KN_LOCAL) /* one after the other, each on a 64-byte line of its own */
             k->scratch = ir_add(ctx, k->scratch, ir_mulc(ctx, ir_ceildiv(ctx, bytes, ir_const(ctx, 64)), 64));
     }
 }

@@ -230,7 +230,7 @@ void lw_launch(struct lw *lw, struct kn_steps *to, struct ir_node *n, struct lw_
             return; /* nothing to compute */
     int *args = IR_NEWN(lw->ctx, k->noperands + 1, int), nargs = 0;
     for (int i = 0; i < k->noperands; i++)
-        if (k->operands[i].use != KN_TEMP)
+        if (k->operands[i].use != KN_LOCAL)
             args[nargs++] = lw_buffer(lw, g->values[i]);
     struct kn_step *s = lw_step(lw, to, TCC_STEP_LAUNCH, g->anchor ? g->anchor : n, nargs, args);
     s->kernel = k;

@@ -71,7 +71,8 @@ static void transform_out_6(struct kb *k, int s, int *m, int step)
 
 static int temp(struct kb *k, const char *name, int64_t n, ir_expr channels)
 {
-    struct kn_operand t = {.use = KN_TEMP, .dtype = TCC_F32, .name = name, .rank = channels ? 2 : 1};
+    struct kn_operand t = {
+        .use = KN_LOCAL, .space = KN_SCRATCH, .dtype = TCC_F32, .name = name, .rank = channels ? 2 : 1};
     t.dims[0] = ir_const(k->ctx, n);
     t.dims[1] = channels;
     VEC_PUSH(k->ctx, k->operands, t);

@@ -130,8 +130,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "kernels: unknown architecture '%s'\n", arch);
         return 2;
     }
+    const struct cpu_machine *cpu = (const struct cpu_machine *)m;
     filter = argc > 2 ? argv[2] : NULL;
-    all_shapes(m->vector_bytes >= 64 ? 32 : 16);
+    all_shapes(cpu->vector_bytes >= 64 ? 32 : 16);
     for (int i = 0; i < nshapes; i++) {
         k[i] = shapes[i].k;
         m->schedule(m, ctx, k[i]);
@@ -139,7 +140,7 @@ int main(int argc, char **argv)
     if (!km_load(ctx, arch, nshapes, k, f))
         return 4;
     for (int i = 0; i < nshapes; i++)
-        measure(&shapes[i], f[i], m->fma ? m->vector_bytes * 8 : 128);
+        measure(&shapes[i], f[i], cpu->fma ? cpu->vector_bytes * 8 : 128);
     ir_ctx_free(ctx);
     return 0;
 }

@@ -118,8 +118,12 @@ static int table(struct ir_ctx *ctx, const struct pass_machine *m, const char *a
     tcc_kernel_fn f[SHAPES];
     for (int i = 0; i < SHAPES; i++) {
         struct shape *s = &shapes[i];
-        struct km_matmul v = {
-            .b = 1, .m = s->m, .n = s->n, .k = s->k, .panel = m->vector_bytes >= 64 ? 32 : 16, .dtype = dtype};
+        struct km_matmul v = {.b = 1,
+                              .m = s->m,
+                              .n = s->n,
+                              .k = s->k,
+                              .panel = ((const struct cpu_machine *)m)->vector_bytes >= 64 ? 32 : 16,
+                              .dtype = dtype};
         v.group = dtype == TCC_BF16 ? 2 : 1;
         k[i] = s->kernel = km_matmul(ctx, &v);
         k[i]->id = i;
@@ -139,8 +143,8 @@ static int table(struct ir_ctx *ctx, const struct pass_machine *m, const char *a
             measure(s, r, peak);
         qsort(s->gflops, (size_t)rounds, sizeof *s->gflops, ascending);
         qsort(s->share, (size_t)rounds, sizeof *s->share, ascending);
-        printf("| %s | %d x %d x %d | %d x %d | %.1f | %.1f %% |\n", s->what, s->m, s->n, s->k, cpu_get_schedule(k[i]).mr,
-               cpu_get_schedule(k[i]).nr, s->gflops[rounds / 2], 100 * s->share[rounds / 2]);
+        printf("| %s | %d x %d x %d | %d x %d | %.1f | %.1f %% |\n", s->what, s->m, s->n, s->k,
+               cpu_get_schedule(k[i]).mr, cpu_get_schedule(k[i]).nr, s->gflops[rounds / 2], 100 * s->share[rounds / 2]);
         fflush(stdout);
     }
     return 0;
@@ -155,12 +159,13 @@ int main(int argc, char **argv)
         fprintf(stderr, "peak: unknown architecture '%s'\n", arch);
         return 2;
     }
-    bits = m->fma ? m->vector_bytes * 8 : 128;
+    const struct cpu_machine *cpu = (const struct cpu_machine *)m;
+    bits = cpu->fma ? cpu->vector_bytes * 8 : 128;
     int status = table(ctx, m, arch, TCC_F32, peak_floats);
     if (status)
         return status;
     printf("\npeak: %.1f GFLOP/s a core, %d-bit vectors\n", peak_floats(), bits);
-    if (!cpu_multiplies_bf16((const struct cpu_machine *)m) || peak_pairs_gflops() == 0)
+    if (!cpu_multiplies_bf16(cpu) || peak_pairs_gflops() == 0)
         return 0;
     printf("\nbf16 in pairs:\n\n");
     status = table(ctx, m, arch, TCC_BF16, peak_pairs_gflops);

@@ -56,7 +56,8 @@ static ir_expr inner(struct maker *m, int64_t extent, uint32_t *set)
 static int add_operand(struct maker *m, enum kn_operand_use use, enum tcc_dtype dtype, int rank, const ir_expr *dims)
 {
     struct kn_operand *o = &m->k->operands[m->k->noperands];
-    *o = (struct kn_operand){.use = use, .dtype = dtype, .rank = rank, .name = "x"};
+    *o = (struct kn_operand){
+        .use = use, .space = use == KN_LOCAL ? KN_SCRATCH : KN_GLOBAL, .dtype = dtype, .rank = rank, .name = "x"};
     memcpy(o->dims, dims, (size_t)rank * sizeof *dims);
     return m->k->noperands++;
 }

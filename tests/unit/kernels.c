@@ -50,6 +50,7 @@ int kb_operand(struct kb *b, enum kn_operand_use use, enum tcc_dtype d, int rank
 {
     struct kn_operand *o = &b->operands[b->k.noperands];
     o->use = use;
+    o->space = use == KN_LOCAL ? KN_SCRATCH : KN_GLOBAL;
     o->dtype = d;
     o->rank = rank;
     o->name = ir_internf(b->ctx, "t%d", b->k.noperands);

@@ -85,7 +85,7 @@ static struct kn_kernel *softmax(struct ir_ctx *ctx, int64_t rows, int64_t colum
     ir_expr n = columns < 0 ? kb_size(&b, "N") : C(columns), m = C(rows), r = kb_outer(&b, m), c = kb_inner(&b, n);
     const ir_expr *dims = across ? E(n, m) : E(m, n), *at = across ? E(c, r) : E(r, c);
     int x = kb_operand(&b, KN_IN, TCC_F32, 2, dims), y = kb_operand(&b, KN_OUT, TCC_F32, 2, dims);
-    int t = kb_operand(&b, KN_TEMP, TCC_F32, 1, E(n));
+    int t = kb_operand(&b, KN_LOCAL, TCC_F32, 1, E(n));
     kb_stage(&b, 2);
     int max = kb_reduce(&b, KN_REDUCE, KN_MAX, TCC_F32, kb_load(&b, x, at), -1, 0);
     kb_stage(&b, 2);
@@ -347,7 +347,7 @@ static void allocate(struct buffers *b, const struct kn_kernel *k, const int64_t
         b->at[i] = kb_alloc(b->bytes[i]);
         if (k->operands[i].use == KN_IN)
             fill(k, i, b->at[i], b->n[i]);
-        if (k->operands[i].use != KN_TEMP)
+        if (k->operands[i].use != KN_LOCAL)
             b->packed[packed++] = b->at[i];
     }
 }
@@ -491,7 +491,8 @@ static char *ptx_of(struct ir_ctx *ctx, struct set *s, const char *arch)
     char folder[] = "/tmp/tccc-kernels-XXXXXX", *text = NULL, **objects = NULL;
     size_t size = 0;
     int nobjects = 0;
-    struct target_options o = {.arch = arch, .level = 2, .jobs = 1, .dump = "ptx", .dump_to = open_memstream(&text, &size)};
+    struct target_options o = {
+        .arch = arch, .level = 2, .jobs = 1, .dump = "ptx", .dump_to = open_memstream(&text, &size)};
     struct kn_program p = {.nkernels = s->n, .kernels = s->at};
     const struct pass_machine *m = target_cuda.machine(ctx, arch);
     for (int i = 0; i < s->n; i++)
@@ -511,8 +512,8 @@ static uint64_t upload(struct ptx_device *d, const char *name, const void *data,
     return at;
 }
 
-static void check_ptx(struct ptx_device *d, const struct ptx_kernel *f, const struct kn_kernel *original, const struct kn_kernel *k,
-                      const int64_t *sizes)
+static void check_ptx(struct ptx_device *d, const struct ptx_kernel *f, const struct kn_kernel *original,
+                      const struct kn_kernel *k, const int64_t *sizes)
 {
     struct buffers want, got;
     struct tcc_env env = {.threads = 1};
@@ -528,7 +529,7 @@ static void check_ptx(struct ptx_device *d, const struct ptx_kernel *f, const st
     ck_assert_int_eq(kn_interp_kernel(original, want.packed, sizes), 0);
     for (int i = 0; i < original->noperands; i++) {
         bool in = original->operands[i].use == KN_IN || original->operands[i].use == KN_INOUT;
-        at[i] = original->operands[i].use == KN_TEMP ? 0 : upload(d, "operand", in ? got.at[i] : NULL, got.bytes[i]);
+        at[i] = original->operands[i].use == KN_LOCAL ? 0 : upload(d, "operand", in ? got.at[i] : NULL, got.bytes[i]);
         if (at[i])
             args[packed++] = at[i];
     }
@@ -538,7 +539,8 @@ static void check_ptx(struct ptx_device *d, const struct ptx_kernel *f, const st
     params[3] = upload(d, "env", &env, sizeof env);
     params[4] = (uint64_t)kb_value(k, k->tiles, sizes);
     l.params = params;
-    ck_assert_msg(ptx_run(d, f, &l, NULL, error) && ptx_reports(d, &list) == 0, "%s (%s): %s", original->name, ptx_kernel_name(f),
+    ck_assert_msg(ptx_run(d, f, &l, NULL, error) && ptx_reports(d, &list) == 0, "%s (%s): %s", original->name,
+                  ptx_kernel_name(f),
                   *error ? error : (ptx_reports(d, &list), ptx_report_text(&list[0], error, sizeof error), error));
     for (int i = 0; i < original->noperands; i++)
         if (original->operands[i].use == KN_OUT || original->operands[i].use == KN_INOUT) {

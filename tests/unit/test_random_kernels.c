@@ -146,7 +146,7 @@ static void make_store(struct recipe *r, int n, int v, bool temp)
         index[i] = r->var[order[i]];
         extent[i] = r->extent[order[i]];
     }
-    int operand = kb_operand(&r->b, temp ? KN_TEMP : KN_OUT, (enum tcc_dtype)r->b.insns[v].dtype, count, extent);
+    int operand = kb_operand(&r->b, temp ? KN_LOCAL : KN_OUT, (enum tcc_dtype)r->b.insns[v].dtype, count, extent);
     kb_store(&r->b, operand, index, v);
 }
 
@@ -200,7 +200,7 @@ static void check_kernel(const struct kn_kernel *original, const struct kn_kerne
     int n = 0;
     for (int i = 0; i < original->noperands; i++) {
         const struct kn_operand *o = &original->operands[i];
-        if (o->use == KN_TEMP)
+        if (o->use == KN_LOCAL)
             continue;
         int64_t elements = kb_elements(original, i, sizes);
         bytes[n] = (size_t)elements * (size_t)tcc_dtype_bytes(o->dtype);
