@@ -31,6 +31,13 @@ static struct ptx_device *device(uint64_t seed)
 
 /* -- Checks -- */
 
+/* Each block writes its half; the one that comes last reads both. What stands before the counter decides. */
+#define LAST_BLOCK(fence)                                                                                              \
+    "mov.u32 %r8, %ctaid.x; mul.lo.u32 %r9, %r8, 64; setp.lt.u32 %p1, %r2, 16; cvt.u64.u32 %rd4, %r9; add.u64 %rd5, "  \
+    "%rd2, %rd4; @%p1 st.global.u32 [%rd5], %r1; bar.sync 0; mov.u32 %r10, 0; setp.eq.u32 %p2, %r2, 0; mov.u32 %r11, " \
+    "0; " fence " @%p2 atom.global.add.u32 %r11, [%rd1+128], 1; " fence " shfl.sync.idx.b32 %r11, %r11, 0, 31, -1; "   \
+    "bar.sync 0; setp.eq.u32 %p3, %r11, 1; @%p3 ld.global.u32 %r12, [%rd2];"
+
 struct provoked {
     enum ptx_check check;
     unsigned threads;
@@ -96,10 +103,26 @@ static const struct provoked provoked[] = {
     {PTX_CHECK_TRAP, 32, "trap;", NULL},
     {PTX_CHECK_LIMIT, 32, "W: bra W;", NULL},
     {PTX_CHECK_STACK, 32, "call.uni f;", NULL},
+    {PTX_CHECK_RACE, 64,
+     "st.global.u32 [%rd2], %r1; xor.b32 %r6, %r3, 128; cvt.u64.u32 %rd4, %r6; add.u64 %rd4, %rd1, %rd4; "
+     "ld.global.u32 %r7, [%rd4];",
+     "st.global.u32 [%rd2], %r1; bar.sync 0; xor.b32 %r6, %r3, 128; cvt.u64.u32 %rd4, %r6; add.u64 %rd4, %rd1, %rd4; "
+     "ld.global.u32 %r7, [%rd4];"},
+};
+
+/* The same with two blocks, which share global memory. */
+static const struct provoked two_blocks[] = {
+    {PTX_CHECK_BLOCK_RACE, 32, "st.global.u32 [%rd2], %r1;", "red.global.add.u32 [%rd2], %r1;"},
+    {PTX_CHECK_BLOCK_RACE, 32,
+     "mov.u32 %r8, %ctaid.x; setp.eq.u32 %p1, %r8, 0; @%p1 st.global.u32 [%rd2+128], %r1; @!%p1 ld.global.u32 %r7, "
+     "[%rd2+128];",
+     "mov.u32 %r8, %ctaid.x; mul.lo.u32 %r8, %r8, 128; cvt.u64.u32 %rd4, %r8; add.u64 %rd2, %rd2, %rd4; st.global.u32 "
+     "[%rd2], %r1; ld.global.u32 %r7, [%rd2];"},
+    {PTX_CHECK_BLOCK_RACE, 32, LAST_BLOCK(""), LAST_BLOCK("fence.acq_rel.gpu;")},
 };
 
 /* Runs a body; the checks that failed, as bits. */
-static unsigned run_body(const char *body, unsigned threads, uint64_t seed)
+static unsigned run_body(const char *body, unsigned threads, unsigned blocks, uint64_t seed)
 {
     char text[8192], error[PTX_ERROR] = "";
     struct ptx_device *d = device(seed);
@@ -117,7 +140,7 @@ static unsigned run_body(const char *body, unsigned threads, uint64_t seed)
              head, begin, body);
     struct ptx_module *m = ptx_load(d, text, strlen(text), error);
     ck_assert_msg(m != NULL, "%s: %s", body, error);
-    struct ptx_launch l = {{2, 1, 1}, {threads, 1, 1}, 0, &params, 12};
+    struct ptx_launch l = {{blocks, 1, 1}, {threads, 1, 1}, 0, &params, 12};
     bool ran = ptx_run(d, ptx_find(m, "k"), &l, NULL, error);
     int n = ptx_reports(d, &list);
     for (int i = 0; i < n; i++)
@@ -128,15 +151,25 @@ static unsigned run_body(const char *body, unsigned threads, uint64_t seed)
     return failed;
 }
 
-START_TEST(checks)
+static void provoke(const struct provoked *p, unsigned blocks)
 {
-    const struct provoked *p = &provoked[_i];
     for (uint64_t seed = 0; seed < 5; seed++) {
-        unsigned failed = run_body(p->wrong, p->threads, seed);
+        unsigned failed = run_body(p->wrong, p->threads, blocks, seed);
         ck_assert_msg(failed >> p->check & 1, "%s does not fire: %s", ptx_check_name(p->check), p->wrong);
-        failed = p->right ? run_body(p->right, p->threads, seed) : 0;
+        failed = p->right ? run_body(p->right, p->threads, blocks, seed) : 0;
         ck_assert_msg(!failed, "checks %#x fire: %s", failed, p->right);
     }
+}
+
+START_TEST(checks)
+{
+    provoke(&provoked[_i], 1);
+}
+END_TEST
+
+START_TEST(checks_between_blocks)
+{
+    provoke(&two_blocks[_i], 2);
 }
 END_TEST
 
@@ -161,6 +194,107 @@ START_TEST(freed_memory)
     ck_assert_int_eq(list[0].check, PTX_CHECK_FREED);
     ck_assert(strstr(error, "buffer") && strstr(error, "kernel k"));
     ptx_unload(m);
+    ptx_device_free(d);
+}
+END_TEST
+
+/* An arena whose tensors are named: what a launch may read and write, and the gaps between them. */
+START_TEST(ranges)
+{
+    char text[2048], error[PTX_ERROR] = "";
+    struct ptx_device *d = device(0);
+    struct {
+        uint64_t a;
+        uint32_t n;
+    } params = {ptx_alloc(d, 4096, "arena", error), 0};
+    const struct ptx_report *list;
+    snprintf(text, sizeof text, "%s%sst.global.u32 [%%rd2], %%r1; ret; }", head, begin);
+    struct ptx_module *m = ptx_load(d, text, strlen(text), error);
+    ck_assert_msg(m != NULL, "%s", error);
+    struct ptx_launch l = {{1, 1, 1}, {64, 1, 1}, 0, &params, 12};
+    struct ptx_range fits[2] = {{params.a, 256, true, "x"}, {params.a + 512, 64, true, "y"}};
+    ck_assert(ptx_ranges(d, fits, 2) && ptx_run(d, ptx_find(m, "k"), &l, NULL, error));
+    fits[0].bytes = 252;
+    ck_assert(ptx_ranges(d, fits, 2) && !ptx_run(d, ptx_find(m, "k"), &l, NULL, error));
+    ck_assert_int_eq(ptx_reports(d, &list), 1);
+    ck_assert_int_eq(list[0].check, PTX_CHECK_BOUNDS);
+    ck_assert_msg(strstr(error, "0 bytes past the end of 'x' in 'arena'"), "%s", error);
+    ptx_reports_clear(d);
+    fits[0] = (struct ptx_range){params.a, 256, false, "weights"};
+    ck_assert(ptx_ranges(d, fits, 2) && !ptx_run(d, ptx_find(m, "k"), &l, NULL, error));
+    ck_assert_int_eq(ptx_reports(d, &list), 1);
+    ck_assert_int_eq(list[0].check, PTX_CHECK_READONLY);
+    ck_assert_msg(strstr(error, "'weights'"), "%s", error);
+    ck_assert(ptx_ranges(d, NULL, 0) && ptx_run(d, ptx_find(m, "k"), &l, NULL, error));
+    ptx_unload(m);
+    ptx_device_free(d);
+}
+END_TEST
+
+/* Two launches and a copy in chains of a partial order: a conflict only where the clock orders nothing. */
+START_TEST(chains)
+{
+    char text[2048], error[PTX_ERROR] = "";
+    struct ptx_device *d = device(0);
+    struct {
+        uint64_t a;
+        uint32_t n;
+    } params = {ptx_alloc(d, 256, "a", error), 0};
+    const struct ptx_report *list;
+    uint64_t nothing[PTX_SLOTS] = {0}, after1[PTX_SLOTS] = {[3] = 1}, after12[PTX_SLOTS] = {[3] = 1, [5] = 2};
+    uint32_t host[64];
+    snprintf(text, sizeof text, "%s%sst.global.u32 [%%rd2], %%r1; ret; }", head, begin);
+    struct ptx_module *m = ptx_load(d, text, strlen(text), error);
+    ck_assert_msg(m != NULL, "%s", error);
+    struct ptx_launch l = {{1, 1, 1}, {32, 1, 1}, 0, &params, 12};
+    for (int ordered = 0; ordered < 2; ordered++) {
+        ptx_begin(d, 3, 1, nothing, "first");
+        ck_assert(ptx_run(d, ptx_find(m, "k"), &l, NULL, error));
+        ptx_begin(d, 5, 2, ordered ? after1 : nothing, "second");
+        ck_assert(ptx_run(d, ptx_find(m, "k"), &l, NULL, error));
+        ck_assert_int_eq(ptx_reports(d, &list), !ordered);
+        ck_assert(ordered || list[0].check == PTX_CHECK_STREAM_RACE);
+        ptx_reports_clear(d);
+        ptx_begin(d, 7, 3, ordered ? after12 : after1, "copy");
+        ck_assert(ptx_read(d, host, params.a + 128, 128, error));
+        ck_assert_int_eq(ptx_reports(d, &list), 0); /* other bytes */
+        ck_assert(ptx_read(d, host, params.a, 256, error));
+        ck_assert_int_eq(ptx_reports(d, &list), !ordered);
+        ck_assert(ordered || (list[0].check == PTX_CHECK_STREAM_RACE && strcmp(list[0].kernel, "copy") == 0));
+        ptx_reports_clear(d);
+        ptx_begin(d, 0, 0, NULL, NULL);
+        ck_assert(ptx_fill(d, params.a, 0, 256, error)); /* all before it happened before */
+    }
+    ptx_unload(m);
+    ptx_device_free(d);
+}
+END_TEST
+
+/* Memory that is mapped: a range that grows in place; memory of the host under its own address. */
+START_TEST(mapped)
+{
+    char error[PTX_ERROR] = "";
+    struct ptx_device *d = device(0);
+    enum { PART = 1 << 16 };
+    uint64_t at = ptx_reserve(d, 4 * PART, PART);
+    uint8_t here[256], back[256];
+    struct ptx_memory *m = ptx_memory_new(2 * PART, true);
+    ck_assert(at && at % PART == 0 && m);
+    for (int i = 0; i < 256; i++)
+        here[i] = (uint8_t)i;
+    ck_assert(!ptx_write(d, at, here, 256, error));
+    ck_assert(ptx_map(d, at, m, 0, PART, error) && !ptx_map(d, at, m, 0, PART, error));
+    ck_assert(!ptx_write(d, at + PART - 128, here, 256, error));
+    ck_assert(ptx_map(d, at + PART, m, PART, PART, error));
+    ck_assert(ptx_write(d, at + PART - 128, here, 256, error) && ptx_read(d, back, at + PART - 128, 256, error));
+    ck_assert_mem_eq(here, back, 256);
+    ck_assert(ptx_unmap(d, at, error) && !ptx_unmap(d, at, error) && !ptx_read(d, back, at, 1, error));
+    ck_assert(ptx_read(d, back, at + PART, 128, error) && back[0] == 128);
+    ck_assert(ptx_map_host(d, here, sizeof here, "here", error));
+    ck_assert(ptx_copy(d, at + PART, d, (uintptr_t)here, 256, error) && ptx_read(d, back, at + PART, 256, error));
+    ck_assert_mem_eq(here, back, 256);
+    ck_assert(ptx_unmap(d, (uintptr_t)here, error) && ptx_unmap(d, at + PART, error));
+    ptx_memory_free(m);
     ptx_device_free(d);
 }
 END_TEST
@@ -233,7 +367,11 @@ int main(void)
     Suite *s = suite_create("ptxsim");
     TCase *t = tcase_create("ptxsim");
     tcase_add_loop_test(t, checks, 0, (int)(sizeof provoked / sizeof *provoked));
+    tcase_add_loop_test(t, checks_between_blocks, 0, (int)(sizeof two_blocks / sizeof *two_blocks));
     tcase_add_test(t, freed_memory);
+    tcase_add_test(t, ranges);
+    tcase_add_test(t, chains);
+    tcase_add_test(t, mapped);
     tcase_add_loop_test(t, load_errors, 0, (int)(sizeof refused / sizeof *refused));
     tcase_add_test(t, launch_errors);
     suite_add_tcase(s, t);

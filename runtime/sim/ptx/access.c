@@ -105,8 +105,11 @@ bool ptx_place(struct ptx_warp *w, enum ptx_space space, uint64_t address, size_
         ptx_report(w, PTX_CHECK_READONLY, lane, address, "write to constant memory '%s'", a->name);
         return false;
     }
+    if (a->ranged && !ptx_in_range(w, a, address, bytes, lane, write))
+        return false;
     w->last = a;
-    *to = (struct ptx_place){a->data + (address - a->base), a->shadow + (address - a->base), SP_GLOBAL, address, a};
+    *to = (struct ptx_place){a->data + (address - a->base), a->shadow ? a->shadow + (address - a->base) : NULL,
+                             SP_GLOBAL, address, a};
     return true;
 }
 
@@ -267,7 +270,7 @@ static struct ptx_alloc *common(struct ptx_warp *w, const uint64_t *address, uin
     struct ptx_alloc *a = w->last;
     if (!a || lo < a->base || lo - a->base >= a->size)
         a = ptx_lookup(w->b->d, lo);
-    if (!a || !a->live || bits & (bytes - 1) || hi + bytes > a->base + a->size)
+    if (!a || !a->live || bits & (bytes - 1) || hi + bytes > a->base + a->size || a->ranged)
         return NULL;
     return w->last = a;
 }
@@ -293,12 +296,16 @@ static bool load_words(struct ptx_warp *w, const struct ptx_insn *i, const uint6
                        const struct ptx_alloc *a)
 {
     const struct ptx_op *o = &i->more[0];
-    if (i->vec != 1 || o->sink || o->bytes != 4 || ptx_types[i->type].bytes != 4 ||
+    if (i->vec != 1 || o->sink || o->bytes != 4 || ptx_types[i->type].bytes != 4 || i->flags & F_VOLATILE ||
         (w->b->d->config.checks && !atomic_load_explicit(&a->whole, memory_order_relaxed)))
         return false;
     uint32_t *d = (uint32_t *)(w->frame->rows + o->at);
     EACH_LANE(l, mask)
-    memcpy(d + l, a->data + (address[l] - a->base), 4);
+    {
+        struct ptx_place p = {.offset = address[l], .a = (struct ptx_alloc *)a};
+        memcpy(d + l, a->data + (address[l] - a->base), 4);
+        ptx_race_global(w, (int)l, &p, 4, false, i->flags & F_VOLATILE);
+    }
     w->frame->def[o->reg] |= mask;
     return true;
 }
@@ -350,10 +357,11 @@ static bool place_run(struct ptx_warp *w, const struct ptx_insn *i, uint64_t fir
     struct ptx_alloc *a = w->last;
     if (!a || first < a->base || first - a->base >= a->size)
         a = ptx_lookup(b->d, first);
-    if (!a || !a->live || (write && a->constant) || all > a->size - (first - a->base))
+    if (!a || !a->live || (write && a->constant) || all > a->size - (first - a->base) || a->ranged)
         return false;
     w->last = a;
-    *to = (struct ptx_place){a->data + (first - a->base), a->shadow + (first - a->base), SP_GLOBAL, first, a};
+    *to = (struct ptx_place){a->data + (first - a->base), a->shadow ? a->shadow + (first - a->base) : NULL, SP_GLOBAL,
+                             first, a};
     if (!write && b->d->config.checks && !atomic_load_explicit(&a->whole, memory_order_relaxed) &&
         !all_written(to->shadow, all))
         return false;
@@ -367,6 +375,24 @@ static void race_run(struct ptx_warp *w, const struct ptx_insn *i, const struct 
 {
     for (unsigned l = 0; l < LANES && p->space == SP_SHARED; l++)
         ptx_race(w, (int)l, (uint32_t)(p->offset + l * bytes), bytes, write, i->flags & F_VOLATILE);
+    if (p->space == SP_GLOBAL)
+        ptx_race_run(w, p, bytes, write, i->flags & F_VOLATILE);
+}
+
+/* One lane's access, for the checks of races; an ordered or volatile one of global memory takes or gives what happened before. */
+static void race_lane(struct ptx_warp *w, const struct ptx_insn *i, int lane, const struct ptx_place *p, size_t bytes,
+                      bool write)
+{
+    bool is_volatile = i->flags & F_VOLATILE;
+    if (p->space == SP_SHARED)
+        ptx_race(w, lane, (uint32_t)p->offset, bytes, write, is_volatile);
+    if (p->space != SP_GLOBAL)
+        return;
+    if (is_volatile && write && i->flags & F_ORDER)
+        ptx_race_fence(w);
+    if (is_volatile)
+        ptx_race_sync(w, p->offset, write ? SYNC_RELEASE : SYNC_ACQUIRE);
+    ptx_race_global(w, lane, p, bytes, write, is_volatile);
 }
 
 static void one_load(struct ptx_warp *w, const struct ptx_insn *i, int lane, uint64_t address, size_t bytes)
@@ -375,8 +401,7 @@ static void one_load(struct ptx_warp *w, const struct ptx_insn *i, int lane, uin
     if (!ptx_place(w, i->space, address, bytes, lane, false, &p))
         return;
     ptx_check_read(w, &p, bytes, lane, address);
-    if (p.space == SP_SHARED)
-        ptx_race(w, lane, (uint32_t)p.offset, bytes, false, i->flags & F_VOLATILE);
+    race_lane(w, i, lane, &p, bytes, false);
     put_lane(w, i, lane, p.data);
 }
 
@@ -401,7 +426,8 @@ void ptx_run_load(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
     }
     addresses(w, i, address, mask);
     struct ptx_place p;
-    if (is_run(i, address, mask, bytes) && place_run(w, i, address[0], bytes, false, &p)) {
+    if (!(i->flags & F_VOLATILE) && is_run(i, address, mask, bytes) &&
+        place_run(w, i, address[0], bytes, false, &p)) {
         race_run(w, i, &p, bytes, false);
         memcpy(w->frame->rows + i->more[0].at, p.data, LANES * bytes);
         w->frame->def[i->more[0].reg] = FULL;
@@ -429,8 +455,8 @@ static void one_store(struct ptx_warp *w, const struct ptx_insn *i, int lane, ui
                            "write over the target of a cp.async that has not been waited for");
                 break;
             }
-        ptx_race(w, lane, (uint32_t)p.offset, bytes, true, i->flags & F_VOLATILE);
     }
+    race_lane(w, i, lane, &p, bytes, true);
     get_lane(w, i, lane, p.data);
     ptx_mark_written(&p, bytes);
 }
@@ -447,7 +473,8 @@ void ptx_run_store(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
     }
     addresses(w, i, address, mask);
     struct ptx_place p;
-    if (is_run(i, address, mask, bytes) && place_run(w, i, address[0], bytes, true, &p)) {
+    if (!(i->flags & F_VOLATILE) && is_run(i, address, mask, bytes) &&
+        place_run(w, i, address[0], bytes, true, &p)) {
         race_run(w, i, &p, bytes, true);
         memcpy(p.data, ptx_row(w, &i->more[0]), LANES * bytes);
         ptx_mark_written(&p, LANES * bytes);

@@ -55,8 +55,10 @@ static void one(struct ptx_warp *w, const struct ptx_insn *i, int lane)
         return;
     if (n && (!ptx_place(w, SP_GLOBAL, origin, bytes, lane, false, &from)))
         return;
-    if (n)
+    if (n) {
         ptx_check_read(w, &from, n, lane, origin);
+        ptx_race_global(w, lane, &from, n, false, false);
+    }
     if (w->ncopies == w->copy_room) {
         int room = w->copy_room ? 2 * w->copy_room : 256;
         struct ptx_copy *grown = realloc(w->copies, (size_t)room * sizeof *grown);

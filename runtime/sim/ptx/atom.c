@@ -125,6 +125,12 @@ static void one(struct ptx_warp *w, const struct ptx_insn *i, int lane)
     ptx_check_read(w, &p, bytes, lane, address);
     if (p.space == SP_SHARED)
         ptx_race(w, lane, (uint32_t)p.offset, bytes, true, true);
+    if (p.space == SP_GLOBAL) {
+        if (i->flags & F_ORDER)
+            ptx_race_fence(w);
+        if (w->b->fenced)
+            ptx_race_sync(w, address, SYNC_RELEASE);
+    }
     for (int k = 0; k < i->vec; k++) {
         uint64_t b = ptx_lane(w, &i->more[from + k], lane),
                  c = i->op == A_CAS ? ptx_lane(w, &i->more[from + 1], lane) : 0;
@@ -133,6 +139,11 @@ static void one(struct ptx_warp *w, const struct ptx_insn *i, int lane)
             ptx_set(w, &i->more[k], lane, old);
     }
     ptx_mark_written(&p, bytes);
+    if (p.space == SP_GLOBAL) {
+        ptx_race_global(w, lane, &p, bytes, true, true);
+        if (w->b->fenced)
+            ptx_race_sync(w, address, SYNC_ACQUIRE);
+    }
 }
 
 void ptx_run_atom(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)

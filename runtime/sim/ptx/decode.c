@@ -656,6 +656,7 @@ void ptx_decode_ld(struct ptx_parse *p, struct ptx_insn *i);
 void ptx_decode_st(struct ptx_parse *p, struct ptx_insn *i);
 void ptx_decode_atom(struct ptx_parse *p, struct ptx_insn *i);
 void ptx_decode_hint(struct ptx_parse *p, struct ptx_insn *i);
+void ptx_decode_fence(struct ptx_parse *p, struct ptx_insn *i);
 void ptx_decode_cvta(struct ptx_parse *p, struct ptx_insn *i);
 void ptx_decode_isspacep(struct ptx_parse *p, struct ptx_insn *i);
 void ptx_decode_bar(struct ptx_parse *p, struct ptx_insn *i);

@@ -70,7 +70,7 @@ static void take_order(struct ptx_parse *p, struct ptx_insn *i)
     static const char *const scopes[] = {"cta", "cluster", "gpu", "sys"};
     for (size_t k = 0; k < sizeof orders / sizeof *orders; k++)
         if (ptx_take(p, orders[k]))
-            i->flags |= F_VOLATILE;
+            i->flags |= (uint8_t)(F_VOLATILE | (orders[k][0] == 'a' || orders[k][2] == 'l' ? F_ORDER : 0));
     for (size_t k = 0; k < sizeof scopes / sizeof *scopes; k++)
         ptx_take(p, scopes[k]);
 }
@@ -135,6 +135,15 @@ void ptx_decode_atom(struct ptx_parse *p, struct ptx_insn *i)
     if (cas)
         ptx_vector(p, i, &p->st.op[3], i->type, false);
     ptx_run_by(i, ptx_run_atom);
+}
+
+/* fence and membar: what they order between blocks. Those of a block alone are no more than the barriers that follow them. */
+void ptx_decode_fence(struct ptx_parse *p, struct ptx_insn *i)
+{
+    bool wide = ptx_take(p, "gl") || ptx_take(p, "gpu") || ptx_take(p, "sys") || ptx_take(p, "cluster");
+    ptx_take(p, "cta"), ptx_take(p, "sc"), ptx_take(p, "acq_rel"), ptx_take(p, "acquire"), ptx_take(p, "release");
+    ptx_operands(p, 0);
+    ptx_run_by(i, wide ? ptx_run_fence : ptx_run_nothing);
 }
 
 void ptx_decode_hint(struct ptx_parse *p, struct ptx_insn *i)

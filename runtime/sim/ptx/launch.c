@@ -25,6 +25,7 @@ static void block_free(struct ptx_block *b)
     free(b->local);
     free(b->local_shadow);
     free(b->mbars);
+    free(b->seen.at);
 }
 
 static bool block_new(struct ptx_block *b, struct ptx_grid *g)
@@ -58,6 +59,11 @@ static void block_start(struct ptx_block *b, uint64_t number)
     b->id[2] = (unsigned)(number / grid[0] / grid[1]);
     b->random = b->d->config.seed * 0x9e3779b97f4a7c15 + number;
     b->era = 1;
+    b->number = b->g->blocks < 0xffff0 ? (uint32_t)number + 1 : 0;
+    b->fenced = 0;
+    if (b->seen.n)
+        memset(b->seen.at, 0, b->seen.room * sizeof *b->seen.at);
+    b->seen.n = 0;
     b->executed = 0;
     b->nmbars = 0;
     memset(b->barriers, 0, sizeof b->barriers);
@@ -210,6 +216,8 @@ bool ptx_run(struct ptx_device *d, const struct ptx_kernel *k, const struct ptx_
         memset(counters, 0, sizeof *counters);
     if (!check_shape(d, &k->f, l, error))
         return false;
+    if (!d->clock) /* by itself: everything before it is done */
+        ptx_begin(d, 0, 0, NULL, NULL);
     g.blocks = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
     pthread_mutex_init(&g.lock, NULL);
     while (n < d->config.threads - 1 && n < 255 && (uint64_t)n + 1 < g.blocks &&
@@ -219,6 +227,9 @@ bool ptx_run(struct ptx_device *d, const struct ptx_kernel *k, const struct ptx_
     while (n)
         pthread_join(threads[--n], NULL);
     pthread_mutex_destroy(&g.lock);
+    for (int k = 0; k < g.nflags; k++)
+        free(g.flags[k].seen.at);
+    free(g.flags);
     if (counters)
         *counters = g.count;
     if (g.no_memory)

@@ -75,7 +75,7 @@ struct ptx_op {
 };
 
 enum ptx_kind { K_ROW, K_FLOAT, K_COMPARE, K_RUN, K_BRANCH, K_CALL, K_RETURN, K_EXIT };
-enum { F_FTZ = 1, F_SAT = 2, F_GUARD = 4, F_GUARD_NOT = 8, F_UNIFORM = 16, F_CC = 32, F_CC_IN = 64, F_VOLATILE = 128 };
+enum { F_FTZ = 1, F_SAT = 2, F_GUARD = 4, F_ORDER = 8, F_UNIFORM = 16, F_CC = 32, F_CC_IN = 64, F_VOLATILE = 128 };
 
 struct ptx_insn {
     uint8_t kind, flags, nsrc, cls;
@@ -223,11 +223,16 @@ void ptx_special_set(struct ptx_warp *w, int special, void *row);
 /* -- Memory -- */
 struct ptx_alloc {
     uint64_t base, size;
-    uint8_t *data, *shadow;              /* shadow: 0 never written, 1 written, a byte each */
-    bool live, constant;
+    uint8_t *data, *shadow;              /* shadow: 0 never written, 1 written, a byte each; NULL: memory of the host */
+    uint64_t *cells;                     /* who wrote and who read each word last (race.c); NULL: not checked */
+    bool live, constant, borrowed;       /* borrowed: the bytes belong to somebody else */
     _Atomic bool whole;                  /* all of it is written */
+    bool ranged;                         /* ranges of the next launch lie in it: others are forbidden */
     char name[64];
 };
+/* Launches and copies by epoch: what a cell's record names. A clock says up to which one each chain of them happened before. */
+#define PTX_EPOCHS 4096
+struct ptx_epoch { uint64_t id; int slot; };
 struct ptx_device {
     struct ptx_config config;
     struct ptx_alloc **allocs; int n, room;  /* by rising address, dead ones too */
@@ -235,6 +240,11 @@ struct ptx_device {
     pthread_mutex_t lock;
     struct ptx_report reports[PTX_MAX_REPORTS]; int nreports;
     const struct ptx_rows *rows;
+    struct ptx_range *ranges; int nranges;   /* what the next launch may touch of the allocations in which they lie */
+    struct ptx_epoch epochs[PTX_EPOCHS];
+    unsigned epoch;
+    const uint64_t *clock;                   /* PTX_SLOTS entries; NULL: all that ran before happened before */
+    const char *activity;                    /* the copy that runs now, for reports */
 };
 struct ptx_alloc *ptx_lookup(const struct ptx_device *d, uint64_t address);   /* live or dead; NULL: none */
 
@@ -276,6 +286,8 @@ struct ptx_warp {
 struct ptx_barrier { unsigned expected, arrived; uint32_t warps, waiting; uint32_t clock[MAX_WARPS]; bool any, all; unsigned count; int op; };
 struct ptx_mbar { uint32_t at; uint32_t clock[2][MAX_WARPS]; };      /* what arrivals of even and odd phases published */
 struct ptx_cell { uint64_t write[2], read[2]; };
+struct ptx_seen { uint32_t block, era; };                            /* accesses of a block up to an era happened before */
+struct ptx_seen_set { struct ptx_seen *at; uint32_t n, room; };      /* hashed by block; room: a power of two */
 
 struct ptx_block {
     struct ptx_device *d;
@@ -292,6 +304,8 @@ struct ptx_block {
     struct ptx_barrier barriers[MAX_BARRIERS];
     struct ptx_mbar *mbars; int nmbars, mbar_room;
     uint32_t era;
+    uint32_t number, fenced;             /* in records, 0: too many blocks; era of the last fence */
+    struct ptx_seen_set seen;
     uint64_t random, executed;
     struct ptx_counters count;
     bool stop;
@@ -308,6 +322,7 @@ struct ptx_grid {
     struct ptx_counters count;
     char error[PTX_ERROR];
     _Atomic bool no_memory;
+    struct ptx_flag { uint64_t address; struct ptx_seen_set seen; } *flags; int nflags, flag_room;  /* by address: what was released there */
 };
 
 static inline void *ptx_row(const struct ptx_warp *w, const struct ptx_op *o)
@@ -361,6 +376,7 @@ void ptx_step_warp(struct ptx_warp *w);                               /* until i
 void ptx_push_frame(struct ptx_warp *w, const struct ptx_func *f, uint32_t mask, const struct ptx_insn *call);
 uint64_t ptx_random(uint64_t *state);
 void ptx_report(struct ptx_warp *w, enum ptx_check c, int lane, uint64_t address, const char *format, ...) __attribute__((format(printf, 5, 6)));
+void ptx_report_host(struct ptx_device *d, enum ptx_check c, uint64_t address, const char *format, ...) __attribute__((format(printf, 4, 5)));
 void ptx_need_defined(struct ptx_warp *w, const struct ptx_op *o, uint32_t mask, const char *what);
 
 /* A lane's access: where the bytes lie; NULL after a report. `write` marks them written. */
@@ -374,6 +390,14 @@ void ptx_count_shared(struct ptx_warp *w, const uint64_t *address, uint32_t mask
 
 void ptx_race(struct ptx_warp *w, int lane, uint32_t offset, size_t bytes, bool write, bool atomic);
 void ptx_race_warp(struct ptx_warp *w);                               /* bar.warp.sync */
+/* Global memory (race_global.c): accesses of a lane, or by 32 lanes of neighbouring elements; fences and what synchronises; copies. */
+void ptx_race_global(struct ptx_warp *w, int lane, const struct ptx_place *p, size_t bytes, bool write, bool atomic);
+void ptx_race_run(struct ptx_warp *w, const struct ptx_place *p, size_t bytes, bool write, bool atomic);
+void ptx_race_fence(struct ptx_warp *w);
+enum { SYNC_ACQUIRE = 1, SYNC_RELEASE = 2 };
+void ptx_race_sync(struct ptx_warp *w, uint64_t address, int how);
+void ptx_race_copy(struct ptx_device *d, const struct ptx_alloc *a, uint64_t offset, size_t bytes, bool write);
+bool ptx_in_range(struct ptx_warp *w, const struct ptx_alloc *a, uint64_t address, size_t bytes, int lane, bool write);
 void ptx_barrier_exit(struct ptx_block *b);
 void ptx_copies_arrive(struct ptx_warp *w, int pending, uint32_t mask);   /* pending -1: all, not committed ones too */
 void ptx_copies_land(struct ptx_warp *w);                             /* data come early; the wait is still due */
@@ -396,7 +420,7 @@ RUN(ptx_run_ldmatrix) RUN(ptx_run_stmatrix) RUN(ptx_run_movmatrix) RUN(ptx_run_m
 RUN(ptx_run_bar) RUN(ptx_run_bar_warp) RUN(ptx_run_mbarrier) RUN(ptx_run_cp_mbarrier)
 RUN(ptx_run_shfl) RUN(ptx_run_vote) RUN(ptx_run_match) RUN(ptx_run_activemask) RUN(ptx_run_redux) RUN(ptx_run_elect)
 RUN(ptx_run_cvt) RUN(ptx_run_selp) RUN(ptx_run_setp) RUN(ptx_run_set) RUN(ptx_run_slct) RUN(ptx_run_pred) RUN(ptx_run_pack) RUN(ptx_run_unpack)
-RUN(ptx_run_carry) RUN(ptx_run_trap) RUN(ptx_run_nothing) RUN(ptx_run_isspace) RUN(ptx_run_cvta) RUN(ptx_run_bits) RUN(ptx_run_testp)
+RUN(ptx_run_fence) RUN(ptx_run_carry) RUN(ptx_run_trap) RUN(ptx_run_nothing) RUN(ptx_run_isspace) RUN(ptx_run_cvta) RUN(ptx_run_bits) RUN(ptx_run_testp)
 #undef RUN
 
 #endif

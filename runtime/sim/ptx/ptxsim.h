@@ -70,6 +70,28 @@ bool ptx_write(struct ptx_device *d, uint64_t to, const void *from, size_t bytes
 bool ptx_read(struct ptx_device *d, void *to, uint64_t from, size_t bytes, char *error);
 bool ptx_fill(struct ptx_device *d, uint64_t to, int byte, size_t bytes, char *error);
 
+/* Device to device, another one's too. Bytes that nobody wrote stay so. */
+bool ptx_copy(struct ptx_device *d, uint64_t to, struct ptx_device *from_device, uint64_t from, size_t bytes, char *error);
+/* Makes memory of the host accessible under its own address until ptx_unmap(). */
+bool ptx_map_host(struct ptx_device *d, void *memory, size_t bytes, const char *name, char *error);
+/* A range of addresses, `align` a power of two, that ptx_map() fills in parts with memory of ptx_memory_new(). 0: none is left. */
+uint64_t ptx_reserve(struct ptx_device *d, size_t bytes, size_t align);
+struct ptx_memory;
+struct ptx_memory *ptx_memory_new(size_t bytes, bool checks);
+void ptx_memory_free(struct ptx_memory *m);                   /* after the last ptx_unmap() of it */
+bool ptx_map(struct ptx_device *d, uint64_t at, struct ptx_memory *m, size_t offset, size_t bytes, char *error);
+bool ptx_unmap(struct ptx_device *d, uint64_t at, char *error);
+
+/* Ranges within allocations that the next launches may touch: an access to such an allocation must lie within one of them, a write
+ * within one that is writable. n 0: everything. The list is copied. */
+struct ptx_range { uint64_t address, bytes; bool writable; char name[40]; };
+bool ptx_ranges(struct ptx_device *d, const struct ptx_range *list, int n);
+
+/* Before a launch, copy or fill on behalf of a chain `slot` of a partial order: accesses of earlier ones conflict unless
+ * clock[their slot] >= their id (clock: PTX_SLOTS entries, valid until the next call; NULL: all of them happened before). */
+#define PTX_SLOTS 64
+void ptx_begin(struct ptx_device *d, int slot, uint64_t id, const uint64_t *clock, const char *activity);
+
 /* Loads PTX text of `size` bytes. An instruction outside the subset is an error that names its line. */
 struct ptx_module *ptx_load(struct ptx_device *d, const char *text, size_t size, char *error);
 void ptx_unload(struct ptx_module *m);

@@ -42,6 +42,31 @@ static void fill(struct ptx_report *r, const struct ptx_warp *w, enum ptx_check 
     r->thread[2] = t / n[0] / n[1];
 }
 
+static void add(struct ptx_device *d, const struct ptx_report *r)
+{
+    pthread_mutex_lock(&d->lock);
+    int k = 0;
+    while (k < d->nreports && (d->reports[k].check != r->check || d->reports[k].line != r->line ||
+                               strcmp(d->reports[k].kernel, r->kernel) != 0))
+        k++;
+    if (k < d->nreports)
+        d->reports[k].count++;
+    else if (k < PTX_MAX_REPORTS)
+        d->reports[d->nreports++] = *r;
+    pthread_mutex_unlock(&d->lock);
+}
+
+void ptx_report_host(struct ptx_device *d, enum ptx_check c, uint64_t address, const char *format, ...)
+{
+    struct ptx_report r = {.check = c, .address = address, .count = 1};
+    va_list args;
+    snprintf(r.kernel, sizeof r.kernel, "%s", d->activity ? d->activity : "copy");
+    va_start(args, format);
+    vsnprintf(r.text, sizeof r.text, format, args);
+    va_end(args);
+    add(d, &r);
+}
+
 void ptx_report(struct ptx_warp *w, enum ptx_check c, int lane, uint64_t address, const char *format, ...)
 {
     struct ptx_device *d = w->b->d;
@@ -51,16 +76,7 @@ void ptx_report(struct ptx_warp *w, enum ptx_check c, int lane, uint64_t address
     va_start(args, format);
     vsnprintf(r.text, sizeof r.text, format, args);
     va_end(args);
-    pthread_mutex_lock(&d->lock);
-    int k = 0;
-    while (k < d->nreports &&
-           (d->reports[k].check != c || d->reports[k].line != r.line || strcmp(d->reports[k].kernel, r.kernel) != 0))
-        k++;
-    if (k < d->nreports)
-        d->reports[k].count++;
-    else if (k < PTX_MAX_REPORTS)
-        d->reports[d->nreports++] = r;
-    pthread_mutex_unlock(&d->lock);
+    add(d, &r);
     if (!checks[c].fatal)
         return;
     pthread_mutex_lock(&w->b->g->lock);
@@ -89,6 +105,10 @@ void ptx_report_text(const struct ptx_report *r, char *to, size_t room)
         snprintf(address, sizeof address, ", address %#llx", (unsigned long long)r->address);
     if (r->count > 1)
         snprintf(many, sizeof many, " (%llu times)", (unsigned long long)r->count);
+    if (!r->line) {
+        snprintf(to, room, "%s: %s%s: %s%s", ptx_check_name(r->check), r->kernel, address, r->text, many);
+        return;
+    }
     snprintf(to, room, "%s: kernel %s, line %d, block (%u,%u,%u), thread (%u,%u,%u)%s: %s%s", ptx_check_name(r->check),
              r->kernel, r->line, r->block[0], r->block[1], r->block[2], r->thread[0], r->thread[1], r->thread[2],
              address, r->text, many);

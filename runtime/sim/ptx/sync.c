@@ -179,6 +179,13 @@ void ptx_decode_bar(struct ptx_parse *p, struct ptx_insn *i)
     i->fn.run = ptx_run_bar;
 }
 
+/* A fence of more than the block: what the block did so far can be published by an atomic operation after it. */
+void ptx_run_fence(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
+{
+    (void)i, (void)mask;
+    ptx_race_fence(w);
+}
+
 /* -- mbarriers -- */
 
 enum { MB_INIT = 1, MB_INVAL, MB_ARRIVE, MB_DROP, MB_EXPECT, MB_COMPLETE, MB_TEST, MB_PENDING };
