@@ -150,6 +150,8 @@ static inline void word(struct ptx_warp *w, int lane, uint64_t *cell, uint64_t a
         conflict(w, lane, address, read, true, false);
     uint64_t own = write ? before : read;
     __atomic_store_n(&cell[write ? 0 : 1], (own ^ r) >> 4 ? r : r | BYTES(own), __ATOMIC_RELAXED);
+    if (write && read && !(BYTES(read) & ~BYTES(r)) && !(r & ATOMIC)) /* what comes after the write comes after the read */
+        __atomic_store_n(&cell[1], 0, __ATOMIC_RELAXED);
 }
 
 static bool recorded(const struct ptx_warp *w, const struct ptx_place *p)
@@ -207,7 +209,7 @@ static bool unordered(const struct ptx_device *d, uint64_t old, unsigned bytes)
 
 void ptx_race_copy(struct ptx_device *d, const struct ptx_alloc *a, uint64_t offset, size_t bytes, bool write)
 {
-    if (!a->cells || !d->clock)
+    if (!a->cells)
         return;
     uint64_t r = record(d->epoch, HOST_BLOCK, 0, 0, false);
     for (uint64_t at = offset, end = offset + bytes; at < end;) {
@@ -218,6 +220,8 @@ void ptx_race_copy(struct ptx_device *d, const struct ptx_alloc *a, uint64_t off
         else if (write && unordered(d, cell[1], mask))
             copy_conflict(d, a->base + at, write, false);
         cell[write ? 0 : 1] = r | mask;
+        if (write && !(BYTES(cell[1]) & ~mask))
+            cell[1] = 0;
         at = k * 4 + 4;
     }
 }
