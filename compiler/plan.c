@@ -33,6 +33,9 @@ struct writer {
     VEC(struct tcc_ptask) ptasks;
     VEC(struct tcc_pcase) cases;
     VEC(struct tcc_pguard) guards;
+    VEC(struct tcc_pmemory) memories;
+    VEC(struct tcc_pqueue) queues;
+    VEC(struct tcc_pgroup) groups;
     VEC(const char *) libs;
     ir_expr unknown; /* a dim that depends on the shape version; NULL: none is */
     uint32_t levels;
@@ -162,6 +165,18 @@ static struct tcc_range expr_list(struct writer *w, int n, const ir_expr *e)
     return list(w, n, u);
 }
 
+/* A group of ranks by its name, which the table holds once. */
+static uint32_t group_number(struct writer *w, const char *name)
+{
+    uint32_t s = string(w, name);
+    int i = 0;
+    while (i < w->groups.n && w->groups.at[i].name != s)
+        i++;
+    if (i == w->groups.n)
+        VEC_PUSH(w->ctx, w->groups, (struct tcc_pgroup){s, 0});
+    return (uint32_t)i;
+}
+
 /* -- Tables ------------------------------------------------------------------------------------------------ */
 
 static void write_syms(struct writer *w)
@@ -175,6 +190,22 @@ static void write_syms(struct writer *w)
                  (struct tcc_psym){string(w, w->unknown->name), expr(w, w->unknown), w->unknown->lo, w->unknown->hi});
 }
 
+static void write_memories(struct writer *w)
+{
+    static const struct kn_memory host = {"host", true};
+    static const struct kn_queue order = {"host", 0, TCC_QUEUE_HOST};
+    const struct kn_program *p = w->p;
+    for (int i = 0; i < (p->nmemories ? p->nmemories : 1); i++) {
+        const struct kn_memory *m = p->nmemories ? &p->memories[i] : &host;
+        VEC_PUSH(w->ctx, w->memories,
+                 (struct tcc_pmemory){string(w, m->name), m->shared ? TCC_MEMORY_SHARED_WITH_HOST : 0});
+    }
+    for (int i = 0; i < (p->nqueues ? p->nqueues : 1); i++) {
+        const struct kn_queue *q = p->nqueues ? &p->queues[i] : &order;
+        VEC_PUSH(w->ctx, w->queues, (struct tcc_pqueue){string(w, q->name), (uint32_t)q->memory, q->kind, 0});
+    }
+}
+
 static void write_buffers(struct writer *w)
 {
     for (int i = 0; i < w->p->nbuffers; i++) {
@@ -183,6 +214,7 @@ static void write_buffers(struct writer *w)
                                 .dtype = b->dtype,
                                 .index = (uint32_t)b->index,
                                 .name = string(w, b->name),
+                                .memory = (uint32_t)b->memory,
                                 .rank = TCC_NO};
         x.offset = expr(w, b->offset);
         x.bytes = expr(w, b->bytes);
@@ -205,11 +237,33 @@ static uint32_t lib_number(struct writer *w, const char *name)
     return (uint32_t)w->libs.n - 1;
 }
 
+static bool communicates(const struct kn_step *s)
+{
+    return s->kind == TCC_STEP_COLLECTIVE || s->kind == TCC_STEP_SEND || s->kind == TCC_STEP_RECV;
+}
+
+/* The attribute by which communication names its group, which becomes a number. */
+static bool names_group(const struct kn_step *s, const struct ir_attr *a)
+{
+    return communicates(s) && a->kind == IR_A_STRING && !strcmp(a->name, "group");
+}
+
+static uint32_t group(struct writer *w, const struct kn_step *s)
+{
+    for (int i = 0; i < s->nattrs; i++)
+        if (names_group(s, &s->attrs[i]))
+            return group_number(w, s->attrs[i].s);
+    return communicates(s) ? group_number(w, "world") : 0;
+}
+
 static struct tcc_range attrs(struct writer *w, const struct kn_step *s)
 {
-    struct tcc_range r = {(uint32_t)w->attrs.n, (uint32_t)s->nattrs};
+    struct tcc_range r = {(uint32_t)w->attrs.n, 0};
     for (int i = 0; i < s->nattrs; i++) {
         const struct ir_attr *a = &s->attrs[i];
+        if (names_group(s, a))
+            continue;
+        r.count++;
         struct tcc_pattr x = {.name = string(w, a->name), .n = (uint32_t)a->n};
         if (a->kind == IR_A_INTS || a->kind == IR_A_INT) {
             x.kind = TCC_ATTR_INTS;
@@ -293,16 +347,32 @@ static struct tcc_pstep step(struct writer *w, const struct kn_step *s)
     x.attrs = attrs(w, s);
     x.regions = regions(w, s);
     x.waits = int_list(w, s->nwaits, s->waits);
+    x.group = group(w, s);
     x.tiles = s->tiles ? expr(w, s->tiles) : TCC_NO;
     x.scratch = s->scratch ? expr(w, s->scratch) : TCC_NO;
     x.flops = TCC_NO;
     if (s->kind == TCC_STEP_LAUNCH) { /* a kernel's own symbols stand for this step's sizes */
         x.what = (uint32_t)s->kernel->id;
+        w->kernels.at[x.what].flags |= w->queues.at[x.queue].memory ? TCC_KERNEL_DEVICE : TCC_KERNEL_HOST;
         x.flops = expr(w, ir_subst(w->ctx, s->kernel->flops, s->nsizes, s->kernel->sizes, s->sizes));
     }
     if (s->kind == TCC_STEP_LIB)
         x.what = lib_number(w, s->lib);
     return x;
+}
+
+/* The largest number of a queue. */
+static int last_queue(const struct kn_steps *s)
+{
+    int last = 0;
+    for (int i = 0; i < s->n; i++) {
+        last = s->at[i].queue > last ? s->at[i].queue : last;
+        for (int r = 0; r < s->at[i].nregions; r++) {
+            int inner = last_queue(&s->at[i].regions[r].steps);
+            last = inner > last ? inner : last;
+        }
+    }
+    return last;
 }
 
 /* A list's steps stand together; lists of nested regions stand before them. */
@@ -448,6 +518,7 @@ static void write_entry(struct writer *w, const struct kn_entry *e)
     x.output_buffers = int_list(w, e->noutputs, e->output_buffers);
     x.steps = steps(w, &e->steps);
     x.arena = e->arena ? expr(w, e->arena) : TCC_NO;
+    x.arenas = expr_list(w, e->arenas ? w->p->nmemories - 1 : 0, e->arenas);
     if (!e->arena)
         x.placed = placed(w, e);
     x.scratch = expr(w, ir_const(w->ctx, 0));
@@ -591,6 +662,7 @@ static void write_states(struct writer *w)
         x.bytes = (uint64_t)ir_const_or(
             ir_mulc(w->ctx, ir_num_elements(w->ctx, s->type), tcc_dtype_bytes(s->type->dtype)), 0);
         x.home = (uint32_t)s->home;
+        x.memory = w->p->nmemories > 1; /* the device's, where there is one */
         x.init = UINT64_MAX;
         for (int b = 0; s->init && b < w->p->nbuffers; b++)
             if (w->p->buffers[b].space == TCC_SPACE_WEIGHT && w->p->buffers[b].weight == s->init &&
@@ -631,6 +703,10 @@ struct artifact_plan artifact_plan(struct ir_ctx *ctx, const struct kn_program *
         if (p->entries[e].func->version)
             w.unknown = ir_sym(ctx, "?");
     write_syms(&w);
+    write_memories(&w);
+    for (int e = 0; e < p->nentries && !p->nqueues; e++)
+        for (int last = last_queue(&p->entries[e].steps); w.queues.n <= last;)
+            VEC_PUSH(ctx, w.queues, (struct tcc_pqueue){string(&w, "communication"), 0, TCC_QUEUE_COMMUNICATION, 0});
     write_buffers(&w);
     for (int i = 0; i < p->nkernels; i++)
         VEC_PUSH(ctx, w.kernels, (struct tcc_pkernel){string(&w, p->kernels[i]->name), 0});
@@ -681,6 +757,9 @@ struct artifact_plan artifact_plan(struct ir_ctx *ctx, const struct kn_program *
     TABLE(ptasks);
     TABLE(cases);
     TABLE(guards);
+    TABLE(memories);
+    TABLE(queues);
+    TABLE(groups);
     head.size = b.size;
     memcpy(b.bytes, &head, sizeof head);
     return (struct artifact_plan){b.bytes, b.size, w.libs.n, w.libs.at};

@@ -158,13 +158,16 @@ uint64_t kn_digest_kernel(const struct kn_kernel *k);        /* equal for kernel
 int kn_interp_kernel(const struct kn_kernel *k, void *const *args, const int64_t *sizes);
 
 /* -- Plan -----------------------------------------------------------------------------------------
- * The in-memory form of abi.h's plan: same steps and spaces, expressions still symbolic, buffers by number. */
+ * The in-memory form of abi.h's plan: same steps, spaces, memories and queues, expressions still symbolic, buffers by number. */
+struct kn_memory { const char *name; bool shared; };                        /* with the host */
+struct kn_queue { const char *name; int memory; enum tcc_queue_kind kind; };
 struct kn_buffer {
     enum tcc_space space;
     enum tcc_dtype dtype;
     ir_type type;                /* logical */
     kn_layout layout;
     int index;                   /* INPUT, OUTPUT, STATE, ALIAS: as in abi.h */
+    int memory;                  /* that of what it is an alias of */
     ir_expr bytes;               /* physical; NULL for objects */
     ir_expr offset;              /* ARENA, WEIGHT, ALIAS */
     const struct ir_tensor *weight;      /* WEIGHT: its physical data */
@@ -206,6 +209,7 @@ struct kn_entry {
     int *input_buffers, *output_buffers;
     struct kn_steps steps;
     ir_expr arena;               /* bytes; NULL: sizes are symbolic, and buffers are placed when they are bound */
+    ir_expr *arenas;             /* the same of memories 1..; NULL: there are none */
     ir_expr peak_live;           /* lower bound: largest set of bytes live at once, or NULL when symbolic */
 };
 
@@ -217,6 +221,8 @@ struct kn_program {
     int nsyms; ir_expr *syms;            /* all symbols, in the order of binding */
     int *sym_level;                      /* level that binds it: 0 inputs, else that of the EVAL after it */
     uint64_t weight_bytes;
+    int nmemories; struct kn_memory *memories;   /* 0: the host's only */
+    int nqueues; struct kn_queue *queues;        /* 0: the host's program order only */
 };
 void kn_print_program(FILE *out, const struct kn_program *p, bool kernels, bool plan);
 /* Checks that no two buffers that are live at once share memory, and that reads follow writes. */

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TCC_ABI_VERSION 6u
+#define TCC_ABI_VERSION 7u
 #define TCC_MAX_RANK 12
 #define TCC_MAX_ELEMENTS (INT64_C(1) << 47) /* what a process can address */
 
@@ -190,6 +190,17 @@ struct tcc_env {
     uint64_t seed;      /* of the session (tccrt_options) */
     int64_t run;        /* number of runs of the session before this one; random ops count with it */
 };
+
+/* The run's control block: what changes from run to run, for what lives longer than a run (a PROGRAM that a device has recorded). It lies in
+ * the memory where kernels run, 64-byte aligned, and is uploaded once a run, before the run's first launch; parameters of kernels
+ * inside a PROGRAM hold only what can't change while the program lives. A learning rate, as any tensor, is a buffer. */
+struct tcc_control {
+    struct tcc_env env;          /* what kernels get; `fault` is set there by a kernel, and read back by the host's waits */
+    int64_t iteration;           /* of the LOOP whose body is a PROGRAM, 0 elsewhere */
+    uint32_t nvalues, pad;
+    int64_t values[];            /* the entry point's `control` list (struct tcc_pentry): sizes, positions in a cache */
+};
+
 typedef void (*tcc_kernel_fn)(void *const *args, const int64_t *sizes, void *scratch, struct tcc_env *env,
                               int64_t first, int64_t last);
 
@@ -216,13 +227,44 @@ struct tcc_psym { uint32_t name; uint32_t expr; int64_t lo, hi; };   /* name: of
 enum tcc_space {
     TCC_SPACE_INPUT,    /* `index`: number of the entry point's input */
     TCC_SPACE_OUTPUT,   /* `index`: number of the entry point's output */
-    TCC_SPACE_ARENA,    /* `offset`: expr, bytes from the arena's start */
+    TCC_SPACE_ARENA,    /* `offset`: expr, bytes from the start of its memory's arena */
     TCC_SPACE_WEIGHT,   /* `offset`: expr, bytes from the weights' start */
     TCC_SPACE_STATE,    /* `index`: number of the state variable */
     TCC_SPACE_DYNAMIC,  /* allocated when its size is known, freed after its last use (step lists say when) */
     TCC_SPACE_OBJECT,   /* a struct tcc_object: strings, sequences, optionals, unranked tensors */
     TCC_SPACE_ALIAS     /* same memory as buffer `index`, `offset` bytes further */
 };
+
+/* -- Memories and queues ---------------------------------------------------------------------
+ * Memory 0 is the host's, memories 1.. are devices'. All but TCC_SPACE_OBJECT may lie in a device's; what the user gives and gets
+ * (INPUT, OUTPUT) lies in the host's. A weight's buffer in a device's memory is a copy that is uploaded once for each model and device, at the
+ * same offset; a state variable lives where `memory` of struct tcc_pstate says. Each memory has an arena of its own.
+ *
+ * Queue 0 is the host's program order: its steps run where they stand, one after the other, on the thread that walks the plan, and each
+ * has ended when the next step of whatever queue begins. A step of another queue is only started where it stands, and runs
+ * behind the steps before it in its queue and behind those in its `waits`. This is all that orders steps (*happens-before*):
+ *   1. a step of queue 0 has ended before whatever stands behind it begins;
+ *   2. steps of one queue run in the order of the list;
+ *   3. a step begins when those that its `waits` name have ended: they stand before it, in its list or in one around it;
+ *   4. IF and LOOP have ended when all steps of their regions have, and so has each iteration before the next begins (and before
+ *      values are handed over); an entry point has ended when all its steps have;
+ *   5. a PROGRAM is one step of its queue: the steps of its region run in their order and wait for nothing; what others wait for is the PROGRAM.
+ * Whatever two steps access, one of them writing, must be ordered so; the compiler proves it (ir/plan_verify.c).
+ *
+ * A queue belongs to a memory. Its LAUNCHes access that memory, COPYs that memory and the host's; what stands in queue 0 accesses memory 0 only
+ * (and memories that are shared with the host). Queues of memory 0 but for queue 0 hold communication, which is started and
+ * runs beside the host's steps. */
+enum { TCC_MEMORY_SHARED_WITH_HOST = 1 };       /* addresses of the host are good there and the other way round: a COPY between them may be none */
+struct tcc_pmemory { uint32_t name, flags; };
+enum tcc_queue_kind { TCC_QUEUE_HOST, TCC_QUEUE_COMPUTE, TCC_QUEUE_COPY_IN, TCC_QUEUE_COPY_OUT, TCC_QUEUE_COMMUNICATION };
+struct tcc_pqueue { uint32_t name, memory, kind, pad; };
+
+/* A group of ranks, by the name under which tccrt_session_group() gives it. */
+struct tcc_pgroup { uint32_t name, pad; };
+
+/* How a tensor that is one part of a larger one lies in it. axis: 0: it is whole; else 1 + the axis that is split over the ranks of `group`. */
+struct tcc_pshard { uint32_t axis, group; };
+
 struct tcc_pbuffer {
     uint32_t space, dtype;
     uint32_t index, offset;
@@ -230,10 +272,12 @@ struct tcc_pbuffer {
     uint32_t rank;           /* logical */
     struct tcc_range dims;   /* u32s: exprs */
     uint32_t name;           /* strings; the value's name for profiles and messages */
-    uint32_t first, last;    /* ARENA without an offset: positions of the steps between which it lives */
+    uint32_t first, last;    /* ARENA without an offset: positions of the steps between which it lives. Steps behind `last` happen after
+                                all that access it, whatever their queues */
+    uint32_t memory;
 };
 
-struct tcc_psignature { uint32_t name, dtype, rank, kind; struct tcc_range dims; uint32_t optional, pad; };
+struct tcc_psignature { uint32_t name, dtype, rank, kind; struct tcc_range dims; uint32_t optional, memory; struct tcc_pshard shard; };
 /* kind: enum tcc_object_kind; dims: u32s (exprs); rank TCC_NO: unranked */
 
 enum tcc_step_kind {
@@ -254,9 +298,9 @@ enum tcc_step_kind {
                            sizes: dims of one item, for a sequence that is empty or was never begun (none given: a rank-1 result) */
     TCC_STEP_CHECK,     /* sizes: pairs of exprs that must be equal, else TCC_EINPUT; `node` says where */
     TCC_STEP_REF,       /* args: object -> object: shares it */
-    TCC_STEP_COLLECTIVE,/* what: enum tcc_collective; args: nin inputs, then outputs (dense; an output may be the input: in place); attrs:
-                           group (string), mode (string: reductions), scale (float: reductions), root (int) */
-    TCC_STEP_SEND,      /* args[0]: buffer; sizes: rank in the group, tag; attrs: group */
+    TCC_STEP_COLLECTIVE,/* what: enum tcc_collective; args: nin inputs, then outputs (dense; an output may be the input: in place); group; attrs: mode
+                           (string: reductions), scale (float: reductions), root (int) */
+    TCC_STEP_SEND,      /* args[0]: buffer; sizes: rank in the group, tag; group */
     TCC_STEP_RECV,      /* the same; args[0] is written */
     TCC_STEP_WAIT       /* queue: what to wait for; args: the buffers of the step that started it, nin of them as there. A queue in which
                            nothing was started since its last WAIT is done */
@@ -265,7 +309,7 @@ enum tcc_step_kind {
 /* COLLECTIVE, SEND and RECV with queue 0 are done when the step ends. With queue q > 0 they are started only: until a WAIT with the
  * same q their inputs must stay as they are and their outputs must be neither read nor written, and q holds nothing else. Steps of
  * different queues run beside each other and beside what follows; collectives of one group are started in the same order on all of
- * its ranks. `group` names what tccrt_session_group() gave the session; a session that was given none of that name is alone in it.
+ * its ranks. `group` is what tccrt_session_group() gave the session; a session that was given none of that name is alone in it.
  *
  *   ALL_REDUCE      n tensors -> n tensors: reduced over ranks by `mode` (sum, avg, min, max, product), then times `scale` (1)
  *   BROADCAST       n tensors -> n tensors: those of rank `root`
@@ -292,6 +336,7 @@ struct tcc_pstep {
     struct tcc_range attrs;     /* attrs */
     struct tcc_range regions;   /* regions */
     struct tcc_range waits;     /* u32s: steps of other queues that must have ended first */
+    uint32_t group;             /* COLLECTIVE, SEND, RECV */
     uint32_t tiles;             /* expr */
     uint32_t scratch;           /* expr: bytes per thread */
 };
@@ -308,7 +353,9 @@ struct tcc_pattr { uint32_t name, kind, n, data; uint32_t dtype, rank; struct tc
 /* data: byte offset into `bytes` (ints: i64s, floats: f64s, tensor: elements) or, for strings and tensors of strings, into u32s
  * (string offsets); dims: u32s holding plain numbers */
 
-struct tcc_pkernel { uint32_t name, pad; };     /* name: strings */
+/* Where launches of it run. A kernel that runs in both has functions (struct tcc_version) and launch records (struct tcc_pimage). */
+enum { TCC_KERNEL_HOST = 1, TCC_KERNEL_DEVICE = 2 };
+struct tcc_pkernel { uint32_t name, flags; };   /* name: strings */
 
 /* -- Shape versions -----------------------------------------------------------------------
  * An entry point with `cases` has no steps, buffers or arena of its own: its inputs' dims are bound as its signature says, level 0 is
@@ -339,13 +386,16 @@ struct tcc_pentry {
     struct tcc_range inputs, outputs;   /* signatures */
     struct tcc_range input_buffers, output_buffers;   /* u32s: buffers, in the order of the signatures */
     struct tcc_range steps;
-    uint32_t arena;                     /* expr: bytes; TCC_NO: known when the buffers in `placed` are */
+    uint32_t arena;                     /* expr: bytes in memory 0; TCC_NO: known when the buffers in `placed` are */
     uint32_t scratch;                   /* expr: bytes per thread, the largest of its steps */
     struct tcc_range placed;            /* u32s: ARENA buffers that the runtime places, when the symbols in their sizes are bound */
     struct tcc_range cases;             /* its shape versions, in the order in which they are tried; none: it has steps */
+    struct tcc_range arenas;            /* u32s: exprs, bytes of the arena in memories 1..; TCC_NO as in `arena` */
+    struct tcc_range control;           /* u32s: exprs, the values of the control block */
 };
 
-struct tcc_pstate { uint32_t name, dtype, rank, flags; struct tcc_range dims; uint64_t init; uint64_t bytes; uint32_t home, pad; };
+struct tcc_pstate { uint32_t name, dtype, rank, flags; struct tcc_range dims; uint64_t init; uint64_t bytes; uint32_t home, memory;
+                    struct tcc_pshard shard; };
 /* init: offset of the initial value in the weights, or ~0 for zeros; home: 0, or 1 + the only stage that has it */
 
 /* -- Pipelines ---------------------------------------------------------------------------
@@ -391,18 +441,41 @@ struct tcc_plan {
     struct tcc_range exprs, syms, buffers, signatures, steps, regions, attrs, kernels, entries, states;
     struct tcc_range pipes, pvalues, pcalls, poutputs, ptasks;
     struct tcc_range cases, guards;
+    struct tcc_range memories, queues, groups;
     uint32_t levels;                    /* number of evaluation levels of exprs */
     uint32_t nlibops;
     uint32_t nvisible, pad;             /* entries that the user sees: the first ones; 0: all */
 };
 #define TCC_PLAN_MAGIC 0x4e504354u      /* "TCPN" */
 
+/* -- Images --------------------------------------------------------------------------------
+ * The device's side of an artifact: for each machine that it was compiled for, one block of bytes with the code of the kernels
+ * that run there, and how each is launched. All machines share one plan; what is chosen for one (grid, scratch, recipes) is in its image. */
+#define TCC_IMAGE_MAGIC 0x474d4954u     /* "TIMG" */
+struct tcc_plaunch {                    /* of one kernel. Numbers are exprs of the image, whose symbol k is size k of the launching step */
+    uint32_t symbol;                    /* strings: its function; TCC_NO: it does not run on the device */
+    uint32_t grid[3], block[3], cluster[3];
+    uint32_t shared;                    /* bytes of a block's shared memory */
+    uint32_t scratch;                   /* bytes of device memory for all of the launch */
+    struct tcc_range recipes;           /* bytes: what else the target's runtime must know, as tensor maps; its own format */
+};
+struct tcc_pimage {
+    uint32_t magic, version;            /* TCC_IMAGE_MAGIC, TCC_ABI_VERSION */
+    uint64_t size;                      /* of the whole block */
+    uint32_t machine, format;           /* strings: "sm_90a", "trn1"; "cubin", "ptx", ... */
+    struct tcc_range strings, exprs;    /* tables, as in struct tcc_plan */
+    struct tcc_range launches;          /* one for each kernel of the plan */
+    struct tcc_range bytes;             /* recipes */
+    struct tcc_range code;              /* the image itself, 64-byte aligned */
+};
+
 /* -- Artifact --------------------------------------------------------------------------- */
 #define TCC_MODEL_MAGIC 0x4343435441u   /* "ATCCC" */
 
 enum tcc_isa { TCC_ISA_X86_64_V2 = 2, TCC_ISA_X86_64_V3 = 3, TCC_ISA_X86_64_V4 = 4 };
 
-/* One code version: all kernels of the plan for one instruction set. */
+/* One code version of what runs on the host: all kernels of the plan for one instruction set (NULL: one that runs on the device only). The
+ * versions of an artifact are the host's times the images: each is chosen for itself. */
 struct tcc_version {
     const char *isa;                    /* "x86-64-v3", or "native:" and the CPU features that it needs, comma-separated */
     const tcc_kernel_fn *kernels;
@@ -412,8 +485,10 @@ struct tcc_version {
 struct tcc_model {
     uint64_t magic;
     uint32_t abi_version, nversions;
+    uint32_t nimages, pad;
     const struct tcc_plan *plan;
     const struct tcc_version *versions; /* best first */
+    const struct tcc_pimage *const *images;     /* best first; NULL: none */
     const tcc_libop_fn *libops;         /* plan's LIB steps index this */
     const uint8_t *weights;             /* NULL: in the sidecar */
     uint64_t weights_size;

@@ -114,6 +114,9 @@ static bool map_tables(struct check *c)
     TABLE(ptasks, ptasks);
     TABLE(cases, cases);
     TABLE(guards, guards);
+    TABLE(memories, memories);
+    TABLE(queues, queues);
+    TABLE(groups, groups);
 #undef TABLE
     m->bytes = table(c, "bytes", p->bytes, 1, 16, &ok);
     if (ok && p->strings.count && m->strings[p->strings.count - 1] != 0) {
@@ -162,6 +165,37 @@ static bool check_syms(struct check *c)
     return true;
 }
 
+static bool check_memories(struct check *c)
+{
+    c->where = "memory";
+    for (c->at = 0; c->at < c->p->memories.count; c->at++)
+        if (!name_ok(c, c->m->memories[c->at].name))
+            return false;
+    if (c->at == 0)
+        return bad(c, "there is none", 0, 0);
+    c->where = "queue";
+    for (c->at = 0; c->at < c->p->queues.count; c->at++) {
+        const struct tcc_pqueue *q = &c->m->queues[c->at];
+
+        if (!name_ok(c, q->name) || !index_ok(c, "memory", q->memory, c->p->memories.count) ||
+            !index_ok(c, "kind", q->kind, TCC_QUEUE_COMMUNICATION + 1))
+            return false;
+    }
+    if (c->at == 0)
+        return bad(c, "there is none", 0, 0);
+    c->where = "group";
+    for (c->at = 0; c->at < c->p->groups.count; c->at++)
+        if (!name_ok(c, c->m->groups[c->at].name))
+            return false;
+    return true;
+}
+
+static bool shard_ok(struct check *c, struct tcc_pshard shard, uint32_t rank)
+{
+    return !shard.axis || (index_ok(c, "split axis", shard.axis - 1, rank == TCC_NO ? 0 : rank) &&
+                           index_ok(c, "group", shard.group, c->p->groups.count));
+}
+
 static bool check_buffers(struct check *c)
 {
     c->where = "buffer";
@@ -172,7 +206,8 @@ static bool check_buffers(struct check *c)
 
         if (!index_ok(c, "space", b->space, TCC_SPACE_ALIAS + 1) || !name_ok(c, b->name) ||
             !type_ok(c, b->dtype, b->rank, b->dims, object) || !expr_ok(c, "bytes", b->bytes, object) ||
-            !expr_ok(c, "offset", b->offset, !offset || b->space == TCC_SPACE_ARENA))
+            !expr_ok(c, "offset", b->offset, !offset || b->space == TCC_SPACE_ARENA) ||
+            !index_ok(c, "memory", b->memory, c->p->memories.count))
             return false;
         if (!object && b->dtype == TCC_STRING)
             return bad(c, "strings outside an object", b->dtype, 0);
@@ -192,14 +227,16 @@ static bool check_signatures(struct check *c)
         const struct tcc_psignature *s = &c->m->signatures[c->at];
 
         if (!name_ok(c, s->name) || !index_ok(c, "kind", s->kind, TCC_OBJ_SEQUENCE + 1) ||
-            !type_ok(c, s->dtype, s->rank, s->dims, true))
+            !type_ok(c, s->dtype, s->rank, s->dims, true) || !index_ok(c, "memory", s->memory, c->p->memories.count) ||
+            !shard_ok(c, s->shard, s->rank))
             return false;
     }
     c->where = "state variable";
     for (c->at = 0; c->at < c->p->states.count; c->at++) {
         const struct tcc_pstate *s = &c->m->states[c->at];
 
-        if (!name_ok(c, s->name) || !type_ok(c, s->dtype, s->rank, s->dims, false))
+        if (!name_ok(c, s->name) || !type_ok(c, s->dtype, s->rank, s->dims, false) ||
+            !index_ok(c, "memory", s->memory, c->p->memories.count) || !shard_ok(c, s->shard, s->rank))
             return false;
         if (s->init != ~(uint64_t)0 &&
             (s->init > c->m->desc->weights_size || s->bytes > c->m->desc->weights_size - s->init))
@@ -280,7 +317,7 @@ static bool check_communication(struct check *c, const struct tcc_pstep *s)
         [TCC_ALL_GATHER] = 1, [TCC_REDUCE_SCATTER] = 1, [TCC_ALL_TO_ALL] = 1};
     const uint32_t *a = c->m->u32s + s->args.first;
 
-    if (!index_ok(c, "queue", s->queue, c->p->steps.count + 1))
+    if (s->kind != TCC_STEP_WAIT && !index_ok(c, "group", s->group, c->p->groups.count))
         return false;
     for (uint32_t i = 0; i < s->args.count; i++)
         if (is_object(c, a[i]))
@@ -370,6 +407,7 @@ static bool check_steps(struct check *c)
             !list_ok(c, "size", s->sizes, c->p->exprs.count, false) ||
             !list_ok(c, "symbol", s->syms, c->p->syms.count, true) ||
             !list_ok(c, "awaited step", s->waits, c->p->steps.count, false) ||
+            !index_ok(c, "queue", s->queue, c->p->queues.count) ||
             !range_ok(c, "attributes", s->attrs, c->p->attrs.count) ||
             !range_ok(c, "regions", s->regions, c->p->regions.count) || !expr_ok(c, "tiles", s->tiles, true) ||
             !expr_ok(c, "scratch", s->scratch, true))
@@ -442,6 +480,8 @@ static bool check_entries(struct check *c)
             !list_ok(c, "output", e->output_buffers, c->p->buffers.count, false) ||
             !range_ok(c, "steps", e->steps, c->p->steps.count) || !expr_ok(c, "arena", e->arena, true) ||
             !expr_ok(c, "scratch", e->scratch, true) || !list_ok(c, "placed", e->placed, c->p->buffers.count, false) ||
+            !list_ok(c, "arena", e->arenas, c->p->exprs.count, true) ||
+            !list_ok(c, "control block", e->control, c->p->exprs.count, false) ||
             !check_cases(c, e))
             return false;
         if (e->pipe > c->p->pipes.count)
@@ -659,7 +699,7 @@ int tcr_check_plan(struct tccrt_model *m, const char *what)
     if (p->magic != TCC_PLAN_MAGIC || p->version != TCC_ABI_VERSION)
         return tcr_fail(TCC_EINPUT, "%s: its plan has version %u, this runtime reads version %u", what, p->version,
                         TCC_ABI_VERSION);
-    if (!map_tables(&c) || !check_exprs(&c) || !check_syms(&c) || !check_buffers(&c) || !check_signatures(&c) ||
+    if (!map_tables(&c) || !check_exprs(&c) || !check_syms(&c) || !check_memories(&c) || !check_buffers(&c) || !check_signatures(&c) ||
         !check_attrs(&c) || !check_regions(&c) || !number_slots(&c) || !check_steps(&c) || !check_pipes(&c) ||
         !check_entries(&c) || !check_spaces(&c) || !check_nesting(&c))
         return c.status;

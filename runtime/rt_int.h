@@ -73,6 +73,9 @@ struct tccrt_model {
     const struct tcc_ptask *ptasks;
     const struct tcc_pcase *cases;
     const struct tcc_pguard *guards;
+    const struct tcc_pmemory *memories;
+    const struct tcc_pqueue *queues;
+    const struct tcc_pgroup *groups;
 
     const tcc_kernel_fn *kernels;    /* of the chosen code version */
     const char *isa;

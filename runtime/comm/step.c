@@ -84,13 +84,9 @@ struct tccrt_comm *tcr_session_group(struct tccrt_session *s, const char *name)
 
 bool tccrt_uses_group(const struct tccrt_model *m, const char *name)
 {
-    for (uint32_t i = 0; m && name && i < m->plan->attrs.count; i++) {
-        const struct tcc_pattr *a = &m->attrs[i];
-
-        if (a->kind == TCC_ATTR_STRINGS && a->n == 1 && !strcmp(tcr_string(m, a->name), "group") &&
-            !strcmp(tcr_string(m, m->u32s[a->data]), name))
+    for (uint32_t i = 0; m && name && i < m->plan->groups.count; i++)
+        if (!strcmp(tcr_string(m, m->groups[i].name), name))
             return true;
-    }
     return false;
 }
 
@@ -234,7 +230,7 @@ int tccrt_comm_state(struct tccrt_comm *c, int root, struct tccrt_session *s)
 
 static struct tccrt_comm *group_of(struct tccrt_session *s, const struct tcc_pstep *p)
 {
-    const char *name = string_attr(s, p, "group", "world");
+    const char *name = tcr_string(s->m, s->m->groups[p->group].name);
 
     for (int i = 0; i < TCR_MAX_GROUPS; i++)
         if (s->groups[i].comm && strcmp(s->groups[i].name, name) == 0)

@@ -26,6 +26,8 @@ struct mini_plan {
     struct tcc_pstate states[8];
     struct tcc_pcase cases[8];
     struct tcc_pguard guards[8];
+    struct tcc_pmemory memories[1]; /* the host's, and its program order */
+    struct tcc_pqueue queues[1];
     uint32_t nstrings, nbytes, nu32s, nexprs, nsyms, nbuffers, nsignatures, nsteps, nregions, nattrs, nkernels, nentries,
         nstates, ncases, nguards, levels, nlibops;
 };
@@ -83,21 +85,21 @@ static inline uint32_t
 mp_buffer(struct mini_plan *p, uint32_t space, uint32_t dtype, uint32_t index, uint32_t offset, uint32_t bytes,
           struct tcc_range dims, const char *name)
 {
-    p->buffers[p->nbuffers] = (struct tcc_pbuffer){space, dtype, index, offset, bytes, dims.count, dims, mp_string(p, name), 0, 0};
+    p->buffers[p->nbuffers] = (struct tcc_pbuffer){space, dtype, index, offset, bytes, dims.count, dims, mp_string(p, name), 0, 0, 0};
     return p->nbuffers++;
 }
 
 static inline uint32_t
 mp_object(struct mini_plan *p, const char *name)
 {
-    p->buffers[p->nbuffers] = (struct tcc_pbuffer){TCC_SPACE_OBJECT, TCC_NONE, 0, TCC_NO, TCC_NO, TCC_NO, {0, 0}, mp_string(p, name), 0, 0};
+    p->buffers[p->nbuffers] = (struct tcc_pbuffer){TCC_SPACE_OBJECT, TCC_NONE, 0, TCC_NO, TCC_NO, TCC_NO, {0, 0}, mp_string(p, name), 0, 0, 0};
     return p->nbuffers++;
 }
 
 static inline void
 mp_signature(struct mini_plan *p, const char *name, uint32_t dtype, uint32_t kind, uint32_t rank, struct tcc_range dims)
 {
-    p->signatures[p->nsignatures++] = (struct tcc_psignature){mp_string(p, name), dtype, rank, kind, dims, 0, 0};
+    p->signatures[p->nsignatures++] = (struct tcc_psignature){mp_string(p, name), dtype, rank, kind, dims, 0, 0, {0, 0}};
 }
 
 static inline struct tcc_pstep *
@@ -135,6 +137,8 @@ mp_finish(const struct mini_plan *p)
     PUT(states, p->nstates);
     PUT(cases, p->ncases);
     PUT(guards, p->nguards);
+    PUT(memories, 1);
+    PUT(queues, 1);
 #undef PUT
     h.size = at;
     memcpy(block, &h, sizeof h);

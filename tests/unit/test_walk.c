@@ -126,6 +126,8 @@ static void scale_plan(struct mini_plan *p)
                                                     bytes,
                                                     c16,
                                                     {0, 0},
+                                                    {0, 0},
+                                                    {0, 0},
                                                     {0, 0}};
 }
 
@@ -364,6 +366,8 @@ static void dynamic_plan(struct mini_plan *p, bool fails)
                                                     one,
                                                     TCC_NO,
                                                     {0, 0},
+                                                    {0, 0},
+                                                    {0, 0},
                                                     {0, 0}};
 }
 
@@ -425,7 +429,8 @@ static void loop_plan(struct mini_plan *p)
     fb = mp_buffer(p, TCC_SPACE_OUTPUT, TCC_I64, 1, TCC_NO, c16, pair, "fb");
     collected = mp_object(p, "collected");
     stacked = mp_object(p, "stacked");
-    p->states[p->nstates++] = (struct tcc_pstate){mp_string(p, "start"), TCC_I64, 1, 0, pair, ~(uint64_t)0, 16, 0, 0};
+    p->states[p->nstates++] =
+        (struct tcc_pstate){mp_string(p, "start"), TCC_I64, 1, 0, pair, ~(uint64_t)0, 16, 0, 0, {0, 0}};
     mp_buffer(p, TCC_SPACE_STATE, TCC_I64, 0, TCC_NO, c16, pair, "start");
     add_kernels(p);
     mp_signature(p, "trip", TCC_I64, TCC_OBJ_TENSOR, 0, scalar);
@@ -448,9 +453,19 @@ static void loop_plan(struct mini_plan *p)
     s->what = 0;
     s->sizes = pair;
     both = mp_list(p, 3, fa, fb, stacked);
-    p->entries[p->nentries++] =
-        (struct tcc_pentry){mp_string(p, "main"), 0,      {0, 1}, {1, 3}, mp_list(p, 1, trip), both, {2, 4},
-                            mp_const(p, 512),     TCC_NO, {0, 0}, {0, 0}};
+    p->entries[p->nentries++] = (struct tcc_pentry){mp_string(p, "main"),
+                                                    0,
+                                                    {0, 1},
+                                                    {1, 3},
+                                                    mp_list(p, 1, trip),
+                                                    both,
+                                                    {2, 4},
+                                                    mp_const(p, 512),
+                                                    TCC_NO,
+                                                    {0, 0},
+                                                    {0, 0},
+                                                    {0, 0},
+                                                    {0, 0}};
 }
 
 START_TEST(loop)
