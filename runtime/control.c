@@ -7,7 +7,7 @@
 static int read_scalar(struct tccrt_session *s, uint32_t b, int dtype, const char *node, int64_t *out)
 {
     struct tcc_tensor t;
-    int status = tcr_buffer_tensor(s, b, node, &t);
+    int status = tcr_host_tensor(s, b, node, TCR_READS, &t);
 
     if (status)
         return status;
@@ -53,6 +53,7 @@ int tcr_step_if(struct tccrt_session *s, const struct tcc_pstep *p)
  * an earlier parameter, the results go through memory of their own. */
 struct staged {
     void *data;
+    uint32_t memory;
     int64_t bytes;
     struct tcc_object *object;
 };
@@ -98,10 +99,11 @@ static int stage_one(struct tccrt_session *s, uint32_t from, struct staged *t, c
     }
     if ((status = tcr_address(s, from, node, &data)) || (status = tcr_buffer_bytes(s, from, node, &t->bytes)))
         return status;
-    t->data = tcr_alloc(s, (size_t)t->bytes);
+    t->memory = tcr_memory(s, from);
+    t->data = tcr_alloc(s, t->memory, (size_t)t->bytes);
     if (!t->data)
         return TCC_EENV;
-    return tcr_copy(s, t->data, data, (size_t)t->bytes);
+    return tcr_copy(s, t->memory, t->data, t->memory, data, (size_t)t->bytes, node);
 }
 
 static int unstage_one(struct tccrt_session *s, struct staged *t, uint32_t to, const char *node)
@@ -121,7 +123,7 @@ static int unstage_one(struct tccrt_session *s, struct staged *t, uint32_t to, c
         return status;
     if (bytes != t->bytes)
         return tcr_fail(TCC_EBUG, "node '%s': a carried value changes its size", node);
-    return tcr_copy(s, data, t->data, (size_t)bytes);
+    return tcr_copy(s, tcr_memory(s, to), data, t->memory, t->data, (size_t)bytes, node);
 }
 
 static int copy_staged(struct tccrt_session *s, const uint32_t *from, const uint32_t *to, uint32_t n, const char *node)
@@ -139,7 +141,7 @@ static int copy_staged(struct tccrt_session *s, const uint32_t *from, const uint
         if (from[i] != TCC_NO && to[i] != TCC_NO)
             status = unstage_one(s, &t[i], to[i], node);
     for (uint32_t i = 0; i < n; i++) {
-        tcr_free(s, t[i].data, (size_t)t[i].bytes);
+        tcr_free(s, t[i].memory, t[i].data, (size_t)t[i].bytes);
         tccrt_object_unref(t[i].object);
     }
     tcr_heap_free(&s->heap, t, n * sizeof *t);
@@ -153,7 +155,8 @@ static int write_param(struct tccrt_session *s, uint32_t b, int64_t value, const
 
     if (b == TCC_NO)
         return TCC_OK;
-    if ((status = tcr_address(s, b, node, &data)))
+    if ((status = tcr_address(s, b, node, &data)) ||
+        (status = tcr_view(s, b, node, TCR_WRITES, &data, (size_t)tcr_dtype_bytes((int)s->m->buffers[b].dtype))))
         return status;
     if (s->m->buffers[b].dtype == TCC_BOOL)
         *(uint8_t *)data = value != 0;
@@ -177,10 +180,11 @@ int tcr_step_loop(struct tccrt_session *s, const struct tcc_pstep *p)
     if (!status && args[1] != TCC_NO)
         status = read_scalar(s, args[1], TCC_BOOL, node, &condition);
     for (int64_t i = 0; !status && condition && i < trip; i++) {
+        size_t views = s->nviews;
         bool overlap;
 
         if ((status = write_param(s, params[0], i, node)) || (status = write_param(s, params[1], condition, node)) ||
-            (status = tcr_walk(s, r->steps)))
+            (status = tcr_views_end(s, views, TCC_OK)) || (status = tcr_walk(s, r->steps)))
             return status;
         if (results[0] != TCC_NO && (status = read_scalar(s, results[0], TCC_BOOL, node, &condition)))
             return status;
@@ -233,7 +237,7 @@ int tcr_step_accum(struct tccrt_session *s, const struct tcc_pstep *p)
     if (is_object(s, args[0])) {
         item = tccrt_object_ref(s->slots[s->m->slot_of[args[0]]].object);
     } else {
-        if ((status = tcr_buffer_tensor(s, args[0], node, &t)))
+        if ((status = tcr_host_tensor(s, args[0], node, TCR_READS, &t)))
             return status;
         tcr_object_borrow(&head, &t);
         item = tccrt_object_ref(&head);

@@ -20,15 +20,38 @@ static int gather(struct tccrt_session *s, const struct tcc_pstep *p, const char
     return TCC_OK;
 }
 
+/* What the kernel does with its arguments, for a device that checks. */
+static int accesses(struct tccrt_session *s, const struct tcc_pstep *p, const char *node, struct tcr_kernel_launch *l)
+{
+    for (uint32_t i = 0; i < p->args.count; i++) {
+        uint32_t b = s->m->u32s[p->args.first + i], space = s->m->buffers[b].space;
+        int64_t bytes;
+        int status = tcr_buffer_bytes(s, b, node, &bytes);
+
+        if (status)
+            return status;
+        if (space == TCC_SPACE_DYNAMIC)
+            bytes = s->slots[s->m->slot_of[b]].bytes;
+        s->access[i] = (struct tcr_access){
+            s->args[i], (size_t)bytes,
+            space == TCC_SPACE_WEIGHT || space == TCC_SPACE_INPUT ? TCR_READS : TCR_READS | TCR_WRITES};
+    }
+    l->access = s->access;
+    return TCC_OK;
+}
+
 int tcr_step_launch(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     const char *node = tcr_string(s->m, p->node);
     struct tcr_kernel_launch l = {.kernel = p->what,
+                                  .nargs = p->args.count,
+                                  .nsizes = p->sizes.count,
                                   .tiles = s->values[p->tiles],
                                   .scratch = p->scratch == TCC_NO ? 0 : s->values[p->scratch],
                                   .args = s->args,
-                                  .sizes = s->sizes};
-    int status, fault;
+                                  .sizes = s->sizes,
+                                  .node = node};
+    int status;
 
     if (l.tiles < 0)
         return tcr_size(s, p->tiles, "the number of tiles", node, &l.tiles);
@@ -36,7 +59,7 @@ int tcr_step_launch(struct tccrt_session *s, const struct tcc_pstep *p)
         return TCC_OK;
     if (l.scratch < 0)
         return tcr_size(s, p->scratch, "scratch", node, &l.scratch);
-    if ((status = gather(s, p, node)) || (status = s->device->ops->launch(s->device, &l, &fault)))
+    if ((status = gather(s, p, node)) || (s->device->checks && (status = accesses(s, p, node, &l))))
         return status;
-    return fault ? tcr_fail(TCC_EINDEX, "node '%s': index out of range", node) : TCC_OK;
+    return s->device->ops->launch(s->device, s->queue, &l);
 }

@@ -217,6 +217,7 @@ void tccrt_close(struct tccrt_model *m)
 {
     if (!m)
         return;
+    tcr_uploaded_free(m);
     if (m->expr_text) {
         for (uint32_t i = 0; i < m->plan->exprs.count; i++)
             free(m->expr_text[i]);

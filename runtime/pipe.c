@@ -6,6 +6,7 @@
  * A stage's values lie in slots. A call writes into the slots' memory, which becomes the entry point's output memory for the time of
  * the call. A send leaves its slot alone until it has gone; a receive is begun while what comes before it still computes.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,7 +75,7 @@ void tcr_pipes_free(struct tccrt_session *s)
 
         for (uint32_t st = 0; x && x->stages && st < p->stages; st++) {
             for (uint32_t k = 0; x->stages[st].slots && k < x->nslots; k++)
-                tcr_free(s, x->stages[st].slots[k].data, x->stages[st].slots[k].held);
+                tcr_free(s, 0, x->stages[st].slots[k].data, x->stages[st].slots[k].held);
             free(x->stages[st].slots);
         }
         for (uint32_t k = 0; x && x->results && k < p->outputs.count; k++)
@@ -262,7 +263,7 @@ static int run_call(struct run *r, uint32_t stage, uint32_t number, uint32_t mic
         struct pslot *x = slot_of(r, stage, v, micro);
         const struct tcr_out *o = &s->outs[k];
 
-        if (!o->data || o->data != o->own)
+        if (!o->host || o->host != o->own)
             status = tcr_fail(TCC_EBUG, "value '%s' of a stage does not lie in its slot", value_name(r, v));
         x->rank = o->rank;
         memcpy(x->dims, o->dims, sizeof x->dims);
@@ -303,7 +304,7 @@ static int pick_up(struct run *r, uint32_t v, uint32_t micro, uint32_t stage, st
 
         if (m->value != v || m->micro != micro || m->to != stage)
             continue;
-        if ((status = tcr_grow(r->s, &x->data, &x->held, m->bytes)))
+        if ((status = tcr_grow(r->s, 0, &x->data, &x->held, m->bytes)))
             return status;
         memcpy(x->data, m->data, m->bytes);
         x->rank = m->t.rank;
@@ -334,7 +335,7 @@ static int gather_here(struct run *r, uint32_t stage, const struct tcc_ptask *t)
     }
     if (x->ngathered < r->p->stages)
         return AGAIN;
-    if ((status = tcr_grow(r->s, &all->data, &all->held, bytes * r->p->stages)))
+    if ((status = tcr_grow(r->s, 0, &all->data, &all->held, bytes * r->p->stages)))
         return status;
     memcpy(all->data, x->gathered, bytes * r->p->stages);
     all->rank = one.rank + 1;
@@ -446,20 +447,24 @@ static int run_stages(struct run *r)
 /* -- State ------------------------------------------------------------------------------------------------------- */
 
 /* Do gradients go on from those of earlier calls? */
-static bool goes_on(const struct run *r)
+static int goes_on(const struct run *r, bool *yes)
 {
-    const int64_t *calls = r->p->counter ? r->s->states[r->p->counter - 1] : NULL;
+    int64_t calls = 0;
+    int status = TCC_OK;
 
-    return calls && *calls != 0;
+    if (r->p->counter && r->s->states[r->p->counter - 1])
+        status = tcr_state_read(r->s, r->p->counter - 1, 0, sizeof calls, &calls);
+    *yes = calls != 0;
+    return status;
 }
 
 /* Is the variable written by microbatches, and worth something if the run fails? */
-static bool is_early(const struct run *r, uint32_t i)
+static bool is_early(const struct run *r, uint32_t i, bool goes_on)
 {
     if (!r->s->states[i])
         return false;
     if (r->s->m->states[i].flags & TCCRT_STATE_GRADIENT)
-        return r->p->accumulates && goes_on(r);
+        return r->p->accumulates && goes_on;
     for (uint32_t k = 0; k < r->p->early.count; k++)
         if (r->s->m->u32s[r->p->early.first + k] == i)
             return true;
@@ -474,34 +479,40 @@ static int keep_state(struct run *r, uint32_t i)
         return tcr_fail(TCC_EENV, "no memory");
     if (!r->state->kept[i].data && !(r->state->kept[i].data = malloc(m->states[i].bytes + 1)))
         return tcr_fail(TCC_EENV, "no memory for a copy of '%s'", tcr_string(m, m->states[i].name));
-    memcpy(r->state->kept[i].data, r->s->states[i], m->states[i].bytes);
-    r->state->kept[i].now = true;
-    return TCC_OK;
+    int status = tcr_state_read(r->s, i, 0, m->states[i].bytes, r->state->kept[i].data);
+    r->state->kept[i].now = !status;
+    return status;
 }
 
 /* Copies what a run that fails must put back; gradients begin. */
 static int begin_states(struct run *r)
 {
     const struct tccrt_model *m = r->s->m;
-    int status = TCC_OK;
+    bool on;
+    int status = goes_on(r, &on);
 
     for (uint32_t i = 0; r->state->kept && i < m->plan->states.count; i++)
         r->state->kept[i].now = false;
     for (uint32_t i = 0; i < m->plan->states.count && !status; i++)
-        if (is_early(r, i))
+        if (is_early(r, i, on))
             status = keep_state(r, i);
     for (uint32_t i = 0; i < m->plan->states.count && !status; i++)
-        if (r->p->accumulates && !goes_on(r) && r->s->states[i] && (m->states[i].flags & TCCRT_STATE_GRADIENT))
-            memset(r->s->states[i], 0, m->states[i].bytes);
+        if (r->p->accumulates && !on && r->s->states[i] && (m->states[i].flags & TCCRT_STATE_GRADIENT))
+            status = tcr_state_zero(r->s, i);
     r->keeps = !status;
     return status;
 }
 
-static void put_states_back(struct run *r)
+/* The message of what went wrong stays. */
+static void put_states_back(struct run *r, int status)
 {
+    char text[512];
+
+    snprintf(text, sizeof text, "%s", tccrt_error());
     for (uint32_t i = 0; r->keeps && r->state->kept && i < r->s->m->plan->states.count; i++)
         if (r->state->kept[i].now)
-            memcpy(r->s->states[i], r->state->kept[i].data, r->s->m->states[i].bytes);
+            tcr_state_write(r->s, i, r->state->kept[i].data);
+    tcr_fail(status, "%s", text);
 }
 
 /* What was under way when the run ended. */
@@ -560,7 +571,7 @@ int tcr_pipe_run(struct tccrt_session *s, const struct tcc_pentry *e)
         tccrt_comm_abort(r.group, tccrt_error());
     settle_all(&r);
     if (status)
-        put_states_back(&r);
+        put_states_back(&r, status);
     drop_messages(r.state);
     s->objects = objects;
     s->runs = r.runs;

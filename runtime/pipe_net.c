@@ -52,7 +52,7 @@ int tcr_pipe_begin_recv(struct run *r, struct pslot *x, const struct tcc_ptask *
     if (n < 0)
         return tcr_fail(TCC_EBUG, "value '%s' has no size that is known before it comes",
                         tcr_string(r->s->m, r->values[t->what].name));
-    if ((status = tcr_grow(r->s, &x->data, &x->held, (size_t)(n * tcr_dtype_bytes(v.dtype)))))
+    if ((status = tcr_grow(r->s, 0, &x->data, &x->held, (size_t)(n * tcr_dtype_bytes(v.dtype)))))
         return status;
     v.data = x->data;
     x->rank = v.rank;
@@ -73,7 +73,7 @@ int tcr_pipe_gather(struct run *r, const struct pslot *own, struct pslot *all, c
     int32_t dtype = (int32_t)r->values[t->what].dtype;
     struct tcc_tensor in = {.data = own->data, .dtype = dtype, .rank = own->rank}, out = {.dtype = dtype};
     int64_t bytes = tcr_elements(dtype, own->rank, own->dims) * tcr_dtype_bytes(dtype);
-    int status = tcr_grow(r->s, &all->data, &all->held, (size_t)bytes * r->p->stages);
+    int status = tcr_grow(r->s, 0, &all->data, &all->held, (size_t)bytes * r->p->stages);
 
     if (status)
         return status;

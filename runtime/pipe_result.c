@@ -134,7 +134,7 @@ int tcr_pipe_give_result(struct run *r, uint32_t k)
     const struct result *x = &r->state->results[k];
     int64_t bytes = tcr_elements(x->t.dtype, x->t.rank, x->t.dims) * tcr_dtype_bytes(x->t.dtype);
     int status;
-    void *to = tcr_output_memory(r->s, k, x->t.dtype, x->t.rank, x->t.dims, bytes, &status);
+    void *to = tcr_output_memory(r->s, k, 0, x->t.dtype, x->t.rank, x->t.dims, bytes, &status);
 
     if (to && bytes)
         memcpy(to, x->t.data, (size_t)bytes);

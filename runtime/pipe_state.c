@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* State that is spread over the stages of a pipeline: who has what, and how it comes together. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/rt_int.h"
@@ -46,13 +47,19 @@ int tcr_state_gather(struct tccrt_session *s, uint32_t i, int root, void *to)
         if (!s->states[i] && (!group || here == root))
             return tcr_fail(TCC_EUSAGE, "state variable '%s' is not here, and the session has no group \"pp\"",
                             tcr_string(s->m, p->name));
-        if ((!group || here == root) && p->bytes && to != s->states[i])
-            memcpy(to, s->states[i], p->bytes);
-        return TCC_OK;
+        return (!group || here == root) && to != s->states[i] ? tcr_state_read(s, i, 0, p->bytes, to) : TCC_OK;
     }
-    t.data = here == home ? s->states[i] : to;
-    if (here == home)
-        return tccrt_comm_send(group, root, TAG, &t, NULL);
+    if (here == home) {
+        void *room = NULL;
+        const void *data;
+        int status = tcr_state_on_host(s, i, &room, &data);
+
+        t.data = (void *)data;
+        status = status ? status : tccrt_comm_send(group, root, TAG, &t, NULL);
+        free(room);
+        return status;
+    }
+    t.data = to;
     return here == root ? tccrt_comm_recv(group, home, TAG, &t, NULL) : TCC_OK;
 }
 

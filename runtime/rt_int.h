@@ -6,7 +6,7 @@
  *   error, object, xxh3, cpu     leaves
  *   model, check                 opening: descriptor, tables, code version, weights
  *   size                         the integer program
- *   session, run                 memory of a session; binding of inputs and outputs
+ *   session, memory, run         tables and memory of a session; binding of inputs and outputs
  *   device/                      where data lies, and what runs kernels
  *   walk, launch, lib            the plan walker
  *   pool, profile
@@ -44,6 +44,10 @@ void tcr_object_borrow(struct tcc_object *to, const struct tcc_tensor *t);
 
 /* -- xxh3.c, cpu.c ---------------------------------------------------------------------------- */
 uint64_t tcr_xxh3(const void *data, size_t size);
+struct tcr_xxh3 { _Alignas(64) unsigned char state[640]; };          /* the same of bytes that come in blocks */
+void tcr_xxh3_begin(struct tcr_xxh3 *x);
+void tcr_xxh3_add(struct tcr_xxh3 *x, const void *data, size_t size);
+uint64_t tcr_xxh3_end(const struct tcr_xxh3 *x);
 /* Whether this CPU and kernel run code for `isa` (struct tcc_version); else `missing` names the first lack. */
 bool tcr_cpu_runs(const char *isa, char *missing, size_t size);
 uint32_t tcr_fp_enter(void);                 /* sets round-to-nearest, denormals kept; returns the old mode */
@@ -88,7 +92,14 @@ struct tccrt_model {
     uint32_t *slot_of;               /* buffer -> slot of DYNAMIC and OBJECT buffers, else TCC_NO */
     uint32_t nslots;
     char **expr_text;                /* of the expressions in signatures that are no constants, else NULL */
+    struct tcr_uploaded *uploaded;   /* the weights on machines */
 };
+
+/* uploaded.c. Weights that lie on a machine (its own pointer is the key), until the model is closed. keep: end(machine, at) is called then; returns what lies
+ * there now, which another thread may have put there; NULL: no memory. Thread-safe. */
+const void *tcr_uploaded(struct tccrt_model *m, const void *machine);
+const void *tcr_keep_uploaded(struct tccrt_model *m, void *machine, void *at, void (*end)(void *machine, void *at));
+void tcr_uploaded_free(struct tccrt_model *m);
 
 static inline const char *
 tcr_string(const struct tccrt_model *m, uint32_t at)
@@ -116,6 +127,7 @@ void tcr_pool_run(struct tcr_pool *pool, int n, void (*fn)(void *arg, int i), vo
 /* A DYNAMIC buffer (data, bytes, dims as made) or an OBJECT one. */
 struct tcr_slot {
     void *data;
+    uint32_t memory;
     int64_t bytes;
     struct tcc_object *object;
     int32_t rank;
@@ -125,6 +137,9 @@ struct tcr_slot {
 /* An output of the running call. */
 struct tcr_out {
     void *data;                      /* where it is written; NULL: not known yet */
+    void *host;                      /* where the caller finds it: the same, or what is on a device is copied there in the end */
+    void *there;                     /* the session's memory on a device */
+    size_t there_bytes;
     int64_t bytes;
     int32_t rank;
     int64_t dims[TCC_MAX_RANK];
@@ -144,7 +159,10 @@ struct tccrt_session {
     atomic_bool busy;            /* a thread is inside: tcr_enter() */
     struct tccrt_model *m;
     struct tcr_heap heap;            /* tables, and host memory of the device */
-    struct tcr_device *device;       /* buffers, state, outputs; kernels */
+    struct tcr_device *host;         /* the plan's memory 0 */
+    struct tcr_device *device;       /* its memory 1: buffers, state, kernels; may be the host */
+    bool apart;                      /* the device's memory is not the host's */
+    int queue;                       /* of the device: the step's that runs */
     uint64_t seed;
     int64_t runs;                    /* successful runs so far; random ops count with it */
 
@@ -155,16 +173,21 @@ struct tccrt_session {
     const struct tcc_pentry *entry;  /* that level 0 was last evaluated for; NULL: none */
     const struct tcc_pentry *chosen; /* what a call of it with these sizes runs: itself, or one of its shape versions */
 
-    uint8_t *arena;
-    size_t arena_bytes;
+    uint8_t *arenas[2];              /* by memory */
+    size_t arena_bytes[2];
+    const uint8_t *weights;          /* on the device */
     uint64_t *places;                /* by buffer: offset in the arena, where the plan has none */
     struct tcr_placement *placements;        /* by entry point: the sizes that its buffers were placed for */
     void **states;
-    bool *lent;                      /* by state variable: its memory is the caller's */
+    void **lent;                     /* by state variable: where it lies in the caller's memory; NULL: it is the session's */
+    bool any_lent;
+    void **mirrors;                  /* by state variable: what tccrt_state_get() gave of a device's; NULL: not asked for */
     struct tcr_slot *slots;
 
     /* The running call. */
     void **inputs;                   /* data of dense inputs */
+    void **inputs_there;             /* on the device */
+    size_t *inputs_bytes;
     struct tcc_object *heads;        /* headers of inputs that were given as tensors */
     const struct tcc_object **in;
     struct tcr_out *outs;
@@ -173,6 +196,7 @@ struct tccrt_session {
     bool objects;                    /* outputs are to be objects */
     void **args;                     /* room for the arguments of the largest launch */
     int64_t *sizes;
+    struct tcr_access *access;       /* what it does with them; NULL: the device doesn't ask */
 
     struct tcr_group groups[TCR_MAX_GROUPS];
     struct tccrt_request **requests; /* by queue: what is under way */
@@ -184,15 +208,63 @@ struct tccrt_session {
     struct tcr_pipe **pipes;         /* by pipeline: its memory, once it was run */
 
     struct tcr_profile *profile;     /* NULL: off */
+
+    struct tcr_view *views;          /* what steps of the host use of a device's memory */
+    size_t nviews, views_room;
+    struct tcr_held *held;           /* host memory that a copy under way may use */
+    size_t nheld, held_room;
 };
 
-/* Memory of the device: data. (Tables are the heap's.) */
-void *tcr_alloc(struct tccrt_session *s, size_t bytes);      /* TCR_ALIGN-aligned; NULL: no memory, message set */
-void tcr_free(struct tccrt_session *s, void *p, size_t bytes);
-int tcr_grow(struct tccrt_session *s, void *pp, size_t *held, size_t bytes);
-/* Within the device; from the host to it. */
-int tcr_copy(struct tccrt_session *s, void *to, const void *from, size_t bytes);
+/* -- memory.c --------------------------------------------------------------------------------- */
+
+/* until: what was started in this queue of communication uses it, too; 0: nothing. */
+struct tcr_view { void *device, *host; size_t bytes; bool writes; uint32_t until; };
+struct tcr_held { void *data; size_t bytes; struct tcc_object *object; };
+
+static inline struct tcr_device *
+tcr_device_of(const struct tccrt_session *s, uint32_t memory)
+{
+    return memory ? s->device : s->host;
+}
+
+/* The memory that buffer b lies in. */
+static inline uint32_t
+tcr_memory(const struct tccrt_session *s, uint32_t b)
+{
+    return s->apart && s->m->buffers[b].space != TCC_SPACE_OBJECT;
+}
+
+/* Data, in one of the plan's memories. (Tables are the heap's.) */
+void *tcr_alloc(struct tccrt_session *s, uint32_t memory, size_t bytes);     /* TCR_ALIGN-aligned; NULL: no memory, message set */
+void tcr_free(struct tccrt_session *s, uint32_t memory, void *p, size_t bytes);      /* when work given before is done */
+int tcr_grow(struct tccrt_session *s, uint32_t memory, void *pp, size_t *held, size_t bytes);
+int tcr_copy(struct tccrt_session *s, uint32_t to_memory, void *to, uint32_t from_memory, const void *from, size_t bytes, const char *node);
+/* From the host to the device; back, and waits for it; bytes of the device. */
 int tcr_upload(struct tccrt_session *s, void *to, const void *from, size_t bytes);
+int tcr_download(struct tccrt_session *s, void *to, const void *from, size_t bytes);
+int tcr_fill(struct tccrt_session *s, void *to, int byte, size_t bytes);
+/* Waits for all work. TCC_EINDEX: a kernel has met a bad index. */
+int tcr_sync(struct tccrt_session *s);
+int tcr_hold(struct tccrt_session *s, struct tcr_held what);         /* until then */
+/* The host itself uses memory of its own that copies may use. */
+int tcr_touch(struct tccrt_session *s, const void *at, size_t bytes, unsigned how, const char *node);
+/* A dense buffer, or its memory *data, as a step of the host reads or writes it (TCR_READS, TCR_WRITES); what it writes goes to the device when
+ * the views from `first` on end. */
+int tcr_host_tensor(struct tccrt_session *s, uint32_t b, const char *node, unsigned how, struct tcc_tensor *out);
+int tcr_view(struct tccrt_session *s, uint32_t b, const char *node, unsigned how, void **data, size_t bytes);
+int tcr_views_end(struct tccrt_session *s, size_t first, int status);        /* returns status, or what went wrong */
+void tcr_views_until(struct tccrt_session *s, size_t first, uint32_t queue); /* they stay until tcr_views_done() says so */
+int tcr_views_done(struct tccrt_session *s, uint32_t queue, int status);     /* TCC_NO: of all queues */
+
+/* State variables: their memory; their value from and to the host. zero: all bytes. */
+void *tcr_state_alloc(struct tccrt_session *s, const struct tcc_pstate *p);
+void tcr_state_free(struct tccrt_session *s, const struct tcc_pstate *p, void *at);
+int tcr_state_read(struct tccrt_session *s, uint32_t i, size_t first, size_t bytes, void *to);
+int tcr_state_write(struct tccrt_session *s, uint32_t i, const void *from);
+int tcr_state_zero(struct tccrt_session *s, uint32_t i);
+/* *out: where the host can read it: it itself, or a copy in *room, which is made where it is NULL and is the caller's to free. NULL: another stage's. */
+int tcr_state_on_host(struct tccrt_session *s, uint32_t i, void **room, const void **out);
+
 void tcr_slot_clear(struct tccrt_session *s, struct tcr_slot *slot);
 void tcr_slot_set(struct tccrt_session *s, struct tcr_slot *slot, struct tcc_object *object);    /* takes the reference */
 
@@ -216,8 +288,8 @@ struct tcr_placement { int64_t *sizes; uint64_t arena; bool done; };
 int tcr_place(struct tccrt_session *s, const struct tcc_pentry *e, int64_t *arena);
 
 /* -- run.c ------------------------------------------------------------------------------------ */
-/* Output k's memory for a result of these dims. */
-void *tcr_output_memory(struct tccrt_session *s, uint32_t k, int dtype, int rank, const int64_t *dims, int64_t bytes, int *status);
+/* Output k's memory for a result of these dims, in one of the plan's memories. */
+void *tcr_output_memory(struct tccrt_session *s, uint32_t k, uint32_t memory, int dtype, int rank, const int64_t *dims, int64_t bytes, int *status);
 
 /* Binds the inputs in s->in, evaluates sizes, and chooses s->chosen. */
 int tcr_bind(struct tccrt_session *s, const struct tcc_pentry *e);

@@ -124,6 +124,17 @@ static int bind_input(const struct input *in, const struct tcc_object *o)
     return kind == TCC_OBJ_TENSOR ? bind_tensor(in, &o->t) : kind == TCC_OBJ_SEQUENCE ? bind_sequence(in, o) : TCC_OK;
 }
 
+/* An input whose buffer lies on the device. */
+static int upload_input(const struct input *in, const struct tcc_tensor *t)
+{
+    struct tccrt_session *s = in->s;
+    size_t bytes = (size_t)(tcr_elements(t->dtype, t->rank, t->dims) * tcr_dtype_bytes(t->dtype));
+    int status = tcr_grow(s, 1, &s->inputs_there[in->index], &s->inputs_bytes[in->index], bytes);
+
+    s->inputs[in->index] = s->inputs_there[in->index];
+    return status ? status : tcr_copy(s, 1, s->inputs[in->index], 0, t->data, bytes, input_name(in, in->index));
+}
+
 /* The input becomes a buffer of the entry point that runs. */
 static int place_input(const struct input *in, const struct tcc_object *o)
 {
@@ -138,7 +149,7 @@ static int place_input(const struct input *in, const struct tcc_object *o)
         if (!o || o->kind != TCC_OBJ_TENSOR)
             return tcr_fail(TCC_EINPUT, "input '%s': it is missing", input_name(in, in->index));
         s->inputs[in->index] = o->t.data;
-        return TCC_OK;
+        return tcr_memory(s, buffer) ? upload_input(in, &o->t) : TCC_OK;
     }
     ref = o ? tccrt_object_ref(o) : tccrt_object_none();
     if (!ref)
@@ -268,31 +279,45 @@ static int check_user_output(const struct tccrt_session *s, uint32_t k, const st
                                   user->dims));
 }
 
-void *tcr_output_memory(struct tccrt_session *s, uint32_t k, int dtype, int rank, const int64_t *dims, int64_t bytes,
-                        int *status)
+/* Where the caller finds it. */
+static int output_on_host(struct tccrt_session *s, uint32_t k, int dtype, int rank, const int64_t *dims, int64_t need)
+{
+    struct tcr_out *o = &s->outs[k];
+    int status;
+
+    if (o->user) {
+        status = check_user_output(s, k, o->user, dtype, rank, dims);
+        o->host = status ? NULL : o->user->data;
+        return status;
+    }
+    if (s->objects) {
+        tccrt_object_unref(o->object);
+        o->object = tccrt_object_tensor(dtype, rank, dims);
+        o->host = o->object ? o->object->t.data : NULL;
+        return o->object ? TCC_OK : tcr_fail(TCC_EENV, "output '%s': no memory", output_name(s, k));
+    }
+    status = tcr_grow(s, 0, &o->own, &o->own_bytes, (size_t)need);
+    o->host = status ? NULL : o->own;
+    return status;
+}
+
+void *tcr_output_memory(struct tccrt_session *s, uint32_t k, uint32_t memory, int dtype, int rank, const int64_t *dims,
+                        int64_t bytes, int *status)
 {
     struct tcr_out *o = &s->outs[k];
     int64_t n = tcr_elements(dtype, rank, dims);
     int64_t need = n < 0 ? -1 : n * tcr_dtype_bytes(dtype);
 
-    *status = TCC_OK;
     if (need < 0) {
         *status = tcr_fail(TCC_EENV, "output '%s': its shape is larger than memory", output_name(s, k));
         return NULL;
     }
     need = bytes > need ? bytes : need;
-    if (o->user) {
-        if ((*status = check_user_output(s, k, o->user, dtype, rank, dims)))
-            return NULL;
-        o->data = o->user->data;
-    } else if (s->objects) {
-        tccrt_object_unref(o->object);
-        o->object = tccrt_object_tensor(dtype, rank, dims);
-        o->data = o->object ? o->object->t.data : NULL;
-        if (!o->object)
-            *status = tcr_fail(TCC_EENV, "output '%s': no memory", output_name(s, k));
-    } else if (!(*status = tcr_grow(s, &o->own, &o->own_bytes, (size_t)need))) {
-        o->data = o->own;
+    *status = output_on_host(s, k, dtype, rank, dims, need);
+    o->data = o->host;
+    if (!*status && memory && s->apart) {
+        *status = tcr_grow(s, 1, &o->there, &o->there_bytes, (size_t)need);
+        o->data = o->there;
     }
     o->bytes = need;
     o->rank = rank;
@@ -315,7 +340,8 @@ static int early_outputs(struct tccrt_session *s, const struct tcc_pentry *e)
             dims[i] = s->values[m->u32s[b->dims.first + i]];
             known = dims[i] >= 0;
         }
-        if (known && !tcr_output_memory(s, k, (int)b->dtype, (int)b->rank, dims, s->values[b->bytes], &status))
+        if (known && !tcr_output_memory(s, k, tcr_memory(s, m->u32s[e->output_buffers.first + k]), (int)b->dtype,
+                                        (int)b->rank, dims, s->values[b->bytes], &status))
             return status;
     }
     return TCC_OK;
@@ -334,11 +360,13 @@ static int copy_output(struct tccrt_session *s, uint32_t k, uint32_t buffer)
     if (t.dtype == TCC_STRING)
         return tcr_fail(TCC_EUSAGE, "output '%s': a string tensor cannot be written to memory of the caller's",
                         output_name(s, k));
-    to = tcr_output_memory(s, k, t.dtype, t.rank, t.dims, 0, &status);
+    to = tcr_output_memory(s, k, 0, t.dtype, t.rank, t.dims, 0, &status);
     if (!to)
         return status;
     n = tcr_elements(t.dtype, t.rank, t.dims);
-    return n > 0 ? tcr_copy(s, to, t.data, (size_t)n * (size_t)tcr_dtype_bytes(t.dtype)) : TCC_OK;
+    return n > 0 ? tcr_copy(s, 0, to, tcr_memory(s, buffer), t.data, (size_t)n * (size_t)tcr_dtype_bytes(t.dtype),
+                            output_name(s, k))
+                 : TCC_OK;
 }
 
 static int object_output(struct tccrt_session *s, uint32_t k, uint32_t buffer)
@@ -379,20 +407,78 @@ static int late_outputs(struct tccrt_session *s, const struct tcc_pentry *e)
 
 /* -- The call --------------------------------------------------------------------------------------------- */
 
+static int grow_arena(struct tccrt_session *s, uint32_t memory, size_t bytes)
+{
+    struct tcr_device *d = tcr_device_of(s, memory);
+    void *at = s->arenas[memory];
+    int status = d->ops->grow(d, &at, &s->arena_bytes[memory], bytes);
+
+    s->arenas[memory] = at;
+    if (!status && d->checks) /* whatever lay there is dead */
+        status = d->ops->discard(d, 0, at, bytes);
+    return status;
+}
+
 static int prepare(struct tccrt_session *s, const struct tcc_pentry *e)
 {
-    int64_t bytes;
+    int64_t bytes, scratch;
     int status = tcr_bind(s, e);
 
     if (status)
         return status;
     s->running = e = s->chosen;
     status = e->arena != TCC_NO ? tcr_size(s, e->arena, "the arena", "", &bytes) : tcr_place(s, e, &bytes);
-    if (status || (status = tcr_grow(s, &s->arena, &s->arena_bytes, (size_t)bytes)))
+    if (status || (status = grow_arena(s, s->apart, (size_t)bytes)))
         return status;
-    if (e->scratch != TCC_NO && s->values[e->scratch] >= 0 && (status = s->device->ops->reserve(s->device, s->values[e->scratch])))
+    scratch = e->scratch != TCC_NO ? s->values[e->scratch] : -1;
+    if (scratch >= 0 && (status = s->device->ops->reserve(s->device, scratch, 1, 0)))
         return status;
     return early_outputs(s, e);
+}
+
+/* -- The device ------------------------------------------------------------------------------------------- */
+
+/* Variables in the caller's memory. */
+static int copy_lent(struct tccrt_session *s, bool back)
+{
+    int status = TCC_OK;
+
+    for (uint32_t i = 0; s->any_lent && i < s->m->plan->states.count && !status; i++)
+        if (s->lent[i])
+            status =
+                back ? tcr_state_read(s, i, 0, s->m->states[i].bytes, s->lent[i]) : tcr_state_write(s, i, s->lent[i]);
+    return status;
+}
+
+static int begin(struct tccrt_session *s)
+{
+    struct tcr_control c = {.seed = s->seed, .run = s->runs};
+    int status = s->host->ops->begin(s->host, &c);
+
+    if (status || s->device == s->host || (status = s->device->ops->begin(s->device, &c)))
+        return status;
+    return s->apart ? copy_lent(s, false) : TCC_OK;
+}
+
+/* Outputs come from the device; all that is under way ends, also of a run that failed, whose message stays. */
+static int end_apart(struct tccrt_session *s, int status)
+{
+    char text[512];
+
+    for (uint32_t k = 0; !status && k < s->running->outputs.count; k++) {
+        const struct tcr_out *o = &s->outs[k];
+
+        if (o->data && o->data != o->host)
+            status = tcr_copy(s, 0, o->host, 1, o->data, (size_t)o->bytes, output_name(s, k));
+    }
+    if (!status)
+        status = tcr_sync(s);
+    if (!status)
+        return copy_lent(s, true);
+    snprintf(text, sizeof text, "%s", tccrt_error());
+    tcr_views_done(s, TCC_NO, status);
+    tcr_sync(s);
+    return tcr_fail(status, "%s", text);
 }
 
 int tcr_execute(struct tccrt_session *s, const struct tcc_pentry *e)
@@ -401,8 +487,9 @@ int tcr_execute(struct tccrt_session *s, const struct tcc_pentry *e)
     int status;
 
     s->running = e;
-    s->device->ops->begin(s->device, s->seed, s->runs);
-    status = prepare(s, e);
+    status = begin(s);
+    if (!status)
+        status = prepare(s, e);
     if (!status) {
         mode = tcr_fp_enter();
         status = tcr_walk(s, s->running->steps);
@@ -411,6 +498,8 @@ int tcr_execute(struct tccrt_session *s, const struct tcc_pentry *e)
     }
     if (!status)
         status = late_outputs(s, s->running);
+    if (s->apart)
+        status = end_apart(s, status);
     for (uint32_t i = 0; i < s->m->nslots; i++)
         tcr_slot_clear(s, &s->slots[i]);
     return status;
@@ -468,7 +557,7 @@ void tcr_reset_outputs(struct tccrt_session *s)
     for (uint32_t k = 0; k < s->max_outputs; k++) {
         tccrt_object_unref(s->outs[k].object);
         s->outs[k].object = NULL;
-        s->outs[k].data = NULL;
+        s->outs[k].data = s->outs[k].host = NULL;
         s->outs[k].user = NULL;
     }
 }
@@ -502,7 +591,7 @@ static int run_tensors(struct tccrt_session *s, const char *entry, int nin, cons
             continue;
         }
         out[k] = (struct tcc_tensor){
-            .data = o->data,
+            .data = o->host,
             .rank = o->rank,
             .dtype = e->pipe
                          ? (int32_t)s->m->signatures[e->outputs.first + (uint32_t)k].dtype

@@ -2,71 +2,18 @@
 /*
  * Sessions: the memory of runs. Tables come from the session's heap, data from its device. One thread runs a session at a time.
  */
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "runtime/rt_int.h"
 
-/* -- Memory ------------------------------------------------------------------------------------------ */
-
-void *tcr_alloc(struct tccrt_session *s, size_t bytes)
-{
-    return s->device->ops->alloc(s->device, bytes, false);
-}
-
-void tcr_free(struct tccrt_session *s, void *p, size_t bytes)
-{
-    s->device->ops->free(s->device, p, bytes, false);
-}
-
-int tcr_copy(struct tccrt_session *s, void *to, const void *from, size_t bytes)
-{
-    return s->device->ops->copy(s->device, TCR_WITHIN, to, from, bytes);
-}
-
-int tcr_upload(struct tccrt_session *s, void *to, const void *from, size_t bytes)
-{
-    return s->device->ops->copy(s->device, TCR_TO_DEVICE, to, from, bytes);
-}
-
-/* A state variable's memory, with its first value. */
-static void *state_alloc(struct tccrt_session *s, const struct tcc_pstate *p)
-{
-    bool zeros = p->init == ~(uint64_t)0;
-    void *at = s->device->ops->alloc(s->device, p->bytes, zeros);
-
-    if (at && !zeros && tcr_upload(s, at, s->m->weights + p->init, p->bytes)) {
-        s->device->ops->free(s->device, at, p->bytes, false);
-        return NULL;
-    }
-    return at;
-}
-
-static void state_free(struct tccrt_session *s, const struct tcc_pstate *p, void *at)
-{
-    s->device->ops->free(s->device, at, p->bytes, p->init == ~(uint64_t)0);
-}
-
-/* Makes the block *(void **)pp at least `bytes` long; its contents are lost if it moves. */
-int tcr_grow(struct tccrt_session *s, void *pp, size_t *held, size_t bytes)
-{
-    void **at = pp;
-
-    if (*at && *held >= bytes)
-        return TCC_OK;
-    tcr_free(s, *at, *held);
-    *held = 0;
-    *at = tcr_alloc(s, bytes);
-    if (!*at)
-        return TCC_EENV;
-    *held = bytes;
-    return TCC_OK;
-}
+/* -- Slots ------------------------------------------------------------------------------------------- */
 
 void tcr_slot_clear(struct tccrt_session *s, struct tcr_slot *slot)
 {
-    tcr_free(s, slot->data, (size_t)slot->bytes);
+    tcr_free(s, slot->memory, slot->data, (size_t)slot->bytes);
     tccrt_object_unref(slot->object);
     slot->data = NULL;
     slot->object = NULL;
@@ -114,12 +61,16 @@ static int make_states(struct tccrt_session *s)
 {
     const struct tccrt_model *m = s->m;
 
-    for (uint32_t i = 0; i < m->plan->states.count; i++) {
-        if (tcr_has_stage(s, m->states[i].home) && !(s->states[i] = state_alloc(s, &m->states[i])))
+    int status = s->device->ops->weights(s->device, s->m, &s->weights);
+
+    for (uint32_t i = 0; !status && i < m->plan->states.count; i++) {
+        if (tcr_has_stage(s, m->states[i].home) && !(s->states[i] = tcr_state_alloc(s, &m->states[i])))
             return TCC_EENV;
+        if (s->apart) /* the copy reads the first value */
+            status = tcr_sync(s);
         release_first_value(m, &m->states[i]);
     }
-    return TCC_OK;
+    return status;
 }
 
 /* Largest lists of the plan's steps and entry points, for room that is taken once. */
@@ -157,17 +108,36 @@ static int make_tables(struct tccrt_session *s)
         !(s->origin = zeroed(s, p->syms.count, sizeof *s->origin)) ||
         !(s->states = zeroed(s, p->states.count, sizeof *s->states)) ||
         !(s->lent = zeroed(s, p->states.count, sizeof *s->lent)) ||
+        !(s->mirrors = zeroed(s, p->states.count, sizeof *s->mirrors)) ||
         !(s->slots = zeroed(s, s->m->nslots, sizeof *s->slots)) ||
         !(s->inputs = zeroed(s, inputs, sizeof *s->inputs)) || !(s->heads = zeroed(s, inputs, sizeof *s->heads)) ||
+        !(s->inputs_there = zeroed(s, inputs, sizeof *s->inputs_there)) ||
+        !(s->inputs_bytes = zeroed(s, inputs, sizeof *s->inputs_bytes)) ||
         !(s->in = zeroed(s, inputs, sizeof *s->in)) || !(s->outs = zeroed(s, outputs, sizeof *s->outs)) ||
         !(s->places = zeroed(s, p->buffers.count, sizeof *s->places)) ||
         !(s->placements = zeroed(s, p->entries.count, sizeof *s->placements)) ||
         !(s->requests = zeroed(s, queues, sizeof *s->requests)) ||
         !(s->started = zeroed(s, queues, sizeof *s->started)) ||
         !(s->started_at = zeroed(s, queues, sizeof *s->started_at)) || !(s->args = zeroed(s, args, sizeof *s->args)) ||
-        !(s->sizes = zeroed(s, sizes, sizeof *s->sizes)))
+        !(s->sizes = zeroed(s, sizes, sizeof *s->sizes)) ||
+        (s->device->checks && !(s->access = zeroed(s, args, sizeof *s->access))))
         return TCC_EENV;
     return make_states(s);
+}
+
+/* The host, and the device beside it unless that is the host. */
+static int open_devices(struct tccrt_session *s, const struct tccrt_options *o)
+{
+    struct tcr_device_request r = {.heap = &s->heap, .kernels = s->m->kernels, .options = o};
+    const char *name = o->device ? o->device : tccrt_env_text("TCCC_DEVICE");
+    int status = tcr_device_open("cpu", &r, &s->host);
+
+    if (!status)
+        s->device = s->host;
+    if (!status && name && strcmp(name, "auto") && strcmp(name, s->host->name))
+        status = tcr_device_open(name, &r, &s->device);
+    s->apart = !status && !s->device->shared;
+    return status;
 }
 
 /* Options may be NULL. The session keeps the model in use: free it before closing the model. */
@@ -195,7 +165,7 @@ int tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *o, stru
     s->heap = heap;
     s->seed = o->seed;
     s->stage = o->stage;
-    status = tcr_device_cpu(&s->heap, m->kernels, o, &s->device);
+    status = open_devices(s, o);
     if (!status)
         status = make_tables(s);
     if (!status && o->profile)
@@ -208,26 +178,40 @@ int tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *o, stru
     return TCC_OK;
 }
 
-/* What lies on the device. */
+/* What lies in the plan's memories. */
 static void free_data(struct tccrt_session *s)
 {
+    if (s->apart)
+        tcr_sync(s);
     tcr_pipes_free(s);
     for (uint32_t i = 0; s->slots && i < s->m->nslots; i++)
         tcr_slot_clear(s, &s->slots[i]);
-    for (uint32_t i = 0; s->states && i < s->m->plan->states.count; i++)
-        if (!s->lent || !s->lent[i])
-            state_free(s, &s->m->states[i], s->states[i]);
+    for (uint32_t i = 0; s->states && i < s->m->plan->states.count; i++) {
+        if (!s->lent || !s->lent[i] || s->apart)
+            tcr_state_free(s, &s->m->states[i], s->states[i]);
+        if (s->mirrors)
+            tcr_heap_free(&s->heap, s->mirrors[i], s->m->states[i].bytes);
+    }
     for (uint32_t i = 0; s->outs && i < s->max_outputs; i++) {
-        tcr_free(s, s->outs[i].own, s->outs[i].own_bytes);
+        tcr_free(s, 0, s->outs[i].own, s->outs[i].own_bytes);
+        tcr_free(s, 1, s->outs[i].there, s->outs[i].there_bytes);
         tccrt_object_unref(s->outs[i].object);
     }
-    tcr_free(s, s->arena, s->arena_bytes);
+    for (uint32_t i = 0; s->inputs_there && s->inputs_bytes && i < s->max_inputs; i++)
+        tcr_free(s, 1, s->inputs_there[i], s->inputs_bytes[i]);
+    if (s->apart)
+        tcr_sync(s);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct tcr_device *d = tcr_device_of(s, i);
+
+        d->ops->release(d, s->arenas[i], s->arena_bytes[i]);
+    }
 }
 
 void tccrt_session_free(struct tccrt_session *s)
 {
     struct tccrt_allocator a;
-    void *blocks[18];
+    void *blocks[22];
 
     if (!s)
         return;
@@ -235,14 +219,19 @@ void tccrt_session_free(struct tccrt_session *s)
     tcr_profile_free(s);
     if (s->device) {
         free_data(s);
-        s->device->ops->close(s->device);
+        if (s->device != s->host)
+            s->device->ops->close(s->device);
     }
+    if (s->host)
+        s->host->ops->close(s->host);
+    free(s->views);
+    free(s->held);
     for (uint32_t i = 0; s->placements && i < s->m->plan->entries.count; i++)
         tcr_heap_free(&s->heap, s->placements[i].sizes, s->m->entries[i].placed.count * sizeof *s->placements[i].sizes);
-    memcpy(blocks,
-           (void *[18]){s->values, s->syms, s->bound, s->origin, s->states, s->slots, s->inputs, s->heads,
-                        (void *)s->in, s->outs, s->args, s->sizes, s->places, s->placements, s->lent, s->requests,
-                        s->started, s->started_at},
+    memcpy(blocks, (void *[22]){s->values,  s->syms,         s->bound,        s->origin,   s->states,  s->slots,
+                                s->inputs,  s->heads,        (void *)s->in,   s->outs,     s->args,    s->sizes,
+                                s->places,  s->placements,   s->lent,         s->requests, s->started, s->started_at,
+                                s->mirrors, s->inputs_there, s->inputs_bytes, s->access},
            sizeof blocks);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         if (blocks[i])
@@ -253,6 +242,11 @@ void tccrt_session_free(struct tccrt_session *s)
 int tccrt_threads(const struct tccrt_session *s)
 {
     return s ? s->device->threads : 0;
+}
+
+const char *tccrt_device_used(const struct tccrt_session *s)
+{
+    return s ? s->device->name : "";
 }
 
 int tccrt_version_used(const struct tccrt_session *s)
@@ -267,7 +261,7 @@ int tccrt_version_used(const struct tccrt_session *s)
 
 size_t tccrt_arena_bytes(const struct tccrt_session *s)
 {
-    return s ? s->heap.held - TCR_ROUND(sizeof *s) : 0;
+    return s ? s->heap.held - TCR_ROUND(sizeof *s) + s->device->held : 0;
 }
 
 static int64_t predicted(const struct tccrt_session *s, const struct tcc_pentry *e, int64_t state)
@@ -286,7 +280,7 @@ static int64_t predicted(const struct tccrt_session *s, const struct tcc_pentry 
     if (!s->chosen || s->running != s->chosen || (s->chosen != e && !e->cases.count))
         return -1;
     scratch = s->chosen->scratch != TCC_NO ? s->values[s->chosen->scratch] : 0;
-    return state + (int64_t)s->arena_bytes + (scratch > 0 ? scratch : 0) * s->device->threads;
+    return state + (int64_t)(s->arena_bytes[0] + s->arena_bytes[1]) + (scratch > 0 ? scratch : 0) * s->device->threads;
 }
 
 int tccrt_memory(const struct tccrt_session *s, const char *entry, struct tccrt_memory *out)
@@ -331,23 +325,35 @@ static int find_state(const struct tccrt_session *s, const char *name)
     return -1;
 }
 
-int tccrt_state_get(struct tccrt_session *s, const char *name, struct tcc_tensor *out)
+static int describe_state(struct tccrt_session *s, const char *name, int *i, struct tcc_tensor *out)
 {
     struct tccrt_value_info info;
-    int i;
+
+    *i = find_state(s, name);
+    if (*i < 0)
+        return TCC_EUSAGE;
+    if (!s->states[*i])
+        return tcr_fail(TCC_EUSAGE, "state variable '%s' belongs to stage %u, and this session runs stage %d", name,
+                        s->m->states[*i].home - 1, s->stage - 1);
+    tccrt_state_info(s->m, *i, &info);
+    *out = (struct tcc_tensor){.data = s->states[*i], .dtype = info.dtype, .rank = info.rank};
+    memcpy(out->dims, info.dims, sizeof out->dims);
+    return TCC_OK;
+}
+
+/* A device's variable is copied to where the host can look at it. */
+int tccrt_state_get(struct tccrt_session *s, const char *name, struct tcc_tensor *out)
+{
+    int i, status;
 
     if (!s || !name || !out)
         return tcr_fail(TCC_EUSAGE, "state: a session, a name and a place for the value are required, got NULL");
-    i = find_state(s, name);
-    if (i < 0)
-        return TCC_EUSAGE;
-    if (!s->states[i])
-        return tcr_fail(TCC_EUSAGE, "state variable '%s' belongs to stage %u, and this session runs stage %d", name,
-                        s->m->states[i].home - 1, s->stage - 1);
-    tccrt_state_info(s->m, i, &info);
-    *out = (struct tcc_tensor){.data = s->states[i], .dtype = info.dtype, .rank = info.rank};
-    memcpy(out->dims, info.dims, sizeof out->dims);
-    return TCC_OK;
+    if ((status = describe_state(s, name, &i, out)) || !s->apart)
+        return status;
+    if (!s->mirrors[i] && !(s->mirrors[i] = tcr_heap_alloc(&s->heap, s->m->states[i].bytes)))
+        return TCC_EENV;
+    out->data = s->mirrors[i];
+    return tcr_state_read(s, (uint32_t)i, 0, s->m->states[i].bytes, out->data);
 }
 
 static int check_value(const char *name, int dtype, int rank, const int64_t *dims, const struct tcc_tensor *value)
@@ -364,7 +370,8 @@ static int check_value(const char *name, int dtype, int rank, const int64_t *dim
 static int set_state(struct tccrt_session *s, const char *name, const struct tcc_tensor *value)
 {
     struct tcc_tensor t;
-    int status = tccrt_state_get(s, name, &t);
+    int i,
+        status = name ? describe_state(s, name, &i, &t) : tcr_fail(TCC_EUSAGE, "state: a name is required, got NULL");
     int64_t n;
 
     if (!status && !value)
@@ -376,7 +383,7 @@ static int set_state(struct tccrt_session *s, const char *name, const struct tcc
     n = tcr_elements(t.dtype, t.rank, t.dims);
     if (n > 0 && !value->data)
         return tcr_fail(TCC_EINPUT, "state variable '%s': its data is NULL", name);
-    return n > 0 ? tcr_upload(s, t.data, value->data, (size_t)n * (size_t)tcr_dtype_bytes(t.dtype)) : TCC_OK;
+    return n > 0 ? tcr_state_write(s, (uint32_t)i, value->data) : TCC_OK;
 }
 
 int tccrt_state_set(struct tccrt_session *s, const char *name, const struct tcc_tensor *value)
@@ -399,10 +406,13 @@ static int bind_state(struct tccrt_session *s, int i, const struct tcc_tensor *m
         return status;
     if (((uintptr_t)memory->data & (TCR_ALIGN - 1)) || !memory->data)
         return tcr_fail(TCC_EUSAGE, "state variable '%s': memory aligned to %d bytes expected", info.name, TCR_ALIGN);
-    if (!s->lent[i])
-        state_free(s, &s->m->states[i], s->states[i]);
-    s->lent[i] = true;
-    s->states[i] = memory->data;
+    if (!s->apart) { /* else it stays where it is, and is copied before and after each run */
+        if (!s->lent[i])
+            tcr_state_free(s, &s->m->states[i], s->states[i]);
+        s->states[i] = memory->data;
+    }
+    s->lent[i] = memory->data;
+    s->any_lent = true;
     return TCC_OK;
 }
 

@@ -69,6 +69,7 @@ struct tccrt_options {
     int stage;                                   /* models cut into stages: 1 + the one that the session runs, with group "pp"
                                                     (tccrt_session_group) for the others, whose state it doesn't hold; 0: all */
     bool profile;                                /* record times per step */
+    const char *device;                          /* what runs it: "auto" (what the artifact was made for), "cpu", "cpu-split"; NULL: $TCCC_DEVICE, else auto */
 };
 int tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *options, struct tccrt_session **out);
 void tccrt_session_free(struct tccrt_session *s);
@@ -112,12 +113,13 @@ enum tccrt_state_flags { TCCRT_STATE_PARAM = 1, TCCRT_STATE_BUFFER = 2, TCCRT_ST
 int tccrt_nstates(const struct tccrt_model *m);
 int tccrt_state_info(const struct tccrt_model *m, int i, struct tccrt_value_info *info);
 int tccrt_state_flags(const struct tccrt_model *m, int i);                 /* of enum tccrt_state_flags; 0: no such variable */
-/* out->data: the session's own memory, no copy; it may be written between runs, and stays where it is while the session lives. */
+/* out->data: the session's own memory, no copy; it may be written between runs, and stays where it is while the session lives. On a device whose
+ * memory is not the host's (tccrt_options, device) it is a copy, good until the next call for this variable: tccrt_state_set() writes. */
 int tccrt_state_get(struct tccrt_session *s, const char *name, struct tcc_tensor *out);
 /* TCC_EUSAGE: no such variable; TCC_EINPUT: another type or shape. */
 int tccrt_state_set(struct tccrt_session *s, const char *name, const struct tcc_tensor *value);
 /* Variable number i (as in tccrt_state_info) lies in the caller's memory from here on: what is there is its value, and runs update
- * it there. The memory is the caller's to free, 64-byte aligned, and stays good until the variable is bound elsewhere or the session is
+ * it there (a device with memory of its own copies it before a run and back after it). The memory is the caller's to free, 64-byte aligned, and stays good until the variable is bound elsewhere or the session is
  * freed. So sessions of several models can share a variable. Not to be called while the session runs. */
 int tccrt_state_bind(struct tccrt_session *s, int i, const struct tcc_tensor *memory);
 
@@ -273,6 +275,7 @@ int tccrt_profile(struct tccrt_session *s, const struct tccrt_profile_row **rows
 int tccrt_profile_reset(struct tccrt_session *s);                                          /* forgets what it has counted */
 int tccrt_profile_trace(struct tccrt_session *s, const char *path);                    /* Chrome trace of the last run */
 int tccrt_threads(const struct tccrt_session *s);                                      /* that it runs with */
+const char *tccrt_device_used(const struct tccrt_session *s);                          /* "cpu", "cpu-split" */
 int tccrt_version_used(const struct tccrt_session *s);                                 /* by the last run; -1: there was none, or its sizes have no version */
 /* Of this process. state: variables that it holds. predicted: what a run of the entry point takes by the plan, state included, as the compiler
  * (a pipeline's stage of known sizes) or the last run's sizes say; -1: not known. */

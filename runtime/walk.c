@@ -27,7 +27,7 @@ int tcr_dynamic(struct tccrt_session *s, uint32_t b, int rank, const int64_t *di
 
     if (slot->data && slot->bytes != bytes)
         tcr_slot_clear(s, slot);
-    if (!slot->data && !(slot->data = tcr_alloc(s, (size_t)bytes)))
+    if (!slot->data && !(slot->data = tcr_alloc(s, slot->memory = tcr_memory(s, b), (size_t)bytes)))
         return TCC_EENV;
     slot->bytes = bytes;
     slot->rank = rank;
@@ -56,7 +56,7 @@ static int make_output(struct tccrt_session *s, uint32_t b, const char *node)
     if (!status)
         status = tcr_buffer_bytes(s, b, node, &bytes);
     if (!status)
-        tcr_output_memory(s, p->index, (int)p->dtype, (int)p->rank, dims, bytes, &status);
+        tcr_output_memory(s, p->index, tcr_memory(s, b), (int)p->dtype, (int)p->rank, dims, bytes, &status);
     return status;
 }
 
@@ -96,8 +96,8 @@ int tcr_address(struct tccrt_session *s, uint32_t b, const char *node, void **ou
             return status;
         *out = s->outs[p->index].data;
         return TCC_OK;
-    case TCC_SPACE_ARENA: return offset_from(s, b, node, s->arena, out);
-    case TCC_SPACE_WEIGHT: return offset_from(s, b, node, (void *)s->m->weights, out);
+    case TCC_SPACE_ARENA: return offset_from(s, b, node, s->arenas[tcr_memory(s, b)], out);
+    case TCC_SPACE_WEIGHT: return offset_from(s, b, node, (void *)(tcr_memory(s, b) ? s->weights : s->m->weights), out);
     case TCC_SPACE_STATE: *out = s->states[p->index]; return TCC_OK;
     case TCC_SPACE_ALIAS:
         status = tcr_address(s, p->index, node, &base);
@@ -139,7 +139,7 @@ static int box(struct tccrt_session *s, uint32_t from, uint32_t to, const char *
 {
     struct tcc_object head, *o;
     struct tcc_tensor t;
-    int status = tcr_buffer_tensor(s, from, node, &t);
+    int status = tcr_host_tensor(s, from, node, TCR_READS, &t);
 
     if (status)
         return status;
@@ -154,7 +154,7 @@ static int box(struct tccrt_session *s, uint32_t from, uint32_t to, const char *
 static int unbox(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node)
 {
     const struct tcc_pbuffer *p = &s->m->buffers[to];
-    const struct tcc_object *o = s->slots[s->m->slot_of[from]].object;
+    struct tcc_object *o = s->slots[s->m->slot_of[from]].object;
     int64_t bytes, want;
     void *data;
     int status;
@@ -169,7 +169,9 @@ static int unbox(struct tccrt_session *s, uint32_t from, uint32_t to, const char
     if (bytes != want)
         return tcr_fail(TCC_EINPUT, "node '%s': '%s' must have %lld bytes, got %lld", node, buffer_name(s, from),
                         (long long)want, (long long)bytes);
-    return bytes ? tcr_upload(s, data, o->t.data, (size_t)bytes) : TCC_OK;
+    if (s->apart && bytes && (status = tcr_hold(s, (struct tcr_held){.object = tccrt_object_ref(o)})))
+        return status;
+    return bytes ? tcr_copy(s, tcr_memory(s, to), data, 0, o->t.data, (size_t)bytes, node) : TCC_OK;
 }
 
 static int share(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node)
@@ -197,7 +199,7 @@ static int copy_dense(struct tccrt_session *s, uint32_t from, uint32_t to, const
     if (bytes != have)
         return tcr_fail(TCC_EBUG, "node '%s': copy of %lld bytes ('%s') to %lld ('%s')", node, (long long)have,
                         buffer_name(s, from), (long long)bytes, buffer_name(s, to));
-    return bytes && a != b ? tcr_copy(s, b, a, (size_t)bytes) : TCC_OK;
+    return bytes && a != b ? tcr_copy(s, tcr_memory(s, to), b, tcr_memory(s, from), a, (size_t)bytes, node) : TCC_OK;
 }
 
 /* Copies between any two buffers; an object is shared. */
@@ -227,7 +229,7 @@ static int step_bind(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     uint32_t b = s->m->u32s[p->args.first];
     struct tcc_tensor t;
-    int status = tcr_buffer_tensor(s, b, node_of(s, p), &t);
+    int status = tcr_host_tensor(s, b, node_of(s, p), TCR_READS, &t);
 
     if (status)
         return status;
@@ -339,11 +341,30 @@ static int (*const step_fns[])(struct tccrt_session *s, const struct tcc_pstep *
     [TCC_STEP_WAIT] = tcr_step_wait,
 };
 
+/* Steps where the device's memory is not the host's: what they looked at of it goes back. */
+static int walk_apart(struct tccrt_session *s, const struct tcc_pstep *p, const struct tcc_pstep *end)
+{
+    int status = TCC_OK;
+
+    for (; p < end && !status; p++) {
+        double start = s->profile ? tcr_now() : 0;
+        size_t views = s->nviews;
+
+        status = tcr_views_end(s, views, step_fns[p->kind](s, p));
+        if (s->profile)
+            tcr_profile_step(s, p, start, tcr_now());
+        atomic_fetch_add_explicit(&tcr_work, 1, memory_order_relaxed);
+    }
+    return status;
+}
+
 int tcr_walk(struct tccrt_session *s, struct tcc_range steps)
 {
     const struct tcc_pstep *p = s->m->steps + steps.first, *end = p + steps.count;
     int status = TCC_OK;
 
+    if (s->apart)
+        return walk_apart(s, p, end);
     if (!s->profile) {
         for (; p < end && !status; p++) {
             status = step_fns[p->kind](s, p);

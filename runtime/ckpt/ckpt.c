@@ -14,13 +14,17 @@
 
 #define WEIGHTS (TCCRT_STATE_PARAM | TCCRT_STATE_BUFFER)
 
-static bool accumulating(struct tccrt_session *s)
+static int accumulating(struct tccrt_session *s, bool *yes)
 {
-    for (uint32_t i = 0; i < s->m->plan->states.count; i++)
+    int64_t micro = 0;
+    int status = TCC_OK;
+
+    for (uint32_t i = 0; i < s->m->plan->states.count && !status; i++)
         if (s->states[i] && strcmp(tcr_string(s->m, s->m->states[i].name), "train.micro") == 0 &&
             s->m->states[i].bytes == 8)
-            return *(const int64_t *)s->states[i] != 0;
-    return false;
+            status = tcr_state_read(s, i, 0, sizeof micro, &micro);
+    *yes = micro != 0;
+    return status;
 }
 
 static bool saved(const struct tcc_pstate *p, int flags, bool gradients)
@@ -46,8 +50,8 @@ static struct tcc_tensor state_tensor(const struct tccrt_session *s, int i, void
 /* The variables that other stages hold, on stage 0: in memory of their own. The other stages send them. */
 static int gather_states(struct tccrt_session *s, int flags, void **own)
 {
-    bool gradients = accumulating(s);
-    int status = TCC_OK;
+    bool gradients;
+    int status = accumulating(s, &gradients);
 
     for (uint32_t i = 0; i < s->m->plan->states.count && !status; i++) {
         const struct tcc_pstate *p = &s->m->states[i];
@@ -103,14 +107,20 @@ static int describe(struct tccrt_session *s, int flags, int nmeta, const struct 
     return TCC_OK;
 }
 
-/* The variables that belong into a file: of one stage (and of none, for stage 0), or all (stage < 0). */
+/* The variables that belong into a file: of one stage (and of none, for stage 0), or all (stage < 0). NULL: message set. */
 static struct tccrt_named *list_states(struct tccrt_session *s, int flags, int stage, void *const *own, int *n)
 {
     int nstates = (int)s->m->plan->states.count;
     struct tccrt_named *list = calloc((size_t)nstates + 1, sizeof *list);
-    bool gradients = accumulating(s);
+    bool gradients;
 
     *n = 0;
+    if (!list)
+        tcr_fail(TCC_EENV, "no memory for a list of state variables");
+    if (!list || accumulating(s, &gradients)) {
+        free(list);
+        return NULL;
+    }
     for (int i = 0; list && i < nstates; i++) {
         const struct tcc_pstate *p = &s->m->states[i];
 
@@ -131,8 +141,7 @@ static int save_whole(struct tccrt_session *s, const char *path, int flags, cons
     if (!status && s->stage <= 1) {
         struct tccrt_named *list = list_states(s, flags, -1, own, &count);
 
-        status =
-            list ? tccrt_tensors_write(path, count, list, a->n, a->pairs) : tcr_fail(TCC_EENV, "%s: no memory", path);
+        status = list ? ckpt_replace(s, path, count, list, a->n, a->pairs) : TCC_EENV;
         free(list);
     }
     if (s->stage)
@@ -157,8 +166,7 @@ static void write_part(struct tccrt_session *s, const char *path, int flags, con
     int stages = tccrt_stages(s->m), n;
     struct tccrt_named *list = list_states(s, flags, stage, NULL, &n);
 
-    x->status = list ? ckpt_write_part(path, set, stage, stages, n, list, a->n, a->pairs, x->digest)
-                     : tcr_fail(TCC_EENV, "%s: no memory", path);
+    x->status = list ? ckpt_write_part(s, path, set, stage, stages, n, list, a->n, a->pairs, x->digest) : TCC_EENV;
     if (x->status)
         snprintf(x->why, sizeof x->why, "%s", tccrt_error());
     free(list);
@@ -309,9 +317,9 @@ static int load(struct tccrt_session *s, const struct tccrt_tensors *f, const ch
         if (!s->states[i])
             continue; /* another stage's */
         if (found[i])
-            memcpy(s->states[i], found[i]->t.data, s->m->states[i].bytes);
+            status = tcr_state_write(s, (uint32_t)i, found[i]->t.data);
         else if (s->m->states[i].flags & TCCRT_STATE_GRADIENT)
-            memset(s->states[i], 0, s->m->states[i].bytes);
+            status = tcr_state_zero(s, (uint32_t)i);
     }
     if (!status && !(flags & TCCRT_CHECKPOINT_WEIGHTS) && seed && runs) {
         s->seed = strtoull(seed, NULL, 10);

@@ -6,6 +6,7 @@
  *   ckpt_names   parameters' names as PyTorch's wrappers change them
  *   ckpt_read    a safetensors file as a list of tensors over a mapping
  *   ckpt_write   a list of tensors to a file, at once or not at all
+ *   ckpt_block   tensors in blocks, from wherever they lie
  *   ckpt_parts   several files that are one: a part a stage, and an index
  *   ckpt         a session's state to and from such files
  */
@@ -47,22 +48,25 @@ struct tccrt_tensors {
 };
 /* The same from memory, which must outlive the result; `what` is for messages. */
 int tcr_tensors_parse(const char *what, const uint8_t *data, size_t size, struct tccrt_tensors **out);
-/* A digest of the tensors' bytes, in the order given, as 16 hexadecimal digits. */
-int tcr_tensors_digest(int n, const struct tccrt_named *tensors, char text[17]);
+/* A digest of the tensors' bytes, in the order given, as 16 hexadecimal digits. s: as in ckpt_write(). */
+int tcr_tensors_digest(struct tccrt_session *s, int n, const struct tccrt_named *tensors, char text[17]);
+/* fn() on the tensor's bytes in order: all at once; or, where it is one of the state variables that session s (NULL: none) has on a device
+ * (t->data is where it lies there), in blocks as they come from it. Stops where fn() doesn't return TCC_OK. */
+int ckpt_each_block(struct tccrt_session *s, const struct tcc_tensor *t, int (*fn)(void *user, const void *data, size_t n), void *user);
 
 /* One file, whatever it says about parts. */
 int ckpt_open_file(const char *path, struct tccrt_tensors **out);
-/* Writes a file at once or not at all; its digest. */
-int ckpt_write(const char *path, int n, const struct tccrt_named *tensors, int nmeta, const struct tccrt_pair *meta, char digest[17]);
+/* Writes a file at once or not at all; its digest. s: the session whose state is among the tensors, or NULL. */
+int ckpt_write(struct tccrt_session *s, const char *path, int n, const struct tccrt_named *tensors, int nmeta, const struct tccrt_pair *meta, char digest[17]);
 
 /* -- parts.c */
 int ckpt_nparts(const struct tccrt_tensors *f);              /* that the file names as an index; 0: it is none */
 int ckpt_join(const char *path, struct tccrt_tensors *f);    /* opens an index's parts: f then has all their tensors */
 /* ckpt_write, and the parts that PATH named before go. */
-int ckpt_replace(const char *path, int n, const struct tccrt_named *tensors, int nmeta, const struct tccrt_pair *meta);
+int ckpt_replace(struct tccrt_session *s, const char *path, int n, const struct tccrt_named *tensors, int nmeta, const struct tccrt_pair *meta);
 /* A set of n parts for PATH: a letter that the set there doesn't use, the parts (k from 0), then the index. */
 char ckpt_other_set(const char *path);
-int ckpt_write_part(const char *path, char set, int k, int n, int ntensors, const struct tccrt_named *tensors, int nmeta,
+int ckpt_write_part(struct tccrt_session *s, const char *path, char set, int k, int n, int ntensors, const struct tccrt_named *tensors, int nmeta,
                     const struct tccrt_pair *meta, char digest[17]);
 int ckpt_write_index(const char *path, char set, int n, const char (*digests)[17], int nmeta, const struct tccrt_pair *meta);
 

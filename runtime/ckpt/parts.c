@@ -165,8 +165,8 @@ static int part_name(const char *path, char set, int k, int n, char to[PATH_MAX]
     return TCC_OK;
 }
 
-int ckpt_write_part(const char *path, char set, int k, int n, int ntensors, const struct tccrt_named *tensors,
-                    int nmeta, const struct tccrt_pair *meta, char digest[17])
+int ckpt_write_part(struct tccrt_session *s, const char *path, char set, int k, int n, int ntensors,
+                    const struct tccrt_named *tensors, int nmeta, const struct tccrt_pair *meta, char digest[17])
 {
     struct tccrt_pair *pairs = calloc((size_t)nmeta + 1, sizeof *pairs);
     char name[PATH_MAX], text[32];
@@ -177,7 +177,7 @@ int ckpt_write_part(const char *path, char set, int k, int n, int ntensors, cons
         pairs[i] = meta[i];
     if (!status) {
         pairs[nmeta] = (struct tccrt_pair){"tccc.part", text};
-        status = ckpt_write(name, ntensors, tensors, nmeta + 1, pairs, digest);
+        status = ckpt_write(s, name, ntensors, tensors, nmeta + 1, pairs, digest);
     }
     free(pairs);
     return status;
@@ -215,11 +215,12 @@ static void remove_parts(const char *path, const struct tccrt_tensors *old, cons
     }
 }
 
-int ckpt_replace(const char *path, int n, const struct tccrt_named *tensors, int nmeta, const struct tccrt_pair *meta)
+int ckpt_replace(struct tccrt_session *s, const char *path, int n, const struct tccrt_named *tensors, int nmeta,
+                 const struct tccrt_pair *meta)
 {
     struct tccrt_tensors *old = old_index(path), *now;
     char digest[17];
-    int status = ckpt_write(path, n, tensors, nmeta, meta, digest);
+    int status = ckpt_write(s, path, n, tensors, nmeta, meta, digest);
 
     now = status ? NULL : old_index(path);
     if (!status)
@@ -256,7 +257,7 @@ int ckpt_write_index(const char *path, char set, int n, const char (*digests)[17
         snprintf(texts[n][1], sizeof texts[n][1], "%c", set);
         pairs[at++] = (struct tccrt_pair){"tccc.parts", texts[n][0]};
         pairs[at++] = (struct tccrt_pair){"tccc.set", texts[n][1]};
-        status = ckpt_replace(path, 0, NULL, at, pairs);
+        status = ckpt_replace(NULL, path, 0, NULL, at, pairs);
     }
     free(pairs);
     free(texts);

@@ -209,17 +209,27 @@ const char *tccrt_tensors_value(const struct tccrt_tensors *f, const char *key)
     return NULL;
 }
 
-int tcr_tensors_digest(int n, const struct tccrt_named *tensors, char text[17])
+static int add_digest(void *user, const void *data, size_t n)
+{
+    tcr_xxh3_add(user, data, n);
+    return TCC_OK;
+}
+
+int tcr_tensors_digest(struct tccrt_session *s, int n, const struct tccrt_named *tensors, char text[17])
 {
     uint64_t *each = calloc((size_t)n + 1, sizeof *each);
+    int status = each ? TCC_OK : tcr_fail(TCC_EENV, "no memory");
 
-    if (!each)
-        return tcr_fail(TCC_EENV, "no memory");
-    for (int i = 0; i < n; i++) {
-        const struct tcc_tensor *t = &tensors[i].t;
-        int64_t count = tcr_elements(t->dtype, t->rank, t->dims);
+    for (int i = 0; i < n && !status; i++) {
+        struct tcr_xxh3 x;
 
-        each[i] = tcr_xxh3(count > 0 ? t->data : "", (size_t)count * (size_t)tcr_dtype_bytes(t->dtype));
+        tcr_xxh3_begin(&x);
+        status = ckpt_each_block(s, &tensors[i].t, add_digest, &x);
+        each[i] = tcr_xxh3_end(&x);
+    }
+    if (status) {
+        free(each);
+        return status;
     }
     snprintf(text, 17, "%016llx", (unsigned long long)tcr_xxh3(each, (size_t)n * sizeof *each));
     free(each);
@@ -241,7 +251,7 @@ int tccrt_tensors_check(const struct tccrt_tensors *f)
         return status;
     if (!want)
         return TCC_OK;
-    status = tcr_tensors_digest(f->ntensors, f->tensors, found);
+    status = tcr_tensors_digest(NULL, f->ntensors, f->tensors, found);
     if (!status && MUTANT(51, strcmp(want, found), 0))
         return tcr_fail(TCC_EINPUT, "the tensors' bytes are damaged: expected digest %s, got %s", want, found);
     return status;

@@ -2,7 +2,7 @@
 /*
  * Writes safetensors files, at once or not at all (safe.h): the new file is synced before it takes the old one's place, and then the
  * folder. Whatever happens meanwhile (a kill, a full disk), PATH holds the old file or the new one.
- * The tensors' bytes go from where they are to the kernel; nothing is copied.
+ * The tensors' bytes go from where they are to the kernel; nothing is copied but what comes from a device, in blocks.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -133,16 +133,34 @@ static int make_header(struct text *t, int n, const struct tccrt_named **order, 
 
 /* -- The file ----------------------------------------------------------------------------------------- */
 
-static int write_file(const char *path, const struct text *header, int n, const struct tccrt_named **order)
+/* What the bytes go to; -1 and errno where it is full. */
+struct sink {
+    int fd;
+    bool bad;
+};
+
+static int write_block(void *user, const void *data, size_t n)
+{
+    struct sink *to = user;
+
+    to->bad = tcr_write_all(to->fd, data, n);
+    return to->bad ? TCC_EENV : TCC_OK;
+}
+
+static int write_file(struct tccrt_session *s, const char *path, const struct text *header, int n,
+                      const struct tccrt_named **order)
 {
     struct tcr_save save;
-    int bad = tcr_save_open(&save, path, TCR_SAVE_SYNC), open = !bad;
+    int bad = tcr_save_open(&save, path, TCR_SAVE_SYNC), open = !bad, status = TCC_OK;
+    struct sink to = {save.fd, bad || tcr_write_all(save.fd, header->at, header->n)};
 
-    bad = bad || tcr_write_all(save.fd, header->at, header->n);
-    for (int i = 0; i < n && !bad; i++)
-        bad = tcr_write_all(save.fd, order[i]->t.data, bytes_of(&order[i]->t));
+    for (int i = 0; i < n && !to.bad && !status; i++)
+        status = ckpt_each_block(s, &order[i]->t, write_block, &to);
+    bad = to.bad || status;
     if (bad && open)
         tcr_save_drop(&save);
+    if (status && !to.bad) /* the device's */
+        return status;
     if (bad || tcr_save_commit(&save))
         return tcr_fail(TCC_EENV, "%s: cannot be written: %s", path,
                         errno == EBUSY ? "another process is writing it" : strerror(errno));
@@ -165,8 +183,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-int ckpt_write(const char *path, int n, const struct tccrt_named *tensors, int nmeta, const struct tccrt_pair *meta,
-               char digest[17])
+int ckpt_write(struct tccrt_session *s, const char *path, int n, const struct tccrt_named *tensors, int nmeta,
+               const struct tccrt_pair *meta, char digest[17])
 {
     const struct tccrt_named **order = calloc((size_t)n + 1, sizeof(void *));
     struct tccrt_named *sorted = calloc((size_t)n + 1, sizeof *sorted);
@@ -187,9 +205,9 @@ int ckpt_write(const char *path, int n, const struct tccrt_named *tensors, int n
             if (!strcmp(sorted[i - 1].name, sorted[i].name))
                 status = tcr_fail(TCC_EUSAGE, "%s: two tensors are named '%s'", path, sorted[i].name);
     }
-    if (!status && !(status = tcr_tensors_digest(n, sorted, digest)) &&
+    if (!status && !(status = tcr_tensors_digest(s, n, sorted, digest)) &&
         !(status = make_header(&header, n, order, nmeta, meta, digest)))
-        status = write_file(path, &header, n, order);
+        status = write_file(s, path, &header, n, order);
     free(header.at);
     free(sorted);
     free(order);
@@ -213,5 +231,5 @@ int tccrt_tensors_write(const char *path, int n, const struct tccrt_named *tenso
         if (!meta[i].key || !meta[i].value)
             return tcr_fail(TCC_EUSAGE, "%s: pair %d has no key or no value", path, i);
     tcr_clear_error();
-    return ckpt_replace(path, n, tensors, nmeta, meta);
+    return ckpt_replace(NULL, path, n, tensors, nmeta, meta);
 }

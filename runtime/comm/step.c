@@ -121,13 +121,20 @@ static int gather_param(struct tccrt_comm *c, int root, int owner, struct tccrt_
     for (uint32_t i = 0; i < s->m->plan->states.count && !status; i++) {
         const struct tcc_pstate *p = &s->m->states[i];
         struct tcc_tensor t = {s->states[i], TCC_U8, 1, {(int64_t)p->bytes}};
+        void *room = NULL;
+        const void *data;
 
         if (owner == root || !p->bytes || !s->states[i] || !belongs(tcr_string(s->m, p->name), param, n))
             continue;
-        if (c->rank == owner)
+        status = tcr_state_on_host(s, i, &room, &data);
+        t.data = (void *)data;
+        if (!status && c->rank == owner)
             status = tccrt_comm_send(c, root, GATHER_TAG, &t, NULL);
-        else if (c->rank == root)
+        else if (!status && c->rank == root)
             status = tccrt_comm_recv(c, owner, GATHER_TAG, &t, NULL);
+        if (room && !status && c->rank == root)
+            status = tcr_state_write(s, i, room);
+        free(room);
     }
     return status;
 }
@@ -190,22 +197,25 @@ static bool all_zero(const uint8_t *at, uint64_t n)
     return !n || (at && !at[0] && !memcmp(at, at + 1, n - 1));
 }
 
-int tccrt_comm_state(struct tccrt_comm *c, int root, struct tccrt_session *s)
+/* A state variable on its way from the root: where the host has it, and its own memory if that is not the session's. */
+struct carried {
+    const void *data;
+    void *room;
+};
+
+/* What the root has, to everybody; *n tensors of the list are in the way that it goes. */
+static int share_states(struct tccrt_comm *c, int root, struct tccrt_session *s, struct carried *states, uint8_t *zeros,
+                        struct tcc_tensor *list)
 {
-    if (!c || !s)
-        return tcr_fail(TCC_EUSAGE, "a group and a session are required, got NULL");
     uint32_t n = 0, count = s->m->plan->states.count;
     int64_t random[2] = {(int64_t)s->seed, s->runs};
-    struct tcc_tensor *list = calloc(count + 1, sizeof *list), flags = {.dtype = TCC_U8, .rank = 1, .dims = {count}};
-    uint8_t *zeros = calloc(count + 1, 1);
+    struct tcc_tensor flags = {zeros, TCC_U8, 1, {count}};
     int status = TCC_OK;
 
-    tcr_clear_error();
-    if (!list || !zeros)
-        status = tcr_fail(TCC_EENV, "no memory for a list of state variables");
-    for (uint32_t i = 0; i < count && !status; i++)
-        zeros[i] = all_zero(s->states[i], s->m->states[i].bytes);
-    flags.data = zeros;
+    for (uint32_t i = 0; i < count && !status; i++) {
+        status = tcr_state_on_host(s, i, &states[i].room, &states[i].data);
+        zeros[i] = all_zero(states[i].data, s->m->states[i].bytes);
+    }
     if (!status)
         status = tccrt_comm_broadcast(c, root, 1, &flags, NULL);
     for (uint32_t i = 0; i < count && !status; i++) {
@@ -214,17 +224,41 @@ int tccrt_comm_state(struct tccrt_comm *c, int root, struct tccrt_session *s)
         if (p->flags & TCCRT_STATE_GRADIENT || !s->states[i])
             continue;
         if (!zeros[i])
-            list[n++] = (struct tcc_tensor){s->states[i], TCC_U8, 1, {(int64_t)p->bytes}};
-        else if (!all_zero(s->states[i], p->bytes)) /* other zeros stay memory that nobody has touched */
-            memset(s->states[i], 0, p->bytes);
+            list[n++] = (struct tcc_tensor){(void *)states[i].data, TCC_U8, 1, {(int64_t)p->bytes}};
+        else if (!all_zero(states[i].data, p->bytes)) /* other zeros stay memory that nobody has touched */
+            status = tcr_state_zero(s, i);
     }
     if (!status)
         list[n++] = (struct tcc_tensor){random, TCC_I64, 1, {2}};
     status = status ? status : tccrt_comm_broadcast(c, root, (int)n, list, NULL);
-    free(list);
-    free(zeros);
+    for (uint32_t i = 0; i < count && !status; i++)
+        if (states[i].room && !zeros[i] && !(s->m->states[i].flags & TCCRT_STATE_GRADIENT))
+            status = tcr_state_write(s, i, states[i].room);
     if (!status)
         tccrt_random_set(s, (uint64_t)random[0], random[1]);
+    return status;
+}
+
+int tccrt_comm_state(struct tccrt_comm *c, int root, struct tccrt_session *s)
+{
+    if (!c || !s)
+        return tcr_fail(TCC_EUSAGE, "a group and a session are required, got NULL");
+    uint32_t count = s->m->plan->states.count;
+    struct tcc_tensor *list = calloc(count + 1, sizeof *list);
+    struct carried *states = calloc(count + 1, sizeof *states);
+    uint8_t *zeros = calloc(count + 1, 1);
+    int status;
+
+    tcr_clear_error();
+    if (!list || !zeros || !states)
+        status = tcr_fail(TCC_EENV, "no memory for a list of state variables");
+    else
+        status = share_states(c, root, s, states, zeros, list);
+    for (uint32_t i = 0; states && i < count; i++)
+        free(states[i].room);
+    free(states);
+    free(list);
+    free(zeros);
     return status;
 }
 
@@ -249,6 +283,14 @@ static int named(struct tccrt_session *s, const struct tcc_pstep *p, int status)
         tcr_fail(status, "node '%s': %s", node_of(s, p), text);
     }
     return status;
+}
+
+/* What the step started goes on: so do its views of the device's memory. */
+static int started(struct tccrt_session *s, const struct tcc_pstep *p, size_t views)
+{
+    if (p->queue)
+        tcr_views_until(s, views, p->queue);
+    return TCC_OK;
 }
 
 /* Where the handle of what the step starts goes; NULL: it is done when the step ends. */
@@ -361,17 +403,19 @@ int tcr_step_collective(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     struct tcc_tensor few[32], *t = few;
     struct tccrt_request **request;
+    size_t views = s->nviews;
     int status = slot_of(s, p, &request);
 
     if (!status && p->args.count > sizeof few / sizeof *few && !(t = malloc(p->args.count * sizeof *t)))
         status = tcr_fail(TCC_EENV, "node '%s': no memory for a list of tensors", node_of(s, p));
     for (uint32_t i = 0; !status && i < p->args.count; i++)
-        status = tcr_buffer_tensor(s, s->m->u32s[p->args.first + i], node_of(s, p), &t[i]);
+        status = tcr_host_tensor(s, s->m->u32s[p->args.first + i], node_of(s, p), i < p->nin ? TCR_READS : TCR_WRITES,
+                                 &t[i]);
     if (!status)
         status = named(s, p, run_collective(s, p, group_of(s, p), t, request));
     if (t != few)
         free(t);
-    return status;
+    return status ? status : started(s, p, views);
 }
 
 /* SEND, RECV */
@@ -382,17 +426,21 @@ int tcr_step_message(struct tccrt_session *s, const struct tcc_pstep *p)
     struct tccrt_comm *c = group_of(s, p);
     struct tcc_tensor t;
     int64_t peer, tag;
+    size_t views = s->nviews;
     int status = slot_of(s, p, &request);
 
-    if (status || (status = tcr_buffer_tensor(s, s->m->u32s[p->args.first], node_of(s, p), &t)) ||
+    if (status ||
+        (status = tcr_host_tensor(s, s->m->u32s[p->args.first], node_of(s, p),
+                                  p->kind == TCC_STEP_SEND ? TCR_READS : TCR_WRITES, &t)) ||
         (status = tcr_size(s, size[0], "peer", node_of(s, p), &peer)) ||
         (status = tcr_size(s, size[1], "tag", node_of(s, p), &tag)))
         return status;
     if (peer > INT32_MAX || tag > INT32_MAX)
         return tcr_fail(TCC_EBUG, "node '%s': no rank %lld, or no tag %lld", node_of(s, p), (long long)peer,
                         (long long)tag);
-    return named(s, p,
-                 (p->kind == TCC_STEP_SEND ? tccrt_comm_send : tccrt_comm_recv)(c, (int)peer, (int)tag, &t, request));
+    status = named(s, p,
+                   (p->kind == TCC_STEP_SEND ? tccrt_comm_send : tccrt_comm_recv)(c, (int)peer, (int)tag, &t, request));
+    return status ? status : started(s, p, views);
 }
 
 int tcr_step_wait(struct tccrt_session *s, const struct tcc_pstep *p)
@@ -408,7 +456,8 @@ int tcr_step_wait(struct tccrt_session *s, const struct tcc_pstep *p)
     status = tcr_request_wait(r, &ended);
     if (ended > s->started_at[p->queue])
         tcr_profile_aside(s, s->started[p->queue], s->started_at[p->queue], ended);
-    return named(s, p, status);
+    status = named(s, p, status);
+    return s->apart ? tcr_views_done(s, p->queue, status) : status;
 }
 
 /* A run that failed may leave something under way. */

@@ -1,12 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * device.h - where the data of a session lies, and what runs its kernels: the runtime's door to a machine. The session keeps tables,
- * objects and control flow on the host; buffers, state variables and outputs that it owns are a device's memory.
+ * objects, control flow and what the plan puts into memory 0 on the host; what the plan puts into a device's memory is that
+ * device's, and the host never touches it: it copies, and waits for the copy.
  *
- *   cpu/   the host itself: the caller's allocator, threads and kernels (runtime/device/cpu/)
+ *   cpu/     the host itself: the caller's allocator, threads and kernels. Its memory is the host's ('shared'): nothing is copied to it
+ *   split/   the host's kernels over a memory that the host can't touch, with queues that run in an adversarial legal order: a device
+ *            for tests, which every build has
+ *   (cuda/ and neuron/ are to come: a stream a queue, an event of the driver's an event, a graph a program)
  *
- * A device belongs to one session and is used by the thread that is in it. Functions that can fail return a tcc_status, with the message
- * in tccrt_error().
+ * Order. A device has queues, numbered from 0. Work in one queue happens in the order in which it was given; work in different queues, and
+ * what the host does, is ordered by events only: record() marks what a queue was given so far, wait() makes a queue's later work wait for
+ * it, sync() makes the host wait. Whatever the host did before a call happens before the work that the call gives. Memory that work uses, of the device and of the
+ * host, stays as it is until an event behind the work has been waited for; free() and release() may come earlier: they take effect
+ * when their queue gets there.
+ *
+ * Faults. A kernel that meets a bad index sets the device's fault word; launches, copies and fills of that run that come later test it first and do
+ * nothing. sync() reports it. A device that is done when launch() returns may report it there.
+ *
+ * A struct tcr_device belongs to one session and is used by the thread that is in it. Functions that can fail return a tcc_status, with
+ * the message in tccrt_error().
  */
 #ifndef TCCRT_DEVICE_DEVICE_H
 #define TCCRT_DEVICE_DEVICE_H
@@ -24,38 +37,100 @@
 /* Memory of the host by the caller's allocator, and how much of it (and of the device) is held. */
 struct tcr_heap { struct tccrt_allocator allocator; size_t held; };
 
+/* What a step does with bytes [at, at + bytes). */
+enum { TCR_READS = 1, TCR_WRITES = 2 };
+struct tcr_access { const void *at; size_t bytes; unsigned how; };
+
 /* Kernel number `kernel` of the plan, for tiles [0, tiles). args: addresses in the device's memory; scratch: bytes that each of its
- * threads needs. */
+ * threads needs. access: what it does with each argument; NULL unless the device checks. The lists are read before launch() returns. */
 struct tcr_kernel_launch {
-    uint32_t kernel;
+    uint32_t kernel, nargs, nsizes;
     int64_t tiles, scratch;
     void *const *args;
     const int64_t *sizes;
+    const struct tcr_access *access;
+    const char *node;                /* for messages; good while the model is open */
 };
 
 /* From where to where a copy goes. On a device whose memory is the host's they are the same. */
-enum tcr_copy_kind { TCR_WITHIN, TCR_TO_DEVICE };
+enum tcr_copy_kind { TCR_WITHIN, TCR_TO_DEVICE, TCR_TO_HOST, TCR_BETWEEN };
+struct tcr_copy {
+    enum tcr_copy_kind kind;         /* BETWEEN: `from` lies in another device's memory of the same kind */
+    void *to;
+    const void *from;
+    size_t bytes;                    /* WITHIN: the two may overlap */
+    const char *node;
+};
+
+/* What changes from run to run lies in a control block in the device's memory, where kernels of a program read it. */
+struct tcr_control { uint64_t seed; int64_t run; };
 
 struct tcr_device;
 struct tcr_device_ops {
     void (*close)(struct tcr_device *d);
-    /* TCR_ALIGN-aligned memory; NULL: there is none, message set. zeroed: its bytes are 0, and pages that nobody writes cost nothing.
-     * free() is given what alloc() was; NULL is fine. */
-    void *(*alloc)(struct tcr_device *d, size_t bytes, bool zeroed);
-    void (*free)(struct tcr_device *d, void *p, size_t bytes, bool zeroed);
-    /* Done when they return. Within a device the two may overlap. */
-    int (*copy)(struct tcr_device *d, enum tcr_copy_kind kind, void *to, const void *from, size_t bytes);
-    /* A run begins: what kernels read in struct tcc_env. No fault yet. */
-    void (*begin)(struct tcr_device *d, uint64_t seed, int64_t run);
-    /* Scratch for launches of up to so many bytes a thread is taken now instead of by the first of them. */
-    int (*reserve)(struct tcr_device *d, int64_t scratch);
-    /* *fault: 0, or the TCC_E... that a kernel of this run has met. */
-    int (*launch)(struct tcr_device *d, const struct tcr_kernel_launch *l, int *fault);
-};
-struct tcr_device { const struct tcr_device_ops *ops; int threads; /* that run a kernel's tiles */ };
 
-/* The host. kernels: of the code version that runs, by number. The heap and kernels must outlive it. */
-int tcr_device_cpu(struct tcr_heap *heap, const tcc_kernel_fn *kernels, const struct tccrt_options *o, struct tcr_device **out);
+    /* -- Memory */
+    /* TCR_ALIGN-aligned memory for work in `queue`; NULL: there is none, message set. zeroed: its bytes are 0, and pages that nobody writes
+     * cost nothing. free() is given what alloc() was; NULL is fine. */
+    void *(*alloc)(struct tcr_device *d, int queue, size_t bytes, bool zeroed);
+    void (*free)(struct tcr_device *d, int queue, void *p, size_t bytes, bool zeroed);
+    /* A block that grows: *p (NULL: none yet) of *held bytes becomes at least `bytes` long; its contents are lost. Where the machine has the
+     * addresses to spare it stays where it is; where it must move, nothing may be under way. release() ends it. */
+    int (*grow)(struct tcr_device *d, void **p, size_t *held, size_t bytes);
+    void (*release)(struct tcr_device *d, void *p, size_t held);
+    /* Weights of a model, once per model and machine: *p is where they lie there, until the model is closed. */
+    int (*weights)(struct tcr_device *d, struct tccrt_model *m, const uint8_t **p);
+
+    /* -- Work. A device that works while it is called is done when they return */
+    int (*copy)(struct tcr_device *d, int queue, const struct tcr_copy *c);
+    int (*fill)(struct tcr_device *d, int queue, void *to, int byte, size_t bytes);
+    int (*launch)(struct tcr_device *d, int queue, const struct tcr_kernel_launch *l);
+
+    /* -- Order. Events have numbers, below what reserve() was told; recording one again moves it */
+    int (*record)(struct tcr_device *d, int queue, uint32_t event);
+    int (*wait)(struct tcr_device *d, int queue, uint32_t event);
+    /* The host waits for an event (TCR_ALL: for everything). TCC_EINDEX, with the node, where a kernel has met a bad index. */
+    int (*sync)(struct tcr_device *d, uint32_t event);
+
+    /* -- Runs */
+    /* Scratch for launches of up to so many bytes a thread, queues and events are taken now instead of when they are first needed. */
+    int (*reserve)(struct tcr_device *d, int64_t scratch, int queues, uint32_t events);
+    /* A run begins: what kernels read in struct tcc_env. Nothing is under way, no fault yet. */
+    int (*begin)(struct tcr_device *d, const struct tcr_control *c);
+
+    /* -- Programs: work that is recorded once and replayed; NULL: the device has none, and its regions are walked.
+     * program() is asked first: *how becomes TCR_REPLAY (the program `number` of these arguments `digest` is there and was given to the queue: the region is
+     * done), TCR_RECORD (what follows, up to end(), is recorded, then run) or TCR_WALK. */
+    int (*program)(struct tcr_device *d, int queue, uint32_t number, uint64_t digest, int *how);
+    int (*end)(struct tcr_device *d, int queue);
+
+    /* -- Checks; NULL: the device has none. The host itself reads or writes memory of its own: is it waited for? */
+    int (*touch)(struct tcr_device *d, const struct tcr_access *a, const char *node);
+    /* Nobody reads these bytes any more. */
+    int (*discard)(struct tcr_device *d, int queue, void *at, size_t bytes);
+};
+enum { TCR_WALK, TCR_RECORD, TCR_REPLAY };
+#define TCR_ALL 0xffffffffu
+
+struct tcr_device {
+    const struct tcr_device_ops *ops;
+    const char *name;                /* as --device says it */
+    bool shared;                     /* its memory is the host's: a copy to or from it is needless, and so is waiting */
+    bool checks;                     /* launches say what they do with their arguments, the host says what it touches */
+    int threads;                     /* that run a kernel's tiles */
+    size_t memory;                   /* bytes that it has; 0: not known */
+    size_t held;                     /* of them, by this session; 0 where the heap counts */
+    struct tcr_device_counts { int64_t launches, copies, programs, replays; } counts;        /* of work that was given to it */
+};
+
+/* What a device is opened with. kernels: of the code version that runs, by number. The heap, kernels and names outlive it. */
+struct tcr_device_request {
+    struct tcr_heap *heap;
+    const tcc_kernel_fn *kernels;
+    const struct tccrt_options *options;
+};
+/* "cpu", "cpu-split". TCC_EUSAGE: no device has that name; TCC_EENV: it is not there (the message says why). */
+int tcr_device_open(const char *name, const struct tcr_device_request *r, struct tcr_device **out);
 
 /* -- The heap (cpu/memory.c) -------------------------------------------------------------------------- */
 /* The caller's allocator, or the C library's: 64-byte aligned, blocks that are worth it on huge pages. */

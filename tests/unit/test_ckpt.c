@@ -65,7 +65,7 @@ static int write_set(char set, float first, const char *second)
     for (int k = 0; k < 2; k++) {
         float one = first + (float)k;
         struct tccrt_named t = {names[k], {&one, TCC_F32, 0, {0}}};
-        ck_assert_int_eq(ckpt_write_part(path, set, k, 2, 1, &t, 1, meta, digests[k]), TCC_OK);
+        ck_assert_int_eq(ckpt_write_part(NULL, path, set, k, 2, 1, &t, 1, meta, digests[k]), TCC_OK);
     }
     if (!second)
         return ckpt_write_index(path, set, 2, digests, 1, meta);
@@ -153,8 +153,8 @@ START_TEST(two_parts_have_one)
     struct tccrt_named a = {"w", {&one, TCC_F32, 0, {0}}}, b = {"w", {&two, TCC_F32, 0, {0}}};
     struct tccrt_tensors *f;
     char digests[2][17], part[100];
-    ck_assert_int_eq(ckpt_write_part(path, 'a', 0, 2, 1, &a, 0, NULL, digests[0]), TCC_OK);
-    ck_assert_int_eq(ckpt_write_part(path, 'a', 1, 2, 1, &b, 0, NULL, digests[1]), TCC_OK);
+    ck_assert_int_eq(ckpt_write_part(NULL, path, 'a', 0, 2, 1, &a, 0, NULL, digests[0]), TCC_OK);
+    ck_assert_int_eq(ckpt_write_part(NULL, path, 'a', 1, 2, 1, &b, 0, NULL, digests[1]), TCC_OK);
     ck_assert_int_eq(ckpt_write_index(path, 'a', 2, digests, 0, NULL), TCC_OK);
     ck_assert_int_eq(tccrt_tensors_open(path, &f), TCC_EINPUT);
     ck_assert_ptr_nonnull(strstr(tccrt_error(), "'w' is in two parts"));

@@ -8,6 +8,10 @@
 /* A thread's environment on a cache line of its own. */
 struct tcr_env { _Alignas(TCR_ALIGN) struct tcc_env env; };
 
+/* A block that grows where it lies: `room` bytes of addresses are its own. */
+struct tcr_range { void *at; size_t room; };
+#define TCR_MAX_RANGES 4
+
 /* A thread's share of a launch's tiles: [next, end) are still to be run. */
 struct tcr_share { _Alignas(TCR_ALIGN) _Atomic int64_t next; int64_t end; };
 
@@ -21,10 +25,20 @@ struct tcr_cpu {
     struct tcr_share *shares;
     uint8_t *scratch;                /* threads * scratch_bytes */
     size_t scratch_bytes;
+    struct tcr_range ranges[TCR_MAX_RANGES];
 };
 
-void *tcr_cpu_alloc(struct tcr_device *d, size_t bytes, bool zeroed);
-void tcr_cpu_free(struct tcr_device *d, void *p, size_t bytes, bool zeroed);
-int tcr_cpu_copy(struct tcr_device *d, enum tcr_copy_kind kind, void *to, const void *from, size_t bytes);
+/* host.c. kernels: of the code version that runs, by number. */
+int tcr_device_cpu(const struct tcr_device_request *r, struct tcr_device **out);
+/* Runs a kernel on addresses of the host's; env: by thread, where it lies if not in the device's own memory. */
+int tcr_cpu_run(struct tcr_cpu *c, const struct tcr_kernel_launch *l, struct tcr_env *envs, int *fault);
+
+/* memory.c */
+void *tcr_cpu_alloc(struct tcr_device *d, int queue, size_t bytes, bool zeroed);
+void tcr_cpu_free(struct tcr_device *d, int queue, void *p, size_t bytes, bool zeroed);
+int tcr_cpu_grow(struct tcr_device *d, void **p, size_t *held, size_t bytes);
+void tcr_cpu_release(struct tcr_device *d, void *p, size_t held);
+int tcr_cpu_copy(struct tcr_device *d, int queue, const struct tcr_copy *c);
+int tcr_cpu_fill(struct tcr_device *d, int queue, void *to, int byte, size_t bytes);
 
 #endif

@@ -15,15 +15,17 @@
 
 struct launch {
     struct tcr_cpu *c;
+    struct tcr_env *envs;
     const struct tcr_kernel_launch *what;
     int64_t chunk;
     int shares;
 };
 
-static void run_tiles(struct tcr_cpu *c, const struct tcr_kernel_launch *l, int thread, int64_t first, int64_t last)
+static void run_tiles(struct tcr_cpu *c, const struct tcr_kernel_launch *l, struct tcr_env *envs, int thread,
+                      int64_t first, int64_t last)
 {
-    c->kernels[l->kernel](l->args, l->sizes, c->scratch + (size_t)thread * c->scratch_bytes, &c->envs[thread].env,
-                          first, last);
+    c->kernels[l->kernel](l->args, l->sizes, c->scratch + (size_t)thread * c->scratch_bytes, &envs[thread].env, first,
+                          last);
 }
 
 static void part(void *arg, int i)
@@ -39,7 +41,7 @@ static void part(void *arg, int i)
 
             if (first >= share->end)
                 break;
-            run_tiles(l->c, l->what, i, first, last);
+            run_tiles(l->c, l->what, l->envs, i, first, last);
         }
     }
 }
@@ -53,10 +55,13 @@ static void foreign_part(void *arg, int i)
     tcr_fp_leave(mode);
 }
 
-static void spread(struct tcr_cpu *c, const struct tcr_kernel_launch *what, int threads)
+static void spread(struct tcr_cpu *c, const struct tcr_kernel_launch *what, struct tcr_env *envs, int threads)
 {
-    struct launch l = {
-        .c = c, .what = what, .chunk = what->tiles / ((int64_t)threads * CHUNKS_PER_SHARE), .shares = threads};
+    struct launch l = {.c = c,
+                       .envs = envs,
+                       .what = what,
+                       .chunk = what->tiles / ((int64_t)threads * CHUNKS_PER_SHARE),
+                       .shares = threads};
     int64_t each = what->tiles / threads, more = what->tiles % threads;
 
     l.chunk = l.chunk < 1 ? 1 : l.chunk;
@@ -71,46 +76,81 @@ static void spread(struct tcr_cpu *c, const struct tcr_kernel_launch *what, int 
 }
 
 /* Scratch of at least `bytes` for every thread. */
-static int reserve(struct tcr_device *d, int64_t bytes)
+static int reserve_scratch(struct tcr_cpu *c, int64_t bytes)
 {
-    struct tcr_cpu *c = (struct tcr_cpu *)d;
-    size_t each = TCR_ROUND(bytes), all;
+    size_t each = TCR_ROUND(bytes), all, threads = (size_t)c->device.threads;
 
     if (each <= c->scratch_bytes && c->scratch)
         return TCC_OK;
-    if (bytes < 0 || bytes > INT64_MAX / 2 || __builtin_mul_overflow(each ? each : TCR_ALIGN, (size_t)d->threads, &all))
+    if (bytes < 0 || bytes > INT64_MAX / 2 || __builtin_mul_overflow(each ? each : TCR_ALIGN, threads, &all))
         return tcr_fail(TCC_EENV, "no memory for %lld bytes of scratch per thread", (long long)bytes);
-    tcr_heap_free(c->heap, c->scratch, c->scratch_bytes * (size_t)d->threads);
+    tcr_heap_free(c->heap, c->scratch, c->scratch_bytes * threads);
     c->scratch_bytes = 0;
     if (!(c->scratch = tcr_heap_alloc(c->heap, all)))
         return TCC_EENV;
-    c->scratch_bytes = all / (size_t)d->threads;
+    c->scratch_bytes = all / threads;
     return TCC_OK;
 }
 
-static int launch(struct tcr_device *d, const struct tcr_kernel_launch *l, int *fault)
+int tcr_cpu_run(struct tcr_cpu *c, const struct tcr_kernel_launch *l, struct tcr_env *envs, int *fault)
 {
-    struct tcr_cpu *c = (struct tcr_cpu *)d;
-    int threads = l->tiles < d->threads ? (int)l->tiles : d->threads, status = reserve(d, l->scratch);
+    int most = c->device.threads, threads = l->tiles < most ? (int)l->tiles : most, status;
 
     *fault = 0;
-    if (status)
+    if ((status = reserve_scratch(c, l->scratch)))
         return status;
     if (threads == 1)
-        run_tiles(c, l, 0, 0, l->tiles);
+        run_tiles(c, l, envs, 0, 0, l->tiles);
     else
-        spread(c, l, threads);
+        spread(c, l, envs, threads);
     for (int i = 0; i < threads; i++)
-        *fault = MUTANT(104, *fault, 0) | c->envs[i].env.fault;
+        *fault = MUTANT(104, *fault, 0) | envs[i].env.fault;
     return TCC_OK;
 }
 
-static void begin(struct tcr_device *d, uint64_t seed, int64_t run)
+static int launch(struct tcr_device *d, int queue, const struct tcr_kernel_launch *l)
+{
+    struct tcr_cpu *c = (struct tcr_cpu *)d;
+    int fault, status = tcr_cpu_run(c, l, c->envs, &fault);
+
+    (void)queue;
+    return status ? status : fault ? tcr_fail(TCC_EINDEX, "node '%s': index out of range", l->node) : TCC_OK;
+}
+
+static int reserve(struct tcr_device *d, int64_t scratch, int queues, uint32_t events)
+{
+    (void)queues, (void)events;
+    return reserve_scratch((struct tcr_cpu *)d, scratch);
+}
+
+static int begin(struct tcr_device *d, const struct tcr_control *control)
 {
     struct tcr_cpu *c = (struct tcr_cpu *)d;
 
     for (int i = 0; i < d->threads; i++)
-        c->envs[i].env = (struct tcc_env){.threads = d->threads, .seed = seed, .run = run};
+        c->envs[i].env = (struct tcc_env){.threads = d->threads, .seed = control->seed, .run = control->run};
+    return TCC_OK;
+}
+
+/* -- What there is nothing to do for: work is done when it has been given ------------------------------------------ */
+
+static int weights(struct tcr_device *d, struct tccrt_model *m, const uint8_t **p)
+{
+    (void)d;
+    *p = m->weights;
+    return TCC_OK;
+}
+
+static int order(struct tcr_device *d, int queue, uint32_t event)
+{
+    (void)d, (void)queue, (void)event;
+    return TCC_OK;
+}
+
+static int sync_all(struct tcr_device *d, uint32_t event)
+{
+    (void)d, (void)event;
+    return TCC_OK;
 }
 
 /* -- Opening and closing ---------------------------------------------------------------------------------- */
@@ -130,14 +170,22 @@ static void close_cpu(struct tcr_device *d)
 static const struct tcr_device_ops cpu = {.close = close_cpu,
                                           .alloc = tcr_cpu_alloc,
                                           .free = tcr_cpu_free,
+                                          .grow = tcr_cpu_grow,
+                                          .release = tcr_cpu_release,
+                                          .weights = weights,
                                           .copy = tcr_cpu_copy,
-                                          .begin = begin,
+                                          .fill = tcr_cpu_fill,
+                                          .launch = launch,
+                                          .record = order,
+                                          .wait = order,
+                                          .sync = sync_all,
                                           .reserve = reserve,
-                                          .launch = launch};
+                                          .begin = begin};
 
-int tcr_device_cpu(struct tcr_heap *heap, const tcc_kernel_fn *kernels, const struct tccrt_options *o,
-                   struct tcr_device **out)
+int tcr_device_cpu(const struct tcr_device_request *r, struct tcr_device **out)
 {
+    const struct tccrt_options *o = r->options;
+    struct tcr_heap *heap = r->heap;
     struct tcr_cpu *c = tcr_heap_alloc(heap, sizeof *c);
     int threads = o->pool ? o->pool->count : o->threads ? o->threads : tcr_cpu_count();
     int status = TCC_OK;
@@ -146,7 +194,9 @@ int tcr_device_cpu(struct tcr_heap *heap, const tcc_kernel_fn *kernels, const st
     if (!c)
         return TCC_EENV;
     threads = threads > TCR_MAX_THREADS ? TCR_MAX_THREADS : threads;
-    *c = (struct tcr_cpu){.device = {.ops = &cpu, .threads = threads}, .heap = heap, .kernels = kernels};
+    *c = (struct tcr_cpu){.device = {.ops = &cpu, .name = "cpu", .shared = true, .threads = threads},
+                          .heap = heap,
+                          .kernels = r->kernels};
     if (o->pool)
         c->user_pool = *o->pool;
     if (!(c->envs = tcr_heap_alloc(heap, (size_t)threads * sizeof *c->envs)) ||

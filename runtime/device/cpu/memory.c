@@ -65,11 +65,12 @@ static bool lazy(const struct tcr_heap *h, size_t bytes, bool zeroed)
     return zeroed && bytes >= LAZY_BYTES && h->allocator.alloc == default_alloc;
 }
 
-void *tcr_cpu_alloc(struct tcr_device *d, size_t bytes, bool zeroed)
+void *tcr_cpu_alloc(struct tcr_device *d, int queue, size_t bytes, bool zeroed)
 {
     struct tcr_heap *h = ((struct tcr_cpu *)d)->heap;
     void *p;
 
+    (void)queue;
     if (!lazy(h, bytes, zeroed)) {
         p = tcr_heap_alloc(h, bytes);
         if (p && zeroed)
@@ -87,10 +88,11 @@ void *tcr_cpu_alloc(struct tcr_device *d, size_t bytes, bool zeroed)
     return p;
 }
 
-void tcr_cpu_free(struct tcr_device *d, void *p, size_t bytes, bool zeroed)
+void tcr_cpu_free(struct tcr_device *d, int queue, void *p, size_t bytes, bool zeroed)
 {
     struct tcr_heap *h = ((struct tcr_cpu *)d)->heap;
 
+    (void)queue;
     if (!p || !lazy(h, bytes, zeroed)) {
         tcr_heap_free(h, p, bytes);
         return;
@@ -99,10 +101,102 @@ void tcr_cpu_free(struct tcr_device *d, void *p, size_t bytes, bool zeroed)
     munmap(p, bytes);
 }
 
-int tcr_cpu_copy(struct tcr_device *d, enum tcr_copy_kind kind, void *to, const void *from, size_t bytes)
+int tcr_cpu_copy(struct tcr_device *d, int queue, const struct tcr_copy *c)
 {
-    (void)d, (void)kind;
-    if (bytes && to != from)
-        memmove(to, from, bytes);
+    (void)d, (void)queue;
+    if (c->bytes && c->to != c->from)
+        memmove(c->to, c->from, c->bytes);
     return TCC_OK;
+}
+
+int tcr_cpu_fill(struct tcr_device *d, int queue, void *to, int byte, size_t bytes)
+{
+    (void)d, (void)queue;
+    if (bytes)
+        memset(to, byte, bytes);
+    return TCC_OK;
+}
+
+/* -- Blocks that grow ------------------------------------------------------------------------------------ */
+
+/* Addresses cost nothing: a block of the C library's gets many more than it has bytes, and becomes longer by unlocking some of
+ * them. The caller's allocator has no such thing; there a block that must grow is another one. */
+#define ROOM ((size_t)64 << 30)
+
+static size_t to_pages(size_t bytes)
+{
+    return (bytes + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
+}
+
+static struct tcr_range *range_of(struct tcr_cpu *c, const void *p)
+{
+    for (int i = 0; i < TCR_MAX_RANGES; i++)
+        if (c->ranges[i].at == p)
+            return &c->ranges[i];
+    return NULL;
+}
+
+/* The addresses of a new block; NULL: take it from the heap. */
+static void *reserve_range(struct tcr_cpu *c, size_t bytes)
+{
+    struct tcr_range *r = range_of(c, NULL);
+    void *p;
+
+    if (!r || c->heap->allocator.alloc != default_alloc || bytes > ROOM)
+        return NULL;
+    p = mmap(NULL, ROOM, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    *r = (struct tcr_range){p, ROOM};
+    return p;
+}
+
+static int unlock(struct tcr_cpu *c, char *p, size_t held, size_t bytes)
+{
+    size_t from = to_pages(held), to = to_pages(bytes);
+
+    if (to > from && mprotect(p + from, to - from, PROT_READ | PROT_WRITE))
+        return tcr_fail(TCC_EENV, "no memory for %zu bytes", bytes);
+    if (bytes >= 2 * HUGE_PAGE)
+        madvise(p, to, MADV_HUGEPAGE);
+    c->heap->held += TCR_ROUND(bytes) - TCR_ROUND(held);
+    return TCC_OK;
+}
+
+int tcr_cpu_grow(struct tcr_device *d, void **p, size_t *held, size_t bytes)
+{
+    struct tcr_cpu *c = (struct tcr_cpu *)d;
+    struct tcr_range *r = *p ? range_of(c, *p) : NULL;
+    int status;
+
+    if (*p && *held >= bytes)
+        return TCC_OK;
+    if (*p && (!r || bytes > r->room)) {
+        tcr_cpu_release(d, *p, *held);
+        *p = NULL;
+        *held = 0;
+        r = NULL;
+    }
+    if (!*p && (*p = reserve_range(c, bytes)))
+        r = range_of(c, *p);
+    if (!*p && !(*p = tcr_heap_alloc(c->heap, bytes)))
+        return TCC_EENV;
+    if (r && (status = unlock(c, *p, *held, bytes)))
+        return status;
+    *held = bytes;
+    return TCC_OK;
+}
+
+void tcr_cpu_release(struct tcr_device *d, void *p, size_t held)
+{
+    struct tcr_cpu *c = (struct tcr_cpu *)d;
+    struct tcr_range *r = p ? range_of(c, p) : NULL;
+
+    if (!r) {
+        tcr_heap_free(c->heap, p, held);
+        return;
+    }
+    munmap(p, r->room);
+    c->heap->held -= TCR_ROUND(held);
+    *r = (struct tcr_range){0};
 }

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Work in queues. Nothing runs when it is given; when the host waits, queues whose next work is not held up by an event are
+ * chosen in an order that the seed decides, until what the host waits for has happened, and no longer. So whatever nobody waits for
+ * happens late, in another order than it was given, and differently for every seed, but always legally.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/device/split/split_int.h"
+
+struct split_op *split_op_new(enum split_kind kind, const char *node)
+{
+    struct split_op *op = calloc(1, sizeof *op);
+
+    if (!op) {
+        tcr_fail(TCC_EENV, "no memory for work of the device");
+        return NULL;
+    }
+    op->kind = kind;
+    op->node = node ? node : "";
+    return op;
+}
+
+void split_op_free(struct split_op *op)
+{
+    free((void *)op->launch.args);
+    free((void *)op->launch.sizes);
+    free((void *)op->launch.access);
+    free(op);
+}
+
+/* -- What it does ---------------------------------------------------------------------------------------- */
+
+/* What was given was checked (split.c): here addresses become those that kernels see. A free() that came later doesn't matter yet. */
+static void *see(struct tcr_split *s, const void *p, size_t bytes)
+{
+    const char *what;
+
+    return bytes ? split_card_see(s->card, p, bytes, true, &what) : NULL;
+}
+
+static int launch(struct tcr_split *s, const struct split_op *op)
+{
+    struct tcr_kernel_launch l = op->launch;
+    struct tcr_env *envs = see(s, s->envs, (size_t)s->device.threads * sizeof *envs);
+    void *few[64], **args = l.nargs <= 64 ? few : malloc(l.nargs * sizeof *args);
+    int status, fault = 0;
+
+    if (!args)
+        return tcr_fail(TCC_EENV, "node '%s': no memory for its arguments", op->node);
+    for (uint32_t i = 0; i < l.nargs; i++)
+        args[i] = see(s, l.args[i], l.access ? l.access[i].bytes : 1);
+    l.args = args;
+    status = tcr_cpu_run(s->cpu, &l, envs, &fault);
+    if (fault && !s->fault) {
+        s->fault = fault;
+        s->fault_node = op->node;
+    }
+    if (args != few)
+        free(args);
+    return status;
+}
+
+static void copy(struct tcr_split *s, const struct tcr_copy *c)
+{
+    memmove(c->kind == TCR_TO_HOST ? c->to : see(s, c->to, c->bytes),
+            c->kind == TCR_TO_DEVICE ? c->from : see(s, c->from, c->bytes), c->bytes);
+}
+
+int split_run(struct tcr_split *s, struct split_op *op)
+{
+    int status = TCC_OK;
+
+    switch (op->kind) {
+    case SPLIT_LAUNCH: return s->fault ? TCC_OK : launch(s, op);
+    case SPLIT_COPY:
+        if (!s->fault)
+            copy(s, &op->copy);
+        return TCC_OK;
+    case SPLIT_FILL:
+        if (!s->fault)
+            memset(see(s, op->copy.to, op->copy.bytes), op->byte, op->copy.bytes);
+        return TCC_OK;
+    case SPLIT_FREE: split_card_free(s->card, op->copy.to); return TCC_OK;
+    case SPLIT_RECORD:
+        if (s->events[op->event].done < op->turn)
+            s->events[op->event].done = op->turn;
+        return TCC_OK;
+    case SPLIT_WAIT: return TCC_OK;
+    default:
+        for (struct split_op *x = op->program->ops; x && !status; x = x->next)
+            status = split_run(s, x);
+        return status;
+    }
+}
+
+/* -- The order --------------------------------------------------------------------------------------------- */
+
+/* splitmix64 (Steele, Lea and Flood 2014) */
+static uint64_t next_random(struct tcr_split *s)
+{
+    uint64_t z = s->random += 0x9e3779b97f4a7c15;
+
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return z ^ z >> 31;
+}
+
+static bool ready(const struct tcr_split *s, int queue)
+{
+    const struct split_op *op = s->queues[queue].first;
+
+    return op && (op->kind != SPLIT_WAIT || s->events[op->event].done >= op->turn);
+}
+
+/* A queue whose next work may run; -1: none. By the seed the last one, the first one, or any. */
+static int choose(struct tcr_split *s)
+{
+    int list[SPLIT_MAX_QUEUES], n = 0;
+
+    for (int q = 0; q < s->nqueues; q++)
+        if (ready(s, q))
+            list[n++] = q;
+    if (!n)
+        return -1;
+    switch (s->seed % 4) {
+    case 0: return list[n - 1];
+    case 1: return list[0];
+    default: return list[next_random(s) % (uint64_t)n];
+    }
+}
+
+static int run_next(struct tcr_split *s, int queue)
+{
+    struct split_queue *q = &s->queues[queue];
+    struct split_op *op = q->first;
+    int status;
+
+    q->first = op->next;
+    if (!q->first)
+        q->last = &q->first;
+    status = split_run(s, op);
+    split_op_free(op);
+    return status;
+}
+
+static bool happened(const struct tcr_split *s, uint32_t event)
+{
+    if (event != TCR_ALL)
+        return s->events[event].done >= s->events[event].recorded;
+    for (int q = 0; q < s->nqueues; q++)
+        if (s->queues[q].first)
+            return false;
+    return true;
+}
+
+int split_until(struct tcr_split *s, uint32_t event)
+{
+    while (!happened(s, event)) {
+        int queue = choose(s), status;
+
+        if (queue < 0)
+            return tcr_fail(TCC_EBUG, "the queues of device 'cpu-split' wait for each other");
+        if ((status = run_next(s, queue)))
+            return status;
+    }
+    return TCC_OK;
+}
+
+int split_give(struct tcr_split *s, int queue, struct split_op *op)
+{
+    if (s->recording || s->comparing)
+        return split_program_add(s, op);
+    *s->queues[queue].last = op;
+    s->queues[queue].last = &op->next;
+    /* Some work runs at once: what must not be overwritten before it is read, and what is read too early. */
+    if (s->seed % 4 == 3 && next_random(s) % 4 == 0) {
+        int some = choose(s);
+
+        return some < 0 ? TCC_OK : run_next(s, some);
+    }
+    return TCC_OK;
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of a session by the plan's memories: 0 is the host's, others are the device's. Where the device's memory is the host's
+ * (struct tcr_device, shared) they are one, and nothing here costs anything. Where it is not, the host waits before it looks at what the device
+ * has made; what it reads or writes of the device's goes through blocks of its own (views); and memory of the host that
+ * a copy under way may still read is kept until the host has waited for all (held).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/rt_int.h"
+
+void *tcr_alloc(struct tccrt_session *s, uint32_t memory, size_t bytes)
+{
+    struct tcr_device *d = tcr_device_of(s, memory);
+
+    return d->ops->alloc(d, 0, bytes, false);
+}
+
+void tcr_free(struct tccrt_session *s, uint32_t memory, void *p, size_t bytes)
+{
+    struct tcr_device *d = tcr_device_of(s, memory);
+
+    if (p && s->apart && !memory)
+        tcr_hold(s, (struct tcr_held){.data = p, .bytes = bytes});
+    else
+        d->ops->free(d, 0, p, bytes, false);
+}
+
+/* Makes the host's block *(void **)pp at least `bytes` long; its contents are lost if it moves. */
+int tcr_grow(struct tccrt_session *s, uint32_t memory, void *pp, size_t *held, size_t bytes)
+{
+    void **at = pp;
+
+    if (*at && *held >= bytes)
+        return TCC_OK;
+    tcr_free(s, memory, *at, *held);
+    *held = 0;
+    *at = tcr_alloc(s, memory, bytes);
+    if (!*at)
+        return TCC_EENV;
+    *held = bytes;
+    return TCC_OK;
+}
+
+/* -- Copies -------------------------------------------------------------------------------------------- */
+
+int tcr_copy(struct tccrt_session *s, uint32_t to_memory, void *to, uint32_t from_memory, const void *from,
+             size_t bytes, const char *node)
+{
+    static const enum tcr_copy_kind kinds[2][2] = {{TCR_WITHIN, TCR_TO_DEVICE}, {TCR_TO_HOST, TCR_WITHIN}};
+    struct tcr_copy c = {kinds[from_memory != 0][to_memory != 0], to, from, bytes, node};
+    struct tcr_device *d = tcr_device_of(s, from_memory | to_memory);
+
+    if (s->apart && !(from_memory | to_memory)) {
+        int status = tcr_touch(s, from, bytes, TCR_READS, node);
+
+        if (status || (status = tcr_touch(s, to, bytes, TCR_WRITES, node)))
+            return status;
+    }
+    return d->ops->copy(d, s->queue, &c);
+}
+
+int tcr_upload(struct tccrt_session *s, void *to, const void *from, size_t bytes)
+{
+    return tcr_copy(s, 1, to, 0, from, bytes, "");
+}
+
+int tcr_download(struct tccrt_session *s, void *to, const void *from, size_t bytes)
+{
+    int status = tcr_copy(s, 0, to, 1, from, bytes, "");
+
+    return status || !s->apart ? status : tcr_sync(s);
+}
+
+int tcr_fill(struct tccrt_session *s, void *to, int byte, size_t bytes)
+{
+    return s->device->ops->fill(s->device, 0, to, byte, bytes);
+}
+
+/* -- Waiting ------------------------------------------------------------------------------------------- */
+
+int tcr_hold(struct tccrt_session *s, struct tcr_held what)
+{
+    if (s->nheld == s->held_room) {
+        size_t room = s->held_room ? 2 * s->held_room : 16;
+        struct tcr_held *grown = realloc(s->held, room * sizeof *grown);
+
+        if (!grown) { /* then there is no later */
+            int status = s->device->ops->sync(s->device, TCR_ALL);
+
+            tcr_heap_free(&s->heap, what.data, what.bytes);
+            tccrt_object_unref(what.object);
+            return status;
+        }
+        s->held = grown;
+        s->held_room = room;
+    }
+    s->held[s->nheld++] = what;
+    return TCC_OK;
+}
+
+int tcr_sync(struct tccrt_session *s)
+{
+    int status = s->device->ops->sync(s->device, TCR_ALL);
+
+    for (size_t i = 0; i < s->nheld; i++) {
+        s->host->ops->free(s->host, 0, s->held[i].data, s->held[i].bytes, false);
+        tccrt_object_unref(s->held[i].object);
+    }
+    s->nheld = 0;
+    return status;
+}
+
+int tcr_touch(struct tccrt_session *s, const void *at, size_t bytes, unsigned how, const char *node)
+{
+    struct tcr_access a = {at, bytes, how};
+
+    return s->device->checks && bytes ? s->device->ops->touch(s->device, &a, node) : TCC_OK;
+}
+
+/* -- Views --------------------------------------------------------------------------------------------- */
+
+static int add_view(struct tccrt_session *s, struct tcr_view v)
+{
+    if (s->nviews == s->views_room) {
+        size_t room = s->views_room ? 2 * s->views_room : 8;
+        struct tcr_view *grown = realloc(s->views, room * sizeof *grown);
+
+        if (!grown)
+            return tcr_fail(TCC_EENV, "no memory for a list of tensors");
+        s->views = grown;
+        s->views_room = room;
+    }
+    s->views[s->nviews++] = v;
+    return TCC_OK;
+}
+
+int tcr_view(struct tccrt_session *s, uint32_t b, const char *node, unsigned how, void **data, size_t bytes)
+{
+    struct tcr_view v = {.device = *data, .bytes = bytes, .writes = how & TCR_WRITES};
+    int status;
+
+    if (!s->apart || !bytes)
+        return TCC_OK;
+    if (!tcr_memory(s, b))
+        return tcr_touch(s, *data, bytes, how, node);
+    if (!(v.host = s->host->ops->alloc(s->host, 0, bytes, false)))
+        return TCC_EENV;
+    if ((status = add_view(s, v))) {
+        s->host->ops->free(s->host, 0, v.host, bytes, false);
+        return status;
+    }
+    *data = v.host;
+    /* What it writes of a part, too. */
+    return tcr_download(s, v.host, v.device, bytes);
+}
+
+int tcr_host_tensor(struct tccrt_session *s, uint32_t b, const char *node, unsigned how, struct tcc_tensor *out)
+{
+    int status = tcr_buffer_tensor(s, b, node, out);
+
+    if (status || !s->apart || s->m->buffers[b].space == TCC_SPACE_OBJECT)
+        return status;
+    return tcr_view(s, b, node, how, &out->data,
+                    (size_t)(tcr_elements(out->dtype, out->rank, out->dims) * tcr_dtype_bytes(out->dtype)));
+}
+
+int tcr_views_end(struct tccrt_session *s, size_t first, int status)
+{
+    size_t n = first;
+
+    for (size_t i = first; i < s->nviews; i++) {
+        struct tcr_view v = s->views[i];
+
+        if (v.until) {
+            s->views[n++] = v;
+            continue;
+        }
+        if (v.writes && !status)
+            status = tcr_upload(s, v.device, v.host, v.bytes);
+        tcr_hold(s, (struct tcr_held){.data = v.host, .bytes = v.bytes});
+    }
+    s->nviews = n;
+    return status;
+}
+
+void tcr_views_until(struct tccrt_session *s, size_t first, uint32_t queue)
+{
+    for (size_t i = first; i < s->nviews; i++)
+        s->views[i].until = queue;
+}
+
+int tcr_views_done(struct tccrt_session *s, uint32_t queue, int status)
+{
+    for (size_t i = 0; i < s->nviews; i++)
+        if (queue == TCC_NO || s->views[i].until == queue)
+            s->views[i].until = 0;
+    return tcr_views_end(s, 0, status);
+}
+
+/* -- State --------------------------------------------------------------------------------------------- */
+
+/* A state variable's memory, with its first value. */
+void *tcr_state_alloc(struct tccrt_session *s, const struct tcc_pstate *p)
+{
+    bool zeros = p->init == ~(uint64_t)0;
+    void *at = s->device->ops->alloc(s->device, 0, p->bytes, zeros);
+
+    if (at && !zeros && tcr_upload(s, at, s->m->weights + p->init, p->bytes)) {
+        s->device->ops->free(s->device, 0, at, p->bytes, false);
+        return NULL;
+    }
+    return at;
+}
+
+void tcr_state_free(struct tccrt_session *s, const struct tcc_pstate *p, void *at)
+{
+    s->device->ops->free(s->device, 0, at, p->bytes, p->init == ~(uint64_t)0);
+}
+
+int tcr_state_read(struct tccrt_session *s, uint32_t i, size_t first, size_t bytes, void *to)
+{
+    return bytes ? tcr_download(s, to, (const char *)s->states[i] + first, bytes) : TCC_OK;
+}
+
+int tcr_state_write(struct tccrt_session *s, uint32_t i, const void *from)
+{
+    size_t bytes = s->m->states[i].bytes;
+    int status = bytes ? tcr_upload(s, s->states[i], from, bytes) : TCC_OK;
+
+    return status || !s->apart ? status : tcr_sync(s);
+}
+
+int tcr_state_zero(struct tccrt_session *s, uint32_t i)
+{
+    return s->m->states[i].bytes ? tcr_fill(s, s->states[i], 0, s->m->states[i].bytes) : TCC_OK;
+}
+
+int tcr_state_on_host(struct tccrt_session *s, uint32_t i, void **room, const void **out)
+{
+    size_t bytes = s->m->states[i].bytes;
+
+    *out = s->states[i];
+    if (!s->apart || !s->states[i])
+        return TCC_OK;
+    if (!*room && !(*room = malloc(bytes + 1)))
+        return tcr_fail(TCC_EENV, "no memory for '%s'", tcr_string(s->m, s->m->states[i].name));
+    *out = *room;
+    return tcr_state_read(s, i, 0, bytes, *room);
+}
