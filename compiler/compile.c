@@ -557,7 +557,9 @@ static bool read_model(struct job *j)
                                      .max_nodes = o->max_nodes,
                                      .training = o->train != NULL,
                                      .sync_bn = o->train && o->train->sync_bn,
-                                     .own_step = o->train && !o->train->loss};
+                                     .own_step = o->train && !o->train->loss,
+                                     .one_version = o->train && (o->train->split || o->train->memory_budget ||
+                                                                 o->train->data_parallel)};
     if (o->train && !frontend_train_check(j->ctx, o->train)) {
         j->status = USAGE;
         return false;

@@ -60,6 +60,7 @@ bool frontend_versions(struct ir_module *m, const struct frontend_options *o)
     struct frontend_options each = {.dims = frontend_lists(m->ctx, o)};
     int combinations = frontend_combinations(m->ctx, o), n = 0, made = 0;
     struct ir_func **funcs;
+    bool versions = false;
 
     if (combinations <= 1)
         return combinations == 1;
@@ -70,6 +71,7 @@ bool frontend_versions(struct ir_module *m, const struct frontend_options *o)
     for (struct ir_func *f = m->funcs; f; f = f->next)
         funcs[n++] = f;
     for (int i = 0; i < n; i++) {
+        versions |= funcs[i]->version != NULL;
         if (funcs[i]->version || !has_listed_dim(m->ctx, &each, funcs[i]))
             continue;
         for (each.combination = 0; each.combination < combinations; each.combination++)
@@ -79,7 +81,7 @@ bool frontend_versions(struct ir_module *m, const struct frontend_options *o)
         ir_func_remove(funcs[i]);
         made++;
     }
-    if (!made) /* says what there is */
+    if (!made && !versions) /* says what there is */
         return version_func(m->ctx, &each, m->funcs);
     return true;
 }

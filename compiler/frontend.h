@@ -20,6 +20,7 @@ struct frontend_options {
     const struct train_split *split;     /* sizes on axes that are split are those of a microbatch: what is fixed, here or in the model, is
                                             divided; NULL: none */
     bool training;               /* read for training: functions @main and @train with state variables, as passes/train/train.h wants them */
+    bool one_version;            /* no shape versions: dims are not 1, sizes that meet are equal; lists in `dims` wait for frontend_versions() */
     int combination;             /* frontend_pin: which combination of sizes the lists in `dims` stand for; -1: they are passed over. Readers
                                     set it: where they make no versions themselves, with training, frontend_versions() is to follow */
 };
@@ -29,7 +30,7 @@ struct frontend_options {
 struct ir_module *frontend_read(struct ir_ctx *ctx, const char *path, const struct frontend_options *o);
 
 /* Functions of a module whose inputs have dims that `dims` gives lists for become shape versions (struct ir_version), one a combination.
- * For IR text, and for what frontend_train() makes. False after diagnostics. */
+ * For IR text, and for what frontend_train() makes; functions that are versions stay. False after diagnostics. */
 bool frontend_versions(struct ir_module *m, const struct frontend_options *o);
 #define FRONTEND_MAX_VERSIONS 8
 /* How many combinations of sizes the lists in o->dims have; 1: there is no list. -1 after a diagnostic: more than FRONTEND_MAX_VERSIONS,

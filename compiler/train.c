@@ -80,7 +80,7 @@ bool frontend_train(struct ir_module *m, const struct tccc_train *t, FILE *sched
     struct train_options o = options_of(t);
     struct train_split split;
     struct ir_where where = {.file = m->name};
-    bool own = ir_func_by_name(m, "step") != NULL;
+    bool own = ir_entry_by_name(m, "step") != NULL;
     if (t->split) {
         if (!frontend_split(m->ctx, t->split, &split))
             return false;
@@ -101,7 +101,7 @@ bool frontend_train(struct ir_module *m, const struct tccc_train *t, FILE *sched
     else if (t->optimizer)
         ir_error(m->ctx, &where,
                  "the model carries its own training step; --optimizer requires --loss, which replaces it");
-    return !t->split && !t->optimizer;
+    return !t->split && !t->optimizer && train_finish_predict(m);
 }
 
 struct plan_model *frontend_plan(struct ir_module *m, const struct tccc_train *t)
@@ -112,7 +112,7 @@ struct plan_model *frontend_plan(struct ir_module *m, const struct tccc_train *t
     if (!frontend_split(m->ctx, t->split, &split))
         return NULL;
     o.stages = &split;
-    if (!ir_func_by_name(m, "step"))
+    if (!ir_entry_by_name(m, "step"))
         return plan_model_new(m, &o);
     ir_error(m->ctx, &where, "the model carries its own training step, which cannot be cut; --loss replaces it");
     return NULL;

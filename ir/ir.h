@@ -423,6 +423,7 @@ struct ir_func *ir_func_clone(const struct ir_func *f, const char *name);    /* 
  * function that a call with these inputs runs: of an entry point or function of that name, NULL: there is none. */
 const char *ir_guards_text(struct ir_ctx *ctx, int n, const struct ir_guard *guards);
 const char *ir_entry_name(const struct ir_func *f);
+struct ir_func *ir_entry_by_name(struct ir_module *m, const char *entry);      /* the function, or the first of its shape versions */
 struct ir_func *ir_choose_version(struct ir_module *m, const char *entry, struct tcc_object *const *in);
 /* The type of an entry point's result i: the functions' where they agree for all sizes that their guards allow. Dims that differ
  * become symbols (`unknown`), differing ranks an unranked tensor. */

@@ -34,6 +34,14 @@ const char *ir_entry_name(const struct ir_func *f)
     return f->version ? f->version->entry : f->name;
 }
 
+struct ir_func *ir_entry_by_name(struct ir_module *m, const char *entry)
+{
+    for (struct ir_func *f = m->funcs; f; f = f->next)
+        if (!strcmp(ir_entry_name(f), entry))
+            return f;
+    return NULL;
+}
+
 /* == Choosing == */
 
 struct sizes {

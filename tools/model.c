@@ -106,15 +106,6 @@ static int run_passes(const struct options *o, struct ir_module *module)
     return pass_pipeline(module, name, &passes) ? EXIT_FINE : EXIT_BUG;
 }
 
-/* The function of that name, or the first of its shape versions. */
-static struct ir_func *entry_func(struct ir_module *module, const char *name)
-{
-    for (struct ir_func *f = module->funcs; f; f = f->next)
-        if (!strcmp(ir_entry_name(f), name))
-            return f;
-    return NULL;
-}
-
 static int read_module(const struct options *o, const char *path, struct model *m)
 {
     struct tccc_train train;
@@ -129,6 +120,8 @@ static int read_module(const struct options *o, const char *path, struct model *
                                        .shapes = o->given[OPT_shape].at,
                                        .exact = option_set(o, OPT_exact),
                                        .training = train_wanted(o),
+                                       .own_step = train_wanted(o) && !train.loss,
+                                       .one_version = train_wanted(o) && train.data_parallel,
                                        .sync_bn = option_set(o, OPT_sync_bn)};
     struct ir_module *module = frontend_read(m->ctx, path, &options);
 
@@ -143,7 +136,7 @@ static int read_module(const struct options *o, const char *path, struct model *
     struct pass_options casts = {.change_limit = -1};
     if (!options.training && !frontend_autocast(module, train.auto_cast, train.auto_cast_type, &casts))
         return EXIT_DATA;
-    m->func = entry_func(module, option_text(o, OPT_entry, "main"));
+    m->func = ir_entry_by_name(module, option_text(o, OPT_entry, "main"));
     if (!m->func && option_set(o, OPT_entry))
         return tool_error(o, EXIT_DATA, "%s: the model has no entry point '%s'", path, option_text(o, OPT_entry, ""));
     if (!m->func)

@@ -134,6 +134,7 @@ static int read_model(struct job *j)
                                      .shapes = o->given[OPT_shape].at,
                                      .training = true,
                                      .sync_bn = j->train.sync_bn,
+                                     .one_version = true,
                                      .own_step = !j->train.loss};
     struct ir_module *m = frontend_read(j->p.ctx, j->p.model, &front);
     if (m)

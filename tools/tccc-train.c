@@ -339,7 +339,7 @@ static int execute(struct trainer *t, struct batch **list, const int64_t *order,
     double took = now_ms() - start;
     memory_look(t);
     double ms = took / (double)(done ? done : 1),
-           lr = trainer_scalar(t, "train.lr", trainer_scalar(t, "train.rate", 0)),
+           lr = t->has_lr ? trainer_scalar(t, "train.lr", 0) : 0, /* what failed keeps its message: nothing else fails here */
            norm = t->has_norm ? trainer_scalar(t, "train.norm", 0) : 0,
            scale = t->has_scale ? trainer_scalar(t, "train.scale", 0) : 0;
     for (int k = 0; k < done; k++) {
@@ -508,6 +508,7 @@ static int start_session(struct trainer *t)
     if (status != TCC_OK)
         return trainer_status(t, status);
     trainer_set_scalar(t, "train.seed", (double)t->sampler.seed); /* of stochastic rounding, where there is any */
+    t->has_lr = trainer_scalar(t, "train.lr", -1) != -1;
     t->has_norm = trainer_scalar(t, "train.norm", -1) != -1;
     t->has_scale = trainer_scalar(t, "train.scale", -1) != -1;
     return load && !t->rank ? train_load(t, load) : EXIT_FINE;

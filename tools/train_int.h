@@ -57,7 +57,7 @@ struct trainer {
     int64_t evaluated;                     /* the step after which the last evaluation was; -1: none */
     /* Reports. */
     bool json, shown;
-    bool has_norm, has_scale;              /* the artifact computes the gradients' norm; it has a loss scale */
+    bool has_lr, has_norm, has_scale;      /* the artifact has a learning rate, computes the gradients' norm, has a loss scale */
     struct tccrt_comm *world;
     int processes;                         /* in the world; 1: alone */
     bool chief;                            /* rank 0 of the world, which reports */

@@ -178,6 +178,7 @@ static struct ir_module *import_model(struct imp *im, const struct frontend_opti
 {
     im->module = ir_module_new(im->ctx, im->path);
     im->exact = o && o->exact;
+    im->one_version = o && o->one_version;
     imp_sort_functions(im);
     if (!imp_check_expansion(im, o && o->max_nodes ? o->max_nodes : FRONTEND_MAX_NODES))
         return NULL;

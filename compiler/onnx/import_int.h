@@ -103,6 +103,7 @@ struct imp {
     bool refused;                        /* the current node was refused */
     bool training;                       /* read for training: floats are state variables (training.c) */
     bool train;                          /* and this function is @train */
+    bool infers;                         /* this function infers, whatever its nodes say of training */
     bool exact;                          /* floats that an operator makes bytes at run time stay floats */
     bool sync_bn;                   /* statistics of batches are those of all ranks */
     VEC(const char *) fixed;             /* names of operands that stay constants */
@@ -110,6 +111,7 @@ struct imp {
     bool by_binding;                     /* state variables are what the TrainingInfoProto binds */
     VEC(struct imp_fact) facts;          /* of the version being imported */
     bool again;                          /* a fact was added: this import is given up, and begun anew */
+    bool one_version;                    /* nothing becomes a fact: dims are not 1, sizes that meet are equal */
     bool joins;                          /* sizes that broadcast may make versions */
     VEC(struct ir_guard) pairs;          /* of sizes met that broadcast */
     VEC(struct imp_padded) padded;       /* values of unknown rank whose rank is bounded */

@@ -434,7 +434,7 @@ bool onnx_op_dropout(struct imp *im, int arg)
     double on = 0, p = 0.5;
     if (!x)
         return false;
-    if (im->training && !im->train)
+    if (im->infers || (im->training && !im->train))
         training = NULL;
     if (im->train)
         return train_dropout(im, x, ratio);

@@ -220,9 +220,10 @@ bool onnx_op_batch_norm(struct imp *im, int arg)
     }
     if (im->train)
         return train_batch_norm(im, x, n, axes);
-    if (im->training && ((imp_wants(im, 1) && !imp_out(im, 1, mean)) || (imp_wants(im, 2) && !imp_out(im, 2, var))))
+    if ((im->training || im->infers) &&
+        ((imp_wants(im, 1) && !imp_out(im, 1, mean)) || (imp_wants(im, 2) && !imp_out(im, 2, var))))
         return false;
-    bool training = !im->training && (im->opset >= 14 ? imp_i(im, "training_mode", 0) : imp_wants(im, 1));
+    bool training = !im->training && !im->infers && (im->opset >= 14 ? imp_i(im, "training_mode", 0) : imp_wants(im, 1));
     if (training && (im->opset < 14 || rank < 2))
         return imp_unsupported(im, "training mode before opset 14");
     if (training) {

@@ -160,7 +160,7 @@ bool onnx_op_flatten(struct imp *im, int arg)
 
 /*
  * Squeeze without axes drops every dim of 1. Whether a symbolic one is 1 makes shape versions; where it can't (a size that only the run
- * knows, training), it is not 1 by assumption of the exporters.
+ * knows, one version for all sizes), it is not 1 by assumption of the exporters.
  */
 bool onnx_op_squeeze(struct imp *im, int arg)
 {

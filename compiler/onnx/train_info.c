@@ -2,9 +2,13 @@
 /*
  * A model's TrainingInfoProto as entry points: what its bindings name are state variables.
  *
- *   @step(inputs of graph and algorithm...) -> results of the algorithm that no binding takes (the loss), results of the graph
+ *   @step(inputs of graph and algorithm...) -> the loss (what a Gradient differentiates), where it is a result, results of the algorithm
+ *       that no binding takes, results of the graph
  *       the graph, then the algorithm in one scope, as onnx.proto combines them; then the update bindings
  *   @eval(inputs of the graph...) -> results of the graph
+ *   @predict(inputs of the graph...) -> results of the graph but what a Gradient differentiates (the loss), in inference mode:
+ *       Dropout drops nothing, BatchNormalization takes the running statistics, whatever the nodes say; inputs that only the loss
+ *       needs are none of its
  *   @init() -> ()    initial values, then the initialization graph and its bindings
  */
 #include "compiler/onnx/import_int.h"
@@ -72,10 +76,14 @@ static bool write_bound(struct imp *im, const struct onnx_binding *b, size_t n, 
     return true;
 }
 
-static void begin(struct imp *im, const char *name, struct imp_scope *scope)
+/* im->func is there, and empty. */
+static void begin(struct imp *im, struct imp_scope *scope)
 {
-    im->func = ir_func_new(im->module, name);
+    im->graph = NULL;
+    im->nodes = 0;
+    im->refusals.n = 0;
     im->stream = 0;
+    im->pins = (struct frontend_pins){0};
     im->b = (struct ir_builder){.ctx = im->ctx, .func = im->func, .block = im->func->body, .where = where_file(im)};
     imp_push_scope(im, scope);
 }
@@ -84,7 +92,52 @@ static bool end(struct imp *im, bool fine, int n, struct ir_value **values, cons
 {
     imp_pop_scope(im);
     im->b.where = where_file(im);
-    return fine && !im->refusals.n && ir_return(&im->b, n, values, names);
+    return fine && !im->again && !im->refusals.n && ir_return(&im->b, n, values, names);
+}
+
+/* Does a Gradient node of the graph differentiate this value? Then it is the loss. */
+static bool differentiates(const struct onnx_graph *g, const char *value)
+{
+    for (size_t k = 0; g && k < g->node_count; k++) {
+        const struct onnx_node *n = &g->nodes[k];
+        for (size_t a = 0; a < n->attr_count && !strcmp(n->op, "Gradient"); a++)
+            if (!strcmp(n->attrs[a].name, "y") && n->attrs[a].s.data && !strcmp(n->attrs[a].s.data, value))
+                return true;
+    }
+    return false;
+}
+
+static bool is_loss(const struct imp *im, const char *output)
+{
+    return differentiates(im->model->graph, output) || differentiates(info(im)->algorithm, output);
+}
+
+static bool takes(const struct onnx_binding *b, size_t n, const char *value)
+{
+    for (size_t k = 0; k < n; k++)
+        if (!strcmp(b[k].value, value))
+            return true;
+    return false;
+}
+
+/* Results of the step: the loss, where it is one, then what the algorithm gives and no binding takes, then the graph's. */
+static int step_results(const struct imp *im, const struct onnx_graph *const g[2], struct ir_value **const outs[2],
+                        struct ir_value **values, const char **names)
+{
+    const struct onnx_training *t = info(im);
+    int n = 0;
+    for (int losses = 1; losses >= 0; losses--) {
+        for (int i = 1; i >= 0; i--) {
+            for (size_t k = 0; g[i] && k < g[i]->output_count; k++) {
+                const char *name = g[i]->outputs[k].name;
+                if (is_loss(im, name) != losses || (i && takes(t->updates, t->update_count, name)))
+                    continue;
+                names[n] = name;
+                values[n++] = outs[i][k];
+            }
+        }
+    }
+    return n;
 }
 
 static bool import_step(struct imp *im, const struct frontend_options *o)
@@ -92,43 +145,48 @@ static bool import_step(struct imp *im, const struct frontend_options *o)
     const struct onnx_training *t = info(im);
     const struct onnx_graph *g[2] = {im->model->graph, t->algorithm};
     size_t room = g[0]->output_count + (g[1] ? g[1]->output_count : 0) + 1;
-    struct ir_value **outs = IR_NEWN(im->ctx, room, struct ir_value *),
-                    **more = IR_NEWN(im->ctx, room, struct ir_value *);
+    struct ir_value **outs[2] = {IR_NEWN(im->ctx, room, struct ir_value *), IR_NEWN(im->ctx, room, struct ir_value *)};
     struct ir_value **values = IR_NEWN(im->ctx, room, struct ir_value *);
     const char **names = IR_NEWN(im->ctx, room, const char *);
     struct imp_scope scope = {0};
-    int n = 0;
-    begin(im, "step", &scope);
-    bool fine = imp_make_inputs(im, o, g[1] ? 2 : 1, g) && imp_graph(im, g[0], outs) &&
-                (!g[1] || imp_graph(im, g[1], more)) &&
+    begin(im, &scope);
+    bool fine = imp_make_inputs(im, o, g[1] ? 2 : 1, g) && imp_graph(im, g[0], outs[0]) &&
+                (!g[1] || imp_graph(im, g[1], outs[1])) &&
                 (im->refusals.n || write_bound(im, t->updates, t->update_count, "update"));
-    for (size_t k = 0; fine && g[1] && k < g[1]->output_count; k++) {
-        bool bound = false;
-        for (size_t u = 0; u < t->update_count; u++)
-            bound |= !strcmp(t->updates[u].value, g[1]->outputs[k].name);
-        if (bound)
-            continue;
-        names[n] = g[1]->outputs[k].name;
-        values[n++] = more[k];
-    }
-    for (size_t k = 0; fine && k < g[0]->output_count; k++) {
-        names[n] = g[0]->outputs[k].name;
-        values[n++] = outs[k];
-    }
+    int n = fine ? step_results(im, g, outs, values, names) : 0;
     return end(im, fine, n, values, names);
 }
 
-static bool import_eval(struct imp *im, const struct frontend_options *o)
+/* @eval, or where im->infers @predict. */
+static bool import_forward(struct imp *im, const struct frontend_options *o)
 {
     const struct onnx_graph *g = im->model->graph;
     struct ir_value **outs = IR_NEWN(im->ctx, g->output_count + 1, struct ir_value *);
     const char **names = IR_NEWN(im->ctx, g->output_count + 1, const char *);
     struct imp_scope scope = {0};
-    begin(im, "eval", &scope);
+    int n = 0;
+    begin(im, &scope);
     bool fine = imp_make_inputs(im, o, 1, &g) && imp_graph(im, g, outs);
-    for (size_t k = 0; k < g->output_count; k++)
-        names[k] = g->outputs[k].name;
-    return end(im, fine, (int)g->output_count, outs, names);
+    for (size_t k = 0; fine && k < g->output_count; k++) {
+        if (im->infers && is_loss(im, g->outputs[k].name))
+            continue;
+        names[n] = g->outputs[k].name;
+        outs[n++] = outs[k];
+    }
+    return end(im, fine, n, outs, names);
+}
+
+static bool import_predict(struct imp *im, const struct frontend_options *o)
+{
+    size_t losses = 0;
+    for (size_t k = 0; k < im->model->graph->output_count; k++)
+        losses += is_loss(im, im->model->graph->outputs[k].name);
+    if (losses == im->model->graph->output_count)
+        return true; /* the loss is all that the model gives */
+    im->infers = true;
+    bool fine = imp_versions(im, o, "predict", import_forward);
+    im->infers = false;
+    return fine;
 }
 
 static bool import_init(struct imp *im)
@@ -138,7 +196,8 @@ static bool import_init(struct imp *im)
     struct ir_value **outs = IR_NEWN(im->ctx, (g ? g->output_count : 0) + 1, struct ir_value *);
     struct imp_scope scope = {0};
     bool fine = true;
-    begin(im, "init", &scope);
+    im->func = ir_func_new(im->module, "init");
+    begin(im, &scope);
     for (struct ir_state *s = im->module->states; fine && s; s = s->next) {
         if (binds(t->inits, t->init_count, s->name) || !s->init)
             continue;
@@ -158,5 +217,6 @@ bool imp_training_info(struct imp *im, const struct frontend_options *o)
         return false;
     }
     im->by_binding = true;
-    return import_step(im, o) && import_eval(im, o) && import_init(im);
+    return imp_versions(im, o, "step", import_step) && imp_versions(im, o, "eval", import_forward) && import_predict(im, o) &&
+           import_init(im);
 }

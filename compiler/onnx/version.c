@@ -76,7 +76,7 @@ bool imp_holds(struct imp *im, enum tcc_guard op, ir_expr a, ir_expr b, bool ask
 {
     if (known(im, op, a, b, truth))
         return true;
-    if (!ask || im->training || !of_inputs(im, a) || !of_inputs(im, b))
+    if (!ask || im->one_version || !of_inputs(im, a) || !of_inputs(im, b))
         return false;
     VEC_PUSH(im->ctx, im->facts, (struct imp_fact){op, a, b, true, im->b.where.node});
     im->again = true;
@@ -244,7 +244,7 @@ static bool alike(ir_expr a, ir_expr b)
 enum imp_joining imp_joining(struct imp *im, ir_expr a, ir_expr b)
 {
     if (a == b || ir_is_value(a, 1) || ir_is_value(b, 1) || (a->lo > 1 && b->lo > 1) ||
-        ir_expr_eq(im->ctx, a, b) != IR_MAYBE || im->training)
+        ir_expr_eq(im->ctx, a, b) != IR_MAYBE || im->one_version)
         return IMP_AS_EVER;
     bool inputs = of_inputs(im, a) && of_inputs(im, b);
     if ((mode_of(im) != ANY && (!inputs || !im->joins)) || (inputs && alike(a, b)))
@@ -427,13 +427,13 @@ bool imp_versions(struct imp *im, const struct frontend_options *o, const char *
                   bool (*import)(struct imp *, const struct frontend_options *))
 {
     struct frontend_options each = o ? *o : (struct frontend_options){0};
-    int n = im->training ? 1 : frontend_combinations(im->ctx, &each), made = 0;
+    int n = im->one_version ? 1 : frontend_combinations(im->ctx, &each), made = 0;
     struct ir_func *last = NULL;
     struct refused first = {0};
     if (n < 0)
         return false;
     for (int c = 0; c < n; c++) {
-        each.combination = im->training ? -1 : c;
+        each.combination = im->one_version ? -1 : c;
         im->joins = c == n - 1; /* what other combinations refuse comes to the last one */
         im->facts.n = 0;
         do {

@@ -304,7 +304,7 @@ static bool build_step(struct training *t, struct stages *x, struct stage_update
     add_inputs_and_outputs(x, how);
     if (x->o->report)
         partition_report(x->part, output_bytes(x), x->o->report);
-    if (!optim_states(t->m, t->o, 0, NULL) || !build_segments(x) || !train_drop_unreached(t, x->grads) ||
+    if (!optim_states(t->m, t->o, 0, NULL) || !build_segments(x) || !train_drop_unreached(t, 1, &x->grads) ||
         !optim_states(t->m, t->o, t->nparams, t->params) || !clean(t->m) || !halve_segments(x))
         return false;
     int micro_calls = x->calls.n;
@@ -356,7 +356,7 @@ static bool build_forward(struct training *t, const char *name, bool predicts)
         return true; /* the loss is all that the model gives */
     }
     if (predicts)
-        train_drop_inputs(x.whole);
+        train_drop_inputs(1, &x.whole);
     struct partition_options o = cutting(&x);
     o.training = false;
     x.part = partition_analyse(x.whole, &o);

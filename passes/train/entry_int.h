@@ -11,7 +11,9 @@ struct training {
     struct ir_module *m;
     const struct train_options *o;       /* settled */
     struct train_options settled;
-    struct ir_func *main, *train;        /* of the front end */
+    struct ir_func *main, *train;        /* of the front end; the first ones, where there are shape versions: */
+    int nmains, ntrains;
+    struct ir_func **mains, **trains;
     struct train_loss loss;
     const char **step_outputs;           /* names, ended by NULL */
     int nparams;
@@ -49,19 +51,30 @@ bool train_complain(struct training *t, const char *format, const char *name);  
 /* Ends the entry point; writes of state come last. */
 bool train_entry_end(struct entry *e, int n, struct ir_value *const *values, const char *const *names);
 
+/* -- versions.c: entry points of a model that has shape versions; one function each, where it has none */
+/* The functions of an entry point, in their order. */
+int train_versions_of(struct ir_module *m, const char *entry, struct ir_func ***list);
+/* A function of the entry point for each of the n it is made from, by build(&e[i], results[i]). Versions whose build fails are left out with a
+ * warning, their e[i].func is NULL. How many there are; 0 after a diagnostic. */
+int train_build_versions(struct training *t, const char *entry, int n, struct ir_func **from, struct entry *e,
+                         bool (*build)(struct entry *e, void *result), void *const *results);
+/* Once they are built: makes them versions of the entry point. */
+bool train_join_versions(struct training *t, const char *entry, int n, const struct entry *e);
+
 /* -- predict.c */
 bool train_build_predict(struct training *t);
 bool train_predicts(const struct training *t, const char *output);     /* is it one of @predict's? */
-void train_drop_inputs(struct ir_func *f);                             /* those that nothing reads, nor binds a size by alone */
+/* Inputs that none of the functions, an entry point's, reads, nor binds a size by alone. */
+void train_drop_inputs(int n, struct ir_func *const *f);
 
 /* parallel/stages.c: the entry points of a model that is cut into stages. */
 bool train_stages(struct training *t);
 
 /* Parameters that the patterns leave. False after a diagnostic. */
 bool train_select(struct training *t);
-/* Takes parameters without a gradient from the list (grads is shortened alike), with one warning that names them. False
- * when none is left. */
-bool train_drop_unreached(struct training *t, struct ir_value **grads);
+/* Takes parameters without a gradient in any of the n functions' lists from those that are trained (the lists are shortened alike), with one
+ * warning that names them. False when none is left. */
+bool train_drop_unreached(struct training *t, int n, struct ir_value **const *grads);
 
 /* -- data_parallel.c: nothing happens without data_parallel */
 /* Puts a broadcast behind the reads of buffers that b's function writes. */

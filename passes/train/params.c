@@ -51,17 +51,27 @@ bool train_select(struct training *t)
     return chosen.n > 0;
 }
 
-bool train_drop_unreached(struct training *t, struct ir_value **grads)
+static bool reached(int n, struct ir_value **const *grads, int param)
+{
+    for (int v = 0; v < n; v++)
+        if (grads[v] && grads[v][param])
+            return true;
+    return false;
+}
+
+bool train_drop_unreached(struct training *t, int versions, struct ir_value **const *grads)
 {
     const char *names = "";
     int n = 0, kept = 0;
     for (int i = 0; i < t->nparams; i++) {
-        if (grads[i]) {
-            grads[kept] = grads[i];
-            t->params[kept++] = t->params[i];
-        } else {
+        if (!reached(versions, grads, i)) {
             names = ir_internf(t->ctx, "%s%s%s", names, n++ ? ", " : "", t->params[i]->name);
+            continue;
         }
+        for (int v = 0; v < versions; v++)
+            if (grads[v])
+                grads[v][kept] = grads[v][i];
+        t->params[kept++] = t->params[i];
     }
     t->nparams = kept;
     struct ir_where where = {.file = t->m->name};

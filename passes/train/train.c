@@ -159,6 +159,38 @@ static bool own_loss(struct entry *e, struct ir_value *v, struct ir_value *facto
     return *value && (!seed || *seed);
 }
 
+/* Is e known once the inputs are there? */
+struct known {
+    const struct ir_func *f;
+    bool outside;
+};
+
+static void look_up(void *user, ir_expr sym)
+{
+    struct known *k = user;
+    bool found = false;
+    for (int i = 0; i < k->f->body->nparams && !found; i++) {
+        ir_type t = k->f->body->params[i]->type;
+        for (int d = 0; ir_is_tensor(t) && d < t->rank && !found; d++)
+            found = t->dim[d] == sym;
+    }
+    k->outside |= !found;
+}
+
+/* The target's type. A size of the scores that only the run knows is a symbol of its own in it; the loss's ops compare the two. */
+static ir_type target_type(struct entry *e, ir_type scores)
+{
+    struct ir_ctx *ctx = e->t->ctx;
+    ir_type t = train_loss_target(ctx, &e->t->loss, scores);
+    ir_expr dims[TCC_MAX_RANK];
+    for (int d = 0; d < t->rank; d++) {
+        struct known k = {e->func, false};
+        ir_each_sym(t->dim[d], look_up, &k);
+        dims[d] = k.outside ? ir_sym(ctx, ir_internf(ctx, "%s.%d", e->t->loss.target, d)) : t->dim[d];
+    }
+    return ir_tensor_type(ctx, (enum tcc_dtype)t->dtype, t->rank, dims);
+}
+
 bool train_entry_loss_of(struct entry *e, struct ir_value *scores, struct ir_value *factor, struct ir_value **value,
                          struct ir_value **seed)
 {
@@ -166,7 +198,7 @@ bool train_entry_loss_of(struct entry *e, struct ir_value *scores, struct ir_val
         return own_loss(e, scores, factor, value, seed);
     struct ir_value *target = input_named(e, e->t->loss.target);
     if (!target) {
-        ir_type type = train_loss_target(e->t->ctx, &e->t->loss, scores->type);
+        ir_type type = target_type(e, scores->type);
         target = ir_input_new(e->func, type, e->t->loss.target);
     }
     if (!ir_is_tensor(target->type))
@@ -306,49 +338,124 @@ static bool forward_backward(struct entry *e, struct ir_value **loss, struct ir_
            build_gradients(e, from, seed, grads);
 }
 
+/* What forward and backward pass leave in a version's function. */
+struct backward {
+    struct ir_value *loss, **grads;
+};
+
+static bool build_backward(struct entry *e, void *result)
+{
+    struct backward *r = result;
+    r->grads = IR_NEWN(e->t->ctx, e->t->nparams + 1, struct ir_value *);
+    return forward_backward(e, &r->loss, r->grads);
+}
+
+/* In every version of @train. The number of those that there are; 0 after a diagnostic. */
+static int build_backwards(struct training *t, const char *name, struct entry *e, struct backward *r)
+{
+    void **results = IR_NEWN(t->ctx, t->ntrains, void *);
+    for (int i = 0; i < t->ntrains; i++)
+        results[i] = &r[i];
+    return train_build_versions(t, name, t->ntrains, t->trains, e, build_backward, results);
+}
+
+/* A parameter that is trained in another version only. */
+static void fill_gradients(struct entry *e, struct ir_value **grads)
+{
+    for (int i = 0; i < e->t->nparams; i++) {
+        ir_type type = e->t->params[i]->type;
+        if (grads[i])
+            continue;
+        grads[i] = ir_constant_f(&e->b, (enum tcc_dtype)type->dtype, 0);
+        grads[i] = type->rank ? ir_expand_to(&e->b, grads[i], type->rank, type->dim) : grads[i];
+    }
+}
+
+static bool finish_grad(struct training *t, struct entry *e, struct backward *r)
+{
+    fill_gradients(e, r->grads);
+    for (int i = 0; i < t->nparams; i++)
+        if (!ir_write_state(&e->b, train_grad_state(t, t->params[i]), ir_cast_to(&e->b, r->grads[i], TCC_F32)))
+            return false;
+    return end_with_outputs(e, r->loss);
+}
+
 static bool build_grad(struct training *t)
 {
-    struct entry e = train_entry_new(t, "grad", t->train);
-    struct ir_value **grads = IR_NEWN(t->ctx, t->nparams, struct ir_value *), *loss;
-    if (!forward_backward(&e, &loss, grads))
+    struct entry *e = IR_NEWN(t->ctx, t->ntrains, struct entry);
+    struct backward *r = IR_NEWN(t->ctx, t->ntrains, struct backward);
+    bool ok = build_backwards(t, "grad", e, r) > 0;
+    for (int i = 0; i < t->ntrains && ok; i++)
+        ok = finish_grad(t, &e[i], &r[i]);
+    return ok && train_join_versions(t, "grad", t->ntrains, e);
+}
+
+static bool finish_step(struct training *t, struct entry *e, struct backward *r)
+{
+    struct ir_value *rate;
+    fill_gradients(e, r->grads);
+    if (t->o->accumulate > 1 ? !accumulate(e, r->grads)
+                             : !train_parallel_gradients(&e->b, t->o, t->nparams, t->params, r->grads) ||
+                                   !update(&e->b, t, r->grads, &rate))
         return false;
-    for (int i = 0; i < t->nparams; i++)
-        if (!ir_write_state(&e.b, train_grad_state(t, t->params[i]), ir_cast_to(&e.b, grads[i], TCC_F32)))
-            return false;
-    return end_with_outputs(&e, loss);
+    return end_with_outputs(e, r->loss);
+}
+
+/* Versions that could not be built are none of @grad's either: it says nothing again. */
+static void keep_built(struct training *t, struct entry *e, struct backward *r)
+{
+    int n = 0;
+    for (int i = 0; i < t->ntrains; i++) {
+        if (!e[i].func)
+            continue;
+        e[n] = e[i];
+        r[n] = r[i];
+        t->trains[n++] = t->trains[i];
+    }
+    t->ntrains = n;
 }
 
 /* Comes first: it finds out which parameters the loss reaches. */
 static bool build_step(struct training *t)
 {
-    struct entry e = train_entry_new(t, "step", t->train);
-    struct ir_value **grads = IR_NEWN(t->ctx, t->nparams, struct ir_value *), *loss, *rate;
+    struct entry *e = IR_NEWN(t->ctx, t->ntrains, struct entry);
+    struct backward *r = IR_NEWN(t->ctx, t->ntrains, struct backward);
+    struct ir_value ***grads = IR_NEWN(t->ctx, t->ntrains, struct ir_value **);
     if (!optim_states(t->m, t->o, 0, NULL)) /* the loss scale, before it is read */
         return false;
-    if (!forward_backward(&e, &loss, grads) || !train_drop_unreached(t, grads) ||
-        !optim_states(t->m, t->o, t->nparams, t->params))
+    if (!build_backwards(t, "step", e, r))
         return false;
-    if (t->o->accumulate > 1
-            ? !accumulate(&e, grads)
-            : !train_parallel_gradients(&e.b, t->o, t->nparams, t->params, grads) || !update(&e.b, t, grads, &rate))
+    keep_built(t, e, r);
+    for (int i = 0; i < t->ntrains; i++)
+        grads[i] = r[i].grads;
+    bool ok = train_drop_unreached(t, t->ntrains, grads) && optim_states(t->m, t->o, t->nparams, t->params);
+    for (int i = 0; i < t->ntrains && ok; i++)
+        ok = finish_step(t, &e[i], &r[i]);
+    return ok && train_join_versions(t, "step", t->ntrains, e);
+}
+
+static bool end_eval(struct entry *e, void *result)
+{
+    int n = e->from->body->last->nin;
+    struct ir_value **values = IR_NEWN(e->t->ctx, n + 1, struct ir_value *);
+    const char **names = IR_NEWN(e->t->ctx, n + 1, const char *);
+    (void)result;
+    names[0] = "loss";
+    if (!build_loss(e, NULL, &values[0], NULL, NULL))
         return false;
-    return end_with_outputs(&e, loss);
+    for (int i = 0; i < n; i++) {
+        values[i + 1] = e->results[i];
+        names[i + 1] = ir_output_name(e->from, i);
+    }
+    return train_entry_end(e, n + 1, values, names);
 }
 
 static bool build_eval(struct training *t)
 {
-    struct entry e = train_entry_new(t, "eval", t->main);
-    int n = t->main->body->last->nin;
-    struct ir_value **values = IR_NEWN(t->ctx, n + 1, struct ir_value *);
-    const char **names = IR_NEWN(t->ctx, n + 1, const char *);
-    names[0] = "loss";
-    if (!build_loss(&e, NULL, &values[0], NULL, NULL))
-        return false;
-    for (int i = 0; i < n; i++) {
-        values[i + 1] = e.results[i];
-        names[i + 1] = ir_output_name(t->main, i);
-    }
-    return train_entry_end(&e, n + 1, values, names);
+    struct entry *e = IR_NEWN(t->ctx, t->nmains, struct entry);
+    void **none = IR_NEWN(t->ctx, t->nmains, void *);
+    return train_build_versions(t, "eval", t->nmains, t->mains, e, end_eval, none) &&
+           train_join_versions(t, "eval", t->nmains, e);
 }
 
 static bool build_apply(struct training *t)
@@ -433,14 +540,16 @@ bool train_check(struct ir_ctx *ctx, const struct train_options *o)
 bool train_begin(struct training *t, struct ir_module *m, const struct train_options *o)
 {
     *t = (struct training){.ctx = m->ctx, .m = m, .o = o, .step_outputs = train_names(m->ctx, o->step_outputs)};
-    t->main = ir_func_by_name(m, "main");
-    t->train = ir_func_by_name(m, "train");
-    if (!t->train)
-        t->train = t->main;
-    if (!t->main)
-        t->main = t->train;
-    if (!t->main)
+    t->nmains = train_versions_of(m, "main", &t->mains);
+    t->ntrains = train_versions_of(m, "train", &t->trains);
+    if (!t->ntrains)
+        t->ntrains = train_versions_of(m, "main", &t->trains);
+    if (!t->nmains)
+        t->nmains = train_versions_of(m, "train", &t->mains);
+    if (!t->nmains)
         return train_complain(t, "%s", "a function 'main' is needed for training");
+    t->main = t->mains[0];
+    t->train = t->trains[0];
     if (!o->loss)
         return train_complain(t, "%s",
                               "training requires a loss: --loss=KIND, or a model that carries TrainingInfoProto");
@@ -449,16 +558,26 @@ bool train_begin(struct training *t, struct ir_module *m, const struct train_opt
     return train_loss_read(m->ctx, o->loss, &t->loss) && precision_apply(m, t->o) && train_select(t);
 }
 
+static void remove_all(struct ir_module *m, const char *entry)
+{
+    struct ir_func **list;
+    int n = train_versions_of(m, entry, &list);
+    for (int i = 0; i < n; i++)
+        ir_func_remove(list[i]);
+}
+
 bool train_build(struct ir_module *m, const struct train_options *o)
 {
     struct training t;
     if (!train_begin(&t, m, o))
         return false;
+    if (o->stages && (t.nmains > 1 || t.ntrains > 1))
+        return train_complain(&t, "%s", "a step in stages has one version for all sizes");
     if (o->stages ? !train_stages(&t)
                   : !build_step(&t) || !build_eval(&t) || !build_grad(&t) || !build_apply(&t) || !build_init(&t) ||
                         !train_build_predict(&t))
         return false;
-    ir_func_remove(t.main);
-    ir_func_remove(t.train);
+    remove_all(t.m, "main");
+    remove_all(t.m, "train");
     return true;
 }

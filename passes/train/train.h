@@ -15,6 +15,9 @@
  *   @init()                                                 all state to its first values
  *   @predict(inputs...) -> model outputs...                 inference behaviour, without target and loss
  *
+ * Where @main and @train are several functions, shape versions of one (struct ir_version), each entry point but @apply and @init is made of as
+ * many. A parameter that the loss reaches in some of them only has a gradient of 0 in the others.
+ *
  * State variables besides the parameters (names are those in checkpoints):
  *   optimizer.SLOT.PARAM   f32 (or bf16)   a parameter's moments, PyTorch's slot names (exp_avg, momentum_buffer, ...)
  *   train.step             i64[]           updates made (skipped ones don't count)
@@ -92,6 +95,9 @@ struct train_options {
 bool train_build(struct ir_module *m, const struct train_options *o);
 /* Are the texts well-formed? False after a diagnostic: a usage error. */
 bool train_check(struct ir_ctx *ctx, const struct train_options *o);
+
+/* Takes from the functions of @predict what computes no output of theirs, then inputs that nothing reads. */
+bool train_finish_predict(struct ir_module *m);
 
 /* A schedule (text of --lr-schedule) as numbers. NULL after a diagnostic; lives in the context. `step`: updates made so far. */
 struct train_schedule;

@@ -13,18 +13,9 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from checkpoint_file import read_checkpoint
+
 LEVELS = ("-O2", "-O0 --march=x86-64-v3")
-
-
-def safetensors(path):
-    """The float tensors of a checkpoint: a length, a JSON header, bytes."""
-    with open(path, "rb") as f:
-        data = f.read()
-    n = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + n])
-    header.pop("__metadata__", None)
-    return {name: np.frombuffer(data[8 + n + t["data_offsets"][0] : 8 + n + t["data_offsets"][1]], np.float32).reshape(t["shape"])
-            for name, t in header.items() if t["dtype"] == "F32"}
 
 
 def gradients_of(build, case, level, folder):
@@ -43,7 +34,7 @@ def gradients_of(build, case, level, folder):
             raise RuntimeError(f"{os.path.basename(command[0])}: {(r.stderr or r.stdout).strip().splitlines()[0]}")
     loss = next(json.loads(line)["loss"] for line in r.stdout.splitlines() if '"loss"' in line)
     before = {i.name: numpy_helper.to_array(i) for i in onnx.load(case + "/model.onnx").graph.initializer}
-    return before, safetensors(folder + "/after/last.safetensors"), loss
+    return before, read_checkpoint(folder + "/after/last.safetensors", "F32"), loss
 
 
 def differences(want, before, after, loss):

@@ -16,9 +16,9 @@ import onnx
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from safetensors.numpy import load_file
 
 from case_folder import write_data
+from checkpoint_file import read_checkpoint
 
 NETWORKS = {}
 
@@ -786,7 +786,7 @@ def infer(build, folder, name):
             continue
         write_data(case, 0, *([("", v.detach().numpy()) for v in values] for values in (x, want)))
         for level in LEVELS:
-            command = [build + "/tccc-run", *level.split(), "--rtol=1e-3", "--atol=1e-4", case + "/model.onnx", "--test-data", data]
+            command = [build + "/tccc-run", *level.split(), "--rtol=1e-3", "--atol=1e-4", case + "/model.onnx", "--test-data", case + "/test_data_set_0"]
             r = subprocess.run(command, capture_output=True, text=True)
             result(name, f"{how} {level}", r.returncode and (r.stderr or r.stdout).strip().split("\n")[-1])
 
@@ -797,7 +797,7 @@ def differences(before, gradients, loss, folder):
         got = next(json.loads(line)["loss"] for line in f if '"loss"' in line)
     if abs(got - loss) > 1e-5 * abs(loss):
         yield f"loss {got}, not {loss}"
-    after = load_file(folder + "/checkpoint/last.safetensors")
+    after = read_checkpoint(folder + "/checkpoint/last.safetensors")
     for name, g in gradients.items():
         error = np.linalg.norm(before[name] - after[name] - g) if name in after else math.inf
         if error > 2e-4 * np.linalg.norm(g) + 1e-6 * np.linalg.norm(before[name]) + 1e-7:

@@ -8,8 +8,11 @@ figures.py --check BUILD DIR   compile each with BUILD/tccc --train, run BUILD/t
 figures.npz: `steps`, `loss` (of each step), grad/NAME (of the first step, found as what --optimizer=sgd:lr=1 takes off), state/NAME (after the
 last step, rate 0). A parameter that the exporter transposed or renamed is the only initialiser of its shape.
 """
-import json, os, struct, subprocess, sys, tempfile, warnings
+import json, os, subprocess, sys, tempfile, warnings
 import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "onnx"))
+from checkpoint_file import read_checkpoint  # noqa: E402
 
 warnings.filterwarnings("ignore")
 
@@ -135,21 +138,13 @@ def strip(path):
 
 # -- Checking
 
-def read_safetensors(path):
-    with open(path, "rb") as f:
-        data = f.read()
-    n = struct.unpack("<Q", data[:8])[0]
-    return {k: np.frombuffer(data[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]], np.float32).reshape(v["shape"])
-            for k, v in json.loads(data[8:8 + n]).items() if k != "__metadata__" and v["dtype"] == "F32"}
-
-
 def train(build, model, data, folder, rate, batch, steps, *more):
     """-> losses of the steps, the checkpoint behind them"""
     subprocess.run([f"{build}/tccc", "-q", "--train", *(more or ["--loss=mse"]), f"--optimizer=sgd:lr={rate}", model, "-o", f"{folder}/step.so"], check=True)
     r = subprocess.run([f"{build}/tccc-train", f"{folder}/step.so", "--data", data, "--no-shuffle", f"--batch-size={batch}", f"--steps={steps}", "--json",
                         "--checkpoint", f"{folder}/ck{rate}"], check=True, stdout=subprocess.PIPE, text=True)
     losses = [json.loads(line)["loss"] for line in r.stdout.splitlines() if "step" in json.loads(line)]
-    return losses, read_safetensors(f"{folder}/ck{rate}/last.safetensors")
+    return losses, read_checkpoint(f"{folder}/ck{rate}/last.safetensors", "F32")
 
 
 def find(got, key, shape):

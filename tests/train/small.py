@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+TRAINING = "ai.onnx.preview.training"
 random = np.random.default_rng(7)
 
 
@@ -17,10 +18,12 @@ def weight(name, *shape, scale=0.5):
     return numpy_helper.from_array((random.standard_normal(shape) * scale).astype(np.float32), name)
 
 
-def save(path, nodes, inputs, outputs, weights):
+def save(path, nodes, inputs, outputs, weights, training=None):
     values = [[helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in part] for part in (inputs, outputs)]
     graph = helper.make_graph(nodes, "small", values[0], values[1], weights)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)] + [helper.make_opsetid(TRAINING, 1)] * bool(training), ir_version=8)
+    if training:
+        model.training_info.append(training)
     onnx.checker.check_model(model)
     onnx.save(model, path)
 
@@ -127,7 +130,33 @@ def own(path):
          [("y", TensorProto.FLOAT, ["N", 2]), ("cost", TensorProto.FLOAT, [])], [weight("fc.weight", 2, 3), weight("fc.bias", 2)])
 
 
-KINDS = {f.__name__: f for f in (mlp, tokens, bf16, f16, mixed, norm, scores, own, major, first, inner)}
+def info(path):
+    """x[N,3], wanted[N,5] -> scores[N,5], and the loss; its TrainingInfoProto: plain SGD, running statistics of the BatchNormalization"""
+    const = lambda name, values, kind=np.float32: numpy_helper.from_array(np.asarray(values, kind), name)
+    trained = ["fc1.weight", "fc1.bias", "bn.weight", "bn.bias", "fc2.weight", "fc2.bias"]
+    shapes = [(8, 3), (8,), (8,), (8,), (5, 8), (5,)]
+    nodes = [helper.make_node("Gradient", trained + ["x", "wanted"], ["d." + t for t in trained], domain=TRAINING, xs=trained, zs=["x", "wanted"], y="cost")]
+    for t in trained:
+        nodes += [helper.make_node("Mul", ["d." + t, "rate"], ["s." + t]), helper.make_node("Sub", [t, "s." + t], ["new." + t])]
+    step = onnx.TrainingInfoProto()
+    step.algorithm.CopyFrom(helper.make_graph(nodes, "algorithm", [], [helper.make_tensor_value_info("new." + t, TensorProto.FLOAT, s) for t, s in zip(trained, shapes)],
+                                              [const("rate", 0.1)]))
+    for t in trained + ["bn.mean", "bn.var"]:
+        b = step.update_binding.add()
+        b.key, b.value = t, "new." + t
+    save(path, [helper.make_node("Gemm", ["x", "fc1.weight", "fc1.bias"], ["h"], transB=1),
+                helper.make_node("BatchNormalization", ["h", "bn.weight", "bn.bias", "bn.mean", "bn.var"], ["n", "new.bn.mean", "new.bn.var"], training_mode=1),
+                helper.make_node("Relu", ["n"], ["a"]), helper.make_node("Dropout", ["a", "ratio", "yes"], ["d"]),
+                helper.make_node("Gemm", ["d", "fc2.weight", "fc2.bias"], ["scores"], transB=1),
+                helper.make_node("Sub", ["scores", "wanted"], ["e"]), helper.make_node("Mul", ["e", "e"], ["q"]),
+                helper.make_node("ReduceMean", ["q"], ["cost"], keepdims=0)],
+         [("x", TensorProto.FLOAT, ["N", 3]), ("wanted", TensorProto.FLOAT, ["N", 5])],
+         [("scores", TensorProto.FLOAT, ["N", 5]), ("cost", TensorProto.FLOAT, [])],
+         [weight("fc1.weight", 8, 3), weight("fc1.bias", 8), weight("fc2.weight", 5, 8), weight("fc2.bias", 5), const("bn.weight", np.ones(8)),
+          const("bn.bias", np.zeros(8)), const("bn.mean", np.zeros(8)), const("bn.var", np.ones(8)), const("ratio", 0.5), const("yes", True, bool)], step)
+
+
+KINDS = {f.__name__: f for f in (mlp, tokens, bf16, f16, mixed, norm, scores, own, major, first, inner, info)}
 
 if __name__ == "__main__":
     if len(sys.argv) != 3 or sys.argv[1] not in KINDS:
