@@ -258,6 +258,12 @@ static int open_artifact(const struct options *o, const char *path, const char *
     return status == TCC_OK ? EXIT_FINE : model_error(o, why, EXIT_BUG, "%s: %s", shown, tccrt_error());
 }
 
+const char *model_version(const struct model *m)
+{
+    const char *sizes = tccrt_version_sizes(m->artifact, m->entry, tccrt_version_used(m->session));
+    return sizes && (tccrt_nversions(m->artifact, m->entry) > 1 || strcmp(sizes, "any size")) ? sizes : NULL;
+}
+
 int model_session(const struct options *o, struct model *m, int threads, char *why)
 {
     struct tccrt_options options = {

@@ -49,6 +49,8 @@ int model_open(const struct options *o, const char *path, struct model *m, char 
 int model_open_interpreted(const struct options *o, const char *path, struct model *m);
 /* A session with the command line's --threads and --profile; model_open has made none yet. */
 int model_session(const struct options *o, struct model *m, int threads, char *why);
+/* The sizes that the version which ran last is for, "N = 1"; NULL: the entry point has no shape versions. */
+const char *model_version(const struct model *m);
 /* Runs once. outputs[i] is the caller's. A tcc_status; `error` says why (ERROR_SIZE). */
 int model_run(struct model *m, struct tcc_object *const *inputs, struct tcc_object **outputs, char *error);
 void model_close(struct model *m);

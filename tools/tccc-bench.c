@@ -3,6 +3,7 @@
  * tccc-bench: how long an artifact or a model takes to compile, open, run first, and run warm. Inputs that are not given
  * are random; only the runs themselves are timed, with outputs in the session's memory.
  */
+#include "runtime/safe.h"
 #include "tools/model_int.h"
 
 #include <math.h>
@@ -110,16 +111,23 @@ static void report(const struct bench *b)
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     double rss = (double)usage.ru_maxrss / 1024;
+    const char *version = model_version(&b->m);
 
-    if (option_set(b->o, OPT_json))
+    if (option_set(b->o, OPT_json)) {
         printf("{\"compile_ms\":%.3f,\"load_ms\":%.3f,\"first_ms\":%.3f,\"p50_ms\":%.4f,\"min_ms\":%.4f,\"peak_rss_"
-               "mb\":%.1f,\"gflops\":%.3f}\n",
+               "mb\":%.1f,\"gflops\":%.3f,\"version\":",
                b->m.compile_ms, b->m.load_ms, b->first_ms, b->p50_ms, b->min_ms, rss, b->gflops);
-    else
+        if (version)
+            tcr_print_json(stdout, version);
+        puts(version ? "}" : "null}");
+    } else {
         printf(
             "compile %10.1f ms\nload    %10.3f ms\nfirst   %10.3f ms\nmedian  %10.4f ms of %d runs\nminimum %10.4f ms\n"
             "memory  %10.1f MB at most\nspeed   %10.3f GFLOP/s\n",
             b->m.compile_ms, b->m.load_ms, b->first_ms, b->p50_ms, b->n, b->min_ms, rss, b->gflops);
+        if (version)
+            printf("version %s\n", ir_shown(version));
+    }
     fflush(stdout);
 }
 

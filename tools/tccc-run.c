@@ -47,7 +47,10 @@ static int show_profile(const struct options *o, const struct model *m, int runs
         all.bytes += rows[i].bytes;
         all.calls += rows[i].calls;
     }
+    const char *version = model_version(m);
     fprintf(stderr, "mean of %d runs; peak: %.1f GFLOP/s\n", runs, peak);
+    if (version)
+        fprintf(stderr, "version of '%s' for %s\n", ir_shown(m->entry), ir_shown(version));
     fprintf(stderr, "%10s %6s %6s %9s %6s %9s  %s\n", "ms", "%", "calls", "GFLOP/s", "% peak", "GB/s", "kernel (node)");
     for (int i = 0; i < n; i++)
         print_row(&rows[i], runs, all.ns, peak);
