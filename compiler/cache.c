@@ -106,6 +106,7 @@ static bool entry_name(const struct tccc_options *o, const struct cache_key *k, 
         add_text(h, k->archs[i]);
     add_list(h, o->dims);
     add_list(h, o->shapes);
+    add_list(h, o->states);
     add_text(h, o->pipeline);
     add_text(h, o->auto_cast);
     add_text(h, o->auto_cast_type);

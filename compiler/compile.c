@@ -553,6 +553,7 @@ static bool read_model(struct job *j)
     progress(j, "reading the model", 0.0);
     struct frontend_options front = {.dims = o->dims,
                                      .shapes = o->shapes,
+                                     .states = o->states,
                                      .exact = o->exact,
                                      .max_nodes = o->max_nodes,
                                      .training = o->train != NULL,

@@ -122,5 +122,7 @@ static struct ir_module *read_text(struct ir_ctx *ctx, const char *path, const s
 struct ir_module *frontend_read(struct ir_ctx *ctx, const char *path, const struct frontend_options *o)
 {
     const char *dot = strrchr(path, '.');
-    return dot && strcmp(dot, ".tcir") == 0 ? read_text(ctx, path, o) : onnx_import(ctx, path, o);
+    struct ir_module *m =
+        dot && strcmp(dot, ".tcir") == 0 ? read_text(ctx, path, o) : onnx_import(ctx, path, o);
+    return m && o && !pass_make_state(m, o->states) ? NULL : m;
 }

@@ -504,6 +504,15 @@ static void write_versions(struct writer *w, int first)
     VEC_PUSH(w->ctx, w->entries, x);
 }
 
+/* Where the variable stands in the table. */
+static uint32_t state_number(const struct writer *w, int index)
+{
+    uint32_t n = 0;
+    for (const struct ir_state *s = w->p->module->states; s->index != index; s = s->next)
+        n++;
+    return n;
+}
+
 static void write_entry(struct writer *w, const struct kn_entry *e)
 {
     struct tcc_pentry x = {.name = string(w, e->name)};
@@ -522,6 +531,12 @@ static void write_entry(struct writer *w, const struct kn_entry *e)
     if (!e->arena)
         x.placed = placed(w, e);
     x.scratch = expr(w, ir_const(w->ctx, 0));
+    uint32_t *advances = IR_NEWN(w->ctx, 2 * f->nadvances + 1, uint32_t);
+    for (int i = 0; i < f->nadvances; i++) {
+        advances[2 * i] = state_number(w, f->advances[i].state->index);
+        advances[2 * i + 1] = expr(w, f->advances[i].to);
+    }
+    x.advances = list(w, 2 * f->nadvances, advances);
     VEC_PUSH(w->ctx, w->entries, x);
 }
 
@@ -599,15 +614,6 @@ static void write_pipe_tables(struct writer *w, const struct pipe *p, struct tcc
                                       (uint32_t)p->outputs[i].axis});
 }
 
-/* Where the variable stands in the table. */
-static uint32_t state_number(const struct writer *w, int index)
-{
-    uint32_t n = 0;
-    for (const struct ir_state *s = w->p->module->states; s->index != index; s = s->next)
-        n++;
-    return n;
-}
-
 /* As an entry point that the user sees. */
 /* By stage; none where the sizes are unknown. */
 static struct tcc_range peaks(struct writer *w, const struct pipe *p)
@@ -663,6 +669,7 @@ static void write_states(struct writer *w)
             ir_mulc(w->ctx, ir_num_elements(w->ctx, s->type), tcc_dtype_bytes(s->type->dtype)), 0);
         x.home = (uint32_t)s->home;
         x.memory = w->p->nmemories > 1; /* the device's, where there is one */
+        x.sym = s->sym ? (uint32_t)sym_number(w, s->sym) : TCC_NO;
         x.init = UINT64_MAX;
         for (int b = 0; s->init && b < w->p->nbuffers; b++)
             if (w->p->buffers[b].space == TCC_SPACE_WEIGHT && w->p->buffers[b].weight == s->init &&

@@ -62,6 +62,7 @@ struct tccc_options {
     enum tccc_weights weights;
     const char *const *dims;         /* "name=N", ended by NULL; may be NULL */
     const char *const *shapes;       /* "input=AxBxC" */
+    const char *const *states;       /* --state: "INPUT:OUTPUT[,axis=K][,capacity=N]", "auto[,capacity=N]" (doc/state.md) */
     const char *const *dumps;        /* "" (final level-1 IR), "before:PASS", "after:PASS", "all", "kernels", "plan", "llvm", "asm", "ptx" */
     FILE *dump_to;
     const char *pipeline;            /* NULL: by level */

@@ -62,6 +62,15 @@ struct ir_state *ir_state_new(struct ir_module *m, const char *name, ir_type typ
     return s;
 }
 
+void ir_advance_add(struct ir_func *f, struct ir_state *s, ir_expr to)
+{
+    struct ir_advance *more = IR_NEWN(f->module->ctx, f->nadvances + 1, struct ir_advance);
+    if (f->nadvances)
+        memcpy(more, f->advances, (size_t)f->nadvances * sizeof *more);
+    more[f->nadvances++] = (struct ir_advance){s, to};
+    f->advances = more;
+}
+
 struct ir_state *ir_state_by_name(struct ir_module *m, const char *name)
 {
     struct ir_state *s = m->states;
@@ -444,6 +453,8 @@ struct ir_func *ir_func_clone(const struct ir_func *f, const char *name)
     for (int i = 0; i < f->body->nparams; i++)
         map[f->body->params[i]->id] = ir_input_new(to, f->body->params[i]->type, f->input_names[i]);
     ir_clone_block(&b, f->body, map, results);
+    for (int i = 0; i < f->nadvances; i++)
+        ir_advance_add(to, f->advances[i].state, f->advances[i].to);
     b.where = f->body->last->where;
     return ir_return(&b, f->body->last->nin, results, f->output_names) ? to : NULL;
 }

@@ -571,11 +571,17 @@ int ir_interp(struct ir_func *f, struct ir_interp_state *state, struct tcc_objec
         error[0] = 0;
     int status = prepare(&it, f) && save_state(&it, &saved) ? TCC_OK : it_error(&it, NULL, TCC_EENV, "no memory");
     if (!status)
+        status = it_bind_positions(&it);
+    if (!status)
         status = set_inputs(&it, in);
+    if (!status)
+        status = it_check_advances(&it);
     if (!status)
         status = it_run_block(&it, f->body);
     if (!status)
         status = take_outputs(&it, out);
+    if (!status)
+        status = it_advance(&it);
     if (!status && state)
         state->step++;
     settle_state(&it, saved, status != TCC_OK);

@@ -253,6 +253,59 @@ void ir_interp_state_step(struct ir_interp_state *s, int64_t step)
     s->step = (uint64_t)step;
 }
 
+void ir_interp_state_reset(struct ir_interp_state *s)
+{
+    for (struct ir_state *v = s->module->states; v; v = v->next) {
+        ir_tensor_unref(s->values[v->index]);
+        s->values[v->index] = ir_tensor_ref(v->init);
+    }
+}
+
+int64_t it_position(const struct ir_interp_state *s, const struct ir_state *v)
+{
+    const struct ir_tensor *now = s ? s->values[v->index] : NULL;
+    return now ? *(const int64_t *)ir_tensor_at(now, 0) : 0;
+}
+
+int it_bind_positions(struct interp *it)
+{
+    for (const struct ir_state *v = it->func->module->states; v; v = v->next)
+        if (v->sym && !it_bind(it, v->sym, it_position(it->state, v)))
+            return it_error(it, NULL, TCC_EINPUT, "state variable '%s': its value must be in [%lld, %lld], got %lld",
+                            v->name, (long long)v->sym->lo, (long long)v->sym->hi,
+                            (long long)it_position(it->state, v));
+    return TCC_OK;
+}
+
+int it_check_advances(struct interp *it)
+{
+    for (int i = 0; i < it->func->nadvances; i++) {
+        const struct ir_advance *a = &it->func->advances[i];
+        int64_t to;
+        if (!it_eval(it, a->to, &to) || to < a->state->sym->lo || to > a->state->sym->hi)
+            return it_error(it, NULL, TCC_EINPUT,
+                            "state variable '%s' is %lld, and this run would make it %lld; at most %lld fit",
+                            a->state->name, (long long)it_position(it->state, a->state), (long long)to,
+                            (long long)a->state->sym->hi);
+    }
+    return TCC_OK;
+}
+
+int it_advance(struct interp *it)
+{
+    for (int i = 0; i < it->func->nadvances && it->state; i++) {
+        const struct ir_advance *a = &it->func->advances[i];
+        int64_t to = 0;
+        it_eval(it, a->to, &to);
+        struct ir_tensor *t = ir_tensor_scalar_i(TCC_I64, to);
+        if (!t)
+            return it_error(it, NULL, TCC_EENV, "no memory");
+        ir_tensor_unref(it->state->values[a->state->index]);
+        it->state->values[a->state->index] = t;
+    }
+    return TCC_OK;
+}
+
 void ir_interp_state_free(struct ir_interp_state *s)
 {
     for (int i = 0; s && i < s->n; i++)

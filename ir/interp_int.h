@@ -76,6 +76,10 @@ bool it_eval(struct interp *it, ir_expr e, int64_t *out);
 int it_match(struct interp *it, const void *definer, const struct ir_value *v, const struct it_value *x);
 /* Puts back what it_match took off the definer table: a symbol met twice must agree with its first meeting. */
 void it_redefine(struct interp *it, const void *definer, ir_type type);
+/* State variables with symbols: the symbols are bound when a call begins; may it advance them; it ended well. */
+int it_bind_positions(struct interp *it);
+int it_check_advances(struct interp *it);
+int it_advance(struct interp *it);
 struct it_value it_share(struct it_value x);                       /* with new references */
 void it_drop(struct it_value *x);
 int it_error(struct interp *it, const struct ir_node *n, int status, const char *format, ...) __attribute__((format(printf, 4, 5)));

@@ -382,6 +382,10 @@ struct ir_block {
 struct ir_guard { enum tcc_guard op; ir_expr a, b; };
 struct ir_version { const char *entry; int ninputs; const ir_type *inputs; int nguards; const struct ir_guard *guards; };
 
+/* What a run that ends well leaves in a state variable that has a symbol: that expression's value, over the symbols that are bound when the
+ * call begins. A run for which it is outside the symbol's bounds is refused before it begins. */
+struct ir_advance { struct ir_state *state; ir_expr to; };
+
 struct ir_func {
     struct ir_module *module;
     const char *name;
@@ -389,11 +393,20 @@ struct ir_func {
     struct ir_block *body;                       /* parameters: the inputs; return's operands: the outputs */
     const char **input_names, **output_names;
     uint32_t nvalues, nnodes;                    /* ids given so far */
+    int nadvances;
+    struct ir_advance *advances;
     struct ir_func *next;
 };
 
 /* State that functions read and update: parameters, buffers, optimizer moments, step count. */
-enum ir_state_flags { IR_STATE_PARAM = 1, IR_STATE_BUFFER = 2, IR_STATE_OPTIMIZER = 4, IR_STATE_GRADIENT = 8 /* not in checkpoints */ };
+enum ir_state_flags {
+    IR_STATE_PARAM = 1,
+    IR_STATE_BUFFER = 2,
+    IR_STATE_OPTIMIZER = 4,
+    IR_STATE_GRADIENT = 8,       /* not in checkpoints */
+    IR_STATE_CACHE = 16          /* only elements in front of a position that is a state variable too are read before they are written again:
+                                    a run that fails may leave others changed */
+};
 struct ir_state {
     const char *name;
     ir_type type;                                /* static dims */
@@ -401,6 +414,7 @@ struct ir_state {
     int flags;
     int index;
     int home;                                    /* 0: every rank has it; else 1 + the only stage that does */
+    ir_expr sym;                                 /* i64[]: the symbol that stands for its value when a call begins, in all functions; NULL: none */
     struct ir_state *next;
 };
 
@@ -419,12 +433,14 @@ struct ir_func *ir_func_new(struct ir_module *m, const char *name);          /* 
 struct ir_func *ir_func_by_name(struct ir_module *m, const char *name);
 void ir_func_remove(struct ir_func *f);                                      /* from its module */
 struct ir_func *ir_func_clone(const struct ir_func *f, const char *name);    /* the last in its module; no version; NULL after a diagnostic */
+void ir_advance_add(struct ir_func *f, struct ir_state *s, ir_expr to);
 /* Versions (version.c): the guards in words, "N = 1, M != 2" ("any size": none); the name of the entry point that f is, or belongs to; the
- * function that a call with these inputs runs: of an entry point or function of that name, NULL: there is none. */
+ * function that a call with these inputs, and state (may be NULL), runs: of an entry point or function of that name, NULL: there is none. */
 const char *ir_guards_text(struct ir_ctx *ctx, int n, const struct ir_guard *guards);
 const char *ir_entry_name(const struct ir_func *f);
 struct ir_func *ir_entry_by_name(struct ir_module *m, const char *entry);      /* the function, or the first of its shape versions */
-struct ir_func *ir_choose_version(struct ir_module *m, const char *entry, struct tcc_object *const *in);
+struct ir_interp_state;
+struct ir_func *ir_choose_version(struct ir_module *m, const char *entry, const struct ir_interp_state *state, struct tcc_object *const *in);
 /* The type of an entry point's result i: the functions' where they agree for all sizes that their guards allow. Dims that differ
  * become symbols (`unknown`), differing ranks an unranked tensor. */
 ir_type ir_entry_result(const struct ir_func *f, int i, ir_expr unknown);
@@ -537,9 +553,9 @@ void ir_assumptions(struct ir_node *n, void (*each)(void *user, ir_expr a, ir_ex
 /* Runs function f on tensors (or objects) in plain loops; inputs and outputs are tcc_objects. Dims symbols are bound from
  * the inputs. State variables live in `state` (made by ir_interp_state_new, one per module; NULL if the module has none).
  * Returns a tcc_status; `error` gets a message. Outputs belong to the caller (tccrt_object_unref). */
-struct ir_interp_state;
 struct ir_interp_state *ir_interp_state_new(struct ir_module *m);
 void ir_interp_state_free(struct ir_interp_state *s);
+void ir_interp_state_reset(struct ir_interp_state *s);                       /* all variables have their first values */
 void ir_interp_state_step(struct ir_interp_state *s, int64_t step);        /* the step count that random ops see next */
 int ir_interp(struct ir_func *f, struct ir_interp_state *state, struct tcc_object *const *in, struct tcc_object **out,
               char *error, size_t error_size);

@@ -136,4 +136,7 @@ void ir_print_syms(
 bool ir_verify_as(const struct ir_module *m, enum ir_diag_kind kind);
 void ir_invalid(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_kind kind, const char *text);
 
+/* interp_control.c: the value that a variable of type i64[] has; state NULL: 0. */
+int64_t it_position(const struct ir_interp_state *s, const struct ir_state *v);
+
 #endif

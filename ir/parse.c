@@ -373,6 +373,25 @@ static bool parse_version(struct parser *p)
     return true;
 }
 
+/* advance @position = past + sequence, @other = ... */
+static bool parse_advances(struct parser *p)
+{
+    if (!lex_take_word(p, "advance"))
+        return true;
+    do {
+        struct token at = p->tok;
+        const char *name;
+        ir_expr to;
+        if (!lex_global(p, &name) || !lex_expect(p, '=') || !parse_expr(p, &to))
+            return false;
+        struct ir_state *s = ir_state_by_name(p->module, name);
+        if (!s || !s->sym)
+            return parse_error(p, &at, "state variable @%s with a symbol expected", name);
+        ir_advance_add(p->func, s, to);
+    } while (lex_take(p, ','));
+    return true;
+}
+
 bool parse_func(struct parser *p)
 {
     struct token at = p->tok;
@@ -385,7 +404,7 @@ bool parse_func(struct parser *p)
     p->func = ir_func_new(p->module, name);
     ir_set_free(&p->values);
     if (!parse_params(p, p->func->body) || !parse_signature(p, &results) || !parse_version(p) ||
-        !parse_block(p, p->func->body) || !check_results(p, &at, &results))
+        !parse_advances(p) || !parse_block(p, p->func->body) || !check_results(p, &at, &results))
         return false;
     if (results.named)
         p->func->output_names = results.names.at;
@@ -418,12 +437,14 @@ static bool parse_state(struct parser *p)
     } words[] = {{IR_STATE_PARAM, "param"},
                  {IR_STATE_BUFFER, "buffer"},
                  {IR_STATE_OPTIMIZER, "optimizer"},
-                 {IR_STATE_GRADIENT, "gradient"}};
+                 {IR_STATE_GRADIENT, "gradient"},
+                 {IR_STATE_CACHE, "cache"}};
     struct token at = p->tok;
     const char *name;
     ir_type type;
     int flags = 0;
     struct ir_tensor *init = NULL;
+    ir_expr sym = NULL;
     int64_t dims[TCC_MAX_RANK];
     if (!lex_global(p, &name) || !lex_expect(p, ':') || !parse_type(p, &type))
         return false;
@@ -431,8 +452,10 @@ static bool parse_state(struct parser *p)
         return parse_error(p, &at, "state @%s is defined twice", name);
     if (!ir_is_tensor(type) || !ir_static_dims(type, NULL))
         return parse_error(p, &at, "state needs a tensor type with constant dims, got %s", ir_type_text(p->ctx, type));
-    for (int i = 0; i < 3; i++)
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         flags |= lex_take_word(p, words[i].word) ? words[i].flag : 0;
+    if (lex_take_word(p, "symbol") && !parse_expr(p, &sym))
+        return false;
     if (lex_take(p, '=')) {
         if (!parse_tensor(p, &init))
             return false;
@@ -442,7 +465,7 @@ static bool parse_state(struct parser *p)
         if (!fits)
             return parse_error(p, &at, "the initial value of @%s is not of its type", name);
     }
-    ir_state_new(p->module, name, type, ir_tensor_ref(init), flags);
+    ir_state_new(p->module, name, type, ir_tensor_ref(init), flags)->sym = sym;
     return true;
 }
 

@@ -222,6 +222,12 @@ static void print_results(struct printer *p, const struct ir_func *f)
     fputc(')', p->out);
     if (f->version)
         print_version(p->out, f->version);
+    for (int i = 0; i < f->nadvances; i++) {
+        fputs(i ? ", " : " advance ", p->out);
+        print_global(p->out, f->advances[i].state->name);
+        fputs(" = ", p->out);
+        ir_print_expr(p->out, f->advances[i].to);
+    }
     fputs(" {\n", p->out);
 }
 
@@ -287,14 +293,18 @@ static void print_state(FILE *out, const struct ir_state *s)
     static const struct {
         int flag;
         const char *word;
-    } words[] = {{IR_STATE_PARAM, " param"}, {IR_STATE_BUFFER, " buffer"}, {IR_STATE_OPTIMIZER, " optimizer"}, {IR_STATE_GRADIENT, " gradient"}};
+    } words[] = {{IR_STATE_PARAM, " param"}, {IR_STATE_BUFFER, " buffer"}, {IR_STATE_OPTIMIZER, " optimizer"}, {IR_STATE_GRADIENT, " gradient"}, {IR_STATE_CACHE, " cache"}};
     fputs("state ", out);
     print_global(out, s->name);
     fputs(" : ", out);
     ir_print_type(out, s->type);
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (s->flags & words[i].flag)
             fputs(words[i].word, out);
+    }
+    if (s->sym) {
+        fputs(" symbol ", out);
+        ir_print_expr(out, s->sym);
     }
     if (s->init) {
         fputs(" = ", out);
@@ -311,8 +321,13 @@ void ir_print_module(FILE *out, const struct ir_module *m)
         ir_print_string(out, m->name);
         fputc('\n', out);
     }
+    for (const struct ir_state *v = m->states; v; v = v->next)
+        if (v->sym)
+            ir_collect_syms(&s, v->sym);
     for (const struct ir_func *f = m->funcs; f; f = f->next) {
         collect_version(&s, f->version);
+        for (int i = 0; i < f->nadvances; i++)
+            ir_collect_syms(&s, f->advances[i].to);
         collect_block(&s, f->body);
     }
     if (m->program)

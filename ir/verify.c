@@ -369,8 +369,16 @@ static bool check_func(struct verifier *v, const struct ir_func *f)
     v->visible = ir_arena_alloc(scratch, (f->nvalues + 1u) * sizeof *v->visible);
     v->nuses = ir_arena_alloc(scratch, (f->nvalues + 1u) * sizeof *v->nuses);
     v->syms.n = 0;
+    for (const struct ir_state *s = v->module->states; s; s = s->next)
+        if (s->sym)
+            VEC_PUSH(v->ctx, v->syms, s->sym);
     bool ok = f->module == v->module || bad(v, NULL, "belongs to another module");
     ok = ok && check_block(v, f->body, NULL) && check_uses(v);
+    for (int i = 0; ok && i < f->body->nparams; i++)
+        define_dims(v, f->body->params[i]->type);
+    for (int i = 0; ok && i < f->nadvances; i++)
+        ok = f->advances[i].state->sym ? check_expr(v, NULL, f->advances[i].to)
+                                       : bad(v, NULL, "'%s', which advances, has no symbol", f->advances[i].state->name);
     const char *problem = ok && f->version ? ir_version_error(v->ctx, f) : NULL;
     ok = ok && (!problem || bad(v, NULL, "%s", problem));
     ir_arena_free(scratch);
@@ -384,9 +392,13 @@ static bool check_state(struct verifier *v, const struct ir_state *s)
         return bad(v, NULL, "state variable '%s' must be a tensor with constant dims", s->name);
     if (s->init && ir_tensor_type_i(v->ctx, s->init->dtype, s->init->rank, s->init->dims) != s->type)
         return bad(v, NULL, "the initial value of state variable '%s' is not of its type", s->name);
+    if (s->sym && (s->sym->kind != IR_X_SYM || s->sym->lo < 0 || s->type != ir_scalar_type(v->ctx, TCC_I64)))
+        return bad(v, NULL, "state variable '%s': i64[] and a symbol that is not negative expected", s->name);
     for (const struct ir_state *o = s->next; o; o = o->next) {
         if (o->name == s->name)
             return bad(v, NULL, "two state variables are named '%s'", s->name);
+        if (s->sym && o->sym == s->sym)
+            return bad(v, NULL, "state variables '%s' and '%s' have the same symbol", s->name, o->name);
     }
     return true;
 }

@@ -80,7 +80,8 @@ static bool holds(struct sizes *s, const struct ir_guard *g)
     return ir_eval(g->a, size_of, s, &a) && ir_eval(g->b, size_of, s, &b) && tcc_guard_holds(g->op, a, b);
 }
 
-struct ir_func *ir_choose_version(struct ir_module *m, const char *entry, struct tcc_object *const *in)
+struct ir_func *ir_choose_version(struct ir_module *m, const char *entry, const struct ir_interp_state *state,
+                                  struct tcc_object *const *in)
 {
     for (struct ir_func *f = m->funcs; f; f = f->next) {
         struct sizes s = {0};
@@ -89,6 +90,9 @@ struct ir_func *ir_choose_version(struct ir_module *m, const char *entry, struct
         if (!f->version || strcmp(f->version->entry, entry))
             continue;
         bool all = true;
+        for (const struct ir_state *v = m->states; v; v = v->next)
+            if (v->sym)
+                VEC_PUSH(m->ctx, s.at, (__typeof__(*s.at.at)){v->sym, it_position(state, v)});
         for (int i = 0; i < f->version->ninputs; i++)
             bind_dims(m->ctx, &s, f->version->inputs[i], in[i]);
         for (int i = 0; i < f->version->nguards && all; i++)
@@ -150,12 +154,16 @@ ir_type ir_entry_result(const struct ir_func *f, int i, ir_expr unknown)
 
 struct symbols {
     const struct ir_version *v;
+    const struct ir_state *states;
     ir_expr missing;
 };
 
 static void look_up(void *user, ir_expr sym)
 {
     struct symbols *s = user;
+    for (const struct ir_state *x = s->states; x; x = x->next)
+        if (x->sym == sym)
+            return;
     for (int i = 0; i < s->v->ninputs; i++)
         for (int d = 0; s->v->inputs[i]->kind == IR_T_TENSOR && d < s->v->inputs[i]->rank; d++)
             if (s->v->inputs[i]->dim[d] == sym)
@@ -166,7 +174,7 @@ static void look_up(void *user, ir_expr sym)
 const char *ir_version_error(struct ir_ctx *ctx, const struct ir_func *f)
 {
     const struct ir_version *v = f->version;
-    struct symbols s = {v, NULL};
+    struct symbols s = {v, f->module->states, NULL};
     if (v->ninputs != f->body->nparams)
         return ir_internf(ctx, "@%s has %d inputs, its version %d", v->entry, v->ninputs, f->body->nparams);
     for (const struct ir_func *g = f->module->funcs; g; g = g->next) {

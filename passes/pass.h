@@ -104,6 +104,13 @@ bool pass_fast(struct pass_run *r);          /* may they be *fast*? (--fast-math
  * diagnostics. What defined the symbols (inputs' types, a `bind`) is the caller's matter. */
 bool pass_substitute(struct ir_func *f, int n, const ir_expr *from, const ir_expr *to);
 
+/* The same in a type alone; NULL stays NULL. */
+ir_type pass_subst_type(struct ir_ctx *ctx, ir_type t, int n, const ir_expr *from, const ir_expr *to);
+
+/* opt/state.c: inputs and outputs become state variables. specs: "INPUT:OUTPUT[,axis=K][,capacity=N]" or "auto[,capacity=N]", ended by NULL;
+ * NULL: none. False after a diagnostic. */
+bool pass_make_state(struct ir_module *m, const char *const *specs);
+
 /* Runs a pipeline by name ("O0".."O3") or a list 'pass,pass{opt=1,opt2=x}'. False after diagnostics. */
 bool pass_pipeline(struct ir_module *m, const char *pipeline, const struct pass_options *o);
 bool pass_list(struct ir_module *m, const char *list, const struct pass_options *o);

@@ -57,11 +57,19 @@ static void subst_block(const struct subst *s, struct ir_block *b)
     }
 }
 
+ir_type pass_subst_type(struct ir_ctx *ctx, ir_type t, int n, const ir_expr *from, const ir_expr *to)
+{
+    struct subst s = {ctx, n, from, to};
+    return subst_type(&s, t);
+}
+
 bool pass_substitute(struct ir_func *f, int n, const ir_expr *from, const ir_expr *to)
 {
     struct subst s = {f->module->ctx, n, from, to};
     if (n == 0)
         return true;
     subst_block(&s, f->body);
+    for (int i = 0; i < f->nadvances; i++)
+        f->advances[i].to = ir_subst(s.ctx, f->advances[i].to, n, from, to);
     return ir_infer_func(f);
 }

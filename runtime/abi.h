@@ -392,11 +392,13 @@ struct tcc_pentry {
     struct tcc_range cases;             /* its shape versions, in the order in which they are tried; none: it has steps */
     struct tcc_range arenas;            /* u32s: exprs, bytes of the arena in memories 1..; TCC_NO as in `arena` */
     struct tcc_range control;           /* u32s: exprs, the values of the control block */
+    struct tcc_range advances;          /* u32s: pairs of a state variable that has a symbol and an expr of level 0, what a run that ends well leaves in it */
 };
 
 struct tcc_pstate { uint32_t name, dtype, rank, flags; struct tcc_range dims; uint64_t init; uint64_t bytes; uint32_t home, memory;
-                    struct tcc_pshard shard; };
-/* init: offset of the initial value in the weights, or ~0 for zeros; home: 0, or 1 + the only stage that has it */
+                    struct tcc_pshard shard; uint32_t sym, pad; };
+/* init: offset of the initial value in the weights, or ~0 for zeros; home: 0, or 1 + the only stage that has it; sym: of an i64[], the
+ * symbol that has its value when a call begins, or TCC_NO */
 
 /* -- Pipelines ---------------------------------------------------------------------------
  * An entry point that is cut into stages. The batch is split into `micros` microbatches; a stage runs its tasks in order. A call

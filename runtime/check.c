@@ -238,6 +238,8 @@ static bool check_signatures(struct check *c)
         if (!name_ok(c, s->name) || !type_ok(c, s->dtype, s->rank, s->dims, false) ||
             !index_ok(c, "memory", s->memory, c->p->memories.count) || !shard_ok(c, s->shard, s->rank))
             return false;
+        if (s->sym != TCC_NO && (!index_ok(c, "symbol", s->sym, c->p->syms.count) || s->bytes != 8))
+            return bad(c, "a state variable with a symbol has another size", s->bytes, 8);
         if (s->init != ~(uint64_t)0 &&
             (s->init > c->m->desc->weights_size || s->bytes > c->m->desc->weights_size - s->init))
             return bad(c, "initial value outside the weights", s->init, c->m->desc->weights_size);
@@ -466,6 +468,25 @@ static bool check_cases(struct check *c, const struct tcc_pentry *e)
     return true;
 }
 
+/* What a run leaves in state variables that have symbols. */
+static bool check_advances(struct check *c, const struct tcc_pentry *e)
+{
+    if (!range_ok(c, "advances", e->advances, c->p->u32s.count))
+        return false;
+    if (e->advances.count % 2)
+        return bad(c, "advances are no pairs", e->advances.count, 0);
+    for (uint32_t i = 0; i < e->advances.count; i += 2) {
+        const uint32_t *pair = c->m->u32s + e->advances.first + i;
+
+        if (!index_ok(c, "advanced state variable", pair[0], c->p->states.count) ||
+            !expr_ok(c, "advance", pair[1], false))
+            return false;
+        if (c->m->states[pair[0]].sym == TCC_NO)
+            return bad(c, "an advanced state variable has no symbol", pair[0], c->p->states.count);
+    }
+    return true;
+}
+
 static bool check_entries(struct check *c)
 {
     c->where = "entry point";
@@ -482,7 +503,7 @@ static bool check_entries(struct check *c)
             !expr_ok(c, "scratch", e->scratch, true) || !list_ok(c, "placed", e->placed, c->p->buffers.count, false) ||
             !list_ok(c, "arena", e->arenas, c->p->exprs.count, true) ||
             !list_ok(c, "control block", e->control, c->p->exprs.count, false) ||
-            !check_cases(c, e))
+            !check_cases(c, e) || !check_advances(c, e))
             return false;
         if (e->pipe > c->p->pipes.count)
             return bad(c, "pipeline", e->pipe, c->p->pipes.count);

@@ -275,6 +275,10 @@ void tcr_slot_set(struct tccrt_session *s, struct tcr_slot *slot, struct tcc_obj
 
 void tcr_eval_level(struct tccrt_session *s, uint32_t level);
 void tcr_forget_levels(struct tccrt_session *s);             /* levels above 0 and their symbols become unbound */
+/* position.c: binds the symbols of state variables; may a run of e advance them; it ended well. */
+int tcr_bind_positions(struct tccrt_session *s);
+int tcr_check_advances(struct tccrt_session *s, const struct tcc_pentry *e);
+int tcr_advance(struct tccrt_session *s, const struct tcc_pentry *e);
 int tcr_bind_sym(struct tccrt_session *s, uint32_t sym, int64_t value, const char *node);
 /* The value of an expression, at least 0. `what` is for the message. */
 int tcr_size(struct tccrt_session *s, uint32_t expr, const char *what, const char *node, int64_t *out);

@@ -228,6 +228,8 @@ int tcr_bind(struct tccrt_session *s, const struct tcc_pentry *e)
 
     for (uint32_t i = 0; i < nsyms; i++)
         s->syms[i] = TCR_UNBOUND;
+    if ((status = tcr_bind_positions(s)))
+        return status;
     for (uint32_t i = 0; i < e->inputs.count; i++) {
         struct input in = {s, e, &m->signatures[e->inputs.first + i], i};
 
@@ -427,6 +429,8 @@ static int prepare(struct tccrt_session *s, const struct tcc_pentry *e)
     if (status)
         return status;
     s->running = e = s->chosen;
+    if ((status = tcr_check_advances(s, e)))
+        return status;
     status = e->arena != TCC_NO ? tcr_size(s, e->arena, "the arena", "", &bytes) : tcr_place(s, e, &bytes);
     if (status || (status = grow_arena(s, s->apart, (size_t)bytes)))
         return status;
@@ -474,6 +478,8 @@ static int end_apart(struct tccrt_session *s, int status)
     if (!status)
         status = tcr_sync(s);
     if (!status)
+        status = tcr_advance(s, s->running);
+    if (!status)
         return copy_lent(s, true);
     snprintf(text, sizeof text, "%s", tccrt_error());
     tcr_views_done(s, TCC_NO, status);
@@ -500,6 +506,8 @@ int tcr_execute(struct tccrt_session *s, const struct tcc_pentry *e)
         status = late_outputs(s, s->running);
     if (s->apart)
         status = end_apart(s, status);
+    else if (!status)
+        status = tcr_advance(s, s->running);
     for (uint32_t i = 0; i < s->m->nslots; i++)
         tcr_slot_clear(s, &s->slots[i]);
     return status;

@@ -393,6 +393,29 @@ int tccrt_state_set(struct tccrt_session *s, const char *name, const struct tcc_
     return status ? status : tcr_leave(s, set_state(s, name, value));
 }
 
+static int reset_state(struct tccrt_session *s, const char *name)
+{
+    int only = name ? find_state(s, name) : -1, status = TCC_OK;
+
+    if (name && only < 0)
+        return TCC_EUSAGE;
+    for (uint32_t i = 0; i < s->m->plan->states.count && !status; i++) {
+        const struct tcc_pstate *p = &s->m->states[i];
+
+        if (!s->states[i] || (name && i != (uint32_t)only))
+            continue;
+        status = p->init == ~(uint64_t)0 ? tcr_state_zero(s, i) : tcr_state_write(s, i, s->m->weights + p->init);
+    }
+    return status;
+}
+
+int tccrt_state_reset(struct tccrt_session *s, const char *name)
+{
+    int status = tcr_enter(s);
+
+    return status ? status : tcr_leave(s, reset_state(s, name));
+}
+
 static int bind_state(struct tccrt_session *s, int i, const struct tcc_tensor *memory)
 {
     struct tccrt_value_info info;

@@ -109,7 +109,13 @@ int tccrt_call(const struct tcc_model *model, int entry, const struct tcc_tensor
  * all of them, and the counter of runs, as they were before it: the compiler puts writes of state behind whatever may fail, and what
  * the microbatches of a step in stages write early is put back. Not covered: gradients that are not being accumulated, writes inside regions of control flow, and outputs whose size is known only after the run. NaN is a value like
  * another: what it does to the state is the program's to see. */
-enum tccrt_state_flags { TCCRT_STATE_PARAM = 1, TCCRT_STATE_BUFFER = 2, TCCRT_STATE_OPTIMIZER = 4, TCCRT_STATE_GRADIENT = 8 };
+enum tccrt_state_flags {
+    TCCRT_STATE_PARAM = 1,
+    TCCRT_STATE_BUFFER = 2,
+    TCCRT_STATE_OPTIMIZER = 4,
+    TCCRT_STATE_GRADIENT = 8,
+    TCCRT_STATE_CACHE = 16       /* (tccc --state) filled up to a position, which is a state variable too; what lies behind it means nothing */
+};
 int tccrt_nstates(const struct tccrt_model *m);
 int tccrt_state_info(const struct tccrt_model *m, int i, struct tccrt_value_info *info);
 int tccrt_state_flags(const struct tccrt_model *m, int i);                 /* of enum tccrt_state_flags; 0: no such variable */
@@ -118,6 +124,9 @@ int tccrt_state_flags(const struct tccrt_model *m, int i);                 /* of
 int tccrt_state_get(struct tccrt_session *s, const char *name, struct tcc_tensor *out);
 /* TCC_EUSAGE: no such variable; TCC_EINPUT: another type or shape. */
 int tccrt_state_set(struct tccrt_session *s, const char *name, const struct tcc_tensor *value);
+/* The variable, or all of them (name NULL), has its first value again: a cache of keys and values is empty, its position 0. TCC_EUSAGE: no
+ * such variable. Not to be called while the session runs. */
+int tccrt_state_reset(struct tccrt_session *s, const char *name);
 /* Variable number i (as in tccrt_state_info) lies in the caller's memory from here on: what is there is its value, and runs update
  * it there (a device with memory of its own copies it before a run and back after it). The memory is the caller's to free, 64-byte aligned, and stays good until the variable is bound elsewhere or the session is
  * freed. So sessions of several models can share a variable. Not to be called while the session runs. */

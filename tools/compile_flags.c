@@ -121,6 +121,8 @@ int compile_options(const struct options *o, struct tccc_options *c)
     if ((code = train_flags(o, &train)) != EXIT_FINE)
         return code;
     c->train = train_wanted(o) ? &train : NULL;
+    if (c->train && option_set(o, OPT_state))
+        return usage_error(o, "--state and --train exclude each other");
     c->auto_cast = option_text(o, OPT_auto_cast, NULL);
     c->auto_cast_type = option_text(o, OPT_auto_cast_type, NULL);
     c->level = (int)level;
@@ -132,6 +134,7 @@ int compile_options(const struct options *o, struct tccc_options *c)
     c->name = option_text(o, OPT_name, NULL);
     c->dims = o->given[OPT_dim].at;
     c->shapes = o->given[OPT_shape].at;
+    c->states = o->given[OPT_state].at;
     c->dumps = o->given[OPT_dump_ir].at;
     c->dump_to = stderr;
     c->pipeline = option_text(o, OPT_pipeline, NULL);

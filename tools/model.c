@@ -118,6 +118,7 @@ static int read_module(const struct options *o, const char *path, struct model *
     struct frontend_options options = {.max_nodes = nodes,
                                        .dims = o->given[OPT_dim].at,
                                        .shapes = o->given[OPT_shape].at,
+                                       .states = o->given[OPT_state].at,
                                        .exact = option_set(o, OPT_exact),
                                        .training = train_wanted(o),
                                        .own_step = train_wanted(o) && !train.loss,
@@ -203,7 +204,7 @@ static int run_interpreted(struct model *m, struct tcc_object *const *inputs, st
 
     snprintf(error, ERROR_SIZE, "no memory");
     if (IR_PROTECT(m->ctx, &frame)) {
-        struct ir_func *f = ir_choose_version(m->func->module, ir_entry_name(m->func), inputs);
+        struct ir_func *f = ir_choose_version(m->func->module, ir_entry_name(m->func), m->state, inputs);
         if (f) {
             status = ir_interp(f, m->state, inputs, outputs, error, ERROR_SIZE);
         } else {

@@ -244,6 +244,8 @@ static void take_versions(struct elision *e, int b, int w)
             if (a->reads)
                 lw_version(e->lw, p->step, w)->reads = version;
             if (a->writes) {
+                if (version >= 0) /* a part of it is overwritten */
+                    lw_version(e->lw, p->step, w)->reads = version;
                 version = lw_version(e->lw, e->places.at[handed_over_at(e, b, w, a->at)].step, w)->makes;
                 lw_version(e->lw, p->step, w)->makes = version;
             }
@@ -385,6 +387,33 @@ static bool elide_write(struct elision *e, int end, int b, int w)
     return true;
 }
 
+/* May what stands in variable w be overwritten although the run may yet fail? */
+static bool is_cache(const struct elision *e, int w)
+{
+    const struct ir_state *s = e->lw->prog->module->states;
+    while (s && s->index != e->lw->buffers.at[w].index)
+        s = s->next;
+    return s && (s->flags & IR_STATE_CACHE);
+}
+
+/* An update: b begins as a copy of variable w, a part of it is overwritten, and it becomes w's new value at place `end`. */
+static bool elide_update(struct elision *e, int end, int b, int w)
+{
+    const struct place *first = e->of[b].n ? &e->places.at[e->of[b].at[0].at] : NULL;
+    if (!first || !can_be(e, b, w) || !hands_over(e, e->of[b].at[0].at, w, b) || first->list != e->places.at[end].list)
+        return false;
+    for (int i = 1; i < e->of[b].n; i++) {
+        const struct place *p = &e->places.at[e->of[b].at[i].at];
+        if (p->region || (e->of[b].at[i].writes && (p->list != first->list || p->step->kind != TCC_STEP_LAUNCH ||
+                                                    (e->of[b].at[i].at <= e->last_failing && !is_cache(e, w)))))
+            return false;
+    }
+    if (interferes(e, b, w, -1))
+        return false;
+    rename_buffer(e, b, w);
+    return true;
+}
+
 static int times_listed(int n, const int *list, int buffer)
 {
     int times = 0;
@@ -442,7 +471,7 @@ void lw_elide_writes(struct lw *lw, struct kn_entry *entry)
             elide_carried(&e, i, k);
         /* A run that fails leaves the state as it was. */
         if (!p->region && p->step->kind == TCC_STEP_COPY && lw->buffers.at[args[1]].space == TCC_SPACE_STATE &&
-            e.of[args[0]].n && e.of[args[0]].at[0].at > e.last_failing)
+            e.of[args[0]].n && !elide_update(&e, i, args[0], args[1]) && e.of[args[0]].at[0].at > e.last_failing)
             elide_write(&e, i, args[0], args[1]);
     }
     drop_copies(&entry->steps);

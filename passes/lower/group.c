@@ -12,19 +12,24 @@
  */
 #include "passes/lower/lower_int.h"
 
-/* Piece i of a concat along `axis` as a slice of another value's axis that is whole along the others: where it starts. */
-static bool whole_slice(const struct ir_node *n, int i, int axis, int64_t *start)
+ir_expr lw_whole_slice(const struct ir_node *n, int i, int axis)
 {
     const struct ir_value *v = n->in[i].value;
     const struct ir_node *s = v ? v->def : NULL;
     if (!s || s->op != IR_slice)
-        return false;
+        return NULL;
     const struct ir_attr *starts = ir_attr(s, IR_ATTR_starts), *steps = ir_attr(s, IR_ATTR_steps);
     for (int d = 0; d < v->type->rank; d++)
         if (!ir_is_value(steps->exprs[d], 1) ||
             (d != axis && (!ir_is_value(starts->exprs[d], 0) || v->type->dim[d] != s->in[0].value->type->dim[d])))
-            return false;
-    return ir_is_const(starts->exprs[axis], start);
+            return NULL;
+    return starts->exprs[axis];
+}
+
+static bool whole_slice(const struct ir_node *n, int i, int axis, int64_t *start)
+{
+    ir_expr from = lw_whole_slice(n, i, axis);
+    return from && ir_is_const(from, start);
 }
 
 bool lw_rolls(const struct ir_node *n, int64_t *shift, int64_t *size)
@@ -367,7 +372,8 @@ static void reader_groups(struct lw *lw, const struct ir_node *n, struct lw_set 
 /* Has operand i of n its place in n's buffer already? */
 static bool has_place(struct lw *lw, const struct ir_node *n, int i)
 {
-    return pieces_of(lw, n)->group[i] || lw_is_part(lw, n, i) || (n->op == IR_concat && lw_scan_is_piece(lw, n, i));
+    return pieces_of(lw, n)->group[i] || lw_is_part(lw, n, i) || lw_is_unchanged(lw, n, i) ||
+           (n->op == IR_concat && lw_scan_is_piece(lw, n, i));
 }
 
 /* concat, interleave: a group for each piece that has no place in it yet. */

@@ -11,6 +11,7 @@
  *   attention.c  the kernel of attention
  *   winograd.c  the kernel of a convolution by F(4x4, 3x3) or F(2x2, 3x3)
  *   part.c     buffers that are parts of a concat's
+ *   update.c   concats that overwrite a part of a state variable's value
  *   scan.c     what loops collect, stored in place
  *   version.c  versions of state variables, for the plan's verifier
  *   elide.c    copies of state variables and carried values that need not be made
@@ -180,6 +181,8 @@ void lw_set_add(struct lw *lw, struct lw_set *s, struct lw_group *g);
 ir_expr lw_piece_position(struct lw *lw, const struct ir_node *n, int piece);
 /* Is n a concat of a value's end and its beginning along an axis, not the last: the value rolled by `shift` of `size`? */
 bool lw_rolls(const struct ir_node *n, int64_t *shift, int64_t *size);
+/* Is operand i of n a slice of another value's axis that is whole along the others? Where it starts; NULL: it is not. */
+ir_expr lw_whole_slice(const struct ir_node *n, int i, int axis);
 bool lw_is_view(const struct ir_node *n);
 static inline bool lw_is_reduce(const struct ir_node *n) { return ir_op_info(n->op)->kind == IR_K_REDUCE; }
 bool lw_is_kernel_node(const struct ir_node *n);                         /* can be evaluated inside a kernel at all */
@@ -240,6 +243,14 @@ struct ir_node *lw_part_of(struct lw *lw, const struct ir_value *v, int *piece);
 bool lw_is_part(struct lw *lw, const struct ir_node *n, int piece);
 /* The buffer of such a value; the rest of it is as in b. -1: it is none. */
 int lw_part_buffer(struct lw *lw, struct ir_value *v, struct kn_buffer b);
+
+/* -- update.c: concats that overwrite a part of a state variable's value ------------------------ */
+/* The value that concat n repeats but for one operand, each other operand in its place; NULL: there is none. It is a state variable's, read in the
+ * same block. Is operand `piece` such a repeated part? */
+struct ir_value *lw_updated(struct lw *lw, const struct ir_node *n);
+bool lw_is_unchanged(struct lw *lw, const struct ir_node *n, int piece);
+/* Behind the read of v: copies of it for the concats that overwrite a part. */
+void lw_copy_updated(struct lw *lw, struct ir_value *v, const struct ir_node *read, struct kn_steps *to);
 
 /* -- scan.c: what loops collect ---------------------------------------------------------------- */
 /* Is `all`, an output that a loop collects, stored element by element while the loop runs? */

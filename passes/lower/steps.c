@@ -313,6 +313,8 @@ static void lower_state(struct lw *lw, struct ir_node *n, struct kn_steps *to)
         args[0] = lw_buffer(lw, n->in[0].value);
     }
     lw_step(lw, to, TCC_STEP_COPY, n, 2, args);
+    if (n->op == IR_state_read)
+        lw_copy_updated(lw, n->out[0], n, to);
 }
 
 /* -- Checks ------------------------------------------------------------------------------------------------- */
@@ -437,6 +439,9 @@ static void make_inputs(struct lw *lw, struct kn_entry *e)
 {
     struct ir_block *body = lw->func->body;
     e->ninputs = body->nparams;
+    for (const struct ir_state *s = lw->func->module->states; s; s = s->next)
+        if (s->sym)
+            learn(lw, s->sym, 0);
     e->input_buffers = IR_NEWN(lw->ctx, body->nparams + 1, int);
     for (int i = 0; i < body->nparams; i++) {
         struct ir_value *v = body->params[i];

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * update.c - concat(slice(v, 0..p), new, slice(v, p + n..)) is v with a part overwritten: an append to a cache, where v is the value of a
+ * state variable. Its buffer gets a copy of v as soon as that is read, and the kernel of `new` stores its elements there. elide.c takes the
+ * copy out where the buffer can be the variable itself.
+ */
+#include "passes/lower/lower_int.h"
+
+/* The value of which operand i of the concat is a part that stays where it is; NULL: none. */
+static struct ir_value *stays(struct lw *lw, const struct ir_node *n, int i)
+{
+    ir_expr start = lw_whole_slice(n, i, (int)ir_get_i(n, IR_ATTR_axis, 0));
+    struct ir_value *v = start ? n->in[i].value->def->in[0].value : NULL;
+    bool read = v && v->def && v->def->op == IR_state_read && v->def->block == n->block && v->type == n->out[0]->type;
+    return read && start == lw_piece_position(lw, n, i) ? v : NULL;
+}
+
+struct ir_value *lw_updated(struct lw *lw, const struct ir_node *n)
+{
+    struct ir_value *v = NULL;
+    int others = 0;
+    if (!lw->fuse || n->op != IR_concat || n->nin < 2 || n->nin > 3 || !lw_is_kernel_node(n) || lw_is_view(n) ||
+        lw->layout[n->out[0]->id])
+        return NULL;
+    for (int i = 0; i < n->nin; i++) {
+        struct ir_value *of = stays(lw, n, i);
+        others += !of || (v && of != v);
+        v = of && !v ? of : v;
+    }
+    return others == 1 ? v : NULL;
+}
+
+bool lw_is_unchanged(struct lw *lw, const struct ir_node *n, int piece)
+{
+    return n->op == IR_concat && n->nin <= 3 && stays(lw, n, piece) && stays(lw, n, piece) == lw_updated(lw, n);
+}
+
+void lw_copy_updated(struct lw *lw, struct ir_value *v, const struct ir_node *read, struct kn_steps *to)
+{
+    for (struct ir_use *u = v->uses; u; u = u->next)
+        for (struct ir_use *c = u->user->op == IR_slice ? u->user->out[0]->uses : NULL; c; c = c->next) {
+            struct ir_value *out = c->user->nout ? c->user->out[0] : NULL;
+            /* Once, at the first operand that stays. */
+            int first = 0;
+            while (out && first < c->user->nin && !lw_is_unchanged(lw, c->user, first))
+                first++;
+            if (!out || c->index != first || lw_updated(lw, c->user) != v)
+                continue;
+            int args[2] = {lw_buffer(lw, v), lw_buffer(lw, out)};
+            lw_step(lw, to, TCC_STEP_COPY, read, 2, args);
+        }
+}
