@@ -7,8 +7,8 @@ cd "$top_srcdir" || exit 99
 check() {
     library=$1 list=$2 prefixes=$3
     shift 3
-    sed -nE "s/^[^/]*[ *](($prefixes)_[a-z0-9_]*)\\(.*/\\1/p" "$@" | sort -u >"$tmp/declared"
-    sed -nE "s/^ *(($prefixes)_[a-z0-9_]*);/\\1/p" "$list" | sort -u >"$tmp/listed"
+    sed -nE -e "s/^[^/]*[ *](($prefixes)_[a-z0-9_]*)\\(.*/\\1/p" -e 's/^FN\((\w+),.*/\1/p' "$@" | sort -u >"$tmp/declared"
+    sed -nE "s/^ *(($prefixes)_[a-z0-9_]*|cu[A-Z]\w*);/\\1/p" "$list" | sort -u >"$tmp/listed"
     [ -s "$tmp/declared" ] || fail "no functions found in $*"
     diff "$tmp/declared" "$tmp/listed" || fail "$* and $list differ"
     nm -D --defined-only "$top_builddir/$library" | awk '{ print $3 }' | sort -u >"$tmp/exported"
@@ -16,7 +16,7 @@ check() {
 }
 
 check libtccrt.so.0 runtime/tccrt.map tccrt runtime/tccrt.h
-check libtccptx.so.0 runtime/sim/ptx/ptxsim.map ptx runtime/sim/ptx/ptxsim.h
+check libtccptx.so.0 runtime/sim/ptx/ptxsim.map ptx runtime/sim/ptx/ptxsim.h runtime/sim/ptx/driver.h runtime/sim/ptx/driver.def
 check libtccc.so.0 compiler/tccc.map 'tccc|trace' compiler/tccc.h compiler/trace.h
 nm -g --defined-only "$top_builddir/libtccc.a" | awk 'NF == 3 { print $3 }' | sort -u >"$tmp/exported"
 diff "$tmp/listed" "$tmp/exported" || fail "compiler/tccc.map and libtccc.a differ"

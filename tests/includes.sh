@@ -26,7 +26,8 @@ xargs awk '
         else if (!(to in rank)) why = "is not in a folder of the project"
         else if (to == from) {
             other = n > 2 && (to == "passes" || to == "runtime") ? b[2] : inner
-            if (part[2] == "sim" && (n < 4 || b[2] != "sim" || b[3] != part[3])) why = "is not in the simulator, which shares no code"
+            if (part[2] == "sim" && inc ~ /^runtime\/sim\/[a-z]+\.(h|def)$/) why = "" # what the simulators share
+            else if (part[2] == "sim" && (n < 4 || b[2] != "sim" || b[3] != part[3])) why = "is not in the simulator, which shares no code"
             else if (other != inner && !((inner ">" other) in edge) && !(FILENAME in above)) why = "is not a folder that this one may include"
         }
         else if (rank[to] > rank[from]) why = "goes up"

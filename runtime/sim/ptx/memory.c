@@ -280,6 +280,16 @@ bool ptx_ranges(struct ptx_device *d, const struct ptx_range *list, int n)
 
 /* -- Copies of the host -- */
 
+bool ptx_is_device(const struct ptx_device *d, uint64_t address)
+{
+    return address >= d->reserve && address < d->reserve + d->reserve_size;
+}
+
+bool ptx_checks(const struct ptx_device *d)
+{
+    return d->config.checks;
+}
+
 /* The allocation at an address and how much of the bytes lies in it. NULL: nothing live is there. */
 static struct ptx_alloc *piece(const struct ptx_device *d, uint64_t at, size_t bytes, size_t *n)
 {
@@ -290,7 +300,7 @@ static struct ptx_alloc *piece(const struct ptx_device *d, uint64_t at, size_t b
     return a;
 }
 
-static bool valid(const struct ptx_device *d, uint64_t at, size_t bytes, char *error)
+bool ptx_valid(const struct ptx_device *d, uint64_t at, size_t bytes, char *error)
 {
     size_t n = 0;
     for (size_t done = 0; done < bytes; done += n)
@@ -313,7 +323,7 @@ static void written(struct ptx_device *d, struct ptx_alloc *a, uint64_t at, size
 
 bool ptx_write(struct ptx_device *d, uint64_t to, const void *from, size_t bytes, char *error)
 {
-    if (!valid(d, to, bytes, error))
+    if (!ptx_valid(d, to, bytes, error))
         return false;
     for (size_t n = 0, done = 0; done < bytes; done += n) {
         struct ptx_alloc *a = piece(d, to + done, bytes - done, &n);
@@ -325,7 +335,7 @@ bool ptx_write(struct ptx_device *d, uint64_t to, const void *from, size_t bytes
 
 bool ptx_fill(struct ptx_device *d, uint64_t to, int byte, size_t bytes, char *error)
 {
-    if (!valid(d, to, bytes, error))
+    if (!ptx_valid(d, to, bytes, error))
         return false;
     for (size_t n = 0, done = 0; done < bytes; done += n) {
         struct ptx_alloc *a = piece(d, to + done, bytes - done, &n);
@@ -337,7 +347,7 @@ bool ptx_fill(struct ptx_device *d, uint64_t to, int byte, size_t bytes, char *e
 
 bool ptx_read(struct ptx_device *d, void *to, uint64_t from, size_t bytes, char *error)
 {
-    if (!valid(d, from, bytes, error))
+    if (!ptx_valid(d, from, bytes, error))
         return false;
     for (size_t n = 0, done = 0; done < bytes; done += n) {
         struct ptx_alloc *a = piece(d, from + done, bytes - done, &n);
@@ -350,7 +360,7 @@ bool ptx_read(struct ptx_device *d, void *to, uint64_t from, size_t bytes, char 
 bool ptx_copy(struct ptx_device *d, uint64_t to, struct ptx_device *from_device, uint64_t from, size_t bytes,
               char *error)
 {
-    if (!valid(d, to, bytes, error) || !valid(from_device, from, bytes, error))
+    if (!ptx_valid(d, to, bytes, error) || !ptx_valid(from_device, from, bytes, error))
         return false;
     for (size_t n = 0, m = 0, done = 0; done < bytes; done += n) {
         struct ptx_alloc *a = piece(d, to + done, bytes - done, &n);

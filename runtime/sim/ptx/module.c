@@ -104,6 +104,18 @@ bool ptx_kernel_param(const struct ptx_kernel *k, int i, size_t *offset, size_t 
     return true;
 }
 
+int ptx_kernel_registers(const struct ptx_kernel *k)
+{
+    return k->f.maxnreg && k->f.maxnreg < k->f.registers ? k->f.maxnreg : k->f.registers;
+}
+
+int ptx_kernel_threads(const struct ptx_kernel *k)
+{
+    const int *n = k->f.reqntid[0] ? k->f.reqntid : k->f.maxntid;
+    int64_t most = (int64_t)n[0] * n[1] * n[2];
+    return most && most < 1024 ? (int)most : 1024;
+}
+
 void ptx_kernel_needs(const struct ptx_kernel *k, size_t *shared, size_t *local, int *params)
 {
     *shared = k->f.shared_bytes;

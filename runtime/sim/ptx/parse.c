@@ -558,8 +558,10 @@ static void performance_directives(struct ptx_parse *p)
             three(p, p->f->maxntid);
         else if (accept_dot(p, "reqntid"))
             three(p, p->f->reqntid);
-        else if (accept_dot(p, "minnctapersm") || accept_dot(p, "maxnreg") || accept_dot(p, "maxnctapersm"))
+        else if (accept_dot(p, "minnctapersm") || accept_dot(p, "maxnctapersm"))
             three(p, ignored);
+        else if (accept_dot(p, "maxnreg"))
+            p->f->maxnreg = (int)take_int(p);
         else if (is_dot(p, "pragma"))
             skip_to(p, ';');
         else if (!accept_dot(p, "noreturn"))
@@ -649,6 +651,7 @@ static void function(struct ptx_parse *p, bool entry)
     ptx_flow(p, f);
     if (!entry)
         p->m->func_local = f->local_bytes;
+    f->registers = ptx_registers(f);
     f->defined = true;
     p->f = NULL;
 }

@@ -127,7 +127,8 @@ struct ptx_func {
     size_t param_bytes;                  /* in and out, a lane (functions), or the block (entries) */
     size_t var_bytes;                    /* .param variables of the body, a lane */
     size_t local_bytes, shared_bytes;    /* local: functions' lie from FUNC_LOCAL on */
-    int maxntid[3], reqntid[3];
+    int maxntid[3], reqntid[3], maxnreg;
+    int registers;                       /* of a thread: an estimate */
     uint32_t *reg_at; uint8_t *reg_type; int nregs, reg_room;
     size_t frame_bytes;
     uint8_t *constants; size_t const_bytes, const_room;
@@ -200,6 +201,7 @@ int ptx_register(struct ptx_parse *p, const char *name, enum ptx_type *type);  /
 int ptx_add_register(struct ptx_parse *p, enum ptx_type type);
 void ptx_dynamic(struct ptx_parse *p, bool is_imm, uint32_t constant, int64_t add);
 
+int ptx_registers(const struct ptx_func *f);                          /* an estimate */
 void ptx_decode(struct ptx_parse *p);                                /* p->st becomes the next instruction of p->f */
 void ptx_flow(struct ptx_parse *p, struct ptx_func *f);
 

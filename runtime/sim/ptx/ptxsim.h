@@ -66,6 +66,9 @@ void ptx_device_free(struct ptx_device *d);
 /* Memory. `name` (copied; may be NULL) stands in reports. Addresses are multiples of 256; free: false for what is no live allocation. */
 uint64_t ptx_alloc(struct ptx_device *d, size_t bytes, const char *name, char *error);
 bool ptx_free(struct ptx_device *d, uint64_t address, char *error);
+bool ptx_is_device(const struct ptx_device *d, uint64_t address);      /* one of its addresses, live or not */
+bool ptx_valid(const struct ptx_device *d, uint64_t at, size_t bytes, char *error);   /* all within live or mapped memory */
+bool ptx_checks(const struct ptx_device *d);                           /* its configuration's */
 bool ptx_write(struct ptx_device *d, uint64_t to, const void *from, size_t bytes, char *error);
 bool ptx_read(struct ptx_device *d, void *to, uint64_t from, size_t bytes, char *error);
 bool ptx_fill(struct ptx_device *d, uint64_t to, int byte, size_t bytes, char *error);
@@ -105,6 +108,8 @@ uint64_t ptx_global(const struct ptx_module *m, const char *name, size_t *bytes)
 bool ptx_kernel_param(const struct ptx_kernel *k, int i, size_t *offset, size_t *bytes, const char **type);
 /* Bytes of static shared and of local memory a thread; registers by their declarations (an upper bound). */
 void ptx_kernel_needs(const struct ptx_kernel *k, size_t *shared, size_t *local, int *params);
+int ptx_kernel_registers(const struct ptx_kernel *k);         /* of a thread, estimated from what is live at once */
+int ptx_kernel_threads(const struct ptx_kernel *k);           /* of a block, at most */
 
 struct ptx_launch {
     unsigned grid[3], block[3];

@@ -150,7 +150,8 @@ static inline void word(struct ptx_warp *w, int lane, uint64_t *cell, uint64_t a
         conflict(w, lane, address, read, true, false);
     uint64_t own = write ? before : read;
     __atomic_store_n(&cell[write ? 0 : 1], (own ^ r) >> 4 ? r : r | BYTES(own), __ATOMIC_RELAXED);
-    if (write && read && !(BYTES(read) & ~BYTES(r)) && !(r & ATOMIC)) /* what comes after the write comes after the read */
+    if (write && read && !(BYTES(read) & ~BYTES(r)) &&
+        !(r & ATOMIC)) /* what comes after the write comes after the read */
         __atomic_store_n(&cell[1], 0, __ATOMIC_RELAXED);
 }
 
@@ -162,8 +163,7 @@ static bool recorded(const struct ptx_warp *w, const struct ptx_place *p)
 static void span(struct ptx_warp *w, int lane, const struct ptx_place *p, uint64_t offset, size_t bytes, bool write,
                  bool atomic)
 {
-    uint64_t r =
-        record(w->b->d->epoch, w->b->number, (unsigned)w->id * LANES + (unsigned)lane, w->b->era, atomic);
+    uint64_t r = record(w->b->d->epoch, w->b->number, (unsigned)w->id * LANES + (unsigned)lane, w->b->era, atomic);
     for (uint64_t at = offset, end = offset + bytes; at < end;) {
         uint64_t k = at / 4, from = at % 4, to = end - k * 4 < 4 ? end - k * 4 : 4;
         word(w, lane, p->a->cells + 2 * k, p->a->base + at, r | (((1u << to) - 1) & ~((1u << from) - 1)), write);
@@ -240,8 +240,8 @@ bool ptx_in_range(struct ptx_warp *w, const struct ptx_alloc *a, uint64_t addres
             near = r;
     }
     if (near && address + bytes <= near->address + near->bytes)
-        ptx_report(w, PTX_CHECK_READONLY, lane, address, "write of %zu bytes in '%s', which the launch only reads", bytes,
-                   near->name);
+        ptx_report(w, PTX_CHECK_READONLY, lane, address, "write of %zu bytes in '%s', which the launch only reads",
+                   bytes, near->name);
     else
         ptx_report(w, PTX_CHECK_BOUNDS, lane, address, "%s of %zu bytes, %lld bytes past the end of '%s' in '%s'",
                    write ? "write" : "read", bytes,

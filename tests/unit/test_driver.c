@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the simulator's driver functions do beyond the driver's manual: races between streams, names and ranges, counters, two devices. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/sim/ptx/driver.h"
+
+static const char ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
+                          ".visible .entry put(.param .u64 p, .param .u32 v) {\n"
+                          ".reg .b32 %r<4>; .reg .b64 %d<4>;\n"
+                          "ld.param.u64 %d1, [p]; ld.param.u32 %r1, [v]; mov.u32 %r2, %tid.x;\n"
+                          "mul.wide.u32 %d2, %r2, 4; add.u64 %d1, %d1, %d2; st.global.u32 [%d1], %r1; ret; }\n";
+static CUcontext ctx[2];
+static CUfunction put;
+
+#define OK(call) ck_assert_int_eq(call, CUDA_SUCCESS)
+
+static void start(const char *seed)
+{
+    CUmodule m;
+    setenv("TCCC_SIM_DEVICES", "2", 1);
+    setenv("TCCC_ORDER_SEED", seed, 1);
+    OK(cuInit(0));
+    OK(cuDevicePrimaryCtxRetain(&ctx[0], 0));
+    OK(cuDevicePrimaryCtxRetain(&ctx[1], 1));
+    OK(cuCtxSetCurrent(ctx[0]));
+    OK(cuModuleLoadData(&m, ptx));
+    OK(cuModuleGetFunction(&put, m, "put"));
+}
+
+static CUresult launch(CUdeviceptr p, unsigned v, CUstream s)
+{
+    void *params[] = {&p, &v};
+    return cuLaunchKernel(put, 1, 1, 1, 32, 1, 1, 0, s, params, NULL);
+}
+
+static int reports(enum ptx_check check)
+{
+    const struct ptx_report *list;
+    int n = ptx_driver_reports(0, &list), found = 0;
+    for (int k = 0; k < n; k++)
+        found += list[k].check == check;
+    return found;
+}
+
+/* Two streams write the same bytes: with an event between them it is no race; with the host between them neither. */
+START_TEST(stream_races)
+{
+    static const char *const seeds[] = {"0", "1", "2", "3"};
+    CUstream a, b;
+    CUevent e;
+    CUdeviceptr p;
+    unsigned back[32];
+    start(seeds[_i % 4]);
+    OK(cuMemAlloc_v2(&p, 256));
+    OK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
+    OK(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+    OK(launch(p, 1, a));
+    switch (_i / 4) {
+    case 0: break;
+    case 1:
+        OK(cuEventRecord(e, a));
+        OK(cuStreamWaitEvent(b, e, 0));
+        break;
+    case 2: OK(cuStreamSynchronize(a)); break;
+    case 3:
+        OK(cuEventRecord(e, a));
+        while (cuEventQuery(e) == CUDA_ERROR_NOT_READY) {
+        }
+        break;
+    default: p += 128; /* other bytes */
+    }
+    OK(launch(p, 2, b));
+    CUresult r = cuCtxSynchronize();
+    ck_assert_int_eq(reports(PTX_CHECK_STREAM_RACE), _i < 4);
+    ck_assert_int_eq(r, _i < 4 ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS);
+    if (_i >= 4) {
+        OK(cuMemcpyDtoH_v2(back, p, 128));
+        ck_assert_int_eq(back[0], 2);
+    }
+}
+END_TEST
+
+/* A copy that reads what a launch of another stream writes. */
+START_TEST(copy_races)
+{
+    CUstream a;
+    CUdeviceptr p, q;
+    start("0");
+    OK(cuMemAlloc_v2(&p, 128));
+    OK(cuMemAlloc_v2(&q, 128));
+    OK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
+    OK(launch(p, 1, NULL));
+    ck_assert(ptx_driver_next("step 7", NULL, 0));
+    OK(cuMemcpyDtoDAsync_v2(q, p, 128, a));
+    ck_assert_int_eq(cuCtxSynchronize(), CUDA_ERROR_LAUNCH_FAILED);
+    ck_assert_int_eq(reports(PTX_CHECK_STREAM_RACE), 1);
+}
+END_TEST
+
+/* Branches of a graph that write the same bytes; a chain does not. */
+START_TEST(graph_races)
+{
+    CUgraph g;
+    CUgraphNode a, b;
+    CUgraphExec x;
+    CUdeviceptr p;
+    unsigned v = 3;
+    start("1");
+    OK(cuMemAlloc_v2(&p, 128));
+    void *params[] = {&p, &v};
+    CUDA_KERNEL_NODE_PARAMS k = {.func = put, .grid = {1, 1, 1}, .block = {32, 1, 1}, .params = params};
+    OK(cuGraphCreate(&g, 0));
+    OK(cuGraphAddKernelNode_v2(&a, g, NULL, 0, &k));
+    OK(cuGraphAddKernelNode_v2(&b, g, &a, (size_t)_i, &k));
+    OK(cuGraphInstantiateWithFlags(&x, g, 0));
+    OK(cuGraphLaunch(x, NULL));
+    OK(cuGraphLaunch(x, NULL));
+    ck_assert_int_eq(cuCtxSynchronize(), _i ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_FAILED);
+    ck_assert_int_eq(reports(PTX_CHECK_STREAM_RACE), !_i);
+}
+END_TEST
+
+/* What a launch may touch; who it is. */
+START_TEST(names_and_ranges)
+{
+    CUdeviceptr p;
+    struct ptx_counters c;
+    start("0");
+    OK(cuMemAlloc_v2(&p, 4096));
+    struct ptx_range fits = {p, 128, true, "x"}, short_one = {p, 124, true, "x"};
+    ck_assert(ptx_driver_next("conv1", &fits, 1));
+    OK(launch(p, 1, NULL));
+    OK(launch(p + 1024, 1, NULL)); /* ranges hold for one launch */
+    OK(cuCtxSynchronize());
+    ptx_driver_counters(0, &c);
+    ck_assert_uint_eq(c.global_requests, 2);
+    ck_assert(ptx_driver_next("conv2", &short_one, 1));
+    OK(launch(p, 1, NULL));
+    ck_assert_int_eq(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    ck_assert_int_eq(reports(PTX_CHECK_BOUNDS), 1);
+    ptx_driver_reports_clear(0);
+    ck_assert_int_eq(reports(PTX_CHECK_BOUNDS), 0);
+}
+END_TEST
+
+START_TEST(two_devices)
+{
+    CUdeviceptr p, q;
+    unsigned back[32];
+    int can = 1, n;
+    start("0");
+    OK(cuDeviceGetCount(&n));
+    ck_assert_int_eq(n, 2);
+    OK(cuDeviceCanAccessPeer(&can, 0, 1));
+    ck_assert_int_eq(can, 0);
+    ck_assert_int_eq(cuCtxEnablePeerAccess(ctx[1], 0), CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+    OK(cuMemAlloc_v2(&p, 128));
+    OK(launch(p, 9, NULL));
+    OK(cuCtxPushCurrent_v2(ctx[1]));
+    OK(cuMemAlloc_v2(&q, 128));
+    ck_assert_int_eq(launch(q, 1, NULL), CUDA_ERROR_INVALID_HANDLE); /* a function of the other context */
+    OK(cuCtxPopCurrent_v2(NULL));
+    ck_assert_int_eq(cuMemcpyPeer(q, ctx[0], p, ctx[0], 128), CUDA_ERROR_INVALID_VALUE);
+    OK(cuMemcpyPeerAsync(q, ctx[1], p, ctx[0], 128, NULL));
+    OK(cuCtxSynchronize());
+    OK(cuMemcpyDtoH_v2(back, q, 128));
+    ck_assert_int_eq(back[31], 9);
+}
+END_TEST
+
+/* A pending launch keeps running without anybody who waits for it. */
+START_TEST(progress)
+{
+    unsigned *pinned;
+    start("2");
+    OK(cuMemHostAlloc((void **)&pinned, 128, 0));
+    pinned[31] = 0;
+    OK(launch((uintptr_t)pinned, 5, NULL));
+    while (*(volatile unsigned *)&pinned[31] != 5) {
+    }
+    OK(cuCtxSynchronize());
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("driver");
+    TCase *t = tcase_create("driver");
+    tcase_add_loop_test(t, stream_races, 0, 20);
+    tcase_add_test(t, copy_races);
+    tcase_add_loop_test(t, graph_races, 0, 2);
+    tcase_add_test(t, names_and_ranges);
+    tcase_add_test(t, two_devices);
+    tcase_add_test(t, progress);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
