@@ -32,7 +32,8 @@ static bool try_choice(struct ir_ctx *ctx, const struct ir_func *f, const struct
     quiet.time_passes = quiet.verify = false;
     quiet.change_limit = -1;
     if (c->segments)
-        train_remat(ir_func_by_name(m, f->name), c->segment_bytes, c->segments, &c->memory, NULL);
+        train_remat(ir_func_by_name(m, f->name), pass_cost(p->machine), c->segment_bytes, c->segments, &c->memory,
+                    NULL);
     if (!pass_list(m, "legalise,lower,schedule,memory", &quiet))
         return false;
     const struct kn_entry *e = &m->program->entries[0];
@@ -62,7 +63,7 @@ static bool fewest_segments(struct ir_ctx *ctx, const struct ir_func *f, const s
         struct choice c = {.segment_bytes = best->segment_bytes, .segments = (lo + hi) / 2};
         if (!try_choice(ctx, f, p, &c))
             return false;
-        if (peak_of(&c) <= budget && c.memory.work <= best->memory.work) {
+        if (peak_of(&c) <= budget && c.memory.seconds <= best->memory.seconds) {
             *best = c;
             hi = c.segments;
         } else {
@@ -86,7 +87,7 @@ static bool search(struct ir_ctx *ctx, const struct ir_func *f, const struct pas
         if (!try_choice(ctx, f, p, &c))
             return false;
         bool now = peak_of(&c) <= budget;
-        if (now != fits ? now : now ? c.memory.work < best->memory.work : peak_of(&c) < peak_of(best))
+        if (now != fits ? now : now ? c.memory.seconds < best->memory.seconds : peak_of(&c) < peak_of(best))
             *best = c;
         fits |= now;
     }
@@ -129,9 +130,10 @@ bool budget_fit(struct ir_ctx *ctx, struct ir_module *m, const struct pass_optio
     }
     struct train_memory memory;
     if (best.segments || report)
-        train_remat(step, best.segment_bytes > 0 ? best.segment_bytes : 1e300, best.segments, &memory, report);
+        train_remat(step, pass_cost(p->machine), best.segment_bytes > 0 ? best.segment_bytes : 1e300, best.segments,
+                    &memory, report);
     if (best.segments && grad)
-        train_remat(grad, best.segment_bytes, best.segments, &memory, NULL);
+        train_remat(grad, pass_cost(p->machine), best.segment_bytes, best.segments, &memory, NULL);
     return true;
 }
 

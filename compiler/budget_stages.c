@@ -174,7 +174,7 @@ static bool complain(struct fitting *f)
 
 static bool build(struct fitting *f, struct ir_module *m, const struct tccc_train *t, const struct pass_options *p)
 {
-    return frontend_train(m, t, NULL, f->now) && f->passes(f->user, m, p) &&
+    return frontend_train(m, t, p->machine, NULL, f->now) && f->passes(f->user, m, p) &&
            pass_list(m, "legalise,lower,schedule,memory", p);
 }
 

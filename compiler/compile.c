@@ -270,7 +270,7 @@ static bool build_training(struct job *j)
         return true;
     progress(j, "differentiating", 0.05);
     if (!choose_recomputed(j) ||
-        !frontend_train(j->module, t, wants(j->o, "plan") ? j->o->dump_to ? j->o->dump_to : stdout : NULL,
+        !frontend_train(j->module, t, j->machine, wants(j->o, "plan") ? j->o->dump_to ? j->o->dump_to : stdout : NULL,
                         j->recompute)) {
         for (int i = 0; i < ir_nmessages(j->ctx); i++) /* what a map leaves out is a matter of usage */
             if (ir_message(j->ctx, i)->kind == IR_D_USAGE)

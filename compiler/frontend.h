@@ -46,8 +46,10 @@ bool frontend_train_check(struct ir_ctx *ctx, const struct tccc_train *t);
 /* --partitions' options as passes/ takes them. False after a diagnostic: the map can't be read. */
 struct tccc_split;
 bool frontend_split(struct ir_ctx *ctx, const struct tccc_split *s, struct train_split *out);
-/* schedule: gets the pipeline schedules in words; recompute: by stage, what it computes again; both may be NULL. */
-bool frontend_train(struct ir_module *m, const struct tccc_train *t, FILE *schedule, struct train_recompute *recompute);
+/* machine: for which it is compiled; schedule: gets the pipeline schedules in words; recompute: by stage, what it computes again; all may be
+ * NULL. */
+bool frontend_train(struct ir_module *m, const struct tccc_train *t, const struct pass_machine *machine, FILE *schedule,
+                    struct train_recompute *recompute);
 
 /* The same module as the planner sees it (passes/cluster/cluster.h); t->split must be given, microbatches 1 in it allows models whose batch can't be
  * split. The module is used up. NULL after a diagnostic: the model is at fault. */

@@ -75,12 +75,14 @@ bool frontend_train_check(struct ir_ctx *ctx, const struct tccc_train *t)
     return train_check(ctx, &o);
 }
 
-bool frontend_train(struct ir_module *m, const struct tccc_train *t, FILE *schedule, struct train_recompute *recompute)
+bool frontend_train(struct ir_module *m, const struct tccc_train *t, const struct pass_machine *machine, FILE *schedule,
+                    struct train_recompute *recompute)
 {
     struct train_options o = options_of(t);
     struct train_split split;
     struct ir_where where = {.file = m->name};
     bool own = ir_entry_by_name(m, "step") != NULL;
+    o.machine = machine;
     if (t->split) {
         if (!frontend_split(m->ctx, t->split, &split))
             return false;

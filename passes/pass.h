@@ -11,6 +11,7 @@
 #define TCC_PASS_H
 
 #include "ir/ir.h"
+#include "passes/cost.h"
 
 /* A kernel that fusion thinks of: would it pay? */
 struct pass_fusion {
@@ -45,6 +46,8 @@ struct pass_machine {
     /* Should that 3x3 conv node, with constant weights, run by Winograd's F(4x4, 3x3) (4), F(2x2, 3x3) (2) or directly (0)?
      * NULL: directly. */
     int (*winograd)(const struct pass_machine *m, const struct ir_node *n);
+    /* How fast it is; NULL: as a plain machine. */
+    const struct pass_cost *(*cost)(const struct pass_machine *m);
     /* Does that fusion, which is legal, pay? It bounds the size of kernels too. NULL: pass_fuse(). */
     bool (*fuse)(const struct pass_machine *m, struct ir_ctx *ctx, const struct pass_fusion *f);
     /* Fills in k->schedule, k->tiles and k->scratch. */
@@ -53,7 +56,7 @@ struct pass_machine {
     bool (*verify_schedule)(const struct pass_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k);
 };
 
-/* pass_machine.fuse for machines without one. */
+/* pass_machine.fuse for machines without one: what the machine's `cost` says. */
 bool pass_fuse(const struct pass_machine *m, struct ir_ctx *ctx, const struct pass_fusion *f);
 
 /* Options of one compilation that passes read. */

@@ -126,8 +126,8 @@ static int read_module(const struct options *o, const char *path, struct model *
                                        .sync_bn = option_set(o, OPT_sync_bn)};
     struct ir_module *module = frontend_read(m->ctx, path, &options);
 
-    if (!module ||
-        (options.training && (!frontend_train(module, &train, NULL, NULL) || !frontend_versions(module, &options))))
+    if (!module || (options.training &&
+                    (!frontend_train(module, &train, NULL, NULL, NULL) || !frontend_versions(module, &options))))
         return EXIT_DATA;
     if (!ir_verify(module))
         return EXIT_BUG;

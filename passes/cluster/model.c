@@ -39,8 +39,8 @@ static struct plan_size line(const struct counter *k, double few, double many)
 
 static double bytes_at(const struct counter *k, ir_type t, int64_t samples)
 {
-    struct partition_sizes z = {k->batch, samples};
-    return partition_elements(&z, t) * (ir_is_tensor(t) ? tcc_dtype_bytes((enum tcc_dtype)t->dtype) : 8);
+    struct pass_sizes z = {k->batch, samples};
+    return pass_bytes(&z, t);
 }
 
 static struct plan_size bytes_of(const struct counter *k, ir_type t)
@@ -76,7 +76,7 @@ static const struct ir_node *at_top(const struct ir_node *n)
 /* A view is made again of what it is a view of; sources are there. */
 static void keep(struct counter *k, const struct ir_value *v)
 {
-    while (v->def && !partition_is_source(v->def) && partition_is_view(v->def) && v->def->in[0].value)
+    while (v->def && !partition_is_source(v->def) && pass_is_free(v->def) && v->def->in[0].value)
         v = v->def->in[0].value;
     if (v->def && !partition_is_source(v->def))
         k->kept[v->id] = true;
@@ -146,7 +146,7 @@ static bool is_fused(const struct ir_value *v)
 
 static void count_state(struct counter *k, struct plan_item *it, const struct ir_state *s)
 {
-    double n = s && !k->seen[s->index] ? partition_elements(NULL, s->type) : 0;
+    double n = s && !k->seen[s->index] ? pass_elements(NULL, s->type) : 0;
     if (n <= 0)
         return;
     k->seen[s->index] = true;
@@ -184,11 +184,11 @@ static void count_node(struct counter *k, int i)
 {
     struct plan_item *it = &k->m->items[i];
     const struct ir_node *n = k->m->part->items[i].node;
-    struct partition_sizes few = {k->batch, FEW}, many = {k->batch, 2 * FEW};
+    struct pass_sizes few = {k->batch, FEW}, many = {k->batch, 2 * FEW};
     bool contracts;
-    it->flops = line(k, partition_flops(&few, n, &contracts), partition_flops(&many, n, &contracts));
+    it->flops = line(k, pass_flops(&few, n, &contracts), pass_flops(&many, n, &contracts));
     it->backward = contracts ? 2 : 1;
-    it->free = partition_is_view(n);
+    it->free = pass_is_free(n);
     const struct ir_value *a = n->nin ? n->in[0].value : NULL;
     it->half = contracts && a && ir_is_tensor(a->type) && (a->type->dtype == TCC_BF16 || a->type->dtype == TCC_F16);
     count_operands(k, it, n);
@@ -266,12 +266,12 @@ static bool add_states(struct counter *k)
 {
     struct training *t = k->x->t;
     for (const struct ir_state *s = t->m->states; s; s = s->next)
-        k->m->weights += partition_elements(NULL, s->type) * tcc_dtype_bytes((enum tcc_dtype)s->type->dtype);
+        k->m->weights += pass_bytes(NULL, s->type);
     if (!optim_states(t->m, t->o, t->nparams, t->params))
         return false;
     for (const struct ir_state *s = t->m->states; s; s = s->next)
         if (s->flags & IR_STATE_OPTIMIZER)
-            k->m->state += partition_elements(NULL, s->type) * tcc_dtype_bytes((enum tcc_dtype)s->type->dtype);
+            k->m->state += pass_bytes(NULL, s->type);
     return true;
 }
 

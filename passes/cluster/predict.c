@@ -23,10 +23,10 @@ struct scene {
     const struct plan_layout *l;
     const struct plan_cut *cut;
     const struct plan_measure *measure;
-    int per_node; /* ranks of a node */
-    double share; /* devices that a rank has for itself; at least 1 where it must share one */
-    double slow;  /* times slower when all ranks of a node work; 1: each has its own devices */
-    double flops, half, bandwidth;
+    int per_node;               /* ranks of a node */
+    double share;               /* devices that a rank has for itself; at least 1 where it must share one */
+    double slow;                /* times slower when all ranks of a node work; 1: each has its own devices */
+    struct pass_cost cost;      /* of a rank */
     double samples;             /* of a microbatch */
     double *forward, *backward; /* by segment, seconds */
     double *kept, *work;        /* by stage, bytes of a microbatch */
@@ -48,12 +48,15 @@ static bool place(struct scene *x, const char **why)
     }
     x->share = c->divided && x->per_node < c->devices ? (double)c->devices / x->per_node : 1;
     x->slow = c->divided && x->per_node > c->devices ? (double)x->per_node / c->devices : 1;
-    x->flops = c->flops * x->share;
-    x->half = c->bf16_flops * x->share;
-    x->bandwidth = c->bandwidth * x->share;
+    x->cost = (struct pass_cost){.flops = c->flops * x->share,
+                                 .half_flops = c->bf16_flops * x->share,
+                                 .bandwidth = c->bandwidth * x->share,
+                                 .cache = c->cache * x->share,
+                                 .cache_bandwidth = c->cache_bandwidth * x->share,
+                                 .launch = c->launch};
     double active = x->per_node < c->devices ? x->per_node : c->devices;
-    if (c->node_bandwidth > 0 && x->bandwidth * active > c->node_bandwidth)
-        x->bandwidth = c->node_bandwidth / active;
+    if (c->node_bandwidth > 0 && x->cost.bandwidth * active > c->node_bandwidth)
+        x->cost.bandwidth = c->node_bandwidth / active;
     if (x->m->measure)
         x->measure = &x->m->measure[x->share > 1.5];
     return true;
@@ -78,26 +81,18 @@ static void count_copies(struct scene *x)
 
 /* -- Times ------------------------------------------------------------------------------------------------------------- */
 
-/* To move bytes, from memory or where so few are in the cache. */
-static double seconds_of(const struct scene *x, double bytes)
-{
-    return bytes / (bytes <= x->c->cache * x->share ? x->c->cache_bandwidth * x->share : x->bandwidth);
-}
-
 static double item_seconds(const struct scene *x, const struct plan_item *it)
 {
     if (it->free)
         return 0;
-    double compute = plan_at(it->flops, x->samples) / (it->half ? x->half : x->flops);
-    double memory = seconds_of(x, plan_at(it->bytes, x->samples));
-    return x->c->launch + (compute > memory ? compute : memory);
+    return pass_seconds(&x->cost, plan_at(it->flops, x->samples), plan_at(it->bytes, x->samples), it->half);
 }
 
 static void add_gradients(struct scene *x, int segment, const struct plan_item *it)
 {
     /* Written; and where microbatches add theirs up, read and written once more. */
     bool sums = x->l->partitions > 1 || x->l->micros > 1;
-    x->backward[segment] += seconds_of(x, it->trained * (sums ? 3 : 1));
+    x->backward[segment] += pass_move_seconds(&x->cost, it->trained * (sums ? 3 : 1));
 }
 
 static void count_times(struct scene *x)
@@ -115,7 +110,7 @@ static void count_times(struct scene *x)
         x->work[s] = work > x->work[s] ? work : x->work[s];
         last = i == p->n - 1 ? g : last;
     }
-    double loss = seconds_of(x, x->m->loss_fixed + x->m->scores_each * x->samples);
+    double loss = pass_move_seconds(&x->cost, x->m->loss_fixed + x->m->scores_each * x->samples);
     x->forward[last] += loss;
     x->backward[last] += (LOSS_PASSES - 1) * loss;
 }
@@ -379,7 +374,7 @@ static double updated(const struct scene *x, int stage)
     double trained = x->cut->trained[stage];
     double state = x->m->trained > 0 ? x->m->state * trained / x->m->trained : 0;
     double part = x->l->zero ? 1.0 / x->l->copies : 1, bytes = part * (4 * trained + 2 * state);
-    double seconds = seconds_of(x, bytes) * x->slow;
+    double seconds = pass_move_seconds(&x->cost, bytes) * x->slow;
     if (x->measure)
         seconds *= x->measure->update;
     return x->l->zero ? seconds + reduce(x, trained, stage) / 2 : seconds;

@@ -3,15 +3,9 @@
  * profit.c - does it pay to evaluate a node inside a kernel? The answer for machines that have none of their own.
  *
  * A kernel has a size that compiles in good time: code generators take more than linear time for straight code, and what a
- * kernel saves by another instruction is one store and one load in hundreds. Functions (exp, sin) count as what they expand to.
+ * kernel saves by another instruction is one store and one load in hundreds. Functions (exp, sin) count as what they expand to. Rates and bounds are the machine's (passes/cost.h).
  */
 #include "passes/lower/lower_int.h"
-
-enum {
-    MOST = 400,            /* scalar instructions of a kernel */
-    FUNCTION = 24,         /* of a function of the vector math library, more or less */
-    SMALL_REDUCTION = 4096 /* elements that one point may sum beside other work */
-};
 
 static bool elements(struct ir_ctx *ctx, const struct ir_value *v, int64_t *n)
 {
@@ -51,34 +45,35 @@ static bool wasteful(struct ir_ctx *ctx, const struct ir_node *n, const struct i
     return false;
 }
 
-/* A reduction of much to one element: a kernel of its own runs it with vectors, and beside others like it. */
-static bool whole_reduction(struct ir_ctx *ctx, const struct ir_node *n)
+/* A reduction to one element of more than can be read in the time of a launch: a kernel of its own runs it with vectors, and beside others like it. */
+static bool whole_reduction(struct ir_ctx *ctx, const struct pass_cost *c, const struct ir_node *n)
 {
     int64_t in, out;
-    bool large = !elements(ctx, n->in[0].value, &in) || in > SMALL_REDUCTION;
+    bool large = !elements(ctx, n->in[0].value, &in) || (double)in * sizeof(float) > c->launch * c->bandwidth;
     return large && elements(ctx, n->out[0], &out) && out == 1;
 }
 
-/* Is each element of the reduction worked out for many points, as of a group of channels for each channel? */
-static bool repeated(struct ir_ctx *ctx, const struct ir_node *n, int64_t points)
+/* Is each element of the reduction worked out for many points, as of a group of channels for each channel, for longer than a launch
+ * takes? */
+static bool repeated(struct ir_ctx *ctx, const struct pass_cost *c, const struct ir_node *n, int64_t points)
 {
     int64_t in, out;
     if (points < 0 || !elements(ctx, n->in[0].value, &in) || !elements(ctx, n->out[0], &out) || out < 1)
         return false;
-    return points >= 2 * out && points / out * in > 1 << 16;
+    return points >= 2 * out && (double)(points / out * in) > c->launch * c->flops;
 }
 
 bool pass_fuse(const struct pass_machine *m, struct ir_ctx *ctx, const struct pass_fusion *f)
 {
     const struct ir_node *n = f->node;
-    (void)m;
-    if (f->instructions + f->functions * (FUNCTION - 1) > MOST)
+    const struct pass_cost *c = pass_cost(m);
+    if (f->instructions + f->functions * (c->function - 1) > c->kernel)
         return false;
     if (!n)
         return true;
     if (lw_is_reduce(n)) {
         /* Beside a product its loops would keep fast templates away. */
-        if (f->anchor || whole_reduction(ctx, n) || repeated(ctx, n, f->points))
+        if (f->anchor || whole_reduction(ctx, c, n) || repeated(ctx, c, n, f->points))
             return false;
     }
     return !wasteful(ctx, n, f->result);

@@ -181,7 +181,7 @@ static double leaves(const struct partition *p, int stage)
                     to[p->items[at].stage] = true;
             }
             for (int s = 0; s < p->o.stages; s++)
-                bytes += to[s] && s != stage ? partition_bytes(&p->sizes, n->out[k]->type) : 0;
+                bytes += to[s] && s != stage ? pass_bytes(&p->sizes, n->out[k]->type) : 0;
         }
     }
     return bytes;

@@ -14,10 +14,11 @@
 #ifndef TCC_PASSES_PARALLEL_PARTITION_H
 #define TCC_PASSES_PARALLEL_PARTITION_H
 
-#include "ir/ir.h"
+#include "passes/cost.h"
 
 struct partition_options {
     int stages;                 /* 1.. */
+    const struct pass_machine *machine;      /* whose time it is; NULL: a plain one */
     int chunks;                 /* contiguous pieces a stage (1f1b-interleaved); 0: 1 */
     double memory_weight;       /* 0..1: weight of memory against time in a node's cost */
     bool training;              /* time of the backward pass, memory of gradients and moments count */
@@ -38,14 +39,11 @@ struct partition_item {
     int stage, segment;
 };
 
-/* Sizes to count with: the symbol `batch` (NULL: none) is `value`, others are guessed. NULL for the guess of all. */
-struct partition_sizes { ir_expr batch; int64_t value; };
-
 struct partition {
     struct ir_ctx *ctx;
     const struct ir_func *func;
     struct partition_options o;
-    struct partition_sizes sizes;   /* the batch: the symbol of the leading dim of the first input that has one */
+    struct pass_sizes sizes;   /* the batch: the symbol of the leading dim of the first input that has one */
     int n;
     struct partition_item *items;
     int *item_of;               /* by node id: -1 for sources; nodes in regions: that of the node that holds them */
@@ -79,10 +77,5 @@ bool partition_by_map(struct partition *p);
 /* The parameter or other state variable that a value is, or is a view or cast of; NULL: none. */
 const char *partition_state_of(const struct ir_value *v);
 bool partition_is_source(const struct ir_node *n);
-bool partition_is_view(const struct ir_node *n);  /* a result that is its operand's memory, or a copy that costs little */
-double partition_bytes(const struct partition_sizes *z, ir_type t);       /* of a value; of unknown sizes a guess */
-double partition_elements(const struct partition_sizes *z, ir_type t);
-/* Floating-point operations of a node, forward; *contracts: its gradient takes two of the same size. */
-double partition_flops(const struct partition_sizes *z, const struct ir_node *n, bool *contracts);
 
 #endif

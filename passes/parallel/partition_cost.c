@@ -12,41 +12,8 @@
 
 #include <string.h>
 
-#define FLOPS 5e10     /* a second */
-#define BANDWIDTH 1e10 /* bytes a second */
-#define LAUNCH 2e-6    /* seconds a node */
-#define BATCH 8        /* samples, where the batch is a symbol */
-#define GUESS 64       /* any other size that is a symbol */
-#define NEAR 0.05      /* of the whole cost: tied nodes no farther apart are not cut */
-
-static bool guess(void *user, ir_expr sym, int64_t *out)
-{
-    const struct partition_sizes *z = user;
-    int64_t v = z && sym == z->batch ? z->value : GUESS;
-    *out = v < sym->lo ? sym->lo : v > sym->hi ? sym->hi : v;
-    return true;
-}
-
-static double dim_of(const struct partition_sizes *z, ir_expr e)
-{
-    int64_t v;
-    return ir_eval(e, guess, (void *)z, &v) && v > 0 ? (double)v : 1;
-}
-
-double partition_elements(const struct partition_sizes *z, ir_type t)
-{
-    double n = 1;
-    if (!ir_is_tensor(t))
-        return 64;
-    for (int i = 0; i < t->rank; i++)
-        n *= dim_of(z, t->dim[i]);
-    return n;
-}
-
-double partition_bytes(const struct partition_sizes *z, ir_type t)
-{
-    return partition_elements(z, t) * (ir_is_tensor(t) ? tcc_dtype_bytes((enum tcc_dtype)t->dtype) : 8);
-}
+#define BATCH 8   /* samples, where the batch is a symbol */
+#define NEAR 0.05 /* of the whole cost: tied nodes no farther apart are not cut */
 
 bool partition_is_source(const struct ir_node *n)
 {
@@ -65,66 +32,25 @@ const char *partition_state_of(const struct ir_value *v)
     return v && v->def && v->def->op == IR_state_read ? ir_get_s(v->def, IR_ATTR_name, "") : NULL;
 }
 
-double partition_flops(const struct partition_sizes *z, const struct ir_node *n, bool *contracts)
-{
-    double work = 0;
-    enum ir_kind kind = ir_op_info(n->op)->kind;
-    for (int i = 0; i < n->nout; i++)
-        work += partition_elements(z, n->out[i]->type);
-    *contracts = kind == IR_K_CONTRACT || n->op == IR_conv || n->op == IR_conv_transpose || kind == IR_K_ATTENTION;
-    if (kind == IR_K_CONTRACT) {
-        ir_type a = n->in[0].value->type;
-        bool turned = ir_get_i(n, IR_ATTR_trans_a, 0) && a->rank > 1;
-        return a->rank ? 2 * work * dim_of(z, a->dim[a->rank - (turned ? 2 : 1)]) : work;
-    }
-    if (n->op == IR_conv || n->op == IR_conv_transpose) {
-        ir_type w = n->in[1].value->type;
-        for (int i = 1; i < w->rank; i++)
-            work *= dim_of(z, w->dim[i]);
-        return 2 * work;
-    }
-    if (kind == IR_K_ATTENTION)
-        return 4 * work * dim_of(z, n->in[1].value->type->dim[2]);
-    if (kind == IR_K_WINDOW || kind == IR_K_REDUCE || kind == IR_K_SCAN)
-        for (int i = 0; i < n->nin; i++)
-            work += n->in[i].value ? partition_elements(z, n->in[i].value->type) : 0;
-    for (int g = 0; g < n->nregions; g++)
-        IR_EACH_NODE(inner, n->regions[g])
-        {
-            bool c;
-            work += partition_flops(z, inner, &c) * (n->op == IR_loop ? 16 : 1);
-        }
-    return kind == IR_K_MOVE ? 0 : work;
-}
-
-/* A view costs nothing but where it copies. */
-bool partition_is_view(const struct ir_node *n)
-{
-    return n->op == IR_reshape || n->op == IR_expand || n->op == IR_transpose || n->op == IR_slice;
-}
-
 static void cost_item(struct partition *p, struct partition_item *it, bool *seen_state)
 {
     const struct ir_node *n = it->node;
     bool contracts;
-    double flops = partition_flops(&p->sizes, n, &contracts), bytes = 0;
+    double flops = pass_flops(&p->sizes, n, &contracts);
     for (int i = 0; i < n->nin; i++) {
         const struct ir_value *v = n->in[i].value;
         const char *name = partition_state_of(v);
         const struct ir_state *s = name ? ir_state_by_name(p->func->module, name) : NULL;
-        bytes += v ? partition_bytes(&p->sizes, v->type) : 0;
         bool constant = v && v->def && v->def->op == IR_constant;
         if (s ? !seen_state[s->index] : constant)
-            it->params += partition_bytes(&p->sizes, v->type);
+            it->params += pass_bytes(&p->sizes, v->type);
         if (s)
             seen_state[s->index] = true;
     }
-    for (int i = 0; i < n->nout; i++) {
-        bytes += partition_bytes(&p->sizes, n->out[i]->type);
-        it->activations += partition_is_view(n) ? 0 : partition_bytes(&p->sizes, n->out[i]->type);
-    }
+    for (int i = 0; i < n->nout; i++)
+        it->activations += pass_is_free(n) ? 0 : pass_bytes(&p->sizes, n->out[i]->type);
     double time =
-        partition_is_view(n) ? 0 : LAUNCH + (flops / FLOPS > bytes / BANDWIDTH ? flops / FLOPS : bytes / BANDWIDTH);
+        pass_is_free(n) ? 0 : pass_seconds(pass_cost(p->o.machine), flops, pass_node_bytes(&p->sizes, n), false);
     it->time = time * (p->o.training ? contracts ? 3 : 2 : 1);
 }
 
@@ -277,8 +203,8 @@ static void cross(struct partition *p)
                 continue;
             if (!can_cross(p, n->out[k]))
                 no_cuts(p, i, last);
-            change[i + 1] += partition_bytes(&p->sizes, n->out[k]->type);
-            change[last + 1] -= partition_bytes(&p->sizes, n->out[k]->type);
+            change[i + 1] += pass_bytes(&p->sizes, n->out[k]->type);
+            change[last + 1] -= pass_bytes(&p->sizes, n->out[k]->type);
         }
         if (n->op == IR_bind) /* the symbol's users can't be told from those of the value */
             no_cuts(p, i, p->n - 1);
@@ -353,7 +279,7 @@ struct partition *partition_analyse(const struct ir_func *f, const struct partit
     for (const struct ir_state *s = f->module->states; s; s = s->next)
         nstates = s->index >= nstates ? s->index + 1 : nstates;
     list_items(p);
-    p->sizes = (struct partition_sizes){.batch = batch_of(f), .value = BATCH};
+    p->sizes = (struct pass_sizes){.batch = batch_of(f), .value = BATCH};
     bool *seen = IR_NEWN(ctx, nstates + 1, bool), *written = IR_NEWN(ctx, nstates + 1, bool);
     int *first = IR_NEWN(ctx, nstates + 1, int);
     for (int i = 0; i < nstates; i++)

@@ -225,6 +225,7 @@ static struct partition_options cutting(const struct stages *x)
     struct pipeline_options pipeline = {0};
     pipeline_parse(x->ctx, o->pipeline, &pipeline);
     return (struct partition_options){.stages = o->partitions,
+                                      .machine = x->t->o->machine,
                                       .chunks = pipeline.chunks,
                                       .memory_weight = o->optimize && !strcmp(o->optimize, "memory") ? 0.8 : 0.2,
                                       .training = true,
@@ -291,7 +292,7 @@ static double *output_bytes(const struct stages *x)
         bool once = out->how == TCC_PIPE_MEAN || out->how == TCC_PIPE_SUM;
         int stage = stages_segment_of(x, end->in[i].value) % x->o->partitions;
         bytes[stage] +=
-            partition_bytes(&x->part->sizes, out->type) * (x->o->partitions - 1) / (once ? x->o->microbatches : 1);
+            pass_bytes(&x->part->sizes, out->type) * (x->o->partitions - 1) / (once ? x->o->microbatches : 1);
     }
     return bytes;
 }

@@ -32,6 +32,7 @@ struct remat {
     struct ir_value **copy; /* by value id */
     struct ir_builder b;
     struct train_memory *result;
+    const struct pass_cost *cost; /* the machine's; NULL: seconds are not asked for */
 };
 
 /* The node of the function's body that holds n. */
@@ -52,29 +53,6 @@ static double bytes_of(const struct ir_value *v)
             bytes *= (double)dims[i];
     }
     return bytes;
-}
-
-/* About how many operations a node takes: products count their inner extent. */
-static double work_of(const struct ir_node *n)
-{
-    double work = 0;
-    for (int i = 0; i < n->nout; i++)
-        work += bytes_of(n->out[i]) / 4;
-    enum ir_kind kind = ir_op_info(n->op)->kind;
-    if (kind == IR_K_CONTRACT && n->in[0].value->type->rank > 0) {
-        ir_type a = n->in[0].value->type;
-        bool turned = ir_get_i(n, IR_ATTR_trans_a, 0) && a->rank > 1;
-        return 2 * work * (double)ir_const_or(a->dim[a->rank - (turned ? 2 : 1)], 1);
-    }
-    if (n->op == IR_conv) {
-        ir_type w = n->in[1].value->type;
-        for (int i = 1; i < w->rank; i++)
-            work *= (double)ir_const_or(w->dim[i], 1);
-        return 2 * work;
-    }
-    if (kind == IR_K_ATTENTION)
-        return 4 * work * (double)ir_const_or(n->in[1].value->type->dim[2], 1);
-    return kind == IR_K_MOVE && n->op != IR_gather ? 0 : work;
 }
 
 static bool repeatable(const struct ir_node *n)
@@ -226,7 +204,8 @@ static void repeat(struct remat *r, const struct ir_node *n)
         c->out[i]->name = n->out[i]->name;
         r->copy[n->out[i]->id] = c->out[i];
     }
-    r->result->work += work_of(n);
+    if (r->cost && !pass_is_free(n))
+        r->result->seconds += pass_seconds(r->cost, pass_flops(NULL, n, NULL), pass_node_bytes(NULL, n), false);
     r->result->repeated++;
 }
 
@@ -305,9 +284,11 @@ static void recompute(struct remat *r)
     }
 }
 
-void train_remat(struct ir_func *f, double segment_bytes, int segments, struct train_memory *result, FILE *to)
+void train_remat(struct ir_func *f, const struct pass_cost *cost, double segment_bytes, int segments,
+                 struct train_memory *result, FILE *to)
 {
-    struct remat r = {.ctx = f->module->ctx, .func = f, .results = 1, .limit = segments, .result = result};
+    struct remat r = {
+        .ctx = f->module->ctx, .func = f, .results = 1, .limit = segments, .result = result, .cost = cost};
     *result = (struct train_memory){0};
     number(&r);
     cut(&r, segment_bytes);

@@ -37,7 +37,7 @@
 #ifndef TCC_PASSES_TRAIN_TRAIN_H
 #define TCC_PASSES_TRAIN_TRAIN_H
 
-#include "ir/ir.h"
+#include "passes/cost.h"
 
 /* What a stage computes again: the forward pass of each of its segments is cut into about `parts` pieces (0: nothing is recomputed), of
  * which the first `segments` keep only what they begin with. */
@@ -88,6 +88,7 @@ struct train_options {
     double bucket_cap_mb;           /* 0: 25, with a first bucket of 1 MiB */
     const char *broadcast_buffers;  /* each, once */
     enum train_updates updates;     /* of parameters that are narrow in the model itself */
+    const struct pass_machine *machine;  /* whose time is balanced between stages; NULL: a plain one's */
     int zero;                       /* 1: a rank updates its part of the parameters, and holds the optimizer's state of that alone */
 };
 
@@ -132,8 +133,9 @@ enum autocast_policy autocast_policy_of(const char *source, enum ir_op op);
  * Recomputation (remat.c), after the graph passes: the first `segments` segments of about `segment_bytes` each of what the backward
  * pass reads are recomputed there. `to`: a line for each such value, kept or recomputed; may be NULL.
  */
-struct train_memory { int segments, repeated; double work; };    /* that there are; nodes computed again; their operations */
-void train_remat(struct ir_func *f, double segment_bytes, int segments, struct train_memory *result, FILE *to);
+struct train_memory { int segments, repeated; double seconds; };    /* that there are; nodes computed again; what they take by `cost` */
+void train_remat(struct ir_func *f, const struct pass_cost *cost, double segment_bytes, int segments, struct train_memory *result,
+                 FILE *to);
 /* The bytes that the backward pass reads of the forward pass; what has no constant size counts as nothing. */
 double train_remat_bytes(struct ir_func *f);
 /* A module with a copy of one function, or of all, and all state variables: to try something out. */

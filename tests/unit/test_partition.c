@@ -531,7 +531,48 @@ START_TEST(the_tree_method)
 }
 END_TEST
 
-/* What a map names goes there; what it leaves out goes to the default stage, or is listed. */
+static const struct pass_cost *slow_to_launch(const struct pass_machine *m)
+{
+    static const struct pass_cost c = {.flops = 1e15, .bandwidth = 1e15, .launch = 1};
+    (void)m;
+    return &c;
+}
+
+/* Times are those of the machine's cost table: where a launch is all that counts, a product takes what an addition does. */
+START_TEST(time_of_the_machine)
+{
+    const struct pass_machine launcher = {.name = "launcher", .cost = slow_to_launch};
+    struct partition_options o = {.stages = 2, .default_stage = -1, .machine = &launcher}, plain = o;
+    const struct ir_func *f = gpt(2, false);
+    struct partition *p = partition_analyse(f, &o), *q;
+    double least = INFINITY, most = 0;
+    plain.machine = NULL;
+    q = partition_analyse(f, &plain);
+    for (int i = 0; i < p->n; i++) {
+        double seconds = p->items[i].time;
+        ck_assert(pass_is_free(p->items[i].node) ? seconds == 0 : fabs(seconds - 1) < 1e-3);
+        if (!pass_is_free(p->items[i].node)) {
+            least = q->items[i].time < least ? q->items[i].time : least;
+            most = q->items[i].time > most ? q->items[i].time : most;
+        }
+    }
+    ck_assert_double_gt(most, 10 * least);
+}
+END_TEST
+
+/* Bytes that the cache holds move at its rate; a kernel takes the larger of operations and bytes, and a launch. */
+START_TEST(seconds_by_the_table)
+{
+    const struct pass_cost c = {
+        .flops = 100, .half_flops = 200, .bandwidth = 10, .cache = 50, .cache_bandwidth = 100, .launch = 1};
+    ck_assert_double_eq(pass_move_seconds(&c, 50), 0.5);
+    ck_assert_double_eq(pass_move_seconds(&c, 60), 6);
+    ck_assert_double_eq(pass_seconds(&c, 400, 20, false), 5);
+    ck_assert_double_eq(pass_seconds(&c, 400, 20, true), 3);
+    ck_assert_double_eq(pass_seconds(&c, 400, 60, true), 7);
+}
+END_TEST
+
 /* The batch is the inputs' leading symbol, whatever its name: costs don't depend on how symbols are called. */
 START_TEST(sizes_by_place)
 {
@@ -559,6 +600,7 @@ START_TEST(sizes_by_place)
 }
 END_TEST
 
+/* What a map names goes there; what it leaves out goes to the default stage, or is listed. */
 START_TEST(maps)
 {
     const struct ir_func *f = gpt(2, false);
@@ -601,6 +643,8 @@ int main(int argc, char **argv)
     tcase_add_test(c, the_tree_method);
     tcase_add_test(c, maps);
     tcase_add_test(c, sizes_by_place);
+    tcase_add_test(c, time_of_the_machine);
+    tcase_add_test(c, seconds_by_the_table);
     tcase_add_test(c, a_map_that_tears_a_parameter);
     tcase_set_timeout(c, 120);
     Suite *s = suite_create("partition");
