@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes compiler/cpu/vmath_coeffs.h: minimax polynomials for the vector math of generated code.
+"""Makes compiler/emit/vmath_coeffs.h: minimax polynomials for the vector math of generated code.
 
 Each is the polynomial P of the given degree that minimises max |w(x) (P(x) - f(x))| over [a, b], found by the Remez
 exchange in 60-digit arithmetic (Muller, Handbook of Floating-Point Arithmetic, chapter 10). The largest weighted
-error is printed beside it. Needs mpmath. Usage: vmath-coefficients.py > compiler/cpu/vmath_coeffs.h
+error is printed beside it. Needs mpmath. Usage: vmath-coefficients.py > compiler/emit/vmath_coeffs.h
 """
 from mpmath import mp, mpf, mpc, exp, expm1, log, log1p, sin, cos, atan, asin, sqrt, erf, erfc, tanh, pi, matrix, lu_solve
 

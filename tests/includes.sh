@@ -14,6 +14,9 @@ xargs awk '
             # Folders of passes/ and runtime/: which may include which. What lies directly in passes/ or runtime/ is open to all of them.
             split("train>grad parallel>train cluster>parallel cluster>train comm>libop", list, " ")
             for (i in list) edge[list[i]] = 1
+            # Targets share compiler/emit, and none includes another.
+            split("cpu cuda emit neuron", list, " ")
+            for (i in list) target[list[i]] = 1
             # From above: the door of passes, the walker, which starts collectives, and the runtime, which opens devices.
             above["passes/pass.h"] = above["runtime/walk.c"] = above["runtime/rt_int.h"] = 1 }
     FNR == 1 { inner = split(FILENAME, part, "/") > 2 ? part[2] : ""; from = part[1] }
@@ -25,6 +28,7 @@ xargs awk '
         else if (inc ~ /\.def$/ && FILENAME == "tools/mkdoc.c") why = "" # documents are made of tables
         else if (!(to in rank)) why = "is not in a folder of the project"
         else if (to == from) {
+            if (to == "compiler" && (inner in target) && n > 2 && b[2] != inner && b[2] != "emit") why = "is not a folder that a target may include"
             other = n > 2 && (to == "passes" || to == "runtime") ? b[2] : inner
             if (part[2] == "sim" && inc ~ /^runtime\/sim\/[a-z]+\.(h|def)$/) why = "" # what the simulators share
             else if (part[2] == "sim" && (n < 4 || b[2] != "sim" || b[3] != part[3])) why = "is not in the simulator, which shares no code"

@@ -86,7 +86,7 @@ static void find_values(struct ir_ctx *ctx, const struct kn_kernel *k, struct at
     ir_expr one, rest, step;
     if (a->val_v != a->load_v || n->nguards || n->dtype != TCC_F32)
         return;
-    ir_expr off = cpu_offset(ctx, &k->operands[n->operand], n->index);
+    ir_expr off = em_flat_offset(ctx, &k->operands[n->operand], n->index);
     if (ir_uses_sym(off, k->dims[a->e].var) && ir_uses_sym(off, k->dims[a->t].var) &&
         ir_linear_in(ctx, off, k->dims[a->e].var, &one, &rest) && ir_is_value(one, 1) &&
         ir_linear_in(ctx, off, k->dims[a->t].var, &step, &rest)) {
@@ -133,7 +133,7 @@ static void choose_sizes(const struct cpu_machine *m, struct at *a)
     int64_t heads = 1;
     a->lanes = cpu_lanes(m, 4);
     a->cv = 2;
-    a->mr = (m->registers - a->cv - (m->fma ? 1 : 2)) / a->cv;
+    a->mr = (m->registers - a->cv - (m->emit.fma ? 1 : 2)) / a->cv;
     int64_t panel = (int64_t)a->cv * a->lanes;
     a->block = a->nt >= 0 && a->nt <= KEY_BLOCK ? (int)at_round(a->nt ? a->nt : 1, panel)
                : a->nt < 0                      ? KEY_BLOCK / 2
@@ -205,7 +205,7 @@ static bool schedule_attention(const struct cpu_machine *m, struct ir_ctx *ctx, 
     cpu_put_schedule(k, (struct cpu_schedule){.how = CPU_ATTENTION, .mr = a.mr});
     for (int i = 0; i < em_nouter(k); i++)
         k->schedule.tile[i] = i == a.row ? a.tile_rows : 1;
-    k->tiles = cpu_tiles(ctx, k);
+    k->tiles = em_tile_count(ctx, k);
     k->scratch = ir_const(ctx, at_scratch(&a).all * 4);
     return true;
 }

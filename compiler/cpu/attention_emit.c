@@ -140,8 +140,8 @@ static bool keys_are_lanes(struct ag *g)
 {
     const struct kn_insn *n = &g->a.k->insns[g->a.load_k];
     int64_t stride;
-    ir_expr off = cpu_offset(g->a.ctx, &g->a.k->operands[n->operand], n->index);
-    return cpu_lane_stride(g->a.ctx, off, g->a.k->dims[g->a.t].var, g->a.lanes, false, &stride) && stride == 1;
+    ir_expr off = em_flat_offset(g->a.ctx, &g->a.k->operands[n->operand], n->index);
+    return em_lane_stride(g->a.ctx, off, g->a.k->dims[g->a.t].var, g->a.lanes, false, &stride) && stride == 1;
 }
 
 /* `lanes` keys from `key` on, width by width, to `to`, `panel` elements apart. */
@@ -477,8 +477,8 @@ void at_emit(struct em *e)
     struct ag g = {.e = e};
     struct em_tiles t;
     struct em_loop blocks, rows;
-    if (!at_analyse(e->m, e->ctx, e->k, &g.a))
-        return;       /* cannot be: its schedule said that it can */
+    if (!at_analyse(em_cpu(e), e->ctx, e->k, &g.a))
+        return; /* cannot be: its schedule said that it can */
     struct cpu_schedule s = cpu_get_schedule(e->k);
     g.a.mr = s.mr < g.a.mr ? s.mr : g.a.mr;
     if (g.a.row >= 0) /* the schedule may have been made for a wider machine */

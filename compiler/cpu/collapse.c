@@ -64,7 +64,7 @@ static void flatten(struct collapse *c)
         if (n->code != KN_LOAD && n->code != KN_STORE)
             continue;
         ir_expr *index = IR_NEW(c->ctx, ir_expr);
-        *index = cpu_offset(c->ctx, &k->operands[n->operand], n->index);
+        *index = em_flat_offset(c->ctx, &k->operands[n->operand], n->index);
         n->index = index;
         n->nindex = 1;
     }

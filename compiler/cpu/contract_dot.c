@@ -11,7 +11,7 @@
  * B is ready where its layout has the groups innermost (weights: layout.c), else it is packed. A is read where it lies if the sum's
  * innermost loop has unit stride there; else it is packed, by rows, or by steps where rows are what is consecutive in memory. A
  * value of type bf16 is an exact float in registers, whose upper half it is.
- * Without VPDPBUSD the same packed bytes are multiplied by other instructions (emit_dot.c).
+ * Without VPDPBUSD the same packed bytes are multiplied by other instructions (dot.c).
  */
 #include "compiler/cpu/contract_emit_int.h"
 #include "ir/ir.h"
@@ -94,7 +94,7 @@ LLVMValueRef cg_dot_products(struct cg *g, LLVMValueRef a, LLVMValueRef b, LLVMV
     struct em *e = g->e;
     if (g->c.depth == 4) {
         bool a_unsigned = g->c.k->insns[g->c.dot_a].dtype == TCC_U8;
-        return em_dot_bytes(e, a_unsigned ? a : b, a_unsigned ? b : a, acc);
+        return cpu_dot_bytes(e, a_unsigned ? a : b, a_unsigned ? b : a, acc);
     }
     if (ct_half(&g->c)) {
         LLVMTypeRef t = cg_dot_sums(g);

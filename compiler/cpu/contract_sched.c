@@ -27,7 +27,7 @@ static int max_rows(const struct cpu_machine *m, const struct ct *c, int cv)
         c->pack_b && cv > 2 ? 3 : 0; /* with a packed B, LLVM keeps the next step's vectors too, and would spill */
     if (c->depth == 4 && !cpu_multiplies_bytes(m)) /* both operands in halves */
         spare = cv + 3;
-    int free = m->registers - cv - (m->fma ? 1 : 2) - spare, mr = free / cv;
+    int free = m->registers - cv - (m->emit.fma ? 1 : 2) - spare, mr = free / cv;
     if (mr > (c->period ? 24 : 16))
         mr = c->period ? 24 : 16;
     if (c->row_sa == CT_DYN && mr > 6 && !c->pack_a)
@@ -310,7 +310,7 @@ bool ct_schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kern
     struct cpu_schedule s = {.how = how, .width = c.lanes, .mr = mr, .nr = cv * c.lanes, .kc = choose_passes(m, &c)};
     cpu_put_schedule(k, s);
     choose_grain(m, k, &c, &s);
-    k->tiles = cpu_tiles(ctx, k);
+    k->tiles = em_tile_count(ctx, k);
     k->scratch = scratch_bytes(&c, cv);
     return true;
 }

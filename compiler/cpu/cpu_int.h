@@ -5,6 +5,7 @@
 #ifndef TCC_CPU_INT_H
 #define TCC_CPU_INT_H
 
+#include "compiler/emit/emit.h"
 #include "compiler/target.h"
 
 /* CPU features that code generation asks about: features.def FEATURE(id, name, psABI level it belongs to or 0). `name` is
@@ -20,15 +21,13 @@ struct cpu_machine {
     struct pass_machine pass;        /* first: a pass_machine of this target is a cpu_machine */
     const char *arch;                /* "x86-64-v3" or "native:adx,aes,..." */
     int isa;                         /* psABI level that it has in full: 2, 3, 4 */
+    struct em_machine emit;          /* what the emitter knows of it: vectors, fused multiply-add */
     uint64_t features;               /* bit set of enum cpu_feature */
-    int vector_bytes;                /* 16, 32, 64; 4: no vectors */
     int registers;                   /* vector registers */
-    bool fma;
     int64_t l2;                      /* bytes of the second cache, for tiles */
-    const char *llvm_cpu, *llvm_features;
 };
 static inline bool cpu_has(const struct cpu_machine *m, enum cpu_feature f) { return m->features >> f & 1; }
-static inline int cpu_lanes(const struct cpu_machine *m, int bytes) { return m->vector_bytes / bytes; }
+static inline int cpu_lanes(const struct cpu_machine *m, int bytes) { return m->emit.vector_bytes / bytes; }
 
 /* VDPBF16PS, where it is faster than two multiply-adds of floats: it is on AMD's Zen 4 (twice), it is not on Intel's processors with
  * AVX512-FP16 (measured on Sapphire Rapids: a quarter of the rate of a multiply-add), which leave bf16 to AMX. */
@@ -49,7 +48,7 @@ static inline bool cpu_multiplies_f16(const struct cpu_machine *m)
 /* VPDPBUSD: products of bytes, four at a time. */
 static inline bool cpu_multiplies_bytes(const struct cpu_machine *m)
 {
-    return cpu_has(m, CPU_AVX512VNNI) || (cpu_has(m, CPU_AVXVNNI) && m->vector_bytes <= 32);
+    return cpu_has(m, CPU_AVX512VNNI) || (cpu_has(m, CPU_AVXVNNI) && m->emit.vector_bytes <= 32);
 }
 
 const struct cpu_machine *cpu_machine_make(struct ir_ctx *ctx, const char *arch);   /* machine.c; NULL after a diagnostic */
@@ -69,6 +68,7 @@ struct cpu_schedule {
 #define CPU_PARAM(field, absent, least, most) int field;
 #include "compiler/cpu/schedules.def"
 };
+static inline struct em_nest cpu_nest(struct cpu_schedule s) { return (struct em_nest){s.vector, s.width, s.unroll}; }
 /* Sets k->schedule, all tiles 0. Fields that the template doesn't have are ignored. */
 void cpu_put_schedule(struct kn_kernel *k, struct cpu_schedule s);
 struct cpu_schedule cpu_get_schedule(const struct kn_kernel *k);    /* of a kernel that this target scheduled or verified */

@@ -70,7 +70,7 @@ static bool halves(const struct pass_machine *m, const struct ir_node *n)
     ir_type w = n->in[1].value->type;
     bool weights = ir_const_of(n->in[1].value) != NULL;
     const struct cpu_machine *cpu = (const struct cpu_machine *)m;
-    if (!cpu_multiplies_f16(cpu) || cpu->vector_bytes < 64)
+    if (!cpu_multiplies_f16(cpu) || cpu->emit.vector_bytes < 64)
         return false;
     if (n->op == IR_matmul)
         return (weights && w->rank == 2) || reused(n);
@@ -94,7 +94,7 @@ static kn_layout matrix_layout(const struct pass_machine *m, struct ir_ctx *ctx,
     ir_type t = n->in[1].value->type;
     struct kn_axis at[TCC_MAX_RANK + 2];
     int r = t->rank, k = r - 2, col = r - 1;
-    int32_t nr = (((const struct cpu_machine *)m)->vector_bytes >= 64 ? 128 : 64) / (t->dtype == TCC_F64 ? 8 : 4);
+    int32_t nr = (((const struct cpu_machine *)m)->emit.vector_bytes >= 64 ? 128 : 64) / (t->dtype == TCC_F64 ? 8 : 4);
     if (r < 2 || r == TCC_MAX_RANK || (!in_f32(t->dtype) && t->dtype != TCC_F64 && !bytes_product(n)))
         return NULL;
     if (ir_get_i(n, IR_ATTR_trans_b, 0)) {

@@ -6,7 +6,7 @@
  * (features.def) that the processor has, sorted as in the table, so that a build can be repeated elsewhere. "native-avx512fp16"
  * leaves that one out, and so on.
  */
-#include "compiler/cpu/cpu_int.h"
+#include "compiler/cpu/emit_int.h"
 #include "compiler/child_int.h"
 #include "runtime/safe.h"
 
@@ -119,12 +119,19 @@ static void fill_machine(struct ir_ctx *ctx, struct cpu_machine *m, const char *
 {
     static const char *const cpus[] = {[2] = "x86-64-v2", [3] = "x86-64-v3", [4] = "x86-64-v4"};
     m->arch = arch;
-    m->llvm_cpu = cpus[m->isa];
-    m->llvm_features = llvm_features(ctx, m->features, m->isa);
+    m->emit = (struct em_machine){.llvm_cpu = cpus[m->isa],
+                                  .llvm_features = llvm_features(ctx, m->features, m->isa),
+                                  .vector_bytes = m->isa >= 4   ? 64
+                                                  : m->isa >= 3 ? 32
+                                                                : 16,
+                                  .fma = cpu_has(m, CPU_FMA),
+                                  .masks = cpu_has(m, CPU_AVX512VL) && cpu_has(m, CPU_AVX512BW),
+                                  .gathers = cpu_has(m, CPU_AVX512VL),
+                                  .converts_f16 = cpu_has(m, CPU_F16C),
+                                  .round_to_int = x86_round_to_int,
+                                  .scale = cpu_has(m, CPU_AVX512F) ? x86_scale : NULL};
     m->pass.name = arch;
-    m->vector_bytes = m->isa >= 4 ? 64 : m->isa >= 3 ? 32 : 16;
     m->registers = m->isa >= 4 ? 32 : 16;
-    m->fma = cpu_has(m, CPU_FMA);
     m->pass.layout = cpu_layout;
     m->pass.attention = cpu_attention;
     m->pass.product_type = cpu_product_type;

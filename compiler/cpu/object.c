@@ -7,42 +7,14 @@
  */
 #include "compiler/cpu/object_int.h"
 #include "compiler/cpu/emit_int.h"
+#include "compiler/emit/loops.h"
 
 #include <elf.h>
-#include <llvm-c/Analysis.h>
-#include <llvm-c/ErrorHandling.h>
 #include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
-#include <llvm-c/Transforms/PassBuilder.h>
 #include <string.h>
 #include <unistd.h>
-
-static int report_to = -1; /* the child's pipe, for LLVM's fatal error handler */
-
-static void report(const char *text)
-{
-    size_t n = strlen(text);
-    while (n > 0) {
-        ssize_t done = write(report_to, text, n);
-        if (done <= 0)
-            break;
-        text += done;
-        n -= (size_t)done;
-    }
-}
-
-static _Noreturn void give_up(const char *what, const char *text)
-{
-    report(what);
-    report(text ? text : "");
-    _exit(1);
-}
-
-static void on_fatal_error(const char *reason)
-{
-    give_up("LLVM: ", reason);
-}
 
 /* -- Pipeline ------------------------------------------------------------------------------------------ */
 
@@ -74,9 +46,9 @@ static LLVMTargetMachineRef target_machine(const struct object_job *job)
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
     if (LLVMGetTargetFromTriple(triple, &target, &error))
-        give_up("LLVM: ", error);
+        em_give_up("LLVM: ", error);
     LLVMCodeGenOptLevel level = job->options->level == 0 ? LLVMCodeGenLevelLess : LLVMCodeGenLevelDefault;
-    return LLVMCreateTargetMachine(target, triple, job->machine->llvm_cpu, job->machine->llvm_features, level,
+    return LLVMCreateTargetMachine(target, triple, job->machine->emit.llvm_cpu, job->machine->emit.llvm_features, level,
                                    LLVMRelocPIC, LLVMCodeModelDefault);
 }
 
@@ -88,7 +60,8 @@ static void emit_kernel(const struct object_job *job, struct em *e, int i)
     e->k = k;
     e->bind = NULL;
     e->nbind = e->capbind = 0;
-    em_kernel_begin(e, ir_internf(job->ctx, "%sk%d", job->prefix, i), how == CPU_LOOPS ? cpu_loops_local_lanes(k) : 1);
+    em_kernel_begin(e, ir_internf(job->ctx, "%sk%d", job->prefix, i),
+                    how == CPU_LOOPS ? loops_local_lanes(k, cpu_nest(cpu_get_schedule(k))) : 1);
     for (int t = 0; cpu_templates[t]; t++) {
         if (cpu_templates[t]->how == how) {
             cpu_templates[t]->emit(e);
@@ -96,7 +69,7 @@ static void emit_kernel(const struct object_job *job, struct em *e, int i)
             return;
         }
     }
-    give_up("no template for the schedule of kernel ", k->name);
+    em_give_up("no template for the schedule of kernel ", k->name);
 }
 
 static LLVMModuleRef make_module(const struct object_job *job, LLVMContextRef lc, LLVMTargetMachineRef tm)
@@ -107,7 +80,7 @@ static LLVMModuleRef make_module(const struct object_job *job, LLVMContextRef lc
     LLVMSetDataLayout(mod, text);
     LLVMSetTarget(mod, "x86_64-unknown-linux-gnu");
     struct em e = {.ctx = job->ctx,
-                   .m = job->machine,
+                   .m = &job->machine->emit,
                    .level = job->options->level,
                    .exact = job->options->exact,
                    .fast_math = job->options->fast_math,
@@ -124,37 +97,31 @@ static void write_dump(const struct object_job *job, LLVMModuleRef mod, LLVMTarg
 {
     char *error = NULL;
     if (strcmp(job->options->dump, "llvm") == 0 && LLVMPrintModuleToFile(mod, job->dump_path, &error))
-        give_up("dump: ", error);
+        em_give_up("dump: ", error);
     if (strcmp(job->options->dump, "asm") == 0) {
         LLVMModuleRef copy = LLVMCloneModule(mod);
         if (LLVMTargetMachineEmitToFile(tm, copy, (char *)job->dump_path, LLVMAssemblyFile, &error))
-            give_up("dump: ", error);
+            em_give_up("dump: ", error);
     }
 }
 
-void object_child(const struct object_job *job, int report_pipe)
+void object_child(const struct object_job *job, int report)
 {
     char *error = NULL;
-    report_to = report_pipe;
     while (job->options->hang)
         pause();
-    LLVMInstallFatalErrorHandler(on_fatal_error);
+    em_child(report);
     llvm_options();
     LLVMContextRef lc = LLVMContextCreate();
     LLVMTargetMachineRef tm = target_machine(job);
     LLVMModuleRef mod = make_module(job, lc, tm);
-    if (LLVMVerifyModule(mod, LLVMReturnStatusAction, &error))
-        give_up("invalid LLVM IR: ", error);
-    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-    LLVMErrorRef failed = LLVMRunPasses(mod, pipeline(job->options->level), tm, options);
-    if (failed)
-        give_up("LLVM: ", LLVMGetErrorMessage(failed));
+    em_verify(mod);
+    em_run_passes(mod, tm, pipeline(job->options->level));
     if (job->options->dump)
         write_dump(job, mod, tm);
     ir_tick(job->ctx);
-    error = NULL;
     if (LLVMTargetMachineEmitToFile(tm, mod, (char *)job->path, LLVMObjectFile, &error))
-        give_up("cannot write the object: ", error);
+        em_give_up("cannot write the object: ", error);
     _exit(0);
 }
 

@@ -7,7 +7,8 @@
  * operations (some 10 us), and into fewer where less than LEAST_UNITS: threads share work evenly, also that of a few
  * microseconds, and a launch of a tiny kernel stays on one thread. Everything here is a function of kernel and machine alone.
  */
-#include "compiler/cpu/loops_int.h"
+#include "compiler/cpu/emit_int.h"
+#include "compiler/emit/loops.h"
 
 #define MOST_UNITS 24000
 #define LEAST_UNITS 4000
@@ -77,14 +78,14 @@ static void find_dependences(struct chooser *c)
 static int64_t access_stride(const struct chooser *c, int insn, int dim, int width)
 {
     const struct kn_insn *n = &c->k->insns[insn];
-    ir_expr offset = cpu_offset(c->ctx, &c->k->operands[n->operand], n->index), var = c->k->dims[dim].var;
+    ir_expr offset = em_flat_offset(c->ctx, &c->k->operands[n->operand], n->index), var = c->k->dims[dim].var;
     uint32_t dims = expr_dims(c, offset, insn);
     int64_t stride;
     if (!(dims >> dim & 1))
         return 0;
     if (dims >> 31 && !ir_uses_sym(offset, var))
         return INT64_MAX;
-    if (cpu_lane_stride(c->ctx, offset, var, width, true, &stride))
+    if (em_lane_stride(c->ctx, offset, var, width, true, &stride))
         return stride;
     return INT64_MAX;
 }
@@ -110,15 +111,10 @@ static int element_bytes(const struct kn_kernel *k)
     return floats ? floats : stored > 8 ? 8 : stored;
 }
 
-static bool has_masks(const struct cpu_machine *m)
-{
-    return cpu_has(m, CPU_AVX512VL) && cpu_has(m, CPU_AVX512BW);
-}
-
 /* Lanes for a dim of `extent` points: the machine's, or fewer for a short dim. */
 static int fit_width(const struct cpu_machine *m, int lanes, int64_t extent)
 {
-    if (has_masks(m)) {
+    if (m->emit.masks) {
         while (lanes > 4 && lanes / 2 >= extent)
             lanes /= 2;
     } else {
@@ -201,7 +197,7 @@ static bool may_vectorise(const struct chooser *c, int dim)
 static void choose_vector_dim(struct chooser *c)
 {
     struct cpu_schedule *s = &c->s;
-    int lanes = c->m->vector_bytes / element_bytes(c->k);
+    int lanes = c->m->emit.vector_bytes / element_bytes(c->k);
     double best = -100;
     if (lanes > 64)
         lanes = 64;
@@ -390,14 +386,19 @@ static bool schedule_loops(const struct cpu_machine *m, struct ir_ctx *ctx, stru
     choose_unroll(&c);
     cpu_put_schedule(k, c.s);
     choose_tiles(&c);
-    k->tiles = cpu_tiles(ctx, k);
-    k->scratch = em_local_scratch(ctx, k, cpu_loops_local_lanes(k));
+    k->tiles = em_tile_count(ctx, k);
+    k->scratch = em_local_scratch(ctx, k, loops_local_lanes(k, cpu_nest(cpu_get_schedule(k))));
     if (!k->flops)
         k->flops = count_flops(&c);
     return true;
 }
 
-const struct cpu_template cpu_template_loops = {CPU_LOOPS, schedule_loops, em_loops};
+static void emit_loops(struct em *e)
+{
+    em_loops(e, cpu_nest(cpu_get_schedule(e->k)));
+}
+
+const struct cpu_template cpu_template_loops = {CPU_LOOPS, schedule_loops, emit_loops};
 
 void cpu_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
 {

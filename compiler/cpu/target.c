@@ -8,7 +8,7 @@
  */
 #include "compiler/child_int.h"
 #include "compiler/cpu/object_int.h"
-#include "compiler/cpu/vmath_int.h"
+#include "compiler/emit/vmath.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,35 +19,12 @@ const struct cpu_template *const cpu_templates[] = {
 
 /* -- What can't be lowered ------------------------------------------------------------------------ */
 
-static const char *refuses_insn(struct ir_ctx *ctx, const struct kn_insn *n)
-{
-    enum tcc_class class = tcc_dtype_class((enum tcc_dtype)n->dtype);
-    if (class == TCC_CLASS_STRING)
-        return "strings have no kernels";
-    bool moves = n->code == KN_LOAD || n->code == KN_STORE || (n->code == KN_SCALAR && n->word == IR_select);
-    if (class == TCC_CLASS_COMPLEX && !moves)
-        return "arithmetic on complex numbers";
-    if (n->code != KN_SCALAR || n->word == IR_cast)
-        return NULL;
-    const struct ir_scalar_body *body = ir_scalar_body((enum ir_op)n->word);
-    if (!body || !body->primitive)
-        return ir_internf(ctx, "%s is not a primitive word", ir_op_info((enum ir_op)n->word)->name);
-    if (ir_is_vmath((enum ir_op)n->word) && tcc_is_float((enum tcc_dtype)n->dtype) && !vm_has((enum ir_op)n->word))
-        return ir_internf(ctx, "no code for %s", ir_op_info((enum ir_op)n->word)->name);
-    return NULL;
-}
-
 static const char *cpu_refuses(struct ir_ctx *ctx, const struct kn_kernel *k)
 {
     for (int i = 0; i < k->noperands; i++)
         if (k->operands[i].space == KN_SHARED || k->operands[i].space == KN_REGISTERS)
             return "an operand in shared memory or registers";
-    for (int i = 0; i < k->ninsns; i++) {
-        const char *why = refuses_insn(ctx, &k->insns[i]);
-        if (why)
-            return why;
-    }
-    return NULL;
+    return em_refuses(ctx, k);
 }
 
 /* -- Parts ------------------------------------------------------------------------------------------- */
@@ -114,7 +91,8 @@ static bool cpu_compile(struct ir_ctx *ctx, const struct kn_program *p, const st
         return false;
     unsigned major, minor, patch;
     LLVMGetVersion(&major, &minor, &patch);
-    ir_detail(ctx, "LLVM %u.%u.%u, code for %s, vectors of %d bytes", major, minor, patch, o->arch, m->vector_bytes);
+    ir_detail(ctx, "LLVM %u.%u.%u, code for %s, vectors of %d bytes", major, minor, patch, o->arch,
+              m->emit.vector_bytes);
     int *part = IR_NEWN(ctx, p->nkernels + 1, int), n = deal(ctx, p, part);
     struct object_job *jobs = IR_NEWN(ctx, n + 1, struct object_job);
     for (int i = 0; i < n; i++) {
@@ -151,7 +129,7 @@ static const struct pass_machine *cpu_machine(struct ir_ctx *ctx, const char *ar
 
 static int cpu_compare(const struct pass_machine *a, const struct pass_machine *b)
 {
-    return ((const struct cpu_machine *)a)->vector_bytes - ((const struct cpu_machine *)b)->vector_bytes;
+    return ((const struct cpu_machine *)a)->emit.vector_bytes - ((const struct cpu_machine *)b)->emit.vector_bytes;
 }
 
 const struct target target_cpu = {.name = "cpu",

@@ -385,11 +385,11 @@ static void dot_taps(struct wg *g, LLVMValueRef *at)
         if (lo >= hi)
             continue;
         LLVMValueRef p = element(g, w->dot_s, at[w->dot_s], em_i64(e, t * s->tap[level]));
-        LLVMValueRef weights = em_dot_group(e, p, s->tap[level], (int)n, w->lanes, op_s);
+        LLVMValueRef weights = cpu_dot_group(e, p, s->tap[level], (int)n, w->lanes, op_s);
         for (int64_t r = lo; r < hi; r++) {
             p = element(g, w->dot_u, at[w->dot_u], em_i64(e, r * u->row + t * u->tap[level]));
             g->acc[0][r] =
-                em_dot_bytes(e, em_dot_group(e, p, u->tap[level], (int)n, w->lanes, op_u), weights, g->acc[0][r]);
+                cpu_dot_bytes(e, cpu_dot_group(e, p, u->tap[level], (int)n, w->lanes, op_u), weights, g->acc[0][r]);
         }
     }
 }
@@ -498,7 +498,7 @@ static void emit(struct em *e)
     struct em_loop loop[KN_MAX_DIMS], lanes;
     const struct kn_kernel *k = e->k;
     int nouter = em_nouter(k);
-    if (!analyse(e->m, e->ctx, k, &g.w))
+    if (!analyse(em_cpu(e), e->ctx, k, &g.w))
         return; /* cannot be: its schedule said that it can */
     struct cpu_schedule s = cpu_get_schedule(k);
     g.w.mr = s.mr < g.w.mr ? s.mr : g.w.mr;
@@ -551,7 +551,7 @@ static bool schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_
         k->schedule.tile[d] = t < n ? t : 0;
         now = now * (t < n ? t : n) / n;
     }
-    k->tiles = cpu_tiles(ctx, k);
+    k->tiles = em_tile_count(ctx, k);
     k->scratch = ir_const(ctx, 0);
     return true;
 }

@@ -66,7 +66,8 @@ static double cost(const struct pass_machine *m, const struct ir_node *n, int si
     int64_t images = ir_const_or(x->dim[0], 1), c = ir_const_or(x->dim[1], 0), o = ir_const_or(y->dim[1], 0);
     int64_t down = (ir_const_or(y->dim[2], 0) + results - 1) / results,
             across = (ir_const_or(y->dim[3], 0) + results - 1) / results;
-    double vector = (double)((const struct cpu_machine *)m)->vector_bytes / 4, tiles = (double)(images * down * across);
+    double vector = (double)((const struct cpu_machine *)m)->emit.vector_bytes / 4,
+           tiles = (double)(images * down * across);
     double pairs = (double)side * side * (double)c * (double)o, products = pairs * tiles / (2 * vector),
            fetch = pairs * (double)images,
            transforms = side == 6   ? 210
@@ -122,7 +123,7 @@ static bool schedule_winograd(const struct cpu_machine *m, struct ir_ctx *ctx, s
     k->schedule.tile[WG_TY] = rows;
     k->schedule.tile[WG_OB] = (share + 1) / 2 * 2; /* whole panels */
     int64_t room = rows * g.across + 16;
-    k->tiles = cpu_tiles(ctx, k);
+    k->tiles = em_tile_count(ctx, k);
     k->scratch = ir_const(ctx, room * (v_step(&g) + 2 * g.frequencies * BLOCK) * 4);
     return true;
 }
@@ -179,7 +180,7 @@ static void body(struct wg *g, int stage, int dim, int operand, LLVMValueRef buf
 {
     struct em *e = g->e;
     const struct kn_stage *s = &g->k->stages[stage];
-    int lanes = cpu_lanes(e->m, 4);
+    int lanes = cpu_lanes(em_cpu(e), 4);
     for (int first = 0; first < BLOCK; first += lanes) {
         em_set_lanes(e, NULL, 1, NULL);
         bind_dim(g, dim, em_i64(e, first));
@@ -242,7 +243,7 @@ static void products(struct wg *g, LLVMValueRef a, LLVMValueRef b, int mr, LLVMV
 {
     struct em *e = g->e;
     struct em_loop l;
-    int lanes = cpu_lanes(e->m, 4), n = mr * 2, unroll = 2;
+    int lanes = cpu_lanes(em_cpu(e), 4), n = mr * 2, unroll = 2;
     em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, g->channels), em_i64(e, unroll), "k");
     for (int i = 0; i < n; i++)
         acc->at[i] = em_loop_carry(e, &l, acc->at[i]);
@@ -276,7 +277,7 @@ static void multiply(struct wg *g, LLVMValueRef u)
 {
     struct em *e = g->e;
     struct em_loop z, r;
-    int lanes = cpu_lanes(e->m, 4), most = (e->m->registers - 2 - (e->m->fma ? 1 : 2)) / 2;
+    int lanes = cpu_lanes(em_cpu(e), 4), most = (em_cpu(e)->registers - 2 - (e->m->fma ? 1 : 2)) / 2;
     int64_t tiles = g->room - 16, blocks = (tiles + most - 1) / most;
     int mr = (int)((tiles + blocks - 1) / blocks), lines = (int)((PANEL * 2 / LINE + blocks - 1) / blocks);
     em_loop_begin(e, &z, em_i64(e, 0), em_i64(e, g->frequencies), em_i64(e, 1), "z");

@@ -11,14 +11,11 @@
  * part per thread of the grid. Running on a device comes later: only --dump-ir=ptx gives output.
  */
 #include "compiler/child_int.h"
-#include "compiler/cpu/emit_int.h"
-#include "compiler/cpu/object_int.h"
+#include "compiler/emit/emit.h"
+#include "compiler/target.h"
 
-#include <llvm-c/Analysis.h>
-#include <llvm-c/ErrorHandling.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
-#include <llvm-c/Transforms/PassBuilder.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -46,9 +43,8 @@ static void schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn
     k->schedule = (struct kn_schedule){.how = "loops"};
     for (int i = 0; i < em_nouter(k); i++)
         k->schedule.tile[i] = 1;
-    k->tiles = cpu_tiles(ctx, k);
-    int64_t temps = em_local_bytes(k, 1);
-    k->scratch = ir_const(ctx, temps > 0 ? temps : 0);
+    k->tiles = em_tile_count(ctx, k);
+    k->scratch = em_local_scratch(ctx, k, 1);
 }
 
 static const char *resolve(struct ir_ctx *ctx, const char *arch)
@@ -71,9 +67,10 @@ static const struct pass_machine *machine(struct ir_ctx *ctx, const char *arch)
 
 static const char *refuses(struct ir_ctx *ctx, const struct kn_kernel *k)
 {
-    if (em_local_bytes(k, 1) < 0)
-        return "a row buffer of symbolic size";
-    return target_cpu.refuses(ctx, k);
+    for (int i = 0; i < k->noperands; i++)
+        if (k->operands[i].space == KN_SHARED || k->operands[i].space == KN_REGISTERS)
+            return "an operand in shared memory or registers";
+    return em_refuses(ctx, k);
 }
 
 /* -- One child: all kernels to PTX ------------------------------------------------------------------------ */
@@ -85,30 +82,25 @@ struct job {
     const char *prefix, *path;
 };
 
-static int report_to = -1;
-
-static _Noreturn void give_up(const char *what, const char *text)
-{
-    const char *parts[] = {what, text ? text : ""};
-    for (int i = 0; i < 2; i++)
-        if (write(report_to, parts[i], strlen(parts[i])) < 0)
-            break;
-    _exit(1);
-}
-
-static void on_fatal_error(const char *reason)
-{
-    give_up("LLVM: ", reason);
-}
-
 static LLVMValueRef special_register(struct em *e, const char *name)
 {
     LLVMValueRef v = em_intrinsic(e, name, 0, NULL, 0, NULL);
     return LLVMBuildZExt(e->b, v, e->t_i64, "");
 }
 
+/* Bytes of scratch that a thread has for itself. */
+static LLVMValueRef scratch_of_thread(struct em *e)
+{
+    e->nbind = 0;
+    for (int i = 0; i < e->k->nsizes; i++) {
+        LLVMValueRef index = em_i64(e, i), at = LLVMBuildGEP2(e->b, e->t_i64, LLVMGetParam(e->fn, 1), &index, 1, "");
+        em_bind(e, e->k->sizes[i], LLVMBuildLoad2(e->b, e->t_i64, at, e->k->sizes[i]->name));
+    }
+    return em_expr(e, e->k->scratch);
+}
+
 /* The entry: a grid-stride loop over points that calls the body for tile [p, p + 1). */
-static void emit_entry(struct em *e, const char *name, LLVMValueRef body, int64_t temps)
+static void emit_entry(struct em *e, const char *name, LLVMValueRef body)
 {
     LLVMTypeRef params[] = {e->t_ptr, e->t_ptr, e->t_ptr, e->t_ptr, e->t_i64};
     LLVMValueRef fn = LLVMAddFunction(e->mod, name, LLVMFunctionType(e->t_void, params, 5, 0));
@@ -121,7 +113,7 @@ static void emit_entry(struct em *e, const char *name, LLVMValueRef body, int64_
     LLVMValueRef thread = special_register(e, "llvm.nvvm.read.ptx.sreg.tid.x"),
                  blocks = special_register(e, "llvm.nvvm.read.ptx.sreg.nctaid.x");
     LLVMValueRef id = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, block, size, ""), thread, "thread");
-    LLVMValueRef own = LLVMBuildMul(e->b, id, em_i64(e, temps), ""),
+    LLVMValueRef own = LLVMBuildMul(e->b, id, scratch_of_thread(e), ""),
                  scratch = LLVMBuildGEP2(e->b, e->t_i8, LLVMGetParam(fn, 2), &own, 1, "scratch");
     struct em_loop l;
     em_loop_begin(e, &l, id, LLVMGetParam(fn, 4), LLVMBuildMul(e->b, blocks, size, "threads"), "point");
@@ -144,7 +136,7 @@ static void emit_kernel(const struct job *j, struct em *e, int i)
     e->bind = NULL;
     e->nbind = e->capbind = 0;
     em_kernel_begin(e, ir_internf(j->ctx, "%sk%d_point", j->prefix, i), 1);
-    em_loops(e);
+    em_loops(e, (struct em_nest){.vector = -1, .width = 1, .unroll = 1});
     em_kernel_end(e);
     LLVMValueRef body = e->fn;
     LLVMSetLinkage(body, LLVMInternalLinkage);
@@ -152,7 +144,7 @@ static void emit_kernel(const struct job *j, struct em *e, int i)
     LLVMSetSection(body, "");
     LLVMAddAttributeAtIndex(body, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
                             LLVMCreateEnumAttribute(e->lc, inlined, 0));
-    emit_entry(e, ir_internf(j->ctx, "%sk%d", j->prefix, i), body, ir_const_or(k->scratch, 0));
+    emit_entry(e, ir_internf(j->ctx, "%sk%d", j->prefix, i), body);
 }
 
 static LLVMTargetMachineRef target_machine(const struct job *j)
@@ -164,7 +156,7 @@ static LLVMTargetMachineRef target_machine(const struct job *j)
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
     if (LLVMGetTargetFromTriple(triple, &target, &error))
-        give_up("LLVM: ", error);
+        em_give_up("LLVM: ", error);
     return LLVMCreateTargetMachine(target, triple, j->options->arch, ptx_version(j->options->arch),
                                    LLVMCodeGenLevelDefault, LLVMRelocDefault, LLVMCodeModelDefault);
 }
@@ -172,18 +164,13 @@ static LLVMTargetMachineRef target_machine(const struct job *j)
 static void ptx_child(void *jobs, int index, int report)
 {
     const struct job *j = (const struct job *)jobs + index;
-    const struct cpu_machine plain = {.vector_bytes = 4,
-                                      .registers = 255,
-                                      .fma = true,
-                                      .features = UINT64_C(1) << CPU_FMA,
-                                      .llvm_cpu = j->options->arch,
-                                      .llvm_features = ptx_version(j->options->arch)};
+    const struct em_machine plain = {
+        .vector_bytes = 4, .fma = true, .llvm_cpu = j->options->arch, .llvm_features = ptx_version(j->options->arch)};
     struct ir_protect frame;
     char *error = NULL;
-    report_to = report;
+    em_child(report);
     if (!IR_PROTECT(j->ctx, &frame))
-        give_up("no memory", NULL);
-    LLVMInstallFatalErrorHandler(on_fatal_error);
+        em_give_up("no memory", NULL);
     LLVMContextRef lc = LLVMContextCreate();
     LLVMTargetMachineRef tm = target_machine(j);
     LLVMModuleRef mod = LLVMModuleCreateWithNameInContext("kernels", lc);
@@ -198,18 +185,12 @@ static void ptx_child(void *jobs, int index, int report)
                    .b = LLVMCreateBuilderInContext(lc)};
     for (int i = 0; i < j->program->nkernels; i++)
         emit_kernel(j, &e, i);
-    if (LLVMVerifyModule(mod, LLVMReturnStatusAction, &error))
-        give_up("invalid LLVM IR: ", error);
-    LLVMErrorRef failed = LLVMRunPasses(
-        mod,
-        "always-inline,globaldce,function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,"
-        "loop-mssa(loop-rotate,licm),gvn,adce,simplifycfg)",
-        tm, LLVMCreatePassBuilderOptions());
-    if (failed)
-        give_up("LLVM: ", LLVMGetErrorMessage(failed));
-    error = NULL;
+    em_verify(mod);
+    em_run_passes(mod, tm,
+                  "always-inline,globaldce,function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,"
+                  "loop-mssa(loop-rotate,licm),gvn,adce,simplifycfg)");
     if (LLVMTargetMachineEmitToFile(tm, mod, (char *)j->path, LLVMAssemblyFile, &error))
-        give_up("cannot write PTX: ", error);
+        em_give_up("cannot write PTX: ", error);
     _exit(0);
 }
 

@@ -132,7 +132,7 @@ int main(int argc, char **argv)
     }
     const struct cpu_machine *cpu = (const struct cpu_machine *)m;
     filter = argc > 2 ? argv[2] : NULL;
-    all_shapes(cpu->vector_bytes >= 64 ? 32 : 16);
+    all_shapes(cpu->emit.vector_bytes >= 64 ? 32 : 16);
     for (int i = 0; i < nshapes; i++) {
         k[i] = shapes[i].k;
         m->schedule(m, ctx, k[i]);
@@ -140,7 +140,7 @@ int main(int argc, char **argv)
     if (!km_load(ctx, arch, nshapes, k, f))
         return 4;
     for (int i = 0; i < nshapes; i++)
-        measure(&shapes[i], f[i], cpu->fma ? cpu->vector_bytes * 8 : 128);
+        measure(&shapes[i], f[i], cpu->emit.fma ? cpu->emit.vector_bytes * 8 : 128);
     ir_ctx_free(ctx);
     return 0;
 }

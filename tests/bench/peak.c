@@ -122,7 +122,7 @@ static int table(struct ir_ctx *ctx, const struct pass_machine *m, const char *a
                               .m = s->m,
                               .n = s->n,
                               .k = s->k,
-                              .panel = ((const struct cpu_machine *)m)->vector_bytes >= 64 ? 32 : 16,
+                              .panel = ((const struct cpu_machine *)m)->emit.vector_bytes >= 64 ? 32 : 16,
                               .dtype = dtype};
         v.group = dtype == TCC_BF16 ? 2 : 1;
         k[i] = s->kernel = km_matmul(ctx, &v);
@@ -160,7 +160,7 @@ int main(int argc, char **argv)
         return 2;
     }
     const struct cpu_machine *cpu = (const struct cpu_machine *)m;
-    bits = cpu->fma ? cpu->vector_bytes * 8 : 128;
+    bits = cpu->emit.fma ? cpu->emit.vector_bytes * 8 : 128;
     int status = table(ctx, m, arch, TCC_F32, peak_floats);
     if (status)
         return status;

@@ -569,8 +569,7 @@ START_TEST(simulated)
     struct ptx_module *m = d ? ptx_load(d, text, strlen(text), error) : NULL;
     ck_assert_msg(m != NULL, "%s", error);
     for (int i = 0; i < original.n; i++) {
-        if (target_cuda.refuses(ctx, compiled.at[i]))
-            continue;
+        ck_assert_msg(!target_cuda.refuses(ctx, compiled.at[i]), "%s is refused", compiled.at[i]->name);
         state = (uint64_t)i;
         snprintf(name, sizeof name, "pk%d", i);
         ck_assert_msg(ptx_find(m, name) != NULL, "no kernel %s", name);
@@ -579,6 +578,27 @@ START_TEST(simulated)
     ptx_unload(m);
     ptx_device_free(d);
     free(text);
+    ir_ctx_free(ctx);
+}
+END_TEST
+
+/* A target refuses memory that it doesn't have. */
+START_TEST(memory_spaces)
+{
+    struct ir_ctx *ctx = ir_ctx_new();
+    struct set s = {.ctx = ctx};
+    makers[0](&s);
+    for (int space = KN_SHARED; space <= KN_SCRATCH; space++) {
+        struct kn_kernel k = *s.at[0];
+        k.operands = IR_NEWN(ctx, k.noperands + 1, struct kn_operand);
+        for (int i = 0; i < s.at[0]->noperands; i++)
+            k.operands[i] = s.at[0]->operands[i];
+        k.operands[k.noperands++] = (struct kn_operand){
+            .use = KN_LOCAL, .space = (enum kn_operand_space)space, .dtype = TCC_F32, .name = "row"};
+        ck_assert(kn_verify_kernel(ctx, &k));
+        ck_assert_int_eq(target_cpu.refuses(ctx, &k) != NULL, space != KN_SCRATCH);
+        ck_assert_int_eq(target_cuda.refuses(ctx, &k) != NULL, space != KN_SCRATCH);
+    }
     ir_ctx_free(ctx);
 }
 END_TEST
@@ -612,6 +632,7 @@ int main(void)
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, agree, 0, NMAKERS * 4 * 2);
     tcase_add_test(c, bad_index);
+    tcase_add_test(c, memory_spaces);
     suite_add_tcase(s, c);
     c = tcase_create("simulated");
     tcase_set_timeout(c, 120);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * loops_int.h - parts of the LOOPS template: segments of a vector dim, and accumulators.
+ * loops.h - parts of plain loop nests: segments of a vector dim, and accumulators.
  */
-#ifndef TCC_CPU_LOOPS_INT_H
-#define TCC_CPU_LOOPS_INT_H
+#ifndef TCC_EMIT_LOOPS_H
+#define TCC_EMIT_LOOPS_H
 
-#include "compiler/cpu/emit_int.h"
+#include "compiler/emit/emit.h"
 
 /* A dim run in lanes is cut into segments: whole wide vectors, whole vectors, then a tail: masked vectors where the machine
  * has masks, else single points. */
@@ -37,6 +37,8 @@ void loops_run_transposed(struct em *e, int u, LLVMValueRef lo, LLVMValueRef hi,
                           void (*point)(void *user, int segment), void *user);
 bool loops_is_reduction(const struct kn_insn *n);
 /* The dim that a stage runs in lanes when the kernel's vector dim is an inner one; -1: none. */
-int loops_stage_dim(const struct kn_kernel *k, const struct kn_stage *s);
+int loops_stage_dim(const struct kn_kernel *k, struct em_nest nest, const struct kn_stage *s);
+int loops_local_lanes(const struct kn_kernel *k, struct em_nest nest);   /* lanes of elements of local operands */
+bool loops_folds(const struct kn_insn *n);                               /* REDUCE, ARGREDUCE */
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transposes in LOOPS kernels: a load whose consecutive elements lie along another outer dim (u) than the one in lanes (v)
+ * Transposes in loop nests: a load whose consecutive elements lie along another outer dim (u) than the one in lanes (v)
  * is done for W x W points at once: W vectors along u, one per lane of v, are transposed in registers and give the load's
  * value for W steps of u. Without it each element would be gathered from a cache line of its own.
  */
-#include "compiler/cpu/loops_int.h"
+#include "compiler/emit/loops.h"
 
 #define V LLVMValueRef
 #define MAX_INSNS 16 /* the body is repeated W times */
@@ -24,12 +24,12 @@ static bool wants_transpose(struct ir_ctx *ctx, const struct kn_kernel *k, int i
     int64_t along_u, along_v;
     if (n->code != KN_LOAD || n->nguards)
         return false;
-    ir_expr offset = cpu_offset(ctx, &k->operands[n->operand], n->index);
+    ir_expr offset = em_flat_offset(ctx, &k->operands[n->operand], n->index);
     if (is_gathered(k, offset) || !ir_uses_sym(offset, k->dims[v].var))
         return false;
-    if (cpu_lane_stride(ctx, offset, k->dims[v].var, width, true, &along_v) && along_v >= -1 && along_v <= 1)
+    if (em_lane_stride(ctx, offset, k->dims[v].var, width, true, &along_v) && along_v >= -1 && along_v <= 1)
         return false;
-    return cpu_lane_stride(ctx, offset, k->dims[u].var, width, true, &along_u) && along_u == 1;
+    return em_lane_stride(ctx, offset, k->dims[u].var, width, true, &along_u) && along_u == 1;
 }
 
 int loops_transpose_dim(struct ir_ctx *ctx, const struct kn_kernel *k, int v, int width)
@@ -104,7 +104,7 @@ static void run_block(struct em *e, int u, int v, V u0, V v0, int width)
 void loops_run_transposed(struct em *e, int u, V lo, V hi, int lanes, void (*point)(void *user, int segment),
                           void *user)
 {
-    struct cpu_schedule s = cpu_get_schedule(e->k);
+    struct em_nest s = e->nest;
     int v = s.vector, width = s.width;
     V v0 = em_expr(e, e->k->dims[v].var);
     struct em_loop l;

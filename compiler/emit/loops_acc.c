@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accumulators of the LOOPS template: reductions, extreme positions, running combinations. Lanes that ran along the reduced dim
+ * Accumulators of loop nests: reductions, extreme positions, running combinations. Lanes that ran along the reduced dim
  * are folded in a fixed halving tree, segments in their order, so that a result depends on shape and machine only.
  */
-#include "compiler/cpu/loops_int.h"
+#include "compiler/emit/loops.h"
 
 #include "runtime/mutant.h"
 

@@ -7,8 +7,8 @@
  * Sources: Cody and Waite, Software Manual for the Elementary Functions, 1980; Tang, ACM TOMS 15 and 16; Muller, Handbook of
  * Floating-Point Arithmetic, chapter 10. Coefficients are our own (build-aux/vmath-coefficients.py).
  */
-#include "compiler/cpu/vmath_int.h"
-#include "compiler/cpu/vmath_coeffs.h"
+#include "compiler/emit/vmath.h"
+#include "compiler/emit/vmath_coeffs.h"
 #include "runtime/mutant.h"
 
 #include <math.h>
@@ -53,7 +53,7 @@ static V expm1_reduced(const struct vm *m, V r)
 /* Has the machine an instruction for float * 2^n, which rounds once and knows all n? It takes 16 lanes. */
 static bool has_scalef(const struct vm *m, V x)
 {
-    return !m->f64 && cpu_has(m->e->m, CPU_AVX512F) && em_lanes_of(x) % 16 == 0;
+    return !m->f64 && m->e->m->scale && em_lanes_of(x) % 16 == 0;
 }
 
 static V part_of(const struct vm *m, V x, int first, int n)
@@ -67,14 +67,10 @@ static V part_of(const struct vm *m, V x, int first, int n)
 /* p * 2^n for a whole float n. */
 static V scalef(const struct vm *m, V p, V n)
 {
-    static const char name[] = "llvm.x86.avx512.mask.scalef.ps.512";
     struct em *e = m->e;
     int lanes = em_lanes_of(p);
-    if (lanes == 16) {
-        LLVMTypeRef i16 = e->t_i16;
-        V args[5] = {p, n, LLVMConstNull(LLVMTypeOf(p)), LLVMConstInt(i16, 0xffff, 0), LLVMConstInt(e->t_i32, 4, 0)};
-        return em_intrinsic(e, name, 0, NULL, 5, args);
-    }
+    if (lanes == 16)
+        return e->m->scale(e, p, n);
     V low = scalef(m, part_of(m, p, 0, lanes / 2), part_of(m, n, 0, lanes / 2)), index[EM_MAX_LANES];
     V high = scalef(m, part_of(m, p, lanes / 2, lanes / 2), part_of(m, n, lanes / 2, lanes / 2));
     for (int i = 0; i < lanes; i++)

@@ -3,8 +3,8 @@
  * Primitive scalar words (ir/scalar.def) as LLVM instructions. A word is a row of one of the tables below: a direct builder
  * per class of type. Transcendental words are in vmath.c.
  */
-#include "compiler/cpu/emit_int.h"
-#include "compiler/cpu/vmath_int.h"
+#include "compiler/emit/emit.h"
+#include "compiler/emit/vmath.h"
 #include "runtime/mutant.h"
 
 #define V LLVMValueRef

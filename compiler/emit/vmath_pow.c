@@ -7,8 +7,8 @@
  * in integers, one lane at a time. Sources: Muller, Handbook of Floating-Point Arithmetic, chapters 4 (error-free
  * transformations) and 10.
  */
-#include "compiler/cpu/vmath_int.h"
-#include "compiler/cpu/vmath_coeffs.h"
+#include "compiler/emit/vmath.h"
+#include "compiler/emit/vmath_coeffs.h"
 
 #include <math.h>
 

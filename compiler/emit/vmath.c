@@ -4,7 +4,7 @@
  *
  * Words that networks use in hot places have code of their own for float; the others are computed in double and rounded.
  */
-#include "compiler/cpu/vmath_int.h"
+#include "compiler/emit/vmath.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The LOOPS template: any kernel as loops over its dims, one of them in vector lanes.
+ * Plain loop nests: any kernel as loops over its dims, one of them in vector lanes.
  *
  * An outer vector dim: lanes are outer points; the loop over it is the innermost of the outer loops and all stages run inside
  * it; local operands hold a row per lane. An inner vector dim: stages run one after the other for each outer point, each in lanes along
@@ -8,21 +8,16 @@
  * of about SUM_PART terms, so that rounding errors stay those of short ones. Without a vector dim: single points,
  * which is right for every kernel (and is what -O0 uses).
  */
-#include "compiler/cpu/loops_int.h"
+#include "compiler/emit/loops.h"
 
 #define V LLVMValueRef
 
 /* -- Segments ------------------------------------------------------------------------------------- */
 
-static bool can_mask(const struct em *e)
-{
-    return cpu_has(e->m, CPU_AVX512VL) && cpu_has(e->m, CPU_AVX512BW);
-}
-
 struct loops_segments loops_segments(const struct em *e, int width, int unroll, int ncounts, const int64_t *counts)
 {
     struct loops_segments s = {0};
-    bool masks = can_mask(e);
+    bool masks = e->m->masks;
     int64_t rest[4];
     int lanes[] = {width * unroll, width};
     for (int i = 0; i < ncounts; i++)
@@ -161,7 +156,7 @@ static void run_inner(struct stage_run *r, int dim)
 static bool plan_parts(struct stage_run *r)
 {
     const struct kn_kernel *k = r->e->k;
-    struct cpu_schedule s = cpu_get_schedule(k);
+    struct em_nest s = r->e->nest;
     int64_t inner = 1, n = 0;
     r->part_dim = -1;
     for (int i = -1; i < k->ndims; i++) {
@@ -180,11 +175,10 @@ static bool plan_parts(struct stage_run *r)
     return false;
 }
 
-int loops_stage_dim(const struct kn_kernel *k, const struct kn_stage *s)
+int loops_stage_dim(const struct kn_kernel *k, struct em_nest nest, const struct kn_stage *s)
 {
-    struct cpu_schedule schedule = cpu_get_schedule(k);
-    int vector = schedule.vector;
-    if (vector < 0 || k->dims[vector].role != KN_INNER || schedule.width <= 1 || !s->inner)
+    int vector = nest.vector;
+    if (vector < 0 || k->dims[vector].role != KN_INNER || nest.width <= 1 || !s->inner)
         return -1;
     for (int i = s->first; i < s->last; i++)
         if (k->insns[i].code == KN_RUNNING)
@@ -199,14 +193,13 @@ static void run_stage(struct em *e, const struct kn_stage *s)
         em_insns(e, s->first, s->last);
         return;
     }
-    *r = (struct stage_run){.e = e, .s = s, .lane_dim = loops_stage_dim(e->k, s)};
+    *r = (struct stage_run){.e = e, .s = s, .lane_dim = loops_stage_dim(e->k, e->nest, s)};
     r->segments.n = 1;
     r->segments.at[0].lanes = e->lanes;
     if (r->lane_dim >= 0) {
-        struct cpu_schedule schedule = cpu_get_schedule(e->k);
         int64_t extent = 0;
         int known = ir_is_const(e->k->dims[r->lane_dim].extent, &extent);
-        r->segments = loops_segments(e, schedule.width, schedule.unroll, known, &extent);
+        r->segments = loops_segments(e, e->nest.width, e->nest.unroll, known, &extent);
     }
     bool parts = plan_parts(r), sums = false;
     for (int i = s->first; i < s->last; i++) {
@@ -275,7 +268,7 @@ static void outer_segment(void *user, int segment)
 static void run_lanes(struct outer_run *r)
 {
     struct em *e = r->e;
-    struct cpu_schedule s = cpu_get_schedule(e->k);
+    struct em_nest s = e->nest;
     int64_t counts[2], tile = e->k->schedule.tile[r->lane_dim];
     int ncounts = tile_counts(e->k, r->lane_dim, counts);
     r->segments = loops_segments(e, s.width, s.unroll, ncounts, counts);
@@ -303,9 +296,8 @@ static void run_outer(struct outer_run *r, int dim)
     em_loop_end(e, &l);
 }
 
-void em_loops(struct em *e)
+void em_loops(struct em *e, struct em_nest s)
 {
-    struct cpu_schedule s = cpu_get_schedule(e->k);
     struct em_tiles t;
     bool outer = s.vector >= 0 && e->k->dims[s.vector].role == KN_OUTER && s.width > 1;
     struct outer_run r = {.e = e, .t = &t, .lane_dim = outer ? s.vector : -1, .transpose_dim = -1};
@@ -313,15 +305,15 @@ void em_loops(struct em *e)
         r.transpose_dim = loops_transpose_dim(e->ctx, e->k, s.vector, s.width);
     if (r.transpose_dim >= 0 && e->k->schedule.tile[r.transpose_dim] % s.width)
         r.transpose_dim = -1;
+    e->nest = s;
     e->aligned = true;
     em_tiles_begin(e, &t);
     run_outer(&r, 0);
     em_tiles_end(e, &t);
 }
 
-int cpu_loops_local_lanes(const struct kn_kernel *k)
+int loops_local_lanes(const struct kn_kernel *k, struct em_nest s)
 {
-    struct cpu_schedule s = cpu_get_schedule(k);
     bool outer = s.vector >= 0 && k->dims[s.vector].role == KN_OUTER && s.width > 1;
     return outer ? s.width * s.unroll : 1;
 }

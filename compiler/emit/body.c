@@ -2,7 +2,7 @@
 /*
  * Instructions of kernel bodies, and the combining steps of reductions.
  */
-#include "compiler/cpu/emit_int.h"
+#include "compiler/emit/emit.h"
 
 #define V LLVMValueRef
 

@@ -5,7 +5,7 @@
  * Lanes run along e->vdim from a start that is a multiple of e->lanes when e->aligned says so: then v is lanes * q + l with
  * 0 <= l < lanes, and v floordiv 16 is seen to be equal in all of 16 lanes (blocked layouts).
  */
-#include "compiler/cpu/emit_int.h"
+#include "compiler/emit/emit.h"
 
 void em_bind(struct em *e, ir_expr sym, LLVMValueRef value)
 {
@@ -179,7 +179,7 @@ static bool has_gathered(struct em *e, ir_expr x)
     return false;
 }
 
-bool cpu_lane_stride(struct ir_ctx *ctx, ir_expr x, ir_expr var, int lanes, bool aligned, int64_t *stride)
+bool em_lane_stride(struct ir_ctx *ctx, ir_expr x, ir_expr var, int lanes, bool aligned, int64_t *stride)
 {
     ir_expr coefficient, rest;
     *stride = 0;
@@ -202,7 +202,7 @@ bool em_stride(struct em *e, ir_expr x, int64_t *stride)
     *stride = 0;
     if (!em_varies(e, x))
         return true;
-    return !has_gathered(e, x) && cpu_lane_stride(e->ctx, x, e->vdim, e->lanes, e->aligned, stride);
+    return !has_gathered(e, x) && em_lane_stride(e->ctx, x, e->vdim, e->lanes, e->aligned, stride);
 }
 
 /* -- Guards --------------------------------------------------------------------------------------------- */

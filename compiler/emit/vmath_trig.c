@@ -7,8 +7,8 @@
  * 190 bits. Sources: Payne and Hanek, Radian reduction for trigonometric functions, SIGNUM Newsletter 18 (1983); Muller,
  * Elementary Functions, chapter 11. Coefficients are our own (build-aux/vmath-coefficients.py).
  */
-#include "compiler/cpu/vmath_int.h"
-#include "compiler/cpu/vmath_coeffs.h"
+#include "compiler/emit/vmath.h"
+#include "compiler/emit/vmath_coeffs.h"
 
 #include <math.h>
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vmath_int.h - transcendental words and fmod, as vector code for float and double in any number of lanes.
+ * vmath.h - transcendental words and fmod, as vector code for float and double in any number of lanes.
  *
  * Within 2 ULP for float, 4 ULP for double (tests/unit/test_vmath.c), for all arguments, subnormals included (unless the
  * processor is told to flush them). No function is called and no table is read, but by the arguments of sin, cos, tan beyond
  * 2^27 (reduced by an integer routine, one lane at a time) and of fmod whose quotient does not fit a mantissa.
  */
-#ifndef TCC_CPU_VMATH_INT_H
-#define TCC_CPU_VMATH_INT_H
+#ifndef TCC_EMIT_VMATH_H
+#define TCC_EMIT_VMATH_H
 
-#include "compiler/cpu/emit_int.h"
+#include "compiler/emit/emit.h"
 
 /* The word on values of float or double type (scalar or vector); NULL: not one of vmath's words. */
 LLVMValueRef vm_word(struct em *e, enum ir_op word, int nargs, LLVMValueRef *args);

@@ -2,7 +2,7 @@
 /*
  * The emitter's ground floor: types, constants, intrinsics, loops and branches, a kernel's function, operands and tiles.
  */
-#include "compiler/cpu/emit_int.h"
+#include "compiler/emit/emit.h"
 
 #include <string.h>
 
@@ -243,37 +243,6 @@ LLVMValueRef em_if_end_value(struct em *e, struct em_if *f, LLVMValueRef then, L
 
 /* -- Operands, scratch ---------------------------------------------------------------------------------- */
 
-static int64_t align_up(int64_t n, int64_t to)
-{
-    return (n + to - 1) / to * to;
-}
-
-/* Largest number of bytes that a local operand can take, or -1 when an extent is not constant. */
-static int64_t local_bytes(const struct kn_operand *o, int lanes)
-{
-    int64_t n = (int64_t)tcc_dtype_bytes(o->dtype) * lanes, d;
-    for (int i = 0; i < o->rank; i++) {
-        if (!ir_is_const(o->dims[i], &d))
-            return -1;
-        n *= d;
-    }
-    return align_up(n, 64);
-}
-
-int64_t em_local_bytes(const struct kn_kernel *k, int local_lanes)
-{
-    int64_t sum = 0;
-    for (int i = 0; i < k->noperands; i++) {
-        if (k->operands[i].use != KN_LOCAL)
-            continue;
-        int64_t n = local_bytes(&k->operands[i], local_lanes);
-        if (n < 0)
-            return -1;
-        sum += n;
-    }
-    return sum;
-}
-
 ir_expr em_local_scratch(struct ir_ctx *ctx, const struct kn_kernel *k, int local_lanes)
 {
     ir_expr sum = ir_const(ctx, 0);
@@ -446,7 +415,7 @@ int em_nouter(const struct kn_kernel *k)
     return n;
 }
 
-ir_expr cpu_tiles(struct ir_ctx *ctx, const struct kn_kernel *k)
+ir_expr em_tile_count(struct ir_ctx *ctx, const struct kn_kernel *k)
 {
     ir_expr n = ir_const(ctx, 1);
     for (int i = 0; i < em_nouter(k); i++)

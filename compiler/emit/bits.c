@@ -9,7 +9,7 @@
  * floats saturate (ONNX's default).
  * Source for the technique: F. Giesen, "float->half variants", 2012.
  */
-#include "compiler/cpu/emit_int.h"
+#include "compiler/emit/emit.h"
 
 #include <string.h>
 
@@ -130,7 +130,7 @@ V em_from_bits(struct em *e, enum tcc_dtype d, V bits)
         return LLVMBuildICmp(e->b, LLVMIntNE, bits, LLVMConstNull(LLVMTypeOf(bits)), "");
     if (!tcc_small_float(d))
         return bits;
-    if (d == TCC_F16 && cpu_has(e->m, CPU_F16C)) {
+    if (d == TCC_F16 && e->m->converts_f16) {
         V half = LLVMBuildBitCast(e->b, bits, em_like(LLVMHalfTypeInContext(e->lc), bits), "");
         return LLVMBuildFPExt(e->b, half, f32_like(e, bits), "");
     }
@@ -218,7 +218,7 @@ static V to_bits(struct em *e, enum tcc_dtype d, V value, int mode)
         return LLVMBuildZExt(e->b, value, em_like(e->t_i8, value), "");
     if (!tcc_small_float(d))
         return value;
-    if (d == TCC_F16 && cpu_has(e->m, CPU_F16C)) {
+    if (d == TCC_F16 && e->m->converts_f16) {
         V half = LLVMBuildFPTrunc(e->b, value, em_like(LLVMHalfTypeInContext(e->lc), value), "");
         return LLVMBuildBitCast(e->b, half, em_like(e->t_i16, value), "");
     }
@@ -312,23 +312,6 @@ static V unrounded(V v)
     return strncmp(name, "llvm.roundeven.", 15) == 0 ? LLVMGetOperand(v, 0) : NULL;
 }
 
-/* f32 to i32 by the rounding mode, which is to nearest even (CVTPS2DQ); NULL: not for this many lanes. */
-static V round_to_int(struct em *e, V v)
-{
-    switch (em_lanes_of(v)) {
-    case 16: {
-        if (!cpu_has(e->m, CPU_AVX512F))
-            return NULL;
-        V none = LLVMConstNull(em_vec(e->t_i32, 16));
-        V args[4] = {v, none, LLVMConstAllOnes(e->t_i16), LLVMConstInt(e->t_i32, 4, 0)};
-        return em_intrinsic(e, "llvm.x86.avx512.mask.cvtps2dq.512", 0, NULL, 4, args);
-    }
-    case 8: return cpu_has(e->m, CPU_AVX) ? em_intrinsic(e, "llvm.x86.avx.cvt.ps2dq.256", 0, NULL, 1, &v) : NULL;
-    case 4: return em_intrinsic(e, "llvm.x86.sse2.cvtps2dq", 0, NULL, 1, &v);
-    default: return NULL;
-    }
-}
-
 /* To 8 or 16 bits by way of i32, in vectors (llvm.fpto*.sat takes such apart): what is out of range is cut off before. */
 static V cast_float_short(struct em *e, enum tcc_dtype to, V v)
 {
@@ -339,7 +322,7 @@ static V cast_float_short(struct em *e, enum tcc_dtype to, V v)
     V x = (LLVMTypeOf(v) == em_like(e->t_f32, v)) ? unrounded(v) : NULL, from = x ? x : v, i;
     V m = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOGT, from, lo, ""), from, lo, "");
     m = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOLT, m, hi, ""), m, hi, "");
-    i = x ? round_to_int(e, m) : NULL;
+    i = x && e->m->round_to_int ? e->m->round_to_int(e, m) : NULL;
     if (!i)
         i = LLVMBuildFPToSI(e->b, x ? em_unary_intrinsic(e, "llvm.roundeven", m) : m, em_like(e->t_i32, v), "");
     if (sign) /* NaN gives 0; where 0 is the lowest value, the comparison has seen to that */

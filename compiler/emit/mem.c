@@ -2,9 +2,9 @@
 /*
  * Loads and stores: addresses of operand[index], contiguous vectors, strided and indexed gathers, masks.
  */
-#include "compiler/cpu/emit_int.h"
+#include "compiler/emit/emit.h"
 
-ir_expr cpu_offset(struct ir_ctx *ctx, const struct kn_operand *o, const ir_expr *index)
+ir_expr em_flat_offset(struct ir_ctx *ctx, const struct kn_operand *o, const ir_expr *index)
 {
     ir_expr sum = ir_const(ctx, 0), stride = ir_const(ctx, 1);
     for (int i = o->rank - 1; i >= 0; i--) {
@@ -16,7 +16,7 @@ ir_expr cpu_offset(struct ir_ctx *ctx, const struct kn_operand *o, const ir_expr
 
 ir_expr em_offset(struct em *e, int operand, const ir_expr *index)
 {
-    return cpu_offset(e->ctx, &e->k->operands[operand], index);
+    return em_flat_offset(e->ctx, &e->k->operands[operand], index);
 }
 
 LLVMValueRef em_address(struct em *e, int operand, LLVMValueRef offset)
@@ -120,7 +120,7 @@ static LLVMValueRef gather(struct em *e, int operand, LLVMValueRef offsets, LLVM
     enum tcc_dtype d = e->k->operands[operand].dtype;
     int bytes = tcc_dtype_bytes(d);
     LLVMValueRef pointers = addresses(e, operand, offsets);
-    bool hardware = cpu_has(e->m, CPU_AVX512VL) && (bytes == 4 || bytes == 8);
+    bool hardware = e->m->gathers && (bytes == 4 || bytes == 8);
     if (all_on(mask) && !hardware)
         return gather_scalars(e, d, pointers, operand);
     LLVMTypeRef t = em_vec(em_mem_type(e, d), e->lanes), types[2] = {t, LLVMTypeOf(pointers)};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * emit_dot.c - products of groups of four bytes, one side unsigned and the other signed, added to 32-bit lanes: VPDPBUSD (Intel SDM,
+ * dot.c - products of groups of four bytes, one side unsigned and the other signed, added to 32-bit lanes: VPDPBUSD (Intel SDM,
  * volume 2), or, where there is none, PMADDWD on the bytes with even and those with odd numbers, widened: exact too (PMADDUBSW would
  * saturate).
  */
@@ -19,10 +19,10 @@ static V halves(struct em *e, int lanes, V a, V b)
     return em_intrinsic(e, name, 0, NULL, 2, args);
 }
 
-V em_dot_bytes(struct em *e, V u, V s, V acc)
+V cpu_dot_bytes(struct em *e, V u, V s, V acc)
 {
     int lanes = em_lanes_of(acc);
-    if (cpu_multiplies_bytes(e->m)) {
+    if (cpu_multiplies_bytes(em_cpu(e))) {
         V args[3] = {acc, u, s};
         const char *name = lanes == 16  ? "llvm.x86.avx512.vpdpbusd.512"
                            : lanes == 8 ? "llvm.x86.avx512.vpdpbusd.256"
@@ -75,14 +75,14 @@ static V load_some(struct em *e, V p, int n, int of, int operand)
     return v;
 }
 
-V em_dot_group(struct em *e, V p, int64_t step, int n, int lanes, int operand)
+V cpu_dot_group(struct em *e, V p, int64_t step, int n, int lanes, int operand)
 {
     int order[EM_MAX_LANES];
     V v[4];
     LLVMTypeRef bits = em_vec(e->t_i32, lanes);
     if (n == 1)
         return LLVMBuildZExt(e->b, load_bytes(e, p, lanes, operand), bits, "");
-    if (step == lanes && lanes == 16 && n >= 3 && cpu_has(e->m, CPU_AVX512BW)) {
+    if (step == lanes && lanes == 16 && n >= 3 && cpu_has(em_cpu(e), CPU_AVX512BW)) {
         V all = n == 4 ? load_bytes(e, p, 64, operand) : load_some(e, p, n * lanes, 64, operand);
         return LLVMBuildBitCast(e->b, interleave(e, all, 4, lanes), bits, "");
     }
