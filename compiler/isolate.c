@@ -38,9 +38,6 @@ struct stream {
     int kind;
 };
 
-/* Counters of an instrumented build are written by exit(), which is the caller's to call. */
-extern void __gcov_dump(void) __attribute__((weak));
-
 /* -- The child's side -------------------------------------------------------------------------------------- */
 
 static void must(bool done)
@@ -141,8 +138,6 @@ _Noreturn static void be_child(const struct isolate_job *job, int fd, struct ir_
     int status = job->work(job->user, &c, &flag);
     fflush(NULL);
     tell(&l, RESULT, status, flag, "", 0);
-    if (__gcov_dump)
-        __gcov_dump();
     _exit(0);
 }
 

@@ -103,7 +103,9 @@ static enum verdict run_case(const struct suite *s, const struct test_case *c, c
         return code == EXIT_DATA ? UNSUPPORTED : CRASHED;
     if (model_session(s->o, &m, s->threads, why) != EXIT_FINE)
         return CRASHED;
-    return run_data(s, folder, &m, why);
+    enum verdict v = run_data(s, folder, &m, why);
+    model_close(&m);
+    return v;
 }
 
 static void child_main(const struct suite *s, const struct test_case *c, int out)

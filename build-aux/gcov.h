@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gcov.h - read first by every file of a build with --enable-gcov: processes that end by _exit() count too. gcov writes its counters where
+ * a program ends by exit(); the compiler's children do not.
+ */
+#include <unistd.h>
+
+void __gcov_dump(void);
+
+static inline _Noreturn void gcov_exit(int status)
+{
+    __gcov_dump();
+    _exit(status);
+}
+#define _exit gcov_exit
