@@ -594,7 +594,8 @@ int ir_interp(struct ir_func *f, struct ir_interp_state *state, struct tcc_objec
 static bool foldable(const struct ir_node *n)
 {
     const struct ir_op_info *info = ir_op_info(n->op);
-    if ((info->flags & ~IR_F_COMMUTES) || n->nregions || info->kind == IR_K_LIBRARY || info->kind == IR_K_COLLECTIVE)
+    const int barred = IR_F_EFFECT | IR_F_DEFINES_SYMS | IR_F_TERMINATOR | IR_F_REGIONS;
+    if ((info->flags & barred) || n->nregions || info->kind == IR_K_LIBRARY || info->kind == IR_K_COLLECTIVE)
         return false;
     for (int k = 0; k < n->nout; k++)
         if (!ir_is_tensor(n->out[k]->type))
