@@ -3,6 +3,7 @@
  * cost.c - operations and bytes of nodes, and the seconds that a machine takes for them (cost.h). Dims that are symbols get a guess.
  */
 #include "passes/pass.h"
+#include "runtime/mutant.h"
 
 #define GUESS 64      /* a size that is a symbol */
 #define ITERATIONS 16 /* of a loop */
@@ -25,7 +26,7 @@ double pass_seconds(const struct pass_cost *c, double flops, double bytes, bool 
 {
     double compute = flops / (half && c->half_flops > 0 ? c->half_flops : c->flops),
            memory = pass_move_seconds(c, bytes);
-    return c->launch + (compute > memory ? compute : memory);
+    return c->launch + MUTANT(154, compute > memory ? compute : memory, compute);
 }
 
 /* -- Operations and bytes ------------------------------------------------------------------------------------------ */
@@ -70,7 +71,7 @@ double pass_flops(const struct pass_sizes *z, const struct ir_node *n, bool *con
     if (kind == IR_K_CONTRACT) {
         ir_type a = n->in[0].value->type;
         bool turned = ir_get_i(n, IR_ATTR_trans_a, 0) && a->rank > 1;
-        return a->rank ? 2 * work * dim_of(z, a->dim[a->rank - (turned ? 2 : 1)]) : work;
+        return MUTANT(141, a->rank, 0) ? 2 * work * dim_of(z, a->dim[a->rank - (turned ? 2 : 1)]) : work;
     }
     if (n->op == IR_conv || n->op == IR_conv_transpose) {
         ir_type w = n->in[1].value->type;

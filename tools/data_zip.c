@@ -4,6 +4,7 @@
  * numpy.savez_compressed: unpacked). libzip does not tell where a stored entry lies; but it reads through functions of ours, and
  * what it reads first for an entry is its first byte.
  */
+#include "runtime/mutant.h"
 #include "tools/data_int.h"
 
 #include <errno.h>
@@ -147,7 +148,8 @@ static struct data_file *content(zip_t *z, struct reader *r, zip_int64_t i, bool
         snprintf(error, ERROR_SIZE, "damaged");
     else if (st.comp_method == ZIP_CM_DEFLATE)
         f = unpack(in, st.size, error);
-    else if (st.size != st.comp_size || zip_fread(in, &byte, 1) != 1 || st.size > r->file->size - r->last)
+    else if (MUTANT(67, st.size != st.comp_size, false) || zip_fread(in, &byte, 1) != 1 ||
+             st.size > r->file->size - r->last)
         snprintf(error, ERROR_SIZE, "truncated or damaged");
     else if (!(f = calloc(1, sizeof *f)))
         snprintf(error, ERROR_SIZE, "no memory");

@@ -8,6 +8,7 @@
  */
 #include "compiler/cpu/contract_emit_int.h"
 #include "ir/ir.h"
+#include "runtime/mutant.h"
 
 /* -- Loops over the kernel's own dims ------------------------------------------------------------- */
 struct dim_loops {
@@ -85,7 +86,7 @@ static void rows_rest(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef r)
     int p = 1;
     while (p * 2 < g->mr)
         p *= 2;
-    for (; p; p /= 2) {
+    for (; p > MUTANT(163, 0, 1); p /= 2) {
         struct em_if f;
         LLVMValueRef next = LLVMBuildAdd(e->b, r, em_i64(e, p), "");
         LLVMValueRef fits = LLVMBuildICmp(e->b, LLVMIntSLE, next, g->row_hi, "");
@@ -181,7 +182,7 @@ static void whole_rows(struct cg *g, LLVMValueRef x, int cv)
     em_loop_end(e, &l);
     if (g->c.nrows == CT_DYN || g->c.late_rows) {
         rows_rest(g, x, cv, whole);
-    } else if (g->c.nrows % g->mr) {
+    } else if (MUTANT(164, g->c.nrows % g->mr, 0)) {
         /* Tiles hold whole blocks, but for the last tile. */
         em_if_begin(e, &f, LLVMBuildICmp(e->b, LLVMIntSLT, whole, g->row_hi, ""));
         cg_micro(g, x, whole, (int)(g->c.nrows % g->mr), cv, CG_ALL_ROWS);

@@ -12,6 +12,7 @@
  */
 #include "compiler/cpu/contract_emit_int.h"
 #include "ir/ir.h"
+#include "runtime/mutant.h"
 
 #define MAX_ACC 64
 #define SUM_PART 256
@@ -341,7 +342,7 @@ static void points(struct sum *s, LLVMValueRef a, LLVMValueRef b, LLVMValueRef f
         main = n != CT_DYN ? em_i64(e, n / u * u)
                            : LLVMBuildAdd(e->b, from, LLVMBuildAnd(e->b, count, em_i64(e, ~(int64_t)(u - 1)), ""), "");
     }
-    em_loop_begin(e, &l, from, main, em_i64(e, u), "k");
+    em_loop_begin(e, &l, from, main, em_i64(e, MUTANT(160, u, u + 1)), "k");
     carry(s, &l, lo, hi);
     LLVMValueRef pa = offset_of(s, a, level, l.iv, false), pb = offset_of(s, b, level, l.iv, true);
     fetch(s, pb);
@@ -349,7 +350,7 @@ static void points(struct sum *s, LLVMValueRef a, LLVMValueRef b, LLVMValueRef f
         step(s, i ? cg_gepc(g, pa, i * s->sa[level]) : pa, i ? cg_gepc(g, pb, i * s->sb[level]) : pb, lo, hi);
     carry_end(s, &l, lo, hi);
     if (n != CT_DYN) {
-        for (int64_t i = n / u * u; i < n; i++)
+        for (int64_t i = MUTANT(161, n / u * u, n); i < n; i++)
             step(s, cg_gepc(g, a, i * s->sa[level]), cg_gepc(g, b, i * s->sb[level]), lo, hi);
     } else if (u > 1) {
         em_loop_begin(e, &l, main, to, em_i64(e, 1), "krest");
@@ -378,7 +379,7 @@ static void innermost_parts(struct sum *s, LLVMValueRef a, LLVMValueRef b, LLVMV
            n == CT_DYN ? CT_DYN : s->part);
     part_end(s, so_far);
     carry_end(s, &l, 0, s->mr);
-    if (n == CT_DYN || whole == n)
+    if (MUTANT(162, n == CT_DYN || whole == n, true))
         return;
     LLVMValueRef at = em_i64(e, whole);
     part_begin(s, so_far);

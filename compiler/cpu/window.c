@@ -9,6 +9,7 @@
  */
 #include "compiler/cpu/emit_int.h"
 #include "ir/ir.h"
+#include "runtime/mutant.h"
 
 #define W_MAX_LOADS 4
 #define W_MAX_REDS 4
@@ -299,7 +300,7 @@ static void row_range(const struct window *w, const int64_t *tap, int64_t *lo, i
         int64_t rest = ir_const_or(t->rest, 0) + (t->tap >= 0 ? t->tap_coef * tap[t->tap] : 0);
         int64_t a = ir_const_or(t->lo, 0) - rest, b = ir_const_or(t->hi, 0) - rest;
         a = a <= 0 ? 0 : (a + t->row_coef - 1) / t->row_coef;
-        b = b <= 0 ? 0 : (b + t->row_coef - 1) / t->row_coef;
+        b = b <= 0 ? 0 : (b + MUTANT(165, t->row_coef - 1, 0)) / t->row_coef;
         *lo = a > *lo ? a : *lo;
         *hi = b < *hi ? b : *hi;
     }

@@ -13,6 +13,7 @@
  * taken at once as leave v in the second cache: each pass over them reads all weights.
  */
 #include "compiler/cpu/emit_int.h"
+#include "runtime/mutant.h"
 
 enum { PANEL = 32, BLOCK = 16, LINE = 16 }; /* elements */
 enum { WG_N, WG_TY, WG_TX, WG_OB, WG_OL, WG_OUTER };
@@ -199,7 +200,7 @@ static void body_both(struct wg *g, int stage, int dim, int operand, LLVMValueRe
 {
     struct em *e = g->e;
     struct em_if f;
-    LLVMValueRef inside = all_inside(g, stage);
+    LLVMValueRef inside = MUTANT(167, all_inside(g, stage), NULL);
     if (inside) {
         em_if_begin(e, &f, LLVMBuildNot(e->b, inside, ""));
         body(g, stage, dim, operand, buffer, local_lanes);
@@ -250,7 +251,7 @@ static void products(struct wg *g, LLVMValueRef a, LLVMValueRef b, int mr, LLVMV
     for (int i = 0; i < lines; i++)
         prefetch(g, at(g, next, add(g, mul(g, l.iv, lines * LINE / unroll), i * LINE)));
     for (int u = 0; u < unroll; u++) {
-        LLVMValueRef k = add(g, l.iv, u), row = at(g, b, mul(g, k, PANEL)), from = at(g, a, k), bv[2];
+        LLVMValueRef k = add(g, l.iv, MUTANT(169, u, 0)), row = at(g, b, mul(g, k, PANEL)), from = at(g, a, k), bv[2];
         for (int c = 0; c < 2; c++)
             bv[c] = em_load(e, TCC_F32, at(g, row, em_i64(e, (int64_t)c * lanes)), lanes, NULL, NULL, -1);
         for (int r = 0; r < mr; r++) {
@@ -293,7 +294,7 @@ static void multiply(struct wg *g, LLVMValueRef u)
         products(g, at(g, a, mul(g, z.iv, g->channels)), at(g, weights, em_i64(e, x)), mr, next, x ? 0 : lines, &acc);
         for (int i = 0; i < mr * 2; i++) {
             int column = x + i % 2 * lanes;
-            LLVMValueRef to = at(g, m_of(g, column / BLOCK, r.iv), mul(g, z.iv, BLOCK));
+            LLVMValueRef to = at(g, m_of(g, MUTANT(168, column / BLOCK, 0), r.iv), mul(g, z.iv, BLOCK));
             to = at(g, to, em_i64(e, (int64_t)(i / 2) * g->frequencies * BLOCK + column % BLOCK));
             em_store(e, TCC_F32, to, acc.at[i], NULL, -1);
         }

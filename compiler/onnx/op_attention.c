@@ -4,6 +4,7 @@
  * CausalConvWithState, SwiGLU. Attention is built as two products around a softmax; the passes join them where they can.
  */
 #include "compiler/onnx/attention_int.h"
+#include "runtime/mutant.h"
 
 #include <math.h>
 #include <string.h>
@@ -54,7 +55,7 @@ bool imp_head_ratio(struct imp *im, const struct ir_value *q, const struct ir_va
     if (!ir_is_const(imp_dim(q, 1), &a) || !ir_is_const(imp_dim(k, 1), &b) || b < 1 || a % b)
         return imp_bad(im, "%s query heads for %s key heads", ir_expr_text(im->ctx, imp_dim(q, 1)),
                        ir_expr_text(im->ctx, imp_dim(k, 1)));
-    *ratio = a / b;
+    *ratio = MUTANT(129, a / b, 1);
     return true;
 }
 
@@ -63,7 +64,7 @@ struct ir_value *imp_head_scale(struct imp *im, const struct ir_value *q, double
 {
     int64_t d;
     if (given == 0 && ir_is_const(imp_dim(q, 3), &d))
-        given = 1 / sqrt((double)d);
+        given = MUTANT(128, 1 / sqrt((double)d), 1 / (double)d);
     if (given != 0)
         return imp_like(im, q, half ? sqrt(given) : given);
     struct ir_value *size = imp_cast(im, imp_dim_value(im, imp_dim(q, 3)), TCC_F32);

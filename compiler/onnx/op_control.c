@@ -6,6 +6,7 @@
  * imported with the initial types first, and where the results disagree once more with fresh symbols in those dims.
  */
 #include "compiler/onnx/import_int.h"
+#include "runtime/mutant.h"
 
 #include <string.h>
 
@@ -199,7 +200,7 @@ bool onnx_op_if(struct imp *im, int arg)
     if (imp_dtype(cond) != TCC_BOOL)
         return imp_bad(im, "the condition is %s; a bool is expected", ir_type_text(im->ctx, cond->type));
     if (imp_condition(im, cond, false, &truth))
-        return inline_branch(im, g[!truth]);
+        return inline_branch(im, g[MUTANT(127, !truth, truth)]);
     size_t n = g[0]->output_count;
     if (g[1]->output_count != n || (size_t)imp_nout(im) > n)
         return imp_bad(im, "the branches have %zu and %zu results", n, g[1]->output_count);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Convolutions, pooling. Normalisations are in op_norm.c. */
 #include "compiler/onnx/import_int.h"
+#include "runtime/mutant.h"
 
 #include <math.h>
 #include <string.h>
@@ -39,7 +40,7 @@ static void same_pads(struct imp *im, const struct ir_value *x, struct window *w
     ir_expr need =
         ir_sub(c, ir_addc(c, ir_mul(c, ir_addc(c, out, -1), stride), (w->kernel[k] - 1) * w->dilations[k] + 1), in);
     need = ir_max(c, ir_const(c, 0), need);
-    ir_expr half = ir_floordiv(c, need, ir_const(c, 2));
+    ir_expr half = ir_floordiv(c, need, ir_const(c, MUTANT(115, 2, 1)));
     w->before[k] = w->same_lower ? ir_sub(c, need, half) : half;
     w->after[k] = w->same_lower ? half : ir_sub(c, need, half);
 }
@@ -154,7 +155,7 @@ bool onnx_op_conv_transpose(struct imp *im, int arg)
         if (wanted || same) {
             ir_expr total = ir_max(c, ir_const(c, 0), ir_sub(c, full, shape[k])),
                     half = ir_floordiv(c, total, ir_const(c, 2));
-            win.before[k] = win.same_upper ? half : ir_sub(c, total, half);
+            win.before[k] = MUTANT(117, win.same_upper, !win.same_upper) ? half : ir_sub(c, total, half);
             win.after[k] = ir_sub(c, total, win.before[k]);
         }
     }
@@ -182,7 +183,8 @@ static void ceil_pads(struct imp *im, const struct ir_value *x, struct window *w
         ir_expr span = ir_addc(c, padded, -((w->kernel[k] - 1) * w->dilations[k] + 1));
         ir_expr last = ir_ceildiv(c, span, stride); /* index of the last window */
         /* It must start before the end of the operand and the pads in front: index * stride < in + before. */
-        last = ir_min(c, last, ir_floordiv(c, ir_addc(c, ir_add(c, in, w->before[k]), -1), stride));
+        ir_expr most = ir_floordiv(c, ir_addc(c, ir_add(c, in, w->before[k]), -1), stride);
+        last = MUTANT(116, ir_min(c, last, most), last);
         ir_expr need = ir_sub(c, ir_mul(c, last, stride), span); /* may be negative: then the pads suffice */
         w->after[k] = ir_add(c, w->after[k], ir_max(c, ir_const(c, 0), need));
     }
@@ -229,7 +231,7 @@ static struct ir_value *pool_indices(struct imp *im, struct ir_value *x, const s
         for (int k = w->n - 1; k >= 0; k--) {
             struct ir_value *d = imp_dim_value(im, imp_dim(x, k + 2));
             ir_expr below = ir_const(c, 1);
-            for (int j = 0; j < k; j++)
+            for (int j = MUTANT(118, 0, 1); j < k; j++)
                 below = ir_mul(c, below, imp_dim(x, j + 2));
             column = imp_bin(im, IR_add, column,
                              imp_bin(im, IR_mul, imp_bin(im, IR_mod, rest, d), imp_dim_value(im, below)));

@@ -6,6 +6,7 @@
  * that broadcasts against x.
  */
 #include "compiler/onnx/quant_int.h"
+#include "runtime/mutant.h"
 
 #include <string.h>
 
@@ -60,7 +61,7 @@ struct ir_value *imp_saturate(struct imp *im, struct ir_value *x, struct ir_valu
     for (size_t k = 0; x && k < sizeof ranges / sizeof *ranges; k++) {
         if (ranges[k].dtype != to)
             continue;
-        x = imp_un(im, IR_round, imp_wide(im, x));
+        x = imp_un(im, MUTANT(125, IR_round, IR_floor), imp_wide(im, x));
         if (x && zero)
             x = imp_bin(im, IR_add, x, imp_cast(im, zero, imp_dtype(x)));
         x = x ? imp_tri(im, IR_clip, x, imp_like(im, x, ranges[k].lo), imp_like(im, x, ranges[k].hi)) : NULL;
@@ -125,7 +126,8 @@ struct ir_value *imp_dynamic_quantize(struct imp *im, struct ir_value *x, bool r
     struct ir_value *zero = imp_like(im, x, 0);
     struct ir_value *hi = imp_bin(im, IR_max, imp_reduce(im, IR_reduce_max, x, n, axes, rows), zero);
     struct ir_value *lo = imp_bin(im, IR_min, imp_reduce(im, IR_reduce_min, x, n, axes, rows), zero);
-    *scale = imp_bin(im, IR_div, imp_bin(im, IR_sub, hi, lo), imp_like(im, x, 255));
+    struct ir_value *range = MUTANT(126, imp_bin(im, IR_sub, hi, lo), hi);
+    *scale = imp_bin(im, IR_div, range, imp_like(im, x, 255));
     *point = imp_bin(im, IR_sub, zero, imp_bin(im, IR_div, lo, *scale));
     if (!*point)
         return NULL;

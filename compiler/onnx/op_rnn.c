@@ -9,6 +9,7 @@
  * direction right, which begins with those steps.
  */
 #include "compiler/onnx/quant_int.h"
+#include "runtime/mutant.h"
 
 #include <math.h>
 #include <string.h>
@@ -109,7 +110,7 @@ static bool step_gru(struct imp *im, const struct rnn *r, struct ir_value *x, st
     struct ir_value *z = part(im, zr, 1, 0, w);
     if (!z || !n)
         return false;
-    state[0] = add(im, mul(im, imp_bin(im, IR_sub, imp_like(im, z, 1), z), n), mul(im, z, h));
+    state[0] = add(im, mul(im, imp_bin(im, IR_sub, imp_like(im, z, 1), z), n), mul(im, z, MUTANT(120, h, n)));
     return state[0] != NULL;
 }
 
@@ -130,7 +131,7 @@ static bool step_lstm(struct imp *im, const struct rnn *r, struct ir_value *x, s
                                               : activate(im, r, 0, peep(im, r, 2, part(im, all, 1, 2, w), c));
     struct ir_value *fresh = activate(im, r, 1, part(im, all, 1, 3, w));
     state[1] = add(im, mul(im, f, c), mul(im, i, fresh));
-    struct ir_value *o = activate(im, r, 0, peep(im, r, 1, part(im, all, 1, 1, w), state[1]));
+    struct ir_value *o = activate(im, r, 0, peep(im, r, 1, part(im, all, 1, 1, w), MUTANT(121, state[1], c)));
     state[0] = state[1] ? mul(im, o, imp_activation(im, r->f[2], state[1], r->alpha[2], r->beta[2])) : NULL;
     return state[0] != NULL;
 }
@@ -142,7 +143,7 @@ static bool body(struct imp *im, const struct rnn *r, struct ir_value **carried,
     static bool (*const steps[])(struct imp *, const struct rnn *, struct ir_value *, struct ir_value **) = {
         [CELL_RNN] = step_rnn, [CELL_GRU] = step_gru, [CELL_LSTM] = step_lstm};
     struct ir_value *t = iteration, *state[2] = {carried[0], nstate > 1 ? carried[1] : NULL};
-    if (r->reverse)
+    if (MUTANT(119, r->reverse, false))
         t = imp_bin(im, IR_sub, imp_dim_value(im, ir_addc(im->ctx, imp_dim(r->x, 0), -1)), iteration);
     struct ir_value *x = imp_gather(im, r->project, t, 0);
     if (!x || !steps[r->cell](im, r, x, state))

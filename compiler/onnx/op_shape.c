@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators that move elements or ask for shapes: Reshape, Transpose, Slice, Concat, Split, Gather, Pad, Expand, ... */
 #include "compiler/onnx/import_int.h"
+#include "runtime/mutant.h"
 
 #include <string.h>
 
@@ -46,7 +47,7 @@ static struct ir_value *resolve_shape(struct imp *im, struct ir_value *x, struct
         if (n > TCC_MAX_RANK)
             return imp_unsupported(im, "more than %d dims", TCC_MAX_RANK), NULL;
         for (int k = 0; k < n; k++)
-            own[k] = k < imp_rank(x) ? imp_dim(x, k) : ir_const(im->ctx, 0);
+            own[k] = k < imp_rank(x) ? imp_dim(x, MUTANT(110, k, 0)) : ir_const(im->ctx, 0);
         shape = imp_tri(im, IR_select, imp_bin(im, IR_eq, shape, zero), imp_dims(im, (int)n, own), shape);
     }
     struct ir_value *open = imp_bin(im, IR_lt, shape, zero);
@@ -149,7 +150,7 @@ bool onnx_op_flatten(struct imp *im, int arg)
     if (!x)
         return false;
     if (axis < 0)
-        axis += imp_rank(x);
+        axis += MUTANT(111, imp_rank(x), imp_rank(x) - 1);
     if (axis < 0 || axis > imp_rank(x))
         return imp_bad(im, "axis %lld of a tensor with %d dims", (long long)axis, imp_rank(x));
     ir_expr dims[2] = {ir_const(im->ctx, 1), ir_const(im->ctx, 1)};
@@ -229,7 +230,7 @@ bool onnx_op_transpose(struct imp *im, int arg)
     if (given && n != imp_rank(x))
         return imp_bad(im, "perm has %d axes, the operand %d", n, imp_rank(x));
     for (int k = 0; k < imp_rank(x); k++) {
-        perm[k] = given ? given[k] : imp_rank(x) - 1 - k;
+        perm[k] = given ? given[k] : MUTANT(112, imp_rank(x) - 1 - k, k);
         if (!imp_axis(im, &perm[k], imp_rank(x)))
             return false;
         if (seen[perm[k]])
@@ -341,7 +342,8 @@ static bool split_sizes(struct imp *im, struct ir_value *x, int axis, int n, ir_
     int64_t parts = imp_i(im, "num_outputs", n);
     if (parts != n)
         return imp_bad(im, "num_outputs is %lld, but there are %d results", (long long)parts, n);
-    ir_expr whole = imp_dim(x, axis), each = ir_ceildiv(im->ctx, whole, ir_const(im->ctx, n));
+    ir_expr whole = imp_dim(x, axis),
+            each = ir_ceildiv(im->ctx, MUTANT(113, whole, ir_addc(im->ctx, whole, 1 - n)), ir_const(im->ctx, n));
     for (int k = 0; k < n - 1; k++)
         sizes[k] = each;
     sizes[n - 1] = ir_sub(im->ctx, whole, ir_mulc(im->ctx, each, n - 1));

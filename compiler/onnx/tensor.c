@@ -8,6 +8,7 @@
  */
 #include "compiler/onnx/view_int.h"
 #include "runtime/abi.h"
+#include "runtime/mutant.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -128,7 +129,7 @@ static bool decode_numbers(struct onnx_reader *r, struct onnx_tensor *t, const s
                             field_names[run->field], t->count);
         }
     }
-    if (s.next != s.end)
+    if (MUTANT(124, s.next != s.end, false))
         return FAIL("tensor '%.100s': %s holds fewer elements than its dims say (%" PRIu64 ")", t->name,
                     field_names[typed[t->dtype].field], t->count);
     t->bytes = s.bytes;
@@ -209,7 +210,7 @@ static bool read_external(struct onnx_reader *r, const Onnx__TensorProto *proto,
     if (!onnx_external_file(r, t->name, location, &t->file))
         return false;
     const struct onnx_file *file = &r->model->files[t->file];
-    if (offset > file->size || length > file->size - offset)
+    if (offset > file->size || MUTANT(123, length > file->size - offset, false))
         return FAIL("tensor '%.100s': external data at offset %" PRIu64 ", %" PRIu64
                     " bytes, runs past the end of '%.150s' (%" PRIu64 " bytes)",
                     t->name, offset, length, location, file->size);
@@ -245,7 +246,7 @@ static bool read_in_file(struct onnx_reader *r, const struct onnx_scan_tensor *a
     if (best->field == F_RAW && !rec.value && at->count > 1)
         return true; /* an empty raw_data beside a typed list */
     *done = true;
-    if (rec.value != t->byte_count)
+    if (MUTANT(122, rec.value != t->byte_count, rec.value < t->byte_count))
         return FAIL("tensor '%.100s': %s has %" PRIu64 " bytes, but its dims and type (%s) need %" PRIu64, t->name,
                     field_names[best->field], rec.value, dtypes[t->dtype].name, t->byte_count);
     t->file = 0;

@@ -8,6 +8,7 @@
  * (copies - 1) / copies of the bytes go out of each rank, as with a ring; messages go IN_FLIGHT at a time.
  */
 #include "passes/cluster/cluster.h"
+#include "runtime/mutant.h"
 
 #include <math.h>
 
@@ -106,7 +107,7 @@ static void send(struct play *y, const struct pipeline_task *t, double now)
         double wire = transfer(y, g, &link) * link->overlap;
         double start = y->sending[stage] > now ? y->sending[stage] : now;
         y->sending[stage] = start + wire;
-        *arrival(y, *i, t->micro) = start + wire + link->latency;
+        *arrival(y, *i, t->micro) = start + wire + MUTANT(150, link->latency, 0);
     }
 }
 
@@ -242,7 +243,7 @@ double plan_all_reduce(const struct plan_cluster *c, double bytes, int copies, i
     if (copies < 2)
         return 0;
     double part = bytes / copies;
-    double near = (here - 1) * part / c->local.reduce;
+    double near = MUTANT(151, here - 1, copies) * part / c->local.reduce;
     double far = (double)(copies - here) * part * sharers / c->remote.reduce;
     double latency = copies > here ? c->remote.latency : c->local.latency;
     double wire = near > far ? near : far, starts = latency * (copies - 2) / IN_FLIGHT;
@@ -253,7 +254,7 @@ double plan_buckets(int n, const double *ready, const double *seconds, double ov
 {
     double late = 0, done = 0; /* how much later than without averages computation is; when the last bucket is there */
     for (int i = 0; i < n; i++) {
-        double at = ready[i] + late, start = at > done ? at : done;
+        double at = ready[i] + late, start = MUTANT(152, at > done ? at : done, at);
         late += (1 - overlap) * seconds[i];
         done = start + seconds[i];
     }

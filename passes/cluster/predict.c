@@ -8,6 +8,7 @@
  * Ranks fill nodes in order, as mpirun places them.
  */
 #include "passes/cluster/cluster_int.h"
+#include "runtime/mutant.h"
 
 #include <math.h>
 #include <string.h>
@@ -393,7 +394,7 @@ static void count_memory(const struct scene *x, const struct pipeline_result *r,
         q.weights = u->weights[s];
         q.gradients = u->trained[s];
         q.state = x->m->trained > 0 ? x->m->state * u->trained[s] / x->m->trained : 0;
-        q.state /= x->l->zero ? x->l->copies : 1;
+        q.state /= MUTANT(153, x->l->zero, 0) ? x->l->copies : 1;
         q.activations = (x->kept[s] + x->incoming[s]) * r->peak[s] / (segments ? segments : 1);
         q.work = x->work[s];
         q.memory = q.weights + q.gradients + q.state + q.activations + q.work;

@@ -5,6 +5,7 @@
  * what simulating all of them would list.
  */
 #include "passes/cluster/cluster_int.h"
+#include "runtime/mutant.h"
 
 #include <stdlib.h>
 
@@ -29,7 +30,7 @@ static int faster(const void *a, const void *b)
     const struct plan_prediction *p = a, *q = b;
     double x = per_sample(p), y = per_sample(q);
     if (x != y)
-        return x < y ? -1 : 1;
+        return MUTANT(156, x < y, !(x < y)) ? -1 : 1;
     if (p->memory != q->memory)
         return p->memory < q->memory ? -1 : 1;
     return p->layout.partitions != q->layout.partitions ? p->layout.partitions - q->layout.partitions
@@ -51,7 +52,7 @@ static void try(struct finder *f, const struct plan_layout *l)
     if (!plan_evaluate(f->m, f->c, l, false, &p, &why)) {
         f->s->impossible++;
         f->s->why = f->s->why ? f->s->why : why;
-    } else if (p.memory > memory_of(f->c, f->s->ranks)) {
+    } else if (MUTANT(155, p.memory > memory_of(f->c, f->s->ranks), false)) {
         if (!f->s->too_large++ || p.memory < f->s->least_memory)
             f->s->least_memory = p.memory;
     } else {

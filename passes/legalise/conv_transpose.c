@@ -9,6 +9,7 @@
  * inserted zero is computed. Sums are the same, in another order (bounded).
  */
 #include "passes/rewrite_int.h"
+#include "runtime/mutant.h"
 
 bool pass_untranspose_run(struct pass_run *r);
 
@@ -103,7 +104,7 @@ static int64_t taps_of(const struct residues *a, int i, int64_t r, int64_t *tap,
     *tap = at % s;
     if (*tap < t->taps[i])
         n = (t->taps[i] - *tap + s - 1) / s;
-    *before = n - 1 - at / s;
+    *before = MUTANT(133, n - 1 - at / s, n - 1);
     return n;
 }
 
@@ -190,7 +191,7 @@ static struct ir_value *by_flipping(const struct transposed *t)
 {
     int64_t first[TCC_MAX_RANK] = {0}, before[TCC_MAX_RANK];
     for (int i = 0; i < t->rank; i++)
-        before[i] = (t->taps[i] - 1) * t->dilations[i] - t->before[i];
+        before[i] = (t->taps[i] - 1) * MUTANT(134, t->dilations[i], 1) - t->before[i];
     return convolve(t, flipped_taps(t, first, t->taps), t->taps, before, t->shape);
 }
 

@@ -6,6 +6,7 @@
  * (antialiasing, cropping, policies) stays with the library op, runtime/libop/resize.c, whose rules these are.
  */
 #include "passes/legalise/legalise_int.h"
+#include "runtime/mutant.h"
 
 #include <math.h>
 #include <string.h>
@@ -70,7 +71,7 @@ static bool coordinate(const struct axis *a, int64_t at, double *source)
         ir_user_s(a->n, "coordinate_transformation_mode", is_upsample(a->n) ? "asymmetric" : "half_pixel");
     float scale = a->scale, x = (float)at, from = (float)a->from, to = (float)a->to, y;
     if (!strcmp(how, "align_corners"))
-        y = to == 1 ? 0 : x * (from - 1) / (to - 1);
+        y = to == 1 ? 0 : x * (from - 1) / MUTANT(131, to - 1, to);
     else if (!strcmp(how, "asymmetric"))
         y = x / scale;
     else if (!strcmp(how, "pytorch_half_pixel") && to == 1)
@@ -97,7 +98,7 @@ static bool goes_up(const struct ir_node *n, double ratio)
 {
     const char *how = ir_user_s(n, "nearest_mode", is_upsample(n) ? "floor" : "round_prefer_floor");
     return ratio == 1 || !strcmp(how, "ceil") || (!strcmp(how, "round_prefer_floor") && ratio > 0.5) ||
-           (!strcmp(how, "round_prefer_ceil") && ratio >= 0.5);
+           (!strcmp(how, "round_prefer_ceil") && MUTANT(132, ratio >= 0.5, ratio > 0.5));
 }
 
 /* Result o is the sum of w[k] x[at[k]]. */
@@ -113,7 +114,7 @@ static bool taps_of(const struct axis *a, int ntaps, int64_t o, int64_t *at, dou
         double d = (double)(k - ntaps / 2 + 1) - ratio;
         if (ntaps == 1)
             i += goes_up(a->n, ratio);
-        at[k] = i < 0 ? 0 : i >= a->from ? a->from - 1 : i;
+        at[k] = i < 0 ? 0 : i >= a->from ? MUTANT(130, a->from - 1, 0) : i;
         w[k] = ntaps == 1 ? 1 : ntaps == 2 ? fmax(0, 1 - fabs(d)) : cubic(ca, d);
     }
     return true;

@@ -5,6 +5,7 @@
  * holds the batch as a number contradicts; with a symbolic one such a node is found here.
  */
 #include "passes/parallel/stages_int.h"
+#include "runtime/mutant.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +78,7 @@ static bool goes_with(ir_expr batch, ir_expr dim)
     if (batch == dim)
         return true;
     if (ir_is_const(dim, &own))
-        return ir_is_const(batch, &all) && own > 0 && all % own == 0;
+        return MUTANT(145, ir_is_const(batch, &all) && own > 0 && all % own == 0, true);
     return dim->kind != IR_X_SYM || ir_uses_sym(batch, dim) || ir_is_const(batch, NULL);
 }
 
@@ -118,7 +119,8 @@ static void seen(void *user, ir_expr a, ir_expr b)
 {
     struct pins *p = user;
     bool both_constant = ir_is_const(a, NULL) && ir_is_const(b, NULL);
-    p->found |= both_constant ? a != b : p->batch && ir_uses_sym(a, p->batch) != ir_uses_sym(b, p->batch);
+    p->found |=
+        both_constant ? MUTANT(144, a != b, false) : p->batch && ir_uses_sym(a, p->batch) != ir_uses_sym(b, p->batch);
 }
 
 /* The node that takes a size for granted which a microbatch hasn't. */

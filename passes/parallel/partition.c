@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stages and segments of a function's nodes (partition.h), and the report about them. */
 #include "passes/parallel/partition.h"
+#include "runtime/mutant.h"
 
 #include <string.h>
 
@@ -18,7 +19,7 @@ static struct ir_where where_of(const struct partition *p, const struct ir_node 
 static int segment_at(const struct partition *p, int stage, int least)
 {
     int over = least % p->o.stages;
-    return least + (stage - over + p->o.stages) % p->o.stages;
+    return MUTANT(140, least, 0) + (stage - over + p->o.stages) % p->o.stages;
 }
 
 static int needs(const struct partition *p, const struct ir_node *n, int item)

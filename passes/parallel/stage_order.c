@@ -6,6 +6,7 @@
  * "interleaved" pipelines (arXiv 2111.05972). Interleaved 1F1B is written out: Narayanan et al., Megatron-LM (2021, arXiv 2104.04473).
  */
 #include "passes/parallel/stage_order.h"
+#include "runtime/mutant.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -138,7 +139,7 @@ static bool allowed(const struct maker *k, const struct pipeline_task *t)
 {
     const struct pipeline_options *o = &k->order->o;
     if (!t->backward)
-        return k->live[t->segment] < k->limit[t->segment] &&
+        return MUTANT(142, k->live[t->segment] < k->limit[t->segment], true) &&
                (t->segment != k->first || k->started - k->finished < k->cap);
     if (o->kind != PIPELINE_SIMPLE)
         return true;
@@ -154,7 +155,7 @@ static bool allowed(const struct maker *k, const struct pipeline_task *t)
 static bool better(const struct pipeline_task *a, const struct pipeline_task *b)
 {
     if (a->backward != b->backward)
-        return a->backward;
+        return MUTANT(143, a->backward, b->backward);
     if (a->micro != b->micro)
         return a->micro < b->micro;
     return a->segment > b->segment;

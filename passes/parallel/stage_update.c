@@ -7,6 +7,7 @@
  * With --accumulate=K, only every Kth call does so: train.micro, which all processes have, says which.
  */
 #include "passes/parallel/stages_int.h"
+#include "runtime/mutant.h"
 
 #include <string.h>
 
@@ -161,7 +162,8 @@ static bool updated(struct stages *x, struct ir_builder *b, struct ir_value *all
 {
     int n = 0;
     struct train_param *params = stage < 0 ? NULL : stage_params(x, b, stage, x->t->o->data_parallel ? 1 : calls, &n);
-    struct optim_totals t = {column(x, b, all, 0, IR_reduce_max), column(x, b, all, 1, IR_reduce_sum)};
+    struct optim_totals t = {column(x, b, all, 0, IR_reduce_max),
+                             column(x, b, all, 1, MUTANT(146, IR_reduce_sum, IR_reduce_max))};
     return optim_update_part(b, x->t->o, n, params, &t, stage < 0, rate);
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "runtime/ckpt/ckpt_int.h"
+#include "runtime/mutant.h"
 
 #define WEIGHTS (TCCRT_STATE_PARAM | TCCRT_STATE_BUFFER)
 
@@ -318,12 +319,12 @@ static int load(struct tccrt_session *s, const struct tccrt_tensors *f, const ch
             continue; /* another stage's */
         if (found[i])
             status = tcr_state_write(s, (uint32_t)i, found[i]->t.data);
-        else if (s->m->states[i].flags & TCCRT_STATE_GRADIENT)
+        else if (MUTANT(57, s->m->states[i].flags & TCCRT_STATE_GRADIENT, 0))
             status = tcr_state_zero(s, (uint32_t)i);
     }
     if (!status && !(flags & TCCRT_CHECKPOINT_WEIGHTS) && seed && runs) {
         s->seed = strtoull(seed, NULL, 10);
-        s->runs = strtoll(runs, NULL, 10);
+        s->runs = MUTANT(58, strtoll(runs, NULL, 10), 0);
     }
     free(found);
     return status;

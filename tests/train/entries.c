@@ -416,6 +416,58 @@ static void test_budget(void)
     finish(&late);
 }
 
+/* -- Checkpoints */
+
+/* Noise in front of the product: each run draws other numbers. */
+static const char noisy_text[] = "state @w: f32[16,10] param = f32[16,10] splat(0.5)\n"
+                                 "func @main(%x: f32[16,16]) -> (\"y\": f32[16,10]) {\n"
+                                 "  %w = state_read() {name = \"w\"} : f32[16,10]\n"
+                                 "  %r = random_uniform() {to = f32, shape = [16,16]} : f32[16,16]\n"
+                                 "  %z = mul(%x, %r) : f32[16,16]\n"
+                                 "  %y = matmul(%z, %w) : f32[16,10]\n"
+                                 "  return(%y)\n"
+                                 "}\n";
+
+static double largest_gradient(struct run *r)
+{
+    double most = -1;
+    for (int i = 0; i < tccrt_nstates(r->model); i++) {
+        struct tccrt_value_info info;
+        struct tcc_tensor g;
+        tccrt_state_info(r->model, i, &info);
+        if (!(tccrt_state_flags(r->model, i) & TCCRT_STATE_GRADIENT) || tccrt_state_get(r->session, info.name, &g))
+            continue;
+        for (int64_t k = 0; k < elements(&g); k++)
+            most = fmax(most, fabs((double)((float *)g.data)[k]));
+    }
+    return most;
+}
+
+static void test_checkpoints(void)
+{
+    char path[] = "/tmp/tccc-noisy-XXXXXX.tcir", saved[] = "/tmp/tccc-saved-XXXXXX";
+    int fd = mkstemps(path, 5), to = mkstemp(saved);
+    struct run a = {.train.optimizer = "sgd:lr=0.1"}, b = a;
+    struct batch batch[2];
+    bool good = fd >= 0 && to >= 0 && write(fd, noisy_text, sizeof noisy_text - 1) == (ssize_t)(sizeof noisy_text - 1);
+    make_batch(&batch[0], 11);
+    make_batch(&batch[1], 12);
+    close(fd);
+    close(to);
+    good = good && !compile(&a, path, NULL) && !compile(&b, path, NULL);
+    float first = step(&a, &batch[0]), again = step(&b, &batch[0]);
+    good = good && first == again && !tccrt_checkpoint_save(a.session, saved, 0, 0, NULL);
+    float next = step(&a, &batch[1]), other = call(&b, "grad", &batch[0], 0, ROWS, 1, NULL);
+    good = good && isfinite(next) && isfinite(other) && largest_gradient(&b) > 0;
+    good = good && !tccrt_checkpoint_load(b.session, saved, 0);
+    verdict(good && largest_gradient(&b) == 0, "gradients that a checkpoint does not hold are zero behind it", b.said);
+    verdict(good && step(&b, &batch[1]) == next, "random numbers go on where the checkpoint was written", b.said);
+    unlink(path);
+    unlink(saved);
+    finish(&a);
+    finish(&b);
+}
+
 int main(int argc, char **argv)
 {
     static char path[900];
@@ -431,6 +483,7 @@ int main(int argc, char **argv)
     test_batch_sizes();
     test_frozen();
     test_odd_model();
+    test_checkpoints();
     test_budget();
     printf("1..%d\n", ntests);
     return nfailed != 0;

@@ -188,6 +188,9 @@ START_TEST(hostile_npz)
     unsigned char b[512], changed[512];
     size_t n = small_npz(b);
     ck_assert(read_npz(b, n));
+    memcpy(changed, b, n);
+    changed[30 + 5 + 128 + 24 + 24] += 4; /* the size in the directory, not that of its bytes */
+    ck_assert(!read_npz(changed, n));
     for (size_t i = 0; i < n; i++)
         ck_assert(!read_npz(b, i));
     for (size_t i = 0; i < n; i++)

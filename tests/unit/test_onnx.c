@@ -142,6 +142,10 @@ START_TEST(refuses_wrong_amounts)
     pb_bytes(&t, 9, values, 20);
     m = with_initializer(&t);
     refused(&m, "raw_data has 20 bytes, but its dims and type (FLOAT) need 24");
+    t = tensor(1, 2, two_three);
+    pb_bytes(&t, 9, (float[7]){0}, 28);
+    m = with_initializer(&t);
+    refused(&m, "raw_data has 28 bytes, but its dims and type (FLOAT) need 24");
     t = tensor(7, 2, two_three);
     pb_bytes(&t, 7, "\1\2\3", 3);
     m = with_initializer(&t);
@@ -352,11 +356,12 @@ START_TEST(lists_all_unknown_operators)
     pb_value(&graph, 12, "b", 1, 2, two_three);
     struct pb m = pb_model(&graph, 17);
     import_refused(
-        &m, "5 nodes are not supported:\n"
-            "  node 'first' (Frobnicate, domain ai.onnx, opset 17): unsupported operator (and 1 more node)\n"
-            "  node 'mistyped' (Reluu, domain ai.onnx, opset 17): unsupported operator: did you mean 'Relu'?\n"
-            "  node 'second' (Elu, domain my.domain, opset 0): the model does not import the operator set of this domain\n"
-            "  node 'third' (Behind, domain ai.onnx, opset 17): unsupported operator");
+        &m,
+        "5 nodes are not supported:\n"
+        "  node 'first' (Frobnicate, domain ai.onnx, opset 17): unsupported operator (and 1 more node)\n"
+        "  node 'mistyped' (Reluu, domain ai.onnx, opset 17): unsupported operator: did you mean 'Relu'?\n"
+        "  node 'second' (Elu, domain my.domain, opset 0): the model does not import the operator set of this domain\n"
+        "  node 'third' (Behind, domain ai.onnx, opset 17): unsupported operator");
 }
 END_TEST
 
