@@ -198,11 +198,12 @@ void tcr_accuse(int rank)
     hold(DEAD_NAMES + rank); /* as long as the process lives */
 }
 
+/* The name behind those of the ranks: of one that is not known, or runs on another machine. */
 static bool accused(long names, long *rank)
 {
     long ranks = number(size_names[launcher]), process;
 
-    for (*rank = 0; *rank < ranks; ++*rank)
+    for (*rank = 0; *rank <= ranks; ++*rank)
         if (held_by(names + *rank, &process))
             return true;
     return false;
@@ -283,7 +284,8 @@ static void notice(struct spacing *s, long local, long rank, long *one_local, lo
 
 #define MOST_HERE 64
 
-/* Ranks run on several machines: those of this one that are missing, by their number here if their rank can't be told. */
+/* Ranks run on several machines: those of this one that are missing, by their number here if their rank can't be told. The others of this
+ * machine hear of it, and give up too; those of other machines have no way to, before the library has started. */
 static void absent_here(long ranks, long local, char *text, size_t size)
 {
     struct spacing s = {.even = true};
@@ -304,11 +306,14 @@ static void absent_here(long ranks, long local, char *text, size_t size)
     for (long l = 0; l < local && n + 32 < size; l++) {
         if (seen >> l & 1)
             continue;
-        if (s.known >= 2 && s.even)
+        if (s.known >= 2 && s.even) {
             n += (size_t)snprintf(text + n, size - n, "%s %ld", n ? "," : "rank", s.first + s.step * l);
-        else
+            hold(ABSENT_NAMES + s.first + s.step * l);
+        } else
             n += (size_t)snprintf(text + n, size - n, "%s %ld", n ? "," : "process", l + 1);
     }
+    if (!n || s.known < 2 || !s.even)
+        hold(ABSENT_NAMES + ranks);
     if (!n)
         snprintf(text, size, "a rank of another machine (all %ld of %s have come) has", local, host);
     else if (s.known >= 2 && s.even)

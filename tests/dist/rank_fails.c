@@ -2,7 +2,7 @@
 /*
  * Ranks that fail, run by all ranks of a job: rank 1 does what the argument says, and every other rank must be told by a
  * status that names it, within the time limit (3 s here) and a bit.
- *   rank-fails late|hang|sleep|stop|die|quit|abort|order|differ
+ *   rank-fails late|early|hang|sleep|stop|die|quit|abort|order|differ
  * Prints a line for each rank that got its status; exits with 3, as a program does that has met one.
  */
 #include <signal.h>
@@ -54,10 +54,13 @@ int main(int argc, char **argv)
     const char *how = argc > 1 ? argv[1] : "";
     int rank, status;
 
-    if (!strcmp(how, "late"))
-        options.timeout = 2 * LIMIT;
     const char *me = getenv("OMPI_COMM_WORLD_RANK") ? getenv("OMPI_COMM_WORLD_RANK") : getenv("RANK");
-    if (!strcmp(how, "late") && me && !strcmp(me, "1"))
+    bool late = !strcmp(how, "late") || !strcmp(how, "early");
+    if (late)
+        options.timeout = 2 * LIMIT;
+    if (!strcmp(how, "early") && me && !strcmp(me, "0")) /* gives up before the others */
+        options.timeout = LIMIT;
+    if (late && me && !strcmp(me, "1"))
         sleep(20);
     if (tccrt_comm_init(&options, &world)) {
         printf("rank ?: %s\n", tccrt_error());
