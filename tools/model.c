@@ -228,6 +228,31 @@ static const char *wanted_entry(const struct options *o, const struct tccrt_mode
     return NULL;
 }
 
+/* Does the option say how a model is compiled, and nothing of a run? */
+static bool compiles_only(const struct options *o, enum option_id id)
+{
+    static const enum option_id runs[] = {OPT_dim, OPT_shape, OPT_exact, OPT_jobs, OPT_cache_dir, OPT_time_limit};
+    const char *group = option_table[id].group;
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
+        if (id == runs[i])
+            return false;
+    return (train_option(id) && !(id == OPT_split_axis && option_set(o, OPT_data))) || !strcmp(group, "Compilation") ||
+           id == OPT_weights;
+}
+
+/* What stands on the command line and would do nothing is a mistake; TCCC_FLAGS are for all commands. */
+static int check_flags(const struct options *o, const char *shown)
+{
+    for (int i = 0; i < NOPTIONS; i++) {
+        const struct option_row *row = &option_table[i];
+        if (compiles_only(o, (enum option_id)i) && o->given[i].n > o->given[i].inherited)
+            return usage_error(o, "%s%s is compiled into an artifact, as '%s' is: give the model, or compile it again",
+                               *row->long_name ? "--" : "-", *row->long_name ? row->long_name : (char[]){row->short_name, 0},
+                               shown);
+    }
+    return EXIT_FINE;
+}
+
 static int open_artifact(const struct options *o, const char *path, const char *shown, struct model *m, char *why)
 {
     char real[PATH_MAX];
@@ -439,6 +464,8 @@ int model_open(const struct options *o, const char *path, struct model *m, char 
     bool artifact = model_is_artifact(path);
     if (artifact && option_set(o, OPT_interpret))
         return usage_error(o, "--interpret requires a model, not an artifact");
+    if (artifact && o->tool != TOOL_T && check_flags(o, path) != EXIT_FINE) /* tccc-train has options of its own for steps */
+        return EXIT_USAGE;
     int code = artifact                       ? open_artifact(o, path, path, m, why)
                : option_set(o, OPT_interpret) ? open_interpreted(o, path, m, why)
                                               : open_model(o, path, m, why);

@@ -27,7 +27,14 @@ const struct option_row option_table[NOPTIONS] = {
 #define OPT(id, long_name, short_name, arg, kind, tools, group, help) \
     {long_name, short_name, arg, OPTION_##kind, tools, group, help},
 #include "compiler/options.def"
-#undef OPT
+};
+
+static const struct {
+    const char *old;
+    int id;
+} renamed_table[] = {
+#define RENAMED(old, id) {old, OPT_##id},
+#include "compiler/options.def"
 };
 #undef C
 #undef O
@@ -123,6 +130,20 @@ static int find_long(const struct options *o, const char *name, size_t length, b
     return -1;
 }
 
+/* The option that had this name once, with a warning; -1: none. */
+static int find_renamed(const struct options *o, const char *name, size_t length, bool any)
+{
+    for (size_t i = 0; i < sizeof renamed_table / sizeof *renamed_table; i++) {
+        int id = renamed_table[i].id;
+        if (!of_tool(o, id, any) || strlen(renamed_table[i].old) != length || strncmp(renamed_table[i].old, name, length))
+            continue;
+        if (of_tool(o, id, false))
+            fprintf(stderr, "warning: option '--%.*s' is called '--%s' now\n", (int)length, name, option_table[id].long_name);
+        return id;
+    }
+    return -1;
+}
+
 static int find_short(const struct options *o, char c, bool any)
 {
     for (int id = 0; id < NOPTIONS; id++)
@@ -179,6 +200,8 @@ static int read_long(struct reader *r, const char *name)
     bool drop;
     int id = keep(r, find_long(o, name, n, false, false), find_long(o, name, n, false, true), &drop);
 
+    if (id < 0 && (id = find_renamed(o, name, n, r->environment)) >= 0)
+        drop = !of_tool(o, id, false);
     if (id < 0)
         return unknown_option(o, name, n, true);
     if (name[n] == '=') {
@@ -278,6 +301,8 @@ static int read_environment(struct options *o)
     }
     struct reader r = {.o = o, .argc = n, .argv = (char **)words, .environment = true};
     code = ok ? read_all(&r) : tool_error(o, EXIT_ENVIRONMENT, "no memory");
+    for (int id = 0; id < NOPTIONS; id++)
+        o->given[id].inherited = o->given[id].n;
     if (code == EXIT_USAGE)
         fprintf(stderr, "note: TCCC_FLAGS is '%s'\n", o->environment);
     free(words);

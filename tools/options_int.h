@@ -20,7 +20,6 @@ enum tool {
 enum option_id {
 #define OPT(id, long_name, short_name, arg, kind, tools, group, help) OPT_##id,
 #include "compiler/options.def"
-#undef OPT
     NOPTIONS
 };
 
@@ -42,7 +41,7 @@ extern const struct tool_row tool_table[NTOOLS];
 /* A read command line. Lists are ended by NULL; strings point into argv or the environment's copy. */
 struct options {
     enum tool tool;
-    struct { int n; const char **at; } given[NOPTIONS];      /* arguments in order ("" where none was given) */
+    struct { int n; const char **at; int inherited; } given[NOPTIONS];   /* arguments in order ("" where none was given); the first are TCCC_FLAGS' */
     int nwords;
     const char **words;                                      /* what is no option */
     const char *environment;                                 /* TCCC_FLAGS, or NULL */

@@ -11,7 +11,6 @@
 enum option {
 #define OPT(id, long_name, short_name, arg, kind, tools, group, help) OPT_##id,
 #include "compiler/options.def"
-#undef OPT
     NOPTIONS
 };
 
@@ -24,7 +23,14 @@ static const struct row {
 } rows[] = {
 #define OPT(id, long_name, short_name, arg, kind, tools, group, help) {long_name, short_name, kind},
 #include "compiler/options.def"
-#undef OPT
+};
+
+static const struct {
+    const char *old;
+    int option;
+} renamed[] = {
+#define RENAMED(old, id) {old, OPT_##id},
+#include "compiler/options.def"
 };
 
 struct words {
@@ -65,6 +71,9 @@ static int find(const char *word, const char **arg)
             !memcmp(rows[i].long_name, name, n))
             return i;
     }
+    for (size_t i = 0; i < sizeof renamed / sizeof *renamed && word[1] == '-'; i++)
+        if (strlen(renamed[i].old) == n && !memcmp(renamed[i].old, name, n))
+            return renamed[i].option;
     if (word[1] == '-' || !*name)
         return -1;
     *arg = name[1] ? name + 1 : NULL;
