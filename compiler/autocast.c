@@ -22,7 +22,7 @@ bool frontend_autocast(struct ir_module *m, const char *what, const char *type, 
     if (!what && !type)
         return true;
     return pass_list(m,
-                     ir_internf(m->ctx, "autocast{mode=%s,type=%s},simplify_moves,fold,canonicalise,cse,dce",
+                     ir_internf(m->ctx, "autocast{mode=%s,type=%s},casts",
                                 escaped(m->ctx, what ? what : "list"), type ? type : "bf16"),
                      o);
 }

@@ -34,7 +34,7 @@ static bool try_choice(struct ir_ctx *ctx, const struct ir_func *f, const struct
     if (c->segments)
         train_remat(ir_func_by_name(m, f->name), pass_cost(p->machine), c->segment_bytes, c->segments, &c->memory,
                     NULL);
-    if (!pass_list(m, "legalise,lower,schedule,memory", &quiet))
+    if (!pass_list(m, "codegen", &quiet))
         return false;
     const struct kn_entry *e = &m->program->entries[0];
     if (!e->arena || !ir_is_const(e->arena, &bytes)) {

@@ -231,7 +231,7 @@ static bool graph_passes(void *user, struct ir_module *m, const struct pass_opti
     char level[6] = {'O', (char)('0' + o->level), 0};
     if ((o->train || (j->built && m->states)) && o->level > 1)
         snprintf(level, sizeof level, "train");
-    return o->pipeline ? pass_list(m, o->pipeline, p) : pass_pipeline(m, level, p);
+    return pass_list(m, o->pipeline ? o->pipeline : level, p);
 }
 
 /* --memory-budget of a step in stages. */
@@ -326,7 +326,7 @@ static bool run_passes(struct job *j)
     progress(j, "planning kernels", 0.2);
     if (o->train && !budget_fit(j->ctx, j->module, &p, o->train->memory_budget, o->train->report))
         return false;
-    if (!pass_list(j->module, "legalise,lower,schedule,memory", &p))
+    if (!pass_list(j->module, "codegen", &p))
         return false;
     if (o->train && o->train->split && (o->train->memory_budget || o->train->split->report))
         budget_tell_stages(j->module, j->recompute, o->train->split->report);

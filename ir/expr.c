@@ -81,11 +81,30 @@ ir_expr ir_sym_find(struct ir_ctx *ctx, const char *name)
     return NULL;
 }
 
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Fresh names count on from those that a text has, so that symbols stand in the order of their making there too. */
+static void count_on(struct ir_ctx *ctx, const char *name)
+{
+    size_t i = 0;
+    uint64_t n = 0;
+    while (name[i] >= 'a' && name[i] <= 'z')
+        i++;
+    for (; i && is_digit(name[i]) && n < 1000000000; i++)
+        n = 10 * n + (uint64_t)(name[i] - '0');
+    if (i && !name[i] && is_digit(name[i - 1]) && n < 1000000000 && n >= ctx->fresh)
+        ctx->fresh = (uint32_t)n + 1;
+}
+
 static ir_expr make_sym(struct ir_ctx *ctx, const char *name, int64_t lo, int64_t hi, ir_expr extent)
 {
     ir_expr known = ir_sym_find(ctx, name);
     if (known)
         return known;
+    count_on(ctx, name);
     struct ir_expr_node *e = new_node(ctx, IR_X_SYM, 0, lo, hi);
     e->name = ir_intern(ctx, name);
     e->extent = extent;
@@ -128,7 +147,48 @@ ir_expr ir_iter_named(struct ir_ctx *ctx, const char *name, ir_expr extent)
     return make_sym(ctx, name, 0, hi < 0 ? 0 : hi, extent);
 }
 
+ir_expr ir_iter_at(struct ir_ctx *ctx, int position, ir_expr extent)
+{
+    const char *name;
+    int64_t n;
+    if (ir_is_const(extent, &n)) {
+        name = ir_internf(ctx, "i%d_%lld", position, (long long)n);
+    } else if (extent->kind == IR_X_SYM && ir_is_identifier(extent->name)) {
+        name = ir_internf(ctx, "i%d_%s", position, extent->name);
+    } else {
+        uint32_t h = 2166136261u; /* FNV-1a */
+        for (const char *c = ir_expr_text(ctx, extent); *c; c++)
+            h = (h ^ (unsigned char)*c) * 16777619u;
+        name = ir_internf(ctx, "i%d_x%08x", position, h);
+    }
+    for (;; name = ir_internf(ctx, "%s_", name)) {
+        ir_expr known = ir_sym_find(ctx, name);
+        if (!known)
+            return ir_iter_named(ctx, name, extent);
+        if (known->extent == extent)
+            return known;
+    }
+}
+
 /* == Order == */
+
+/* As strcmp, but numbers in names by their value: i9 comes before i10, so that symbols with fresh names are in the order of their making. */
+static int name_cmp(const char *a, const char *b)
+{
+    size_t i = 0;
+    while (a[i] && a[i] == b[i])
+        i++;
+    if ((is_digit(a[i]) || is_digit(b[i])) && ((i && is_digit(a[i - 1])) || (is_digit(a[i]) && is_digit(b[i])))) {
+        size_t p = i, q = i;
+        while (is_digit(a[p]))
+            p++;
+        while (is_digit(b[q]))
+            q++;
+        if (p != q)
+            return p < q ? -1 : 1;
+    }
+    return (unsigned char)a[i] - (unsigned char)b[i];
+}
 
 static int kind_rank(enum ir_expr_kind kind)
 {
@@ -144,7 +204,7 @@ int ir_expr_cmp(ir_expr a, ir_expr b)
     if (a->kind != b->kind)
         return kind_rank(a->kind) - kind_rank(b->kind);
     if (a->kind == IR_X_SYM)
-        return strcmp(a->name, b->name);
+        return name_cmp(a->name, b->name);
     if (a->kind == IR_X_CONST)
         return (a->value > b->value) - (a->value < b->value);
     for (int i = 0; i < a->nargs && i < b->nargs; i++) {

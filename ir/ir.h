@@ -156,6 +156,7 @@ ir_expr ir_sym(struct ir_ctx *ctx, const char *name);                           
 ir_expr ir_sym_bounded(struct ir_ctx *ctx, const char *name, int64_t lo, int64_t hi);  /* narrows the bounds of a symbol when it is made */
 ir_expr ir_fresh(struct ir_ctx *ctx, const char *prefix, int64_t lo, int64_t hi);      /* a name nobody has: prefix, number */
 ir_expr ir_iter(struct ir_ctx *ctx, const char *prefix, ir_expr extent);               /* a fresh iteration variable */
+ir_expr ir_iter_at(struct ir_ctx *ctx, int position, ir_expr extent);                  /* the one for a kernel's dim there; equal arguments, same variable */
 ir_expr ir_add(struct ir_ctx *ctx, ir_expr a, ir_expr b);
 ir_expr ir_sub(struct ir_ctx *ctx, ir_expr a, ir_expr b);
 ir_expr ir_mul(struct ir_ctx *ctx, ir_expr a, ir_expr b);
@@ -349,6 +350,7 @@ struct ir_value {
     struct ir_block *block;                      /* that holds it */
     int index;                                   /* among def's outputs or the block's parameters */
     const char *name;                            /* from the source model, may be NULL; not unique */
+    const struct kn_layout *layout;              /* of its buffer (kernel.h), once the pass `layout` has run; NULL: plain */
     struct ir_use *uses;
 };
 
@@ -395,6 +397,7 @@ struct ir_func {
     uint32_t nvalues, nnodes;                    /* ids given so far */
     int nadvances;
     struct ir_advance *advances;
+    struct kn_fusion *fusion;                    /* which nodes become one kernel (kernel.h), between the passes `fuse` and `steps` */
     struct ir_func *next;
 };
 

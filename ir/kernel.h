@@ -157,6 +157,26 @@ uint64_t kn_digest_kernel(const struct kn_kernel *k);        /* equal for kernel
 /* Runs a kernel by its plain meaning (the level-2 oracle of the tests). args: operand buffers; sizes: values of k->sizes. */
 int kn_interp_kernel(const struct kn_kernel *k, void *const *args, const int64_t *sizes);
 
+/* -- Fusion ---------------------------------------------------------------------------------------
+ * Groups of level-1 nodes that become one kernel each: between level 1 and the plan. A group computes `value` and stores it; `root` is the
+ * node where it runs, and groups stand in the order in which they run. Moves that are index arithmetic belong to no group: whoever
+ * reads them evaluates them. */
+struct kn_group {
+    struct ir_node *root;
+    struct ir_value *value;
+    struct ir_node *anchor;      /* the CONTRACT, WINDOW or ATTENTION node that gives the loop nest; NULL: the value's dims do */
+    struct ir_value *also;       /* a cast of `value` that is stored as well, or NULL */
+    struct ir_value *into;       /* the value is stored as piece `piece` of this one (a concat, an interleave, what a scatter starts from) */
+    int piece;
+    bool updates;                /* the updates of a scatter, behind the copy of its data */
+    int nnodes, cap;
+    struct ir_node **nodes;      /* evaluated in it */
+    struct kn_kernel *kernel;    /* from the pass `build` on: */
+    struct ir_value **args;      /* one for each operand that is not LOCAL, */
+    ir_expr *sizes;              /* and what kernel->sizes are */
+};
+struct kn_fusion { struct kn_group *at; int n, cap; };
+
 /* -- Plan -----------------------------------------------------------------------------------------
  * The in-memory form of abi.h's plan: same steps, spaces, memories and queues, expressions still symbolic, buffers by number. */
 struct kn_memory { const char *name; bool shared; };                        /* with the host */

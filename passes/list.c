@@ -75,34 +75,64 @@ const char *pass_unknown(struct ir_ctx *ctx, const char *name)
 
     for (int i = 0; i < n; i++)
         ir_nearest_try(&near, table[i].name);
+    const struct pass_pipeline_row *rows = pass_pipeline_table(&n);
+    for (int i = 0; i < n; i++)
+        ir_nearest_try(&near, rows[i].name);
     return ir_internf(ctx, "unknown pass '%s'%s", name, ir_did_you_mean(ctx, &near));
 }
 
-int pass_parse_list(struct ir_ctx *ctx, const char *text, struct pass_item **items)
+static bool parse(struct ir_ctx *ctx, const char *text, struct pass_sequence *list);
+
+/* The passes of the pipeline of that name. */
+static bool read_pipeline(struct list_reader *r, const char *name, struct pass_sequence *list)
+{
+    struct pass_span span = {name, list->n, 0};
+    if (!parse(r->ctx, pass_of_pipeline(name), list))
+        return false;
+    span.last = list->n - 1;
+    if (list->nspans == list->spans_cap)
+        list->spans = ir_grow(r->ctx, list->spans, &list->spans_cap, sizeof span);
+    list->spans[list->nspans++] = span;
+    return true;
+}
+
+static bool read_pass(struct list_reader *r, struct pass_sequence *list)
+{
+    struct pass_item item = {0};
+    const char *start = r->at, *name = read_word(r);
+    item.pass = find_pass(name);
+    if (!item.pass && pass_of_pipeline(name))
+        return read_pipeline(r, name, list);
+    if (!item.pass) {
+        r->at = start;
+        return list_error(r, *name ? pass_unknown(r->ctx, name) : "expected the name of a pass");
+    }
+    if (*r->at == '{' && !read_args(r, &item))
+        return false;
+    if (list->n == list->cap)
+        list->at = ir_grow(r->ctx, list->at, &list->cap, sizeof item);
+    list->at[list->n++] = item;
+    return true;
+}
+
+static bool parse(struct ir_ctx *ctx, const char *text, struct pass_sequence *list)
 {
     struct list_reader r = {ctx, text, text};
-    VEC(struct pass_item) list = {0};
 
     while (*r.at) {
-        struct pass_item item = {0};
-        const char *start = r.at, *name = read_word(&r);
-        item.pass = find_pass(name);
-        if (!item.pass) {
-            r.at = start;
-            list_error(&r, *name ? pass_unknown(ctx, name) : "expected the name of a pass");
-            return -1;
-        }
-        if (*r.at == '{' && !read_args(&r, &item))
-            return -1;
-        if (*r.at && (*r.at != ',' || !r.at[1])) {
-            list_error(&r, "expected ',' and another pass");
-            return -1;
-        }
+        if (!read_pass(&r, list))
+            return false;
+        if (*r.at && (*r.at != ',' || !r.at[1]))
+            return list_error(&r, "expected ',' and another pass");
         r.at += *r.at == ',';
-        VEC_PUSH(ctx, list, item);
     }
-    *items = list.at;
-    return list.n;
+    return true;
+}
+
+bool pass_parse_list(struct ir_ctx *ctx, const char *text, struct pass_sequence *list)
+{
+    *list = (struct pass_sequence){0};
+    return parse(ctx, text, list);
 }
 
 static const char *escaped(struct ir_ctx *ctx, const char *s)

@@ -114,11 +114,10 @@ ir_type pass_subst_type(struct ir_ctx *ctx, ir_type t, int n, const ir_expr *fro
  * NULL: none. False after a diagnostic. */
 bool pass_make_state(struct ir_module *m, const char *const *specs);
 
-/* Runs a pipeline by name ("O0".."O3") or a list 'pass,pass{opt=1,opt2=x}'. False after diagnostics. */
-bool pass_pipeline(struct ir_module *m, const char *pipeline, const struct pass_options *o);
+/* Runs a list 'pass,pass{opt=1,opt2=x}', in which a pipeline's name ("O2", "lower") stands for its passes. False after diagnostics. */
 bool pass_list(struct ir_module *m, const char *list, const struct pass_options *o);
-/* Are the pipeline's or list's passes, and those that o's dumps name, all there? False after a diagnostic: a usage error. */
-bool pass_check(struct ir_ctx *ctx, const char *pipeline, const struct pass_options *o);
+/* Are the list's passes and pipelines, and those that o's dumps name, all there? False after a diagnostic: a usage error. */
+bool pass_check(struct ir_ctx *ctx, const char *list, const struct pass_options *o);
 
 #include "passes/grad/grad.h"
 #include "passes/parallel/partition.h"

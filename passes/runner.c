@@ -73,26 +73,40 @@ static void print_all(FILE *out, const struct ir_module *m)
     ir_print_module(out, m);
 }
 
-static bool wants_dump(const struct pass_options *o, const char *when, const char *pass)
+/* Is the running pass that one, or the first (in front of it), or last, of the pipeline of that name? */
+static bool is_named(const struct pass_run *r, bool before, const char *name)
 {
+    int at = (int)(r->item - r->list->at);
+    for (int i = 0; i < r->list->nspans; i++)
+        if (strcmp(r->list->spans[i].name, name) == 0 &&
+            at == (before ? r->list->spans[i].first : r->list->spans[i].last))
+            return true;
+    return strcmp(r->item->pass->name, name) == 0;
+}
+
+/* The name by which a dump there is asked for; NULL: nobody asks. */
+static const char *wants_dump(const struct pass_run *r, const char *when)
+{
+    const struct pass_options *o = r->options;
     for (int i = 0; o->dump && o->dump[i]; i++) {
         const char *d = o->dump[i];
         size_t n = strlen(when);
         if (strcmp(d, "all") == 0 && strcmp(when, "after") == 0)
-            return true;
-        if (strncmp(d, when, n) == 0 && d[n] == ':' && strcmp(d + n + 1, pass) == 0)
-            return true;
+            return r->item->pass->name;
+        if (strncmp(d, when, n) == 0 && d[n] == ':' && is_named(r, *when == 'b', d + n + 1))
+            return d + n + 1;
     }
-    return false;
+    return NULL;
 }
 
 static void dump(const struct pass_run *r, const char *when)
 {
     FILE *out = r->options->dump_to ? r->options->dump_to : stderr;
+    const char *name = wants_dump(r, when);
 
-    if (!wants_dump(r->options, when, r->item->pass->name))
+    if (!name)
         return;
-    fprintf(out, "; %s %s\n", when, r->item->pass->name);
+    fprintf(out, "; %s %s\n", when, name);
     print_all(out, r->module);
     fflush(out);
 }
@@ -105,7 +119,7 @@ static bool check_dumps(struct ir_ctx *ctx, const struct pass_options *o)
 
     for (int i = 0; o->dump && o->dump[i]; i++) {
         const char *name = strchr(o->dump[i], ':');
-        bool found = !name;
+        bool found = !name || pass_of_pipeline(name + 1);
         for (int k = 0; k < n && !found; k++)
             found = strcmp(table[k].name, name + 1) == 0;
         if (!found) {
@@ -157,18 +171,19 @@ static void print_times(FILE *out, const struct timing *t, int n)
 
 /* Writes the IR and the command that runs the rest of the list on it. A file that can't be written is a warning only:
  * the compilation itself is well. */
-static bool write_reproducer(const struct pass_run *r, const struct pass_item *items, int at, int n)
+static bool write_reproducer(const struct pass_run *r)
 {
     const struct pass_options *o = r->options;
     struct ir_ctx *ctx = r->module->ctx;
     struct tcr_save save;
+    int at = (int)(r->item - r->list->at);
 
     if (tcr_save_open(&save, o->reproducer, TCR_SAVE_STREAM))
         return false;
     FILE *out = save.stream;
     fprintf(out, "; pass '%s' did not come back; tccc-opt -O%d%s%s -p '%s' THIS-FILE shows it again\n",
-            items[at].pass->name, o->level, o->exact ? " --exact" : "", o->fast_math ? " --fast-math" : "",
-            pass_list_text(ctx, items, at, n));
+            r->item->pass->name, o->level, o->exact ? " --exact" : "", o->fast_math ? " --fast-math" : "",
+            pass_list_text(ctx, r->list->at, at, r->list->n));
     print_all(out, r->module);
     return tcr_save_commit(&save) == 0;
 }
@@ -207,7 +222,7 @@ static bool run_one(struct pass_run *r, struct timing *t)
     t->before = count_nodes(r->module);
     r->room = 1000 + CHANGES_PER_NODE * (int64_t)t->before;
     t->ms = now_ms();
-    while (r->options->hang && !strcmp(r->options->hang, t->name))
+    while (r->options->hang && is_named(r, true, r->options->hang))
         pause();
     bool ok = r->item->pass->run(r);
     t->ms = now_ms() - t->ms;
@@ -221,17 +236,20 @@ static bool run_one(struct pass_run *r, struct timing *t)
     return ok && check_args(r) && (!r->options->verify || verify(r));
 }
 
-static bool run_items(struct ir_module *m, struct pass_item *items, int n, const struct pass_options *o)
+static bool run_items(struct ir_module *m, const struct pass_sequence *list, const struct pass_options *o)
 {
-    struct timing *times = IR_NEWN(m->ctx, n + 1, struct timing);
+    struct timing *times = IR_NEWN(m->ctx, list->n + 1, struct timing);
     int64_t left = o->change_limit;
     bool ok = true;
     int done = 0;
 
-    for (; done < n && ok; done++) {
-        struct pass_run r = {
-            .module = m, .options = o, .item = &items[done], .left = o->change_limit >= 0 ? &left : NULL};
-        bool kept = o->reproducer && write_reproducer(&r, items, done, n);
+    for (; done < list->n && ok; done++) {
+        struct pass_run r = {.module = m,
+                             .options = o,
+                             .item = &list->at[done],
+                             .list = list,
+                             .left = o->change_limit >= 0 ? &left : NULL};
+        bool kept = o->reproducer && write_reproducer(&r);
         int bugs = ir_nerrors(m->ctx);
         ok = run_one(&r, &times[done]);
         /* A diagnosed bug keeps its reproducer; an error in the model does not need one. */
@@ -249,7 +267,7 @@ static bool run_items(struct ir_module *m, struct pass_item *items, int n, const
 bool pass_list(struct ir_module *m, const char *list, const struct pass_options *o)
 {
     static const struct pass_options defaults = {.change_limit = -1};
-    struct pass_item *items;
+    struct pass_sequence items;
     char error[256];
 
     if (!o)
@@ -258,29 +276,11 @@ bool pass_list(struct ir_module *m, const char *list, const struct pass_options 
         ir_diag(m->ctx, &nowhere, IR_D_BUG, "invalid IR: %s", error);
         return false;
     }
-    int n = pass_parse_list(m->ctx, list, &items);
-    return n >= 0 && check_dumps(m->ctx, o) && run_items(m, items, n, o);
+    return pass_parse_list(m->ctx, list, &items) && check_dumps(m->ctx, o) && run_items(m, &items, o);
 }
 
-/* The passes of a pipeline's name, or the list itself. */
-static const char *list_of(const char *pipeline)
+bool pass_check(struct ir_ctx *ctx, const char *list, const struct pass_options *o)
 {
-    int n;
-    const struct pass_pipeline_row *rows = pass_pipeline_table(&n);
-
-    for (int i = 0; i < n; i++)
-        if (strcmp(rows[i].name, pipeline) == 0)
-            return rows[i].passes;
-    return pipeline;
-}
-
-bool pass_check(struct ir_ctx *ctx, const char *pipeline, const struct pass_options *o)
-{
-    struct pass_item *items;
-    return pass_parse_list(ctx, list_of(pipeline), &items) >= 0 && (!o || check_dumps(ctx, o));
-}
-
-bool pass_pipeline(struct ir_module *m, const char *pipeline, const struct pass_options *o)
-{
-    return pass_list(m, list_of(pipeline), o);
+    struct pass_sequence items;
+    return pass_parse_list(ctx, list, &items) && (!o || check_dumps(ctx, o));
 }

@@ -46,19 +46,40 @@ const struct pass_pipeline_row *pass_pipeline_table(int *n)
     return pipelines;
 }
 
-/* Position of a pass in a plain list (names and commas, braces skipped); -1: not there. */
-static int position(const char *list, const char *name)
+const char *pass_of_pipeline(const char *name)
 {
-    int at = 0;
+    for (int i = 0; i < LENGTH(pipelines); i++)
+        if (strcmp(pipelines[i].name, name) == 0)
+            return pipelines[i].passes;
+    return NULL;
+}
+
+static const struct pass_pipeline_row *pipeline_at(const char *name, size_t length)
+{
+    for (int i = 0; i < LENGTH(pipelines); i++)
+        if (strlen(pipelines[i].name) == length && strncmp(pipelines[i].name, name, length) == 0)
+            return &pipelines[i];
+    return NULL;
+}
+
+/* Position of a pass in a plain list (names and commas, braces skipped), counted from *at on, which moves to the end; -1: not there. */
+static int position(const char *list, const char *name, int *at)
+{
     while (*list) {
         size_t n = strcspn(list, ",{");
+        const struct pass_pipeline_row *inner = pipeline_at(list, n);
         if (n == strlen(name) && strncmp(list, name, n) == 0)
-            return at;
+            return *at;
+        if (inner) {
+            int found = position(inner->passes, name, at);
+            if (found >= 0)
+                return found;
+        }
         list += n;
         if (*list == '{')
             list += strcspn(list, "}") + 1;
         list += *list == ',';
-        at++;
+        *at += !inner;
     }
     return -1;
 }
@@ -75,7 +96,8 @@ static const char *pipeline_error(const struct pass_pipeline_row *row, char *buf
 {
     for (const char *at = row->passes; *at;) {
         size_t n = strcspn(at, ",{");
-        if (!known(at, n)) {
+        const struct pass_pipeline_row *inner = pipeline_at(at, n);
+        if (inner ? inner >= row : !known(at, n)) {
             snprintf(buffer, size, "pipeline %s: unknown pass '%.*s'", row->name, (int)n, at);
             return buffer;
         }
@@ -85,7 +107,8 @@ static const char *pipeline_error(const struct pass_pipeline_row *row, char *buf
         at += *at == ',';
     }
     for (int i = 0; i < LENGTH(orders); i++) {
-        int first = position(row->passes, orders[i].first), then = position(row->passes, orders[i].then);
+        int from[2] = {0, 0}, first = position(row->passes, orders[i].first, &from[0]),
+            then = position(row->passes, orders[i].then, &from[1]);
         if (first >= 0 && then >= 0 && then < first) {
             snprintf(buffer, size, "pipeline %s: '%s' must stand before '%s': %s", row->name, orders[i].first,
                      orders[i].then, orders[i].reason);

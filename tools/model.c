@@ -103,7 +103,7 @@ static int run_passes(const struct options *o, struct ir_module *module)
                                   .verify = true,
                                   .change_limit = -1};
     snprintf(name, sizeof name, "O%d", (int)level);
-    return pass_pipeline(module, name, &passes) ? EXIT_FINE : EXIT_BUG;
+    return pass_list(module, name, &passes) ? EXIT_FINE : EXIT_BUG;
 }
 
 static int read_module(const struct options *o, const char *path, struct model *m)

@@ -37,7 +37,7 @@ static int work(const struct job *job, struct ir_ctx *ctx, const char *text, siz
     struct ir_module *m = ir_parse(ctx, job->name, text, size);
     if (!m || !ir_verify(m))
         return EXIT_DATA;
-    if (passes && !pass_pipeline(m, passes, &job->pass))
+    if (passes && !pass_list(m, passes, &job->pass))
         return severest(ctx, EXIT_DATA);
     ir_print_module(job->out, m);
     return EXIT_FINE;

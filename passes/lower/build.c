@@ -28,7 +28,7 @@ ir_expr lw_iteration_var(struct lw *lw, int position, ir_expr extent)
     for (int i = 0; i < lw->vars.n; i++)
         if (lw->vars.at[i].position == position && lw->vars.at[i].extent == extent)
             return lw->vars.at[i].var;
-    ir_expr var = ir_iter(lw->ctx, "i", extent);
+    ir_expr var = ir_iter_at(lw->ctx, position, extent);
     VEC_PUSH(lw->ctx, lw->vars, (__typeof__(*lw->vars.at)){position, extent, var});
     return var;
 }

@@ -56,6 +56,24 @@ static bool in_place(struct lw *lw, struct ir_node *n, int i)
            ir_has_one_use(x) && lw->buffers.at[lw_buffer(lw, x)].space == TCC_SPACE_ARENA;
 }
 
+static void push(struct lw *lw, struct kn_steps *to, struct kn_step s)
+{
+    if (to->n == to->cap)
+        to->at = ir_grow(lw->ctx, to->at, &to->cap, sizeof *to->at);
+    to->at[to->n++] = s;
+}
+
+static void push_wait(struct lw *lw, struct kn_steps *to, const struct kn_step *started)
+{
+    struct kn_step w = {.kind = TCC_STEP_WAIT,
+                        .queue = started->queue,
+                        .nin = started->kind == TCC_STEP_SEND ? 1 : started->nin,
+                        .nargs = started->nargs,
+                        .args = started->args,
+                        .node = started->node};
+    push(lw, to, w);
+}
+
 bool lw_lower_collective(struct lw *lw, struct ir_node *n, struct kn_steps *to)
 {
     size_t r = 0;
@@ -81,6 +99,8 @@ bool lw_lower_collective(struct lw *lw, struct ir_node *n, struct kn_steps *to)
         s->sizes[0] = ir_attr(n, IR_ATTR_peer)->e;
         s->sizes[1] = tag ? tag->e : ir_const(lw->ctx, 0);
     }
+    if (s->queue)
+        push_wait(lw, to, s);
     return true;
 }
 
@@ -113,24 +133,6 @@ static bool starts(const struct kn_step *s)
     return s->queue && (s->kind == TCC_STEP_COLLECTIVE || s->kind == TCC_STEP_SEND || s->kind == TCC_STEP_RECV);
 }
 
-static void push(struct lw *lw, struct kn_steps *to, struct kn_step s)
-{
-    if (to->n == to->cap)
-        to->at = ir_grow(lw->ctx, to->at, &to->cap, sizeof *to->at);
-    to->at[to->n++] = s;
-}
-
-static void push_wait(struct lw *lw, struct kn_steps *to, const struct kn_step *started)
-{
-    struct kn_step w = {.kind = TCC_STEP_WAIT,
-                        .queue = started->queue,
-                        .nin = started->kind == TCC_STEP_SEND ? 1 : started->nin,
-                        .nargs = started->nargs,
-                        .args = started->args,
-                        .node = started->node};
-    push(lw, to, w);
-}
-
 void lw_place_waits(struct lw *lw, struct kn_steps *steps)
 {
     struct kn_steps all = {0};
@@ -143,6 +145,8 @@ void lw_place_waits(struct lw *lw, struct kn_steps *steps)
     }
     for (int i = 0; any && i < steps->n; i++) {
         int n = 0;
+        if (steps->at[i].kind == TCC_STEP_WAIT)
+            continue;
         for (int j = 0; j < open.n; j++) {
             if (must_wait(lw, &open.at[j], &steps->at[i]))
                 push_wait(lw, &all, &open.at[j]);

@@ -66,7 +66,7 @@ void lw_commit_last(struct lw *lw, struct kn_steps *steps)
         return;
     struct kn_step *moved = IR_NEWN(lw->ctx, last + 1, struct kn_step);
     for (int i = 0; i <= last; i++) {
-        if (writes_state(lw, &steps->at[i]) && !used_between(lw, steps, i, last))
+        if (writes_state(lw, &steps->at[i]) && !used_between(lw, steps, i, last) && lw_may_change(lw))
             moved[nmoved++] = steps->at[i];
         else
             steps->at[n++] = steps->at[i];

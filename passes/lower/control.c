@@ -145,6 +145,7 @@ static bool lower_body(struct lw *lw, struct loop *l, struct kn_region *r)
                 ir_error(lw->ctx, &l->n->where, "no kernel can be built for what a loop collects");
                 return false;
             }
+            lw_add_kernel(lw, g->kernel);
             lw_launch(lw, &r->steps, yield, g);
             continue;
         }

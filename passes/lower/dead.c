@@ -84,7 +84,8 @@ static void drop_stores(struct lw *lw, struct kn_steps *steps, const int *uses)
             continue;
         for (int o = s->nargs - 1; o >= 0 && s->nargs > 1; o--)
             if (s->kernel->operands[o].use == KN_OUT && lw->buffers.at[s->args[o]].space == TCC_SPACE_ARENA &&
-                uses[lw_storage(lw, s->args[o])] == 1 && !loads_from(s->kernel, o))
+                uses[lw_storage(lw, s->args[o])] == 1 && !loads_from(s->kernel, o) &&
+                lw_may_change(lw))
                 remove_operand(lw, s, o);
     }
 }

@@ -285,10 +285,10 @@ static void elide_read(struct elision *e, int copy)
         return;
     for (int i = 1; i < e->of[b].n; i++) {
         const struct place *p = &e->places.at[e->of[b].at[i].at];
-        if (e->of[b].at[i].writes && (p->region || p->step->kind != TCC_STEP_COLLECTIVE))
+        if (e->of[b].at[i].writes && (p->region || (p->step->kind != TCC_STEP_COLLECTIVE && p->step->kind != TCC_STEP_WAIT)))
             return;
     }
-    if (!interferes(e, b, w, -1))
+    if (!interferes(e, b, w, -1) && lw_may_change(e->lw))
         rename_buffer(e, b, w);
 }
 
@@ -381,7 +381,11 @@ static bool elide_write(struct elision *e, int end, int b, int w)
         int o = operand_of(s->kernel, out), i = operand_of(s->kernel, in);
         if (s->kernel->operands[i].use != KN_IN || !pointwise(s->kernel, i, o))
             return false;
+        if (!lw_may_change(e->lw))
+            return false;
         merge_operands(s, in, i, o);
+    } else if (!lw_may_change(e->lw)) {
+        return false;
     }
     rename_buffer(e, b, w);
     return true;

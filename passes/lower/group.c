@@ -224,7 +224,7 @@ static bool take_epilogue(struct lw *lw, struct lw_group *g)
             lw_set_add(lw, &lw->in[c.nodes[i]->id], g);
         g->root = end;
         g->value = end->out[0];
-        if (lw_build(lw, g))
+        if (lw_build(lw, g) && lw_may_change(lw))
             return true;
         for (int i = 0; i < committed; i++)
             lw->in[c.nodes[i]->id].n = 0;
@@ -302,12 +302,12 @@ static ir_expr start_of(struct lw *lw, struct lw_group *g, ir_expr position, int
     return lw->start;
 }
 
-/* g's value is stored as an operand of n (a concat, an interleave, or what a scatter starts from). */
-static void place_in(struct lw *lw, struct lw_group *g, const struct ir_node *n, int piece)
+void lw_place_in(struct lw *lw, struct lw_group *g, const struct ir_node *n, int piece)
 {
     const struct ir_attr *strides = n->op == IR_interleave ? ir_attr(n, IR_ATTR_strides) : NULL;
     int rank = n->out[0]->type->rank;
     g->into = n->out[0];
+    g->piece = piece;
     for (int a = rank - 1, k = strides ? strides->n - 1 : -1, r = piece; a >= 0; a--, k--) {
         int64_t s = k >= 0 ? strides->ints[k] : 1;
         g->into_offset[a] = ir_const(lw->ctx, k >= 0 ? r % s : 0);
@@ -331,8 +331,8 @@ static void store_into_piece(struct lw *lw, struct lw_group *g)
     if (!joins_pieces(n) || !lw_is_kernel_node(n) || lw_is_view(n) || n->block != g->root->block ||
         lw->layout[n->out[0]->id] != lw->layout[v->id])
         return;
-    place_in(lw, g, n, use->index);
-    if (lw_build(lw, g))
+    lw_place_in(lw, g, n, use->index);
+    if (lw_build(lw, g) && lw_may_change(lw))
         return;
     g->into = NULL;
     lw->pieces[n->id].group[use->index] = NULL;
@@ -384,7 +384,7 @@ static void form_pieces(struct lw *lw, struct ir_node *n)
         bool placed = has_place(lw, n, i);
         if (!placed && !(n->op == IR_concat && ir_is_value(v->type->dim[ir_get_i(n, IR_ATTR_axis, 0)], 0))) {
             struct lw_group *g = group_new(lw, n, v);
-            place_in(lw, g, n, i);
+            lw_place_in(lw, g, n, i);
             launch_at(lw, n, g);
         }
     }
@@ -395,7 +395,7 @@ static void form_pieces(struct lw *lw, struct ir_node *n)
 static void form_scatter(struct lw *lw, struct ir_node *n)
 {
     struct lw_group *copy = group_new(lw, n, n->in[0].value), *updates = group_new(lw, n, n->out[0]);
-    place_in(lw, copy, n, 0);
+    lw_place_in(lw, copy, n, 0);
     updates->updates = true;
     lw_set_add(lw, &lw->in[n->id], copy);
     launch_at(lw, n, copy);
@@ -528,7 +528,7 @@ static void store_beside(struct lw *lw, struct ir_node *n)
     g->also = n->out[0];
     for (const struct ir_node *c = n; c->out[0] != from; c = c->in[0].value->def)
         lw_set_add(lw, &lw->in[c->id], g);
-    if (lw_build(lw, g))
+    if (lw_build(lw, g) && lw_may_change(lw))
         for (int i = 0; i < g->kernel->noperands; i++)
             stored |= g->values[i] == g->also;
     for (const struct ir_node *c = n; c->out[0] != from; c = c->in[0].value->def)
@@ -539,7 +539,7 @@ static void store_beside(struct lw *lw, struct ir_node *n)
         g->also = NULL;
 }
 
-bool lw_form_groups(struct lw *lw, struct ir_block *block)
+void lw_form_groups(struct lw *lw, struct ir_block *block)
 {
     for (int i = 0; i < block->nparams; i++)
         lw->stored[block->params[i]->id] = true;
@@ -557,14 +557,4 @@ bool lw_form_groups(struct lw *lw, struct ir_block *block)
     IR_EACH_NODE(n, block)
     if (n->op == IR_cast && is_materialised(lw, n) && lw_is_kernel_node(n))
         store_beside(lw, n);
-    /* The kernels as they stand now that everybody's place is known. */
-    IR_EACH_NODE(n, block)
-    for (int i = 0; i < lw->launches[n->id].n; i++) {
-        struct lw_group *g = lw->launches[n->id].at[i];
-        if (!lw_build(lw, g)) {
-            ir_error(lw->ctx, &n->where, "no kernel can be built for %s", ir_op_info(n->op)->name);
-            return false;
-        }
-    }
-    return true;
 }

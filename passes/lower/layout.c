@@ -152,13 +152,19 @@ static bool slices_blocks(struct lw *lw, const struct ir_node *n)
            ir_is_const(sizes->exprs[axis], &size) && start % block == 0 && size % block == 0;
 }
 
+static kn_layout chosen(struct lw *lw, const struct ir_node *n)
+{
+    kn_layout l = wanted(lw, n, -1);
+    return l && lw_may_change(lw) ? l : NULL;
+}
+
 /* What a value's layout is when its producer's wish (windows) or its operands' layout (elementwise, concat, reductions that keep the
  * blocked axis) decides. */
 static kn_layout produced(struct lw *lw, const struct ir_node *n)
 {
     int64_t block;
     if (ir_op_info(n->op)->kind == IR_K_WINDOW)
-        return wanted(lw, n, -1);
+        return chosen(lw, n);
     if (joins_pieces(n))
         return joined_layout(lw, n);
     if (ir_op_info(n->op)->kind == IR_K_REDUCE && ir_attr(n, IR_ATTR_axes) && ir_get_i(n, IR_ATTR_keepdims, 0)) {

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lower: from level 1 to level 2. Functions become entry points, fused nodes kernels. See lower_int.h for the files that do it. Equal kernels
- * are kept once: kn_digest_kernel() tells.
+ * The passes that work on the plan, from `steps`, which makes it of functions and the kernels of their groups, to `share`, which keeps equal
+ * kernels once (kn_digest_kernel() tells). What they do is in the files that lower_int.h lists.
  */
 #include "passes/lower/lower_int.h"
 
 #include <string.h>
 
-bool pass_lower_run(struct pass_run *r);
+bool pass_steps_run(struct pass_run *r);
+bool pass_elide_run(struct pass_run *r);
+bool pass_waits_run(struct pass_run *r);
+bool pass_commit_run(struct pass_run *r);
+bool pass_merge_run(struct pass_run *r);
+bool pass_dead_run(struct pass_run *r);
+bool pass_share_run(struct pass_run *r);
 
 static const struct pass_machine plain_machine = {.name = "plain"};
 
@@ -122,43 +128,170 @@ static void keep_initial_states(struct lw *lw, struct ir_module *m)
     }
 }
 
-bool pass_lower_run(struct pass_run *r)
+/* -- The passes ----------------------------------------------------------------------------------------- */
+
+void lw_open(struct lw *lw, struct pass_run *r)
+{
+    const struct pass_options *o = pass_opts(r);
+    struct kn_program *p = pass_module(r)->program;
+    *lw = (struct lw){.ctx = pass_ctx(r),
+                      .run = r,
+                      .opts = o,
+                      .machine = o->machine ? o->machine : &plain_machine,
+                      .prog = p,
+                      .fuse = o->level > 0,
+                      .next_level = 1};
+    if (!p)
+        return;
+    lw->kernels.at = p->kernels;
+    lw->kernels.n = lw->kernels.cap = p->nkernels;
+    lw->buffers.at = p->buffers;
+    lw->buffers.n = lw->buffers.cap = p->nbuffers;
+}
+
+/* What the pass has added to the program. */
+static void lw_close(struct lw *lw)
+{
+    struct kn_program *p = lw->prog;
+    p->kernels = lw->kernels.at;
+    p->nkernels = lw->kernels.n;
+    p->buffers = lw->buffers.at;
+    p->nbuffers = lw->buffers.n;
+}
+
+bool lw_may_change(const struct lw *lw)
+{
+    return pass_changed(lw->run);
+}
+
+void lw_add_kernel(struct lw *lw, struct kn_kernel *k)
+{
+    k->id = lw->kernels.n;
+    k->name = kernel_name(lw->ctx, k, k->id);
+    VEC_PUSH(lw->ctx, lw->kernels, k);
+}
+
+/* Opens lw for a pass over a program with entries; false after a diagnostic. */
+static bool open_plan(struct lw *lw, struct pass_run *r, const char *name)
+{
+    lw_open(lw, r);
+    if (lw->prog && lw->prog->nentries)
+        return true;
+    ir_error(lw->ctx, NULL, "%s: the module has no plan", name);
+    return false;
+}
+
+bool pass_steps_run(struct pass_run *r)
 {
     struct ir_module *m = pass_module(r);
-    struct ir_ctx *ctx = m->ctx;
-    const struct pass_options *o = pass_opts(r);
-    struct lw lw = {.ctx = ctx,
-                    .opts = o,
-                    .machine = o->machine ? o->machine : &plain_machine,
-                    .fuse = o->level > 0,
-                    .next_level = 1};
-    struct kn_program *p = lw.prog = IR_NEW(ctx, struct kn_program);
-    p->module = m;
+    struct lw lw;
+    lw_open(&lw, r);
+    struct kn_program *p = lw.prog;
+    for (struct ir_func *f = m->funcs; f; f = f->next)
+        if (!p || !f->fusion) {
+            ir_error(lw.ctx, NULL, "steps: the module has no kernels");
+            return false;
+        }
     for (struct ir_func *f = m->funcs; f; f = f->next)
         p->nentries++;
-    p->entries = IR_NEWN(ctx, p->nentries + 1, struct kn_entry);
-    int e = 0;
-    for (struct ir_func *f = m->funcs; f; f = f->next, e++)
-        if (!lw_lower_func(&lw, f, &p->entries[e]))
+    p->entries = IR_NEWN(lw.ctx, p->nentries + 1, struct kn_entry);
+    struct kn_entry *e = p->entries;
+    for (struct ir_func *f = m->funcs; f; f = f->next, e++) {
+        e->name = f->name;
+        e->func = f;
+        lw_enter(&lw, f);
+        lw_load_groups(&lw);
+        if (!lw_lower_func(&lw, e))
             return false;
-    lw_drop_dead_buffers(&lw, p);
+        f->fusion = NULL;
+    }
     keep_initial_states(&lw, m);
-    struct unique u = {.nslots = 64};
-    while (u.nslots < 2 * lw.kernels.n)
-        u.nslots *= 2;
-    u.slot = IR_NEWN(ctx, u.nslots, int);
-    for (e = 0; e < p->nentries; e++)
-        share_kernels(ctx, &p->entries[e].steps, &u);
-    p->kernels = u.kernels.at;
-    p->nkernels = u.kernels.n;
-    p->nbuffers = lw.buffers.n;
-    p->buffers = lw.buffers.at;
     p->nsyms = lw.known.n;
     p->syms = lw.known.at;
     p->sym_level = lw.levels.at;
-    m->program = p;
+    lw_close(&lw);
+    return true;
+}
+
+bool pass_elide_run(struct pass_run *r)
+{
+    struct lw lw;
+    const char *of = pass_param(r, "of", "writes");
+    bool reads = !strcmp(of, "reads");
+    if (!open_plan(&lw, r, "elide"))
+        return false;
+    if (!reads && strcmp(of, "writes")) {
+        ir_error(lw.ctx, NULL, "elide: option of=%s must be reads or writes", of);
+        return false;
+    }
+    for (int e = 0; e < lw.prog->nentries; e++) {
+        if (reads)
+            lw_elide_reads(&lw, &lw.prog->entries[e]);
+        else if (lw.fuse)
+            lw_elide_writes(&lw, &lw.prog->entries[e]);
+    }
+    return true;
+}
+
+bool pass_waits_run(struct pass_run *r)
+{
+    struct lw lw;
+    if (!open_plan(&lw, r, "waits"))
+        return false;
+    for (int e = 0; e < lw.prog->nentries; e++)
+        lw_place_waits(&lw, &lw.prog->entries[e].steps);
+    return true;
+}
+
+bool pass_commit_run(struct pass_run *r)
+{
+    struct lw lw;
+    if (!open_plan(&lw, r, "commit"))
+        return false;
+    for (int e = 0; e < lw.prog->nentries; e++)
+        lw_commit_last(&lw, &lw.prog->entries[e].steps);
+    return true;
+}
+
+bool pass_merge_run(struct pass_run *r)
+{
+    struct lw lw;
+    if (!open_plan(&lw, r, "merge"))
+        return false;
+    for (int e = 0; lw.fuse && e < lw.prog->nentries; e++)
+        lw_merge_launches(&lw, &lw.prog->entries[e].steps);
+    lw_close(&lw);
+    return true;
+}
+
+bool pass_dead_run(struct pass_run *r)
+{
+    struct lw lw;
+    if (!open_plan(&lw, r, "dead"))
+        return false;
+    for (int e = 0; lw.fuse && e < lw.prog->nentries; e++)
+        lw_drop_dead_stores(&lw, &lw.prog->entries[e]);
+    return true;
+}
+
+bool pass_share_run(struct pass_run *r)
+{
+    struct lw lw;
+    struct unique u = {.nslots = 64};
+    if (!open_plan(&lw, r, "share"))
+        return false;
+    struct kn_program *p = lw.prog;
+    lw_drop_dead_buffers(&lw, p);
+    while (u.nslots < 2 * p->nkernels)
+        u.nslots *= 2;
+    u.slot = IR_NEWN(lw.ctx, u.nslots, int);
+    for (int e = 0; e < p->nentries; e++)
+        share_kernels(lw.ctx, &p->entries[e].steps, &u);
+    p->kernels = u.kernels.at;
+    p->nkernels = u.kernels.n;
+    p->nbuffers = lw.buffers.n;
     for (int i = 0; i < p->nkernels; i++)
-        if (!kn_verify_kernel(ctx, p->kernels[i]))
+        if (!kn_verify_kernel(lw.ctx, p->kernels[i]))
             return false;
     return true;
 }

@@ -16,6 +16,8 @@
  *   version.c  versions of state variables, for the plan's verifier
  *   elide.c    copies of state variables and carried values that need not be made
  *   weight.c   equal weights are one
+ *   fusion.c   the passes layout, fuse and build; groups between passes
+ *   lower.c    the passes steps to share
  *   memory.c   offsets of buffers in the arena
  *
  * A *group* is a root node, whose value is stored, and nodes evaluated inside the same kernel. *Views* (moves, sources) are
@@ -36,11 +38,14 @@ struct lw_group {
     struct ir_value *also;           /* a cast of `value` that the kernel stores as well, or NULL */
     struct ir_value *into;           /* it is stored into this value's buffer: a concat or interleave of which it is a piece, or the copy
                                         that a scatter updates; NULL: into its own */
+    int piece;                       /* which of its pieces */
     ir_expr into_offset[TCC_MAX_RANK];       /* index i of the value is index i * step + offset there */
     int64_t into_step[TCC_MAX_RANK];
     ir_expr into_start;              /* where lw->start stands in into_offset: what that is of this group; else NULL */
     bool updates;                    /* the second kernel of a scatter: see lw_build_scatter */
+    ir_expr *sizes;                  /* of the launch, where they are not the kernel's own */
     struct kb *sketch;               /* sketch.c; NULL: no node has been tried */
+    int number;                      /* 1 + its place in the function's kn_fusion; 0: none */
     int joined;                      /* nodes that have joined it */
 };
 
@@ -63,6 +68,7 @@ enum { LW_WEIGHT_LISTS = 4096 };
 
 struct lw {
     struct ir_ctx *ctx;
+    struct pass_run *run;
     const struct pass_options *opts;
     const struct pass_machine *machine;
     struct kn_program *prog;
@@ -187,7 +193,9 @@ bool lw_is_view(const struct ir_node *n);
 static inline bool lw_is_reduce(const struct ir_node *n) { return ir_op_info(n->op)->kind == IR_K_REDUCE; }
 bool lw_is_kernel_node(const struct ir_node *n);                         /* can be evaluated inside a kernel at all */
 bool lw_in_group(const struct lw *lw, const struct ir_node *n, const struct lw_group *g);
-bool lw_form_groups(struct lw *lw, struct ir_block *block);
+void lw_form_groups(struct lw *lw, struct ir_block *block);
+/* g's value is stored as an operand of n (a concat, an interleave, or what a scatter starts from). */
+void lw_place_in(struct lw *lw, struct lw_group *g, const struct ir_node *n, int piece);
 
 /* -- steps.c ---------------------------------------------------------------------------------- */
 struct kn_step *lw_step(struct lw *lw, struct kn_steps *to, enum tcc_step_kind kind, const struct ir_node *n, int nargs, const int *args);
@@ -200,7 +208,14 @@ int lw_weight_find(struct lw *lw, ir_type type, kn_layout layout, const struct i
 int lw_weight_new(struct lw *lw, struct kn_buffer b);
 bool lw_lower_block(struct lw *lw, struct ir_block *block, struct kn_steps *to);
 void lw_side_tables_grow(struct lw *lw);                 /* after nodes were added to lw->func */
-bool lw_lower_func(struct lw *lw, struct ir_func *f, struct kn_entry *e);
+/* Buffers of the function's inputs and of what is computed in place as an output. */
+void lw_make_inputs(struct lw *lw, struct kn_entry *e);
+void lw_place_outputs(struct lw *lw, struct kn_entry *e);
+/* The rest of the entry, once its groups have kernels. */
+bool lw_lower_func(struct lw *lw, struct kn_entry *e);
+/* Symbols that arrive with a value of that type are bound from here on, at that level. */
+void lw_learn_type(struct lw *lw, ir_type t, int level);
+void lw_learn(struct lw *lw, ir_expr sym, int level);
 /* The buffer whose memory this one is a part of: itself, unless it is an alias. */
 int lw_storage(const struct lw *lw, int buffer);
 /* Is memory of that buffer (which is no alias) in the list; named by the step or its regions' own lists; also by a step inside them? */
@@ -262,11 +277,19 @@ struct lw_group *lw_scan_group(struct lw *lw, struct ir_value *all);
 
 /* -- collective.c: steps that are started, and waits for them ---------------------------------- */
 bool lw_lower_collective(struct lw *lw, struct ir_node *n, struct kn_steps *to);
-void lw_place_waits(struct lw *lw, struct kn_steps *steps);
+void lw_place_waits(struct lw *lw, struct kn_steps *steps);             /* as late as they may stand */
 
 /* -- commit.c: moves writes of state behind the last step that may fail ----------------------- */
 void lw_commit_last(struct lw *lw, struct kn_steps *steps);
 bool lw_may_fail(const struct kn_step *s);               /* for the sake of data or memory */
+
+/* -- lower.c: the passes ------------------------------------------------------------------------ */
+void lw_open(struct lw *lw, struct pass_run *r);         /* before a pass; with the module's program, where there is one */
+bool lw_may_change(const struct lw *lw);                 /* call before each change that is not needed: --change-limit */
+void lw_add_kernel(struct lw *lw, struct kn_kernel *k);  /* to the program; names it */
+/* -- fusion.c: the function at hand, and its groups as kn_fusion -------------------------------- */
+void lw_enter(struct lw *lw, struct ir_func *f);
+void lw_load_groups(struct lw *lw);
 
 /* -- memory.c: lifetimes, ALLOC and FREE steps, offsets in the arena ---------------------------- */
 bool lw_plan_memory(struct ir_ctx *ctx, struct kn_program *p, struct kn_entry *e);

@@ -178,7 +178,7 @@ static void merge(struct lw *lw, struct kn_step *a, const struct kn_step *b)
     a->args = args;
     a->nargs = k->noperands;
     lw_merge_versions(lw, a, b);
-    VEC_PUSH(lw->ctx, lw->kernels, k);
+    lw_add_kernel(lw, k);
 }
 
 /* An earlier launch that step j can join; -1: none. */
@@ -205,7 +205,7 @@ void lw_merge_launches(struct lw *lw, struct kn_steps *steps)
         steps->at[n] = s;
         struct kn_steps done = {steps->at, n + 1, n + 1};
         int i = is_map(&s) ? partner(lw, &done, n) : -1;
-        if (i >= 0)
+        if (i >= 0 && lw_may_change(lw))
             merge(lw, &steps->at[i], &s);
         else
             n++;

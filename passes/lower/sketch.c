@@ -132,7 +132,7 @@ bool lw_join(struct lw *lw, struct ir_node *n, struct lw_group *g)
                             .instructions = k->insns.n - 1 - k->replaced,
                             .functions = k->functions,
                             .points = outer_points(k)};
-    if (!k->failed && lw_worth(lw, &f) && has_room(lw, n, g, &before)) {
+    if (!k->failed && lw_worth(lw, &f) && has_room(lw, n, g, &before) && lw_may_change(lw)) {
         g->joined++;
         return true;
     }

@@ -51,12 +51,18 @@ bool lw_type_bound(const struct lw *lw, ir_type t)
     return true;
 }
 
-static void learn(struct lw *lw, ir_expr sym, int level)
+void lw_learn(struct lw *lw, ir_expr sym, int level)
 {
     if (sym->kind != IR_X_SYM || lw_bound(lw, sym))
         return;
     VEC_PUSH(lw->ctx, lw->known, sym);
     VEC_PUSH(lw->ctx, lw->levels, level);
+}
+
+void lw_learn_type(struct lw *lw, ir_type t, int level)
+{
+    for (int i = 0; t->kind == IR_T_TENSOR && i < t->rank; i++)
+        lw_learn(lw, t->dim[i], level);
 }
 
 /* -- Buffers and steps ------------------------------------------------------------------------------------ */
@@ -199,7 +205,7 @@ void lw_bind(struct lw *lw, struct kn_steps *to, const struct ir_node *n, enum t
     s->syms = syms;
     for (int i = 0; i < nsyms; i++)
         if (syms[i])
-            learn(lw, syms[i], level);
+            lw_learn(lw, syms[i], level);
     s = lw_step(lw, to, TCC_STEP_EVAL, n, 0, NULL);
     s->what = level;
 }
@@ -235,13 +241,7 @@ void lw_launch(struct lw *lw, struct kn_steps *to, struct ir_node *n, struct lw_
     struct kn_step *s = lw_step(lw, to, TCC_STEP_LAUNCH, g->anchor ? g->anchor : n, nargs, args);
     s->kernel = k;
     s->nsizes = k->nsizes;
-    s->sizes = k->sizes;
-    if (g->into && g->into_start) {
-        s->sizes = IR_NEWN(lw->ctx, k->nsizes + 1, ir_expr);
-        for (int i = 0; i < k->nsizes; i++)
-            s->sizes[i] = k->sizes[i] == lw->start ? g->into_start : k->sizes[i];
-    }
-    VEC_PUSH(lw->ctx, lw->kernels, k);
+    s->sizes = g->sizes ? g->sizes : k->sizes;
 }
 
 /* A library op's own attributes; their names are the ONNX ones. */
@@ -410,9 +410,10 @@ static bool lower_node(struct lw *lw, struct ir_node *n, struct kn_steps *to)
 
 bool lw_lower_block(struct lw *lw, struct ir_block *block, struct kn_steps *to)
 {
-    int checked = lw->checked.n;
-    if (!lw_form_groups(lw, block))
-        return false;
+    int checked = lw->checked.n, piece;
+    IR_EACH_NODE(n, block)
+    for (int i = 0; i < n->nout; i++) /* with what is known here, as when the groups were formed */
+        lw_part_of(lw, n->out[i], &piece);
     IR_EACH_NODE(n, block)
     if (!lower_node(lw, n, to))
         return false;
@@ -435,19 +436,17 @@ static void put_checks_first(struct lw *lw, struct kn_steps *steps)
 
 /* -- Functions -------------------------------------------------------------------------------------------------- */
 
-static void make_inputs(struct lw *lw, struct kn_entry *e)
+void lw_make_inputs(struct lw *lw, struct kn_entry *e)
 {
     struct ir_block *body = lw->func->body;
     e->ninputs = body->nparams;
     for (const struct ir_state *s = lw->func->module->states; s; s = s->next)
         if (s->sym)
-            learn(lw, s->sym, 0);
+            lw_learn(lw, s->sym, 0);
     e->input_buffers = IR_NEWN(lw->ctx, body->nparams + 1, int);
     for (int i = 0; i < body->nparams; i++) {
         struct ir_value *v = body->params[i];
-        if (v->type->kind == IR_T_TENSOR)
-            for (int d = 0; d < v->type->rank; d++)
-                learn(lw, v->type->dim[d], 0);
+        lw_learn_type(lw, v->type, 0);
         struct kn_buffer b = {.space = TCC_SPACE_INPUT, .type = v->type, .index = i, .name = v->name};
         if (ir_is_tensor(v->type)) {
             b.dtype = v->type->dtype;
@@ -460,12 +459,11 @@ static void make_inputs(struct lw *lw, struct kn_entry *e)
     }
     const struct ir_version *version = lw->func->version; /* its guards may name dims that are pinned here */
     for (int i = 0; version && i < version->ninputs; i++)
-        for (int d = 0; version->inputs[i]->kind == IR_T_TENSOR && d < version->inputs[i]->rank; d++)
-            learn(lw, version->inputs[i]->dim[d], 0);
+        lw_learn_type(lw, version->inputs[i], 0);
 }
 
 /* An output whose size is known from the inputs is computed in place; other tensors are copied at the end, objects shared. */
-static void place_outputs(struct lw *lw, struct kn_entry *e)
+void lw_place_outputs(struct lw *lw, struct kn_entry *e)
 {
     struct ir_node *ret = lw->func->body->last;
     e->noutputs = ret->nin;
@@ -529,29 +527,14 @@ void lw_side_tables_grow(struct lw *lw)
     }
 }
 
-bool lw_lower_func(struct lw *lw, struct ir_func *f, struct kn_entry *e)
+bool lw_lower_func(struct lw *lw, struct kn_entry *e)
 {
-    lw->func = f;
-    lw->queues = 0;
-    lw->value_room = lw->node_room = 0;
-    lw_side_tables_grow(lw);
-    lw_choose_layouts(lw, f);
-    e->name = f->name;
-    e->func = f;
-    make_inputs(lw, e);
-    place_outputs(lw, e);
-    if (!lw_lower_block(lw, f->body, &e->steps))
+    lw_make_inputs(lw, e);
+    lw_place_outputs(lw, e);
+    if (!lw_lower_block(lw, lw->func->body, &e->steps))
         return false;
     copy_outputs(lw, e);
-    lw_number_versions(lw, e);
-    lw_elide_reads(lw, e);
-    lw_place_waits(lw, &e->steps);
-    lw_commit_last(lw, &e->steps);
-    if (lw->fuse) {
-        lw_merge_launches(lw, &e->steps);
-        lw_drop_dead_stores(lw, e);
-        lw_elide_writes(lw, e);
-    }
     put_checks_first(lw, &e->steps);
+    lw_number_versions(lw, e);
     return true;
 }

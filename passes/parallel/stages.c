@@ -13,7 +13,6 @@
 
 #include <string.h>
 
-#define CLEAN "infer,canonicalise,fold,canonicalise,cse,dce"
 
 int stages_value(struct stages *x, const char *name, ir_type type, enum tcc_pipe_space space, int input)
 {
@@ -64,7 +63,7 @@ struct pipe *stages_new_pipe(struct stages *x, int micros)
 static bool clean(struct ir_module *m)
 {
     struct pass_options o = {.change_limit = -1};
-    return pass_list(m, CLEAN, &o);
+    return pass_list(m, "clean", &o);
 }
 
 /* -- What is cut -------------------------------------------------------------------------------------------------------------- */
