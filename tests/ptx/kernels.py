@@ -101,32 +101,46 @@ A_MAPS = {
     "16x32 8": lambda g, t, i: (g if i < 4 or 8 <= i < 12 else g + 8, 4 * t + (i & 3) + (0 if i < 8 else 16)),
     "8x16 8": lambda g, t, i: (g, 4 * t + i),
     "8x4 64": lambda g, t, i: (g, t),
+    "16x4 64": lambda g, t, i: (g + 8 * i, t),
+    "16x16 64": lambda g, t, i: (g + 8 * (i % 2), t + 2 * i if i % 2 == 0 else t + 2 * i - 2),
     "16x8 64": lambda g, t, i: (g if i in (0, 2) else g + 8, t if i < 2 else t + 4),
 }
 B_MAPS = {
     "8 16": lambda g, t, i: (2 * t + i, g), "16 16": lambda g, t, i: (2 * t + (i & 1) + (8 if i >= 2 else 0), g),
     "4 32": lambda g, t, i: (t, g), "8 32": lambda g, t, i: (t + 4 * i, g),
     "16 8": lambda g, t, i: (4 * t + i, g), "32 8": lambda g, t, i: (4 * t + (i & 3) + (16 if i >= 4 else 0), g),
-    "4 64": lambda g, t, i: (t, g), "8 64": lambda g, t, i: (t + 4 * i, g),
+    "4 64": lambda g, t, i: (t, g), "8 64": lambda g, t, i: (t + 4 * i, g), "16 64": lambda g, t, i: (t + 4 * i, g),
 }
 
 def pack(x, where, n, lanes=32):
     """Elements of matrix x in the order of the fragments: [lane][i]."""
     return np.array([[x[where(l >> 2, l & 3, i)] for i in range(n)] for l in range(lanes)])
 
+# 8-bit floats by their code: exponent and mantissa bits, bias (PTX ISA, "Alternate floating point data formats").
+def fp8_values(mantissa, bias):
+    c = np.arange(256)
+    e, f = (c & 127) >> mantissa, (c & ((1 << mantissa) - 1)) / (1 << mantissa)
+    v = np.where(e == 0, f * 2.0 ** (1 - bias), (1 + f) * 2.0 ** (e - bias))
+    return np.where(c >> 7, -v, v)
+FP8 = {"e4m3": fp8_values(3, 7), "e5m2": fp8_values(2, 15)}
+
 def mma(m, k, kind, code, d_type):
-    bits = {"f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8, "f64": 64}[kind]
+    bits = {"f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8, "f64": 64, "e4m3": 8, "e5m2": 8}[kind]
     word = 64 if bits == 64 else 32
     na, nb = m * k * bits // (32 * word), 8 * k * bits // (32 * word)
     whole = kind in ("s8", "u8")
     lo = -100 if kind == "s8" else 0
-    a = rng.integers(lo, 120, (m, k)) if whole else rng.integers(-64, 64, (m, k)) / 8
-    b = rng.integers(lo, 120, (k, 8)) if whole else rng.integers(-64, 64, (k, 8)) / 8
+    fp8 = kind in ("e4m3", "e5m2")
+    if fp8: # sums of fractions that a float holds exactly: codes of moderate size
+        code_a, code_b = (rng.integers(*((0x28, 0x48) if kind == "e4m3" else (0x34, 0x44)), shape).astype(np.uint8) | rng.integers(0, 2, shape).astype(np.uint8) << 7
+                          for shape in ((m, k), (k, 8)))
+    a = FP8[kind][code_a] if fp8 else rng.integers(lo, 120, (m, k)) if whole else rng.integers(-64, 64, (m, k)) / 8
+    b = FP8[kind][code_b] if fp8 else rng.integers(lo, 120, (k, 8)) if whole else rng.integers(-64, 64, (k, 8)) / 8
     c = rng.integers(-9, 9, (m, 8))
     to = {"f16": lambda x: x.astype(np.float16), "bf16": bf16, "tf32": lambda x: x.astype(np.float32), "f64": lambda x: x.astype(np.float64),
-          "s8": lambda x: x.astype(np.int8), "u8": lambda x: x.astype(np.uint8)}[kind]
-    fa = to(pack(a, A_MAPS["%dx%d %d" % (m, k, bits)], na * word // bits))
-    fb = to(pack(b, B_MAPS["%d %d" % (k, bits)], nb * word // bits))
+          "s8": lambda x: x.astype(np.int8)}.get(kind, lambda x: x.astype(np.uint8))
+    fa = to(pack(code_a if fp8 else a, A_MAPS["%dx%d %d" % (m, k, bits)], na * word // bits))
+    fb = to(pack(code_b if fp8 else b, B_MAPS["%d %d" % (k, bits)], nb * word // bits))
     c_map = lambda g, t, i: (g + 8 * (i >> 1), 2 * t + (i & 1))
     dt = {"f32": np.float32, "f16": np.float16, "s32": np.int32, "f64": np.float64}[d_type]
     fc = pack(c, c_map, m // 4).astype(dt)
@@ -151,7 +165,8 @@ def mma(m, k, kind, code, d_type):
 def mma_shapes():
     for m, k, kind, d in [(16, 8, "f16", "f32"), (16, 16, "f16", "f32"), (16, 16, "f16", "f16"), (16, 8, "f16", "f16"), (16, 8, "bf16", "f32"),
                           (16, 16, "bf16", "f32"), (16, 4, "tf32", "f32"), (16, 8, "tf32", "f32"), (16, 16, "s8", "s32"), (16, 32, "s8", "s32"),
-                          (16, 32, "u8", "s32"), (8, 16, "s8", "s32"), (8, 4, "f64", "f64"), (16, 8, "f64", "f64")]:
+                          (16, 32, "u8", "s32"), (8, 16, "s8", "s32"), (8, 4, "f64", "f64"), (16, 4, "f64", "f64"), (16, 8, "f64", "f64"), (16, 16, "f64", "f64"),
+                          (16, 16, "e4m3", "f32"), (16, 32, "e4m3", "f32"), (16, 16, "e5m2", "f32"), (16, 32, "e5m2", "f32"), (16, 32, "e4m3", "f16")]:
         mma(m, k, kind, kind, d)
 
 @test
@@ -291,6 +306,116 @@ def functions():
     got, _ = run("functions", text, "k:1:64:512", [], 512, np.float64)
     n = np.arange(64.0)
     assert (got == np.where(n < 40, n * n + n, n)).all(), got
+
+def rows(name, body, x, models, regs=REGS, dtype=np.uint32):
+    """Each line of body leaves its result of lane %r1's input %r2 in %r3: compared with models."""
+    text = ".visible .entry k(.param .u64 a, .param .u64 o) {" + regs + "ld.param.u64 %d1, [a]; ld.param.u64 %d2, [o]; mov.u32 %r1, %tid.x; mad.wide.u32 %d1, %r1, 4, %d1; mad.wide.u32 %d2, %r1, 4, %d2; ld.global.u32 %r2, [%d1];\n"
+    text += "\n".join(b + " st.global.u32 [%%d2], %%r3; add.s64 %%d2, %%d2, %d;" % (4 * len(x)) for b in body) + "\nret; }"
+    got, _ = run(name, text, "k:1:%d" % len(x), [x], 4 * len(x) * len(body), dtype)
+    for b, row, want in zip(body, got.reshape(-1, len(x)), models):
+        assert (row == np.asarray(want).astype(np.int64).astype(np.uint32)).all(), (b, row, want)
+
+@test
+def more_lanes():
+    """match.all, redux of signed integers, elect, fns by the ISA's pseudo-code."""
+    x = rng.integers(-1 << 31, 1 << 31, 32).astype(np.int64)
+    lane = np.arange(32)
+    body = ["match.all.sync.b32 %r3|%p1, %r2, -1; selp.u32 %r4, 1, 0, %p1; add.u32 %r3, %r3, %r4;",
+            "mov.u32 %r5, 7; match.all.sync.b32 %r3|%p1, %r5, -1; selp.u32 %r4, 1, 0, %p1; add.u32 %r3, %r3, %r4;",
+            "shr.u32 %r5, %r1, 4; mov.u32 %r3, 0; setp.lt.u32 %p2, %r1, 8; mov.u32 %r6, 3; @%p2 match.all.sync.b32 %r3|%p1, %r6, 0xff;",
+            "elect.sync %r3|%p1, -1; selp.u32 %r4, 100, 0, %p1; add.u32 %r3, %r3, %r4;",
+            "mov.u32 %r3, 55; setp.ge.u32 %p2, %r1, 5; @%p2 elect.sync %r3|%p1, 0xffffffe0;"]
+    models = [np.zeros(32), np.zeros(32), np.where(lane < 8, 0xff, 0), np.where(lane == 0, 100, 0), np.where(lane < 5, 55, 5)]
+    models[1] = np.full(32, (0xffffffff + 1) & 0xffffffff)
+    for op, f in (("add", np.sum), ("min", np.min), ("max", np.max)):
+        body.append("redux.sync.%s.s32 %%r3, %%r2, -1;" % op)
+        models.append(np.full(32, f(x) & 0xffffffff))
+
+    def fns(mask, base, offset):
+        if offset == 0:
+            return base if mask >> base & 1 else 0xffffffff
+        pos, step, count = base, 1 if offset > 0 else -1, 0
+        while 0 <= pos < 32:
+            if mask >> pos & 1:
+                count += 1
+                if count == abs(offset):
+                    return pos
+            pos += step
+        return 0xffffffff
+    for base, offset in ((0, 3), (7, 1), (31, -2), (12, 0), (20, -40), (4, -1)):
+        body.append("fns.b32 %%r3, %%r2, %d, %d;" % (base, offset))
+        models.append([fns(int(v) & 0xffffffff, base, offset) for v in x])
+    rows("more_lanes", body, x.astype(np.int32).view(np.uint32), models)
+
+@test
+def barrier_reductions():
+    """bar.red over 96 threads of three warps: popc, and, or; barrier.red with a thread count."""
+    x = rng.integers(0, 100, 96).astype(np.uint32)
+    body, models = [], []
+    for limit in (0, 50, 99, 100):
+        some = x < limit
+        body += ["setp.lt.u32 %%p1, %%r2, %d; bar.red.popc.u32 %%r3, 0, %%p1;" % limit,
+                 "setp.lt.u32 %%p1, %%r2, %d; bar.red.and.pred %%p2, 0, %%p1; selp.u32 %%r3, 1, 0, %%p2;" % limit,
+                 "setp.lt.u32 %%p1, %%r2, %d; barrier.cta.red.or.pred %%p2, 1, 96, %%p1; selp.u32 %%r3, 1, 0, %%p2;" % limit,
+                 "setp.lt.u32 %%p1, %%r2, %d; bar.red.popc.u32 %%r3, 0, !%%p1;" % limit]
+        models += [np.full(96, some.sum()), np.full(96, some.all()), np.full(96, some.any()), np.full(96, (~some).sum())]
+    rows("barrier_reductions", body, x, models)
+
+@test
+def float_atomics():
+    """atom and red on floats, whose values are small integers: sums are exact in any order. Vectors of them, and pairs."""
+    x = rng.integers(-20, 21, 64).astype(np.float32)
+    cells = np.zeros(64, np.uint8)
+    text = ".visible .entry k(.param .u64 a, .param .u64 c) {" + REGS + """ld.param.u64 %d1, [a]; ld.param.u64 %d2, [c]; mov.u32 %r1, %tid.x; mad.wide.u32 %d1, %r1, 4, %d1; ld.global.f32 %f1, [%d1];
+    red.global.add.f32 [%d2], %f1; cvt.f64.f32 %g1, %f1; atom.global.add.f64 %g2, [%d2+8], %g1;
+    cvt.rn.f16.f32 %h1, %f1; mov.b32 %r2, {%h1, %h1}; red.global.add.noftz.f16x2 [%d2+16], %r2;
+    cvt.rn.bf16.f32 %h2, %f1; mov.b32 %r3, {%h2, %h2}; red.global.add.noftz.bf16x2 [%d2+20], %r3; atom.global.add.noftz.f16 %h3, [%d2+24], %h1;
+    neg.f32 %f2, %f1; add.f32 %f3, %f1, %f1; red.global.add.v4.f32 [%d2+32], {%f1, %f2, %f3, %f1}; atom.global.add.v2.f32 {%f4, %f5}, [%d2+48], {%f1, %f3};
+    ret; }"""
+    path = os.path.join(folder, "float_cells")
+    open(path + ".ptx", "w").write(HEAD + text)
+    x.tofile(path + ".x")
+    cells.tofile(path + ".c")
+    subprocess.run([tool, path + ".ptx", "--launch", "k:1:64", "--arg", "@%s.x" % path, "--arg", "@%s.c,out=%s.o" % (path, path)], check=True, stdout=subprocess.DEVNULL)
+    got, s = np.fromfile(path + ".o", dtype=np.uint8), x.sum()
+    f32, f16 = got.view(np.float32), got.view(np.float16)
+    assert f32[0] == s and got.view(np.float64)[1] == s and (f16[8:10] == s).all() and (from_bf16(got.view(np.uint16)[10:12]) == s).all() and f16[12] == s, (f32, s)
+    assert (f32[8:12] == [s, -s, 2 * s, s]).all() and (f32[12:14] == [s, 2 * s]).all(), (f32, s)
+
+@test
+def matrices():
+    """stmatrix and ldmatrix, plain and transposed, movmatrix: each against the figure's map of an 8x8 matrix to lanes."""
+    x = rng.integers(0, 1 << 16, (4, 8, 8)).astype(np.uint16)
+    frag = np.array([[[x[m, l >> 2, 2 * (l & 3)], x[m, l >> 2, 2 * (l & 3) + 1]] for m in range(4)] for l in range(32)], dtype=np.uint16) # [lane][matrix][2]
+    for n in (1, 2, 4):
+        for trans in (False, True):
+            regs = ",".join("%%r%d" % (10 + i) for i in range(n))
+            text = ".visible .entry k(.param .u64 a, .param .u64 o) {" + REGS + ".shared .align 16 .b8 s[512];\nld.param.u64 %d1, [a]; ld.param.u64 %d2, [o]; mov.u32 %r1, %tid.x; mad.wide.u32 %d3, %r1, 16, %d1;"
+            text += "".join("ld.global.u32 %%r%d, [%%d3+%d];" % (10 + i, 4 * i) for i in range(n))
+            text += "shl.b32 %%r2, %%r1, 4; mov.u32 %%r3, s; add.u32 %%r2, %%r2, %%r3; stmatrix.sync.aligned.m8n8.x%d%s.shared.b16 [%%r2], {%s}; bar.sync 0;" % (n, ".trans" if trans else "", regs)
+            text += "setp.lt.u32 %%p1, %%r1, %d; mad.wide.u32 %%d4, %%r1, 16, %%d2; @!%%p1 bra E; ld.shared.v4.u32 {%%r20,%%r21,%%r22,%%r23}, [%%r2]; st.global.v4.u32 [%%d4], {%%r20,%%r21,%%r22,%%r23}; E: ret; }" % (8 * n)
+            got, _ = run("stmatrix%d%d" % (n, trans), text, "k:1:32", [frag], 128 * n, np.uint16)
+            want = x[:n].transpose(0, 2, 1) if trans else x[:n]
+            assert (got.reshape(n, 8, 8) == want).all(), (n, trans)
+    text = ".visible .entry k(.param .u64 a, .param .u64 o) {" + REGS + "ld.param.u64 %d1, [a]; ld.param.u64 %d2, [o]; mov.u32 %r1, %tid.x; mad.wide.u32 %d1, %r1, 4, %d1; mad.wide.u32 %d2, %r1, 4, %d2; ld.global.u32 %r2, [%d1]; movmatrix.sync.aligned.m8n8.trans.b16 %r3, %r2; st.global.u32 [%d2], %r3; ret; }"
+    got, _ = run("movmatrix", text, "k:1:32", [np.ascontiguousarray(frag[:, 0])], 128, np.uint16)
+    t = x[0].T
+    assert (got.reshape(32, 2) == [[t[l >> 2, 2 * (l & 3)], t[l >> 2, 2 * (l & 3) + 1]] for l in range(32)]).all()
+
+@test
+def copies_on_mbarriers():
+    """cp.async.mbarrier.arrive, with the count raised (net 0: a plain arrival follows) and with .noinc."""
+    x = rng.integers(0, 1 << 31, 64).astype(np.uint32)
+    for noinc in (False, True):
+        text = ".visible .entry k(.param .u64 a, .param .u64 o) {" + REGS + """.shared .align 16 .b8 s[256]; .shared .align 8 .b64 bar;
+        ld.param.u64 %d1, [a]; ld.param.u64 %d2, [o]; mov.u32 %r1, %tid.x; mad.wide.u32 %d1, %r1, 4, %d1; mad.wide.u32 %d2, %r1, 4, %d2;
+        setp.eq.u32 %p1, %r1, 0; @%p1 mbarrier.init.shared.b64 [bar], 64; bar.sync 0;
+        shl.b32 %r2, %r1, 2; mov.u32 %r3, s; add.u32 %r4, %r3, %r2; cp.async.ca.shared.global [%r4], [%d1], 4; """
+        text += "cp.async.mbarrier.arrive.noinc.shared.b64 [bar];" if noinc else "cp.async.mbarrier.arrive.shared.b64 [bar]; mbarrier.arrive.shared.b64 %d5, [bar];"
+        text += "W: mbarrier.try_wait.parity.shared.b64 %p2, [bar], 0; @!%p2 bra W; xor.b32 %r5, %r2, 252; add.u32 %r5, %r3, %r5; ld.shared.u32 %r6, [%r5]; st.global.u32 [%d2], %r6; ret; }"
+        for seed in range(4):
+            got, _ = run("cp_mbarrier%d" % noinc, text, "k:1:64", [x], 256, np.uint32, seed)
+            assert (got == x[::-1]).all(), noinc
 
 for number, t in enumerate(tests, 1):
     try:
