@@ -10,7 +10,7 @@ import numpy as np
 
 tool, folder = sys.argv[1:]
 rng = np.random.default_rng(2)
-HEAD = ".version 8.3\n.target sm_90\n.address_size 64\n"
+HEAD = ".version 8.7\n.target sm_90\n.address_size 64\n"
 tests = []
 
 def run(name, text, launch, inputs, out_bytes, dtype, seed=0, options=()):
