@@ -30,6 +30,7 @@ printf '\000\000\200\077\000\000\000\100\000\000\100\100' >x.bin # 1, 2, 3
 expect_status 0 tccc-ptxsim k.ptx --launch scale:1:64 --arg @x.bin,type=f32,out=y.bin --arg 2.5 --arg 3 --counters
 grep -q '^argument 0: f32\[3\]: 2.5 5 7.5' out || fail "result: $(cat out)"
 grep -q '^global: 2 requests, 2 sectors' out || fail "counters: $(cat out)"
+grep -q '^modelled on h100: 2[0-9]* cycles, .* bound by latency; [0-9]* registers, [0-9]* blocks an SM' out || fail "time: $(cat out)"
 printf '\000\000\040\100\000\000\240\100\000\000\360\100' | cmp - y.bin || fail "y.bin"
 
 # A wrong kernel: what, where, exit status 1.

@@ -241,6 +241,17 @@ static void print_counters(const struct ptx_counters *c)
            c->barriers, c->divergent_branches, c->mma, c->async_copies);
 }
 
+/* Modelled on the machine of TCCC_SIM_MACHINE, as the simulator's driver does it. */
+static void print_time(const struct job *j, const struct ptx_counters *c)
+{
+    const char *machine = getenv("TCCC_SIM_MACHINE");
+    struct ptx_time t;
+    machine = machine && *machine ? machine : "h100";
+    if (ptx_modelled(j->k, &j->l, c, machine, &t))
+        printf("modelled on %s: %" PRIu64 " cycles, %.3f us, bound by %s; %d registers, %d blocks an SM\n", machine,
+               t.cycles, t.seconds * 1e6, t.bound, t.registers, t.occupancy);
+}
+
 static int write_results(struct job *j)
 {
     for (int i = 0; i < j->nbuffers; i++) {
@@ -303,8 +314,10 @@ static int launch(struct job *j)
     if (code != EXIT_FINE)
         return code;
     bool ran = ptx_run(j->d, j->k, &j->l, &c, j->error);
-    if (option_set(j->o, OPT_sim_counters))
+    if (option_set(j->o, OPT_sim_counters)) {
         print_counters(&c);
+        print_time(j, &c);
+    }
     int failed = print_reports(j);
     if (!ran)
         return failed ? EXIT_DATA : tool_error(j->o, EXIT_DATA, "%s", j->error);

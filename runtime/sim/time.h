@@ -17,6 +17,22 @@ enum { SIM_WARPS = 64, SIM_BLOCKS = 32, SIM_REGISTERS = 65536, SIM_RESERVED_SHAR
 /* The machine of that id; NULL: there is none. */
 const struct sim_machine *sim_machine(const char *id);
 
+/* What a launch did, over all blocks: warp instructions by pipe, shared wavefronts, global requests of warps and the 32-byte sectors they
+ * touched, bytes of lines touched for the first time, FLOPs of matrix instructions (at the rate of 16-bit types). */
+struct sim_work {
+    uint64_t blocks, warp_instructions, int_instructions, float_instructions, double_instructions, special_instructions;
+    uint64_t shared_wavefronts, requests, sectors, memory_bytes;
+    double mma_flops, wgmma_flops;
+    int warps, occupancy;                    /* of a block; blocks an SM */
+};
+enum sim_bound { SIM_ISSUE, SIM_INT, SIM_FLOAT, SIM_DOUBLE, SIM_SPECIAL, SIM_SHARED, SIM_LATENCY, SIM_TENSOR, SIM_L2, SIM_MEMORY, SIM_BOUNDS };
+struct sim_time { uint64_t cycles; double seconds; enum sim_bound bound; };
+enum { SIM_LAUNCH_CYCLES = 2000, SIM_MEMORY_LATENCY = 600, SIM_IN_FLIGHT = 4, SIM_DEPENDENT_ISSUE = 4 };
+struct sim_time sim_launch_time(const struct sim_machine *m, const struct sim_work *w);
+const char *sim_bound_name(enum sim_bound b);
+/* Seconds of a copy or fill: `link` bytes over the host's link, `memory` bytes read or written in the device's memory. */
+double sim_copy_seconds(const struct sim_machine *m, uint64_t link, uint64_t memory);
+
 /* Blocks that fit an SM: `threads` and registers a thread, shared bytes a block. 0: not one does. */
 int sim_occupancy(const struct sim_machine *m, int threads, int registers, size_t shared);
 

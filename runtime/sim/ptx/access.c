@@ -145,6 +145,26 @@ uint64_t ptx_lane_address(struct ptx_warp *w, const struct ptx_insn *i, int s, i
 
 /* -- Counters -- */
 
+/* Lines that this launch touches for the first time come from memory. */
+void ptx_count_lines(struct ptx_warp *w, const struct ptx_alloc *a, uint64_t address, size_t bytes)
+{
+    uint16_t epoch = (uint16_t)w->b->d->epoch;
+    uint64_t first = (address - a->base) >> 7, last = (address - a->base + bytes - 1) >> 7;
+    for (uint64_t k = first; k <= last; k++)
+        if (__atomic_load_n(&a->lines[k], __ATOMIC_RELAXED) != epoch &&
+            __atomic_exchange_n(&a->lines[k], epoch, __ATOMIC_RELAXED) != epoch)
+            w->b->count.memory_bytes += 128;
+}
+
+static void count_line_at(struct ptx_warp *w, uint64_t address)
+{
+    struct ptx_alloc *a = w->last;
+    if (!a || address < a->base || address - a->base >= a->size)
+        a = ptx_lookup(w->b->d, address);
+    if (a && a->live)
+        ptx_count_lines(w, a, address, 1);
+}
+
 void ptx_count_global(struct ptx_warp *w, const uint64_t *address, uint32_t mask, size_t bytes)
 {
     uint64_t seen[LANES * 2], last = 0;
@@ -157,8 +177,10 @@ void ptx_count_global(struct ptx_warp *w, const uint64_t *address, uint32_t mask
         int k = n - 1;
         while (k >= 0 && seen[k] != s)
             k--;
-        if (k < 0 && n < LANES * 2)
+        if (k < 0 && n < LANES * 2) {
             seen[n++] = s;
+            count_line_at(w, s << 5 > address[l] ? s << 5 : address[l]);
+        }
         last = s;
     }
     c->global_requests++;
@@ -365,6 +387,7 @@ static bool place_run(struct ptx_warp *w, const struct ptx_insn *i, uint64_t fir
     if (!write && b->d->config.checks && !atomic_load_explicit(&a->whole, memory_order_relaxed) &&
         !all_written(to->shadow, all))
         return false;
+    ptx_count_lines(w, a, first, all);
     b->count.global_requests++;
     b->count.global_sectors += ((first + all - 1) >> 5) - (first >> 5) + 1;
     b->count.ideal_sectors += (all + 31) / 32;
@@ -426,8 +449,7 @@ void ptx_run_load(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
     }
     addresses(w, i, address, mask);
     struct ptx_place p;
-    if (!(i->flags & F_VOLATILE) && is_run(i, address, mask, bytes) &&
-        place_run(w, i, address[0], bytes, false, &p)) {
+    if (!(i->flags & F_VOLATILE) && is_run(i, address, mask, bytes) && place_run(w, i, address[0], bytes, false, &p)) {
         race_run(w, i, &p, bytes, false);
         memcpy(w->frame->rows + i->more[0].at, p.data, LANES * bytes);
         w->frame->def[i->more[0].reg] = FULL;
@@ -473,8 +495,7 @@ void ptx_run_store(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
     }
     addresses(w, i, address, mask);
     struct ptx_place p;
-    if (!(i->flags & F_VOLATILE) && is_run(i, address, mask, bytes) &&
-        place_run(w, i, address[0], bytes, true, &p)) {
+    if (!(i->flags & F_VOLATILE) && is_run(i, address, mask, bytes) && place_run(w, i, address[0], bytes, true, &p)) {
         race_run(w, i, &p, bytes, true);
         memcpy(p.data, ptx_row(w, &i->more[0]), LANES * bytes);
         ptx_mark_written(&p, LANES * bytes);

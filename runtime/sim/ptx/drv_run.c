@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/sim/ptx/drv_int.h"
+#include "runtime/sim/time.h"
 
 bool drv_work_copy(struct drv_work *to, const struct drv_work *from)
 {
@@ -54,7 +55,7 @@ static CUresult of_check(enum ptx_check c)
     }
 }
 
-static CUresult run_kernel(struct drv_work *w, struct drv_device *dev)
+static CUresult run_kernel(struct drv_work *w, struct drv_device *dev, double *seconds)
 {
     char error[PTX_ERROR] = "";
     struct ptx_counters c;
@@ -66,6 +67,9 @@ static CUresult run_kernel(struct drv_work *w, struct drv_device *dev)
     ptx_ranges(dev->d, NULL, 0);
     for (size_t k = 0; k < sizeof c / sizeof(uint64_t); k++)
         ((uint64_t *)&dev->count)[k] += ((const uint64_t *)&c)[k];
+    struct ptx_time t;
+    if (ptx_modelled(w->func->kernel, &w->launch, &c, drv.machine->id, &t))
+        *seconds = t.seconds;
     int after = ptx_reports(dev->d, &list);
     if (after > before)
         return of_check(list[after - 1].check);
@@ -148,11 +152,21 @@ static CUresult checked(const struct drv_work *w, CUresult (*run)(const struct d
     return r ? r : after > before ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
 }
 
+static double copy_seconds(const struct drv_work *w)
+{
+    uint64_t bytes = (uint64_t)w->width * w->height * (w->kind == WORK_COPY ? w->depth : w->element);
+    bool to_host = drv_device_of(w->to.at) < 0, from_host = w->kind == WORK_COPY && drv_device_of(w->from.at) < 0;
+    if (to_host || from_host)
+        return sim_copy_seconds(drv.machine, bytes, bytes);
+    return sim_copy_seconds(drv.machine, 0, w->kind == WORK_COPY ? 2 * bytes : bytes);
+}
+
 extern __thread bool drv_in_callback;
 
 double drv_run(struct drv_work *w, struct drv_op *op)
 {
     CUresult r = CUDA_SUCCESS;
+    double seconds = 0;
     struct drv_device *dev = &drv.devices[w->ctx->device];
     bool dead = w->ctx->sticky != CUDA_SUCCESS; /* nothing of a context that failed runs any more */
     if (w->kind == WORK_FREE) {
@@ -168,11 +182,16 @@ double drv_run(struct drv_work *w, struct drv_op *op)
         drv_in_callback = false;
     } else {
         begin_all(op->slot, op->id, op->clock, w->who[0] ? w->who : NULL);
-        r = w->kind == WORK_KERNEL ? run_kernel(w, dev) : checked(w, w->kind == WORK_COPY ? run_copy : run_fill);
+        if (w->kind == WORK_KERNEL)
+            r = run_kernel(w, dev, &seconds);
+        else
+            r = checked(w, w->kind == WORK_COPY ? run_copy : run_fill);
+        if (w->kind != WORK_KERNEL)
+            seconds = copy_seconds(w);
         begin_all(0, 0, NULL, NULL);
     }
     pthread_mutex_lock(&drv.lock);
     if (r && !w->ctx->sticky)
         w->ctx->sticky = r;
-    return 0;
+    return seconds;
 }

@@ -57,12 +57,20 @@ static size_t cell_bytes(size_t bytes)
     return (bytes / 4 + 2) * 2 * sizeof(uint64_t);
 }
 
+static size_t line_bytes(size_t bytes)
+{
+    return (bytes / 128 + 2) * sizeof(uint16_t);
+}
+
 static void release(struct ptx_alloc *a)
 {
     if (a->data && !a->borrowed)
         munmap(a->data, a->size + 64);
     if (a->shadow && !a->borrowed)
         munmap(a->shadow, a->size + 64);
+    if (a->lines)
+        munmap(a->lines, line_bytes(a->size) + 64);
+    a->lines = NULL;
     if (a->cells && !a->borrowed)
         munmap(a->cells, cell_bytes(a->size) + 64);
     a->data = a->shadow = NULL;
@@ -132,8 +140,9 @@ uint64_t ptx_alloc(struct ptx_device *d, size_t bytes, const char *name, char *e
         a->data = pages(bytes);
         a->shadow = pages(bytes);
         a->cells = d->config.checks ? pages(cell_bytes(bytes)) : NULL;
+        a->lines = pages(line_bytes(bytes));
     }
-    if (!a || !a->data || !a->shadow || (d->config.checks && !a->cells) || !insert(d, a)) {
+    if (!a || !a->data || !a->shadow || !a->lines || (d->config.checks && !a->cells) || !insert(d, a)) {
         if (a)
             release(a);
         free(a);
@@ -209,7 +218,9 @@ static bool add_mapping(struct ptx_device *d, const struct ptx_alloc *like, cons
         snprintf(error, PTX_ERROR, "%#llx is mapped already", (unsigned long long)like->base);
         return false;
     }
-    if (!(a = malloc(sizeof *a)) || (*a = *like, !insert(d, a))) {
+    if (!(a = malloc(sizeof *a)) || (*a = *like, !(a->lines = pages(line_bytes(a->size)))) || !insert(d, a)) {
+        if (a && a->lines)
+            munmap(a->lines, line_bytes(a->size) + 64);
         free(a);
         snprintf(error, PTX_ERROR, "no memory");
         return false;
@@ -396,9 +407,13 @@ void ptx_begin(struct ptx_device *d, int slot, uint64_t id, const uint64_t *cloc
 {
     d->epoch++;
     if (d->epoch == PTX_EPOCHS) { /* records of epochs that come again must not be taken for new ones */
-        for (int k = 0; k < d->n; k++)
-            if (d->allocs[k]->cells)
-                clear(d->allocs[k]->cells, (d->allocs[k]->size + 3) / 4 * 2 * sizeof(uint64_t));
+        for (int k = 0; k < d->n; k++) {
+            struct ptx_alloc *a = d->allocs[k];
+            if (a->cells)
+                clear(a->cells, (a->size + 3) / 4 * 2 * sizeof(uint64_t));
+            if (a->lines)
+                clear(a->lines, line_bytes(a->size));
+        }
         d->epoch = 1;
     }
     d->epochs[d->epoch] = (struct ptx_epoch){id, slot};

@@ -123,6 +123,7 @@ void ptx_run_mma(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
     for (int r = 0; r < s->nc && !is_defined; r++)
         w->frame->def[d[r].reg] = 0;
     w->b->count.mma++;
+    w->b->count.mma_flops += (uint64_t)(2 * s->m * 8 * s->k) * (unsigned)element_bytes((enum ptx_type)i->op) / 2;
 }
 
 static bool supported(enum ptx_type a, enum ptx_type b, int m, int k)

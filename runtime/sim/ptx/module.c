@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "runtime/sim/ptx/ptx_int.h"
+#include "runtime/sim/time.h"
 
 /* -- Memory -- */
 
@@ -107,6 +108,39 @@ bool ptx_kernel_param(const struct ptx_kernel *k, int i, size_t *offset, size_t 
 int ptx_kernel_registers(const struct ptx_kernel *k)
 {
     return k->f.maxnreg && k->f.maxnreg < k->f.registers ? k->f.maxnreg : k->f.registers;
+}
+
+bool ptx_modelled(const struct ptx_kernel *k, const struct ptx_launch *l, const struct ptx_counters *c,
+                  const char *machine, struct ptx_time *t)
+{
+    const struct sim_machine *m = sim_machine(machine);
+    int threads = (int)(l->block[0] * l->block[1] * l->block[2]);
+    struct sim_work w = {
+        .blocks = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2],
+        .warps = (threads + LANES - 1) / LANES,
+        .warp_instructions = c->warp_instructions,
+        .int_instructions = c->by_class[PTX_CLASS_INT] + c->by_class[PTX_CLASS_MOVE] + c->by_class[PTX_CLASS_CONVERT],
+        .float_instructions = c->by_class[PTX_CLASS_FLOAT],
+        .double_instructions = c->by_class[PTX_CLASS_DOUBLE],
+        .special_instructions = c->by_class[PTX_CLASS_SPECIAL],
+        .shared_wavefronts = c->shared_wavefronts,
+        .requests = c->global_requests,
+        .sectors = c->global_sectors,
+        .memory_bytes = c->memory_bytes,
+        .mma_flops = (double)c->mma_flops,
+        .wgmma_flops = (double)c->wgmma_flops,
+    };
+    if (!m)
+        return false;
+    t->registers = ptx_kernel_registers(k);
+    t->occupancy = w.occupancy = sim_occupancy(m, threads, t->registers, k->f.shared_bytes + l->shared);
+    if (!w.occupancy)
+        return false;
+    struct sim_time is = sim_launch_time(m, &w);
+    t->cycles = is.cycles;
+    t->seconds = is.seconds;
+    t->bound = sim_bound_name(is.bound);
+    return true;
 }
 
 int ptx_kernel_threads(const struct ptx_kernel *k)

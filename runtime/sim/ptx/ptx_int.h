@@ -226,6 +226,7 @@ void ptx_special_set(struct ptx_warp *w, int special, void *row);
 struct ptx_alloc {
     uint64_t base, size;
     uint8_t *data, *shadow;              /* shadow: 0 never written, 1 written, a byte each; NULL: memory of the host */
+    uint16_t *lines;                     /* epoch in which each line of 128 bytes was touched last */
     uint64_t *cells;                     /* who wrote and who read each word last (race.c); NULL: not checked */
     bool live, constant, borrowed;       /* borrowed: the bytes belong to somebody else */
     _Atomic bool whole;                  /* all of it is written */
@@ -388,6 +389,7 @@ void ptx_check_read(struct ptx_warp *w, const struct ptx_place *p, size_t bytes,
 void ptx_mark_written(const struct ptx_place *p, size_t bytes);
 uint64_t ptx_lane_address(struct ptx_warp *w, const struct ptx_insn *i, int s, int lane);
 void ptx_count_global(struct ptx_warp *w, const uint64_t *address, uint32_t mask, size_t bytes);
+void ptx_count_lines(struct ptx_warp *w, const struct ptx_alloc *a, uint64_t address, size_t bytes);
 void ptx_count_shared(struct ptx_warp *w, const uint64_t *address, uint32_t mask, size_t bytes);
 
 void ptx_race(struct ptx_warp *w, int lane, uint32_t offset, size_t bytes, bool write, bool atomic);

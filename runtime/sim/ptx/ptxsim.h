@@ -44,6 +44,8 @@ struct ptx_counters {
     uint64_t shared_requests, shared_wavefronts;              /* conflicts: wavefronts beyond the ideal */
     uint64_t shared_ideal;
     uint64_t barriers, divergent_branches, mma, async_copies;
+    uint64_t memory_bytes;                                    /* 128-byte lines touched for the first time in the launch */
+    uint64_t mma_flops, wgmma_flops;                          /* at the rate of 16-bit types: a tf32 FLOP counts as two, an 8-bit one as half */
 };
 
 /* One failed check. The same check at the same instruction is reported once, with how often it failed. */
@@ -120,6 +122,10 @@ struct ptx_launch {
 /* Runs a kernel to its end. False: it could not be launched (`error`), or a fatal check failed (`error` is that report's text).
  * Counters (may be NULL) are set in every case. Reports are added to the device's. */
 bool ptx_run(struct ptx_device *d, const struct ptx_kernel *k, const struct ptx_launch *l, struct ptx_counters *counters, char *error);
+
+/* Modelled time of a launch with these counters on a machine (runtime/sim/machines.def). False: no such machine, or it does not fit one. */
+struct ptx_time { uint64_t cycles; double seconds; int occupancy, registers; const char *bound; };   /* occupancy: blocks an SM */
+bool ptx_modelled(const struct ptx_kernel *k, const struct ptx_launch *l, const struct ptx_counters *c, const char *machine, struct ptx_time *t);
 
 int ptx_reports(const struct ptx_device *d, const struct ptx_report **list);
 void ptx_reports_clear(struct ptx_device *d);
