@@ -37,6 +37,9 @@ struct target {
 };
 
 extern const struct target target_cpu, target_cuda;
-const struct target *target_by_name(const char *name);       /* NULL: none of that name is built in */
+const struct target *target_by_name(const char *name);       /* NULL: there is none of that name */
+/* Adds a target, which outlives all compilations, before the first of them: --target=NAME then means it. False: the name is taken, or there
+ * are too many. Not thread-safe. */
+bool target_register(const struct target *t);
 
 #endif

@@ -7,7 +7,8 @@
 
 const char *const kn_code_words[] = {"const", "expr",   "load",      "store",   "scalar",
                                      "index", "reduce", "argreduce", "running", NULL};
-const char *const kn_operand_words[] = {"in", "out", "inout", "shared", "registers", "scratch", NULL};
+const char *const kn_use_words[] = {"in", "out", "inout", "local", NULL};
+const char *const kn_operand_space_words[] = {"global", "shared", "registers", "scratch", NULL};
 const char *const kn_reducer_words[] = {"sum", "prod", "max", "min", NULL};
 
 int kn_word(const char *const *words, const char *name)
@@ -190,7 +191,10 @@ static void print_insn(FILE *out, const struct kn_kernel *k, int i)
 
 static void print_operand(FILE *out, const struct kn_operand *o, int i)
 {
-    fprintf(out, "  %s o%d", kn_operand_words[o->use == KN_LOCAL ? KN_LOCAL + o->space - KN_SHARED : o->use], i);
+    fprintf(out, "  %s", kn_use_words[o->use]);
+    if (o->use == KN_LOCAL)
+        fprintf(out, " %s", kn_operand_space_words[o->space]);
+    fprintf(out, " o%d", i);
     if (o->name) {
         fputc(' ', out);
         ir_print_string(out, o->name);

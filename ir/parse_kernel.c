@@ -82,15 +82,28 @@ static bool read_dim_set(struct reader *r, uint32_t *set)
     return true;
 }
 
-static bool read_operand(struct reader *r, int word)
+static bool read_space(struct reader *r, enum kn_operand_space *space)
+{
+    const char *name;
+    struct token at = r->p->tok;
+    if (!lex_ident(r->p, &name))
+        return false;
+    int word = kn_word(kn_operand_space_words, name);
+    *space = (enum kn_operand_space)word;
+    return word > KN_GLOBAL || parse_error(r->p, &at, "expected shared, registers or scratch, got '%s'", name);
+}
+
+static bool read_operand(struct reader *r, enum kn_operand_use use)
 {
     struct parser *p = r->p;
     struct token at = p->tok;
-    struct kn_operand o = {.use = word < KN_LOCAL ? (enum kn_operand_use)word : KN_LOCAL,
-                           .space = word < KN_LOCAL ? KN_GLOBAL : (enum kn_operand_space)(KN_SHARED + word - KN_LOCAL)};
+    struct kn_operand o = {.use = use};
     const char *name;
     enum tcc_dtype dtype;
     ir_expr *dims;
+    if (use == KN_LOCAL && !read_space(r, &o.space))
+        return false;
+    at = p->tok;
     if (!lex_ident(p, &name))
         return false;
     if (find_label(r->operand_names.at, r->operand_names.n, name) >= 0)
@@ -371,14 +384,14 @@ static bool read_schedule(struct reader *r)
 static bool read_item(struct reader *r)
 {
     struct parser *p = r->p;
-    int operand = p->tok.kind == T_IDENT ? kn_word(kn_operand_words, lex_text(p, &p->tok)) : -1;
+    int use = p->tok.kind == T_IDENT ? kn_word(kn_use_words, lex_text(p, &p->tok)) : -1;
     if (lex_take_word(p, "outer"))
         return read_dim(r, KN_OUTER);
     if (lex_take_word(p, "inner"))
         return read_dim(r, KN_INNER);
-    if (operand >= 0) {
+    if (use >= 0) {
         lex_next(p);
-        return read_operand(r, operand);
+        return read_operand(r, (enum kn_operand_use)use);
     }
     if (lex_take_word(p, "sizes")) {
         r->sizes = true;
