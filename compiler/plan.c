@@ -37,7 +37,8 @@ struct writer {
     VEC(struct tcc_pqueue) queues;
     VEC(struct tcc_pgroup) groups;
     VEC(const char *) libs;
-    ir_expr unknown; /* a dim that depends on the shape version; NULL: none is */
+    VEC(uint32_t) event_step; /* by event of the entry point: its step */
+    ir_expr unknown;          /* a dim that depends on the shape version; NULL: none is */
     uint32_t levels;
 };
 
@@ -193,7 +194,8 @@ static void write_syms(struct writer *w)
 static void write_memories(struct writer *w)
 {
     static const struct kn_memory host = {"host", true};
-    static const struct kn_queue order = {"host", 0, TCC_QUEUE_HOST};
+    static const char *const names[] = {"host", "compute", "copy in", "copy out", "communication"};
+    static const struct kn_queue order = {0, TCC_QUEUE_HOST};
     const struct kn_program *p = w->p;
     for (int i = 0; i < (p->nmemories ? p->nmemories : 1); i++) {
         const struct kn_memory *m = p->nmemories ? &p->memories[i] : &host;
@@ -202,7 +204,7 @@ static void write_memories(struct writer *w)
     }
     for (int i = 0; i < (p->nqueues ? p->nqueues : 1); i++) {
         const struct kn_queue *q = p->nqueues ? &p->queues[i] : &order;
-        VEC_PUSH(w->ctx, w->queues, (struct tcc_pqueue){string(w, q->name), (uint32_t)q->memory, q->kind, 0});
+        VEC_PUSH(w->ctx, w->queues, (struct tcc_pqueue){string(w, names[q->kind]), (uint32_t)q->memory, q->kind, 0});
     }
 }
 
@@ -361,30 +363,30 @@ static struct tcc_pstep step(struct writer *w, const struct kn_step *s)
     return x;
 }
 
-/* The largest number of a queue. */
-static int last_queue(const struct kn_steps *s)
-{
-    int last = 0;
-    for (int i = 0; i < s->n; i++) {
-        last = s->at[i].queue > last ? s->at[i].queue : last;
-        for (int r = 0; r < s->at[i].nregions; r++) {
-            int inner = last_queue(&s->at[i].regions[r].steps);
-            last = inner > last ? inner : last;
-        }
-    }
-    return last;
-}
-
-/* A list's steps stand together; lists of nested regions stand before them. */
+/* A list's steps stand together; lists of nested regions stand before them. `waits` are events until the entry point is whole. */
 static struct tcc_range steps(struct writer *w, const struct kn_steps *s)
 {
     struct tcc_pstep *made = IR_NEWN(w->ctx, s->n + 1, struct tcc_pstep);
     for (int i = 0; i < s->n; i++)
         made[i] = step(w, &s->at[i]);
     struct tcc_range r = {(uint32_t)w->steps.n, (uint32_t)s->n};
-    for (int i = 0; i < s->n; i++)
+    for (int i = 0; i < s->n; i++) {
+        while (w->event_step.n <= s->at[i].event)
+            VEC_PUSH(w->ctx, w->event_step, 0);
+        w->event_step.at[s->at[i].event] = (uint32_t)w->steps.n;
         VEC_PUSH(w->ctx, w->steps, made[i]);
+    }
     return r;
+}
+
+/* Steps of an entry point, from number `first` on, wait for steps. */
+static void name_awaited(struct writer *w, int first)
+{
+    for (int i = first; i < w->steps.n; i++) {
+        struct tcc_range r = w->steps.at[i].waits;
+        for (uint32_t k = r.first; k < r.first + r.count; k++)
+            w->u32s.at[k] = w->event_step.at[w->u32s.at[k]];
+    }
 }
 
 static struct tcc_psignature signature(struct writer *w, const char *name, ir_type t)
@@ -525,7 +527,9 @@ static void write_entry(struct writer *w, const struct kn_entry *e)
         VEC_PUSH(w->ctx, w->signatures, signature(w, ir_output_name(f, i), f->body->last->in[i].value->type));
     x.input_buffers = int_list(w, e->ninputs, e->input_buffers);
     x.output_buffers = int_list(w, e->noutputs, e->output_buffers);
+    int first = w->steps.n;
     x.steps = steps(w, &e->steps);
+    name_awaited(w, first);
     x.arena = e->arena ? expr(w, e->arena) : TCC_NO;
     x.arenas = expr_list(w, e->arenas ? w->p->nmemories - 1 : 0, e->arenas);
     if (!e->arena)
@@ -711,9 +715,6 @@ struct artifact_plan artifact_plan(struct ir_ctx *ctx, const struct kn_program *
             w.unknown = ir_sym(ctx, "?");
     write_syms(&w);
     write_memories(&w);
-    for (int e = 0; e < p->nentries && !p->nqueues; e++)
-        for (int last = last_queue(&p->entries[e].steps); w.queues.n <= last;)
-            VEC_PUSH(ctx, w.queues, (struct tcc_pqueue){string(&w, "communication"), 0, TCC_QUEUE_COMMUNICATION, 0});
     write_buffers(&w);
     for (int i = 0; i < p->nkernels; i++)
         VEC_PUSH(ctx, w.kernels, (struct tcc_pkernel){string(&w, p->kernels[i]->name), 0});

@@ -180,7 +180,7 @@ struct kn_fusion { struct kn_group *at; int n, cap; };
 /* -- Plan -----------------------------------------------------------------------------------------
  * The in-memory form of abi.h's plan: same steps, spaces, memories and queues, expressions still symbolic, buffers by number. */
 struct kn_memory { const char *name; bool shared; };                        /* with the host */
-struct kn_queue { const char *name; int memory; enum tcc_queue_kind kind; };
+struct kn_queue { int memory; enum tcc_queue_kind kind; };
 struct kn_buffer {
     enum tcc_space space;
     enum tcc_dtype dtype;
@@ -200,9 +200,14 @@ struct kn_buffer {
  * version has a number of its own. An if makes one of those that its branches leave, a loop the one with which each iteration begins. */
 struct kn_version { int buffer, reads, makes; };
 
+/* Until the pass `queues`, where all steps are the host's, this marks where communication should have ended that may run beside the
+ * steps before: args: the buffers of the step that starts it, nin of them as there. */
+#define KN_STEP_WAIT ((enum tcc_step_kind)(TCC_STEP_PROGRAM + 1))
+
 struct kn_step {
     enum tcc_step_kind kind;
     int queue;
+    int event;                   /* by which waits name the step: a number of its own in the entry point; 0: none waits for it */
     struct kn_kernel *kernel;    /* LAUNCH */
     const char *lib;             /* LIB */
     int what;                    /* STACK: axis; EVAL: level */
@@ -213,7 +218,7 @@ struct kn_step {
     ir_expr *syms;               /* NULL entries: skip */
     const struct ir_attr *attrs;
     struct kn_region *regions;
-    int *waits;
+    int *waits;                  /* events */
     int nversions;               /* of state variables */
     struct kn_version *versions;
     ir_expr tiles, scratch;      /* LAUNCH: in the function's symbols */
@@ -245,7 +250,28 @@ struct kn_program {
     int nqueues; struct kn_queue *queues;        /* 0: the host's program order only */
 };
 void kn_print_program(FILE *out, const struct kn_program *p, bool kernels, bool plan);
-/* Checks that no two buffers that are live at once share memory, and that reads follow writes. */
+/* Checks that no two buffers that are live at once share memory, and that whatever two steps access is ordered by what happens before what. */
 bool kn_verify_program(const struct kn_program *p);
+
+/* What happens before what (plan_order.c), by the rules of runtime/abi.h. The walker of an entry point tells its steps as they stand. */
+struct kn_order;
+struct kn_moment {               /* a step, or the end of a region, where values are handed over */
+    int queue, index;            /* the index-th of its queue, from 1 */
+    int position;                /* the walker's number for where it stands; never falls */
+    int number;                  /* among moments */
+    int *known;                  /* by queue: how many of its steps have ended when it begins */
+};
+/* Lives in `scratch`. nqueues, nevents: room for more than the program has; 0: as many. */
+struct kn_order *kn_order_new(struct ir_ctx *ctx, struct ir_arena *scratch, const struct kn_program *p, const struct kn_entry *e, int nqueues, int nevents);
+const struct kn_moment *kn_order_step(struct kn_order *o, const struct kn_step *s, int position);   /* NULL: no such queue, or it waits for what does not stand before */
+void kn_order_enter(struct kn_order *o, const struct kn_step *s);           /* its next region */
+const struct kn_moment *kn_order_leave(struct kn_order *o, const struct kn_step *s, int position);
+bool kn_before(const struct kn_moment *a, const struct kn_moment *b);       /* has a ended when b begins? */
+void kn_order_name(struct kn_order *o, int event, const struct kn_moment *m);   /* the step, which has been told, gets that event */
+int kn_count_steps(const struct kn_steps *steps);        /* those of regions too */
+int *kn_order_known(struct kn_order *o, int queue);      /* what a step of that queue that stands here knows, without waits */
+int *kn_order_ended(struct kn_order *o, const struct kn_moment *m);         /* what is known when it has ended */
+void kn_order_touch(struct kn_order *o, int buffer, const struct kn_moment *m);     /* accesses the buffer (no alias), in order */
+int kn_order_until(struct kn_order *o, int buffer);      /* behind that position, all steps happen after all that touched it; -1: none has */
 
 #endif

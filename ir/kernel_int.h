@@ -6,7 +6,7 @@
 #include "ir/ir_int.h"
 
 extern const char *const kn_code_words[], *const kn_use_words[], *const kn_operand_space_words[], *const kn_reducer_words[];
-extern const char *const kn_space_words[], *const kn_step_words[]; /* all of them end in NULL */
+extern const char *const kn_space_words[], *const kn_step_words[], *const kn_queue_words[]; /* all of them end in NULL */
 int kn_word(const char *const *words, const char *name);           /* its number, or -1 */
 
 /* Calls visit for each expression of the kernel, in the order of kn_kernel.sizes. */

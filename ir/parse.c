@@ -482,7 +482,8 @@ static bool parse_module(struct parser *p)
         if (lex_take_word(p, "sym")     ? !parse_sym(p)
             : lex_take_word(p, "state") ? !parse_state(p)
             : lex_take_word(p, "func")  ? !parse_func(p)
-            : lex_is_word(p, "kernel") || lex_is_word(p, "level") || lex_is_word(p, "buffer") || lex_is_word(p, "entry")
+            : lex_is_word(p, "kernel") || lex_is_word(p, "level") || lex_is_word(p, "memory") || lex_is_word(p, "queue") ||
+                    lex_is_word(p, "buffer") || lex_is_word(p, "entry")
                 ? p->module->program ? !parse_expected(p, "the end: a program is one piece") : !parse_program(p)
                 : !parse_expected(p, "sym, state, func, kernel, level, buffer or entry"))
             return false;

@@ -81,6 +81,8 @@ static bool parse_buffer_item(struct parser *p, struct kn_buffer *b, bool *done)
         return parse_layout(p, b);
     if (lex_take_word(p, "index"))
         return parse_int(p, 0, &b->index);
+    if (lex_take_word(p, "memory"))
+        return parse_int(p, 0, &b->memory);
     if (lex_take_word(p, "bytes"))
         return parse_expr(p, &b->bytes);
     if (lex_take_word(p, "offset"))
@@ -184,6 +186,8 @@ static bool parse_step_item(struct parser *p, struct kn_step *s, bool *done)
         return parse_int(p, -1, &s->what);
     if (lex_take_word(p, "queue"))
         return parse_int(p, 0, &s->queue);
+    if (lex_take_word(p, "event"))
+        return parse_int(p, 1, &s->event);
     if (lex_take_word(p, "sizes"))
         return parse_optional_exprs(p, &s->sizes, &s->nsizes);
     if (lex_take_word(p, "syms"))
@@ -254,13 +258,19 @@ static bool parse_steps(struct parser *p, struct kn_steps *steps)
     return true;
 }
 
-static bool parse_entry(struct parser *p, struct kn_entry *e)
+static bool parse_entry(struct parser *p, struct kn_entry *e, int memories)
 {
+    struct token at = p->tok;
     if (!lex_string(p, &e->name) || !parse_numbers(p, &e->input_buffers, &e->ninputs) || !lex_expect(p, P_ARROW) ||
         !parse_numbers(p, &e->output_buffers, &e->noutputs))
         return false;
     if (lex_take_word(p, "arena") && !parse_expr(p, &e->arena))
         return false;
+    int narenas = 0;
+    if (lex_take_word(p, "arenas") && !parse_optional_exprs(p, &e->arenas, &narenas))
+        return false;
+    if (e->arenas && narenas != memories - 1)
+        return parse_error(p, &at, "%d arenas besides the host's, %d memories", narenas, memories);
     if (lex_take_word(p, "peak") && !parse_expr(p, &e->peak_live))
         return false;
     e->func = ir_func_by_name(p->module, e->name);
@@ -273,6 +283,8 @@ struct program {
     VEC(struct kn_kernel *) kernels;
     VEC(struct kn_buffer) buffers;
     VEC(struct kn_entry) entries;
+    VEC(struct kn_memory) memories;
+    VEC(struct kn_queue) queues;
     VEC(ir_expr) syms;
     VEC(int) levels;
 };
@@ -288,6 +300,47 @@ static bool parse_level(struct parser *p, struct program *g)
         return parse_error(p, &at, "expected a symbol");
     VEC_PUSH(p->ctx, g->syms, sym);
     VEC_PUSH(p->ctx, g->levels, level);
+    return true;
+}
+
+/* memory 1 "device" */
+static bool parse_memory(struct parser *p, struct program *g)
+{
+    struct token at = p->tok;
+    struct kn_memory m = {0};
+    int number;
+    if (!parse_int(p, 0, &number) || !lex_string(p, &m.name))
+        return false;
+    if (number != g->memories.n)
+        return parse_error(p, &at, "expected memory %d", g->memories.n);
+    m.shared = lex_take_word(p, "shared");
+    VEC_PUSH(p->ctx, g->memories, m);
+    return true;
+}
+
+/* queue 1 compute memory 1 */
+static bool parse_queue(struct parser *p, struct program *g)
+{
+    struct token at = p->tok;
+    struct kn_queue q = {0};
+    const char *word;
+    int number;
+    if (!parse_int(p, 0, &number))
+        return false;
+    if (number != g->queues.n)
+        return parse_error(p, &at, "expected queue %d", g->queues.n);
+    at = p->tok;
+    if (!lex_ident(p, &word))
+        return false;
+    int kind = kn_word(kn_queue_words, word);
+    if (kind < 0)
+        return parse_error(p, &at, "unknown kind of queue '%s'", word);
+    if (!lex_take_word(p, "memory"))
+        return parse_error(p, &p->tok, "expected memory");
+    q.kind = (enum tcc_queue_kind)kind;
+    if (!parse_int(p, 0, &q.memory))
+        return false;
+    VEC_PUSH(p->ctx, g->queues, q);
     return true;
 }
 
@@ -317,9 +370,13 @@ static bool parse_part(struct parser *p, struct program *g, struct kn_program *o
     }
     if (lex_take_word(p, "level"))
         return parse_level(p, g);
+    if (lex_take_word(p, "memory"))
+        return parse_memory(p, g);
+    if (lex_take_word(p, "queue"))
+        return parse_queue(p, g);
     struct kn_entry e = {0};
     lex_next(p);
-    if (!parse_entry(p, &e))
+    if (!parse_entry(p, &e, g->memories.n))
         return false;
     VEC_PUSH(p->ctx, g->entries, e);
     return true;
@@ -331,11 +388,15 @@ bool parse_program(struct parser *p)
     struct kn_program *out = p->module->program = IR_NEW(p->ctx, struct kn_program);
     out->module = p->module;
     bool ok = true;
-    while (ok &&
-           (lex_is_word(p, "kernel") || lex_is_word(p, "buffer") || lex_is_word(p, "level") || lex_is_word(p, "entry")))
+    while (ok && (lex_is_word(p, "kernel") || lex_is_word(p, "buffer") || lex_is_word(p, "level") ||
+                  lex_is_word(p, "memory") || lex_is_word(p, "queue") || lex_is_word(p, "entry")))
         ok = parse_part(p, &g, out);
     out->nbuffers = g.buffers.n;
     out->buffers = g.buffers.at;
+    out->nmemories = g.memories.n;
+    out->memories = g.memories.at;
+    out->nqueues = g.queues.n;
+    out->queues = g.queues.at;
     out->nentries = g.entries.n;
     out->entries = g.entries.at;
     out->nsyms = g.syms.n;

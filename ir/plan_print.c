@@ -6,9 +6,10 @@
 
 const char *const kn_space_words[] = {"input",   "output", "arena", "weight", "state",
                                       "dynamic", "object", "alias", NULL};
-const char *const kn_step_words[] = {"launch", "copy", "lib",        "bind", "dims",  "eval",  "alloc",
-                                     "free",   "if",   "loop",       "box",  "unbox", "accum", "stack",
-                                     "check",  "ref",  "collective", "send", "recv",  "wait",  NULL};
+const char *const kn_step_words[] = {"launch",     "copy", "lib",  "bind",    "dims",  "eval",  "alloc", "free",
+                                     "if",         "loop", "box",  "unbox",   "accum", "stack", "check", "ref",
+                                     "collective", "send", "recv", "program", "wait",  NULL};
+const char *const kn_queue_words[] = {"host", "compute", "copy_in", "copy_out", "communication", NULL};
 
 static void print_ints(FILE *out, const char *word, int n, const int *v)
 {
@@ -61,6 +62,8 @@ static void print_buffer(FILE *out, const struct kn_buffer *b, int i)
     }
     if (b->index)
         fprintf(out, " index %d", b->index);
+    if (b->memory)
+        fprintf(out, " memory %d", b->memory);
     print_expr(out, "bytes", b->bytes);
     print_expr(out, "offset", b->offset);
     if (b->first_step || b->last_step)
@@ -112,8 +115,8 @@ static void print_step(FILE *out, const struct kn_step *s, int indent)
     const struct {
         const char *word;
         int value;
-    } numbers[] = {{"nin", s->nin}, {"what", s->what}, {"queue", s->queue}};
-    for (int i = 0; i < 3; i++) {
+    } numbers[] = {{"nin", s->nin}, {"what", s->what}, {"queue", s->queue}, {"event", s->event}};
+    for (int i = 0; i < 4; i++) {
         if (numbers[i].value)
             fprintf(out, " %s %d", numbers[i].word, numbers[i].value);
     }
@@ -184,17 +187,29 @@ void kn_collect_syms(struct ir_syms *s, const struct kn_program *p)
 
 /* == Entries == */
 
-static void print_entry(FILE *out, const struct kn_entry *e)
+static void print_entry(FILE *out, const struct kn_program *p, const struct kn_entry *e)
 {
     fputs("entry ", out);
     ir_print_string(out, e->name);
     print_ints(out, " ", e->ninputs, e->input_buffers);
     print_ints(out, " -> ", e->noutputs, e->output_buffers);
     print_expr(out, "arena", e->arena);
+    print_exprs(out, "arenas", e->arenas ? p->nmemories - 1 : 0, e->arenas);
     print_expr(out, "peak", e->peak_live);
     fputs(" {\n", out);
     print_steps(out, &e->steps, 2);
     fputs("}\n", out);
+}
+
+static void print_memories(FILE *out, const struct kn_program *p)
+{
+    for (int i = 0; i < p->nmemories; i++) {
+        fprintf(out, "memory %d ", i);
+        ir_print_string(out, p->memories[i].name);
+        fputs(p->memories[i].shared ? " shared\n" : "\n", out);
+    }
+    for (int i = 0; i < p->nqueues; i++)
+        fprintf(out, "queue %d %s memory %d\n", i, kn_queue_words[p->queues[i].kind], p->queues[i].memory);
 }
 
 void kn_print_program(FILE *out, const struct kn_program *p, bool kernels, bool plan)
@@ -208,8 +223,9 @@ void kn_print_program(FILE *out, const struct kn_program *p, bool kernels, bool 
         ir_print_expr(out, p->syms[i]);
         fprintf(out, " = %d\n", p->sym_level ? p->sym_level[i] : 0);
     }
+    print_memories(out, p);
     for (int i = 0; i < p->nbuffers; i++)
         print_buffer(out, &p->buffers[i], i);
     for (int i = 0; i < p->nentries; i++)
-        print_entry(out, &p->entries[i]);
+        print_entry(out, p, &p->entries[i]);
 }

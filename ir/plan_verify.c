@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * plan_verify.c - checks a program: steps name buffers that exist, reads follow writes, dynamic buffers are allocated
- * while they are used, and no two arena buffers that live at once share memory.
+ * while they are used, a queue's steps access its memory, whatever two steps access (one of them writing) is ordered by what happens
+ * before what (plan_order.c), and no two arena buffers that live at once share memory.
  *
- * Steps are numbered in the order in which they stand. A buffer lives from its first to its last access; what a loop
- * reads from outside it lives to the loop's end, and so do the loop's parameters. All steps are taken to happen in the
- * order of their list, but for communication that is started in a queue: from there to its WAIT nobody may touch its outputs or
- * write its inputs. Memory is disjoint where
- * the bounds of offsets and sizes prove it; where they can't, sample values of the symbols must not contradict it.
+ * Steps are numbered in the order in which they stand. A buffer lives from its first access until all that stands behind happens
+ * after its last one; what a loop reads from outside it lives to the loop's end, and so do the loop's parameters. Memory is
+ * disjoint where the bounds of offsets and sizes prove it; where they can't, sample values of the symbols must not contradict it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,16 @@ struct life {
     int first, last;
 }; /* positions; first < 0: never accessed */
 
+/* Who accessed a buffer last: the moment of its last write, and those of the reads since, of each queue the last. */
+struct reader {
+    const struct kn_moment *at;
+    struct reader *next;
+};
+struct accesses {
+    const struct kn_moment *write;
+    struct reader *reads;
+};
+
 struct plan {
     struct ir_ctx *ctx;
     const struct kn_program *p;
@@ -27,8 +36,11 @@ struct plan {
     struct life *life; /* by root buffer */
     bool *written;     /* by root buffer */
     bool *freed;
-    int *version;                     /* by buffer: of a state variable, the one that it holds */
-    VEC(const struct kn_step *) open; /* communication under way */
+    int *version; /* by buffer: of a state variable, the one that it holds */
+    struct kn_order *order;
+    const struct kn_moment *now;
+    struct accesses *accesses;     /* by root buffer */
+    const struct kn_step *program; /* whose region is walked */
     bool ok;
 };
 
@@ -60,7 +72,7 @@ static int root(const struct kn_program *p, int b)
 /* Does the step say which version of a variable it reads, or makes? What regions hand over, and the end of what was started, need not. */
 static void says_version(struct plan *v, const struct kn_step *s, int b, bool makes)
 {
-    if (!s || s->nregions || s->kind == TCC_STEP_WAIT || v->p->buffers[b].space != TCC_SPACE_STATE)
+    if (!s || s->nregions || s->kind == KN_STEP_WAIT || v->p->buffers[b].space != TCC_SPACE_STATE)
         return;
     for (int i = 0; i < s->nversions; i++)
         if (s->versions[i].buffer == b && (makes ? s->versions[i].makes : s->versions[i].reads) >= 0)
@@ -103,6 +115,55 @@ static void join_versions(struct plan *v, const struct kn_step *s, const int *be
 
 /* == Accesses == */
 
+/* The host's memory; that of a device for its queues, and for communication that works there. */
+static void in_memory(struct plan *v, const struct kn_step *s, int b)
+{
+    const struct kn_program *p = v->p;
+    int m = p->buffers[b].memory, of = p->nqueues ? p->queues[s->queue].memory : 0;
+    bool copies = s->kind == TCC_STEP_COPY && m == 0, manages = s->kind == TCC_STEP_ALLOC || s->kind == TCC_STEP_DIMS;
+    if (m == of || copies || manages || s->nregions ||
+        (p->nmemories && (p->memories[m].shared && p->memories[of].shared)))
+        return;
+    bad(v, s, "buffer %d lies in memory %d, queue %d works on memory %d", b, m, s->queue, of);
+}
+
+/* Without a path from one access to the other, which runs first is left to chance. */
+static void ordered(struct plan *v, const struct kn_step *s, int b, bool write)
+{
+    struct accesses *a = &v->accesses[b];
+    const struct kn_moment *late = a->write && a->write != v->now && !kn_before(a->write, v->now) ? a->write : NULL;
+    for (struct reader *r = a->reads; r && write && !late; r = r->next)
+        late = r->at == v->now || kn_before(r->at, v->now) ? NULL : r->at;
+    if (late)
+        bad(v, s, "buffer %d is %s by a step of queue %d that nothing orders behind step %d of queue %d, which %s it",
+            b, write ? "written" : "read", v->now->queue, late->index, late->queue,
+            late == a->write ? "writes" : "reads");
+}
+
+static void accessed(struct plan *v, const struct kn_step *s, int b, bool write)
+{
+    struct accesses *a = &v->accesses[b];
+    if (!v->now)
+        return;
+    if (s)
+        in_memory(v, s, b);
+    ordered(v, s, b, write);
+    kn_order_touch(v->order, b, v->now);
+    if (write) {
+        *a = (struct accesses){.write = v->now};
+        return;
+    }
+    struct reader *r = a->reads;
+    while (r && r->at->queue != v->now->queue)
+        r = r->next;
+    if (!r) {
+        r = ir_arena_alloc(v->scratch, sizeof *r);
+        r->next = a->reads;
+        a->reads = r;
+    }
+    r->at = v->now;
+}
+
 static void live_at(struct plan *v, int b)
 {
     struct life *l = &v->life[b];
@@ -128,6 +189,7 @@ static void reads(struct plan *v, const struct kn_step *s, int b)
     else if (!v->written[r] && !(v->p->buffers[r].bytes && ir_is_value(v->p->buffers[r].bytes, 0)))
         bad(v, s, "buffer %d is read before it is written", b);
     says_version(v, s, r, false);
+    accessed(v, s, r, false);
 }
 
 static void writes(struct plan *v, const struct kn_step *s, int b)
@@ -142,6 +204,7 @@ static void writes(struct plan *v, const struct kn_step *s, int b)
     if (v->freed[r])
         bad(v, s, "buffer %d is written after it was freed", b);
     says_version(v, s, r, true);
+    accessed(v, s, r, true);
     v->written[r] = true;
 }
 
@@ -194,8 +257,10 @@ static void run_if(struct plan *v, const struct kn_step *s)
     for (int r = 0; r < 2; r++) {
         memcpy(v->written, before, n);
         v->position++;
+        kn_order_enter(v->order, s);
         walk(v, &s->regions[r].steps);
         v->position++;
+        v->now = kn_order_leave(v->order, s, v->position);
         for (int i = 0; i < s->regions[r].nresults; i++)
             reads(v, s, s->regions[r].results[i]);
         v->position++;
@@ -279,9 +344,11 @@ static void run_loop(struct plan *v, const struct kn_step *s)
     memcpy(versions, v->version, n * sizeof *versions);
     memcpy(before, v->written, n);
     v->position++;
+    kn_order_enter(v->order, s);
     walk(v, &g->steps);
     join_versions(v, s, versions);
     v->position++;
+    v->now = kn_order_leave(v->order, s, v->position);
     for (int i = 0; i < g->nresults; i++)
         reads(v, s, g->results[i]);
     v->position++;
@@ -300,9 +367,9 @@ static void run_loop(struct plan *v, const struct kn_step *s)
 /* Steps that read some args and write the others: how many are read. */
 static int number_read(const struct kn_step *s)
 {
-    switch (s->kind) {
+    switch ((int)s->kind) {
     case TCC_STEP_LIB:
-    case TCC_STEP_WAIT:
+    case KN_STEP_WAIT:
     case TCC_STEP_COLLECTIVE: return s->nin;
     case TCC_STEP_RECV: return 0;
     case TCC_STEP_BIND:
@@ -335,6 +402,8 @@ static void alloc_or_free(struct plan *v, const struct kn_step *s)
         if (!in_range(v, s, s->args[i]))
             return;
         int b = root(v->p, s->args[i]);
+        if (s->kind == TCC_STEP_FREE)
+            accessed(v, s, b, true);
         v->freed[b] = s->kind == TCC_STEP_FREE;
         v->written[b] = false;
     }
@@ -345,34 +414,72 @@ static bool communicates(const struct kn_step *s)
     return s->kind == TCC_STEP_COLLECTIVE || s->kind == TCC_STEP_SEND || s->kind == TCC_STEP_RECV;
 }
 
-/* Steps under way keep their buffers to themselves until they are waited for. */
+/* What may stand in a queue that is not the host's program order. */
+static bool started(const struct plan *v, const struct kn_step *s)
+{
+    bool device = v->p->queues[s->queue].memory != 0;
+    switch (s->kind) {
+    case TCC_STEP_COLLECTIVE:
+    case TCC_STEP_SEND:
+    case TCC_STEP_RECV: return true;
+    case TCC_STEP_LAUNCH:
+    case TCC_STEP_COPY:
+    case TCC_STEP_FREE:
+    case TCC_STEP_PROGRAM: return device;
+    default: return false;
+    }
+}
+
 static bool queues(struct plan *v, const struct kn_step *s)
 {
-    if (s->queue && !communicates(s) && s->kind != TCC_STEP_WAIT)
-        return bad(v, s, "queue %d: only communication has queues", s->queue);
+    if (s->queue < 0 || s->queue >= (v->p->nqueues ? v->p->nqueues : 1))
+        return bad(v, s, "queue %d does not exist", s->queue);
+    if (s->queue && !started(v, s))
+        return bad(v, s, "does not run in queue %d", s->queue);
+    if (v->program && (s->queue != v->program->queue || s->nwaits || s->event || s->nregions))
+        return bad(v, s, "in a program, must be a step of its queue that nobody waits for and that waits for none");
     if (communicates(s) && s->kind != TCC_STEP_COLLECTIVE && (s->nargs != 1 || s->nsizes != 2))
         return bad(v, s, "must have one buffer, a peer and a tag");
     if (s->kind == TCC_STEP_COLLECTIVE && s->nargs != 2 * s->nin)
         return bad(v, s, "%d buffers, %d of them inputs", s->nargs, s->nin);
-    int n = 0;
-    for (int i = 0; i < v->open.n; i++) {
-        const struct kn_step *o = v->open.at[i];
-        if (s->kind == TCC_STEP_WAIT && s->queue == o->queue)
-            continue;
-        v->open.at[n++] = o;
-        if (communicates(s) && s->queue == o->queue)
-            return bad(v, s, "queue %d is in use", s->queue);
-        int nread = number_read(o), mine = s->kind == TCC_STEP_LAUNCH ? s->nargs : number_read(s);
-        for (int a = 0; a < s->nargs; a++)
-            for (int b = 0; b < o->nargs && s->args[a] >= 0; b++)
-                if (root(v->p, s->args[a]) == root(v->p, o->args[b]) && (b >= nread || a >= mine))
-                    return bad(v, s, "buffer %d is used while %s in queue %d is under way", s->args[a],
-                               kn_step_words[o->kind], o->queue);
+    v->now = kn_order_step(v->order, s, v->position);
+    return v->now || bad(v, s, "waits for an event of no step before it");
+}
+
+static void run_program(struct plan *v, const struct kn_step *s)
+{
+    if (s->nregions != 1 || s->nargs || s->regions[0].nparams || s->regions[0].nresults || !s->queue) {
+        bad(v, s, "must have one region without parameters, in a queue of its device");
+        return;
     }
-    v->open.n = n;
-    if (communicates(s) && s->queue)
-        VEC_PUSH(v->ctx, v->open, s);
-    return true;
+    kn_order_enter(v->order, s);
+    v->program = s;
+    walk(v, &s->regions[0].steps);
+    v->program = NULL;
+    v->now = kn_order_leave(v->order, s, ++v->position);
+}
+
+/* What the walker itself reads lies with the host; what it hands over stays in one memory. */
+static void hands_over(struct plan *v, const struct kn_step *s)
+{
+    bool loop = s->kind == TCC_STEP_LOOP;
+    for (int r = 0; r < s->nregions && v->ok; r++) {
+        const struct kn_region *g = &s->regions[r];
+        for (int i = 0; i < (loop ? 2 : s->nargs); i++) {
+            int own[3] = {i < s->nargs ? s->args[i] : -1, loop && i < g->nparams ? g->params[i] : -1,
+                          loop && i == 0 && g->nresults ? g->results[0] : -1};
+            for (int k = 0; k < 3; k++)
+                if (own[k] >= 0 && (!in_range(v, s, own[k]) || v->p->buffers[own[k]].memory))
+                    bad(v, s, "buffer %d must lie with the host", own[k]);
+        }
+        for (int i = loop; i < g->nresults && v->ok; i++) {
+            int to[2] = {g->finals ? g->finals[i - loop] : -1, loop && i + 1 < g->nparams ? g->params[i + 1] : -1};
+            for (int k = 0; k < 2; k++)
+                if (to[k] >= 0 && g->results[i] >= 0 && in_range(v, s, to[k]) && in_range(v, s, g->results[i]) &&
+                    v->p->buffers[to[k]].memory != v->p->buffers[g->results[i]].memory)
+                    bad(v, s, "buffers %d and %d must lie in one memory", g->results[i], to[k]);
+        }
+    }
 }
 
 static void walk(struct plan *v, const struct kn_steps *steps)
@@ -383,6 +490,7 @@ static void walk(struct plan *v, const struct kn_steps *steps)
         if (!queues(v, s))
             return;
         begin_versions(v, s);
+        hands_over(v, s);
         if (s->kind == TCC_STEP_LAUNCH)
             launch(v, s);
         else if (s->kind == TCC_STEP_ALLOC || s->kind == TCC_STEP_FREE)
@@ -393,6 +501,8 @@ static void walk(struct plan *v, const struct kn_steps *steps)
             run_if(v, s);
         else if (s->kind == TCC_STEP_LOOP)
             run_loop(v, s);
+        else if (s->kind == TCC_STEP_PROGRAM)
+            run_program(v, s);
         else
             make_versions(v, s);
         v->position++;
@@ -458,6 +568,10 @@ static bool check_pairs(struct plan *v, struct placed *at, int n)
         for (int j = 0; j < nactive; j++) { /* the array's front holds those that still live */
             if (at[j].last < at[i].first)
                 continue;
+            if (v->p->buffers[at[j].buffer].memory != b->memory) {
+                at[kept++] = at[j];
+                continue;
+            }
             if (!disjoint(v, &v->p->buffers[at[j].buffer], b))
                 return bad(v, NULL,
                            "buffers %d and %d live at once and share memory: offsets %s and %s, bytes %s and %s",
@@ -481,8 +595,9 @@ static bool check_memory(struct plan *v)
             continue;
         if (!buffer->bytes)
             return bad(v, NULL, "buffer %d has no size", b);
-        if (v->entry->arena &&
-            ir_expr_le(v->ctx, ir_add(v->ctx, buffer->offset, buffer->bytes), v->entry->arena) == IR_NO)
+        const struct kn_entry *e = v->entry;
+        ir_expr arena = buffer->memory == 0 ? e->arena : e->arenas ? e->arenas[buffer->memory - 1] : NULL;
+        if (arena && ir_expr_le(v->ctx, ir_add(v->ctx, buffer->offset, buffer->bytes), arena) == IR_NO)
             return bad(v, NULL, "buffer %d reaches beyond the arena", b);
         VEC_PUSH(v->ctx, live, (struct placed){b, v->life[b].first, v->life[b].last});
     }
@@ -497,10 +612,15 @@ static bool check_buffers(struct plan *v)
 {
     for (int b = 0; b < v->p->nbuffers; b++) {
         const struct kn_buffer *buffer = &v->p->buffers[b];
-        bool alias = buffer->space == TCC_SPACE_ALIAS;
+        bool alias = buffer->space == TCC_SPACE_ALIAS, host = buffer->memory == 0;
         if (buffer->space > TCC_SPACE_ALIAS ||
             (alias && (buffer->index < 0 || buffer->index >= v->p->nbuffers || buffer->index == b)))
             return bad(v, NULL, "buffer %d is malformed", b);
+        if (buffer->memory < 0 || buffer->memory >= (v->p->nmemories ? v->p->nmemories : 1) ||
+            (!host && (buffer->space == TCC_SPACE_INPUT || buffer->space == TCC_SPACE_OUTPUT ||
+                       buffer->space == TCC_SPACE_OBJECT)) ||
+            (alias && buffer->memory != v->p->buffers[buffer->index].memory))
+            return bad(v, NULL, "buffer %d can't lie in memory %d", b, buffer->memory);
         if (alias && buffer->offset && buffer->bytes && v->p->buffers[buffer->index].bytes &&
             ir_expr_le(v->ctx, ir_add(v->ctx, buffer->offset, buffer->bytes), v->p->buffers[buffer->index].bytes) ==
                 IR_NO)
@@ -519,6 +639,8 @@ static bool check_entry(struct plan *v, const struct kn_entry *e)
     v->written = ir_arena_alloc(v->scratch, n);
     v->freed = ir_arena_alloc(v->scratch, n);
     v->version = ir_arena_alloc(v->scratch, n * sizeof *v->version);
+    v->accesses = ir_arena_alloc(v->scratch, n * sizeof *v->accesses);
+    v->order = kn_order_new(v->ctx, v->scratch, v->p, e, 0, 0);
     for (int b = 0; b < v->p->nbuffers; b++) {
         enum tcc_space space = v->p->buffers[b].space;
         v->life[b].first = v->life[b].last = -1;
@@ -529,8 +651,13 @@ static bool check_entry(struct plan *v, const struct kn_entry *e)
             v->written[root(v->p, e->input_buffers[i])] = true;
     }
     walk(v, &e->steps);
+    v->now = NULL; /* all have ended */
     for (int i = 0; i < e->noutputs && v->ok; i++)
         reads(v, NULL, e->output_buffers[i]);
+    for (int b = 0; b < v->p->nbuffers && v->ok; b++) {
+        int last = kn_order_until(v->order, b);
+        v->life[b].last = last > v->life[b].last ? last : v->life[b].last;
+    }
     if (v->ok)
         check_memory(v);
     ir_arena_free(v->scratch);

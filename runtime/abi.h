@@ -302,14 +302,12 @@ enum tcc_step_kind {
                            (string: reductions), scale (float: reductions), root (int) */
     TCC_STEP_SEND,      /* args[0]: buffer; sizes: rank in the group, tag; group */
     TCC_STEP_RECV,      /* the same; args[0] is written */
-    TCC_STEP_WAIT       /* queue: what to wait for; args: the buffers of the step that started it, nin of them as there. A queue in which
-                           nothing was started since its last WAIT is done */
+    TCC_STEP_PROGRAM    /* regions: one, without parameters: steps of its queue that the device runs as one thing, compiled or recorded: a CUDA
+                           graph, a NeuronCore program */
 };
 
-/* COLLECTIVE, SEND and RECV with queue 0 are done when the step ends. With queue q > 0 they are started only: until a WAIT with the
- * same q their inputs must stay as they are and their outputs must be neither read nor written, and q holds nothing else. Steps of
- * different queues run beside each other and beside what follows; collectives of one group are started in the same order on all of
- * its ranks. `group` is what tccrt_session_group() gave the session; a session that was given none of that name is alone in it.
+/* COLLECTIVE, SEND and RECV with queue 0 are done when the step ends; those of other queues run beside what follows. Collectives of one
+ * group are started in the same order on all of its ranks. `group` is what tccrt_session_group() gave the session; a session that was given none of that name is alone in it.
  *
  *   ALL_REDUCE      n tensors -> n tensors: reduced over ranks by `mode` (sum, avg, min, max, product), then times `scale` (1)
  *   BROADCAST       n tensors -> n tensors: those of rank `root`

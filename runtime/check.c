@@ -304,7 +304,7 @@ static const struct {
     [TCC_STEP_ACCUM] = {2, 2, 0, false},       [TCC_STEP_STACK] = {2, 2, 0, false},
     [TCC_STEP_CHECK] = {0, 0, 0, false},       [TCC_STEP_REF] = {2, 2, 0, false},
     [TCC_STEP_COLLECTIVE] = {0, -1, 0, false}, [TCC_STEP_SEND] = {1, 1, 0, false},
-    [TCC_STEP_RECV] = {1, 1, 0, false},        [TCC_STEP_WAIT] = {0, -1, 0, false},
+    [TCC_STEP_RECV] = {1, 1, 0, false},        [TCC_STEP_PROGRAM] = {0, 0, 1, false},
 };
 
 static bool is_object(struct check *c, uint32_t b)
@@ -319,13 +319,11 @@ static bool check_communication(struct check *c, const struct tcc_pstep *s)
         [TCC_ALL_GATHER] = 1, [TCC_REDUCE_SCATTER] = 1, [TCC_ALL_TO_ALL] = 1};
     const uint32_t *a = c->m->u32s + s->args.first;
 
-    if (s->kind != TCC_STEP_WAIT && !index_ok(c, "group", s->group, c->p->groups.count))
+    if (!index_ok(c, "group", s->group, c->p->groups.count))
         return false;
     for (uint32_t i = 0; i < s->args.count; i++)
         if (is_object(c, a[i]))
             return bad(c, "an object cannot be communicated", a[i], 0);
-    if (s->kind == TCC_STEP_WAIT)
-        return s->nin <= s->args.count || bad(c, "inputs", s->nin, s->args.count);
     if (s->kind != TCC_STEP_COLLECTIVE)
         return s->sizes.count == 2 || bad(c, "peer and tag", s->sizes.count, 2);
     if (!index_ok(c, "collective", s->what, TCC_NCOLLECTIVES))
@@ -374,8 +372,7 @@ static bool check_operands(struct check *c, const struct tcc_pstep *s)
     case TCC_STEP_CHECK: return s->sizes.count % 2 == 0 || bad(c, "pairs of sizes", s->sizes.count, 0);
     case TCC_STEP_COLLECTIVE:
     case TCC_STEP_SEND:
-    case TCC_STEP_RECV:
-    case TCC_STEP_WAIT: return check_communication(c, s);
+    case TCC_STEP_RECV: return check_communication(c, s);
     default: return true;
     }
 }
@@ -390,6 +387,8 @@ static bool check_loop(struct check *c, const struct tcc_pstep *s)
 
         if (loop && (r->params.count < 2 || r->results.count != r->params.count - 1))
             return bad(c, "loop parameters do not match its results", r->params.count, r->results.count);
+        if (s->kind == TCC_STEP_PROGRAM && (r->params.count || r->results.count))
+            return bad(c, "a program hands values over", r->params.count, 0);
         if (r->finals.count != carried)
             return bad(c, "region's outputs do not match its results", r->finals.count, carried);
     }
@@ -404,7 +403,7 @@ static bool check_steps(struct check *c)
     for (c->at = 0; c->at < c->p->steps.count; c->at++) {
         const struct tcc_pstep *s = &c->m->steps[c->at];
 
-        if (!index_ok(c, "kind", s->kind, TCC_STEP_WAIT + 1) || !name_ok(c, s->node) ||
+        if (!index_ok(c, "kind", s->kind, TCC_STEP_PROGRAM + 1) || !name_ok(c, s->node) ||
             !list_ok(c, "buffer", s->args, nbuffers, shapes[s->kind].omit) ||
             !list_ok(c, "size", s->sizes, c->p->exprs.count, false) ||
             !list_ok(c, "symbol", s->syms, c->p->syms.count, true) ||
@@ -720,9 +719,9 @@ int tcr_check_plan(struct tccrt_model *m, const char *what)
     if (p->magic != TCC_PLAN_MAGIC || p->version != TCC_ABI_VERSION)
         return tcr_fail(TCC_EINPUT, "%s: its plan has version %u, this runtime reads version %u", what, p->version,
                         TCC_ABI_VERSION);
-    if (!map_tables(&c) || !check_exprs(&c) || !check_syms(&c) || !check_memories(&c) || !check_buffers(&c) || !check_signatures(&c) ||
-        !check_attrs(&c) || !check_regions(&c) || !number_slots(&c) || !check_steps(&c) || !check_pipes(&c) ||
-        !check_entries(&c) || !check_spaces(&c) || !check_nesting(&c))
+    if (!map_tables(&c) || !check_exprs(&c) || !check_syms(&c) || !check_memories(&c) || !check_buffers(&c) ||
+        !check_signatures(&c) || !check_attrs(&c) || !check_regions(&c) || !number_slots(&c) || !check_steps(&c) ||
+        !check_pipes(&c) || !check_entries(&c) || !check_spaces(&c) || !check_nesting(&c))
         return c.status;
     return TCC_OK;
 }

@@ -54,7 +54,7 @@ static const char *const kind_names[] = {
     [TCC_STEP_COLLECTIVE] = "collective",
     [TCC_STEP_SEND] = "send",
     [TCC_STEP_RECV] = "receive",
-    [TCC_STEP_WAIT] = "wait",
+    [TCC_STEP_PROGRAM] = "program",
 };
 
 double tcr_now(void)
@@ -142,6 +142,13 @@ void tcr_profile_step(struct tccrt_session *s, const struct tcc_pstep *p, double
             t->flops += (double)s->values[flops];
     }
     add_event(f, (struct event){step, 0, 0, start, end});
+}
+
+/* Time for which the run stood still until the step that it had started ended is that step's. */
+void tcr_profile_wait(struct tccrt_session *s, uint32_t step, double ns)
+{
+    if (s->profile)
+        s->profile->totals[step].ns += ns;
 }
 
 void tcr_profile_aside(struct tccrt_session *s, uint32_t step, double start, double end)

@@ -330,7 +330,9 @@ int tcr_step_if(struct tccrt_session *s, const struct tcc_pstep *p);
 /* -- comm/step.c ------------------------------------------------------------------------------ */
 int tcr_step_collective(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_step_message(struct tccrt_session *s, const struct tcc_pstep *p);
-int tcr_step_wait(struct tccrt_session *s, const struct tcc_pstep *p);
+int tcr_await(struct tccrt_session *s, uint32_t step);       /* until what that step has started has ended */
+int tcr_await_list(struct tccrt_session *s, struct tcc_range steps);         /* the same of all steps of a list */
+int tcr_step_program(struct tccrt_session *s, const struct tcc_pstep *p);
 struct tccrt_comm *tcr_session_group(struct tccrt_session *s, const char *name);      /* NULL: none of that name */
 void tcr_drain(struct tccrt_session *s, int status); /* waits for what a run has left under way; its message stays */
 
@@ -341,6 +343,7 @@ void tcr_profile_free(struct tccrt_session *s);
 void tcr_profile_begin(struct tccrt_session *s);             /* a run begins */
 void tcr_profile_task(struct tccrt_session *s, uint32_t pipe, uint32_t stage, const struct tcc_ptask *t, double start, double end);
 void tcr_profile_step(struct tccrt_session *s, const struct tcc_pstep *p, double start, double end);
+void tcr_profile_wait(struct tccrt_session *s, uint32_t step, double ns);
 void tcr_profile_aside(struct tccrt_session *s, uint32_t step, double start, double end);    /* trace only: beside the steps */
 
 #endif

@@ -77,13 +77,11 @@ static int make_states(struct tccrt_session *s)
 static void measure(const struct tccrt_model *m, size_t *args, size_t *sizes, size_t *inputs, size_t *outputs,
                     size_t *queues)
 {
-    *queues = 1;
+    *queues = m->plan->queues.count;
     *args = *sizes = *inputs = *outputs = 1;
     for (uint32_t i = 0; i < m->plan->steps.count; i++) {
         *args = m->steps[i].args.count > *args ? m->steps[i].args.count : *args;
         *sizes = m->steps[i].sizes.count > *sizes ? m->steps[i].sizes.count : *sizes;
-        if (m->steps[i].kind >= TCC_STEP_COLLECTIVE && m->steps[i].queue >= *queues)
-            *queues = m->steps[i].queue + (size_t)1;
     }
     for (uint32_t i = 0; i < m->plan->entries.count; i++) {
         *inputs = m->entries[i].inputs.count > *inputs ? m->entries[i].inputs.count : *inputs;

@@ -338,23 +338,36 @@ static int (*const step_fns[])(struct tccrt_session *s, const struct tcc_pstep *
     [TCC_STEP_COLLECTIVE] = tcr_step_collective,
     [TCC_STEP_SEND] = tcr_step_message,
     [TCC_STEP_RECV] = tcr_step_message,
-    [TCC_STEP_WAIT] = tcr_step_wait,
+    [TCC_STEP_PROGRAM] = tcr_step_program,
 };
 
-/* Steps where the device's memory is not the host's: what they looked at of it goes back. */
-static int walk_apart(struct tccrt_session *s, const struct tcc_pstep *p, const struct tcc_pstep *end)
+/* The steps of a PROGRAM, one after the other. */
+int tcr_step_program(struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    return tcr_walk(s, s->m->regions[p->regions.first].steps);
+}
+
+/* Where the device's memory is not the host's, what a step looked at of it goes back. */
+static int do_step(struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    size_t views = s->nviews;
+    int status = step_fns[p->kind](s, p);
+
+    return s->apart ? tcr_views_end(s, views, status) : status;
+}
+
+static int run_step(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     int status = TCC_OK;
+    double start;
 
-    for (; p < end && !status; p++) {
-        double start = s->profile ? tcr_now() : 0;
-        size_t views = s->nviews;
-
-        status = tcr_views_end(s, views, step_fns[p->kind](s, p));
-        if (s->profile)
-            tcr_profile_step(s, p, start, tcr_now());
-        atomic_fetch_add_explicit(&tcr_work, 1, memory_order_relaxed);
-    }
+    for (uint32_t i = 0; i < p->waits.count && !status; i++)
+        status = tcr_await(s, s->m->u32s[p->waits.first + i]);
+    if (status || !s->profile)
+        return status ? status : do_step(s, p);
+    start = tcr_now();
+    status = do_step(s, p);
+    tcr_profile_step(s, p, start, tcr_now());
     return status;
 }
 
@@ -363,21 +376,9 @@ int tcr_walk(struct tccrt_session *s, struct tcc_range steps)
     const struct tcc_pstep *p = s->m->steps + steps.first, *end = p + steps.count;
     int status = TCC_OK;
 
-    if (s->apart)
-        return walk_apart(s, p, end);
-    if (!s->profile) {
-        for (; p < end && !status; p++) {
-            status = step_fns[p->kind](s, p);
-            atomic_fetch_add_explicit(&tcr_work, 1, memory_order_relaxed); /* others see that we get on */
-        }
-        return status;
-    }
     for (; p < end && !status; p++) {
-        double start = tcr_now();
-
-        status = step_fns[p->kind](s, p);
-        tcr_profile_step(s, p, start, tcr_now());
-        atomic_fetch_add_explicit(&tcr_work, 1, memory_order_relaxed);
+        status = run_step(s, p);
+        atomic_fetch_add_explicit(&tcr_work, 1, memory_order_relaxed); /* others see that we get on */
     }
-    return status;
+    return status || s->max_queues < 2 ? status : tcr_await_list(s, steps);
 }

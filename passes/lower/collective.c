@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * collective.c - collectives, sends and receives become steps that are started where their node stands, each in a queue
- * of its own, and waited for in front of the first step that reads a result or overwrites an operand, at the latest at the end of
- * the list. A WAIT names the buffers, so that their memory is nobody else's until then.
+ * collective.c - collectives, sends and receives become steps where their node stands. A mark (KN_STEP_WAIT) stands in front of the first step that
+ * reads a result or overwrites an operand, at the latest at the end of the list: up to there it may run beside the other steps, which
+ * therefore don't move across the mark. The pass `queues` makes of it what runs beside what.
  */
 #include "passes/lower/lower_int.h"
 
@@ -56,6 +56,12 @@ static bool in_place(struct lw *lw, struct ir_node *n, int i)
            ir_has_one_use(x) && lw->buffers.at[lw_buffer(lw, x)].space == TCC_SPACE_ARENA;
 }
 
+static bool starts(const struct kn_step *s)
+{
+    return (s->kind == TCC_STEP_COLLECTIVE && s->what != TCC_OWNS) || s->kind == TCC_STEP_SEND ||
+           s->kind == TCC_STEP_RECV;
+}
+
 static void push(struct lw *lw, struct kn_steps *to, struct kn_step s)
 {
     if (to->n == to->cap)
@@ -65,8 +71,7 @@ static void push(struct lw *lw, struct kn_steps *to, struct kn_step s)
 
 static void push_wait(struct lw *lw, struct kn_steps *to, const struct kn_step *started)
 {
-    struct kn_step w = {.kind = TCC_STEP_WAIT,
-                        .queue = started->queue,
+    struct kn_step w = {.kind = KN_STEP_WAIT,
                         .nin = started->kind == TCC_STEP_SEND ? 1 : started->nin,
                         .nargs = started->nargs,
                         .args = started->args,
@@ -90,7 +95,6 @@ bool lw_lower_collective(struct lw *lw, struct ir_node *n, struct kn_steps *to)
     struct kn_step *s = lw_step(lw, to, rows[r].kind, n, n->nin + n->nout, args);
     s->what = rows[r].what;
     s->nin = n->nin;
-    s->queue = n->op == IR_owns ? 0 : ++lw->queues;
     step_attrs(lw, s, n);
     if (rows[r].kind != TCC_STEP_COLLECTIVE) {
         const struct ir_attr *tag = ir_attr(n, IR_ATTR_tag);
@@ -99,12 +103,12 @@ bool lw_lower_collective(struct lw *lw, struct ir_node *n, struct kn_steps *to)
         s->sizes[0] = ir_attr(n, IR_ATTR_peer)->e;
         s->sizes[1] = tag ? tag->e : ir_const(lw->ctx, 0);
     }
-    if (s->queue)
+    if (starts(s))
         push_wait(lw, to, s);
     return true;
 }
 
-/* -- Waits --------------------------------------------------------------------------------------------- */
+/* -- Marks --------------------------------------------------------------------------------------------- */
 
 /* Does s only read that buffer where it names it? */
 static bool only_reads(const struct lw *lw, const struct kn_step *s, int buffer)
@@ -118,7 +122,7 @@ static bool only_reads(const struct lw *lw, const struct kn_step *s, int buffer)
 static bool must_wait(const struct lw *lw, const struct kn_step *started, const struct kn_step *s)
 {
     int nread = started->kind == TCC_STEP_RECV ? 0 : started->kind == TCC_STEP_SEND ? 1 : started->nin;
-    if (s->kind == TCC_STEP_WAIT)
+    if (s->kind == KN_STEP_WAIT)
         return false;
     for (int i = 0; i < started->nargs; i++) {
         int b = lw_storage(lw, started->args[i]);
@@ -126,11 +130,6 @@ static bool must_wait(const struct lw *lw, const struct kn_step *started, const 
             return true;
     }
     return false;
-}
-
-static bool starts(const struct kn_step *s)
-{
-    return s->queue && (s->kind == TCC_STEP_COLLECTIVE || s->kind == TCC_STEP_SEND || s->kind == TCC_STEP_RECV);
 }
 
 void lw_place_waits(struct lw *lw, struct kn_steps *steps)
@@ -145,7 +144,7 @@ void lw_place_waits(struct lw *lw, struct kn_steps *steps)
     }
     for (int i = 0; any && i < steps->n; i++) {
         int n = 0;
-        if (steps->at[i].kind == TCC_STEP_WAIT)
+        if (steps->at[i].kind == KN_STEP_WAIT)
             continue;
         for (int j = 0; j < open.n; j++) {
             if (must_wait(lw, &open.at[j], &steps->at[i]))

@@ -51,7 +51,7 @@ static int operand_of(const struct kn_kernel *k, int arg)
 
 enum kn_operand_use lw_use_of(const struct kn_step *s, int arg)
 {
-    switch (s->kind) {
+    switch ((int)s->kind) {
     case TCC_STEP_LAUNCH: return s->kernel->operands[operand_of(s->kernel, arg)].use;
     case TCC_STEP_COPY:
     case TCC_STEP_BOX:
@@ -60,7 +60,7 @@ enum kn_operand_use lw_use_of(const struct kn_step *s, int arg)
     case TCC_STEP_STACK: return arg ? KN_OUT : KN_IN;
     case TCC_STEP_LIB:
     case TCC_STEP_COLLECTIVE:
-    case TCC_STEP_WAIT: return arg < s->nin ? KN_IN : KN_OUT;
+    case KN_STEP_WAIT: return arg < s->nin ? KN_IN : KN_OUT;
     case TCC_STEP_SEND:
     case TCC_STEP_BIND:
     case TCC_STEP_DIMS:
@@ -285,7 +285,7 @@ static void elide_read(struct elision *e, int copy)
         return;
     for (int i = 1; i < e->of[b].n; i++) {
         const struct place *p = &e->places.at[e->of[b].at[i].at];
-        if (e->of[b].at[i].writes && (p->region || (p->step->kind != TCC_STEP_COLLECTIVE && p->step->kind != TCC_STEP_WAIT)))
+        if (e->of[b].at[i].writes && (p->region || (p->step->kind != TCC_STEP_COLLECTIVE && p->step->kind != KN_STEP_WAIT)))
             return;
     }
     if (!interferes(e, b, w, -1) && lw_may_change(e->lw))

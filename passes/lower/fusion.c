@@ -40,7 +40,6 @@ static void keep_layouts(const struct lw *lw, const struct ir_block *block)
 void lw_enter(struct lw *lw, struct ir_func *f)
 {
     lw->func = f;
-    lw->queues = 0;
     lw->value_room = lw->node_room = 0;
     lw_side_tables_grow(lw);
     load_layouts(lw, f->body);

@@ -18,6 +18,9 @@
  *   weight.c   equal weights are one
  *   fusion.c   the passes layout, fuse and build; groups between passes
  *   lower.c    the passes steps to share
+ *   place.c    what lies and runs where
+ *   queues.c   which steps run beside each other, and what they wait for
+ *   program.c  steps that a device runs as one thing
  *   memory.c   offsets of buffers in the arena
  *
  * A *group* is a root node, whose value is stored, and nodes evaluated inside the same kernel. *Views* (moves, sources) are
@@ -93,7 +96,6 @@ struct lw {
     VEC(ir_expr) known;              /* symbols that are bound, in order */
     VEC(int) levels;                 /* and the level that binds each */
     int next_level;
-    int queues;                      /* used so far by the function's communication */
     struct kn_steps checks;          /* of sizes that the inputs decide: run first */
     VEC(struct lw_pair) checked;     /* pairs known to be equal at the current point of the plan */
     uint32_t value_room, node_room;  /* entries that the tables above have */
@@ -275,7 +277,7 @@ bool lw_scan_is_piece(struct lw *lw, const struct ir_node *n, int piece);
 /* The kernel that stores one element, for the end of the loop's body; NULL: it can't be built. */
 struct lw_group *lw_scan_group(struct lw *lw, struct ir_value *all);
 
-/* -- collective.c: steps that are started, and waits for them ---------------------------------- */
+/* -- collective.c: communication, and marks where it should have ended -------------------------- */
 bool lw_lower_collective(struct lw *lw, struct ir_node *n, struct kn_steps *to);
 void lw_place_waits(struct lw *lw, struct kn_steps *steps);             /* as late as they may stand */
 
@@ -292,6 +294,7 @@ void lw_enter(struct lw *lw, struct ir_func *f);
 void lw_load_groups(struct lw *lw);
 
 /* -- memory.c: lifetimes, ALLOC and FREE steps, offsets in the arena ---------------------------- */
+void lw_release_buffers(struct ir_ctx *ctx, struct kn_program *p, struct kn_entry *e);   /* ALLOC and FREE steps; for the pass `queues` */
 bool lw_plan_memory(struct ir_ctx *ctx, struct kn_program *p, struct kn_entry *e);
 
 #endif

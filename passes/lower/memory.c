@@ -3,7 +3,7 @@
  * memory.c - when buffers live, and where in the arena.
  *
  * Positions number the steps of an entry point in the order in which they stand, regions included. A buffer lives from its first
- * to its last step; what a region reads from outside lives as long as the whole region. Buffers of constant size are placed
+ * step until all that stands behind happens after its last one (plan_order.c); what a region reads from outside lives as long as the whole region. Buffers of constant size are placed
  * largest first at the lowest offset that no buffer living at the same time covers ("greedy by size", Pisarchyk and
  * Lee, 2020, arXiv 2001.03288), or in the order of their lifetimes where that takes less. Where an entry point has buffers of symbolic size, the runtime does the same for all of its
  * buffers when the symbols are bound (runtime/place.c), so that the plan is exact at every size.
@@ -31,6 +31,8 @@ struct memory {
     struct live *live;   /* per buffer; first < 0: untouched */
     struct touch **home; /* innermost region that holds all its steps */
     int position;
+    struct kn_order *order;
+    const struct kn_moment *now;
 };
 
 static int depth(const struct touch *t)
@@ -48,6 +50,7 @@ static void touch(struct memory *m, int buffer, struct touch *region)
     while (m->p->buffers[buffer].space == TCC_SPACE_ALIAS)
         buffer = m->p->buffers[buffer].index;
     struct live *l = &m->live[buffer];
+    kn_order_touch(m->order, buffer, m->now);
     if (l->first < 0) {
         l->first = l->last = m->position;
         m->home[buffer] = region;
@@ -70,12 +73,15 @@ static void touch(struct memory *m, int buffer, struct touch *region)
         l->first = m->position;
 }
 
-/* Regions are walked twice: the second time their spans are known, so that touches from outside can be widened. */
-static void walk(struct memory *m, struct kn_steps *steps, struct touch *region)
+/* Regions are walked twice: the second time their spans are known, so that touches from outside can be widened. False: the steps' order is
+ * broken. */
+static bool walk(struct memory *m, struct kn_steps *steps, struct touch *region)
 {
     for (int i = 0; i < steps->n; i++) {
         struct kn_step *s = &steps->at[i];
         m->position++;
+        if (!(m->now = kn_order_step(m->order, s, m->position)))
+            return false;
         for (int a = 0; a < s->nargs; a++)
             touch(m, s->args[a], region);
         for (int r = 0; r < s->nregions; r++) {
@@ -85,8 +91,10 @@ static void walk(struct memory *m, struct kn_steps *steps, struct touch *region)
             inside->first = ++m->position;
             for (int j = 0; j < nested->nparams; j++)
                 touch(m, nested->params[j], region);
-            walk(m, &nested->steps, inside);
-            m->position++;
+            kn_order_enter(m->order, s);
+            if (!walk(m, &nested->steps, inside))
+                return false;
+            m->now = kn_order_leave(m->order, s, ++m->position);
             for (int j = 0; j < nested->nresults; j++) {
                 touch(m, nested->results[j], inside);
             }
@@ -99,6 +107,7 @@ static void walk(struct memory *m, struct kn_steps *steps, struct touch *region)
         }
         m->position++;
     }
+    return true;
 }
 
 /* A buffer touched inside regions below its home lives as long as those regions. */
@@ -233,13 +242,13 @@ static int64_t place_in_order(struct memory *m, struct placed *all, int n, const
     return top;
 }
 
-static int64_t place_constant_sizes(struct memory *m)
+static int64_t place_constant_sizes(struct memory *m, int memory)
 {
     static int (*const orders[])(const void *, const void *) = {larger_first, longer_first, earlier_first};
     VEC(struct placed) all = {0};
     int64_t bytes, top = 0;
     for (int b = 0; b < m->p->nbuffers; b++)
-        if (m->p->buffers[b].space == TCC_SPACE_ARENA && m->live[b].first >= 0 &&
+        if (m->p->buffers[b].space == TCC_SPACE_ARENA && m->p->buffers[b].memory == memory && m->live[b].first >= 0 &&
             ir_is_const(m->p->buffers[b].bytes, &bytes))
             VEC_PUSH(m->ctx, all,
                      (struct placed){b, m->live[b].first, m->live[b].last - m->live[b].first, aligned(bytes), 0});
@@ -380,20 +389,45 @@ static void alloc_and_free(struct memory *m, struct kn_steps *steps, const struc
             alloc_and_free(m, &steps->at[i].regions[r].steps, &steps->at[i].regions[r], done);
 }
 
+void lw_release_buffers(struct ir_ctx *ctx, struct kn_program *p, struct kn_entry *e)
+{
+    struct memory m = {.ctx = ctx, .p = p};
+    alloc_and_free(&m, &e->steps, NULL, IR_NEWN(ctx, p->nbuffers + 1, bool));
+}
+
+static void place_arenas(struct memory *m, struct kn_entry *e)
+{
+    if (!constant_sizes(m))
+        return;
+    e->arena = ir_const(m->ctx, place_constant_sizes(m, 0));
+    if (m->p->nmemories > 1)
+        e->arenas = IR_NEWN(m->ctx, m->p->nmemories, ir_expr);
+    for (int i = 1; i < m->p->nmemories; i++)
+        e->arenas[i - 1] = ir_const(m->ctx, place_constant_sizes(m, i));
+}
+
 bool lw_plan_memory(struct ir_ctx *ctx, struct kn_program *p, struct kn_entry *e)
 {
     struct memory m = {.ctx = ctx, .p = p};
-    bool *done = IR_NEWN(ctx, p->nbuffers + 1, bool);
-    alloc_and_free(&m, &e->steps, NULL, done);
+    struct ir_arena *scratch = ir_arena_new(ctx);
+    m.order = kn_order_new(ctx, scratch, p, e, 0, 0);
     m.live = IR_NEWN(ctx, p->nbuffers + 1, struct live);
     m.home = IR_NEWN(ctx, p->nbuffers + 1, struct touch *);
     for (int b = 0; b < p->nbuffers; b++)
         m.live[b].first = -1;
-    walk(&m, &e->steps, NULL);
+    bool ok = walk(&m, &e->steps, NULL);
+    for (int b = 0; b < p->nbuffers && ok; b++) { /* until all that stands behind happens after its last use */
+        int last = kn_order_until(m.order, b);
+        m.live[b].last = last > m.live[b].last ? last : m.live[b].last;
+    }
+    ir_arena_free(scratch);
+    if (!ok) {
+        ir_error(ctx, NULL, "memory: a step of '%s' waits for what does not stand before it", e->name);
+        return false;
+    }
     int position = 0;
     widen(&m, &e->steps, NULL, &position);
-    if (constant_sizes(&m))
-        e->arena = ir_const(ctx, place_constant_sizes(&m));
+    place_arenas(&m, e);
     e->peak_live = largest_live_set(&m);
     for (int b = 0; b < p->nbuffers; b++)
         if (m.live[b].first >= 0) {

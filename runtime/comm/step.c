@@ -297,8 +297,12 @@ static int started(struct tccrt_session *s, const struct tcc_pstep *p, size_t vi
 static int slot_of(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_request ***out)
 {
     *out = p->queue ? &s->requests[p->queue] : NULL;
-    if (*out && **out)
-        return tcr_fail(TCC_EBUG, "node '%s': queue %u is in use", node_of(s, p), p->queue);
+    if (*out && **out) { /* a queue's steps run in their order */
+        int status = tcr_await(s, s->started[p->queue]);
+
+        if (status)
+            return status;
+    }
     s->started[p->queue] = (uint32_t)(p - s->m->steps);
     s->started_at[p->queue] = tcr_now();
     return TCC_OK;
@@ -443,21 +447,33 @@ int tcr_step_message(struct tccrt_session *s, const struct tcc_pstep *p)
     return status ? status : started(s, p, views);
 }
 
-int tcr_step_wait(struct tccrt_session *s, const struct tcc_pstep *p)
+int tcr_await(struct tccrt_session *s, uint32_t step)
 {
+    const struct tcc_pstep *p = &s->m->steps[step];
     struct tccrt_request *r = s->requests[p->queue];
-
-    double ended = 0;
+    double begin, ended = 0;
     int status;
 
-    s->requests[p->queue] = NULL;
-    if (!r)
+    if (!r || s->started[p->queue] != step) /* a later one of its queue runs: it has ended */
         return TCC_OK;
+    s->requests[p->queue] = NULL;
+    begin = tcr_now();
     status = tcr_request_wait(r, &ended);
+    tcr_profile_wait(s, step, tcr_now() - begin);
     if (ended > s->started_at[p->queue])
-        tcr_profile_aside(s, s->started[p->queue], s->started_at[p->queue], ended);
+        tcr_profile_aside(s, step, s->started_at[p->queue], ended);
     status = named(s, p, status);
     return s->apart ? tcr_views_done(s, p->queue, status) : status;
+}
+
+int tcr_await_list(struct tccrt_session *s, struct tcc_range steps)
+{
+    int status = TCC_OK;
+
+    for (uint32_t q = 1; q < s->max_queues && !status; q++)
+        if (s->requests[q] && s->started[q] - steps.first < steps.count)
+            status = tcr_await(s, s->started[q]);
+    return status;
 }
 
 /* A run that failed may leave something under way. */

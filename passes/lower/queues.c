@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * queues: which steps run beside each other. Launches and copies within a device go into its compute queue, copies from and to the
+ * host into queues of their own, communication into queues beside those; all else stays in the host's program order. A step waits for the
+ * steps that access what it accesses, one of the two writing, where nothing else orders them: of each queue the last, and no
+ * wait that another one implies.
+ *
+ * Communication of the host takes the first queue whose last step the host knows to have ended, so that nothing waits for another's
+ * message without need. Steps that write state, behind the last communication that is started, wait for all of it: should
+ * it fail, the state is as it was.
+ */
+#include "passes/lower/lower_int.h"
+
+bool pass_queues_run(struct pass_run *r);
+
+enum { MAX_COMMUNICATION = 256 }; /* queues of the host's; more wait for each other */
+
+struct reader {
+    const struct kn_moment *at;
+    struct reader *next;
+};
+
+struct queues {
+    struct ir_ctx *ctx;
+    struct ir_arena *scratch;
+    struct kn_program *p;
+    struct kn_order *order;
+    VEC(struct kn_queue) table;
+    VEC(struct kn_step *) step_of;  /* by moment; NULL: the end of a region */
+    const struct kn_moment **write; /* by root buffer: the last */
+    struct reader **reads;          /* since; of each queue the last */
+    VEC(const struct kn_moment *) need;
+    VEC(const struct kn_moment *) started; /* communication that the host has not waited for, of the lists around */
+    int events, communication, first_of_host;
+};
+
+static int root(const struct kn_program *p, int b)
+{
+    while (p->buffers[b].space == TCC_SPACE_ALIAS)
+        b = p->buffers[b].index;
+    return b;
+}
+
+static bool communicates(const struct kn_step *s)
+{
+    return (s->kind == TCC_STEP_COLLECTIVE && s->what != TCC_OWNS) || s->kind == TCC_STEP_SEND ||
+           s->kind == TCC_STEP_RECV;
+}
+
+/* -- Queues ------------------------------------------------------------------------------------------ */
+
+/* A device has four queues, behind the host's; then come those of the host's communication. */
+static int queue_of_device(int memory, enum tcc_queue_kind kind)
+{
+    return 1 + 4 * (memory - 1) + (int)kind - TCC_QUEUE_COMPUTE;
+}
+
+static int host_communication(struct queues *q)
+{
+    const int *known = kn_order_known(q->order, 0);
+    int n = 0;
+    for (; n < q->communication; n++) {
+        int *own = kn_order_known(q->order, q->first_of_host + n);
+        if (known[q->first_of_host + n] == own[q->first_of_host + n])
+            return q->first_of_host + n;
+    }
+    if (n == MAX_COMMUNICATION)
+        return q->first_of_host;
+    q->communication++;
+    if (q->table.n <= q->first_of_host + n)
+        VEC_PUSH(q->ctx, q->table, (struct kn_queue){0, TCC_QUEUE_COMMUNICATION});
+    return q->first_of_host + n;
+}
+
+static int queue_of(struct queues *q, const struct kn_step *s)
+{
+    int m = 0, from = s->nargs && s->args[0] >= 0 ? q->p->buffers[s->args[0]].memory : 0;
+    for (int a = 0; a < s->nargs; a++)
+        if (s->args[a] >= 0 && q->p->buffers[s->args[a]].memory > m)
+            m = q->p->buffers[s->args[a]].memory;
+    if (communicates(s))
+        return m ? queue_of_device(m, TCC_QUEUE_COMMUNICATION) : host_communication(q);
+    if (m == 0)
+        return 0;
+    switch (s->kind) {
+    case TCC_STEP_LAUNCH:
+    case TCC_STEP_FREE: return queue_of_device(m, TCC_QUEUE_COMPUTE);
+    case TCC_STEP_COPY:
+        if (from == q->p->buffers[s->args[1]].memory)
+            return queue_of_device(m, TCC_QUEUE_COMPUTE);
+        return queue_of_device(m, from ? TCC_QUEUE_COPY_OUT : TCC_QUEUE_COPY_IN);
+    default: return 0;
+    }
+}
+
+/* -- Waits -------------------------------------------------------------------------------------------- */
+
+static void need(struct queues *q, const struct kn_moment *m)
+{
+    if (m)
+        VEC_PUSH(q->ctx, q->need, m);
+}
+
+static void need_buffer(struct queues *q, int buffer, bool write)
+{
+    if (buffer < 0)
+        return;
+    int b = root(q->p, buffer);
+    need(q, q->write[b]);
+    for (const struct reader *r = q->reads[b]; r && write; r = r->next)
+        need(q, r->at);
+}
+
+static void note(struct queues *q, int buffer, bool write, const struct kn_moment *m)
+{
+    if (buffer < 0)
+        return;
+    int b = root(q->p, buffer);
+    if (write) {
+        q->write[b] = m;
+        q->reads[b] = NULL;
+        return;
+    }
+    struct reader *r = q->reads[b];
+    while (r && r->at->queue != m->queue)
+        r = r->next;
+    if (!r) {
+        r = ir_arena_alloc(q->scratch, sizeof *r);
+        r->next = q->reads[b];
+        q->reads[b] = r;
+    }
+    r->at = m;
+}
+
+/* Waits of s for what it needs and does not know: no two of one queue, none that another implies. */
+static void add_waits(struct queues *q, struct kn_step *s)
+{
+    const int *known = kn_order_known(q->order, s->queue);
+    VEC(const struct kn_moment *) wanted = {0};
+    for (int i = 0; i < q->need.n; i++) {
+        const struct kn_moment *m = q->need.at[i];
+        int w = 0;
+        if (known[m->queue] >= m->index || m->queue == s->queue)
+            continue;
+        while (w < wanted.n && wanted.at[w]->queue != m->queue)
+            w++;
+        if (w == wanted.n)
+            VEC_PUSH(q->ctx, wanted, m);
+        else if (wanted.at[w]->index < m->index)
+            wanted.at[w] = m;
+    }
+    q->need.n = 0;
+    s->nwaits = 0;
+    s->waits = wanted.n ? IR_NEWN(q->ctx, wanted.n, int) : NULL;
+    for (int w = 0; w < wanted.n; w++) {
+        bool implied = false;
+        for (int o = 0; o < wanted.n && !implied; o++)
+            implied = o != w && kn_before(wanted.at[w], wanted.at[o]);
+        struct kn_step *of = q->step_of.at[wanted.at[w]->number];
+        if (implied || !of)
+            continue;
+        if (!of->event) {
+            of->event = ++q->events;
+            kn_order_name(q->order, of->event, wanted.at[w]);
+        }
+        s->waits[s->nwaits++] = of->event;
+    }
+}
+
+/* What the step accesses: its own arguments, and what the walker hands over to and from its regions. */
+static void each_access(struct queues *q, const struct kn_step *s, void (*visit)(struct queues *q, int b, bool write))
+{
+    for (int a = 0; a < s->nargs; a++)
+        visit(q, s->args[a], lw_use_of(s, a) != KN_IN);
+    for (int r = 0; r < s->nregions; r++) {
+        const struct kn_region *g = &s->regions[r];
+        for (int i = 0; i < g->nresults; i++)
+            visit(q, g->results[i], false);
+        for (int i = 0; i < g->nparams; i++)
+            visit(q, g->params[i], true);
+        for (int i = 0; g->finals && i < g->nresults - (s->kind == TCC_STEP_LOOP); i++)
+            visit(q, g->finals[i], true);
+    }
+}
+
+static bool writes_state(const struct queues *q, const struct kn_step *s)
+{
+    for (int a = 0; a < s->nargs; a++)
+        if (s->args[a] >= 0 && q->p->buffers[root(q->p, s->args[a])].space == TCC_SPACE_STATE &&
+            lw_use_of(s, a) != KN_IN)
+            return true;
+    return false;
+}
+
+static const struct kn_moment *moment(struct queues *q, struct kn_step *s, const struct kn_moment *m)
+{
+    while (q->step_of.n <= m->number)
+        VEC_PUSH(q->ctx, q->step_of, NULL);
+    q->step_of.at[m->number] = s;
+    return m;
+}
+
+static void walk(struct queues *q, struct kn_steps *steps, bool top);
+
+static void regions(struct queues *q, struct kn_step *s)
+{
+    for (int r = 0; r < s->nregions; r++) {
+        const struct kn_region *g = &s->regions[r];
+        int open = q->started.n;
+        kn_order_enter(q->order, s);
+        walk(q, &s->regions[r].steps, false);
+        const struct kn_moment *m = moment(q, NULL, kn_order_leave(q->order, s, 0));
+        q->started.n = open;
+        for (int i = 0; i < g->nresults; i++)
+            note(q, g->results[i], false, m);
+        for (int i = 0; i < g->nparams; i++)
+            note(q, g->params[i], true, m);
+        for (int i = 0; g->finals && i < g->nresults - (s->kind == TCC_STEP_LOOP); i++)
+            note(q, g->finals[i], true, m);
+    }
+}
+
+static void walk(struct queues *q, struct kn_steps *steps, bool top)
+{
+    int last = steps->n - 1;
+    while (last >= 0 && !communicates(&steps->at[last]))
+        last--;
+    for (int i = 0; i < steps->n; i++) {
+        struct kn_step *s = &steps->at[i];
+        s->queue = queue_of(q, s);
+        each_access(q, s, need_buffer);
+        for (int k = 0; top && i > last && k < q->started.n && writes_state(q, s); k++)
+            need(q, q->started.at[k]);
+        add_waits(q, s);
+        const struct kn_moment *m = moment(q, s, kn_order_step(q->order, s, 0));
+        for (int a = 0; a < s->nargs; a++)
+            note(q, s->args[a], lw_use_of(s, a) != KN_IN, m);
+        if (communicates(s))
+            VEC_PUSH(q->ctx, q->started, m);
+        regions(q, s);
+    }
+}
+
+/* -- The pass ------------------------------------------------------------------------------------------ */
+
+/* Marks have done their work: what communication runs beside is decided. */
+static int drop_marks(struct kn_steps *steps)
+{
+    int n = 0, communication = 0;
+    for (int i = 0; i < steps->n; i++) {
+        struct kn_step *s = &steps->at[i];
+        for (int r = 0; r < s->nregions; r++)
+            communication += drop_marks(&s->regions[r].steps);
+        communication += communicates(s);
+        s->event = s->nwaits = 0;
+        if (s->kind != KN_STEP_WAIT)
+            steps->at[n++] = *s;
+    }
+    steps->n = n;
+    return communication;
+}
+
+static void queues_of_devices(struct queues *q)
+{
+    VEC_PUSH(q->ctx, q->table, (struct kn_queue){0, TCC_QUEUE_HOST});
+    for (int m = 1; m < q->p->nmemories; m++)
+        for (int kind = TCC_QUEUE_COMPUTE; kind <= TCC_QUEUE_COMMUNICATION; kind++)
+            VEC_PUSH(q->ctx, q->table, (struct kn_queue){m, (enum tcc_queue_kind)kind});
+    q->first_of_host = q->table.n;
+}
+
+bool pass_queues_run(struct pass_run *r)
+{
+    struct ir_ctx *ctx = pass_ctx(r);
+    struct kn_program *p = pass_module(r)->program;
+    if (!p) {
+        ir_error(ctx, NULL, "queues: the module has not been lowered");
+        return false;
+    }
+    struct queues q = {.ctx = ctx, .p = p};
+    queues_of_devices(&q);
+    for (int e = 0; e < p->nentries; e++) {
+        struct kn_entry *entry = &p->entries[e];
+        size_t n = (size_t)p->nbuffers + 1;
+        lw_release_buffers(ctx, p, entry);
+        int communication = drop_marks(&entry->steps);
+        if (communication > MAX_COMMUNICATION)
+            communication = MAX_COMMUNICATION;
+        q.scratch = ir_arena_new(ctx);
+        q.order =
+            kn_order_new(ctx, q.scratch, p, entry, q.first_of_host + communication, kn_count_steps(&entry->steps));
+        q.write = ir_arena_alloc(q.scratch, n * sizeof *q.write);
+        q.reads = ir_arena_alloc(q.scratch, n * sizeof *q.reads);
+        q.step_of.n = q.started.n = q.events = q.communication = 0;
+        walk(&q, &entry->steps, true);
+        ir_arena_free(q.scratch);
+    }
+    p->nqueues = q.table.n;
+    p->queues = q.table.at;
+    return true;
+}
