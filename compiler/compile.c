@@ -146,7 +146,7 @@ static bool choose_target(struct job *j)
         *arch++ = 0;
     j->target = target_by_name(spec);
     if (!j->target) {
-        ir_error(j->ctx, NULL, "target '%s' is not built in; expected cpu%s", spec,
+        ir_error(j->ctx, NULL, "target '%s' is not built in; expected cpu, cpu-split%s", spec,
                  target_by_name("cuda") ? " or cuda:sm_90" : "");
         j->status = strcmp(spec, "cuda") && strcmp(spec, "neuron") ? USAGE : ENVIRONMENT;
         return false;
@@ -388,11 +388,23 @@ static const char *machine_dump(const struct tccc_options *o)
     return wants(o, "llvm") ? "llvm" : wants(o, "asm") ? "asm" : wants(o, "ptx") ? "ptx" : NULL;
 }
 
+/* The device's memory is in the plan, whose name says what the artifact is made for. */
+static void name_device(struct job *j, struct kn_program *p)
+{
+    if (!j->target->device || p->nmemories > 1)
+        return;
+    p->memories = IR_NEWN(j->ctx, 2, struct kn_memory);
+    p->memories[0] = (struct kn_memory){"host", true};
+    p->memories[1] = (struct kn_memory){j->target->device, false};
+    p->nmemories = 2;
+}
+
 static bool compile_kernels(struct job *j)
 {
     struct kn_program *p = j->module->program;
     if (refused(j))
         return false;
+    name_device(j, p);
     write_graph(j);
     for (int v = 0; v < j->nversions; v++) {
         j->prefixes[v] = ir_internf(j->ctx, "%s_v%d_", j->name, v);
@@ -405,7 +417,7 @@ static bool compile_kernels(struct job *j)
                                    .dump = machine_dump(j->o),
                                    .dump_to = j->o->dump_to ? j->o->dump_to : stdout};
         if (!j->target->compile(j->ctx, p, &t, j->prefixes[v], j->folder, &j->objects, &j->nobjects)) {
-            j->status = j->target == &target_cpu ? BUG : ENVIRONMENT;
+            j->status = j->target == &target_cuda ? ENVIRONMENT : BUG;
             return false;
         }
     }

@@ -20,6 +20,7 @@ struct target_options {
 
 struct target {
     const char *name;            /* "cpu" */
+    const char *device;          /* what runs its artifacts and has a memory of its own (runtime/device/); NULL: the host */
     /* The machine of an architecture string (resolved: never "native"), or NULL after a diagnostic naming what exists. */
     const struct pass_machine *(*machine)(struct ir_ctx *ctx, const char *arch);
     /* > 0: what is made for a suits b less than b's own does for a; an artifact for several machines has the plan and the layouts of the one
@@ -36,7 +37,7 @@ struct target {
                     const char *folder, char ***objects, int *nobjects);
 };
 
-extern const struct target target_cpu, target_cuda;
+extern const struct target target_cpu, target_cpu_split, target_cuda;
 const struct target *target_by_name(const char *name);       /* NULL: there is none of that name */
 /* Adds a target, which outlives all compilations, before the first of them: --target=NAME then means it. False: the name is taken, or there
  * are too many. Not thread-safe. */

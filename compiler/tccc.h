@@ -57,7 +57,7 @@ struct tccc_options {
     const char *depfile;             /* -MD -MF; NULL: none */
     const char *name;                /* --name; NULL: from the model's file name */
     int level;                       /* 0..3 */
-    const char *target;              /* "cpu", "cuda:sm_90"; NULL: cpu */
+    const char *target;              /* "cpu", "cpu-split", "cuda:sm_90"; NULL: cpu */
     const char *march;               /* comma-separated; NULL: native */
     enum tccc_weights weights;
     const char *const *dims;         /* "name=N", ended by NULL; may be NULL */

@@ -162,6 +162,7 @@ struct tccrt_session {
     struct tcr_device *host;         /* the plan's memory 0 */
     struct tcr_device *device;       /* its memory 1: buffers, state, kernels; may be the host */
     bool apart;                      /* the device's memory is not the host's */
+    bool placed;                     /* the plan says what lies there; else all but objects does, and steps of the host fetch it */
     int queue;                       /* of the device: the step's that runs */
     uint64_t seed;
     int64_t runs;                    /* successful runs so far; random ops count with it */
@@ -231,7 +232,7 @@ tcr_device_of(const struct tccrt_session *s, uint32_t memory)
 static inline uint32_t
 tcr_memory(const struct tccrt_session *s, uint32_t b)
 {
-    return s->apart && s->m->buffers[b].space != TCC_SPACE_OBJECT;
+    return s->apart && (s->placed ? s->m->buffers[b].memory != 0 : s->m->buffers[b].space != TCC_SPACE_OBJECT);
 }
 
 /* Data, in one of the plan's memories. (Tables are the heap's.) */

@@ -130,11 +130,15 @@ static int open_devices(struct tccrt_session *s, const struct tccrt_options *o)
     const char *name = o->device ? o->device : tccrt_env_text("TCCC_DEVICE");
     int status = tcr_device_open("cpu", &r, &s->host);
 
+    if (!name || !strcmp(name, "auto")) /* memory 1 has the name of the device that it was made for */
+        name = s->m->plan->memories.count > 1 ? tcr_string(s->m, s->m->memories[1].name) : "cpu";
     if (!status)
         s->device = s->host;
-    if (!status && name && strcmp(name, "auto") && strcmp(name, s->host->name))
+    if (!status && strcmp(name, s->host->name))
         status = tcr_device_open(name, &r, &s->device);
     s->apart = !status && !s->device->shared;
+    for (uint32_t b = 0; b < s->m->plan->buffers.count; b++)
+        s->placed = s->placed || s->m->buffers[b].memory;
     return status;
 }
 

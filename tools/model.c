@@ -292,8 +292,10 @@ const char *model_version(const struct model *m)
 
 int model_session(const struct options *o, struct model *m, int threads, char *why)
 {
-    struct tccrt_options options = {
-        .threads = threads, .stage = m->stage, .profile = option_set(o, OPT_profile) || option_set(o, OPT_trace)};
+    struct tccrt_options options = {.threads = threads,
+                                    .stage = m->stage,
+                                    .profile = option_set(o, OPT_profile) || option_set(o, OPT_trace),
+                                    .device = option_text(o, OPT_device, NULL)};
 
     if (!m->artifact)
         return EXIT_FINE;

@@ -77,7 +77,7 @@ static int measure(struct bench *b, int64_t runs)
 /* Floating-point operations of a run, by the plan's own figures: one run of a session that keeps a profile. */
 static int count_flops(struct bench *b, int threads)
 {
-    struct tccrt_options options = {.threads = threads, .profile = true};
+    struct tccrt_options options = {.threads = threads, .profile = true, .device = option_text(b->o, OPT_device, NULL)};
     const struct tccrt_profile_row *rows;
     struct tccrt_session *warm = b->m.session;
     double flops = 0;

@@ -183,7 +183,8 @@ static bool guilty_label(struct blame *x, struct label *l)
 /* A session that can evaluate; NULL: there is none. */
 static struct tccrt_session *session_of(struct trainer *t)
 {
-    const struct tccrt_options whole = {.threads = tccrt_threads(t->m.session)};
+    const struct tccrt_options whole = {.threads = tccrt_threads(t->m.session),
+                                        .device = tccrt_device_used(t->m.session)};
     struct tccrt_session *own;
 
     if (!t->stage)

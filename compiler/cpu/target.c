@@ -138,3 +138,12 @@ const struct target target_cpu = {.name = "cpu",
                                   .resolve = cpu_resolve,
                                   .refuses = cpu_refuses,
                                   .compile = cpu_compile};
+
+/* The same kernels, for tests: a device with a memory that the host can't touch runs them. */
+const struct target target_cpu_split = {.name = "cpu-split",
+                                        .device = "cpu-split",
+                                        .machine = cpu_machine,
+                                        .compare = cpu_compare,
+                                        .resolve = cpu_resolve,
+                                        .refuses = cpu_refuses,
+                                        .compile = cpu_compile};
