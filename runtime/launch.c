@@ -40,6 +40,22 @@ static int accesses(struct tccrt_session *s, const struct tcc_pstep *p, const ch
     return TCC_OK;
 }
 
+/* The host runs small kernels that feed sizes, conditions and bindings: none has floats. */
+static int launch_on_host(struct tccrt_session *s, const struct tcc_pstep *p, const struct tcr_kernel_launch *l)
+{
+    int status = TCC_OK;
+
+    for (uint32_t i = 0; i < l->nargs && s->device->checks && !status; i++) {
+        const struct tcc_pbuffer *b = &s->m->buffers[s->m->u32s[p->args.first + i]];
+
+        if (tcr_dtype_is_float((int)b->dtype))
+            return tcr_fail(TCC_EBUG, "node '%s': its kernel has floats and runs on the host, expected device '%s'",
+                            l->node, s->device->name);
+        status = tcr_touch(s, l->access[i].at, l->access[i].bytes, l->access[i].how, l->node);
+    }
+    return status ? status : s->host->ops->launch(s->host, 0, l);
+}
+
 int tcr_step_launch(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     const char *node = tcr_string(s->m, p->node);
@@ -61,5 +77,7 @@ int tcr_step_launch(struct tccrt_session *s, const struct tcc_pstep *p)
         return tcr_size(s, p->scratch, "scratch", node, &l.scratch);
     if ((status = gather(s, p, node)) || (s->device->checks && (status = accesses(s, p, node, &l))))
         return status;
+    if (s->placed && s->apart && !s->m->queues[p->queue].memory)
+        return launch_on_host(s, p, &l);
     return s->device->ops->launch(s->device, s->queue, &l);
 }

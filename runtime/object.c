@@ -26,6 +26,17 @@ int tcr_dtype_bytes(int dtype)
     return dtype > 0 && dtype < TCC_NDTYPES ? dtypes[dtype].bytes : 0;
 }
 
+bool tcr_dtype_is_float(int dtype)
+{
+    switch (dtype) {
+#define X(id, n, name, bytes, class) \
+    case n: return TCC_CLASS_##class == TCC_CLASS_FLOAT || TCC_CLASS_##class == TCC_CLASS_COMPLEX;
+        TCC_DTYPES(X)
+#undef X
+    default: return false;
+    }
+}
+
 const char *tcr_dtype_name(int dtype)
 {
     return dtype > 0 && dtype < TCC_NDTYPES ? dtypes[dtype].name : "none";

@@ -35,6 +35,7 @@ void tcr_clear_error(void);
 /* -- object.c --------------------------------------------------------------------------------- */
 int tcr_dtype_bytes(int dtype);              /* 0: no such type */
 const char *tcr_dtype_name(int dtype);
+bool tcr_dtype_is_float(int dtype);
 /* Number of elements; -1: a negative dim, or more than PTRDIFF_MAX bytes. */
 int64_t tcr_elements(int dtype, int rank, const int64_t *dims);
 /* "[2, 3]" into a buffer of at least 256 bytes, which is returned. */

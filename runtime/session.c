@@ -261,6 +261,11 @@ int tccrt_version_used(const struct tccrt_session *s)
     return e ? 0 : -1;
 }
 
+int64_t tccrt_device_launches(const struct tccrt_session *s)
+{
+    return s ? s->device->counts.launches : 0;
+}
+
 size_t tccrt_arena_bytes(const struct tccrt_session *s)
 {
     return s ? s->heap.held - TCR_ROUND(sizeof *s) + s->device->held : 0;

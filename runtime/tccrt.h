@@ -285,6 +285,7 @@ int tccrt_profile_reset(struct tccrt_session *s);                               
 int tccrt_profile_trace(struct tccrt_session *s, const char *path);                    /* Chrome trace of the last run */
 int tccrt_threads(const struct tccrt_session *s);                                      /* that it runs with */
 const char *tccrt_device_used(const struct tccrt_session *s);                          /* "cpu", "cpu-split" */
+int64_t tccrt_device_launches(const struct tccrt_session *s);                          /* so far, of kernels over a memory of the device's own; cpu: 0 */
 int tccrt_version_used(const struct tccrt_session *s);                                 /* by the last run; -1: there was none, or its sizes have no version */
 /* Of this process. state: variables that it holds. predicted: what a run of the entry point takes by the plan, state included, as the compiler
  * (a pipeline's stage of known sizes) or the last run's sizes say; -1: not known. */

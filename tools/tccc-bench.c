@@ -119,7 +119,11 @@ static void report(const struct bench *b)
                b->m.compile_ms, b->m.load_ms, b->first_ms, b->p50_ms, b->min_ms, rss, b->gflops);
         if (version)
             tcr_print_json(stdout, version);
-        puts(version ? "}" : "null}");
+        fputs(version ? "" : "null", stdout);
+        if (tccrt_device_launches(b->m.session))
+            printf(",\"device\":\"%s\",\"device_launches\":%lld", tccrt_device_used(b->m.session),
+                   (long long)tccrt_device_launches(b->m.session));
+        puts("}");
     } else {
         printf(
             "compile %10.1f ms\nload    %10.3f ms\nfirst   %10.3f ms\nmedian  %10.4f ms of %d runs\nminimum %10.4f ms\n"
