@@ -170,6 +170,8 @@ int tcr_views_end(struct tccrt_session *s, size_t first, int status)
 {
     size_t n = first;
 
+    if (first >= s->nviews) /* none, or tcr_views_done() has ended more than these */
+        return status;
     for (size_t i = first; i < s->nviews; i++) {
         struct tcr_view v = s->views[i];
 

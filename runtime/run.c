@@ -459,6 +459,8 @@ static int begin(struct tccrt_session *s)
     struct tcr_control c = {.seed = s->seed, .run = s->runs};
     int status = s->host->ops->begin(s->host, &c);
 
+    if (!status && s->apart) /* state that was written between runs */
+        status = tcr_sync(s);
     if (status || s->device == s->host || (status = s->device->ops->begin(s->device, &c)))
         return status;
     return s->apart ? copy_lent(s, false) : TCC_OK;
@@ -484,6 +486,7 @@ static int end_apart(struct tccrt_session *s, int status)
     snprintf(text, sizeof text, "%s", tccrt_error());
     tcr_views_done(s, TCC_NO, status);
     tcr_sync(s);
+    s->device->ops->begin(s->device, &(struct tcr_control){.seed = s->seed, .run = s->runs}); /* its fault is over */
     return tcr_fail(status, "%s", text);
 }
 

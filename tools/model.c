@@ -300,7 +300,8 @@ int model_session(const struct options *o, struct model *m, int threads, char *w
     if (!m->artifact)
         return EXIT_FINE;
     int status = tccrt_session_new(m->artifact, &options, &m->session);
-    return status == TCC_OK ? EXIT_FINE : model_error(o, why, status_code(status), "%s", tccrt_error());
+    int code = status == TCC_EUSAGE ? EXIT_USAGE : status_code(status); /* a device's name */
+    return status == TCC_OK ? EXIT_FINE : model_error(o, why, code, "%s", tccrt_error());
 }
 
 /* The session owns the results; they are copied, so that the next run does not change them. */

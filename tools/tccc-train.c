@@ -62,7 +62,7 @@ bool trainer_set_scalar(struct trainer *t, const char *name, double value)
     if (!state_scalar(t, name, &s))
         return false;
     tcc_store_f64((enum tcc_dtype)s.dtype, s.data, value);
-    return true;
+    return tccrt_state_set(t->m.session, name, &s) == TCC_OK;
 }
 
 static const char *entry_named(const struct trainer *t, const char *name)

@@ -149,6 +149,10 @@ static int load_copies(struct trainer *t, const char *path)
         for (int64_t k = 0; k < count; k++)
             ((float *)copy.data)[k] = (float)tcc_load_f64(
                 (enum tcc_dtype)from.dtype, (const char *)from.data + k * tcc_dtype_bytes((enum tcc_dtype)from.dtype));
+        if (tccrt_state_set(t->m.session, info.name, &copy) != TCC_OK) {
+            tccrt_tensors_close(f);
+            return trainer_status(t, TCC_EENV);
+        }
     }
     tccrt_tensors_close(f);
     return EXIT_FINE;

@@ -209,14 +209,18 @@ static int swap_buffers(struct trainer *t, void **own, bool back)
             tccrt_state_get(t->m.session, info.name, &x) != TCC_OK)
             continue;
         size_t bytes = (size_t)tcc_elements(x.rank, x.dims) * (size_t)tcc_dtype_bytes((enum tcc_dtype)x.dtype);
-        if (back && own[i])
-            memcpy(x.data, own[i], bytes);
+        if (back && own[i]) {
+            x.data = own[i];
+            if (tccrt_state_set(t->m.session, info.name, &x) != TCC_OK)
+                return trainer_status(t, TCC_EENV);
+        }
         if (back)
             continue;
         if (!(own[i] = malloc(bytes + 1)))
             return tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
         memcpy(own[i], x.data, bytes);
-        if (tccrt_comm_broadcast(t->dp, 0, 1, &x, NULL) != TCC_OK)
+        if (tccrt_comm_broadcast(t->dp, 0, 1, &x, NULL) != TCC_OK ||
+            tccrt_state_set(t->m.session, info.name, &x) != TCC_OK)
             return trainer_status(t, TCC_EENV);
     }
     return EXIT_FINE;
