@@ -247,8 +247,8 @@ static int check_flags(const struct options *o, const char *shown)
         const struct option_row *row = &option_table[i];
         if (compiles_only(o, (enum option_id)i) && o->given[i].n > o->given[i].inherited)
             return usage_error(o, "%s%s is compiled into an artifact, as '%s' is: give the model, or compile it again",
-                               *row->long_name ? "--" : "-", *row->long_name ? row->long_name : (char[]){row->short_name, 0},
-                               shown);
+                               *row->long_name ? "--" : "-",
+                               *row->long_name ? row->long_name : (char[]){row->short_name, 0}, shown);
     }
     return EXIT_FINE;
 }
@@ -467,7 +467,8 @@ int model_open(const struct options *o, const char *path, struct model *m, char 
     bool artifact = model_is_artifact(path);
     if (artifact && option_set(o, OPT_interpret))
         return usage_error(o, "--interpret requires a model, not an artifact");
-    if (artifact && o->tool != TOOL_T && check_flags(o, path) != EXIT_FINE) /* tccc-train has options of its own for steps */
+    if (artifact && o->tool != TOOL_T &&
+        check_flags(o, path) != EXIT_FINE) /* tccc-train has options of its own for steps */
         return EXIT_USAGE;
     int code = artifact                       ? open_artifact(o, path, path, m, why)
                : option_set(o, OPT_interpret) ? open_interpreted(o, path, m, why)
