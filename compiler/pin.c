@@ -342,6 +342,24 @@ static bool divide_batches(struct pinner *p, const struct train_split *split)
     return ok;
 }
 
+/* The size of a cache that the session will hold is bounded by its capacity. */
+static void bound_cache(struct pinner *p, const char *spec, int input)
+{
+    struct frontend_pins now = {.n = p->from.n, .from = p->from.at, .to = p->to.at};
+    ir_type t = frontend_pinned_type(p->ctx, &now, p->types[input]);
+    int axis, symbolic = -1, n = 0;
+    int64_t capacity = t && t->kind == IR_T_TENSOR ? pass_state_capacity(p->ctx, spec, p->names[input], &axis) : -1;
+    for (int i = 0; capacity > 0 && i < t->rank; i++)
+        if (t->dim[i]->kind == IR_X_SYM && (axis < 0 || axis == i)) {
+            symbolic = i;
+            n++;
+        }
+    for (int i = 0; n == 1 && i < p->from.n; i++)
+        n += p->from.at[i] == t->dim[symbolic];
+    if (n == 1 && pass_position_symbol(p->ctx, t->dim[symbolic], capacity) != t->dim[symbolic])
+        add_pin(p, spec, t->dim[symbolic], pass_position_symbol(p->ctx, t->dim[symbolic], capacity));
+}
+
 bool frontend_pin(struct ir_ctx *ctx, const struct frontend_options *o, int n, const char *const *names, ir_type *types,
                   struct frontend_pins *pins)
 {
@@ -356,6 +374,9 @@ bool frontend_pin(struct ir_ctx *ctx, const struct frontend_options *o, int n, c
         ok &= pin_dim(&p, o, i, false);
     for (int i = 0; o && o->shapes && o->shapes[i]; i++)
         ok &= pin_shape(&p, o->shapes[i]);
+    for (int i = 0; ok && o && o->states && o->states[i]; i++)
+        for (int k = 0; k < n; k++)
+            bound_cache(&p, o->states[i], k);
     if (o && o->split)
         ok &= divide_batches(&p, o->split);
     struct frontend_pins common = {.n = p.from.n - p.nlisted};

@@ -271,9 +271,8 @@ int it_bind_positions(struct interp *it)
 {
     for (const struct ir_state *v = it->func->module->states; v; v = v->next)
         if (v->sym && !it_bind(it, v->sym, it_position(it->state, v)))
-            return it_error(it, NULL, TCC_EINPUT, "state variable '%s': its value must be in [%lld, %lld], got %lld",
-                            v->name, (long long)v->sym->lo, (long long)v->sym->hi,
-                            (long long)it_position(it->state, v));
+            return it_error(it, NULL, TCC_EINPUT, "state variable '%s' is %lld, and a run begins in [%lld, %lld]", v->name,
+                            (long long)it_position(it->state, v), (long long)v->sym->lo, (long long)v->sym->hi);
     return TCC_OK;
 }
 
@@ -282,11 +281,11 @@ int it_check_advances(struct interp *it)
     for (int i = 0; i < it->func->nadvances; i++) {
         const struct ir_advance *a = &it->func->advances[i];
         int64_t to;
-        if (!it_eval(it, a->to, &to) || to < a->state->sym->lo || to > a->state->sym->hi)
+        if (!it_eval(it, a->to, &to) || to < a->state->sym->lo || to > a->state->sym->hi + 1)
             return it_error(it, NULL, TCC_EINPUT,
                             "state variable '%s' is %lld, and this run would make it %lld; at most %lld fit",
                             a->state->name, (long long)it_position(it->state, a->state), (long long)to,
-                            (long long)a->state->sym->hi);
+                            (long long)a->state->sym->hi + 1);
     }
     return TCC_OK;
 }

@@ -113,6 +113,10 @@ ir_type pass_subst_type(struct ir_ctx *ctx, ir_type t, int n, const ir_expr *fro
 /* opt/state.c: inputs and outputs become state variables. specs: "INPUT:OUTPUT[,axis=K][,capacity=N]" or "auto[,capacity=N]", ended by NULL;
  * NULL: none. False after a diagnostic. */
 bool pass_make_state(struct ir_module *m, const char *const *specs);
+/* For front ends, which decide by sizes what they build: the capacity that a spec gives for the input, -1: none; *axis: the one given, or -1. The symbol
+ * of a cache's position: at most capacity - 1 when a run begins. */
+int64_t pass_state_capacity(struct ir_ctx *ctx, const char *spec, const char *input, int *axis);
+ir_expr pass_position_symbol(struct ir_ctx *ctx, ir_expr size, int64_t capacity);
 
 /* Runs a list 'pass,pass{opt=1,opt2=x}', in which a pipeline's name ("O2", "lower") stands for its passes. False after diagnostics. */
 bool pass_list(struct ir_module *m, const char *list, const struct pass_options *o);

@@ -18,10 +18,14 @@ int tcr_bind_positions(struct tccrt_session *s)
         if (status)
             return status;
         if (sym && (now < sym->lo || now > sym->hi))
-            return tcr_fail(TCC_EINPUT, "state variable '%s': its value must be in [%lld, %lld], got %lld",
-                            tcr_string(s->m, p->name), (long long)sym->lo, (long long)sym->hi, (long long)now);
-        if (sym)
+            return tcr_fail(TCC_EINPUT,
+                            "state variable '%s' is %lld; a run begins with %lld to %lld, and no more fit "
+                            "(tccrt_state_reset() begins anew)",
+                            tcr_string(s->m, p->name), (long long)now, (long long)sym->lo, (long long)sym->hi);
+        if (sym) {
             s->syms[p->sym] = now;
+            s->origin[p->sym] = -1;
+        }
     }
     return TCC_OK;
 }
@@ -34,11 +38,11 @@ int tcr_check_advances(struct tccrt_session *s, const struct tcc_pentry *e)
         const struct tcc_psym *sym = &s->m->syms[p->sym];
         int64_t to = s->values[pair[1]];
 
-        if (!TCR_IS_VALUE(to) || to < sym->lo || to > sym->hi)
+        if (!TCR_IS_VALUE(to) || to < sym->lo || to > sym->hi + 1)
             return tcr_fail(TCC_EINPUT,
                             "state variable '%s' is %lld, and this run would make it %lld; at most %lld fit "
                             "(tccrt_state_reset() begins anew)",
-                            tcr_string(s->m, p->name), (long long)s->syms[p->sym], (long long)to, (long long)sym->hi);
+                            tcr_string(s->m, p->name), (long long)s->syms[p->sym], (long long)to, (long long)sym->hi + 1);
     }
     return TCC_OK;
 }

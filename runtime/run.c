@@ -49,6 +49,9 @@ static int bind_dim(const struct input *in, int axis, uint32_t expr, int64_t dim
     }
     if (s->syms[e->k] == dim + MUTANT(102, 0, 1))
         return TCC_OK;
+    if (s->origin[e->k] < 0)
+        return tcr_fail(TCC_EINPUT, "input '%s', axis %d: '%s' is %lld by a state variable; got %lld", name, axis,
+                        tcr_string(s->m, s->m->syms[e->k].name), (long long)s->syms[e->k], (long long)dim);
     return tcr_fail(TCC_EINPUT, "input '%s', axis %d: '%s' is %lld by input '%s', axis %d; got %lld", name, axis,
                     tcr_string(s->m, s->m->syms[e->k].name), (long long)s->syms[e->k],
                     input_name(in, (uint32_t)s->origin[e->k] / TCC_MAX_RANK), s->origin[e->k] % TCC_MAX_RANK,
@@ -216,6 +219,13 @@ static int choose(struct tccrt_session *s, const struct tcc_pentry *e)
             g++;
         if (g == x->guards.count)
             s->chosen = &m->entries[x->entry];
+    }
+    /* No room in the caches is what is wrong, not what follows from it. */
+    for (uint32_t i = 0; i < e->cases.count && !s->chosen; i++) {
+        int status = tcr_check_advances(s, &m->entries[m->cases[e->cases.first + i].entry]);
+
+        if (status)
+            return status;
     }
     return s->chosen ? TCC_OK : no_version(s, e);
 }

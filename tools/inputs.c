@@ -38,22 +38,49 @@ static int unknown_input(const struct options *o, const struct model *m, const c
     return usage_error(o, "--input=%s: the model has no input of that name; it has %s", text, *names ? names : "none");
 }
 
-static int read_given(const struct options *o, const struct model *m, struct tcc_object **inputs)
+/* How often the input is given on the command line. */
+static int times_given(const struct options *o, const struct model *m, int input)
 {
-    char error[ERROR_SIZE];
+    int n = 0;
+    for (int k = 0; k < o->given[OPT_input].n; k++)
+        n += named_input(m, o->given[OPT_input].at[k]) == input;
+    return n;
+}
 
-    for (int k = 0; k < o->given[OPT_input].n; k++) {
-        const char *text = o->given[OPT_input].at[k];
-        int i = named_input(m, text);
-        if (i < 0)
-            return unknown_input(o, m, text);
-        if (inputs[i])
-            return usage_error(o, "--input=%s: input '%s' is given twice", text, m->in[i].info.name);
-        inputs[i] = value_read(text + strlen(m->in[i].info.name) + 1, m->in[i].kind, NULL, error);
-        if (!inputs[i])
-            return tool_error(o, EXIT_DATA, "%s", error);
+int inputs_runs(const struct options *o, const struct model *m, int *runs)
+{
+    *runs = 1;
+    for (int i = 0; i < m->nin; i++) {
+        int n = times_given(o, m, i);
+        if (n > 1 && *runs > 1 && n != *runs)
+            return usage_error(o, "input '%s' is given %d times, another one %d times", m->in[i].info.name, n, *runs);
+        *runs = n > 1 ? n : *runs;
     }
     return EXIT_FINE;
+}
+
+static int read_given(const struct options *o, const struct model *m, int run, struct tcc_object **inputs)
+{
+    char error[ERROR_SIZE];
+    int *met = calloc((size_t)m->nin + 1, sizeof *met), code = EXIT_FINE;
+
+    if (!met)
+        return tool_error(o, EXIT_ENVIRONMENT, "no memory");
+    for (int k = 0; k < o->given[OPT_input].n && code == EXIT_FINE; k++) {
+        const char *text = o->given[OPT_input].at[k];
+        int i = named_input(m, text);
+        if (i < 0) {
+            code = unknown_input(o, m, text);
+            break;
+        }
+        if (met[i]++ != run && times_given(o, m, i) > 1)
+            continue;
+        inputs[i] = value_read(text + strlen(m->in[i].info.name) + 1, m->in[i].kind, NULL, error);
+        if (!inputs[i])
+            code = tool_error(o, EXIT_DATA, "%s", error);
+    }
+    free(met);
+    return code;
 }
 
 /* "NAME=N" among the arguments of --dim. */
@@ -141,14 +168,14 @@ static struct tcc_object *random_input(const struct options *o, const struct mod
     return value_random(info->dtype, info->rank < 0 ? 0 : info->rank, dims, seed, i);
 }
 
-int inputs_read(const struct options *o, const struct model *m, bool random, struct tcc_object **inputs)
+int inputs_read(const struct options *o, const struct model *m, bool random, int run, struct tcc_object **inputs)
 {
     const char *text = option_text(o, OPT_random, "");
     int64_t seed = 0;
 
     if (*text && !option_int(o, OPT_random, 0, INT64_MAX, &seed))
         return EXIT_USAGE;
-    int code = read_given(o, m, inputs);
+    int code = read_given(o, m, run, inputs);
     if (code != EXIT_FINE)
         return code;
     struct tcc_object **made = calloc((size_t)m->nin + 1, sizeof *made);

@@ -356,6 +356,14 @@ int model_run(struct model *m, struct tcc_object *const *inputs, struct tcc_obje
     return m->artifact ? run_artifact(m, inputs, outputs, error) : run_interpreted(m, inputs, outputs, error);
 }
 
+int model_restart(struct model *m)
+{
+    for (int i = 0; m->session && i < tccrt_nstates(m->artifact); i++)
+        if (tccrt_state_flags(m->artifact, i) & TCCRT_STATE_CACHE)
+            return tccrt_state_reset(m->session, NULL);
+    return TCC_OK;
+}
+
 void model_close(struct model *m)
 {
     tccrt_session_free(m->session);

@@ -53,15 +53,20 @@ int model_session(const struct options *o, struct model *m, int threads, char *w
 const char *model_version(const struct model *m);
 /* Runs once. outputs[i] is the caller's. A tcc_status; `error` says why (ERROR_SIZE). */
 int model_run(struct model *m, struct tcc_object *const *inputs, struct tcc_object **outputs, char *error);
+/* For runs that are measured: caches that the session holds are emptied, other state stays. A tcc_status. */
+int model_restart(struct model *m);
 void model_close(struct model *m);
 bool model_is_artifact(const char *path);   /* does it begin as an ELF file? */
 
 double now_ms(void);
 
-/* Inputs of tccc-run and tccc-bench: --input, and --random for the others (when `random`, or when asked for). */
-int inputs_read(const struct options *o, const struct model *m, bool random, struct tcc_object **inputs);
-/* Writes the outputs to --output-dir, where that is given. */
-int outputs_write(const struct options *o, const struct model *m, struct tcc_object *const *outputs);
+/* Inputs of run number `run` (from 0) of tccc-run and tccc-bench: --input, and --random for the others (when `random`, or when asked for). An input that is
+ * given once is the same in all runs. */
+int inputs_read(const struct options *o, const struct model *m, bool random, int run, struct tcc_object **inputs);
+/* How many runs the command line has inputs for; EXIT_USAGE after a message: inputs disagree. */
+int inputs_runs(const struct options *o, const struct model *m, int *runs);
+/* Writes the outputs to --output-dir, where that is given; run: to the folder run_RUN in it, 0: not. */
+int outputs_write(const struct options *o, const struct model *m, int run, struct tcc_object *const *outputs);
 void objects_free(struct tcc_object **list, int n);
 
 /* --test-data, --test-suite. */

@@ -18,13 +18,21 @@ static int write_output(const struct options *o, const char *dir, int k, const s
     return ok ? EXIT_FINE : tool_error(o, EXIT_ENVIRONMENT, "%s", error);
 }
 
-int outputs_write(const struct options *o, const struct model *m, struct tcc_object *const *out)
+int outputs_write(const struct options *o, const struct model *m, int run, struct tcc_object *const *out)
 {
     const char *dir = option_text(o, OPT_output_dir, NULL);
+    char path[PATH_MAX];
     int code = EXIT_FINE;
 
     if (dir && mkdir(dir, 0777) != 0 && errno != EEXIST)
         return tool_error(o, EXIT_ENVIRONMENT, "cannot make '%s': %m", dir);
+    if (dir && run) {
+        if (snprintf(path, sizeof path, "%s/run_%d", dir, run) >= (int)sizeof path)
+            return tool_error(o, EXIT_DATA, "the path of '%s' is too long", dir);
+        if (mkdir(path, 0777) != 0 && errno != EEXIST)
+            return tool_error(o, EXIT_ENVIRONMENT, "cannot make '%s': %m", path);
+        dir = path;
+    }
     for (int i = 0; dir && i < m->nout && code == EXIT_FINE; i++)
         code = write_output(o, dir, i, &m->out[i], out[i]);
     return code;

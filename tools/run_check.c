@@ -34,10 +34,11 @@ static int run_both(const struct options *o, struct pair *p, const struct tolera
     return EXIT_FINE;
 }
 
-static int check(const struct options *o, struct pair *p, int runs)
+/* `rounds` times the runs that the command line has inputs for. */
+static int check(const struct options *o, struct pair *p, int rounds)
 {
     struct tolerance t;
-    int code = tolerance_read(o, &t);
+    int given, code = tolerance_read(o, &t);
 
     if (code != EXIT_FINE)
         return code;
@@ -48,9 +49,12 @@ static int check(const struct options *o, struct pair *p, int runs)
     p->expected = calloc((size_t)p->reference.nout + 1, sizeof *p->expected);
     if (!p->in || !p->got || !p->expected)
         return tool_error(o, EXIT_ENVIRONMENT, "no memory");
-    code = inputs_read(o, &p->reference, false, p->in);
-    for (int run = 1; run <= runs && code == EXIT_FINE; run++) {
-        code = run_both(o, p, &t, run);
+    code = inputs_runs(o, &p->reference, &given);
+    for (int run = 0; code == EXIT_FINE && run / given < rounds; run++) {
+        objects_free(p->in, p->reference.nin);
+        code = inputs_read(o, &p->reference, false, run % given, p->in);
+        if (code == EXIT_FINE)
+            code = run_both(o, p, &t, run + 1);
         objects_free(p->got, p->reference.nout);
         objects_free(p->expected, p->reference.nout);
     }

@@ -4,7 +4,7 @@
  * are random; only the runs themselves are timed, with outputs in the session's memory.
  */
 #include "runtime/safe.h"
-#include "tools/model_int.h"
+#include "tools/bench_int.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -28,9 +28,13 @@ struct bench {
 /* One run; its time, or -1 after a message. */
 static double timed_run(struct bench *b)
 {
-    int status;
+    int status = model_restart(&b->m);
     double start = now_ms();
 
+    if (status != TCC_OK) {
+        tool_error(b->o, EXIT_DATA, "%s", tccrt_error());
+        return -1;
+    }
     if (b->m.tensors_only) {
         for (int i = 0; i < b->m.nout; i++)
             b->tout[i] = (struct tcc_tensor){0};
@@ -137,7 +141,12 @@ static void report(const struct bench *b)
 
 static int bench(struct bench *b, int threads, int64_t runs)
 {
-    int code = allocate(b) ? inputs_read(b->o, &b->m, true, b->in) : tool_error(b->o, EXIT_ENVIRONMENT, "no memory");
+    int given, code = inputs_runs(b->o, &b->m, &given);
+
+    if (code == EXIT_FINE && given > 1)
+        return usage_error(b->o, "an input is given %d times: tccc-bench has one run", given);
+    if (code == EXIT_FINE)
+        code = allocate(b) ? inputs_read(b->o, &b->m, true, 0, b->in) : tool_error(b->o, EXIT_ENVIRONMENT, "no memory");
 
     for (int i = 0; code == EXIT_FINE && b->m.tensors_only && i < b->m.nin; i++)
         b->tin[i] = b->in[i]->t;
@@ -157,21 +166,27 @@ static int bench(struct bench *b, int threads, int64_t runs)
 static int run(const struct options *o)
 {
     struct bench b = {.o = o};
-    int64_t threads = 0, runs = 0;
+    int64_t threads = 0, runs = 0, tokens = 0;
 
     if (o->nwords == 0)
         return usage_error(o, "no artifact or model given");
     if (o->nwords > 1)
         return usage_error(o, "more than one model: '%s'", o->words[1]);
-    if (!option_int(o, OPT_threads, 1, 4096, &threads) || !option_int(o, OPT_runs, 1, 10000000, &runs))
+    if (!option_int(o, OPT_threads, 1, 4096, &threads) || !option_int(o, OPT_runs, 1, 10000000, &runs) ||
+        !option_int(o, OPT_tokens, 2, 10000000, &tokens))
         return EXIT_USAGE;
+    if (runs && tokens)
+        return usage_error(o, "--runs and --tokens exclude each other");
     struct tccrt_comm *world; /* one process: the engine's name is checked, no more */
     int code = model_world(o, true, &world);
     if (code == EXIT_FINE)
         code = model_open(o, o->words[0], &b.m, NULL);
     if (code != EXIT_FINE)
         return code;
-    code = bench(&b, (int)threads, runs);
+    if (tokens && (code = model_session(o, &b.m, (int)threads, NULL)) == EXIT_FINE)
+        code = bench_tokens(o, &b.m, tokens);
+    else if (!tokens)
+        code = bench(&b, (int)threads, runs);
     if (b.in)
         objects_free(b.in, b.m.nin);
     free(b.in);

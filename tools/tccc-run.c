@@ -8,8 +8,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static int show_outputs(const struct options *o, const struct model *m, struct tcc_object **out)
+/* run: its number, 0: the only one. */
+static int show_outputs(const struct options *o, const struct model *m, int run, struct tcc_object **out)
 {
+    if (run)
+        printf("run %d:\n", run);
     for (int i = 0; i < m->nout; i++) {
         printf("%s: ", ir_shown(m->out[i].info.name));
         value_print(stdout, out[i]);
@@ -17,7 +20,7 @@ static int show_outputs(const struct options *o, const struct model *m, struct t
     }
     if (fflush(stdout) != 0)
         return tool_error(o, EXIT_ENVIRONMENT, "cannot write standard output: %m");
-    return outputs_write(o, m, out);
+    return outputs_write(o, m, run, out);
 }
 
 /* -- Profiles ------------------------------------------------------------------------------------------ */
@@ -78,18 +81,21 @@ static int profile(const struct options *o, struct model *m, struct tcc_object *
     int runs = 0, status = out ? tccrt_profile_reset(m->session) : TCC_EENV;
 
     for (; status == TCC_OK && runs < 100 && (!runs || peak_seconds() - start < 0.5); runs++) {
-        status = model_run(m, in, out, error);
+        if ((status = model_restart(m)) == TCC_OK)
+            status = model_run(m, in, out, error);
+        else
+            snprintf(error, sizeof error, "%s", tccrt_error());
         objects_free(out, m->nout);
     }
     free(out);
     return status == TCC_OK ? show_profile(o, m, runs) : run_status(o, status, error);
 }
 
-static int run_once(const struct options *o, struct model *m)
+/* Run number `run` (from 0) of `runs`. */
+static int run_one(const struct options *o, struct model *m, int run, int runs, struct tcc_object **in, struct tcc_object **out)
 {
-    struct tcc_object **in = calloc((size_t)m->nin + 1, sizeof *in), **out = calloc((size_t)m->nout + 1, sizeof *out);
     char error[ERROR_SIZE];
-    int code = in && out ? inputs_read(o, m, false, in) : tool_error(o, EXIT_ENVIRONMENT, "no memory");
+    int code = inputs_read(o, m, false, run, in);
 
     if (code == EXIT_FINE) {
         int status = model_run(m, in, out, error);
@@ -97,9 +103,22 @@ static int run_once(const struct options *o, struct model *m)
             code = run_status(o, status, error);
     }
     if (code == EXIT_FINE)
-        code = show_outputs(o, m, out);
-    if (code == EXIT_FINE && option_set(o, OPT_profile))
+        code = show_outputs(o, m, runs > 1 ? run + 1 : 0, out);
+    if (code == EXIT_FINE && option_set(o, OPT_profile) && run == runs - 1)
         code = profile(o, m, in);
+    return code;
+}
+
+static int run_all(const struct options *o, struct model *m)
+{
+    struct tcc_object **in = calloc((size_t)m->nin + 1, sizeof *in), **out = calloc((size_t)m->nout + 1, sizeof *out);
+    int runs, code = in && out ? inputs_runs(o, m, &runs) : tool_error(o, EXIT_ENVIRONMENT, "no memory");
+
+    for (int run = 0; code == EXIT_FINE && run < runs; run++) {
+        objects_free(in, m->nin);
+        objects_free(out, m->nout);
+        code = run_one(o, m, run, runs, in, out);
+    }
     if (in)
         objects_free(in, m->nin);
     if (out)
@@ -133,7 +152,7 @@ static int run_model(const struct options *o)
     if (code == EXIT_FINE && load && tccrt_checkpoint_load(m.session, load, TCCRT_CHECKPOINT_WEIGHTS) != TCC_OK)
         code = tool_error(o, EXIT_DATA, "%s", tccrt_error());
     if (code == EXIT_FINE)
-        code = option_set(o, OPT_data) ? run_data(o, &m) : run_once(o, &m);
+        code = option_set(o, OPT_data) ? run_data(o, &m) : run_all(o, &m);
     model_close(&m);
     return code;
 }

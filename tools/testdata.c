@@ -138,7 +138,7 @@ int testdata_run(const struct options *o, struct model *m, const char *dir, cons
                : status == TCC_EENV ? EXIT_ENVIRONMENT
                : status == TCC_EBUG ? EXIT_BUG
                                     : EXIT_DATA;
-        if (status == TCC_OK && outputs_write(o, m, got) != EXIT_FINE) {
+        if (status == TCC_OK && outputs_write(o, m, 0, got) != EXIT_FINE) {
             snprintf(why, ERROR_SIZE, "the outputs cannot be written");
             code = EXIT_ENVIRONMENT;
         }

@@ -65,6 +65,14 @@ static bool has_both(const struct ir_module *m, const char *in, const char *out)
     return false;
 }
 
+ir_expr pass_position_symbol(struct ir_ctx *ctx, ir_expr size, int64_t capacity)
+{
+    if (size->lo >= 0 && size->hi == capacity - 1)
+        return size;
+    ir_expr sym = ir_sym_bounded(ctx, ir_internf(ctx, "%s.held", size->name), 0, capacity - 1);
+    return sym->hi == capacity - 1 ? sym : ir_fresh(ctx, size->name, 0, capacity - 1);
+}
+
 /* Takes ",KEY=N" off the end of the text. */
 static bool take_number(char *text, const char *key, int64_t *out)
 {
@@ -109,6 +117,14 @@ static bool read_pair(const struct maker *k, const char *spec, struct pair *p, c
     return wrong(k, p, "expected INPUT:OUTPUT[,axis=K][,capacity=N] or auto; the inputs are %s, the outputs %s", in, out);
 }
 
+static const struct {
+    const char *in, *out;
+} known[] = {
+#define STATE(in, out, whose) {in, out},
+#include "passes/opt/state_names.def"
+#undef STATE
+};
+
 /* The output's name for an input that the pattern fits; NULL: it doesn't. */
 static const char *partner(struct ir_ctx *ctx, const char *name, const char *in, const char *out)
 {
@@ -121,17 +137,24 @@ static const char *partner(struct ir_ctx *ctx, const char *name, const char *in,
     return ir_internf(ctx, "%.*s%.*s%s", (int)before, out, (int)digits, name + head, out + before + 1);
 }
 
+int64_t pass_state_capacity(struct ir_ctx *ctx, const char *spec, const char *input, int *axis)
+{
+    char *text = ir_strdup(ctx, spec);
+    int64_t capacity = -1, along = -1;
+    size_t n = strlen(input);
+    while (take_number(text, "axis", &along) || take_number(text, "capacity", &capacity))
+        ;
+    *axis = (int)along;
+    bool named = !strncmp(text, input, n) && text[n] == ':';
+    for (size_t i = 0; i < sizeof known / sizeof *known && !named && !strcmp(text, "auto"); i++)
+        named = partner(ctx, input, known[i].in, known[i].out) != NULL;
+    return named && along < TCC_MAX_RANK ? capacity : -1;
+}
+
 static const char *known_partner(const struct maker *k, const char *name)
 {
-    static const struct {
-        const char *in, *out;
-    } rows[] = {
-#define STATE(in, out, whose) {in, out},
-#include "passes/opt/state_names.def"
-#undef STATE
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const char *out = partner(k->ctx, name, rows[i].in, rows[i].out);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const char *out = partner(k->ctx, name, known[i].in, known[i].out);
         if (out && has_both(k->m, name, out))
             return out;
     }
@@ -178,15 +201,15 @@ static bool make_position(const struct maker *k, const struct pair *p, ir_expr *
     struct ir_state *s = position_of(k->m, *size);
     if (p->capacity < 0 && !s)
         return wrong(k, p, "input '%s' grows: give the room for it, as in --state=%s,capacity=1024", p->in, p->spec);
-    if (s && p->capacity >= 0 && s->sym->hi != p->capacity)
-        return wrong(k, p, "a capacity of %lld is given for the same size", (long long)s->sym->hi);
+    if (s && p->capacity >= 0 && s->sym->hi + 1 != p->capacity)
+        return wrong(k, p, "a capacity of %lld is given for the same size", (long long)s->sym->hi + 1);
     if (s)
         return true;
     const char *name = ir_state_by_name(k->m, "position") ? ir_internf(k->ctx, "position.%s", (*size)->name) : "position";
-    ir_expr sym = ir_fresh(k->ctx, (*size)->name, 0, p->capacity);
+    ir_expr sym = pass_position_symbol(k->ctx, *size, p->capacity);
     s = ir_state_new(k->m, name, ir_scalar_type(k->ctx, TCC_I64), NULL, IR_STATE_BUFFER);
     s->sym = sym;
-    if (!substitute_everywhere(k, *size, sym))
+    if (sym != *size && !substitute_everywhere(k, *size, sym))
         return false;
     *size = sym;
     return true;
@@ -288,13 +311,20 @@ static void look_up(void *user, ir_expr sym)
         t->missing = sym;
 }
 
+/* The symbol in a size that only the run knows; NULL: the inputs and the state tell all. */
+static ir_expr unknown_in(const struct ir_func *f, ir_expr size)
+{
+    struct plain_type t = {f, NULL};
+    ir_each_sym(size, look_up, &t);
+    return t.missing;
+}
+
 static bool advance(const struct maker *k, const struct pair *p, struct ir_func *f, ir_expr size, ir_expr to)
 {
     struct ir_state *s = position_of(k->m, size);
-    struct plain_type t = {f, NULL};
-    ir_each_sym(to, look_up, &t);
-    if (t.missing)
-        return wrong(k, p, "it grows by a size that only the run knows, '%s'", t.missing->name);
+    ir_expr unknown = unknown_in(f, to);
+    if (unknown)
+        return wrong(k, p, "it grows by a size that only the run knows, '%s'", unknown->name);
     for (int i = 0; i < f->nadvances; i++)
         if (f->advances[i].state == s)
             return f->advances[i].to == to ||
@@ -363,7 +393,7 @@ static bool make_in(const struct maker *k, const struct pair *p, struct ir_func 
     if (!make_position(k, p, &size))
         return false;
     memcpy(dims, in->type->dim, (size_t)in->type->rank * sizeof *dims);
-    dims[axis] = ir_const(k->ctx, size->hi);
+    dims[axis] = ir_const(k->ctx, size->hi + 1);
     struct ir_state *s = variable(k, p, ir_tensor_type(k->ctx, (enum tcc_dtype)in->type->dtype, in->type->rank, dims),
                                   IR_STATE_BUFFER | IR_STATE_CACHE);
     ir_expr to = out->type->dim[axis];
@@ -373,8 +403,29 @@ static bool make_in(const struct maker *k, const struct pair *p, struct ir_func 
     return advance(k, p, f, size, to);
 }
 
+/* Shape versions in which the output has a size that only the run knows are left out where others remain: a cache can't grow so. */
+static void leave_out_versions(const struct maker *k, const struct pair *p)
+{
+    for (struct ir_func *f = k->m->funcs, *next; f; f = next) {
+        int o = output_of(f, p->out), left = 0;
+        ir_type t = o < 0 || input_of(f, p->in) < 0 ? NULL : f->body->last->in[o].value->type;
+        bool unknown = false;
+        next = f->next;
+        for (int d = 0; t && t->kind == IR_T_TENSOR && d < t->rank; d++)
+            unknown |= unknown_in(f, t->dim[d]) != NULL;
+        for (const struct ir_func *g = k->m->funcs; g && f->version; g = g->next)
+            left += g->version && !strcmp(g->version->entry, f->version->entry);
+        if (!unknown || left < 2)
+            continue;
+        ir_detail(k->ctx, "--state=%s: the version for %s is left out: the size of output '%s' is known only after the run",
+                  ir_shown(p->spec), ir_guards_text(k->ctx, f->version->nguards, f->version->guards), ir_shown(p->out));
+        ir_func_remove(f);
+    }
+}
+
 static bool make(const struct maker *k, const struct pair *p)
 {
+    leave_out_versions(k, p);
     for (struct ir_func *f = k->m->funcs; f; f = f->next)
         if (!make_in(k, p, f))
             return false;

@@ -3,7 +3,7 @@
 # What models are compiled to, against the summaries here: a regression shows without a clock.
 # usage: plans.sh BUILD_DIR MODELS_DIR [--write]     MODELS_DIR/NAME/model.onnx is compared with tests/plans/NAME.txt
 # A line for each summary of a model in MODELS_DIR, `ok NAME` or `not ok NAME: ...`; --write makes the summaries anew (look at the
-# difference before you commit it). The models are compiled for x86-64-v4 at -O2. In a summary:
+# difference before you commit it). The models are compiled for x86-64-v4 at -O2, with the options in tests/plans/NAME.flags where there is that. In a summary:
 #   kernels   different ones, by the template that runs them
 #   launches  of them; moves: those that only move elements; reorders: moves between layouts
 #   copies, library   plan steps that copy a buffer, that call the runtime's library
@@ -18,7 +18,8 @@ trap 'exit 1' HUP INT TERM
 status=0
 
 summary() {
-    "$build/tccc" -q --march=x86-64-v4 -c --dump-ir=kernels --dump-ir=plan "$1" -o "$tmp/model.o" 2>"$tmp/dump" || return 1
+    # shellcheck disable=SC2046  # NAME.flags holds options
+    "$build/tccc" -q --march=x86-64-v4 $(cat "$here/$name.flags" 2>/dev/null) -c --dump-ir=kernels --dump-ir=plan "$1" -o "$tmp/model.o" 2>"$tmp/dump" || return 1
     size -A "$tmp/model.o" | awk '$1 ~ /^\.text/ { n += $2 } END { print "code", n }' >"$tmp/code"
     awk '
         $1 == "kernel" { kind = $3 }

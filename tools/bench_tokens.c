@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tccc-bench --tokens: a decoder whose session holds the past. The first token comes from the inputs as they are given (a prompt, by --input or
+ * --shape; else one token), each later one from inputs of one token. Sizes that grow with the past (a mask's) are found by trying: those which the
+ * model takes for the second token.
+ */
+#include "tools/bench_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+enum { MOST_NAMES = 16 };
+
+struct decoding {
+    const struct options *o;
+    struct model *m;
+    struct tcc_object **in, **out;
+    int nnames;
+    const char *names[MOST_NAMES];   /* symbols of the inputs' dims */
+    bool grows[MOST_NAMES];
+};
+
+static int64_t position(const struct decoding *d)
+{
+    struct tcc_tensor t;
+    return tccrt_state_get(d->m->session, "position", &t) == TCC_OK ? *(const int64_t *)t.data : 0;
+}
+
+static int name_of(const struct decoding *d, const char *name)
+{
+    int i = 0;
+    while (i < d->nnames && strcmp(d->names[i], name))
+        i++;
+    return i;
+}
+
+static void collect_names(struct decoding *d)
+{
+    for (int i = 0; i < d->m->nin; i++) {
+        const struct tccrt_value_info *info = &d->m->in[i].info;
+        for (int k = 0; k < info->rank; k++)
+            if (info->dims[k] < 0 && info->dim_names[k] && name_of(d, info->dim_names[k]) == d->nnames &&
+                d->nnames < MOST_NAMES)
+                d->names[d->nnames++] = info->dim_names[k];
+    }
+}
+
+/* Random inputs for one token behind `held`. */
+static bool make_inputs(struct decoding *d, int64_t held)
+{
+    objects_free(d->in, d->m->nin);
+    for (int i = 0; i < d->m->nin; i++) {
+        const struct tccrt_value_info *info = &d->m->in[i].info;
+        int64_t dims[TCC_MAX_RANK];
+        for (int k = 0; k < info->rank; k++) {
+            int name = info->dims[k] < 0 && info->dim_names[k] ? name_of(d, info->dim_names[k]) : d->nnames;
+            dims[k] = info->dims[k] >= 0 ? info->dims[k] : name < d->nnames && d->grows[name] ? held + 1 : 1;
+        }
+        d->in[i] = value_random(info->dtype, info->rank < 0 ? 0 : info->rank, dims, 0, i);
+        if (!d->in[i])
+            return false;
+    }
+    return true;
+}
+
+/* One run; its time, or -1. */
+static double timed_run(struct decoding *d)
+{
+    double start = now_ms();
+    int status = tccrt_run_objects(d->m->session, d->m->entry, d->m->nin, d->in, d->m->nout, d->out);
+    double ms = now_ms() - start;
+    objects_free(d->out, d->m->nout);
+    return status == TCC_OK ? ms : -1;
+}
+
+/* A run for the second token; which sizes grow with the past: none, one, all. */
+static double second_token(struct decoding *d)
+{
+    char first[ERROR_SIZE] = "";
+    for (int attempt = -1; attempt <= d->nnames; attempt++) {
+        for (int i = 0; i < d->nnames; i++)
+            d->grows[i] = attempt == i || attempt == d->nnames;
+        if (!make_inputs(d, position(d))) {
+            tool_error(d->o, EXIT_ENVIRONMENT, "no memory");
+            return -1;
+        }
+        double ms = timed_run(d);
+        if (ms >= 0)
+            return ms;
+        if (!*first)
+            snprintf(first, sizeof first, "%s", tccrt_error());
+    }
+    tool_error(d->o, EXIT_DATA, "the second token: %s", first);
+    return -1;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void report(const struct decoding *d, double first, int n, double *times)
+{
+    struct rusage usage;
+    double sum = 0;
+
+    getrusage(RUSAGE_SELF, &usage);
+    for (int i = 0; i < n; i++)
+        sum += times[i];
+    qsort(times, (size_t)n, sizeof *times, ascending);
+    double median = n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
+    double rss = (double)usage.ru_maxrss / 1024, speed = sum > 0 ? n * 1e3 / sum : 0;
+    if (option_set(d->o, OPT_json))
+        printf("{\"compile_ms\":%.3f,\"load_ms\":%.3f,\"first_ms\":%.3f,\"p50_ms\":%.4f,\"min_ms\":%.4f,\"p90_ms\":%.4f,\"p99_ms\":%.4f,"
+               "\"peak_rss_mb\":%.1f,\"tokens\":%d,\"tokens_per_s\":%.2f}\n",
+               d->m->compile_ms, d->m->load_ms, first, median, times[0], times[n * 9 / 10], times[n * 99 / 100], rss, n + 1,
+               speed);
+    else
+        printf("compile %10.1f ms\nload    %10.3f ms\nfirst   %10.3f ms (the first token)\nmedian  %10.4f ms of %d later tokens\n"
+               "minimum %10.4f ms\nmemory  %10.1f MB at most\nspeed   %10.2f tokens a second\n",
+               d->m->compile_ms, d->m->load_ms, first, median, n, times[0], rss, speed);
+    fflush(stdout);
+}
+
+static int decode(struct decoding *d, int n, double *times)
+{
+    int code = inputs_read(d->o, d->m, true, 0, d->in);
+    double first;
+
+    if (code != EXIT_FINE)
+        return code;
+    collect_names(d);
+    if ((first = timed_run(d)) < 0)
+        return tool_error(d->o, EXIT_DATA, "%s", tccrt_error());
+    for (int i = 0; i < n; i++) {
+        times[i] = i == 0 ? second_token(d) : make_inputs(d, position(d)) ? timed_run(d) : -1;
+        if (times[i] < 0)
+            return i ? tool_error(d->o, EXIT_DATA, "token %d: %s", i + 2, tccrt_error()) : EXIT_DATA;
+    }
+    report(d, first, n, times);
+    return EXIT_FINE;
+}
+
+int bench_tokens(const struct options *o, struct model *m, int64_t tokens)
+{
+    struct decoding d = {.o = o, .m = m};
+    int code;
+
+    if (!tccrt_nstates(m->artifact))
+        return usage_error(o, "--tokens requires a model whose session holds the past (--state)");
+    d.in = calloc((size_t)m->nin + 1, sizeof *d.in);
+    d.out = calloc((size_t)m->nout + 1, sizeof *d.out);
+    double *times = calloc((size_t)tokens, sizeof *times);
+    code = d.in && d.out && times ? decode(&d, (int)tokens - 1, times) : tool_error(o, EXIT_ENVIRONMENT, "no memory");
+    if (d.in)
+        objects_free(d.in, m->nin);
+    free(d.in);
+    free(d.out);
+    free(times);
+    return code;
+}
