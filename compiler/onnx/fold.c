@@ -53,6 +53,19 @@ int imp_exprs_of(struct imp *im, const struct ir_value *v, int max, ir_expr *out
     return v ? exprs_of(im, v, max, out, 0) : -1;
 }
 
+/* Of a list that was put together, what is known of it stays known. */
+static int bound_parts(struct imp *im, const struct ir_node *concat, int max, int64_t lo, int64_t hi, ir_expr *out)
+{
+    int total = 0;
+    for (int i = 0; i < concat->nin; i++) {
+        int n = imp_bound_exprs(im, concat->in[i].value, max - total, lo, hi, out + total);
+        if (n < 0)
+            return -1;
+        total += n;
+    }
+    return total;
+}
+
 int imp_bound_exprs(struct imp *im, struct ir_value *v, int max, int64_t lo, int64_t hi, ir_expr *out)
 {
     if (!v)
@@ -65,6 +78,8 @@ int imp_bound_exprs(struct imp *im, struct ir_value *v, int max, int64_t lo, int
         return imp_bad(im, "sizes and indices must be a list of integers"), -1;
     if (imp_rank(v) == 1 && !ir_is_const(imp_dim(v, 0), &count))
         return imp_unsupported(im, "how many sizes or indices there are is known only at run time"), -1;
+    if (v->def && v->def->op == IR_concat)
+        return bound_parts(im, v->def, max, lo, hi, out);
     if (count > max)
         return imp_bad(im, "%lld sizes or indices; at most %d are expected", (long long)count, max), -1;
     for (int k = 0; k < count; k++)

@@ -238,6 +238,17 @@ def wrong_at_other_sizes():
     return model(nodes, {"x": ["N", "M", 4]}, {"y": None}, {"w": W}), lambda x: [x[:, 0] @ W]
 
 
+@case(((3, 4),), ((1, 4),))
+def size_beside_constant():
+    """Of sizes that only the run knows, put together with ones that are known, the latter broadcast."""
+    nodes = [h.make_node("Abs", ["x"], ["a"]), h.make_node("ReduceSum", ["a"], ["s"], keepdims=0), h.make_node("Cast", ["s"], ["k"], to=T.INT64),
+             h.make_node("Reshape", ["k", "all"], ["k1"]), h.make_node("Concat", ["k1", "one"], ["column"], axis=0),
+             h.make_node("Concat", ["two", "k1"], ["rows"], axis=0), h.make_node("Expand", ["f2", "column"], ["c"]), h.make_node("Expand", ["f3", "rows"], ["r"]),
+             h.make_node("Transpose", ["c"], ["t"]), h.make_node("Mul", ["r", "t"], ["y"])]
+    inits = {"all": np.array([-1]), "one": np.array([1]), "two": np.array([2]), "f2": np.float32(2), "f3": np.array([[3], [4]], np.float32)}
+    return model(nodes, {"x": ["N", 4]}, {"y": None}, inits), lambda x: [np.array([[6], [8]], np.float32).repeat(int(np.abs(x).sum()), 1)]
+
+
 # -- Sizes of 0 ------------------------------------------------------------------------------------------------------------------------
 
 
