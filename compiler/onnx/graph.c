@@ -264,6 +264,8 @@ static bool build_node(struct imp *im)
     const struct onnx_function *f = imp_find_function(im, im->node);
     if (f) /* a model's own function wins: that is what its author meant */
         return expand(im, f);
+    if (row && !imp_check_schema(im))
+        return false;
     bool done = false;
     if (row && (!imp_dynamic(im, row, &done) || done))
         return done && !im->refused && ir_nerrors(im->ctx) == errors;

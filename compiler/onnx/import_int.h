@@ -139,6 +139,8 @@ const struct onnx_str *imp_strs(struct imp *im, const char *name, int *n);
 bool imp_bad(struct imp *im, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool imp_unsupported(struct imp *im, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+bool imp_check_schema(struct imp *im);       /* has the node only operands, results and attributes that its operator has? (schema.c) */
+
 /* -- Types ----------------------------------------------------------------------------------------------------------------- */
 
 static inline int imp_rank(const struct ir_value *v) { return v->type->kind == IR_T_TENSOR ? v->type->rank : -1; }

@@ -52,6 +52,9 @@ beside "networks as ONNX Runtime's optimiser and quantisers rewrite them, at -O0
 say "modules: small networks of many kinds, by both of PyTorch's exporters, run and trained"
 tap modules "$peers_dir/bin/python" "$top/tests/onnx/modules.py" "$build" "$build/modules"
 
+say "random networks: gradients beside PyTorch's"
+tap "random gradients" "$peers_dir/bin/python" "$top/tests/train/random_gradients.py" "$build" --count 100
+
 say "torchrun starts tccc-train: the losses of one process"
 sh "$top/tests/dist/torchrun.sh" "$build" "$peers_dir" >"$logs/torchrun.txt" 2>&1 </dev/null
 grep '^not ok' "$logs/torchrun.txt"

@@ -9,7 +9,7 @@ set. A step of plain SGD at learning rate 1 is compiled and run; what it took fr
 float64; a gradient may be off by 1e-4 of its norm and by ten times what PyTorch's in float32 is. Prints "ok SEED WHAT", "not ok SEED WHAT: WHY", and
 "ok SEED WHAT # SKIP WHY" where the exporter refuses. --keep keeps what failed.
 """
-import argparse, copy, json, os, random, shutil, subprocess, sys, tempfile, warnings
+import argparse, contextlib, copy, io, json, os, random, shutil, subprocess, sys, tempfile, warnings
 
 import numpy as np
 import torch
@@ -239,8 +239,9 @@ def check(build, seed, folder):
     level, opset, free = r.choice(LEVELS), r.randint(13, 20), r.random() < 0.5 and len(x) > 1
     what = f"{level}, opset {opset}, {'free' if free else 'fixed'} batch of {len(x)}: " + " ".join(str(m).replace("\n", " ") for m in model)
     try:
-        torch.onnx.export(copy.deepcopy(model), (x,), folder + "/model.onnx", dynamo=False, opset_version=opset, input_names=["x"], output_names=["y"],
-                          dynamic_axes={"x": {0: "batch"}} if free else None, do_constant_folding=False, training=torch.onnx.TrainingMode.TRAINING)
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):  # it says a lot where it refuses
+            torch.onnx.export(copy.deepcopy(model), (x,), folder + "/model.onnx", dynamo=False, opset_version=opset, input_names=["x"], output_names=["y"],
+                              dynamic_axes={"x": {0: "batch"}} if free else None, do_constant_folding=False, training=torch.onnx.TrainingMode.TRAINING)
     except Exception as e:  # of many kinds, none of which is ours
         return what, None, f"{type(e).__name__}: {(str(e).strip() or '-').splitlines()[0][:100]}"
     target = torch.randn_like(model(x).detach())
