@@ -29,7 +29,7 @@ static int copy_list(struct tccrt_session *s, const uint32_t *from, const uint32
         if (status)
             return status;
     }
-    return TCC_OK;
+    return s->ordered ? tcr_sync(s) : TCC_OK; /* the queues of the next list know nothing of these copies */
 }
 
 int tcr_step_if(struct tccrt_session *s, const struct tcc_pstep *p)
@@ -145,7 +145,7 @@ static int copy_staged(struct tccrt_session *s, const uint32_t *from, const uint
         tccrt_object_unref(t[i].object);
     }
     tcr_heap_free(&s->heap, t, n * sizeof *t);
-    return status;
+    return status || !s->ordered ? status : tcr_sync(s);
 }
 
 static int write_param(struct tccrt_session *s, uint32_t b, int64_t value, const char *node)

@@ -14,7 +14,7 @@ void *tcr_alloc(struct tccrt_session *s, uint32_t memory, size_t bytes)
 {
     struct tcr_device *d = tcr_device_of(s, memory);
 
-    return d->ops->alloc(d, 0, bytes, false);
+    return d->ops->alloc(d, memory ? s->queue : 0, bytes, false);
 }
 
 void tcr_free(struct tccrt_session *s, uint32_t memory, void *p, size_t bytes)
@@ -24,7 +24,7 @@ void tcr_free(struct tccrt_session *s, uint32_t memory, void *p, size_t bytes)
     if (p && s->apart && !memory)
         tcr_hold(s, (struct tcr_held){.data = p, .bytes = bytes});
     else
-        d->ops->free(d, 0, p, bytes, false);
+        d->ops->free(d, memory ? s->queue : 0, p, bytes, false);
 }
 
 /* Makes the host's block *(void **)pp at least `bytes` long; its contents are lost if it moves. */

@@ -164,7 +164,11 @@ struct tccrt_session {
     struct tcr_device *device;       /* its memory 1: buffers, state, kernels; may be the host */
     bool apart;                      /* the device's memory is not the host's */
     bool placed;                     /* the plan says what lies there; else all but objects does, and steps of the host fetch it */
-    int queue;                       /* of the device: the step's that runs */
+    bool ordered;                    /* placed and apart: steps of the device's queues are given to them, and waits are events */
+    bool in_program;
+    int queue;                       /* of the device: the step's that runs; the plan's numbers */
+    uint32_t *event_of;              /* by step: 1 + the event that others wait for; 0: none does */
+    uint32_t nevents;
     uint64_t seed;
     int64_t runs;                    /* successful runs so far; random ops count with it */
 

@@ -431,6 +431,18 @@ static int grow_arena(struct tccrt_session *s, uint32_t memory, size_t bytes)
     return status;
 }
 
+/* The arena of the plan's memory 1. What is placed when its sizes are bound shares one numbering with that of memory 0. */
+static int device_arena(struct tccrt_session *s, const struct tcc_pentry *e, int64_t placed)
+{
+    uint32_t expr = e->arenas.count ? s->m->u32s[e->arenas.first] : TCC_NO;
+    int status = expr == TCC_NO ? e->arena == TCC_NO ? TCC_OK : tcr_place(s, e, &placed)
+                                : tcr_size(s, expr, "the device's arena", "", &placed);
+
+    if (status || (status = grow_arena(s, 1, (size_t)placed)))
+        return status;
+    return s->device->checks ? tcr_sync(s) : TCC_OK; /* its poison comes before the work of all queues */
+}
+
 static int prepare(struct tccrt_session *s, const struct tcc_pentry *e)
 {
     int64_t bytes, scratch;
@@ -442,7 +454,8 @@ static int prepare(struct tccrt_session *s, const struct tcc_pentry *e)
     if ((status = tcr_check_advances(s, e)))
         return status;
     status = e->arena != TCC_NO ? tcr_size(s, e->arena, "the arena", "", &bytes) : tcr_place(s, e, &bytes);
-    if (status || (status = grow_arena(s, s->apart, (size_t)bytes)))
+    if (status || (status = grow_arena(s, s->apart && !s->placed, (size_t)bytes)) ||
+        (s->ordered && (status = device_arena(s, e, bytes))))
         return status;
     scratch = e->scratch != TCC_NO ? s->values[e->scratch] : -1;
     if (scratch >= 0 && (status = s->device->ops->reserve(s->device, scratch, 1, 0)))

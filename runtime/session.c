@@ -89,6 +89,23 @@ static void measure(const struct tccrt_model *m, size_t *args, size_t *sizes, si
     }
 }
 
+/* A step of the device's that others wait for has an event. */
+static int number_events(struct tccrt_session *s)
+{
+    const struct tccrt_model *m = s->m;
+
+    if (!(s->event_of = zeroed(s, m->plan->steps.count, sizeof *s->event_of)))
+        return TCC_EENV;
+    for (uint32_t i = 0; i < m->plan->steps.count; i++)
+        for (uint32_t k = 0; k < m->steps[i].waits.count; k++) {
+            uint32_t w = m->u32s[m->steps[i].waits.first + k];
+
+            if (!s->event_of[w] && m->queues[m->steps[w].queue].memory)
+                s->event_of[w] = ++s->nevents;
+        }
+    return s->device->ops->reserve(s->device, 0, (int)m->plan->queues.count, s->nevents);
+}
+
 static int make_tables(struct tccrt_session *s)
 {
     const struct tcc_plan *p = s->m->plan;
@@ -120,6 +137,8 @@ static int make_tables(struct tccrt_session *s)
         !(s->sizes = zeroed(s, sizes, sizeof *s->sizes)) ||
         (s->device->checks && !(s->access = zeroed(s, args, sizeof *s->access))))
         return TCC_EENV;
+    if (s->ordered && number_events(s))
+        return TCC_EENV;
     return make_states(s);
 }
 
@@ -139,6 +158,7 @@ static int open_devices(struct tccrt_session *s, const struct tccrt_options *o)
     s->apart = !status && !s->device->shared;
     for (uint32_t b = 0; b < s->m->plan->buffers.count; b++)
         s->placed = s->placed || s->m->buffers[b].memory;
+    s->ordered = s->apart && s->placed;
     return status;
 }
 
@@ -213,7 +233,7 @@ static void free_data(struct tccrt_session *s)
 void tccrt_session_free(struct tccrt_session *s)
 {
     struct tccrt_allocator a;
-    void *blocks[22];
+    void *blocks[23];
 
     if (!s)
         return;
@@ -230,10 +250,10 @@ void tccrt_session_free(struct tccrt_session *s)
     free(s->held);
     for (uint32_t i = 0; s->placements && i < s->m->plan->entries.count; i++)
         tcr_heap_free(&s->heap, s->placements[i].sizes, s->m->entries[i].placed.count * sizeof *s->placements[i].sizes);
-    memcpy(blocks, (void *[22]){s->values,  s->syms,         s->bound,        s->origin,   s->states,  s->slots,
+    memcpy(blocks, (void *[23]){s->values,  s->syms,         s->bound,        s->origin,   s->states,  s->slots,
                                 s->inputs,  s->heads,        (void *)s->in,   s->outs,     s->args,    s->sizes,
                                 s->places,  s->placements,   s->lent,         s->requests, s->started, s->started_at,
-                                s->mirrors, s->inputs_there, s->inputs_bytes, s->access},
+                                s->mirrors, s->inputs_there, s->inputs_bytes, s->access,   s->event_of},
            sizeof blocks);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         if (blocks[i])

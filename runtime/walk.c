@@ -344,7 +344,22 @@ static int (*const step_fns[])(struct tccrt_session *s, const struct tcc_pstep *
 /* The steps of a PROGRAM, one after the other. */
 int tcr_step_program(struct tccrt_session *s, const struct tcc_pstep *p)
 {
-    return tcr_walk(s, s->m->regions[p->regions.first].steps);
+    struct tcc_range steps = s->m->regions[p->regions.first].steps;
+    const struct tcr_device_ops *o = s->device->ops;
+    uint64_t parts[3] = {tcr_xxh3(s->syms, s->m->plan->syms.count * sizeof *s->syms),
+                         tcr_xxh3(s->states, s->m->plan->states.count * sizeof *s->states), (uintptr_t)s->arenas[1]};
+    int how = TCR_WALK, status = TCC_OK;
+
+    if (!s->ordered || !o->program)
+        return tcr_walk(s, steps);
+    /* Sizes and addresses that the work was recorded with. */
+    status = o->program(s->device, (int)p->queue, (uint32_t)(p - s->m->steps), tcr_xxh3(parts, sizeof parts), &how);
+    if (status || how == TCR_REPLAY)
+        return status;
+    s->in_program = true;
+    status = tcr_walk(s, steps);
+    s->in_program = false;
+    return status || how == TCR_WALK ? status : o->end(s->device, (int)p->queue);
 }
 
 /* Where the device's memory is not the host's, what a step looked at of it goes back. */
@@ -356,13 +371,38 @@ static int do_step(struct tccrt_session *s, const struct tcc_pstep *p)
     return s->apart ? tcr_views_end(s, views, status) : status;
 }
 
+/* Waits for one step: of communication, which the host itself waits for; or of the device, by its event. */
+static int await(struct tccrt_session *s, const struct tcc_pstep *p, uint32_t step)
+{
+    const struct tcr_device_ops *o = s->device->ops;
+    uint32_t event = s->ordered ? s->event_of[step] : 0;
+
+    if (!event)
+        return tcr_await(s, step);
+    return s->m->queues[p->queue].memory ? o->wait(s->device, (int)p->queue, event - 1) : o->sync(s->device, event - 1);
+}
+
+/* A step of a device's queue is given to that queue. */
+static int do_in_queue(struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    uint32_t event = s->event_of[p - s->m->steps];
+    int status;
+
+    s->queue = (int)p->queue;
+    status = do_step(s, p);
+    s->queue = 0;
+    return status || !event ? status : s->device->ops->record(s->device, (int)p->queue, event - 1);
+}
+
 static int run_step(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     int status = TCC_OK;
     double start;
 
     for (uint32_t i = 0; i < p->waits.count && !status; i++)
-        status = tcr_await(s, s->m->u32s[p->waits.first + i]);
+        status = await(s, p, s->m->u32s[p->waits.first + i]);
+    if (!status && s->ordered && s->m->queues[p->queue].memory)
+        return do_in_queue(s, p);
     if (status || !s->profile)
         return status ? status : do_step(s, p);
     start = tcr_now();
@@ -380,5 +420,9 @@ int tcr_walk(struct tccrt_session *s, struct tcc_range steps)
         status = run_step(s, p);
         atomic_fetch_add_explicit(&tcr_work, 1, memory_order_relaxed); /* others see that we get on */
     }
-    return status || s->max_queues < 2 ? status : tcr_await_list(s, steps);
+    if (status || s->max_queues < 2)
+        return status;
+    if (s->ordered && !s->in_program && (status = tcr_sync(s)))
+        return status;
+    return tcr_await_list(s, steps);
 }

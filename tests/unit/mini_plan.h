@@ -26,10 +26,10 @@ struct mini_plan {
     struct tcc_pstate states[8];
     struct tcc_pcase cases[8];
     struct tcc_pguard guards[8];
-    struct tcc_pmemory memories[1]; /* the host's, and its program order */
-    struct tcc_pqueue queues[1];
+    struct tcc_pmemory memories[2]; /* 0: the host's only, and its program order */
+    struct tcc_pqueue queues[4];
     uint32_t nstrings, nbytes, nu32s, nexprs, nsyms, nbuffers, nsignatures, nsteps, nregions, nattrs, nkernels, nentries,
-        nstates, ncases, nguards, levels, nlibops;
+        nstates, ncases, nguards, levels, nlibops, nmemories, nqueues;
 };
 
 static inline uint32_t
@@ -137,8 +137,8 @@ mp_finish(const struct mini_plan *p)
     PUT(states, p->nstates);
     PUT(cases, p->ncases);
     PUT(guards, p->nguards);
-    PUT(memories, 1);
-    PUT(queues, 1);
+    PUT(memories, p->nmemories ? p->nmemories : 1);
+    PUT(queues, p->nqueues ? p->nqueues : 1);
 #undef PUT
     h.size = at;
     memcpy(block, &h, sizeof h);

@@ -40,19 +40,29 @@ static void *see(struct tcr_split *s, const void *p, size_t bytes)
     return bytes ? split_card_see(s->card, p, bytes, true, &what) : NULL;
 }
 
+static int was_freed(const struct split_op *op)
+{
+    return tcr_fail(TCC_EBUG, "node '%s': memory that it uses was freed before it ran: requires a wait", op->node);
+}
+
 static int launch(struct tcr_split *s, const struct split_op *op)
 {
     struct tcr_kernel_launch l = op->launch;
     struct tcr_env *envs = see(s, s->envs, (size_t)s->device.threads * sizeof *envs);
     void *few[64], **args = l.nargs <= 64 ? few : malloc(l.nargs * sizeof *args);
     int status, fault = 0;
+    bool gone = false;
 
     if (!args)
         return tcr_fail(TCC_EENV, "node '%s': no memory for its arguments", op->node);
-    for (uint32_t i = 0; i < l.nargs; i++)
-        args[i] = see(s, l.args[i], l.access ? l.access[i].bytes : 1);
+    for (uint32_t i = 0; i < l.nargs && !gone; i++) {
+        size_t bytes = l.access ? l.access[i].bytes : 1;
+
+        args[i] = see(s, l.args[i], bytes);
+        gone = bytes && !args[i];
+    }
     l.args = args;
-    status = tcr_cpu_run(s->cpu, &l, envs, &fault);
+    status = gone ? was_freed(op) : tcr_cpu_run(s->cpu, &l, envs, &fault);
     if (fault && !s->fault) {
         s->fault = fault;
         s->fault_node = op->node;
@@ -62,10 +72,26 @@ static int launch(struct tcr_split *s, const struct split_op *op)
     return status;
 }
 
-static void copy(struct tcr_split *s, const struct tcr_copy *c)
+static int copy(struct tcr_split *s, const struct split_op *op)
 {
-    memmove(c->kind == TCR_TO_HOST ? c->to : see(s, c->to, c->bytes),
-            c->kind == TCR_TO_DEVICE ? c->from : see(s, c->from, c->bytes), c->bytes);
+    const struct tcr_copy *c = &op->copy;
+    const void *from = c->kind == TCR_TO_DEVICE ? c->from : see(s, c->from, c->bytes);
+    void *to = c->kind == TCR_TO_HOST ? c->to : see(s, c->to, c->bytes);
+
+    if (!from || !to)
+        return was_freed(op);
+    memmove(to, from, c->bytes);
+    return TCC_OK;
+}
+
+static int fill(struct tcr_split *s, const struct split_op *op)
+{
+    void *to = see(s, op->copy.to, op->copy.bytes);
+
+    if (!to)
+        return was_freed(op);
+    memset(to, op->byte, op->copy.bytes);
+    return TCC_OK;
 }
 
 int split_run(struct tcr_split *s, struct split_op *op)
@@ -74,14 +100,8 @@ int split_run(struct tcr_split *s, struct split_op *op)
 
     switch (op->kind) {
     case SPLIT_LAUNCH: return s->fault ? TCC_OK : launch(s, op);
-    case SPLIT_COPY:
-        if (!s->fault)
-            copy(s, &op->copy);
-        return TCC_OK;
-    case SPLIT_FILL:
-        if (!s->fault)
-            memset(see(s, op->copy.to, op->copy.bytes), op->byte, op->copy.bytes);
-        return TCC_OK;
+    case SPLIT_COPY: return s->fault ? TCC_OK : copy(s, op);
+    case SPLIT_FILL: return s->fault ? TCC_OK : fill(s, op);
     case SPLIT_FREE: split_card_free(s->card, op->copy.to); return TCC_OK;
     case SPLIT_RECORD:
         if (s->events[op->event].done < op->turn)
