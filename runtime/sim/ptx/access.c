@@ -44,12 +44,25 @@ static bool outside(struct ptx_warp *w, uint64_t address, size_t bytes, int lane
 static bool place_shared(struct ptx_warp *w, uint64_t at, size_t bytes, int lane, bool write, struct ptx_place *to)
 {
     struct ptx_block *b = w->b;
+    unsigned rank = (unsigned)(at >> RANK_SHIFT);
+    if (rank && rank <= (unsigned)b->nblocks) {
+        b = &b->lead[rank - 1];
+        at &= (1u << RANK_SHIFT) - 1;
+    }
     if (at > b->shared_bytes || bytes > b->shared_bytes - at) {
         ptx_report(w, PTX_CHECK_BOUNDS, lane, at, "%s of %zu bytes at shared address %llu, the block has %zu bytes",
                    write ? "write" : "read", bytes, (unsigned long long)at, b->shared_bytes);
         return false;
     }
-    *to = (struct ptx_place){b->shared + at, b->shadow + at, SP_SHARED, at, NULL};
+    bool gone = b != w->b;
+    for (int k = 0; k < b->nwarps && gone; k++)
+        gone = b->warps[k].state == W_DONE;
+    if (gone) {
+        ptx_report(w, PTX_CHECK_BOUNDS, lane, at, "%s of shared memory of block %d of the cluster, which has ended",
+                   write ? "write" : "read", b->rank);
+        return false;
+    }
+    *to = (struct ptx_place){b->shared + at, b->shadow + at, SP_SHARED, at, NULL, b};
     return true;
 }
 
@@ -64,7 +77,7 @@ static bool place_local(struct ptx_warp *w, uint64_t at, size_t bytes, int lane,
         return false;
     }
     size_t offset = ((size_t)w->id * LANES + (size_t)lane) * all + (size_t)(at - base);
-    *to = (struct ptx_place){b->local + offset, b->local_shadow + offset, SP_LOCAL, at, NULL};
+    *to = (struct ptx_place){b->local + offset, b->local_shadow + offset, SP_LOCAL, at, NULL, NULL};
     return true;
 }
 
@@ -80,7 +93,7 @@ static bool place_param(struct ptx_warp *w, uint64_t at, size_t bytes, int lane,
                    (unsigned long long)at, l->params_size);
         return false;
     }
-    *to = (struct ptx_place){(uint8_t *)(uintptr_t)l->params + at, NULL, SP_PARAM, at, NULL};
+    *to = (struct ptx_place){(uint8_t *)(uintptr_t)l->params + at, NULL, SP_PARAM, at, NULL, NULL};
     return true;
 }
 
@@ -109,7 +122,7 @@ bool ptx_place(struct ptx_warp *w, enum ptx_space space, uint64_t address, size_
         return false;
     w->last = a;
     *to = (struct ptx_place){a->data + (address - a->base), a->shadow ? a->shadow + (address - a->base) : NULL,
-                             SP_GLOBAL, address, a};
+                             SP_GLOBAL, address, a, NULL};
     return true;
 }
 
@@ -121,7 +134,7 @@ void ptx_check_read(struct ptx_warp *w, const struct ptx_place *p, size_t bytes,
         if (p->shadow[k] == 1)
             continue;
         if (p->shadow[k] == 2)
-            ptx_report(w, PTX_CHECK_ASYNC, lane, address, "read of %zu bytes that cp.async has not been waited for",
+            ptx_report(w, PTX_CHECK_ASYNC, lane, address, "read of %zu bytes that an asynchronous copy writes, before the wait",
                        bytes);
         else
             ptx_report(w, PTX_CHECK_UNINIT, lane, address, "read of %zu bytes of which byte %zu was never written%s%s",
@@ -366,7 +379,9 @@ static bool place_run(struct ptx_warp *w, const struct ptx_insn *i, uint64_t fir
         uint64_t at = i->space == SP_SHARED ? first : first - WINDOW_SHARED;
         if (at > b->shared_bytes || all > b->shared_bytes - at)
             return false;
-        *to = (struct ptx_place){b->shared + at, b->shadow + at, SP_SHARED, at, NULL};
+        *to = (struct ptx_place){b->shared + at, b->shadow + at, SP_SHARED, at, NULL, b};
+        if (write && b->lead->nbulk)
+            return false;
         if (b->d->config.checks && (write ? memchr(to->shadow, 2, all) != NULL : !all_written(to->shadow, all)))
             return false;
         b->count.shared_requests++;
@@ -382,8 +397,7 @@ static bool place_run(struct ptx_warp *w, const struct ptx_insn *i, uint64_t fir
     if (!a || !a->live || (write && a->constant) || all > a->size - (first - a->base) || a->ranged)
         return false;
     w->last = a;
-    *to = (struct ptx_place){a->data + (first - a->base), a->shadow ? a->shadow + (first - a->base) : NULL, SP_GLOBAL,
-                             first, a};
+    *to = (struct ptx_place){a->data + (first - a->base), a->shadow ? a->shadow + (first - a->base) : NULL, SP_GLOBAL, first, a, NULL};
     if (!write && b->d->config.checks && !atomic_load_explicit(&a->whole, memory_order_relaxed) &&
         !all_written(to->shadow, all))
         return false;
@@ -397,7 +411,7 @@ static bool place_run(struct ptx_warp *w, const struct ptx_insn *i, uint64_t fir
 static void race_run(struct ptx_warp *w, const struct ptx_insn *i, const struct ptx_place *p, size_t bytes, bool write)
 {
     for (unsigned l = 0; l < LANES && p->space == SP_SHARED; l++)
-        ptx_race(w, (int)l, (uint32_t)(p->offset + l * bytes), bytes, write, i->flags & F_VOLATILE);
+        ptx_race(w, p->b, (int)l, (uint32_t)(p->offset + l * bytes), bytes, write, i->flags & F_VOLATILE ? RACE_ATOMIC : 0);
     if (p->space == SP_GLOBAL)
         ptx_race_run(w, p, bytes, write, i->flags & F_VOLATILE);
 }
@@ -408,7 +422,7 @@ static void race_lane(struct ptx_warp *w, const struct ptx_insn *i, int lane, co
 {
     bool is_volatile = i->flags & F_VOLATILE;
     if (p->space == SP_SHARED)
-        ptx_race(w, lane, (uint32_t)p->offset, bytes, write, is_volatile);
+        ptx_race(w, p->b, lane, (uint32_t)p->offset, bytes, write, is_volatile ? RACE_ATOMIC : 0);
     if (p->space != SP_GLOBAL)
         return;
     if (is_volatile && write && i->flags & F_ORDER)
@@ -477,6 +491,9 @@ static void one_store(struct ptx_warp *w, const struct ptx_insn *i, int lane, ui
                            "write over the target of a cp.async that has not been waited for");
                 break;
             }
+        if (w->b->lead->nbulk && ptx_bulk_reads(p.b, (uint32_t)p.offset, bytes))
+            ptx_report(w, PTX_CHECK_ASYNC, lane, address,
+                       "write over the source of a bulk store that has not been waited for");
     }
     race_lane(w, i, lane, &p, bytes, true);
     get_lane(w, i, lane, p.data);

@@ -33,7 +33,7 @@ void ptx_copies_arrive(struct ptx_warp *w, int pending, uint32_t mask)
         }
         land(w, &c);
         memset(w->b->shadow + c.to, 1, c.bytes);
-        ptx_race(w, c.lane, c.to, c.bytes, true, false);
+        ptx_race(w, w->b, c.lane, c.to, c.bytes, true, 0);
     }
     w->ncopies = kept;
 }
@@ -70,7 +70,7 @@ static void one(struct ptx_warp *w, const struct ptx_insn *i, int lane)
         w->copies = grown;
         w->copy_room = room;
     }
-    ptx_race(w, lane, (uint32_t)to.offset, bytes, true, false);
+    ptx_race(w, w->b, lane, (uint32_t)to.offset, bytes, true, 0);
     w->copies[w->ncopies++] = (struct ptx_copy){
         (uint32_t)to.offset, (uint8_t)lane, (uint8_t)bytes, (uint8_t)n, false, w->group[lane], n ? from.data : to.data};
     memset(to.data, 0xff, bytes);
@@ -103,11 +103,18 @@ void ptx_run_cp_wait(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask
     ptx_copies_arrive(w, (int)i->imm, mask);
 }
 
+void ptx_decode_bulk(struct ptx_parse *p, struct ptx_insn *i);
+
 void ptx_decode_cp(struct ptx_parse *p, struct ptx_insn *i)
 {
     struct ptx_operand *o = p->st.op;
     i->kind = K_RUN;
-    if (!ptx_take(p, "async") || ptx_take(p, "bulk"))
+    for (int k = 0; k < p->st.nmod; k++)
+        if (strcmp(p->st.mod[k], "bulk") == 0) {
+            ptx_decode_bulk(p, i);
+            return;
+        }
+    if (!ptx_take(p, "async"))
         ptx_fail(p, p->st.line, "instruction '%s' is not supported", i->text);
     if (ptx_take(p, "commit_group")) {
         ptx_operands(p, 0);

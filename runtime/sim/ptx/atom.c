@@ -124,7 +124,7 @@ static void one(struct ptx_warp *w, const struct ptx_insn *i, int lane)
     }
     ptx_check_read(w, &p, bytes, lane, address);
     if (p.space == SP_SHARED)
-        ptx_race(w, lane, (uint32_t)p.offset, bytes, true, true);
+        ptx_race(w, p.b, lane, (uint32_t)p.offset, bytes, true, RACE_ATOMIC);
     if (p.space == SP_GLOBAL) {
         if (i->flags & F_ORDER)
             ptx_race_fence(w);

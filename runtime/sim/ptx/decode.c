@@ -669,6 +669,9 @@ void ptx_decode_elect(struct ptx_parse *p, struct ptx_insn *i);
 void ptx_decode_cp(struct ptx_parse *p, struct ptx_insn *i);
 void ptx_decode_mbarrier(struct ptx_parse *p, struct ptx_insn *i);
 void ptx_decode_matrix(struct ptx_parse *p, struct ptx_insn *i);
+void ptx_decode_wgmma(struct ptx_parse *p, struct ptx_insn *i);
+void ptx_decode_setmaxnreg(struct ptx_parse *p, struct ptx_insn *i);
+void ptx_decode_mapa(struct ptx_parse *p, struct ptx_insn *i);
 void ptx_decode_mma(struct ptx_parse *p, struct ptx_insn *i);
 
 const struct ptx_form ptx_forms[] = {

@@ -7,7 +7,7 @@ static enum ptx_space take_space(struct ptx_parse *p)
     static const struct {
         const char *name;
         enum ptx_space space;
-    } spaces[] = {{"global", SP_GLOBAL}, {"shared", SP_SHARED}, {"shared::cta", SP_SHARED}, {"const", SP_CONST},
+    } spaces[] = {{"global", SP_GLOBAL}, {"shared", SP_SHARED}, {"shared::cta", SP_SHARED}, {"shared::cluster", SP_SHARED}, {"const", SP_CONST},
                   {"local", SP_LOCAL},   {"param", SP_PARAM},   {"param::entry", SP_PARAM}, {"param::func", SP_PARAM}};
     for (size_t k = 0; k < sizeof spaces / sizeof *spaces; k++)
         if (ptx_take(p, spaces[k].name))
@@ -140,6 +140,16 @@ void ptx_decode_atom(struct ptx_parse *p, struct ptx_insn *i)
 /* fence and membar: what they order between blocks. Those of a block alone are no more than the barriers that follow them. */
 void ptx_decode_fence(struct ptx_parse *p, struct ptx_insn *i)
 {
+    if (ptx_take(p, "proxy")) { /* .async, with what it is about; the others order what this simulator does in order */
+        bool async = ptx_take(p, "async");
+        for (int k = 0; k < p->st.nmod; k++)
+            async |= strncmp(p->st.mod[k], "async", 5) == 0;
+        p->st.nmod = 0;
+        ptx_run_by(i, async ? ptx_run_proxy_fence : ptx_run_nothing);
+        return;
+    }
+    if (ptx_take(p, "mbarrier_init"))
+        p->st.nmod = 0;
     bool wide = ptx_take(p, "gl") || ptx_take(p, "gpu") || ptx_take(p, "sys") || ptx_take(p, "cluster");
     ptx_take(p, "cta"), ptx_take(p, "sc"), ptx_take(p, "acq_rel"), ptx_take(p, "acquire"), ptx_take(p, "release");
     ptx_operands(p, 0);

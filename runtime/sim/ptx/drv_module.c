@@ -299,13 +299,16 @@ CUresult drv_kernel_work(struct drv_work *w, CUfunction f, const unsigned *grid,
     return pack(w, f->kernel, params, extra);
 }
 
-static CUresult launch(CUfunction f, const unsigned *grid, const unsigned *block, unsigned shared, CUstream handle,
+static CUresult launch(CUfunction f, const unsigned *grid, const unsigned *block, const unsigned *cluster,
+                       unsigned shared, CUstream handle,
                        void **params, void **extra)
 {
     CUstream s;
     struct drv_work w = {0};
     CUresult r = drv_stream(handle, &s);
     r = r ? r : drv_kernel_work(&w, f, grid, block, shared, params, extra);
+    if (!r && cluster)
+        memcpy(w.launch.cluster, cluster, sizeof w.launch.cluster);
     return r ? r : drv_enqueue(s, &w, false);
 }
 
@@ -314,7 +317,7 @@ CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, uns
 {
     unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
     CUresult r = drv_enter(NEED_CTX);
-    return drv_leave(r ? r : launch(f, grid, block, shared, stream, params, extra));
+    return drv_leave(r ? r : launch(f, grid, block, NULL, shared, stream, params, extra));
 }
 
 static int occupancy(const struct CUfunc_st *f, int threads, size_t dynamic)
@@ -349,15 +352,23 @@ static CUresult launch_ex(const CUlaunchConfig *c, CUfunction f, void **params, 
 {
     if (!c || (c->nattrs && !c->attrs))
         return CUDA_ERROR_INVALID_VALUE;
+    const unsigned *cluster = NULL;
     for (unsigned k = 0; k < c->nattrs; k++) {
         const CUlaunchAttribute *a = &c->attrs[k];
         if (a->id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && a->value.value)
             return CUDA_ERROR_NOT_SUPPORTED;
-        if (a->id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION &&
-            (a->value.cluster.x > 1 || a->value.cluster.y > 1 || a->value.cluster.z > 1))
-            return CUDA_ERROR_NOT_SUPPORTED;
+        if (a->id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+            cluster = &a->value.cluster.x;
     }
-    return launch(f, c->grid, c->block, c->shared, c->stream, params, extra);
+    uint64_t blocks = cluster ? (uint64_t)cluster[0] * cluster[1] * cluster[2] : 1;
+    if (blocks > 1 && drv.machine->major < 9)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (!blocks || blocks > 16)
+        return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    for (int i = 0; cluster && i < 3; i++)
+        if (c->grid[i] % cluster[i])
+            return CUDA_ERROR_INVALID_VALUE;
+    return launch(f, c->grid, c->block, cluster, c->shared, c->stream, params, extra);
 }
 API(cuLaunchKernelEx, NEED_CTX, (const CUlaunchConfig *c, CUfunction f, void **params, void **extra),
     launch_ex(c, f, params, extra))

@@ -17,6 +17,7 @@ static void block_free(struct ptx_block *b)
             free(b->warps[k].frames[f].memory);
         free(b->warps[k].split);
         free(b->warps[k].copies);
+        free(b->warps[k].products);
     }
     free(b->warps);
     free(b->shared);
@@ -26,6 +27,8 @@ static void block_free(struct ptx_block *b)
     free(b->local_shadow);
     free(b->mbars);
     free(b->seen.at);
+    free(b->bulk);
+    free(b->tags);
 }
 
 static bool block_new(struct ptx_block *b, struct ptx_grid *g)
@@ -48,15 +51,26 @@ static bool block_new(struct ptx_block *b, struct ptx_grid *g)
     size_t local = b->local_bytes * (size_t)b->nwarps * LANES + 64;
     b->local = malloc(local);
     b->local_shadow = malloc(local);
-    return b->warps && b->shared && b->shadow && b->local && b->local_shadow && (b->cells || !g->d->config.checks);
+    b->tags = malloc(b->shared_bytes / 128 + 2);
+    return b->warps && b->shared && b->shadow && b->local && b->local_shadow && b->tags && (b->cells || !g->d->config.checks);
 }
 
-static void block_start(struct ptx_block *b, uint64_t number)
+static void block_start(struct ptx_block *b, uint64_t cluster, int rank, int n)
 {
-    const unsigned *grid = b->l->grid;
-    b->id[0] = (unsigned)(number % grid[0]);
-    b->id[1] = (unsigned)(number / grid[0] % grid[1]);
-    b->id[2] = (unsigned)(number / grid[0] / grid[1]);
+    const unsigned *grid = b->l->grid, *c = b->g->cluster;
+    uint64_t nx = grid[0] / c[0], ny = grid[1] / c[1];
+    b->id[0] = (unsigned)(cluster % nx) * c[0] + (unsigned)rank % c[0];
+    b->id[1] = (unsigned)(cluster / nx % ny) * c[1] + (unsigned)rank / c[0] % c[1];
+    b->id[2] = (unsigned)(cluster / nx / ny) * c[2] + (unsigned)rank / c[0] / c[1];
+    uint64_t number = ((uint64_t)b->id[2] * grid[1] + b->id[1]) * grid[0] + b->id[0];
+    b->lead = b - rank;
+    b->rank = rank;
+    b->nblocks = n;
+    b->nclock = (n - 1) * MAX_WARPS + b->nwarps;
+    b->cluster_phase = 0;
+    memset(b->cluster_clock, 0, sizeof b->cluster_clock);
+    b->nbulk = 0;
+    memset(b->tags, 0, b->shared_bytes / 128 + 1);
     b->random = b->d->config.seed * 0x9e3779b97f4a7c15 + number;
     b->era = 1;
     b->number = b->g->blocks < 0xffff0 ? (uint32_t)number + 1 : 0;
@@ -86,18 +100,27 @@ static void block_start(struct ptx_block *b, uint64_t number)
         w->tick = 0;
         w->at = NULL;
         w->last = NULL;
-        memset(w->clock, 0, sizeof w->clock);
+        w->nproducts = w->product_group = 0;
+        w->product_fence = w->in_cluster = false;
+        memset(w->proxy, 0, sizeof w->proxy);
+        memset(w->bulk_group, 0, sizeof w->bulk_group);
+        memset(w->clock, 0, (size_t)b->nclock * sizeof *w->clock);
         ptx_push_frame(w, b->f, w->live, NULL);
     }
 }
 
-static void deadlock(struct ptx_block *b)
+static struct ptx_warp *warp_at(struct ptx_block *lead, int k)
 {
-    for (int k = 0; k < b->nwarps; k++) {
-        struct ptx_warp *w = &b->warps[k];
+    return &lead[k / lead->nwarps].warps[k % lead->nwarps];
+}
+
+static void deadlock(struct ptx_block *lead)
+{
+    for (int k = 0; k < lead->nblocks * lead->nwarps; k++) {
+        struct ptx_warp *w = warp_at(lead, k);
         if (w->state != W_BARRIER)
             continue;
-        const struct ptx_barrier *r = &b->barriers[w->barrier];
+        const struct ptx_barrier *r = &w->b->barriers[w->barrier];
         ptx_report(w, PTX_CHECK_DEADLOCK, __builtin_ctz(w->live ? w->live : 1), 0,
                    "the warp waits at barrier %d, where %u of %u threads have arrived; no other warp can go on",
                    w->barrier, r->arrived, r->expected);
@@ -105,37 +128,62 @@ static void deadlock(struct ptx_block *b)
     }
 }
 
-/* Runs warps until all are done. A warp that waits for an mbarrier polls: when all that are left only poll, time passes for copies. */
-static void block_run(struct ptx_block *b)
+/* Time passes for copies and products: one of those on their way ends. */
+static void pass_time(struct ptx_block *lead, struct ptx_warp *w)
 {
-    int idle = 0;
-    for (;;) {
-        int ready[MAX_WARPS], n = 0, done = 0;
-        for (int k = 0; k < b->nwarps; k++) {
-            if (b->warps[k].state == W_WAIT)
-                b->warps[k].state = W_READY;
-            if (b->warps[k].state == W_READY)
+    if (w->ncopies && ptx_random(&lead->random) & 1)
+        ptx_copies_land(w);
+    if (lead->nbulk && ptx_random(&lead->random) & 1)
+        ptx_bulk_land(lead, (int)(ptx_random(&lead->random) % (unsigned)lead->nbulk));
+    if (w->nproducts && ptx_random(&lead->random) & 1)
+        ptx_product_run(w);
+}
+
+static void land_all(struct ptx_block *lead)
+{
+    for (int k = lead->nbulk - 1; k >= 0; k--)
+        ptx_bulk_land(lead, k);
+}
+
+/* Runs the warps of a cluster (or of the one block) until all are done. A warp that waits for an mbarrier or the cluster polls: when all
+ * that are left only poll, time passes for copies. */
+static void cluster_run(struct ptx_block *lead)
+{
+    int idle = 0, all = lead->nblocks * lead->nwarps;
+    bool stop = false;
+    while (!stop) {
+        int ready[MAX_CLOCK], n = 0, done = 0;
+        for (int k = 0; k < all; k++) {
+            struct ptx_warp *w = warp_at(lead, k);
+            if (w->state == W_WAIT)
+                w->state = W_READY;
+            if (w->state == W_READY)
                 ready[n++] = k;
-            done += b->warps[k].state == W_DONE;
+            done += w->state == W_DONE;
+            stop |= w->b->stop;
         }
-        if (b->stop || done == b->nwarps)
-            return;
+        if (stop || done == all)
+            break;
         if (!n) {
-            deadlock(b);
+            deadlock(lead);
             return;
         }
-        struct ptx_warp *w = &b->warps[ready[ptx_random(&b->random) % (unsigned)n]];
-        w->quantum = 256 + (int)(ptx_random(&b->random) & 1023);
-        if (w->ncopies && ptx_random(&b->random) & 1)
-            ptx_copies_land(w);
+        struct ptx_warp *w = warp_at(lead, ready[ptx_random(&lead->random) % (unsigned)n]);
+        w->quantum = 256 + (int)(ptx_random(&lead->random) & 1023);
+        pass_time(lead, w);
         ptx_step_warp(w);
         idle = w->state == W_WAIT ? idle + 1 : 0;
-        if (idle > 1000 * b->nwarps) {
+        if (idle > 100 * all)
+            land_all(lead);
+        if (idle > 1000 * all) {
             ptx_report(w, PTX_CHECK_DEADLOCK, __builtin_ctz(w->live ? w->live : 1), 0,
-                       "the warp waits for a phase of an mbarrier that nobody completes");
+                       w->in_cluster ? "the warp waits for the cluster's barrier, at which others do not arrive"
+                                     : "the warp waits for a phase of an mbarrier that nobody completes");
             return;
         }
     }
+    if (!stop)
+        land_all(lead);
 }
 
 static void add_counters(struct ptx_counters *to, const struct ptx_counters *from)
@@ -149,23 +197,34 @@ static void add_counters(struct ptx_counters *to, const struct ptx_counters *fro
 static void *worker(void *arg)
 {
     struct ptx_grid *g = arg;
-    struct ptx_block b = {0};
+    int n = (int)(g->cluster[0] * g->cluster[1] * g->cluster[2]);
+    struct ptx_block *b = calloc((size_t)n, sizeof *b);
+    struct ptx_counters sum = {0};
+    bool stop = false;
     fenv_t env;
     fegetenv(&env);
     fesetenv(FE_DFL_ENV);
-    if (!block_new(&b, g))
-        g->no_memory = true;
-    while (!g->no_memory && !b.stop && !atomic_load(&g->stop)) {
+    for (int k = 0; k < n; k++)
+        if (!b || !block_new(&b[k], g))
+            g->no_memory = true;
+    while (!g->no_memory && !stop && !atomic_load(&g->stop)) {
         uint64_t number = atomic_fetch_add(&g->next, 1);
-        if (number >= g->blocks)
+        if (number >= g->blocks / (unsigned)n)
             break;
-        block_start(&b, number);
-        block_run(&b);
+        for (int k = 0; k < n; k++)
+            block_start(&b[k], number, k, n);
+        cluster_run(b);
+        for (int k = 0; k < n; k++)
+            stop |= b[k].stop;
     }
-    block_free(&b);
+    for (int k = 0; b && k < n; k++) {
+        add_counters(&sum, &b[k].count);
+        block_free(&b[k]);
+    }
+    free(b);
     fesetenv(&env);
     pthread_mutex_lock(&g->lock);
-    add_counters(&g->count, &b.count);
+    add_counters(&g->count, &sum);
     pthread_mutex_unlock(&g->lock);
     return NULL;
 }
@@ -206,6 +265,23 @@ static bool check_shape(const struct ptx_device *d, const struct ptx_func *f, co
     return true;
 }
 
+/* The cluster's shape: the launch's, the kernel's, or one block. */
+static bool cluster_shape(struct ptx_grid *g, char *error)
+{
+    const int *own = g->k->f.cluster;
+    uint64_t n = 1;
+    for (int i = 0; i < 3; i++) {
+        g->cluster[i] = g->l->cluster[i] ? g->l->cluster[i] : own[i] > 0 ? (unsigned)own[i] : 1;
+        n *= g->cluster[i];
+        if (g->l->grid[i] % g->cluster[i] || n > MAX_CLUSTER || (own[0] && g->cluster[i] != (unsigned)own[i])) {
+            snprintf(error, PTX_ERROR, "clusters of (%u,%u,%u) blocks do not fit kernel %s and the grid", g->cluster[0],
+                     g->cluster[1], g->cluster[2], g->k->f.name);
+            return false;
+        }
+    }
+    return true;
+}
+
 bool ptx_run(struct ptx_device *d, const struct ptx_kernel *k, const struct ptx_launch *l,
              struct ptx_counters *counters, char *error)
 {
@@ -214,7 +290,7 @@ bool ptx_run(struct ptx_device *d, const struct ptx_kernel *k, const struct ptx_
     int n = 0;
     if (counters)
         memset(counters, 0, sizeof *counters);
-    if (!check_shape(d, &k->f, l, error))
+    if (!check_shape(d, &k->f, l, error) || !cluster_shape(&g, error))
         return false;
     if (!d->clock) /* by itself: everything before it is done */
         ptx_begin(d, 0, 0, NULL, NULL);

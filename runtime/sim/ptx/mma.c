@@ -212,7 +212,7 @@ void ptx_run_ldmatrix(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mas
         return;
     for (int l = 0; l < 8 * i->nmore; l++) {
         ptx_check_read(w, &place[l], 16, l, place[l].offset);
-        ptx_race(w, l, (uint32_t)place[l].offset, 16, false, false);
+        ptx_race(w, place[l].b, l, (uint32_t)place[l].offset, 16, false, 0);
     }
     for (int m = 0; m < i->nmore; m++)
         for (int l = 0; l < LANES; l++) {
@@ -242,7 +242,7 @@ void ptx_run_stmatrix(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mas
         }
     }
     for (int l = 0; l < 8 * i->nmore; l++) {
-        ptx_race(w, l, (uint32_t)place[l].offset, 16, true, false);
+        ptx_race(w, place[l].b, l, (uint32_t)place[l].offset, 16, true, 0);
         ptx_mark_written(&place[l], 16);
     }
 }

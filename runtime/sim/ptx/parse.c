@@ -364,6 +364,10 @@ static void address(struct ptx_parse *p, struct ptx_operand *o)
     else
         o->offset = (int64_t)take_int(p);
     o->offset += signed_offset(p);
+    if (accept(p, ',')) { /* a tensor map's coordinates */
+        o->second = ptx_new(p, sizeof *o->second);
+        *o->second = operand(p);
+    }
     expect(p, ']');
 }
 
@@ -560,6 +564,12 @@ static void performance_directives(struct ptx_parse *p)
             three(p, p->f->reqntid);
         else if (accept_dot(p, "minnctapersm") || accept_dot(p, "maxnctapersm"))
             three(p, ignored);
+        else if (accept_dot(p, "reqnctapercluster"))
+            three(p, p->f->cluster);
+        else if (accept_dot(p, "maxclusterrank"))
+            take_int(p);
+        else if (accept_dot(p, "explicitcluster"))
+            continue;
         else if (accept_dot(p, "maxnreg"))
             p->f->maxnreg = (int)take_int(p);
         else if (is_dot(p, "pragma"))

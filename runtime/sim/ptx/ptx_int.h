@@ -25,6 +25,9 @@
 #define LANES 32
 #define FULL 0xffffffffu
 #define MAX_WARPS 32
+#define MAX_CLUSTER 16
+#define MAX_CLOCK (MAX_CLUSTER * MAX_WARPS)  /* warps of a cluster, by block and warp */
+#define RANK_SHIFT 24                        /* shared::cluster addresses: rank + 1 above, 0 for the block itself */
 #define MAX_BARRIERS 16
 
 enum ptx_type {
@@ -127,7 +130,7 @@ struct ptx_func {
     size_t param_bytes;                  /* in and out, a lane (functions), or the block (entries) */
     size_t var_bytes;                    /* .param variables of the body, a lane */
     size_t local_bytes, shared_bytes;    /* local: functions' lie from FUNC_LOCAL on */
-    int maxntid[3], reqntid[3], maxnreg;
+    int maxntid[3], reqntid[3], maxnreg, cluster[3];
     int registers;                       /* of a thread: an estimate */
     uint32_t *reg_at; uint8_t *reg_type; int nregs, reg_room;
     size_t frame_bytes;
@@ -282,17 +285,40 @@ struct ptx_warp {
     int quantum;
     struct ptx_copy *copies; int ncopies, copy_room;
     int group[LANES];                    /* cp.async groups that each lane has committed */
-    uint32_t clock[MAX_WARPS];           /* era up to which accesses of each warp happened before */
+    uint32_t clock[MAX_CLOCK];           /* era up to which accesses of each warp happened before */
+    uint32_t proxy[LANES];               /* era of each lane's last fence.proxy.async */
+    int bulk_group[LANES];               /* bulk groups committed */
+    bool in_cluster; uint32_t cluster_phase; /* arrived at the cluster's barrier, in which phase */
+    struct ptx_wgmma *products; int nproducts, product_room, product_group; bool product_fence;
     uint64_t tick;
 };
 
-struct ptx_barrier { unsigned expected, arrived; uint32_t warps, waiting; uint32_t clock[MAX_WARPS]; bool any, all; unsigned count; int op; };
-struct ptx_mbar { uint32_t at; uint32_t clock[2][MAX_WARPS]; };      /* what arrivals of even and odd phases published */
+struct ptx_barrier { unsigned expected, arrived; uint32_t warps, waiting; uint32_t clock[MAX_CLOCK]; bool any, all; unsigned count; int op; };
+struct ptx_mbar { uint32_t at; uint32_t clock[2][MAX_CLOCK]; };      /* what arrivals of even and odd phases published */
 struct ptx_cell { uint64_t write[2], read[2]; };
 struct ptx_seen { uint32_t block, era; };                            /* accesses of a block up to an era happened before */
 struct ptx_seen_set { struct ptx_seen *at; uint32_t n, room; };      /* hashed by block; room: a power of two */
 
+/* A bulk or tensor copy on its way (bulk.c). */
+struct ptx_tensor { uint64_t base, dims[5], strides[5]; uint32_t box[5], step[5]; int rank, bytes, type, swizzle, im2col, channels, pixels, lower[3], upper[3]; bool nan_fill; };
+struct ptx_bulk {
+    bool store, landed, is_tensor;
+    char reduce; uint8_t type;           /* stores: 0, or an operation on elements of a type */
+    struct ptx_block *b, *bar_block;     /* whose shared memory, whose mbarrier */
+    struct ptx_warp *w; int lane, group; /* who issued it */
+    uint32_t at, bar, era;
+    uint64_t global;
+    size_t bytes;
+    struct ptx_tensor map; int32_t coord[5]; int offset[3];
+};
+
 struct ptx_block {
+    struct ptx_block *lead;              /* the cluster's first block, which the others follow */
+    int rank, nblocks, nclock;           /* of the cluster; entries of clocks in use */
+    unsigned cluster_id;
+    uint32_t cluster_phase, cluster_clock[MAX_CLOCK];   /* lead: barrier.cluster */
+    struct ptx_bulk *bulk; int nbulk, bulk_room;        /* lead: copies that have not been waited for */
+    uint8_t *tags;                       /* swizzle + 1 with which a tensor copy wrote each 128 bytes */
     struct ptx_device *d;
     const struct ptx_func *f;
     const struct ptx_launch *l;
@@ -320,6 +346,7 @@ struct ptx_grid {
     const struct ptx_launch *l;
     _Atomic uint64_t next;
     uint64_t blocks;
+    unsigned cluster[3];
     _Atomic bool stop;
     pthread_mutex_t lock;
     struct ptx_counters count;
@@ -328,6 +355,10 @@ struct ptx_grid {
     struct ptx_flag { uint64_t address; struct ptx_seen_set seen; } *flags; int nflags, flag_room;  /* by address: what was released there */
 };
 
+static inline int ptx_index(const struct ptx_warp *w)                 /* in clocks */
+{
+    return w->b->rank * MAX_WARPS + w->id;
+}
 static inline void *ptx_row(const struct ptx_warp *w, const struct ptx_op *o)
 {
     return (o->constant ? w->frame->f->constants : w->frame->rows) + o->at;
@@ -383,7 +414,7 @@ void ptx_report_host(struct ptx_device *d, enum ptx_check c, uint64_t address, c
 void ptx_need_defined(struct ptx_warp *w, const struct ptx_op *o, uint32_t mask, const char *what);
 
 /* A lane's access: where the bytes lie; NULL after a report. `write` marks them written. */
-struct ptx_place { uint8_t *data, *shadow; enum ptx_space space; uint64_t offset; struct ptx_alloc *a; };
+struct ptx_place { uint8_t *data, *shadow; enum ptx_space space; uint64_t offset; struct ptx_alloc *a; struct ptx_block *b; };   /* b: whose shared memory */
 bool ptx_place(struct ptx_warp *w, enum ptx_space space, uint64_t address, size_t bytes, int lane, bool write, struct ptx_place *to);
 void ptx_check_read(struct ptx_warp *w, const struct ptx_place *p, size_t bytes, int lane, uint64_t address);
 void ptx_mark_written(const struct ptx_place *p, size_t bytes);
@@ -392,7 +423,20 @@ void ptx_count_global(struct ptx_warp *w, const uint64_t *address, uint32_t mask
 void ptx_count_lines(struct ptx_warp *w, const struct ptx_alloc *a, uint64_t address, size_t bytes);
 void ptx_count_shared(struct ptx_warp *w, const uint64_t *address, uint32_t mask, size_t bytes);
 
-void ptx_race(struct ptx_warp *w, int lane, uint32_t offset, size_t bytes, bool write, bool atomic);
+enum { RACE_ATOMIC = 1, RACE_ASYNC = 2 };                             /* how: by the async proxy */
+void ptx_race(struct ptx_warp *w, struct ptx_block *b, int lane, uint32_t offset, size_t bytes, bool write, int how);
+/* Reads of the async proxy: were the writes of threads fenced? Reports else. */
+bool ptx_proxy_read(struct ptx_warp *w, struct ptx_block *b, int lane, uint32_t offset, size_t bytes);
+bool ptx_by_async(const struct ptx_block *b, uint32_t offset);        /* a tensor copy wrote the word last */
+void ptx_bulk_land(struct ptx_block *lead, int k);
+bool ptx_bulk_reads(struct ptx_block *b, uint32_t offset, size_t bytes);   /* a store is on its way from there */
+void ptx_mbar_complete(struct ptx_block *b, uint32_t at, uint32_t bytes, const struct ptx_bulk *from);
+void ptx_product_run(struct ptx_warp *w);                             /* the oldest product that has not run */
+void ptx_product_guard(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask);
+void ptx_cluster_exit(struct ptx_block *lead);
+bool ptx_tensor_decode(const void *map, struct ptx_tensor *t);        /* false: 128 bytes that are no tensor map */
+void ptx_join(const struct ptx_block *b, uint32_t *to, const uint32_t *from);
+
 void ptx_race_warp(struct ptx_warp *w);                               /* bar.warp.sync */
 /* Global memory (race_global.c): accesses of a lane, or by 32 lanes of neighbouring elements; fences and what synchronises; copies. */
 void ptx_race_global(struct ptx_warp *w, int lane, const struct ptx_place *p, size_t bytes, bool write, bool atomic);
@@ -424,7 +468,8 @@ RUN(ptx_run_ldmatrix) RUN(ptx_run_stmatrix) RUN(ptx_run_movmatrix) RUN(ptx_run_m
 RUN(ptx_run_bar) RUN(ptx_run_bar_warp) RUN(ptx_run_mbarrier) RUN(ptx_run_cp_mbarrier)
 RUN(ptx_run_shfl) RUN(ptx_run_vote) RUN(ptx_run_match) RUN(ptx_run_activemask) RUN(ptx_run_redux) RUN(ptx_run_elect)
 RUN(ptx_run_cvt) RUN(ptx_run_selp) RUN(ptx_run_setp) RUN(ptx_run_set) RUN(ptx_run_slct) RUN(ptx_run_pred) RUN(ptx_run_pack) RUN(ptx_run_unpack)
-RUN(ptx_run_fence) RUN(ptx_run_carry) RUN(ptx_run_trap) RUN(ptx_run_nothing) RUN(ptx_run_isspace) RUN(ptx_run_cvta) RUN(ptx_run_bits) RUN(ptx_run_testp)
+RUN(ptx_run_fence) RUN(ptx_run_proxy_fence) RUN(ptx_run_mapa) RUN(ptx_run_ctarank) RUN(ptx_run_cluster_arrive) RUN(ptx_run_cluster_wait)
+RUN(ptx_run_wgmma) RUN(ptx_run_wgmma_fence) RUN(ptx_run_wgmma_commit) RUN(ptx_run_wgmma_wait) RUN(ptx_run_setmaxnreg) RUN(ptx_run_carry) RUN(ptx_run_trap) RUN(ptx_run_nothing) RUN(ptx_run_isspace) RUN(ptx_run_cvta) RUN(ptx_run_bits) RUN(ptx_run_testp)
 #undef RUN
 
 #endif

@@ -118,6 +118,7 @@ struct ptx_launch {
     size_t shared;           /* dynamic */
     const void *params;      /* the parameter block */
     size_t params_size;
+    unsigned cluster[3];     /* blocks of a cluster; 0: what the kernel says, else 1 */
 };
 /* Runs a kernel to its end. False: it could not be launched (`error`), or a fatal check failed (`error` is that report's text).
  * Counters (may be NULL) are set in every case. Reports are added to the device's. */

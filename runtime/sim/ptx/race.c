@@ -7,8 +7,9 @@
  */
 #include "runtime/sim/ptx/ptx_int.h"
 
-/* A record: era 32 bits, atomic 1, thread 16, bytes 4; 0: none. */
+/* A record: era 32 bits, by the async proxy 1, atomic 1, thread 16, bytes 4; 0: none. */
 #define ERA(r) ((uint32_t)((r) >> 32))
+#define ASYNC(r) ((r) >> 21 & 1)
 #define ATOMIC(r) ((r) >> 20 & 1)
 #define THREAD(r) ((unsigned)((r) >> 4 & 0xffff))
 #define BYTES(r) ((unsigned)(r)&15)
@@ -25,7 +26,7 @@ static void conflict(struct ptx_warp *w, int lane, uint32_t word, uint64_t r, bo
 {
     unsigned t = THREAD(r);
     ptx_report(w, PTX_CHECK_RACE, lane, word * 4u,
-               "%s of shared memory that thread %u %s without a barrier between them", write ? "write" : "read", t,
+               "%s of shared memory that thread %u %s without a barrier between them", write ? "write" : "read", t & 1023,
                before_write ? "wrote" : "read");
 }
 
@@ -45,11 +46,12 @@ static void keep(struct ptx_warp *w, uint64_t *list, uint64_t r, unsigned thread
     list[ptx_random(&w->b->random) & 1] = r;
 }
 
-static void word_access(struct ptx_warp *w, int lane, uint32_t word, unsigned bytes, bool write, bool atomic)
+static void word_access(struct ptx_warp *w, struct ptx_block *b, int lane, uint32_t word, unsigned bytes, bool write, int how)
 {
-    struct ptx_cell *c = &w->b->cells[word];
-    unsigned thread = (unsigned)w->id * LANES + (unsigned)lane;
-    uint64_t r = (uint64_t)w->b->era << 32 | (uint64_t)atomic << 20 | (uint64_t)thread << 4 | bytes;
+    struct ptx_cell *c = &b->cells[word];
+    unsigned thread = (unsigned)ptx_index(w) * LANES + (unsigned)lane;
+    bool atomic = how & RACE_ATOMIC;
+    uint64_t r = (uint64_t)w->b->lead->era << 32 | (uint64_t)(how & RACE_ASYNC) << 20 | (uint64_t)atomic << 20 | (uint64_t)thread << 4 | bytes;
     for (int k = 0; k < 2; k++) {
         if (c->write[k] && BYTES(c->write[k]) & bytes && !(atomic && ATOMIC(c->write[k])) &&
             !ordered(w, c->write[k], thread)) {
@@ -65,18 +67,54 @@ static void word_access(struct ptx_warp *w, int lane, uint32_t word, unsigned by
     keep(w, write ? c->write : c->read, r, thread);
 }
 
-void ptx_race(struct ptx_warp *w, int lane, uint32_t offset, size_t bytes, bool write, bool atomic)
+void ptx_race(struct ptx_warp *w, struct ptx_block *b, int lane, uint32_t offset, size_t bytes, bool write, int how)
 {
-    if (!w->b->cells)
+    if (!b->cells)
         return;
     for (uint32_t at = offset, end = offset + (uint32_t)bytes; at < end;) {
         uint32_t word = at / 4, from = at % 4, to = end - word * 4 < 4 ? end - word * 4 : 4;
-        word_access(w, lane, word, ((1u << to) - 1) & ~((1u << from) - 1), write, atomic);
+        word_access(w, b, lane, word, ((1u << to) - 1) & ~((1u << from) - 1), write, how);
         at = word * 4 + 4;
     }
 }
 
 void ptx_race_warp(struct ptx_warp *w)
 {
-    w->clock[w->id] = w->b->era++;
+    w->clock[ptx_index(w)] = w->b->lead->era++;
+}
+
+/* -- The async proxy (PTX ISA, "Async proxy") -- */
+
+bool ptx_by_async(const struct ptx_block *b, uint32_t offset)
+{
+    const struct ptx_cell *c = b->cells ? &b->cells[offset / 4] : NULL;
+    if (!c)
+        return false;
+    return ASYNC(c->write[ERA(c->write[0]) >= ERA(c->write[1]) ? 0 : 1]);
+}
+
+bool ptx_proxy_read(struct ptx_warp *w, struct ptx_block *b, int lane, uint32_t offset, size_t bytes)
+{
+    for (uint32_t word = offset / 4; b->cells && word <= (offset + bytes - 1) / 4; word++)
+        for (int k = 0; k < 2; k++) {
+            uint64_t r = b->cells[word].write[k];
+            if (!r || ASYNC(r))
+                continue;
+            const struct ptx_block *writer = &b->lead[THREAD(r) >> 10];
+            if (ERA(r) <= writer->warps[(THREAD(r) & 1023) / LANES].proxy[THREAD(r) % LANES])
+                continue;
+            ptx_report(w, PTX_CHECK_PROXY, lane, offset,
+                       "'%s' reads shared memory that thread %u wrote without a fence.proxy.async after it", w->at->text,
+                       THREAD(r) & 1023);
+            return false;
+        }
+    return true;
+}
+
+void ptx_run_proxy_fence(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
+{
+    (void)i;
+    EACH_LANE(l, mask)
+    w->proxy[l] = w->b->lead->era;
+    w->b->lead->era++;
 }

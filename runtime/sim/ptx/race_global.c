@@ -67,7 +67,7 @@ static void see_all(struct ptx_block *b, struct ptx_seen_set *to, const struct p
 
 void ptx_race_fence(struct ptx_warp *w)
 {
-    w->b->fenced = w->b->era++;
+    w->b->fenced = w->b->lead->era++;
 }
 
 static struct ptx_flag *flag_at(struct ptx_grid *g, uint64_t address)
@@ -114,8 +114,12 @@ static bool ordered(const struct ptx_warp *w, uint64_t r, unsigned thread)
         const struct ptx_epoch *e = &d->epochs[EPOCH(r)];
         return !d->clock || d->clock[e->slot] >= e->id;
     }
+    if (b->nblocks > 1 && BLOCK(r) != b->number) /* another block of the cluster: its barrier orders, too */
+        for (int k = 0; k < b->nblocks; k++)
+            if (b->lead[k].number == BLOCK(r) && ERA(r) <= w->clock[k * MAX_WARPS + (int)(THREAD(r) / LANES)])
+                return true;
     if (BLOCK(r) == b->number)
-        return THREAD(r) == thread || ERA(r) <= w->clock[THREAD(r) / LANES];
+        return THREAD(r) == thread || ERA(r) <= w->clock[b->rank * MAX_WARPS + (int)(THREAD(r) / LANES)];
     return b->seen.room && slot_of(&b->seen, BLOCK(r))->block && slot_of(&b->seen, BLOCK(r))->era >= ERA(r);
 }
 
@@ -157,13 +161,13 @@ static inline void word(struct ptx_warp *w, int lane, uint64_t *cell, uint64_t a
 
 static bool recorded(const struct ptx_warp *w, const struct ptx_place *p)
 {
-    return p->a && p->a->cells && w->b->number && w->b->era < MAX_ERA;
+    return p->a && p->a->cells && w->b->number && w->b->lead->era < MAX_ERA;
 }
 
 static void span(struct ptx_warp *w, int lane, const struct ptx_place *p, uint64_t offset, size_t bytes, bool write,
                  bool atomic)
 {
-    uint64_t r = record(w->b->d->epoch, w->b->number, (unsigned)w->id * LANES + (unsigned)lane, w->b->era, atomic);
+    uint64_t r = record(w->b->d->epoch, w->b->number, (unsigned)w->id * LANES + (unsigned)lane, w->b->lead->era, atomic);
     for (uint64_t at = offset, end = offset + bytes; at < end;) {
         uint64_t k = at / 4, from = at % 4, to = end - k * 4 < 4 ? end - k * 4 : 4;
         word(w, lane, p->a->cells + 2 * k, p->a->base + at, r | (((1u << to) - 1) & ~((1u << from) - 1)), write);
@@ -187,7 +191,7 @@ void ptx_race_run(struct ptx_warp *w, const struct ptx_place *p, size_t bytes, b
             span(w, (int)l, p, offset + l * bytes, bytes, write, atomic);
         return;
     }
-    uint64_t r = record(w->b->d->epoch, w->b->number, (unsigned)w->id * LANES, w->b->era, atomic) | 15;
+    uint64_t r = record(w->b->d->epoch, w->b->number, (unsigned)w->id * LANES, w->b->lead->era, atomic) | 15;
     for (unsigned l = 0; l < LANES; l++)
         word(w, (int)l, p->a->cells + 2 * (offset / 4 + l), p->offset + 4 * l, r + ((uint64_t)l << 22), write);
 }

@@ -32,16 +32,16 @@ bool ptx_members(struct ptx_warp *w, const struct ptx_op *members, uint32_t mask
 
 /* -- Clocks -- */
 
-static void join(uint32_t *to, const uint32_t *from)
+void ptx_join(const struct ptx_block *b, uint32_t *to, const uint32_t *from)
 {
-    for (int k = 0; k < MAX_WARPS; k++)
+    for (int k = 0; k < b->nclock; k++)
         to[k] = from[k] > to[k] ? from[k] : to[k];
 }
 
 static void publish(struct ptx_warp *w, uint32_t *clock)
 {
-    join(clock, w->clock);
-    clock[w->id] = w->b->era++;
+    ptx_join(w->b, clock, w->clock);
+    clock[ptx_index(w)] = w->b->lead->era++;
 }
 
 /* -- Barriers -- */
@@ -53,7 +53,7 @@ static void release(struct ptx_block *b, struct ptx_barrier *r)
     EACH_LANE(k, r->waiting)
     {
         struct ptx_warp *w = &b->warps[k];
-        join(w->clock, r->clock);
+        ptx_join(b, w->clock, r->clock);
         w->state = W_READY;
         if (r->op == BAR_AND || r->op == BAR_OR)
             ptx_set_pred(w, &w->barrier_out, w->barrier_mask,
@@ -65,7 +65,7 @@ static void release(struct ptx_block *b, struct ptx_barrier *r)
         ptx_set(w, &w->barrier_out, (int)l, r->count);
     }
     b->count.barriers++;
-    b->era++;
+    b->lead->era++;
     *r = (struct ptx_barrier){0};
 }
 
@@ -85,6 +85,7 @@ void ptx_barrier_exit(struct ptx_block *b)
     for (int k = 0; k < MAX_BARRIERS; k++)
         if (b->barriers[k].warps && !b->barriers[k].expected && complete(b, &b->barriers[k]))
             release(b, &b->barriers[k]);
+    ptx_cluster_exit(b->lead);
 }
 
 static bool agree(struct ptx_warp *w, int id, struct ptx_barrier *r, int op, unsigned expected)
@@ -151,6 +152,15 @@ void ptx_run_bar_warp(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mas
 
 void ptx_decode_bar(struct ptx_parse *p, struct ptx_insn *i)
 {
+    if (ptx_take(p, "cluster")) {
+        bool waits = ptx_take(p, "wait");
+        if (!waits && !ptx_take(p, "arrive"))
+            ptx_fail(p, p->st.line, "this form of 'barrier.cluster' is not supported");
+        ptx_take(p, "release"), ptx_take(p, "relaxed"), ptx_take(p, "acquire"), ptx_take(p, "aligned");
+        ptx_operands(p, 0);
+        ptx_run_by(i, waits ? ptx_run_cluster_wait : ptx_run_cluster_arrive);
+        return;
+    }
     bool red = ptx_take(p, "red"), arrive = ptx_take(p, "arrive"), popc = ptx_take(p, "popc"), all = ptx_take(p, "and");
     if (ptx_take(p, "warp")) {
         ptx_take(p, "sync");
@@ -242,9 +252,9 @@ static void invalid(struct ptx_warp *w, int lane, uint64_t at, const char *what)
     ptx_report(w, PTX_CHECK_MBARRIER, lane, at, "%s", what);
 }
 
-static void arrive(struct ptx_warp *w, int lane, uint64_t at, struct mbar *m, uint32_t n, bool drop)
+static void arrive(struct ptx_warp *w, struct ptx_block *b, int lane, uint64_t at, struct mbar *m, uint32_t n, bool drop)
 {
-    struct ptx_mbar *c = clocks(w->b, (uint32_t)at);
+    struct ptx_mbar *c = clocks(b, (uint32_t)at);
     if (!c)
         return;
     publish(w, c->clock[m->phase]);
@@ -266,7 +276,7 @@ static void wait(struct ptx_warp *w, const struct ptx_insn *i, int lane, uint64_
     if (!c)
         return;
     if (done)
-        join(w->clock, c->clock[phase]);
+        ptx_join(w->b, w->clock, c->clock[phase]);
     else
         w->state = W_WAIT;
     ptx_set(w, &i->d, lane, done);
@@ -300,15 +310,20 @@ static void one(struct ptx_warp *w, const struct ptx_insn *i, int lane)
     case MB_DROP:
         if (i->op2) { /* expect_tx */
             m.tx += (int32_t)operand;
-            arrive(w, lane, p.offset, &m, 1, i->op == MB_DROP);
+            arrive(w, p.b, lane, p.offset, &m, 1, i->op == MB_DROP);
         } else {
-            arrive(w, lane, p.offset, &m, i->nsrc > 1 ? (uint32_t)operand : 1, i->op == MB_DROP);
+            arrive(w, p.b, lane, p.offset, &m, i->nsrc > 1 ? (uint32_t)operand : 1, i->op == MB_DROP);
         }
         ptx_set(w, &i->d, lane, state);
         break;
     case MB_EXPECT: m.tx += (int32_t)operand; break;
     case MB_COMPLETE: m.tx -= (int32_t)operand, settle(&m); break;
-    case MB_TEST: wait(w, i, lane, p.offset, &m, operand); return;
+    case MB_TEST:
+        if (p.b != w->b) {
+            invalid(w, lane, address, "a wait for an mbarrier of another block");
+            return;
+        }
+        wait(w, i, lane, p.offset, &m, operand); return;
     }
     state = packed(&m);
     memcpy(p.data, &state, 8);
@@ -322,6 +337,22 @@ void ptx_run_mbarrier(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mas
         ptx_set(w, &i->d, (int)l, unpack(ptx_lane(w, &i->s[0], (int)l)).pending);
     else
         one(w, i, (int)l);
+}
+
+void ptx_mbar_complete(struct ptx_block *b, uint32_t at, uint32_t bytes, const struct ptx_bulk *from)
+{
+    struct ptx_mbar *c = clocks(b, at);
+    uint64_t state;
+    memcpy(&state, b->shared + at, 8);
+    struct mbar m = unpack(state);
+    if (!c)
+        return;
+    int index = ptx_index(from->w);
+    c->clock[m.phase][index] = from->era > c->clock[m.phase][index] ? from->era : c->clock[m.phase][index];
+    m.tx -= (int32_t)bytes;
+    settle(&m);
+    state = packed(&m);
+    memcpy(b->shared + at, &state, 8);
 }
 
 /* cp.async.mbarrier.arrive: the copies issued so far have arrived, then one arrival; without .noinc it is one more than expected. */
@@ -340,7 +371,7 @@ void ptx_run_cp_mbarrier(struct ptx_warp *w, const struct ptx_insn *i, uint32_t 
 
 static bool take_shared(struct ptx_parse *p)
 {
-    return ptx_take(p, "shared") || ptx_take(p, "shared::cta");
+    return ptx_take(p, "shared") || ptx_take(p, "shared::cta") || ptx_take(p, "shared::cluster");
 }
 
 void ptx_decode_mbarrier(struct ptx_parse *p, struct ptx_insn *i)
@@ -359,11 +390,12 @@ void ptx_decode_mbarrier(struct ptx_parse *p, struct ptx_insn *i)
     if (expect && !i->op)
         i->op = MB_EXPECT;
     ptx_take(p, "noComplete"), ptx_take(p, "release"), ptx_take(p, "acquire"), ptx_take(p, "relaxed"),
-        ptx_take(p, "cta");
+        ptx_take(p, "cta"), ptx_take(p, "cluster");
     i->space = take_shared(p) ? SP_SHARED : SP_GENERIC;
     i->op2 = ptx_take(p, "parity") || (expect && i->op != MB_EXPECT);
     ptx_take(p, "b64");
     int n = p->st.nop, at = i->op == MB_ARRIVE || i->op == MB_DROP || i->op == MB_TEST || i->op == MB_PENDING;
+    at = at && n && o[0].kind == O_MEM ? 0 : at; /* without a state: remote arrivals */
     if (!i->op || n < at + 1 || n > at + (i->op == MB_TEST ? 3 : 2))
         ptx_fail(p, p->st.line, "this form of 'mbarrier' is not supported");
     i->d = at ? ptx_dest(p, &o[0]) : (struct ptx_op){.sink = 1};
