@@ -306,7 +306,7 @@ static const struct {
     int line;
     const char *text;
 } refused[] = {
-    {"\n\nwgmma.fence.sync.aligned;", 3, "wgmma"},
+    {"\n\ntcgen05.fence::before_thread_sync;", 3, "tcgen05"},
     {"add.u32 %r1, %r2;", 1, "operands"},
     {"add.u32 %r1, %r2, %rd3;", 1, "%rd3"},
     {"\nadd.u32 %r1, %r2, %x;", 2, "%x"},
@@ -316,7 +316,9 @@ static const struct {
     {"A: A: ret;", 1, "twice"},
     {"mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32 {%r1,%r2,%r3,%r4}, {%r1,%r2}, {%r1}, {%r1,%r2,%r3,%r4};", 1,
      "mma"},
-    {"cp.async.bulk.commit_group;", 1, "bulk"},
+    {"cp.async.bulk.global.global.bulk_group [%rd1], [%rd2], %r1;", 1, "bulk"},
+    {"setmaxnreg.inc.sync.aligned.u32 20;", 1, "multiple of 8"},
+    {"wgmma.mma_async.sync.aligned.m64n12k16.f32.f16.f16 {%r1}, %rd1, %rd2, 1, 1, 1, 0, 0;", 1, "wgmma"},
     {"call.uni g;", 1, "g"},
     {"mov.u32 %r1, 0x;", 1, "number"},
 };

@@ -121,8 +121,8 @@ bool ptx_place(struct ptx_warp *w, enum ptx_space space, uint64_t address, size_
     if (a->ranged && !ptx_in_range(w, a, address, bytes, lane, write))
         return false;
     w->last = a;
-    *to = (struct ptx_place){a->data + (address - a->base), a->shadow ? a->shadow + (address - a->base) : NULL,
-                             SP_GLOBAL, address, a, NULL};
+    *to = (struct ptx_place){
+        a->data + (address - a->base), a->shadow ? a->shadow + (address - a->base) : NULL, SP_GLOBAL, address, a, NULL};
     return true;
 }
 
@@ -134,8 +134,8 @@ void ptx_check_read(struct ptx_warp *w, const struct ptx_place *p, size_t bytes,
         if (p->shadow[k] == 1)
             continue;
         if (p->shadow[k] == 2)
-            ptx_report(w, PTX_CHECK_ASYNC, lane, address, "read of %zu bytes that an asynchronous copy writes, before the wait",
-                       bytes);
+            ptx_report(w, PTX_CHECK_ASYNC, lane, address,
+                       "read of %zu bytes that an asynchronous copy writes, before the wait", bytes);
         else
             ptx_report(w, PTX_CHECK_UNINIT, lane, address, "read of %zu bytes of which byte %zu was never written%s%s",
                        bytes, k, p->a && p->a->name[0] ? " in " : "", p->a ? p->a->name : "");
@@ -397,7 +397,8 @@ static bool place_run(struct ptx_warp *w, const struct ptx_insn *i, uint64_t fir
     if (!a || !a->live || (write && a->constant) || all > a->size - (first - a->base) || a->ranged)
         return false;
     w->last = a;
-    *to = (struct ptx_place){a->data + (first - a->base), a->shadow ? a->shadow + (first - a->base) : NULL, SP_GLOBAL, first, a, NULL};
+    *to = (struct ptx_place){
+        a->data + (first - a->base), a->shadow ? a->shadow + (first - a->base) : NULL, SP_GLOBAL, first, a, NULL};
     if (!write && b->d->config.checks && !atomic_load_explicit(&a->whole, memory_order_relaxed) &&
         !all_written(to->shadow, all))
         return false;
@@ -411,7 +412,8 @@ static bool place_run(struct ptx_warp *w, const struct ptx_insn *i, uint64_t fir
 static void race_run(struct ptx_warp *w, const struct ptx_insn *i, const struct ptx_place *p, size_t bytes, bool write)
 {
     for (unsigned l = 0; l < LANES && p->space == SP_SHARED; l++)
-        ptx_race(w, p->b, (int)l, (uint32_t)(p->offset + l * bytes), bytes, write, i->flags & F_VOLATILE ? RACE_ATOMIC : 0);
+        ptx_race(w, p->b, (int)l, (uint32_t)(p->offset + l * bytes), bytes, write,
+                 i->flags & F_VOLATILE ? RACE_ATOMIC : 0);
     if (p->space == SP_GLOBAL)
         ptx_race_run(w, p, bytes, write, i->flags & F_VOLATILE);
 }

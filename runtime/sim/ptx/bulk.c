@@ -2,7 +2,7 @@
 /*
  * Bulk copies and tensor copies (PTX ISA, "cp.async.bulk", "cp.async.bulk.tensor", "Tensors"). A copy is noted when it is issued and
  * lands at a moment drawn from the seed: loads then complete bytes on their mbarrier, stores are complete at the wait for their group.
- * A load's target holds ones and is marked until then. The addresses within a box are swizzled by the bits of the shared address.
+ * A load's target holds ones until then, and is not to be read before a wait for the mbarrier has succeeded. The addresses within a box are swizzled by the bits of the shared address.
  */
 #include <stdlib.h>
 
@@ -180,11 +180,22 @@ void ptx_bulk_land(struct ptx_block *lead, int k)
         else /* from shared memory of the issuing block */
             memcpy(c->b->shared + c->at, c->w->b->shared + c->global, c->bytes);
     }
-    memset(c->b->shadow + c->at, 1, c->bytes);
     for (uint32_t at = c->at / 128; c->is_tensor && at <= (c->at + c->bytes - 1) / 128; at++)
         c->b->tags[at] = (uint8_t)(c->map.swizzle + 1);
     ptx_mbar_complete(c->bar_block, c->bar, (uint32_t)c->bytes, c);
-    *c = lead->bulk[--lead->nbulk];
+}
+
+/* Somebody has seen the mbarrier's phase complete: what landed on it may be read from now on. */
+void ptx_bulk_waited(struct ptx_block *b, uint32_t bar)
+{
+    struct ptx_block *lead = b->lead;
+    for (int k = lead->nbulk - 1; k >= 0; k--) {
+        struct ptx_bulk *c = &lead->bulk[k];
+        if (c->store || !c->landed || c->bar_block != b || c->bar != bar)
+            continue;
+        memset(c->b->shadow + c->at, 1, c->bytes);
+        *c = lead->bulk[--lead->nbulk];
+    }
 }
 
 bool ptx_bulk_reads(struct ptx_block *b, uint32_t offset, size_t bytes)
@@ -228,7 +239,8 @@ static bool read_map(struct ptx_warp *w, uint64_t address, int lane, int rank, s
     struct ptx_place p;
     if (address & 63)
         return misfit(w, lane, address, "a tensor map must be aligned to 64 bytes");
-    if (!ptx_place(w, SP_GENERIC, address, 64, lane, false, &p) || !ptx_place(w, SP_GENERIC, address + 64, 64, lane, false, &p))
+    if (!ptx_place(w, SP_GENERIC, address, 64, lane, false, &p) ||
+        !ptx_place(w, SP_GENERIC, address + 64, 64, lane, false, &p))
         return false;
     ptx_place(w, SP_GENERIC, address, 64, lane, false, &p);
     if (!ptx_tensor_decode(p.data, t))
@@ -281,8 +293,9 @@ static bool tensor_side(struct ptx_bulk *c)
     if (c->at % 128 || (c->map.swizzle && c->at % align[c->map.swizzle]))
         return misfit(c->w, c->lane, c->at, "the shared address is not aligned to the swizzle's pattern");
     if (c->at + c->bytes > c->b->shared_bytes) {
-        ptx_report(c->w, PTX_CHECK_BOUNDS, c->lane, c->at, "a box of %zu bytes at shared address %u, the block has %zu bytes", c->bytes,
-                   c->at, c->b->shared_bytes);
+        ptx_report(c->w, PTX_CHECK_BOUNDS, c->lane, c->at,
+                   "a box of %zu bytes at shared address %u, the block has %zu bytes", c->bytes, c->at,
+                   c->b->shared_bytes);
         return false;
     }
     each_element(c, check_element);
@@ -297,7 +310,8 @@ static bool shared_place(struct ptx_warp *w, uint64_t address, size_t bytes, int
     struct ptx_place last;
     if (address % 16)
         return misfit(w, lane, address, "a shared address must be a multiple of 16");
-    return ptx_place(w, SP_SHARED, address, 1, lane, write, p) && ptx_place(w, SP_SHARED, address + bytes - 1, 1, lane, write, &last);
+    return ptx_place(w, SP_SHARED, address, 1, lane, write, p) &&
+           ptx_place(w, SP_SHARED, address + bytes - 1, 1, lane, write, &last);
 }
 
 /* One copy into one block's shared memory. */
@@ -337,7 +351,9 @@ static void issue_store(struct ptx_warp *w, const struct ptx_bulk *like, uint64_
     if (!shared_place(w, from, 1, lane, false, &p))
         return;
     c->b = p.b, c->at = (uint32_t)p.offset, c->group = w->bulk_group[lane], c->store = true;
-    if (c->is_tensor ? !tensor_side(c) : !shared_place(w, from, c->bytes, lane, false, &p) || !global_side(w, c, lane, c->global, c->bytes, true))
+    if (c->is_tensor
+            ? !tensor_side(c)
+            : !shared_place(w, from, c->bytes, lane, false, &p) || !global_side(w, c, lane, c->global, c->bytes, true))
         return;
     p = (struct ptx_place){c->b->shared + c->at, c->b->shadow + c->at, SP_SHARED, c->at, NULL, c->b};
     ptx_check_read(w, &p, c->bytes, lane, from);
@@ -353,7 +369,11 @@ static uint64_t operand(struct ptx_warp *w, const struct ptx_insn *i, int s, int
 }
 
 /* s[0]: shared address, s[1]: global address or map, s[2]: mbarrier, s[3]: size; more: coordinates, im2col offsets, multicast mask. */
-struct bulk_form { int64_t offset[3]; int rank, noffsets; bool multicast, im2col; };
+struct bulk_form {
+    int64_t offset[3];
+    int rank, noffsets;
+    bool multicast, im2col;
+};
 
 static void one(struct ptx_warp *w, const struct ptx_insn *i, int lane)
 {
@@ -398,7 +418,8 @@ static void one(struct ptx_warp *w, const struct ptx_insn *i, int lane)
         return;
     }
     EACH_LANE(rank, to)
-    issue_load(w, &c, (uint64_t)(rank + 1) << RANK_SHIFT | (shared & low), (uint64_t)(rank + 1) << RANK_SHIFT | (bar & low), lane);
+    issue_load(w, &c, (uint64_t)(rank + 1) << RANK_SHIFT | (shared & low),
+               (uint64_t)(rank + 1) << RANK_SHIFT | (bar & low), lane);
 }
 
 static void run_bulk(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
@@ -431,7 +452,8 @@ static void run_wait(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask
 
 /* -- Decoding -- */
 
-static void address(struct ptx_parse *p, struct ptx_insn *i, struct bulk_form *f, const struct ptx_operand *o, int s, enum ptx_space space)
+static void address(struct ptx_parse *p, struct ptx_insn *i, struct bulk_form *f, const struct ptx_operand *o, int s,
+                    enum ptx_space space)
 {
     uint8_t before = i->space;
     i->space = (uint8_t)space;

@@ -76,7 +76,8 @@ void ptx_run_cluster_arrive(struct ptx_warp *w, const struct ptx_insn *i, uint32
     if (!ptx_whole_warp(w, mask))
         return;
     if (w->in_cluster) {
-        ptx_report(w, PTX_CHECK_BARRIER, __builtin_ctz(mask), 0, "the warp arrives at the cluster's barrier twice in one phase");
+        ptx_report(w, PTX_CHECK_BARRIER, __builtin_ctz(mask), 0,
+                   "the warp arrives at the cluster's barrier twice in one phase");
         return;
     }
     w->in_cluster = true;

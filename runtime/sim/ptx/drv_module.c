@@ -300,8 +300,7 @@ CUresult drv_kernel_work(struct drv_work *w, CUfunction f, const unsigned *grid,
 }
 
 static CUresult launch(CUfunction f, const unsigned *grid, const unsigned *block, const unsigned *cluster,
-                       unsigned shared, CUstream handle,
-                       void **params, void **extra)
+                       unsigned shared, CUstream handle, void **params, void **extra)
 {
     CUstream s;
     struct drv_work w = {0};

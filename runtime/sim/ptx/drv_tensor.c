@@ -12,10 +12,10 @@
 
 struct map {
     uint32_t magic;
-    uint8_t type, rank, swizzle, flags;      /* flags: 1 im2col, 2 NaN outside */
+    uint8_t type, rank, swizzle, flags; /* flags: 1 im2col, 2 NaN outside */
     uint64_t base;
-    uint32_t dims[5];                        /* less one */
-    uint32_t strides[4][2];                  /* in units of 16 bytes */
+    uint32_t dims[5];       /* less one */
+    uint32_t strides[4][2]; /* in units of 16 bytes */
     uint16_t box[5];
     uint8_t step[5], spare;
     int16_t lower[3], upper[3];
@@ -24,8 +24,10 @@ struct map {
 _Static_assert(sizeof(struct map) <= 128, "a tensor map");
 
 /* CUtensorMapDataType in its order; the 4- and 6-bit types are not there. */
-static const struct { uint8_t bytes, type; } types[] = {{1, PT_U8},  {2, PT_U16},  {4, PT_U32}, {4, PT_S32}, {8, PT_U64}, {8, PT_S64}, {2, PT_F16},
-                                                        {4, PT_F32}, {8, PT_F64}, {2, PT_BF16}, {4, PT_F32}, {4, PT_F32}, {4, PT_F32}};
+static const struct {
+    uint8_t bytes, type;
+} types[] = {{1, PT_U8},  {2, PT_U16}, {4, PT_U32},  {4, PT_S32}, {8, PT_U64}, {8, PT_S64}, {2, PT_F16},
+             {4, PT_F32}, {8, PT_F64}, {2, PT_BF16}, {4, PT_F32}, {4, PT_F32}, {4, PT_F32}};
 enum { NTYPES = sizeof types / sizeof *types };
 
 bool ptx_tensor_decode(const void *from, struct ptx_tensor *t)
@@ -34,8 +36,15 @@ bool ptx_tensor_decode(const void *from, struct ptx_tensor *t)
     memcpy(&m, from, sizeof m);
     if (m.magic != MAP_MAGIC)
         return false;
-    *t = (struct ptx_tensor){.base = m.base, .rank = m.rank, .bytes = types[m.type].bytes, .type = types[m.type].type,
-                             .swizzle = m.swizzle, .im2col = m.flags & 1, .nan_fill = m.flags & 2, .channels = m.channels, .pixels = m.pixels};
+    *t = (struct ptx_tensor){.base = m.base,
+                             .rank = m.rank,
+                             .bytes = types[m.type].bytes,
+                             .type = types[m.type].type,
+                             .swizzle = m.swizzle,
+                             .im2col = m.flags & 1,
+                             .nan_fill = m.flags & 2,
+                             .channels = m.channels,
+                             .pixels = m.pixels};
     for (int d = 0; d < m.rank; d++) {
         t->dims[d] = (uint64_t)m.dims[d] + 1;
         t->box[d] = m.box[d];
@@ -50,16 +59,21 @@ bool ptx_tensor_decode(const void *from, struct ptx_tensor *t)
 }
 
 /* What both kinds have in common. */
-static bool common(struct map *m, int type, unsigned rank, const void *address, const uint64_t *dims, const uint64_t *strides,
-                   const uint32_t *step, int interleave, int swizzle, int l2, int fill)
+static bool common(struct map *m, int type, unsigned rank, const void *address, const uint64_t *dims,
+                   const uint64_t *strides, const uint32_t *step, int interleave, int swizzle, int l2, int fill)
 {
-    if (type < 0 || type >= NTYPES || rank < 1 || rank > 5 || !dims || (rank > 1 && !strides) || !step || (uintptr_t)address % 16 ||
-        interleave || swizzle < 0 || swizzle > 3 || l2 < 0 || l2 > 3 || fill < 0 || fill > 1)
+    if (type < 0 || type >= NTYPES || rank < 1 || rank > 5 || !dims || (rank > 1 && !strides) || !step ||
+        (uintptr_t)address % 16 || interleave || swizzle < 0 || swizzle > 3 || l2 < 0 || l2 > 3 || fill < 0 || fill > 1)
         return false;
-    if (fill && types[type].type != PT_F16 && types[type].type != PT_F32 && types[type].type != PT_F64 && types[type].type != PT_BF16)
+    if (fill && types[type].type != PT_F16 && types[type].type != PT_F32 && types[type].type != PT_F64 &&
+        types[type].type != PT_BF16)
         return false;
-    *m = (struct map){.magic = MAP_MAGIC, .type = (uint8_t)type, .rank = (uint8_t)rank, .swizzle = (uint8_t)swizzle,
-                      .flags = fill ? 2 : 0, .base = (uintptr_t)address};
+    *m = (struct map){.magic = MAP_MAGIC,
+                      .type = (uint8_t)type,
+                      .rank = (uint8_t)rank,
+                      .swizzle = (uint8_t)swizzle,
+                      .flags = fill ? 2 : 0,
+                      .base = (uintptr_t)address};
     for (unsigned d = 0; d < rank; d++) {
         if (!dims[d] || dims[d] > UINT64_C(1) << 32 || !step[d] || step[d] > 8)
             return false;
@@ -82,11 +96,13 @@ static bool inner_fits(const struct map *m, uint64_t elements)
     return bytes % 16 == 0 && (!m->swizzle || bytes <= spans[m->swizzle]);
 }
 
-CUresult cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *address, const uint64_t *dims, const uint64_t *strides,
-                                const uint32_t *box, const uint32_t *step, int interleave, int swizzle, int l2, int fill)
+CUresult cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *address, const uint64_t *dims,
+                                const uint64_t *strides, const uint32_t *box, const uint32_t *step, int interleave,
+                                int swizzle, int l2, int fill)
 {
     struct map m;
-    if (!map || (uintptr_t)map % 64 || !box || !common(&m, type, rank, address, dims, strides, step, interleave, swizzle, l2, fill))
+    if (!map || (uintptr_t)map % 64 || !box ||
+        !common(&m, type, rank, address, dims, strides, step, interleave, swizzle, l2, fill))
         return CUDA_ERROR_INVALID_VALUE;
     for (unsigned d = 0; d < rank; d++) {
         if (!box[d] || box[d] > 256)
@@ -100,14 +116,15 @@ CUresult cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *addres
     return CUDA_SUCCESS;
 }
 
-CUresult cuTensorMapEncodeIm2col(void *map, int type, unsigned rank, void *address, const uint64_t *dims, const uint64_t *strides,
-                                 const int *lower, const int *upper, unsigned channels, unsigned pixels, const uint32_t *step,
-                                 int interleave, int swizzle, int l2, int fill)
+CUresult cuTensorMapEncodeIm2col(void *map, int type, unsigned rank, void *address, const uint64_t *dims,
+                                 const uint64_t *strides, const int *lower, const int *upper, unsigned channels,
+                                 unsigned pixels, const uint32_t *step, int interleave, int swizzle, int l2, int fill)
 {
     static const int limits[] = {32768, 128, 16}; /* of a corner, by spatial dimensions */
     struct map m;
-    if (!map || (uintptr_t)map % 64 || rank < 3 || !lower || !upper || !channels || channels > 256 || !pixels || pixels > 1024 ||
-        !common(&m, type, rank, address, dims, strides, step, interleave, swizzle, l2, fill) || !inner_fits(&m, channels))
+    if (!map || (uintptr_t)map % 64 || rank < 3 || !lower || !upper || !channels || channels > 256 || !pixels ||
+        pixels > 1024 || !common(&m, type, rank, address, dims, strides, step, interleave, swizzle, l2, fill) ||
+        !inner_fits(&m, channels))
         return CUDA_ERROR_INVALID_VALUE;
     for (unsigned d = 0; d < rank - 2; d++) {
         int limit = limits[rank - 3];

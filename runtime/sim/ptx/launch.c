@@ -52,7 +52,8 @@ static bool block_new(struct ptx_block *b, struct ptx_grid *g)
     b->local = malloc(local);
     b->local_shadow = malloc(local);
     b->tags = malloc(b->shared_bytes / 128 + 2);
-    return b->warps && b->shared && b->shadow && b->local && b->local_shadow && b->tags && (b->cells || !g->d->config.checks);
+    return b->warps && b->shared && b->shadow && b->local && b->local_shadow && b->tags &&
+           (b->cells || !g->d->config.checks);
 }
 
 static void block_start(struct ptx_block *b, uint64_t cluster, int rank, int n)
@@ -133,8 +134,12 @@ static void pass_time(struct ptx_block *lead, struct ptx_warp *w)
 {
     if (w->ncopies && ptx_random(&lead->random) & 1)
         ptx_copies_land(w);
-    if (lead->nbulk && ptx_random(&lead->random) & 1)
-        ptx_bulk_land(lead, (int)(ptx_random(&lead->random) % (unsigned)lead->nbulk));
+    if (lead->nbulk && ptx_random(&lead->random) & 1) {
+        int first = (int)(ptx_random(&lead->random) % (unsigned)lead->nbulk), k = 0;
+        while (k < lead->nbulk && lead->bulk[(first + k) % lead->nbulk].landed)
+            k++;
+        ptx_bulk_land(lead, (first + k) % lead->nbulk);
+    }
     if (w->nproducts && ptx_random(&lead->random) & 1)
         ptx_product_run(w);
 }

@@ -429,6 +429,7 @@ void ptx_race(struct ptx_warp *w, struct ptx_block *b, int lane, uint32_t offset
 bool ptx_proxy_read(struct ptx_warp *w, struct ptx_block *b, int lane, uint32_t offset, size_t bytes);
 bool ptx_by_async(const struct ptx_block *b, uint32_t offset);        /* a tensor copy wrote the word last */
 void ptx_bulk_land(struct ptx_block *lead, int k);
+void ptx_bulk_waited(struct ptx_block *b, uint32_t bar);
 bool ptx_bulk_reads(struct ptx_block *b, uint32_t offset, size_t bytes);   /* a store is on its way from there */
 void ptx_mbar_complete(struct ptx_block *b, uint32_t at, uint32_t bytes, const struct ptx_bulk *from);
 void ptx_product_run(struct ptx_warp *w);                             /* the oldest product that has not run */

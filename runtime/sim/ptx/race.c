@@ -26,8 +26,8 @@ static void conflict(struct ptx_warp *w, int lane, uint32_t word, uint64_t r, bo
 {
     unsigned t = THREAD(r);
     ptx_report(w, PTX_CHECK_RACE, lane, word * 4u,
-               "%s of shared memory that thread %u %s without a barrier between them", write ? "write" : "read", t & 1023,
-               before_write ? "wrote" : "read");
+               "%s of shared memory that thread %u %s without a barrier between them", write ? "write" : "read",
+               t & 1023, before_write ? "wrote" : "read");
 }
 
 /* Keeps a record: in its thread's place, in an ordered or empty one, else at random. */
@@ -46,12 +46,14 @@ static void keep(struct ptx_warp *w, uint64_t *list, uint64_t r, unsigned thread
     list[ptx_random(&w->b->random) & 1] = r;
 }
 
-static void word_access(struct ptx_warp *w, struct ptx_block *b, int lane, uint32_t word, unsigned bytes, bool write, int how)
+static void word_access(struct ptx_warp *w, struct ptx_block *b, int lane, uint32_t word, unsigned bytes, bool write,
+                        int how)
 {
     struct ptx_cell *c = &b->cells[word];
     unsigned thread = (unsigned)ptx_index(w) * LANES + (unsigned)lane;
     bool atomic = how & RACE_ATOMIC;
-    uint64_t r = (uint64_t)w->b->lead->era << 32 | (uint64_t)(how & RACE_ASYNC) << 20 | (uint64_t)atomic << 20 | (uint64_t)thread << 4 | bytes;
+    uint64_t r = (uint64_t)w->b->lead->era << 32 | (uint64_t)(how & RACE_ASYNC) << 20 | (uint64_t)atomic << 20 |
+                 (uint64_t)thread << 4 | bytes;
     for (int k = 0; k < 2; k++) {
         if (c->write[k] && BYTES(c->write[k]) & bytes && !(atomic && ATOMIC(c->write[k])) &&
             !ordered(w, c->write[k], thread)) {
@@ -104,8 +106,8 @@ bool ptx_proxy_read(struct ptx_warp *w, struct ptx_block *b, int lane, uint32_t 
             if (ERA(r) <= writer->warps[(THREAD(r) & 1023) / LANES].proxy[THREAD(r) % LANES])
                 continue;
             ptx_report(w, PTX_CHECK_PROXY, lane, offset,
-                       "'%s' reads shared memory that thread %u wrote without a fence.proxy.async after it", w->at->text,
-                       THREAD(r) & 1023);
+                       "'%s' reads shared memory that thread %u wrote without a fence.proxy.async after it",
+                       w->at->text, THREAD(r) & 1023);
             return false;
         }
     return true;

@@ -167,7 +167,8 @@ static bool recorded(const struct ptx_warp *w, const struct ptx_place *p)
 static void span(struct ptx_warp *w, int lane, const struct ptx_place *p, uint64_t offset, size_t bytes, bool write,
                  bool atomic)
 {
-    uint64_t r = record(w->b->d->epoch, w->b->number, (unsigned)w->id * LANES + (unsigned)lane, w->b->lead->era, atomic);
+    uint64_t r =
+        record(w->b->d->epoch, w->b->number, (unsigned)w->id * LANES + (unsigned)lane, w->b->lead->era, atomic);
     for (uint64_t at = offset, end = offset + bytes; at < end;) {
         uint64_t k = at / 4, from = at % 4, to = end - k * 4 < 4 ? end - k * 4 : 4;
         word(w, lane, p->a->cells + 2 * k, p->a->base + at, r | (((1u << to) - 1) & ~((1u << from) - 1)), write);

@@ -252,7 +252,8 @@ static void invalid(struct ptx_warp *w, int lane, uint64_t at, const char *what)
     ptx_report(w, PTX_CHECK_MBARRIER, lane, at, "%s", what);
 }
 
-static void arrive(struct ptx_warp *w, struct ptx_block *b, int lane, uint64_t at, struct mbar *m, uint32_t n, bool drop)
+static void arrive(struct ptx_warp *w, struct ptx_block *b, int lane, uint64_t at, struct mbar *m, uint32_t n,
+                   bool drop)
 {
     struct ptx_mbar *c = clocks(b, (uint32_t)at);
     if (!c)
@@ -275,9 +276,11 @@ static void wait(struct ptx_warp *w, const struct ptx_insn *i, int lane, uint64_
     struct ptx_mbar *c = clocks(w->b, (uint32_t)at);
     if (!c)
         return;
-    if (done)
+    if (done) {
         ptx_join(w->b, w->clock, c->clock[phase]);
-    else
+        if (w->b->lead->nbulk)
+            ptx_bulk_waited(w->b, (uint32_t)at);
+    } else
         w->state = W_WAIT;
     ptx_set(w, &i->d, lane, done);
 }
@@ -323,7 +326,8 @@ static void one(struct ptx_warp *w, const struct ptx_insn *i, int lane)
             invalid(w, lane, address, "a wait for an mbarrier of another block");
             return;
         }
-        wait(w, i, lane, p.offset, &m, operand); return;
+        wait(w, i, lane, p.offset, &m, operand);
+        return;
     }
     state = packed(&m);
     memcpy(p.data, &state, 8);

@@ -17,7 +17,7 @@
 #include "runtime/sim/ptx/ptx_int.h"
 
 struct form {
-    int n, k, na, nd;        /* registers of A (0: a descriptor) and D */
+    int n, k, na, nd; /* registers of A (0: a descriptor) and D */
     enum ptx_type a, b, d;
     int scale_a, scale_b, trans_a, trans_b;
 };
@@ -65,7 +65,8 @@ static uint32_t place(uint64_t desc, bool mn_major, int size, uint32_t row, uint
     uint32_t stride = (uint32_t)(desc >> 32 & 0x3fff) << 4, mode = (uint32_t)(desc >> 62), span = spans[mode];
     uint32_t s = (uint32_t)size, t = 16 / s, w = mode ? span / s : t, at;
     if (!mn_major)
-        at = mode ? row % 8 * span + row / 8 * stride + k * s : row % 8 * 16 + row / 8 * stride + k / t * leading + k % t * s;
+        at = mode ? row % 8 * span + row / 8 * stride + k * s
+                  : row % 8 * 16 + row / 8 * stride + k / t * leading + k % t * s;
     else
         at = mode ? row % w * s + row / w * leading + k % 8 * span + k / 8 * stride
                   : row % t * s + row / t * stride + k % 8 * 16 + k / 8 * leading;
@@ -74,7 +75,8 @@ static uint32_t place(uint64_t desc, bool mn_major, int size, uint32_t row, uint
 }
 
 /* Bounds, initialisation, the proxy's fence and the swizzle of rows from `first` on, by 16 bytes. */
-static bool check_operand(struct ptx_warp *w, uint64_t desc, bool mn_major, enum ptx_type type, int first, int rows, int k)
+static bool check_operand(struct ptx_warp *w, uint64_t desc, bool mn_major, enum ptx_type type, int first, int rows,
+                          int k)
 {
     static const uint8_t tma_code[] = {0, 3, 2, 1}; /* descriptors and tensor maps number the swizzles differently */
     struct ptx_block *b = w->b;
@@ -87,8 +89,8 @@ static bool check_operand(struct ptx_warp *w, uint64_t desc, bool mn_major, enum
         for (uint32_t j = 0; j < (uint32_t)k; j += mn_major ? 1 : t) {
             uint32_t at = place(desc, mn_major, (int)s, (uint32_t)first + r, j);
             if (at + 16 > b->shared_bytes) {
-                ptx_report(w, PTX_CHECK_BOUNDS, 0, at, "'%s' reads shared address %u, the block has %zu bytes", w->at->text, at,
-                           b->shared_bytes);
+                ptx_report(w, PTX_CHECK_BOUNDS, 0, at, "'%s' reads shared address %u, the block has %zu bytes",
+                           w->at->text, at, b->shared_bytes);
                 return false;
             }
             if (!b->d->config.checks)
@@ -114,7 +116,8 @@ static double a_element(const struct ptx_warp *w, const struct ptx_wgmma *m, int
     const struct form *f = m->f;
     int s = size_of(f->a), each = 4 / s;
     if (!f->na)
-        return element(f->a, w->b->shared + place(m->desc[0], f->trans_a, s, (uint32_t)(16 * (w->id & 3) + row), (uint32_t)k));
+        return element(f->a, w->b->shared +
+                                 place(m->desc[0], f->trans_a, s, (uint32_t)(16 * (w->id & 3) + row), (uint32_t)k));
     int unit = k / each, lane = (row & 7) * 4 + (unit & 3), reg = (row >> 3) + 2 * (unit >> 2);
     return element(f->a, (const uint8_t *)&m->a[lane][reg] + k % each * s);
 }
@@ -162,7 +165,9 @@ static void compute(struct ptx_warp *w, struct ptx_wgmma *m)
             a[r][k] = a_element(w, m, r, k) * f->scale_a;
     for (int n = 0; n < f->n; n++) {
         for (int k = 0; k < f->k; k++)
-            b[k] = element(f->b, w->b->shared + place(m->desc[1], f->trans_b, size_of(f->b), (uint32_t)n, (uint32_t)k)) * f->scale_b;
+            b[k] =
+                element(f->b, w->b->shared + place(m->desc[1], f->trans_b, size_of(f->b), (uint32_t)n, (uint32_t)k)) *
+                f->scale_b;
         for (int r = 0; r < 16; r++) {
             int lane = (r & 7) * 4 + (n & 7) / 2, e = 4 * (n / 8) + 2 * (r >> 3) + (n & 1);
             double sum = m->scale ? accumulator(m, lane, e) : 0;
@@ -205,8 +210,8 @@ void ptx_product_guard(struct ptx_warp *w, const struct ptx_insn *i, uint32_t ma
         for (int s = 0; s < i->nmore && m->frame == w->frame; s++)
             hit |= names(m, &i->more[s]);
         if (hit && w->b->d->config.checks) {
-            ptx_report(w, PTX_CHECK_ASYNC, __builtin_ctz(mask), 0, "'%s' uses a register of a wgmma of line %d that has not been waited for",
-                       i->text, m->i->line);
+            ptx_report(w, PTX_CHECK_ASYNC, __builtin_ctz(mask), 0,
+                       "'%s' uses a register of a wgmma of line %d that has not been waited for", i->text, m->i->line);
             return;
         }
     }
@@ -300,7 +305,8 @@ static bool supported(const struct form *f)
 {
     bool whole = f->a == PT_S8 || f->a == PT_U8, fp8 = f->a == PT_E4M3 || f->a == PT_E5M2;
     int k = size_of(f->a) == 1 ? 32 : size_of(f->a) == 2 ? 16 : 8;
-    bool types = f->a == f->b || (whole && (f->b == PT_S8 || f->b == PT_U8)) || (fp8 && (f->b == PT_E4M3 || f->b == PT_E5M2));
+    bool types =
+        f->a == f->b || (whole && (f->b == PT_S8 || f->b == PT_U8)) || (fp8 && (f->b == PT_E4M3 || f->b == PT_E5M2));
     bool known = whole || fp8 || f->a == PT_F16 || f->a == PT_BF16 || f->a == PT_TF32;
     bool d = whole ? f->d == PT_S32 : f->d == PT_F32 || (f->d == PT_F16 && (fp8 || f->a == PT_F16));
     bool n = f->n >= 8 && f->n <= 256 && f->n % 8 == 0 && (!whole || f->n <= 32 || f->n % 16 == 0);
