@@ -165,6 +165,12 @@ static bool update_running(struct imp *im, struct ir_value *x, int n, const int6
     return true;
 }
 
+/* Up to opset 13 there are two more results, those that y was made with; exporters name them and nobody reads them. */
+static bool saved_statistics(struct imp *im, struct ir_value *mean, struct ir_value *var)
+{
+    return (!imp_wants(im, 3) || imp_out(im, 3, mean)) && (!imp_wants(im, 4) || imp_out(im, 4, var));
+}
+
 /* As the model is trained: by the batch's statistics, from the centred operand, which loses nothing to cancellation. */
 static bool train_batch_norm(struct imp *im, struct ir_value *x, int n, const int64_t *axes)
 {
@@ -173,8 +179,6 @@ static bool train_batch_norm(struct imp *im, struct ir_value *x, int n, const in
     enum tcc_dtype d = imp_dtype(running[0]);
     if (rank < 2)
         return imp_unsupported(im, "training with operands of fewer than 2 dims");
-    if (imp_wants(im, 3) || imp_wants(im, 4))
-        return imp_unsupported(im, "saved statistics as results");
     struct ir_value *wide = imp_cast(im, x, d);
     batch[0] = over_ranks(im, imp_mean(im, wide, n, axes, false), "avg");
     struct ir_value *centred = imp_bin(im, IR_sub, wide, imp_along(im, batch[0], 1, rank));
@@ -187,7 +191,7 @@ static bool train_batch_norm(struct imp *im, struct ir_value *x, int n, const in
     struct ir_value *y = imp_bin(im, IR_mul, centred, imp_along(im, a, 1, rank));
     y = imp_bin(im, IR_add, y, imp_along(im, imp_cast(im, imp_in(im, 2), d), 1, rank));
     return y && imp_out(im, 0, imp_cast(im, y, imp_dtype(x))) && (!imp_wants(im, 1) || imp_out(im, 1, running[0])) &&
-           (!imp_wants(im, 2) || imp_out(im, 2, running[1]));
+           (!imp_wants(im, 2) || imp_out(im, 2, running[1])) && saved_statistics(im, batch[0], batch[1]);
 }
 
 /*
@@ -221,7 +225,8 @@ bool onnx_op_batch_norm(struct imp *im, int arg)
     if (im->train)
         return train_batch_norm(im, x, n, axes);
     if ((im->training || im->infers) &&
-        ((imp_wants(im, 1) && !imp_out(im, 1, mean)) || (imp_wants(im, 2) && !imp_out(im, 2, var))))
+        ((imp_wants(im, 1) && !imp_out(im, 1, mean)) || (imp_wants(im, 2) && !imp_out(im, 2, var)) ||
+         !saved_statistics(im, mean, var)))
         return false;
     bool training = !im->training && !im->infers && (im->opset >= 14 ? imp_i(im, "training_mode", 0) : imp_wants(im, 1));
     if (training && (im->opset < 14 || rank < 2))

@@ -18,10 +18,10 @@ def weight(name, *shape, scale=0.5):
     return numpy_helper.from_array((random.standard_normal(shape) * scale).astype(np.float32), name)
 
 
-def save(path, nodes, inputs, outputs, weights, training=None):
+def save(path, nodes, inputs, outputs, weights, training=None, opset=17):
     values = [[helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in part] for part in (inputs, outputs)]
     graph = helper.make_graph(nodes, "small", values[0], values[1], weights)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)] + [helper.make_opsetid(TRAINING, 1)] * bool(training), ir_version=8)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)] + [helper.make_opsetid(TRAINING, 1)] * bool(training), ir_version=8)
     if training:
         model.training_info.append(training)
     onnx.checker.check_model(model)
@@ -130,6 +130,27 @@ def own(path):
          [("y", TensorProto.FLOAT, ["N", 2]), ("cost", TensorProto.FLOAT, [])], [weight("fc.weight", 2, 3), weight("fc.bias", 2)])
 
 
+def normal(path, opset):
+    """x[N,3] -> scores[N,5] through a BatchNormalization, which has five results up to opset 13"""
+    old = opset < 14
+    const = lambda name, value: numpy_helper.from_array(np.full(8, value, np.float32), name)
+    save(path, [helper.make_node("Gemm", ["x", "fc1.weight", "fc1.bias"], ["h"], transB=1),
+                helper.make_node("BatchNormalization", ["h", "bn.weight", "bn.bias", "bn.mean", "bn.var"],
+                                 ["n", "new.mean", "new.var"] + ["dead.mean", "dead.var"] * old, **({} if old else {"training_mode": 1})),
+                helper.make_node("Relu", ["n"], ["a"]), helper.make_node("Gemm", ["a", "fc2.weight", "fc2.bias"], ["scores"], transB=1)],
+         [("x", TensorProto.FLOAT, ["N", 3])], [("scores", TensorProto.FLOAT, ["N", 5])],
+         [weight("fc1.weight", 8, 3), weight("fc1.bias", 8), weight("fc2.weight", 5, 8), weight("fc2.bias", 5), const("bn.weight", 1), const("bn.bias", 0),
+          const("bn.mean", 0), const("bn.var", 1)], opset=opset)
+
+
+def normal13(path):
+    normal(path, 13)
+
+
+def normal17(path):
+    normal(path, 17)
+
+
 def info(path):
     """x[N,3], wanted[N,5] -> scores[N,5], and the loss; its TrainingInfoProto: plain SGD, running statistics of the BatchNormalization"""
     const = lambda name, values, kind=np.float32: numpy_helper.from_array(np.asarray(values, kind), name)
@@ -156,7 +177,7 @@ def info(path):
           const("bn.bias", np.zeros(8)), const("bn.mean", np.zeros(8)), const("bn.var", np.ones(8)), const("ratio", 0.5), const("yes", True, bool)], step)
 
 
-KINDS = {f.__name__: f for f in (mlp, tokens, bf16, f16, mixed, norm, scores, own, major, first, inner, info)}
+KINDS = {f.__name__: f for f in (mlp, tokens, bf16, f16, mixed, norm, scores, own, major, first, inner, info, normal13, normal17)}
 
 if __name__ == "__main__":
     if len(sys.argv) != 3 or sys.argv[1] not in KINDS:
