@@ -326,7 +326,8 @@ static bool run_passes(struct job *j)
     progress(j, "planning kernels", 0.2);
     if (o->train && !budget_fit(j->ctx, j->module, &p, o->train->memory_budget, o->train->report))
         return false;
-    if (!pass_list(j->module, "codegen", &p))
+    /* Graph passes that have made a plan stood for the whole sequence: of a dump that is continued. */
+    if (!(o->pipeline && j->module->program) && !pass_list(j->module, "codegen", &p))
         return false;
     if (o->train && o->train->split && (o->train->memory_budget || o->train->split->report))
         budget_tell_stages(j->module, j->recompute, o->train->split->report);

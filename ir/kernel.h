@@ -176,6 +176,7 @@ struct kn_group {
     ir_expr *sizes;              /* and what kernel->sizes are */
 };
 struct kn_fusion { struct kn_group *at; int n, cap; };
+bool kn_verify_fusion(const struct ir_func *f);             /* of a function without groups too; false after a diagnostic */
 
 /* -- Plan -----------------------------------------------------------------------------------------
  * The in-memory form of abi.h's plan: same steps, spaces, memories and queues, expressions still symbolic, buffers by number. */

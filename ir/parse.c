@@ -53,7 +53,7 @@ static void define(struct parser *p, const struct definition *d, struct ir_value
     ir_set_add(p->ctx, &p->values, ir_hash_mix(7, (uint64_t)(uintptr_t)d->name), n);
 }
 
-static bool parse_operand(struct parser *p, struct ir_value **out)
+bool parse_operand(struct parser *p, struct ir_value **out)
 {
     *out = NULL;
     if (lex_take_word(p, "_"))
@@ -97,6 +97,7 @@ struct text_node {
     VEC(struct ir_value *) in;
     VEC(struct ir_attr) attrs;
     VEC(ir_type) types;
+    VEC(const struct kn_layout *) layouts;
     bool has_types;
 };
 
@@ -163,6 +164,10 @@ static bool parse_types(struct parser *p, struct text_node *t)
         if (!parse_type(p, &type))
             return false;
         VEC_PUSH(p->ctx, t->types, type);
+        const struct kn_layout *layout = NULL;
+        if (lex_take_word(p, "layout") && !parse_layout(p, type, &layout))
+            return false;
+        VEC_PUSH(p->ctx, t->layouts, layout);
     } while (lex_take(p, ','));
     return true;
 }
@@ -232,6 +237,8 @@ static bool make_node(struct parser *p, struct text_node *t, struct ir_block *b,
     }
     for (int i = 0; i < nout; i++)
         define(p, &t->results.at[i], n->out[i]);
+    for (int i = 0; i < nout && t->has_types; i++)
+        n->out[i]->layout = t->layouts.at[i];
     *out = n;
     return true;
 }
@@ -408,6 +415,7 @@ bool parse_func(struct parser *p)
         return false;
     if (results.named)
         p->func->output_names = results.names.at;
+    VEC_PUSH(p->ctx, p->funcs, (struct parsed_func){p->func, p->values});
     return true;
 }
 
@@ -482,10 +490,11 @@ static bool parse_module(struct parser *p)
         if (lex_take_word(p, "sym")     ? !parse_sym(p)
             : lex_take_word(p, "state") ? !parse_state(p)
             : lex_take_word(p, "func")  ? !parse_func(p)
+            : lex_take_word(p, "fusion") ? !parse_fusion(p)
             : lex_is_word(p, "kernel") || lex_is_word(p, "level") || lex_is_word(p, "memory") || lex_is_word(p, "queue") ||
                     lex_is_word(p, "buffer") || lex_is_word(p, "entry")
                 ? p->module->program ? !parse_expected(p, "the end: a program is one piece") : !parse_program(p)
-                : !parse_expected(p, "sym, state, func, kernel, level, buffer or entry"))
+                : !parse_expected(p, "sym, state, func, kernel, level, buffer, entry or fusion"))
             return false;
     }
     return true;

@@ -26,6 +26,10 @@ struct parser {
     int line;
     struct token tok;     /* the next one, not taken yet */
     struct ir_set values; /* of the function: struct named */
+    VEC(struct parsed_func {
+        struct ir_func *func;
+        struct ir_set values;
+    }) funcs;
     int depth;            /* of nested expressions, types and regions */
     struct {
         const char *name;
@@ -68,6 +72,10 @@ bool parse_attr(struct parser *p, enum ir_op op, struct ir_attr *out);
 bool parse_sym(struct parser *p);                            /* after the word `sym` */
 bool parse_func(struct parser *p);                           /* after the word `func` */
 bool parse_program(struct parser *p);                        /* level 2: at one of kernel, level, buffer, entry */
+bool parse_layout(struct parser *p, ir_type type, const struct kn_layout **out); /* after the word `layout` */
+bool parse_operand(struct parser *p, struct ir_value **out);                     /* %name, of p->values; NULL: _ */
+bool parse_fusion(struct parser *p);                                             /* after the word `fusion` */
+struct kn_kernel *parse_kernel_named(const struct parser *p, const char *name);
 bool parse_kernel(struct parser *p, struct kn_kernel **out); /* after the word `kernel` */
 
 #endif

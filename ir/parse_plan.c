@@ -55,30 +55,30 @@ static bool parse_int(struct parser *p, int64_t lo, int *out)
 
 /* == Buffers == */
 
-static bool parse_layout(struct parser *p, struct kn_buffer *b)
+bool parse_layout(struct parser *p, ir_type type, const struct kn_layout **out)
 {
     struct kn_axis axes[TCC_MAX_RANK];
     struct token at = p->tok;
     int n = 0;
-    if (!b->type || b->type->kind != IR_T_TENSOR || b->type->rank < 1)
+    if (!type || type->kind != IR_T_TENSOR || type->rank < 1)
         return parse_error(p, &at, "a layout needs a ranked tensor");
     while (lex_take(p, '(')) {
         int64_t axis, div, mod;
         if (n == TCC_MAX_RANK)
             return parse_error(p, &at, "more than %d physical axes", TCC_MAX_RANK);
-        if (!lex_small(p, 0, b->type->rank - 1, &axis) || !lex_expect(p, ',') || !lex_small(p, 1, INT32_MAX, &div) ||
+        if (!lex_small(p, 0, type->rank - 1, &axis) || !lex_expect(p, ',') || !lex_small(p, 1, INT32_MAX, &div) ||
             !lex_expect(p, ',') || !lex_small(p, 0, INT32_MAX, &mod) || !lex_expect(p, ')'))
             return false;
         axes[n++] = (struct kn_axis){(int16_t)axis, (int32_t)div, (int32_t)mod};
     }
-    b->layout = kn_layout_make(p->ctx, b->type->rank, n, axes);
+    *out = kn_layout_make(p->ctx, type->rank, n, axes);
     return true;
 }
 
 static bool parse_buffer_item(struct parser *p, struct kn_buffer *b, bool *done)
 {
     if (lex_take_word(p, "layout"))
-        return parse_layout(p, b);
+        return parse_layout(p, b->type, &b->layout);
     if (lex_take_word(p, "index"))
         return parse_int(p, 0, &b->index);
     if (lex_take_word(p, "memory"))
@@ -224,9 +224,7 @@ static bool parse_step(struct parser *p, struct kn_step *s)
     if (p->tok.kind == T_GLOBAL || lex_is(p, '@')) {
         if (!lex_global(p, &name))
             return false;
-        const struct kn_program *g = p->module->program;
-        for (int i = 0; i < g->nkernels && !s->kernel; i++)
-            s->kernel = g->kernels[i]->name == name ? g->kernels[i] : NULL;
+        s->kernel = parse_kernel_named(p, name);
         if (!s->kernel)
             return parse_error(p, &at, "unknown kernel @%s", name);
     }
@@ -382,6 +380,63 @@ static bool parse_part(struct parser *p, struct program *g, struct kn_program *o
     return true;
 }
 
+/* == Weights == */
+
+struct constants {
+    struct parser *p;
+    struct kn_program *g;
+    int missing;
+};
+
+/* The weights of that content, whose data is not known yet, are this. */
+static void is_weight(struct constants *c, const struct ir_tensor *t)
+{
+    uint64_t digest = 0;
+    for (int b = 0; t && c->missing && b < c->g->nbuffers; b++) {
+        struct kn_buffer *w = &c->g->buffers[b];
+        if (w->space != TCC_SPACE_WEIGHT || w->weight || !w->digest || !w->type ||
+            ir_tensor_type_i(c->p->ctx, (enum tcc_dtype)t->dtype, t->rank, t->dims) != w->type)
+            continue;
+        digest = digest ? digest : ir_tensor_digest(t);
+        if (digest != w->digest)
+            continue;
+        w->weight = t;
+        c->missing--;
+    }
+}
+
+static void find_in_block(struct constants *c, const struct ir_block *block)
+{
+    IR_EACH_NODE(n, block)
+    {
+        if (n->op == IR_constant)
+            is_weight(c, ir_const_of(n->out[0]));
+        for (int i = 0; i < n->nregions; i++)
+            find_in_block(c, n->regions[i]);
+    }
+}
+
+/* The data of weights is that of the module's constants and state variables with the same content; a plan by itself has none. */
+static void find_weights(struct parser *p, struct kn_program *g)
+{
+    struct constants c = {.p = p, .g = g};
+    for (int b = 0; b < g->nbuffers; b++)
+        c.missing += g->buffers[b].space == TCC_SPACE_WEIGHT && g->buffers[b].digest;
+    for (const struct ir_func *f = p->module->funcs; f && c.missing; f = f->next)
+        find_in_block(&c, f->body);
+    for (const struct ir_state *s = p->module->states; s && c.missing; s = s->next)
+        is_weight(&c, s->init);
+}
+
+struct kn_kernel *parse_kernel_named(const struct parser *p, const char *name)
+{
+    const struct kn_program *g = p->module->program;
+    for (int i = 0; g && i < g->nkernels; i++)
+        if (g->kernels[i]->name == name)
+            return g->kernels[i];
+    return NULL;
+}
+
 bool parse_program(struct parser *p)
 {
     struct program g = {0};
@@ -402,5 +457,7 @@ bool parse_program(struct parser *p)
     out->nsyms = g.syms.n;
     out->syms = g.syms.at;
     out->sym_level = g.levels.at;
+    if (ok)
+        find_weights(p, out);
     return ok && kn_verify_program(out);
 }

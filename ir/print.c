@@ -133,6 +133,10 @@ static void print_one(struct printer *p, const struct ir_node *n, int indent)
     for (int i = 0; i < n->nout; i++) {
         fputs(i ? ", " : " : ", p->out);
         ir_print_type(p->out, n->out[i]->type);
+        if (n->out[i]->layout) {
+            fputs(" layout ", p->out);
+            kn_print_layout(p->out, n->out[i]->layout);
+        }
     }
     if (n->where.node || n->where.op) {
         fputs(" loc(", p->out);
@@ -251,6 +255,67 @@ void ir_print_func(FILE *out, const struct ir_func *f)
     finish(&p);
 }
 
+/* == Fusion == */
+
+static void print_node_ref(struct printer *p, const char *word, const struct ir_node *n)
+{
+    fputs(word, p->out);
+    print_ref(p, n->out[0]);
+}
+
+static void print_group(struct printer *p, const struct kn_group *g)
+{
+    fputs("  group ", p->out);
+    print_ref(p, g->value);
+    print_node_ref(p, " at ", g->root);
+    if (g->anchor)
+        print_node_ref(p, " anchor ", g->anchor);
+    if (g->also) {
+        fputs(" also ", p->out);
+        print_ref(p, g->also);
+    }
+    if (g->into) {
+        fputs(" into ", p->out);
+        print_ref(p, g->into);
+        fprintf(p->out, " %d", g->piece);
+    }
+    if (g->updates)
+        fputs(" updates", p->out);
+    for (int i = 0; i < g->nnodes; i++)
+        print_node_ref(p, i ? ", " : " of ", g->nodes[i]);
+    if (g->kernel) {
+        int nargs = 0;
+        fputs(" kernel ", p->out);
+        print_global(p->out, g->kernel->name);
+        fputc('(', p->out);
+        for (int i = 0; i < g->kernel->noperands; i++)
+            if (g->kernel->operands[i].use != KN_LOCAL) {
+                fputs(nargs ? ", " : "", p->out);
+                print_ref(p, g->args[nargs++]);
+            }
+        fputc(')', p->out);
+        for (int i = 0; i < g->kernel->nsizes; i++) {
+            fputs(i ? ", " : " sizes (", p->out);
+            ir_print_expr(p->out, g->sizes[i]);
+        }
+        fputs(g->kernel->nsizes ? ")" : "", p->out);
+    }
+    fputc('\n', p->out);
+}
+
+static void print_fusion(FILE *out, const struct ir_func *f)
+{
+    struct printer p;
+    start(&p, out, f);
+    fputs("fusion ", out);
+    print_global(out, f->name);
+    fputs(" {\n", out);
+    for (int i = 0; i < f->fusion->n; i++)
+        print_group(&p, &f->fusion->at[i]);
+    fputs("}\n", out);
+    finish(&p);
+}
+
 /* == Modules == */
 
 static void collect_attr(struct ir_syms *s, const struct ir_attr *a)
@@ -326,6 +391,9 @@ void ir_print_module(FILE *out, const struct ir_module *m)
             ir_collect_syms(&s, v->sym);
     for (const struct ir_func *f = m->funcs; f; f = f->next) {
         collect_version(&s, f->version);
+        for (int g = 0; f->fusion && g < f->fusion->n; g++)
+            for (int i = 0; f->fusion->at[g].kernel && i < f->fusion->at[g].kernel->nsizes; i++)
+                ir_collect_syms(&s, f->fusion->at[g].sizes[i]);
         for (int i = 0; i < f->nadvances; i++)
             ir_collect_syms(&s, f->advances[i].to);
         collect_block(&s, f->body);
@@ -339,4 +407,7 @@ void ir_print_module(FILE *out, const struct ir_module *m)
         ir_print_func(out, f);
     if (m->program)
         kn_print_program(out, m->program, true, true);
+    for (const struct ir_func *f = m->funcs; f; f = f->next)
+        if (f->fusion)
+            print_fusion(out, f);
 }

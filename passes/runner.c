@@ -206,7 +206,10 @@ static bool verify(const struct pass_run *r)
 {
     struct ir_ctx *ctx = r->module->ctx;
 
-    if (ir_verify(r->module) && (!r->module->program || kn_verify_program(r->module->program)))
+    bool ok = ir_verify(r->module) && (!r->module->program || kn_verify_program(r->module->program));
+    for (const struct ir_func *f = r->module->funcs; f && ok; f = f->next)
+        ok = kn_verify_fusion(f);
+    if (ok)
         return true;
     ir_diag(ctx, &nowhere, IR_D_BUG, "invalid IR: after pass '%s'", r->item->pass->name);
     return false;
