@@ -14,17 +14,12 @@ int stages_segment_of(const struct stages *x, const struct ir_value *v)
     return item < 0 ? 0 : x->part->items[item].segment;
 }
 
-static const char *state_name(const struct ir_node *n)
-{
-    return ir_get_s(n, IR_ATTR_name, "");
-}
-
 /* -- What crosses --------------------------------------------------------------------------------------------------------- */
 
 static bool is_trained(const struct stages *x, const struct ir_node *read)
 {
     for (int i = 0; i < x->t->nparams; i++)
-        if (!strcmp(x->t->params[i]->name, state_name(read)))
+        if (x->t->params[i] == ir_state_of(read))
             return true;
     return false;
 }
@@ -203,11 +198,11 @@ struct flow {
     } ys, seeds, xs;
 };
 
-static struct ir_value *read_of(const struct ir_func *f, const char *name)
+static struct ir_value *read_of(const struct ir_func *f, const struct ir_state *s)
 {
     IR_EACH_NODE(n, f->body)
     {
-        if (n->op == IR_state_read && !strcmp(state_name(n), name) && ir_has_uses(n->out[0]))
+        if (n->op == IR_state_read && ir_state_of(n) == s && ir_has_uses(n->out[0]))
             return n->out[0];
     }
     return NULL;
@@ -226,7 +221,7 @@ static void collect_flow(struct building *b, struct flow *f)
         }
     }
     for (int i = 0; i < x->t->nparams; i++) {
-        struct ir_value *read = read_of(b->e.func, x->t->params[i]->name);
+        struct ir_value *read = read_of(b->e.func, x->t->params[i]);
         if (read)
             VEC_PUSH(x->ctx, f->xs, read);
     }
@@ -242,7 +237,7 @@ static bool accumulate(struct building *b, struct ir_value *read, struct ir_valu
     struct ir_builder *at = &b->e.b;
     bool sum = t->loss.sum && t->loss.kind != LOSS_output;
     int i = 0, micros = sum ? 1 : b->x->o->microbatches;
-    while (strcmp(t->params[i]->name, state_name(read->def)))
+    while (t->params[i] != ir_state_of(read->def))
         i++;
     b->x->grads[i] = grad;
     const struct ir_state *state = train_grad_state(t, t->params[i]);

@@ -20,14 +20,8 @@ struct halves {
     int *kept_value; /* of the pipeline */
 };
 
-static const char *state_name(const struct ir_node *n)
+static bool is_gradient(const struct ir_state *s)
 {
-    return ir_get_s(n, IR_ATTR_name, "");
-}
-
-static bool is_gradient(const struct halves *h, const char *name)
-{
-    const struct ir_state *s = ir_state_by_name(h->x->m, name);
     return s && (s->flags & IR_STATE_GRADIENT);
 }
 
@@ -63,7 +57,7 @@ static void find_forward(struct halves *h)
         mark(h->forward, end->in[i].value->def);
     IR_EACH_NODE(n, h->func->body)
     {
-        if (n->op == IR_state_write && !is_gradient(h, state_name(n)))
+        if (n->op == IR_state_write && !is_gradient(ir_state_of(n)))
             mark(h->forward, n);
     }
     /* Regions read values around them: until nothing is added. */
@@ -84,11 +78,11 @@ static void find_forward(struct halves *h)
     }
 }
 
-static bool is_written(const struct halves *h, const char *name)
+static bool is_written(const struct halves *h, const struct ir_state *s)
 {
     IR_EACH_NODE(n, h->func->body)
     {
-        if (n->op == IR_state_write && !strcmp(state_name(n), name))
+        if (n->op == IR_state_write && ir_state_of(n) == s)
             return true;
     }
     return false;
@@ -98,7 +92,7 @@ static bool is_written(const struct halves *h, const char *name)
 static bool is_cheap(const struct halves *h, const struct ir_node *n)
 {
     if (n->op == IR_state_read)
-        return !is_written(h, state_name(n));
+        return !is_written(h, ir_state_of(n));
     if (ir_op_info(n->op)->kind == IR_K_SOURCE)
         return true;
     return n->op == IR_reshape || n->op == IR_transpose || n->op == IR_expand || n->op == IR_slice;

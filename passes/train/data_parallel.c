@@ -201,11 +201,11 @@ bool train_parallel_gradients(struct ir_builder *b, const struct train_options *
 
 /* -- Buffers ----------------------------------------------------------------------------------------------------- */
 
-static bool is_written(const struct ir_func *f, const char *name)
+static bool is_written(const struct ir_func *f, const struct ir_state *s)
 {
     IR_EACH_NODE(n, f->body)
     {
-        if (n->op == IR_state_write && !strcmp(ir_get_s(n, IR_ATTR_name, ""), name))
+        if (n->op == IR_state_write && ir_state_of(n) == s)
             return true;
     }
     return false;
@@ -220,7 +220,7 @@ bool train_parallel_buffers(struct ir_builder *b, const struct train_options *o)
     IR_EACH_NODE(n, b->func->body)
     {
         const struct ir_state *s = n->op == IR_state_read ? ir_state_of(n) : NULL;
-        if (s && (s->flags & IR_STATE_BUFFER) && is_written(b->func, s->name))
+        if (s && (s->flags & IR_STATE_BUFFER) && is_written(b->func, s))
             VEC_PUSH(b->ctx, reads, n->out[0]);
     }
     if (!reads.n)

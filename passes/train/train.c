@@ -22,9 +22,8 @@ bool train_complain(struct training *t, const char *format, const char *name)
 
 static bool read_later(const struct ir_node *write)
 {
-    const char *name = ir_get_s(write, IR_ATTR_name, "");
     for (const struct ir_node *n = write->next; n; n = n->next)
-        if (n->nregions || (n->op == IR_state_read && !strcmp(ir_get_s(n, IR_ATTR_name, ""), name)))
+        if (n->nregions || (n->op == IR_state_read && ir_state_of(n) == ir_state_of(write)))
             return true;
     return false;
 }
@@ -49,10 +48,8 @@ static void share_reads(struct entry *e)
         next = n->next;
         if (n->op != IR_state_read)
             continue;
-        const char *name = ir_get_s(n, IR_ATTR_name, "");
         for (struct ir_node *p = n->prev; p && !p->nregions; p = p->prev) {
-            bool same =
-                (p->op == IR_state_read || p->op == IR_state_write) && !strcmp(ir_get_s(p, IR_ATTR_name, ""), name);
+            bool same = ir_state_of(p) == ir_state_of(n);
             if (same && p->op == IR_state_read) {
                 ir_replace_uses(n->out[0], p->out[0]);
                 for (uint32_t i = 0; i < e->from->nvalues; i++)
@@ -222,7 +219,7 @@ struct ir_value *train_read_of(struct entry *e, const struct ir_state *s)
 {
     IR_EACH_NODE(n, e->func->body)
     {
-        if (n->op == IR_state_read && !strcmp(ir_get_s(n, IR_ATTR_name, ""), s->name))
+        if (n->op == IR_state_read && ir_state_of(n) == s)
             return n->out[0];
     }
     struct ir_builder at = e->b;
