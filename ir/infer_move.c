@@ -34,6 +34,12 @@ INFER(iota)
            infer_set(ctx, n, 0, dtype, shape->n, shape->exprs);
 }
 
+/* random.c of passes/legalise makes it. */
+INFER(random_key)
+{
+    return infer_set(ctx, n, 0, TCC_U64, 1, (ir_expr[]){ir_const(ctx, 2)});
+}
+
 /* -- Views */
 
 INFER(reshape)

@@ -19,6 +19,23 @@ static double normal(const uint32_t *words, int i)
     return i & 1 ? r * sin(angle) : r * cos(angle);
 }
 
+static uint64_t run_of(const struct it_call *c)
+{
+    return c->it->state ? (uint32_t)c->it->state->step : 0;
+}
+
+int interp_random_key(struct it_call *c)
+{
+    const int64_t two = 2;
+    struct ir_tensor *t = it_out(c, 0, 1, &two);
+    if (!t)
+        return c->status;
+    uint64_t *key = (uint64_t *)(uintptr_t)t->data;
+    key[0] = (uint64_t)ir_get_i(c->n, IR_ATTR_seed, 0);
+    key[1] = (uint32_t)ir_get_i(c->n, IR_ATTR_stream, 0) | run_of(c) << 32;
+    return TCC_OK;
+}
+
 int interp_random(struct it_call *c)
 {
     const struct ir_attr *shape = ir_attr(c->n, IR_ATTR_shape);
@@ -30,8 +47,7 @@ int interp_random(struct it_call *c)
         return c->status;
     enum tcc_dtype d = it_dtype(t);
     uint64_t seed = (uint64_t)ir_get_i(c->n, IR_ATTR_seed, 0);
-    uint32_t counter[4] = {0, 0, (uint32_t)ir_get_i(c->n, IR_ATTR_stream, 0),
-                           c->it->state ? (uint32_t)c->it->state->step : 0};
+    uint32_t counter[4] = {0, 0, (uint32_t)ir_get_i(c->n, IR_ATTR_stream, 0), (uint32_t)run_of(c)};
     uint32_t words[4];
     int drop = 32 - tcc_random_bits(d);
     for (int64_t i = 0; i < t->nelems; i++) {

@@ -83,10 +83,12 @@ enum kn_code {
                        saturate; bits 1, 2: f8e8m0 rounds 0 up, 1 down, 2 to nearest */
     KN_INDEX,       /* binds symbol `expr` to integer arg 0 for use in later indexes and guards (gather); outside [0, bound):
                        negative values get + bound first, then env->fault is set and 0 is used */
+    KN_ENV,         /* what the environment of a run says (struct tcc_env): ivalue KN_SEED, u64, or KN_RUN, i64 */
     KN_REDUCE,      /* combines arg 0 over the stage's inner points by `reducer`; dtype is the accumulator's */
     KN_ARGREDUCE,   /* position (i64 arg 1) of the extreme arg 0; reducer MAX or MIN; ivalue 1: the last of equals */
     KN_RUNNING      /* running combination along the stage's one inner dim, in ascending order; ivalue 1: exclusive */
 };
+enum kn_env { KN_SEED, KN_RUN };
 enum kn_reducer { KN_SUM, KN_PROD, KN_MAX, KN_MIN };
 
 struct kn_guard { ir_expr e, lo, hi; };     /* lo <= e < hi */
@@ -154,8 +156,9 @@ struct kn_kernel {
 void kn_print_kernel(FILE *out, const struct kn_kernel *k);
 bool kn_verify_kernel(struct ir_ctx *ctx, const struct kn_kernel *k);
 uint64_t kn_digest_kernel(const struct kn_kernel *k);        /* equal for kernels that are the same but for names */
-/* Runs a kernel by its plain meaning (the level-2 oracle of the tests). args: operand buffers; sizes: values of k->sizes. */
-int kn_interp_kernel(const struct kn_kernel *k, void *const *args, const int64_t *sizes);
+/* Runs a kernel by its plain meaning (the level-2 oracle of the tests). args: operand buffers; sizes: values of k->sizes; env: seed and run
+ * are read, NULL: zeros. */
+int kn_interp_kernel(const struct kn_kernel *k, void *const *args, const int64_t *sizes, const struct tcc_env *env);
 
 /* -- Fusion ---------------------------------------------------------------------------------------
  * Groups of level-1 nodes that become one kernel each: between level 1 and the plan. A group computes `value` and stores it; `root` is the

@@ -25,6 +25,7 @@ struct accumulator {
 
 struct run {
     const struct kn_kernel *k;
+    const struct tcc_env *env; /* NULL: all zero */
     const int64_t *sizes;
     int64_t var[KN_MAX_DIMS], extent[KN_MAX_DIMS];
     union value *values;           /* by instruction; KN_INDEX: the symbol's value */
@@ -385,6 +386,7 @@ static void run_insn(struct run *r, int i)
         else
             settle(n->dtype, v);
         break;
+    case KN_ENV: v->i = !r->env ? 0 : n->ivalue == KN_SEED ? (int64_t)r->env->seed : r->env->run; break;
     case KN_LOAD: run_load(r, n, v); break;
     case KN_STORE:
         if (guards_hold(r, n) && (p = address(r, n)))
@@ -511,9 +513,9 @@ static bool bind_operands(struct run *r, void *const *args)
     return true;
 }
 
-int kn_interp_kernel(const struct kn_kernel *k, void *const *args, const int64_t *sizes)
+int kn_interp_kernel(const struct kn_kernel *k, void *const *args, const int64_t *sizes, const struct tcc_env *env)
 {
-    struct run r = {.k = k, .sizes = sizes, .status = TCC_OK};
+    struct run r = {.k = k, .sizes = sizes, .env = env, .status = TCC_OK};
     r.values = calloc((size_t)k->ninsns + 1, sizeof *r.values);
     r.acc = calloc((size_t)k->ninsns + 1, sizeof *r.acc);
     r.data = calloc((size_t)k->noperands + 1, sizeof *r.data);

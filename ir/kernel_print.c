@@ -5,10 +5,11 @@
 
 #include "ir/kernel_int.h"
 
-const char *const kn_code_words[] = {"const", "expr",   "load",      "store",   "scalar",
-                                     "index", "reduce", "argreduce", "running", NULL};
+const char *const kn_code_words[] = {"const", "expr",   "load",      "store",   "scalar", "index",
+                                     "env",   "reduce", "argreduce", "running", NULL};
 const char *const kn_use_words[] = {"in", "out", "inout", "local", NULL};
 const char *const kn_operand_space_words[] = {"global", "shared", "registers", "scratch", NULL};
+const char *const kn_env_words[] = {"seed", "run", NULL};
 const char *const kn_reducer_words[] = {"sum", "prod", "max", "min", NULL};
 
 int kn_word(const char *const *words, const char *name)
@@ -164,6 +165,7 @@ static void print_insn(FILE *out, const struct kn_kernel *k, int i)
         fputc(' ', out);
         ir_print_expr(out, n->expr);
         break;
+    case KN_ENV: fprintf(out, " %s", kn_env_words[n->ivalue]); break;
     case KN_LOAD:
         fputc(' ', out);
         print_access(out, n);

@@ -274,6 +274,9 @@ static bool check_insn(struct checker *c, const struct kn_insn *n)
     switch ((enum kn_code)n->code) {
     case KN_CONST: return true;
     case KN_EXPR: return check_expr(c, "the expression", n->expr);
+    case KN_ENV:
+        return (n->ivalue == KN_SEED && n->dtype == TCC_U64) || (n->ivalue == KN_RUN && n->dtype == TCC_I64) ||
+               bad(c, "the seed is u64, the run i64");
     case KN_LOAD: return check_access(c, n);
     case KN_STORE: return n->nargs == 1 ? check_access(c, n) : bad(c, "stores nothing");
     case KN_SCALAR: return check_word(c, n);

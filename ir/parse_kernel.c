@@ -212,12 +212,23 @@ static bool read_const(struct reader *r, struct kn_insn *n)
     return lex_int(r->p, &n->ivalue);
 }
 
+static bool read_env(struct reader *r, struct kn_insn *n)
+{
+    const char *name;
+    struct token at = r->p->tok;
+    if (!lex_ident(r->p, &name))
+        return false;
+    n->ivalue = kn_word(kn_env_words, name);
+    return n->ivalue >= 0 || parse_error(r->p, &at, "expected seed or run, got '%s'", name);
+}
+
 static bool read_body(struct reader *r, struct kn_insn *n)
 {
     struct parser *p = r->p;
     switch ((enum kn_code)n->code) {
     case KN_CONST: return read_const(r, n);
     case KN_EXPR: return parse_expr(p, &n->expr);
+    case KN_ENV: return read_env(r, n);
     case KN_LOAD: return read_load(r, n);
     case KN_INDEX:
         return read_args(r, n) && lex_expect_word(p, "as") && parse_expr(p, &n->expr) && lex_expect(p, '<') &&

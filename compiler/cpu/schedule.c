@@ -222,7 +222,7 @@ static void choose_vector_dim(struct chooser *c)
 /* Vector operations of one instruction. */
 static double insn_units(const struct kn_insn *n)
 {
-    if (n->code == KN_CONST || n->code == KN_EXPR)
+    if (n->code == KN_CONST || n->code == KN_EXPR || n->code == KN_ENV)
         return 0.25;
     if (n->code == KN_INDEX)
         return 4;

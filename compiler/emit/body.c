@@ -109,6 +109,12 @@ static V emit_index(struct em *e, const struct kn_insn *n)
     return v;
 }
 
+static V emit_env(struct em *e, const struct kn_insn *n)
+{
+    V at = em_i64(e, n->ivalue == KN_SEED ? offsetof(struct tcc_env, seed) : offsetof(struct tcc_env, run));
+    return LLVMBuildLoad2(e->b, e->t_i64, LLVMBuildGEP2(e->b, e->t_i8, e->env, &at, 1, ""), "env");
+}
+
 V em_load_insn(struct em *e, const struct kn_insn *n)
 {
     return emit_load(e, n);
@@ -121,6 +127,7 @@ void em_insn(struct em *e, int i)
     switch ((enum kn_code)n->code) {
     case KN_CONST: e->value[i] = em_const(e, d, n->fvalue, n->ivalue); break;
     case KN_EXPR: e->value[i] = em_cast(e, d, TCC_I64, em_expr_lanes(e, n->expr)); break;
+    case KN_ENV: e->value[i] = emit_env(e, n); break;
     case KN_LOAD: e->value[i] = emit_load(e, n); break;
     case KN_STORE: emit_store(e, n); break;
     case KN_SCALAR: e->value[i] = emit_scalar(e, n); break;

@@ -2,28 +2,17 @@
 /*
  * random.c - random_uniform and random_normal as elementwise work: each element computes its own word of Philox by the
  * scalar word `philox`, then the number that interp_random.c says, with the same bits. Key and counter that only the running
- * program knows (the session's seed, its count of runs) come of the library op `random_key`, two numbers a node: kernels of
- * different nodes stay alike.
+ * program knows (the session's seed, its count of runs) come of the op `random_key`, which kernels work out from their environment: no
+ * step on the host stands before them.
  */
 #include "passes/legalise/legalise_int.h"
-
-static struct ir_attr user_i(const char *name, int64_t v)
-{
-    struct ir_attr a = ir_attr_i(IR_ATTR_user, v);
-    a.name = name;
-    return a;
-}
 
 /* u64[2]: key, and the counter's upper half. */
 static struct ir_value *random_key(struct ir_builder *b, const struct ir_node *n)
 {
-    ir_expr two = ir_const(b->ctx, 2);
-    ir_type type = ir_tensor_type(b->ctx, TCC_U64, 1, &two);
-    struct ir_attr attrs[5] = {ir_attr_s(IR_ATTR_name, "random_key"), ir_attr_types(IR_ATTR_types, 1, &type),
-                               user_i("seed", ir_get_i(n, IR_ATTR_seed, 0)),
-                               user_i("stream", ir_get_i(n, IR_ATTR_stream, 0))};
-    struct ir_node *call = ir_build_typed(b, IR_lib, 0, NULL, attrs, 1, &type);
-    return call ? call->out[0] : NULL;
+    return ir_build1(b, IR_random_key, 0, NULL,
+                     IR_ATTRS(ir_attr_i(IR_ATTR_seed, ir_get_i(n, IR_ATTR_seed, 0)),
+                              ir_attr_i(IR_ATTR_stream, ir_get_i(n, IR_ATTR_stream, 0))));
 }
 
 static struct ir_value *part(struct ir_builder *b, struct ir_value *key, int i)

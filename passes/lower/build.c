@@ -79,6 +79,12 @@ int kb_expr(struct kb *k, int stage, enum tcc_dtype dtype, ir_expr e)
     return kb_insn(k, stage, (struct kn_insn){.code = KN_EXPR, .dtype = dtype, .expr = e});
 }
 
+int kb_env(struct kb *k, int stage, enum kn_env what)
+{
+    return kb_insn(k, stage,
+                   (struct kn_insn){.code = KN_ENV, .dtype = what == KN_SEED ? TCC_U64 : TCC_I64, .ivalue = what});
+}
+
 int kb_scalar(struct kb *k, int stage, enum ir_op word, enum tcc_dtype dtype, int nargs, const int *args)
 {
     struct kn_insn insn = {.code = KN_SCALAR, .dtype = dtype, .word = word, .nargs = nargs};

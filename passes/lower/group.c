@@ -55,6 +55,7 @@ bool lw_is_view(const struct ir_node *n)
     case IR_expand:
     case IR_slice:
     case IR_iota:
+    case IR_random_key:
     case IR_dim:
     case IR_dims: return true;
     case IR_concat: /* a roll; a few numbers: shape arithmetic */

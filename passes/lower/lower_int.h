@@ -141,6 +141,7 @@ void kb_stage_end(struct kb *k, int stage);
 int kb_insn(struct kb *k, int stage, struct kn_insn insn);              /* id; 0 once failed */
 int kb_const(struct kb *k, int stage, enum tcc_dtype dtype, double f, int64_t i);
 int kb_expr(struct kb *k, int stage, enum tcc_dtype dtype, ir_expr e);
+int kb_env(struct kb *k, int stage, enum kn_env what);
 int kb_scalar(struct kb *k, int stage, enum ir_op word, enum tcc_dtype dtype, int nargs, const int *args);
 int kb_cast(struct kb *k, int stage, int id, enum tcc_dtype to);
 int kb_inside(struct kb *k, int stage, int nguards, const struct kn_guard *guards);   /* bool: all hold */

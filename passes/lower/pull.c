@@ -405,6 +405,32 @@ static int pull_dims(struct kb *k, int stage, struct ir_value *v, const ir_expr 
     return result;
 }
 
+static int random_seed(struct kb *k, int stage, const struct ir_node *n)
+{
+    int args[2] = {kb_const(k, stage, TCC_U64, 0, ir_get_i(n, IR_ATTR_seed, 0)), kb_env(k, stage, KN_SEED)};
+    return kb_scalar(k, stage, IR_add, TCC_U64, 2, args);
+}
+
+static int random_counter(struct kb *k, int stage, const struct ir_node *n)
+{
+    int shift[2] = {kb_cast(k, stage, kb_env(k, stage, KN_RUN), TCC_U64), kb_const(k, stage, TCC_U64, 0, 32)};
+    int args[2] = {kb_const(k, stage, TCC_U64, 0, (int64_t)(uint32_t)ir_get_i(n, IR_ATTR_stream, 0)),
+                   kb_scalar(k, stage, IR_shl, TCC_U64, 2, shift)};
+    return kb_scalar(k, stage, IR_or, TCC_U64, 2, args);
+}
+
+/* Two numbers, of which kernels read one each: seed and run are the environment's, so no step in front makes them. */
+static int pull_random_key(struct kb *k, int stage, const struct ir_node *n, const ir_expr *idx)
+{
+    int64_t which;
+    if (ir_is_const(idx[0], &which))
+        return which == 0 ? random_seed(k, stage, n) : random_counter(k, stage, n);
+    int first[2] = {kb_expr(k, stage, TCC_I64, idx[0]), kb_const(k, stage, TCC_I64, 0, 0)};
+    int args[3] = {kb_scalar(k, stage, IR_eq, TCC_BOOL, 2, first), random_seed(k, stage, n),
+                   random_counter(k, stage, n)};
+    return kb_scalar(k, stage, IR_select, TCC_U64, 3, args);
+}
+
 static int pull_move(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
 {
     const struct ir_node *n = v->def;
@@ -426,6 +452,7 @@ static int pull_move(struct kb *k, int stage, struct ir_value *v, const ir_expr 
                            ir_mul(k->ctx, idx[i], ir_attr(n, IR_ATTR_steps)->exprs[i]));
         return kb_value(k, stage, x, at);
     case IR_iota: return kb_expr(k, stage, v->type->dtype, idx[ir_get_i(n, IR_ATTR_axis, 0)]);
+    case IR_random_key: return pull_random_key(k, stage, n, idx);
     case IR_dim:
     case IR_dims: return pull_dims(k, stage, v, idx);
     case IR_pad: return pull_pad(k, stage, v, idx);

@@ -21,7 +21,7 @@ static void small_run(const char *text, void *const *args, const int64_t *sizes,
 {
     struct ir_ctx *ctx = ir_ctx_new();
     struct ir_module *m = ctx ? ir_parse(ctx, "kernel", text, strlen(text)) : NULL;
-    int status = m ? kn_interp_kernel(m->program->kernels[0], args, sizes) : TCC_EENV;
+    int status = m ? kn_interp_kernel(m->program->kernels[0], args, sizes, env) : TCC_EENV;
     if (status)
         env->fault = status;
     ir_ctx_free(ctx);

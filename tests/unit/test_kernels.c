@@ -367,7 +367,7 @@ static void check_kernel(const struct kn_kernel *original, const struct kn_kerne
     allocate(&want, original, sizes);
     state = seed;
     allocate(&got, original, sizes);
-    ck_assert_int_eq(kn_interp_kernel(original, want.packed, sizes), 0);
+    ck_assert_int_eq(kn_interp_kernel(original, want.packed, sizes, NULL), 0);
     ck_assert_int_eq(kb_run(k, fn, got.packed, sizes, 2), 0);
     for (int i = 0; i < original->noperands; i++)
         if (original->operands[i].use == KN_OUT || original->operands[i].use == KN_INOUT)
@@ -526,7 +526,7 @@ static void check_ptx(struct ptx_device *d, const struct ptx_kernel *f, const st
     allocate(&want, original, sizes);
     state = seed;
     allocate(&got, original, sizes);
-    ck_assert_int_eq(kn_interp_kernel(original, want.packed, sizes), 0);
+    ck_assert_int_eq(kn_interp_kernel(original, want.packed, sizes, NULL), 0);
     for (int i = 0; i < original->noperands; i++) {
         bool in = original->operands[i].use == KN_IN || original->operands[i].use == KN_INOUT;
         at[i] = original->operands[i].use == KN_LOCAL ? 0 : upload(d, "operand", in ? got.at[i] : NULL, got.bytes[i]);

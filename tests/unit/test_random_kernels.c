@@ -217,7 +217,7 @@ static void check_kernel(const struct kn_kernel *original, const struct kn_kerne
         memcpy(got[n], want[n], bytes[n]);
         n++;
     }
-    int status = kn_interp_kernel(original, want, sizes);
+    int status = kn_interp_kernel(original, want, sizes, NULL);
     ck_assert_msg(status == 0, "%s: interpreter %d", original->name, status);
     ck_assert_int_eq(kb_run(k, fn, got, sizes, 1), 0);
     for (int i = 0; i < n; i++) {

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const programs[] = {"fused_norms",   "conv",      "matmul",     "pool",
-                                       "fused_convnet", "attention", "reduce_f32", "control_loop"};
+static const char *const programs[] = {"fused_norms", "conv",       "matmul",       "pool",  "fused_convnet",
+                                       "attention",   "reduce_f32", "control_loop", "random"};
 enum { PROGRAMS = sizeof programs / sizeof *programs, VALUES = 64 };
 
 static char folder[] = "/tmp/test-target-XXXXXX";
