@@ -95,6 +95,7 @@ static bool sink_embed(void *user, const void *data, uint64_t size, uint64_t pad
 
 struct file_sink {
     FILE *file;
+    uint64_t written;
     XXH3_state_t *digest;
 };
 
@@ -105,6 +106,7 @@ static bool sink_file(void *user, const void *data, uint64_t size, uint64_t padd
     static const uint8_t zeros[64];
     XXH3_64bits_update(f->digest, zeros, padding);
     XXH3_64bits_update(f->digest, data, size);
+    f->written += padding + size;
     return fwrite(zeros, 1, padding, f->file) == padding && fwrite(data, 1, size, f->file) == size;
 }
 
@@ -113,8 +115,9 @@ static bool write_sidecar(struct ir_ctx *ctx, const struct kn_program *p, const 
 {
     struct tcr_save save;
     bool open = !tcr_save_open(&save, path, TCR_SAVE_STREAM);
-    struct file_sink sink = {open ? save.stream : NULL, digest};
+    struct file_sink sink = {open ? save.stream : NULL, 0, digest};
     bool ok = open && each_weight(ctx, p, sink_file, &sink);
+    ok = ok && sink_file(&sink, "", 0, p->weight_bytes - sink.written, true); /* their end is aligned too */
     if (open && !ok)
         tcr_save_drop(&save);
     ok = ok && !tcr_save_commit(&save);
