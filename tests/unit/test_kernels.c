@@ -517,7 +517,7 @@ static void check_ptx(struct ptx_device *d, const struct ptx_kernel *f, const st
 {
     struct buffers want, got;
     struct tcc_env env = {.threads = 1};
-    struct ptx_launch l = {{3, 1, 1}, {64, 1, 1}, 0, NULL, 40};
+    struct ptx_launch l = {{3, 1, 1}, {64, 1, 1}, 0, NULL, 40, {0}};
     uint64_t args[KB_MAX], at[KB_MAX], seed = state, params[5];
     int64_t bytes = k->scratch ? kb_value(k, k->scratch, sizes) : 0;
     char error[PTX_ERROR] = "";
