@@ -22,7 +22,7 @@ done
 expect_status 0 env TCCC_TRACE=report,eager TCCC_COMM_TIMEOUT=2.5 TCCC_CACHE_DIR=new tccc --version
 
 # Every variable of ours that the sources read stands in the table, and is documented.
-(cd "$top_srcdir" && grep -rhoE '(getenv|tccrt_env_[a-z]*)\("TCCC_[A-Z_]*"' runtime compiler tools) | grep -o 'TCCC_[A-Z_]*' | sort -u | while read -r name; do
+(cd "$top_srcdir" && grep -rhoE '(getenv|number|tccrt_env_[a-z]*)\("TCCC_[A-Z_]*"' runtime compiler tools) | grep -o 'TCCC_[A-Z_]*' | sort -u | while read -r name; do
     grep -q "^ENV($name," "$top_srcdir/runtime/env.def" && grep -q "\`$name\`" "$top_srcdir/doc/environment.md" || fail "$name is in no table"
 done || exit 1
 
