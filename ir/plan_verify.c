@@ -115,11 +115,12 @@ static void join_versions(struct plan *v, const struct kn_step *s, const int *be
 
 /* == Accesses == */
 
-/* The host's memory; that of a device for its queues, and for communication that works there. */
+/* The host's memory; that of a device for its queues, and for communication that works there. Before the pass `queues` all is in order,
+ * wherever it runs. */
 static void in_memory(struct plan *v, const struct kn_step *s, int b)
 {
     const struct kn_program *p = v->p;
-    int m = p->buffers[b].memory, of = p->nqueues ? p->queues[s->queue].memory : 0;
+    int m = p->buffers[b].memory, of = p->nqueues ? p->queues[s->queue].memory : m;
     bool copies = s->kind == TCC_STEP_COPY && m == 0, manages = s->kind == TCC_STEP_ALLOC || s->kind == TCC_STEP_DIMS;
     if (m == of || copies || manages || s->nregions ||
         (p->nmemories && (p->memories[m].shared && p->memories[of].shared)))
@@ -309,6 +310,8 @@ static void fills(struct plan *v, const struct kn_steps *steps, int first)
 {
     for (int i = 0; i < steps->n; i++) {
         const struct kn_step *s = &steps->at[i];
+        if (s->kind == TCC_STEP_PROGRAM && s->nregions == 1)
+            fills(v, &s->regions[0].steps, first);
         for (int o = 0, a = 0; s->kind == TCC_STEP_LAUNCH && s->kernel && o < s->kernel->noperands; o++) {
             if (s->kernel->operands[o].use == KN_LOCAL)
                 continue;

@@ -26,8 +26,14 @@ struct pass_fusion {
 /* What passes ask of a machine: questions only, since what answers them (vectors, caches, blocks) is the target's own. Targets
  * (compiler/<target>/) provide one, a larger structure that begins with it; passes/ holds a plain default. All answers must be
  * deterministic functions of their arguments. */
+struct pass_memory { const char *name; bool shared; };       /* shared: with the host; what lies in one is seen by both */
 struct pass_machine {
     const char *name;
+    /* The memory in which its kernels work and communication takes place; NULL: the host's. The pass `place` then puts launches and
+     * communication, state and weights there. */
+    const struct pass_memory *memory;
+    /* Can a PROGRAM hold that launch, or that copy within its memory? NULL: all of them. */
+    bool (*holds)(const struct pass_machine *m, const struct kn_step *s);
     /* Layout wanted for operand `operand` of a CONTRACT or WINDOW node (its result when -1); NULL: plain. */
     kn_layout (*layout)(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n, int operand);
     /* Neighbours along the sum that a product of operands in these types takes at a time. 0, 1, or NULL: one. */
