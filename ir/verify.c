@@ -197,7 +197,8 @@ static bool check_types(struct verifier *v, const struct ir_node *n)
 
 /* == Regions == */
 
-/* May a value of type `from` become one of type `to`? Element type and rank must be equal, dims not known to differ. */
+/* May a value of type `from` become one of type `to`? Element type and rank must be equal, dims not known to differ. A symbol that `to`
+ * defines is whatever comes: in a loop's parameter, of each iteration anew. */
 static bool fits(struct verifier *v, ir_type from, ir_type to)
 {
     if (from == to)
@@ -207,7 +208,8 @@ static bool fits(struct verifier *v, ir_type from, ir_type to)
     if (from->kind != IR_T_TENSOR)
         return !from->elem || !to->elem || fits(v, from->elem, to->elem);
     for (int i = 0; i < from->rank; i++) {
-        if (ir_expr_eq(v->ctx, from->dim[i], to->dim[i]) == IR_NO)
+        bool defines = to->dim[i]->kind == IR_X_SYM && !defined(v, to->dim[i]);
+        if (!defines && ir_expr_eq(v->ctx, from->dim[i], to->dim[i]) == IR_NO)
             return false;
     }
     return true;
