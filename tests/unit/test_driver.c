@@ -120,6 +120,8 @@ START_TEST(graph_races)
     OK(cuGraphLaunch(x, NULL));
     ck_assert_int_eq(cuCtxSynchronize(), _i ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_FAILED);
     ck_assert_int_eq(reports(PTX_CHECK_STREAM_RACE), !_i);
+    OK(cuGraphExecDestroy(x));
+    OK(cuGraphDestroy(g));
 }
 END_TEST
 

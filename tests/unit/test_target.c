@@ -75,14 +75,10 @@ static int run(const char *path, struct tcc_tensor *out)
     }
     ck_assert_msg(tccrt_run(s, "main", nin, in, nout, result) == 0, "%s", tccrt_error());
     for (int i = 0; i < nout; i++) {
-        size_t bytes = (size_t)tcc_elements(result[i].rank, result[i].dims) * 8;
+        size_t bytes = (size_t)tcc_elements(result[i].rank, result[i].dims) * (size_t)tcc_dtype_bytes((enum tcc_dtype)result[i].dtype);
         out[i] = result[i];
         out[i].data = calloc(1, bytes + 1);
-        memcpy(out[i].data, result[i].data,
-               bytes / 8 *
-                   (size_t)(result[i].dtype == TCC_F32    ? 4
-                            : result[i].dtype == TCC_BOOL ? 1
-                                                          : 8));
+        memcpy(out[i].data, result[i].data, bytes);
     }
     for (int i = 0; i < nin; i++)
         free(in[i].data);
