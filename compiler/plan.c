@@ -661,6 +661,19 @@ static void write_pipe(struct writer *w, const struct pipe *p)
     VEC_PUSH(w->ctx, w->pipes, x);
 }
 
+/* Operands in memory are a launch's arguments; local ones are none. */
+static void write_kernel(struct writer *w, const struct kn_kernel *k)
+{
+    static const uint32_t uses[] = {
+        [KN_IN] = TCC_READS, [KN_OUT] = TCC_WRITES, [KN_INOUT] = TCC_READS | TCC_WRITES};
+    uint32_t *list_of = IR_NEWN(w->ctx, k->noperands + 1, uint32_t);
+    int n = 0;
+    for (int i = 0; i < k->noperands; i++)
+        if (k->operands[i].use != KN_LOCAL)
+            list_of[n++] = uses[k->operands[i].use];
+    VEC_PUSH(w->ctx, w->kernels, (struct tcc_pkernel){string(w, k->name), 0, list(w, n, list_of)});
+}
+
 static void write_states(struct writer *w)
 {
     for (const struct ir_state *s = w->p->module->states; s; s = s->next) {
@@ -717,7 +730,7 @@ struct artifact_plan artifact_plan(struct ir_ctx *ctx, const struct kn_program *
     write_memories(&w);
     write_buffers(&w);
     for (int i = 0; i < p->nkernels; i++)
-        VEC_PUSH(ctx, w.kernels, (struct tcc_pkernel){string(&w, p->kernels[i]->name), 0});
+        write_kernel(&w, p->kernels[i]);
     for (const struct pipe *q = p->module->pipes; q; q = q->next)
         write_pipe(&w, q);
     for (int i = 0; i < artifact_nentries(p) && !p->module->pipes; i++) {

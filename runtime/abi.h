@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TCC_ABI_VERSION 7u
+#define TCC_ABI_VERSION 8u
 #define TCC_MAX_RANK 12
 #define TCC_MAX_ELEMENTS (INT64_C(1) << 47) /* what a process can address */
 
@@ -353,7 +353,11 @@ struct tcc_pattr { uint32_t name, kind, n, data; uint32_t dtype, rank; struct tc
 
 /* Where launches of it run. A kernel that runs in both has functions (struct tcc_version) and launch records (struct tcc_pimage). */
 enum { TCC_KERNEL_HOST = 1, TCC_KERNEL_DEVICE = 2 };
-struct tcc_pkernel { uint32_t name, flags; };   /* name: strings */
+enum { TCC_READS = 1, TCC_WRITES = 2 };         /* what is done with bytes; both: what it leaves of them stays */
+struct tcc_pkernel {
+    uint32_t name, flags;                       /* name: strings */
+    struct tcc_range uses;                      /* u32s: what it does with each argument */
+};
 
 /* -- Shape versions -----------------------------------------------------------------------
  * An entry point with `cases` has no steps, buffers or arena of its own: its inputs' dims are bound as its signature says, level 0 is
@@ -450,21 +454,42 @@ struct tcc_plan {
 
 /* -- Images --------------------------------------------------------------------------------
  * The device's side of an artifact: for each machine that it was compiled for, one block of bytes with the code of the kernels
- * that run there, and how each is launched. All machines share one plan; what is chosen for one (grid, scratch, recipes) is in its image. */
+ * that run there, and how each is launched. All machines share one plan; what is chosen for one (grid, scratch, recipes) is in its image.
+ *
+ * A device function has these parameters, 8 bytes each:
+ *     the device address of each argument of the launching step, in the step's order
+ *     each size of the step, i64
+ *     the device address of the launch's scratch, 256-byte aligned; 0: it has none
+ *     the device address of struct tcc_control, whose `env` is first: it is the struct tcc_env * that kernels know
+ *     the number of tiles, i64: the function runs them all
+ * Where that is more than TCC_LAUNCH_BYTES, arguments and sizes lie in a table in device memory, in that order, and the parameters are: the
+ * address of the table, scratch, control, tiles. A kernel that meets a bad index writes TCC_EINDEX to env->fault; one that is launched
+ * while the word is not 0 does nothing, or nothing that outlives the run: the run has failed, and steps that write state test the word first.
+ *
+ * A launch whose number of tiles is 0 is not made. */
 #define TCC_IMAGE_MAGIC 0x474d4954u     /* "TIMG" */
-struct tcc_plaunch {                    /* of one kernel. Numbers are exprs of the image, whose symbol k is size k of the launching step */
-    uint32_t symbol;                    /* strings: its function; TCC_NO: it does not run on the device */
+#define TCC_LAUNCH_BYTES 4000u
+static inline int tcc_launch_has_table(uint64_t nargs, uint64_t nsizes)
+{
+    return 8 * (nargs + nsizes + 3) > TCC_LAUNCH_BYTES;
+}
+struct tcc_plaunch {                    /* of one function. Numbers are exprs of the image, whose symbol k is size k of the launching step, and whose
+                                           symbol number nsizes is the number of tiles; levels mean nothing. TCC_NO: 1 (grid, block), none (the others) */
+    uint32_t symbol;                    /* strings: the function, PREFIXk<i> */
+    uint32_t flags;                     /* 0 */
     uint32_t grid[3], block[3], cluster[3];
-    uint32_t shared;                    /* bytes of a block's shared memory */
+    uint32_t shared;                    /* bytes of a block's shared memory, beyond what the function declares */
     uint32_t scratch;                   /* bytes of device memory for all of the launch */
     struct tcc_range recipes;           /* bytes: what else the target's runtime must know, as tensor maps; its own format */
 };
 struct tcc_pimage {
     uint32_t magic, version;            /* TCC_IMAGE_MAGIC, TCC_ABI_VERSION */
     uint64_t size;                      /* of the whole block */
-    uint32_t machine, format;           /* strings: "sm_90a", "trn1"; "cubin", "ptx", ... */
+    uint32_t machine, format;           /* strings: "sm_90a", "trn1"; "ptx": code is a zero-terminated text; "cubin", ...: its bytes */
     struct tcc_range strings, exprs;    /* tables, as in struct tcc_plan */
-    struct tcc_range launches;          /* one for each kernel of the plan */
+    struct tcc_range kernels;           /* struct tcc_range, one for each kernel of the plan: its launches; none: it does not run on the device */
+    struct tcc_range launches;          /* those of a kernel run one after the other, with the same parameters; their scratch is one block, as
+                                           long as the longest needs */
     struct tcc_range bytes;             /* recipes */
     struct tcc_range code;              /* the image itself, 64-byte aligned */
 };

@@ -246,7 +246,8 @@ static bool check_signatures(struct check *c)
     }
     c->where = "kernel";
     for (c->at = 0; c->at < c->p->kernels.count; c->at++)
-        if (!name_ok(c, c->m->kernel_info[c->at].name))
+        if (!name_ok(c, c->m->kernel_info[c->at].name) ||
+            !list_ok(c, "use of an argument", c->m->kernel_info[c->at].uses, (TCC_READS | TCC_WRITES) + 1, false))
             return false;
     return true;
 }
@@ -346,7 +347,9 @@ static bool check_operands(struct check *c, const struct tcc_pstep *s)
             if (is_object(c, a[i]))
                 return bad(c, "a kernel's operand is an object", a[i], 0);
         return index_ok(c, "kernel", s->what, c->p->kernels.count) && expr_ok(c, "tiles", s->tiles, false) &&
-               expr_ok(c, "flops", s->flops, true);
+               expr_ok(c, "flops", s->flops, true) &&
+               (s->args.count == c->m->kernel_info[s->what].uses.count ||
+                bad(c, "operands of a kernel", s->args.count, c->m->kernel_info[s->what].uses.count));
     case TCC_STEP_COPY:
         return is_object(c, a[0]) == is_object(c, a[1]) || bad(c, "copy between an object and a tensor", a[0], 0);
     case TCC_STEP_LIB:

@@ -7,7 +7,7 @@
 static int read_scalar(struct tccrt_session *s, uint32_t b, int dtype, const char *node, int64_t *out)
 {
     struct tcc_tensor t;
-    int status = tcr_host_tensor(s, b, node, TCR_READS, &t);
+    int status = tcr_host_tensor(s, b, node, TCC_READS, &t);
 
     if (status)
         return status;
@@ -156,7 +156,7 @@ static int write_param(struct tccrt_session *s, uint32_t b, int64_t value, const
     if (b == TCC_NO)
         return TCC_OK;
     if ((status = tcr_address(s, b, node, &data)) ||
-        (status = tcr_view(s, b, node, TCR_WRITES, &data, (size_t)tcr_dtype_bytes((int)s->m->buffers[b].dtype))))
+        (status = tcr_view(s, b, node, TCC_WRITES, &data, (size_t)tcr_dtype_bytes((int)s->m->buffers[b].dtype))))
         return status;
     if (s->m->buffers[b].dtype == TCC_BOOL)
         *(uint8_t *)data = value != 0;
@@ -237,7 +237,7 @@ int tcr_step_accum(struct tccrt_session *s, const struct tcc_pstep *p)
     if (is_object(s, args[0])) {
         item = tccrt_object_ref(s->slots[s->m->slot_of[args[0]]].object);
     } else {
-        if ((status = tcr_host_tensor(s, args[0], node, TCR_READS, &t)))
+        if ((status = tcr_host_tensor(s, args[0], node, TCC_READS, &t)))
             return status;
         tcr_object_borrow(&head, &t);
         item = tccrt_object_ref(&head);

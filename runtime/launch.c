@@ -24,17 +24,16 @@ static int gather(struct tccrt_session *s, const struct tcc_pstep *p, const char
 static int accesses(struct tccrt_session *s, const struct tcc_pstep *p, const char *node, struct tcr_kernel_launch *l)
 {
     for (uint32_t i = 0; i < p->args.count; i++) {
-        uint32_t b = s->m->u32s[p->args.first + i], space = s->m->buffers[b].space;
+        uint32_t b = s->m->u32s[p->args.first + i];
         int64_t bytes;
         int status = tcr_buffer_bytes(s, b, node, &bytes);
 
         if (status)
             return status;
-        if (space == TCC_SPACE_DYNAMIC)
+        if (s->m->buffers[b].space == TCC_SPACE_DYNAMIC)
             bytes = s->slots[s->m->slot_of[b]].bytes;
-        s->access[i] = (struct tcr_access){
-            s->args[i], (size_t)bytes,
-            space == TCC_SPACE_WEIGHT || space == TCC_SPACE_INPUT ? TCR_READS : TCR_READS | TCR_WRITES};
+        s->access[i] =
+            (struct tcr_access){s->args[i], (size_t)bytes, s->m->u32s[s->m->kernel_info[p->what].uses.first + i]};
     }
     l->access = s->access;
     return TCC_OK;

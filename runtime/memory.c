@@ -53,9 +53,9 @@ int tcr_copy(struct tccrt_session *s, uint32_t to_memory, void *to, uint32_t fro
     struct tcr_device *d = tcr_device_of(s, from_memory | to_memory);
 
     if (s->apart && !(from_memory | to_memory)) {
-        int status = tcr_touch(s, from, bytes, TCR_READS, node);
+        int status = tcr_touch(s, from, bytes, TCC_READS, node);
 
-        if (status || (status = tcr_touch(s, to, bytes, TCR_WRITES, node)))
+        if (status || (status = tcr_touch(s, to, bytes, TCC_WRITES, node)))
             return status;
     }
     return d->ops->copy(d, s->queue, &c);
@@ -138,7 +138,7 @@ static int add_view(struct tccrt_session *s, struct tcr_view v)
 
 int tcr_view(struct tccrt_session *s, uint32_t b, const char *node, unsigned how, void **data, size_t bytes)
 {
-    struct tcr_view v = {.device = *data, .bytes = bytes, .writes = how & TCR_WRITES};
+    struct tcr_view v = {.device = *data, .bytes = bytes, .writes = how & TCC_WRITES};
     int status;
 
     if (!s->apart || !bytes)

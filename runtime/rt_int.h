@@ -254,7 +254,7 @@ int tcr_sync(struct tccrt_session *s);
 int tcr_hold(struct tccrt_session *s, struct tcr_held what);         /* until then */
 /* The host itself uses memory of its own that copies may use. */
 int tcr_touch(struct tccrt_session *s, const void *at, size_t bytes, unsigned how, const char *node);
-/* A dense buffer, or its memory *data, as a step of the host reads or writes it (TCR_READS, TCR_WRITES); what it writes goes to the device when
+/* A dense buffer, or its memory *data, as a step of the host reads or writes it (TCC_READS, TCC_WRITES); what it writes goes to the device when
  * the views from `first` on end. */
 int tcr_host_tensor(struct tccrt_session *s, uint32_t b, const char *node, unsigned how, struct tcc_tensor *out);
 int tcr_view(struct tccrt_session *s, uint32_t b, const char *node, unsigned how, void **data, size_t bytes);

@@ -139,7 +139,7 @@ static int box(struct tccrt_session *s, uint32_t from, uint32_t to, const char *
 {
     struct tcc_object head, *o;
     struct tcc_tensor t;
-    int status = tcr_host_tensor(s, from, node, TCR_READS, &t);
+    int status = tcr_host_tensor(s, from, node, TCC_READS, &t);
 
     if (status)
         return status;
@@ -229,7 +229,7 @@ static int step_bind(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     uint32_t b = s->m->u32s[p->args.first];
     struct tcc_tensor t;
-    int status = tcr_host_tensor(s, b, node_of(s, p), TCR_READS, &t);
+    int status = tcr_host_tensor(s, b, node_of(s, p), TCC_READS, &t);
 
     if (status)
         return status;

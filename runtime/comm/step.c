@@ -413,7 +413,7 @@ int tcr_step_collective(struct tccrt_session *s, const struct tcc_pstep *p)
     if (!status && p->args.count > sizeof few / sizeof *few && !(t = malloc(p->args.count * sizeof *t)))
         status = tcr_fail(TCC_EENV, "node '%s': no memory for a list of tensors", node_of(s, p));
     for (uint32_t i = 0; !status && i < p->args.count; i++)
-        status = tcr_host_tensor(s, s->m->u32s[p->args.first + i], node_of(s, p), i < p->nin ? TCR_READS : TCR_WRITES,
+        status = tcr_host_tensor(s, s->m->u32s[p->args.first + i], node_of(s, p), i < p->nin ? TCC_READS : TCC_WRITES,
                                  &t[i]);
     if (!status)
         status = named(s, p, run_collective(s, p, group_of(s, p), t, request));
@@ -435,7 +435,7 @@ int tcr_step_message(struct tccrt_session *s, const struct tcc_pstep *p)
 
     if (status ||
         (status = tcr_host_tensor(s, s->m->u32s[p->args.first], node_of(s, p),
-                                  p->kind == TCC_STEP_SEND ? TCR_READS : TCR_WRITES, &t)) ||
+                                  p->kind == TCC_STEP_SEND ? TCC_READS : TCC_WRITES, &t)) ||
         (status = tcr_size(s, size[0], "peer", node_of(s, p), &peer)) ||
         (status = tcr_size(s, size[1], "tag", node_of(s, p), &tag)))
         return status;

@@ -37,8 +37,7 @@
 /* Memory of the host by the caller's allocator, and how much of it (and of the device) is held. */
 struct tcr_heap { struct tccrt_allocator allocator; size_t held; };
 
-/* What a step does with bytes [at, at + bytes). */
-enum { TCR_READS = 1, TCR_WRITES = 2 };
+/* What a step does with bytes [at, at + bytes): TCC_READS, TCC_WRITES. */
 struct tcr_access { const void *at; size_t bytes; unsigned how; };
 
 /* Kernel number `kernel` of the plan, for tiles [0, tiles). args: addresses in the device's memory; scratch: bytes that each of its

@@ -49,7 +49,7 @@ static void *dense_output(struct call *k, uint32_t b, int dtype, int rank, const
     else if (p->space == TCC_SPACE_OUTPUT && !s->outs[p->index].data)
         tcr_output_memory(s, p->index, tcr_memory(s, b), dtype, rank, dims, bytes, &k->status);
     if (!k->status)
-        k->status = tcr_host_tensor(s, b, node_of(k), TCR_WRITES, &t);
+        k->status = tcr_host_tensor(s, b, node_of(k), TCC_WRITES, &t);
     if (k->status)
         return NULL;
     if (memcmp(t.dims, dims, (size_t)rank * sizeof *dims)) {
@@ -198,7 +198,7 @@ static int gather_inputs(struct call *k)
                 return tcr_fail(TCC_EBUG, "node '%s': operand %d is used before it is made", node_of(k), i);
             continue;
         }
-        if ((status = tcr_host_tensor(s, b, node_of(k), TCR_READS, &t)))
+        if ((status = tcr_host_tensor(s, b, node_of(k), TCC_READS, &t)))
             return status;
         tcr_object_borrow(&k->heads[i], &t);
         k->in[i] = &k->heads[i];

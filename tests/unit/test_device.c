@@ -60,7 +60,7 @@ static struct tcr_device *open_device(const char *name, const char *seed)
 static int launch_add(struct tcr_device *d, int queue, void *x, void *y, int64_t n)
 {
     void *args[] = {x, y};
-    struct tcr_access access[] = {{x, BYTES, TCR_READS}, {y, BYTES, TCR_WRITES}};
+    struct tcr_access access[] = {{x, BYTES, TCC_READS}, {y, BYTES, TCC_WRITES}};
     struct tcr_kernel_launch l = {.nargs = 2,
                                   .nsizes = 1,
                                   .tiles = N,
@@ -113,7 +113,7 @@ START_TEST(works)
     for (int i = 0; i < N; i++)
         ck_assert_int_eq(out[i], i + 110);
     /* What changes from run to run comes from the control block. */
-    struct tcr_access a = {z, BYTES, TCR_WRITES};
+    struct tcr_access a = {z, BYTES, TCC_WRITES};
     ck_assert_int_eq(o->launch(d, 0,
                                &(struct tcr_kernel_launch){
                                    .kernel = 1, .nargs = 1, .tiles = 1, .args = none, .access = &a, .node = "control"}),
@@ -188,7 +188,7 @@ START_TEST(missing_waits)
     struct tcr_device *d = open_device("cpu-split", seed);
     const struct tcr_device_ops *o = d->ops;
     int64_t host[N] = {0}, *x = o->alloc(d, 0, BYTES, true), *y = o->alloc(d, 0, BYTES, true);
-    struct tcr_access reads = {host, 8, TCR_READS}, writes = {host + 1, 8, TCR_WRITES};
+    struct tcr_access reads = {host, 8, TCC_READS}, writes = {host + 1, 8, TCC_WRITES};
 
     ck_assert_int_eq(launch_add(d, 0, x, y, 1), TCC_OK);
     says(copy(d, 1, TCR_TO_HOST, host, y), TCC_EBUG,
@@ -210,7 +210,7 @@ START_TEST(missing_waits)
     ck_assert_int_eq(host[0], 2);
     ck_assert_int_eq(copy(d, 2, TCR_TO_DEVICE, y, host), TCC_OK);
     says(o->touch(d, &writes, "lib"), TCC_EBUG, "node 'lib' (the host) writes");
-    says(o->touch(d, &(struct tcr_access){x, 8, TCR_READS}, "lib"), TCC_EBUG,
+    says(o->touch(d, &(struct tcr_access){x, 8, TCC_READS}, "lib"), TCC_EBUG,
          "the host reads memory of device 'cpu-split'");
     ck_assert_int_eq(o->sync(d, TCR_ALL), TCC_OK);
     ck_assert_int_eq(o->touch(d, &writes, "lib"), TCC_OK);

@@ -89,7 +89,8 @@ static void add_kernels(struct mini_plan *p)
     static const char *const names[] = {"scale", "add_index", "fault"};
 
     for (int i = 0; i < 3; i++)
-        p->kernels[p->nkernels++] = (struct tcc_pkernel){mp_string(p, names[i]), 0};
+        p->kernels[p->nkernels++] = (struct tcc_pkernel){
+            mp_string(p, names[i]), 0, mp_list(p, i < 2 ? 3 : 0, TCC_READS, TCC_READS, TCC_WRITES)};
     p->nlibops = 1;
 }
 

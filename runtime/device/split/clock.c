@@ -122,7 +122,7 @@ static int missing(int queue, const struct tcr_access *a, const char *node, int 
     char mine[32], theirs[32];
 
     return tcr_fail(TCC_EBUG, "node '%s' (%s) %s %zu bytes that node '%s' (%s) %s: requires a wait", node ? node : "",
-                    who(queue + 1, mine, sizeof mine), a->how & TCR_WRITES ? "writes" : "reads", a->bytes,
+                    who(queue + 1, mine, sizeof mine), a->how & TCC_WRITES ? "writes" : "reads", a->bytes,
                     other_node ? other_node : "", who(other, theirs, sizeof theirs), wrote ? "writes" : "reads");
 }
 
@@ -133,7 +133,7 @@ static int check_one(const struct split_clocks *k, int queue, const struct tcr_a
 
     if (x->written > now[x->write])
         return missing(queue, a, node, (int)x->write, x->node[0], true);
-    for (int c = 0; c < N && a->how & TCR_WRITES; c++)
+    for (int c = 0; c < N && a->how & TCC_WRITES; c++)
         if (x->reads[c] > now[c])
             return missing(queue, a, node, c, x->node[1], false);
     return TCC_OK;
@@ -164,7 +164,7 @@ int split_clock_access(struct split_clocks *k, int queue, const struct tcr_acces
 
             x = insert_at(k, i, (struct split_segment){.from = at, .to = end});
         }
-        if (a->how & TCR_WRITES) {
+        if (a->how & TCC_WRITES) {
             memset(x->reads, 0, sizeof x->reads);
             x->write = c;
             x->written = k->now[c][c];

@@ -113,7 +113,7 @@ static int weights(struct tcr_device *d, struct tccrt_model *m, const uint8_t **
 static int access_copy(struct tcr_split *s, int queue, const struct split_op *op)
 {
     const struct tcr_copy *c = &op->copy;
-    struct tcr_access from = {c->from, c->bytes, TCR_READS}, to = {c->to, c->bytes, TCR_WRITES};
+    struct tcr_access from = {c->from, c->bytes, TCC_READS}, to = {c->to, c->bytes, TCC_WRITES};
     int status = split_clock_access(&s->clocks, queue, &from, op->node);
 
     return status ? status : split_clock_access(&s->clocks, queue, &to, op->node);
@@ -121,7 +121,7 @@ static int access_copy(struct tcr_split *s, int queue, const struct split_op *op
 
 int split_accesses(struct tcr_split *s, int queue, const struct split_op *op)
 {
-    struct tcr_access a = {op->copy.to, op->copy.bytes, TCR_WRITES};
+    struct tcr_access a = {op->copy.to, op->copy.bytes, TCC_WRITES};
     int status = TCC_OK;
 
     switch (op->kind) {
@@ -341,7 +341,7 @@ static int touch(struct tcr_device *d, const struct tcr_access *a, const char *n
 
     if (split_card_owns(s->card, a->at))
         return tcr_fail(TCC_EBUG, "node '%s': the host %s memory of device 'cpu-split'", node,
-                        a->how & TCR_WRITES ? "writes" : "reads");
+                        a->how & TCC_WRITES ? "writes" : "reads");
     split_clock_begin(&s->clocks, -1);
     return split_clock_access(&s->clocks, -1, a, node);
 }
