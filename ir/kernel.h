@@ -29,6 +29,21 @@
  *
  * So any kernel can be run by the plain loop nest above; the schedule only says how it is done fast.
  *
+ * A kernel of few outer and many inner points may be *split*. It has a dim of role PIECES, in front of all others, and two phases. The first, up to
+ * the stage `combine`: for every point of the PIECES and OUTER dims, in any order and in parallel, the stages run with one INNER dim cut: piece q
+ * has its points [q * step, min((q + 1) * step, extent)), which may be none. Then, when all of them have ended, the second: for every
+ * point of the OUTER dims, in any order and in parallel, the stages from `combine` on, over whole dims. The stage `combine`
+ * alone runs over the pieces, and its reductions combine them in a tree, element by element the second half of them with the first until one is
+ * left. What goes from the first phase to the second goes through operands of use PARTIAL: the first stores nothing else. Both phases are one LAUNCH.
+ * Pieces are a matter of the shape, not of what runs them, so that a result depends on neither threads nor processors.
+ *
+ *   sum over rows r of x[r, c]:  pieces p < 4; outer c; inner r < 1000
+ *     stage 0 (r): v = load x[r, c]; s = reduce sum v
+ *     stage 1 (): store part[p, c] s
+ *     stage 2, combine (p): w = load part[p, c]; t = reduce sum w
+ *     stage 3 (): store y[c] t
+ *     split r step 250
+ *
  * Layouts live here: an operand's dims and index are *physical*. The logical index of a value becomes a physical one
  * through its layout when the kernel is built.
  */
@@ -55,16 +70,17 @@ void kn_print_layout(FILE *out, kn_layout l);
 /* -- Kernels --------------------------------------------------------------------------------- */
 #define KN_MAX_DIMS 24
 
-enum kn_role { KN_OUTER, KN_INNER };
+enum kn_role { KN_OUTER, KN_INNER, KN_PIECES };
+#define KN_MAX_PIECES 1024       /* a power of two, known when the kernel is made */
 struct kn_dim { ir_expr var; ir_expr extent; enum kn_role role; };   /* var: an iteration variable (ir_iter) */
 
-enum kn_operand_use { KN_IN, KN_OUT, KN_INOUT, KN_LOCAL };
+enum kn_operand_use { KN_IN, KN_OUT, KN_INOUT, KN_LOCAL, KN_PARTIAL };
 /* Where an operand lies. GLOBAL: in a buffer of the plan, passed to the kernel. The others hold LOCAL operands: SHARED memory of the threads that
  * run an outer point together (a NeuronCore's SBUF), REGISTERS (PSUM), SCRATCH (memory of the kernel's own). A target refuses those that it
  * doesn't have. */
 enum kn_operand_space { KN_GLOBAL, KN_SHARED, KN_REGISTERS, KN_SCRATCH };
-/* A buffer. Dims are physical, row-major, contiguous. LOCAL: private to an outer point, written before it is read; all others, and no LOCAL one,
- * are GLOBAL. */
+/* A buffer. Dims are physical, row-major, contiguous. LOCAL: private to an outer point of a phase, written before it is read; all others, and no
+ * LOCAL one, are GLOBAL. PARTIAL: what pieces have come to, written in the first phase and read in the second; to the plan, an output that nobody reads. */
 struct kn_operand {
     enum kn_operand_use use;
     enum kn_operand_space space;
@@ -126,6 +142,13 @@ struct kn_schedule {
     int64_t tile[KN_MAX_DIMS];
 };
 
+/* The second phase of a split kernel. */
+struct kn_split {
+    int combine;                /* its first stage; 0: the kernel has one phase */
+    int dim;                    /* the inner dim that is cut */
+    ir_expr step;               /* points of a piece */
+};
+
 /* Roles of a contraction's dims and operands (kind CONTRACT and WINDOW), found when the kernel is built. */
 struct kn_contraction {
     bool present;
@@ -140,15 +163,17 @@ struct kn_kernel {
     enum ir_kind kind;
     int id;
     int ndims, noperands, ninsns, nstages;
-    struct kn_dim *dims;        /* outer dims first, in loop order */
+    struct kn_dim *dims;        /* pieces, then outer dims, in loop order */
     struct kn_operand *operands;
     struct kn_insn *insns;
     struct kn_stage *stages;
     int nsizes;                 /* symbols that appear anywhere, in order of first appearance; passed at run time */
     ir_expr *sizes;
     struct kn_contraction contraction;
+    struct kn_split split;
     struct kn_schedule schedule;
     ir_expr tiles;              /* number of tiles, in terms of `sizes`; set with the schedule */
+    ir_expr combining;          /* of a split kernel, tiles of the second phase: numbers from `tiles` on */
     ir_expr scratch;            /* bytes per thread */
     ir_expr flops;              /* per launch, for profiles */
 };

@@ -120,8 +120,11 @@ uint64_t kn_digest_kernel(const struct kn_kernel *k)
         feed(&d, k->sizes[i]->lo);
         feed(&d, k->sizes[i]->hi);
     }
+    feed(&d, (int64_t)k->split.combine << 32 | k->split.dim);
+    feed_expr(&d, k->split.step);
     feed_schedule(&d);
     feed_expr(&d, k->tiles);
+    feed_expr(&d, k->combining);
     feed_expr(&d, k->scratch);
     return XXH3_64bits_digest(&d.state);
 }

@@ -3,7 +3,7 @@
  * kernel_interp.c - runs a kernel by its plain meaning (kernel.h), one point after the other: the oracle for targets.
  *
  * Floats are held as f64 and rounded to their type after each instruction (f32 at least: f16 and smaller are only where
- * an instruction says so); sums of floats run in f64 and are rounded once. Every access is checked against the
+ * an instruction says so); sums of floats run in f64 and are rounded once, those of pieces in their order too. Every access is checked against the
  * operand's dims: TCC_EBUG says that the kernel reaches outside.
  */
 #include <stdlib.h>
@@ -27,7 +27,7 @@ struct run {
     const struct kn_kernel *k;
     const struct tcc_env *env; /* NULL: all zero */
     const int64_t *sizes;
-    int64_t var[KN_MAX_DIMS], extent[KN_MAX_DIMS];
+    int64_t var[KN_MAX_DIMS], first[KN_MAX_DIMS], extent[KN_MAX_DIMS]; /* of each dim: points [first, extent) */
     union value *values;           /* by instruction; KN_INDEX: the symbol's value */
     struct accumulator *acc;       /* by instruction */
     char **data;                   /* by operand */
@@ -416,7 +416,7 @@ static bool advance(struct run *r, uint32_t set)
             continue;
         if (++r->var[d] < r->extent[d])
             return true;
-        r->var[d] = 0;
+        r->var[d] = r->first[d];
     }
     return false;
 }
@@ -424,7 +424,7 @@ static bool advance(struct run *r, uint32_t set)
 static bool empty(const struct run *r, uint32_t set)
 {
     for (int d = 0; d < r->k->ndims; d++) {
-        if ((set >> d & 1) && r->extent[d] <= 0)
+        if ((set >> d & 1) && r->extent[d] <= r->first[d])
             return true;
     }
     return false;
@@ -438,7 +438,7 @@ static void run_stage(struct run *r, const struct kn_stage *s)
     }
     for (int d = 0; d < r->k->ndims; d++) {
         if (s->inner >> d & 1)
-            r->var[d] = 0;
+            r->var[d] = r->first[d];
     }
     if (!empty(r, s->inner)) {
         do {
@@ -461,7 +461,7 @@ static int run_stages(struct run *r, int first)
         last++;
     for (int d = 0; d < r->k->ndims; d++) {
         if (each >> d & 1)
-            r->var[d] = 0;
+            r->var[d] = r->first[d];
     }
     if (each && empty(r, each))
         return last;
@@ -472,20 +472,48 @@ static int run_stages(struct run *r, int first)
     return last;
 }
 
-static void run_kernel(struct run *r)
+/* Stages [first, last) for each point of the dims in the set. */
+static void run_phase(struct run *r, uint32_t outer, int first, int last)
 {
-    uint32_t outer = 0;
-    for (int d = 0; d < r->k->ndims; d++) {
-        r->var[d] = 0;
-        r->extent[d] = eval(r, r->k->dims[d].extent);
-        outer |= r->k->dims[d].role == KN_OUTER ? 1u << d : 0;
-    }
-    if (r->status != TCC_OK || empty(r, outer))
+    if (empty(r, outer))
         return;
+    for (int d = 0; d < r->k->ndims; d++)
+        r->var[d] = r->first[d];
     do {
-        for (int s = 0; s < r->k->nstages && r->status != TCC_EBUG;)
+        for (int s = first; s < last && r->status != TCC_EBUG;)
             s = run_stages(r, s);
     } while (r->status != TCC_EBUG && advance(r, outer));
+}
+
+static void run_kernel(struct run *r)
+{
+    const struct kn_kernel *k = r->k;
+    const struct kn_split *split = &k->split;
+    uint32_t outer = 0;
+    for (int d = 0; d < k->ndims; d++) {
+        r->extent[d] = eval(r, k->dims[d].extent);
+        outer |= k->dims[d].role == KN_OUTER ? 1u << d : 0;
+    }
+    if (r->status != TCC_OK)
+        return;
+    if (!split->combine) {
+        run_phase(r, outer, 0, k->nstages);
+        return;
+    }
+    int64_t all = r->extent[split->dim], pieces = r->extent[0], step = eval(r, split->step);
+    if (step < 1 || step > TCC_MAX_ELEMENTS || (all + step - 1) / step > pieces)
+        r->status = TCC_EBUG;
+    for (int64_t p = 0; p < pieces && r->status != TCC_EBUG; p++) {
+        r->first[0] = p;
+        r->extent[0] = p + 1;
+        r->first[split->dim] = p * step < all ? p * step : all;
+        r->extent[split->dim] = (p + 1) * step < all ? (p + 1) * step : all;
+        run_phase(r, outer | 1, 0, split->combine);
+    }
+    r->first[0] = r->first[split->dim] = 0;
+    r->extent[0] = pieces;
+    r->extent[split->dim] = all;
+    run_phase(r, outer, split->combine, k->nstages);
 }
 
 /* Operands' dims, and memory for the temporary ones, filled with a pattern that no test expects. */

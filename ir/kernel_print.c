@@ -7,7 +7,7 @@
 
 const char *const kn_code_words[] = {"const", "expr",   "load",      "store",   "scalar", "index",
                                      "env",   "reduce", "argreduce", "running", NULL};
-const char *const kn_use_words[] = {"in", "out", "inout", "local", NULL};
+const char *const kn_use_words[] = {"in", "out", "inout", "local", "partial", NULL};
 const char *const kn_operand_space_words[] = {"global", "shared", "registers", "scratch", NULL};
 const char *const kn_env_words[] = {"seed", "run", NULL};
 const char *const kn_reducer_words[] = {"sum", "prod", "max", "min", NULL};
@@ -43,6 +43,8 @@ void kn_each_expr(const struct kn_kernel *k, void (*visit)(void *user, ir_expr e
         if (n->bound)
             visit(user, n->bound);
     }
+    if (k->split.step)
+        visit(user, k->split.step);
 }
 
 struct finder {
@@ -223,6 +225,17 @@ static void print_contraction(FILE *out, const struct kn_kernel *k)
     fputc('\n', out);
 }
 
+static void print_split(FILE *out, const struct kn_kernel *k)
+{
+    if (!k->split.combine)
+        return;
+    fputs("  split ", out);
+    ir_print_expr(out, k->dims[k->split.dim].var);
+    fputs(" step ", out);
+    ir_print_expr(out, k->split.step);
+    fputc('\n', out);
+}
+
 static void print_schedule(FILE *out, const struct kn_kernel *k)
 {
     const struct kn_schedule *s = &k->schedule;
@@ -251,6 +264,7 @@ static void print_line(FILE *out, const char *word, ir_expr e)
 
 void kn_print_kernel(FILE *out, const struct kn_kernel *k)
 {
+    static const char *const roles[] = {"outer", "inner", "pieces"};
     fputs("kernel @", out);
     if (k->name && ir_is_identifier(k->name))
         fputs(k->name, out);
@@ -258,7 +272,7 @@ void kn_print_kernel(FILE *out, const struct kn_kernel *k)
         ir_print_string(out, k->name ? k->name : "");
     fprintf(out, " %s {\n", ir_kind_name(k->kind));
     for (int d = 0; d < k->ndims; d++) {
-        fputs(k->dims[d].role == KN_OUTER ? "  outer " : "  inner ", out);
+        fprintf(out, "  %s ", roles[k->dims[d].role]);
         ir_print_expr(out, k->dims[d].var);
         fputs(" < ", out);
         ir_print_expr(out, k->dims[d].extent);
@@ -269,7 +283,7 @@ void kn_print_kernel(FILE *out, const struct kn_kernel *k)
     if (k->nsizes)
         print_exprs(out, "  sizes (", k->nsizes, k->sizes, ")\n");
     for (int s = 0; s < k->nstages; s++) {
-        fputs("  stage ", out);
+        fputs(s && s == k->split.combine ? "  combine " : "  stage ", out);
         print_dim_set(out, k, k->stages[s].inner);
         if (k->stages[s].each) {
             fputs(" each ", out);
@@ -281,8 +295,10 @@ void kn_print_kernel(FILE *out, const struct kn_kernel *k)
         fputs("  }\n", out);
     }
     print_contraction(out, k);
+    print_split(out, k);
     print_schedule(out, k);
     print_line(out, "tiles", k->tiles);
+    print_line(out, "combining", k->combining);
     print_line(out, "scratch", k->scratch);
     print_line(out, "flops", k->flops);
     fputs("}\n", out);

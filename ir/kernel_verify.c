@@ -41,6 +41,11 @@ static int stage_of(const struct kn_kernel *k, int insn)
     return -1;
 }
 
+static bool second_phase(const struct kn_kernel *k, int stage)
+{
+    return k->split.combine && stage >= k->split.combine;
+}
+
 /* May the value of an earlier instruction be used in the stage being checked? */
 static bool visible(const struct checker *c, int insn)
 {
@@ -49,6 +54,8 @@ static bool visible(const struct checker *c, int insn)
     bool folds = n->code == KN_REDUCE || n->code == KN_ARGREDUCE;
     if (s == c->stage)
         return insn < c->insn && !folds;
+    if (second_phase(c->k, s) != second_phase(c->k, c->stage))
+        return false;
     uint32_t each = c->k->stages[s].each;
     for (int i = s; i < c->stage && each; i++)
         if (c->k->stages[i + 1].each != each)
@@ -70,8 +77,10 @@ static void check_sym(void *user, ir_expr sym)
     for (int d = 0; d < k->ndims; d++) {
         if (k->dims[d].var != sym)
             continue;
-        bool here = s->c->stage >= 0 && (k->dims[d].role == KN_OUTER ||
-                                         ((k->stages[s->c->stage].inner | k->stages[s->c->stage].each) >> d & 1));
+        int stage = s->c->stage;
+        bool here =
+            stage >= 0 && (k->dims[d].role == KN_OUTER || (k->dims[d].role == KN_PIECES && !second_phase(k, stage)) ||
+                           ((k->stages[stage].inner | k->stages[stage].each) >> d & 1));
         s->unknown = here ? s->unknown : sym;
         return;
     }
@@ -98,6 +107,13 @@ static bool check_expr(struct checker *c, const char *what, ir_expr e)
 
 /* == Parts == */
 
+static bool pieces_are_fine(const struct kn_kernel *k, int d)
+{
+    int64_t n;
+    return d == 0 && k->split.combine && ir_is_const(k->dims[d].extent, &n) && n >= 2 && n <= KN_MAX_PIECES &&
+           (n & (n - 1)) == 0;
+}
+
 static bool check_dims(struct checker *c)
 {
     const struct kn_kernel *k = c->k;
@@ -109,6 +125,9 @@ static bool check_dims(struct checker *c)
             return bad(c, "dim %d has no iteration variable of its extent", d);
         if (d && dim->role == KN_OUTER && k->dims[d - 1].role == KN_INNER)
             return bad(c, "dim %d: outer dims come first", d);
+        if (dim->role == KN_PIECES && !pieces_are_fine(k, d))
+            return bad(c, "dim %d: pieces are the first dim of a split kernel, a power of two from 2 to %d", d,
+                       KN_MAX_PIECES);
         for (int e = 0; e < d; e++) {
             if (k->dims[e].var == dim->var)
                 return bad(c, "dims %d and %d share a variable", e, d);
@@ -124,9 +143,11 @@ static bool check_operands(struct checker *c)
     const struct kn_kernel *k = c->k;
     for (int i = 0; i < k->noperands; i++) {
         const struct kn_operand *o = &k->operands[i];
-        if (o->use > KN_LOCAL || o->space > KN_SCRATCH || (o->use == KN_LOCAL) != (o->space != KN_GLOBAL) ||
+        if (o->use > KN_PARTIAL || o->space > KN_SCRATCH || (o->use == KN_LOCAL) != (o->space != KN_GLOBAL) ||
             o->rank < 0 || o->rank > TCC_MAX_RANK || tcc_dtype_bytes(o->dtype) == 0 || o->dtype == TCC_STRING)
             return bad(c, "operand %d is malformed", i);
+        if (o->use == KN_PARTIAL && !k->split.combine)
+            return bad(c, "operand %d: only a split kernel has partial results", i);
         for (int d = 0; d < o->rank; d++) {
             if (!check_expr(c, "an operand's dim", o->dims[d]))
                 return false;
@@ -145,13 +166,36 @@ static bool check_stages(struct checker *c)
             return bad(c, "stage %d holds instructions %d to %d, must start at %d", s, stage->first, stage->last, at);
         at = stage->last;
         for (int d = 0; d < 32; d++) {
-            if (((stage->inner | stage->each) >> d & 1) && (d >= k->ndims || k->dims[d].role != KN_INNER))
+            bool along = (stage->inner | stage->each) >> d & 1;
+            if (along && s == k->split.combine && s && stage->inner == 1 && !stage->each && k->ndims &&
+                k->dims[0].role == KN_PIECES)
+                continue;
+            if (along && (d >= k->ndims || k->dims[d].role != KN_INNER))
                 return bad(c, "stage %d runs along dim %d, which is not an inner dim", s, d);
         }
         if (stage->inner & stage->each)
             return bad(c, "stage %d runs along a dim twice", s);
     }
     return at == k->ninsns || bad(c, "instructions from %d on are in no stage", at);
+}
+
+static bool check_split(struct checker *c)
+{
+    const struct kn_kernel *k = c->k;
+    const struct kn_split *s = &k->split;
+    if (!s->combine)
+        return !k->combining || bad(c, "it has no second phase to combine pieces in");
+    if (s->combine < 1 || s->combine >= k->nstages || !k->ndims || k->dims[0].role != KN_PIECES ||
+        k->stages[s->combine].inner != 1)
+        return bad(c, "a split kernel has pieces, and a stage that combines them, not the first");
+    if (s->dim < 0 || s->dim >= k->ndims || k->dims[s->dim].role != KN_INNER)
+        return bad(c, "pieces are cut from an inner dim");
+    if (!check_expr(c, "the points of a piece", s->step))
+        return false;
+    ir_expr covered = ir_mul(c->ctx, s->step, k->dims[0].extent);
+    return (ir_expr_le(c->ctx, ir_const(c->ctx, 1), s->step) != IR_NO &&
+            ir_expr_le(c->ctx, k->dims[s->dim].extent, covered) != IR_NO) ||
+           bad(c, "its pieces leave points out");
 }
 
 /* == Instructions == */
@@ -175,13 +219,28 @@ static enum tcc_dtype arg_dtype(const struct checker *c, const struct kn_insn *n
     return c->k->insns[n->arg[i]].dtype;
 }
 
-static bool local_is_written(const struct checker *c, int operand)
+/* Before this instruction, in the phase that the operand's use asks for. */
+static bool is_written(const struct checker *c, int operand)
 {
+    bool second = second_phase(c->k, c->stage) && c->k->operands[operand].use != KN_PARTIAL;
     for (int i = 0; i < c->insn; i++) {
-        if (c->k->insns[i].code == KN_STORE && c->k->insns[i].operand == operand)
+        if (c->k->insns[i].code == KN_STORE && c->k->insns[i].operand == operand &&
+            second_phase(c->k, stage_of(c->k, i)) == second)
             return true;
     }
     return false;
+}
+
+/* What the phases of a split kernel may do with an operand. */
+static bool check_phase(struct checker *c, const struct kn_insn *n)
+{
+    enum kn_operand_use use = c->k->operands[n->operand].use;
+    bool second = second_phase(c->k, c->stage), store = n->code == KN_STORE;
+    if (!c->k->split.combine || use == KN_LOCAL)
+        return true;
+    if (store && (use == KN_PARTIAL) == second)
+        return bad(c, "o%d: the first phase stores partial results, the second all others", n->operand);
+    return store || use != KN_PARTIAL || second || bad(c, "o%d: pieces don't read partial results", n->operand);
 }
 
 static bool check_access(struct checker *c, const struct kn_insn *n)
@@ -192,7 +251,9 @@ static bool check_access(struct checker *c, const struct kn_insn *n)
     const struct kn_operand *o = &c->k->operands[n->operand];
     if (o->use == (store ? KN_IN : KN_OUT))
         return bad(c, "o%d is only %s", n->operand, store ? "read" : "written");
-    if (!store && o->use == KN_LOCAL && !local_is_written(c, n->operand))
+    if (!check_phase(c, n))
+        return false;
+    if (!store && (o->use == KN_LOCAL || o->use == KN_PARTIAL) && !is_written(c, n->operand))
         return bad(c, "o%d is read before it is written", n->operand);
     if (n->nindex != o->rank)
         return bad(c, "%d indices for o%d, which has rank %d", n->nindex, n->operand, o->rank);
@@ -258,6 +319,8 @@ static bool check_reduce(struct checker *c, const struct kn_insn *n)
     uint32_t inner = c->k->stages[c->stage].inner;
     if (n->nargs != (n->code == KN_ARGREDUCE ? 2 : 1) || n->reducer > KN_MIN)
         return bad(c, "a reduction with %d arguments", n->nargs);
+    if (c->stage && c->stage == c->k->split.combine && n->code != KN_REDUCE)
+        return bad(c, "pieces are combined by reductions only");
     if (n->code == KN_ARGREDUCE)
         return (n->reducer >= KN_MAX && n->dtype == TCC_I64 && tcc_is_int(arg_dtype(c, n, 1))) ||
                bad(c, "an extreme position must be i64");
@@ -307,7 +370,7 @@ static bool check_contraction(struct checker *c)
 bool kn_verify_kernel(struct ir_ctx *ctx, const struct kn_kernel *k)
 {
     struct checker c = {.ctx = ctx, .k = k, .insn = -1, .stage = -1, .ok = true};
-    if (!check_dims(&c) || !check_operands(&c) || !check_stages(&c))
+    if (!check_dims(&c) || !check_operands(&c) || !check_stages(&c) || !check_split(&c))
         return false;
     for (int s = 0; s < k->nstages && c.ok; s++) {
         c.stage = s;
@@ -317,6 +380,8 @@ bool kn_verify_kernel(struct ir_ctx *ctx, const struct kn_kernel *k)
     c.insn = c.stage = -1;
     if (c.ok && k->tiles)
         check_expr(&c, "the number of tiles", k->tiles);
+    if (c.ok && k->combining)
+        check_expr(&c, "the number of tiles that combine", k->combining);
     if (c.ok && k->scratch)
         check_expr(&c, "the scratch size", k->scratch);
     return c.ok && check_contraction(&c);

@@ -323,6 +323,29 @@ static bool read_stage(struct reader *r)
     return true;
 }
 
+/* == Phases == */
+
+static bool read_combine(struct reader *r)
+{
+    if (r->k->split.combine)
+        return parse_error(r->p, &r->p->tok, "pieces are combined twice");
+    r->k->split.combine = r->stages.n;
+    return read_stage(r);
+}
+
+static bool read_split(struct reader *r)
+{
+    struct token at = r->p->tok;
+    const char *name;
+    int d = 0;
+    if (!lex_ident(r->p, &name) || !lex_expect_word(r->p, "step") || !parse_expr(r->p, &r->k->split.step))
+        return false;
+    while (d < r->p->nscope && r->p->scope[d].name != name)
+        d++;
+    r->k->split.dim = d;
+    return d < r->p->nscope || parse_error(r->p, &at, "unknown dim %s", name);
+}
+
 /* == Schedule == */
 
 static bool read_contraction(struct reader *r)
@@ -400,6 +423,8 @@ static bool read_item(struct reader *r)
         return read_dim(r, KN_OUTER);
     if (lex_take_word(p, "inner"))
         return read_dim(r, KN_INNER);
+    if (lex_take_word(p, "pieces"))
+        return read_dim(r, KN_PIECES);
     if (use >= 0) {
         lex_next(p);
         return read_operand(r, (enum kn_operand_use)use);
@@ -410,12 +435,18 @@ static bool read_item(struct reader *r)
     }
     if (lex_take_word(p, "stage"))
         return read_stage(r);
+    if (lex_take_word(p, "combine"))
+        return read_combine(r);
+    if (lex_take_word(p, "split"))
+        return read_split(r);
     if (lex_take_word(p, "contraction"))
         return read_contraction(r);
     if (lex_take_word(p, "schedule"))
         return read_schedule(r);
     if (lex_take_word(p, "tiles"))
         return parse_expr(p, &r->k->tiles);
+    if (lex_take_word(p, "combining"))
+        return parse_expr(p, &r->k->combining);
     if (lex_take_word(p, "scratch"))
         return parse_expr(p, &r->k->scratch);
     if (lex_take_word(p, "flops"))
