@@ -11,6 +11,7 @@ xargs awk '
             door["compiler/tccc.h"] = door["compiler/trace.h"] = door["compiler/target.h"] = 1; door["compiler/frontend.h"] = 1
             door["passes/train/train.h"] = door["passes/grad/grad.h"] = 1 # the transformation to training steps
             door["runtime/sim/ptx/ptxsim.h"] = 1 # a product of its own; tools run it
+            door["runtime/neuron_isa.h"] = 1 # the format of NeuronCore programs
             # Folders of passes/ and runtime/: which may include which. What lies directly in passes/ or runtime/ is open to all of them.
             split("train>grad parallel>train cluster>parallel cluster>train comm>libop", list, " ")
             for (i in list) edge[list[i]] = 1
@@ -31,6 +32,7 @@ xargs awk '
             if (to == "compiler" && (inner in target) && n > 2 && b[2] != inner && b[2] != "emit") why = "is not a folder that a target may include"
             other = n > 2 && (to == "passes" || to == "runtime") ? b[2] : inner
             if (part[2] == "sim" && inc ~ /^runtime\/sim\/[a-z]+\.(h|def)$/) why = "" # what the simulators share
+            else if (part[2] == "sim" && part[3] == "neuron" && inc ~ /^runtime\/neuron_isa\.(h|def)$/) why = ""
             else if (part[2] == "sim" && (n < 4 || b[2] != "sim" || b[3] != part[3])) why = "is not in the simulator, which shares no code"
             else if (other != inner && !((inner ">" other) in edge) && !(FILENAME in above)) why = "is not a folder that this one may include"
         }

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to the instruction set's reader, writer and checker: rows of its tables, names. */
+#ifndef TCCC_NEURON_ISA_INT_H
+#define TCCC_NEURON_ISA_INT_H
+
+#include "runtime/neuron_isa.h"
+
+struct type_row { const char *name; int bytes; char class; int exponent, mantissa; };
+struct alu_row { const char *name; char kind; int reduces; };
+struct func_row { const char *name; float lo, hi; };
+enum attr_kind { ATTR_none, ATTR_alu, ATTR_func, ATTR_acc, ATTR_int, ATTR_float, ATTR_flag, ATTR_mask };
+struct attr_row { const char *name; enum attr_kind kind; };
+const struct type_row *isa_type(int t);
+const struct alu_row *isa_alu(int a);
+const struct func_row *isa_func(int f);
+const struct attr_row *isa_attr(int a);
+char isa_engine_letter(enum neuron_engine e);
+
+enum isa_names { ISA_CORES, ISA_TYPES, ISA_ENGINES, ISA_ALUS, ISA_FUNCS, ISA_ATTRS, ISA_OPS, ISA_ACCS, ISA_USES };
+int isa_find(enum isa_names kind, const char *s, size_t n);
+const char *isa_name(enum isa_names kind, int k);
+
+/* How many operands an instruction with this row takes at least (those of kind c may be left out at the end). */
+int isa_least_operands(const struct neuron_op_row *r);
+
+#endif
