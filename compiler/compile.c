@@ -341,7 +341,7 @@ static bool run_passes(struct job *j)
     if (wants(o, "kernels") || wants(o, "plan"))
         kn_print_program(to, j->module->program, wants(o, "kernels"), wants(o, "plan"));
     for (const struct pipe *q = j->module->pipes; q && wants(o, "plan"); q = q->next)
-        pipe_print(to, q);
+        pipe_print(to, j->module, q);
     return true;
 }
 

@@ -402,7 +402,6 @@ static void plan_block(struct interp *it, const struct ir_block *block)
 
 /* -- Entry ---------------------------------------------------------------------------------------- */
 
-/* Solves c * s + r = value for a dim expression of one unbound symbol; other forms are left unbound. */
 struct unknown {
     struct interp *it;
     ir_expr sym;
@@ -428,7 +427,7 @@ static bool trial_value(void *user, ir_expr sym, int64_t *out)
     return true;
 }
 
-static void solve_dim(struct interp *it, ir_expr e, int64_t dim)
+void it_solve(struct interp *it, ir_expr e, int64_t dim)
 {
     struct unknown u = {it, NULL, 0, 0};
     int64_t at0, at1;
@@ -456,7 +455,7 @@ static void solve_inputs(struct interp *it)
         const int64_t *dims = dims_of(x, &rank, &dtype);
         for (int d = 0; d < v->type->rank && d < rank; d++)
             if (v->type->dim[d]->kind != IR_X_SYM)
-                solve_dim(it, v->type->dim[d], dims[d]);
+                it_solve(it, v->type->dim[d], dims[d]);
     }
 }
 
@@ -513,17 +512,24 @@ static uint32_t max_expr_id(struct ir_ctx *ctx)
     return ir_fresh(ctx, "it", 0, 0)->id + 1; /* ids are dense: this one is the newest */
 }
 
+bool it_prepare_syms(struct interp *it, struct ir_ctx *ctx)
+{
+    it->nsyms = max_expr_id(ctx);
+    it->syms = calloc(it->nsyms, sizeof *it->syms);
+    return it->syms != NULL;
+}
+
 static bool prepare(struct interp *it, struct ir_func *f)
 {
     it->func = f;
-    it->nsyms = max_expr_id(f->module->ctx);
+    if (!it_prepare_syms(it, f->module->ctx))
+        return false;
     it->values = calloc((size_t)f->nvalues + 1, sizeof *it->values);
-    it->syms = calloc(it->nsyms, sizeof *it->syms);
     it->definer = calloc(it->nsyms, sizeof *it->definer);
     it->dies = calloc((size_t)f->nnodes + 1, sizeof *it->dies);
     it->dies_next = calloc((size_t)f->nvalues + 1, sizeof *it->dies_next);
     it->order = calloc((size_t)f->nnodes + 1, sizeof *it->order);
-    if (!it->order || !it->values || !it->syms || !it->definer || !it->dies || !it->dies_next)
+    if (!it->order || !it->values || !it->definer || !it->dies || !it->dies_next)
         return false;
     number_nodes(it, f->body, 0);
     plan_block(it, f->body);
@@ -542,8 +548,7 @@ static void finish(struct interp *it)
     free(it->dies_next);
 }
 
-/* The variables' values before the run; one that fails gets them back. */
-static bool save_state(struct interp *it, struct ir_tensor ***saved)
+bool it_save_state(struct interp *it, struct ir_tensor ***saved)
 {
     *saved = calloc((size_t)(it->state ? it->state->n : 0) + 1, sizeof **saved);
     for (int i = 0; *saved && it->state && i < it->state->n; i++)
@@ -551,7 +556,7 @@ static bool save_state(struct interp *it, struct ir_tensor ***saved)
     return *saved != NULL;
 }
 
-static void settle_state(struct interp *it, struct ir_tensor **saved, bool failed)
+void it_settle_state(struct interp *it, struct ir_tensor **saved, bool failed)
 {
     for (int i = 0; saved && it->state && i < it->state->n; i++) {
         struct ir_tensor *drop = failed ? it->state->values[i] : saved[i];
@@ -569,7 +574,7 @@ int ir_interp(struct ir_func *f, struct ir_interp_state *state, struct tcc_objec
     struct ir_tensor **saved = NULL;
     if (error_size)
         error[0] = 0;
-    int status = prepare(&it, f) && save_state(&it, &saved) ? TCC_OK : it_error(&it, NULL, TCC_EENV, "no memory");
+    int status = prepare(&it, f) && it_save_state(&it, &saved) ? TCC_OK : it_error(&it, NULL, TCC_EENV, "no memory");
     if (!status)
         status = it_bind_positions(&it);
     if (!status)
@@ -584,7 +589,7 @@ int ir_interp(struct ir_func *f, struct ir_interp_state *state, struct tcc_objec
         status = it_advance(&it);
     if (!status && state)
         state->step++;
-    settle_state(&it, saved, status != TCC_OK);
+    it_settle_state(&it, saved, status != TCC_OK);
     finish(&it);
     return status;
 }

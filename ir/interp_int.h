@@ -76,6 +76,13 @@ bool it_eval(struct interp *it, ir_expr e, int64_t *out);
 int it_match(struct interp *it, const void *definer, const struct ir_value *v, const struct it_value *x);
 /* Puts back what it_match took off the definer table: a symbol met twice must agree with its first meeting. */
 void it_redefine(struct interp *it, const void *definer, ir_type type);
+/* Room for the values of all symbols that there are by now; false: no memory. */
+bool it_prepare_syms(struct interp *it, struct ir_ctx *ctx);
+/* Binds the one unbound symbol s of a dim c * s + r that is `dim`; other forms are left unbound. */
+void it_solve(struct interp *it, ir_expr e, int64_t dim);
+/* The variables' values before a run (false: no memory); one that has failed gets them back. */
+bool it_save_state(struct interp *it, struct ir_tensor ***saved);
+void it_settle_state(struct interp *it, struct ir_tensor **saved, bool failed);
 /* State variables with symbols: the symbols are bound when a call begins; may it advance them; it ended well. */
 int it_bind_positions(struct interp *it);
 int it_check_advances(struct interp *it);

@@ -450,7 +450,8 @@ static bool parse_state(struct parser *p)
     struct token at = p->tok;
     const char *name;
     ir_type type;
-    int flags = 0;
+    int flags = 0, home = 0;
+    int64_t stage;
     struct ir_tensor *init = NULL;
     ir_expr sym = NULL;
     int64_t dims[TCC_MAX_RANK];
@@ -464,6 +465,11 @@ static bool parse_state(struct parser *p)
         flags |= lex_take_word(p, words[i].word) ? words[i].flag : 0;
     if (lex_take_word(p, "symbol") && !parse_expr(p, &sym))
         return false;
+    if (lex_take_word(p, "stage")) {
+        if (!lex_small(p, 0, INT32_MAX - 1, &stage))
+            return false;
+        home = (int)stage + 1;
+    }
     if (lex_take(p, '=')) {
         if (!parse_tensor(p, &init))
             return false;
@@ -473,7 +479,9 @@ static bool parse_state(struct parser *p)
         if (!fits)
             return parse_error(p, &at, "the initial value of @%s is not of its type", name);
     }
-    ir_state_new(p->module, name, type, ir_tensor_ref(init), flags)->sym = sym;
+    struct ir_state *s = ir_state_new(p->module, name, type, ir_tensor_ref(init), flags);
+    s->sym = sym;
+    s->home = home;
     return true;
 }
 
@@ -491,10 +499,11 @@ static bool parse_module(struct parser *p)
             : lex_take_word(p, "state") ? !parse_state(p)
             : lex_take_word(p, "func")  ? !parse_func(p)
             : lex_take_word(p, "fusion") ? !parse_fusion(p)
+            : lex_take_word(p, "stages") ? !parse_pipe(p)
             : lex_is_word(p, "kernel") || lex_is_word(p, "level") || lex_is_word(p, "memory") || lex_is_word(p, "queue") ||
                     lex_is_word(p, "buffer") || lex_is_word(p, "entry")
                 ? p->module->program ? !parse_expected(p, "the end: a program is one piece") : !parse_program(p)
-                : !parse_expected(p, "sym, state, func, kernel, level, buffer, entry or fusion"))
+                : !parse_expected(p, "sym, state, func, kernel, level, buffer, entry, fusion or stages"))
             return false;
     }
     return true;

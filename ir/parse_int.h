@@ -71,6 +71,7 @@ bool parse_tensor(struct parser *p, struct ir_tensor **out); /* the context keep
 bool parse_attr(struct parser *p, enum ir_op op, struct ir_attr *out);
 bool parse_sym(struct parser *p);                            /* after the word `sym` */
 bool parse_func(struct parser *p);                           /* after the word `func` */
+bool parse_pipe(struct parser *p);                           /* after the word `stages` */
 bool parse_program(struct parser *p);                        /* level 2: at one of kernel, level, buffer, entry */
 bool parse_layout(struct parser *p, ir_type type, const struct kn_layout **out); /* after the word `layout` */
 bool parse_operand(struct parser *p, struct ir_value **out);                     /* %name, of p->values; NULL: _ */

@@ -5,7 +5,8 @@
  *
  * A pipeline calls functions of its module. What a call takes and gives are the pipeline's values: slices of the caller's inputs,
  * and slots, of which a stage keeps as many as microbatches are in flight. A stage's tasks stand in the order in which it
- * runs them; what another stage made comes by a SEND there and a RECV here.
+ * runs them; what another stage made comes by a SEND there and a RECV here. In text, a section of the module behind its functions and
+ * its plan (doc/ir.md).
  */
 #ifndef TCC_PIPE_H
 #define TCC_PIPE_H
@@ -17,7 +18,12 @@ struct pipe_value {
     int input;                       /* INPUT: number */
     int slots;                       /* SLOT: that a stage needs at most */
 };
-struct pipe_call { struct ir_func *func; int stage; int nin, nout; int *in, *out; };   /* values, in the order of the function's */
+struct pipe_call {
+    const char *name;                /* of the function, and of its entry point in the plan */
+    struct ir_func *func;            /* NULL: of a plan's text without functions */
+    int stage, nin, nout;
+    int *in, *out;                   /* values, in the order of the function's */
+};
 struct pipe_task { enum tcc_task_kind kind; int what, micro, peer; };                  /* abi.h says what */
 struct pipe_tasks { struct pipe_task *at; int n, cap; };
 struct pipe_input { const char *name; ir_type type; int axis; };                       /* of a microbatch; axis -1: not split */
@@ -39,7 +45,20 @@ struct pipe {
     struct pipe *next;
 };
 
-/* In a comment: the text form does not hold pipelines. */
-void pipe_print(FILE *out, const struct pipe *p);
+void pipe_print(FILE *out, const struct ir_module *m, const struct pipe *p);
+/*
+ * Checks every pipeline of the module, and against its plan where there is one: calls fit their functions; what a task reads lies in its
+ * slot, neither overwritten nor received over; each receive has its send; all outputs come together; the stages cannot wait for each other
+ * for ever; state that a failing run must put back is named. False after diagnostics of that kind.
+ */
+bool pipe_verify(const struct ir_module *m, enum ir_diag_kind kind);
+struct pipe *pipe_by_name(const struct ir_module *m, const char *name);      /* NULL: none has that name */
+
+/*
+ * Runs all stages in this process by the reference interpreter, messages as queues between them, as runtime/pipe.c runs an artifact's: the
+ * inputs are the caller's, whole batches; outputs belong to the caller. A run that fails leaves the state as it was. Otherwise as ir_interp().
+ */
+int ir_interp_pipe(const struct ir_module *m, const struct pipe *p, struct ir_interp_state *state, struct tcc_object *const *in,
+                   struct tcc_object **out, char *error, size_t error_size);
 
 #endif

@@ -371,6 +371,8 @@ static void print_state(FILE *out, const struct ir_state *s)
         fputs(" symbol ", out);
         ir_print_expr(out, s->sym);
     }
+    if (s->home)
+        fprintf(out, " stage %d", s->home - 1);
     if (s->init) {
         fputs(" = ", out);
         ir_print_tensor(out, s->init);
@@ -400,6 +402,8 @@ void ir_print_module(FILE *out, const struct ir_module *m)
     }
     if (m->program)
         kn_collect_syms(&s, m->program);
+    for (const struct pipe *p = m->pipes; p; p = p->next)
+        pipe_collect_syms(&s, p);
     ir_print_syms(out, &s);
     for (const struct ir_state *v = m->states; v; v = v->next)
         print_state(out, v);
@@ -410,4 +414,6 @@ void ir_print_module(FILE *out, const struct ir_module *m)
     for (const struct ir_func *f = m->funcs; f; f = f->next)
         if (f->fusion)
             print_fusion(out, f);
+    for (const struct pipe *p = m->pipes; p; p = p->next)
+        pipe_print(out, m, p);
 }

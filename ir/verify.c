@@ -413,7 +413,7 @@ bool ir_verify_as(const struct ir_module *m, enum ir_diag_kind kind)
         ok = check_state(&v, s) && ok;
     for (const struct ir_func *f = m->funcs; f; f = f->next)
         ok = check_func(&v, f) && ok;
-    return ok;
+    return ok && pipe_verify(m, kind);
 }
 
 bool ir_verify(const struct ir_module *m)

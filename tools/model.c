@@ -106,6 +106,67 @@ static int run_passes(const struct options *o, struct ir_module *module)
     return pass_list(module, name, &passes) ? EXIT_FINE : EXIT_BUG;
 }
 
+/* Inputs and outputs of whole batches, as an artifact describes them (tccrt_input): the pipeline's types are those of a microbatch. */
+static void describe_pipe(struct model *m)
+{
+    const struct pipe *p = m->pipe;
+    for (int i = 0; i < m->nin; i++) {
+        struct tccrt_value_info *info = &m->in[i].info;
+        int axis = p->inputs[i].axis;
+        info->name = p->inputs[i].name;
+        describe_type(m->ctx, info, p->inputs[i].type);
+        if (axis >= 0 && info->dims[axis] >= 0)
+            info->dims[axis] *= p->micros;
+        note_kind(m, &m->in[i]);
+    }
+    for (int i = 0; i < m->nout; i++) {
+        struct tccrt_value_info *info = &m->out[i].info;
+        const struct pipe_output *out = &p->outputs[i];
+        ir_type t = out->type;
+        ir_expr dims[TCC_MAX_RANK];
+        info->name = out->name;
+        if (out->how == TCC_PIPE_STACK && t->rank < TCC_MAX_RANK) {
+            dims[0] = ir_const(m->ctx, p->micros);
+            for (int d = 0; d < t->rank; d++)
+                dims[1 + d] = t->dim[d];
+            t = ir_tensor_type(m->ctx, (enum tcc_dtype)t->dtype, t->rank + 1, dims);
+        }
+        describe_type(m->ctx, info, t);
+        if (out->how == TCC_PIPE_CONCAT && info->dims[out->axis] >= 0)
+            info->dims[out->axis] *= p->micros;
+        note_kind(m, &m->out[i]);
+    }
+}
+
+static void describe_func(struct model *m)
+{
+    for (int i = 0; i < m->nin; i++) {
+        m->in[i].info.name = m->func->input_names[i];
+        describe_type(m->ctx, &m->in[i].info,
+                      m->func->version ? m->func->version->inputs[i] : m->func->body->params[i]->type);
+        note_kind(m, &m->in[i]);
+    }
+    for (int i = 0; i < m->nout; i++) {
+        m->out[i].info.name = ir_output_name(m->func, i);
+        describe_type(m->ctx, &m->out[i].info, ir_entry_result(m->func, i, ir_sym(m->ctx, "?")));
+        note_kind(m, &m->out[i]);
+    }
+}
+
+/* --entry: a pipeline, whose calls are functions that nobody sees, or a function. */
+static int find_entry(const struct options *o, struct ir_module *module, const char *path, struct model *m)
+{
+    const char *name = option_text(o, OPT_entry, NULL);
+    m->module = module;
+    m->pipe = name ? pipe_by_name(module, name) : module->pipes;
+    m->func = module->pipes ? NULL : ir_entry_by_name(module, name ? name : "main");
+    if (!m->func && !m->pipe && name)
+        return tool_error(o, EXIT_DATA, "%s: the model has no entry point '%s'", path, name);
+    if (!m->func && !m->pipe)
+        m->func = module->funcs;
+    return m->func || m->pipe ? EXIT_FINE : EXIT_DATA;
+}
+
 static int read_module(const struct options *o, const char *path, struct model *m)
 {
     struct tccc_train train;
@@ -137,27 +198,15 @@ static int read_module(const struct options *o, const char *path, struct model *
     struct pass_options casts = {.change_limit = -1};
     if (!options.training && !frontend_autocast(module, train.auto_cast, train.auto_cast_type, &casts))
         return EXIT_DATA;
-    m->func = ir_entry_by_name(module, option_text(o, OPT_entry, "main"));
-    if (!m->func && option_set(o, OPT_entry))
-        return tool_error(o, EXIT_DATA, "%s: the model has no entry point '%s'", path, option_text(o, OPT_entry, ""));
-    if (!m->func)
-        m->func = module->funcs;
-    if (!m->func)
-        return EXIT_DATA;
-    const struct ir_node *result = m->func->body->last;
-    if (!allocate_values(m, m->func->body->nparams, result->nin))
+    if ((code = find_entry(o, module, path, m)) != EXIT_FINE)
+        return code;
+    if (m->pipe ? !allocate_values(m, m->pipe->ninputs, m->pipe->noutputs)
+                : !allocate_values(m, m->func->body->nparams, m->func->body->last->nin))
         return EXIT_ENVIRONMENT;
-    for (int i = 0; i < m->nin; i++) {
-        m->in[i].info.name = m->func->input_names[i];
-        describe_type(m->ctx, &m->in[i].info,
-                      m->func->version ? m->func->version->inputs[i] : m->func->body->params[i]->type);
-        note_kind(m, &m->in[i]);
-    }
-    for (int i = 0; i < m->nout; i++) {
-        m->out[i].info.name = ir_output_name(m->func, i);
-        describe_type(m->ctx, &m->out[i].info, ir_entry_result(m->func, i, ir_sym(m->ctx, "?")));
-        note_kind(m, &m->out[i]);
-    }
+    if (m->pipe)
+        describe_pipe(m);
+    else
+        describe_func(m);
     m->state = module->states ? ir_interp_state_new(module) : NULL;
     return EXIT_FINE;
 }
@@ -204,8 +253,10 @@ static int run_interpreted(struct model *m, struct tcc_object *const *inputs, st
 
     snprintf(error, ERROR_SIZE, "no memory");
     if (IR_PROTECT(m->ctx, &frame)) {
-        struct ir_func *f = ir_choose_version(m->func->module, ir_entry_name(m->func), m->state, inputs);
-        if (f) {
+        struct ir_func *f = m->pipe ? NULL : ir_choose_version(m->module, ir_entry_name(m->func), m->state, inputs);
+        if (m->pipe) {
+            status = ir_interp_pipe(m->module, m->pipe, m->state, inputs, outputs, error, ERROR_SIZE);
+        } else if (f) {
             status = ir_interp(f, m->state, inputs, outputs, error, ERROR_SIZE);
         } else {
             snprintf(error, ERROR_SIZE, "entry point '%s' has no version for these sizes", ir_entry_name(m->func));

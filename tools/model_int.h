@@ -26,6 +26,8 @@ struct model {
     struct tccrt_model *artifact;
     struct tccrt_session *session;
     struct ir_ctx *ctx;          /* the interpreter's */
+    struct ir_module *module;
+    struct pipe *pipe;           /* that runs; NULL: func */
     struct ir_func *func;
     struct ir_interp_state *state;
 };

@@ -22,7 +22,7 @@ int stages_value(struct stages *x, const char *name, ir_type type, enum tcc_pipe
 
 int stages_call(struct stages *x, struct ir_func *f, int stage, int nin, const int *in, int nout, const int *out)
 {
-    struct pipe_call c = {f, stage, nin, nout, IR_NEWN(x->ctx, nin + 1, int), IR_NEWN(x->ctx, nout + 1, int)};
+    struct pipe_call c = {f->name, f, stage, nin, nout, IR_NEWN(x->ctx, nin + 1, int), IR_NEWN(x->ctx, nout + 1, int)};
     for (int i = 0; i < nin; i++)
         c.in[i] = in[i];
     for (int i = 0; i < nout; i++)
