@@ -152,13 +152,14 @@ static int local(struct object *o, const char *name, int section, uint64_t offse
     return elf_symbol(o->elf, name, section, offset, size, ELF_LOCAL);
 }
 
-/* Table of n pointers to functions. */
+/* Table of n pointers to functions, some of which may be NULL. */
 static int function_table(struct object *o, const char *name, int n, const char *const *functions)
 {
     uint64_t at = elf_zeros(o->elf, o->relro, 8 * (uint64_t)(n ? n : 1), 8);
     for (int i = 0; i < n; i++)
-        elf_pointer(o->elf, o->relro, at + 8 * (uint64_t)i,
-                    elf_symbol(o->elf, functions[i], 0, 0, 0, ELF_GLOBAL | ELF_HIDDEN | ELF_FUNC), 0);
+        if (functions[i])
+            elf_pointer(o->elf, o->relro, at + 8 * (uint64_t)i,
+                        elf_symbol(o->elf, functions[i], 0, 0, 0, ELF_GLOBAL | ELF_HIDDEN | ELF_FUNC), 0);
     return local(o, name, o->relro, at, 8 * (uint64_t)(n ? n : 1));
 }
 
@@ -168,7 +169,8 @@ static int versions_table(struct object *o, const struct kn_program *p, const st
     const char **names = IR_NEWN(o->ctx, p->nkernels + 1, const char *);
     for (int v = 0; v < options->nversions; v++) {
         for (int i = 0; i < p->nkernels; i++)
-            names[i] = ir_internf(o->ctx, "%sk%d", options->prefixes[v], i);
+            names[i] = options->on_host && !options->on_host[i] ? NULL
+                                                                : ir_internf(o->ctx, "%sk%d", options->prefixes[v], i);
         tables[v] = function_table(o, ir_internf(o->ctx, ".Lkernels%d", v), p->nkernels, names);
     }
     uint64_t size = sizeof(struct tcc_version) * (uint64_t)options->nversions,
@@ -179,6 +181,18 @@ static int versions_table(struct object *o, const struct kn_program *p, const st
         elf_pointer(o->elf, o->relro, entry + offsetof(struct tcc_version, kernels), tables[v], 0);
     }
     return local(o, ".Lversions", o->relro, at, size);
+}
+
+static int images_table(struct object *o, const struct artifact_options *options)
+{
+    uint64_t size = 8 * (uint64_t)options->nimages, at = elf_zeros(o->elf, o->relro, size, 8);
+    for (int i = 0; i < options->nimages; i++) {
+        const struct target_image *image = &options->images[i];
+        uint64_t bytes = elf_copy(o->elf, o->rodata, image->bytes, image->size, 64);
+        elf_pointer(o->elf, o->relro, at + 8 * (uint64_t)i,
+                    local(o, ir_internf(o->ctx, ".Limage%d", i), o->rodata, bytes, image->size), 0);
+    }
+    return local(o, ".Limages", o->relro, at, size);
 }
 
 static int libops_table(struct object *o, const struct artifact_plan *plan)
@@ -195,15 +209,19 @@ static void descriptor(struct object *o, const struct kn_program *p, const struc
     struct tcc_model model = {.magic = TCC_MODEL_MAGIC,
                               .abi_version = TCC_ABI_VERSION,
                               .nversions = (uint32_t)options->nversions,
+                              .nimages = (uint32_t)options->nimages,
                               .weights_size = p->weight_bytes,
                               .weights_digest = digest};
     int versions = versions_table(o, p, options), libops = libops_table(o, plan);
+    int images = options->nimages ? images_table(o, options) : -1;
     uint64_t bytes = elf_copy(o->elf, o->rodata, plan->bytes, plan->size, 64);
     int block = local(o, ".Lplan", o->rodata, bytes, plan->size);
     uint64_t at = elf_copy(o->elf, o->relro, &model, sizeof model, 64);
     elf_pointer(o->elf, o->relro, at + offsetof(struct tcc_model, plan), block, 0);
     elf_pointer(o->elf, o->relro, at + offsetof(struct tcc_model, versions), versions, 0);
     elf_pointer(o->elf, o->relro, at + offsetof(struct tcc_model, libops), libops, 0);
+    if (images >= 0)
+        elf_pointer(o->elf, o->relro, at + offsetof(struct tcc_model, images), images, 0);
     if (weights >= 0)
         elf_pointer(o->elf, o->relro, at + offsetof(struct tcc_model, weights), weights, 0);
     point_to_text(o, at + offsetof(struct tcc_model, name), options->name);

@@ -3,7 +3,7 @@
 #ifndef TCC_ARTIFACT_INT_H
 #define TCC_ARTIFACT_INT_H
 
-#include "ir/ir.h"
+#include "compiler/target.h"
 
 /* The plan as bytes (struct tcc_plan and its tables). Library ops it calls are listed in `libs`, in the order of their numbers. */
 struct artifact_plan { const uint8_t *bytes; uint64_t size; int nlibs; const char **libs; };
@@ -20,6 +20,9 @@ struct artifact_options {
     int nversions;                           /* best first */
     const char *const *isas;                 /* struct tcc_version.isa of each */
     const char *const *prefixes;             /* kernel i of version v is PREFIXk<i> */
+    const bool *on_host;                     /* by kernel: has it such functions? NULL: all have */
+    int nimages;                             /* struct tcc_pimage, best first */
+    const struct target_image *images;
     bool shared;                             /* also define tccc_model */
     const char *sidecar;                     /* weights go to this file name beside the artifact, or NULL: embedded */
     const char *source;                      /* digest of the input and flags */

@@ -30,6 +30,13 @@ enum { OK, WRONG_INPUT, USAGE, ENVIRONMENT, BUG };
 
 #define MAX_VERSIONS 8
 
+/* The machines of one target that an artifact has code for. */
+struct versions {
+    int n;
+    const char *archs[MAX_VERSIONS]; /* resolved, best first */
+    const struct pass_machine *machine; /* of the best one: its layouts hold for all */
+};
+
 struct job {
     const struct tccc_options *o;
     struct ir_ctx *ctx;
@@ -41,14 +48,14 @@ struct job {
     bool fresh, cached;     /* pass over what the cache holds; was the artifact there */
     struct cache cache;
     const struct target *target;
-    int nversions;
-    const char *archs[MAX_VERSIONS], *prefixes[MAX_VERSIONS]; /* resolved, best first */
-    const struct pass_machine *machine;                       /* of the best one: its layouts hold for all */
+    struct versions made;                   /* what the target makes */
+    struct versions host;                   /* the same, or those that run the kernels which it leaves on the host */
+    const char *prefixes[MAX_VERSIONS];     /* of the host's functions, by version */
+    const bool *on_host;                    /* by kernel: has it functions of the host? NULL: all */
     const char *name;
     struct tcr_scratch scratch;
     const char *folder; /* the scratch folder's; "" when there is none */
-    char **objects;
-    int nobjects;
+    struct target_code code;
     int status;                        /* what a failure means */
     struct train_recompute *recompute; /* by stage; NULL: nothing */
     const char *reproducer;            /* file; NULL: none is wanted */
@@ -132,9 +139,36 @@ static int usable_cores(void)
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-static bool wider(const struct job *j, const struct pass_machine *a, const struct pass_machine *b)
+static bool wider(const struct target *t, const struct pass_machine *a, const struct pass_machine *b)
 {
-    return j->target->compare && j->target->compare(a, b) > 0;
+    return t->compare && t->compare(a, b) > 0;
+}
+
+/* The machines that a list names, best first; `option` is what it was given with. */
+static bool choose_machines(struct job *j, const struct target *t, const char *text, const char *option, struct versions *v)
+{
+    char list[2048];
+    snprintf(list, sizeof list, "%s", text);
+    for (char *save, *a = strtok_r(list, ",", &save); a; a = strtok_r(NULL, ",", &save)) {
+        if (v->n == MAX_VERSIONS) {
+            ir_error(j->ctx, NULL, "%s names more than %d architectures", option, MAX_VERSIONS);
+            return false;
+        }
+        const char *resolved = t->resolve(j->ctx, a);
+        const struct pass_machine *m = resolved ? t->machine(j->ctx, resolved) : NULL;
+        if (!m)
+            return false;
+        /* Widest first; the runtime takes the first that the machine can run. */
+        int at = v->n++;
+        for (; at > 0 && wider(t, m, t->machine(j->ctx, v->archs[at - 1])); at--)
+            v->archs[at] = v->archs[at - 1];
+        v->archs[at] = resolved;
+        if (!v->machine || wider(t, m, v->machine))
+            v->machine = m;
+    }
+    if (!v->n)
+        ir_error(j->ctx, NULL, "%s is empty", option);
+    return v->n > 0;
 }
 
 static bool choose_target(struct job *j)
@@ -151,32 +185,31 @@ static bool choose_target(struct job *j)
         j->status = strcmp(spec, "cuda") && strcmp(spec, "neuron") ? USAGE : ENVIRONMENT;
         return false;
     }
-    char list[2048];
-    snprintf(list, sizeof list, "%s", arch ? arch : j->o->march ? j->o->march : "native");
+    const char *march = j->o->march ? j->o->march : "native";
+    bool own = !j->target->host; /* --march is the target's */
     j->status = USAGE;
-    for (char *save, *a = strtok_r(list, ",", &save); a; a = strtok_r(NULL, ",", &save)) {
-        if (j->nversions == MAX_VERSIONS) {
-            ir_error(j->ctx, NULL, "--march names more than %d architectures", MAX_VERSIONS);
-            return false;
-        }
-        const char *resolved = j->target->resolve(j->ctx, a);
-        const struct pass_machine *m = resolved ? j->target->machine(j->ctx, resolved) : NULL;
-        if (!m)
-            return false;
-        /* Widest first; the runtime takes the first that the CPU can run. */
-        int at = j->nversions++;
-        for (; at > 0 && wider(j, m, j->target->machine(j->ctx, j->archs[at - 1])); at--)
-            j->archs[at] = j->archs[at - 1];
-        j->archs[at] = resolved;
-        if (!j->machine || wider(j, m, j->machine))
-            j->machine = m;
-    }
-    if (!j->nversions) {
-        ir_error(j->ctx, NULL, "--march is empty");
+    if (!choose_machines(j, j->target, arch ? arch : own ? march : "native", own ? "--march" : "--target", &j->made))
         return false;
+    j->host = j->made;
+    if (!own) {
+        j->host = (struct versions){0};
+        if (!choose_machines(j, j->target->host, march, "--march", &j->host))
+            return false;
     }
     j->status = WRONG_INPUT;
     return true;
+}
+
+/* All architectures, for the cache's key. */
+static struct cache_key cache_key(struct job *j)
+{
+    const char **archs = IR_NEWN(j->ctx, 2 * MAX_VERSIONS, const char *);
+    int n = 0;
+    for (int i = 0; i < j->made.n; i++)
+        archs[n++] = j->made.archs[i];
+    for (int i = 0; i < j->host.n && j->target->host; i++)
+        archs[n++] = j->host.archs[i];
+    return (struct cache_key){j->name, j->target->name, n, archs, j->digest};
 }
 
 /* -- Passes --------------------------------------------------------------------------------------------- */
@@ -198,7 +231,7 @@ static struct pass_options pass_options_of(struct job *j)
                              .exact = o->exact,
                              .fast_math = o->fast_math,
                              .reduced = o->fast_math || o->auto_cast || o->auto_cast_type || casts_training(o),
-                             .machine = j->machine,
+                             .machine = j->made.machine,
                              .dump = dumps,
                              .dump_to = o->dump_to ? o->dump_to : stdout,
                              .time_passes = o->time_passes,
@@ -270,7 +303,7 @@ static bool build_training(struct job *j)
         return true;
     progress(j, "differentiating", 0.05);
     if (!choose_recomputed(j) ||
-        !frontend_train(j->module, t, j->machine, wants(j->o, "plan") ? j->o->dump_to ? j->o->dump_to : stdout : NULL,
+        !frontend_train(j->module, t, j->made.machine, wants(j->o, "plan") ? j->o->dump_to ? j->o->dump_to : stdout : NULL,
                         j->recompute)) {
         for (int i = 0; i < ir_nmessages(j->ctx); i++) /* what a map leaves out is a matter of usage */
             if (ir_message(j->ctx, i)->kind == IR_D_USAGE)
@@ -400,16 +433,9 @@ static void name_device(struct job *j, struct kn_program *p)
     p->nmemories = 2;
 }
 
-static bool compile_kernels(struct job *j)
+static struct target_options target_options_of(struct job *j, const char *arch)
 {
-    struct kn_program *p = j->module->program;
-    if (refused(j))
-        return false;
-    name_device(j, p);
-    write_graph(j);
-    for (int v = 0; v < j->nversions; v++) {
-        j->prefixes[v] = ir_internf(j->ctx, "%s_v%d_", j->name, v);
-        struct target_options t = {.arch = j->archs[v],
+    return (struct target_options){.arch = arch,
                                    .level = j->o->level,
                                    .exact = j->o->exact,
                                    .fast_math = j->o->fast_math,
@@ -417,10 +443,73 @@ static bool compile_kernels(struct job *j)
                                    .hang = j->o->hang && !strcmp(j->o->hang, "code"),
                                    .dump = machine_dump(j->o),
                                    .dump_to = j->o->dump_to ? j->o->dump_to : stdout};
-        if (!j->target->compile(j->ctx, p, &t, j->prefixes[v], j->folder, &j->objects, &j->nobjects)) {
-            j->status = j->target == &target_cuda ? ENVIRONMENT : BUG;
+}
+
+static void mark_host_launches(const struct kn_program *p, const struct kn_steps *steps, bool *on_host)
+{
+    for (int i = 0; i < steps->n; i++) {
+        const struct kn_step *s = &steps->at[i];
+        if (s->kind == TCC_STEP_LAUNCH && !p->queues[s->queue].memory)
+            on_host[s->kernel->id] = true;
+        for (int r = 0; r < s->nregions; r++)
+            mark_host_launches(p, &s->regions[r].steps, on_host);
+    }
+}
+
+/* The program with plain schedules for the host: points one after the other, in the device's tiles. */
+static struct kn_program host_program(struct job *j)
+{
+    struct kn_program p = *j->module->program;
+    bool *on_host = IR_NEWN(j->ctx, p.nkernels + 1, bool);
+    for (int e = 0; e < p.nentries && p.nqueues; e++)
+        mark_host_launches(&p, &p.entries[e].steps, on_host);
+    p.kernels = IR_NEWN(j->ctx, p.nkernels + 1, struct kn_kernel *);
+    for (int i = 0; i < p.nkernels; i++) {
+        p.kernels[i] = IR_NEW(j->ctx, struct kn_kernel);
+        *p.kernels[i] = *j->module->program->kernels[i];
+        p.kernels[i]->schedule.how = "loops";
+        p.kernels[i]->schedule.nparams = 0;
+    }
+    j->on_host = on_host;
+    return p;
+}
+
+static bool compile_for_host(struct job *j)
+{
+    struct kn_program p = j->target->host ? host_program(j) : *j->module->program;
+    const struct target *t = j->target->host ? j->target->host : j->target;
+    for (int v = 0; v < j->host.n; v++) {
+        struct target_options o = target_options_of(j, j->host.archs[v]);
+        o.wanted = j->on_host;
+        if (j->target->host)
+            o.dump = NULL;
+        j->prefixes[v] = ir_internf(j->ctx, "%s_v%d_", j->name, v);
+        if (!t->compile(j->ctx, &p, &o, j->prefixes[v], j->folder, &j->code))
             return false;
-        }
+    }
+    return true;
+}
+
+static bool compile_images(struct job *j)
+{
+    for (int v = 0; v < j->made.n && j->target->host; v++) {
+        struct target_options o = target_options_of(j, j->made.archs[v]);
+        if (!j->target->compile(j->ctx, j->module->program, &o, ir_internf(j->ctx, "%s_", j->name), j->folder, &j->code))
+            return false;
+    }
+    return true;
+}
+
+static bool compile_kernels(struct job *j)
+{
+    struct kn_program *p = j->module->program;
+    if (refused(j))
+        return false;
+    name_device(j, p);
+    write_graph(j);
+    if (!compile_images(j) || ((j->o->output || !j->target->host) && !compile_for_host(j))) {
+        j->status = BUG;
+        return false;
     }
     if (j->graph)
         unlink(j->reproducer);
@@ -487,12 +576,12 @@ static void print_laps(const struct job *j)
 
 static bool link_output(struct job *j, const char *out, int *status)
 {
-    const char **objects = IR_NEWN(j->ctx, j->nobjects + 2, const char *);
-    for (int i = 0; i < j->nobjects; i++)
-        objects[i] = j->objects[i];
-    objects[j->nobjects] = ir_internf(j->ctx, "%s/model.o", j->folder);
-    objects[j->nobjects + 1] = ir_internf(j->ctx, "%s/entries.o", j->folder);
-    int n = j->nobjects + 2;
+    const char **objects = IR_NEWN(j->ctx, j->code.nobjects + 2, const char *);
+    for (int i = 0; i < j->code.nobjects; i++)
+        objects[i] = j->code.objects[i];
+    objects[j->code.nobjects] = ir_internf(j->ctx, "%s/model.o", j->folder);
+    objects[j->code.nobjects + 1] = ir_internf(j->ctx, "%s/entries.o", j->folder);
+    int n = j->code.nobjects + 2;
     if (j->o->kind == TCCC_OBJECT)
         return link_object(j->ctx, out, n, objects, status);
     if (j->o->kind == TCCC_ARCHIVE)
@@ -521,9 +610,12 @@ static bool write_artifact(struct job *j)
     const char *weights = ir_internf(j->ctx, "%s/weights", j->folder),
                *header = ir_internf(j->ctx, "%s/header.h", j->folder);
     struct artifact_options a = {.name = j->name,
-                                 .nversions = j->nversions,
-                                 .isas = j->archs,
+                                 .nversions = j->host.n,
+                                 .isas = j->host.archs,
                                  .prefixes = j->prefixes,
+                                 .on_host = j->on_host,
+                                 .nimages = j->code.nimages,
+                                 .images = j->code.images,
                                  .shared = j->o->kind == TCCC_SO,
                                  .sidecar = base,
                                  .source = source_digest(j)};
@@ -602,7 +694,7 @@ static bool work(struct job *j)
     ir_detail(j->ctx, "%s: target %s, -O%d%s%s", ir_shown(o->model), j->target->name, o->level,
               o->exact ? ", exact" : "", o->fast_math ? ", fast math" : "");
     j->name = o->name ? o->name : default_name(j->ctx, o->model);
-    struct cache_key key = {j->name, j->target->name, j->nversions, j->archs, j->digest};
+    struct cache_key key = cache_key(j);
     bool caches = cache_open(&j->cache, j->ctx, o, &key);
     int first = ir_nmessages(j->ctx); /* those before are given whenever the model is read */
     j->cached = caches && from_cache(j);

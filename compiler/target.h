@@ -16,11 +16,22 @@ struct target_options {
     const char *dump;            /* "llvm", "asm", "ptx": print the machine form of all kernels to dump_to; NULL: none */
     FILE *dump_to;
     bool hang;                   /* for tests: code generation does not come back */
+    const bool *wanted;          /* by kernel: is it to be compiled? NULL: all are */
 };
+
+/* What code generation gives: object files for the host, images for a device (struct tcc_pimage, runtime/abi.h), best first. All of it is the
+ * context's. */
+struct target_image { const uint8_t *bytes; uint64_t size; };
+struct target_code { char **objects; int nobjects, capobjects; struct target_image *images; int nimages, capimages; };
+void target_add_object(struct ir_ctx *ctx, struct target_code *code, const char *path);
+void target_add_image(struct ir_ctx *ctx, struct target_code *code, struct target_image image);
 
 struct target {
     const char *name;            /* "cpu" */
     const char *device;          /* what runs its artifacts and has a memory of its own (runtime/device/); NULL: the host */
+    /* Whose code runs the kernels that the plan leaves on the host (--march says for which processors), where this one's compile() makes
+     * images; its schedules of such kernels are ignored: their tiles are run point by point. NULL: compile() makes objects. */
+    const struct target *host;
     /* The machine of an architecture string (resolved: never "native"), or NULL after a diagnostic naming what exists. */
     const struct pass_machine *(*machine)(struct ir_ctx *ctx, const char *arch);
     /* > 0: what is made for a suits b less than b's own does for a; an artifact for several machines has the plan and the layouts of the one
@@ -30,11 +41,11 @@ struct target {
     const char *(*resolve)(struct ir_ctx *ctx, const char *arch);
     /* Says, for kernels that it can't lower yet, why (NULL: can lower). */
     const char *(*refuses)(struct ir_ctx *ctx, const struct kn_kernel *k);
-    /* Compiles the program's kernels to object files. Kernel i becomes the global hidden function `PREFIXk<i>`, tcc_kernel_fn.
-     * Writes one or more object files in `folder`; their paths are appended to `objects`. False after a diagnostic.
+    /* Compiles the program's kernels. To object files, written in `folder`: kernel i becomes the global hidden function `PREFIXk<i>`,
+     * tcc_kernel_fn. Or to an image for o->arch, whose functions are PREFIXk<i>. Adds them to `code`. False after a diagnostic.
      * A crash of the code generator is a diagnostic too (it runs in child processes). */
     bool (*compile)(struct ir_ctx *ctx, const struct kn_program *p, const struct target_options *o, const char *prefix,
-                    const char *folder, char ***objects, int *nobjects);
+                    const char *folder, struct target_code *code);
 };
 
 extern const struct target target_cpu, target_cpu_split, target_cuda;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* targets.c - targets by name: those that are built in, and those that the program has registered. */
+/* targets.c - targets by name: those that are built in, and those that the program has registered; what they give. */
 #include "compiler/target.h"
 
 #include <string.h>
@@ -23,4 +23,18 @@ bool target_register(const struct target *t)
         return there == t;
     targets[ntargets++] = t;
     return true;
+}
+
+void target_add_object(struct ir_ctx *ctx, struct target_code *code, const char *path)
+{
+    if (code->nobjects == code->capobjects)
+        code->objects = ir_grow(ctx, code->objects, &code->capobjects, sizeof *code->objects);
+    code->objects[code->nobjects++] = ir_strdup(ctx, path);
+}
+
+void target_add_image(struct ir_ctx *ctx, struct target_code *code, struct target_image image)
+{
+    if (code->nimages == code->capimages)
+        code->images = ir_grow(ctx, code->images, &code->capimages, sizeof *code->images);
+    code->images[code->nimages++] = image;
 }

@@ -52,20 +52,24 @@ static int heavier_first(const void *a, const void *b)
     return x->weight != y->weight ? (x->weight < y->weight) - (x->weight > y->weight) : x->kernel - y->kernel;
 }
 
-/* Deals the kernels, heaviest first, to the lightest part. part[i] gets kernel i's part; returns the number of parts. */
-static int deal(struct ir_ctx *ctx, const struct kn_program *p, int *part)
+/* Deals the kernels that are wanted, heaviest first, to the lightest part. part[i] gets kernel i's part, -1: none; returns the number of parts. */
+static int deal(struct ir_ctx *ctx, const struct kn_program *p, const bool *kernels, int *part)
 {
     int64_t total = 0, load[MAX_PARTS] = {0};
     struct weighed *all = IR_NEWN(ctx, p->nkernels + 1, struct weighed);
+    int nall = 0;
     for (int i = 0; i < p->nkernels; i++) {
-        all[i] = (struct weighed){weight(p->kernels[i]), i};
-        total += all[i].weight;
+        part[i] = -1;
+        if (kernels && !kernels[i])
+            continue;
+        all[nall] = (struct weighed){weight(p->kernels[i]), i};
+        total += all[nall++].weight;
     }
-    qsort(all, (size_t)p->nkernels, sizeof *all, heavier_first);
+    qsort(all, (size_t)nall, sizeof *all, heavier_first);
     int64_t wanted = 1 + total / 600;
     int n = wanted > MAX_PARTS ? MAX_PARTS : (int)wanted;
-    n = n > p->nkernels ? p->nkernels : n;
-    for (int round = 0; round < p->nkernels; round++) {
+    n = n > nall ? nall : n;
+    for (int round = 0; round < nall; round++) {
         int lightest = 0;
         for (int j = 1; j < n; j++)
             if (load[j] < load[lightest])
@@ -84,7 +88,7 @@ static void run_part(void *jobs, int i, int report)
 }
 
 static bool cpu_compile(struct ir_ctx *ctx, const struct kn_program *p, const struct target_options *o,
-                        const char *prefix, const char *folder, char ***objects, int *nobjects)
+                        const char *prefix, const char *folder, struct target_code *code)
 {
     const struct cpu_machine *m = cpu_machine_make(ctx, o->arch);
     if (!m)
@@ -93,7 +97,7 @@ static bool cpu_compile(struct ir_ctx *ctx, const struct kn_program *p, const st
     LLVMGetVersion(&major, &minor, &patch);
     ir_detail(ctx, "LLVM %u.%u.%u, code for %s, vectors of %d bytes", major, minor, patch, o->arch,
               m->emit.vector_bytes);
-    int *part = IR_NEWN(ctx, p->nkernels + 1, int), n = deal(ctx, p, part);
+    int *part = IR_NEWN(ctx, p->nkernels + 1, int), n = deal(ctx, p, o->wanted, part);
     struct object_job *jobs = IR_NEWN(ctx, n + 1, struct object_job);
     for (int i = 0; i < n; i++) {
         jobs[i] = (struct object_job){.ctx = ctx,
@@ -107,17 +111,12 @@ static bool cpu_compile(struct ir_ctx *ctx, const struct kn_program *p, const st
                                       .dump_path = ir_internf(ctx, "%s/%s%d.dump", folder, prefix, i)};
     }
     bool ok = child_run(ctx, n, o->jobs, run_part, jobs);
-    char **paths = IR_NEWN(ctx, *nobjects + n + 1, char *);
-    for (int i = 0; i < *nobjects; i++)
-        paths[i] = (*objects)[i];
     for (int i = 0; i < n; i++) {
-        paths[*nobjects + i] = (char *)jobs[i].path;
+        target_add_object(ctx, code, jobs[i].path);
         if (ok && o->dump)
             child_take_dump(jobs[i].dump_path, o->dump_to);
         ok = ok && object_check(ctx, jobs[i].path);
     }
-    *objects = paths;
-    *nobjects += n;
     return ok;
 }
 

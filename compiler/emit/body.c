@@ -90,7 +90,8 @@ static void report_fault(struct em *e, V bad)
         bad = em_unary_intrinsic(e, "llvm.vector.reduce.or", bad);
     }
     em_if_begin(e, &f, bad);
-    LLVMBuildStore(e->b, LLVMConstInt(e->t_i32, TCC_EINDEX, 0), e->env);
+    /* Volatile: threads of a device may do so at once. */
+    LLVMSetVolatile(LLVMBuildStore(e->b, LLVMConstInt(e->t_i32, TCC_EINDEX, 0), e->env), 1);
     em_if_end(e, &f);
 }
 

@@ -258,6 +258,17 @@ ir_expr em_local_scratch(struct ir_ctx *ctx, const struct kn_kernel *k, int loca
     return sum;
 }
 
+LLVMValueRef em_bind_local(struct em *e, int operand, LLVMValueRef at)
+{
+    const struct kn_operand *o = &e->k->operands[operand];
+    LLVMValueRef n = em_i64(e, (int64_t)tcc_dtype_bytes(o->dtype) * e->local_lanes);
+    e->base[operand] = at;
+    for (int j = 0; j < o->rank; j++)
+        n = LLVMBuildMul(e->b, n, em_expr(e, o->dims[j]), "");
+    n = LLVMBuildAnd(e->b, LLVMBuildAdd(e->b, n, em_i64(e, 63), ""), em_i64(e, -64), "");
+    return LLVMBuildInBoundsGEP2(e->b, e->t_i8, at, &n, 1, "");
+}
+
 /* Base addresses: arguments in the kernel's order without the local ones, which lie one after the other in scratch. */
 static void bind_operands(struct em *e)
 {
@@ -265,18 +276,13 @@ static void bind_operands(struct em *e)
     LLVMValueRef at = e->scratch;
     for (int i = 0, narg = 0; i < k->noperands; i++) {
         const struct kn_operand *o = &k->operands[i];
-        if (o->use != KN_LOCAL) {
-            LLVMValueRef index = em_i64(e, narg++);
-            LLVMValueRef slot = LLVMBuildInBoundsGEP2(e->b, e->t_ptr, e->args, &index, 1, "");
-            e->base[i] = LLVMBuildLoad2(e->b, e->t_ptr, slot, o->name ? o->name : "");
+        if (o->use == KN_LOCAL) {
+            at = em_bind_local(e, i, at);
             continue;
         }
-        e->base[i] = at;
-        LLVMValueRef n = em_i64(e, (int64_t)tcc_dtype_bytes(o->dtype) * e->local_lanes);
-        for (int j = 0; j < o->rank; j++)
-            n = LLVMBuildMul(e->b, n, em_expr(e, o->dims[j]), "");
-        n = LLVMBuildAnd(e->b, LLVMBuildAdd(e->b, n, em_i64(e, 63), ""), em_i64(e, -64), "");
-        at = LLVMBuildInBoundsGEP2(e->b, e->t_i8, at, &n, 1, "");
+        LLVMValueRef index = em_i64(e, narg++);
+        LLVMValueRef slot = LLVMBuildInBoundsGEP2(e->b, e->t_ptr, e->args, &index, 1, "");
+        e->base[i] = LLVMBuildLoad2(e->b, e->t_ptr, slot, o->name ? o->name : "");
     }
     e->after_locals = at;
 }
@@ -374,7 +380,7 @@ static void make_function(struct em *e, const char *name)
     e->last = LLVMGetParam(e->fn, 5);
 }
 
-void em_kernel_begin(struct em *e, const char *name, int local_lanes)
+void em_kernel_prepare(struct em *e, int local_lanes)
 {
     const struct kn_kernel *k = e->k;
     init_types(e);
@@ -385,19 +391,36 @@ void em_kernel_begin(struct em *e, const char *name, int local_lanes)
     e->vdim = NULL;
     e->lanes = 1;
     e->mask = NULL;
-    make_function(e, name);
+    e->tile_step = NULL;
+}
+
+void em_kernel_enter(struct em *e, const char *name)
+{
     make_scopes(e, name);
     e->entry = LLVMAppendBasicBlockInContext(e->lc, e->fn, "entry");
     LLVMPositionBuilderAtEnd(e->b, e->entry);
+}
+
+void em_kernel_body(struct em *e)
+{
+    LLVMBasicBlockRef body = em_block(e, "body");
+    LLVMBuildBr(e->b, body);
+    LLVMPositionBuilderAtEnd(e->b, body);
+}
+
+void em_kernel_begin(struct em *e, const char *name, int local_lanes)
+{
+    const struct kn_kernel *k = e->k;
+    em_kernel_prepare(e, local_lanes);
+    make_function(e, name);
+    em_kernel_enter(e, name);
     for (int i = 0; i < k->nsizes; i++) {
         LLVMValueRef index = em_i64(e, i);
         LLVMValueRef slot = LLVMBuildInBoundsGEP2(e->b, e->t_i64, e->sizes, &index, 1, "");
         em_bind(e, k->sizes[i], LLVMBuildLoad2(e->b, e->t_i64, slot, k->sizes[i]->name ? k->sizes[i]->name : ""));
     }
     bind_operands(e);
-    LLVMBasicBlockRef body = em_block(e, "body");
-    LLVMBuildBr(e->b, body);
-    LLVMPositionBuilderAtEnd(e->b, body);
+    em_kernel_body(e);
 }
 
 void em_kernel_end(struct em *e)
@@ -443,7 +466,7 @@ static int64_t tiles_along(const struct kn_kernel *k, int dim)
 void em_tiles_begin(struct em *e, struct em_tiles *t)
 {
     const struct kn_kernel *k = e->k;
-    em_loop_begin(e, &t->loop, e->first, e->last, em_i64(e, 1), "tile");
+    em_loop_begin(e, &t->loop, e->first, e->last, e->tile_step ? e->tile_step : em_i64(e, 1), "tile");
     LLVMValueRef rest = t->loop.iv;
     int first_tiled = 0;
     while (first_tiled < em_nouter(k) && tiles_along(k, first_tiled) == 1)

@@ -68,6 +68,7 @@ struct em {
     LLVMBasicBlockRef entry;         /* allocas and hoisted values go before its terminator: em_alloca */
     /* Parameters of tcc_kernel_fn. */
     LLVMValueRef args, sizes, scratch, env, first, last;
+    LLVMValueRef tile_step;          /* from a tile to the function's next; NULL: 1 */
     LLVMValueRef *base;              /* per operand: address of its first element (local: inside scratch) */
     LLVMMetadataRef *alias_scope, *alias_others;  /* per operand: !alias.scope and !noalias lists, see em_tag */
     LLVMValueRef after_locals;        /* scratch beyond the local ones */
@@ -202,6 +203,12 @@ LLVMValueRef em_reduce_lanes(struct em *e, enum kn_reducer r, enum tcc_dtype d, 
  * em_kernel_begin makes the function NAME and leaves the builder inside it; em_kernel_end returns from it. */
 void em_kernel_begin(struct em *e, const char *name, int local_lanes);
 void em_kernel_end(struct em *e);
+/* The same in parts, for machines whose kernels have parameters of their own: types and room; then, with e->fn made, its entry block, where the
+ * caller binds sizes and sets e->base, e->env, e->first and e->last; then its body. */
+void em_kernel_prepare(struct em *e, int local_lanes);
+void em_kernel_enter(struct em *e, const char *name);
+void em_kernel_body(struct em *e);
+LLVMValueRef em_bind_local(struct em *e, int operand, LLVMValueRef at);       /* the local operand lies there; where the next one may */
 void em_function_attributes(struct em *e, LLVMValueRef fn);   /* the machine's features; nothing throws */
 void em_loops(struct em *e, struct em_nest nest);             /* the whole kernel, as loops over its dims */
 /* Why kernels can't be emitted that have such a body; NULL: they can. */

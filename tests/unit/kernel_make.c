@@ -296,20 +296,20 @@ static bool write_table(const char *folder, int n)
 
 bool km_load(struct ir_ctx *ctx, const char *arch, int n, struct kn_kernel **kernels, tcc_kernel_fn *functions)
 {
-    char folder[] = "/tmp/kernelsXXXXXX", path[64], **objects = NULL;
+    char folder[] = "/tmp/kernelsXXXXXX", path[64];
     const char *dump = getenv("KM_DUMP"); /* llvm or asm, to standard error */
-    int nobjects = 0;
+    struct target_code code = {0};
     struct kn_program p = {.nkernels = n, .kernels = kernels};
     struct target_options o = {.arch = arch, .level = 2, .jobs = 1, .dump = dump, .dump_to = stderr};
     if (!mkdtemp(folder))
         return false;
-    bool done = target_cpu.compile(ctx, &p, &o, "t", folder, &objects, &nobjects);
+    bool done = target_cpu.compile(ctx, &p, &o, "t", folder, &code);
     for (int i = 0; i < ir_nmessages(ctx); i++)
         ir_print_message(stderr, ir_message(ctx, i));
-    char *command = IR_NEWN(ctx, 1000 + 300 * nobjects, char), *at = command;
+    char *command = IR_NEWN(ctx, 1000 + 300 * code.nobjects, char), *at = command;
     at += sprintf(at, "${CC:-cc} -shared -fPIC -o %s/all.so %s/table.c", folder, folder);
-    for (int i = 0; done && i < nobjects; i++)
-        at += snprintf(at, 300, " %s", objects[i]);
+    for (int i = 0; done && i < code.nobjects; i++)
+        at += snprintf(at, 300, " %s", code.objects[i]);
     done = done && write_table(folder, n) && system(command) == 0;
     snprintf(path, sizeof path, "%s/all.so", folder);
     void *library = done ? dlopen(path, RTLD_NOW) : NULL;

@@ -228,8 +228,7 @@ void kb_load_kernels(struct ir_ctx *ctx, struct kb_loaded *l, int n, struct kn_k
     struct kn_program p = {.nkernels = n, .kernels = (struct kn_kernel **)kernels};
     struct target_options o = {
         .arch = arch, .level = level, .jobs = 2, .dump = getenv("KERNELS_DUMP"), .dump_to = stderr};
-    char **objects = NULL;
-    int nobjects = 0;
+    struct target_code code = {0};
     static const char *const exports[] = {"test_kernels"};
     must(ctx, m != NULL);
     for (int i = 0; i < n; i++) {
@@ -242,15 +241,15 @@ void kb_load_kernels(struct ir_ctx *ctx, struct kb_loaded *l, int n, struct kn_k
     }
     snprintf(l->folder, sizeof l->folder, "/tmp/tccc-kernels-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(l->folder));
-    must(ctx, target_cpu.compile(ctx, &p, &o, "test_", l->folder, &objects, &nobjects));
-    const char **all = IR_NEWN(ctx, nobjects + 1, const char *);
-    for (int i = 0; i < nobjects; i++)
-        all[i] = objects[i];
-    all[nobjects] = ir_internf(ctx, "%s/table.o", l->folder);
-    write_table(all[nobjects], n);
+    must(ctx, target_cpu.compile(ctx, &p, &o, "test_", l->folder, &code));
+    const char **all = IR_NEWN(ctx, code.nobjects + 1, const char *);
+    for (int i = 0; i < code.nobjects; i++)
+        all[i] = code.objects[i];
+    all[code.nobjects] = ir_internf(ctx, "%s/table.o", l->folder);
+    write_table(all[code.nobjects], n);
     const char *so = ir_internf(ctx, "%s/kernels.so", l->folder);
-    must(ctx, link_shared(ctx, so, nobjects + 1, all, 0, NULL, 1, exports, NULL));
-    for (int i = 0; i <= nobjects; i++)
+    must(ctx, link_shared(ctx, so, code.nobjects + 1, all, 0, NULL, 1, exports, NULL));
+    for (int i = 0; i <= code.nobjects; i++)
         unlink(all[i]);
     l->handle = dlopen(so, RTLD_NOW);
     ck_assert_msg(l->handle != NULL, "%s", dlerror());

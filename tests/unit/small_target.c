@@ -118,10 +118,9 @@ static bool assemble(struct ir_ctx *ctx, const char *source, const char *object)
 }
 
 static bool compile(struct ir_ctx *ctx, const struct kn_program *p, const struct target_options *o, const char *prefix,
-                    const char *folder, char ***objects, int *nobjects)
+                    const char *folder, struct target_code *code)
 {
-    const char *source = ir_internf(ctx, "%s/%s.c", folder, prefix);
-    char **list = IR_NEWN(ctx, *nobjects + 1, char *);
+    const char *source = ir_internf(ctx, "%s/%s.c", folder, prefix), *object = ir_internf(ctx, "%s/%s.o", folder, prefix);
     FILE *out = fopen(source, "w");
     (void)o;
     if (!out) {
@@ -130,13 +129,10 @@ static bool compile(struct ir_ctx *ctx, const struct kn_program *p, const struct
     }
     for (int i = 0; i < p->nkernels; i++)
         write_kernel(out, prefix, i, p->kernels[i]);
-    for (int i = 0; i < *nobjects; i++)
-        list[i] = (*objects)[i];
-    list[*nobjects] = (char *)ir_internf(ctx, "%s/%s.o", folder, prefix);
-    bool ok = fclose(out) == 0 && assemble(ctx, source, list[*nobjects]);
+    bool ok = fclose(out) == 0 && assemble(ctx, source, object);
     unlink(source);
-    *objects = list;
-    *nobjects += ok;
+    if (ok)
+        target_add_object(ctx, code, object);
     return ok;
 }
 

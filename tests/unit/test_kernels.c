@@ -488,9 +488,9 @@ END_TEST
 /* The PTX of all kernels; free() it. */
 static char *ptx_of(struct ir_ctx *ctx, struct set *s, const char *arch)
 {
-    char folder[] = "/tmp/tccc-kernels-XXXXXX", *text = NULL, **objects = NULL;
+    char folder[] = "/tmp/tccc-kernels-XXXXXX", *text = NULL;
     size_t size = 0;
-    int nobjects = 0;
+    struct target_code code = {0};
     struct target_options o = {
         .arch = arch, .level = 2, .jobs = 1, .dump = "ptx", .dump_to = open_memstream(&text, &size)};
     struct kn_program p = {.nkernels = s->n, .kernels = s->at};
@@ -498,7 +498,7 @@ static char *ptx_of(struct ir_ctx *ctx, struct set *s, const char *arch)
     for (int i = 0; i < s->n; i++)
         m->schedule(m, ctx, s->at[i]);
     ck_assert_ptr_nonnull(mkdtemp(folder));
-    ck_assert(target_cuda.compile(ctx, &p, &o, "p", folder, &objects, &nobjects));
+    ck_assert(target_cuda.compile(ctx, &p, &o, "p", folder, &code));
     fclose(o.dump_to);
     rmdir(folder);
     return text;

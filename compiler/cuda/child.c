@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* child.c - from kernels to PTX: LLVM runs in a child process, which writes the text to a file. */
+#include "compiler/child_int.h"
+#include "compiler/cuda/cuda_int.h"
+
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char triple[] = "nvptx64-nvidia-cuda";
+
+struct job {
+    struct ir_ctx *ctx;
+    const struct kn_program *program;
+    const struct target_options *options;
+    const struct cuda_machine *machine;
+    const char *prefix, *path;
+};
+
+static LLVMTargetMachineRef target_machine(const struct job *j)
+{
+    LLVMTargetRef target;
+    char *error = NULL;
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+    if (LLVMGetTargetFromTriple(triple, &target, &error))
+        em_give_up("LLVM: ", error);
+    return LLVMCreateTargetMachine(target, triple, j->machine->name, j->machine->ptx, LLVMCodeGenLevelDefault,
+                                   LLVMRelocDefault, LLVMCodeModelDefault);
+}
+
+static void emit_kernel(const struct job *j, struct em *e, int i)
+{
+    static void (*const emit[])(struct cuda_fn *) = {[CUDA_POINTS] = cuda_emit_points, [CUDA_GROUPS] = cuda_emit_group};
+    struct cuda_fn f = {0};
+    ir_tick(j->ctx);
+    e->k = j->program->kernels[i];
+    e->bind = NULL;
+    e->nbind = e->capbind = 0;
+    cuda_begin(&f, e, ir_internf(j->ctx, "%sk%d", j->prefix, i));
+    emit[f.s.how](&f);
+    cuda_end(&f);
+}
+
+static void ptx_child(void *jobs, int index, int report)
+{
+    const struct job *j = (const struct job *)jobs + index;
+    const struct em_machine plain = {
+        .vector_bytes = 16, .fma = true, .llvm_cpu = j->machine->name, .llvm_features = j->machine->ptx};
+    char *error = NULL;
+    while (j->options->hang)
+        pause();
+    em_child(report);
+    LLVMContextRef lc = LLVMContextCreate();
+    LLVMTargetMachineRef tm = target_machine(j);
+    LLVMModuleRef mod = LLVMModuleCreateWithNameInContext("kernels", lc);
+    LLVMSetDataLayout(mod, LLVMCopyStringRepOfTargetData(LLVMCreateTargetDataLayout(tm)));
+    LLVMSetTarget(mod, triple);
+    struct em e = {.ctx = j->ctx,
+                   .m = &plain,
+                   .level = j->options->level,
+                   .exact = j->options->exact,
+                   .fast_math = j->options->fast_math,
+                   .lc = lc,
+                   .mod = mod,
+                   .b = LLVMCreateBuilderInContext(lc)};
+    for (int i = 0; i < j->program->nkernels; i++)
+        if (!j->options->wanted || j->options->wanted[i])
+            emit_kernel(j, &e, i);
+    em_verify(mod);
+    em_run_passes(mod, tm,
+                  "function(sroa,early-cse<memssa>,simplifycfg,infer-address-spaces,instcombine<no-verify-fixpoint>,"
+                  "loop-mssa(loop-rotate,licm),gvn,instcombine<no-verify-fixpoint>,adce,simplifycfg)");
+    if (LLVMTargetMachineEmitToFile(tm, mod, (char *)j->path, LLVMAssemblyFile, &error))
+        em_give_up("cannot write PTX: ", error);
+    _exit(0);
+}
+
+const char *cuda_ptx(struct ir_ctx *ctx, const struct kn_program *p, const struct target_options *o, const char *prefix,
+                     const char *folder, size_t *size)
+{
+    struct job j = {.ctx = ctx,
+                    .program = p,
+                    .options = o,
+                    .machine = cuda_machine_make(ctx, o->arch),
+                    .prefix = prefix,
+                    .path = ir_internf(ctx, "%s/%s.ptx", folder, prefix)};
+    char error[512];
+    if (!j.machine || !child_run(ctx, 1, 1, ptx_child, &j))
+        return NULL;
+    struct ir_file *file = ir_file_open(j.path, error, sizeof error);
+    if (!file) {
+        ir_error(ctx, NULL, "%s", error);
+        return NULL;
+    }
+    *size = (size_t)ir_file_size(file) + 1;
+    char *text = IR_NEWN(ctx, *size, char); /* zeroed: terminated */
+    memcpy(text, ir_file_data(file), *size - 1);
+    ir_file_unref(file);
+    unlink(j.path);
+    return text;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuda_int.h - private to compiler/cuda/: machines, schedules, and a device function under construction.
+ *
+ *     machine.c   the machines and what passes ask of them      schedule.c  which template takes a kernel, and how it is launched
+ *     child.c     from kernels to PTX text, in a child          function.c  a device function: parameters, threads, local operands
+ *     loops.c     a thread a point, or a vector of them         group.c     a warp or a block a point: reductions, row buffers
+ */
+#ifndef TCC_CUDA_INT_H
+#define TCC_CUDA_INT_H
+
+#include "compiler/emit/emit.h"
+#include "compiler/image_int.h"
+#include "compiler/target.h"
+
+/* -- Machines (machine.c) ---------------------------------------------------------------------------------- */
+
+struct cuda_machine {
+    struct pass_machine pass;
+    const char *name, *ptx;          /* "sm_80"; LLVM's feature for the PTX version */
+    int sm, sms, shared;             /* compute capability; multiprocessors; bytes of shared memory that a block may have */
+};
+const struct cuda_machine *cuda_machine_make(struct ir_ctx *ctx, const char *arch);     /* NULL after a diagnostic */
+const struct cuda_machine *cuda_machine_find(const char *arch);                         /* NULL: there is none */
+
+/* -- Schedules (schedule.c) ----------------------------------------------------------------------------------- */
+
+enum cuda_how {
+#define CUDA_TEMPLATE(id, name) CUDA_##id,
+#include "compiler/cuda/schedules.def"
+    CUDA_NTEMPLATES
+};
+struct cuda_schedule {
+    enum cuda_how how;
+#define CUDA_PARAM(field, absent, least, most) int field;
+#include "compiler/cuda/schedules.def"
+};
+void cuda_put_schedule(struct kn_kernel *k, struct cuda_schedule s);
+struct cuda_schedule cuda_get_schedule(const struct kn_kernel *k);          /* of a kernel whose schedule has been verified */
+bool cuda_verify_schedule(const struct pass_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k);
+void cuda_choose_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k);
+
+/* Where local operands lie: in registers and memory of the thread, in shared memory, or in scratch; `bytes`: those of one thread or group. */
+enum cuda_locals { CUDA_NO_LOCALS, CUDA_PRIVATE, CUDA_SHARED, CUDA_SCRATCH };
+enum cuda_locals cuda_locals(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s, ir_expr *bytes);
+/* The launch of a kernel with its schedule. */
+struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k, const char *symbol);
+
+/* -- Functions (function.c) ------------------------------------------------------------------------------------- */
+
+enum { CUDA_GENERIC = 0, CUDA_GLOBAL = 1, CUDA_SHARED_SPACE = 3 };          /* address spaces of NVPTX */
+
+struct cuda_fn {
+    struct em *e;
+    struct cuda_schedule s;
+    LLVMValueRef thread, block, blocks;      /* i64: %tid.x, %ctaid.x, %nctaid.x */
+    LLVMValueRef tiles;                      /* i64 */
+    LLVMValueRef unit, units;                /* i64: number of this thread or group in the grid, and how many there are */
+    LLVMValueRef lane;                       /* i64: of the thread within its group */
+    LLVMValueRef partial;                    /* shared memory of a block's group, 16 bytes a warp; NULL: groups are warps or threads */
+    bool shared_locals;                      /* other threads see them: barriers between stages */
+};
+/* Makes the function, with sizes and operands bound, and leaves the builder in its body. */
+void cuda_begin(struct cuda_fn *f, struct em *e, const char *name);
+void cuda_end(struct cuda_fn *f);
+LLVMValueRef cuda_sreg(struct em *e, const char *name);                     /* special register "tid.x", i64 */
+LLVMValueRef cuda_shared(struct em *e, const char *name, int64_t bytes, int align);     /* static shared memory of that size */
+void cuda_barrier(struct em *e);                                            /* of the block */
+void cuda_warp_barrier(struct em *e);                                       /* of a warp whose threads are all there */
+LLVMValueRef cuda_shuffle_xor(struct em *e, LLVMValueRef v, int distance);  /* the value of lane ^ distance, of any scalar type */
+
+/* -- Templates ------------------------------------------------------------------------------------------------------ */
+void cuda_emit_points(struct cuda_fn *f);    /* loops.c */
+void cuda_emit_group(struct cuda_fn *f);     /* group.c */
+
+/* -- Children (child.c) ------------------------------------------------------------------------------------------------ */
+/* All kernels' PTX, read back from the file that a child wrote; NULL after a diagnostic. Zero-terminated, *size with the zero. */
+const char *cuda_ptx(struct ir_ctx *ctx, const struct kn_program *p, const struct target_options *o, const char *prefix,
+                     const char *folder, size_t *size);
+
+#endif

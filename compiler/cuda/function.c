@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * function.c - a device function: its parameters (runtime/abi.h, "Images"), the number of its thread, local operands, and what threads do
+ * together.
+ *
+ *     .visible .entry PREFIXk<i>(args..., sizes..., scratch, control, tiles)
+ *         for (t = number of the thread or group; t < tiles; t += how many there are)  tile t
+ *
+ * Addresses are of global memory. Where there are too many parameters they lie in a table; its values never change while the kernel runs.
+ */
+#include "compiler/cuda/cuda_int.h"
+
+#include <string.h>
+
+#define V LLVMValueRef
+
+enum { KERNEL_CONVENTION = 71 }; /* ptx_kernel */
+
+/* -- Intrinsics ---------------------------------------------------------------------------------------------- */
+
+V cuda_sreg(struct em *e, const char *name)
+{
+    V v = em_intrinsic(e, ir_internf(e->ctx, "llvm.nvvm.read.ptx.sreg.%s", name), 0, NULL, 0, NULL);
+    return LLVMBuildZExt(e->b, v, e->t_i64, name);
+}
+
+void cuda_barrier(struct em *e)
+{
+    em_intrinsic(e, "llvm.nvvm.barrier0", 0, NULL, 0, NULL);
+}
+
+void cuda_warp_barrier(struct em *e)
+{
+    V all = LLVMConstInt(e->t_i32, 0xffffffffu, 0);
+    em_intrinsic(e, "llvm.nvvm.bar.warp.sync", 0, NULL, 1, &all);
+}
+
+static V shuffle_word(struct em *e, V v, int distance)
+{
+    V args[] = {LLVMConstInt(e->t_i32, 0xffffffffu, 0), v, LLVMConstInt(e->t_i32, (unsigned)distance, 0),
+                LLVMConstInt(e->t_i32, 31, 0)};
+    return em_intrinsic(e, "llvm.nvvm.shfl.sync.bfly.i32", 0, NULL, 4, args);
+}
+
+V cuda_shuffle_xor(struct em *e, V v, int distance)
+{
+    LLVMTypeRef t = LLVMTypeOf(v);
+    LLVMTypeKind kind = LLVMGetTypeKind(t);
+    unsigned bits = kind == LLVMFloatTypeKind ? 32 : kind == LLVMDoubleTypeKind ? 64 : LLVMGetIntTypeWidth(t);
+    LLVMTypeRef whole = LLVMIntTypeInContext(e->lc, bits);
+    V x = LLVMBuildBitCast(e->b, v, whole, "");
+    if (bits < 32) {
+        x = LLVMBuildTrunc(e->b, shuffle_word(e, LLVMBuildZExt(e->b, x, e->t_i32, ""), distance), whole, "");
+    } else if (bits == 32) {
+        x = shuffle_word(e, x, distance);
+    } else {
+        V low = LLVMBuildTrunc(e->b, x, e->t_i32, ""), half = em_i64(e, 32);
+        V high = LLVMBuildTrunc(e->b, LLVMBuildLShr(e->b, x, half, ""), e->t_i32, "");
+        low = LLVMBuildZExt(e->b, shuffle_word(e, low, distance), e->t_i64, "");
+        high = LLVMBuildZExt(e->b, shuffle_word(e, high, distance), e->t_i64, "");
+        x = LLVMBuildOr(e->b, low, LLVMBuildShl(e->b, high, half, ""), "");
+    }
+    return LLVMBuildBitCast(e->b, x, t, "");
+}
+
+V cuda_shared(struct em *e, const char *name, int64_t bytes, int align)
+{
+    V g = LLVMAddGlobalInAddressSpace(e->mod, LLVMArrayType2(e->t_i8, (uint64_t)bytes), name, CUDA_SHARED_SPACE);
+    LLVMSetInitializer(g, LLVMGetUndef(LLVMArrayType2(e->t_i8, (uint64_t)bytes)));
+    LLVMSetLinkage(g, LLVMInternalLinkage);
+    LLVMSetAlignment(g, (unsigned)align);
+    return g;
+}
+
+/* -- Parameters ------------------------------------------------------------------------------------------------ */
+
+static LLVMTypeRef pointer_type(struct em *e)
+{
+    return LLVMPointerTypeInContext(e->lc, CUDA_GLOBAL);
+}
+
+static int count_args(const struct kn_kernel *k)
+{
+    int n = 0;
+    for (int i = 0; i < k->noperands; i++)
+        n += k->operands[i].use != KN_LOCAL;
+    return n;
+}
+
+static void annotate(struct em *e, const char *what, int value)
+{
+    LLVMMetadataRef parts[] = {LLVMValueAsMetadata(e->fn), LLVMMDStringInContext2(e->lc, what, strlen(what)),
+                               LLVMValueAsMetadata(LLVMConstInt(e->t_i32, (unsigned)value, 0))};
+    LLVMAddNamedMetadataOperand(e->mod, "nvvm.annotations",
+                                LLVMMetadataAsValue(e->lc, LLVMMDNodeInContext2(e->lc, parts, 3)));
+}
+
+static void make_function(struct em *e, const char *name, int nargs, bool table)
+{
+    int n = (table ? 1 : nargs + e->k->nsizes) + 3;
+    LLVMTypeRef *types = IR_NEWN(e->ctx, n, LLVMTypeRef);
+    for (int i = 0; i < n; i++)
+        types[i] = table || i < nargs ? pointer_type(e) : e->t_i64;
+    types[n - 3] = types[n - 2] = pointer_type(e);
+    types[n - 1] = e->t_i64;
+    e->fn = LLVMAddFunction(e->mod, name, LLVMFunctionType(e->t_void, types, (unsigned)n, 0));
+    LLVMSetFunctionCallConv(e->fn, KERNEL_CONVENTION);
+    em_function_attributes(e, e->fn);
+}
+
+/* Argument or size number i. */
+static V parameter(struct em *e, int i, bool table, LLVMTypeRef t)
+{
+    if (!table)
+        return LLVMGetParam(e->fn, (unsigned)i);
+    V index = em_i64(e, i), v = LLVMBuildLoad2(e->b, t, LLVMBuildInBoundsGEP2(e->b, e->t_i64, LLVMGetParam(e->fn, 0), &index, 1, ""), "");
+    LLVMSetAlignment(v, 8);
+    LLVMSetMetadata(v, LLVMGetMDKindIDInContext(e->lc, "invariant.load", 14),
+                    LLVMMetadataAsValue(e->lc, LLVMMDNodeInContext2(e->lc, NULL, 0)));
+    return v;
+}
+
+static void bind_parameters(struct cuda_fn *f, int nargs, bool table)
+{
+    struct em *e = f->e;
+    const struct kn_kernel *k = e->k;
+    unsigned last = LLVMCountParams(e->fn) - 1;
+    for (int i = 0; i < k->nsizes; i++)
+        em_bind(e, k->sizes[i], parameter(e, nargs + i, table, e->t_i64));
+    for (int i = 0, n = 0; i < k->noperands; i++)
+        if (k->operands[i].use != KN_LOCAL)
+            e->base[i] = parameter(e, n++, table, pointer_type(e));
+    e->scratch = LLVMGetParam(e->fn, last - 2);
+    e->env = LLVMGetParam(e->fn, last - 1);
+    f->tiles = LLVMGetParam(e->fn, last);
+}
+
+/* -- Threads ------------------------------------------------------------------------------------------------------ */
+
+/* Units are threads, warps, or blocks. */
+static void number_units(struct cuda_fn *f)
+{
+    struct em *e = f->e;
+    int per_block = f->s.threads / f->s.group;
+    f->thread = cuda_sreg(e, "tid.x");
+    f->block = cuda_sreg(e, "ctaid.x");
+    f->blocks = cuda_sreg(e, "nctaid.x");
+    f->unit = f->block;
+    f->units = f->blocks;
+    f->lane = f->s.group == 1 ? em_i64(e, 0) : f->thread;
+    if (per_block == 1)
+        return;
+    V own = f->s.group == 1 ? f->thread : LLVMBuildUDiv(e->b, f->thread, em_i64(e, f->s.group), "");
+    if (f->s.group > 1)
+        f->lane = LLVMBuildURem(e->b, f->thread, em_i64(e, f->s.group), "lane");
+    f->unit = LLVMBuildNSWAdd(e->b, LLVMBuildNSWMul(e->b, f->block, em_i64(e, per_block), ""), own, "unit");
+    f->units = LLVMBuildNSWMul(e->b, f->blocks, em_i64(e, per_block), "units");
+}
+
+/* -- Local operands -------------------------------------------------------------------------------------------------- */
+
+static void place_locals(struct cuda_fn *f, const char *name)
+{
+    struct em *e = f->e;
+    ir_expr bytes;
+    enum cuda_locals how = cuda_locals(e->ctx, e->k, &f->s, &bytes);
+    int64_t size = ir_const_or(bytes, 0);
+    V at = NULL, offset;
+    switch (how) {
+    case CUDA_NO_LOCALS: return;
+    case CUDA_PRIVATE:
+        at = LLVMBuildAlloca(e->b, LLVMArrayType2(e->t_i8, (uint64_t)size), "");
+        LLVMSetAlignment(at, 16);
+        break;
+    case CUDA_SHARED:
+        offset = LLVMBuildMul(e->b, LLVMBuildUDiv(e->b, f->thread, em_i64(e, f->s.group), ""), em_i64(e, size), "");
+        at = cuda_shared(e, ir_internf(e->ctx, "%s_rows", name), size * (f->s.threads / f->s.group), 64);
+        at = LLVMBuildInBoundsGEP2(e->b, e->t_i8, at, &offset, 1, "");
+        break;
+    case CUDA_SCRATCH:
+        offset = LLVMBuildMul(e->b, f->unit, em_expr(e, bytes), "");
+        at = LLVMBuildInBoundsGEP2(e->b, e->t_i8, e->scratch, &offset, 1, "");
+        break;
+    }
+    f->shared_locals = f->s.group > 1;
+    for (int i = 0; i < e->k->noperands; i++)
+        if (e->k->operands[i].use == KN_LOCAL)
+            at = em_bind_local(e, i, at);
+}
+
+void cuda_begin(struct cuda_fn *f, struct em *e, const char *name)
+{
+    int nargs = count_args(e->k);
+    bool table = tcc_launch_has_table((uint64_t)nargs, (uint64_t)e->k->nsizes);
+    f->e = e;
+    f->s = cuda_get_schedule(e->k);
+    em_kernel_prepare(e, 1);
+    make_function(e, name, nargs, table);
+    annotate(e, "maxntidx", f->s.threads);
+    em_kernel_enter(e, name);
+    bind_parameters(f, nargs, table);
+    number_units(f);
+    place_locals(f, name);
+    if (f->s.group > 32)
+        f->partial = cuda_shared(e, ir_internf(e->ctx, "%s_partial", name), 16 * (f->s.group / 32), 16);
+    e->first = f->unit;
+    e->last = f->tiles;
+    e->tile_step = f->units;
+    em_kernel_body(e);
+}
+
+void cuda_end(struct cuda_fn *f)
+{
+    em_kernel_end(f->e);
+}

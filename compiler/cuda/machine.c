@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* machine.c - the machines by name (machine.def), and their answers to passes. */
+#include "compiler/cuda/cuda_int.h"
+
+#include <string.h>
+
+static const struct cuda_machine machines[] = {
+#define MACHINE(name, sm, ptx, sms, shared) {{0}, name, ptx, sm, sms, shared},
+#include "compiler/cuda/machine.def"
+#undef MACHINE
+};
+enum { NMACHINES = sizeof machines / sizeof *machines };
+
+const struct cuda_machine *cuda_machine_find(const char *arch)
+{
+    for (int i = 0; i < NMACHINES; i++)
+        if (!strcmp(machines[i].name, arch))
+            return &machines[i];
+    return NULL;
+}
+
+const struct cuda_machine *cuda_machine_make(struct ir_ctx *ctx, const char *arch)
+{
+    const struct cuda_machine *found = cuda_machine_find(arch);
+    if (!found) {
+        const char *names = "";
+        for (int i = 0; i < NMACHINES; i++)
+            names = ir_internf(ctx, "%s%scuda:%s", names, i == 0 ? "" : i + 1 < NMACHINES ? ", " : " or ", machines[i].name);
+        ir_error(ctx, NULL, "unknown target cuda:%s; expected %s", ir_shown(arch), names);
+        return NULL;
+    }
+    struct cuda_machine *m = IR_NEW(ctx, struct cuda_machine);
+    *m = *found;
+    m->pass = (struct pass_machine){
+        .name = "cuda", .schedule = cuda_choose_schedule, .verify_schedule = cuda_verify_schedule};
+    return m;
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * schedule.c - which template takes a kernel, and how that is launched. Schedules are words and numbers in kernels (schedules.def), here
+ * read, written, checked and chosen; the choice is a function of the kernel and the machine alone.
+ */
+#include "compiler/cuda/cuda_int.h"
+
+#include <string.h>
+
+/* -- The tables ------------------------------------------------------------------------------------------------ */
+
+static const char *const templates[] = {
+#define CUDA_TEMPLATE(id, name) name,
+#include "compiler/cuda/schedules.def"
+};
+
+static const struct param {
+    const char *name;
+    size_t offset;
+    int absent, least, most;
+} params[] = {
+#define CUDA_PARAM(field, absent, least, most) {#field, offsetof(struct cuda_schedule, field), absent, least, most},
+#include "compiler/cuda/schedules.def"
+};
+enum { NPARAMS = sizeof params / sizeof *params };
+_Static_assert(NPARAMS <= KN_MAX_PARAMS, "a kernel has room for them");
+
+static int *field(struct cuda_schedule *s, int i)
+{
+    return (int *)((char *)s + params[i].offset);
+}
+
+static struct cuda_schedule plain(enum cuda_how how)
+{
+    struct cuda_schedule s = {.how = how};
+    for (int i = 0; i < NPARAMS; i++)
+        *field(&s, i) = params[i].absent;
+    return s;
+}
+
+void cuda_put_schedule(struct kn_kernel *k, struct cuda_schedule s)
+{
+    k->schedule.how = templates[s.how];
+    k->schedule.nparams = 0;
+    for (int i = 0; i < NPARAMS; i++)
+        if (*field(&s, i) != params[i].absent)
+            k->schedule.params[k->schedule.nparams++] = (struct kn_param){params[i].name, *field(&s, i)};
+}
+
+/* False, and *wrong is the word: it names a template or parameter that is not there, or not of this value. */
+static bool get(const struct kn_kernel *k, struct cuda_schedule *s, const char **wrong)
+{
+    int how = 0;
+    *wrong = k->schedule.how;
+    while (how < CUDA_NTEMPLATES && strcmp(templates[how], k->schedule.how))
+        how++;
+    if (how == CUDA_NTEMPLATES)
+        return false;
+    *s = plain((enum cuda_how)how);
+    for (int j = 0; j < k->schedule.nparams; j++) {
+        const struct kn_param *p = &k->schedule.params[j];
+        int i = 0;
+        while (i < NPARAMS && strcmp(params[i].name, p->key))
+            i++;
+        *wrong = p->key;
+        if (i == NPARAMS || p->value < params[i].least || p->value > params[i].most)
+            return false;
+        *field(s, i) = (int)p->value;
+    }
+    return true;
+}
+
+struct cuda_schedule cuda_get_schedule(const struct kn_kernel *k)
+{
+    struct cuda_schedule s;
+    const char *wrong;
+    get(k, &s, &wrong);
+    return s;
+}
+
+static const char *what_is_wrong(const struct kn_kernel *k, const struct cuda_schedule *s)
+{
+    if (s->vector >= em_nouter(k))
+        return "its vector dim is not an outer dim";
+    if (s->width & (s->width - 1))
+        return "width is a power of two";
+    if (s->threads % 32 || (s->group != 1 && s->group % 32) || s->threads % s->group)
+        return "threads and group are whole warps, and threads whole groups";
+    if ((s->how == CUDA_GROUPS) != (s->group > 1))
+        return "groups are of template group";
+    for (int i = 0; i < em_nouter(k); i++)
+        if (k->schedule.tile[i] != (i == s->vector ? s->width : 1))
+            return "a tile is a point, or one vector";
+    return k->tiles && k->scratch ? NULL : "it comes with tiles and scratch";
+}
+
+bool cuda_verify_schedule(const struct pass_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k)
+{
+    struct cuda_schedule s;
+    const char *wrong, *why;
+    (void)m;
+    if (!get(k, &s, &wrong)) {
+        ir_error(ctx, NULL, "kernel %s: the CUDA target has no such template or parameter, or not of this value: '%s'",
+                 ir_shown(k->name), ir_shown(wrong));
+        return false;
+    }
+    why = what_is_wrong(k, &s);
+    if (why)
+        ir_error(ctx, NULL, "kernel %s: schedule %s: %s", ir_shown(k->name), ir_shown(k->schedule.how), why);
+    return !why;
+}
+
+/* -- The choice -------------------------------------------------------------------------------------------------- */
+
+void cuda_choose_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
+{
+    struct cuda_schedule s = plain(CUDA_POINTS);
+    (void)m;
+    k->schedule = (struct kn_schedule){0};
+    for (int i = 0; i < em_nouter(k); i++)
+        k->schedule.tile[i] = 1;
+    cuda_put_schedule(k, s);
+    k->tiles = em_tile_count(ctx, k);
+    k->scratch = em_local_scratch(ctx, k, 1);
+}
+
+/* -- Launches ------------------------------------------------------------------------------------------------------ */
+
+enum {
+    MOST_PRIVATE = 4096,      /* bytes of local operands that a thread has in its own memory */
+    MOST_SHARED = 48 << 10,   /* bytes of them that a block has in shared memory, without asking the driver for more */
+    MOST_BLOCKS = 8192,       /* of a grid; threads go on in strides */
+    MOST_SCRATCH_BLOCKS = 512 /* where each unit has scratch */
+};
+
+enum cuda_locals cuda_locals(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s, ir_expr *bytes)
+{
+    int64_t size;
+    *bytes = em_local_scratch(ctx, k, 1);
+    if (ir_is_value(*bytes, 0))
+        return CUDA_NO_LOCALS;
+    if (!ir_is_const(*bytes, &size))
+        return CUDA_SCRATCH;
+    if (s->group == 1)
+        return size <= MOST_PRIVATE ? CUDA_PRIVATE : CUDA_SCRATCH;
+    return size * (s->threads / s->group) <= MOST_SHARED ? CUDA_SHARED : CUDA_SCRATCH;
+}
+
+struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k, const char *symbol)
+{
+    struct cuda_schedule s = cuda_get_schedule(k);
+    struct image_kernel to = {.nlaunches = 1};
+    struct image_launch *l = &to.launches[0];
+    ir_expr bytes;
+    enum cuda_locals locals = cuda_locals(ctx, k, &s, &bytes);
+    int units = s.threads / s.group;
+    ir_expr blocks = ir_ceildiv(ctx, image_tiles(ctx), ir_const(ctx, units));
+    *l = (struct image_launch){.symbol = symbol};
+    l->grid[0] = ir_min(ctx, blocks, ir_const(ctx, locals == CUDA_SCRATCH ? MOST_SCRATCH_BLOCKS : MOST_BLOCKS));
+    l->block[0] = ir_const(ctx, s.threads);
+    if (locals == CUDA_SCRATCH)
+        l->scratch = ir_mul(ctx, bytes, ir_mulc(ctx, l->grid[0], units));
+    return to;
+}
