@@ -181,7 +181,7 @@ static bool choose_target(struct job *j)
     j->target = target_by_name(spec);
     if (!j->target) {
         ir_error(j->ctx, NULL, "target '%s' is not built in; expected cpu, cpu-split%s", spec,
-                 target_by_name("cuda") ? " or cuda:sm_90" : "");
+                 target_by_name("cuda") ? " or cuda:sm_80,sm_90a" : "");
         j->status = strcmp(spec, "cuda") && strcmp(spec, "neuron") ? USAGE : ENVIRONMENT;
         return false;
     }

@@ -2,6 +2,7 @@
 /* tccc: compiles a model to a native artifact. */
 #include "compiler/tccc.h"
 #include "tools/model_int.h"
+#include "tools/prove_int.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -91,7 +92,10 @@ static int run(const struct options *o)
         return code;
     if (access(c.model, R_OK) != 0)
         return tool_error(o, EXIT_DATA, "cannot open '%s': %s", c.model, strerror(errno));
-    return compile_model(o, &c);
+    if (option_set(o, OPT_prove_kernels) && !c.output)
+        return usage_error(o, "--prove-kernels requires an artifact (-o)");
+    code = compile_model(o, &c);
+    return code == EXIT_FINE && option_set(o, OPT_prove_kernels) ? prove_model(o, &c) : code;
 }
 
 int main(int argc, char **argv)

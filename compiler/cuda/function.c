@@ -197,6 +197,7 @@ void cuda_begin(struct cuda_fn *f, struct em *e, const char *name)
     em_kernel_prepare(e, 1);
     make_function(e, name, nargs, table);
     annotate(e, "maxntidx", f->s.threads);
+    annotate(e, "minctasm", 1); /* else ptxas spills a few registers for more blocks at once */
     em_kernel_enter(e, name);
     bind_parameters(f, nargs, table);
     number_units(f);

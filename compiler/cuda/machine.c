@@ -29,9 +29,10 @@ const struct cuda_machine *cuda_machine_make(struct ir_ctx *ctx, const char *arc
         ir_error(ctx, NULL, "unknown target cuda:%s; expected %s", ir_shown(arch), names);
         return NULL;
     }
+    static const struct pass_memory memory = {"cuda", false};
     struct cuda_machine *m = IR_NEW(ctx, struct cuda_machine);
     *m = *found;
     m->pass = (struct pass_machine){
-        .name = "cuda", .schedule = cuda_choose_schedule, .verify_schedule = cuda_verify_schedule};
+        .name = "cuda", .memory = &memory, .schedule = cuda_choose_schedule, .verify_schedule = cuda_verify_schedule};
     return m;
 }

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/sim/ptx/ptxsim.h"
 #include "tests/unit/kernels.h"
+#include "tools/prove_int.h"
 #include "tools/values_int.h"
 
 #define C(v) ir_const(ctx, (v))
@@ -485,72 +485,59 @@ END_TEST
 
 /* -- PTX in the simulator ------------------------------------------------------------------------------ */
 
-/* The PTX of all kernels; free() it. */
-static char *ptx_of(struct ir_ctx *ctx, struct set *s, const char *arch)
+/* The image of all kernels, scheduled by the machine. */
+static const struct tcc_pimage *image_of(struct ir_ctx *ctx, struct set *s, const char *arch)
 {
-    char folder[] = "/tmp/tccc-kernels-XXXXXX", *text = NULL;
-    size_t size = 0;
+    char folder[] = "/tmp/tccc-kernels-XXXXXX";
     struct target_code code = {0};
     struct target_options o = {
-        .arch = arch, .level = 2, .jobs = 1, .dump = "ptx", .dump_to = open_memstream(&text, &size)};
+        .arch = arch, .level = 2, .jobs = 1, .dump = getenv("KERNELS_DUMP") ? "ptx" : NULL, .dump_to = stderr};
     struct kn_program p = {.nkernels = s->n, .kernels = s->at};
     const struct pass_machine *m = target_cuda.machine(ctx, arch);
-    for (int i = 0; i < s->n; i++)
+    for (int i = 0; i < s->n; i++) {
         m->schedule(m, ctx, s->at[i]);
+        ck_assert_msg(m->verify_schedule(m, ctx, s->at[i]), "%s", ir_message(ctx, 0)->text);
+        ck_assert_msg(!target_cuda.refuses(ctx, s->at[i]), "%s is refused", s->at[i]->name);
+    }
     ck_assert_ptr_nonnull(mkdtemp(folder));
-    ck_assert(target_cuda.compile(ctx, &p, &o, "p", folder, &code));
-    fclose(o.dump_to);
+    ck_assert_msg(target_cuda.compile(ctx, &p, &o, "p", folder, &code), "%s", ir_message(ctx, 0)->text);
+    ck_assert_int_eq(code.nimages, 1);
     rmdir(folder);
-    return text;
+    return (const struct tcc_pimage *)code.images[0].bytes;
 }
 
-static uint64_t upload(struct ptx_device *d, const char *name, const void *data, size_t bytes)
-{
-    char error[PTX_ERROR];
-    uint64_t at = ptx_alloc(d, bytes ? bytes : 1, name, error);
-    ck_assert_msg(at && (!data || ptx_write(d, at, data, bytes, error)), "%s", error);
-    return at;
-}
-
-static void check_ptx(struct ptx_device *d, const struct ptx_kernel *f, const struct kn_kernel *original,
-                      const struct kn_kernel *k, const int64_t *sizes)
+static void check_ptx(struct prove *p, int kernel, const struct kn_kernel *original, const struct kn_kernel *k,
+                      const int64_t *sizes)
 {
     struct buffers want, got;
-    struct tcc_env env = {.threads = 1};
-    struct ptx_launch l = {{3, 1, 1}, {64, 1, 1}, 0, NULL, 40, {0}};
-    uint64_t args[KB_MAX], at[KB_MAX], seed = state, params[5];
-    int64_t bytes = k->scratch ? kb_value(k, k->scratch, sizes) : 0;
-    char error[PTX_ERROR] = "";
-    const struct ptx_report *list;
+    size_t bytes[KB_MAX];
+    enum kn_operand_use uses[KB_MAX];
+    uint64_t seed = state;
+    char error[PROVE_TEXT] = "";
     int packed = 0;
     allocate(&want, original, sizes);
     state = seed;
     allocate(&got, original, sizes);
     ck_assert_int_eq(kn_interp_kernel(original, want.packed, sizes, NULL), 0);
     for (int i = 0; i < original->noperands; i++) {
-        bool in = original->operands[i].use == KN_IN || original->operands[i].use == KN_INOUT;
-        at[i] = original->operands[i].use == KN_LOCAL ? 0 : upload(d, "operand", in ? got.at[i] : NULL, got.bytes[i]);
-        if (at[i])
-            args[packed++] = at[i];
+        bytes[packed] = got.bytes[i];
+        uses[packed] = original->operands[i].use;
+        packed += uses[packed] != KN_LOCAL;
     }
-    params[0] = upload(d, "args", args, sizeof *args * (size_t)packed);
-    params[1] = upload(d, "sizes", sizes, sizeof *sizes);
-    params[2] = upload(d, "scratch", NULL, (size_t)bytes * 192);
-    params[3] = upload(d, "env", &env, sizeof env);
-    params[4] = (uint64_t)kb_value(k, k->tiles, sizes);
-    l.params = params;
-    ck_assert_msg(ptx_run(d, f, &l, NULL, error) && ptx_reports(d, &list) == 0, "%s (%s): %s", original->name,
-                  ptx_kernel_name(f),
-                  *error ? error : (ptx_reports(d, &list), ptx_report_text(&list[0], error, sizeof error), error));
+    struct prove_launch l = {.kernel = kernel,
+                             .nargs = packed,
+                             .nsizes = k->nsizes,
+                             .args = got.packed,
+                             .bytes = bytes,
+                             .uses = uses,
+                             .sizes = sizes,
+                             .tiles = kb_value(k, k->tiles, sizes),
+                             .env = {.threads = 1}};
+    ck_assert_msg(prove_run(p, &l, error), "%s: %s", original->name, error);
+    ck_assert_int_eq(l.env.fault, 0);
     for (int i = 0; i < original->noperands; i++)
-        if (original->operands[i].use == KN_OUT || original->operands[i].use == KN_INOUT) {
-            ck_assert_msg(ptx_read(d, got.at[i], at[i], got.bytes[i], error), "%s", error);
+        if (original->operands[i].use == KN_OUT || original->operands[i].use == KN_INOUT)
             compare(original, i, want.at[i], got.at[i], want.n[i], "PTX");
-        }
-    for (int i = 0; i < original->noperands; i++)
-        ck_assert(!at[i] || ptx_free(d, at[i], error));
-    for (int i = 0; i < 4; i++)
-        ck_assert(ptx_free(d, params[i], error));
     release(&want, original);
     release(&got, original);
 }
@@ -560,25 +547,43 @@ START_TEST(simulated)
     static const int64_t sizes[] = {131};
     struct ir_ctx *ctx = ir_ctx_new();
     struct set compiled = {.ctx = ctx}, original = {.ctx = ctx};
-    struct ptx_config config = {.threads = 1, .seed = (uint64_t)_i, .checks = true};
-    char error[PTX_ERROR] = "", name[32];
+    char error[PROVE_TEXT] = "";
+    struct prove p;
     makers[_i](&original);
     makers[_i](&compiled);
-    char *text = ptx_of(ctx, &compiled, _i & 1 ? "sm_90" : "sm_80");
-    struct ptx_device *d = ptx_device_new(&config, error);
-    struct ptx_module *m = d ? ptx_load(d, text, strlen(text), error) : NULL;
-    ck_assert_msg(m != NULL, "%s", error);
+    const struct tcc_pimage *image = image_of(ctx, &compiled, _i & 1 ? "sm_90" : "sm_80");
+    ck_assert_msg(prove_open(&p, image, (uint64_t)_i, error), "%s", error);
     for (int i = 0; i < original.n; i++) {
-        ck_assert_msg(!target_cuda.refuses(ctx, compiled.at[i]), "%s is refused", compiled.at[i]->name);
         state = (uint64_t)i;
-        snprintf(name, sizeof name, "pk%d", i);
-        ck_assert_msg(ptx_find(m, name) != NULL, "no kernel %s", name);
-        check_ptx(d, ptx_find(m, name), original.at[i], compiled.at[i], sizes);
+        check_ptx(&p, i, original.at[i], compiled.at[i], sizes);
     }
-    ptx_unload(m);
-    ptx_device_free(d);
-    free(text);
+    prove_close(&p);
     ir_ctx_free(ctx);
+}
+END_TEST
+
+/* A device function that adds where it should subtract is found; as it was, it is right. */
+START_TEST(sabotage)
+{
+    static const char *const wrong[][2] = {{"sub.rn.f32", "add.rn.f32"}, {"sub.rn.f32", "sub.rn.f32"}};
+    for (int w = 0; w < 2; w++) {
+        struct ir_ctx *ctx = ir_ctx_new();
+        struct set s = {.ctx = ctx};
+        char error[PROVE_TEXT] = "";
+        const char *skipped;
+        struct prove p;
+        add(&s, broadcast(ctx, TCC_F32, 3, 40, IR_sub));
+        char *image = (char *)image_of(ctx, &s, "sm_80");
+        const struct tcc_pimage *head = (const struct tcc_pimage *)image;
+        char *at = strstr(image + head->code.first, wrong[w][0]);
+        ck_assert_ptr_nonnull(at);
+        memcpy(at, wrong[w][1], strlen(wrong[w][1]));
+        ck_assert_msg(prove_open(&p, head, 1, error), "%s", error);
+        ck_assert_int_eq(prove_kernel(&p, 0, s.at[0], NULL, 1, &skipped, error), w);
+        ck_assert_msg(!skipped && (w || strstr(error, "expected")), "%s", error);
+        prove_close(&p);
+        ir_ctx_free(ctx);
+    }
 }
 END_TEST
 
@@ -637,6 +642,7 @@ int main(void)
     c = tcase_create("simulated");
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, simulated, 0, NMAKERS);
+    tcase_add_test(c, sabotage);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

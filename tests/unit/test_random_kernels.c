@@ -2,13 +2,15 @@
 /*
  * Random kernels, compiled and interpreted: odd access maps (floordiv, mod, offsets, reversals, overlaps), guards, gathers, several
  * stages with row buffers, every reducer, known and symbolic extents. Values are small integers, so results must be equal
- * whatever the order of the sums.
+ * whatever the order of the sums. The same kernels for CUDA, in the simulator.
  */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/unit/kernels.h"
+#include "tools/prove_int.h"
 
 #define BATCH 40
 #define C(v) ir_const(r->b.ctx, (v))
@@ -257,12 +259,46 @@ START_TEST(agree)
 }
 END_TEST
 
+/* The same as device functions, in the simulator with its checks on. */
+START_TEST(on_device)
+{
+    static const int64_t sizes[] = {SYMBOLIC};
+    struct ir_ctx *ctx = ir_ctx_new();
+    int64_t more = getenv("RANDOM_KERNELS") ? atol(getenv("RANDOM_KERNELS")) : 0;
+    char folder[] = "/tmp/tccc-kernels-XXXXXX", error[PROVE_TEXT];
+    const char *arch = _i & 1 ? "sm_90" : "sm_80", *why;
+    struct kn_kernel *kernels[BATCH];
+    struct target_code code = {0};
+    struct target_options o = {.arch = arch, .level = 2, .jobs = 1};
+    struct kn_program program = {.nkernels = BATCH, .kernels = kernels};
+    const struct pass_machine *m = target_cuda.machine(ctx, arch);
+    struct prove p;
+    for (int i = 0; i < BATCH; i++) {
+        kernels[i] = make_kernel(ctx, (uint64_t)(more + _i * BATCH + i));
+        m->schedule(m, ctx, kernels[i]);
+        ck_assert_msg(m->verify_schedule(m, ctx, kernels[i]), "%s", ir_message(ctx, 0)->text);
+    }
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    ck_assert_msg(target_cuda.compile(ctx, &program, &o, "p", folder, &code), "%s", ir_message(ctx, 0)->text);
+    rmdir(folder);
+    ck_assert_msg(prove_open(&p, (const struct tcc_pimage *)code.images[0].bytes, (uint64_t)_i, error), "%s", error);
+    for (int i = 0; i < BATCH; i++)
+        if (!prove_kernel(&p, i, kernels[i], sizes, 7, &why, error) || why) {
+            kn_print_kernel(stderr, kernels[i]);
+            ck_abort_msg("%s (%s): %s", kernels[i]->name, arch, why ? why : error);
+        }
+    prove_close(&p);
+    ir_ctx_free(ctx);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("random kernels");
     TCase *c = tcase_create("random kernels");
     tcase_set_timeout(c, 300);
     tcase_add_loop_test(c, agree, 0, 4 * 4);
+    tcase_add_loop_test(c, on_device, 0, 4);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

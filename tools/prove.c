@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * prove.c - translation validation: each device kernel of an artifact runs in the simulator, with all of its checks on, and must give what the
+ * interpreter gives for the kernel that it was made of. Nothing is shared by the two but the kernel's meaning (ir/kernel.h).
+ */
+#include "tools/prove_int.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_ARGS = 1024, MOST_ELEMENTS = 1 << 22, MOST_FLOPS = 1 << 26 };
+
+/* -- Loading ------------------------------------------------------------------------------------------------------ */
+
+static const char *image_string(const struct tcc_pimage *m, uint32_t at)
+{
+    return (const char *)m + m->strings.first + at;
+}
+
+bool prove_open(struct prove *p, const struct tcc_pimage *image, uint64_t seed, char *error)
+{
+    struct ptx_config config = {.threads = 1, .seed = seed, .checks = true};
+    *p = (struct prove){.image = image};
+    if (strcmp(image_string(image, image->format), "ptx")) {
+        snprintf(error, PROVE_TEXT, "an image in the format '%s' does not run in the simulator",
+                 image_string(image, image->format));
+        return false;
+    }
+    p->device = ptx_device_new(&config, error);
+    if (p->device)
+        p->module = ptx_load(p->device, (const char *)image + image->code.first, image->code.count - 1, error);
+    if (p->module)
+        return true;
+    prove_close(p);
+    return false;
+}
+
+void prove_close(struct prove *p)
+{
+    if (p->module)
+        ptx_unload(p->module);
+    if (p->device)
+        ptx_device_free(p->device);
+    p->module = NULL;
+    p->device = NULL;
+}
+
+/* -- Launching ------------------------------------------------------------------------------------------------------ */
+
+static bool symbol_value(const struct prove_launch *l, int64_t k, int64_t *out)
+{
+    if (k < 0 || k > l->nsizes)
+        return false;
+    *out = k == l->nsizes ? l->tiles : l->sizes[k];
+    return true;
+}
+
+/* Expression number `at` of the image; `otherwise` for none. */
+static bool evaluate(const struct prove *p, const struct prove_launch *l, uint32_t at, int64_t otherwise, int64_t *out)
+{
+    const struct tcc_pexpr *x = (const struct tcc_pexpr *)((const char *)p->image + p->image->exprs.first) + at;
+    int64_t a, b, q;
+    if (at == TCC_NO) {
+        *out = otherwise;
+        return true;
+    }
+    if (at >= p->image->exprs.count)
+        return false;
+    if (x->op == TCC_EX_CONST || x->op == TCC_EX_SYM) {
+        *out = x->k;
+        return x->op == TCC_EX_CONST || symbol_value(l, x->k, out);
+    }
+    if (!evaluate(p, l, x->a, 0, &a) || !evaluate(p, l, x->b, 0, &b))
+        return false;
+    if ((x->op == TCC_EX_FLOORDIV || x->op == TCC_EX_MOD) && b <= 0)
+        return false;
+    q = b > 0 ? a / b - (a % b < 0) : 0;
+    switch (x->op) {
+    case TCC_EX_ADD: *out = a + b; break;
+    case TCC_EX_MUL: *out = a * b; break;
+    case TCC_EX_FLOORDIV: *out = q; break;
+    case TCC_EX_MOD: *out = a - q * b; break;
+    case TCC_EX_MIN: *out = a < b ? a : b; break;
+    default: *out = a > b ? a : b;
+    }
+    return true;
+}
+
+struct memory {
+    uint64_t at[MOST_ARGS + 4];
+    int n;
+};
+
+static uint64_t upload(struct prove *p, struct memory *m, const char *name, const void *data, size_t bytes, char *error)
+{
+    uint64_t at = ptx_alloc(p->device, bytes ? bytes : 1, name, error);
+    if (at)
+        m->at[m->n++] = at;
+    return at && (!data || !bytes || ptx_write(p->device, at, data, bytes, error)) ? at : 0;
+}
+
+static bool run_function(struct prove *p, struct prove_launch *l, const struct tcc_plaunch *launch, const uint64_t *params,
+                         int nparams, char *error)
+{
+    const struct ptx_kernel *f = ptx_find(p->module, image_string(p->image, launch->symbol));
+    struct ptx_launch x = {.params = params, .params_size = 8 * (size_t)nparams};
+    struct ptx_counters counters;
+    const struct ptx_report *list;
+    int64_t v = 0;
+    bool ok = f != NULL;
+    for (int i = 0; i < 3 && ok; i++) {
+        ok = evaluate(p, l, launch->grid[i], 1, &v);
+        x.grid[i] = (unsigned)v;
+        ok = ok && evaluate(p, l, launch->block[i], 1, &v);
+        x.block[i] = (unsigned)v;
+        ok = ok && evaluate(p, l, launch->cluster[i], 0, &v);
+        x.cluster[i] = (unsigned)v;
+    }
+    ok = ok && evaluate(p, l, launch->shared, 0, &v);
+    if (!ok) {
+        snprintf(error, PROVE_TEXT, "its launch record is not valid");
+        return false;
+    }
+    x.shared = (size_t)v;
+    ok = ptx_run(p->device, f, &x, &counters, error);
+    uint64_t *sum = (uint64_t *)&l->counters, *one = (uint64_t *)&counters;
+    for (size_t i = 0; i < sizeof counters / sizeof *sum; i++)
+        sum[i] += one[i];
+    if (ptx_reports(p->device, &list)) {
+        ptx_report_text(&list[0], error, PROVE_TEXT);
+        ok = false;
+    }
+    ptx_reports_clear(p->device);
+    return ok;
+}
+
+/* The parameters, by the convention of runtime/abi.h; their number, 0: no memory. */
+static int make_params(struct prove *p, struct prove_launch *l, struct memory *m, uint64_t scratch, uint64_t control,
+                       uint64_t *params, char *error)
+{
+    int n = l->nargs;
+    for (int i = 0; i < l->nsizes; i++)
+        params[n++] = (uint64_t)l->sizes[i];
+    if (tcc_launch_has_table((uint64_t)l->nargs, (uint64_t)l->nsizes)) {
+        uint64_t table = upload(p, m, "table", params, 8 * (size_t)n, error);
+        if (!table)
+            return 0;
+        params[0] = table;
+        n = 1;
+    }
+    params[n++] = scratch;
+    params[n++] = control;
+    params[n++] = (uint64_t)l->tiles;
+    return n;
+}
+
+bool prove_run(struct prove *p, struct prove_launch *l, char *error)
+{
+    const struct tcc_range *range = (const struct tcc_range *)((const char *)p->image + p->image->kernels.first) + l->kernel;
+    const struct tcc_plaunch *launches =
+        (const struct tcc_plaunch *)((const char *)p->image + p->image->launches.first) + range->first;
+    struct memory m = {.n = 0};
+    struct tcc_control control = {.env = l->env};
+    uint64_t params[MOST_ARGS + 64], scratch = 0, at;
+    int64_t most = 0, v = 0;
+    bool ok = l->nargs <= MOST_ARGS && l->nsizes <= 32;
+    snprintf(error, PROVE_TEXT, "too many operands");
+    for (int i = 0; i < l->nargs && ok; i++) {
+        params[i] = upload(p, &m, "operand", l->uses[i] == KN_OUT ? NULL : l->args[i], l->bytes[i], error);
+        ok = params[i] != 0;
+    }
+    for (uint32_t i = 0; i < range->count && ok; i++) {
+        ok = evaluate(p, l, launches[i].scratch, 0, &v);
+        most = v > most ? v : most;
+    }
+    if (ok && most)
+        ok = (scratch = upload(p, &m, "scratch", NULL, (size_t)most, error)) != 0;
+    ok = ok && (at = upload(p, &m, "control", &control, sizeof control, error)) != 0;
+    int n = ok ? make_params(p, l, &m, scratch, at, params, error) : 0;
+    memset(&l->counters, 0, sizeof l->counters);
+    ok = ok && n;
+    uint64_t args[MOST_ARGS];
+    for (int i = 0; i < l->nargs && ok; i++)
+        args[i] = m.at[i];
+    for (uint32_t i = 0; i < range->count && ok && l->tiles; i++)
+        ok = run_function(p, l, &launches[i], params, n, error);
+    for (int i = 0; i < l->nargs && ok; i++)
+        if (l->uses[i] != KN_IN && l->bytes[i])
+            ok = ptx_read(p->device, l->args[i], args[i], l->bytes[i], error);
+    ok = ok && ptx_read(p->device, &l->env, at, sizeof l->env, error);
+    char ignored[PTX_ERROR];
+    for (int i = 0; i < m.n; i++)
+        ptx_free(p->device, m.at[i], ignored);
+    return ok;
+}
+
+/* -- Comparing ------------------------------------------------------------------------------------------------------ */
+
+struct lookup {
+    const struct kn_kernel *k;
+    const int64_t *sizes;
+};
+
+static bool size_of(void *user, ir_expr sym, int64_t *out)
+{
+    const struct lookup *l = user;
+    for (int i = 0; i < l->k->nsizes; i++)
+        if (l->k->sizes[i] == sym) {
+            *out = l->sizes[i];
+            return true;
+        }
+    return false;
+}
+
+static uint64_t next(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15ull;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+    return z ^ z >> 31;
+}
+
+/* Floats between -1 and 1, small whole numbers (which are counts and indexes, too), truths. */
+static void fill(enum tcc_dtype d, void *data, int64_t n, int whole, uint64_t *state)
+{
+    int bytes = tcc_dtype_bytes(d);
+    for (int64_t i = 0; i < n; i++) {
+        void *at = (char *)data + i * bytes;
+        uint64_t r = next(state) >> 11;
+        if (tcc_dtype_class(d) == TCC_CLASS_COMPLEX)
+            memset(at, (int)(r & 15), (size_t)bytes);
+        else if (tcc_is_float(d))
+            tcc_store_f64(d, at, (double)r * 0x1p-52 - 1);
+        else
+            tcc_store_i64(d, at, d == TCC_BOOL ? (int64_t)(r & 1) : (int64_t)(r % (uint64_t)whole));
+    }
+}
+
+/* Error allowed for values of the size of the largest: half the bits of a sum's type, a rounding of a small one. */
+static double allowed(enum tcc_dtype d)
+{
+    switch (tcc_dtype_bytes(d)) {
+    case 8: return 1e-9;
+    case 4: return 2e-5;
+    case 2: return d == TCC_F16 ? 4e-3 : 2e-2;
+    default: return 0.3;
+    }
+}
+
+static bool equal(enum tcc_dtype d, const void *want, const void *got, int64_t n, int64_t *where)
+{
+    int bytes = tcc_dtype_bytes(d);
+    double most = 0;
+    if (!tcc_is_float(d)) {
+        for (*where = 0; *where < n; ++*where)
+            if (memcmp((const char *)want + *where * bytes, (const char *)got + *where * bytes, (size_t)bytes))
+                return false;
+        return true;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        double w = fabs(tcc_load_f64(d, (const char *)want + i * bytes));
+        if (isfinite(w) && w > most)
+            most = w;
+    }
+    for (*where = 0; *where < n; ++*where) {
+        double w = tcc_load_f64(d, (const char *)want + *where * bytes), g = tcc_load_f64(d, (const char *)got + *where * bytes);
+        if (!(w == g || (isnan(w) && isnan(g)) || fabs(w - g) <= allowed(d) * most))
+            return false;
+    }
+    return true;
+}
+
+struct operands {
+    int n;
+    void *want[MOST_ARGS], *got[MOST_ARGS];
+    size_t bytes[MOST_ARGS];
+    int64_t elements[MOST_ARGS];
+    enum tcc_dtype dtype[MOST_ARGS];
+    enum kn_operand_use uses[MOST_ARGS];
+};
+
+static void release(struct operands *o)
+{
+    for (int i = 0; i < o->n; i++) {
+        free(o->want[i]);
+        free(o->got[i]);
+    }
+    free(o);
+}
+
+/* NULL: they are too many or too large, or a size is none. */
+static struct operands *allocate(const struct kn_kernel *k, const int64_t *sizes, int whole, uint64_t seed)
+{
+    struct operands *o = calloc(1, sizeof *o);
+    struct lookup l = {k, sizes};
+    for (int i = 0; o && i < k->noperands; i++) {
+        const struct kn_operand *p = &k->operands[i];
+        int64_t n = 1, d;
+        bool ok = o->n < MOST_ARGS;
+        for (int j = 0; j < p->rank && ok; j++) {
+            ok = ir_eval(p->dims[j], size_of, &l, &d) && d >= 0 && (d == 0 || n <= MOST_ELEMENTS / d);
+            n = ok ? n * d : 0;
+        }
+        if (p->use == KN_LOCAL && ok)
+            continue;
+        if (ok) {
+            o->uses[o->n] = p->use;
+            o->dtype[o->n] = p->dtype;
+            o->elements[o->n] = n;
+            o->bytes[o->n] = (size_t)n * (size_t)tcc_dtype_bytes(p->dtype);
+            o->want[o->n] = calloc(1, o->bytes[o->n] + 1);
+            o->got[o->n] = calloc(1, o->bytes[o->n] + 1);
+            ok = o->want[o->n] && o->got[o->n];
+            o->n++;
+        }
+        if (!ok) {
+            release(o);
+            return NULL;
+        }
+        if (p->use != KN_OUT)
+            fill(p->dtype, o->want[o->n - 1], n, whole, &seed);
+        memcpy(o->got[o->n - 1], o->want[o->n - 1], o->bytes[o->n - 1]);
+    }
+    return o;
+}
+
+static bool compare(const struct kn_kernel *k, const struct operands *o, const struct tcc_env *env, int status, char *error)
+{
+    if (env->fault != status) {
+        snprintf(error, PROVE_TEXT, "expected status %d, found %d", status, env->fault);
+        return false;
+    }
+    for (int i = 0, n = 0; i < k->noperands && !status; i++) {
+        int64_t at;
+        if (k->operands[i].use == KN_LOCAL)
+            continue;
+        if (k->operands[i].use != KN_IN && !equal(o->dtype[n], o->want[n], o->got[n], o->elements[n], &at)) {
+            char want[64] = "other bits", got[64] = "";
+            int bytes = tcc_dtype_bytes(o->dtype[n]);
+            if (tcc_is_float(o->dtype[n])) {
+                snprintf(want, sizeof want, "%.9g", tcc_load_f64(o->dtype[n], (char *)o->want[n] + at * bytes));
+                snprintf(got, sizeof got, ", found %.9g", tcc_load_f64(o->dtype[n], (char *)o->got[n] + at * bytes));
+            }
+            snprintf(error, PROVE_TEXT, "operand %d ('%s'), element %lld of %lld: expected %s%s", i, ir_shown(k->operands[i].name),
+                     (long long)at, (long long)o->elements[n], want, got);
+            return false;
+        }
+        n++;
+    }
+    return true;
+}
+
+bool prove_kernel(struct prove *p, int kernel, const struct kn_kernel *k, const int64_t *sizes, uint64_t seed, const char **skipped,
+                  char *error)
+{
+    struct lookup look = {k, sizes};
+    struct prove_launch l = {.kernel = kernel, .nsizes = k->nsizes, .sizes = sizes, .env = {.threads = 1, .seed = seed, .run = 3}};
+    int64_t flops = 0;
+    *skipped = NULL;
+    if (!ir_eval(k->tiles, size_of, &look, &l.tiles) || (k->flops && (!ir_eval(k->flops, size_of, &look, &flops))))
+        *skipped = "a size is negative";
+    else if (flops > MOST_FLOPS || l.tiles > MOST_FLOPS)
+        *skipped = "too many operations";
+    /* Whole numbers may be indexes: smaller ones where those are out of range. */
+    for (int whole = 4; !*skipped; whole = 1) {
+        struct tcc_env env = l.env;
+        struct operands *o = allocate(k, sizes, whole, seed);
+        if (!o) {
+            *skipped = "operands are too large";
+            break;
+        }
+        int status = kn_interp_kernel(k, o->want, sizes, &env);
+        if (status == TCC_EINDEX && whole > 1) {
+            release(o);
+            continue;
+        }
+        bool ok = status == TCC_OK || status == TCC_EINDEX;
+        if (!ok)
+            *skipped = "the sizes don't fit each other";
+        l.nargs = o->n;
+        l.args = o->got;
+        l.bytes = o->bytes;
+        l.uses = o->uses;
+        ok = !ok || (prove_run(p, &l, error) && compare(k, o, &l.env, status, error));
+        release(o);
+        return ok;
+    }
+    return true;
+}
+
+/* -- Artifacts -------------------------------------------------------------------------------------------------------- */
+
+static bool in_bounds(const struct kn_kernel *k, int64_t v)
+{
+    for (int i = 0; i < k->nsizes; i++)
+        if (v < k->sizes[i]->lo || v > k->sizes[i]->hi)
+            return false;
+    return true;
+}
+
+struct tally {
+    int proved, wrong, skipped;
+};
+
+/* A kernel at sizes around those of warps, blocks and vectors. */
+static void prove_one(struct prove *p, int i, const struct kn_kernel *k, struct tally *t, FILE *out)
+{
+    static const int64_t values[] = {1, 3, 17, 32, 65, 130};
+    int n = k->nsizes ? (int)(sizeof values / sizeof *values) : 1, done = 0;
+    const char *skipped = "no size is within its bounds";
+    for (int v = 0; v < n; v++) {
+        int64_t sizes[32];
+        char error[PROVE_TEXT] = "";
+        const char *why;
+        for (int s = 0; s < k->nsizes && s < 32; s++)
+            sizes[s] = values[v];
+        if (k->nsizes > 32 || !in_bounds(k, values[v]))
+            continue;
+        if (!prove_kernel(p, i, k, sizes, (uint64_t)v + 1, &why, error)) {
+            fprintf(out, "kernel %s, sizes of %lld: %s\n", ir_shown(k->name), (long long)(k->nsizes ? values[v] : 0), error);
+            t->wrong++;
+            return;
+        }
+        if (why)
+            skipped = why;
+        else
+            done++;
+    }
+    if (done) {
+        t->proved++;
+        return;
+    }
+    t->skipped++;
+    fprintf(out, "kernel %s: skipped: %s\n", ir_shown(k->name), skipped);
+}
+
+bool prove_artifact(const struct tcc_model *m, int nkernels, struct kn_kernel *const *k, FILE *out)
+{
+    char error[PROVE_TEXT];
+    bool ok = m->nimages > 0;
+    if (!ok)
+        fputs("the artifact has no kernels of a device\n", out);
+    for (uint32_t i = 0; i < m->nimages; i++) {
+        struct tally t = {0};
+        struct prove p;
+        const struct tcc_range *ranges = (const struct tcc_range *)((const char *)m->images[i] + m->images[i]->kernels.first);
+        if (!prove_open(&p, m->images[i], 1, error)) {
+            fprintf(out, "%s: %s\n", image_string(m->images[i], m->images[i]->machine), error);
+            ok = false;
+            continue;
+        }
+        for (int j = 0; j < nkernels; j++)
+            if (ranges[j].count)
+                prove_one(&p, j, k[j], &t, out);
+        fprintf(out, "%s: %d kernels proved, %d wrong, %d skipped\n", image_string(m->images[i], m->images[i]->machine), t.proved,
+                t.wrong, t.skipped);
+        ok = ok && !t.wrong;
+        prove_close(&p);
+    }
+    return ok;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * prove_int.h - device kernels of an artifact in the simulator, beside their meaning.
+ */
+#ifndef TCC_TOOLS_PROVE_INT_H
+#define TCC_TOOLS_PROVE_INT_H
+
+#include "ir/ir.h"
+#include "runtime/sim/ptx/ptxsim.h"
+
+enum { PROVE_TEXT = 1024 };
+
+/* An image whose PTX the simulator has loaded. */
+struct prove { struct ptx_device *device; struct ptx_module *module; const struct tcc_pimage *image; };
+/* seed: order of warps. False: `error` (PROVE_TEXT bytes) says why. */
+bool prove_open(struct prove *p, const struct tcc_pimage *image, uint64_t seed, char *error);
+void prove_close(struct prove *p);
+
+/* One launch: for each operand that is none of the kernel's own, in order, its bytes on the host; those that are only written are not copied
+ * to the device, those that are written come back. */
+struct prove_launch {
+    int kernel, nargs, nsizes;
+    void *const *args;
+    const size_t *bytes;
+    const enum kn_operand_use *uses;
+    const int64_t *sizes;
+    int64_t tiles;
+    struct tcc_env env;              /* `fault` afterwards */
+    struct ptx_counters counters;    /* of all its functions */
+};
+/* False: a check of the simulator failed, or the launch is none; `error` says why. */
+bool prove_run(struct prove *p, struct prove_launch *l, char *error);
+
+/* Kernel number `kernel` on random operands of these sizes, and the interpreter (kn_interp_kernel) on the same. False: they differ, or a check
+ * failed; `error` says how. *skipped: they could not be compared (too large, or the sizes make no sense), and why. Results of floats are
+ * equal within what another order of sums gives. */
+bool prove_kernel(struct prove *p, int kernel, const struct kn_kernel *k, const int64_t *sizes, uint64_t seed, const char **skipped,
+                  char *error);
+
+/* tccc --prove-kernels: the artifact's device kernels, k being those of its plan by number, at several sizes; a line for each that
+ * is wrong or skipped, and their numbers, to `out`. False: some kernel is wrong, or there is no image that the simulator runs. */
+bool prove_artifact(const struct tcc_model *m, int nkernels, struct kn_kernel *const *k, FILE *out);
+
+struct options;
+struct tccc_options;
+/* The artifact that has been written as these options say. An exit code. */
+int prove_model(const struct options *o, const struct tccc_options *c);
+
+#endif
