@@ -8,8 +8,8 @@
 /* A thread's environment on a cache line of its own. */
 struct tcr_env { _Alignas(TCR_ALIGN) struct tcc_env env; };
 
-/* A block that grows where it lies: `room` bytes of addresses are its own. */
-struct tcr_range { void *at; size_t room; };
+/* A block that grows where it lies: `room` bytes of addresses from `at` on are its own, of a mapping that begins at `base`. */
+struct tcr_range { void *at, *base; size_t room; };
 #define TCR_MAX_RANGES 4
 
 /* A thread's share of a launch's tiles: [next, end) are still to be run. */

@@ -3,6 +3,7 @@
  * Memory of the host: the session's allocator, 64-byte aligned; blocks that are worth it lie on huge pages. Large zeroed ones (moments of
  * optimizers) come from the kernel, which hands out pages when they are first written: a session that only evaluates never pays for them.
  */
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -136,19 +137,20 @@ static struct tcr_range *range_of(struct tcr_cpu *c, const void *p)
     return NULL;
 }
 
-/* The addresses of a new block; NULL: take it from the heap. */
+/* The addresses of a new block, on a huge page's boundary: otherwise its first and last 2 MiB would be small pages. NULL: take it from
+ * the heap. */
 static void *reserve_range(struct tcr_cpu *c, size_t bytes)
 {
     struct tcr_range *r = range_of(c, NULL);
-    void *p;
+    char *base;
 
     if (!r || c->heap->allocator.alloc != default_alloc || bytes > ROOM)
         return NULL;
-    p = mmap(NULL, ROOM, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED)
+    base = mmap(NULL, ROOM + HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED)
         return NULL;
-    *r = (struct tcr_range){p, ROOM};
-    return p;
+    *r = (struct tcr_range){base + (-(uintptr_t)base & (HUGE_PAGE - 1)), base, ROOM};
+    return r->at;
 }
 
 static int unlock(struct tcr_cpu *c, char *p, size_t held, size_t bytes)
@@ -196,7 +198,7 @@ void tcr_cpu_release(struct tcr_device *d, void *p, size_t held)
         tcr_heap_free(c->heap, p, held);
         return;
     }
-    munmap(p, r->room);
+    munmap(r->base, ROOM + HUGE_PAGE);
     c->heap->held -= TCR_ROUND(held);
     *r = (struct tcr_range){0};
 }
