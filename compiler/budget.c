@@ -107,7 +107,7 @@ static void tell(struct ir_ctx *ctx, const struct ir_func *f, const struct choic
 {
     struct ir_where where = {.file = f->module->name};
     const char *repeated =
-        c->segments ? ir_internf(ctx, "%d operations are recomputed (activation checkpointing)", c->memory.repeated)
+        c->segments ? ir_internf(ctx, "%d operations are recomputed (activation checkpointing)", c->memory.rematerialised)
                     : "nothing is recomputed";
     ir_diag(ctx, &where, IR_D_NOTE,
             "@%s takes %llu bytes at its peak: %llu for tensors, %llu for state (and up to %llu a thread); %s", f->name,

@@ -194,7 +194,7 @@ static bool try_choice(struct fitting *f)
     train.split = &split;
     train.report = NULL;
     for (int s = 0; s < f->stages; s++)
-        f->now[s].found = f->now[s].repeated = 0;
+        f->now[s].found = f->now[s].rematerialised = 0;
     struct ir_module *m = train_copy_all(f->m);
     ir_quiet(f->ctx, true);
     bool ok = build(f, m, &train, &quiet);
@@ -315,7 +315,7 @@ bool budget_fit_stages(const struct ir_module *m, const struct tccc_train *t, co
         return false;
     *chosen = f.best;
     for (int s = 0; s < n; s++)
-        f.best[s].found = f.best[s].repeated = 0;
+        f.best[s].found = f.best[s].rematerialised = 0;
     return true;
 }
 
@@ -331,8 +331,8 @@ void budget_tell_stages(const struct ir_module *m, const struct train_recompute 
     }
     for (int s = 0; s < m->pipes->stages; s++) {
         const char *repeated =
-            chosen && chosen[s].repeated
-                ? ir_internf(m->ctx, "%d operations are recomputed (activation checkpointing)", chosen[s].repeated)
+            chosen && chosen[s].rematerialised
+                ? ir_internf(m->ctx, "%d operations are recomputed (activation checkpointing)", chosen[s].rematerialised)
                 : "nothing is recomputed";
         ir_diag(m->ctx, &where, IR_D_NOTE,
                 "stage %d takes %llu bytes at its peak: %llu for tensors, %llu for state, %llu for microbatches in "

@@ -323,11 +323,11 @@ static struct tcc_range regions(struct writer *w, const struct kn_step *s)
     struct tcc_pregion *made = IR_NEWN(w->ctx, s->nregions + 1, struct tcc_pregion);
     for (int i = 0; i < s->nregions; i++) {
         const struct kn_region *g = &s->regions[i];
-        int nfinals = g->nresults - (s->kind == TCC_STEP_LOOP);
+        int nexits = g->nresults - (s->kind == TCC_STEP_LOOP);
         made[i].steps = steps(w, &g->steps);
         made[i].params = int_list(w, g->nparams, g->params);
         made[i].results = int_list(w, g->nresults, g->results);
-        made[i].finals = int_list(w, g->finals ? nfinals : 0, g->finals);
+        made[i].exits = int_list(w, g->exits ? nexits : 0, g->exits);
     }
     struct tcc_range r = {(uint32_t)w->regions.n, (uint32_t)s->nregions};
     for (int i = 0; i < s->nregions; i++)
@@ -419,8 +419,8 @@ static void mark_buffers(const struct kn_steps *s, bool *used)
                 used[s->at[i].args[a]] = true;
         for (int r = 0; r < s->at[i].nregions; r++) {
             const struct kn_region *g = &s->at[i].regions[r];
-            const int *lists[3] = {g->params, g->results, g->finals};
-            int n[3] = {g->nparams, g->nresults, g->finals ? g->nresults - (s->at[i].kind == TCC_STEP_LOOP) : 0};
+            const int *lists[3] = {g->params, g->results, g->exits};
+            int n[3] = {g->nparams, g->nresults, g->exits ? g->nresults - (s->at[i].kind == TCC_STEP_LOOP) : 0};
             for (int l = 0; l < 3; l++)
                 for (int k = 0; k < n[l]; k++)
                     if (lists[l][k] >= 0)

@@ -41,12 +41,12 @@ static bool check_group(const struct ir_func *f, const struct kn_group *g, bool 
     for (int i = 0; i < g->nnodes; i++)
         if (g->nodes[i]->block != g->root->block)
             return bad(f, g, "a node stands in another block");
-    if (g->into && (!of_func(f, g->into) || !g->into->def || g->piece >= g->into->def->nin ||
-                    g->into->def->in[g->piece].value != g->value))
+    if (g->dest && (!of_func(f, g->dest) || !g->dest->def || g->piece >= g->dest->def->nin ||
+                    g->dest->def->in[g->piece].value != g->value))
         return bad(f, g, "it stores into a value of which its own is no such piece");
-    if (!g->into && stored[g->value->id])
+    if (!g->dest && stored[g->value->id])
         return bad(f, g, "another group stores its value");
-    stored[g->value->id] |= !g->into;
+    stored[g->value->id] |= !g->dest;
     return !g->kernel || check_kernel(f, g);
 }
 

@@ -27,7 +27,7 @@ INFER(collective)
     return known_mode(ctx, n);
 }
 
-INFER(owns)
+INFER(is_owner)
 {
     if (n->nin != n->nout)
         return infer_fail(ctx, n, "%d operands and %d results (attribute types)", n->nin, n->nout);

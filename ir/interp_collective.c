@@ -41,7 +41,7 @@ int interp_send(struct it_call *c)
                    ir_get_s(c->n, IR_ATTR_group, "world"));
 }
 
-int interp_owns(struct it_call *c)
+int interp_is_owner(struct it_call *c)
 {
     for (int i = 0; i < c->n->nout; i++) {
         struct ir_tensor *t = it_out(c, i, 0, NULL);

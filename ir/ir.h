@@ -281,7 +281,7 @@ enum ir_kind {
     IR_NKINDS
 };
 
-/* Ops: ops.def (all but MAP) and scalar.def (MAP: one op per scalar word). Both files say what each op means. */
+/* Ops: ops.def (all but MAP) and scalar.def (MAP: one op per scalar op). Both files say what each op means. */
 enum ir_op {
     IR_OP_NONE,
 #define OP(name, kind, nmin, nmax, nout, attrs, infer, interp, flags, doc) IR_##name,
@@ -533,7 +533,7 @@ void ir_clone_block(struct ir_builder *b, const struct ir_block *from, struct ir
  * scalar.def's rows parsed once: a word is primitive (targets and the interpreter implement it) or an
  * expression over primitives. Read by the interpreter, every target and the gradient pass. */
 enum ir_scalar_kind { IR_S_ARG, IR_S_CONST, IR_S_CALL };
-struct ir_scalar_node { uint8_t kind; uint16_t op; int16_t arg[3]; double value; };   /* CALL: op is a primitive word, arg: earlier nodes; ARG: arg[0] = operand number */
+struct ir_scalar_node { uint8_t kind; uint16_t op; int16_t arg[3]; double value; };   /* CALL: op is a primitive scalar op, arg: earlier nodes; ARG: arg[0] = operand number */
 struct ir_scalar_body { int nargs; bool primitive; int nnodes; const struct ir_scalar_node *nodes; };   /* result: the last node */
 const struct ir_scalar_body *ir_scalar_body(enum ir_op map_op);
 

@@ -9,8 +9,8 @@
  * value computed in a stage without inner dims may be used by later stages. Everything else that crosses stages goes
  * through a local operand (a row buffer, private to the outer point) or is computed again.
  *
- * A stage may have EACH dims too: it runs once for every point of them, ascending, and its sums are over the inner dims only.
- * Neighbouring stages with the same EACH dims share that loop, and the values of its reductions are used among them only.
+ * A stage may have REPEAT dims too: it runs once for every point of them, ascending, and its sums are over the inner dims only.
+ * Neighbouring stages with the same REPEAT dims share that loop, and the values of its reductions are used among them only.
  *
  *   softmax over c of x[r, c]:  outer r, inner c
  *     stage 0 (c): v0 = load x[r, c]; m = reduce max v0
@@ -21,11 +21,11 @@
  *     stage 1 (): store c[i, j] relu(s + load bias[j])
  *
  *   attention, one row: outer s; inner t (keys), d, e
- *     stage 0 (d) each (t): r = reduce sum (q[s, d] * k[t, d])
- *     stage 1 () each (t): store p[t] r * scale + mask[s, t]
+ *     stage 0 (d) repeat (t): r = reduce sum (q[s, d] * k[t, d])
+ *     stage 1 () repeat (t): store p[t] r * scale + mask[s, t]
  *     softmax of p as above
- *     stage 4 (t) each (e): o = reduce sum (p[t] * v[t, e])
- *     stage 5 () each (e): store y[s, e] o
+ *     stage 4 (t) repeat (e): o = reduce sum (p[t] * v[t, e])
+ *     stage 5 () repeat (e): store y[s, e] o
  *
  * So any kernel can be run by the plain loop nest above; the schedule only says how it is done fast.
  *
@@ -95,14 +95,14 @@ enum kn_code {
     KN_EXPR,        /* value of integer expression `expr`, converted to dtype (exact for integers) */
     KN_LOAD,        /* operand[index]; where a guard fails: arg 0 (or zero when arg[0] < 0), and nothing is read */
     KN_STORE,       /* operand[index] = arg 0, where all guards hold */
-    KN_SCALAR,      /* primitive word `word` of arg 0.. ; for `cast` from arg 0's dtype to dtype, ivalue bit 0: 8-bit floats don't
+    KN_SCALAR,      /* primitive scalar op `op` of arg 0.. ; for `cast` from arg 0's dtype to dtype, ivalue bit 0: 8-bit floats don't
                        saturate; bits 1, 2: f8e8m0 rounds 0 up, 1 down, 2 to nearest */
     KN_INDEX,       /* binds symbol `expr` to integer arg 0 for use in later indexes and guards (gather); outside [0, bound):
                        negative values get + bound first, then env->fault is set and 0 is used */
     KN_ENV,         /* what the environment of a run says (struct tcc_env): ivalue KN_SEED, u64, or KN_RUN, i64 */
     KN_REDUCE,      /* combines arg 0 over the stage's inner points by `reducer`; dtype is the accumulator's */
     KN_ARGREDUCE,   /* position (i64 arg 1) of the extreme arg 0; reducer MAX or MIN; ivalue 1: the last of equals */
-    KN_RUNNING      /* running combination along the stage's one inner dim, in ascending order; ivalue 1: exclusive */
+    KN_SCAN      /* running combination along the stage's one inner dim, in ascending order; ivalue 1: exclusive */
 };
 enum kn_env { KN_SEED, KN_RUN };
 enum kn_reducer { KN_SUM, KN_PROD, KN_MAX, KN_MIN };
@@ -114,7 +114,7 @@ struct kn_insn {
     uint8_t dtype;              /* of the value; STORE: of the operand */
     uint8_t reducer;
     uint8_t nargs, nindex, nguards;
-    uint16_t word;              /* SCALAR: a primitive enum ir_op of kind MAP */
+    uint16_t op;                /* SCALAR: a primitive enum ir_op of kind MAP */
     int32_t arg[3];             /* earlier instructions of the kernel */
     int32_t operand;
     const ir_expr *index;       /* one per physical axis of the operand */
@@ -124,7 +124,7 @@ struct kn_insn {
     int64_t ivalue;
 };
 
-struct kn_stage { uint32_t inner, each; int first, last; };   /* bit sets of inner kernel dims; instructions [first, last) */
+struct kn_stage { uint32_t inner, repeat; int first, last; };   /* bit sets of inner kernel dims; instructions [first, last) */
 
 /*
  * How a target runs it: one of the target's templates, and that template's parameters by name. What they mean is the target's, whose table
@@ -193,8 +193,8 @@ struct kn_group {
     struct ir_node *root;
     struct ir_value *value;
     struct ir_node *anchor;      /* the CONTRACT, WINDOW or ATTENTION node that gives the loop nest; NULL: the value's dims do */
-    struct ir_value *also;       /* a cast of `value` that is stored as well, or NULL */
-    struct ir_value *into;       /* the value is stored as piece `piece` of this one (a concat, an interleave, what a scatter starts from) */
+    struct ir_value *second;       /* a cast of `value` that is stored as well, or NULL */
+    struct ir_value *dest;       /* the value is stored as piece `piece` of this one (a concat, an interleave, what a scatter starts from) */
     int piece;
     bool updates;                /* the updates of a scatter, behind the copy of its data */
     int nnodes, cap;
@@ -254,7 +254,7 @@ struct kn_step {
     const char *node;            /* source node names, for profiles */
 };
 struct kn_steps { struct kn_step *at; int n, cap; };
-struct kn_region { struct kn_steps steps; int nparams, nresults; int *params, *results, *finals; };
+struct kn_region { struct kn_steps steps; int nparams, nresults; int *params, *results, *exits; };
 
 struct kn_entry {
     const char *name;

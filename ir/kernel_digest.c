@@ -61,7 +61,7 @@ static void feed_expr(struct digest *d, ir_expr e)
 static void feed_insn(struct digest *d, const struct kn_insn *n)
 {
     const int64_t plain[] = {n->code,    n->dtype, n->reducer, n->nargs, n->nindex,
-                             n->nguards, n->word,  n->operand, n->ivalue};
+                             n->nguards, n->op,  n->operand, n->ivalue};
     XXH3_64bits_update(&d->state, plain, sizeof plain);
     XXH3_64bits_update(&d->state, &n->fvalue, sizeof n->fvalue);
     for (int i = 0; i < n->nargs; i++)
@@ -111,7 +111,7 @@ uint64_t kn_digest_kernel(const struct kn_kernel *k)
             feed_expr(&d, o->dims[j]);
     }
     for (int i = 0; i < k->nstages; i++) {
-        feed(&d, (int64_t)k->stages[i].each << 32 | k->stages[i].inner);
+        feed(&d, (int64_t)k->stages[i].repeat << 32 | k->stages[i].inner);
         feed(&d, (int64_t)k->stages[i].first << 32 | k->stages[i].last);
     }
     for (int i = 0; i < k->ninsns; i++)

@@ -124,9 +124,9 @@ static void convert(enum tcc_dtype to, union value *v, enum tcc_dtype from)
 
 /* == Words == */
 
-static double float_word(enum ir_op word, double x, double y)
+static double float_op(enum ir_op op, double x, double y)
 {
-    switch (word) {
+    switch (op) {
 #define X(name, expr) \
     case IR_##name: return (double)(expr);
         IR_FLOAT_WORDS(X)
@@ -135,9 +135,9 @@ static double float_word(enum ir_op word, double x, double y)
     }
 }
 
-static bool float_test(enum ir_op word, double x, double y, bool *out)
+static bool float_test(enum ir_op op, double x, double y, bool *out)
 {
-    switch (word) {
+    switch (op) {
 #define X(name, expr) \
     case IR_##name: *out = (expr); return true;
         IR_FLOAT_TESTS(X)
@@ -146,9 +146,9 @@ static bool float_test(enum ir_op word, double x, double y, bool *out)
     }
 }
 
-static int64_t signed_word(enum ir_op word, int w, int64_t x, int64_t y, int64_t z)
+static int64_t signed_op(enum ir_op op, int w, int64_t x, int64_t y, int64_t z)
 {
-    switch (word) {
+    switch (op) {
 #define X(name, expr) \
     case IR_##name: return (int64_t)(expr);
         IR_SIGNED_WORDS(X)
@@ -157,9 +157,9 @@ static int64_t signed_word(enum ir_op word, int w, int64_t x, int64_t y, int64_t
     }
 }
 
-static int64_t unsigned_word(enum ir_op word, int w, uint64_t x, uint64_t y, uint64_t z)
+static int64_t unsigned_op(enum ir_op op, int w, uint64_t x, uint64_t y, uint64_t z)
 {
-    switch (word) {
+    switch (op) {
 #define X(name, expr) \
     case IR_##name: return (int64_t)(expr);
         IR_UNSIGNED_WORDS(X)
@@ -168,10 +168,10 @@ static int64_t unsigned_word(enum ir_op word, int w, uint64_t x, uint64_t y, uin
     }
 }
 
-static bool int_test(enum ir_op word, enum tcc_dtype d, int64_t a, int64_t b, bool *out)
+static bool int_test(enum ir_op op, enum tcc_dtype d, int64_t a, int64_t b, bool *out)
 {
     bool big = d == TCC_U64;
-    switch (word) {
+    switch (op) {
 #define X(name, expr)                                  \
     case IR_##name:                                    \
         if (big) {                                     \
@@ -188,7 +188,7 @@ static bool int_test(enum ir_op word, enum tcc_dtype d, int64_t a, int64_t b, bo
     }
 }
 
-static union value word(enum ir_op op, enum tcc_dtype d, union value x, union value y, union value z)
+static union value scalar(enum ir_op op, enum tcc_dtype d, union value x, union value y, union value z)
 {
     union value v = {0};
     bool truth;
@@ -196,13 +196,13 @@ static union value word(enum ir_op op, enum tcc_dtype d, union value x, union va
         if (float_test(op, x.f, y.f, &truth))
             v.i = truth;
         else
-            v.f = float_word(op, x.f, y.f);
+            v.f = float_op(op, x.f, y.f);
     } else if (int_test(op, d, x.i, y.i, &truth)) {
         v.i = truth;
     } else if (d == TCC_U64) {
-        v.i = unsigned_word(op, 64, (uint64_t)x.i, (uint64_t)y.i, (uint64_t)z.i);
+        v.i = unsigned_op(op, 64, (uint64_t)x.i, (uint64_t)y.i, (uint64_t)z.i);
     } else {
-        v.i = signed_word(op, ir_width_of(d), x.i, y.i, z.i);
+        v.i = signed_op(op, ir_width_of(d), x.i, y.i, z.i);
         if (op == IR_not && d == TCC_BOOL) /* logical */
             v.i &= 1;
     }
@@ -255,13 +255,13 @@ static void run_scalar(struct run *r, const struct kn_insn *n, union value *out)
     union value x = r->values[n->arg[0]], y = n->nargs > 1 ? r->values[n->arg[1]] : x,
                 z = n->nargs > 2 ? r->values[n->arg[2]] : x;
     enum tcc_dtype from = r->k->insns[n->arg[0]].dtype;
-    if (n->word == IR_select) {
+    if (n->op == IR_select) {
         *out = r->values[n->arg[x.i ? 1 : 2]];
-    } else if (n->word == IR_cast) {
+    } else if (n->op == IR_cast) {
         *out = x;
         convert(n->dtype, out, from);
     } else {
-        *out = word(n->word, from, x, y, z);
+        *out = scalar(n->op, from, x, y, z);
         settle(n->dtype, out);
     }
 }
@@ -276,14 +276,14 @@ static void combine(struct run *r, int i)
     enum tcc_dtype d = n->dtype;
     convert(d, &v, r->k->insns[n->arg[0]].dtype);
     if (is_float(d)) {
-        a->f = float_word(words[n->reducer], a->f, v.f);
+        a->f = float_op(words[n->reducer], a->f, v.f);
         return;
     }
     old.i = a->i;
     if (d == TCC_BOOL)
         a->i = n->reducer == KN_SUM || n->reducer == KN_MAX ? old.i | v.i : old.i & v.i;
     else
-        a->i = word(words[n->reducer], d, old, v, v).i;
+        a->i = scalar(words[n->reducer], d, old, v, v).i;
     old.i = a->i;
     settle(d, &old);
     a->i = old.i;
@@ -299,7 +299,7 @@ static void run_arg(struct run *r, int i)
     best.i = a->i;
     if (is_float(d))
         best.f = a->f;
-    bool take = word(n->reducer == KN_MAX ? IR_gt : IR_lt, d, x, best, best).i, same = word(IR_eq, d, x, best, best).i;
+    bool take = scalar(n->reducer == KN_MAX ? IR_gt : IR_lt, d, x, best, best).i, same = scalar(IR_eq, d, x, best, best).i;
     if (is_float(d)) {
         take |= x.f != x.f && best.f == best.f;
         same |= x.f != x.f && best.f != best.f;
@@ -396,7 +396,7 @@ static void run_insn(struct run *r, int i)
     case KN_INDEX: run_index(r, n, v); break;
     case KN_REDUCE: combine(r, i); break;
     case KN_ARGREDUCE: run_arg(r, i); break;
-    case KN_RUNNING:
+    case KN_SCAN:
         if (n->ivalue)
             accumulated(r, i);
         combine(r, i);
@@ -452,23 +452,23 @@ static void run_stage(struct run *r, const struct kn_stage *s)
     }
 }
 
-/* A stage, or the neighbours that share a loop over their EACH dims; returns the stage after them. */
+/* A stage, or the neighbours that share a loop over their REPEAT dims; returns the stage after them. */
 static int run_stages(struct run *r, int first)
 {
-    uint32_t each = r->k->stages[first].each;
+    uint32_t repeat = r->k->stages[first].repeat;
     int last = first + 1;
-    while (each && last < r->k->nstages && r->k->stages[last].each == each)
+    while (repeat && last < r->k->nstages && r->k->stages[last].repeat == repeat)
         last++;
     for (int d = 0; d < r->k->ndims; d++) {
-        if (each >> d & 1)
+        if (repeat >> d & 1)
             r->var[d] = r->first[d];
     }
-    if (each && empty(r, each))
+    if (repeat && empty(r, repeat))
         return last;
     do {
         for (int s = first; s < last && r->status != TCC_EBUG; s++)
             run_stage(r, &r->k->stages[s]);
-    } while (each && r->status != TCC_EBUG && advance(r, each));
+    } while (repeat && r->status != TCC_EBUG && advance(r, repeat));
     return last;
 }
 

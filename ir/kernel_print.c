@@ -6,7 +6,7 @@
 #include "ir/kernel_int.h"
 
 const char *const kn_code_words[] = {"const", "expr",   "load",      "store",   "scalar", "index",
-                                     "env",   "reduce", "argreduce", "running", NULL};
+                                     "env",   "reduce", "argreduce", "scan", NULL};
 const char *const kn_use_words[] = {"in", "out", "inout", "local", "partial", NULL};
 const char *const kn_operand_space_words[] = {"global", "shared", "registers", "scratch", NULL};
 const char *const kn_env_words[] = {"seed", "run", NULL};
@@ -157,7 +157,7 @@ static void print_insn(FILE *out, const struct kn_kernel *k, int i)
         fputc('\n', out);
         return;
     }
-    fprintf(out, "%%%d = %s", i, n->code == KN_SCALAR ? ir_op_info(n->word)->name : kn_code_words[n->code]);
+    fprintf(out, "%%%d = %s", i, n->code == KN_SCALAR ? ir_op_info(n->op)->name : kn_code_words[n->code]);
     if (n->code >= KN_REDUCE)
         fprintf(out, " %s", kn_reducer_words[n->reducer]);
     fprintf(out, " %s", tcc_dtype_name(n->dtype));
@@ -186,7 +186,7 @@ static void print_insn(FILE *out, const struct kn_kernel *k, int i)
         print_args(out, n);
         if (n->ivalue && n->code == KN_ARGREDUCE)
             fputs(" last", out);
-        if (n->ivalue && n->code == KN_RUNNING)
+        if (n->ivalue && n->code == KN_SCAN)
             fputs(" exclusive", out);
         break;
     }
@@ -285,9 +285,9 @@ void kn_print_kernel(FILE *out, const struct kn_kernel *k)
     for (int s = 0; s < k->nstages; s++) {
         fputs(s && s == k->split.combine ? "  combine " : "  stage ", out);
         print_dim_set(out, k, k->stages[s].inner);
-        if (k->stages[s].each) {
-            fputs(" each ", out);
-            print_dim_set(out, k, k->stages[s].each);
+        if (k->stages[s].repeat) {
+            fputs(" repeat ", out);
+            print_dim_set(out, k, k->stages[s].repeat);
         }
         fputs(" {\n", out);
         for (int i = k->stages[s].first; i < k->stages[s].last; i++)

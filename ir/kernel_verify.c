@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * kernel_verify.c - checks a kernel: dims and operands are well-formed, stages cover the instructions, every value,
- * symbol and temporary is made before it is used and is visible there, types fit the words, accesses can stay inside.
+ * symbol and temporary is made before it is used and is visible there, types fit the scalar ops, accesses can stay inside.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -56,9 +56,9 @@ static bool visible(const struct checker *c, int insn)
         return insn < c->insn && !folds;
     if (second_phase(c->k, s) != second_phase(c->k, c->stage))
         return false;
-    uint32_t each = c->k->stages[s].each;
-    for (int i = s; i < c->stage && each; i++)
-        if (c->k->stages[i + 1].each != each)
+    uint32_t repeat = c->k->stages[s].repeat;
+    for (int i = s; i < c->stage && repeat; i++)
+        if (c->k->stages[i + 1].repeat != repeat)
             return false;
     return s < c->stage && (folds || c->k->stages[s].inner == 0);
 }
@@ -80,7 +80,7 @@ static void check_sym(void *user, ir_expr sym)
         int stage = s->c->stage;
         bool here =
             stage >= 0 && (k->dims[d].role == KN_OUTER || (k->dims[d].role == KN_PIECES && !second_phase(k, stage)) ||
-                           ((k->stages[stage].inner | k->stages[stage].each) >> d & 1));
+                           ((k->stages[stage].inner | k->stages[stage].repeat) >> d & 1));
         s->unknown = here ? s->unknown : sym;
         return;
     }
@@ -166,14 +166,14 @@ static bool check_stages(struct checker *c)
             return bad(c, "stage %d holds instructions %d to %d, must start at %d", s, stage->first, stage->last, at);
         at = stage->last;
         for (int d = 0; d < 32; d++) {
-            bool along = (stage->inner | stage->each) >> d & 1;
-            if (along && s == k->split.combine && s && stage->inner == 1 && !stage->each && k->ndims &&
+            bool along = (stage->inner | stage->repeat) >> d & 1;
+            if (along && s == k->split.combine && s && stage->inner == 1 && !stage->repeat && k->ndims &&
                 k->dims[0].role == KN_PIECES)
                 continue;
             if (along && (d >= k->ndims || k->dims[d].role != KN_INNER))
                 return bad(c, "stage %d runs along dim %d, which is not an inner dim", s, d);
         }
-        if (stage->inner & stage->each)
+        if (stage->inner & stage->repeat)
             return bad(c, "stage %d runs along a dim twice", s);
     }
     return at == k->ninsns || bad(c, "instructions from %d on are in no stage", at);
@@ -278,26 +278,26 @@ static bool check_access(struct checker *c, const struct kn_insn *n)
 }
 
 /* scalar.def's types column for a word that computes. */
-static bool check_word(struct checker *c, const struct kn_insn *n)
+static bool check_scalar(struct checker *c, const struct kn_insn *n)
 {
     const struct ir_scalar_body *body =
-        n->word < IR_NOPS && ir_op_info(n->word)->kind == IR_K_MAP ? ir_scalar_body(n->word) : NULL;
+        n->op < IR_NOPS && ir_op_info(n->op)->kind == IR_K_MAP ? ir_scalar_body(n->op) : NULL;
     if (!body || !body->primitive)
-        return bad(c, "word %d is no primitive", n->word);
+        return bad(c, "scalar op %d is no primitive", n->op);
     if (n->nargs != body->nargs)
-        return bad(c, "%s needs %d arguments, got %d", ir_op_info(n->word)->name, body->nargs, n->nargs);
-    enum ir_scalar_types types = ir_scalar_row(n->word)->types;
+        return bad(c, "%s needs %d arguments, got %d", ir_op_info(n->op)->name, body->nargs, n->nargs);
+    enum ir_scalar_types types = ir_scalar_row(n->op)->types;
     int first = types == IR_ST_SELECT;
     enum tcc_dtype d = arg_dtype(c, n, first), want = types == IR_ST_COMPARE || types == IR_ST_TEST ? TCC_BOOL : d;
     for (int i = first; i < n->nargs; i++) {
         if (arg_dtype(c, n, i) != d)
-            return bad(c, "arguments of %s are %s and %s", ir_op_info(n->word)->name, tcc_dtype_name(d),
+            return bad(c, "arguments of %s are %s and %s", ir_op_info(n->op)->name, tcc_dtype_name(d),
                        tcc_dtype_name(arg_dtype(c, n, i)));
     }
     if (first && arg_dtype(c, n, 0) != TCC_BOOL)
         return bad(c, "select by %s", tcc_dtype_name(arg_dtype(c, n, 0)));
     return types == IR_ST_CAST || n->dtype == want ||
-           bad(c, "%s of %s is %s, must be %s", ir_op_info(n->word)->name, tcc_dtype_name(d), tcc_dtype_name(n->dtype),
+           bad(c, "%s of %s is %s, must be %s", ir_op_info(n->op)->name, tcc_dtype_name(d), tcc_dtype_name(n->dtype),
                tcc_dtype_name(want));
 }
 
@@ -324,7 +324,7 @@ static bool check_reduce(struct checker *c, const struct kn_insn *n)
     if (n->code == KN_ARGREDUCE)
         return (n->reducer >= KN_MAX && n->dtype == TCC_I64 && tcc_is_int(arg_dtype(c, n, 1))) ||
                bad(c, "an extreme position must be i64");
-    if (n->code == KN_RUNNING && __builtin_popcount(inner) != 1)
+    if (n->code == KN_SCAN && __builtin_popcount(inner) != 1)
         return bad(c, "a running combination needs a stage with one inner dim");
     return tcc_is_float(n->dtype) == tcc_is_float(arg_dtype(c, n, 0)) ||
            bad(c, "%s is accumulated as %s", tcc_dtype_name(arg_dtype(c, n, 0)), tcc_dtype_name(n->dtype));
@@ -342,11 +342,11 @@ static bool check_insn(struct checker *c, const struct kn_insn *n)
                bad(c, "the seed is u64, the run i64");
     case KN_LOAD: return check_access(c, n);
     case KN_STORE: return n->nargs == 1 ? check_access(c, n) : bad(c, "stores nothing");
-    case KN_SCALAR: return check_word(c, n);
+    case KN_SCALAR: return check_scalar(c, n);
     case KN_INDEX: return check_index(c, n);
     case KN_REDUCE:
     case KN_ARGREDUCE:
-    case KN_RUNNING: return check_reduce(c, n);
+    case KN_SCAN: return check_reduce(c, n);
     }
     return bad(c, "has code %d", n->code);
 }

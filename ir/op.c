@@ -30,7 +30,7 @@
 #undef OP
 bool infer_map(struct ir_ctx *ctx, struct ir_node *n);
 
-/* Only `cast` has attributes among the scalar words. */
+/* Only `cast` has attributes among the scalar ops. */
 #define MAP_ATTRS_SAME NONE_LIST
 #define MAP_ATTRS_FLOAT NONE_LIST
 #define MAP_ATTRS_COMPARE NONE_LIST

@@ -69,15 +69,15 @@ static bool parse_group(struct parser *p, struct kn_group *g)
         return false;
     if (lex_take_word(p, "anchor") && !parse_node_ref(p, &g->anchor))
         return false;
-    if (lex_take_word(p, "also") && !parse_value(p, &g->also))
+    if (lex_take_word(p, "second") && !parse_value(p, &g->second))
         return false;
-    if (lex_take_word(p, "into")) {
+    if (lex_take_word(p, "dest")) {
         struct token at = p->tok;
-        if (!parse_value(p, &g->into))
+        if (!parse_value(p, &g->dest))
             return false;
-        if (!g->into->def || !g->into->def->nin)
+        if (!g->dest->def || !g->dest->def->nin)
             return parse_error(p, &at, "expected the result of a node with operands");
-        if (!lex_small(p, 0, g->into->def->nin - 1, &piece))
+        if (!lex_small(p, 0, g->dest->def->nin - 1, &piece))
             return false;
         g->piece = (int)piece;
     }

@@ -237,13 +237,13 @@ static bool read_body(struct reader *r, struct kn_insn *n)
         if (!read_args(r, n))
             return false;
         n->ivalue = n->code == KN_ARGREDUCE ? lex_take_word(p, "last")
-                    : n->code == KN_RUNNING ? lex_take_word(p, "exclusive")
+                    : n->code == KN_SCAN ? lex_take_word(p, "exclusive")
                                             : 0;
         return true;
     }
 }
 
-/* The word after "=": a code or a scalar word, a reducer, an element type. */
+/* The word after "=": a code or a scalar op, a reducer, an element type. */
 static bool read_code(struct reader *r, struct kn_insn *n)
 {
     struct parser *p = r->p;
@@ -256,7 +256,7 @@ static bool read_code(struct reader *r, struct kn_insn *n)
     if (code < 0 || code == KN_SCALAR) {
         enum ir_op op = ir_op_by_name(word);
         code = KN_SCALAR;
-        n->word = (uint16_t)op;
+        n->op = (uint16_t)op;
         if (op == IR_OP_NONE || ir_op_info(op)->kind != IR_K_MAP)
             return parse_error(p, &at, "unknown instruction '%s'", word);
     } else if (code == KN_STORE) {
@@ -310,7 +310,7 @@ static bool read_insn(struct reader *r)
 static bool read_stage(struct reader *r)
 {
     struct kn_stage s = {.first = r->insns.n};
-    if (!read_dim_set(r, &s.inner) || (lex_take_word(r->p, "each") && !read_dim_set(r, &s.each)) ||
+    if (!read_dim_set(r, &s.inner) || (lex_take_word(r->p, "repeat") && !read_dim_set(r, &s.repeat)) ||
         !lex_expect(r->p, '{'))
         return false;
     while (!lex_is(r->p, '}')) {

@@ -150,16 +150,16 @@ static bool parse_region(struct parser *p, struct kn_step *s)
         memcpy(more, s->regions, (size_t)s->nregions * sizeof *more);
     struct kn_region *g = &more[s->nregions];
     struct token at = p->tok;
-    int nfinals;
+    int nexits;
     s->regions = more;
     s->nregions++;
     if (!parse_numbers(p, &g->params, &g->nparams) || !parse_numbers(p, &g->results, &g->nresults) ||
-        !parse_numbers(p, &g->finals, &nfinals))
+        !parse_numbers(p, &g->exits, &nexits))
         return false;
-    if (nfinals == 0)
-        g->finals = NULL;
-    else if (nfinals != g->nresults - (s->kind == TCC_STEP_LOOP))
-        return parse_error(p, &at, "%d results and %d final buffers", g->nresults, nfinals);
+    if (nexits == 0)
+        g->exits = NULL;
+    else if (nexits != g->nresults - (s->kind == TCC_STEP_LOOP))
+        return parse_error(p, &at, "%d results and %d final buffers", g->nresults, nexits);
     return parse_steps(p, &g->steps);
 }
 

@@ -139,7 +139,7 @@ static void print_step(FILE *out, const struct kn_step *s, int indent)
         fputs(" do", out);
         print_ints(out, " ", g->nparams, g->params);
         print_ints(out, " ", g->nresults, g->results);
-        print_ints(out, " ", g->finals ? g->nresults - (s->kind == TCC_STEP_LOOP) : 0, g->finals);
+        print_ints(out, " ", g->exits ? g->nresults - (s->kind == TCC_STEP_LOOP) : 0, g->exits);
         fputs(" {\n", out);
         print_steps(out, &g->steps, indent + 2);
         fprintf(out, "%*s}", indent, "");

@@ -265,8 +265,8 @@ static void run_if(struct plan *v, const struct kn_step *s)
         for (int i = 0; i < s->regions[r].nresults; i++)
             reads(v, s, s->regions[r].results[i]);
         v->position++;
-        for (int i = 0; s->regions[r].finals && i < s->regions[r].nresults; i++)
-            writes(v, s, s->regions[r].finals[i]);
+        for (int i = 0; s->regions[r].exits && i < s->regions[r].nresults; i++)
+            writes(v, s, s->regions[r].exits[i]);
         for (size_t b = 0; b < n; b++)
             after[b] = v->written[b] && (r == 0 || after[b]);
         join_versions(v, s, versions);
@@ -362,8 +362,8 @@ static void run_loop(struct plan *v, const struct kn_step *s)
     memcpy(v->written, before, n);
     if (v->ok && s->nargs && s->args[0] >= 0)
         fills(v, &g->steps, first);
-    for (int i = 0; g->finals && i < g->nresults - 1; i++)
-        writes(v, s, g->finals[i]);
+    for (int i = 0; g->exits && i < g->nresults - 1; i++)
+        writes(v, s, g->exits[i]);
     extend_over_loop(v, first, v->position);
 }
 
@@ -476,7 +476,7 @@ static void hands_over(struct plan *v, const struct kn_step *s)
                     bad(v, s, "buffer %d must lie with the host", own[k]);
         }
         for (int i = loop; i < g->nresults && v->ok; i++) {
-            int to[2] = {g->finals ? g->finals[i - loop] : -1, loop && i + 1 < g->nparams ? g->params[i + 1] : -1};
+            int to[2] = {g->exits ? g->exits[i - loop] : -1, loop && i + 1 < g->nparams ? g->params[i + 1] : -1};
             for (int k = 0; k < 2; k++)
                 if (to[k] >= 0 && g->results[i] >= 0 && in_range(v, s, to[k]) && in_range(v, s, g->results[i]) &&
                     v->p->buffers[to[k]].memory != v->p->buffers[g->results[i]].memory)

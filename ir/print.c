@@ -270,13 +270,13 @@ static void print_group(struct printer *p, const struct kn_group *g)
     print_node_ref(p, " at ", g->root);
     if (g->anchor)
         print_node_ref(p, " anchor ", g->anchor);
-    if (g->also) {
-        fputs(" also ", p->out);
-        print_ref(p, g->also);
+    if (g->second) {
+        fputs(" second ", p->out);
+        print_ref(p, g->second);
     }
-    if (g->into) {
-        fputs(" into ", p->out);
-        print_ref(p, g->into);
+    if (g->dest) {
+        fputs(" dest ", p->out);
+        print_ref(p, g->dest);
         fprintf(p->out, " %d", g->piece);
     }
     if (g->updates)

@@ -16,7 +16,7 @@ struct ir_scalar_row {
     const char *body;       /* "": primitive */
 };
 
-/* NULL when op is not a scalar word. */
+/* NULL when op is not a scalar op. */
 const struct ir_scalar_row *ir_scalar_row(enum ir_op op);
 
 #endif

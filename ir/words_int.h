@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * words_int.h - the meaning of scalar.def's primitive words as C expressions, for the interpreters of both levels.
+ * words_int.h - the meaning of scalar.def's primitive scalar ops as C expressions, for the interpreters of both levels.
  *
  * Lists X(word, expression). Floats: x, y are f64; the result is rounded to the type that is computed in (for f32 and
  * smaller, to f32), which for + - * / sqrt is the correctly rounded result. Integers: a third operand is z.

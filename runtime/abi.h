@@ -315,11 +315,11 @@ enum tcc_step_kind {
  *   ALL_GATHER      tensor -> tensor: the ranks' tensors one behind the other on axis 0
  *   REDUCE_SCATTER  tensor -> tensor: part number `rank` on axis 0 of what ALL_REDUCE gives
  *   ALL_TO_ALL      tensor -> tensor: part r on axis 0 goes to rank r, that of rank r comes to part r
- *   SHARE           n tensors -> n tensors: each from the rank that owns it: the ranks own about as many bytes of the list each, in its order
- *   OWNS            n tensors -> n bools: does this rank own it? Nothing is communicated. `name`: names of the state variables, a line each
+ *   BROADCAST_FROM_OWNER n tensors -> n tensors: each from the rank that owns it: the ranks own about as many bytes of the list each, in its order
+ *   IS_OWNER        n tensors -> n bools: does this rank own it? Nothing is communicated. `name`: names of the state variables, a line each
  *   BARRIER         nothing -> nothing */
 enum tcc_collective {
-    TCC_ALL_REDUCE, TCC_BROADCAST, TCC_REDUCE, TCC_ALL_GATHER, TCC_REDUCE_SCATTER, TCC_ALL_TO_ALL, TCC_BARRIER, TCC_SHARE, TCC_OWNS, TCC_REDUCE_OWNED, TCC_NCOLLECTIVES
+    TCC_ALL_REDUCE, TCC_BROADCAST, TCC_REDUCE, TCC_ALL_GATHER, TCC_REDUCE_SCATTER, TCC_ALL_TO_ALL, TCC_BARRIER, TCC_BROADCAST_FROM_OWNER, TCC_IS_OWNER, TCC_REDUCE_OWNED, TCC_NCOLLECTIVES
 };
 
 struct tcc_pstep {
@@ -339,13 +339,13 @@ struct tcc_pstep {
     uint32_t scratch;           /* expr: bytes per thread */
 };
 
-/* A nested list of steps. IF: `results` are copied (or re-referenced) to `finals`. Loop bodies: `params` are the buffers iteration number (i64 scalar), condition, then
+/* A nested list of steps. IF: `results` are copied (or re-referenced) to `exits`. Loop bodies: `params` are the buffers iteration number (i64 scalar), condition, then
  * carried values; `results` are condition, then next carried values; after each iteration the walker copies (or, for
- * objects, re-references) results to params, all at once, and after the last one (or none) the carried params to `finals`
+ * objects, re-references) results to params, all at once, and after the last one (or none) the carried params to `exits`
  * (buffers of the LOOP's outputs; TCC_NO: unused). Steps before the LOOP put the carried values' first contents into params.
  * Results' condition TCC_NO: always true; params TCC_NO: unused (iteration number and condition only).
  * A carried value that changes its shape is an object. The body's own EVAL steps rebind symbols in each iteration. */
-struct tcc_pregion { struct tcc_range steps; struct tcc_range params, results, finals; };
+struct tcc_pregion { struct tcc_range steps; struct tcc_range params, results, exits; };
 
 struct tcc_pattr { uint32_t name, kind, n, data; uint32_t dtype, rank; struct tcc_range dims; };
 /* data: byte offset into `bytes` (ints: i64s, floats: f64s, tensor: elements) or, for strings and tensors of strings, into u32s

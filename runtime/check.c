@@ -329,7 +329,7 @@ static bool check_communication(struct check *c, const struct tcc_pstep *s)
         return s->sizes.count == 2 || bad(c, "peer and tag", s->sizes.count, 2);
     if (!index_ok(c, "collective", s->what, TCC_NCOLLECTIVES))
         return false;
-    for (uint32_t i = s->nin; s->what == TCC_OWNS && i < s->args.count; i++)
+    for (uint32_t i = s->nin; s->what == TCC_IS_OWNER && i < s->args.count; i++)
         if (c->m->buffers[a[i]].dtype != TCC_BOOL)
             return bad(c, "ownership that is no bool", c->m->buffers[a[i]].dtype, TCC_BOOL);
     return (s->args.count == 2 * (uint64_t)s->nin && (!inputs[s->what] || s->nin == inputs[s->what])) ||
@@ -392,8 +392,8 @@ static bool check_loop(struct check *c, const struct tcc_pstep *s)
             return bad(c, "loop parameters do not match its results", r->params.count, r->results.count);
         if (s->kind == TCC_STEP_PROGRAM && (r->params.count || r->results.count))
             return bad(c, "a program hands values over", r->params.count, 0);
-        if (r->finals.count != carried)
-            return bad(c, "region's outputs do not match its results", r->finals.count, carried);
+        if (r->exits.count != carried)
+            return bad(c, "region's outputs do not match its results", r->exits.count, carried);
     }
     return true;
 }
@@ -436,7 +436,7 @@ static bool check_regions(struct check *c)
         const struct tcc_pregion *r = &c->m->regions[c->at];
 
         if (!range_ok(c, "steps", r->steps, c->p->steps.count) || !list_ok(c, "parameter", r->params, nbuffers, true) ||
-            !list_ok(c, "result", r->results, nbuffers, true) || !list_ok(c, "output", r->finals, nbuffers, true))
+            !list_ok(c, "result", r->results, nbuffers, true) || !list_ok(c, "output", r->exits, nbuffers, true))
             return false;
     }
     return true;

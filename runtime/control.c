@@ -44,7 +44,7 @@ int tcr_step_if(struct tccrt_session *s, const struct tcc_pstep *p)
     r = &s->m->regions[p->regions.first + (condition ? 0 : 1)];
     status = tcr_walk(s, r->steps);
     return status ? status
-                  : copy_list(s, s->m->u32s + r->results.first, s->m->u32s + r->finals.first, r->results.count, node);
+                  : copy_list(s, s->m->u32s + r->results.first, s->m->u32s + r->exits.first, r->results.count, node);
 }
 
 /* -- Loops ---------------------------------------------------------------------------------------------- */
@@ -192,7 +192,7 @@ int tcr_step_loop(struct tccrt_session *s, const struct tcc_pstep *p)
             return status;
         status = (overlap ? copy_staged : copy_list)(s, results + 1, params + 2, carried, node);
     }
-    return status ? status : copy_list(s, params + 2, s->m->u32s + r->finals.first, carried, node);
+    return status ? status : copy_list(s, params + 2, s->m->u32s + r->exits.first, carried, node);
 }
 
 /* -- A value per iteration --------------------------------------------------------------------------------- */

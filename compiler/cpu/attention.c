@@ -24,7 +24,7 @@ static int reduction(const struct kn_kernel *k, int stage, enum kn_reducer r)
     int found = -1;
     for (int i = k->stages[stage].first; i < k->stages[stage].last; i++) {
         const struct kn_insn *n = &k->insns[i];
-        if (n->code == KN_ARGREDUCE || n->code == KN_RUNNING ||
+        if (n->code == KN_ARGREDUCE || n->code == KN_SCAN ||
             (n->code == KN_REDUCE && (found >= 0 || n->reducer != r)))
             return -1;
         if (n->code == KN_REDUCE)
@@ -54,7 +54,7 @@ static bool uses_dim(const struct kn_kernel *k, int load, int dim)
 static bool products(const struct kn_kernel *k, int sum, int *val_a, int *val_b, int *load_a, int *load_b)
 {
     const struct kn_insn *mul = &k->insns[k->insns[sum].arg[0]];
-    if (mul->code != KN_SCALAR || mul->word != IR_mul || mul->dtype != TCC_F32)
+    if (mul->code != KN_SCALAR || mul->op != IR_mul || mul->dtype != TCC_F32)
         return false;
     *val_a = mul->arg[0];
     *val_b = mul->arg[1];
@@ -67,11 +67,11 @@ static bool products(const struct kn_kernel *k, int sum, int *val_a, int *val_b,
 static ir_expr visible_keys(struct ir_ctx *ctx, const struct kn_kernel *k, int score, int t)
 {
     const struct kn_insn *s = &k->insns[score];
-    if (s->code != KN_SCALAR || s->word != IR_select || k->insns[s->arg[2]].code != KN_CONST ||
+    if (s->code != KN_SCALAR || s->op != IR_select || k->insns[s->arg[2]].code != KN_CONST ||
         k->insns[s->arg[2]].fvalue != -INFINITY)
         return NULL;
     const struct kn_insn *c = &k->insns[s->arg[0]];
-    if (c->code != KN_SCALAR || c->word != IR_ge)
+    if (c->code != KN_SCALAR || c->op != IR_ge)
         return NULL;
     const struct kn_insn *row = &k->insns[c->arg[0]], *key = &k->insns[c->arg[1]];
     if (row->code != KN_EXPR || key->code != KN_EXPR || key->expr != k->dims[t].var)
@@ -101,10 +101,10 @@ static bool find_roles(struct ir_ctx *ctx, const struct kn_kernel *k, struct at 
     int weights;
     a->t = only_dim(s[AT_TOP].inner);
     a->d = only_dim(s[AT_DOT].inner);
-    a->e = only_dim(s[AT_LAST].each);
-    if (a->t < 0 || a->d < 0 || a->e < 0 || s[AT_DOT].each != s[AT_TOP].inner || s[AT_SCORE].each != s[AT_TOP].inner ||
+    a->e = only_dim(s[AT_LAST].repeat);
+    if (a->t < 0 || a->d < 0 || a->e < 0 || s[AT_DOT].repeat != s[AT_TOP].inner || s[AT_SCORE].repeat != s[AT_TOP].inner ||
         s[AT_SCORE].inner || s[AT_CLAMP].inner || s[AT_WEIGHTS].inner != s[AT_TOP].inner ||
-        s[AT_MEAN].inner != s[AT_TOP].inner || s[AT_MEAN].each != s[AT_LAST].each || s[AT_LAST].inner)
+        s[AT_MEAN].inner != s[AT_TOP].inner || s[AT_MEAN].repeat != s[AT_LAST].repeat || s[AT_LAST].inner)
         return false;
     a->dot = reduction(k, AT_DOT, KN_SUM);
     a->top = reduction(k, AT_TOP, KN_MAX);

@@ -65,7 +65,7 @@ static LLVMValueRef larger(struct ag *g, LLVMValueRef a, LLVMValueRef b)
 /* e^x for x <= 0; what is below the smallest normal number is 0: products with subnormals take a hundred cycles each. */
 static LLVMValueRef exponential(struct ag *g, LLVMValueRef x)
 {
-    LLVMValueRef y = em_word(g->e, IR_exp, TCC_F32, 1, &x), least = em_fp(LLVMTypeOf(x), -87.3365);
+    LLVMValueRef y = em_scalar(g->e, IR_exp, TCC_F32, 1, &x), least = em_fp(LLVMTypeOf(x), -87.3365);
     LLVMValueRef none = LLVMBuildFCmp(g->e->b, LLVMRealOLT, x, least, "");
     return LLVMBuildSelect(g->e->b, none, LLVMConstNull(LLVMTypeOf(y)), y, "");
 }

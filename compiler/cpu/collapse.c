@@ -96,7 +96,7 @@ static bool walk_as_one(struct collapse *c, const struct kn_dim *a, const struct
         ir_expr ca, cb, rest;
         if (insn_mentions(n, a->var) || insn_mentions(n, b->var))
             return false;
-        if (n->code == KN_RUNNING && b->role == KN_INNER)
+        if (n->code == KN_SCAN && b->role == KN_INNER)
             return false;
         if (n->nindex == 0)
             continue;

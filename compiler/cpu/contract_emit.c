@@ -451,7 +451,7 @@ static void study_epilogue(struct cg *g)
             by |= g->by_row[j] && k->insns[j].code == KN_INDEX && em_insn_uses(in, k->insns[j].expr);
         g->by_row[i] = by;
         if (by)
-            g->epilogue_cost += in->code != KN_SCALAR || in->word <= IR_sqrt || in->word >= IR_and ? 2 : 30;
+            g->epilogue_cost += in->code != KN_SCALAR || in->op <= IR_sqrt || in->op >= IR_and ? 2 : 30;
     }
 }
 

@@ -75,7 +75,7 @@ static bool comes_from(const struct kn_kernel *k, int value, int load)
 static int small_of(const struct kn_kernel *k, int i)
 {
     const struct kn_insn *n = &k->insns[i];
-    if (n->code != KN_SCALAR || n->word != IR_cast)
+    if (n->code != KN_SCALAR || n->op != IR_cast)
         return -1;
     int from = k->insns[n->arg[0]].dtype;
     bool small = n->dtype == TCC_F32 ? from == TCC_BF16 || from == TCC_F16
@@ -96,12 +96,12 @@ static bool right_form(const struct kn_kernel *k, struct ct *c)
         if (k->operands[i].use == KN_LOCAL)
             return false;
     const struct kn_insn *mul = &k->insns[t->mul], *red = &k->insns[t->reduce];
-    if (mul->code != KN_SCALAR || mul->word != IR_mul || red->code != KN_REDUCE || red->reducer != KN_SUM ||
+    if (mul->code != KN_SCALAR || mul->op != IR_mul || red->code != KN_REDUCE || red->reducer != KN_SUM ||
         red->arg[0] != t->mul || mul->dtype != red->dtype)
         return false;
     for (int i = k->stages[0].first; i < k->stages[0].last; i++) {
         int code = k->insns[i].code;
-        if (code == KN_STORE || code == KN_INDEX || code == KN_ARGREDUCE || code == KN_RUNNING ||
+        if (code == KN_STORE || code == KN_INDEX || code == KN_ARGREDUCE || code == KN_SCAN ||
             (code == KN_REDUCE && i != t->reduce))
             return false;
     }
@@ -548,7 +548,7 @@ static int resumable(const struct ct *c)
         if (in->code == KN_STORE)
             store = i;
         else if (in->code != KN_EXPR && in->code != KN_CONST &&
-                 !(in->code == KN_SCALAR && in->word == IR_select && in->arg[1] == k->contraction.reduce &&
+                 !(in->code == KN_SCALAR && in->op == IR_select && in->arg[1] == k->contraction.reduce &&
                    k->insns[in->arg[0]].code == KN_EXPR && k->insns[in->arg[2]].code == KN_CONST))
             return -1;
     }

@@ -162,7 +162,7 @@ static double dim_score(const struct chooser *c, int dim, int lanes)
             score += row ? 1 : access_score(access_stride(c, i, dim, width), n->code == KN_STORE);
             accesses++;
         }
-        if (n->code == KN_RUNNING && inner)
+        if (n->code == KN_SCAN && inner)
             score -= 8;
         if (loops_folds(n) && inner)
             score -= 0.25; /* folding lanes at the end costs something */
@@ -228,7 +228,7 @@ static double insn_units(const struct kn_insn *n)
         return 4;
     if (n->code != KN_SCALAR)
         return 1;
-    switch (n->word) {
+    switch (n->op) {
     case IR_add:
     case IR_sub:
     case IR_mul:
@@ -241,7 +241,7 @@ static double insn_units(const struct kn_insn *n)
     case IR_sqrt: return 4;
     case IR_pow:
     case IR_fmod: return 60;
-    default: return ir_is_vmath((enum ir_op)n->word) ? 16 : 2;
+    default: return ir_is_vmath((enum ir_op)n->op) ? 16 : 2;
     }
 }
 

@@ -36,7 +36,7 @@ static int64_t weight(const struct kn_kernel *k)
 {
     int64_t n = k->ninsns + 8 * k->ndims;
     for (int i = 0; i < k->ninsns; i++)
-        if (k->insns[i].code == KN_SCALAR && vm_has((enum ir_op)k->insns[i].word))
+        if (k->insns[i].code == KN_SCALAR && vm_has((enum ir_op)k->insns[i].op))
             n += 10;
     return cpu_get_schedule(k).how == CPU_LOOPS ? n : 400 + n;
 }

@@ -88,7 +88,7 @@ static bool skips(const struct kn_kernel *k, const struct kn_insn *load, const s
                : red->reducer == KN_MIN ? is_extreme(other, true)
                                         : false;
     }
-    if (red->reducer != KN_SUM || in->code != KN_SCALAR || (in->word != IR_mul && in->word != IR_cast))
+    if (red->reducer != KN_SUM || in->code != KN_SCALAR || (in->op != IR_mul && in->op != IR_cast))
         return false;
     for (int a = 0; a < in->nargs; a++)
         if (skips(k, load, red, in->arg[a]))
@@ -202,7 +202,7 @@ static bool find_dims(struct window *w, const struct cpu_machine *m)
 static int widened(const struct window *w, int i, enum tcc_dtype d)
 {
     const struct kn_insn *n = &w->k->insns[i];
-    for (int l = 0; n->code == KN_SCALAR && n->word == IR_cast && n->dtype == TCC_I32 && l < w->nloads; l++)
+    for (int l = 0; n->code == KN_SCALAR && n->op == IR_cast && n->dtype == TCC_I32 && l < w->nloads; l++)
         if (w->load[l].insn == n->arg[0] && w->k->insns[n->arg[0]].dtype == d && !w->load[l].uniform)
             return l;
     return -1;
@@ -214,7 +214,7 @@ static void find_dot(struct window *w)
     const struct kn_insn *red = &w->k->insns[w->red[0]], *mul = &w->k->insns[red->arg[0]];
     w->dot_u = w->dot_s = -1;
     if (w->nreds != 1 || w->nloads != 2 || red->reducer != KN_SUM || red->dtype != TCC_I32 || mul->code != KN_SCALAR ||
-        mul->word != IR_mul || !w->unroll[w->ntaps - 1])
+        mul->op != IR_mul || !w->unroll[w->ntaps - 1])
         return;
     for (int i = 0; i < 2; i++) {
         int u = widened(w, mul->arg[i], TCC_U8), s = widened(w, mul->arg[1 - i], TCC_I8);
@@ -356,7 +356,7 @@ static void tap(struct wg *g, LLVMValueRef *at)
             const struct kn_insn *red = &k->insns[g->w.red[i]];
             const struct kn_insn *arg = &k->insns[red->arg[0]];
             if (red->reducer == KN_SUM && tcc_is_float(red->dtype) && red->dtype == arg->dtype &&
-                arg->code == KN_SCALAR && arg->word == IR_mul)
+                arg->code == KN_SCALAR && arg->op == IR_mul)
                 g->acc[i][r] = em_fma(e, em_splat(e, e->value[arg->arg[0]], g->w.lanes),
                                       em_splat(e, e->value[arg->arg[1]], g->w.lanes), g->acc[i][r]);
             else

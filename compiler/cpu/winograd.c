@@ -36,7 +36,7 @@ static bool study(const struct kn_kernel *k, struct wg *g)
 {
     *g = (struct wg){.k = k, .load_u = -1, .sum = -1};
     if (k->kind != IR_K_WINDOW || k->nstages != WG_STAGES || em_nouter(k) != WG_OUTER || k->ndims != WG_OUTER + 3 ||
-        !k->stages[WG_SUM].each || k->stages[WG_SUM].inner != k->stages[WG_IN].each)
+        !k->stages[WG_SUM].repeat || k->stages[WG_SUM].inner != k->stages[WG_IN].repeat)
         return false;
     g->ib = WG_OUTER;
     g->il = WG_OUTER + 1;

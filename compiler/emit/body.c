@@ -7,9 +7,9 @@
 #define V LLVMValueRef
 
 /* Words whose result is always exact in the operands' type: no rounding needed after them. */
-static bool is_exact_word(enum ir_op word)
+static bool is_exact_op(enum ir_op op)
 {
-    switch (word) {
+    switch (op) {
     case IR_min:
     case IR_max:
     case IR_neg:
@@ -39,7 +39,7 @@ static V emit_scalar(struct em *e, const struct kn_insn *n)
 {
     V args[3];
     int lanes = 1;
-    enum ir_op word = (enum ir_op)n->word;
+    enum ir_op op = (enum ir_op)n->op;
     for (int i = 0; i < n->nargs; i++) {
         args[i] = argument(e, n, i);
         if (em_lanes_of(args[i]) > lanes)
@@ -47,11 +47,11 @@ static V emit_scalar(struct em *e, const struct kn_insn *n)
     }
     for (int i = 0; i < n->nargs; i++)
         args[i] = em_splat(e, args[i], lanes);
-    if (word == IR_cast)
+    if (op == IR_cast)
         return em_cast_by(e, (enum tcc_dtype)n->dtype, argument_dtype(e, n, 0), args[0], (int)n->ivalue);
-    enum tcc_dtype d = argument_dtype(e, n, word == IR_select ? 1 : 0);
-    V v = em_word(e, word, d, n->nargs, args);
-    return is_exact_word(word) || n->dtype == TCC_BOOL ? v : em_round_to(e, (enum tcc_dtype)n->dtype, v);
+    enum tcc_dtype d = argument_dtype(e, n, op == IR_select ? 1 : 0);
+    V v = em_scalar(e, op, d, n->nargs, args);
+    return is_exact_op(op) || n->dtype == TCC_BOOL ? v : em_round_to(e, (enum tcc_dtype)n->dtype, v);
 }
 
 static V emit_load(struct em *e, const struct kn_insn *n)
@@ -135,7 +135,7 @@ void em_insn(struct em *e, int i)
     case KN_INDEX: e->value[i] = emit_index(e, n); break;
     case KN_REDUCE:
     case KN_ARGREDUCE:
-    case KN_RUNNING: break;
+    case KN_SCAN: break;
     }
 }
 
@@ -198,7 +198,7 @@ V em_reduce_step(struct em *e, enum kn_reducer r, enum tcc_dtype d, V acc, V x)
     static const enum ir_op words[] = {[KN_SUM] = IR_add, [KN_PROD] = IR_mul, [KN_MAX] = IR_max, [KN_MIN] = IR_min};
     if (d == TCC_BOOL) /* sum and max of truths: any; product and min: all */
         return r == KN_SUM || r == KN_MAX ? LLVMBuildOr(e->b, acc, x, "") : LLVMBuildAnd(e->b, acc, x, "");
-    V v = em_word(e, words[r], d, 2, (V[]){acc, x});
+    V v = em_scalar(e, words[r], d, 2, (V[]){acc, x});
     return em_round_to(e, d, v);
 }
 

@@ -183,7 +183,7 @@ enum { EM_CAST_WRAP = 1, EM_CAST_DOWN = 2, EM_CAST_NEAREST = 4 };
 LLVMValueRef em_cast_by(struct em *e, enum tcc_dtype to, enum tcc_dtype from, LLVMValueRef v, int mode);
 
 /* -- Bodies -----------------------------------------------------------------------------------------------
- * em_insn emits instruction i (all codes but REDUCE, ARGREDUCE, RUNNING, which belong to the template) from e->value[] of its
+ * em_insn emits instruction i (all codes but REDUCE, ARGREDUCE, SCAN, which belong to the template) from e->value[] of its
  * arguments, and sets e->value[i]. em_insns: a range; instructions whose value is already preset by `keep` are skipped. */
 void em_insn(struct em *e, int i);
 LLVMValueRef em_load_insn(struct em *e, const struct kn_insn *n);      /* of a load that needn't be the kernel's */
@@ -194,7 +194,7 @@ void em_forget(struct em *e, int first, int last);           /* e->value[i] = NU
 LLVMValueRef em_guards(struct em *e, int nguards, const struct kn_guard *guards);    /* NULL: none; else i1 or <lanes x i1> */
 void em_guards_split(struct em *e, int nguards, const struct kn_guard *guards, LLVMValueRef *uniform, LLVMValueRef *lanes);
 /* Primitive word on register values of dtype d (for compare words: the operands' dtype); small floats are not rounded here. */
-LLVMValueRef em_word(struct em *e, enum ir_op word, enum tcc_dtype d, int nargs, LLVMValueRef *args);
+LLVMValueRef em_scalar(struct em *e, enum ir_op op, enum tcc_dtype d, int nargs, LLVMValueRef *args);
 LLVMValueRef em_reduce_init(struct em *e, enum kn_reducer r, enum tcc_dtype d);      /* uniform neutral element */
 LLVMValueRef em_reduce_step(struct em *e, enum kn_reducer r, enum tcc_dtype d, LLVMValueRef acc, LLVMValueRef x);
 LLVMValueRef em_reduce_lanes(struct em *e, enum kn_reducer r, enum tcc_dtype d, LLVMValueRef v);    /* vector -> scalar, halving tree */

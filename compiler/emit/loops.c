@@ -181,7 +181,7 @@ int loops_stage_dim(const struct kn_kernel *k, struct em_nest nest, const struct
     if (vector < 0 || k->dims[vector].role != KN_INNER || nest.width <= 1 || !s->inner)
         return -1;
     for (int i = s->first; i < s->last; i++)
-        if (k->insns[i].code == KN_RUNNING)
+        if (k->insns[i].code == KN_SCAN)
             return -1;
     return s->inner >> vector & 1 ? vector : 31 - __builtin_clz(s->inner);
 }

@@ -11,7 +11,7 @@
 
 bool loops_is_reduction(const struct kn_insn *n)
 {
-    return n->code == KN_REDUCE || n->code == KN_ARGREDUCE || n->code == KN_RUNNING;
+    return n->code == KN_REDUCE || n->code == KN_ARGREDUCE || n->code == KN_SCAN;
 }
 
 bool loops_folds(const struct kn_insn *n)
@@ -67,8 +67,8 @@ static V load_slot(struct em *e, V slot, LLVMTypeRef t)
 static V better(struct em *e, const struct kn_insn *n, enum tcc_dtype d, V x, V p, V best, V at)
 {
     LLVMTypeRef t64 = LLVMTypeOf(at);
-    V take = em_word(e, n->reducer == KN_MAX ? IR_gt : IR_lt, d, 2, (V[]){x, best});
-    V same = em_word(e, IR_eq, d, 2, (V[]){x, best});
+    V take = em_scalar(e, n->reducer == KN_MAX ? IR_gt : IR_lt, d, 2, (V[]){x, best});
+    V same = em_scalar(e, IR_eq, d, 2, (V[]){x, best});
     if (tcc_is_float(d)) {
         V x_nan = LLVMBuildFCmp(e->b, LLVMRealUNO, x, x, ""),
           best_nan = LLVMBuildFCmp(e->b, LLVMRealUNO, best, best, "");
@@ -107,7 +107,7 @@ void loops_acc_step(struct em *e, struct loops_acc *a)
     V x = em_cast(e, d, (enum tcc_dtype)e->k->insns[n->arg[0]].dtype, e->value[n->arg[0]]);
     V old = load_slot(e, a->value, em_vec(em_reg_type(e, d), a->lanes));
     V now = em_reduce_step(e, (enum kn_reducer)n->reducer, d, old, em_splat(e, x, a->lanes));
-    if (n->code == KN_RUNNING)
+    if (n->code == KN_SCAN)
         e->value[a->insn] = MUTANT(94, n->ivalue, 0) ? old : now;
     if (MUTANT(95, e->mask, NULL))
         now = LLVMBuildSelect(e->b, em_splat(e, e->mask, a->lanes), now, old, "");

@@ -7,16 +7,16 @@ static const char *refuses_insn(struct ir_ctx *ctx, const struct kn_insn *n)
     enum tcc_class class = tcc_dtype_class((enum tcc_dtype)n->dtype);
     if (class == TCC_CLASS_STRING)
         return "strings have no kernels";
-    bool moves = n->code == KN_LOAD || n->code == KN_STORE || (n->code == KN_SCALAR && n->word == IR_select);
+    bool moves = n->code == KN_LOAD || n->code == KN_STORE || (n->code == KN_SCALAR && n->op == IR_select);
     if (class == TCC_CLASS_COMPLEX && !moves)
         return "arithmetic on complex numbers";
-    if (n->code != KN_SCALAR || n->word == IR_cast)
+    if (n->code != KN_SCALAR || n->op == IR_cast)
         return NULL;
-    const struct ir_scalar_body *body = ir_scalar_body((enum ir_op)n->word);
+    const struct ir_scalar_body *body = ir_scalar_body((enum ir_op)n->op);
     if (!body || !body->primitive)
-        return ir_internf(ctx, "%s is not a primitive word", ir_op_info((enum ir_op)n->word)->name);
-    if (ir_is_vmath((enum ir_op)n->word) && tcc_is_float((enum tcc_dtype)n->dtype) && !vm_has((enum ir_op)n->word))
-        return ir_internf(ctx, "no code for %s", ir_op_info((enum ir_op)n->word)->name);
+        return ir_internf(ctx, "%s is not a primitive scalar op", ir_op_info((enum ir_op)n->op)->name);
+    if (ir_is_vmath((enum ir_op)n->op) && tcc_is_float((enum tcc_dtype)n->dtype) && !vm_has((enum ir_op)n->op))
+        return ir_internf(ctx, "no code for %s", ir_op_info((enum ir_op)n->op)->name);
     return NULL;
 }
 

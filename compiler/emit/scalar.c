@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Primitive scalar words (ir/scalar.def) as LLVM instructions. A word is a row of one of the tables below: a direct builder
+ * Primitive scalar ops (ir/scalar.def) as LLVM instructions. A word is a row of one of the tables below: a direct builder
  * per class of type. Transcendental words are in vmath.c.
  */
 #include "compiler/emit/emit.h"
@@ -22,10 +22,10 @@ static V select_(struct em *e, V c, V a, V b)
     return LLVMBuildSelect(e->b, c, a, b, "");
 }
 
-static V compare(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
+static V compare(struct em *e, enum ir_op op, enum tcc_dtype d, V a, V b)
 {
     static const struct {
-        enum ir_op word;
+        enum ir_op op;
         LLVMRealPredicate f;
         LLVMIntPredicate s, u;
     } rows[] = {
@@ -34,7 +34,7 @@ static V compare(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
         {IR_gt, LLVMRealOGT, LLVMIntSGT, LLVMIntUGT}, {IR_ge, LLVMRealOGE, LLVMIntSGE, LLVMIntUGE},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i].word != word)
+        if (rows[i].op != op)
             continue;
         if (is_float(d))
             return LLVMBuildFCmp(e->b, rows[i].f, a, b, "");
@@ -57,15 +57,15 @@ static V safe_divisor(struct em *e, enum tcc_dtype d, V a, V b)
     return select_(e, bad, em_int(t, 1), b);
 }
 
-static V int_divide(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
+static V int_divide(struct em *e, enum ir_op op, enum tcc_dtype d, V a, V b)
 {
     bool sign = tcc_is_signed(d);
     V safe = safe_divisor(e, d, a, b), none = LLVMBuildICmp(e->b, LLVMIntEQ, b, zero_like(b), ""), r;
-    if (word == IR_div) {
+    if (op == IR_div) {
         r = sign ? LLVMBuildSDiv(e->b, a, safe, "") : LLVMBuildUDiv(e->b, a, safe, "");
     } else {
         r = sign ? LLVMBuildSRem(e->b, a, safe, "") : LLVMBuildURem(e->b, a, safe, "");
-        if (MUTANT(90, word == IR_mod, false) && sign) {
+        if (MUTANT(90, op == IR_mod, false) && sign) {
             V differ = LLVMBuildICmp(e->b, LLVMIntSLT, LLVMBuildXor(e->b, r, safe, ""), zero_like(r), "");
             V odd = LLVMBuildAnd(e->b, differ, LLVMBuildICmp(e->b, LLVMIntNE, r, zero_like(r), ""), "");
             r = select_(e, odd, LLVMBuildAdd(e->b, r, safe, ""), r);
@@ -102,15 +102,15 @@ static V int_power(struct em *e, enum tcc_dtype d, V a, V b)
 }
 
 /* Shifts by the width or more (negative counts are large unsigned ones) give 0, or copies of the sign. */
-static V shift(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
+static V shift(struct em *e, enum ir_op op, enum tcc_dtype d, V a, V b)
 {
     LLVMTypeRef t = LLVMTypeOf(a);
     int width = d == TCC_U4 || d == TCC_I4 ? 4 : d == TCC_U2 || d == TCC_I2 ? 2 : 8 * tcc_dtype_bytes(d);
     V fits = LLVMBuildICmp(e->b, LLVMIntULT, b, em_int(t, width), "");
     V n = select_(e, fits, b, em_int(t, width == 8 * tcc_dtype_bytes(d) ? width - 1 : width));
-    if (word == IR_shr && tcc_is_signed(d))
+    if (op == IR_shr && tcc_is_signed(d))
         return LLVMBuildAShr(e->b, a, n, "");
-    V r = word == IR_shl ? LLVMBuildShl(e->b, a, n, "") : LLVMBuildLShr(e->b, a, n, "");
+    V r = op == IR_shl ? LLVMBuildShl(e->b, a, n, "") : LLVMBuildLShr(e->b, a, n, "");
     return MUTANT(92, select_(e, fits, r, em_int(t, 0)), r);
 }
 
@@ -148,7 +148,7 @@ static V absolute(struct em *e, enum tcc_dtype d, V a)
 /* r = fmod(x, y), moved into the divisor's sign; a zero gets that sign too. */
 static V float_mod(struct em *e, enum tcc_dtype d, V a, V b)
 {
-    V r = vm_word(e, IR_fmod, 2, (V[]){a, b}), zero = zero_like(r);
+    V r = vm_scalar(e, IR_fmod, 2, (V[]){a, b}), zero = zero_like(r);
     LLVMTypeRef t = LLVMTypeOf(r);
     V low = compare(e, IR_lt, d, r, zero), negative = compare(e, IR_lt, d, b, zero);
     V moved = select_(e, LLVMBuildXor(e->b, low, negative, ""), LLVMBuildFAdd(e->b, r, b, ""), r);
@@ -211,9 +211,9 @@ static V allow_contract(struct em *e, V v)
     return v;
 }
 
-static V float_word(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
+static V float_op(struct em *e, enum ir_op op, enum tcc_dtype d, V a, V b)
 {
-    switch (word) {
+    switch (op) {
     case IR_add: return allow_contract(e, LLVMBuildFAdd(e->b, a, b, ""));
     case IR_sub: return allow_contract(e, LLVMBuildFSub(e->b, a, b, ""));
     case IR_mul: return allow_contract(e, LLVMBuildFMul(e->b, a, b, ""));
@@ -234,15 +234,15 @@ static V float_word(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
     }
 }
 
-static V int_word(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
+static V int_op(struct em *e, enum ir_op op, enum tcc_dtype d, V a, V b)
 {
-    switch (word) {
+    switch (op) {
     case IR_add: return LLVMBuildAdd(e->b, a, b, "");
     case IR_sub: return LLVMBuildSub(e->b, a, b, "");
     case IR_mul: return LLVMBuildMul(e->b, a, b, "");
     case IR_div:
     case IR_mod:
-    case IR_fmod: return int_divide(e, word, d, a, b);
+    case IR_fmod: return int_divide(e, op, d, a, b);
     case IR_pow: return int_power(e, d, a, b);
     case IR_neg: return LLVMBuildNeg(e->b, a, "");
     case IR_and: return LLVMBuildAnd(e->b, a, b, "");
@@ -250,7 +250,7 @@ static V int_word(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
     case IR_xor: return LLVMBuildXor(e->b, a, b, "");
     case IR_not: return LLVMBuildNot(e->b, a, "");
     case IR_shl:
-    case IR_shr: return shift(e, word, d, a, b);
+    case IR_shr: return shift(e, op, d, a, b);
     case IR_floor:
     case IR_ceil:
     case IR_trunc:
@@ -261,20 +261,20 @@ static V int_word(struct em *e, enum ir_op word, enum tcc_dtype d, V a, V b)
     }
 }
 
-V em_word(struct em *e, enum ir_op word, enum tcc_dtype d, int nargs, V *args)
+V em_scalar(struct em *e, enum ir_op op, enum tcc_dtype d, int nargs, V *args)
 {
     V a = args[0], b = nargs > 1 ? args[1] : NULL, v;
-    switch (word) {
+    switch (op) {
     case IR_select: return select_(e, a, b, args[2]);
     case IR_min:
-    case IR_max: return extreme(e, word == IR_min, d, a, b);
+    case IR_max: return extreme(e, op == IR_min, d, a, b);
     case IR_abs: return absolute(e, d, a);
     case IR_sign: return sign_of(e, d, a);
     case IR_philox: return philox(e, d, a, b, args[2]);
     default: break;
     }
-    v = compare(e, word, d, a, b);
+    v = compare(e, op, d, a, b);
     if (!v)
-        v = is_float(d) ? float_word(e, word, d, a, b) : em_wrap(e, d, int_word(e, word, d, a, b));
-    return v ? v : vm_word(e, word, nargs, args);
+        v = is_float(d) ? float_op(e, op, d, a, b) : em_wrap(e, d, int_op(e, op, d, a, b));
+    return v ? v : vm_scalar(e, op, nargs, args);
 }

@@ -269,14 +269,14 @@ static const struct word *find_word(enum ir_op op)
     return NULL;
 }
 
-bool vm_has(enum ir_op word)
+bool vm_has(enum ir_op op)
 {
-    return find_word(word) != NULL;
+    return find_word(op) != NULL;
 }
 
-V vm_word(struct em *e, enum ir_op word, int nargs, V *args)
+V vm_scalar(struct em *e, enum ir_op op, int nargs, V *args)
 {
-    const struct word *w = find_word(word);
+    const struct word *w = find_word(op);
     if (!w)
         return NULL;
     struct vm m = vm_make(e, args[0]), inside = m;

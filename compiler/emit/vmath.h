@@ -12,8 +12,8 @@
 #include "compiler/emit/emit.h"
 
 /* The word on values of float or double type (scalar or vector); NULL: not one of vmath's words. */
-LLVMValueRef vm_word(struct em *e, enum ir_op word, int nargs, LLVMValueRef *args);
-bool vm_has(enum ir_op word);
+LLVMValueRef vm_scalar(struct em *e, enum ir_op op, int nargs, LLVMValueRef *args);
+bool vm_has(enum ir_op op);
 
 /* -- Private to vmath*.c: one evaluation's types, and short names for building ----------------------- */
 struct vm {

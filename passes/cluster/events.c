@@ -16,7 +16,7 @@
 
 /* -- A pipeline ----------------------------------------------------------------------------------------------------------- */
 
-struct play {
+struct sim_context {
     struct ir_ctx *ctx;
     const struct plan_pipeline *p;
     const struct pipeline_order *order;
@@ -31,30 +31,30 @@ struct play {
     const int **out;
 };
 
-static int stage_of(const struct play *y, int segment)
+static int stage_of(const struct sim_context *y, int segment)
 {
     return segment % y->order->stages;
 }
 
-static bool crosses(const struct play *y, const struct plan_message *g)
+static bool leaves_stage(const struct sim_context *y, const struct plan_message *g)
 {
     return stage_of(y, g->from) != stage_of(y, g->to);
 }
 
 /* Seconds on the wire. */
-static double transfer(const struct play *y, const struct plan_message *g, const struct plan_link **link)
+static double transfer(const struct sim_context *y, const struct plan_message *g, const struct plan_link **link)
 {
     int at = stage_of(y, g->from) * y->order->stages + stage_of(y, g->to);
     *link = y->p->link[at];
     return g->bytes * (y->p->sharers ? y->p->sharers[at] : 1) / (*link)->bandwidth;
 }
 
-static double *arrival(const struct play *y, int message, int micro)
+static double *arrival(const struct sim_context *y, int message, int micro)
 {
     return &y->came[(size_t)message * (size_t)y->order->o.micros + (size_t)micro];
 }
 
-static const int *list(struct play *y, int segment, bool backward, bool in)
+static const int *list(struct sim_context *y, int segment, bool backward, bool in)
 {
     VEC(int) found = {0};
     for (int i = 0; i < y->p->nmessages; i++) {
@@ -67,7 +67,7 @@ static const int *list(struct play *y, int segment, bool backward, bool in)
 }
 
 /* When the task's operands are there; < 0: not known. */
-static double ready(const struct play *y, const struct pipeline_task *t)
+static double ready(const struct sim_context *y, const struct pipeline_task *t)
 {
     double at = 0;
     for (const int *i = y->in [2 * t->segment + t->backward]; *i >= 0; i++) {
@@ -80,27 +80,27 @@ static double ready(const struct play *y, const struct pipeline_task *t)
 }
 
 /* Computation, and what the stage's devices do for messages: sender and receiver a half each. */
-static double work(const struct play *y, const struct pipeline_task *t)
+static double work(const struct sim_context *y, const struct pipeline_task *t)
 {
     double seconds = t->backward ? y->p->backward[t->segment] : y->p->forward[t->segment];
     const struct plan_link *link;
     const int *lists[] = {y->in[2 * t->segment + t->backward], y->out[2 * t->segment + t->backward]};
     for (int k = 0; k < 2; k++)
         for (const int *i = lists[k]; *i >= 0; i++)
-            if (crosses(y, &y->p->messages[*i])) {
+            if (leaves_stage(y, &y->p->messages[*i])) {
                 double wire = transfer(y, &y->p->messages[*i], &link);
                 seconds += (1 - link->overlap) * wire / 2;
             }
     return seconds;
 }
 
-static void send(struct play *y, const struct pipeline_task *t, double now)
+static void send(struct sim_context *y, const struct pipeline_task *t, double now)
 {
     int stage = stage_of(y, t->segment);
     for (const int *i = y->out[2 * t->segment + t->backward]; *i >= 0; i++) {
         const struct plan_message *g = &y->p->messages[*i];
         const struct plan_link *link;
-        if (!crosses(y, g)) {
+        if (!leaves_stage(y, g)) {
             *arrival(y, *i, t->micro) = now;
             continue;
         }
@@ -112,7 +112,7 @@ static void send(struct play *y, const struct pipeline_task *t, double now)
 }
 
 /* Begins what can begin now; when the next known operand comes, INFINITY: none does. */
-static double begin(struct play *y, double now)
+static double begin(struct sim_context *y, double now)
 {
     double soonest = INFINITY;
     for (int s = 0; s < y->order->stages; s++) {
@@ -134,13 +134,13 @@ static double begin(struct play *y, double now)
     return soonest;
 }
 
-static double rate(const struct play *y, int stage)
+static double rate(const struct sim_context *y, int stage)
 {
     double load = y->p->devices > 0 ? y->load[y->p->node[stage]] : 0;
     return load > y->p->devices ? y->p->devices / load : 1;
 }
 
-static void finish(struct play *y, int s, double now, struct plan_run *out)
+static void finish(struct sim_context *y, int s, double now, struct plan_run *out)
 {
     const struct pipeline_task *t = &y->order->stage[s].at[y->next[s]++];
     y->running[s] = false;
@@ -152,7 +152,7 @@ static void finish(struct play *y, int s, double now, struct plan_run *out)
 }
 
 /* To the next event. False: there is none. */
-static bool advance(struct play *y, double *now, struct plan_run *out)
+static bool advance(struct sim_context *y, double *now, struct plan_run *out)
 {
     double soonest = begin(y, *now), step = soonest - *now;
     int stages = y->order->stages;
@@ -179,7 +179,7 @@ static bool advance(struct play *y, double *now, struct plan_run *out)
 }
 
 /* Stages that need not share anything: a task's times follow from those before it, so each stage goes on as far as it can. */
-static void play_apart(struct play *y, struct plan_run *out)
+static void simulate_apart(struct sim_context *y, struct plan_run *out)
 {
     for (bool moved = true; moved;) {
         moved = false;
@@ -198,11 +198,11 @@ static void play_apart(struct play *y, struct plan_run *out)
     }
 }
 
-static bool play(struct ir_ctx *ctx, const struct plan_pipeline *p, struct plan_run *out)
+static bool simulate_step(struct ir_ctx *ctx, const struct plan_pipeline *p, struct plan_run *out)
 {
     const struct pipeline_order *o = p->order;
     size_t n = (size_t)o->stages, messages = (size_t)p->nmessages * (size_t)o->o.micros;
-    struct play y = {.ctx = ctx, .p = p, .order = o};
+    struct sim_context y = {.ctx = ctx, .p = p, .order = o};
     y.next = IR_NEWN(ctx, n, int);
     y.running = IR_NEWN(ctx, n, bool);
     y.done = IR_NEWN(ctx, n, bool);
@@ -223,7 +223,7 @@ static bool play(struct ir_ctx *ctx, const struct plan_pipeline *p, struct plan_
         while (advance(&y, &now, out)) {
         }
     else
-        play_apart(&y, out);
+        simulate_apart(&y, out);
     for (int s = 0; s < o->stages; s++)
         if (y.next[s] < o->stage[s].n)
             return false;
@@ -233,7 +233,7 @@ static bool play(struct ir_ctx *ctx, const struct plan_pipeline *p, struct plan_
 bool plan_simulate(struct ir_ctx *ctx, const struct plan_pipeline *p, struct plan_run *out)
 {
     *out = (struct plan_run){0, IR_NEWN(ctx, p->order->stages, double), IR_NEWN(ctx, p->order->stages, double)};
-    return play(ctx, p, out);
+    return simulate_step(ctx, p, out);
 }
 
 /* -- Averages ---------------------------------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a layout takes. A rank's share of its node's devices gives the time of each node, the larger of operations over speed and bytes
- * over bandwidth; the cut gives stages and what they send; the compiler's own schedule is then played with these times (events.c). One
+ * over bandwidth; the cut gives stages and what they send; the compiler's own schedule is then simulated with these times (events.c). One
  * stage with whole batches averages its gradients bucket by bucket beside the backward pass, stages do behind their last one, as the
  * compiled steps do it. Large schedules are extended from two small ones: once a pipeline is full, each microbatch adds the same time.
  *
@@ -18,7 +18,7 @@
     5e6 /* the same, of schedules that are extended and need as many microbatches to fill the pipeline twice */
 #define LOSS_PASSES 4 /* times that a loss goes over the scores, forward and backward together */
 
-struct scene {
+struct sim_context {
     struct plan_model *m;
     const struct plan_cluster *c;
     const struct plan_layout *l;
@@ -38,7 +38,7 @@ struct scene {
 
 /* -- Machines ----------------------------------------------------------------------------------------------------------- */
 
-static bool place(struct scene *x, const char **why)
+static bool place(struct sim_context *x, const char **why)
 {
     const struct plan_cluster *c = x->c;
     int ranks = x->l->partitions * x->l->copies;
@@ -63,17 +63,17 @@ static bool place(struct scene *x, const char **why)
     return true;
 }
 
-static int rank_of(const struct scene *x, int copy, int stage)
+static int rank_of(const struct sim_context *x, int copy, int stage)
 {
     return x->l->spread ? stage * x->l->copies + copy : copy * x->l->partitions + stage;
 }
 
-static int node_of(const struct scene *x, int copy, int stage)
+static int node_of(const struct sim_context *x, int copy, int stage)
 {
     return rank_of(x, copy, stage) / x->per_node;
 }
 
-static void count_copies(struct scene *x)
+static void count_copies(struct sim_context *x)
 {
     for (int s = 0; s < x->l->partitions; s++)
         for (int d = 0; d < x->l->copies && node_of(x, d, s) == node_of(x, 0, s); d++)
@@ -82,21 +82,21 @@ static void count_copies(struct scene *x)
 
 /* -- Times ------------------------------------------------------------------------------------------------------------- */
 
-static double item_seconds(const struct scene *x, const struct plan_item *it)
+static double item_seconds(const struct sim_context *x, const struct plan_item *it)
 {
     if (it->free)
         return 0;
     return pass_seconds(&x->cost, plan_at(it->flops, x->samples), plan_at(it->bytes, x->samples), it->half);
 }
 
-static void add_gradients(struct scene *x, int segment, const struct plan_item *it)
+static void add_gradients(struct sim_context *x, int segment, const struct plan_item *it)
 {
     /* Written; and where microbatches add theirs up, read and written once more. */
     bool sums = x->l->partitions > 1 || x->l->micros > 1;
     x->backward[segment] += pass_move_seconds(&x->cost, it->trained * (sums ? 3 : 1));
 }
 
-static void count_times(struct scene *x)
+static void count_times(struct sim_context *x)
 {
     const struct partition *p = x->m->part;
     int last = 0;
@@ -117,7 +117,7 @@ static void count_times(struct scene *x)
 }
 
 /* Figures that were measured: a factor, a time a microbatch that is spread like the computation, and one a stage. */
-static void apply_measure(struct scene *x)
+static void apply_measure(struct sim_context *x)
 {
     double all = 0;
     if (!x->measure)
@@ -132,7 +132,7 @@ static void apply_measure(struct scene *x)
     }
 }
 
-static void count_messages(struct scene *x)
+static void count_messages(struct sim_context *x)
 {
     for (int i = 0; i < x->cut->nsends; i++) {
         const struct plan_send *d = &x->cut->sends[i];
@@ -154,7 +154,7 @@ struct pipeline_result {
 };
 
 /* Ranks of the sender's node that send to another node at the same time, on the same way. */
-static double sharers(const struct scene *x, int from, int to)
+static double sharers(const struct sim_context *x, int from, int to)
 {
     int n = 0, node = node_of(x, 0, from);
     for (int d = 0; d < x->l->copies && n < x->per_node; d++)
@@ -162,7 +162,7 @@ static double sharers(const struct scene *x, int from, int to)
     return n > 1 ? n : 1;
 }
 
-static void set_links(const struct scene *x, struct ir_ctx *ctx, struct plan_pipeline *p)
+static void set_links(const struct sim_context *x, struct ir_ctx *ctx, struct plan_pipeline *p)
 {
     int n = x->l->partitions;
     const struct plan_link **link = IR_NEWN(ctx, (size_t)n * (size_t)n + 1, const struct plan_link *);
@@ -187,7 +187,7 @@ static void set_links(const struct scene *x, struct ir_ctx *ctx, struct plan_pip
     p->devices = x->slow > 1 ? x->c->devices : 0;
 }
 
-static void set_messages(const struct scene *x, struct ir_ctx *ctx, struct plan_pipeline *p)
+static void set_messages(const struct sim_context *x, struct ir_ctx *ctx, struct plan_pipeline *p)
 {
     struct plan_message *list = IR_NEWN(ctx, 2 * (size_t)x->cut->nsends + 1, struct plan_message);
     int n = 0;
@@ -202,8 +202,8 @@ static void set_messages(const struct scene *x, struct ir_ctx *ctx, struct plan_
     p->nmessages = n;
 }
 
-/* The compiler's order, which it makes by its own costs (parallel/tasks.c), played with these times. */
-static bool play(const struct scene *x, struct ir_ctx *ctx, int micros, struct pipeline_result *r)
+/* The compiler's order, which it makes by its own costs (parallel/tasks.c), simulated with these times. */
+static bool simulate_step(const struct sim_context *x, struct ir_ctx *ctx, int micros, struct pipeline_result *r)
 {
     const struct plan_cut *u = x->cut;
     struct pipeline_options o = {x->l->kind, x->l->chunks, micros, x->l->active};
@@ -227,7 +227,7 @@ static bool play(const struct scene *x, struct ir_ctx *ctx, int micros, struct p
 }
 
 /* Microbatches of a stage that are between forward and backward pass, for schedules too large to make. */
-static int peak_of(const struct scene *x, int stage)
+static int peak_of(const struct sim_context *x, int stage)
 {
     const struct plan_layout *l = x->l;
     int p = l->partitions, m = l->micros, most = m;
@@ -244,7 +244,7 @@ static int peak_of(const struct scene *x, int stage)
 }
 
 /* What no schedule goes below: the slowest stage's work, and what is before its first and behind its last task. */
-static void bound(const struct scene *x, struct pipeline_result *r)
+static void bound(const struct sim_context *x, struct pipeline_result *r)
 {
     int n = x->l->partitions;
     double before = 0;
@@ -263,13 +263,13 @@ static void bound(const struct scene *x, struct pipeline_result *r)
 }
 
 /* Tasks of a microbatch. */
-static double effort(const struct scene *x)
+static double effort(const struct sim_context *x)
 {
     return 2.0 * x->cut->nsegments;
 }
 
 /* Two small schedules: the time that a microbatch adds. */
-static bool extend(const struct scene *x, struct ir_ctx *ctx, struct pipeline_result *r)
+static bool extend(const struct sim_context *x, struct ir_ctx *ctx, struct pipeline_result *r)
 {
     int p = x->l->partitions, many = (int)(SIMULATED / effort(x)), step = 1;
     if (many < 2 * p)
@@ -279,7 +279,7 @@ static bool extend(const struct scene *x, struct ir_ctx *ctx, struct pipeline_re
     many = many < 4 * step ? 4 * step : many;
     int few = many / 2;
     struct pipeline_result a = *r, b = *r;
-    if (!play(x, ctx, few, &a) || !play(x, ctx, many, &b))
+    if (!simulate_step(x, ctx, few, &a) || !simulate_step(x, ctx, many, &b))
         return false;
     double more = (double)(x->l->micros - many) / (many - few);
     r->makespan = b.makespan + more * (b.makespan - a.makespan);
@@ -291,7 +291,7 @@ static bool extend(const struct scene *x, struct ir_ctx *ctx, struct pipeline_re
     return true;
 }
 
-static bool run_pipeline(const struct scene *x, struct ir_ctx *ctx, bool simulate, struct pipeline_result *r,
+static bool run_pipeline(const struct sim_context *x, struct ir_ctx *ctx, bool simulate, struct pipeline_result *r,
                          bool *extended)
 {
     int n = x->l->partitions;
@@ -308,27 +308,27 @@ static bool run_pipeline(const struct scene *x, struct ir_ctx *ctx, bool simulat
         for (int s = 0; s < n; s++)
             r->makespan = r->busy[s] = r->end[s] = r->makespan * x->slow;
     } else {
-        return play(x, ctx, x->l->micros, r);
+        return simulate_step(x, ctx, x->l->micros, r);
     }
     return true;
 }
 
 /* -- Averages and updates -------------------------------------------------------------------------------------------------------- */
 
-static double reduce(const struct scene *x, double bytes, int stage)
+static double reduce(const struct sim_context *x, double bytes, int stage)
 {
     return plan_all_reduce(x->c, bytes, x->l->copies, x->here[stage], x->per_node) *
            (x->here[stage] < x->l->copies ? 1 : x->slow);
 }
 
 /* What a bucket takes: an all-reduce, with --zero=1 its first half: gradients go to the copy that updates their parameters. */
-static double gathered(const struct scene *x, double bytes, int stage)
+static double gathered(const struct sim_context *x, double bytes, int stage)
 {
     return reduce(x, bytes, stage) * (x->l->zero ? 0.5 : 1);
 }
 
 /* Whole batches: buckets leave while the backward pass goes on, from the last node to the first. Returns when both are done. */
-static double overlapped(const struct scene *x, struct ir_ctx *ctx, double forward, double backward, double *all)
+static double overlapped(const struct sim_context *x, struct ir_ctx *ctx, double forward, double backward, double *all)
 {
     const struct partition *p = x->m->part;
     double raw = 0, held = 0, at = forward, limit = x->m->bucket_first, compute, scale;
@@ -355,7 +355,7 @@ static double overlapped(const struct scene *x, struct ir_ctx *ctx, double forwa
 }
 
 /* A stage's gradients, behind its last backward pass. */
-static double averaged(const struct scene *x, int stage)
+static double averaged(const struct sim_context *x, int stage)
 {
     double left = x->cut->trained[stage], limit = x->m->bucket_first, all = 0;
     if (x->l->copies < 2)
@@ -370,7 +370,7 @@ static double averaged(const struct scene *x, int stage)
 
 /* Gradients are read to be measured, and again with state and parameters, which are written. With --zero=1 a copy does so with its
  * part, and sends it to the others: the second half of an all-reduce. */
-static double updated(const struct scene *x, int stage)
+static double updated(const struct sim_context *x, int stage)
 {
     double trained = x->cut->trained[stage];
     double state = x->m->trained > 0 ? x->m->state * trained / x->m->trained : 0;
@@ -383,7 +383,7 @@ static double updated(const struct scene *x, int stage)
 
 /* -- Memory and bytes ---------------------------------------------------------------------------------------------------------- */
 
-static void count_memory(const struct scene *x, const struct pipeline_result *r, struct plan_prediction *out)
+static void count_memory(const struct sim_context *x, const struct pipeline_result *r, struct plan_prediction *out)
 {
     const struct plan_cut *u = x->cut;
     for (int s = 0; s < u->partitions; s++) {
@@ -409,7 +409,7 @@ static void count_memory(const struct scene *x, const struct pipeline_result *r,
     }
 }
 
-static void count_bytes(const struct scene *x, struct plan_prediction *out)
+static void count_bytes(const struct sim_context *x, struct plan_prediction *out)
 {
     double d = x->l->copies, most = -1;
     for (int s = 0; s < x->l->partitions; s++) {
@@ -425,7 +425,7 @@ static void count_bytes(const struct scene *x, struct plan_prediction *out)
 
 /* -- The whole --------------------------------------------------------------------------------------------------------------- */
 
-static void sum_up(const struct scene *x, struct ir_ctx *ctx, const struct pipeline_result *r, bool simulate,
+static void sum_up(const struct sim_context *x, struct ir_ctx *ctx, const struct pipeline_result *r, bool simulate,
                    struct plan_prediction *out)
 {
     int n = x->l->partitions;
@@ -459,7 +459,7 @@ static void *numbers(struct ir_ctx *ctx, int n)
     return ir_alloc_n(ctx, (size_t)n + 1, sizeof(double));
 }
 
-static bool evaluate(struct scene *x, struct ir_ctx *ctx, bool simulate, struct plan_prediction *out, const char **why)
+static bool evaluate(struct sim_context *x, struct ir_ctx *ctx, bool simulate, struct plan_prediction *out, const char **why)
 {
     const struct plan_layout *l = x->l;
     struct pipeline_result r;
@@ -503,7 +503,7 @@ static bool sensible(const struct plan_layout *l, const char **why)
 bool plan_evaluate(struct plan_model *m, const struct plan_cluster *c, const struct plan_layout *l, bool simulate,
                    struct plan_prediction *out, const char **why)
 {
-    struct scene x = {.m = m, .c = c, .l = l};
+    struct sim_context x = {.m = m, .c = c, .l = l};
     *why = "the model cannot be cut into that many stages";
     if (!place(&x, why) || !sensible(l, why))
         return false;

@@ -38,9 +38,9 @@ static void by_b(struct grad *g, struct ir_node *n, struct ir_value *d)
     enum tcc_dtype dt = (enum tcc_dtype)b->type->dtype;
     if (is_matrix(b->type) && !ta && a->type->rank == d->type->rank) {
         struct ir_value *rows = as_rows(g, a), *drows = as_rows(g, d);
-        struct grad_part p = {.form = GRAD_PRODUCT, .v = tb ? drows : rows, .w = tb ? rows : drows};
+        struct cotangent p = {.form = GRAD_PRODUCT, .v = tb ? drows : rows, .w = tb ? rows : drows};
         if (b->type->rank == 2)
-            grad_give_part(g, b, p);
+            grad_add_cotangent(g, b, p);
         else
             grad_give(g, n, 1, grad_matmul(g, p.v, p.w, true, false, dt));
         return;

@@ -21,15 +21,15 @@ void grad_rule_gather(struct grad *g, struct ir_node *n)
         int64_t at = tcc_load_i64((enum tcc_dtype)constant->dtype, constant->data);
         memcpy(dims, x->type->dim, (size_t)x->type->rank * sizeof *dims);
         dims[axis] = ir_const(g->ctx, 1);
-        grad_give_part(
+        grad_add_cotangent(
             g, x,
-            (struct grad_part){.form = GRAD_SLICE,
+            (struct cotangent){.form = GRAD_SLICE,
                                .axis = axis,
                                .start = at < 0 ? ir_addc(g->ctx, x->type->dim[axis], at) : ir_const(g->ctx, at),
                                .v = ir_reshape_to(g->b, d, x->type->rank, dims)});
         return;
     }
-    grad_give_part(g, x, (struct grad_part){.form = GRAD_PICK, .axis = axis, .v = d, .w = index});
+    grad_add_cotangent(g, x, (struct cotangent){.form = GRAD_PICK, .axis = axis, .v = d, .w = index});
 }
 
 static struct ir_value *scatter(struct grad *g, enum ir_op op, struct ir_value *x, struct ir_value *index,

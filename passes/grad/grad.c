@@ -91,7 +91,7 @@ bool grad_wants(const struct grad *g, const struct ir_node *n, int i)
     return grad_wants_value(g, grad_in(n, i));
 }
 
-void grad_give_part(struct grad *g, struct ir_value *to, struct grad_part part)
+void grad_add_cotangent(struct grad *g, struct ir_value *to, struct cotangent part)
 {
     if (grad_wants_value(g, to) && part.v)
         VEC_PUSH(g->ctx, g->sums[to->id].parts, part);
@@ -100,7 +100,7 @@ void grad_give_part(struct grad *g, struct ir_value *to, struct grad_part part)
 void grad_give_value(struct grad *g, struct ir_value *to, struct ir_value *v)
 {
     if (grad_wants_value(g, to))
-        grad_give_part(g, to, (struct grad_part){.form = GRAD_WHOLE, .v = grad_fit(g, v, to->type)});
+        grad_add_cotangent(g, to, (struct cotangent){.form = GRAD_WHOLE, .v = grad_fit(g, v, to->type)});
 }
 
 void grad_give(struct grad *g, struct ir_node *n, int i, struct ir_value *v)
@@ -111,7 +111,7 @@ void grad_give(struct grad *g, struct ir_node *n, int i, struct ir_value *v)
 struct ir_value *grad_out(struct grad *g, struct ir_node *n, int k)
 {
     struct ir_value *v = k < n->nout ? n->out[k] : NULL;
-    return v && v->id < g->nvalues && !g->stop[v->id] ? grad_total(g, v) : NULL;
+    return v && v->id < g->nvalues && !g->is_leaf[v->id] ? grad_total(g, v) : NULL;
 }
 
 void grad_fail(struct grad *g, const struct ir_node *n, const char *format, ...)
@@ -191,7 +191,7 @@ struct grad *grad_new(struct ir_ctx *ctx, struct ir_builder *b, struct ir_func *
     struct grad *g = IR_NEW(ctx, struct grad);
     *g = (struct grad){.ctx = ctx, .b = b, .nvalues = f->nvalues};
     g->active = IR_NEWN(ctx, f->nvalues, bool);
-    g->stop = IR_NEWN(ctx, f->nvalues, bool);
+    g->is_leaf = IR_NEWN(ctx, f->nvalues, bool);
     g->sums = IR_NEWN(ctx, f->nvalues, struct grad_sum);
     return g;
 }
@@ -199,7 +199,7 @@ struct grad *grad_new(struct ir_ctx *ctx, struct ir_builder *b, struct ir_func *
 static bool has_gradient(const struct grad *g, const struct ir_node *n)
 {
     for (int k = 0; k < n->nout; k++)
-        if (n->out[k]->id < g->nvalues && g->sums[n->out[k]->id].parts.n && !g->stop[n->out[k]->id])
+        if (n->out[k]->id < g->nvalues && g->sums[n->out[k]->id].parts.n && !g->is_leaf[n->out[k]->id])
             return true;
     return false;
 }
@@ -209,7 +209,7 @@ static void add_products(struct grad *g, const struct ir_node *n)
 {
     for (int i = 0; g->early && i < n->nin; i++) {
         struct ir_value *v = n->in[i].value;
-        if (!grad_wants_value(g, v) || !g->stop[v->id])
+        if (!grad_wants_value(g, v) || !g->is_leaf[v->id])
             continue;
         const struct grad_sum *s = &g->sums[v->id];
         bool products = s->parts.n > 0;
@@ -247,7 +247,7 @@ bool grad_build(struct ir_builder *b, int ny, struct ir_value *const *ys, struct
 
     g->early = true;
     for (int j = 0; j < nx; j++) {
-        g->stop[xs[j]->id] = true;
+        g->is_leaf[xs[j]->id] = true;
         mark(g, xs[j]);
     }
     grad_mark(g, b->block, b->before);

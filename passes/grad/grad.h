@@ -22,10 +22,10 @@ bool grad_build(struct ir_builder *b, int ny, struct ir_value *const *ys, struct
                 struct ir_value *const *xs, struct ir_value **grads);
 
 /* For documents: the rows. how: how tests/train checks it ("fd": finite differences), or why nothing flows; text: what the
- * gradient is, NULL for a MAP word: see grad_text(). */
+ * gradient is, NULL for a MAP op: see grad_text(). */
 struct grad_row { enum ir_op op; bool checked; const char *how, *text; };
 bool grad_table_row(int i, struct grad_row *out);        /* false: there are no more */
-const char *grad_text(enum ir_op map_op, int operand);      /* a MAP word's row: an expression, "" (nothing); NULL: no row */
+const char *grad_text(enum ir_op map_op, int operand);      /* a MAP op's row: an expression, "" (nothing); NULL: no row */
 /* Names of the library ops that have gradients, ended by NULL. */
 const char *const *grad_libs(void);
 

@@ -18,20 +18,20 @@ enum grad_form {
     GRAD_PICK,           /* v lies at index[] along axis, which v does not have */
     GRAD_PRODUCT         /* v' w (matrices of rank 2, of the value's element type) */
 };
-struct grad_part {
+struct cotangent {
     enum grad_form form;
     int axis;
     ir_expr start;
     struct ir_value *v, *w;      /* PICK: w is the index */
 };
-struct grad_sum { VEC(struct grad_part) parts; };
+struct grad_sum { VEC(struct cotangent) parts; };
 
 struct grad {
     struct ir_ctx *ctx;
     struct ir_builder *b;        /* where gradients are built */
     uint32_t nvalues;            /* of the arrays */
     bool *active;                /* by value id: does an x reach it? */
-    bool *stop;                  /* by value id: an x; nothing flows through */
+    bool *is_leaf;               /* by value id: an x; nothing flows through */
     struct grad_sum *sums;       /* by value id */
     bool early;                  /* gradients of stops are summed as products come, so that their operands need not be kept */
     bool failed;
@@ -49,7 +49,7 @@ struct ir_value *grad_total(struct grad *g, struct ir_value *v);
 /* Contributions. v is summed over broadcast axes and cast to the operand's type; NULL is ignored. */
 void grad_give(struct grad *g, struct ir_node *n, int i, struct ir_value *v);
 void grad_give_value(struct grad *g, struct ir_value *to, struct ir_value *v);
-void grad_give_part(struct grad *g, struct ir_value *to, struct grad_part part);
+void grad_add_cotangent(struct grad *g, struct ir_value *to, struct cotangent part);
 /* Reports "no gradient": the node and why. */
 void grad_fail(struct grad *g, const struct ir_node *n, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

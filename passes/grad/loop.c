@@ -18,7 +18,7 @@
 /* A contribution that is summed behind the loop: scans v and w (-1: none). */
 struct late {
     struct ir_value *capture;
-    struct grad_part part;
+    struct cotangent part;
     int v, w;
     bool forwards, backwards; /* PICK: the index is the iteration, or counts down to 0 */
 };
@@ -261,7 +261,7 @@ static void postpone(struct loop *l, struct ir_value *capture)
 {
     struct grad_sum *s = &l->sub->sums[capture->id];
     for (int i = 0; i < s->parts.n; i++) {
-        struct grad_part p = s->parts.at[i];
+        struct cotangent p = s->parts.at[i];
         struct late late = {.capture = capture, .part = p, .v = -1, .w = -1};
         if ((p.form != GRAD_PICK && p.form != GRAD_PRODUCT) || p.v->type->rank + 1 > TCC_MAX_RANK)
             continue;
@@ -375,8 +375,8 @@ static void give_late(struct loop *l, const struct late *late, struct ir_node *m
     int first = l->yields.n;
     struct ir_value *v = made->out[first + late->v], *w = late->w < 0 ? NULL : made->out[first + late->w];
     if (late->part.form == GRAD_PRODUCT) {
-        struct grad_part p = {.form = GRAD_PRODUCT, .v = rows(g, v), .w = rows(g, w)};
-        grad_give_part(g, late->capture, p);
+        struct cotangent p = {.form = GRAD_PRODUCT, .v = rows(g, v), .w = rows(g, w)};
+        grad_add_cotangent(g, late->capture, p);
         return;
     }
     if (MUTANT(16, late->forwards, false))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * map.c - gradients of the MAP words, by grad.def's expressions.
+ * map.c - gradients of the MAP ops, by grad.def's expressions.
  *
  * Element types below f32 are widened first, so that a gradient is rounded once, as the word itself is.
  */

@@ -29,8 +29,8 @@ void grad_rule_transpose(struct grad *g, struct ir_node *n)
     for (int i = 0; i < n->out[0]->type->rank; i++)
         back[perm[i]] = i;
     if (sum->parts.n == 1 && sum->parts.at[0].form == GRAD_PRODUCT && perm[0] == 1) { /* (v' w)' = w' v */
-        struct grad_part p = sum->parts.at[0];
-        grad_give_part(g, n->in[0].value, (struct grad_part){.form = GRAD_PRODUCT, .v = p.w, .w = p.v});
+        struct cotangent p = sum->parts.at[0];
+        grad_add_cotangent(g, n->in[0].value, (struct cotangent){.form = GRAD_PRODUCT, .v = p.w, .w = p.v});
         return;
     }
     grad_give(g, n, 0, ir_transpose_by(g->b, grad_out(g, n, 0), MUTANT(5, back, perm)));
@@ -137,8 +137,8 @@ void grad_rule_slice(struct grad *g, struct ir_node *n)
             ncut++, cut = i;
     }
     if (d && ncut == 1)
-        grad_give_part(g, n->in[0].value,
-                       (struct grad_part){.form = GRAD_SLICE, .axis = cut, .start = starts[cut], .v = d});
+        grad_add_cotangent(g, n->in[0].value,
+                       (struct cotangent){.form = GRAD_SLICE, .axis = cut, .start = starts[cut], .v = d});
     else if (d)
         grad_give(g, n, 0, grad_pad(g, d, starts, behind));
 }

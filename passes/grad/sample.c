@@ -164,7 +164,7 @@ void grad_grid_sample(struct grad *g, struct ir_node *n)
     struct grad *sub = grad_new(g->ctx, g->b, g->b->func);
     struct ir_value *ends[2] = {x, grid};
     for (int i = 0; i < 2; i++)
-        sub->active[ends[i]->id] = sub->stop[ends[i]->id] = grad_wants_value(g, ends[i]);
+        sub->active[ends[i]->id] = sub->is_leaf[ends[i]->id] = grad_wants_value(g, ends[i]);
     grad_mark(sub, g->b->block, g->b->before);
     grad_give_value(sub, y, ir_reshape_to(g->b, d, 3, out));
     grad_sweep(sub, g->b->block, y->def);

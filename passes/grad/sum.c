@@ -14,12 +14,12 @@ static bool before(struct grad *g, ir_expr a, ir_expr b)
     return a != b && ir_expr_le(g->ctx, a, b) == IR_YES;
 }
 
-static ir_expr end_of(struct grad *g, const struct grad_part *p)
+static ir_expr end_of(struct grad *g, const struct cotangent *p)
 {
     return ir_add(g->ctx, p->start, p->v->type->dim[p->axis]);
 }
 
-static struct ir_value *zeros_like(struct grad *g, const struct grad_part *p, ir_expr size)
+static struct ir_value *zeros_like(struct grad *g, const struct cotangent *p, ir_expr size)
 {
     ir_expr dims[TCC_MAX_RANK];
     ir_type t = p->v->type;
@@ -28,7 +28,7 @@ static struct ir_value *zeros_like(struct grad *g, const struct grad_part *p, ir
     return grad_full(g, ir_tensor_type(g->ctx, (enum tcc_dtype)t->dtype, t->rank, dims), 0);
 }
 
-static struct ir_value *padded(struct grad *g, const struct grad_part *p, ir_type t)
+static struct ir_value *padded(struct grad *g, const struct cotangent *p, ir_type t)
 {
     ir_expr in_front[TCC_MAX_RANK], behind[TCC_MAX_RANK];
     for (int i = 0; i < t->rank; i++)
@@ -42,7 +42,7 @@ static struct ir_value *padded(struct grad *g, const struct grad_part *p, ir_typ
 static struct ir_value *tile(struct grad *g, struct grad_sum *s, ir_type t)
 {
     VEC(struct ir_value *) pieces = {0};
-    struct grad_part first = {.form = GRAD_WHOLE};
+    struct cotangent first = {.form = GRAD_WHOLE};
     ir_expr at = ir_const(g->ctx, 0);
 
     for (int i = 0; i < s->parts.n && first.form != GRAD_SLICE; i++)
@@ -53,7 +53,7 @@ static struct ir_value *tile(struct grad *g, struct grad_sum *s, ir_type t)
     for (;;) {
         int next = -1;
         for (int i = 0; i < s->parts.n; i++) {
-            const struct grad_part *p = &s->parts.at[i];
+            const struct cotangent *p = &s->parts.at[i];
             if (p->form != GRAD_SLICE || p->axis != axis || ir_expr_le(g->ctx, at, p->start) != IR_YES)
                 continue;
             if (next < 0 || before(g, p->start, s->parts.at[next].start))
@@ -61,7 +61,7 @@ static struct ir_value *tile(struct grad *g, struct grad_sum *s, ir_type t)
         }
         if (next < 0)
             break;
-        struct grad_part p = s->parts.at[next];
+        struct cotangent p = s->parts.at[next];
         if (ir_expr_eq(g->ctx, at, p.start) != IR_YES)
             VEC_PUSH(g->ctx, pieces, zeros_like(g, &first, ir_sub(g->ctx, p.start, at)));
         VEC_PUSH(g->ctx, pieces, p.v);
@@ -86,7 +86,7 @@ static struct ir_value *tile(struct grad *g, struct grad_sum *s, ir_type t)
 }
 
 /* A contribution as a value of the whole type. */
-static struct ir_value *whole(struct grad *g, const struct grad_part *p, ir_type t)
+static struct ir_value *whole(struct grad *g, const struct cotangent *p, ir_type t)
 {
     switch (p->form) {
     case GRAD_PICK: return grad_put(g, t, p->axis, p->w, p->v);
@@ -117,6 +117,6 @@ struct ir_value *grad_total(struct grad *g, struct ir_value *v)
     total = grad_fit(g, total, v->type);
     s->parts.n = 0;
     if (total)
-        VEC_PUSH(g->ctx, s->parts, (struct grad_part){.form = GRAD_WHOLE, .v = total});
+        VEC_PUSH(g->ctx, s->parts, (struct cotangent){.form = GRAD_WHOLE, .v = total});
     return total;
 }

@@ -22,7 +22,7 @@
 static struct ir_node *made_by(const struct grad *g, const struct ir_node *n, int i, enum ir_op op)
 {
     struct ir_value *v = n ? grad_in(n, i) : NULL;
-    return v && v->def && v->def->op == op && v->id < g->nvalues && !g->stop[v->id] ? v->def : NULL;
+    return v && v->def && v->def->op == op && v->id < g->nvalues && !g->is_leaf[v->id] ? v->def : NULL;
 }
 
 /* The same, under moves that keep the elements' order. */
@@ -59,7 +59,7 @@ static bool kept(struct grad *g, const struct ir_value *v, ir_type t, unsigned a
 static struct ir_value *unshifted(const struct grad *g, struct ir_value *s, unsigned axes)
 {
     struct ir_node *sub = s->def;
-    if (!sub || sub->op != IR_sub || s->id >= g->nvalues || g->stop[s->id] || sub->in[0].value->type != s->type ||
+    if (!sub || sub->op != IR_sub || s->id >= g->nvalues || g->is_leaf[s->id] || sub->in[0].value->type != s->type ||
         !constant_along(sub->in[1].value, s->type, axes))
         return s;
     return sub->in[0].value;

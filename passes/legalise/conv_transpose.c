@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * untranspose: transposed convolutions, and so the gradients of convolutions by their data, become convolutions.
+ * lower_conv_transpose: transposed convolutions, and so the gradients of convolutions by their data, become convolutions.
  *
  * Position p of the result, P = p + before, gets x[i] w[t] where P = i * stride + t * dilation. With stride 1 that is the
  * convolution of x with the flipped taps. With a larger stride s and no dilation, positions with P = s * Q + r are reached
@@ -11,7 +11,7 @@
 #include "passes/rewrite_int.h"
 #include "runtime/mutant.h"
 
-bool pass_untranspose_run(struct pass_run *r);
+bool pass_lower_conv_transpose_run(struct pass_run *r);
 
 enum { MOST_PIECES = 16 };
 
@@ -225,7 +225,7 @@ static bool read_attributes(struct transposed *t, const struct ir_node *n, bool 
     return pieces <= MOST_PIECES;
 }
 
-static struct ir_value *untranspose(struct rewrite *w, struct ir_node *n)
+static struct ir_value *lower_conv_transpose(struct rewrite *w, struct ir_node *n)
 {
     struct transposed t = {.b = &w->b, .x = n->in[0].value, .groups = ir_get_i(n, IR_ATTR_groups, 1)};
     bool unit;
@@ -318,9 +318,9 @@ static bool sink_block(struct pass_run *r, struct ir_func *f, struct ir_block *b
     return true;
 }
 
-static const struct rewrite_rule rules[] = {{IR_conv_transpose, untranspose}};
+static const struct rewrite_rule rules[] = {{IR_conv_transpose, lower_conv_transpose}};
 
-bool pass_untranspose_run(struct pass_run *r)
+bool pass_lower_conv_transpose_run(struct pass_run *r)
 {
     if (!rewrite_module(r, rules, (int)(sizeof rules / sizeof *rules)))
         return false;

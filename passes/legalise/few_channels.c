@@ -73,7 +73,7 @@ static struct ir_value *longer(struct ir_builder *b, struct ir_value *x, ir_expr
                               ir_attr_exprs(IR_ATTR_after, x->type->rank, after), ir_attr_s(IR_ATTR_mode, "constant")));
 }
 
-struct ir_value *legalise_pictures(struct pass_run *r, struct ir_builder *b, struct ir_node *n)
+struct ir_value *legalise_few_channels(struct pass_run *r, struct ir_builder *b, struct ir_node *n)
 {
     int group;
     if (!takes(r, n, &group))

@@ -324,7 +324,7 @@ static void resize(struct pass_run *r, struct ir_builder *b, struct ir_node *n)
 
 static bool picture(struct pass_run *r, struct ir_builder *b, struct ir_node *n)
 {
-    struct ir_value *v = legalise_pictures(r, b, n);
+    struct ir_value *v = legalise_few_channels(r, b, n);
     if (v)
         replace(n, v->def);
     return v != NULL;

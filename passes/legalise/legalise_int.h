@@ -15,7 +15,7 @@ bool legalise_plain_3x3(const struct ir_node *n);
 struct ir_value *legalise_resize(struct pass_run *r, struct ir_builder *b, const struct ir_node *n);
 
 /* few_channels.c: what a convolution of bytes or bf16 with few channels becomes, or NULL. */
-struct ir_value *legalise_pictures(struct pass_run *r, struct ir_builder *b, struct ir_node *n);
+struct ir_value *legalise_few_channels(struct pass_run *r, struct ir_builder *b, struct ir_node *n);
 
 /* The numbers of random_uniform or random_normal; NULL: no memory. */
 struct ir_value *legalise_random(struct ir_builder *b, const struct ir_node *n);

@@ -237,7 +237,7 @@ static struct ir_value *as_channels(struct ir_builder *b, struct ir_value *bias,
 }
 
 /* n on scaled operands of f16. */
-static bool halve(struct operands *o, struct ir_node *n)
+static bool demote_to_f16(struct operands *o, struct ir_node *n)
 {
     struct scaled *s = scaled_of(o, n->in[0].value);
     if (!s)
@@ -277,7 +277,7 @@ static bool products(struct operands *o, struct ir_block *block)
             if (!products(o, n->regions[i]))
                 return false;
         enum tcc_dtype d = wanted(o, n);
-        if ((d == TCC_F32 && !widen(o, n)) || (d == TCC_F16 && !halve(o, n)))
+        if ((d == TCC_F32 && !widen(o, n)) || (d == TCC_F16 && !demote_to_f16(o, n)))
             return false;
     }
     return true;

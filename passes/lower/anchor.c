@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * anchor.c - kernels whose loop nest an op prescribes: contractions, windows, scatters. The anchor's result, at the
- * point that the outer dims name, is an accumulator; the group's other nodes are its epilogue, built by pull.c from
+ * point that the outer dims name, is an accumulator; the group's other nodes are its epilogue, built by inline.c from
  * the root at the index that the anchor's index becomes on its way through moves.
  */
 #include "passes/lower/lower_int.h"
@@ -187,9 +187,9 @@ static bool zero_outside(const struct kb *k, int id, int n)
         return insn->fvalue == 0 && insn->ivalue == 0;
     if (insn->code != KN_SCALAR)
         return false;
-    if (insn->word == IR_cast)
+    if (insn->op == IR_cast)
         return zero_outside(k, insn->arg[0], n);
-    return insn->word == IR_select && zero_outside(k, insn->arg[1], n) && zero_outside(k, insn->arg[2], n);
+    return insn->op == IR_select && zero_outside(k, insn->arg[1], n) && zero_outside(k, insn->arg[2], n);
 }
 
 int lw_operand(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, enum tcc_dtype acc)
@@ -559,7 +559,7 @@ static bool build_pool_grad(struct kb *k, struct lw_group *g)
 
 static int strip_casts(const struct kn_kernel *k, int i)
 {
-    while (k->insns[i].code == KN_SCALAR && k->insns[i].word == IR_cast)
+    while (k->insns[i].code == KN_SCALAR && k->insns[i].op == IR_cast)
         i = k->insns[i].arg[0];
     return i;
 }
@@ -594,7 +594,7 @@ void lw_find_contraction(struct kn_kernel *k)
     if (c->reduce < 0)
         return;
     c->mul = k->insns[c->reduce].arg[0];
-    if (k->insns[c->mul].code != KN_SCALAR || k->insns[c->mul].word != IR_mul)
+    if (k->insns[c->mul].code != KN_SCALAR || k->insns[c->mul].op != IR_mul)
         return;
     c->load_a = strip_casts(k, k->insns[c->mul].arg[0]);
     c->load_b = strip_casts(k, k->insns[c->mul].arg[1]);

@@ -5,13 +5,13 @@
  * come in (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao et al., FlashAttention, 2022).
  *
  *   outer b, h, s; inner t (keys), d, e
- *   stage (d) each (t)   dot = sum of q k
- *   stage ()  each (t)   row[t] = dot * scale + mask, hidden where causal
+ *   stage (d) repeat (t)   dot = sum of q k
+ *   stage () repeat (t)   row[t] = dot * scale + mask, hidden where causal
  *   stage (t)            top = max row[t]
  *   stage ()             bounded away from -inf, so that a hidden key weighs 0
  *   stage (t)            row2[t] = exp(row[t] - top), sum
- *   stage (t) each (e)   mean = sum of row2[t] v
- *   stage ()  each (e)   mean / sum, the epilogue, the store
+ *   stage (t) repeat (e)   mean = sum of row2[t] v
+ *   stage () repeat (e)   mean / sum, the epilogue, the store
  */
 #include "passes/lower/lower_int.h"
 
@@ -26,10 +26,10 @@ struct attention {
     enum tcc_dtype acc;
 };
 
-static int stage_of(struct kb *k, uint32_t inner, uint32_t each)
+static int stage_of(struct kb *k, uint32_t inner, uint32_t repeat)
 {
     int s = kb_stage_new(k, inner);
-    k->stages.at[s].each = each;
+    k->stages.at[s].repeat = repeat;
     return s;
 }
 

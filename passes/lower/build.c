@@ -87,7 +87,7 @@ int kb_env(struct kb *k, int stage, enum kn_env what)
 
 int kb_scalar(struct kb *k, int stage, enum ir_op word, enum tcc_dtype dtype, int nargs, const int *args)
 {
-    struct kn_insn insn = {.code = KN_SCALAR, .dtype = dtype, .word = word, .nargs = nargs};
+    struct kn_insn insn = {.code = KN_SCALAR, .dtype = dtype, .op = word, .nargs = nargs};
     for (int i = 0; i < nargs; i++)
         insn.arg[i] = args[i];
     return kb_insn(k, stage, insn);
@@ -183,7 +183,7 @@ int kb_load(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
 }
 
 /* Stores into v's buffer. Where the layout has padding lanes they get zero: the iteration covers them, loads there must be
- * guarded by the caller's index being inside (kb_value's loads are, through the guards that pull.c pushes). */
+ * guarded by the caller's index being inside (kb_value's loads are, through the guards that inline.c pushes). */
 void kb_store(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, int id)
 {
     ir_expr physical[TCC_MAX_RANK];
@@ -283,7 +283,7 @@ struct kn_kernel *kb_finish(struct kb *k, struct lw_group *g)
     out->stages = IR_NEWN(k->ctx, k->order.n, struct kn_stage);
     for (int s = 0; s < k->order.n; s++) {
         const struct kb_stage *stage = &k->stages.at[k->order.at[s]];
-        struct kn_stage made = {stage->inner, stage->each, out->ninsns, 0};
+        struct kn_stage made = {stage->inner, stage->repeat, out->ninsns, 0};
         for (int i = 0; i < stage->ids.n; i++) {
             int id = stage->ids.at[i];
             if (!live[id])
@@ -296,7 +296,7 @@ struct kn_kernel *kb_finish(struct kb *k, struct lw_group *g)
         }
         made.last = out->ninsns;
         bool merge = out->nstages && !made.inner && !out->stages[out->nstages - 1].inner &&
-                     out->stages[out->nstages - 1].each == made.each;
+                     out->stages[out->nstages - 1].repeat == made.repeat;
         if (made.first == made.last)
             continue;
         if (merge)
@@ -341,7 +341,7 @@ bool lw_build(struct lw *lw, struct lw_group *g)
     kb_init(&k, lw, g);
     if (g->updates)
         return lw_build_scatter(lw, g);
-    bool ok = g->anchor ? lw_build_anchor(&k, g) : lw_build_pull(&k, g);
+    bool ok = g->anchor ? lw_build_anchor(&k, g) : lw_build_inline(&k, g);
     g->kernel = ok ? kb_finish(&k, g) : NULL;
     if (!g->kernel)
         return false;

@@ -19,8 +19,8 @@ static const struct {
     {IR_all_to_all, TCC_STEP_COLLECTIVE, TCC_ALL_TO_ALL},
     {IR_send, TCC_STEP_SEND, 0},
     {IR_recv, TCC_STEP_RECV, 0},
-    {IR_share, TCC_STEP_COLLECTIVE, TCC_SHARE},
-    {IR_owns, TCC_STEP_COLLECTIVE, TCC_OWNS},
+    {IR_broadcast_from_owner, TCC_STEP_COLLECTIVE, TCC_BROADCAST_FROM_OWNER},
+    {IR_is_owner, TCC_STEP_COLLECTIVE, TCC_IS_OWNER},
     {IR_reduce_owned, TCC_STEP_COLLECTIVE, TCC_REDUCE_OWNED},
 };
 
@@ -46,7 +46,7 @@ static bool in_place(struct lw *lw, struct ir_node *n, int i)
 {
     struct ir_value *x = n->in[i].value, *y = n->out[i];
     const struct ir_node *writer = ir_has_one_use(y) ? y->uses->user : NULL;
-    if (n->op == IR_share && x->def && x->def->op == IR_state_read && ir_has_one_use(x) && writer &&
+    if (n->op == IR_broadcast_from_owner && x->def && x->def->op == IR_state_read && ir_has_one_use(x) && writer &&
         writer->op == IR_state_write && /* the variable itself */
         ir_state_of(writer) == ir_state_of(x->def))
         return true;
@@ -58,7 +58,7 @@ static bool in_place(struct lw *lw, struct ir_node *n, int i)
 
 static bool starts(const struct kn_step *s)
 {
-    return (s->kind == TCC_STEP_COLLECTIVE && s->what != TCC_OWNS) || s->kind == TCC_STEP_SEND ||
+    return (s->kind == TCC_STEP_COLLECTIVE && s->what != TCC_IS_OWNER) || s->kind == TCC_STEP_SEND ||
            s->kind == TCC_STEP_RECV;
 }
 

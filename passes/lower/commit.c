@@ -57,7 +57,7 @@ static bool used_between(const struct lw *lw, const struct kn_steps *steps, int 
     return false;
 }
 
-void lw_commit_last(struct lw *lw, struct kn_steps *steps)
+void lw_sink_state_stores(struct lw *lw, struct kn_steps *steps)
 {
     int last = steps->n - 1, n = 0, nmoved = 0;
     while (last >= 0 && !lw_may_fail(&steps->at[last]))

@@ -49,20 +49,20 @@ bool lw_lower_if(struct lw *lw, struct ir_node *n, struct kn_steps *to)
 {
     struct kn_region *regions = IR_NEWN(lw->ctx, 2, struct kn_region);
     bool *object = IR_NEWN(lw->ctx, n->nout + 1, bool);
-    int *finals = IR_NEWN(lw->ctx, n->nout + 1, int);
+    int *exits = IR_NEWN(lw->ctx, n->nout + 1, int);
     for (int i = 0; i < n->nout; i++) {
         ir_type t = n->out[i]->type;
         object[i] = travels_as_object(lw, t);
         for (int r = 0; r < 2; r++)
             object[i] = object[i] || !same_type(t, n->regions[r]->last->in[i].value->type);
-        finals[i] = object[i] ? object_buffer(lw, n->out[i]->name) : lw_buffer(lw, n->out[i]);
+        exits[i] = object[i] ? object_buffer(lw, n->out[i]->name) : lw_buffer(lw, n->out[i]);
     }
     for (int r = 0; r < 2; r++) {
         struct ir_node *yield = n->regions[r]->last;
         if (!lw_lower_block(lw, n->regions[r], &regions[r].steps))
             return false;
         regions[r].nresults = n->nout;
-        regions[r].finals = finals;
+        regions[r].exits = exits;
         regions[r].results = IR_NEWN(lw->ctx, n->nout + 1, int);
         for (int i = 0; i < n->nout; i++)
             regions[r].results[i] = object[i] ? as_object(lw, &regions[r].steps, yield, yield->in[i].value)
@@ -74,7 +74,7 @@ bool lw_lower_if(struct lw *lw, struct ir_node *n, struct kn_steps *to)
     s->regions = regions;
     for (int i = 0; i < n->nout; i++)
         if (object[i])
-            arrive(lw, to, n, finals[i], n->out[i]);
+            arrive(lw, to, n, exits[i], n->out[i]);
     return true;
 }
 
@@ -154,7 +154,7 @@ static bool lower_body(struct lw *lw, struct loop *l, struct kn_region *r)
     }
     r->nparams = 2 + l->ncarried;
     r->params = l->params;
-    r->finals = l->params + 2;
+    r->exits = l->params + 2;
     r->nresults = 1 + l->ncarried;
     r->results = IR_NEWN(lw->ctx, r->nresults + 1, int);
     r->results[0] = lw_buffer(lw, yield->in[0].value);

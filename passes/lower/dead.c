@@ -21,7 +21,7 @@ static void count_uses(const struct lw *lw, const struct kn_steps *steps, int *u
             const struct kn_region *g = &s->regions[r];
             count_list(lw, g->nparams, g->params, uses);
             count_list(lw, g->nresults, g->results, uses);
-            count_list(lw, g->finals ? g->nresults - (s->kind == TCC_STEP_LOOP) : 0, g->finals, uses);
+            count_list(lw, g->exits ? g->nresults - (s->kind == TCC_STEP_LOOP) : 0, g->exits, uses);
             count_uses(lw, &g->steps, uses);
         }
     }
@@ -121,8 +121,8 @@ static void renumber(const struct lw *lw, struct kn_steps *steps, const int *num
             struct kn_region *g = &s->regions[r];
             g->params = renumbered(lw, g->nparams, g->params, number);
             g->results = renumbered(lw, g->nresults, g->results, number);
-            if (g->finals)
-                g->finals = renumbered(lw, g->nresults - (s->kind == TCC_STEP_LOOP), g->finals, number);
+            if (g->exits)
+                g->exits = renumbered(lw, g->nresults - (s->kind == TCC_STEP_LOOP), g->exits, number);
             renumber(lw, &g->steps, number);
         }
     }

@@ -17,7 +17,7 @@
 #include <string.h>
 
 /* A point of the plan: a step and its arguments, or the end of one of its regions, where results are handed over. */
-struct place {
+struct point {
     struct kn_steps *list; /* that the step stands in; a region's end: the region's */
     struct kn_step *step;
     struct kn_region *region; /* NULL: the step itself */
@@ -32,7 +32,7 @@ struct access {
 
 struct elision {
     struct lw *lw;
-    VEC(struct place) places;
+    VEC(struct point) points;
     VEC(struct access) * of; /* by buffer that is no alias */
     bool *aliased;           /* by buffer: others are parts of it */
     int last_failing;        /* place */
@@ -89,8 +89,8 @@ static void collect(struct elision *e, struct kn_steps *steps, int up, int branc
 {
     for (int i = 0; i < steps->n; i++) {
         struct kn_step *s = &steps->at[i];
-        int here = e->places.n;
-        VEC_PUSH(e->lw->ctx, e->places, (struct place){steps, s, NULL, up, branch, 0});
+        int here = e->points.n;
+        VEC_PUSH(e->lw->ctx, e->points, (struct point){steps, s, NULL, up, branch, 0});
         for (int a = 0; a < s->nargs; a++) {
             enum kn_operand_use use = lw_use_of(s, a);
             note(e, s->args[a], here, use != KN_OUT, use != KN_IN);
@@ -102,14 +102,14 @@ static void collect(struct elision *e, struct kn_steps *steps, int up, int branc
             for (int p = 0; p < g->nparams; p++)
                 note(e, g->params[p], here, true, p < 2);
             collect(e, &g->steps, here, r);
-            int end = e->places.n;
-            VEC_PUSH(e->lw->ctx, e->places, (struct place){&g->steps, s, g, here, r, end + 1});
+            int end = e->points.n;
+            VEC_PUSH(e->lw->ctx, e->points, (struct point){&g->steps, s, g, here, r, end + 1});
             for (int k = 0; k < g->nresults; k++)
                 note(e, g->results[k], end, true, false);
-            for (int k = 0; g->finals && k < g->nresults - (s->kind == TCC_STEP_LOOP); k++)
-                note(e, g->finals[k], end, false, true);
+            for (int k = 0; g->exits && k < g->nresults - (s->kind == TCC_STEP_LOOP); k++)
+                note(e, g->exits[k], end, false, true);
         }
-        e->places.at[here].end = e->places.n;
+        e->points.at[here].end = e->points.n;
     }
 }
 
@@ -127,21 +127,21 @@ static void analyse(struct elision *e, struct kn_entry *entry)
 
 /* -- Interference ------------------------------------------------------------------------------------------------- */
 
-static bool holds(const struct elision *e, int step, int place)
+static bool holds(const struct elision *e, int step, int point)
 {
-    return step < place && place < e->places.at[step].end;
+    return step < point && point < e->points.at[step].end;
 }
 
 /* Do the two stand in different branches of an if? */
 static bool exclusive(const struct elision *e, int a, int b)
 {
-    for (; e->places.at[a].up >= 0; a = e->places.at[a].up) {
-        int step = e->places.at[a].up, in = b;
+    for (; e->points.at[a].up >= 0; a = e->points.at[a].up) {
+        int step = e->points.at[a].up, in = b;
         if (!holds(e, step, b))
             continue;
-        while (e->places.at[in].up != step)
-            in = e->places.at[in].up;
-        return e->places.at[in].branch != e->places.at[a].branch;
+        while (e->points.at[in].up != step)
+            in = e->points.at[in].up;
+        return e->points.at[in].branch != e->points.at[a].branch;
     }
     return false;
 }
@@ -150,16 +150,16 @@ static bool exclusive(const struct elision *e, int a, int b)
  * every way from `from` to behind it? */
 static bool reaches(const struct elision *e, int from, int to, int barrier)
 {
-    for (int up = e->places.at[from].up; up >= 0; up = e->places.at[up].up)
-        if (e->places.at[up].step->kind == TCC_STEP_LOOP && holds(e, up, to) && !holds(e, up, barrier))
+    for (int up = e->points.at[from].up; up >= 0; up = e->points.at[up].up)
+        if (e->points.at[up].step->kind == TCC_STEP_LOOP && holds(e, up, to) && !holds(e, up, barrier))
             return true;
     return from < to && !(from < barrier && barrier < to) && !exclusive(e, from, to);
 }
 
 /* Does the place hand over b to w: a COPY, or a value that a loop's body yields? */
-static bool hands_over(const struct elision *e, int place, int b, int w)
+static bool hands_over(const struct elision *e, int point, int b, int w)
 {
-    const struct place *p = &e->places.at[place];
+    const struct point *p = &e->points.at[point];
     if (!p->region)
         return p->step->kind == TCC_STEP_COPY && p->step->args[0] == b && p->step->args[1] == w;
     for (int i = 0; p->step->kind == TCC_STEP_LOOP && i < p->region->nresults - 1; i++)
@@ -173,7 +173,7 @@ static int handed_over_at(const struct elision *e, int b, int w, int from)
 {
     for (int i = 0; i < e->of[b].n; i++) {
         int at = e->of[b].at[i].at;
-        if (at > from && e->places.at[at].list == e->places.at[from].list && hands_over(e, at, b, w))
+        if (at > from && e->points.at[at].list == e->points.at[from].list && hands_over(e, at, b, w))
             return at;
     }
     return -1;
@@ -222,7 +222,7 @@ static void replace(int n, int *list, int from, int to)
 static void same_version(struct elision *e, int w, int from, int to)
 {
     for (int i = 0; i < e->of[w].n; i++) {
-        struct kn_step *s = e->places.at[e->of[w].at[i].at].step;
+        struct kn_step *s = e->points.at[e->of[w].at[i].at].step;
         for (int k = 0; k < s->nversions; k++)
             if (s->versions[k].buffer == w && s->versions[k].reads == from)
                 s->versions[k].reads = to;
@@ -235,7 +235,7 @@ static void take_versions(struct elision *e, int b, int w)
     int version = -1;
     for (int i = 0; i < e->of[b].n; i++) {
         const struct access *a = &e->of[b].at[i];
-        const struct place *p = &e->places.at[a->at];
+        const struct point *p = &e->points.at[a->at];
         if (hands_over(e, a->at, w, b))
             version = lw_version(e->lw, p->step, w)->reads;
         else if (hands_over(e, a->at, b, w))
@@ -246,7 +246,7 @@ static void take_versions(struct elision *e, int b, int w)
             if (a->writes) {
                 if (version >= 0) /* a part of it is overwritten */
                     lw_version(e->lw, p->step, w)->reads = version;
-                version = lw_version(e->lw, e->places.at[handed_over_at(e, b, w, a->at)].step, w)->makes;
+                version = lw_version(e->lw, e->points.at[handed_over_at(e, b, w, a->at)].step, w)->makes;
                 lw_version(e->lw, p->step, w)->makes = version;
             }
         }
@@ -258,7 +258,7 @@ static void rename_buffer(struct elision *e, int from, int to)
     if (e->lw->buffers.at[to].space == TCC_SPACE_STATE)
         take_versions(e, from, to);
     for (int i = 0; i < e->of[from].n; i++) {
-        struct place *p = &e->places.at[e->of[from].at[i].at];
+        struct point *p = &e->points.at[e->of[from].at[i].at];
         if (p->region)
             replace(p->region->nresults, p->region->results, from, to);
         else
@@ -279,12 +279,12 @@ static bool can_be(const struct elision *e, int b, int w)
 /* A read: the buffer gets the variable's value, and another only from a collective step that works in place. */
 static void elide_read(struct elision *e, int copy)
 {
-    const struct kn_step *s = e->places.at[copy].step;
+    const struct kn_step *s = e->points.at[copy].step;
     int w = s->args[0], b = s->args[1];
     if (!can_be(e, b, w) || e->of[b].at[0].at != copy)
         return;
     for (int i = 1; i < e->of[b].n; i++) {
-        const struct place *p = &e->places.at[e->of[b].at[i].at];
+        const struct point *p = &e->points.at[e->of[b].at[i].at];
         if (e->of[b].at[i].writes && (p->region || (p->step->kind != TCC_STEP_COLLECTIVE && p->step->kind != KN_STEP_WAIT)))
             return;
     }
@@ -358,8 +358,8 @@ static int argument(const struct elision *e, const struct kn_step *s, int buffer
 static int only_launch(const struct elision *e, int b, int end)
 {
     int first = e->of[b].at[0].at;
-    const struct place *p = &e->places.at[first];
-    if (p->region || p->step->kind != TCC_STEP_LAUNCH || p->list != e->places.at[end].list || first >= end)
+    const struct point *p = &e->points.at[first];
+    if (p->region || p->step->kind != TCC_STEP_LAUNCH || p->list != e->points.at[end].list || first >= end)
         return -1;
     for (int i = 0; i < e->of[b].n; i++)
         if (e->of[b].at[i].writes != (i == 0))
@@ -373,7 +373,7 @@ static bool elide_write(struct elision *e, int end, int b, int w)
     int at = can_be(e, b, w) ? only_launch(e, b, end) : -1;
     if (at < 0 || interferes(e, b, w, at))
         return false;
-    struct kn_step *s = e->places.at[at].step;
+    struct kn_step *s = e->points.at[at].step;
     int out = argument(e, s, b), in = argument(e, s, w);
     if (out < 0 || in == -2)
         return false;
@@ -403,11 +403,11 @@ static bool is_cache(const struct elision *e, int w)
 /* An update: b begins as a copy of variable w, a part of it is overwritten, and it becomes w's new value at place `end`. */
 static bool elide_update(struct elision *e, int end, int b, int w)
 {
-    const struct place *first = e->of[b].n ? &e->places.at[e->of[b].at[0].at] : NULL;
-    if (!first || !can_be(e, b, w) || !hands_over(e, e->of[b].at[0].at, w, b) || first->list != e->places.at[end].list)
+    const struct point *first = e->of[b].n ? &e->points.at[e->of[b].at[0].at] : NULL;
+    if (!first || !can_be(e, b, w) || !hands_over(e, e->of[b].at[0].at, w, b) || first->list != e->points.at[end].list)
         return false;
     for (int i = 1; i < e->of[b].n; i++) {
-        const struct place *p = &e->places.at[e->of[b].at[i].at];
+        const struct point *p = &e->points.at[e->of[b].at[i].at];
         if (p->region || (e->of[b].at[i].writes && (p->list != first->list || p->step->kind != TCC_STEP_LAUNCH ||
                                                     (e->of[b].at[i].at <= e->last_failing && !is_cache(e, w)))))
             return false;
@@ -429,7 +429,7 @@ static int times_listed(int n, const int *list, int buffer)
 /* A carried value: what an iteration makes of it needs no copy into the next one. Yielded values become parameters all at once. */
 static void elide_carried(struct elision *e, int end, int i)
 {
-    struct kn_region *g = e->places.at[end].region;
+    struct kn_region *g = e->points.at[end].region;
     int from = g->results[1 + i], to = g->params[2 + i];
     if (from < 0 || to < 0 || from == to || e->lw->buffers.at[to].space != TCC_SPACE_ARENA ||
         times_listed(g->nresults, g->results, from) != 1 || times_listed(g->nresults, g->results, to) ||
@@ -456,8 +456,8 @@ void lw_elide_reads(struct lw *lw, struct kn_entry *entry)
 {
     struct elision e = {.lw = lw};
     analyse(&e, entry);
-    for (int i = 0; i < e.places.n; i++) {
-        const struct place *p = &e.places.at[i];
+    for (int i = 0; i < e.points.n; i++) {
+        const struct point *p = &e.points.at[i];
         if (!p->region && p->step->kind == TCC_STEP_COPY && lw->buffers.at[p->step->args[0]].space == TCC_SPACE_STATE)
             elide_read(&e, i);
     }
@@ -468,8 +468,8 @@ void lw_elide_writes(struct lw *lw, struct kn_entry *entry)
 {
     struct elision e = {.lw = lw};
     analyse(&e, entry);
-    for (int i = 0; i < e.places.n; i++) {
-        const struct place *p = &e.places.at[i];
+    for (int i = 0; i < e.points.n; i++) {
+        const struct point *p = &e.points.at[i];
         const int *args = p->step->args;
         for (int k = 0; p->region && p->step->kind == TCC_STEP_LOOP && k < p->region->nresults - 1; k++)
             elide_carried(&e, i, k);

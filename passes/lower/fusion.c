@@ -69,8 +69,8 @@ static void keep_launches(struct lw *lw, const struct ir_block *block, struct kn
                      (struct kn_group){.root = n,
                                        .value = g->value,
                                        .anchor = g->anchor,
-                                       .also = g->also,
-                                       .into = g->into,
+                                       .second = g->second,
+                                       .dest = g->dest,
                                        .piece = g->piece,
                                        .updates = g->updates});
             g->number = to->n;
@@ -99,17 +99,17 @@ static void keep_members(struct lw *lw, const struct ir_block *block, struct kn_
 }
 
 /* What lives in a buffer: all but what is evaluated inside kernels only. */
-static void mark_stored(struct lw *lw, const struct ir_block *block)
+static void mark_materialised(struct lw *lw, const struct ir_block *block)
 {
     for (int i = 0; i < block->nparams; i++)
-        lw->stored[block->params[i]->id] = true;
+        lw->materialised[block->params[i]->id] = true;
     IR_EACH_NODE(n, block)
     {
         bool inside = lw->fuse && lw_is_kernel_node(n) && (lw_is_view(n) || lw->in[n->id].n);
         for (int i = 0; i < n->nout && !inside; i++)
-            lw->stored[n->out[i]->id] = true;
+            lw->materialised[n->out[i]->id] = true;
         for (int i = 0; i < n->nregions; i++)
-            mark_stored(lw, n->regions[i]);
+            mark_materialised(lw, n->regions[i]);
     }
 }
 
@@ -130,23 +130,23 @@ void lw_load_groups(struct lw *lw)
         *g = (struct lw_group){.root = q->root,
                                .value = q->value,
                                .anchor = q->anchor,
-                               .also = q->also,
+                               .second = q->second,
                                .updates = q->updates,
                                .kernel = q->kernel,
                                .sizes = q->sizes,
                                .number = i + 1};
         if (q->kernel)
             g->values = operands_of(lw, q);
-        if (q->into)
-            lw_place_in(lw, g, q->into->def, q->piece);
+        if (q->dest)
+            lw_place_in(lw, g, q->dest->def, q->piece);
         for (int k = 0; k < q->nnodes; k++)
             VEC_PUSH(lw->ctx, lw->in[q->nodes[k]->id], g);
         VEC_PUSH(lw->ctx, lw->launches[q->root->id], g);
-        lw->stored[q->into ? q->into->id : q->value->id] = true;
-        if (q->also)
-            lw->stored[q->also->id] = true;
+        lw->materialised[q->dest ? q->dest->id : q->value->id] = true;
+        if (q->second)
+            lw->materialised[q->second->id] = true;
     }
-    mark_stored(lw, lw->func->body);
+    mark_materialised(lw, lw->func->body);
 }
 
 /* -- fuse -------------------------------------------------------------------------------------------- */
@@ -156,9 +156,9 @@ static void learn_node(struct lw *lw, const struct ir_node *n)
 {
     const struct ir_attr *syms = n->op == IR_bind ? ir_attr(n, IR_ATTR_syms) : NULL;
     for (int i = 0; syms && i < syms->n; i++)
-        lw_learn(lw, syms->exprs[i], 1);
+        lw_define_symbol(lw, syms->exprs[i], 1);
     for (int i = 0; i < n->nout; i++)
-        lw_learn_type(lw, n->out[i]->type, 1);
+        lw_define_symbols(lw, n->out[i]->type, 1);
 }
 
 /* A block's groups are formed with what is known when it begins to run. */
@@ -169,7 +169,7 @@ static void fuse_block(struct lw *lw, struct ir_block *block)
     {
         for (int r = 0; r < n->nregions; r++) {
             for (int i = 0; i < n->regions[r]->nparams; i++)
-                lw_learn_type(lw, n->regions[r]->params[i]->type, 1);
+                lw_define_symbols(lw, n->regions[r]->params[i]->type, 1);
             fuse_block(lw, n->regions[r]);
         }
         if (!lw_is_kernel_node(n))
@@ -202,7 +202,7 @@ static ir_expr *sizes_of(struct lw *lw, const struct lw_group *g)
     const struct kn_kernel *k = g->kernel;
     ir_expr *sizes = IR_NEWN(lw->ctx, k->nsizes + 1, ir_expr);
     for (int i = 0; i < k->nsizes; i++)
-        sizes[i] = g->into_start && k->sizes[i] == lw->start ? g->into_start : k->sizes[i];
+        sizes[i] = g->dest_start && k->sizes[i] == lw->start ? g->dest_start : k->sizes[i];
     return sizes;
 }
 

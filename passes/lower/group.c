@@ -7,7 +7,7 @@
  * a node all of whose users are in one group joins it if that is legal and pays (sketch.c, profit.c), else it becomes the root of a
  * new group.
  *
- * Greedy and deterministic; it never computes a dear value twice. Views (index arithmetic) join every group that reads
+ * Greedy and deterministic; it never computes a expensive value twice. Views (index arithmetic) join every group that reads
  * them. At -O0 each node is a group.
  */
 #include "passes/lower/lower_int.h"
@@ -32,7 +32,7 @@ static bool whole_slice(const struct ir_node *n, int i, int axis, int64_t *start
     return from && ir_is_const(from, start);
 }
 
-bool lw_rolls(const struct ir_node *n, int64_t *shift, int64_t *size)
+bool lw_is_circular_shift(const struct ir_node *n, int64_t *shift, int64_t *size)
 {
     int64_t first, second, had, tail;
     int axis = (int)ir_get_i(n, IR_ATTR_axis, 0);
@@ -59,7 +59,7 @@ bool lw_is_view(const struct ir_node *n)
     case IR_dim:
     case IR_dims: return true;
     case IR_concat: /* a roll; a few numbers: shape arithmetic */
-        if (lw_rolls(n, &v, &size))
+        if (lw_is_circular_shift(n, &v, &size))
             return true;
         if (!ir_is_tensor(n->out[0]->type) || n->out[0]->type->rank > 1)
             return false;
@@ -142,7 +142,7 @@ static int open_values(const struct lw *lw, const struct chain *c, bool *last)
 {
     int open = 0;
     for (int v = 0; v <= c->n; v++) {
-        bool outside = lw->required[c->values[v]->id];
+        bool outside = lw->live_out[c->values[v]->id];
         for (struct ir_use *u = c->values[v]->uses; u && !outside; u = u->next) {
             bool inside = false;
             for (int i = 0; i < c->n && !inside; i++)
@@ -183,7 +183,7 @@ static bool by_constants(const struct chain *c, int i)
 static int narrowest_end(const struct lw *lw, struct chain *c, int n)
 {
     int best = n, bytes = tcc_dtype_bytes((enum tcc_dtype)c->values[n]->type->dtype);
-    if (lw->required[c->values[n]->id])
+    if (lw->live_out[c->values[n]->id])
         return n;
     for (int i = n - 1; i > 0 && by_constants(c, i); i--) {
         int narrow = tcc_dtype_bytes((enum tcc_dtype)c->values[i]->type->dtype);
@@ -258,7 +258,7 @@ static void store_views(struct lw *lw, const struct ir_node *anchor, struct lw_g
             v = v->def->in[0].value;
         if (!c->present || (!linear_load(lw, g->kernel, &g->kernel->insns[loads[i]]) && !lw->layout[v->id]))
             if (v->def && lw_is_view(v->def))
-                lw->required[v->id] = lw->stored[v->id] = true;
+                lw->live_out[v->id] = lw->materialised[v->id] = true;
     }
 }
 
@@ -299,7 +299,7 @@ static ir_expr start_of(struct lw *lw, struct lw_group *g, ir_expr position, int
         return position;
     if (!lw->start)
         lw->start = ir_fresh(lw->ctx, "start", 0, INT64_C(1) << 40);
-    g->into_start = position;
+    g->dest_start = position;
     return lw->start;
 }
 
@@ -307,16 +307,16 @@ void lw_place_in(struct lw *lw, struct lw_group *g, const struct ir_node *n, int
 {
     const struct ir_attr *strides = n->op == IR_interleave ? ir_attr(n, IR_ATTR_strides) : NULL;
     int rank = n->out[0]->type->rank;
-    g->into = n->out[0];
+    g->dest = n->out[0];
     g->piece = piece;
     for (int a = rank - 1, k = strides ? strides->n - 1 : -1, r = piece; a >= 0; a--, k--) {
         int64_t s = k >= 0 ? strides->ints[k] : 1;
-        g->into_offset[a] = ir_const(lw->ctx, k >= 0 ? r % s : 0);
-        g->into_step[a] = s;
+        g->dest_offset[a] = ir_const(lw->ctx, k >= 0 ? r % s : 0);
+        g->dest_step[a] = s;
         r /= (int)s;
     }
     if (n->op == IR_concat)
-        g->into_offset[ir_get_i(n, IR_ATTR_axis, 0)] = start_of(lw, g, lw_piece_position(lw, n, piece), n->nin);
+        g->dest_offset[ir_get_i(n, IR_ATTR_axis, 0)] = start_of(lw, g, lw_piece_position(lw, n, piece), n->nin);
     if (joins_pieces(n))
         pieces_of(lw, n)->group[piece] = g;
 }
@@ -325,7 +325,7 @@ void lw_place_in(struct lw *lw, struct lw_group *g, const struct ir_node *n, int
 static void store_into_piece(struct lw *lw, struct lw_group *g)
 {
     struct ir_value *v = g->value;
-    if (lw->required[v->id] || !ir_has_one_use(v))
+    if (lw->live_out[v->id] || !ir_has_one_use(v))
         return;
     struct ir_use *use = v->uses;
     struct ir_node *n = use->user;
@@ -335,7 +335,7 @@ static void store_into_piece(struct lw *lw, struct lw_group *g)
     lw_place_in(lw, g, n, use->index);
     if (lw_build(lw, g) && lw_may_change(lw))
         return;
-    g->into = NULL;
+    g->dest = NULL;
     lw->pieces[n->id].group[use->index] = NULL;
 }
 
@@ -348,8 +348,8 @@ static void form_anchor(struct lw *lw, struct ir_node *n)
         store_views(lw, n, g);
     if (lw->fuse)
         store_into_piece(lw, g);
-    if (!g->into)
-        lw->stored[g->value->id] = true;
+    if (!g->dest)
+        lw->materialised[g->value->id] = true;
     launch_at(lw, g->root, g);
 }
 
@@ -389,7 +389,7 @@ static void form_pieces(struct lw *lw, struct ir_node *n)
             launch_at(lw, n, g);
         }
     }
-    lw->stored[n->out[0]->id] = true;
+    lw->materialised[n->out[0]->id] = true;
 }
 
 /* scatter: copy the data, then apply the updates. */
@@ -401,7 +401,7 @@ static void form_scatter(struct lw *lw, struct ir_node *n)
     lw_set_add(lw, &lw->in[n->id], copy);
     launch_at(lw, n, copy);
     launch_at(lw, n, updates);
-    lw->stored[n->out[0]->id] = true;
+    lw->materialised[n->out[0]->id] = true;
 }
 
 static bool has_placed_piece(struct lw *lw, const struct ir_node *n)
@@ -424,7 +424,7 @@ static bool moved(const struct ir_value *v)
 static bool pick_halves(struct lw *lw, struct ir_node *n)
 {
     struct lw_set readers = {0};
-    if (n->op != IR_concat || n->nin != 2 || !lw->fuse || lw->required[n->out[0]->id] || has_placed_piece(lw, n) ||
+    if (n->op != IR_concat || n->nin != 2 || !lw->fuse || lw->live_out[n->out[0]->id] || has_placed_piece(lw, n) ||
         !moved(n->in[0].value) || !moved(n->in[1].value))
         return false;
     reader_groups(lw, n, &readers);
@@ -436,7 +436,7 @@ static bool pick_halves(struct lw *lw, struct ir_node *n)
 static void form_node(struct lw *lw, struct ir_node *n)
 {
     struct ir_value *v = n->out[0];
-    if (lw->in[n->id].n || !(lw->required[v->id] || ir_has_uses(v)))
+    if (lw->in[n->id].n || !(lw->live_out[v->id] || ir_has_uses(v)))
         return;
     if (is_scatter(n)) {
         form_scatter(lw, n);
@@ -450,7 +450,7 @@ static void form_node(struct lw *lw, struct ir_node *n)
     }
     struct lw_set readers = {0};
     reader_groups(lw, n, &readers);
-    bool alone = lw->required[v->id] || !lw->fuse || ir_op_info(n->op)->kind == IR_K_SCAN || n->op == IR_relayout;
+    bool alone = lw->live_out[v->id] || !lw->fuse || ir_op_info(n->op)->kind == IR_K_SCAN || n->op == IR_relayout;
     if (!alone && lw_is_view(n)) {
         lw->in[n->id] = readers;
         return;
@@ -460,7 +460,7 @@ static void form_node(struct lw *lw, struct ir_node *n)
     struct lw_group *g = group_new(lw, n, v);
     lw_set_add(lw, &lw->in[n->id], g);
     launch_at(lw, n, g);
-    lw->stored[v->id] = true;
+    lw->materialised[v->id] = true;
 }
 
 /* Is v, or a view of it, what a product multiplies with weights or another such operand? */
@@ -481,7 +481,7 @@ static bool is_materialised(const struct lw *lw, const struct ir_node *cast)
 }
 
 /* Who must find a value in a buffer: everything that is not evaluated inside kernels of the same block. */
-static void mark_required(struct lw *lw, struct ir_block *block)
+static void mark_live_out(struct lw *lw, struct ir_block *block)
 {
     IR_EACH_NODE(n, block)
     {
@@ -489,14 +489,14 @@ static void mark_required(struct lw *lw, struct ir_block *block)
             struct ir_value *v = n->out[i];
             int piece;
             if (!lw_is_kernel_node(n) || !lw->fuse)
-                lw->stored[v->id] = true;
+                lw->materialised[v->id] = true;
             if (lw_part_of(lw, v, &piece))
-                lw->required[v->id] = true;
+                lw->live_out[v->id] = true;
             for (struct ir_use *u = v->uses; u; u = u->next)
                 if (u->user->block != block || !lw_is_kernel_node(u->user) || (is_scatter(u->user) && u->index > 0))
-                    lw->required[v->id] = true;
+                    lw->live_out[v->id] = true;
             if (n->op == IR_cast && is_materialised(lw, n) && multiplied(v, 0))
-                lw->required[v->id] = true;
+                lw->live_out[v->id] = true;
         }
     }
 }
@@ -508,9 +508,9 @@ static struct lw_group *only_casts(const struct lw *lw, const struct ir_node *n,
         return NULL;
     struct lw_group *g = lw->launches[n->id].at[0];
     *from = n->in[0].value;
-    while (!lw->stored[(*from)->id] && (*from)->def && (*from)->def->op == IR_cast)
+    while (!lw->materialised[(*from)->id] && (*from)->def && (*from)->def->op == IR_cast)
         *from = (*from)->def->in[0].value;
-    return g->root == n && !g->anchor && !g->into && lw->stored[(*from)->id] ? g : NULL;
+    return g->root == n && !g->anchor && !g->dest && lw->materialised[(*from)->id] ? g : NULL;
 }
 
 /* A stored cast of what another kernel stores is stored by that one. */
@@ -523,34 +523,34 @@ static void store_beside(struct lw *lw, struct ir_node *n)
     for (int i = 0; i < lw->launches[from->def->id].n; i++)
         if (lw->launches[from->def->id].at[i]->value == from)
             g = lw->launches[from->def->id].at[i];
-    if (!g || g->into || g->updates || g->also || g->root != from->def)
+    if (!g || g->dest || g->updates || g->second || g->root != from->def)
         return;
     bool stored = false;
-    g->also = n->out[0];
+    g->second = n->out[0];
     for (const struct ir_node *c = n; c->out[0] != from; c = c->in[0].value->def)
         lw_set_add(lw, &lw->in[c->id], g);
     if (lw_build(lw, g) && lw_may_change(lw))
         for (int i = 0; i < g->kernel->noperands; i++)
-            stored |= g->values[i] == g->also;
+            stored |= g->values[i] == g->second;
     for (const struct ir_node *c = n; c->out[0] != from; c = c->in[0].value->def)
         lw->in[c->id].n = 0, lw_set_add(lw, &lw->in[c->id], stored ? g : casts);
     if (stored)
         lw->launches[n->id].n = 0;
     else
-        g->also = NULL;
+        g->second = NULL;
 }
 
 void lw_form_groups(struct lw *lw, struct ir_block *block)
 {
     for (int i = 0; i < block->nparams; i++)
-        lw->stored[block->params[i]->id] = true;
-    mark_required(lw, block);
+        lw->materialised[block->params[i]->id] = true;
+    mark_live_out(lw, block);
     IR_EACH_NODE(n, block)
     for (int i = 0; i < n->nout; i++)
-        if (lw->required[n->out[i]->id])
-            lw->stored[n->out[i]->id] = true;
+        if (lw->live_out[n->out[i]->id])
+            lw->materialised[n->out[i]->id] = true;
     IR_EACH_NODE(n, block)
-    if (lw_is_kernel_node(n) && lw_is_anchor(n) && (ir_has_uses(n->out[0]) || lw->required[n->out[0]->id]))
+    if (lw_is_kernel_node(n) && lw_is_anchor(n) && (ir_has_uses(n->out[0]) || lw->live_out[n->out[0]->id]))
         form_anchor(lw, n);
     for (struct ir_node *n = block->last; n; n = n->prev)
         if (lw_is_kernel_node(n))

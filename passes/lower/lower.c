@@ -50,11 +50,11 @@ static ir_expr kernel_flops(struct ir_ctx *ctx, const struct kn_kernel *k)
     for (int s = 0; s < k->nstages; s++) {
         int64_t ops = 0;
         for (int i = k->stages[s].first; i < k->stages[s].last; i++)
-            ops += (k->insns[i].code == KN_SCALAR && k->insns[i].word != IR_cast) || k->insns[i].code == KN_REDUCE ||
-                   k->insns[i].code == KN_RUNNING;
+            ops += (k->insns[i].code == KN_SCALAR && k->insns[i].op != IR_cast) || k->insns[i].code == KN_REDUCE ||
+                   k->insns[i].code == KN_SCAN;
         ir_expr n = ir_mulc(ctx, points, ops);
         for (int d = 0; d < k->ndims; d++)
-            if ((k->stages[s].inner | k->stages[s].each) >> d & 1)
+            if ((k->stages[s].inner | k->stages[s].repeat) >> d & 1)
                 n = ir_mul(ctx, n, k->dims[d].extent);
         total = ir_add(ctx, total, n);
     }
@@ -208,7 +208,7 @@ bool pass_steps_run(struct pass_run *r)
     keep_initial_states(&lw, m);
     p->nsyms = lw.known.n;
     p->syms = lw.known.at;
-    p->sym_level = lw.levels.at;
+    p->sym_level = lw.depths.at;
     lw_close(&lw);
     return true;
 }
@@ -249,7 +249,7 @@ bool pass_commit_run(struct pass_run *r)
     if (!open_plan(&lw, r, "commit"))
         return false;
     for (int e = 0; e < lw.prog->nentries; e++)
-        lw_commit_last(&lw, &lw.prog->entries[e].steps);
+        lw_sink_state_stores(&lw, &lw.prog->entries[e].steps);
     return true;
 }
 

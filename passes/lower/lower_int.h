@@ -5,7 +5,7 @@
  *   group.c    which nodes become one kernel (fusion)
  *   sketch.c   may a node be evaluated in a group's kernel: what the kernel reads, kept as nodes join
  *   profit.c   does that pay
- *   pull.c     builds a kernel backwards from the value that it stores: access maps, bodies, stages
+ *   inline.c     builds a kernel backwards from the value that it stores: access maps, bodies, stages
  *   anchor.c   kernels around a contraction, window or scatter, whose loop nest they prescribe
  *   steps.c    blocks -> plan steps; buffers; control flow; symbols bound while running
  *   attention.c  the kernel of attention
@@ -25,7 +25,7 @@
  *
  * A *group* is a root node, whose value is stored, and nodes evaluated inside the same kernel. *Views* (moves, sources) are
  * index arithmetic: any group may evaluate them again. Every other node is evaluated in one group only. A value that is
- * stored in a buffer is *stored*; reading it is a load.
+ * stored in a buffer is *materialised*; reading it is a load.
  */
 #ifndef TCC_PASSES_LOWER_LOWER_INT_H
 #define TCC_PASSES_LOWER_LOWER_INT_H
@@ -38,13 +38,13 @@ struct lw_group {
     struct ir_node *anchor;          /* CONTRACT, WINDOW: gives the loop nest; NULL: the root's dims do */
     struct kn_kernel *kernel;
     struct ir_value **values;        /* per kernel operand; NULL: local */
-    struct ir_value *also;           /* a cast of `value` that the kernel stores as well, or NULL */
-    struct ir_value *into;           /* it is stored into this value's buffer: a concat or interleave of which it is a piece, or the copy
+    struct ir_value *second;           /* a cast of `value` that the kernel stores as well, or NULL */
+    struct ir_value *dest;           /* it is stored into this value's buffer: a concat or interleave of which it is a piece, or the copy
                                         that a scatter updates; NULL: into its own */
     int piece;                       /* which of its pieces */
-    ir_expr into_offset[TCC_MAX_RANK];       /* index i of the value is index i * step + offset there */
-    int64_t into_step[TCC_MAX_RANK];
-    ir_expr into_start;              /* where lw->start stands in into_offset: what that is of this group; else NULL */
+    ir_expr dest_offset[TCC_MAX_RANK];       /* index i of the value is index i * step + offset there */
+    int64_t dest_step[TCC_MAX_RANK];
+    ir_expr dest_start;              /* where lw->start stands in dest_offset: what that is of this group; else NULL */
     bool updates;                    /* the second kernel of a scatter: see lw_build_scatter */
     ir_expr *sizes;                  /* of the launch, where they are not the kernel's own */
     struct kb *sketch;               /* sketch.c; NULL: no node has been tried */
@@ -79,8 +79,8 @@ struct lw {
     bool fuse;                       /* -O1 and up */
 
     /* by value id */
-    bool *stored;                    /* lives in a buffer (or object); reading it is a load */
-    bool *required;                  /* somebody outside kernels reads it */
+    bool *materialised;               /* lives in a buffer (or object); reading it is a load */
+    bool *live_out;                  /* somebody outside kernels reads it */
     kn_layout *layout;
     uint32_t made_from;              /* nodes with ids from here on are relayouts that the choice of layouts has made, in front of their readers */
     int *buffer;                     /* number in prog->buffers, or -1 */
@@ -94,7 +94,7 @@ struct lw {
     /* iteration variables, reused between kernels: vars[position] for an extent */
     VEC(struct { int position; ir_expr extent, var; }) vars;
     VEC(ir_expr) known;              /* symbols that are bound, in order */
-    VEC(int) levels;                 /* and the level that binds each */
+    VEC(int) depths;                 /* and the level that binds each */
     int next_level;
     struct kn_steps checks;          /* of sizes that the inputs decide: run first */
     VEC(struct lw_pair) checked;     /* pairs known to be equal at the current point of the plan */
@@ -105,9 +105,9 @@ struct lw {
     VEC(struct kn_kernel *) kernels;
 };
 
-/* -- pull.c: the kernel builder --------------------------------------------------------- */
+/* -- inline.c: the kernel builder --------------------------------------------------------- */
 struct kb_insn { struct kn_insn insn; int stage; };
-struct kb_stage { uint32_t inner, each; int depth; VEC(int) ids; bool done; int order; };
+struct kb_stage { uint32_t inner, repeat; int depth; VEC(int) ids; bool done; int order; };
 struct kb_read { const struct ir_value *value; int memo; bool operand; };   /* a load, of an anchor's operand: of a node's value that may join */
 struct kb_memo { const void *value; int nidx; const ir_expr *idx; int guards, stage, id; };
 
@@ -127,7 +127,7 @@ struct kb {
     VEC(struct { ir_expr sym; int stage; }) locals;            /* gather symbols and the stage that binds them */
     uint32_t reduce_outer;                   /* outer dims that the group's reductions depend on, once known */
     bool have_reduce;
-    bool operand_only;                       /* pulling an anchor's operand: views only */
+    bool operand_only;                       /* inlining an anchor's operand: views only */
     bool sketching;                          /* for sketch.c, which alone uses these: */
     VEC(struct kb_read) reads;
     int replaced, functions;                 /* loads that nodes which joined have replaced; expensive instructions */
@@ -160,8 +160,8 @@ ir_expr lw_iteration_var(struct lw *lw, int position, ir_expr extent);
 
 /* Builds g's kernel; false when the group can't be one kernel (g->kernel stays NULL). */
 bool lw_build(struct lw *lw, struct lw_group *g);
-bool lw_build_pull(struct kb *k, struct lw_group *g);                    /* pull.c */
-bool lw_sketch_pull(struct kb *k, struct lw_group *g);                   /* the same with outer dims for all of the value's */
+bool lw_build_inline(struct kb *k, struct lw_group *g);                    /* inline.c */
+bool lw_sketch_inline(struct kb *k, struct lw_group *g);                   /* the same with outer dims for all of the value's */
 bool lw_build_anchor(struct kb *k, struct lw_group *g);                  /* anchor.c */
 bool lw_is_anchor(const struct ir_node *n);
 bool lw_build_scatter(struct lw *lw, struct lw_group *g);                /* the updates; the data has been copied before */
@@ -189,7 +189,7 @@ void lw_set_add(struct lw *lw, struct lw_set *s, struct lw_group *g);
 /* Where operand `piece` of a concat begins along its axis. */
 ir_expr lw_piece_position(struct lw *lw, const struct ir_node *n, int piece);
 /* Is n a concat of a value's end and its beginning along an axis, not the last: the value rolled by `shift` of `size`? */
-bool lw_rolls(const struct ir_node *n, int64_t *shift, int64_t *size);
+bool lw_is_circular_shift(const struct ir_node *n, int64_t *shift, int64_t *size);
 /* Is operand i of n a slice of another value's axis that is whole along the others? Where it starts; NULL: it is not. */
 ir_expr lw_whole_slice(const struct ir_node *n, int i, int axis);
 bool lw_is_view(const struct ir_node *n);
@@ -217,8 +217,8 @@ void lw_place_outputs(struct lw *lw, struct kn_entry *e);
 /* The rest of the entry, once its groups have kernels. */
 bool lw_lower_func(struct lw *lw, struct kn_entry *e);
 /* Symbols that arrive with a value of that type are bound from here on, at that level. */
-void lw_learn_type(struct lw *lw, ir_type t, int level);
-void lw_learn(struct lw *lw, ir_expr sym, int level);
+void lw_define_symbols(struct lw *lw, ir_type t, int level);
+void lw_define_symbol(struct lw *lw, ir_expr sym, int level);
 /* The buffer whose memory this one is a part of: itself, unless it is an alias. */
 int lw_storage(const struct lw *lw, int buffer);
 /* Is memory of that buffer (which is no alias) in the list; named by the step or its regions' own lists; also by a step inside them? */
@@ -283,7 +283,7 @@ bool lw_lower_collective(struct lw *lw, struct ir_node *n, struct kn_steps *to);
 void lw_place_waits(struct lw *lw, struct kn_steps *steps);             /* as late as they may stand */
 
 /* -- commit.c: moves writes of state behind the last step that may fail ----------------------- */
-void lw_commit_last(struct lw *lw, struct kn_steps *steps);
+void lw_sink_state_stores(struct lw *lw, struct kn_steps *steps);
 bool lw_may_fail(const struct kn_step *s);               /* for the sake of data or memory */
 
 /* -- lower.c: the passes ------------------------------------------------------------------------ */

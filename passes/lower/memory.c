@@ -73,7 +73,7 @@ static void touch(struct memory *m, int buffer, struct touch *region)
         l->first = m->position;
 }
 
-/* Regions are walked twice: the second time their spans are known, so that touches from outside can be widened. False: the steps' order is
+/* Regions are walked twice: the second time their spans are known, so that touches from outside can be extended. False: the steps' order is
  * broken. */
 static bool walk(struct memory *m, struct kn_steps *steps, struct touch *region)
 {
@@ -101,8 +101,8 @@ static bool walk(struct memory *m, struct kn_steps *steps, struct touch *region)
             m->position++;
             for (int j = 0; j < nested->nparams; j++)
                 touch(m, nested->params[j], region);
-            for (int j = 0; nested->finals && j < nested->nresults - (s->kind == TCC_STEP_LOOP); j++)
-                touch(m, nested->finals[j], region);
+            for (int j = 0; nested->exits && j < nested->nresults - (s->kind == TCC_STEP_LOOP); j++)
+                touch(m, nested->exits[j], region);
             inside->last = m->position;
         }
         m->position++;
@@ -111,7 +111,7 @@ static bool walk(struct memory *m, struct kn_steps *steps, struct touch *region)
 }
 
 /* A buffer touched inside regions below its home lives as long as those regions. */
-static void widen(struct memory *m, struct kn_steps *steps, struct touch *region, int *position)
+static void extend_live_ranges(struct memory *m, struct kn_steps *steps, struct touch *region, int *position)
 {
     for (int i = 0; i < steps->n; i++) {
         struct kn_step *s = &steps->at[i];
@@ -119,7 +119,7 @@ static void widen(struct memory *m, struct kn_steps *steps, struct touch *region
         for (int r = 0; r < s->nregions; r++) {
             int first = ++*position;
             struct touch inside = {region, first, 0};
-            widen(m, &s->regions[r].steps, &inside, position);
+            extend_live_ranges(m, &s->regions[r].steps, &inside, position);
             *position += 2;
             for (int b = 0; b < m->p->nbuffers; b++) {
                 struct live *l = &m->live[b];
@@ -138,7 +138,7 @@ static void widen(struct memory *m, struct kn_steps *steps, struct touch *region
     }
 }
 
-static bool together(const struct live *a, const struct live *b)
+static bool interfere(const struct live *a, const struct live *b)
 {
     return a->first <= b->last && b->first <= a->last;
 }
@@ -206,7 +206,7 @@ static int live_with(struct memory *m, struct stretches *s, const struct placed 
                      const struct placed **near, int beside)
 {
     for (int j = 0; j < n; j++)
-        if (s->seen[list[j]] != i && together(&m->live[all[list[j]].buffer], &m->live[all[i].buffer])) {
+        if (s->seen[list[j]] != i && interfere(&m->live[all[list[j]].buffer], &m->live[all[i].buffer])) {
             s->seen[list[j]] = i;
             near[beside++] = &all[list[j]];
         }
@@ -329,8 +329,8 @@ static bool mentions(const struct kn_step *s, int buffer)
         for (int i = 0; i < g->nresults; i++)
             if (g->results[i] == buffer)
                 return true;
-        for (int i = 0; g->finals && i < g->nresults - (s->kind == TCC_STEP_LOOP); i++)
-            if (g->finals[i] == buffer)
+        for (int i = 0; g->exits && i < g->nresults - (s->kind == TCC_STEP_LOOP); i++)
+            if (g->exits[i] == buffer)
                 return true;
         for (int i = 0; i < g->steps.n; i++)
             if (mentions(&g->steps.at[i], buffer))
@@ -369,7 +369,7 @@ static void alloc_and_free(struct memory *m, struct kn_steps *steps, const struc
             for (int r = 0; first >= 0 && r < steps->at[first].nregions; r++) {
                 const struct kn_region *g = &steps->at[first].regions[r];
                 border = border || listed(g->params, g->nparams, b) ||
-                         listed(g->finals, g->nresults - (steps->at[first].kind == TCC_STEP_LOOP), b);
+                         listed(g->exits, g->nresults - (steps->at[first].kind == TCC_STEP_LOOP), b);
             }
             if (!border)
                 continue;
@@ -426,7 +426,7 @@ bool lw_plan_memory(struct ir_ctx *ctx, struct kn_program *p, struct kn_entry *e
         return false;
     }
     int position = 0;
-    widen(&m, &e->steps, NULL, &position);
+    extend_live_ranges(&m, &e->steps, NULL, &position);
     place_arenas(&m, e);
     e->peak_live = largest_live_set(&m);
     for (int b = 0; b < p->nbuffers; b++)

@@ -39,7 +39,7 @@ static bool writes(const struct kn_step *s, int arg)
 }
 
 /* May `later` be moved up across s? */
-static bool crosses(const struct lw *lw, const struct kn_step *later, const struct kn_step *s)
+static bool can_hoist_across(const struct lw *lw, const struct kn_step *later, const struct kn_step *s)
 {
     if (s->nregions || (s->kind != TCC_STEP_LAUNCH && s->kind != TCC_STEP_COPY && s->kind != TCC_STEP_LIB))
         return false;
@@ -113,7 +113,7 @@ static int functions(const struct kn_kernel *k)
 {
     int n = 0;
     for (int i = 0; i < k->ninsns; i++)
-        n += k->insns[i].code == KN_SCALAR && ir_is_expensive(k->insns[i].word);
+        n += k->insns[i].code == KN_SCALAR && ir_is_expensive(k->insns[i].op);
     return n;
 }
 
@@ -189,7 +189,7 @@ static int partner(const struct lw *lw, const struct kn_steps *steps, int j)
         const struct kn_step *a = &steps->at[i];
         if (is_map(a) && same_points(a->kernel, b->kernel) && fits(lw, a, b) && worth_merging(lw, a, b))
             return i;
-        if (!crosses(lw, b, a))
+        if (!can_hoist_across(lw, b, a))
             return -1;
     }
     return -1;

@@ -49,7 +49,7 @@ static bool is_dense_copy(const struct place *pl, const struct kn_step *s)
 static int runs_on(struct place *pl, const struct kn_step *s)
 {
     bool device = s->kind == TCC_STEP_SEND || s->kind == TCC_STEP_RECV ||
-                  (s->kind == TCC_STEP_COLLECTIVE && s->what != TCC_OWNS) ||
+                  (s->kind == TCC_STEP_COLLECTIVE && s->what != TCC_IS_OWNER) ||
                   (s->kind == TCC_STEP_LAUNCH && !pl->host_kernel[pl->launch++]);
     return device ? DEVICE : HOST;
 }
@@ -186,8 +186,8 @@ static void join_borders(struct place *pl, const struct kn_steps *steps)
         for (int r = 0; r < s->nregions; r++) {
             const struct kn_region *g = &s->regions[r];
             for (int k = loop; k < g->nresults; k++) {
-                if (g->finals)
-                    join(pl, g->results[k], g->finals[k - loop]);
+                if (g->exits)
+                    join(pl, g->results[k], g->exits[k - loop]);
                 if (loop)
                     join(pl, g->results[k], g->params[k + 1]);
             }
@@ -391,9 +391,9 @@ static void accesses_of(struct place *pl, const struct kn_steps *steps, uint8_t 
             for (int k = 0; k < g->nparams; k++)
                 if (g->params[k] >= 0)
                     of[root(pl, g->params[k])] |= 4;
-            for (int k = 0; g->finals && k < g->nresults - (s->kind == TCC_STEP_LOOP); k++)
-                if (g->finals[k] >= 0)
-                    of[root(pl, g->finals[k])] |= 4;
+            for (int k = 0; g->exits && k < g->nresults - (s->kind == TCC_STEP_LOOP); k++)
+                if (g->exits[k] >= 0)
+                    of[root(pl, g->exits[k])] |= 4;
             accesses_of(pl, &g->steps, of);
         }
     }
@@ -436,12 +436,12 @@ static void place_region(struct place *pl, struct kn_step *s, struct kn_region *
             if (pl->valid[b])
                 pl->valid[b] = (uint8_t)(1 << settled(pl, b));
         }
-    int *finals = g->finals;
-    int nfinals = finals ? g->nresults - loop : 0;
+    int *exits = g->exits;
+    int nexits = exits ? g->nresults - loop : 0;
     g->params = border(pl, g->nparams, g->params, 2);
     g->results = border(pl, g->nresults, g->results, loop);
-    if (finals)
-        g->finals = border(pl, nfinals, finals, 0);
+    if (exits)
+        g->exits = border(pl, nexits, exits, 0);
 }
 
 static void place_control(struct place *pl, struct kn_step *s, struct kn_steps *to)
@@ -467,12 +467,12 @@ static void place_control(struct place *pl, struct kn_step *s, struct kn_steps *
             pl->valid[b] = (uint8_t)(1 << settled(pl, b));
         }
     }
-    int *finals[2] = {NULL, NULL}, nfinals[2] = {0, 0};
+    int *exits[2] = {NULL, NULL}, nexits[2] = {0, 0};
     memcpy(before, pl->valid, (size_t)pl->n);
     for (int r = 0; r < s->nregions; r++) {
         struct kn_region *g = &s->regions[r];
-        finals[r] = g->finals;
-        nfinals[r] = g->finals ? g->nresults - (s->kind == TCC_STEP_LOOP) : 0;
+        exits[r] = g->exits;
+        nexits[r] = g->exits ? g->nresults - (s->kind == TCC_STEP_LOOP) : 0;
         memcpy(pl->valid, before, (size_t)pl->n);
         place_region(pl, s, g, of);
         for (int b = 0; b < pl->n; b++)
@@ -481,9 +481,9 @@ static void place_control(struct place *pl, struct kn_step *s, struct kn_steps *
     for (int b = 0; b < pl->n; b++)
         pl->valid[b] = of[b] & 4 ? made[b] | before[b] : before[b];
     for (int r = 0; r < s->nregions; r++)
-        for (int i = 0; i < nfinals[r]; i++)
-            if (finals[r][i] >= 0)
-                was_written(pl, finals[r][i], border_memory(pl, finals[r][i]));
+        for (int i = 0; i < nexits[r]; i++)
+            if (exits[r][i] >= 0)
+                was_written(pl, exits[r][i], border_memory(pl, exits[r][i]));
     int *args = IR_NEWN(pl->ctx, s->nargs + 1, int);
     for (int a = 0; a < s->nargs; a++)
         args[a] = in_memory(pl, s->args[a], HOST);

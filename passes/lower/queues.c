@@ -43,7 +43,7 @@ static int root(const struct kn_program *p, int b)
 
 static bool communicates(const struct kn_step *s)
 {
-    return (s->kind == TCC_STEP_COLLECTIVE && s->what != TCC_OWNS) || s->kind == TCC_STEP_SEND ||
+    return (s->kind == TCC_STEP_COLLECTIVE && s->what != TCC_IS_OWNER) || s->kind == TCC_STEP_SEND ||
            s->kind == TCC_STEP_RECV;
 }
 
@@ -178,8 +178,8 @@ static void each_access(struct queues *q, const struct kn_step *s, void (*visit)
             visit(q, g->results[i], false);
         for (int i = 0; i < g->nparams; i++)
             visit(q, g->params[i], true);
-        for (int i = 0; g->finals && i < g->nresults - (s->kind == TCC_STEP_LOOP); i++)
-            visit(q, g->finals[i], true);
+        for (int i = 0; g->exits && i < g->nresults - (s->kind == TCC_STEP_LOOP); i++)
+            visit(q, g->exits[i], true);
     }
 }
 
@@ -215,8 +215,8 @@ static void regions(struct queues *q, struct kn_step *s)
             note(q, g->results[i], false, m);
         for (int i = 0; i < g->nparams; i++)
             note(q, g->params[i], true, m);
-        for (int i = 0; g->finals && i < g->nresults - (s->kind == TCC_STEP_LOOP); i++)
-            note(q, g->finals[i], true, m);
+        for (int i = 0; g->exits && i < g->nresults - (s->kind == TCC_STEP_LOOP); i++)
+            note(q, g->exits[i], true, m);
     }
 }
 

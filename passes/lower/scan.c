@@ -78,7 +78,7 @@ static bool reverses(const struct ir_node *n)
 static struct path follow(struct lw *lw, struct ir_value *all)
 {
     struct path p = {.nviews = 0};
-    for (struct ir_value *v = all; ir_has_one_use(v) && (v == all || !lw->stored[v->id]) && !lw->layout[v->id];) {
+    for (struct ir_value *v = all; ir_has_one_use(v) && (v == all || !lw->materialised[v->id]) && !lw->layout[v->id];) {
         struct ir_node *n = v->uses->user;
         if (n->block != all->def->block || !lw_is_kernel_node(n) || lw->layout[n->out[0]->id])
             break;

@@ -3,12 +3,12 @@
  * sketch.c - may a node be evaluated inside a group's kernel? The predicate of fusion.
  *
  * A group's sketch is what its kernel reads: each value that is not evaluated in it, with the indexes, guards and stages of its
- * loads. A node joins by replacing the loads of its value by what pull.c makes of it there, which gives loads of its
- * operands; nothing else is looked at again, so that the whole costs time and memory in proportion to the nodes. What pull.c
+ * loads. A node joins by replacing the loads of its value by what inline.c makes of it there, which gives loads of its
+ * operands; nothing else is looked at again, so that the whole costs time and memory in proportion to the nodes. What inline.c
  * refuses is illegal, and what the machine's hook refuses does not pay: both leave the sketch as it was. The kernel itself is built
  * when all groups are known (group.c).
  *
- * All dims of the group's value are outer ones here. The kernel may make some of them inner ones (lw_build_pull), which needs no
+ * All dims of the group's value are outer ones here. The kernel may make some of them inner ones (lw_build_inline), which needs no
  * more dims and allows all that is allowed here.
  */
 #include "passes/lower/lower_int.h"
@@ -54,7 +54,7 @@ static void back_to(struct kb *k, const struct mark *m, const struct ir_value *v
 static void count_functions(struct kb *k, int from)
 {
     for (int i = from; i < k->insns.n; i++)
-        k->functions += k->insns.at[i].insn.code == KN_SCALAR && ir_is_expensive(k->insns.at[i].insn.word);
+        k->functions += k->insns.at[i].insn.code == KN_SCALAR && ir_is_expensive(k->insns.at[i].insn.op);
 }
 
 static struct kb *sketch_of(struct lw *lw, struct lw_group *g)
@@ -66,7 +66,7 @@ static struct kb *sketch_of(struct lw *lw, struct lw_group *g)
         if (g->anchor)
             lw_build_anchor(g->sketch, g);
         else
-            lw_sketch_pull(g->sketch, g);
+            lw_sketch_inline(g->sketch, g);
         count_functions(g->sketch, 0);
     }
     return g->sketch;

@@ -13,18 +13,18 @@
 
 /* -- Symbols ------------------------------------------------------------------------------------------- */
 
-struct levels {
+struct depth {
     const struct lw *lw;
     int level;
 };
 
 static void note_level(void *user, ir_expr sym)
 {
-    struct levels *l = user;
+    struct depth *l = user;
     for (int i = 0; i < l->lw->known.n; i++)
         if (l->lw->known.at[i] == sym) {
-            if (l->level >= 0 && l->lw->levels.at[i] > l->level)
-                l->level = l->lw->levels.at[i];
+            if (l->level >= 0 && l->lw->depths.at[i] > l->level)
+                l->level = l->lw->depths.at[i];
             return;
         }
     l->level = -1;
@@ -33,7 +33,7 @@ static void note_level(void *user, ir_expr sym)
 /* -1: a symbol is not bound yet. */
 int lw_level(const struct lw *lw, ir_expr e)
 {
-    struct levels l = {lw, 0};
+    struct depth l = {lw, 0};
     ir_each_sym(e, note_level, &l);
     return l.level;
 }
@@ -51,18 +51,18 @@ bool lw_type_bound(const struct lw *lw, ir_type t)
     return true;
 }
 
-void lw_learn(struct lw *lw, ir_expr sym, int level)
+void lw_define_symbol(struct lw *lw, ir_expr sym, int level)
 {
     if (sym->kind != IR_X_SYM || lw_bound(lw, sym))
         return;
     VEC_PUSH(lw->ctx, lw->known, sym);
-    VEC_PUSH(lw->ctx, lw->levels, level);
+    VEC_PUSH(lw->ctx, lw->depths, level);
 }
 
-void lw_learn_type(struct lw *lw, ir_type t, int level)
+void lw_define_symbols(struct lw *lw, ir_type t, int level)
 {
     for (int i = 0; t->kind == IR_T_TENSOR && i < t->rank; i++)
-        lw_learn(lw, t->dim[i], level);
+        lw_define_symbol(lw, t->dim[i], level);
 }
 
 /* -- Buffers and steps ------------------------------------------------------------------------------------ */
@@ -94,9 +94,9 @@ bool lw_names(const struct lw *lw, const struct kn_step *s, int buffer)
         return true;
     for (int r = 0; r < s->nregions; r++) {
         const struct kn_region *g = &s->regions[r];
-        int nfinals = g->finals ? g->nresults - (s->kind == TCC_STEP_LOOP) : 0; /* a loop's condition has none */
+        int nexits = g->exits ? g->nresults - (s->kind == TCC_STEP_LOOP) : 0; /* a loop's condition has none */
         if (lw_lists(lw, g->nparams, g->params, buffer) || lw_lists(lw, g->nresults, g->results, buffer) ||
-            lw_lists(lw, nfinals, g->finals, buffer))
+            lw_lists(lw, nexits, g->exits, buffer))
             return true;
     }
     return false;
@@ -205,7 +205,7 @@ void lw_bind(struct lw *lw, struct kn_steps *to, const struct ir_node *n, enum t
     s->syms = syms;
     for (int i = 0; i < nsyms; i++)
         if (syms[i])
-            lw_learn(lw, syms[i], level);
+            lw_define_symbol(lw, syms[i], level);
     s = lw_step(lw, to, TCC_STEP_EVAL, n, 0, NULL);
     s->what = level;
 }
@@ -393,8 +393,8 @@ static bool lower_node(struct lw *lw, struct ir_node *n, struct kn_steps *to)
     case IR_all_gather:
     case IR_reduce_scatter:
     case IR_all_to_all:
-    case IR_share:
-    case IR_owns:
+    case IR_broadcast_from_owner:
+    case IR_is_owner:
     case IR_reduce_owned:
     case IR_send:
     case IR_recv: return lw_lower_collective(lw, n, to);
@@ -442,11 +442,11 @@ void lw_make_inputs(struct lw *lw, struct kn_entry *e)
     e->ninputs = body->nparams;
     for (const struct ir_state *s = lw->func->module->states; s; s = s->next)
         if (s->sym)
-            lw_learn(lw, s->sym, 0);
+            lw_define_symbol(lw, s->sym, 0);
     e->input_buffers = IR_NEWN(lw->ctx, body->nparams + 1, int);
     for (int i = 0; i < body->nparams; i++) {
         struct ir_value *v = body->params[i];
-        lw_learn_type(lw, v->type, 0);
+        lw_define_symbols(lw, v->type, 0);
         struct kn_buffer b = {.space = TCC_SPACE_INPUT, .type = v->type, .index = i, .name = v->name};
         if (ir_is_tensor(v->type)) {
             b.dtype = v->type->dtype;
@@ -459,7 +459,7 @@ void lw_make_inputs(struct lw *lw, struct kn_entry *e)
     }
     const struct ir_version *version = lw->func->version; /* its guards may name dims that are pinned here */
     for (int i = 0; version && i < version->ninputs; i++)
-        lw_learn_type(lw, version->inputs[i], 0);
+        lw_define_symbols(lw, version->inputs[i], 0);
 }
 
 /* An output whose size is known from the inputs is computed in place; other tensors are copied at the end, objects shared. */
@@ -510,8 +510,8 @@ void lw_side_tables_grow(struct lw *lw)
     uint32_t had = lw->value_room, want = had;
     if (f->nvalues + 1 > had) {
         lw->value_room = want = 2 * (f->nvalues + 1);
-        lw->stored = grown(lw, lw->stored, had, want, sizeof *lw->stored);
-        lw->required = grown(lw, lw->required, had, want, sizeof *lw->required);
+        lw->materialised = grown(lw, lw->materialised, had, want, sizeof *lw->materialised);
+        lw->live_out = grown(lw, lw->live_out, had, want, sizeof *lw->live_out);
         lw->layout = grown(lw, lw->layout, had, want, sizeof *lw->layout);
         lw->buffer = grown(lw, lw->buffer, had, want, sizeof *lw->buffer);
         lw->part = grown(lw, lw->part, had, want, sizeof *lw->part);

@@ -5,16 +5,16 @@
  * channels; and a transform back. With tiles of 2 x 2 results these are 4 x 4 elements and 16 products.
  *
  *   outer n, ty, tx, ob, ol (channel ob * 16 + ol); inner ib, il (channel ib * 16 + il), z < 36
- *   stage ()  each (ib, il)   v[z, channel] = B' d B of the tile's 36 elements
- *   stage (ib, il) each (z)   sum of v u
- *   stage ()  each (z)        m[z] = sum
+ *   stage () repeat (ib, il)   v[z, channel] = B' d B of the tile's 36 elements
+ *   stage (ib, il) repeat (z)   sum of v u
+ *   stage () repeat (z)        m[z] = sum
  *   stage ()                  y = A' m A; bias, epilogue and store of the 16 results
  */
 #include "passes/lower/lower_int.h"
 
 enum { BLOCK = 16, MOST = 6 };
 
-static int word(struct kb *k, int stage, enum ir_op op, int a, int b)
+static int scalar(struct kb *k, int stage, enum ir_op op, int a, int b)
 {
     int args[2] = {a, b};
     return kb_scalar(k, stage, op, TCC_F32, 2, args);
@@ -22,51 +22,51 @@ static int word(struct kb *k, int stage, enum ir_op op, int a, int b)
 
 static int times(struct kb *k, int stage, double c, int a)
 {
-    return word(k, stage, IR_mul, a, kb_const(k, stage, TCC_F32, c, 0));
+    return scalar(k, stage, IR_mul, a, kb_const(k, stage, TCC_F32, c, 0));
 }
 
 /* B' x, for points 0, 1, -1, infinity. The four lie `step` apart. */
 static void transform_in_4(struct kb *k, int s, int *x, int step)
 {
     int x0 = x[0], x1 = x[step], x2 = x[2 * step], x3 = x[3 * step];
-    x[0] = word(k, s, IR_sub, x0, x2);
-    x[step] = word(k, s, IR_add, x1, x2);
-    x[2 * step] = word(k, s, IR_sub, x2, x1);
-    x[3 * step] = word(k, s, IR_sub, x1, x3);
+    x[0] = scalar(k, s, IR_sub, x0, x2);
+    x[step] = scalar(k, s, IR_add, x1, x2);
+    x[2 * step] = scalar(k, s, IR_sub, x2, x1);
+    x[3 * step] = scalar(k, s, IR_sub, x1, x3);
 }
 
 /* A' m: four become two. */
 static void transform_out_4(struct kb *k, int s, int *m, int step)
 {
-    int even = word(k, s, IR_add, m[step], m[2 * step]), odd = word(k, s, IR_sub, m[step], m[2 * step]);
-    m[0] = word(k, s, IR_add, m[0], even);
-    m[step] = word(k, s, IR_sub, odd, m[3 * step]);
+    int even = scalar(k, s, IR_add, m[step], m[2 * step]), odd = scalar(k, s, IR_sub, m[step], m[2 * step]);
+    m[0] = scalar(k, s, IR_add, m[0], even);
+    m[step] = scalar(k, s, IR_sub, odd, m[3 * step]);
 }
 
 /* B' x, for points 0, 1, -1, 2, -2, infinity. */
 static void transform_in_6(struct kb *k, int s, int *x, int step)
 {
     int x0 = x[0], x1 = x[step], x2 = x[2 * step], x3 = x[3 * step], x4 = x[4 * step], x5 = x[5 * step];
-    int a = word(k, s, IR_sub, x4, times(k, s, 4, x2)), b = word(k, s, IR_sub, x3, times(k, s, 4, x1));
-    int c = word(k, s, IR_sub, x4, x2), d = times(k, s, 2, word(k, s, IR_sub, x3, x1));
-    x[0] = word(k, s, IR_add, word(k, s, IR_sub, x4, times(k, s, 5, x2)), times(k, s, 4, x0));
-    x[step] = word(k, s, IR_add, a, b);
-    x[2 * step] = word(k, s, IR_sub, a, b);
-    x[3 * step] = word(k, s, IR_add, c, d);
-    x[4 * step] = word(k, s, IR_sub, c, d);
-    x[5 * step] = word(k, s, IR_add, word(k, s, IR_sub, x5, times(k, s, 5, x3)), times(k, s, 4, x1));
+    int a = scalar(k, s, IR_sub, x4, times(k, s, 4, x2)), b = scalar(k, s, IR_sub, x3, times(k, s, 4, x1));
+    int c = scalar(k, s, IR_sub, x4, x2), d = times(k, s, 2, scalar(k, s, IR_sub, x3, x1));
+    x[0] = scalar(k, s, IR_add, scalar(k, s, IR_sub, x4, times(k, s, 5, x2)), times(k, s, 4, x0));
+    x[step] = scalar(k, s, IR_add, a, b);
+    x[2 * step] = scalar(k, s, IR_sub, a, b);
+    x[3 * step] = scalar(k, s, IR_add, c, d);
+    x[4 * step] = scalar(k, s, IR_sub, c, d);
+    x[5 * step] = scalar(k, s, IR_add, scalar(k, s, IR_sub, x5, times(k, s, 5, x3)), times(k, s, 4, x1));
 }
 
 /* A' m: six become four. */
 static void transform_out_6(struct kb *k, int s, int *m, int step)
 {
     int m0 = m[0], m1 = m[step], m2 = m[2 * step], m3 = m[3 * step], m4 = m[4 * step], m5 = m[5 * step];
-    int even = word(k, s, IR_add, m1, m2), odd = word(k, s, IR_sub, m1, m2);
-    int even2 = word(k, s, IR_add, m3, m4), odd2 = word(k, s, IR_sub, m3, m4);
-    m[0] = word(k, s, IR_add, word(k, s, IR_add, m0, even), even2);
-    m[step] = word(k, s, IR_add, odd, times(k, s, 2, odd2));
-    m[2 * step] = word(k, s, IR_add, even, times(k, s, 4, even2));
-    m[3 * step] = word(k, s, IR_add, word(k, s, IR_add, odd, times(k, s, 8, odd2)), m5);
+    int even = scalar(k, s, IR_add, m1, m2), odd = scalar(k, s, IR_sub, m1, m2);
+    int even2 = scalar(k, s, IR_add, m3, m4), odd2 = scalar(k, s, IR_sub, m3, m4);
+    m[0] = scalar(k, s, IR_add, scalar(k, s, IR_add, m0, even), even2);
+    m[step] = scalar(k, s, IR_add, odd, times(k, s, 2, odd2));
+    m[2 * step] = scalar(k, s, IR_add, even, times(k, s, 4, even2));
+    m[3 * step] = scalar(k, s, IR_add, scalar(k, s, IR_add, odd, times(k, s, 8, odd2)), m5);
 }
 
 static int temp(struct kb *k, const char *name, int64_t n, ir_expr channels)
@@ -109,7 +109,7 @@ static void take_tile(struct kb *k, struct tile *t)
     struct ir_value *x = t->n->in[0].value;
     void (*transform)(struct kb *, int, int *, int) = t->side == 6 ? transform_in_6 : transform_in_4;
     int stage = kb_stage_new(k, 0), side = t->side, d[MOST * MOST];
-    k->stages.at[stage].each = t->in_dims;
+    k->stages.at[stage].repeat = t->in_dims;
     for (int i = 0; i < side * side; i++) {
         ir_expr at[4] = {t->image, t->in, ir_addc(k->ctx, ir_sub(k->ctx, t->y, before->exprs[0]), i / side),
                          ir_addc(k->ctx, ir_sub(k->ctx, t->x, before->exprs[1]), i % side)};
@@ -133,13 +133,13 @@ static void multiply(struct kb *k, struct tile *t)
 {
     ir_expr at[3] = {t->z, t->in, t->out};
     int stage = kb_stage_new(k, t->in_dims), args[2];
-    k->stages.at[stage].each = t->z_dim;
+    k->stages.at[stage].repeat = t->z_dim;
     args[0] = temp_access(k, stage, t->v, t->z, t->in, -1);
     args[1] = lw_operand(k, stage, t->n->in[1].value, at, TCC_F32);
     int sum = lw_reduce(k, stage, KN_SUM, TCC_F32, kb_scalar(k, stage, IR_mul, TCC_F32, 2, args));
     kb_stage_end(k, stage);
     stage = kb_stage_new(k, 0);
-    k->stages.at[stage].each = t->z_dim;
+    k->stages.at[stage].repeat = t->z_dim;
     temp_access(k, stage, t->m, t->z, NULL, sum);
     kb_stage_end(k, stage);
 }
@@ -154,7 +154,7 @@ static void give_result(struct kb *k, const struct lw_group *g, const struct til
     for (int j = 0; j < 2; j++)
         inside[j] = (struct kn_guard){idx[2 + j], ir_const(k->ctx, 0), v->type->dim[2 + j]};
     if (g->anchor->nin > 2)
-        id = word(k, stage, IR_add, id, kb_value(k, stage, g->anchor->in[2].value, &idx[1]));
+        id = scalar(k, stage, IR_add, id, kb_value(k, stage, g->anchor->in[2].value, &idx[1]));
     int saved = kb_push_guards(k, 2, inside);
     kb_remember(k, stage, v, idx, id);
     if (!lw_push_to_root(k, g, idx, at))

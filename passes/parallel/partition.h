@@ -65,9 +65,9 @@ void partition_report(const struct partition *p, const double *outputs, FILE *to
 bool partition_map_check(struct ir_ctx *ctx, const struct partition_options *o);
 
 /*
- * Cuts items 0..n-1 into k contiguous parts so that the greatest cost of a part is least, exactly; among cuts whose dearest part
+ * Cuts items 0..n-1 into k contiguous parts so that the greatest cost of a part is least, exactly; among cuts whose most_expensive part
  * costs at most (1 + slack) times that, one over which fewest bytes cross. may_cut, crossing (n + 1 each; crossing may be NULL): before
- * item i. first (k + 1): part j is [first[j], first[j+1]), without work only where there are too few places. Returns the cost of the dearest part.
+ * item i. first (k + 1): part j is [first[j], first[j+1]), without work only where there are too few places. Returns the cost of the most_expensive part.
  */
 double partition_cut(struct ir_ctx *ctx, int n, const double *cost, const bool *may_cut, const double *crossing, int k,
                      double slack, int *first);

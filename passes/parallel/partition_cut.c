@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Exact min-max cuts of a sequence. best(j, i) is the cost of the dearest of j parts that hold items 0..i-1:
+ * Exact min-max cuts of a sequence. best(j, i) is the cost of the most_expensive of j parts that hold items 0..i-1:
  *     best(j, i) = min over cuts c <= i of max(best(j-1, c), cost of items c..i-1)
  * best(j-1, c) grows with c and the cost of the last part falls, so the minimum lies where they cross, which bisection finds:
  * O(k n log n). A second pass minimises the bytes that cross under the bound that the first one found.
@@ -17,7 +17,7 @@ struct cutter {
     const double *sum; /* of the costs before that place */
 };
 
-/* The lowest cost of the dearest of k parts. */
+/* The lowest cost of the most_expensive of k parts. */
 static double lowest(const struct cutter *c, int k)
 {
     double *best = IR_NEWN(c->ctx, c->m, double), *next = IR_NEWN(c->ctx, c->m, double);
@@ -25,7 +25,7 @@ static double lowest(const struct cutter *c, int k)
         best[i] = c->sum[i];
     for (int j = 2; j <= k; j++) {
         for (int i = 0; i < c->m; i++) {
-            int lo = 0, hi = i; /* the first cut from which on the parts before it are the dearer */
+            int lo = 0, hi = i; /* the first cut from which on the parts before it are the more expensive */
             while (lo < hi) {
                 int mid = (lo + hi) / 2;
                 if (best[mid] >= c->sum[i] - c->sum[mid])
@@ -103,12 +103,12 @@ double partition_cut(struct ir_ctx *ctx, int n, const double *cost, const bool *
     double bound = best * (1 + slack) + all * 1e-12;
     if (!fewest_bytes(&c, crossing, k, bound, true, first))
         fewest_bytes(&c, crossing, k, bound, false, first);
-    double dearest = 0;
+    double most_expensive = 0;
     for (int j = 0; j < k; j++) {
         double part = 0;
         for (int i = first[j]; i < first[j + 1]; i++)
             part += cost[i];
-        dearest = part > dearest ? part : dearest;
+        most_expensive = part > most_expensive ? part : most_expensive;
     }
-    return dearest;
+    return most_expensive;
 }

@@ -56,7 +56,7 @@ static bool *find_active(const struct stages *x)
 
 static void consider(struct stages *x, struct ir_value *v, const bool *active)
 {
-    struct crossing c = {.v = v, .from = stages_segment_of(x, v), .active = active[v->id]};
+    struct cut_value c = {.v = v, .from = stages_segment_of(x, v), .active = active[v->id]};
     for (const struct ir_use *u = v->uses; u; u = u->next) {
         int item = x->part->item_of[u->user->id];
         if (item < 0 || x->part->items[item].segment == c.from)
@@ -71,10 +71,10 @@ static void consider(struct stages *x, struct ir_value *v, const bool *active)
     for (int s = 0; s < x->nsegments; s++)
         c.grad[s] = -1;
     c.value = stages_value(x, v->name ? v->name : ir_internf(x->ctx, "v%u", v->id), v->type, TCC_PIPE_SLOT, 0);
-    VEC_PUSH(x->ctx, x->crossings, c);
+    VEC_PUSH(x->ctx, x->cut_values, c);
 }
 
-void stages_find_crossings(struct stages *x)
+void stages_find_cut_values(struct stages *x)
 {
     bool *active = find_active(x);
     for (int i = 0; i < x->part->n; i++)
@@ -90,7 +90,7 @@ struct building {
     struct segment *seg;
     struct entry e;
     struct ir_value **map;  /* of the whole's values */
-    struct ir_value **here; /* by crossing: as an input */
+    struct ir_value **here; /* by cut value: as an input */
     struct {
         struct ir_value **at;
         int n, cap;
@@ -101,14 +101,14 @@ struct building {
     } names;
 };
 
-static void give(struct building *b, struct ir_value *v, int value)
+static void export_value(struct building *b, struct ir_value *v, int value)
 {
     VEC_PUSH(b->x->ctx, b->results, v);
     VEC_PUSH(b->x->ctx, b->names, b->x->values.at[value].name);
     VEC_PUSH(b->x->ctx, b->seg->out, value);
 }
 
-static struct ir_value *take(struct building *b, int value)
+static struct ir_value *import_value(struct building *b, int value)
 {
     const struct pipe_value *v = &b->x->values.at[value];
     VEC_PUSH(b->x->ctx, b->seg->in, value);
@@ -135,14 +135,14 @@ static void copy_part(struct building *b)
     const struct ir_block *whole = x->whole->body;
     b->map = IR_NEWN(x->ctx, x->whole->nvalues + 1, struct ir_value *);
     for (int i = 0; i < whole->nparams; i++)
-        b->map[whole->params[i]->id] = take(b, i); /* the first values are the inputs */
+        b->map[whole->params[i]->id] = import_value(b, i); /* the first values are the inputs */
     ir_clone_block(&b->e.b, whole, b->map, NULL);
-    b->here = IR_NEWN(x->ctx, x->crossings.n + 1, struct ir_value *);
-    for (int i = 0; i < x->crossings.n; i++) {
-        const struct crossing *c = &x->crossings.at[i];
+    b->here = IR_NEWN(x->ctx, x->cut_values.n + 1, struct ir_value *);
+    for (int i = 0; i < x->cut_values.n; i++) {
+        const struct cut_value *c = &x->cut_values.at[i];
         if (!c->to[b->s])
             continue;
-        b->here[i] = take(b, c->value);
+        b->here[i] = import_value(b, c->value);
         ir_replace_uses(b->map[c->v->id], b->here[i]);
     }
     const struct ir_node *old = whole->last->prev; /* but for `return` */
@@ -158,13 +158,13 @@ static void copy_part(struct building *b)
 static bool add_outputs(struct building *b)
 {
     struct stages *x = b->x;
-    for (int i = 0; i < x->crossings.n; i++)
-        if (x->crossings.at[i].from == b->s)
-            give(b, b->map[x->crossings.at[i].v->id], x->crossings.at[i].value);
+    for (int i = 0; i < x->cut_values.n; i++)
+        if (x->cut_values.at[i].from == b->s)
+            export_value(b, b->map[x->cut_values.at[i].v->id], x->cut_values.at[i].value);
     const struct ir_node *end = x->whole->body->last;
     for (int i = x->predicts ? 0 : 1; i < end->nin; i++)
         if (stages_segment_of(x, end->in[i].value) == b->s)
-            give(b, b->map[end->in[i].value->id], x->outputs.at[i].value);
+            export_value(b, b->map[end->in[i].value->id], x->outputs.at[i].value);
     return true;
 }
 
@@ -185,7 +185,7 @@ static bool add_loss(struct building *b, struct ir_value *scores, struct ir_valu
     }
     if (x->training && !(loss = train_parallel_mean(&b->e.b, x->t->o, loss)))
         return false;
-    give(b, loss, x->outputs.at[0].value);
+    export_value(b, loss, x->outputs.at[0].value);
     return true;
 }
 
@@ -211,13 +211,13 @@ static struct ir_value *read_of(const struct ir_func *f, const struct ir_state *
 static void collect_flow(struct building *b, struct flow *f)
 {
     struct stages *x = b->x;
-    for (int i = 0; i < x->crossings.n; i++) {
-        struct crossing *c = &x->crossings.at[i];
+    for (int i = 0; i < x->cut_values.n; i++) {
+        struct cut_value *c = &x->cut_values.at[i];
         for (int s = 0; s < x->nsegments && c->from == b->s; s++) {
             if (c->grad[s] < 0)
                 continue;
             VEC_PUSH(x->ctx, f->ys, b->map[c->v->id]);
-            VEC_PUSH(x->ctx, f->seeds, take(b, c->grad[s]));
+            VEC_PUSH(x->ctx, f->seeds, import_value(b, c->grad[s]));
         }
     }
     for (int i = 0; i < x->t->nparams; i++) {
@@ -225,8 +225,8 @@ static void collect_flow(struct building *b, struct flow *f)
         if (read)
             VEC_PUSH(x->ctx, f->xs, read);
     }
-    for (int i = 0; i < x->crossings.n; i++)
-        if (b->here[i] && x->crossings.at[i].active)
+    for (int i = 0; i < x->cut_values.n; i++)
+        if (b->here[i] && x->cut_values.at[i].active)
             VEC_PUSH(x->ctx, f->xs, b->here[i]);
 }
 
@@ -274,10 +274,10 @@ static bool add_gradients(struct building *b, struct ir_value *scores, struct ir
         int i = 0;
         while (b->here[i] != f.xs.at[k])
             i++;
-        struct crossing *c = &x->crossings.at[i];
+        struct cut_value *c = &x->cut_values.at[i];
         c->grad[b->s] = stages_value(x, ir_internf(x->ctx, "d.%s.%d", x->values.at[c->value].name, b->s),
                                      grads[k]->type, TCC_PIPE_SLOT, 0);
-        give(b, grads[k], c->grad[b->s]);
+        export_value(b, grads[k], c->grad[b->s]);
     }
     return true;
 }

@@ -9,12 +9,12 @@
 
 #include <string.h>
 
-struct halves {
+struct pass_split {
     struct stages *x;
     struct segment *seg;
     struct ir_func *func;
     bool *forward;          /* by node id: top-level nodes that the forward pass needs */
-    bool *again;            /* by node id: forward nodes that the backward function runs too */
+    bool *rematerialised;            /* by node id: forward nodes that the backward function runs too */
     struct ir_value **kept; /* values of func that the backward function gets from the forward function */
     int nkept;
     int *kept_value; /* of the pipeline */
@@ -49,7 +49,7 @@ static void mark_inner(bool *seen, const struct ir_node *n)
         }
 }
 
-static void find_forward(struct halves *h)
+static void find_forward(struct pass_split *h)
 {
     const struct ir_node *end = h->func->body->last;
     h->forward = IR_NEWN(h->x->ctx, h->func->nnodes + 1, bool);
@@ -78,7 +78,7 @@ static void find_forward(struct halves *h)
     }
 }
 
-static bool is_written(const struct halves *h, const struct ir_state *s)
+static bool is_written(const struct pass_split *h, const struct ir_state *s)
 {
     IR_EACH_NODE(n, h->func->body)
     {
@@ -89,7 +89,7 @@ static bool is_written(const struct halves *h, const struct ir_state *s)
 }
 
 /* Costs next to nothing to make again: sources, and views. */
-static bool is_cheap(const struct halves *h, const struct ir_node *n)
+static bool is_cheap(const struct pass_split *h, const struct ir_node *n)
 {
     if (n->op == IR_state_read)
         return !is_written(h, ir_state_of(n));
@@ -98,7 +98,7 @@ static bool is_cheap(const struct halves *h, const struct ir_node *n)
     return n->op == IR_reshape || n->op == IR_transpose || n->op == IR_expand || n->op == IR_slice;
 }
 
-static void keep(struct halves *h, struct ir_value *v)
+static void keep(struct pass_split *h, struct ir_value *v)
 {
     for (int i = 0; i < h->nkept; i++)
         if (h->kept[i] == v)
@@ -112,20 +112,20 @@ static void keep(struct halves *h, struct ir_value *v)
     h->kept_value[h->nkept++] = value;
 }
 
-static void need(struct halves *h, struct ir_value *v)
+static void need(struct pass_split *h, struct ir_value *v)
 {
-    if (!v || !v->def || v->def->block->parent || !h->forward[v->def->id] || h->again[v->def->id])
+    if (!v || !v->def || v->def->block->parent || !h->forward[v->def->id] || h->rematerialised[v->def->id])
         return;
     if (!is_cheap(h, v->def)) {
         keep(h, v);
         return;
     }
-    h->again[v->def->id] = true;
+    h->rematerialised[v->def->id] = true;
     for (int i = 0; i < v->def->nin; i++)
         need(h, v->def->in[i].value);
 }
 
-static void need_all(struct halves *h, const struct ir_node *n)
+static void need_all(struct pass_split *h, const struct ir_node *n)
 {
     for (int i = 0; i < n->nin; i++)
         need(h, n->in[i].value);
@@ -134,10 +134,10 @@ static void need_all(struct halves *h, const struct ir_node *n)
     need_all(h, inner);
 }
 
-static void find_kept(struct halves *h)
+static void find_kept(struct pass_split *h)
 {
     const struct ir_node *end = h->func->body->last;
-    h->again = IR_NEWN(h->x->ctx, h->func->nnodes + 1, bool);
+    h->rematerialised = IR_NEWN(h->x->ctx, h->func->nnodes + 1, bool);
     h->kept = IR_NEWN(h->x->ctx, h->func->nvalues + 1, struct ir_value *);
     h->kept_value = IR_NEWN(h->x->ctx, h->func->nvalues + 1, int);
     IR_EACH_NODE(n, h->func->body)
@@ -243,7 +243,7 @@ bool stages_settle_inputs(struct stages *x, struct ir_func *f, int *n, int *in)
 
 /* -- Making the functions ------------------------------------------------------------------------------------------------------ */
 
-struct half {
+struct pass_part {
     struct ir_func *func;
     struct ir_builder b;
     struct ir_value **map;
@@ -251,10 +251,10 @@ struct half {
     int *in;
 };
 
-static struct half half_new(struct halves *h, const char *name)
+static struct pass_part pass_part_new(struct pass_split *h, const char *name)
 {
     struct stages *x = h->x;
-    struct half f = {.func = ir_func_new(x->m, name)};
+    struct pass_part f = {.func = ir_func_new(x->m, name)};
     f.b = (struct ir_builder){.ctx = x->ctx, .func = f.func, .block = f.func->body};
     f.map = IR_NEWN(x->ctx, h->func->nvalues + 1, struct ir_value *);
     f.in = IR_NEWN(x->ctx, h->func->body->nparams + h->nkept + 2, int);
@@ -267,13 +267,13 @@ static struct half half_new(struct halves *h, const char *name)
     return f;
 }
 
-static void strip(const struct halves *h, struct half *f, bool forward)
+static void strip(const struct pass_split *h, struct pass_part *f, bool forward)
 {
     const struct ir_node *old = h->func->body->last->prev;
     struct ir_node *copy = f->func->body->last->prev, *before;
     for (; old; old = old->prev, copy = before) {
         before = copy->prev;
-        if (forward ? !h->forward[old->id] : h->forward[old->id] && !h->again[old->id])
+        if (forward ? !h->forward[old->id] : h->forward[old->id] && !h->rematerialised[old->id])
             ir_remove(copy);
     }
 }
@@ -289,11 +289,11 @@ static bool does_something(const struct ir_func *f)
     return f->body->last->nin > 0;
 }
 
-static bool make_forward(struct halves *h)
+static bool make_forward(struct pass_split *h)
 {
     struct stages *x = h->x;
     const struct ir_node *end = h->func->body->last;
-    struct half f = half_new(h, ir_internf(x->ctx, "%s.forward%d", x->name, (int)(h->seg - x->segments)));
+    struct pass_part f = pass_part_new(h, ir_internf(x->ctx, "%s.forward%d", x->name, (int)(h->seg - x->segments)));
     int n = h->seg->nforward, total = n;
     struct ir_value **results = IR_NEWN(x->ctx, n + h->nkept + 1, struct ir_value *);
     const char **names = IR_NEWN(x->ctx, n + h->nkept + 1, const char *);
@@ -323,11 +323,11 @@ static bool make_forward(struct halves *h)
     return true;
 }
 
-static bool make_backward(struct halves *h)
+static bool make_backward(struct pass_split *h)
 {
     struct stages *x = h->x;
     const struct ir_node *end = h->func->body->last;
-    struct half f = half_new(h, ir_internf(x->ctx, "%s.backward%d", x->name, (int)(h->seg - x->segments)));
+    struct pass_part f = pass_part_new(h, ir_internf(x->ctx, "%s.backward%d", x->name, (int)(h->seg - x->segments)));
     int first = h->seg->nforward, n = end->nin - first;
     struct ir_value **results = IR_NEWN(x->ctx, n + 1, struct ir_value *);
     const char **names = IR_NEWN(x->ctx, n + 1, const char *);
@@ -354,9 +354,9 @@ static bool make_backward(struct halves *h)
     return true;
 }
 
-bool stages_halve(struct stages *x, int s)
+bool stages_split_passes(struct stages *x, int s)
 {
-    struct halves h = {.x = x, .seg = &x->segments[s], .func = x->segments[s].func};
+    struct pass_split h = {.x = x, .seg = &x->segments[s], .func = x->segments[s].func};
     h.seg->forward = h.seg->backward = -1;
     find_forward(&h);
     find_kept(&h);

@@ -74,20 +74,20 @@ static bool average_over_copies(struct stages *x, struct ir_builder *b, int n, s
 /* -- Every Kth call ------------------------------------------------------------------------------------------------------ */
 
 /* A region that runs in every Kth call only, with one result or none; `then` builds there. */
-struct turn {
+struct boundary {
     struct ir_node *node;
     struct ir_builder then, otherwise;
     struct ir_value *full, *now; /* is it the Kth call? calls with this one */
 };
 
-static void count_calls(struct stages *x, struct ir_builder *b, struct turn *t)
+static void count_calls(struct stages *x, struct ir_builder *b, struct boundary *t)
 {
     struct ir_value *done = ir_read_state(b, stages_counter(x));
     t->now = ir_binary(b, IR_add, done, ir_constant_i(b, TCC_I64, 1));
     t->full = ir_binary(b, IR_ge, t->now, ir_constant_i(b, TCC_I64, x->t->o->accumulate));
 }
 
-static void begin_turn(struct ir_builder *b, struct turn *t, ir_type result)
+static void begin_boundary(struct ir_builder *b, struct boundary *t, ir_type result)
 {
     t->node = ir_build_typed(b, IR_if, 1, &t->full, IR_ATTRS(ir_attr_types(IR_ATTR_types, result != NULL, &result)),
                              result != NULL, &result);
@@ -98,7 +98,7 @@ static void begin_turn(struct ir_builder *b, struct turn *t, ir_type result)
 }
 
 /* value, otherwise: the results of both regions; NULL: there is none. */
-static bool end_turn(struct turn *t, struct ir_value *value, struct ir_value *otherwise)
+static bool end_boundary(struct boundary *t, struct ir_value *value, struct ir_value *otherwise)
 {
     return ir_build_typed(&t->then, IR_yield, value != NULL, &value, NULL, 0, NULL) &&
            ir_build_typed(&t->otherwise, IR_yield, value != NULL, &otherwise, NULL, 0, NULL);
@@ -127,13 +127,13 @@ static struct ir_func *make_measure(struct stages *x, int stage, int calls)
     struct ir_builder b = at_end(x, f);
     struct ir_value *out;
     if (calls > 1) {
-        struct turn t;
+        struct boundary t;
         ir_expr two = ir_const(x->ctx, 2);
         count_calls(x, &b, &t);
-        begin_turn(&b, &t, ir_tensor_type(x->ctx, TCC_F32, 1, &two));
+        begin_boundary(&b, &t, ir_tensor_type(x->ctx, TCC_F32, 1, &two));
         struct ir_value *zeros = ir_expand_to(&t.otherwise, ir_constant_f(&t.otherwise, TCC_F32, 0), 1, &two);
         out = measured(x, &t.then, stage, calls);
-        if (!out || !end_turn(&t, out, zeros))
+        if (!out || !end_boundary(&t, out, zeros))
             return NULL;
         out = t.node->out[0];
     } else {
@@ -179,11 +179,11 @@ static struct ir_func *make_update(struct stages *x, int stage, int calls)
     struct ir_value *all = ir_input_new(f, totals_type(x), "totals"), *rate;
     struct ir_builder b = at_end(x, f);
     if (calls > 1) {
-        struct turn t;
+        struct boundary t;
         const struct ir_state *counter = stages_counter(x);
         count_calls(x, &b, &t);
-        begin_turn(&b, &t, NULL);
-        if (!updated(x, &t.then, all, stage, calls, &rate) || !end_turn(&t, NULL, NULL))
+        begin_boundary(&b, &t, NULL);
+        if (!updated(x, &t.then, all, stage, calls, &rate) || !end_boundary(&t, NULL, NULL))
             return NULL;
         struct ir_value *next[] = {t.full, ir_constant_i(&b, TCC_I64, 0), t.now};
         if (stage < 0 && !ir_write_state(&b, counter, ir_build1(&b, IR_select, 3, next, NULL)))

@@ -175,7 +175,7 @@ static bool build_segments(struct stages *x)
         struct ir_value *v = x->whole->body->last->in[i].value;
         x->outputs.at[i].stage = stages_segment_of(x, v) % x->o->partitions;
     }
-    stages_find_crossings(x);
+    stages_find_cut_values(x);
     for (int s = x->nsegments - 1; s >= 0; s--)
         if (!stages_build_segment(x, s))
             return false;
@@ -186,13 +186,13 @@ static bool build_segments(struct stages *x)
 static bool halve_segments(struct stages *x)
 {
     for (int s = 0; s < x->nsegments; s++) {
-        struct train_recompute none = {0}, *again = x->o->recompute ? &x->o->recompute[s % x->o->partitions] : &none;
+        struct train_recompute none = {0}, *remat = x->o->recompute ? &x->o->recompute[s % x->o->partitions] : &none;
         FILE *to = x->training ? x->o->memory_report : NULL;
         if (to)
             fprintf(to, "stage %d, of a microbatch:\n", s % x->o->partitions);
-        if (x->training && (again->parts || to))
-            train_remat_part(x->segments[s].func, x->segments[s].nforward, again, to);
-        if (!stages_halve(x, s))
+        if (x->training && (remat->parts || to))
+            train_remat_part(x->segments[s].func, x->segments[s].nforward, remat, to);
+        if (!stages_split_passes(x, s))
             return false;
     }
     return true;

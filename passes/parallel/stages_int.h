@@ -15,7 +15,7 @@
 #include "passes/train/entry_int.h"
 
 /* A value of the model that is made in one segment and used in others. */
-struct crossing {
+struct cut_value {
     struct ir_value *v;
     int from;                    /* segment */
     bool *to;                    /* by segment */
@@ -44,7 +44,7 @@ struct stages {
     struct partition *part;
     int nsegments;
     struct segment *segments;
-    struct { struct crossing *at; int n, cap; } crossings;
+    struct { struct cut_value *at; int n, cap; } cut_values;
     struct { struct pipe_value *at; int n, cap; } values;
     struct { struct pipe_call *at; int n, cap; } calls;
     struct { struct pipe_input *at; int n, cap; } inputs;
@@ -70,11 +70,11 @@ bool stages_analyse(struct training *t, struct stages *x, int **how);
 bool stages_check_batch(struct training *t, struct ir_func *f, const struct train_split *o);
 
 /* segment.c */
-void stages_find_crossings(struct stages *x);
+void stages_find_cut_values(struct stages *x);
 bool stages_build_segment(struct stages *x, int s);
 
 /* split.c: makes the segment's calls. */
-bool stages_halve(struct stages *x, int s);
+bool stages_split_passes(struct stages *x, int s);
 /* Input symbols that nothing binds get an input of no elements that does; unused inputs go. */
 bool stages_settle_inputs(struct stages *x, struct ir_func *f, int *n, int *in);
 

@@ -247,7 +247,7 @@ bool train_parallel_buffers(struct ir_builder *b, const struct train_options *o)
 /* -- State in parts: --zero=1 ---------------------------------------------------------------------------------------------------- */
 
 /* --zero=1: bool[] for each parameter: is it this rank's to update? NULL: all are. */
-bool train_parallel_owns(struct ir_builder *b, const struct train_options *o, int n, const struct train_param *params,
+bool train_parallel_is_owner(struct ir_builder *b, const struct train_options *o, int n, const struct train_param *params,
                          struct ir_value ***owned)
 {
     *owned = NULL;
@@ -264,7 +264,7 @@ bool train_parallel_owns(struct ir_builder *b, const struct train_options *o, in
         if (!reads[i])
             return false;
     }
-    struct ir_node *node = ir_build(b, IR_owns, n, reads,
+    struct ir_node *node = ir_build(b, IR_is_owner, n, reads,
                                     IR_ATTRS(ir_attr_s(IR_ATTR_group, "dp"), ir_attr_s(IR_ATTR_name, names),
                                              ir_attr_types(IR_ATTR_types, n, types)));
     *owned = node ? node->out : NULL;
@@ -272,7 +272,7 @@ bool train_parallel_owns(struct ir_builder *b, const struct train_options *o, in
 }
 
 /* What owners know of their gradients, all ranks know then: a sum of one number and zeros. */
-bool train_parallel_tell(struct ir_builder *b, int n, struct ir_value **values)
+bool train_parallel_reduce_scalars(struct ir_builder *b, int n, struct ir_value **values)
 {
     ir_type *types = IR_NEWN(b->ctx, n + 1, ir_type);
     for (int i = 0; i < n; i++) {
@@ -290,7 +290,7 @@ bool train_parallel_tell(struct ir_builder *b, int n, struct ir_value **values)
 }
 
 /* The updated parameters, each from its owner. */
-bool train_parallel_share(struct ir_builder *b, int n, const struct train_param *params)
+bool train_parallel_broadcast_from_owner(struct ir_builder *b, int n, const struct train_param *params)
 {
     struct ir_value **reads = IR_NEWN(b->ctx, n, struct ir_value *);
     ir_type *types = IR_NEWN(b->ctx, n, ir_type);
@@ -300,7 +300,7 @@ bool train_parallel_share(struct ir_builder *b, int n, const struct train_param 
             return false;
         types[i] = reads[i]->type;
     }
-    struct ir_node *node = ir_build(b, IR_share, n, reads,
+    struct ir_node *node = ir_build(b, IR_broadcast_from_owner, n, reads,
                                     IR_ATTRS(ir_attr_s(IR_ATTR_group, "dp"), ir_attr_types(IR_ATTR_types, n, types)));
     for (int i = 0; node && i < n; i++)
         if (!ir_write_state(b, params[i].state, node->out[i]))

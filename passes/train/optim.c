@@ -304,7 +304,7 @@ static struct optim_totals measure(struct update *u, int n, struct ir_value *con
         if (!(u->owned ? measure_if_owned(u, u->owned[i], grads[i], &values[i], &values[n + i])
                        : measure_one(u, u->b, grads[i], &values[i], &values[n + i])))
             return none;
-    if (u->owned && !train_parallel_tell(u->b, needs_norm(u->c) ? 2 * n : n, values))
+    if (u->owned && !train_parallel_reduce_scalars(u->b, needs_norm(u->c) ? 2 * n : n, values))
         return none;
     return (struct optim_totals){.largest = combine(u->b, IR_max, n, values),
                                  .squares = needs_norm(u->c) ? combine(u->b, IR_add, n, values + n) : NULL};
@@ -483,7 +483,7 @@ bool optim_measure(struct ir_builder *b, const struct train_options *o, int n, c
     struct update u = {.b = b, .c = optim_parse(b->ctx, o)};
     struct ir_value **grads = IR_NEWN(b->ctx, (size_t)n + 1, struct ir_value *);
 
-    if (!widen(&u, n, params, grads) || !train_parallel_owns(b, o, n, params, &u.owned))
+    if (!widen(&u, n, params, grads) || !train_parallel_is_owner(b, o, n, params, &u.owned))
         return false;
     u.factor = unscale(b, u.c);
     *totals = measure(&u, n, grads);
@@ -496,14 +496,14 @@ bool optim_update_part(struct ir_builder *b, const struct train_options *o, int 
     struct update u = {.b = b, .c = optim_parse(b->ctx, o)};
     struct ir_value **grads = IR_NEWN(b->ctx, (size_t)n + 1, struct ir_value *);
 
-    if (!widen(&u, n, params, grads) || !train_parallel_owns(b, o, n, params, &u.owned) ||
+    if (!widen(&u, n, params, grads) || !train_parallel_is_owner(b, o, n, params, &u.owned) ||
         !build_shared(&u, n, grads, totals))
         return false;
     for (int i = 0; i < n; i++)
         if (!(u.owned ? update_if_owned(&u, u.owned[i], &params[i], grads[i])
                       : update_parameter(&u, &params[i], grads[i])))
             return false;
-    if (u.owned && !train_parallel_share(b, n, params))
+    if (u.owned && !train_parallel_broadcast_from_owner(b, n, params))
         return false;
     *rate = ir_cast_to(b, u.rate, TCC_F32);
     if (!counters)

@@ -184,15 +184,15 @@ static void choose_kept(struct remat *r)
 
 /* -- Changing it ------------------------------------------------------------------------------------------------------- */
 
-static struct ir_value *again(struct remat *r, struct ir_value *v);
+static struct ir_value *rematerialise(struct remat *r, struct ir_value *v);
 
-static void repeat(struct remat *r, const struct ir_node *n)
+static void rematerialise_node(struct remat *r, const struct ir_node *n)
 {
     struct ir_value **in = IR_NEWN(r->ctx, n->nin + 1, struct ir_value *);
     ir_type *types = IR_NEWN(r->ctx, n->nout + 1, ir_type);
     struct ir_attr *attrs = IR_NEWN(r->ctx, n->nattrs + 1, struct ir_attr);
     for (int i = 0; i < n->nin; i++)
-        in[i] = n->in[i].value ? again(r, n->in[i].value) : NULL;
+        in[i] = n->in[i].value ? rematerialise(r, n->in[i].value) : NULL;
     for (int i = 0; i < n->nout; i++)
         types[i] = n->out[i]->type;
     if (n->nattrs)
@@ -206,16 +206,16 @@ static void repeat(struct remat *r, const struct ir_node *n)
     }
     if (r->cost && !pass_is_free(n))
         r->result->seconds += pass_seconds(r->cost, pass_flops(NULL, n, NULL), pass_node_bytes(NULL, n), false);
-    r->result->repeated++;
+    r->result->rematerialised++;
 }
 
 /* The value as the backward pass is to read it. */
-static struct ir_value *again(struct remat *r, struct ir_value *v)
+static struct ir_value *rematerialise(struct remat *r, struct ir_value *v)
 {
     if (!v->def || v->def->block != r->func->body || r->position[v->def->id] >= r->forward || r->keep[v->id])
         return v;
     if (!r->copy[v->id])
-        repeat(r, v->def);
+        rematerialise_node(r, v->def);
     return r->copy[v->id];
 }
 
@@ -224,7 +224,7 @@ static void rewire(struct remat *r, struct ir_node *n, uint32_t old_values)
     for (int i = 0; i < n->nin; i++) {
         struct ir_value *v = n->in[i].value;
         if (v && v->id < old_values && n->op != IR_return) {
-            struct ir_value *now = again(r, v);
+            struct ir_value *now = rematerialise(r, v);
             if (now != v)
                 ir_set_operand(n, i, now);
         }
@@ -310,7 +310,7 @@ void train_remat_part(struct ir_func *f, int results, struct train_recompute *c,
     recompute(&r);
     report(&r, to);
     c->found = r.nsegments > c->found ? r.nsegments : c->found;
-    c->repeated += memory.repeated;
+    c->rematerialised += memory.rematerialised;
 }
 
 static struct ir_module *copy_states(const struct ir_module *from)

@@ -41,7 +41,7 @@
 
 /* What a stage computes again: the forward pass of each of its segments is cut into about `parts` pieces (0: nothing is recomputed), of
  * which the first `segments` keep only what they begin with. */
-struct train_recompute { int parts, segments; int found, repeated; };       /* found, repeated: pieces that there are, nodes; added to */
+struct train_recompute { int parts, segments; int found, rematerialised; }; /* found, rematerialised: pieces that there are, nodes; added to */
 
 /*
  * --partitions and what goes with it. The module's functions become parts of pipelines (ir/pipe.h) called step, eval and init, and
@@ -133,7 +133,7 @@ enum autocast_policy autocast_policy_of(const char *source, enum ir_op op);
  * Recomputation (remat.c), after the graph passes: the first `segments` segments of about `segment_bytes` each of what the backward
  * pass reads are recomputed there. `to`: a line for each such value, kept or recomputed; may be NULL.
  */
-struct train_memory { int segments, repeated; double seconds; };    /* that there are; nodes computed again; what they take by `cost` */
+struct train_memory { int segments, rematerialised; double seconds; };    /* that there are; nodes computed again; what they take by `cost` */
 void train_remat(struct ir_func *f, const struct pass_cost *cost, double segment_bytes, int segments, struct train_memory *result,
                  FILE *to);
 /* The bytes that the backward pass reads of the forward pass; what has no constant size counts as nothing. */

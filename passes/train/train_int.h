@@ -49,10 +49,10 @@ bool optim_update_part(struct ir_builder *b, const struct train_options *o, int 
 bool optim_check(struct ir_ctx *ctx, const struct train_options *o);
 
 /* -- data_parallel.c */
-bool train_parallel_owns(struct ir_builder *b, const struct train_options *o, int n, const struct train_param *params,
+bool train_parallel_is_owner(struct ir_builder *b, const struct train_options *o, int n, const struct train_param *params,
                          struct ir_value ***owned);
-bool train_parallel_tell(struct ir_builder *b, int n, struct ir_value **values);
-bool train_parallel_share(struct ir_builder *b, int n, const struct train_param *params);
+bool train_parallel_reduce_scalars(struct ir_builder *b, int n, struct ir_value **values);
+bool train_parallel_broadcast_from_owner(struct ir_builder *b, int n, const struct train_param *params);
 
 /* -- For all who read option texts (options.c) */
 

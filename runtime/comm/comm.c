@@ -83,8 +83,8 @@ static int settle(int status, struct tccrt_request *r, struct tccrt_request **re
 /* -- Arguments ------------------------------------------------------------------------------------------ */
 
 static const char *const kind_names[] = {"all_reduce",     "broadcast",    "reduce",  "all_gather",
-                                         "reduce_scatter", "all_to_all",   "barrier", "share",
-                                         "owns",           "reduce_owned", "send",    "recv"};
+                                         "reduce_scatter", "all_to_all",   "barrier", "broadcast_from_owner",
+                                         "is_owner",           "reduce_owned", "send",    "recv"};
 
 const char *tcr_coll_name(int kind)
 {
@@ -319,7 +319,7 @@ int tcr_comm_share(struct tccrt_comm *c, int n, const struct tcc_tensor *in, con
     struct sorted s = {0};
 
     tcr_clear_error();
-    if (!status && !(status = check_pairs("share", n, in, out)))
+    if (!status && !(status = check_pairs("broadcast_from_owner", n, in, out)))
         status = tcr_list_owners(c, n, in, owners);
     for (int i = 0; i < n && !status; i++)
         if (owners[i] == c->rank && in[i].data != out[i].data && bytes_of(&in[i]))

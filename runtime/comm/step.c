@@ -186,7 +186,7 @@ int tccrt_comm_collect(struct tccrt_comm *c, int root, struct tccrt_session *s)
     for (uint32_t i = 0; i < s->m->plan->steps.count && c->size > 1; i++) {
         const struct tcc_pstep *p = &s->m->steps[i];
 
-        if (p->kind == TCC_STEP_COLLECTIVE && p->what == TCC_OWNS && is_here(s, p))
+        if (p->kind == TCC_STEP_COLLECTIVE && p->what == TCC_IS_OWNER && is_here(s, p))
             return gather_step(c, root, s, p);
     }
     return TCC_OK;
@@ -308,7 +308,7 @@ static int slot_of(struct tccrt_session *s, const struct tcc_pstep *p, struct tc
     return TCC_OK;
 }
 
-static int owns(struct tccrt_comm *c, int n, const struct tcc_tensor *t)
+static int is_owner(struct tccrt_comm *c, int n, const struct tcc_tensor *t)
 {
     int *owners = calloc((size_t)n + 1, sizeof *owners);
 
@@ -395,8 +395,8 @@ static int run_collective(struct tccrt_session *s, const struct tcc_pstep *p, st
         return tccrt_comm_broadcast(c, root, n, t + n, request);
     case TCC_ALL_GATHER: return tccrt_comm_all_gather(c, t, t + 1, NULL, request);
     case TCC_REDUCE_SCATTER: return tccrt_comm_reduce_scatter(c, how, scale, t, t + 1, NULL, request);
-    case TCC_SHARE: return tcr_comm_share(c, n, t, t + n, request);
-    case TCC_OWNS: return owns(c, n, t);
+    case TCC_BROADCAST_FROM_OWNER: return tcr_comm_share(c, n, t, t + n, request);
+    case TCC_IS_OWNER: return is_owner(c, n, t);
     case TCC_REDUCE_OWNED: return reduce_owned(s, p, c, how, scale, t, request);
     case TCC_ALL_TO_ALL: return all_to_all(s, p, c, t, request);
     default: return tccrt_comm_barrier(c, request);

@@ -6,7 +6,7 @@
  *   gradients [--compiled] [--write FILE] PROGRAM.tcir...
  *   gradients [--compiled] --imported MODEL.onnx...
  *
- * Every MAP word is tried by itself, at two ways of broadcasting. The programs are functions @main over f64 with lines
+ * Every MAP op is tried by itself, at two ways of broadcasting. The programs are functions @main over f64 with lines
  *   ; checks OP...        which ops' gradients it is a check of
  *   ; input NAME LO HI    where an input's values lie (default: +-1.5 but not near 0; integers: below HI)
  *   ; dim NAME VALUE      a symbol's value

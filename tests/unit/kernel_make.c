@@ -88,7 +88,7 @@ static int access_insn(struct maker *m, enum kn_code code, int operand, const ir
 static int word(struct maker *m, enum ir_op w, int a, int b)
 {
     return add_insn(
-        m, (struct kn_insn){.code = KN_SCALAR, .dtype = TCC_F32, .word = w, .nargs = b < 0 ? 1 : 2, .arg = {a, b, -1}});
+        m, (struct kn_insn){.code = KN_SCALAR, .dtype = TCC_F32, .op = w, .nargs = b < 0 ? 1 : 2, .arg = {a, b, -1}});
 }
 
 static int constant(struct maker *m, double v)

@@ -125,10 +125,10 @@ void kb_store(struct kb *b, int operand, const ir_expr *index, int value)
     n->nargs = 1;
 }
 
-int kb_word(struct kb *b, enum ir_op word, enum tcc_dtype d, int x, int y, int z)
+int kb_scalar(struct kb *b, enum ir_op op, enum tcc_dtype d, int x, int y, int z)
 {
     struct kn_insn *n = add_insn(b, KN_SCALAR, d);
-    n->word = (uint16_t)word;
+    n->op = (uint16_t)op;
     n->arg[0] = x;
     n->arg[1] = y;
     n->arg[2] = z;

@@ -27,7 +27,7 @@ int kb_const(struct kb *b, enum tcc_dtype d, double v);
 int kb_load(struct kb *b, int operand, const ir_expr *index);
 int kb_load_guarded(struct kb *b, int operand, const ir_expr *index, struct kn_guard guard, int otherwise);
 void kb_store(struct kb *b, int operand, const ir_expr *index, int value);
-int kb_word(struct kb *b, enum ir_op word, enum tcc_dtype d, int x, int y, int z);   /* -1: no such operand */
+int kb_scalar(struct kb *b, enum ir_op op, enum tcc_dtype d, int x, int y, int z);   /* -1: no such operand */
 int kb_reduce(struct kb *b, enum kn_code code, enum kn_reducer r, enum tcc_dtype d, int x, int position, int64_t flag);
 int kb_expr(struct kb *b, enum tcc_dtype d, ir_expr x);
 ir_expr kb_index(struct kb *b, int x, ir_expr bound);

@@ -33,8 +33,8 @@ static struct kn_kernel *broadcast(struct ir_ctx *ctx, enum tcc_dtype d, int64_t
     int x = kb_operand(&b, KN_IN, d, 2, E(C(rows), C(columns))), v = kb_operand(&b, KN_IN, d, 1, E(C(columns)));
     int s = kb_operand(&b, KN_IN, d, 0, NULL), y = kb_operand(&b, KN_OUT, d, 2, E(C(rows), C(columns)));
     kb_stage(&b, 0);
-    int t = kb_word(&b, word, d, kb_load(&b, x, E(i, j)), kb_load(&b, v, E(j)), -1);
-    kb_store(&b, y, E(i, j), kb_word(&b, word, d, t, kb_load(&b, s, NULL), -1));
+    int t = kb_scalar(&b, word, d, kb_load(&b, x, E(i, j)), kb_load(&b, v, E(j)), -1);
+    kb_store(&b, y, E(i, j), kb_scalar(&b, word, d, t, kb_load(&b, s, NULL), -1));
     return kb_finish(&b);
 }
 
@@ -46,7 +46,7 @@ static struct kn_kernel *cast(struct ir_ctx *ctx, enum tcc_dtype to, enum tcc_dt
     ir_expr i = kb_outer(&b, C(n));
     int x = kb_operand(&b, KN_IN, from, 1, E(C(n))), y = kb_operand(&b, KN_OUT, to, 1, E(C(n)));
     kb_stage(&b, 0);
-    kb_store(&b, y, E(i), kb_word(&b, IR_cast, to, kb_load(&b, x, E(i)), -1, -1));
+    kb_store(&b, y, E(i), kb_scalar(&b, IR_cast, to, kb_load(&b, x, E(i)), -1, -1));
     return kb_finish(&b);
 }
 
@@ -89,11 +89,11 @@ static struct kn_kernel *softmax(struct ir_ctx *ctx, int64_t rows, int64_t colum
     kb_stage(&b, 2);
     int max = kb_reduce(&b, KN_REDUCE, KN_MAX, TCC_F32, kb_load(&b, x, at), -1, 0);
     kb_stage(&b, 2);
-    int e = kb_word(&b, IR_exp, TCC_F32, kb_word(&b, IR_sub, TCC_F32, kb_load(&b, x, at), max, -1), -1, -1);
+    int e = kb_scalar(&b, IR_exp, TCC_F32, kb_scalar(&b, IR_sub, TCC_F32, kb_load(&b, x, at), max, -1), -1, -1);
     kb_store(&b, t, E(c), e);
     int sum = kb_reduce(&b, KN_REDUCE, KN_SUM, TCC_F32, e, -1, 0);
     kb_stage(&b, 2);
-    kb_store(&b, y, at, kb_word(&b, IR_div, TCC_F32, kb_load(&b, t, E(c)), sum, -1));
+    kb_store(&b, y, at, kb_scalar(&b, IR_div, TCC_F32, kb_load(&b, t, E(c)), sum, -1));
     return kb_finish(&b);
 }
 
@@ -106,23 +106,23 @@ static struct kn_kernel *layer_norm(struct ir_ctx *ctx, enum tcc_dtype d, int64_
     int x = kb_operand(&b, KN_IN, d, 2, E(C(rows), C(columns))), w = kb_operand(&b, KN_IN, d, 1, E(C(columns)));
     int y = kb_operand(&b, KN_OUT, d, 2, E(C(rows), C(columns))), o = kb_operand(&b, KN_OUT, TCC_F32, 1, E(C(rows)));
     kb_stage(&b, 2);
-    int v = kb_word(&b, IR_cast, TCC_F32, kb_load(&b, x, E(r, c)), -1, -1);
+    int v = kb_scalar(&b, IR_cast, TCC_F32, kb_load(&b, x, E(r, c)), -1, -1);
     int sum = kb_reduce(&b, KN_REDUCE, KN_SUM, TCC_F32, v, -1, 0);
     kb_stage(&b, 0);
-    int mean = kb_word(&b, IR_mul, TCC_F32, sum, kb_const(&b, TCC_F32, 1.0 / (double)columns), -1);
+    int mean = kb_scalar(&b, IR_mul, TCC_F32, sum, kb_const(&b, TCC_F32, 1.0 / (double)columns), -1);
     kb_store(&b, o, E(r), mean);
     kb_stage(&b, 2);
-    v = kb_word(&b, IR_sub, TCC_F32, kb_word(&b, IR_cast, TCC_F32, kb_load(&b, x, E(r, c)), -1, -1), mean, -1);
-    int squares = kb_reduce(&b, KN_REDUCE, KN_SUM, TCC_F32, kb_word(&b, IR_mul, TCC_F32, v, v, -1), -1, 0);
+    v = kb_scalar(&b, IR_sub, TCC_F32, kb_scalar(&b, IR_cast, TCC_F32, kb_load(&b, x, E(r, c)), -1, -1), mean, -1);
+    int squares = kb_reduce(&b, KN_REDUCE, KN_SUM, TCC_F32, kb_scalar(&b, IR_mul, TCC_F32, v, v, -1), -1, 0);
     kb_stage(&b, 0);
-    int variance = kb_word(&b, IR_mul, TCC_F32, squares, kb_const(&b, TCC_F32, 1.0 / (double)columns), -1);
+    int variance = kb_scalar(&b, IR_mul, TCC_F32, squares, kb_const(&b, TCC_F32, 1.0 / (double)columns), -1);
     int root =
-        kb_word(&b, IR_sqrt, TCC_F32, kb_word(&b, IR_add, TCC_F32, variance, kb_const(&b, TCC_F32, 1e-5), -1), -1, -1);
+        kb_scalar(&b, IR_sqrt, TCC_F32, kb_scalar(&b, IR_add, TCC_F32, variance, kb_const(&b, TCC_F32, 1e-5), -1), -1, -1);
     kb_stage(&b, 2);
-    v = kb_word(&b, IR_sub, TCC_F32, kb_word(&b, IR_cast, TCC_F32, kb_load(&b, x, E(r, c)), -1, -1), mean, -1);
-    v = kb_word(&b, IR_div, TCC_F32, v, root, -1);
-    v = kb_word(&b, IR_mul, TCC_F32, v, kb_word(&b, IR_cast, TCC_F32, kb_load(&b, w, E(c)), -1, -1), -1);
-    kb_store(&b, y, E(r, c), kb_word(&b, IR_cast, d, v, -1, -1));
+    v = kb_scalar(&b, IR_sub, TCC_F32, kb_scalar(&b, IR_cast, TCC_F32, kb_load(&b, x, E(r, c)), -1, -1), mean, -1);
+    v = kb_scalar(&b, IR_div, TCC_F32, v, root, -1);
+    v = kb_scalar(&b, IR_mul, TCC_F32, v, kb_scalar(&b, IR_cast, TCC_F32, kb_load(&b, w, E(c)), -1, -1), -1);
+    kb_store(&b, y, E(r, c), kb_scalar(&b, IR_cast, d, v, -1, -1));
     return kb_finish(&b);
 }
 
@@ -212,7 +212,7 @@ static struct kn_kernel *cumsum(struct ir_ctx *ctx, enum tcc_dtype d, int64_t ro
     const ir_expr *dims = across ? E(C(columns), C(rows)) : E(C(rows), C(columns)), *at = across ? E(c, i) : E(i, c);
     int x = kb_operand(&b, KN_IN, d, 2, dims), y = kb_operand(&b, KN_OUT, d, 2, dims);
     kb_stage(&b, 2);
-    kb_store(&b, y, at, kb_reduce(&b, KN_RUNNING, KN_SUM, d, kb_load(&b, x, at), -1, exclusive));
+    kb_store(&b, y, at, kb_reduce(&b, KN_SCAN, KN_SUM, d, kb_load(&b, x, at), -1, exclusive));
     return kb_finish(&b);
 }
 
@@ -248,12 +248,12 @@ static struct kn_kernel *logic(struct ir_ctx *ctx)
     int y = kb_operand(&b, KN_OUT, TCC_F32, 1, E(n)), o = kb_operand(&b, KN_OUT, TCC_BOOL, 1, E(n));
     kb_stage(&b, 0);
     int a = kb_load(&b, x, E(i)), c = kb_load(&b, z, E(i)), s = kb_load(&b, t, E(i));
-    int less = kb_word(&b, IR_lt, TCC_BOOL, a, c, -1), both = kb_word(&b, IR_and, TCC_BOOL, less, s, -1);
-    int low = kb_word(&b, IR_min, TCC_F32, a, c, -1), high = kb_word(&b, IR_max, TCC_F32, a, c, -1);
-    kb_store(&b, y, E(i), kb_word(&b, IR_select, TCC_F32, both, low, high));
-    int inf = kb_word(&b, IR_isinf, TCC_BOOL, a, -1, -1), nan = kb_word(&b, IR_isnan, TCC_BOOL, c, -1, -1);
-    int odd = kb_word(&b, IR_xor, TCC_BOOL, kb_word(&b, IR_or, TCC_BOOL, inf, nan, -1),
-                      kb_word(&b, IR_not, TCC_BOOL, s, -1, -1), -1);
+    int less = kb_scalar(&b, IR_lt, TCC_BOOL, a, c, -1), both = kb_scalar(&b, IR_and, TCC_BOOL, less, s, -1);
+    int low = kb_scalar(&b, IR_min, TCC_F32, a, c, -1), high = kb_scalar(&b, IR_max, TCC_F32, a, c, -1);
+    kb_store(&b, y, E(i), kb_scalar(&b, IR_select, TCC_F32, both, low, high));
+    int inf = kb_scalar(&b, IR_isinf, TCC_BOOL, a, -1, -1), nan = kb_scalar(&b, IR_isnan, TCC_BOOL, c, -1, -1);
+    int odd = kb_scalar(&b, IR_xor, TCC_BOOL, kb_scalar(&b, IR_or, TCC_BOOL, inf, nan, -1),
+                      kb_scalar(&b, IR_not, TCC_BOOL, s, -1, -1), -1);
     kb_store(&b, o, E(i), odd);
     return kb_finish(&b);
 }
@@ -284,7 +284,7 @@ static uint64_t next(void)
 static bool multiplies(const struct kn_kernel *k)
 {
     for (int i = 0; i < k->ninsns; i++)
-        if ((k->insns[i].code == KN_REDUCE || k->insns[i].code == KN_RUNNING) && k->insns[i].reducer == KN_PROD)
+        if ((k->insns[i].code == KN_REDUCE || k->insns[i].code == KN_SCAN) && k->insns[i].reducer == KN_PROD)
             return true;
     return false;
 }
@@ -323,7 +323,7 @@ static void compare(const struct kn_kernel *k, int operand, const void *want, co
         double x = tcc_load_f64(d, a), y = tcc_load_f64(d, b);
         bool reduces = false;
         for (int j = 0; j < k->ninsns; j++)
-            reduces = reduces || k->insns[j].code == KN_REDUCE || k->insns[j].code == KN_RUNNING;
+            reduces = reduces || k->insns[j].code == KN_REDUCE || k->insns[j].code == KN_SCAN;
         double step = d == TCC_F64 ? 1e-12 : d == TCC_F32 ? 2e-6 : 0.03;
         bool nan = isnan(x) && isnan(y);
         bool close = tcc_is_float(d) && (nan || (reduces && float_excess(y, x, 2 * step, step * 10) == 0));

@@ -128,7 +128,7 @@ static int make_value(struct recipe *r, int visible)
     static const enum ir_op words[] = {IR_add, IR_sub, IR_max, IR_min};
     int v = make_load(r, visible);
     for (int n = pick(r, 3); n > 0; n--)
-        v = kb_word(&r->b, words[pick(r, 4)], r->d, v, make_load(r, visible), -1);
+        v = kb_scalar(&r->b, words[pick(r, 4)], r->d, v, make_load(r, visible), -1);
     return v;
 }
 
@@ -185,7 +185,7 @@ static struct kn_kernel *make_kernel(struct ir_ctx *ctx, uint64_t seed)
     if (row >= 0) {
         kb_stage(&r->b, r->inner);
         int again = kb_load(&r->b, r->b.insns[row].operand, r->b.insns[row].index);
-        make_store(r, r->ndims, kb_word(&r->b, IR_max, r->d, again, reduced, -1), false);
+        make_store(r, r->ndims, kb_scalar(&r->b, IR_max, r->d, again, reduced, -1), false);
     }
     return kb_finish(&r->b);
 }

@@ -87,7 +87,7 @@ static struct kn_kernel *build(struct ir_ctx *ctx, const struct function *f, enu
         z = kb_operand(&b, KN_OUT, d, 1, E(n));
     kb_stage(&b, 0);
     int a = kb_load(&b, x, E(v)), c = f->two ? kb_load(&b, y, E(v)) : -1;
-    kb_store(&b, z, E(v), kb_word(&b, f->word, d, a, c, -1));
+    kb_store(&b, z, E(v), kb_scalar(&b, f->word, d, a, c, -1));
     return kb_finish(&b);
 }
 

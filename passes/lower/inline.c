@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pull.c - builds kernels backwards: to compute value v at index idx, compute its operands at the indexes that v's
+ * inline.c - builds kernels backwards: to compute value v at index idx, compute its operands at the indexes that v's
  * op asks for. Moves are index arithmetic and leave no trace but the access maps; elementwise ops leave scalar
  * instructions; a reduction opens an earlier stage. This is "inlining" in the sense of Halide (Ragan-Kelley et al.,
  * PLDI 2013, section 3), with staged reductions on top.
@@ -50,13 +50,13 @@ static bool usable_from(const struct kb *k, int stage, int other, int id)
     const struct kb_stage *s = &k->stages.at[other];
     if (other == stage)
         return true;
-    if (s->each && s->each != k->stages.at[stage].each)
+    if (s->repeat && s->repeat != k->stages.at[stage].repeat)
         return false;
     uint8_t code = k->insns.at[id].insn.code;
     return s->done && (!s->inner || code == KN_REDUCE || code == KN_ARGREDUCE);
 }
 
-/* A dear value computed in an earlier stage over the same inner dims: stored there, loaded here. -1: none. */
+/* A expensive value computed in an earlier stage over the same inner dims: stored there, loaded here. -1: none. */
 static int from_row_buffer(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
 {
     uint32_t inner = k->stages.at[stage].inner;
@@ -161,7 +161,7 @@ static int emit_body(struct kb *k, int stage, enum ir_op op, enum tcc_dtype type
     return ids[body->nnodes - 1];
 }
 
-static int pull_map(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
+static int inline_map(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
 {
     const struct ir_node *n = v->def;
     int args[3];
@@ -209,19 +209,19 @@ static bool is_here(const struct kb *k, const struct ir_value *v)
     const struct lw_group *g = k->group;
     if (!v->def || v->def->op == IR_constant)
         return false;
-    if ((v == g->value && v->def == g->root) || v == g->also)
+    if ((v == g->value && v->def == g->root) || v == g->second)
         return true;
-    return !k->lw->stored[v->id] && (lw_is_view(v->def) || lw_in_group(k->lw, v->def, g));
+    return !k->lw->materialised[v->id] && (lw_is_view(v->def) || lw_in_group(k->lw, v->def, g));
 }
 
 /* In a sketch: a value that is loaded, and may yet be evaluated here. */
 static bool may_join(const struct kb *k, const struct ir_value *v)
 {
-    return k->sketching && !k->lw->stored[v->id] && v->def && v->def->block == k->group->root->block &&
+    return k->sketching && !k->lw->materialised[v->id] && v->def && v->def->block == k->group->root->block &&
            lw_is_kernel_node(v->def);
 }
 
-static int pull_reshape(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
+static int inline_reshape(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
 {
     struct ir_value *x = v->def->in[0].value;
     ir_expr at[TCC_MAX_RANK];
@@ -235,7 +235,7 @@ static int pull_reshape(struct kb *k, int stage, struct ir_value *v, const ir_ex
     return kb_value(k, stage, x, at);
 }
 
-static int pull_pad(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
+static int inline_pad(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
 {
     const struct ir_node *n = v->def;
     struct ir_value *x = n->in[0].value;
@@ -301,7 +301,7 @@ static ir_expr index_symbol(struct kb *k, int stage, int id, ir_expr bound)
     if (known->code == KN_EXPR && ir_expr_le(k->ctx, ir_const(k->ctx, 0), known->expr) == IR_YES &&
         ir_expr_le(k->ctx, ir_addc(k->ctx, known->expr, 1), bound) == IR_YES)
         return known->expr;
-    if (k->stages.at[stage].each && k->stages.at[stage].inner)
+    if (k->stages.at[stage].repeat && k->stages.at[stage].inner)
         k->failed = "attention's products read by an indirect index"; /* targets walk their operands */
     int64_t hi;
     ir_expr sym = ir_fresh(k->ctx, "g", 0, ir_is_const(bound, &hi) && hi > 0 ? hi - 1 : INT64_C(1) << 40);
@@ -312,7 +312,7 @@ static ir_expr index_symbol(struct kb *k, int stage, int id, ir_expr bound)
     return sym;
 }
 
-static int pull_gather(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
+static int inline_gather(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
 {
     const struct ir_node *n = v->def;
     struct ir_value *x = n->in[0].value, *index = n->in[1].value;
@@ -325,7 +325,7 @@ static int pull_gather(struct kb *k, int stage, struct ir_value *v, const ir_exp
     return kb_value(k, stage, x, at);
 }
 
-static int pull_gather_elements(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
+static int inline_gather_elements(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
 {
     const struct ir_node *n = v->def;
     struct ir_value *x = n->in[0].value;
@@ -337,7 +337,7 @@ static int pull_gather_elements(struct kb *k, int stage, struct ir_value *v, con
     return kb_value(k, stage, x, at);
 }
 
-static int pull_gather_nd(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
+static int inline_gather_nd(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
 {
     const struct ir_node *n = v->def;
     struct ir_value *x = n->in[0].value, *index = n->in[1].value;
@@ -358,7 +358,7 @@ static int pull_gather_nd(struct kb *k, int stage, struct ir_value *v, const ir_
     return kb_value(k, stage, x, at);
 }
 
-static int pull_concat(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
+static int inline_concat(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
 {
     const struct ir_node *n = v->def;
     int axis = ir_get_i(n, IR_ATTR_axis, 0), result = -1;
@@ -366,7 +366,7 @@ static int pull_concat(struct kb *k, int stage, struct ir_value *v, const ir_exp
     for (int i = 0; i < v->type->rank; i++)
         at[i] = idx[i];
     int64_t shift, size;
-    if (lw_rolls(n, &shift, &size)) {
+    if (lw_is_circular_shift(n, &shift, &size)) {
         at[axis] = ir_mod(k->ctx, ir_addc(k->ctx, idx[axis], shift), ir_const(k->ctx, size));
         return kb_value(k, stage, n->in[0].value->def->in[0].value, at);
     }
@@ -388,7 +388,7 @@ static int pull_concat(struct kb *k, int stage, struct ir_value *v, const ir_exp
     return result;
 }
 
-static int pull_dims(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
+static int inline_dims(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
 {
     const struct ir_attr *a = ir_attr(v->def, IR_ATTR_exprs);
     int64_t at;
@@ -420,7 +420,7 @@ static int random_counter(struct kb *k, int stage, const struct ir_node *n)
 }
 
 /* Two numbers, of which kernels read one each: seed and run are the environment's, so no step in front makes them. */
-static int pull_random_key(struct kb *k, int stage, const struct ir_node *n, const ir_expr *idx)
+static int inline_random_key(struct kb *k, int stage, const struct ir_node *n, const ir_expr *idx)
 {
     int64_t which;
     if (ir_is_const(idx[0], &which))
@@ -431,7 +431,7 @@ static int pull_random_key(struct kb *k, int stage, const struct ir_node *n, con
     return kb_scalar(k, stage, IR_select, TCC_U64, 3, args);
 }
 
-static int pull_move(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
+static int inline_move(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
 {
     const struct ir_node *n = v->def;
     struct ir_value *x = n->nin ? n->in[0].value : NULL;
@@ -439,7 +439,7 @@ static int pull_move(struct kb *k, int stage, struct ir_value *v, const ir_expr 
     const struct ir_attr *a;
     switch (n->op) {
     case IR_relayout: return kb_value(k, stage, x, idx);
-    case IR_reshape: return pull_reshape(k, stage, v, idx);
+    case IR_reshape: return inline_reshape(k, stage, v, idx);
     case IR_transpose:
         a = ir_attr(n, IR_ATTR_perm);
         for (int i = 0; i < a->n; i++)
@@ -452,14 +452,14 @@ static int pull_move(struct kb *k, int stage, struct ir_value *v, const ir_expr 
                            ir_mul(k->ctx, idx[i], ir_attr(n, IR_ATTR_steps)->exprs[i]));
         return kb_value(k, stage, x, at);
     case IR_iota: return kb_expr(k, stage, v->type->dtype, idx[ir_get_i(n, IR_ATTR_axis, 0)]);
-    case IR_random_key: return pull_random_key(k, stage, n, idx);
+    case IR_random_key: return inline_random_key(k, stage, n, idx);
     case IR_dim:
-    case IR_dims: return pull_dims(k, stage, v, idx);
-    case IR_pad: return pull_pad(k, stage, v, idx);
-    case IR_gather: return pull_gather(k, stage, v, idx);
-    case IR_gather_elements: return pull_gather_elements(k, stage, v, idx);
-    case IR_gather_nd: return pull_gather_nd(k, stage, v, idx);
-    case IR_concat: return pull_concat(k, stage, v, idx);
+    case IR_dims: return inline_dims(k, stage, v, idx);
+    case IR_pad: return inline_pad(k, stage, v, idx);
+    case IR_gather: return inline_gather(k, stage, v, idx);
+    case IR_gather_elements: return inline_gather_elements(k, stage, v, idx);
+    case IR_gather_nd: return inline_gather_nd(k, stage, v, idx);
+    case IR_concat: return inline_concat(k, stage, v, idx);
     default: k->failed = "not a move"; return 0;
     }
 }
@@ -483,7 +483,7 @@ static uint32_t inner_dims(struct kb *k, int n, const ir_expr *extents, int *dim
     return set;
 }
 
-static int pull_reduce(struct kb *k, struct ir_value *v, const ir_expr *idx)
+static int inline_reduce(struct kb *k, struct ir_value *v, const ir_expr *idx)
 {
     const struct ir_node *n = v->def;
     struct ir_value *x = n->in[0].value;
@@ -572,11 +572,11 @@ static bool constant_at(struct kb *k, int stage, struct ir_value *v, const ir_ex
     return true;
 }
 
-static int pull_node(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
+static int inline_node(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
 {
     const struct ir_node *n = v->def;
     if (lw_is_reduce(n)) {
-        int id = pull_reduce(k, v, idx);
+        int id = inline_reduce(k, v, idx);
         return k->failed ? 0 : kb_cast(k, stage, id, v->type->dtype);
     }
     enum ir_kind kind = ir_op_info(n->op)->kind;
@@ -587,7 +587,7 @@ static int pull_node(struct kb *k, int stage, struct ir_value *v, const ir_expr 
             k->failed = "computation in an operand of a contraction";
             return 0;
         }
-        return pull_map(k, stage, v, idx);
+        return inline_map(k, stage, v, idx);
     }
     const struct pass_machine *m = k->lw->machine;
     /* Bytes, and pairs of bf16: paddings with other values than zeros, or such that are there so that groups have no guards. */
@@ -598,7 +598,7 @@ static int pull_node(struct kb *k, int stage, struct ir_value *v, const ir_expr 
         return 0;
     }
     if (kind == IR_K_MOVE || kind == IR_K_SOURCE)
-        return pull_move(k, stage, v, idx);
+        return inline_move(k, stage, v, idx);
     k->failed = "an op that stands alone";
     return 0;
 }
@@ -638,7 +638,7 @@ int kb_value(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
     } else {
         id = from_row_buffer(k, stage, v, idx);
         if (id < 0)
-            id = pull_node(k, stage, v, idx);
+            id = inline_node(k, stage, v, idx);
     }
     if (!(here && lw_is_reduce(v->def)))
         remember(k, stage, v, rank, idx, id);
@@ -721,10 +721,10 @@ void kb_store_root(struct kb *k, int stage, const struct lw_group *g, const ir_e
     struct ir_value *v = g->value;
     ir_expr at[TCC_MAX_RANK];
     for (int i = 0; i < v->type->rank; i++)
-        at[i] = g->into ? ir_add(k->ctx, ir_mulc(k->ctx, idx[i], g->into_step[i]), g->into_offset[i]) : idx[i];
-    store_value(k, stage, v, idx, g->into ? g->into : v, at);
-    if (g->also)
-        store_value(k, stage, g->also, idx, g->also, idx);
+        at[i] = g->dest ? ir_add(k->ctx, ir_mulc(k->ctx, idx[i], g->dest_step[i]), g->dest_offset[i]) : idx[i];
+    store_value(k, stage, v, idx, g->dest ? g->dest : v, at);
+    if (g->second)
+        store_value(k, stage, g->second, idx, g->second, idx);
 }
 
 static bool build_scan(struct kb *k, struct lw_group *g)
@@ -742,7 +742,7 @@ static bool build_scan(struct kb *k, struct lw_group *g)
     if (ir_get_i(g->root, IR_ATTR_reverse, 0))
         idx[axis] = ir_sub(k->ctx, ir_addc(k->ctx, v->type->dim[axis], -1), idx[axis]);
     int id = kb_value(k, stage, x, idx);
-    struct kn_insn insn = {.code = KN_RUNNING,
+    struct kn_insn insn = {.code = KN_SCAN,
                            .dtype = kb_acc_dtype(v->type->dtype),
                            .nargs = 1,
                            .reducer = g->root->op == IR_cumsum ? KN_SUM : KN_PROD,
@@ -761,7 +761,7 @@ static bool is_scan(const struct lw_group *g)
 
 /* The kernel with outer dims for the physical axes in the mask, inner ones for the rest; axes[d]: the axis of dim d. Returns how many
  * dims the value has. */
-static int pull_root(struct kb *k, struct lw_group *g, uint32_t outer, uint32_t *axes)
+static int inline_root(struct kb *k, struct lw_group *g, uint32_t outer, uint32_t *axes)
 {
     ir_expr idx[TCC_MAX_RANK];
     uint32_t inner = root_index(k, g->value, outer, idx, axes);
@@ -771,23 +771,23 @@ static int pull_root(struct kb *k, struct lw_group *g, uint32_t outer, uint32_t 
     return nroot;
 }
 
-bool lw_sketch_pull(struct kb *k, struct lw_group *g)
+bool lw_sketch_inline(struct kb *k, struct lw_group *g)
 {
     uint32_t axes[KN_MAX_DIMS] = {0};
     if (is_scan(g))
         return build_scan(k, g);
-    pull_root(k, g, ~0u, axes);
+    inline_root(k, g, ~0u, axes);
     return !k->failed;
 }
 
-bool lw_build_pull(struct kb *k, struct lw_group *g)
+bool lw_build_inline(struct kb *k, struct lw_group *g)
 {
     if (is_scan(g))
         return build_scan(k, g);
     uint32_t outer = ~0u;
     for (int attempt = 0; attempt < 2; attempt++) {
         uint32_t axes[KN_MAX_DIMS] = {0};
-        int nroot = pull_root(k, g, outer, axes);
+        int nroot = inline_root(k, g, outer, axes);
         uint32_t all = nroot ? (uint32_t)((UINT64_C(1) << nroot) - 1) : 0;
         if (attempt || k->failed || !k->have_reduce || (k->reduce_outer & all) == all)
             return !k->failed;
