@@ -33,7 +33,7 @@ enum { OK, WRONG_INPUT, USAGE, ENVIRONMENT, BUG };
 /* The machines of one target that an artifact has code for. */
 struct versions {
     int n;
-    const char *archs[MAX_VERSIONS]; /* resolved, best first */
+    const char *archs[MAX_VERSIONS];    /* resolved, best first */
     const struct pass_machine *machine; /* of the best one: its layouts hold for all */
 };
 
@@ -48,10 +48,10 @@ struct job {
     bool fresh, cached;     /* pass over what the cache holds; was the artifact there */
     struct cache cache;
     const struct target *target;
-    struct versions made;                   /* what the target makes */
-    struct versions host;                   /* the same, or those that run the kernels which it leaves on the host */
-    const char *prefixes[MAX_VERSIONS];     /* of the host's functions, by version */
-    const bool *on_host;                    /* by kernel: has it functions of the host? NULL: all */
+    struct versions made;               /* what the target makes */
+    struct versions host;               /* the same, or those that run the kernels which it leaves on the host */
+    const char *prefixes[MAX_VERSIONS]; /* of the host's functions, by version */
+    const bool *on_host;                /* by kernel: has it functions of the host? NULL: all */
     const char *name;
     struct tcr_scratch scratch;
     const char *folder; /* the scratch folder's; "" when there is none */
@@ -145,7 +145,8 @@ static bool wider(const struct target *t, const struct pass_machine *a, const st
 }
 
 /* The machines that a list names, best first; `option` is what it was given with. */
-static bool choose_machines(struct job *j, const struct target *t, const char *text, const char *option, struct versions *v)
+static bool choose_machines(struct job *j, const struct target *t, const char *text, const char *option,
+                            struct versions *v)
 {
     char list[2048];
     snprintf(list, sizeof list, "%s", text);
@@ -303,8 +304,8 @@ static bool build_training(struct job *j)
         return true;
     progress(j, "differentiating", 0.05);
     if (!choose_recomputed(j) ||
-        !frontend_train(j->module, t, j->made.machine, wants(j->o, "plan") ? j->o->dump_to ? j->o->dump_to : stdout : NULL,
-                        j->recompute)) {
+        !frontend_train(j->module, t, j->made.machine,
+                        wants(j->o, "plan") ? j->o->dump_to ? j->o->dump_to : stdout : NULL, j->recompute)) {
         for (int i = 0; i < ir_nmessages(j->ctx); i++) /* what a map leaves out is a matter of usage */
             if (ir_message(j->ctx, i)->kind == IR_D_USAGE)
                 j->status = USAGE;
@@ -494,7 +495,8 @@ static bool compile_images(struct job *j)
 {
     for (int v = 0; v < j->made.n && j->target->host; v++) {
         struct target_options o = target_options_of(j, j->made.archs[v]);
-        if (!j->target->compile(j->ctx, j->module->program, &o, ir_internf(j->ctx, "%s_", j->name), j->folder, &j->code))
+        if (!j->target->compile(j->ctx, j->module->program, &o, ir_internf(j->ctx, "%s_", j->name), j->folder,
+                                &j->code))
             return false;
     }
     return true;
@@ -656,16 +658,16 @@ static bool read_model(struct job *j)
     if (j->built)
         return true;
     progress(j, "reading the model", 0.0);
-    struct frontend_options front = {.dims = o->dims,
-                                     .shapes = o->shapes,
-                                     .states = o->states,
-                                     .exact = o->exact,
-                                     .max_nodes = o->max_nodes,
-                                     .training = o->train != NULL,
-                                     .sync_bn = o->train && o->train->sync_bn,
-                                     .own_step = o->train && !o->train->loss,
-                                     .one_version = o->train && (o->train->split || o->train->memory_budget ||
-                                                                 o->train->data_parallel)};
+    struct frontend_options front = {
+        .dims = o->dims,
+        .shapes = o->shapes,
+        .states = o->states,
+        .exact = o->exact,
+        .max_nodes = o->max_nodes,
+        .training = o->train != NULL,
+        .sync_bn = o->train && o->train->sync_bn,
+        .own_step = o->train && !o->train->loss,
+        .one_version = o->train && (o->train->split || o->train->memory_budget || o->train->data_parallel)};
     if (o->train && !frontend_train_check(j->ctx, o->train)) {
         j->status = USAGE;
         return false;

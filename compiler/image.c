@@ -48,9 +48,8 @@ static int64_t symbol(const struct writer *w, ir_expr sym)
 
 static uint32_t expr(struct writer *w, ir_expr e)
 {
-    static const uint32_t ops[] = {
-        [IR_X_ADD] = TCC_EX_ADD, [IR_X_MUL] = TCC_EX_MUL, [IR_X_FLOORDIV] = TCC_EX_FLOORDIV,
-        [IR_X_MOD] = TCC_EX_MOD, [IR_X_MIN] = TCC_EX_MIN, [IR_X_MAX] = TCC_EX_MAX};
+    static const uint32_t ops[] = {[IR_X_ADD] = TCC_EX_ADD, [IR_X_MUL] = TCC_EX_MUL, [IR_X_FLOORDIV] = TCC_EX_FLOORDIV,
+                                   [IR_X_MOD] = TCC_EX_MOD, [IR_X_MIN] = TCC_EX_MIN, [IR_X_MAX] = TCC_EX_MAX};
     if (!e)
         return TCC_NO;
     if (e->kind == IR_X_CONST)

@@ -100,8 +100,8 @@ static uint64_t upload(struct prove *p, struct memory *m, const char *name, cons
     return at && (!data || !bytes || ptx_write(p->device, at, data, bytes, error)) ? at : 0;
 }
 
-static bool run_function(struct prove *p, struct prove_launch *l, const struct tcc_plaunch *launch, const uint64_t *params,
-                         int nparams, char *error)
+static bool run_function(struct prove *p, struct prove_launch *l, const struct tcc_plaunch *launch,
+                         const uint64_t *params, int nparams, char *error)
 {
     const struct ptx_kernel *f = ptx_find(p->module, image_string(p->image, launch->symbol));
     struct ptx_launch x = {.params = params, .params_size = 8 * (size_t)nparams};
@@ -157,7 +157,8 @@ static int make_params(struct prove *p, struct prove_launch *l, struct memory *m
 
 bool prove_run(struct prove *p, struct prove_launch *l, char *error)
 {
-    const struct tcc_range *range = (const struct tcc_range *)((const char *)p->image + p->image->kernels.first) + l->kernel;
+    const struct tcc_range *range =
+        (const struct tcc_range *)((const char *)p->image + p->image->kernels.first) + l->kernel;
     const struct tcc_plaunch *launches =
         (const struct tcc_plaunch *)((const char *)p->image + p->image->launches.first) + range->first;
     struct memory m = {.n = 0};
@@ -264,7 +265,8 @@ static bool equal(enum tcc_dtype d, const void *want, const void *got, int64_t n
             most = w;
     }
     for (*where = 0; *where < n; ++*where) {
-        double w = tcc_load_f64(d, (const char *)want + *where * bytes), g = tcc_load_f64(d, (const char *)got + *where * bytes);
+        double w = tcc_load_f64(d, (const char *)want + *where * bytes),
+               g = tcc_load_f64(d, (const char *)got + *where * bytes);
         if (!(w == g || (isnan(w) && isnan(g)) || fabs(w - g) <= allowed(d) * most))
             return false;
     }
@@ -325,7 +327,8 @@ static struct operands *allocate(const struct kn_kernel *k, const int64_t *sizes
     return o;
 }
 
-static bool compare(const struct kn_kernel *k, const struct operands *o, const struct tcc_env *env, int status, char *error)
+static bool compare(const struct kn_kernel *k, const struct operands *o, const struct tcc_env *env, int status,
+                    char *error)
 {
     if (env->fault != status) {
         snprintf(error, PROVE_TEXT, "expected status %d, found %d", status, env->fault);
@@ -342,8 +345,8 @@ static bool compare(const struct kn_kernel *k, const struct operands *o, const s
                 snprintf(want, sizeof want, "%.9g", tcc_load_f64(o->dtype[n], (char *)o->want[n] + at * bytes));
                 snprintf(got, sizeof got, ", found %.9g", tcc_load_f64(o->dtype[n], (char *)o->got[n] + at * bytes));
             }
-            snprintf(error, PROVE_TEXT, "operand %d ('%s'), element %lld of %lld: expected %s%s", i, ir_shown(k->operands[i].name),
-                     (long long)at, (long long)o->elements[n], want, got);
+            snprintf(error, PROVE_TEXT, "operand %d ('%s'), element %lld of %lld: expected %s%s", i,
+                     ir_shown(k->operands[i].name), (long long)at, (long long)o->elements[n], want, got);
             return false;
         }
         n++;
@@ -351,11 +354,12 @@ static bool compare(const struct kn_kernel *k, const struct operands *o, const s
     return true;
 }
 
-bool prove_kernel(struct prove *p, int kernel, const struct kn_kernel *k, const int64_t *sizes, uint64_t seed, const char **skipped,
-                  char *error)
+bool prove_kernel(struct prove *p, int kernel, const struct kn_kernel *k, const int64_t *sizes, uint64_t seed,
+                  const char **skipped, char *error)
 {
     struct lookup look = {k, sizes};
-    struct prove_launch l = {.kernel = kernel, .nsizes = k->nsizes, .sizes = sizes, .env = {.threads = 1, .seed = seed, .run = 3}};
+    struct prove_launch l = {
+        .kernel = kernel, .nsizes = k->nsizes, .sizes = sizes, .env = {.threads = 1, .seed = seed, .run = 3}};
     int64_t flops = 0;
     *skipped = NULL;
     if (!ir_eval(k->tiles, size_of, &look, &l.tiles) || (k->flops && (!ir_eval(k->flops, size_of, &look, &flops))))
@@ -418,7 +422,8 @@ static void prove_one(struct prove *p, int i, const struct kn_kernel *k, struct 
         if (k->nsizes > 32 || !in_bounds(k, values[v]))
             continue;
         if (!prove_kernel(p, i, k, sizes, (uint64_t)v + 1, &why, error)) {
-            fprintf(out, "kernel %s, sizes of %lld: %s\n", ir_shown(k->name), (long long)(k->nsizes ? values[v] : 0), error);
+            fprintf(out, "kernel %s, sizes of %lld: %s\n", ir_shown(k->name), (long long)(k->nsizes ? values[v] : 0),
+                    error);
             t->wrong++;
             return;
         }
@@ -444,7 +449,8 @@ bool prove_artifact(const struct tcc_model *m, int nkernels, struct kn_kernel *c
     for (uint32_t i = 0; i < m->nimages; i++) {
         struct tally t = {0};
         struct prove p;
-        const struct tcc_range *ranges = (const struct tcc_range *)((const char *)m->images[i] + m->images[i]->kernels.first);
+        const struct tcc_range *ranges =
+            (const struct tcc_range *)((const char *)m->images[i] + m->images[i]->kernels.first);
         if (!prove_open(&p, m->images[i], 1, error)) {
             fprintf(out, "%s: %s\n", image_string(m->images[i], m->images[i]->machine), error);
             ok = false;
@@ -453,8 +459,8 @@ bool prove_artifact(const struct tcc_model *m, int nkernels, struct kn_kernel *c
         for (int j = 0; j < nkernels; j++)
             if (ranges[j].count)
                 prove_one(&p, j, k[j], &t, out);
-        fprintf(out, "%s: %d kernels proved, %d wrong, %d skipped\n", image_string(m->images[i], m->images[i]->machine), t.proved,
-                t.wrong, t.skipped);
+        fprintf(out, "%s: %d kernels proved, %d wrong, %d skipped\n", image_string(m->images[i], m->images[i]->machine),
+                t.proved, t.wrong, t.skipped);
         ok = ok && !t.wrong;
         prove_close(&p);
     }

@@ -2,7 +2,8 @@
 /*
  * cuda_int.h - private to compiler/cuda/: machines, schedules, and a device function under construction.
  *
- *     machine.c   the machines and what passes ask of them      schedule.c  which template takes a kernel, and how it is launched
+ *     machine.c   the machines and what passes ask of them      choose.c    which template takes a kernel
+ *     schedule.c  schedules as text; launches
  *     child.c     from kernels to PTX text, in a child          function.c  a device function: parameters, threads, local operands
  *     loops.c     a thread a point, or a vector of them         group.c     a warp or a block a point: reductions, row buffers
  */
@@ -38,7 +39,12 @@ struct cuda_schedule {
 void cuda_put_schedule(struct kn_kernel *k, struct cuda_schedule s);
 struct cuda_schedule cuda_get_schedule(const struct kn_kernel *k);          /* of a kernel whose schedule has been verified */
 bool cuda_verify_schedule(const struct pass_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k);
+struct cuda_schedule cuda_plain_schedule(enum cuda_how how);                /* with all parameters absent */
+/* choose.c */
 void cuda_choose_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k);
+/* Elements along outer dim v that a thread of a kernel without inner dims should access at once; 1: they are not consecutive. the largest ones
+ * by 16 bytes. align[i]: bytes of such an access where all those of operand i are at multiples of that from its first byte; else 0. */
+int cuda_vector_width(struct ir_ctx *ctx, const struct kn_kernel *k, int v, int *align);
 
 /* Where local operands lie: in registers and memory of the thread, in shared memory, or in scratch; `bytes`: those of one thread or group. */
 enum cuda_locals { CUDA_NO_LOCALS, CUDA_PRIVATE, CUDA_SHARED, CUDA_SCRATCH };

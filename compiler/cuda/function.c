@@ -113,7 +113,8 @@ static V parameter(struct em *e, int i, bool table, LLVMTypeRef t)
 {
     if (!table)
         return LLVMGetParam(e->fn, (unsigned)i);
-    V index = em_i64(e, i), v = LLVMBuildLoad2(e->b, t, LLVMBuildInBoundsGEP2(e->b, e->t_i64, LLVMGetParam(e->fn, 0), &index, 1, ""), "");
+    V index = em_i64(e, i),
+      v = LLVMBuildLoad2(e->b, t, LLVMBuildInBoundsGEP2(e->b, e->t_i64, LLVMGetParam(e->fn, 0), &index, 1, ""), "");
     LLVMSetAlignment(v, 8);
     LLVMSetMetadata(v, LLVMGetMDKindIDInContext(e->lc, "invariant.load", 14),
                     LLVMMetadataAsValue(e->lc, LLVMMDNodeInContext2(e->lc, NULL, 0)));

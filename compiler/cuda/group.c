@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * group.c - a warp or a block runs an outer point together. A stage's inner points are dealt to its threads in turn, the last inner dim
- * fastest, so that neighbours read neighbouring addresses. Each thread reduces its own points in ascending order; then
- * the threads' values meet in a butterfly of shuffles, and the warps' values, in a block, in shared memory in their order. All of this
- * depends on shapes alone: same sizes, same bits. Every thread ends up with the result, since both partners of a butterfly combine
- * the same two values.
+ * fastest, so that neighbours read neighbouring addresses. Each thread reduces its own points in ascending order, long sums
+ * in parts; then the threads' values meet in a butterfly of shuffles, and the warps' values, in a block, in shared memory, in their
+ * order. All of this depends on shapes alone: same sizes, same bits. Every thread ends up with the result, since both partners of
+ * a butterfly combine the same two values.
  *
  * Local operands lie in shared memory or scratch, for the whole group; barriers stand between stages. What a stage without inner dims
  * computes, all threads compute; the first one stores it.
@@ -14,6 +14,18 @@
 
 #define V LLVMValueRef
 #define MAX_REDUCTIONS 64
+#define SUM_PART 256 /* terms of a thread's part of a sum */
+
+struct stage {
+    struct cuda_fn *f;
+    const struct kn_stage *s;
+    int last;  /* the dim that is dealt, or the last of all, when all are */
+    bool flat; /* all dims are dealt as one */
+    V extent;  /* of what is dealt */
+    bool parts;
+    int nacc;
+    struct loops_acc acc[MAX_REDUCTIONS];
+};
 
 static void sync(struct cuda_fn *f)
 {
@@ -23,8 +35,217 @@ static void sync(struct cuda_fn *f)
         cuda_warp_barrier(f->e);
 }
 
+/* -- Inner points ------------------------------------------------------------------------------------------------ */
+
+static void body(struct stage *r)
+{
+    struct em *e = r->f->e;
+    int n = 0;
+    em_forget(e, r->s->first, r->s->last);
+    for (int i = r->s->first; i < r->s->last; i++) {
+        if (loops_is_reduction(&e->k->insns[i]))
+            loops_acc_step(e, &r->acc[n++]);
+        else
+            em_insn(e, i);
+    }
+}
+
+/* The dims of point number i of those that are dealt. */
+static void bind_point(struct stage *r, V i)
+{
+    struct em *e = r->f->e;
+    if (!r->flat) {
+        em_bind(e, e->k->dims[r->last].var, i);
+        return;
+    }
+    /* Constant extents, of fewer than 2^31 points: divisions in 32 bits. */
+    V rest = LLVMBuildTrunc(e->b, i, e->t_i32, "");
+    for (int d = r->last; d >= 0; d--) {
+        if (!(r->s->inner >> d & 1))
+            continue;
+        V n = LLVMConstInt(e->t_i32, (unsigned long long)ir_const_or(e->k->dims[d].extent, 1), 0);
+        bool first = !(r->s->inner & ((1u << d) - 1));
+        V v = first ? rest : LLVMBuildURem(e->b, rest, n, "");
+        em_bind(e, e->k->dims[d].var, LLVMBuildZExt(e->b, v, e->t_i64, ""));
+        if (!first)
+            rest = LLVMBuildUDiv(e->b, rest, n, "");
+    }
+}
+
+/* This thread's points of [lo, hi). */
+static void dealt(struct stage *r, V lo, V hi)
+{
+    struct em *e = r->f->e;
+    struct em_loop l;
+    em_loop_begin(e, &l, LLVMBuildNSWAdd(e->b, lo, r->f->lane, ""), hi, em_i64(e, r->f->s.group), "i");
+    bind_point(r, l.iv);
+    body(r);
+    em_loop_end(e, &l);
+}
+
+static void deal(struct stage *r)
+{
+    struct em *e = r->f->e;
+    struct em_loop l;
+    V step = em_i64(e, (int64_t)SUM_PART * r->f->s.group);
+    if (!r->parts) {
+        dealt(r, em_i64(e, 0), r->extent);
+        return;
+    }
+    em_loop_begin(e, &l, em_i64(e, 0), r->extent, step, "part");
+    V end = LLVMBuildNSWAdd(e->b, l.iv, step, "");
+    dealt(r, l.iv, em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (V[]){end, r->extent}));
+    for (int i = 0; i < r->nacc; i++)
+        if (r->acc[i].total)
+            loops_acc_end_part(e, &r->acc[i]);
+    em_loop_end(e, &l);
+}
+
+/* Dims that are not dealt are loops of the whole group. */
+static void run_dims(struct stage *r, int d)
+{
+    struct em *e = r->f->e;
+    struct em_loop l;
+    while (d < r->last && (r->flat || !(r->s->inner >> d & 1)))
+        d++;
+    if (d >= r->last) {
+        deal(r);
+        return;
+    }
+    em_loop_begin(e, &l, em_i64(e, 0), em_extent(e, d), em_i64(e, 1), "d");
+    em_bind(e, e->k->dims[d].var, l.iv);
+    run_dims(r, d + 1);
+    em_loop_end(e, &l);
+}
+
+/* -- Threads' values meet ------------------------------------------------------------------------------------------ */
+
+static V slot(struct em *e, V base, int bytes, V index)
+{
+    V at = LLVMBuildNSWMul(e->b, index, em_i64(e, 16), "");
+    at = LLVMBuildNSWAdd(e->b, at, em_i64(e, bytes), "");
+    return LLVMBuildInBoundsGEP2(e->b, e->t_i8, base, &at, 1, "");
+}
+
+/* Those of the warps, which stand in a table in shared memory, in order. */
+static void meet_warps(struct cuda_fn *f, struct loops_acc *a)
+{
+    struct em *e = f->e;
+    V value, position, thread32 = LLVMBuildURem(e->b, f->lane, em_i64(e, 32), ""),
+                       warp = LLVMBuildUDiv(e->b, f->lane, em_i64(e, 32), "");
+    struct em_if first;
+    loops_acc_get(e, a, &value, &position);
+    LLVMTypeRef t = LLVMTypeOf(value);
+    bool truth = t == e->t_i1;
+    em_if_begin(e, &first, LLVMBuildICmp(e->b, LLVMIntEQ, thread32, em_i64(e, 0), ""));
+    LLVMBuildStore(e->b, truth ? LLVMBuildZExt(e->b, value, e->t_i8, "") : value, slot(e, f->partial, 0, warp));
+    if (position)
+        LLVMBuildStore(e->b, position, slot(e, f->partial, 8, warp));
+    em_if_end(e, &first);
+    cuda_barrier(e);
+    for (int w = 0; w < f->s.group / 32; w++) {
+        V x = LLVMBuildLoad2(e->b, truth ? e->t_i8 : t, slot(e, f->partial, 0, em_i64(e, w)), "");
+        V p = position ? LLVMBuildLoad2(e->b, e->t_i64, slot(e, f->partial, 8, em_i64(e, w)), "") : NULL;
+        x = truth ? LLVMBuildTrunc(e->b, x, t, "") : x;
+        if (w == 0)
+            loops_acc_set(e, a, x, p);
+        else
+            loops_acc_merge(e, a, x, p);
+    }
+    cuda_barrier(e);
+}
+
+static V meet(struct cuda_fn *f, struct loops_acc *a)
+{
+    struct em *e = f->e;
+    for (int distance = 16; distance; distance /= 2) {
+        V value, position;
+        loops_acc_get(e, a, &value, &position);
+        value = cuda_shuffle_xor(e, value, distance);
+        loops_acc_merge(e, a, value, position ? cuda_shuffle_xor(e, position, distance) : NULL);
+    }
+    if (f->s.group > 32)
+        meet_warps(f, a);
+    return loops_acc_result(e, a, 1, false);
+}
+
+/* -- Stages ---------------------------------------------------------------------------------------------------------- */
+
+/* Once for all threads; the first stores. */
+static void run_uniform(struct cuda_fn *f, const struct kn_stage *s)
+{
+    struct em *e = f->e;
+    struct em_if first;
+    for (int i = s->first; i < s->last; i++) {
+        if (e->value[i])
+            continue;
+        if (e->k->insns[i].code != KN_STORE) {
+            em_insn(e, i);
+            continue;
+        }
+        em_if_begin(e, &first, LLVMBuildICmp(e->b, LLVMIntEQ, f->lane, em_i64(e, 0), ""));
+        em_insn(e, i);
+        em_if_end(e, &first);
+    }
+}
+
+/* How the stage's dims are dealt: all as one where that is known to be few, else the last, in loops over the others. */
+static void plan_stage(struct stage *r)
+{
+    struct em *e = r->f->e;
+    int64_t n = 1, one;
+    r->last = 31 - __builtin_clz(r->s->inner);
+    r->flat = true;
+    for (int d = 0; d <= r->last; d++)
+        if (r->s->inner >> d & 1) {
+            r->flat = r->flat && ir_is_const(e->k->dims[d].extent, &one) && one < (1 << 28);
+            n = r->flat ? n * one : 0;
+            r->flat = r->flat && n < (1 << 30);
+        }
+    if (!(r->s->inner & (r->s->inner - 1)))
+        r->flat = false;
+    r->extent = r->flat ? em_i64(e, n) : em_extent(e, r->last);
+    if (!r->flat)
+        n = ir_const_or(e->k->dims[r->last].extent, INT32_MAX);
+    r->parts = n / r->f->s.group > SUM_PART + SUM_PART / 2;
+}
+
+static void run_stage(struct cuda_fn *f, const struct kn_stage *s)
+{
+    struct em *e = f->e;
+    struct stage *r = IR_NEW(e->ctx, struct stage);
+    if (!s->inner) {
+        run_uniform(f, s);
+        return;
+    }
+    *r = (struct stage){.f = f, .s = s};
+    plan_stage(r);
+    for (int i = s->first; i < s->last; i++) {
+        if (!loops_is_reduction(&e->k->insns[i]))
+            continue;
+        loops_acc_init(e, &r->acc[r->nacc], i, 1);
+        if (r->parts && loops_in_parts(&e->k->insns[i]))
+            loops_acc_parts(e, &r->acc[r->nacc]);
+        r->nacc++;
+    }
+    run_dims(r, 0);
+    em_forget(e, s->first, s->last);
+    for (int i = 0; i < r->nacc; i++)
+        e->value[r->acc[i].insn] = meet(f, &r->acc[i]);
+}
+
 void cuda_emit_group(struct cuda_fn *f)
 {
-    (void)sync;
-    em_loops(f->e, (struct em_nest){.vector = -1, .width = 1, .unroll = 1});
+    struct em *e = f->e;
+    struct em_tiles t;
+    em_tiles_begin(e, &t);
+    for (int i = 0; i < em_nouter(e->k); i++)
+        em_bind(e, e->k->dims[i].var, t.lo[i]);
+    em_forget(e, 0, e->k->ninsns);
+    for (int i = 0; i < e->k->nstages; i++) {
+        run_stage(f, &e->k->stages[i]);
+        if (f->shared_locals)
+            sync(f);
+    }
+    em_tiles_end(e, &t);
 }

@@ -25,7 +25,11 @@ const struct cuda_machine *cuda_machine_make(struct ir_ctx *ctx, const char *arc
     if (!found) {
         const char *names = "";
         for (int i = 0; i < NMACHINES; i++)
-            names = ir_internf(ctx, "%s%scuda:%s", names, i == 0 ? "" : i + 1 < NMACHINES ? ", " : " or ", machines[i].name);
+            names = ir_internf(ctx, "%s%scuda:%s", names,
+                               i == 0              ? ""
+                               : i + 1 < NMACHINES ? ", "
+                                                   : " or ",
+                               machines[i].name);
         ir_error(ctx, NULL, "unknown target cuda:%s; expected %s", ir_shown(arch), names);
         return NULL;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * schedule.c - which template takes a kernel, and how that is launched. Schedules are words and numbers in kernels (schedules.def), here
- * read, written, checked and chosen; the choice is a function of the kernel and the machine alone.
+ * schedule.c - schedules are words and numbers in kernels (schedules.def), here read, written and checked; and how a kernel is launched by its
+ * schedule.
  */
 #include "compiler/cuda/cuda_int.h"
 
@@ -30,7 +30,7 @@ static int *field(struct cuda_schedule *s, int i)
     return (int *)((char *)s + params[i].offset);
 }
 
-static struct cuda_schedule plain(enum cuda_how how)
+struct cuda_schedule cuda_plain_schedule(enum cuda_how how)
 {
     struct cuda_schedule s = {.how = how};
     for (int i = 0; i < NPARAMS; i++)
@@ -56,7 +56,7 @@ static bool get(const struct kn_kernel *k, struct cuda_schedule *s, const char *
         how++;
     if (how == CUDA_NTEMPLATES)
         return false;
-    *s = plain((enum cuda_how)how);
+    *s = cuda_plain_schedule((enum cuda_how)how);
     for (int j = 0; j < k->schedule.nparams; j++) {
         const struct kn_param *p = &k->schedule.params[j];
         int i = 0;
@@ -110,20 +110,6 @@ bool cuda_verify_schedule(const struct pass_machine *m, struct ir_ctx *ctx, cons
     return !why;
 }
 
-/* -- The choice -------------------------------------------------------------------------------------------------- */
-
-void cuda_choose_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
-{
-    struct cuda_schedule s = plain(CUDA_POINTS);
-    (void)m;
-    k->schedule = (struct kn_schedule){0};
-    for (int i = 0; i < em_nouter(k); i++)
-        k->schedule.tile[i] = 1;
-    cuda_put_schedule(k, s);
-    k->tiles = em_tile_count(ctx, k);
-    k->scratch = em_local_scratch(ctx, k, 1);
-}
-
 /* -- Launches ------------------------------------------------------------------------------------------------------ */
 
 enum {
@@ -133,7 +119,8 @@ enum {
     MOST_SCRATCH_BLOCKS = 512 /* where each unit has scratch */
 };
 
-enum cuda_locals cuda_locals(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s, ir_expr *bytes)
+enum cuda_locals cuda_locals(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s,
+                             ir_expr *bytes)
 {
     int64_t size;
     *bytes = em_local_scratch(ctx, k, 1);

@@ -392,6 +392,7 @@ void em_kernel_prepare(struct em *e, int local_lanes)
     e->lanes = 1;
     e->mask = NULL;
     e->tile_step = NULL;
+    e->align = NULL;
 }
 
 void em_kernel_enter(struct em *e, const char *name)

@@ -81,6 +81,7 @@ struct em {
     LLVMValueRef mask;
     bool unguarded;                  /* guards are known to hold */
     struct em_nest nest;             /* em_loops' */
+    const int *align;                /* by operand: bytes of which addresses of its vectors are multiples; NULL: an element's */
     bool aligned;                    /* lane 0's value is a multiple of `lanes`: v floordiv 16 is equal in 16 lanes */
     int local_lanes;                  /* local operands hold one row per outer lane: their elements have this many lanes (1: plain) */
     /* Types used everywhere. */

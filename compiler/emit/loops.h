@@ -28,6 +28,10 @@ void loops_acc_parts(struct em *e, struct loops_acc *a);
 void loops_acc_end_part(struct em *e, struct loops_acc *a);
 /* Combines the instruction's argument (and position) at the current point; sets e->value of RUNNING instructions. */
 void loops_acc_step(struct em *e, struct loops_acc *a);
+/* The accumulator's value, and position (NULL: it has none); another one's combined with it. */
+void loops_acc_get(struct em *e, struct loops_acc *a, LLVMValueRef *value, LLVMValueRef *position);
+void loops_acc_set(struct em *e, struct loops_acc *a, LLVMValueRef value, LLVMValueRef position);
+void loops_acc_merge(struct em *e, struct loops_acc *a, LLVMValueRef value, LLVMValueRef position);
 /* The value over all points: `n` accumulators of one instruction; lanes are folded when `fold` (lanes ran along the reduced dim). */
 LLVMValueRef loops_acc_result(struct em *e, const struct loops_acc *a, int n, bool fold);
 /* The other outer dim along which some load is consecutive, when lanes along v would gather it; -1: none. */

@@ -114,6 +114,35 @@ void loops_acc_step(struct em *e, struct loops_acc *a)
     LLVMBuildStore(e->b, now, a->value);
 }
 
+void loops_acc_get(struct em *e, struct loops_acc *a, V *value, V *position)
+{
+    const struct kn_insn *n = &e->k->insns[a->insn];
+    V from = a->total ? a->total : a->value;
+    *value = load_slot(e, from, em_vec(em_reg_type(e, acc_dtype(e, n)), a->lanes));
+    *position = n->code == KN_ARGREDUCE ? load_slot(e, a->position, em_vec(e->t_i64, a->lanes)) : NULL;
+}
+
+void loops_acc_set(struct em *e, struct loops_acc *a, V value, V position)
+{
+    LLVMBuildStore(e->b, value, a->total ? a->total : a->value);
+    if (position)
+        LLVMBuildStore(e->b, position, a->position);
+}
+
+void loops_acc_merge(struct em *e, struct loops_acc *a, V value, V position)
+{
+    const struct kn_insn *n = &e->k->insns[a->insn];
+    enum tcc_dtype d = acc_dtype(e, n);
+    V old, at;
+    loops_acc_get(e, a, &old, &at);
+    if (n->code == KN_ARGREDUCE) {
+        V take = better(e, n, d, value, position, old, at);
+        loops_acc_set(e, a, LLVMBuildSelect(e->b, take, value, old, ""), LLVMBuildSelect(e->b, take, position, at, ""));
+        return;
+    }
+    loops_acc_set(e, a, em_reduce_step(e, (enum kn_reducer)n->reducer, d, old, value), NULL);
+}
+
 /* One half of a vector's lanes. */
 static V half_of(struct em *e, V v, int part)
 {

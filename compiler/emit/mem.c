@@ -33,13 +33,19 @@ static bool all_on(LLVMValueRef mask)
                      LLVMConstIntGetZExtValue(mask) == 1);
 }
 
+static unsigned alignment(const struct em *e, enum tcc_dtype d, int lanes, int operand)
+{
+    unsigned bytes = (unsigned)tcc_dtype_bytes(d), vectors = e->align && operand >= 0 ? (unsigned)e->align[operand] : 0;
+    if (lanes > 1 && vectors > bytes)
+        return vectors;
+    return bytes > 8 ? 8 : bytes;
+}
+
 LLVMValueRef em_load(struct em *e, enum tcc_dtype d, LLVMValueRef ptr, int lanes, LLVMValueRef mask,
                      LLVMValueRef otherwise, int operand)
 {
     LLVMTypeRef elem = em_mem_type(e, d), t = em_vec(elem, lanes);
-    unsigned align = (unsigned)tcc_dtype_bytes(d);
-    if (align > 8)
-        align = 8;
+    unsigned align = alignment(e, d, lanes, operand);
     if (all_on(mask)) {
         LLVMValueRef v = LLVMBuildLoad2(e->b, t, ptr, "");
         LLVMSetAlignment(v, align);
@@ -66,9 +72,7 @@ LLVMValueRef em_load(struct em *e, enum tcc_dtype d, LLVMValueRef ptr, int lanes
 void em_store(struct em *e, enum tcc_dtype d, LLVMValueRef ptr, LLVMValueRef value, LLVMValueRef mask, int operand)
 {
     int lanes = em_lanes_of(value);
-    unsigned align = (unsigned)tcc_dtype_bytes(d);
-    if (align > 8)
-        align = 8;
+    unsigned align = alignment(e, d, lanes, operand);
     value = em_to_bits(e, d, value);
     if (all_on(mask)) {
         LLVMValueRef s = LLVMBuildStore(e->b, value, ptr);

@@ -577,13 +577,65 @@ START_TEST(sabotage)
         const struct tcc_pimage *head = (const struct tcc_pimage *)image;
         char *at = strstr(image + head->code.first, wrong[w][0]);
         ck_assert_ptr_nonnull(at);
-        memcpy(at, wrong[w][1], strlen(wrong[w][1]));
+        for (; at; at = strstr(at + 1, wrong[w][0]))
+            memcpy(at, wrong[w][1], strlen(wrong[w][1]));
         ck_assert_msg(prove_open(&p, head, 1, error), "%s", error);
         ck_assert_int_eq(prove_kernel(&p, 0, s.at[0], NULL, 1, &skipped, error), w);
         ck_assert_msg(!skipped && (w || strstr(error, "expected")), "%s", error);
         prove_close(&p);
         ir_ctx_free(ctx);
     }
+}
+END_TEST
+
+/* What a launch of kernel i costs, on operands of zeros. */
+static struct ptx_counters counters_of(struct prove *p, int i, const struct kn_kernel *k)
+{
+    struct buffers b;
+    size_t bytes[KB_MAX];
+    enum kn_operand_use uses[KB_MAX];
+    char error[PROVE_TEXT] = "";
+    int n = 0;
+    allocate(&b, k, NULL);
+    for (int j = 0; j < k->noperands; j++) {
+        bytes[n] = b.bytes[j];
+        uses[n] = k->operands[j].use;
+        n += uses[n] != KN_LOCAL;
+    }
+    struct prove_launch l = {
+        .kernel = i, .nargs = n, .args = b.packed, .bytes = bytes, .uses = uses, .tiles = kb_value(k, k->tiles, NULL)};
+    ck_assert_msg(prove_run(p, &l, error), "%s: %s", k->name, error);
+    release(&b, k);
+    return l.counters;
+}
+
+/* Elementwise kernels and rows of reductions touch no more sectors than their bytes need, and shared memory without conflicts; elementwise
+ * ones by accesses of 16 bytes. */
+START_TEST(counted)
+{
+    struct ir_ctx *ctx = ir_ctx_new();
+    struct set s = {.ctx = ctx};
+    char error[PROVE_TEXT] = "";
+    struct prove p;
+    add(&s, broadcast(ctx, TCC_F32, 64, 1024, IR_add));
+    add(&s, broadcast(ctx, TCC_F16, 64, 1024, IR_mul));
+    int wide = s.n;
+    add(&s, broadcast(ctx, TCC_U8, 64, 1024, IR_add));
+    add(&s, softmax(ctx, 33, 640, false));
+    add(&s, layer_norm(ctx, TCC_F32, 20, 1536));
+    ck_assert_msg(prove_open(&p, image_of(ctx, &s, "sm_80"), 1, error), "%s", error);
+    for (int i = 0; i < s.n; i++) {
+        struct ptx_counters c = counters_of(&p, i, s.at[i]);
+        ck_assert_msg(c.global_sectors * 10 <= c.ideal_sectors * 11, "%s: %lu sectors, ideally %lu", s.at[i]->name,
+                      (unsigned long)c.global_sectors, (unsigned long)c.ideal_sectors);
+        ck_assert_msg((c.shared_wavefronts - c.shared_ideal) * 20 <= c.shared_ideal, "%s: %lu wavefronts, ideally %lu",
+                      s.at[i]->name, (unsigned long)c.shared_wavefronts, (unsigned long)c.shared_ideal);
+        if (i < wide) /* three of four are wide: 16 sectors each; s's is one */
+            ck_assert_msg(c.global_sectors >= 12 * c.global_requests, "%s: %lu requests for %lu sectors", s.at[i]->name,
+                          (unsigned long)c.global_requests, (unsigned long)c.global_sectors);
+    }
+    prove_close(&p);
+    ir_ctx_free(ctx);
 }
 END_TEST
 
@@ -643,6 +695,7 @@ int main(void)
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, simulated, 0, NMAKERS);
     tcase_add_test(c, sabotage);
+    tcase_add_test(c, counted);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
