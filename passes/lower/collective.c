@@ -62,13 +62,6 @@ static bool starts(const struct kn_step *s)
            s->kind == TCC_STEP_RECV;
 }
 
-static void push(struct lw *lw, struct kn_steps *to, struct kn_step s)
-{
-    if (to->n == to->cap)
-        to->at = ir_grow(lw->ctx, to->at, &to->cap, sizeof *to->at);
-    to->at[to->n++] = s;
-}
-
 static void push_wait(struct lw *lw, struct kn_steps *to, const struct kn_step *started)
 {
     struct kn_step w = {.kind = KN_STEP_WAIT,
@@ -76,7 +69,7 @@ static void push_wait(struct lw *lw, struct kn_steps *to, const struct kn_step *
                         .nargs = started->nargs,
                         .args = started->args,
                         .node = started->node};
-    push(lw, to, w);
+    lw_push_step(lw->ctx, to, w);
 }
 
 bool lw_lower_collective(struct lw *lw, struct ir_node *n, struct kn_steps *to)
@@ -153,7 +146,7 @@ void lw_place_waits(struct lw *lw, struct kn_steps *steps)
                 open.at[n++] = open.at[j];
         }
         open.n = n;
-        push(lw, &all, steps->at[i]);
+        lw_push_step(lw->ctx, &all, steps->at[i]);
         if (starts(&steps->at[i]))
             VEC_PUSH(lw->ctx, open, steps->at[i]);
     }

@@ -233,35 +233,31 @@ bool pass_elide_run(struct pass_run *r)
     return true;
 }
 
-bool pass_waits_run(struct pass_run *r)
+/* A pass over the steps of each entry point. fusing: only where kernels are fused at all. */
+static bool on_steps(struct pass_run *r, const char *name, bool fusing, void (*run)(struct lw *, struct kn_steps *))
 {
     struct lw lw;
-    if (!open_plan(&lw, r, "waits"))
+    if (!open_plan(&lw, r, name))
         return false;
-    for (int e = 0; e < lw.prog->nentries; e++)
-        lw_place_waits(&lw, &lw.prog->entries[e].steps);
+    for (int e = 0; (lw.fuse || !fusing) && e < lw.prog->nentries; e++)
+        run(&lw, &lw.prog->entries[e].steps);
+    lw_close(&lw);
     return true;
+}
+
+bool pass_waits_run(struct pass_run *r)
+{
+    return on_steps(r, "waits", false, lw_place_waits);
 }
 
 bool pass_commit_run(struct pass_run *r)
 {
-    struct lw lw;
-    if (!open_plan(&lw, r, "commit"))
-        return false;
-    for (int e = 0; e < lw.prog->nentries; e++)
-        lw_sink_state_stores(&lw, &lw.prog->entries[e].steps);
-    return true;
+    return on_steps(r, "commit", false, lw_sink_state_stores);
 }
 
 bool pass_merge_run(struct pass_run *r)
 {
-    struct lw lw;
-    if (!open_plan(&lw, r, "merge"))
-        return false;
-    for (int e = 0; lw.fuse && e < lw.prog->nentries; e++)
-        lw_merge_launches(&lw, &lw.prog->entries[e].steps);
-    lw_close(&lw);
-    return true;
+    return on_steps(r, "merge", true, lw_merge_launches);
 }
 
 bool pass_dead_run(struct pass_run *r)

@@ -5,7 +5,8 @@
  *   group.c    which nodes become one kernel (fusion)
  *   sketch.c   may a node be evaluated in a group's kernel: what the kernel reads, kept as nodes join
  *   profit.c   does that pay
- *   inline.c     builds a kernel backwards from the value that it stores: access maps, bodies, stages
+ *   inline.c   builds a kernel backwards from the value that it stores: access maps, bodies, stages
+ *   moves.c    moves, as access maps
  *   anchor.c   kernels around a contraction, window or scatter, whose loop nest they prescribe
  *   steps.c    blocks -> plan steps; buffers; control flow; symbols bound while running
  *   attention.c  the kernel of attention
@@ -151,6 +152,15 @@ int kb_load_as(struct kb *k, int stage, struct ir_value *v, ir_type as, const ir
 void kb_store(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, int id);
 /* The value v at logical index idx, in that stage: from its buffer, or evaluated here. */
 int kb_value(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx);
+/* A move's value there (moves.c). */
+int kb_move(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx);
+/* Is v evaluated in this kernel (rather than loaded)? In a sketch: is it loaded, and may yet be evaluated here? */
+bool kb_is_here(const struct kb *k, const struct ir_value *v);
+bool kb_may_join(const struct kb *k, const struct ir_value *v);
+/* May instructions of `stage` use instruction id of stage `other`? */
+bool kb_usable_from(const struct kb *k, int stage, int other, int id);
+/* Index of an operand that broadcasts to rank `rank`. */
+void kb_broadcast_index(struct kb *k, const struct ir_value *operand, const ir_expr *idx, int rank, ir_expr *out);
 void kb_remember(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, int id);
 void kb_logical_index(struct kb *k, ir_type t, kn_layout l, const ir_expr *physical, ir_expr *logical);
 void kb_store_root(struct kb *k, int stage, const struct lw_group *g, const ir_expr *idx);
@@ -201,6 +211,8 @@ void lw_form_groups(struct lw *lw, struct ir_block *block);
 void lw_place_in(struct lw *lw, struct lw_group *g, const struct ir_node *n, int piece);
 
 /* -- steps.c ---------------------------------------------------------------------------------- */
+/* Appends a step; the pointer is good until the next one. */
+struct kn_step *lw_push_step(struct ir_ctx *ctx, struct kn_steps *to, struct kn_step s);
 struct kn_step *lw_step(struct lw *lw, struct kn_steps *to, enum tcc_step_kind kind, const struct ir_node *n, int nargs, const int *args);
 void lw_launch(struct lw *lw, struct kn_steps *to, struct ir_node *n, struct lw_group *g);
 int lw_buffer(struct lw *lw, struct ir_value *v);        /* v's buffer, made when first asked for */
@@ -221,6 +233,7 @@ void lw_define_symbols(struct lw *lw, ir_type t, int level);
 void lw_define_symbol(struct lw *lw, ir_expr sym, int level);
 /* The buffer whose memory this one is a part of: itself, unless it is an alias. */
 int lw_storage(const struct lw *lw, int buffer);
+int lw_storage_of(const struct kn_buffer *buffers, int buffer);      /* of a program's; < 0 stays */
 /* Is memory of that buffer (which is no alias) in the list; named by the step or its regions' own lists; also by a step inside them? */
 bool lw_lists(const struct lw *lw, int n, const int *list, int buffer);
 bool lw_names(const struct lw *lw, const struct kn_step *s, int buffer);

@@ -47,8 +47,7 @@ static void touch(struct memory *m, int buffer, struct touch *region)
 {
     if (buffer < 0)
         return;
-    while (m->p->buffers[buffer].space == TCC_SPACE_ALIAS)
-        buffer = m->p->buffers[buffer].index;
+    buffer = lw_storage_of(m->p->buffers, buffer);
     struct live *l = &m->live[buffer];
     kn_order_touch(m->order, buffer, m->now);
     if (l->first < 0) {
@@ -309,9 +308,8 @@ static void insert(struct memory *m, struct kn_steps *steps, int at, enum tcc_st
 {
     struct kn_step s = {.kind = kind, .nargs = 1, .args = IR_NEW(m->ctx, int)};
     s.args[0] = buffer;
-    if (steps->n == steps->cap)
-        steps->at = ir_grow(m->ctx, steps->at, &steps->cap, sizeof *steps->at);
-    for (int i = steps->n++; i > at; i--)
+    lw_push_step(m->ctx, steps, s);
+    for (int i = steps->n - 1; i > at; i--)
         steps->at[i] = steps->at[i - 1];
     steps->at[at] = s;
 }

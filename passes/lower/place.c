@@ -33,9 +33,7 @@ struct place {
 
 static int root(const struct place *pl, int b)
 {
-    while (pl->buffers.at[b].space == TCC_SPACE_ALIAS)
-        b = pl->buffers.at[b].index;
-    return b;
+    return lw_storage_of(pl->buffers.at, b);
 }
 
 /* -- Where steps run ------------------------------------------------------------------------------------ */
@@ -291,14 +289,6 @@ static int in_memory(struct place *pl, int b, int m)
     return number;
 }
 
-static struct kn_step *push(struct place *pl, struct kn_steps *to, struct kn_step s)
-{
-    if (to->n == to->cap)
-        to->at = ir_grow(pl->ctx, to->at, &to->cap, sizeof *to->at);
-    to->at[to->n] = s;
-    return &to->at[to->n++];
-}
-
 /* The buffer is to be up to date in memory m; of a state variable, in that version. */
 static void ensure(struct place *pl, struct kn_steps *to, int buffer, int m, const struct kn_version *version)
 {
@@ -316,7 +306,7 @@ static void ensure(struct place *pl, struct kn_steps *to, int buffer, int m, con
         s.versions = IR_NEW(pl->ctx, struct kn_version);
         *s.versions = (struct kn_version){b, version->reads, -1};
     }
-    push(pl, to, s);
+    lw_push_step(pl->ctx, to, s);
     pl->valid[b] |= (uint8_t)(1 << m);
 }
 
@@ -351,7 +341,7 @@ static void place_copy(struct place *pl, struct kn_step *s, struct kn_steps *to)
         ensure(pl, to, dest, m, NULL);
     s->args[0] = in_memory(pl, s->args[0], at);
     s->args[1] = in_memory(pl, s->args[1], m);
-    push(pl, to, *s);
+    lw_push_step(pl->ctx, to, *s);
     was_written(pl, dest, m);
 }
 
@@ -370,7 +360,7 @@ static void place_plain(struct place *pl, struct kn_step *s, struct kn_steps *to
         if (lw_use_of(s, a) != KN_IN)
             was_written(pl, s->args[a], m);
     s->args = args;
-    push(pl, to, *s);
+    lw_push_step(pl->ctx, to, *s);
 }
 
 /* What the steps read in each memory (bits 0 and 1), and whether they write it (bit 2), by root buffer. */
@@ -488,7 +478,7 @@ static void place_control(struct place *pl, struct kn_step *s, struct kn_steps *
     for (int a = 0; a < s->nargs; a++)
         args[a] = in_memory(pl, s->args[a], HOST);
     s->args = args;
-    push(pl, to, *s);
+    lw_push_step(pl->ctx, to, *s);
 }
 
 static void place_list(struct place *pl, struct kn_steps *steps)

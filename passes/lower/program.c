@@ -61,13 +61,6 @@ static void add_wait(struct program *g, struct kn_step *to, int event)
     to->waits = more;
 }
 
-static void push(struct program *g, struct kn_steps *to, struct kn_step s)
-{
-    if (to->n == to->cap)
-        to->at = ir_grow(g->ctx, to->at, &to->cap, sizeof *to->at);
-    to->at[to->n++] = s;
-}
-
 /* Steps [first, last) of `from`: copies that move up, then the program. */
 static void form(struct program *g, const struct kn_steps *from, int first, int last, struct kn_steps *to)
 {
@@ -77,7 +70,7 @@ static void form(struct program *g, const struct kn_steps *from, int first, int 
     for (int i = first; i < last; i++) {
         struct kn_step s = from->at[i];
         if (!may_hold(g, &s)) {
-            push(g, to, s);
+            lw_push_step(g->ctx, to, s);
             continue;
         }
         for (int w = 0; w < s.nwaits; w++)
@@ -87,9 +80,9 @@ static void form(struct program *g, const struct kn_steps *from, int first, int 
         if (s.event)
             g->event[s.event] = made.event;
         s.event = s.nwaits = 0;
-        push(g, &made.regions->steps, s);
+        lw_push_step(g->ctx, &made.regions->steps, s);
     }
-    push(g, to, made);
+    lw_push_step(g->ctx, to, made);
 }
 
 static void walk(struct program *g, struct kn_steps *steps)
@@ -120,7 +113,7 @@ static void walk(struct program *g, struct kn_steps *steps)
         end = i + 1;
         for (int r = 0; r < steps->at[i].nregions; r++)
             walk(g, &steps->at[i].regions[r].steps);
-        push(g, &to, steps->at[i]);
+        lw_push_step(g->ctx, &to, steps->at[i]);
     }
     *steps = to;
 }

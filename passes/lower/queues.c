@@ -34,13 +34,6 @@ struct queues {
     int events, communication, first_of_host;
 };
 
-static int root(const struct kn_program *p, int b)
-{
-    while (p->buffers[b].space == TCC_SPACE_ALIAS)
-        b = p->buffers[b].index;
-    return b;
-}
-
 static bool communicates(const struct kn_step *s)
 {
     return (s->kind == TCC_STEP_COLLECTIVE && s->what != TCC_IS_OWNER) || s->kind == TCC_STEP_SEND ||
@@ -105,7 +98,7 @@ static void need_buffer(struct queues *q, int buffer, bool write)
 {
     if (buffer < 0)
         return;
-    int b = root(q->p, buffer);
+    int b = lw_storage_of(q->p->buffers, buffer);
     need(q, q->write[b]);
     for (const struct reader *r = q->reads[b]; r && write; r = r->next)
         need(q, r->at);
@@ -115,7 +108,7 @@ static void note(struct queues *q, int buffer, bool write, const struct kn_momen
 {
     if (buffer < 0)
         return;
-    int b = root(q->p, buffer);
+    int b = lw_storage_of(q->p->buffers, buffer);
     if (write) {
         q->write[b] = m;
         q->reads[b] = NULL;
@@ -186,7 +179,7 @@ static void each_access(struct queues *q, const struct kn_step *s, void (*visit)
 static bool writes_state(const struct queues *q, const struct kn_step *s)
 {
     for (int a = 0; a < s->nargs; a++)
-        if (s->args[a] >= 0 && q->p->buffers[root(q->p, s->args[a])].space == TCC_SPACE_STATE &&
+        if (s->args[a] >= 0 && q->p->buffers[lw_storage_of(q->p->buffers, s->args[a])].space == TCC_SPACE_STATE &&
             lw_use_of(s, a) != KN_IN)
             return true;
     return false;

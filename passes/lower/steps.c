@@ -73,11 +73,24 @@ int lw_buffer_new(struct lw *lw, struct kn_buffer b)
     return lw->buffers.n - 1;
 }
 
+int lw_storage_of(const struct kn_buffer *buffers, int buffer)
+{
+    while (buffer >= 0 && buffers[buffer].space == TCC_SPACE_ALIAS)
+        buffer = buffers[buffer].index;
+    return buffer;
+}
+
 int lw_storage(const struct lw *lw, int buffer)
 {
-    while (buffer >= 0 && lw->buffers.at[buffer].space == TCC_SPACE_ALIAS)
-        buffer = lw->buffers.at[buffer].index;
-    return buffer;
+    return lw_storage_of(lw->buffers.at, buffer);
+}
+
+struct kn_step *lw_push_step(struct ir_ctx *ctx, struct kn_steps *to, struct kn_step s)
+{
+    if (to->n == to->cap)
+        to->at = ir_grow(ctx, to->at, &to->cap, sizeof *to->at);
+    to->at[to->n] = s;
+    return &to->at[to->n++];
 }
 
 bool lw_lists(const struct lw *lw, int n, const int *list, int buffer)
@@ -190,10 +203,7 @@ struct kn_step *lw_step(struct lw *lw, struct kn_steps *to, enum tcc_step_kind k
         s.args[i] = args[i];
     if (n)
         s.node = n->where.node ? n->where.node : ir_op_info(n->op)->name;
-    if (to->n == to->cap)
-        to->at = ir_grow(lw->ctx, to->at, &to->cap, sizeof *to->at);
-    to->at[to->n] = s;
-    return &to->at[to->n++];
+    return lw_push_step(lw->ctx, to, s);
 }
 
 void lw_bind(struct lw *lw, struct kn_steps *to, const struct ir_node *n, enum tcc_step_kind how, int buffer, int nsyms,
