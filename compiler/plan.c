@@ -664,14 +664,17 @@ static void write_pipe(struct writer *w, const struct pipe *p)
 /* Operands in memory are a launch's arguments; local ones are none. */
 static void write_kernel(struct writer *w, const struct kn_kernel *k)
 {
-    static const uint32_t uses[] = {
-        [KN_IN] = TCC_READS, [KN_OUT] = TCC_WRITES, [KN_INOUT] = TCC_READS | TCC_WRITES};
+    static const uint32_t uses[] = {[KN_IN] = TCC_READS, [KN_OUT] = TCC_WRITES, [KN_INOUT] = TCC_READS | TCC_WRITES};
     uint32_t *list_of = IR_NEWN(w->ctx, k->noperands + 1, uint32_t);
     int n = 0;
     for (int i = 0; i < k->noperands; i++)
         if (k->operands[i].use != KN_LOCAL)
             list_of[n++] = uses[k->operands[i].use];
-    VEC_PUSH(w->ctx, w->kernels, (struct tcc_pkernel){string(w, k->name), 0, list(w, n, list_of)});
+    uint32_t flags = 0;
+    for (int i = 0; i < k->ninsns; i++)
+        if (k->insns[i].code == KN_INDEX)
+            flags = TCC_KERNEL_FAULTS;
+    VEC_PUSH(w->ctx, w->kernels, (struct tcc_pkernel){string(w, k->name), flags, list(w, n, list_of)});
 }
 
 static void write_states(struct writer *w)

@@ -352,7 +352,11 @@ struct tcc_pattr { uint32_t name, kind, n, data; uint32_t dtype, rank; struct tc
  * (string offsets); dims: u32s holding plain numbers */
 
 /* Where launches of it run. A kernel that runs in both has functions (struct tcc_version) and launch records (struct tcc_pimage). */
-enum { TCC_KERNEL_HOST = 1, TCC_KERNEL_DEVICE = 2 };
+enum {
+    TCC_KERNEL_HOST = 1,
+    TCC_KERNEL_DEVICE = 2,
+    TCC_KERNEL_FAULTS = 4                       /* it may meet a bad index */
+};
 enum { TCC_READS = 1, TCC_WRITES = 2 };         /* what is done with bytes; both: what it leaves of them stays */
 struct tcc_pkernel {
     uint32_t name, flags;                       /* name: strings */
@@ -463,8 +467,9 @@ struct tcc_plan {
  *     the device address of struct tcc_control, whose `env` is first: it is the struct tcc_env * that kernels know
  *     the number of tiles, i64: the function runs them all
  * Where that is more than TCC_LAUNCH_BYTES, arguments and sizes lie in a table in device memory, in that order, and the parameters are: the
- * address of the table, scratch, control, tiles. A kernel that meets a bad index writes TCC_EINDEX to env->fault; one that is launched
- * while the word is not 0 does nothing, or nothing that outlives the run: the run has failed, and steps that write state test the word first.
+ * address of the table, scratch, control, tiles. A kernel that meets a bad index writes TCC_EINDEX to env->fault (such kernels have TCC_KERNEL_FAULTS); one that is
+ * launched while the word is not 0 does nothing, or nothing that outlives the run: the run has failed, and steps that write state test the word
+ * first. The word is read and written by several at once: relaxed accesses of the system's scope (PTX: ld.relaxed.sys, st.relaxed.sys).
  *
  * A launch whose number of tiles is 0 is not made. */
 #define TCC_IMAGE_MAGIC 0x474d4954u     /* "TIMG" */

@@ -504,8 +504,8 @@ static bool check_entries(struct check *c)
             !range_ok(c, "steps", e->steps, c->p->steps.count) || !expr_ok(c, "arena", e->arena, true) ||
             !expr_ok(c, "scratch", e->scratch, true) || !list_ok(c, "placed", e->placed, c->p->buffers.count, false) ||
             !list_ok(c, "arena", e->arenas, c->p->exprs.count, true) ||
-            !list_ok(c, "control block", e->control, c->p->exprs.count, false) ||
-            !check_cases(c, e) || !check_advances(c, e))
+            !list_ok(c, "control block", e->control, c->p->exprs.count, false) || !check_cases(c, e) ||
+            !check_advances(c, e))
             return false;
         if (e->pipe > c->p->pipes.count)
             return bad(c, "pipeline", e->pipe, c->p->pipes.count);

@@ -65,6 +65,7 @@ int tcr_step_launch(struct tccrt_session *s, const struct tcc_pstep *p)
                                   .scratch = p->scratch == TCC_NO ? 0 : s->values[p->scratch],
                                   .args = s->args,
                                   .sizes = s->sizes,
+                                  .may_fault = s->m->kernel_info[p->what].flags & TCC_KERNEL_FAULTS,
                                   .node = node};
     int status;
 

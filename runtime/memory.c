@@ -49,7 +49,12 @@ int tcr_copy(struct tccrt_session *s, uint32_t to_memory, void *to, uint32_t fro
              size_t bytes, const char *node)
 {
     static const enum tcr_copy_kind kinds[2][2] = {{TCR_WITHIN, TCR_TO_DEVICE}, {TCR_TO_HOST, TCR_WITHIN}};
-    struct tcr_copy c = {kinds[from_memory != 0][to_memory != 0], to, from, bytes, node};
+    struct tcr_copy c = {.kind = kinds[from_memory != 0][to_memory != 0],
+                         .to = to,
+                         .from = from,
+                         .bytes = bytes,
+                         .node = node,
+                         .guarded = s->writes_state};
     struct tcr_device *d = tcr_device_of(s, from_memory | to_memory);
 
     if (s->apart && !(from_memory | to_memory)) {
@@ -116,7 +121,7 @@ int tcr_touch(struct tccrt_session *s, const void *at, size_t bytes, unsigned ho
 {
     struct tcr_access a = {at, bytes, how};
 
-    return s->device->checks && bytes ? s->device->ops->touch(s->device, &a, node) : TCC_OK;
+    return s->device->ops->touch && bytes ? s->device->ops->touch(s->device, &a, node) : TCC_OK;
 }
 
 /* -- Views --------------------------------------------------------------------------------------------- */

@@ -42,7 +42,8 @@ int tcr_check_advances(struct tccrt_session *s, const struct tcc_pentry *e)
             return tcr_fail(TCC_EINPUT,
                             "state variable '%s' is %lld, and this run would make it %lld; at most %lld fit "
                             "(tccrt_state_reset() begins anew)",
-                            tcr_string(s->m, p->name), (long long)s->syms[p->sym], (long long)to, (long long)sym->hi + 1);
+                            tcr_string(s->m, p->name), (long long)s->syms[p->sym], (long long)to,
+                            (long long)sym->hi + 1);
     }
     return TCC_OK;
 }

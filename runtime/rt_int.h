@@ -166,6 +166,7 @@ struct tccrt_session {
     bool placed;                     /* the plan says what lies there; else all but objects does, and steps of the host fetch it */
     bool ordered;                    /* placed and apart: steps of the device's queues are given to them, and waits are events */
     bool in_program;
+    bool writes_state;               /* the copy that is being given */
     int queue;                       /* of the device: the step's that runs; the plan's numbers */
     uint32_t *event_of;              /* by step: 1 + the event that others wait for; 0: none does */
     uint32_t nevents;
@@ -279,6 +280,7 @@ void tcr_slot_set(struct tccrt_session *s, struct tcr_slot *slot, struct tcc_obj
 #define TCR_BAD (INT64_MIN + 1)              /* overflowed, or divided by zero */
 #define TCR_IS_VALUE(v) ((v) > TCR_BAD)
 
+int64_t tcr_compute(uint32_t op, int64_t a, int64_t b);     /* an operation of enum tcc_expr_op behind SYM, on values; or TCR_BAD */
 void tcr_eval_level(struct tccrt_session *s, uint32_t level);
 void tcr_forget_levels(struct tccrt_session *s);             /* levels above 0 and their symbols become unbound */
 /* position.c: binds the symbols of state variables; may a run of e advance them; it ended well. */

@@ -426,7 +426,7 @@ static int grow_arena(struct tccrt_session *s, uint32_t memory, size_t bytes)
     int status = d->ops->grow(d, &at, &s->arena_bytes[memory], bytes);
 
     s->arenas[memory] = at;
-    if (!status && d->checks) /* whatever lay there is dead */
+    if (!status && d->ops->discard) /* whatever lay there is dead */
         status = d->ops->discard(d, 0, at, bytes);
     return status;
 }
@@ -440,7 +440,7 @@ static int device_arena(struct tccrt_session *s, const struct tcc_pentry *e, int
 
     if (status || (status = grow_arena(s, 1, (size_t)placed)))
         return status;
-    return s->device->checks ? tcr_sync(s) : TCC_OK; /* its poison comes before the work of all queues */
+    return s->device->ops->discard ? tcr_sync(s) : TCC_OK; /* its poison comes before the work of all queues */
 }
 
 static int prepare(struct tccrt_session *s, const struct tcc_pentry *e)

@@ -145,7 +145,12 @@ static int make_tables(struct tccrt_session *s)
 /* The host, and the device beside it unless that is the host. */
 static int open_devices(struct tccrt_session *s, const struct tccrt_options *o)
 {
-    struct tcr_device_request r = {.heap = &s->heap, .kernels = s->m->kernels, .options = o};
+    struct tcr_device_request r = {.heap = &s->heap,
+                                   .kernels = s->m->kernels,
+                                   .images = s->m->desc->images,
+                                   .nimages = s->m->desc->nimages,
+                                   .nkernels = s->m->plan->kernels.count,
+                                   .options = o};
     const char *name = o->device ? o->device : tccrt_env_text("TCCC_DEVICE");
     int status = tcr_device_open("cpu", &r, &s->host);
 

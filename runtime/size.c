@@ -23,7 +23,7 @@ static int64_t floordiv(int64_t a, int64_t b)
     return q - MUTANT(100, a % b != 0 && (a < 0) != (b < 0), 0);
 }
 
-static int64_t compute(uint32_t op, int64_t a, int64_t b)
+int64_t tcr_compute(uint32_t op, int64_t a, int64_t b)
 {
     int64_t r;
 
@@ -51,7 +51,7 @@ void tcr_eval_level(struct tccrt_session *s, uint32_t level)
         else if (e->op == TCC_EX_SYM)
             v[n] = s->syms[e->k];
         else if (TCR_IS_VALUE(v[e->a]) && TCR_IS_VALUE(v[e->b]))
-            v[n] = compute(e->op, v[e->a], v[e->b]);
+            v[n] = tcr_compute(e->op, v[e->a], v[e->b]);
         else
             v[n] = v[e->a] == TCR_BAD || v[e->b] == TCR_BAD ? TCR_BAD : TCR_UNBOUND;
     }

@@ -7,7 +7,9 @@
  *   cpu/     the host itself: the caller's allocator, threads and kernels. Its memory is the host's ('shared'): nothing is copied to it
  *   split/   the host's kernels over a memory that the host can't touch, with queues that run in an adversarial legal order: a device
  *            for tests, which every build has
- *   (cuda/ and neuron/ are to come: a stream a queue, an event of the driver's an event, a graph a program)
+ *   cuda/    NVIDIA GPUs through the CUDA driver, or through the simulator, which has the driver's functions: a stream a queue, an event of
+ *            the driver's an event, a graph a program
+ *   (neuron/ is to come)
  *
  * Order. A device has queues, numbered from 0. Work in one queue happens in the order in which it was given; work in different queues, and
  * what the host does, is ordered by events only: record() marks what a queue was given so far, wait() makes a queue's later work wait for
@@ -15,8 +17,8 @@
  * host, stays as it is until an event behind the work has been waited for; free() and release() may come earlier: they take effect
  * when their queue gets there.
  *
- * Faults. A kernel that meets a bad index sets the device's fault word; launches, copies and fills of that run that come later test it first and do
- * nothing. sync() reports it. A device that is done when launch() returns may report it there.
+ * Faults. A kernel that meets a bad index sets the device's fault word; launches and guarded copies of that run that come later test it first and do
+ * nothing, and whatever else comes later writes no state. sync() reports it. A device that is done when launch() returns may report it there.
  *
  * A struct tcr_device belongs to one session and is used by the thread that is in it. Functions that can fail return a tcc_status, with
  * the message in tccrt_error().
@@ -48,6 +50,7 @@ struct tcr_kernel_launch {
     void *const *args;
     const int64_t *sizes;
     const struct tcr_access *access;
+    bool may_fault;                  /* it may meet a bad index */
     const char *node;                /* for messages; good while the model is open */
 };
 
@@ -59,10 +62,11 @@ struct tcr_copy {
     const void *from;
     size_t bytes;                    /* WITHIN: the two may overlap */
     const char *node;
+    bool guarded;                    /* to the device: it writes state, and is not done once a kernel has met a bad index */
 };
 
 /* What changes from run to run lies in a control block in the device's memory, where kernels of a program read it. */
-struct tcr_control { uint64_t seed; int64_t run; };
+struct tcr_control { uint64_t seed; int64_t run; uint32_t nvalues; const int64_t *values; };
 
 struct tcr_device;
 struct tcr_device_ops {
@@ -122,13 +126,16 @@ struct tcr_device {
     struct tcr_device_counts { int64_t launches, copies, programs, replays; } counts;        /* of work that was given to it */
 };
 
-/* What a device is opened with. kernels: of the code version that runs, by number. The heap, kernels and names outlive it. */
+/* What a device is opened with. kernels: of the code version that runs, by number; images: of the same kernels. The heap, kernels, images and
+ * names outlive it. */
 struct tcr_device_request {
     struct tcr_heap *heap;
     const tcc_kernel_fn *kernels;
+    const struct tcc_pimage *const *images;
+    uint32_t nimages, nkernels;
     const struct tccrt_options *options;
 };
-/* "cpu", "cpu-split". TCC_EUSAGE: no device has that name; TCC_EENV: it is not there (the message says why). */
+/* "cpu", "cpu-split", "cuda", "cuda:K", "sim". TCC_EUSAGE: no device has that name; TCC_EENV: it is not there (the message says why). */
 int tcr_device_open(const char *name, const struct tcr_device_request *r, struct tcr_device **out);
 
 /* -- The heap (cpu/memory.c) -------------------------------------------------------------------------- */

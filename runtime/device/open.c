@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/device/cpu/cpu_int.h"
+#include "runtime/device/cuda/cuda_int.h"
 #include "runtime/device/split/split_int.h"
 
 static const struct {
@@ -10,8 +11,16 @@ static const struct {
     int (*open)(const struct tcr_device_request *r, struct tcr_device **out);
 } devices[] = {{"cpu", tcr_device_cpu}, {"cpu-split", tcr_device_split}};
 
-/* Known by name, and to come. */
-static const char *const later[] = {"cuda", "sim", "neuron"};
+/* Artifacts for the CPU go without it: their linker takes no file of an archive for a weak name. */
+#pragma weak tcr_device_cuda
+
+/* NAME or NAME:something */
+static bool is_called(const char *name, const char *device)
+{
+    size_t n = strlen(device);
+
+    return !strncmp(name, device, n) && (!name[n] || name[n] == ':');
+}
 
 int tcr_device_open(const char *name, const struct tcr_device_request *r, struct tcr_device **out)
 {
@@ -19,8 +28,12 @@ int tcr_device_open(const char *name, const struct tcr_device_request *r, struct
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
         if (!strcmp(devices[i].name, name))
             return devices[i].open(r, out);
-    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
-        if (!strncmp(later[i], name, strlen(later[i])))
-            return tcr_fail(TCC_EENV, "device '%s': not in this version: there are auto, cpu and cpu-split", name);
-    return tcr_fail(TCC_EUSAGE, "no device '%s': there are auto, cpu and cpu-split", name);
+    if (is_called(name, "cuda") || is_called(name, "sim")) {
+        if (tcr_device_cuda)
+            return tcr_device_cuda(name, r, out);
+        return tcr_fail(TCC_EENV, "device '%s': what was compiled for the CPU only, and is not run by a tool, has no CUDA runtime", name);
+    }
+    if (is_called(name, "neuron"))
+        return tcr_fail(TCC_EENV, "device '%s': not in this version", name);
+    return tcr_fail(TCC_EUSAGE, "no device '%s': there are auto, cpu, cpu-split, cuda[:K] and sim", name);
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "runtime/rt_int.h"
+#include "tests/unit/mini_image.h"
 
 /* y = x + size; 64 tiles of one element. A size below 0 is an index out of range. */
 static void add(void *const *args, const int64_t *sizes, void *scratch, struct tcc_env *env, int64_t first,
@@ -45,9 +46,12 @@ static struct tcr_heap heap;
 static struct tcr_device *open_device(const char *name, const char *seed)
 {
     static const struct tccrt_options options = {.threads = 2};
-    struct tcr_device_request r = {.heap = &heap, .kernels = kernels, .options = &options};
+    static const struct tcc_pimage *images[1];
+    struct tcr_device_request r = {
+        .heap = &heap, .kernels = kernels, .images = images, .nimages = 1, .nkernels = MI_KERNELS, .options = &options};
     struct tcr_device *d;
 
+    images[0] = images[0] ? images[0] : mi_image("sm_80");
     setenv("TCCC_ORDER_SEED", seed, 1);
     tcr_heap_init(&heap, NULL);
     ck_assert_msg(tcr_device_open(name, &r, &d) == TCC_OK, "%s", tccrt_error());
@@ -67,6 +71,7 @@ static int launch_add(struct tcr_device *d, int queue, void *x, void *y, int64_t
                                   .args = args,
                                   .sizes = &n,
                                   .access = d->checks ? access : NULL,
+                                  .may_fault = true,
                                   .node = "add"};
 
     return d->ops->launch(d, queue, &l);
@@ -74,7 +79,8 @@ static int launch_add(struct tcr_device *d, int queue, void *x, void *y, int64_t
 
 static int copy(struct tcr_device *d, int queue, enum tcr_copy_kind kind, void *to, const void *from)
 {
-    return d->ops->copy(d, queue, &(struct tcr_copy){kind, to, from, BYTES, "copy"});
+    return d->ops->copy(d, queue,
+                        &(struct tcr_copy){.kind = kind, .to = to, .from = from, .bytes = BYTES, .node = "copy"});
 }
 
 static void says(int status, int want, const char *part)
@@ -83,7 +89,7 @@ static void says(int status, int want, const char *part)
     ck_assert_msg(strstr(tccrt_error(), part) != NULL, "expected '%s', got '%s'", part, tccrt_error());
 }
 
-static const char *const names[] = {"cpu", "cpu-split", "cpu-split", "cpu-split", "cpu-split"};
+static const char *const names[] = {"cpu", "cpu-split", "sim", "cpu-split", "sim", "cpu-split", "sim"};
 
 /* Copies in, adds on one queue what another has made, copies out: the same on all devices and in all orders. */
 START_TEST(works)
@@ -118,7 +124,10 @@ START_TEST(works)
                                &(struct tcr_kernel_launch){
                                    .kernel = 1, .nargs = 1, .tiles = 1, .args = none, .access = &a, .node = "control"}),
                      TCC_OK);
-    ck_assert_int_eq(o->copy(d, 0, &(struct tcr_copy){TCR_TO_HOST, ran, z, sizeof ran, "out"}), TCC_OK);
+    ck_assert_int_eq(
+        o->copy(d, 0,
+                &(struct tcr_copy){.kind = TCR_TO_HOST, .to = ran, .from = z, .bytes = sizeof ran, .node = "out"}),
+        TCC_OK);
     ck_assert_int_eq(o->fill(d, 0, x, 0, BYTES), TCC_OK);
     ck_assert_int_eq(copy(d, 0, TCR_TO_HOST, out, x), TCC_OK);
     ck_assert_int_eq(o->sync(d, TCR_ALL), TCC_OK);
@@ -296,7 +305,7 @@ START_TEST(by_name)
 
     tcr_heap_init(&heap, NULL);
     says(tcr_device_open("gpu", &r, &d), TCC_EUSAGE, "no device 'gpu'");
-    says(tcr_device_open("cuda:1", &r, &d), TCC_EENV, "device 'cuda:1': not in this version");
+    says(tcr_device_open("neuron:1", &r, &d), TCC_EENV, "device 'neuron:1': not in this version");
     ck_assert_ptr_null(d);
 }
 END_TEST
@@ -308,8 +317,8 @@ int main(void)
     SRunner *r;
     int failed;
 
-    tcase_add_loop_test(c, works, 0, 5);
-    tcase_add_loop_test(c, faults, 0, 2);
+    tcase_add_loop_test(c, works, 0, 7);
+    tcase_add_loop_test(c, faults, 0, 3);
     tcase_add_test(c, bad_arguments);
     tcase_add_loop_test(c, missing_waits, 0, 4);
     tcase_add_loop_test_raise_signal(c, host_touches, SIGSEGV, 0, 2);

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CUDA driver of the process: libcuda.so.1, or $TCCC_CUDA_LIBRARY; or the simulator, libtccptx.so.0, which is looked for beside the program
+ * and beside this code. It is opened when a session first asks for it and stays open, as the driver wants it. Sessions share a device's
+ * primary context, which is also the one of other libraries of the process.
+ */
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/device/cuda/cuda_int.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct cuda_api apis[2] = {{.name = "cuda"}, {.name = "sim"}};
+static struct cuda_machine *machines;
+
+void cuda_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void cuda_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+int cuda_says(const struct cuda_machine *m, int result, const char *call, const char *node)
+{
+    const char *text = NULL, *name = NULL;
+
+    m->cu->cuGetErrorString(result, &text);
+    m->cu->cuGetErrorName(result, &name);
+    return tcr_fail(TCC_EENV, "device '%s:%d': %s%s%s%s: %s (%s)", m->cu->name, m->ordinal,
+                    node && *node ? "node '" : "", node && *node ? node : "", node && *node ? "': " : "", call,
+                    text ? text : "unknown error", name ? name : "?");
+}
+
+/* -- The library -------------------------------------------------------------------------------------- */
+
+static bool try_folder(char *to, const char *folder, const char *middle)
+{
+    int n = snprintf(to, PATH_MAX, "%s/%slibtccptx.so.0", folder, middle);
+
+    return n > 0 && n < PATH_MAX && !access(to, R_OK);
+}
+
+static bool beside(char *to, char *file)
+{
+    char *slash = strrchr(file, '/');
+
+    if (!slash)
+        return false;
+    *slash = 0;
+    return try_folder(to, file, "") || try_folder(to, file, "../lib/");
+}
+
+/* The simulator: beside the program, or beside the file that holds this code; else where the system looks. */
+static const char *simulator(char *to)
+{
+    const char *given = tccrt_env_text("TCCC_LIBDIR");
+    char file[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", file, sizeof file - 1);
+    Dl_info info;
+
+    if (given && try_folder(to, given, ""))
+        return to;
+    file[n > 0 ? n : 0] = 0;
+    if (beside(to, file))
+        return to;
+    if (dladdr(&lock, &info) && info.dli_fname && realpath(info.dli_fname, file) && beside(to, file))
+        return to;
+    return "libtccptx.so.0";
+}
+
+static int missing(const struct cuda_api *a, const char *why)
+{
+    if (a == &apis[1])
+        return tcr_fail(TCC_EENV, "no simulator of CUDA devices (%s)", why);
+    return tcr_fail(TCC_EENV, "no CUDA driver (%s); --device=sim runs it in the simulator", why);
+}
+
+static int find_functions(struct cuda_api *a, const char *path)
+{
+    const char *lacks = NULL;
+    char why[PATH_MAX + 80];
+    int result;
+
+#define NEEDS(fn, args)                               \
+    if (!(*(void **)&a->fn = dlsym(a->library, #fn))) \
+        lacks = #fn;
+#define MAY(fn, args) *(void **)&a->fn = dlsym(a->library, #fn);
+#include "runtime/device/cuda/driver.def"
+#undef NEEDS
+#undef MAY
+    if (lacks) {
+        snprintf(why, sizeof why, "%s: it has no %s", path, lacks);
+        return missing(a, why);
+    }
+    if ((result = a->cuInit(0)) || (result = a->cuDeviceGetCount(&a->devices)) ||
+        (result = a->devices > 0 ? 0 : CUDA_NO_DEVICE)) {
+        const char *text = NULL;
+
+        a->cuGetErrorString(result, &text);
+        snprintf(why, sizeof why, "%s: %s", path, text ? text : "it could not be started");
+        return missing(a, why);
+    }
+    return TCC_OK;
+}
+
+/* The caller holds the lock. */
+static int open_library(struct cuda_api *a)
+{
+    const char *given = a == &apis[0] ? tccrt_env_text("TCCC_CUDA_LIBRARY") : NULL;
+    char found[PATH_MAX];
+    const char *path = given ? given : a == &apis[0] ? "libcuda.so.1" : simulator(found);
+    const char *why;
+    int status;
+
+    if (a->library)
+        return TCC_OK;
+    if (!(a->library = dlopen(path, RTLD_NOW | RTLD_LOCAL))) {
+        why = dlerror();
+        return missing(a, why ? why : path);
+    }
+    if ((status = find_functions(a, path))) {
+        dlclose(a->library);
+        a->library = NULL;
+    }
+    return status;
+}
+
+/* -- Devices ------------------------------------------------------------------------------------------ */
+
+static int attribute(const struct cuda_machine *m, int which)
+{
+    int value = 0;
+
+    return m->cu->cuDeviceGetAttribute(&value, which, m->device) ? 0 : value;
+}
+
+static int load_helper(struct cuda_machine *m)
+{
+    const struct cuda_api *cu = m->cu;
+    int result = cu->cuModuleLoadDataEx(&m->helper, cuda_helper_ptx, 0, NULL, NULL);
+
+    if (!result)
+        result = cu->cuModuleGetFunction(&m->copy, m->helper, "tccrt_copy");
+    if (!result)
+        result = cu->cuModuleGetFunction(&m->note, m->helper, "tccrt_note");
+    return result ? result : cu->cuModuleGetFunction(&m->probe, m->helper, "tccrt_probe");
+}
+
+/* Freed blocks of its pool stay with the process. */
+static void keep_pool(const struct cuda_machine *m)
+{
+    uint64_t all = UINT64_MAX;
+    cuda_pool pool;
+
+    if (m->pools && m->cu->cuDeviceGetDefaultMemPool && m->cu->cuMemPoolSetAttribute &&
+        !m->cu->cuDeviceGetDefaultMemPool(&pool, m->device))
+        m->cu->cuMemPoolSetAttribute(pool, CUDA_POOL_KEEPS, &all);
+}
+
+static int describe(struct cuda_machine *m)
+{
+    const struct cuda_api *cu = m->cu;
+    struct cuda_memory_kind kind = {.type = 1, .location = 1, .id = m->device};
+
+    m->major = attribute(m, CUDA_MAJOR);
+    m->minor = attribute(m, CUDA_MINOR);
+    m->pools = attribute(m, CUDA_HAS_POOLS) && cu->cuMemAllocAsync && cu->cuMemFreeAsync;
+    m->virtual_memory = attribute(m, CUDA_HAS_VIRTUAL) && cu->cuMemAddressReserve && cu->cuMemAddressFree &&
+                        cu->cuMemCreate && cu->cuMemRelease && cu->cuMemMap && cu->cuMemUnmap && cu->cuMemSetAccess &&
+                        cu->cuMemGetAllocationGranularity &&
+                        !cu->cuMemGetAllocationGranularity(&m->granule, &kind, 0) && m->granule;
+    keep_pool(m);
+    return cu->cuDeviceGetName(m->name, sizeof m->name, m->device);
+}
+
+static struct cuda_machine *open_machine(const struct cuda_api *cu, int ordinal, int *status)
+{
+    struct cuda_machine *m = calloc(1, sizeof *m);
+    const char *call = "cuDeviceGet";
+    int result;
+
+    if (!m) {
+        *status = tcr_fail(TCC_EENV, "no memory for device '%s'", cu->name);
+        return NULL;
+    }
+    *m = (struct cuda_machine){.next = machines, .cu = cu, .ordinal = ordinal};
+    if (!(result = cu->cuDeviceGet(&m->device, ordinal)) && !(result = describe(m)) &&
+        !(result = cu->cuDeviceTotalMem_v2(&m->memory, m->device))) {
+        call = "cuDevicePrimaryCtxRetain";
+        result = cu->cuDevicePrimaryCtxRetain(&m->context, m->device);
+    }
+    if (!result) {
+        cuda_context before;
+
+        call = "cuModuleLoadDataEx";
+        cu->cuCtxPushCurrent_v2(m->context);
+        result = load_helper(m);
+        cu->cuCtxPopCurrent_v2(&before);
+    }
+    if (result) {
+        *status = cuda_says(m, result, call, NULL);
+        if (m->context)
+            cu->cuDevicePrimaryCtxRelease_v2(m->device);
+        free(m);
+        return NULL;
+    }
+    return machines = m;
+}
+
+/* Ranks of one machine take its devices in turn. */
+static int local_rank(void)
+{
+    static const char *const names[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (getenv(names[i]))
+            return atoi(getenv(names[i]));
+    return 0;
+}
+
+/* The number behind the colon; -1: it is none. */
+static int ordinal_of(const char *name, const struct cuda_api *a)
+{
+    const char *colon = strchr(name, ':');
+    char *end;
+    long k;
+
+    if (!colon)
+        return (local_rank() & 0xffff) % a->devices;
+    k = strtol(colon + 1, &end, 10);
+    return colon[1] >= '0' && colon[1] <= '9' && !*end && k < INT_MAX ? (int)k : -1;
+}
+
+static struct cuda_machine *get(const char *name, int *status)
+{
+    struct cuda_api *a = &apis[!strncmp(name, "sim", 3)];
+    struct cuda_machine *m = machines;
+    int k;
+
+    if ((*status = open_library(a)))
+        return NULL;
+    k = ordinal_of(name, a);
+    if (k < 0) {
+        *status = tcr_fail(TCC_EUSAGE, "no device '%s': expected %s or %s:K, a number", name, a->name, a->name);
+        return NULL;
+    }
+    if (k >= a->devices) {
+        *status = tcr_fail(TCC_EENV, "no device '%s': there %s %d", name, a->devices == 1 ? "is" : "are", a->devices);
+        return NULL;
+    }
+    while (m && (m->cu != a || m->ordinal != k))
+        m = m->next;
+    if (!m && !(m = open_machine(a, k, status)))
+        return NULL;
+    m->users++;
+    return m;
+}
+
+struct cuda_machine *cuda_machine_get(const char *name, int *status)
+{
+    struct cuda_machine *m;
+
+    cuda_lock();
+    m = get(name, status);
+    cuda_unlock();
+    return m;
+}
+
+void cuda_machine_hold(struct cuda_machine *m)
+{
+    cuda_lock();
+    m->users++;
+    cuda_unlock();
+}
+
+void cuda_machine_put(struct cuda_machine *m)
+{
+    struct cuda_machine **at = &machines;
+    cuda_context before;
+
+    cuda_lock();
+    if (--m->users == 0) {
+        while (*at != m)
+            at = &(*at)->next;
+        *at = m->next;
+        m->cu->cuCtxPushCurrent_v2(m->context);
+        m->cu->cuModuleUnload(m->helper);
+        m->cu->cuCtxPopCurrent_v2(&before);
+        m->cu->cuDevicePrimaryCtxRelease_v2(m->device);
+        free(m);
+    }
+    cuda_unlock();
+}

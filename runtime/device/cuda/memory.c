@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of a device. Where it has pools, memory is taken and given back in the order of a stream, and the other streams wait for what
+ * stream 0 was given; else an allocation is there at once, and giving it back waits for all work. A block that grows is a range of
+ * addresses into which memory is mapped piece by piece. Weights are uploaded once for each model and device.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/device/cuda/cuda_int.h"
+
+static void *pointer(uint64_t at)
+{
+    return (void *)(uintptr_t)at;
+}
+
+static uint64_t address(const void *p)
+{
+    return (uint64_t)(uintptr_t)p;
+}
+
+static int no_memory(struct tcr_cuda *c, int result, const char *call, size_t bytes)
+{
+    size_t free_bytes = 0, total = 0;
+
+    if (result != CUDA_NO_MEMORY)
+        return cuda_check(c, result, call, NULL);
+    c->m->cu->cuMemGetInfo_v2(&free_bytes, &total);
+    return tcr_fail(TCC_EENV, "device '%s': no memory for %zu bytes: %zu of its %zu are free", c->name, bytes,
+                    free_bytes, total);
+}
+
+int cuda_get(struct tcr_cuda *c, int queue, uint64_t *at, size_t bytes)
+{
+    const struct cuda_api *cu = c->m->cu;
+    size_t size = TCR_ROUND(bytes ? bytes : 1);
+    int result;
+
+    if (c->m->pools)
+        result = cu->cuMemAllocAsync(at, size, c->queues[queue].stream);
+    else
+        result = cu->cuMemAlloc_v2(at, size);
+    return result ? no_memory(c, result, "cuMemAlloc", bytes) : TCC_OK;
+}
+
+void cuda_give(struct tcr_cuda *c, int queue, uint64_t at)
+{
+    if (!at)
+        return;
+    if (c->m->pools)
+        c->m->cu->cuMemFreeAsync(at, c->queues[queue].stream);
+    else
+        c->m->cu->cuMemFree_v2(at);
+}
+
+void *cuda_alloc(struct tcr_device *d, int queue, size_t bytes, bool zeroed)
+{
+    struct tcr_cuda *c = cuda_of(d);
+    uint64_t at = 0;
+    int status = cuda_enter(c);
+
+    if (!status)
+        status = cuda_queue_ok(c, queue);
+    if (!status)
+        status = cuda_get(c, queue, &at, bytes);
+    if (!status && zeroed && bytes)
+        status = CU(c, NULL, cuMemsetD8Async, at, 0, bytes, c->queues[queue].stream);
+    if (!status && (zeroed || c->m->pools))
+        status = cuda_order_all(c, queue);
+    if (cuda_leave(c, status))
+        return NULL;
+    d->held += TCR_ROUND(bytes ? bytes : 1);
+    return pointer(at);
+}
+
+void cuda_free(struct tcr_device *d, int queue, void *p, size_t bytes, bool zeroed)
+{
+    struct tcr_cuda *c = cuda_of(d);
+
+    (void)zeroed;
+    if (!p)
+        return;
+    d->held -= TCR_ROUND(bytes ? bytes : 1);
+    if (!cuda_enter(c) && !cuda_queue_ok(c, queue))
+        cuda_give(c, queue, address(p));
+    cuda_leave(c, TCC_OK);
+}
+
+/* -- Blocks that grow ------------------------------------------------------------------------------------ */
+
+static struct cuda_range *range_of(struct tcr_cuda *c, uint64_t at)
+{
+    for (int i = 0; i < CUDA_MAX_RANGES; i++)
+        if (c->ranges[i].at == at)
+            return &c->ranges[i];
+    return NULL;
+}
+
+static size_t up(const struct tcr_cuda *c, size_t bytes)
+{
+    return (bytes + c->m->granule - 1) / c->m->granule * c->m->granule;
+}
+
+/* Maps memory behind what the range has. */
+static int map_more(struct tcr_cuda *c, struct cuda_range *r, size_t bytes)
+{
+    const struct cuda_api *cu = c->m->cu;
+    struct cuda_memory_kind kind = {.type = 1, .location = 1, .id = c->m->device};
+    struct cuda_memory_access access = {1, c->m->device, 3};
+    size_t more = up(c, bytes) - r->mapped;
+    uint64_t handle;
+    int result = cu->cuMemCreate(&handle, more, &kind, 0);
+
+    if (result)
+        return no_memory(c, result, "cuMemCreate", more);
+    result = cu->cuMemMap(r->at + r->mapped, more, 0, handle, 0);
+    cu->cuMemRelease(handle); /* the mapping holds it */
+    if (result)
+        return cuda_check(c, result, "cuMemMap", NULL);
+    if ((result = cu->cuMemSetAccess(r->at + r->mapped, more, &access, 1))) {
+        cu->cuMemUnmap(r->at + r->mapped, more);
+        return cuda_check(c, result, "cuMemSetAccess", NULL);
+    }
+    r->mapped += more;
+    return TCC_OK;
+}
+
+static void end_range(struct tcr_cuda *c, struct cuda_range *r)
+{
+    if (r->mapped)
+        c->m->cu->cuMemUnmap(r->at, r->mapped);
+    c->m->cu->cuMemAddressFree(r->at, r->room);
+    *r = (struct cuda_range){0};
+}
+
+/* Addresses for as much as the device has. NULL: none, and a block moves when it grows. */
+static struct cuda_range *new_range(struct tcr_cuda *c)
+{
+    struct cuda_range *r = c->m->virtual_memory ? range_of(c, 0) : NULL;
+    size_t room = r ? up(c, c->m->memory) : 0;
+    uint64_t at;
+
+    if (!r || c->m->cu->cuMemAddressReserve(&at, room, 0, 0, 0))
+        return NULL;
+    *r = (struct cuda_range){at, room, 0};
+    return r;
+}
+
+static void drop(struct tcr_cuda *c, uint64_t at)
+{
+    struct cuda_range *r = at ? range_of(c, at) : NULL;
+
+    if (r)
+        end_range(c, r);
+    else if (at)
+        c->m->cu->cuMemFree_v2(at);
+}
+
+static int grow(struct tcr_cuda *c, void **p, size_t *held, size_t bytes)
+{
+    struct cuda_range *r = *p ? range_of(c, address(*p)) : new_range(c);
+    uint64_t at = 0;
+    int result, status;
+
+    if (r && bytes <= r->room) {
+        if (up(c, bytes) > r->mapped && (status = map_more(c, r, bytes ? bytes : 1))) {
+            if (!*p)
+                end_range(c, r);
+            return status;
+        }
+        *p = pointer(r->at);
+        c->device.held += TCR_ROUND(bytes) - TCR_ROUND(*held);
+        *held = bytes;
+        return TCC_OK;
+    }
+    drop(c, address(*p));
+    c->device.held -= TCR_ROUND(*held);
+    *p = NULL;
+    *held = 0;
+    if ((result = c->m->cu->cuMemAlloc_v2(&at, TCR_ROUND(bytes ? bytes : 1))))
+        return no_memory(c, result, "cuMemAlloc", bytes);
+    *p = pointer(at);
+    c->device.held += TCR_ROUND(bytes);
+    *held = bytes;
+    return TCC_OK;
+}
+
+int cuda_grow(struct tcr_device *d, void **p, size_t *held, size_t bytes)
+{
+    struct tcr_cuda *c = cuda_of(d);
+    int status;
+
+    if (*p && *held >= bytes)
+        return TCC_OK;
+    status = cuda_enter(c);
+    return cuda_leave(c, status ? status : grow(c, p, held, bytes));
+}
+
+void cuda_release(struct tcr_device *d, void *p, size_t held)
+{
+    struct tcr_cuda *c = cuda_of(d);
+
+    if (!p)
+        return;
+    d->held -= TCR_ROUND(held);
+    if (!cuda_enter(c))
+        drop(c, address(p));
+    cuda_leave(c, TCC_OK);
+}
+
+/* -- Weights ------------------------------------------------------------------------------------------- */
+
+static void free_weights(void *machine, void *p)
+{
+    struct cuda_machine *m = machine;
+    cuda_context before;
+
+    m->cu->cuCtxPushCurrent_v2(m->context);
+    m->cu->cuMemFree_v2(address(p));
+    m->cu->cuCtxPopCurrent_v2(&before);
+    cuda_machine_put(m);
+}
+
+static int upload_weights(struct tcr_cuda *c, struct tccrt_model *m, const uint8_t **p)
+{
+    size_t bytes = m->desc->weights_size;
+    uint64_t at = 0;
+    int result = c->m->cu->cuMemAlloc_v2(&at, TCR_ROUND(bytes)), status;
+
+    if (result)
+        return no_memory(c, result, "cuMemAlloc", bytes);
+    status = cuda_upload(c, 0, at, m->weights, bytes, false, "weights");
+    if (!status)
+        status = CU(c, NULL, cuStreamSynchronize, c->queues[0].stream);
+    if (!status) {
+        cuda_machine_hold(c->m); /* the model's hold on it */
+        *p = tcr_keep_uploaded(m, c->m, pointer(at), free_weights);
+        if (*p == pointer(at))
+            return TCC_OK;
+        cuda_machine_put(c->m); /* another session was faster, or there is no memory */
+        status = *p ? TCC_OK : TCC_EENV;
+    }
+    c->m->cu->cuMemFree_v2(at);
+    return status;
+}
+
+int cuda_weights(struct tcr_device *d, struct tccrt_model *m, const uint8_t **p)
+{
+    struct tcr_cuda *c = cuda_of(d);
+    int status;
+
+    if ((*p = tcr_uploaded(m, c->m)) || !m->desc->weights_size)
+        return TCC_OK;
+    status = cuda_enter(c);
+    return cuda_leave(c, status ? status : upload_weights(c, m, p));
+}
