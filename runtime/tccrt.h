@@ -69,7 +69,8 @@ struct tccrt_options {
     int stage;                                   /* models cut into stages: 1 + the one that the session runs, with group "pp"
                                                     (tccrt_session_group) for the others, whose state it doesn't hold; 0: all */
     bool profile;                                /* record times per step */
-    const char *device;                          /* what runs it: "auto" (what the artifact was made for), "cpu", "cpu-split"; NULL: $TCCC_DEVICE, else auto */
+    const char *device;                          /* what runs it: "auto" (what the artifact was made for), "cpu", "cuda", "cuda:K", "sim", "cpu-split"; NULL: $TCCC_DEVICE,
+                                                    else auto */
 };
 int tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *options, struct tccrt_session **out);
 void tccrt_session_free(struct tccrt_session *s);
