@@ -57,6 +57,7 @@ struct job {
     const char *folder; /* the scratch folder's; "" when there is none */
     struct target_code code;
     int status;                        /* what a failure means */
+    int64_t changes_left;              /* by passes (--change-limit) */
     struct train_recompute *recompute; /* by stage; NULL: nothing */
     const char *reproducer;            /* file; NULL: none is wanted */
     char *graph;                       /* what goes into it for code generation */
@@ -239,6 +240,7 @@ static struct pass_options pass_options_of(struct job *j)
                              .time_to = stderr,
                              .verify = o->verify,
                              .change_limit = o->change_limit,
+                             .changes_left = &j->changes_left,
                              .hang = o->hang};
     int n = 0;
     for (int i = 0; o->dumps && o->dumps[i]; i++)
@@ -690,6 +692,7 @@ static bool work(struct job *j)
 {
     const struct tccc_options *o = j->o;
     lap(j, NULL);
+    j->changes_left = o->change_limit;
     if (!choose_target(j) || !read_model(j))
         return false;
     lap(j, "reading the model");

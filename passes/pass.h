@@ -78,6 +78,7 @@ struct pass_options {
     FILE *time_to;
     bool verify;                 /* after each pass */
     int64_t change_limit;        /* passes stop changing things after so many changes; < 0: no limit */
+    int64_t *changes_left;       /* of several lists together, which count it down; NULL: each list has change_limit */
     const char *reproducer;      /* file to write the IR before the running pass and its name into before each pass, removed
                                     after a good end; NULL: none */
     const char *hang;            /* for tests: that pass does not come back; NULL: none */

@@ -251,7 +251,7 @@ static bool run_items(struct ir_module *m, const struct pass_sequence *list, con
                              .options = o,
                              .item = &list->at[done],
                              .list = list,
-                             .left = o->change_limit >= 0 ? &left : NULL};
+                             .left = o->change_limit < 0 ? NULL : o->changes_left ? o->changes_left : &left};
         bool kept = o->reproducer && write_reproducer(&r);
         int bugs = ir_nerrors(m->ctx);
         ok = run_one(&r, &times[done]);

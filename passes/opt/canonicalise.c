@@ -2,7 +2,8 @@
 /*
  * canonicalise: one form per meaning, so that later passes look for one form only.
  *
- *   operands      of commuting ops: the older value first, a constant last; comparisons with a constant: the constant last
+ *   operands      of commuting ops: a constant last, else the value first that stands first (in the end, when all stands where it will: the form
+ *                 depends on nothing but the text); comparisons with a constant: the constant last
  *   subtraction   of a constant is addition of its negative; division by a power of two is a multiplication
  *   identities    x + 0, x * 1, x ^ 1, - - x, relu relu x, select c x x, ...
  *   words         x * x is square, max(0, x) is relu, 1 / x is recip, 1 / sqrt(x) is rsqrt, x * sigmoid(x) is silu
@@ -33,17 +34,24 @@ static bool float_result(const struct ir_node *n)
 
 /* -- Operand order ------------------------------------------------------------------------------ */
 
-/* add(c, x) = add(x, c); add(%5, %3) = add(%3, %5) */
-static struct ir_value *order_operands(struct rewrite *w, struct ir_node *n)
+static bool commutes(const struct ir_node *n)
 {
-    if (!(ir_op_info(n->op)->flags & IR_F_COMMUTES) || n->nin != 2)
-        return NULL;
+    return (ir_op_info(n->op)->flags & IR_F_COMMUTES) && n->nin == 2;
+}
+
+static void swap_operands(struct ir_node *n)
+{
     struct ir_value *x = n->in[0].value, *y = n->in[1].value;
-    bool swap = is_constant(x) != is_constant(y) ? is_constant(x) : x->id > y->id;
-    if (!swap || !rewrite_go(w))
-        return NULL;
     ir_set_operand(n, 0, y);
     ir_set_operand(n, 1, x);
+}
+
+/* add(c, x) = add(x, c) */
+static struct ir_value *constant_last(struct rewrite *w, struct ir_node *n)
+{
+    if (!commutes(n) || !is_constant(n->in[0].value) || is_constant(n->in[1].value) || !rewrite_go(w))
+        return NULL;
+    swap_operands(n);
     return n->out[0];
 }
 
@@ -282,7 +290,7 @@ static struct ir_value *reduce_nothing(struct rewrite *w, struct ir_node *n)
 }
 
 static const struct rewrite_rule rules[] = {
-    {IR_OP_NONE, order_operands},
+    {IR_OP_NONE, constant_last},
     {IR_lt, order_comparison},
     {IR_le, order_comparison},
     {IR_gt, order_comparison},
@@ -528,10 +536,57 @@ static bool resolve_block(struct pass_run *r, struct ir_block *b)
     return ok;
 }
 
+/* -- Operand order, of what is left ------------------------------------------------------------------------------------ */
+
+/* Where values are defined, by their ids: counted in the order of the text. */
+static void number_values(const struct ir_block *b, int *where, int *n)
+{
+    for (int i = 0; i < b->nparams; i++)
+        where[b->params[i]->id] = (*n)++;
+    IR_EACH_NODE(x, b)
+    {
+        for (int i = 0; i < x->nout; i++)
+            where[x->out[i]->id] = (*n)++;
+        for (int i = 0; i < x->nregions; i++)
+            number_values(x->regions[i], where, n);
+    }
+}
+
+/* add(%5, %3) = add(%3, %5); false: the change limit is reached */
+static bool order_block(struct pass_run *r, const struct ir_block *b, const int *where)
+{
+    IR_EACH_NODE(n, b)
+    {
+        for (int i = 0; i < n->nregions; i++)
+            if (!order_block(r, n->regions[i], where))
+                return false;
+        if (!commutes(n) || is_constant(n->in[0].value) != is_constant(n->in[1].value) ||
+            where[n->in[0].value->id] <= where[n->in[1].value->id])
+            continue;
+        if (!pass_changed(r))
+            return false;
+        swap_operands(n);
+    }
+    return true;
+}
+
+static void order_operands(struct pass_run *r, const struct ir_func *f)
+{
+    struct ir_arena *scratch = ir_arena_new(pass_ctx(r));
+    int *where = ir_arena_alloc(scratch, (f->nvalues + (size_t)1) * sizeof *where), n = 0;
+    number_values(f->body, where, &n);
+    order_block(r, f->body, where);
+    ir_arena_free(scratch);
+}
+
 bool pass_canonicalise_run(struct pass_run *r)
 {
     for (struct ir_func *f = pass_module(r)->funcs; f; f = f->next)
         if (!resolve_block(r, f->body))
             return false;
-    return rewrite_module(r, rules, (int)(sizeof rules / sizeof *rules));
+    if (!rewrite_module(r, rules, (int)(sizeof rules / sizeof *rules)))
+        return false;
+    for (struct ir_func *f = pass_module(r)->funcs; f; f = f->next)
+        order_operands(r, f);
+    return true;
 }
