@@ -34,7 +34,10 @@ static LLVMTargetMachineRef target_machine(const struct job *j)
 
 static void emit_kernel(const struct job *j, struct em *e, int i)
 {
-    static void (*const emit[])(struct cuda_fn *) = {[CUDA_POINTS] = cuda_emit_points, [CUDA_GROUPS] = cuda_emit_group};
+    static void (*const emit[])(struct cuda_fn *) = {[CUDA_POINTS] = cuda_emit_points,
+                                                     [CUDA_GROUPS] = cuda_emit_group,
+                                                     [CUDA_CONTRACT] = cuda_emit_contract,
+                                                     [CUDA_MMA] = cuda_emit_contract};
     struct cuda_fn f = {0};
     ir_tick(j->ctx);
     e->k = j->program->kernels[i];
@@ -48,8 +51,11 @@ static void emit_kernel(const struct job *j, struct em *e, int i)
 static void ptx_child(void *jobs, int index, int report)
 {
     const struct job *j = (const struct job *)jobs + index;
-    const struct em_machine plain = {
-        .vector_bytes = 16, .fma = true, .llvm_cpu = j->machine->name, .llvm_features = j->machine->ptx};
+    const struct em_machine plain = {.vector_bytes = 16,
+                                     .fma = true,
+                                     .converts_f16 = true,
+                                     .llvm_cpu = j->machine->name,
+                                     .llvm_features = j->machine->ptx};
     char *error = NULL;
     while (j->options->hang)
         pause();

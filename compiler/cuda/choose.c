@@ -2,11 +2,12 @@
 /*
  * choose.c - which template takes a kernel: a function of its structure and sizes alone.
  *
+ *   a sum of products of two loads             mma, contract: tiles of results, sized by the waves that blocks make on the machine
  *   no inner dims                              loops, by vectors of 16 bytes where all accesses are consecutive or uniform
  *   inner points, consecutive along the last   group: a warp, or a block where outer points are few and inner ones many
  *   else                                       loops: neighbouring threads run neighbouring outer points
  */
-#include "compiler/cuda/cuda_int.h"
+#include "compiler/cuda/contract_int.h"
 
 enum {
     UNKNOWN = 1024,     /* guess for extents that depend on symbols */
@@ -149,6 +150,128 @@ static int group_size(struct ir_ctx *ctx, const struct kn_kernel *k)
     return inner >= BLOCK_INNER && outer < BLOCK_OUTER ? 256 : 32;
 }
 
+/* -- Products ------------------------------------------------------------------------------------------------------ */
+
+static int64_t points(const struct kn_kernel *k, uint32_t dims)
+{
+    int64_t n = 1;
+    for (int d = 0; d < k->ndims; d++)
+        if (dims >> d & 1 && n < (1 << 30))
+            n *= extent(k, d);
+    return n;
+}
+
+static bool runs_along(struct ir_ctx *ctx, const struct kn_kernel *k, int insn, int dim)
+{
+    const struct kn_insn *n = &k->insns[insn];
+    int64_t stride;
+    return em_lane_stride(ctx, em_flat_offset(ctx, &k->operands[n->operand], n->index), k->dims[dim].var, 1, false,
+                          &stride) &&
+           stride == 1;
+}
+
+/* Elements of that load that a thread brings at once along dim d: `width`, if they lie together at a multiple of it. */
+static int load_width(struct ir_ctx *ctx, const struct kn_kernel *k, int insn, int d, int width)
+{
+    bool aligned;
+    if (ir_const_or(k->dims[d].extent, 1) % width || guards_follow(&k->insns[insn], k->dims[d].var) ||
+        !runs_along(ctx, k, insn, d))
+        return 1;
+    return access_of(ctx, k, &k->insns[insn], d, width, &aligned) == 1 && aligned ? width : 1;
+}
+
+bool ct_shape_of(struct ir_ctx *ctx, const struct kn_kernel *k, struct ct_shape *s)
+{
+    const struct kn_contraction *c = &k->contraction;
+    if (!c->present || !c->m || !c->n || k->stages[0].repeat || k->insns[c->mul].dtype != TCC_F32 ||
+        k->insns[c->reduce].dtype != TCC_F32)
+        return false;
+    for (int i = 0; i < k->noperands; i++)
+        if (k->operands[i].use == KN_LOCAL)
+            return false;
+    for (int i = 0; i < k->stages[0].last; i++)
+        if (k->insns[i].code == KN_INDEX || k->insns[i].code == KN_STORE)
+            return false;
+    for (int d = 0; d < k->ndims; d++) /* a sum of no terms has none to read */
+        if (c->k >> d & 1 && k->dims[d].extent->lo < 1)
+            return false;
+    *s = (struct ct_shape){.value = {k->insns[c->mul].arg[0], k->insns[c->mul].arg[1]}, .load = {c->load_a, c->load_b}};
+    enum tcc_dtype a = (enum tcc_dtype)k->insns[c->load_a].dtype, b = (enum tcc_dtype)k->insns[c->load_b].dtype;
+    s->small = a == b && (a == TCC_F16 || a == TCC_BF16);
+    int last[2] = {31 - __builtin_clz(c->m), 31 - __builtin_clz(c->n)}, last_k = 31 - __builtin_clz(c->k);
+    for (int i = 0; i < 2; i++) {
+        s->along_k[i] = runs_along(ctx, k, s->load[i], last_k) && !runs_along(ctx, k, s->load[i], last[i]);
+        s->width[i] = load_width(ctx, k, s->load[i], s->along_k[i] ? last_k : last[i],
+                                 s->small                                ? 8
+                                 : k->insns[s->load[i]].dtype == TCC_F32 ? 4
+                                                                         : 1);
+    }
+    for (int i = 0; i < k->ninsns; i++) /* neighbours in memory are stored by neighbours */
+        if (k->insns[i].code == KN_STORE && runs_along(ctx, k, i, last[0]) && !runs_along(ctx, k, i, last[1]))
+            s->swap = true;
+    return true;
+}
+
+bool cuda_takes_contract(struct ir_ctx *ctx, const struct kn_kernel *k, enum cuda_how how)
+{
+    struct ct_shape s;
+    return ct_shape_of(ctx, k, &s) && (how == CUDA_CONTRACT || s.small);
+}
+
+/* Waves of blocks times what a block does: results, and what it brings for them. */
+static double tile_cost(const struct cuda_machine *m, int64_t batch, int64_t rows, int64_t cols, int bm, int bn)
+{
+    double blocks = (double)batch * (double)((rows + bm - 1) / bm) * (double)((cols + bn - 1) / bn);
+    double waves = blocks / m->sms;
+    waves = waves < 1 ? 1 : waves;
+    return waves * ((double)bm * bn + 24 * (bm + bn));
+}
+
+static bool choose_contract(const struct cuda_machine *m, struct ir_ctx *ctx, struct kn_kernel *k,
+                            struct cuda_schedule *s)
+{
+    const struct kn_contraction *c = &k->contraction;
+    struct ct_shape shape;
+    if (!ct_shape_of(ctx, k, &shape))
+        return false;
+    int64_t batch = points(k, c->batch), rows = points(k, shape.swap ? c->n : c->m),
+            cols = points(k, shape.swap ? c->m : c->n);
+    if (rows < 16 || cols < 16 || points(k, c->k) < 8)
+        return false;
+    double best = 0;
+    *s = cuda_plain_schedule(shape.small ? CUDA_MMA : CUDA_CONTRACT);
+    s->threads = CT_THREADS;
+    s->bk = shape.small ? 32 : 8;
+    for (int bm = shape.small ? 64 : 32; bm <= 128; bm *= 2)
+        for (int bn = shape.small ? 64 : 32; bn <= 128; bn *= 2) {
+            double cost = tile_cost(m, batch, rows, cols, bm, bn);
+            if (s->bm && cost >= best)
+                continue;
+            best = cost;
+            s->bm = bm;
+            s->bn = bn;
+        }
+    return true;
+}
+
+ir_expr cuda_product_tiles(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s)
+{
+    const struct kn_contraction *c = &k->contraction;
+    struct ct_shape shape;
+    ct_shape_of(ctx, k, &shape);
+    uint32_t sets[3] = {c->batch, shape.swap ? c->n : c->m, shape.swap ? c->m : c->n};
+    int sizes[3] = {1, s->bm, s->bn};
+    ir_expr tiles = ir_const(ctx, 1);
+    for (int i = 0; i < 3; i++) {
+        ir_expr n = ir_const(ctx, 1);
+        for (int d = 0; d < k->ndims; d++)
+            if (sets[i] >> d & 1)
+                n = ir_mul(ctx, n, k->dims[d].extent);
+        tiles = ir_mul(ctx, tiles, ir_ceildiv(ctx, n, ir_const(ctx, sizes[i])));
+    }
+    return tiles;
+}
+
 /* -- The choice --------------------------------------------------------------------------------------------------- */
 
 void cuda_choose_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
@@ -156,15 +279,15 @@ void cuda_choose_schedule(const struct pass_machine *m, struct ir_ctx *ctx, stru
     struct cuda_schedule s = cuda_plain_schedule(CUDA_POINTS);
     bool inner = false;
     int last = em_nouter(k) - 1;
-    (void)m;
     k->schedule = (struct kn_schedule){0};
     for (int i = 0; i <= last; i++)
         k->schedule.tile[i] = 1;
     for (int i = 0; i < k->nstages; i++)
         inner |= k->stages[i].inner != 0;
-    if (inner)
+    bool product = choose_contract((const struct cuda_machine *)m, ctx, k, &s);
+    if (!product && inner)
         s.group = group_size(ctx, k);
-    else if (last >= 0)
+    else if (!product && last >= 0)
         s.width = cuda_vector_width(ctx, k, last, IR_NEWN(ctx, k->noperands + 1, int));
     if (s.group > 1) {
         s.how = CUDA_GROUPS;
@@ -173,6 +296,6 @@ void cuda_choose_schedule(const struct pass_machine *m, struct ir_ctx *ctx, stru
     if (s.width > 1)
         k->schedule.tile[s.vector = last] = s.width;
     cuda_put_schedule(k, s);
-    k->tiles = em_tile_count(ctx, k);
+    k->tiles = product ? cuda_product_tiles(ctx, k, &s) : em_tile_count(ctx, k);
     k->scratch = em_local_scratch(ctx, k, 1);
 }

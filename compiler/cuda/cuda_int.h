@@ -5,6 +5,7 @@
  *     machine.c   the machines and what passes ask of them      choose.c    which template takes a kernel
  *     schedule.c  schedules as text; launches
  *     child.c     from kernels to PTX text, in a child          function.c  a device function: parameters, threads, local operands
+ *     contract.c  products of tiles (contract_int.h), multiplied by ffma.c or mma.c
  *     loops.c     a thread a point, or a vector of them         group.c     a warp or a block a point: reductions, row buffers
  */
 #ifndef TCC_CUDA_INT_H
@@ -42,6 +43,9 @@ bool cuda_verify_schedule(const struct pass_machine *m, struct ir_ctx *ctx, cons
 struct cuda_schedule cuda_plain_schedule(enum cuda_how how);                /* with all parameters absent */
 /* choose.c */
 void cuda_choose_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k);
+/* Its tiles by that schedule. */
+ir_expr cuda_product_tiles(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s);
+bool cuda_takes_contract(struct ir_ctx *ctx, const struct kn_kernel *k, enum cuda_how how);
 /* Elements along outer dim v that a thread of a kernel without inner dims should access at once; 1: they are not consecutive. the largest ones
  * by 16 bytes. align[i]: bytes of such an access where all those of operand i are at multiples of that from its first byte; else 0. */
 int cuda_vector_width(struct ir_ctx *ctx, const struct kn_kernel *k, int v, int *align);
@@ -49,6 +53,10 @@ int cuda_vector_width(struct ir_ctx *ctx, const struct kn_kernel *k, int v, int 
 /* Where local operands lie: in registers and memory of the thread, in shared memory, or in scratch; `bytes`: those of one thread or group. */
 enum cuda_locals { CUDA_NO_LOCALS, CUDA_PRIVATE, CUDA_SHARED, CUDA_SCRATCH };
 enum cuda_locals cuda_locals(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s, ir_expr *bytes);
+/* Threads that run a tile together: a thread, a warp, or a block. */
+int cuda_group_of(const struct cuda_schedule *s);
+/* Bytes of shared memory of a block that runs a product of tiles. */
+int64_t cuda_contract_shared(const struct cuda_schedule *s);
 /* The launch of a kernel with its schedule. */
 struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k, const char *symbol);
 
@@ -58,6 +66,7 @@ enum { CUDA_GENERIC = 0, CUDA_GLOBAL = 1, CUDA_SHARED_SPACE = 3 };          /* a
 
 struct cuda_fn {
     struct em *e;
+    const char *name;
     struct cuda_schedule s;
     LLVMValueRef thread, block, blocks;      /* i64: %tid.x, %ctaid.x, %nctaid.x */
     LLVMValueRef tiles;                      /* i64 */
@@ -78,6 +87,7 @@ LLVMValueRef cuda_shuffle_xor(struct em *e, LLVMValueRef v, int distance);  /* t
 /* -- Templates ------------------------------------------------------------------------------------------------------ */
 void cuda_emit_points(struct cuda_fn *f);    /* loops.c */
 void cuda_emit_group(struct cuda_fn *f);     /* group.c */
+void cuda_emit_contract(struct cuda_fn *f);  /* contract.c */
 
 /* -- Children (child.c) ------------------------------------------------------------------------------------------------ */
 /* All kernels' PTX, read back from the file that a child wrote; NULL after a diagnostic. Zero-terminated, *size with the zero. */

@@ -142,13 +142,13 @@ static void bind_parameters(struct cuda_fn *f, int nargs, bool table)
 static void number_units(struct cuda_fn *f)
 {
     struct em *e = f->e;
-    int per_block = f->s.threads / f->s.group;
+    int group = cuda_group_of(&f->s), per_block = f->s.threads / group;
     f->thread = cuda_sreg(e, "tid.x");
     f->block = cuda_sreg(e, "ctaid.x");
     f->blocks = cuda_sreg(e, "nctaid.x");
     f->unit = f->block;
     f->units = f->blocks;
-    f->lane = f->s.group == 1 ? em_i64(e, 0) : f->thread;
+    f->lane = group == 1 ? em_i64(e, 0) : f->thread;
     if (per_block == 1)
         return;
     V own = f->s.group == 1 ? f->thread : LLVMBuildUDiv(e->b, f->thread, em_i64(e, f->s.group), "");
@@ -194,6 +194,7 @@ void cuda_begin(struct cuda_fn *f, struct em *e, const char *name)
     int nargs = count_args(e->k);
     bool table = tcc_launch_has_table((uint64_t)nargs, (uint64_t)e->k->nsizes);
     f->e = e;
+    f->name = name;
     f->s = cuda_get_schedule(e->k);
     em_kernel_prepare(e, 1);
     make_function(e, name, nargs, table);

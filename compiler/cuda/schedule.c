@@ -78,7 +78,7 @@ struct cuda_schedule cuda_get_schedule(const struct kn_kernel *k)
     return s;
 }
 
-static const char *what_is_wrong(const struct kn_kernel *k, const struct cuda_schedule *s)
+static const char *what_is_wrong(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s)
 {
     if (s->vector >= em_nouter(k))
         return "its vector dim is not an outer dim";
@@ -88,6 +88,16 @@ static const char *what_is_wrong(const struct kn_kernel *k, const struct cuda_sc
         return "threads and group are whole warps, and threads whole groups";
     if ((s->how == CUDA_GROUPS) != (s->group > 1))
         return "groups are of template group";
+    if (s->how >= CUDA_CONTRACT) {
+        if (s->threads != 256 || s->bm < 32 || s->bn < 32 || s->bm & (s->bm - 1) || s->bn & (s->bn - 1))
+            return "256 threads run a tile, whose sides are 32, 64 or 128";
+        if (s->how == CUDA_CONTRACT ? s->bk != 8
+                                    : (s->bk < 16 || (s->bk & (s->bk - 1)) || s->bm < 64 || s->bn < 64 ||
+                                       cuda_contract_shared(s) > 48 << 10))
+            return "bk is 8; for mma 16, 32 or 64, sides 64 or 128, and tiles fit in 48 KiB";
+        if (!cuda_takes_contract(ctx, k, s->how))
+            return "the kernel is no product that the template takes";
+    }
     for (int i = 0; i < em_nouter(k); i++)
         if (k->schedule.tile[i] != (i == s->vector ? s->width : 1))
             return "a tile is a point, or one vector";
@@ -104,7 +114,7 @@ bool cuda_verify_schedule(const struct pass_machine *m, struct ir_ctx *ctx, cons
                  ir_shown(k->name), ir_shown(wrong));
         return false;
     }
-    why = what_is_wrong(k, &s);
+    why = what_is_wrong(ctx, k, &s);
     if (why)
         ir_error(ctx, NULL, "kernel %s: schedule %s: %s", ir_shown(k->name), ir_shown(k->schedule.how), why);
     return !why;
@@ -133,6 +143,23 @@ enum cuda_locals cuda_locals(struct ir_ctx *ctx, const struct kn_kernel *k, cons
     return size * (s->threads / s->group) <= MOST_SHARED ? CUDA_SHARED : CUDA_SCRATCH;
 }
 
+int cuda_group_of(const struct cuda_schedule *s)
+{
+    return s->how >= CUDA_CONTRACT ? s->threads : s->group;
+}
+
+int64_t cuda_contract_shared(const struct cuda_schedule *s)
+{
+    int64_t exact = 2 * 8 * (s->bm + s->bn + 8) * 4, tiles = exact,
+            strip = 4 * (s->bn + 8) * (s->how == CUDA_MMA ? 32 : 16);
+    if (s->how == CUDA_MMA) {
+        int64_t by_row = (int64_t)(s->bm + s->bn) * s->bk, by_k = (int64_t)s->bk * (s->bm + s->bn + 16);
+        tiles = 2 * 2 * (by_row > by_k ? by_row : by_k);
+        tiles = tiles > exact ? tiles : exact;
+    }
+    return tiles > strip ? tiles : strip;
+}
+
 struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k, const char *symbol)
 {
     struct cuda_schedule s = cuda_get_schedule(k);
@@ -140,7 +167,7 @@ struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k,
     struct image_launch *l = &to.launches[0];
     ir_expr bytes;
     enum cuda_locals locals = cuda_locals(ctx, k, &s, &bytes);
-    int units = s.threads / s.group;
+    int units = s.threads / cuda_group_of(&s);
     ir_expr blocks = ir_ceildiv(ctx, image_tiles(ctx), ir_const(ctx, units));
     *l = (struct image_launch){.symbol = symbol};
     l->grid[0] = ir_min(ctx, blocks, ir_const(ctx, locals == CUDA_SCRATCH ? MOST_SCRATCH_BLOCKS : MOST_BLOCKS));

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * contract_int.h - private to compiler/cuda/: a contraction as a product of tiles, and what multiplies them.
+ *
+ *     for each tile of bm x bn results:                 rows: dims of one operand alone, cols: of the other; any number, as one index
+ *         for k in steps of bk:                         two buffers of shared memory: the next tiles are on their way from global memory
+ *             tile of rows [bm, bk], of cols [bn, bk]   gathered through the operands' own access maps and guards: a convolution's too
+ *             accumulators += rows x cols               by the engine
+ *         results, some rows at a time, through shared memory; the epilogue at each, neighbours stored by neighbours
+ */
+#ifndef TCC_CUDA_CONTRACT_INT_H
+#define TCC_CUDA_CONTRACT_INT_H
+
+#include "compiler/cuda/cuda_int.h"
+
+enum { CT_THREADS = 256, CT_MAX_ACC = 64 };
+
+/* One operand's tile in shared memory. */
+struct ct_side {
+    uint32_t dims;                   /* of the operand alone */
+    int value, load;                 /* instructions: the factor, the load that it is made of */
+    int size;                        /* bm or bn */
+    bool along_k;                    /* consecutive along k, else along its last dim */
+    int width;                       /* elements that a thread brings at once */
+    int pitch;                       /* elements from row to row; a row is along what is consecutive, but for FFMA */
+    bool k_rows;                     /* rows are of one k: [bk][size]; else [size][bk] */
+    int64_t at, bytes;               /* in the pool: of the first buffer; bytes of one */
+    LLVMValueRef count, first;       /* i64: of all, the tile's first */
+};
+
+struct ct {
+    struct cuda_fn *f;
+    struct em *e;
+    const struct ct_engine *engine;
+    struct ct_side rows, cols;
+    uint32_t k, batch;
+    int bk;
+    LLVMValueRef nk, pool;           /* i64; shared memory */
+    LLVMValueRef acc[CT_MAX_ACC];
+    int nacc;
+    int strip, strips, pitch;        /* rows of results that lie in shared memory at once, how often; floats of a row of them */
+};
+
+struct ct_engine {
+    int bytes;                                           /* of an element in shared memory */
+    LLVMValueRef (*element)(struct ct *c, const struct ct_side *s, LLVMValueRef value);  /* a factor as an element; vectors too */
+    void (*layout)(struct ct_side *s, int bk);           /* k_rows, pitch */
+    LLVMValueRef (*fast)(struct ct *c, const struct ct_side *s, LLVMValueRef row, LLVMValueRef k);     /* place in a row of shared memory */
+    void (*multiply)(struct ct *c, LLVMValueRef buffer); /* buffer: i64, 0 or 1 */
+    /* Puts the accumulators of strip number i there, and tells the row of the tile that row r (i64) of the strip is. */
+    void (*put)(struct ct *c, int strip, LLVMValueRef to);
+    LLVMValueRef (*row)(struct ct *c, int strip, LLVMValueRef r);
+};
+extern const struct ct_engine ct_ffma, ct_mma;
+
+LLVMValueRef ct_at(struct em *e, LLVMValueRef base, LLVMValueRef index, int bytes);      /* base + index * bytes */
+
+/* choose.c, and to know again what it chose. */
+struct ct_shape { int value[2], load[2]; bool swap, along_k[2]; int width[2]; bool small; };
+/* How the kernel is such a product: false: it isn't. small: of f16 or bf16, which mma.sync multiplies. swap: rows are b's. */
+bool ct_shape_of(struct ir_ctx *ctx, const struct kn_kernel *k, struct ct_shape *s);
+
+#endif

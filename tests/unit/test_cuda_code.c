@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Products and convolutions of the CUDA target in the simulator, its checks on: every tile of both engines over shapes with tails, all
+ * orders of the operands, batches, a size that is known when they run; compared with the interpreter. Tiles of whole vectors touch
+ * no more sectors of global memory than they must, and banks of shared memory without conflicts.
+ */
+#include "compiler/cuda/cuda_int.h"
+#include "tests/unit/kernel_make.h"
+#include "tools/prove_int.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_KERNELS = 64 };
+
+static struct ir_ctx *ctx;
+static struct kn_kernel *kernels[MAX_KERNELS];
+static int nkernels;
+
+static void begin(void)
+{
+    ctx = ir_ctx_new();
+    nkernels = 0;
+}
+
+static void end(void)
+{
+    ir_ctx_free(ctx);
+}
+
+/* With the machine's schedule; how, bm: with that template and tile instead. */
+static void add(struct kn_kernel *k, enum cuda_how how, int bm, int bn)
+{
+    const struct pass_machine *m = target_cuda.machine(ctx, "sm_80");
+    k->name = ir_internf(ctx, "%s_%d", k->name, nkernels);
+    m->schedule(m, ctx, k);
+    if (bm) {
+        struct cuda_schedule s = cuda_plain_schedule(how);
+        s.threads = 256;
+        s.bm = bm;
+        s.bn = bn;
+        s.bk = how == CUDA_MMA ? 32 : 8;
+        cuda_put_schedule(k, s);
+        k->tiles = cuda_product_tiles(ctx, k, &s);
+    }
+    ck_assert_msg(m->verify_schedule(m, ctx, k), "%s: %s", k->name, ir_message(ctx, 0)->text);
+    ck_assert(nkernels < MAX_KERNELS);
+    kernels[nkernels++] = k;
+}
+
+static void compile(struct prove *p, bool exact, int seed)
+{
+    char folder[] = "/tmp/tccc-code-XXXXXX", error[PROVE_TEXT] = "";
+    struct target_code code = {0};
+    struct target_options o = {.arch = "sm_80",
+                               .level = 2,
+                               .jobs = 1,
+                               .exact = exact,
+                               .dump = getenv("KERNELS_DUMP") ? "ptx" : NULL,
+                               .dump_to = stderr};
+    struct kn_program program = {.nkernels = nkernels, .kernels = kernels};
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    ck_assert_msg(target_cuda.compile(ctx, &program, &o, "p", folder, &code), "%s", ir_message(ctx, 0)->text);
+    rmdir(folder);
+    ck_assert_msg(prove_open(p, (const struct tcc_pimage *)code.images[0].bytes, (uint64_t)seed, error), "%s", error);
+}
+
+static void prove_all(bool exact, int seed)
+{
+    static const int64_t sizes[] = {77};
+    struct prove p;
+    compile(&p, exact, seed);
+    for (int i = 0; i < nkernels; i++) {
+        char error[PROVE_TEXT] = "";
+        const char *skipped;
+        if (!prove_kernel(&p, i, kernels[i], sizes, (uint64_t)i + 1, &skipped, error) || skipped) {
+            kn_print_kernel(stderr, kernels[i]);
+            ck_abort_msg("%s: %s", kernels[i]->name, skipped ? skipped : error);
+        }
+    }
+    prove_close(&p);
+}
+
+static const struct km_matmul matmuls[] = {
+    {.b = 1, .m = 130, .n = 72, .k = 40, .relu = true},
+    {.b = 2, .m = 67, .n = 70, .k = 33},
+    {.b = 1, .m = 72, .n = 96, .k = 24, .trans_a = true},
+    {.b = 1, .m = 96, .n = 72, .k = 40, .trans_b = true},
+    {.b = 2, .m = 40, .n = 136, .k = 8, .trans_a = true, .trans_b = true},
+    {.b = 1, .m = 77, .n = 64, .k = 48, .dynamic = true},
+};
+enum { NMATMULS = sizeof matmuls / sizeof *matmuls };
+
+START_TEST(multiply_adds)
+{
+    static const int tiles[][2] = {{32, 32}, {64, 32}, {32, 64}, {64, 64}, {128, 64}, {64, 128}, {128, 128}, {32, 128}};
+    begin();
+    for (int i = 0; i < NMATMULS; i++)
+        add(km_matmul(ctx, &matmuls[i]), CUDA_CONTRACT, tiles[_i][0], tiles[_i][1]);
+    prove_all(_i % 3 == 2, _i);
+    end();
+}
+END_TEST
+
+START_TEST(tensor_cores)
+{
+    static const int tiles[][2] = {{64, 64}, {128, 64}, {64, 128}, {128, 128}};
+    begin();
+    for (int i = 0; i < NMATMULS; i++) {
+        struct km_matmul m = matmuls[i];
+        m.dtype = i & 1 ? TCC_F16 : TCC_BF16;
+        add(km_matmul(ctx, &m), CUDA_MMA, tiles[_i % 4][0], tiles[_i % 4][1]);
+    }
+    prove_all(_i >= 4, _i); /* --exact: by multiply-adds */
+    end();
+}
+END_TEST
+
+START_TEST(convolutions)
+{
+    static const struct km_conv convs[] = {
+        {.n = 2, .c = 5, .h = 9, .w = 11, .o = 19, .kh = 3, .kw = 3, .stride = 1, .pad = 1, .dilation = 1},
+        {.n = 1, .c = 16, .h = 8, .w = 8, .o = 32, .kh = 1, .kw = 1, .stride = 1, .pad = 0, .dilation = 1},
+        {.n = 1, .c = 3, .h = 20, .w = 20, .o = 16, .kh = 7, .kw = 7, .stride = 2, .pad = 3, .dilation = 1},
+        {.n = 2, .c = 4, .h = 12, .w = 10, .o = 17, .kh = 3, .kw = 2, .stride = 1, .pad = 2, .dilation = 2},
+    };
+    begin();
+    for (size_t i = 0; i < sizeof convs / sizeof *convs; i++)
+        for (int groups = 1; groups < 2 + (convs[i].c % 4 == 0 && convs[i].o % 4 == 0); groups++)
+            add(km_plain_conv(ctx, &convs[i], groups == 1 ? 1 : 4), CUDA_CONTRACT, 0, 0);
+    prove_all(false, 3);
+    end();
+}
+END_TEST
+
+/* Sectors and wavefronts of products whose tiles are whole. */
+START_TEST(counted)
+{
+    static const struct km_matmul large[] = {{.b = 1, .m = 256, .n = 256, .k = 64},
+                                             {.b = 1, .m = 256, .n = 256, .k = 64, .trans_b = true},
+                                             {.b = 1, .m = 256, .n = 256, .k = 64, .trans_a = true}};
+    struct prove p;
+    begin();
+    for (int i = 0; i < 6; i++) {
+        struct km_matmul m = large[i % 3];
+        m.dtype = i < 3 ? TCC_F32 : TCC_BF16;
+        add(km_matmul(ctx, &m), i < 3 ? CUDA_CONTRACT : CUDA_MMA, 128, 128);
+    }
+    compile(&p, false, 1);
+    for (int i = 0; i < nkernels; i++) {
+        const struct kn_kernel *k = kernels[i];
+        void *args[8];
+        size_t bytes[8];
+        enum kn_operand_use uses[8];
+        char error[PROVE_TEXT] = "";
+        for (int j = 0; j < k->noperands; j++) {
+            bytes[j] = (size_t)tcc_dtype_bytes(k->operands[j].dtype);
+            for (int d = 0; d < k->operands[j].rank; d++)
+                bytes[j] *= (size_t)ir_const_or(k->operands[j].dims[d], 0);
+            args[j] = calloc(1, bytes[j]);
+            uses[j] = k->operands[j].use;
+        }
+        struct prove_launch l = {.kernel = i,
+                                 .nargs = k->noperands,
+                                 .args = args,
+                                 .bytes = bytes,
+                                 .uses = uses,
+                                 .tiles = ir_const_or(k->tiles, 0)};
+        ck_assert_int_eq(l.tiles, 4);
+        ck_assert_msg(prove_run(&p, &l, error), "%s: %s", k->name, error);
+        const struct ptx_counters *c = &l.counters;
+        ck_assert_msg((c->shared_wavefronts - c->shared_ideal) * 20 <= c->shared_ideal,
+                      "%s: %lu wavefronts, ideally %lu", k->name, (unsigned long)c->shared_wavefronts,
+                      (unsigned long)c->shared_ideal);
+        ck_assert_msg(c->global_sectors * 10 <= c->ideal_sectors * 11, "%s: %lu sectors, ideally %lu", k->name,
+                      (unsigned long)c->global_sectors, (unsigned long)c->ideal_sectors);
+        ck_assert_int_eq(c->mma, i < 3 ? 0 : 256 * 256 * 64 / (16 * 8 * 16));
+        for (int j = 0; j < k->noperands; j++)
+            free(args[j]);
+    }
+    prove_close(&p);
+    end();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("cuda code");
+    TCase *c = tcase_create("products");
+    tcase_set_timeout(c, 300);
+    tcase_add_loop_test(c, multiply_adds, 0, 8);
+    tcase_add_loop_test(c, tensor_cores, 0, 5);
+    tcase_add_test(c, convolutions);
+    tcase_add_test(c, counted);
+    suite_add_tcase(s, c);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
