@@ -352,6 +352,7 @@ static struct tcc_pstep step(struct writer *w, const struct kn_step *s)
     x.group = group(w, s);
     x.tiles = s->tiles ? expr(w, s->tiles) : TCC_NO;
     x.scratch = s->scratch ? expr(w, s->scratch) : TCC_NO;
+    x.combining = s->combining ? expr(w, s->combining) : TCC_NO;
     x.flops = TCC_NO;
     if (s->kind == TCC_STEP_LAUNCH) { /* a kernel's own symbols stand for this step's sizes */
         x.what = (uint32_t)s->kernel->id;
@@ -664,7 +665,10 @@ static void write_pipe(struct writer *w, const struct pipe *p)
 /* Operands in memory are a launch's arguments; local ones are none. */
 static void write_kernel(struct writer *w, const struct kn_kernel *k)
 {
-    static const uint32_t uses[] = {[KN_IN] = TCC_READS, [KN_OUT] = TCC_WRITES, [KN_INOUT] = TCC_READS | TCC_WRITES};
+    static const uint32_t uses[] = {[KN_IN] = TCC_READS,
+                                    [KN_OUT] = TCC_WRITES,
+                                    [KN_INOUT] = TCC_READS | TCC_WRITES,
+                                    [KN_PARTIAL] = TCC_READS | TCC_WRITES};
     uint32_t *list_of = IR_NEWN(w->ctx, k->noperands + 1, uint32_t);
     int n = 0;
     for (int i = 0; i < k->noperands; i++)

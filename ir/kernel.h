@@ -250,7 +250,7 @@ struct kn_step {
     int *waits;                  /* events */
     int nversions;               /* of state variables */
     struct kn_version *versions;
-    ir_expr tiles, scratch;      /* LAUNCH: in the function's symbols */
+    ir_expr tiles, combining, scratch;   /* LAUNCH: in the function's symbols */
     const char *node;            /* source node names, for profiles */
 };
 struct kn_steps { struct kn_step *at; int n, cap; };

@@ -198,6 +198,8 @@ static bool parse_step_item(struct parser *p, struct kn_step *s, bool *done)
         return parse_versions(p, s);
     if (lex_take_word(p, "tiles"))
         return parse_expr(p, &s->tiles);
+    if (lex_take_word(p, "combining"))
+        return parse_expr(p, &s->combining);
     if (lex_take_word(p, "scratch"))
         return parse_expr(p, &s->scratch);
     if (lex_take_word(p, "node"))

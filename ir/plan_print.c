@@ -132,6 +132,7 @@ static void print_step(FILE *out, const struct kn_step *s, int indent)
         print_ints(out, " waits ", s->nwaits, s->waits);
     print_versions(out, s);
     print_expr(out, "tiles", s->tiles);
+    print_expr(out, "combining", s->combining);
     print_expr(out, "scratch", s->scratch);
     print_name(out, "node", s->node);
     for (int r = 0; r < s->nregions; r++) {
@@ -164,6 +165,7 @@ static void collect_steps(struct ir_syms *s, const struct kn_steps *steps)
         for (int j = 0; j < step->nsyms; j++)
             collect_expr(s, step->syms[j]);
         collect_expr(s, step->tiles);
+        collect_expr(s, step->combining);
         collect_expr(s, step->scratch);
         for (int r = 0; r < step->nregions; r++)
             collect_steps(s, &step->regions[r].steps);

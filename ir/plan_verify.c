@@ -233,7 +233,7 @@ static void launch(struct plan *v, const struct kn_step *s)
             enum kn_operand_use use = k->operands[i].use;
             if (use == KN_LOCAL)
                 continue;
-            if (pass == 0 && use != KN_OUT)
+            if (pass == 0 && use != KN_OUT && use != KN_PARTIAL)
                 reads(v, s, s->args[a]);
             if (pass == 1 && use != KN_IN)
                 writes(v, s, s->args[a]);

@@ -10,7 +10,7 @@
 
 /* A core of a current server. In powers of two, so that what is worth a launch (64 Ki operations, 16 KiB) is a whole number. */
 static const struct pass_cost plain = {
-    .flops = 0x1p35, .bandwidth = 0x1p33, .launch = 0x1p-19, .function = 24, .kernel = 400};
+    .flops = 0x1p35, .bandwidth = 0x1p33, .launch = 0x1p-19, .function = 24, .pieces = 64, .lanes = 64, .kernel = 400};
 
 const struct pass_cost *pass_cost(const struct pass_machine *m)
 {
@@ -39,7 +39,7 @@ static bool guess(void *user, ir_expr sym, int64_t *out)
     return true;
 }
 
-static double dim_of(const struct pass_sizes *z, ir_expr e)
+double pass_extent(const struct pass_sizes *z, ir_expr e)
 {
     int64_t v;
     return ir_eval(e, guess, (void *)z, &v) && v > 0 ? (double)v : 1;
@@ -51,7 +51,7 @@ double pass_elements(const struct pass_sizes *z, ir_type t)
     if (!ir_is_tensor(t))
         return 64;
     for (int i = 0; i < t->rank; i++)
-        n *= dim_of(z, t->dim[i]);
+        n *= pass_extent(z, t->dim[i]);
     return n;
 }
 
@@ -71,16 +71,16 @@ double pass_flops(const struct pass_sizes *z, const struct ir_node *n, bool *con
     if (kind == IR_K_CONTRACT) {
         ir_type a = n->in[0].value->type;
         bool turned = ir_get_i(n, IR_ATTR_trans_a, 0) && a->rank > 1;
-        return MUTANT(141, a->rank, 0) ? 2 * work * dim_of(z, a->dim[a->rank - (turned ? 2 : 1)]) : work;
+        return MUTANT(141, a->rank, 0) ? 2 * work * pass_extent(z, a->dim[a->rank - (turned ? 2 : 1)]) : work;
     }
     if (n->op == IR_conv || n->op == IR_conv_transpose) {
         ir_type w = n->in[1].value->type;
         for (int i = 1; i < w->rank; i++)
-            work *= dim_of(z, w->dim[i]);
+            work *= pass_extent(z, w->dim[i]);
         return 2 * work;
     }
     if (kind == IR_K_ATTENTION)
-        return 4 * work * dim_of(z, n->in[1].value->type->dim[2]);
+        return 4 * work * pass_extent(z, n->in[1].value->type->dim[2]);
     if (kind == IR_K_WINDOW || kind == IR_K_REDUCE || kind == IR_K_SCAN)
         for (int i = 0; i < n->nin; i++)
             work += n->in[i].value ? pass_elements(z, n->in[i].value->type) : 0;

@@ -19,6 +19,8 @@ struct pass_cost {
     double cache_bandwidth;
     double launch;              /* seconds that a kernel takes at least */
     int function;               /* instructions that a function of the math library (ir_is_expensive) takes */
+    int pieces;                 /* pieces of work that a launch has where all of such a machine takes part: of its kind, not of one machine */
+    int lanes;                  /* outer points that are one piece of work, where neighbours in memory run side by side */
     int kernel;                 /* instructions of a kernel at most: code generators take more than linear time for straight code */
 };
 
@@ -31,6 +33,7 @@ double pass_seconds(const struct pass_cost *c, double flops, double bytes, bool 
 
 /* Sizes to count with: the symbol `batch` (NULL: none) is `value`, others are guessed within their bounds. NULL for the guess of all. */
 struct pass_sizes { ir_expr batch; int64_t value; };
+double pass_extent(const struct pass_sizes *z, ir_expr e);     /* at least 1 */
 double pass_elements(const struct pass_sizes *z, ir_type t);
 double pass_bytes(const struct pass_sizes *z, ir_type t);
 /* Floating-point operations of a node, with its regions; *contracts (may be NULL): its gradient takes two of the same size. */

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TCC_ABI_VERSION 8u
+#define TCC_ABI_VERSION 9u
 #define TCC_MAX_RANK 12
 #define TCC_MAX_ELEMENTS (INT64_C(1) << 47) /* what a process can address */
 
@@ -181,7 +181,8 @@ int tccrt_string_set(struct tcc_string *to, const char *data, int64_t size);    
 
 /* -- Kernels --------------------------------------------------------------------------
  * A kernel runs tiles [first, last) of its iteration space. It may be called for disjoint
- * tile ranges from several threads at once. `args` are the base addresses of its operands
+ * tile ranges from several threads at once. A split kernel has two phases: a launch's `tiles` are those of the first, the `combining` ones, numbered
+ * from there on, those of the second, which run when all of the first have ended; no call spans both. `args` are the base addresses of its operands
  * in the kernel's order (TEMPs left out: they lie in scratch), `sizes` the values of its size parameters, `scratch` at least the
  * number of bytes that its plan entry asks for, private to the calling thread, 64-byte aligned. */
 struct tcc_env {
@@ -281,7 +282,7 @@ struct tcc_psignature { uint32_t name, dtype, rank, kind; struct tcc_range dims;
 /* kind: enum tcc_object_kind; dims: u32s (exprs); rank TCC_NO: unranked */
 
 enum tcc_step_kind {
-    TCC_STEP_LAUNCH,    /* what: kernel; args: buffers; sizes: exprs; tiles: expr */
+    TCC_STEP_LAUNCH,    /* what: kernel; args: buffers; sizes: exprs; tiles, combining: exprs */
     TCC_STEP_COPY,      /* args: from, to; whole buffers of equal byte size */
     TCC_STEP_LIB,       /* what: libop; args: nin inputs (TCC_NO: omitted), then outputs; attrs */
     TCC_STEP_BIND,      /* args[0]: int64 host tensor; syms: u32s, symbols to bind to its elements */
@@ -337,6 +338,7 @@ struct tcc_pstep {
     uint32_t group;             /* COLLECTIVE, SEND, RECV */
     uint32_t tiles;             /* expr */
     uint32_t scratch;           /* expr: bytes per thread */
+    uint32_t combining;         /* LAUNCH: expr, tiles of the second phase; TCC_NO: there is none */
 };
 
 /* A nested list of steps. IF: `results` are copied (or re-referenced) to `exits`. Loop bodies: `params` are the buffers iteration number (i64 scalar), condition, then

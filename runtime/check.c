@@ -347,7 +347,7 @@ static bool check_operands(struct check *c, const struct tcc_pstep *s)
             if (is_object(c, a[i]))
                 return bad(c, "a kernel's operand is an object", a[i], 0);
         return index_ok(c, "kernel", s->what, c->p->kernels.count) && expr_ok(c, "tiles", s->tiles, false) &&
-               expr_ok(c, "flops", s->flops, true) &&
+               expr_ok(c, "combining", s->combining, true) && expr_ok(c, "flops", s->flops, true) &&
                (s->args.count == c->m->kernel_info[s->what].uses.count ||
                 bad(c, "operands of a kernel", s->args.count, c->m->kernel_info[s->what].uses.count));
     case TCC_STEP_COPY:

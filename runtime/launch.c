@@ -62,6 +62,7 @@ int tcr_step_launch(struct tccrt_session *s, const struct tcc_pstep *p)
                                   .nargs = p->args.count,
                                   .nsizes = p->sizes.count,
                                   .tiles = s->values[p->tiles],
+                                  .combining = p->combining == TCC_NO ? 0 : s->values[p->combining],
                                   .scratch = p->scratch == TCC_NO ? 0 : s->values[p->scratch],
                                   .args = s->args,
                                   .sizes = s->sizes,
@@ -73,6 +74,8 @@ int tcr_step_launch(struct tccrt_session *s, const struct tcc_pstep *p)
         return tcr_size(s, p->tiles, "the number of tiles", node, &l.tiles);
     if (l.tiles == 0)
         return TCC_OK;
+    if (l.combining < 0)
+        return tcr_size(s, p->combining, "the number of tiles that combine", node, &l.combining);
     if (l.scratch < 0)
         return tcr_size(s, p->scratch, "scratch", node, &l.scratch);
     if ((status = gather(s, p, node)) || (s->device->checks && (status = accesses(s, p, node, &l))))

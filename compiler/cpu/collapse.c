@@ -52,6 +52,8 @@ static void remove_dim(struct kn_kernel *k, int d)
         uint32_t set = k->stages[s].inner;
         k->stages[s].inner = (set & below) | ((set >> 1) & ~below);
     }
+    if (k->split.combine && k->split.dim > d)
+        k->split.dim--;
 }
 
 /* -- Flat operands --------------------------------------------------------------------------------------- */
@@ -113,7 +115,7 @@ static bool join(struct collapse *c, int d)
 {
     struct kn_kernel *k = c->k;
     struct kn_dim *a = &k->dims[d], *b = &k->dims[d + 1];
-    if (a->role != b->role)
+    if (a->role != b->role || em_is_piece(k, d + 1))
         return false;
     for (int s = 0; s < k->nstages; s++)
         if ((k->stages[s].inner >> d & 1) != (k->stages[s].inner >> (d + 1) & 1))
@@ -124,6 +126,8 @@ static bool join(struct collapse *c, int d)
     /* offset = ca a + cb b + rest = cb (extent(b) a + b) + rest: put the new variable for b, and 0 for a. */
     substitute(c, a->var, ir_const(c->ctx, 0));
     substitute(c, b->var, both);
+    if (em_is_piece(k, d))
+        k->split.step = ir_mul(c->ctx, k->split.step, b->extent);
     k->dims[d] = (struct kn_dim){both, extent, a->role};
     remove_dim(k, d + 1);
     return true;
@@ -135,7 +139,7 @@ void cpu_collapse(struct ir_ctx *ctx, struct kn_kernel *k)
     k->contraction.present = false; /* it names dims by number; LOOPS asks for no roles */
     for (int d = k->ndims - 1; d >= 0; d--) {
         /* The last inner dim stays: its stages must keep one. */
-        bool needed = false;
+        bool needed = em_is_piece(k, d);
         for (int s = 0; s < k->nstages; s++)
             needed = needed || k->stages[s].inner == 1u << d;
         if (!ir_is_value(k->dims[d].extent, 1) || needed)

@@ -109,8 +109,13 @@ static const char *llvm_features(struct ir_ctx *ctx, uint64_t set, int isa)
 /* A core with AVX2, about (passes/cost.h). One for all: partitions don't depend on --march. */
 static const struct pass_cost *cost(const struct pass_machine *m)
 {
-    static const struct pass_cost core = {
-        .flops = 0x1p35, .bandwidth = 0x1p33, .launch = 0x1p-19, .function = 24, .kernel = 400};
+    static const struct pass_cost core = {.flops = 0x1p35,
+                                          .bandwidth = 0x1p33,
+                                          .launch = 0x1p-19,
+                                          .function = 24,
+                                          .pieces = 64,
+                                          .lanes = 64,
+                                          .kernel = 400};
     (void)m;
     return &core;
 }

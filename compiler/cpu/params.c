@@ -101,7 +101,7 @@ bool cpu_verify_schedule(const struct pass_machine *m, struct ir_ctx *ctx, const
         why = "width and unroll are powers of two";
     else if (s.nr % s.width)
         why = "nr is whole vectors";
-    else if (!k->tiles || !k->scratch)
+    else if (!k->tiles || !k->scratch || (k->split.combine && !k->combining))
         why = "it comes with tiles and scratch";
     for (int t = 0; !why && cpu_templates[t]; t++)
         if (cpu_templates[t]->how == s.how && !cpu_templates[t]->schedule((const struct cpu_machine *)m, ctx, &copy))

@@ -22,9 +22,10 @@ struct chooser {
     uint32_t *depends; /* per instruction: dims that its value depends on */
 };
 
+/* Points of a dim; of one that is cut, those of a piece. */
 static int64_t extent_or(const struct kn_kernel *k, int dim, int64_t otherwise)
 {
-    return ir_const_or(k->dims[dim].extent, otherwise);
+    return ir_const_or(em_is_piece(k, dim) ? k->split.step : k->dims[dim].extent, otherwise);
 }
 
 /* -- What depends on what --------------------------------------------------------------------------- */
@@ -156,7 +157,10 @@ static double dim_score(const struct chooser *c, int dim, int lanes)
         const struct kn_insn *n = &k->insns[i];
         if (inner && !in_lanes(k, i, dim))
             continue;
-        if (n->code == KN_LOAD || n->code == KN_STORE) {
+        bool access = n->code == KN_LOAD || n->code == KN_STORE;
+        if (access && k->operands[n->operand].use == KN_PARTIAL)
+            continue; /* there are few of them, in single points as well */
+        if (access) {
             /* With lanes along an outer dim each local operand has a row of lanes. */
             bool row = !inner && k->operands[n->operand].use == KN_LOCAL;
             score += row ? 1 : access_score(access_stride(c, i, dim, width), n->code == KN_STORE);
@@ -169,7 +173,7 @@ static double dim_score(const struct chooser *c, int dim, int lanes)
     }
     if (inner) /* instructions outside the stages that have the dim run in single points */
         for (int s = 0; s < k->nstages; s++)
-            if (k->stages[s].inner && !(k->stages[s].inner >> dim & 1))
+            if (k->stages[s].inner && !(k->stages[s].inner >> dim & 1) && (!s || s != k->split.combine))
                 score -= 0.5 * (k->stages[s].last - k->stages[s].first);
     double filled = size / (double)(((int64_t)size + width - 1) / width * width) * width / lanes;
     score += accesses ? 0 : 1;
@@ -180,8 +184,8 @@ static double dim_score(const struct chooser *c, int dim, int lanes)
 static bool may_vectorise(const struct chooser *c, int dim)
 {
     const struct kn_kernel *k = c->k;
-    if (k->dims[dim].role == KN_OUTER)
-        return true;
+    if (k->dims[dim].role != KN_INNER)
+        return k->dims[dim].role == KN_OUTER;
     for (int s = 0; s < k->nstages; s++) {
         if (!(k->stages[s].inner >> dim & 1))
             continue;
@@ -387,6 +391,7 @@ static bool schedule_loops(const struct cpu_machine *m, struct ir_ctx *ctx, stru
     cpu_put_schedule(k, c.s);
     choose_tiles(&c);
     k->tiles = em_tile_count(ctx, k);
+    k->combining = em_combine_count(ctx, k);
     k->scratch = em_local_scratch(ctx, k, loops_local_lanes(k, cpu_nest(cpu_get_schedule(k))));
     if (!k->flops)
         k->flops = count_flops(&c);

@@ -11,6 +11,15 @@ static const struct cuda_machine machines[] = {
 };
 enum { NMACHINES = sizeof machines / sizeof *machines };
 
+/* A plain machine's, but that kernels are not split: nothing launches the second phase yet. */
+static const struct pass_cost *cost(const struct pass_machine *m)
+{
+    static const struct pass_cost device = {
+        .flops = 0x1p35, .bandwidth = 0x1p33, .launch = 0x1p-19, .function = 24, .kernel = 400};
+    (void)m;
+    return &device;
+}
+
 const struct cuda_machine *cuda_machine_find(const char *arch)
 {
     for (int i = 0; i < NMACHINES; i++)
@@ -37,6 +46,6 @@ const struct cuda_machine *cuda_machine_make(struct ir_ctx *ctx, const char *arc
     struct cuda_machine *m = IR_NEW(ctx, struct cuda_machine);
     *m = *found;
     m->pass = (struct pass_machine){
-        .name = "cuda", .memory = &memory, .schedule = cuda_choose_schedule, .verify_schedule = cuda_verify_schedule};
+        .name = "cuda", .memory = &memory, .cost = cost, .schedule = cuda_choose_schedule, .verify_schedule = cuda_verify_schedule};
     return m;
 }

@@ -434,20 +434,35 @@ void em_kernel_end(struct em *e)
 int em_nouter(const struct kn_kernel *k)
 {
     int n = 0;
-    while (n < k->ndims && k->dims[n].role == KN_OUTER)
+    while (n < k->ndims && k->dims[n].role != KN_INNER)
         n++;
     return n;
 }
 
-ir_expr em_tile_count(struct ir_ctx *ctx, const struct kn_kernel *k)
+bool em_is_piece(const struct kn_kernel *k, int dim)
+{
+    return k->split.combine && k->split.dim == dim;
+}
+
+static ir_expr count_tiles(struct ir_ctx *ctx, const struct kn_kernel *k, int first)
 {
     ir_expr n = ir_const(ctx, 1);
-    for (int i = 0; i < em_nouter(k); i++)
+    for (int i = first; i < em_nouter(k); i++)
         if (k->schedule.tile[i] > 0)
             n = ir_mul(ctx, n, ir_ceildiv(ctx, k->dims[i].extent, ir_const(ctx, k->schedule.tile[i])));
         else if (ir_is_value(k->dims[i].extent, 0))
             return ir_const(ctx, 0);
     return n;
+}
+
+ir_expr em_tile_count(struct ir_ctx *ctx, const struct kn_kernel *k)
+{
+    return count_tiles(ctx, k, 0);
+}
+
+ir_expr em_combine_count(struct ir_ctx *ctx, const struct kn_kernel *k)
+{
+    return k->split.combine ? count_tiles(ctx, k, 1) : NULL; /* pieces are the first dim */
 }
 
 LLVMValueRef em_extent(struct em *e, int dim)
@@ -469,10 +484,12 @@ void em_tiles_begin(struct em *e, struct em_tiles *t)
     const struct kn_kernel *k = e->k;
     em_loop_begin(e, &t->loop, e->first, e->last, e->tile_step ? e->tile_step : em_i64(e, 1), "tile");
     LLVMValueRef rest = t->loop.iv;
-    int first_tiled = 0;
+    int first = e->combining, first_tiled = first;
+    if (e->combining)
+        rest = LLVMBuildNSWSub(e->b, rest, em_expr(e, k->tiles), "");
     while (first_tiled < em_nouter(k) && tiles_along(k, first_tiled) == 1)
         first_tiled++;
-    for (int i = em_nouter(k) - 1; i >= 0; i--) {
+    for (int i = em_nouter(k) - 1; i >= first; i--) {
         LLVMValueRef extent = em_extent(e, i), tile = em_i64(e, k->schedule.tile[i]);
         int64_t along = tiles_along(k, i), known;
         if (along == 1) {

@@ -82,6 +82,7 @@ struct em {
     bool unguarded;                  /* guards are known to hold */
     struct em_nest nest;             /* em_loops' */
     const int *align;                /* by operand: bytes of which addresses of its vectors are multiples; NULL: an element's */
+    bool combining;                  /* the second phase of a split kernel is being emitted */
     bool aligned;                    /* lane 0's value is a multiple of `lanes`: v floordiv 16 is equal in 16 lanes */
     int local_lanes;                  /* local operands hold one row per outer lane: their elements have this many lanes (1: plain) */
     /* Types used everywhere. */
@@ -138,12 +139,15 @@ ir_expr em_local_scratch(struct ir_ctx *ctx, const struct kn_kernel *k, int loca
 
 /* -- Tiles ------------------------------------------------------------------------------------------
  * One tile is schedule.tile[i] points of each outer dim i (0: all). Number of tiles = product over outer dims of
- * ceil(extent / tile), the last dim fastest; em_tile_count() builds that expression for the schedule. */
+ * ceil(extent / tile), the last dim fastest; em_tile_count() builds that expression for the schedule. The second phase of a split kernel has
+ * tiles of the outer dims without the pieces, numbered from the first phase's number on (k->tiles); em_combine_count(): how many. */
 struct em_tiles { struct em_loop loop; LLVMValueRef lo[KN_MAX_DIMS], hi[KN_MAX_DIMS]; };
 void em_tiles_begin(struct em *e, struct em_tiles *t);                      /* lo, hi (clipped to the extent) of the outer dims */
 void em_tiles_end(struct em *e, struct em_tiles *t);
 ir_expr em_tile_count(struct ir_ctx *ctx, const struct kn_kernel *k);
-int em_nouter(const struct kn_kernel *k);                                   /* number of outer dims */
+ir_expr em_combine_count(struct ir_ctx *ctx, const struct kn_kernel *k);    /* NULL: the kernel has one phase */
+int em_nouter(const struct kn_kernel *k);                                   /* number of outer dims, pieces included */
+bool em_is_piece(const struct kn_kernel *k, int dim);                       /* is it the inner dim that pieces are cut from? */
 
 /* -- Expressions -------------------------------------------------------------------------------------
  * Symbols are bound to values: size parameters by em_kernel_begin, iteration variables by the template (rebinding replaces),

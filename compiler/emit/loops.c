@@ -7,10 +7,32 @@
  * that dim (or along its own last dim), reductions keep a vector of partial results, and long sums are taken in parts
  * of about SUM_PART terms, so that rounding errors stay those of short ones. Without a vector dim: single points,
  * which is right for every kernel (and is what -O0 uses).
+ *
+ * A split kernel is two nests in one function, chosen by the tiles that it is called for. Pieces are combined in an array on the stack.
  */
 #include "compiler/emit/loops.h"
 
 #define V LLVMValueRef
+
+/* Points of an inner dim that a stage runs along, where they are known; those of a piece. */
+static bool points_known(const struct em *e, int dim, int64_t *n)
+{
+    const struct kn_kernel *k = e->k;
+    return ir_is_const(em_is_piece(k, dim) && !e->combining ? k->split.step : k->dims[dim].extent, n);
+}
+
+/* Its points [lo, hi). */
+static void bounds(struct em *e, int dim, V *lo, V *hi)
+{
+    *lo = em_i64(e, 0);
+    *hi = em_extent(e, dim);
+    if (!em_is_piece(e->k, dim) || e->combining)
+        return;
+    V step = em_expr(e, e->k->split.step), first = LLVMBuildNSWMul(e->b, em_expr(e, e->k->dims[0].var), step, "");
+    V ends[2] = {LLVMBuildNSWAdd(e->b, first, step, ""), *hi};
+    *lo = first;
+    *hi = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, ends);
+}
 
 /* -- Segments ------------------------------------------------------------------------------------- */
 
@@ -111,14 +133,15 @@ static void in_parts(struct stage_run *r, int dim, void (*loop)(struct stage_run
 {
     struct em *e = r->e;
     struct em_loop l;
-    V extent = em_extent(e, dim);
+    V first, last;
+    bounds(e, dim, &first, &last);
     if (dim != r->part_dim) {
-        loop(r, dim, em_i64(e, 0), extent);
+        loop(r, dim, first, last);
         return;
     }
-    em_loop_begin(e, &l, em_i64(e, 0), extent, em_i64(e, r->part), "part");
+    em_loop_begin(e, &l, first, last, em_i64(e, r->part), "part");
     V end = LLVMBuildAdd(e->b, l.iv, em_i64(e, r->part), "");
-    loop(r, dim, l.iv, em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (V[]){end, extent}));
+    loop(r, dim, l.iv, em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (V[]){end, last}));
     end_part(r);
     em_loop_end(e, &l);
 }
@@ -164,7 +187,7 @@ static bool plan_parts(struct stage_run *r)
         if (dim < 0 || !(r->s->inner >> dim & 1) || (i >= 0 && dim == r->lane_dim))
             continue;
         int64_t lanes = i < 0 ? s.width * s.unroll : 1;
-        bool known = ir_is_const(k->dims[dim].extent, &n);
+        bool known = points_known(r->e, dim, &n);
         n = known ? (n + lanes - 1) / lanes : INT32_MAX;
         r->part_dim = dim;
         r->part = SUM_PART / inner * lanes;
@@ -186,6 +209,67 @@ int loops_stage_dim(const struct kn_kernel *k, struct em_nest nest, const struct
     return s->inner >> vector & 1 ? vector : 31 - __builtin_clz(s->inner);
 }
 
+/* -- Pieces --------------------------------------------------------------------------------------------- */
+
+/* What one reduction combines: an element of the array for each piece. */
+struct pieces {
+    int insn;
+    V array;
+    LLVMTypeRef type;
+};
+
+static V piece_at(struct em *e, const struct pieces *p, V index)
+{
+    return LLVMBuildInBoundsGEP2(e->b, p->type, p->array, &index, 1, "");
+}
+
+/* The stage that combines pieces: each one's value into arrays, then the second half of an array into the first until one is left. */
+static void run_combine(struct em *e, const struct kn_stage *s)
+{
+    const struct kn_kernel *k = e->k;
+    struct pieces p[MAX_REDUCTIONS];
+    int64_t n = 0;
+    int count = 0;
+    ir_is_const(k->dims[0].extent, &n);
+    for (int i = s->first; i < s->last; i++) {
+        if (!loops_is_reduction(&k->insns[i]))
+            continue;
+        p[count] = (struct pieces){.insn = i};
+        p[count].type = em_vec(em_reg_type(e, (enum tcc_dtype)k->insns[i].dtype), e->lanes);
+        p[count].array = em_alloca(e, p[count].type, n, 64);
+        count++;
+    }
+    struct em_loop l;
+    em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, n), em_i64(e, 1), "piece");
+    em_bind(e, k->dims[0].var, l.iv);
+    em_forget(e, s->first, s->last);
+    for (int i = s->first, j = 0; i < s->last; i++) {
+        const struct kn_insn *insn = &k->insns[i];
+        if (!loops_is_reduction(insn)) {
+            em_insn(e, i);
+            continue;
+        }
+        V x = em_cast(e, (enum tcc_dtype)insn->dtype, (enum tcc_dtype)k->insns[insn->arg[0]].dtype,
+                      e->value[insn->arg[0]]);
+        LLVMBuildStore(e->b, em_splat(e, x, e->lanes), piece_at(e, &p[j++], l.iv));
+    }
+    em_loop_end(e, &l);
+    for (int64_t half = n / 2; half > 0; half /= 2) {
+        em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, half), em_i64(e, 1), "tree");
+        for (int j = 0; j < count; j++) {
+            const struct kn_insn *insn = &k->insns[p[j].insn];
+            V at = piece_at(e, &p[j], l.iv), other = piece_at(e, &p[j], LLVMBuildAdd(e->b, l.iv, em_i64(e, half), ""));
+            V a = LLVMBuildLoad2(e->b, p[j].type, at, ""), b = LLVMBuildLoad2(e->b, p[j].type, other, "");
+            LLVMBuildStore(e->b, em_reduce_step(e, (enum kn_reducer)insn->reducer, (enum tcc_dtype)insn->dtype, a, b),
+                           at);
+        }
+        em_loop_end(e, &l);
+    }
+    em_forget(e, s->first, s->last);
+    for (int j = 0; j < count; j++)
+        e->value[p[j].insn] = LLVMBuildLoad2(e->b, p[j].type, p[j].array, "");
+}
+
 static void run_stage(struct em *e, const struct kn_stage *s)
 {
     struct stage_run *r = IR_NEW(e->ctx, struct stage_run);
@@ -193,13 +277,21 @@ static void run_stage(struct em *e, const struct kn_stage *s)
         em_insns(e, s->first, s->last);
         return;
     }
+    if (e->combining && s == &e->k->stages[e->k->split.combine]) {
+        run_combine(e, s);
+        return;
+    }
     *r = (struct stage_run){.e = e, .s = s, .lane_dim = loops_stage_dim(e->k, e->nest, s)};
     r->segments.n = 1;
     r->segments.at[0].lanes = e->lanes;
     if (r->lane_dim >= 0) {
-        int64_t extent = 0;
-        int known = ir_is_const(e->k->dims[r->lane_dim].extent, &extent);
-        r->segments = loops_segments(e, e->nest.width, e->nest.unroll, known, &extent);
+        int64_t counts[3] = {0}, extent;
+        int known = points_known(e, r->lane_dim, &counts[0]);
+        if (known && em_is_piece(e->k, r->lane_dim) && !e->combining) { /* the last pieces have fewer, or none */
+            known = ir_is_const(e->k->dims[r->lane_dim].extent, &extent) ? 2 : 0;
+            counts[1] = known ? extent % counts[0] : 0;
+        }
+        r->segments = loops_segments(e, e->nest.width, e->nest.unroll, known, counts);
     }
     bool parts = plan_parts(r), sums = false;
     for (int i = s->first; i < s->last; i++) {
@@ -217,7 +309,12 @@ static void run_stage(struct em *e, const struct kn_stage *s)
     }
     if (!parts || !sums)
         r->part_dim = -1;
+    bool aligned = e->aligned;
+    int64_t step;
+    if (r->lane_dim >= 0 && em_is_piece(e->k, r->lane_dim) && !e->combining)
+        e->aligned = ir_is_const(e->k->split.step, &step) && step % (e->nest.width * e->nest.unroll) == 0;
     run_inner(r, 0);
+    e->aligned = aligned;
     em_forget(e, s->first, s->last);
     for (int i = 0; i < r->nreductions; i++)
         e->value[r->acc[i][0].insn] = loops_acc_result(e, r->acc[i], r->segments.n, r->lane_dim >= 0);
@@ -227,9 +324,10 @@ static void run_stage(struct em *e, const struct kn_stage *s)
 static void run_point(void *user, int segment)
 {
     struct em *e = user;
+    int combine = e->k->split.combine, last = combine && !e->combining ? combine : e->k->nstages;
     (void)segment;
     em_forget(e, 0, e->k->ninsns);
-    for (int i = 0; i < e->k->nstages; i++)
+    for (int i = e->combining ? combine : 0; i < last; i++)
         run_stage(e, &e->k->stages[i]);
 }
 
@@ -296,8 +394,9 @@ static void run_outer(struct outer_run *r, int dim)
     em_loop_end(e, &l);
 }
 
-void em_loops(struct em *e, struct em_nest s)
+static void run_phase(struct em *e)
 {
+    struct em_nest s = e->nest;
     struct em_tiles t;
     bool outer = s.vector >= 0 && e->k->dims[s.vector].role == KN_OUTER && s.width > 1;
     struct outer_run r = {.e = e, .t = &t, .lane_dim = outer ? s.vector : -1, .transpose_dim = -1};
@@ -305,11 +404,30 @@ void em_loops(struct em *e, struct em_nest s)
         r.transpose_dim = loops_transpose_dim(e->ctx, e->k, s.vector, s.width);
     if (r.transpose_dim >= 0 && e->k->schedule.tile[r.transpose_dim] % s.width)
         r.transpose_dim = -1;
-    e->nest = s;
     e->aligned = true;
     em_tiles_begin(e, &t);
-    run_outer(&r, 0);
+    run_outer(&r, e->combining);
     em_tiles_end(e, &t);
+}
+
+void em_loops(struct em *e, struct em_nest s)
+{
+    e->nest = s;
+    e->combining = false;
+    if (!e->k->split.combine) {
+        run_phase(e);
+        return;
+    }
+    struct em_if f;
+    V first = LLVMBuildICmp(e->b, LLVMIntSLT, e->first, em_expr(e, e->k->tiles), "");
+    em_if_begin(e, &f, first);
+    run_phase(e);
+    em_if_end(e, &f);
+    em_if_begin(e, &f, LLVMBuildNot(e->b, first, ""));
+    e->combining = true;
+    run_phase(e);
+    e->combining = false;
+    em_if_end(e, &f);
 }
 
 int loops_local_lanes(const struct kn_kernel *k, struct em_nest s)

@@ -52,7 +52,10 @@ static int operand_of(const struct kn_kernel *k, int arg)
 enum kn_operand_use lw_use_of(const struct kn_step *s, int arg)
 {
     switch ((int)s->kind) {
-    case TCC_STEP_LAUNCH: return s->kernel->operands[operand_of(s->kernel, arg)].use;
+    case TCC_STEP_LAUNCH: {
+        enum kn_operand_use use = s->kernel->operands[operand_of(s->kernel, arg)].use;
+        return use == KN_PARTIAL ? KN_OUT : use;
+    }
     case TCC_STEP_COPY:
     case TCC_STEP_BOX:
     case TCC_STEP_UNBOX:
@@ -285,7 +288,8 @@ static void elide_read(struct elision *e, int copy)
         return;
     for (int i = 1; i < e->of[b].n; i++) {
         const struct point *p = &e->points.at[e->of[b].at[i].at];
-        if (e->of[b].at[i].writes && (p->region || (p->step->kind != TCC_STEP_COLLECTIVE && p->step->kind != KN_STEP_WAIT)))
+        if (e->of[b].at[i].writes &&
+            (p->region || (p->step->kind != TCC_STEP_COLLECTIVE && p->step->kind != KN_STEP_WAIT)))
             return;
     }
     if (!interferes(e, b, w, -1) && lw_may_change(e->lw))

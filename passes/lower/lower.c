@@ -13,6 +13,7 @@ bool pass_waits_run(struct pass_run *r);
 bool pass_commit_run(struct pass_run *r);
 bool pass_merge_run(struct pass_run *r);
 bool pass_dead_run(struct pass_run *r);
+bool pass_split_run(struct pass_run *r);
 bool pass_share_run(struct pass_run *r);
 
 static const struct pass_machine plain_machine = {.name = "plain"};
@@ -31,7 +32,10 @@ static const char *kernel_name(struct ir_ctx *ctx, const struct kn_kernel *k, in
             *c += 'a' - 'A';
     int64_t v;
     for (int i = 0; i < k->ndims && n < 130; i++) {
-        const char *before = i == 0 ? "_" : k->dims[i].role != k->dims[i - 1].role ? "_over_" : "x";
+        const char *before = i == 0                                   ? "_"
+                             : k->dims[i].role == k->dims[i - 1].role ? "x"
+                             : k->dims[i].role == KN_OUTER            ? "_of_"
+                                                                      : "_over_";
         if (ir_is_const(k->dims[i].extent, &v))
             n += snprintf(text + n, sizeof text - n, "%s%lld", before, (long long)v);
         else
@@ -267,6 +271,17 @@ bool pass_dead_run(struct pass_run *r)
         return false;
     for (int e = 0; lw.fuse && e < lw.prog->nentries; e++)
         lw_drop_dead_stores(&lw, &lw.prog->entries[e]);
+    return true;
+}
+
+bool pass_split_run(struct pass_run *r)
+{
+    struct lw lw;
+    if (!open_plan(&lw, r, "split"))
+        return false;
+    for (int e = 0; lw.fuse && e < lw.prog->nentries; e++)
+        lw_split(&lw, &lw.prog->entries[e]);
+    lw_close(&lw);
     return true;
 }
 

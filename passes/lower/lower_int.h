@@ -17,6 +17,7 @@
  *   version.c  versions of state variables, for the plan's verifier
  *   elide.c    copies of state variables and carried values that need not be made
  *   weight.c   equal weights are one
+ *   split.c    which reductions run in pieces; pieces.c: their kernels
  *   fusion.c   the passes layout, fuse and build; groups between passes
  *   lower.c    the passes steps to share
  *   place.c    what lies and runs where
@@ -250,6 +251,12 @@ void lw_drop_dead_buffers(struct lw *lw, struct kn_program *p);
 enum kn_operand_use lw_use_of(const struct kn_step *s, int arg);
 void lw_elide_reads(struct lw *lw, struct kn_entry *e);
 void lw_elide_writes(struct lw *lw, struct kn_entry *e);
+/* pieces.c: can k be cut? Then stages [0, first) reduce over inner dims, all over those of `inner`, and the rest works on what comes of it. */
+struct lw_cut { int first; uint32_t inner; };
+bool lw_find_cut(const struct kn_kernel *k, struct lw_cut *c);
+uint32_t lw_outer_dims(const struct kn_kernel *k);       /* bit set */
+/* split.c: reductions with few outer points are cut in pieces. */
+void lw_split(struct lw *lw, struct kn_entry *e);
 /* version.c: numbers the versions of state variables, in a plan of which only copies access them; a step's entry for a variable, made when
  * first asked for (until the next call); what a launch that joins another accesses. */
 void lw_number_versions(struct lw *lw, struct kn_entry *e);

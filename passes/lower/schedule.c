@@ -9,6 +9,7 @@ static void plain_schedule(struct ir_ctx *ctx, struct kn_kernel *k)
 {
     k->schedule = (struct kn_schedule){.how = "loops"};
     k->tiles = ir_const(ctx, 1);
+    k->combining = k->split.combine ? k->tiles : NULL;
     k->scratch = ir_const(ctx, 0);
     for (int i = 0; i < k->noperands; i++) {
         const struct kn_operand *o = &k->operands[i];
@@ -29,6 +30,8 @@ static void schedule_steps(struct ir_ctx *ctx, struct kn_steps *steps)
         if (s->kind != TCC_STEP_LAUNCH)
             continue;
         s->tiles = ir_subst(ctx, s->kernel->tiles, s->nsizes, s->kernel->sizes, s->sizes);
+        if (s->kernel->combining)
+            s->combining = ir_subst(ctx, s->kernel->combining, s->nsizes, s->kernel->sizes, s->sizes);
         s->scratch = ir_subst(ctx, s->kernel->scratch, s->nsizes, s->kernel->sizes, s->sizes);
     }
 }

@@ -42,11 +42,11 @@ struct tcr_heap { struct tccrt_allocator allocator; size_t held; };
 /* What a step does with bytes [at, at + bytes): TCC_READS, TCC_WRITES. */
 struct tcr_access { const void *at; size_t bytes; unsigned how; };
 
-/* Kernel number `kernel` of the plan, for tiles [0, tiles). args: addresses in the device's memory; scratch: bytes that each of its
+/* Kernel number `kernel` of the plan, for tiles [0, tiles), and then, when these have ended, for `combining` more. args: addresses in the device's memory; scratch: bytes that each of its
  * threads needs. access: what it does with each argument; NULL unless the device checks. The lists are read before launch() returns. */
 struct tcr_kernel_launch {
     uint32_t kernel, nargs, nsizes;
-    int64_t tiles, scratch;
+    int64_t tiles, combining, scratch;
     void *const *args;
     const int64_t *sizes;
     const struct tcr_access *access;

@@ -197,8 +197,11 @@ static void plain_schedule(struct ir_ctx *ctx, struct kn_kernel *k)
 {
     ir_expr n = ir_const(ctx, 1);
     k->schedule = (struct kn_schedule){.how = "loops"};
-    for (int i = 0; i < k->ndims && k->dims[i].role == KN_OUTER; i++) {
+    k->combining = k->split.combine ? n : NULL;
+    for (int i = 0; i < k->ndims && k->dims[i].role != KN_INNER; i++) {
         k->schedule.tile[i] = 3;
+        if (k->split.combine && i)
+            k->combining = ir_mul(ctx, k->combining, ir_ceildiv(ctx, k->dims[i].extent, ir_const(ctx, 3)));
         n = ir_mul(ctx, n, ir_ceildiv(ctx, k->dims[i].extent, ir_const(ctx, 3)));
     }
     k->tiles = n;
@@ -335,6 +338,9 @@ int kb_run(const struct kn_kernel *k, tcc_kernel_fn fn, void *const *args, const
     memset(scratch + bytes, 0xa5, 64);
     for (int64_t t = 0; t < tiles; t += step)
         fn(args, sizes, scratch, &env, t, t + step < tiles ? t + step : tiles);
+    int64_t all = tiles + (k->combining ? kb_value(k, k->combining, sizes) : 0);
+    for (int64_t t = tiles; t < all; t += step) /* the second phase of a split kernel */
+        fn(args, sizes, scratch, &env, t, t + step < all ? t + step : all);
     for (int i = 0; i < 64; i++)
         ck_assert_msg(scratch[bytes + i] == 0xa5, "%s: scratch overrun", k->name);
     free(scratch);

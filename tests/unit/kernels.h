@@ -40,7 +40,7 @@ struct kb_loaded { void *handle; const tcc_kernel_fn *fn; char folder[64]; };
 void kb_load_kernels(struct ir_ctx *ctx, struct kb_loaded *l, int n, struct kn_kernel *const *kernels, const char *arch, int level,
                      bool vector);
 void kb_unload(struct kb_loaded *l);
-/* Runs all tiles of a kernel, `step` tiles a call; allocates scratch. Returns env.fault. */
+/* Runs all tiles of a kernel, of both phases, `step` tiles a call; allocates scratch. Returns env.fault. */
 int kb_run(const struct kn_kernel *k, tcc_kernel_fn fn, void *const *args, const int64_t *sizes, int64_t step);
 /* Zeroed memory whose end meets a page that can't be touched: any access behind it crashes. */
 void *kb_alloc(size_t bytes);

@@ -107,7 +107,7 @@ mp_step(struct mini_plan *p, uint32_t kind, const char *node, struct tcc_range a
 {
     struct tcc_pstep *s = &p->steps[p->nsteps++];
 
-    *s = (struct tcc_pstep){.kind = kind, .node = mp_string(p, node), .args = args, .flops = TCC_NO, .tiles = TCC_NO, .scratch = TCC_NO};
+    *s = (struct tcc_pstep){.kind = kind, .node = mp_string(p, node), .args = args, .flops = TCC_NO, .tiles = TCC_NO, .scratch = TCC_NO, .combining = TCC_NO};
     return s;
 }
 

@@ -40,7 +40,24 @@ static void control(void *const *args, const int64_t *sizes, void *scratch, stru
 }
 
 enum { N = 64, BYTES = N * 8 };
-static const tcc_kernel_fn kernels[] = {add, control};
+
+/* y[0] = the sum of y[1] to y[N - 1], which N tiles write, each late, and one more adds. */
+static void two_phases(void *const *args, const int64_t *sizes, void *scratch, struct tcc_env *env, int64_t first,
+                       int64_t last)
+{
+    int64_t *y = args[0];
+
+    (void)sizes, (void)scratch, (void)env;
+    for (int64_t i = first; i < last && i < N; i++) {
+        for (volatile int wait = 0; wait < 2000; wait++)
+            ;
+        y[i] = i;
+    }
+    for (int i = 1; i < N && first >= N; i++)
+        y[0] += y[i];
+}
+
+static const tcc_kernel_fn kernels[] = {add, control, two_phases};
 static struct tcr_heap heap;
 
 static struct tcr_device *open_device(const char *name, const char *seed)
@@ -87,6 +104,30 @@ static void says(int status, int want, const char *part)
 {
     ck_assert_msg(status == want, "status %d: %s", status, tccrt_error());
     ck_assert_msg(strstr(tccrt_error(), part) != NULL, "expected '%s', got '%s'", part, tccrt_error());
+}
+
+/* Tiles of the second phase run when all of the first have ended, whoever runs them. */
+static void check_phases(struct tcr_device *d)
+{
+    int64_t out[N] = {0}, *y = d->ops->alloc(d, 0, BYTES, true);
+    struct tcr_access access = {y, BYTES, TCC_READS | TCC_WRITES};
+    void *args[] = {y};
+
+    for (int times = 1; times <= 50; times++) {
+        struct tcr_kernel_launch l = {.kernel = 2,
+                                      .nargs = 1,
+                                      .tiles = N,
+                                      .combining = 1,
+                                      .args = args,
+                                      .access = d->checks ? &access : NULL,
+                                      .node = "phases"};
+        ck_assert_int_eq(d->ops->launch(d, 0, &l), TCC_OK);
+        ck_assert_int_eq(copy(d, 0, TCR_TO_HOST, out, y), TCC_OK);
+        ck_assert_int_eq(d->ops->record(d, 0, 0), TCC_OK);
+        ck_assert_int_eq(d->ops->sync(d, 0), TCC_OK);
+        ck_assert_int_eq(out[0], N * (N - 1) / 2);
+    }
+    d->ops->free(d, 0, y, BYTES, true);
 }
 
 static const char *const names[] = {"cpu", "cpu-split", "sim", "cpu-split", "sim", "cpu-split", "sim"};
@@ -141,6 +182,8 @@ START_TEST(works)
     o->free(d, 0, x, BYTES, false);
     o->free(d, 0, y, BYTES, true);
     o->free(d, 0, z, BYTES, false);
+    if (strcmp(d->name, "sim"))
+        check_phases(d);
     o->close(d);
     ck_assert_uint_eq(heap.held, 0);
 }

@@ -2,7 +2,7 @@
 /*
  * Random kernels, compiled and interpreted: odd access maps (floordiv, mod, offsets, reversals, overlaps), guards, gathers, several
  * stages with row buffers, every reducer, known and symbolic extents. Values are small integers, so results must be equal
- * whatever the order of the sums. The same kernels for CUDA, in the simulator.
+ * whatever the order of the sums. The same kernels for CUDA, in the simulator; reductions in pieces too (pass_split_kernel()).
  */
 #include <check.h>
 #include <stdlib.h>
@@ -190,8 +190,20 @@ static struct kn_kernel *make_kernel(struct ir_ctx *ctx, uint64_t seed)
     return kb_finish(&r->b);
 }
 
+/* The same kernel in pieces; NULL: it can't be cut. */
+static struct kn_kernel *make_split(struct ir_ctx *ctx, uint64_t seed, int64_t pieces)
+{
+    struct kn_kernel *k = make_kernel(ctx, seed);
+    int dim = k->ndims - 1;
+    k->kind = IR_K_REDUCE;
+    while (dim > 0 && k->dims[dim - 1].role == KN_INNER && (seed & 1))
+        dim--;
+    return pass_split_kernel(ctx, k, dim, pieces);
+}
+
 /* -- Running -------------------------------------------------------------------------------------------- */
 
+/* fn: k's code; NULL: k is interpreted. Arguments that only k has, what its pieces come to, stand behind the others. */
 static void check_kernel(const struct kn_kernel *original, const struct kn_kernel *k, tcc_kernel_fn fn,
                          const char *arch)
 {
@@ -199,7 +211,7 @@ static void check_kernel(const struct kn_kernel *original, const struct kn_kerne
     void *want[KB_MAX], *got[KB_MAX];
     size_t bytes[KB_MAX];
     uint64_t state = 7;
-    int n = 0;
+    int n = 0, more = 0;
     for (int i = 0; i < original->noperands; i++) {
         const struct kn_operand *o = &original->operands[i];
         if (o->use == KN_LOCAL)
@@ -219,9 +231,18 @@ static void check_kernel(const struct kn_kernel *original, const struct kn_kerne
         memcpy(got[n], want[n], bytes[n]);
         n++;
     }
+    for (int i = 0; i < k->noperands; i++)
+        if (k->operands[i].use == KN_PARTIAL) {
+            bytes[n + more] = (size_t)kb_elements(k, i, sizes) * (size_t)tcc_dtype_bytes(k->operands[i].dtype);
+            got[n + more] = kb_alloc(bytes[n + more]);
+            memset(got[n + more], 0x5a, bytes[n + more]);
+            more++;
+        }
     int status = kn_interp_kernel(original, want, sizes, NULL);
     ck_assert_msg(status == 0, "%s: interpreter %d", original->name, status);
-    ck_assert_int_eq(kb_run(k, fn, got, sizes, 1), 0);
+    ck_assert_int_eq(fn ? kb_run(k, fn, got, sizes, 1) : kn_interp_kernel(k, got, sizes, NULL), 0);
+    for (int i = n; i < n + more; i++)
+        kb_free(got[i], bytes[i]);
     for (int i = 0; i < n; i++) {
         if (memcmp(want[i], got[i], bytes[i]) != 0) {
             kn_print_kernel(stderr, original);
@@ -292,6 +313,34 @@ START_TEST(on_device)
 }
 END_TEST
 
+START_TEST(pieces_agree)
+{
+    struct ir_ctx *ctx = ir_ctx_new();
+    const char *arch = arches[_i % 4];
+    struct kn_kernel *original[BATCH], *interpreted[BATCH], *compiled[BATCH];
+    struct kb_loaded loaded;
+    int n = 0;
+    for (uint64_t seed = (uint64_t)(_i / 4) * 1000; n < BATCH; seed++) {
+        int64_t pieces = 2 << seed % 4;
+        if (!(interpreted[n] = make_split(ctx, seed, pieces)))
+            continue;
+        original[n] = make_kernel(ctx, seed);
+        compiled[n] = make_split(ctx, seed, pieces);
+        ck_assert_msg(kn_verify_kernel(ctx, interpreted[n]), "%s in pieces does not verify: %s", original[n]->name,
+                      ir_nmessages(ctx) ? ir_message(ctx, 0)->text : "");
+        check_kernel(original[n], interpreted[n], NULL, "interpreted");
+        n++;
+    }
+    if (kb_cpu_runs(ctx, arch)) {
+        kb_load_kernels(ctx, &loaded, n, compiled, target_cpu.resolve(ctx, arch), 2, _i / 4 != 1);
+        for (int i = 0; i < n; i++)
+            check_kernel(original[i], compiled[i], loaded.fn[i], arch);
+        kb_unload(&loaded);
+    }
+    ir_ctx_free(ctx);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("random kernels");
@@ -299,6 +348,7 @@ int main(void)
     tcase_set_timeout(c, 300);
     tcase_add_loop_test(c, agree, 0, 4 * 4);
     tcase_add_loop_test(c, on_device, 0, 4);
+    tcase_add_loop_test(c, pieces_agree, 0, 3 * 4);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

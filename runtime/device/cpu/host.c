@@ -17,7 +17,7 @@ struct launch {
     struct tcr_cpu *c;
     struct tcr_env *envs;
     const struct tcr_kernel_launch *what;
-    int64_t chunk;
+    int64_t begin, chunk; /* begin: the phase's first tile */
     int shares;
 };
 
@@ -41,7 +41,7 @@ static void part(void *arg, int i)
 
             if (first >= share->end)
                 break;
-            run_tiles(l->c, l->what, l->envs, i, first, last);
+            run_tiles(l->c, l->what, l->envs, i, l->begin + first, l->begin + last);
         }
     }
 }
@@ -55,14 +55,17 @@ static void foreign_part(void *arg, int i)
     tcr_fp_leave(mode);
 }
 
-static void spread(struct tcr_cpu *c, const struct tcr_kernel_launch *what, struct tcr_env *envs, int threads)
+/* Tiles [begin, begin + tiles). */
+static void spread(struct tcr_cpu *c, const struct tcr_kernel_launch *what, int64_t begin, int64_t tiles,
+                   struct tcr_env *envs, int threads)
 {
     struct launch l = {.c = c,
                        .envs = envs,
                        .what = what,
-                       .chunk = what->tiles / ((int64_t)threads * CHUNKS_PER_SHARE),
+                       .begin = begin,
+                       .chunk = tiles / ((int64_t)threads * CHUNKS_PER_SHARE),
                        .shares = threads};
-    int64_t each = what->tiles / threads, more = what->tiles % threads;
+    int64_t each = tiles / threads, more = tiles % threads;
 
     l.chunk = l.chunk < 1 ? 1 : l.chunk;
     for (int i = 0; i < threads; i++) {
@@ -92,19 +95,31 @@ static int reserve_scratch(struct tcr_cpu *c, int64_t bytes)
     return TCC_OK;
 }
 
+/* Runs tiles [begin, begin + tiles) to their end. */
+static int run_phase(struct tcr_cpu *c, const struct tcr_kernel_launch *l, int64_t begin, int64_t tiles,
+                     struct tcr_env *envs)
+{
+    int most = c->device.threads, threads = tiles < most ? (int)tiles : most, fault = 0;
+
+    if (threads <= 1)
+        run_tiles(c, l, envs, 0, begin, begin + tiles);
+    else
+        spread(c, l, begin, tiles, envs, threads);
+    for (int i = 0; i < threads; i++)
+        fault = MUTANT(104, fault, 0) | envs[i].env.fault;
+    return fault;
+}
+
 int tcr_cpu_run(struct tcr_cpu *c, const struct tcr_kernel_launch *l, struct tcr_env *envs, int *fault)
 {
-    int most = c->device.threads, threads = l->tiles < most ? (int)l->tiles : most, status;
+    int status = reserve_scratch(c, l->scratch);
 
     *fault = 0;
-    if ((status = reserve_scratch(c, l->scratch)))
+    if (status)
         return status;
-    if (threads == 1)
-        run_tiles(c, l, envs, 0, 0, l->tiles);
-    else
-        spread(c, l, envs, threads);
-    for (int i = 0; i < threads; i++)
-        *fault = MUTANT(104, *fault, 0) | envs[i].env.fault;
+    *fault = run_phase(c, l, 0, l->tiles, envs);
+    if (l->combining && !*fault)
+        *fault = run_phase(c, l, l->tiles, l->combining, envs);
     return TCC_OK;
 }
 

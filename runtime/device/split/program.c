@@ -95,7 +95,7 @@ int split_program(struct tcr_device *d, int queue, uint32_t number, uint64_t dig
 
 static bool equal_launch(const struct tcr_kernel_launch *a, const struct tcr_kernel_launch *b)
 {
-    return a->kernel == b->kernel && a->tiles == b->tiles && a->scratch == b->scratch && a->nargs == b->nargs &&
+    return a->kernel == b->kernel && a->tiles == b->tiles && a->combining == b->combining && a->scratch == b->scratch && a->nargs == b->nargs &&
            a->nsizes == b->nsizes && !memcmp(a->args, b->args, a->nargs * sizeof *a->args) &&
            !memcmp(a->sizes, b->sizes, a->nsizes * sizeof *a->sizes);
 }
