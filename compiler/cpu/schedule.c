@@ -12,6 +12,7 @@
 
 #define MOST_UNITS 24000
 #define LEAST_UNITS 4000
+#define SCATTER_UNROLL 8
 #define UNKNOWN_EXTENT 64 /* guess for extents that depend on symbols */
 
 struct chooser {
@@ -180,12 +181,40 @@ static double dim_score(const struct chooser *c, int dim, int lanes)
     return score > 0 ? score * (0.25 + 0.75 * filled) : score;
 }
 
+/* Does a stage with inner dims store in the order of its points, as a scatter does: by an index that it loads? */
+static bool stores_in_order(const struct chooser *c, int *store)
+{
+    const struct kn_kernel *k = c->k;
+    for (int s = 0; s < k->nstages; s++)
+        for (int i = k->stages[s].first; i < k->stages[s].last && k->stages[s].inner; i++)
+            if (k->insns[i].code == KN_STORE && c->depends[i] >> 31) {
+                *store = i;
+                return true;
+            }
+    return false;
+}
+
+/* Does an index that is loaded depend on that dim? */
+static bool picks_index(const struct chooser *c, int dim)
+{
+    for (int i = 0; i < c->k->ninsns; i++)
+        if (c->k->insns[i].code == KN_INDEX && (c->depends[i] >> dim & 1))
+            return true;
+    return false;
+}
+
 /* Stages that store through a gathered index, or whose lanes would store to one place, must keep their order. */
 static bool may_vectorise(const struct chooser *c, int dim)
 {
     const struct kn_kernel *k = c->k;
-    if (k->dims[dim].role != KN_INNER)
-        return k->dims[dim].role == KN_OUTER;
+    int store;
+    if (k->dims[dim].role == KN_OUTER &&
+        stores_in_order(c, &store)) /* what owners scatter to lies side by side, for all lanes by one index */
+        return access_stride(c, store, dim, 1) == 1 && !picks_index(c, dim);
+    if (k->dims[dim].role == KN_OUTER)
+        return true;
+    if (k->dims[dim].role == KN_PIECES)
+        return false;
     for (int s = 0; s < k->nstages; s++) {
         if (!(k->stages[s].inner >> dim & 1))
             continue;
@@ -308,6 +337,9 @@ static void choose_unroll(struct chooser *c)
         reduces = reduces || c->k->insns[i].code == KN_REDUCE;
     if (reduces && !is_heavy(c->k))
         unroll = 4;
+    int store;
+    if (stores_in_order(c, &store)) /* each pass over the updates jumps from row to row: few passes, long rows */
+        unroll = SCATTER_UNROLL;
     int64_t extent = extent_or(c->k, dim, INT32_MAX);
     while (unroll > 1 &&
            (extent < unroll * s->width || unroll * s->width > EM_MAX_LANES || !strides_hold(c, dim, unroll * s->width)))

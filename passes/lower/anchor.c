@@ -633,8 +633,12 @@ bool lw_build_anchor(struct kb *k, struct lw_group *g)
 
 /* -- Scatters ------------------------------------------------------------------------------------------------------------ */
 
-/* The second half of a scatter, after its data has been copied to the result: updates applied in row-major order. All dims are
- * inner: the order is part of the meaning (ONNX leaves equal indexes open; we say last wins). */
+/* Elements of a row that one thread scatters where each has its own index. */
+#define ROW 64
+
+/* The second half of a scatter, after its data has been copied to the result: updates applied in row-major order, which is part of the
+ * meaning (ONNX leaves equal indexes open; we say last wins). Dims of the result that no index is for are outer ones: each of their points owns its
+ * elements and applies their updates in order, so that no two threads write one element. */
 bool lw_build_scatter(struct lw *lw, struct lw_group *g)
 {
     struct kb kb, *k = &kb;
@@ -644,13 +648,33 @@ bool lw_build_scatter(struct lw *lw, struct lw_group *g)
     bool nd = n->op == IR_scatter_nd;
     const char *mode = ir_get_s(n, IR_ATTR_mode, "none");
     ir_expr at[TCC_MAX_RANK], u[TCC_MAX_RANK], sub[TCC_MAX_RANK];
+    int axis = ir_get_i(n, IR_ATTR_axis, 0), q = index->type->rank;
     uint32_t inner = 0;
-    for (int i = 0; i < updates->type->rank; i++)
-        u[i] = lw_inner_dim(k, updates->type->dim[i], &inner);
+    int rows = nd || axis == updates->type->rank - 1 ? -1 : updates->type->rank - 1;
+    for (int i = 0; i < updates->type->rank; i++) { /* the owners' dims come first */
+        if (nd ? i < q - 1 : i == axis)
+            continue;
+        ir_expr extent = updates->type->dim[i];
+        if (i == rows) /* each element has an index of its own there: a row is read in order */
+            extent = ir_is_value(ir_mod(k->ctx, extent, ir_const(k->ctx, ROW)), 0)
+                         ? ir_floordiv(k->ctx, extent, ir_const(k->ctx, ROW))
+                         : ir_const(k->ctx, 1);
+        int d = ir_is_value(extent, 1) ? -1 : kb_dim(k, extent, KN_OUTER);
+        u[i] = d < 0 ? ir_const(k->ctx, 0) : k->dims.at[d].var;
+    }
+    for (int i = 0; i < updates->type->rank; i++) {
+        ir_expr extent = updates->type->dim[i];
+        if (nd ? i < q - 1 : i == axis)
+            u[i] = lw_inner_dim(k, extent, &inner);
+        else if (i == rows && ir_is_const(u[i], NULL))
+            u[i] = lw_inner_dim(k, extent, &inner);
+        else if (i == rows)
+            u[i] = ir_add(k->ctx, ir_mulc(k->ctx, u[i], ROW), lw_inner_dim(k, ir_const(k->ctx, ROW), &inner));
+    }
     if (!inner)
         lw_inner_dim(k, ir_const(k->ctx, 1), &inner);
-    int stage = kb_stage_new(k, inner), axis = ir_get_i(n, IR_ATTR_axis, 0);
-    int r = v->type->rank, q = index->type->rank, depth = nd ? (int)ir_const_or(index->type->dim[q - 1], 0) : 1;
+    int stage = kb_stage_new(k, inner);
+    int r = v->type->rank, depth = nd ? (int)ir_const_or(index->type->dim[q - 1], 0) : 1;
     for (int i = 0; i < (nd ? q - 1 : q); i++)
         sub[i] = u[i];
     for (int d = 0; d < depth; d++) {
