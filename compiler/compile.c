@@ -425,17 +425,6 @@ static const char *machine_dump(const struct tccc_options *o)
     return wants(o, "llvm") ? "llvm" : wants(o, "asm") ? "asm" : wants(o, "ptx") ? "ptx" : NULL;
 }
 
-/* The device's memory is in the plan, whose name says what the artifact is made for. */
-static void name_device(struct job *j, struct kn_program *p)
-{
-    if (!j->target->device || p->nmemories > 1)
-        return;
-    p->memories = IR_NEWN(j->ctx, 2, struct kn_memory);
-    p->memories[0] = (struct kn_memory){"host", true};
-    p->memories[1] = (struct kn_memory){j->target->device, false};
-    p->nmemories = 2;
-}
-
 static struct target_options target_options_of(struct job *j, const char *arch)
 {
     return (struct target_options){.arch = arch,
@@ -506,10 +495,8 @@ static bool compile_images(struct job *j)
 
 static bool compile_kernels(struct job *j)
 {
-    struct kn_program *p = j->module->program;
     if (refused(j))
         return false;
-    name_device(j, p);
     write_graph(j);
     if (!compile_images(j) || ((j->o->output || !j->target->host) && !compile_for_host(j))) {
         j->status = BUG;

@@ -28,7 +28,6 @@ void target_add_image(struct ir_ctx *ctx, struct target_code *code, struct targe
 
 struct target {
     const char *name;            /* "cpu" */
-    const char *device;          /* what runs its artifacts and has a memory of its own (runtime/device/); NULL: the host */
     /* Whose code runs the kernels that the plan leaves on the host (--march says for which processors), where this one's compile() makes
      * images; its schedules of such kernels are ignored: their tiles are run point by point. NULL: compile() makes objects. */
     const struct target *host;

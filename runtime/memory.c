@@ -150,6 +150,12 @@ int tcr_view(struct tccrt_session *s, uint32_t b, const char *node, unsigned how
         return TCC_OK;
     if (!tcr_memory(s, b))
         return tcr_touch(s, *data, bytes, how, node);
+    for (size_t i = s->nviews; i-- > 0 && !s->views[i].until;) /* the step has one of it: in place */
+        if (s->views[i].device == v.device && s->views[i].bytes == bytes) {
+            s->views[i].writes |= v.writes;
+            *data = s->views[i].host;
+            return TCC_OK;
+        }
     if (!(v.host = s->host->ops->alloc(s->host, 0, bytes, false)))
         return TCC_EENV;
     if ((status = add_view(s, v))) {

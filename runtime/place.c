@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * place.c - places the buffers of an entry point in the arena when their sizes are bound: largest first, at the lowest offset
- * that no buffer living at the same time covers ("greedy by size", Pisarchyk and Lee, 2020, arXiv 2001.03288), as the
+ * that no buffer of the same memory living at the same time covers ("greedy by size", Pisarchyk and Lee, 2020, arXiv 2001.03288), as the
  * compiler does when it knows the sizes. Done once for each new set of sizes.
  */
 #include "runtime/rt_int.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct item {
-    uint32_t buffer, first, last;
+    uint32_t buffer, first, last, arena;
     uint64_t bytes, offset;
 };
 
@@ -33,7 +33,7 @@ static bool place_one(struct item *items, uint32_t i, uint32_t *by_offset)
     for (; k < i; k++) {
         const struct item *p = &items[by_offset[k]];
 
-        if (p->last < x->first || x->last < p->first)
+        if (p->last < x->first || x->last < p->first || p->arena != x->arena)
             continue;
         if (p->offset >= at && p->offset - at >= x->bytes)
             break;
@@ -69,7 +69,7 @@ static int read_sizes(struct tccrt_session *s, const struct tcc_pentry *e, struc
     return TCC_OK;
 }
 
-int tcr_place(struct tccrt_session *s, const struct tcc_pentry *e, int64_t *arena)
+int tcr_place(struct tccrt_session *s, const struct tcc_pentry *e, int64_t *arenas)
 {
     struct tcr_placement *p = &s->placements[e - s->m->entries];
     uint32_t n = e->placed.count, *by_offset;
@@ -77,7 +77,7 @@ int tcr_place(struct tccrt_session *s, const struct tcc_pentry *e, int64_t *aren
     bool same, fits = true;
     int status;
 
-    *arena = 0;
+    arenas[0] = arenas[1] = 0;
     if (n == 0)
         return TCC_OK;
     if (!p->sizes && !(p->sizes = tcr_heap_alloc(&s->heap, n * sizeof *p->sizes)))
@@ -85,29 +85,35 @@ int tcr_place(struct tccrt_session *s, const struct tcc_pentry *e, int64_t *aren
     if ((status = read_sizes(s, e, p, &same)))
         p->done = false;
     if (status || same) {
-        *arena = (int64_t)p->arena;
+        for (int i = 0; i < 2; i++)
+            arenas[i] = (int64_t)p->arenas[i];
         return status;
     }
     p->done = false;
-    p->arena = 0;
+    p->arenas[0] = p->arenas[1] = 0;
     items = tcr_heap_alloc(&s->heap, n * sizeof *items);
     by_offset = tcr_heap_alloc(&s->heap, n * sizeof *by_offset);
     for (uint32_t i = 0; items && i < n; i++) {
         uint32_t b = s->m->u32s[e->placed.first + i];
 
-        items[i] = (struct item){b, s->m->buffers[b].first, s->m->buffers[b].last, TCR_ROUND((uint64_t)p->sizes[i]), 0};
+        items[i] = (struct item){.buffer = b,
+                                 .first = s->m->buffers[b].first,
+                                 .last = s->m->buffers[b].last,
+                                 .arena = tcr_arena(s, b),
+                                 .bytes = TCR_ROUND((uint64_t)p->sizes[i])};
     }
     if (items && by_offset) {
         qsort(items, n, sizeof *items, larger_first);
         for (uint32_t i = 0; i < n && fits; i++) {
             fits = place_one(items, i, by_offset);
             s->places[items[i].buffer] = items[i].offset;
-            if (items[i].offset + items[i].bytes > p->arena)
-                p->arena = items[i].offset + items[i].bytes;
+            if (items[i].offset + items[i].bytes > p->arenas[items[i].arena])
+                p->arenas[items[i].arena] = items[i].offset + items[i].bytes;
         }
         p->done = fits;
     }
-    *arena = (int64_t)p->arena;
+    for (int i = 0; i < 2; i++)
+        arenas[i] = (int64_t)p->arenas[i];
     status = !items || !by_offset ? TCC_EENV : fits ? TCC_OK : tcr_fail(TCC_EINPUT, "the arena's size overflows");
     tcr_heap_free(&s->heap, items, n * sizeof *items);
     tcr_heap_free(&s->heap, by_offset, n * sizeof *by_offset);

@@ -241,6 +241,13 @@ tcr_memory(const struct tccrt_session *s, uint32_t b)
     return s->apart && (s->placed ? s->m->buffers[b].memory != 0 : s->m->buffers[b].space != TCC_SPACE_OBJECT);
 }
 
+/* The arena that buffer b lies in: the plan's memories have one each, also where the host runs them all. */
+static inline uint32_t
+tcr_arena(const struct tccrt_session *s, uint32_t b)
+{
+    return s->placed ? s->m->buffers[b].memory != 0 : s->apart;
+}
+
 /* Data, in one of the plan's memories. (Tables are the heap's.) */
 void *tcr_alloc(struct tccrt_session *s, uint32_t memory, size_t bytes);     /* TCR_ALIGN-aligned; NULL: no memory, message set */
 void tcr_free(struct tccrt_session *s, uint32_t memory, void *p, size_t bytes);      /* when work given before is done */
@@ -295,9 +302,9 @@ int tcr_dims(struct tccrt_session *s, struct tcc_range dims, const char *what, c
 char *tcr_expr_text(const struct tccrt_model *m, uint32_t expr);   /* malloc'd; NULL: no memory */
 
 /* -- place.c ---------------------------------------------------------------------------------- */
-struct tcr_placement { int64_t *sizes; uint64_t arena; bool done; };
-/* Places an entry point's buffers for the sizes that are bound now, unless they are what they were; *arena: bytes that it takes. */
-int tcr_place(struct tccrt_session *s, const struct tcc_pentry *e, int64_t *arena);
+struct tcr_placement { int64_t *sizes; uint64_t arenas[2]; bool done; };
+/* Places an entry point's buffers for the sizes that are bound now, unless they are what they were; arenas: bytes that each takes. */
+int tcr_place(struct tccrt_session *s, const struct tcc_pentry *e, int64_t *arenas);
 
 /* -- run.c ------------------------------------------------------------------------------------ */
 /* Output k's memory for a result of these dims, in one of the plan's memories. */

@@ -431,21 +431,25 @@ static int grow_arena(struct tccrt_session *s, uint32_t memory, size_t bytes)
     return status;
 }
 
-/* The arena of the plan's memory 1. What is placed when its sizes are bound shares one numbering with that of memory 0. */
-static int device_arena(struct tccrt_session *s, const struct tcc_pentry *e, int64_t placed)
+/* The arenas: one a memory of the plan's. What is placed when its sizes are bound is so in all of them. */
+static int make_arenas(struct tccrt_session *s, const struct tcc_pentry *e)
 {
-    uint32_t expr = e->arenas.count ? s->m->u32s[e->arenas.first] : TCC_NO;
-    int status = expr == TCC_NO ? e->arena == TCC_NO ? TCC_OK : tcr_place(s, e, &placed)
-                                : tcr_size(s, expr, "the device's arena", "", &placed);
+    int64_t bytes[2] = {0, 0};
+    int status = e->arena == TCC_NO ? tcr_place(s, e, bytes)
+                                    : tcr_size(s, e->arena, "the arena", "", &bytes[s->apart && !s->placed]);
 
-    if (status || (status = grow_arena(s, 1, (size_t)placed)))
-        return status;
-    return s->device->ops->discard ? tcr_sync(s) : TCC_OK; /* its poison comes before the work of all queues */
+    if (!status && e->arena != TCC_NO && e->arenas.count && s->placed)
+        status = tcr_size(s, s->m->u32s[e->arenas.first], "the device's arena", "", &bytes[1]);
+    for (uint32_t i = 0; i < 2 && !status; i++)
+        if (!i || bytes[i] || s->apart)
+            status = grow_arena(s, i, (size_t)bytes[i]);
+    /* Poison comes before the work of all queues. */
+    return status || !s->ordered || !s->device->ops->discard ? status : tcr_sync(s);
 }
 
 static int prepare(struct tccrt_session *s, const struct tcc_pentry *e)
 {
-    int64_t bytes, scratch;
+    int64_t scratch;
     int status = tcr_bind(s, e);
 
     if (status)
@@ -453,9 +457,7 @@ static int prepare(struct tccrt_session *s, const struct tcc_pentry *e)
     s->running = e = s->chosen;
     if ((status = tcr_check_advances(s, e)))
         return status;
-    status = e->arena != TCC_NO ? tcr_size(s, e->arena, "the arena", "", &bytes) : tcr_place(s, e, &bytes);
-    if (status || (status = grow_arena(s, s->apart && !s->placed, (size_t)bytes)) ||
-        (s->ordered && (status = device_arena(s, e, bytes))))
+    if ((status = make_arenas(s, e)))
         return status;
     scratch = e->scratch != TCC_NO ? s->values[e->scratch] : -1;
     if (scratch >= 0 && (status = s->device->ops->reserve(s->device, scratch, 1, 0)))

@@ -142,6 +142,20 @@ static int make_tables(struct tccrt_session *s)
     return make_states(s);
 }
 
+/* Has the artifact functions for the kernels of the device's launches, where the host's threads run them? (Devices of their own check their image.) */
+static int check_functions(struct tccrt_session *s)
+{
+    const struct tccrt_model *m = s->m;
+
+    for (uint32_t k = 0; k < m->plan->kernels.count && m->desc->nimages; k++)
+        if (!m->kernels[k])
+            return tcr_fail(TCC_EENV,
+                            "device '%s': the artifact was made for '%s', and has no code of kernel '%s' for this one",
+                            s->device->name, tcr_string(m, m->memories[m->plan->memories.count - 1].name),
+                            tcr_string(m, m->kernel_info[k].name));
+    return TCC_OK;
+}
+
 /* The host, and the device beside it unless that is the host. */
 static int open_devices(struct tccrt_session *s, const struct tccrt_options *o)
 {
@@ -160,6 +174,8 @@ static int open_devices(struct tccrt_session *s, const struct tccrt_options *o)
         s->device = s->host;
     if (!status && strcmp(name, s->host->name))
         status = tcr_device_open(name, &r, &s->device);
+    if (!status && s->device->runs_host_kernels)
+        status = check_functions(s);
     s->apart = !status && !s->device->shared;
     for (uint32_t b = 0; b < s->m->plan->buffers.count; b++)
         s->placed = s->placed || s->m->buffers[b].memory;

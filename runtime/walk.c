@@ -96,7 +96,7 @@ int tcr_address(struct tccrt_session *s, uint32_t b, const char *node, void **ou
             return status;
         *out = s->outs[p->index].data;
         return TCC_OK;
-    case TCC_SPACE_ARENA: return offset_from(s, b, node, s->arenas[tcr_memory(s, b)], out);
+    case TCC_SPACE_ARENA: return offset_from(s, b, node, s->arenas[tcr_arena(s, b)], out);
     case TCC_SPACE_WEIGHT: return offset_from(s, b, node, (void *)(tcr_memory(s, b) ? s->weights : s->m->weights), out);
     case TCC_SPACE_STATE: *out = s->states[p->index]; return TCC_OK;
     case TCC_SPACE_ALIAS:
@@ -386,14 +386,15 @@ static int do_step(struct tccrt_session *s, const struct tcc_pstep *p)
     return s->apart ? tcr_views_end(s, views, status) : status;
 }
 
-/* Waits for one step: of communication, which the host itself waits for; or of the device, by its event. */
+/* Waits for one step: of communication, which the host itself waits for; of the device, by its event. */
 static int await(struct tccrt_session *s, const struct tcc_pstep *p, uint32_t step)
 {
     const struct tcr_device_ops *o = s->device->ops;
     uint32_t event = s->ordered ? s->event_of[step] : 0;
+    int status = tcr_await(s, step);
 
-    if (!event)
-        return tcr_await(s, step);
+    if (status || !event)
+        return status;
     return s->m->queues[p->queue].memory ? o->wait(s->device, (int)p->queue, event - 1) : o->sync(s->device, event - 1);
 }
 
@@ -406,6 +407,8 @@ static int do_in_queue(struct tccrt_session *s, const struct tcc_pstep *p)
     s->queue = (int)p->queue;
     status = do_step(s, p);
     s->queue = 0;
+    if (s->requests[p->queue]) /* it has only begun: tcr_await() */
+        return status;
     return status || !event ? status : s->device->ops->record(s->device, (int)p->queue, event - 1);
 }
 

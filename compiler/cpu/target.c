@@ -126,6 +126,19 @@ static const struct pass_machine *cpu_machine(struct ir_ctx *ctx, const char *ar
     return m ? &m->pass : NULL;
 }
 
+/* The same, with kernels that work in a memory of their own. */
+static const struct pass_machine *split_machine(struct ir_ctx *ctx, const char *arch)
+{
+    static const struct pass_memory memory = {"cpu-split", false};
+    const struct cpu_machine *plain = cpu_machine_make(ctx, arch);
+    if (!plain)
+        return NULL;
+    struct cpu_machine *m = IR_NEW(ctx, struct cpu_machine);
+    *m = *plain;
+    m->pass.memory = &memory;
+    return &m->pass;
+}
+
 static int cpu_compare(const struct pass_machine *a, const struct pass_machine *b)
 {
     return ((const struct cpu_machine *)a)->emit.vector_bytes - ((const struct cpu_machine *)b)->emit.vector_bytes;
@@ -140,8 +153,7 @@ const struct target target_cpu = {.name = "cpu",
 
 /* The same kernels, for tests: a device with a memory that the host can't touch runs them. */
 const struct target target_cpu_split = {.name = "cpu-split",
-                                        .device = "cpu-split",
-                                        .machine = cpu_machine,
+                                        .machine = split_machine,
                                         .compare = cpu_compare,
                                         .resolve = cpu_resolve,
                                         .refuses = cpu_refuses,

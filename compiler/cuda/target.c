@@ -54,7 +54,6 @@ static bool compile(struct ir_ctx *ctx, const struct kn_program *p, const struct
 }
 
 const struct target target_cuda = {.name = "cuda",
-                                   .device = "cuda",
                                    .host = &target_cpu,
                                    .machine = machine,
                                    .compare = compare,

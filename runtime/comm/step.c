@@ -288,7 +288,7 @@ static int named(struct tccrt_session *s, const struct tcc_pstep *p, int status)
 /* What the step started goes on: so do its views of the device's memory. */
 static int started(struct tccrt_session *s, const struct tcc_pstep *p, size_t views)
 {
-    if (p->queue)
+    if (p->queue && s->requests[p->queue])
         tcr_views_until(s, views, p->queue);
     return TCC_OK;
 }
@@ -447,6 +447,21 @@ int tcr_step_message(struct tccrt_session *s, const struct tcc_pstep *p)
     return status ? status : started(s, p, views);
 }
 
+/* What came over the network goes to the device, in the step's queue; what waits for the step waits for that. */
+static int arrived(struct tccrt_session *s, const struct tcc_pstep *p, int status)
+{
+    int queue = s->queue;
+    uint32_t event;
+
+    if (!s->ordered || !s->m->queues[p->queue].memory)
+        return tcr_views_done(s, p->queue, status);
+    s->queue = (int)p->queue;
+    status = tcr_views_done(s, p->queue, status);
+    s->queue = queue;
+    event = s->event_of[p - s->m->steps];
+    return status || !event ? status : s->device->ops->record(s->device, (int)p->queue, event - 1);
+}
+
 int tcr_await(struct tccrt_session *s, uint32_t step)
 {
     const struct tcc_pstep *p = &s->m->steps[step];
@@ -463,7 +478,7 @@ int tcr_await(struct tccrt_session *s, uint32_t step)
     if (ended > s->started_at[p->queue])
         tcr_profile_aside(s, step, s->started_at[p->queue], ended);
     status = named(s, p, status);
-    return s->apart ? tcr_views_done(s, p->queue, status) : status;
+    return s->apart ? arrived(s, p, status) : status;
 }
 
 int tcr_await_list(struct tccrt_session *s, struct tcc_range steps)

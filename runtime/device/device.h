@@ -119,6 +119,7 @@ struct tcr_device {
     const struct tcr_device_ops *ops;
     const char *name;                /* as --device says it */
     bool shared;                     /* its memory is the host's: a copy to or from it is needless, and so is waiting */
+    bool runs_host_kernels;          /* by tcr_device_request.kernels; else by its images */
     bool checks;                     /* launches say what they do with their arguments, the host says what it touches */
     int threads;                     /* that run a kernel's tiles */
     size_t memory;                   /* bytes that it has; 0: not known */

@@ -209,7 +209,7 @@ int tcr_device_cpu(const struct tcr_device_request *r, struct tcr_device **out)
     if (!c)
         return TCC_EENV;
     threads = threads > TCR_MAX_THREADS ? TCR_MAX_THREADS : threads;
-    *c = (struct tcr_cpu){.device = {.ops = &cpu, .name = "cpu", .shared = true, .threads = threads},
+    *c = (struct tcr_cpu){.device = {.ops = &cpu, .name = "cpu", .shared = true, .runs_host_kernels = true, .threads = threads},
                           .heap = heap,
                           .kernels = r->kernels};
     if (o->pool)

@@ -64,6 +64,7 @@ static int replay(struct tcr_split *s, int queue, struct split_program *p)
     if (status)
         return status;
     s->device.counts.replays++;
+    s->device.counts.launches += p->launches;
     return give(s, queue, p);
 }
 
@@ -119,6 +120,7 @@ int split_program_add(struct tcr_split *s, struct split_op *op)
                         "a program of device 'cpu-split' can't hold copies of the host's memory, nor free any");
     }
     if (!p && !order) {
+        s->recording->launches += op->kind == SPLIT_LAUNCH;
         *s->recording->last = op;
         s->recording->last = &op->next;
         return TCC_OK;

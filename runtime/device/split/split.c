@@ -419,7 +419,8 @@ int tcr_device_split(const struct tcr_device_request *r, struct tcr_device **out
         return status;
     }
     *s = (struct tcr_split){.cpu = (struct tcr_cpu *)cpu, .nqueues = 1, .seed = seed ? strtoull(seed, NULL, 10) : 0};
-    s->device = (struct tcr_device){.ops = &split, .name = "cpu-split", .checks = true, .threads = cpu->threads};
+    s->device = (struct tcr_device){
+        .ops = &split, .name = "cpu-split", .runs_host_kernels = true, .checks = true, .threads = cpu->threads};
     s->random = s->seed;
     for (int q = 0; q < SPLIT_MAX_QUEUES; q++)
         s->queues[q].last = &s->queues[q].first;

@@ -77,7 +77,7 @@ struct split_program {
     uint64_t digest;
     struct split_op *ops, **last;
     struct split_op *at;                                             /* while it is compared: the one to come */
-    int64_t runs;
+    int64_t runs, launches;                                          /* launches: that it holds */
 };
 
 struct tcr_split {
