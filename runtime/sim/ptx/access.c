@@ -253,7 +253,7 @@ static void put_lane(struct ptx_warp *w, const struct ptx_insn *i, int lane, con
     size_t each = ptx_types[i->type].bytes;
     for (int k = 0; k < i->vec; k++) {
         const struct ptx_op *o = &i->more[k];
-        uint64_t v = 0;
+        uint64_t v;
         if (o->sink)
             continue;
         if (each == 16) {
@@ -261,7 +261,7 @@ static void put_lane(struct ptx_warp *w, const struct ptx_insn *i, int lane, con
             w->frame->def[o->reg] |= 1u << lane;
             continue;
         }
-        memcpy(&v, data + (size_t)k * each, each);
+        v = ptx_get_bytes(data + (size_t)k * each, (int)each);
         ptx_set(w, o, lane, extend(v, i->type));
     }
 }
@@ -345,14 +345,41 @@ static bool load_words(struct ptx_warp *w, const struct ptx_insn *i, const uint6
     return true;
 }
 
-/* -- A whole warp's neighbouring words: one copy -- */
+/* Every lane loads the same bytes of the parameters. */
+static bool load_parameters(struct ptx_warp *w, const struct ptx_insn *i, const uint64_t *address, uint32_t mask,
+                            size_t bytes)
+{
+    uint64_t first = address[__builtin_ctz(mask)], differ = 0;
+    struct ptx_place p;
+    EACH_LANE(l, mask)
+    differ |= address[l] ^ first;
+    if (differ || i->space != SP_PARAM || ptx_types[i->type].bytes > 8 ||
+        !ptx_place(w, i->space, first, bytes, __builtin_ctz(mask), false, &p))
+        return false;
+    for (int k = 0; k < i->vec; k++) {
+        const struct ptx_op *o = &i->more[k];
+        int each = ptx_types[i->type].bytes;
+        uint64_t v = extend(ptx_get_bytes(p.data + (size_t)k * (size_t)each, each), i->type);
+        if (o->sink)
+            continue;
+        EACH_LANE(l, mask)
+        ptx_put_bytes(w->frame->rows + o->at + (size_t)l * o->bytes, v, o->bytes);
+        w->frame->def[o->reg] |= mask;
+    }
+    return true;
+}
 
-/* Do the 32 lanes access neighbouring elements, by registers of their width? */
+/* -- A whole warp's neighbouring elements: one copy -- */
+
+/* Do the 32 lanes access neighbouring elements, or vectors of them, by registers of their width? */
 static bool is_run(const struct ptx_insn *i, const uint64_t *address, uint32_t mask, size_t bytes)
 {
     uint64_t differ = 0;
-    if (mask != FULL || i->vec != 1 || i->more[0].sink || i->more[0].bytes != bytes || bytes > 8 || bytes < 2)
+    if (mask != FULL || (i->vec > 1 && bytes != 16))
         return false;
+    for (int k = 0; k < i->vec; k++)
+        if (i->more[k].sink || i->more[k].bytes != bytes / i->vec || i->more[k].bytes > 8 || i->more[k].bytes < 2)
+            return false;
     for (unsigned l = 0; l < LANES; l++)
         differ |= address[l] ^ (address[0] + l * bytes);
     return !differ && !(address[0] & (bytes - 1));
@@ -385,8 +412,8 @@ static bool place_run(struct ptx_warp *w, const struct ptx_insn *i, uint64_t fir
         if (b->d->config.checks && (write ? memchr(to->shadow, 2, all) != NULL : !all_written(to->shadow, all)))
             return false;
         b->count.shared_requests++;
-        b->count.shared_wavefronts += bytes > 4 ? 2 : 1;
-        b->count.shared_ideal += bytes > 4 ? 2 : 1;
+        b->count.shared_wavefronts += bytes > 4 ? bytes / 4 : 1;
+        b->count.shared_ideal += bytes > 4 ? bytes / 4 : 1;
         return true;
     }
     if (i->space != SP_GLOBAL && i->space != SP_GENERIC)
@@ -407,6 +434,34 @@ static bool place_run(struct ptx_warp *w, const struct ptx_insn *i, uint64_t fir
     b->count.global_sectors += ((first + all - 1) >> 5) - (first >> 5) + 1;
     b->count.ideal_sectors += (all + 31) / 32;
     return true;
+}
+
+/* Elements of a run to and from registers: vectors lie side by side in memory, a row for each of their elements in the frame. */
+#define EACH_ELEMENT(T, to, from)                   \
+    for (int k = 0; k < i->vec; k++) {              \
+        T *row = ptx_row(w, &i->more[k]), *all = m; \
+        for (int l = 0; l < LANES; l++)             \
+            to = from;                              \
+    }
+
+static void put_run(struct ptx_warp *w, const struct ptx_insn *i, void *m)
+{
+    switch (i->more[0].bytes) {
+    case 2: EACH_ELEMENT(uint16_t, row[l], all[l * i->vec + k]) break;
+    case 4: EACH_ELEMENT(uint32_t, row[l], all[l * i->vec + k]) break;
+    default: EACH_ELEMENT(uint64_t, row[l], all[l * i->vec + k])
+    }
+    for (int k = 0; k < i->vec; k++)
+        w->frame->def[i->more[k].reg] = FULL;
+}
+
+static void get_run(struct ptx_warp *w, const struct ptx_insn *i, void *m)
+{
+    switch (i->more[0].bytes) {
+    case 2: EACH_ELEMENT(uint16_t, all[l * i->vec + k], row[l]) break;
+    case 4: EACH_ELEMENT(uint32_t, all[l * i->vec + k], row[l]) break;
+    default: EACH_ELEMENT(uint64_t, all[l * i->vec + k], row[l])
+    }
 }
 
 static void race_run(struct ptx_warp *w, const struct ptx_insn *i, const struct ptx_place *p, size_t bytes, bool write)
@@ -467,10 +522,11 @@ void ptx_run_load(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
     struct ptx_place p;
     if (!(i->flags & F_VOLATILE) && is_run(i, address, mask, bytes) && place_run(w, i, address[0], bytes, false, &p)) {
         race_run(w, i, &p, bytes, false);
-        memcpy(w->frame->rows + i->more[0].at, p.data, LANES * bytes);
-        w->frame->def[i->more[0].reg] = FULL;
+        put_run(w, i, p.data);
         return;
     }
+    if (load_parameters(w, i, address, mask, bytes))
+        return;
     count(w, i, address, mask, bytes);
     if (i->space == SP_GLOBAL || i->space == SP_GENERIC || i->space == SP_CONST) {
         struct ptx_alloc *a = common(w, address, mask, bytes);
@@ -516,7 +572,7 @@ void ptx_run_store(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
     struct ptx_place p;
     if (!(i->flags & F_VOLATILE) && is_run(i, address, mask, bytes) && place_run(w, i, address[0], bytes, true, &p)) {
         race_run(w, i, &p, bytes, true);
-        memcpy(p.data, ptx_row(w, &i->more[0]), LANES * bytes);
+        get_run(w, i, p.data);
         ptx_mark_written(&p, LANES * bytes);
         return;
     }

@@ -172,8 +172,32 @@ static uint64_t convert_pairs(const struct ptx_insn *i, uint64_t v)
     return r;
 }
 
+/* An integer to one of another width, whole rows: index arithmetic is full of them. */
+static bool convert_row(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
+{
+    const struct ptx_type_row *to = &ptx_types[i->type], *from = &ptx_types[i->type2];
+    uint64_t wide[LANES];
+    if (mask != FULL || i->flags & F_SAT || i->type == PT_TF32 || !strchr("usb", to->cls) || !strchr("usb", from->cls) ||
+        from->bytes != i->s[0].bytes || to->bytes != i->d.bytes || to->bytes < 4 || from->bytes < 4 || i->d.sink)
+        return false;
+    const void *s = ptx_row(w, &i->s[0]);
+    void *d = w->frame->rows + i->d.at;
+    for (int l = 0; l < LANES; l++)
+        wide[l] = from->bytes == 8     ? ((const uint64_t *)s)[l]
+                  : from->cls == 's' ? (uint64_t)(int64_t)((const int32_t *)s)[l]
+                                     : ((const uint32_t *)s)[l];
+    for (int l = 0; l < LANES && to->bytes == 8; l++)
+        ((uint64_t *)d)[l] = wide[l];
+    for (int l = 0; l < LANES && to->bytes == 4; l++)
+        ((uint32_t *)d)[l] = (uint32_t)wide[l];
+    w->frame->def[i->d.reg] = FULL;
+    return true;
+}
+
 void ptx_run_cvt(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 {
+    if (convert_row(w, i, mask))
+        return;
     bool to_pair = ptx_types[i->type].cls == 'x', from_pair = ptx_types[i->type2].cls == 'x';
     EACH_LANE(l, mask)
     {

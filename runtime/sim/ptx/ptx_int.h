@@ -369,14 +369,30 @@ static inline uint32_t ptx_pred(const struct ptx_warp *w, const struct ptx_op *o
     memcpy(&v, ptx_row(w, o), 4);
     return o->negate ? ~v : v;
 }
+/* Bytes of a lane: of a known number of them, so that no copy is a loop. */
+static inline uint64_t ptx_get_bytes(const uint8_t *from, int bytes)
+{
+    uint64_t v = 0;
+    switch (bytes) {
+    case 1: return *from;
+    case 2: memcpy(&v, from, 2); return v;
+    case 4: memcpy(&v, from, 4); return v;
+    default: memcpy(&v, from, 8); return v;
+    }
+}
+static inline void ptx_put_bytes(uint8_t *to, uint64_t v, int bytes)
+{
+    switch (bytes) {
+    case 1: *to = (uint8_t)v; break;
+    case 2: memcpy(to, &v, 2); break;
+    case 4: memcpy(to, &v, 4); break;
+    default: memcpy(to, &v, 8);
+    }
+}
 static inline uint64_t ptx_lane(const struct ptx_warp *w, const struct ptx_op *o, int lane)
 {
     const uint8_t *row = ptx_row(w, o);
-    uint64_t v = 0;
-    if (!o->bytes)
-        return ptx_pred(w, o) >> lane & 1;
-    memcpy(&v, row + (size_t)lane * o->bytes, o->bytes > 8 ? 8 : o->bytes);
-    return v;
+    return o->bytes ? ptx_get_bytes(row + (size_t)lane * o->bytes, o->bytes) : ptx_pred(w, o) >> lane & 1;
 }
 /* Sets a lane of a destination and defines it. */
 static inline void ptx_set(struct ptx_warp *w, const struct ptx_op *o, int lane, uint64_t v)
@@ -391,7 +407,7 @@ static inline void ptx_set(struct ptx_warp *w, const struct ptx_op *o, int lane,
         p = (p & ~(1u << lane)) | (uint32_t)(v & 1) << lane;
         memcpy(row, &p, 4);
     } else
-        memcpy(row + (size_t)lane * o->bytes, &v, o->bytes > 8 ? 8 : o->bytes);
+        ptx_put_bytes(row + (size_t)lane * o->bytes, v, o->bytes);
     w->frame->def[o->reg] |= 1u << lane;
 }
 static inline void ptx_set_pred(struct ptx_warp *w, const struct ptx_op *o, uint32_t mask, uint32_t v)

@@ -9,8 +9,7 @@ void ptx_run_shfl(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
     uint32_t value[LANES], def = w->frame->def[i->s[0].reg], lost = 0;
     if (!ptx_members(w, &i->s[3], mask))
         return;
-    for (int l = 0; l < LANES; l++)
-        value[l] = (uint32_t)ptx_lane(w, &i->s[0], l);
+    memcpy(value, ptx_row(w, &i->s[0]), sizeof value);
     EACH_LANE(l, mask)
     {
         uint32_t b = (uint32_t)ptx_lane(w, &i->s[1], (int)l) & 31, c = (uint32_t)ptx_lane(w, &i->s[2], (int)l);
