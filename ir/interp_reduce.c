@@ -245,7 +245,8 @@ int interp_cumulate(struct it_call *c)
 {
     const struct ir_tensor *x = c->in[0];
     int axis = (int)ir_get_i(c->n, IR_ATTR_axis, 0);
-    bool exclusive = ir_get_i(c->n, IR_ATTR_exclusive, 0) != 0, reverse = ir_get_i(c->n, IR_ATTR_reverse, 0) != 0;
+    bool exclusive = ir_get_i(c->n, IR_ATTR_exclusive, 0) != 0, reverse = ir_get_i(c->n, IR_ATTR_reverse, 0) != 0,
+         rounded = ir_get_i(c->n, IR_ATTR_rounded, 0) != 0;
     enum it_combine how = how_of(c->n->op);
     enum tcc_dtype d = it_dtype(x);
     struct ir_tensor *t = it_out(c, 0, x->rank, x->dims);
@@ -259,8 +260,13 @@ int interp_cumulate(struct it_call *c)
             int64_t at = r / inner * n * inner + (reverse ? n - 1 - i : i) * inner + r % inner;
             double f = facc;
             int64_t k = iacc;
+            char raw[16];
             if (it_counts_as_float(d)) {
                 facc = step_f64(how, facc, tcc_load_f64(d, ir_tensor_at(x, at)));
+                if (rounded) {
+                    tcc_store_f64(d, raw, facc);
+                    facc = tcc_load_f64(d, raw);
+                }
                 tcc_store_f64(d, (void *)ir_tensor_at(t, at), exclusive ? f : facc);
             } else {
                 iacc = step_i64(how, false, iacc, tcc_load_i64(d, ir_tensor_at(x, at)));

@@ -276,7 +276,10 @@ static void combine(struct run *r, int i)
     enum tcc_dtype d = n->dtype;
     convert(d, &v, r->k->insns[n->arg[0]].dtype);
     if (is_float(d)) {
-        a->f = float_op(words[n->reducer], a->f, v.f);
+        old.f = float_op(words[n->reducer], a->f, v.f);
+        if (tcc_small_float(d))
+            settle(d, &old);
+        a->f = old.f;
         return;
     }
     old.i = a->i;

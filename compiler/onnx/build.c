@@ -402,13 +402,30 @@ struct ir_value *imp_iota(struct imp *im, int rank, const ir_expr *dims, int axi
     return v ? v : n ? n->out[0] : NULL;
 }
 
+/* The sum along an axis, rounded after each addition: of a type whose sums are otherwise kept in a wider one. */
+static struct ir_value *rounded_sum(struct imp *im, struct ir_value *x, int axis)
+{
+    ir_expr starts[TCC_MAX_RANK], sizes[TCC_MAX_RANK], steps[TCC_MAX_RANK];
+    if (!x)
+        return NULL;
+    for (int k = 0; k < imp_rank(x); k++) {
+        starts[k] = ir_const(im->ctx, 0);
+        sizes[k] = k == axis ? ir_const(im->ctx, 1) : imp_dim(x, k);
+        steps[k] = ir_const(im->ctx, 1);
+    }
+    starts[axis] = ir_addc(im->ctx, imp_dim(x, axis), -1);
+    x = imp_op(im, IR_cumsum, 1, &x, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_i(IR_ATTR_rounded, 1)));
+    return imp_slice(im, x, starts, sizes, steps);
+}
+
+/* With --exact as the operator's text says, in the operands' type step by step; of an axis that may be empty there is no last sum. */
 struct ir_value *imp_softmax(struct imp *im, struct ir_value *x, int axis, bool log)
 {
-    int64_t a = axis;
-    struct ir_value *wide = x;
-    struct ir_value *shifted = imp_bin(im, IR_sub, wide, imp_reduce(im, IR_reduce_max, wide, 1, &a, true));
+    int64_t a = axis, size;
+    bool each = im->exact && x && tcc_small_float(imp_dtype(x)) && ir_is_const(imp_dim(x, axis), &size) && size > 0;
+    struct ir_value *shifted = imp_bin(im, IR_sub, x, imp_reduce(im, IR_reduce_max, x, 1, &a, true));
     struct ir_value *e = imp_un(im, IR_exp, shifted);
-    struct ir_value *sum = imp_reduce(im, IR_reduce_sum, e, 1, &a, true);
+    struct ir_value *sum = each ? rounded_sum(im, e, axis) : imp_reduce(im, IR_reduce_sum, e, 1, &a, true);
     struct ir_value *y = log ? imp_bin(im, IR_sub, shifted, imp_un(im, IR_log, sum)) : imp_bin(im, IR_div, e, sum);
     return y ? imp_cast(im, y, imp_dtype(x)) : NULL;
 }

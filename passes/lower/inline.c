@@ -495,8 +495,9 @@ static bool build_scan(struct kb *k, struct lw_group *g)
     if (ir_get_i(g->root, IR_ATTR_reverse, 0))
         idx[axis] = ir_sub(k->ctx, ir_addc(k->ctx, v->type->dim[axis], -1), idx[axis]);
     int id = kb_value(k, stage, x, idx);
+    bool rounded = ir_get_i(g->root, IR_ATTR_rounded, 0);
     struct kn_insn insn = {.code = KN_SCAN,
-                           .dtype = kb_acc_dtype(v->type->dtype),
+                           .dtype = rounded ? v->type->dtype : kb_acc_dtype(v->type->dtype),
                            .nargs = 1,
                            .reducer = g->root->op == IR_cumsum ? KN_SUM : KN_PROD,
                            .ivalue = ir_get_i(g->root, IR_ATTR_exclusive, 0)};

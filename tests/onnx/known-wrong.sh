@@ -1,8 +1,8 @@
 # usage: known-wrong.sh BUILD CASES FILE.wrong [OPTION...]: the cases whose answers are known to differ may differ no more than FILE says, a
 # line each:
-#   CASE RTOL ATOL        within that of the stored answer
-#   CASE digest SUM       the outputs' files are these (POSIX cksum of all output_*, in order)
-#   CASE says TEXT        there is no answer: the run ends with a message that holds TEXT
+#   CASE RTOL ATOL [OPTION...]   within that of the stored answer; with the OPTIONs it is the stored answer
+#   CASE digest SUM              the outputs' files are these (POSIX cksum of all output_*, in order)
+#   CASE says TEXT               there is no answer: the run ends with a message that holds TEXT
 # Prints a TAP line a case. OPTIONs are given to tccc-run.
 build=$1 cases=$2 file=$3
 shift 3
@@ -23,7 +23,11 @@ while read -r name rtol atol rest; do
         run "$@"
         grep -q -F -e "$atol${rest:+ $rest}" "$out/log" || good=""
         ;;
-    [0-9]*) run "$@" --rtol "$rtol" --atol-abs "${atol:-0}" || good="" ;;
+    [0-9]*)
+        run "$@" --rtol "$rtol" --atol-abs "${atol:-0}" || good=""
+        # shellcheck disable=SC2086  # options
+        [ -z "$good" ] || [ -z "$rest" ] || run "$@" $rest || good=""
+        ;;
     *) echo "no tolerance and no digest in ${file##*/}" >"$out/log" && good="" ;;
     esac
     if [ -n "$good" ]; then
