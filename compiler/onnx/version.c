@@ -12,7 +12,8 @@
  * entry refuses its sizes.
  *
  * Sizes that broadcast if they are equal or one is 1 are one fact for all pairs: all equal, the usual case, in which nothing is different
- * from sizes that are known to be equal; or any, where a dim that may be 1 is read with the index 0 by a gather.
+ * from sizes that are known to be equal; or any, where a dim that may be 1 is read with the index 0 by a gather. Sizes that only the run
+ * knows make no versions: they are read so always.
  */
 #include "compiler/onnx/import_int.h"
 
@@ -247,14 +248,21 @@ enum imp_joining imp_joining(struct imp *im, ir_expr a, ir_expr b)
         ir_expr_eq(im->ctx, a, b) != IR_MAYBE || im->one_version)
         return IMP_AS_EVER;
     bool inputs = of_inputs(im, a) && of_inputs(im, b);
-    if ((mode_of(im) != ANY && (!inputs || !im->joins)) || (inputs && alike(a, b)))
+    if (!inputs)
+        return IMP_EITHER;
+    if ((mode_of(im) != ANY && !im->joins) || alike(a, b))
         return IMP_AS_EVER;
     if (mode_of(im) == NOT_ASKED)
         VEC_PUSH(im->ctx, im->facts,
                  (struct imp_fact){.op = TCC_GUARD_BROADCAST, .truth = true, .node = im->b.where.node});
-    if (inputs)
-        note_pair(im, a, b);
+    note_pair(im, a, b);
     return mode_of(im) == ANY ? IMP_EITHER : IMP_EQUAL;
+}
+
+/* That of a if b is the same, else -1, which no size can be: the run ends where it is bound. */
+static struct ir_value *no_size(struct imp *im, struct ir_value *a, struct ir_value *b)
+{
+    return imp_tri(im, IR_select, imp_bin(im, IR_eq, a, b), a, imp_int(im, TCC_I64, -1));
 }
 
 ir_expr imp_join(struct imp *im, ir_expr a, ir_expr b)
@@ -270,7 +278,8 @@ ir_expr imp_join(struct imp *im, ir_expr a, ir_expr b)
     }
     ir_expr both;
     struct ir_value *one = imp_int(im, TCC_I64, 1), *va = imp_dim_value(im, a), *vb = imp_dim_value(im, b);
-    struct ir_value *size = imp_tri(im, IR_select, imp_bin(im, IR_eq, va, one), vb, va);
+    struct ir_value *size = imp_tri(im, IR_select, imp_bin(im, IR_eq, vb, one), va, no_size(im, va, vb));
+    size = imp_tri(im, IR_select, imp_bin(im, IR_eq, va, one), vb, size);
     if (imp_bound_exprs(im, size, 1, 0, MAX_DIM, &both) != 1)
         return NULL;
     if (im->b.block == im->func->body) /* inside a region it means nothing elsewhere */

@@ -164,6 +164,32 @@ def broadcast_columns():
     return model(nodes, {"x": [2, "N"], "y": [2, "M"]}, {"b": None}), run
 
 
+def marks(*at):
+    a = np.zeros(8, np.float32)
+    a[list(at)] = 1
+    return a
+
+
+def rows_found(x, name):
+    """Nodes: the rows of c where the vector x is not 0, how many only a run knows."""
+    return [h.make_node("NonZero", [x], [name + "_at"]), h.make_node("Squeeze", [name + "_at", "axis"], [name + "_i"]),
+            h.make_node("Gather", ["c", name + "_i"], [name])]
+
+
+@case((marks(1, 2, 6), marks(0, 4, 7)), (marks(3), marks(0, 4, 7)), (marks(0, 4, 7), marks(3)), (marks(2), marks(5)), (marks(), marks(1)),
+      (marks(6), marks()), (marks(), marks()))
+def broadcast_found():
+    c, axis = values(2, (8, 4)), np.array([0], np.int64)
+    nodes = rows_found("x", "a") + rows_found("y", "b") + [
+        h.make_node("Add", ["a", "b"], ["s"]), h.make_node("Greater", ["s", "a"], ["g"]), h.make_node("Where", ["g", "b", "a"], ["t"]),
+        h.make_node("MatMul", ["t", "w"], ["z"])]
+
+    def run(x, y):
+        a, b = c[x != 0], c[y != 0]
+        return [a + b, np.where(a + b > a, b, a) @ W]
+    return model(nodes, {"x": [8], "y": [8]}, {"s": None, "z": None}, {"c": c, "axis": axis, "w": W}), run
+
+
 @case(((3, 4),), ((1, 4),))
 def broadcast_constant():
     c = values(3, (3, 4))
@@ -327,5 +353,7 @@ if __name__ == "__main__":
     np.savez(os.path.join(sys.argv[1], "..", "data.npz"), x=values(0, (21, 4)), target=np.tanh(values(0, (21, 4)) @ values(5, (4, 6))))
     onnx.save(model([h.make_node("Squeeze", ["x"], ["s"], name="s"), h.make_node("Neg", ["s"], ["y"])], {"x": list("ABCDE")}, {"y": None}),
               os.path.join(sys.argv[1], "..", "many.onnx"))
+    np.save(os.path.join(sys.argv[1], "..", "two.npy"), marks(1, 2))
+    np.save(os.path.join(sys.argv[1], "..", "three.npy"), marks(1, 2, 3))
     wrong = size_is("x", 0, 1, "c") + [squeeze_if("x", 0, "c", "s", "a"), h.make_node("Conv", ["s", "w"], ["y"])]
     onnx.save(model(wrong, {"x": ["N", 4]}, {"y": None}, {"w": W}), os.path.join(sys.argv[1], "..", "nowhere.onnx"))
