@@ -17,6 +17,7 @@ check() {
 
 check libtccrt.so.0 runtime/tccrt.map tccrt runtime/tccrt.h
 check libtccptx.so.0 runtime/sim/ptx/ptxsim.map ptx runtime/sim/ptx/ptxsim.h runtime/sim/ptx/driver.h runtime/sim/ptx/driver.def
+check libtccneuron.so.0 runtime/sim/neuron/neuronsim.map neuron runtime/neuron_isa.h runtime/sim/neuron/neuronsim.h
 check libtccc.so.0 compiler/tccc.map 'tccc|trace' compiler/tccc.h compiler/trace.h
 nm -g --defined-only "$top_builddir/libtccc.a" | awk 'NF == 3 { print $3 }' | sort -u >"$tmp/exported"
 diff "$tmp/listed" "$tmp/exported" || fail "compiler/tccc.map and libtccc.a differ"

@@ -42,7 +42,7 @@ static const char all[] =
     "    iota sbuf.i32[0:128, 0, 4, 128] base=3 channel=512 step0=128 step1=1\n"
     "    affine_select sbuf.f32[0:128, 0, 16], sbuf.f32[0:128, 64, 16] op0=ge channel=1 step0=-1 fill=-inf\n"
     "    local_gather sbuf.f32[0:32, 0, 32], sbuf.f32[0:32, 1024, 64], sbuf.u16[0:32, 4096, 1] per_index=2\n"
-    "    dma_gather sbuf.bf16[0:4, 0, 512], x.bf16[0, 256, 512], sbuf.i32[0:4, 8192, 1] signal s2\n"
+    "    dma_gather sbuf.bf16[0:4, 0, 512], x.bf16[0, 256, 512], sbuf.i32[0:4, 8192, 1] queue=15 signal s2\n"
     "    dma_scatter x.bf16[0, 256, 512], sbuf.bf16[0:4, 0, 512], sbuf.i32[0:4, 8192, 1] queue=15 wait s2>=16\n"
     "\n"
     "engine vector\n"
@@ -278,6 +278,13 @@ static const struct {
     /* DMA */
     {"sync", "dma sbuf.f32[0:128, 0, 127], t[0, 128, 128]", "16384 elements to 16256"},
     {"sync", "dma sbuf.f32[0:128, 0, 128], t[0, 128, 128] queue=16", "queue=16: 0 to 15"},
+    {"sync", "dma sbuf.f32[0:128, 0, 128], t[0, 128, 128]\nengine scalar\ndma sbuf.f32[0:128, 0, 128], t[0, 128, 128]",
+     "queue=0 belongs to the scalar engine"},
+    {"sync", "nop signal s1 signal s1", "signals s1 twice"},
+    {"tensor",
+     "load_stationary sbuf.bf16[0:64, 0, 64]\npe_transpose psum.f32[0:64, 0, 64], sbuf.bf16[0:64, 0, 64]\nmatmul "
+     "psum.f32[0:64, 0, 64], sbuf.bf16[0:64, 0, 64]",
+     "nothing was loaded"},
     {"sync", "dma sbuf.f32[0:128, 0, 128], t[0, 128, 128] signal s0+2", "each of the 16 engines of a DMA adds 1"},
     {"gpsimd", "dma_gather sbuf.f32[0:4, 0, 127], t[0, 128, 128], sbuf.i32[0:4, 0, 1]",
      "rows of 128 elements, 127 a partition"},

@@ -17,7 +17,7 @@ struct checker {
     const struct neuron_instr *i;
     const struct neuron_instr *stationary; /* what matmul multiplies by, as far as the order of the text says */
     bool unknown;                          /* a jump leads here */
-    int engine, at, generation;
+    int engine, at, generation, owner[NEURON_QUEUES]; /* owner: of a queue, the engine that triggers it; -1 */
     char *error;
 };
 
@@ -287,6 +287,8 @@ static bool check_matmul(struct checker *c)
 static bool check_pe_transpose(struct checker *c)
 {
     const struct neuron_operand *o = c->i->operand;
+    c->stationary = NULL; /* the transposed operand takes its place */
+    c->unknown = false;
     bool small = c->generation >= 3 && isa_type(o[1].type)->bytes == 2;
     if (!is_float(o[1].type))
         return bad(c, "the tensor engine multiplies floats, not %s", isa_type(o[1].type)->name);
@@ -418,6 +420,10 @@ static bool check_dma(struct checker *c)
     int queue = neuron_attr(c->i, NEURON_ATTR_QUEUE).i;
     if (queue < 0 || queue >= NEURON_QUEUES)
         return bad(c, "queue=%d: 0 to %d are possible", queue, NEURON_QUEUES - 1);
+    if (c->owner[queue] != -1 && c->owner[queue] != c->engine)
+        return bad(c, "queue=%d belongs to the %s engine, which triggers it, too", queue,
+                   neuron_engine_name((enum neuron_engine)c->owner[queue]));
+    c->owner[queue] = c->engine;
     for (int k = 0; k < c->i->nsignals; k++)
         if (c->i->signal[k].value != 1)
             return bad(c, "signal +%" PRIu32 ": each of the 16 engines of a DMA adds 1", c->i->signal[k].value);
@@ -543,6 +549,8 @@ static bool check_fields(struct checker *c)
     for (int k = 0; k < i->nwaits; k++)
         if (!is_register(i->wait[k].reg))
             return bad(c, "no such register");
+    if (i->nsignals == 2 && i->signal[0].semaphore == i->signal[1].semaphore)
+        return bad(c, "signals s%d twice", i->signal[0].semaphore);
     for (int k = 0; k < i->nsignals; k++)
         if (!i->signal[k].value || i->signal[k].value > INT32_MAX)
             return bad(c, "signal +%" PRIu32 ": 1 to %d are possible", i->signal[k].value, INT32_MAX);
@@ -624,6 +632,8 @@ static bool check_tensor(const struct neuron_program *p, int k, char *error)
 bool neuron_check(const struct neuron_program *p, char *error)
 {
     struct checker c = {.p = p, .error = error, .generation = neuron_generation(p->core)};
+    for (int k = 0; k < NEURON_QUEUES; k++)
+        c.owner[k] = -1;
     for (int k = 0; k < p->ntensors; k++)
         if (!check_tensor(p, k, error))
             return false;
