@@ -23,6 +23,7 @@
 #define K (1u << TOOL_K)
 #define P (1u << TOOL_P)
 #define S (1u << TOOL_S)
+#define N (1u << TOOL_N)
 const struct option_row option_table[NOPTIONS] = {
 #define OPT(id, long_name, short_name, arg, kind, tools, group, help) \
     {long_name, short_name, arg, OPTION_##kind, tools, group, help},

@@ -11,7 +11,7 @@
 
 #include "runtime/sim/neuron/neuronsim.h"
 
-enum { ORDERS = 6, PROGRAMS = 20 };
+enum { ORDERS = 4, PROGRAMS = 8 };
 
 struct result {
     unsigned checks; /* bits */

@@ -25,6 +25,11 @@ const struct timing neuron_timings[NEURON_NCORES] = {
 #undef TIMING
 };
 
+uint64_t neuron_ticks_in_10ns(enum neuron_core_kind c)
+{
+    return (unsigned)c < NEURON_NCORES ? (uint64_t)neuron_timings[c].ticks_in_10ns : 0;
+}
+
 static uint64_t most(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
@@ -107,6 +112,11 @@ static bool bf16_pair(const struct neuron_instr *i, int a, int b)
     return i->operand[a].type == NEURON_BF16 && i->operand[b].type == NEURON_BF16;
 }
 
+static bool uses(const struct neuron_instr *i, int op)
+{
+    return neuron_attr(i, NEURON_ATTR_OP0).i == op || neuron_attr(i, NEURON_ATTR_OP1).i == op;
+}
+
 /* Cycles of the Vector, Scalar and GpSimd engines; n: elements a partition of the input. */
 static uint64_t lanes(const struct neuron_sim *s, int engine, const struct neuron_instr *i)
 {
@@ -117,7 +127,10 @@ static uint64_t lanes(const struct neuron_sim *s, int engine, const struct neuro
     switch (op) {
     case NEURON_OP_TENSOR_TENSOR:
         return engine == NEURON_GPSIMD ? GPSIMD_START + 2 * n : most(MIN_II, tensor_tensor(s, i, n));
-    case NEURON_OP_TENSOR_SCALAR: return most(MIN_II, engine == NEURON_VECTOR ? n / copy_mode(s, i) : n);
+    case NEURON_OP_TENSOR_SCALAR:
+        if (engine == NEURON_GPSIMD && uses(i, NEURON_ALU_RSQRT))
+            return 4 * most(MIN_II, n);
+        return most(MIN_II, engine == NEURON_VECTOR ? n / copy_mode(s, i) : n);
     case NEURON_OP_SCALAR_TENSOR_TENSOR:
         return most(MIN_II, bf16_pair(i, 1, 3) && n % 2 == 0 && neuron_attr(i, NEURON_ATTR_OP0).i == NEURON_ALU_SUB &&
                                     neuron_attr(i, NEURON_ATTR_OP1).i == NEURON_ALU_MUL

@@ -129,7 +129,7 @@ static void list_accesses(struct run *r, uint32_t epoch)
         }
 }
 
-/* When all that an instruction touches of its engine's own results can be seen. The tensor engine adds to PSUM without a wait. */
+/* When all that an instruction reads of its engine's own results can be seen. The tensor engine adds to PSUM without a wait. */
 static uint64_t visible_at(const struct neuron_sim *s, int engine, const struct neuron_instr *i)
 {
     const struct engine *e = &s->engine[engine];
@@ -140,7 +140,7 @@ static uint64_t visible_at(const struct neuron_sim *s, int engine, const struct 
         for (int k = 0; k < i->noperands && e->out[n].visible > s->now; k++) {
             const struct neuron_operand *o = &i->operand[k];
             int64_t lo, hi;
-            if (o->space != e->out[n].space || (engine == NEURON_TENSOR && o->space == NEURON_PSUM))
+            if (o->space != e->out[n].space || writes(i, k))
                 continue;
             neuron_extent(o, offset_of(e, o), &lo, &hi);
             if (lo < e->out[n].hi && hi > e->out[n].lo && o->start <= e->out[n].last &&
@@ -334,7 +334,7 @@ static uint64_t may_start(const struct neuron_sim *s, int engine, bool *held)
 }
 
 /* How long the engine is busy, and its result on the way. Loads of the tensor engine run behind its products. */
-static void take_time(struct neuron_sim *s, struct run *r)
+static void take_time(struct neuron_sim *s, struct run *r, uint64_t waited)
 {
     struct engine *e = &s->engine[r->engine];
     uint64_t cycle = (uint64_t)s->t->cycle[r->engine],
@@ -354,7 +354,7 @@ static void take_time(struct neuron_sim *s, struct run *r)
     remember_outputs(s, r, e->visible);
     s->n.engine[r->engine].busy += r->i->op == NEURON_OP_LOAD_STATIONARY ? 0 : cost;
     if (s->trace)
-        s->trace(s->user, &(struct neuron_event){r->engine, s->now, end, 0, r->i});
+        s->trace(s->user, &(struct neuron_event){r->engine, s->now, end, waited, r->i});
 }
 
 static void start(struct neuron_sim *s, int engine)
@@ -371,14 +371,14 @@ static void start(struct neuron_sim *s, int engine)
         neuron_wait_done(s, &r, &r.i->wait[k], wanted(e, &r.i->wait[k]));
     e->executed++;
     s->n.engine[engine].instructions++;
-    if (e->blocked)
-        s->n.engine[engine].waiting += s->now - e->free;
+    uint64_t waited = e->blocked ? s->now - e->free : 0;
+    s->n.engine[engine].waiting += waited;
     e->blocked = e->held = false;
     uint32_t epoch = e->clock.at[engine] + 1;
     bool dma = neuron_is_dma((enum neuron_op)r.i->op);
     if (s->c.checks && !dma)
         list_accesses(&r, epoch);
-    take_time(s, &r);
+    take_time(s, &r, waited);
     compute(&r);
     if (dma)
         neuron_dma_issue(&r, e->visible);

@@ -53,6 +53,9 @@ struct neuron_report {
 
 struct neuron_sim;
 
+/* Ticks that are 10 ns on a core. */
+uint64_t neuron_ticks_in_10ns(enum neuron_core_kind c);
+
 /* Memory for a program's tensors and a core to run it. The program must stay as it is until neuron_sim_free(). Fails with a list of
  * the largest tensors where they are more than the core's HBM. */
 struct neuron_sim *neuron_sim_new(const struct neuron_program *p, const struct neuron_config *config, char *error);

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Simulated time beside the published rules: the cost of each instruction (cycles of its engine, back to back) as its formula says, exactly;
+ * what engines may not share; DMA within 10 % of the published rates. The formulas stand here by hand, apart from the simulator's.
+ */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/sim/neuron/neuronsim.h"
+
+static struct neuron_counters time_of(const char *text, int sharers)
+{
+    char error[NEURON_ERROR] = "";
+    struct neuron_counters n;
+    struct neuron_program *p = neuron_assemble(text, strlen(text), error);
+    ck_assert_msg(p != NULL, "%s\n%s", error, text);
+    struct neuron_sim *s = neuron_sim_new(p, &(struct neuron_config){.sharers = sharers}, error);
+    ck_assert_msg(s != NULL && neuron_sim_run(s, &n, error), "%s", error);
+    neuron_sim_free(s);
+    neuron_program_free(p);
+    return n;
+}
+
+/* `lines` n times on an engine. */
+static uint64_t repeated(const char *core, const char *engine, const char *first, const char *lines, int n)
+{
+    static char text[1 << 18];
+    size_t at = (size_t)snprintf(text, sizeof text, "core %s\ntensor x temp f32 [128, 65536]\nengine %s\n%s\n", core,
+                                 engine, first);
+    for (int k = 0; k < n; k++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s\n", lines);
+    return time_of(text, 1).ticks;
+}
+
+/* Cycles of the engine that one more repetition takes. */
+static double cycles(const char *core, const char *engine, const char *first, const char *lines)
+{
+    int ticks = *engine == 't' ? 2 : *engine == 'v' ? 5 : 4;
+    return (double)(repeated(core, engine, first, lines, 60) - repeated(core, engine, first, lines, 20)) / 40 / ticks;
+}
+
+#define S(type, byte, n) "sbuf." type "[0:128, " #byte ", " #n "]"
+#define Q(type, byte, n) "psum." type "[0:128, " #byte ", " #n "]"
+#define MM(type, m, n)                                                                                  \
+    "load_stationary sbuf." type "[0:128, 0, " #m "]\nmatmul psum.f32[0:" #m ", 0, " #n "], sbuf." type \
+    "[0:128, 1024, " #n "]"
+#define MASK " mask=1:0:3:2:5:4:7:6:9:8:11:10:13:12:15:14:17:16:19:18:21:20:23:22:25:24:27:26:29:28:31:30"
+
+static const struct {
+    const char *core, *engine, *first, *lines;
+    double cycles;
+} costs[] = {
+    /* nc_matmul, 8 and 16 bits, tf32: max(min(64, Nstationary), Nmoving); fp32: 4 times that */
+    {"trn1", "tensor", "", MM("bf16", 128, 512), 512},
+    {"trn1", "tensor", "", MM("f16", 128, 32), 64},
+    {"trn1", "tensor", "", MM("bf16", 32, 16), 32},
+    {"trn1", "tensor", "", MM("bf16", 32, 40), 40},
+    {"trn1", "tensor", "", MM("f8e4m3", 64, 512), 512},
+    {"trn1", "tensor", "", MM("tf32", 128, 512), 512},
+    {"trn1", "tensor", "", MM("f32", 128, 512), 4 * 512},
+    {"trn1", "tensor", "", MM("f32", 32, 16), 4 * 32},
+    {"trn2", "tensor", "", MM("bf16", 128, 512), 512},
+    /* MultiplyMoving back to back: max(N, 64); LoadStationary of 128 columns: about 32 */
+    {"trn1", "tensor", MM("bf16", 128, 512), "matmul psum.f32[0:128, 0, 512], sbuf.bf16[0:128, 1024, 512]", 512},
+    {"trn1", "tensor", MM("bf16", 128, 512), "matmul psum.f32[0:128, 0, 8], sbuf.bf16[0:128, 1024, 8]", 64},
+    {"trn1", "tensor", "", "load_stationary sbuf.bf16[0:128, 0, 128]", 32},
+    /* nc_transpose: PE max(P, min(64, F)); Vector max(MIN_II, N) */
+    {"trn1", "tensor", "", "pe_transpose psum.f32[0:128, 0, 128], sbuf.bf16[0:128, 0, 128]", 128},
+    {"trn1", "tensor", "", "pe_transpose psum.f32[0:16, 0, 32], sbuf.bf16[0:32, 0, 16]", 32},
+    {"trn1", "tensor", "", "pe_transpose psum.f32[0:100, 0, 16], sbuf.bf16[0:16, 0, 100]", 64},
+    {"trn1", "vector", "", "transpose32 " S("f32", 8192, 512) ", " S("f32", 0, 512), 512},
+    {"trn1", "vector", "", "transpose32 " S("f32", 8192, 32) ", " S("f32", 0, 32), 64},
+    /* tensor_tensor: max(MIN_II, N) with one operand in PSUM, or all bf16 in SBUF with add, mul, sub and unit strides; else max(MIN_II, 2 N) */
+    {"trn1", "vector", "",
+     "tensor_tensor " S("f32", 8192, 512) ", " S("f32", 0, 512) ", " S("f32", 2048, 512) " op0=add", 1024},
+    {"trn1", "vector", "",
+     "tensor_tensor " S("f32", 8192, 512) ", " Q("f32", 0, 512) ", " S("f32", 2048, 512) " op0=add", 512},
+    {"trn1", "vector", "",
+     "tensor_tensor " S("bf16", 8192, 512) ", " S("bf16", 0, 512) ", " S("bf16", 2048, 512) " op0=mul", 512},
+    {"trn1", "vector", "",
+     "tensor_tensor " S("bf16", 8192, 512) ", " S("bf16", 0, 512) ", " S("bf16", 2048, 512) " op0=max", 1024},
+    {"trn1", "vector", "",
+     "tensor_tensor " S("bf16", 8192, 512) ", " S("bf16", 0, 512 @2) ", " S("bf16", 2048, 512) " op0=sub", 1024},
+    {"trn1", "vector", "", "tensor_tensor " S("f32", 8192, 20) ", " S("f32", 0, 20) ", " S("f32", 2048, 20) " op0=add",
+     64},
+    /* tensor_scalar, one or two operations, on three engines: max(MIN_II, N) */
+    {"trn1", "vector", "", "tensor_scalar " S("f32", 8192, 512) ", " S("f32", 0, 512) ", 2 op0=mul", 512},
+    {"trn1", "vector", "", "tensor_scalar " S("f32", 8192, 512) ", " S("f32", 0, 512) ", 2, 1 op0=mul op1=max", 512},
+    {"trn1", "scalar", "", "tensor_scalar " S("f32", 8192, 512) ", " S("f32", 0, 512) ", 2, 1 op0=mul op1=add", 512},
+    {"trn1", "gpsimd", "", "tensor_scalar " S("f32", 8192, 512) ", " S("f32", 0, 512) ", 2 op0=mul", 512},
+    {"trn1", "gpsimd", "", "tensor_scalar " S("f32", 8192, 9) ", " S("f32", 0, 9) ", 2 op0=mul", 64},
+    {"trn1", "gpsimd", "", "tensor_scalar " S("f32", 8192, 512) ", " S("f32", 0, 512) ", 0 op0=rsqrt", 4 * 512},
+    /* scalar_tensor_tensor: N if both bf16, sub then mul, N even; else 2 N */
+    {"trn1", "vector", "",
+     "scalar_tensor_tensor " S("bf16", 8192, 512) ", " S("bf16", 0, 512) ", 2, " S("bf16", 2048,
+                                                                                   512) " op0=sub op1=mul",
+     512},
+    {"trn1", "vector", "",
+     "scalar_tensor_tensor " S("bf16", 8192, 511) ", " S("bf16", 0, 511) ", 2, " S("bf16", 2048,
+                                                                                   511) " op0=sub op1=mul",
+     1022},
+    {"trn1", "vector", "",
+     "scalar_tensor_tensor " S("bf16", 8192, 512) ", " S("bf16", 0, 512) ", 2, " S("bf16", 2048,
+                                                                                   512) " op0=mul op1=sub",
+     1024},
+    {"trn1", "vector", "",
+     "scalar_tensor_tensor " S("f32", 8192, 512) ", " S("f32", 0, 512) ", 2, " S("f32", 2048, 512) " op0=sub op1=mul",
+     1024},
+    /* tensor_scalar_reduce: max(MIN_II, N) + MIN_II; tensor_reduce: N / 2 if bf16 with add or max, else N; scan: max(MIN_II, 2 N) */
+    {"trn1", "vector", "",
+     "tensor_scalar_reduce " S("f32", 8192, 512) ", " S("f32", 0, 512) ", 2, " S("f32", 4096, 1) " op0=mul op1=add",
+     576},
+    {"trn1", "vector", "", "tensor_reduce " S("bf16", 8192, 1) ", " S("bf16", 0, 512) " op0=add axes=1", 256},
+    {"trn1", "vector", "", "tensor_reduce " S("bf16", 8192, 1) ", " S("bf16", 0, 512) " op0=max axes=1", 256},
+    {"trn1", "vector", "", "tensor_reduce " S("bf16", 8192, 1) ", " S("bf16", 0, 512) " op0=min axes=1", 512},
+    {"trn1", "vector", "", "tensor_reduce " S("f32", 8192, 1) ", " S("bf16", 0, 512) " op0=add axes=1", 512},
+    {"trn1", "vector", "",
+     "tensor_tensor_scan " S("f32", 8192, 512) ", " S("f32", 0, 512) ", " S("f32", 2048, 512) ", 0 op0=mul op1=add",
+     1024},
+    {"trn1", "vector", "",
+     "tensor_tensor_scan " S("f32", 8192, 16) ", " S("f32", 0, 16) ", " S("f32", 2048, 16) ", 0 op0=mul op1=add", 64},
+    /* bn_stats: max(MIN_II, N); bn_aggr: max(MIN_II, 13 N / 3) */
+    {"trn1", "vector", "", "bn_stats " S("f32", 8192, 6) ", " S("f32", 0, 512), 512},
+    {"trn1", "vector", "", "bn_aggr " S("f32", 8192, 2) ", " S("f32", 0, 192), 832},
+    {"trn1", "vector", "", "bn_aggr " S("f32", 8192, 2) ", " S("f32", 0, 6), 64},
+    /* reciprocal: max(MIN_II, 8 N) on Vector, max(MIN_II, N) on Scalar */
+    {"trn1", "vector", "", "reciprocal " S("f32", 8192, 512) ", " S("f32", 0, 512), 4096},
+    {"trn1", "vector", "", "reciprocal " S("f32", 8192, 4) ", " S("f32", 0, 4), 64},
+    {"trn1", "scalar", "", "activation " S("f32", 8192, 512) ", " S("f32", 0, 512) " func=reciprocal", 512},
+    /* tensor_copy: max(MIN_II, N) on three engines; by a register max(600, N); predicated: N with PSUM, else 2 N */
+    {"trn1", "vector", "", "tensor_copy " S("f32", 8192, 512) ", " S("f32", 0, 512), 512},
+    {"trn1", "scalar", "", "tensor_copy " S("f32", 8192, 512) ", " S("f32", 0, 512), 512},
+    {"trn1", "gpsimd", "", "tensor_copy " S("f32", 8192, 512) ", " S("f32", 0, 512), 512},
+    {"trn1", "vector", "", "tensor_copy " S("f32", 8192, 3) ", " S("f32", 0, 3), 64},
+    {"trn1", "vector", "", "tensor_copy " S("f32", 8192, 512) ", " S("f32", 0 + r1, 512), 600},
+    {"trn1", "vector", "", "tensor_copy " S("f32", 8192 + r1, 1024) ", " S("f32", 0, 1024), 1024},
+    {"trn1", "vector", "", "tensor_copy_predicated " S("f32", 8192, 512) ", " Q("f32", 0, 512) ", " S("u8", 4096, 512),
+     512},
+    {"trn1", "vector", "", "tensor_copy_predicated " S("f32", 8192, 512) ", " S("f32", 0, 512) ", " S("u8", 4096, 512),
+     1024},
+    /* memset: max(MIN_II, N / 2) for zero to bf16 and fp16, else max(MIN_II, N) */
+    {"trn1", "vector", "", "memset " S("bf16", 8192, 512) ", 0", 256},
+    {"trn1", "vector", "", "memset " S("f16", 8192, 100) ", 0", 64},
+    {"trn1", "vector", "", "memset " S("bf16", 8192, 512) ", 1", 512},
+    {"trn1", "vector", "", "memset " S("f32", 8192, 512) ", 0", 512},
+    /* max(MIN_II, N) */
+    {"trn1", "vector", "", "dropout " S("f32", 8192, 512) ", " S("f32", 0, 512) " probability=0.5", 512},
+    {"trn1", "vector", "", "stream_shuffle " S("f32", 8192, 512) ", " S("f32", 0, 512) MASK, 512},
+    {"trn1", "vector", "", "range_select " S("f32", 8192, 512) ", " S("f32", 0, 512) ", 0, 5 op0=ge op1=lt", 512},
+    {"trn1", "vector", "", "max8 " S("f32", 8192, 8) ", " S("f32", 0, 512), 512},
+    {"trn1", "vector", "", "find_index8 " S("u32", 8192, 8) ", " S("f32", 0, 512) ", " S("f32", 4096, 8), 512},
+    {"trn1", "vector", "", "match_replace8 " S("f32", 8192, 512) ", " S("f32", 0, 512) ", " S("f32", 4096, 8) ", 0",
+     512},
+    {"trn1", "vector", "", "match_replace8 " S("f32", 8192, 16) ", " S("f32", 0, 16) ", " S("f32", 4096, 8) ", 0", 64},
+    /* activation: max(MIN_II, N), scale, bias and cast free; activation_reduce: + MIN_II */
+    {"trn1", "scalar", "", "activation " S("f32", 8192, 512) ", " S("f32", 0, 512) " func=exp", 512},
+    {"trn1", "scalar", "",
+     "activation " S("bf16", 8192, 512) ", " S("f32", 0, 512) ", 0.5, " S("f32", 4096, 1) " func=exp", 512},
+    {"trn1", "scalar", "", "activation " S("f32", 8192, 20) ", " S("f32", 0, 20) " func=exp", 64},
+    {"trn1", "scalar", "",
+     "activation " S("f32", 8192, 512) ", " S("f32", 0, 512) " func=exp acc=reset_reduce\nread_acc " S("f32", 4096, 1),
+     576},
+    /* iota, affine_select: 150 + N; local_gather: 150 + elements / C, C = ((28 + 4 e) / 4 e) / min(4 / bytes, e) */
+    {"trn1", "gpsimd", "", "iota " S("i32", 8192, 512) " step0=1", 662},
+    {"trn1", "gpsimd", "", "affine_select " S("f32", 8192, 512) ", " S("f32", 0, 512) " op0=ge step0=1", 662},
+    {"trn1", "gpsimd", "",
+     "local_gather " S("f32", 8192, 440) ", " S("f32", 0, 512) ", " S("u16", 4096, 8) " per_index=4", 310},
+    {"trn1", "gpsimd", "",
+     "local_gather " S("bf16", 8192, 64) ", " S("bf16", 0, 512) ", " S("u16", 4096, 4) " per_index=1", 158},
+    /* Each instruction needs what the one before made: 264 cycles of Scalar were observed; Vector pays about 100 */
+    {"trn1", "scalar", "", "activation " S("f32", 0, 1) ", " S("f32", 0, 1) " func=exp", 264},
+    {"trn1", "vector", "", "tensor_copy " S("f32", 0, 1) ", " S("f32", 0, 1), 164},
+    /* Elements 16 bytes apart or more come at half the rate */
+    {"trn1", "vector", "", "tensor_copy " S("f32", 8192, 512) ", " S("f32", 0, 512 @3), 512},
+    {"trn1", "vector", "", "tensor_copy " S("f32", 8192, 512) ", " S("f32", 0, 512 @4), 1024},
+    /* v3: 4 elements a cycle for copies and tensor_scalar of 16 bits within SBUF; 2 with PSUM or strides; 2 of f16 for tensor_tensor as against v2 */
+    {"trn2", "vector", "", "tensor_copy " S("bf16", 8192, 512) ", " S("f16", 0, 512), 128},
+    {"trn2", "vector", "", "tensor_scalar " S("bf16", 8192, 512) ", " S("bf16", 0, 512) ", 2 op0=mul", 128},
+    {"trn2", "vector", "", "tensor_copy " S("bf16", 8192, 512) ", " Q("bf16", 0, 512), 256},
+    {"trn2", "vector", "", "tensor_copy " S("bf16", 8192, 512) ", " S("bf16", 0, 512 @2), 256},
+    {"trn2", "vector", "", "tensor_copy " S("f32", 8192, 512) ", " S("bf16", 0, 512), 512},
+    {"trn2", "vector", "",
+     "tensor_tensor " S("f16", 8192, 512) ", " S("f16", 0, 512) ", " S("f16", 2048, 512) " op0=max", 512},
+    {"trn1", "vector", "",
+     "tensor_tensor " S("f16", 8192, 512) ", " S("f16", 0, 512) ", " S("f16", 2048, 512) " op0=max", 1024},
+};
+
+START_TEST(instruction_costs)
+{
+    double got = cycles(costs[_i].core, costs[_i].engine, costs[_i].first, costs[_i].lines);
+    ck_assert_msg(fabs(got - costs[_i].cycles) < 0.001, "%s, %s: %g cycles, not %g", costs[_i].core, costs[_i].lines,
+                  got, costs[_i].cycles);
+}
+END_TEST
+
+/* -- Clocks -- */
+
+START_TEST(clocks)
+{
+    static const struct {
+        const char *core, *engine;
+        double ghz;
+    } list[] = {{"trn1", "tensor", 2.8}, {"trn1", "scalar", 1.4}, {"trn1", "gpsimd", 1.4}, {"trn1", "vector", 1.12},
+                {"trn2", "tensor", 2.4}, {"trn2", "scalar", 1.2}, {"trn2", "gpsimd", 1.2}, {"trn2", "vector", 0.96}};
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+        const char *line = *list[k].engine == 't' ? "pe_transpose psum.f32[0:128, 0, 128], sbuf.bf16[0:128, 0, 128]"
+                                                  : "tensor_copy " S("f32", 8192, 128) ", " S("f32", 0, 128);
+        uint64_t ticks =
+            repeated(list[k].core, list[k].engine, "", line, 101) - repeated(list[k].core, list[k].engine, "", line, 1);
+        double ns = (double)ticks / (list[k].core[3] == '1' ? 5.6 : 4.8);
+        ck_assert_msg(fabs(ns - 12800 / list[k].ghz) < 1e-6 * ns, "%s %s: %g ns", list[k].core, list[k].engine, ns);
+    }
+    /* The observed 189 ns of dependent instructions. */
+    double ns =
+        (double)(repeated("trn1", "scalar", "", "activation " S("f32", 0, 1) ", " S("f32", 0, 1) " func=exp", 11) -
+                 repeated("trn1", "scalar", "", "activation " S("f32", 0, 1) ", " S("f32", 0, 1) " func=exp", 1)) /
+        10 / 5.6;
+    ck_assert(fabs(ns - 189) < 1);
+}
+END_TEST
+
+/* 128 x 128 products of 2 FLOPs a cycle: 91.75 and 78.64 TFLOP/s. */
+START_TEST(peak)
+{
+    for (int v3 = 0; v3 < 2; v3++) {
+        static char text[1 << 17];
+        size_t at = (size_t)snprintf(text, sizeof text, "core trn%d\nengine tensor\n", 1 + v3);
+        for (int k = 0; k < 500; k++)
+            at += (size_t)snprintf(text + at, sizeof text - at, "%s\n", MM("bf16", 128, 512));
+        struct neuron_counters n = time_of(text, 1);
+        ck_assert(n.flops == 500 * 2.0 * 128 * 128 * 512);
+        ck_assert(fabs(n.flops / n.seconds / (v3 ? 78.64e12 : 91.75e12) - 1) < 0.002);
+        ck_assert(fabs(n.flops / n.peak_flops - 1) < 0.002);
+    }
+}
+END_TEST
+
+/* -- What engines may not share -- */
+
+static const struct {
+    const char *core, *a, *b;
+    bool apart; /* one at a time */
+} pairs[] = {
+    {"trn1", "vector",
+     "tensor_copy sbuf.f32[0:128, 8192, 1120], sbuf.f32[0:128, 0, 1120]\n;gpsimd tensor_copy sbuf.f32[0:128, 32768, "
+     "1400], sbuf.f32[0:128, 16384, 1400]\n",
+     true},
+    {"trn2", "vector",
+     "tensor_copy sbuf.f32[0:128, 8192, 1120], sbuf.f32[0:128, 0, 1120]\n;gpsimd tensor_copy sbuf.f32[0:128, 32768, "
+     "1400], sbuf.f32[0:128, 16384, 1400]\n",
+     false},
+    {"trn2", "vector",
+     "tensor_copy sbuf.bf16[0:128, 8192, 4480], sbuf.bf16[0:128, 0, 4480]\n;gpsimd tensor_copy sbuf.f32[0:128, 49152, "
+     "1400], sbuf.f32[0:128, 32768, 1400]\n",
+     true},
+    {"trn1", "vector",
+     "tensor_copy psum.f32[0:128, 0, 1120], psum.f32[0:128, 6144, 1120@0]\n;scalar tensor_copy psum.f32[0:128, 8192, "
+     "1400], psum.f32[0:128, 14336, 1400@0]\n",
+     true},
+    {"trn2", "vector",
+     "tensor_copy psum.f32[0:128, 0, 1120], psum.f32[0:128, 6144, 1120@0]\n;scalar tensor_copy psum.f32[0:128, 8192, "
+     "1400], psum.f32[0:128, 14336, 1400@0]\n",
+     false},
+    {"trn2", "vector",
+     "tensor_copy psum.f32[0:128, 0, 1120], psum.f32[0:128, 6144, 1120@0]\n;scalar tensor_copy psum.f32[0:128, 4096, "
+     "1400], psum.f32[0:128, 14336, 1400@0]\n",
+     true},
+    {"trn1", "vector",
+     "tensor_copy sbuf.f32[0:128, 8192, 1120], sbuf.f32[0:128, 0, 1120]\n;scalar tensor_copy sbuf.f32[0:128, 32768, "
+     "1400], sbuf.f32[0:128, 16384, 1400]\n",
+     false},
+};
+
+START_TEST(shared_memory)
+{
+    char text[8192], a[256], other[16], b[256];
+    ck_assert_int_eq(sscanf(pairs[_i].b, "%255[^;];%15s %255[^\n]", a, other, b), 3);
+    size_t at = (size_t)snprintf(text, sizeof text, "core %s\nengine vector\n", pairs[_i].core);
+    for (int k = 0; k < 10; k++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s", a);
+    at += (size_t)snprintf(text + at, sizeof text - at, "engine %s\n", other);
+    for (int k = 0; k < 10; k++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s\n", b);
+    double ns = time_of(text, 1).seconds * 1e9, each = 10 * 1000 * (pairs[_i].core[3] == '1' ? 1 : 1.1666667);
+    /* Each engine is busy for 10 us (11.7 on trn2), and 0.2 us until the last result is seen. */
+    ck_assert_msg(fabs(ns - each * (1 + pairs[_i].apart)) < 0.05 * each, "%s: %g ns", pairs[_i].b, ns);
+}
+END_TEST
+
+/* -- DMA -- */
+
+static const struct {
+    const char *core, *engine, *lines;
+    int sharers;
+    double ns; /* published, within 10 %; queues are drained one after the other where lines wait */
+} transfers[] = {
+    /* About 1300 ns from semaphore to start; a row counts 512 bytes at least; 17 and 23 bytes/ns an engine, 16 engines */
+    {"trn1", "vector", "dma sbuf.f32[0:128, 0, 1024], x[0, 128@65536, 1024]", 1, 1300 + 8 * 4096 / 17.0},
+    {"trn1", "vector", "dma sbuf.f32[0:128, 0, 1], x[0, 128@65536, 1]", 1, 1300 + 8 * 512 / 17.0},
+    {"trn1", "vector", "dma sbuf.f32[0:128, 0, 32], x[0, 128@65536, 32]", 1, 1300 + 8 * 512 / 17.0},
+    {"trn1", "vector", "dma sbuf.f32[0:16, 0, 8192], x[0, 16@65536, 8192]", 1, 1300 + 32768 / 17.0},
+    {"trn2", "vector", "dma sbuf.f32[0:16, 0, 8192], x[0, 16@65536, 8192]", 1,
+     1300 + 1416}, /* measured: one engine moves 32 KiB in 1416 ns */
+    {"trn1", "vector", "dma sbuf.f32[0:128, 0, 32768], x[0, 128@65536, 32768]", 1,
+     1300 + 128 * 131072 / 272.0}, /* 272 bytes/ns a core */
+    {"trn2", "vector", "dma sbuf.f32[0:128, 0, 32768], x[0, 128@65536, 32768]", 1, 1300 + 128 * 131072 / 368.0},
+    /* A transfer of one row uses one engine */
+    {"trn1", "vector", "dma x[0, 65536], x[262144, 65536]", 1, 1300 + 262144 / 17.0},
+    /* 600 ns for each DMA instruction of Sync and Scalar on v3 */
+    {"trn2", "sync", "dma sbuf.f32[0:128, 0, 1024], x[0, 128@65536, 1024]", 1, 600 + 1300 + 8 * 4096 / 23.0},
+    {"trn2", "scalar", "dma sbuf.f32[0:128, 0, 1024], x[0, 128@65536, 1024]", 1, 600 + 1300 + 8 * 4096 / 23.0},
+    {"trn1", "sync", "dma sbuf.f32[0:128, 0, 1024], x[0, 128@65536, 1024]", 1, 1300 + 8 * 4096 / 17.0},
+    /* In a queue one after the other, start times hidden; two queues share the engines */
+    {"trn1", "vector",
+     "dma sbuf.f32[0:128, 0, 1024], x[0, 128@65536, 1024]\ndma sbuf.f32[0:128, 4096, 1024], x[4096, 128@65536, 1024]",
+     1, 1300 + 16 * 4096 / 17.0},
+    {"trn1", "vector",
+     "dma sbuf.f32[0:128, 0, 1024], x[0, 128@65536, 1024]\ndma sbuf.f32[0:128, 4096, 1024], x[4096, 128@65536, 1024] "
+     "queue=1",
+     1, 1300 + 16 * 4096 / 17.0},
+    /* One that waits for the other starts anew */
+    {"trn1", "vector",
+     "dma sbuf.f32[0:128, 0, 1024], x[0, 128@65536, 1024] signal s0\ndma sbuf.f32[0:128, 4096, 1024], x[4096, "
+     "128@65536, 1024] wait s0>=16",
+     1, 2 * (1300 + 8 * 4096 / 17.0)},
+    /* Transposes: 90 % of the rate from HBM, 50 % within SBUF */
+    {"trn2", "vector", "dma_transpose sbuf.f32[0:128, 0, 128], x[0, 128, 128]", 1, 1300 + 8 * 512 / (0.9 * 23)},
+    {"trn2", "vector", "dma_transpose sbuf.f32[0:128, 0, 128], sbuf.f32[0:128, 4096, 128]", 1,
+     1300 + 8 * 512 / (0.5 * 23)},
+    /* Two sources are read */
+    {"trn1", "vector", "dma_add x[0, 128@65536, 1024], x[8192, 128@65536, 1024], sbuf.f32[0:128, 0, 1024]", 1,
+     1300 + 2 * 8 * 4096 / 17.0},
+    /* HBM's 820 and 2900 GB/s shared by the cores of a chip */
+    {"trn1", "vector", "dma sbuf.f32[0:128, 0, 32768], x[0, 128@65536, 32768]", 2, 1300 + 128 * 131072 / 272.0},
+    {"trn2", "vector", "dma sbuf.f32[0:128, 0, 32768], x[0, 128@65536, 32768]", 8, 1300 + 128 * 131072 / 362.5},
+    /* Casts cost nothing but the wider side's bytes */
+    {"trn1", "vector", "dma sbuf.bf16[0:128, 0, 1024], x[0, 128@65536, 1024]", 1, 1300 + 8 * 4096 / 17.0},
+};
+
+START_TEST(dma_times)
+{
+    char text[2048];
+    snprintf(text, sizeof text, "core %s\ntensor x temp f32 [128, 65536]\nengine %s\n%s\n", transfers[_i].core,
+             transfers[_i].engine, transfers[_i].lines);
+    double ns = time_of(text, transfers[_i].sharers).seconds * 1e9;
+    ck_assert_msg(fabs(ns / transfers[_i].ns - 1) < 0.1, "%s, %s: %g ns, not %g", transfers[_i].core,
+                  transfers[_i].lines, ns, transfers[_i].ns);
+}
+END_TEST
+
+/* What is counted: rows, bytes, bytes that were paid for. */
+START_TEST(counters)
+{
+    struct neuron_counters n =
+        time_of("tensor x temp f32 [128, 65536]\nengine sync\ndma sbuf.f32[0:128, 0, 32], x[0, 128@65536, 32] signal "
+                "s0\nengine vector\nnop wait s0>=16\nmemset " S("f32", 0, 512) ", 0\n",
+                1);
+    ck_assert(n.dma_transfers == 1 && n.dma_rows == 128 && n.dma_bytes == 128 * 128 && n.dma_paid_bytes == 128 * 512);
+    ck_assert(n.hbm_read == 128 * 128 && n.hbm_written == 0);
+    ck_assert(n.engine[NEURON_VECTOR].instructions == 2 && n.engine[NEURON_VECTOR].busy == 5 * (512 + 8));
+    ck_assert(n.engine[NEURON_VECTOR].waiting > 1300 * 56 / 10 && n.engine[NEURON_SYNC].waiting == 0);
+    ck_assert(n.ticks_in_10ns == 56);
+}
+END_TEST
+
+/* Products, their loads and the copies behind them overlap: a chain of tiles takes what its busiest engine takes. */
+START_TEST(overlap)
+{
+    static char text[1 << 16];
+    size_t at = 0;
+    at += (size_t)snprintf(text + at, sizeof text - at, "engine tensor\n");
+    for (int k = 0; k < 64; k++)
+        at += (size_t)snprintf(text + at, sizeof text - at,
+                               "load_stationary sbuf.bf16[0:128, 0, 128]%s\nmatmul psum.f32[0:128, %d, 512], "
+                               "sbuf.bf16[0:128, 1024, 512] signal s0\n",
+                               "", k % 8 * 2048);
+    at += (size_t)snprintf(text + at, sizeof text - at, "engine scalar\n");
+    for (int k = 0; k < 64; k++)
+        at += (size_t)snprintf(text + at, sizeof text - at,
+                               "activation sbuf.bf16[0:128, 4096, 512], psum.f32[0:128, %d, 512] wait s0>=%d\n",
+                               k % 8 * 2048, k + 1);
+    double ns = time_of(text, 1).seconds * 1e9;
+    ck_assert_msg(fabs(ns - 64 * 512 / 1.4 - (512 / 2.8 + 128 / 2.8 + 200 / 1.4)) < 20, "%g", ns);
+}
+END_TEST
+
+#define LOOP_OVER(test, list) tcase_add_loop_test(t, test, 0, (int)(sizeof(list) / sizeof *(list)))
+
+int main(void)
+{
+    Suite *s = suite_create("neuron_time");
+    TCase *t = tcase_create("neuron_time");
+    LOOP_OVER(instruction_costs, costs);
+    tcase_add_test(t, clocks);
+    tcase_add_test(t, peak);
+    LOOP_OVER(shared_memory, pairs);
+    LOOP_OVER(dma_times, transfers);
+    tcase_add_test(t, counters);
+    tcase_add_test(t, overlap);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
