@@ -33,6 +33,7 @@ struct ir_node *ir_return(struct ir_builder *b, int n, struct ir_value *const *v
         for (int i = 0; i < n; i++)
             b->func->output_names[i] = names[i] ? ir_intern(b->ctx, names[i]) : NULL;
     }
+    ir_state_versions(b->func);
     return r;
 }
 
@@ -101,12 +102,20 @@ struct ir_value *ir_expand_to(struct ir_builder *b, struct ir_value *x, int rank
     return ir_build1(b, IR_expand, 1, &x, IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, rank, dims)));
 }
 
-struct ir_value *ir_read_state(struct ir_builder *b, const struct ir_state *s)
+struct ir_value *ir_state_version(struct ir_builder *b, struct ir_state *s)
 {
-    return ir_build1(b, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, s->name)));
+    ir_type type = ir_version_type(b->ctx, s);
+    return ir_build1(b, IR_state_version, 0, NULL, IR_ATTRS(ir_attr_types(IR_ATTR_types, 1, &type)));
 }
 
-bool ir_write_state(struct ir_builder *b, const struct ir_state *s, struct ir_value *v)
+struct ir_value *ir_read_state(struct ir_builder *b, struct ir_state *s)
 {
-    return v && ir_build(b, IR_state_write, 1, &v, IR_ATTRS(ir_attr_s(IR_ATTR_name, s->name)));
+    struct ir_value *version = ir_state_version(b, s);
+    return ir_build1(b, IR_state_read, 1, &version, NULL);
+}
+
+bool ir_write_state(struct ir_builder *b, struct ir_state *s, struct ir_value *v)
+{
+    struct ir_value *in[] = {v, v ? ir_state_version(b, s) : NULL};
+    return v && ir_build1(b, IR_state_write, 2, in, NULL);
 }

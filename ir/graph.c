@@ -81,12 +81,6 @@ struct ir_state *ir_state_by_name(struct ir_module *m, const char *name)
     return s;
 }
 
-struct ir_state *ir_state_of(const struct ir_node *n)
-{
-    bool accesses = n->op == IR_state_read || n->op == IR_state_write;
-    return accesses ? ir_state_by_name(n->block->func->module, ir_get_s(n, IR_ATTR_name, "")) : NULL;
-}
-
 /* A pointer array one longer; its room is the next power of two. */
 static void *append(struct ir_ctx *ctx, void *old, int n, void *p)
 {
@@ -325,7 +319,7 @@ void ir_move_before(struct ir_node *n, struct ir_node *before)
     if (n == before)
         return;
     take_out(n);
-    insert_before(n, before->block, before);
+    insert_before(n, before ? before->block : n->block, before);
     for (int i = 0; i < n->nout; i++)
         n->out[i]->block = n->block;
 }
@@ -384,6 +378,13 @@ static struct ir_value *mapped(struct ir_value *v, struct ir_value **map)
     return v && map[v->id] ? map[v->id] : v;
 }
 
+/* A type in the module of the copy, whose state variables have the same names. */
+static ir_type cloned_type(const struct ir_builder *b, const struct ir_node *n, ir_type t)
+{
+    struct ir_module *m = b->func->module;
+    return m != n->block->func->module && ir_is_version(t) ? ir_version_type(b->ctx, ir_state_by_name(m, t->state->name)) : t;
+}
+
 static void clone_nodes(struct ir_builder *b, const struct ir_block *from, struct ir_value **map, bool terminator,
                         uint32_t limit);
 
@@ -396,11 +397,14 @@ static void clone_node(struct ir_builder *b, const struct ir_node *n, struct ir_
     for (int i = 0; i < n->nin; i++)
         in[i] = mapped(n->in[i].value, map);
     for (int i = 0; i < n->nout; i++)
-        types[i] = n->out[i]->type;
+        types[i] = cloned_type(b, n, n->out[i]->type);
     if (n->nattrs)
         memcpy(attrs, n->attrs, (size_t)n->nattrs * sizeof *attrs);
     struct ir_builder at = *b;
     at.where = n->where;
+    for (int i = 0; i < n->nattrs; i++)
+        if (attrs[i].key == IR_ATTR_types && attrs[i].n == n->nout && (n->op == IR_state_version || n->nregions))
+            attrs[i].types = types;
     struct ir_node *c = ir_build_typed(&at, n->op, n->nin, in, attrs, n->nout, types);
     for (int i = 0; i < n->nout; i++) {
         c->out[i]->name = n->out[i]->name;
@@ -412,7 +416,7 @@ static void clone_node(struct ir_builder *b, const struct ir_node *n, struct ir_
         inner.block = ir_region_new(b->func, c);
         inner.before = NULL;
         for (int i = 0; i < old->nparams; i++)
-            map[old->params[i]->id] = ir_param_new(inner.block, old->params[i]->type, old->params[i]->name);
+            map[old->params[i]->id] = ir_param_new(inner.block, cloned_type(b, n, old->params[i]->type), old->params[i]->name);
         clone_nodes(&inner, old, map, true, limit);
     }
 }

@@ -11,32 +11,42 @@ static bool set_from_types(struct ir_ctx *ctx, struct ir_node *n)
     return types != NULL;
 }
 
-static struct ir_state *find_state(struct ir_ctx *ctx, struct ir_node *n)
+INFER(state_version)
 {
-    const char *name = ir_get_s(n, IR_ATTR_name, NULL);
-    struct ir_state *s = name ? ir_state_by_name(n->block->func->module, name) : NULL;
-    if (!s)
-        infer_fail(ctx, n, "the module has no state variable '%s'", name ? name : "");
-    return s;
+    const struct ir_attr *types = infer_list(ctx, n, IR_ATTR_types, 1);
+    if (types && !ir_is_version(types->types[0]))
+        return infer_fail(ctx, n, "expected the type of a version, got %s", ir_type_text(ctx, types->types[0]));
+    return types && infer_set_type(ctx, n, 0, types->types[0]);
+}
+
+/* The variable of operand i, which must be a version; NULL after a diagnostic. */
+static struct ir_state *version_of(struct ir_ctx *ctx, struct ir_node *n, int i)
+{
+    ir_type t = n->in[i].value->type;
+    if (!ir_is_version(t))
+        infer_fail(ctx, n, "operand %d must be a version of a state variable, got %s", i, ir_type_text(ctx, t));
+    return ir_is_version(t) ? t->state : NULL;
 }
 
 INFER(state_read)
 {
-    struct ir_state *s = find_state(ctx, n);
+    struct ir_state *s = version_of(ctx, n, 0);
     return s && infer_set_type(ctx, n, 0, s->type);
 }
 
 INFER(state_write)
 {
-    struct ir_state *s = find_state(ctx, n);
+    struct ir_state *s = version_of(ctx, n, 1);
     if (!s)
         return false;
     ir_type t = n->in[0].value->type;
     bool fits = t->kind == s->type->kind && t->dtype == s->type->dtype && t->rank == s->type->rank;
     for (int i = 0; fits && i < t->rank; i++)
         fits = infer_merge(ctx, t->dim[i], s->type->dim[i]) != NULL;
-    return fits || infer_fail(ctx, n, "state variable '%s' is %s, got %s", s->name, ir_type_text(ctx, s->type),
-                              ir_type_text(ctx, t));
+    if (!fits)
+        return infer_fail(ctx, n, "state variable '%s' is %s, got %s", s->name, ir_type_text(ctx, s->type),
+                          ir_type_text(ctx, t));
+    return infer_set_type(ctx, n, 0, n->in[1].value->type);
 }
 
 /* A scalar operand of the given element type. */

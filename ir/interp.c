@@ -222,6 +222,8 @@ int it_match(struct interp *it, const void *definer, const struct ir_value *v, c
     ir_type type = v->type;
     if (type->kind == IR_T_TENSOR)
         return x->t || x->o ? match_tensor(it, definer, v, x) : it_error(it, v->def, TCC_EINPUT, "a value is missing");
+    if (type->kind == IR_T_VERSION)
+        return x->t ? TCC_OK : it_error(it, v->def, TCC_EBUG, "a version without a value");
     if (x->t || !x->o)
         return it_error(it, v->def, TCC_EBUG, "expected an object");
     if (type->kind == IR_T_SEQUENCE && x->o->kind != TCC_OBJ_SEQUENCE)

@@ -314,38 +314,33 @@ void ir_interp_state_free(struct ir_interp_state *s)
     free(s);
 }
 
-static struct ir_state *state_of(struct it_call *c)
+/* A version is the tensor that it holds: so what is read of an old one is right wherever it is read. */
+int interp_state_version(struct it_call *c)
 {
-    const char *name = ir_get_s(c->n, IR_ATTR_name, "");
-    struct ir_interp_state *s = c->it->state;
-    struct ir_state *v = s ? ir_state_by_name(s->module, name) : NULL;
-    if (!v)
-        it_fail(c, TCC_EUSAGE, "no state variable '%s' (or the run has no state)", name);
-    return v;
+    const struct ir_state *v = ir_state_of(c->n);
+    int64_t dims[TCC_MAX_RANK];
+    if (!c->it->state)
+        return it_fail(c, TCC_EUSAGE, "no state variable '%s' (the run has no state)", v->name);
+    struct ir_tensor *now = c->it->state->values[v->index];
+    if (!now && !ir_static_dims(v->type, dims))
+        return it_fail(c, TCC_EBUG, "the dims of '%s' are not constant", v->name);
+    c->out[0] = now ? ir_tensor_ref(now) : ir_tensor_new((enum tcc_dtype)v->type->dtype, v->type->rank, dims);
+    return c->out[0] ? TCC_OK : it_fail(c, TCC_EENV, "no memory");
 }
 
 int interp_state_read(struct it_call *c)
 {
-    struct ir_state *v = state_of(c);
-    int64_t dims[TCC_MAX_RANK];
-    if (!v)
-        return c->status;
-    struct ir_tensor *now = c->it->state->values[v->index];
-    if (now) {
-        c->out[0] = ir_tensor_ref(now);
-        return TCC_OK;
-    }
-    if (!ir_static_dims(v->type, dims))
-        return it_fail(c, TCC_EBUG, "the dims of '%s' are not constant", v->name);
-    it_out(c, 0, v->type->rank, dims);
-    return c->status;
+    if (!c->in[0])
+        return it_fail(c, TCC_EBUG, "a version without a value");
+    c->out[0] = ir_tensor_ref(c->in[0]);
+    return TCC_OK;
 }
 
 int interp_state_write(struct it_call *c)
 {
-    struct ir_state *v = state_of(c);
-    if (!v)
-        return c->status;
+    const struct ir_state *v = ir_state_of(c->n);
+    if (!c->it->state)
+        return it_fail(c, TCC_EUSAGE, "no state variable '%s' (the run has no state)", v->name);
     if (!c->in[0] || c->in[0]->dtype != v->type->dtype || c->in[0]->rank != v->type->rank)
         return it_fail(c, TCC_EINPUT, "'%s' has another type", v->name);
     for (int i = 0; i < v->type->rank; i++)
@@ -353,5 +348,6 @@ int interp_state_write(struct it_call *c)
             return it_fail(c, TCC_EINPUT, "'%s' has another shape", v->name);
     ir_tensor_unref(c->it->state->values[v->index]);
     c->it->state->values[v->index] = ir_tensor_ref(c->in[0]);
+    c->out[0] = ir_tensor_ref(c->in[0]);
     return TCC_OK;
 }

@@ -187,7 +187,7 @@ const char *ir_expr_text(struct ir_ctx *ctx, ir_expr e);
 
 /* == Types ================================================================================
  * Hash-consed: equal pointers are equal types. */
-enum ir_type_kind { IR_T_TENSOR, IR_T_SEQUENCE, IR_T_OPTIONAL };
+enum ir_type_kind { IR_T_TENSOR, IR_T_SEQUENCE, IR_T_OPTIONAL, IR_T_VERSION };
 
 typedef const struct ir_type_node *ir_type;
 struct ir_type_node {
@@ -196,6 +196,7 @@ struct ir_type_node {
     int8_t rank;             /* TENSOR: -1 when unranked */
     uint32_t id;
     ir_type elem;            /* SEQUENCE, OPTIONAL; NULL: unknown */
+    struct ir_state *state;  /* VERSION: of which state variable */
     ir_expr dim[];           /* TENSOR */
 };
 
@@ -208,12 +209,13 @@ ir_type ir_optional_type(struct ir_ctx *ctx, ir_type elem);
 ir_type ir_with_dtype(struct ir_ctx *ctx, ir_type t, enum tcc_dtype dtype);
 bool ir_same_dims(ir_type a, ir_type b);             /* of any types with ranks; both unranked: yes */
 bool ir_is_tensor(ir_type t);                       /* ranked tensor of a non-string dtype: lives in a buffer */
+bool ir_is_version(ir_type t);                      /* of a state variable: lives in the variable. NULL: no */
 bool ir_is_object(ir_type t);                       /* anything else: lives in a struct tcc_object */
 bool ir_static_dims(ir_type t, int64_t *dims);      /* all dims constant? dims may be NULL */
 #define IR_MAX_BYTES (INT64_C(1) << 47)              /* what a process can address */
 const char *ir_type_impossible(ir_type t);          /* no memory can hold a tensor of this type, dims of 0 taken as 1: what it has; else NULL */
 ir_expr ir_num_elements(struct ir_ctx *ctx, ir_type t);
-void ir_print_type(FILE *out, ir_type t);           /* f32[N,3,224,224], i64[], seq<f32[?]>, f32[*] (unranked) */
+void ir_print_type(FILE *out, ir_type t);           /* f32[N,3,224,224], i64[], seq<f32[?]>, f32[*] (unranked), @w (a version of variable w) */
 const char *ir_type_text(struct ir_ctx *ctx, ir_type t);
 
 int tcc_dtype_bytes(enum tcc_dtype d);
@@ -418,6 +420,7 @@ struct ir_state {
     int index;
     int home;                                    /* 0: every rank has it; else 1 + the only stage that does */
     ir_expr sym;                                 /* i64[]: the symbol that stands for its value when a call begins, in all functions; NULL: none */
+    ir_type version;                             /* ir_version_type() */
     struct ir_state *next;
 };
 
@@ -451,7 +454,17 @@ ir_type ir_entry_result(const struct ir_func *f, int i, ir_expr unknown);
 const char *ir_output_name(const struct ir_func *f, int i);                /* "output_I" where the text gives none */
 struct ir_state *ir_state_new(struct ir_module *m, const char *name, ir_type type, struct ir_tensor *init, int flags);
 struct ir_state *ir_state_by_name(struct ir_module *m, const char *name);
-struct ir_state *ir_state_of(const struct ir_node *n);      /* that a state_read or state_write accesses; NULL: n does not */
+/*
+ * Versions of state variables (state.c). A version is a value of the type ir_version_type(): `state_version` gives the one that a call begins
+ * with, a `state_write` overwrites a version and gives the next, a `state_read` gives what a version holds, wherever it stands. Ifs and
+ * loops hand versions on as they do with other values. A write overwrites the variable's newest version on each way there, and
+ * a region that makes one hands it on: then the newest one is what a call leaves, whether it is used or not. The verifier checks it.
+ */
+ir_type ir_version_type(struct ir_ctx *ctx, struct ir_state *s);
+struct ir_state *ir_state_of(const struct ir_node *n);      /* of a state_version, state_read or state_write; NULL: n is none */
+/* Makes each `state_version` that stands behind writes the version at its place, which regions hand on where they make one: for who has
+ * built accesses with ir_read_state(), ir_write_state(). ir_return() does it. */
+void ir_state_versions(struct ir_func *f);
 struct ir_block *ir_region_new(struct ir_func *f, struct ir_node *parent);   /* appended to parent's regions */
 struct ir_value *ir_param_new(struct ir_block *b, ir_type type, const char *name);
 struct ir_value *ir_input_new(struct ir_func *f, ir_type type, const char *name);   /* parameter of the body, and its input name */
@@ -482,8 +495,10 @@ struct ir_value *ir_cast_to(struct ir_builder *b, struct ir_value *x, enum tcc_d
 struct ir_value *ir_reshape_to(struct ir_builder *b, struct ir_value *x, int rank, const ir_expr *dims);
 struct ir_value *ir_transpose_by(struct ir_builder *b, struct ir_value *x, const int64_t *perm);
 struct ir_value *ir_expand_to(struct ir_builder *b, struct ir_value *x, int rank, const ir_expr *dims);
-struct ir_value *ir_read_state(struct ir_builder *b, const struct ir_state *s);
-bool ir_write_state(struct ir_builder *b, const struct ir_state *s, struct ir_value *v);     /* false after a diagnostic, and when v is NULL */
+/* Of the version at b's point; see ir_state_versions(). */
+struct ir_value *ir_state_version(struct ir_builder *b, struct ir_state *s);
+struct ir_value *ir_read_state(struct ir_builder *b, struct ir_state *s);
+bool ir_write_state(struct ir_builder *b, struct ir_state *s, struct ir_value *v);     /* false after a diagnostic, and when v is NULL */
 
 struct ir_attr ir_attr_i(enum ir_attr_key key, int64_t v);
 struct ir_attr ir_attr_f(enum ir_attr_key key, double v);
@@ -517,7 +532,7 @@ void ir_set_operand(struct ir_node *n, int i, struct ir_value *v);
 void ir_add_operand(struct ir_node *n, struct ir_value *v);
 struct ir_value *ir_add_output(struct ir_node *n, ir_type type);     /* one more result, behind the others (loops' scans) */
 void ir_remove(struct ir_node *n);                        /* its outputs must be unused; regions go with it */
-void ir_move_before(struct ir_node *n, struct ir_node *before);
+void ir_move_before(struct ir_node *n, struct ir_node *before);                      /* NULL: to the end of its block */
 bool ir_has_uses(const struct ir_value *v);
 bool ir_has_one_use(const struct ir_value *v);
 const struct ir_tensor *ir_const_of(const struct ir_value *v);   /* of a `constant` node, else NULL */

@@ -113,6 +113,7 @@ bool ir_infer_node(struct ir_ctx *ctx, struct ir_node *n); /* checks arity, then
 const char *ir_text_of(struct ir_ctx *ctx, void (*print)(FILE *out, const void *what), const void *what);
 bool ir_is_identifier(const char *s);                       /* letter or _, then letters, digits, _ and . */
 void ir_print_string(FILE *out, const char *s);             /* quoted, with escapes */
+void ir_print_global(FILE *out, const char *name);         /* @name or @"name" */
 void ir_print_tensor(FILE *out, const struct ir_tensor *t); /* type and data */
 void ir_print_attr(FILE *out, const struct ir_attr *a);     /* key = value */
 void ir_print_double(FILE *out, double v);                  /* shortest text that reads back the same */
@@ -125,6 +126,8 @@ struct ir_syms {
 /* version.c: eq, ne, le, broadcast; what is wrong with f's version, NULL: nothing. */
 const char *ir_guard_word(enum tcc_guard op);
 const char *ir_version_error(struct ir_ctx *ctx, const struct ir_func *f);
+/* What is wrong with a function's versions of state variables (NULL: nothing), and where (NULL: in its inputs). */
+const char *ir_state_error(const struct ir_func *f, const struct ir_node **node);
 void ir_collect_syms(struct ir_syms *s, ir_expr e);
 void ir_collect_type_syms(struct ir_syms *s, ir_type t);
 void ir_print_syms(

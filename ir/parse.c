@@ -99,6 +99,7 @@ struct text_node {
     VEC(ir_type) types;
     VEC(const struct kn_layout *) layouts;
     bool has_types;
+    struct ir_state *state; /* accessed in the version at this place */
 };
 
 static bool parse_results(struct parser *p, struct text_node *t)
@@ -132,8 +133,28 @@ static bool parse_operands(struct parser *p, struct text_node *t)
     return true;
 }
 
+/* state_read() {name = "w"}, state_write(%x) {name = "w"}: short for the version at this place. */
+static bool parse_place(struct parser *p, struct text_node *t)
+{
+    const char *name;
+    struct token at;
+    lex_next(p);
+    if (!lex_expect(p, '='))
+        return false;
+    at = p->tok;
+    if (!lex_string(p, &name))
+        return false;
+    t->state = ir_state_by_name(p->module, name);
+    if (!t->state)
+        return parse_error(p, &at, "the module has no state variable '%s'", name);
+    if (t->in.n != (t->op == IR_state_write))
+        return parse_error(p, &at, "a version and a name: one of them says which variable");
+    return true;
+}
+
 static bool parse_attrs(struct parser *p, struct text_node *t)
 {
+    bool accesses = t->op == IR_state_read || t->op == IR_state_write;
     if (!lex_take(p, '{'))
         return true;
     while (!lex_is(p, '}')) {
@@ -142,6 +163,11 @@ static bool parse_attrs(struct parser *p, struct text_node *t)
         if (t->attrs.n && !lex_expect(p, ','))
             return false;
         at = p->tok;
+        if (accesses && !t->state && lex_is_word(p, "name")) {
+            if (!parse_place(p, t))
+                return false;
+            continue;
+        }
         if (!parse_attr(p, t->op, &a))
             return false;
         VEC_PUSH(p->ctx, t->attrs, a);
@@ -219,7 +245,12 @@ static bool check_types(struct parser *p, const struct text_node *t, const struc
 static bool make_node(struct parser *p, struct text_node *t, struct ir_block *b, struct ir_node **out)
 {
     const struct ir_op_info *info = ir_op_info(t->op);
-    int nout = t->results.n;
+    struct ir_builder builder = {.ctx = p->ctx, .func = p->func, .block = b, .where = t->where};
+    int nout = t->state && !t->results.n ? info->nout : t->results.n;
+    if (t->state) {
+        VEC_PUSH(p->ctx, t->in, ir_state_version(&builder, t->state));
+        p->places = true;
+    }
     if (info->nout >= 0 && nout != info->nout)
         return parse_error(p, &t->at, "%s has %d outputs, got %d names", info->name, info->nout, nout);
     if (ir_attr_allowed(t->op, IR_ATTR_types)) {
@@ -227,7 +258,6 @@ static bool make_node(struct parser *p, struct text_node *t, struct ir_block *b,
             return parse_error(p, &t->at, "%s: the types of all %d outputs must be written", info->name, nout);
         VEC_PUSH(p->ctx, t->attrs, ir_attr_types(IR_ATTR_types, nout, t->types.at));
     }
-    struct ir_builder builder = {.ctx = p->ctx, .func = p->func, .block = b, .where = t->where};
     VEC_PUSH(p->ctx, t->attrs, (struct ir_attr){0});
     struct ir_node *n = ir_build_typed(&builder, t->op, t->in.n, t->in.at, t->attrs.at, nout, NULL);
     t->attrs.n--;
@@ -235,7 +265,7 @@ static bool make_node(struct parser *p, struct text_node *t, struct ir_block *b,
         ir_remove(n);
         return false;
     }
-    for (int i = 0; i < nout; i++)
+    for (int i = 0; i < t->results.n; i++)
         define(p, &t->results.at[i], n->out[i]);
     for (int i = 0; i < nout && t->has_types; i++)
         n->out[i]->layout = t->layouts.at[i];
@@ -413,6 +443,9 @@ bool parse_func(struct parser *p)
     if (!parse_params(p, p->func->body) || !parse_signature(p, &results) || !parse_version(p) ||
         !parse_advances(p) || !parse_block(p, p->func->body) || !check_results(p, &at, &results))
         return false;
+    if (p->places)
+        ir_state_versions(p->func);
+    p->places = false;
     if (results.named)
         p->func->output_names = results.names.at;
     VEC_PUSH(p->ctx, p->funcs, (struct parsed_func){p->func, p->values});

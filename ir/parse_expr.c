@@ -4,7 +4,7 @@
  *
  *   expr  = term (("+" | "-") term)*          term = factor (("*" | "floordiv" | "mod") factor)*
  *   factor = integer | symbol | "-" factor | "(" expr ")" | ("min" | "max") "(" expr "," expr ")"
- *   type  = dtype "[" (expr ("," expr)*)? "]" | dtype "[" "*" "]" | ("seq" | "optional") "<" (type | "?") ">"
+ *   type  = dtype "[" (expr ("," expr)*)? "]" | dtype "[" "*" "]" | ("seq" | "optional") "<" (type | "?") ">" | "@" name
  */
 #include <string.h>
 
@@ -145,6 +145,20 @@ static bool parse_nested_type(struct parser *p, bool sequence, ir_type *out)
     return true;
 }
 
+/* @w: a version of state variable w */
+static bool parse_version_type(struct parser *p, ir_type *out)
+{
+    struct token at = p->tok;
+    const char *name;
+    if (!lex_global(p, &name))
+        return false;
+    struct ir_state *s = ir_state_by_name(p->module, name);
+    if (!s)
+        return parse_error(p, &at, "the module has no state variable '%s'", name);
+    *out = ir_version_type(p->ctx, s);
+    return true;
+}
+
 bool parse_type(struct parser *p, ir_type *out)
 {
     enum tcc_dtype dtype;
@@ -153,6 +167,8 @@ bool parse_type(struct parser *p, ir_type *out)
         return parse_nested_type(p, true, out);
     if (lex_take_word(p, "optional"))
         return parse_nested_type(p, false, out);
+    if (p->tok.kind == T_GLOBAL || lex_is(p, '@'))
+        return parse_version_type(p, out);
     if (!parse_dtype(p, &dtype) || !lex_expect(p, '['))
         return false;
     if (lex_take(p, '*')) {

@@ -30,6 +30,7 @@ struct parser {
         struct ir_func *func;
         struct ir_set values;
     }) funcs;
+    bool places;          /* the function accesses state variables in the version at a place */
     int depth;            /* of nested expressions, types and regions */
     struct {
         const char *name;

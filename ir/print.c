@@ -180,7 +180,7 @@ void ir_print_node(FILE *out, const struct ir_node *n)
 
 /* == Functions == */
 
-static void print_global(FILE *out, const char *name)
+void ir_print_global(FILE *out, const char *name)
 {
     fputc('@', out);
     if (ir_is_identifier(name))
@@ -193,7 +193,7 @@ static void print_global(FILE *out, const char *name)
 static void print_version(FILE *out, const struct ir_version *v)
 {
     fputs(" version ", out);
-    print_global(out, v->entry);
+    ir_print_global(out, v->entry);
     fputc('(', out);
     for (int i = 0; i < v->ninputs; i++) {
         fputs(i ? ", " : "", out);
@@ -228,7 +228,7 @@ static void print_results(struct printer *p, const struct ir_func *f)
         print_version(p->out, f->version);
     for (int i = 0; i < f->nadvances; i++) {
         fputs(i ? ", " : " advance ", p->out);
-        print_global(p->out, f->advances[i].state->name);
+        ir_print_global(p->out, f->advances[i].state->name);
         fputs(" = ", p->out);
         ir_print_expr(p->out, f->advances[i].to);
     }
@@ -240,7 +240,7 @@ void ir_print_func(FILE *out, const struct ir_func *f)
     struct printer p;
     start(&p, out, f);
     fputs("func ", out);
-    print_global(out, f->name);
+    ir_print_global(out, f->name);
     fputc('(', out);
     for (int i = 0; i < f->body->nparams; i++) {
         if (i)
@@ -286,7 +286,7 @@ static void print_group(struct printer *p, const struct kn_group *g)
     if (g->kernel) {
         int nargs = 0;
         fputs(" kernel ", p->out);
-        print_global(p->out, g->kernel->name);
+        ir_print_global(p->out, g->kernel->name);
         fputc('(', p->out);
         for (int i = 0; i < g->kernel->noperands; i++)
             if (g->kernel->operands[i].use != KN_LOCAL) {
@@ -308,7 +308,7 @@ static void print_fusion(FILE *out, const struct ir_func *f)
     struct printer p;
     start(&p, out, f);
     fputs("fusion ", out);
-    print_global(out, f->name);
+    ir_print_global(out, f->name);
     fputs(" {\n", out);
     for (int i = 0; i < f->fusion->n; i++)
         print_group(&p, &f->fusion->at[i]);
@@ -360,7 +360,7 @@ static void print_state(FILE *out, const struct ir_state *s)
         const char *word;
     } words[] = {{IR_STATE_PARAM, " param"}, {IR_STATE_BUFFER, " buffer"}, {IR_STATE_OPTIMIZER, " optimizer"}, {IR_STATE_GRADIENT, " gradient"}, {IR_STATE_CACHE, " cache"}};
     fputs("state ", out);
-    print_global(out, s->name);
+    ir_print_global(out, s->name);
     fputs(" : ", out);
     ir_print_type(out, s->type);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {

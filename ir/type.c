@@ -89,7 +89,7 @@ bool ir_is_tensor(ir_type t)
 
 bool ir_is_object(ir_type t)
 {
-    return !ir_is_tensor(t);
+    return !ir_is_tensor(t) && !ir_is_version(t);
 }
 
 bool ir_static_dims(ir_type t, int64_t *dims)
@@ -145,6 +145,10 @@ void ir_print_type(FILE *out, ir_type t)
 {
     if (!t) {
         fputc('?', out);
+        return;
+    }
+    if (t->kind == IR_T_VERSION) {
+        ir_print_global(out, t->state->name);
         return;
     }
     if (t->kind != IR_T_TENSOR) {

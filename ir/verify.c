@@ -7,6 +7,7 @@
  *   types      inference finds the types that the outputs have
  *   symbols    defined before use: by a function's inputs, `bind`, and outputs of ops that define symbols
  *   regions    number, parameters and yields fit their op
+ *   state      versions of a variable are overwritten in turn, and regions hand them on (state.c)
  */
 #include <string.h>
 
@@ -203,7 +204,7 @@ static bool fits(struct verifier *v, ir_type from, ir_type to)
 {
     if (from == to)
         return true;
-    if (from->kind != to->kind || from->dtype != to->dtype || from->rank != to->rank)
+    if (from->kind == IR_T_VERSION || from->kind != to->kind || from->dtype != to->dtype || from->rank != to->rank)
         return false;
     if (from->kind != IR_T_TENSOR)
         return !from->elem || !to->elem || fits(v, from->elem, to->elem);
@@ -381,6 +382,9 @@ static bool check_func(struct verifier *v, const struct ir_func *f)
     for (int i = 0; ok && i < f->nadvances; i++)
         ok = f->advances[i].state->sym ? check_expr(v, NULL, f->advances[i].to)
                                        : bad(v, NULL, "'%s', which advances, has no symbol", f->advances[i].state->name);
+    const struct ir_node *node = NULL;
+    const char *state = ok ? ir_state_error(f, &node) : NULL;
+    ok = ok && (!state || bad(v, node, "%s", state));
     const char *problem = ok && f->version ? ir_version_error(v->ctx, f) : NULL;
     ok = ok && (!problem || bad(v, NULL, "%s", problem));
     ir_arena_free(scratch);

@@ -264,7 +264,7 @@ void imp_warn_export(struct imp *im);
 /* Reading for training (training.c). An initialiser's value: a constant, or a state variable's. The state variable that v is the value
  * of (NULL: none), a write to one. Notes operands that stay constants; takes away what no function reads. */
 struct ir_value *imp_initializer(struct imp *im, const struct onnx_tensor *t);
-struct ir_state *imp_state_of(struct imp *im, const struct ir_value *v);
+struct ir_state *imp_state_of(const struct ir_value *v);
 bool imp_update_buffer(struct imp *im, struct ir_state *s, struct ir_value *v);
 void imp_note_constants(struct imp *im);
 /* A TrainingInfoProto (train_info.c): its functions; does it name this initialiser? Notes what Gradient nodes differentiate by. */

@@ -156,7 +156,7 @@ static bool update_running(struct imp *im, struct ir_value *x, int n, const int6
     count = over_ranks(im, count, "sum");
     struct ir_value *others = imp_bin(im, IR_max, imp_bin(im, IR_sub, count, one), one);
     for (int k = 0; k < 2; k++) {
-        struct ir_state *s = imp_state_of(im, running[k]);
+        struct ir_state *s = imp_state_of(running[k]);
         struct ir_value *now = k ? imp_bin(im, IR_mul, batch[k], imp_bin(im, IR_div, count, others)) : batch[k];
         running[k] = imp_bin(im, IR_add, imp_bin(im, IR_mul, running[k], old), imp_bin(im, IR_mul, now, fresh));
         if (!running[k] || (s && !imp_update_buffer(im, s, running[k])))
@@ -218,7 +218,7 @@ bool onnx_op_batch_norm(struct imp *im, int arg)
     }
     int axis = rank > 1 ? 1 : 0;
     for (int k = 3; im->training && k <= 4; k++) {
-        struct ir_state *s = imp_state_of(im, imp_in(im, k));
+        struct ir_state *s = imp_state_of(imp_in(im, k));
         if (s)
             s->flags = IR_STATE_BUFFER;
     }

@@ -44,7 +44,7 @@ static bool make_states(struct trace_ctx *c, const struct trace_results *r)
             continue;
         struct ir_value *param = body->params[r->donors[i]], *result = r->values[i];
         const char *name = ir_internf(g->ctx, "s%d", nstates++);
-        const struct ir_state *state = ir_state_new(g->module, name, param->type, NULL, IR_STATE_PARAM);
+        struct ir_state *state = ir_state_new(g->module, name, param->type, NULL, IR_STATE_PARAM);
         struct ir_value *read = ir_read_state(&first, state);
         if (!read || !ir_write_state(&g->b, state, result))
             return false;

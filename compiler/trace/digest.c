@@ -49,6 +49,8 @@ static void add_type(struct digest *d, ir_type t)
         add_expr(d, t->dim[i]);
     if (t->kind != IR_T_TENSOR && t->elem)
         add_type(d, t->elem);
+    if (t->kind == IR_T_VERSION)
+        add_number(d, t->state->index);
 }
 
 static void add_tensor(struct digest *d, const struct ir_tensor *t)

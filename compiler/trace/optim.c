@@ -281,7 +281,10 @@ static bool resolve(const struct step_work *w, struct ir_node *from)
             trace_become(w->tensors[s->index], v);
         else
             ir_replace_uses(n->out[0], v);
+        struct ir_node *version = n->in[n->nin - 1].value->def;
         ir_remove(n);
+        if (!ir_has_uses(version->out[0]))
+            ir_remove(version);
     }
     return true;
 }

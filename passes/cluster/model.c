@@ -161,13 +161,13 @@ static void count_operands(struct counter *k, struct plan_item *it, const struct
         const struct ir_value *v = n->in[i].value;
         if (!v)
             continue;
-        const char *name = partition_state_of(v);
+        const struct ir_state *s = partition_state_of(v);
         bool source = v->def && partition_is_source(v->def);
         struct plan_size bytes = bytes_of(k, v->type);
         if (source && !k->batch)
             bytes = (struct plan_size){bytes_at(k, v->type, 0), 0};
-        if (name)
-            count_state(k, it, ir_state_by_name(k->x->m, name));
+        if (s)
+            count_state(k, it, s);
         if (v->def && v->def->op == IR_constant)
             it->weights += bytes.fixed;
         bool gathers = n->op == IR_gather && i == 0; /* reads as much as it writes */

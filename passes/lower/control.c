@@ -3,7 +3,8 @@
  * control.c - if and loop become steps with regions.
  *
  * What a region yields is copied into the node's outputs (if) or the next iteration's parameters (loop). Where the shape
- * is not known before the node runs, the value travels as an object and its dims are bound when it arrives.
+ * is not known before the node runs, the value travels as an object and its dims are bound when it arrives. Versions of state
+ * variables are not handed over: they are in the variables.
  */
 #include "passes/lower/lower_int.h"
 
@@ -49,32 +50,37 @@ bool lw_lower_if(struct lw *lw, struct ir_node *n, struct kn_steps *to)
 {
     struct kn_region *regions = IR_NEWN(lw->ctx, 2, struct kn_region);
     bool *object = IR_NEWN(lw->ctx, n->nout + 1, bool);
-    int *exits = IR_NEWN(lw->ctx, n->nout + 1, int);
-    for (int i = 0; i < n->nout; i++) {
+    int *exits = IR_NEWN(lw->ctx, n->nout + 1, int), nresults = 0;
+    int *which = IR_NEWN(lw->ctx, n->nout + 1, int); /* of the node's results */
+    for (int i = 0; i < n->nout; i++)
+        if (!ir_is_version(n->out[i]->type))
+            which[nresults++] = i;
+    for (int k = 0; k < nresults; k++) {
+        int i = which[k];
         ir_type t = n->out[i]->type;
-        object[i] = travels_as_object(lw, t);
+        object[k] = travels_as_object(lw, t);
         for (int r = 0; r < 2; r++)
-            object[i] = object[i] || !same_type(t, n->regions[r]->last->in[i].value->type);
-        exits[i] = object[i] ? object_buffer(lw, n->out[i]->name) : lw_buffer(lw, n->out[i]);
+            object[k] = object[k] || !same_type(t, n->regions[r]->last->in[i].value->type);
+        exits[k] = object[k] ? object_buffer(lw, n->out[i]->name) : lw_buffer(lw, n->out[i]);
     }
     for (int r = 0; r < 2; r++) {
         struct ir_node *yield = n->regions[r]->last;
         if (!lw_lower_block(lw, n->regions[r], &regions[r].steps))
             return false;
-        regions[r].nresults = n->nout;
+        regions[r].nresults = nresults;
         regions[r].exits = exits;
-        regions[r].results = IR_NEWN(lw->ctx, n->nout + 1, int);
-        for (int i = 0; i < n->nout; i++)
-            regions[r].results[i] = object[i] ? as_object(lw, &regions[r].steps, yield, yield->in[i].value)
-                                              : lw_buffer(lw, yield->in[i].value);
+        regions[r].results = IR_NEWN(lw->ctx, nresults + 1, int);
+        for (int k = 0; k < nresults; k++)
+            regions[r].results[k] = object[k] ? as_object(lw, &regions[r].steps, yield, yield->in[which[k]].value)
+                                              : lw_buffer(lw, yield->in[which[k]].value);
     }
     int condition = lw_buffer(lw, n->in[0].value);
     struct kn_step *s = lw_step(lw, to, TCC_STEP_IF, n, 1, &condition);
     s->nregions = 2;
     s->regions = regions;
-    for (int i = 0; i < n->nout; i++)
-        if (object[i])
-            arrive(lw, to, n, exits[i], n->out[i]);
+    for (int k = 0; k < nresults; k++)
+        if (object[k])
+            arrive(lw, to, n, exits[k], n->out[which[k]]);
     return true;
 }
 
@@ -82,6 +88,7 @@ struct loop {
     struct ir_node *n;
     struct ir_block *body;
     int ncarried, nscan;
+    int *which, nhanded; /* carried values that are handed over, in order */
     bool *object; /* per carried value */
     int *params, *sequences;
 };
@@ -102,19 +109,20 @@ static void enter(struct lw *lw, struct loop *l, struct kn_steps *to)
     struct ir_node *n = l->n;
     for (int i = 0; i < 2; i++)
         l->params[i] = lw_buffer(lw, l->body->params[i]);
-    for (int i = 0; i < l->ncarried; i++) {
+    for (int k = 0; k < l->nhanded; k++) {
+        int i = l->which[k];
         struct ir_value *first = n->in[2 + i].value, *param = l->body->params[2 + i];
-        l->object[i] = travels_as_object(lw, param->type) || !same_type(param->type, first->type) ||
+        l->object[k] = travels_as_object(lw, param->type) || !same_type(param->type, first->type) ||
                        !same_type(param->type, n->out[i]->type) ||
                        !same_type(param->type, l->body->last->in[1 + i].value->type);
-        if (!l->object[i]) {
+        if (!l->object[k]) {
             int args[2] = {lw_buffer(lw, first), lw_buffer(lw, param)};
             lw_step(lw, to, TCC_STEP_COPY, n, 2, args);
-            l->params[2 + i] = args[1];
+            l->params[2 + k] = args[1];
         } else {
             int args[2] = {as_object(lw, to, n, first), object_buffer(lw, param->name)};
             lw_step(lw, to, TCC_STEP_REF, n, 2, args);
-            l->params[2 + i] = args[1];
+            l->params[2 + k] = args[1];
         }
     }
     for (int i = 0; i < l->nscan; i++) {
@@ -130,9 +138,9 @@ static void enter(struct lw *lw, struct loop *l, struct kn_steps *to)
 static bool lower_body(struct lw *lw, struct loop *l, struct kn_region *r)
 {
     struct ir_node *yield = l->body->last;
-    for (int i = 0; i < l->ncarried; i++)
-        if (l->object[i])
-            arrive(lw, &r->steps, l->n, l->params[2 + i], l->body->params[2 + i]);
+    for (int k = 0; k < l->nhanded; k++)
+        if (l->object[k])
+            arrive(lw, &r->steps, l->n, l->params[2 + k], l->body->params[2 + l->which[k]]);
     if (!lw_lower_block(lw, l->body, &r->steps))
         return false;
     for (int i = 0; i < l->nscan; i++) {
@@ -152,15 +160,16 @@ static bool lower_body(struct lw *lw, struct loop *l, struct kn_region *r)
         int args[2] = {lw_buffer(lw, yield->in[1 + l->ncarried + i].value), l->sequences[i]};
         lw_step(lw, &r->steps, TCC_STEP_ACCUM, yield, 2, args);
     }
-    r->nparams = 2 + l->ncarried;
+    r->nparams = 2 + l->nhanded;
     r->params = l->params;
     r->exits = l->params + 2;
-    r->nresults = 1 + l->ncarried;
+    r->nresults = 1 + l->nhanded;
     r->results = IR_NEWN(lw->ctx, r->nresults + 1, int);
     r->results[0] = lw_buffer(lw, yield->in[0].value);
-    for (int i = 0; i < l->ncarried; i++)
-        r->results[1 + i] = l->object[i] ? as_object(lw, &r->steps, yield, yield->in[1 + i].value)
-                                         : lw_buffer(lw, yield->in[1 + i].value);
+    for (int k = 0; k < l->nhanded; k++) {
+        struct ir_value *v = yield->in[1 + l->which[k]].value;
+        r->results[1 + k] = l->object[k] ? as_object(lw, &r->steps, yield, v) : lw_buffer(lw, v);
+    }
     return true;
 }
 
@@ -184,6 +193,10 @@ bool lw_lower_loop(struct lw *lw, struct ir_node *n, struct kn_steps *to)
     struct loop l = {.n = n, .body = n->regions[0], .nscan = ir_get_i(n, IR_ATTR_nscan, 0)};
     l.ncarried = n->nout - l.nscan;
     l.object = IR_NEWN(lw->ctx, l.ncarried + 1, bool);
+    l.which = IR_NEWN(lw->ctx, l.ncarried + 1, int);
+    for (int i = 0; i < l.ncarried; i++)
+        if (!ir_is_version(n->out[i]->type))
+            l.which[l.nhanded++] = i;
     l.params = IR_NEWN(lw->ctx, l.ncarried + 2, int);
     l.sequences = IR_NEWN(lw->ctx, l.nscan + 1, int);
     struct kn_region *region = IR_NEW(lw->ctx, struct kn_region);
@@ -197,11 +210,11 @@ bool lw_lower_loop(struct lw *lw, struct ir_node *n, struct kn_steps *to)
     s->nregions = 1;
     s->regions = region;
     /* After the last iteration the parameters hold the final values, after no iteration the first ones. */
-    for (int i = 0; i < l.ncarried; i++) {
-        if (l.object[i])
-            arrive(lw, to, n, l.params[2 + i], n->out[i]);
+    for (int k = 0; k < l.nhanded; k++) {
+        if (l.object[k])
+            arrive(lw, to, n, l.params[2 + k], n->out[l.which[k]]);
         else
-            lw->buffer[n->out[i]->id] = l.params[2 + i];
+            lw->buffer[n->out[l.which[k]]->id] = l.params[2 + k];
     }
     for (int i = 0; i < l.nscan; i++) {
         if (in_place(lw, n->out[l.ncarried + i]) || unused(lw, n->out[l.ncarried + i]))

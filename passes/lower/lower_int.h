@@ -90,6 +90,7 @@ struct lw {
     /* by node id */
     struct lw_set *in;               /* groups that evaluate it; of a view's two at most: what is asked is whether there is one only */
     struct lw_set *launches;         /* groups whose kernels run at this node, in order */
+    bool *read;                      /* a state_read that has been lowered */
     struct lw_pieces *pieces;        /* of concats and interleaves */
 
     ir_expr start;                   /* stands for where a piece starts in kernels that concats of many pieces share; NULL: not used yet */

@@ -311,20 +311,68 @@ static int state_buffer(struct lw *lw, const struct ir_node *n)
 }
 
 /* What is read, and what is written, has a buffer of its own; elide.c finds those that can be the variable itself. */
-static void lower_state(struct lw *lw, struct ir_node *n, struct kn_steps *to)
+static void lower_read(struct lw *lw, struct ir_node *n, struct kn_steps *to)
 {
-    int args[2] = {state_buffer(lw, n), 0};
-    if (n->op == IR_state_read) {
-        if (!ir_has_uses(n->out[0]))
-            return;
-        args[1] = lw_buffer(lw, n->out[0]);
-    } else {
-        args[1] = args[0];
-        args[0] = lw_buffer(lw, n->in[0].value);
+    if (!ir_has_uses(n->out[0]) || lw->read[n->id])
+        return;
+    lw->read[n->id] = true;
+    lw_step(lw, to, TCC_STEP_COPY, n, 2, (int[]){state_buffer(lw, n), lw_buffer(lw, n->out[0])});
+    lw_copy_updated(lw, n->out[0], n, to);
+}
+
+/* Is the block, or one around it, `outer`? */
+static bool is_within(const struct ir_block *b, const struct ir_block *outer)
+{
+    while (b != outer && b->parent)
+        b = b->parent->block;
+    return b == outer;
+}
+
+static bool within_regions(const struct ir_block *b, const struct ir_node *n)
+{
+    for (int r = 0; r < n->nregions; r++)
+        if (is_within(b, n->regions[r]))
+            return true;
+    return false;
+}
+
+/* Steps are in order: what reads a version behind the node that overwrites it, reads in front of that node. */
+static void read_before(struct lw *lw, const struct ir_node *n, const struct ir_value *version, struct kn_steps *to)
+{
+    for (const struct ir_use *u = version->uses; u; u = u->next) {
+        bool asks_again = n->op == IR_if && within_regions(u->user->block, n); /* in front of the write in that branch */
+        if (u->user->op == IR_state_read && !asks_again && is_within(u->user->block, n->block))
+            lower_read(lw, u->user, to);
     }
-    lw_step(lw, to, TCC_STEP_COPY, n, 2, args);
-    if (n->op == IR_state_read)
-        lw_copy_updated(lw, n->out[0], n, to);
+}
+
+/* The version in front of n that `v`, which n has or yields, comes from. */
+static const struct ir_value *version_before(const struct ir_node *n, const struct ir_value *v)
+{
+    while (v->def == n || within_regions(v->block, n)) {
+        const struct ir_node *d = v->def;
+        if (!d)
+            v = v->block->parent->in[v->index].value; /* a loop's parameter */
+        else if (d->op == IR_state_write)
+            v = d->in[1].value;
+        else
+            v = d->op == IR_if ? d->regions[0]->last->in[v->index].value : d->in[2 + v->index].value;
+    }
+    return v;
+}
+
+static void lower_write(struct lw *lw, struct ir_node *n, struct kn_steps *to)
+{
+    read_before(lw, n, n->in[1].value, to);
+    lw_step(lw, to, TCC_STEP_COPY, n, 2, (int[]){lw_buffer(lw, n->in[0].value), state_buffer(lw, n)});
+}
+
+/* Regions of n that write state. */
+static void read_before_regions(struct lw *lw, const struct ir_node *n, struct kn_steps *to)
+{
+    for (int i = 0; i < n->nout; i++)
+        if (ir_is_version(n->out[i]->type))
+            read_before(lw, n, version_before(n, n->out[i]), to);
 }
 
 /* -- Checks ------------------------------------------------------------------------------------------------- */
@@ -379,8 +427,9 @@ static bool lower_node(struct lw *lw, struct ir_node *n, struct kn_steps *to)
     case IR_yield:
     case IR_return: return true;
     case IR_lib: lower_lib(lw, n, to); return true;
-    case IR_state_read:
-    case IR_state_write: lower_state(lw, n, to); return true;
+    case IR_state_version: return true;
+    case IR_state_read: lower_read(lw, n, to); return true;
+    case IR_state_write: lower_write(lw, n, to); return true;
     case IR_bind: {
         const struct ir_attr *a = ir_attr(n, IR_ATTR_syms);
         ir_expr *syms = IR_NEWN(lw->ctx, a->n, ir_expr);
@@ -408,8 +457,8 @@ static bool lower_node(struct lw *lw, struct ir_node *n, struct kn_steps *to)
     case IR_reduce_owned:
     case IR_send:
     case IR_recv: return lw_lower_collective(lw, n, to);
-    case IR_if: return lw_lower_if(lw, n, to);
-    case IR_loop: return lw_lower_loop(lw, n, to);
+    case IR_if: read_before_regions(lw, n, to); return lw_lower_if(lw, n, to);
+    case IR_loop: read_before_regions(lw, n, to); return lw_lower_loop(lw, n, to);
     default:
         ir_error(lw->ctx, &n->where, "%s of %s cannot be compiled: it has no kernel and no library op",
                  ir_op_info(n->op)->name,
@@ -533,6 +582,7 @@ void lw_side_tables_grow(struct lw *lw)
         lw->node_room = want = 2 * (f->nnodes + 1);
         lw->in = grown(lw, lw->in, had, want, sizeof *lw->in);
         lw->launches = grown(lw, lw->launches, had, want, sizeof *lw->launches);
+        lw->read = grown(lw, lw->read, had, want, sizeof *lw->read);
         lw->pieces = grown(lw, lw->pieces, had, want, sizeof *lw->pieces);
     }
 }

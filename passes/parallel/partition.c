@@ -81,9 +81,8 @@ struct shared {
     bool ok;
 };
 
-static void use_state(struct shared *x, const char *name, const struct ir_node *n, int stage)
+static void use_state(struct shared *x, const struct ir_state *s, const struct ir_node *n, int stage)
 {
-    const struct ir_state *s = ir_state_by_name(x->p->func->module, name);
     if (!s || (x->p->o.shared && x->p->o.shared[s->index]))
         return;
     if (x->stage[s->index] < 0) {
@@ -105,10 +104,9 @@ static void use_state(struct shared *x, const char *name, const struct ir_node *
 static void states_of(struct shared *x, const struct ir_node *n, int stage)
 {
     for (int i = 0; i < n->nin; i++)
-        if (partition_state_of(n->in[i].value))
-            use_state(x, partition_state_of(n->in[i].value), n, stage);
+        use_state(x, partition_state_of(n->in[i].value), n, stage);
     if (n->op == IR_state_write || (n->op == IR_state_read && n->block->parent))
-        use_state(x, ir_get_s(n, IR_ATTR_name, ""), n, stage);
+        use_state(x, ir_state_of(n), n, stage);
     for (int g = 0; g < n->nregions; g++)
         IR_EACH_NODE(inner, n->regions[g])
     states_of(x, inner, stage);

@@ -75,7 +75,7 @@ double partition_cut(struct ir_ctx *ctx, int n, const double *cost, const bool *
 /* partition_map.c: fills in items' stages; -1 where nothing fits. False after diagnostics. */
 bool partition_by_map(struct partition *p);
 /* The parameter or other state variable that a value is, or is a view or cast of; NULL: none. */
-const char *partition_state_of(const struct ir_value *v);
+const struct ir_state *partition_state_of(const struct ir_value *v);
 bool partition_is_source(const struct ir_node *n);
 
 #endif

@@ -18,18 +18,18 @@
 bool partition_is_source(const struct ir_node *n)
 {
     const struct ir_op_info *info = ir_op_info(n->op);
-    if (info->kind == IR_K_SOURCE || n->op == IR_state_read || n->op == IR_return)
+    if (info->kind == IR_K_SOURCE || n->op == IR_state_version || n->op == IR_state_read || n->op == IR_return)
         return true;
     bool view =
         n->op == IR_reshape || n->op == IR_transpose || n->op == IR_expand || n->op == IR_slice || n->op == IR_cast;
     return view && n->in[0].value && n->in[0].value->def && partition_is_source(n->in[0].value->def);
 }
 
-const char *partition_state_of(const struct ir_value *v)
+const struct ir_state *partition_state_of(const struct ir_value *v)
 {
-    while (v && v->def && v->def->nin == 1 && partition_is_source(v->def))
+    while (v && v->def && v->def->op != IR_state_read && v->def->nin == 1 && partition_is_source(v->def))
         v = v->def->in[0].value;
-    return v && v->def && v->def->op == IR_state_read ? ir_get_s(v->def, IR_ATTR_name, "") : NULL;
+    return v && v->def && v->def->op == IR_state_read ? ir_state_of(v->def) : NULL;
 }
 
 static void cost_item(struct partition *p, struct partition_item *it, bool *seen_state)
@@ -39,8 +39,7 @@ static void cost_item(struct partition *p, struct partition_item *it, bool *seen
     double flops = pass_flops(&p->sizes, n, &contracts);
     for (int i = 0; i < n->nin; i++) {
         const struct ir_value *v = n->in[i].value;
-        const char *name = partition_state_of(v);
-        const struct ir_state *s = name ? ir_state_by_name(p->func->module, name) : NULL;
+        const struct ir_state *s = partition_state_of(v);
         bool constant = v && v->def && v->def->op == IR_constant;
         if (s ? !seen_state[s->index] : constant)
             it->params += pass_bytes(&p->sizes, v->type);
@@ -61,8 +60,7 @@ static void visit_states(const struct partition *p, const struct ir_node *n, int
 {
     struct partition *q = (struct partition *)p;
     for (int i = 0; i < n->nin; i++) {
-        const char *name = partition_state_of(n->in[i].value);
-        const struct ir_state *s = name ? ir_state_by_name(p->func->module, name) : NULL;
+        const struct ir_state *s = partition_state_of(n->in[i].value);
         if (!s || (p->o.shared && p->o.shared[s->index]))
             continue;
         if (first[s->index] < 0)

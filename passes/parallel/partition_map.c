@@ -81,11 +81,11 @@ static bool fits(const struct ir_node *n, const char *pattern)
         if (n->out[i]->name && !fnmatch(pattern, n->out[i]->name, 0))
             return true;
     for (int i = 0; i < n->nin; i++) {
-        const char *state = partition_state_of(n->in[i].value);
-        if (state && !fnmatch(pattern, state, 0))
+        const struct ir_state *s = partition_state_of(n->in[i].value);
+        if (s && !fnmatch(pattern, s->name, 0))
             return true;
     }
-    return n->op == IR_state_write && !fnmatch(pattern, ir_get_s(n, IR_ATTR_name, ""), 0);
+    return n->op == IR_state_write && !fnmatch(pattern, ir_state_of(n)->name, 0);
 }
 
 static const char *name_of(struct ir_ctx *ctx, const struct ir_node *n)

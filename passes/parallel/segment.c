@@ -240,7 +240,7 @@ static bool accumulate(struct building *b, struct ir_value *read, struct ir_valu
     while (t->params[i] != ir_state_of(read->def))
         i++;
     b->x->grads[i] = grad;
-    const struct ir_state *state = train_grad_state(t, t->params[i]);
+    struct ir_state *state = train_grad_state(t, t->params[i]);
     struct ir_value *value = ir_read_state(at, state);
     grad = ir_cast_to(at, grad, TCC_F32);
     if (micros > 1)

@@ -91,6 +91,8 @@ static bool is_written(const struct pass_split *h, const struct ir_state *s)
 /* Costs next to nothing to make again: sources, and views. */
 static bool is_cheap(const struct pass_split *h, const struct ir_node *n)
 {
+    if (n->op == IR_state_version)
+        return true;
     if (n->op == IR_state_read)
         return !is_written(h, ir_state_of(n));
     if (ir_op_info(n->op)->kind == IR_K_SOURCE)

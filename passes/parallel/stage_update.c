@@ -25,11 +25,9 @@ struct ir_func *stages_func(struct stages *x, const char *what, int stage)
 static int home_of(const struct stages *x, const struct ir_state *s)
 {
     for (int i = 0; i < x->part->n; i++)
-        for (int k = 0; k < x->part->items[i].node->nin; k++) {
-            const char *name = partition_state_of(x->part->items[i].node->in[k].value);
-            if (name && !strcmp(name, s->name))
+        for (int k = 0; k < x->part->items[i].node->nin; k++)
+            if (partition_state_of(x->part->items[i].node->in[k].value) == s)
                 return x->part->items[i].stage;
-        }
     return 0;
 }
 
@@ -180,7 +178,7 @@ static struct ir_func *make_update(struct stages *x, int stage, int calls)
     struct ir_builder b = at_end(x, f);
     if (calls > 1) {
         struct boundary t;
-        const struct ir_state *counter = stages_counter(x);
+        struct ir_state *counter = stages_counter(x);
         count_calls(x, &b, &t);
         begin_boundary(&b, &t, NULL);
         if (!updated(x, &t.then, all, stage, calls, &rate) || !end_boundary(&t, NULL, NULL))

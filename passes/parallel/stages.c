@@ -332,8 +332,7 @@ static void place_by_state(struct partition *p)
         int stage = -1, before = 0;
         for (int k = 0; k < it->node->nin; k++) {
             const struct ir_value *v = it->node->in[k].value;
-            const char *state = partition_state_of(v);
-            const struct ir_state *s = state ? ir_state_by_name(p->func->module, state) : NULL;
+            const struct ir_state *s = partition_state_of(v);
             int from = v && v->def ? p->item_of[v->def->id] : -1;
             if (s && s->home)
                 stage = s->home - 1;
@@ -373,7 +372,7 @@ static bool build_init(struct training *t)
     for (int s = -1; s < p->stages; s++) {
         struct ir_func *f = stages_func(&x, s < 0 ? "everywhere" : "stage", s);
         struct ir_builder b = {.ctx = x.ctx, .func = f, .block = f->body};
-        for (const struct ir_state *v = t->m->states; v; v = v->next)
+        for (struct ir_state *v = t->m->states; v; v = v->next)
             if (v->home == s + 1 && !train_init_state(&b, v))
                 return false;
         int call = stages_call(&x, f, s < 0 ? 0 : s, 0, NULL, 0, NULL);
@@ -395,7 +394,7 @@ static void note_states(const struct ir_block *b, int stage, int *reader, int *w
 {
     IR_EACH_NODE(n, b)
     {
-        const struct ir_state *s = ir_state_of(n);
+        const struct ir_state *s = n->op == IR_state_version ? NULL : ir_state_of(n);
         if (s) {
             int *at = n->op == IR_state_read ? &reader[s->index] : &writer[s->index];
             *at = *at == 0 || *at == stage + 1 ? stage + 1 : -1; /* -1: several */

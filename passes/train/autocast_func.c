@@ -190,10 +190,8 @@ static enum tcc_dtype widest(const struct ir_node *n)
 /* State variables may have changed their type before. */
 static bool cast_state(struct autocaster *c, struct ir_node *n)
 {
-    const struct ir_state *s = ir_state_by_name(c->func->module, ir_get_s(n, IR_ATTR_name, ""));
+    const struct ir_state *s = ir_state_of(n);
 
-    if (!s)
-        return true;
     if (n->op == IR_state_read)
         return ir_op_info(n->op)->infer(c->ctx, n);
     return !casts(n->in[0].value) || cast_operand(c, n, 0, (enum tcc_dtype)s->type->dtype);
@@ -295,7 +293,9 @@ static bool cast_block(struct autocaster *c, struct ir_block *block)
     for (struct ir_node *n = block->first, *next; n; n = next) {
         bool good;
         next = n->next; /* casts of its results come behind it, and are not visited */
-        if (n->op == IR_state_read || n->op == IR_state_write)
+        if (n->op == IR_state_version)
+            good = true;
+        else if (n->op == IR_state_read || n->op == IR_state_write)
             good = cast_state(c, n);
         else
             good = keeps_types(n) ? n->op == IR_cast || restore(c, n) : cast_node(c, n);

@@ -42,8 +42,8 @@ struct ir_value *train_entry_scores(struct entry *e);        /* what the loss ta
 bool train_entry_loss_of(struct entry *e, struct ir_value *scores, struct ir_value *factor, struct ir_value **value,
                          struct ir_value **seed);
 /* The read of a state variable in the entry's function; one that is not there yet is put at its start. */
-struct ir_value *train_read_of(struct entry *e, const struct ir_state *s);
-bool train_init_state(struct ir_builder *b, const struct ir_state *s);       /* writes its first value */
+struct ir_value *train_read_of(struct entry *e, struct ir_state *s);
+bool train_init_state(struct ir_builder *b, struct ir_state *s);       /* writes its first value */
 struct ir_state *train_grad_state(struct training *t, const struct ir_state *param);      /* grad.PARAM, made when missing */
 struct ir_state *train_counter(struct training *t);          /* train.micro, made when missing */
 bool train_complain(struct training *t, const char *format, const char *name);            /* false */

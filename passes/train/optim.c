@@ -129,46 +129,37 @@ bool optim_states(struct ir_module *m, const struct train_options *o, int n, str
     return true;
 }
 
-static bool names_state(const struct ir_node *n, enum ir_op op, const char *name)
+static bool writes(const struct ir_node *n, const struct ir_state *s)
 {
-    return n->op == op && !strcmp(ir_get_s(n, IR_ATTR_name, ""), name);
-}
-
-static bool writes(const struct ir_node *n, const char *name)
-{
-    if (names_state(n, IR_state_write, name))
+    if (n->op == IR_state_write && ir_state_of(n) == s)
         return true;
     for (int i = 0; i < n->nregions; i++)
         IR_EACH_NODE(inner, n->regions[i])
-    if (writes(inner, name))
+    if (writes(inner, s))
         return true;
     return false;
 }
 
-static struct ir_value *read_state(struct ir_builder *b, const char *name)
-{
-    return ir_build1(b, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, name)));
-}
-
 struct ir_value *optim_read(struct ir_builder *b, const char *name)
 {
+    struct ir_state *s = ir_state_by_name(b->func->module, name);
     const struct ir_block *block = b->block;
     const struct ir_node *n = b->before ? b->before->prev : block->last;
 
     for (; block; n = block->parent ? block->parent->prev : NULL, block = block->parent ? block->parent->block : NULL) {
         for (; n; n = n->prev) {
-            if (names_state(n, IR_state_read, name))
+            if (n->op == IR_state_read && ir_state_of(n) == s)
                 return n->out[0];
-            if (writes(n, name))
-                return read_state(b, name);
+            if (writes(n, s))
+                return ir_read_state(b, s);
         }
     }
-    return read_state(b, name);
+    return ir_read_state(b, s);
 }
 
 bool optim_write(struct ir_builder *b, const char *name, struct ir_value *v)
 {
-    return v && ir_build(b, IR_state_write, 1, &v, IR_ATTRS(ir_attr_s(IR_ATTR_name, name)));
+    return ir_write_state(b, ir_state_by_name(b->func->module, name), v);
 }
 
 struct ir_value *optim_loss_scale(struct ir_builder *b, const struct train_options *o)
@@ -371,7 +362,7 @@ static bool read_slots(struct update *u, struct optim_update *p, const char *par
             continue;
         if (slot->option == OPT_lr || p->opt[slot->option] != 0) {
             names[k] = slot_name(u->b->ctx, slot, parameter);
-            old[k] = read_state(u->b, names[k]); /* nobody else reads it */
+            old[k] = ir_read_state(u->b, ir_state_by_name(u->b->func->module, names[k])); /* nobody else reads it */
             if (!old[k])
                 return false;
             p->slot[k] = ir_cast_to(u->b, old[k], p->dtype);

@@ -58,7 +58,7 @@ static double bytes_of(const struct ir_value *v)
 static bool repeatable(const struct ir_node *n)
 {
     const struct ir_op_info *info = ir_op_info(n->op);
-    if (n->nregions || (info->flags & (IR_F_REGIONS | IR_F_DEFINES_SYMS | IR_F_TERMINATOR)))
+    if (n->nregions || info->kind == IR_K_UPDATE || (info->flags & (IR_F_REGIONS | IR_F_DEFINES_SYMS | IR_F_TERMINATOR)))
         return false;
     return !(info->flags & IR_F_EFFECT) || info->kind == IR_K_RANDOM;
 }
@@ -78,9 +78,9 @@ static void mark(bool *seen, const struct ir_node *n)
     mark(seen, inner);
 }
 
-static bool is_gradient(const struct remat *r, const struct ir_node *write)
+static bool is_gradient(const struct ir_node *write)
 {
-    const struct ir_state *s = ir_state_by_name(r->func->module, ir_get_s(write, IR_ATTR_name, ""));
+    const struct ir_state *s = ir_state_of(write);
     return s && (s->flags & IR_STATE_GRADIENT);
 }
 
@@ -99,7 +99,7 @@ static void number(struct remat *r)
     for (int i = 0; r->func->body->last && i < r->results && i < r->func->body->last->nin; i++)
         mark(seen, r->func->body->last->in[i].value->def);
     for (int i = 0; i < r->nnodes && r->part; i++)
-        if (r->nodes[i]->op == IR_state_write && !is_gradient(r, r->nodes[i]))
+        if (r->nodes[i]->op == IR_state_write && !is_gradient(r->nodes[i]))
             mark(seen, r->nodes[i]->in[0].value->def);
     for (int i = 0; i < r->nnodes; i++)
         if (seen[r->nodes[i]->id])

@@ -20,46 +20,38 @@ bool train_complain(struct training *t, const char *format, const char *name)
 
 /* -- Copies ----------------------------------------------------------------------------------------------------------- */
 
-static bool read_later(const struct ir_node *write)
-{
-    for (const struct ir_node *n = write->next; n; n = n->next)
-        if (n->nregions || (n->op == IR_state_read && ir_state_of(n) == ir_state_of(write)))
-            return true;
-    return false;
-}
-
-/* The state writes of the copy, to be moved behind what is built after it; a value read again after it was written stays. */
+/* The state writes of the copy, to be moved behind what is built after it; but for those whose versions somebody reads. */
 static void collect_writes(struct entry *e)
 {
     VEC(struct ir_node *) writes = {0};
     IR_EACH_NODE(n, e->func->body)
     {
-        if (n->op == IR_state_write && !read_later(n))
+        if (n->op == IR_state_write && !ir_has_uses(n->out[0]))
             VEC_PUSH(e->t->ctx, writes, n);
     }
     e->nwrites = writes.n;
     e->writes = writes.at;
 }
 
-/* A state variable is one value: later reads of it are the first, as long as nothing has written it. */
+/* A version of a state variable is one value: later reads of it are the first. */
 static void share_reads(struct entry *e)
 {
+    struct ir_value **first = IR_NEWN(e->t->ctx, e->func->nvalues + 1, struct ir_value *); /* by the version's id */
+    ir_state_versions(e->func);
     for (struct ir_node *n = e->func->body->first, *next; n; n = next) {
         next = n->next;
         if (n->op != IR_state_read)
             continue;
-        for (struct ir_node *p = n->prev; p && !p->nregions; p = p->prev) {
-            bool same = ir_state_of(p) == ir_state_of(n);
-            if (same && p->op == IR_state_read) {
-                ir_replace_uses(n->out[0], p->out[0]);
-                for (uint32_t i = 0; i < e->from->nvalues; i++)
-                    if (e->map[i] == n->out[0])
-                        e->map[i] = p->out[0];
-                ir_remove(n);
-            }
-            if (same)
-                break;
+        struct ir_value **v = &first[n->in[0].value->id];
+        if (!*v) {
+            *v = n->out[0];
+            continue;
         }
+        ir_replace_uses(n->out[0], *v);
+        for (uint32_t i = 0; i < e->from->nvalues; i++)
+            if (e->map[i] == n->out[0])
+                e->map[i] = *v;
+        ir_remove(n);
     }
 }
 
@@ -85,10 +77,9 @@ struct entry train_entry_new(struct training *t, const char *name, const struct 
 
 bool train_entry_end(struct entry *e, int n, struct ir_value *const *values, const char *const *names)
 {
-    struct ir_node *end = ir_return(&e->b, n, values, names);
-    for (int i = 0; end && i < e->nwrites; i++)
-        ir_move_before(e->writes[i], end);
-    return end != NULL;
+    for (int i = 0; i < e->nwrites; i++)
+        ir_move_before(e->writes[i], NULL);
+    return ir_return(&e->b, n, values, names) != NULL;
 }
 
 /* A value of the model: an output's, or any of its body that has that name in the source. */
@@ -215,7 +206,7 @@ static bool build_loss(struct entry *e, struct ir_value *factor, struct ir_value
 
 /* -- Gradients --------------------------------------------------------------------------------------------------------------- */
 
-struct ir_value *train_read_of(struct entry *e, const struct ir_state *s)
+struct ir_value *train_read_of(struct entry *e, struct ir_state *s)
 {
     IR_EACH_NODE(n, e->func->body)
     {
@@ -465,7 +456,7 @@ static bool build_apply(struct training *t)
            train_entry_end(&e, 1, &rate, (const char *const[]){"rate"});
 }
 
-bool train_init_state(struct ir_builder *b, const struct ir_state *s)
+bool train_init_state(struct ir_builder *b, struct ir_state *s)
 {
     struct ir_value *v;
     if (s->init)

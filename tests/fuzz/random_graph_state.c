@@ -36,18 +36,8 @@ static struct ir_state *some_state(struct gen *g)
     return ir_state_new(m, name, t, init, below(g, 2) ? IR_STATE_PARAM : IR_STATE_BUFFER);
 }
 
-static struct ir_value *read_state(struct ir_builder *b, const struct ir_state *s)
-{
-    return ir_build1(b, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, s->name)));
-}
-
-static bool write_state(struct ir_builder *b, const struct ir_state *s, struct ir_value *v)
-{
-    return ir_build(b, IR_state_write, 1, &v, IR_ATTRS(ir_attr_s(IR_ATTR_name, s->name))) != NULL;
-}
-
 /* A value that the variable may hold, for the block of b: mostly one of the pool, else what the variable holds. */
-static struct ir_value *some_value(struct gen *g, struct ir_builder *b, const struct ir_state *s)
+static struct ir_value *some_value(struct gen *g, struct ir_builder *b, struct ir_state *s)
 {
     int at = below(g, g->npool);
 
@@ -56,20 +46,20 @@ static struct ir_value *some_value(struct gen *g, struct ir_builder *b, const st
         if (x->v->type == s->type && x->mag <= MAG && x->scale <= SCALE)
             return x->v;
     }
-    return read_state(b, s);
+    return ir_read_state(b, s);
 }
 
-static void make_write(struct gen *g, const struct ir_state *s)
+static void make_write(struct gen *g, struct ir_state *s)
 {
     struct ir_value *v = some_value(g, &g->b, s);
 
     if (below(g, 2))
         v = ir_unary(&g->b, IR_tanh, ir_binary(&g->b, IR_add, v, ir_constant_f(&g->b, TCC_F32, 0.25)));
-    g->failed = g->failed || !write_state(&g->b, s, v);
+    g->failed = g->failed || !ir_write_state(&g->b, s, v);
 }
 
 /* if (something) { perhaps read; write } else { perhaps write; read } */
-static void make_branches(struct gen *g, const struct ir_state *s)
+static void make_branches(struct gen *g, struct ir_state *s)
 {
     struct item x = *pick(g);
     struct ir_node *n = new_if(g, x, &s->type);
@@ -79,17 +69,17 @@ static void make_branches(struct gen *g, const struct ir_state *s)
     for (int r = 0; r < 2; r++) {
         struct ir_builder in = g->b;
         in.block = ir_region_new(in.func, n);
-        struct ir_value *y = below(g, 2) ? read_state(&in, s) : some_value(g, &in, s);
+        struct ir_value *y = below(g, 2) ? ir_read_state(&in, s) : some_value(g, &in, s);
         if (r == 0 || below(g, 2))
-            g->failed = g->failed || !write_state(&in, s, ir_unary(&in, IR_tanh, some_value(g, &in, s)));
-        y = below(g, 2) ? ir_unary(&in, IR_neg, y) : below(g, 2) ? read_state(&in, s) : y;
+            g->failed = g->failed || !ir_write_state(&in, s, ir_unary(&in, IR_tanh, some_value(g, &in, s)));
+        y = below(g, 2) ? ir_unary(&in, IR_neg, y) : below(g, 2) ? ir_read_state(&in, s) : y;
         ir_build(&in, IR_yield, 1, &y, NULL);
     }
     add(g, n->out[0], MAG, SCALE, 0);
 }
 
 /* y = x; a few times: read; z = tanh(y + what was read or a value from outside); write z; y = z or what was read, halved */
-static void make_iterations(struct gen *g, const struct ir_state *s)
+static void make_iterations(struct gen *g, struct ir_state *s)
 {
     struct ir_value *in[3] = {ir_constant_i(&g->b, TCC_I64, below(g, 4)), NULL, some_value(g, &g->b, s)};
     struct ir_node *n =
@@ -101,10 +91,10 @@ static void make_iterations(struct gen *g, const struct ir_state *s)
     body.block = ir_region_new(body.func, n);
     ir_param_new(body.block, ir_scalar_type(g->ctx, TCC_I64), "i");
     struct ir_value *go = ir_param_new(body.block, ir_scalar_type(g->ctx, TCC_BOOL), "go");
-    struct ir_value *y = ir_param_new(body.block, s->type, "y"), *k = read_state(&body, s);
+    struct ir_value *y = ir_param_new(body.block, s->type, "y"), *k = ir_read_state(&body, s);
     struct ir_value *z =
         ir_unary(&body, IR_tanh, ir_binary(&body, IR_add, y, below(g, 2) ? k : some_value(g, &body, s)));
-    g->failed = g->failed || !write_state(&body, s, z);
+    g->failed = g->failed || !ir_write_state(&body, s, z);
     struct ir_value *next = below(g, 2) ? z : ir_binary(&body, IR_mul, k, ir_constant_f(&body, TCC_F32, 0.5));
     struct ir_value *out[2] = {go, next};
     ir_build(&body, IR_yield, 2, out, NULL);
@@ -113,13 +103,13 @@ static void make_iterations(struct gen *g, const struct ir_state *s)
 
 void make_state(struct gen *g)
 {
-    const struct ir_state *s = some_state(g);
+    struct ir_state *s = some_state(g);
 
     if (!s)
         return;
     int what = below(g, 8);
     if (what < 3)
-        add(g, read_state(&g->b, s), MAG, SCALE, 0);
+        add(g, ir_read_state(&g->b, s), MAG, SCALE, 0);
     else if (what < 6)
         make_write(g, s);
     else if (what == 6)
@@ -130,6 +120,6 @@ void make_state(struct gen *g)
 
 void read_states(struct gen *g)
 {
-    for (const struct ir_state *s = g->result->module->states; s; s = s->next)
-        add(g, read_state(&g->b, s), MAG, SCALE, 0);
+    for (struct ir_state *s = g->result->module->states; s; s = s->next)
+        add(g, ir_read_state(&g->b, s), MAG, SCALE, 0);
 }

@@ -153,7 +153,7 @@ static bool build_read(struct runner *r)
 
     for (struct ir_state *s = m->states; s; s = s->next) {
         r->names[r->nstates] = s->name;
-        values[r->nstates++] = ir_build1(&b, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, s->name)));
+        values[r->nstates++] = ir_read_state(&b, s);
     }
     return ir_return(&b, r->nstates, values, NULL);
 }

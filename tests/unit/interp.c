@@ -393,10 +393,10 @@ START_TEST(states)
 {
     float two = 2;
     struct ir_tensor *init = ir_tensor_splat(TCC_F32, 0, NULL, &two);
-    ir_state_new(module, "w", ir_scalar_type(ctx, TCC_F32), init, IR_STATE_PARAM);
-    struct ir_value *w = ir_build1(&b, IR_state_read, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_name, "w")));
+    struct ir_state *s = ir_state_new(module, "w", ir_scalar_type(ctx, TCC_F32), init, IR_STATE_PARAM);
+    struct ir_value *w = ir_read_state(&b, s);
     struct ir_value *next = ir_unary(&b, IR_square, w);
-    ir_build(&b, IR_state_write, 1, &next, IR_ATTRS(ir_attr_s(IR_ATTR_name, "w")));
+    ck_assert(ir_write_state(&b, s, next));
     finish(1, &w);
     state = ir_interp_state_new(module);
     struct tcc_object *out;

@@ -340,8 +340,8 @@ static void check_network(const struct ir_func *f, const char *tied)
             int home = -1;
             for (int i = 0; tied && i < p->n; i++)
                 for (int j = 0; j < p->items[i].node->nin; j++) {
-                    const char *name = partition_state_of(p->items[i].node->in[j].value);
-                    if (!name || strcmp(name, tied))
+                    const struct ir_state *s = partition_state_of(p->items[i].node->in[j].value);
+                    if (!s || strcmp(s->name, tied))
                         continue;
                     ck_assert(home < 0 || home == p->items[i].stage);
                     home = p->items[i].stage;
