@@ -382,7 +382,9 @@ static struct ir_value *mapped(struct ir_value *v, struct ir_value **map)
 static ir_type cloned_type(const struct ir_builder *b, const struct ir_node *n, ir_type t)
 {
     struct ir_module *m = b->func->module;
-    return m != n->block->func->module && ir_is_version(t) ? ir_version_type(b->ctx, ir_state_by_name(m, t->state->name)) : t;
+    return m != n->block->func->module && ir_is_version(t)
+               ? ir_version_type(b->ctx, ir_state_by_name(m, t->state->name))
+               : t;
 }
 
 static void clone_nodes(struct ir_builder *b, const struct ir_block *from, struct ir_value **map, bool terminator,
@@ -416,7 +418,8 @@ static void clone_node(struct ir_builder *b, const struct ir_node *n, struct ir_
         inner.block = ir_region_new(b->func, c);
         inner.before = NULL;
         for (int i = 0; i < old->nparams; i++)
-            map[old->params[i]->id] = ir_param_new(inner.block, cloned_type(b, n, old->params[i]->type), old->params[i]->name);
+            map[old->params[i]->id] =
+                ir_param_new(inner.block, cloned_type(b, n, old->params[i]->type), old->params[i]->name);
         clone_nodes(&inner, old, map, true, limit);
     }
 }

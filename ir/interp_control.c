@@ -271,8 +271,9 @@ int it_bind_positions(struct interp *it)
 {
     for (const struct ir_state *v = it->func->module->states; v; v = v->next)
         if (v->sym && !it_bind(it, v->sym, it_position(it->state, v)))
-            return it_error(it, NULL, TCC_EINPUT, "state variable '%s' is %lld, and a run begins in [%lld, %lld]", v->name,
-                            (long long)it_position(it->state, v), (long long)v->sym->lo, (long long)v->sym->hi);
+            return it_error(it, NULL, TCC_EINPUT, "state variable '%s' is %lld, and a run begins in [%lld, %lld]",
+                            v->name, (long long)it_position(it->state, v), (long long)v->sym->lo,
+                            (long long)v->sym->hi);
     return TCC_OK;
 }
 

@@ -440,8 +440,8 @@ bool parse_func(struct parser *p)
         return parse_error(p, &at, "@%s is defined twice", name);
     p->func = ir_func_new(p->module, name);
     ir_set_free(&p->values);
-    if (!parse_params(p, p->func->body) || !parse_signature(p, &results) || !parse_version(p) ||
-        !parse_advances(p) || !parse_block(p, p->func->body) || !check_results(p, &at, &results))
+    if (!parse_params(p, p->func->body) || !parse_signature(p, &results) || !parse_version(p) || !parse_advances(p) ||
+        !parse_block(p, p->func->body) || !check_results(p, &at, &results))
         return false;
     if (p->places)
         ir_state_versions(p->func);
@@ -528,13 +528,13 @@ static bool parse_module(struct parser *p)
         p->module->text = false;
     }
     while (p->tok.kind != T_EOF) {
-        if (lex_take_word(p, "sym")     ? !parse_sym(p)
-            : lex_take_word(p, "state") ? !parse_state(p)
-            : lex_take_word(p, "func")  ? !parse_func(p)
+        if (lex_take_word(p, "sym")      ? !parse_sym(p)
+            : lex_take_word(p, "state")  ? !parse_state(p)
+            : lex_take_word(p, "func")   ? !parse_func(p)
             : lex_take_word(p, "fusion") ? !parse_fusion(p)
             : lex_take_word(p, "stages") ? !parse_pipe(p)
-            : lex_is_word(p, "kernel") || lex_is_word(p, "level") || lex_is_word(p, "memory") || lex_is_word(p, "queue") ||
-                    lex_is_word(p, "buffer") || lex_is_word(p, "entry")
+            : lex_is_word(p, "kernel") || lex_is_word(p, "level") || lex_is_word(p, "memory") ||
+                    lex_is_word(p, "queue") || lex_is_word(p, "buffer") || lex_is_word(p, "entry")
                 ? p->module->program ? !parse_expected(p, "the end: a program is one piece") : !parse_program(p)
                 : !parse_expected(p, "sym, state, func, kernel, level, buffer, entry, fusion or stages"))
             return false;

@@ -20,7 +20,8 @@ ir_type ir_version_type(struct ir_ctx *ctx, struct ir_state *s)
 {
     if (!s->version) {
         struct ir_type_node *t = IR_NEW(ctx, struct ir_type_node);
-        *t = (struct ir_type_node){.kind = IR_T_VERSION, .dtype = TCC_NONE, .rank = -1, .id = ctx->ntypes++, .state = s};
+        *t =
+            (struct ir_type_node){.kind = IR_T_VERSION, .dtype = TCC_NONE, .rank = -1, .id = ctx->ntypes++, .state = s};
         s->version = t;
     }
     return s->version;
@@ -204,7 +205,8 @@ static void yield_newest(struct walk *w, struct ir_node *n, int r, int first)
     }
 }
 
-static void add_if_result(struct walk *w, struct ir_node *n, struct ir_state *s, struct ir_value *yes, struct ir_value *no)
+static void add_if_result(struct walk *w, struct ir_node *n, struct ir_state *s, struct ir_value *yes,
+                          struct ir_value *no)
 {
     if (hands_on(n, s))
         return;
@@ -251,8 +253,9 @@ static void carry_written(struct walk *w, struct ir_node *n, const struct ir_blo
             continue;
         int ncarried = n->nin - 2;
         ir_add_operand(n, newest(w, s));
-        insert_operand(n->regions[0]->last, 1 + ncarried,
-                       ir_param_new(n->regions[0], ir_version_type(w->ctx, s), NULL)); /* until the body has been walked */
+        insert_operand(
+            n->regions[0]->last, 1 + ncarried,
+            ir_param_new(n->regions[0], ir_version_type(w->ctx, s), NULL)); /* until the body has been walked */
         insert_output(n, ncarried, ir_version_type(w->ctx, s));
         set_types(w->ctx, n);
     }
@@ -342,7 +345,8 @@ static bool check_region(struct walk *w, const struct ir_node *n, int r, int fir
         return false;
     for (int i = first; i < yield->nin; i++)
         if (state_of_value(yield->in[i].value) && !is_newest(w, yield->in[i].value))
-            return wrong(w, n, "a region yields another version of '%s' than the newest", state_of_value(yield->in[i].value));
+            return wrong(w, n, "a region yields another version of '%s' than the newest",
+                         state_of_value(yield->in[i].value));
     for (int i = mark; i < w->changes.n; i++) {
         const struct ir_value *v = w->now[w->changes.at[i].state];
         if (v && !hands_on(n, state_of_value(v)))

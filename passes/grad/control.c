@@ -48,7 +48,8 @@ static void drop_writes(struct grad *g, struct ir_block *b)
         for (int i = 0; i < n->nout && n->nregions; i++)
             for (struct ir_use *u = ir_is_version(n->out[i]->type) ? n->out[i]->uses : NULL; u; u = u->next)
                 if (u->user->op == IR_state_read)
-                    grad_fail(g, u->user, "'%s' is written in a region inside of the region", ir_state_of(u->user)->name);
+                    grad_fail(g, u->user, "'%s' is written in a region inside of the region",
+                              ir_state_of(u->user)->name);
         if (n->op != IR_state_write)
             continue;
         for (struct ir_use *u = n->out[0]->uses; u; u = u->next)

@@ -89,7 +89,7 @@ struct loop {
     struct ir_block *body;
     int ncarried, nscan;
     int *which, nhanded; /* carried values that are handed over, in order */
-    bool *object; /* per carried value */
+    bool *object;        /* per carried value */
     int *params, *sequences;
 };
 

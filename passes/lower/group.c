@@ -392,14 +392,17 @@ static void form_pieces(struct lw *lw, struct ir_node *n)
     lw->materialised[n->out[0]->id] = true;
 }
 
-/* scatter: copy the data, then apply the updates. */
+/* scatter: copy the data, unless they are there already, then apply the updates. */
 static void form_scatter(struct lw *lw, struct ir_node *n)
 {
-    struct lw_group *copy = group_new(lw, n, n->in[0].value), *updates = group_new(lw, n, n->out[0]);
-    lw_place_in(lw, copy, n, 0);
+    struct lw_group *copy = lw_updated(lw, n) ? NULL : group_new(lw, n, n->in[0].value);
+    struct lw_group *updates = group_new(lw, n, n->out[0]);
+    if (copy)
+        lw_place_in(lw, copy, n, 0);
     updates->updates = true;
-    lw_set_add(lw, &lw->in[n->id], copy);
-    launch_at(lw, n, copy);
+    lw_set_add(lw, &lw->in[n->id], copy ? copy : updates);
+    if (copy)
+        launch_at(lw, n, copy);
     launch_at(lw, n, updates);
     lw->materialised[n->out[0]->id] = true;
 }

@@ -340,7 +340,8 @@ static bool within_regions(const struct ir_block *b, const struct ir_node *n)
 static void read_before(struct lw *lw, const struct ir_node *n, const struct ir_value *version, struct kn_steps *to)
 {
     for (const struct ir_use *u = version->uses; u; u = u->next) {
-        bool asks_again = n->op == IR_if && within_regions(u->user->block, n); /* in front of the write in that branch */
+        bool asks_again =
+            n->op == IR_if && within_regions(u->user->block, n); /* in front of the write in that branch */
         if (u->user->op == IR_state_read && !asks_again && is_within(u->user->block, n->block))
             lower_read(lw, u->user, to);
     }

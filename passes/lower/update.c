@@ -1,24 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * update.c - concat(slice(v, 0..p), new, slice(v, p + n..)) is v with a part overwritten: an append to a cache, where v is the value of a
- * state variable. Its buffer gets a copy of v as soon as that is read, and the kernel of `new` stores its elements there. elide.c takes the
- * copy out where the buffer can be the variable itself.
+ * state variable; so is a scatter of elements into v. The result's buffer gets a copy of v as soon as that is read, and the kernel of `new`,
+ * or of the updates, stores its elements there. elide.c takes the copy out where the buffer can be the variable itself.
  */
 #include "passes/lower/lower_int.h"
+
+/* Is v what a state variable held, of n's type, read in n's block? */
+static bool is_read(const struct ir_value *v, const struct ir_node *n)
+{
+    return v && v->def && v->def->op == IR_state_read && v->def->block == n->block && v->type == n->out[0]->type;
+}
 
 /* The value of which operand i of the concat is a part that stays where it is; NULL: none. */
 static struct ir_value *stays(struct lw *lw, const struct ir_node *n, int i)
 {
     ir_expr start = lw_whole_slice(n, i, (int)ir_get_i(n, IR_ATTR_axis, 0));
     struct ir_value *v = start ? n->in[i].value->def->in[0].value : NULL;
-    bool read = v && v->def && v->def->op == IR_state_read && v->def->block == n->block && v->type == n->out[0]->type;
-    return read && start == lw_piece_position(lw, n, i) ? v : NULL;
+    return is_read(v, n) && start == lw_piece_position(lw, n, i) ? v : NULL;
 }
 
 struct ir_value *lw_updated(struct lw *lw, const struct ir_node *n)
 {
     struct ir_value *v = NULL;
     int others = 0;
+    if (n->op == IR_scatter_elements || n->op == IR_scatter_nd)
+        return lw->fuse && is_read(n->in[0].value, n) && !lw->layout[n->out[0]->id] ? n->in[0].value : NULL;
     if (!lw->fuse || n->op != IR_concat || n->nin < 2 || n->nin > 3 || !lw_is_kernel_node(n) || lw_is_view(n) ||
         lw->layout[n->out[0]->id])
         return NULL;
@@ -37,7 +44,9 @@ bool lw_is_unchanged(struct lw *lw, const struct ir_node *n, int piece)
 
 void lw_copy_updated(struct lw *lw, struct ir_value *v, const struct ir_node *read, struct kn_steps *to)
 {
-    for (struct ir_use *u = v->uses; u; u = u->next)
+    for (struct ir_use *u = v->uses; u; u = u->next) {
+        if (u->index == 0 && u->user->op != IR_concat && lw_updated(lw, u->user) == v)
+            lw_step(lw, to, TCC_STEP_COPY, read, 2, (int[]){lw_buffer(lw, v), lw_buffer(lw, u->user->out[0])});
         for (struct ir_use *c = u->user->op == IR_slice ? u->user->out[0]->uses : NULL; c; c = c->next) {
             struct ir_value *out = c->user->nout ? c->user->out[0] : NULL;
             /* Once, at the first operand that stays. */
@@ -49,4 +58,5 @@ void lw_copy_updated(struct lw *lw, struct ir_value *v, const struct ir_node *re
             int args[2] = {lw_buffer(lw, v), lw_buffer(lw, out)};
             lw_step(lw, to, TCC_STEP_COPY, read, 2, args);
         }
+    }
 }

@@ -6,8 +6,12 @@
  * elements behind it along an axis of symbolic size (a cache of keys and values), the variable has room for `capacity` of them: the symbol
  * becomes the value of another variable, the position, which each run advances (struct ir_advance); the new elements overwrite the
  * ones at the position, and whoever read the output reads the part in front of the new position. What lies behind is never read.
+ * Where the output is the input with elements overwritten at indices (GroupQueryAttention), the indices tell the place: the input's symbolic
+ * size becomes the capacity, and how long the model may say that the cache gets is bounded by it. Caches that are stacked in one tensor are
+ * appended to as one (state_stack.c).
  */
 #include "passes/pass.h"
+#include "passes/opt/state_int.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -114,7 +118,8 @@ static bool read_pair(const struct maker *k, const char *spec, struct pair *p, c
         in = ir_internf(k->ctx, "%s%s'%s'", in, i ? ", " : "", ir_shown(f->input_names[i]));
     for (int i = 0; i < f->body->last->nin; i++)
         out = ir_internf(k->ctx, "%s%s'%s'", out, i ? ", " : "", ir_shown(ir_output_name(f, i)));
-    return wrong(k, p, "expected INPUT:OUTPUT[,axis=K][,capacity=N] or auto; the inputs are %s, the outputs %s", in, out);
+    return wrong(k, p, "expected INPUT:OUTPUT[,axis=K][,capacity=N] or auto; the inputs are %s, the outputs %s", in,
+                 out);
 }
 
 static const struct {
@@ -205,7 +210,8 @@ static bool make_position(const struct maker *k, const struct pair *p, ir_expr *
         return wrong(k, p, "a capacity of %lld is given for the same size", (long long)s->sym->hi + 1);
     if (s)
         return true;
-    const char *name = ir_state_by_name(k->m, "position") ? ir_internf(k->ctx, "position.%s", (*size)->name) : "position";
+    const char *name =
+        ir_state_by_name(k->m, "position") ? ir_internf(k->ctx, "position.%s", (*size)->name) : "position";
     ir_expr sym = pass_position_symbol(k->ctx, *size, p->capacity);
     s = ir_state_new(k->m, name, ir_scalar_type(k->ctx, TCC_I64), NULL, IR_STATE_BUFFER);
     s->sym = sym;
@@ -231,7 +237,7 @@ static struct ir_state *variable(const struct maker *k, const struct pair *p, ir
 
 /* -- Functions ---------------------------------------------------------------------------------------------------- */
 
-static struct ir_value *part(struct ir_builder *b, struct ir_value *x, int axis, ir_expr start, ir_expr size)
+struct ir_value *pass_state_part(struct ir_builder *b, struct ir_value *x, int axis, ir_expr start, ir_expr size)
 {
     ir_expr starts[TCC_MAX_RANK], sizes[TCC_MAX_RANK], steps[TCC_MAX_RANK];
     int rank = x->type->rank;
@@ -327,9 +333,8 @@ static bool advance(const struct maker *k, const struct pair *p, struct ir_func 
         return wrong(k, p, "it grows by a size that only the run knows, '%s'", unknown->name);
     for (int i = 0; i < f->nadvances; i++)
         if (f->advances[i].state == s)
-            return f->advances[i].to == to ||
-                   wrong(k, p, "it becomes %s long, another cache of the same size %s", ir_expr_text(k->ctx, to),
-                         ir_expr_text(k->ctx, f->advances[i].to));
+            return f->advances[i].to == to || wrong(k, p, "it becomes %s long, another cache of the same size %s",
+                                                    ir_expr_text(k->ctx, to), ir_expr_text(k->ctx, f->advances[i].to));
     ir_advance_add(f, s, to);
     return true;
 }
@@ -341,25 +346,83 @@ static bool append(const struct maker *k, const struct pair *p, struct ir_func *
     struct ir_node *c = out->def;
     if (!c || c->op != IR_concat || c->block != f->body || ir_get_i(c, IR_ATTR_axis, 0) != axis || c->nin < 2 ||
         c->in[0].value != in)
-        return wrong(k, p, "output '%s' is not input '%s' with new elements behind it along axis %d", p->out, p->in, axis);
+        return wrong(k, p, "output '%s' is not input '%s' with new elements behind it along axis %d", p->out, p->in,
+                     axis);
     struct ir_builder b = {.ctx = k->ctx, .func = f, .block = f->body, .before = f->body->first, .where = c->where};
     ir_expr zero = ir_const(k->ctx, 0), before = in->type->dim[axis], now = out->type->dim[axis];
-    struct ir_value *old = ir_read_state(&b, s), *past = part(&b, old, axis, zero, before), *news[TCC_MAX_RANK * 2];
+    struct ir_value *old = ir_read_state(&b, s), *past = pass_state_part(&b, old, axis, zero, before),
+                    *news[TCC_MAX_RANK * 2];
     struct ir_value **rest = c->nin <= TCC_MAX_RANK ? news : IR_NEWN(k->ctx, c->nin, struct ir_value *);
     for (int i = 1; i < c->nin; i++)
         rest[i - 1] = c->in[i].value;
     b.before = c;
     struct ir_attr along[] = {ir_attr_i(IR_ATTR_axis, axis), {0}};
     struct ir_value *fresh = c->nin == 2 ? rest[0] : ir_build1(&b, IR_concat, c->nin - 1, rest, along);
-    struct ir_value *behind = part(&b, old, axis, now, ir_sub(k->ctx, s->type->dim[axis], now));
+    struct ir_value *behind = pass_state_part(&b, old, axis, now, ir_sub(k->ctx, s->type->dim[axis], now));
     struct ir_value *pieces[3] = {past, fresh, behind}, *next = ir_build1(&b, IR_concat, 3, pieces, along);
     if (!next || !ir_write_state(&b, s, next))
         return false;
-    struct ir_value *present = part(&b, next, axis, zero, now);
+    struct ir_value *present = pass_state_part(&b, next, axis, zero, now);
     ir_replace_uses(in, past);
     ir_replace_uses(out, present);
     ir_remove(c);
     return true;
+}
+
+/* -- Elements overwritten at indices ---------------------------------------------------------------------------- */
+
+/* Is v `in` with elements overwritten, and perhaps room behind it? */
+static bool is_scattered(const struct ir_value *v, const struct ir_value *in)
+{
+    const struct ir_node *n = v->def;
+    if (!n || (n->op != IR_scatter_elements && n->op != IR_scatter_nd))
+        return false;
+    v = n->in[0].value;
+    return v == in || (v->def && v->def->op == IR_pad && v->def->in[0].value == in);
+}
+
+struct above {
+    int64_t most;
+    ir_expr sym;
+};
+
+static void find_above(void *user, ir_expr sym)
+{
+    struct above *a = user;
+    if (sym->hi > a->most)
+        a->sym = sym;
+}
+
+/* No symbol in the output's size along the axis is more than the capacity: a run that says otherwise is refused. */
+static bool bound_size(const struct maker *k, struct ir_value *const *out, int axis, int64_t capacity)
+{
+    for (;;) {
+        struct above a = {.most = capacity};
+        ir_each_sym((*out)->type->dim[axis], find_above, &a);
+        if (!a.sym)
+            return true;
+        ir_expr sym = ir_sym_bounded(k->ctx, ir_internf(k->ctx, "%s.bounded", a.sym->name), a.sym->lo, capacity);
+        if (sym->hi != capacity)
+            sym = ir_fresh(k->ctx, a.sym->name, a.sym->lo, capacity);
+        if (!substitute_everywhere(k, a.sym, sym))
+            return false;
+    }
+}
+
+static bool make_indexed(const struct maker *k, const struct pair *p, struct ir_value *in, struct ir_value *out,
+                         int axis)
+{
+    ir_expr size = in->type->dim[axis];
+    int64_t capacity = p->capacity;
+    if (!ir_is_const(size, &capacity) && (size->kind != IR_X_SYM || capacity < 0))
+        return wrong(k, p, "input '%s' grows: give the room for it, as in --state=%s,capacity=1024", p->in, p->spec);
+    if (p->capacity >= 0 && capacity != p->capacity)
+        return wrong(k, p, "input '%s' has room for %lld", p->in, (long long)capacity);
+    if (size->kind == IR_X_SYM && !substitute_everywhere(k, size, ir_const(k->ctx, capacity)))
+        return false;
+    return bound_size(k, &out, axis, capacity) &&
+           (in->type == out->type || wrong(k, p, "input '%s' is %s, output '%s' %s", p->in,
+                                           ir_type_text(k->ctx, in->type), p->out, ir_type_text(k->ctx, out->type)));
 }
 
 static bool make_in(const struct maker *k, const struct pair *p, struct ir_func *f)
@@ -373,12 +436,20 @@ static bool make_in(const struct maker *k, const struct pair *p, struct ir_func 
         return wrong(k, p, "input '%s' is %s, output '%s' %s: tensors of one type expected", p->in,
                      ir_type_text(k->ctx, in->type), p->out, ir_type_text(k->ctx, out->type));
     int axis = growing_axis(p, in->type, out->type);
+    bool indexed = is_scattered(out, in);
+    if (indexed && axis >= 0 && axis < in->type->rank) {
+        if (!make_indexed(k, p, in, out, axis))
+            return false;
+        axis = -1;
+    }
+    if (!indexed && axis >= 0 && axis < in->type->rank)
+        out = pass_unstack(f, in, out, axis);
     if (axis == -2 || axis >= in->type->rank || (axis >= 0 && in->type->dim[axis]->kind != IR_X_SYM))
         return wrong(k, p, "input '%s' is %s, output '%s' %s: equal dims, or one of symbolic size that grows, expected",
                      p->in, ir_type_text(k->ctx, in->type), p->out, ir_type_text(k->ctx, out->type));
     if (axis < 0) {
         struct ir_builder b = {.ctx = k->ctx, .func = f, .block = f->body, .before = f->body->first};
-        struct ir_state *s = variable(k, p, in->type, IR_STATE_BUFFER);
+        struct ir_state *s = variable(k, p, in->type, IR_STATE_BUFFER | (indexed ? IR_STATE_CACHE : 0));
         if (!s)
             return false;
         struct ir_value *old = ir_read_state(&b, s);
@@ -417,7 +488,8 @@ static void leave_out_versions(const struct maker *k, const struct pair *p)
             left += g->version && !strcmp(g->version->entry, f->version->entry);
         if (!unknown || left < 2)
             continue;
-        ir_detail(k->ctx, "--state=%s: the version for %s is left out: the size of output '%s' is known only after the run",
+        ir_detail(k->ctx,
+                  "--state=%s: the version for %s is left out: the size of output '%s' is known only after the run",
                   ir_shown(p->spec), ir_guards_text(k->ctx, f->version->nguards, f->version->guards), ir_shown(p->out));
         ir_func_remove(f);
     }

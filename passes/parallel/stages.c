@@ -13,7 +13,6 @@
 
 #include <string.h>
 
-
 int stages_value(struct stages *x, const char *name, ir_type type, enum tcc_pipe_space space, int input)
 {
     VEC_PUSH(x->ctx, x->values, (struct pipe_value){name, type, space, input, 1});

@@ -58,7 +58,8 @@ static double bytes_of(const struct ir_value *v)
 static bool repeatable(const struct ir_node *n)
 {
     const struct ir_op_info *info = ir_op_info(n->op);
-    if (n->nregions || info->kind == IR_K_UPDATE || (info->flags & (IR_F_REGIONS | IR_F_DEFINES_SYMS | IR_F_TERMINATOR)))
+    if (n->nregions || info->kind == IR_K_UPDATE ||
+        (info->flags & (IR_F_REGIONS | IR_F_DEFINES_SYMS | IR_F_TERMINATOR)))
         return false;
     return !(info->flags & IR_F_EFFECT) || info->kind == IR_K_RANDOM;
 }
