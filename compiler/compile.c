@@ -670,6 +670,8 @@ static bool read_model(struct job *j)
     j->module = frontend_read(j->ctx, o->model, &front);
     if (!j->module)
         return false;
+    if (o->level >= 3 && !o->train && !o->pipeline && !j->module->program)
+        frontend_specialise(j->module);
     j->sources = sources_collect(j->ctx, j->module, o->model);
     j->digest = sources_digest(&j->sources);
     return true;

@@ -86,6 +86,46 @@ bool frontend_versions(struct ir_module *m, const struct frontend_options *o)
     return true;
 }
 
+/* The symbol of the first axis of the first input that has one there, if it may be 1; else NULL. */
+static ir_expr leading_symbol(const struct ir_func *f)
+{
+    for (int i = 0; i < f->body->nparams; i++) {
+        ir_type t = f->body->params[i]->type;
+        if (t->kind == IR_T_TENSOR && t->rank > 0 && t->dim[0]->kind == IR_X_SYM)
+            return t->dim[0]->lo <= 1 && t->dim[0]->hi > 1 ? t->dim[0] : NULL;
+    }
+    return NULL;
+}
+
+static void drop_clones(struct ir_func *behind)
+{
+    while (behind->module->last_func != behind)
+        ir_func_remove(behind->module->last_func);
+}
+
+void frontend_specialise(struct ir_module *m)
+{
+    VEC(struct ir_func *) funcs = {0};
+    for (struct ir_func *f = m->funcs; f; f = f->next)
+        if (!f->version && leading_symbol(f))
+            VEC_PUSH(m->ctx, funcs, f);
+    for (int i = 0; i < funcs.n; i++) {
+        struct ir_func *f = funcs.at[i], *last = m->last_func;
+        const char *dims[] = {ir_internf(m->ctx, "%s=1|*", leading_symbol(f)->name), NULL};
+        struct frontend_options each = {.dims = dims};
+        /* A model that is wrong at size 1 is none at that size; the function stays for the others. */
+        ir_quiet(m->ctx, true);
+        bool ok = version_func(m->ctx, &each, f);
+        each.combination = 1;
+        ok = ok && version_func(m->ctx, &each, f);
+        ir_quiet(m->ctx, false);
+        if (ok)
+            ir_func_remove(f);
+        else
+            drop_clones(last);
+    }
+}
+
 static struct ir_module *read_text(struct ir_ctx *ctx, const char *path, const struct frontend_options *o)
 {
     char error[512];

@@ -33,6 +33,11 @@ struct ir_module *frontend_read(struct ir_ctx *ctx, const char *path, const stru
 /* Functions of a module whose inputs have dims that `dims` gives lists for become shape versions (struct ir_version), one a combination.
  * For IR text, and for what frontend_train() makes; functions that are versions stay. False after diagnostics. */
 bool frontend_versions(struct ir_module *m, const struct frontend_options *o);
+/*
+ * What -O3 does besides -O2: functions whose inputs begin with a dim of any size (a batch, mostly) become two shape versions, one for size 1, whose
+ * memory, kernels and layouts are made for exact sizes, and one for all others. Functions that are versions stay, so what --dim says holds.
+ */
+void frontend_specialise(struct ir_module *m);
 #define FRONTEND_MAX_VERSIONS 8
 /* How many combinations of sizes the lists in o->dims have; 1: there is no list. -1 after a diagnostic: more than FRONTEND_MAX_VERSIONS,
  * or no sizes. */
