@@ -162,12 +162,18 @@ static int check_end(const struct tcr_split *s, const struct tcr_copy *c, bool f
     return tcr_fail(TCC_EBUG, "node '%s': a copy %s %s", c->node ? c->node : "", from ? "from" : "to", what);
 }
 
+/* For tests: is this one the wait or the copy that is left out? */
+static bool is_dropped(struct tcr_split *s, enum split_kind kind)
+{
+    return kind == s->drop_kind && s->drop-- == 0;
+}
+
 static int copy(struct tcr_device *d, int queue, const struct tcr_copy *c)
 {
     struct split_op *op = NULL;
     int status = TCC_OK;
 
-    if (!c->bytes)
+    if (!c->bytes || is_dropped(split_of(d), SPLIT_COPY))
         return TCC_OK;
     if ((status = check_end(split_of(d), c, true, c->kind != TCR_TO_DEVICE)) ||
         (status = check_end(split_of(d), c, false, c->kind != TCR_TO_HOST)))
@@ -274,6 +280,8 @@ static int record(struct tcr_device *d, int queue, uint32_t event)
 
 static int wait(struct tcr_device *d, int queue, uint32_t event)
 {
+    if (is_dropped(split_of(d), SPLIT_WAIT))
+        return TCC_OK;
     return mark(d, queue, event, SPLIT_WAIT);
 }
 
@@ -282,7 +290,7 @@ static int sync(struct tcr_device *d, uint32_t event)
     struct tcr_split *s = split_of(d);
     int status = event == TCR_ALL ? TCC_OK : check_event(s, 0, event);
 
-    if (status || (status = split_until(s, event)))
+    if (status || (event != TCR_ALL && is_dropped(s, SPLIT_WAIT)) || (status = split_until(s, event)))
         return status;
     if (event == TCR_ALL)
         split_clock_all(&s->clocks);
@@ -404,6 +412,18 @@ static const struct tcr_device_ops split = {.close = close_split,
                                             .touch = touch,
                                             .discard = discard};
 
+/* wait:N or copy:N, N from 0: of the session's, that one. */
+static void read_drop(struct tcr_split *s)
+{
+    const char *text = tccrt_env_text("TCCC_SPLIT_DROP"), *colon = text ? strchr(text, ':') : NULL;
+
+    s->drop = -1;
+    if (!colon || (strncmp(text, "wait", 4) != 0 && strncmp(text, "copy", 4) != 0))
+        return;
+    s->drop_kind = *text == 'w' ? SPLIT_WAIT : SPLIT_COPY;
+    s->drop = strtoll(colon + 1, NULL, 10);
+}
+
 int tcr_device_split(const struct tcr_device_request *r, struct tcr_device **out)
 {
     struct tcr_split *s = tcr_heap_alloc(r->heap, sizeof *s);
@@ -422,6 +442,7 @@ int tcr_device_split(const struct tcr_device_request *r, struct tcr_device **out
     s->device = (struct tcr_device){
         .ops = &split, .name = "cpu-split", .runs_host_kernels = true, .checks = true, .threads = cpu->threads};
     s->random = s->seed;
+    read_drop(s);
     for (int q = 0; q < SPLIT_MAX_QUEUES; q++)
         s->queues[q].last = &s->queues[q].first;
     if (!(s->card = split_card_get()) ||

@@ -94,6 +94,8 @@ struct tcr_split {
     int fault;                       /* and where it was met */
     const char *fault_node;
     struct split_program *programs, *recording, *comparing;
+    enum split_kind drop_kind;       /* for tests: the wait or copy that is left out */
+    int64_t drop;                    /* how many come before it */
 };
 
 struct split_op *split_op_new(enum split_kind kind, const char *node);       /* NULL: no memory, message set */
