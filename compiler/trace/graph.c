@@ -238,7 +238,7 @@ static void cast_operands(struct trace_ctx *c, enum ir_op op, int nin, struct ir
 {
     if (c->autocast == TCC_NONE || keeps_types(op))
         return;
-    enum autocast_policy policy = autocast_policy_of(c->source, op);
+    enum autocast_policy policy = autocast_policy_of(c->composite, op);
     enum tcc_dtype to = policy == AUTOCAST_LOWER     ? (enum tcc_dtype)c->autocast
                         : policy == AUTOCAST_FLOAT32 ? TCC_F32
                                                      : widest(nin, in);

@@ -1,22 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * layers.c - ops that are made of others: softmax, norms, dropout, losses. While one is recorded the context has the
- * name of the operator that it stands for, which decides about autocast and stands in messages.
+ * name of the operator that it stands for, which stands in messages, and the composite, which decides about autocast.
  */
 #include "compiler/trace/trace_int.h"
 
 #include <string.h>
 
-static const char *enter(struct trace_tensor *x, const char *source)
+/* What was recorded before. */
+struct outer {
+    const char *source;
+    enum composite composite;
+};
+
+static struct outer enter(struct trace_tensor *x, const char *source, enum composite composite)
 {
-    const char *outer = x->c->source;
+    struct outer outer = {x->c->source, x->c->composite};
     x->c->source = source;
+    x->c->composite = composite;
     return outer;
 }
 
-static struct trace_tensor *leave(struct trace_tensor *x, const char *outer, struct trace_tensor *y)
+static struct trace_tensor *leave(struct trace_tensor *x, struct outer outer, struct trace_tensor *y)
 {
-    x->c->source = outer;
+    x->c->source = outer.source;
+    x->c->composite = outer.composite;
     return y;
 }
 
@@ -31,7 +39,7 @@ struct trace_tensor *trace_softmax(struct trace_tensor *x, int axis)
     int64_t at = axis;
     if (!x)
         return NULL;
-    const char *outer = enter(x, "Softmax");
+    struct outer outer = enter(x, "Softmax", COMPOSITE_softmax);
     struct trace_tensor *e = trace_exp(shifted(x, at));
     return leave(x, outer, trace_div(e, trace_sum(e, 1, &at, true)));
 }
@@ -41,7 +49,7 @@ struct trace_tensor *trace_log_softmax(struct trace_tensor *x, int axis)
     int64_t at = axis;
     if (!x)
         return NULL;
-    const char *outer = enter(x, "LogSoftmax");
+    struct outer outer = enter(x, "LogSoftmax", COMPOSITE_log_softmax);
     struct trace_tensor *s = shifted(x, at);
     return leave(x, outer, trace_sub(s, trace_log(trace_sum(trace_exp(s), 1, &at, true))));
 }
@@ -71,7 +79,7 @@ struct trace_tensor *trace_layer_norm(struct trace_tensor *x, int n, struct trac
     }
     for (int i = 0; i < n; i++)
         axes[i] = x->rank - n + i;
-    const char *outer = enter(x, "LayerNormalization");
+    struct outer outer = enter(x, "LayerNormalization", COMPOSITE_layer_norm);
     struct trace_tensor *wide = widened(x), *centred = wide ? trace_sub(wide, trace_mean(wide, n, axes, true)) : NULL;
     struct trace_tensor *variance = trace_mean(trace_square(centred), n, axes, true);
     struct trace_tensor *y = trace_mul(centred, trace_rsqrt(trace_add_number(variance, eps)));
@@ -119,7 +127,7 @@ struct trace_tensor *trace_batch_norm(struct trace_tensor *x, struct trace_tenso
             axes[n++] = i;
             count *= x->dims[i];
         }
-    const char *outer = enter(x, "BatchNormalization");
+    struct outer outer = enter(x, "BatchNormalization", COMPOSITE_batch_norm);
     struct trace_tensor *wide = widened(x), *m = training ? trace_mean(wide, n, axes, false) : mean;
     struct trace_tensor *centred = wide ? trace_sub(wide, along_channels(m, wide)) : NULL, *v = variance;
     if (training)

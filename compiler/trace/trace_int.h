@@ -139,6 +139,7 @@ struct trace_ctx {
     int64_t runs_before;                 /* of those that the random numbers go on from: trace_runs() */
     uint32_t ncreated;                   /* random tensors made: their streams */
     int autocast;                        /* element type; TCC_NONE: off */
+    enum composite composite;            /* that is recorded, for autocast */
     const char *source;                  /* the operator that what is recorded is a part of, or NULL */
     int stage;                           /* that what is recorded belongs to; -1: none */
     struct trace_world *world;           /* NULL: alone */

@@ -634,7 +634,7 @@ bool lw_build_anchor(struct kb *k, struct lw_group *g)
 /* -- Scatters ------------------------------------------------------------------------------------------------------------ */
 
 /* Elements of a row that one thread scatters where each has its own index. */
-#define ROW 64
+#define ROW 256
 
 /* The second half of a scatter, after its data has been copied to the result: updates applied in row-major order, which is part of the
  * meaning (ONNX leaves equal indexes open; we say last wins). Dims of the result that no index is for are outer ones: each of their points owns its

@@ -41,20 +41,19 @@ static bool last_axis(const struct ir_node *n)
     return a && a->n == 1 && a->ints[0] == n->in[0].value->type->rank - 1 && ir_get_i(n, IR_ATTR_keepdims, 0);
 }
 
-/* The scores, if p is their softmax along the last axis. */
+/* The scores, if p is their softmax along the last axis, of which nothing else reads a part. */
 static struct ir_value *softmax_of(struct ir_value *p)
 {
-    const struct ir_node *div = p->def;
-    if (!div || div->op != IR_div)
+    struct composite_match m;
+    if (!p->def || !composite_match(p->def, COMPOSITE_softmax, &m))
         return NULL;
-    struct ir_node *e = rewrite_operand_node(div, 0, IR_exp), *sum = rewrite_operand_node(div, 1, IR_reduce_sum);
-    if (!e || !sum || sum->in[0].value != e->out[0] || !last_axis(sum))
-        return NULL;
-    struct ir_node *sub = rewrite_operand_node(e, 0, IR_sub), *max = sub ? rewrite_operand_node(sub, 1, IR_reduce_max) : NULL;
-    if (!max || max->in[0].value != sub->in[0].value || !last_axis(max) || !ir_has_one_use(sub->out[0]) ||
-        !ir_has_one_use(max->out[0]) || !ir_has_one_use(sum->out[0]))
-        return NULL;
-    return sub->in[0].value;
+    for (int i = 0; i < m.nnodes; i++) {
+        const struct ir_node *n = m.node[i];
+        bool reduces = ir_op_info(n->op)->kind == IR_K_REDUCE;
+        if ((reduces && !last_axis(n)) || ((reduces || n->op == IR_sub) && !ir_has_one_use(n->out[0])))
+            return NULL;
+    }
+    return m.value['x' - 'a'];
 }
 
 /* select(isnan(x), 0, x) */
@@ -140,7 +139,8 @@ static struct ir_value *step(struct found *f, const struct ir_node *n)
     }
     case IR_add:
         for (int i = 0; i < 2; i++)
-            if (f->nmasks < 4 && !f->scaled && rewrite_has_result_type(n, n->in[i].value) && from_matmul(n->in[i].value, 0)) {
+            if (f->nmasks < 4 && !f->scaled && rewrite_has_result_type(n, n->in[i].value) &&
+                from_matmul(n->in[i].value, 0)) {
                 f->mask_wide[f->nmasks] = f->wide;
                 f->mask[f->nmasks++] = n->in[1 - i].value;
                 return n->in[i].value;
@@ -207,8 +207,8 @@ static bool match(const struct ir_node *n, struct found *f)
     f->q = without_factor(f, x->def->in[0].value);
     f->k = without_factor(f, x->def->in[1].value);
     f->v = n->in[1].value;
-    return rewrite_dtype_of(f->q) == TCC_F32 && rewrite_dtype_of(f->v) == TCC_F32 && same_batch(f->q, p) && same_batch(f->k, p) &&
-           same_batch(f->v, p) && (float)f->scale == (float)f->scale;
+    return rewrite_dtype_of(f->q) == TCC_F32 && rewrite_dtype_of(f->v) == TCC_F32 && same_batch(f->q, p) &&
+           same_batch(f->k, p) && same_batch(f->v, p) && (float)f->scale == (float)f->scale;
 }
 
 /* -- The mask -------------------------------------------------------------------------------------------- */
@@ -244,7 +244,8 @@ static bool is_position(const struct ir_value *v, int back)
         v = n->in[0].value;
         n = v->def;
     }
-    return n && n->op == IR_iota && tcc_is_int(rewrite_dtype_of(v)) && v->type->rank - 1 - back == ir_get_i(n, IR_ATTR_axis, 0);
+    return n && n->op == IR_iota && tcc_is_int(rewrite_dtype_of(v)) &&
+           v->type->rank - 1 - back == ir_get_i(n, IR_ATTR_axis, 0);
 }
 
 /* select(query >= key, 0, -inf), in any order of words. */

@@ -18,6 +18,8 @@ struct autocaster {
     struct ir_ctx *ctx;
     struct ir_func *func;
     const struct autocast *a;
+    const uint8_t *composites; /* by node, of those that were there at first */
+    uint32_t nnodes;
     struct seen *seen;
     uint32_t nseen;
 };
@@ -25,10 +27,10 @@ struct autocaster {
 /* -- Policies */
 
 static const struct {
-    const char *name;
+    enum composite what;
     enum autocast_policy policy;
-} source_rows[] = {
-#define AUTOCAST_SOURCE(op, policy) {#op, AUTOCAST_##policy},
+} composite_rows[] = {
+#define AUTOCAST_COMPOSITE(id, policy) {COMPOSITE_##id, AUTOCAST_##policy},
 #include "passes/train/autocast.def"
 };
 static const struct {
@@ -48,11 +50,11 @@ static const struct {
 #define COUNT_OF(a) (sizeof(a) / sizeof *(a))
 
 /* False: no row. */
-static bool find_policy(const char *source, enum ir_op op, enum autocast_policy *policy)
+static bool find_policy(enum composite what, enum ir_op op, enum autocast_policy *policy)
 {
-    for (size_t i = 0; i < COUNT_OF(source_rows) && source; i++)
-        if (!strcmp(source_rows[i].name, source)) {
-            *policy = source_rows[i].policy;
+    for (size_t i = 0; i < COUNT_OF(composite_rows); i++)
+        if (composite_rows[i].what == what) {
+            *policy = composite_rows[i].policy;
             return true;
         }
     for (size_t i = 0; i < COUNT_OF(op_rows); i++)
@@ -68,15 +70,10 @@ static bool find_policy(const char *source, enum ir_op op, enum autocast_policy 
     return false;
 }
 
-static bool table_policy(const struct ir_node *n, enum autocast_policy *policy)
-{
-    return find_policy(n->where.op, n->op, policy);
-}
-
-enum autocast_policy autocast_policy_of(const char *source, enum ir_op op)
+enum autocast_policy autocast_policy_of(enum composite what, enum ir_op op)
 {
     enum autocast_policy policy;
-    return find_policy(source, op, &policy) ? policy : AUTOCAST_PROMOTE;
+    return find_policy(what, op, &policy) ? policy : AUTOCAST_PROMOTE;
 }
 
 static bool rule_fits(const struct autocast_rule *r, const struct ir_node *n)
@@ -93,9 +90,11 @@ static bool is_product(const struct ir_node *n)
     return kind == IR_K_CONTRACT || kind == IR_K_ATTENTION || n->op == IR_conv || n->op == IR_conv_transpose;
 }
 
-static enum autocast_policy policy_of(const struct autocast *a, const struct ir_node *n)
+static enum autocast_policy policy_of(const struct autocaster *c, const struct ir_node *n)
 {
+    const struct autocast *a = c->a;
     enum autocast_policy policy;
+    bool row = find_policy(n->id <= c->nnodes ? (enum composite)c->composites[n->id] : COMPOSITE_NONE, n->op, &policy);
 
     for (int i = 0; i < a->nrules; i++)
         if (rule_fits(&a->rules[i], n))
@@ -103,8 +102,8 @@ static enum autocast_policy policy_of(const struct autocast *a, const struct ir_
     if (a->mode == AUTOCAST_MATMUL)
         return is_product(n) ? AUTOCAST_LOWER : AUTOCAST_PROMOTE;
     if (a->mode == AUTOCAST_ALL)
-        return table_policy(n, &policy) && policy == AUTOCAST_FLOAT32 ? AUTOCAST_FLOAT32 : AUTOCAST_LOWER;
-    return table_policy(n, &policy) ? policy : AUTOCAST_PROMOTE;
+        return row && policy == AUTOCAST_FLOAT32 ? AUTOCAST_FLOAT32 : AUTOCAST_LOWER;
+    return row ? policy : AUTOCAST_PROMOTE;
 }
 
 /* -- Casts */
@@ -261,7 +260,7 @@ static bool scalar_loses(const struct ir_node *n, enum tcc_dtype to)
 
 static bool cast_node(struct autocaster *c, struct ir_node *n)
 {
-    enum autocast_policy policy = policy_of(c->a, n);
+    enum autocast_policy policy = policy_of(c, n);
     enum tcc_dtype to = policy == AUTOCAST_LOWER ? c->a->type : policy == AUTOCAST_FLOAT32 ? TCC_F32 : widest(n), was;
     bool map = ir_op_info(n->op)->kind == IR_K_MAP;
 
@@ -309,7 +308,8 @@ static bool cast_block(struct autocaster *c, struct ir_block *block)
 
 bool autocast_func(struct ir_func *f, const struct autocast *a)
 {
-    struct autocaster c = {.ctx = f->module->ctx, .func = f, .a = a};
+    struct autocaster c = {
+        .ctx = f->module->ctx, .func = f, .a = a, .composites = composites_of(f), .nnodes = f->nnodes};
     remember(&c, f->body);
     return cast_block(&c, f->body);
 }

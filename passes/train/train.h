@@ -37,6 +37,7 @@
 #ifndef TCC_PASSES_TRAIN_TRAIN_H
 #define TCC_PASSES_TRAIN_TRAIN_H
 
+#include "passes/composite.h"
 #include "passes/cost.h"
 
 /* What a stage computes again: the forward pass of each of its segments is cut into about `parts` pieces (0: nothing is recomputed), of
@@ -125,9 +126,9 @@ void train_use_group(struct ir_block *block, uint32_t first, const char *group);
  * by the scores times `factor` (f32[]; NULL: 1). False after a diagnostic. */
 bool train_loss_at(struct ir_builder *b, const char *loss, struct ir_value *scores, struct ir_value *target, struct ir_value *factor,
                    struct ir_value **value, struct ir_value **gradient);
-/* The row of autocast.def for an op; `source`: the operator that it is a part of, or NULL. */
+/* The row of autocast.def for an op that is a part of that composite. */
 enum autocast_policy { AUTOCAST_PROMOTE, AUTOCAST_LOWER, AUTOCAST_FLOAT32 };
-enum autocast_policy autocast_policy_of(const char *source, enum ir_op op);
+enum autocast_policy autocast_policy_of(enum composite what, enum ir_op op);
 
 /*
  * Recomputation (remat.c), after the graph passes: the first `segments` segments of about `segment_bytes` each of what the backward
