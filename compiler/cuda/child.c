@@ -36,6 +36,7 @@ static void emit_kernel(const struct job *j, struct em *e, int i)
 {
     static void (*const emit[])(struct cuda_fn *) = {[CUDA_POINTS] = cuda_emit_points,
                                                      [CUDA_GROUPS] = cuda_emit_group,
+                                                     [CUDA_TRANSPOSE] = cuda_emit_transpose,
                                                      [CUDA_CONTRACT] = cuda_emit_contract,
                                                      [CUDA_MMA] = cuda_emit_contract};
     struct cuda_fn f = {0};
@@ -54,6 +55,7 @@ static void ptx_child(void *jobs, int index, int report)
     const struct em_machine plain = {.vector_bytes = 16,
                                      .fma = true,
                                      .converts_f16 = true,
+                                     .index32 = true,
                                      .llvm_cpu = j->machine->name,
                                      .llvm_features = j->machine->ptx};
     char *error = NULL;

@@ -3,6 +3,7 @@
  * choose.c - which template takes a kernel: a function of its structure and sizes alone.
  *
  *   a sum of products of two loads             mma, contract: tiles of results, sized by the waves that blocks make on the machine
+ *   no inner dims, loads along another dim     transpose
  *   no inner dims                              loops, by vectors of 16 bytes where all accesses are consecutive or uniform
  *   inner points, consecutive along the last   group: a warp, or a block where outer points are few and inner ones many
  *   else                                       loops: neighbouring threads run neighbouring outer points
@@ -88,6 +89,31 @@ int cuda_vector_width(struct ir_ctx *ctx, const struct kn_kernel *k, int v, int 
     return stores ? width : 1;
 }
 
+/* -- Transposes ---------------------------------------------------------------------------------------------- */
+
+/* The dim along which most loads are consecutive that jump along v; -1: none, or something else speaks against a transpose. */
+static int transpose_dim(struct ir_ctx *ctx, const struct kn_kernel *k, int v)
+{
+    int best = -1, most = 0;
+    if (k->nstages != 1 || ir_const_or(k->dims[v].extent, UNKNOWN) < 16)
+        return -1;
+    for (int i = 0; i < k->noperands; i++)
+        if (k->operands[i].use == KN_LOCAL || tcc_dtype_bytes((enum tcc_dtype)k->operands[i].dtype) > 8)
+            return -1;
+    for (int u = 0; u < em_nouter(k); u++) {
+        int n = 0;
+        if (u == v || ir_const_or(k->dims[u].extent, UNKNOWN) < 16)
+            continue;
+        for (int i = 0; i < k->ninsns; i++)
+            n += cuda_is_turned(ctx, k, i, u, v);
+        if (n > most) {
+            most = n;
+            best = u;
+        }
+    }
+    return best;
+}
+
 /* -- Groups ----------------------------------------------------------------------------------------------------- */
 
 static int64_t extent(const struct kn_kernel *k, int dim)
@@ -129,6 +155,9 @@ static bool may_group(const struct kn_kernel *k)
 {
     for (int s = 0; s < k->nstages; s++)
         if (k->stages[s].repeat)
+            return false;
+    for (int i = 0; i < k->noperands; i++)
+        if (k->operands[i].use == KN_INOUT) /* a scatter: its points are in order */
             return false;
     for (int i = 0; i < k->ninsns; i++)
         if (k->insns[i].code == KN_SCAN || k->insns[i].dtype == TCC_C128)
@@ -191,9 +220,6 @@ bool ct_shape_of(struct ir_ctx *ctx, const struct kn_kernel *k, struct ct_shape 
             return false;
     for (int i = 0; i < k->stages[0].last; i++)
         if (k->insns[i].code == KN_INDEX || k->insns[i].code == KN_STORE)
-            return false;
-    for (int d = 0; d < k->ndims; d++) /* a sum of no terms has none to read */
-        if (c->k >> d & 1 && k->dims[d].extent->lo < 1)
             return false;
     *s = (struct ct_shape){.value = {k->insns[c->mul].arg[0], k->insns[c->mul].arg[1]}, .load = {c->load_a, c->load_b}};
     enum tcc_dtype a = (enum tcc_dtype)k->insns[c->load_a].dtype, b = (enum tcc_dtype)k->insns[c->load_b].dtype;
@@ -282,6 +308,8 @@ void cuda_choose_schedule(const struct pass_machine *m, struct ir_ctx *ctx, stru
     k->schedule = (struct kn_schedule){0};
     for (int i = 0; i <= last; i++)
         k->schedule.tile[i] = 1;
+    while (last > 0 && ir_is_value(k->dims[last].extent, 1))
+        last--;
     for (int i = 0; i < k->nstages; i++)
         inner |= k->stages[i].inner != 0;
     bool product = choose_contract((const struct cuda_machine *)m, ctx, k, &s);
@@ -295,6 +323,12 @@ void cuda_choose_schedule(const struct pass_machine *m, struct ir_ctx *ctx, stru
     }
     if (s.width > 1)
         k->schedule.tile[s.vector = last] = s.width;
+    else if (!product && !inner && last >= 0 && (s.along = transpose_dim(ctx, k, last)) >= 0) {
+        s.how = CUDA_TRANSPOSE;
+        s.threads = 256;
+        s.vector = last;
+        k->schedule.tile[last] = k->schedule.tile[s.along] = 32;
+    }
     cuda_put_schedule(k, s);
     k->tiles = product ? cuda_product_tiles(ctx, k, &s) : em_tile_count(ctx, k);
     k->scratch = em_local_scratch(ctx, k, 1);

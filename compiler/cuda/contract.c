@@ -167,8 +167,11 @@ static void sum(struct ct *c)
     V values[64];
     struct em_loop l;
     V zero = em_i64(e, 0), step = em_i64(e, c->bk);
+    struct em_if some; /* a sum of no terms has none to fetch */
+    em_if_begin(e, &some, LLVMBuildICmp(e->b, LLVMIntSGT, c->nk, zero, ""));
     fetch_tiles(c, zero, values);
     keep_tiles(c, zero, values);
+    em_if_end(e, &some);
     cuda_barrier(e);
     em_loop_begin(e, &l, zero, c->nk, step, "k");
     for (int i = 0; i < c->nacc; i++)

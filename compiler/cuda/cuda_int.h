@@ -6,6 +6,7 @@
  *     schedule.c  schedules as text; launches
  *     child.c     from kernels to PTX text, in a child          function.c  a device function: parameters, threads, local operands
  *     contract.c  products of tiles (contract_int.h), multiplied by ffma.c or mma.c
+ *     transpose.c loads along one dim, stores along another
  *     loops.c     a thread a point, or a vector of them         group.c     a warp or a block a point: reductions, row buffers
  */
 #ifndef TCC_CUDA_INT_H
@@ -53,6 +54,8 @@ int cuda_vector_width(struct ir_ctx *ctx, const struct kn_kernel *k, int v, int 
 /* Where local operands lie: in registers and memory of the thread, in shared memory, or in scratch; `bytes`: those of one thread or group. */
 enum cuda_locals { CUDA_NO_LOCALS, CUDA_PRIVATE, CUDA_SHARED, CUDA_SCRATCH };
 enum cuda_locals cuda_locals(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s, ir_expr *bytes);
+/* Is that instruction a load that jumps along dim `vector`, and is consecutive along `along`? (transpose.c) */
+bool cuda_is_turned(struct ir_ctx *ctx, const struct kn_kernel *k, int insn, int along, int vector);
 /* Threads that run a tile together: a thread, a warp, or a block. */
 int cuda_group_of(const struct cuda_schedule *s);
 /* Bytes of shared memory of a block that runs a product of tiles. */
@@ -87,6 +90,7 @@ LLVMValueRef cuda_shuffle_xor(struct em *e, LLVMValueRef v, int distance);  /* t
 /* -- Templates ------------------------------------------------------------------------------------------------------ */
 void cuda_emit_points(struct cuda_fn *f);    /* loops.c */
 void cuda_emit_group(struct cuda_fn *f);     /* group.c */
+void cuda_emit_transpose(struct cuda_fn *f); /* transpose.c */
 void cuda_emit_contract(struct cuda_fn *f);  /* contract.c */
 
 /* -- Children (child.c) ------------------------------------------------------------------------------------------------ */

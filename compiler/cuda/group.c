@@ -244,7 +244,7 @@ void cuda_emit_group(struct cuda_fn *f)
     em_forget(e, 0, e->k->ninsns);
     for (int i = 0; i < e->k->nstages; i++) {
         run_stage(f, &e->k->stages[i]);
-        if (f->shared_locals)
+        if (f->shared_locals || e->k->nstages > 1) /* a result may lie in the place of what other stages read */
             sync(f);
     }
     em_tiles_end(e, &t);

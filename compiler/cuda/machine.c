@@ -45,7 +45,10 @@ const struct cuda_machine *cuda_machine_make(struct ir_ctx *ctx, const char *arc
     static const struct pass_memory memory = {"cuda", false};
     struct cuda_machine *m = IR_NEW(ctx, struct cuda_machine);
     *m = *found;
-    m->pass = (struct pass_machine){
-        .name = "cuda", .memory = &memory, .cost = cost, .schedule = cuda_choose_schedule, .verify_schedule = cuda_verify_schedule};
+    m->pass = (struct pass_machine){.name = "cuda",
+                                    .memory = &memory,
+                                    .cost = cost,
+                                    .schedule = cuda_choose_schedule,
+                                    .verify_schedule = cuda_verify_schedule};
     return m;
 }

@@ -98,6 +98,16 @@ static const char *what_is_wrong(struct ir_ctx *ctx, const struct kn_kernel *k, 
         if (!cuda_takes_contract(ctx, k, s->how))
             return "the kernel is no product that the template takes";
     }
+    if ((s->how == CUDA_TRANSPOSE) != (s->along >= 0))
+        return "transpose, and it alone, has a dim along which it loads";
+    if (s->how == CUDA_TRANSPOSE) {
+        if (s->vector < 0 || s->along >= em_nouter(k) || s->along == s->vector || s->threads != 256 || s->width != 1)
+            return "256 threads turn two outer dims";
+        for (int i = 0; i < em_nouter(k); i++)
+            if (k->schedule.tile[i] != (i == s->vector || i == s->along ? 32 : 1))
+                return "a tile is 32 x 32 points";
+        return k->tiles && k->scratch ? NULL : "it comes with tiles and scratch";
+    }
     for (int i = 0; i < em_nouter(k); i++)
         if (k->schedule.tile[i] != (i == s->vector ? s->width : 1))
             return "a tile is a point, or one vector";
@@ -145,7 +155,7 @@ enum cuda_locals cuda_locals(struct ir_ctx *ctx, const struct kn_kernel *k, cons
 
 int cuda_group_of(const struct cuda_schedule *s)
 {
-    return s->how >= CUDA_CONTRACT ? s->threads : s->group;
+    return s->how >= CUDA_TRANSPOSE ? s->threads : s->group;
 }
 
 int64_t cuda_contract_shared(const struct cuda_schedule *s)

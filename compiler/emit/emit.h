@@ -44,6 +44,7 @@ struct em_machine {
     bool fma;
     bool masks;                      /* memory accesses in some of a vector's lanes are one instruction */
     bool gathers;                    /* loads of 4 and 8 bytes by an address a lane are one */
+    bool index32;                    /* integers of 32 bits are cheaper than those of 64 */
     bool converts_f16;               /* conversions between f16 and f32 are one */
     LLVMValueRef (*round_to_int)(struct em *e, LLVMValueRef v);      /* f32 to i32, to nearest even; NULL: not of so many lanes */
     LLVMValueRef (*scale)(struct em *e, LLVMValueRef p, LLVMValueRef n);     /* p * 2^n, of 16 f32, n whole; rounds once, knows all n */

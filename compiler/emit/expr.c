@@ -110,9 +110,24 @@ static LLVMValueRef combine(struct em *e, ir_expr x, LLVMValueRef a, LLVMValueRe
     }
 }
 
+/* x, all of which fits 32 bits, in as many. */
+static LLVMValueRef narrow_expr(struct em *e, ir_expr x)
+{
+    if (x->kind == IR_X_CONST)
+        return LLVMConstInt(e->t_i32, (unsigned long long)x->value, 1);
+    if (x->kind == IR_X_SYM)
+        return LLVMBuildTrunc(e->b, em_expr(e, x), e->t_i32, "");
+    LLVMValueRef v = narrow_expr(e, x->arg[0]);
+    for (int i = 1; i < x->nargs; i++)
+        v = combine(e, x, v, narrow_expr(e, x->arg[i]));
+    return v;
+}
+
 LLVMValueRef em_expr(struct em *e, ir_expr x)
 {
     LLVMValueRef v;
+    if (e->m->index32 && x->kind != IR_X_CONST && x->kind != IR_X_SYM && fits_32(x))
+        return LLVMBuildSExt(e->b, narrow_expr(e, x), e->t_i64, "");
     switch (x->kind) {
     case IR_X_CONST: return em_i64(e, x->value);
     case IR_X_SYM:

@@ -272,6 +272,21 @@ static struct kn_kernel *scatter(struct ir_ctx *ctx, int64_t n, int64_t columns)
     return kb_finish(&b);
 }
 
+/* y[idx[i]] += x[i], one after the other: all points are inner. */
+static struct kn_kernel *scatter_add(struct ir_ctx *ctx, int64_t n)
+{
+    struct kb b;
+    kb_init(&b, ctx, "scatter");
+    ir_expr i = kb_inner(&b, C(n));
+    int idx = kb_operand(&b, KN_IN, TCC_I64, 1, E(C(n))), x = kb_operand(&b, KN_IN, TCC_F32, 1, E(C(n)));
+    int y = kb_operand(&b, KN_INOUT, TCC_F32, 1, E(C(64)));
+    kb_stage(&b, 1);
+    ir_expr g = kb_index(&b, kb_load(&b, idx, E(i)), C(64));
+    int sum = kb_scalar(&b, IR_add, TCC_F32, kb_load(&b, y, E(g)), kb_load(&b, x, E(i)), -1);
+    kb_store(&b, y, E(g), sum);
+    return kb_finish(&b);
+}
+
 /* -- Running and comparing ----------------------------------------------------------------------------- */
 
 static uint64_t state;
@@ -410,6 +425,7 @@ static void make_maps(struct set *s)
     }
     add(s, logic(s->ctx));
     add(s, scatter(s->ctx, 9, 35));
+    add(s, scatter_add(s->ctx, 60));
 }
 
 static void make_reductions(struct set *s)
@@ -623,6 +639,8 @@ START_TEST(counted)
     add(&s, broadcast(ctx, TCC_U8, 64, 1024, IR_add));
     add(&s, softmax(ctx, 33, 640, false));
     add(&s, layer_norm(ctx, TCC_F32, 20, 1536));
+    add(&s, transpose(ctx, TCC_F32, 96, 128, 1));
+    add(&s, transpose(ctx, TCC_F64, 64, 96, 1));
     ck_assert_msg(prove_open(&p, image_of(ctx, &s, "sm_80"), 1, error), "%s", error);
     for (int i = 0; i < s.n; i++) {
         struct ptx_counters c = counters_of(&p, i, s.at[i]);
