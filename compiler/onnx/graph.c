@@ -287,6 +287,18 @@ static struct ir_where where_of(struct imp *im, const struct onnx_node *n, int o
         .file = im->path, .node = ir_intern(im->ctx, name), .op = ir_intern(im->ctx, n->op), .opset = opset};
 }
 
+/* A node that no rule took and nothing was said of: the operands are what the message can name. */
+static bool misfit(struct imp *im)
+{
+    const char *types = "none";
+    for (int k = 0; k < imp_nin(im); k++) {
+        struct ir_value *v = imp_in(im, k);
+        const char *text = v ? ir_type_text(im->ctx, v->type) : "(left out)";
+        types = k ? ir_internf(im->ctx, "%s, %s", types, text) : text;
+    }
+    return imp_bad(im, "does not take these operands: %s", types);
+}
+
 static bool import_node(struct imp *im, const struct onnx_node *n)
 {
     struct ir_value **outs = IR_NEWN(im->ctx, n->output_count + 1, struct ir_value *);
@@ -308,7 +320,7 @@ static bool import_node(struct imp *im, const struct onnx_node *n)
     if (im->again)
         return false;
     if (!fine && !refused)
-        return ir_nerrors(im->ctx) > errors ? false : imp_bad(im, "cannot be imported");
+        return ir_nerrors(im->ctx) > errors ? false : misfit(im);
     for (size_t k = 0; k < n->output_count; k++) {
         if (n->outputs[k][0] && bound_here(im, n->outputs[k]))
             return imp_bad(im, "result '%s' is already defined", n->outputs[k]);
