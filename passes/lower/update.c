@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * update.c - concat(slice(v, 0..p), new, slice(v, p + n..)) is v with a part overwritten: an append to a cache, where v is the value of a
- * state variable; so is a scatter of elements into v. The result's buffer gets a copy of v as soon as that is read, and the kernel of `new`,
+ * state variable; so is a scatter of elements into v, where that is a cache. The result's buffer gets a copy of v as soon as that is read, and the kernel of `new`,
  * or of the updates, stores its elements there. elide.c takes the copy out where the buffer can be the variable itself.
  */
 #include "passes/lower/lower_int.h"
@@ -24,8 +24,11 @@ struct ir_value *lw_updated(struct lw *lw, const struct ir_node *n)
 {
     struct ir_value *v = NULL;
     int others = 0;
-    if (n->op == IR_scatter_elements || n->op == IR_scatter_nd)
-        return lw->fuse && is_read(n->in[0].value, n) && !lw->layout[n->out[0]->id] ? n->in[0].value : NULL;
+    if (n->op == IR_scatter_elements || n->op == IR_scatter_nd) {
+        v = lw->fuse && is_read(n->in[0].value, n) && !lw->layout[n->out[0]->id] ? n->in[0].value : NULL;
+        /* It may fail half-way: of another variable it would be a copy of its own all the same. */
+        return v && (ir_state_of(v->def)->flags & IR_STATE_CACHE) ? v : NULL;
+    }
     if (!lw->fuse || n->op != IR_concat || n->nin < 2 || n->nin > 3 || !lw_is_kernel_node(n) || lw_is_view(n) ||
         lw->layout[n->out[0]->id])
         return NULL;
