@@ -151,7 +151,8 @@ static int64_t inner_points(struct ir_ctx *ctx, const struct kn_kernel *k, int *
     return most;
 }
 
-static bool may_group(const struct kn_kernel *k)
+/* May inner points run in any order, and are all values ones that threads can hand over? */
+bool cuda_may_group(const struct kn_kernel *k)
 {
     for (int s = 0; s < k->nstages; s++)
         if (k->stages[s].repeat)
@@ -162,6 +163,10 @@ static bool may_group(const struct kn_kernel *k)
     for (int i = 0; i < k->ninsns; i++)
         if (k->insns[i].code == KN_SCAN || k->insns[i].dtype == TCC_C128)
             return false;
+    for (int s = 0; s < k->nstages; s++) /* what a scatter adds to an element comes in the order of its inner points */
+        for (int i = k->stages[s].first; i < k->stages[s].last; i++)
+            if (k->stages[s].inner && k->insns[i].code == KN_STORE && k->operands[k->insns[i].operand].use == KN_INOUT)
+                return false;
     return true;
 }
 
@@ -169,7 +174,7 @@ static int group_size(struct ir_ctx *ctx, const struct kn_kernel *k)
 {
     int64_t outer = 1, inner;
     int along;
-    if (!may_group(k))
+    if (!cuda_may_group(k))
         return 1;
     for (int d = 0; d < em_nouter(k) && outer < (1 << 30); d++)
         outer *= extent(k, d);

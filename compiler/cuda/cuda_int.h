@@ -47,6 +47,7 @@ void cuda_choose_schedule(const struct pass_machine *m, struct ir_ctx *ctx, stru
 /* Its tiles by that schedule. */
 ir_expr cuda_product_tiles(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s);
 bool cuda_takes_contract(struct ir_ctx *ctx, const struct kn_kernel *k, enum cuda_how how);
+bool cuda_may_group(const struct kn_kernel *k);
 /* Elements along outer dim v that a thread of a kernel without inner dims should access at once; 1: they are not consecutive. the largest ones
  * by 16 bytes. align[i]: bytes of such an access where all those of operand i are at multiples of that from its first byte; else 0. */
 int cuda_vector_width(struct ir_ctx *ctx, const struct kn_kernel *k, int v, int *align);

@@ -88,6 +88,8 @@ static const char *what_is_wrong(struct ir_ctx *ctx, const struct kn_kernel *k, 
         return "threads and group are whole warps, and threads whole groups";
     if ((s->how == CUDA_GROUPS) != (s->group > 1))
         return "groups are of template group";
+    if (s->how == CUDA_GROUPS && !cuda_may_group(k))
+        return "a group's threads take inner points in any order";
     if (s->how >= CUDA_CONTRACT) {
         if (s->threads != 256 || s->bm < 32 || s->bn < 32 || s->bm & (s->bm - 1) || s->bn & (s->bn - 1))
             return "256 threads run a tile, whose sides are 32, 64 or 128";

@@ -2,10 +2,11 @@
 /*
  * networks.c - a hundred training steps of small networks against PyTorch's figures (networks.py makes both). Prints TAP.
  *
- *   networks FOLDER/CASE.onnx...      figures are in FOLDER/CASE.txt
+ *   networks [--target=TARGET] [--device=DEVICE] [--steps=N] FOLDER/CASE.onnx...      figures are in FOLDER/CASE.txt; N: the first ones
  *
  * Batches come of a formula (hashed) that networks.py has too.
  */
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -30,6 +31,9 @@ struct network {
     struct tccrt_session *session;
     char why[400];
 };
+
+static const char *target, *device;
+static int steps = INT_MAX;
 
 static bool fail(struct network *n, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static bool fail(struct network *n, const char *format, ...)
@@ -122,11 +126,12 @@ static bool open_network(struct network *n)
     o.model = n->path;
     o.output = file;
     o.name = "network";
+    o.target = target;
     o.train = &train;
     o.verify = true;
     o.message = keep_message;
     o.user = n;
-    struct tccrt_options threads = {.threads = 2};
+    struct tccrt_options threads = {.threads = 2, .device = device};
     bool ok = tccc_compile(&o) == 0;
     if (ok && (tccrt_open(file, &n->model) || tccrt_session_new(n->model, &threads, &n->session)))
         ok = fail(n, "%s", tccrt_error());
@@ -203,6 +208,8 @@ static bool figures(struct network *n)
             ok = check_gradient(n, line);
             continue;
         }
+        if (atoi(line + strlen("loss")) >= steps)
+            break;
         ok = (!begun || run(n, "step", &loss)) && check_loss(n, line);
         begun = true;
     }
@@ -214,6 +221,17 @@ static bool figures(struct network *n)
 int main(int argc, char **argv)
 {
     bool good = true;
+    for (; argc > 1 && argv[1][0] == '-'; argc--, argv++) {
+        const char *value = strchr(argv[1], '=');
+        if (value && strncmp(argv[1], "--target=", 9) == 0)
+            target = value + 1;
+        else if (value && strncmp(argv[1], "--device=", 9) == 0)
+            device = value + 1;
+        else if (value && strncmp(argv[1], "--steps=", 8) == 0)
+            steps = atoi(value + 1);
+        else
+            return fprintf(stderr, "unknown option '%s'\n", argv[1]), 2;
+    }
     printf("1..%d\n", argc - 1);
     for (int i = 1; i < argc; i++) {
         struct network n = {.path = argv[i]};
