@@ -299,11 +299,35 @@ static bool build_versions(struct job *j)
     return frontend_versions(j->module, &front);
 }
 
-static bool build_training(struct job *j)
+/* For a reproducer of the training transformation, which begins with the model as it was read. */
+static void keep_model(struct job *j)
+{
+    const struct tccc_options *o = j->o;
+    FILE *f = NULL;
+    pass_options_of(j); /* names the file */
+    if (j->reproducer && !(f = fopen(j->reproducer, "we")))
+        j->reproducer = NULL;
+    if (!f)
+        return;
+    fprintf(f, "; the training step did not come back; tccc -O%d%s%s %s THIS-FILE -o FILE.so shows it again\n", o->level,
+            o->exact ? " --exact" : "", o->fast_math ? " --fast-math" : "", frontend_train_flags(j->ctx, o->train));
+    ir_print_module(f, j->module);
+    fclose(f);
+}
+
+/* It stays where the compiler is at fault. */
+static void drop_model(const struct job *j)
+{
+    bool bug = j->status == BUG;
+    for (int i = 0; i < ir_nmessages(j->ctx); i++)
+        bug |= ir_message(j->ctx, i)->severity == IR_BUG;
+    if (j->reproducer && !bug)
+        unlink(j->reproducer);
+}
+
+static bool make_step(struct job *j)
 {
     const struct tccc_train *t = j->o->train;
-    if (!t)
-        return true;
     progress(j, "differentiating", 0.05);
     if (!choose_recomputed(j) ||
         !frontend_train(j->module, t, j->made.machine,
@@ -319,6 +343,16 @@ static bool build_training(struct job *j)
         return true;
     j->status = BUG;
     return false;
+}
+
+static bool build_training(struct job *j)
+{
+    if (!j->o->train)
+        return true;
+    keep_model(j);
+    bool ok = make_step(j);
+    drop_model(j);
+    return ok;
 }
 
 /* For a reproducer of code generation: kernels are made of the graph, and change it. */
@@ -682,6 +716,7 @@ static bool work(struct job *j)
     const struct tccc_options *o = j->o;
     lap(j, NULL);
     j->changes_left = o->change_limit;
+    ir_hang(j->ctx, o->hang);
     if (!choose_target(j) || !read_model(j))
         return false;
     lap(j, "reading the model");

@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ir/ir_int.h"
 
@@ -301,9 +302,16 @@ void ir_tick(struct ir_ctx *ctx)
         __atomic_fetch_add(&ctx->life->ticks, 1, __ATOMIC_RELAXED);
 }
 
+void ir_hang(struct ir_ctx *ctx, const char *name)
+{
+    ctx->hang = name;
+}
+
 void ir_doing(struct ir_ctx *ctx, const char *what, const char *name)
 {
     if (ctx->life)
         snprintf(ctx->life->what, sizeof ctx->life->what, name ? "%s '%s'" : "%s", what, name);
     ir_tick(ctx);
+    while (ctx->hang && name && !strcmp(ctx->hang, name))
+        pause();
 }

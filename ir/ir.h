@@ -128,6 +128,7 @@ struct ir_life { uint64_t ticks; char what[200]; };
 void ir_watch(struct ir_ctx *ctx, struct ir_life *life);                     /* NULL: nobody watches */
 void ir_tick(struct ir_ctx *ctx);
 void ir_doing(struct ir_ctx *ctx, const char *what, const char *name);       /* a tick; e.g. "pass", "fold"; name may be NULL */
+void ir_hang(struct ir_ctx *ctx, const char *name);         /* for tests: what is begun by that name never ends; NULL: nothing */
 void ir_print_where(FILE *out, const struct ir_where *where);                /* "FILE: node ...: ", or nothing */
 void ir_print_message(FILE *out, const struct ir_message *message);         /* one line, "error: " in front of the text */
 

@@ -55,6 +55,7 @@ struct ir_ctx {
     bool quiet; /* messages are dropped */
     bool verbose; /* details are told */
     struct ir_life *life;
+    const char *hang;     /* of ir_hang */
 
     VEC(struct ir_module *) modules; /* whose tensors are released at the end */
     VEC(const struct ir_tensor *) kept;

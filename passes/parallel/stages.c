@@ -427,6 +427,7 @@ bool train_stages(struct training *t)
     struct stages step;
     struct stage_updates updates;
     struct pipe *grad;
+    ir_doing(t->ctx, "building", "partition");
     if (!clean(t->m) || !build_step(t, &step, &updates, &grad))
         return false;
     settle_homes(t, t->m->pipes);

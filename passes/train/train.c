@@ -559,6 +559,7 @@ bool train_build(struct ir_module *m, const struct train_options *o)
     struct training t;
     if (!train_begin(&t, m, o))
         return false;
+    ir_doing(m->ctx, "building", "train");
     if (o->stages && (t.nmains > 1 || t.ntrains > 1))
         return train_complain(&t, "%s", "a step in stages has one version for all sizes");
     if (o->stages ? !train_stages(&t)
