@@ -143,7 +143,7 @@ static int add_view(struct tccrt_session *s, struct tcr_view v)
 
 int tcr_view(struct tccrt_session *s, uint32_t b, const char *node, unsigned how, void **data, size_t bytes)
 {
-    struct tcr_view v = {.device = *data, .bytes = bytes, .writes = how & TCC_WRITES};
+    struct tcr_view v = {.device = *data, .bytes = bytes, .writes = how & TCC_WRITES, .state = tcr_is_state(s, b)};
     int status;
 
     if (!s->apart || !bytes)
@@ -190,8 +190,10 @@ int tcr_views_end(struct tccrt_session *s, size_t first, int status)
             s->views[n++] = v;
             continue;
         }
+        s->writes_state = v.state; /* not behind a bad index, then */
         if (v.writes && !status)
             status = tcr_upload(s, v.device, v.host, v.bytes);
+        s->writes_state = false;
         tcr_hold(s, (struct tcr_held){.data = v.host, .bytes = v.bytes});
     }
     s->nviews = n;

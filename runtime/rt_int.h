@@ -225,7 +225,7 @@ struct tccrt_session {
 /* -- memory.c --------------------------------------------------------------------------------- */
 
 /* until: what was started in this queue of communication uses it, too; 0: nothing. */
-struct tcr_view { void *device, *host; size_t bytes; bool writes; uint32_t until; };
+struct tcr_view { void *device, *host; size_t bytes; bool writes, state; uint32_t until; };
 struct tcr_held { void *data; size_t bytes; struct tcc_object *object; };
 
 static inline struct tcr_device *
@@ -246,6 +246,15 @@ static inline uint32_t
 tcr_arena(const struct tccrt_session *s, uint32_t b)
 {
     return s->placed ? s->m->buffers[b].memory != 0 : s->apart;
+}
+
+/* Is buffer b a state variable, or part of one? */
+static inline bool
+tcr_is_state(const struct tccrt_session *s, uint32_t b)
+{
+    while (s->m->buffers[b].space == TCC_SPACE_ALIAS)
+        b = s->m->buffers[b].index;
+    return s->m->buffers[b].space == TCC_SPACE_STATE;
 }
 
 /* Data, in one of the plan's memories. (Tables are the heap's.) */

@@ -187,14 +187,6 @@ static int share(struct tccrt_session *s, uint32_t from, uint32_t to, const char
     return TCC_OK;
 }
 
-/* Part of a state variable? */
-static bool is_state(const struct tccrt_session *s, uint32_t b)
-{
-    while (s->m->buffers[b].space == TCC_SPACE_ALIAS)
-        b = s->m->buffers[b].index;
-    return s->m->buffers[b].space == TCC_SPACE_STATE;
-}
-
 static int copy_dense(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node)
 {
     int64_t bytes, have;
@@ -209,7 +201,7 @@ static int copy_dense(struct tccrt_session *s, uint32_t from, uint32_t to, const
                         buffer_name(s, from), (long long)bytes, buffer_name(s, to));
     if (!bytes || a == b)
         return TCC_OK;
-    s->writes_state = is_state(s, to);
+    s->writes_state = tcr_is_state(s, to);
     status = tcr_copy(s, tcr_memory(s, to), b, tcr_memory(s, from), a, (size_t)bytes, node);
     s->writes_state = false;
     return status;
