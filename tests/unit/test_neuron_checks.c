@@ -45,7 +45,7 @@ static void run_text(const char *text, struct neuron_config c, int wanted, struc
     int n = neuron_sim_reports(s, &list);
     for (int k = n - 1; k >= 0; k--) {
         out->checks |= 1u << list[k].check;
-        if (k == 0 && !(out->checks >> wanted & 1))
+        if (k == 0 && (wanted < 0 || !(out->checks >> wanted & 1)))
             neuron_report_text(&list[0], out->text, sizeof out->text);
         if ((int)list[k].check == wanted)
             neuron_report_text(&list[k], out->text, sizeof out->text);
