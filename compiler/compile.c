@@ -9,6 +9,7 @@
 #include "compiler/compile_int.h"
 #include "compiler/frontend.h"
 #include "compiler/isolate_int.h"
+#include "compiler/job_int.h"
 #include "compiler/link_int.h"
 #include "compiler/locate_int.h"
 #include "compiler/sources_int.h"
@@ -19,55 +20,11 @@
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { OK, WRONG_INPUT, USAGE, ENVIRONMENT, BUG };
-
-#define MAX_VERSIONS 8
-
-/* The machines of one target that an artifact has code for. */
-struct versions {
-    int n;
-    const char *archs[MAX_VERSIONS];    /* resolved, best first */
-    const struct pass_machine *machine; /* of the best one: its layouts hold for all */
-};
-
-struct job {
-    const struct tccc_options *o;
-    struct ir_ctx *ctx;
-    struct ir_module *module;
-    struct sources sources; /* files that the module came from */
-    uint64_t digest;        /* of those, or of a module that was built in memory */
-    bool built;             /* in memory, not read from a file */
-    int owner;              /* pid of the caller */
-    bool fresh, cached;     /* pass over what the cache holds; was the artifact there */
-    struct cache cache;
-    const struct target *target;
-    struct versions made;               /* what the target makes */
-    struct versions host;               /* the same, or those that run the kernels which it leaves on the host */
-    const char *prefixes[MAX_VERSIONS]; /* of the host's functions, by version */
-    const bool *on_host;                /* by kernel: has it functions of the host? NULL: all */
-    const char *name;
-    struct tcr_scratch scratch;
-    const char *folder; /* the scratch folder's; "" when there is none */
-    struct target_code code;
-    int status;                        /* what a failure means */
-    int64_t changes_left;              /* by passes (--change-limit) */
-    struct train_recompute *recompute; /* by stage; NULL: nothing */
-    const char *reproducer;            /* file; NULL: none is wanted */
-    char *graph;                       /* what goes into it for code generation */
-    double lap;                        /* when the step that is under way began, in ms */
-    int nlaps;
-    struct {
-        const char *what;
-        double ms;
-    } laps[8];
-};
 
 void tccc_options_init(struct tccc_options *o)
 {
@@ -133,12 +90,6 @@ static const char *default_name(struct ir_ctx *ctx, const char *path)
 }
 
 /* -- Target ---------------------------------------------------------------------------------------------- */
-
-static int usable_cores(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
 
 static bool wider(const struct target *t, const struct pass_machine *a, const struct pass_machine *b)
 {
@@ -252,7 +203,7 @@ static struct pass_options pass_options_of(struct job *j)
     return p;
 }
 
-static bool wants(const struct tccc_options *o, const char *dump)
+bool job_wants(const struct tccc_options *o, const char *dump)
 {
     for (int i = 0; o->dumps && o->dumps[i]; i++)
         if (!strcmp(o->dumps[i], dump))
@@ -331,7 +282,7 @@ static bool make_step(struct job *j)
     progress(j, "differentiating", 0.05);
     if (!choose_recomputed(j) ||
         !frontend_train(j->module, t, j->made.machine,
-                        wants(j->o, "plan") ? j->o->dump_to ? j->o->dump_to : stdout : NULL, j->recompute)) {
+                        job_wants(j->o, "plan") ? j->o->dump_to ? j->o->dump_to : stdout : NULL, j->recompute)) {
         for (int i = 0; i < ir_nmessages(j->ctx); i++) /* what a map leaves out is a matter of usage */
             if (ir_message(j->ctx, i)->kind == IR_D_USAGE)
                 j->status = USAGE;
@@ -368,8 +319,7 @@ static void keep_graph(struct job *j)
     fclose(f);
 }
 
-/* The reproducer is there while code is generated, and afterwards where that went wrong. */
-static void write_graph(const struct job *j)
+void job_write_graph(const struct job *j)
 {
     FILE *f = j->graph ? fopen(j->reproducer, "we") : NULL;
     if (!f)
@@ -386,10 +336,10 @@ static bool run_passes(struct job *j)
         (!o->train && !frontend_autocast(j->module, o->auto_cast, o->auto_cast_type, &p)))
         return false;
     FILE *to = o->dump_to ? o->dump_to : stdout;
-    if (wants(o, ""))
+    if (job_wants(o, ""))
         ir_print_module(to, j->module);
     /* Nothing more is asked for: the dump of the graph is all. */
-    bool deeper = wants(o, "kernels") || wants(o, "plan") || wants(o, "llvm") || wants(o, "asm") || wants(o, "ptx");
+    bool deeper = job_wants(o, "kernels") || job_wants(o, "plan") || job_wants(o, "llvm") || job_wants(o, "asm") || job_wants(o, "ptx");
     if (!o->output && !deeper && o->dumps && o->dumps[0])
         return true;
     keep_graph(j);
@@ -408,36 +358,14 @@ static bool run_passes(struct job *j)
     }
     if (o->report)
         budget_report(j->ctx, j->module->program, o->report);
-    if (wants(o, "kernels") || wants(o, "plan"))
-        kn_print_program(to, j->module->program, wants(o, "kernels"), wants(o, "plan"));
-    for (const struct pipe *q = j->module->pipes; q && wants(o, "plan"); q = q->next)
+    if (job_wants(o, "kernels") || job_wants(o, "plan"))
+        kn_print_program(to, j->module->program, job_wants(o, "kernels"), job_wants(o, "plan"));
+    for (const struct pipe *q = j->module->pipes; q && job_wants(o, "plan"); q = q->next)
         pipe_print(to, j->module, q);
     return true;
 }
 
-/* -- Code ------------------------------------------------------------------------------------------------- */
-
-static bool refused(struct job *j)
-{
-    const struct kn_program *p = j->module->program;
-    VEC(char) text = {0};
-    int n = 0;
-    for (int i = 0; i < p->nkernels && j->target->refuses; i++) {
-        const char *why = j->target->refuses(j->ctx, p->kernels[i]);
-        if (!why)
-            continue;
-        const char *line =
-            ir_internf(j->ctx, "%skernel '%s': %s", n++ ? "\n  " : "", ir_shown(p->kernels[i]->name), ir_shown(why));
-        for (const char *c = line; *c; c++)
-            VEC_PUSH(j->ctx, text, *c);
-    }
-    if (!n)
-        return false;
-    VEC_PUSH(j->ctx, text, 0);
-    ir_diag(j->ctx, NULL, IR_D_UNSUPPORTED, "target %s cannot compile %d of %d kernels:\n  %s", j->target->name, n,
-            p->nkernels, text.at);
-    return true;
-}
+/* -- Output -------------------------------------------------------------------------------------------------- */
 
 static bool make_folder(struct job *j)
 {
@@ -453,95 +381,6 @@ static bool make_folder(struct job *j)
     j->status = errno == ENOENT || errno == ENOTDIR ? WRONG_INPUT : ENVIRONMENT;
     return false;
 }
-
-static const char *machine_dump(const struct tccc_options *o)
-{
-    return wants(o, "llvm") ? "llvm" : wants(o, "asm") ? "asm" : wants(o, "ptx") ? "ptx" : NULL;
-}
-
-static struct target_options target_options_of(struct job *j, const char *arch)
-{
-    return (struct target_options){.arch = arch,
-                                   .level = j->o->level,
-                                   .exact = j->o->exact,
-                                   .fast_math = j->o->fast_math,
-                                   .jobs = j->o->jobs > 0 ? j->o->jobs : usable_cores(),
-                                   .hang = j->o->hang && !strcmp(j->o->hang, "code"),
-                                   .dump = machine_dump(j->o),
-                                   .dump_to = j->o->dump_to ? j->o->dump_to : stdout};
-}
-
-static void mark_host_launches(const struct kn_program *p, const struct kn_steps *steps, bool *on_host)
-{
-    for (int i = 0; i < steps->n; i++) {
-        const struct kn_step *s = &steps->at[i];
-        if (s->kind == TCC_STEP_LAUNCH && !p->queues[s->queue].memory)
-            on_host[s->kernel->id] = true;
-        for (int r = 0; r < s->nregions; r++)
-            mark_host_launches(p, &s->regions[r].steps, on_host);
-    }
-}
-
-/* The program with plain schedules for the host: points one after the other, in the device's tiles. */
-static struct kn_program host_program(struct job *j)
-{
-    struct kn_program p = *j->module->program;
-    bool *on_host = IR_NEWN(j->ctx, p.nkernels + 1, bool);
-    for (int e = 0; e < p.nentries && p.nqueues; e++)
-        mark_host_launches(&p, &p.entries[e].steps, on_host);
-    p.kernels = IR_NEWN(j->ctx, p.nkernels + 1, struct kn_kernel *);
-    for (int i = 0; i < p.nkernels; i++) {
-        p.kernels[i] = IR_NEW(j->ctx, struct kn_kernel);
-        *p.kernels[i] = *j->module->program->kernels[i];
-        p.kernels[i]->schedule.how = "loops";
-        p.kernels[i]->schedule.nparams = 0;
-    }
-    j->on_host = on_host;
-    return p;
-}
-
-static bool compile_for_host(struct job *j)
-{
-    struct kn_program p = j->target->host ? host_program(j) : *j->module->program;
-    const struct target *t = j->target->host ? j->target->host : j->target;
-    for (int v = 0; v < j->host.n; v++) {
-        struct target_options o = target_options_of(j, j->host.archs[v]);
-        o.wanted = j->on_host;
-        if (j->target->host)
-            o.dump = NULL;
-        j->prefixes[v] = ir_internf(j->ctx, "%s_v%d_", j->name, v);
-        if (!t->compile(j->ctx, &p, &o, j->prefixes[v], j->folder, &j->code))
-            return false;
-    }
-    return true;
-}
-
-static bool compile_images(struct job *j)
-{
-    for (int v = 0; v < j->made.n && j->target->host; v++) {
-        struct target_options o = target_options_of(j, j->made.archs[v]);
-        if (!j->target->compile(j->ctx, j->module->program, &o, ir_internf(j->ctx, "%s_", j->name), j->folder,
-                                &j->code))
-            return false;
-    }
-    return true;
-}
-
-static bool compile_kernels(struct job *j)
-{
-    if (refused(j))
-        return false;
-    write_graph(j);
-    if (!compile_images(j) || ((j->o->output || !j->target->host) && !compile_for_host(j))) {
-        j->status = BUG;
-        return false;
-    }
-    if (j->graph)
-        unlink(j->reproducer);
-    return true;
-}
-
-/* -- Output -------------------------------------------------------------------------------------------------- */
 
 static bool move_into_place(struct job *j, const char *from, const char *to)
 {
@@ -740,11 +579,11 @@ static bool work(struct job *j)
     progress(j, "optimising the graph", 0.1);
     if (!run_passes(j))
         return false;
-    if (!j->module->program || (!o->output && !machine_dump(o)))
+    if (!j->module->program || (!o->output && !job_machine_dump(o)))
         return true;
     lap(j, "passes");
     progress(j, "compiling kernels", 0.3);
-    if ((!j->folder[0] && !make_folder(j)) || !compile_kernels(j))
+    if ((!j->folder[0] && !make_folder(j)) || !job_compile_kernels(j))
         return false;
     lap(j, "code of kernels");
     if (o->output && !write_artifact(j))

@@ -163,10 +163,6 @@ bool cuda_may_group(const struct kn_kernel *k)
     for (int i = 0; i < k->ninsns; i++)
         if (k->insns[i].code == KN_SCAN || k->insns[i].dtype == TCC_C128)
             return false;
-    for (int s = 0; s < k->nstages; s++) /* what a scatter adds to an element comes in the order of its inner points */
-        for (int i = k->stages[s].first; i < k->stages[s].last; i++)
-            if (k->stages[s].inner && k->insns[i].code == KN_STORE && k->operands[k->insns[i].operand].use == KN_INOUT)
-                return false;
     return true;
 }
 

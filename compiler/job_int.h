@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job_int.h - a compilation under way: what compile.c and codegen.c share. */
+#ifndef TCCC_JOB_INT_H
+#define TCCC_JOB_INT_H
+
+#include "compiler/cache_int.h"
+#include "compiler/sources_int.h"
+#include "compiler/target.h"
+#include "compiler/tccc.h"
+#include "passes/train/train.h"
+#include "runtime/safe.h"
+
+enum { OK, WRONG_INPUT, USAGE, ENVIRONMENT, BUG };
+
+#define MAX_VERSIONS 8
+
+/* The machines of one target that an artifact has code for. */
+struct versions {
+    int n;
+    const char *archs[MAX_VERSIONS];    /* resolved, best first */
+    const struct pass_machine *machine; /* of the best one: its layouts hold for all */
+};
+
+struct job {
+    const struct tccc_options *o;
+    struct ir_ctx *ctx;
+    struct ir_module *module;
+    struct sources sources; /* files that the module came from */
+    uint64_t digest;        /* of those, or of a module that was built in memory */
+    bool built;             /* in memory, not read from a file */
+    int owner;              /* pid of the caller */
+    bool fresh, cached;     /* pass over what the cache holds; was the artifact there */
+    struct cache cache;
+    const struct target *target;
+    struct versions made;               /* what the target makes */
+    struct versions host;               /* the same, or those that run the kernels which it leaves on the host */
+    const char *prefixes[MAX_VERSIONS]; /* of the host's functions, by version */
+    const bool *on_host;                /* by kernel: has it functions of the host? NULL: all */
+    const char *name;
+    struct tcr_scratch scratch;
+    const char *folder; /* the scratch folder's; "" when there is none */
+    struct target_code code;
+    int status;                        /* what a failure means */
+    int64_t changes_left;              /* by passes (--change-limit) */
+    struct train_recompute *recompute; /* by stage; NULL: nothing */
+    const char *reproducer;            /* file; NULL: none is wanted */
+    char *graph;                       /* what goes into it for code generation */
+    double lap;                        /* when the step that is under way began, in ms */
+    int nlaps;
+    struct {
+        const char *what;
+        double ms;
+    } laps[8];
+};
+
+bool job_wants(const struct tccc_options *o, const char *dump);      /* is it one of --dump-ir's? */
+/* The reproducer is there while code is generated, and afterwards where that went wrong. */
+void job_write_graph(const struct job *j);
+
+/* codegen.c */
+const char *job_machine_dump(const struct tccc_options *o);          /* "llvm", "asm", "ptx"; NULL: none is wanted */
+bool job_compile_kernels(struct job *j);                             /* into j->code; false after a diagnostic, with j->status */
+
+#endif
