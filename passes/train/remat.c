@@ -247,7 +247,8 @@ static void report(struct remat *r, FILE *out)
     for (int i = 0; i < r->forward && out; i++)
         for (int k = 0; k < r->nodes[i]->nout; k++) {
             const struct ir_value *v = r->nodes[i]->out[k];
-            bool wanted, of_state = r->nodes[i]->op == IR_state_read || r->nodes[i]->op == IR_constant;
+            bool wanted, of_state = r->nodes[i]->op == IR_state_read || r->nodes[i]->op == IR_constant ||
+                                    ir_is_version(v->type);
             last_forward_use(r, v, &wanted);
             /* What was computed again has no use behind the forward pass any more. */
             if ((wanted || r->copy[v->id]) && !of_state)
