@@ -20,6 +20,72 @@ static bool pin_func(struct ir_ctx *ctx, const struct frontend_options *o, struc
     return pins.n ? pass_substitute(f, pins.n, pins.from, pins.to) : ir_infer_func(f);
 }
 
+/* -- Versions of functions of IR text */
+
+struct renamed {
+    struct ir_func *f;
+    VEC(ir_expr) inputs, from, to; /* inputs: and symbols of state, which are the same in all functions */
+};
+
+static void is_input(void *user, ir_expr sym)
+{
+    struct renamed *r = user;
+    VEC_PUSH(r->f->module->ctx, r->inputs, sym);
+}
+
+static void rename_sym(void *user, ir_expr sym)
+{
+    struct renamed *r = user;
+    struct ir_ctx *ctx = r->f->module->ctx;
+
+    for (int i = 0; i < r->inputs.n; i++)
+        if (r->inputs.at[i] == sym)
+            return;
+    for (int i = 0; i < r->from.n; i++)
+        if (r->from.at[i] == sym)
+            return;
+    VEC_PUSH(ctx, r->from, sym);
+    VEC_PUSH(ctx, r->to, ir_fresh(ctx, sym->name, sym->lo, sym->hi));
+}
+
+static void each_sym(ir_type t, void (*visit)(void *user, ir_expr sym), struct renamed *r)
+{
+    for (int i = 0; t->kind == IR_T_TENSOR && i < t->rank; i++)
+        ir_each_sym(t->dim[i], visit, r);
+}
+
+static void rename_in(struct renamed *r, const struct ir_block *b)
+{
+    IR_EACH_NODE(n, b)
+    {
+        for (int i = 0; i < n->nattrs; i++)
+            if (n->attrs[i].key == IR_ATTR_syms)
+                for (int k = 0; k < n->attrs[i].n; k++)
+                    ir_each_sym(n->attrs[i].exprs[k], rename_sym, r);
+        for (int i = 0; i < n->nout; i++)
+            each_sym(n->out[i]->type, rename_sym, r);
+        for (int i = 0; i < n->nregions; i++) {
+            for (int k = 0; k < n->regions[i]->nparams; k++)
+                each_sym(n->regions[i]->params[k]->type, rename_sym, r);
+            rename_in(r, n->regions[i]);
+        }
+    }
+}
+
+/* Sizes that only the run knows are symbols of their own in each version: one function binds a symbol. */
+static bool own_symbols(struct ir_func *f)
+{
+    struct renamed r = {.f = f};
+
+    for (int i = 0; i < f->body->nparams; i++)
+        each_sym(f->body->params[i]->type, is_input, &r);
+    for (struct ir_state *s = f->module->states; s; s = s->next)
+        if (s->sym)
+            is_input(&r, s->sym);
+    rename_in(&r, f->body);
+    return !r.from.n || pass_substitute(f, r.from.n, r.from.at, r.to.at);
+}
+
 /* Version number o->combination of f. */
 static bool version_func(struct ir_ctx *ctx, const struct frontend_options *o, const struct ir_func *f)
 {
@@ -30,7 +96,7 @@ static bool version_func(struct ir_ctx *ctx, const struct frontend_options *o, c
 
     for (int i = 0; i < n; i++)
         types[i] = f->body->params[i]->type;
-    if (!g || !frontend_pin(ctx, o, n, f->input_names, types, &pins))
+    if (!g || !own_symbols(g) || !frontend_pin(ctx, o, n, f->input_names, types, &pins))
         return false;
     for (int i = 0; i < n; i++)
         g->body->params[i]->type = types[i];
