@@ -88,14 +88,14 @@ static int64_t outer_points(const struct kb *k)
 #define MANY_DIMS 8
 
 /*
- * Reductions take existing dims where their extents follow each other in the same order, which depends on the order in which they are met:
- * a kernel may need more dims than its sketch. So a kernel of many is built to see whether it has room for them, once for each reduction,
- * of which it has few.
+ * Reductions take existing dims where their extents follow each other in the same order, and are over the same rows, which depends on the
+ * order in which they are met: a kernel may need more dims than its sketch, or other rows. So it is built to see whether it can be, once for
+ * each reduction, of which it has few, and where it has many dims.
  */
-static bool has_room(struct lw *lw, const struct ir_node *n, struct lw_group *g, const struct mark *before)
+static bool can_build(struct lw *lw, const struct ir_node *n, struct lw_group *g, const struct mark *before)
 {
     int dims = g->sketch->dims.n;
-    if (dims <= MANY_DIMS || (dims == before->dims && !lw_is_reduce(n)))
+    if (!lw_is_reduce(n) && (dims <= MANY_DIMS || dims == before->dims))
         return true;
     bool room = lw_build(lw, g);
     g->kernel = NULL;
@@ -132,7 +132,7 @@ bool lw_join(struct lw *lw, struct ir_node *n, struct lw_group *g)
                             .instructions = k->insns.n - 1 - k->replaced,
                             .functions = k->functions,
                             .points = outer_points(k)};
-    if (!k->failed && lw_worth(lw, &f) && has_room(lw, n, g, &before) && lw_may_change(lw)) {
+    if (!k->failed && lw_worth(lw, &f) && can_build(lw, n, g, &before) && lw_may_change(lw)) {
         g->joined++;
         return true;
     }
