@@ -188,6 +188,11 @@ static bool size_is(struct checker *c, int k, int64_t n)
                                       free_size(c, k), n);
 }
 
+static bool is_int32(float v)
+{
+    return v >= -0x1p31f && v < 0x1p31f && v == (float)(int32_t)v;
+}
+
 /* An operation of the vector lanes on these operands: bits need integers of one size, powers the GpSimd engine. */
 static bool check_alu(struct checker *c, enum neuron_attr a, int n, const int *operands)
 {
@@ -197,7 +202,7 @@ static bool check_alu(struct checker *c, enum neuron_attr a, int n, const int *o
         return bad(c, "pow is GpSimd's alone");
     for (int k = 0; isa_alu(op)->kind == 'b' && k < n; k++) {
         const struct neuron_operand *x = &o[operands[k]];
-        if (x->space == NEURON_NUMBER ? x->number != (float)(int32_t)x->number
+        if (x->space == NEURON_NUMBER ? !is_int32(x->number)
                                       : is_float(x->type) || isa_type(x->type)->bytes != isa_type(o[0].type)->bytes)
             return bad(c, "%s needs integers of one size", isa_alu(op)->name);
     }
