@@ -18,7 +18,10 @@ static struct tcr_heap heap;
 static int try_open(const char *name, const char *machine, struct tcr_device **d)
 {
     static const struct tccrt_options options = {.threads = 2};
-    const struct tcc_pimage *images[1] = {mi_image(machine)};
+    static struct tcc_pimage *made; /* as long as the device: until the next one is opened */
+    free(made);
+    made = mi_image(machine);
+    const struct tcc_pimage *images[1] = {made};
     struct tcr_device_request r = {
         .heap = &heap, .images = images, .nimages = 1, .nkernels = MI_KERNELS, .options = &options};
 
@@ -373,6 +376,8 @@ START_TEST(damaged)
         }
         d->ops->close(d);
     }
+    free(good);
+    free(image);
     ck_assert_msg(refused > (int)words / 3, "%d of %zu", refused, words);
 }
 END_TEST
