@@ -155,6 +155,7 @@ struct ir_expr_node {
 ir_expr ir_const(struct ir_ctx *ctx, int64_t value);
 ir_expr ir_sym(struct ir_ctx *ctx, const char *name);                                  /* same name, same symbol; bounds 0 .. 2^40 when new */
 ir_expr ir_sym_bounded(struct ir_ctx *ctx, const char *name, int64_t lo, int64_t hi);  /* narrows the bounds of a symbol when it is made */
+ir_expr ir_sym_find(struct ir_ctx *ctx, const char *name);                             /* NULL: no such symbol yet */
 ir_expr ir_fresh(struct ir_ctx *ctx, const char *prefix, int64_t lo, int64_t hi);      /* a name nobody has: prefix, number */
 ir_expr ir_iter(struct ir_ctx *ctx, const char *prefix, ir_expr extent);               /* a fresh iteration variable */
 ir_expr ir_iter_at(struct ir_ctx *ctx, int position, ir_expr extent);                  /* the one for a kernel's dim there; equal arguments, same variable */

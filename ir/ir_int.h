@@ -87,7 +87,6 @@ int64_t ir_sat_add(int64_t a, int64_t b);
 int64_t ir_sat_mul(int64_t a, int64_t b);
 int64_t ir_lower_bound(struct ir_ctx *ctx, ir_expr e); /* also through extents of iteration variables */
 ir_expr ir_iter_named(struct ir_ctx *ctx, const char *name, ir_expr extent);
-ir_expr ir_sym_find(struct ir_ctx *ctx, const char *name); /* NULL: no such symbol yet */
 
 #define IR_MAX_EXPR_DEPTH 40
 #define IR_SYM_HI ((int64_t)1 << 40)

@@ -393,18 +393,47 @@ static void find_above(void *user, ir_expr sym)
         a->sym = sym;
 }
 
+/* The model's input that a run gets the symbol's value from, by its name; NULL: a dim, or something computed. */
+static const char *giver_of(const struct ir_module *m, ir_expr sym)
+{
+    for (const struct ir_func *f = m->funcs; f; f = f->next)
+        IR_EACH_NODE(n, f->body)
+        {
+            const struct ir_attr *syms = n->op == IR_bind ? ir_attr(n, IR_ATTR_syms) : NULL;
+            const struct ir_value *v = syms && syms->n == 1 && syms->exprs[0] == sym ? n->in[0].value : NULL;
+            while (v && v->def)
+                v = v->def->nin == 1 ? v->def->in[0].value : NULL;
+            if (v && v->block == f->body)
+                return f->input_names[v->index];
+        }
+    return NULL;
+}
+
+/* A symbol like sym, at most `most`, with a name that says something in messages. */
+static ir_expr bounded(const struct maker *k, const struct pair *p, ir_expr sym, int64_t most)
+{
+    const char *name = giver_of(k->m, sym);
+    bool dim = false;
+    for (const struct ir_func *f = k->m->funcs; f && !name; f = f->next)
+        for (int i = 0; i < f->body->nparams; i++)
+            for (int d = 0; f->body->params[i]->type->kind == IR_T_TENSOR && d < f->body->params[i]->type->rank; d++)
+                dim |= f->body->params[i]->type->dim[d] == sym;
+    if (!name)
+        name = ir_internf(k->ctx, dim ? "%s.bounded" : "length of '%s'", dim ? sym->name : p->in);
+    return ir_sym_find(k->ctx, name) ? ir_fresh(k->ctx, name, sym->lo, most)
+                                     : ir_sym_bounded(k->ctx, name, sym->lo, most);
+}
+
 /* No symbol in the output's size along the axis is more than the capacity: a run that says otherwise is refused. */
-static bool bound_size(const struct maker *k, struct ir_value *const *out, int axis, int64_t capacity)
+static bool bound_size(const struct maker *k, const struct pair *p, struct ir_value *const *out, int axis,
+                       int64_t capacity)
 {
     for (;;) {
         struct above a = {.most = capacity};
         ir_each_sym((*out)->type->dim[axis], find_above, &a);
         if (!a.sym)
             return true;
-        ir_expr sym = ir_sym_bounded(k->ctx, ir_internf(k->ctx, "%s.bounded", a.sym->name), a.sym->lo, capacity);
-        if (sym->hi != capacity)
-            sym = ir_fresh(k->ctx, a.sym->name, a.sym->lo, capacity);
-        if (!substitute_everywhere(k, a.sym, sym))
+        if (!substitute_everywhere(k, a.sym, bounded(k, p, a.sym, capacity)))
             return false;
     }
 }
@@ -420,7 +449,7 @@ static bool make_indexed(const struct maker *k, const struct pair *p, struct ir_
         return wrong(k, p, "input '%s' has room for %lld", p->in, (long long)capacity);
     if (size->kind == IR_X_SYM && !substitute_everywhere(k, size, ir_const(k->ctx, capacity)))
         return false;
-    return bound_size(k, &out, axis, capacity) &&
+    return bound_size(k, p, &out, axis, capacity) &&
            (in->type == out->type || wrong(k, p, "input '%s' is %s, output '%s' %s", p->in,
                                            ir_type_text(k->ctx, in->type), p->out, ir_type_text(k->ctx, out->type)));
 }
