@@ -132,7 +132,7 @@ struct kn_stage { uint32_t inner, repeat; int first, last; };   /* bit sets of i
  * with no target at hand, and a text can pin a schedule:
  *     schedule contract(width=16, mr=14, nr=32, kc=256) tile (1, 28)
  */
-#define KN_MAX_PARAMS 8
+#define KN_MAX_PARAMS 16
 struct kn_param { const char *key; int64_t value; };
 struct kn_schedule {
     const char *how;            /* the template's name; NULL: not chosen yet */

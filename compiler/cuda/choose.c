@@ -254,6 +254,15 @@ static double tile_cost(const struct cuda_machine *m, int64_t batch, int64_t row
     return waves * ((double)bm * bn + 24 * (bm + bn));
 }
 
+/* As many as leave room for two blocks on a multiprocessor, and no more than there are steps. */
+static void choose_stages(const struct cuda_machine *m, int64_t terms, struct cuda_schedule *s)
+{
+    int64_t steps = (terms + s->bk - 1) / s->bk;
+    for (s->stages = 4; s->stages > 2; s->stages--)
+        if (s->stages <= steps + 1 && 2 * (cuda_contract_shared(s) + 1024) <= m->shared)
+            return;
+}
+
 static bool choose_contract(const struct cuda_machine *m, struct ir_ctx *ctx, struct kn_kernel *k,
                             struct cuda_schedule *s)
 {
@@ -278,6 +287,7 @@ static bool choose_contract(const struct cuda_machine *m, struct ir_ctx *ctx, st
             s->bm = bm;
             s->bn = bn;
         }
+    choose_stages(m, points(k, c->k), s);
     return true;
 }
 

@@ -15,7 +15,7 @@ V ct_at(struct em *e, V base, V index, int bytes)
     return LLVMBuildInBoundsGEP2(e->b, e->t_i8, base, &offset, 1, "");
 }
 
-static V count_of(struct em *e, uint32_t dims)
+V ct_count(struct em *e, uint32_t dims)
 {
     ir_expr n = ir_const(e->ctx, 1);
     for (int d = 0; d < e->k->ndims; d++)
@@ -24,8 +24,7 @@ static V count_of(struct em *e, uint32_t dims)
     return em_expr(e, n);
 }
 
-/* Binds the dims of a set by one index, the last fastest. */
-static void bind_dims(struct em *e, uint32_t dims, V index)
+void ct_bind(struct em *e, uint32_t dims, V index)
 {
     int64_t total = 1, n = 0;
     for (int d = 0; d < e->k->ndims && total; d++)
@@ -46,147 +45,7 @@ static void bind_dims(struct em *e, uint32_t dims, V index)
     }
 }
 
-static V below(struct em *e, V a, V b)
-{
-    return em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (V[]){a, LLVMBuildSub(e->b, b, em_i64(e, 1), "")});
-}
-
-/* -- Tiles on their way ------------------------------------------------------------------------------------------- */
-
-static int last_dim(uint32_t dims)
-{
-    return 31 - __builtin_clz(dims);
-}
-
-/* Where slot j of this thread lies in the tile: row, and its place along k; both first ones of `width`. */
-static void slot(struct ct *c, const struct ct_side *s, int j, V *row, V *k)
-{
-    struct em *e = c->e;
-    V number = LLVMBuildAdd(e->b, c->f->thread, em_i64(e, (int64_t)j * CT_THREADS), "");
-    V across = em_i64(e, (s->along_k ? c->bk : s->size) / s->width), width = em_i64(e, s->width);
-    V fast = LLVMBuildMul(e->b, LLVMBuildURem(e->b, number, across, ""), width, ""),
-      slow = LLVMBuildUDiv(e->b, number, across, "");
-    *row = s->along_k ? slow : fast;
-    *k = s->along_k ? fast : slow;
-}
-
-static int slots(const struct ct *c, const struct ct_side *s)
-{
-    int n = s->size * c->bk / s->width;
-    return (n + CT_THREADS - 1) / CT_THREADS;
-}
-
-/* The factor of slot j from step k0 on; zero behind the sum's end. Rows behind the last one repeat it: they are not stored. */
-static V fetch(struct ct *c, const struct ct_side *s, int j, V k0)
-{
-    struct em *e = c->e;
-    V row, k;
-    slot(c, s, j, &row, &k);
-    k = LLVMBuildAdd(e->b, k0, k, "");
-    V inside = LLVMBuildICmp(e->b, LLVMIntSLT, k, c->nk, "");
-    row = LLVMBuildAdd(e->b, s->first, row, "");
-    V most = s->along_k || s->width == 1 ? s->count : LLVMBuildSub(e->b, s->count, em_i64(e, s->width - 1), "");
-    V most_k = s->along_k && s->width > 1 ? LLVMBuildSub(e->b, c->nk, em_i64(e, s->width - 1), "") : c->nk;
-    bind_dims(e, s->dims, below(e, row, most));
-    bind_dims(e, c->k, below(e, k, most_k));
-    if (s->width > 1)
-        em_set_lanes(e, e->k->dims[last_dim(s->along_k ? c->k : s->dims)].var, s->width, NULL);
-    em_forget(e, 0, e->k->stages[0].last);
-    em_insn_needed(e, s->value);
-    V v = c->engine->element(c, s, em_splat(e, e->value[s->value], s->width));
-    em_set_lanes(e, NULL, 1, NULL);
-    return LLVMBuildSelect(e->b, inside, v, LLVMConstNull(LLVMTypeOf(v)), "");
-}
-
-static V place(struct ct *c, const struct ct_side *s, V buffer, V row, V k)
-{
-    struct em *e = c->e;
-    V index = LLVMBuildMul(e->b, s->k_rows ? k : row, em_i64(e, s->pitch), "");
-    index = LLVMBuildAdd(e->b, index, c->engine->fast(c, s, row, k), "");
-    V base = ct_at(e, c->pool, em_i64(e, s->at), 1);
-    base = ct_at(e, base, LLVMBuildMul(e->b, buffer, em_i64(e, s->bytes), ""), 1);
-    return ct_at(e, base, index, c->engine->bytes);
-}
-
-static void keep_slot(struct ct *c, const struct ct_side *s, int j, V buffer, V v)
-{
-    struct em *e = c->e;
-    V row, k;
-    slot(c, s, j, &row, &k);
-    if (s->width == 1 || s->along_k != s->k_rows) {
-        V at = place(c, s, buffer, row, k);
-        LLVMSetAlignment(LLVMBuildStore(e->b, v, at),
-                         (unsigned)(c->engine->bytes * s->width > 16 ? 16 : c->engine->bytes * s->width));
-        return;
-    }
-    for (int i = 0; i < s->width; i++) { /* turned */
-        V step = em_i64(e, i);
-        V at = place(c, s, buffer, s->along_k ? row : LLVMBuildAdd(e->b, row, step, ""),
-                     s->along_k ? LLVMBuildAdd(e->b, k, step, "") : k);
-        LLVMBuildStore(e->b, LLVMBuildExtractElement(e->b, v, step, ""), at);
-    }
-}
-
-static void keep(struct ct *c, const struct ct_side *s, int j, V buffer, V v)
-{
-    struct em *e = c->e;
-    struct em_if own;
-    int n = s->size * c->bk / s->width;
-    if (n >= CT_THREADS) {
-        keep_slot(c, s, j, buffer, v);
-        return;
-    }
-    em_if_begin(e, &own, LLVMBuildICmp(e->b, LLVMIntSLT, c->f->thread, em_i64(e, n), ""));
-    keep_slot(c, s, j, buffer, v);
-    em_if_end(e, &own);
-}
-
-static void fetch_tiles(struct ct *c, V k0, V *values)
-{
-    int n = 0;
-    for (int j = 0; j < slots(c, &c->rows); j++)
-        values[n++] = fetch(c, &c->rows, j, k0);
-    for (int j = 0; j < slots(c, &c->cols); j++)
-        values[n++] = fetch(c, &c->cols, j, k0);
-}
-
-static void keep_tiles(struct ct *c, V buffer, const V *values)
-{
-    int n = 0;
-    for (int j = 0; j < slots(c, &c->rows); j++)
-        keep(c, &c->rows, j, buffer, values[n++]);
-    for (int j = 0; j < slots(c, &c->cols); j++)
-        keep(c, &c->cols, j, buffer, values[n++]);
-}
-
 /* -- A tile of results -------------------------------------------------------------------------------------------- */
-
-static void sum(struct ct *c)
-{
-    struct em *e = c->e;
-    V values[64];
-    struct em_loop l;
-    V zero = em_i64(e, 0), step = em_i64(e, c->bk);
-    struct em_if some; /* a sum of no terms has none to fetch */
-    em_if_begin(e, &some, LLVMBuildICmp(e->b, LLVMIntSGT, c->nk, zero, ""));
-    fetch_tiles(c, zero, values);
-    keep_tiles(c, zero, values);
-    em_if_end(e, &some);
-    cuda_barrier(e);
-    em_loop_begin(e, &l, zero, c->nk, step, "k");
-    for (int i = 0; i < c->nacc; i++)
-        c->acc[i] = em_loop_carry(e, &l, LLVMConstNull(e->t_f32));
-    V buffer = LLVMBuildAnd(e->b, LLVMBuildUDiv(e->b, l.iv, step, ""), em_i64(e, 1), "buffer");
-    fetch_tiles(c, LLVMBuildAdd(e->b, l.iv, step, ""), values);
-    c->engine->multiply(c, buffer);
-    keep_tiles(c, LLVMBuildXor(e->b, buffer, em_i64(e, 1), ""), values);
-    cuda_barrier(e);
-    for (int i = 0; i < c->nacc; i++)
-        em_loop_next(&l, i, c->acc[i]);
-    em_loop_end(e, &l);
-    for (int i = 0; i < c->nacc; i++)
-        c->acc[i] = l.phi[i];
-}
 
 /* The kernel's other stages at one result. */
 static void epilogue(struct ct *c, V row, V col, V value)
@@ -196,8 +55,8 @@ static void epilogue(struct ct *c, V row, V col, V value)
     V ok = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, row, c->rows.count, ""),
                         LLVMBuildICmp(e->b, LLVMIntSLT, col, c->cols.count, ""), "");
     em_if_begin(e, &inside, ok);
-    bind_dims(e, c->rows.dims, row);
-    bind_dims(e, c->cols.dims, col);
+    ct_bind(e, c->rows.dims, row);
+    ct_bind(e, c->cols.dims, col);
     em_forget(e, 0, e->k->ninsns);
     e->value[e->k->contraction.reduce] = value;
     for (int s = 1; s < e->k->nstages; s++)
@@ -240,8 +99,8 @@ static void each_tile(struct ct *c)
     V rest = LLVMBuildUDiv(e->b, l.iv, across, "");
     c->cols.first = LLVMBuildMul(e->b, LLVMBuildURem(e->b, l.iv, across, ""), em_i64(e, c->cols.size), "col");
     c->rows.first = LLVMBuildMul(e->b, LLVMBuildURem(e->b, rest, down, ""), em_i64(e, c->rows.size), "row");
-    bind_dims(e, c->batch, LLVMBuildUDiv(e->b, rest, down, ""));
-    sum(c);
+    ct_bind(e, c->batch, LLVMBuildUDiv(e->b, rest, down, ""));
+    ct_sum(c);
     results(c);
     em_loop_end(e, &l);
 }
@@ -257,8 +116,9 @@ static void make_side(struct ct *c, struct ct_side *s, uint32_t dims, const stru
                           .size = size,
                           .along_k = shape->along_k[which],
                           .width = shape->width[which],
-                          .count = count_of(e, dims)};
+                          .count = ct_count(e, dims)};
     c->engine->layout(s, c->bk);
+    s->copied = ct_may_copy(c, s);
     s->bytes = (int64_t)(s->k_rows ? c->bk : size) * s->pitch * c->engine->bytes;
 }
 
@@ -277,7 +137,7 @@ static void emit(struct ct *c, struct ct_shape shape, bool wide)
     make_side(c, &c->rows, row ? k->n : k->m, &shape, row, c->f->s.bm);
     make_side(c, &c->cols, row ? k->m : k->n, &shape, !row, c->f->s.bn);
     c->rows.at = 0;
-    c->cols.at = 2 * c->rows.bytes;
+    c->cols.at = c->f->s.stages * c->rows.bytes;
     e->align = align;
     e->aligned = true;
     each_tile(c);
@@ -305,12 +165,14 @@ void cuda_emit_contract(struct cuda_fn *f)
     /* --exact: one rounding an operation, in order. */
     c.engine = f->s.how == CUDA_MMA && !e->exact ? &ct_mma : &ct_ffma;
     c.bk = c.engine == &ct_mma ? f->s.bk : 8;
-    c.nk = count_of(e, c.k);
+    c.nk = ct_count(e, c.k);
     c.strips = c.engine == &ct_mma ? f->s.bm / 32 : f->s.bm / 16;
     c.strip = c.engine == &ct_mma ? 32 : 16;
     c.pitch = f->s.bn + 8;
     c.nacc = f->s.bm * f->s.bn / CT_THREADS;
-    c.pool = cuda_shared(e, ir_internf(e->ctx, "%s_pool", f->name), cuda_contract_shared(&f->s), 16);
+    c.pool = cuda_dynamic_shared(&f->s)
+                 ? cuda_launch_shared(e)
+                 : cuda_shared(e, ir_internf(e->ctx, "%s_pool", f->name), cuda_contract_shared(&f->s), 16);
     if (shape.width[0] == 1 && shape.width[1] == 1) {
         emit(&c, shape, false);
         return;

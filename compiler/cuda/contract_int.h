@@ -3,7 +3,7 @@
  * contract_int.h - private to compiler/cuda/: a contraction as a product of tiles, and what multiplies them.
  *
  *     for each tile of bm x bn results:                 rows: dims of one operand alone, cols: of the other; any number, as one index
- *         for k in steps of bk:                         two buffers of shared memory: the next tiles are on their way from global memory
+ *         for k in steps of bk:                         a ring of `stages` buffers in shared memory: the next tiles are on their way (ring.c)
  *             tile of rows [bm, bk], of cols [bn, bk]   gathered through the operands' own access maps and guards: a convolution's too
  *             accumulators += rows x cols               by the engine
  *         results, some rows at a time, through shared memory; the epilogue at each, neighbours stored by neighbours
@@ -24,6 +24,7 @@ struct ct_side {
     int width;                       /* elements that a thread brings at once */
     int pitch;                       /* elements from row to row; a row is along what is consecutive, but for FFMA */
     bool k_rows;                     /* rows are of one k: [bk][size]; else [size][bk] */
+    bool copied;                     /* by cp.async, without passing through registers */
     int64_t at, bytes;               /* in the pool: of the first buffer; bytes of one */
     LLVMValueRef count, first;       /* i64: of all, the tile's first */
 };
@@ -45,8 +46,8 @@ struct ct_engine {
     int bytes;                                           /* of an element in shared memory */
     LLVMValueRef (*element)(struct ct *c, const struct ct_side *s, LLVMValueRef value);  /* a factor as an element; vectors too */
     void (*layout)(struct ct_side *s, int bk);           /* k_rows, pitch */
-    LLVMValueRef (*fast)(struct ct *c, const struct ct_side *s, LLVMValueRef row, LLVMValueRef k);     /* place in a row of shared memory */
-    void (*multiply)(struct ct *c, LLVMValueRef buffer); /* buffer: i64, 0 or 1 */
+    LLVMValueRef (*index)(struct ct *c, const struct ct_side *s, LLVMValueRef row, LLVMValueRef k);    /* of an element in a buffer */
+    void (*multiply)(struct ct *c, LLVMValueRef buffer); /* buffer: i64, its number */
     /* Puts the accumulators of strip number i there, and tells the row of the tile that row r (i64) of the strip is. */
     void (*put)(struct ct *c, int strip, LLVMValueRef to);
     LLVMValueRef (*row)(struct ct *c, int strip, LLVMValueRef r);
@@ -54,6 +55,13 @@ struct ct_engine {
 extern const struct ct_engine ct_ffma, ct_mma;
 
 LLVMValueRef ct_at(struct em *e, LLVMValueRef base, LLVMValueRef index, int bytes);      /* base + index * bytes */
+LLVMValueRef ct_count(struct em *e, uint32_t dims);                        /* points of a set of dims, i64 */
+void ct_bind(struct em *e, uint32_t dims, LLVMValueRef index);             /* binds the dims of a set by one index, the last fastest */
+LLVMValueRef ct_buffer(struct ct *c, const struct ct_side *s, LLVMValueRef buffer);      /* address of a side's buffer of that number */
+
+/* ring.c */
+bool ct_may_copy(const struct ct *c, const struct ct_side *s);
+void ct_sum(struct ct *c);           /* the tile's sums in c->acc; the pool is free then */
 
 /* choose.c, and to know again what it chose. */
 struct ct_shape { int value[2], load[2]; bool swap, along_k[2]; int width[2]; bool small; };

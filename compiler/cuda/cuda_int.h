@@ -5,7 +5,7 @@
  *     machine.c   the machines and what passes ask of them      choose.c    which template takes a kernel
  *     schedule.c  schedules as text; launches
  *     child.c     from kernels to PTX text, in a child          function.c  a device function: parameters, threads, local operands
- *     contract.c  products of tiles (contract_int.h), multiplied by ffma.c or mma.c
+ *     contract.c  products of tiles (contract_int.h), brought by ring.c, multiplied by ffma.c or mma.c
  *     transpose.c loads along one dim, stores along another
  *     loops.c     a thread a point, or a vector of them         group.c     a warp or a block a point: reductions, row buffers
  */
@@ -61,6 +61,8 @@ bool cuda_is_turned(struct ir_ctx *ctx, const struct kn_kernel *k, int insn, int
 int cuda_group_of(const struct cuda_schedule *s);
 /* Bytes of shared memory of a block that runs a product of tiles. */
 int64_t cuda_contract_shared(const struct cuda_schedule *s);
+/* Those of them that a launch asks for, beyond what functions may declare; 0: they declare them. */
+int64_t cuda_dynamic_shared(const struct cuda_schedule *s);
 /* The launch of a kernel with its schedule. */
 struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k, const char *symbol);
 
@@ -84,9 +86,16 @@ void cuda_begin(struct cuda_fn *f, struct em *e, const char *name);
 void cuda_end(struct cuda_fn *f);
 LLVMValueRef cuda_sreg(struct em *e, const char *name);                     /* special register "tid.x", i64 */
 LLVMValueRef cuda_shared(struct em *e, const char *name, int64_t bytes, int align);     /* static shared memory of that size */
+LLVMValueRef cuda_launch_shared(struct em *e);                              /* the shared memory that the launch asks for, 1024-byte aligned */
 void cuda_barrier(struct em *e);                                            /* of the block */
 void cuda_warp_barrier(struct em *e);                                       /* of a warp whose threads are all there */
 LLVMValueRef cuda_shuffle_xor(struct em *e, LLVMValueRef v, int distance);  /* the value of lane ^ distance, of any scalar type */
+
+/* cp.async (ring.c): 4, 8 or 16 bytes from global to shared memory, zeros where `ok` (i1; NULL: true) is false: nothing is read then. Copies belong
+ * to the group that their thread commits next; wait: all its groups have arrived but the last `pending`. */
+void cuda_copy_async(struct em *e, LLVMValueRef to, LLVMValueRef from, int bytes, LLVMValueRef ok);
+void cuda_copy_commit(struct em *e);
+void cuda_copy_wait(struct em *e, int pending);
 
 /* -- Templates ------------------------------------------------------------------------------------------------------ */
 void cuda_emit_points(struct cuda_fn *f);    /* loops.c */

@@ -20,10 +20,10 @@ static void layout(struct ct_side *s, int bk)
     s->pitch = s->size + 4;
 }
 
-static V fast(struct ct *c, const struct ct_side *s, V row, V k)
+static V index_of(struct ct *c, const struct ct_side *s, V row, V k)
 {
-    (void)c, (void)s, (void)k;
-    return row;
+    struct em *e = c->e;
+    return LLVMBuildAdd(e->b, LLVMBuildMul(e->b, k, em_i64(e, s->pitch), ""), row, "");
 }
 
 /* Results that lie together: all of a thread's, at most four. */
@@ -37,8 +37,7 @@ static void load_row(struct ct *c, const struct ct_side *s, V buffer, int k, V t
 {
     struct em *e = c->e;
     int n = chunk(s->size);
-    V base = ct_at(e, c->pool, em_i64(e, s->at + (int64_t)k * s->pitch * 4), 1);
-    base = ct_at(e, base, LLVMBuildMul(e->b, buffer, em_i64(e, s->bytes), ""), 1);
+    V base = ct_at(e, ct_buffer(c, s, buffer), em_i64(e, (int64_t)k * s->pitch), 4);
     for (int part = 0; part * 64 < s->size; part++) {
         V at = ct_at(e, ct_at(e, base, thread, 4 * n), em_i64(e, part * 64), 4);
         V v = LLVMBuildLoad2(e->b, em_vec(e->t_f32, n), at, "");
@@ -100,4 +99,4 @@ static V row(struct ct *c, int strip, V r)
 }
 
 const struct ct_engine ct_ffma = {
-    .bytes = 4, .element = element, .layout = layout, .fast = fast, .multiply = multiply, .put = put, .row = row};
+    .bytes = 4, .element = element, .layout = layout, .index = index_of, .multiply = multiply, .put = put, .row = row};

@@ -72,6 +72,18 @@ V cuda_shared(struct em *e, const char *name, int64_t bytes, int align)
     return g;
 }
 
+V cuda_launch_shared(struct em *e)
+{
+    static const char name[] = "cuda_launch_shared";
+    V g = LLVMGetNamedGlobal(e->mod, name);
+    if (!g) {
+        g = LLVMAddGlobalInAddressSpace(e->mod, LLVMArrayType2(e->t_i8, 0), name, CUDA_SHARED_SPACE);
+        LLVMSetLinkage(g, LLVMExternalLinkage);
+        LLVMSetAlignment(g, 1024);
+    }
+    return g;
+}
+
 /* -- Parameters ------------------------------------------------------------------------------------------------ */
 
 static LLVMTypeRef pointer_type(struct em *e)

@@ -32,15 +32,17 @@ static void layout(struct ct_side *s, int bk)
     s->pitch = s->k_rows ? s->size + 8 : bk;
 }
 
-static V fast(struct ct *c, const struct ct_side *s, V row, V k)
+static V index_of(struct ct *c, const struct ct_side *s, V row, V k)
 {
     struct em *e = c->e;
+    V pitch = em_i64(e, s->pitch);
     if (s->k_rows)
-        return row;
+        return LLVMBuildAdd(e->b, LLVMBuildMul(e->b, k, pitch, ""), row, "");
     int chunks = c->bk / 8;
     V line = LLVMBuildUDiv(e->b, row, em_i64(e, 8 / chunks), "");
     V swap = LLVMBuildAnd(e->b, line, em_i64(e, chunks - 1), "");
-    return LLVMBuildXor(e->b, k, LLVMBuildShl(e->b, swap, em_i64(e, 3), ""), "");
+    k = LLVMBuildXor(e->b, k, LLVMBuildShl(e->b, swap, em_i64(e, 3), ""), "");
+    return LLVMBuildAdd(e->b, LLVMBuildMul(e->b, row, pitch, ""), k, "");
 }
 
 struct warp {
@@ -75,11 +77,7 @@ static void load_fragments(struct ct *c, const struct ct_side *s, V buffer, V la
         at_k = LLVMBuildAdd(e->b, at_k, low, "");
     else
         row = LLVMBuildAdd(e->b, row, low, "");
-    V slow = s->k_rows ? at_k : row;
-    V index = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, slow, em_i64(e, s->pitch), ""), fast(c, s, row, at_k), "");
-    V base = ct_at(e, c->pool, em_i64(e, s->at), 1);
-    base = ct_at(e, base, LLVMBuildMul(e->b, buffer, em_i64(e, s->bytes), ""), 1);
-    V address = ct_at(e, base, index, 2);
+    V address = ct_at(e, ct_buffer(c, s, buffer), index_of(c, s, row, at_k), 2);
     LLVMTypeRef p = LLVMTypeOf(address);
     V four = em_intrinsic(e,
                           s->k_rows ? "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16"
@@ -157,4 +155,4 @@ static V row(struct ct *c, int strip, V r)
 }
 
 const struct ct_engine ct_mma = {
-    .bytes = 2, .element = element, .layout = layout, .fast = fast, .multiply = multiply, .put = put, .row = row};
+    .bytes = 2, .element = element, .layout = layout, .index = index_of, .multiply = multiply, .put = put, .row = row};

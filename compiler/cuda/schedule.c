@@ -78,7 +78,8 @@ struct cuda_schedule cuda_get_schedule(const struct kn_kernel *k)
     return s;
 }
 
-static const char *what_is_wrong(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s)
+static const char *what_is_wrong(const struct cuda_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k,
+                                 const struct cuda_schedule *s)
 {
     if (s->vector >= em_nouter(k))
         return "its vector dim is not an outer dim";
@@ -95,8 +96,8 @@ static const char *what_is_wrong(struct ir_ctx *ctx, const struct kn_kernel *k, 
             return "256 threads run a tile, whose sides are 32, 64 or 128";
         if (s->how == CUDA_CONTRACT ? s->bk != 8
                                     : (s->bk < 16 || (s->bk & (s->bk - 1)) || s->bm < 64 || s->bn < 64 ||
-                                       cuda_contract_shared(s) > 48 << 10))
-            return "bk is 8; for mma 16, 32 or 64, sides 64 or 128, and tiles fit in 48 KiB";
+                                       cuda_contract_shared(s) > m->shared))
+            return "bk is 8; for mma 16, 32 or 64, sides 64 or 128, and tiles fit in shared memory";
         if (!cuda_takes_contract(ctx, k, s->how))
             return "the kernel is no product that the template takes";
     }
@@ -120,13 +121,12 @@ bool cuda_verify_schedule(const struct pass_machine *m, struct ir_ctx *ctx, cons
 {
     struct cuda_schedule s;
     const char *wrong, *why;
-    (void)m;
     if (!get(k, &s, &wrong)) {
         ir_error(ctx, NULL, "kernel %s: the CUDA target has no such template or parameter, or not of this value: '%s'",
                  ir_shown(k->name), ir_shown(wrong));
         return false;
     }
-    why = what_is_wrong(ctx, k, &s);
+    why = what_is_wrong((const struct cuda_machine *)m, ctx, k, &s);
     if (why)
         ir_error(ctx, NULL, "kernel %s: schedule %s: %s", ir_shown(k->name), ir_shown(k->schedule.how), why);
     return !why;
@@ -162,14 +162,20 @@ int cuda_group_of(const struct cuda_schedule *s)
 
 int64_t cuda_contract_shared(const struct cuda_schedule *s)
 {
-    int64_t exact = 2 * 8 * (s->bm + s->bn + 8) * 4, tiles = exact,
+    int64_t exact = (int64_t)s->stages * 8 * (s->bm + s->bn + 8) * 4, tiles = exact,
             strip = 4 * (s->bn + 8) * (s->how == CUDA_MMA ? 32 : 16);
     if (s->how == CUDA_MMA) {
         int64_t by_row = (int64_t)(s->bm + s->bn) * s->bk, by_k = (int64_t)s->bk * (s->bm + s->bn + 16);
-        tiles = 2 * 2 * (by_row > by_k ? by_row : by_k);
+        tiles = 2 * s->stages * (by_row > by_k ? by_row : by_k);
         tiles = tiles > exact ? tiles : exact;
     }
     return tiles > strip ? tiles : strip;
+}
+
+int64_t cuda_dynamic_shared(const struct cuda_schedule *s)
+{
+    int64_t bytes = s->how >= CUDA_CONTRACT ? cuda_contract_shared(s) : 0;
+    return bytes > MOST_SHARED ? bytes : 0;
 }
 
 struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k, const char *symbol)
@@ -184,6 +190,8 @@ struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k,
     *l = (struct image_launch){.symbol = symbol};
     l->grid[0] = ir_min(ctx, blocks, ir_const(ctx, locals == CUDA_SCRATCH ? MOST_SCRATCH_BLOCKS : MOST_BLOCKS));
     l->block[0] = ir_const(ctx, s.threads);
+    if (cuda_dynamic_shared(&s))
+        l->shared = ir_const(ctx, cuda_dynamic_shared(&s));
     if (locals == CUDA_SCRATCH)
         l->scratch = ir_mul(ctx, bytes, ir_mulc(ctx, l->grid[0], units));
     return to;

@@ -113,7 +113,7 @@ LLVMValueRef em_unary_intrinsic(struct em *e, const char *name, LLVMValueRef x);
 LLVMValueRef em_fma(struct em *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);    /* a * b + c: fused where the machine has it, else two roundings */
 
 /* -- Control flow ------------------------------------------------------------------------------ */
-#define EM_MAX_CARRIED 64
+#define EM_MAX_CARRIED 160
 struct em_loop {
     LLVMBasicBlockRef head, body, exit;
     LLVMValueRef iv, hi, step;       /* iv: i64 */
