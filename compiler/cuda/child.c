@@ -32,6 +32,18 @@ static LLVMTargetMachineRef target_machine(const struct job *j)
                                    LLVMRelocDefault, LLVMCodeModelDefault);
 }
 
+static void emit_function(const struct job *j, struct em *e, int i, const char *name,
+                          void (*const emit[])(struct cuda_fn *))
+{
+    struct cuda_fn f = {0};
+    e->k = j->program->kernels[i];
+    e->bind = NULL;
+    e->nbind = e->capbind = 0;
+    cuda_begin(&f, e, name);
+    emit[f.s.how](&f);
+    cuda_end(&f);
+}
+
 static void emit_kernel(const struct job *j, struct em *e, int i)
 {
     static void (*const emit[])(struct cuda_fn *) = {[CUDA_POINTS] = cuda_emit_points,
@@ -39,14 +51,13 @@ static void emit_kernel(const struct job *j, struct em *e, int i)
                                                      [CUDA_TRANSPOSE] = cuda_emit_transpose,
                                                      [CUDA_CONTRACT] = cuda_emit_contract,
                                                      [CUDA_MMA] = cuda_emit_contract};
-    struct cuda_fn f = {0};
+    static void (*const emit_sum[])(struct cuda_fn *) = {
+        [CUDA_CONTRACT] = cuda_emit_contract_sum, [CUDA_MMA] = cuda_emit_contract_sum};
+    const char *name = ir_internf(j->ctx, "%sk%d", j->prefix, i);
     ir_tick(j->ctx);
-    e->k = j->program->kernels[i];
-    e->bind = NULL;
-    e->nbind = e->capbind = 0;
-    cuda_begin(&f, e, ir_internf(j->ctx, "%sk%d", j->prefix, i));
-    emit[f.s.how](&f);
-    cuda_end(&f);
+    emit_function(j, e, i, name, emit);
+    if (cuda_get_schedule(j->program->kernels[i]).split > 1)
+        emit_function(j, e, i, ir_internf(j->ctx, "%s_sum", name), emit_sum);
 }
 
 static void ptx_child(void *jobs, int index, int report)

@@ -263,6 +263,17 @@ static void choose_stages(const struct cuda_machine *m, int64_t terms, struct cu
             return;
 }
 
+/* Pieces of the terms where so few tiles of 64 x 64 results are there that most multiprocessors of any machine would have none. By shape alone:
+ * the bits depend on it. */
+static int choose_split(int64_t tiles, int64_t terms)
+{
+    enum { FEW_TILES = 48, ENOUGH = 128, LEAST_TERMS = 256, MOST_PIECES = 32 };
+    int64_t pieces = tiles > 0 && tiles < FEW_TILES ? ENOUGH / tiles : 1;
+    pieces = pieces < terms / LEAST_TERMS ? pieces : terms / LEAST_TERMS;
+    pieces = pieces < MOST_PIECES ? pieces : MOST_PIECES;
+    return pieces > 1 ? (int)pieces : 1;
+}
+
 static bool choose_contract(const struct cuda_machine *m, struct ir_ctx *ctx, struct kn_kernel *k,
                             struct cuda_schedule *s)
 {
@@ -276,6 +287,8 @@ static bool choose_contract(const struct cuda_machine *m, struct ir_ctx *ctx, st
         return false;
     double best = 0;
     *s = cuda_plain_schedule(shape.small ? CUDA_MMA : CUDA_CONTRACT);
+    s->split = choose_split(batch * ((rows + 63) / 64) * ((cols + 63) / 64), points(k, c->k));
+    batch *= s->split;
     s->threads = CT_THREADS;
     s->bk = shape.small ? 32 : 8;
     for (int bm = shape.small ? 64 : 32; bm <= 128; bm *= 2)
@@ -298,7 +311,7 @@ ir_expr cuda_product_tiles(struct ir_ctx *ctx, const struct kn_kernel *k, const 
     ct_shape_of(ctx, k, &shape);
     uint32_t sets[3] = {c->batch, shape.swap ? c->n : c->m, shape.swap ? c->m : c->n};
     int sizes[3] = {1, s->bm, s->bn};
-    ir_expr tiles = ir_const(ctx, 1);
+    ir_expr tiles = ir_const(ctx, s->split);
     for (int i = 0; i < 3; i++) {
         ir_expr n = ir_const(ctx, 1);
         for (int d = 0; d < k->ndims; d++)

@@ -51,10 +51,6 @@ void ct_bind(struct em *e, uint32_t dims, V index)
 static void epilogue(struct ct *c, V row, V col, V value)
 {
     struct em *e = c->e;
-    struct em_if inside;
-    V ok = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, row, c->rows.count, ""),
-                        LLVMBuildICmp(e->b, LLVMIntSLT, col, c->cols.count, ""), "");
-    em_if_begin(e, &inside, ok);
     ct_bind(e, c->rows.dims, row);
     ct_bind(e, c->cols.dims, col);
     em_forget(e, 0, e->k->ninsns);
@@ -62,6 +58,21 @@ static void epilogue(struct ct *c, V row, V col, V value)
     for (int s = 1; s < e->k->nstages; s++)
         for (int i = e->k->stages[s].first; i < e->k->stages[s].last; i++)
             em_insn(e, i);
+}
+
+static void result(struct ct *c, V row, V col, V value)
+{
+    struct em *e = c->e;
+    struct em_if inside;
+    V ok = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, row, c->rows.count, ""),
+                        LLVMBuildICmp(e->b, LLVMIntSLT, col, c->cols.count, ""), "");
+    em_if_begin(e, &inside, ok);
+    if (c->pieces > 1) {
+        V at = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, row, c->cols.count, ""), col, "");
+        LLVMBuildStore(e->b, value, ct_at(e, c->partial, at, 4));
+    } else {
+        epilogue(c, row, col, value);
+    }
     em_if_end(e, &inside);
 }
 
@@ -77,8 +88,8 @@ static void results(struct ct *c)
         V r = LLVMBuildUDiv(e->b, l.iv, width, ""), n = LLVMBuildURem(e->b, l.iv, width, "");
         V at = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, r, em_i64(e, c->pitch), ""), n, "");
         V value = LLVMBuildLoad2(e->b, e->t_f32, ct_at(e, c->pool, at, 4), "");
-        epilogue(c, LLVMBuildAdd(e->b, c->rows.first, c->engine->row(c, s, r), ""),
-                 LLVMBuildAdd(e->b, c->cols.first, n, ""), value);
+        result(c, LLVMBuildAdd(e->b, c->rows.first, c->engine->row(c, s, r), ""),
+               LLVMBuildAdd(e->b, c->cols.first, n, ""), value);
         em_loop_end(e, &l);
         cuda_barrier(e);
     }
@@ -89,6 +100,25 @@ static V tiles_of(struct em *e, const struct ct_side *s)
     return LLVMBuildUDiv(e->b, LLVMBuildAdd(e->b, s->count, em_i64(e, s->size - 1), ""), em_i64(e, s->size), "");
 }
 
+/* The terms of piece number `piece` (i64), whole steps of them, and where its sums of that batch go. --exact: the first piece has all terms. */
+static void begin_piece(struct ct *c, V piece, V batch)
+{
+    struct em *e = c->e;
+    V each = c->nk;
+    if (!e->exact) {
+        V whole = em_i64(e, (int64_t)c->pieces * c->bk);
+        each =
+            LLVMBuildUDiv(e->b, LLVMBuildAdd(e->b, c->nk, LLVMBuildSub(e->b, whole, em_i64(e, 1), ""), ""), whole, "");
+        each = LLVMBuildMul(e->b, each, em_i64(e, c->bk), "");
+    }
+    c->first = LLVMBuildMul(e->b, piece, each, "");
+    V end = LLVMBuildAdd(e->b, c->first, each, "");
+    c->last = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (V[]){end, c->nk});
+    V number = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, piece, ct_count(e, c->batch), ""), batch, "");
+    V results = LLVMBuildMul(e->b, c->rows.count, c->cols.count, "");
+    c->partial = ct_at(e, e->scratch, LLVMBuildMul(e->b, number, results, ""), 4);
+}
+
 /* Tiles of neighbouring blocks share rows. */
 static void each_tile(struct ct *c)
 {
@@ -96,10 +126,17 @@ static void each_tile(struct ct *c)
     struct em_loop l;
     em_loop_begin(e, &l, e->first, e->last, e->tile_step, "tile");
     V across = tiles_of(e, &c->cols), down = tiles_of(e, &c->rows);
-    V rest = LLVMBuildUDiv(e->b, l.iv, across, "");
+    V rest = LLVMBuildUDiv(e->b, l.iv, across, ""), batch = LLVMBuildUDiv(e->b, rest, down, "");
     c->cols.first = LLVMBuildMul(e->b, LLVMBuildURem(e->b, l.iv, across, ""), em_i64(e, c->cols.size), "col");
     c->rows.first = LLVMBuildMul(e->b, LLVMBuildURem(e->b, rest, down, ""), em_i64(e, c->rows.size), "row");
-    ct_bind(e, c->batch, LLVMBuildUDiv(e->b, rest, down, ""));
+    c->first = em_i64(e, 0);
+    c->last = c->nk;
+    if (c->pieces > 1) {
+        V batches = ct_count(e, c->batch), piece = LLVMBuildUDiv(e->b, batch, batches, "piece");
+        batch = LLVMBuildURem(e->b, batch, batches, "");
+        begin_piece(c, piece, batch);
+    }
+    ct_bind(e, c->batch, batch);
     ct_sum(c);
     results(c);
     em_loop_end(e, &l);
@@ -155,17 +192,24 @@ static V begin_aligned(struct ct *c, const struct ct_shape *shape)
     return LLVMBuildICmp(e->b, LLVMIntEQ, LLVMBuildAnd(e->b, any, em_i64(e, 15), ""), em_i64(e, 0), "aligned");
 }
 
+static struct ct begin_contract(struct cuda_fn *f, struct ct_shape *shape)
+{
+    struct em *e = f->e;
+    struct ct c = {.f = f, .e = e, .k = e->k->contraction.k, .batch = e->k->contraction.batch, .pieces = f->s.split};
+    ct_shape_of(e->ctx, e->k, shape);
+    c.nk = ct_count(e, c.k);
+    return c;
+}
+
 void cuda_emit_contract(struct cuda_fn *f)
 {
     struct em *e = f->e;
-    struct ct c = {.f = f, .e = e, .k = e->k->contraction.k, .batch = e->k->contraction.batch};
     struct ct_shape shape;
+    struct ct c = begin_contract(f, &shape);
     struct em_if wide;
-    ct_shape_of(e->ctx, e->k, &shape);
     /* --exact: one rounding an operation, in order. */
     c.engine = f->s.how == CUDA_MMA && !e->exact ? &ct_mma : &ct_ffma;
     c.bk = c.engine == &ct_mma ? f->s.bk : 8;
-    c.nk = ct_count(e, c.k);
     c.strips = c.engine == &ct_mma ? f->s.bm / 32 : f->s.bm / 16;
     c.strip = c.engine == &ct_mma ? 32 : 16;
     c.pitch = f->s.bn + 8;
@@ -184,4 +228,32 @@ void cuda_emit_contract(struct cuda_fn *f)
     em_if_begin(e, &wide, LLVMBuildNot(e->b, aligned, ""));
     emit(&c, shape, false);
     em_if_end(e, &wide);
+}
+
+/* A thread a result: its pieces in order. */
+void cuda_emit_contract_sum(struct cuda_fn *f)
+{
+    struct em *e = f->e;
+    struct ct_shape shape;
+    struct ct c = begin_contract(f, &shape);
+    const struct kn_contraction *k = &e->k->contraction;
+    struct em_loop l;
+    c.rows = (struct ct_side){.dims = shape.swap ? k->n : k->m};
+    c.cols = (struct ct_side){.dims = shape.swap ? k->m : k->n};
+    c.rows.count = ct_count(e, c.rows.dims);
+    c.cols.count = ct_count(e, c.cols.dims);
+    V results = LLVMBuildMul(e->b, c.rows.count, c.cols.count, ""),
+      all = LLVMBuildMul(e->b, results, ct_count(e, c.batch), ""), threads = em_i64(e, f->s.threads);
+    V first = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, f->block, threads, ""), f->thread, "");
+    em_loop_begin(e, &l, first, all, LLVMBuildMul(e->b, f->blocks, threads, ""), "result");
+    V sum = NULL;
+    for (int p = 0; p < (e->exact ? 1 : c.pieces); p++) {
+        V at = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, all, em_i64(e, p), ""), l.iv, "");
+        V v = LLVMBuildLoad2(e->b, e->t_f32, ct_at(e, e->scratch, at, 4), "");
+        sum = sum ? LLVMBuildFAdd(e->b, sum, v, "") : v;
+    }
+    V rest = LLVMBuildUDiv(e->b, l.iv, c.cols.count, "");
+    ct_bind(e, c.batch, LLVMBuildUDiv(e->b, rest, c.rows.count, ""));
+    epilogue(&c, LLVMBuildURem(e->b, rest, c.rows.count, ""), LLVMBuildURem(e->b, l.iv, c.cols.count, ""), sum);
+    em_loop_end(e, &l);
 }

@@ -7,6 +7,9 @@
  *             tile of rows [bm, bk], of cols [bn, bk]   gathered through the operands' own access maps and guards: a convolution's too
  *             accumulators += rows x cols               by the engine
  *         results, some rows at a time, through shared memory; the epilogue at each, neighbours stored by neighbours
+ *
+ * Where results are few and terms many, terms are cut in pieces: a tile is of one piece, its sums go to scratch, and a second function adds the
+ * pieces of each result in order and runs the epilogue. The number of pieces depends on the shape alone: the same bits on every machine.
  */
 #ifndef TCC_CUDA_CONTRACT_INT_H
 #define TCC_CUDA_CONTRACT_INT_H
@@ -36,7 +39,9 @@ struct ct {
     struct ct_side rows, cols;
     uint32_t k, batch;
     int bk;
-    LLVMValueRef nk, pool;           /* i64; shared memory */
+    int pieces;                      /* of the terms; the sums of each go to scratch */
+    LLVMValueRef nk, first, last;    /* i64: all terms; those of this tile's piece */
+    LLVMValueRef pool, partial;      /* shared memory; global: where the piece's sums of the tile's batch go, [rows][cols] of f32 */
     LLVMValueRef acc[CT_MAX_ACC];
     int nacc;
     int strip, strips, pitch;        /* rows of results that lie in shared memory at once, how often; floats of a row of them */

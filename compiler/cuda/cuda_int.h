@@ -63,7 +63,7 @@ int cuda_group_of(const struct cuda_schedule *s);
 int64_t cuda_contract_shared(const struct cuda_schedule *s);
 /* Those of them that a launch asks for, beyond what functions may declare; 0: they declare them. */
 int64_t cuda_dynamic_shared(const struct cuda_schedule *s);
-/* The launch of a kernel with its schedule. */
+/* The launches of a kernel with its schedule; a second function is called SYMBOL_sum. */
 struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k, const char *symbol);
 
 /* -- Functions (function.c) ------------------------------------------------------------------------------------- */
@@ -102,6 +102,7 @@ void cuda_emit_points(struct cuda_fn *f);    /* loops.c */
 void cuda_emit_group(struct cuda_fn *f);     /* group.c */
 void cuda_emit_transpose(struct cuda_fn *f); /* transpose.c */
 void cuda_emit_contract(struct cuda_fn *f);  /* contract.c */
+void cuda_emit_contract_sum(struct cuda_fn *f);      /* the second function of a product in pieces */
 
 /* -- Children (child.c) ------------------------------------------------------------------------------------------------ */
 /* All kernels' PTX, read back from the file that a child wrote; NULL after a diagnostic. Zero-terminated, *size with the zero. */

@@ -76,7 +76,7 @@ static V bind_slot(struct ct *c, const struct ct_side *s, int j, V k0)
     V row, k;
     slot(c, s, j, &row, &k);
     k = LLVMBuildAdd(e->b, k0, k, "");
-    V inside = LLVMBuildICmp(e->b, LLVMIntSLT, k, c->nk, "");
+    V inside = LLVMBuildICmp(e->b, LLVMIntSLT, k, c->last, "");
     row = LLVMBuildAdd(e->b, s->first, row, "");
     if (s->copied)
         inside = LLVMBuildAnd(e->b, inside, LLVMBuildICmp(e->b, LLVMIntSLT, row, s->count, ""), "");
@@ -243,14 +243,14 @@ void ct_sum(struct ct *c)
     int stages = c->f->s.stages;
     V zero = em_i64(e, 0), one = em_i64(e, 1), step = em_i64(e, c->bk), last = em_i64(e, stages - 1);
     em_loop_begin(e, &l, zero, last, one, "ahead");
-    V k0 = LLVMBuildMul(e->b, l.iv, step, "");
+    V k0 = LLVMBuildAdd(e->b, c->first, LLVMBuildMul(e->b, l.iv, step, ""), "");
     struct em_if some; /* a sum of no terms has none to fetch */
-    em_if_begin(e, &some, LLVMBuildICmp(e->b, LLVMIntSGT, c->nk, zero, ""));
+    em_if_begin(e, &some, LLVMBuildICmp(e->b, LLVMIntSGT, c->last, c->first, ""));
     send_both(c, l.iv, k0, &w);
     keep_both(c, l.iv, &w);
     em_if_end(e, &some);
     em_loop_end(e, &l);
-    em_loop_begin(e, &l, zero, c->nk, step, "k");
+    em_loop_begin(e, &l, c->first, c->last, step, "k");
     for (int i = 0; i < c->nacc; i++)
         c->acc[i] = em_loop_carry(e, &l, LLVMConstNull(e->t_f32));
     V buffer = em_loop_carry(e, &l, zero), first = LLVMBuildICmp(e->b, LLVMIntEQ, buffer, zero, "");

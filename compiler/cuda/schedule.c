@@ -101,6 +101,8 @@ static const char *what_is_wrong(const struct cuda_machine *m, struct ir_ctx *ct
         if (!cuda_takes_contract(ctx, k, s->how))
             return "the kernel is no product that the template takes";
     }
+    if (s->split > 1 && s->how < CUDA_CONTRACT)
+        return "pieces are of products";
     if ((s->how == CUDA_TRANSPOSE) != (s->along >= 0))
         return "transpose, and it alone, has a dim along which it loads";
     if (s->how == CUDA_TRANSPOSE) {
@@ -178,6 +180,15 @@ int64_t cuda_dynamic_shared(const struct cuda_schedule *s)
     return bytes > MOST_SHARED ? bytes : 0;
 }
 
+/* The results of a product. */
+static ir_expr outer_points(struct ir_ctx *ctx, const struct kn_kernel *k)
+{
+    ir_expr n = ir_const(ctx, 1);
+    for (int d = 0; d < em_nouter(k); d++)
+        n = ir_mul(ctx, n, k->dims[d].extent);
+    return n;
+}
+
 struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k, const char *symbol)
 {
     struct cuda_schedule s = cuda_get_schedule(k);
@@ -194,5 +205,13 @@ struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k,
         l->shared = ir_const(ctx, cuda_dynamic_shared(&s));
     if (locals == CUDA_SCRATCH)
         l->scratch = ir_mul(ctx, bytes, ir_mulc(ctx, l->grid[0], units));
+    if (s.split > 1) {
+        ir_expr results = outer_points(ctx, k);
+        l->scratch = ir_mulc(ctx, results, (int64_t)4 * s.split);
+        blocks = ir_ceildiv(ctx, results, ir_const(ctx, s.threads));
+        to.launches[to.nlaunches++] = (struct image_launch){.symbol = ir_internf(ctx, "%s_sum", symbol),
+                                                            .grid = {ir_min(ctx, blocks, ir_const(ctx, MOST_BLOCKS))},
+                                                            .block = {l->block[0]}};
+    }
     return to;
 }

@@ -30,8 +30,8 @@ static void end(void)
     ir_ctx_free(ctx);
 }
 
-/* With the machine's schedule; how, bm: with that template, tile and ring instead. */
-static void add(struct kn_kernel *k, enum cuda_how how, int bm, int bn, int stages)
+/* With the machine's schedule; how, bm: with that template, tile, ring and pieces instead. */
+static void add(struct kn_kernel *k, enum cuda_how how, int bm, int bn, int stages, int split)
 {
     const struct pass_machine *m = target_cuda.machine(ctx, "sm_80");
     k->name = ir_internf(ctx, "%s_%d", k->name, nkernels);
@@ -43,6 +43,7 @@ static void add(struct kn_kernel *k, enum cuda_how how, int bm, int bn, int stag
         s.bn = bn;
         s.bk = how == CUDA_MMA ? 32 : 8;
         s.stages = stages;
+        s.split = split;
         cuda_put_schedule(k, s);
         k->tiles = cuda_product_tiles(ctx, k, &s);
     }
@@ -99,7 +100,7 @@ START_TEST(multiply_adds)
     static const int tiles[][2] = {{32, 32}, {64, 32}, {32, 64}, {64, 64}, {128, 64}, {64, 128}, {128, 128}, {32, 128}};
     begin();
     for (int i = 0; i < NMATMULS; i++)
-        add(km_matmul(ctx, &matmuls[i]), CUDA_CONTRACT, tiles[_i][0], tiles[_i][1], 2 + (i + _i) % 4);
+        add(km_matmul(ctx, &matmuls[i]), CUDA_CONTRACT, tiles[_i][0], tiles[_i][1], 2 + (i + _i) % 4, 1);
     prove_all(_i % 3 == 2, _i);
     end();
 }
@@ -112,9 +113,28 @@ START_TEST(tensor_cores)
     for (int i = 0; i < NMATMULS; i++) {
         struct km_matmul m = matmuls[i];
         m.dtype = i & 1 ? TCC_F16 : TCC_BF16;
-        add(km_matmul(ctx, &m), CUDA_MMA, tiles[_i % 4][0], tiles[_i % 4][1], 2 + (i + _i) % 3);
+        add(km_matmul(ctx, &m), CUDA_MMA, tiles[_i % 4][0], tiles[_i % 4][1], 2 + (i + _i) % 3, 1);
     }
     prove_all(_i >= 4, _i); /* --exact: by multiply-adds */
+    end();
+}
+END_TEST
+
+/* Few results of many terms: by pieces of the terms, some of them empty, and by as many as the machine chooses. */
+START_TEST(pieces)
+{
+    static const struct km_matmul few = {.b = 1, .m = 70, .n = 65, .k = 2000, .trans_a = true, .relu = true};
+    begin();
+    for (int i = 0; i < NMATMULS; i++) {
+        struct km_matmul m = matmuls[i];
+        m.dtype = _i & 1 ? TCC_BF16 : TCC_F32;
+        add(km_matmul(ctx, &m), _i & 1 ? CUDA_MMA : CUDA_CONTRACT, 64, 64, 3, 2 + i);
+    }
+    struct km_matmul m = few;
+    m.dtype = _i & 1 ? TCC_F16 : TCC_F32;
+    add(km_matmul(ctx, &m), CUDA_MMA, 0, 0, 0, 0);
+    ck_assert_int_eq(cuda_get_schedule(kernels[nkernels - 1]).split, 7);
+    prove_all(_i >= 2, _i); /* --exact: the first piece has all terms */
     end();
 }
 END_TEST
@@ -130,7 +150,7 @@ START_TEST(convolutions)
     begin();
     for (size_t i = 0; i < sizeof convs / sizeof *convs; i++)
         for (int groups = 1; groups < 2 + (convs[i].c % 4 == 0 && convs[i].o % 4 == 0); groups++)
-            add(km_plain_conv(ctx, &convs[i], groups == 1 ? 1 : 4), CUDA_CONTRACT, 0, 0, 0);
+            add(km_plain_conv(ctx, &convs[i], groups == 1 ? 1 : 4), CUDA_CONTRACT, 0, 0, 0, 0);
     prove_all(false, 3);
     end();
 }
@@ -147,7 +167,7 @@ START_TEST(counted)
     for (int i = 0; i < 6; i++) {
         struct km_matmul m = large[i % 3];
         m.dtype = i < 3 ? TCC_F32 : TCC_BF16;
-        add(km_matmul(ctx, &m), i < 3 ? CUDA_CONTRACT : CUDA_MMA, 128, 128, i < 3 ? 3 : 4);
+        add(km_matmul(ctx, &m), i < 3 ? CUDA_CONTRACT : CUDA_MMA, 128, 128, i < 3 ? 3 : 4, 1);
     }
     compile(&p, false, 1);
     for (int i = 0; i < nkernels; i++) {
@@ -196,6 +216,7 @@ int main(void)
     tcase_set_timeout(c, 300);
     tcase_add_loop_test(c, multiply_adds, 0, 8);
     tcase_add_loop_test(c, tensor_cores, 0, 5);
+    tcase_add_loop_test(c, pieces, 0, 4);
     tcase_add_test(c, convolutions);
     tcase_add_test(c, counted);
     suite_add_tcase(s, c);
