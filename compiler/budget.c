@@ -16,6 +16,11 @@ struct choice {
     uint64_t arena, state, scratch;
 };
 
+ir_expr budget_arena(const struct kn_program *p, const struct kn_entry *e)
+{
+    return p->nmemories > 1 && e->arenas ? e->arenas[0] : e->arena;
+}
+
 static uint64_t peak_of(const struct choice *c)
 {
     return c->arena + c->state;
@@ -37,7 +42,8 @@ static bool try_choice(struct ir_ctx *ctx, const struct ir_func *f, const struct
     if (!pass_list(m, "codegen", &quiet))
         return false;
     const struct kn_entry *e = &m->program->entries[0];
-    if (!e->arena || !ir_is_const(e->arena, &bytes)) {
+    const ir_expr arena = budget_arena(m->program, e);
+    if (!arena || !ir_is_const(arena, &bytes)) {
         struct ir_where where = {.file = f->module->name};
         ir_error(ctx, &where,
                  "--memory-budget requires known sizes: specialise the dynamic dimensions with --dim or --shape");
@@ -106,9 +112,9 @@ static bool search(struct ir_ctx *ctx, const struct ir_func *f, const struct pas
 static void tell(struct ir_ctx *ctx, const struct ir_func *f, const struct choice *c)
 {
     struct ir_where where = {.file = f->module->name};
-    const char *repeated =
-        c->segments ? ir_internf(ctx, "%d operations are recomputed (activation checkpointing)", c->memory.rematerialised)
-                    : "nothing is recomputed";
+    const char *repeated = c->segments ? ir_internf(ctx, "%d operations are recomputed (activation checkpointing)",
+                                                    c->memory.rematerialised)
+                                       : "nothing is recomputed";
     ir_diag(ctx, &where, IR_D_NOTE,
             "@%s takes %llu bytes at its peak: %llu for tensors, %llu for state (and up to %llu a thread); %s", f->name,
             (unsigned long long)peak_of(c), (unsigned long long)c->arena, (unsigned long long)c->state,
@@ -135,112 +141,4 @@ bool budget_fit(struct ir_ctx *ctx, struct ir_module *m, const struct pass_optio
     if (best.segments && grad)
         train_remat(grad, pass_cost(p->machine), best.segment_bytes, best.segments, &memory, NULL);
     return true;
-}
-
-/* Marks the buffers that these steps name. */
-static void mark_used(const struct kn_steps *steps, bool *used)
-{
-    for (int i = 0; i < steps->n; i++) {
-        const struct kn_step *step = &steps->at[i];
-        for (int k = 0; k < step->nargs; k++)
-            if (step->args[k] >= 0)
-                used[step->args[k]] = true;
-        for (int k = 0; k < step->nregions; k++)
-            mark_used(&step->regions[k].steps, used);
-    }
-}
-
-static bool placed(const struct kn_buffer *b, int64_t *at, int64_t *bytes)
-{
-    return b->space == TCC_SPACE_ARENA && b->offset && ir_is_const(b->offset, at) && ir_is_const(b->bytes, bytes);
-}
-
-static void report_buffer(struct ir_ctx *ctx, const struct kn_program *p, const bool *used, int b, FILE *out)
-{
-    const struct kn_buffer *x = &p->buffers[b];
-    int64_t at, bytes, other_at, other_bytes;
-    int before = 0;
-    if (used[b] && x->space == TCC_SPACE_ARENA && x->bytes && !placed(x, &at, &bytes)) {
-        fprintf(out, "%-10s %12s  buffer %d%s%s: steps %d to %d, %s bytes, placed when it runs\n", "symbolic", "-", b,
-                x->name ? " " : "", x->name ? ir_shown(x->name) : "", x->first_step, x->last_step,
-                ir_expr_text(ctx, x->bytes));
-        return;
-    }
-    if (!used[b] || !placed(x, &at, &bytes))
-        return;
-    for (int o = 0; o < p->nbuffers; o++)
-        before += used[o] && o != b && placed(&p->buffers[o], &other_at, &other_bytes) &&
-                  p->buffers[o].last_step < x->first_step && other_at < at + bytes && at < other_at + other_bytes;
-    fprintf(out, "%-10s %12lld  buffer %d%s%s: steps %d to %d, offset %lld", before ? "reused" : "fresh",
-            (long long)bytes, b, x->name ? " " : "", x->name ? ir_shown(x->name) : "", x->first_step, x->last_step,
-            (long long)at);
-    if (before)
-        fprintf(out, ", memory of %d earlier", before);
-    fputc('\n', out);
-}
-
-/* Marks the kernels that these steps launch. */
-static void mark_kernels(const struct kn_steps *steps, bool *used)
-{
-    for (int i = 0; i < steps->n; i++) {
-        if (steps->at[i].kind == TCC_STEP_LAUNCH)
-            used[steps->at[i].kernel->id] = true;
-        for (int k = 0; k < steps->at[i].nregions; k++)
-            mark_kernels(&steps->at[i].regions[k].steps, used);
-    }
-}
-
-/* What a shape version is for, and what of it no earlier entry point has. */
-static void report_version(struct ir_ctx *ctx, const struct kn_program *p, int e, const bool *buffers, FILE *out)
-{
-    const struct ir_version *v = p->entries[e].func->version;
-    bool *own = IR_NEWN(ctx, p->nkernels + 1, bool), *before = IR_NEWN(ctx, p->nkernels + 1, bool),
-         *stored = IR_NEWN(ctx, p->nbuffers + 1, bool);
-    int kernels = 0, fresh = 0;
-    int64_t weights = 0, more = 0;
-    if (!v)
-        return;
-    mark_kernels(&p->entries[e].steps, own);
-    for (int i = 0; i < e; i++) {
-        mark_kernels(&p->entries[i].steps, before);
-        mark_used(&p->entries[i].steps, stored);
-    }
-    for (int k = 0; k < p->nkernels; k++) {
-        kernels += own[k];
-        fresh += own[k] && !before[k];
-    }
-    for (int b = 0; b < p->nbuffers; b++) {
-        int64_t bytes = buffers[b] && p->buffers[b].space == TCC_SPACE_WEIGHT ? ir_const_or(p->buffers[b].bytes, 0) : 0;
-        weights += bytes;
-        more += stored[b] ? 0 : bytes;
-    }
-    fprintf(out,
-            "version of '%s' for %s: %d kernels, %d not in earlier versions; %lld bytes of weights, %lld not in "
-            "earlier versions\n",
-            v->entry, ir_guards_text(ctx, v->nguards, v->guards), kernels, fresh, (long long)weights, (long long)more);
-}
-
-/* What the plan takes, and the most that must be there at once whatever the plan. */
-static void report_peak(const struct kn_entry *e, FILE *out)
-{
-    int64_t arena, live;
-    fprintf(out, "memory of '%s':", ir_shown(e->name));
-    if (!e->arena || !ir_is_const(e->arena, &arena))
-        fputs(" placed when it runs, by sizes (--dim gives figures):\n", out);
-    else if (!e->peak_live || !ir_is_const(e->peak_live, &live))
-        fprintf(out, " %lld bytes\n", (long long)arena);
-    else
-        fprintf(out, " %lld bytes, %lld of them live at once\n", (long long)arena, (long long)live);
-}
-
-void budget_report(struct ir_ctx *ctx, const struct kn_program *p, FILE *out)
-{
-    for (int e = 0; e < p->nentries; e++) {
-        bool *used = IR_NEWN(ctx, p->nbuffers + 1, bool);
-        mark_used(&p->entries[e].steps, used);
-        report_version(ctx, p, e, used, out);
-        report_peak(&p->entries[e], out);
-        for (int b = 0; b < p->nbuffers; b++)
-            report_buffer(ctx, p, used, b, out);
-    }
 }

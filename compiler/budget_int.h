@@ -25,7 +25,11 @@ void budget_tell_stages(const struct ir_module *m, const struct train_recompute 
 /* After lowering: what the process of a stage takes at its peak while it runs the pipeline, scratch apart, and the scratch of a thread. False:
  * sizes are unknown. */
 bool budget_stage_bytes(const struct ir_module *m, const struct pipe *p, int stage, uint64_t *bytes, uint64_t *scratch);
-/* After lowering: the arena of each entry point, a line a buffer of it, and whether that takes the memory of earlier ones. */
-void budget_report(struct ir_ctx *ctx, const struct kn_program *p, FILE *out);
+/* The bytes that a budget bounds: of the memory in which kernels run, the device's where there is one. NULL: not known. */
+ir_expr budget_arena(const struct kn_program *p, const struct kn_entry *e);
+
+/* plan_report.c, --report. After lowering: the arenas of each entry point, a line a buffer of them, and whether that takes the memory of
+ * earlier ones; where there is a device, how many steps each memory's queues run, and what of the host's computes with floats. */
+void plan_report(struct ir_ctx *ctx, const struct kn_program *p, FILE *out);
 
 #endif

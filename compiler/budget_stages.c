@@ -70,7 +70,8 @@ static bool add_call(const struct ir_module *m, const struct pipe_call *c, struc
         const struct kn_entry *x = &program->entries[e];
         if (x->func != c->func)
             continue;
-        if (!x->arena || !ir_is_const(x->arena, &bytes))
+        const ir_expr arena = budget_arena(program, x);
+        if (!arena || !ir_is_const(arena, &bytes))
             return false;
         t->tensors = (uint64_t)bytes > t->tensors ? (uint64_t)bytes : t->tensors;
         for (int i = 0; i < x->steps.n; i++)

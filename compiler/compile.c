@@ -357,7 +357,7 @@ static bool run_passes(struct job *j)
                   ir_expr_text(j->ctx, k->flops));
     }
     if (o->report)
-        budget_report(j->ctx, j->module->program, o->report);
+        plan_report(j->ctx, j->module->program, o->report);
     if (job_wants(o, "kernels") || job_wants(o, "plan"))
         kn_print_program(to, j->module->program, job_wants(o, "kernels"), job_wants(o, "plan"));
     for (const struct pipe *q = j->module->pipes; q && job_wants(o, "plan"); q = q->next)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ARGS = 1024, MOST_ELEMENTS = 1 << 22, MOST_FLOPS = 1 << 26 };
+enum { MOST_ARGS = 1024 };
 
 /* -- Loading ------------------------------------------------------------------------------------------------------ */
 
@@ -21,7 +21,7 @@ static const char *image_string(const struct tcc_pimage *m, uint32_t at)
 bool prove_open(struct prove *p, const struct tcc_pimage *image, uint64_t seed, char *error)
 {
     struct ptx_config config = {.threads = 1, .seed = seed, .checks = true};
-    *p = (struct prove){.image = image};
+    *p = (struct prove){.image = image, .most = PROVE_MOST};
     if (strcmp(image_string(image, image->format), "ptx")) {
         snprintf(error, PROVE_TEXT, "an image in the format '%s' does not run in the simulator",
                  image_string(image, image->format));
@@ -292,7 +292,8 @@ static void release(struct operands *o)
 }
 
 /* NULL: they are too many or too large, or a size is none. */
-static struct operands *allocate(const struct kn_kernel *k, const int64_t *sizes, int whole, uint64_t seed)
+static struct operands *allocate(const struct kn_kernel *k, const int64_t *sizes, int64_t most, int whole,
+                                 uint64_t seed)
 {
     struct operands *o = calloc(1, sizeof *o);
     struct lookup l = {k, sizes};
@@ -301,7 +302,7 @@ static struct operands *allocate(const struct kn_kernel *k, const int64_t *sizes
         int64_t n = 1, d;
         bool ok = o->n < MOST_ARGS;
         for (int j = 0; j < p->rank && ok; j++) {
-            ok = ir_eval(p->dims[j], size_of, &l, &d) && d >= 0 && (d == 0 || n <= MOST_ELEMENTS / d);
+            ok = ir_eval(p->dims[j], size_of, &l, &d) && d >= 0 && (d == 0 || n <= most / d);
             n = ok ? n * d : 0;
         }
         if (p->use == KN_LOCAL && ok)
@@ -364,12 +365,12 @@ bool prove_kernel(struct prove *p, int kernel, const struct kn_kernel *k, const 
     *skipped = NULL;
     if (!ir_eval(k->tiles, size_of, &look, &l.tiles) || (k->flops && (!ir_eval(k->flops, size_of, &look, &flops))))
         *skipped = "a size is negative";
-    else if (flops > MOST_FLOPS || l.tiles > MOST_FLOPS)
+    else if (flops > p->most || l.tiles > p->most)
         *skipped = "too many operations";
     /* Whole numbers may be indexes: smaller ones where those are out of range. */
     for (int whole = 4; !*skipped; whole = 1) {
         struct tcc_env env = l.env;
-        struct operands *o = allocate(k, sizes, whole, seed);
+        struct operands *o = allocate(k, sizes, p->most / 16, whole, seed);
         if (!o) {
             *skipped = "operands are too large";
             break;
@@ -440,7 +441,7 @@ static void prove_one(struct prove *p, int i, const struct kn_kernel *k, struct 
     fprintf(out, "kernel %s: skipped: %s\n", ir_shown(k->name), skipped);
 }
 
-bool prove_artifact(const struct tcc_model *m, int nkernels, struct kn_kernel *const *k, FILE *out)
+bool prove_artifact(const struct tcc_model *m, int nkernels, struct kn_kernel *const *k, int64_t most, FILE *out)
 {
     char error[PROVE_TEXT];
     bool ok = m->nimages > 0;
@@ -456,6 +457,7 @@ bool prove_artifact(const struct tcc_model *m, int nkernels, struct kn_kernel *c
             ok = false;
             continue;
         }
+        p.most = most;
         for (int j = 0; j < nkernels; j++)
             if (ranges[j].count)
                 prove_one(&p, j, k[j], &t, out);

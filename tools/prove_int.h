@@ -8,10 +8,15 @@
 #include "ir/ir.h"
 #include "runtime/sim/ptx/ptxsim.h"
 
-enum { PROVE_TEXT = 1024 };
+enum { PROVE_TEXT = 1024, PROVE_MOST = 1 << 26 };
 
 /* An image whose PTX the simulator has loaded. */
-struct prove { struct ptx_device *device; struct ptx_module *module; const struct tcc_pimage *image; };
+struct prove {
+    struct ptx_device *device;
+    struct ptx_module *module;
+    const struct tcc_pimage *image;
+    int64_t most;                    /* operations or points of a kernel that is run, and 16 times the elements of an operand; PROVE_MOST at first */
+};
 /* seed: order of warps. False: `error` (PROVE_TEXT bytes) says why. */
 bool prove_open(struct prove *p, const struct tcc_pimage *image, uint64_t seed, char *error);
 void prove_close(struct prove *p);
@@ -37,9 +42,9 @@ bool prove_run(struct prove *p, struct prove_launch *l, char *error);
 bool prove_kernel(struct prove *p, int kernel, const struct kn_kernel *k, const int64_t *sizes, uint64_t seed, const char **skipped,
                   char *error);
 
-/* tccc --prove-kernels: the artifact's device kernels, k being those of its plan by number, at several sizes; a line for each that
- * is wrong or skipped, and their numbers, to `out`. False: some kernel is wrong, or there is no image that the simulator runs. */
-bool prove_artifact(const struct tcc_model *m, int nkernels, struct kn_kernel *const *k, FILE *out);
+/* tccc --prove-kernels: the artifact's device kernels of at most `most` operations, k being those of its plan by number, at several sizes; a line
+ * for each that is wrong or skipped, and their numbers, to `out`. False: some kernel is wrong, or there is no image that the simulator runs. */
+bool prove_artifact(const struct tcc_model *m, int nkernels, struct kn_kernel *const *k, int64_t most, FILE *out);
 
 struct options;
 struct tccc_options;

@@ -37,7 +37,10 @@ int prove_model(const struct options *o, const struct tccc_options *c)
 {
     char path[PATH_MAX];
     size_t size;
+    int64_t most = PROVE_MOST;
     int code;
+    if (*option_text(o, OPT_prove_kernels, "") && !option_int(o, OPT_prove_kernels, 1, INT64_MAX, &most))
+        return EXIT_USAGE;
     if (c->kind != TCCC_SO)
         return usage_error(o, "--prove-kernels requires a shared object (.so)");
     void *handle = realpath(c->output, path) ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
@@ -51,7 +54,7 @@ int prove_model(const struct options *o, const struct tccc_options *c)
         code = tool_error(o, EXIT_BUG, "the text of the kernels does not parse: %s",
                           ctx && ir_nmessages(ctx) ? ir_message(ctx, 0)->text : "no memory");
     if (code == EXIT_FINE && module->program &&
-        !prove_artifact(m, module->program->nkernels, module->program->kernels, stdout))
+        !prove_artifact(m, module->program->nkernels, module->program->kernels, most, stdout))
         code = EXIT_BUG;
     if (ctx)
         ir_ctx_free(ctx);
