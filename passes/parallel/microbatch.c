@@ -82,6 +82,13 @@ static bool goes_with(ir_expr batch, ir_expr dim)
     return dim->kind != IR_X_SYM || ir_uses_sym(batch, dim) || ir_is_const(batch, NULL);
 }
 
+/* An extent as the model's user knows it: a fixed one was divided when the model was read. */
+static const char *whole_extent(struct ir_ctx *ctx, ir_expr dim, int micros)
+{
+    int64_t n;
+    return ir_expr_text(ctx, ir_is_const(dim, &n) ? ir_const(ctx, n * micros) : dim);
+}
+
 /* An input that nobody has spoken of is split on its first axis; refused where that can't be the batch. */
 static bool check_first_axes(struct training *t, const struct ir_func *f, const struct train_split *o)
 {
@@ -102,7 +109,8 @@ static bool check_first_axes(struct training *t, const struct ir_func *f, const 
         ir_error(t->ctx, &where,
                  "input '%s': its first axis is %s, not the batch (%s), which is split into %d microbatches: "
                  "--split-axis=%s:%s says so",
-                 name, ir_expr_text(t->ctx, type->dim[0]), ir_expr_text(t->ctx, batch), o->microbatches, name,
+                 name, whole_extent(t->ctx, type->dim[0], o->microbatches), whole_extent(t->ctx, batch, o->microbatches),
+                 o->microbatches, name,
                  axis < type->rank ? ir_internf(t->ctx, "%d", axis) : "none");
         return false;
     }
@@ -118,9 +126,7 @@ struct pins {
 static void seen(void *user, ir_expr a, ir_expr b)
 {
     struct pins *p = user;
-    bool both_constant = ir_is_const(a, NULL) && ir_is_const(b, NULL);
-    p->found |=
-        both_constant ? MUTANT(144, a != b, false) : p->batch && ir_uses_sym(a, p->batch) != ir_uses_sym(b, p->batch);
+    p->found |= p->batch && MUTANT(144, ir_uses_sym(a, p->batch) != ir_uses_sym(b, p->batch), false);
 }
 
 /* The node that takes a size for granted which a microbatch hasn't. */

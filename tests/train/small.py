@@ -101,6 +101,21 @@ def major(path):
          [("x", TensorProto.FLOAT, ["T", "N", 3])], [("scores", TensorProto.FLOAT, ["N", 5])], [weight("fc.weight", 5, 3), weight("fc.bias", 5)])
 
 
+def table(path):
+    """x[N,3], table[12,3] -> scores[N,5]: an input whose first axis is no batch"""
+    save(path, [helper.make_node("ReduceMean", ["table"], ["m"], axes=[0]), helper.make_node("Add", ["x", "m"], ["s"]),
+                helper.make_node("Gemm", ["s", "fc.weight", "fc.bias"], ["scores"], transB=1)],
+         [("x", TensorProto.FLOAT, ["N", 3]), ("table", TensorProto.FLOAT, [12, 3])], [("scores", TensorProto.FLOAT, ["N", 5])],
+         [weight("fc.weight", 5, 3), weight("fc.bias", 5)])
+
+
+def pinned(path):
+    """x[N,3] -> scores[N,5] by way of a constant of 32 rows: right for N = 32 only"""
+    save(path, [helper.make_node("Gemm", ["x", "fc.weight", "fc.bias"], ["y"], transB=1), helper.make_node("Add", ["y", "offset"], ["scores"])],
+         [("x", TensorProto.FLOAT, ["N", 3])], [("scores", TensorProto.FLOAT, ["N", 5])],
+         [weight("fc.weight", 5, 3), weight("fc.bias", 5), weight("offset", 32, 5)])
+
+
 def layout(path, first):
     """x[N,T,3], shift[N,3] -> scores[N,5], steps[N,T,3]; not first: x[T,N,3], shift[3], one for all samples -> scores[N,5], steps[T,N,3]"""
     shape = ["N", "T", 3] if first else ["T", "N", 3]
@@ -177,7 +192,7 @@ def info(path):
           const("bn.bias", np.zeros(8)), const("bn.mean", np.zeros(8)), const("bn.var", np.ones(8)), const("ratio", 0.5), const("yes", True, bool)], step)
 
 
-KINDS = {f.__name__: f for f in (mlp, tokens, bf16, f16, mixed, norm, scores, own, major, first, inner, info, normal13, normal17)}
+KINDS = {f.__name__: f for f in (mlp, tokens, bf16, f16, mixed, norm, scores, own, major, first, inner, table, pinned, info, normal13, normal17)}
 
 if __name__ == "__main__":
     if len(sys.argv) != 3 or sys.argv[1] not in KINDS:
