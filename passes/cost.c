@@ -9,8 +9,14 @@
 #define ITERATIONS 16 /* of a loop */
 
 /* A core of a current server. In powers of two, so that what is worth a launch (64 Ki operations, 16 KiB) is a whole number. */
-static const struct pass_cost plain = {
-    .flops = 0x1p35, .bandwidth = 0x1p33, .launch = 0x1p-19, .function = 24, .pieces = 64, .lanes = 64, .kernel = 400};
+static const struct pass_cost plain = {.flops = 0x1p35,
+                                       .bandwidth = 0x1p33,
+                                       .launch = 0x1p-19,
+                                       .function = 24,
+                                       .piece = 8,
+                                       .pieces = 64,
+                                       .lanes = 64,
+                                       .kernel = 400};
 
 const struct pass_cost *pass_cost(const struct pass_machine *m)
 {

@@ -19,6 +19,7 @@ struct pass_cost {
     double cache_bandwidth;
     double launch;              /* seconds that a kernel takes at least */
     int function;               /* instructions that a function of the math library (ir_is_expensive) takes */
+    int piece;                  /* launches that a piece of work lasts for at least: cutting it costs that */
     int pieces;                 /* pieces of work that a launch has where all of such a machine takes part: of its kind, not of one machine */
     int lanes;                  /* outer points that are one piece of work, where neighbours in memory run side by side */
     int kernel;                 /* instructions of a kernel at most: code generators take more than linear time for straight code */

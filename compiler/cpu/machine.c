@@ -113,6 +113,7 @@ static const struct pass_cost *cost(const struct pass_machine *m)
                                           .bandwidth = 0x1p33,
                                           .launch = 0x1p-19,
                                           .function = 24,
+                                          .piece = 8,
                                           .pieces = 64,
                                           .lanes = 64,
                                           .kernel = 400};

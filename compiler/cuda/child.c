@@ -32,13 +32,14 @@ static LLVMTargetMachineRef target_machine(const struct job *j)
                                    LLVMRelocDefault, LLVMCodeModelDefault);
 }
 
-static void emit_function(const struct job *j, struct em *e, int i, const char *name,
+static void emit_function(const struct job *j, struct em *e, int i, const char *name, bool combining,
                           void (*const emit[])(struct cuda_fn *))
 {
     struct cuda_fn f = {0};
     e->k = j->program->kernels[i];
     e->bind = NULL;
     e->nbind = e->capbind = 0;
+    e->combining = combining;
     cuda_begin(&f, e, name);
     emit[f.s.how](&f);
     cuda_end(&f);
@@ -53,11 +54,14 @@ static void emit_kernel(const struct job *j, struct em *e, int i)
                                                      [CUDA_MMA] = cuda_emit_contract};
     static void (*const emit_sum[])(struct cuda_fn *) = {
         [CUDA_CONTRACT] = cuda_emit_contract_sum, [CUDA_MMA] = cuda_emit_contract_sum};
-    const char *name = ir_internf(j->ctx, "%sk%d", j->prefix, i);
+    const struct kn_kernel *k = j->program->kernels[i];
+    const char *name = ir_internf(j->ctx, "%sk%d", j->prefix, i), *sum = ir_internf(j->ctx, "%s_sum", name);
     ir_tick(j->ctx);
-    emit_function(j, e, i, name, emit);
-    if (cuda_get_schedule(j->program->kernels[i]).split > 1)
-        emit_function(j, e, i, ir_internf(j->ctx, "%s_sum", name), emit_sum);
+    emit_function(j, e, i, name, false, emit);
+    if (k->split.combine)
+        emit_function(j, e, i, sum, true, emit);
+    else if (cuda_get_schedule(k).split > 1)
+        emit_function(j, e, i, sum, false, emit_sum);
 }
 
 static void ptx_child(void *jobs, int index, int report)

@@ -118,17 +118,17 @@ static int transpose_dim(struct ir_ctx *ctx, const struct kn_kernel *k, int v)
 
 static int64_t extent(const struct kn_kernel *k, int dim)
 {
-    return ir_const_or(k->dims[dim].extent, UNKNOWN);
+    return ir_const_or(em_is_piece(k, dim) ? k->split.step : k->dims[dim].extent, UNKNOWN);
 }
 
-/* The stages' inner points, the most of them; *along: loads and stores that are consecutive along the last inner dim less those that are so
+/* The stages' inner points, of a split kernel those of the first phase, the most of them; *along: loads and stores that are consecutive along the last inner dim less those that are so
  * along the last outer one. */
 static int64_t inner_points(struct ir_ctx *ctx, const struct kn_kernel *k, int *along)
 {
     int64_t most = 1;
-    int outer = em_nouter(k) - 1;
+    int outer = em_nouter(k) - 1, stages = k->split.combine ? k->split.combine : k->nstages;
     *along = 0;
-    for (int s = 0; s < k->nstages; s++) {
+    for (int s = 0; s < stages; s++) {
         const struct kn_stage *stage = &k->stages[s];
         int64_t n = 1;
         if (!stage->inner)
@@ -355,5 +355,6 @@ void cuda_choose_schedule(const struct pass_machine *m, struct ir_ctx *ctx, stru
     }
     cuda_put_schedule(k, s);
     k->tiles = product ? cuda_product_tiles(ctx, k, &s) : em_tile_count(ctx, k);
+    k->combining = em_combine_count(ctx, k);
     k->scratch = em_local_scratch(ctx, k, 1);
 }

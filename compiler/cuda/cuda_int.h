@@ -42,6 +42,7 @@ void cuda_put_schedule(struct kn_kernel *k, struct cuda_schedule s);
 struct cuda_schedule cuda_get_schedule(const struct kn_kernel *k);          /* of a kernel whose schedule has been verified */
 bool cuda_verify_schedule(const struct pass_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k);
 struct cuda_schedule cuda_plain_schedule(enum cuda_how how);                /* with all parameters absent */
+struct cuda_schedule cuda_combine_schedule(void);                           /* of a split kernel's second phase: a warp a point */
 /* choose.c */
 void cuda_choose_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k);
 /* Its tiles by that schedule. */
@@ -81,7 +82,7 @@ struct cuda_fn {
     LLVMValueRef partial;                    /* shared memory of a block's group, 16 bytes a warp; NULL: groups are warps or threads */
     bool shared_locals;                      /* other threads see them: barriers between stages */
 };
-/* Makes the function, with sizes and operands bound, and leaves the builder in its body. */
+/* Makes the function, with sizes and operands bound, and leaves the builder in its body. e->combining: of a split kernel's second phase. */
 void cuda_begin(struct cuda_fn *f, struct em *e, const char *name);
 void cuda_end(struct cuda_fn *f);
 LLVMValueRef cuda_sreg(struct em *e, const char *name);                     /* special register "tid.x", i64 */

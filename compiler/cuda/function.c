@@ -207,7 +207,7 @@ void cuda_begin(struct cuda_fn *f, struct em *e, const char *name)
     bool table = tcc_launch_has_table((uint64_t)nargs, (uint64_t)e->k->nsizes);
     f->e = e;
     f->name = name;
-    f->s = cuda_get_schedule(e->k);
+    f->s = e->combining ? cuda_combine_schedule() : cuda_get_schedule(e->k);
     em_kernel_prepare(e, 1);
     make_function(e, name, nargs, table);
     annotate(e, "maxntidx", f->s.threads);
@@ -220,6 +220,10 @@ void cuda_begin(struct cuda_fn *f, struct em *e, const char *name)
         f->partial = cuda_shared(e, ir_internf(e->ctx, "%s_partial", name), 16 * (f->s.group / 32), 16);
     e->first = f->unit;
     e->last = f->tiles;
+    if (e->combining) { /* its tiles are numbered behind those of the first phase */
+        e->first = LLVMBuildNSWAdd(e->b, f->unit, f->tiles, "");
+        e->last = LLVMBuildNSWAdd(e->b, f->tiles, em_expr(e, e->k->combining), "");
+    }
     e->tile_step = f->units;
     em_kernel_body(e);
 }

@@ -21,7 +21,8 @@ struct stage {
     const struct kn_stage *s;
     int last;  /* the dim that is dealt, or the last of all, when all are */
     bool flat; /* all dims are dealt as one */
-    V extent;  /* of what is dealt */
+    V lo, hi;  /* of what is dealt */
+    V base;    /* flat: of the first dim, where the piece begins; NULL: 0 */
     bool parts;
     int nacc;
     struct loops_acc acc[MAX_REDUCTIONS];
@@ -65,8 +66,8 @@ static void bind_point(struct stage *r, V i)
             continue;
         V n = LLVMConstInt(e->t_i32, (unsigned long long)ir_const_or(e->k->dims[d].extent, 1), 0);
         bool first = !(r->s->inner & ((1u << d) - 1));
-        V v = first ? rest : LLVMBuildURem(e->b, rest, n, "");
-        em_bind(e, e->k->dims[d].var, LLVMBuildZExt(e->b, v, e->t_i64, ""));
+        V v = LLVMBuildZExt(e->b, first ? rest : LLVMBuildURem(e->b, rest, n, ""), e->t_i64, "");
+        em_bind(e, e->k->dims[d].var, first && r->base ? LLVMBuildNSWAdd(e->b, r->base, v, "") : v);
         if (!first)
             rest = LLVMBuildUDiv(e->b, rest, n, "");
     }
@@ -89,12 +90,12 @@ static void deal(struct stage *r)
     struct em_loop l;
     V step = em_i64(e, (int64_t)SUM_PART * r->f->s.group);
     if (!r->parts) {
-        dealt(r, em_i64(e, 0), r->extent);
+        dealt(r, r->lo, r->hi);
         return;
     }
-    em_loop_begin(e, &l, em_i64(e, 0), r->extent, step, "part");
+    em_loop_begin(e, &l, r->lo, r->hi, step, "part");
     V end = LLVMBuildNSWAdd(e->b, l.iv, step, "");
-    dealt(r, l.iv, em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (V[]){end, r->extent}));
+    dealt(r, l.iv, em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (V[]){end, r->hi}));
     for (int i = 0; i < r->nacc; i++)
         if (r->acc[i].total)
             loops_acc_end_part(e, &r->acc[i]);
@@ -112,7 +113,9 @@ static void run_dims(struct stage *r, int d)
         deal(r);
         return;
     }
-    em_loop_begin(e, &l, em_i64(e, 0), em_extent(e, d), em_i64(e, 1), "d");
+    V lo, hi;
+    loops_bounds(e, d, &lo, &hi);
+    em_loop_begin(e, &l, lo, hi, em_i64(e, 1), "d");
     em_bind(e, e->k->dims[d].var, l.iv);
     run_dims(r, d + 1);
     em_loop_end(e, &l);
@@ -189,24 +192,40 @@ static void run_uniform(struct cuda_fn *f, const struct kn_stage *s)
     }
 }
 
-/* How the stage's dims are dealt: all as one where that is known to be few, else the last, in loops over the others. */
+/* Points of an inner dim, where they are known, at most: those of a piece. */
+static bool most_points(const struct stage *r, int dim, int64_t *n)
+{
+    const struct em *e = r->f->e;
+    return ir_is_const(em_is_piece(e->k, dim) && !e->combining ? e->k->split.step : e->k->dims[dim].extent, n);
+}
+
+/* How the stage's dims are dealt: all as one where that is known to be few, else the last, in loops over the others. What a piece is cut
+ * from is dealt with the others where it is the first of them. */
 static void plan_stage(struct stage *r)
 {
     struct em *e = r->f->e;
-    int64_t n = 1, one;
+    int64_t n = 1, rest = 1, one;
+    int first = __builtin_ctz(r->s->inner);
     r->last = 31 - __builtin_clz(r->s->inner);
-    r->flat = true;
-    for (int d = 0; d <= r->last; d++)
+    r->flat = r->last > first;
+    for (int d = 0; d <= r->last && r->flat; d++)
         if (r->s->inner >> d & 1) {
-            r->flat = r->flat && ir_is_const(e->k->dims[d].extent, &one) && one < (1 << 28);
+            r->flat = most_points(r, d, &one) && one < (1 << 28) && (d == first || !em_is_piece(e->k, d));
             n = r->flat ? n * one : 0;
+            rest = d == first ? 1 : rest * one;
             r->flat = r->flat && n < (1 << 30);
         }
-    if (!(r->s->inner & (r->s->inner - 1)))
-        r->flat = false;
-    r->extent = r->flat ? em_i64(e, n) : em_extent(e, r->last);
-    if (!r->flat)
-        n = ir_const_or(e->k->dims[r->last].extent, INT32_MAX);
+    int dealt_dim = r->flat ? first : r->last;
+    loops_bounds(e, dealt_dim, &r->lo, &r->hi);
+    if (!r->flat) {
+        n = most_points(r, r->last, &one) ? one : INT32_MAX;
+    } else {
+        if (em_is_piece(e->k, first) && !e->combining)
+            r->base = r->lo;
+        V count = r->base ? LLVMBuildSub(e->b, r->hi, r->base, "") : r->hi; /* none behind the end */
+        r->lo = em_i64(e, 0);
+        r->hi = LLVMBuildNSWMul(e->b, count, em_i64(e, rest), "");
+    }
     r->parts = n / r->f->s.group > SUM_PART + SUM_PART / 2;
 }
 
@@ -239,10 +258,11 @@ void cuda_emit_group(struct cuda_fn *f)
     struct em *e = f->e;
     struct em_tiles t;
     em_tiles_begin(e, &t);
-    for (int i = 0; i < em_nouter(e->k); i++)
+    int combine = e->k->split.combine, last = combine && !e->combining ? combine : e->k->nstages;
+    for (int i = e->combining; i < em_nouter(e->k); i++)
         em_bind(e, e->k->dims[i].var, t.lo[i]);
     em_forget(e, 0, e->k->ninsns);
-    for (int i = 0; i < e->k->nstages; i++) {
+    for (int i = e->combining ? combine : 0; i < last; i++) {
         run_stage(f, &e->k->stages[i]);
         if (f->shared_locals || e->k->nstages > 1) /* a result may lie in the place of what other stages read */
             sync(f);

@@ -26,7 +26,7 @@ void cuda_emit_points(struct cuda_fn *f)
     struct em *e = f->e;
     static const struct em_nest plain = {.vector = -1, .width = 1, .unroll = 1};
     if (f->s.width == 1) {
-        em_loops(e, plain);
+        em_phase(e, plain);
         return;
     }
     int *align = IR_NEWN(e->ctx, e->k->noperands + 1, int);

@@ -11,11 +11,18 @@ static const struct cuda_machine machines[] = {
 };
 enum { NMACHINES = sizeof machines / sizeof *machines };
 
-/* A plain machine's, but that kernels are not split: nothing launches the second phase yet. */
+/* A plain machine's, that of a block of threads; hundreds of them fill the device. Neighbouring threads run what is a piece of work together;
+ * what a cut costs is another launch. */
 static const struct pass_cost *cost(const struct pass_machine *m)
 {
-    static const struct pass_cost device = {
-        .flops = 0x1p35, .bandwidth = 0x1p33, .launch = 0x1p-19, .function = 24, .kernel = 400};
+    static const struct pass_cost device = {.flops = 0x1p35,
+                                            .bandwidth = 0x1p33,
+                                            .launch = 0x1p-19,
+                                            .function = 24,
+                                            .piece = 2,
+                                            .pieces = 256,
+                                            .lanes = 256,
+                                            .kernel = 400};
     (void)m;
     return &device;
 }

@@ -78,9 +78,18 @@ struct cuda_schedule cuda_get_schedule(const struct kn_kernel *k)
     return s;
 }
 
+struct cuda_schedule cuda_combine_schedule(void)
+{
+    struct cuda_schedule s = cuda_plain_schedule(CUDA_GROUPS);
+    s.group = 32;
+    return s;
+}
+
 static const char *what_is_wrong(const struct cuda_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k,
                                  const struct cuda_schedule *s)
 {
+    if (k->split.combine && (s->how > CUDA_GROUPS || s->width > 1 || !k->combining))
+        return "a split kernel is run by threads or groups, and comes with its second phase's tiles";
     if (s->vector >= em_nouter(k))
         return "its vector dim is not an outer dim";
     if (s->width & (s->width - 1))
@@ -198,6 +207,14 @@ struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k,
     enum cuda_locals locals = cuda_locals(ctx, k, &s, &bytes);
     int units = s.threads / cuda_group_of(&s);
     ir_expr blocks = ir_ceildiv(ctx, image_tiles(ctx), ir_const(ctx, units));
+    if (k->split.combine) {
+        struct cuda_schedule second = cuda_combine_schedule();
+        int warps = second.threads / second.group;
+        ir_expr all = ir_ceildiv(ctx, k->combining, ir_const(ctx, warps));
+        to.launches[to.nlaunches++] = (struct image_launch){.symbol = ir_internf(ctx, "%s_sum", symbol),
+                                                            .grid = {ir_min(ctx, all, ir_const(ctx, MOST_BLOCKS))},
+                                                            .block = {ir_const(ctx, second.threads)}};
+    }
     *l = (struct image_launch){.symbol = symbol};
     l->grid[0] = ir_min(ctx, blocks, ir_const(ctx, locals == CUDA_SCRATCH ? MOST_SCRATCH_BLOCKS : MOST_BLOCKS));
     l->block[0] = ir_const(ctx, s.threads);

@@ -32,8 +32,6 @@ static const char *refuses(struct ir_ctx *ctx, const struct kn_kernel *k)
     for (int i = 0; i < k->noperands; i++)
         if (k->operands[i].space == KN_SHARED || k->operands[i].space == KN_REGISTERS)
             return "an operand in shared memory or registers";
-    if (k->split.combine)
-        return "a reduction in pieces";
     return em_refuses(ctx, k);
 }
 

@@ -217,6 +217,7 @@ void em_kernel_body(struct em *e);
 LLVMValueRef em_bind_local(struct em *e, int operand, LLVMValueRef at);       /* the local operand lies there; where the next one may */
 void em_function_attributes(struct em *e, LLVMValueRef fn);   /* the machine's features; nothing throws */
 void em_loops(struct em *e, struct em_nest nest);             /* the whole kernel, as loops over its dims */
+void em_phase(struct em *e, struct em_nest nest);             /* of a split kernel the phase that e->combining says, of its tiles */
 /* Why kernels can't be emitted that have such a body; NULL: they can. */
 const char *em_refuses(struct ir_ctx *ctx, const struct kn_kernel *k);
 

@@ -21,8 +21,7 @@ static bool points_known(const struct em *e, int dim, int64_t *n)
     return ir_is_const(em_is_piece(k, dim) && !e->combining ? k->split.step : k->dims[dim].extent, n);
 }
 
-/* Its points [lo, hi). */
-static void bounds(struct em *e, int dim, V *lo, V *hi)
+void loops_bounds(struct em *e, int dim, V *lo, V *hi)
 {
     *lo = em_i64(e, 0);
     *hi = em_extent(e, dim);
@@ -134,7 +133,7 @@ static void in_parts(struct stage_run *r, int dim, void (*loop)(struct stage_run
     struct em *e = r->e;
     struct em_loop l;
     V first, last;
-    bounds(e, dim, &first, &last);
+    loops_bounds(e, dim, &first, &last);
     if (dim != r->part_dim) {
         loop(r, dim, first, last);
         return;
@@ -394,9 +393,8 @@ static void run_outer(struct outer_run *r, int dim)
     em_loop_end(e, &l);
 }
 
-static void run_phase(struct em *e)
+void em_phase(struct em *e, struct em_nest s)
 {
-    struct em_nest s = e->nest;
     struct em_tiles t;
     bool outer = s.vector >= 0 && e->k->dims[s.vector].role == KN_OUTER && s.width > 1;
     struct outer_run r = {.e = e, .t = &t, .lane_dim = outer ? s.vector : -1, .transpose_dim = -1};
@@ -404,6 +402,7 @@ static void run_phase(struct em *e)
         r.transpose_dim = loops_transpose_dim(e->ctx, e->k, s.vector, s.width);
     if (r.transpose_dim >= 0 && e->k->schedule.tile[r.transpose_dim] % s.width)
         r.transpose_dim = -1;
+    e->nest = s;
     e->aligned = true;
     em_tiles_begin(e, &t);
     run_outer(&r, e->combining);
@@ -412,20 +411,19 @@ static void run_phase(struct em *e)
 
 void em_loops(struct em *e, struct em_nest s)
 {
-    e->nest = s;
     e->combining = false;
     if (!e->k->split.combine) {
-        run_phase(e);
+        em_phase(e, s);
         return;
     }
     struct em_if f;
     V first = LLVMBuildICmp(e->b, LLVMIntSLT, e->first, em_expr(e, e->k->tiles), "");
     em_if_begin(e, &f, first);
-    run_phase(e);
+    em_phase(e, s);
     em_if_end(e, &f);
     em_if_begin(e, &f, LLVMBuildNot(e->b, first, ""));
     e->combining = true;
-    run_phase(e);
+    em_phase(e, s);
     e->combining = false;
     em_if_end(e, &f);
 }

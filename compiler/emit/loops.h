@@ -39,6 +39,8 @@ int loops_transpose_dim(struct ir_ctx *ctx, const struct kn_kernel *k, int v, in
 /* Points [lo, hi) of that dim, for the lanes that are set: blocks of W x W in registers, then point(user, 0) by itself. */
 void loops_run_transposed(struct em *e, int u, LLVMValueRef lo, LLVMValueRef hi, int lanes,
                           void (*point)(void *user, int segment), void *user);
+/* Points [lo, hi) of an inner dim that a stage runs along: those of the piece in the first phase of a split kernel. */
+void loops_bounds(struct em *e, int dim, LLVMValueRef *lo, LLVMValueRef *hi);
 bool loops_is_reduction(const struct kn_insn *n);
 /* The dim that a stage runs in lanes when the kernel's vector dim is an inner one; -1: none. */
 int loops_stage_dim(const struct kn_kernel *k, struct em_nest nest, const struct kn_stage *s);

@@ -9,9 +9,6 @@
  */
 #include "passes/lower/lower_int.h"
 
-/* A piece lasts for at least so many launches: threads meet twice more. */
-#define LONG 8
-
 /* Would a sum of floats be rounded elsewhere? */
 static bool rounds(const struct kn_kernel *k)
 {
@@ -83,7 +80,8 @@ static int64_t pieces_of(const struct pass_cost *cost, const struct kn_kernel *k
     int64_t n = 1;
     if (runs_across(k, c))
         tasks = tasks > cost->lanes ? tasks / cost->lanes : 1;
-    while (tasks * (double)n < cost->pieces && n < KN_MAX_PIECES && work >= (double)(2 * n) * LONG * cost->launch)
+    while (tasks * (double)n < cost->pieces && n < KN_MAX_PIECES &&
+           work >= (double)(2 * n) * cost->piece * cost->launch)
         n *= 2;
     *dim = dim_to_cut(k, c->inner, (double)n);
     while (n > 1 && pass_extent(NULL, k->dims[*dim].extent) < (double)n)

@@ -116,8 +116,8 @@ static struct kn_kernel *layer_norm(struct ir_ctx *ctx, enum tcc_dtype d, int64_
     int squares = kb_reduce(&b, KN_REDUCE, KN_SUM, TCC_F32, kb_scalar(&b, IR_mul, TCC_F32, v, v, -1), -1, 0);
     kb_stage(&b, 0);
     int variance = kb_scalar(&b, IR_mul, TCC_F32, squares, kb_const(&b, TCC_F32, 1.0 / (double)columns), -1);
-    int root =
-        kb_scalar(&b, IR_sqrt, TCC_F32, kb_scalar(&b, IR_add, TCC_F32, variance, kb_const(&b, TCC_F32, 1e-5), -1), -1, -1);
+    int root = kb_scalar(&b, IR_sqrt, TCC_F32,
+                         kb_scalar(&b, IR_add, TCC_F32, variance, kb_const(&b, TCC_F32, 1e-5), -1), -1, -1);
     kb_stage(&b, 2);
     v = kb_scalar(&b, IR_sub, TCC_F32, kb_scalar(&b, IR_cast, TCC_F32, kb_load(&b, x, E(r, c)), -1, -1), mean, -1);
     v = kb_scalar(&b, IR_div, TCC_F32, v, root, -1);
@@ -253,7 +253,7 @@ static struct kn_kernel *logic(struct ir_ctx *ctx)
     kb_store(&b, y, E(i), kb_scalar(&b, IR_select, TCC_F32, both, low, high));
     int inf = kb_scalar(&b, IR_isinf, TCC_BOOL, a, -1, -1), nan = kb_scalar(&b, IR_isnan, TCC_BOOL, c, -1, -1);
     int odd = kb_scalar(&b, IR_xor, TCC_BOOL, kb_scalar(&b, IR_or, TCC_BOOL, inf, nan, -1),
-                      kb_scalar(&b, IR_not, TCC_BOOL, s, -1, -1), -1);
+                        kb_scalar(&b, IR_not, TCC_BOOL, s, -1, -1), -1);
     kb_store(&b, o, E(i), odd);
     return kb_finish(&b);
 }
@@ -625,6 +625,25 @@ static struct ptx_counters counters_of(struct prove *p, int i, const struct kn_k
     return l.counters;
 }
 
+/* Sums of the rows of x[rows, columns], or of its columns, in pieces. */
+static struct kn_kernel *sum_in_pieces(struct ir_ctx *ctx, int64_t rows, int64_t columns, bool of_rows, int64_t pieces)
+{
+    struct kb b;
+    kb_init(&b, ctx, of_rows ? "row_sums_in_pieces" : "column_sums_in_pieces");
+    ir_expr o = kb_outer(&b, ir_const(ctx, of_rows ? rows : columns)),
+            i = kb_inner(&b, ir_const(ctx, of_rows ? columns : rows)), at[2] = {of_rows ? o : i, of_rows ? i : o},
+            dims[2] = {ir_const(ctx, rows), ir_const(ctx, columns)};
+    int x = kb_operand(&b, KN_IN, TCC_F32, 2, dims),
+        y = kb_operand(&b, KN_OUT, TCC_F32, 1, E(ir_const(ctx, of_rows ? rows : columns)));
+    kb_stage(&b, 2);
+    int sum = kb_reduce(&b, KN_REDUCE, KN_SUM, TCC_F32, kb_load(&b, x, at), -1, 0);
+    kb_stage(&b, 0);
+    kb_store(&b, y, E(o), sum);
+    struct kn_kernel *k = kb_finish(&b);
+    k->kind = IR_K_REDUCE;
+    return pass_split_kernel(ctx, k, 1, pieces);
+}
+
 /* Elementwise kernels and rows of reductions touch no more sectors than their bytes need, and shared memory without conflicts; elementwise
  * ones by accesses of 16 bytes. */
 START_TEST(counted)
@@ -641,6 +660,8 @@ START_TEST(counted)
     add(&s, layer_norm(ctx, TCC_F32, 20, 1536));
     add(&s, transpose(ctx, TCC_F32, 96, 128, 1));
     add(&s, transpose(ctx, TCC_F64, 64, 96, 1));
+    add(&s, sum_in_pieces(ctx, 3, 40000, true, 16));
+    add(&s, sum_in_pieces(ctx, 4096, 96, false, 32));
     ck_assert_msg(prove_open(&p, image_of(ctx, &s, "sm_80"), 1, error), "%s", error);
     for (int i = 0; i < s.n; i++) {
         struct ptx_counters c = counters_of(&p, i, s.at[i]);

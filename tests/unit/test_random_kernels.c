@@ -280,7 +280,7 @@ START_TEST(agree)
 }
 END_TEST
 
-/* The same as device functions, in the simulator with its checks on. */
+/* The same as device functions, in the simulator with its checks on; the last four times kernels in pieces. */
 START_TEST(on_device)
 {
     static const int64_t sizes[] = {SYMBOLIC};
@@ -294,8 +294,11 @@ START_TEST(on_device)
     struct kn_program program = {.nkernels = BATCH, .kernels = kernels};
     const struct pass_machine *m = target_cuda.machine(ctx, arch);
     struct prove p;
+    uint64_t seed = (uint64_t)(more + _i * BATCH);
     for (int i = 0; i < BATCH; i++) {
-        kernels[i] = make_kernel(ctx, (uint64_t)(more + _i * BATCH + i));
+        do
+            kernels[i] = _i < 4 ? make_kernel(ctx, seed) : make_split(ctx, seed, 2 << seed % 6);
+        while (seed++, !kernels[i]);
         m->schedule(m, ctx, kernels[i]);
         ck_assert_msg(m->verify_schedule(m, ctx, kernels[i]), "%s", ir_message(ctx, 0)->text);
     }
@@ -347,7 +350,7 @@ int main(void)
     TCase *c = tcase_create("random kernels");
     tcase_set_timeout(c, 300);
     tcase_add_loop_test(c, agree, 0, 4 * 4);
-    tcase_add_loop_test(c, on_device, 0, 4);
+    tcase_add_loop_test(c, on_device, 0, 8);
     tcase_add_loop_test(c, pieces_agree, 0, 3 * 4);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
