@@ -85,7 +85,7 @@ static void bind_dim(struct ag *g, int dim, LLVMValueRef v)
 /* Row r of the tile, or its last one. */
 static void bind_row(struct ag *g, LLVMValueRef r)
 {
-    bind_dim(g, g->a.row, least(g, add(g, g->lo, r), LLVMBuildSub(g->e->b, g->hi, em_i64(g->e, 1), "")));
+    bind_dim(g, g->a.r.row, least(g, add(g, g->lo, r), LLVMBuildSub(g->e->b, g->hi, em_i64(g->e, 1), "")));
 }
 
 /* An instruction's value in all lanes, its stage's instructions computed for the dims as they are bound. */
@@ -127,8 +127,8 @@ static void take_queries(struct ag *g)
     LLVMValueRef to = at_element(g, part(g, g->at.q), times(g, l.iv, g->a.nd));
     for (int64_t d = 0; d < g->a.nd; d += g->a.lanes) {
         LLVMValueRef mask = const_mask(g, d, g->a.nd);
-        lanes_along(g, g->a.d, em_i64(e, d), mask);
-        LLVMValueRef v = value_of(g, AT_DOT, g->a.val_q);
+        lanes_along(g, g->a.r.d, em_i64(e, d), mask);
+        LLVMValueRef v = value_of(g, AT_DOT, g->a.r.val_q);
         em_store(e, TCC_F32, at_element(g, to, em_i64(e, d)), v, mask, -1);
         no_lanes(g);
     }
@@ -138,10 +138,10 @@ static void take_queries(struct ag *g)
 /* Are k's elements at consecutive addresses along the keys? */
 static bool keys_are_lanes(struct ag *g)
 {
-    const struct kn_insn *n = &g->a.k->insns[g->a.load_k];
+    const struct kn_insn *n = &g->a.k->insns[g->a.r.load_k];
     int64_t stride;
     ir_expr off = em_flat_offset(g->a.ctx, &g->a.k->operands[n->operand], n->index);
-    return em_lane_stride(g->a.ctx, off, g->a.k->dims[g->a.t].var, g->a.lanes, false, &stride) && stride == 1;
+    return em_lane_stride(g->a.ctx, off, g->a.k->dims[g->a.r.t].var, g->a.lanes, false, &stride) && stride == 1;
 }
 
 /* `lanes` keys from `key` on, width by width, to `to`, `panel` elements apart. */
@@ -149,11 +149,11 @@ static void take_key_vectors(struct ag *g, LLVMValueRef key, LLVMValueRef to, in
 {
     struct em *e = g->e;
     struct em_loop l;
-    LLVMValueRef mask = em_tail_mask(e, LLVMBuildSub(e->b, em_extent(e, g->a.t), key, ""), g->a.lanes);
+    LLVMValueRef mask = em_tail_mask(e, LLVMBuildSub(e->b, em_extent(e, g->a.r.t), key, ""), g->a.lanes);
     em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, g->a.nd), em_i64(e, 1), "d");
-    bind_dim(g, g->a.d, l.iv);
-    lanes_along(g, g->a.t, key, mask);
-    LLVMValueRef v = value_of(g, AT_DOT, g->a.val_k);
+    bind_dim(g, g->a.r.d, l.iv);
+    lanes_along(g, g->a.r.t, key, mask);
+    LLVMValueRef v = value_of(g, AT_DOT, g->a.r.val_k);
     no_lanes(g);
     store(g, at_element(g, to, times(g, l.iv, panel)), v);
     em_loop_end(e, &l);
@@ -164,13 +164,13 @@ static void take_key_square(struct ag *g, LLVMValueRef key, LLVMValueRef to, int
 {
     struct em *e = g->e;
     struct cg square = {.e = e, .lanes = g->a.lanes};
-    LLVMValueRef v[16], last = LLVMBuildSub(e->b, em_extent(e, g->a.t), em_i64(e, 1), "");
+    LLVMValueRef v[16], last = LLVMBuildSub(e->b, em_extent(e, g->a.r.t), em_i64(e, 1), "");
     LLVMValueRef mask = count < g->a.lanes ? em_tail_mask(e, em_i64(e, count), g->a.lanes) : NULL;
     for (int j = 0; j < g->a.lanes; j++) {
         no_lanes(g);
-        bind_dim(g, g->a.t, least(g, add(g, key, em_i64(e, j)), last));
-        lanes_along(g, g->a.d, d, mask);
-        v[j] = value_of(g, AT_DOT, g->a.val_k);
+        bind_dim(g, g->a.r.t, least(g, add(g, key, em_i64(e, j)), last));
+        lanes_along(g, g->a.r.d, d, mask);
+        v[j] = value_of(g, AT_DOT, g->a.r.val_k);
     }
     no_lanes(g);
     cg_transpose(&square, v);
@@ -212,10 +212,10 @@ static void take_values(struct ag *g, LLVMValueRef t0, LLVMValueRef n)
     int64_t width = at_round(g->a.ne, g->a.lanes);
     em_loop_begin(e, &l, em_i64(e, 0), n, em_i64(e, 1), "v");
     LLVMValueRef to = at_element(g, part(g, g->at.values), times(g, l.iv, width));
-    bind_dim(g, g->a.t, add(g, t0, l.iv));
+    bind_dim(g, g->a.r.t, add(g, t0, l.iv));
     for (int64_t x = 0; x < g->a.ne; x += g->a.lanes) {
-        lanes_along(g, g->a.e, em_i64(e, x), const_mask(g, x, g->a.ne));
-        LLVMValueRef v = value_of(g, AT_MEAN, g->a.val_v);
+        lanes_along(g, g->a.r.e, em_i64(e, x), const_mask(g, x, g->a.ne));
+        LLVMValueRef v = value_of(g, AT_MEAN, g->a.r.val_v);
         no_lanes(g);
         store(g, at_element(g, to, em_i64(e, x)), v);
     }
@@ -317,11 +317,11 @@ static void block_tops(struct ag *g, LLVMValueRef row, LLVMValueRef t0, LLVMValu
     LLVMValueRef most = em_loop_carry(e, &x, hidden), at = times(g, x.iv, g->a.lanes), p = at_element(g, scores, at);
     LLVMValueRef key = add(g, t0, at);
     bool whole = g->a.nt >= 0 && g->a.nt % (g->a.cv * g->a.lanes) == 0;
-    LLVMValueRef mask = whole ? NULL : em_tail_mask(e, LLVMBuildSub(e->b, em_extent(e, g->a.t), key, ""), g->a.lanes);
-    lanes_along(g, g->a.t, key, mask);
-    e->value[g->a.dot] = load(g, p, g->a.lanes);
-    LLVMValueRef v = value_of(g, AT_SCORE, g->a.score);
-    e->value[g->a.dot] = NULL;
+    LLVMValueRef mask = whole ? NULL : em_tail_mask(e, LLVMBuildSub(e->b, em_extent(e, g->a.r.t), key, ""), g->a.lanes);
+    lanes_along(g, g->a.r.t, key, mask);
+    e->value[g->a.r.dot] = load(g, p, g->a.lanes);
+    LLVMValueRef v = value_of(g, AT_SCORE, g->a.r.score);
+    e->value[g->a.r.dot] = NULL;
     no_lanes(g);
     if (mask)
         v = MUTANT(97, LLVMBuildSelect(e->b, mask, v, hidden, ""), v);
@@ -384,9 +384,9 @@ static void block_means(struct ag *g, LLVMValueRef row, LLVMValueRef t0, LLVMVal
     int64_t width = at_round(g->a.ne, g->a.lanes);
     struct tile t = {.cv = cv, .a_row = g->a.block, .op_b = -1, .a = part(g, g->at.scores)};
     if (g->a.off_v) {
-        t.op_b = g->a.k->insns[g->a.load_v].operand;
-        bind_dim(g, g->a.t, t0);
-        bind_dim(g, g->a.e, em_i64(e, x));
+        t.op_b = g->a.k->insns[g->a.r.load_v].operand;
+        bind_dim(g, g->a.r.t, t0);
+        bind_dim(g, g->a.r.e, em_i64(e, x));
         t.b = em_address(e, t.op_b, em_expr(e, g->a.off_v));
         t.b_step = em_expr(e, g->a.step_v);
         for (int c = 0; c < cv; c++)
@@ -416,9 +416,9 @@ static void row_block(struct ag *g, LLVMValueRef row, LLVMValueRef t0, LLVMValue
 {
     struct em *e = g->e;
     struct em_if f;
-    if (g->a.keys) {
+    if (g->a.r.keys) {
         bind_row(g, add(g, row, em_i64(e, g->a.mr - 1)));
-        n = least(g, n, LLVMBuildSub(e->b, em_expr(e, g->a.keys), t0, ""));
+        n = least(g, n, LLVMBuildSub(e->b, em_expr(e, g->a.r.keys), t0, ""));
         em_if_begin(e, &f, LLVMBuildICmp(e->b, LLVMIntSGT, n, em_i64(e, 0), ""));
     }
     LLVMValueRef npanels = pieces(g, n, (int64_t)g->a.cv * g->a.lanes), nvectors = times(g, npanels, g->a.cv);
@@ -429,7 +429,7 @@ static void row_block(struct ag *g, LLVMValueRef row, LLVMValueRef t0, LLVMValue
     int vectors = (int)(at_round(g->a.ne, g->a.lanes) / g->a.lanes);
     for (int x = 0; x < vectors; x += g->a.cv)
         block_means(g, row, t0, n, (int64_t)x * g->a.lanes, vectors - x < g->a.cv ? vectors - x : g->a.cv);
-    if (g->a.keys)
+    if (g->a.r.keys)
         em_if_end(e, &f);
 }
 
@@ -457,16 +457,16 @@ static void finish_rows(struct ag *g)
     struct em_loop l;
     int64_t width = at_round(g->a.ne, g->a.lanes);
     em_loop_begin(e, &l, em_i64(e, 0), g->rows, em_i64(e, 1), "finish");
-    bind_dim(g, g->a.row, add(g, g->lo, l.iv));
+    bind_dim(g, g->a.r.row, add(g, g->lo, l.iv));
     LLVMValueRef from = at_element(g, part(g, g->at.means), times(g, l.iv, width));
     LLVMValueRef sum = load(g, at_element(g, part(g, g->at.sums), l.iv), 1);
     for (int64_t x = 0; x < g->a.ne; x += g->a.lanes) {
-        lanes_along(g, g->a.e, em_i64(e, x), const_mask(g, x, g->a.ne));
-        e->value[g->a.sum] = sum;
-        e->value[g->a.mean] = load(g, at_element(g, from, em_i64(e, x)), g->a.lanes);
+        lanes_along(g, g->a.r.e, em_i64(e, x), const_mask(g, x, g->a.ne));
+        e->value[g->a.r.sum] = sum;
+        e->value[g->a.r.mean] = load(g, at_element(g, from, em_i64(e, x)), g->a.lanes);
         em_insns(e, s->first, s->last);
         em_forget(e, s->first, s->last);
-        e->value[g->a.sum] = e->value[g->a.mean] = NULL;
+        e->value[g->a.r.sum] = e->value[g->a.r.mean] = NULL;
         no_lanes(g);
     }
     em_loop_end(e, &l);
@@ -481,8 +481,8 @@ void at_emit(struct em *e)
         return; /* cannot be: its schedule said that it can */
     struct cpu_schedule s = cpu_get_schedule(e->k);
     g.a.mr = s.mr < g.a.mr ? s.mr : g.a.mr;
-    if (g.a.row >= 0) /* the schedule may have been made for a wider machine */
-        g.a.tile_rows = e->k->schedule.tile[g.a.row];
+    if (g.a.r.row >= 0) /* the schedule may have been made for a wider machine */
+        g.a.tile_rows = e->k->schedule.tile[g.a.r.row];
     g.at = at_scratch(&g.a);
     g.scratch = e->scratch;
     g.vec = em_vec(e->t_f32, g.a.lanes);
@@ -490,15 +490,15 @@ void at_emit(struct em *e)
     em_tiles_begin(e, &t);
     for (int i = 0; i < em_nouter(e->k); i++)
         em_bind(e, e->k->dims[i].var, t.lo[i]);
-    g.lo = g.a.row < 0 ? em_i64(e, 0) : t.lo[g.a.row];
-    g.hi = g.a.row < 0 ? em_i64(e, 1) : t.hi[g.a.row];
+    g.lo = g.a.r.row < 0 ? em_i64(e, 0) : t.lo[g.a.r.row];
+    g.hi = g.a.r.row < 0 ? em_i64(e, 1) : t.hi[g.a.r.row];
     g.rows = LLVMBuildSub(e->b, g.hi, g.lo, "");
     take_queries(&g);
     clear_rows(&g);
-    g.nkeys = em_extent(e, g.a.t);
-    if (g.a.keys) {
+    g.nkeys = em_extent(e, g.a.r.t);
+    if (g.a.r.keys) {
         bind_row(&g, g.rows);
-        g.nkeys = least(&g, g.nkeys, em_expr(e, g.a.keys));
+        g.nkeys = least(&g, g.nkeys, em_expr(e, g.a.r.keys));
     }
     em_loop_begin(e, &blocks, em_i64(e, 0), g.nkeys, em_i64(e, g.a.block), "block");
     LLVMValueRef n = least(&g, em_i64(e, g.a.block), LLVMBuildSub(e->b, g.nkeys, blocks.iv, ""));

@@ -20,21 +20,17 @@
 #define TCC_CPU_ATTENTION_INT_H
 
 #include "compiler/cpu/cpu_int.h"
+#include "compiler/emit/attention.h"
 
 struct at {
     const struct kn_kernel *k;
     struct ir_ctx *ctx;
-    int dot, top, sum, mean;             /* reductions */
-    int val_q, val_k, val_v, load_q, load_k, load_v;
-    int score;                           /* value that stage 1 stores */
-    int t, d, e, row;                    /* dims; row -1: a single one */
+    struct em_attention r;
     int64_t nt, nd, ne, nrows;           /* extents; nt, nrows -1: not constant */
-    ir_expr keys;                        /* keys that a row may look at, or NULL: all */
     ir_expr off_v, step_v;               /* v's element offset, and how far it is between keys; NULL: v is packed */
     int lanes, cv, mr, block;            /* block: keys */
     int64_t tile_rows;                   /* rows of a tile, whole row blocks */
 };
-enum { AT_DOT, AT_SCORE, AT_TOP, AT_CLAMP, AT_WEIGHTS, AT_MEAN, AT_LAST, AT_STAGES };
 
 bool at_analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct at *a);
 static inline int64_t at_round(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
