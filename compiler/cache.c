@@ -15,6 +15,7 @@
 #include <xxhash.h>
 
 #include "compiler/locate_int.h"
+#include "compiler/target.h"
 #include "runtime/mutant.h"
 #include "runtime/safe.h"
 
@@ -99,6 +100,8 @@ static bool entry_name(const struct tccc_options *o, const struct cache_key *k, 
     XXH3_128bits_reset(h);
     add_compiler(h);
     add_number(h, tcr_mutant()); /* what one of them made is no other's */
+    add_text(h, target_ptxas());
+    add_file(h, target_ptxas());
     add_number(h, (int64_t)k->sources);
     add_text(h, k->name);
     add_text(h, k->target);

@@ -5,6 +5,7 @@
 #include "runtime/safe.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +66,32 @@ int child_end(pid_t pid, int pipe, char *text, size_t size)
         if (errno != EINTR)
             return -1;
     return state;
+}
+
+int child_program(char *const *argv, char *output, size_t size)
+{
+    int pipes[2], state;
+    pid_t self = getpid(), pid;
+
+    output[0] = '\0';
+    if (pipe2(pipes, O_CLOEXEC) != 0)
+        return -1;
+    pid = fork();
+    if (pid == 0) {
+        tcr_die_with_parent(self);
+        if (dup2(pipes[1], 1) >= 0 && dup2(pipes[1], 2) >= 0)
+            execvp(argv[0], argv);
+        _exit(127);
+    }
+    close(pipes[1]);
+    if (pid < 0) {
+        close(pipes[0]);
+        return -1;
+    }
+    state = child_end(pid, pipes[0], output, size);
+    if (state < 0)
+        return -1;
+    return WIFEXITED(state) ? WEXITSTATUS(state) : 128;
 }
 
 bool child_lacked(const char *text)

@@ -35,33 +35,6 @@ static bool fail(struct ir_ctx *ctx, int *status, int code, const char *format, 
     return false;
 }
 
-/* Runs argv[0] (by PATH); collects up to `size` bytes of its messages. The exit status, or -1: could not be started. */
-static int run(char *const *argv, char *output, size_t size)
-{
-    int pipes[2], state;
-    pid_t self = getpid(), pid;
-
-    output[0] = '\0';
-    if (pipe2(pipes, O_CLOEXEC) != 0)
-        return -1;
-    pid = fork();
-    if (pid == 0) {
-        tcr_die_with_parent(self);
-        if (dup2(pipes[1], 1) >= 0 && dup2(pipes[1], 2) >= 0)
-            execvp(argv[0], argv);
-        _exit(127);
-    }
-    close(pipes[1]);
-    if (pid < 0) {
-        close(pipes[0]);
-        return -1;
-    }
-    state = child_end(pid, pipes[0], output, size);
-    if (state < 0)
-        return -1;
-    return WIFEXITED(state) ? WEXITSTATUS(state) : 128;
-}
-
 /* Linkers to try, best first; `driver`: a C compiler, which wants -Wl, in front of linker options. */
 struct linker {
     const char *program;
@@ -101,7 +74,7 @@ static bool link_with(struct ir_ctx *ctx, const char *output,
         VEC_PUSH(ctx, a, temporary);
         build(job, &a, linkers[i].driver);
         VEC_PUSH(ctx, a, NULL);
-        int code = run((char *const *)a.at, text, sizeof text);
+        int code = child_program((char *const *)a.at, text, sizeof text);
         if (code < 0 || code == 127)
             continue;
         if (code != 0) {

@@ -13,6 +13,7 @@ struct target_options {
     int level;                   /* 0..3 */
     bool exact, fast_math;       /* exact: no fused multiply-add where the program has two operations */
     int jobs;                    /* processes that may work at once */
+    bool assemble;               /* images in the machine's own form too, where its assembler is installed */
     const char *dump;            /* "llvm", "asm", "ptx": print the machine form of all kernels to dump_to; NULL: none */
     FILE *dump_to;
     bool hang;                   /* for tests: code generation does not come back */
@@ -49,6 +50,8 @@ struct target {
 
 extern const struct target target_cpu, target_cpu_split, target_cuda;
 const struct target *target_by_name(const char *name);       /* NULL: there is none of that name */
+/* The program that assembles PTX: $TCCC_PTXAS, else the one that configure found. NULL: there is none, or TCCC_PTXAS=none. */
+const char *target_ptxas(void);
 /* Adds a target, which outlives all compilations, before the first of them: --target=NAME then means it. False: the name is taken, or there
  * are too many. Not thread-safe. */
 bool target_register(const struct target *t);

@@ -79,4 +79,7 @@ int suite_run(const struct options *o, const char *dir);
 /* The tolerance of the command line over the defaults; EXIT_USAGE after a message. */
 int tolerance_read(const struct options *o, struct tolerance *t);
 
+/* emit.c, tccc --emit: the images of the artifact that has been written as these options say, as files beside it. An exit code. */
+int emit_images(const struct options *o, const struct tccc_options *c);
+
 #endif

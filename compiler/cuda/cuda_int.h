@@ -4,6 +4,7 @@
  *
  *     machine.c   the machines and what passes ask of them      choose.c    which template takes a kernel
  *     schedule.c  schedules as text; launches
+ *     cubin.c     from PTX to cubins, by ptxas
  *     child.c     from kernels to PTX text, in a child          function.c  a device function: parameters, threads, local operands
  *     contract.c  products of tiles (contract_int.h), brought by ring.c, multiplied by ffma.c or mma.c
  *     transpose.c loads along one dim, stores along another
@@ -109,5 +110,8 @@ void cuda_emit_contract_sum(struct cuda_fn *f);      /* the second function of a
 /* All kernels' PTX, read back from the file that a child wrote; NULL after a diagnostic. Zero-terminated, *size with the zero. */
 const char *cuda_ptx(struct ir_ctx *ctx, const struct kn_program *p, const struct target_options *o, const char *prefix,
                      const char *folder, size_t *size);
+
+/* cubin.c. The same for the machine alone, by way of files NAME.* in `folder`; NULL: it is not wanted, there is no ptxas, or it failed (a warning). */
+const void *cuda_cubin(struct ir_ctx *ctx, const struct target_options *o, const char *ptx, const char *name, const char *folder, size_t *size);
 
 #endif

@@ -47,6 +47,10 @@ static bool compile(struct ir_ctx *ctx, const struct kn_program *p, const struct
         fputs(ptx, o->dump_to);
     for (int i = 0; i < p->nkernels; i++)
         kernels[i] = cuda_launches(ctx, p->kernels[i], ir_internf(ctx, "%sk%d", own, i));
+    size_t assembled = 0;
+    const void *cubin = cuda_cubin(ctx, o, ptx, own, folder, &assembled);
+    if (cubin)
+        target_add_image(ctx, code, image_make(ctx, p, kernels, o->arch, "cubin", cubin, assembled));
     target_add_image(ctx, code, image_make(ctx, p, kernels, o->arch, "ptx", ptx, size));
     return true;
 }

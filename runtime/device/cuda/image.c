@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Images (runtime/abi.h). The first that the device runs is loaded, once a machine: PTX of its architecture or an earlier one, which the driver compiles, or a
- * cubin of the same major one; a suffix `a` asks for that very architecture. Everything in it is checked, as in a plan.
+ * cubin of the same major one, in whose place PTX is taken where the driver is older than the cubin; a suffix `a` asks for that very architecture. Everything in it is checked, as in a plan.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -255,23 +255,23 @@ static struct cuda_code *get(struct cuda_machine *m, const struct tcc_pimage *im
 struct cuda_code *cuda_code_get(struct cuda_machine *m, const struct tcr_device_request *r, int *status)
 {
     struct cuda_code *c = NULL;
-    uint32_t k = 0;
+    uint32_t k = 0, fitting = 0;
 
-    *status = TCC_OK;
     for (uint32_t i = 0; i < r->nimages; i++)
         if (!image_ok(r->images[i], r->nkernels)) {
             *status = TCC_EBUG;
             return NULL;
         }
-    while (k < r->nimages && !fits(m, r->images[k]))
-        k++;
-    if (k == r->nimages) {
-        *status = none_fits(m, r);
-        return NULL;
-    }
     cuda_lock();
-    c = get(m, r->images[k], status);
+    for (*status = TCC_EENV; k < r->nimages && !c && *status == TCC_EENV; k++)
+        if (fits(m, r->images[k])) {
+            *status = TCC_OK;
+            c = get(m, r->images[k], status);
+            fitting++;
+        }
     cuda_unlock();
+    if (!fitting)
+        *status = none_fits(m, r);
     return c;
 }
 

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * emit.c - tccc --emit=ptx: what an artifact holds for devices, each image as files beside it: NAME.MACHINE.ptx and .cubin as they lie in the artifact,
+ * NAME.MACHINE.launches with a line for each launch of each kernel. With these and doc/cuda.md a program of its own can run the kernels.
+ */
+#include "compiler/tccc.h"
+#include "runtime/abi.h"
+#include "tools/model_int.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const void *part(const struct tcc_pimage *m, struct tcc_range r)
+{
+    return (const char *)m + r.first;
+}
+
+static const char *string_of(const struct tcc_pimage *m, uint32_t at)
+{
+    return (const char *)part(m, m->strings) + at;
+}
+
+/* `at` as text; `otherwise` for none. */
+static void put_expr(FILE *out, const struct tcc_pimage *m, uint32_t at, const char *otherwise)
+{
+    static const char *const ops[] = {[TCC_EX_ADD] = "+", [TCC_EX_MUL] = "*",   [TCC_EX_FLOORDIV] = "/",
+                                      [TCC_EX_MOD] = "%", [TCC_EX_MIN] = "min", [TCC_EX_MAX] = "max"};
+    const struct tcc_pexpr *x = (const struct tcc_pexpr *)part(m, m->exprs) + at;
+
+    if (at == TCC_NO) {
+        fputs(otherwise, out);
+    } else if (x->op == TCC_EX_CONST) {
+        fprintf(out, "%lld", (long long)x->k);
+    } else if (x->op == TCC_EX_SYM) {
+        fprintf(out, "s%lld", (long long)x->k);
+    } else {
+        fputc('(', out);
+        put_expr(out, m, x->a, "");
+        fprintf(out, " %s ", ops[x->op]);
+        put_expr(out, m, x->b, "");
+        fputc(')', out);
+    }
+}
+
+static void put_three(FILE *out, const struct tcc_pimage *m, const char *word, const uint32_t e[3])
+{
+    fprintf(out, " %s", word);
+    for (int i = 0; i < 3; i++) {
+        fputc(i ? ',' : ' ', out);
+        put_expr(out, m, e[i], "1");
+    }
+}
+
+static void put_launches(FILE *out, const struct tcc_pimage *m)
+{
+    const struct tcc_range *kernels = part(m, m->kernels);
+    const struct tcc_plaunch *launches = part(m, m->launches);
+
+    fputs("# kernel symbol: grid, threads of a block, cluster, bytes of dynamic shared memory and of scratch. sK: size "
+          "K of the\n"
+          "# kernel; the last: the number of tiles. Parameters: operands, sizes, scratch, control block, tiles\n",
+          out);
+    for (uint32_t k = 0; k < m->kernels.count; k++)
+        for (uint32_t i = 0; i < kernels[k].count; i++) {
+            const struct tcc_plaunch *l = &launches[kernels[k].first + i];
+
+            fprintf(out, "%u %s", k, string_of(m, l->symbol));
+            put_three(out, m, "grid", l->grid);
+            put_three(out, m, "block", l->block);
+            if (l->cluster[0] != TCC_NO)
+                put_three(out, m, "cluster", l->cluster);
+            fputs(" shared ", out);
+            put_expr(out, m, l->shared, "0");
+            fputs(" scratch ", out);
+            put_expr(out, m, l->scratch, "0");
+            fputc('\n', out);
+        }
+}
+
+static int write_file(const struct options *o, const char *output, const struct tcc_pimage *m, const char *suffix)
+{
+    const char *slash = strrchr(output, '/'), *dot = strrchr(slash ? slash : output, '.');
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof path, "%.*s.%s.%s", (int)(dot ? (size_t)(dot - output) : strlen(output)), output,
+                     string_of(m, m->machine), suffix);
+    FILE *out = n > 0 && n < PATH_MAX ? fopen(path, "wb") : NULL;
+
+    if (!out)
+        return tool_error(o, EXIT_ENVIRONMENT, "cannot write '%s': %s", path, strerror(errno));
+    if (!strcmp(suffix, "launches"))
+        put_launches(out, m);
+    else
+        fwrite(part(m, m->code), 1, m->code.count - !strcmp(suffix, "ptx"), out); /* text ends with a zero in images */
+    bool bad = ferror(out);
+    return fclose(out) || bad ? tool_error(o, EXIT_ENVIRONMENT, "cannot write '%s': %s", path, strerror(errno))
+                              : EXIT_FINE;
+}
+
+int emit_images(const struct options *o, const struct tccc_options *c)
+{
+    char path[PATH_MAX];
+    int code = EXIT_FINE;
+
+    void *handle = realpath(c->output, path) ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    const struct tcc_model *m = handle ? dlsym(handle, "tccc_model") : NULL;
+    if (!m)
+        return tool_error(o, EXIT_ENVIRONMENT, "cannot open '%s'", c->output);
+    if (!m->nimages)
+        code = tool_error(o, EXIT_DATA, "--emit=ptx: the artifact has no code for a device (--target=cuda:...)");
+    for (uint32_t i = 0; i < m->nimages && code == EXIT_FINE; i++) {
+        code = write_file(o, c->output, m->images[i], string_of(m->images[i], m->images[i]->format));
+        if (code == EXIT_FINE)
+            code = write_file(o, c->output, m->images[i], "launches");
+    }
+    dlclose(handle);
+    return code;
+}
