@@ -180,14 +180,63 @@ void ir_add_operand(struct ir_node *n, struct ir_value *v)
     n->nin++;
 }
 
-struct ir_value *ir_add_output(struct ir_node *n, ir_type type)
+void ir_insert_operand(struct ir_node *n, int at, struct ir_value *v)
+{
+    ir_add_operand(n, v);
+    for (int i = n->nin - 1; i > at; i--)
+        ir_set_operand(n, i, n->in[i - 1].value);
+    ir_set_operand(n, at, v);
+}
+
+void ir_drop_operand(struct ir_node *n, int at)
+{
+    for (int i = at; i < n->nin - 1; i++)
+        ir_set_operand(n, i, n->in[i + 1].value);
+    unlink_use(&n->in[--n->nin]);
+}
+
+/* The attribute `types` is what the outputs are now. */
+static void renew_types(struct ir_node *n)
+{
+    if (!ir_attr(n, IR_ATTR_types))
+        return;
+    ir_type *types = IR_NEWN(ir_node_ctx(n), n->nout + 1, ir_type);
+    for (int i = 0; i < n->nout; i++)
+        types[i] = n->out[i]->type;
+    ir_set_attr(n, ir_attr_types(IR_ATTR_types, n->nout, types));
+}
+
+struct ir_value *ir_insert_output(struct ir_node *n, int at, ir_type type)
 {
     struct ir_value **more = IR_NEWN(ir_node_ctx(n), n->nout + 1, struct ir_value *);
-    if (n->nout)
-        memcpy(more, n->out, (size_t)n->nout * sizeof *more);
+    for (int i = 0; i < n->nout; i++) {
+        more[i + (i >= at)] = n->out[i];
+        n->out[i]->index = i + (i >= at);
+    }
+    more[at] = new_value(n->block, n, at, type);
     n->out = more;
-    n->out[n->nout] = new_value(n->block, n, n->nout, type);
-    return n->out[n->nout++];
+    n->nout++;
+    renew_types(n);
+    return more[at];
+}
+
+void ir_drop_output(struct ir_node *n, int at)
+{
+    n->nout--;
+    for (int i = at; i < n->nout; i++) {
+        n->out[i] = n->out[i + 1];
+        n->out[i]->index = i;
+    }
+    renew_types(n);
+}
+
+void ir_drop_param(struct ir_block *b, int at)
+{
+    b->nparams--;
+    for (int i = at; i < b->nparams; i++) {
+        b->params[i] = b->params[i + 1];
+        b->params[i]->index = i;
+    }
 }
 
 void ir_replace_uses(struct ir_value *from, struct ir_value *to)

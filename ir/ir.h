@@ -532,7 +532,11 @@ void ir_set_attr(struct ir_node *n, struct ir_attr a);                          
 void ir_replace_uses(struct ir_value *from, struct ir_value *to);
 void ir_set_operand(struct ir_node *n, int i, struct ir_value *v);
 void ir_add_operand(struct ir_node *n, struct ir_value *v);
-struct ir_value *ir_add_output(struct ir_node *n, ir_type type);     /* one more result, behind the others (loops' scans) */
+void ir_insert_operand(struct ir_node *n, int at, struct ir_value *v);                  /* operands from `at` on move up by one */
+struct ir_value *ir_insert_output(struct ir_node *n, int at, ir_type type);             /* results likewise, and the attribute `types` */
+void ir_drop_operand(struct ir_node *n, int at);
+void ir_drop_output(struct ir_node *n, int at);           /* which must be unused */
+void ir_drop_param(struct ir_block *b, int at);           /* of a region, or of a function whose input_names the caller keeps right; unused */
 void ir_remove(struct ir_node *n);                        /* its outputs must be unused; regions go with it */
 void ir_move_before(struct ir_node *n, struct ir_node *before);                      /* NULL: to the end of its block */
 bool ir_has_uses(const struct ir_value *v);

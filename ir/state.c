@@ -148,35 +148,6 @@ static void place_version(struct walk *w, struct ir_node *n)
     }
 }
 
-/* The attribute `types`, as the outputs are now. */
-static void set_types(struct ir_ctx *ctx, struct ir_node *n)
-{
-    ir_type *types = IR_NEWN(ctx, n->nout + 1, ir_type);
-    for (int i = 0; i < n->nout; i++)
-        types[i] = n->out[i]->type;
-    ir_set_attr(n, ir_attr_types(IR_ATTR_types, n->nout, types));
-}
-
-static void insert_operand(struct ir_node *n, int at, struct ir_value *v)
-{
-    ir_add_operand(n, v);
-    for (int i = n->nin - 1; i > at; i--)
-        ir_set_operand(n, i, n->in[i - 1].value);
-    ir_set_operand(n, at, v);
-}
-
-static struct ir_value *insert_output(struct ir_node *n, int at, ir_type type)
-{
-    struct ir_value *v = ir_add_output(n, type);
-    for (int i = n->nout - 1; i > at; i--) {
-        n->out[i] = n->out[i - 1];
-        n->out[i]->index = i;
-    }
-    n->out[at] = v;
-    v->index = at;
-    return v;
-}
-
 static bool hands_on(const struct ir_node *n, const struct ir_state *s)
 {
     for (int i = 0; i < n->nout; i++)
@@ -212,8 +183,7 @@ static void add_if_result(struct walk *w, struct ir_node *n, struct ir_state *s,
         return;
     ir_add_operand(n->regions[0]->last, yes ? yes : newest(w, s));
     ir_add_operand(n->regions[1]->last, no ? no : newest(w, s));
-    ir_add_output(n, ir_version_type(w->ctx, s));
-    set_types(w->ctx, n);
+    ir_insert_output(n, n->nout, ir_version_type(w->ctx, s));
 }
 
 static void construct_if(struct walk *w, struct ir_node *n)
@@ -253,11 +223,10 @@ static void carry_written(struct walk *w, struct ir_node *n, const struct ir_blo
             continue;
         int ncarried = n->nin - 2;
         ir_add_operand(n, newest(w, s));
-        insert_operand(
+        ir_insert_operand(
             n->regions[0]->last, 1 + ncarried,
             ir_param_new(n->regions[0], ir_version_type(w->ctx, s), NULL)); /* until the body has been walked */
-        insert_output(n, ncarried, ir_version_type(w->ctx, s));
-        set_types(w->ctx, n);
+        ir_insert_output(n, ncarried, ir_version_type(w->ctx, s));
     }
 }
 

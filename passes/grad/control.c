@@ -38,28 +38,6 @@ void grad_captures(struct grad *g, struct ir_node *n, struct grad_values *out)
         capture(g, n, n->regions[r], out);
 }
 
-/* A copy must not update state once more: what it reads of a version that it would have made is what was to be written. */
-static void drop_writes(struct grad *g, struct ir_block *b)
-{
-    for (struct ir_node *n = b->first, *next; n; n = next) {
-        next = n->next;
-        for (int r = 0; r < n->nregions; r++)
-            drop_writes(g, n->regions[r]);
-        for (int i = 0; i < n->nout && n->nregions; i++)
-            for (struct ir_use *u = ir_is_version(n->out[i]->type) ? n->out[i]->uses : NULL; u; u = u->next)
-                if (u->user->op == IR_state_read)
-                    grad_fail(g, u->user, "'%s' is written in a region inside of the region",
-                              ir_state_of(u->user)->name);
-        if (n->op != IR_state_write)
-            continue;
-        for (struct ir_use *u = n->out[0]->uses; u; u = u->next)
-            if (u->user->op == IR_state_read)
-                ir_replace_uses(u->user->out[0], n->in[0].value);
-        ir_replace_uses(n->out[0], n->in[1].value);
-        ir_remove(n);
-    }
-}
-
 /* Fills one region of the gradient: the old region's nodes, the sweep over them, the captures' gradients. */
 static void fill_region(struct grad *g, struct ir_node *n, int r, struct ir_node *made,
                         const struct grad_values *captures, struct ir_value *const *d)
@@ -70,7 +48,7 @@ static void fill_region(struct grad *g, struct ir_node *n, int r, struct ir_node
                     **results = IR_NEWN(g->ctx, n->nout, struct ir_value *),
                     **yields = IR_NEWN(g->ctx, captures->at.n, struct ir_value *);
     ir_clone_block(&inner, n->regions[r], map, results);
-    drop_writes(g, inner.block);
+    grad_drop_writes(inner.block);
     struct grad *sub = grad_new(g->ctx, &inner, f);
     for (int i = 0; i < captures->at.n; i++)
         sub->active[captures->at.at[i]->id] = true;

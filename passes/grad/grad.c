@@ -242,6 +242,7 @@ bool grad_build(struct ir_builder *b, int ny, struct ir_value *const *ys, struct
 {
     int errors = ir_nerrors(b->ctx);
     struct ir_where where = b->where;
+    ys = grad_forward_state(b, ny, ys, nx, xs);
     struct ir_node *last = b->before ? b->before->prev : b->block->last;
     struct grad *g = grad_new(b->ctx, b, b->func);
 

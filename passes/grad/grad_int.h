@@ -55,6 +55,9 @@ void grad_fail(struct grad *g, const struct ir_node *n, const char *format, ...)
 
 /* Sweeps: `active` is filled from the xs marked in it; ys' gradients have been given. From `last` back to the block's start. */
 struct grad *grad_new(struct ir_ctx *ctx, struct ir_builder *b, struct ir_func *f);
+/* Makes whoever reads, in front of b's point, a version of a state variable that the function has made take what was written; leaves (xs) stay. The ys
+ * as they are then. */
+struct ir_value *const *grad_forward_state(struct ir_builder *b, int ny, struct ir_value *const *ys, int nx, struct ir_value *const *xs);
 void grad_mark(struct grad *g, const struct ir_block *block, const struct ir_node *end);
 void grad_sweep(struct grad *g, struct ir_block *block, struct ir_node *last);
 

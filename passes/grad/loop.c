@@ -145,13 +145,8 @@ static struct ir_value *collect(struct loop *l, struct ir_value *v)
     dims[0] = l->trips;
     memcpy(dims + 1, v->type->dim, (size_t)v->type->rank * sizeof *dims);
     ir_type type = ir_tensor_type(ctx, (enum tcc_dtype)v->type->dtype, v->type->rank + 1, dims);
-    const struct ir_attr *old = ir_attr(l->n, IR_ATTR_types);
-    ir_type *types = IR_NEWN(ctx, old->n + 1, ir_type);
-    memcpy(types, old->types, (size_t)old->n * sizeof *types);
-    types[old->n] = type;
     ir_add_operand(l->body->last, v);
-    struct ir_value *out = ir_add_output(l->n, type);
-    ir_set_attr(l->n, ir_attr_types(IR_ATTR_types, l->n->nout, types));
+    struct ir_value *out = ir_insert_output(l->n, l->n->nout, type);
     ir_set_attr(l->n, ir_attr_i(IR_ATTR_nscan, ir_get_i(l->n, IR_ATTR_nscan, 0) + 1));
     return out;
 }

@@ -265,12 +265,9 @@ static void drop_input(struct ir_func *f, int i)
         v->inputs = inputs;
         f->version = v;
     }
-    b->nparams--;
-    for (int k = i; k < b->nparams; k++) {
-        b->params[k] = b->params[k + 1];
-        b->params[k]->index = k;
+    ir_drop_param(b, i);
+    for (int k = i; k < b->nparams; k++)
         f->input_names[k] = f->input_names[k + 1];
-    }
 }
 
 static bool drop_output(struct ir_func *f, int i)

@@ -336,8 +336,11 @@ static bool make_inputs(struct run *r, int first)
 
 static bool interpret(struct run *r)
 {
+    struct ir_interp_state *state = ir_interp_state_new(r->module); /* each run begins with the first values */
     drop_outputs(r);
-    return ir_interp(r->func, NULL, r->in, r->out, r->error, sizeof r->error) == TCC_OK || fail(r, "does not run");
+    int status = ir_interp(r->func, state, r->in, r->out, r->error, sizeof r->error);
+    ir_interp_state_free(state);
+    return status == TCC_OK || fail(r, "does not run");
 }
 
 static bool carries(const struct ir_value *v)
