@@ -41,6 +41,8 @@ struct plan {
     const struct kn_moment *now;
     struct accesses *accesses;     /* by root buffer */
     const struct kn_step *program; /* whose region is walked */
+    bool votes; /* the entry point has a vote, and the pass `queues` has run: `commit` has put it where it belongs */
+    VEC(const struct kn_moment *) faulty, voted; /* launches that may fault, of which no vote knows; votes */
     bool ok;
 };
 
@@ -207,6 +209,81 @@ static void writes(struct plan *v, const struct kn_step *s, int b)
     says_version(v, s, r, true);
     accessed(v, s, r, true);
     v->written[r] = true;
+}
+
+/* == Votes == */
+
+static bool communicates(const struct kn_step *s)
+{
+    return s->kind == TCC_STEP_COLLECTIVE || s->kind == TCC_STEP_SEND || s->kind == TCC_STEP_RECV;
+}
+
+static bool is_vote(const struct kn_step *s)
+{
+    return s->kind == TCC_STEP_COLLECTIVE && s->what == TCC_VOTE;
+}
+
+static bool writes_state(const struct plan *v, const struct kn_step *s)
+{
+    for (int a = 0, o = 0; a < s->nargs; a++, o++) {
+        bool writes = s->kind == TCC_STEP_COPY && a == 1;
+        if (s->kind == TCC_STEP_LAUNCH && s->kernel) {
+            while (o < s->kernel->noperands && s->kernel->operands[o].use == KN_LOCAL)
+                o++;
+            writes = o < s->kernel->noperands && s->kernel->operands[o].use != KN_IN;
+        }
+        if (communicates(s))
+            writes = s->kind == TCC_STEP_RECV || (s->kind == TCC_STEP_COLLECTIVE && a >= s->nin);
+        if (s->kind == TCC_STEP_LIB)
+            writes = a >= s->nin;
+        if (writes && s->args[a] >= 0 && s->args[a] < v->p->nbuffers &&
+            v->p->buffers[root(v->p, s->args[a])].space == TCC_SPACE_STATE)
+            return true;
+    }
+    return false;
+}
+
+static bool launch_may_fault(const struct kn_step *s)
+{
+    for (int i = 0; s->kind == TCC_STEP_LAUNCH && s->kernel && i < s->kernel->ninsns; i++)
+        if (s->kernel->insns[i].code == KN_INDEX)
+            return true;
+    return false;
+}
+
+static bool has_vote(const struct kn_steps *steps)
+{
+    for (int i = 0; i < steps->n; i++)
+        if (is_vote(&steps->at[i]) && steps->at[i].queue)
+            return true;
+    return false;
+}
+
+/* A vote comes behind all that may fault; what writes state comes behind a vote that knows of whatever may have faulted. */
+static void votes(struct plan *v, const struct kn_step *s)
+{
+    const struct kn_moment *now = v->now;
+    if (!v->votes || !v->ok)
+        return;
+    if (launch_may_fault(s))
+        VEC_PUSH(v->ctx, v->faulty, now);
+    for (int i = 0; is_vote(s) && i < v->faulty.n; i++)
+        if (!kn_before(v->faulty.at[i], now)) {
+            bad(v, s, "does not wait for step %d of queue %d, which may fault", v->faulty.at[i]->index,
+                v->faulty.at[i]->queue);
+            return;
+        }
+    if (is_vote(s)) {
+        v->faulty.n = 0;
+        VEC_PUSH(v->ctx, v->voted, now);
+    }
+    if (!writes_state(v, s))
+        return;
+    if (v->faulty.n || !v->voted.n)
+        bad(v, s, "writes state before the ranks have voted");
+    for (int i = 0; i < v->voted.n; i++)
+        if (!kn_before(v->voted.at[i], now))
+            bad(v, s, "writes state without waiting for the ranks' vote");
 }
 
 /* == Steps == */
@@ -412,11 +489,6 @@ static void alloc_or_free(struct plan *v, const struct kn_step *s)
     }
 }
 
-static bool communicates(const struct kn_step *s)
-{
-    return s->kind == TCC_STEP_COLLECTIVE || s->kind == TCC_STEP_SEND || s->kind == TCC_STEP_RECV;
-}
-
 /* What may stand in a queue that is not the host's program order. */
 static bool started(const struct plan *v, const struct kn_step *s)
 {
@@ -492,6 +564,7 @@ static void walk(struct plan *v, const struct kn_steps *steps)
         v->position++;
         if (!queues(v, s))
             return;
+        votes(v, s);
         begin_versions(v, s);
         hands_over(v, s);
         if (s->kind == TCC_STEP_LAUNCH)
@@ -653,6 +726,8 @@ static bool check_entry(struct plan *v, const struct kn_entry *e)
         if (e->input_buffers[i] >= 0 && in_range(v, NULL, e->input_buffers[i]))
             v->written[root(v->p, e->input_buffers[i])] = true;
     }
+    v->votes = has_vote(&e->steps);
+    v->faulty.n = v->voted.n = 0;
     walk(v, &e->steps);
     v->now = NULL; /* all have ended */
     for (int i = 0; i < e->noutputs && v->ok; i++)

@@ -318,9 +318,12 @@ enum tcc_step_kind {
  *   ALL_TO_ALL      tensor -> tensor: part r on axis 0 goes to rank r, that of rank r comes to part r
  *   BROADCAST_FROM_OWNER n tensors -> n tensors: each from the rank that owns it: the ranks own about as many bytes of the list each, in its order
  *   IS_OWNER        n tensors -> n bools: does this rank own it? Nothing is communicated. `name`: names of the state variables, a line each
- *   BARRIER         nothing -> nothing */
+ *   BARRIER         nothing -> nothing
+ *   VOTE            nothing -> nothing: has the run gone well so far, at all ranks? (Two-phase commit: Gray, 1978.) The largest status of the ranks is every
+ *                   rank's, with the message of the first that has it. A run that has failed in front of a VOTE of its entry point's own list goes on with
+ *                   the communication up to there. Whatever may meet a fault stands in front of it, what writes state behind it */
 enum tcc_collective {
-    TCC_ALL_REDUCE, TCC_BROADCAST, TCC_REDUCE, TCC_ALL_GATHER, TCC_REDUCE_SCATTER, TCC_ALL_TO_ALL, TCC_BARRIER, TCC_BROADCAST_FROM_OWNER, TCC_IS_OWNER, TCC_REDUCE_OWNED, TCC_NCOLLECTIVES
+    TCC_ALL_REDUCE, TCC_BROADCAST, TCC_REDUCE, TCC_ALL_GATHER, TCC_REDUCE_SCATTER, TCC_ALL_TO_ALL, TCC_BARRIER, TCC_BROADCAST_FROM_OWNER, TCC_IS_OWNER, TCC_REDUCE_OWNED, TCC_VOTE, TCC_NCOLLECTIVES
 };
 
 struct tcc_pstep {

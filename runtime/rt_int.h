@@ -209,7 +209,13 @@ struct tccrt_session {
     struct tccrt_request **requests; /* by queue: what is under way */
     uint32_t *started;               /* and the step that started it */
     double *started_at;
+    int64_t *votes;                  /* and what votes are reduced to */
     uint32_t max_queues;
+
+    uint32_t failed_at;              /* the step of the outermost list at which a run has failed */
+    uint32_t voting;                 /* 1 + the vote that this run has begun last; 0: none */
+    int failed;                      /* a run that has failed goes on to the vote, with its status */
+    char failure[256];               /* and message */
 
     int stage;                       /* of pipelines, 1 + the only one that it runs; 0: all */
     struct tcr_pipe **pipes;         /* by pipeline: its memory, once it was run */
@@ -357,6 +363,8 @@ int tcr_step_message(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_await(struct tccrt_session *s, uint32_t step);       /* until what that step has started has ended */
 int tcr_await_list(struct tccrt_session *s, struct tcc_range steps);         /* the same of all steps of a list */
 int tcr_step_program(struct tccrt_session *s, const struct tcc_pstep *p);
+/* comm/vote.c: a run of this list has failed at s->failed_at: tells the other ranks where the plan votes. Returns status; the message is every rank's then. */
+int tcr_vote_failed(struct tccrt_session *s, struct tcc_range steps, int status);
 struct tccrt_comm *tcr_session_group(struct tccrt_session *s, const char *name);      /* NULL: none of that name */
 void tcr_drain(struct tccrt_session *s, int status); /* waits for what a run has left under way; its message stays */
 

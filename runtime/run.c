@@ -526,7 +526,10 @@ int tcr_execute(struct tccrt_session *s, const struct tcc_pentry *e)
         status = prepare(s, e);
     if (!status) {
         mode = tcr_fp_enter();
+        s->voting = 0;
         status = tcr_walk(s, s->running->steps);
+        if (status)
+            status = tcr_vote_failed(s, s->running->steps, status);
         tcr_fp_leave(mode);
         tcr_drain(s, status);
     }

@@ -133,7 +133,8 @@ static int make_tables(struct tccrt_session *s)
         !(s->placements = zeroed(s, p->entries.count, sizeof *s->placements)) ||
         !(s->requests = zeroed(s, queues, sizeof *s->requests)) ||
         !(s->started = zeroed(s, queues, sizeof *s->started)) ||
-        !(s->started_at = zeroed(s, queues, sizeof *s->started_at)) || !(s->args = zeroed(s, args, sizeof *s->args)) ||
+        !(s->started_at = zeroed(s, queues, sizeof *s->started_at)) ||
+        !(s->votes = zeroed(s, queues, sizeof *s->votes)) || !(s->args = zeroed(s, args, sizeof *s->args)) ||
         !(s->sizes = zeroed(s, sizes, sizeof *s->sizes)) ||
         (s->device->checks && !(s->access = zeroed(s, args, sizeof *s->access))))
         return TCC_EENV;
@@ -254,7 +255,7 @@ static void free_data(struct tccrt_session *s)
 void tccrt_session_free(struct tccrt_session *s)
 {
     struct tccrt_allocator a;
-    void *blocks[23];
+    void *blocks[24];
 
     if (!s)
         return;
@@ -271,10 +272,10 @@ void tccrt_session_free(struct tccrt_session *s)
     free(s->held);
     for (uint32_t i = 0; s->placements && i < s->m->plan->entries.count; i++)
         tcr_heap_free(&s->heap, s->placements[i].sizes, s->m->entries[i].placed.count * sizeof *s->placements[i].sizes);
-    memcpy(blocks, (void *[23]){s->values,  s->syms,         s->bound,        s->origin,   s->states,  s->slots,
-                                s->inputs,  s->heads,        (void *)s->in,   s->outs,     s->args,    s->sizes,
-                                s->places,  s->placements,   s->lent,         s->requests, s->started, s->started_at,
-                                s->mirrors, s->inputs_there, s->inputs_bytes, s->access,   s->event_of},
+    memcpy(blocks, (void *[24]){s->values, s->syms,       s->bound,        s->origin,       s->states,  s->slots,
+                                s->inputs, s->heads,      (void *)s->in,   s->outs,         s->args,    s->sizes,
+                                s->places, s->placements, s->lent,         s->requests,     s->started, s->started_at,
+                                s->votes,  s->mirrors,    s->inputs_there, s->inputs_bytes, s->access,  s->event_of},
            sizeof blocks);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         if (blocks[i])

@@ -430,9 +430,11 @@ int tcr_walk(struct tccrt_session *s, struct tcc_range steps)
         status = run_step(s, p);
         atomic_fetch_add_explicit(&tcr_work, 1, memory_order_relaxed); /* others see that we get on */
     }
-    if (status || s->max_queues < 2)
-        return status;
-    if (s->ordered && !s->in_program && (status = tcr_sync(s)))
-        return status;
-    return tcr_await_list(s, steps);
+    if (!status && s->max_queues >= 2 && s->ordered && !s->in_program)
+        status = tcr_sync(s);
+    if (!status && s->max_queues >= 2)
+        status = tcr_await_list(s, steps);
+    if (status)
+        s->failed_at = (uint32_t)(p - 1 - s->m->steps); /* lists around it say theirs later */
+    return status;
 }

@@ -22,6 +22,7 @@ static const struct {
     {IR_broadcast_from_owner, TCC_STEP_COLLECTIVE, TCC_BROADCAST_FROM_OWNER},
     {IR_is_owner, TCC_STEP_COLLECTIVE, TCC_IS_OWNER},
     {IR_reduce_owned, TCC_STEP_COLLECTIVE, TCC_REDUCE_OWNED},
+    {IR_vote, TCC_STEP_COLLECTIVE, TCC_VOTE},
 };
 
 /* The attributes that the step carries, under their own names. */
@@ -56,10 +57,16 @@ static bool in_place(struct lw *lw, struct ir_node *n, int i)
            ir_has_one_use(x) && lw->buffers.at[lw_buffer(lw, x)].space == TCC_SPACE_ARENA;
 }
 
-static bool starts(const struct kn_step *s)
+bool lw_communicates(const struct kn_step *s)
 {
     return (s->kind == TCC_STEP_COLLECTIVE && s->what != TCC_IS_OWNER) || s->kind == TCC_STEP_SEND ||
            s->kind == TCC_STEP_RECV;
+}
+
+/* What writes state waits for a vote (the pass `queues`): it has no mark. */
+static bool is_marked(const struct kn_step *s)
+{
+    return lw_communicates(s) && !lw_votes(s);
 }
 
 static void push_wait(struct lw *lw, struct kn_steps *to, const struct kn_step *started)
@@ -96,7 +103,7 @@ bool lw_lower_collective(struct lw *lw, struct ir_node *n, struct kn_steps *to)
         s->sizes[0] = ir_attr(n, IR_ATTR_peer)->e;
         s->sizes[1] = tag ? tag->e : ir_const(lw->ctx, 0);
     }
-    if (starts(s))
+    if (is_marked(s))
         push_wait(lw, to, s);
     return true;
 }
@@ -131,7 +138,7 @@ void lw_place_waits(struct lw *lw, struct kn_steps *steps)
     VEC(struct kn_step) open = {0};
     bool any = false;
     for (int i = 0; i < steps->n; i++) {
-        any |= starts(&steps->at[i]);
+        any |= is_marked(&steps->at[i]);
         for (int r = 0; r < steps->at[i].nregions; r++)
             lw_place_waits(lw, &steps->at[i].regions[r].steps);
     }
@@ -147,7 +154,7 @@ void lw_place_waits(struct lw *lw, struct kn_steps *steps)
         }
         open.n = n;
         lw_push_step(lw->ctx, &all, steps->at[i]);
-        if (starts(&steps->at[i]))
+        if (is_marked(&steps->at[i]))
             VEC_PUSH(lw->ctx, open, steps->at[i]);
     }
     for (int j = 0; j < open.n; j++)

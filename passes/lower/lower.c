@@ -256,7 +256,7 @@ bool pass_waits_run(struct pass_run *r)
 
 bool pass_commit_run(struct pass_run *r)
 {
-    return on_steps(r, "commit", false, lw_sink_state_stores);
+    return on_steps(r, "commit", false, lw_commit);
 }
 
 bool pass_merge_run(struct pass_run *r)

@@ -304,8 +304,16 @@ bool lw_lower_collective(struct lw *lw, struct ir_node *n, struct kn_steps *to);
 void lw_place_waits(struct lw *lw, struct kn_steps *steps);             /* as late as they may stand */
 
 /* -- commit.c: moves writes of state behind the last step that may fail ----------------------- */
-void lw_sink_state_stores(struct lw *lw, struct kn_steps *steps);
-bool lw_may_fail(const struct kn_step *s);               /* for the sake of data or memory */
+bool lw_communicates(const struct kn_step *s);
+static inline bool
+lw_votes(const struct kn_step *s)
+{
+    return s->kind == TCC_STEP_COLLECTIVE && s->what == TCC_VOTE;
+}
+/* For the sake of data or memory, communication aside. */
+bool lw_may_fault(const struct kn_step *s);
+void lw_commit(struct lw *lw, struct kn_steps *steps);
+bool lw_may_fail(const struct kn_step *s);               /* lw_may_fault(), or it is communication */
 
 /* -- lower.c: the passes ------------------------------------------------------------------------ */
 void lw_open(struct lw *lw, struct pass_run *r);         /* before a pass; with the module's program, where there is one */

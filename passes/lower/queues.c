@@ -5,6 +5,11 @@
  * steps that access what it accesses, one of the two writing, where nothing else orders them: of each queue the last, and no
  * wait that another one implies.
  *
+ * The host waits for what it has given to devices in front of a step whose regions use them: behind such a step it then knows of all that has
+ * ended, whatever branch has run (events of a region end with it).
+ *
+ * A vote waits for all that may fault, and what writes state, or has regions that do, waits for the votes before it.
+ *
  * Communication of the host takes the first queue whose last step the host knows to have ended, so that nothing waits for another's
  * message without need. Steps that write state, behind the last communication that is started, wait for all of it: should
  * it fail, the state is as it was.
@@ -20,6 +25,11 @@ struct reader {
     struct reader *next;
 };
 
+struct moments {
+    const struct kn_moment **at;
+    int n, cap;
+};
+
 struct queues {
     struct ir_ctx *ctx;
     struct ir_arena *scratch;
@@ -31,14 +41,11 @@ struct queues {
     struct reader **reads;          /* since; of each queue the last */
     VEC(const struct kn_moment *) need;
     VEC(const struct kn_moment *) started; /* communication that the host has not waited for, of the lists around */
+    struct moments latest;                 /* the last step of each queue of a device */
+    struct moments faulty;                 /* what may fault: of each queue the last */
+    VEC(const struct kn_moment *) votes;
     int events, communication, first_of_host;
 };
-
-static bool communicates(const struct kn_step *s)
-{
-    return (s->kind == TCC_STEP_COLLECTIVE && s->what != TCC_IS_OWNER) || s->kind == TCC_STEP_SEND ||
-           s->kind == TCC_STEP_RECV;
-}
 
 /* -- Queues ------------------------------------------------------------------------------------------ */
 
@@ -71,7 +78,7 @@ static int queue_of(struct queues *q, const struct kn_step *s)
     for (int a = 0; a < s->nargs; a++)
         if (s->args[a] >= 0 && q->p->buffers[s->args[a]].memory > m)
             m = q->p->buffers[s->args[a]].memory;
-    if (communicates(s))
+    if (lw_communicates(s))
         return m ? queue_of_device(m, TCC_QUEUE_COMMUNICATION) : host_communication(q);
     if (m == 0)
         return 0;
@@ -185,6 +192,62 @@ static bool writes_state(const struct queues *q, const struct kn_step *s)
     return false;
 }
 
+static bool regions_write_state(const struct queues *q, const struct kn_step *s)
+{
+    for (int r = 0; r < s->nregions; r++)
+        for (int i = 0; i < s->regions[r].steps.n; i++) {
+            const struct kn_step *inner = &s->regions[r].steps.at[i];
+            if (writes_state(q, inner) || regions_write_state(q, inner))
+                return true;
+        }
+    return false;
+}
+
+static bool regions_use_devices(struct queues *q, const struct kn_step *s)
+{
+    for (int r = 0; r < s->nregions; r++)
+        for (int i = 0; i < s->regions[r].steps.n; i++) {
+            const struct kn_step *inner = &s->regions[r].steps.at[i];
+            if (regions_use_devices(q, inner))
+                return true;
+            for (int a = 0; a < inner->nargs; a++)
+                if (inner->args[a] >= 0 && q->p->buffers[inner->args[a]].memory)
+                    return true;
+        }
+    return false;
+}
+
+/* No vote before all that may fault, no write of state before the votes. */
+static void need_votes(struct queues *q, const struct kn_step *s)
+{
+    for (int i = 0; lw_votes(s) && i < q->faulty.n; i++)
+        need(q, q->faulty.at[i]);
+    if (q->votes.n && (writes_state(q, s) || regions_write_state(q, s)))
+        for (int i = 0; i < q->votes.n; i++)
+            need(q, q->votes.at[i]);
+}
+
+/* Of each queue the last; what runs in the host's order needs no waiting for. */
+static void note_last(struct ir_ctx *ctx, struct moments *list, const struct kn_moment *m)
+{
+    int i = 0;
+    while (i < list->n && list->at[i]->queue != m->queue)
+        i++;
+    if (i == list->n)
+        VEC_PUSH(ctx, *list, m);
+    list->at[i] = m;
+}
+
+static void note_step(struct queues *q, const struct kn_step *s, const struct kn_moment *m)
+{
+    if (lw_votes(s))
+        VEC_PUSH(q->ctx, q->votes, m);
+    if (m->queue && m->queue < q->first_of_host)
+        note_last(q->ctx, &q->latest, m);
+    if (m->queue && lw_may_fault(s))
+        note_last(q->ctx, &q->faulty, m);
+}
+
 static const struct kn_moment *moment(struct queues *q, struct kn_step *s, const struct kn_moment *m)
 {
     while (q->step_of.n <= m->number)
@@ -216,7 +279,7 @@ static void regions(struct queues *q, struct kn_step *s)
 static void walk(struct queues *q, struct kn_steps *steps, bool top)
 {
     int last = steps->n - 1;
-    while (last >= 0 && !communicates(&steps->at[last]))
+    while (last >= 0 && !lw_communicates(&steps->at[last]))
         last--;
     for (int i = 0; i < steps->n; i++) {
         struct kn_step *s = &steps->at[i];
@@ -224,11 +287,15 @@ static void walk(struct queues *q, struct kn_steps *steps, bool top)
         each_access(q, s, need_buffer);
         for (int k = 0; top && i > last && k < q->started.n && writes_state(q, s); k++)
             need(q, q->started.at[k]);
+        need_votes(q, s);
+        for (int k = 0; k < q->latest.n && regions_use_devices(q, s); k++)
+            need(q, q->latest.at[k]);
         add_waits(q, s);
         const struct kn_moment *m = moment(q, s, kn_order_step(q->order, s, 0));
+        note_step(q, s, m);
         for (int a = 0; a < s->nargs; a++)
             note(q, s->args[a], lw_use_of(s, a) != KN_IN, m);
-        if (communicates(s))
+        if (lw_communicates(s))
             VEC_PUSH(q->ctx, q->started, m);
         regions(q, s);
     }
@@ -244,7 +311,7 @@ static int drop_marks(struct kn_steps *steps)
         struct kn_step *s = &steps->at[i];
         for (int r = 0; r < s->nregions; r++)
             communication += drop_marks(&s->regions[r].steps);
-        communication += communicates(s);
+        communication += lw_communicates(s);
         s->event = s->nwaits = 0;
         if (s->kind != KN_STEP_WAIT)
             steps->at[n++] = *s;
@@ -284,7 +351,7 @@ bool pass_queues_run(struct pass_run *r)
             kn_order_new(ctx, q.scratch, p, entry, q.first_of_host + communication, kn_count_steps(&entry->steps));
         q.write = ir_arena_alloc(q.scratch, n * sizeof *q.write);
         q.reads = ir_arena_alloc(q.scratch, n * sizeof *q.reads);
-        q.step_of.n = q.started.n = q.events = q.communication = 0;
+        q.step_of.n = q.started.n = q.faulty.n = q.latest.n = q.votes.n = q.events = q.communication = 0;
         walk(&q, &entry->steps, true);
         ir_arena_free(q.scratch);
     }

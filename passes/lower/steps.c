@@ -456,6 +456,7 @@ static bool lower_node(struct lw *lw, struct ir_node *n, struct kn_steps *to)
     case IR_broadcast_from_owner:
     case IR_is_owner:
     case IR_reduce_owned:
+    case IR_vote:
     case IR_send:
     case IR_recv: return lw_lower_collective(lw, n, to);
     case IR_if: read_before_regions(lw, n, to); return lw_lower_if(lw, n, to);

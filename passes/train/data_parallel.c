@@ -199,6 +199,12 @@ bool train_parallel_gradients(struct ir_builder *b, const struct train_options *
     return true;
 }
 
+bool train_parallel_vote(struct ir_builder *b, const struct train_options *o)
+{
+    return !o->data_parallel ||
+           ir_build_typed(b, IR_vote, 0, NULL, IR_ATTRS(ir_attr_s(IR_ATTR_group, "dp")), 0, NULL) != NULL;
+}
+
 /* -- Buffers ----------------------------------------------------------------------------------------------------- */
 
 static bool is_written(const struct ir_func *f, const struct ir_state *s)
@@ -247,8 +253,8 @@ bool train_parallel_buffers(struct ir_builder *b, const struct train_options *o)
 /* -- State in parts: --zero=1 ---------------------------------------------------------------------------------------------------- */
 
 /* --zero=1: bool[] for each parameter: is it this rank's to update? NULL: all are. */
-bool train_parallel_is_owner(struct ir_builder *b, const struct train_options *o, int n, const struct train_param *params,
-                         struct ir_value ***owned)
+bool train_parallel_is_owner(struct ir_builder *b, const struct train_options *o, int n,
+                             const struct train_param *params, struct ir_value ***owned)
 {
     *owned = NULL;
     if (o->zero != 1 || !o->data_parallel || !n)

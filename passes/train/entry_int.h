@@ -81,6 +81,8 @@ bool train_drop_unreached(struct training *t, int n, struct ir_value **const *gr
 bool train_parallel_buffers(struct ir_builder *b, const struct train_options *o);
 /* A scalar's mean over the ranks. */
 struct ir_value *train_parallel_mean(struct ir_builder *b, const struct train_options *o, struct ir_value *v);
+/* No rank writes state unless all have come so far without a fault: for functions that all ranks call alike. */
+bool train_parallel_vote(struct ir_builder *b, const struct train_options *o);
 bool train_parallel_check(struct ir_ctx *ctx, const struct train_options *o);
 
 /* remat.c: computes some of the forward pass, the function's first results, again behind it. `to`: a line a value that the backward

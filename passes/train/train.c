@@ -382,6 +382,8 @@ static bool finish_step(struct training *t, struct entry *e, struct backward *r)
 {
     struct ir_value *rate;
     fill_gradients(e, r->grads);
+    if (!train_parallel_vote(&e->b, t->o))
+        return false;
     if (t->o->accumulate > 1 ? !accumulate(e, r->grads)
                              : !train_parallel_gradients(&e->b, t->o, t->nparams, t->params, r->grads) ||
                                    !update(&e->b, t, r->grads, &rate))

@@ -82,9 +82,9 @@ static int settle(int status, struct tccrt_request *r, struct tccrt_request **re
 
 /* -- Arguments ------------------------------------------------------------------------------------------ */
 
-static const char *const kind_names[] = {"all_reduce",     "broadcast",    "reduce",  "all_gather",
-                                         "reduce_scatter", "all_to_all",   "barrier", "broadcast_from_owner",
-                                         "is_owner",           "reduce_owned", "send",    "recv"};
+static const char *const kind_names[] = {
+    "all_reduce",           "broadcast", "reduce",       "all_gather", "reduce_scatter", "all_to_all", "barrier",
+    "broadcast_from_owner", "is_owner",  "reduce_owned", "vote",       "send",           "recv"};
 
 const char *tcr_coll_name(int kind)
 {

@@ -14,6 +14,7 @@
  *   mpi.c         an engine: MPI; mpi_lib.c: its library, opened at run time
  *   ucx.c         an engine: UCX; meet.c: how its ranks find each other
  *   step.c        the plan's steps
+ *   vote.c        one of them: no rank writes state where another has failed
  */
 #ifndef TCC_RUNTIME_COMM_COMM_INT_H
 #define TCC_RUNTIME_COMM_COMM_INT_H
@@ -41,6 +42,11 @@ struct tccrt_comm {
     atomic_int ngroups;              /* world: groups not yet freed */
 };
 struct tccrt_comm *tcr_comm_alone(void);     /* a group of this process only; nobody's to free */
+
+/* -- The plan's steps ---------------------------------------------------------------------------------- */
+struct tccrt_comm *tcr_step_group(const struct tccrt_session *s, const struct tcc_pstep *p);     /* tcr_comm_alone() where the session was given none */
+int tcr_vote_begin(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_comm *c, struct tccrt_request **request);
+int tcr_vote_end(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_comm *c);      /* what it began has ended */
 
 /* -- Operations --------------------------------------------------------------------------------------- */
 

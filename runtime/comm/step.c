@@ -262,7 +262,7 @@ int tccrt_comm_state(struct tccrt_comm *c, int root, struct tccrt_session *s)
     return status;
 }
 
-static struct tccrt_comm *group_of(struct tccrt_session *s, const struct tcc_pstep *p)
+struct tccrt_comm *tcr_step_group(const struct tccrt_session *s, const struct tcc_pstep *p)
 {
     const char *name = tcr_string(s->m, s->m->groups[p->group].name);
 
@@ -399,6 +399,7 @@ static int run_collective(struct tccrt_session *s, const struct tcc_pstep *p, st
     case TCC_IS_OWNER: return is_owner(c, n, t);
     case TCC_REDUCE_OWNED: return reduce_owned(s, p, c, how, scale, t, request);
     case TCC_ALL_TO_ALL: return all_to_all(s, p, c, t, request);
+    case TCC_VOTE: return tcr_vote_begin(s, p, c, request);
     default: return tccrt_comm_barrier(c, request);
     }
 }
@@ -416,9 +417,11 @@ int tcr_step_collective(struct tccrt_session *s, const struct tcc_pstep *p)
         status = tcr_host_tensor(s, s->m->u32s[p->args.first + i], node_of(s, p), i < p->nin ? TCC_READS : TCC_WRITES,
                                  &t[i]);
     if (!status)
-        status = named(s, p, run_collective(s, p, group_of(s, p), t, request));
+        status = named(s, p, run_collective(s, p, tcr_step_group(s, p), t, request));
     if (t != few)
         free(t);
+    if (!status && p->what == TCC_VOTE && !(p->queue && s->requests[p->queue]))
+        status = tcr_vote_end(s, p, tcr_step_group(s, p));
     return status ? status : started(s, p, views);
 }
 
@@ -427,7 +430,7 @@ int tcr_step_message(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     const uint32_t *size = s->m->u32s + p->sizes.first;
     struct tccrt_request **request;
-    struct tccrt_comm *c = group_of(s, p);
+    struct tccrt_comm *c = tcr_step_group(s, p);
     struct tcc_tensor t;
     int64_t peer, tag;
     size_t views = s->nviews;
@@ -478,6 +481,8 @@ int tcr_await(struct tccrt_session *s, uint32_t step)
     if (ended > s->started_at[p->queue])
         tcr_profile_aside(s, step, s->started_at[p->queue], ended);
     status = named(s, p, status);
+    if (!status && p->kind == TCC_STEP_COLLECTIVE && p->what == TCC_VOTE)
+        status = tcr_vote_end(s, p, tcr_step_group(s, p));
     return s->apart ? arrived(s, p, status) : status;
 }
 
