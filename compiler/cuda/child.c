@@ -47,13 +47,12 @@ static void emit_function(const struct job *j, struct em *e, int i, const char *
 
 static void emit_kernel(const struct job *j, struct em *e, int i)
 {
-    static void (*const emit[])(struct cuda_fn *) = {[CUDA_POINTS] = cuda_emit_points,
-                                                     [CUDA_GROUPS] = cuda_emit_group,
-                                                     [CUDA_TRANSPOSE] = cuda_emit_transpose,
-                                                     [CUDA_CONTRACT] = cuda_emit_contract,
-                                                     [CUDA_MMA] = cuda_emit_contract};
-    static void (*const emit_sum[])(struct cuda_fn *) = {
-        [CUDA_CONTRACT] = cuda_emit_contract_sum, [CUDA_MMA] = cuda_emit_contract_sum};
+    static void (*const emit[])(struct cuda_fn *) = {
+        [CUDA_POINTS] = cuda_emit_points,     [CUDA_GROUPS] = cuda_emit_group, [CUDA_TRANSPOSE] = cuda_emit_transpose,
+        [CUDA_CONTRACT] = cuda_emit_contract, [CUDA_MMA] = cuda_emit_contract, [CUDA_WGMMA] = cuda_emit_contract};
+    static void (*const emit_sum[])(struct cuda_fn *) = {[CUDA_CONTRACT] = cuda_emit_contract_sum,
+                                                         [CUDA_MMA] = cuda_emit_contract_sum,
+                                                         [CUDA_WGMMA] = cuda_emit_contract_sum};
     const struct kn_kernel *k = j->program->kernels[i];
     const char *name = ir_internf(j->ctx, "%sk%d", j->prefix, i), *sum = ir_internf(j->ctx, "%s_sum", name);
     ir_tick(j->ctx);

@@ -2,7 +2,7 @@
 /*
  * choose.c - which template takes a kernel: a function of its structure and sizes alone.
  *
- *   a sum of products of two loads             mma, contract: tiles of results, sized by the waves that blocks make on the machine
+ *   a sum of products of two loads             wgmma, mma, contract: tiles of results, sized by the waves that blocks make on the machine
  *   no inner dims, loads along another dim     transpose
  *   no inner dims                              loops, by vectors of 16 bytes where all accesses are consecutive or uniform
  *   inner points, consecutive along the last   group: a warp, or a block where outer points are few and inner ones many
@@ -246,21 +246,41 @@ bool cuda_takes_contract(struct ir_ctx *ctx, const struct kn_kernel *k, enum cud
 }
 
 /* Waves of blocks times what a block does: results, and what it brings for them. */
-static double tile_cost(const struct cuda_machine *m, int64_t batch, int64_t rows, int64_t cols, int bm, int bn)
+static double tile_cost(const struct cuda_machine *m, int64_t batch, int64_t rows, int64_t cols,
+                        const struct cuda_schedule *s)
 {
-    double blocks = (double)batch * (double)((rows + bm - 1) / bm) * (double)((cols + bn - 1) / bn);
-    double waves = blocks / m->sms;
+    double blocks = (double)batch * (double)((rows + s->bm - 1) / s->bm) * (double)((cols + s->bn - 1) / s->bn);
+    double waves = blocks / m->sms, product = s->how == CUDA_WGMMA ? 0.5 : 1;
     waves = waves < 1 ? 1 : waves;
-    return waves * ((double)bm * bn + 24 * (bm + bn));
+    return waves * (product * s->bm * s->bn + 24 * (s->bm + s->bn));
 }
 
-/* As many as leave room for two blocks on a multiprocessor, and no more than there are steps. */
+/* As many as leave room for two blocks on a multiprocessor (one of 256 columns: its sums need the registers of two), and no more than there are steps. */
 static void choose_stages(const struct cuda_machine *m, int64_t terms, struct cuda_schedule *s)
 {
     int64_t steps = (terms + s->bk - 1) / s->bk;
+    int blocks = s->bn > 128 ? 1 : 2;
     for (s->stages = 4; s->stages > 2; s->stages--)
-        if (s->stages <= steps + 1 && 2 * (cuda_contract_shared(s) + 1024) <= m->shared)
+        if (s->stages <= steps + 1 && blocks * (cuda_contract_shared(s) + 1024) <= m->shared)
             return;
+}
+
+/* Tiles that a template has, by their cost; *s is the best so far, *best its cost, 0: none. */
+static void try_tiles(const struct cuda_machine *m, struct cuda_schedule tried, int64_t batch, int64_t rows,
+                      int64_t cols, struct cuda_schedule *s, double *best)
+{
+    static const struct {
+        int least_m, least_n, most_n, bk;
+    } tiles[] = {[CUDA_CONTRACT] = {32, 32, 128, 8}, [CUDA_MMA] = {64, 64, 128, 32}, [CUDA_WGMMA] = {128, 64, 256, 64}};
+    tried.bk = tiles[tried.how].bk;
+    for (tried.bm = tiles[tried.how].least_m; tried.bm <= 128; tried.bm *= 2)
+        for (tried.bn = tiles[tried.how].least_n; tried.bn <= tiles[tried.how].most_n; tried.bn *= 2) {
+            double cost = tile_cost(m, batch, rows, cols, &tried);
+            if (*best > 0 && cost >= *best)
+                continue;
+            *best = cost;
+            *s = tried;
+        }
 }
 
 /* Pieces of the terms where so few tiles of 64 x 64 results are there that most multiprocessors of any machine would have none. By shape alone:
@@ -286,20 +306,14 @@ static bool choose_contract(const struct cuda_machine *m, struct ir_ctx *ctx, st
     if (rows < 16 || cols < 16 || points(k, c->k) < 8)
         return false;
     double best = 0;
-    *s = cuda_plain_schedule(shape.small ? CUDA_MMA : CUDA_CONTRACT);
-    s->split = choose_split(batch * ((rows + 63) / 64) * ((cols + 63) / 64), points(k, c->k));
-    batch *= s->split;
-    s->threads = CT_THREADS;
-    s->bk = shape.small ? 32 : 8;
-    for (int bm = shape.small ? 64 : 32; bm <= 128; bm *= 2)
-        for (int bn = shape.small ? 64 : 32; bn <= 128; bn *= 2) {
-            double cost = tile_cost(m, batch, rows, cols, bm, bn);
-            if (s->bm && cost >= best)
-                continue;
-            best = cost;
-            s->bm = bm;
-            s->bn = bn;
-        }
+    struct cuda_schedule tried = cuda_plain_schedule(shape.small ? CUDA_MMA : CUDA_CONTRACT);
+    tried.split = choose_split(batch * ((rows + 63) / 64) * ((cols + 63) / 64), points(k, c->k));
+    tried.threads = CT_THREADS;
+    batch *= tried.split;
+    try_tiles(m, tried, batch, rows, cols, s, &best);
+    tried.how = CUDA_WGMMA;
+    if (m->wgmma && shape.small && points(k, c->k) >= 64)
+        try_tiles(m, tried, batch, rows, cols, s, &best);
     choose_stages(m, points(k, c->k), s);
     return true;
 }

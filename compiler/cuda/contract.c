@@ -203,20 +203,22 @@ static struct ct begin_contract(struct cuda_fn *f, struct ct_shape *shape)
 
 void cuda_emit_contract(struct cuda_fn *f)
 {
+    static const struct ct_engine *const engines[] = {
+        [CUDA_CONTRACT] = &ct_ffma, [CUDA_MMA] = &ct_mma, [CUDA_WGMMA] = &ct_wgmma};
     struct em *e = f->e;
     struct ct_shape shape;
     struct ct c = begin_contract(f, &shape);
     struct em_if wide;
     /* --exact: one rounding an operation, in order. */
-    c.engine = f->s.how == CUDA_MMA && !e->exact ? &ct_mma : &ct_ffma;
-    c.bk = c.engine == &ct_mma ? f->s.bk : 8;
-    c.strips = c.engine == &ct_mma ? f->s.bm / 32 : f->s.bm / 16;
-    c.strip = c.engine == &ct_mma ? 32 : 16;
+    c.engine = e->exact ? &ct_ffma : engines[f->s.how];
+    c.bk = c.engine == &ct_ffma ? 8 : f->s.bk;
+    c.strip = c.engine->strip ? c.engine->strip : f->s.bm;
+    c.strips = f->s.bm / c.strip;
     c.pitch = f->s.bn + 8;
     c.nacc = f->s.bm * f->s.bn / CT_THREADS;
-    c.pool = cuda_dynamic_shared(&f->s)
-                 ? cuda_launch_shared(e)
-                 : cuda_shared(e, ir_internf(e->ctx, "%s_pool", f->name), cuda_contract_shared(&f->s), 16);
+    c.pool = cuda_dynamic_shared(&f->s) ? cuda_launch_shared(e)
+                                        : cuda_shared(e, ir_internf(e->ctx, "%s_pool", f->name),
+                                                      cuda_contract_shared(&f->s), c.engine->async_proxy ? 1024 : 16);
     if (shape.width[0] == 1 && shape.width[1] == 1) {
         emit(&c, shape, false);
         return;

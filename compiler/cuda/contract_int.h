@@ -16,7 +16,7 @@
 
 #include "compiler/cuda/cuda_int.h"
 
-enum { CT_THREADS = 256, CT_MAX_ACC = 64 };
+enum { CT_THREADS = 256, CT_MAX_ACC = 128 };
 
 /* One operand's tile in shared memory. */
 struct ct_side {
@@ -49,6 +49,8 @@ struct ct {
 
 struct ct_engine {
     int bytes;                                           /* of an element in shared memory */
+    int strip;                                           /* rows of results that lie in shared memory at once; 0: all of the tile */
+    bool async_proxy;                                    /* reads shared memory by the async proxy */
     LLVMValueRef (*element)(struct ct *c, const struct ct_side *s, LLVMValueRef value);  /* a factor as an element; vectors too */
     void (*layout)(struct ct_side *s, int bk);           /* k_rows, pitch */
     LLVMValueRef (*index)(struct ct *c, const struct ct_side *s, LLVMValueRef row, LLVMValueRef k);    /* of an element in a buffer */
@@ -57,7 +59,8 @@ struct ct_engine {
     void (*put)(struct ct *c, int strip, LLVMValueRef to);
     LLVMValueRef (*row)(struct ct *c, int strip, LLVMValueRef r);
 };
-extern const struct ct_engine ct_ffma, ct_mma;
+extern const struct ct_engine ct_ffma, ct_mma, ct_wgmma;
+LLVMValueRef ct_element16(struct ct *c, const struct ct_side *s, LLVMValueRef value);    /* element() of f16 and bf16 */
 
 LLVMValueRef ct_at(struct em *e, LLVMValueRef base, LLVMValueRef index, int bytes);      /* base + index * bytes */
 LLVMValueRef ct_count(struct em *e, uint32_t dims);                        /* points of a set of dims, i64 */

@@ -6,7 +6,7 @@
  *     schedule.c  schedules as text; launches
  *     cubin.c     from PTX to cubins, by ptxas
  *     child.c     from kernels to PTX text, in a child          function.c  a device function: parameters, threads, local operands
- *     contract.c  products of tiles (contract_int.h), brought by ring.c, multiplied by ffma.c or mma.c
+ *     contract.c  products of tiles (contract_int.h), brought by ring.c, multiplied by ffma.c, mma.c or wgmma.c
  *     transpose.c loads along one dim, stores along another
  *     loops.c     a thread a point, or a vector of them         group.c     a warp or a block a point: reductions, row buffers
  */
@@ -23,6 +23,7 @@ struct cuda_machine {
     struct pass_machine pass;
     const char *name, *ptx;          /* "sm_80"; LLVM's feature for the PTX version */
     int sm, sms, shared;             /* compute capability; multiprocessors; bytes of shared memory that a block may have */
+    bool wgmma;
 };
 const struct cuda_machine *cuda_machine_make(struct ir_ctx *ctx, const char *arch);     /* NULL after a diagnostic */
 const struct cuda_machine *cuda_machine_find(const char *arch);                         /* NULL: there is none */
@@ -42,6 +43,7 @@ struct cuda_schedule {
 void cuda_put_schedule(struct kn_kernel *k, struct cuda_schedule s);
 struct cuda_schedule cuda_get_schedule(const struct kn_kernel *k);          /* of a kernel whose schedule has been verified */
 bool cuda_verify_schedule(const struct pass_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k);
+bool cuda_is_product(enum cuda_how how);                                    /* a template of products of tiles */
 struct cuda_schedule cuda_plain_schedule(enum cuda_how how);                /* with all parameters absent */
 struct cuda_schedule cuda_combine_schedule(void);                           /* of a split kernel's second phase: a warp a point */
 /* choose.c */
@@ -90,6 +92,8 @@ LLVMValueRef cuda_sreg(struct em *e, const char *name);                     /* s
 LLVMValueRef cuda_shared(struct em *e, const char *name, int64_t bytes, int align);     /* static shared memory of that size */
 LLVMValueRef cuda_launch_shared(struct em *e);                              /* the shared memory that the launch asks for, 1024-byte aligned */
 void cuda_barrier(struct em *e);                                            /* of the block */
+/* PTX that LLVM has no intrinsic for: convergent, with effects. Constraints as LLVM's inline assembly has them. */
+LLVMValueRef cuda_asm(struct em *e, LLVMTypeRef result, const char *text, const char *constraints, int nargs, const LLVMValueRef *args);
 void cuda_warp_barrier(struct em *e);                                       /* of a warp whose threads are all there */
 LLVMValueRef cuda_shuffle_xor(struct em *e, LLVMValueRef v, int distance);  /* the value of lane ^ distance, of any scalar type */
 

@@ -60,7 +60,7 @@ static V thread_col(struct ct *c)
 static void multiply(struct ct *c, V buffer)
 {
     struct em *e = c->e;
-    V rows[8], cols[8], y = thread_row(c), x = thread_col(c);
+    V rows[8], cols[16], y = thread_row(c), x = thread_col(c);
     int m = c->rows.size / 16, n = c->cols.size / 16;
     for (int k = 0; k < c->bk; k++) {
         load_row(c, &c->rows, buffer, k, y, rows);
@@ -98,5 +98,11 @@ static V row(struct ct *c, int strip, V r)
     return LLVMBuildAdd(e->b, first, em_i64(e, strip % n + (strip / n) * 64), "");
 }
 
-const struct ct_engine ct_ffma = {
-    .bytes = 4, .element = element, .layout = layout, .index = index_of, .multiply = multiply, .put = put, .row = row};
+const struct ct_engine ct_ffma = {.bytes = 4,
+                                  .strip = 16,
+                                  .element = element,
+                                  .layout = layout,
+                                  .index = index_of,
+                                  .multiply = multiply,
+                                  .put = put,
+                                  .row = row};

@@ -35,6 +35,20 @@ void cuda_warp_barrier(struct em *e)
     em_intrinsic(e, "llvm.nvvm.bar.warp.sync", 0, NULL, 1, &all);
 }
 
+V cuda_asm(struct em *e, LLVMTypeRef result, const char *text, const char *constraints, int nargs, const V *args)
+{
+    LLVMTypeRef *types = IR_NEWN(e->ctx, nargs + 1, LLVMTypeRef);
+    unsigned convergent = LLVMGetEnumAttributeKindForName("convergent", 10);
+    for (int i = 0; i < nargs; i++)
+        types[i] = LLVMTypeOf(args[i]);
+    LLVMTypeRef t = LLVMFunctionType(result, types, (unsigned)nargs, 0);
+    V code =
+        LLVMGetInlineAsm(t, text, strlen(text), constraints, strlen(constraints), 1, 0, LLVMInlineAsmDialectATT, 0);
+    V call = LLVMBuildCall2(e->b, t, code, (V *)args, (unsigned)nargs, "");
+    LLVMAddCallSiteAttribute(call, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->lc, convergent, 0));
+    return call;
+}
+
 static V shuffle_word(struct em *e, V v, int distance)
 {
     V args[] = {LLVMConstInt(e->t_i32, 0xffffffffu, 0), v, LLVMConstInt(e->t_i32, (unsigned)distance, 0),

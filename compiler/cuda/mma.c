@@ -15,7 +15,7 @@ static bool is_bf16(const struct ct *c)
 }
 
 /* The factor is the element as a float: exact both ways. */
-static V element(struct ct *c, const struct ct_side *s, V value)
+V ct_element16(struct ct *c, const struct ct_side *s, V value)
 {
     struct em *e = c->e;
     LLVMTypeRef bits = em_like(e->t_i16, value);
@@ -154,5 +154,11 @@ static V row(struct ct *c, int strip, V r)
                         "");
 }
 
-const struct ct_engine ct_mma = {
-    .bytes = 2, .element = element, .layout = layout, .index = index_of, .multiply = multiply, .put = put, .row = row};
+const struct ct_engine ct_mma = {.bytes = 2,
+                                 .strip = 32,
+                                 .element = ct_element16,
+                                 .layout = layout,
+                                 .index = index_of,
+                                 .multiply = multiply,
+                                 .put = put,
+                                 .row = row};

@@ -11,6 +11,7 @@
  */
 #include "compiler/cuda/contract_int.h"
 
+#include <llvm-c/DebugInfo.h>
 #include <math.h>
 
 #define V LLVMValueRef
@@ -51,14 +52,15 @@ static V below(struct em *e, V a, V b)
     return em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (V[]){a, LLVMBuildSub(e->b, b, em_i64(e, 1), "")});
 }
 
-/* Where slot j of this thread lies in the tile: row, and its place along k; both first ones of `width`. */
-static void slot(struct ct *c, const struct ct_side *s, int j, V *row, V *k)
+/* Where slot j of this thread lies in the tile: row, and its place along k; both first ones of `width`. Slots of a thread differ by whole rows (ks) of the
+ * tile, so their addresses do by constants. */
+static void slot(struct ct *c, const struct ct_side *s, V j, V *row, V *k)
 {
     struct em *e = c->e;
-    V number = LLVMBuildAdd(e->b, c->f->thread, em_i64(e, (int64_t)j * CT_THREADS), "");
-    V across = em_i64(e, (s->along_k ? c->bk : s->size) / s->width), width = em_i64(e, s->width);
-    V fast = LLVMBuildMul(e->b, LLVMBuildURem(e->b, number, across, ""), width, ""),
-      slow = LLVMBuildUDiv(e->b, number, across, "");
+    int across = (s->along_k ? c->bk : s->size) / s->width;
+    V fast = LLVMBuildMul(e->b, LLVMBuildURem(e->b, c->f->thread, em_i64(e, across), ""), em_i64(e, s->width), "");
+    V slow = LLVMBuildAdd(e->b, LLVMBuildUDiv(e->b, c->f->thread, em_i64(e, across), ""),
+                          LLVMBuildMul(e->b, j, em_i64(e, CT_THREADS / across), ""), "");
     *row = s->along_k ? slow : fast;
     *k = s->along_k ? fast : slow;
 }
@@ -70,7 +72,7 @@ static int slots(const struct ct *c, const struct ct_side *s)
 }
 
 /* Binds the dims of slot j from step k0 on, to what lies inside; is all of the slot inside? Rows behind the last one give it: they are not stored. */
-static V bind_slot(struct ct *c, const struct ct_side *s, int j, V k0)
+static V bind_slot(struct ct *c, const struct ct_side *s, V j, V k0)
 {
     struct em *e = c->e;
     V row, k;
@@ -124,7 +126,7 @@ bool ct_may_copy(const struct ct *c, const struct ct_side *s)
     return plain && bytes == c->engine->bytes && bytes * s->width >= 4 && !turned(s) && is_zero_outside(k, load);
 }
 
-static void copy_slot(struct ct *c, const struct ct_side *s, int j, V buffer, V k0)
+static void copy_slot(struct ct *c, const struct ct_side *s, V j, V buffer, V k0)
 {
     struct em *e = c->e;
     const struct kn_insn *load = &e->k->insns[s->load];
@@ -138,7 +140,7 @@ static void copy_slot(struct ct *c, const struct ct_side *s, int j, V buffer, V 
 
 /* -- Through registers ---------------------------------------------------------------------------------------------- */
 
-static V fetch_slot(struct ct *c, const struct ct_side *s, int j, V k0)
+static V fetch_slot(struct ct *c, const struct ct_side *s, V j, V k0)
 {
     struct em *e = c->e;
     V inside = bind_slot(c, s, j, k0);
@@ -151,7 +153,7 @@ static V fetch_slot(struct ct *c, const struct ct_side *s, int j, V k0)
     return LLVMBuildSelect(e->b, inside, v, LLVMConstNull(LLVMTypeOf(v)), "");
 }
 
-static void keep_slot(struct ct *c, const struct ct_side *s, int j, V buffer, V v)
+static void keep_slot(struct ct *c, const struct ct_side *s, V j, V buffer, V v)
 {
     struct em *e = c->e;
     V row, k;
@@ -172,19 +174,26 @@ static void keep_slot(struct ct *c, const struct ct_side *s, int j, V buffer, V 
 
 /* -- Both sides ----------------------------------------------------------------------------------------------------- */
 
-enum { MAX_SLOTS = 64 };
+enum { MAX_SLOTS = 64, MANY_SLOTS = 16 };
 struct on_the_way {
     V values[MAX_SLOTS];
     int n;
 };
+
+/* Elements one by one of a large tile: in a loop, fetched and kept at once. There are no registers for them all. */
+static bool rolled(const struct ct *c, const struct ct_side *s)
+{
+    return !s->copied && slots(c, s) > MANY_SLOTS;
+}
 
 /* Sends for a side's tile from step k0 on. What comes through registers is in `w` until it is kept. */
 static void send(struct ct *c, const struct ct_side *s, V buffer, V k0, struct on_the_way *w)
 {
     struct em *e = c->e;
     int n = s->size * c->bk / s->width;
-    for (int j = 0; j < slots(c, s); j++) {
+    for (int i = 0; i < slots(c, s) && !rolled(c, s); i++) {
         struct em_if own;
+        V j = em_i64(e, i);
         if (!s->copied) {
             w->values[w->n++] = fetch_slot(c, s, j, k0);
             continue;
@@ -197,15 +206,36 @@ static void send(struct ct *c, const struct ct_side *s, V buffer, V k0, struct o
     }
 }
 
-static void keep(struct ct *c, const struct ct_side *s, V buffer, struct on_the_way *w)
+/* Says so at a loop's branch back, to ptxas too. */
+static void never_unrolled(struct em *e, V branch)
+{
+    static const char what[] = "llvm.loop.unroll.disable";
+    LLVMMetadataRef name = LLVMMDStringInContext2(e->lc, what, sizeof what - 1);
+    LLVMMetadataRef node = LLVMMDNodeInContext2(e->lc, &name, 1);
+    LLVMMetadataRef temporary = LLVMTemporaryMDNode(e->lc, NULL, 0), parts[] = {temporary, node};
+    LLVMMetadataRef loop = LLVMMDNodeInContext2(e->lc, parts, 2);
+    LLVMMetadataReplaceAllUsesWith(temporary, loop);
+    LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(e->lc, "llvm.loop", 9), LLVMMetadataAsValue(e->lc, loop));
+}
+
+static void keep(struct ct *c, const struct ct_side *s, V buffer, V k0, struct on_the_way *w)
 {
     struct em *e = c->e;
     int n = s->size * c->bk / s->width;
-    for (int j = 0; j < slots(c, s) && !s->copied; j++) {
+    if (rolled(c, s)) {
+        struct em_loop l;
+        em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, slots(c, s)), em_i64(e, 1), "slot");
+        keep_slot(c, s, l.iv, buffer, fetch_slot(c, s, l.iv, k0));
+        V before = LLVMGetLastInstruction(LLVMGetInsertBlock(e->b));
+        em_loop_end(e, &l);
+        never_unrolled(e, LLVMGetNextInstruction(LLVMGetNextInstruction(before)));
+        return;
+    }
+    for (int i = 0; i < slots(c, s) && !s->copied; i++) {
         struct em_if own;
         if (n < CT_THREADS)
             em_if_begin(e, &own, LLVMBuildICmp(e->b, LLVMIntSLT, c->f->thread, em_i64(e, n), ""));
-        keep_slot(c, s, j, buffer, w->values[w->n++]);
+        keep_slot(c, s, em_i64(e, i), buffer, w->values[w->n++]);
         if (n < CT_THREADS)
             em_if_end(e, &own);
     }
@@ -220,11 +250,11 @@ static void send_both(struct ct *c, V buffer, V k0, struct on_the_way *w)
         cuda_copy_commit(c->e);
 }
 
-static void keep_both(struct ct *c, V buffer, struct on_the_way *w)
+static void keep_both(struct ct *c, V buffer, V k0, struct on_the_way *w)
 {
     w->n = 0;
-    keep(c, &c->rows, buffer, w);
-    keep(c, &c->cols, buffer, w);
+    keep(c, &c->rows, buffer, k0, w);
+    keep(c, &c->cols, buffer, k0, w);
 }
 
 /* This thread's copies have arrived but for those of `pending` steps; then everybody's have, and everybody is done with what went before. */
@@ -232,6 +262,8 @@ static void arrive(struct ct *c, int pending)
 {
     if (c->rows.copied || c->cols.copied)
         cuda_copy_wait(c->e, pending);
+    if (c->engine->async_proxy) /* what this thread wrote, to those that will read it */
+        cuda_asm(c->e, c->e->t_void, "fence.proxy.async.shared::cta;", "~{memory}", 0, NULL);
     cuda_barrier(c->e);
 }
 
@@ -247,7 +279,7 @@ void ct_sum(struct ct *c)
     struct em_if some; /* a sum of no terms has none to fetch */
     em_if_begin(e, &some, LLVMBuildICmp(e->b, LLVMIntSGT, c->last, c->first, ""));
     send_both(c, l.iv, k0, &w);
-    keep_both(c, l.iv, &w);
+    keep_both(c, l.iv, k0, &w);
     em_if_end(e, &some);
     em_loop_end(e, &l);
     em_loop_begin(e, &l, c->first, c->last, step, "k");
@@ -256,9 +288,10 @@ void ct_sum(struct ct *c)
     V buffer = em_loop_carry(e, &l, zero), first = LLVMBuildICmp(e->b, LLVMIntEQ, buffer, zero, "");
     V before = LLVMBuildSelect(e->b, first, last, LLVMBuildSub(e->b, buffer, one, ""), "");
     arrive(c, stages - 2);
-    send_both(c, before, LLVMBuildAdd(e->b, l.iv, em_i64(e, (int64_t)c->bk * (stages - 1)), ""), &w);
+    V ahead = LLVMBuildAdd(e->b, l.iv, em_i64(e, (int64_t)c->bk * (stages - 1)), "");
+    send_both(c, before, ahead, &w);
     c->engine->multiply(c, buffer);
-    keep_both(c, before, &w);
+    keep_both(c, before, ahead, &w);
     for (int i = 0; i < c->nacc; i++)
         em_loop_next(&l, i, c->acc[i]);
     V wraps = LLVMBuildICmp(e->b, LLVMIntEQ, buffer, last, "");

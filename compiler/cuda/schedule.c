@@ -85,6 +85,26 @@ struct cuda_schedule cuda_combine_schedule(void)
     return s;
 }
 
+bool cuda_is_product(enum cuda_how how)
+{
+    return how == CUDA_CONTRACT || how == CUDA_MMA || how == CUDA_WGMMA;
+}
+
+static const char *what_is_wrong_in_tiles(const struct cuda_machine *m, const struct cuda_schedule *s)
+{
+    if (s->threads != 256 || s->bm < 32 || s->bn < 32 || s->bm & (s->bm - 1) || s->bn & (s->bn - 1))
+        return "256 threads run a tile, whose sides are powers of two from 32 on";
+    if (cuda_contract_shared(s) > m->shared)
+        return "tiles fit in shared memory";
+    if (s->how == CUDA_CONTRACT && (s->bk != 8 || s->bn > 128))
+        return "bk is 8, sides at most 128";
+    if (s->how == CUDA_MMA && (s->bk < 16 || s->bk & (s->bk - 1) || s->bm < 64 || s->bn < 64 || s->bn > 128))
+        return "bk is 16, 32 or 64, sides 64 or 128";
+    if (s->how == CUDA_WGMMA && (!m->wgmma || s->bm != 128 || s->bn < 64 || s->bk != 64))
+        return "it is of sm_90a; bm is 128, bn 64 to 256, bk 64";
+    return NULL;
+}
+
 static const char *what_is_wrong(const struct cuda_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k,
                                  const struct cuda_schedule *s)
 {
@@ -100,17 +120,14 @@ static const char *what_is_wrong(const struct cuda_machine *m, struct ir_ctx *ct
         return "groups are of template group";
     if (s->how == CUDA_GROUPS && !cuda_may_group(k))
         return "a group's threads take inner points in any order";
-    if (s->how >= CUDA_CONTRACT) {
-        if (s->threads != 256 || s->bm < 32 || s->bn < 32 || s->bm & (s->bm - 1) || s->bn & (s->bn - 1))
-            return "256 threads run a tile, whose sides are 32, 64 or 128";
-        if (s->how == CUDA_CONTRACT ? s->bk != 8
-                                    : (s->bk < 16 || (s->bk & (s->bk - 1)) || s->bm < 64 || s->bn < 64 ||
-                                       cuda_contract_shared(s) > m->shared))
-            return "bk is 8; for mma 16, 32 or 64, sides 64 or 128, and tiles fit in shared memory";
+    if (cuda_is_product(s->how)) {
+        const char *why = what_is_wrong_in_tiles(m, s);
+        if (why)
+            return why;
         if (!cuda_takes_contract(ctx, k, s->how))
             return "the kernel is no product that the template takes";
     }
-    if (s->split > 1 && s->how < CUDA_CONTRACT)
+    if (s->split > 1 && !cuda_is_product(s->how))
         return "pieces are of products";
     if ((s->how == CUDA_TRANSPOSE) != (s->along >= 0))
         return "transpose, and it alone, has a dim along which it loads";
@@ -168,16 +185,17 @@ enum cuda_locals cuda_locals(struct ir_ctx *ctx, const struct kn_kernel *k, cons
 
 int cuda_group_of(const struct cuda_schedule *s)
 {
-    return s->how >= CUDA_TRANSPOSE ? s->threads : s->group;
+    return s->how == CUDA_TRANSPOSE || cuda_is_product(s->how) ? s->threads : s->group;
 }
 
 int64_t cuda_contract_shared(const struct cuda_schedule *s)
 {
-    int64_t exact = (int64_t)s->stages * 8 * (s->bm + s->bn + 8) * 4, tiles = exact,
-            strip = 4 * (s->bn + 8) * (s->how == CUDA_MMA ? 32 : 16);
-    if (s->how == CUDA_MMA) {
+    int64_t exact = (int64_t)s->stages * 8 * (s->bm + s->bn + 8) * 4, tiles = exact;
+    int rows = s->how == CUDA_CONTRACT ? 16 : s->how == CUDA_MMA ? 32 : s->bm; /* of results at once */
+    int64_t strip = (int64_t)4 * (s->bn + 8) * rows;
+    if (s->how != CUDA_CONTRACT) {
         int64_t by_row = (int64_t)(s->bm + s->bn) * s->bk, by_k = (int64_t)s->bk * (s->bm + s->bn + 16);
-        tiles = 2 * s->stages * (by_row > by_k ? by_row : by_k);
+        tiles = 2 * s->stages * (s->how == CUDA_MMA ? by_k : by_row); /* mma pads rows of one k */
         tiles = tiles > exact ? tiles : exact;
     }
     return tiles > strip ? tiles : strip;
@@ -185,7 +203,7 @@ int64_t cuda_contract_shared(const struct cuda_schedule *s)
 
 int64_t cuda_dynamic_shared(const struct cuda_schedule *s)
 {
-    int64_t bytes = s->how >= CUDA_CONTRACT ? cuda_contract_shared(s) : 0;
+    int64_t bytes = cuda_is_product(s->how) ? cuda_contract_shared(s) : 0;
     return bytes > MOST_SHARED ? bytes : 0;
 }
 

@@ -18,11 +18,13 @@ enum { MAX_KERNELS = 64 };
 static struct ir_ctx *ctx;
 static struct kn_kernel *kernels[MAX_KERNELS];
 static int nkernels;
+static const char *arch; /* of the machine */
 
 static void begin(void)
 {
     ctx = ir_ctx_new();
     nkernels = 0;
+    arch = "sm_80";
 }
 
 static void end(void)
@@ -33,7 +35,7 @@ static void end(void)
 /* With the machine's schedule; how, bm: with that template, tile, ring and pieces instead. */
 static void add(struct kn_kernel *k, enum cuda_how how, int bm, int bn, int stages, int split)
 {
-    const struct pass_machine *m = target_cuda.machine(ctx, "sm_80");
+    const struct pass_machine *m = target_cuda.machine(ctx, arch);
     k->name = ir_internf(ctx, "%s_%d", k->name, nkernels);
     m->schedule(m, ctx, k);
     if (bm) {
@@ -41,7 +43,7 @@ static void add(struct kn_kernel *k, enum cuda_how how, int bm, int bn, int stag
         s.threads = 256;
         s.bm = bm;
         s.bn = bn;
-        s.bk = how == CUDA_MMA ? 32 : 8;
+        s.bk = how == CUDA_WGMMA ? 64 : how == CUDA_MMA ? 32 : 8;
         s.stages = stages;
         s.split = split;
         cuda_put_schedule(k, s);
@@ -56,7 +58,7 @@ static void compile(struct prove *p, bool exact, int seed)
 {
     char folder[] = "/tmp/tccc-code-XXXXXX", error[PROVE_TEXT] = "";
     struct target_code code = {0};
-    struct target_options o = {.arch = "sm_80",
+    struct target_options o = {.arch = arch,
                                .level = 2,
                                .jobs = 1,
                                .exact = exact,
@@ -116,6 +118,21 @@ START_TEST(tensor_cores)
         add(km_matmul(ctx, &m), CUDA_MMA, tiles[_i % 4][0], tiles[_i % 4][1], 2 + (i + _i) % 3, 1);
     }
     prove_all(_i >= 4, _i); /* --exact: by multiply-adds */
+    end();
+}
+END_TEST
+
+START_TEST(warpgroups)
+{
+    begin();
+    arch = "sm_90a";
+    for (int i = 0; i < NMATMULS; i++) {
+        struct km_matmul m = matmuls[i];
+        m.dtype = (i + _i) & 1 ? TCC_F16 : TCC_BF16;
+        m.k *= 4;
+        add(km_matmul(ctx, &m), CUDA_WGMMA, 128, 64 << _i % 3, 2 + (i + _i) % 3, 1 + (i == 2));
+    }
+    prove_all(_i >= 3, _i); /* --exact: by multiply-adds */
     end();
 }
 END_TEST
@@ -216,6 +233,7 @@ int main(void)
     tcase_set_timeout(c, 300);
     tcase_add_loop_test(c, multiply_adds, 0, 8);
     tcase_add_loop_test(c, tensor_cores, 0, 5);
+    tcase_add_loop_test(c, warpgroups, 0, 4);
     tcase_add_loop_test(c, pieces, 0, 4);
     tcase_add_test(c, convolutions);
     tcase_add_test(c, counted);

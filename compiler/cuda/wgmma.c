@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wgmma.c - tiles multiplied by wgmma.m64nNk16 (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"): f16 or bf16 with sums in f32, both
+ * factors in shared memory. Two warpgroups, each of 64 rows and all columns. A row of shared memory is 128 bytes whose chunks of 16 bytes change places
+ * by an exclusive or with the row's number modulo 8 (the 128-byte swizzle; buffers begin at multiples of 1024):
+ *
+ *     a side along k       [size][64 of k]: one row of the side is one row of the pattern
+ *     else                 [size / 64][bk][64 of size]
+ *
+ * A step of bk terms is one statement of assembly, fence to wait: nothing may touch the accumulators between, and the compiler doesn't know. Copies
+ * of the next steps run meanwhile.
+ */
+#include "compiler/cuda/contract_int.h"
+
+#include <string.h>
+
+#define V LLVMValueRef
+enum { ROW = 64, GROUP = 128 }; /* elements of a row of the pattern; threads of a warpgroup */
+
+static void layout(struct ct_side *s, int bk)
+{
+    (void)bk;
+    s->k_rows = !s->along_k;
+    s->pitch = s->k_rows ? s->size : ROW; /* of all rows of one k */
+}
+
+static V index_of(struct ct *c, const struct ct_side *s, V row, V k)
+{
+    struct em *e = c->e;
+    V seven = em_i64(e, 7), three = em_i64(e, 3), wide = em_i64(e, ROW), line = row, fast = k;
+    if (s->k_rows) {
+        V block = LLVMBuildMul(e->b, LLVMBuildUDiv(e->b, row, wide, ""), em_i64(e, c->bk), "");
+        line = LLVMBuildAdd(e->b, block, k, "");
+        fast = LLVMBuildURem(e->b, row, wide, "");
+    }
+    V swap = LLVMBuildShl(e->b, LLVMBuildAnd(e->b, line, seven, ""), three, "");
+    return LLVMBuildAdd(e->b, LLVMBuildMul(e->b, line, wide, ""), LLVMBuildXor(e->b, fast, swap, ""), "");
+}
+
+/* The matrix descriptor of a side from byte `offset` of its buffer on. Offsets in 16 bytes: to the next 8 rows of the pattern, and, where rows of the
+ * pattern are of one k, to the next 64 of the side. */
+static V descriptor(struct ct *c, const struct ct_side *s, V buffer, V offset)
+{
+    struct em *e = c->e;
+    uint64_t next = s->k_rows ? (uint64_t)c->bk * 128 / 16 : 1;
+    uint64_t fields = 1ull << 62 | 1024ull / 16 << 32 | next << 16;
+    V at = LLVMBuildPtrToInt(e->b, ct_buffer(c, s, buffer), e->t_i64, "");
+    at = LLVMBuildLShr(e->b, LLVMBuildAdd(e->b, at, offset, ""), em_i64(e, 4), "");
+    at = LLVMBuildAnd(e->b, at, em_i64(e, 0x3fff), "");
+    return LLVMBuildOr(e->b, at, em_i64(e, (int64_t)fields), "");
+}
+
+/* 16 terms further, in the units of a descriptor. */
+static int k_step(const struct ct_side *s)
+{
+    return s->k_rows ? 16 * 128 / 16 : 16 * 2 / 16;
+}
+
+static const char *list(struct ct *c, const char *format, int first, int n)
+{
+    const char *text = "";
+    for (int i = 0; i < n; i++)
+        text = ir_internf(c->e->ctx, format, text, i ? ", " : "", first + i);
+    return text;
+}
+
+/* Operands of the statement: the sums, twice; then for each 16 terms the descriptors of rows and columns. */
+static const char *assembly(struct ct *c)
+{
+    struct ir_ctx *ctx = c->e->ctx;
+    const char *type = c->e->k->insns[c->rows.load].dtype == TCC_BF16 ? "bf16" : "f16";
+    const char *text = "wgmma.fence.sync.aligned;\n", *sums = list(c, "%s%s$%d", 0, c->nacc);
+    for (int i = 0; i < c->bk / 16; i++)
+        text = ir_internf(ctx, "%swgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {%s}, $%d, $%d, 1, 1, 1, %d, %d;\n",
+                          text, c->cols.size, type, type, sums, 2 * c->nacc + 2 * i, 2 * c->nacc + 2 * i + 1,
+                          c->rows.k_rows, c->cols.k_rows);
+    return ir_internf(ctx, "%swgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;", text);
+}
+
+static const char *constraints(struct ct *c)
+{
+    const char *text = "=f";
+    for (int i = 1; i < c->nacc; i++)
+        text = ir_internf(c->e->ctx, "%s,=f", text);
+    text = ir_internf(c->e->ctx, "%s,%s", text, list(c, "%s%.1s%d", 0, c->nacc));
+    for (int i = 0; i < c->bk / 16; i++)
+        text = ir_internf(c->e->ctx, "%s,l,l", text);
+    return ir_internf(c->e->ctx, "%s,~{memory}", text);
+}
+
+static void multiply(struct ct *c, V buffer)
+{
+    struct em *e = c->e;
+    V args[CT_MAX_ACC + 8], zero = em_i64(e, 0);
+    int n = c->nacc;
+    V group = LLVMBuildUDiv(e->b, c->f->thread, em_i64(e, GROUP), "");
+    V half = LLVMBuildMul(e->b, group, em_i64(e, ROW * 128), ""); /* 64 rows, or 64 ks of 64 rows */
+    V rows = descriptor(c, &c->rows, buffer, half), cols = descriptor(c, &c->cols, buffer, zero);
+    LLVMTypeRef types[CT_MAX_ACC];
+    for (int i = 0; i < n; i++) {
+        args[i] = c->acc[i];
+        types[i] = e->t_f32;
+    }
+    for (int i = 0; i < c->bk / 16; i++) {
+        args[n++] = LLVMBuildAdd(e->b, rows, em_i64(e, i * k_step(&c->rows)), "");
+        args[n++] = LLVMBuildAdd(e->b, cols, em_i64(e, i * k_step(&c->cols)), "");
+    }
+    LLVMTypeRef sums = LLVMStructTypeInContext(e->lc, types, (unsigned)c->nacc, 0);
+    V d = cuda_asm(e, sums, assembly(c), constraints(c), n, args);
+    for (int i = 0; i < c->nacc; i++)
+        c->acc[i] = LLVMBuildExtractValue(e->b, d, (unsigned)i, "");
+}
+
+/* All rows of the tile: a warp has 16 of them, a thread two, neighbouring pairs of columns. */
+static void put(struct ct *c, int strip, V to)
+{
+    struct em *e = c->e;
+    (void)strip;
+    V warp = LLVMBuildUDiv(e->b, c->f->thread, em_i64(e, 32), ""),
+      lane = LLVMBuildURem(e->b, c->f->thread, em_i64(e, 32), "");
+    V row = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, warp, em_i64(e, 16), ""), LLVMBuildLShr(e->b, lane, em_i64(e, 2), ""),
+                         "");
+    V col = LLVMBuildMul(e->b, LLVMBuildAnd(e->b, lane, em_i64(e, 3), ""), em_i64(e, 2), "");
+    V at = ct_at(e, ct_at(e, to, row, 4 * c->pitch), col, 4);
+    for (int i = 0; i < c->nacc; i += 2) {
+        V v = LLVMGetPoison(em_vec(e->t_f32, 2));
+        for (int j = 0; j < 2; j++)
+            v = LLVMBuildInsertElement(e->b, v, c->acc[i + j], em_i64(e, j), "");
+        V there = ct_at(e, at, em_i64(e, i / 4 * 8 + (int64_t)8 * (i / 2 % 2) * c->pitch), 4);
+        LLVMSetAlignment(LLVMBuildStore(e->b, v, there), 8);
+    }
+}
+
+static V row(struct ct *c, int strip, V r)
+{
+    (void)c, (void)strip;
+    return r;
+}
+
+const struct ct_engine ct_wgmma = {.bytes = 2,
+                                   .async_proxy = true,
+                                   .element = ct_element16,
+                                   .layout = layout,
+                                   .index = index_of,
+                                   .multiply = multiply,
+                                   .put = put,
+                                   .row = row};
