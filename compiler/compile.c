@@ -260,8 +260,9 @@ static void keep_model(struct job *j)
         j->reproducer = NULL;
     if (!f)
         return;
-    fprintf(f, "; the training step did not come back; tccc -O%d%s%s %s THIS-FILE -o FILE.so shows it again\n", o->level,
-            o->exact ? " --exact" : "", o->fast_math ? " --fast-math" : "", frontend_train_flags(j->ctx, o->train));
+    fprintf(f, "; the training step did not come back; tccc -O%d%s%s%s %s THIS-FILE -o FILE.so shows it again\n", o->level,
+            o->exact ? " --exact" : "", o->fast_math ? " --fast-math" : "", o->verify ? " --verify" : "",
+            frontend_train_flags(j->ctx, o->train));
     ir_print_module(f, j->module);
     fclose(f);
 }
@@ -274,6 +275,18 @@ static void drop_model(const struct job *j)
         bug |= ir_message(j->ctx, i)->severity == IR_BUG;
     if (j->reproducer && !bug)
         unlink(j->reproducer);
+}
+
+/* For tests of what happens then: a node's result has another type than the node gives it, or a stage lacks its last task. */
+static void damage_step(struct ir_module *m, const char *where)
+{
+    struct ir_node *n = m->funcs->body->last;
+    if (!strcmp(where, "partition") && m->pipes)
+        m->pipes->tasks[0].n--;
+    while (!strcmp(where, "train") && n && !(n->nout && ir_is_tensor(n->out[0]->type) && n->nin && n->in[0].value))
+        n = n->prev;
+    if (!strcmp(where, "train") && n)
+        n->out[0]->type = ir_scalar_type(m->ctx, n->out[0]->type->dtype == TCC_U8 ? TCC_I8 : TCC_U8);
 }
 
 static bool make_step(struct job *j)
@@ -290,8 +303,11 @@ static bool make_step(struct job *j)
     }
     if (!build_versions(j))
         return false;
+    if (j->o->damage)
+        damage_step(j->module, j->o->damage);
     if (!j->o->verify || ir_verify(j->module))
         return true;
+    ir_diag(j->ctx, &(struct ir_where){0}, IR_D_BUG, "invalid IR: the training step");
     j->status = BUG;
     return false;
 }

@@ -481,6 +481,22 @@ static bool check_outputs(struct checker *v)
     return true;
 }
 
+/* Each call but the last is made: for all microbatches, or once. */
+static bool check_made(struct checker *v)
+{
+    const struct pipe *p = v->p;
+    int *made = ir_arena_alloc(v->scratch, (size_t)(p->ncalls + 1) * sizeof *made);
+    for (int s = 0; s < p->stages; s++)
+        for (int i = 0; i < p->tasks[s].n; i++)
+            if (p->tasks[s].at[i].kind == TCC_TASK_CALL)
+                made[p->tasks[s].at[i].what]++;
+    for (int c = 0; c < p->ncalls; c++)
+        if (c != p->last && made[c] != 1 && made[c] != p->micros)
+            return bad(v, "@%s is called %d times for %d microbatches: once, or once for each, is expected",
+                       p->calls[c].name, made[c], p->micros);
+    return true;
+}
+
 /* == State == */
 
 struct states {
@@ -551,7 +567,7 @@ static bool check(struct checker *v)
     for (int s = 0; s < p->stages; s++)
         if (!check_slots(v, s))
             return false;
-    return check_messages(v) && check_gathers(v) && check_order(v) && check_outputs(v) && check_states(v);
+    return check_messages(v) && check_gathers(v) && check_order(v) && check_outputs(v) && check_made(v) && check_states(v);
 }
 
 bool pipe_verify(const struct ir_module *m, enum ir_diag_kind kind)

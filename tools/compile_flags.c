@@ -111,6 +111,7 @@ int compile_options(const struct options *o, struct tccc_options *c)
     if (!option_float(o, OPT_time_limit, &c->time_limit))
         return EXIT_USAGE;
     c->hang = option_text(o, OPT_hang, NULL);
+    c->damage = option_text(o, OPT_damage, NULL);
     if (!option_int(o, OPT_level, 0, 3, &level) || !option_int(o, OPT_change_limit, 0, INT64_MAX / 2, &limit) ||
         !option_int(o, OPT_jobs, 1, 4096, &jobs) || !option_int(o, OPT_max_nodes, 1, INT32_MAX, &nodes))
         return EXIT_USAGE;

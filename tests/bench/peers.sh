@@ -15,6 +15,9 @@ fi
 say "models: every architecture at -O0 and -O3, two instruction sets, 1 and 2 threads"
 tap models sh "$top/tests/bench/models.sh" "$build" "$models"
 plans "$models"
+if [ -n "${full:-}" ]; then
+    tap "each model's text at one place between the passes" env TCCC_MODELS="$models" top_srcdir="$top" top_builddir="$build" TEST_PYTHON="$python" sh "$top/tests/cuts.tap"
+fi
 
 # beside WHAT SCRIPT [OPTION...]: cases that tests/onnx/SCRIPT.py writes with another engine's answers, through artifacts at each of $levels.
 levels=-O2
