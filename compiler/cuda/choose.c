@@ -210,11 +210,40 @@ static int load_width(struct ir_ctx *ctx, const struct kn_kernel *k, int insn, i
     return access_of(ctx, k, &k->insns[insn], d, width, &aligned) == 1 && aligned ? width : 1;
 }
 
+/* The 8-bit type that a factor of type i32 is widened from; TCC_NONE: none. */
+static enum tcc_dtype byte_type(const struct kn_kernel *k, int value)
+{
+    while (k->insns[value].code == KN_SCALAR && k->insns[value].op == IR_cast &&
+           tcc_dtype_bytes((enum tcc_dtype)k->insns[value].dtype) > 1)
+        value = k->insns[value].arg[0];
+    int d = k->insns[value].dtype;
+    return d == TCC_I8 || d == TCC_U8 ? (enum tcc_dtype)d : TCC_NONE;
+}
+
+/* What tensor cores take as the factors of a product of floats, or of i32 that were bytes. False: neither. */
+static bool find_types(const struct kn_kernel *k, struct ct_shape *s)
+{
+    const struct kn_contraction *c = &k->contraction;
+    enum tcc_dtype product = (enum tcc_dtype)k->insns[c->mul].dtype, a = (enum tcc_dtype)k->insns[s->load[0]].dtype,
+                   b = (enum tcc_dtype)k->insns[s->load[1]].dtype;
+    if (k->insns[c->reduce].dtype != (int)product)
+        return false;
+    if (product == TCC_I32) {
+        for (int i = 0; i < 2; i++)
+            s->type[i] = byte_type(k, s->value[i]);
+        s->bytes = 1;
+        return s->type[0] != TCC_NONE && s->type[1] != TCC_NONE;
+    }
+    bool small = a == b && (a == TCC_F16 || a == TCC_BF16);
+    s->type[0] = s->type[1] = small ? a : TCC_F32;
+    s->bytes = small ? 2 : 4;
+    return product == TCC_F32;
+}
+
 bool ct_shape_of(struct ir_ctx *ctx, const struct kn_kernel *k, struct ct_shape *s)
 {
     const struct kn_contraction *c = &k->contraction;
-    if (!c->present || !c->m || !c->n || k->stages[0].repeat || k->insns[c->mul].dtype != TCC_F32 ||
-        k->insns[c->reduce].dtype != TCC_F32)
+    if (!c->present || !c->m || !c->n || k->stages[0].repeat)
         return false;
     for (int i = 0; i < k->noperands; i++)
         if (k->operands[i].use == KN_LOCAL)
@@ -223,15 +252,15 @@ bool ct_shape_of(struct ir_ctx *ctx, const struct kn_kernel *k, struct ct_shape 
         if (k->insns[i].code == KN_INDEX || k->insns[i].code == KN_STORE)
             return false;
     *s = (struct ct_shape){.value = {k->insns[c->mul].arg[0], k->insns[c->mul].arg[1]}, .load = {c->load_a, c->load_b}};
-    enum tcc_dtype a = (enum tcc_dtype)k->insns[c->load_a].dtype, b = (enum tcc_dtype)k->insns[c->load_b].dtype;
-    s->small = a == b && (a == TCC_F16 || a == TCC_BF16);
+    if (!find_types(k, s))
+        return false;
     int last[2] = {31 - __builtin_clz(c->m), 31 - __builtin_clz(c->n)}, last_k = 31 - __builtin_clz(c->k);
     for (int i = 0; i < 2; i++) {
+        int bytes = tcc_dtype_bytes((enum tcc_dtype)k->insns[s->load[i]].dtype);
         s->along_k[i] = runs_along(ctx, k, s->load[i], last_k) && !runs_along(ctx, k, s->load[i], last[i]);
-        s->width[i] = load_width(ctx, k, s->load[i], s->along_k[i] ? last_k : last[i],
-                                 s->small                                ? 8
-                                 : k->insns[s->load[i]].dtype == TCC_F32 ? 4
-                                                                         : 1);
+        s->width[i] = s->bytes > 1 && bytes != s->bytes
+                          ? 1
+                          : load_width(ctx, k, s->load[i], s->along_k[i] ? last_k : last[i], 16 / bytes);
     }
     for (int i = 0; i < k->ninsns; i++) /* neighbours in memory are stored by neighbours */
         if (k->insns[i].code == KN_STORE && runs_along(ctx, k, i, last[0]) && !runs_along(ctx, k, i, last[1]))
@@ -242,40 +271,49 @@ bool ct_shape_of(struct ir_ctx *ctx, const struct kn_kernel *k, struct ct_shape 
 bool cuda_takes_contract(struct ir_ctx *ctx, const struct kn_kernel *k, enum cuda_how how)
 {
     struct ct_shape s;
-    return ct_shape_of(ctx, k, &s) && (how == CUDA_CONTRACT || s.small);
+    return ct_shape_of(ctx, k, &s) && (how == CUDA_MMA || (how == CUDA_CONTRACT ? s.bytes > 1 : s.bytes == 2));
+}
+
+int cuda_product_bytes(struct ir_ctx *ctx, const struct kn_kernel *k)
+{
+    struct ct_shape s;
+    return ct_shape_of(ctx, k, &s) ? s.bytes : 4;
 }
 
 /* Waves of blocks times what a block does: results, and what it brings for them. */
 static double tile_cost(const struct cuda_machine *m, int64_t batch, int64_t rows, int64_t cols,
-                        const struct cuda_schedule *s)
+                        const struct cuda_schedule *s, int bytes)
 {
     double blocks = (double)batch * (double)((rows + s->bm - 1) / s->bm) * (double)((cols + s->bn - 1) / s->bn);
-    double waves = blocks / m->sms, product = s->how == CUDA_WGMMA ? 0.5 : 1;
+    double waves = blocks / m->sms, product = s->how == CUDA_WGMMA || bytes == 1 ? 0.5
+                                              : bytes == 4 && s->how == CUDA_MMA ? 3
+                                              : bytes == 4                       ? 8
+                                                                                 : 1;
     waves = waves < 1 ? 1 : waves;
     return waves * (product * s->bm * s->bn + 24 * (s->bm + s->bn));
 }
 
 /* As many as leave room for two blocks on a multiprocessor (one of 256 columns: its sums need the registers of two), and no more than there are steps. */
-static void choose_stages(const struct cuda_machine *m, int64_t terms, struct cuda_schedule *s)
+static void choose_stages(const struct cuda_machine *m, int64_t terms, int bytes, struct cuda_schedule *s)
 {
     int64_t steps = (terms + s->bk - 1) / s->bk;
     int blocks = s->bn > 128 ? 1 : 2;
     for (s->stages = 4; s->stages > 2; s->stages--)
-        if (s->stages <= steps + 1 && blocks * (cuda_contract_shared(s) + 1024) <= m->shared)
+        if (s->stages <= steps + 1 && blocks * (cuda_contract_shared(s, bytes) + 1024) <= m->shared)
             return;
 }
 
 /* Tiles that a template has, by their cost; *s is the best so far, *best its cost, 0: none. */
 static void try_tiles(const struct cuda_machine *m, struct cuda_schedule tried, int64_t batch, int64_t rows,
-                      int64_t cols, struct cuda_schedule *s, double *best)
+                      int64_t cols, int bytes, struct cuda_schedule *s, double *best)
 {
     static const struct {
         int least_m, least_n, most_n, bk;
     } tiles[] = {[CUDA_CONTRACT] = {32, 32, 128, 8}, [CUDA_MMA] = {64, 64, 128, 32}, [CUDA_WGMMA] = {128, 64, 256, 64}};
-    tried.bk = tiles[tried.how].bk;
+    tried.bk = tried.how == CUDA_MMA ? 64 / bytes : tiles[tried.how].bk;
     for (tried.bm = tiles[tried.how].least_m; tried.bm <= 128; tried.bm *= 2)
         for (tried.bn = tiles[tried.how].least_n; tried.bn <= tiles[tried.how].most_n; tried.bn *= 2) {
-            double cost = tile_cost(m, batch, rows, cols, &tried);
+            double cost = tile_cost(m, batch, rows, cols, &tried, bytes);
             if (*best > 0 && cost >= *best)
                 continue;
             *best = cost;
@@ -306,15 +344,17 @@ static bool choose_contract(const struct cuda_machine *m, struct ir_ctx *ctx, st
     if (rows < 16 || cols < 16 || points(k, c->k) < 8)
         return false;
     double best = 0;
-    struct cuda_schedule tried = cuda_plain_schedule(shape.small ? CUDA_MMA : CUDA_CONTRACT);
+    struct cuda_schedule tried = cuda_plain_schedule(CUDA_CONTRACT);
     tried.split = choose_split(batch * ((rows + 63) / 64) * ((cols + 63) / 64), points(k, c->k));
     tried.threads = CT_THREADS;
     batch *= tried.split;
-    try_tiles(m, tried, batch, rows, cols, s, &best);
-    tried.how = CUDA_WGMMA;
-    if (m->wgmma && shape.small && points(k, c->k) >= 64)
-        try_tiles(m, tried, batch, rows, cols, s, &best);
-    choose_stages(m, points(k, c->k), s);
+    bool takes[] = {[CUDA_CONTRACT] = shape.bytes == 4,
+                    [CUDA_MMA] = shape.bytes < 4 || m->tf32,
+                    [CUDA_WGMMA] = shape.bytes == 2 && m->wgmma && points(k, c->k) >= 64};
+    for (tried.how = CUDA_CONTRACT; tried.how <= CUDA_WGMMA; tried.how++)
+        if (takes[tried.how])
+            try_tiles(m, tried, batch, rows, cols, shape.bytes, s, &best);
+    choose_stages(m, points(k, c->k), shape.bytes, s);
     return true;
 }
 

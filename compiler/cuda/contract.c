@@ -87,7 +87,7 @@ static void results(struct ct *c)
         em_loop_begin(e, &l, c->f->thread, em_i64(e, (int64_t)c->strip * c->cols.size), em_i64(e, CT_THREADS), "r");
         V r = LLVMBuildUDiv(e->b, l.iv, width, ""), n = LLVMBuildURem(e->b, l.iv, width, "");
         V at = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, r, em_i64(e, c->pitch), ""), n, "");
-        V value = LLVMBuildLoad2(e->b, e->t_f32, ct_at(e, c->pool, at, 4), "");
+        V value = LLVMBuildLoad2(e->b, ct_sum_type(c), ct_at(e, c->pool, at, 4), "");
         result(c, LLVMBuildAdd(e->b, c->rows.first, c->engine->row(c, s, r), ""),
                LLVMBuildAdd(e->b, c->cols.first, n, ""), value);
         em_loop_end(e, &l);
@@ -105,7 +105,7 @@ static void begin_piece(struct ct *c, V piece, V batch)
 {
     struct em *e = c->e;
     V each = c->nk;
-    if (!e->exact) {
+    if (c->engine->whole || !e->exact) {
         V whole = em_i64(e, (int64_t)c->pieces * c->bk);
         each =
             LLVMBuildUDiv(e->b, LLVMBuildAdd(e->b, c->nk, LLVMBuildSub(e->b, whole, em_i64(e, 1), ""), ""), whole, "");
@@ -150,6 +150,7 @@ static void make_side(struct ct *c, struct ct_side *s, uint32_t dims, const stru
     *s = (struct ct_side){.dims = dims,
                           .value = shape->value[which],
                           .load = shape->load[which],
+                          .type = shape->type[which],
                           .size = size,
                           .along_k = shape->along_k[which],
                           .width = shape->width[which],
@@ -201,24 +202,37 @@ static struct ct begin_contract(struct cuda_fn *f, struct ct_shape *shape)
     return c;
 }
 
+/* --exact: one rounding an operation, in order. Whole numbers are exact in any. */
+static const struct ct_engine *engine_of(const struct cuda_fn *f, int bytes)
+{
+    if (bytes == 1)
+        return &ct_mma_bytes;
+    if (f->e->exact || f->s.how == CUDA_CONTRACT)
+        return &ct_ffma;
+    return f->s.how == CUDA_WGMMA ? &ct_wgmma : bytes == 2 ? &ct_mma : &ct_mma_tf32;
+}
+
+LLVMTypeRef ct_sum_type(const struct ct *c)
+{
+    return c->engine->whole ? c->e->t_i32 : c->e->t_f32;
+}
+
 void cuda_emit_contract(struct cuda_fn *f)
 {
-    static const struct ct_engine *const engines[] = {
-        [CUDA_CONTRACT] = &ct_ffma, [CUDA_MMA] = &ct_mma, [CUDA_WGMMA] = &ct_wgmma};
     struct em *e = f->e;
     struct ct_shape shape;
     struct ct c = begin_contract(f, &shape);
     struct em_if wide;
-    /* --exact: one rounding an operation, in order. */
-    c.engine = e->exact ? &ct_ffma : engines[f->s.how];
+    c.engine = engine_of(f, shape.bytes);
     c.bk = c.engine == &ct_ffma ? 8 : f->s.bk;
     c.strip = c.engine->strip ? c.engine->strip : f->s.bm;
     c.strips = f->s.bm / c.strip;
     c.pitch = f->s.bn + 8;
     c.nacc = f->s.bm * f->s.bn / CT_THREADS;
-    c.pool = cuda_dynamic_shared(&f->s) ? cuda_launch_shared(e)
-                                        : cuda_shared(e, ir_internf(e->ctx, "%s_pool", f->name),
-                                                      cuda_contract_shared(&f->s), c.engine->async_proxy ? 1024 : 16);
+    c.pool = cuda_dynamic_shared(e->ctx, e->k, &f->s)
+                 ? cuda_launch_shared(e)
+                 : cuda_shared(e, ir_internf(e->ctx, "%s_pool", f->name), cuda_contract_shared(&f->s, shape.bytes),
+                               c.engine->async_proxy ? 1024 : 16);
     if (shape.width[0] == 1 && shape.width[1] == 1) {
         emit(&c, shape, false);
         return;
@@ -249,10 +263,11 @@ void cuda_emit_contract_sum(struct cuda_fn *f)
     V first = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, f->block, threads, ""), f->thread, "");
     em_loop_begin(e, &l, first, all, LLVMBuildMul(e->b, f->blocks, threads, ""), "result");
     V sum = NULL;
-    for (int p = 0; p < (e->exact ? 1 : c.pieces); p++) {
+    bool whole = shape.bytes == 1;
+    for (int p = 0; p < (e->exact && !whole ? 1 : c.pieces); p++) {
         V at = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, all, em_i64(e, p), ""), l.iv, "");
-        V v = LLVMBuildLoad2(e->b, e->t_f32, ct_at(e, e->scratch, at, 4), "");
-        sum = sum ? LLVMBuildFAdd(e->b, sum, v, "") : v;
+        V v = LLVMBuildLoad2(e->b, whole ? e->t_i32 : e->t_f32, ct_at(e, e->scratch, at, 4), "");
+        sum = !sum ? v : whole ? LLVMBuildAdd(e->b, sum, v, "") : LLVMBuildFAdd(e->b, sum, v, "");
     }
     V rest = LLVMBuildUDiv(e->b, l.iv, c.cols.count, "");
     ct_bind(e, c.batch, LLVMBuildUDiv(e->b, rest, c.rows.count, ""));

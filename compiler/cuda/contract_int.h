@@ -22,6 +22,7 @@ enum { CT_THREADS = 256, CT_MAX_ACC = 128 };
 struct ct_side {
     uint32_t dims;                   /* of the operand alone */
     int value, load;                 /* instructions: the factor, the load that it is made of */
+    enum tcc_dtype type;             /* of the factor: f32, f16, bf16, i8 or u8 */
     int size;                        /* bm or bn */
     bool along_k;                    /* consecutive along k, else along its last dim */
     int width;                       /* elements that a thread brings at once */
@@ -49,6 +50,7 @@ struct ct {
 
 struct ct_engine {
     int bytes;                                           /* of an element in shared memory */
+    bool whole;                                          /* sums are i32, else f32 */
     int strip;                                           /* rows of results that lie in shared memory at once; 0: all of the tile */
     bool async_proxy;                                    /* reads shared memory by the async proxy */
     LLVMValueRef (*element)(struct ct *c, const struct ct_side *s, LLVMValueRef value);  /* a factor as an element; vectors too */
@@ -59,7 +61,8 @@ struct ct_engine {
     void (*put)(struct ct *c, int strip, LLVMValueRef to);
     LLVMValueRef (*row)(struct ct *c, int strip, LLVMValueRef r);
 };
-extern const struct ct_engine ct_ffma, ct_mma, ct_wgmma;
+extern const struct ct_engine ct_ffma, ct_mma, ct_mma_tf32, ct_mma_bytes, ct_wgmma;
+LLVMTypeRef ct_sum_type(const struct ct *c);
 LLVMValueRef ct_element16(struct ct *c, const struct ct_side *s, LLVMValueRef value);    /* element() of f16 and bf16 */
 
 LLVMValueRef ct_at(struct em *e, LLVMValueRef base, LLVMValueRef index, int bytes);      /* base + index * bytes */
@@ -72,8 +75,9 @@ bool ct_may_copy(const struct ct *c, const struct ct_side *s);
 void ct_sum(struct ct *c);           /* the tile's sums in c->acc; the pool is free then */
 
 /* choose.c, and to know again what it chose. */
-struct ct_shape { int value[2], load[2]; bool swap, along_k[2]; int width[2]; bool small; };
-/* How the kernel is such a product: false: it isn't. small: of f16 or bf16, which mma.sync multiplies. swap: rows are b's. */
+struct ct_shape { int value[2], load[2]; bool swap, along_k[2]; int width[2]; int bytes; enum tcc_dtype type[2]; };
+/* How the kernel is such a product: false: it isn't. type: of the factors as tensor cores take them (f32 in tf32 parts), bytes: of an element of
+ * those. swap: rows are b's. */
 bool ct_shape_of(struct ir_ctx *ctx, const struct kn_kernel *k, struct ct_shape *s);
 
 #endif

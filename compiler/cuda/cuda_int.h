@@ -23,7 +23,7 @@ struct cuda_machine {
     struct pass_machine pass;
     const char *name, *ptx;          /* "sm_80"; LLVM's feature for the PTX version */
     int sm, sms, shared;             /* compute capability; multiprocessors; bytes of shared memory that a block may have */
-    bool wgmma;
+    bool tf32, wgmma;                /* three products of tf32 are faster than multiply-adds; has wgmma */
 };
 const struct cuda_machine *cuda_machine_make(struct ir_ctx *ctx, const char *arch);     /* NULL after a diagnostic */
 const struct cuda_machine *cuda_machine_find(const char *arch);                         /* NULL: there is none */
@@ -64,9 +64,10 @@ bool cuda_is_turned(struct ir_ctx *ctx, const struct kn_kernel *k, int insn, int
 /* Threads that run a tile together: a thread, a warp, or a block. */
 int cuda_group_of(const struct cuda_schedule *s);
 /* Bytes of shared memory of a block that runs a product of tiles. */
-int64_t cuda_contract_shared(const struct cuda_schedule *s);
+int64_t cuda_contract_shared(const struct cuda_schedule *s, int bytes);      /* bytes: of an element of the tiles */
 /* Those of them that a launch asks for, beyond what functions may declare; 0: they declare them. */
-int64_t cuda_dynamic_shared(const struct cuda_schedule *s);
+int64_t cuda_dynamic_shared(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s);
+int cuda_product_bytes(struct ir_ctx *ctx, const struct kn_kernel *k);       /* of an element of a product's tiles: 1, 2 or 4 */
 /* The launches of a kernel with its schedule; a second function is called SYMBOL_sum. */
 struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k, const char *symbol);
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 static const struct cuda_machine machines[] = {
-#define MACHINE(name, sm, ptx, sms, shared, wgmma) {{0}, name, ptx, sm, sms, shared, wgmma},
+#define MACHINE(name, sm, ptx, sms, shared, tf32, wgmma) {{0}, name, ptx, sm, sms, shared, tf32, wgmma},
 #include "compiler/cuda/machine.def"
 #undef MACHINE
 };

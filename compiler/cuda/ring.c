@@ -114,7 +114,9 @@ static bool is_zero_outside(const struct kn_kernel *k, const struct kn_insn *loa
     if (!load->nguards || load->nargs == 0 || load->arg[0] < 0)
         return true;
     const struct kn_insn *n = &k->insns[load->arg[0]];
-    return n->code == KN_CONST && n->fvalue == 0 && !signbit(n->fvalue);
+    if (n->code != KN_CONST)
+        return false;
+    return tcc_is_float((enum tcc_dtype)n->dtype) ? n->fvalue == 0 && !signbit(n->fvalue) : n->ivalue == 0;
 }
 
 bool ct_may_copy(const struct ct *c, const struct ct_side *s)
@@ -123,6 +125,7 @@ bool ct_may_copy(const struct ct *c, const struct ct_side *s)
     const struct kn_insn *load = &k->insns[s->load], *value = &k->insns[s->value];
     int bytes = tcc_dtype_bytes((enum tcc_dtype)load->dtype);
     bool plain = s->value == s->load || (value->op == IR_cast && value->arg[0] == s->load);
+    plain = plain && (int)s->type == load->dtype;
     return plain && bytes == c->engine->bytes && bytes * s->width >= 4 && !turned(s) && is_zero_outside(k, load);
 }
 
@@ -284,7 +287,7 @@ void ct_sum(struct ct *c)
     em_loop_end(e, &l);
     em_loop_begin(e, &l, c->first, c->last, step, "k");
     for (int i = 0; i < c->nacc; i++)
-        c->acc[i] = em_loop_carry(e, &l, LLVMConstNull(e->t_f32));
+        c->acc[i] = em_loop_carry(e, &l, LLVMConstNull(ct_sum_type(c)));
     V buffer = em_loop_carry(e, &l, zero), first = LLVMBuildICmp(e->b, LLVMIntEQ, buffer, zero, "");
     V before = LLVMBuildSelect(e->b, first, last, LLVMBuildSub(e->b, buffer, one, ""), "");
     arrive(c, stages - 2);

@@ -90,16 +90,17 @@ bool cuda_is_product(enum cuda_how how)
     return how == CUDA_CONTRACT || how == CUDA_MMA || how == CUDA_WGMMA;
 }
 
-static const char *what_is_wrong_in_tiles(const struct cuda_machine *m, const struct cuda_schedule *s)
+static const char *what_is_wrong_in_tiles(const struct cuda_machine *m, const struct cuda_schedule *s, int bytes)
 {
     if (s->threads != 256 || s->bm < 32 || s->bn < 32 || s->bm & (s->bm - 1) || s->bn & (s->bn - 1))
         return "256 threads run a tile, whose sides are powers of two from 32 on";
-    if (cuda_contract_shared(s) > m->shared)
+    if (cuda_contract_shared(s, bytes) > m->shared)
         return "tiles fit in shared memory";
     if (s->how == CUDA_CONTRACT && (s->bk != 8 || s->bn > 128))
         return "bk is 8, sides at most 128";
-    if (s->how == CUDA_MMA && (s->bk < 16 || s->bk & (s->bk - 1) || s->bm < 64 || s->bn < 64 || s->bn > 128))
-        return "bk is 16, 32 or 64, sides 64 or 128";
+    if (s->how == CUDA_MMA &&
+        (s->bk * bytes < 32 || s->bk * bytes > 128 || s->bk & (s->bk - 1) || s->bm < 64 || s->bn < 64 || s->bn > 128))
+        return "bk terms are 32, 64 or 128 bytes, sides 64 or 128";
     if (s->how == CUDA_WGMMA && (!m->wgmma || s->bm != 128 || s->bn < 64 || s->bk != 64))
         return "it is of sm_90a; bm is 128, bn 64 to 256, bk 64";
     return NULL;
@@ -121,11 +122,11 @@ static const char *what_is_wrong(const struct cuda_machine *m, struct ir_ctx *ct
     if (s->how == CUDA_GROUPS && !cuda_may_group(k))
         return "a group's threads take inner points in any order";
     if (cuda_is_product(s->how)) {
-        const char *why = what_is_wrong_in_tiles(m, s);
-        if (why)
-            return why;
         if (!cuda_takes_contract(ctx, k, s->how))
             return "the kernel is no product that the template takes";
+        const char *why = what_is_wrong_in_tiles(m, s, cuda_product_bytes(ctx, k));
+        if (why)
+            return why;
     }
     if (s->split > 1 && !cuda_is_product(s->how))
         return "pieces are of products";
@@ -188,22 +189,22 @@ int cuda_group_of(const struct cuda_schedule *s)
     return s->how == CUDA_TRANSPOSE || cuda_is_product(s->how) ? s->threads : s->group;
 }
 
-int64_t cuda_contract_shared(const struct cuda_schedule *s)
+int64_t cuda_contract_shared(const struct cuda_schedule *s, int bytes)
 {
     int64_t exact = (int64_t)s->stages * 8 * (s->bm + s->bn + 8) * 4, tiles = exact;
     int rows = s->how == CUDA_CONTRACT ? 16 : s->how == CUDA_MMA ? 32 : s->bm; /* of results at once */
     int64_t strip = (int64_t)4 * (s->bn + 8) * rows;
     if (s->how != CUDA_CONTRACT) {
-        int64_t by_row = (int64_t)(s->bm + s->bn) * s->bk, by_k = (int64_t)s->bk * (s->bm + s->bn + 16);
-        tiles = 2 * s->stages * (s->how == CUDA_MMA ? by_k : by_row); /* mma pads rows of one k */
+        int pad = s->how == CUDA_MMA ? 16 : 0; /* of rows of one k, both sides' */
+        tiles = (int64_t)bytes * s->stages * s->bk * (s->bm + s->bn + pad);
         tiles = tiles > exact ? tiles : exact;
     }
     return tiles > strip ? tiles : strip;
 }
 
-int64_t cuda_dynamic_shared(const struct cuda_schedule *s)
+int64_t cuda_dynamic_shared(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s)
 {
-    int64_t bytes = cuda_is_product(s->how) ? cuda_contract_shared(s) : 0;
+    int64_t bytes = cuda_is_product(s->how) ? cuda_contract_shared(s, cuda_product_bytes(ctx, k)) : 0;
     return bytes > MOST_SHARED ? bytes : 0;
 }
 
@@ -236,8 +237,8 @@ struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k,
     *l = (struct image_launch){.symbol = symbol};
     l->grid[0] = ir_min(ctx, blocks, ir_const(ctx, locals == CUDA_SCRATCH ? MOST_SCRATCH_BLOCKS : MOST_BLOCKS));
     l->block[0] = ir_const(ctx, s.threads);
-    if (cuda_dynamic_shared(&s))
-        l->shared = ir_const(ctx, cuda_dynamic_shared(&s));
+    if (cuda_dynamic_shared(ctx, k, &s))
+        l->shared = ir_const(ctx, cuda_dynamic_shared(ctx, k, &s));
     if (locals == CUDA_SCRATCH)
         l->scratch = ir_mul(ctx, bytes, ir_mulc(ctx, l->grid[0], units));
     if (s.split > 1) {

@@ -68,7 +68,7 @@ static const char *list(struct ct *c, const char *format, int first, int n)
 static const char *assembly(struct ct *c)
 {
     struct ir_ctx *ctx = c->e->ctx;
-    const char *type = c->e->k->insns[c->rows.load].dtype == TCC_BF16 ? "bf16" : "f16";
+    const char *type = c->rows.type == TCC_BF16 ? "bf16" : "f16";
     const char *text = "wgmma.fence.sync.aligned;\n", *sums = list(c, "%s%s$%d", 0, c->nacc);
     for (int i = 0; i < c->bk / 16; i++)
         text = ir_internf(ctx, "%swgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {%s}, $%d, $%d, 1, 1, 1, %d, %d;\n",

@@ -13,12 +13,13 @@
 struct maker {
     struct ir_ctx *ctx;
     struct kn_kernel *k;
+    enum tcc_dtype type; /* of scalar instructions */
 };
 
 static struct kn_kernel *new_kernel(struct maker *m, struct ir_ctx *ctx, enum ir_kind kind)
 {
     struct kn_kernel *k = IR_NEW(ctx, struct kn_kernel);
-    *m = (struct maker){ctx, k};
+    *m = (struct maker){ctx, k, TCC_F32};
     k->kind = kind;
     k->name = "by_hand";
     k->dims = IR_NEWN(ctx, KN_MAX_DIMS, struct kn_dim);
@@ -88,7 +89,7 @@ static int access_insn(struct maker *m, enum kn_code code, int operand, const ir
 static int word(struct maker *m, enum ir_op w, int a, int b)
 {
     return add_insn(
-        m, (struct kn_insn){.code = KN_SCALAR, .dtype = TCC_F32, .op = w, .nargs = b < 0 ? 1 : 2, .arg = {a, b, -1}});
+        m, (struct kn_insn){.code = KN_SCALAR, .dtype = m->type, .op = w, .nargs = b < 0 ? 1 : 2, .arg = {a, b, -1}});
 }
 
 static int constant(struct maker *m, double v)
@@ -99,7 +100,7 @@ static int constant(struct maker *m, double v)
 static int reduce(struct maker *m, enum kn_reducer r, int v, uint32_t set)
 {
     int id = add_insn(
-        m, (struct kn_insn){.code = KN_REDUCE, .dtype = TCC_F32, .reducer = r, .nargs = 1, .arg = {v, -1, -1}});
+        m, (struct kn_insn){.code = KN_REDUCE, .dtype = m->type, .reducer = r, .nargs = 1, .arg = {v, -1, -1}});
     m->k->stages[m->k->nstages++] = (struct kn_stage){.inner = set, .last = m->k->ninsns};
     return id;
 }
@@ -114,23 +115,24 @@ struct kn_kernel *km_matmul(struct ir_ctx *ctx, const struct km_matmul *v)
 {
     struct maker mk, *m = &mk;
     struct kn_kernel *k = new_kernel(m, ctx, IR_K_CONTRACT);
-    enum tcc_dtype d = v->dtype ? v->dtype : TCC_F32;
+    enum tcc_dtype d = v->dtype ? v->dtype : TCC_F32, other = v->dtype_b ? v->dtype_b : d;
     uint32_t set = 0;
     ir_expr rows = v->dynamic ? ir_sym(ctx, "rows") : number(m, v->m);
     ir_expr b = outer(m, v->b), i = add_dim(m, rows, KN_OUTER), j = outer(m, v->n), x = inner(m, v->k, &set);
     ir_expr nb = number(m, v->b), nn = number(m, v->n), nk = number(m, v->k), p = number(m, v->panel ? v->panel : 1);
     if (v->dynamic)
         k->sizes[k->nsizes++] = rows;
+    m->type = tcc_is_float(d) ? TCC_F32 : TCC_I32;
     v->trans_a ? OPERAND(m, KN_IN, d, nb, nk, rows) : OPERAND(m, KN_IN, d, nb, rows, nk);
     ir_expr g = number(m, v->group > 1 ? v->group : 1);
     if (v->panel && v->group > 1)
-        OPERAND(m, KN_IN, d, ir_ceildiv(ctx, nn, p), ir_floordiv(ctx, nk, g), p, g);
+        OPERAND(m, KN_IN, other, ir_ceildiv(ctx, nn, p), ir_floordiv(ctx, nk, g), p, g);
     else if (v->panel)
-        OPERAND(m, KN_IN, d, ir_ceildiv(ctx, nn, p), nk, p);
+        OPERAND(m, KN_IN, other, ir_ceildiv(ctx, nn, p), nk, p);
     else
-        v->trans_b ? OPERAND(m, KN_IN, d, nb, nn, nk) : OPERAND(m, KN_IN, d, nb, nk, nn);
-    OPERAND(m, KN_IN, TCC_F32, nn);
-    OPERAND(m, KN_OUT, TCC_F32, nb, rows, nn);
+        v->trans_b ? OPERAND(m, KN_IN, other, nb, nn, nk) : OPERAND(m, KN_IN, other, nb, nk, nn);
+    OPERAND(m, KN_IN, m->type, nn);
+    OPERAND(m, KN_OUT, m->type, nb, rows, nn);
     int la = access_insn(m, KN_LOAD, 0, v->trans_a ? INDEX(b, x, i) : INDEX(b, i, x), -1);
     ir_expr panel = ir_floordiv(ctx, j, p), column = ir_mod(ctx, j, p);
     int lb = access_insn(m, KN_LOAD, 1,
@@ -139,7 +141,7 @@ struct kn_kernel *km_matmul(struct ir_ctx *ctx, const struct km_matmul *v)
                          : v->trans_b             ? INDEX(b, j, x)
                                                   : INDEX(b, x, j),
                          -1);
-    int a2 = d == TCC_F32 ? la : word(m, IR_cast, la, -1), b2 = d == TCC_F32 ? lb : word(m, IR_cast, lb, -1);
+    int a2 = d == TCC_F32 ? la : word(m, IR_cast, la, -1), b2 = other == TCC_F32 ? lb : word(m, IR_cast, lb, -1);
     int mul = word(m, IR_mul, a2, b2), red = reduce(m, KN_SUM, mul, set), r = red;
     if (v->relu) {
         r = word(m, IR_add, r, access_insn(m, KN_LOAD, 2, INDEX(j), -1));

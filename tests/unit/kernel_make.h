@@ -17,7 +17,8 @@ struct km_matmul {
     bool relu;                       /* out = relu(out + bias) */
     bool longer;                     /* 24 times out = out * 0.75 + 0.25: an epilogue that is run by rows */
     bool dynamic;                    /* m is a symbol; pass its value as the one size */
-    enum tcc_dtype dtype;            /* of a and b; bf16 is cast to f32 first. 0: f32 */
+    enum tcc_dtype dtype;            /* of a and b; bf16 is cast to f32 first, bytes to i32, the type of their products. 0: f32 */
+    enum tcc_dtype dtype_b;          /* b's, where it differs */
 };
 struct kn_kernel *km_matmul(struct ir_ctx *ctx, const struct km_matmul *v);
 

@@ -43,7 +43,7 @@ static void add(struct kn_kernel *k, enum cuda_how how, int bm, int bn, int stag
         s.threads = 256;
         s.bm = bm;
         s.bn = bn;
-        s.bk = how == CUDA_WGMMA ? 64 : how == CUDA_MMA ? 32 : 8;
+        s.bk = how == CUDA_WGMMA ? 64 : how == CUDA_MMA ? 64 / cuda_product_bytes(ctx, k) : 8;
         s.stages = stages;
         s.split = split;
         cuda_put_schedule(k, s);
@@ -122,6 +122,26 @@ START_TEST(tensor_cores)
 }
 END_TEST
 
+/* Float32 as three products of tf32 parts; bytes of either sign. */
+START_TEST(parts_and_bytes)
+{
+    static const enum tcc_dtype types[][2] = {
+        {TCC_F32}, {TCC_I8, TCC_I8}, {TCC_U8, TCC_I8}, {TCC_I8, TCC_U8}, {TCC_U8, TCC_U8}};
+    static const int tiles[][2] = {{64, 64}, {128, 64}, {64, 128}, {128, 128}};
+    begin();
+    for (int i = 0; i < NMATMULS; i++) {
+        struct km_matmul m = matmuls[i];
+        m.dtype = types[_i % 5][0];
+        m.dtype_b = types[_i % 5][1];
+        m.relu &= _i == 0;
+        add(km_matmul(ctx, &m), CUDA_MMA, tiles[(i + _i) % 4][0], tiles[(i + _i) % 4][1], 2 + (i + _i) % 3,
+            1 + (i == 3));
+    }
+    prove_all(_i >= 5, _i); /* --exact: float32 by multiply-adds, whole numbers as before */
+    end();
+}
+END_TEST
+
 START_TEST(warpgroups)
 {
     begin();
@@ -181,9 +201,9 @@ START_TEST(counted)
                                              {.b = 1, .m = 256, .n = 256, .k = 64, .trans_a = true}};
     struct prove p;
     begin();
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 9; i++) {
         struct km_matmul m = large[i % 3];
-        m.dtype = i < 3 ? TCC_F32 : TCC_BF16;
+        m.dtype = i < 3 || i >= 6 ? TCC_F32 : TCC_BF16;
         add(km_matmul(ctx, &m), i < 3 ? CUDA_CONTRACT : CUDA_MMA, 128, 128, i < 3 ? 3 : 4, 1);
     }
     compile(&p, false, 1);
@@ -215,9 +235,9 @@ START_TEST(counted)
         ck_assert_msg(c->global_sectors * 10 <= c->ideal_sectors * 11, "%s: %lu sectors, ideally %lu", k->name,
                       (unsigned long)c->global_sectors, (unsigned long)c->ideal_sectors);
         /* By 16 bytes a lane; sides of float32 along k come through registers: they are turned on their way. */
-        static const int copied[] = {1, 0, 2, 2, 2, 2};
-        ck_assert_uint_ge(c->async_copies, copied[i] * 4 * 128 * 64 / (i < 3 ? 4 : 8) / 32);
-        ck_assert_int_eq(c->mma, i < 3 ? 0 : 256 * 256 * 64 / (16 * 8 * 16));
+        static const int copied[] = {1, 0, 2, 2, 2, 2, 2, 2, 2};
+        ck_assert_uint_ge(c->async_copies, copied[i] * 4 * 128 * 64 / (i < 3 || i >= 6 ? 4 : 8) / 32);
+        ck_assert_int_eq(c->mma, i < 3 ? 0 : 256 * 256 * 64 / (16 * 8 * 16) * (i < 6 ? 1 : 6));
         for (int j = 0; j < k->noperands; j++)
             free(args[j]);
     }
@@ -233,6 +253,7 @@ int main(void)
     tcase_set_timeout(c, 300);
     tcase_add_loop_test(c, multiply_adds, 0, 8);
     tcase_add_loop_test(c, tensor_cores, 0, 5);
+    tcase_add_loop_test(c, parts_and_bytes, 0, 7);
     tcase_add_loop_test(c, warpgroups, 0, 4);
     tcase_add_loop_test(c, pieces, 0, 4);
     tcase_add_test(c, convolutions);
