@@ -705,26 +705,21 @@ static void write_states(struct writer *w)
 
 /* -- The block ------------------------------------------------------------------------------------------------- */
 
-struct block {
-    uint8_t *bytes;
-    uint64_t size;
-};
+/* In the order in which they stand behind the head, each at a multiple of 16 bytes. */
+// clang-format off
+#define TABLES(T) \
+    T(strings) T(bytes) T(u32s) T(exprs) T(syms) T(buffers) T(signatures) T(steps) T(regions) T(attrs) \
+    T(kernels) T(entries) T(states) T(pipes) T(pvalues) T(pcalls) T(poutputs) T(ptasks) T(cases) T(guards) \
+    T(memories) T(queues) T(groups)
+// clang-format on
 
-static struct tcc_range table(struct writer *w, struct block *b, const void *p, int n, size_t size)
+/* Where a table of n things stands; `size` is what the block has come to. */
+static struct tcc_range table(uint64_t *size, int n, size_t each)
 {
-    b->size = (b->size + 15) / 16 * 16;
-    struct tcc_range r = {(uint32_t)b->size, (uint32_t)n};
-    uint8_t *grown = IR_NEWN(w->ctx, b->size + size * (size_t)n + 16, uint8_t);
-    if (b->bytes)
-        memcpy(grown, b->bytes, b->size);
-    if (n)
-        memcpy(grown + b->size, p, size * (size_t)n);
-    b->bytes = grown;
-    b->size += size * (size_t)n;
-    return r;
+    uint64_t at = (*size + 15) / 16 * 16;
+    *size = at + each * (size_t)n;
+    return (struct tcc_range){(uint32_t)at, (uint32_t)n};
 }
-
-#define TABLE(member) head.member = table(&w, &b, w.member.at, w.member.n, sizeof *w.member.at)
 
 struct artifact_plan artifact_plan(struct ir_ctx *ctx, const struct kn_program *p)
 {
@@ -763,32 +758,15 @@ struct artifact_plan artifact_plan(struct ir_ctx *ctx, const struct kn_program *
                             .levels = w.levels,
                             .nlibops = (uint32_t)w.libs.n,
                             .nvisible = (uint32_t)artifact_nentries(p)};
-    struct block b = {NULL, sizeof head};
-    b.bytes = IR_NEWN(ctx, sizeof head, uint8_t);
-    TABLE(strings);
-    TABLE(bytes);
-    TABLE(u32s);
-    TABLE(exprs);
-    TABLE(syms);
-    TABLE(buffers);
-    TABLE(signatures);
-    TABLE(steps);
-    TABLE(regions);
-    TABLE(attrs);
-    TABLE(kernels);
-    TABLE(entries);
-    TABLE(states);
-    TABLE(pipes);
-    TABLE(pvalues);
-    TABLE(pcalls);
-    TABLE(poutputs);
-    TABLE(ptasks);
-    TABLE(cases);
-    TABLE(guards);
-    TABLE(memories);
-    TABLE(queues);
-    TABLE(groups);
-    head.size = b.size;
-    memcpy(b.bytes, &head, sizeof head);
-    return (struct artifact_plan){b.bytes, b.size, w.libs.n, w.libs.at};
+    uint64_t size = sizeof head;
+#define PLACE(member) head.member = table(&size, w.member.n, sizeof *w.member.at);
+    TABLES(PLACE)
+    head.size = size;
+    uint8_t *bytes = IR_NEWN(ctx, size, uint8_t);
+    memcpy(bytes, &head, sizeof head);
+#define COPY(member) \
+    if (w.member.n)  \
+        memcpy(bytes + head.member.first, w.member.at, (size_t)w.member.n * sizeof *w.member.at);
+    TABLES(COPY)
+    return (struct artifact_plan){bytes, size, w.libs.n, w.libs.at};
 }

@@ -14,10 +14,21 @@ enum { MOST_INSNS = 1 << 14 };
 void kb_init(struct kb *k, struct lw *lw, const struct lw_group *group)
 {
     memset(k, 0, sizeof *k);
-    k->lw = lw;
-    k->ctx = lw->ctx;
-    k->group = group;
-    VEC_PUSH(k->ctx, k->guard_sets, (__typeof__(*k->guard_sets.at)){0});
+    kb_reset(k, lw, group);
+}
+
+void kb_reset(struct kb *k, struct lw *lw, const struct lw_group *group)
+{
+    struct kb old = *k;
+    *k = (struct kb){.lw = lw, .ctx = lw->ctx, .group = group};
+#define KEEP_ROOM(list)       \
+    k->list.at = old.list.at; \
+    k->list.cap = old.list.cap;
+    KEEP_ROOM(dims)
+    KEEP_ROOM(operands) KEEP_ROOM(values) KEEP_ROOM(insns) KEEP_ROOM(stages) KEEP_ROOM(order) KEEP_ROOM(memo)
+        KEEP_ROOM(guard_sets) KEEP_ROOM(locals) KEEP_ROOM(reads)
+#undef KEEP_ROOM
+            VEC_PUSH(k->ctx, k->guard_sets, (__typeof__(*k->guard_sets.at)){0});
     VEC_PUSH(k->ctx, k->insns,
              (struct kb_insn){.insn = {.code = KN_CONST}}); /* what calls return once the kernel has failed */
 }
@@ -45,7 +56,12 @@ int kb_dim(struct kb *k, ir_expr extent, enum kn_role role)
 
 int kb_stage_new(struct kb *k, uint32_t inner)
 {
-    VEC_PUSH(k->ctx, k->stages, (struct kb_stage){.inner = inner});
+    struct kb_stage stage = {.inner = inner};
+    if (k->stages.n < k->stages.cap) { /* of a stage of an earlier kernel; else there is none */
+        stage.ids.at = k->stages.at[k->stages.n].ids.at;
+        stage.ids.cap = k->stages.at[k->stages.n].ids.cap;
+    }
+    VEC_PUSH(k->ctx, k->stages, stage);
     return k->stages.n - 1;
 }
 
@@ -323,7 +339,9 @@ struct kn_kernel *kb_finish(struct kb *k, struct lw_group *g)
         if (out->insns[i].code == KN_LOAD || out->insns[i].code == KN_STORE)
             out->insns[i].operand = renumber[out->insns[i].operand];
     out->ndims = k->dims.n;
-    out->dims = k->dims.at;
+    out->dims = IR_NEWN(k->ctx, k->dims.n + 1, struct kn_dim);
+    for (int i = 0; i < k->dims.n; i++)
+        out->dims[i] = k->dims.at[i];
     out->schedule = (struct kn_schedule){0};
     collect_sizes(k, out);
     return out;
@@ -337,16 +355,19 @@ static enum tcc_dtype partial_of(const struct ir_node *n)
 
 bool lw_build(struct lw *lw, struct lw_group *g)
 {
-    struct kb k;
-    kb_init(&k, lw, g);
     if (g->updates)
         return lw_build_scatter(lw, g);
-    bool ok = g->anchor ? lw_build_anchor(&k, g) : lw_build_inline(&k, g);
-    g->kernel = ok ? kb_finish(&k, g) : NULL;
+    struct kb *k = lw->builder ? lw->builder : IR_NEW(lw->ctx, struct kb);
+    lw->builder = NULL; /* until the kernel is finished */
+    kb_reset(k, lw, g);
+    bool ok = g->anchor ? lw_build_anchor(k, g) : lw_build_inline(k, g);
+    bool reduces = k->have_reduce;
+    g->kernel = ok ? kb_finish(k, g) : NULL;
+    lw->builder = k;
     if (!g->kernel)
         return false;
     g->kernel->kind = ir_op_info((g->anchor ? g->anchor : g->root)->op)->kind;
-    if (!g->anchor && k.have_reduce)
+    if (!g->anchor && reduces)
         g->kernel->kind = IR_K_REDUCE;
     if (g->kernel->kind != IR_K_WINDOW && g->kernel->kind != IR_K_ATTENTION && lw->fuse)
         lw_collapse(lw, g->kernel);

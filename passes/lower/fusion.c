@@ -40,9 +40,17 @@ static void keep_layouts(const struct lw *lw, const struct ir_block *block)
 void lw_enter(struct lw *lw, struct ir_func *f)
 {
     lw->func = f;
+    lw_leave(lw);
+    lw->tables = ir_arena_new(lw->ctx);
     lw->value_room = lw->node_room = 0;
     lw_side_tables_grow(lw);
     load_layouts(lw, f->body);
+}
+
+void lw_leave(struct lw *lw)
+{
+    ir_arena_free(lw->tables);
+    lw->tables = NULL;
 }
 
 bool pass_layout_run(struct pass_run *r)
@@ -54,6 +62,7 @@ bool pass_layout_run(struct pass_run *r)
         lw_choose_layouts(&lw, f);
         keep_layouts(&lw, f->body);
     }
+    lw_leave(&lw);
     return true;
 }
 
@@ -87,7 +96,8 @@ static void keep_members(struct lw *lw, const struct ir_block *block, struct kn_
         const struct lw_set *in = &lw->in[n->id];
         for (int i = 0; i < in->n; i++) {
             struct kn_group *g = in->at[i]->number ? &to->at[in->at[i]->number - 1] : NULL;
-            if (!g || (lw_is_view(n) && !g->anchor && g->root != n)) /* moves belong to those groups only that have them in front of a store */
+            if (!g || (lw_is_view(n) && !g->anchor &&
+                       g->root != n)) /* moves belong to those groups only that have them in front of a store */
                 continue;
             if (g->nnodes == g->cap)
                 g->nodes = ir_grow(lw->ctx, g->nodes, &g->cap, sizeof *g->nodes);
@@ -191,6 +201,7 @@ bool pass_fuse_run(struct pass_run *r)
         keep_launches(&lw, f->body, f->fusion);
         keep_members(&lw, f->body, f->fusion);
     }
+    lw_leave(&lw);
     return true;
 }
 
@@ -259,5 +270,6 @@ bool pass_build_run(struct pass_run *r)
     }
     m->program->kernels = lw.kernels.at;
     m->program->nkernels = lw.kernels.n;
+    lw_leave(&lw);
     return true;
 }

@@ -552,7 +552,7 @@ bool lw_build_inline(struct kb *k, struct lw_group *g)
                 wanted |= 1u << axes[d];
         outer = wanted;
         struct lw *lw = k->lw;
-        kb_init(k, lw, g);
+        kb_reset(k, lw, g);
     }
     return false;
 }

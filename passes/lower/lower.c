@@ -213,6 +213,7 @@ bool pass_steps_run(struct pass_run *r)
     p->nsyms = lw.known.n;
     p->syms = lw.known.at;
     p->sym_level = lw.depths.at;
+    lw_leave(&lw);
     lw_close(&lw);
     return true;
 }

@@ -106,6 +106,8 @@ struct lw {
     VEC(struct lw_weight) weights;
     int weight_head[LW_WEIGHT_LISTS];        /* as `next` */
     VEC(struct kn_kernel *) kernels;
+    struct kb *builder;              /* build.c: the last kernel's, whose lists have room; NULL: in use, or none yet */
+    struct ir_arena *tables;         /* of the tables above */
 };
 
 /* -- inline.c: the kernel builder --------------------------------------------------------- */
@@ -138,6 +140,7 @@ struct kb {
 };
 
 void kb_init(struct kb *k, struct lw *lw, const struct lw_group *group);
+void kb_reset(struct kb *k, struct lw *lw, const struct lw_group *group);       /* for another kernel: the lists keep their memory */
 int kb_dim(struct kb *k, ir_expr extent, enum kn_role role);             /* number of the new dim */
 int kb_stage_new(struct kb *k, uint32_t inner);
 void kb_stage_end(struct kb *k, int stage);
@@ -321,6 +324,7 @@ bool lw_may_change(const struct lw *lw);                 /* call before each cha
 void lw_add_kernel(struct lw *lw, struct kn_kernel *k);  /* to the program; names it */
 /* -- fusion.c: the function at hand, and its groups as kn_fusion -------------------------------- */
 void lw_enter(struct lw *lw, struct ir_func *f);
+void lw_leave(struct lw *lw);      /* gives the tables back; whoever enters another function does */
 void lw_load_groups(struct lw *lw);
 
 /* -- memory.c: lifetimes, ALLOC and FREE steps, offsets in the arena ---------------------------- */

@@ -559,7 +559,7 @@ static void copy_outputs(struct lw *lw, struct kn_entry *e)
 
 static void *grown(struct lw *lw, const void *old, size_t had, size_t want, size_t size)
 {
-    char *new = ir_alloc_n(lw->ctx, want, size);
+    char *new = ir_arena_alloc(lw->tables, want * size);
     if (had)
         memcpy(new, old, had * size);
     return new;
