@@ -39,7 +39,11 @@ static bool refused(struct job *j)
 
 const char *job_machine_dump(const struct tccc_options *o)
 {
-    return job_wants(o, "llvm") ? "llvm" : job_wants(o, "asm") ? "asm" : job_wants(o, "ptx") ? "ptx" : NULL;
+    return job_wants(o, "llvm")     ? "llvm"
+           : job_wants(o, "asm")    ? "asm"
+           : job_wants(o, "ptx")    ? "ptx"
+           : job_wants(o, "neuron") ? "neuron"
+                                    : NULL;
 }
 
 static struct target_options target_options_of(struct job *j, const char *arch)

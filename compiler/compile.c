@@ -134,7 +134,7 @@ static bool choose_target(struct job *j)
     j->target = target_by_name(spec);
     if (!j->target) {
         ir_error(j->ctx, NULL, "target '%s' is not built in; expected cpu, cpu-split%s", spec,
-                 target_by_name("cuda") ? " or cuda:sm_80,sm_90a" : "");
+                 target_by_name("cuda") ? ", cuda:sm_80,sm_90a or neuron:trn1" : "");
         j->status = strcmp(spec, "cuda") && strcmp(spec, "neuron") ? USAGE : ENVIRONMENT;
         return false;
     }
@@ -355,7 +355,7 @@ static bool run_passes(struct job *j)
     if (job_wants(o, ""))
         ir_print_module(to, j->module);
     /* Nothing more is asked for: the dump of the graph is all. */
-    bool deeper = job_wants(o, "kernels") || job_wants(o, "plan") || job_wants(o, "llvm") || job_wants(o, "asm") || job_wants(o, "ptx");
+    bool deeper = job_wants(o, "kernels") || job_wants(o, "plan") || job_machine_dump(o);
     if (!o->output && !deeper && o->dumps && o->dumps[0])
         return true;
     keep_graph(j);

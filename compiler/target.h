@@ -48,7 +48,7 @@ struct target {
                     const char *folder, struct target_code *code);
 };
 
-extern const struct target target_cpu, target_cpu_split, target_cuda;
+extern const struct target target_cpu, target_cpu_split, target_cuda, target_neuron;
 const struct target *target_by_name(const char *name);       /* NULL: there is none of that name */
 /* The program that assembles PTX: $TCCC_PTXAS, else the one that configure found. NULL: there is none, or TCCC_PTXAS=none. */
 const char *target_ptxas(void);

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-enum { BUILT_IN = 3, MOST = 8 };
-static const struct target *targets[MOST] = {&target_cpu, &target_cpu_split, &target_cuda};
+enum { BUILT_IN = 4, MOST = 8 };
+static const struct target *targets[MOST] = {&target_cpu, &target_cpu_split, &target_cuda, &target_neuron};
 static int ntargets = BUILT_IN;
 
 const struct target *target_by_name(const char *name)

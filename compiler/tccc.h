@@ -63,7 +63,7 @@ struct tccc_options {
     const char *const *dims;         /* "name=N", ended by NULL; may be NULL */
     const char *const *shapes;       /* "input=AxBxC" */
     const char *const *states;       /* --state: "INPUT:OUTPUT[,axis=K][,capacity=N]", "auto[,capacity=N]" (doc/state.md) */
-    const char *const *dumps;        /* "" (final level-1 IR), "before:PASS", "after:PASS", "all", "kernels", "plan", "llvm", "asm", "ptx" */
+    const char *const *dumps;        /* "" (final level-1 IR), "before:PASS", "after:PASS", "all", "kernels", "plan", "llvm", "asm", "ptx", "neuron" */
     FILE *dump_to;
     const char *pipeline;            /* NULL: by level */
     bool exact, fast_math, time_passes, verify;

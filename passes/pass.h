@@ -33,6 +33,8 @@ struct pass_machine {
     /* The memory in which its kernels work and communication takes place; NULL: the host's. The pass `place` then puts launches and
      * communication, state and weights there. */
     const struct pass_memory *memory;
+    /* Can it run that kernel? Else the host does. NULL: all of them. */
+    bool (*runs)(const struct pass_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k);
     /* Can a PROGRAM hold that launch, or that copy within its memory? NULL: all of them. */
     bool (*holds)(const struct pass_machine *m, const struct kn_step *s);
     /* Layout wanted for operand `operand` of a CONTRACT or WINDOW node (its result when -1); NULL: plain. */

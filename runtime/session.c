@@ -178,8 +178,7 @@ static int open_devices(struct tccrt_session *s, const struct tccrt_options *o)
     if (!status && s->device->runs_host_kernels)
         status = check_functions(s);
     s->apart = !status && !s->device->shared;
-    for (uint32_t b = 0; b < s->m->plan->buffers.count; b++)
-        s->placed = s->placed || s->m->buffers[b].memory;
+    s->placed = s->m->plan->memories.count > 1; /* even where everything has to run on the host */
     s->ordered = s->apart && s->placed;
     return status;
 }

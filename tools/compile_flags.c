@@ -70,7 +70,7 @@ static int weights_kind(const struct options *o, struct tccc_options *c)
 /* --dump-ir: words, or the name of a pass; --pipeline: a pipeline or a list of passes. */
 static int check_passes(const struct options *o)
 {
-    static const char *const words[] = {"", "all", "kernels", "plan", "llvm", "asm", "ptx"};
+    static const char *const words[] = {"", "all", "kernels", "plan", "llvm", "asm", "ptx", "neuron"};
     struct ir_ctx *ctx = ir_ctx_new();
     int code = EXIT_FINE;
 
@@ -83,7 +83,7 @@ static int check_passes(const struct options *o)
             known |= strcmp(words[k], what) == 0;
         if (!known)
             code = usage_error(
-                o, "--dump-ir=%s: expected before:PASS, after:PASS, all, kernels, plan, llvm, asm or ptx", what);
+                o, "--dump-ir=%s: expected before:PASS, after:PASS, all, kernels, plan, llvm, asm, ptx or neuron", what);
     }
     struct pass_options dumps = {.dump = o->given[OPT_dump_ir].at};
     if (code == EXIT_FINE && !pass_check(ctx, option_text(o, OPT_pipeline, ""), &dumps))

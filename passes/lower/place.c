@@ -20,7 +20,8 @@ enum { HOST, DEVICE, SMALL = 4096 };
 struct place {
     struct ir_ctx *ctx;
     struct kn_program *p;
-    int n; /* buffers of the program as it came; behind them stand twins */
+    bool *refused; /* by kernel: the machine can't run it */
+    int n;         /* buffers of the program as it came; behind them stand twins */
     VEC(struct kn_buffer) buffers;
     VEC(int) twin; /* by buffer: its copy in the other memory; -1: none yet */
     int *home,
@@ -125,7 +126,9 @@ static bool choose_host_kernels(struct place *pl, const struct kn_steps *steps, 
         const struct kn_step *s = &steps->at[i];
         if (s->kind == TCC_STEP_LAUNCH) {
             bool *host = &pl->host_kernel[pl->launch++], keep = first ? may_be_host_kernel(pl, s) : *host;
-            for (int a = 0; a < s->nargs && !first; a++)
+            bool must = pl->refused[s->kernel->id];
+            keep |= must;
+            for (int a = 0; a < s->nargs && !first && !must; a++)
                 keep = keep && (lw_use_of(s, a) == KN_IN || pl->reads[root(pl, s->args[a])] == 1 << HOST);
             changed |= *host != keep;
             *host = keep;
@@ -345,15 +348,37 @@ static void place_copy(struct place *pl, struct kn_step *s, struct kn_steps *to)
     was_written(pl, dest, m);
 }
 
+#define KN_MAX_WRITTEN 64
+
+/* The version that a host kernel made of a state variable goes where it lives. */
+static void return_state(struct place *pl, struct kn_steps *to, const struct kn_version *v, int from)
+{
+    struct kn_step s = {.kind = TCC_STEP_COPY, .nargs = 2, .args = IR_NEWN(pl->ctx, 2, int), .nversions = 1};
+    s.args[0] = in_memory(pl, v->buffer, from);
+    s.args[1] = v->buffer;
+    s.node = pl->buffers.at[v->buffer].name;
+    s.versions = IR_NEW(pl->ctx, struct kn_version);
+    *s.versions = (struct kn_version){v->buffer, -1, v->makes};
+    lw_push_step(pl->ctx, to, s);
+    pl->valid[v->buffer] = 1 << HOST | 1 << DEVICE;
+}
+
 static void place_plain(struct place *pl, struct kn_step *s, struct kn_steps *to, int m)
 {
     int *args = IR_NEWN(pl->ctx, s->nargs + 1, int);
+    const struct kn_version *written[KN_MAX_WRITTEN];
+    int nwritten = 0;
     for (int a = 0; a < s->nargs; a++) {
         int b = s->args[a], at = s->kind == TCC_STEP_DIMS && b >= 0 ? pl->home[root(pl, b)] : m;
-        if (b >= 0 && pl->home[root(pl, b)] != at && pl->buffers.at[root(pl, b)].space == TCC_SPACE_STATE)
-            ensure(pl, to, b, at, take_version(s, root(pl, b)));
-        else
+        if (b >= 0 && pl->home[root(pl, b)] != at && pl->buffers.at[root(pl, b)].space == TCC_SPACE_STATE) {
+            const struct kn_version *v = take_version(s, root(pl, b));
+            if (!v || v->reads >= 0)
+                ensure(pl, to, b, at, v);
+            if (v && v->makes >= 0 && nwritten < KN_MAX_WRITTEN)
+                written[nwritten++] = v;
+        } else {
             ensure(pl, to, b, at, NULL);
+        }
         args[a] = in_memory(pl, b, at);
     }
     for (int a = 0; a < s->nargs; a++)
@@ -361,6 +386,8 @@ static void place_plain(struct place *pl, struct kn_step *s, struct kn_steps *to
             was_written(pl, s->args[a], m);
     s->args = args;
     lw_push_step(pl->ctx, to, *s);
+    for (int i = 0; i < nwritten; i++) /* a kernel that the device lacks has written a twin of the state */
+        return_state(pl, to, written[i], m);
 }
 
 /* What the steps read in each memory (bits 0 and 1), and whether they write it (bit 2), by root buffer. */
@@ -530,6 +557,9 @@ bool pass_place_run(struct pass_run *r)
         return true;
     struct place pl = {.ctx = ctx, .p = p, .n = p->nbuffers};
     size_t n = (size_t)p->nbuffers + 1;
+    pl.refused = IR_NEWN(ctx, p->nkernels + 1, bool);
+    for (int i = 0; i < p->nkernels && m && m->runs; i++)
+        pl.refused[p->kernels[i]->id] = !m->runs(m, ctx, p->kernels[i]);
     pl.home = IR_NEWN(ctx, n, int);
     pl.joined = IR_NEWN(ctx, n, int);
     pl.valid = IR_NEWN(ctx, n, uint8_t);

@@ -9,7 +9,7 @@
  *            for tests, which every build has
  *   cuda/    NVIDIA GPUs through the CUDA driver, or through the simulator, which has the driver's functions: a stream a queue, an event of
  *            the driver's an event, a graph a program
- *   (neuron/ is to come)
+ *   neuron/  NeuronCores, in the simulator: a program of the artifact's image for each launch
  *
  * Order. A device has queues, numbered from 0. Work in one queue happens in the order in which it was given; work in different queues, and
  * what the host does, is ordered by events only: record() marks what a queue was given so far, wait() makes a queue's later work wait for
@@ -136,7 +136,10 @@ struct tcr_device_request {
     uint32_t nimages, nkernels;
     const struct tccrt_options *options;
 };
-/* "cpu", "cpu-split", "cuda", "cuda:K", "sim". TCC_EUSAGE: no device has that name; TCC_EENV: it is not there (the message says why). */
+/* Where the library of that name (PATH_MAX bytes in `to`) lies: $TCCC_LIBDIR, or beside the program or this code; else the name, for the system to find. */
+const char *tcr_library_path(const char *name, char *to);
+
+/* "cpu", "cpu-split", "cuda", "cuda:K", "neuron", "sim" (the simulator of what the artifact has images for). TCC_EUSAGE: no device has that name; TCC_EENV: it is not there (the message says why). */
 int tcr_device_open(const char *name, const struct tcr_device_request *r, struct tcr_device **out);
 
 /* -- The heap (cpu/memory.c) -------------------------------------------------------------------------- */

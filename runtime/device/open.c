@@ -4,6 +4,7 @@
 
 #include "runtime/device/cpu/cpu_int.h"
 #include "runtime/device/cuda/cuda_int.h"
+#include "runtime/device/neuron/neuron_int.h"
 #include "runtime/device/split/split_int.h"
 
 static const struct {
@@ -13,6 +14,7 @@ static const struct {
 
 /* Artifacts for the CPU go without it: their linker takes no file of an archive for a weak name. */
 #pragma weak tcr_device_cuda
+#pragma weak tcr_device_neuron
 
 /* NAME or NAME:something */
 static bool is_called(const char *name, const char *device)
@@ -22,18 +24,34 @@ static bool is_called(const char *name, const char *device)
     return !strncmp(name, device, n) && (!name[n] || name[n] == ':');
 }
 
+/* The simulator of which machines? Of those that the artifact has images for. */
+static bool is_for_neuron(const struct tcr_device_request *r)
+{
+    const struct tcc_pimage *i = r->nimages ? r->images[0] : NULL;
+
+    return i && !strcmp((const char *)i + i->strings.first + i->format, "neuron");
+}
+
 int tcr_device_open(const char *name, const struct tcr_device_request *r, struct tcr_device **out)
 {
     *out = NULL;
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
         if (!strcmp(devices[i].name, name))
             return devices[i].open(r, out);
+    if (is_called(name, "neuron") || (is_called(name, "sim") && is_for_neuron(r))) {
+        if (tcr_device_neuron)
+            return tcr_device_neuron(name, r, out);
+        return tcr_fail(
+            TCC_EENV,
+            "device '%s': what was compiled for the CPU only, and is not run by a tool, has no NeuronCore runtime",
+            name);
+    }
     if (is_called(name, "cuda") || is_called(name, "sim")) {
         if (tcr_device_cuda)
             return tcr_device_cuda(name, r, out);
-        return tcr_fail(TCC_EENV, "device '%s': what was compiled for the CPU only, and is not run by a tool, has no CUDA runtime", name);
+        return tcr_fail(
+            TCC_EENV, "device '%s': what was compiled for the CPU only, and is not run by a tool, has no CUDA runtime",
+            name);
     }
-    if (is_called(name, "neuron"))
-        return tcr_fail(TCC_EENV, "device '%s': not in this version", name);
-    return tcr_fail(TCC_EUSAGE, "no device '%s': there are auto, cpu, cpu-split, cuda[:K] and sim", name);
+    return tcr_fail(TCC_EUSAGE, "no device '%s': there are auto, cpu, cpu-split, cuda[:K], neuron and sim", name);
 }

@@ -3,7 +3,7 @@
  * run.c - runs .tcir programs whose inputs and expected outputs stand in their comments, in the reference interpreter and
  * compiled at several levels, and prints TAP, a line a file and mode.
  *
- *   run-tcir [--modes interp,O0,O2@x86-64-v3,...] FILE...
+ *   run-tcir [--modes interp,O0,O2@x86-64-v3,O2/neuron:trn1,...] FILE...
  * A mode is `interp`, or `O` and a level, for another instruction set than this machine's with its name behind an @. Code
  * for a CPU that is more than this one is compiled (which checks its undefined symbols), not run, and SKIP is printed.
  *
@@ -276,7 +276,7 @@ static bool run_session(struct program *p, const char *so, int threads, bool for
     return good;
 }
 
-static bool run_compiled(struct program *p, int level, const char *march)
+static bool run_compiled(struct program *p, int level, const char *march, const char *target)
 {
     struct tccc_options o;
     char so[64];
@@ -288,6 +288,7 @@ static bool run_compiled(struct program *p, int level, const char *march)
     o.kind = TCCC_SO;
     o.level = level;
     o.march = march;
+    o.target = target;
     o.verify = true;
     o.message = first_message;
     o.user = p;
@@ -301,10 +302,10 @@ static bool run_compiled(struct program *p, int level, const char *march)
 
 static bool run_mode(struct program *p, const char *mode)
 {
-    const char *march = strchr(mode, '@');
+    const char *march = strchr(mode, '@'), *target = strchr(mode, '/');
     p->why[0] = 0;
     if (mode[0] == 'O')
-        return run_compiled(p, atoi(mode + 1), march ? march + 1 : NULL);
+        return run_compiled(p, atoi(mode + 1), march ? march + 1 : NULL, target ? target + 1 : NULL);
     return run_interpreted(p);
 }
 

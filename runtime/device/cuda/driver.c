@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA driver of the process: libcuda.so.1, or $TCCC_CUDA_LIBRARY; or the simulator, libtccptx.so.0, which is looked for beside the program
- * and beside this code. It is opened when a session first asks for it and stays open, as the driver wants it. Sessions share a device's
+ * The CUDA driver of the process: libcuda.so.1, or $TCCC_CUDA_LIBRARY; or the simulator, libtccptx.so.0. It is opened when a session first asks for it and stays open, as the driver wants it. Sessions share a device's
  * primary context, which is also the one of other libraries of the process.
  */
 #include <dlfcn.h>
@@ -10,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "runtime/device/cuda/cuda_int.h"
 
@@ -40,41 +38,6 @@ int cuda_says(const struct cuda_machine *m, int result, const char *call, const 
 }
 
 /* -- The library -------------------------------------------------------------------------------------- */
-
-static bool try_folder(char *to, const char *folder, const char *middle)
-{
-    int n = snprintf(to, PATH_MAX, "%s/%slibtccptx.so.0", folder, middle);
-
-    return n > 0 && n < PATH_MAX && !access(to, R_OK);
-}
-
-static bool beside(char *to, char *file)
-{
-    char *slash = strrchr(file, '/');
-
-    if (!slash)
-        return false;
-    *slash = 0;
-    return try_folder(to, file, "") || try_folder(to, file, "../lib/");
-}
-
-/* The simulator: beside the program, or beside the file that holds this code; else where the system looks. */
-static const char *simulator(char *to)
-{
-    const char *given = tccrt_env_text("TCCC_LIBDIR");
-    char file[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", file, sizeof file - 1);
-    Dl_info info;
-
-    if (given && try_folder(to, given, ""))
-        return to;
-    file[n > 0 ? n : 0] = 0;
-    if (beside(to, file))
-        return to;
-    if (dladdr(&lock, &info) && info.dli_fname && realpath(info.dli_fname, file) && beside(to, file))
-        return to;
-    return "libtccptx.so.0";
-}
 
 static int missing(const struct cuda_api *a, const char *why)
 {
@@ -116,7 +79,7 @@ static int open_library(struct cuda_api *a)
 {
     const char *given = a == &apis[0] ? tccrt_env_text("TCCC_CUDA_LIBRARY") : NULL;
     char found[PATH_MAX];
-    const char *path = given ? given : a == &apis[0] ? "libcuda.so.1" : simulator(found);
+    const char *path = given ? given : a == &apis[0] ? "libcuda.so.1" : tcr_library_path("libtccptx.so.0", found);
     const char *why;
     int status;
 

@@ -193,7 +193,7 @@ float neuron_power(float a, float b)
     bool whole = b == rintf(b), odd = whole && fabsf(b) < 0x1p24f && fmodf(b, 2) != 0;
     if (b == 0 || a == 1)
         return 1;
-    if (!(a == a) || !(b == b) || (a < 0 && !whole))
+    if (!(a == a) || !(b == b) || (a < 0 && isfinite(a) && !whole))
         return NAN;
     double e = b * logarithm(fabs((double)a)), p = !(e == e) ? 1 : exponential(e);
     return (float)(odd && signbit(a) ? -p : p);

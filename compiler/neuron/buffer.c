@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * buffer.c - bytes of SBUF, the same in all partitions, and banks of PSUM. SBUF is given out in turns, so that what was freed last is used again
+ * last and engines need not wait for each other; who takes bytes inherits what their last owners' users are.
+ */
+#include "compiler/neuron/neuron_int.h"
+
+#include <string.h>
+
+bool nk_deps_empty(const struct nk_deps *d)
+{
+    for (int e = 0; e < NEURON_NENGINES; e++)
+        if (d->at[e])
+            return false;
+    return !d->ndma;
+}
+
+void nk_deps_dma(struct nk *nk, struct nk_deps *to, int transfer)
+{
+    for (int i = to->ndma - 1; i >= 0; i--)
+        if (to->dma[i] == transfer)
+            return;
+    if (to->ndma == to->capdma)
+        to->dma = ir_grow(nk->ctx, to->dma, &to->capdma, sizeof *to->dma);
+    to->dma[to->ndma++] = transfer;
+}
+
+void nk_deps_join(struct nk *nk, struct nk_deps *to, const struct nk_deps *from)
+{
+    for (int e = 0; e < NEURON_NENGINES; e++)
+        to->at[e] = to->at[e] > from->at[e] ? to->at[e] : from->at[e];
+    for (int i = 0; i < from->ndma; i++)
+        nk_deps_dma(nk, to, from->dma[i]);
+}
+
+static void inherit(struct nk *nk, struct nk_buffer *b, const struct nk_buffer *old)
+{
+    if (!old)
+        return;
+    if (nk_deps_empty(&old->writes)) /* never used: what came before it counts still */
+        nk_deps_join(nk, &b->before, &old->before);
+    nk_deps_join(nk, &b->before, &old->writes);
+    nk_deps_join(nk, &b->before, &old->reads);
+}
+
+/* Segments [first, last) become one of `bytes`, and what is left of the last one. */
+static struct nk_buffer *take(struct nk *nk, int first, int last, int64_t bytes)
+{
+    struct nk_segment *s = nk->sbuf.at;
+    struct nk_buffer *b = IR_NEW(nk->ctx, struct nk_buffer);
+    int64_t lo = s[first].lo, hi = s[last - 1].hi;
+    struct nk_buffer *rest = s[last - 1].owner;
+    *b = (struct nk_buffer){.space = NEURON_SBUF, .offset = lo, .bytes = bytes, .live = true};
+    for (int i = first; i < last; i++)
+        inherit(nk, b, s[i].owner);
+    int used = hi > lo + bytes ? 2 : 1, n = nk->sbuf.n;
+    VEC_PUSH(nk->ctx, nk->sbuf, (struct nk_segment){0}); /* room for one more */
+    s = nk->sbuf.at;
+    memmove(s + first + used, s + last, (size_t)(n - last) * sizeof *s);
+    s[first] = (struct nk_segment){lo, lo + bytes, b};
+    if (used == 2)
+        s[first + 1] = (struct nk_segment){lo + bytes, hi, rest};
+    nk->sbuf.n = n - (last - first) + used;
+    nk->cursor = lo + bytes;
+    VEC_PUSH(nk->ctx, nk->scope, b);
+    return b;
+}
+
+static struct nk_buffer *search(struct nk *nk, int64_t from, int64_t bytes)
+{
+    const struct nk_segment *s = nk->sbuf.at;
+    for (int i = 0; i < nk->sbuf.n; i++) {
+        if (s[i].lo < from)
+            continue;
+        int last = i;
+        while (last < nk->sbuf.n && !(s[last].owner && s[last].owner->live)) {
+            last++;
+            if (s[last - 1].hi - s[i].lo >= bytes)
+                return take(nk, i, last, bytes);
+        }
+    }
+    return NULL;
+}
+
+struct nk_buffer *nk_sbuf(struct nk *nk, int64_t bytes)
+{
+    struct nk_buffer *b;
+    bytes = (bytes + 63) / 64 * 64;
+    b = search(nk, nk->cursor, bytes);
+    if (!b)
+        b = search(nk, 0, bytes);
+    if (!b)
+        nk_full(nk, "a point's values don't fit in SBUF");
+    return b;
+}
+
+struct nk_buffer *nk_psum(struct nk *nk)
+{
+    for (int i = 0; i < 8; i++) {
+        struct nk_buffer *old = nk->bank[nk->next_bank], *b;
+        int at = nk->next_bank;
+        nk->next_bank = (nk->next_bank + 1) % 8;
+        if (old && old->live)
+            continue;
+        b = IR_NEW(nk->ctx, struct nk_buffer);
+        *b = (struct nk_buffer){
+            .space = NEURON_PSUM, .offset = (int64_t)at * NEURON_BANK_BYTES, .bytes = NEURON_BANK_BYTES, .live = true};
+        inherit(nk, b, old);
+        nk->bank[at] = b;
+        VEC_PUSH(nk->ctx, nk->scope, b);
+        return b;
+    }
+    nk_full(nk, "more than eight sums at once");
+}
+
+void nk_release(struct nk *nk, struct nk_buffer *b)
+{
+    (void)nk;
+    if (b && b->space != NEURON_HBM)
+        b->live = false;
+}
+
+int nk_mark(struct nk *nk)
+{
+    return nk->scope.n;
+}
+
+void nk_release_to(struct nk *nk, int mark, const struct nk_value *const *keep, int nkeep)
+{
+    int kept = mark;
+    for (int i = mark; i < nk->scope.n; i++) {
+        struct nk_buffer *b = nk->scope.at[i];
+        bool stays = false;
+        for (int j = 0; j < nkeep; j++)
+            stays |= keep[j] && keep[j]->buffer == b;
+        if (stays && b->live)
+            nk->scope.at[kept++] = b;
+        else
+            nk_release(nk, b);
+    }
+    nk->scope.n = kept;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kernel.c - a kernel to a program, by the first template that takes it: a product by the tensor engine, else the lanes. A tile that does not fit in
+ * SBUF is tried again with fewer elements of a value at once.
+ */
+#include "compiler/neuron/neuron_int.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+void nk_refuse(struct nk *nk, const char *why, ...)
+{
+    char text[200];
+    va_list args;
+    va_start(args, why);
+    vsnprintf(text, sizeof text, why, args);
+    va_end(args);
+    nk->why = ir_strdup(nk->ctx, text);
+    longjmp(nk->refused, 1);
+}
+
+void nk_full(struct nk *nk, const char *why)
+{
+    nk->full = true;
+    nk_refuse(nk, "%s", why);
+}
+
+/* In HBM i64 is two words. */
+static int stored_type(enum tcc_dtype d)
+{
+    switch (d) {
+    case TCC_F32: return NEURON_F32;
+    case TCC_F16: return NEURON_F16;
+    case TCC_BF16: return NEURON_BF16;
+    case TCC_F8E5M2: return NEURON_E5M2;
+    case TCC_BOOL:
+    case TCC_U8: return NEURON_U8;
+    case TCC_I8: return NEURON_I8;
+    case TCC_U16: return NEURON_U16;
+    case TCC_I16: return NEURON_I16;
+    case TCC_U32: return NEURON_U32;
+    case TCC_I64:
+    case TCC_I32: return NEURON_I32;
+    default: return -1;
+    }
+}
+
+static void add_tensor(struct nk *nk, int operand)
+{
+    static const enum neuron_use uses[] = {[KN_IN] = NEURON_IN, [KN_OUT] = NEURON_OUT, [KN_INOUT] = NEURON_INOUT};
+    const struct kn_operand *o = &nk->k->operands[operand];
+    char name[16];
+    snprintf(name, sizeof name, "a%d", nk->p->ntensors);
+    struct neuron_tensor t = {.name = name, .use = (uint8_t)uses[o->use]};
+    int type = stored_type(o->dtype);
+    if (type < 0)
+        nk_refuse(nk, "the engines have no type %s", tcc_dtype_name(o->dtype));
+    t.type = (uint8_t)type;
+    t.rank = 1;
+    t.dims[0] = o->dtype == TCC_I64 ? 2 : 1;
+    for (int i = 0; i < o->rank; i++) {
+        int64_t n;
+        if (!ir_is_const(o->dims[i], &n))
+            nk_refuse(nk, "sizes that only the run knows (--dim says them)");
+        t.dims[0] *= n;
+    }
+    if (t.dims[0] < 1)
+        nk_refuse(nk, "an operand without elements");
+    nk->hbm[operand] = IR_NEW(nk->ctx, struct nk_buffer);
+    *nk->hbm[operand] = (struct nk_buffer){.space = NEURON_HBM, .live = true};
+    int number = neuron_add_tensor(nk->p, &t);
+    if (number < 0)
+        nk_refuse(nk, "no memory for a program");
+    nk->hbm[operand]->tensor = (uint16_t)number;
+}
+
+static void begin(struct nk *nk)
+{
+    const struct kn_kernel *k = nk->k;
+    if (k->split.combine)
+        nk_refuse(nk, "a reduction in pieces");
+    if (k->nsizes)
+        nk_refuse(nk, "sizes that only the run knows (--dim says them)");
+    if (k->noperands > 64)
+        nk_refuse(nk, "more than 64 operands");
+    for (int d = 0; d < k->ndims; d++)
+        if (!ir_is_const(k->dims[d].extent, &nk->extent[d]))
+            nk_refuse(nk, "sizes that only the run knows (--dim says them)");
+        else if (nk->extent[d] < 1)
+            nk_refuse(nk, "a loop without points");
+    for (int i = 0; i < k->noperands; i++)
+        if (k->operands[i].use != KN_LOCAL)
+            add_tensor(nk, i);
+    for (int i = 0; i < NEURON_SEMAPHORES; i++)
+        nk->semaphore_user[i] = -1;
+    VEC_PUSH(nk->ctx, nk->sbuf, (struct nk_segment){0, neuron_sbuf_bytes(nk->machine->core), NULL});
+}
+
+static bool attempt(struct nk *nk)
+{
+    char error[NEURON_ERROR];
+    if (setjmp(nk->refused))
+        return false;
+    begin(nk);
+    if (nk_takes_product(nk))
+        nk_run_product(nk);
+    else
+        nk_run_tiles(nk);
+    nk_finish(nk);
+    if (!neuron_check(nk->p, error))
+        nk_refuse(nk, "a program that breaks a rule: %s", error);
+    return true;
+}
+
+struct neuron_program *neuron_kernel_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
+                                             const char **why)
+{
+    struct neuron_program *p = NULL;
+    struct nk *nk = IR_NEW(ctx, struct nk);
+    for (int64_t room = 4096; room >= 4; room /= 4) {
+        *nk = (struct nk){.ctx = ctx, .machine = m, .k = k, .room = room};
+        p = neuron_program_new(m->core);
+        if (!p)
+            return NULL;
+        nk->p = p;
+        if (attempt(nk))
+            return p;
+        neuron_program_free(p);
+        *why = nk->why;
+        if (!nk->full)
+            break;
+    }
+    return NULL;
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * move.c - loads and stores: a DMA, or an instruction of the lanes for operands on chip, for each box in which the access is linear. Where boxes
+ * cut partitions at places at which instructions can't begin, transfers go by way of a temporary tensor in HBM, whose boxes are free.
+ *
+ * i64 is kept as its low words; those who load it know that it fits.
+ */
+#include "compiler/neuron/neuron_int.h"
+
+static struct neuron_instr transfer(const struct nk *nk, bool out)
+{
+    struct neuron_instr i = {.op = NEURON_OP_DMA, .noperands = 2};
+    (void)nk;
+    neuron_set_attr(&i, NEURON_ATTR_QUEUE, (union neuron_value){.i = out ? NK_QUEUE_OUT : NK_QUEUE_IN});
+    return i;
+}
+
+static enum neuron_engine trigger(bool out)
+{
+    return out ? NEURON_GPSIMD : NEURON_SYNC;
+}
+
+/* Does an operand on chip begin at a partition where one of that many may? */
+static bool begins_well(const struct nk_box *b)
+{
+    int64_t unit = b->n[0] > 64 ? 128 : b->n[0] > 32 ? 64 : 32;
+    return b->lo[0] % unit == 0;
+}
+
+/* Elements `line` of a tensor, over a box. words: 2 where an element is an i64, of which word `word` is meant. */
+static bool in_hbm(const struct nk_buffer *b, int type, int words, int word, const struct nk_line *line,
+                   const struct nk_box *box, int naxes, struct neuron_operand *o)
+{
+    struct nk_pattern p = {0};
+    *o = (struct neuron_operand){
+        .space = NEURON_HBM, .type = (uint8_t)type, .reg = NEURON_NO_REGISTER, .tensor = b->tensor};
+    o->offset = (line->base * words + word) * neuron_type_bytes((enum neuron_type)type);
+    for (int a = 0; a < naxes; a++)
+        nk_pattern_add(&p, box->n[a], line->coef[a] * words, false);
+    return nk_pattern_put(&p, o, NEURON_DIMS);
+}
+
+/* Cuts a box along its shortest axis that is longer than 1, but for partitions where others are. */
+static int shortest(const struct nk_box *b, int naxes)
+{
+    int best = -1;
+    for (int a = naxes - 1; a >= 0; a--)
+        if (b->n[a] > 1 && (best < 0 || (a && b->n[a] < b->n[best])))
+            best = a;
+    return best;
+}
+
+/* Box `b` of `v` and elements of a tensor, one way or the other. `other`: the tensor's side on chip is HBM as well, at these elements. */
+struct moved {
+    const struct nk_tile *t;
+    const struct nk_value *v; /* on chip; NULL: `hbm`, at `there` */
+    struct nk_buffer *tensor, *hbm;
+    struct nk_line there;
+    int type, words, word;
+    bool out;
+    int group, hbm_group;
+};
+
+static void move_box(struct nk *nk, const struct moved *m, const struct nk_box *b, const struct nk_line *line)
+{
+    struct neuron_operand far, near;
+    bool fits = in_hbm(m->tensor, m->type, m->words, m->word, line, b, m->t->n, &far), fits2;
+    if (m->v) {
+        near = nk_box_operand(nk, m->t, m->v, b, &fits2);
+    } else {
+        struct nk_line l = m->there;
+        for (int a = 0; a < m->t->n; a++)
+            l.base += l.coef[a] * b->lo[a];
+        fits2 = in_hbm(m->hbm, m->type, 1, 0, &l, b, m->t->n, &near);
+    }
+    if (!fits || !fits2) {
+        int a = shortest(b, m->t->n);
+        if (a < 0)
+            nk_refuse(nk, "an access that has no pattern");
+        for (int64_t i = 0; i < b->n[a]; i++) {
+            struct nk_box one = *b;
+            struct nk_line l = *line;
+            one.lo[a] += i;
+            one.n[a] = 1;
+            l.base += l.coef[a] * i;
+            if (m->v && !begins_well(&one))
+                nk_refuse(nk, "an access of too many dims over partitions");
+            move_box(nk, m, &one, &l);
+        }
+        return;
+    }
+    struct neuron_instr i = transfer(nk, m->out);
+    i.operand[m->out] = near;
+    i.operand[!m->out] = far;
+    struct nk_buffer *on_chip = m->v ? m->v->buffer : m->hbm;
+    struct nk_use uses[2] = {{m->tensor, m->out, m->out ? m->group : 0}, {on_chip, !m->out, m->out ? 0 : m->group}};
+    nk_emit(nk, trigger(m->out), &i, 2, uses);
+}
+
+/* A tensor to go by. They take turns. */
+static struct nk_buffer *temporary(struct nk *nk, int64_t bytes)
+{
+    struct nk_buffer **b = &nk->temp[nk->next_temp];
+    nk->next_temp ^= 1;
+    if (!*b) {
+        char name[] = "temp0";
+        name[4] = (char)('0' + (b - nk->temp));
+        struct neuron_tensor tensor = {.name = name, .use = NEURON_TEMP, .type = NEURON_U8, .rank = 1, .dims = {64}};
+        *b = IR_NEW(nk->ctx, struct nk_buffer);
+        (*b)->space = NEURON_HBM;
+        (*b)->live = true;
+        (*b)->tensor = (uint16_t)neuron_add_tensor(nk->p, &tensor);
+    }
+    bytes = (bytes + 63) / 64 * 64;
+    if (nk->p->tensors[(*b)->tensor].dims[0] < bytes)
+        nk->p->tensors[(*b)->tensor].dims[0] = bytes;
+    return *b;
+}
+
+/* Its elements in the order of the tile's axes. */
+static struct nk_line in_order(const struct nk_tile *t)
+{
+    struct nk_line l = {0};
+    int64_t n = 1;
+    for (int a = t->n - 1; a >= 0; a--) {
+        l.coef[a] = n;
+        n *= t->axis[a].extent;
+    }
+    return l;
+}
+
+static void move_pieces(struct nk *nk, struct moved m, const struct nk_pieces *pieces, bool filled)
+{
+    bool direct = true;
+    for (int i = 0; i < pieces->n; i++)
+        direct &= begins_well(&pieces->at[i].box);
+    if (direct) {
+        for (int i = 0; i < pieces->n; i++)
+            move_box(nk, &m, &pieces->at[i].box, &pieces->at[i].line);
+        return;
+    }
+    /* By a temporary tensor: what fills it first, then the boxes, then all of it; or all of it, then the boxes. */
+    struct nk_box all = nk_whole(m.t);
+    struct nk_line order = in_order(m.t);
+    int64_t elements = m.t->axis[0].extent * nk_free_elements(m.t);
+    struct nk_buffer *temp = temporary(nk, elements * neuron_type_bytes((enum neuron_type)m.type));
+    struct moved whole = {.t = m.t, .v = m.v, .tensor = temp, .type = m.type, .words = 1};
+    struct moved boxes = m;
+    boxes.v = NULL;
+    boxes.hbm = temp;
+    boxes.there = order;
+    whole.out = true;
+    if (m.out || filled)
+        move_box(nk, &whole, &all, &order);
+    for (int i = 0; i < pieces->n; i++)
+        move_box(nk, &boxes, &pieces->at[i].box, &pieces->at[i].line);
+    whole.out = false;
+    if (!m.out)
+        move_box(nk, &whole, &all, &order);
+}
+
+/* -- Operands on chip --------------------------------------------------------------------------------------------------- */
+
+/* Local operand `operand` at the elements of a line: one value, of which boxes are used. */
+static struct nk_value local_at(struct nk *nk, const struct nk_tile *t, int operand, const struct nk_line *l)
+{
+    const struct kn_operand *o = &nk->k->operands[operand];
+    struct nk_value v = {
+        .dtype = (uint8_t)o->dtype, .type = (uint8_t)nk_type(nk, o->dtype), .buffer = nk->local[operand]};
+    int64_t n = nk->local_elements[operand];
+    v.offset = l->base * neuron_type_bytes((enum neuron_type)v.type);
+    if (l->coef[0])
+        nk_refuse(nk, "a row buffer that partitions share");
+    for (int a = t->n - 1; a > 0; a--) {
+        v.stride[a] = (int32_t)l->coef[a];
+        if (a < t->nouter) {
+            v.stride[a] += (int32_t)n;
+            n *= t->axis[a].extent;
+        }
+    }
+    return v;
+}
+
+static void copy_box(struct nk *nk, const struct nk_tile *t, const struct nk_box *b, const struct nk_value *to,
+                     const struct nk_value *from)
+{
+    struct nk_tile part = *t;
+    struct nk_value x = *to, y = *from;
+    if (b->lo[0] || b->n[0] != t->axis[0].extent)
+        nk_refuse(nk, "a row buffer whose guards depend on partitions");
+    for (int a = 1; a < t->n; a++) {
+        part.axis[a].extent = b->n[a];
+        x.offset += b->lo[a] * x.stride[a] * neuron_type_bytes((enum neuron_type)x.type);
+        y.offset += b->lo[a] * y.stride[a] * neuron_type_bytes((enum neuron_type)y.type);
+    }
+    nk_copy_to(nk, &part, &x, &y);
+}
+
+/* The line is at the box's first point; as of the tile's. */
+static struct nk_line from_tile(const struct nk_tile *t, const struct nk_piece *p)
+{
+    struct nk_line l = p->line;
+    for (int a = 0; a < t->n; a++)
+        l.base -= l.coef[a] * p->box.lo[a];
+    return l;
+}
+
+/* -- Loads and stores ------------------------------------------------------------------------------------------------------ */
+
+const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n,
+                               const struct nk_value *otherwise)
+{
+    struct nk_pieces pieces = {0};
+    enum tcc_dtype d = nk->k->operands[n->operand].dtype;
+    bool whole = nk_pieces_of(nk, t, n, &pieces), local = nk->k->operands[n->operand].use == KN_LOCAL;
+    if (local && whole) {
+        struct nk_value *view = IR_NEW(nk->ctx, struct nk_value);
+        *view = local_at(nk, t, n->operand, &pieces.at[0].line);
+        return view;
+    }
+    struct nk_value *v = nk_new(nk, t, d);
+    int64_t covered = 0;
+    for (int i = 0; i < pieces.n; i++) {
+        int64_t points = 1;
+        for (int a = 0; a < t->n; a++)
+            points *= pieces.at[i].box.n[a];
+        covered += points;
+    }
+    bool fill = covered < t->axis[0].extent * nk_free_elements(t);
+    if (fill && otherwise)
+        nk_copy_to(nk, t, v, otherwise);
+    else if (fill)
+        nk_fill(nk, t, v, 0);
+    if (local) {
+        for (int i = 0; i < pieces.n; i++) {
+            struct nk_line l = from_tile(t, &pieces.at[i]);
+            struct nk_value from = local_at(nk, t, n->operand, &l);
+            copy_box(nk, t, &pieces.at[i].box, v, &from);
+        }
+        return v;
+    }
+    struct moved m = {.t = t,
+                      .v = v,
+                      .tensor = nk->hbm[n->operand],
+                      .type = v->type,
+                      .words = d == TCC_I64 ? 2 : 1,
+                      .group = ++nk->groups};
+    move_pieces(nk, m, &pieces, fill);
+    return v;
+}
+
+/* The high words of a value that fits in the low ones. */
+static const struct nk_value *high_words(struct nk *nk, const struct nk_tile *t, const struct nk_value *v)
+{
+    const struct nk_value *below = nk_ts(nk, t, TCC_I32, NEURON_ALU_LT, v, 0);
+    return nk_ts(nk, t, TCC_I32, NEURON_ALU_MUL, below, -1);
+}
+
+void nk_store(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *v)
+{
+    struct nk_pieces pieces = {0};
+    bool wide = nk->k->operands[n->operand].dtype == TCC_I64;
+    nk_pieces_of(nk, t, n, &pieces);
+    if (nk->k->operands[n->operand].use == KN_LOCAL) {
+        for (int i = 0; i < pieces.n; i++) {
+            struct nk_line l = from_tile(t, &pieces.at[i]);
+            struct nk_value to = local_at(nk, t, n->operand, &l);
+            copy_box(nk, t, &pieces.at[i].box, &to, v);
+        }
+        return;
+    }
+    v = nk_solid(nk, t, v);
+    struct moved m = {.t = t,
+                      .v = v,
+                      .tensor = nk->hbm[n->operand],
+                      .type = v->type,
+                      .words = wide ? 2 : 1,
+                      .out = true,
+                      .group = ++nk->groups};
+    move_pieces(nk, m, &pieces, false);
+    if (!wide)
+        return;
+    m.v = high_words(nk, t, v);
+    m.word = 1;
+    move_pieces(nk, m, &pieces, false);
+}

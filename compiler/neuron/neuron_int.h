@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * neuron_int.h - private to compiler/neuron/: from one kernel to one program of a NeuronCore (runtime/neuron_isa.h).
+ *
+ *     machine.c  the machines and what passes ask of them       target.c   the target: an image with the programs of all kernels
+ *     kernel.c   a kernel to a program: which template takes it, which dims are partitions, how much of the others is on chip at once
+ *     map.c      index expressions over a tile as strides, boxes where they are none
+ *     buffer.c   SBUF and PSUM, and who used which of their bytes last
+ *     stream.c   instructions into streams; semaphores where engines depend on each other
+ *     value.c    values on chip, operands, instructions of the lanes
+ *     ops.c      scalar ops by engine_ops.def                   move.c     loads and stores by DMA
+ *     tile.c     stages over a tile: bodies, reductions, scans  pe.c       contractions
+ *
+ * Instructions are made in an order in which a single engine could run them. Each says which buffers it reads and writes; what it must wait for
+ * follows from that alone.
+ *
+ * What can't be done ends in nk_refuse(), which leaves neuron_kernel_program() with a reason; the plan then runs the kernel on the host.
+ */
+#ifndef TCC_NEURON_INT_H
+#define TCC_NEURON_INT_H
+
+#include <setjmp.h>
+
+#include "compiler/target.h"
+#include "runtime/neuron_isa.h"
+
+/* -- Machines (machine.c) ---------------------------------------------------------------------------------- */
+
+struct nk_machine { struct pass_machine pass; enum neuron_core_kind core; };
+const struct nk_machine *nk_machine_make(struct ir_ctx *ctx, const char *arch);     /* NULL after a diagnostic */
+
+/* -- Buffers (buffer.c) --------------------------------------------------------------------------------------- */
+
+/* Instructions that something waits for: of each engine the last one's number, from 1; transfers by number. */
+struct nk_deps { int at[NEURON_NENGINES]; int ndma, capdma; int *dma; };
+
+/* A tensor in HBM, or bytes of SBUF or PSUM (in all partitions). Writes of one group (not 0) touch different bytes: they don't wait for each other. */
+struct nk_buffer {
+    uint8_t space;
+    uint16_t tensor;
+    int64_t offset, bytes;
+    bool live;
+    int group;
+    struct nk_deps before, writes, reads;     /* before: what the writes of the group had to wait for */
+};
+struct nk_segment { int64_t lo, hi; struct nk_buffer *owner; };
+
+/* -- A kernel under construction --------------------------------------------------------------------------------- */
+
+enum { NK_AXES = 16, NK_QUEUE_IN = 0, NK_QUEUE_OUT = 1, NK_MOST_INSTRUCTIONS = 60000, NK_MOST_BOXES = 2048, NK_MOST_WASTE = 6 };
+
+/* Iterations that happen at once: dim `dim` of the kernel has the value base[dim] + the sum of mult * index over its axes. Axis 0 lies on
+ * partitions, the others in each of them, outermost first. */
+struct nk_axis { int dim; int64_t mult, extent; };
+/* nouter: those of them that belong to outer dims; they come first. */
+struct nk_tile { int n, nouter; struct nk_axis axis[NK_AXES]; int64_t base[KN_MAX_DIMS]; };
+
+/* A value over a tile: one number, or elements in a buffer, with a stride for each axis but the first (0: the same along it). */
+struct nk_value {
+    uint8_t dtype, type;                      /* tcc_dtype; neuron_type, in which it lies there */
+    bool is_number;
+    double number;
+    struct nk_buffer *buffer;
+    int64_t offset;                           /* bytes, from the buffer's first */
+    int32_t stride[NK_AXES];
+};
+
+/* An index that a gather reads: symbol, and the value that it is bound to. */
+struct nk_index { ir_expr symbol, bound; const struct nk_value *value; };
+
+/* A wait that is resolved at the end: until instruction `number` of `engine` has ended. */
+struct nk_pending { int engine, index, slot, of_engine, of_number; };
+/* What an engine knew when an instruction was made. */
+struct nk_clock { int at[NEURON_NENGINES]; };
+/* done_engine, done_at: once its semaphore is used again, an instruction that knows of its end. */
+struct nk_transfer { int semaphore, engine, number, done_engine, done_at; uint32_t value; uint8_t known; struct nk_deps waiters; };
+
+struct nk {
+    struct ir_ctx *ctx;
+    const struct nk_machine *machine;
+    const struct kn_kernel *k;
+    struct neuron_program *p;
+    jmp_buf refused;
+    const char *why;
+    bool full;                                /* refused since something did not fit: a smaller tile may do */
+    int64_t extent[KN_MAX_DIMS];
+    int tensors[64];                          /* by operand: its tensor; -1: local */
+    struct nk_buffer *hbm[64];
+    struct nk_buffer *temp[2];                /* HBM that DMAs go by where partitions would be cut */
+    int next_temp;
+
+    VEC(struct nk_segment) sbuf;
+    int64_t cursor;
+    struct nk_buffer *bank[8];
+    int next_bank;
+    int groups;
+
+    VEC(struct nk_clock) clocks[NEURON_NENGINES];
+    VEC(struct nk_pending) pending;
+    VEC(struct nk_transfer) transfers;
+    struct nk_clock known[NEURON_NENGINES];
+    int semaphore_user[NEURON_SEMAPHORES];    /* the transfer that used it last; -1 */
+    int next_semaphore, instructions;
+
+    int64_t room;                             /* elements of a value in a partition */
+    VEC(struct nk_index) indices;
+    struct nk_buffer *local[64];              /* by operand: where a LOCAL one lies, by outer axes, then as the operand says */
+    int64_t local_elements[64];
+    VEC(struct nk_buffer *) scope;            /* buffers made since a mark */
+};
+
+__attribute__((format(printf, 2, 3))) _Noreturn void nk_refuse(struct nk *nk, const char *why, ...);
+_Noreturn void nk_full(struct nk *nk, const char *why);
+
+/* The program of a kernel; NULL: it has to run on the host, *why says why. The caller frees it. */
+struct neuron_program *neuron_kernel_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k, const char **why);
+
+/* buffer.c */
+bool nk_deps_empty(const struct nk_deps *d);
+void nk_deps_join(struct nk *nk, struct nk_deps *to, const struct nk_deps *from);
+void nk_deps_dma(struct nk *nk, struct nk_deps *to, int transfer);
+struct nk_buffer *nk_sbuf(struct nk *nk, int64_t bytes);                    /* of every partition */
+struct nk_buffer *nk_psum(struct nk *nk);                                   /* a bank */
+void nk_release(struct nk *nk, struct nk_buffer *b);                        /* NULL and twice: nothing */
+int nk_mark(struct nk *nk);                                                 /* buffers made from here on ... */
+void nk_release_to(struct nk *nk, int mark, const struct nk_value *const *keep, int nkeep);     /* ... go, but for those of these values */
+
+/* stream.c */
+struct nk_use { struct nk_buffer *b; bool write; int group; };
+/* Appends an instruction; uses: what it reads and writes. */
+void nk_emit(struct nk *nk, enum neuron_engine e, struct neuron_instr *i, int n, const struct nk_use *uses);
+void nk_finish(struct nk *nk);                                              /* resolves waits */
+
+/* map.c */
+enum nk_linear { NK_LINEAR, NK_SPLIT, NK_UNKNOWN };
+/* e over a box of the tile (from lo, n long, by axis): base + sum of coef * (index - lo). SPLIT: it would be in the two boxes that *axis cut at *at gives. */
+struct nk_box { int64_t lo[NK_AXES], n[NK_AXES]; };
+struct nk_line { int64_t base, coef[NK_AXES]; };
+enum nk_linear nk_line_of(struct nk *nk, const struct nk_tile *t, const struct nk_box *b, ir_expr e, struct nk_line *to, int *axis, int64_t *at);
+/* Where an access happens (a box of the tile), and which element of its operand is at the box's first point. */
+struct nk_piece { struct nk_box box; struct nk_line line; };
+struct nk_pieces { struct nk_piece *at; int n, cap; };
+/* The boxes of the tile in which the guards of a load or store hold, each with linear addresses. True: they are the whole tile. Indices that a gather
+ * reads count as 0. */
+bool nk_pieces_of(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, struct nk_pieces *to);
+struct nk_box nk_whole(const struct nk_tile *t);
+void nk_line_range(const struct nk_line *l, const struct nk_box *b, int64_t *lo, int64_t *hi);
+
+/* value.c */
+enum neuron_type nk_type(struct nk *nk, enum tcc_dtype d);                  /* in which a type's values are computed and kept on chip */
+struct nk_value *nk_new(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d);      /* elements for all axes, one behind the other */
+struct nk_value *nk_number(struct nk *nk, enum tcc_dtype d, double v);
+int64_t nk_free_elements(const struct nk_tile *t);
+/* A value as an operand: its axes from 1 on, where the last `cut` of them are kept apart from the others; *inner: dims that these became. */
+struct neuron_operand nk_operand(struct nk *nk, const struct nk_tile *t, const struct nk_value *v, int cut, int *inner);
+/* The same of a box of the tile. */
+struct neuron_operand nk_box_operand(struct nk *nk, const struct nk_tile *t, const struct nk_value *v, const struct nk_box *b, bool *fits);
+struct neuron_operand nk_literal(double v);
+/* A pattern under construction: dims that lie side by side become one. */
+struct nk_pattern { int n; int64_t size[NK_AXES + 1], stride[NK_AXES + 1]; };
+void nk_pattern_add(struct nk_pattern *p, int64_t size, int64_t stride, bool apart);
+bool nk_pattern_put(const struct nk_pattern *p, struct neuron_operand *o, int most);    /* false: more dims than that, or strides that don't fit */
+/* dst = ...; values may be numbers, but not all of them; results are new values of that type */
+struct nk_value *nk_tt(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, enum neuron_alu op, const struct nk_value *a, const struct nk_value *b);
+struct nk_value *nk_ts(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, enum neuron_alu op, const struct nk_value *a, double b);
+struct nk_value *nk_act(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, enum neuron_func f, const struct nk_value *a, double scale);
+struct nk_value *nk_copy(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, const struct nk_value *a);     /* converts as engines do */
+void nk_copy_to(struct nk *nk, const struct nk_tile *t, const struct nk_value *to, const struct nk_value *a);
+void nk_fill(struct nk *nk, const struct nk_tile *t, const struct nk_value *to, double v);
+struct nk_value *nk_select(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, const struct nk_value *mask, const struct nk_value *yes, const struct nk_value *no);
+struct nk_value *nk_expr(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, ir_expr e);
+const struct nk_value *nk_solid(struct nk *nk, const struct nk_tile *t, const struct nk_value *v);     /* in SBUF, no number */
+
+/* ops.c: a scalar op of values of type `from`, whose result has type `to`. */
+const struct nk_value *nk_scalar(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, enum tcc_dtype from, const struct nk_value *const *args);
+/* Can engines compute that op of that class ('f', 'i', 'b')? */
+bool nk_has_op(enum ir_op op, char class);
+
+/* move.c */
+const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *otherwise);
+void nk_store(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *v);
+
+/* tile.c */
+/* Periods of a dim: what its values are divided by. Each divides the next; the first is 1. */
+enum { NK_DIGITS = 6 };
+struct nk_digits { int n; int64_t period[NK_DIGITS]; };
+struct nk_digits nk_digits_of(struct nk *nk, int dim);
+/* Axes for n points of a dim from the tile's base on, the last digit first. */
+void nk_add_axes(struct nk *nk, struct nk_tile *t, int dim, int64_t n, const struct nk_digits *d);
+/* An instruction of a body over a tile; NULL: it has no value. */
+const struct nk_value *nk_body(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *const *args);
+void nk_run_tiles(struct nk *nk);
+
+/* pe.c */
+bool nk_takes_product(struct nk *nk);
+void nk_run_product(struct nk *nk);
+
+#endif

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ops.c - scalar ops by engine_ops.def. What the engines lack is made of what they have, within the inputs for which functions are documented
+ * (runtime/neuron_isa.def): ranges are reduced, ends of the range put right by copies under a mask. Floats of any type are computed in float32
+ * and rounded once. Formulas: Kahan, "Branch Cuts for Complex Elementary Functions" (1987) for log1p; Cody and Waite, "Software Manual for
+ * the Elementary Functions" (1980) for the reduction of angles.
+ */
+#include "compiler/neuron/neuron_int.h"
+
+#include <math.h>
+
+typedef const struct nk_value *value;
+struct op {
+    struct nk *nk;
+    const struct nk_tile *t;
+    enum tcc_dtype to, from;
+};
+
+#define F TCC_F32
+static value tt(struct op o, enum neuron_alu op, value a, value b)
+{
+    return nk_tt(o.nk, o.t, F, op, a, b);
+}
+static value ts(struct op o, enum neuron_alu op, value a, double b)
+{
+    return nk_ts(o.nk, o.t, F, op, a, b);
+}
+static value rts(struct op o, enum neuron_alu op, double a, value b)
+{
+    return nk_tt(o.nk, o.t, F, op, nk_number(o.nk, F, a), b);
+}
+static value mask(struct op o, enum neuron_alu op, value a, double b)
+{
+    return nk_ts(o.nk, o.t, TCC_BOOL, op, a, b);
+}
+static value function(struct op o, enum neuron_func f, value a)
+{
+    return nk_act(o.nk, o.t, F, f, a, 1);
+}
+static value choose(struct op o, value m, value yes, value no)
+{
+    return nk_select(o.nk, o.t, F, m, yes, no);
+}
+static value choose_number(struct op o, value m, double yes, value no)
+{
+    return choose(o, m, nk_number(o.nk, F, yes), no);
+}
+static value magnitude(struct op o, value x)
+{
+    return ts(o, NEURON_ALU_ABS, x, 0);
+}
+#define ADD(a, b) tt(o, NEURON_ALU_ADD, a, b)
+#define SUB(a, b) tt(o, NEURON_ALU_SUB, a, b)
+#define MUL(a, b) tt(o, NEURON_ALU_MUL, a, b)
+#define ADDN(a, n) ts(o, NEURON_ALU_ADD, a, n)
+#define MULN(a, n) ts(o, NEURON_ALU_MUL, a, n)
+#define SIGN(a) function(o, NEURON_FUNC_SIGN, a)
+#define LARGEST 3.4028234663852886e38
+
+static value inverse(struct op o, value x)
+{
+    struct nk_value *to = nk_new(o.nk, o.t, F);
+    struct neuron_instr i = {.op = NEURON_OP_RECIPROCAL, .noperands = 2};
+    i.operand[0] = nk_operand(o.nk, o.t, to, 0, NULL);
+    i.operand[1] = nk_operand(o.nk, o.t, x, 0, NULL);
+    nk_emit(o.nk, NEURON_VECTOR, &i, 2, (struct nk_use[]){{to->buffer, true, 0}, {x->buffer, false, 0}});
+    return to;
+}
+
+/* -- Floats ---------------------------------------------------------------------------------------------------------- */
+
+static value make_quotient(struct op o, const value *x)
+{
+    if (x[1]->is_number)
+        return MULN(x[0], 1 / x[1]->number);
+    if (x[0]->is_number && x[0]->number == 1)
+        return inverse(o, x[1]);
+    return MUL(inverse(o, x[1]), x[0]);
+}
+
+/* Whole numbers near x, by a conversion to i32 and back; from 2^23 on, and for NaN, x is one itself. */
+static value nearest(struct op o, value x)
+{
+    return nk_copy(o.nk, o.t, F, nk_copy(o.nk, o.t, TCC_I32, x));
+}
+static value where_small(struct op o, value x, value whole)
+{
+    whole = choose(o, mask(o, NEURON_ALU_EQ, whole, 0), MULN(x, 0), whole); /* of x's sign */
+    return choose(o, mask(o, NEURON_ALU_LT, magnitude(o, x), 0x1p23), whole, x);
+}
+static value make_round(struct op o, const value *x)
+{
+    return where_small(o, x[0], nearest(o, x[0]));
+}
+static value make_floor(struct op o, const value *x)
+{
+    value n = nearest(o, x[0]);
+    return where_small(o, x[0], SUB(n, tt(o, NEURON_ALU_GT, n, x[0])));
+}
+static value make_ceil(struct op o, const value *x)
+{
+    value n = nearest(o, x[0]);
+    return where_small(o, x[0], ADD(n, tt(o, NEURON_ALU_LT, n, x[0])));
+}
+static value make_trunc(struct op o, const value *x)
+{
+    value a = magnitude(o, x[0]), n = nearest(o, a);
+    n = MUL(SUB(n, tt(o, NEURON_ALU_GT, n, a)), SIGN(x[0]));
+    return where_small(o, x[0], n);
+}
+
+/* |x| - floor(|x| / |y|) |y|, put right where the quotient was rounded across a whole number. */
+static value rest_of(struct op o, value a, value b)
+{
+    value q = MUL(a, inverse(o, b)), whole = make_floor(o, &q), r = SUB(a, MUL(whole, b));
+    r = ADD(r, MUL(ts(o, NEURON_ALU_LT, r, 0), b));
+    return SUB(r, MUL(tt(o, NEURON_ALU_GE, r, b), b));
+}
+static value make_remainder(struct op o, const value *x)
+{
+    value y = nk_solid(o.nk, o.t, x[1]);
+    return MUL(rest_of(o, magnitude(o, x[0]), magnitude(o, y)), SIGN(x[0]));
+}
+/* The remainder, plus y where their signs differ. */
+static value make_modulo(struct op o, const value *x)
+{
+    value y = nk_solid(o.nk, o.t, x[1]), args[2] = {x[0], y}, r = make_remainder(o, args);
+    value other = ts(o, NEURON_ALU_LT, MUL(SIGN(r), SIGN(y)), 0);
+    return ADD(r, MUL(other, y));
+}
+
+static value make_negative(struct op o, const value *x)
+{
+    return nk_ts(o.nk, o.t, o.to, NEURON_ALU_MUL, x[0], -1);
+}
+static value make_absolute(struct op o, const value *x)
+{
+    return nk_ts(o.nk, o.t, o.to, NEURON_ALU_ABS, x[0], 0);
+}
+static value make_sqrt(struct op o, const value *x)
+{
+    value y = choose_number(o, mask(o, NEURON_ALU_LT, x[0], 0), NAN, ts(o, NEURON_ALU_POW, x[0], 0.5));
+    return choose(o, mask(o, NEURON_ALU_EQ, x[0], 0), x[0], y); /* of -0 it is -0 */
+}
+/* tanh(x / 2) (e^x + 1), exact for all x. */
+static value make_expm1(struct op o, const value *x)
+{
+    return MUL(nk_act(o.nk, o.t, F, NEURON_FUNC_TANH, x[0], 0.5), ADDN(function(o, NEURON_FUNC_EXP, x[0]), 1));
+}
+static value make_log(struct op o, const value *arg)
+{
+    value x = arg[0], small = mask(o, NEURON_ALU_LT, x, 0x1p-60), big = mask(o, NEURON_ALU_GT, x, 0x1p60);
+    value y = choose(o, big, MULN(x, 0x1p-68), choose(o, small, MULN(x, 0x1p88), x));
+    y = ts(o, NEURON_ALU_MIN, ts(o, NEURON_ALU_MAX, y, 0x1p-64), 0x1p64);
+    y = function(o, NEURON_FUNC_LOG, y);
+    y = ADD(y, ADD(MULN(small, -88 * 0.69314718055994531), MULN(big, 68 * 0.69314718055994531)));
+    y = choose(o, mask(o, NEURON_ALU_GT, x, LARGEST), x, y);
+    y = choose_number(o, mask(o, NEURON_ALU_EQ, x, 0), -INFINITY, y);
+    return choose_number(o, mask(o, NEURON_ALU_LT, x, 0), NAN, y);
+}
+static value make_log1p(struct op o, const value *arg)
+{
+    value x = arg[0], u = ADDN(x, 1), l = make_log(o, &u), d = ADDN(u, -1), y = MUL(l, MUL(x, inverse(o, d)));
+    y = choose(o, mask(o, NEURON_ALU_EQ, d, 0), x, y);
+    return choose(o, mask(o, NEURON_ALU_GT, u, LARGEST), u, y);
+}
+
+/* x - 2 pi k, within [-pi, pi]: 2 pi in two parts, of which the first has few bits. */
+static value angle(struct op o, value x)
+{
+    value q = MULN(x, 0.15915494309189535), k = make_round(o, &q);
+    value r = SUB(SUB(x, MULN(k, 6.28125)), MULN(k, 0.0019353071795864769));
+    return ts(o, NEURON_ALU_MIN, ts(o, NEURON_ALU_MAX, r, -0x1.921fb4p1), 0x1.921fb4p1);
+}
+static value make_sin(struct op o, const value *x)
+{
+    return function(o, NEURON_FUNC_SIN, angle(o, x[0]));
+}
+static value make_cos(struct op o, const value *x)
+{
+    return function(o, NEURON_FUNC_SIN, rts(o, NEURON_ALU_SUB, 1.5707963267948966, magnitude(o, angle(o, x[0]))));
+}
+static value make_tan(struct op o, const value *x)
+{
+    return MUL(make_sin(o, x), inverse(o, make_cos(o, x)));
+}
+static value make_atan(struct op o, const value *x)
+{
+    value a = magnitude(o, x[0]), far = mask(o, NEURON_ALU_GT, a, 1);
+    value y = function(o, NEURON_FUNC_ARCTAN, choose(o, far, inverse(o, a), a));
+    return MUL(choose(o, far, rts(o, NEURON_ALU_SUB, 1.5707963267948966, y), y), SIGN(x[0]));
+}
+static value make_asin(struct op o, const value *x)
+{
+    value s = MUL(rts(o, NEURON_ALU_SUB, 1, x[0]), ADDN(x[0], 1)), y = MUL(x[0], inverse(o, make_sqrt(o, &s)));
+    return make_atan(o, &y);
+}
+static value make_acos(struct op o, const value *x)
+{
+    value q = MUL(rts(o, NEURON_ALU_SUB, 1, x[0]), inverse(o, ADDN(x[0], 1))), s = make_sqrt(o, &q);
+    return MULN(make_atan(o, &s), 2);
+}
+static value make_sinh(struct op o, const value *x)
+{
+    value a = magnitude(o, x[0]), e = make_expm1(o, &a), y = ADD(e, MUL(e, inverse(o, ADDN(e, 1))));
+    y = choose(o, mask(o, NEURON_ALU_GT, e, LARGEST), e, y);
+    return MUL(MULN(y, 0.5), SIGN(x[0]));
+}
+static value make_cosh(struct op o, const value *x)
+{
+    value e = function(o, NEURON_FUNC_EXP, magnitude(o, x[0]));
+    return MULN(ADD(e, inverse(o, e)), 0.5);
+}
+static value make_asinh(struct op o, const value *x)
+{
+    value a = magnitude(o, x[0]), square = MUL(a, a), s = ADDN(square, 1);
+    value near = ADD(a, MUL(square, inverse(o, ADDN(make_sqrt(o, &s), 1))));
+    value y =
+        choose(o, mask(o, NEURON_ALU_GT, a, 0x1p40), ADDN(make_log(o, &a), 0.69314718055994531), make_log1p(o, &near));
+    return MUL(y, SIGN(x[0]));
+}
+static value make_acosh(struct op o, const value *x)
+{
+    value d = ADDN(x[0], -1), s = MUL(d, ADDN(d, 2)), y = ADD(d, make_sqrt(o, &s));
+    y = make_log1p(o, &y);
+    return choose(o, mask(o, NEURON_ALU_GT, x[0], 0x1p40), ADDN(make_log(o, x), 0.69314718055994531), y);
+}
+static value make_atanh(struct op o, const value *x)
+{
+    value a = magnitude(o, x[0]), q = MUL(MULN(a, 2), inverse(o, rts(o, NEURON_ALU_SUB, 1, a)));
+    return MUL(MULN(make_log1p(o, &q), 0.5), SIGN(x[0]));
+}
+static value make_isnan(struct op o, const value *x)
+{
+    return nk_tt(o.nk, o.t, TCC_BOOL, NEURON_ALU_NE, x[0], x[0]);
+}
+static value make_isinf(struct op o, const value *x)
+{
+    return mask(o, NEURON_ALU_GT, magnitude(o, x[0]), LARGEST);
+}
+
+/* -- Integers ------------------------------------------------------------------------------------------------------------ */
+
+static value itt(struct op o, enum neuron_alu op, value a, value b)
+{
+    return nk_tt(o.nk, o.t, TCC_I32, op, a, b);
+}
+static value its(struct op o, enum neuron_alu op, value a, double b)
+{
+    return nk_ts(o.nk, o.t, TCC_I32, op, a, b);
+}
+
+/* a = q b + r, |r| < |b|, r of a's sign or 0; q = r = 0 for b = 0. Quotients of float32 are near; twice refined, off by one at most. */
+static void divide(struct op o, value a, value b, value *q, value *r)
+{
+    a = nk_copy(o.nk, o.t, TCC_I32, nk_solid(o.nk, o.t, a));
+    b = nk_copy(o.nk, o.t, TCC_I32, nk_solid(o.nk, o.t, b));
+    value zero = its(o, NEURON_ALU_EQ, b, 0), d = itt(o, NEURON_ALU_ADD, b, zero); /* 0 becomes 1 */
+    value scale = inverse(o, nk_copy(o.nk, o.t, F, d));
+    *q = NULL;
+    *r = a;
+    for (int k = 0; k < 2; k++) {
+        value more = nk_copy(o.nk, o.t, TCC_I32, MUL(nk_copy(o.nk, o.t, F, *r), scale));
+        *q = *q ? itt(o, NEURON_ALU_ADD, *q, more) : more;
+        *r = itt(o, NEURON_ALU_SUB, a, itt(o, NEURON_ALU_MUL, *q, d));
+    }
+    /* r has a's sign, or q goes one towards zero: by the sign of d where r is below 0 and a is not, the other way where it is above. */
+    value sa = itt(o, NEURON_ALU_SUB, its(o, NEURON_ALU_GT, a, 0), its(o, NEURON_ALU_LT, a, 0));
+    value sr = itt(o, NEURON_ALU_SUB, its(o, NEURON_ALU_GT, *r, 0), its(o, NEURON_ALU_LT, *r, 0));
+    value sd = itt(o, NEURON_ALU_SUB, its(o, NEURON_ALU_GT, d, 0), its(o, NEURON_ALU_LT, d, 0));
+    value wrong = its(o, NEURON_ALU_LT, itt(o, NEURON_ALU_MUL, sa, sr), 0);
+    value step = itt(o, NEURON_ALU_MUL, itt(o, NEURON_ALU_MUL, wrong, sr), sd);
+    *q = itt(o, NEURON_ALU_ADD, *q, step);
+    *r = itt(o, NEURON_ALU_SUB, *r, itt(o, NEURON_ALU_MUL, step, d));
+    /* a multiple too few: |r| = |b| */
+    value full = itt(o, NEURON_ALU_EQ, its(o, NEURON_ALU_ABS, *r, 0), its(o, NEURON_ALU_ABS, d, 0));
+    step = itt(o, NEURON_ALU_MUL, full, itt(o, NEURON_ALU_MUL, sa, sd));
+    *q = itt(o, NEURON_ALU_ADD, *q, step);
+    *r = itt(o, NEURON_ALU_SUB, *r, itt(o, NEURON_ALU_MUL, step, d));
+    value some = its(o, NEURON_ALU_NE, b, 0);
+    *q = itt(o, NEURON_ALU_MUL, *q, some);
+    *r = itt(o, NEURON_ALU_MUL, *r, some);
+}
+
+static void not_u32(struct op o)
+{
+    if (o.from == TCC_U32)
+        nk_refuse(o.nk, "division of u32");
+}
+static value make_idiv(struct op o, const value *x)
+{
+    value q, r;
+    not_u32(o);
+    divide(o, x[0], x[1], &q, &r);
+    return q;
+}
+static value make_ifmod(struct op o, const value *x)
+{
+    value q, r;
+    not_u32(o);
+    divide(o, x[0], x[1], &q, &r);
+    return r;
+}
+static value make_imod(struct op o, const value *x)
+{
+    value r = make_ifmod(o, x), y = nk_copy(o.nk, o.t, TCC_I32, nk_solid(o.nk, o.t, x[1]));
+    value negative = itt(o, NEURON_ALU_LXOR, its(o, NEURON_ALU_LT, r, 0), its(o, NEURON_ALU_LT, y, 0));
+    negative = itt(o, NEURON_ALU_MUL, negative, its(o, NEURON_ALU_NE, r, 0));
+    return itt(o, NEURON_ALU_ADD, r, itt(o, NEURON_ALU_MUL, negative, y));
+}
+static value make_isign(struct op o, const value *x)
+{
+    return nk_tt(o.nk, o.t, o.to, NEURON_ALU_SUB, nk_ts(o.nk, o.t, o.to, NEURON_ALU_GT, x[0], 0),
+                 nk_ts(o.nk, o.t, o.to, NEURON_ALU_LT, x[0], 0));
+}
+static value make_inot(struct op o, const value *x)
+{
+    return nk_ts(o.nk, o.t, o.to, NEURON_ALU_NOT, x[0], 0);
+}
+static value make_lnot(struct op o, const value *x)
+{
+    return mask(o, NEURON_ALU_EQ, x[0], 0);
+}
+
+/* -- Of any type ----------------------------------------------------------------------------------------------------------- */
+
+static value make_select(struct op o, const value *x)
+{
+    return nk_select(o.nk, o.t, o.to, x[0], x[1], x[2]);
+}
+
+static value make_cast(struct op o, const value *x)
+{
+    value v = x[0];
+    bool from_float = tcc_is_float(o.from), to_float = tcc_is_float(o.to);
+    if (tcc_dtype_bytes(o.to) == 1 && to_float)
+        nk_refuse(o.nk, "a cast to %s", tcc_dtype_name(o.to));
+    if (v->is_number) {
+        if (!from_float && to_float)
+            return nk_number(o.nk, o.to, v->number);
+        v = nk_solid(o.nk, o.t, v);
+    }
+    if (o.to == TCC_BOOL)
+        return mask(o, NEURON_ALU_NE, v, 0);
+    if (o.to == TCC_I64 && (from_float || o.from == TCC_U32))
+        nk_refuse(o.nk, "a cast of %s to i64", tcc_dtype_name(o.from));
+    if (from_float && !to_float)
+        v = make_trunc(o, &v);
+    return nk_copy(o.nk, o.t, o.to, v);
+}
+
+/* -- The table --------------------------------------------------------------------------------------------------------------- */
+
+enum how { BY_HOST, BY_ALU, BY_FUNC, BY_MAKE };
+struct way {
+    enum how how;
+    int what;
+    value (*make)(struct op o, const value *x);
+};
+#define ALU(op)                       \
+    {                                 \
+        BY_ALU, NEURON_ALU_##op, NULL \
+    }
+#define FUNC(f)                        \
+    {                                  \
+        BY_FUNC, NEURON_FUNC_##f, NULL \
+    }
+#define MAKE(f)              \
+    {                        \
+        BY_MAKE, 0, make_##f \
+    }
+#define HOST             \
+    {                    \
+        BY_HOST, 0, NULL \
+    }
+static const struct way ways[IR_NOPS][3] = {
+#define ROW(op, f, i, b) [IR_##op] = {f, i, b},
+#include "compiler/neuron/engine_ops.def"
+};
+
+static int class_of(enum tcc_dtype d)
+{
+    enum tcc_class c = tcc_dtype_class(d);
+    return c == TCC_CLASS_FLOAT ? 0 : c == TCC_CLASS_BOOL ? 2 : 1;
+}
+
+bool nk_has_op(enum ir_op op, char class)
+{
+    return ways[op][class == 'f' ? 0 : class == 'i' ? 1 : 2].how != BY_HOST;
+}
+
+/* i64 is 32 bits here: what may leave them is not for the engines. */
+static bool keeps_small(enum ir_op op)
+{
+    return (op >= IR_eq && op <= IR_select) || op == IR_min || op == IR_max || op == IR_cast;
+}
+
+const struct nk_value *nk_scalar(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, enum tcc_dtype from,
+                                 const struct nk_value *const *args)
+{
+    struct op o = {.nk = nk, .t = t, .to = (enum tcc_dtype)n->dtype, .from = from};
+    enum ir_op op = (enum ir_op)n->op;
+    const struct way *w = &ways[op][class_of(op == IR_select ? o.to : from)];
+    int mark = nk_mark(nk);
+    value v, x[3];
+    if (w->how == BY_HOST)
+        nk_refuse(nk, "the engines have no %s of %s", ir_op_info(op)->name, tcc_dtype_name(from));
+    if (from == TCC_I64 && !keeps_small(op))
+        nk_refuse(nk, "i64 %s", ir_op_info(op)->name);
+    if (op == IR_shr && tcc_is_signed(from))
+        nk_refuse(nk, "a shift of signed numbers to the right");
+    for (int i = 0; i < n->nargs; i++)
+        x[i] = args[i];
+    /* Formulas take values; numbers stand beside another value. */
+    if (w->how == BY_MAKE && x[0]->is_number && op != IR_cast && !(op == IR_div && !x[1]->is_number))
+        x[0] = nk_solid(nk, t, x[0]);
+    if (w->how == BY_ALU)
+        v = nk_tt(nk, t, o.to, (enum neuron_alu)w->what, x[0], x[1]);
+    else if (w->how == BY_FUNC)
+        v = nk_act(nk, t, o.to, (enum neuron_func)w->what, x[0], 1);
+    else
+        v = w->make(o, x);
+    if (v->dtype != o.to && v->type == nk_type(nk, o.to) && !v->is_number) {
+        struct nk_value *same = IR_NEW(nk->ctx, struct nk_value);
+        *same = *v;
+        same->dtype = (uint8_t)o.to;
+        v = same;
+    } else if (v->dtype != o.to) {
+        v = nk_copy(nk, t, o.to, v);
+    }
+    nk_release_to(nk, mark, &v, 1);
+    return v;
+}

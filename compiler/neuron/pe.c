@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pe.c - contractions by the tensor engine. Results lie with one dim of one operand on partitions (at most 128 points) and dims of the other side by
+ * side (at most 512): a bank of PSUM. Of the summed dims the longest lies on the partitions of both operands, 128 points at a time; the others, as
+ * the taps of a convolution, are products of their own that accumulate in the bank. The stages behind the sum then read the bank.
+ *
+ * Operands on chip are kept for later tiles as long as there is room for them.
+ */
+#include "compiler/neuron/neuron_int.h"
+
+#include <string.h>
+
+enum { SIDES = 2, CACHED = 48 };
+
+struct cached {
+    int side;
+    struct nk_tile t;
+    const struct nk_value *v;
+};
+
+struct product {
+    struct nk *nk;
+    const struct kn_contraction *c;
+    int root[SIDES];            /* factors: instructions */
+    uint32_t dims[SIDES];       /* outer dims of one factor alone */
+    int rows;                   /* whose dim lies on partitions of the result */
+    int along, summed;          /* that dim, -1: none; the summed dim on partitions of the factors */
+    int64_t chunk[KN_MAX_DIMS]; /* of a dim of the other factor: points at once */
+    struct nk_digits digits[KN_MAX_DIMS];
+    bool wide; /* multiply float32; else 16 bits */
+    struct cached cache[CACHED];
+    int ncached, next;
+};
+
+static int64_t points(const struct nk *nk, uint32_t dims)
+{
+    int64_t n = 1;
+    for (int d = 0; d < nk->k->ndims; d++)
+        if (dims >> d & 1)
+            n *= nk->extent[d];
+    return n;
+}
+
+/* Dims that an instruction and what it is made of depend on. */
+static uint32_t dims_of(const struct nk *nk, int insn)
+{
+    const struct kn_insn *n = &nk->k->insns[insn];
+    uint32_t dims = 0;
+    for (int d = 0; d < nk->k->ndims; d++) {
+        bool uses = n->code == KN_EXPR && ir_uses_sym(n->expr, nk->k->dims[d].var);
+        for (int i = 0; i < n->nindex; i++)
+            uses |= ir_uses_sym(n->index[i], nk->k->dims[d].var);
+        for (int g = 0; g < n->nguards; g++)
+            uses |= ir_uses_sym(n->guards[g].e, nk->k->dims[d].var);
+        dims |= (uint32_t)uses << d;
+    }
+    for (int a = 0; a < n->nargs; a++)
+        if (n->arg[a] >= 0)
+            dims |= dims_of(nk, n->arg[a]);
+    return dims;
+}
+
+static bool is_plain_sum(const struct nk *nk, struct product *p)
+{
+    const struct kn_kernel *k = nk->k;
+    const struct kn_contraction *c = &k->contraction;
+    if (!c->present || k->insns[c->reduce].reducer != KN_SUM || k->insns[c->reduce].arg[0] != c->mul ||
+        k->insns[c->mul].op != IR_mul || k->stages[0].repeat || !tcc_is_float((enum tcc_dtype)k->insns[c->mul].dtype))
+        return false;
+    for (int s = 1; s < k->nstages; s++)
+        if (k->stages[s].inner || k->stages[s].repeat)
+            return false;
+    for (int o = 0; o < k->noperands; o++)
+        if (k->operands[o].use == KN_LOCAL)
+            return false;
+    for (int i = 0; i < k->ninsns; i++)
+        if (k->insns[i].code == KN_INDEX)
+            return false;
+    for (int i = 0; i < SIDES; i++) {
+        p->root[i] = k->insns[c->mul].arg[i];
+        uint32_t dims = dims_of(nk, p->root[i]);
+        p->dims[i] = dims & c->m ? c->m : c->n;
+        if (dims & (dims & c->m ? c->n : c->m))
+            return false;
+        if (!tcc_is_float((enum tcc_dtype)k->insns[p->root[i]].dtype))
+            return false;
+    }
+    if (c->m && c->n && p->dims[0] == p->dims[1])
+        return false;
+    if (!c->m || !c->n) { /* one factor has no dims of its own */
+        uint32_t all = c->m | c->n;
+        for (int i = 0; i < SIDES; i++)
+            p->dims[i] = dims_of(nk, p->root[i]) & all ? all : 0;
+        if (p->dims[0] && p->dims[1])
+            return false;
+    }
+    return true;
+}
+
+/* Products that it takes with that dim on partitions; sets the chunks of the other factor's dims. */
+static int64_t cost(const struct product *p, int rows, int along, int64_t *chunk)
+{
+    const struct nk *nk = p->nk;
+    int64_t left = NEURON_MOVING, n = 1;
+    for (int d = nk->k->ndims - 1; d >= 0; d--) {
+        if (p->dims[rows] >> d & 1)
+            n *= d == along ? (nk->extent[d] + NEURON_PARTITIONS - 1) / NEURON_PARTITIONS : nk->extent[d];
+        if (!(p->dims[!rows] >> d & 1))
+            continue;
+        chunk[d] = nk->extent[d] < left ? nk->extent[d] : left;
+        n *= (nk->extent[d] + chunk[d] - 1) / chunk[d];
+        left = chunk[d] == nk->extent[d] ? left / chunk[d] : 1;
+        left = left < 1 ? 1 : left;
+    }
+    return n;
+}
+
+static bool plan(struct nk *nk, struct product *p)
+{
+    int64_t best = INT64_MAX, chunk[KN_MAX_DIMS] = {0};
+    p->nk = nk;
+    p->c = &nk->k->contraction;
+    if (!is_plain_sum(nk, p))
+        return false;
+    int64_t m = points(nk, p->dims[0]), n = points(nk, p->dims[1]), k = points(nk, p->c->k);
+    if ((m == 1 || n == 1) && (points(nk, p->c->batch) > 1 || k < 64))
+        return false;
+    p->summed = -1;
+    for (int d = 0; d < nk->k->ndims; d++) {
+        p->digits[d] = nk_digits_of(nk, d);
+        if (p->c->k >> d & 1 && (p->summed < 0 || nk->extent[d] > nk->extent[p->summed]))
+            p->summed = d;
+    }
+    if (p->summed < 0)
+        return false;
+    for (int rows = 0; rows < SIDES; rows++)
+        for (int d = -1; d < nk->k->ndims; d++) {
+            if (d < 0 ? p->dims[rows] != 0 : !(p->dims[rows] >> d & 1))
+                continue;
+            int64_t x = cost(p, rows, d, chunk);
+            if (x >= best)
+                continue;
+            best = x;
+            p->rows = rows;
+            p->along = d;
+            memcpy(p->chunk, chunk, sizeof chunk);
+        }
+    p->wide = nk->k->insns[p->root[0]].dtype == TCC_F32 || nk->k->insns[p->root[1]].dtype == TCC_F32;
+    return best < INT64_MAX;
+}
+
+bool nk_takes_product(struct nk *nk)
+{
+    struct product *p = IR_NEW(nk->ctx, struct product);
+    return nk->k->contraction.present && plan(nk, p);
+}
+
+/* -- Factors ------------------------------------------------------------------------------------------------------------- */
+
+static const struct nk_value *evaluate(struct nk *nk, const struct nk_tile *t, int insn)
+{
+    const struct kn_insn *n = &nk->k->insns[insn];
+    const struct nk_value *args[3] = {NULL, NULL, NULL};
+    for (int a = 0; a < n->nargs && a < 3; a++)
+        args[a] = n->arg[a] >= 0 ? evaluate(nk, t, n->arg[a]) : NULL;
+    return nk_body(nk, t, n, args);
+}
+
+static bool same_tile(const struct nk_tile *a, const struct nk_tile *b)
+{
+    bool same = a->n == b->n && !memcmp(a->base, b->base, sizeof a->base);
+    for (int i = 0; same && i < a->n; i++)
+        same = a->axis[i].dim == b->axis[i].dim && a->axis[i].mult == b->axis[i].mult &&
+               a->axis[i].extent == b->axis[i].extent;
+    return same;
+}
+
+static const struct nk_value *factor(struct product *p, int side, const struct nk_tile *t)
+{
+    struct nk *nk = p->nk;
+    for (int i = 0; i < p->ncached; i++)
+        if (p->cache[i].v && p->cache[i].side == side && same_tile(&p->cache[i].t, t))
+            return p->cache[i].v;
+    const struct nk_value *v = nk_solid(nk, t, evaluate(nk, t, p->root[side]));
+    if (p->wide && v->dtype != TCC_F32)
+        v = nk_copy(nk, t, TCC_F32, v);
+    if (p->ncached == CACHED && p->cache[p->next].v)
+        nk_release(nk, p->cache[p->next].v->buffer);
+    p->cache[p->next] = (struct cached){side, *t, v};
+    p->next = (p->next + 1) % CACHED;
+    p->ncached += p->ncached < CACHED;
+    return v;
+}
+
+static void release(struct product *p, int mark)
+{
+    const struct nk_value *keep[CACHED];
+    for (int i = 0; i < p->ncached; i++)
+        keep[i] = p->cache[i].v;
+    nk_release_to(p->nk, mark, keep, p->ncached);
+}
+
+/* -- Products -------------------------------------------------------------------------------------------------------------- */
+
+static void multiply(struct product *p, const struct nk_tile *ts, const struct nk_tile *tm, struct nk_buffer *bank,
+                     const struct neuron_operand *result, bool first)
+{
+    struct nk *nk = p->nk;
+    const struct nk_value *s = factor(p, p->rows, ts), *m = factor(p, !p->rows, tm);
+    struct neuron_instr load = {.op = NEURON_OP_LOAD_STATIONARY, .noperands = 1},
+                        i = {.op = NEURON_OP_MATMUL, .noperands = 2};
+    load.operand[0] = nk_operand(nk, ts, s, 0, NULL);
+    nk_emit(nk, NEURON_TENSOR, &load, 1, (struct nk_use[]){{s->buffer, false, 0}});
+    i.operand[0] = *result;
+    i.operand[1] = nk_operand(nk, tm, m, 0, NULL);
+    neuron_set_attr(&i, NEURON_ATTR_ACCUMULATE, (union neuron_value){.i = !first});
+    nk_emit(nk, NEURON_TENSOR, &i, 2, (struct nk_use[]){{bank, true, 0}, {m->buffer, false, 0}});
+}
+
+/* Sums over all summed points: `at` counts the dims that are not on partitions. */
+static void sum(struct product *p, const struct nk_tile *result, struct nk_buffer *bank,
+                const struct neuron_operand *to)
+{
+    struct nk *nk = p->nk;
+    int64_t at[KN_MAX_DIMS] = {0}, chunk;
+    bool first = true, more = true;
+    while (more) {
+        for (int64_t k = 0; k < nk->extent[p->summed]; k += chunk) {
+            struct nk_tile ts, tm;
+            chunk = nk->extent[p->summed] - k;
+            chunk = chunk > NEURON_PARTITIONS ? NEURON_PARTITIONS : chunk;
+            memset(&ts, 0, sizeof ts);
+            ts.n = ts.nouter = 1;
+            ts.axis[0] = (struct nk_axis){p->summed, 1, chunk};
+            for (int d = 0; d < nk->k->ndims; d++)
+                ts.base[d] = d == p->summed ? k : p->c->k >> d & 1 ? at[d] : 0;
+            tm = ts;
+            for (int d = 0; d < nk->k->ndims; d++) {
+                if ((p->dims[p->rows] | p->c->batch) >> d & 1)
+                    ts.base[d] = result->base[d];
+                if ((p->dims[!p->rows] | p->c->batch) >> d & 1)
+                    tm.base[d] = result->base[d];
+            }
+            if (result->axis[0].extent > 1)
+                nk_add_axes(nk, &ts, p->along, result->axis[0].extent, &p->digits[p->along]);
+            for (int a = 1; a < result->n; a++)
+                tm.axis[tm.n++] = result->axis[a];
+            ts.nouter = ts.n;
+            tm.nouter = tm.n;
+            multiply(p, &ts, &tm, bank, to, first);
+            first = false;
+        }
+        more = false;
+        for (int d = nk->k->ndims - 1; d >= 0 && !more; d--) {
+            if (!(p->c->k >> d & 1) || d == p->summed)
+                continue;
+            more = ++at[d] < nk->extent[d];
+            if (!more)
+                at[d] = 0;
+        }
+    }
+}
+
+static void run_tile(struct product *p, const struct nk_tile *t)
+{
+    struct nk *nk = p->nk;
+    const struct kn_kernel *k = nk->k;
+    int mark = nk_mark(nk);
+    struct nk_value **value = IR_NEWN(nk->ctx, k->ninsns + 1, struct nk_value *), *s = IR_NEW(nk->ctx, struct nk_value);
+    *s = (struct nk_value){.dtype = TCC_F32, .type = NEURON_F32, .buffer = nk_psum(nk)};
+    int64_t n = 1;
+    for (int a = t->n - 1; a > 0; a--) {
+        s->stride[a] = (int32_t)n;
+        n *= t->axis[a].extent;
+    }
+    struct neuron_operand to = nk_operand(nk, t, s, 0, NULL);
+    sum(p, t, s->buffer, &to);
+    enum tcc_dtype d = (enum tcc_dtype)k->insns[p->c->reduce].dtype;
+    value[p->c->reduce] = d == TCC_F32 ? s : nk_copy(nk, t, d, s);
+    for (int i = k->stages[0].last; i < k->ninsns; i++) {
+        const struct nk_value *args[3] = {NULL, NULL, NULL};
+        for (int a = 0; a < k->insns[i].nargs && a < 3; a++)
+            args[a] = k->insns[i].arg[a] >= 0 ? value[k->insns[i].arg[a]] : NULL;
+        value[i] = (struct nk_value *)nk_body(nk, t, &k->insns[i], args);
+    }
+    release(p, mark);
+}
+
+void nk_run_product(struct nk *nk)
+{
+    struct product *p = IR_NEW(nk->ctx, struct product);
+    const struct kn_kernel *k = nk->k;
+    int64_t at[KN_MAX_DIMS] = {0};
+    bool more = true;
+    plan(nk, p);
+    while (more) {
+        struct nk_tile t;
+        memset(&t, 0, sizeof t);
+        t.n = 1;
+        t.axis[0] = (struct nk_axis){p->along < 0 ? KN_MAX_DIMS - 1 : p->along, 1, 1};
+        for (int d = 0; d < k->ndims; d++) {
+            t.base[d] = at[d];
+            int64_t left = nk->extent[d] - at[d];
+            if (d == p->along)
+                t.axis[0].extent = left > NEURON_PARTITIONS ? NEURON_PARTITIONS : left;
+            if (p->dims[!p->rows] >> d & 1)
+                nk_add_axes(nk, &t, d, left < p->chunk[d] ? left : p->chunk[d], &p->digits[d]);
+        }
+        t.nouter = t.n;
+        run_tile(p, &t);
+        more = false;
+        uint32_t order[3] = {p->dims[!p->rows], p->dims[p->rows], p->c->batch};
+        for (int pass = 0; pass < 3 && !more; pass++)
+            for (int d = k->ndims - 1; d >= 0 && !more; d--) {
+                if (!(order[pass] >> d & 1))
+                    continue;
+                at[d] += pass == 0 ? p->chunk[d] : d == p->along ? NEURON_PARTITIONS : 1;
+                more = at[d] < nk->extent[d];
+                if (!more)
+                    at[d] = 0;
+            }
+    }
+}

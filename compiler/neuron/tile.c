@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tile.c - a kernel by the lanes: points of one outer dim on partitions, others beside each other in each of them, tile after tile; in a tile stage after
+ * stage. A stage's inner and repeated points are free dims too, a chunk at a time where they are too many for SBUF; reductions of
+ * chunks are combined.
+ *
+ * Dims are cut in digits where indices divide by them: with v = 12 a + b, v floordiv 12 is a, and the access is a pattern.
+ */
+#include "compiler/neuron/neuron_int.h"
+
+#include <math.h>
+#include <string.h>
+
+/* -- Digits ------------------------------------------------------------------------------------------------------------ */
+
+struct plan {
+    struct nk *nk;
+    struct nk_digits digits[KN_MAX_DIMS];
+    int along;                  /* the dim on partitions; -1: none */
+    int64_t chunk[KN_MAX_DIMS]; /* of an outer dim that is free: points at once */
+    struct nk_tile tile;
+};
+
+static int64_t period_of(const struct kn_kernel *k, ir_expr e, int dim, int64_t *list, int *n)
+{
+    int64_t c, most = 0;
+    if (e->kind == IR_X_SYM)
+        return e == k->dims[dim].var;
+    for (int i = 0; i < e->nargs; i++) {
+        int64_t p = period_of(k, e->arg[i], dim, list, n);
+        most = p > most ? p : most;
+    }
+    if ((e->kind == IR_X_FLOORDIV || e->kind == IR_X_MOD) && most && ir_is_const(e->arg[1], &c) && c > 0) {
+        if (most < INT32_MAX / c && *n < 32)
+            list[(*n)++] = most * c;
+        return e->kind == IR_X_FLOORDIV ? most * c : most;
+    }
+    return most;
+}
+
+/* m * v floordiv c has the period c / m where m divides c: the coefficient of the dim's variable. */
+struct nk_digits nk_digits_of(struct nk *nk, int dim)
+{
+    struct nk_digits d = {1, {1}};
+    int64_t list[32];
+    int n = 0;
+    for (int i = 0; i < nk->k->ninsns; i++) {
+        const struct kn_insn *in = &nk->k->insns[i];
+        for (int x = 0; x < in->nindex; x++)
+            period_of(nk->k, in->index[x], dim, list, &n);
+        for (int g = 0; g < in->nguards; g++)
+            period_of(nk->k, in->guards[g].e, dim, list, &n);
+        if (in->code == KN_EXPR)
+            period_of(nk->k, in->expr, dim, list, &n);
+    }
+    for (int i = 0; i < n; i++) /* ascending */
+        for (int j = i + 1; j < n; j++)
+            if (list[j] < list[i]) {
+                int64_t x = list[i];
+                list[i] = list[j];
+                list[j] = x;
+            }
+    for (int i = 0; i < n && d.n < NK_DIGITS; i++)
+        if (list[i] % d.period[d.n - 1] == 0 && list[i] > d.period[d.n - 1] && list[i] < nk->extent[dim])
+            d.period[d.n++] = list[i];
+    return d;
+}
+
+/* Axes for points [.., + n) of a dim, from one of the partition's points on, the last digit first. */
+void nk_add_axes(struct nk *nk, struct nk_tile *t, int dim, int64_t n, const struct nk_digits *d)
+{
+    int last = d->n - 1;
+    while (last > 0 && n % d->period[last])
+        last--;
+    for (int i = last; i >= 0; i--) {
+        int64_t size = i == last ? n / d->period[i] : d->period[i + 1] / d->period[i];
+        if (size == 1)
+            continue;
+        if (t->n == NK_AXES)
+            nk_refuse(nk, "more than %d dims", NK_AXES);
+        t->axis[t->n++] = (struct nk_axis){dim, d->period[i], size};
+    }
+}
+
+/* -- Instructions ------------------------------------------------------------------------------------------------------------- */
+
+/* What later stages use: by outer axes as a value is, by other dims with these strides. */
+struct kept {
+    struct nk_value v;
+    int64_t stride[KN_MAX_DIMS];
+    bool present;
+};
+
+struct stage {
+    struct plan *p;
+    struct kept *kept; /* by instruction */
+    struct nk_tile t;
+    const struct nk_value **value; /* by instruction, of this chunk */
+    uint32_t inner, repeat;
+    int number, ninner; /* axes of inner dims */
+    bool first, whole;  /* chunk of the inner dims: the first; the only one */
+};
+
+static const struct nk_value *kept_at(struct nk *nk, const struct nk_tile *t, const struct kept *k)
+{
+    struct nk_value *v = IR_NEW(nk->ctx, struct nk_value);
+    *v = k->v;
+    if (v->is_number)
+        return v;
+    for (int a = t->nouter; a < t->n; a++)
+        v->stride[a] = (int32_t)(k->stride[t->axis[a].dim] * t->axis[a].mult);
+    for (int d = 0; d < nk->k->ndims; d++)
+        v->offset += t->base[d] * k->stride[d] * neuron_type_bytes((enum neuron_type)v->type);
+    return v;
+}
+
+static const struct nk_value *arg(struct stage *s, int i)
+{
+    if (!s->value[i])
+        s->value[i] = kept_at(s->p->nk, &s->t, &s->kept[i]);
+    return s->value[i];
+}
+
+static enum neuron_alu reducer(const struct kn_insn *n)
+{
+    static const enum neuron_alu of[] = {NEURON_ALU_ADD, NEURON_ALU_MUL, NEURON_ALU_MAX, NEURON_ALU_MIN};
+    if (n->dtype == TCC_BOOL)
+        return n->reducer == KN_SUM || n->reducer == KN_MAX ? NEURON_ALU_MAX : NEURON_ALU_MIN;
+    return of[n->reducer];
+}
+
+static bool is_int(enum tcc_dtype d)
+{
+    return !tcc_is_float(d) && d != TCC_BOOL;
+}
+
+/* The tile without the inner dims. */
+static struct nk_tile reduced(const struct stage *s)
+{
+    struct nk_tile t = s->t;
+    t.n -= s->ninner;
+    return t;
+}
+
+static void reduce_into(struct stage *s, const struct nk_value *to, const struct nk_value *v, enum neuron_alu op)
+{
+    struct nk *nk = s->p->nk;
+    struct neuron_instr i = {.op = NEURON_OP_TENSOR_REDUCE, .noperands = 2};
+    struct nk_tile t = reduced(s);
+    int axes;
+    v = nk_solid(nk, &s->t, v);
+    i.operand[0] = nk_operand(nk, &t, to, 0, NULL);
+    i.operand[1] = nk_operand(nk, &s->t, v, s->ninner, &axes);
+    neuron_set_attr(&i, NEURON_ATTR_OP0, (union neuron_value){.i = op});
+    neuron_set_attr(&i, NEURON_ATTR_AXES, (union neuron_value){.i = axes});
+    nk_emit(nk, is_int((enum tcc_dtype)to->dtype) ? NEURON_GPSIMD : NEURON_VECTOR, &i, 2,
+            (struct nk_use[]){{to->buffer, true, 0}, {v->buffer, false, 0}});
+}
+
+/* Over outer axes and all points of the repeated dims. */
+static void make_kept(struct stage *s, int insn, enum tcc_dtype d)
+{
+    struct nk *nk = s->p->nk;
+    struct kept *k = &s->kept[insn];
+    struct nk_tile t = s->p->tile;
+    int64_t n = 1;
+    if (k->present)
+        return;
+    for (int dim = nk->k->ndims - 1; dim >= 0; dim--) {
+        k->stride[dim] = 0;
+        if (!(s->repeat >> dim & 1))
+            continue;
+        k->stride[dim] = n;
+        n *= nk->extent[dim];
+    }
+    if (n > 1) /* as the last axis */
+        t.axis[t.n++] = (struct nk_axis){0, 0, n};
+    k->v = *nk_new(nk, &t, d);
+    k->v.stride[t.n - (n > 1)] = 0;
+    k->present = true;
+}
+
+static void reduce(struct stage *s, int insn)
+{
+    struct nk *nk = s->p->nk;
+    const struct kn_insn *n = &nk->k->insns[insn];
+    enum tcc_dtype d = (enum tcc_dtype)n->dtype;
+    const struct nk_value *v = arg(s, n->arg[0]);
+    struct nk_tile t = reduced(s);
+    enum neuron_alu op = reducer(n);
+    if (d == TCC_I64)
+        nk_refuse(nk, "a reduction of i64");
+    if (nk_type(nk, (enum tcc_dtype)v->dtype) != nk_type(nk, d) || v->is_number)
+        v = nk_copy(nk, &s->t, d, nk_solid(nk, &s->t, v));
+    make_kept(s, insn, d);
+    const struct nk_value *to = kept_at(nk, &t, &s->kept[insn]);
+    if (s->first) {
+        reduce_into(s, to, v, op);
+        return;
+    }
+    struct nk_value *part = nk_new(nk, &t, d);
+    reduce_into(s, part, v, op);
+    nk_copy_to(nk, &t, to, nk_tt(nk, &t, d, op, to, part));
+}
+
+/* The place of the largest or smallest: of those that equal it, or are NaN where it is, the first or the last. */
+static void argreduce(struct stage *s, int insn)
+{
+    struct nk *nk = s->p->nk;
+    const struct kn_insn *n = &nk->k->insns[insn];
+    const struct nk_value *v = nk_solid(nk, &s->t, arg(s, n->arg[0])), *place = nk_solid(nk, &s->t, arg(s, n->arg[1]));
+    enum tcc_dtype d = (enum tcc_dtype)v->dtype;
+    struct nk_tile t = reduced(s);
+    if (!s->whole)
+        nk_full(nk, "a row of an argmax that does not fit");
+    if (d == TCC_I64 || place->type != NEURON_I32)
+        nk_refuse(nk, "an argmax of %s", tcc_dtype_name(d));
+    struct nk_value best = *nk_new(nk, &t, d);
+    reduce_into(s, &best, v, n->reducer == KN_MAX ? NEURON_ALU_MAX : NEURON_ALU_MIN);
+    for (int a = t.n; a < s->t.n; a++)
+        best.stride[a] = 0;
+    const struct nk_value *is = nk_tt(nk, &s->t, TCC_BOOL, NEURON_ALU_EQ, v, &best);
+    if (tcc_is_float(d))
+        is = nk_tt(nk, &s->t, TCC_BOOL, NEURON_ALU_LOR, is, nk_tt(nk, &s->t, TCC_BOOL, NEURON_ALU_NE, v, v));
+    double other = n->ivalue ? -1 : 1 << 24;
+    place = nk_select(nk, &s->t, TCC_I32, is, place, nk_number(nk, TCC_I32, other));
+    make_kept(s, insn, TCC_I64);
+    const struct nk_value *to = kept_at(nk, &t, &s->kept[insn]);
+    reduce_into(s, to, place, n->ivalue ? NEURON_ALU_MAX : NEURON_ALU_MIN);
+}
+
+/* A row after the other: the engine's scan goes along all free elements. */
+static const struct nk_value *scan(struct stage *s, int insn)
+{
+    struct nk *nk = s->p->nk;
+    const struct kn_insn *n = &nk->k->insns[insn];
+    enum tcc_dtype d = (enum tcc_dtype)n->dtype;
+    static const double start[] = {0, 1, -INFINITY, INFINITY};
+    if (!s->whole)
+        nk_full(nk, "a row of a scan that does not fit");
+    if (!tcc_is_float(d))
+        nk_refuse(nk, "a scan of %s", tcc_dtype_name(d));
+    const struct nk_value *v = nk_copy(nk, &s->t, TCC_F32, nk_solid(nk, &s->t, arg(s, n->arg[0])));
+    struct nk_value *to = nk_new(nk, &s->t, TCC_F32);
+    struct nk_tile t = reduced(s), row = {.n = 2, .nouter = 1, .axis = {s->t.axis[0], {0, 1, 1}}};
+    int64_t rows = nk_free_elements(&t), length = nk_free_elements(&s->t) / rows;
+    for (int64_t r = 0; r < rows; r++) {
+        struct nk_value x = *v, y = *to;
+        int64_t shift = n->ivalue && length > 0;
+        x.stride[1] = y.stride[1] = 1;
+        x.offset += 4 * r * length;
+        y.offset += 4 * r * length;
+        row.axis[1].extent = 1;
+        if (shift)
+            nk_fill(nk, &row, &y, start[n->reducer]);
+        row.axis[1].extent = length - shift;
+        y.offset += 4 * shift;
+        if (!row.axis[1].extent)
+            continue;
+        struct neuron_instr i = {.op = NEURON_OP_TENSOR_TENSOR_SCAN, .noperands = 4};
+        i.operand[0] = nk_operand(nk, &row, &y, 0, NULL);
+        i.operand[1] = i.operand[2] = nk_operand(nk, &row, &x, 0, NULL);
+        i.operand[3] = nk_literal(start[n->reducer]);
+        neuron_set_attr(&i, NEURON_ATTR_OP0, (union neuron_value){.i = reducer(n)});
+        neuron_set_attr(&i, NEURON_ATTR_OP1, (union neuron_value){.i = NEURON_ALU_BYPASS});
+        nk_emit(nk, NEURON_VECTOR, &i, 2, (struct nk_use[]){{to->buffer, true, 0}, {v->buffer, false, 0}});
+    }
+    return d == TCC_F32 ? to : nk_copy(nk, &s->t, d, to);
+}
+
+const struct nk_value *nk_body(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n,
+                               const struct nk_value *const *args)
+{
+    switch ((enum kn_code)n->code) {
+    case KN_CONST: {
+        bool f = tcc_is_float((enum tcc_dtype)n->dtype);
+        if (!f && (n->ivalue < INT32_MIN || n->ivalue > INT32_MAX))
+            nk_refuse(nk, "a number that does not fit in 32 bits");
+        return nk_number(nk, (enum tcc_dtype)n->dtype, f ? n->fvalue : (double)n->ivalue);
+    }
+    case KN_EXPR: return nk_expr(nk, t, (enum tcc_dtype)n->dtype, n->expr);
+    case KN_LOAD:
+        if (n->dtype == TCC_I64)
+            nk_refuse(nk, "i64 data");
+        return nk_load(nk, t, n, args[0]);
+    case KN_STORE: nk_store(nk, t, n, args[0]); return NULL;
+    case KN_SCALAR: return nk_scalar(nk, t, n, (enum tcc_dtype)args[n->op == IR_select]->dtype, args);
+    case KN_INDEX: nk_refuse(nk, "an index read from a tensor");
+    case KN_ENV: nk_refuse(nk, "random numbers");
+    default: nk_refuse(nk, "an instruction outside its stage");
+    }
+}
+
+/* Buffers that no later instruction of the stage reads. */
+static void forget(struct stage *s, int at)
+{
+    const struct kn_stage *g = &s->p->nk->k->stages[s->number];
+    const struct kn_insn *insns = s->p->nk->k->insns;
+    for (int i = g->first; i <= at; i++) {
+        if (!s->value[i] || s->value[i]->is_number)
+            continue;
+        bool needed = false;
+        for (int j = 0; j < s->p->nk->k->ninsns && !needed; j++)
+            needed = s->kept[j].present && !s->kept[j].v.is_number && s->kept[j].v.buffer == s->value[i]->buffer;
+        for (int j = g->first; j < g->last && !needed; j++) {
+            const struct nk_value *other = s->value[j];
+            bool shares = other && !other->is_number && other->buffer == s->value[i]->buffer;
+            for (int l = at + 1; l < g->last && !needed && (shares || j == i); l++)
+                for (int a = 0; a < insns[l].nargs; a++)
+                    needed |= insns[l].arg[a] == j;
+        }
+        for (int o = 0; o < s->p->nk->k->noperands && !needed; o++)
+            needed = s->p->nk->local[o] == s->value[i]->buffer;
+        if (!needed)
+            nk_release(s->p->nk, s->value[i]->buffer);
+    }
+}
+
+static void run_stage(struct stage *s, const bool *later)
+{
+    struct nk *nk = s->p->nk;
+    const struct kn_stage *g = &nk->k->stages[s->number];
+    for (int i = g->first; i < g->last; i++) {
+        const struct kn_insn *n = &nk->k->insns[i];
+        const struct nk_value *args[3] = {NULL, NULL, NULL};
+        ir_tick(nk->ctx);
+        if (n->code == KN_REDUCE) {
+            reduce(s, i);
+        } else if (n->code == KN_ARGREDUCE) {
+            argreduce(s, i);
+        } else if (n->code == KN_SCAN) {
+            s->value[i] = scan(s, i);
+        } else {
+            for (int a = 0; a < n->nargs && a < 3; a++)
+                args[a] = n->arg[a] >= 0 ? arg(s, n->arg[a]) : NULL;
+            s->value[i] = nk_body(nk, &s->t, n, args);
+        }
+        if (later[i] && s->value[i] && !s->inner && !s->kept[i].present) {
+            if (s->value[i]->is_number) {
+                s->kept[i].v = *s->value[i];
+                s->kept[i].present = true;
+            } else if (!s->repeat) {
+                s->kept[i].v = *s->value[i];
+                s->kept[i].present = true;
+            }
+        }
+        if (later[i] && s->value[i] && !s->inner && s->repeat && !s->value[i]->is_number) {
+            make_kept(s, i, (enum tcc_dtype)n->dtype);
+            nk_copy_to(nk, &s->t, kept_at(nk, &s->t, &s->kept[i]), s->value[i]);
+        }
+        forget(s, i);
+    }
+}
+
+/* -- Chunks of a stage -------------------------------------------------------------------------------------------------------- */
+
+static void run_chunks(struct stage *s, const bool *later)
+{
+    struct plan *p = s->p;
+    struct nk *nk = p->nk;
+    int64_t chunk[KN_MAX_DIMS], at[KN_MAX_DIMS] = {0}, left = nk->room / nk_free_elements(&p->tile);
+    uint32_t dims = s->inner | s->repeat;
+    bool whole = true;
+    left = left < 1 ? 1 : left;
+    for (int pass = 0; pass < 2; pass++)
+        for (int d = nk->k->ndims - 1; d >= 0; d--) {
+            if (!((pass ? s->repeat : s->inner) >> d & 1))
+                continue;
+            chunk[d] = nk->extent[d] < left ? nk->extent[d] : left;
+            for (int i = p->digits[d].n - 1; i >= 0 && chunk[d] < nk->extent[d]; i--) /* whole digits */
+                if (chunk[d] >= p->digits[d].period[i]) {
+                    chunk[d] -= chunk[d] % p->digits[d].period[i];
+                    break;
+                }
+            whole &= pass || chunk[d] == nk->extent[d];
+            left = chunk[d] == nk->extent[d] ? left / chunk[d] : 1;
+            left = left < 1 ? 1 : left;
+        }
+    for (;;) {
+        int mark = nk_mark(nk);
+        s->t = p->tile;
+        s->first = true;
+        for (int pass = 0; pass < 2; pass++) {
+            if (pass)
+                s->ninner = s->t.n;
+            for (int d = 0; d < nk->k->ndims; d++)
+                if ((pass ? s->inner : s->repeat) >> d & 1) {
+                    int64_t n = nk->extent[d] - at[d];
+                    s->t.base[d] = at[d];
+                    nk_add_axes(nk, &s->t, d, n < chunk[d] ? n : chunk[d], &p->digits[d]);
+                    s->first &= !pass || !at[d];
+                }
+        }
+        s->ninner = s->t.n - s->ninner;
+        s->whole = whole;
+        memset(s->value, 0, (size_t)nk->k->ninsns * sizeof *s->value);
+        run_stage(s, later);
+        const struct nk_value **keep = IR_NEWN(nk->ctx, nk->k->ninsns + 1, const struct nk_value *);
+        for (int i = 0; i < nk->k->ninsns; i++)
+            keep[i] = s->kept[i].present && !s->kept[i].v.is_number ? &s->kept[i].v : NULL;
+        nk_release_to(nk, mark, keep, nk->k->ninsns);
+        int d = nk->k->ndims - 1; /* inner dims go round first */
+        uint32_t order[2] = {s->inner, s->repeat};
+        bool more = false;
+        for (int pass = 0; pass < 2 && !more; pass++)
+            for (d = nk->k->ndims - 1; d >= 0 && !more; d--) {
+                if (!(order[pass] >> d & 1))
+                    continue;
+                at[d] += chunk[d];
+                more = at[d] < nk->extent[d];
+                if (!more)
+                    at[d] = 0;
+            }
+        if (!more || !dims)
+            return;
+    }
+}
+
+/* -- Tiles -------------------------------------------------------------------------------------------------------------------- */
+
+static void make_locals(struct plan *p)
+{
+    struct nk *nk = p->nk;
+    for (int o = 0; o < nk->k->noperands; o++) {
+        const struct kn_operand *x = &nk->k->operands[o];
+        int64_t n = 1, c;
+        if (x->use != KN_LOCAL)
+            continue;
+        for (int i = 0; i < x->rank; i++) {
+            if (!ir_is_const(x->dims[i], &c))
+                nk_refuse(nk, "a row buffer of unknown size");
+            n *= c;
+        }
+        nk->local_elements[o] = n;
+        int64_t bytes = n * nk_free_elements(&p->tile) * neuron_type_bytes(nk_type(nk, x->dtype));
+        if (bytes > neuron_sbuf_bytes(nk->machine->core))
+            nk_full(nk, "a row buffer that does not fit in SBUF");
+        nk->local[o] = nk_sbuf(nk, bytes);
+    }
+}
+
+static void run_tile(struct plan *p)
+{
+    struct nk *nk = p->nk;
+    const struct kn_kernel *k = nk->k;
+    int mark = nk_mark(nk);
+    struct kept *kept = IR_NEWN(nk->ctx, k->ninsns + 1, struct kept);
+    make_locals(p);
+    for (int i = 0; i < k->nstages; i++) {
+        struct stage s = {.p = p,
+                          .kept = kept,
+                          .value = IR_NEWN(nk->ctx, k->ninsns + 1, const struct nk_value *),
+                          .inner = k->stages[i].inner,
+                          .repeat = k->stages[i].repeat,
+                          .number = i};
+        bool *later = IR_NEWN(nk->ctx, k->ninsns + 1, bool);
+        for (int j = k->stages[i].last; j < k->ninsns; j++)
+            for (int a = 0; a < k->insns[j].nargs; a++)
+                if (k->insns[j].arg[a] >= 0)
+                    later[k->insns[j].arg[a]] = true;
+        run_chunks(&s, later);
+    }
+    nk_release_to(nk, mark, NULL, 0);
+}
+
+/* Points [at, at + n) of the dim on partitions: as many to each partition, what is left over in a tile of its own. */
+static void run_along(struct plan *p, const int64_t *lo, int64_t each)
+{
+    struct nk *nk = p->nk;
+    const struct kn_kernel *k = nk->k;
+    int64_t n = p->along < 0 ? 1 : nk->extent[p->along];
+    for (int64_t at = 0; at < n;) {
+        int64_t f = each < n - at ? each : n - at, parts = (n - at) / f;
+        parts = parts > NEURON_PARTITIONS ? NEURON_PARTITIONS : parts;
+        p->tile = (struct nk_tile){.n = 1, .axis = {{p->along, f, parts}}};
+        if (p->along < 0)
+            p->tile.axis[0].dim = KN_MAX_DIMS - 1;
+        for (int d = 0; d < k->ndims; d++) {
+            if (k->dims[d].role != KN_OUTER)
+                continue;
+            p->tile.base[d] = d == p->along ? at : lo[d];
+            int64_t left = nk->extent[d] - lo[d];
+            nk_add_axes(nk, &p->tile, d, d == p->along ? f : left < p->chunk[d] ? left : p->chunk[d], &p->digits[d]);
+        }
+        p->tile.nouter = p->tile.n;
+        run_tile(p);
+        at += parts * f;
+    }
+}
+
+static int64_t stage_points(const struct nk *nk, const struct kn_stage *s)
+{
+    int64_t n = 1;
+    for (int d = 0; d < nk->k->ndims; d++)
+        if ((s->inner | s->repeat) >> d & 1)
+            n *= nk->extent[d];
+    return n;
+}
+
+/* The dim with most points on partitions; of those with more than there are partitions, the first. */
+static int dim_on_partitions(const struct nk *nk)
+{
+    int best = -1;
+    int64_t most = 0;
+    for (int d = 0; d < nk->k->ndims; d++) {
+        int64_t n = nk->extent[d] < NEURON_PARTITIONS ? nk->extent[d] : NEURON_PARTITIONS;
+        if (nk->k->dims[d].role == KN_OUTER && n > most) {
+            best = d;
+            most = n;
+        }
+    }
+    return best;
+}
+
+void nk_run_tiles(struct nk *nk)
+{
+    struct plan p = {.nk = nk};
+    const struct kn_kernel *k = nk->k;
+    int64_t inner = 1, free, each = 1, lo[KN_MAX_DIMS] = {0};
+    for (int d = 0; d < k->ndims; d++)
+        p.digits[d] = nk_digits_of(nk, d);
+    p.along = dim_on_partitions(nk);
+    for (int i = 0; i < k->nstages; i++) {
+        int64_t n = stage_points(nk, &k->stages[i]);
+        inner = n > inner ? n : inner;
+    }
+    free = nk->room / inner;
+    free = free < 1 ? 1 : free;
+    for (int d = k->ndims - 1; d >= 0; d--) {
+        if (k->dims[d].role != KN_OUTER || d == p.along)
+            continue;
+        p.chunk[d] = nk->extent[d] < free ? nk->extent[d] : free;
+        free = p.chunk[d] == nk->extent[d] ? free / p.chunk[d] : 1;
+        free = free < 1 ? 1 : free;
+    }
+    if (p.along >= 0) {
+        const struct nk_digits *g = &p.digits[p.along];
+        int64_t n = nk->extent[p.along];
+        each = (n + NEURON_PARTITIONS - 1) / NEURON_PARTITIONS;
+        each = each < free ? each : free;
+        for (int i = g->n - 1; i > 0; i--) { /* whole digits, more points if they fit */
+            int64_t up = (each + g->period[i] - 1) / g->period[i] * g->period[i];
+            if (up <= free && up <= n) {
+                each = up;
+                break;
+            }
+        }
+    }
+    for (;;) {
+        run_along(&p, lo, each);
+        int d = k->ndims - 1;
+        bool more = false;
+        for (; d >= 0 && !more; d--) {
+            if (k->dims[d].role != KN_OUTER || d == p.along)
+                continue;
+            lo[d] += p.chunk[d];
+            more = lo[d] < nk->extent[d];
+            if (!more)
+                lo[d] = 0;
+        }
+        if (!more)
+            return;
+    }
+}

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * value.c - values on chip and the instructions of the lanes. Floats are computed by Vector in float32 and rounded to their type where they are
+ * stored; integers by GpSimd, exactly; functions by Scalar. A value that is the same along an axis has stride 0 there.
+ */
+#include "compiler/neuron/neuron_int.h"
+
+#include <math.h>
+
+enum neuron_type nk_type(struct nk *nk, enum tcc_dtype d)
+{
+    switch (d) {
+    case TCC_F32: return NEURON_F32;
+    case TCC_F16: return NEURON_F16;
+    case TCC_BF16: return NEURON_BF16;
+    case TCC_F8E5M2: return NEURON_E5M2;
+    case TCC_BOOL:
+    case TCC_U8: return NEURON_U8;
+    case TCC_I8: return NEURON_I8;
+    case TCC_U16: return NEURON_U16;
+    case TCC_I16: return NEURON_I16;
+    case TCC_U32: return NEURON_U32;
+    case TCC_I64: /* only where they are known to fit */
+    case TCC_I32: return NEURON_I32;
+    default: nk_refuse(nk, "the engines have no type %s", tcc_dtype_name(d));
+    }
+}
+
+static bool is_float(const struct nk_value *v)
+{
+    return tcc_dtype_class((enum tcc_dtype)v->dtype) == TCC_CLASS_FLOAT;
+}
+
+static bool is_exact_int(const struct nk_value *v)
+{
+    return !is_float(v) && v->dtype != TCC_BOOL;
+}
+
+/* -- Patterns ---------------------------------------------------------------------------------------------------- */
+
+void nk_pattern_add(struct nk_pattern *p, int64_t size, int64_t stride, bool apart)
+{
+    int last = p->n - 1;
+    if (size == 1 && !apart)
+        return;
+    if (!apart && last >= 0 && p->stride[last] == stride * size) {
+        p->size[last] *= size;
+        p->stride[last] = stride;
+        return;
+    }
+    p->size[p->n] = size;
+    p->stride[p->n++] = stride;
+}
+
+bool nk_pattern_put(const struct nk_pattern *p, struct neuron_operand *o, int most)
+{
+    bool hbm = o->space == NEURON_HBM;
+    if (p->n > most)
+        return false;
+    o->ndims = (uint8_t)(p->n ? p->n : 1);
+    o->size[0] = 1;
+    o->stride[0] = 1;
+    for (int d = 0; d < p->n; d++) {
+        int64_t limit = hbm ? INT32_MAX : INT16_MAX;
+        if (p->size[d] > (hbm ? INT32_MAX : UINT16_MAX) ||
+            (p->size[d] > 1 && (p->stride[d] > limit || p->stride[d] < -limit)))
+            return false;
+        o->size[d] = (uint32_t)p->size[d];
+        o->stride[d] = p->size[d] > 1 ? (int32_t)p->stride[d] : 1;
+    }
+    return true;
+}
+
+static struct neuron_operand place(const struct nk_value *v)
+{
+    return (struct neuron_operand){
+        .space = v->buffer->space, .type = v->type, .reg = NEURON_NO_REGISTER, .offset = v->buffer->offset + v->offset};
+}
+
+struct neuron_operand nk_operand(struct nk *nk, const struct nk_tile *t, const struct nk_value *v, int cut, int *inner)
+{
+    struct neuron_operand o = place(v);
+    struct nk_pattern p = {0};
+    int outer = 0;
+    o.count = (uint8_t)t->axis[0].extent;
+    for (int a = 1; a < t->n; a++) {
+        bool first = cut && a == t->n - cut;
+        if (first)
+            outer = p.n;
+        nk_pattern_add(&p, t->axis[a].extent, v->stride[a], first);
+    }
+    if (inner)
+        *inner = p.n - outer;
+    if (!nk_pattern_put(&p, &o, 4))
+        nk_refuse(nk, "an access pattern of %d dims", p.n);
+    return o;
+}
+
+struct neuron_operand nk_box_operand(struct nk *nk, const struct nk_tile *t, const struct nk_value *v,
+                                     const struct nk_box *b, bool *fits)
+{
+    struct neuron_operand o = place(v);
+    struct nk_pattern p = {0};
+    o.start = (uint8_t)b->lo[0];
+    o.count = (uint8_t)b->n[0];
+    for (int a = 1; a < t->n; a++) {
+        o.offset += b->lo[a] * v->stride[a] * neuron_type_bytes((enum neuron_type)v->type);
+        nk_pattern_add(&p, b->n[a], v->stride[a], false);
+    }
+    (void)nk;
+    *fits = nk_pattern_put(&p, &o, 4);
+    return o;
+}
+
+struct neuron_operand nk_literal(double v)
+{
+    return (struct neuron_operand){.space = NEURON_NUMBER, .reg = NEURON_NO_REGISTER, .number = (float)v};
+}
+
+/* -- Values -------------------------------------------------------------------------------------------------------- */
+
+int64_t nk_free_elements(const struct nk_tile *t)
+{
+    int64_t n = 1;
+    for (int a = 1; a < t->n; a++)
+        n *= t->axis[a].extent;
+    return n;
+}
+
+struct nk_value *nk_new(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d)
+{
+    struct nk_value *v = IR_NEW(nk->ctx, struct nk_value);
+    int64_t n = 1;
+    *v = (struct nk_value){.dtype = (uint8_t)d, .type = (uint8_t)nk_type(nk, d)};
+    for (int a = t->n - 1; a > 0; a--) {
+        v->stride[a] = (int32_t)n;
+        n *= t->axis[a].extent;
+    }
+    if (n > 65535)
+        nk_full(nk, "a value of more than 65,535 elements a partition");
+    v->buffer = nk_sbuf(nk, n * neuron_type_bytes((enum neuron_type)v->type));
+    return v;
+}
+
+struct nk_value *nk_number(struct nk *nk, enum tcc_dtype d, double number)
+{
+    struct nk_value *v = IR_NEW(nk->ctx, struct nk_value);
+    *v = (struct nk_value){.dtype = (uint8_t)d, .type = (uint8_t)nk_type(nk, d), .is_number = true, .number = number};
+    return v;
+}
+
+static void run(struct nk *nk, enum neuron_engine e, struct neuron_instr *i, const struct nk_value *to,
+                const struct nk_value *a, const struct nk_value *b)
+{
+    struct nk_use uses[3] = {{to->buffer, true, 0}};
+    int n = 1;
+    if (a && !a->is_number)
+        uses[n++] = (struct nk_use){a->buffer, false, 0};
+    if (b && !b->is_number)
+        uses[n++] = (struct nk_use){b->buffer, false, 0};
+    nk_emit(nk, e, i, n, uses);
+}
+
+static bool is_float_number(double v)
+{
+    return (double)(float)v == v || v != v;
+}
+
+void nk_fill(struct nk *nk, const struct nk_tile *t, const struct nk_value *to, double number)
+{
+    struct neuron_instr i = {.op = NEURON_OP_MEMSET, .noperands = 2};
+    i.operand[0] = nk_operand(nk, t, to, 0, NULL);
+    i.operand[1] = nk_literal(number);
+    if (to->type == NEURON_I32 && !is_float_number(number)) {
+        i = (struct neuron_instr){.op = NEURON_OP_IOTA, .noperands = 1, .operand = {i.operand[0]}};
+        neuron_set_attr(&i, NEURON_ATTR_BASE, (union neuron_value){.i = (int32_t)number});
+        run(nk, NEURON_GPSIMD, &i, to, NULL, NULL);
+        return;
+    }
+    run(nk, NEURON_VECTOR, &i, to, NULL, NULL);
+}
+
+const struct nk_value *nk_solid(struct nk *nk, const struct nk_tile *t, const struct nk_value *v)
+{
+    if (v->is_number) {
+        struct nk_value *to = nk_new(nk, t, (enum tcc_dtype)v->dtype);
+        nk_fill(nk, t, to, v->number);
+        return to;
+    }
+    return v->buffer->space == NEURON_SBUF ? v : nk_copy(nk, t, (enum tcc_dtype)v->dtype, v);
+}
+
+/* GpSimd where integers go in and come out: exact, and modulo their width. */
+static enum neuron_engine engine_for(const struct nk_value *to, const struct nk_value *a, const struct nk_value *b)
+{
+    bool floats = is_float(to) || is_float(a) || (b && is_float(b));
+    bool exact = is_exact_int(to) || is_exact_int(a) || (b && is_exact_int(b));
+    return exact && !floats ? NEURON_GPSIMD : NEURON_VECTOR;
+}
+
+struct nk_value *nk_ts(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, enum neuron_alu op,
+                       const struct nk_value *a, double b)
+{
+    const struct nk_value *number = nk_number(nk, (enum tcc_dtype)a->dtype, b);
+    return nk_tt(nk, t, d, op, a, number);
+}
+
+static struct nk_value *with_number(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, enum neuron_alu op,
+                                    const struct nk_value *a, const struct nk_value *number, bool reversed)
+{
+    struct nk_value *to = nk_new(nk, t, d);
+    struct neuron_instr i = {.op = NEURON_OP_TENSOR_SCALAR, .noperands = 3};
+    enum neuron_engine e = op == NEURON_ALU_POW ? NEURON_GPSIMD : engine_for(to, a, NULL);
+    if (e == NEURON_GPSIMD)
+        a = nk_solid(nk, t, a);
+    i.operand[0] = nk_operand(nk, t, to, 0, NULL);
+    i.operand[1] = nk_operand(nk, t, a, 0, NULL);
+    i.operand[2] = nk_literal(number->number);
+    neuron_set_attr(&i, NEURON_ATTR_OP0, (union neuron_value){.i = op});
+    neuron_set_attr(&i, NEURON_ATTR_REV0, (union neuron_value){.i = reversed});
+    run(nk, e, &i, to, a, NULL);
+    return to;
+}
+
+struct nk_value *nk_tt(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, enum neuron_alu op,
+                       const struct nk_value *a, const struct nk_value *b)
+{
+    if (a->is_number && (b->is_number || !is_float_number(a->number)))
+        a = nk_solid(nk, t, a);
+    if (b->is_number && !is_float_number(b->number))
+        b = nk_solid(nk, t, b);
+    if (b->is_number)
+        return with_number(nk, t, d, op, a, b, false);
+    if (a->is_number)
+        return with_number(nk, t, d, op, b, a, true);
+    struct nk_value *to = nk_new(nk, t, d);
+    struct neuron_instr i = {.op = NEURON_OP_TENSOR_TENSOR, .noperands = 3};
+    enum neuron_engine e = op == NEURON_ALU_POW ? NEURON_GPSIMD : engine_for(to, a, b);
+    if (e == NEURON_GPSIMD || (a->buffer->space == NEURON_PSUM && b->buffer->space == NEURON_PSUM))
+        a = nk_solid(nk, t, a);
+    if (e == NEURON_GPSIMD)
+        b = nk_solid(nk, t, b);
+    i.operand[0] = nk_operand(nk, t, to, 0, NULL);
+    i.operand[1] = nk_operand(nk, t, a, 0, NULL);
+    i.operand[2] = nk_operand(nk, t, b, 0, NULL);
+    neuron_set_attr(&i, NEURON_ATTR_OP0, (union neuron_value){.i = op});
+    run(nk, e, &i, to, a, b);
+    return to;
+}
+
+struct nk_value *nk_act(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, enum neuron_func f,
+                        const struct nk_value *a, double scale)
+{
+    struct nk_value *to = nk_new(nk, t, d);
+    struct neuron_instr i = {.op = NEURON_OP_ACTIVATION, .noperands = 2};
+    if (a->is_number)
+        a = nk_solid(nk, t, a);
+    i.operand[0] = nk_operand(nk, t, to, 0, NULL);
+    i.operand[1] = nk_operand(nk, t, a, 0, NULL);
+    if (scale != 1)
+        i.operand[i.noperands++] = nk_literal(scale);
+    neuron_set_attr(&i, NEURON_ATTR_FN, (union neuron_value){.i = f});
+    run(nk, NEURON_SCALAR, &i, to, a, NULL);
+    return to;
+}
+
+void nk_copy_to(struct nk *nk, const struct nk_tile *t, const struct nk_value *to, const struct nk_value *a)
+{
+    struct neuron_instr i = {.op = NEURON_OP_TENSOR_COPY, .noperands = 2};
+    bool exact = !is_float(to) && !is_float(a) && to->type != a->type;
+    if (a->is_number) {
+        nk_fill(nk, t, to, a->number);
+        return;
+    }
+    i.operand[0] = nk_operand(nk, t, to, 0, NULL);
+    i.operand[1] = nk_operand(nk, t, a, 0, NULL);
+    run(nk, exact ? NEURON_GPSIMD : NEURON_VECTOR, &i, to, a, NULL);
+}
+
+struct nk_value *nk_copy(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, const struct nk_value *a)
+{
+    struct nk_value *to = nk_new(nk, t, d);
+    nk_copy_to(nk, t, to, a);
+    return to;
+}
+
+/* Integers of 32 bits by arithmetic modulo 2^32, since copies by a mask go through float32. */
+struct nk_value *nk_select(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, const struct nk_value *mask,
+                           const struct nk_value *yes, const struct nk_value *no)
+{
+    if (nk_type(nk, d) == NEURON_I32 || nk_type(nk, d) == NEURON_U32) {
+        const struct nk_value *difference = nk_tt(nk, t, d, NEURON_ALU_SUB, yes, no);
+        difference = nk_tt(nk, t, d, NEURON_ALU_MUL, difference, mask);
+        return nk_tt(nk, t, d, NEURON_ALU_ADD, difference, no);
+    }
+    struct nk_value *to = nk_copy(nk, t, d, no);
+    struct neuron_instr i = {.op = NEURON_OP_TENSOR_COPY_PREDICATED, .noperands = 3};
+    if (yes->is_number)
+        yes = nk_solid(nk, t, yes);
+    if (mask->is_number)
+        mask = nk_solid(nk, t, mask);
+    i.operand[0] = nk_operand(nk, t, to, 0, NULL);
+    i.operand[1] = nk_operand(nk, t, yes, 0, NULL);
+    i.operand[2] = nk_operand(nk, t, mask, 0, NULL);
+    struct nk_use uses[] = {
+        {to->buffer, true, 0}, {to->buffer, false, 0}, {yes->buffer, false, 0}, {mask->buffer, false, 0}};
+    nk_emit(nk, NEURON_VECTOR, &i, 4, uses);
+    return to;
+}
+
+/* An integer expression, by GpSimd's index patterns: one for each box in which it is linear. */
+struct nk_value *nk_expr(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, ir_expr e)
+{
+    struct nk_value *to;
+    enum tcc_dtype whole = tcc_is_float(d) || d == TCC_I64 ? TCC_I32 : d;
+    VEC(struct nk_box) todo = {0};
+    int64_t known;
+    if (ir_is_const(e, &known))
+        return nk_number(nk, d, (double)known);
+    if (e->lo < INT32_MIN || e->hi > INT32_MAX)
+        nk_refuse(nk, "an index that may not fit in 32 bits");
+    if (whole != TCC_I32)
+        nk_refuse(nk, "an index of type %s", tcc_dtype_name(d));
+    to = nk_new(nk, t, whole);
+    int group = ++nk->groups;
+    VEC_PUSH(nk->ctx, todo, nk_whole(t));
+    for (int made = 0; todo.n; made++) {
+        struct nk_box b = todo.at[--todo.n];
+        struct nk_line l;
+        int axis;
+        int64_t at;
+        bool fits;
+        enum nk_linear how = nk_line_of(nk, t, &b, e, &l, &axis, &at);
+        if (how == NK_UNKNOWN || made > NK_MOST_BOXES)
+            nk_refuse(nk, "a number that is no expression of the loops, or of too many pieces");
+        if (how == NK_SPLIT && axis == 0)
+            nk_refuse(nk, "a number that is not linear over partitions");
+        if (how == NK_SPLIT) {
+            struct nk_box half = b;
+            half.lo[axis] += at;
+            half.n[axis] -= at;
+            b.n[axis] = at;
+            VEC_PUSH(nk->ctx, todo, half);
+            VEC_PUSH(nk->ctx, todo, b);
+            continue;
+        }
+        struct neuron_instr i = {.op = NEURON_OP_IOTA, .noperands = 1};
+        struct nk_pattern p = {0};
+        i.operand[0] = nk_box_operand(nk, t, to, &b, &fits);
+        for (int a = 1; a < t->n; a++) /* one dim an axis: each has a step of its own */
+            if (b.n[a] > 1) {
+                neuron_set_attr(&i, (enum neuron_attr)(NEURON_ATTR_STEP0 + p.n),
+                                (union neuron_value){.i = (int32_t)l.coef[a]});
+                p.size[p.n] = b.n[a];
+                p.stride[p.n++] = to->stride[a];
+            }
+        if (p.n > 4 || !nk_pattern_put(&p, &i.operand[0], 4))
+            nk_refuse(nk, "a number of more than four dims");
+        neuron_set_attr(&i, NEURON_ATTR_BASE, (union neuron_value){.i = (int32_t)l.base});
+        neuron_set_attr(&i, NEURON_ATTR_CHANNEL, (union neuron_value){.i = (int32_t)l.coef[0]});
+        nk_emit(nk, NEURON_GPSIMD, &i, 1, (struct nk_use[]){{to->buffer, true, group}});
+    }
+    if (d == TCC_I64)
+        to->dtype = TCC_I64;
+    return whole == d || d == TCC_I64 ? to : nk_copy(nk, t, d, to);
+}
