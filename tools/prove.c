@@ -249,7 +249,8 @@ static double allowed(enum tcc_dtype d)
     }
 }
 
-static bool equal(enum tcc_dtype d, const void *want, const void *got, int64_t n, int64_t *where)
+/* error: of values of the size of the largest. */
+static bool equal(enum tcc_dtype d, double error, const void *want, const void *got, int64_t n, int64_t *where)
 {
     int bytes = tcc_dtype_bytes(d);
     double most = 0;
@@ -267,7 +268,7 @@ static bool equal(enum tcc_dtype d, const void *want, const void *got, int64_t n
     for (*where = 0; *where < n; ++*where) {
         double w = tcc_load_f64(d, (const char *)want + *where * bytes),
                g = tcc_load_f64(d, (const char *)got + *where * bytes);
-        if (!(w == g || (isnan(w) && isnan(g)) || fabs(w - g) <= allowed(d) * most))
+        if (!(w == g || (isnan(w) && isnan(g)) || fabs(w - g) <= error * most))
             return false;
     }
     return true;
@@ -328,6 +329,18 @@ static struct operands *allocate(const struct kn_kernel *k, const int64_t *sizes
     return o;
 }
 
+/* Of an operand's values. Weights of attention are rounded to the type that they are multiplied in, whatever the result's. */
+static double error_of(const struct kn_kernel *k, enum tcc_dtype d)
+{
+    double error = allowed(d);
+    for (int i = 0; i < k->ninsns && k->kind == IR_K_ATTENTION; i++) {
+        enum tcc_dtype own = (enum tcc_dtype)k->insns[i].dtype;
+        if (k->insns[i].code == KN_LOAD && (own == TCC_F16 || own == TCC_BF16) && allowed(own) > error)
+            error = allowed(own);
+    }
+    return error;
+}
+
 static bool compare(const struct kn_kernel *k, const struct operands *o, const struct tcc_env *env, int status,
                     char *error)
 {
@@ -339,7 +352,8 @@ static bool compare(const struct kn_kernel *k, const struct operands *o, const s
         int64_t at;
         if (k->operands[i].use == KN_LOCAL)
             continue;
-        if (k->operands[i].use != KN_IN && !equal(o->dtype[n], o->want[n], o->got[n], o->elements[n], &at)) {
+        if (k->operands[i].use != KN_IN &&
+            !equal(o->dtype[n], error_of(k, o->dtype[n]), o->want[n], o->got[n], o->elements[n], &at)) {
             char want[64] = "other bits", got[64] = "";
             int bytes = tcc_dtype_bytes(o->dtype[n]);
             if (tcc_is_float(o->dtype[n])) {

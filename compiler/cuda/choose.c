@@ -2,12 +2,14 @@
 /*
  * choose.c - which template takes a kernel: a function of its structure and sizes alone.
  *
+ *   attention                                  attention, where rows are no wider than shared memory allows
  *   a sum of products of two loads             wgmma, mma, contract: tiles of results, sized by the waves that blocks make on the machine
  *   no inner dims, loads along another dim     transpose
  *   no inner dims                              loops, by vectors of 16 bytes where all accesses are consecutive or uniform
  *   inner points, consecutive along the last   group: a warp, or a block where outer points are few and inner ones many
  *   else                                       loops: neighbouring threads run neighbouring outer points
  */
+#include "compiler/cuda/attention_int.h"
 #include "compiler/cuda/contract_int.h"
 
 enum {
@@ -200,8 +202,7 @@ static bool runs_along(struct ir_ctx *ctx, const struct kn_kernel *k, int insn, 
            stride == 1;
 }
 
-/* Elements of that load that a thread brings at once along dim d: `width`, if they lie together at a multiple of it. */
-static int load_width(struct ir_ctx *ctx, const struct kn_kernel *k, int insn, int d, int width)
+int cuda_load_width(struct ir_ctx *ctx, const struct kn_kernel *k, int insn, int d, int width)
 {
     bool aligned;
     if (ir_const_or(k->dims[d].extent, 1) % width || guards_follow(&k->insns[insn], k->dims[d].var) ||
@@ -260,7 +261,7 @@ bool ct_shape_of(struct ir_ctx *ctx, const struct kn_kernel *k, struct ct_shape 
         s->along_k[i] = runs_along(ctx, k, s->load[i], last_k) && !runs_along(ctx, k, s->load[i], last[i]);
         s->width[i] = s->bytes > 1 && bytes != s->bytes
                           ? 1
-                          : load_width(ctx, k, s->load[i], s->along_k[i] ? last_k : last[i], 16 / bytes);
+                          : cuda_load_width(ctx, k, s->load[i], s->along_k[i] ? last_k : last[i], 16 / bytes);
     }
     for (int i = 0; i < k->ninsns; i++) /* neighbours in memory are stored by neighbours */
         if (k->insns[i].code == KN_STORE && runs_along(ctx, k, i, last[0]) && !runs_along(ctx, k, i, last[1]))
@@ -376,6 +377,21 @@ ir_expr cuda_product_tiles(struct ir_ctx *ctx, const struct kn_kernel *k, const 
     return tiles;
 }
 
+/* -- Attention ----------------------------------------------------------------------------------------------------- */
+
+static bool choose_attention(struct ir_ctx *ctx, struct kn_kernel *k)
+{
+    struct fa_shape shape;
+    if (k->kind != IR_K_ATTENTION || !cuda_attention_shape(ctx, k, &shape))
+        return false;
+    if (shape.r.row >= 0)
+        k->schedule.tile[shape.r.row] = FA_ROWS;
+    cuda_put_schedule(k, cuda_plain_schedule(CUDA_ATTENTION));
+    k->tiles = em_tile_count(ctx, k);
+    k->scratch = ir_const(ctx, 0);
+    return true;
+}
+
 /* -- The choice --------------------------------------------------------------------------------------------------- */
 
 void cuda_choose_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
@@ -390,6 +406,8 @@ void cuda_choose_schedule(const struct pass_machine *m, struct ir_ctx *ctx, stru
         last--;
     for (int i = 0; i < k->nstages; i++)
         inner |= k->stages[i].inner != 0;
+    if (choose_attention(ctx, k))
+        return;
     bool product = choose_contract((const struct cuda_machine *)m, ctx, k, &s);
     if (!product && inner)
         s.group = group_size(ctx, k);

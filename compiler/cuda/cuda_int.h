@@ -8,6 +8,7 @@
  *     child.c     from kernels to PTX text, in a child          function.c  a device function: parameters, threads, local operands
  *     contract.c  products of tiles (contract_int.h), brought by ring.c, multiplied by ffma.c, mma.c or wgmma.c
  *     transpose.c loads along one dim, stores along another
+ *     attention.c attention, multiplied by attention_ffma.c or attention_mma.c
  *     loops.c     a thread a point, or a vector of them         group.c     a warp or a block a point: reductions, row buffers
  */
 #ifndef TCC_CUDA_INT_H
@@ -55,6 +56,8 @@ bool cuda_may_group(const struct kn_kernel *k);
 /* Elements along outer dim v that a thread of a kernel without inner dims should access at once; 1: they are not consecutive. the largest ones
  * by 16 bytes. align[i]: bytes of such an access where all those of operand i are at multiples of that from its first byte; else 0. */
 int cuda_vector_width(struct ir_ctx *ctx, const struct kn_kernel *k, int v, int *align);
+/* Elements of that load that a thread brings at once along dim d: `width`, if they lie together at a multiple of it; else 1. */
+int cuda_load_width(struct ir_ctx *ctx, const struct kn_kernel *k, int insn, int d, int width);
 
 /* Where local operands lie: in registers and memory of the thread, in shared memory, or in scratch; `bytes`: those of one thread or group. */
 enum cuda_locals { CUDA_NO_LOCALS, CUDA_PRIVATE, CUDA_SHARED, CUDA_SCRATCH };
@@ -68,6 +71,10 @@ int64_t cuda_contract_shared(const struct cuda_schedule *s, int bytes);      /* 
 /* Those of them that a launch asks for, beyond what functions may declare; 0: they declare them. */
 int64_t cuda_dynamic_shared(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s);
 int cuda_product_bytes(struct ir_ctx *ctx, const struct kn_kernel *k);       /* of an element of a product's tiles: 1, 2 or 4 */
+/* Those of a block that runs attention; 0: the kernel is none that the template takes. (attention.c) */
+int64_t cuda_attention_bytes(struct ir_ctx *ctx, const struct kn_kernel *k);
+bool cuda_attention(const struct pass_machine *m, const struct ir_node *n);         /* pass_machine.attention */
+enum { CUDA_MOST_STATIC = 48 << 10 };        /* bytes of shared memory that a function may declare */
 /* The launches of a kernel with its schedule; a second function is called SYMBOL_sum. */
 struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k, const char *symbol);
 
@@ -110,6 +117,8 @@ void cuda_emit_group(struct cuda_fn *f);     /* group.c */
 void cuda_emit_transpose(struct cuda_fn *f); /* transpose.c */
 void cuda_emit_contract(struct cuda_fn *f);  /* contract.c */
 void cuda_emit_contract_sum(struct cuda_fn *f);      /* the second function of a product in pieces */
+
+void cuda_emit_attention(struct cuda_fn *f); /* attention.c */
 
 /* -- Children (child.c) ------------------------------------------------------------------------------------------------ */
 /* All kernels' PTX, read back from the file that a child wrote; NULL after a diagnostic. Zero-terminated, *size with the zero. */

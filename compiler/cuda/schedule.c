@@ -3,7 +3,7 @@
  * schedule.c - schedules are words and numbers in kernels (schedules.def), here read, written and checked; and how a kernel is launched by its
  * schedule.
  */
-#include "compiler/cuda/cuda_int.h"
+#include "compiler/cuda/attention_int.h"
 
 #include <string.h>
 
@@ -130,6 +130,15 @@ static const char *what_is_wrong(const struct cuda_machine *m, struct ir_ctx *ct
     }
     if (s->split > 1 && !cuda_is_product(s->how))
         return "pieces are of products";
+    struct fa_shape attention;
+    if (s->how == CUDA_ATTENTION) {
+        if (s->threads != FA_THREADS || !cuda_attention_shape(ctx, k, &attention))
+            return "the kernel is no attention that the template takes";
+        for (int i = 0; i < em_nouter(k); i++)
+            if (k->schedule.tile[i] != (i == attention.r.row ? FA_ROWS : 1))
+                return "a tile is 64 rows";
+        return k->tiles && k->scratch ? NULL : "it comes with tiles and scratch";
+    }
     if ((s->how == CUDA_TRANSPOSE) != (s->along >= 0))
         return "transpose, and it alone, has a dim along which it loads";
     if (s->how == CUDA_TRANSPOSE) {
@@ -164,8 +173,9 @@ bool cuda_verify_schedule(const struct pass_machine *m, struct ir_ctx *ctx, cons
 /* -- Launches ------------------------------------------------------------------------------------------------------ */
 
 enum {
-    MOST_PRIVATE = 4096,      /* bytes of local operands that a thread has in its own memory */
-    MOST_SHARED = 48 << 10,   /* bytes of them that a block has in shared memory, without asking the driver for more */
+    MOST_PRIVATE = 4096, /* bytes of local operands that a thread has in its own memory */
+    MOST_SHARED =
+        CUDA_MOST_STATIC,     /* bytes of them that a block has in shared memory, without asking the driver for more */
     MOST_BLOCKS = 8192,       /* of a grid; threads go on in strides */
     MOST_SCRATCH_BLOCKS = 512 /* where each unit has scratch */
 };
@@ -175,6 +185,8 @@ enum cuda_locals cuda_locals(struct ir_ctx *ctx, const struct kn_kernel *k, cons
 {
     int64_t size;
     *bytes = em_local_scratch(ctx, k, 1);
+    if (s->how == CUDA_ATTENTION) /* it holds a block of a row's scores, in registers */
+        return CUDA_NO_LOCALS;
     if (ir_is_value(*bytes, 0))
         return CUDA_NO_LOCALS;
     if (!ir_is_const(*bytes, &size))
@@ -186,7 +198,7 @@ enum cuda_locals cuda_locals(struct ir_ctx *ctx, const struct kn_kernel *k, cons
 
 int cuda_group_of(const struct cuda_schedule *s)
 {
-    return s->how == CUDA_TRANSPOSE || cuda_is_product(s->how) ? s->threads : s->group;
+    return s->how == CUDA_TRANSPOSE || s->how == CUDA_ATTENTION || cuda_is_product(s->how) ? s->threads : s->group;
 }
 
 int64_t cuda_contract_shared(const struct cuda_schedule *s, int bytes)
@@ -204,7 +216,9 @@ int64_t cuda_contract_shared(const struct cuda_schedule *s, int bytes)
 
 int64_t cuda_dynamic_shared(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s)
 {
-    int64_t bytes = cuda_is_product(s->how) ? cuda_contract_shared(s, cuda_product_bytes(ctx, k)) : 0;
+    int64_t bytes = cuda_is_product(s->how)    ? cuda_contract_shared(s, cuda_product_bytes(ctx, k))
+                    : s->how == CUDA_ATTENTION ? cuda_attention_bytes(ctx, k)
+                                               : 0;
     return bytes > MOST_SHARED ? bytes : 0;
 }
 

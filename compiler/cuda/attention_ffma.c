@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * attention_ffma.c - attention's products in float32, by multiply-adds. A thread has rows rg, rg + 4, .. of its warp's 16, rg its lane div 8, keys cg,
+ * cg + 8, .., and columns cg * 4 .. + 3 of every 32, cg its lane mod 8. Rows of shared memory are padded so that the addresses of eight lanes, of 16
+ * bytes each, lie in different banks.
+ */
+#include "compiler/cuda/attention_int.h"
+
+#define V LLVMValueRef
+enum { R = 4, ACROSS = 8, TOGETHER = 4, KEYS = 32 };
+
+static V across(struct fa *a)
+{
+    return LLVMBuildAnd(a->e->b, a->lane, em_i64(a->e, ACROSS - 1), "");
+}
+
+static V row(struct fa *a, int i)
+{
+    struct em *e = a->e;
+    return LLVMBuildAdd(e->b, LLVMBuildLShr(e->b, a->lane, em_i64(e, 3), ""), em_i64(e, (int64_t)4 * i), "");
+}
+
+static V own_row(struct fa *a, int i)
+{
+    struct em *e = a->e;
+    return LLVMBuildAdd(e->b, LLVMBuildMul(e->b, a->warp, em_i64(e, 16), ""), row(a, i), "");
+}
+
+static V key(struct fa *a, int j)
+{
+    return LLVMBuildAdd(a->e->b, across(a), em_i64(a->e, (int64_t)ACROSS * j), "");
+}
+
+static V column(struct fa *a, int j)
+{
+    struct em *e = a->e;
+    V four = LLVMBuildMul(e->b, across(a), em_i64(e, TOGETHER), "");
+    return LLVMBuildAdd(e->b, four, em_i64(e, (int64_t)j / TOGETHER * ACROSS * TOGETHER + j % TOGETHER), "");
+}
+
+static void layout(struct fa_shape *s, int nd, int ne)
+{
+    s->bn = KEYS;
+    s->q.columns = s->k.columns = (nd + 7) / 8 * 8;
+    s->q.pitch = s->k.pitch = s->q.columns + 4;
+    s->v.columns = s->v.pitch = (ne + 31) / 32 * 32;
+    s->pitch_p = KEYS + 8;
+}
+
+static V four(struct fa *a, V at)
+{
+    V v = LLVMBuildLoad2(a->e->b, em_vec(a->e->t_f32, 4), at, "");
+    LLVMSetAlignment(v, 16);
+    return v;
+}
+
+static V part(struct fa *a, V v, int i)
+{
+    return LLVMBuildExtractElement(a->e->b, v, em_i64(a->e, i), "");
+}
+
+static void add_product(struct fa *a, V slot, V x, V y)
+{
+    LLVMBuildStore(a->e->b, em_fma(a->e, x, y, fa_get(a, slot)), slot);
+}
+
+static void scores(struct fa *a)
+{
+    struct em *e = a->e;
+    struct em_loop l;
+    V rows[R];
+    for (int i = 0; i < R * KEYS / ACROSS; i++)
+        LLVMBuildStore(e->b, em_fp(e->t_f32, 0), a->score[i]);
+    em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, a->s.q.columns), em_i64(e, 4), "d");
+    for (int i = 0; i < R; i++)
+        rows[i] = four(a, fa_shared(a, a->s.q.at, own_row(a, i), l.iv, a->s.q.pitch, 4));
+    for (int j = 0; j < KEYS / ACROSS; j++) {
+        V keys = four(a, fa_shared(a, a->s.k.at, key(a, j), l.iv, a->s.k.pitch, 4));
+        for (int x = 0; x < 4; x++)
+            for (int i = 0; i < R; i++)
+                add_product(a, a->score[i * (KEYS / ACROSS) + j], part(a, rows[i], x), part(a, keys, x));
+    }
+    em_loop_end(e, &l);
+}
+
+/* Weights go through shared memory: other lanes of the warp have what a lane needs of them. */
+static void means(struct fa *a, V *p)
+{
+    struct em *e = a->e;
+    struct em_loop l;
+    int n = a->s.v.columns / ACROSS;
+    V weights[R];
+    for (int i = 0; i < R; i++)
+        for (int j = 0; j < KEYS / ACROSS; j++)
+            LLVMBuildStore(e->b, p[i * (KEYS / ACROSS) + j],
+                           fa_shared(a, a->s.weights, own_row(a, i), key(a, j), a->s.pitch_p, 4));
+    cuda_warp_barrier(e);
+    em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, KEYS), em_i64(e, 4), "t");
+    for (int i = 0; i < R; i++)
+        weights[i] = four(a, fa_shared(a, a->s.weights, own_row(a, i), l.iv, a->s.pitch_p, 4));
+    for (int x = 0; x < 4; x++)
+        for (int j = 0; j < n; j += TOGETHER) {
+            V t = LLVMBuildAdd(e->b, l.iv, em_i64(e, x), "");
+            V v = four(a, fa_shared(a, a->s.v.at, t, column(a, j), a->s.v.pitch, 4));
+            for (int i = 0; i < R; i++)
+                for (int c = 0; c < TOGETHER; c++)
+                    add_product(a, a->mean[i * n + j + c], part(a, weights[i], x), part(a, v, c));
+        }
+    em_loop_end(e, &l);
+    cuda_warp_barrier(e);
+}
+
+const struct fa_engine fa_ffma = {.r = R,
+                                  .across = ACROSS,
+                                  .row = row,
+                                  .key = key,
+                                  .column = column,
+                                  .together = TOGETHER,
+                                  .layout = layout,
+                                  .scores = scores,
+                                  .means = means};

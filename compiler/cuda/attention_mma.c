@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * attention_mma.c - attention's products by mma.sync.m16n8k16 (PTX ISA, "Matrix fragments for mma.m16n8k16 with floating point type"): f16 or bf16 with
+ * sums in f32. A thread has rows g and g + 8 of its warp's 16, g its lane div 4, and of each eight keys or columns two neighbours. The weights are
+ * rounded to the small type; a fragment of sums, as it lies in registers, is one of the next product's first operand. Rows of shared memory are padded
+ * by 16 bytes: the eight rows that ldmatrix reads lie in different banks.
+ */
+#include "compiler/cuda/attention_int.h"
+
+#define V LLVMValueRef
+enum { R = 2, ACROSS = 4, TOGETHER = 2, KEYS = 64, FEW_KEYS = 32, WIDE = 80 };
+
+static V row(struct fa *a, int i)
+{
+    struct em *e = a->e;
+    return LLVMBuildAdd(e->b, LLVMBuildLShr(e->b, a->lane, em_i64(e, 2), ""), em_i64(e, (int64_t)8 * i), "");
+}
+
+/* Number j of a thread's places along what has eight of them a fragment. */
+static V pair(struct fa *a, int j)
+{
+    struct em *e = a->e;
+    V two = LLVMBuildShl(e->b, LLVMBuildAnd(e->b, a->lane, em_i64(e, 3), ""), em_i64(e, 1), "");
+    return LLVMBuildAdd(e->b, two, em_i64(e, (int64_t)j / 2 * 8 + j % 2), "");
+}
+
+static void layout(struct fa_shape *s, int nd, int ne)
+{
+    s->bn = ne > WIDE ? FEW_KEYS : KEYS; /* registers are for scores and means */
+    s->q.columns = s->k.columns = (nd + 15) / 16 * 16;
+    s->v.columns = (ne + 15) / 16 * 16;
+    s->q.pitch = s->k.pitch = s->q.columns + 8;
+    s->v.pitch = s->v.columns + 8;
+}
+
+/* Four 8 x 8 matrices of a side, from (row, column) on: the second has the next eight rows (by_rows) or columns, the third the others, the fourth
+ * both. */
+static void matrices(struct fa *a, const struct fa_side *s, V first, V column, bool by_rows, bool turned, V *to)
+{
+    struct em *e = a->e;
+    V low = LLVMBuildAnd(e->b, a->lane, em_i64(e, 7), "");
+    V bit3 = LLVMBuildAnd(e->b, a->lane, em_i64(e, 8), "");
+    V bit4 = LLVMBuildLShr(e->b, LLVMBuildAnd(e->b, a->lane, em_i64(e, 16), ""), em_i64(e, 1), "");
+    V at = LLVMBuildAdd(e->b, first, LLVMBuildAdd(e->b, low, by_rows ? bit3 : bit4, ""), "");
+    V address = fa_shared(a, s->at, at, LLVMBuildAdd(e->b, column, by_rows ? bit4 : bit3, ""), s->pitch, 2);
+    LLVMTypeRef p = LLVMTypeOf(address);
+    V found = em_intrinsic(
+        e, turned ? "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16" : "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16",
+        1, &p, 1, &address);
+    for (unsigned i = 0; i < 4; i++)
+        to[i] = LLVMBuildExtractValue(e->b, found, i, "");
+}
+
+static void multiply(struct fa *a, const V *x, const V *y, V *acc)
+{
+    struct em *e = a->e;
+    V args[10];
+    bool bf16 = a->s.dtype == TCC_BF16;
+    LLVMTypeRef half2 = LLVMVectorType(LLVMHalfTypeInContext(e->lc), 2);
+    for (int i = 0; i < 6; i++) {
+        V v = i < 4 ? x[i] : y[i - 4];
+        args[i] = bf16 ? v : LLVMBuildBitCast(e->b, v, half2, "");
+    }
+    for (int i = 0; i < 4; i++)
+        args[6 + i] = acc[i];
+    V d = em_intrinsic(e, bf16 ? "llvm.nvvm.mma.m16n8k16.row.col.bf16" : "llvm.nvvm.mma.m16n8k16.row.col.f32.f32", 0,
+                       NULL, 10, args);
+    for (unsigned i = 0; i < 4; i++)
+        acc[i] = LLVMBuildExtractValue(e->b, d, i, "");
+}
+
+static void scores(struct fa *a)
+{
+    struct em *e = a->e;
+    int n = a->s.bn / ACROSS, fragments = a->s.bn / 8;
+    V acc[KEYS / 8][4];
+    for (int j = 0; j < fragments; j++)
+        for (int i = 0; i < 4; i++)
+            acc[j][i] = em_fp(e->t_f32, 0);
+    for (int d = 0; d < a->s.q.columns; d += 16) {
+        V rows[4], keys[4];
+        matrices(a, &a->s.q, LLVMBuildMul(e->b, a->warp, em_i64(e, 16), ""), em_i64(e, d), true, false, rows);
+        for (int j = 0; j < fragments; j += 2) {
+            matrices(a, &a->s.k, em_i64(e, (int64_t)8 * j), em_i64(e, d), false, false, keys);
+            multiply(a, rows, keys, acc[j]);
+            multiply(a, rows, keys + 2, acc[j + 1]);
+        }
+    }
+    for (int j = 0; j < fragments; j++)
+        for (int i = 0; i < 4; i++)
+            LLVMBuildStore(e->b, acc[j][i], a->score[i / 2 * n + 2 * j + i % 2]);
+}
+
+/* Two floats as one register of the small type, the first in the low half. */
+static V packed(struct fa *a, V low, V high)
+{
+    struct em *e = a->e;
+    V parts[2] = {low, high}, v = LLVMGetPoison(LLVMVectorType(e->t_i16, 2));
+    LLVMTypeRef t = a->s.dtype == TCC_BF16 ? LLVMBFloatTypeInContext(e->lc) : LLVMHalfTypeInContext(e->lc);
+    for (int i = 0; i < 2; i++) {
+        V x = LLVMBuildBitCast(e->b, LLVMBuildFPTrunc(e->b, parts[i], t, ""), e->t_i16, "");
+        v = LLVMBuildInsertElement(e->b, v, x, em_i64(e, i), "");
+    }
+    return LLVMBuildBitCast(e->b, v, e->t_i32, "");
+}
+
+static void means(struct fa *a, V *p)
+{
+    struct em *e = a->e;
+    int n = a->s.v.columns / ACROSS, keys = a->s.bn / ACROSS;
+    for (int t = 0; t < a->s.bn; t += 16) {
+        V weights[4];
+        for (int i = 0; i < 4; i++) {
+            V *at = p + i % 2 * keys + t / 4 + i / 2 * 2;
+            weights[i] = packed(a, at[0], at[1]);
+        }
+        for (int c = 0; c < a->s.v.columns; c += 16) {
+            V columns[4];
+            matrices(a, &a->s.v, em_i64(e, t), em_i64(e, c), true, true, columns);
+            for (int half = 0; half < 2; half++) {
+                V acc[4];
+                for (int i = 0; i < 4; i++)
+                    acc[i] = fa_get(a, a->mean[i / 2 * n + c / 4 + 2 * half + i % 2]);
+                multiply(a, weights, columns + 2 * half, acc);
+                for (int i = 0; i < 4; i++)
+                    LLVMBuildStore(e->b, acc[i], a->mean[i / 2 * n + c / 4 + 2 * half + i % 2]);
+            }
+        }
+    }
+}
+
+const struct fa_engine fa_mma = {.r = R,
+                                 .across = ACROSS,
+                                 .row = row,
+                                 .key = pair,
+                                 .column = pair,
+                                 .together = TOGETHER,
+                                 .layout = layout,
+                                 .scores = scores,
+                                 .means = means};
