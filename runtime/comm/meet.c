@@ -11,7 +11,7 @@
  *
  * A proof is SipHash-2-4 of both numbers, keyed by the secret (empty: none). It keeps strangers out of the job; it hides nothing.
  * Whatever lengths and counts say is checked before it is believed; strangers that say nothing hold nobody up. A connection that
- * ends before its time is a rank that is gone. Source of SipHash: Aumasson and Bernstein, "SipHash: a fast short-input PRF" (2012).
+ * ends before its time is a rank that is gone.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,115 +22,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/comm/comm_int.h"
+#include "runtime/comm/meet_int.h"
 
 #define PORTS 16     /* that are tried, from MASTER_PORT on */
 #define STRANGERS 64 /* connections beyond those of the job's ranks */
-
-static const char magic[8] = "tcccmeet";
-
-enum { HELLO = 1, CHALLENGE, CARD, TABLE, REFUSED, OTHER, AGAIN };
-
-struct head {
-    char magic[8];
-    uint32_t kind, bytes; /* of what follows */
-};
-
-struct hello {
-    int32_t rank, size;
-    uint64_t job, once[2];
-};
-
-struct challenge {
-    uint64_t once[2], proof;
-};
-
-/* What comes before a card. left: milliseconds that this rank still waits. */
-struct ticket {
-    uint64_t proof, left;
-};
-
-/* -- Proofs ---------------------------------------------------------------------------------------------------- */
-
-static uint64_t turn(uint64_t x, int n)
-{
-    return x << n | x >> (64 - n);
-}
-
-static void rounds(uint64_t v[4], int n)
-{
-    while (n--) {
-        v[0] += v[1];
-        v[2] += v[3];
-        v[1] = turn(v[1], 13) ^ v[0];
-        v[3] = turn(v[3], 16) ^ v[2];
-        v[0] = turn(v[0], 32);
-        v[2] += v[1];
-        v[0] += v[3];
-        v[1] = turn(v[1], 17) ^ v[2];
-        v[3] = turn(v[3], 21) ^ v[0];
-        v[2] = turn(v[2], 32);
-    }
-}
-
-uint64_t tcr_siphash(const uint64_t key[2], const void *data, size_t size)
-{
-    uint64_t v[4] = {key[0] ^ 0x736f6d6570736575, key[1] ^ 0x646f72616e646f6d, key[0] ^ 0x6c7967656e657261,
-                     key[1] ^ 0x7465646279746573};
-    const unsigned char *at = data;
-
-    for (size_t left = size;; left -= 8, at += 8) {
-        uint64_t word = 0;
-
-        for (size_t i = 0; i < 8 && i < left; i++)
-            word |= (uint64_t)at[i] << 8 * i;
-        if (left < 8)
-            word |= (uint64_t)size << 56;
-        v[3] ^= word;
-        rounds(v, 2);
-        v[0] ^= word;
-        if (left < 8)
-            break;
-    }
-    v[2] ^= 0xff;
-    rounds(v, 4);
-    return v[0] ^ v[1] ^ v[2] ^ v[3];
-}
-
-/* side: 0 of rank 0, else 1 + rank */
-static uint64_t prove(const uint64_t theirs[2], const uint64_t mine[2], uint64_t side)
-{
-    const char *secret = tccrt_env_text("TCCC_COMM_SECRET");
-    size_t n = secret ? strlen(secret) : 0;
-    uint64_t said[5] = {theirs[0], theirs[1], mine[0], mine[1], side};
-    uint64_t key[2] = {tcr_siphash((const uint64_t[2]){0, 1}, secret ? secret : "", n),
-                       tcr_siphash((const uint64_t[2]){2, 3}, secret ? secret : "", n)};
-
-    return tcr_siphash(key, said, sizeof said);
-}
-
-static bool once(uint64_t out[2])
-{
-    return getrandom(out, 2 * sizeof *out, 0) == 2 * sizeof *out;
-}
-
-/* -- Connections ----------------------------------------------------------------------------------------------- */
-
-/* One end of a connection: what has come of a message, what has to leave. */
-struct line {
-    int fd; /* -1: none */
-    struct head head;
-    size_t in, out, out_size; /* bytes that have come, head included; that have left */
-    unsigned char *body, *send;
-    int rank, size; /* that it says; -1: nothing yet */
-    bool carded;
-    uint64_t mine[2], theirs[2];
-};
 
 struct tcr_meeting {
     int rank, size, listening;
@@ -143,86 +42,6 @@ struct tcr_meeting {
     int nagain;
     char why[400];
 };
-
-static void hang_up(struct line *l)
-{
-    if (l->fd >= 0)
-        close(l->fd);
-    free(l->body);
-    free(l->send);
-    *l = (struct line){.fd = -1, .rank = -1, .size = -1};
-}
-
-/* Queues a message behind what is still to leave. */
-static bool say(struct line *l, uint32_t kind, const void *a, size_t na, const void *b, size_t nb)
-{
-    struct head h = {.kind = kind, .bytes = (uint32_t)(na + nb)};
-    size_t size = l->out_size + sizeof h + na + nb;
-    unsigned char *grown = realloc(l->send, size);
-
-    if (!grown)
-        return false;
-    memcpy(h.magic, magic, sizeof magic);
-    memcpy(grown + l->out_size, &h, sizeof h);
-    if (na)
-        memcpy(grown + l->out_size + sizeof h, a, na);
-    if (nb)
-        memcpy(grown + l->out_size + sizeof h + na, b, nb);
-    l->send = grown;
-    l->out_size = size;
-    return true;
-}
-
-/* Sends what there is room for; false: the connection has ended. */
-static bool push(struct line *l)
-{
-    while (l->out < l->out_size) {
-        ssize_t n = send(l->fd, l->send + l->out, l->out_size - l->out, MSG_NOSIGNAL);
-
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
-            return true;
-        if (n < 0)
-            return false;
-        l->out += (size_t)n;
-    }
-    l->out = l->out_size = 0;
-    return true;
-}
-
-enum pull { NOTHING, MESSAGE, ENDED };
-
-/* Takes what has come, up to a whole message of at most `most` bytes. */
-static enum pull pull(struct line *l, size_t most)
-{
-    for (;;) {
-        size_t whole = sizeof l->head + (l->in < sizeof l->head ? 0 : l->head.bytes);
-        unsigned char *to =
-            l->in < sizeof l->head ? (unsigned char *)&l->head + l->in : l->body + (l->in - sizeof l->head);
-        ssize_t n;
-
-        if (l->in == whole && l->in >= sizeof l->head)
-            return MESSAGE;
-        n = recv(l->fd, to, whole - l->in, 0);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
-            return NOTHING;
-        if (n <= 0)
-            return ENDED;
-        l->in += (size_t)n;
-        if (l->in != sizeof l->head)
-            continue;
-        if (memcmp(l->head.magic, magic, sizeof magic) || l->head.bytes > most)
-            return ENDED;
-        free(l->body);
-        if (!(l->body = malloc((size_t)l->head.bytes + 1)))
-            return ENDED;
-        l->body[l->head.bytes] = 0;
-    }
-}
-
-static void next_message(struct line *l)
-{
-    l->in = 0;
-}
 
 static struct addrinfo *resolve(const char *host, int port)
 {
@@ -326,9 +145,9 @@ static void let_in(struct tcr_meeting *m)
 /* A rank that must not take part; the text is what it fails with. */
 static void refuse(struct line *l, uint32_t kind, const char *why)
 {
-    if (say(l, kind, why, strlen(why), NULL, 0))
-        push(l);
-    hang_up(l);
+    if (tcr_line_say(l, kind, why, strlen(why), NULL, 0))
+        tcr_line_push(l);
+    tcr_line_hang_up(l);
 }
 
 static void on_hello(struct line *l, uint64_t job)
@@ -337,7 +156,7 @@ static void on_hello(struct line *l, uint64_t job)
     struct challenge c;
 
     if (l->head.kind != HELLO || l->head.bytes != sizeof h) {
-        hang_up(l);
+        tcr_line_hang_up(l);
         return;
     }
     memcpy(&h, l->body, sizeof h);
@@ -345,17 +164,17 @@ static void on_hello(struct line *l, uint64_t job)
         refuse(l, OTHER, "");
         return;
     }
-    if (h.rank < 1 || !once(l->mine)) {
-        hang_up(l);
+    if (h.rank < 1 || !tcr_meet_once(l->mine)) {
+        tcr_line_hang_up(l);
         return;
     }
     l->rank = h.rank;
     l->size = h.size;
     memcpy(l->theirs, h.once, sizeof l->theirs);
     memcpy(c.once, l->mine, sizeof c.once);
-    c.proof = prove(l->theirs, l->mine, 0);
-    if (!say(l, CHALLENGE, &c, sizeof c, NULL, 0))
-        hang_up(l);
+    c.proof = tcr_meet_prove(l->theirs, l->mine, 0);
+    if (!tcr_line_say(l, CHALLENGE, &c, sizeof c, NULL, 0))
+        tcr_line_hang_up(l);
 }
 
 /* The ranks that have waited longest must hear from rank 0 before their time is over. */
@@ -366,11 +185,11 @@ static void on_card(struct tcr_meeting *m, struct line *l, double *until)
     double left;
 
     if (l->head.kind != CARD || l->head.bytes < sizeof t) {
-        hang_up(l);
+        tcr_line_hang_up(l);
         return;
     }
     memcpy(&t, l->body, sizeof t);
-    if (t.proof != prove(l->mine, l->theirs, 1 + (uint64_t)l->rank)) {
+    if (t.proof != tcr_meet_prove(l->mine, l->theirs, 1 + (uint64_t)l->rank)) {
         snprintf(why, sizeof why, "rank %d has another TCCC_COMM_SECRET than rank 0", l->rank);
         refuse(l, REFUSED, why);
         return;
@@ -396,12 +215,12 @@ static void on_card(struct tcr_meeting *m, struct line *l, double *until)
 /* What a connection has brought. */
 static void serve_line(struct tcr_meeting *m, struct line *l, uint64_t job, double *until)
 {
-    enum pull what = pull(l, sizeof(struct ticket) + TCR_CARD_BYTES);
+    enum pull what = tcr_line_pull(l, sizeof(struct ticket) + TCR_CARD_BYTES);
 
     if (what == ENDED) {
         if (l->carded)
             snprintf(m->why, sizeof m->why, "rank %d has died: its connection ended", l->rank);
-        hang_up(l);
+        tcr_line_hang_up(l);
         return;
     }
     if (what == MESSAGE) {
@@ -410,11 +229,11 @@ static void serve_line(struct tcr_meeting *m, struct line *l, uint64_t job, doub
         else if (!l->carded)
             on_card(m, l, until);
         else
-            hang_up(l); /* it has nothing to say until it has the table */
-        next_message(l);
+            tcr_line_hang_up(l); /* it has nothing to say until it has the table */
+        tcr_line_next(l);
     }
-    if (l->fd >= 0 && !push(l))
-        hang_up(l);
+    if (l->fd >= 0 && !tcr_line_push(l))
+        tcr_line_hang_up(l);
 }
 
 /* "rank 1 has", "ranks 1, 3 and 20 more have" */
@@ -439,13 +258,13 @@ static void answer(struct tcr_meeting *m, bool good, const unsigned char *table,
 
     for (int i = 0; i < m->nlines; i++)
         if (m->lines[i].fd >= 0 && m->lines[i].rank >= 0 && (m->lines[i].carded || !good))
-            say(&m->lines[i], good ? TABLE : REFUSED, table, bytes, NULL, 0);
+            tcr_line_say(&m->lines[i], good ? TABLE : REFUSED, table, bytes, NULL, 0);
     while (!left && tcr_seconds() < until) {
         left = true;
         for (int i = 0; i < m->nlines; i++)
             if (m->lines[i].fd >= 0 && m->lines[i].out < m->lines[i].out_size) {
-                if (!push(&m->lines[i]))
-                    hang_up(&m->lines[i]);
+                if (!tcr_line_push(&m->lines[i]))
+                    tcr_line_hang_up(&m->lines[i]);
                 left &= m->lines[i].out == m->lines[i].out_size;
             }
         if (!left)
@@ -555,16 +374,16 @@ static enum pull await(struct line *l, double until)
 {
     enum pull what = NOTHING;
 
-    next_message(l);
+    tcr_line_next(l);
     while (what == NOTHING && tcr_seconds() < until) {
         struct pollfd ready = {.fd = l->fd, .events = POLLIN};
 
         if (l->out < l->out_size)
             ready.events |= POLLOUT;
         poll(&ready, 1, 50);
-        if (!push(l))
+        if (!tcr_line_push(l))
             return ENDED;
-        what = pull(l, UINT32_MAX);
+        what = tcr_line_pull(l, UINT32_MAX);
     }
     return what;
 }
@@ -575,17 +394,17 @@ static bool greet(struct tcr_meeting *m, struct line *l, uint64_t job, double se
     struct hello h = {.rank = m->rank, .size = m->size, .job = job};
     struct challenge c;
 
-    if (!once(l->mine))
+    if (!tcr_meet_once(l->mine))
         return false;
     memcpy(h.once, l->mine, sizeof h.once);
-    if (!say(l, HELLO, &h, sizeof h, NULL, 0) || await(l, tcr_seconds() + seconds) != MESSAGE)
+    if (!tcr_line_say(l, HELLO, &h, sizeof h, NULL, 0) || await(l, tcr_seconds() + seconds) != MESSAGE)
         return false;
     if (l->head.kind == REFUSED)
         snprintf(m->why, sizeof m->why, "%s", (const char *)l->body);
     if (l->head.kind != CHALLENGE || l->head.bytes != sizeof c)
         return false;
     memcpy(&c, l->body, sizeof c);
-    if (c.proof != prove(l->mine, c.once, 0)) {
+    if (c.proof != tcr_meet_prove(l->mine, c.once, 0)) {
         snprintf(m->why, sizeof m->why, "rank 0 has another TCCC_COMM_SECRET than rank %d", m->rank);
         return false;
     }
@@ -612,7 +431,7 @@ static bool find_host(struct tcr_meeting *m, const struct tcr_launch *l, double 
             freeaddrinfo(list);
             if (line->fd >= 0 && greet(m, line, job_of(l), patience))
                 return true;
-            hang_up(line);
+            tcr_line_hang_up(line);
         }
         pause_briefly();
     }
@@ -652,9 +471,9 @@ static int visit(struct tcr_meeting *m, const struct tcr_launch *l, const char *
                    : tcr_fail(TCC_EENV,
                               "%s did not start within %g s: rank 0 has not come (MASTER_ADDR=%s, MASTER_PORT=%d: %s)",
                               title, limit, l->host, l->port, last);
-    t.proof = prove(line->theirs, line->mine, 1 + (uint64_t)m->rank);
+    t.proof = tcr_meet_prove(line->theirs, line->mine, 1 + (uint64_t)m->rank);
     t.left = tcr_seconds() < until ? (uint64_t)((until - tcr_seconds()) * 1e3) : 0;
-    if (!say(line, CARD, &t, sizeof t, mine.data, mine.bytes))
+    if (!tcr_line_say(line, CARD, &t, sizeof t, mine.data, mine.bytes))
         return tcr_fail(TCC_EENV, "no memory for an address");
     what = await(line, until);
     if (what == NOTHING)
@@ -726,12 +545,12 @@ int tcr_meet(const struct tcr_launch *l, const char *title, double seconds, doub
 /* A connection at the end: has the other one said AGAIN, or gone? */
 static bool came_again(struct line *l)
 {
-    enum pull what = l->fd < 0 ? ENDED : pull(l, 0);
+    enum pull what = l->fd < 0 ? ENDED : tcr_line_pull(l, 0);
 
     if (what == NOTHING)
         return false;
     if (what == MESSAGE)
-        next_message(l);
+        tcr_line_next(l);
     return true;
 }
 
@@ -742,9 +561,9 @@ bool tcr_meet_again(struct tcr_meeting *m)
     if (!m->again)
         for (int i = 0; i < m->nlines; i++) {
             m->lines[i].carded = false; /* from here on: has come to the end */
-            next_message(&m->lines[i]);
-            if (m->rank && m->lines[i].fd >= 0 && say(&m->lines[i], AGAIN, NULL, 0, NULL, 0))
-                push(&m->lines[i]);
+            tcr_line_next(&m->lines[i]);
+            if (m->rank && m->lines[i].fd >= 0 && tcr_line_say(&m->lines[i], AGAIN, NULL, 0, NULL, 0))
+                tcr_line_push(&m->lines[i]);
         }
     m->again = true;
     for (int i = 0; i < m->nlines && !m->over; i++) {
@@ -755,8 +574,8 @@ bool tcr_meet_again(struct tcr_meeting *m)
     }
     if (all && !m->over && !m->rank)
         for (int i = 0; i < m->nlines; i++)
-            if (m->lines[i].fd >= 0 && say(&m->lines[i], AGAIN, NULL, 0, NULL, 0))
-                push(&m->lines[i]);
+            if (m->lines[i].fd >= 0 && tcr_line_say(&m->lines[i], AGAIN, NULL, 0, NULL, 0))
+                tcr_line_push(&m->lines[i]);
     m->over |= all;
     return m->over;
 }
@@ -768,7 +587,7 @@ void tcr_meet_free(struct tcr_meeting *m)
     if (m->listening >= 0)
         close(m->listening);
     for (int i = 0; m->lines && i < m->nlines; i++)
-        hang_up(&m->lines[i]);
+        tcr_line_hang_up(&m->lines[i]);
     for (int r = 0; m->cards && !m->table && r < m->size;
          r++) /* rank 0's: a block each, a ticket before the others' cards */
         if (m->cards[r].data)
