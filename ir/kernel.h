@@ -292,6 +292,7 @@ struct kn_moment {               /* a step, or the end of a region, where values
 };
 /* Lives in `scratch`. nqueues, nevents: room for more than the program has; 0: as many. */
 struct kn_order *kn_order_new(struct ir_ctx *ctx, struct ir_arena *scratch, const struct kn_program *p, const struct kn_entry *e, int nqueues, int nevents);
+void kn_order_reduce(struct kn_order *o, struct kn_step *s);  /* before it is told: drops its waits that the place where it stands or its other waits imply */
 const struct kn_moment *kn_order_step(struct kn_order *o, const struct kn_step *s, int position);   /* NULL: no such queue, or it waits for what does not stand before */
 void kn_order_enter(struct kn_order *o, const struct kn_step *s);           /* its next region */
 const struct kn_moment *kn_order_leave(struct kn_order *o, const struct kn_step *s, int position);

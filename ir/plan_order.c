@@ -142,6 +142,29 @@ void kn_order_name(struct kn_order *o, int event, const struct kn_moment *m)
     o->event[event] = kn_order_ended(o, m);
 }
 
+/* Is all of a known to b? */
+static bool implied(const struct kn_order *o, const int *a, const int *b)
+{
+    for (int q = 0; q < o->nqueues; q++)
+        if (a[q] > b[q])
+            return false;
+    return true;
+}
+
+void kn_order_reduce(struct kn_order *o, struct kn_step *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->nwaits; i++) {
+        int *known = kn_order_known(o, s->queue);
+        for (int k = 0; k < s->nwaits; k++) /* those that stay, and those that are yet to be asked */
+            if (k < n || k > i)
+                join(o, known, o->event[s->waits[k]]);
+        if (!o->event[s->waits[i]] || !implied(o, o->event[s->waits[i]], known))
+            s->waits[n++] = s->waits[i];
+    }
+    s->nwaits = n;
+}
+
 const struct kn_moment *kn_order_step(struct kn_order *o, const struct kn_step *s, int position)
 {
     if (s->queue < 0 || s->queue >= o->nqueues)

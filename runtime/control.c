@@ -165,6 +165,24 @@ static int write_param(struct tccrt_session *s, uint32_t b, int64_t value, const
     return TCC_OK;
 }
 
+/* What a loop carries on a device has been waited for when it begins (runtime/abi.h: memories and queues), whether or not it runs. */
+static int take_over(struct tccrt_session *s, const uint32_t *params, uint32_t n, const char *node)
+{
+    int status = TCC_OK;
+
+    for (uint32_t i = 0; s->ordered && s->device->checks && i < n && !status; i++) {
+        void *at;
+        int64_t bytes;
+
+        if (params[i] == TCC_NO || is_object(s, params[i]) || !tcr_memory(s, params[i]))
+            continue;
+        if (!(status = tcr_address(s, params[i], node, &at)) &&
+            !(status = tcr_buffer_bytes(s, params[i], node, &bytes)))
+            status = tcr_touch(s, at, (size_t)bytes, TCC_READS | TCR_HANDS_OVER, node);
+    }
+    return status;
+}
+
 int tcr_step_loop(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     const char *node = tcr_string(s->m, p->node);
@@ -179,6 +197,8 @@ int tcr_step_loop(struct tccrt_session *s, const struct tcc_pstep *p)
         status = read_scalar(s, args[0], TCC_I64, node, &trip);
     if (!status && args[1] != TCC_NO)
         status = read_scalar(s, args[1], TCC_BOOL, node, &condition);
+    if (!status)
+        status = take_over(s, params + 2, carried, node);
     for (int64_t i = 0; !status && condition && i < trip; i++) {
         size_t views = s->nviews;
         bool overlap;

@@ -2,7 +2,7 @@
 /*
  * program: steps of one compute queue that stand together become a PROGRAM, which a device compiles or records as one thing. Copies to the
  * device that stand among them and wait for none of them move in front. What waited for one of the steps waits for the program; what they
- * waited for, the program waits for.
+ * waited for, the program waits for, as far as none of these waits implies another.
  */
 #include "passes/lower/lower_int.h"
 
@@ -118,6 +118,21 @@ static void walk(struct program *g, struct kn_steps *steps)
     *steps = to;
 }
 
+/* Without waits that others imply: a step's own list has none, but a program's is made of several. */
+static void reduce(struct kn_order *o, struct kn_steps *steps)
+{
+    for (int i = 0; i < steps->n; i++) {
+        struct kn_step *s = &steps->at[i];
+        kn_order_reduce(o, s);
+        kn_order_step(o, s, 0);
+        for (int r = 0; r < s->nregions; r++) {
+            kn_order_enter(o, s);
+            reduce(o, &s->regions[r].steps);
+            kn_order_leave(o, s, 0);
+        }
+    }
+}
+
 bool pass_program_run(struct pass_run *r)
 {
     struct ir_ctx *ctx = pass_ctx(r);
@@ -133,6 +148,9 @@ bool pass_program_run(struct pass_run *r)
         for (int i = 0; i <= g.nevents; i++)
             g.event[i] = i;
         walk(&g, &p->entries[e].steps);
+        struct ir_arena *scratch = ir_arena_new(ctx);
+        reduce(kn_order_new(ctx, scratch, p, &p->entries[e], 0, 0), &p->entries[e].steps);
+        ir_arena_free(scratch);
     }
     return true;
 }

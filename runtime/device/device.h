@@ -39,7 +39,9 @@
 /* Memory of the host by the caller's allocator, and how much of it (and of the device) is held. */
 struct tcr_heap { struct tccrt_allocator allocator; size_t held; };
 
-/* What a step does with bytes [at, at + bytes): TCC_READS, TCC_WRITES. */
+/* What a step does with bytes [at, at + bytes): TCC_READS, TCC_WRITES. TCR_HANDS_OVER: it looks at none of them, but orders who does: a step of the host that hands
+ * over a device's memory, as a loop its carried values, comes behind those that wrote it. */
+enum { TCR_HANDS_OVER = 4 };
 struct tcr_access { const void *at; size_t bytes; unsigned how; };
 
 /* Kernel number `kernel` of the plan, for tiles [0, tiles), and then, when these have ended, for `combining` more. args: addresses in the device's memory; scratch: bytes that each of its

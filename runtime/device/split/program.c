@@ -36,6 +36,11 @@ void split_programs_free(struct tcr_split *s)
         s->programs = p->next;
         free_one(p);
     }
+    split_program_abort(s);
+}
+
+void split_program_abort(struct tcr_split *s)
+{
     if (s->recording)
         free_one(s->recording);
     s->recording = s->comparing = NULL;
@@ -96,8 +101,8 @@ int split_program(struct tcr_device *d, int queue, uint32_t number, uint64_t dig
 
 static bool equal_launch(const struct tcr_kernel_launch *a, const struct tcr_kernel_launch *b)
 {
-    return a->kernel == b->kernel && a->tiles == b->tiles && a->combining == b->combining && a->scratch == b->scratch && a->nargs == b->nargs &&
-           a->nsizes == b->nsizes && !memcmp(a->args, b->args, a->nargs * sizeof *a->args) &&
+    return a->kernel == b->kernel && a->tiles == b->tiles && a->combining == b->combining && a->scratch == b->scratch &&
+           a->nargs == b->nargs && a->nsizes == b->nsizes && !memcmp(a->args, b->args, a->nargs * sizeof *a->args) &&
            !memcmp(a->sizes, b->sizes, a->nsizes * sizeof *a->sizes);
 }
 

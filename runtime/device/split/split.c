@@ -290,6 +290,8 @@ static int sync(struct tcr_device *d, uint32_t event)
     struct tcr_split *s = split_of(d);
     int status = event == TCR_ALL ? TCC_OK : check_event(s, 0, event);
 
+    if (event == TCR_ALL)
+        split_program_abort(s);
     if (status || (event != TCR_ALL && is_dropped(s, SPLIT_WAIT)) || (status = split_until(s, event)))
         return status;
     if (event == TCR_ALL)
@@ -347,7 +349,7 @@ static int touch(struct tcr_device *d, const struct tcr_access *a, const char *n
 {
     struct tcr_split *s = split_of(d);
 
-    if (split_card_owns(s->card, a->at))
+    if (split_card_owns(s->card, a->at) && !(a->how & TCR_HANDS_OVER))
         return tcr_fail(TCC_EBUG, "node '%s': the host %s memory of device 'cpu-split'", node,
                         a->how & TCC_WRITES ? "writes" : "reads");
     split_clock_begin(&s->clocks, -1);

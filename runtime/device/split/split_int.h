@@ -111,6 +111,7 @@ int split_program(struct tcr_device *d, int queue, uint32_t number, uint64_t dig
 int split_program_end(struct tcr_device *d, int queue);
 int split_program_add(struct tcr_split *s, struct split_op *op);     /* while one is recorded or compared; takes it over */
 void split_programs_free(struct tcr_split *s);
+void split_program_abort(struct tcr_split *s);              /* a run that failed within one */
 /* What the work does to memory, checked and remembered. */
 int split_accesses(struct tcr_split *s, int queue, const struct split_op *op);
 
