@@ -13,6 +13,7 @@
  * update): the two operands become one.
  */
 #include "passes/lower/lower_int.h"
+#include "runtime/mutant.h"
 
 #include <string.h>
 
@@ -196,7 +197,7 @@ static bool interferes(const struct elision *e, int b, int w, int update)
         for (int j = 0; j < e->of[b].n; j++)
             if (e->of[b].at[j].reads &&
                 (e->of[b].at[j].at == x->at || reaches(e, x->at, e->of[b].at[j].at, e->of[b].at[0].at)))
-                return true;
+                return MUTANT(170, true, false);
     }
     for (int j = 0; j < e->of[b].n; j++) {
         int at = e->of[b].at[j].at;

@@ -5,6 +5,7 @@
  * the pass's matter (split.c).
  */
 #include "passes/lower/lower_int.h"
+#include "runtime/mutant.h"
 
 /* Pieces of at least so many points are whole cache lines and vectors. */
 #define EVEN 64
@@ -213,7 +214,7 @@ static void second_phase(struct splitter *x)
             continue;
         struct kn_insn reduce = from->insns[i];
         reduce.arg[0] = add_insn(x, partial_access(x, i, KN_LOAD));
-        x->number[i] = add_insn(x, reduce);
+        x->number[i] = MUTANT(172, add_insn(x, reduce), reduce.arg[0]);
     }
     end_stage(x, 1, first);
     first = x->to->ninsns;
@@ -253,7 +254,7 @@ struct kn_kernel *pass_split_kernel(struct ir_ctx *ctx, const struct kn_kernel *
     if (pass_extent(NULL, step) >= 8 * EVEN)
         step = ir_mulc(ctx, ir_ceildiv(ctx, step, ir_const(ctx, EVEN)), EVEN);
     x.to->split.dim = dim + 1;
-    x.to->split.step = step;
+    x.to->split.step = MUTANT(171, step, ir_sub(ctx, step, ir_const(ctx, 1)));
     first_phase(&x);
     second_phase(&x);
     return x.to;
