@@ -146,14 +146,15 @@ static int64_t inner_points(struct ir_ctx *ctx, const struct kn_kernel *k, int *
             if ((x->code != KN_LOAD && x->code != KN_STORE) || k->operands[x->operand].use == KN_LOCAL)
                 continue;
             ir_expr offset = em_flat_offset(ctx, &k->operands[x->operand], x->index);
-            *along += em_lane_stride(ctx, offset, k->dims[last].var, 32, true, &stride) && stride == 1;
+            bool near = em_lane_stride(ctx, offset, k->dims[last].var, 32, true, &stride);
+            *along += near && (stride == 1 || (stride == -1 && cuda_scans(k, stage)));
             *along -= outer >= 0 && em_lane_stride(ctx, offset, k->dims[outer].var, 32, true, &stride) && stride == 1;
         }
     }
     return most;
 }
 
-/* May inner points run in any order, and are all values ones that threads can hand over? */
+/* May inner points run in any order, scans aside, and are all values ones that threads can hand over? */
 bool cuda_may_group(const struct kn_kernel *k)
 {
     for (int s = 0; s < k->nstages; s++)
@@ -163,8 +164,13 @@ bool cuda_may_group(const struct kn_kernel *k)
         if (k->operands[i].use == KN_INOUT) /* a scatter: its points are in order */
             return false;
     for (int i = 0; i < k->ninsns; i++)
-        if (k->insns[i].code == KN_SCAN || k->insns[i].dtype == TCC_C128)
+        if (k->insns[i].dtype == TCC_C128)
             return false;
+    for (int s = 0; s < k->nstages; s++)
+        for (int i = k->stages[s].first; i < k->stages[s].last;
+             i++) /* a scan's points come in order: nothing else is combined there */
+            if ((k->insns[i].code == KN_REDUCE || k->insns[i].code == KN_ARGREDUCE) && cuda_scans(k, &k->stages[s]))
+                return false;
     return true;
 }
 

@@ -9,7 +9,7 @@
  *     contract.c  products of tiles (contract_int.h), brought by ring.c, multiplied by ffma.c, mma.c or wgmma.c
  *     transpose.c loads along one dim, stores along another
  *     attention.c attention, multiplied by attention_ffma.c or attention_mma.c
- *     loops.c     a thread a point, or a vector of them         group.c     a warp or a block a point: reductions, row buffers
+ *     loops.c     a thread a point, or a vector of them         group.c     a warp or a block a point: reductions, row buffers; scan.c: scans
  */
 #ifndef TCC_CUDA_INT_H
 #define TCC_CUDA_INT_H
@@ -103,6 +103,8 @@ void cuda_barrier(struct em *e);                                            /* o
 /* PTX that LLVM has no intrinsic for: convergent, with effects. Constraints as LLVM's inline assembly has them. */
 LLVMValueRef cuda_asm(struct em *e, LLVMTypeRef result, const char *text, const char *constraints, int nargs, const LLVMValueRef *args);
 void cuda_warp_barrier(struct em *e);                                       /* of a warp whose threads are all there */
+LLVMValueRef cuda_shuffle_up(struct em *e, LLVMValueRef v, int distance);   /* of lane - distance; the first ones get their own */
+void cuda_group_barrier(struct cuda_fn *f);                                 /* of the threads that run an outer point: warp or block */
 LLVMValueRef cuda_shuffle_xor(struct em *e, LLVMValueRef v, int distance);  /* the value of lane ^ distance, of any scalar type */
 
 /* cp.async (ring.c): 4, 8 or 16 bytes from global to shared memory, zeros where `ok` (i1; NULL: true) is false: nothing is read then. Copies belong
@@ -119,6 +121,9 @@ void cuda_emit_contract(struct cuda_fn *f);  /* contract.c */
 void cuda_emit_contract_sum(struct cuda_fn *f);      /* the second function of a product in pieces */
 
 void cuda_emit_attention(struct cuda_fn *f); /* attention.c */
+/* scan.c: a stage of a group's that holds running combinations. */
+bool cuda_scans(const struct kn_kernel *k, const struct kn_stage *stage);
+void cuda_scan_stage(struct cuda_fn *f, const struct kn_stage *stage);
 
 /* -- Children (child.c) ------------------------------------------------------------------------------------------------ */
 /* All kernels' PTX, read back from the file that a child wrote; NULL after a diagnostic. Zero-terminated, *size with the zero. */

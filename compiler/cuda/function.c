@@ -49,14 +49,23 @@ V cuda_asm(struct em *e, LLVMTypeRef result, const char *text, const char *const
     return call;
 }
 
-static V shuffle_word(struct em *e, V v, int distance)
+void cuda_group_barrier(struct cuda_fn *f)
 {
-    V args[] = {LLVMConstInt(e->t_i32, 0xffffffffu, 0), v, LLVMConstInt(e->t_i32, (unsigned)distance, 0),
-                LLVMConstInt(e->t_i32, 31, 0)};
-    return em_intrinsic(e, "llvm.nvvm.shfl.sync.bfly.i32", 0, NULL, 4, args);
+    if (f->s.group > 32)
+        cuda_barrier(f->e);
+    else
+        cuda_warp_barrier(f->e);
 }
 
-V cuda_shuffle_xor(struct em *e, V v, int distance)
+static V shuffle_word(struct em *e, V v, bool up, int distance)
+{
+    V args[] = {LLVMConstInt(e->t_i32, 0xffffffffu, 0), v, LLVMConstInt(e->t_i32, (unsigned)distance, 0),
+                LLVMConstInt(e->t_i32, up ? 0 : 31, 0)}; /* the last lane, or the first, of which there are values */
+    return em_intrinsic(e, up ? "llvm.nvvm.shfl.sync.up.i32" : "llvm.nvvm.shfl.sync.bfly.i32", 0, NULL, 4, args);
+}
+
+/* A value of any scalar type, by words. */
+static V shuffle(struct em *e, V v, bool up, int distance)
 {
     LLVMTypeRef t = LLVMTypeOf(v);
     LLVMTypeKind kind = LLVMGetTypeKind(t);
@@ -64,17 +73,27 @@ V cuda_shuffle_xor(struct em *e, V v, int distance)
     LLVMTypeRef whole = LLVMIntTypeInContext(e->lc, bits);
     V x = LLVMBuildBitCast(e->b, v, whole, "");
     if (bits < 32) {
-        x = LLVMBuildTrunc(e->b, shuffle_word(e, LLVMBuildZExt(e->b, x, e->t_i32, ""), distance), whole, "");
+        x = LLVMBuildTrunc(e->b, shuffle_word(e, LLVMBuildZExt(e->b, x, e->t_i32, ""), up, distance), whole, "");
     } else if (bits == 32) {
-        x = shuffle_word(e, x, distance);
+        x = shuffle_word(e, x, up, distance);
     } else {
         V low = LLVMBuildTrunc(e->b, x, e->t_i32, ""), half = em_i64(e, 32);
         V high = LLVMBuildTrunc(e->b, LLVMBuildLShr(e->b, x, half, ""), e->t_i32, "");
-        low = LLVMBuildZExt(e->b, shuffle_word(e, low, distance), e->t_i64, "");
-        high = LLVMBuildZExt(e->b, shuffle_word(e, high, distance), e->t_i64, "");
+        low = LLVMBuildZExt(e->b, shuffle_word(e, low, up, distance), e->t_i64, "");
+        high = LLVMBuildZExt(e->b, shuffle_word(e, high, up, distance), e->t_i64, "");
         x = LLVMBuildOr(e->b, low, LLVMBuildShl(e->b, high, half, ""), "");
     }
     return LLVMBuildBitCast(e->b, x, t, "");
+}
+
+V cuda_shuffle_xor(struct em *e, V v, int distance)
+{
+    return shuffle(e, v, false, distance);
+}
+
+V cuda_shuffle_up(struct em *e, V v, int distance)
+{
+    return shuffle(e, v, true, distance);
 }
 
 V cuda_shared(struct em *e, const char *name, int64_t bytes, int align)

@@ -28,14 +28,6 @@ struct stage {
     struct loops_acc acc[MAX_REDUCTIONS];
 };
 
-static void sync(struct cuda_fn *f)
-{
-    if (f->s.group > 32)
-        cuda_barrier(f->e);
-    else
-        cuda_warp_barrier(f->e);
-}
-
 /* -- Inner points ------------------------------------------------------------------------------------------------ */
 
 static void body(struct stage *r)
@@ -237,6 +229,10 @@ static void run_stage(struct cuda_fn *f, const struct kn_stage *s)
         run_uniform(f, s);
         return;
     }
+    if (cuda_scans(e->k, s)) {
+        cuda_scan_stage(f, s);
+        return;
+    }
     *r = (struct stage){.f = f, .s = s};
     plan_stage(r);
     for (int i = s->first; i < s->last; i++) {
@@ -265,7 +261,7 @@ void cuda_emit_group(struct cuda_fn *f)
     for (int i = e->combining ? combine : 0; i < last; i++) {
         run_stage(f, &e->k->stages[i]);
         if (f->shared_locals || e->k->nstages > 1) /* a result may lie in the place of what other stages read */
-            sync(f);
+            cuda_group_barrier(f);
     }
     em_tiles_end(e, &t);
 }

@@ -446,6 +446,9 @@ static void make_reductions(struct set *s)
         add(s, argmax(s->ctx, i & 4 ? TCC_I32 : TCC_F32, i & 1 ? KN_MAX : KN_MIN, 21, 50, i & 2, i & 4));
     for (int i = 0; i < 4; i++)
         add(s, cumsum(s->ctx, i == 3 ? TCC_I32 : TCC_F32, 19, 23, i & 1, i & 2));
+    for (int i = 0; i < 8; i++) /* a warp's, a block's on devices; in order where each sum is rounded */
+        add(s, cumsum(s->ctx, (enum tcc_dtype[]){TCC_F32, TCC_I64, TCC_U8, TCC_BF16}[i / 2], 3, i & 1 ? 1300 : 77,
+                      false, i / 4));
 }
 
 static void make_indirect(struct set *s)
@@ -660,6 +663,7 @@ START_TEST(counted)
     add(&s, layer_norm(ctx, TCC_F32, 20, 1536));
     add(&s, transpose(ctx, TCC_F32, 96, 128, 1));
     add(&s, transpose(ctx, TCC_F64, 64, 96, 1));
+    add(&s, cumsum(ctx, TCC_F32, 5, 4096, false, true));
     add(&s, sum_in_pieces(ctx, 3, 40000, true, 16));
     add(&s, sum_in_pieces(ctx, 4096, 96, false, 32));
     ck_assert_msg(prove_open(&p, image_of(ctx, &s, "sm_80"), 1, error), "%s", error);
