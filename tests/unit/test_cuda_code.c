@@ -9,6 +9,7 @@
 #include "tools/prove_int.h"
 
 #include <check.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -142,6 +143,46 @@ START_TEST(parts_and_bytes)
 }
 END_TEST
 
+/* Infinities and NaN of float32 reach the results that they belong to and no others; a number near the largest stays what it is. */
+START_TEST(not_finite)
+{
+    enum { M = 64, N = 64, K = 32 };
+    static float a[M][K], b[K][N], bias[N], out[M][N];
+    struct km_matmul m = {.b = 1, .m = M, .n = N, .k = K};
+    void *args[] = {a, b, bias, out};
+    size_t bytes[] = {sizeof a, sizeof b, sizeof bias, sizeof out};
+    enum kn_operand_use uses[] = {KN_IN, KN_IN, KN_IN, KN_OUT};
+    char error[PROVE_TEXT] = "";
+    struct prove p;
+    begin();
+    add(km_matmul(ctx, &m), CUDA_MMA, 64, 64, 2, 1);
+    for (int i = 0; i < M * K; i++)
+        (&a[0][0])[i] = 0.3f + (float)(i % 7);
+    for (int i = 0; i < K * N; i++)
+        (&b[0][0])[i] = i % 5 == 0 ? 1 : -0.7f;
+    a[0][3] = INFINITY;
+    a[1][0] = NAN;
+    b[5][7] = -INFINITY;
+    b[6][9] = 3e38f;
+    for (int i = 0; i < M; i++)
+        a[i][6] = 0.25f;
+    compile(&p, false, 1);
+    struct prove_launch l = {.nargs = 4, .args = args, .bytes = bytes, .uses = uses, .tiles = 1};
+    ck_assert_msg(prove_run(&p, &l, error), "%s", error);
+    for (int i = 0; i < M; i++)
+        for (int j = 0; j < N; j++) {
+            double want = 0, got = (double)out[i][j];
+            for (int k = 0; k < K; k++)
+                want += (double)a[i][k] * (double)b[k][j];
+            ck_assert_msg(want == got || (isnan(want) && isnan(got)) ||
+                              fabs(want - got) <= 1e-5 * fmax(100, fabs(want)),
+                          "%d, %d: expected %g, found %g", i, j, want, got);
+        }
+    prove_close(&p);
+    end();
+}
+END_TEST
+
 START_TEST(warpgroups)
 {
     begin();
@@ -254,6 +295,7 @@ int main(void)
     tcase_add_loop_test(c, multiply_adds, 0, 8);
     tcase_add_loop_test(c, tensor_cores, 0, 5);
     tcase_add_loop_test(c, parts_and_bytes, 0, 7);
+    tcase_add_test(c, not_finite);
     tcase_add_loop_test(c, warpgroups, 0, 4);
     tcase_add_loop_test(c, pieces, 0, 4);
     tcase_add_test(c, convolutions);
