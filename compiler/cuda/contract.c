@@ -124,7 +124,9 @@ static void each_tile(struct ct *c)
 {
     struct em *e = c->e;
     struct em_loop l;
-    em_loop_begin(e, &l, e->first, e->last, e->tile_step, "tile");
+    /* Its own number: other images of the artifact may have other tiles. */
+    V all = em_expr(e, cuda_product_tiles(e->ctx, e->k, &c->f->s));
+    em_loop_begin(e, &l, e->first, all, e->tile_step, "tile");
     V across = tiles_of(e, &c->cols), down = tiles_of(e, &c->rows);
     V rest = LLVMBuildUDiv(e->b, l.iv, across, ""), batch = LLVMBuildUDiv(e->b, rest, down, "");
     c->cols.first = LLVMBuildMul(e->b, LLVMBuildURem(e->b, l.iv, across, ""), em_i64(e, c->cols.size), "col");

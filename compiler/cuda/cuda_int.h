@@ -75,6 +75,9 @@ int cuda_product_bytes(struct ir_ctx *ctx, const struct kn_kernel *k);       /* 
 int64_t cuda_attention_bytes(struct ir_ctx *ctx, const struct kn_kernel *k);
 bool cuda_attention(const struct pass_machine *m, const struct ir_node *n);         /* pass_machine.attention */
 enum { CUDA_MOST_STATIC = 48 << 10 };        /* bytes of shared memory that a function may declare */
+/* The kernel as that machine runs it: with the schedule that it has, chosen for the newest of the artifact's machines, or, where this one lacks that
+ * template or has too little shared memory, with one of this machine's. */
+struct kn_kernel *cuda_kernel_for(const struct cuda_machine *m, struct ir_ctx *ctx, struct kn_kernel *k);
 /* The launches of a kernel with its schedule; a second function is called SYMBOL_sum. */
 struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k, const char *symbol);
 

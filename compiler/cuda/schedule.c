@@ -170,6 +170,17 @@ bool cuda_verify_schedule(const struct pass_machine *m, struct ir_ctx *ctx, cons
     return !why;
 }
 
+struct kn_kernel *cuda_kernel_for(const struct cuda_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
+{
+    struct cuda_schedule s = cuda_get_schedule(k);
+    if (!cuda_is_product(s.how) || !what_is_wrong(m, ctx, k, &s))
+        return k;
+    struct kn_kernel *own = IR_NEW(ctx, struct kn_kernel);
+    *own = *k;
+    cuda_choose_schedule(&m->pass, ctx, own);
+    return own;
+}
+
 /* -- Launches ------------------------------------------------------------------------------------------------------ */
 
 enum {
@@ -239,7 +250,8 @@ struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k,
     ir_expr bytes;
     enum cuda_locals locals = cuda_locals(ctx, k, &s, &bytes);
     int units = s.threads / cuda_group_of(&s);
-    ir_expr blocks = ir_ceildiv(ctx, image_tiles(ctx), ir_const(ctx, units));
+    ir_expr tiles = cuda_is_product(s.how) ? cuda_product_tiles(ctx, k, &s) : image_tiles(ctx);
+    ir_expr blocks = ir_ceildiv(ctx, tiles, ir_const(ctx, units));
     if (k->split.combine) {
         struct cuda_schedule second = cuda_combine_schedule();
         int warps = second.threads / second.group;

@@ -35,11 +35,18 @@ static const char *refuses(struct ir_ctx *ctx, const struct kn_kernel *k)
     return em_refuses(ctx, k);
 }
 
-static bool compile(struct ir_ctx *ctx, const struct kn_program *p, const struct target_options *o, const char *prefix,
-                    const char *folder, struct target_code *code)
+static bool compile(struct ir_ctx *ctx, const struct kn_program *plan, const struct target_options *o,
+                    const char *prefix, const char *folder, struct target_code *code)
 {
     size_t size;
-    struct image_kernel *kernels = IR_NEWN(ctx, p->nkernels + 1, struct image_kernel);
+    struct image_kernel *kernels = IR_NEWN(ctx, plan->nkernels + 1, struct image_kernel);
+    const struct cuda_machine *m = cuda_machine_make(ctx, o->arch);
+    struct kn_program program = *plan, *p = &program;
+    if (!m)
+        return false;
+    p->kernels = IR_NEWN(ctx, plan->nkernels + 1, struct kn_kernel *);
+    for (int i = 0; i < p->nkernels; i++)
+        p->kernels[i] = cuda_kernel_for(m, ctx, plan->kernels[i]);
     const char *own = ir_internf(ctx, "%s%s_", prefix, o->arch), *ptx = cuda_ptx(ctx, p, o, own, folder, &size);
     if (!ptx)
         return false;

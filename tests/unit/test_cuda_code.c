@@ -193,7 +193,9 @@ START_TEST(warpgroups)
         m.k *= 4;
         add(km_matmul(ctx, &m), CUDA_WGMMA, 128, 64 << _i % 3, 2 + (i + _i) % 3, 1 + (i == 2));
     }
-    prove_all(_i >= 3, _i); /* --exact: by multiply-adds */
+    if (_i == 4) /* the artifact's other machine, which has no wgmma: tiles of its own */
+        arch = "sm_80";
+    prove_all(_i == 3, _i); /* --exact: by multiply-adds */
     end();
 }
 END_TEST
@@ -296,7 +298,7 @@ int main(void)
     tcase_add_loop_test(c, tensor_cores, 0, 5);
     tcase_add_loop_test(c, parts_and_bytes, 0, 7);
     tcase_add_test(c, not_finite);
-    tcase_add_loop_test(c, warpgroups, 0, 4);
+    tcase_add_loop_test(c, warpgroups, 0, 5);
     tcase_add_loop_test(c, pieces, 0, 4);
     tcase_add_test(c, convolutions);
     tcase_add_test(c, counted);
