@@ -88,7 +88,7 @@ static enum nk_linear smaller(const struct nk_line *x, const struct nk_line *y, 
 
 static bool is_index(const struct nk *nk, ir_expr e)
 {
-    for (int i = 0; i < nk->indices.n; i++)
+    for (int i = 0; i < nk->indices.n && nk->addressing; i++)
         if (nk->indices.at[i].symbol == e)
             return true;
     return false;
@@ -202,7 +202,9 @@ static bool addressed(struct search *s, const struct nk_box *b, struct nk_line *
     *to = (struct nk_line){0};
     for (int i = 0; i < s->n->nindex; i++) {
         struct nk_line l;
+        s->nk->addressing = true;
         enum nk_linear how = nk_line_of(s->nk, s->t, b, s->n->index[i], &l, axis, at);
+        s->nk->addressing = false;
         if (how == NK_UNKNOWN)
             nk_refuse(s->nk, "an index that is no expression of the loops");
         if (how == NK_SPLIT)

@@ -63,10 +63,11 @@ struct nk_value {
     struct nk_buffer *buffer;
     int64_t offset;                           /* bytes, from the buffer's first */
     int32_t stride[NK_AXES];
+    const struct nk_value *high;              /* of i64 read from HBM: the high words; else NULL */
 };
 
-/* An index that a gather reads: symbol, and the value that it is bound to. */
-struct nk_index { ir_expr symbol, bound; const struct nk_value *value; };
+/* An index that addresses are made of: the symbol that a stage binds, its value, where that is out of range, the dims that it varies with. */
+struct nk_index { ir_expr symbol; const struct nk_value *value, *wrong; uint32_t dims; };
 
 /* A wait that is resolved at the end: until instruction `number` of `engine` has ended. */
 struct nk_pending { int engine, index, slot, of_engine, of_number; };
@@ -93,7 +94,7 @@ struct nk {
     int64_t cursor;
     struct nk_buffer *bank[8];
     int next_bank;
-    int groups;
+    int groups;                               /* the first 64 belong to operands: a kernel writes each element once */
 
     VEC(struct nk_clock) clocks[NEURON_NENGINES];
     VEC(struct nk_pending) pending;
@@ -104,6 +105,7 @@ struct nk {
 
     int64_t room;                             /* elements of a value in a partition */
     VEC(struct nk_index) indices;
+    bool addressing;                          /* symbols of indices count as 0: an address is being split into them and the rest */
     struct nk_buffer *local[64];              /* by operand: where a LOCAL one lies, by outer axes, then as the operand says */
     int64_t local_elements[64];
     VEC(struct nk_buffer *) scope;            /* buffers made since a mark */
@@ -177,6 +179,8 @@ const struct nk_value *nk_scalar(struct nk *nk, const struct nk_tile *t, const s
 bool nk_has_op(enum ir_op op, char class);
 
 /* move.c */
+/* Binds the symbol of a KN_INDEX for loads that come later in the stage. */
+const struct nk_value *nk_bind_index(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *v);
 const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *otherwise);
 void nk_store(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *v);
 
@@ -192,6 +196,7 @@ const struct nk_value *nk_body(struct nk *nk, const struct nk_tile *t, const str
 void nk_run_tiles(struct nk *nk);
 
 /* pe.c */
+uint32_t nk_dims_of(const struct nk *nk, int insn);                         /* dims that an instruction and what it is made of depend on */
 bool nk_takes_product(struct nk *nk);
 void nk_run_product(struct nk *nk);
 

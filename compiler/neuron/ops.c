@@ -114,7 +114,8 @@ static value rest_of(struct op o, value a, value b)
 {
     value q = MUL(a, inverse(o, b)), whole = make_floor(o, &q), r = SUB(a, MUL(whole, b));
     r = ADD(r, MUL(ts(o, NEURON_ALU_LT, r, 0), b));
-    return SUB(r, MUL(tt(o, NEURON_ALU_GE, r, b), b));
+    r = SUB(r, MUL(tt(o, NEURON_ALU_GE, r, b), b));
+    return choose(o, mask(o, NEURON_ALU_GT, b, LARGEST), SUB(a, MULN(a, 0)), r); /* |x|; NaN if that is infinite, too */
 }
 static value make_remainder(struct op o, const value *x)
 {
@@ -125,8 +126,8 @@ static value make_remainder(struct op o, const value *x)
 static value make_modulo(struct op o, const value *x)
 {
     value y = nk_solid(o.nk, o.t, x[1]), args[2] = {x[0], y}, r = make_remainder(o, args);
-    value other = ts(o, NEURON_ALU_LT, MUL(SIGN(r), SIGN(y)), 0);
-    return ADD(r, MUL(other, y));
+    value other = mask(o, NEURON_ALU_LT, MUL(SIGN(r), SIGN(y)), 0);
+    return choose(o, other, ADD(r, y), r);
 }
 
 static value make_negative(struct op o, const value *x)

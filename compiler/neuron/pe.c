@@ -41,8 +41,7 @@ static int64_t points(const struct nk *nk, uint32_t dims)
     return n;
 }
 
-/* Dims that an instruction and what it is made of depend on. */
-static uint32_t dims_of(const struct nk *nk, int insn)
+uint32_t nk_dims_of(const struct nk *nk, int insn)
 {
     const struct kn_insn *n = &nk->k->insns[insn];
     uint32_t dims = 0;
@@ -56,7 +55,7 @@ static uint32_t dims_of(const struct nk *nk, int insn)
     }
     for (int a = 0; a < n->nargs; a++)
         if (n->arg[a] >= 0)
-            dims |= dims_of(nk, n->arg[a]);
+            dims |= nk_dims_of(nk, n->arg[a]);
     return dims;
 }
 
@@ -78,7 +77,7 @@ static bool is_plain_sum(const struct nk *nk, struct product *p)
             return false;
     for (int i = 0; i < SIDES; i++) {
         p->root[i] = k->insns[c->mul].arg[i];
-        uint32_t dims = dims_of(nk, p->root[i]);
+        uint32_t dims = nk_dims_of(nk, p->root[i]);
         p->dims[i] = dims & c->m ? c->m : c->n;
         if (dims & (dims & c->m ? c->n : c->m))
             return false;
@@ -90,7 +89,7 @@ static bool is_plain_sum(const struct nk *nk, struct product *p)
     if (!c->m || !c->n) { /* one factor has no dims of its own */
         uint32_t all = c->m | c->n;
         for (int i = 0; i < SIDES; i++)
-            p->dims[i] = dims_of(nk, p->root[i]) & all ? all : 0;
+            p->dims[i] = nk_dims_of(nk, p->root[i]) & all ? all : 0;
         if (p->dims[0] && p->dims[1])
             return false;
     }

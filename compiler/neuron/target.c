@@ -45,8 +45,13 @@ static bool compile(struct ir_ctx *ctx, const struct kn_program *p, const struct
     for (int i = 0; i < p->nkernels; i++) {
         const struct kn_kernel *k = p->kernels[i];
         const char *why = "no memory";
-        if (!strcmp(k->schedule.how, "host"))
+        if (!strcmp(k->schedule.how, "host")) {
+            if (o->dump && !strcmp(o->dump, "neuron")) {
+                neuron_program_free(neuron_kernel_program(ctx, m, k, &why));
+                fprintf(o->dump_to, "# kernel %s: on the host: %s\n", k->name, why);
+            }
             continue;
+        }
         struct neuron_program *program = neuron_kernel_program(ctx, m, k, &why);
         size_t size = 0;
         uint8_t *encoded = program ? neuron_encode(program, &size) : NULL;

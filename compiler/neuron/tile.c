@@ -268,6 +268,16 @@ static const struct nk_value *scan(struct stage *s, int insn)
     return d == TCC_F32 ? to : nk_copy(nk, &s->t, d, to);
 }
 
+/* Is nothing done with it but to bind indices? */
+static bool only_an_index(const struct nk *nk, int insn)
+{
+    for (int i = 0; i < nk->k->ninsns; i++)
+        for (int a = 0; a < nk->k->insns[i].nargs; a++)
+            if (nk->k->insns[i].arg[a] == insn && nk->k->insns[i].code != KN_INDEX)
+                return false;
+    return true;
+}
+
 const struct nk_value *nk_body(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n,
                                const struct nk_value *const *args)
 {
@@ -280,12 +290,12 @@ const struct nk_value *nk_body(struct nk *nk, const struct nk_tile *t, const str
     }
     case KN_EXPR: return nk_expr(nk, t, (enum tcc_dtype)n->dtype, n->expr);
     case KN_LOAD:
-        if (n->dtype == TCC_I64)
+        if (n->dtype == TCC_I64 && !only_an_index(nk, (int)(n - nk->k->insns)))
             nk_refuse(nk, "i64 data");
         return nk_load(nk, t, n, args[0]);
     case KN_STORE: nk_store(nk, t, n, args[0]); return NULL;
     case KN_SCALAR: return nk_scalar(nk, t, n, (enum tcc_dtype)args[n->op == IR_select]->dtype, args);
-    case KN_INDEX: nk_refuse(nk, "an index read from a tensor");
+    case KN_INDEX: return nk_bind_index(nk, t, n, args[0]);
     case KN_ENV: nk_refuse(nk, "random numbers");
     default: nk_refuse(nk, "an instruction outside its stage");
     }
@@ -299,7 +309,7 @@ static void forget(struct stage *s, int at)
     for (int i = g->first; i <= at; i++) {
         if (!s->value[i] || s->value[i]->is_number)
             continue;
-        bool needed = false;
+        bool needed = insns[i].code == KN_INDEX;
         for (int j = 0; j < s->p->nk->k->ninsns && !needed; j++)
             needed = s->kept[j].present && !s->kept[j].v.is_number && s->kept[j].v.buffer == s->value[i]->buffer;
         for (int j = g->first; j < g->last && !needed; j++) {
@@ -320,6 +330,7 @@ static void run_stage(struct stage *s, const bool *later)
 {
     struct nk *nk = s->p->nk;
     const struct kn_stage *g = &nk->k->stages[s->number];
+    nk->indices.n = 0;
     for (int i = g->first; i < g->last; i++) {
         const struct kn_insn *n = &nk->k->insns[i];
         const struct nk_value *args[3] = {NULL, NULL, NULL};

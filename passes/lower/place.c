@@ -531,6 +531,7 @@ static void place_entry(struct place *pl, struct kn_entry *e)
         enum tcc_space space = pl->buffers.at[b].space;
         bool there = space == TCC_SPACE_INPUT || space == TCC_SPACE_WEIGHT || space == TCC_SPACE_STATE;
         pl->valid[b] = there ? (uint8_t)(1 << pl->home[b]) : 0;
+        pl->twin.at[b] = -1; /* what several entry points share has a twin in each: their arenas are laid out apart */
     }
     place_list(pl, &e->steps);
     int *outputs = IR_NEWN(pl->ctx, e->noutputs + 1, int);
