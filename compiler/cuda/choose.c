@@ -247,6 +247,15 @@ static bool find_types(const struct kn_kernel *k, struct ct_shape *s)
     return product == TCC_F32;
 }
 
+int ct_last_dim(const struct kn_kernel *k, uint32_t dims)
+{
+    int last = 31 - __builtin_clz(dims);
+    for (int d = last; d >= 0; d--)
+        if (dims >> d & 1 && !ir_is_value(k->dims[d].extent, 1))
+            return d;
+    return last;
+}
+
 bool ct_shape_of(struct ir_ctx *ctx, const struct kn_kernel *k, struct ct_shape *s)
 {
     const struct kn_contraction *c = &k->contraction;
@@ -261,7 +270,7 @@ bool ct_shape_of(struct ir_ctx *ctx, const struct kn_kernel *k, struct ct_shape 
     *s = (struct ct_shape){.value = {k->insns[c->mul].arg[0], k->insns[c->mul].arg[1]}, .load = {c->load_a, c->load_b}};
     if (!find_types(k, s))
         return false;
-    int last[2] = {31 - __builtin_clz(c->m), 31 - __builtin_clz(c->n)}, last_k = 31 - __builtin_clz(c->k);
+    int last[2] = {ct_last_dim(k, c->m), ct_last_dim(k, c->n)}, last_k = ct_last_dim(k, c->k);
     for (int i = 0; i < 2; i++) {
         int bytes = tcc_dtype_bytes((enum tcc_dtype)k->insns[s->load[i]].dtype);
         s->along_k[i] = runs_along(ctx, k, s->load[i], last_k) && !runs_along(ctx, k, s->load[i], last[i]);

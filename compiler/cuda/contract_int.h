@@ -78,6 +78,7 @@ void ct_sum(struct ct *c);           /* the tile's sums in c->acc; the pool is f
 struct ct_shape { int value[2], load[2]; bool swap, along_k[2]; int width[2]; int bytes; enum tcc_dtype type[2]; };
 /* How the kernel is such a product: false: it isn't. type: of the factors as tensor cores take them (f32 in tf32 parts), bytes: of an element of
  * those. swap: rows are b's. */
+int ct_last_dim(const struct kn_kernel *k, uint32_t dims);      /* the last of a set with more than a point */
 bool ct_shape_of(struct ir_ctx *ctx, const struct kn_kernel *k, struct ct_shape *s);
 
 #endif

@@ -42,11 +42,6 @@ void cuda_copy_wait(struct em *e, int pending)
 
 /* -- Slots ---------------------------------------------------------------------------------------------------------- */
 
-static int last_dim(uint32_t dims)
-{
-    return 31 - __builtin_clz(dims);
-}
-
 static V below(struct em *e, V a, V b)
 {
     return em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (V[]){a, LLVMBuildSub(e->b, b, em_i64(e, 1), "")});
@@ -148,7 +143,7 @@ static V fetch_slot(struct ct *c, const struct ct_side *s, V j, V k0)
     struct em *e = c->e;
     V inside = bind_slot(c, s, j, k0);
     if (s->width > 1)
-        em_set_lanes(e, e->k->dims[last_dim(s->along_k ? c->k : s->dims)].var, s->width, NULL);
+        em_set_lanes(e, e->k->dims[ct_last_dim(e->k, s->along_k ? c->k : s->dims)].var, s->width, NULL);
     em_forget(e, 0, e->k->stages[0].last);
     em_insn_needed(e, s->value);
     V v = c->engine->element(c, s, em_splat(e, e->value[s->value], s->width));

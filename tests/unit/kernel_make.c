@@ -230,13 +230,14 @@ struct kn_kernel *km_plain_conv(struct ir_ctx *ctx, const struct km_conv *v, int
     struct maker mk, *m = &mk;
     struct kn_kernel *k = new_kernel(m, ctx, IR_K_WINDOW);
     uint32_t set = 0;
+    enum tcc_dtype d = v->dtype ? v->dtype : TCC_F32;
     int per_in = v->c / groups, per_out = v->o / groups;
     int64_t oh = km_conv_out(v, true), ow = km_conv_out(v, false);
     ir_expr n = outer(m, v->n), o = outer(m, v->o), y = outer(m, oh), x = outer(m, ow);
     ir_expr i = inner(m, per_in, &set), ty = inner(m, v->kh, &set), tx = inner(m, v->kw, &set), N = number(m, v->n),
             O = number(m, v->o);
-    OPERAND(m, KN_IN, TCC_F32, N, number(m, v->c), number(m, v->h), number(m, v->w));
-    OPERAND(m, KN_IN, TCC_F32, O, number(m, per_in), number(m, v->kh), number(m, v->kw));
+    OPERAND(m, KN_IN, d, N, number(m, v->c), number(m, v->h), number(m, v->w));
+    OPERAND(m, KN_IN, d, O, number(m, per_in), number(m, v->kh), number(m, v->kw));
     OPERAND(m, KN_OUT, TCC_F32, N, O, number(m, oh), number(m, ow));
     ir_expr iy = tap(m, y, ty, v->stride, v->dilation, v->pad), ix = tap(m, x, tx, v->stride, v->dilation, v->pad);
     ir_expr group = groups == 1 ? number(m, 0) : ir_floordiv(ctx, o, number(m, per_out));
@@ -245,8 +246,9 @@ struct kn_kernel *km_plain_conv(struct ir_ctx *ctx, const struct km_conv *v, int
         k->insns[la].nguards = 2;
         k->insns[la].guards = guards(m, iy, ix, v->h, v->w);
     }
-    int lb = access_insn(m, KN_LOAD, 1, INDEX(o, i, ty, tx), -1), mul = word(m, IR_mul, la, lb),
-        red = reduce(m, KN_SUM, mul, set);
+    int lb = access_insn(m, KN_LOAD, 1, INDEX(o, i, ty, tx), -1);
+    int a2 = d == TCC_F32 ? la : word(m, IR_cast, la, -1), b2 = d == TCC_F32 ? lb : word(m, IR_cast, lb, -1);
+    int mul = word(m, IR_mul, a2, b2), red = reduce(m, KN_SUM, mul, set);
     access_insn(m, KN_STORE, 2, INDEX(n, o, y, x), v->relu ? word(m, IR_max, constant(m, 0), red) : red);
     end(m);
     k->contraction = (struct kn_contraction){

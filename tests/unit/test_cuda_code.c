@@ -227,10 +227,17 @@ START_TEST(convolutions)
         {.n = 1, .c = 3, .h = 20, .w = 20, .o = 16, .kh = 7, .kw = 7, .stride = 2, .pad = 3, .dilation = 1},
         {.n = 2, .c = 4, .h = 12, .w = 10, .o = 17, .kh = 3, .kw = 2, .stride = 1, .pad = 2, .dilation = 2},
     };
+    static const enum cuda_how hows[] = {CUDA_CONTRACT, CUDA_MMA, CUDA_MMA, CUDA_WGMMA};
     begin();
+    if (_i == 3)
+        arch = "sm_90a";
     for (size_t i = 0; i < sizeof convs / sizeof *convs; i++)
-        for (int groups = 1; groups < 2 + (convs[i].c % 4 == 0 && convs[i].o % 4 == 0); groups++)
-            add(km_plain_conv(ctx, &convs[i], groups == 1 ? 1 : 4), CUDA_CONTRACT, 0, 0, 0, 0);
+        for (int groups = 1; groups < 2 + (convs[i].c % 4 == 0 && convs[i].o % 4 == 0); groups++) {
+            struct km_conv c = convs[i];
+            c.dtype = _i < 2 ? TCC_F32 : _i == 2 ? TCC_F16 : TCC_BF16;
+            int bm = groups > 1 ? 0 : _i == 3 ? 128 : 64; /* by groups it is the machine's: a point a thread */
+            add(km_plain_conv(ctx, &c, groups == 1 ? 1 : 4), hows[_i], bm, 64, 3, 1 + (int)i % 2);
+        }
     prove_all(false, 3);
     end();
 }
@@ -300,7 +307,7 @@ int main(void)
     tcase_add_test(c, not_finite);
     tcase_add_loop_test(c, warpgroups, 0, 5);
     tcase_add_loop_test(c, pieces, 0, 4);
-    tcase_add_test(c, convolutions);
+    tcase_add_loop_test(c, convolutions, 0, 4);
     tcase_add_test(c, counted);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
