@@ -409,6 +409,8 @@ void nk_store(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, c
         nk_refuse(nk, "a scatter");
     nk_pieces_of(nk, t, n, &pieces);
     if (nk->k->operands[n->operand].use == KN_LOCAL) {
+        if (v->high)
+            nk_refuse(nk, "i64 data in a row buffer");
         for (int i = 0; i < pieces.n; i++) {
             struct nk_line l = from_tile(t, &pieces.at[i]);
             struct nk_value to = local_at(nk, t, n->operand, &l);
@@ -427,7 +429,7 @@ void nk_store(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, c
     move_pieces(nk, m, &pieces, false);
     if (!wide)
         return;
-    m.v = high_words(nk, t, v);
+    m.v = v->high ? v->high : high_words(nk, t, v);
     m.word = 1;
     move_pieces(nk, m, &pieces, false);
 }

@@ -390,6 +390,41 @@ bool nk_has_op(enum ir_op op, char class)
     return ways[op][class == 'f' ? 0 : class == 'i' ? 1 : 2].how != BY_HOST;
 }
 
+/* -- i64 read from HBM, of which both words are there ---------------------------------------------------------------------- */
+
+static value high_word(struct op o, value v)
+{
+    if (v->high)
+        return v->high;
+    return v->is_number ? nk_number(o.nk, TCC_I32, v->number < 0 ? -1 : 0)
+                        : its(o, NEURON_ALU_MUL, its(o, NEURON_ALU_LT, v, 0), -1);
+}
+
+static value of_two_words(struct op o, enum ir_op op, const value *x)
+{
+    value low = x[0], high = high_word(o, x[0]);
+    if (op != IR_cast) {
+        enum neuron_alu alu = op == IR_eq ? NEURON_ALU_EQ : NEURON_ALU_NE;
+        value a = nk_tt(o.nk, o.t, TCC_BOOL, alu, low, x[1]),
+              b = nk_tt(o.nk, o.t, TCC_BOOL, alu, high, high_word(o, x[1]));
+        return nk_tt(o.nk, o.t, TCC_BOOL, op == IR_eq ? NEURON_ALU_LAND : NEURON_ALU_LOR, a, b);
+    }
+    if (o.to == TCC_BOOL)
+        return nk_tt(o.nk, o.t, TCC_BOOL, NEURON_ALU_LOR, mask(o, NEURON_ALU_NE, low, 0),
+                     mask(o, NEURON_ALU_NE, high, 0));
+    if (o.to == TCC_I64)
+        return low;
+    if (!tcc_is_float(o.to)) /* the lowest bits */
+        return nk_copy(o.nk, o.t, o.to, low);
+    struct nk_value natural = *low;
+    natural.dtype = TCC_U32;
+    natural.type = NEURON_U32;
+    value sign = its(o, NEURON_ALU_MUL, its(o, NEURON_ALU_LT, low, 0), -1);
+    value fits = nk_tt(o.nk, o.t, TCC_BOOL, NEURON_ALU_EQ, high, sign);
+    value sum = ADD(MULN(nk_copy(o.nk, o.t, F, high), 0x1p32), nk_copy(o.nk, o.t, F, &natural));
+    return choose(o, fits, nk_copy(o.nk, o.t, F, low), sum);
+}
+
 /* i64 is 32 bits here: what may leave them is not for the engines. */
 static bool keeps_small(enum ir_op op)
 {
@@ -406,7 +441,10 @@ const struct nk_value *nk_scalar(struct nk *nk, const struct nk_tile *t, const s
     value v, x[3];
     if (w->how == BY_HOST)
         nk_refuse(nk, "the engines have no %s of %s", ir_op_info(op)->name, tcc_dtype_name(from));
-    if (from == TCC_I64 && !keeps_small(op))
+    bool wide = false; /* i64 of two words */
+    for (int i = op == IR_select; i < n->nargs; i++)
+        wide |= args[i]->high != NULL;
+    if (from == TCC_I64 && (wide ? op != IR_eq && op != IR_ne && op != IR_cast : !keeps_small(op)))
         nk_refuse(nk, "i64 %s", ir_op_info(op)->name);
     if (op == IR_shr && tcc_is_signed(from))
         nk_refuse(nk, "a shift of signed numbers to the right");
@@ -415,7 +453,9 @@ const struct nk_value *nk_scalar(struct nk *nk, const struct nk_tile *t, const s
     /* Formulas take values; numbers stand beside another value. */
     if (w->how == BY_MAKE && x[0]->is_number && op != IR_cast && !(op == IR_div && !x[1]->is_number))
         x[0] = nk_solid(nk, t, x[0]);
-    if (w->how == BY_ALU)
+    if (wide)
+        v = of_two_words(o, op, x);
+    else if (w->how == BY_ALU)
         v = nk_tt(nk, t, o.to, (enum neuron_alu)w->what, x[0], x[1]);
     else if (w->how == BY_FUNC)
         v = nk_act(nk, t, o.to, (enum neuron_func)w->what, x[0], 1);

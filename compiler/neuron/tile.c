@@ -148,6 +148,10 @@ static void reduce_into(struct stage *s, const struct nk_value *to, const struct
     struct neuron_instr i = {.op = NEURON_OP_TENSOR_REDUCE, .noperands = 2};
     struct nk_tile t = reduced(s);
     int axes;
+    if (!s->ninner) { /* one element each */
+        nk_copy_to(nk, &t, to, v);
+        return;
+    }
     v = nk_solid(nk, &s->t, v);
     i.operand[0] = nk_operand(nk, &t, to, 0, NULL);
     i.operand[1] = nk_operand(nk, &s->t, v, s->ninner, &axes);
@@ -213,7 +217,7 @@ static void argreduce(struct stage *s, int insn)
     struct nk_tile t = reduced(s);
     if (!s->whole)
         nk_full(nk, "a row of an argmax that does not fit");
-    if (d == TCC_I64 || place->type != NEURON_I32)
+    if (d == TCC_I64 || place->type != NEURON_I32 || place->high)
         nk_refuse(nk, "an argmax of %s", tcc_dtype_name(d));
     struct nk_value best = *nk_new(nk, &t, d);
     reduce_into(s, &best, v, n->reducer == KN_MAX ? NEURON_ALU_MAX : NEURON_ALU_MIN);
@@ -268,16 +272,6 @@ static const struct nk_value *scan(struct stage *s, int insn)
     return d == TCC_F32 ? to : nk_copy(nk, &s->t, d, to);
 }
 
-/* Is nothing done with it but to bind indices? */
-static bool only_an_index(const struct nk *nk, int insn)
-{
-    for (int i = 0; i < nk->k->ninsns; i++)
-        for (int a = 0; a < nk->k->insns[i].nargs; a++)
-            if (nk->k->insns[i].arg[a] == insn && nk->k->insns[i].code != KN_INDEX)
-                return false;
-    return true;
-}
-
 const struct nk_value *nk_body(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n,
                                const struct nk_value *const *args)
 {
@@ -289,10 +283,7 @@ const struct nk_value *nk_body(struct nk *nk, const struct nk_tile *t, const str
         return nk_number(nk, (enum tcc_dtype)n->dtype, f ? n->fvalue : (double)n->ivalue);
     }
     case KN_EXPR: return nk_expr(nk, t, (enum tcc_dtype)n->dtype, n->expr);
-    case KN_LOAD:
-        if (n->dtype == TCC_I64 && !only_an_index(nk, (int)(n - nk->k->insns)))
-            nk_refuse(nk, "i64 data");
-        return nk_load(nk, t, n, args[0]);
+    case KN_LOAD: return nk_load(nk, t, n, args[0]);
     case KN_STORE: nk_store(nk, t, n, args[0]); return NULL;
     case KN_SCALAR: return nk_scalar(nk, t, n, (enum tcc_dtype)args[n->op == IR_select]->dtype, args);
     case KN_INDEX: return nk_bind_index(nk, t, n, args[0]);
@@ -346,6 +337,8 @@ static void run_stage(struct stage *s, const bool *later)
                 args[a] = n->arg[a] >= 0 ? arg(s, n->arg[a]) : NULL;
             s->value[i] = nk_body(nk, &s->t, n, args);
         }
+        if (later[i] && s->value[i] && s->value[i]->high)
+            nk_refuse(nk, "i64 data that a later stage reads");
         if (later[i] && s->value[i] && !s->inner && !s->kept[i].present) {
             if (s->value[i]->is_number) {
                 s->kept[i].v = *s->value[i];
