@@ -7,6 +7,7 @@
 #include "compiler/elf_int.h"
 #include "runtime/safe.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -53,7 +54,8 @@ static bool weight_bytes(const struct kn_buffer *b, struct weight *out)
 }
 
 /* `lasts`: the data stay where they are for as long as the program does. */
-typedef bool (*weight_sink)(void *user, const void *data, uint64_t size, uint64_t padding, bool lasts);
+typedef bool (*weight_sink)(void *user, enum tcc_dtype dtype, const void *data, uint64_t size, uint64_t padding,
+                            bool lasts);
 
 static bool each_weight(struct ir_ctx *ctx, const struct kn_program *p, weight_sink sink, void *user)
 {
@@ -66,7 +68,7 @@ static bool each_weight(struct ir_ctx *ctx, const struct kn_program *p, weight_s
         if (!weight_bytes(b, &w))
             ir_no_memory(ctx);
         uint64_t offset = (uint64_t)ir_const_or(b->offset, 0);
-        bool ok = sink(user, w.data, w.size, offset - at, !w.keep);
+        bool ok = sink(user, b->dtype, w.data, w.size, offset - at, !w.keep);
         at = offset + w.size;
         if (w.keep)
             ir_tensor_cool(b->weight);
@@ -83,13 +85,63 @@ struct embed {
     XXH3_state_t *digest;
 };
 
-static bool sink_embed(void *user, const void *data, uint64_t size, uint64_t padding, bool lasts)
+static bool sink_embed(void *user, enum tcc_dtype dtype, const void *data, uint64_t size, uint64_t padding, bool lasts)
 {
+    (void)dtype;
     struct embed *e = user;
     static const uint8_t zeros[64];
     XXH3_64bits_update(e->digest, zeros, padding);
     XXH3_64bits_update(e->digest, data, size);
     (lasts ? elf_data : elf_copy)(e->elf, e->section, data, size, 64);
+    return true;
+}
+
+/* Records of weights that are made when the artifact is opened (struct tcc_prandom): large ones of floats by their mean and deviation, all others
+ * as they are. What has elements beyond what weights have is a mask. */
+struct random_sink {
+    struct elf *elf;
+    int section;
+    uint64_t at, written;
+    XXH3_state_t *digest;
+};
+enum { RANDOM_ELEMENTS = 1024, RANDOM_LIMIT = 10000 };
+
+static bool is_random(enum tcc_dtype dtype, const void *data, int64_t n, struct tcc_prandom *r)
+{
+    double sum = 0, squares = 0;
+    if (!TCC_RANDOM_TYPE(dtype) || n < RANDOM_ELEMENTS)
+        return false;
+    for (int64_t i = 0; i < n; i++) {
+        double v = tcc_load_f64(dtype, (const char *)data + i * tcc_dtype_bytes(dtype));
+        if (!(v >= -RANDOM_LIMIT && v <= RANDOM_LIMIT))
+            return false;
+        sum += v;
+        squares += v * v;
+    }
+    r->mean = sum / (double)n;
+    squares = squares / (double)n - r->mean * r->mean;
+    r->deviation = squares > 0 ? sqrt(squares) : 0;
+    return r->deviation > 0;
+}
+
+static void put_record(struct random_sink *s, const void *data, uint64_t size)
+{
+    elf_copy(s->elf, s->section, data, size, 8);
+    XXH3_64bits_update(s->digest, data, size);
+    s->written += (size + 7) / 8 * 8;
+}
+
+static bool sink_random(void *user, enum tcc_dtype dtype, const void *data, uint64_t size, uint64_t padding, bool lasts)
+{
+    (void)lasts;
+    struct random_sink *s = user;
+    struct tcc_prandom r = {.offset = s->at + padding, .bytes = size, .dtype = dtype};
+    int bytes = tcc_dtype_bytes(dtype);
+    r.given = !is_random(dtype, data, bytes > 0 ? (int64_t)size / bytes : 0, &r);
+    s->at += padding + size;
+    put_record(s, &r, sizeof r);
+    if (r.given && size)
+        put_record(s, data, size);
     return true;
 }
 
@@ -99,8 +151,9 @@ struct file_sink {
     XXH3_state_t *digest;
 };
 
-static bool sink_file(void *user, const void *data, uint64_t size, uint64_t padding, bool lasts)
+static bool sink_file(void *user, enum tcc_dtype dtype, const void *data, uint64_t size, uint64_t padding, bool lasts)
 {
+    (void)dtype;
     (void)lasts;
     struct file_sink *f = user;
     static const uint8_t zeros[64];
@@ -117,7 +170,7 @@ static bool write_sidecar(struct ir_ctx *ctx, const struct kn_program *p, const 
     bool open = !tcr_save_open(&save, path, TCR_SAVE_STREAM);
     struct file_sink sink = {open ? save.stream : NULL, 0, digest};
     bool ok = open && each_weight(ctx, p, sink_file, &sink);
-    ok = ok && sink_file(&sink, "", 0, p->weight_bytes - sink.written, true); /* their end is aligned too */
+    ok = ok && sink_file(&sink, TCC_U8, "", 0, p->weight_bytes - sink.written, true); /* their end is aligned too */
     if (open && !ok)
         tcr_save_drop(&save);
     ok = ok && !tcr_save_commit(&save);
@@ -169,8 +222,8 @@ static int versions_table(struct object *o, const struct kn_program *p, const st
     const char **names = IR_NEWN(o->ctx, p->nkernels + 1, const char *);
     for (int v = 0; v < options->nversions; v++) {
         for (int i = 0; i < p->nkernels; i++)
-            names[i] = options->on_host && !options->on_host[i] ? NULL
-                                                                : ir_internf(o->ctx, "%sk%d", options->prefixes[v], i);
+            names[i] =
+                options->on_host && !options->on_host[i] ? NULL : ir_internf(o->ctx, "%sk%d", options->prefixes[v], i);
         tables[v] = function_table(o, ir_internf(o->ctx, ".Lkernels%d", v), p->nkernels, names);
     }
     uint64_t size = sizeof(struct tcc_version) * (uint64_t)options->nversions,
@@ -246,7 +299,13 @@ bool artifact_object(struct ir_ctx *ctx, const struct kn_program *p, const struc
     XXH3_64bits_reset(digest);
     o.rodata = elf_section(o.elf, ".rodata.tccc", ELF_RODATA, 64);
     o.relro = elf_section(o.elf, ".data.rel.ro.tccc", ELF_RELRO, 64);
-    if (options->sidecar) {
+    if (options->sidecar && !strncmp(options->sidecar, TCC_RANDOM_WEIGHTS, strlen(TCC_RANDOM_WEIGHTS))) {
+        struct random_sink s = {o.elf, elf_section(o.elf, ".rodata.tccc.weights", ELF_RODATA, 64), 0, 0, digest};
+        static const struct tcc_prandom end = {.offset = ~(uint64_t)0};
+        ok = each_weight(ctx, p, sink_random, &s);
+        put_record(&s, &end, sizeof end);
+        weights = local(&o, ".Lweights", s.section, 0, s.written);
+    } else if (options->sidecar) {
         ok = write_sidecar(ctx, p, sidecar_path, digest);
     } else if (p->weight_bytes) {
         bool large = p->weight_bytes > (UINT64_C(1) << 30);

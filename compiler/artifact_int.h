@@ -24,7 +24,7 @@ struct artifact_options {
     int nimages;                             /* struct tcc_pimage, best first */
     const struct target_image *images;
     bool shared;                             /* also define tccc_model */
-    const char *sidecar;                     /* weights go to this file name beside the artifact, or NULL: embedded */
+    const char *sidecar;                     /* weights go to this file name beside the artifact; "random:SEED": they are made when it is opened; NULL: embedded */
     const char *source;                      /* digest of the input and flags */
 };
 /* Writes the object file; the sidecar's contents are written to sidecar_path when there is one. False after a diagnostic. */

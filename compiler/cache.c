@@ -116,7 +116,7 @@ static bool entry_name(const struct tccc_options *o, const struct cache_key *k, 
     add_file(h, o->auto_cast);
     if (o->train)
         add_training(h, o->train);
-    const int64_t numbers[] = {k->narchs, o->kind, o->level, o->weights, o->exact, o->fast_math, o->change_limit};
+    const int64_t numbers[] = {k->narchs, o->kind, o->level, o->weights, (int64_t)o->weights_seed, o->exact, o->fast_math, o->change_limit};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         add_number(h, numbers[i]);
     XXH128_hash_t digest = XXH3_128bits_digest(h);

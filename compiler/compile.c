@@ -485,7 +485,9 @@ static bool link_output(struct job *j, const char *out, int *status)
 static bool write_artifact(struct job *j)
 {
     const struct kn_program *p = j->module->program;
-    const char *sidecar = sidecar_path(j), *base = sidecar ? strrchr(sidecar, '/') + 1 : NULL;
+    bool random = j->o->weights == TCCC_WEIGHTS_RANDOM && p->weight_bytes;
+    const char *sidecar = random ? ir_internf(j->ctx, TCC_RANDOM_WEIGHTS "%llu", j->o->weights_seed) : sidecar_path(j);
+    const char *base = sidecar && !random ? strrchr(sidecar, '/') + 1 : sidecar;
     const char *model = ir_internf(j->ctx, "%s/model.o", j->folder), *out = ir_internf(j->ctx, "%s/out", j->folder);
     const char *weights = ir_internf(j->ctx, "%s/weights", j->folder),
                *header = ir_internf(j->ctx, "%s/header.h", j->folder);
@@ -512,7 +514,7 @@ static bool write_artifact(struct job *j)
     }
     if (j->o->header && (!artifact_header(j->ctx, p, j->name, header) || !move_into_place(j, header, j->o->header)))
         return false;
-    if (sidecar && !move_into_place(j, weights, sidecar))
+    if (sidecar && !random && !move_into_place(j, weights, sidecar))
         return false;
     if (j->o->depfile && !sources_write_depfile(j->ctx, &j->sources, j->o->output, j->o->depfile))
         return false;

@@ -46,7 +46,7 @@ struct tccc_split {
     const char *chart;                               /* path: the schedule drawn, .svg or a Chrome trace; NULL: none */
 };
 
-enum tccc_weights { TCCC_WEIGHTS_AUTO, TCCC_WEIGHTS_EMBED, TCCC_WEIGHTS_EXTERNAL };
+enum tccc_weights { TCCC_WEIGHTS_AUTO, TCCC_WEIGHTS_EMBED, TCCC_WEIGHTS_EXTERNAL, TCCC_WEIGHTS_RANDOM };
 
 struct tccc_options {
     const char *model;               /* path: .onnx or .tcir */
@@ -60,6 +60,7 @@ struct tccc_options {
     const char *target;              /* "cpu", "cpu-split", "cuda:sm_90"; NULL: cpu */
     const char *march;               /* comma-separated; NULL: native */
     enum tccc_weights weights;
+    unsigned long long weights_seed; /* RANDOM: made when the artifact is opened, in place of the model's */
     const char *const *dims;         /* "name=N", ended by NULL; may be NULL */
     const char *const *shapes;       /* "input=AxBxC" */
     const char *const *states;       /* --state: "INPUT:OUTPUT[,axis=K][,capacity=N]", "auto[,capacity=N]" (doc/state.md) */

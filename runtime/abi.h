@@ -516,6 +516,16 @@ struct tcc_version {
     const tcc_kernel_fn *kernels;
 };
 
+/* Of an artifact whose weights are made when it is opened (--weights=random:SEED, to measure a model without carrying its weights): records
+ * in place of the weights, the last with `offset` ~0. */
+struct tcc_prandom {
+    uint64_t offset, bytes;             /* within the weights */
+    uint32_t dtype, given;              /* given: the bytes follow, padded to 8; else elements of that type, drawn evenly */
+    double mean, deviation;
+};
+#define TCC_RANDOM_WEIGHTS "random:"    /* `sidecar` begins so, and the seed follows */
+#define TCC_RANDOM_TYPE(dtype) ((dtype) == TCC_F32 || (dtype) == TCC_F16 || (dtype) == TCC_BF16)     /* those that are drawn */
+
 /* The one object that an artifact exports as data: NAME_model, in a .so also tccc_model. */
 struct tcc_model {
     uint64_t magic;
@@ -525,7 +535,7 @@ struct tcc_model {
     const struct tcc_version *versions; /* best first */
     const struct tcc_pimage *const *images;     /* best first; NULL: none */
     const tcc_libop_fn *libops;         /* plan's LIB steps index this */
-    const uint8_t *weights;             /* NULL: in the sidecar */
+    const uint8_t *weights;             /* NULL: in the sidecar; with TCC_RANDOM_WEIGHTS: struct tcc_prandom */
     uint64_t weights_size;
     uint64_t weights_digest;            /* XXH3-64 of the weights; checked for sidecars */
     const char *name;                   /* C identifier that prefixes its symbols */

@@ -85,6 +85,9 @@ static int find_weights(struct tccrt_model *m, const char *what)
     Dl_info info;
     int n;
 
+    if (m->desc->weights && m->desc->sidecar &&
+        !strncmp(m->desc->sidecar, TCC_RANDOM_WEIGHTS, strlen(TCC_RANDOM_WEIGHTS)))
+        return tcr_random_weights(m, what);
     if (m->desc->weights || !m->desc->sidecar) {
         m->weights = m->desc->weights;
         if (!m->weights && m->desc->weights_size)

@@ -87,6 +87,7 @@ struct tccrt_model {
     const uint8_t *weights;
     void *map;                       /* of the sidecar */
     size_t map_size;
+    bool made;                       /* the map is no file's: weights were drawn */
     void *handle;                    /* of dlopen */
     uint32_t *level_first;           /* levels + 1: expressions of level l are level_exprs[level_first[l]...] */
     uint32_t *level_exprs;
@@ -101,6 +102,7 @@ struct tccrt_model {
 const void *tcr_uploaded(struct tccrt_model *m, const void *machine);
 const void *tcr_keep_uploaded(struct tccrt_model *m, void *machine, void *at, void (*end)(void *machine, void *at));
 void tcr_uploaded_free(struct tccrt_model *m);
+int tcr_random_weights(struct tccrt_model *m, const char *what);            /* random_weights.c; TCC_RANDOM_WEIGHTS */
 
 static inline const char *
 tcr_string(const struct tccrt_model *m, uint32_t at)

@@ -49,7 +49,7 @@ static void release_first_value(const struct tccrt_model *m, const struct tcc_ps
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from, to;
 
-    if (p->init == ~(uint64_t)0 || !(m->handle || m->map))
+    if (p->init == ~(uint64_t)0 || m->made || !(m->handle || m->map))
         return;
     from = ((uintptr_t)(m->weights + p->init) + page - 1) & ~(page - 1);
     to = ((uintptr_t)(m->weights + p->init) + p->bytes) & ~(page - 1);

@@ -64,7 +64,15 @@ static int weights_kind(const struct options *o, struct tccc_options *c)
             return EXIT_FINE;
         }
     }
-    return usage_error(o, "--weights=%s: expected embed, external or auto", text);
+    if (!strncmp(text, "random:", 7) && text[7] >= '0' && text[7] <= '9') {
+        char *end;
+
+        c->weights = TCCC_WEIGHTS_RANDOM;
+        c->weights_seed = strtoull(text + 7, &end, 10);
+        if (!*end)
+            return EXIT_FINE;
+    }
+    return usage_error(o, "--weights=%s: expected embed, external, auto or random:SEED", text);
 }
 
 /* --dump-ir: words, or the name of a pass; --pipeline: a pipeline or a list of passes. */
