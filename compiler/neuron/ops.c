@@ -127,7 +127,8 @@ static value make_modulo(struct op o, const value *x)
 {
     value y = nk_solid(o.nk, o.t, x[1]), args[2] = {x[0], y}, r = make_remainder(o, args);
     value other = mask(o, NEURON_ALU_LT, MUL(SIGN(r), SIGN(y)), 0);
-    return choose(o, other, ADD(r, y), r);
+    r = choose(o, other, ADD(r, y), r);
+    return choose(o, mask(o, NEURON_ALU_EQ, r, 0), MULN(SIGN(y), 0), r); /* 0 has y's sign */
 }
 
 static value make_negative(struct op o, const value *x)
