@@ -49,7 +49,9 @@ bool lw_find_cut(const struct kn_kernel *k, struct lw_cut *c)
 {
     *c = (struct lw_cut){.inner = ~0u};
     bool product = k->contraction.present && (k->contraction.m | k->contraction.n); /* templates run these */
-    if (k->kind != IR_K_REDUCE || product || k->split.combine || k->ndims == KN_MAX_DIMS)
+    bool sums =
+        k->kind == IR_K_REDUCE || (k->kind == IR_K_CONTRACT && !k->contraction.partial); /* of a row and a column */
+    if (!sums || product || k->split.combine || k->ndims == KN_MAX_DIMS)
         return false;
     for (int o = 0; o < k->noperands; o++)
         if (k->operands[o].use == KN_LOCAL)
@@ -231,7 +233,7 @@ struct kn_kernel *pass_split_kernel(struct ir_ctx *ctx, const struct kn_kernel *
     if (!lw_find_cut(k, &x.cut) || dim < 0 || !(x.cut.inner >> dim & 1) ||
         __builtin_popcount(lw_outer_dims(k)) + 1 > TCC_MAX_RANK)
         return NULL;
-    *x.to = (struct kn_kernel){.kind = k->kind, .name = k->name, .nsizes = k->nsizes, .sizes = k->sizes};
+    *x.to = (struct kn_kernel){.kind = IR_K_REDUCE, .name = k->name, .nsizes = k->nsizes, .sizes = k->sizes};
     make_dims(&x, pieces);
     for (int i = 0; i < k->ninsns; i++)
         reductions += k->insns[i].code == KN_REDUCE;
