@@ -141,6 +141,10 @@ struct tcr_device_request {
 /* Where the library of that name (PATH_MAX bytes in `to`) lies: $TCCC_LIBDIR, or beside the program or this code; else the name, for the system to find. */
 const char *tcr_library_path(const char *name, char *to);
 
+/* Is all of an image inside of it, for that many kernels (image.c)? tcr_device_open() has asked when a device sees its images. false: the message is set, TCC_EBUG. */
+bool tcr_image_ok(const struct tcc_pimage *image, uint32_t nkernels);
+const char *tcr_image_text(const struct tcc_pimage *image, uint32_t at); /* a string of an image that is ok */
+
 /* "cpu", "cpu-split", "cuda", "cuda:K", "neuron", "sim" (the simulator of what the artifact has images for). TCC_EUSAGE: no device has that name; TCC_EENV: it is not there (the message says why). */
 int tcr_device_open(const char *name, const struct tcr_device_request *r, struct tcr_device **out);
 

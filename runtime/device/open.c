@@ -29,7 +29,7 @@ static bool is_for_neuron(const struct tcr_device_request *r)
 {
     const struct tcc_pimage *i = r->nimages ? r->images[0] : NULL;
 
-    return i && !strcmp((const char *)i + i->strings.first + i->format, "neuron");
+    return i && !strcmp(tcr_image_text(i, i->format), "neuron");
 }
 
 int tcr_device_open(const char *name, const struct tcr_device_request *r, struct tcr_device **out)
@@ -38,6 +38,9 @@ int tcr_device_open(const char *name, const struct tcr_device_request *r, struct
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
         if (!strcmp(devices[i].name, name))
             return devices[i].open(r, out);
+    for (uint32_t i = 0; i < r->nimages; i++)
+        if (!tcr_image_ok(r->images[i], r->nkernels))
+            return TCC_EBUG;
     if (is_called(name, "neuron") || (is_called(name, "sim") && is_for_neuron(r))) {
         if (tcr_device_neuron)
             return tcr_device_neuron(name, r, out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Images (runtime/abi.h). The first that the device runs is loaded, once a machine: PTX of its architecture or an earlier one, which the driver compiles, or a
- * cubin of the same major one, in whose place PTX is taken where the driver is older than the cubin; a suffix `a` asks for that very architecture. Everything in it is checked, as in a plan.
+ * cubin of the same major one, in whose place PTX is taken where the driver is older than the cubin; a suffix `a` asks for that very architecture.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +12,6 @@
 #define LOG 1024
 
 /* -- Which one fits ----------------------------------------------------------------------------------- */
-
-static const char *text_of(const struct tcc_pimage *i, uint32_t at)
-{
-    return (const char *)i + i->strings.first + at;
-}
 
 /* "sm_90a": 9, 0, true. */
 static bool parse_machine(const char *text, int *major, int *minor, bool *exact)
@@ -35,98 +30,17 @@ static bool parse_machine(const char *text, int *major, int *minor, bool *exact)
 
 static bool fits(const struct cuda_machine *m, const struct tcc_pimage *i)
 {
-    const char *format = text_of(i, i->format);
+    const char *format = tcr_image_text(i, i->format);
     bool ptx = !strcmp(format, "ptx"), exact;
     int major, minor;
 
-    if ((!ptx && strcmp(format, "cubin") != 0) || !parse_machine(text_of(i, i->machine), &major, &minor, &exact))
+    if ((!ptx && strcmp(format, "cubin") != 0) || !parse_machine(tcr_image_text(i, i->machine), &major, &minor, &exact))
         return false;
     if (!ptx && m->cu->ptx_driver_next) /* the simulator executes text */
         return false;
     if (exact)
         return major == m->major && minor == m->minor;
     return ptx ? 10 * major + minor <= 10 * m->major + m->minor : major == m->major && minor <= m->minor;
-}
-
-/* -- Checks ------------------------------------------------------------------------------------------- */
-
-static bool bad(const struct tcc_pimage *i, const char *what, uint64_t value, uint64_t limit)
-{
-    tcr_fail(TCC_EBUG, "an image of the artifact is damaged: %s (%llu, limit %llu)", what, (unsigned long long)value,
-             (unsigned long long)limit);
-    (void)i;
-    return false;
-}
-
-static bool table_ok(const struct tcc_pimage *i, const char *name, struct tcc_range r, size_t size, size_t align)
-{
-    uint64_t end = (uint64_t)r.first + (uint64_t)r.count * size;
-
-    return (end <= i->size && r.first % align == 0) || bad(i, name, end, i->size);
-}
-
-static bool number_ok(const struct tcc_pimage *i, uint32_t e)
-{
-    return e == TCC_NO || e < i->exprs.count || bad(i, "an expression", e, i->exprs.count);
-}
-
-static bool exprs_ok(const struct tcc_pimage *i)
-{
-    const struct tcc_pexpr *e = (const void *)((const char *)i + i->exprs.first);
-
-    for (uint32_t k = 0; k < i->exprs.count; k++) {
-        if (e[k].op > TCC_EX_MAX)
-            return bad(i, "an operation", e[k].op, TCC_EX_MAX);
-        if (e[k].op > TCC_EX_SYM && (e[k].a >= k || e[k].b >= k))
-            return bad(i, "an expression names a later one", e[k].a > e[k].b ? e[k].a : e[k].b, k);
-        if (e[k].op == TCC_EX_SYM && (e[k].k < 0 || e[k].k > UINT32_MAX))
-            return bad(i, "a size", (uint64_t)e[k].k, UINT32_MAX);
-    }
-    return true;
-}
-
-static bool launch_ok(const struct tcc_pimage *i, const struct tcc_plaunch *l)
-{
-    bool ok = (l->symbol < i->strings.count || bad(i, "a function's name", l->symbol, i->strings.count)) &&
-              number_ok(i, l->shared) && number_ok(i, l->scratch) &&
-              (l->flags == 0 || bad(i, "flags of a launch", l->flags, 0));
-
-    for (int k = 0; k < 3 && ok; k++)
-        ok = number_ok(i, l->grid[k]) && number_ok(i, l->block[k]) && number_ok(i, l->cluster[k]);
-    return ok && ((uint64_t)l->recipes.first + l->recipes.count <= i->bytes.count ||
-                  bad(i, "recipes", l->recipes.first, i->bytes.count));
-}
-
-static bool image_ok(const struct tcc_pimage *i, uint32_t nkernels)
-{
-    const struct tcc_range *kernels;
-    const struct tcc_plaunch *launches;
-
-    if (i->magic != TCC_IMAGE_MAGIC || i->version != TCC_ABI_VERSION)
-        return bad(i, "its version", i->version, TCC_ABI_VERSION);
-    if (!table_ok(i, "strings", i->strings, 1, 1) ||
-        !table_ok(i, "expressions", i->exprs, sizeof(struct tcc_pexpr), 8) ||
-        !table_ok(i, "kernels", i->kernels, sizeof *kernels, 4) ||
-        !table_ok(i, "launches", i->launches, sizeof *launches, 4) || !table_ok(i, "recipes", i->bytes, 1, 1) ||
-        !table_ok(i, "code", i->code, 1, 64))
-        return false;
-    if (!i->strings.count || text_of(i, 0)[i->strings.count - 1] || i->machine >= i->strings.count ||
-        i->format >= i->strings.count)
-        return bad(i, "its strings", i->strings.count, i->size);
-    if (i->kernels.count != nkernels)
-        return bad(i, "its number of kernels", i->kernels.count, nkernels);
-    if (!strcmp(text_of(i, i->format), "ptx") &&
-        (!i->code.count || ((const char *)i + i->code.first)[i->code.count - 1]))
-        return bad(i, "its PTX is not terminated", i->code.count, i->size);
-    kernels = (const void *)((const char *)i + i->kernels.first);
-    launches = (const void *)((const char *)i + i->launches.first);
-    for (uint32_t k = 0; k < nkernels; k++)
-        if ((uint64_t)kernels[k].first + kernels[k].count > i->launches.count)
-            return bad(i, "launches of a kernel", kernels[k].first, i->launches.count);
-    for (uint32_t k = 0; k < i->launches.count; k++)
-        if (!launch_ok(i, &launches[k]))
-            return false;
-    return exprs_ok(i);
 }
 
 /* -- Loading ------------------------------------------------------------------------------------------ */
@@ -182,7 +96,7 @@ static int load_module(struct cuda_machine *m, struct cuda_code *c)
     c->module = NULL;
     status = cuda_says(m, result, "cuModuleLoadDataEx", NULL);
     return *log ? tcr_fail(status, "device '%s:%d': the artifact's code for %s can't be loaded: %.400s", m->cu->name,
-                           m->ordinal, text_of(c->image, c->image->machine), log)
+                           m->ordinal, tcr_image_text(c->image, c->image->machine), log)
                 : status;
 }
 
@@ -195,7 +109,7 @@ static int load(struct cuda_machine *m, struct cuda_code *c)
     if (!status && !(c->launches = calloc(i->launches.count + 1, sizeof *c->launches)))
         status = tcr_fail(TCC_EENV, "no memory for the kernels of an image");
     for (uint32_t k = 0; k < i->launches.count && !status; k++) {
-        const char *name = text_of(i, records[k].symbol);
+        const char *name = tcr_image_text(i, records[k].symbol);
         int result = m->cu->cuModuleGetFunction(&c->launches[k].function, c->module, name);
 
         c->launches[k].record = &records[k];
@@ -216,7 +130,7 @@ static int none_fits(const struct cuda_machine *m, const struct tcr_device_reque
     for (uint32_t k = 0; k < r->nimages && n < sizeof list; k++)
         n +=
             (size_t)snprintf(list + n, sizeof list - n, "%s%s (%s)", n ? ", " : "",
-                             text_of(r->images[k], r->images[k]->machine), text_of(r->images[k], r->images[k]->format));
+                             tcr_image_text(r->images[k], r->images[k]->machine), tcr_image_text(r->images[k], r->images[k]->format));
     return tcr_fail(TCC_EENV,
                     "the artifact holds %s%s, device '%s:%d' is %s (sm_%d%d): compile it with --target=cuda:sm_%d%d",
                     r->nimages ? "code for " : "no code for CUDA devices", list, m->cu->name, m->ordinal, m->name,
@@ -257,11 +171,6 @@ struct cuda_code *cuda_code_get(struct cuda_machine *m, const struct tcr_device_
     struct cuda_code *c = NULL;
     uint32_t k = 0, fitting = 0;
 
-    for (uint32_t i = 0; i < r->nimages; i++)
-        if (!image_ok(r->images[i], r->nkernels)) {
-            *status = TCC_EBUG;
-            return NULL;
-        }
     cuda_lock();
     for (*status = TCC_EENV; k < r->nimages && !c && *status == TCC_EENV; k++)
         if (fits(m, r->images[k])) {

@@ -67,19 +67,6 @@ static int bad_image(const char *what)
     return tcr_fail(TCC_EBUG, "an image of the artifact is damaged: %s", what);
 }
 
-static int check_image(const struct tcc_pimage *i, uint32_t nkernels)
-{
-    if (i->magic != TCC_IMAGE_MAGIC || i->version != TCC_ABI_VERSION)
-        return bad_image("its version");
-    if ((uint64_t)i->strings.first + i->strings.count > i->size || !i->strings.count ||
-        ((const char *)i)[i->strings.first + i->strings.count - 1] || i->format >= i->strings.count)
-        return bad_image("its strings");
-    if (i->kernels.count != nkernels || (uint64_t)i->code.first + i->code.count > i->size ||
-        i->code.count / 16 < nkernels || i->code.first % 8)
-        return bad_image("its programs");
-    return TCC_OK;
-}
-
 static int program_of(struct tcr_neuron *n, const struct tcr_kernel_launch *l, struct neuron_program **out)
 {
     const struct tcc_pimage *i = n->image;
@@ -295,12 +282,12 @@ int tcr_device_neuron(const char *name, const struct tcr_device_request *r, stru
                              .nkernels = r->nkernels,
                              .seed = seed ? strtoull(seed, NULL, 10) : 0};
     for (uint32_t k = 0; k < r->nimages && !n->image; k++)
-        if (!strcmp((const char *)r->images[k] + r->images[k]->strings.first + r->images[k]->format, "neuron"))
+        if (!strcmp(tcr_image_text(r->images[k], r->images[k]->format), "neuron"))
             n->image = r->images[k];
     if (!n->image)
         status = tcr_fail(TCC_EENV, "device '%s': the artifact has no image for NeuronCores", name);
-    if (!status)
-        status = check_image(n->image, r->nkernels);
+    else if (n->image->code.count / 16 < n->nkernels)
+        status = bad_image("its programs");
     if (!status && !(n->programs = calloc(n->nkernels + 1, sizeof *n->programs)))
         status = tcr_fail(TCC_EENV, "no memory for device '%s'", name);
     if (status) {
