@@ -275,6 +275,8 @@ static void descriptor(struct object *o, const struct kn_program *p, const struc
     elf_pointer(o->elf, o->relro, at + offsetof(struct tcc_model, libops), libops, 0);
     if (images >= 0)
         elf_pointer(o->elf, o->relro, at + offsetof(struct tcc_model, images), images, 0);
+    if (images >= 0 && options->device) /* not used here: the linker takes it out of the archive */
+        elf_symbol(o->elf, options->device, 0, 0, 0, ELF_GLOBAL | ELF_HIDDEN | ELF_FUNC);
     if (weights >= 0)
         elf_pointer(o->elf, o->relro, at + offsetof(struct tcc_model, weights), weights, 0);
     point_to_text(o, at + offsetof(struct tcc_model, name), options->name);

@@ -23,6 +23,7 @@ struct artifact_options {
     const bool *on_host;                     /* by kernel: has it such functions? NULL: all have */
     int nimages;                             /* struct tcc_pimage, best first */
     const struct target_image *images;
+    const char *device;                      /* struct target.device */
     bool shared;                             /* also define tccc_model */
     const char *sidecar;                     /* weights go to this file name beside the artifact; "random:SEED": they are made when it is opened; NULL: embedded */
     const char *source;                      /* digest of the input and flags */

@@ -498,6 +498,7 @@ static bool write_artifact(struct job *j)
                                  .on_host = j->on_host,
                                  .nimages = j->code.nimages,
                                  .images = j->code.images,
+                                 .device = j->target->device,
                                  .shared = j->o->kind == TCCC_SO,
                                  .sidecar = base,
                                  .source = source_digest(j)};

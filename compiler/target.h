@@ -32,6 +32,8 @@ struct target {
     /* Whose code runs the kernels that the plan leaves on the host (--march says for which processors), where this one's compile() makes
      * images; its schedules of such kernels are ignored: their tiles are run point by point. NULL: compile() makes objects. */
     const struct target *host;
+    /* The function of libtccrt.a that opens its devices, which artifacts then bring along. NULL: all runtimes have it. */
+    const char *device;
     /* The machine of an architecture string (resolved: never "native"), or NULL after a diagnostic naming what exists. */
     const struct pass_machine *(*machine)(struct ir_ctx *ctx, const char *arch);
     /* > 0: what is made for a suits b less than b's own does for a; an artifact for several machines has the plan and the layouts of the one

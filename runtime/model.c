@@ -146,7 +146,7 @@ static int name_dims(struct tccrt_model *m, const char *what)
     return TCC_OK;
 }
 
-static int open_model(const struct tcc_model *desc, const char *what, void *handle, struct tccrt_model **out)
+int tcr_open_model(const struct tcc_model *desc, const char *what, void *handle, struct tccrt_model **out)
 {
     struct tccrt_model *m = calloc(1, sizeof *m);
     int status;
@@ -170,50 +170,13 @@ static int open_model(const struct tcc_model *desc, const char *what, void *hand
 
 /* -- Public ------------------------------------------------------------------------------------------ */
 
-int tccrt_open(const char *path, struct tccrt_model **out)
-{
-    const struct tcc_model *desc;
-    char full[PATH_MAX];
-    void *handle;
-    int fd;
-
-    tcr_clear_error();
-    if (out)
-        *out = NULL;
-    if (!path || !out)
-        return tcr_fail(TCC_EUSAGE, "a path and a place for the model are required, got NULL");
-    /* The real path: a bare name would be searched for along the library path. */
-    if (!realpath(path, full))
-        return tcr_fail(TCC_EENV, "%s: %s", path, strerror(errno));
-    fd = tcr_open_input(full, true); /* the loader would wait for a FIFO */
-    if (fd < 0 && (errno == EINVAL || errno == EISDIR))
-        return tcr_fail(TCC_EINPUT, "%s: not a compiled model: not a file", path);
-    if (fd >= 0)
-        close(fd);
-    errno = 0;
-    handle = dlopen(full, RTLD_NOW | RTLD_LOCAL);
-    if (!handle) {
-        const char *why = dlerror();
-        bool lacking = errno == ENOMEM || access(full, R_OK) != 0;
-
-        return tcr_fail(lacking ? TCC_EENV : TCC_EINPUT, "%s: not a compiled model: %s", path,
-                        why ? why : "cannot be loaded");
-    }
-    desc = dlsym(handle, "tccc_model");
-    if (!desc) {
-        dlclose(handle);
-        return tcr_fail(TCC_EINPUT, "%s: a shared library, but not a compiled model (no symbol 'tccc_model')", path);
-    }
-    return open_model(desc, path, handle, out);
-}
-
 int tccrt_open_linked(const struct tcc_model *model, struct tccrt_model **out)
 {
     *out = NULL;
     tcr_clear_error();
     if (!model || !out)
         return tcr_fail(TCC_EUSAGE, "a model and a place for it are required, got NULL");
-    return open_model(model, model->magic == TCC_MODEL_MAGIC && model->name ? model->name : "model", NULL, out);
+    return tcr_open_model(model, model->magic == TCC_MODEL_MAGIC && model->name ? model->name : "model", NULL, out);
 }
 
 void tccrt_close(struct tccrt_model *m)

@@ -97,6 +97,9 @@ struct tccrt_model {
     struct tcr_uploaded *uploaded;   /* the weights on machines */
 };
 
+/* The model of a descriptor. `what`: its name in messages; handle: closed with the model, or at once where that fails; NULL: none. */
+int tcr_open_model(const struct tcc_model *desc, const char *what, void *handle, struct tccrt_model **out);
+
 /* uploaded.c. Weights that lie on a machine (its own pointer is the key), until the model is closed. keep: end(machine, at) is called then; returns what lies
  * there now, which another thread may have put there; NULL: no memory. Thread-safe. */
 const void *tcr_uploaded(struct tccrt_model *m, const void *machine);

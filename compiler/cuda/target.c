@@ -64,6 +64,7 @@ static bool compile(struct ir_ctx *ctx, const struct kn_program *plan, const str
 
 const struct target target_cuda = {.name = "cuda",
                                    .host = &target_cpu,
+                                   .device = "tcr_device_cuda",
                                    .machine = machine,
                                    .compare = compare,
                                    .resolve = resolve,

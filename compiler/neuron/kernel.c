@@ -25,26 +25,6 @@ void nk_full(struct nk *nk, const char *why)
     nk_refuse(nk, "%s", why);
 }
 
-/* In HBM i64 is two words. */
-static int stored_type(enum tcc_dtype d)
-{
-    switch (d) {
-    case TCC_F32: return NEURON_F32;
-    case TCC_F16: return NEURON_F16;
-    case TCC_BF16: return NEURON_BF16;
-    case TCC_F8E5M2: return NEURON_E5M2;
-    case TCC_BOOL:
-    case TCC_U8: return NEURON_U8;
-    case TCC_I8: return NEURON_I8;
-    case TCC_U16: return NEURON_U16;
-    case TCC_I16: return NEURON_I16;
-    case TCC_U32: return NEURON_U32;
-    case TCC_I64:
-    case TCC_I32: return NEURON_I32;
-    default: return -1;
-    }
-}
-
 static void add_tensor(struct nk *nk, int operand)
 {
     static const enum neuron_use uses[] = {[KN_IN] = NEURON_IN, [KN_OUT] = NEURON_OUT, [KN_INOUT] = NEURON_INOUT};
@@ -52,12 +32,9 @@ static void add_tensor(struct nk *nk, int operand)
     char name[16];
     snprintf(name, sizeof name, "a%d", nk->p->ntensors);
     struct neuron_tensor t = {.name = name, .use = (uint8_t)uses[o->use]};
-    int type = stored_type(o->dtype);
-    if (type < 0)
-        nk_refuse(nk, "the engines have no type %s", tcc_dtype_name(o->dtype));
-    t.type = (uint8_t)type;
+    t.type = (uint8_t)nk_type(nk, o->dtype);
     t.rank = 1;
-    t.dims[0] = o->dtype == TCC_I64 ? 2 : 1;
+    t.dims[0] = o->dtype == TCC_I64 ? 2 : 1; /* words */
     for (int i = 0; i < o->rank; i++) {
         int64_t n;
         if (!ir_is_const(o->dims[i], &n))

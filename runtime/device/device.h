@@ -147,6 +147,10 @@ const char *tcr_image_text(const struct tcc_pimage *image, uint32_t at); /* a st
 
 /* "cpu", "cpu-split", "cuda", "cuda:K", "neuron", "sim" (the simulator of what the artifact has images for). TCC_EUSAGE: no device has that name; TCC_EENV: it is not there (the message says why). */
 int tcr_device_open(const char *name, const struct tcr_device_request *r, struct tcr_device **out);
+/* Devices that are opened only where they are linked: those of the artifact that brings the runtime, all where somebody refers to this list
+ * (optional.c). NULL ends it. */
+typedef int tcr_device_opener(const char *name, const struct tcr_device_request *r, struct tcr_device **out);
+extern tcr_device_opener *const tcr_optional_devices[];
 
 /* -- The heap (cpu/memory.c) -------------------------------------------------------------------------- */
 /* The caller's allocator, or the C library's: 64-byte aligned, blocks that are worth it on huge pages. */

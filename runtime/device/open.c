@@ -12,7 +12,7 @@ static const struct {
     int (*open)(const struct tcr_device_request *r, struct tcr_device **out);
 } devices[] = {{"cpu", tcr_device_cpu}, {"cpu-split", tcr_device_split}};
 
-/* Artifacts for the CPU go without it: their linker takes no file of an archive for a weak name. */
+/* Artifacts for the CPU go without them: linkers take no file of an archive for a weak name (optional.c). */
 #pragma weak tcr_device_cuda
 #pragma weak tcr_device_neuron
 
