@@ -565,7 +565,7 @@ static bool read_model(struct job *j)
     if (o->level >= 3 && !o->train && !o->pipeline && !j->module->program)
         frontend_specialise(j->module);
     j->sources = sources_collect(j->ctx, j->module, o->model);
-    j->digest = sources_digest(&j->sources);
+    j->digest = sources_digest(j->ctx, &j->sources);
     return true;
 }
 

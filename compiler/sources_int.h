@@ -11,7 +11,7 @@ struct sources { int n; const char *const *paths; };
  * To be called right after reading: passes copy and fold constants. */
 struct sources sources_collect(struct ir_ctx *ctx, const struct ir_module *m, const char *model);
 /* XXH3-64 over the contents of all. Files that can't be read any more count as empty. */
-uint64_t sources_digest(const struct sources *s);
+uint64_t sources_digest(struct ir_ctx *ctx, const struct sources *s);
 /* Writes a make rule without a recipe: `target` depends on the sources. False after a diagnostic; no file is left then. */
 bool sources_write_depfile(struct ir_ctx *ctx, const struct sources *s, const char *target, const char *path);
 

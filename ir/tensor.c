@@ -35,6 +35,7 @@ static void *map_file(int fd, uint64_t *size, char *error, size_t error_size)
     }
     if (!S_ISREG(st.st_mode)) {
         snprintf(error, error_size, "not a regular file");
+        errno = EINVAL;
         return MAP_FAILED;
     }
     *size = (uint64_t)st.st_size;
@@ -62,14 +63,17 @@ struct ir_file *ir_file_open(const char *path, char *error, size_t error_size)
         snprintf(error, error_size, "no memory");
     else
         file->data = map_file(fd, &file->size, error, error_size);
+    int why = file ? errno : ENOMEM;
     close(fd);
     if (file && file->data == MAP_FAILED) {
         free(file->path);
         free(file);
-        return NULL;
+        file = NULL;
     }
     if (file)
         file->refs = 1;
+    else
+        errno = why;
     return file;
 }
 

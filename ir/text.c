@@ -53,7 +53,7 @@ const char *ir_text_of(struct ir_ctx *ctx, void (*print)(FILE *out, const void *
     if (!out)
         ir_no_memory(ctx);
     print(out, what);
-    if (fclose(out) != 0)
+    if (fclose(out) != 0 || !ctx->pending_text) /* glibc's fclose() says nothing where the first buffer can't be had */
         ir_no_memory(ctx);
     const char *kept = ir_intern(ctx, ctx->pending_text);
     free(ctx->pending_text);

@@ -75,6 +75,8 @@ static void tell_features(void *jobs, int i, int report)
 {
     const char *host = LLVMGetHostCPUFeatures();
     (void)jobs, (void)i;
+    if (!host)
+        _exit(CHILD_NO_MEMORY);
     _exit(tcr_write_all(report, host, strlen(host)) ? 1 : 0);
 }
 
