@@ -3,7 +3,6 @@
 #include "compiler/frontend.h"
 #include "passes/pass.h"
 
-#include <errno.h>
 #include <string.h>
 
 static bool pin_func(struct ir_ctx *ctx, const struct frontend_options *o, struct ir_func *f)
@@ -196,11 +195,9 @@ void frontend_specialise(struct ir_module *m)
 static struct ir_module *read_text(struct ir_ctx *ctx, const char *path, const struct frontend_options *o)
 {
     char error[512];
-    struct ir_file *file = ir_file_open(path, error, sizeof error);
+    struct ir_file *file = ir_file_get(ctx, path, error, sizeof error);
     struct ir_where where = {.file = path};
 
-    if (!file && errno == ENOMEM)
-        ir_no_memory(ctx);
     if (!file) {
         ir_error(ctx, &where, "%s", error);
         return NULL;

@@ -2,7 +2,6 @@
 /* The files that a module's data comes from; see sources_int.h. Names are escaped as make reads them. */
 #include "compiler/sources_int.h"
 
-#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -56,9 +55,7 @@ uint64_t sources_digest(struct ir_ctx *ctx, const struct sources *s)
     uint64_t digest = 0;
     char error[256];
     for (int i = 0; i < s->n; i++) {
-        struct ir_file *f = ir_file_open(s->paths[i], error, sizeof error);
-        if (!f && errno == ENOMEM)
-            ir_no_memory(ctx);
+        struct ir_file *f = ir_file_get(ctx, s->paths[i], error, sizeof error);
         if (f)
             digest = XXH3_64bits_withSeed(ir_file_data(f), ir_file_size(f), digest);
         ir_file_unref(f);

@@ -98,7 +98,7 @@ const char *frontend_train_flags(struct ir_ctx *ctx, const struct tccc_train *t)
 static const char *read_map(struct ir_ctx *ctx, const char *path)
 {
     char error[256];
-    struct ir_file *f = ir_file_open(path, error, sizeof error);
+    struct ir_file *f = ir_file_get(ctx, path, error, sizeof error);
     if (!f) {
         ir_error(ctx, NULL, "--partition-map=%s: %s", path, error);
         return NULL;

@@ -243,6 +243,7 @@ void tcc_cast(enum tcc_dtype to, void *out, enum tcc_dtype from, const void *in,
  * several modules. Data is row-major, elements as in abi.h; a splat holds one element. */
 struct ir_file;                                             /* a mapped file, reference-counted */
 struct ir_file *ir_file_open(const char *path, char *error, size_t error_size);     /* NULL: `error` and errno say why */
+struct ir_file *ir_file_get(struct ir_ctx *ctx, const char *path, char *error, size_t error_size);      /* the same, but for want of memory: ir_no_memory() */
 struct ir_file *ir_file_ref(struct ir_file *file);
 void ir_file_unref(struct ir_file *file);
 const char *ir_file_path(const struct ir_file *file);      /* as opened */

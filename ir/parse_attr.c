@@ -144,7 +144,7 @@ static bool parse_range(struct parser *p, ir_type type, const int64_t *dims, str
         return false;
     if (type->dtype == TCC_STRING)
         return parse_error(p, &start, "strings cannot be a range of a file");
-    struct ir_file *file = ir_file_open(path, error, sizeof error);
+    struct ir_file *file = ir_file_get(p->ctx, path, error, sizeof error);
     if (!file)
         return parse_error(p, &start, "%s", error);
     *out = ir_tensor_file(type->dtype, type->rank, dims, file, (uint64_t)offset);

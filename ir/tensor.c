@@ -77,6 +77,14 @@ struct ir_file *ir_file_open(const char *path, char *error, size_t error_size)
     return file;
 }
 
+struct ir_file *ir_file_get(struct ir_ctx *ctx, const char *path, char *error, size_t error_size)
+{
+    struct ir_file *file = ir_file_open(path, error, error_size);
+    if (!file && errno == ENOMEM)
+        ir_no_memory(ctx);
+    return file;
+}
+
 struct ir_file *ir_file_ref(struct ir_file *file)
 {
     if (file)

@@ -139,7 +139,7 @@ static bool is_allowed(const char *name)
 bool object_check(struct ir_ctx *ctx, const char *path)
 {
     char error[512];
-    struct ir_file *file = ir_file_open(path, error, sizeof error);
+    struct ir_file *file = ir_file_get(ctx, path, error, sizeof error);
     bool ok = true;
     if (!file) {
         ir_error(ctx, NULL, "%s", error);

@@ -115,7 +115,7 @@ const char *cuda_ptx(struct ir_ctx *ctx, const struct kn_program *p, const struc
     char error[512];
     if (!j.machine || !child_run(ctx, 1, 1, ptx_child, &j))
         return NULL;
-    struct ir_file *file = ir_file_open(j.path, error, sizeof error);
+    struct ir_file *file = ir_file_get(ctx, j.path, error, sizeof error);
     if (!file) {
         ir_error(ctx, NULL, "%s", error);
         return NULL;

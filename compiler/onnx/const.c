@@ -16,7 +16,7 @@ static struct ir_file *file_of(struct imp *im, uint32_t index)
 {
     char error[400];
     if (!im->files[index]) {
-        im->files[index] = ir_file_open(im->model->files[index].path, error, sizeof error);
+        im->files[index] = ir_file_get(im->ctx, im->model->files[index].path, error, sizeof error);
         if (!im->files[index])
             imp_bad(im, "%s", error);
     }
