@@ -348,8 +348,6 @@ static void place_copy(struct place *pl, struct kn_step *s, struct kn_steps *to)
     was_written(pl, dest, m);
 }
 
-#define KN_MAX_WRITTEN 64
-
 /* The version that a host kernel made of a state variable goes where it lives. */
 static void return_state(struct place *pl, struct kn_steps *to, const struct kn_version *v, int from)
 {
@@ -366,16 +364,15 @@ static void return_state(struct place *pl, struct kn_steps *to, const struct kn_
 static void place_plain(struct place *pl, struct kn_step *s, struct kn_steps *to, int m)
 {
     int *args = IR_NEWN(pl->ctx, s->nargs + 1, int);
-    const struct kn_version *written[KN_MAX_WRITTEN];
-    int nwritten = 0;
+    VEC(const struct kn_version *) written = {0};
     for (int a = 0; a < s->nargs; a++) {
         int b = s->args[a], at = s->kind == TCC_STEP_DIMS && b >= 0 ? pl->home[root(pl, b)] : m;
         if (b >= 0 && pl->home[root(pl, b)] != at && pl->buffers.at[root(pl, b)].space == TCC_SPACE_STATE) {
             const struct kn_version *v = take_version(s, root(pl, b));
             if (!v || v->reads >= 0)
                 ensure(pl, to, b, at, v);
-            if (v && v->makes >= 0 && nwritten < KN_MAX_WRITTEN)
-                written[nwritten++] = v;
+            if (v && v->makes >= 0)
+                VEC_PUSH(pl->ctx, written, v);
         } else {
             ensure(pl, to, b, at, NULL);
         }
@@ -386,8 +383,8 @@ static void place_plain(struct place *pl, struct kn_step *s, struct kn_steps *to
             was_written(pl, s->args[a], m);
     s->args = args;
     lw_push_step(pl->ctx, to, *s);
-    for (int i = 0; i < nwritten; i++) /* a kernel that the device lacks has written a twin of the state */
-        return_state(pl, to, written[i], m);
+    for (int i = 0; i < written.n; i++) /* a kernel that the device lacks has written a twin of the state */
+        return_state(pl, to, written.at[i], m);
 }
 
 /* What the steps read in each memory (bits 0 and 1), and whether they write it (bit 2), by root buffer. */
