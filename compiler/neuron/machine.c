@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* machine.c - the machines by name, and their answers to passes. */
+#include "compiler/emit/emit.h"
 #include "compiler/neuron/neuron_int.h"
 
 #include <string.h>
@@ -27,20 +28,10 @@ static bool runs(const struct pass_machine *m, struct ir_ctx *ctx, const struct 
 static void schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
 {
     k->schedule = (struct kn_schedule){.how = runs(m, ctx, k) ? "engines" : "host"};
-    k->tiles = ir_const(ctx, 1);
-    for (int i = 0; i < k->ndims && k->dims[i].role == KN_OUTER; i++) {
+    for (int i = 0; i < em_nouter(k); i++)
         k->schedule.tile[i] = 1;
-        k->tiles = ir_mul(ctx, k->tiles, k->dims[i].extent);
-    }
-    k->scratch = ir_const(ctx, 0);
-    for (int i = 0; i < k->noperands; i++) {
-        const struct kn_operand *o = &k->operands[i];
-        ir_expr bytes = ir_const(ctx, tcc_dtype_bytes(o->dtype));
-        for (int d = 0; d < o->rank; d++)
-            bytes = ir_mul(ctx, bytes, o->dims[d]);
-        if (o->use == KN_LOCAL) /* each on a 64-byte line of its own */
-            k->scratch = ir_add(ctx, k->scratch, ir_mulc(ctx, ir_ceildiv(ctx, bytes, ir_const(ctx, 64)), 64));
-    }
+    k->tiles = em_tile_count(ctx, k);
+    k->scratch = em_local_scratch(ctx, k, 1);
 }
 
 static bool verify_schedule(const struct pass_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k)
