@@ -108,21 +108,6 @@ static const char *llvm_features(struct ir_ctx *ctx, uint64_t set, int isa)
     return text;
 }
 
-/* A core with AVX2, about (passes/cost.h). One for all: partitions don't depend on --march. */
-static const struct pass_cost *cost(const struct pass_machine *m)
-{
-    static const struct pass_cost core = {.flops = 0x1p35,
-                                          .bandwidth = 0x1p33,
-                                          .launch = 0x1p-19,
-                                          .function = 24,
-                                          .piece = 8,
-                                          .pieces = 64,
-                                          .lanes = 64,
-                                          .kernel = 400};
-    (void)m;
-    return &core;
-}
-
 static void fill_machine(struct ir_ctx *ctx, struct cpu_machine *m, const char *arch)
 {
     static const char *const cpus[] = {[2] = "x86-64-v2", [3] = "x86-64-v3", [4] = "x86-64-v4"};
@@ -148,7 +133,6 @@ static void fill_machine(struct ir_ctx *ctx, struct cpu_machine *m, const char *
     m->pass.materialise = cpu_materialise;
     m->pass.winograd = cpu_winograd;
     m->l2 = m->isa >= 4 ? 1 << 20 : 256 << 10;
-    m->pass.cost = cost;
     m->pass.schedule = cpu_schedule;
     m->pass.verify_schedule = cpu_verify_schedule;
 }
