@@ -107,7 +107,7 @@ static bool open_members(struct ir_ctx *ctx, int n, const char *const *objects, 
                          struct index *index, char *error, size_t error_size)
 {
     for (int i = 0; i < n; i++) {
-        members[i].file = ir_file_open(objects[i], error, error_size);
+        members[i].file = ir_file_get(ctx, objects[i], error, error_size);
         if (!members[i].file)
             return false;
         if (!index_object(ctx, members[i].file, i, index)) {

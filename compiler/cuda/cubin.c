@@ -42,7 +42,7 @@ const void *cuda_cubin(struct ir_ctx *ctx, const struct target_options *o, const
     if (!program || !o->assemble || !strstr(ptx, ".entry"))
         return NULL;
     int code = write_text(from, ptx) ? child_program(argv, text, sizeof text) : 1;
-    struct ir_file *file = code ? NULL : ir_file_open(to, text, sizeof text);
+    struct ir_file *file = code ? NULL : ir_file_get(ctx, to, text, sizeof text);
     if (file) {
         *size = (size_t)ir_file_size(file);
         bytes = IR_NEWN(ctx, *size, char);
