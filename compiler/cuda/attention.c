@@ -81,11 +81,6 @@ V fa_get(struct fa *a, V slot)
     return LLVMBuildLoad2(a->e->b, a->e->t_f32, slot, "");
 }
 
-static V below(struct em *e, V x, V end)
-{
-    return em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (V[]){x, LLVMBuildSub(e->b, end, em_i64(e, 1), "")});
-}
-
 static V larger(struct em *e, V x, V y)
 {
     return em_intrinsic(e, "llvm.maxnum", 1, &e->t_f32, 2, (V[]){x, y});
@@ -106,7 +101,7 @@ static void bind(struct fa *a, int dim, V v)
 
 static void bind_row(struct fa *a, V row)
 {
-    bind(a, a->s.r.row, below(a->e, LLVMBuildAdd(a->e->b, a->first, row, ""), a->rows));
+    bind(a, a->s.r.row, cuda_below(a->e, LLVMBuildAdd(a->e->b, a->first, row, ""), a->rows));
 }
 
 /* -- Tiles on their way ----------------------------------------------------------------------------------------------- */
@@ -139,9 +134,9 @@ static void bring_slot(struct fa *a, const struct fa_side *s, V i, V first, V co
     V at = LLVMBuildAdd(e->b, first, row, ""), columns = em_extent(e, s->col);
     V ok = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, at, count, ""),
                         LLVMBuildICmp(e->b, LLVMIntSLT, column, columns, ""), "");
-    bind(a, s->row, below(e, at, count));
+    bind(a, s->row, cuda_below(e, at, count));
     V most = LLVMBuildAdd(e->b, LLVMBuildSub(e->b, columns, width, ""), em_i64(e, 1), "");
-    bind(a, s->col, below(e, column, most));
+    bind(a, s->col, cuda_below(e, column, most));
     int bytes = copied(a, s);
     if (bytes) {
         V from = em_address(e, load->operand, em_expr(e, em_offset(e, load->operand, load->index)));
@@ -214,7 +209,7 @@ static V masked(struct fa *a, int i, int j, V block)
     V key = LLVMBuildAdd(e->b, block, a->s.engine->key(a, j), "");
     int64_t nt = 0;
     bool whole = ir_is_const(e->k->dims[a->s.r.t].extent, &nt) && nt % a->s.bn == 0;
-    bind(a, a->s.r.t, whole ? key : below(e, key, a->keys));
+    bind(a, a->s.r.t, whole ? key : cuda_below(e, key, a->keys));
     em_forget(e, s->first, s->last);
     e->value[a->s.r.dot] = fa_get(a, a->score[i * keys_of(a) + j]);
     em_insn_needed(e, a->s.r.score);
@@ -357,20 +352,14 @@ static void each_tile(struct fa *a)
 /* -- The kernel ------------------------------------------------------------------------------------------------------- */
 
 /* All of it, where `wide` says that vectors lie at multiples of their bytes. */
-static void emit(struct fa a, bool wide)
+static void emit(void *user, bool wide)
 {
-    struct em *e = a.e;
-    int *align = IR_NEWN(e->ctx, e->k->noperands + 1, int);
+    struct fa a = *(struct fa *)user;
     struct fa_side *const side[] = {&a.s.q, &a.s.k, &a.s.v};
     for (int i = 0; i < 3; i++)
-        if (!wide)
-            side[i]->width = 1;
-        else if (side[i]->width > 1)
-            align[e->k->insns[side[i]->load].operand] = 16;
-    e->align = align;
-    e->aligned = true;
+        side[i]->width = wide ? side[i]->width : 1;
+    a.e->aligned = true;
     each_tile(&a);
-    e->align = NULL;
 }
 
 static void slots(struct fa *a, V *to, int n)
@@ -383,7 +372,6 @@ void cuda_emit_attention(struct cuda_fn *f)
 {
     struct em *e = f->e;
     struct fa a = {.f = f, .e = e};
-    struct em_if either;
     cuda_attention_shape(e->ctx, e->k, &a.s);
     a.pool = a.s.bytes > CUDA_MOST_STATIC ? cuda_launch_shared(e)
                                           : cuda_shared(e, ir_internf(e->ctx, "%s_pool", f->name), a.s.bytes, 128);
@@ -394,25 +382,11 @@ void cuda_emit_attention(struct cuda_fn *f)
     slots(&a, a.top, a.s.engine->r);
     slots(&a, a.sum, a.s.engine->r);
     struct fa_side *const side[] = {&a.s.q, &a.s.k, &a.s.v};
-    V any = NULL;
-    for (int i = 0; i < 3; i++) {
-        V base = e->base[e->k->insns[side[i]->load].operand];
-        if (side[i]->width == 1)
-            continue;
-        base = LLVMBuildPtrToInt(e->b, base, e->t_i64, "");
-        any = any ? LLVMBuildOr(e->b, any, base, "") : base;
-    }
-    if (!any) {
-        emit(a, false);
-        return;
-    }
-    V aligned = LLVMBuildICmp(e->b, LLVMIntEQ, LLVMBuildAnd(e->b, any, em_i64(e, 15), ""), em_i64(e, 0), "aligned");
-    em_if_begin(e, &either, aligned);
-    emit(a, true);
-    em_if_end(e, &either);
-    em_if_begin(e, &either, LLVMBuildNot(e->b, aligned, ""));
-    emit(a, false);
-    em_if_end(e, &either);
+    int *align = IR_NEWN(e->ctx, e->k->noperands + 1, int);
+    for (int i = 0; i < 3; i++)
+        if (side[i]->width > 1)
+            align[e->k->insns[side[i]->load].operand] = 16;
+    cuda_twice(f, align, emit, &a);
 }
 
 bool cuda_attention(const struct pass_machine *m, const struct ir_node *n)

@@ -162,37 +162,27 @@ static void make_side(struct ct *c, struct ct_side *s, uint32_t dims, const stru
     s->bytes = (int64_t)(s->k_rows ? c->bk : size) * s->pitch * c->engine->bytes;
 }
 
+struct body {
+    struct ct *c;
+    struct ct_shape shape;
+};
+
 /* All of it, where `wide` says that vectors lie at multiples of their bytes. */
-static void emit(struct ct *c, struct ct_shape shape, bool wide)
+static void emit(void *user, bool wide)
 {
-    struct em *e = c->e;
-    const struct kn_contraction *k = &e->k->contraction;
-    int *align = IR_NEWN(e->ctx, e->k->noperands + 1, int), row = shape.swap;
+    const struct body *body = user;
+    struct ct *c = body->c;
+    struct ct_shape shape = body->shape;
+    const struct kn_contraction *k = &c->e->k->contraction;
+    int row = shape.swap;
     for (int i = 0; i < 2; i++)
-        if (!wide)
-            shape.width[i] = 1;
-        else if (shape.width[i] > 1)
-            align[e->k->insns[shape.load[i]].operand] =
-                shape.width[i] * tcc_dtype_bytes((enum tcc_dtype)e->k->insns[shape.load[i]].dtype);
+        shape.width[i] = wide ? shape.width[i] : 1;
     make_side(c, &c->rows, row ? k->n : k->m, &shape, row, c->f->s.bm);
     make_side(c, &c->cols, row ? k->m : k->n, &shape, !row, c->f->s.bn);
     c->rows.at = 0;
     c->cols.at = c->f->s.stages * c->rows.bytes;
-    e->align = align;
-    e->aligned = true;
+    c->e->aligned = true;
     each_tile(c);
-    e->align = NULL;
-}
-
-static V begin_aligned(struct ct *c, const struct ct_shape *shape)
-{
-    struct em *e = c->e;
-    V any = em_i64(e, 0);
-    for (int i = 0; i < 2; i++)
-        if (shape->width[i] > 1)
-            any = LLVMBuildOr(e->b, any,
-                              LLVMBuildPtrToInt(e->b, e->base[e->k->insns[shape->load[i]].operand], e->t_i64, ""), "");
-    return LLVMBuildICmp(e->b, LLVMIntEQ, LLVMBuildAnd(e->b, any, em_i64(e, 15), ""), em_i64(e, 0), "aligned");
 }
 
 static struct ct begin_contract(struct cuda_fn *f, struct ct_shape *shape)
@@ -224,7 +214,6 @@ void cuda_emit_contract(struct cuda_fn *f)
     struct em *e = f->e;
     struct ct_shape shape;
     struct ct c = begin_contract(f, &shape);
-    struct em_if wide;
     c.engine = engine_of(f, shape.bytes);
     c.bk = c.engine == &ct_ffma ? 8 : f->s.bk;
     c.strip = c.engine->strip ? c.engine->strip : f->s.bm;
@@ -235,17 +224,13 @@ void cuda_emit_contract(struct cuda_fn *f)
                  ? cuda_launch_shared(e)
                  : cuda_shared(e, ir_internf(e->ctx, "%s_pool", f->name), cuda_contract_shared(&f->s, shape.bytes),
                                c.engine->async_proxy ? 1024 : 16);
-    if (shape.width[0] == 1 && shape.width[1] == 1) {
-        emit(&c, shape, false);
-        return;
+    int *align = IR_NEWN(e->ctx, e->k->noperands + 1, int);
+    for (int i = 0; i < 2; i++) {
+        const struct kn_insn *load = &e->k->insns[shape.load[i]];
+        if (shape.width[i] > 1)
+            align[load->operand] = shape.width[i] * tcc_dtype_bytes((enum tcc_dtype)load->dtype);
     }
-    V aligned = begin_aligned(&c, &shape);
-    em_if_begin(e, &wide, aligned);
-    emit(&c, shape, true);
-    em_if_end(e, &wide);
-    em_if_begin(e, &wide, LLVMBuildNot(e->b, aligned, ""));
-    emit(&c, shape, false);
-    em_if_end(e, &wide);
+    cuda_twice(f, align, emit, &(struct body){&c, shape});
 }
 
 /* A thread a result: its pieces in order. */

@@ -99,6 +99,10 @@ struct cuda_fn {
 /* Makes the function, with sizes and operands bound, and leaves the builder in its body. e->combining: of a split kernel's second phase. */
 void cuda_begin(struct cuda_fn *f, struct em *e, const char *name);
 void cuda_end(struct cuda_fn *f);
+/* The body for operands that begin at multiples of 16 bytes, those whose align[i] is not 0, with e->align set; then its twin for others: whichever
+ * holds is found when the kernel runs, by all threads alike. Where no operand has to, the first alone. */
+void cuda_twice(struct cuda_fn *f, const int *align, void (*body)(void *user, bool wide), void *user);
+LLVMValueRef cuda_below(struct em *e, LLVMValueRef x, LLVMValueRef end);    /* the smaller of x and end - 1; i64 */
 LLVMValueRef cuda_sreg(struct em *e, const char *name);                     /* special register "tid.x", i64 */
 LLVMValueRef cuda_shared(struct em *e, const char *name, int64_t bytes, int align);     /* static shared memory of that size */
 LLVMValueRef cuda_launch_shared(struct em *e);                              /* the shared memory that the launch asks for, 1024-byte aligned */

@@ -265,3 +265,41 @@ void cuda_end(struct cuda_fn *f)
 {
     em_kernel_end(f->e);
 }
+
+/* -- What bodies share ------------------------------------------------------------------------------------------------ */
+
+V cuda_below(struct em *e, V x, V end)
+{
+    return em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (V[]){x, LLVMBuildSub(e->b, end, em_i64(e, 1), "")});
+}
+
+static void aligned_body(struct em *e, const int *align, void (*body)(void *user, bool wide), void *user)
+{
+    e->align = align;
+    body(user, align != NULL);
+    e->align = NULL;
+}
+
+void cuda_twice(struct cuda_fn *f, const int *align, void (*body)(void *user, bool wide), void *user)
+{
+    struct em *e = f->e;
+    V any = NULL;
+    for (int i = 0; i < e->k->noperands; i++) {
+        V base = align[i] ? LLVMBuildPtrToInt(e->b, e->base[i], e->t_i64, "") : NULL;
+        any = any && base ? LLVMBuildOr(e->b, any, base, "") : base ? base : any;
+    }
+    if (!any) {
+        aligned_body(e, align, body, user);
+        return;
+    }
+    any = LLVMBuildAnd(e->b, any, em_i64(e, 15), "");
+    LLVMBasicBlockRef wide = em_block(e, "wide"), narrow = em_block(e, "narrow"), done = em_block(e, "done");
+    LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, any, em_i64(e, 0), "aligned"), wide, narrow);
+    LLVMPositionBuilderAtEnd(e->b, wide);
+    aligned_body(e, align, body, user);
+    LLVMBuildBr(e->b, done);
+    LLVMPositionBuilderAtEnd(e->b, narrow);
+    aligned_body(e, NULL, body, user);
+    LLVMBuildBr(e->b, done);
+    LLVMPositionBuilderAtEnd(e->b, done);
+}

@@ -7,39 +7,23 @@
  */
 #include "compiler/cuda/cuda_int.h"
 
-#define V LLVMValueRef
+static const struct em_nest plain = {.vector = -1, .width = 1, .unroll = 1};
 
-/* Do all operands that are accessed by aligned vectors begin at multiples of 16 bytes? */
-static V begin_aligned(struct cuda_fn *f, const int *align)
+static void points(void *user, bool wide)
 {
-    struct em *e = f->e;
-    V any = em_i64(e, 0);
-    for (int i = 0; i < e->k->noperands; i++)
-        if (align[i])
-            any = LLVMBuildOr(e->b, any, LLVMBuildPtrToInt(e->b, e->base[i], e->t_i64, ""), "");
-    any = LLVMBuildAnd(e->b, any, em_i64(e, 15), "");
-    return LLVMBuildICmp(e->b, LLVMIntEQ, any, em_i64(e, 0), "aligned");
+    const struct cuda_fn *f = user;
+    struct em_nest vectors = {.vector = f->s.vector, .width = f->s.width, .unroll = 1};
+    em_loops(f->e, wide ? vectors : plain);
 }
 
 void cuda_emit_points(struct cuda_fn *f)
 {
     struct em *e = f->e;
-    static const struct em_nest plain = {.vector = -1, .width = 1, .unroll = 1};
     if (f->s.width == 1) {
         em_phase(e, plain);
         return;
     }
     int *align = IR_NEWN(e->ctx, e->k->noperands + 1, int);
     cuda_vector_width(e->ctx, e->k, f->s.vector, align);
-    LLVMBasicBlockRef wide = em_block(e, "wide"), narrow = em_block(e, "narrow"), done = em_block(e, "done");
-    LLVMBuildCondBr(e->b, begin_aligned(f, align), wide, narrow);
-    LLVMPositionBuilderAtEnd(e->b, wide);
-    e->align = align;
-    em_loops(e, (struct em_nest){.vector = f->s.vector, .width = f->s.width, .unroll = 1});
-    LLVMBuildBr(e->b, done);
-    LLVMPositionBuilderAtEnd(e->b, narrow);
-    e->align = NULL;
-    em_loops(e, plain);
-    LLVMBuildBr(e->b, done);
-    LLVMPositionBuilderAtEnd(e->b, done);
+    cuda_twice(f, align, points, f);
 }

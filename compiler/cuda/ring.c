@@ -42,11 +42,6 @@ void cuda_copy_wait(struct em *e, int pending)
 
 /* -- Slots ---------------------------------------------------------------------------------------------------------- */
 
-static V below(struct em *e, V a, V b)
-{
-    return em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (V[]){a, LLVMBuildSub(e->b, b, em_i64(e, 1), "")});
-}
-
 /* Where slot j of this thread lies in the tile: row, and its place along k; both first ones of `width`. Slots of a thread differ by whole rows (ks) of the
  * tile, so their addresses do by constants. */
 static void slot(struct ct *c, const struct ct_side *s, V j, V *row, V *k)
@@ -79,8 +74,8 @@ static V bind_slot(struct ct *c, const struct ct_side *s, V j, V k0)
         inside = LLVMBuildAnd(e->b, inside, LLVMBuildICmp(e->b, LLVMIntSLT, row, s->count, ""), "");
     V most = s->along_k || s->width == 1 ? s->count : LLVMBuildSub(e->b, s->count, em_i64(e, s->width - 1), "");
     V most_k = s->along_k && s->width > 1 ? LLVMBuildSub(e->b, c->nk, em_i64(e, s->width - 1), "") : c->nk;
-    ct_bind(e, s->dims, below(e, row, most));
-    ct_bind(e, c->k, below(e, k, most_k));
+    ct_bind(e, s->dims, cuda_below(e, row, most));
+    ct_bind(e, c->k, cuda_below(e, k, most_k));
     return inside;
 }
 
