@@ -152,7 +152,7 @@ int tcr_vote_failed(struct tccrt_session *s, struct tcc_range steps, int status)
         tccrt_comm_abort(group, s->failure);
     else {
         voted = go_on(s, steps, s->failed_at + !communicates(at), (uint32_t)(vote - s->m->steps), group);
-        if (voted == (int)status) /* every rank says it in the same words */
+        if (voted == status) /* every rank says it in the same words */
             snprintf(s->failure, sizeof s->failure, "%s", tccrt_error());
     }
     s->queue = queue;

@@ -10,22 +10,15 @@
  *   stage_entries failed ARTIFACT           a step that fails in its last microbatch leaves all state bit for bit as it was
  */
 #include "runtime/tccrt.h"
-#include "tests/tensors.h"
+#include "tests/dist/batch.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_INPUTS = 4, CLASSES = 10 };
-
 static struct tccrt_comm *world, *pp, *dp;
 static int rows = 8, rank, ranks, stages, stage, copy, copies; /* stage: 1 + this process's, 0: all */
-
-struct batch {
-    struct tcc_tensor in[MAX_INPUTS];
-    int n;
-};
 
 static int failed(const char *what)
 {
@@ -37,32 +30,6 @@ static int failed(const char *what)
 }
 
 /* -- Data ------------------------------------------------------------------------------------------------------------- */
-
-static void make_batch(struct tccrt_model *m, unsigned seed, struct batch *b)
-{
-    b->n = tccrt_ninputs(m, "step");
-    for (int i = 0; i < b->n; i++) {
-        struct tccrt_value_info info;
-        tccrt_input(m, "step", i, &info);
-        b->in[i] = (struct tcc_tensor){.dtype = info.dtype, .rank = info.rank};
-        memcpy(b->in[i].dims, info.dims, sizeof info.dims);
-        b->in[i].dims[0] = rows;
-        b->in[i].data = malloc(bytes_of(&b->in[i]) + 1);
-        for (int64_t k = 0; k < elements(&b->in[i]); k++) {
-            seed = seed * 1664525u + 1013904223u;
-            if (info.dtype == TCC_I64)
-                ((int64_t *)b->in[i].data)[k] = (seed >> 16) % CLASSES;
-            else
-                ((float *)b->in[i].data)[k] = (float)(seed >> 8) / 8388608.0f - 1;
-        }
-    }
-}
-
-static void drop_batch(struct batch *b)
-{
-    for (int i = 0; i < b->n; i++)
-        free(b->in[i].data);
-}
 
 /* This copy's rows of a batch. */
 static struct batch part_of(const struct batch *b)
@@ -164,7 +131,7 @@ static int grads(struct tccrt_model *m, struct tccrt_session *mine, struct tccrt
     unsigned steps = isnan(number(all, "train.micro")) ? 3 : 0; /* that are compared with step */
     int foreign, own;
     for (unsigned i = 0; i < 6; i++) {
-        make_batch(m, i, &b);
+        make_batch(m, rows, i, &b);
         struct batch part = part_of(&b);
         double loss = call(all, i < steps ? "step" : "grad", &b), same = call(mine, "grad", &part), rate, want;
         if (!(fabs(loss - same) <= 1e-6 * fabs(loss)))
@@ -198,7 +165,7 @@ static int accumulate(struct tccrt_model *m, struct tccrt_session *mine, const c
     if (tccrt_open(path, &uncut) || tccrt_session_new(uncut, &one, &all))
         return failed("open");
     for (unsigned i = 0; i < 7; i++) {
-        make_batch(m, i, &b);
+        make_batch(m, rows, i, &b);
         struct batch part = part_of(&b);
         double loss = call(all, "step", &b), same = call(mine, "step", &part);
         if (!(fabs(loss - same) <= 1e-6 * fabs(loss)))
@@ -225,7 +192,7 @@ static int alike(struct tccrt_model *m, struct tccrt_session *mine, const char *
     if (tccrt_open(path, &other) || tccrt_session_new(other, &one, &s))
         return failed("open");
     for (unsigned i = 0; i < 5; i++) {
-        make_batch(m, i, &b);
+        make_batch(m, rows, i, &b);
         double x = call(mine, "step", &b), y = call(s, "step", &b);
         if (!(fabs(x - y) <= 1e-6 * fabs(x)))
             return failed("the loss");
@@ -241,7 +208,7 @@ static int alike(struct tccrt_model *m, struct tccrt_session *mine, const char *
 static int fails(struct tccrt_model *m, struct tccrt_session *mine)
 {
     struct batch b;
-    make_batch(m, 1, &b);
+    make_batch(m, rows, 1, &b);
     for (int i = 0; i < 4; i++)
         if (isnan(call(mine, "step", &b)))
             return failed("a good step");
@@ -311,7 +278,7 @@ static int memory(struct tccrt_model *m, struct tccrt_session *mine, const char 
     unsigned long long state = 0, before = tccrt_arena_bytes(mine), taken;
     if (!read_promise(notes, &p))
         return failed("no note about this stage");
-    make_batch(m, 1, &b);
+    make_batch(m, rows, 1, &b);
     for (int i = 0; i < 3; i++)
         if (isnan(call(mine, "step", &b)))
             return failed("a step");

@@ -8,14 +8,14 @@
  * A third argument says that ranks hold different state between steps (--zero=1, --accumulate). An artifact in stages is run by that many ranks, the last of which has the loss; a fault there ends the job.
  */
 #include "runtime/tccrt.h"
-#include "tests/tensors.h"
+#include "tests/dist/batch.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_INPUTS = 4, CLASSES = 10, ROWS = 8, BAD = 1 };
+enum { ROWS = 8, BAD = 1 };
 
 static struct tccrt_comm *world;
 static int rank, ranks;
@@ -26,37 +26,6 @@ static int failed(const char *what)
     fflush(stdout);
     tccrt_comm_abort(world, "a check has failed");
     return 1;
-}
-
-struct batch {
-    struct tcc_tensor in[MAX_INPUTS];
-    int n;
-};
-
-static void make_batch(struct tccrt_model *m, unsigned seed, struct batch *b)
-{
-    b->n = tccrt_ninputs(m, "step");
-    for (int i = 0; i < b->n; i++) {
-        struct tccrt_value_info info;
-        tccrt_input(m, "step", i, &info);
-        b->in[i] = (struct tcc_tensor){.dtype = info.dtype, .rank = info.rank};
-        memcpy(b->in[i].dims, info.dims, sizeof info.dims);
-        b->in[i].dims[0] = ROWS;
-        b->in[i].data = calloc(bytes_of(&b->in[i]) + 1, 1);
-        for (int64_t k = 0; k < elements(&b->in[i]); k++) {
-            seed = seed * 1664525u + 1013904223u;
-            if (info.dtype == TCC_I64)
-                ((int64_t *)b->in[i].data)[k] = (seed >> 16) % CLASSES;
-            else
-                ((float *)b->in[i].data)[k] = (float)(seed >> 8) / 8388608.0f - 1;
-        }
-    }
-}
-
-static void drop_batch(struct batch *b)
-{
-    for (int i = 0; i < b->n; i++)
-        free(b->in[i].data);
 }
 
 static int step(struct tccrt_session *s, const struct batch *b)
@@ -145,7 +114,7 @@ static int index_out_of_range(struct tccrt_model *m, struct tccrt_session *s, in
         struct batch b;
         int bad;
 
-        make_batch(m, 10 * i + (stages > 1 ? 0 : (unsigned)rank), &b);
+        make_batch(m, ROWS, 10 * i + (stages > 1 ? 0 : (unsigned)rank), &b);
         if ((i == 2 || i == 3) && (bad = bad_step(m, s, &b, stages)))
             return bad;
         if (i == 2 && stages > 1) /* a pipeline that has failed is over */
@@ -165,7 +134,7 @@ static int overflow(struct tccrt_model *m, struct tccrt_session *s, int zero)
         char *before = copy_state(m, s, 1, &size), *behind;
         int differs;
 
-        make_batch(m, 10 * i + (unsigned)rank, &b);
+        make_batch(m, ROWS, 10 * i + (unsigned)rank, &b);
         if (i == 2 && rank == BAD)
             *(float *)b.in[0].data = INFINITY;
         if (step(s, &b))
