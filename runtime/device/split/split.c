@@ -173,7 +173,7 @@ static int copy(struct tcr_device *d, int queue, const struct tcr_copy *c)
     struct split_op *op = NULL;
     int status = TCC_OK;
 
-    if (!c->bytes || is_dropped(split_of(d), SPLIT_COPY))
+    if (!c->bytes || (queue > 0 && is_dropped(split_of(d), SPLIT_COPY)))
         return TCC_OK;
     if ((status = check_end(split_of(d), c, true, c->kind != TCR_TO_DEVICE)) ||
         (status = check_end(split_of(d), c, false, c->kind != TCR_TO_HOST)))
@@ -414,7 +414,7 @@ static const struct tcr_device_ops split = {.close = close_split,
                                             .touch = touch,
                                             .discard = discard};
 
-/* wait:N or copy:N, N from 0: of the session's, that one. */
+/* wait:N or copy:N, N from 0: of the session's, that one; of copies those of plans, on the device's queues. */
 static void read_drop(struct tcr_split *s)
 {
     const char *text = tccrt_env_text("TCCC_SPLIT_DROP"), *colon = text ? strchr(text, ':') : NULL;
