@@ -33,7 +33,7 @@ model_error(const struct options *o, char *why, int code, const char *format, ..
     return code;
 }
 
-static int status_code(int status)
+int model_exit_code(int status)
 {
     static const int codes[] = {[TCC_OK] = EXIT_FINE,          [TCC_EINPUT] = EXIT_DATA, [TCC_EUSAGE] = EXIT_DATA,
                                 [TCC_EENV] = EXIT_ENVIRONMENT, [TCC_EBUG] = EXIT_BUG,    [TCC_EINDEX] = EXIT_DATA};
@@ -314,7 +314,7 @@ static int open_artifact(const struct options *o, const char *path, const char *
     int status = tccrt_open(real, &m->artifact);
     m->load_ms = now_ms() - start;
     if (status != TCC_OK)
-        return model_error(o, why, status_code(status), "%s: %s", shown, tccrt_error());
+        return model_error(o, why, model_exit_code(status), "%s: %s", shown, tccrt_error());
     const char *entry = wanted_entry(o, m->artifact);
     m->entry = entry;
     if (!entry && tccrt_nentries(m->artifact))
@@ -351,7 +351,7 @@ int model_session(const struct options *o, struct model *m, int threads, char *w
     if (!m->artifact)
         return EXIT_FINE;
     int status = tccrt_session_new(m->artifact, &options, &m->session);
-    int code = status == TCC_EUSAGE ? EXIT_USAGE : status_code(status); /* a device's name */
+    int code = status == TCC_EUSAGE ? EXIT_USAGE : model_exit_code(status); /* a device's name */
     return status == TCC_OK ? EXIT_FINE : model_error(o, why, code, "%s", tccrt_error());
 }
 

@@ -57,6 +57,7 @@ const char *model_version(const struct model *m);
 int model_run(struct model *m, struct tcc_object *const *inputs, struct tcc_object **outputs, char *error);
 /* For runs that are measured: caches that the session holds are emptied, other state stays. A tcc_status. */
 int model_restart(struct model *m);
+int model_exit_code(int status);             /* of a tool, for a tcc_status of a run */
 void model_close(struct model *m);
 bool model_is_artifact(const char *path);   /* does it begin as an ELF file? */
 

@@ -22,7 +22,7 @@ struct bench {
     struct tcc_tensor *tin, *tout;
     double first_ms, p50_ms, min_ms, gflops;
     double *times;
-    int n;
+    int n, code; /* of a run that has failed */
 };
 
 /* One run; its time, or -1 after a message. */
@@ -32,7 +32,7 @@ static double timed_run(struct bench *b)
     double start = now_ms();
 
     if (status != TCC_OK) {
-        tool_error(b->o, EXIT_DATA, "%s", tccrt_error());
+        b->code = tool_error(b->o, model_exit_code(status), "%s", tccrt_error());
         return -1;
     }
     if (b->m.tensors_only) {
@@ -48,7 +48,7 @@ static double timed_run(struct bench *b)
         objects_free(b->out, b->m.nout);
     if (status == TCC_OK)
         return ms;
-    tool_error(b->o, EXIT_DATA, "%s", tccrt_error());
+    b->code = tool_error(b->o, model_exit_code(status), "%s", tccrt_error());
     return -1;
 }
 
@@ -69,7 +69,7 @@ static int measure(struct bench *b, int64_t runs)
     while (b->n < most && (runs > 0 || b->n < MIN_RUNS || now_ms() - start < RUN_MS)) {
         double ms = timed_run(b);
         if (ms < 0)
-            return EXIT_DATA;
+            return b->code;
         b->times[b->n++] = ms;
     }
     qsort(b->times, (size_t)b->n, sizeof *b->times, ascending);
@@ -97,7 +97,7 @@ static int count_flops(struct bench *b, int threads)
     tccrt_session_free(b->m.session);
     b->m.session = warm;
     b->gflops = b->p50_ms > 0 ? flops / (b->p50_ms * 1e6) : 0;
-    return ms < 0 ? EXIT_DATA : EXIT_FINE;
+    return ms < 0 ? b->code : EXIT_FINE;
 }
 
 static bool allocate(struct bench *b)
@@ -156,7 +156,7 @@ static int bench(struct bench *b, int threads, int64_t runs)
     if (code != EXIT_FINE)
         return code;
     if (timed_run(b) < 0)
-        return EXIT_DATA;
+        return b->code;
     b->first_ms = now_ms() - start;
     if ((code = measure(b, runs)) == EXIT_FINE && (code = count_flops(b, threads)) == EXIT_FINE)
         report(b);

@@ -22,10 +22,12 @@ int cuda_leave(struct tcr_cuda *c, int status)
     return status;
 }
 
-/* After these nothing of the context works any more (CUDA Driver API, CUresult: "the process must be terminated and relaunched"). */
+/* After these nothing of the context works any more (CUDA Driver API, CUresult: "the process must be terminated and relaunched"), or the
+ * device is gone: unavailable, uncorrectable errors of memory or NVLink, contained errors, whatever the driver has no name for. */
 static bool is_sticky(int result)
 {
-    return result == 700 || result == 702 || result == 710 || (result >= 714 && result <= 719);
+    return result == 46 || result == 214 || result == 220 || result == 721 || result == 999 || result == 700 ||
+           result == 702 || result == 710 || (result >= 714 && result <= 719);
 }
 
 int cuda_check(struct tcr_cuda *c, int result, const char *call, const char *node)

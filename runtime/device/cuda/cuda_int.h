@@ -41,7 +41,7 @@ struct cuda_memory_access { int location, id, flags; };
 struct cuda_sim_range { uint64_t address, bytes; bool writable; char name[40]; };        /* of the simulator, as ptxsim.h has it */
 struct ptx_report;
 enum {
-    CUDA_NO_MEMORY = 2, CUDA_NO_DEVICE = 100, CUDA_NOT_READY = 600,
+    CUDA_NO_MEMORY = 2, CUDA_NO_DEVICE = 100, CUDA_OLD_DRIVER = 222, CUDA_NOT_READY = 600,
     CUDA_STREAM_NON_BLOCKING = 1, CUDA_EVENT_NO_TIMING = 2, CUDA_CAPTURE_RELAXED = 2,
     CUDA_MAJOR = 75, CUDA_MINOR = 76, CUDA_HAS_VIRTUAL = 102, CUDA_HAS_POOLS = 115,        /* attributes of devices */
     CUDA_DYNAMIC_SHARED = 8,                                                              /* of functions */
@@ -54,6 +54,7 @@ struct cuda_api {
     void *library;
     const char *name;                /* "cuda" or "sim" */
     int devices;
+    int version;                     /* 12040: CUDA 12.4 */
 #define NEEDS(name, args) int(*name) args;
 #define MAY(name, args) int(*name) args;
 #include "runtime/device/cuda/driver.def"
@@ -114,6 +115,7 @@ cuda_launches(const struct cuda_code *c, uint32_t kernel)
 /* -- The device of a session */
 
 enum { CUDA_MAX_QUEUES = 32, CUDA_BLOCKS = 2, CUDA_PROGRAMS = 8, CUDA_MAX_RANGES = 4 };
+#define CUDA_OLDEST 11000                    /* version of a driver: the first with sm_80 */
 #define CUDA_BLOCK ((size_t)4 << 20)         /* bytes of a pinned block */
 
 struct cuda_block { char *at; size_t used; cuda_event passed; bool waits; };

@@ -50,8 +50,13 @@ static int find_functions(struct cuda_api *a, const char *path)
 {
     const char *lacks = NULL;
     char why[PATH_MAX + 80];
-    int result;
+    int result, (*version)(int *) = NULL;
 
+    *(void **)&version = dlsym(a->library, "cuDriverGetVersion");
+    if (version && !version(&a->version) && a->version < CUDA_OLDEST)
+        return tcr_fail(TCC_EENV,
+                        "the CUDA driver (%s) is too old: it is of CUDA %d.%d, expected %d.%d or newer: update it",
+                        path, a->version / 1000, a->version % 1000 / 10, CUDA_OLDEST / 1000, CUDA_OLDEST % 1000 / 10);
 #define NEEDS(fn, args)                               \
     if (!(*(void **)&a->fn = dlsym(a->library, #fn))) \
         lacks = #fn;
@@ -69,7 +74,9 @@ static int find_functions(struct cuda_api *a, const char *path)
 
         a->cuGetErrorString(result, &text);
         snprintf(why, sizeof why, "%s: %s", path, text ? text : "it could not be started");
-        return missing(a, why);
+        return result == CUDA_NO_DEVICE
+                   ? tcr_fail(TCC_EENV, "no CUDA device (%s); --device=sim runs it in the simulator", why)
+                   : missing(a, why);
     }
     return TCC_OK;
 }

@@ -84,6 +84,19 @@ static void free_code(struct cuda_machine *m, struct cuda_code *c)
     free(c);
 }
 
+/* The artifact's PTX is of a later version than the driver reads. */
+static int too_old(const struct cuda_machine *m, const struct cuda_code *c)
+{
+    const char *text = (const char *)c->image + c->image->code.first, *at = strstr(text, ".version ");
+    int n = at ? (int)strcspn(at + 9, " \n") : 0;
+
+    return tcr_fail(
+        TCC_EENV,
+        "device '%s:%d': the driver, of CUDA %d.%d, is too old for the artifact's code for %s, PTX %.*s: update it",
+        m->cu->name, m->ordinal, m->cu->version / 1000, m->cu->version % 1000 / 10,
+        tcr_image_text(c->image, c->image->machine), n ? n : 1, n ? at + 9 : "?");
+}
+
 static int load_module(struct cuda_machine *m, struct cuda_code *c)
 {
     char log[LOG] = "";
@@ -94,6 +107,8 @@ static int load_module(struct cuda_machine *m, struct cuda_code *c)
     if (!result)
         return TCC_OK;
     c->module = NULL;
+    if (result == CUDA_OLD_DRIVER)
+        return too_old(m, c);
     status = cuda_says(m, result, "cuModuleLoadDataEx", NULL);
     return *log ? tcr_fail(status, "device '%s:%d': the artifact's code for %s can't be loaded: %.400s", m->cu->name,
                            m->ordinal, tcr_image_text(c->image, c->image->machine), log)
@@ -128,9 +143,9 @@ static int none_fits(const struct cuda_machine *m, const struct tcr_device_reque
     size_t n = 0;
 
     for (uint32_t k = 0; k < r->nimages && n < sizeof list; k++)
-        n +=
-            (size_t)snprintf(list + n, sizeof list - n, "%s%s (%s)", n ? ", " : "",
-                             tcr_image_text(r->images[k], r->images[k]->machine), tcr_image_text(r->images[k], r->images[k]->format));
+        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s (%s)", n ? ", " : "",
+                              tcr_image_text(r->images[k], r->images[k]->machine),
+                              tcr_image_text(r->images[k], r->images[k]->format));
     return tcr_fail(TCC_EENV,
                     "the artifact holds %s%s, device '%s:%d' is %s (sm_%d%d): compile it with --target=cuda:sm_%d%d",
                     r->nimages ? "code for " : "no code for CUDA devices", list, m->cu->name, m->ordinal, m->name,

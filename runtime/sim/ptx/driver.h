@@ -76,6 +76,8 @@ int ptx_driver_reports(int device, const struct ptx_report **list);
 void ptx_driver_reports_clear(int device);
 /* Names for this thread's next launch or copy: who it is (for reports), and what it may touch (ptx_ranges; n 0: anything). */
 bool ptx_driver_next(const char *who, const struct ptx_range *list, int n);
+/* Calls in which the host has waited for work so far: synchronisation, copies that are not asynchronous, frees and unloading. */
+uint64_t ptx_driver_waits(void);
 /* Counters of all launches of a device since it began or was cleared. */
 void ptx_driver_counters(int device, struct ptx_counters *sum);
 

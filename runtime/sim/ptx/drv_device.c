@@ -2,7 +2,7 @@
 /*
  * Initialisation, devices, contexts, errors, entry points. The environment says what is simulated: TCCC_SIM_MACHINE (an id of
  * machines.def, h100), TCCC_SIM_DEVICES (how many, 1), TCCC_SIM_THREADS (host threads of a launch), TCCC_SIM_CHECK=none (no checks of
- * initialisation and races), TCCC_ORDER_SEED.
+ * initialisation and races), TCCC_ORDER_SEED, and what drv_fault.c reads.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,10 +56,11 @@ bool drv_room(void *list, int n, int *room, size_t each)
     return true;
 }
 
-CUresult drv_enter(int need)
+CUresult drv_enter(const char *function, int need)
 {
     pthread_mutex_lock(&drv.lock);
     CUcontext ctx = drv_current();
+    CUresult r;
     if (drv_in_callback)
         return CUDA_ERROR_NOT_PERMITTED;
     if (!drv.ready)
@@ -70,10 +71,16 @@ CUresult drv_enter(int need)
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     if (need & NEED_CTX && ctx->sticky)
         return ctx->sticky;
+    if ((r = drv_fault_call(function))) {
+        if (ctx && need & NEED_CTX && drv_is_sticky(r))
+            ctx->sticky = r;
+        return r;
+    }
     if (need & NEED_SAFE && drv_capture_forbids())
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (need & NEED_QUIET)
         drv_quiet();
+    drv.faults.waits += need & WAITS ? 1 : 0;
     return CUDA_SUCCESS;
 }
 
@@ -104,6 +111,10 @@ static CUresult init(unsigned flags)
     if (!drv.machine || drv.ndevices < 1 || drv.ndevices > DRV_MAX_DEVICES)
         return CUDA_ERROR_NO_DEVICE;
     drv.random = drv.seed = number("TCCC_ORDER_SEED", 0);
+    drv.memory = (size_t)number("TCCC_SIM_MEMORY", (uint64_t)drv.machine->memory_gib << 30);
+    CUresult r = drv_fault_init();
+    if (r)
+        return r;
     for (int k = 0; k < drv.ndevices; k++) {
         struct ptx_config config = {.threads = (int)number("TCCC_SIM_THREADS", 0),
                                     .seed = drv.seed,
@@ -128,8 +139,10 @@ CUresult cuDriverGetVersion(int *version)
 {
     if (!version)
         return CUDA_ERROR_INVALID_VALUE;
-    *version = 13000;
-    return CUDA_SUCCESS;
+    pthread_mutex_lock(&drv.lock);
+    CUresult r = drv_fault_init(); /* it may be asked before cuInit() */
+    *version = drv.faults.version;
+    return drv_leave(r);
 }
 
 /* -- Errors and entry points -- */
@@ -152,6 +165,17 @@ static CUresult describe(CUresult error, const char **to, bool text)
         if (errors[k].number == (int)error)
             *to = text ? errors[k].text : errors[k].name;
     return *to ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult drv_error_named(const char *text, size_t n)
+{
+    char *end;
+    long number = strtol(text, &end, 10);
+    for (size_t k = 0; k < sizeof errors / sizeof *errors; k++)
+        if (end == text + n ? errors[k].number == number
+                            : strlen(errors[k].name) == n && !memcmp(errors[k].name, text, n))
+            return (CUresult)errors[k].number;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuGetErrorString(CUresult error, const char **text)
@@ -264,7 +288,7 @@ static CUresult total(size_t *bytes, CUdevice device)
 {
     if (!bytes)
         return CUDA_ERROR_INVALID_VALUE;
-    *bytes = (size_t)drv.machine->memory_gib << 30;
+    *bytes = drv.memory;
     return ordinal(device);
 }
 
@@ -324,6 +348,8 @@ static CUresult retain(CUcontext *to, CUdevice device)
     if (!to || ordinal(device))
         return to ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE;
     struct drv_device *d = &drv.devices[device];
+    if (d->lost)
+        return CUDA_ERROR_DEVICE_UNAVAILABLE;
     if (d->primary)
         d->primary->refs++;
     else if (!(d->primary = context(device, d->primary_flags, true)))
@@ -444,7 +470,7 @@ static CUresult synchronize(void)
     drv_drain(ctx);
     return ctx->sticky;
 }
-API(cuCtxSynchronize, NEED_CTX, (void), synchronize())
+API(cuCtxSynchronize, NEED_CTX | WAITS, (void), synchronize())
 
 static CUresult priorities(int *least, int *greatest)
 {
@@ -493,6 +519,14 @@ void ptx_driver_counters(int device, struct ptx_counters *sum)
     if (device >= 0 && device < drv.ndevices)
         *sum = drv.devices[device].count;
     pthread_mutex_unlock(&drv.lock);
+}
+
+uint64_t ptx_driver_waits(void)
+{
+    pthread_mutex_lock(&drv.lock);
+    uint64_t n = drv.faults.waits;
+    pthread_mutex_unlock(&drv.lock);
+    return n;
 }
 
 bool ptx_driver_next(const char *who, const struct ptx_range *list, int n)

@@ -100,9 +100,17 @@ struct drv {
     bool ready, executing, helper;
     int ndevices;
     const struct sim_machine *machine;
+    size_t memory;                                       /* bytes of each device */
+    struct drv_faults {
+        int version;                                     /* that cuDriverGetVersion() says */
+        char function[64]; uint64_t fail_at, calls; CUresult with;
+        uint64_t lose_at, launches;
+        uint64_t waits;                                  /* calls in which the host waited */
+    } faults;
     struct drv_device {
         struct ptx_device *d;
         CUcontext primary; unsigned primary_flags;
+        bool lost;
         size_t used;
         struct CUmemPool_st pool; size_t pool_high;
         struct ptx_counters count;
@@ -124,13 +132,13 @@ struct drv {
 extern struct drv drv;
 
 /* Takes the lock and says whether a function may go on; the lock is held in every case until drv_leave(). */
-enum { NEED_INIT = 1, NEED_CTX = 2, NEED_QUIET = 4, NEED_SAFE = 8 };   /* quiet: nothing executes; safe: forbidden while capturing */
-CUresult drv_enter(int need);
+enum { NEED_INIT = 1, NEED_CTX = 2, NEED_QUIET = 4, NEED_SAFE = 8, WAITS = 16 };    /* quiet: nothing executes; safe: forbidden while capturing; waits: the host does */
+CUresult drv_enter(const char *function, int need);
 CUresult drv_leave(CUresult r);
 #define API(name, need, args, body)         \
     CUresult name args                      \
     {                                       \
-        CUresult r_ = drv_enter(need);      \
+        CUresult r_ = drv_enter(#name, need); \
         return drv_leave(r_ ? r_ : (body)); \
     }
 CUcontext drv_current(void);
@@ -138,6 +146,14 @@ void drv_quiet(void);                                                /* waits un
 bool drv_room(void *list, int n, int *room, size_t each);            /* list: address of a pointer; room for one more */
 void drv_next_work(struct drv_work *w);                              /* takes what ptx_driver_next() said */
 uint64_t drv_draw(void);
+CUresult drv_error_named(const char *text, size_t n);                /* a number or a name; CUDA_SUCCESS: it is none */
+
+/* -- Faults that the environment asks for (drv_fault.c) -- */
+CUresult drv_fault_init(void);
+CUresult drv_fault_call(const char *function);                       /* what this call is to return, once it is its turn */
+CUresult drv_fault_launch(CUcontext ctx);                            /* a kernel is about to run */
+bool drv_is_sticky(CUresult r);                                      /* it ends its context */
+bool drv_reads_ptx(const char *ptx);                                 /* is its .version one of the driver's time? */
 
 /* -- Queue (drv_queue.c) -- */
 CUresult drv_push(struct drv_deps *deps, struct drv_work *w, struct drv_op **op);   /* takes w and the list; *op: a reference */

@@ -59,7 +59,7 @@ static CUresult allocate(CUdeviceptr *address, size_t bytes, bool is_async)
     struct drv_device *d = device();
     if (!address || !bytes)
         return CUDA_ERROR_INVALID_VALUE;
-    size_t total = (size_t)drv.machine->memory_gib << 30;
+    size_t total = drv.memory;
     if (bytes > total || d->used > total - bytes ||
         !drv_room(&d->allocs, d->nallocs, &d->alloc_room, sizeof *d->allocs))
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -107,11 +107,11 @@ static CUresult release(CUdeviceptr at)
     drv_release(&drv.devices[k], at);
     return CUDA_SUCCESS;
 }
-API(cuMemFree_v2, NEED_CTX | NEED_SAFE, (CUdeviceptr address), release(address))
+API(cuMemFree_v2, NEED_CTX | NEED_SAFE | WAITS, (CUdeviceptr address), release(address))
 
 static CUresult info(size_t *free_bytes, size_t *total)
 {
-    size_t all = (size_t)drv.machine->memory_gib << 30;
+    size_t all = drv.memory;
     if (!free_bytes || !total)
         return CUDA_ERROR_INVALID_VALUE;
     *total = all;
@@ -211,10 +211,10 @@ static CUresult host_alloc(void **out, size_t bytes, unsigned flags)
 API(cuMemHostAlloc, NEED_CTX | NEED_SAFE | NEED_QUIET, (void **p, size_t bytes, unsigned flags),
     host_alloc(p, bytes, flags))
 API(cuMemAllocHost_v2, NEED_CTX | NEED_SAFE | NEED_QUIET, (void **p, size_t bytes), host_alloc(p, bytes, 0))
-API(cuMemFreeHost, NEED_CTX | NEED_SAFE, (void *p), p ? unpin(p, false) : CUDA_SUCCESS)
+API(cuMemFreeHost, NEED_CTX | NEED_SAFE | WAITS, (void *p), p ? unpin(p, false) : CUDA_SUCCESS)
 API(cuMemHostRegister_v2, NEED_CTX | NEED_SAFE | NEED_QUIET, (void *p, size_t bytes, unsigned flags),
     p &&bytes && !(flags & ~15u) ? pin(p, bytes, flags, true) : CUDA_ERROR_INVALID_VALUE)
-API(cuMemHostUnregister, NEED_CTX | NEED_SAFE, (void *p), p ? unpin(p, true) : CUDA_ERROR_INVALID_VALUE)
+API(cuMemHostUnregister, NEED_CTX | NEED_SAFE | WAITS, (void *p), p ? unpin(p, true) : CUDA_ERROR_INVALID_VALUE)
 
 static CUresult device_pointer(CUdeviceptr *address, void *p, unsigned flags)
 {
@@ -424,7 +424,7 @@ static CUresult create(CUmemGenericAllocationHandle *handle, size_t bytes, const
     if (p->location.id < 0 || p->location.id >= drv.ndevices)
         return CUDA_ERROR_INVALID_DEVICE;
     struct drv_device *d = &drv.devices[p->location.id];
-    size_t total = (size_t)drv.machine->memory_gib << 30;
+    size_t total = drv.memory;
     struct ptx_memory *m = bytes <= total - d->used ? ptx_memory_new(bytes, ptx_checks(d->d)) : NULL;
     if (!m || !drv_room(&drv.memories, drv.nmemories, &drv.memory_room, sizeof *drv.memories)) {
         ptx_memory_free(m);

@@ -37,6 +37,8 @@ static CUresult load(CUmodule *out, const char *image, unsigned n, const int *op
         return CUDA_ERROR_INVALID_VALUE;
     if (memcmp(image, "\177ELF", 4) == 0)
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    if (!drv_reads_ptx(image))
+        return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
     CUmodule m = calloc(1, sizeof *m);
     CUcontext ctx = drv_current();
     if (!m)
@@ -86,7 +88,7 @@ static CUresult unload(CUmodule m)
     drv_module_drop(m);
     return CUDA_SUCCESS;
 }
-API(cuModuleUnload, NEED_CTX | NEED_SAFE, (CUmodule m), unload(m))
+API(cuModuleUnload, NEED_CTX | NEED_SAFE | WAITS, (CUmodule m), unload(m))
 
 static CUresult function(CUfunction *out, CUmodule m, const char *name)
 {
@@ -315,7 +317,7 @@ CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, uns
                         unsigned shared, CUstream stream, void **params, void **extra)
 {
     unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
-    CUresult r = drv_enter(NEED_CTX);
+    CUresult r = drv_enter("cuLaunchKernel", NEED_CTX);
     return drv_leave(r ? r : launch(f, grid, block, NULL, shared, stream, params, extra));
 }
 
@@ -340,7 +342,7 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsig
                                    unsigned bz, unsigned shared, CUstream stream, void **params)
 {
     unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
-    CUresult r = drv_enter(NEED_CTX);
+    CUresult r = drv_enter("cuLaunchCooperativeKernel", NEED_CTX);
     (void)stream, (void)params;
     r = r ? r : fits_at_once(f, grid, block, shared);
     return drv_leave(

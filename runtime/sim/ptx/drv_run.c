@@ -175,6 +175,10 @@ double drv_run(struct drv_work *w, struct drv_op *op)
     }
     if (dead || w->kind == WORK_MARK)
         return 0;
+    if (w->kind == WORK_KERNEL && (r = drv_fault_launch(w->ctx))) {
+        w->ctx->sticky = r;
+        return 0;
+    }
     pthread_mutex_unlock(&drv.lock);
     if (w->kind == WORK_HOST) {
         drv_in_callback = true;

@@ -141,7 +141,10 @@ CUresult drv_enqueue(CUstream s, struct drv_work *w, bool wait)
         return r;
     }
     r = push(s, &deps, w);
-    return r || !wait ? r : drv_stream_wait(s);
+    if (r || !wait)
+        return r;
+    drv.faults.waits++;
+    return drv_stream_wait(s);
 }
 
 CUresult drv_stream_wait(CUstream s)
@@ -218,7 +221,7 @@ static CUresult synchronize(CUstream handle)
     CUresult r = drv_stream(handle, &s);
     return r ? r : drv_stream_wait(s);
 }
-API(cuStreamSynchronize, NEED_CTX, (CUstream stream), synchronize(stream))
+API(cuStreamSynchronize, NEED_CTX | WAITS, (CUstream stream), synchronize(stream))
 
 /* Is it done? Seeing that it is orders what the host does next after it. */
 static CUresult ask(struct drv_op *op, CUcontext ctx)
@@ -361,7 +364,7 @@ static CUresult event_wait(CUevent e)
     CUresult r = drv_wait(e->op);
     return r ? r : ctx->sticky;
 }
-API(cuEventSynchronize, NEED_CTX, (CUevent event), event_wait(event))
+API(cuEventSynchronize, NEED_CTX | WAITS, (CUevent event), event_wait(event))
 
 static CUresult elapsed(float *ms, CUevent a, CUevent b)
 {
