@@ -3,6 +3,7 @@
 #include "passes/composite.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <string.h>
 
 static const struct row {
@@ -14,6 +15,9 @@ static const struct row {
 #undef COMPOSITE
 };
 enum { NROWS = sizeof rows / sizeof *rows };
+
+/* How far it is looked for whole numbers: zero points, and what they are made of, are small. */
+enum { MOST_NODES = 32, MOST_ELEMENTS = 1 << 16 };
 
 /* The end of the pattern that begins at p. */
 static const char *skip(const char *p)
@@ -92,6 +96,85 @@ static bool match_node(struct composite_match *m, const char *p, struct ir_node 
     return add_node(m, n) && match_operands(m, p, n, true);
 }
 
+static bool is_byte(const struct ir_value *v)
+{
+    return v->type->kind == IR_T_TENSOR && (v->type->dtype == TCC_I8 || v->type->dtype == TCC_U8);
+}
+
+static bool whole_elements(const struct ir_tensor *t)
+{
+    int64_t n = t->splat ? 1 : t->nelems;
+    if (n > MOST_ELEMENTS)
+        return false;
+    for (int64_t i = 0; i < n; i++) {
+        double d = tcc_load_f64((enum tcc_dtype)t->dtype, ir_tensor_at(t, i));
+        if (d != floor(d))
+            return false;
+    }
+    return true;
+}
+
+/* Are v's elements whole numbers, or infinite? By its type, or what it is made of, as far as so many nodes tell. */
+static bool made_whole(const struct ir_value *v, int *nodes)
+{
+    const struct ir_node *n = v->def;
+    if (v->type->kind != IR_T_TENSOR || --*nodes < 0)
+        return false;
+    if (tcc_is_int((enum tcc_dtype)v->type->dtype))
+        return true;
+    if (!n || !tcc_is_float((enum tcc_dtype)v->type->dtype))
+        return false;
+    switch (n->op) {
+    case IR_constant: return whole_elements(ir_const_of(v));
+    case IR_round:
+    case IR_floor:
+    case IR_ceil: return true;
+    case IR_neg:
+    case IR_abs:
+    case IR_relu:
+    case IR_cast:
+    case IR_reshape:
+    case IR_transpose:
+    case IR_expand:
+    case IR_slice: return made_whole(n->in[0].value, nodes);
+    case IR_add:
+    case IR_sub:
+    case IR_mul:
+    case IR_max:
+    case IR_min:
+    case IR_clip:
+        for (int i = 0; i < n->nin; i++)
+            if (!made_whole(n->in[i].value, nodes))
+                return false;
+        return true;
+    default: return false;
+    }
+}
+
+static bool is_whole(const struct ir_value *v)
+{
+    int nodes = MOST_NODES;
+    return made_whole(v, &nodes);
+}
+
+static const struct {
+    const char *word;
+    bool (*fits)(const struct ir_value *v);
+} words[] = {{"byte", is_byte}, {"whole", is_whole}};
+
+/* The word behind a colon; *p: behind it. */
+static bool match_word(const char **p, const struct ir_value *v)
+{
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        size_t length = strlen(words[i].word);
+        if (!strncmp(*p, words[i].word, length)) {
+            *p += length;
+            return words[i].fits(v);
+        }
+    }
+    return false;
+}
+
 static bool match(struct composite_match *m, const char *p, struct ir_value *v)
 {
     double constant;
@@ -99,6 +182,12 @@ static bool match(struct composite_match *m, const char *p, struct ir_value *v)
         for (p++; v->def && (v->def->op == IR_reshape || v->def->op == IR_expand); v = v->def->in[0].value)
             if (!add_node(m, v->def))
                 return false;
+    }
+    if (p[1] == ':') {
+        const char *rest = p + 2;
+        if (!match_word(&rest, v) || (*rest == '=' && !match(m, rest + 1, v)))
+            return false;
+        return *p == '_' || bind(m, *p, v);
     }
     if (*p == '_')
         return true;
@@ -127,7 +216,7 @@ static bool same_axes(const struct composite_match *m)
 static bool matches(const struct row *r, struct ir_node *n, struct composite_match *m)
 {
     *m = (struct composite_match){0};
-    return match_node(m, r->pattern, n) && same_axes(m);
+    return n->nout == 1 && match(m, r->pattern, n->out[0]) && same_axes(m);
 }
 
 bool composite_match(struct ir_node *n, enum composite what, struct composite_match *m)

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* quantise_form.c - finds and makes the forms in which tensors of bytes stand for numbers (quantise_int.h). */
+/* quantise_form.c - takes and makes the forms in which tensors of bytes stand for numbers (quantise_int.h); composite.def says what they are. */
 #include "passes/opt/quantise_int.h"
 
 #include <math.h>
-
-static bool is_byte(const struct ir_value *v)
-{
-    return v && (rewrite_dtype_of(v) == TCC_I8 || rewrite_dtype_of(v) == TCC_U8);
-}
 
 /* -- Constants ------------------------------------------------------------------------------------------- */
 
@@ -77,27 +72,27 @@ static bool take_zero(struct rewrite *w, struct q_form *q, struct ir_value *z, i
     return q->zeros != NULL;
 }
 
+/* What the letters of the patterns stand for: x, less z and y, times s; b and c: the sums or differences. */
+static bool take_form(struct rewrite *w, const struct composite_match *m, struct q_form *q)
+{
+    struct ir_value *const *value = m->value;
+    *q = (struct q_form){.x = value['x' - 'a']};
+    for (int i = 0; i < m->nnodes; i++) /* zero points and scales broadcast against x, not x against them */
+        if (m->node[i]->out[0]->type != m->node[0]->out[0]->type)
+            return false;
+    for (int i = 0; i < 2 && value['b' + i - 'a']; i++) {
+        struct ir_value *sum = value['b' + i - 'a'];
+        if (!take_zero(w, q, value['z' - i - 'a'], sum->def->op == IR_sub ? 1 : -1))
+            return false;
+    }
+    return true;
+}
+
 bool q_centred(struct rewrite *w, struct ir_value *v, struct q_form *q)
 {
-    *q = (struct q_form){0};
-    if (rewrite_dtype_of(v) != TCC_F32 && rewrite_dtype_of(v) != TCC_I32)
-        return false;
-    for (int depth = 0; depth < 4 && v->def; depth++) {
-        struct ir_node *n = v->def;
-        if (n->op == IR_cast) {
-            q->x = n->in[0].value;
-            return is_byte(q->x);
-        }
-        if ((n->op != IR_add && n->op != IR_sub) || n->in[0].value->type != v->type)
-            return false;
-        /* Only of what is made of bytes: or constants would be worked out in vain. */
-        const struct ir_node *a = n->in[0].value->def;
-        if (!a || (a->op != IR_cast && a->op != IR_add && a->op != IR_sub) ||
-            !take_zero(w, q, n->in[1].value, n->op == IR_sub ? 1 : -1))
-            return false;
-        v = n->in[0].value;
-    }
-    return false;
+    struct composite_match m;
+    return (rewrite_dtype_of(v) == TCC_F32 || rewrite_dtype_of(v) == TCC_I32) && v->def &&
+           composite_match(v->def, COMPOSITE_bytes, &m) && take_form(w, &m, q);
 }
 
 static bool positive(const struct ir_tensor *t)
@@ -112,20 +107,17 @@ static bool positive(const struct ir_tensor *t)
 
 bool q_dequantised(struct rewrite *w, struct ir_value *v, struct q_form *q)
 {
-    struct ir_node *n = v->def;
-    if (rewrite_dtype_of(v) != TCC_F32 || !n)
+    struct composite_match m;
+    if (rewrite_dtype_of(v) != TCC_F32 || !v->def)
         return false;
-    if (n->op != IR_mul)
+    if (v->def->op != IR_mul)
         return q_centred(w, v, q);
-    for (int i = 0; i < 2; i++) {
-        struct ir_value *x = n->in[i].value, *scale = n->in[1 - i].value;
-        if (x->type != v->type || !q_centred(w, x, q))
-            continue;
-        const struct ir_tensor *t = q_known(w->b.ctx, scale);
-        q->scale = n->in[1 - i].value;
-        return t && positive(t);
-    }
-    return false;
+    if (!composite_match(v->def, COMPOSITE_dequantise, &m) || !take_form(w, &m, q))
+        return false;
+    int scale = v->def->in[1].value == m.value['s' - 'a'];
+    const struct ir_tensor *t = q_known(w->b.ctx, v->def->in[scale].value);
+    q->scale = v->def->in[scale].value;
+    return t && positive(t);
 }
 
 bool q_per_tensor(const struct q_form *q, double *scale)
@@ -157,22 +149,23 @@ struct ir_value *q_again(struct rewrite *w, const struct ir_node *n, int nin, st
     return ir_build1(&w->b, n->op, nin, in, attrs);
 }
 
-/* cast(clip(t, lo, hi)) as the same 128 higher. */
-static struct ir_value *shift_quantised(struct rewrite *w, const struct ir_node *cast)
+/* Quantised bytes, cast(clip(t, lo, hi)) of whole numbers t, as the same 128 higher. */
+static struct ir_value *shift_quantised(struct rewrite *w, struct ir_node *cast)
 {
     struct ir_node *clip = cast->in[0].value->def;
+    struct composite_match m;
     struct q_form q;
     double lo, hi;
     if (q_centred(w, cast->in[0].value, &q) && !q.zeros && q.zero == 128 && rewrite_dtype_of(q.x) == TCC_U8)
         return q.x;
-    if (!clip || clip->op != IR_clip || !tcc_is_float(rewrite_dtype_of(clip->out[0])) ||
-        !q_known(w->b.ctx, clip->in[1].value) || !q_known(w->b.ctx, clip->in[2].value) ||
-        !ir_splat_f(clip->in[1].value, &lo) || !ir_splat_f(clip->in[2].value, &hi) || lo < -128 || hi > 127 ||
-        lo != floor(lo) || hi != floor(hi))
+    if (!composite_match(cast, COMPOSITE_quantise, &m) || !m.value['l' - 'a'] ||
+        !tcc_is_float(rewrite_dtype_of(clip->out[0])) || !q_known(w->b.ctx, clip->in[1].value) ||
+        !q_known(w->b.ctx, clip->in[2].value) || !ir_splat_f(clip->in[1].value, &lo) ||
+        !ir_splat_f(clip->in[2].value, &hi) || lo < -128 || hi > 127 || lo != floor(lo) || hi != floor(hi))
         return NULL;
     enum tcc_dtype d = rewrite_dtype_of(clip->out[0]);
     struct ir_builder *b = &w->b;
-    struct ir_value *t = clip->in[0].value, *offset = ir_constant_f(b, d, 128);
+    struct ir_value *t = m.value['t' - 'a'], *offset = ir_constant_f(b, d, 128);
     if (t->def && t->def->op == IR_add && q_known(b->ctx, t->def->in[1].value)) {
         offset = ir_binary(b, IR_add, t->def->in[1].value, offset);
         t = t->def->in[0].value;

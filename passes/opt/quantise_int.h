@@ -5,6 +5,7 @@
 #ifndef TCC_PASSES_OPT_QUANTISE_INT_H
 #define TCC_PASSES_OPT_QUANTISE_INT_H
 
+#include "passes/composite.h"
 #include "passes/rewrite_int.h"
 
 /* (x - zero - zeros) * scale. */
