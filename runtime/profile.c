@@ -276,6 +276,10 @@ int tccrt_profile_trace(struct tccrt_session *s, const char *path)
             fputc(',', f);
         put_event(f, s, &p->events[i]);
     }
+    if (s->device->ops->trace) {
+        fputs(p->nevents ? ",\n" : "\n", f);
+        s->device->ops->trace(s->device, f);
+    }
     fputs("\n],\"displayTimeUnit\":\"ms\"}\n", f);
     return tcr_save_commit(&save) ? tcr_fail(TCC_EENV, "%s: %s", path, strerror(errno)) : TCC_OK;
 }

@@ -302,6 +302,16 @@ int tccrt_version_used(const struct tccrt_session *s)
     return e ? 0 : -1;
 }
 
+int tccrt_simulated(const struct tccrt_session *s, struct tccrt_sim *out)
+{
+    if (!s || !out)
+        return tcr_fail(TCC_EUSAGE, "a session and a place for its figures are required, got NULL");
+    *out = (struct tccrt_sim){0};
+    if (!s->device->ops->simulated)
+        return tcr_fail(TCC_EUSAGE, "device '%s' models no time", s->device->name);
+    return s->device->ops->simulated(s->device, out);
+}
+
 int64_t tccrt_device_launches(const struct tccrt_session *s)
 {
     return s ? s->device->counts.launches : 0;

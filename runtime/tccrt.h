@@ -71,6 +71,8 @@ struct tccrt_options {
     bool profile;                                /* record times per step */
     const char *device;                          /* what runs it: "auto" (what the artifact was made for), "cpu", "cuda", "cuda:K", "sim", "cpu-split"; NULL: $TCCC_DEVICE,
                                                     else auto */
+    const char *sim;                             /* of simulated NeuronCores: "full", or "time": no values, only time, capacity and races; NULL: $TCCC_SIM, else full */
+    const char *rounding;                        /* of NeuronCores, where float32 becomes a shorter float: "nearest" or "stochastic"; NULL: $NEURON_RT_STOCHASTIC_ROUNDING_EN, else nearest */
 };
 int tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *options, struct tccrt_session **out);
 void tccrt_session_free(struct tccrt_session *s);
@@ -286,6 +288,20 @@ int tccrt_profile_reset(struct tccrt_session *s);                               
 int tccrt_profile_trace(struct tccrt_session *s, const char *path);                    /* Chrome trace of the last run */
 int tccrt_threads(const struct tccrt_session *s);                                      /* that it runs with */
 const char *tccrt_device_used(const struct tccrt_session *s);                          /* "cpu", "cpu-split" */
+/* What a simulated NeuronCore has done since the session began, in modelled time: launches one after the other, and copies that no program makes. */
+struct tccrt_sim {
+    double seconds, copy_seconds;                /* all, and of them copies between the host and the device and within the device */
+    int64_t launches, copies, copy_bytes;
+    int64_t dma_transfers, dma_bytes, dma_paid_bytes;    /* paid: rows below 512 bytes count as 512 */
+    int64_t hbm_read, hbm_written;
+    double dma_busy, hbm_busy;                   /* seconds, the mean of the 16 DMA engines; what HBM's bytes take at its rate */
+    double flops, peak_flops;                    /* of products; what the tensor engine could do in `seconds` with 16-bit operands */
+    const char *core;                            /* "trn1" */
+    int nengines;
+    struct tccrt_sim_engine { const char *name; int64_t instructions; double busy, waiting; } engines[8];     /* seconds; waiting: for semaphores */
+};
+/* TCC_EUSAGE: the session's device models no time (or TCCC_ORDER_SEED draws durations instead). */
+int tccrt_simulated(const struct tccrt_session *s, struct tccrt_sim *out);
 int64_t tccrt_device_launches(const struct tccrt_session *s);                          /* so far, of kernels over a memory of the device's own; cpu: 0 */
 int tccrt_version_used(const struct tccrt_session *s);                                 /* by the last run; -1: there was none, or its sizes have no version */
 /* Of this process. state: variables that it holds. predicted: what a run of the entry point takes by the plan, state included, as the compiler

@@ -346,7 +346,9 @@ int model_session(const struct options *o, struct model *m, int threads, char *w
     struct tccrt_options options = {.threads = threads,
                                     .stage = m->stage,
                                     .profile = option_set(o, OPT_profile) || option_set(o, OPT_trace),
-                                    .device = option_text(o, OPT_device, NULL)};
+                                    .device = option_text(o, OPT_device, NULL),
+                                    .sim = option_text(o, OPT_nc_sim, NULL),
+                                    .rounding = option_text(o, OPT_nc_rounding, NULL)};
 
     if (!m->artifact)
         return EXIT_FINE;

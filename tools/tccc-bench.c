@@ -5,6 +5,7 @@
  */
 #include "runtime/safe.h"
 #include "tools/bench_int.h"
+#include "tools/sim_int.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -23,6 +24,8 @@ struct bench {
     double first_ms, p50_ms, min_ms, gflops;
     double *times;
     int n, code; /* of a run that has failed */
+    struct tccrt_sim sim; /* a run's, where simulated */
+    bool simulated;
 };
 
 /* One run; its time, or -1 after a message. */
@@ -62,6 +65,8 @@ static int measure(struct bench *b, int64_t runs)
 {
     double start = now_ms();
     int most = runs > 0 ? (int)runs : MAX_RUNS;
+    struct tccrt_sim before, after;
+    bool simulated = tccrt_simulated(b->m.session, &before) == TCC_OK;
 
     b->times = malloc((size_t)most * sizeof *b->times);
     if (!b->times)
@@ -72,6 +77,10 @@ static int measure(struct bench *b, int64_t runs)
             return b->code;
         b->times[b->n++] = ms;
     }
+    if (simulated && tccrt_simulated(b->m.session, &after) == TCC_OK) {
+        b->sim = sim_between(&before, &after, b->n);
+        b->simulated = true;
+    }
     qsort(b->times, (size_t)b->n, sizeof *b->times, ascending);
     b->min_ms = b->times[0];
     b->p50_ms = b->n % 2 ? b->times[b->n / 2] : (b->times[b->n / 2 - 1] + b->times[b->n / 2]) / 2;
@@ -81,7 +90,11 @@ static int measure(struct bench *b, int64_t runs)
 /* Floating-point operations of a run, by the plan's own figures: one run of a session that keeps a profile. */
 static int count_flops(struct bench *b, int threads)
 {
-    struct tccrt_options options = {.threads = threads, .profile = true, .device = option_text(b->o, OPT_device, NULL)};
+    struct tccrt_options options = {.threads = threads,
+                                    .profile = true,
+                                    .device = option_text(b->o, OPT_device, NULL),
+                                    .sim = option_text(b->o, OPT_nc_sim, NULL),
+                                    .rounding = option_text(b->o, OPT_nc_rounding, NULL)};
     const struct tccrt_profile_row *rows;
     struct tccrt_session *warm = b->m.session;
     double flops = 0;
@@ -127,6 +140,10 @@ static void report(const struct bench *b)
         if (tccrt_device_launches(b->m.session))
             printf(",\"device\":\"%s\",\"device_launches\":%lld", tccrt_device_used(b->m.session),
                    (long long)tccrt_device_launches(b->m.session));
+        if (b->simulated) {
+            printf(",\"sim_ms\":%.9g,\"sim\":", b->sim.seconds * 1e3);
+            sim_print_json(stdout, &b->sim);
+        }
         puts("}");
     } else {
         printf(
@@ -135,6 +152,8 @@ static void report(const struct bench *b)
             b->m.compile_ms, b->m.load_ms, b->first_ms, b->p50_ms, b->n, b->min_ms, rss, b->gflops);
         if (version)
             printf("version %s\n", ir_shown(version));
+        if (b->simulated)
+            sim_print(stdout, &b->sim);
     }
     fflush(stdout);
 }

@@ -2,17 +2,40 @@
 /* tccc-run: runs an artifact or a model on files or random values, or tests it on stored data. */
 #include "tools/peak_int.h"
 #include "tools/run_int.h"
+#include "tools/sim_int.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+static bool has_values(const struct options *o)
+{
+    const char *sim = option_text(o, OPT_nc_sim, getenv("TCCC_SIM"));
+    return !sim || strcmp(sim, "time") != 0;
+}
+
+/* Modelled time of all runs, where --sim asks for it. */
+static int show_simulated(const struct options *o, const struct model *m, const struct tccrt_sim *before, int runs)
+{
+    struct tccrt_sim now, run;
+
+    if (!option_set(o, OPT_nc_sim))
+        return EXIT_FINE;
+    if (tccrt_simulated(m->session, &now) != TCC_OK)
+        return tool_error(o, EXIT_USAGE, "--sim: %s", tccrt_error());
+    run = sim_between(before, &now, runs);
+    sim_print(stdout, &run);
+    return EXIT_FINE;
+}
+
 /* run: its number, 0: the only one. */
 static int show_outputs(const struct options *o, const struct model *m, int run, struct tcc_object **out)
 {
     if (run)
         printf("run %d:\n", run);
+    if (!has_values(o))
+        return EXIT_FINE;
     for (int i = 0; i < m->nout; i++) {
         printf("%s: ", ir_shown(m->out[i].info.name));
         value_print(stdout, out[i]);
@@ -51,6 +74,7 @@ static int show_profile(const struct options *o, const struct model *m, int runs
         all.calls += rows[i].calls;
     }
     const char *version = model_version(m);
+    struct tccrt_sim sim;
     fprintf(stderr, "mean of %d runs; peak: %.1f GFLOP/s\n", runs, peak);
     if (version)
         fprintf(stderr, "version of '%s' for %s\n", ir_shown(m->entry), ir_shown(version));
@@ -58,6 +82,10 @@ static int show_profile(const struct options *o, const struct model *m, int runs
     for (int i = 0; i < n; i++)
         print_row(&rows[i], runs, all.ns, peak);
     print_row(&all, runs, all.ns, peak);
+    if (tccrt_simulated(m->session, &sim) == TCC_OK) {
+        sim = sim_between(&(struct tccrt_sim){0}, &sim, runs + 1); /* and the first */
+        sim_print(stderr, &sim);
+    }
     if (*trace && tccrt_profile_trace(m->session, trace) != TCC_OK)
         return tool_error(o, EXIT_ENVIRONMENT, "%s", tccrt_error());
     return EXIT_FINE;
@@ -92,7 +120,8 @@ static int profile(const struct options *o, struct model *m, struct tcc_object *
 }
 
 /* Run number `run` (from 0) of `runs`. */
-static int run_one(const struct options *o, struct model *m, int run, int runs, struct tcc_object **in, struct tcc_object **out)
+static int run_one(const struct options *o, struct model *m, int run, int runs, struct tcc_object **in,
+                   struct tcc_object **out)
 {
     char error[ERROR_SIZE];
     int code = inputs_read(o, m, false, run, in);
@@ -113,12 +142,18 @@ static int run_all(const struct options *o, struct model *m)
 {
     struct tcc_object **in = calloc((size_t)m->nin + 1, sizeof *in), **out = calloc((size_t)m->nout + 1, sizeof *out);
     int runs, code = in && out ? inputs_runs(o, m, &runs) : tool_error(o, EXIT_ENVIRONMENT, "no memory");
+    struct tccrt_sim before = {0};
+
+    if (code == EXIT_FINE && m->session && tccrt_simulated(m->session, &before) != TCC_OK && option_set(o, OPT_nc_sim))
+        code = tool_error(o, EXIT_USAGE, "--sim: %s", tccrt_error());
 
     for (int run = 0; code == EXIT_FINE && run < runs; run++) {
         objects_free(in, m->nin);
         objects_free(out, m->nout);
         code = run_one(o, m, run, runs, in, out);
     }
+    if (code == EXIT_FINE && !option_set(o, OPT_profile))
+        code = show_simulated(o, m, &before, runs);
     if (in)
         objects_free(in, m->nin);
     if (out)

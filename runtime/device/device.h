@@ -29,6 +29,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "runtime/abi.h"
 #include "runtime/tccrt.h"
@@ -102,6 +103,10 @@ struct tcr_device_ops {
     int (*reserve)(struct tcr_device *d, int64_t scratch, int queues, uint32_t events);
     /* A run begins: what kernels read in struct tcc_env. Nothing is under way, no fault yet. */
     int (*begin)(struct tcr_device *d, const struct tcr_control *c);
+
+    /* -- Modelled time of a simulated machine; NULL: it has none. trace() adds the last run's events to a Chrome trace's list, the first without a comma before it. */
+    int (*simulated)(struct tcr_device *d, struct tccrt_sim *out);
+    void (*trace)(struct tcr_device *d, FILE *f);
 
     /* -- Programs: work that is recorded once and replayed; NULL: the device has none, and its regions are walked.
      * program() is asked first: *how becomes TCR_REPLAY (the program `number` of these arguments `digest` is there and was given to the queue: the region is

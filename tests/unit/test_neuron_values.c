@@ -943,6 +943,52 @@ START_TEST(random_numbers)
 }
 END_TEST
 
+/* One core runs programs in turn, with tensors in our memory: what each gives on a core of its own. Bytes of SBUF that an earlier program wrote count as
+ * unwritten; a program of another kind of core is refused. */
+START_TEST(core_kept)
+{
+    static const char doubles[] =
+        "core trn1\ntensor x in f32 [2, 8]\ntensor y out f32 [2, 8]\nengine sync\n"
+        "dma sbuf.f32[0:2, 0, 8], x[0, 2, 8] signal s0\n"
+        "dma y[0, 2, 8], sbuf.f32[0:2, 64, 8] wait s1>=1\nengine vector\n"
+        "tensor_scalar sbuf.f32[0:2, 64, 8], sbuf.f32[0:2, 0, 8], 2 op0=mul wait s0>=16 signal s1\n";
+    static const char stale[] =
+        "core trn1\ntensor y out f32 [2, 8]\nengine sync\ndma y[0, 2, 8], sbuf.f32[0:2, 64, 8]\n";
+    char error[NEURON_ERROR] = "";
+    float x[16], y[16] = {0};
+    const struct neuron_report *list;
+    struct neuron_counters first, again;
+    struct bench b = begin(doubles);
+    struct neuron_program *other = neuron_assemble(stale, strlen(stale), error),
+                          *trn2 = neuron_assemble("core trn2\n", 10, error);
+
+    for (int k = 0; k < 16; k++)
+        x[k] = (float)draw();
+    neuron_sim_bind(b.s, tensor(&b, "x"), x);
+    neuron_sim_bind(b.s, tensor(&b, "y"), y);
+    ck_assert_msg(neuron_sim_run(b.s, &first, error), "%s", error);
+    for (int k = 0; k < 16; k++)
+        ck_assert(y[k] == 2 * x[k]);
+    ck_assert(neuron_sim_load(b.s, other, error) && neuron_sim_run(b.s, NULL, error));
+    ck_assert_int_eq(neuron_sim_reports(b.s, &list), 1);
+    ck_assert_int_eq(list[0].check, NEURON_CHECK_UNINIT);
+    ck_assert(neuron_sim_load(b.s, b.p, error));
+    ck_assert_int_eq(neuron_sim_reports(b.s, &list), 0);
+    neuron_sim_bind(b.s, tensor(&b, "x"), x); /* in place: the values are read before they are written */
+    neuron_sim_bind(b.s, tensor(&b, "y"), x);
+    ck_assert_msg(neuron_sim_run(b.s, &again, error) && !neuron_sim_reports(b.s, &list), "%s", error);
+    ck_assert(memcmp(x, y, sizeof x) == 0 && again.ticks == first.ticks && again.dma_bytes == first.dma_bytes);
+    neuron_sim_bind(b.s, tensor(&b, "x"), NULL); /* the simulator's again */
+    ck_assert(neuron_sim_run(b.s, NULL, error) && neuron_sim_reports(b.s, &list) == 1);
+    ck_assert(!neuron_sim_load(b.s, trn2, error));
+    ck_assert_str_eq(error, "the program is for trn2: this core is another");
+    neuron_sim_free(b.s);
+    neuron_program_free(b.p);
+    neuron_program_free(other);
+    neuron_program_free(trn2);
+}
+END_TEST
+
 #define LOOP_OVER(test, list) tcase_add_loop_test(t, test, 0, (int)(sizeof(list) / sizeof *(list)))
 
 int main(void)
@@ -961,6 +1007,7 @@ int main(void)
     LOOP_OVER(scalar_functions, functions);
     tcase_add_test(t, function_extremes);
     tcase_add_test(t, random_numbers);
+    tcase_add_test(t, core_kept);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

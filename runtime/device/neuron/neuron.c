@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NeuronCores in the simulator. The device's memory is this process's; a launch writes its arguments into the tensors of the kernel's program,
- * runs it and reads what it has written. It is done when launch() returns, so queues and events have nothing to do. Whatever the simulator
- * reports (a race, a byte that nobody wrote) is an error: programs are the compiler's.
+ * NeuronCores in the simulator. The device's memory is this process's; a launch is done when launch() returns, so queues and events have nothing to do.
  *
- * TCCC_ORDER_SEED other than 0 draws another legal order of the engines.
+ * TCCC_ORDER_SEED other than 0 draws another legal order of the engines. Without values (TCCC_SIM=time) launches compute nothing: memory is zeros, so that
+ * what the host makes of results (indices, sizes, conditions) is what it makes of zeros.
  */
 #include <dlfcn.h>
 #include <limits.h>
@@ -13,22 +12,11 @@
 #include <string.h>
 
 #include "runtime/device/neuron/neuron_int.h"
-#include "runtime/sim/neuron/neuronsim.h"
 
 /* -- The library -------------------------------------------------------------------------------------- */
 
-#define FUNCTIONS(X)                                                                                   \
-    X(neuron_decode)                                                                                   \
-    X(neuron_program_free) X(neuron_sim_new) X(neuron_sim_free) X(neuron_sim_write) X(neuron_sim_read) \
-        X(neuron_sim_run) X(neuron_sim_reports) X(neuron_report_text) X(neuron_tensor_bytes) X(neuron_core_name)
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct {
-    void *library;
-#define X(name) __typeof__(name) *name;
-    FUNCTIONS(X)
-#undef X
-} sim;
+struct neuron_library neuron_lib;
 
 static int open_library(void)
 {
@@ -38,113 +26,17 @@ static int open_library(void)
 
     if (!library)
         return tcr_fail(TCC_EENV, "no simulator of NeuronCores (%s)", dlerror());
-#define X(name)                                         \
-    if (!(*(void **)&sim.name = dlsym(library, #name))) \
+#define X(name)                                                \
+    if (!(*(void **)&neuron_lib.name = dlsym(library, #name))) \
         lacks = #name;
-    FUNCTIONS(X)
+    NEURON_FUNCTIONS(X)
 #undef X
     if (lacks) {
         dlclose(library);
         return tcr_fail(TCC_EENV, "no simulator of NeuronCores (%s: it has no %s)", path, lacks);
     }
-    sim.library = library;
+    neuron_lib.library = library;
     return TCC_OK;
-}
-
-/* -- Images ------------------------------------------------------------------------------------------- */
-
-struct tcr_neuron {
-    struct tcr_device device; /* first */
-    struct tcr_heap *heap;
-    const struct tcc_pimage *image;
-    uint32_t nkernels;
-    struct neuron_program **programs; /* by kernel; read when it is first launched */
-    uint64_t seed;
-};
-
-static int bad_image(const char *what)
-{
-    return tcr_fail(TCC_EBUG, "an image of the artifact is damaged: %s", what);
-}
-
-static int program_of(struct tcr_neuron *n, const struct tcr_kernel_launch *l, struct neuron_program **out)
-{
-    const struct tcc_pimage *i = n->image;
-    const uint8_t *code = (const uint8_t *)i + i->code.first;
-    const uint64_t *at = (const uint64_t *)(const void *)code + 2 * (size_t)l->kernel;
-    char error[NEURON_ERROR];
-
-    if (l->kernel >= n->nkernels || !at[1])
-        return tcr_fail(TCC_EENV, "node '%s': the artifact has no program of kernel %u for device '%s'", l->node,
-                        l->kernel, n->device.name);
-    if (!n->programs[l->kernel]) {
-        if (at[0] > i->code.count || at[1] > i->code.count - at[0])
-            return bad_image("a program");
-        n->programs[l->kernel] = sim.neuron_decode(code + at[0], at[1], error);
-        if (!n->programs[l->kernel])
-            return tcr_fail(TCC_EBUG, "an image of the artifact is damaged: %s", error);
-    }
-    *out = n->programs[l->kernel];
-    return TCC_OK;
-}
-
-/* -- Launches ----------------------------------------------------------------------------------------- */
-
-/* What a report means: an index outside its axis is the caller's fault, everything else the program's. */
-static int reported(struct neuron_sim *s, const char *node, const char *error)
-{
-    const struct neuron_report *list;
-    char text[500];
-    int n = sim.neuron_sim_reports(s, &list);
-
-    for (int k = 0; k < n; k++)
-        if (list[k].check == NEURON_CHECK_INDEX)
-            return tcr_fail(TCC_EINDEX, "node '%s': index out of range", node);
-    if (!n)
-        return tcr_fail(TCC_EBUG, "node '%s': %s", node, error);
-    sim.neuron_report_text(&list[0], text, sizeof text);
-    return tcr_fail(TCC_EBUG, "node '%s': %s", node, text);
-}
-
-static int run(struct neuron_sim *s, const struct neuron_program *p, const struct tcr_kernel_launch *l)
-{
-    char error[NEURON_ERROR] = "";
-    bool fine = true;
-    const struct neuron_report *list;
-
-    for (int t = 0; t < p->ntensors && fine; t++)
-        if (p->tensors[t].use != NEURON_TEMP)
-            fine = sim.neuron_sim_write(s, t, 0, l->args[t], sim.neuron_tensor_bytes(&p->tensors[t]), error);
-    fine = fine && sim.neuron_sim_run(s, NULL, error) && !sim.neuron_sim_reports(s, &list);
-    for (int t = 0; t < p->ntensors && fine; t++)
-        if (p->tensors[t].use == NEURON_OUT || p->tensors[t].use == NEURON_INOUT)
-            fine = sim.neuron_sim_read(s, t, 0, l->args[t], sim.neuron_tensor_bytes(&p->tensors[t]), error);
-    return fine ? TCC_OK : reported(s, l->node, error);
-}
-
-static int launch(struct tcr_device *d, int queue, const struct tcr_kernel_launch *l)
-{
-    struct tcr_neuron *n = (struct tcr_neuron *)d;
-    struct neuron_config config = {.values = true, .checks = true, .seed = n->seed};
-    struct neuron_program *p = NULL;
-    struct neuron_sim *s;
-    char error[NEURON_ERROR];
-    uint32_t arguments = 0;
-    int status = program_of(n, l, &p);
-
-    (void)queue;
-    if (status)
-        return status;
-    for (int t = 0; t < p->ntensors; t++)
-        arguments += p->tensors[t].use != NEURON_TEMP;
-    if (arguments != l->nargs)
-        return bad_image("a program's tensors");
-    if (!(s = sim.neuron_sim_new(p, &config, error)))
-        return tcr_fail(TCC_EENV, "node '%s': %s", l->node, error);
-    d->counts.launches++;
-    status = run(s, p, l);
-    sim.neuron_sim_free(s);
-    return status;
 }
 
 /* -- Memory ------------------------------------------------------------------------------------------- */
@@ -155,7 +47,7 @@ static void *alloc(struct tcr_device *d, int queue, size_t bytes, bool zeroed)
     void *p = tcr_heap_alloc(n->heap, bytes);
 
     (void)queue;
-    if (p && zeroed)
+    if (p && (zeroed || !n->config.values))
         memset(p, 0, bytes);
     return p;
 }
@@ -180,6 +72,8 @@ static int grow(struct tcr_device *d, void **p, size_t *held, size_t bytes)
     if (!(*p = tcr_heap_alloc(((struct tcr_neuron *)d)->heap, TCR_ROUND(bytes))))
         return TCC_EENV;
     *held = TCR_ROUND(bytes);
+    if (!((struct tcr_neuron *)d)->config.values)
+        memset(*p, 0, *held);
     return TCC_OK;
 }
 
@@ -194,6 +88,7 @@ static int copy(struct tcr_device *d, int queue, const struct tcr_copy *c)
 {
     (void)queue;
     d->counts.copies++;
+    neuron_model_copy((struct tcr_neuron *)d, (int64_t)c->bytes, c->kind != TCR_WITHIN, c->node);
     if (c->bytes)
         memmove(c->to, c->from, c->bytes);
     return TCC_OK;
@@ -201,7 +96,8 @@ static int copy(struct tcr_device *d, int queue, const struct tcr_copy *c)
 
 static int fill(struct tcr_device *d, int queue, void *to, int byte, size_t bytes)
 {
-    (void)d, (void)queue;
+    (void)queue;
+    neuron_model_copy((struct tcr_neuron *)d, (int64_t)bytes, false, NULL);
     if (bytes)
         memset(to, byte, bytes);
     return TCC_OK;
@@ -229,7 +125,8 @@ static int reserve(struct tcr_device *d, int64_t scratch, int queues, uint32_t e
 
 static int begin(struct tcr_device *d, const struct tcr_control *c)
 {
-    (void)d, (void)c;
+    (void)c;
+    neuron_model_begin((struct tcr_neuron *)d);
     return TCC_OK;
 }
 
@@ -239,10 +136,8 @@ static void close_neuron(struct tcr_device *d)
 {
     struct tcr_neuron *n = (struct tcr_neuron *)d;
 
-    for (uint32_t k = 0; n->programs && k < n->nkernels; k++)
-        if (n->programs[k])
-            sim.neuron_program_free(n->programs[k]);
-    free(n->programs);
+    neuron_kernels_free(n);
+    free(n->trace.list);
     tcr_heap_free(n->heap, n, sizeof *n);
 }
 
@@ -254,41 +149,74 @@ static const struct tcr_device_ops ops = {.close = close_neuron,
                                           .weights = weights,
                                           .copy = copy,
                                           .fill = fill,
-                                          .launch = launch,
+                                          .launch = neuron_launch,
                                           .record = order,
                                           .wait = order,
                                           .sync = sync_event,
                                           .reserve = reserve,
-                                          .begin = begin};
+                                          .begin = begin,
+                                          .simulated = neuron_simulated,
+                                          .trace = neuron_put_trace};
+
+/* One of two words, of an option or a variable. */
+static int choice(const char *what, const char *given, const char *first, const char *second, bool *is_second)
+{
+    if (!given)
+        return TCC_OK;
+    *is_second = !strcmp(given, second);
+    return *is_second || !strcmp(given, first)
+               ? TCC_OK
+               : tcr_fail(TCC_EUSAGE, "%s: '%s' is neither %s nor %s", what, given, first, second);
+}
+
+static int configure(struct tcr_neuron *n, const struct tccrt_options *o)
+{
+    const char *order = tccrt_env_text("TCCC_ORDER_SEED"), *seed = tccrt_env_text("NEURON_RT_STOCHASTIC_ROUNDING_SEED");
+    const char *sim = o->sim ? o->sim : tccrt_env_text("TCCC_SIM");
+    char *end = NULL;
+    bool time = false;
+    int status = choice("sim", sim, "full", "time", &time);
+
+    if (!status)
+        status = o->rounding ? choice("rounding", o->rounding, "nearest", "stochastic", &n->stochastic)
+                             : choice("NEURON_RT_STOCHASTIC_ROUNDING_EN",
+                                      tccrt_env_text("NEURON_RT_STOCHASTIC_ROUNDING_EN"), "0", "1", &n->stochastic);
+    if (!status && seed) {
+        n->rounding_seed = strtoull(seed, &end, 0);
+        if (*end || end == seed)
+            status = tcr_fail(TCC_EUSAGE, "NEURON_RT_STOCHASTIC_ROUNDING_SEED: '%s' is no number", seed);
+    }
+    n->config = (struct neuron_config){.values = !time, .checks = true, .seed = order ? strtoull(order, NULL, 10) : 0};
+    n->drawn = n->config.seed != 0;
+    n->traced = o->profile;
+    return status;
+}
 
 int tcr_device_neuron(const char *name, const struct tcr_device_request *r, struct tcr_device **out)
 {
-    const char *seed = tccrt_env_text("TCCC_ORDER_SEED");
-    struct tcr_neuron *n;
-    int status = TCC_OK;
+    struct tcr_neuron *n,
+        made = {.device = {.ops = &ops, .name = "neuron", .threads = 1}, .heap = r->heap, .nkernels = r->nkernels};
+    int status = configure(&made, r->options);
 
     if (strcmp(name, "neuron") != 0 && strcmp(name, "sim") != 0)
         return tcr_fail(TCC_EENV, "no device '%s': NeuronCores are simulated only; there are neuron and sim", name);
     pthread_mutex_lock(&lock);
-    if (!sim.library)
+    if (!status && !neuron_lib.library)
         status = open_library();
     pthread_mutex_unlock(&lock);
     if (status)
         return status;
     if (!(n = tcr_heap_alloc(r->heap, sizeof *n)))
         return TCC_EENV;
-    *n = (struct tcr_neuron){.device = {.ops = &ops, .name = "neuron", .threads = 1},
-                             .heap = r->heap,
-                             .nkernels = r->nkernels,
-                             .seed = seed ? strtoull(seed, NULL, 10) : 0};
+    *n = made;
     for (uint32_t k = 0; k < r->nimages && !n->image; k++)
         if (!strcmp(tcr_image_text(r->images[k], r->images[k]->format), "neuron"))
             n->image = r->images[k];
     if (!n->image)
         status = tcr_fail(TCC_EENV, "device '%s': the artifact has no image for NeuronCores", name);
     else if (n->image->code.count / 16 < n->nkernels)
-        status = bad_image("its programs");
-    if (!status && !(n->programs = calloc(n->nkernels + 1, sizeof *n->programs)))
+        status = neuron_bad_image("its programs");
+    if (!status && !(n->kernels = calloc(n->nkernels + 1, sizeof *n->kernels)))
         status = tcr_fail(TCC_EENV, "no memory for device '%s'", name);
     if (status) {
         close_neuron(&n->device);

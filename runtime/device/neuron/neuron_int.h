@@ -2,11 +2,72 @@
 /*
  * neuron_int.h - NeuronCores through the simulator (libtccneuron.so.0), which is opened when a session asks for it. Nothing here is linked into
  * artifacts that hold no image: runtime/device/open.c refers to it weakly.
+ *
+ *   neuron.c   the door: memory, order, opening and closing
+ *   launch.c   programs of the image, the core that runs them from launch to launch
+ *   model.c    modelled time: what launches and copies add up to, and the trace of a run
  */
 #ifndef TCCRT_DEVICE_NEURON_INT_H
 #define TCCRT_DEVICE_NEURON_INT_H
 
+#include <stdio.h>
+
 #include "runtime/rt_int.h"
+#include "runtime/sim/neuron/neuronsim.h"
+
+/* What is used of the library. */
+#define NEURON_FUNCTIONS(X)                                                                                                               \
+    X(neuron_copy_ns) X(neuron_core_name) X(neuron_decode) X(neuron_engine_name) X(neuron_hbm_rate) X(neuron_instr_text) X(neuron_op_row)                       \
+    X(neuron_program_free) X(neuron_report_text) X(neuron_sim_bind) X(neuron_sim_free) X(neuron_sim_load) X(neuron_sim_new)                  \
+    X(neuron_sim_read) X(neuron_sim_reports) X(neuron_sim_round) X(neuron_sim_run) X(neuron_sim_trace) X(neuron_sim_write) X(neuron_tensor_bytes) \
+    X(neuron_ticks_in_10ns)
+struct neuron_library {
+    void *library;
+#define X(name) __typeof__(name) *name;
+    NEURON_FUNCTIONS(X)
+#undef X
+};
+extern struct neuron_library neuron_lib;
+
+/* A kernel of the image, as far as it was launched. Without values a program takes the same time in each launch: it is known after the first. */
+struct neuron_kernel { struct neuron_program *program; struct neuron_counters known; bool is_known; };
+
+/* Of the last run, in ns since it began. lane: as in struct neuron_event; NEURON_COPIES: a copy, `bytes` long. */
+enum { NEURON_COPIES = NEURON_NENGINES + NEURON_QUEUES };
+struct neuron_mark { double start, end, waited; const struct neuron_program *program; const struct neuron_instr *instr; const char *node; int64_t bytes; int lane; };
+struct neuron_trace { struct neuron_mark *list; size_t n, room; double begin; const char *node; const struct neuron_program *program; };
+
+struct tcr_neuron {
+    struct tcr_device device; /* first */
+    struct tcr_heap *heap;
+    const struct tcc_pimage *image;
+    uint32_t nkernels;
+    struct neuron_kernel *kernels;
+    struct neuron_sim *core;                     /* made by the first launch, kept for all others */
+    struct neuron_config config;
+    bool stochastic, drawn, traced;              /* rounding; TCCC_ORDER_SEED draws durations; a profile is kept */
+    uint64_t rounding_seed;
+    enum neuron_core_kind kind;                  /* of the programs, once one was launched */
+    bool has_kind;
+    struct neuron_counters sum;                  /* of all launches */
+    int64_t copies, copy_bytes;
+    double now, copy_ns;                         /* modelled so far, and of it copies */
+    struct neuron_trace trace;
+};
+
+/* launch.c */
+int neuron_launch(struct tcr_device *d, int queue, const struct tcr_kernel_launch *l);
+void neuron_kernels_free(struct tcr_neuron *n);
+int neuron_bad_image(const char *what);
+int neuron_first_kind(struct tcr_neuron *n);     /* of the image's first program */
+
+/* model.c */
+void neuron_model_begin(struct tcr_neuron *n);
+void neuron_model_launch(struct tcr_neuron *n, const struct neuron_counters *c);
+void neuron_model_copy(struct tcr_neuron *n, int64_t bytes, bool host, const char *node);
+void neuron_model_event(void *user, const struct neuron_event *e);
+int neuron_simulated(struct tcr_device *d, struct tccrt_sim *out);
+void neuron_put_trace(struct tcr_device *d, FILE *f);
 
 int tcr_device_neuron(const char *name, const struct tcr_device_request *r, struct tcr_device **out);
 

@@ -15,7 +15,9 @@ enum {
     SEQUENCER = 8,
     LATENCY_TENSOR = 128,
     LATENCY_SCALAR = 200,
-    LATENCY_LANES = 100
+    LATENCY_LANES = 100,
+    COPY_START_NS = 1300,
+    HOST_RATE = 25 /* bytes a ns */
 };
 
 const struct timing neuron_timings[NEURON_NCORES] = {
@@ -28,6 +30,19 @@ const struct timing neuron_timings[NEURON_NCORES] = {
 uint64_t neuron_ticks_in_10ns(enum neuron_core_kind c)
 {
     return (unsigned)c < NEURON_NCORES ? (uint64_t)neuron_timings[c].ticks_in_10ns : 0;
+}
+
+double neuron_hbm_rate(enum neuron_core_kind c)
+{
+    return neuron_timings[c].hbm_rate / 10.0;
+}
+
+/* The vendor says neither what starts a copy from the host nor how fast it is: a DMA's start, and what PCIe 4.0's 16 lanes carry after their
+ * framing. Within HBM every byte is read and written, by all 16 engines. */
+double neuron_copy_ns(enum neuron_core_kind c, int64_t bytes, bool host)
+{
+    double rate = host ? HOST_RATE : NEURON_DMA_ENGINES * neuron_timings[c].dma_rate / 10.0;
+    return COPY_START_NS + (double)bytes / rate;
 }
 
 static uint64_t most(uint64_t a, uint64_t b)

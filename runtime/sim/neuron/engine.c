@@ -508,7 +508,7 @@ static void reset(struct neuron_sim *s)
         neuron_memory_clear(&s->product, NEURON_PARTITIONS);
     }
     s->ran = true;
-    for (int k = 0; k < 2 + s->p->ntensors; k++) {
+    for (int k = 0; k < 2 + s->ntensors; k++) {
         struct shadow *h = k < 2 ? all[k] : &s->hbm_shadow[k - 2];
         for (int b = 0; b < h->nbuckets; b++)
             h->buckets[b].n = 0;
@@ -545,6 +545,10 @@ static void count(struct neuron_sim *s, struct neuron_counters *counters)
 
 bool neuron_sim_run(struct neuron_sim *s, struct neuron_counters *counters, char *error)
 {
+    if (s->lacks_memory) {
+        snprintf(error, NEURON_ERROR, "no memory");
+        return false;
+    }
     reset(s);
     start_all(s);
     while (s->nheap && !s->stopped && !s->out_of_memory) {

@@ -21,15 +21,18 @@ bool neuron_memory_new(struct memory *m, int64_t lane, int64_t lanes, bool value
 
 void neuron_memory_free(struct memory *m)
 {
-    free(m->data);
+    if (!m->bound)
+        free(m->data);
     free(m->written);
     *m = (struct memory){0};
 }
 
 void neuron_memory_clear(struct memory *m, int64_t lanes)
 {
-    if (m->written)
-        memset(m->written, 0, (size_t)(lanes * ((m->lane + 7) / 8)));
+    int64_t pitch = (m->lane + 7) / 8;
+    for (int64_t k = 0; m->written && k < lanes; k++)
+        memset(m->written + k * pitch, 0, (size_t)((m->high + 7) / 8));
+    m->high = 0;
 }
 
 static uint8_t *written(const struct memory *m, int64_t lane)
@@ -45,6 +48,8 @@ static unsigned bits(int64_t lo, int64_t n)
 
 bool neuron_written(const struct memory *m, int64_t lane, int64_t byte, int64_t n)
 {
+    if (!m->written)
+        return true;
     const uint8_t *w = written(m, lane);
     for (; n && (byte & 7); byte++, n--)
         if (!(w[byte >> 3] >> (byte & 7) & 1))
@@ -63,8 +68,11 @@ bool neuron_written(const struct memory *m, int64_t lane, int64_t byte, int64_t 
 
 void neuron_mark(struct memory *m, int64_t lane, int64_t byte, int64_t n)
 {
+    if (!m->written)
+        return;
     uint8_t *w = written(m, lane);
     int64_t head = -byte & 7;
+    m->high = m->high > byte + n ? m->high : byte + n;
     head = head < n ? head : n;
     if (head)
         w[byte >> 3] |= (uint8_t)bits(byte, head);

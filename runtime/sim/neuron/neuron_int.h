@@ -20,8 +20,9 @@ bool neuron_fast_mode(const struct neuron_sim *s, const struct neuron_instr *i);
 
 /* -- Memory -- */
 
-/* Bytes with a bit each that says whether they were written. Lanes: the partitions of SBUF and PSUM; a tensor is one. */
-struct memory { uint8_t *data, *written; int64_t lane; };
+/* Bytes with a bit each that says whether they were written (NULL: all of them were; the caller's memory). Lanes: the partitions of SBUF and PSUM; a tensor is one.
+ * high: behind the last byte of a lane that was. */
+struct memory { uint8_t *data, *written; int64_t lane, high; bool bound; };
 
 /* An operand of a running instruction: registers added. */
 struct place { const struct neuron_operand *o; struct memory *m; int64_t offset; };
@@ -76,6 +77,7 @@ struct neuron_sim {
     const struct timing *t;
     int generation;
     struct memory sbuf, psum, *hbm;                    /* hbm: one a tensor */
+    int ntensors;                                      /* of hbm */
     struct memory product;                             /* of PSUM, `written` of each 4 bytes: by the tensor engine, last */
     struct shadow sbuf_shadow, psum_shadow, *hbm_shadow;
     struct semaphore sem[NEURON_SEMAPHORES];
@@ -92,7 +94,7 @@ struct neuron_sim {
     float *stationary, *moving, *sums, *row[4], acc[NEURON_PARTITIONS];
     uint32_t *quadrant;                                /* 32 rows */
     int stationary_rows, stationary_columns, stationary_start, stationary_type;
-    bool loaded, stopped, out_of_memory, ran;
+    bool loaded, stopped, out_of_memory, lacks_memory, ran; /* lacks: a tensor */
     struct neuron_report reports[NEURON_MAX_REPORTS];
     int nreports;
     char stop_text[NEURON_ERROR];

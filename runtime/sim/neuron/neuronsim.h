@@ -53,6 +53,10 @@ struct neuron_report {
 
 struct neuron_sim;
 
+/* What a copy takes that no program's instruction makes: between the host and a core's HBM, or within that. Nanoseconds. */
+double neuron_copy_ns(enum neuron_core_kind c, int64_t bytes, bool host);
+/* Bytes a ns of a chip's HBM. */
+double neuron_hbm_rate(enum neuron_core_kind c);
 /* Ticks that are 10 ns on a core. */
 uint64_t neuron_ticks_in_10ns(enum neuron_core_kind c);
 
@@ -60,6 +64,14 @@ uint64_t neuron_ticks_in_10ns(enum neuron_core_kind c);
  * the largest tensors where they are more than the core's HBM. */
 struct neuron_sim *neuron_sim_new(const struct neuron_program *p, const struct neuron_config *config, char *error);
 void neuron_sim_free(struct neuron_sim *s);
+/* Another program for the same core (of the same kind), whose tensors take the place of the old one's; the reports of earlier runs are forgotten. What is loaded
+ * already stays as it is. False: `error` says why, and nothing may run but what a later load brings. */
+bool neuron_sim_load(struct neuron_sim *s, const struct neuron_program *p, char *error);
+/* Rounding from the next run on, as in struct neuron_config. */
+void neuron_sim_round(struct neuron_sim *s, bool stochastic, uint64_t seed);
+/* The tensor lies in the caller's memory, as long as it, until the next bind or load; all of it counts as written. NULL: in the simulator's own again, unwritten. Without
+ * values nothing happens. */
+void neuron_sim_bind(struct neuron_sim *s, int tensor, void *memory);
 /* Bytes of a tensor: they count as initialised once written. Reading bytes that nobody wrote gives the sentinels (NaN, 4). */
 bool neuron_sim_write(struct neuron_sim *s, int tensor, int64_t offset, const void *from, int64_t bytes, char *error);
 bool neuron_sim_read(struct neuron_sim *s, int tensor, int64_t offset, void *to, int64_t bytes, char *error);

@@ -27,22 +27,46 @@ static void too_large(const struct neuron_program *p, int64_t all, int64_t room,
     free(said);
 }
 
-static bool make_memory(struct neuron_sim *s)
+static void free_tensors(struct neuron_sim *s)
+{
+    for (int k = 0; k < s->ntensors; k++) {
+        neuron_memory_free(&s->hbm[k]);
+        neuron_shadow_clear(&s->hbm_shadow[k]);
+    }
+    free(s->hbm);
+    free(s->hbm_shadow);
+    s->hbm = NULL;
+    s->hbm_shadow = NULL;
+    s->ntensors = 0;
+}
+
+/* The tensors of a program; those that are bound later get no pages until then. */
+static bool make_tensors(struct neuron_sim *s, const struct neuron_program *p)
+{
+    bool fine = true;
+    s->p = p;
+    s->hbm = calloc((size_t)p->ntensors + 1, sizeof *s->hbm);
+    s->hbm_shadow = calloc((size_t)p->ntensors + 1, sizeof *s->hbm_shadow);
+    if (!s->hbm || !s->hbm_shadow)
+        return false;
+    s->ntensors = p->ntensors;
+    for (int k = 0; fine && k < p->ntensors; k++) {
+        int64_t bytes = neuron_tensor_bytes(&p->tensors[k]);
+        fine = neuron_memory_new(&s->hbm[k], bytes, 1, s->c.values) && neuron_shadow_new(&s->hbm_shadow[k], bytes);
+    }
+    return fine;
+}
+
+static bool make_core(struct neuron_sim *s, enum neuron_core_kind core)
 {
     bool values = s->c.values;
-    int sbuf = neuron_sbuf_bytes(s->p->core);
+    int sbuf = neuron_sbuf_bytes(core);
     bool fine = neuron_memory_new(&s->sbuf, sbuf, NEURON_PARTITIONS, values) &&
                 neuron_memory_new(&s->psum, NEURON_PSUM_BYTES, NEURON_PARTITIONS, values) &&
                 neuron_shadow_new(&s->sbuf_shadow, sbuf) && neuron_shadow_new(&s->psum_shadow, NEURON_PSUM_BYTES);
-    s->hbm = calloc((size_t)s->p->ntensors + 1, sizeof *s->hbm);
-    s->hbm_shadow = calloc((size_t)s->p->ntensors + 1, sizeof *s->hbm_shadow);
     s->product =
         (struct memory){.lane = NEURON_PSUM_BYTES / 4, .written = calloc(NEURON_PARTITIONS, NEURON_PSUM_BYTES / 32)};
-    fine = fine && s->hbm && s->hbm_shadow && s->product.written;
-    for (int k = 0; fine && k < s->p->ntensors; k++) {
-        int64_t bytes = neuron_tensor_bytes(&s->p->tensors[k]);
-        fine = neuron_memory_new(&s->hbm[k], bytes, 1, values) && neuron_shadow_new(&s->hbm_shadow[k], bytes);
-    }
+    fine = fine && s->product.written;
     if (!fine || !values)
         return fine;
     s->stationary = calloc(NEURON_PARTITIONS * NEURON_STATIONARY, sizeof *s->stationary);
@@ -55,26 +79,29 @@ static bool make_memory(struct neuron_sim *s)
     return fine;
 }
 
-struct neuron_sim *neuron_sim_new(const struct neuron_program *p, const struct neuron_config *config, char *error)
+static bool fits(const struct neuron_program *p, char *error)
 {
-    const struct timing *t = &neuron_timings[p->core];
-    int64_t all = 0;
+    int64_t all = 0, room = neuron_timings[p->core].hbm_bytes;
     for (int k = 0; k < p->ntensors; k++)
         if (__builtin_add_overflow(all, neuron_tensor_bytes(&p->tensors[k]), &all))
             all = INT64_MAX;
-    if (all > t->hbm_bytes) {
-        too_large(p, all, t->hbm_bytes, error);
+    if (all > room)
+        too_large(p, all, room, error);
+    return all <= room;
+}
+
+struct neuron_sim *neuron_sim_new(const struct neuron_program *p, const struct neuron_config *config, char *error)
+{
+    if (!fits(p, error))
         return NULL;
-    }
     struct neuron_sim *s = calloc(1, sizeof *s);
     if (s) {
-        s->p = p;
         s->c = *config;
         s->c.sharers = config->sharers > 0 ? config->sharers : 1;
         s->c.limit = config->limit ? config->limit : UINT64_C(1) << 32;
-        s->t = t;
+        s->t = &neuron_timings[p->core];
         s->generation = neuron_generation(p->core);
-        if (make_memory(s))
+        if (make_core(s, p->core) && make_tensors(s, p))
             return s;
     }
     snprintf(error, NEURON_ERROR, "no memory");
@@ -91,14 +118,7 @@ void neuron_sim_free(struct neuron_sim *s)
     neuron_memory_free(&s->psum);
     neuron_shadow_clear(&s->sbuf_shadow);
     neuron_shadow_clear(&s->psum_shadow);
-    for (int k = 0; k < s->p->ntensors; k++) {
-        if (s->hbm)
-            neuron_memory_free(&s->hbm[k]);
-        if (s->hbm_shadow)
-            neuron_shadow_clear(&s->hbm_shadow[k]);
-    }
-    free(s->hbm);
-    free(s->hbm_shadow);
+    free_tensors(s);
     neuron_memory_free(&s->product);
     free(s->stationary);
     free(s->moving);
@@ -110,11 +130,51 @@ void neuron_sim_free(struct neuron_sim *s)
     free(s);
 }
 
+bool neuron_sim_load(struct neuron_sim *s, const struct neuron_program *p, char *error)
+{
+    if (neuron_timings + p->core != s->t) {
+        snprintf(error, NEURON_ERROR, "the program is for %s: this core is another", neuron_core_name(p->core));
+        return false;
+    }
+    s->nreports = 0;
+    if (p == s->p && !s->lacks_memory)
+        return true;
+    if (!fits(p, error))
+        return false;
+    free_tensors(s);
+    s->lacks_memory = false;
+    if (make_tensors(s, p))
+        return true;
+    s->lacks_memory = true;
+    free_tensors(s);
+    snprintf(error, NEURON_ERROR, "no memory");
+    return false;
+}
+
+void neuron_sim_round(struct neuron_sim *s, bool stochastic, uint64_t seed)
+{
+    s->c.stochastic = stochastic;
+    s->c.rounding_seed = seed;
+}
+
 /* -- Tensors -- */
+
+void neuron_sim_bind(struct neuron_sim *s, int tensor, void *memory)
+{
+    if (tensor < 0 || tensor >= s->ntensors || !s->c.values)
+        return;
+    struct memory *m = &s->hbm[tensor];
+    int64_t bytes = m->lane;
+    neuron_memory_free(m);
+    if (memory)
+        *m = (struct memory){.data = memory, .lane = bytes, .bound = true};
+    else if (!neuron_memory_new(m, bytes, 1, true))
+        s->lacks_memory = true;
+}
 
 static bool within(const struct neuron_sim *s, int tensor, int64_t offset, int64_t bytes, char *error)
 {
-    if (tensor < 0 || tensor >= s->p->ntensors || offset < 0 || bytes < 0 || offset > s->hbm[tensor].lane - bytes) {
+    if (tensor < 0 || tensor >= s->ntensors || offset < 0 || bytes < 0 || offset > s->hbm[tensor].lane - bytes) {
         snprintf(error, NEURON_ERROR, "bytes %lld to %lld of tensor %d: no such bytes", (long long)offset,
                  (long long)(offset + bytes), tensor);
         return false;

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Modelled time of a session: launches stand one behind the other on the core's clock, with the copies between them that no program makes; nothing overlaps, since a launch is done when
+ * the walker goes on. Work of the host's takes no modelled time. A trace holds the events of the last run: a row for each engine and DMA queue,
+ * and one for copies.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/device/neuron/neuron_int.h"
+#include "runtime/safe.h"
+
+#define MAX_MARKS ((size_t)1 << 20) /* of a run with many instructions only the first are kept */
+
+void neuron_model_begin(struct tcr_neuron *n)
+{
+    n->trace.n = 0;
+    n->trace.begin = n->now;
+}
+
+static double ns(const struct neuron_counters *c, uint64_t ticks)
+{
+    return c->ticks_in_10ns ? 10.0 * (double)ticks / (double)c->ticks_in_10ns : 0;
+}
+
+void neuron_model_launch(struct tcr_neuron *n, const struct neuron_counters *c)
+{
+    struct neuron_counters *s = &n->sum;
+
+    s->ticks += c->ticks;
+    s->ticks_in_10ns = c->ticks_in_10ns;
+    s->seconds += c->seconds;
+    for (int e = 0; e < NEURON_NENGINES; e++) {
+        s->engine[e].instructions += c->engine[e].instructions;
+        s->engine[e].busy += c->engine[e].busy;
+        s->engine[e].waiting += c->engine[e].waiting;
+    }
+    s->dma_transfers += c->dma_transfers;
+    s->dma_rows += c->dma_rows;
+    s->dma_bytes += c->dma_bytes;
+    s->dma_paid_bytes += c->dma_paid_bytes;
+    s->dma_busy += c->dma_busy;
+    s->hbm_read += c->hbm_read;
+    s->hbm_written += c->hbm_written;
+    s->flops += c->flops;
+    s->peak_flops += c->peak_flops;
+    n->now += ns(c, c->ticks);
+}
+
+/* -- Trace -------------------------------------------------------------------------------------------- */
+
+static void add_mark(struct neuron_trace *t, const struct neuron_mark *m)
+{
+    if (t->n == t->room && t->room < MAX_MARKS) {
+        size_t room = t->room ? 2 * t->room : 1024;
+        struct neuron_mark *grown = realloc(t->list, room * sizeof *grown);
+
+        if (grown) {
+            t->list = grown;
+            t->room = room;
+        }
+    }
+    if (t->n < t->room)
+        t->list[t->n++] = *m;
+}
+
+void neuron_model_event(void *user, const struct neuron_event *e)
+{
+    struct tcr_neuron *n = user;
+    struct neuron_counters scale = {.ticks_in_10ns = neuron_lib.neuron_ticks_in_10ns(n->trace.program->core)};
+    double begin = n->now - n->trace.begin;
+
+    add_mark(&n->trace, &(struct neuron_mark){.start = begin + ns(&scale, e->start),
+                                              .end = begin + ns(&scale, e->end),
+                                              .waited = ns(&scale, e->waited),
+                                              .program = n->trace.program,
+                                              .instr = e->instr,
+                                              .node = n->trace.node,
+                                              .lane = e->lane});
+}
+
+void neuron_model_copy(struct tcr_neuron *n, int64_t bytes, bool host, const char *node)
+{
+    double took;
+
+    if (!bytes || neuron_first_kind(n) || !n->has_kind)
+        return;
+    took = neuron_lib.neuron_copy_ns(n->kind, bytes, host);
+    if (n->traced)
+        add_mark(&n->trace, &(struct neuron_mark){.start = n->now - n->trace.begin,
+                                                  .end = n->now - n->trace.begin + took,
+                                                  .node = node ? node : "",
+                                                  .bytes = bytes,
+                                                  .lane = NEURON_COPIES});
+    n->copies++;
+    n->copy_bytes += bytes;
+    n->copy_ns += took;
+    n->now += took;
+}
+
+static void put_mark(FILE *f, const struct neuron_mark *m)
+{
+    char text[256];
+
+    fprintf(f, ",\n{\"name\":");
+    if (m->instr)
+        tcr_print_json(f, neuron_lib.neuron_op_row((enum neuron_op)m->instr->op)->name);
+    else
+        fprintf(f, "\"copy\"");
+    fprintf(f, ",\"ph\":\"X\",\"pid\":1000,\"tid\":%d,\"ts\":%.4f,\"dur\":%.4f,\"args\":{\"node\":", m->lane,
+            m->start / 1e3, (m->end - m->start) / 1e3);
+    tcr_print_json(f, m->node);
+    if (m->instr) {
+        neuron_lib.neuron_instr_text(m->program, m->instr, text, sizeof text);
+        fprintf(f, ",\"waited_us\":%.4f,\"text\":", m->waited / 1e3);
+        tcr_print_json(f, text);
+    } else {
+        fprintf(f, ",\"bytes\":%lld", (long long)m->bytes);
+    }
+    fputs("}}", f);
+}
+
+void neuron_put_trace(struct tcr_device *d, FILE *f)
+{
+    const struct tcr_neuron *n = (const struct tcr_neuron *)d;
+
+    fprintf(
+        f, "{\"ph\":\"M\",\"pid\":1000,\"name\":\"process_name\",\"args\":{\"name\":\"NeuronCore %s, modelled time\"}}",
+        n->has_kind ? neuron_lib.neuron_core_name(n->kind) : "");
+    for (int k = 0; k <= NEURON_COPIES; k++) {
+        char name[32];
+
+        snprintf(name, sizeof name, "queue %d", k - NEURON_NENGINES);
+        fprintf(f, ",\n{\"ph\":\"M\",\"pid\":1000,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":\"%s\"}}", k,
+                k < NEURON_NENGINES  ? neuron_lib.neuron_engine_name((enum neuron_engine)k)
+                : k == NEURON_COPIES ? "copies"
+                                     : name);
+    }
+    for (size_t k = 0; k < n->trace.n; k++)
+        put_mark(f, &n->trace.list[k]);
+}
+
+/* -- Figures ------------------------------------------------------------------------------------------ */
+
+int neuron_simulated(struct tcr_device *d, struct tccrt_sim *out)
+{
+    struct tcr_neuron *n = (struct tcr_neuron *)d;
+    const struct neuron_counters *c = &n->sum;
+
+    if (n->drawn)
+        return tcr_fail(TCC_EUSAGE, "TCCC_ORDER_SEED draws durations: no time is modelled");
+    *out = (struct tccrt_sim){.seconds = n->now / 1e9,
+                              .copy_seconds = n->copy_ns / 1e9,
+                              .launches = d->counts.launches,
+                              .copies = n->copies,
+                              .copy_bytes = n->copy_bytes,
+                              .dma_transfers = (int64_t)c->dma_transfers,
+                              .dma_bytes = (int64_t)c->dma_bytes,
+                              .dma_paid_bytes = (int64_t)c->dma_paid_bytes,
+                              .hbm_read = (int64_t)c->hbm_read,
+                              .hbm_written = (int64_t)c->hbm_written,
+                              .dma_busy = ns(c, c->dma_busy) / NEURON_DMA_ENGINES / 1e9,
+                              .flops = c->flops,
+                              .core = n->has_kind ? neuron_lib.neuron_core_name(n->kind) : "",
+                              .nengines = NEURON_NENGINES};
+    if (n->has_kind)
+        out->hbm_busy = (double)(c->hbm_read + c->hbm_written) / neuron_lib.neuron_hbm_rate(n->kind) / 1e9;
+    if (c->ticks)
+        out->peak_flops = c->peak_flops / c->seconds * out->seconds;
+    for (int e = 0; e < NEURON_NENGINES; e++)
+        out->engines[e] = (struct tccrt_sim_engine){neuron_lib.neuron_engine_name((enum neuron_engine)e),
+                                                    (int64_t)c->engine[e].instructions, ns(c, c->engine[e].busy) / 1e9,
+                                                    ns(c, c->engine[e].waiting) / 1e9};
+    return TCC_OK;
+}
