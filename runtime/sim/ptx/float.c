@@ -14,11 +14,20 @@ static uint64_t bits_of(double v)
     return b;
 }
 
+/* 2^e, e in the range of normal numbers. */
+static double power_of_two(int e)
+{
+    uint64_t bits = (uint64_t)(e + 1023) << 52;
+    double v;
+    memcpy(&v, &bits, 8);
+    return v;
+}
+
 /* Decodes exponent and mantissa fields. */
 static double decode(uint32_t sign, int exponent, uint32_t mantissa, int mantissa_bits, int bias)
 {
-    double v = exponent ? ldexp((double)(mantissa | 1u << mantissa_bits), exponent - bias - mantissa_bits)
-                        : ldexp((double)mantissa, 1 - bias - mantissa_bits);
+    uint32_t whole = exponent ? mantissa | 1u << mantissa_bits : mantissa;
+    double v = whole * power_of_two((exponent ? exponent : 1) - bias - mantissa_bits);
     return sign ? -v : v;
 }
 
@@ -126,6 +135,8 @@ float ptx_double_to_float(double v, int round)
     float f;
     if (isnan(v))
         bits = 0x7fffffff;
+    else if (round == 0) /* the host's own rounding, as everywhere in rows.c */
+        return (float)v;
     else if (isinf(v))
         bits = sign | 0x7f800000;
     else

@@ -172,11 +172,17 @@ static uint64_t convert_pairs(const struct ptx_insn *i, uint64_t v)
     return r;
 }
 
-/* An integer to one of another width, whole rows: index arithmetic is full of them. */
+/* Whole rows: an integer to one of another width (index arithmetic is full of them), a float to tf32. */
 static bool convert_row(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 {
     const struct ptx_type_row *to = &ptx_types[i->type], *from = &ptx_types[i->type2];
     uint64_t wide[LANES];
+    if (mask == FULL && i->type == PT_TF32 && i->type2 == PT_F32 && !(i->flags & F_SAT) && !i->op && (i->round == 0 || i->round == 4) &&
+        i->s[0].bytes == 4 && i->d.bytes == 4 && !i->d.sink) {
+        w->rows->tf32(w->frame->rows + i->d.at, ptx_row(w, &i->s[0]), i->round == 4);
+        w->frame->def[i->d.reg] = FULL;
+        return true;
+    }
     if (mask != FULL || i->flags & F_SAT || i->type == PT_TF32 || !strchr("usb", to->cls) || !strchr("usb", from->cls) ||
         from->bytes != i->s[0].bytes || to->bytes != i->d.bytes || to->bytes < 4 || from->bytes < 4 || i->d.sink)
         return false;

@@ -15,7 +15,7 @@ static int64_t element_int(enum ptx_type t, uint64_t v)
     return t == PT_S8 ? (int8_t)v : (uint8_t)v;
 }
 
-static double element(enum ptx_type t, uint64_t v)
+static inline double element(enum ptx_type t, uint64_t v)
 {
     uint32_t low = (uint32_t)v & 0xffffe000; /* tf32: the low 13 bits are ignored */
     float f;
@@ -32,7 +32,7 @@ static double element(enum ptx_type t, uint64_t v)
     }
 }
 
-static int element_bytes(enum ptx_type t)
+static inline int element_bytes(enum ptx_type t)
 {
     return t == PT_F64 ? 8 : ptx_types[t].bytes;
 }
@@ -41,23 +41,34 @@ struct shape {
     int m, n, k, na, nb, nc;
 };
 
-/* Operand `which` (0 A, 1 B) into x[row or k][k or column]. */
-static void gather(const struct ptx_warp *w, const struct ptx_op *reg, int n, enum ptx_type t, bool is_b,
-                   double x[32][64])
+/* Element e of register r of a lane: A's into a[row][k], B's into b[k][column]. */
+__attribute__((always_inline)) static inline void gather_as(enum ptx_type t, const struct ptx_warp *w, const struct ptx_op *reg, int n, bool is_b,
+                             double a[32][64], double b[64][8])
 {
     int size = element_bytes(t), each = reg->bytes / size;
-    for (int l = 0; l < LANES; l++)
-        for (int r = 0; r < n; r++) {
+    for (int r = 0; r < n; r++)
+        for (int l = 0; l < LANES; l++) {
             uint64_t v = ptx_lane(w, &reg[r], l);
             for (int e = 0; e < each; e++) {
                 int g = l >> 2, at = (l & 3) * each + e, k = at + 4 * each * (is_b ? r : r >> 1);
                 uint64_t bits = size == 8 ? v : v >> (8 * size * e) & ((UINT64_C(1) << (8 * size)) - 1);
-                if (is_b)
-                    x[g][k] = element(t, bits);
-                else
-                    x[g + 8 * (r & 1)][k] = element(t, bits);
+                *(is_b ? &b[k][g] : &a[g + 8 * (r & 1)][k]) = element(t, bits);
             }
         }
+}
+
+/* The same, with the type known to the C compiler. */
+static void gather(enum ptx_type t, const struct ptx_warp *w, const struct ptx_op *reg, int n, bool is_b,
+                   double a[32][64], double b[64][8])
+{
+    switch (t) {
+    case PT_F16: gather_as(PT_F16, w, reg, n, is_b, a, b); break;
+    case PT_BF16: gather_as(PT_BF16, w, reg, n, is_b, a, b); break;
+    case PT_TF32: gather_as(PT_TF32, w, reg, n, is_b, a, b); break;
+    case PT_S8: gather_as(PT_S8, w, reg, n, is_b, a, b); break;
+    case PT_U8: gather_as(PT_U8, w, reg, n, is_b, a, b); break;
+    default: gather_as(t, w, reg, n, is_b, a, b);
+    }
 }
 
 static double accumulator(const struct ptx_warp *w, const struct ptx_op *c, enum ptx_type t, int l, int i)
@@ -71,10 +82,7 @@ static double accumulator(const struct ptx_warp *w, const struct ptx_op *c, enum
 static uint64_t result(enum ptx_type t, double v, bool saturate)
 {
     uint64_t r = 0;
-    if (t == PT_F32) {
-        float f = ptx_double_to_float(v, 0);
-        memcpy(&r, &f, 4);
-    } else if (t == PT_F64) {
+    if (t == PT_F64) {
         memcpy(&r, &v, 8);
     } else if (t == PT_F16) {
         r = ptx_double_to_half(v, 0);
@@ -84,6 +92,33 @@ static uint64_t result(enum ptx_type t, double v, bool saturate)
         r = (uint32_t)(int64_t)v;
     }
     return r;
+}
+
+/* Element e of a lane's accumulators. */
+static inline double *at(double sum[32][8], int lane, int e)
+{
+    return &sum[(lane >> 2) + 8 * (e >> 1)][2 * (lane & 3) + (e & 1)];
+}
+
+static void take_floats(const struct ptx_warp *w, const struct ptx_op *c, int n, double sum[32][8])
+{
+    for (int e = 0; e < n; e++) {
+        const float *row = (const float *)(const void *)ptx_row(w, &c[e]);
+        for (int l = 0; l < LANES; l++)
+            *at(sum, l, e) = row[l];
+    }
+}
+
+static void put_floats(struct ptx_warp *w, const struct ptx_op *d, int n, double sum[32][8])
+{
+    for (int e = 0; e < n; e++) {
+        if (d[e].sink)
+            continue;
+        float *row = (float *)(void *)(w->frame->rows + d[e].at);
+        for (int l = 0; l < LANES; l++)
+            row[l] = ptx_double_to_float(*at(sum, l, e), 0);
+        w->frame->def[d[e].reg] = FULL;
+    }
 }
 
 static bool defined(struct ptx_warp *w, const struct ptx_op *list, int n)
@@ -98,28 +133,33 @@ void ptx_run_mma(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 {
     const struct shape *s = (const struct shape *)i->call;
     const struct ptx_op *d = i->more, *a = d + s->nc, *b = a + s->na, *c = b + s->nb;
-    double x[32][64], y[32][64];
-    uint64_t out[LANES][4];
-    int rows = s->m / 8;
+    double x[32][64], y[64][8], sum[32][8];
     if (mask != FULL || !ptx_whole_warp(w, mask)) {
         if (mask == w->live)
             ptx_report(w, PTX_CHECK_DIVERGED, __builtin_ctz(mask), 0, "'%s' requires 32 lanes", i->text);
         return;
     }
     bool is_defined = defined(w, a, s->na + s->nb + s->nc);
-    gather(w, a, s->na, i->op, false, x);
-    gather(w, b, s->nb, i->op2, true, y);
-    for (int l = 0; l < LANES; l++)
-        for (int e = 0; e < 2 * rows; e++) {
-            int row = (l >> 2) + 8 * (e >> 1), col = 2 * (l & 3) + (e & 1);
-            double sum = accumulator(w, c, i->type2, l, e);
-            for (int k = 0; k < s->k; k++)
-                sum += x[row][k] * y[col][k];
-            out[l][e] = result(i->type, sum, i->flags & F_SAT);
+    gather(i->op, w, a, s->na, false, x, y);
+    gather(i->op2, w, b, s->nb, true, x, y);
+    if (i->type2 == PT_F32)
+        take_floats(w, c, s->nc, sum);
+    else
+        for (int l = 0; l < LANES; l++)
+            for (int e = 0; e < s->m / 4; e++)
+                *at(sum, l, e) = accumulator(w, c, i->type2, l, e);
+    w->rows->product(s->m, 8, s->k, x[0], y[0], sum[0]);
+    if (i->type == PT_F32) {
+        put_floats(w, d, s->nc, sum);
+    } else {
+        for (int l = 0; l < LANES; l++) {
+            uint64_t out[4];
+            for (int e = 0; e < s->m / 4; e++)
+                out[e] = result(i->type, *at(sum, l, e), i->flags & F_SAT);
+            for (int r = 0; r < s->nc; r++)
+                ptx_set(w, &d[r], l, i->type == PT_F16 ? out[2 * r] | out[2 * r + 1] << 16 : out[r]);
         }
-    for (int l = 0; l < LANES; l++)
-        for (int r = 0; r < s->nc; r++)
-            ptx_set(w, &d[r], l, i->type == PT_F16 ? out[l][2 * r] | out[l][2 * r + 1] << 16 : out[l][r]);
+    }
     for (int r = 0; r < s->nc && !is_defined; r++)
         w->frame->def[d[r].reg] = 0;
     w->b->count.mma++;

@@ -61,6 +61,9 @@ struct ptx_rows {
     void (*blend)(void *d, const void *t, uint32_t mask, int bytes);    /* active lanes of t into d */
     void (*flush)(void *d, const void *a, enum ptx_type type);          /* subnormals to zeros of their sign */
     void (*saturate)(void *d, enum ptx_type type);                      /* to [0, 1], NaN to 0 */
+    void (*tf32)(void *d, const void *a, bool away);                    /* f32 to f32 with 10 bits of mantissa */
+    /* sum[m][n] += a[m][64] b[k][n], the terms one after the other in the order of k; n: a multiple of 8. */
+    void (*product)(int m, int n, int k, const double *a, const double *b, double *sum);
 };
 extern const struct ptx_rows ptx_rows_base, ptx_rows_v3;
 const struct ptx_rows *ptx_rows_best(void);

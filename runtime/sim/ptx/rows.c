@@ -469,4 +469,29 @@ static void saturate(void *d_, enum ptx_type type)
         }
 }
 
-const struct ptx_rows PTX_ROWS = {find, compare, blend, flush, saturate};
+/* Rounds the magnitude to nearest, ties away from zero or to even; infinities and NaN stay. */
+static void tf32(void *d_, const void *a_, bool away)
+{
+    uint32_t *d = d_;
+    const uint32_t *a = a_;
+    LOOP
+    {
+        uint32_t v = a[i], up = 0xfff + (away ? 1 : v >> 13 & 1);
+        d[i] = (v & 0x7f800000) == 0x7f800000 ? v : (v + up) & ~UINT32_C(0x1fff);
+    }
+}
+
+static void product(int m, int n, int k, const double *a, const double *b, double *sum)
+{
+    for (int row = 0; row < m; row++, a += 64, sum += n)
+        for (int column = 0; column < n; column += 8) {
+            double s[8];
+            memcpy(s, sum + column, sizeof s);
+            for (int t = 0; t < k; t++)
+                for (int c = 0; c < 8; c++)
+                    s[c] += a[t] * b[t * n + column + c];
+            memcpy(sum + column, s, sizeof s);
+        }
+}
+
+const struct ptx_rows PTX_ROWS = {find, compare, blend, flush, saturate, tf32, product};

@@ -155,27 +155,37 @@ static void put(const struct ptx_wgmma *m, int lane, int e, double v)
     }
 }
 
+/* Whose element of the accumulators a row and a column are, and which. */
+static int lane_of(int row, int column)
+{
+    return (row & 7) * 4 + (column & 7) / 2;
+}
+
+static int element_of(int row, int column)
+{
+    return 4 * (column / 8) + 2 * (row >> 3) + (column & 1);
+}
+
 static void compute(struct ptx_warp *w, struct ptx_wgmma *m)
 {
     const struct form *f = m->f;
-    double a[16][64], b[64];
+    double a[16][64], b[64 * 256], sum[16 * 256];
     m->ran = true;
     for (int r = 0; r < 16; r++)
         for (int k = 0; k < f->k; k++)
             a[r][k] = a_element(w, m, r, k) * f->scale_a;
-    for (int n = 0; n < f->n; n++) {
-        for (int k = 0; k < f->k; k++)
-            b[k] =
+    for (int k = 0; k < f->k; k++)
+        for (int n = 0; n < f->n; n++)
+            b[k * f->n + n] =
                 element(f->b, w->b->shared + place(m->desc[1], f->trans_b, size_of(f->b), (uint32_t)n, (uint32_t)k)) *
                 f->scale_b;
-        for (int r = 0; r < 16; r++) {
-            int lane = (r & 7) * 4 + (n & 7) / 2, e = 4 * (n / 8) + 2 * (r >> 3) + (n & 1);
-            double sum = m->scale ? accumulator(m, lane, e) : 0;
-            for (int k = 0; k < f->k; k++)
-                sum += a[r][k] * b[k];
-            put(m, lane, e, sum);
-        }
-    }
+    for (int r = 0; r < 16; r++)
+        for (int n = 0; n < f->n; n++)
+            sum[r * f->n + n] = m->scale ? accumulator(m, lane_of(r, n), element_of(r, n)) : 0;
+    w->rows->product(16, f->n, f->k, a[0], b, sum);
+    for (int r = 0; r < 16; r++)
+        for (int n = 0; n < f->n; n++)
+            put(m, lane_of(r, n), element_of(r, n), sum[r * f->n + n]);
 }
 
 void ptx_product_run(struct ptx_warp *w)
