@@ -101,7 +101,8 @@ enum kn_code {
                        negative values get + bound first, then env->fault is set and 0 is used */
     KN_ENV,         /* what the environment of a run says (struct tcc_env): ivalue KN_SEED, u64, or KN_RUN, i64 */
     KN_REDUCE,      /* combines arg 0 over the stage's inner points by `reducer`; dtype is the accumulator's */
-    KN_ARGREDUCE,   /* position (i64 arg 1) of the extreme arg 0; reducer MAX or MIN; ivalue 1: the last of equals */
+    KN_ARGREDUCE,   /* position (i64 arg 1) of the extreme arg 0; reducer MAX or MIN; ivalue 1: the last of equals; -1: of no points.
+                       Positions below 0 are those of none */
     KN_SCAN      /* running combination along the stage's one inner dim, in ascending order; ivalue 1: exclusive */
 };
 enum kn_env { KN_SEED, KN_RUN };

@@ -302,12 +302,13 @@ static void run_arg(struct run *r, int i)
     best.i = a->i;
     if (is_float(d))
         best.f = a->f;
-    bool take = scalar(n->reducer == KN_MAX ? IR_gt : IR_lt, d, x, best, best).i, same = scalar(IR_eq, d, x, best, best).i;
+    bool take = scalar(n->reducer == KN_MAX ? IR_gt : IR_lt, d, x, best, best).i,
+         same = scalar(IR_eq, d, x, best, best).i;
     if (is_float(d)) {
         take |= x.f != x.f && best.f == best.f;
         same |= x.f != x.f && best.f != best.f;
     }
-    if (a->position >= 0 && !take && !(same && (n->ivalue ? p.i > a->position : p.i < a->position)))
+    if (p.i < 0 || (a->position >= 0 && !take && !(same && (n->ivalue ? p.i > a->position : p.i < a->position))))
         return;
     a->position = p.i;
     if (is_float(d))
@@ -346,7 +347,7 @@ static void accumulated(struct run *r, int i)
     const struct kn_insn *n = &r->k->insns[i];
     union value *v = &r->values[i];
     if (n->code == KN_ARGREDUCE) {
-        v->i = r->acc[i].position < 0 ? 0 : r->acc[i].position;
+        v->i = r->acc[i].position;
         return;
     }
     if (is_float(n->dtype))

@@ -319,7 +319,7 @@ static bool check_reduce(struct checker *c, const struct kn_insn *n)
     uint32_t inner = c->k->stages[c->stage].inner;
     if (n->nargs != (n->code == KN_ARGREDUCE ? 2 : 1) || n->reducer > KN_MIN)
         return bad(c, "a reduction with %d arguments", n->nargs);
-    if (c->stage && c->stage == c->k->split.combine && n->code != KN_REDUCE)
+    if (c->stage && c->stage == c->k->split.combine && n->code == KN_SCAN)
         return bad(c, "pieces are combined by reductions only");
     if (n->code == KN_ARGREDUCE)
         return (n->reducer >= KN_MAX && n->dtype == TCC_I64 && tcc_is_int(arg_dtype(c, n, 1))) ||

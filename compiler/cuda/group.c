@@ -245,8 +245,10 @@ static void run_stage(struct cuda_fn *f, const struct kn_stage *s)
     }
     run_dims(r, 0);
     em_forget(e, s->first, s->last);
-    for (int i = 0; i < r->nacc; i++)
-        e->value[r->acc[i].insn] = meet(f, &r->acc[i]);
+    for (int i = 0; i < r->nacc; i++) {
+        V extreme = loops_acc_extreme(r->acc, 1, i);
+        e->value[r->acc[i].insn] = extreme ? extreme : meet(f, &r->acc[i]);
+    }
 }
 
 void cuda_emit_group(struct cuda_fn *f)

@@ -210,16 +210,64 @@ int loops_stage_dim(const struct kn_kernel *k, struct em_nest nest, const struct
 
 /* -- Pieces --------------------------------------------------------------------------------------------- */
 
-/* What one reduction combines: an element of the array for each piece. */
+/* What one reduction combines: an element of the array for each piece, and of another for extremes' positions. */
 struct pieces {
-    int insn;
-    V array;
-    LLVMTypeRef type;
+    struct loops_acc acc;
+    V array, positions;
+    LLVMTypeRef type, index_type;
 };
 
-static V piece_at(struct em *e, const struct pieces *p, V index)
+static V element(struct em *e, LLVMTypeRef type, V array, V index)
 {
-    return LLVMBuildInBoundsGEP2(e->b, p->type, p->array, &index, 1, "");
+    return LLVMBuildInBoundsGEP2(e->b, type, array, &index, 1, "");
+}
+
+static void piece_get(struct em *e, const struct pieces *p, V index, V *value, V *position)
+{
+    *value = LLVMBuildLoad2(e->b, p->type, element(e, p->type, p->array, index), "");
+    *position =
+        p->positions ? LLVMBuildLoad2(e->b, p->index_type, element(e, p->index_type, p->positions, index), "") : NULL;
+}
+
+static void piece_set(struct em *e, const struct pieces *p, V index, V value, V position)
+{
+    LLVMBuildStore(e->b, value, element(e, p->type, p->array, index));
+    if (position)
+        LLVMBuildStore(e->b, position, element(e, p->index_type, p->positions, index));
+}
+
+static void pieces_begin(struct em *e, struct pieces *p, int insn, int64_t n)
+{
+    V value, position;
+    loops_acc_init(e, &p->acc, insn, e->lanes);
+    loops_acc_get(e, &p->acc, &value, &position);
+    p->type = LLVMTypeOf(value);
+    p->array = em_alloca(e, p->type, n, 64);
+    p->index_type = em_vec(e->t_i64, e->lanes);
+    p->positions = position ? em_alloca(e, p->index_type, n, 64) : NULL;
+}
+
+/* The current piece's value into the array. */
+static void piece_step(struct em *e, const struct pieces *p, V index)
+{
+    const struct kn_insn *n = &e->k->insns[p->acc.insn];
+    V value = e->value[n->arg[0]], position = p->positions ? e->value[n->arg[1]] : NULL;
+    if (position)
+        position = em_cast(e, TCC_I64, (enum tcc_dtype)e->k->insns[n->arg[1]].dtype, position);
+    else
+        value = em_cast(e, (enum tcc_dtype)n->dtype, (enum tcc_dtype)e->k->insns[n->arg[0]].dtype, value);
+    piece_set(e, p, index, em_splat(e, value, e->lanes), position ? em_splat(e, position, e->lanes) : NULL);
+}
+
+static void piece_merge(struct em *e, struct pieces *p, V index, V other)
+{
+    V value, position;
+    piece_get(e, p, index, &value, &position);
+    loops_acc_set(e, &p->acc, value, position);
+    piece_get(e, p, other, &value, &position);
+    loops_acc_merge(e, &p->acc, value, position);
+    loops_acc_get(e, &p->acc, &value, &position);
+    piece_set(e, p, index, value, position);
 }
 
 /* The stage that combines pieces: each one's value into arrays, then the second half of an array into the first until one is left. */
@@ -230,43 +278,33 @@ static void run_combine(struct em *e, const struct kn_stage *s)
     int64_t n = 0;
     int count = 0;
     ir_is_const(k->dims[0].extent, &n);
-    for (int i = s->first; i < s->last; i++) {
-        if (!loops_is_reduction(&k->insns[i]))
-            continue;
-        p[count] = (struct pieces){.insn = i};
-        p[count].type = em_vec(em_reg_type(e, (enum tcc_dtype)k->insns[i].dtype), e->lanes);
-        p[count].array = em_alloca(e, p[count].type, n, 64);
-        count++;
-    }
+    for (int i = s->first; i < s->last; i++)
+        if (loops_is_reduction(&k->insns[i]))
+            pieces_begin(e, &p[count++], i, n);
     struct em_loop l;
     em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, n), em_i64(e, 1), "piece");
     em_bind(e, k->dims[0].var, l.iv);
     em_forget(e, s->first, s->last);
     for (int i = s->first, j = 0; i < s->last; i++) {
-        const struct kn_insn *insn = &k->insns[i];
-        if (!loops_is_reduction(insn)) {
+        if (loops_is_reduction(&k->insns[i]))
+            piece_step(e, &p[j++], l.iv);
+        else
             em_insn(e, i);
-            continue;
-        }
-        V x = em_cast(e, (enum tcc_dtype)insn->dtype, (enum tcc_dtype)k->insns[insn->arg[0]].dtype,
-                      e->value[insn->arg[0]]);
-        LLVMBuildStore(e->b, em_splat(e, x, e->lanes), piece_at(e, &p[j++], l.iv));
     }
     em_loop_end(e, &l);
     for (int64_t half = n / 2; half > 0; half /= 2) {
         em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, half), em_i64(e, 1), "tree");
-        for (int j = 0; j < count; j++) {
-            const struct kn_insn *insn = &k->insns[p[j].insn];
-            V at = piece_at(e, &p[j], l.iv), other = piece_at(e, &p[j], LLVMBuildAdd(e->b, l.iv, em_i64(e, half), ""));
-            V a = LLVMBuildLoad2(e->b, p[j].type, at, ""), b = LLVMBuildLoad2(e->b, p[j].type, other, "");
-            LLVMBuildStore(e->b, em_reduce_step(e, (enum kn_reducer)insn->reducer, (enum tcc_dtype)insn->dtype, a, b),
-                           at);
-        }
+        for (int j = 0; j < count; j++)
+            piece_merge(e, &p[j], l.iv, LLVMBuildAdd(e->b, l.iv, em_i64(e, half), ""));
         em_loop_end(e, &l);
     }
     em_forget(e, s->first, s->last);
-    for (int j = 0; j < count; j++)
-        e->value[p[j].insn] = LLVMBuildLoad2(e->b, p[j].type, p[j].array, "");
+    for (int j = 0; j < count; j++) {
+        V value, position;
+        piece_get(e, &p[j], em_i64(e, 0), &value, &position);
+        loops_acc_set(e, &p[j].acc, value, position);
+        e->value[p[j].acc.insn] = loops_acc_result(e, &p[j].acc, 1, false);
+    }
 }
 
 static void run_stage(struct em *e, const struct kn_stage *s)
@@ -315,8 +353,11 @@ static void run_stage(struct em *e, const struct kn_stage *s)
     run_inner(r, 0);
     e->aligned = aligned;
     em_forget(e, s->first, s->last);
-    for (int i = 0; i < r->nreductions; i++)
-        e->value[r->acc[i][0].insn] = loops_acc_result(e, r->acc[i], r->segments.n, r->lane_dim >= 0);
+    for (int i = 0; i < r->nreductions; i++) {
+        V extreme = loops_acc_extreme(r->acc[0], LOOPS_MAX_SEGMENTS, i);
+        e->value[r->acc[i][0].insn] =
+            extreme ? extreme : loops_acc_result(e, r->acc[i], r->segments.n, r->lane_dim >= 0);
+    }
 }
 
 /* All stages at one outer point, or one vector of them. */

@@ -20,7 +20,12 @@ void loops_run_segments(struct em *e, const struct loops_segments *s, int dim, L
                         void (*body)(void *user, int segment), void *user);
 
 /* Accumulators of one stage's reductions in one vector context (stack slots, which LLVM turns into registers). */
-struct loops_acc { int insn; int lanes; LLVMValueRef value, position, total; };
+struct loops_acc {
+    int insn, lanes;
+    int position_of;             /* a maximum or minimum whose position this instruction of the stage finds: it holds the value; -1: none */
+    LLVMValueRef value, position, total;
+    LLVMValueRef extreme;        /* of a position, once there is a result */
+};
 void loops_acc_init(struct em *e, struct loops_acc *a, int insn, int lanes);
 /* A sum of floats that is taken in parts: `total` has the sum of those that have ended. */
 bool loops_in_parts(const struct kn_insn *n);
@@ -33,7 +38,9 @@ void loops_acc_get(struct em *e, struct loops_acc *a, LLVMValueRef *value, LLVMV
 void loops_acc_set(struct em *e, struct loops_acc *a, LLVMValueRef value, LLVMValueRef position);
 void loops_acc_merge(struct em *e, struct loops_acc *a, LLVMValueRef value, LLVMValueRef position);
 /* The value over all points: `n` accumulators of one instruction; lanes are folded when `fold` (lanes ran along the reduced dim). */
-LLVMValueRef loops_acc_result(struct em *e, const struct loops_acc *a, int n, bool fold);
+LLVMValueRef loops_acc_result(struct em *e, struct loops_acc *a, int n, bool fold);
+/* The result of accumulator i of a stage's, those before it having theirs: all[j] is the first of n accumulators of reduction j, each `stride` long. */
+LLVMValueRef loops_acc_extreme(const struct loops_acc *all, int stride, int i);
 /* The other outer dim along which some load is consecutive, when lanes along v would gather it; -1: none. */
 int loops_transpose_dim(struct ir_ctx *ctx, const struct kn_kernel *k, int v, int width);
 /* Points [lo, hi) of that dim, for the lanes that are set: blocks of W x W in registers, then point(user, 0) by itself. */

@@ -25,11 +25,29 @@ static enum tcc_dtype acc_dtype(const struct em *e, const struct kn_insn *n)
     return (enum tcc_dtype)(n->code == KN_ARGREDUCE ? e->k->insns[n->arg[0]].dtype : n->dtype);
 }
 
+/* The instruction in front of `insn`, in its stage, that finds the position of the same extreme; -1: none. */
+static int position_of(const struct kn_kernel *k, int insn)
+{
+    const struct kn_insn *n = &k->insns[insn];
+    int stage = 0;
+    while (insn >= k->stages[stage].last)
+        stage++;
+    for (int i = k->stages[stage].first; i < insn && n->code == KN_REDUCE && n->reducer >= KN_MAX; i++) {
+        const struct kn_insn *other = &k->insns[i];
+        if (other->code == KN_ARGREDUCE && other->reducer == n->reducer && other->arg[0] == n->arg[0] &&
+            k->insns[n->arg[0]].dtype == n->dtype)
+            return i;
+    }
+    return -1;
+}
+
 void loops_acc_init(struct em *e, struct loops_acc *a, int insn, int lanes)
 {
     const struct kn_insn *n = &e->k->insns[insn];
     enum tcc_dtype d = acc_dtype(e, n);
-    *a = (struct loops_acc){.insn = insn, .lanes = lanes};
+    *a = (struct loops_acc){.insn = insn, .lanes = lanes, .position_of = position_of(e->k, insn)};
+    if (a->position_of >= 0)
+        return;
     a->value = em_alloca(e, em_vec(em_reg_type(e, d), lanes), 1, 0);
     LLVMBuildStore(e->b, em_splat(e, em_reduce_init(e, (enum kn_reducer)n->reducer, d), lanes), a->value);
     if (n->code == KN_ARGREDUCE) {
@@ -100,6 +118,8 @@ void loops_acc_step(struct em *e, struct loops_acc *a)
 {
     const struct kn_insn *n = &e->k->insns[a->insn];
     enum tcc_dtype d = acc_dtype(e, n);
+    if (a->position_of >= 0)
+        return;
     if (n->code == KN_ARGREDUCE) {
         arg_step(e, a, n, d);
         return;
@@ -155,7 +175,7 @@ static V half_of(struct em *e, V v, int part)
     return LLVMBuildShuffleVector(e->b, v, v, LLVMConstVector(order, (unsigned)half), "");
 }
 
-static V arg_result(struct em *e, const struct loops_acc *a, int n, bool fold)
+static V arg_result(struct em *e, struct loops_acc *a, int n, bool fold)
 {
     const struct kn_insn *insn = &e->k->insns[a->insn];
     enum tcc_dtype d = acc_dtype(e, insn);
@@ -180,10 +200,20 @@ static V arg_result(struct em *e, const struct loops_acc *a, int n, bool fold)
         best = LLVMBuildSelect(e->b, take, x, best, "");
         at = LLVMBuildSelect(e->b, take, p, at, "");
     }
+    a->extreme = best;
     return em_cast(e, (enum tcc_dtype)insn->dtype, TCC_I64, at);
 }
 
-V loops_acc_result(struct em *e, const struct loops_acc *a, int n, bool fold)
+V loops_acc_extreme(const struct loops_acc *all, int stride, int i)
+{
+    int insn = all[(ptrdiff_t)i * stride].position_of;
+    for (int j = 0; j < i && insn >= 0; j++)
+        if (all[(ptrdiff_t)j * stride].insn == insn)
+            return all[(ptrdiff_t)j * stride].extreme;
+    return NULL;
+}
+
+V loops_acc_result(struct em *e, struct loops_acc *a, int n, bool fold)
 {
     const struct kn_insn *insn = &e->k->insns[a->insn];
     enum tcc_dtype d = acc_dtype(e, insn);

@@ -28,17 +28,21 @@ static bool uses(const struct kn_insn *n, int insn)
     return false;
 }
 
+static bool is_reduction(const struct kn_insn *n)
+{
+    return n->code == KN_REDUCE || n->code == KN_ARGREDUCE;
+}
+
 /* A stage in front of the cut: it stores nothing, and sums nothing that another one there needs. */
 static bool may_be_cut(const struct kn_kernel *k, const struct kn_stage *s, int last)
 {
     for (int i = s->first; i < s->last; i++) {
         const struct kn_insn *n = &k->insns[i];
-        if (n->code == KN_STORE || n->code == KN_ARGREDUCE || n->code == KN_SCAN ||
-            (n->code == KN_INDEX && !s->inner))
+        if (n->code == KN_STORE || n->code == KN_SCAN || (n->code == KN_INDEX && !s->inner))
             return false;
         if (n->code == KN_REDUCE && tcc_small_float((enum tcc_dtype)n->dtype)) /* pieces would be rounded to it */
             return false;
-        for (int j = i + 1; j < last && n->code == KN_REDUCE; j++)
+        for (int j = i + 1; j < last && is_reduction(n); j++)
             if (uses(&k->insns[j], i))
                 return false;
     }
@@ -88,8 +92,10 @@ struct splitter {
     struct kn_kernel *to;
     struct lw_cut cut;
     ir_expr old[KN_MAX_DIMS], new[KN_MAX_DIMS]; /* variables */
-    int *number;  /* of from's instructions in the phase that is being made; -1: not there */
-    int *partial; /* of reductions: operand of `to`; -1: none */
+    int *number;   /* of from's instructions in the phase that is being made; -1: not there */
+    int *partial;  /* of reductions: operand of `to`; -1: none */
+    int *position; /* of extreme positions: operand of `to` for them, beside one for the extremes; -1: none */
+    int *extreme;  /* of these: the instruction of `to` that gives the extreme */
 };
 
 static int add_insn(struct splitter *x, struct kn_insn n)
@@ -156,31 +162,60 @@ static void make_dims(struct splitter *x, int64_t pieces)
     }
 }
 
-/* An operand for what each piece makes of a reduction: [pieces, outer dims]. */
-static void make_partial(struct splitter *x, int reduction)
+/* An operand for what each piece comes to: [pieces, outer dims]. */
+static int add_partial(struct splitter *x, enum tcc_dtype dtype)
 {
     struct kn_kernel *k = x->to;
-    struct kn_operand o = {
-        .use = KN_PARTIAL, .dtype = (enum tcc_dtype)x->from->insns[reduction].dtype, .name = "partial"};
+    struct kn_operand o = {.use = KN_PARTIAL, .dtype = dtype, .name = "partial"};
     for (int d = 0; d < k->ndims && k->dims[d].role != KN_INNER; d++)
         o.dims[o.rank++] = k->dims[d].extent;
-    x->partial[reduction] = k->noperands;
-    k->operands[k->noperands++] = o;
+    k->operands[k->noperands] = o;
+    return k->noperands++;
 }
 
-static struct kn_insn partial_access(const struct splitter *x, int reduction, enum kn_code code)
+/* What a reduction leaves: of positions the extreme too, by which those of pieces are compared. */
+static void make_partial(struct splitter *x, int reduction)
+{
+    const struct kn_insn *n = &x->from->insns[reduction];
+    bool arg = n->code == KN_ARGREDUCE;
+    x->partial[reduction] = add_partial(x, (enum tcc_dtype)(arg ? x->from->insns[n->arg[0]].dtype : n->dtype));
+    if (arg)
+        x->position[reduction] = add_partial(x, TCC_I64);
+}
+
+static struct kn_insn partial_access(const struct splitter *x, int operand, enum kn_code code)
 {
     const struct kn_kernel *k = x->to;
-    const struct kn_operand *o = &k->operands[x->partial[reduction]];
+    const struct kn_operand *o = &k->operands[operand];
     ir_expr *index = IR_NEWN(x->ctx, o->rank, ir_expr);
     for (int d = 0; d < o->rank; d++)
         index[d] = k->dims[d].var;
     return (struct kn_insn){.code = (uint8_t)code,
                             .dtype = (uint8_t)o->dtype,
                             .nindex = (uint8_t)o->rank,
-                            .operand = x->partial[reduction],
+                            .operand = operand,
                             .index = index,
                             .arg = {-1, -1, -1}};
+}
+
+static void store_partial(struct splitter *x, int operand, int value)
+{
+    struct kn_insn store = partial_access(x, operand, KN_STORE);
+    store.nargs = 1;
+    store.arg[0] = value;
+    add_insn(x, store);
+}
+
+/* The extreme whose position instruction i of `from` finds. */
+static void copy_extreme(struct splitter *x, int i)
+{
+    struct kn_insn n = x->from->insns[i];
+    n.code = KN_REDUCE;
+    n.dtype = x->from->insns[n.arg[0]].dtype;
+    n.nargs = 1;
+    n.ivalue = 0;
+    n.arg[0] = x->number[n.arg[0]];
+    x->extreme[i] = add_insn(x, n);
 }
 
 static void first_phase(struct splitter *x)
@@ -188,18 +223,19 @@ static void first_phase(struct splitter *x)
     const struct kn_kernel *from = x->from;
     for (int s = 0; s < x->cut.first; s++) {
         int first = x->to->ninsns;
-        for (int i = from->stages[s].first; i < from->stages[s].last; i++)
+        for (int i = from->stages[s].first; i < from->stages[s].last; i++) {
             copy_insn(x, i);
+            if (x->position[i] >= 0)
+                copy_extreme(x, i);
+        }
         end_stage(x, from->stages[s].inner << 1, first);
     }
     int first = x->to->ninsns;
     for (int i = 0; i < from->ninsns; i++) {
-        if (x->partial[i] < 0)
-            continue;
-        struct kn_insn store = partial_access(x, i, KN_STORE);
-        store.nargs = 1;
-        store.arg[0] = x->number[i];
-        add_insn(x, store);
+        if (x->partial[i] >= 0)
+            store_partial(x, x->partial[i], x->position[i] < 0 ? x->number[i] : x->extreme[i]);
+        if (x->position[i] >= 0)
+            store_partial(x, x->position[i], x->number[i]);
     }
     end_stage(x, 0, first);
 }
@@ -215,7 +251,9 @@ static void second_phase(struct splitter *x)
         if (x->partial[i] < 0)
             continue;
         struct kn_insn reduce = from->insns[i];
-        reduce.arg[0] = add_insn(x, partial_access(x, i, KN_LOAD));
+        reduce.arg[0] = add_insn(x, partial_access(x, x->partial[i], KN_LOAD));
+        if (x->position[i] >= 0)
+            reduce.arg[1] = add_insn(x, partial_access(x, x->position[i], KN_LOAD));
         x->number[i] = MUTANT(172, add_insn(x, reduce), reduce.arg[0]);
     }
     end_stage(x, 1, first);
@@ -236,18 +274,20 @@ struct kn_kernel *pass_split_kernel(struct ir_ctx *ctx, const struct kn_kernel *
     *x.to = (struct kn_kernel){.kind = IR_K_REDUCE, .name = k->name, .nsizes = k->nsizes, .sizes = k->sizes};
     make_dims(&x, pieces);
     for (int i = 0; i < k->ninsns; i++)
-        reductions += k->insns[i].code == KN_REDUCE;
-    x.to->operands = IR_NEWN(ctx, k->noperands + reductions, struct kn_operand);
+        reductions += is_reduction(&k->insns[i]);
+    x.to->operands = IR_NEWN(ctx, k->noperands + 2 * reductions, struct kn_operand);
     for (int o = 0; o < k->noperands; o++)
         x.to->operands[x.to->noperands++] = k->operands[o];
-    x.to->insns = IR_NEWN(ctx, 2 * k->ninsns + 3 * reductions, struct kn_insn);
+    x.to->insns = IR_NEWN(ctx, 2 * k->ninsns + 6 * reductions, struct kn_insn);
     x.to->stages = IR_NEWN(ctx, k->nstages + 3, struct kn_stage);
     x.number = IR_NEWN(ctx, k->ninsns + 1, int);
     x.partial = IR_NEWN(ctx, k->ninsns + 1, int);
+    x.position = IR_NEWN(ctx, k->ninsns + 1, int);
+    x.extreme = IR_NEWN(ctx, k->ninsns + 1, int);
     for (int i = 0; i < k->ninsns; i++) {
         bool later = false;
-        x.partial[i] = -1;
-        for (int j = k->stages[x.cut.first].first; j < k->ninsns && k->insns[i].code == KN_REDUCE; j++)
+        x.partial[i] = x.position[i] = -1;
+        for (int j = k->stages[x.cut.first].first; j < k->ninsns && is_reduction(&k->insns[i]); j++)
             later = later || (stage_of(k, i) < x.cut.first && uses(&k->insns[j], i));
         if (later)
             make_partial(&x, i);
