@@ -34,7 +34,7 @@ static void add_tensor(struct nk *nk, int operand)
     struct neuron_tensor t = {.name = name, .use = (uint8_t)uses[o->use]};
     t.type = (uint8_t)nk_type(nk, o->dtype);
     t.rank = 1;
-    t.dims[0] = o->dtype == TCC_I64 ? 2 : 1; /* words */
+    t.dims[0] = nk_is_wide(o->dtype) ? 2 : 1; /* words */
     for (int i = 0; i < o->rank; i++) {
         int64_t n;
         if (!ir_is_const(o->dims[i], &n))

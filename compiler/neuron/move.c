@@ -3,7 +3,7 @@
  * move.c - loads and stores: a DMA, or an instruction of the lanes for operands on chip, for each box in which the access is linear. Where boxes
  * cut partitions at places at which instructions can't begin, transfers go by way of a temporary tensor in HBM, whose boxes are free.
  *
- * i64 is kept as its low words; those who load it know that it fits.
+ * Integers of 64 bits are moved a word at a time. Accesses by indices are index.c's.
  */
 #include "compiler/neuron/neuron_int.h"
 
@@ -178,6 +178,13 @@ static struct nk_value local_at(struct nk *nk, const struct nk_tile *t, int oper
             n *= t->axis[a].extent;
         }
     }
+    if (nk_is_wide(o->dtype)) { /* behind all low words */
+        struct nk_value *high = IR_NEW(nk->ctx, struct nk_value);
+        *high = v;
+        high->dtype = TCC_I32;
+        high->offset += n * neuron_type_bytes((enum neuron_type)v.type);
+        v.high = high;
+    }
     return v;
 }
 
@@ -193,7 +200,10 @@ static void copy_box(struct nk *nk, const struct nk_tile *t, const struct nk_box
         x.offset += b->lo[a] * x.stride[a] * neuron_type_bytes((enum neuron_type)x.type);
         y.offset += b->lo[a] * y.stride[a] * neuron_type_bytes((enum neuron_type)y.type);
     }
+    x.high = y.high = NULL;
     nk_copy_to(nk, &part, &x, &y);
+    if (to->high)
+        copy_box(nk, t, b, to->high, nk_high(nk, t, from));
 }
 
 /* The line is at the box's first point; as of the tile's. */
@@ -205,133 +215,6 @@ static struct nk_line from_tile(const struct nk_tile *t, const struct nk_piece *
     return l;
 }
 
-/* -- Gathers ---------------------------------------------------------------------------------------------------------------- */
-
-/* The index that addresses of an access depend on, and by how many elements one more of it moves them; NULL: none. */
-static const struct nk_index *index_of(struct nk *nk, const struct kn_insn *n, int64_t *step)
-{
-    const struct nk_index *found = NULL;
-    int64_t row = 1;
-    *step = 0;
-    for (int i = n->nindex - 1; i >= 0; i--) {
-        for (int x = 0; x < nk->indices.n; x++) {
-            ir_expr coefficient, rest;
-            int64_t c;
-            if (!ir_uses_sym(n->index[i], nk->indices.at[x].symbol))
-                continue;
-            if (!ir_linear_in(nk->ctx, n->index[i], nk->indices.at[x].symbol, &coefficient, &rest) ||
-                !ir_is_const(coefficient, &c) || (found && found != &nk->indices.at[x]))
-                nk_refuse(nk, "addresses that depend on several indices, or not linearly");
-            found = &nk->indices.at[x];
-            *step += c * row;
-        }
-        row *= ir_const_or(nk->k->operands[n->operand].dims[i], 0);
-    }
-    return found;
-}
-
-/* Elements of a tensor by an index that each partition has: the offset of its first one. Axes along which the index varies are taken point by point. */
-static void gather(struct nk *nk, const struct nk_tile *t, const struct nk_value *v, int operand,
-                   const struct nk_line *line, const struct nk_index *index, int64_t step)
-{
-    int64_t at[NK_AXES] = {0}, total = neuron_tensor_bytes(&nk->p->tensors[nk->hbm[operand]->tensor]) /
-                                       neuron_type_bytes((enum neuron_type)v->type);
-    const struct nk_value *offset = nk_ts(nk, t, TCC_I32, NEURON_ALU_MUL, index->value, (double)step);
-    if (line->coef[0]) {
-        struct nk_value *place = nk_new(nk, t, TCC_I32);
-        struct neuron_instr i = {.op = NEURON_OP_IOTA, .noperands = 1, .operand = {nk_operand(nk, t, place, 0, NULL)}};
-        neuron_set_attr(&i, NEURON_ATTR_CHANNEL, (union neuron_value){.i = (int32_t)line->coef[0]});
-        nk_emit(nk, NEURON_GPSIMD, &i, 1, (struct nk_use[]){{place->buffer, true, 0}});
-        offset = nk_tt(nk, t, TCC_I32, NEURON_ALU_ADD, offset, place);
-    }
-    /* Beyond everything, where it is wrong: the run ends there. */
-    offset = nk_select(nk, t, TCC_I32, index->wrong, nk_number(nk, TCC_I32, INT32_MAX), offset);
-    int group = ++nk->groups;
-    for (bool more = true; more;) {
-        struct nk_box b = nk_whole(t), first = nk_whole(t);
-        struct nk_line l = {.base = line->base};
-        int64_t reach = 0;
-        bool fits[2];
-        for (int a = 1; a < t->n; a++) {
-            first.lo[a] = b.lo[a] = at[a];
-            first.n[a] = 1;
-            if (index->dims >> t->axis[a].dim & 1)
-                b.n[a] = 1;
-            l.coef[a] = line->coef[a];
-            l.base += line->coef[a] * at[a];
-            if (line->coef[a] < 0)
-                nk_refuse(nk, "a gather of elements in descending order");
-            reach += line->coef[a] * (b.n[a] - 1);
-        }
-        struct neuron_instr i = {.op = NEURON_OP_DMA_GATHER, .noperands = 3};
-        struct neuron_operand *from = &i.operand[1];
-        struct nk_pattern p = {0};
-        i.operand[0] = nk_box_operand(nk, t, v, &b, &fits[0]);
-        *from = (struct neuron_operand){
-            .space = NEURON_HBM, .type = v->type, .reg = NEURON_NO_REGISTER, .tensor = nk->hbm[operand]->tensor};
-        from->offset = l.base * neuron_type_bytes((enum neuron_type)v->type);
-        p.size[0] = total - reach - l.base;
-        p.stride[0] = 1;
-        p.n = 1;
-        for (int a = 1; a < t->n; a++)
-            if (b.n[a] > 1) {
-                if (p.n > 1 && p.stride[p.n - 1] == l.coef[a] * b.n[a]) {
-                    p.size[p.n - 1] *= b.n[a];
-                    p.stride[p.n - 1] = l.coef[a];
-                } else {
-                    p.size[p.n] = b.n[a];
-                    p.stride[p.n++] = l.coef[a];
-                }
-            }
-        if (p.n == 1) {
-            p.size[1] = 1;
-            p.stride[p.n++] = 1;
-        }
-        i.operand[2] = nk_box_operand(nk, t, offset, &first, &fits[1]);
-        if (p.size[0] < 1 || !nk_pattern_put(&p, from, NEURON_DIMS) || !fits[0] || !fits[1])
-            nk_refuse(nk, "a gather that has no pattern");
-        neuron_set_attr(&i, NEURON_ATTR_QUEUE, (union neuron_value){.i = NK_QUEUE_OUT});
-        nk_emit(nk, NEURON_GPSIMD, &i, 3,
-                (struct nk_use[]){{v->buffer, true, group}, {nk->hbm[operand], false, 0}, {offset->buffer, false, 0}});
-        more = false;
-        for (int a = t->n - 1; a > 0 && !more; a--) {
-            if (!(index->dims >> t->axis[a].dim & 1))
-                continue;
-            more = ++at[a] < t->axis[a].extent;
-            if (!more)
-                at[a] = 0;
-        }
-    }
-}
-
-const struct nk_value *nk_bind_index(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n,
-                                     const struct nk_value *v)
-{
-    struct nk_index x = {.symbol = n->expr, .dims = nk_dims_of(nk, (int)(n - nk->k->insns))};
-    const struct nk_value *given = nk_solid(nk, t, v), *below;
-    int64_t bound;
-    if (!ir_is_const(n->bound, &bound) || bound > INT32_MAX / 2)
-        nk_refuse(nk, "an index whose bound only the run knows");
-    v = nk_copy(nk, t, TCC_I32, given);
-    below = nk_ts(nk, t, TCC_I32, NEURON_ALU_LT, v, 0);
-    v = nk_tt(nk, t, TCC_I32, NEURON_ALU_ADD, v, nk_ts(nk, t, TCC_I32, NEURON_ALU_MUL, below, (double)bound));
-    x.wrong = nk_tt(nk, t, TCC_I32, NEURON_ALU_LOR, nk_ts(nk, t, TCC_I32, NEURON_ALU_LT, v, 0),
-                    nk_ts(nk, t, TCC_I32, NEURON_ALU_GE, v, (double)bound));
-    if (given->high) { /* words that the low ones don't say */
-        const struct nk_value *sign = nk_ts(nk, t, TCC_I32, NEURON_ALU_MUL, below, -1);
-        x.wrong =
-            nk_tt(nk, t, TCC_I32, NEURON_ALU_LOR, x.wrong, nk_tt(nk, t, TCC_I32, NEURON_ALU_NE, given->high, sign));
-    }
-    x.value = v;
-    for (int i = 0; i < nk->indices.n; i++)
-        if (nk->indices.at[i].symbol == x.symbol) {
-            nk->indices.at[i] = x;
-            return v;
-        }
-    VEC_PUSH(nk->ctx, nk->indices, x);
-    return v;
-}
-
 /* -- Loads and stores ------------------------------------------------------------------------------------------------------ */
 
 const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n,
@@ -339,21 +222,18 @@ const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const str
 {
     struct nk_pieces pieces = {0};
     enum tcc_dtype d = nk->k->operands[n->operand].dtype;
-    int64_t step;
-    const struct nk_index *index = index_of(nk, n, &step);
-    bool whole = nk_pieces_of(nk, t, n, &pieces), local = nk->k->operands[n->operand].use == KN_LOCAL;
-    if (index && (!whole || local || d == TCC_I64))
-        nk_refuse(nk, "a gather with guards, from a row buffer or of i64");
+    bool index = nk_has_index(nk, n), whole = nk_pieces_of(nk, t, n, &pieces),
+         local = nk->k->operands[n->operand].use == KN_LOCAL;
+    if (index && local)
+        nk_refuse(nk, "a gather from a row buffer");
     if (local && whole) {
         struct nk_value *view = IR_NEW(nk->ctx, struct nk_value);
         *view = local_at(nk, t, n->operand, &pieces.at[0].line);
         return view;
     }
-    struct nk_value *v = nk_new(nk, t, d);
-    if (index) {
-        gather(nk, t, v, n->operand, &pieces.at[0].line, index, step);
-        return v;
-    }
+    struct nk_value *v = nk_new(nk, t, d), *high = nk_is_wide(d) ? nk_new(nk, t, TCC_I32) : NULL;
+    int words = high ? 2 : 1;
+    v->high = high;
     int64_t covered = 0;
     for (int i = 0; i < pieces.n; i++) {
         int64_t points = 1;
@@ -365,7 +245,7 @@ const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const str
     if (fill && otherwise)
         nk_copy_to(nk, t, v, otherwise);
     else if (fill)
-        nk_fill(nk, t, v, 0);
+        nk_copy_to(nk, t, v, nk_number(nk, d, 0));
     if (local) {
         for (int i = 0; i < pieces.n; i++) {
             struct nk_line l = from_tile(t, &pieces.at[i]);
@@ -374,43 +254,31 @@ const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const str
         }
         return v;
     }
-    struct moved m = {.t = t,
-                      .v = v,
-                      .tensor = nk->hbm[n->operand],
-                      .type = v->type,
-                      .words = d == TCC_I64 ? 2 : 1,
-                      .group = ++nk->groups};
+    if (index) {
+        nk_indexed(nk, t, n, v, &pieces, false);
+        return v;
+    }
+    struct moved m = {
+        .t = t, .v = v, .tensor = nk->hbm[n->operand], .type = v->type, .words = words, .group = ++nk->groups};
     move_pieces(nk, m, &pieces, fill);
-    if (d == TCC_I64) {
-        struct nk_value *high = nk_new(nk, t, d);
-        if (fill)
-            nk_refuse(nk, "i64 data with guards");
+    if (high) {
         m.v = high;
         m.word = 1;
-        move_pieces(nk, m, &pieces, false);
-        v->high = high;
+        move_pieces(nk, m, &pieces, fill);
     }
     return v;
-}
-
-/* The high words of a value that fits in the low ones. */
-static const struct nk_value *high_words(struct nk *nk, const struct nk_tile *t, const struct nk_value *v)
-{
-    const struct nk_value *below = nk_ts(nk, t, TCC_I32, NEURON_ALU_LT, v, 0);
-    return nk_ts(nk, t, TCC_I32, NEURON_ALU_MUL, below, -1);
 }
 
 void nk_store(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *v)
 {
     struct nk_pieces pieces = {0};
-    int64_t step;
-    bool wide = nk->k->operands[n->operand].dtype == TCC_I64;
-    if (index_of(nk, n, &step))
-        nk_refuse(nk, "a scatter");
+    bool wide = nk_is_wide(nk->k->operands[n->operand].dtype);
     nk_pieces_of(nk, t, n, &pieces);
+    if (nk_has_index(nk, n)) {
+        nk_indexed(nk, t, n, nk_solid(nk, t, v), &pieces, true);
+        return;
+    }
     if (nk->k->operands[n->operand].use == KN_LOCAL) {
-        if (v->high)
-            nk_refuse(nk, "i64 data in a row buffer");
         for (int i = 0; i < pieces.n; i++) {
             struct nk_line l = from_tile(t, &pieces.at[i]);
             struct nk_value to = local_at(nk, t, n->operand, &l);
@@ -429,7 +297,7 @@ void nk_store(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, c
     move_pieces(nk, m, &pieces, false);
     if (!wide)
         return;
-    m.v = v->high ? v->high : high_words(nk, t, v);
+    m.v = nk_solid(nk, t, nk_high(nk, t, v));
     m.word = 1;
     move_pieces(nk, m, &pieces, false);
 }

@@ -10,6 +10,8 @@
  *     value.c    values on chip, operands, instructions of the lanes
  *     ops.c      scalar ops by engine_ops.def                   move.c     loads and stores by DMA
  *     tile.c     stages over a tile: bodies, reductions, scans  pe.c       contractions
+ *     wide.c     integers of 64 bits as pairs of words          expr.c     integer expressions of the loops
+ *     index.c    gathers and scatters
  *
  * Instructions are made in an order in which a single engine could run them. Each says which buffers it reads and writes; what it must wait for
  * follows from that alone.
@@ -63,7 +65,7 @@ struct nk_value {
     struct nk_buffer *buffer;
     int64_t offset;                           /* bytes, from the buffer's first */
     int32_t stride[NK_AXES];
-    const struct nk_value *high;              /* of i64 read from HBM: the high words; else NULL */
+    const struct nk_value *high;              /* of i64 and u64: the high words; NULL: they are the sign of the low ones */
 };
 
 /* An index that addresses are made of: the symbol that a stage binds, its value, where that is out of range, the dims that it varies with. */
@@ -170,17 +172,34 @@ struct nk_value *nk_copy(struct nk *nk, const struct nk_tile *t, enum tcc_dtype 
 void nk_copy_to(struct nk *nk, const struct nk_tile *t, const struct nk_value *to, const struct nk_value *a);
 void nk_fill(struct nk *nk, const struct nk_tile *t, const struct nk_value *to, double v);
 struct nk_value *nk_select(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, const struct nk_value *mask, const struct nk_value *yes, const struct nk_value *no);
-struct nk_value *nk_expr(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, ir_expr e);
+struct nk_value *nk_inverse(struct nk *nk, const struct nk_tile *t, const struct nk_value *a);          /* 1 / a, float32 */
 const struct nk_value *nk_solid(struct nk *nk, const struct nk_tile *t, const struct nk_value *v);     /* in SBUF, no number */
 
 /* ops.c: a scalar op of values of type `from`, whose result has type `to`. */
 const struct nk_value *nk_scalar(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, enum tcc_dtype from, const struct nk_value *const *args);
+/* i32 by a number above 0, rounded down; mod: what is left. */
+const struct nk_value *nk_floor_divide(struct nk *nk, const struct nk_tile *t, const struct nk_value *v, double by, bool mod);
 /* Can engines compute that op of that class ('f', 'i', 'b')? */
 bool nk_has_op(enum ir_op op, char class);
 
-/* move.c */
+/* expr.c */
+const struct nk_value *nk_expr(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, ir_expr e);
+
+/* wide.c */
+bool nk_is_wide(enum tcc_dtype d);                                          /* i64, u64 */
+const struct nk_value *nk_high(struct nk *nk, const struct nk_tile *t, const struct nk_value *v);       /* its high words, whether it has them or not */
+const struct nk_value *nk_wide_number(struct nk *nk, enum tcc_dtype d, int64_t v);
+/* A scalar op some of whose types are wide. */
+const struct nk_value *nk_wide(struct nk *nk, const struct nk_tile *t, enum ir_op op, enum tcc_dtype from, enum tcc_dtype to, const struct nk_value *const *x, int n);
+
+/* index.c */
+bool nk_has_index(const struct nk *nk, const struct kn_insn *n);            /* do its addresses depend on one? */
+/* Those of a load into v or a store of it, in pieces. */
+void nk_indexed(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *v, const struct nk_pieces *pieces, bool out);
 /* Binds the symbol of a KN_INDEX for loads that come later in the stage. */
 const struct nk_value *nk_bind_index(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *v);
+
+/* move.c */
 const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *otherwise);
 void nk_store(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *v);
 

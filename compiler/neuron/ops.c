@@ -59,12 +59,7 @@ static value magnitude(struct op o, value x)
 
 static value inverse(struct op o, value x)
 {
-    struct nk_value *to = nk_new(o.nk, o.t, F);
-    struct neuron_instr i = {.op = NEURON_OP_RECIPROCAL, .noperands = 2};
-    i.operand[0] = nk_operand(o.nk, o.t, to, 0, NULL);
-    i.operand[1] = nk_operand(o.nk, o.t, x, 0, NULL);
-    nk_emit(o.nk, NEURON_VECTOR, &i, 2, (struct nk_use[]){{to->buffer, true, 0}, {x->buffer, false, 0}});
-    return to;
+    return nk_inverse(o.nk, o.t, x);
 }
 
 /* -- Floats ---------------------------------------------------------------------------------------------------------- */
@@ -232,6 +227,23 @@ static value make_atanh(struct op o, const value *x)
     value a = magnitude(o, x[0]), q = MUL(MULN(a, 2), inverse(o, rts(o, NEURON_ALU_SUB, 1, a)));
     return MUL(MULN(make_log1p(o, &q), 0.5), SIGN(x[0]));
 }
+/* The same bytes as another type of as many. */
+static value seen_as(struct op o, value v, enum tcc_dtype d)
+{
+    struct nk_value *same = IR_NEW(o.nk->ctx, struct nk_value);
+    *same = *v;
+    same->dtype = (uint8_t)d;
+    same->type = (uint8_t)nk_type(o.nk, d);
+    return same;
+}
+/* Random bits are added below bf16's last place and what is there is cut off. */
+static value make_dither(struct op o, const value *x)
+{
+    value v = nk_copy(o.nk, o.t, F, nk_solid(o.nk, o.t, x[0])), bits = seen_as(o, v, TCC_I32);
+    bits = nk_tt(o.nk, o.t, TCC_I32, NEURON_ALU_ADD, bits, nk_copy(o.nk, o.t, TCC_I32, nk_solid(o.nk, o.t, x[1])));
+    bits = nk_ts(o.nk, o.t, TCC_I32, NEURON_ALU_AND, bits, -65536);
+    return choose(o, mask(o, NEURON_ALU_LE, magnitude(o, v), LARGEST), seen_as(o, bits, F), v);
+}
 static value make_isnan(struct op o, const value *x)
 {
     return nk_tt(o.nk, o.t, TCC_BOOL, NEURON_ALU_NE, x[0], x[0]);
@@ -284,6 +296,33 @@ static void divide(struct op o, value a, value b, value *q, value *r)
     *r = itt(o, NEURON_ALU_MUL, *r, some);
 }
 
+/* Engines fill with zeros: what is negative is turned over before and after. */
+static value make_shr(struct op o, const value *x)
+{
+    value v = x[0], sign = NULL;
+    if (tcc_is_signed(o.from)) {
+        sign = nk_ts(o.nk, o.t, o.to, NEURON_ALU_MUL, nk_ts(o.nk, o.t, o.to, NEURON_ALU_LT, v, 0), -1);
+        v = nk_tt(o.nk, o.t, o.to, NEURON_ALU_XOR, v, sign);
+    }
+    v = nk_tt(o.nk, o.t, o.to, NEURON_ALU_SHR, v, x[1]);
+    return sign ? nk_tt(o.nk, o.t, o.to, NEURON_ALU_XOR, v, sign) : v;
+}
+const struct nk_value *nk_floor_divide(struct nk *nk, const struct nk_tile *t, const struct nk_value *v, double by,
+                                       bool mod)
+{
+    struct op o = {.nk = nk, .t = t, .to = TCC_I32, .from = TCC_I32};
+    value q, r;
+    int exponent;
+    if (frexp(by, &exponent) == 0.5) { /* a power of two */
+        if (mod)
+            return its(o, NEURON_ALU_AND, v, by - 1);
+        return make_shr(o, (value[]){v, nk_number(nk, TCC_I32, exponent - 1)});
+    }
+    divide(o, v, nk_number(nk, TCC_I32, by), &q, &r);
+    value less = its(o, NEURON_ALU_LT, r, 0);
+    return mod ? itt(o, NEURON_ALU_ADD, r, its(o, NEURON_ALU_MUL, less, by)) : itt(o, NEURON_ALU_SUB, q, less);
+}
+
 static void not_u32(struct op o)
 {
     if (o.from == TCC_U32)
@@ -315,6 +354,14 @@ static value make_isign(struct op o, const value *x)
     return nk_tt(o.nk, o.t, o.to, NEURON_ALU_SUB, nk_ts(o.nk, o.t, o.to, NEURON_ALU_GT, x[0], 0),
                  nk_ts(o.nk, o.t, o.to, NEURON_ALU_LT, x[0], 0));
 }
+static value make_philox(struct op o, const value *x)
+{
+    value wide[3];
+    for (int i = 0; i < 3; i++)
+        wide[i] = nk_wide(o.nk, o.t, IR_cast, o.from, TCC_U64, &x[i], 1);
+    value v = nk_wide(o.nk, o.t, IR_philox, TCC_U64, TCC_U64, wide, 3);
+    return nk_wide(o.nk, o.t, IR_cast, TCC_U64, o.to, &v, 1);
+}
 static value make_inot(struct op o, const value *x)
 {
     return nk_ts(o.nk, o.t, o.to, NEURON_ALU_NOT, x[0], 0);
@@ -344,8 +391,6 @@ static value make_cast(struct op o, const value *x)
     }
     if (o.to == TCC_BOOL)
         return mask(o, NEURON_ALU_NE, v, 0);
-    if (o.to == TCC_I64 && (from_float || o.from == TCC_U32))
-        nk_refuse(o.nk, "a cast of %s to i64", tcc_dtype_name(o.from));
     if (from_float && !to_float)
         v = make_trunc(o, &v);
     return nk_copy(o.nk, o.t, o.to, v);
@@ -391,45 +436,21 @@ bool nk_has_op(enum ir_op op, char class)
     return ways[op][class == 'f' ? 0 : class == 'i' ? 1 : 2].how != BY_HOST;
 }
 
-/* -- i64 read from HBM, of which both words are there ---------------------------------------------------------------------- */
-
-static value high_word(struct op o, value v)
-{
-    if (v->high)
-        return v->high;
-    return v->is_number ? nk_number(o.nk, TCC_I32, v->number < 0 ? -1 : 0)
-                        : its(o, NEURON_ALU_MUL, its(o, NEURON_ALU_LT, v, 0), -1);
-}
-
-static value of_two_words(struct op o, enum ir_op op, const value *x)
-{
-    value low = x[0], high = high_word(o, x[0]);
-    if (op != IR_cast) {
-        enum neuron_alu alu = op == IR_eq ? NEURON_ALU_EQ : NEURON_ALU_NE;
-        value a = nk_tt(o.nk, o.t, TCC_BOOL, alu, low, x[1]),
-              b = nk_tt(o.nk, o.t, TCC_BOOL, alu, high, high_word(o, x[1]));
-        return nk_tt(o.nk, o.t, TCC_BOOL, op == IR_eq ? NEURON_ALU_LAND : NEURON_ALU_LOR, a, b);
-    }
-    if (o.to == TCC_BOOL)
-        return nk_tt(o.nk, o.t, TCC_BOOL, NEURON_ALU_LOR, mask(o, NEURON_ALU_NE, low, 0),
-                     mask(o, NEURON_ALU_NE, high, 0));
-    if (o.to == TCC_I64)
-        return low;
-    if (!tcc_is_float(o.to)) /* the lowest bits */
-        return nk_copy(o.nk, o.t, o.to, low);
-    struct nk_value natural = *low;
-    natural.dtype = TCC_U32;
-    natural.type = NEURON_U32;
-    value sign = its(o, NEURON_ALU_MUL, its(o, NEURON_ALU_LT, low, 0), -1);
-    value fits = nk_tt(o.nk, o.t, TCC_BOOL, NEURON_ALU_EQ, high, sign);
-    value sum = ADD(MULN(nk_copy(o.nk, o.t, F, high), 0x1p32), nk_copy(o.nk, o.t, F, &natural));
-    return choose(o, fits, nk_copy(o.nk, o.t, F, low), sum);
-}
-
-/* i64 is 32 bits here: what may leave them is not for the engines. */
+/* i64 of which 32 bits say all: what keeps them so. */
 static bool keeps_small(enum ir_op op)
 {
-    return (op >= IR_eq && op <= IR_select) || op == IR_min || op == IR_max || op == IR_cast;
+    return (op >= IR_eq && op <= IR_select) || op == IR_min || op == IR_max;
+}
+
+static bool is_wide(struct op o, const struct kn_insn *n, const struct nk_value *const *args)
+{
+    enum ir_op op = (enum ir_op)n->op;
+    bool small = keeps_small(op);
+    if (op == IR_cast)
+        return nk_is_wide(o.from) || nk_is_wide(o.to);
+    for (int i = op == IR_select; i < n->nargs; i++)
+        small &= !args[i]->high;
+    return nk_is_wide(o.from) && !small;
 }
 
 const struct nk_value *nk_scalar(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, enum tcc_dtype from,
@@ -440,22 +461,16 @@ const struct nk_value *nk_scalar(struct nk *nk, const struct nk_tile *t, const s
     const struct way *w = &ways[op][class_of(op == IR_select ? o.to : from)];
     int mark = nk_mark(nk);
     value v, x[3];
-    if (w->how == BY_HOST)
+    bool wide = is_wide(o, n, args);
+    if (w->how == BY_HOST && !wide)
         nk_refuse(nk, "the engines have no %s of %s", ir_op_info(op)->name, tcc_dtype_name(from));
-    bool wide = false; /* i64 of two words */
-    for (int i = op == IR_select; i < n->nargs; i++)
-        wide |= args[i]->high != NULL;
-    if (from == TCC_I64 && (wide ? op != IR_eq && op != IR_ne && op != IR_cast : !keeps_small(op)))
-        nk_refuse(nk, "i64 %s", ir_op_info(op)->name);
-    if (op == IR_shr && tcc_is_signed(from))
-        nk_refuse(nk, "a shift of signed numbers to the right");
     for (int i = 0; i < n->nargs; i++)
         x[i] = args[i];
     /* Formulas take values; numbers stand beside another value. */
-    if (w->how == BY_MAKE && x[0]->is_number && op != IR_cast && !(op == IR_div && !x[1]->is_number))
+    if (!wide && w->how == BY_MAKE && x[0]->is_number && op != IR_cast && !(op == IR_div && !x[1]->is_number))
         x[0] = nk_solid(nk, t, x[0]);
     if (wide)
-        v = of_two_words(o, op, x);
+        v = nk_wide(nk, t, op, from, o.to, x, n->nargs);
     else if (w->how == BY_ALU)
         v = nk_tt(nk, t, o.to, (enum neuron_alu)w->what, x[0], x[1]);
     else if (w->how == BY_FUNC)
@@ -470,6 +485,6 @@ const struct nk_value *nk_scalar(struct nk *nk, const struct nk_tile *t, const s
     } else if (v->dtype != o.to) {
         v = nk_copy(nk, t, o.to, v);
     }
-    nk_release_to(nk, mark, &v, 1);
+    nk_release_to(nk, mark, (const struct nk_value *const[]){v, v->high}, 2);
     return v;
 }

@@ -101,10 +101,13 @@ struct stage {
     bool first, whole;  /* chunk of the inner dims: the first; the only one */
 };
 
-static const struct nk_value *kept_at(struct nk *nk, const struct nk_tile *t, const struct kept *k)
+static const struct nk_value *words_at(struct nk *nk, const struct nk_tile *t, const struct kept *k,
+                                       const struct nk_value *words)
 {
     struct nk_value *v = IR_NEW(nk->ctx, struct nk_value);
-    *v = k->v;
+    *v = *words;
+    if (v->high)
+        v->high = words_at(nk, t, k, v->high);
     if (v->is_number)
         return v;
     for (int a = t->nouter; a < t->n; a++)
@@ -112,6 +115,11 @@ static const struct nk_value *kept_at(struct nk *nk, const struct nk_tile *t, co
     for (int d = 0; d < nk->k->ndims; d++)
         v->offset += t->base[d] * k->stride[d] * neuron_type_bytes((enum neuron_type)v->type);
     return v;
+}
+
+static const struct nk_value *kept_at(struct nk *nk, const struct nk_tile *t, const struct kept *k)
+{
+    return words_at(nk, t, k, &k->v);
 }
 
 static const struct nk_value *arg(struct stage *s, int i)
@@ -162,7 +170,7 @@ static void reduce_into(struct stage *s, const struct nk_value *to, const struct
 }
 
 /* Over outer axes and all points of the repeated dims. */
-static void make_kept(struct stage *s, int insn, enum tcc_dtype d)
+static void make_kept(struct stage *s, int insn, enum tcc_dtype d, bool wide)
 {
     struct nk *nk = s->p->nk;
     struct kept *k = &s->kept[insn];
@@ -181,7 +189,128 @@ static void make_kept(struct stage *s, int insn, enum tcc_dtype d)
         t.axis[t.n++] = (struct nk_axis){0, 0, n};
     k->v = *nk_new(nk, &t, d);
     k->v.stride[t.n - (n > 1)] = 0;
+    if (wide) {
+        struct nk_value *high = nk_new(nk, &t, TCC_I32);
+        high->stride[t.n - (n > 1)] = 0;
+        k->v.high = high;
+    }
     k->present = true;
+}
+
+static enum ir_op op_of(const struct kn_insn *n)
+{
+    static const enum ir_op of[] = {[KN_SUM] = IR_add, [KN_PROD] = IR_mul, [KN_MAX] = IR_max, [KN_MIN] = IR_min};
+    return of[n->reducer];
+}
+
+/* Integers that are combined. */
+static const struct nk_value *apply(struct nk *nk, const struct nk_tile *t, enum ir_op op, enum tcc_dtype d,
+                                    const struct nk_value *a, const struct nk_value *b)
+{
+    static const enum neuron_alu alu[IR_NOPS] = {
+        [IR_add] = NEURON_ALU_ADD, [IR_mul] = NEURON_ALU_MUL, [IR_max] = NEURON_ALU_MAX, [IR_min] = NEURON_ALU_MIN};
+    if (nk_is_wide(d))
+        return nk_wide(nk, t, op, d, d, (const struct nk_value *const[]){a, b}, 2);
+    return nk_tt(nk, t, d, alu[op], a, b);
+}
+
+/* A copy of v whose inner points lie side by side, one axis; wide ones with both words. */
+static struct nk_value *in_rows(struct stage *s, const struct nk_value *v, enum tcc_dtype d, struct nk_tile *t)
+{
+    struct nk *nk = s->p->nk;
+    struct nk_value *to = nk_new(nk, &s->t, d), *high = NULL;
+    int64_t n = nk_free_elements(&s->t);
+    *t = reduced(s);
+    if (nk_is_wide(d))
+        to->high = high = nk_new(nk, &s->t, TCC_I32);
+    nk_copy_to(nk, &s->t, to, v);
+    n /= nk_free_elements(t);
+    t->axis[t->n] = (struct nk_axis){0, 0, n};
+    to->stride[t->n] = 1;
+    if (high)
+        high->stride[t->n] = 1;
+    t->n++;
+    return to;
+}
+
+/* From one of its points on. */
+static struct nk_value *from_point(struct nk *nk, const struct nk_value *v, int64_t point)
+{
+    struct nk_value *to = IR_NEW(nk->ctx, struct nk_value);
+    *to = *v;
+    to->offset += point * neuron_type_bytes((enum neuron_type)v->type);
+    if (v->high)
+        to->high = from_point(nk, v->high, point);
+    return to;
+}
+
+/* Integers of the inner points, by halves. */
+static const struct nk_value *combined(struct stage *s, enum ir_op op, enum tcc_dtype d, const struct nk_value *v)
+{
+    struct nk *nk = s->p->nk;
+    struct nk_tile t;
+    const struct nk_value *to = in_rows(s, v, d, &t);
+    for (int64_t n = t.axis[t.n - 1].extent, half; n > 1; n -= half) {
+        int mark = nk_mark(nk);
+        t.axis[t.n - 1].extent = half = n / 2;
+        nk_copy_to(nk, &t, to, apply(nk, &t, op, d, to, from_point(nk, to, n - half)));
+        nk_release_to(nk, mark, NULL, 0);
+    }
+    return to;
+}
+
+/* A value without inner points, the same for all of them. */
+static const struct nk_value *repeated(struct stage *s, const struct nk_value *v)
+{
+    struct nk_value *to = IR_NEW(s->p->nk->ctx, struct nk_value);
+    *to = *v;
+    for (int a = s->t.n - s->ninner; a < s->t.n; a++)
+        to->stride[a] = 0;
+    if (v->high)
+        to->high = repeated(s, v->high);
+    return to;
+}
+
+static int64_t neutral(const struct kn_insn *n)
+{
+    int bits = 8 * (int)tcc_dtype_bytes((enum tcc_dtype)n->dtype);
+    bool sign = tcc_is_signed((enum tcc_dtype)n->dtype);
+    uint64_t most = UINT64_MAX >> (64 - bits + sign);
+    switch ((enum kn_reducer)n->reducer) {
+    case KN_SUM: return 0;
+    case KN_PROD: return 1;
+    case KN_MAX: return sign ? -(int64_t)most - 1 : 0;
+    default: return (int64_t)most;
+    }
+}
+
+/* Each round combines with what stands twice as far before (Hillis and Steele, "Data parallel algorithms", 1986). */
+static const struct nk_value *scan_integers(struct stage *s, const struct kn_insn *n)
+{
+    struct nk *nk = s->p->nk;
+    enum tcc_dtype d = (enum tcc_dtype)n->dtype;
+    struct nk_tile t;
+    const struct nk_value *from = arg(s, n->arg[0]), *to = in_rows(s, from, d, &t);
+    int64_t length = t.axis[t.n - 1].extent;
+    if (n->ivalue) { /* exclusive: begins with what changes nothing */
+        t.axis[t.n - 1].extent = 1;
+        int64_t v = neutral(n);
+        nk_copy_to(nk, &t, to, nk_is_wide(d) ? nk_wide_number(nk, d, v) : nk_number(nk, d, (double)v));
+        t.axis[t.n - 1].extent = length - 1;
+        struct nk_tile whole = t;
+        whole.axis[t.n - 1].extent = length;
+        const struct nk_value *rows = in_rows(s, from, d, &whole);
+        if (length > 1)
+            nk_copy_to(nk, &t, from_point(nk, to, 1), rows);
+    }
+    for (int64_t step = 1; step < length; step *= 2) {
+        int mark = nk_mark(nk);
+        t.axis[t.n - 1].extent = length - step;
+        const struct nk_value *later = from_point(nk, to, step);
+        nk_copy_to(nk, &t, later, apply(nk, &t, op_of(n), d, later, to));
+        nk_release_to(nk, mark, NULL, 0);
+    }
+    return to;
 }
 
 static void reduce(struct stage *s, int insn)
@@ -192,11 +321,16 @@ static void reduce(struct stage *s, int insn)
     const struct nk_value *v = arg(s, n->arg[0]);
     struct nk_tile t = reduced(s);
     enum neuron_alu op = reducer(n);
-    if (d == TCC_I64)
-        nk_refuse(nk, "a reduction of i64");
+    if (nk_is_wide(d)) {
+        v = combined(s, op_of(n), d, v);
+        make_kept(s, insn, d, true);
+        const struct nk_value *sum = kept_at(nk, &t, &s->kept[insn]);
+        nk_copy_to(nk, &t, sum, s->first ? v : apply(nk, &t, op_of(n), d, sum, v));
+        return;
+    }
     if (nk_type(nk, (enum tcc_dtype)v->dtype) != nk_type(nk, d) || v->is_number)
         v = nk_copy(nk, &s->t, d, nk_solid(nk, &s->t, v));
-    make_kept(s, insn, d);
+    make_kept(s, insn, d, false);
     const struct nk_value *to = kept_at(nk, &t, &s->kept[insn]);
     if (s->first) {
         reduce_into(s, to, v, op);
@@ -217,18 +351,21 @@ static void argreduce(struct stage *s, int insn)
     struct nk_tile t = reduced(s);
     if (!s->whole)
         nk_full(nk, "a row of an argmax that does not fit");
-    if (d == TCC_I64 || place->type != NEURON_I32 || place->high)
-        nk_refuse(nk, "an argmax of %s", tcc_dtype_name(d));
-    struct nk_value best = *nk_new(nk, &t, d);
-    reduce_into(s, &best, v, n->reducer == KN_MAX ? NEURON_ALU_MAX : NEURON_ALU_MIN);
-    for (int a = t.n; a < s->t.n; a++)
-        best.stride[a] = 0;
-    const struct nk_value *is = nk_tt(nk, &s->t, TCC_BOOL, NEURON_ALU_EQ, v, &best);
+    if (place->type != NEURON_I32 || place->high)
+        nk_refuse(nk, "an argmax of places of two words");
+    const struct nk_value *best = nk_is_wide(d) ? combined(s, op_of(n), d, v) : nk_new(nk, &t, d), *is;
+    if (!nk_is_wide(d))
+        reduce_into(s, best, v, n->reducer == KN_MAX ? NEURON_ALU_MAX : NEURON_ALU_MIN);
+    best = repeated(s, best);
+    if (nk_is_wide(d))
+        is = nk_wide(nk, &s->t, IR_eq, d, TCC_BOOL, (const struct nk_value *const[]){v, best}, 2);
+    else
+        is = nk_tt(nk, &s->t, TCC_BOOL, NEURON_ALU_EQ, v, best);
     if (tcc_is_float(d))
         is = nk_tt(nk, &s->t, TCC_BOOL, NEURON_ALU_LOR, is, nk_tt(nk, &s->t, TCC_BOOL, NEURON_ALU_NE, v, v));
     double other = n->ivalue ? -1 : 1 << 24;
     place = nk_select(nk, &s->t, TCC_I32, is, place, nk_number(nk, TCC_I32, other));
-    make_kept(s, insn, TCC_I64);
+    make_kept(s, insn, TCC_I64, false);
     const struct nk_value *to = kept_at(nk, &t, &s->kept[insn]);
     reduce_into(s, to, place, n->ivalue ? NEURON_ALU_MAX : NEURON_ALU_MIN);
 }
@@ -243,7 +380,7 @@ static const struct nk_value *scan(struct stage *s, int insn)
     if (!s->whole)
         nk_full(nk, "a row of a scan that does not fit");
     if (!tcc_is_float(d))
-        nk_refuse(nk, "a scan of %s", tcc_dtype_name(d));
+        return scan_integers(s, n);
     const struct nk_value *v = nk_copy(nk, &s->t, TCC_F32, nk_solid(nk, &s->t, arg(s, n->arg[0])));
     struct nk_value *to = nk_new(nk, &s->t, TCC_F32);
     struct nk_tile t = reduced(s), row = {.n = 2, .nouter = 1, .axis = {s->t.axis[0], {0, 1, 1}}};
@@ -278,7 +415,9 @@ const struct nk_value *nk_body(struct nk *nk, const struct nk_tile *t, const str
     switch ((enum kn_code)n->code) {
     case KN_CONST: {
         bool f = tcc_is_float((enum tcc_dtype)n->dtype);
-        if (!f && (n->ivalue < INT32_MIN || n->ivalue > INT32_MAX))
+        if (nk_is_wide((enum tcc_dtype)n->dtype))
+            return nk_wide_number(nk, (enum tcc_dtype)n->dtype, n->ivalue);
+        if (!f && (n->ivalue < INT32_MIN || n->ivalue > (n->dtype == TCC_U32 ? (int64_t)UINT32_MAX : INT32_MAX)))
             nk_refuse(nk, "a number that does not fit in 32 bits");
         return nk_number(nk, (enum tcc_dtype)n->dtype, f ? n->fvalue : (double)n->ivalue);
     }
@@ -292,29 +431,43 @@ const struct nk_value *nk_body(struct nk *nk, const struct nk_tile *t, const str
     }
 }
 
+static bool lies_in(const struct nk_value *v, const struct nk_buffer *b)
+{
+    return v && ((!v->is_number && v->buffer == b) || lies_in(v->high, b));
+}
+
+/* Does something still need the buffer behind instruction `at`? */
+static bool needed(const struct stage *s, const struct nk_buffer *b, int at)
+{
+    const struct nk *nk = s->p->nk;
+    const struct kn_stage *g = &nk->k->stages[s->number];
+    const struct kn_insn *insns = nk->k->insns;
+    for (int j = 0; j < nk->k->ninsns; j++)
+        if (s->kept[j].present && lies_in(&s->kept[j].v, b))
+            return true;
+    for (int o = 0; o < nk->k->noperands; o++)
+        if (nk->local[o] == b)
+            return true;
+    for (int j = g->first; j < g->last; j++) {
+        if (!lies_in(s->value[j], b))
+            continue;
+        if (insns[j].code == KN_INDEX)
+            return true;
+        for (int l = at + 1; l < g->last; l++)
+            for (int a = 0; a < insns[l].nargs; a++)
+                if (insns[l].arg[a] == j)
+                    return true;
+    }
+    return false;
+}
+
 /* Buffers that no later instruction of the stage reads. */
 static void forget(struct stage *s, int at)
 {
-    const struct kn_stage *g = &s->p->nk->k->stages[s->number];
-    const struct kn_insn *insns = s->p->nk->k->insns;
-    for (int i = g->first; i <= at; i++) {
-        if (!s->value[i] || s->value[i]->is_number)
-            continue;
-        bool needed = insns[i].code == KN_INDEX;
-        for (int j = 0; j < s->p->nk->k->ninsns && !needed; j++)
-            needed = s->kept[j].present && !s->kept[j].v.is_number && s->kept[j].v.buffer == s->value[i]->buffer;
-        for (int j = g->first; j < g->last && !needed; j++) {
-            const struct nk_value *other = s->value[j];
-            bool shares = other && !other->is_number && other->buffer == s->value[i]->buffer;
-            for (int l = at + 1; l < g->last && !needed && (shares || j == i); l++)
-                for (int a = 0; a < insns[l].nargs; a++)
-                    needed |= insns[l].arg[a] == j;
-        }
-        for (int o = 0; o < s->p->nk->k->noperands && !needed; o++)
-            needed = s->p->nk->local[o] == s->value[i]->buffer;
-        if (!needed)
-            nk_release(s->p->nk, s->value[i]->buffer);
-    }
+    for (int i = s->p->nk->k->stages[s->number].first; i <= at; i++)
+        for (const struct nk_value *v = s->value[i]; v; v = v->high)
+            if (!v->is_number && !needed(s, v->buffer, at))
+                nk_release(s->p->nk, v->buffer);
 }
 
 static void run_stage(struct stage *s, const bool *later)
@@ -337,8 +490,6 @@ static void run_stage(struct stage *s, const bool *later)
                 args[a] = n->arg[a] >= 0 ? arg(s, n->arg[a]) : NULL;
             s->value[i] = nk_body(nk, &s->t, n, args);
         }
-        if (later[i] && s->value[i] && s->value[i]->high)
-            nk_refuse(nk, "i64 data that a later stage reads");
         if (later[i] && s->value[i] && !s->inner && !s->kept[i].present) {
             if (s->value[i]->is_number) {
                 s->kept[i].v = *s->value[i];
@@ -349,11 +500,22 @@ static void run_stage(struct stage *s, const bool *later)
             }
         }
         if (later[i] && s->value[i] && !s->inner && s->repeat && !s->value[i]->is_number) {
-            make_kept(s, i, (enum tcc_dtype)n->dtype);
+            make_kept(s, i, (enum tcc_dtype)n->dtype, s->value[i]->high != NULL);
             nk_copy_to(nk, &s->t, kept_at(nk, &s->t, &s->kept[i]), s->value[i]);
         }
         forget(s, i);
     }
+}
+
+/* A scatter's updates happen one after the other. */
+static bool is_scatter(const struct nk *nk, const struct kn_stage *g)
+{
+    for (int i = g->first; i < g->last; i++)
+        for (int j = g->first; j < i && nk->k->insns[i].code == KN_STORE; j++)
+            for (int x = 0; x < nk->k->insns[i].nindex; x++)
+                if (nk->k->insns[j].code == KN_INDEX && ir_uses_sym(nk->k->insns[i].index[x], nk->k->insns[j].expr))
+                    return true;
+    return false;
 }
 
 /* -- Chunks of a stage -------------------------------------------------------------------------------------------------------- */
@@ -365,7 +527,7 @@ static void run_chunks(struct stage *s, const bool *later)
     int64_t chunk[KN_MAX_DIMS], at[KN_MAX_DIMS] = {0}, left = nk->room / nk_free_elements(&p->tile);
     uint32_t dims = s->inner | s->repeat;
     bool whole = true;
-    left = left < 1 ? 1 : left;
+    left = left < 1 || is_scatter(nk, &nk->k->stages[s->number]) ? 1 : left;
     for (int pass = 0; pass < 2; pass++)
         for (int d = nk->k->ndims - 1; d >= 0; d--) {
             if (!((pass ? s->repeat : s->inner) >> d & 1))
@@ -399,10 +561,12 @@ static void run_chunks(struct stage *s, const bool *later)
         s->whole = whole;
         memset(s->value, 0, (size_t)nk->k->ninsns * sizeof *s->value);
         run_stage(s, later);
-        const struct nk_value **keep = IR_NEWN(nk->ctx, nk->k->ninsns + 1, const struct nk_value *);
-        for (int i = 0; i < nk->k->ninsns; i++)
-            keep[i] = s->kept[i].present && !s->kept[i].v.is_number ? &s->kept[i].v : NULL;
-        nk_release_to(nk, mark, keep, nk->k->ninsns);
+        const struct nk_value **keep = IR_NEWN(nk->ctx, 2 * nk->k->ninsns + 1, const struct nk_value *);
+        for (int i = 0; i < nk->k->ninsns; i++) {
+            keep[2 * i] = s->kept[i].present && !s->kept[i].v.is_number ? &s->kept[i].v : NULL;
+            keep[2 * i + 1] = keep[2 * i] ? s->kept[i].v.high : NULL;
+        }
+        nk_release_to(nk, mark, keep, 2 * nk->k->ninsns);
         int d = nk->k->ndims - 1; /* inner dims go round first */
         uint32_t order[2] = {s->inner, s->repeat};
         bool more = false;
@@ -437,6 +601,7 @@ static void make_locals(struct plan *p)
         }
         nk->local_elements[o] = n;
         int64_t bytes = n * nk_free_elements(&p->tile) * neuron_type_bytes(nk_type(nk, x->dtype));
+        bytes *= nk_is_wide(x->dtype) ? 2 : 1;
         if (bytes > neuron_sbuf_bytes(nk->machine->core))
             nk_full(nk, "a row buffer that does not fit in SBUF");
         nk->local[o] = nk_sbuf(nk, bytes);

@@ -20,7 +20,8 @@ enum neuron_type nk_type(struct nk *nk, enum tcc_dtype d)
     case TCC_U16: return NEURON_U16;
     case TCC_I16: return NEURON_I16;
     case TCC_U32: return NEURON_U32;
-    case TCC_I64: /* only where they are known to fit */
+    case TCC_I64: /* a word of them */
+    case TCC_U64:
     case TCC_I32: return NEURON_I32;
     default: nk_refuse(nk, "the engines have no type %s", tcc_dtype_name(d));
     }
@@ -171,9 +172,9 @@ void nk_fill(struct nk *nk, const struct nk_tile *t, const struct nk_value *to, 
     struct neuron_instr i = {.op = NEURON_OP_MEMSET, .noperands = 2};
     i.operand[0] = nk_operand(nk, t, to, 0, NULL);
     i.operand[1] = nk_literal(number);
-    if (to->type == NEURON_I32 && !is_float_number(number)) {
+    if ((to->type == NEURON_I32 || to->type == NEURON_U32) && !is_float_number(number)) {
         i = (struct neuron_instr){.op = NEURON_OP_IOTA, .noperands = 1, .operand = {i.operand[0]}};
-        neuron_set_attr(&i, NEURON_ATTR_BASE, (union neuron_value){.i = (int32_t)number});
+        neuron_set_attr(&i, NEURON_ATTR_BASE, (union neuron_value){.i = (int32_t)(int64_t)number});
         run(nk, NEURON_GPSIMD, &i, to, NULL, NULL);
         return;
     }
@@ -185,6 +186,8 @@ const struct nk_value *nk_solid(struct nk *nk, const struct nk_tile *t, const st
     if (v->is_number) {
         struct nk_value *to = nk_new(nk, t, (enum tcc_dtype)v->dtype);
         nk_fill(nk, t, to, v->number);
+        if (v->high)
+            to->high = nk_solid(nk, t, v->high);
         return to;
     }
     return v->buffer->space == NEURON_SBUF ? v : nk_copy(nk, t, (enum tcc_dtype)v->dtype, v);
@@ -264,10 +267,23 @@ struct nk_value *nk_act(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d
     return to;
 }
 
+struct nk_value *nk_inverse(struct nk *nk, const struct nk_tile *t, const struct nk_value *a)
+{
+    struct nk_value *to = nk_new(nk, t, TCC_F32);
+    struct neuron_instr i = {.op = NEURON_OP_RECIPROCAL, .noperands = 2};
+    a = nk_solid(nk, t, a);
+    i.operand[0] = nk_operand(nk, t, to, 0, NULL);
+    i.operand[1] = nk_operand(nk, t, a, 0, NULL);
+    run(nk, NEURON_VECTOR, &i, to, a, NULL);
+    return to;
+}
+
 void nk_copy_to(struct nk *nk, const struct nk_tile *t, const struct nk_value *to, const struct nk_value *a)
 {
     struct neuron_instr i = {.op = NEURON_OP_TENSOR_COPY, .noperands = 2};
     bool exact = !is_float(to) && !is_float(a) && to->type != a->type;
+    if (to->high)
+        nk_copy_to(nk, t, to->high, nk_high(nk, t, a));
     if (a->is_number) {
         nk_fill(nk, t, to, a->number);
         return;
@@ -280,6 +296,8 @@ void nk_copy_to(struct nk *nk, const struct nk_tile *t, const struct nk_value *t
 struct nk_value *nk_copy(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, const struct nk_value *a)
 {
     struct nk_value *to = nk_new(nk, t, d);
+    if (a->high && nk_is_wide(d))
+        to->high = nk_new(nk, t, TCC_I32);
     nk_copy_to(nk, t, to, a);
     return to;
 }
@@ -306,61 +324,4 @@ struct nk_value *nk_select(struct nk *nk, const struct nk_tile *t, enum tcc_dtyp
         {to->buffer, true, 0}, {to->buffer, false, 0}, {yes->buffer, false, 0}, {mask->buffer, false, 0}};
     nk_emit(nk, NEURON_VECTOR, &i, 4, uses);
     return to;
-}
-
-/* An integer expression, by GpSimd's index patterns: one for each box in which it is linear. */
-struct nk_value *nk_expr(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, ir_expr e)
-{
-    struct nk_value *to;
-    enum tcc_dtype whole = tcc_is_float(d) || d == TCC_I64 ? TCC_I32 : d;
-    VEC(struct nk_box) todo = {0};
-    int64_t known;
-    if (ir_is_const(e, &known))
-        return nk_number(nk, d, (double)known);
-    if (e->lo < INT32_MIN || e->hi > INT32_MAX)
-        nk_refuse(nk, "an index that may not fit in 32 bits");
-    if (whole != TCC_I32)
-        nk_refuse(nk, "an index of type %s", tcc_dtype_name(d));
-    to = nk_new(nk, t, whole);
-    int group = ++nk->groups;
-    VEC_PUSH(nk->ctx, todo, nk_whole(t));
-    for (int made = 0; todo.n; made++) {
-        struct nk_box b = todo.at[--todo.n];
-        struct nk_line l;
-        int axis;
-        int64_t at;
-        bool fits;
-        enum nk_linear how = nk_line_of(nk, t, &b, e, &l, &axis, &at);
-        if (how == NK_UNKNOWN || made > NK_MOST_BOXES)
-            nk_refuse(nk, "a number that is no expression of the loops, or of too many pieces");
-        if (how == NK_SPLIT && axis == 0)
-            nk_refuse(nk, "a number that is not linear over partitions");
-        if (how == NK_SPLIT) {
-            struct nk_box half = b;
-            half.lo[axis] += at;
-            half.n[axis] -= at;
-            b.n[axis] = at;
-            VEC_PUSH(nk->ctx, todo, half);
-            VEC_PUSH(nk->ctx, todo, b);
-            continue;
-        }
-        struct neuron_instr i = {.op = NEURON_OP_IOTA, .noperands = 1};
-        struct nk_pattern p = {0};
-        i.operand[0] = nk_box_operand(nk, t, to, &b, &fits);
-        for (int a = 1; a < t->n; a++) /* one dim an axis: each has a step of its own */
-            if (b.n[a] > 1) {
-                neuron_set_attr(&i, (enum neuron_attr)(NEURON_ATTR_STEP0 + p.n),
-                                (union neuron_value){.i = (int32_t)l.coef[a]});
-                p.size[p.n] = b.n[a];
-                p.stride[p.n++] = to->stride[a];
-            }
-        if (p.n > 4 || !nk_pattern_put(&p, &i.operand[0], 4))
-            nk_refuse(nk, "a number of more than four dims");
-        neuron_set_attr(&i, NEURON_ATTR_BASE, (union neuron_value){.i = (int32_t)l.base});
-        neuron_set_attr(&i, NEURON_ATTR_CHANNEL, (union neuron_value){.i = (int32_t)l.coef[0]});
-        nk_emit(nk, NEURON_GPSIMD, &i, 1, (struct nk_use[]){{to->buffer, true, group}});
-    }
-    if (d == TCC_I64)
-        to->dtype = TCC_I64;
-    return whole == d || d == TCC_I64 ? to : nk_copy(nk, t, d, to);
 }

@@ -128,6 +128,12 @@ static bool open_network(struct network *n)
     o.name = "network";
     o.target = target;
     o.train = &train;
+    /* NeuronCores' programs are of fixed sizes; `batch` is that of the first input. */
+    char batch[32];
+    const char *dims[] = {batch, NULL};
+    snprintf(batch, sizeof batch, "batch=%d", (int)n->in[0].dims[0]);
+    if (target && !strncmp(target, "neuron", 6))
+        o.dims = dims;
     o.verify = true;
     o.message = keep_message;
     o.user = n;

@@ -3,7 +3,7 @@
  * optim.c - updates of two parameters against the figures of optim.txt (PyTorch's; see optim.py), in the reference interpreter
  * and compiled. Prints TAP, a line a case and mode.
  *
- *   run-optim optim.txt [CASE]
+ *   run-optim [--target=TARGET] [--device=DEVICE] optim.txt [CASE]
  *
  * Each case becomes a module with @step(gradients) -> rate, built by optim_update(), and @read() -> every state variable.
  */
@@ -257,12 +257,14 @@ static void first_message(void *user, int severity, const char *text)
         fail(r, "%s", text);
 }
 
+static const char *target, *device;
+
 static bool run_compiled(struct runner *r)
 {
     char base[64], so[80], tcir[80];
     struct tccc_options o;
     struct tccrt_model *m = NULL;
-    struct tccrt_options ro = {.threads = 2};
+    struct tccrt_options ro = {.threads = 2, .device = device};
 
     snprintf(base, sizeof base, "run-optim-%ld", (long)getpid());
     snprintf(so, sizeof so, "%s.so", base);
@@ -276,6 +278,7 @@ static bool run_compiled(struct runner *r)
     o.model = tcir;
     o.output = so;
     o.name = "optim";
+    o.target = target;
     o.kind = TCCC_SO;
     o.level = 2;
     o.verify = true;
@@ -328,6 +331,14 @@ int main(int argc, char **argv)
     char *line = NULL;
     size_t size = 0;
     struct test_case c = {0};
+    for (; argc > 1 && argv[1][0] == '-'; argc--, argv++) {
+        if (!strncmp(argv[1], "--target=", 9))
+            target = argv[1] + 9;
+        else if (!strncmp(argv[1], "--device=", 9))
+            device = argv[1] + 9;
+        else
+            return 2;
+    }
     FILE *f = argc > 1 ? fopen(argv[1], "r") : NULL;
     const char *only = argc > 2 ? argv[2] : NULL;
 
