@@ -42,6 +42,11 @@ struct writer {
     uint32_t levels;
 };
 
+struct control {
+    bool *has; /* by expression: is it in the list? */
+    VEC(int) list;
+};
+
 /* -- Strings and lists ------------------------------------------------------------------------------- */
 
 /* The slot of a string, or the free one where it belongs. */
@@ -516,6 +521,39 @@ static uint32_t state_number(const struct writer *w, int index)
     return n;
 }
 
+/* Adds what a program's launches of a list read in the control block: sizes and numbers of tiles that are known when a run begins, of launches of
+ * which something differs from run to run. */
+static void control_of(struct writer *w, const struct kn_steps *s, bool program, struct control *to)
+{
+    for (int i = 0; i < s->n; i++) {
+        const struct kn_step *x = &s->at[i];
+        for (int r = 0; r < x->nregions; r++)
+            control_of(w, &x->regions[r].steps, program || x->kind == TCC_STEP_PROGRAM, to);
+        if (!program || x->kind != TCC_STEP_LAUNCH)
+            continue;
+        bool varies = false, late = false;
+        for (int k = 0; k < x->nsizes + 2; k++) {
+            ir_expr e = k < x->nsizes ? x->sizes[k] : k == x->nsizes ? x->tiles : x->combining;
+            varies |= e && e->kind != IR_X_CONST;
+            late |= e && w->exprs.at[expr(w, e)].level;
+        }
+        for (int k = 0; varies && !late && k < x->nsizes + 2; k++) {
+            ir_expr e = k < x->nsizes ? x->sizes[k] : k == x->nsizes ? x->tiles : x->combining;
+            if (!e || to->has[expr(w, e)])
+                continue;
+            to->has[expr(w, e)] = true;
+            VEC_PUSH(w->ctx, to->list, (int)expr(w, e));
+        }
+    }
+}
+
+static struct tcc_range control(struct writer *w, const struct kn_entry *e)
+{
+    struct control c = {.has = IR_NEWN(w->ctx, w->exprs.n + 1, bool)}; /* all are written */
+    control_of(w, &e->steps, false, &c);
+    return int_list(w, c.list.n, c.list.at);
+}
+
 static void write_entry(struct writer *w, const struct kn_entry *e)
 {
     struct tcc_pentry x = {.name = string(w, e->name)};
@@ -542,6 +580,7 @@ static void write_entry(struct writer *w, const struct kn_entry *e)
         advances[2 * i + 1] = expr(w, f->advances[i].to);
     }
     x.advances = list(w, 2 * f->nadvances, advances);
+    x.control = control(w, e);
     VEC_PUSH(w->ctx, w->entries, x);
 }
 

@@ -489,6 +489,20 @@ static bool check_advances(struct check *c, const struct tcc_pentry *e)
     return true;
 }
 
+/* What is uploaded when a run begins is known then. */
+static bool check_control(struct check *c, const struct tcc_pentry *e)
+{
+    if (!list_ok(c, "control block", e->control, c->p->exprs.count, false))
+        return false;
+    for (uint32_t i = 0; i < e->control.count; i++) {
+        const struct tcc_pexpr *x = &c->m->exprs[c->m->u32s[e->control.first + i]];
+
+        if (x->level)
+            return bad(c, "the level of a value of the control block", x->level, 1);
+    }
+    return true;
+}
+
 static bool check_entries(struct check *c)
 {
     c->where = "entry point";
@@ -503,8 +517,7 @@ static bool check_entries(struct check *c)
             !list_ok(c, "output", e->output_buffers, c->p->buffers.count, false) ||
             !range_ok(c, "steps", e->steps, c->p->steps.count) || !expr_ok(c, "arena", e->arena, true) ||
             !expr_ok(c, "scratch", e->scratch, true) || !list_ok(c, "placed", e->placed, c->p->buffers.count, false) ||
-            !list_ok(c, "arena", e->arenas, c->p->exprs.count, true) ||
-            !list_ok(c, "control block", e->control, c->p->exprs.count, false) || !check_cases(c, e) ||
+            !list_ok(c, "arena", e->arenas, c->p->exprs.count, true) || !check_control(c, e) || !check_cases(c, e) ||
             !check_advances(c, e))
             return false;
         if (e->pipe > c->p->pipes.count)

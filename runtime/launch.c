@@ -20,7 +20,7 @@ static int gather(struct tccrt_session *s, const struct tcc_pstep *p, const char
     return TCC_OK;
 }
 
-/* What the kernel does with its arguments, for a device that checks. */
+/* What the kernel does with its arguments, for a device that checks; of one that a program holds, with the most that they may be. */
 static int accesses(struct tccrt_session *s, const struct tcc_pstep *p, const char *node, struct tcr_kernel_launch *l)
 {
     for (uint32_t i = 0; i < p->args.count; i++) {
@@ -32,11 +32,49 @@ static int accesses(struct tccrt_session *s, const struct tcc_pstep *p, const ch
             return status;
         if (s->m->buffers[b].space == TCC_SPACE_DYNAMIC)
             bytes = s->slots[s->m->slot_of[b]].bytes;
+        else if (l->at)
+            bytes = tcr_most(s, s->m->buffers[b].bytes);
         s->access[i] =
             (struct tcr_access){s->args[i], (size_t)bytes, s->m->u32s[s->m->kernel_info[p->what].uses.first + i]};
     }
     l->access = s->access;
     return TCC_OK;
+}
+
+/* One number of a launch: is it in the control block, and bounded? */
+static bool find_in_control(const struct tccrt_session *s, uint32_t expr, uint32_t i)
+{
+    s->size_ranges[i] = (struct tcr_interval){0, 0};
+    s->size_at[i] = TCC_NO;
+    if (expr == TCC_NO)
+        return true;
+    s->size_ranges[i] = tcr_range(s, expr);
+    s->size_at[i] = s->control_at[expr] - 1;
+    return s->control_at[expr] && tcr_is_bounded(s->size_ranges[i]);
+}
+
+/* A launch of a program whose numbers are all in the control block, where the device can hold it so. */
+static void put_in_control(struct tccrt_session *s, const struct tcc_pstep *p, struct tcr_made_launch *x)
+{
+    struct tcr_interval scratch = p->scratch == TCC_NO ? (struct tcr_interval){0, 0} : tcr_range(s, p->scratch);
+    uint32_t n = p->sizes.count;
+    bool all = n && tcr_is_bounded(scratch) && find_in_control(s, p->tiles, n) &&
+               find_in_control(s, p->combining, n + 1) && s->size_ranges[n].hi > 0;
+
+    for (uint32_t i = 0; i < n && all; i++)
+        all = find_in_control(s, s->m->u32s[p->sizes.first + i], i);
+    if (!all)
+        return;
+    x->l.at = s->size_at;
+    x->l.ranges = s->size_ranges;
+    if (s->device->ops->holds && !s->device->ops->holds(s->device, &x->l, &x->shape)) {
+        x->l.at = NULL;
+        x->l.ranges = NULL;
+        x->shape = 0;
+        return;
+    }
+    x->l.scratch = scratch.hi;
+    x->made = true;
 }
 
 /* The host runs small kernels that feed sizes, conditions and bindings: none has floats. */
@@ -55,32 +93,46 @@ static int launch_on_host(struct tccrt_session *s, const struct tcc_pstep *p, co
     return status ? status : s->host->ops->launch(s->host, 0, l);
 }
 
-int tcr_step_launch(struct tccrt_session *s, const struct tcc_pstep *p)
+int tcr_make_launch(struct tccrt_session *s, const struct tcc_pstep *p, struct tcr_made_launch *out)
 {
     const char *node = tcr_string(s->m, p->node);
-    struct tcr_kernel_launch l = {.kernel = p->what,
-                                  .nargs = p->args.count,
-                                  .nsizes = p->sizes.count,
-                                  .tiles = s->values[p->tiles],
-                                  .combining = p->combining == TCC_NO ? 0 : s->values[p->combining],
-                                  .scratch = p->scratch == TCC_NO ? 0 : s->values[p->scratch],
-                                  .args = s->args,
-                                  .sizes = s->sizes,
-                                  .may_fault = s->m->kernel_info[p->what].flags & TCC_KERNEL_FAULTS,
-                                  .node = node};
+    struct tcr_kernel_launch *l = &out->l;
     int status;
 
-    if (l.tiles < 0)
-        return tcr_size(s, p->tiles, "the number of tiles", node, &l.tiles);
-    if (l.tiles == 0)
+    *out = (struct tcr_made_launch){.l = {.kernel = p->what,
+                                          .nargs = p->args.count,
+                                          .nsizes = p->sizes.count,
+                                          .tiles = s->values[p->tiles],
+                                          .combining = p->combining == TCC_NO ? 0 : s->values[p->combining],
+                                          .scratch = p->scratch == TCC_NO ? 0 : s->values[p->scratch],
+                                          .args = s->args,
+                                          .sizes = s->sizes,
+                                          .may_fault = s->m->kernel_info[p->what].flags & TCC_KERNEL_FAULTS,
+                                          .node = node},
+                                    .made = s->values[p->tiles] != 0};
+    if (l->tiles < 0)
+        return tcr_size(s, p->tiles, "the number of tiles", node, &l->tiles);
+    if (s->in_program)
+        put_in_control(s, p, out);
+    if (!out->made)
         return TCC_OK;
-    if (l.combining < 0)
-        return tcr_size(s, p->combining, "the number of tiles that combine", node, &l.combining);
-    if (l.scratch < 0)
-        return tcr_size(s, p->scratch, "scratch", node, &l.scratch);
-    if ((status = gather(s, p, node)) || (s->device->checks && (status = accesses(s, p, node, &l))))
+    if (l->combining < 0)
+        return tcr_size(s, p->combining, "the number of tiles that combine", node, &l->combining);
+    if (l->scratch < 0)
+        return tcr_size(s, p->scratch, "scratch", node, &l->scratch);
+    if ((status = gather(s, p, node)))
+        return status;
+    return s->device->checks ? accesses(s, p, node, l) : TCC_OK;
+}
+
+int tcr_step_launch(struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    struct tcr_made_launch x;
+    int status = tcr_make_launch(s, p, &x);
+
+    if (status || !x.made)
         return status;
     if (s->placed && s->apart && !s->m->queues[p->queue].memory)
-        return launch_on_host(s, p, &l);
-    return s->device->ops->launch(s->device, s->queue, &l);
+        return launch_on_host(s, p, &x.l);
+    return s->device->ops->launch(s->device, s->queue, &x.l);
 }

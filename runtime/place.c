@@ -2,7 +2,7 @@
 /*
  * place.c - places the buffers of an entry point in the arena when their sizes are bound: largest first, at the lowest offset
  * that no buffer of the same memory living at the same time covers ("greedy by size", Pisarchyk and Lee, 2020, arXiv 2001.03288), as the
- * compiler does when it knows the sizes. Done once for each new set of sizes.
+ * compiler does when it knows the sizes. Done once for each new set of sizes; where a device keeps programs, for the most that they may be (bounds.c).
  */
 #include "runtime/rt_int.h"
 
@@ -61,6 +61,8 @@ static int read_sizes(struct tccrt_session *s, const struct tcc_pentry *e, struc
 
         if (status)
             return status;
+        if (tcr_most(s, s->m->buffers[b].bytes) <= INT64_MAX / 2) /* programs keep addresses */
+            bytes = tcr_most(s, s->m->buffers[b].bytes);
         if (bytes > INT64_MAX / 2)
             return tcr_fail(TCC_EINPUT, "buffer '%s': its size overflows", tcr_string(s->m, s->m->buffers[b].name));
         *same = *same && p->sizes[i] == bytes;

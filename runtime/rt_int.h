@@ -182,6 +182,11 @@ struct tccrt_session {
     int64_t *syms;                   /* by symbol */
     int64_t *bound;                  /* the symbols as they were when level 0 was last evaluated */
     int32_t *origin;                 /* by symbol: input * TCC_MAX_RANK + axis that bound it */
+    struct tcr_interval *ranges;     /* by expression of level 0: what it may be while a program lives (bounds.c); NULL: what it is */
+    struct tcr_interval *sym_ranges; /* by symbol */
+    uint32_t *control_at;            /* by expression: 1 + its number in the control block of `controlled`, 0: it isn't there; NULL: the device has no programs */
+    int64_t *control_values;
+    const struct tcc_pentry *controlled;
     const struct tcc_pentry *entry;  /* that level 0 was last evaluated for; NULL: none */
     const struct tcc_pentry *chosen; /* what a call of it with these sizes runs: itself, or one of its shape versions */
 
@@ -209,6 +214,8 @@ struct tccrt_session {
     void **args;                     /* room for the arguments of the largest launch */
     int64_t *sizes;
     struct tcr_access *access;       /* what it does with them; NULL: the device doesn't ask */
+    uint32_t *size_at;               /* and where a program finds its sizes */
+    struct tcr_interval *size_ranges;
 
     struct tcr_group groups[TCR_MAX_GROUPS];
     struct tccrt_request **requests; /* by queue: what is under way */
@@ -321,6 +328,19 @@ int tcr_size(struct tccrt_session *s, uint32_t expr, const char *what, const cha
 int tcr_dims(struct tccrt_session *s, struct tcc_range dims, const char *what, const char *node, int64_t *out);
 char *tcr_expr_text(const struct tccrt_model *m, uint32_t expr);   /* malloc'd; NULL: no memory */
 
+/* -- bounds.c: intervals of the integer program ------------------------------------------------------- */
+static inline bool
+tcr_is_bounded(struct tcr_interval x)
+{
+    return TCR_IS_VALUE(x.lo) && TCR_IS_VALUE(x.hi);
+}
+/* An operation of enum tcc_expr_op: contains all results; not bounded where an operand isn't, or an operation may fail. */
+struct tcr_interval tcr_interval(uint32_t op, struct tcr_interval a, struct tcr_interval b);
+/* Computes the session's ranges for the sizes that are bound now, e's runs. */
+void tcr_bounds(struct tccrt_session *s, const struct tcc_pentry *e);
+struct tcr_interval tcr_range(const struct tccrt_session *s, uint32_t expr);         /* what an expression may be while a program lives */
+int64_t tcr_most(const struct tccrt_session *s, uint32_t expr);                      /* its largest value, as far as it is known; at least the one now */
+
 /* -- place.c ---------------------------------------------------------------------------------- */
 struct tcr_placement { int64_t *sizes; uint64_t arenas[2]; bool done; };
 /* Places an entry point's buffers for the sizes that are bound now, unless they are what they were; arenas: bytes that each takes. */
@@ -347,6 +367,10 @@ tcr_has_stage(const struct tccrt_session *s, uint32_t home)
     return !home || !s->stage || (uint32_t)s->stage == home;
 }
 
+/* -- program.c ------------------------------------------------------------------------------------- */
+int tcr_step_program(struct tccrt_session *s, const struct tcc_pstep *p);
+void tcr_control(struct tccrt_session *s, const struct tcc_pentry *e, struct tcr_control *out);      /* the values of e's control block; out's others stay */
+
 /* -- walk.c, launch.c, libop/lib.c ------------------------------------------------------------------ */
 int tcr_walk(struct tccrt_session *s, struct tcc_range steps);
 /* Where buffer b lies now. */
@@ -356,6 +380,9 @@ int tcr_buffer_bytes(struct tccrt_session *s, uint32_t b, const char *node, int6
 int tcr_copy_buffer(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node);
 int tcr_dynamic(struct tccrt_session *s, uint32_t b, int rank, const int64_t *dims, int64_t bytes);
 int tcr_step_launch(struct tccrt_session *s, const struct tcc_pstep *p);
+/* The launch of a step, its lists in the session's room. made: false: it has no tiles. shape: of struct tcr_device_ops.holds. */
+struct tcr_made_launch { struct tcr_kernel_launch l; bool made; uint64_t shape; };
+int tcr_make_launch(struct tccrt_session *s, const struct tcc_pstep *p, struct tcr_made_launch *out);
 int tcr_step_lib(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_step_accum(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_step_stack(struct tccrt_session *s, const struct tcc_pstep *p);
@@ -367,7 +394,6 @@ int tcr_step_collective(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_step_message(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_await(struct tccrt_session *s, uint32_t step);       /* until what that step has started has ended */
 int tcr_await_list(struct tccrt_session *s, struct tcc_range steps);         /* the same of all steps of a list */
-int tcr_step_program(struct tccrt_session *s, const struct tcc_pstep *p);
 /* comm/vote.c: a run of this list has failed at s->failed_at: tells the other ranks where the plan votes. Returns status; the message is every rank's then. */
 int tcr_vote_failed(struct tccrt_session *s, struct tcc_range steps, int status);
 struct tccrt_comm *tcr_session_group(struct tccrt_session *s, const char *name);      /* NULL: none of that name */

@@ -253,6 +253,7 @@ int tcr_bind(struct tccrt_session *s, const struct tcc_pentry *e)
             tcr_eval_level(s, 0);
         if ((status = choose(s, e)))
             return status;
+        tcr_bounds(s, s->chosen);
         s->entry = e;
     }
     tcr_forget_levels(s);
@@ -443,8 +444,8 @@ static int make_arenas(struct tccrt_session *s, const struct tcc_pentry *e)
     for (uint32_t i = 0; i < 2 && !status; i++)
         if (!i || bytes[i] || s->apart)
             status = grow_arena(s, i, (size_t)bytes[i]);
-    /* Poison comes before the work of all queues. */
-    return status || !s->ordered || !s->device->ops->discard ? status : tcr_sync(s);
+    /* Poison comes before the run and the work of all queues. */
+    return status || !s->device->ops->discard ? status : tcr_sync(s);
 }
 
 static int prepare(struct tccrt_session *s, const struct tcc_pentry *e)
@@ -479,16 +480,23 @@ static int copy_lent(struct tccrt_session *s, bool back)
     return status;
 }
 
+/* State that was written between runs is there. */
+static int take_state(struct tccrt_session *s)
+{
+    int status = s->apart ? tcr_sync(s) : TCC_OK;
+
+    return status || !s->apart ? status : copy_lent(s, false);
+}
+
+/* The control block, when sizes are bound. */
 static int begin(struct tccrt_session *s)
 {
     struct tcr_control c = {.seed = s->seed, .run = s->runs};
-    int status = s->host->ops->begin(s->host, &c);
+    int status;
 
-    if (!status && s->apart) /* state that was written between runs */
-        status = tcr_sync(s);
-    if (status || s->device == s->host || (status = s->device->ops->begin(s->device, &c)))
-        return status;
-    return s->apart ? copy_lent(s, false) : TCC_OK;
+    tcr_control(s, s->running, &c);
+    status = s->host->ops->begin(s->host, &c);
+    return status || s->device == s->host ? status : s->device->ops->begin(s->device, &c);
 }
 
 /* Outputs come from the device; all that is under way ends, also of a run that failed, whose message stays. */
@@ -521,9 +529,11 @@ int tcr_execute(struct tccrt_session *s, const struct tcc_pentry *e)
     int status;
 
     s->running = e;
-    status = begin(s);
+    status = take_state(s);
     if (!status)
         status = prepare(s, e);
+    if (!status)
+        status = begin(s);
     if (!status) {
         mode = tcr_fp_enter();
         s->voting = 0;

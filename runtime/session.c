@@ -106,6 +106,28 @@ static int number_events(struct tccrt_session *s)
     return s->device->ops->reserve(s->device, 0, (int)m->plan->queues.count, s->nevents);
 }
 
+/* For a device with programs: where their launches find sizes, and what these may be. */
+static bool make_program_tables(struct tccrt_session *s)
+{
+    const struct tcc_plan *p = s->m->plan;
+    size_t control = 1;
+    bool positions = false;
+
+    if (!s->ordered || !s->device->ops->program)
+        return true;
+    for (uint32_t i = 0; i < p->entries.count; i++)
+        control = s->m->entries[i].control.count > control ? s->m->entries[i].control.count : control;
+    for (uint32_t i = 0; i < p->states.count; i++)
+        positions |= s->m->states[i].sym != TCC_NO;
+    if (positions && (!(s->ranges = zeroed(s, p->exprs.count, sizeof *s->ranges)) ||
+                      !(s->sym_ranges = zeroed(s, p->syms.count, sizeof *s->sym_ranges))))
+        return false;
+    return (s->control_at = zeroed(s, p->exprs.count, sizeof *s->control_at)) &&
+           (s->control_values = zeroed(s, control, sizeof *s->control_values)) &&
+           (s->size_at = zeroed(s, s->max_sizes + 2, sizeof *s->size_at)) &&
+           (s->size_ranges = zeroed(s, s->max_sizes + 2, sizeof *s->size_ranges));
+}
+
 static int make_tables(struct tccrt_session *s)
 {
     const struct tcc_plan *p = s->m->plan;
@@ -136,7 +158,7 @@ static int make_tables(struct tccrt_session *s)
         !(s->started_at = zeroed(s, queues, sizeof *s->started_at)) ||
         !(s->votes = zeroed(s, queues, sizeof *s->votes)) || !(s->args = zeroed(s, args, sizeof *s->args)) ||
         !(s->sizes = zeroed(s, sizes, sizeof *s->sizes)) ||
-        (s->device->checks && !(s->access = zeroed(s, args, sizeof *s->access))))
+        (s->device->checks && !(s->access = zeroed(s, args, sizeof *s->access))) || !make_program_tables(s))
         return TCC_EENV;
     if (s->ordered && number_events(s))
         return TCC_EENV;
@@ -254,7 +276,7 @@ static void free_data(struct tccrt_session *s)
 void tccrt_session_free(struct tccrt_session *s)
 {
     struct tccrt_allocator a;
-    void *blocks[24];
+    void *blocks[30];
 
     if (!s)
         return;
@@ -271,10 +293,12 @@ void tccrt_session_free(struct tccrt_session *s)
     free(s->held);
     for (uint32_t i = 0; s->placements && i < s->m->plan->entries.count; i++)
         tcr_heap_free(&s->heap, s->placements[i].sizes, s->m->entries[i].placed.count * sizeof *s->placements[i].sizes);
-    memcpy(blocks, (void *[24]){s->values, s->syms,       s->bound,        s->origin,       s->states,  s->slots,
-                                s->inputs, s->heads,      (void *)s->in,   s->outs,         s->args,    s->sizes,
-                                s->places, s->placements, s->lent,         s->requests,     s->started, s->started_at,
-                                s->votes,  s->mirrors,    s->inputs_there, s->inputs_bytes, s->access,  s->event_of},
+    memcpy(blocks,
+           (void *[30]){s->values, s->syms,       s->bound,        s->origin,         s->states,  s->slots,
+                        s->inputs, s->heads,      (void *)s->in,   s->outs,           s->args,    s->sizes,
+                        s->places, s->placements, s->lent,         s->requests,       s->started, s->started_at,
+                        s->votes,  s->mirrors,    s->inputs_there, s->inputs_bytes,   s->access,  s->event_of,
+                        s->ranges, s->sym_ranges, s->control_at,   s->control_values, s->size_at, s->size_ranges},
            sizeof blocks);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         if (blocks[i])
@@ -315,6 +339,14 @@ int tccrt_simulated(const struct tccrt_session *s, struct tccrt_sim *out)
 int64_t tccrt_device_launches(const struct tccrt_session *s)
 {
     return s ? s->device->counts.launches : 0;
+}
+
+void tccrt_device_counts(const struct tccrt_session *s, struct tccrt_device_counts *out)
+{
+    const struct tcr_device_counts *c = s ? &s->device->counts : NULL;
+
+    *out = c ? (struct tccrt_device_counts){c->launches, c->copies, c->programs, c->replays}
+             : (struct tccrt_device_counts){0};
 }
 
 size_t tccrt_arena_bytes(const struct tccrt_session *s)

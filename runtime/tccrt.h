@@ -303,6 +303,9 @@ struct tccrt_sim {
 /* TCC_EUSAGE: the session's device models no time (or TCCC_ORDER_SEED draws durations instead). */
 int tccrt_simulated(const struct tccrt_session *s, struct tccrt_sim *out);
 int64_t tccrt_device_launches(const struct tccrt_session *s);                          /* so far, of kernels over a memory of the device's own; cpu: 0 */
+/* The same, copies within, to and from its memory, and programs: regions of a plan that were recorded, and how often one was run without being walked. */
+struct tccrt_device_counts { int64_t launches, copies, programs, replays; };
+void tccrt_device_counts(const struct tccrt_session *s, struct tccrt_device_counts *out);
 int tccrt_version_used(const struct tccrt_session *s);                                 /* by the last run; -1: there was none, or its sizes have no version */
 /* Of this process. state: variables that it holds. predicted: what a run of the entry point takes by the plan, state included, as the compiler
  * (a pipeline's stage of known sizes) or the last run's sizes say; -1: not known. */

@@ -346,29 +346,6 @@ static int (*const step_fns[])(struct tccrt_session *s, const struct tcc_pstep *
     [TCC_STEP_PROGRAM] = tcr_step_program,
 };
 
-/* The steps of a PROGRAM, one after the other. */
-int tcr_step_program(struct tccrt_session *s, const struct tcc_pstep *p)
-{
-    struct tcc_range steps = s->m->regions[p->regions.first].steps;
-    const struct tcr_device_ops *o = s->device->ops;
-    uint64_t parts[3];
-    int how = TCR_WALK, status = TCC_OK;
-
-    if (!s->ordered || !o->program)
-        return tcr_walk(s, steps);
-    /* Sizes and addresses that the work was recorded with. */
-    parts[0] = tcr_xxh3(s->syms, s->m->plan->syms.count * sizeof *s->syms);
-    parts[1] = tcr_xxh3(s->states, s->m->plan->states.count * sizeof *s->states);
-    parts[2] = (uintptr_t)s->arenas[1];
-    status = o->program(s->device, (int)p->queue, (uint32_t)(p - s->m->steps), tcr_xxh3(parts, sizeof parts), &how);
-    if (status || how == TCR_REPLAY)
-        return status;
-    s->in_program = true;
-    status = tcr_walk(s, steps);
-    s->in_program = false;
-    return status || how == TCR_WALK ? status : o->end(s->device, (int)p->queue);
-}
-
 /* Where the device's memory is not the host's, what a step looked at of it goes back. */
 static int do_step(struct tccrt_session *s, const struct tcc_pstep *p)
 {

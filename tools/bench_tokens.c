@@ -17,7 +17,7 @@ struct decoding {
     struct model *m;
     struct tcc_object **in, **out;
     int nnames;
-    const char *names[MOST_NAMES];   /* symbols of the inputs' dims */
+    const char *names[MOST_NAMES]; /* symbols of the inputs' dims */
     bool grows[MOST_NAMES];
 };
 
@@ -112,15 +112,20 @@ static void report(const struct decoding *d, double first, int n, double *times)
     qsort(times, (size_t)n, sizeof *times, ascending);
     double median = n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
     double rss = (double)usage.ru_maxrss / 1024, speed = sum > 0 ? n * 1e3 / sum : 0;
-    if (option_set(d->o, OPT_json))
-        printf("{\"compile_ms\":%.3f,\"load_ms\":%.3f,\"first_ms\":%.3f,\"p50_ms\":%.4f,\"min_ms\":%.4f,\"p90_ms\":%.4f,\"p99_ms\":%.4f,"
-               "\"peak_rss_mb\":%.1f,\"tokens\":%d,\"tokens_per_s\":%.2f}\n",
-               d->m->compile_ms, d->m->load_ms, first, median, times[0], times[n * 9 / 10], times[n * 99 / 100], rss, n + 1,
-               speed);
-    else
-        printf("compile %10.1f ms\nload    %10.3f ms\nfirst   %10.3f ms (the first token)\nmedian  %10.4f ms of %d later tokens\n"
+    if (option_set(d->o, OPT_json)) {
+        printf("{\"compile_ms\":%.3f,\"load_ms\":%.3f,\"first_ms\":%.3f,\"p50_ms\":%.4f,\"min_ms\":%.4f,\"p90_ms\":%."
+               "4f,\"p99_ms\":%.4f,"
+               "\"peak_rss_mb\":%.1f,\"tokens\":%d,\"tokens_per_s\":%.2f",
+               d->m->compile_ms, d->m->load_ms, first, median, times[0], times[n * 9 / 10], times[n * 99 / 100], rss,
+               n + 1, speed);
+        model_put_device(d->m);
+        puts("}");
+    } else {
+        printf("compile %10.1f ms\nload    %10.3f ms\nfirst   %10.3f ms (the first token)\nmedian  %10.4f ms of %d "
+               "later tokens\n"
                "minimum %10.4f ms\nmemory  %10.1f MB at most\nspeed   %10.2f tokens a second\n",
                d->m->compile_ms, d->m->load_ms, first, median, n, times[0], rss, speed);
+    }
     fflush(stdout);
 }
 

@@ -341,6 +341,17 @@ const char *model_version(const struct model *m)
     return sizes && (tccrt_nversions(m->artifact, m->entry) > 1 || strcmp(sizes, "any size")) ? sizes : NULL;
 }
 
+void model_put_device(const struct model *m)
+{
+    struct tccrt_device_counts counts;
+
+    tccrt_device_counts(m->session, &counts);
+    if (counts.launches)
+        printf(",\"device\":\"%s\",\"device_launches\":%lld,\"device_programs\":%lld,\"device_replays\":%lld",
+               tccrt_device_used(m->session), (long long)counts.launches, (long long)counts.programs,
+               (long long)counts.replays);
+}
+
 int model_session(const struct options *o, struct model *m, int threads, char *why)
 {
     struct tccrt_options options = {.threads = threads,

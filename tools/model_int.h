@@ -53,6 +53,7 @@ int model_open_interpreted(const struct options *o, const char *path, struct mod
 int model_session(const struct options *o, struct model *m, int threads, char *why);
 /* The sizes that the version which ran last is for, "N = 1"; NULL: the entry point has no shape versions. */
 const char *model_version(const struct model *m);
+void model_put_device(const struct model *m);                       /* fields of a JSON object that say what a device has done; none without one */
 /* Runs once. outputs[i] is the caller's. A tcc_status; `error` says why (ERROR_SIZE). */
 int model_run(struct model *m, struct tcc_object *const *inputs, struct tcc_object **outputs, char *error);
 /* For runs that are measured: caches that the session holds are emptied, other state stays. A tcc_status. */

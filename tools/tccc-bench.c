@@ -137,9 +137,7 @@ static void report(const struct bench *b)
         if (version)
             tcr_print_json(stdout, version);
         fputs(version ? "" : "null", stdout);
-        if (tccrt_device_launches(b->m.session))
-            printf(",\"device\":\"%s\",\"device_launches\":%lld", tccrt_device_used(b->m.session),
-                   (long long)tccrt_device_launches(b->m.session));
+        model_put_device(&b->m);
         if (b->simulated) {
             printf(",\"sim_ms\":%.9g,\"sim\":", b->sim.seconds * 1e3);
             sim_print_json(stdout, &b->sim);

@@ -45,13 +45,21 @@ struct tcr_heap { struct tccrt_allocator allocator; size_t held; };
 enum { TCR_HANDS_OVER = 4 };
 struct tcr_access { const void *at; size_t bytes; unsigned how; };
 
+/* From the least to the largest of values that may be. */
+struct tcr_interval { int64_t lo, hi; };
+
 /* Kernel number `kernel` of the plan, for tiles [0, tiles), and then, when these have ended, for `combining` more. args: addresses in the device's memory; scratch: bytes that each of its
- * threads needs. access: what it does with each argument; NULL unless the device checks. The lists are read before launch() returns. */
+ * threads needs. access: what it does with each argument; NULL unless the device checks. The lists are read before launch() returns.
+ *
+ * A launch that a program holds for other sizes than those at hand has `at`: by size, then tiles and combining, which of the control block's values it is when the
+ * launch runs (TCC_NO: it is 0); and `ranges`: between which values it lies then. Scratch and accesses are then the most that there may be. */
 struct tcr_kernel_launch {
     uint32_t kernel, nargs, nsizes;
     int64_t tiles, combining, scratch;
     void *const *args;
     const int64_t *sizes;
+    const uint32_t *at;              /* NULL: sizes, tiles and combining are those that are given */
+    const struct tcr_interval *ranges;
     const struct tcr_access *access;
     bool may_fault;                  /* it may meet a bad index */
     const char *node;                /* for messages; good while the model is open */
@@ -68,7 +76,7 @@ struct tcr_copy {
     bool guarded;                    /* to the device: it writes state, and is not done once a kernel has met a bad index */
 };
 
-/* What changes from run to run lies in a control block in the device's memory, where kernels of a program read it. */
+/* What changes from run to run lies in a control block in the device's memory, where kernels of a program read it (struct tcc_control). */
 struct tcr_control { uint64_t seed; int64_t run; uint32_t nvalues; const int64_t *values; };
 
 struct tcr_device;
@@ -101,7 +109,7 @@ struct tcr_device_ops {
     /* -- Runs */
     /* Scratch for launches of up to so many bytes a thread, queues and events are taken now instead of when they are first needed. */
     int (*reserve)(struct tcr_device *d, int64_t scratch, int queues, uint32_t events);
-    /* A run begins: what kernels read in struct tcc_env. Nothing is under way, no fault yet. */
+    /* A run begins: what its kernels read in the control block. None is under way; copies of its inputs may be. No fault yet. */
     int (*begin)(struct tcr_device *d, const struct tcr_control *c);
 
     /* -- Modelled time of a simulated machine; NULL: it has none. trace() adds the last run's events to a Chrome trace's list, the first without a comma before it. */
@@ -109,10 +117,13 @@ struct tcr_device_ops {
     void (*trace)(struct tcr_device *d, FILE *f);
 
     /* -- Programs: work that is recorded once and replayed; NULL: the device has none, and its regions are walked.
-     * program() is asked first: *how becomes TCR_REPLAY (the program `number` of these arguments `digest` is there and was given to the queue: the region is
-     * done), TCR_RECORD (what follows, up to end(), is recorded, then run) or TCR_WALK. */
+     * program() is asked first: *how becomes TCR_REPLAY (the program `number` is there with all that it has for good, which `digest` stands for, and was given to the queue: the region is
+     * done), TCR_RECORD (what follows, up to end(), is recorded, then run) or TCR_WALK. A device keeps so many programs; of others it forgets the one that was not used for longest. */
     int (*program)(struct tcr_device *d, int queue, uint32_t number, uint64_t digest, int *how);
     int (*end)(struct tcr_device *d, int queue);
+    /* May a program hold this launch (which has `at`) for all its ranges? *shape: a number of what is the same for all of them, as the grid. NULL: any
+     * launch, with nothing of that kind. */
+    bool (*holds)(struct tcr_device *d, const struct tcr_kernel_launch *l, uint64_t *shape);
 
     /* -- Checks; NULL: the device has none. The host itself reads or writes memory of its own: is it waited for? */
     int (*touch)(struct tcr_device *d, const struct tcr_access *a, const char *node);

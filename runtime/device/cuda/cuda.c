@@ -296,7 +296,8 @@ static const struct tcr_device_ops cuda = {.close = close_cuda,
                                            .reserve = reserve,
                                            .begin = begin,
                                            .program = cuda_program,
-                                           .end = cuda_program_end};
+                                           .end = cuda_program_end,
+                                           .holds = cuda_program_holds};
 
 static int open_cuda(struct tcr_cuda *c, const struct tcr_device_request *r)
 {

@@ -206,6 +206,7 @@ int cuda_guarded_copy(struct tcr_cuda *c, int queue, uint64_t to, uint64_t from,
 /* program.c */
 int cuda_program(struct tcr_device *d, int queue, uint32_t number, uint64_t digest, int *how);
 int cuda_program_end(struct tcr_device *d, int queue);
+bool cuda_program_holds(struct tcr_device *d, const struct tcr_kernel_launch *l, uint64_t *shape);
 void cuda_program_abort(struct tcr_cuda *c);                 /* a run that failed within one */
 void cuda_programs_renew(struct tcr_cuda *c);                /* they are recorded again when they are next asked for */
 void cuda_programs_free(struct tcr_cuda *c);

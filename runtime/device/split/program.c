@@ -2,14 +2,15 @@
 /*
  * Programs: work that is recorded with its arguments when its region is walked for the first time, and replayed from then on. The second
  * time it is walked once more, and what is given must be what was recorded: an argument or a size that changes from run to
- * run belongs into the control block. Later runs are replayed without a walk.
+ * run belongs into the control block. Later runs are replayed without a walk. Of a session's programs the one that was not used for longest goes
+ * where there are too many.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/device/split/split_int.h"
 
-#define MOST 64 /* programs of one session */
+#define MOST 16 /* programs of one session */
 
 static struct split_program *find(struct tcr_split *s, uint32_t number, uint64_t digest)
 {
@@ -53,6 +54,7 @@ static int give(struct tcr_split *s, int queue, struct split_program *p)
     if (!op)
         return TCC_EENV;
     op->program = p;
+    p->age = ++s->age;
     p->runs++;
     return split_give(s, queue, op);
 }
@@ -73,37 +75,64 @@ static int replay(struct tcr_split *s, int queue, struct split_program *p)
     return give(s, queue, p);
 }
 
+/* What was given to queues may hold it. */
+static int forget_oldest(struct tcr_split *s)
+{
+    struct split_program **oldest = &s->programs, *p;
+    int status = split_until(s, TCR_ALL);
+
+    for (struct split_program **at = &s->programs; *at; at = &(*at)->next)
+        if ((*at)->age < (*oldest)->age)
+            oldest = at;
+    if (status)
+        return status;
+    p = *oldest;
+    *oldest = p->next;
+    free_one(p);
+    return TCC_OK;
+}
+
 int split_program(struct tcr_device *d, int queue, uint32_t number, uint64_t digest, int *how)
 {
     struct tcr_split *s = (struct tcr_split *)d;
     struct split_program *p = find(s, number, digest);
-    int n = 0;
+    int n = 0, status;
 
     if (s->recording || s->comparing)
         return tcr_fail(TCC_EBUG, "device 'cpu-split': a program inside a program");
     for (struct split_program *x = s->programs; x; x = x->next)
         n++;
-    *how = p && p->runs > 1 ? TCR_REPLAY : p || n < MOST ? TCR_RECORD : TCR_WALK;
+    *how = p && p->runs > 1 ? TCR_REPLAY : TCR_RECORD;
     if (*how == TCR_REPLAY)
         return replay(s, queue, p);
-    if (*how == TCR_WALK)
-        return TCC_OK;
     if (p) {
         s->comparing = p;
         p->at = p->ops;
         return TCC_OK;
     }
+    if (n == MOST && (status = forget_oldest(s)))
+        return status;
     if (!(s->recording = p = calloc(1, sizeof *p)))
         return tcr_fail(TCC_EENV, "no memory for a program of the device");
     *p = (struct split_program){.number = number, .digest = digest, .last = &p->ops};
     return TCC_OK;
 }
 
+/* Sizes: those that are given, or where they are in the control block. */
+static bool equal_sizes(const struct tcr_kernel_launch *a, const struct tcr_kernel_launch *b)
+{
+    if (!a->at != !b->at)
+        return false;
+    if (a->at)
+        return !memcmp(a->at, b->at, (a->nsizes + 2) * sizeof *a->at);
+    return a->tiles == b->tiles && a->combining == b->combining &&
+           !memcmp(a->sizes, b->sizes, a->nsizes * sizeof *a->sizes);
+}
+
 static bool equal_launch(const struct tcr_kernel_launch *a, const struct tcr_kernel_launch *b)
 {
-    return a->kernel == b->kernel && a->tiles == b->tiles && a->combining == b->combining && a->scratch == b->scratch &&
-           a->nargs == b->nargs && a->nsizes == b->nsizes && !memcmp(a->args, b->args, a->nargs * sizeof *a->args) &&
-           !memcmp(a->sizes, b->sizes, a->nsizes * sizeof *a->sizes);
+    return a->kernel == b->kernel && a->scratch == b->scratch && a->nargs == b->nargs && a->nsizes == b->nsizes &&
+           !memcmp(a->args, b->args, a->nargs * sizeof *a->args) && equal_sizes(a, b);
 }
 
 static bool equal(const struct split_op *a, const struct split_op *b)

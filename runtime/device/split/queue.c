@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/device/split/split_int.h"
+#include "runtime/mutant.h"
 
 struct split_op *split_op_new(enum split_kind kind, const char *node)
 {
@@ -27,6 +28,7 @@ void split_op_free(struct split_op *op)
     free((void *)op->launch.args);
     free((void *)op->launch.sizes);
     free((void *)op->launch.access);
+    free((void *)op->launch.at);
     free(op);
 }
 
@@ -45,16 +47,50 @@ static int was_freed(const struct split_op *op)
     return tcr_fail(TCC_EBUG, "node '%s': memory that it uses was freed before it ran: requires a wait", op->node);
 }
 
+/* One of a launch's numbers in the control block. */
+static int read_control(const struct tcr_split *s, const struct split_op *op, const int64_t *control, uint32_t i,
+                        int64_t *out)
+{
+    uint32_t at = op->launch.at[i];
+
+    if (at == TCC_NO)
+        return TCC_OK;
+    if (at >= s->ncontrol)
+        return tcr_fail(TCC_EBUG, "node '%s': the control block has no value %u", op->node, at);
+    *out = MUTANT(180, control[at], *out);
+    return TCC_OK;
+}
+
+/* The sizes, which get room of their own, and numbers of tiles of this run. */
+static int take_sizes(struct tcr_split *s, const struct split_op *op, struct tcr_kernel_launch *l)
+{
+    const int64_t *control = see(s, s->control, s->ncontrol * sizeof *control);
+    int64_t *sizes = malloc((l->nsizes + 1) * sizeof *sizes);
+    int status = TCC_OK;
+
+    if (!sizes)
+        return tcr_fail(TCC_EENV, "node '%s': no memory for its sizes", op->node);
+    memcpy(sizes, l->sizes, l->nsizes * sizeof *sizes);
+    l->sizes = sizes;
+    for (uint32_t i = 0; i < l->nsizes && !status; i++)
+        status = read_control(s, op, control, i, &sizes[i]);
+    if (!status && !(status = read_control(s, op, control, l->nsizes, &l->tiles)))
+        status = read_control(s, op, control, l->nsizes + 1, &l->combining);
+    return status;
+}
+
 static int launch(struct tcr_split *s, const struct split_op *op)
 {
     struct tcr_kernel_launch l = op->launch;
     struct tcr_env *envs = see(s, s->envs, (size_t)s->device.threads * sizeof *envs);
     void *few[64], **args = l.nargs <= 64 ? few : malloc(l.nargs * sizeof *args);
-    int status, fault = 0;
+    int status = TCC_OK, fault = 0;
     bool gone = false;
 
     if (!args)
         return tcr_fail(TCC_EENV, "node '%s': no memory for its arguments", op->node);
+    if (l.at)
+        status = take_sizes(s, op, &l);
     for (uint32_t i = 0; i < l.nargs && !gone; i++) {
         size_t bytes = l.access ? l.access[i].bytes : 1;
 
@@ -62,7 +98,10 @@ static int launch(struct tcr_split *s, const struct split_op *op)
         gone = bytes && !args[i];
     }
     l.args = args;
-    status = gone ? was_freed(op) : tcr_cpu_run(s->cpu, &l, envs, &fault);
+    if (!status)
+        status = gone ? was_freed(op) : l.tiles ? tcr_cpu_run(s->cpu, &l, envs, &fault) : TCC_OK;
+    if (l.sizes != op->launch.sizes)
+        free((void *)l.sizes);
     if (fault && !s->fault) {
         s->fault = fault;
         s->fault_node = op->node;

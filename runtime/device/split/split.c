@@ -237,7 +237,9 @@ static int launch(struct tcr_device *d, int queue, const struct tcr_kernel_launc
     op->launch.args = keep(l->args, l->nargs * sizeof *l->args);
     op->launch.sizes = keep(l->sizes, l->nsizes * sizeof *l->sizes);
     op->launch.access = l->access ? keep(l->access, l->nargs * sizeof *l->access) : NULL;
-    if (!op->launch.args || !op->launch.sizes || (l->access && !op->launch.access)) {
+    op->launch.at = l->at ? keep(l->at, (l->nsizes + 2) * sizeof *l->at) : NULL;
+    op->launch.ranges = NULL;
+    if (!op->launch.args || !op->launch.sizes || (l->access && !op->launch.access) || (l->at && !op->launch.at)) {
         split_op_free(op);
         return tcr_fail(TCC_EENV, "no memory for work of the device");
     }
@@ -322,7 +324,21 @@ static int reserve(struct tcr_device *d, int64_t scratch, int queues, uint32_t e
     return TCC_OK;
 }
 
-/* The control block's way to the device is its first work. Whatever a run that failed has left there is gone. */
+/* Room in the device's memory for n values of the control block. */
+static int make_control(struct tcr_split *s, uint32_t n)
+{
+    if (n <= s->ncontrol)
+        return TCC_OK;
+    if (s->control)
+        split_card_free(s->card, s->control);
+    s->ncontrol = 0;
+    if (!(s->control = split_card_alloc(s->card, n * sizeof *s->control, 0, false)))
+        return TCC_EENV;
+    s->ncontrol = n;
+    return TCC_OK;
+}
+
+/* The control block's way to the device comes before all launches. Whatever a run that failed has left there is gone. */
 static int begin(struct tcr_device *d, const struct tcr_control *control)
 {
     struct tcr_split *s = split_of(d);
@@ -332,11 +348,17 @@ static int begin(struct tcr_device *d, const struct tcr_control *control)
 
     for (int q = 0; q < s->nqueues; q++)
         for (struct split_op *op = s->queues[q].first; op && !status; op = op->next)
-            status = tcr_fail(TCC_EBUG, "device 'cpu-split': a run begins while work of another is under way");
+            if (op->kind == SPLIT_LAUNCH || op->kind == SPLIT_PROGRAM)
+                status = tcr_fail(TCC_EBUG, "device 'cpu-split': a run begins while kernels of another are under way");
     if (status)
         return status;
     if (!(envs = split_card_see(s->card, s->envs, (size_t)d->threads * sizeof *envs, false, &what)))
         return tcr_fail(TCC_EBUG, "device 'cpu-split': its control block is %s", what);
+    if ((status = make_control(s, control->nvalues)))
+        return status;
+    if (control->nvalues)
+        memcpy(split_card_see(s->card, s->control, control->nvalues * sizeof *s->control, false, &what),
+               control->values, control->nvalues * sizeof *s->control);
     s->fault = 0;
     for (int i = 0; i < d->threads; i++)
         envs[i].env = (struct tcc_env){.threads = d->threads, .seed = control->seed, .run = control->run};
@@ -384,6 +406,8 @@ static void close_split(struct tcr_device *d)
     split_programs_free(s);
     if (s->card && s->envs)
         split_card_free(s->card, s->envs);
+    if (s->card && s->control)
+        split_card_free(s->card, s->control);
     if (s->card)
         split_card_put(s->card);
     free(s->events);

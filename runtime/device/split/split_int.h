@@ -74,7 +74,7 @@ struct split_event { uint32_t recorded, done; };
 struct split_program {
     struct split_program *next;
     uint32_t number;
-    uint64_t digest;
+    uint64_t digest, age;
     struct split_op *ops, **last;
     struct split_op *at;                                             /* while it is compared: the one to come */
     int64_t runs, launches;                                          /* launches: that it holds */
@@ -85,6 +85,8 @@ struct tcr_split {
     struct tcr_cpu *cpu;             /* threads and kernels */
     struct split_card *card;
     struct tcr_env *envs;            /* by thread: struct tcc_env in the card's memory, the fault word with it */
+    int64_t *control;                /* there too: the values of the control block */
+    uint32_t ncontrol;
     struct split_queue queues[SPLIT_MAX_QUEUES];
     int nqueues;
     struct split_event *events;
@@ -94,6 +96,7 @@ struct tcr_split {
     int fault;                       /* and where it was met */
     const char *fault_node;
     struct split_program *programs, *recording, *comparing;
+    uint64_t age;
     enum split_kind drop_kind;       /* for tests: the wait or copy that is left out */
     int64_t drop;                    /* how many come before it */
 };
