@@ -13,6 +13,7 @@
  *   engine.c      which engine, and what the launcher says
  *   mpi.c         an engine: MPI; mpi_lib.c: its library, opened at run time
  *   ucx.c         an engine: UCX; meet.c: how its ranks find each other
+ *   shared.c      an engine: memory that processes of one machine share
  *   step.c        the plan's steps
  *   vote.c        one of them: no rank writes state where another has failed
  */

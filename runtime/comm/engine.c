@@ -109,8 +109,8 @@ static int launched_by_mpi(enum launch how, const struct tcr_engine **engine)
     return TCC_OK;
 }
 
-/* For UCX: several processes, and the variables? */
-static int launched_by_variables(enum launch how, const struct tcr_engine **engine)
+/* For UCX, or the named one of its like: several processes, and the variables? */
+static int launched_by_variables(enum launch how, const struct tcr_engine *named, const struct tcr_engine **engine)
 {
     struct tcr_launch l;
     int status;
@@ -120,7 +120,7 @@ static int launched_by_variables(enum launch how, const struct tcr_engine **engi
     if ((status = tcr_launch_read(&l)))
         return status;
     if (l.size > 1)
-        *engine = &tcr_ucx;
+        *engine = named ? named : &tcr_ucx;
     return TCC_OK;
 }
 
@@ -153,6 +153,6 @@ int tcr_engine_choose(const struct tccrt_comm_options *o, const struct tcr_engin
         return TCC_OK;
     }
     if (row ? row->engine->launcher == TCR_LAUNCHER_VARIABLES : how == VARIABLES)
-        return launched_by_variables(how, engine);
+        return launched_by_variables(how, row ? row->engine : NULL, engine);
     return launched_by_mpi(how, engine);
 }

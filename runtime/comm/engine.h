@@ -11,7 +11,7 @@
  * A device's own collectives (NCCL's) are an engine's too: `collective` takes over whole operations, and the messages beside
  * them are what ranks begin with and watch each other by.
  *
- * Each function but open() is called with the net's lock held, by one thread at a time, though not always the same one. They
+ * Each function but open() and rest() is called with the net's lock held, by one thread at a time, though not always the same one. They
  * return a tcc_status with a message in tccrt_error(), and never block.
  */
 #ifndef TCCRT_COMM_ENGINE_H
@@ -52,6 +52,8 @@ struct tcr_engine {
     void (*close)(struct tcr_net *net, bool broken);
     /* NULL, or moves on everything; called before a round of test(). */
     void (*progress)(struct tcr_net *net);
+    /* NULL, or sleeps a few ms, or until something has come since the last progress(). Without the net's lock, by any thread. */
+    void (*rest)(struct tcr_net *net);
     /* Starts a message of at most TCR_MESSAGE_BYTES, in order for each (lane, rank, tag); the memory is the engine's until test() says
      * done. from -1: anybody. A rank that is lost is no failure of the message: it stays under way, and tcr_watch_lost() is told. */
     int (*send)(struct tcr_net *net, int lane, int to, int tag, const void *data, size_t bytes, struct tcr_pending *p);
@@ -61,7 +63,7 @@ struct tcr_engine {
     /* NULL, or starts the whole operation, which test() and cancel() then know; *taken false: do it with messages. */
     int (*collective)(struct tcr_net *net, const struct tcr_coll *c, struct tcr_pending *p, bool *taken);
 };
-extern const struct tcr_engine tcr_mpi, tcr_ucx;
+extern const struct tcr_engine tcr_mpi, tcr_ucx, tcr_shared;
 
 /* The engine that this process is to begin with: what `options` or TCCC_COMM names, else what its launcher suits. *engine is NULL
  * where it was started alone. TCC_EUSAGE: no engine of that name; TCC_EENV: not in this build, or the launcher does not suit it. */

@@ -178,12 +178,15 @@ static void *serve(void *arg)
             tcr_net_progress(net);
         if (busy && !atomic_load(&net->waiting)) {
             pthread_mutex_unlock(&l->mutex);
-            rest(30000);
+            if (net->engine->rest)
+                net->engine->rest(net);
+            else
+                rest(30000);
             pthread_mutex_lock(&l->mutex);
             continue;
         }
         clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += busy ? 1000000 : 20000000;
+        until.tv_nsec += busy && !net->engine->rest ? 1000000 : 20000000;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
         pthread_cond_timedwait(&l->changed, &l->mutex, &until);
@@ -254,7 +257,8 @@ static int give_up(struct tcr_net *net, bool opened, int left)
     double start = tcr_seconds();
     char who[200] = "";
 
-    for (; opened && left < 0 && tcr_seconds() - start < DIED_AFTER; rest(20000000)) /* it fails when a rank dies, too */
+    for (; opened && left < 0 && tcr_seconds() - start < DIED_AFTER;
+         rest(20000000)) /* it fails when a rank dies, too */
         left = tcr_left();
     if (left >= 0)
         tcr_accuse(left);
@@ -412,6 +416,8 @@ int tcr_net_close(struct tcr_net *net, const char *why)
     return status;
 }
 
+#define FEW_LOOKS 16 /* before a sleep: what is as good as there */
+
 /* -- Operations ----------------------------------------------------------------------------------------------- */
 
 static void free_arrays(struct tcr_coll *c)
@@ -487,8 +493,12 @@ int tcr_op_finish(struct tcr_op *op, double *ended)
     int idle = 0, status;
 
     atomic_fetch_add(&net->waiting, 1);
-    while (!tcr_op_done(op))
-        tcr_pause(&idle);
+    while (!tcr_op_done(op)) {
+        if (net->engine->rest && ++idle > FEW_LOOKS)
+            net->engine->rest(net);
+        else
+            tcr_pause(&idle);
+    }
     atomic_fetch_sub(&net->waiting, 1);
     tcr_net_lock(net);
     status = op->status ? tcr_net_status(net) : TCC_OK;

@@ -1,5 +1,5 @@
-# Sourced by tests/dist.tap and its like: running commands as ranks, a TAP line each. $engine: mpi (default; started by mpirun), or
-# ucx (by launch.sh).
+# Sourced by tests/dist.tap and its like: running commands as ranks, a TAP line each. $engine: mpi (default; started by mpirun),
+# ucx or sim (by launch.sh).
 #   ranks N COMMAND...           N ranks, more than cores if need be, also as root (in containers)
 #   machines N COMMAND...        twice N ranks on two machines, which are this one twice: by messages over TCP
 #   dist NAME N COMMAND...       a case: they all exit with 0
@@ -17,12 +17,14 @@ launcher=$mpirun missing="mpirun: install openmpi-bin"
 if [ $engine = ucx ]; then
     launcher=$(ldconfig -p 2>/dev/null || /sbin/ldconfig -p 2>/dev/null)
     launcher=$(echo "$launcher" | sed -n 's/.*libucp\.so\.0 .*=> //p') missing="libucp.so.0: install libucx0"
+elif [ $engine = sim ]; then
+    launcher=launch.sh
 fi
 
 ranks() {
     count=$1
     shift
-    if [ $engine = ucx ]; then
+    if [ $engine != mpi ]; then
         timeout -k 10 120 "$top_srcdir/tests/dist/launch.sh" "$count" "$@"
         return
     fi
