@@ -16,6 +16,7 @@ struct job {
     const struct target_options *options;
     const struct cuda_machine *machine;
     const char *prefix, *path;
+    bool *stops; /* by kernel: it does nothing behind a fault */
 };
 
 static LLVMTargetMachineRef target_machine(const struct job *j)
@@ -32,10 +33,42 @@ static LLVMTargetMachineRef target_machine(const struct job *j)
                                    LLVMRelocDefault, LLVMCodeModelDefault);
 }
 
+static bool may_fault(const struct kn_kernel *k)
+{
+    for (int i = 0; i < k->ninsns; i++)
+        if (k->insns[i].code == KN_INDEX)
+            return true;
+    return false;
+}
+
+static int kernel_number(const struct kn_program *p, const struct kn_kernel *k)
+{
+    int i = 0;
+    while (i < p->nkernels && p->kernels[i] != k && strcmp(p->kernels[i]->name, k->name) != 0)
+        i++;
+    return i;
+}
+
+/* Kernels that write state, in an artifact in which any may meet a bad index; not those that may themselves, whose threads see the fault at different times. */
+static void find_stops(const struct kn_program *p, const struct kn_steps *steps, bool *stops)
+{
+    for (int i = 0; i < steps->n; i++) {
+        const struct kn_step *s = &steps->at[i];
+        bool writes = false;
+        for (int v = 0; v < s->nversions; v++)
+            writes = writes || s->versions[v].makes >= 0;
+        int k = s->kind == TCC_STEP_LAUNCH && writes ? kernel_number(p, s->kernel) : p->nkernels;
+        if (k < p->nkernels && !may_fault(p->kernels[k]))
+            stops[k] = true;
+        for (int r = 0; r < s->nregions; r++)
+            find_stops(p, &s->regions[r].steps, stops);
+    }
+}
+
 static void emit_function(const struct job *j, struct em *e, int i, const char *name, bool combining,
                           void (*const emit[])(struct cuda_fn *))
 {
-    struct cuda_fn f = {0};
+    struct cuda_fn f = {.stops = j->stops[i]};
     e->k = j->program->kernels[i];
     e->bind = NULL;
     e->nbind = e->capbind = 0;
@@ -113,6 +146,12 @@ const char *cuda_ptx(struct ir_ctx *ctx, const struct kn_program *p, const struc
                     .prefix = prefix,
                     .path = ir_internf(ctx, "%s/%s.ptx", folder, prefix)};
     char error[512];
+    bool any = false;
+    j.stops = IR_NEWN(ctx, p->nkernels + 1, bool);
+    for (int i = 0; i < p->nkernels; i++)
+        any = any || may_fault(p->kernels[i]);
+    for (int i = 0; i < p->nentries && any; i++)
+        find_stops(p, &p->entries[i].steps, j.stops);
     if (!j.machine || !child_run(ctx, 1, 1, ptx_child, &j))
         return NULL;
     struct ir_file *file = ir_file_get(ctx, j.path, error, sizeof error);

@@ -95,6 +95,7 @@ struct cuda_fn {
     LLVMValueRef lane;                       /* i64: of the thread within its group */
     LLVMValueRef partial;                    /* shared memory of a block's group, 16 bytes a warp; NULL: groups are warps or threads */
     bool shared_locals;                      /* other threads see them: barriers between stages */
+    bool stops;                              /* it does nothing behind a kernel that has met a bad index: it writes state */
 };
 /* Makes the function, with sizes and operands bound, and leaves the builder in its body. e->combining: of a split kernel's second phase. */
 void cuda_begin(struct cuda_fn *f, struct em *e, const char *name);

@@ -6,6 +6,8 @@
  *     .visible .entry PREFIXk<i>(args..., sizes..., scratch, control, tiles)
  *         for (t = number of the thread or group; t < tiles; t += how many there are)  tile t
  *
+ * What writes state begins by testing the fault word, and ends there if a kernel before it has met a bad index.
+ *
  * Addresses are of global memory. Where there are too many parameters they lie in a table; its values never change while the kernel runs.
  */
 #include "compiler/cuda/cuda_int.h"
@@ -234,6 +236,18 @@ static void place_locals(struct cuda_fn *f, const char *name)
             at = em_bind_local(e, i, at);
 }
 
+/* No thread goes on where the fault word is set. Whatever may set it has ended before. */
+static void stop_after_fault(struct em *e)
+{
+    V word = LLVMBuildLoad2(e->b, e->t_i32, e->env, "fault");
+    LLVMBasicBlockRef stop = em_block(e, "stop"), run = em_block(e, "run");
+    LLVMSetVolatile(word, 1);
+    LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, word, LLVMConstNull(e->t_i32), ""), run, stop);
+    LLVMPositionBuilderAtEnd(e->b, stop);
+    LLVMBuildRetVoid(e->b);
+    LLVMPositionBuilderAtEnd(e->b, run);
+}
+
 void cuda_begin(struct cuda_fn *f, struct em *e, const char *name)
 {
     int nargs = count_args(e->k);
@@ -258,6 +272,8 @@ void cuda_begin(struct cuda_fn *f, struct em *e, const char *name)
         e->last = LLVMBuildNSWAdd(e->b, f->tiles, em_expr(e, e->k->combining), "");
     }
     e->tile_step = f->units;
+    if (f->stops)
+        stop_after_fault(e);
     em_kernel_body(e);
 }
 
