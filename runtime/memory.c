@@ -117,6 +117,23 @@ int tcr_sync(struct tccrt_session *s)
     return status;
 }
 
+int tcr_join(struct tccrt_session *s)
+{
+    const struct tcr_device_ops *o = s->device->ops;
+    uint32_t queues = s->ordered ? s->max_queues : 0, event = s->nevents; /* behind those of the plan's steps */
+    int status = TCC_OK;
+
+    for (uint32_t q = 1; q < queues && !status; q++)
+        if (s->m->queues[q].memory && !(status = o->record(s->device, (int)q, event + q)))
+            status = o->wait(s->device, 0, event + q);
+    if (queues > 1 && !status)
+        status = o->record(s->device, 0, event);
+    for (uint32_t q = 1; q < queues && !status; q++)
+        if (s->m->queues[q].memory)
+            status = o->wait(s->device, (int)q, event);
+    return status;
+}
+
 int tcr_touch(struct tccrt_session *s, const void *at, size_t bytes, unsigned how, const char *node)
 {
     struct tcr_access a = {at, bytes, how};
@@ -236,19 +253,28 @@ void tcr_state_free(struct tccrt_session *s, const struct tcc_pstate *p, void *a
 
 int tcr_state_read(struct tccrt_session *s, uint32_t i, size_t first, size_t bytes, void *to)
 {
-    return bytes ? tcr_download(s, to, (const char *)s->states[i] + first, bytes) : TCC_OK;
+    int status = tcr_settle(s);
+
+    return status || !bytes ? status : tcr_download(s, to, (const char *)s->states[i] + first, bytes);
 }
 
 int tcr_state_write(struct tccrt_session *s, uint32_t i, const void *from)
 {
     size_t bytes = s->m->states[i].bytes;
-    int status = bytes ? tcr_upload(s, s->states[i], from, bytes) : TCC_OK;
+    int status = tcr_settle(s);
+
+    if (!status)
+        status = bytes ? tcr_upload(s, s->states[i], from, bytes) : TCC_OK;
 
     return status || !s->apart ? status : tcr_sync(s);
 }
 
 int tcr_state_zero(struct tccrt_session *s, uint32_t i)
 {
+    int status = tcr_settle(s);
+
+    if (status)
+        return status;
     return s->m->states[i].bytes ? tcr_fill(s, s->states[i], 0, s->m->states[i].bytes) : TCC_OK;
 }
 

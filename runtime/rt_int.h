@@ -171,6 +171,14 @@ struct tccrt_session {
     bool placed;                     /* the plan says what lies there; else all but objects does, and steps of the host fetch it */
     bool ordered;                    /* placed and apart: steps of the device's queues are given to them, and waits are events */
     bool in_program;
+    bool giving;                     /* the run returns when its work is in the device's queues (async.c) */
+    int64_t given, waited;           /* runs that were given so, of which so many have been waited for */
+    int (*settle)(struct tccrt_session *s);  /* waits for them; set once one was given */
+    struct tcr_async *async;         /* NULL: none was given yet */
+    void (*free_async)(struct tccrt_session *s);     /* and its end */
+    const struct tccrt_async *how;   /* the running call's */
+    const bool *in_there, *out_there;        /* of the running call: by input and output, does the caller's data lie on the device? NULL: none */
+    void **instead;                  /* by buffer: where it lies instead of in the arena; NULL: as the plan says */
     bool writes_state;               /* the copy that is being given */
     int queue;                       /* of the device: the step's that runs; the plan's numbers */
     uint32_t *event_of;              /* by step: 1 + the event that others wait for; 0: none does */
@@ -256,7 +264,12 @@ tcr_device_of(const struct tccrt_session *s, uint32_t memory)
 static inline uint32_t
 tcr_memory(const struct tccrt_session *s, uint32_t b)
 {
-    return s->apart && (s->placed ? s->m->buffers[b].memory != 0 : s->m->buffers[b].space != TCC_SPACE_OBJECT);
+    const struct tcc_pbuffer *p = &s->m->buffers[b];
+
+    if ((p->space == TCC_SPACE_INPUT && s->in_there && s->in_there[p->index]) ||
+        (p->space == TCC_SPACE_OUTPUT && s->out_there && s->out_there[p->index]))
+        return s->apart;
+    return s->apart && (s->placed ? p->memory != 0 : p->space != TCC_SPACE_OBJECT);
 }
 
 /* The arena that buffer b lies in: the plan's memories have one each, also where the host runs them all. */
@@ -286,6 +299,14 @@ int tcr_download(struct tccrt_session *s, void *to, const void *from, size_t byt
 int tcr_fill(struct tccrt_session *s, void *to, int byte, size_t bytes);
 /* Waits for all work. TCC_EINDEX: a kernel has met a bad index. */
 int tcr_sync(struct tccrt_session *s);
+/* Queue 0 of the device waits for all others, and then they for it. */
+int tcr_join(struct tccrt_session *s);
+/* Waits for the runs that were given and not waited for. */
+static inline int
+tcr_settle(struct tccrt_session *s)
+{
+    return s->given > s->waited && !s->giving ? s->settle(s) : TCC_OK;
+}
 int tcr_hold(struct tccrt_session *s, struct tcr_held what);         /* until then */
 /* The host itself uses memory of its own that copies may use. */
 int tcr_touch(struct tccrt_session *s, const void *at, size_t bytes, unsigned how, const char *node);
@@ -349,6 +370,18 @@ int tcr_place(struct tccrt_session *s, const struct tcc_pentry *e, int64_t *aren
 /* -- run.c ------------------------------------------------------------------------------------ */
 /* Output k's memory for a result of these dims, in one of the plan's memories. */
 void *tcr_output_memory(struct tccrt_session *s, uint32_t k, uint32_t memory, int dtype, int rank, const int64_t *dims, int64_t bytes, int *status);
+
+/* A run's parts: sizes, arenas and inputs; outputs whose memory follows from the run; what lies in the session's memory on the device goes to the host;
+ * variables in the caller's memory. failed: ends what is under way; the message stays. */
+int tcr_prepare(struct tccrt_session *s, const struct tcc_pentry *e);
+int tcr_late_outputs(struct tccrt_session *s, const struct tcc_pentry *e);
+int tcr_outputs_to_host(struct tccrt_session *s);
+int tcr_copy_lent(struct tccrt_session *s, bool back);
+int tcr_run_failed(struct tccrt_session *s, int status);
+/* A call with tensors: run() does it. */
+int tcr_run_tensors(struct tccrt_session *s, const char *entry, int nin, const struct tcc_tensor *in, int nout, struct tcc_tensor *out,
+                    int (*run)(struct tccrt_session *s, const struct tcc_pentry *e));
+int tcr_run_now(struct tccrt_session *s, const struct tcc_pentry *e);
 
 /* Binds the inputs in s->in, evaluates sizes, and chooses s->chosen. */
 int tcr_bind(struct tccrt_session *s, const struct tcc_pentry *e);

@@ -152,7 +152,7 @@ static int place_input(const struct input *in, const struct tcc_object *o)
         if (!o || o->kind != TCC_OBJ_TENSOR)
             return tcr_fail(TCC_EINPUT, "input '%s': it is missing", input_name(in, in->index));
         s->inputs[in->index] = o->t.data;
-        return tcr_memory(s, buffer) ? upload_input(in, &o->t) : TCC_OK;
+        return tcr_memory(s, buffer) && !(s->in_there && s->in_there[in->index]) ? upload_input(in, &o->t) : TCC_OK;
     }
     ref = o ? tccrt_object_ref(o) : tccrt_object_none();
     if (!ref)
@@ -328,7 +328,7 @@ void *tcr_output_memory(struct tccrt_session *s, uint32_t k, uint32_t memory, in
     need = bytes > need ? bytes : need;
     *status = output_on_host(s, k, dtype, rank, dims, need);
     o->data = o->host;
-    if (!*status && memory && s->apart) {
+    if (!*status && memory && s->apart && !(s->out_there && s->out_there[k])) {
         *status = tcr_grow(s, 1, &o->there, &o->there_bytes, (size_t)need);
         o->data = o->there;
     }
@@ -365,6 +365,7 @@ static int copy_output(struct tccrt_session *s, uint32_t k, uint32_t buffer)
 {
     struct tcc_tensor t;
     int status = tcr_buffer_tensor(s, buffer, output_name(s, k), &t);
+    uint32_t there = s->apart && s->out_there && s->out_there[k];
     int64_t n;
     void *to;
 
@@ -373,11 +374,11 @@ static int copy_output(struct tccrt_session *s, uint32_t k, uint32_t buffer)
     if (t.dtype == TCC_STRING)
         return tcr_fail(TCC_EUSAGE, "output '%s': a string tensor cannot be written to memory of the caller's",
                         output_name(s, k));
-    to = tcr_output_memory(s, k, 0, t.dtype, t.rank, t.dims, 0, &status);
+    to = tcr_output_memory(s, k, there, t.dtype, t.rank, t.dims, 0, &status);
     if (!to)
         return status;
     n = tcr_elements(t.dtype, t.rank, t.dims);
-    return n > 0 ? tcr_copy(s, 0, to, tcr_memory(s, buffer), t.data, (size_t)n * (size_t)tcr_dtype_bytes(t.dtype),
+    return n > 0 ? tcr_copy(s, there, to, tcr_memory(s, buffer), t.data, (size_t)n * (size_t)tcr_dtype_bytes(t.dtype),
                             output_name(s, k))
                  : TCC_OK;
 }
@@ -398,7 +399,7 @@ static int object_output(struct tccrt_session *s, uint32_t k, uint32_t buffer)
     return s->outs[k].object ? TCC_OK : tcr_fail(TCC_EENV, "output '%s': no memory", output_name(s, k));
 }
 
-static int late_outputs(struct tccrt_session *s, const struct tcc_pentry *e)
+int tcr_late_outputs(struct tccrt_session *s, const struct tcc_pentry *e)
 {
     for (uint32_t k = 0; k < e->outputs.count; k++) {
         uint32_t buffer = s->m->u32s[e->output_buffers.first + k];
@@ -424,7 +425,11 @@ static int grow_arena(struct tccrt_session *s, uint32_t memory, size_t bytes)
 {
     struct tcr_device *d = tcr_device_of(s, memory);
     void *at = s->arenas[memory];
-    int status = d->ops->grow(d, &at, &s->arena_bytes[memory], bytes);
+    int status = s->giving && bytes > s->arena_bytes[memory] ? tcr_sync(s) : TCC_OK; /* it may move */
+
+    if (status)
+        return status;
+    status = d->ops->grow(d, &at, &s->arena_bytes[memory], bytes);
 
     s->arenas[memory] = at;
     if (!status && d->ops->discard) /* whatever lay there is dead */
@@ -444,11 +449,11 @@ static int make_arenas(struct tccrt_session *s, const struct tcc_pentry *e)
     for (uint32_t i = 0; i < 2 && !status; i++)
         if (!i || bytes[i] || s->apart)
             status = grow_arena(s, i, (size_t)bytes[i]);
-    /* Poison comes before the run and the work of all queues. */
-    return status || !s->device->ops->discard ? status : tcr_sync(s);
+    /* Poison comes before the run and the work of all queues; those of a run that is only given wait for queue 0 anyway. */
+    return status || s->giving || !s->device->ops->discard ? status : tcr_sync(s);
 }
 
-static int prepare(struct tccrt_session *s, const struct tcc_pentry *e)
+int tcr_prepare(struct tccrt_session *s, const struct tcc_pentry *e)
 {
     int64_t scratch;
     int status = tcr_bind(s, e);
@@ -469,7 +474,7 @@ static int prepare(struct tccrt_session *s, const struct tcc_pentry *e)
 /* -- The device ------------------------------------------------------------------------------------------- */
 
 /* Variables in the caller's memory. */
-static int copy_lent(struct tccrt_session *s, bool back)
+int tcr_copy_lent(struct tccrt_session *s, bool back)
 {
     int status = TCC_OK;
 
@@ -485,7 +490,7 @@ static int take_state(struct tccrt_session *s)
 {
     int status = s->apart ? tcr_sync(s) : TCC_OK;
 
-    return status || !s->apart ? status : copy_lent(s, false);
+    return status || !s->apart ? status : tcr_copy_lent(s, false);
 }
 
 /* The control block, when sizes are bound. */
@@ -499,10 +504,9 @@ static int begin(struct tccrt_session *s)
     return status || s->device == s->host ? status : s->device->ops->begin(s->device, &c);
 }
 
-/* Outputs come from the device; all that is under way ends, also of a run that failed, whose message stays. */
-static int end_apart(struct tccrt_session *s, int status)
+int tcr_outputs_to_host(struct tccrt_session *s)
 {
-    char text[512];
+    int status = TCC_OK;
 
     for (uint32_t k = 0; !status && k < s->running->outputs.count; k++) {
         const struct tcr_out *o = &s->outs[k];
@@ -510,17 +514,30 @@ static int end_apart(struct tccrt_session *s, int status)
         if (o->data && o->data != o->host)
             status = tcr_copy(s, 0, o->host, 1, o->data, (size_t)o->bytes, output_name(s, k));
     }
-    if (!status)
-        status = tcr_sync(s);
-    if (!status)
-        status = tcr_advance(s, s->running);
-    if (!status)
-        return copy_lent(s, true);
+    return status;
+}
+
+int tcr_run_failed(struct tccrt_session *s, int status)
+{
+    char text[512];
+
     snprintf(text, sizeof text, "%s", tccrt_error());
     tcr_views_done(s, TCC_NO, status);
     tcr_sync(s);
     s->device->ops->begin(s->device, &(struct tcr_control){.seed = s->seed, .run = s->runs}); /* its fault is over */
     return tcr_fail(status, "%s", text);
+}
+
+/* Outputs come from the device; all that is under way ends, also of a run that failed, whose message stays. */
+static int end_apart(struct tccrt_session *s, int status)
+{
+    if (!status)
+        status = tcr_outputs_to_host(s);
+    if (!status)
+        status = tcr_sync(s);
+    if (!status)
+        status = tcr_advance(s, s->running);
+    return status ? tcr_run_failed(s, status) : tcr_copy_lent(s, true);
 }
 
 int tcr_execute(struct tccrt_session *s, const struct tcc_pentry *e)
@@ -531,7 +548,7 @@ int tcr_execute(struct tccrt_session *s, const struct tcc_pentry *e)
     s->running = e;
     status = take_state(s);
     if (!status)
-        status = prepare(s, e);
+        status = tcr_prepare(s, e);
     if (!status)
         status = begin(s);
     if (!status) {
@@ -544,7 +561,7 @@ int tcr_execute(struct tccrt_session *s, const struct tcc_pentry *e)
         tcr_drain(s, status);
     }
     if (!status)
-        status = late_outputs(s, s->running);
+        status = tcr_late_outputs(s, s->running);
     if (s->apart)
         status = end_apart(s, status);
     else if (!status)
@@ -555,10 +572,12 @@ int tcr_execute(struct tccrt_session *s, const struct tcc_pentry *e)
 }
 
 /* Inputs are in s->in; leaves results in s->outs. */
-static int run(struct tccrt_session *s, const struct tcc_pentry *e)
+int tcr_run_now(struct tccrt_session *s, const struct tcc_pentry *e)
 {
-    int status;
+    int status = tcr_settle(s);
 
+    if (status)
+        return status;
     if (s->profile)
         tcr_profile_begin(s);
     if (e->pipe)
@@ -611,8 +630,8 @@ void tcr_reset_outputs(struct tccrt_session *s)
     }
 }
 
-static int run_tensors(struct tccrt_session *s, const char *entry, int nin, const struct tcc_tensor *in, int nout,
-                       struct tcc_tensor *out)
+int tcr_run_tensors(struct tccrt_session *s, const char *entry, int nin, const struct tcc_tensor *in, int nout,
+                    struct tcc_tensor *out, int (*run)(struct tccrt_session *s, const struct tcc_pentry *e))
 {
     const struct tcc_pentry *e;
     int status = find(s, entry, nin, in, nout, out, &e);
@@ -655,20 +674,7 @@ int tccrt_run(struct tccrt_session *s, const char *entry, int nin, const struct 
 {
     int status = tcr_enter(s);
 
-    return status ? status : tcr_leave(s, run_tensors(s, entry, nin, in, nout, out));
-}
-
-int tccrt_run_many(struct tccrt_session *s, const char *entry, int64_t n, int nin, const struct tcc_tensor *in,
-                   int nout, struct tcc_tensor *out, int64_t *done)
-{
-    int status = TCC_OK;
-
-    if (!done || (n > 0 && ((nin && !in) || (nout && !out))))
-        return tcr_fail(TCC_EUSAGE, "lists of inputs and outputs and a place for the count are required, got NULL");
-    for (*done = 0; *done < n; ++*done)
-        if ((status = tccrt_run(s, entry, nin, in + *done * nin, nout, out + *done * nout)))
-            break;
-    return status;
+    return status ? status : tcr_leave(s, tcr_run_tensors(s, entry, nin, in, nout, out, tcr_run_now));
 }
 
 static int run_objects(struct tccrt_session *s, const char *entry, int nin, struct tcc_object *const *in, int nout,
@@ -685,7 +691,7 @@ static int run_objects(struct tccrt_session *s, const char *entry, int nin, stru
         s->in[i] = in[i];
     s->objects = true;
     tcr_reset_outputs(s);
-    status = run(s, e);
+    status = tcr_run_now(s, e);
     for (int k = 0; !status && k < nout; k++) {
         out[k] = s->outs[k].object;
         s->outs[k].object = NULL;

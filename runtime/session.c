@@ -249,6 +249,8 @@ static void free_data(struct tccrt_session *s)
     if (s->apart)
         tcr_sync(s);
     tcr_pipes_free(s);
+    if (s->async)
+        s->free_async(s);
     for (uint32_t i = 0; s->slots && i < s->m->nslots; i++)
         tcr_slot_clear(s, &s->slots[i]);
     for (uint32_t i = 0; s->states && i < s->m->plan->states.count; i++) {

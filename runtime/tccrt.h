@@ -61,6 +61,14 @@ const char *tccrt_name(const struct tccrt_model *m);
 struct tccrt_threads { int count; void (*run)(void *user, int n, void (*fn)(void *arg, int i), void *arg); void *user; };
 struct tccrt_allocator { void *(*alloc)(void *user, size_t bytes, size_t alignment); void (*free)(void *user, void *p); void *user; };
 
+/* Memory of a device (not of the host): 64-byte aligned, for work in the order of `stream` (of the device's; a CUstream). free() gives it back
+ * in the order of `stream`: what that was given before may still use it. From the thread that is in a session. */
+struct tccrt_device_allocator {
+    void *(*alloc)(void *user, size_t bytes, uintptr_t stream);
+    void (*free)(void *user, void *p, uintptr_t stream);
+    void *user;
+};
+
 struct tccrt_options {
     int threads;                                 /* 0: the physical cores that the process may use (cgroup, affinity) */
     const struct tccrt_threads *pool;            /* NULL: built-in; sessions with equal `threads` share one pool */
@@ -73,6 +81,8 @@ struct tccrt_options {
                                                     else auto */
     const char *sim;                             /* of simulated NeuronCores: "full", or "time": no values, only time, capacity and races; NULL: $TCCC_SIM, else full */
     const char *rounding;                        /* of NeuronCores, where float32 becomes a shorter float: "nearest" or "stochastic"; NULL: $NEURON_RT_STOCHASTIC_ROUNDING_EN, else nearest */
+    const struct tccrt_device_allocator *device_allocator;   /* NULL: the driver's. All of a session's memory on the device comes from it, a copy of
+                                                    the weights of its own too, until the session is freed; of cpu-split, cuda and the simulator of CUDA devices */
 };
 int tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *options, struct tccrt_session **out);
 void tccrt_session_free(struct tccrt_session *s);
@@ -84,7 +94,32 @@ int tccrt_run(struct tccrt_session *s, const char *entry, int nin, const struct 
 /* The same with objects (strings, sequences, optionals, unranked tensors). Outputs belong to the caller. */
 int tccrt_run_objects(struct tccrt_session *s, const char *entry, int nin, struct tcc_object *const *in, int nout, struct tcc_object **out);
 
-/* Runs an entry point n times, in a loop: batch k has inputs in[k * nin ...] and outputs out[k * nout ...]; give out[].data, since
+/* The same, but the call returns when the work is in the device's queues: the runs of a session are done in the order in which they were given, each
+ * behind the one before. *ticket (NULL: not asked for) numbers it, from 1. Until tccrt_wait() has returned for it, inputs stay as they are and
+ * outputs are not looked at; outputs without memory of the caller's (out[i].data NULL) are good until the next run is given. `how` (NULL: nothing of this):
+ * inputs and outputs whose data lies in the device's memory, read and written there without a copy if 64-byte aligned; and a stream
+ * of the caller's. What the host has to do within a run (control flow by computed values, library ops, caches with a position) it waits
+ * for here. Devices that have no queues, the CPU among them, have done the run when the call returns; there device and host memory are one.
+ *
+ * Errors that are known come at once, those of the device from tccrt_wait(), or from any later call of the session that has to wait: each is
+ * reported once. What was given behind a run that failed does nothing; state and the counter of runs are as before that run. Other calls of the
+ * session wait for all runs first. At most 8 runs are under way; one more waits for the oldest. */
+struct tccrt_async {
+    uintptr_t stream;            /* a CUstream: the run comes behind what it was given so far, and what it is given from now on behind the run; 0: none */
+    const bool *in_on_device, *out_on_device;    /* by input, output: data is an address of the device's; NULL: none is */
+};
+int tccrt_run_async(struct tccrt_session *s, const char *entry, int nin, const struct tcc_tensor *in, int nout, struct tcc_tensor *out,
+                    const struct tccrt_async *how, int64_t *ticket);
+/* Waits until the run of that number, and all before it, are done (0: all that were given). TCC_EUSAGE: no such run. */
+int tccrt_wait(struct tccrt_session *s, int64_t ticket);
+
+/* Memory of the session's device; of the host's where that is the device. Sessions of one device may share it. NULL: there is none, message set. free: when no
+ * run that uses it is under way. copy: to and from what each says; waits for all runs and returns when it is done. */
+void *tccrt_device_alloc(struct tccrt_session *s, size_t bytes);
+void tccrt_device_free(struct tccrt_session *s, void *p, size_t bytes);
+int tccrt_device_copy(struct tccrt_session *s, bool to_device, void *to, bool from_device, const void *from, size_t bytes);
+
+/* Runs an entry point n times, in a loop, each given to the device before the one before is waited for: batch k has inputs in[k * nin ...] and outputs out[k * nout ...]; give out[].data, since
  * the session's own output memory is good for one run. Stops at the first run that fails; *done counts those that ended well. */
 int tccrt_run_many(struct tccrt_session *s, const char *entry, int64_t n, int nin, const struct tcc_tensor *in, int nout,
                    struct tcc_tensor *out, int64_t *done);

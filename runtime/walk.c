@@ -96,7 +96,12 @@ int tcr_address(struct tccrt_session *s, uint32_t b, const char *node, void **ou
             return status;
         *out = s->outs[p->index].data;
         return TCC_OK;
-    case TCC_SPACE_ARENA: return offset_from(s, b, node, s->arenas[tcr_arena(s, b)], out);
+    case TCC_SPACE_ARENA:
+        if (s->instead && s->instead[b]) {
+            *out = s->instead[b];
+            return TCC_OK;
+        }
+        return offset_from(s, b, node, s->arenas[tcr_arena(s, b)], out);
     case TCC_SPACE_WEIGHT: return offset_from(s, b, node, (void *)(tcr_memory(s, b) ? s->weights : s->m->weights), out);
     case TCC_SPACE_STATE: *out = s->states[p->index]; return TCC_OK;
     case TCC_SPACE_ALIAS:
@@ -401,16 +406,19 @@ static int run_step(struct tccrt_session *s, const struct tcc_pstep *p)
 int tcr_walk(struct tccrt_session *s, struct tcc_range steps)
 {
     const struct tcc_pstep *p = s->m->steps + steps.first, *end = p + steps.count;
+    bool whole = s->giving && steps.first == s->running->steps.first && steps.count == s->running->steps.count;
     int status = TCC_OK;
 
     for (; p < end && !status; p++) {
         status = run_step(s, p);
         atomic_fetch_add_explicit(&tcr_work, 1, memory_order_relaxed); /* others see that we get on */
     }
-    if (!status && s->max_queues >= 2 && s->ordered && !s->in_program)
+    if (!status && s->max_queues >= 2 && s->ordered && !s->in_program && !whole)
         status = tcr_sync(s);
     if (!status && s->max_queues >= 2)
         status = tcr_await_list(s, steps);
+    if (!status && whole)
+        status = tcr_join(s);
     if (status)
         s->failed_at = (uint32_t)(p - 1 - s->m->steps); /* lists around it say theirs later */
     return status;

@@ -77,7 +77,8 @@ struct tcr_copy {
 };
 
 /* What changes from run to run lies in a control block in the device's memory, where kernels of a program read it (struct tcc_control). */
-struct tcr_control { uint64_t seed; int64_t run; uint32_t nvalues; const int64_t *values; };
+struct tcr_control { uint64_t seed; int64_t run; uint32_t nvalues; const int64_t *values;
+                     bool behind; };         /* work of runs before it may be under way: it is written in the order of queue 0, and their fault stays */
 
 struct tcr_device;
 struct tcr_device_ops {
@@ -109,8 +110,11 @@ struct tcr_device_ops {
     /* -- Runs */
     /* Scratch for launches of up to so many bytes a thread, queues and events are taken now instead of when they are first needed. */
     int (*reserve)(struct tcr_device *d, int64_t scratch, int queues, uint32_t events);
-    /* A run begins: what its kernels read in the control block. None is under way; copies of its inputs may be. No fault yet. */
+    /* A run begins: what its kernels read in the control block. None is under way; copies of its inputs may be. No fault yet. Or it comes behind others, for which
+     * queue 0 has waited (defers). */
     int (*begin)(struct tcr_device *d, const struct tcr_control *c);
+    /* The queue waits for what a stream of the caller's was given so far, or (behind) the stream for the queue. NULL: it has no streams. */
+    int (*stream)(struct tcr_device *d, uintptr_t stream, int queue, bool behind);
 
     /* -- Modelled time of a simulated machine; NULL: it has none. trace() adds the last run's events to a Chrome trace's list, the first without a comma before it. */
     int (*simulated)(struct tcr_device *d, struct tccrt_sim *out);
@@ -139,6 +143,8 @@ struct tcr_device {
     bool shared;                     /* its memory is the host's: a copy to or from it is needless, and so is waiting */
     bool runs_host_kernels;          /* by tcr_device_request.kernels; else by its images */
     bool checks;                     /* launches say what they do with their arguments, the host says what it touches */
+    bool defers;                     /* work is done later than it is given: runs may be given one behind the other */
+    int64_t faulted;                 /* the run (struct tcr_control) in which sync() has found a fault */
     int threads;                     /* that run a kernel's tiles */
     size_t memory;                   /* bytes that it has; 0: not known */
     size_t held;                     /* of them, by this session; 0 where the heap counts */

@@ -99,6 +99,7 @@ static int fault_of(struct tcr_cuda *c)
 {
     const char *node = (const char *)(uintptr_t)c->pinned->fault[1];
 
+    c->device.faulted = c->pinned->fault[2];
     return (int32_t)c->pinned->fault[0] ? tcr_fail(TCC_EINDEX, "node '%s': index out of range", node ? node : "?")
                                         : TCC_OK;
 }
@@ -204,21 +205,43 @@ static int make_control(struct tcr_cuda *c, size_t n)
     return cuda_get(c, 0, &c->control, bytes);
 }
 
+static void fill_control(const struct tcr_control *control, struct tcc_control *to)
+{
+    *to = (struct tcc_control){.env = {.threads = 1, .seed = control->seed, .run = control->run},
+                               .nvalues = control->nvalues};
+    for (uint32_t i = 0; i < control->nvalues; i++)
+        to->values[i] = control->values[i];
+}
+
+/* Behind runs that are under way: by way of the queue's pinned blocks, all but the fault word. */
+static int upload_behind(struct tcr_cuda *c, const struct tcr_control *control)
+{
+    size_t bytes = sizeof(struct tcc_control) + control->nvalues * sizeof(int64_t), skip = sizeof(int32_t);
+    struct tcc_control *block = malloc(bytes);
+    int status = block ? TCC_OK : tcr_fail(TCC_EENV, "no memory for a control block");
+
+    if (!status) {
+        fill_control(control, block);
+        status = cuda_upload(c, 0, c->control + CUDA_CONTROL_AT + skip, (const char *)block + skip, bytes - skip, false,
+                             NULL);
+    }
+    free(block);
+    return status;
+}
+
 /* The control block is uploaded before all work of the run. */
 static int begin_run(struct tcr_cuda *c, const struct tcr_control *control)
 {
-    struct tcc_control *to;
+    size_t held = c->control_bytes;
     int status;
 
     cuda_program_abort(c);
     if ((status = make_control(c, control->nvalues)))
         return status;
+    if (control->behind && held == c->control_bytes)
+        return upload_behind(c, control); /* the other queues will be told to wait for queue 0 */
     memset(c->pinned, 0, sizeof *c->pinned + c->control_bytes);
-    to = (struct tcc_control *)(void *)(c->pinned->block + CUDA_CONTROL_AT);
-    to->env = (struct tcc_env){.threads = 1, .seed = control->seed, .run = control->run};
-    to->nvalues = control->nvalues;
-    for (uint32_t i = 0; i < control->nvalues; i++)
-        to->values[i] = control->values[i];
+    fill_control(control, (struct tcc_control *)(void *)(c->pinned->block + CUDA_CONTROL_AT));
     c->unread = false;
     status = CU(c, NULL, cuMemcpyHtoDAsync_v2, c->control, c->pinned->block, c->control_bytes, c->queues[0].stream);
     if (!status && (status = CU(c, NULL, cuEventRecord, c->order, c->queues[0].stream)))
@@ -228,12 +251,34 @@ static int begin_run(struct tcr_cuda *c, const struct tcr_control *control)
     return status ? status : CU(c, NULL, cuStreamWaitEvent, c->probe, c->order, 0);
 }
 
+/* A larger block has no fault to keep: what is under way has to end before. */
+static bool has_room(const struct tcr_cuda *c, uint32_t n)
+{
+    return c->control && CUDA_CONTROL_AT + sizeof(struct tcc_control) + n * sizeof(int64_t) <= c->control_bytes;
+}
+
 static int begin(struct tcr_device *d, const struct tcr_control *control)
 {
     struct tcr_cuda *c = cuda_of(d);
     int status = cuda_enter(c);
 
+    if (!status && control->behind && !has_room(c, control->nvalues))
+        status = sync_all(c);
     return cuda_leave(c, status ? status : begin_run(c, control));
+}
+
+static int stream(struct tcr_device *d, uintptr_t theirs, int queue, bool behind)
+{
+    struct tcr_cuda *c = cuda_of(d);
+    int status = cuda_enter(c);
+
+    if (!status && !(status = cuda_queue_ok(c, queue))) {
+        cuda_stream ours = c->queues[queue].stream, caller = (cuda_stream)theirs;
+
+        if (!(status = CU(c, "the caller's stream", cuEventRecord, c->order, behind ? ours : caller)))
+            status = CU(c, "the caller's stream", cuStreamWaitEvent, behind ? caller : ours, c->order, 0);
+    }
+    return cuda_leave(c, status);
 }
 
 /* -- Opening and closing ---------------------------------------------------------------------------------- */
@@ -250,6 +295,8 @@ static void close_streams(struct tcr_cuda *c)
         cuda_give(c, q, c->queues[q].scratch);
     if (c->nqueues)
         cuda_give(c, 0, c->control);
+    if (c->nqueues)
+        cuda_give(c, 0, c->own_weights);
     cuda_staging_free(c);
     if (c->pinned)
         cu->cuMemFreeHost(c->pinned);
@@ -295,6 +342,7 @@ static const struct tcr_device_ops cuda = {.close = close_cuda,
                                            .sync = sync,
                                            .reserve = reserve,
                                            .begin = begin,
+                                           .stream = stream,
                                            .program = cuda_program,
                                            .end = cuda_program_end,
                                            .holds = cuda_program_holds};
@@ -329,13 +377,17 @@ int tcr_device_cuda(const char *name, const struct tcr_device_request *r, struct
         cuda_machine_put(m);
         return TCC_EENV;
     }
-    *c = (struct tcr_cuda){.m = m, .heap = r->heap};
+    *c = (struct tcr_cuda){.m = m, .heap = r->heap, .allocator = r->options->device_allocator};
     if (m->ordinal || !strcmp(m->cu->name, "cuda"))
         snprintf(c->name, sizeof c->name, "%s:%d", m->cu->name, m->ordinal);
     else
         snprintf(c->name, sizeof c->name, "%s", m->cu->name);
-    c->device = (struct tcr_device){
-        .ops = &cuda, .name = c->name, .checks = m->cu->ptx_driver_next != NULL, .threads = 1, .memory = m->memory};
+    c->device = (struct tcr_device){.ops = &cuda,
+                                    .name = c->name,
+                                    .checks = m->cu->ptx_driver_next != NULL,
+                                    .defers = true,
+                                    .threads = 1,
+                                    .memory = m->memory};
     if ((status = open_cuda(c, r))) {
         close_cuda(&c->device);
         return status;

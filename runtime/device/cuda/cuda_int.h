@@ -144,6 +144,8 @@ struct tcr_cuda {
     struct cuda_machine *m;
     struct cuda_code *code;          /* NULL: the artifact has no image, and nothing is launched */
     struct tcr_heap *heap;
+    const struct tccrt_device_allocator *allocator;  /* the caller's; NULL: the driver's */
+    uint64_t own_weights;            /* with it */
     char name[24];
     int dead;                        /* a status: the context has failed, and `why` says how */
     char why[480];
@@ -214,7 +216,8 @@ int cuda_program_table(struct tcr_cuda *c, uint64_t at);     /* the program that
 
 /* Where struct tcc_control lies from `control` on. */
 enum { CUDA_CONTROL_AT = 64 };
-struct cuda_pinned { int64_t fault[2]; _Alignas(64) uint8_t block[]; };     /* fault word, culprit; then what is uploaded */
+struct cuda_pinned { int64_t fault[3]; _Alignas(64) uint8_t block[]; };     /* fault word, culprit, its run; then what is uploaded */
+_Static_assert(offsetof(struct tcc_control, env.run) == 16 && offsetof(struct tcc_control, env.fault) == 0, "as the helper's PTX has it");
 
 int tcr_device_cuda(const char *name, const struct tcr_device_request *r, struct tcr_device **out);
 

@@ -3,8 +3,8 @@
  * PTX that the runtime brings along, for every machine from sm_80 on. The driver compiles it when the first session opens a device.
  *
  *   tccrt_copy   to, from, bytes, control: copies, unless the fault word is set: a copy into state. `from` may be pinned memory of the host
- *   tccrt_note   control, node: the word in front of the control block becomes `node` if the fault word is set and it is 0: one thread
- *   tccrt_probe  control, to: fault word and that word go to two 64-bit words of pinned memory: one thread
+ *   tccrt_note   control, node: the word in front of the control block becomes `node` if the fault word is set and it is 0, the next one the run: one thread
+ *   tccrt_probe  control, to: fault word and those words go to three 64-bit words of pinned memory: one thread
  *
  * `control` is the address of struct tcc_control, which begins with the fault word.
  */
@@ -43,6 +43,8 @@ const char cuda_helper_ptx[] =
     "    ld.param.u64 %d1, [p_control];\n    ld.param.u64 %d2, [p_node];\n"
     "    ld.relaxed.sys.global.u32 %r1, [%d1];\n    setp.eq.u32 %p1, %r1, 0;\n    @%p1 bra DONE;\n"
     "    mov.u64 %d3, 0;\n    atom.relaxed.sys.global.cas.b64 %d4, [%d1+-64], %d3, %d2;\n"
+    "    setp.ne.u64 %p1, %d4, 0;\n    @%p1 bra DONE;\n"
+    "    ld.global.u64 %d5, [%d1+16];\n    st.relaxed.sys.global.u64 [%d1+-56], %d5;\n"
     "DONE:\n    ret;\n}\n"
     ".visible .entry tccrt_probe(.param .u64 p_control, .param .u64 p_to)\n"
     "{\n"
@@ -50,4 +52,5 @@ const char cuda_helper_ptx[] =
     "    ld.param.u64 %d1, [p_control];\n    ld.param.u64 %d2, [p_to];\n"
     "    ld.relaxed.sys.global.u32 %r1, [%d1];\n    cvt.u64.u32 %d3, %r1;\n    st.global.u64 [%d2], %d3;\n"
     "    ld.relaxed.sys.global.u64 %d4, [%d1+-64];\n    st.global.u64 [%d2+8], %d4;\n"
+    "    ld.relaxed.sys.global.u64 %d5, [%d1+-56];\n    st.global.u64 [%d2+16], %d5;\n"
     "    ret;\n}\n";

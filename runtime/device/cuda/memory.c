@@ -30,12 +30,30 @@ static int no_memory(struct tcr_cuda *c, int result, const char *call, size_t by
                     free_bytes, total);
 }
 
+static int get_of_caller(struct tcr_cuda *c, int queue, uint64_t *at, size_t bytes)
+{
+    const struct tccrt_device_allocator *a = c->allocator;
+    void *p = a->alloc(a->user, bytes, (uintptr_t)c->queues[queue].stream);
+
+    *at = address(p);
+    if (!p)
+        return tcr_fail(TCC_EENV, "device '%s': the caller's allocator has no memory for %zu bytes", c->name, bytes);
+    if (*at % TCR_ALIGN == 0)
+        return TCC_OK;
+    a->free(a->user, p, (uintptr_t)c->queues[queue].stream);
+    *at = 0;
+    return tcr_fail(TCC_EUSAGE, "device '%s': the caller's allocator gave memory at %p, expected %d-byte alignment",
+                    c->name, p, TCR_ALIGN);
+}
+
 int cuda_get(struct tcr_cuda *c, int queue, uint64_t *at, size_t bytes)
 {
     const struct cuda_api *cu = c->m->cu;
     size_t size = TCR_ROUND(bytes ? bytes : 1);
     int result;
 
+    if (c->allocator)
+        return get_of_caller(c, queue, at, size);
     if (c->m->pools)
         result = cu->cuMemAllocAsync(at, size, c->queues[queue].stream);
     else
@@ -47,7 +65,9 @@ void cuda_give(struct tcr_cuda *c, int queue, uint64_t at)
 {
     if (!at)
         return;
-    if (c->m->pools)
+    if (c->allocator)
+        c->allocator->free(c->allocator->user, pointer(at), (uintptr_t)c->queues[queue].stream);
+    else if (c->m->pools)
         c->m->cu->cuMemFreeAsync(at, c->queues[queue].stream);
     else
         c->m->cu->cuMemFree_v2(at);
@@ -65,7 +85,7 @@ void *cuda_alloc(struct tcr_device *d, int queue, size_t bytes, bool zeroed)
         status = cuda_get(c, queue, &at, bytes);
     if (!status && zeroed && bytes)
         status = CU(c, NULL, cuMemsetD8Async, at, 0, bytes, c->queues[queue].stream);
-    if (!status && (zeroed || c->m->pools))
+    if (!status && (zeroed || c->m->pools || c->allocator))
         status = cuda_order_all(c, queue);
     if (cuda_leave(c, status))
         return NULL;
@@ -136,7 +156,7 @@ static void end_range(struct tcr_cuda *c, struct cuda_range *r)
 /* Addresses for as much as the device has. NULL: none, and a block moves when it grows. */
 static struct cuda_range *new_range(struct tcr_cuda *c)
 {
-    struct cuda_range *r = c->m->virtual_memory ? range_of(c, 0) : NULL;
+    struct cuda_range *r = c->m->virtual_memory && !c->allocator ? range_of(c, 0) : NULL;
     size_t room = r ? up(c, c->m->memory) : 0;
     uint64_t at;
 
@@ -152,6 +172,8 @@ static void drop(struct tcr_cuda *c, uint64_t at)
 
     if (r)
         end_range(c, r);
+    else if (c->allocator)
+        cuda_give(c, 0, at);
     else if (at)
         c->m->cu->cuMemFree_v2(at);
 }
@@ -177,8 +199,12 @@ static int grow(struct tcr_cuda *c, void **p, size_t *held, size_t bytes)
     c->device.held -= TCR_ROUND(*held);
     *p = NULL;
     *held = 0;
-    if ((result = c->m->cu->cuMemAlloc_v2(&at, TCR_ROUND(bytes ? bytes : 1))))
+    if (c->allocator) {
+        if ((status = cuda_get(c, 0, &at, bytes)) || (status = cuda_order_all(c, 0)))
+            return status;
+    } else if ((result = c->m->cu->cuMemAlloc_v2(&at, TCR_ROUND(bytes ? bytes : 1)))) {
         return no_memory(c, result, "cuMemAlloc", bytes);
+    }
     *p = pointer(at);
     c->device.held += TCR_ROUND(bytes);
     *held = bytes;
@@ -244,11 +270,29 @@ static int upload_weights(struct tcr_cuda *c, struct tccrt_model *m, const uint8
     return status;
 }
 
+/* A session with an allocator has weights of its own. */
+static int own_weights(struct tcr_cuda *c, const struct tccrt_model *m, const uint8_t **p)
+{
+    int status = cuda_get(c, 0, &c->own_weights, m->desc->weights_size);
+
+    if (!status)
+        status = cuda_upload(c, 0, c->own_weights, m->weights, m->desc->weights_size, false, "weights");
+    if (!status)
+        status = CU(c, NULL, cuStreamSynchronize, c->queues[0].stream);
+    *p = pointer(c->own_weights);
+    return status;
+}
+
 int cuda_weights(struct tcr_device *d, struct tccrt_model *m, const uint8_t **p)
 {
     struct tcr_cuda *c = cuda_of(d);
     int status;
 
+    *p = NULL;
+    if (c->allocator && m->desc->weights_size) {
+        status = cuda_enter(c);
+        return cuda_leave(c, status ? status : own_weights(c, m, p));
+    }
     if ((*p = tcr_uploaded(m, c->m)) || !m->desc->weights_size)
         return TCC_OK;
     status = cuda_enter(c);

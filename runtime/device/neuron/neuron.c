@@ -200,6 +200,8 @@ int tcr_device_neuron(const char *name, const struct tcr_device_request *r, stru
 
     if (strcmp(name, "neuron") != 0 && strcmp(name, "sim") != 0)
         return tcr_fail(TCC_EENV, "no device '%s': NeuronCores are simulated only; there are neuron and sim", name);
+    if (r->options->device_allocator)
+        return tcr_fail(TCC_EUSAGE, "device '%s' takes no allocator of the caller's", name);
     pthread_mutex_lock(&lock);
     if (!status && !neuron_lib.library)
         status = open_library();

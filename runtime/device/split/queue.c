@@ -105,6 +105,7 @@ static int launch(struct tcr_split *s, const struct split_op *op)
     if (fault && !s->fault) {
         s->fault = fault;
         s->fault_node = op->node;
+        s->device.faulted = envs->env.run;
     }
     if (args != few)
         free(args);
@@ -133,6 +134,20 @@ static int fill(struct tcr_split *s, const struct split_op *op)
     return TCC_OK;
 }
 
+static int control(struct tcr_split *s, const struct split_op *op)
+{
+    struct tcr_env *envs = see(s, s->envs, (size_t)s->device.threads * sizeof *envs);
+    int64_t *values = see(s, s->control, op->launch.nsizes * sizeof *values);
+
+    if (!envs || (op->launch.nsizes && !values))
+        return was_freed(op);
+    if (op->launch.nsizes)
+        memcpy(values, op->launch.sizes, op->launch.nsizes * sizeof *values);
+    for (int i = 0; i < s->device.threads; i++)
+        envs[i].env = (struct tcc_env){.threads = s->device.threads, .seed = op->seed, .run = op->run};
+    return TCC_OK;
+}
+
 int split_run(struct tcr_split *s, struct split_op *op)
 {
     int status = TCC_OK;
@@ -141,7 +156,8 @@ int split_run(struct tcr_split *s, struct split_op *op)
     case SPLIT_LAUNCH: return s->fault ? TCC_OK : launch(s, op);
     case SPLIT_COPY: return s->fault ? TCC_OK : copy(s, op);
     case SPLIT_FILL: return s->fault ? TCC_OK : fill(s, op);
-    case SPLIT_FREE: split_card_free(s->card, op->copy.to); return TCC_OK;
+    case SPLIT_FREE: split_put(s, op->copy.to); return TCC_OK;
+    case SPLIT_CONTROL: return s->fault ? TCC_OK : control(s, op);
     case SPLIT_RECORD:
         if (s->events[op->event].done < op->turn)
             s->events[op->event].done = op->turn;

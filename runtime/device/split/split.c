@@ -24,14 +24,48 @@ static int check_queue(const struct tcr_split *s, int queue)
 
 /* -- Memory -------------------------------------------------------------------------------------------- */
 
+/* Memory of the card, which has been asked for it by the caller's allocator. */
+static void *take(struct tcr_split *s, size_t bytes, size_t room, bool zeroed)
+{
+    const struct tccrt_device_allocator *a = s->allocator;
+    const char *what;
+    void *p, *seen;
+
+    if (!a)
+        return split_card_alloc(s->card, bytes, room, zeroed);
+    bytes = TCR_ROUND(bytes ? bytes : 1);
+    if (!(p = a->alloc(a->user, bytes, 0))) {
+        tcr_fail(TCC_EENV, "device 'cpu-split': the caller's allocator has no memory for %zu bytes", bytes);
+        return NULL;
+    }
+    if (!(seen = split_card_see(s->card, p, bytes, false, &what)) || (uintptr_t)p % TCR_ALIGN) {
+        a->free(a->user, p, 0);
+        tcr_fail(TCC_EUSAGE,
+                 "device 'cpu-split': the caller's allocator gave %s, expected %d-byte aligned memory of the device's",
+                 seen ? "another" : what, TCR_ALIGN);
+        return NULL;
+    }
+    if (zeroed)
+        memset(seen, 0, bytes);
+    return p;
+}
+
+void split_put(struct tcr_split *s, void *p)
+{
+    if (s->allocator)
+        s->allocator->free(s->allocator->user, p, 0);
+    else
+        split_card_free(s->card, p);
+}
+
 static void *alloc(struct tcr_device *d, int queue, size_t bytes, bool zeroed)
 {
     struct tcr_split *s = split_of(d);
-    void *p = split_card_alloc(s->card, bytes, 0, zeroed);
+    void *p = take(s, bytes, 0, zeroed);
 
     (void)queue;
     if (p && split_clock_forget(&s->clocks, p, TCR_ROUND(bytes))) {
-        split_card_free(s->card, p);
+        split_put(s, p);
         return NULL;
     }
     if (p)
@@ -48,7 +82,8 @@ static void free_later(struct tcr_device *d, int queue, void *p, size_t bytes, b
     if (!p)
         return;
     d->held -= TCR_ROUND(bytes ? bytes : 1);
-    split_card_retire(s->card, p);
+    if (!s->allocator)
+        split_card_retire(s->card, p);
     if (!op)
         return; /* it stays retired until the card goes */
     op->copy = (struct tcr_copy){.to = p, .bytes = bytes};
@@ -61,13 +96,13 @@ static int grow(struct tcr_device *d, void **p, size_t *held, size_t bytes)
 
     if (*p && *held >= bytes)
         return TCC_OK;
-    if (*p && !split_card_extend(s->card, *p, bytes)) {
-        split_card_free(s->card, *p);
+    if (*p && (s->allocator || !split_card_extend(s->card, *p, bytes))) {
+        split_put(s, *p);
         d->held -= TCR_ROUND(*held);
         *p = NULL;
         *held = 0;
     }
-    if (!*p && !(*p = split_card_alloc(s->card, bytes, ARENA_ROOM, false)))
+    if (!*p && !(*p = take(s, bytes, ARENA_ROOM, false)))
         return TCC_EENV;
     d->held += TCR_ROUND(bytes) - TCR_ROUND(*held);
     *held = bytes;
@@ -79,7 +114,7 @@ static void release(struct tcr_device *d, void *p, size_t held)
     if (!p)
         return;
     d->held -= TCR_ROUND(held);
-    split_card_free(split_of(d)->card, p);
+    split_put(split_of(d), p);
 }
 
 static void free_weights(void *card, void *p)
@@ -95,6 +130,14 @@ static int weights(struct tcr_device *d, struct tccrt_model *m, const uint8_t **
     const char *what;
     void *at;
 
+    *p = NULL;
+    if (s->allocator && bytes) { /* a copy of the session's own */
+        if (!(s->own_weights = at = take(s, bytes, 0, true)))
+            return TCC_EENV;
+        memcpy(split_card_see(s->card, at, bytes, false, &what), m->weights, bytes);
+        *p = at;
+        return TCC_OK;
+    }
     if ((*p = tcr_uploaded(m, s->card)) || !bytes)
         return TCC_OK;
     if (!(at = split_card_alloc(s->card, bytes, 0, true)))
@@ -330,12 +373,35 @@ static int make_control(struct tcr_split *s, uint32_t n)
     if (n <= s->ncontrol)
         return TCC_OK;
     if (s->control)
-        split_card_free(s->card, s->control);
+        split_put(s, s->control);
     s->ncontrol = 0;
-    if (!(s->control = split_card_alloc(s->card, n * sizeof *s->control, 0, false)))
+    if (!(s->control = take(s, n * sizeof *s->control, 0, false)))
         return TCC_EENV;
     s->ncontrol = n;
     return TCC_OK;
+}
+
+/* Behind runs that are under way. */
+static int begin_behind(struct tcr_split *s, const struct tcr_control *control)
+{
+    size_t bytes = control->nvalues * sizeof *control->values;
+    struct split_op *op;
+    int status =
+        control->nvalues > s->ncontrol ? split_until(s, TCR_ALL) : TCC_OK; /* they read the values that there are */
+
+    split_program_abort(s);
+    if (status || (status = make_control(s, control->nvalues)))
+        return status;
+    if (!(op = split_op_new(SPLIT_CONTROL, "")))
+        return TCC_EENV;
+    op->seed = control->seed;
+    op->run = control->run;
+    if (bytes && !(op->launch.sizes = keep(control->values, bytes))) {
+        split_op_free(op);
+        return tcr_fail(TCC_EENV, "no memory for a control block");
+    }
+    op->launch.nsizes = control->nvalues;
+    return split_give(s, 0, op);
 }
 
 /* The control block's way to the device comes before all launches. Whatever a run that failed has left there is gone. */
@@ -346,6 +412,8 @@ static int begin(struct tcr_device *d, const struct tcr_control *control)
     const char *what;
     int status = TCC_OK;
 
+    if (control->behind)
+        return begin_behind(s, control);
     for (int q = 0; q < s->nqueues; q++)
         for (struct split_op *op = s->queues[q].first; op && !status; op = op->next)
             if (op->kind == SPLIT_LAUNCH || op->kind == SPLIT_PROGRAM)
@@ -405,9 +473,11 @@ static void close_split(struct tcr_device *d)
         }
     split_programs_free(s);
     if (s->card && s->envs)
-        split_card_free(s->card, s->envs);
+        split_put(s, s->envs);
     if (s->card && s->control)
-        split_card_free(s->card, s->control);
+        split_put(s, s->control);
+    if (s->own_weights)
+        split_put(s, s->own_weights);
     if (s->card)
         split_card_put(s->card);
     free(s->events);
@@ -465,14 +535,18 @@ int tcr_device_split(const struct tcr_device_request *r, struct tcr_device **out
         return status;
     }
     *s = (struct tcr_split){.cpu = (struct tcr_cpu *)cpu, .nqueues = 1, .seed = seed ? strtoull(seed, NULL, 10) : 0};
-    s->device = (struct tcr_device){
-        .ops = &split, .name = "cpu-split", .runs_host_kernels = true, .checks = true, .threads = cpu->threads};
+    s->device = (struct tcr_device){.ops = &split,
+                                    .name = "cpu-split",
+                                    .defers = true,
+                                    .runs_host_kernels = true,
+                                    .checks = true,
+                                    .threads = cpu->threads};
     s->random = s->seed;
+    s->allocator = r->options->device_allocator;
     read_drop(s);
     for (int q = 0; q < SPLIT_MAX_QUEUES; q++)
         s->queues[q].last = &s->queues[q].first;
-    if (!(s->card = split_card_get()) ||
-        !(s->envs = split_card_alloc(s->card, (size_t)cpu->threads * sizeof *s->envs, 0, true))) {
+    if (!(s->card = split_card_get()) || !(s->envs = take(s, (size_t)cpu->threads * sizeof *s->envs, 0, true))) {
         close_split(&s->device);
         return TCC_EENV;
     }

@@ -55,7 +55,7 @@ int split_clock_forget(struct split_clocks *k, const void *at, size_t bytes);   
 
 /* -- queue.c */
 
-enum split_kind { SPLIT_LAUNCH, SPLIT_COPY, SPLIT_FILL, SPLIT_FREE, SPLIT_RECORD, SPLIT_WAIT, SPLIT_PROGRAM };
+enum split_kind { SPLIT_LAUNCH, SPLIT_COPY, SPLIT_FILL, SPLIT_FREE, SPLIT_RECORD, SPLIT_WAIT, SPLIT_CONTROL, SPLIT_PROGRAM };
 struct split_program;
 struct split_op {
     struct split_op *next;
@@ -65,6 +65,7 @@ struct split_op {
     struct tcr_copy copy;                                            /* COPY; FILL, FREE: `to` and `bytes` */
     int byte;
     uint32_t event, turn;                                            /* RECORD, WAIT: of the event */
+    uint64_t seed; int64_t run;                                      /* CONTROL; its values are launch.sizes */
     struct split_program *program;
     bool kept;                                                       /* a program's: not freed when it has run */
 };
@@ -93,6 +94,8 @@ struct tcr_split {
     uint32_t nevents;
     struct split_clocks clocks;
     uint64_t random, seed;
+    const struct tccrt_device_allocator *allocator;                  /* the caller's; NULL: the card's */
+    void *own_weights;               /* with it */
     int fault;                       /* and where it was met */
     const char *fault_node;
     struct split_program *programs, *recording, *comparing;
@@ -103,6 +106,7 @@ struct tcr_split {
 
 struct split_op *split_op_new(enum split_kind kind, const char *node);       /* NULL: no memory, message set */
 void split_op_free(struct split_op *op);
+void split_put(struct tcr_split *s, void *p);                        /* gives memory back: to the caller's allocator, or the card */
 /* Gives work to a queue, or to the program that is being recorded; takes it over. */
 int split_give(struct tcr_split *s, int queue, struct split_op *op);
 int split_run(struct tcr_split *s, struct split_op *op);             /* now */
