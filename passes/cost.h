@@ -21,6 +21,8 @@ struct pass_cost {
     int function;               /* instructions that a function of the math library (ir_is_expensive) takes */
     int piece;                  /* launches that a piece of work lasts for at least: cutting it costs that */
     int pieces;                 /* pieces of work that a launch has where all of such a machine takes part: of its kind, not of one machine */
+    int products;               /* products of fewer rows or columns have no template: they are cut in pieces as sums are */
+    int rows;                   /* so few long rows leave most of it idle where each is one piece of work */
     int lanes;                  /* outer points that are one piece of work, where neighbours in memory run side by side */
     int kernel;                 /* instructions of a kernel at most: code generators take more than linear time for straight code */
 };

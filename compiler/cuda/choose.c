@@ -357,7 +357,7 @@ static bool choose_contract(const struct cuda_machine *m, struct ir_ctx *ctx, st
         return false;
     int64_t batch = points(k, c->batch), rows = points(k, shape.swap ? c->n : c->m),
             cols = points(k, shape.swap ? c->m : c->n);
-    if (rows < 16 || cols < 16 || points(k, c->k) < 8)
+    if (rows < CUDA_LEAST_ROWS || cols < CUDA_LEAST_ROWS || points(k, c->k) < 8)
         return false;
     double best = 0;
     struct cuda_schedule tried = cuda_plain_schedule(CUDA_CONTRACT);

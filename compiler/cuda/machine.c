@@ -21,6 +21,8 @@ static const struct pass_cost *cost(const struct pass_machine *m)
                                             .function = 24,
                                             .piece = 2,
                                             .pieces = 256,
+                                            .products = CUDA_LEAST_ROWS,
+                                            .rows = 32,
                                             .lanes = 256,
                                             .kernel = 400};
     (void)m;

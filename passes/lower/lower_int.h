@@ -255,9 +255,10 @@ void lw_drop_dead_buffers(struct lw *lw, struct kn_program *p);
 enum kn_operand_use lw_use_of(const struct kn_step *s, int arg);
 void lw_elide_reads(struct lw *lw, struct kn_entry *e);
 void lw_elide_writes(struct lw *lw, struct kn_entry *e);
-/* pieces.c: can k be cut? Then stages [0, first) reduce over inner dims, all over those of `inner`, and the rest works on what comes of it. */
+/* pieces.c: can k be cut? Then stages [0, first) reduce over inner dims, all over those of `inner`, and the rest works on what comes of it.
+ * Products of at least so many rows and columns can't. */
 struct lw_cut { int first; uint32_t inner; };
-bool lw_find_cut(const struct kn_kernel *k, struct lw_cut *c);
+bool lw_find_cut(const struct kn_kernel *k, int least, struct lw_cut *c);
 uint32_t lw_outer_dims(const struct kn_kernel *k);       /* bit set */
 /* split.c: reductions with few outer points are cut in pieces. */
 void lw_split(struct lw *lw, struct kn_entry *e);

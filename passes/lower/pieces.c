@@ -7,6 +7,8 @@
 #include "passes/lower/lower_int.h"
 #include "runtime/mutant.h"
 
+#include <limits.h>
+
 /* Pieces of at least so many points are whole cache lines and vectors. */
 #define EVEN 64
 
@@ -49,10 +51,21 @@ static bool may_be_cut(const struct kn_kernel *k, const struct kn_stage *s, int 
     return !s->repeat;
 }
 
-bool lw_find_cut(const struct kn_kernel *k, struct lw_cut *c)
+/* Points of those dims, at least 1. */
+static double points(const struct kn_kernel *k, uint32_t dims)
+{
+    double n = 1;
+    for (int d = 0; d < k->ndims; d++)
+        n *= dims >> d & 1 ? pass_extent(NULL, k->dims[d].extent) : 1;
+    return n;
+}
+
+bool lw_find_cut(const struct kn_kernel *k, int least, struct lw_cut *c)
 {
     *c = (struct lw_cut){.inner = ~0u};
-    bool product = k->contraction.present && (k->contraction.m | k->contraction.n); /* templates run these */
+    const struct kn_contraction *roles = &k->contraction; /* templates run products, but small ones */
+    bool product =
+        roles->present && (roles->m | roles->n) && points(k, roles->m) >= least && points(k, roles->n) >= least;
     bool sums =
         k->kind == IR_K_REDUCE || (k->kind == IR_K_CONTRACT && !k->contraction.partial); /* of a row and a column */
     if (!sums || product || k->split.combine || k->ndims == KN_MAX_DIMS)
@@ -268,7 +281,7 @@ struct kn_kernel *pass_split_kernel(struct ir_ctx *ctx, const struct kn_kernel *
 {
     struct splitter x = {.ctx = ctx, .from = k, .to = IR_NEW(ctx, struct kn_kernel)};
     int reductions = 0;
-    if (!lw_find_cut(k, &x.cut) || dim < 0 || !(x.cut.inner >> dim & 1) ||
+    if (!lw_find_cut(k, INT_MAX, &x.cut) || dim < 0 || !(x.cut.inner >> dim & 1) ||
         __builtin_popcount(lw_outer_dims(k)) + 1 > TCC_MAX_RANK)
         return NULL;
     *x.to = (struct kn_kernel){.kind = IR_K_REDUCE, .name = k->name, .nsizes = k->nsizes, .sizes = k->sizes};

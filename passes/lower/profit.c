@@ -45,12 +45,17 @@ static bool wasteful(struct ir_ctx *ctx, const struct ir_node *n, const struct i
     return false;
 }
 
-/* A reduction to one element of more than can be read in the time of a launch: a kernel of its own runs it with vectors, and beside others like it. */
-static bool whole_reduction(struct ir_ctx *ctx, const struct pass_cost *c, const struct ir_node *n)
+/* A reduction to one element of more than can be read in the time of a launch: a kernel of its own runs it with vectors, and beside others like it. One of few rows, by
+ * the machine's count, that take longer than the launches by which it is a stage less: it is cut in pieces then, and what stands behind it runs along the rows. */
+static bool long_reduction(struct ir_ctx *ctx, const struct pass_cost *c, const struct ir_node *n)
 {
+    enum { LONG = 8 };
     int64_t in, out;
-    bool large = !elements(ctx, n->in[0].value, &in) || (double)in * sizeof(float) > c->launch * c->bandwidth;
-    return large && elements(ctx, n->out[0], &out) && out == 1;
+    bool known = elements(ctx, n->in[0].value, &in);
+    if (!elements(ctx, n->out[0], &out) || out < 1)
+        return false;
+    double launches = known ? (double)(in / out) * sizeof(float) / (c->launch * c->bandwidth) : 0;
+    return out == 1 ? !known || launches > 1 : out <= c->rows && launches >= LONG;
 }
 
 /* Is each element of the reduction worked out for many points, as of a group of channels for each channel, for longer than a launch
@@ -73,7 +78,7 @@ bool pass_fuse(const struct pass_machine *m, struct ir_ctx *ctx, const struct pa
         return true;
     if (lw_is_reduce(n)) {
         /* Beside a product its loops would keep fast templates away. */
-        if (f->anchor || whole_reduction(ctx, c, n) || repeated(ctx, c, n, f->points))
+        if (f->anchor || long_reduction(ctx, c, n) || repeated(ctx, c, n, f->points))
             return false;
     }
     return !wasteful(ctx, n, f->result);

@@ -135,7 +135,7 @@ static void split_steps(struct lw *lw, struct kn_steps *steps)
         int dim;
         for (int r = 0; r < s->nregions; r++)
             split_steps(lw, &s->regions[r].steps);
-        if (s->kind != TCC_STEP_LAUNCH || !lw_find_cut(s->kernel, &cut) || (lw->opts->exact && rounds(s->kernel)))
+        if (s->kind != TCC_STEP_LAUNCH || !lw_find_cut(s->kernel, cost->products, &cut) || (lw->opts->exact && rounds(s->kernel)))
             continue;
         int64_t pieces = pieces_of(cost, s->kernel, &cut, &dim);
         struct kn_kernel *k = pieces > 1 ? pass_split_kernel(lw->ctx, s->kernel, dim, pieces) : NULL;
