@@ -94,7 +94,7 @@ struct neuron_program *neuron_kernel_program(struct ir_ctx *ctx, const struct nk
 {
     struct neuron_program *p = NULL;
     struct nk *nk = IR_NEW(ctx, struct nk);
-    for (int64_t room = 4096; room >= 4; room /= 4) {
+    for (int64_t room = NK_ROOM; room >= 4; room /= 4) {
         *nk = (struct nk){.ctx = ctx, .machine = m, .k = k, .room = room, .groups = 64};
         p = neuron_program_new(m->core);
         if (!p)

@@ -11,7 +11,7 @@
  *     ops.c      scalar ops by engine_ops.def                   move.c     loads and stores by DMA
  *     tile.c     stages over a tile: bodies, reductions, scans  pe.c       contractions
  *     wide.c     integers of 64 bits as pairs of words          expr.c     integer expressions of the loops
- *     index.c    gathers and scatters
+ *     index.c    gathers and scatters                           panel.c    factors of products in rows as long as HBM has them
  *
  * Instructions are made in an order in which a single engine could run them. Each says which buffers it reads and writes; what it must wait for
  * follows from that alone.
@@ -49,7 +49,7 @@ struct nk_segment { int64_t lo, hi; struct nk_buffer *owner; };
 
 /* -- A kernel under construction --------------------------------------------------------------------------------- */
 
-enum { NK_AXES = 16, NK_QUEUE_IN = 0, NK_QUEUE_OUT = 1, NK_MOST_INSTRUCTIONS = 60000, NK_MOST_BOXES = 2048, NK_MOST_WASTE = 6 };
+enum { NK_AXES = 16, NK_QUEUE_IN = 0, NK_QUEUE_OUT = 1, NK_MOST_INSTRUCTIONS = 60000, NK_MOST_BOXES = 2048, NK_MOST_WASTE = 6, NK_ROOM = 4096 };
 
 /* Iterations that happen at once: dim `dim` of the kernel has the value base[dim] + the sum of mult * index over its axes. Axis 0 lies on
  * partitions, the others in each of them, outermost first. */
@@ -213,6 +213,18 @@ void nk_add_axes(struct nk *nk, struct nk_tile *t, int dim, int64_t n, const str
 /* An instruction of a body over a tile; NULL: it has no value. */
 const struct nk_value *nk_body(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *const *args);
 void nk_run_tiles(struct nk *nk);
+
+/* panel.c */
+/* A factor of a product that a load finds in order; NULL: it is none. summed, own: dims of the kernel, that of the sum and the factor's own. */
+struct nk_panel;
+struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own);
+struct nk_panel *nk_panel_copy(struct nk *nk, const struct nk_panel *p);    /* for other points */
+int64_t nk_panel_bytes(struct nk *nk, const struct nk_panel *p, int64_t n); /* of a partition, for n own points */
+bool nk_panel_turned(const struct nk_panel *p);                             /* takes as much again while it is loaded; n is a multiple of 32 */
+void nk_panel_load(struct nk *nk, struct nk_panel *p, const int64_t *base, int64_t lo, int64_t n);      /* own points [lo, lo + n); base: where the other dims are */
+void nk_panel_release(struct nk *nk, struct nk_panel *p);
+/* Own points [lo, lo + n) of the product-th 128 points of the sum, on as many partitions. */
+struct neuron_operand nk_panel_operand(struct nk *nk, const struct nk_panel *p, int64_t product, int64_t lo, int64_t n, struct nk_buffer **buffer);
 
 /* pe.c */
 uint32_t nk_dims_of(const struct nk *nk, int insn);                         /* dims that an instruction and what it is made of depend on */

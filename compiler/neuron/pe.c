@@ -4,7 +4,8 @@
  * side (at most 512): a bank of PSUM. Of the summed dims the longest lies on the partitions of both operands, 128 points at a time; the others, as
  * the taps of a convolution, are products of their own that accumulate in the bank. The stages behind the sum then read the bank.
  *
- * Operands on chip are kept for later tiles as long as there is room for them.
+ * Operands on chip are kept for later tiles as long as there is room for them. Factors of one dim each that loads find in order come in panels (panel.c): those of
+ * as many points of the one as fit, and 128 points of the other after the other, each loaded while the one before it is multiplied.
  */
 #include "compiler/neuron/neuron_int.h"
 
@@ -30,6 +31,9 @@ struct product {
     bool wide; /* multiply float32; else 16 bits */
     struct cached cache[CACHED];
     int ncached, next;
+    struct nk_panel *panel[SIDES]; /* NULL: none */
+    int across;                    /* the dim of the other factor, where there are panels */
+    int64_t block;                 /* points of it in a panel */
 };
 
 static int64_t points(const struct nk *nk, uint32_t dims)
@@ -114,6 +118,70 @@ static int64_t cost(const struct product *p, int rows, int along, int64_t *chunk
     return n;
 }
 
+static bool is_half(enum tcc_dtype d)
+{
+    return d == TCC_F16 || d == TCC_BF16;
+}
+
+/* The product of two numbers of 16 bits is exact: they are multiplied as they were before they were cast. */
+static void peel(struct product *p)
+{
+    const struct kn_insn *insns = p->nk->k->insns;
+    int from[SIDES];
+    for (int i = 0; i < SIDES; i++) {
+        const struct kn_insn *n = &insns[p->root[i]];
+        if (n->code != KN_SCALAR || n->op != IR_cast || n->dtype != TCC_F32 ||
+            !is_half((enum tcc_dtype)insns[n->arg[0]].dtype))
+            return;
+        from[i] = n->arg[0];
+    }
+    memcpy(p->root, from, sizeof from);
+}
+
+/* The one dim among these with more than one point; -1: there is none, or there are several. */
+static int only(const struct nk *nk, uint32_t dims)
+{
+    int found = -1;
+    for (int d = 0; d < nk->k->ndims; d++)
+        if (dims >> d & 1 && nk->extent[d] > 1) {
+            if (found >= 0)
+                return -1;
+            found = d;
+        }
+    return found;
+}
+
+/* Panels, if both factors have them and they fit: two of 128 rows, which are turned over as they come, and one of the other factor. */
+static void find_panels(struct product *p)
+{
+    enum { LEFT = 24 << 10, LARGEST = 128 << 10 }; /* for what is behind the sum; bytes of a panel */
+    struct nk *nk = p->nk;
+    int summed = only(nk, p->c->k), own[SIDES];
+    own[p->rows] = only(nk, p->dims[p->rows]);
+    own[!p->rows] = only(nk, p->dims[!p->rows]);
+    if (nk->room < NK_ROOM || summed < 0 || own[0] < 0 || own[1] < 0 || own[p->rows] != p->along || summed != p->summed)
+        return;
+    for (int i = 0; i < SIDES; i++)
+        if (!(p->panel[i] = nk_panel_new(nk, p->root[i], summed, own[i])))
+            break;
+    if (!p->panel[0] || !p->panel[1] ||
+        p->wide != (nk->k->insns[p->root[0]].dtype == TCC_F32 && nk->k->insns[p->root[1]].dtype == TCC_F32)) {
+        p->panel[0] = p->panel[1] = NULL;
+        return;
+    }
+    p->across = own[!p->rows];
+    int64_t left = neuron_sbuf_bytes(nk->machine->core) - LEFT, each = nk_panel_bytes(nk, p->panel[!p->rows], 1);
+    left -= (nk_panel_turned(p->panel[p->rows]) ? 3 : 2) * nk_panel_bytes(nk, p->panel[p->rows], NEURON_PARTITIONS);
+    left = left > LARGEST ? LARGEST : left;
+    p->block = nk->extent[p->across];
+    if (nk_panel_turned(p->panel[!p->rows]))
+        left -= left / 4;
+    if (p->block * each > left)
+        p->block = left / each / NEURON_MOVING * NEURON_MOVING;
+    if (p->block < 1)
+        p->panel[0] = p->panel[1] = NULL;
+}
+
 static bool plan(struct nk *nk, struct product *p)
 {
     int64_t best = INT64_MAX, chunk[KN_MAX_DIMS] = {0};
@@ -144,8 +212,12 @@ static bool plan(struct nk *nk, struct product *p)
             p->along = d;
             memcpy(p->chunk, chunk, sizeof chunk);
         }
+    peel(p);
     p->wide = nk->k->insns[p->root[0]].dtype == TCC_F32 || nk->k->insns[p->root[1]].dtype == TCC_F32;
-    return best < INT64_MAX;
+    if (best == INT64_MAX)
+        return false;
+    find_panels(p);
+    return true;
 }
 
 bool nk_takes_product(struct nk *nk)
@@ -216,6 +288,25 @@ static void multiply(struct product *p, const struct nk_tile *ts, const struct n
     nk_emit(nk, NEURON_TENSOR, &i, 2, (struct nk_use[]){{bank, true, 0}, {m->buffer, false, 0}});
 }
 
+/* The same by panels. */
+static void sum_panels(struct product *p, const struct nk_tile *t, struct nk_buffer *bank,
+                       const struct neuron_operand *to)
+{
+    struct nk *nk = p->nk;
+    int64_t n = nk_free_elements(t);
+    for (int64_t j = 0; j < nk->extent[p->summed] / NEURON_PARTITIONS; j++) {
+        struct neuron_instr load = {.op = NEURON_OP_LOAD_STATIONARY, .noperands = 1},
+                            i = {.op = NEURON_OP_MATMUL, .noperands = 2};
+        struct nk_buffer *s, *m;
+        load.operand[0] = nk_panel_operand(nk, p->panel[p->rows], j, t->base[p->along], t->axis[0].extent, &s);
+        nk_emit(nk, NEURON_TENSOR, &load, 1, (struct nk_use[]){{s, false, 0}});
+        i.operand[0] = *to;
+        i.operand[1] = nk_panel_operand(nk, p->panel[!p->rows], j, t->base[p->across], n, &m);
+        neuron_set_attr(&i, NEURON_ATTR_ACCUMULATE, (union neuron_value){.i = j > 0});
+        nk_emit(nk, NEURON_TENSOR, &i, 2, (struct nk_use[]){{bank, true, 0}, {m, false, 0}});
+    }
+}
+
 /* Sums over all summed points: `at` counts the dims that are not on partitions. */
 static void sum(struct product *p, const struct nk_tile *result, struct nk_buffer *bank,
                 const struct neuron_operand *to)
@@ -273,7 +364,10 @@ static void run_tile(struct product *p, const struct nk_tile *t)
         n *= t->axis[a].extent;
     }
     struct neuron_operand to = nk_operand(nk, t, s, 0, NULL);
-    sum(p, t, s->buffer, &to);
+    if (p->panel[0])
+        sum_panels(p, t, s->buffer, &to);
+    else
+        sum(p, t, s->buffer, &to);
     enum tcc_dtype d = (enum tcc_dtype)k->insns[p->c->reduce].dtype;
     value[p->c->reduce] = d == TCC_F32 ? s : nk_copy(nk, t, d, s);
     for (int i = k->stages[0].last; i < k->ninsns; i++) {
@@ -285,6 +379,68 @@ static void run_tile(struct product *p, const struct nk_tile *t)
     release(p, mark);
 }
 
+/* 128 rows of the result by the points of the other panel. */
+static void run_rows(struct product *p, const int64_t *at, int64_t last)
+{
+    struct nk *nk = p->nk;
+    int64_t chunk;
+    for (int64_t n = at[p->across]; n < last; n += chunk) {
+        struct nk_tile t;
+        memset(&t, 0, sizeof t);
+        memcpy(t.base, at, sizeof t.base);
+        t.n = 1;
+        t.base[p->across] = n;
+        int64_t rows = nk->extent[p->along] - at[p->along];
+        t.axis[0] = (struct nk_axis){p->along, 1, rows > NEURON_PARTITIONS ? NEURON_PARTITIONS : rows};
+        chunk = last - n < NEURON_MOVING ? last - n : NEURON_MOVING;
+        nk_add_axes(nk, &t, p->across, chunk, &p->digits[p->across]);
+        t.nouter = t.n;
+        run_tile(p, &t);
+    }
+}
+
+static void load_rows(struct product *p, struct nk_panel *panel, const int64_t *at, int64_t row)
+{
+    int64_t left = p->nk->extent[p->along] - row;
+    if (left > 0)
+        nk_panel_load(p->nk, panel, at, row, left > NEURON_PARTITIONS ? NEURON_PARTITIONS : left);
+}
+
+static void run_panels(struct product *p, int64_t *at)
+{
+    struct nk *nk = p->nk;
+    struct nk_panel *rows[2] = {p->panel[p->rows], nk_panel_copy(nk, p->panel[p->rows])}, *other = p->panel[!p->rows];
+    int64_t n = nk->extent[p->across];
+    for (int64_t lo = 0; lo < n; lo += p->block) {
+        int64_t last = n - lo < p->block ? n : lo + p->block;
+        int now = 0;
+        nk_panel_load(nk, other, at, lo, last - lo);
+        load_rows(p, rows[0], at, 0);
+        for (int64_t row = 0; row < nk->extent[p->along]; row += NEURON_PARTITIONS, now ^= 1) {
+            load_rows(p, rows[!now], at, row + NEURON_PARTITIONS);
+            p->panel[p->rows] = rows[now];
+            at[p->along] = row;
+            at[p->across] = lo;
+            run_rows(p, at, last);
+            nk_panel_release(nk, rows[now]);
+        }
+    }
+    nk_panel_release(nk, other);
+    at[p->along] = at[p->across] = 0;
+}
+
+static bool next(const struct nk *nk, uint32_t dims, int64_t *at)
+{
+    for (int d = nk->k->ndims - 1; d >= 0; d--) {
+        if (!(dims >> d & 1))
+            continue;
+        if (++at[d] < nk->extent[d])
+            return true;
+        at[d] = 0;
+    }
+    return false;
+}
+
 void nk_run_product(struct nk *nk)
 {
     struct product *p = IR_NEW(nk->ctx, struct product);
@@ -292,6 +448,12 @@ void nk_run_product(struct nk *nk)
     int64_t at[KN_MAX_DIMS] = {0};
     bool more = true;
     plan(nk, p);
+    if (p->panel[0]) {
+        do
+            run_panels(p, at);
+        while (next(nk, p->c->batch, at));
+        return;
+    }
     while (more) {
         struct nk_tile t;
         memset(&t, 0, sizeof t);

@@ -174,6 +174,7 @@ void nk_fill(struct nk *nk, const struct nk_tile *t, const struct nk_value *to, 
     i.operand[1] = nk_literal(number);
     if ((to->type == NEURON_I32 || to->type == NEURON_U32) && !is_float_number(number)) {
         i = (struct neuron_instr){.op = NEURON_OP_IOTA, .noperands = 1, .operand = {i.operand[0]}};
+        i.operand[0].type = NEURON_I32;
         neuron_set_attr(&i, NEURON_ATTR_BASE, (union neuron_value){.i = (int32_t)(int64_t)number});
         run(nk, NEURON_GPSIMD, &i, to, NULL, NULL);
         return;

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * panel.c - factors of products whose elements a load finds in order: panels of 128 partitions of the summed dim and any points of the factor's own,
+ * loaded in rows as long as HBM has them.
+ *
+ * A factor in which the own dim lies side by side is loaded as it is. One whose summed points lie side by side has to be turned over: it is loaded with
+ * own points on partitions, 32 of them in each quadrant of partitions, and Vector transposes blocks of 32 x 32 within quadrants, bits as they are. For
+ * that a quadrant holds a quarter of the summed dim: partition 32 q + i of the j-th product is the point q K / 4 + 32 j + i, in both factors alike,
+ * so that the sum is over the same points.
+ */
+#include "compiler/neuron/neuron_int.h"
+
+enum { QUADRANTS = 4, BLOCK = 32, ROW_BYTES = 1024, PIECES = 64 };
+
+struct nk_panel {
+    const struct kn_insn *load;
+    enum tcc_dtype d;
+    int summed, own; /* dims */
+    bool turned;
+    int64_t k, k_step,
+        own_step;  /* points of the summed dim; elements from one of them to the next, and of the own one's */
+    int64_t step;  /* products in a buffer */
+    int64_t lo, n; /* own points that are on chip */
+    struct nk_value *at[PIECES];
+    int pieces;
+};
+
+/* The line of the load from own point `lo` and summed point `k` on, both as axes. */
+static bool line_at(struct nk *nk, const struct nk_panel *p, const int64_t *base, int64_t k, int64_t lo,
+                    int64_t nk_points, int64_t n, struct nk_line *line)
+{
+    struct nk_pieces pieces = {0};
+    struct nk_tile t = {.n = 2, .nouter = 2, .axis = {{p->summed, 1, nk_points}, {p->own, 1, n}}};
+    for (int d = 0; d < nk->k->ndims; d++)
+        t.base[d] = base[d];
+    t.base[p->summed] = k;
+    t.base[p->own] = lo;
+    if (!nk_pieces_of(nk, &t, p->load, &pieces))
+        return false;
+    *line = pieces.at[0].line;
+    return true;
+}
+
+struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own)
+{
+    static const int64_t origin[KN_MAX_DIMS];
+    struct nk_panel *p = IR_NEW(nk->ctx, struct nk_panel);
+    const struct kn_insn *n = &nk->k->insns[load];
+    struct nk_line line;
+    if (n->code != KN_LOAD || n->nguards || nk->k->operands[n->operand].use == KN_LOCAL)
+        return NULL;
+    *p = (struct nk_panel){
+        .load = n, .d = nk->k->operands[n->operand].dtype, .summed = summed, .own = own, .k = nk->extent[summed]};
+    if (p->k % (QUADRANTS * BLOCK) || !line_at(nk, p, origin, 0, 0, p->k, nk->extent[own], &line))
+        return NULL;
+    p->k_step = line.coef[0];
+    p->own_step = line.coef[1];
+    p->turned = p->k_step == 1 && p->own_step != 1;
+    if (p->turned ? nk->extent[own] % BLOCK || p->own_step < 1 : p->own_step != 1 || p->k_step < 1)
+        return NULL;
+    int64_t bytes = neuron_type_bytes(nk_type(nk, p->d)), products = p->k / NEURON_PARTITIONS;
+    p->step = p->turned ? ROW_BYTES / (BLOCK * bytes) : 4;
+    p->step = products < p->step ? products : p->step;
+    if ((products + p->step - 1) / p->step > PIECES)
+        return NULL;
+    return p;
+}
+
+int64_t nk_panel_bytes(struct nk *nk, const struct nk_panel *p, int64_t n)
+{
+    return p->k / NEURON_PARTITIONS * n * neuron_type_bytes(nk_type(nk, p->d));
+}
+
+bool nk_panel_turned(const struct nk_panel *p)
+{
+    return p->turned;
+}
+
+struct nk_panel *nk_panel_copy(struct nk *nk, const struct nk_panel *p)
+{
+    struct nk_panel *same = IR_NEW(nk->ctx, struct nk_panel);
+    *same = *p;
+    same->pieces = 0;
+    return same;
+}
+
+/* A quadrant of a buffer: [partitions, outer, inner] elements from the tensor. */
+static void load_quadrant(struct nk *nk, const struct nk_panel *p, const struct nk_value *v, int quadrant, int64_t base,
+                          int64_t across, int64_t outer, int64_t outer_step, int64_t inner, int group)
+{
+    struct nk_buffer *tensor = nk->hbm[p->load->operand];
+    int64_t bytes = neuron_type_bytes((enum neuron_type)v->type);
+    struct neuron_instr i = {.op = NEURON_OP_DMA, .noperands = 2};
+    struct nk_pattern near = {0}, far = {0};
+    neuron_set_attr(&i, NEURON_ATTR_QUEUE, (union neuron_value){.i = NK_QUEUE_IN});
+    i.operand[0] = (struct neuron_operand){.space = NEURON_SBUF,
+                                           .type = v->type,
+                                           .reg = NEURON_NO_REGISTER,
+                                           .start = (uint8_t)(BLOCK * quadrant),
+                                           .count = BLOCK,
+                                           .offset = v->buffer->offset};
+    i.operand[1] = (struct neuron_operand){.space = NEURON_HBM,
+                                           .type = v->type,
+                                           .reg = NEURON_NO_REGISTER,
+                                           .tensor = tensor->tensor,
+                                           .offset = base * bytes};
+    nk_pattern_add(&near, outer * inner, 1, false);
+    nk_pattern_add(&far, BLOCK, across, true);
+    nk_pattern_add(&far, outer, outer_step, false);
+    nk_pattern_add(&far, inner, 1, false);
+    if (!nk_pattern_put(&near, &i.operand[0], 4) || !nk_pattern_put(&far, &i.operand[1], NEURON_DIMS))
+        nk_refuse(nk, "a panel that has no pattern");
+    nk_emit(nk, NEURON_SYNC, &i, 2, (struct nk_use[]){{v->buffer, true, group}, {tensor, false, 0}});
+}
+
+static struct nk_value *elements(struct nk *nk, const struct nk_panel *p, int64_t n)
+{
+    struct nk_tile t = {.n = 2, .nouter = 2, .axis = {{p->own, 1, NEURON_PARTITIONS}, {p->own, 1, n}}};
+    return nk_new(nk, &t, p->d);
+}
+
+static void turn(struct nk *nk, const struct nk_panel *p, const struct nk_value *to, const struct nk_value *from,
+                 int64_t n)
+{
+    struct nk_tile t = {.n = 2, .nouter = 2, .axis = {{p->own, 1, NEURON_PARTITIONS}, {p->own, 1, n}}};
+    struct neuron_instr i = {.op = NEURON_OP_TRANSPOSE32, .noperands = 2};
+    i.operand[0] = nk_operand(nk, &t, to, 0, NULL);
+    i.operand[1] = nk_operand(nk, &t, from, 0, NULL);
+    nk_emit(nk, NEURON_VECTOR, &i, 2, (struct nk_use[]){{to->buffer, true, 0}, {from->buffer, false, 0}});
+}
+
+void nk_panel_load(struct nk *nk, struct nk_panel *p, const int64_t *base, int64_t lo, int64_t n)
+{
+    int64_t quarter = p->k / QUADRANTS, products = p->k / NEURON_PARTITIONS;
+    nk_panel_release(nk, p);
+    p->lo = lo;
+    p->n = n;
+    for (int64_t j = 0; j < products; j += p->step) {
+        int64_t step = products - j < p->step ? products - j : p->step;
+        struct nk_value *v = elements(nk, p, n * step);
+        int group = ++nk->groups;
+        for (int q = 0; q < QUADRANTS; q++) {
+            struct nk_line line;
+            if (!line_at(nk, p, base, q * quarter + j * BLOCK, lo, 1, 1, &line))
+                nk_refuse(nk, "a panel whose addresses are not linear");
+            if (p->turned) /* own points on partitions */
+                load_quadrant(nk, p, v, q, line.base, p->own_step, n / BLOCK, BLOCK * p->own_step, BLOCK * step, group);
+            else
+                load_quadrant(nk, p, v, q, line.base, p->k_step, step, BLOCK * p->k_step, n, group);
+        }
+        if (p->turned) {
+            struct nk_value *turned = elements(nk, p, n * step);
+            turn(nk, p, turned, v, n * step);
+            nk_release(nk, v->buffer);
+            v = turned;
+        }
+        p->at[p->pieces++] = v;
+    }
+}
+
+void nk_panel_release(struct nk *nk, struct nk_panel *p)
+{
+    for (int i = 0; i < p->pieces; i++)
+        nk_release(nk, p->at[i]->buffer);
+    p->pieces = 0;
+}
+
+struct neuron_operand nk_panel_operand(struct nk *nk, const struct nk_panel *p, int64_t product, int64_t lo, int64_t n,
+                                       struct nk_buffer **buffer)
+{
+    int64_t products = p->k / NEURON_PARTITIONS, piece = product / p->step, j = product % p->step, from = lo - p->lo;
+    int64_t step = products - piece * p->step < p->step ? products - piece * p->step : p->step;
+    const struct nk_value *v = p->at[piece];
+    struct nk_pattern pattern = {0};
+    struct neuron_operand o = {.space = NEURON_SBUF,
+                               .type = v->type,
+                               .reg = NEURON_NO_REGISTER,
+                               .count = NEURON_PARTITIONS,
+                               .offset = v->buffer->offset};
+    int64_t first = p->turned ? (from / BLOCK * step + j) * BLOCK : j * p->n + from;
+    if (p->turned) {
+        nk_pattern_add(&pattern, n / BLOCK, step * BLOCK, false);
+        nk_pattern_add(&pattern, BLOCK, 1, false);
+    } else {
+        nk_pattern_add(&pattern, n, 1, false);
+    }
+    o.offset += first * neuron_type_bytes((enum neuron_type)v->type);
+    if (!nk_pattern_put(&pattern, &o, 4))
+        nk_refuse(nk, "a panel that has no pattern");
+    *buffer = v->buffer;
+    return o;
+}
