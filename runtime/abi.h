@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TCC_ABI_VERSION 9u
+#define TCC_ABI_VERSION 10u
 #define TCC_MAX_RANK 12
 #define TCC_MAX_ELEMENTS (INT64_C(1) << 47) /* what a process can address */
 
@@ -470,9 +470,11 @@ struct tcc_plan {
  *     each size of the step, i64
  *     the device address of the launch's scratch, 256-byte aligned; 0: it has none
  *     the device address of struct tcc_control, whose `env` is first: it is the struct tcc_env * that kernels know
- *     the number of tiles, i64: the function runs them all
+ *     the number of tiles, i64: the function runs them all, whatever its grid
+ *     0; or, within a PROGRAM that serves several sizes, the device address of the values of struct tcc_control: then sizes and the number of
+ *       tiles that were given are numbers of these values, which the function reads there
  * Where that is more than TCC_LAUNCH_BYTES, arguments and sizes lie in a table in device memory, in that order, and the parameters are: the
- * address of the table, scratch, control, tiles. A kernel that meets a bad index writes TCC_EINDEX to env->fault (such kernels have TCC_KERNEL_FAULTS); one that is
+ * address of the table, scratch, control, tiles, values. A kernel that meets a bad index writes TCC_EINDEX to env->fault (such kernels have TCC_KERNEL_FAULTS); one that is
  * launched while the word is not 0 does nothing, or nothing that outlives the run: the run has failed, and steps that write state test the word
  * first. The word is read and written by several at once: relaxed accesses of the system's scope (PTX: ld.relaxed.sys, st.relaxed.sys).
  *
@@ -481,7 +483,7 @@ struct tcc_plan {
 #define TCC_LAUNCH_BYTES 4000u
 static inline int tcc_launch_has_table(uint64_t nargs, uint64_t nsizes)
 {
-    return 8 * (nargs + nsizes + 3) > TCC_LAUNCH_BYTES;
+    return 8 * (nargs + nsizes + 4) > TCC_LAUNCH_BYTES;
 }
 struct tcc_plaunch {                    /* of one function. Numbers are exprs of the image, whose symbol k is size k of the launching step, and whose
                                            symbol number nsizes is the number of tiles; levels mean nothing. TCC_NO: 1 (grid, block), none (the others) */

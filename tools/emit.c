@@ -61,7 +61,7 @@ static void put_launches(FILE *out, const struct tcc_pimage *m)
 
     fputs("# kernel symbol: grid, threads of a block, cluster, bytes of dynamic shared memory and of scratch. sK: size "
           "K of the\n"
-          "# kernel; the last: the number of tiles. Parameters: operands, sizes, scratch, control block, tiles\n",
+          "# kernel; the last: the number of tiles. Parameters: operands, sizes, scratch, control block, tiles, values\n",
           out);
     for (uint32_t k = 0; k < m->kernels.count; k++)
         for (uint32_t i = 0; i < kernels[k].count; i++) {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ARGS = 1024 };
+enum { MOST_ARGS = 1024, MOST_SIZES = 32 };
 
 /* -- Loading ------------------------------------------------------------------------------------------------------ */
 
@@ -141,7 +141,7 @@ static int make_params(struct prove *p, struct prove_launch *l, struct memory *m
 {
     int n = l->nargs;
     for (int i = 0; i < l->nsizes; i++)
-        params[n++] = (uint64_t)l->sizes[i];
+        params[n++] = l->by_control ? (uint64_t)(i + 1) : (uint64_t)l->sizes[i];
     if (tcc_launch_has_table((uint64_t)l->nargs, (uint64_t)l->nsizes)) {
         uint64_t table = upload(p, m, "table", params, 8 * (size_t)n, error);
         if (!table)
@@ -151,7 +151,8 @@ static int make_params(struct prove *p, struct prove_launch *l, struct memory *m
     }
     params[n++] = scratch;
     params[n++] = control;
-    params[n++] = (uint64_t)l->tiles;
+    params[n++] = l->by_control ? 0 : (uint64_t)l->tiles;
+    params[n++] = l->by_control ? control + offsetof(struct tcc_control, values) : 0;
     return n;
 }
 
@@ -162,10 +163,13 @@ bool prove_run(struct prove *p, struct prove_launch *l, char *error)
     const struct tcc_plaunch *launches =
         (const struct tcc_plaunch *)((const char *)p->image + p->image->launches.first) + range->first;
     struct memory m = {.n = 0};
-    struct tcc_control control = {.env = l->env};
+    struct {
+        struct tcc_control head;
+        int64_t values[MOST_SIZES + 1];
+    } control = {.head.env = l->env};
     uint64_t params[MOST_ARGS + 64], scratch = 0, at;
     int64_t most = 0, v = 0;
-    bool ok = l->nargs <= MOST_ARGS && l->nsizes <= 32;
+    bool ok = l->nargs <= MOST_ARGS && l->nsizes <= MOST_SIZES;
     snprintf(error, PROVE_TEXT, "too many operands");
     for (int i = 0; i < l->nargs && ok; i++) {
         params[i] = upload(p, &m, "operand", l->uses[i] == KN_OUT ? NULL : l->args[i], l->bytes[i], error);
@@ -177,6 +181,9 @@ bool prove_run(struct prove *p, struct prove_launch *l, char *error)
     }
     if (ok && most)
         ok = (scratch = upload(p, &m, "scratch", NULL, (size_t)most, error)) != 0;
+    control.values[0] = l->tiles;
+    for (int i = 0; i < l->nsizes && ok; i++)
+        control.values[i + 1] = l->sizes[i];
     ok = ok && (at = upload(p, &m, "control", &control, sizeof control, error)) != 0;
     int n = ok ? make_params(p, l, &m, scratch, at, params, error) : 0;
     memset(&l->counters, 0, sizeof l->counters);
@@ -375,6 +382,7 @@ bool prove_kernel(struct prove *p, int kernel, const struct kn_kernel *k, const 
     struct lookup look = {k, sizes};
     struct prove_launch l = {
         .kernel = kernel, .nsizes = k->nsizes, .sizes = sizes, .env = {.threads = 1, .seed = seed, .run = 3}};
+    l.by_control = k->nsizes && seed % 2;
     int64_t flops = 0;
     *skipped = NULL;
     if (!ir_eval(k->tiles, size_of, &look, &l.tiles) || (k->flops && (!ir_eval(k->flops, size_of, &look, &flops))))

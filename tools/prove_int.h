@@ -29,6 +29,7 @@ struct prove_launch {
     const size_t *bytes;
     const enum kn_operand_use *uses;
     const int64_t *sizes;
+    bool by_control;                 /* sizes and tiles are read in the control block, as within a program */
     int64_t tiles;
     struct tcc_env env;              /* `fault` afterwards */
     struct ptx_counters counters;    /* of all its functions */

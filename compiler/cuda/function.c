@@ -3,12 +3,13 @@
  * function.c - a device function: its parameters (runtime/abi.h, "Images"), the number of its thread, local operands, and what threads do
  * together.
  *
- *     .visible .entry PREFIXk<i>(args..., sizes..., scratch, control, tiles)
+ *     .visible .entry PREFIXk<i>(args..., sizes..., scratch, control, tiles, values)
  *         for (t = number of the thread or group; t < tiles; t += how many there are)  tile t
  *
  * What writes state begins by testing the fault word, and ends there if a kernel before it has met a bad index.
  *
- * Addresses are of global memory. Where there are too many parameters they lie in a table; its values never change while the kernel runs.
+ * Addresses are of global memory. Where there are too many parameters they lie in a table; its values never change while the kernel runs. Within a program that serves
+ * several sizes, `values` is where they are: sizes and tiles are numbers of them then.
  */
 #include "compiler/cuda/cuda_int.h"
 
@@ -144,28 +145,61 @@ static void annotate(struct em *e, const char *what, int value)
 
 static void make_function(struct em *e, const char *name, int nargs, bool table)
 {
-    int n = (table ? 1 : nargs + e->k->nsizes) + 3;
+    int n = (table ? 1 : nargs + e->k->nsizes) + 4;
     LLVMTypeRef *types = IR_NEWN(e->ctx, n, LLVMTypeRef);
     for (int i = 0; i < n; i++)
         types[i] = table || i < nargs ? pointer_type(e) : e->t_i64;
-    types[n - 3] = types[n - 2] = pointer_type(e);
-    types[n - 1] = e->t_i64;
+    types[n - 4] = types[n - 3] = types[n - 1] = pointer_type(e);
+    types[n - 2] = e->t_i64;
     e->fn = LLVMAddFunction(e->mod, name, LLVMFunctionType(e->t_void, types, (unsigned)n, 0));
     LLVMSetFunctionCallConv(e->fn, KERNEL_CONVENTION);
     em_function_attributes(e, e->fn);
 }
 
-/* Argument or size number i. */
-static V parameter(struct em *e, int i, bool table, LLVMTypeRef t)
+/* A word of a list that nobody writes while the kernel runs. */
+static V word_of(struct em *e, V list, V index, LLVMTypeRef t)
 {
-    if (!table)
-        return LLVMGetParam(e->fn, (unsigned)i);
-    V index = em_i64(e, i),
-      v = LLVMBuildLoad2(e->b, t, LLVMBuildInBoundsGEP2(e->b, e->t_i64, LLVMGetParam(e->fn, 0), &index, 1, ""), "");
+    V v = LLVMBuildLoad2(e->b, t, LLVMBuildInBoundsGEP2(e->b, e->t_i64, list, &index, 1, ""), "");
     LLVMSetAlignment(v, 8);
     LLVMSetMetadata(v, LLVMGetMDKindIDInContext(e->lc, "invariant.load", 14),
                     LLVMMetadataAsValue(e->lc, LLVMMDNodeInContext2(e->lc, NULL, 0)));
     return v;
+}
+
+/* Argument or size number i. */
+static V parameter(struct em *e, int i, bool table, LLVMTypeRef t)
+{
+    return table ? word_of(e, LLVMGetParam(e->fn, 0), em_i64(e, i), t) : LLVMGetParam(e->fn, (unsigned)i);
+}
+
+/* Sizes and the number of tiles, as they are given or as the control block has them. */
+static void bind_sizes(struct cuda_fn *f, int nargs, bool table)
+{
+    struct em *e = f->e;
+    int n = e->k->nsizes;
+    unsigned last = LLVMCountParams(e->fn) - 1;
+    V values = LLVMGetParam(e->fn, last), *given = IR_NEWN(e->ctx, n + 1, V), *read = IR_NEWN(e->ctx, n + 1, V);
+    f->tiles = LLVMGetParam(e->fn, last - 1);
+    if (!n)
+        return; /* then tiles don't vary either */
+    for (int i = 0; i <= n; i++)
+        given[i] = i < n ? parameter(e, nargs + i, table, e->t_i64) : f->tiles;
+    LLVMBasicBlockRef block[] = {LLVMGetInsertBlock(e->b), em_block(e, "control")}, sizes = em_block(e, "sizes");
+    V none = LLVMBuildICmp(e->b, LLVMIntEQ, values, LLVMConstNull(LLVMTypeOf(values)), "");
+    LLVMBuildCondBr(e->b, none, sizes, block[1]);
+    LLVMPositionBuilderAtEnd(e->b, block[1]);
+    for (int i = 0; i <= n; i++)
+        read[i] = word_of(e, values, given[i], e->t_i64);
+    LLVMBuildBr(e->b, sizes);
+    LLVMPositionBuilderAtEnd(e->b, sizes);
+    for (int i = 0; i <= n; i++) {
+        V v = LLVMBuildPhi(e->b, e->t_i64, "");
+        LLVMAddIncoming(v, (V[]){given[i], read[i]}, block, 2);
+        if (i < n)
+            em_bind(e, e->k->sizes[i], v);
+        else
+            f->tiles = v;
+    }
 }
 
 static void bind_parameters(struct cuda_fn *f, int nargs, bool table)
@@ -173,14 +207,12 @@ static void bind_parameters(struct cuda_fn *f, int nargs, bool table)
     struct em *e = f->e;
     const struct kn_kernel *k = e->k;
     unsigned last = LLVMCountParams(e->fn) - 1;
-    for (int i = 0; i < k->nsizes; i++)
-        em_bind(e, k->sizes[i], parameter(e, nargs + i, table, e->t_i64));
     for (int i = 0, n = 0; i < k->noperands; i++)
         if (k->operands[i].use != KN_LOCAL)
             e->base[i] = parameter(e, n++, table, pointer_type(e));
-    e->scratch = LLVMGetParam(e->fn, last - 2);
-    e->env = LLVMGetParam(e->fn, last - 1);
-    f->tiles = LLVMGetParam(e->fn, last);
+    e->scratch = LLVMGetParam(e->fn, last - 3);
+    e->env = LLVMGetParam(e->fn, last - 2);
+    bind_sizes(f, nargs, table);
 }
 
 /* -- Threads ------------------------------------------------------------------------------------------------------ */
@@ -207,6 +239,17 @@ static void number_units(struct cuda_fn *f)
 
 /* -- Local operands -------------------------------------------------------------------------------------------------- */
 
+/* Of the thread, made in the function's first block. */
+static V private_memory(struct em *e, int64_t size)
+{
+    LLVMTypeRef t = LLVMArrayType2(e->t_i8, (uint64_t)size);
+    if (LLVMGetInsertBlock(e->b) != e->entry)
+        return em_alloca(e, t, 1, 16);
+    V at = LLVMBuildAlloca(e->b, t, "");
+    LLVMSetAlignment(at, 16);
+    return at;
+}
+
 static void place_locals(struct cuda_fn *f, const char *name)
 {
     struct em *e = f->e;
@@ -216,10 +259,7 @@ static void place_locals(struct cuda_fn *f, const char *name)
     V at = NULL, offset;
     switch (how) {
     case CUDA_NO_LOCALS: return;
-    case CUDA_PRIVATE:
-        at = LLVMBuildAlloca(e->b, LLVMArrayType2(e->t_i8, (uint64_t)size), "");
-        LLVMSetAlignment(at, 16);
-        break;
+    case CUDA_PRIVATE: at = private_memory(e, size); break;
     case CUDA_SHARED:
         offset = LLVMBuildMul(e->b, LLVMBuildUDiv(e->b, f->thread, em_i64(e, f->s.group), ""), em_i64(e, size), "");
         at = cuda_shared(e, ir_internf(e->ctx, "%s_rows", name), size * (f->s.threads / f->s.group), 64);

@@ -129,6 +129,58 @@ START_TEST(programs)
 }
 END_TEST
 
+/* A graph that was recorded for one size serves the others: the function finds them and its tiles in the run's control block. */
+START_TEST(sizes_of_runs)
+{
+    struct tcr_device *d = open_sim(_i);
+    const struct tcr_device_ops *o = d->ops;
+    int64_t out[N], *x = memory(d, BYTES), *y = memory(d, BYTES), size = 100, values[] = {7, 0, 0};
+    void *args[] = {x, y};
+    struct tcr_access access[] = {{x, BYTES, TCC_READS}, {y, BYTES, TCC_WRITES}};
+    uint32_t at[] = {2, 1, TCC_NO};
+    struct tcr_interval ranges[] = {{0, 1000}, {1, N}, {0, 0}};
+    struct tcr_kernel_launch l = {.nargs = 2,
+                                  .nsizes = 1,
+                                  .tiles = 1,
+                                  .args = args,
+                                  .sizes = &size,
+                                  .at = at,
+                                  .ranges = ranges,
+                                  .access = access,
+                                  .node = "add"};
+    uint64_t shape = 0, other = 0;
+    int how;
+
+    ck_assert(o->holds(d, &l, &shape) && shape);
+    l.tiles = 2;
+    ck_assert(o->holds(d, &l, &other) && shape == other); /* what it is now doesn't matter */
+    ranges[1].hi = 3;
+    ck_assert(o->holds(d, &l, &other) && shape != other); /* a smaller grid */
+    ranges[1] = (struct tcr_interval){INT64_MIN, 1};
+    ck_assert(!o->holds(d, &l, &other));
+    ranges[1] = (struct tcr_interval){1, N};
+    for (int run = 0; run < 5; run++) {
+        values[1] = 1 + 15 * run;
+        values[2] = 100 + run;
+        ck_assert_int_eq(o->begin(d, &(struct tcr_control){.nvalues = 3, .values = values}), TCC_OK);
+        ck_assert_int_eq(o->fill(d, 0, y, 0, BYTES), TCC_OK);
+        ck_assert_int_eq(o->sync(d, TCR_ALL), TCC_OK);
+        ck_assert_int_eq(o->program(d, 1, 1, 1, &how), TCC_OK);
+        ck_assert_int_eq(how, run == 0 ? TCR_WALK : run == 1 ? TCR_RECORD : TCR_REPLAY);
+        if (how != TCR_REPLAY)
+            ck_assert_int_eq(o->launch(d, 1, &l), TCC_OK);
+        if (how == TCR_RECORD)
+            ck_assert_int_eq(o->end(d, 1), TCC_OK);
+        ck_assert_int_eq(o->sync(d, TCR_ALL), TCC_OK);
+        ck_assert_int_eq(copy(d, 0, TCR_TO_HOST, out, y, BYTES), TCC_OK);
+        ck_assert_int_eq(o->sync(d, TCR_ALL), TCC_OK);
+        for (int i = 0; i < N; i++)
+            ck_assert_int_eq(out[i], i < values[1] ? values[2] : 0);
+    }
+    o->close(d);
+}
+END_TEST
+
 static int launch_total(struct tcr_device *d, int queue, int64_t *y, int64_t *x, int64_t size)
 {
     void *args[MANY + 1];
@@ -390,6 +442,7 @@ int main(void)
     int failed;
 
     tcase_add_loop_test(c, programs, 0, 3);
+    tcase_add_loop_test(c, sizes_of_runs, 0, 3);
     tcase_add_loop_test(c, tables, 0, 2);
     tcase_add_loop_test(c, long_copies, 0, 2);
     tcase_add_loop_test(c, by_way_of_the_host, 0, 4);

@@ -345,7 +345,7 @@ static const struct tcr_device_ops cuda = {.close = close_cuda,
                                            .stream = stream,
                                            .program = cuda_program,
                                            .end = cuda_program_end,
-                                           .holds = cuda_program_holds};
+                                           .holds = cuda_holds};
 
 static int open_cuda(struct tcr_cuda *c, const struct tcr_device_request *r)
 {

@@ -162,7 +162,7 @@ struct tcr_cuda {
     struct cuda_pinned *pinned;      /* what the control block is made of, and where the fault word is read to */
     size_t control_bytes;
     bool unread;                     /* something may have faulted since the host read the word */
-    int64_t *values;                 /* room for the exprs of an image */
+    struct tcr_interval *values;     /* room for the exprs of an image: what they are, or within what they lie for a program */
     uint64_t *params;                /* and for the parameters of a launch */
     size_t params_room;
     struct cuda_range ranges[CUDA_MAX_RANGES];
@@ -203,12 +203,12 @@ void cuda_staging_free(struct tcr_cuda *c);
 
 /* launch.c */
 int cuda_launch(struct tcr_device *d, int queue, const struct tcr_kernel_launch *l);
+bool cuda_holds(struct tcr_device *d, const struct tcr_kernel_launch *l, uint64_t *shape);
 int cuda_guarded_copy(struct tcr_cuda *c, int queue, uint64_t to, uint64_t from, size_t bytes, const char *node);
 
 /* program.c */
 int cuda_program(struct tcr_device *d, int queue, uint32_t number, uint64_t digest, int *how);
 int cuda_program_end(struct tcr_device *d, int queue);
-bool cuda_program_holds(struct tcr_device *d, const struct tcr_kernel_launch *l, uint64_t *shape);
 void cuda_program_abort(struct tcr_cuda *c);                 /* a run that failed within one */
 void cuda_programs_renew(struct tcr_cuda *c);                /* they are recorded again when they are next asked for */
 void cuda_programs_free(struct tcr_cuda *c);

@@ -8,8 +8,20 @@
 #include <string.h>
 
 #include "runtime/device/cuda/cuda_int.h"
+#include "runtime/mutant.h"
 
 /* -- Numbers -------------------------------------------------------------------------------------------- */
+
+static struct tcr_interval point(int64_t v)
+{
+    return (struct tcr_interval){v, v};
+}
+
+/* Of a launch that a program holds for other sizes too: within what they lie. */
+static struct tcr_interval size_of(const struct tcr_kernel_launch *l, uint32_t i)
+{
+    return l->at ? l->ranges[i] : point(i == l->nsizes ? l->tiles : l->sizes[i]);
+}
 
 static int evaluate(struct tcr_cuda *c, const struct cuda_launch *f, const struct tcr_kernel_launch *l)
 {
@@ -18,27 +30,26 @@ static int evaluate(struct tcr_cuda *c, const struct cuda_launch *f, const struc
 
     for (uint32_t k = 0; k < f->nneeds; k++) {
         const struct tcc_pexpr *e = &exprs[f->needs[k]];
-        int64_t *v = &c->values[f->needs[k]];
+        struct tcr_interval *v = &c->values[f->needs[k]];
 
         if (e->op == TCC_EX_CONST)
-            *v = e->k;
+            *v = point(e->k);
         else if (e->op != TCC_EX_SYM)
-            *v = TCR_IS_VALUE(c->values[e->a]) && TCR_IS_VALUE(c->values[e->b])
-                     ? tcr_compute(e->op, c->values[e->a], c->values[e->b])
-                     : TCR_BAD;
+            *v = tcr_interval(e->op, c->values[e->a], c->values[e->b]);
         else if (e->k > l->nsizes)
             return tcr_fail(TCC_EBUG, "node '%s': its launch record has size %lld of %u", l->node, (long long)e->k,
                             l->nsizes);
         else
-            *v = e->k == l->nsizes ? l->tiles : l->sizes[e->k];
+            *v = size_of(l, (uint32_t)e->k);
     }
     return TCC_OK;
 }
 
+/* The most that it may be. */
 static int number(struct tcr_cuda *c, uint32_t e, int64_t otherwise, int64_t least, int64_t most, const char *what,
                   const char *node, int64_t *out)
 {
-    *out = e == TCC_NO ? otherwise : c->values[e];
+    *out = e == TCC_NO ? otherwise : c->values[e].hi;
     return *out >= least && *out <= most
                ? TCC_OK
                : tcr_fail(TCC_EINPUT, "node '%s': %s of its launch must be in [%lld, %lld], got %lld", node, what,
@@ -122,19 +133,20 @@ static int make_table(struct tcr_cuda *c, int queue, size_t n, uint64_t *at, con
     return status;
 }
 
-/* Writes the parameters; *n: bytes of them. *table: to be given back behind the launches; 0: there is none. */
+/* Writes the parameters; *bytes: how many bytes they have. *table: to be given back behind the launches; 0: there is none. */
 static int parameters(struct tcr_cuda *c, int queue, const struct tcr_kernel_launch *l, size_t *bytes, uint64_t *table)
 {
     size_t n = (size_t)l->nargs + l->nsizes;
     uint64_t scratch = c->queues[queue].scratch;
-    int status = room_for_params(c, n + 4);
+    bool by_control = MUTANT(181, l->at != NULL, false);
+    int status = room_for_params(c, n + 5);
 
     if (status)
         return status;
     for (uint32_t i = 0; i < l->nargs; i++)
         c->params[i] = (uint64_t)(uintptr_t)l->args[i];
     for (uint32_t i = 0; i < l->nsizes; i++)
-        c->params[l->nargs + i] = (uint64_t)l->sizes[i];
+        c->params[l->nargs + i] = by_control ? l->at[i] : (uint64_t)l->sizes[i];
     *table = 0;
     if (tcc_launch_has_table(l->nargs, l->nsizes)) {
         uint64_t at;
@@ -147,8 +159,9 @@ static int parameters(struct tcr_cuda *c, int queue, const struct tcr_kernel_lau
     }
     c->params[n] = scratch;
     c->params[n + 1] = c->control + CUDA_CONTROL_AT;
-    c->params[n + 2] = (uint64_t)l->tiles;
-    *bytes = 8 * (n + 3);
+    c->params[n + 2] = by_control ? l->at[l->nsizes] : (uint64_t)l->tiles;
+    c->params[n + 3] = by_control ? c->control + CUDA_CONTROL_AT + offsetof(struct tcc_control, values) : 0;
+    *bytes = 8 * (n + 4);
     return TCC_OK;
 }
 
@@ -256,6 +269,31 @@ static int launch(struct tcr_cuda *c, int queue, const struct tcr_kernel_launch 
     }
     cuda_give(c, queue, table);
     return status || !l->may_fault ? status : note(c, c->queues[queue].stream, l->node);
+}
+
+/* What the driver is told of the kernel's functions must do for all sizes, and is the same for all. */
+bool cuda_holds(struct tcr_device *d, const struct tcr_kernel_launch *l, uint64_t *shape)
+{
+    struct tcr_cuda *c = cuda_of(d);
+    struct tcc_range list = c->code && l->kernel < c->code->image->kernels.count ? cuda_launches(c->code, l->kernel)
+                                                                                 : (struct tcc_range){0, 0};
+    struct {
+        struct shape s;
+        uint32_t pad;
+        int64_t scratch;
+        uint64_t before;
+    } all = {.before = 0};
+
+    for (uint32_t k = 0; k < list.count; k++) {
+        struct cuda_launch *f = &c->code->launches[list.first + k];
+
+        if (evaluate(c, f, l) || shape_of(c, f, l->node, &all.s) ||
+            number(c, f->record->scratch, 0, 0, INT64_MAX / 2, "scratch", l->node, &all.scratch))
+            return false;
+        all.before = tcr_xxh3(&all, sizeof all);
+    }
+    *shape = all.before;
+    return list.count > 0;
 }
 
 int cuda_launch(struct tcr_device *d, int queue, const struct tcr_kernel_launch *l)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs as graphs of the driver (CUDA Driver API, "Graph management"). A region of new sizes or addresses is walked once, so that whatever its
+ * Programs as graphs of the driver (CUDA Driver API, "Graph management"). A region of new grids or addresses is walked once, so that whatever its
  * launches need is there; the second time it is recorded from its stream (which runs nothing meanwhile), and launched; then it is replayed. Eight are kept
  * of each region; the one that was not used for longest goes.
  */
@@ -129,13 +129,6 @@ int cuda_program(struct tcr_device *d, int queue, uint32_t number, uint64_t dige
     if (!(status = cuda_enter(c)) && !(status = cuda_queue_ok(c, queue)))
         status = begin(c, queue, number, digest, how);
     return cuda_leave(c, status);
-}
-
-/* Sizes are its functions' parameters. */
-bool cuda_program_holds(struct tcr_device *d, const struct tcr_kernel_launch *l, uint64_t *shape)
-{
-    (void)d, (void)l, (void)shape;
-    return false;
 }
 
 static int end(struct tcr_cuda *c, int queue)
