@@ -82,7 +82,8 @@ static void emit_kernel(const struct job *j, struct em *e, int i)
 {
     static void (*const emit[])(struct cuda_fn *) = {
         [CUDA_POINTS] = cuda_emit_points,       [CUDA_GROUPS] = cuda_emit_group,
-        [CUDA_TRANSPOSE] = cuda_emit_transpose, [CUDA_ATTENTION] = cuda_emit_attention,
+        [CUDA_TRANSPOSE] = cuda_emit_transpose, [CUDA_OWNERS] = cuda_emit_owners,
+        [CUDA_ATTENTION] = cuda_emit_attention,
         [CUDA_CONTRACT] = cuda_emit_contract,   [CUDA_MMA] = cuda_emit_contract,
         [CUDA_WGMMA] = cuda_emit_contract};
     static void (*const emit_sum[])(struct cuda_fn *) = {[CUDA_CONTRACT] = cuda_emit_contract_sum,

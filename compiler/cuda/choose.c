@@ -4,6 +4,7 @@
  *
  *   attention                                  attention, where rows are no wider than shared memory allows
  *   a sum of products of two loads             wgmma, mma, contract: tiles of results, sized by the waves that blocks make on the machine
+ *   a scatter of many points by their indices  owners
  *   no inner dims, loads along another dim     transpose
  *   no inner dims                              loops, by vectors of 16 bytes where all accesses are consecutive or uniform
  *   inner points, consecutive along the last   group: a warp, or a block where outer points are few and inner ones many
@@ -161,8 +162,12 @@ bool cuda_may_group(const struct kn_kernel *k)
         if (k->stages[s].repeat)
             return false;
     for (int i = 0; i < k->noperands; i++)
-        if (k->operands[i].use == KN_INOUT) /* a scatter: its points are in order */
+        if (k->operands[i].use == KN_INOUT)
             return false;
+    for (int i = 0; i < k->ninsns; i++) /* a scatter: its points are in order */
+        for (int j = 0; j < i && k->insns[i].code == KN_STORE; j++)
+            if (k->insns[j].code == KN_INDEX && em_insn_uses(&k->insns[i], k->insns[j].expr))
+                return false;
     for (int i = 0; i < k->ninsns; i++)
         if (k->insns[i].dtype == TCC_C128)
             return false;
@@ -407,6 +412,30 @@ static bool choose_attention(struct ir_ctx *ctx, struct kn_kernel *k)
     return true;
 }
 
+/* -- Scatters ------------------------------------------------------------------------------------------------------ */
+
+static ir_expr owner_tiles(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s)
+{
+    ir_expr rows;
+    cuda_owner_rows(ctx, k, &rows);
+    return ir_ceildiv(ctx, rows, ir_const(ctx, s->rows));
+}
+
+/* Outer points that are threads enough are loops of their own, in order. */
+static bool choose_owners(struct ir_ctx *ctx, struct kn_kernel *k, struct cuda_schedule *s)
+{
+    enum { ENOUGH = 1 << 14, FEW_POINTS = 16, BLOCKS = 512 };
+    ir_expr rows;
+    if (!cuda_owner_rows(ctx, k, &rows) || points(k, (1u << em_nouter(k)) - 1) >= ENOUGH ||
+        points(k, k->stages[0].inner) < FEW_POINTS)
+        return false;
+    int64_t n = ir_const_or(rows, UNKNOWN), each = (n + BLOCKS - 1) / BLOCKS;
+    *s = cuda_plain_schedule(CUDA_OWNERS);
+    s->threads = 256;
+    s->rows = each < 1 ? 1 : each < 1 << 24 ? (int)each : 1 << 24;
+    return true;
+}
+
 /* -- The choice --------------------------------------------------------------------------------------------------- */
 
 void cuda_choose_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
@@ -424,9 +453,10 @@ void cuda_choose_schedule(const struct pass_machine *m, struct ir_ctx *ctx, stru
     if (choose_attention(ctx, k))
         return;
     bool product = choose_contract((const struct cuda_machine *)m, ctx, k, &s);
-    if (!product && inner)
+    bool owners = !product && choose_owners(ctx, k, &s);
+    if (!product && !owners && inner)
         s.group = group_size(ctx, k);
-    else if (!product && last >= 0)
+    else if (!product && !owners && last >= 0)
         s.width = cuda_vector_width(ctx, k, last, IR_NEWN(ctx, k->noperands + 1, int));
     if (s.group > 1) {
         s.how = CUDA_GROUPS;
@@ -441,7 +471,7 @@ void cuda_choose_schedule(const struct pass_machine *m, struct ir_ctx *ctx, stru
         k->schedule.tile[last] = k->schedule.tile[s.along] = 32;
     }
     cuda_put_schedule(k, s);
-    k->tiles = product ? cuda_product_tiles(ctx, k, &s) : em_tile_count(ctx, k);
+    k->tiles = product ? cuda_product_tiles(ctx, k, &s) : owners ? owner_tiles(ctx, k, &s) : em_tile_count(ctx, k);
     k->combining = em_combine_count(ctx, k);
     k->scratch = em_local_scratch(ctx, k, 1);
 }

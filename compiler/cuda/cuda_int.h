@@ -8,6 +8,7 @@
  *     child.c     from kernels to PTX text, in a child          function.c  a device function: parameters, threads, local operands
  *     contract.c  products of tiles (contract_int.h), brought by ring.c, multiplied by ffma.c, mma.c or wgmma.c
  *     transpose.c loads along one dim, stores along another
+ *     owners.c    scatters, by who owns a row
  *     attention.c attention, multiplied by attention_ffma.c or attention_mma.c
  *     loops.c     a thread a point, or a vector of them         group.c     a warp or a block a point: reductions, row buffers; scan.c: scans
  */
@@ -59,6 +60,8 @@ int cuda_vector_width(struct ir_ctx *ctx, const struct kn_kernel *k, int v, int 
 /* Elements of that load that a thread brings at once along dim d: `width`, if they lie together at a multiple of it; else 1. */
 int cuda_load_width(struct ir_ctx *ctx, const struct kn_kernel *k, int insn, int d, int width);
 
+/* Is it a scatter whose rows blocks can own? *rows: how many there are. (owners.c) */
+bool cuda_owner_rows(struct ir_ctx *ctx, const struct kn_kernel *k, ir_expr *rows);
 /* Where local operands lie: in registers and memory of the thread, in shared memory, or in scratch; `bytes`: those of one thread or group. */
 enum cuda_locals { CUDA_NO_LOCALS, CUDA_PRIVATE, CUDA_SHARED, CUDA_SCRATCH };
 enum cuda_locals cuda_locals(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s, ir_expr *bytes);
@@ -126,6 +129,7 @@ void cuda_copy_wait(struct em *e, int pending);
 void cuda_emit_points(struct cuda_fn *f);    /* loops.c */
 void cuda_emit_group(struct cuda_fn *f);     /* group.c */
 void cuda_emit_transpose(struct cuda_fn *f); /* transpose.c */
+void cuda_emit_owners(struct cuda_fn *f);    /* owners.c */
 void cuda_emit_contract(struct cuda_fn *f);  /* contract.c */
 void cuda_emit_contract_sum(struct cuda_fn *f);      /* the second function of a product in pieces */
 

@@ -139,6 +139,11 @@ static const char *what_is_wrong(const struct cuda_machine *m, struct ir_ctx *ct
                 return "a tile is 64 rows";
         return k->tiles && k->scratch ? NULL : "it comes with tiles and scratch";
     }
+    ir_expr rows;
+    if (s->how == CUDA_OWNERS && (!cuda_owner_rows(ctx, k, &rows) || s->width != 1))
+        return "the kernel is no scatter that the template takes";
+    if (s->rows > 1 && s->how != CUDA_OWNERS)
+        return "rows are of template owners";
     if ((s->how == CUDA_TRANSPOSE) != (s->along >= 0))
         return "transpose, and it alone, has a dim along which it loads";
     if (s->how == CUDA_TRANSPOSE) {
@@ -209,7 +214,9 @@ enum cuda_locals cuda_locals(struct ir_ctx *ctx, const struct kn_kernel *k, cons
 
 int cuda_group_of(const struct cuda_schedule *s)
 {
-    return s->how == CUDA_TRANSPOSE || s->how == CUDA_ATTENTION || cuda_is_product(s->how) ? s->threads : s->group;
+    return s->how == CUDA_TRANSPOSE || s->how == CUDA_OWNERS || s->how == CUDA_ATTENTION || cuda_is_product(s->how)
+               ? s->threads
+               : s->group;
 }
 
 int64_t cuda_contract_shared(const struct cuda_schedule *s, int bytes)
