@@ -54,6 +54,7 @@ int tcr_copy(struct tccrt_session *s, uint32_t to_memory, void *to, uint32_t fro
                          .from = from,
                          .bytes = bytes,
                          .node = node,
+                         .carried = s->carries,
                          .guarded = s->writes_state};
     struct tcr_device *d = tcr_device_of(s, from_memory | to_memory);
 
@@ -160,7 +161,11 @@ static int add_view(struct tccrt_session *s, struct tcr_view v)
 
 int tcr_view(struct tccrt_session *s, uint32_t b, const char *node, unsigned how, void **data, size_t bytes)
 {
-    struct tcr_view v = {.device = *data, .bytes = bytes, .writes = how & TCC_WRITES, .state = tcr_is_state(s, b)};
+    struct tcr_view v = {.device = *data,
+                         .bytes = bytes,
+                         .writes = how & TCC_WRITES,
+                         .state = tcr_is_state(s, b),
+                         .carried = s->carries};
     int status;
 
     if (!s->apart || !bytes)
@@ -208,9 +213,10 @@ int tcr_views_end(struct tccrt_session *s, size_t first, int status)
             continue;
         }
         s->writes_state = v.state; /* not behind a bad index, then */
+        s->carries = v.carried;
         if (v.writes && !status)
             status = tcr_upload(s, v.device, v.host, v.bytes);
-        s->writes_state = false;
+        s->writes_state = s->carries = false;
         tcr_hold(s, (struct tcr_held){.data = v.host, .bytes = v.bytes});
     }
     s->nviews = n;

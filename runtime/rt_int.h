@@ -179,7 +179,7 @@ struct tccrt_session {
     const struct tccrt_async *how;   /* the running call's */
     const bool *in_there, *out_there;        /* of the running call: by input and output, does the caller's data lie on the device? NULL: none */
     void **instead;                  /* by buffer: where it lies instead of in the arena; NULL: as the plan says */
-    bool writes_state;               /* the copy that is being given */
+    bool writes_state, carries;      /* the copy that is being given: to state; a collective's own */
     int queue;                       /* of the device: the step's that runs; the plan's numbers */
     uint32_t *event_of;              /* by step: 1 + the event that others wait for; 0: none does */
     uint32_t nevents;
@@ -251,7 +251,7 @@ struct tccrt_session {
 /* -- memory.c --------------------------------------------------------------------------------- */
 
 /* until: what was started in this queue of communication uses it, too; 0: nothing. */
-struct tcr_view { void *device, *host; size_t bytes; bool writes, state; uint32_t until; };
+struct tcr_view { void *device, *host; size_t bytes; bool writes, state, carried; uint32_t until; };
 struct tcr_held { void *data; size_t bytes; struct tcc_object *object; };
 
 static inline struct tcr_device *

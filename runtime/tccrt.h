@@ -79,7 +79,7 @@ struct tccrt_options {
     bool profile;                                /* record times per step */
     const char *device;                          /* what runs it: "auto" (what the artifact was made for), "cpu", "cuda", "cuda:K", "sim", "cpu-split"; NULL: $TCCC_DEVICE,
                                                     else auto */
-    const char *sim;                             /* of simulated NeuronCores: "full", or "time": no values, only time, capacity and races; NULL: $TCCC_SIM, else full */
+    const char *sim;                             /* of simulated NeuronCores: "full"; "time": no values, only time, capacity and races; "time,ranks=N": and one process stands for N ranks alike; NULL: $TCCC_SIM, else full */
     const char *rounding;                        /* of NeuronCores, where float32 becomes a shorter float: "nearest" or "stochastic"; NULL: $NEURON_RT_STOCHASTIC_ROUNDING_EN, else nearest */
     const struct tccrt_device_allocator *device_allocator;   /* NULL: the driver's. All of a session's memory on the device comes from it, a copy of
                                                     the weights of its own too, until the session is freed; of cpu-split, cuda and the simulator of CUDA devices */
@@ -326,7 +326,8 @@ const char *tccrt_device_used(const struct tccrt_session *s);                   
 /* What a simulated NeuronCore has done since the session began, in modelled time: launches one after the other, and copies that no program makes. */
 struct tccrt_sim {
     double seconds, copy_seconds;                /* all, and of them copies between the host and the device and within the device */
-    int64_t launches, copies, copy_bytes;
+    double collective_seconds, exposed_seconds;  /* collectives, beside the engines; what the core waited for them */
+    int64_t launches, copies, copy_bytes, collectives, collective_bytes;
     int64_t dma_transfers, dma_bytes, dma_paid_bytes;    /* paid: rows below 512 bytes count as 512 */
     int64_t hbm_read, hbm_written;
     double dma_busy, hbm_busy;                   /* seconds, the mean of the 16 DMA engines; what HBM's bytes take at its rate */

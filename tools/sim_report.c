@@ -14,6 +14,10 @@ struct tccrt_sim sim_between(const struct tccrt_sim *before, const struct tccrt_
     SHARE(copy_seconds);
     SHARE(launches);
     SHARE(copies);
+    SHARE(collectives);
+    SHARE(collective_bytes);
+    SHARE(collective_seconds);
+    SHARE(exposed_seconds);
     SHARE(copy_bytes);
     SHARE(dma_transfers);
     SHARE(dma_bytes);
@@ -39,11 +43,12 @@ static const char *bound(const struct tccrt_sim *s, double *part)
     const struct {
         const char *name;
         double busy;
-    } others[] = {{"dma", s->dma_busy}, {"hbm", s->hbm_busy}, {"copies", s->copy_seconds}};
+    } others[] = {
+        {"dma", s->dma_busy}, {"hbm", s->hbm_busy}, {"copies", s->copy_seconds}, {"collectives", s->exposed_seconds}};
     const char *name = "nothing";
     double most = 0;
 
-    for (int k = 0; k < s->nengines + 3; k++) {
+    for (int k = 0; k < s->nengines + 4; k++) {
         double busy = k < s->nengines ? s->engines[k].busy : others[k - s->nengines].busy;
 
         if (busy <= most)
@@ -80,6 +85,9 @@ void sim_print(FILE *to, const struct tccrt_sim *s)
     fprintf(to, "  hbm     %" PRId64 " bytes read, %" PRId64 " written, %.1f GB/s\n", s->hbm_read, s->hbm_written,
             s->seconds > 0 ? hbm / s->seconds / 1e9 : 0);
     fprintf(to, "  copies  %" PRId64 " bytes, %.3f us\n", s->copy_bytes, s->copy_seconds * 1e6);
+    if (s->collectives)
+        fprintf(to, "  ranks   %" PRId64 " collectives, %" PRId64 " bytes, %.3f us; the core waited %.3f us for them\n",
+                s->collectives, s->collective_bytes, s->collective_seconds * 1e6, s->exposed_seconds * 1e6);
     if (s->flops > 0)
         fprintf(to,
                 "  products %.0f FLOP, %.3f TFLOP/s, %.2f %% of the peak for 16-bit types; %.1f FLOP a byte of HBM\n",
@@ -95,10 +103,12 @@ void sim_print_json(FILE *to, const struct tccrt_sim *s)
             "{\"core\":\"%s\",\"ms\":%.9g,\"copy_ms\":%.9g,\"launches\":%" PRId64 ",\"copies\":%" PRId64
             ",\"copy_bytes\":%" PRId64 ",\"bound\":\"%s\",\"bound_share\":%.4f,\"dma_transfers\":%" PRId64
             ",\"dma_bytes\":%" PRId64 ",\"dma_paid_bytes\":%" PRId64 ",\"dma_busy_ms\":%.9g,\"hbm_read\":%" PRId64
-            ",\"hbm_written\":%" PRId64 ",\"flops\":%.0f,\"mfu\":%.6g,\"engines\":{",
-            s->core, s->seconds * 1e3, s->copy_seconds * 1e3, s->launches, s->copies, s->copy_bytes, limit,
-            part, s->dma_transfers, s->dma_bytes, s->dma_paid_bytes, s->dma_busy * 1e3, s->hbm_read,
-            s->hbm_written, s->flops, s->peak_flops > 0 ? s->flops / s->peak_flops : 0);
+            ",\"hbm_written\":%" PRId64 ",\"collectives\":%" PRId64 ",\"collective_bytes\":%" PRId64
+            ",\"collective_ms\":%.9g,\"exposed_ms\":%.9g,\"flops\":%.0f,\"mfu\":%.6g,\"engines\":{",
+            s->core, s->seconds * 1e3, s->copy_seconds * 1e3, s->launches, s->copies, s->copy_bytes, limit, part,
+            s->dma_transfers, s->dma_bytes, s->dma_paid_bytes, s->dma_busy * 1e3, s->hbm_read, s->hbm_written,
+            s->collectives, s->collective_bytes, s->collective_seconds * 1e3, s->exposed_seconds * 1e3, s->flops,
+            s->peak_flops > 0 ? s->flops / s->peak_flops : 0);
     for (int e = 0; e < s->nengines; e++)
         fprintf(to, "%s\"%s\":{\"instructions\":%" PRId64 ",\"busy_ms\":%.9g,\"waiting_ms\":%.9g}", e ? "," : "",
                 s->engines[e].name, s->engines[e].instructions, s->engines[e].busy * 1e3, s->engines[e].waiting * 1e3);

@@ -151,11 +151,11 @@ static int read_numbers(struct trainer *t)
     t->best_loss = INFINITY;
     t->json = option_set(o, OPT_json) || !isatty(STDERR_FILENO) || !isatty(STDOUT_FILENO);
     t->sampler = (struct trace_sampler){.ranks = (int)ranks,
-                                  .rank = (int)rank,
-                                  .shuffle = !option_set(o, OPT_no_shuffle),
-                                  .drop_last = t->drop_last,
-                                  .contiguous = strcmp(shard, "contiguous") == 0,
-                                  .seed = (uint64_t)seed};
+                                        .rank = (int)rank,
+                                        .shuffle = !option_set(o, OPT_no_shuffle),
+                                        .drop_last = t->drop_last,
+                                        .contiguous = strcmp(shard, "contiguous") == 0,
+                                        .seed = (uint64_t)seed};
     return EXIT_FINE;
 }
 
@@ -320,6 +320,18 @@ static bool overflow(struct trainer *t, double skipped)
     return t->has_scale && trainer_scalar(t, "train.skipped", 0) > skipped;
 }
 
+/* Modelled time since the last call, in ms; 0: the device models none. */
+static double modelled(struct trainer *t)
+{
+    struct tccrt_sim sim;
+    double before = t->simulated;
+
+    if (tccrt_simulated(t->m.session, &sim) != TCC_OK)
+        return 0;
+    t->simulated = sim.seconds;
+    return (sim.seconds - before) * 1e3;
+}
+
 /* One execution. *ended: the epoch has no more batches. */
 static int execute(struct trainer *t, struct batch **list, const int64_t *order, bool *ended)
 {
@@ -339,9 +351,11 @@ static int execute(struct trainer *t, struct batch **list, const int64_t *order,
     double took = now_ms() - start;
     memory_look(t);
     double ms = took / (double)(done ? done : 1),
-           lr = t->has_lr ? trainer_scalar(t, "train.lr", 0) : 0, /* what failed keeps its message: nothing else fails here */
-           norm = t->has_norm ? trainer_scalar(t, "train.norm", 0) : 0,
+           lr = t->has_lr ? trainer_scalar(t, "train.lr", 0)
+                          : 0, /* what failed keeps its message: nothing else fails here */
+        norm = t->has_norm ? trainer_scalar(t, "train.norm", 0) : 0,
            scale = t->has_scale ? trainer_scalar(t, "train.scale", 0) : 0;
+    double sim_ms = status == TCC_OK ? modelled(t) / (double)(done ? done : 1) : 0;
     for (int k = 0; k < done; k++) {
         double loss = tcc_load_f64((enum tcc_dtype)t->step.out[0].dtype, t->losses + 2 * k);
         bool last = k + 1 == done; /* of what stands in the state now */
@@ -352,6 +366,7 @@ static int execute(struct trainer *t, struct batch **list, const int64_t *order,
                                              .ms = ms,
                                              .norm = norm,
                                              .scale = scale,
+                                             .sim_ms = sim_ms,
                                              .rows = list[k]->rows,
                                              .has_norm = last && t->has_norm,
                                              .has_scale = last && t->has_scale});
@@ -529,6 +544,8 @@ static int train(struct trainer *t, bool artifact)
     catch_signals();
     code = loop(t);
     code = code == EXIT_FINE ? report_memory(t) : code;
+    if (code == EXIT_FINE)
+        report_sim(t);
     return code == EXIT_FINE ? report_trace(t) : code;
 }
 

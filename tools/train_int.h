@@ -23,7 +23,7 @@ struct train_schedule;
 struct entry_info { const char *name; int nin, nout; struct tccrt_value_info *in, *out; int *axes; };     /* axes: of the inputs' samples */
 
 /* Of a step. has_norm: the artifact computes the gradients' norm; has_scale: it has a loss scale, and this is the one now. */
-struct step_result { double loss, lr, ms, norm, scale; int64_t rows; bool has_norm, has_scale; };
+struct step_result { double loss, lr, ms, norm, scale, sim_ms /* 0: no time is modelled */; int64_t rows; bool has_norm, has_scale; };
 
 struct eval_result { double loss, accuracy; bool has_accuracy; };
 
@@ -72,6 +72,7 @@ struct trainer {
     int64_t done_at_start;
     struct trainer_memory memory;
     double looked;                         /* at the memory, last */
+    double simulated;                      /* seconds of modelled time, after the last step reported */
 };
 
 int trainer_code(int status);                                               /* the exit code of a tcc_status */
@@ -105,6 +106,7 @@ bool train_outputs_wanted(const struct trainer *t, int64_t step);
 /* Of the step just made: out[nout], and which rows of the data it had. */
 int train_outputs_write(const struct trainer *t, const struct tcc_tensor *out, int64_t rows, const int64_t *samples);
 
+void report_sim(struct trainer *t);                                          /* modelled time of all, where --sim asks for it */
 void report_step(struct trainer *t, const struct step_result *r);
 void report_epoch(struct trainer *t);                                      /* of the steps since the last call */
 void report_eval(struct trainer *t, const struct eval_result *r);

@@ -3,6 +3,7 @@
  * What tccc-train says: on a terminal one line that is written over, and a line that stays for each epoch and evaluation; elsewhere a
  * JSON object a line on standard output.
  */
+#include "tools/sim_int.h"
 #include "tools/train_int.h"
 
 #include <inttypes.h>
@@ -66,7 +67,26 @@ static void step_json(struct trainer *t, const struct step_result *r)
         printf(",\"grad_norm\":%s", number(d, sizeof d, r->norm));
     if (r->has_scale)
         printf(",\"loss_scale\":%s", single(d, sizeof d, r->scale));
+    if (r->sim_ms > 0)
+        printf(",\"sim_ms\":%.9g", r->sim_ms);
     printf("}\n");
+    fflush(stdout);
+}
+
+void report_sim(struct trainer *t)
+{
+    struct tccrt_sim sim;
+
+    if (!t->chief || !option_set(t->o, OPT_nc_sim) || tccrt_simulated(t->m.session, &sim) != TCC_OK)
+        return;
+    if (t->json) {
+        fputs("{\"sim\":", stdout);
+        sim_print_json(stdout, &sim);
+        puts("}");
+    } else {
+        report_clear(t);
+        sim_print(stdout, &sim);
+    }
     fflush(stdout);
 }
 

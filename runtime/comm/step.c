@@ -404,6 +404,40 @@ static int run_collective(struct tccrt_session *s, const struct tcc_pstep *p, st
     }
 }
 
+static int64_t bytes_of(const struct tcc_tensor *t, uint32_t n)
+{
+    int64_t bytes = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        bytes += tcr_elements(t[i].dtype, t[i].rank, t[i].dims) * tcr_dtype_bytes(t[i].dtype);
+    return bytes;
+}
+
+/* On a device that models time a collective begins when the last rank is there. */
+static int model_collective(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_comm *c,
+                            const struct tcc_tensor *t)
+{
+    const struct tcr_device_ops *ops = s->device->ops;
+    double now;
+    struct tcc_tensor clock = {&now, TCC_F64, 1, {1}};
+    int status = TCC_OK;
+
+    if (!ops->collective || p->what == TCC_IS_OWNER)
+        return TCC_OK;
+    now = ops->clock(s->device);
+    if (c->size > 1)
+        status = tccrt_comm_all_reduce(c, tcr_reduction_by_name("max"), 1, 1, &clock, &clock, NULL);
+    if (status)
+        return status;
+    /* all_gather: what it gives; the others: what they take */
+    ops->collective(s->device, (int)p->queue, (enum tcc_collective)p->what, c->size,
+                    p->what == TCC_ALL_GATHER ? bytes_of(t + p->nin, p->args.count - p->nin) : bytes_of(t, p->nin), now,
+                    node_of(s, p));
+    if (!p->queue)
+        ops->collected(s->device, 0);
+    return TCC_OK;
+}
+
 int tcr_step_collective(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     struct tcc_tensor few[32], *t = few;
@@ -411,13 +445,18 @@ int tcr_step_collective(struct tccrt_session *s, const struct tcc_pstep *p)
     size_t views = s->nviews;
     int status = slot_of(s, p, &request);
 
+    s->carries = p->what != TCC_IS_OWNER;
+
     if (!status && p->args.count > sizeof few / sizeof *few && !(t = malloc(p->args.count * sizeof *t)))
         status = tcr_fail(TCC_EENV, "node '%s': no memory for a list of tensors", node_of(s, p));
     for (uint32_t i = 0; !status && i < p->args.count; i++)
         status = tcr_host_tensor(s, s->m->u32s[p->args.first + i], node_of(s, p), i < p->nin ? TCC_READS : TCC_WRITES,
                                  &t[i]);
+    s->carries = false;
     if (!status)
         status = named(s, p, run_collective(s, p, tcr_step_group(s, p), t, request));
+    if (!status)
+        status = named(s, p, model_collective(s, p, tcr_step_group(s, p), t));
     if (t != few)
         free(t);
     if (!status && p->what == TCC_VOTE && !(p->queue && s->requests[p->queue]))
@@ -481,6 +520,8 @@ int tcr_await(struct tccrt_session *s, uint32_t step)
     if (ended > s->started_at[p->queue])
         tcr_profile_aside(s, step, s->started_at[p->queue], ended);
     status = named(s, p, status);
+    if (!status && p->kind == TCC_STEP_COLLECTIVE && s->device->ops->collected)
+        s->device->ops->collected(s->device, (int)p->queue);
     if (!status && p->kind == TCC_STEP_COLLECTIVE && p->what == TCC_VOTE)
         status = tcr_vote_end(s, p, tcr_step_group(s, p));
     return s->apart ? arrived(s, p, status) : status;

@@ -74,6 +74,7 @@ struct tcr_copy {
     size_t bytes;                    /* WITHIN: the two may overlap */
     const char *node;
     bool guarded;                    /* to the device: it writes state, and is not done once a kernel has met a bad index */
+    bool carried;                    /* a collective's own: on the machine that is simulated it reads and writes the device's memory itself */
 };
 
 /* What changes from run to run lies in a control block in the device's memory, where kernels of a program read it (struct tcc_control). */
@@ -119,6 +120,11 @@ struct tcr_device_ops {
     /* -- Modelled time of a simulated machine; NULL: it has none. trace() adds the last run's events to a Chrome trace's list, the first without a comma before it. */
     int (*simulated)(struct tcr_device *d, struct tccrt_sim *out);
     void (*trace)(struct tcr_device *d, FILE *f);
+    /* Modelled time of communication. clock(): ns so far. collective(): one of `ranks` ranks on `bytes` in all, which the last of them began at `start`, goes on in `queue`;
+     * collected(): the next work comes behind it. */
+    double (*clock)(struct tcr_device *d);
+    void (*collective)(struct tcr_device *d, int queue, enum tcc_collective kind, int ranks, int64_t bytes, double start, const char *node);
+    void (*collected)(struct tcr_device *d, int queue);
 
     /* -- Programs: work that is recorded once and replayed; NULL: the device has none, and its regions are walked.
      * program() is asked first: *how becomes TCR_REPLAY (the program `number` is there with all that it has for good, which `digest` stands for, and was given to the queue: the region is

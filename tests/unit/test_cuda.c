@@ -289,7 +289,7 @@ START_TEST(guarded)
         struct tcr_copy c = {
             .kind = TCR_WITHIN, .to = state, .from = x, .bytes = 256, .node = "state", .guarded = true};
         ck_assert_int_eq(o->copy(d, 0, &c), TCC_OK);
-        c = (struct tcr_copy){TCR_TO_DEVICE, (char *)state + 257, in, 100, "state", true};
+        c = (struct tcr_copy){TCR_TO_DEVICE, (char *)state + 257, in, 100, "state", .guarded = true};
         ck_assert_int_eq(o->copy(d, 0, &c), TCC_OK);
         ck_assert_int_eq(copy(d, 0, TCR_TO_DEVICE, x, in, 8), TCC_OK);
         if (bad)

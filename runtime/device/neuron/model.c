@@ -99,6 +99,63 @@ void neuron_model_copy(struct tcr_neuron *n, int64_t bytes, bool host, const cha
     n->now += took;
 }
 
+/* -- Communication ------------------------------------------------------------------------------------ */
+
+double neuron_clock(struct tcr_device *d)
+{
+    return ((const struct tcr_neuron *)d)->now;
+}
+
+static enum neuron_collective_kind kind_of(enum tcc_collective kind)
+{
+    switch (kind) {
+    case TCC_ALL_GATHER:
+    case TCC_BROADCAST_FROM_OWNER: return NEURON_ALL_GATHER;
+    case TCC_REDUCE_SCATTER:
+    case TCC_REDUCE:
+    case TCC_REDUCE_OWNED: return NEURON_REDUCE_SCATTER;
+    case TCC_ALL_TO_ALL: return NEURON_ALL_TO_ALL;
+    case TCC_BROADCAST: return NEURON_BROADCAST;
+    case TCC_BARRIER: return NEURON_BARRIER;
+    default: return NEURON_ALL_REDUCE;
+    }
+}
+
+/* Collectives of one queue follow each other; the chip's sequencers run them beside the engines. */
+void neuron_begin_collective(struct tcr_device *d, int queue, enum tcc_collective kind, int ranks, int64_t bytes,
+                             double start, const char *node)
+{
+    struct tcr_neuron *n = (struct tcr_neuron *)d;
+    struct neuron_collective c = {kind_of(kind), NEURON_AUTO, ranks > 1 ? ranks : n->ranks, bytes};
+    double *end = &n->ends[queue % NEURON_WAITED], took;
+
+    if (neuron_first_kind(n) || !n->has_kind)
+        return;
+    took = neuron_lib.neuron_collective_ns(n->kind, 1, &c);
+    start = *end > start ? *end : start;
+    *end = start + took;
+    n->collectives++;
+    n->collective_bytes += bytes;
+    n->collective_ns += took;
+    if (n->traced && took > 0)
+        add_mark(&n->trace, &(struct neuron_mark){.start = start - n->trace.begin,
+                                                  .end = *end - n->trace.begin,
+                                                  .node = node ? node : "",
+                                                  .bytes = bytes,
+                                                  .lane = NEURON_COLLECTIVES});
+}
+
+void neuron_collected(struct tcr_device *d, int queue)
+{
+    struct tcr_neuron *n = (struct tcr_neuron *)d;
+    double end = n->ends[queue % NEURON_WAITED];
+
+    if (end <= n->now)
+        return;
+    n->exposed_ns += end - n->now;
+    n->now = end;
+}
+
 static void put_mark(FILE *f, const struct neuron_mark *m)
 {
     char text[256];
@@ -107,7 +164,7 @@ static void put_mark(FILE *f, const struct neuron_mark *m)
     if (m->instr)
         tcr_print_json(f, neuron_lib.neuron_op_row((enum neuron_op)m->instr->op)->name);
     else
-        fprintf(f, "\"copy\"");
+        fputs(m->lane == NEURON_COPIES ? "\"copy\"" : "\"collective\"", f);
     fprintf(f, ",\"ph\":\"X\",\"pid\":1000,\"tid\":%d,\"ts\":%.4f,\"dur\":%.4f,\"args\":{\"node\":", m->lane,
             m->start / 1e3, (m->end - m->start) / 1e3);
     tcr_print_json(f, m->node);
@@ -128,14 +185,15 @@ void neuron_put_trace(struct tcr_device *d, FILE *f)
     fprintf(
         f, "{\"ph\":\"M\",\"pid\":1000,\"name\":\"process_name\",\"args\":{\"name\":\"NeuronCore %s, modelled time\"}}",
         n->has_kind ? neuron_lib.neuron_core_name(n->kind) : "");
-    for (int k = 0; k <= NEURON_COPIES; k++) {
+    for (int k = 0; k < NEURON_LANES; k++) {
         char name[32];
 
         snprintf(name, sizeof name, "queue %d", k - NEURON_NENGINES);
         fprintf(f, ",\n{\"ph\":\"M\",\"pid\":1000,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":\"%s\"}}", k,
-                k < NEURON_NENGINES  ? neuron_lib.neuron_engine_name((enum neuron_engine)k)
-                : k == NEURON_COPIES ? "copies"
-                                     : name);
+                k < NEURON_NENGINES       ? neuron_lib.neuron_engine_name((enum neuron_engine)k)
+                : k == NEURON_COPIES      ? "copies"
+                : k == NEURON_COLLECTIVES ? "collectives"
+                                          : name);
     }
     for (size_t k = 0; k < n->trace.n; k++)
         put_mark(f, &n->trace.list[k]);
@@ -155,6 +213,10 @@ int neuron_simulated(struct tcr_device *d, struct tccrt_sim *out)
                               .launches = d->counts.launches,
                               .copies = n->copies,
                               .copy_bytes = n->copy_bytes,
+                              .collectives = n->collectives,
+                              .collective_bytes = n->collective_bytes,
+                              .collective_seconds = n->collective_ns / 1e9,
+                              .exposed_seconds = n->exposed_ns / 1e9,
                               .dma_transfers = (int64_t)c->dma_transfers,
                               .dma_bytes = (int64_t)c->dma_bytes,
                               .dma_paid_bytes = (int64_t)c->dma_paid_bytes,

@@ -88,7 +88,8 @@ static int copy(struct tcr_device *d, int queue, const struct tcr_copy *c)
 {
     (void)queue;
     d->counts.copies++;
-    neuron_model_copy((struct tcr_neuron *)d, (int64_t)c->bytes, c->kind != TCR_WITHIN, c->node);
+    if (!c->carried)
+        neuron_model_copy((struct tcr_neuron *)d, (int64_t)c->bytes, c->kind != TCR_WITHIN, c->node);
     if (c->bytes)
         memmove(c->to, c->from, c->bytes);
     return TCC_OK;
@@ -156,6 +157,9 @@ static const struct tcr_device_ops ops = {.close = close_neuron,
                                           .reserve = reserve,
                                           .begin = begin,
                                           .simulated = neuron_simulated,
+                                          .clock = neuron_clock,
+                                          .collective = neuron_begin_collective,
+                                          .collected = neuron_collected,
                                           .trace = neuron_put_trace};
 
 /* One of two words, of an option or a variable. */
@@ -174,8 +178,15 @@ static int configure(struct tcr_neuron *n, const struct tccrt_options *o)
     const char *order = tccrt_env_text("TCCC_ORDER_SEED"), *seed = tccrt_env_text("NEURON_RT_STOCHASTIC_ROUNDING_SEED");
     const char *sim = o->sim ? o->sim : tccrt_env_text("TCCC_SIM");
     char *end = NULL;
-    bool time = false;
-    int status = choice("sim", sim, "full", "time", &time);
+    bool time = false, folds = sim && !strncmp(sim, "time,ranks=", 11);
+    int status = folds ? TCC_OK : choice("sim", sim, "full", "time", &time);
+
+    if (folds) { /* one process stands for all ranks, which do the same */
+        time = true;
+        n->ranks = (int)strtol(sim + 11, &end, 10);
+        if (*end || end == sim + 11 || n->ranks < 1 || n->ranks > 1 << 20)
+            status = tcr_fail(TCC_EUSAGE, "sim: '%s': expected time,ranks=N, N from 1 to 1048576", sim);
+    }
 
     if (!status)
         status = o->rounding ? choice("rounding", o->rounding, "nearest", "stochastic", &n->stochastic)

@@ -17,7 +17,7 @@
 
 /* What is used of the library. */
 #define NEURON_FUNCTIONS(X)                                                                                                               \
-    X(neuron_copy_ns) X(neuron_core_name) X(neuron_decode) X(neuron_engine_name) X(neuron_hbm_rate) X(neuron_instr_text) X(neuron_op_row)                       \
+    X(neuron_collective_ns) X(neuron_copy_ns) X(neuron_core_name) X(neuron_decode) X(neuron_engine_name) X(neuron_hbm_rate) X(neuron_instr_text) X(neuron_op_row)                       \
     X(neuron_program_free) X(neuron_report_text) X(neuron_sim_bind) X(neuron_sim_free) X(neuron_sim_load) X(neuron_sim_new)                  \
     X(neuron_sim_read) X(neuron_sim_reports) X(neuron_sim_round) X(neuron_sim_run) X(neuron_sim_trace) X(neuron_sim_write) X(neuron_tensor_bytes) \
     X(neuron_ticks_in_10ns)
@@ -32,8 +32,8 @@ extern struct neuron_library neuron_lib;
 /* A kernel of the image, as far as it was launched. Without values a program takes the same time in each launch: it is known after the first. */
 struct neuron_kernel { struct neuron_program *program; struct neuron_counters known; bool is_known; };
 
-/* Of the last run, in ns since it began. lane: as in struct neuron_event; NEURON_COPIES: a copy, `bytes` long. */
-enum { NEURON_COPIES = NEURON_NENGINES + NEURON_QUEUES };
+/* Of the last run, in ns since it began. lane: as in struct neuron_event; NEURON_COPIES: a copy, NEURON_COLLECTIVES: a collective, `bytes` long. */
+enum { NEURON_COPIES = NEURON_NENGINES + NEURON_QUEUES, NEURON_COLLECTIVES, NEURON_LANES, NEURON_WAITED = 64 };
 struct neuron_mark { double start, end, waited; const struct neuron_program *program; const struct neuron_instr *instr; const char *node; int64_t bytes; int lane; };
 struct neuron_trace { struct neuron_mark *list; size_t n, room; double begin; const char *node; const struct neuron_program *program; };
 
@@ -52,6 +52,10 @@ struct tcr_neuron {
     struct neuron_counters sum;                  /* of all launches */
     int64_t copies, copy_bytes;
     double now, copy_ns;                         /* modelled so far, and of it copies */
+    double ends[NEURON_WAITED];                  /* of the last collective of each of the plan's queues */
+    int64_t collectives, collective_bytes;
+    double collective_ns, exposed_ns;            /* all of them, and what the core stood still for */
+    int ranks;                                   /* that this one stands for, where it is alone */
     struct neuron_trace trace;
 };
 
@@ -66,6 +70,9 @@ void neuron_model_begin(struct tcr_neuron *n);
 void neuron_model_launch(struct tcr_neuron *n, const struct neuron_counters *c);
 void neuron_model_copy(struct tcr_neuron *n, int64_t bytes, bool host, const char *node);
 void neuron_model_event(void *user, const struct neuron_event *e);
+double neuron_clock(struct tcr_device *d);
+void neuron_begin_collective(struct tcr_device *d, int queue, enum tcc_collective kind, int ranks, int64_t bytes, double start, const char *node);
+void neuron_collected(struct tcr_device *d, int queue);
 int neuron_simulated(struct tcr_device *d, struct tccrt_sim *out);
 void neuron_put_trace(struct tcr_device *d, FILE *f);
 

@@ -55,6 +55,15 @@ struct neuron_sim;
 
 /* What a copy takes that no program's instruction makes: between the host and a core's HBM, or within that. Nanoseconds. */
 double neuron_copy_ns(enum neuron_core_kind c, int64_t bytes, bool host);
+/* Collectives among cores that begin one together, each on a device of its own (collective.c has the rules). bytes: of the whole buffer: what all_gather gives, reduce_scatter
+ * takes, all_reduce changes. lnc: physical cores of a logical one; trn1 has 1. */
+enum neuron_collective_kind { NEURON_ALL_GATHER, NEURON_REDUCE_SCATTER, NEURON_ALL_REDUCE, NEURON_ALL_TO_ALL, NEURON_BROADCAST, NEURON_BARRIER, NEURON_NCOLLECTIVES };
+enum neuron_algorithm { NEURON_AUTO, NEURON_RING, NEURON_MESH, NEURON_SINGLE_STEP, NEURON_RDH, NEURON_KANGARING };
+struct neuron_collective { enum neuron_collective_kind kind; enum neuron_algorithm algorithm; int ranks; int64_t bytes; };
+double neuron_collective_ns(enum neuron_core_kind core, int lnc, const struct neuron_collective *c);
+/* What AUTO is, within an instance. */
+enum neuron_algorithm neuron_collective_choice(enum neuron_collective_kind kind, int ranks, int64_t bytes);
+int neuron_instance_cores(enum neuron_core_kind core, int lnc);
 /* Bytes a ns of a chip's HBM. */
 double neuron_hbm_rate(enum neuron_core_kind c);
 /* Ticks that are 10 ns on a core. */
