@@ -9,6 +9,7 @@
 struct offset {
     const struct nk_value *value, *wrong;
     uint32_t dims;
+    bool falls; /* one more of an index is fewer elements */
 };
 
 /* How far one more of an index moves the access. */
@@ -52,6 +53,7 @@ static bool offset_of(struct nk *nk, const struct nk_tile *t, const struct kn_in
         o->value = o->value ? nk_tt(nk, t, TCC_I32, NEURON_ALU_ADD, o->value, v) : v;
         o->wrong = o->wrong ? nk_tt(nk, t, TCC_I32, NEURON_ALU_LOR, o->wrong, index->wrong) : index->wrong;
         o->dims |= index->dims;
+        o->falls |= step < 0;
     }
     return o->value != NULL;
 }
@@ -117,6 +119,10 @@ static void move_piece(struct nk *nk, const struct nk_tile *t, const struct nk_v
         neuron_set_attr(&i, NEURON_ATTR_CHANNEL, (union neuron_value){.i = (int32_t)line.coef[0]});
         nk_emit(nk, NEURON_GPSIMD, &i, 1, (struct nk_use[]){{place->buffer, true, 0}});
         offset = nk_tt(nk, t, TCC_I32, NEURON_ALU_ADD, offset, place);
+    }
+    if (index->falls || line.base < 0) { /* offsets are from the tensor's first element */
+        offset = nk_ts(nk, t, TCC_I32, NEURON_ALU_ADD, offset, (double)line.base);
+        line.base = 0;
     }
     /* Beyond everything, where it is wrong: the run ends there. */
     offset = nk_select(nk, t, TCC_I32, index->wrong, nk_number(nk, TCC_I32, INT32_MAX), offset);

@@ -220,10 +220,12 @@ struct nk_panel;
 struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own);
 struct nk_panel *nk_panel_copy(struct nk *nk, const struct nk_panel *p);    /* for other points */
 int64_t nk_panel_bytes(struct nk *nk, const struct nk_panel *p, int64_t n); /* of a partition, for n own points */
-bool nk_panel_turned(const struct nk_panel *p);                             /* takes as much again while it is loaded; n is a multiple of 32 */
+bool nk_panel_turned(const struct nk_panel *p);                             /* takes as much again while it is loaded */
+int64_t nk_panel_products(const struct nk_panel *p);                        /* whose sum is the result */
+int64_t nk_panel_part(const struct nk_panel *p, int64_t n, int64_t most);   /* of n points, how many an operand can have: at most that many */
 void nk_panel_load(struct nk *nk, struct nk_panel *p, const int64_t *base, int64_t lo, int64_t n);      /* own points [lo, lo + n); base: where the other dims are */
 void nk_panel_release(struct nk *nk, struct nk_panel *p);
-/* Own points [lo, lo + n) of the product-th 128 points of the sum, on as many partitions. */
+/* Own points [lo, lo + n) of the product-th points of the sum, up to 128 of them on as many partitions. */
 struct neuron_operand nk_panel_operand(struct nk *nk, const struct nk_panel *p, int64_t product, int64_t lo, int64_t n, struct nk_buffer **buffer);
 
 /* pe.c */

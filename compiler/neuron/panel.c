@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * panel.c - factors of products whose elements a load finds in order: panels of 128 partitions of the summed dim and any points of the factor's own,
- * loaded in rows as long as HBM has them.
+ * panel.c - factors of products whose elements a load finds in order: panels of up to 128 partitions of the summed dim and any points of the factor's
+ * own, loaded in rows as long as HBM has them.
  *
  * A factor in which the own dim lies side by side is loaded as it is. One whose summed points lie side by side has to be turned over: it is loaded with
  * own points on partitions, 32 of them in each quadrant of partitions, and Vector transposes blocks of 32 x 32 within quadrants, bits as they are. For
- * that a quadrant holds a quarter of the summed dim: partition 32 q + i of the j-th product is the point q K / 4 + 32 j + i, in both factors alike,
- * so that the sum is over the same points.
+ * that each of Q quadrants (four, where the summed dim has a multiple of 128 points) holds a Q-th of the summed dim: partition 32 q + i of the j-th
+ * product is the point q K / Q + 32 j + i, in both factors alike, so that the sum is over the same points.
  */
 #include "compiler/neuron/neuron_int.h"
 
-enum { QUADRANTS = 4, BLOCK = 32, ROW_BYTES = 1024, PIECES = 64 };
+enum { BLOCK = 32, ROW_BYTES = 1024, PIECES = 64 };
 
 struct nk_panel {
     const struct kn_insn *load;
     enum tcc_dtype d;
     int summed, own; /* dims */
     bool turned;
-    int64_t k, k_step,
-        own_step;  /* points of the summed dim; elements from one of them to the next, and of the own one's */
-    int64_t step;  /* products in a buffer */
-    int64_t lo, n; /* own points that are on chip */
+    int64_t k, k_step, own_step; /* points of the summed dim; elements from one of them to the next, of the own one's */
+    int quadrants;
+    int64_t products, step; /* how many, and those of a buffer */
+    int64_t lo, n;          /* own points that are on chip */
     struct nk_value *at[PIECES];
     int pieces;
 };
@@ -51,14 +51,16 @@ struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own)
         return NULL;
     *p = (struct nk_panel){
         .load = n, .d = nk->k->operands[n->operand].dtype, .summed = summed, .own = own, .k = nk->extent[summed]};
-    if (p->k % (QUADRANTS * BLOCK) || !line_at(nk, p, origin, 0, 0, p->k, nk->extent[own], &line))
+    for (p->quadrants = 4; p->quadrants && p->k % (p->quadrants * BLOCK);)
+        p->quadrants--;
+    if (!p->quadrants || !line_at(nk, p, origin, 0, 0, p->k, nk->extent[own], &line))
         return NULL;
     p->k_step = line.coef[0];
     p->own_step = line.coef[1];
     p->turned = p->k_step == 1 && p->own_step != 1;
-    if (p->turned ? nk->extent[own] % BLOCK || p->own_step < 1 : p->own_step != 1 || p->k_step < 1)
+    if (p->turned ? p->own_step < 1 : p->own_step != 1 || p->k_step < 1)
         return NULL;
-    int64_t bytes = neuron_type_bytes(nk_type(nk, p->d)), products = p->k / NEURON_PARTITIONS;
+    int64_t bytes = neuron_type_bytes(nk_type(nk, p->d)), products = p->products = p->k / (p->quadrants * BLOCK);
     p->step = p->turned ? ROW_BYTES / (BLOCK * bytes) : 4;
     p->step = products < p->step ? products : p->step;
     if ((products + p->step - 1) / p->step > PIECES)
@@ -68,12 +70,23 @@ struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own)
 
 int64_t nk_panel_bytes(struct nk *nk, const struct nk_panel *p, int64_t n)
 {
-    return p->k / NEURON_PARTITIONS * n * neuron_type_bytes(nk_type(nk, p->d));
+    return p->products * n * neuron_type_bytes(nk_type(nk, p->d));
 }
 
 bool nk_panel_turned(const struct nk_panel *p)
 {
     return p->turned;
+}
+
+int64_t nk_panel_products(const struct nk_panel *p)
+{
+    return p->products;
+}
+
+int64_t nk_panel_part(const struct nk_panel *p, int64_t n, int64_t most)
+{
+    n = n < most ? n : most;
+    return p->turned && n > BLOCK ? n - n % BLOCK : n;
 }
 
 struct nk_panel *nk_panel_copy(struct nk *nk, const struct nk_panel *p)
@@ -84,10 +97,13 @@ struct nk_panel *nk_panel_copy(struct nk *nk, const struct nk_panel *p)
     return same;
 }
 
-/* A quadrant of a buffer: [partitions, outer, inner] elements from the tensor. */
-static void load_quadrant(struct nk *nk, const struct nk_panel *p, const struct nk_value *v, int quadrant, int64_t base,
-                          int64_t across, int64_t outer, int64_t outer_step, int64_t inner, int group)
+/* Of a quadrant of a buffer, `rows` partitions: [rows, outer, inner] elements from the tensor, from element `at` of the buffer on. */
+static void load_quadrant(struct nk *nk, const struct nk_panel *p, const struct nk_value *v, int quadrant, int64_t at,
+                          int64_t rows, int64_t base, int64_t across, int64_t outer, int64_t outer_step, int64_t inner,
+                          int group)
 {
+    if (!outer)
+        return;
     struct nk_buffer *tensor = nk->hbm[p->load->operand];
     int64_t bytes = neuron_type_bytes((enum neuron_type)v->type);
     struct neuron_instr i = {.op = NEURON_OP_DMA, .noperands = 2};
@@ -97,15 +113,15 @@ static void load_quadrant(struct nk *nk, const struct nk_panel *p, const struct 
                                            .type = v->type,
                                            .reg = NEURON_NO_REGISTER,
                                            .start = (uint8_t)(BLOCK * quadrant),
-                                           .count = BLOCK,
-                                           .offset = v->buffer->offset};
+                                           .count = (uint8_t)rows,
+                                           .offset = v->buffer->offset + at * bytes};
     i.operand[1] = (struct neuron_operand){.space = NEURON_HBM,
                                            .type = v->type,
                                            .reg = NEURON_NO_REGISTER,
                                            .tensor = tensor->tensor,
                                            .offset = base * bytes};
     nk_pattern_add(&near, outer * inner, 1, false);
-    nk_pattern_add(&far, BLOCK, across, true);
+    nk_pattern_add(&far, rows, across, true);
     nk_pattern_add(&far, outer, outer_step, false);
     nk_pattern_add(&far, inner, 1, false);
     if (!nk_pattern_put(&near, &i.operand[0], 4) || !nk_pattern_put(&far, &i.operand[1], NEURON_DIMS))
@@ -115,14 +131,20 @@ static void load_quadrant(struct nk *nk, const struct nk_panel *p, const struct 
 
 static struct nk_value *elements(struct nk *nk, const struct nk_panel *p, int64_t n)
 {
-    struct nk_tile t = {.n = 2, .nouter = 2, .axis = {{p->own, 1, NEURON_PARTITIONS}, {p->own, 1, n}}};
+    struct nk_tile t = {.n = 2, .nouter = 2, .axis = {{p->own, 1, p->quadrants * BLOCK}, {p->own, 1, n}}};
     return nk_new(nk, &t, p->d);
+}
+
+static void clear(struct nk *nk, const struct nk_panel *p, const struct nk_value *v, int64_t n)
+{
+    struct nk_tile t = {.n = 2, .nouter = 2, .axis = {{p->own, 1, p->quadrants * BLOCK}, {p->own, 1, n}}};
+    nk_fill(nk, &t, v, 0);
 }
 
 static void turn(struct nk *nk, const struct nk_panel *p, const struct nk_value *to, const struct nk_value *from,
                  int64_t n)
 {
-    struct nk_tile t = {.n = 2, .nouter = 2, .axis = {{p->own, 1, NEURON_PARTITIONS}, {p->own, 1, n}}};
+    struct nk_tile t = {.n = 2, .nouter = 2, .axis = {{p->own, 1, p->quadrants * BLOCK}, {p->own, 1, n}}};
     struct neuron_instr i = {.op = NEURON_OP_TRANSPOSE32, .noperands = 2};
     i.operand[0] = nk_operand(nk, &t, to, 0, NULL);
     i.operand[1] = nk_operand(nk, &t, from, 0, NULL);
@@ -131,26 +153,34 @@ static void turn(struct nk *nk, const struct nk_panel *p, const struct nk_value 
 
 void nk_panel_load(struct nk *nk, struct nk_panel *p, const int64_t *base, int64_t lo, int64_t n)
 {
-    int64_t quarter = p->k / QUADRANTS, products = p->k / NEURON_PARTITIONS;
+    int64_t quarter = p->k / p->quadrants, products = p->products, whole = n / BLOCK, rest = n % BLOCK;
+    int64_t padded = p->turned ? (whole + (rest > 0)) * BLOCK : n;
     nk_panel_release(nk, p);
     p->lo = lo;
     p->n = n;
     for (int64_t j = 0; j < products; j += p->step) {
         int64_t step = products - j < p->step ? products - j : p->step;
-        struct nk_value *v = elements(nk, p, n * step);
+        struct nk_value *v = elements(nk, p, padded * step);
         int group = ++nk->groups;
-        for (int q = 0; q < QUADRANTS; q++) {
+        if (p->turned && rest)
+            clear(nk, p, v, padded * step);
+        for (int q = 0; q < p->quadrants; q++) {
             struct nk_line line;
             if (!line_at(nk, p, base, q * quarter + j * BLOCK, lo, 1, 1, &line))
                 nk_refuse(nk, "a panel whose addresses are not linear");
-            if (p->turned) /* own points on partitions */
-                load_quadrant(nk, p, v, q, line.base, p->own_step, n / BLOCK, BLOCK * p->own_step, BLOCK * step, group);
-            else
-                load_quadrant(nk, p, v, q, line.base, p->k_step, step, BLOCK * p->k_step, n, group);
+            if (!p->turned) {
+                load_quadrant(nk, p, v, q, 0, BLOCK, line.base, p->k_step, step, BLOCK * p->k_step, n, group);
+                continue;
+            }
+            /* own points on partitions */
+            load_quadrant(nk, p, v, q, 0, BLOCK, line.base, p->own_step, whole, BLOCK * p->own_step, BLOCK * step,
+                          group);
+            load_quadrant(nk, p, v, q, whole * BLOCK * step, rest, line.base + whole * BLOCK * p->own_step, p->own_step,
+                          rest > 0, 0, BLOCK * step, group);
         }
         if (p->turned) {
-            struct nk_value *turned = elements(nk, p, n * step);
-            turn(nk, p, turned, v, n * step);
+            struct nk_value *turned = elements(nk, p, padded * step);
+            turn(nk, p, turned, v, padded * step);
             nk_release(nk, v->buffer);
             v = turned;
         }
@@ -168,17 +198,17 @@ void nk_panel_release(struct nk *nk, struct nk_panel *p)
 struct neuron_operand nk_panel_operand(struct nk *nk, const struct nk_panel *p, int64_t product, int64_t lo, int64_t n,
                                        struct nk_buffer **buffer)
 {
-    int64_t products = p->k / NEURON_PARTITIONS, piece = product / p->step, j = product % p->step, from = lo - p->lo;
-    int64_t step = products - piece * p->step < p->step ? products - piece * p->step : p->step;
+    int64_t piece = product / p->step, j = product % p->step, from = lo - p->lo, step = p->products - piece * p->step;
+    step = step < p->step ? step : p->step;
     const struct nk_value *v = p->at[piece];
     struct nk_pattern pattern = {0};
     struct neuron_operand o = {.space = NEURON_SBUF,
                                .type = v->type,
                                .reg = NEURON_NO_REGISTER,
-                               .count = NEURON_PARTITIONS,
+                               .count = (uint8_t)(p->quadrants * BLOCK),
                                .offset = v->buffer->offset};
     int64_t first = p->turned ? (from / BLOCK * step + j) * BLOCK : j * p->n + from;
-    if (p->turned) {
+    if (p->turned && n > BLOCK) {
         nk_pattern_add(&pattern, n / BLOCK, step * BLOCK, false);
         nk_pattern_add(&pattern, BLOCK, 1, false);
     } else {

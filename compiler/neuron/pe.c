@@ -76,7 +76,7 @@ static bool is_plain_sum(const struct nk *nk, struct product *p)
     for (int o = 0; o < k->noperands; o++)
         if (k->operands[o].use == KN_LOCAL)
             return false;
-    for (int i = 0; i < k->ninsns; i++)
+    for (int i = k->stages[0].first; i < k->stages[0].last; i++)
         if (k->insns[i].code == KN_INDEX)
             return false;
     for (int i = 0; i < SIDES; i++) {
@@ -294,7 +294,7 @@ static void sum_panels(struct product *p, const struct nk_tile *t, struct nk_buf
 {
     struct nk *nk = p->nk;
     int64_t n = nk_free_elements(t);
-    for (int64_t j = 0; j < nk->extent[p->summed] / NEURON_PARTITIONS; j++) {
+    for (int64_t j = 0; j < nk_panel_products(p->panel[0]); j++) {
         struct neuron_instr load = {.op = NEURON_OP_LOAD_STATIONARY, .noperands = 1},
                             i = {.op = NEURON_OP_MATMUL, .noperands = 2};
         struct nk_buffer *s, *m;
@@ -368,6 +368,7 @@ static void run_tile(struct product *p, const struct nk_tile *t)
         sum_panels(p, t, s->buffer, &to);
     else
         sum(p, t, s->buffer, &to);
+    nk->indices.n = 0;
     enum tcc_dtype d = (enum tcc_dtype)k->insns[p->c->reduce].dtype;
     value[p->c->reduce] = d == TCC_F32 ? s : nk_copy(nk, t, d, s);
     for (int i = k->stages[0].last; i < k->ninsns; i++) {
@@ -379,7 +380,13 @@ static void run_tile(struct product *p, const struct nk_tile *t)
     release(p, mark);
 }
 
-/* 128 rows of the result by the points of the other panel. */
+/* How many rows of the result are made at once, from that one on. */
+static int64_t rows_at(const struct product *p, int64_t row)
+{
+    return nk_panel_part(p->panel[p->rows], p->nk->extent[p->along] - row, NEURON_PARTITIONS);
+}
+
+/* Those rows of the result by the points of the other panel. */
 static void run_rows(struct product *p, const int64_t *at, int64_t last)
 {
     struct nk *nk = p->nk;
@@ -390,9 +397,8 @@ static void run_rows(struct product *p, const int64_t *at, int64_t last)
         memcpy(t.base, at, sizeof t.base);
         t.n = 1;
         t.base[p->across] = n;
-        int64_t rows = nk->extent[p->along] - at[p->along];
-        t.axis[0] = (struct nk_axis){p->along, 1, rows > NEURON_PARTITIONS ? NEURON_PARTITIONS : rows};
-        chunk = last - n < NEURON_MOVING ? last - n : NEURON_MOVING;
+        t.axis[0] = (struct nk_axis){p->along, 1, rows_at(p, at[p->along])};
+        chunk = nk_panel_part(p->panel[!p->rows], last - n, NEURON_MOVING);
         nk_add_axes(nk, &t, p->across, chunk, &p->digits[p->across]);
         t.nouter = t.n;
         run_tile(p, &t);
@@ -401,9 +407,8 @@ static void run_rows(struct product *p, const int64_t *at, int64_t last)
 
 static void load_rows(struct product *p, struct nk_panel *panel, const int64_t *at, int64_t row)
 {
-    int64_t left = p->nk->extent[p->along] - row;
-    if (left > 0)
-        nk_panel_load(p->nk, panel, at, row, left > NEURON_PARTITIONS ? NEURON_PARTITIONS : left);
+    if (row < p->nk->extent[p->along])
+        nk_panel_load(p->nk, panel, at, row, rows_at(p, row));
 }
 
 static void run_panels(struct product *p, int64_t *at)
@@ -416,8 +421,9 @@ static void run_panels(struct product *p, int64_t *at)
         int now = 0;
         nk_panel_load(nk, other, at, lo, last - lo);
         load_rows(p, rows[0], at, 0);
-        for (int64_t row = 0; row < nk->extent[p->along]; row += NEURON_PARTITIONS, now ^= 1) {
-            load_rows(p, rows[!now], at, row + NEURON_PARTITIONS);
+        for (int64_t row = 0, step; row < nk->extent[p->along]; row += step, now ^= 1) {
+            step = rows_at(p, row);
+            load_rows(p, rows[!now], at, row + step);
             p->panel[p->rows] = rows[now];
             at[p->along] = row;
             at[p->across] = lo;
