@@ -72,6 +72,11 @@ bool pass_fuse(const struct pass_machine *m, struct ir_ctx *ctx, const struct pa
  * pass `split` does it where it pays; for tests. */
 struct kn_kernel *pass_split_kernel(struct ir_ctx *ctx, const struct kn_kernel *k, int dim, int64_t pieces);
 
+/* A kernel that scans as two, run one after the other, each with so many pieces of its dim as an outer one. The sums of pieces are the last operand of both; `sums` has
+ * k's operands of those numbers in front of it, `scan` all of k's. False: it can't be cut so. */
+struct pass_scan { struct kn_kernel *sums, *scan; const int *operands; };
+bool pass_split_scan(struct ir_ctx *ctx, const struct kn_kernel *k, int64_t pieces, struct pass_scan *s);
+
 /* Options of one compilation that passes read. */
 struct pass_options {
     int level;                   /* 0..3 */

@@ -23,6 +23,7 @@ static const struct pass_cost *cost(const struct pass_machine *m)
                                             .pieces = 256,
                                             .products = CUDA_LEAST_ROWS,
                                             .rows = 32,
+                                            .scans = true,
                                             .lanes = 256,
                                             .kernel = 400};
     (void)m;

@@ -260,7 +260,22 @@ void lw_elide_writes(struct lw *lw, struct kn_entry *e);
 struct lw_cut { int first; uint32_t inner; };
 bool lw_find_cut(const struct kn_kernel *k, int least, struct lw_cut *c);
 uint32_t lw_outer_dims(const struct kn_kernel *k);       /* bit set */
-/* split.c: reductions with few outer points are cut in pieces. */
+/* prefix.c: the instruction of a kernel that does nothing but run it along a dim of known extent, which may then be cut; -1: none. */
+int lw_find_scan(const struct kn_kernel *k);
+/* copy.c: instructions of a kernel in another one that is made of it. */
+struct lw_copy {
+    struct ir_ctx *ctx;
+    const struct kn_kernel *from;
+    struct kn_kernel *to;                        /* has room for what is added */
+    ir_expr old[KN_MAX_DIMS], new[KN_MAX_DIMS];  /* variables of from's dims; what stands for them */
+    int *number;                                 /* of from's instructions in `to`; -1: not there */
+};
+int lw_copy_add(struct lw_copy *c, struct kn_insn n);                    /* returns its number */
+void lw_copy_stage(struct lw_copy *c, uint32_t inner, int first);        /* of what was added from `first` on */
+int lw_copy_insn(struct lw_copy *c, int i);                              /* its arguments are there */
+int lw_copy_needed(struct lw_copy *c, int i);                            /* with what it needs, unless it is there */
+void lw_copy_forget(struct lw_copy *c);                                  /* nothing is there */
+/* split.c: reductions and scans with few outer points are cut in pieces. */
 void lw_split(struct lw *lw, struct kn_entry *e);
 /* version.c: numbers the versions of state variables, in a plan of which only copies access them; a step's entry for a variable, made when
  * first asked for (until the next call); what a launch that joins another accesses. */

@@ -100,85 +100,33 @@ uint32_t lw_outer_dims(const struct kn_kernel *k)
 /* -- The split kernel ------------------------------------------------------------------------------------------------ */
 
 struct splitter {
-    struct ir_ctx *ctx;
-    const struct kn_kernel *from;
-    struct kn_kernel *to;
+    struct lw_copy c; /* number: of the phase that is being made */
     struct lw_cut cut;
-    ir_expr old[KN_MAX_DIMS], new[KN_MAX_DIMS]; /* variables */
-    int *number;   /* of from's instructions in the phase that is being made; -1: not there */
     int *partial;  /* of reductions: operand of `to`; -1: none */
     int *position; /* of extreme positions: operand of `to` for them, beside one for the extremes; -1: none */
     int *extreme;  /* of these: the instruction of `to` that gives the extreme */
 };
 
-static int add_insn(struct splitter *x, struct kn_insn n)
-{
-    struct kn_kernel *k = x->to;
-    k->insns[k->ninsns++] = n;
-    return k->ninsns - 1;
-}
-
-static void end_stage(struct splitter *x, uint32_t inner, int first)
-{
-    struct kn_kernel *k = x->to;
-    k->stages[k->nstages++] = (struct kn_stage){.inner = inner, .first = first, .last = k->ninsns};
-}
-
-/* The instruction with this phase's arguments and the new kernel's variables; its arguments are there. */
-static int copy_insn(struct splitter *x, int i)
-{
-    struct kn_insn n = x->from->insns[i];
-    ir_expr *index = IR_NEWN(x->ctx, n.nindex + 1, ir_expr);
-    struct kn_guard *guards = IR_NEWN(x->ctx, n.nguards + 1, struct kn_guard);
-    int dims = x->from->ndims;
-    for (int j = 0; j < n.nargs; j++)
-        if (n.arg[j] >= 0)
-            n.arg[j] = x->number[n.arg[j]];
-    for (int j = 0; j < n.nindex; j++)
-        index[j] = ir_subst(x->ctx, n.index[j], dims, x->old, x->new);
-    for (int j = 0; j < n.nguards; j++)
-        guards[j] = (struct kn_guard){ir_subst(x->ctx, n.guards[j].e, dims, x->old, x->new),
-                                      ir_subst(x->ctx, n.guards[j].lo, dims, x->old, x->new),
-                                      ir_subst(x->ctx, n.guards[j].hi, dims, x->old, x->new)};
-    n.index = index;
-    n.guards = guards;
-    if (n.code == KN_EXPR)
-        n.expr = ir_subst(x->ctx, n.expr, dims, x->old, x->new);
-    return x->number[i] = add_insn(x, n);
-}
-
-/* The same behind the cut, with what it needs of the uniform stages in front of it. */
-static int copy_needed(struct splitter *x, int i)
-{
-    const struct kn_insn *n = &x->from->insns[i];
-    if (x->number[i] >= 0)
-        return x->number[i];
-    for (int j = 0; j < n->nargs; j++)
-        if (n->arg[j] >= 0)
-            copy_needed(x, n->arg[j]);
-    return copy_insn(x, i);
-}
-
 static void make_dims(struct splitter *x, int64_t pieces)
 {
-    const struct kn_kernel *from = x->from;
-    struct kn_kernel *k = x->to;
-    ir_expr n = ir_const(x->ctx, pieces);
+    const struct kn_kernel *from = x->c.from;
+    struct kn_kernel *k = x->c.to;
+    ir_expr n = ir_const(x->c.ctx, pieces);
     k->ndims = from->ndims + 1;
-    k->dims = IR_NEWN(x->ctx, k->ndims, struct kn_dim);
-    k->dims[0] = (struct kn_dim){ir_iter_at(x->ctx, 0, n), n, KN_PIECES};
+    k->dims = IR_NEWN(x->c.ctx, k->ndims, struct kn_dim);
+    k->dims[0] = (struct kn_dim){ir_iter_at(x->c.ctx, 0, n), n, KN_PIECES};
     for (int d = 0; d < from->ndims; d++) {
         ir_expr extent = from->dims[d].extent;
-        x->old[d] = from->dims[d].var;
-        x->new[d] = ir_iter_at(x->ctx, d + 1, extent);
-        k->dims[d + 1] = (struct kn_dim){x->new[d], extent, from->dims[d].role};
+        x->c.old[d] = from->dims[d].var;
+        x->c.new[d] = ir_iter_at(x->c.ctx, d + 1, extent);
+        k->dims[d + 1] = (struct kn_dim){x->c.new[d], extent, from->dims[d].role};
     }
 }
 
 /* An operand for what each piece comes to: [pieces, outer dims]. */
 static int add_partial(struct splitter *x, enum tcc_dtype dtype)
 {
-    struct kn_kernel *k = x->to;
+    struct kn_kernel *k = x->c.to;
     struct kn_operand o = {.use = KN_PARTIAL, .dtype = dtype, .name = "partial"};
     for (int d = 0; d < k->ndims && k->dims[d].role != KN_INNER; d++)
         o.dims[o.rank++] = k->dims[d].extent;
@@ -189,18 +137,18 @@ static int add_partial(struct splitter *x, enum tcc_dtype dtype)
 /* What a reduction leaves: of positions the extreme too, by which those of pieces are compared. */
 static void make_partial(struct splitter *x, int reduction)
 {
-    const struct kn_insn *n = &x->from->insns[reduction];
+    const struct kn_insn *n = &x->c.from->insns[reduction];
     bool arg = n->code == KN_ARGREDUCE;
-    x->partial[reduction] = add_partial(x, (enum tcc_dtype)(arg ? x->from->insns[n->arg[0]].dtype : n->dtype));
+    x->partial[reduction] = add_partial(x, (enum tcc_dtype)(arg ? x->c.from->insns[n->arg[0]].dtype : n->dtype));
     if (arg)
         x->position[reduction] = add_partial(x, TCC_I64);
 }
 
 static struct kn_insn partial_access(const struct splitter *x, int operand, enum kn_code code)
 {
-    const struct kn_kernel *k = x->to;
+    const struct kn_kernel *k = x->c.to;
     const struct kn_operand *o = &k->operands[operand];
-    ir_expr *index = IR_NEWN(x->ctx, o->rank, ir_expr);
+    ir_expr *index = IR_NEWN(x->c.ctx, o->rank, ir_expr);
     for (int d = 0; d < o->rank; d++)
         index[d] = k->dims[d].var;
     return (struct kn_insn){.code = (uint8_t)code,
@@ -216,84 +164,84 @@ static void store_partial(struct splitter *x, int operand, int value)
     struct kn_insn store = partial_access(x, operand, KN_STORE);
     store.nargs = 1;
     store.arg[0] = value;
-    add_insn(x, store);
+    lw_copy_add(&x->c, store);
 }
 
 /* The extreme whose position instruction i of `from` finds. */
 static void copy_extreme(struct splitter *x, int i)
 {
-    struct kn_insn n = x->from->insns[i];
+    struct kn_insn n = x->c.from->insns[i];
     n.code = KN_REDUCE;
-    n.dtype = x->from->insns[n.arg[0]].dtype;
+    n.reducer = MUTANT(192, n.reducer, n.reducer ^ KN_MAX ^ KN_MIN);
+    n.dtype = x->c.from->insns[n.arg[0]].dtype;
     n.nargs = 1;
     n.ivalue = 0;
-    n.arg[0] = x->number[n.arg[0]];
-    x->extreme[i] = add_insn(x, n);
+    n.arg[0] = x->c.number[n.arg[0]];
+    x->extreme[i] = lw_copy_add(&x->c, n);
 }
 
 static void first_phase(struct splitter *x)
 {
-    const struct kn_kernel *from = x->from;
+    const struct kn_kernel *from = x->c.from;
     for (int s = 0; s < x->cut.first; s++) {
-        int first = x->to->ninsns;
+        int first = x->c.to->ninsns;
         for (int i = from->stages[s].first; i < from->stages[s].last; i++) {
-            copy_insn(x, i);
+            lw_copy_insn(&x->c, i);
             if (x->position[i] >= 0)
                 copy_extreme(x, i);
         }
-        end_stage(x, from->stages[s].inner << 1, first);
+        lw_copy_stage(&x->c, from->stages[s].inner << 1, first);
     }
-    int first = x->to->ninsns;
+    int first = x->c.to->ninsns;
     for (int i = 0; i < from->ninsns; i++) {
         if (x->partial[i] >= 0)
-            store_partial(x, x->partial[i], x->position[i] < 0 ? x->number[i] : x->extreme[i]);
+            store_partial(x, x->partial[i], x->position[i] < 0 ? x->c.number[i] : x->extreme[i]);
         if (x->position[i] >= 0)
-            store_partial(x, x->position[i], x->number[i]);
+            store_partial(x, x->position[i], x->c.number[i]);
     }
-    end_stage(x, 0, first);
+    lw_copy_stage(&x->c, 0, first);
 }
 
 static void second_phase(struct splitter *x)
 {
-    const struct kn_kernel *from = x->from;
-    int first = x->to->ninsns;
-    for (int i = 0; i < from->ninsns; i++)
-        x->number[i] = -1;
-    x->to->split.combine = x->to->nstages;
+    const struct kn_kernel *from = x->c.from;
+    int first = x->c.to->ninsns;
+    lw_copy_forget(&x->c);
+    x->c.to->split.combine = x->c.to->nstages;
     for (int i = 0; i < from->ninsns; i++) {
         if (x->partial[i] < 0)
             continue;
         struct kn_insn reduce = from->insns[i];
-        reduce.arg[0] = add_insn(x, partial_access(x, x->partial[i], KN_LOAD));
+        reduce.arg[0] = lw_copy_add(&x->c, partial_access(x, x->partial[i], KN_LOAD));
         if (x->position[i] >= 0)
-            reduce.arg[1] = add_insn(x, partial_access(x, x->position[i], KN_LOAD));
-        x->number[i] = MUTANT(172, add_insn(x, reduce), reduce.arg[0]);
+            reduce.arg[1] = lw_copy_add(&x->c, partial_access(x, x->position[i], KN_LOAD));
+        x->c.number[i] = MUTANT(172, lw_copy_add(&x->c, reduce), reduce.arg[0]);
     }
-    end_stage(x, 1, first);
-    first = x->to->ninsns;
+    lw_copy_stage(&x->c, 1, first);
+    first = x->c.to->ninsns;
     for (int s = x->cut.first; s < from->nstages; s++)
         for (int i = from->stages[s].first; i < from->stages[s].last; i++)
-            copy_needed(x, i);
-    end_stage(x, 0, first);
+            lw_copy_needed(&x->c, i);
+    lw_copy_stage(&x->c, 0, first);
 }
 
 struct kn_kernel *pass_split_kernel(struct ir_ctx *ctx, const struct kn_kernel *k, int dim, int64_t pieces)
 {
-    struct splitter x = {.ctx = ctx, .from = k, .to = IR_NEW(ctx, struct kn_kernel)};
+    struct splitter x = {.c = {.ctx = ctx, .from = k, .to = IR_NEW(ctx, struct kn_kernel)}};
     int reductions = 0;
     if (!lw_find_cut(k, INT_MAX, &x.cut) || dim < 0 || !(x.cut.inner >> dim & 1) ||
         __builtin_popcount(lw_outer_dims(k)) + 1 > TCC_MAX_RANK)
         return NULL;
-    *x.to = (struct kn_kernel){.kind = IR_K_REDUCE, .name = k->name, .nsizes = k->nsizes, .sizes = k->sizes};
+    *x.c.to = (struct kn_kernel){.kind = IR_K_REDUCE, .name = k->name, .nsizes = k->nsizes, .sizes = k->sizes};
     make_dims(&x, pieces);
     for (int i = 0; i < k->ninsns; i++)
         reductions += is_reduction(&k->insns[i]);
-    x.to->operands = IR_NEWN(ctx, k->noperands + 2 * reductions, struct kn_operand);
+    x.c.to->operands = IR_NEWN(ctx, k->noperands + 2 * reductions, struct kn_operand);
     for (int o = 0; o < k->noperands; o++)
-        x.to->operands[x.to->noperands++] = k->operands[o];
-    x.to->insns = IR_NEWN(ctx, 2 * k->ninsns + 6 * reductions, struct kn_insn);
-    x.to->stages = IR_NEWN(ctx, k->nstages + 3, struct kn_stage);
-    x.number = IR_NEWN(ctx, k->ninsns + 1, int);
+        x.c.to->operands[x.c.to->noperands++] = k->operands[o];
+    x.c.to->insns = IR_NEWN(ctx, 2 * k->ninsns + 6 * reductions, struct kn_insn);
+    x.c.to->stages = IR_NEWN(ctx, k->nstages + 3, struct kn_stage);
+    x.c.number = IR_NEWN(ctx, k->ninsns + 1, int);
     x.partial = IR_NEWN(ctx, k->ninsns + 1, int);
     x.position = IR_NEWN(ctx, k->ninsns + 1, int);
     x.extreme = IR_NEWN(ctx, k->ninsns + 1, int);
@@ -308,9 +256,9 @@ struct kn_kernel *pass_split_kernel(struct ir_ctx *ctx, const struct kn_kernel *
     ir_expr step = ir_ceildiv(ctx, k->dims[dim].extent, ir_const(ctx, pieces));
     if (pass_extent(NULL, step) >= 8 * EVEN)
         step = ir_mulc(ctx, ir_ceildiv(ctx, step, ir_const(ctx, EVEN)), EVEN);
-    x.to->split.dim = dim + 1;
-    x.to->split.step = MUTANT(171, step, ir_sub(ctx, step, ir_const(ctx, 1)));
+    x.c.to->split.dim = dim + 1;
+    x.c.to->split.step = MUTANT(171, step, ir_sub(ctx, step, ir_const(ctx, 1)));
     first_phase(&x);
     second_phase(&x);
-    return x.to;
+    return x.c.to;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* quantise_form.c - takes and makes the forms in which tensors of bytes stand for numbers (quantise_int.h); composite.def says what they are. */
 #include "passes/opt/quantise_int.h"
+#include "runtime/mutant.h"
 
 #include <math.h>
 
@@ -82,7 +83,7 @@ static bool take_form(struct rewrite *w, const struct composite_match *m, struct
             return false;
     for (int i = 0; i < 2 && value['b' + i - 'a']; i++) {
         struct ir_value *sum = value['b' + i - 'a'];
-        if (!take_zero(w, q, value['z' - i - 'a'], sum->def->op == IR_sub ? 1 : -1))
+        if (!take_zero(w, q, value['z' - i - 'a'], MUTANT(191, sum->def->op == IR_sub, true) ? 1 : -1))
             return false;
     }
     return true;
