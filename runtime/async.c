@@ -215,7 +215,7 @@ static void place_outputs(struct tccrt_session *s)
 /* -- Giving a run ------------------------------------------------------------------------------------------- */
 
 /* Everything up to the first step. */
-static int begin(struct tccrt_session *s)
+static int begin(struct tccrt_session *s, bool *there)
 {
     struct tcr_async *a = s->async;
     struct tcr_control c = {.seed = s->seed, .run = s->runs, .behind = a->began};
@@ -227,8 +227,11 @@ static int begin(struct tccrt_session *s)
         status = tcr_copy_lent(s, false);
     if (!status)
         status = tcr_prepare(s, s->running);
+    if (!status) /* first, so that nothing that waits for the run before stands in front of them in the device's copy engine */
+        status = place_inputs(s, there);
     if (status)
         return status;
+    s->in_there = there;
     tcr_control(s, s->running, &c);
     if (!(status = s->host->ops->begin(s->host, &c)))
         status = s->device->ops->begin(s->device, &c);
@@ -290,6 +293,8 @@ static int wait_for(struct tccrt_session *s, int64_t ticket)
     if (status)
         return failed(s, status);
     s->waited = ticket;
+    if (s->profile && ticket == s->given)
+        tcr_profile_device(s);
     return TCC_OK;
 }
 
@@ -305,11 +310,10 @@ static int give(struct tccrt_session *s, bool *there)
 
     if (status)
         return status;
+    if (s->profile && s->given == s->waited)
+        tcr_profile_begin(s);
     s->giving = true;
-    status = begin(s);
-    if (!status)
-        status = place_inputs(s, there);
-    s->in_there = there;
+    status = begin(s, there);
     if (!status) {
         place_outputs(s);
         status = tcr_join(s);

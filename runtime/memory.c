@@ -106,9 +106,19 @@ int tcr_hold(struct tccrt_session *s, struct tcr_held what)
     return TCC_OK;
 }
 
+int tcr_sync_event(struct tccrt_session *s, uint32_t event)
+{
+    double start = s->profile ? tcr_now() : 0;
+    int status = s->device->ops->sync(s->device, event);
+
+    if (s->profile && s->apart)
+        tcr_profile_waited(s, tcr_now() - start);
+    return status;
+}
+
 int tcr_sync(struct tccrt_session *s)
 {
-    int status = s->device->ops->sync(s->device, TCR_ALL);
+    int status = tcr_sync_event(s, TCR_ALL);
 
     for (size_t i = 0; i < s->nheld; i++) {
         s->host->ops->free(s->host, 0, s->held[i].data, s->held[i].bytes, false);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Profiles: time, floating-point operations and bytes per step of the plan, summed over runs; and the events of the
- * last run as a Chrome trace (https://chromium.googlesource.com/catapult: "Trace Event Format", complete events).
+ * last run (or of the runs that were under way together) as a Chrome trace (https://chromium.googlesource.com/catapult: "Trace Event Format", complete events).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,6 +13,7 @@
 #include "runtime/safe.h"
 
 #define TASKS 2
+#define DEVICE 1000           /* + its queue */
 #define MAX_EVENTS (1u << 20) /* of a run with long loops only the first are kept */
 
 struct total {
@@ -28,6 +29,8 @@ struct event {
 
 struct tcr_profile {
     struct total *totals; /* by step */
+    struct total others;  /* a device's copies of no step: of inputs, outputs and state */
+    struct total waits;   /* of the host for the device */
     struct tccrt_profile_row *rows;
     struct event *events;
     uint32_t nevents, room;
@@ -67,7 +70,7 @@ double tcr_now(void)
 
 int tcr_profile_new(struct tccrt_session *s)
 {
-    size_t n = s->m->plan->steps.count + 1;
+    size_t n = s->m->plan->steps.count + 3;
     struct tcr_profile *p = calloc(1, sizeof *p);
 
     if (!p)
@@ -125,6 +128,56 @@ static void add_event(struct tcr_profile *f, struct event e)
         f->events[f->nevents++] = e;
 }
 
+static void count(struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    struct total *t = &s->profile->totals[p - s->m->steps];
+    uint32_t flops = p->kind == TCC_STEP_LAUNCH ? p->flops : TCC_NO;
+
+    t->calls++;
+    t->bytes += traffic(s, p);
+    if (flops != TCC_NO && s->values[flops] > 0)
+        t->flops += (double)s->values[flops];
+}
+
+/* Does the device take the time of the step? */
+static bool is_devices(const struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    return s->device->timing && !s->ordered && (p->kind == TCC_STEP_LAUNCH || p->kind == TCC_STEP_COPY);
+}
+
+void tcr_profile_given(struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    if (p->regions.count == 0)
+        count(s, p);
+}
+
+void tcr_profile_waited(struct tccrt_session *s, double ns)
+{
+    s->profile->waits.calls++;
+    s->profile->waits.ns += s->device->modelled ? 0 : ns; /* the simulator's own time says nothing */
+}
+
+void tcr_profile_device(struct tccrt_session *s)
+{
+    struct tcr_profile *f = s->profile;
+    const struct tcr_timed *list;
+    size_t n = 0;
+
+    if (!s->device->timing || s->device->ops->timed(s->device, &list, &n))
+        return;
+    for (size_t i = 0; i < n; i++) {
+        struct total *t = list[i].tag == TCC_NO ? &f->others : &f->totals[list[i].tag];
+
+        t->ns += list[i].end - list[i].start;
+        if (list[i].tag == TCC_NO) {
+            t->calls++;
+            t->bytes += (double)list[i].bytes;
+        }
+        add_event(f, (struct event){list[i].tag, DEVICE + (uint32_t)list[i].queue, 0, f->begin + list[i].start,
+                                    f->begin + list[i].end});
+    }
+}
+
 /* Regions' own steps are counted; IF and LOOP appear in the trace only. */
 void tcr_profile_step(struct tccrt_session *s, const struct tcc_pstep *p, double start, double end)
 {
@@ -132,14 +185,10 @@ void tcr_profile_step(struct tccrt_session *s, const struct tcc_pstep *p, double
     uint32_t step = (uint32_t)(p - s->m->steps);
 
     if (p->regions.count == 0) {
-        struct total *t = &f->totals[step];
-        uint32_t flops = p->kind == TCC_STEP_LAUNCH ? p->flops : TCC_NO;
-
-        t->calls++;
-        t->ns += end - start;
-        t->bytes += traffic(s, p);
-        if (flops != TCC_NO && s->values[flops] > 0)
-            t->flops += (double)s->values[flops];
+        count(s, p);
+        if (is_devices(s, p))
+            return;
+        f->totals[step].ns += end - start;
     }
     add_event(f, (struct event){step, 0, 0, start, end});
 }
@@ -202,6 +251,11 @@ int tccrt_profile(struct tccrt_session *s, const struct tccrt_profile_row **rows
                                                       t->flops,
                                                       t->bytes};
     }
+    if (f->others.calls)
+        f->rows[n++] = (struct tccrt_profile_row){
+            "copy", "inputs, outputs and state", f->others.calls, f->others.ns, 0, f->others.bytes};
+    if (f->waits.calls)
+        f->rows[n++] = (struct tccrt_profile_row){"wait", "the host for the device", f->waits.calls, f->waits.ns, 0, 0};
     qsort(f->rows, (size_t)n, sizeof *f->rows, slower_first);
     *rows = f->rows;
     return n;
@@ -212,6 +266,7 @@ int tccrt_profile_reset(struct tccrt_session *s)
     if (!s || !s->profile)
         return tcr_fail(TCC_EUSAGE, "the session was made without profiling");
     memset(s->profile->totals, 0, (s->m->plan->steps.count + 1) * sizeof *s->profile->totals);
+    s->profile->others = s->profile->waits = (struct total){0};
     return TCC_OK;
 }
 
@@ -237,16 +292,16 @@ static void put_task(FILE *f, const struct tccrt_session *s, const struct event 
 
 static void put_event(FILE *f, const struct tccrt_session *s, const struct event *e)
 {
-    const struct tcc_pstep *step = &s->m->steps[e->step];
+    const struct tcc_pstep *step = e->step == TCC_NO ? NULL : &s->m->steps[e->step];
     double begin = s->profile->begin;
-    bool task = e->track >= TASKS;
+    bool task = e->track >= TASKS && e->track < DEVICE;
 
     fputs("\n{\"name\":", f);
     if (task) {
         put_task(f, s, e);
     } else {
-        tcr_print_json(f, what_ran(s, step));
-        fprintf(f, ",\"cat\":\"%s\"", kind_names[step->kind]);
+        tcr_print_json(f, step ? what_ran(s, step) : "copy");
+        fprintf(f, ",\"cat\":\"%s\"", step ? kind_names[step->kind] : "copy");
     }
     fprintf(f, ",\"ph\":\"X\",\"pid\":%d,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{", s->stage > 0 ? s->stage : 1,
             1 + e->track, (e->start - begin) / 1e3, (e->end - e->start) / 1e3);
@@ -254,7 +309,7 @@ static void put_event(FILE *f, const struct tccrt_session *s, const struct event
         fprintf(f, "\"microbatch\":%u", s->m->ptasks[e->step].micro);
     } else {
         fputs("\"node\":", f);
-        tcr_print_json(f, tcr_string(s->m, step->node));
+        tcr_print_json(f, step ? tcr_string(s->m, step->node) : "");
     }
     fputs("}}", f);
 }

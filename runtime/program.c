@@ -119,6 +119,11 @@ int tcr_step_program(struct tccrt_session *s, const struct tcc_pstep *p)
     if (!s->ordered || !o->program)
         return tcr_walk(s, steps);
     s->in_program = true;
+    if (s->device->timing) { /* each launch by itself */
+        status = tcr_walk(s, steps);
+        s->in_program = false;
+        return status;
+    }
     status = digest_of(s, steps, &digest);
     if (!status)
         status = o->program(s->device, (int)p->queue, (uint32_t)(p - s->m->steps), digest, &how);

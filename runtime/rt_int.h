@@ -299,6 +299,7 @@ int tcr_download(struct tccrt_session *s, void *to, const void *from, size_t byt
 int tcr_fill(struct tccrt_session *s, void *to, int byte, size_t bytes);
 /* Waits for all work. TCC_EINDEX: a kernel has met a bad index. */
 int tcr_sync(struct tccrt_session *s);
+int tcr_sync_event(struct tccrt_session *s, uint32_t event);
 /* Queue 0 of the device waits for all others, and then they for it. */
 int tcr_join(struct tccrt_session *s);
 /* Waits for the runs that were given and not waited for. */
@@ -439,6 +440,9 @@ void tcr_profile_free(struct tccrt_session *s);
 void tcr_profile_begin(struct tccrt_session *s);             /* a run begins */
 void tcr_profile_task(struct tccrt_session *s, uint32_t pipe, uint32_t stage, const struct tcc_ptask *t, double start, double end);
 void tcr_profile_step(struct tccrt_session *s, const struct tcc_pstep *p, double start, double end);
+void tcr_profile_given(struct tccrt_session *s, const struct tcc_pstep *p);     /* to a device, which takes the time itself */
+void tcr_profile_device(struct tccrt_session *s);            /* it has done what it was given: its times */
+void tcr_profile_waited(struct tccrt_session *s, double ns); /* the host, for the device */
 void tcr_profile_wait(struct tccrt_session *s, uint32_t step, double ns);
 void tcr_profile_aside(struct tccrt_session *s, uint32_t step, double start, double end);    /* trace only: beside the steps */
 

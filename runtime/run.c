@@ -566,6 +566,8 @@ int tcr_execute(struct tccrt_session *s, const struct tcc_pentry *e)
         status = end_apart(s, status);
     else if (!status)
         status = tcr_advance(s, s->running);
+    if (s->apart && s->profile)
+        tcr_profile_device(s);
     for (uint32_t i = 0; i < s->m->nslots; i++)
         tcr_slot_clear(s, &s->slots[i]);
     return status;

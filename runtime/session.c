@@ -202,6 +202,10 @@ static int open_devices(struct tccrt_session *s, const struct tccrt_options *o)
     s->apart = !status && !s->device->shared;
     s->placed = s->m->plan->memories.count > 1; /* even where everything has to run on the host */
     s->ordered = s->apart && s->placed;
+    if (!status) {
+        s->device->tag = TCC_NO;
+        s->device->timing = s->apart && o->profile && s->device->ops->timed;
+    }
     return status;
 }
 

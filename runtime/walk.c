@@ -369,7 +369,7 @@ static int await(struct tccrt_session *s, const struct tcc_pstep *p, uint32_t st
 
     if (status || !event)
         return status;
-    return s->m->queues[p->queue].memory ? o->wait(s->device, (int)p->queue, event - 1) : o->sync(s->device, event - 1);
+    return s->m->queues[p->queue].memory ? o->wait(s->device, (int)p->queue, event - 1) : tcr_sync_event(s, event - 1);
 }
 
 /* A step of a device's queue is given to that queue. */
@@ -393,8 +393,12 @@ static int run_step(struct tccrt_session *s, const struct tcc_pstep *p)
 
     for (uint32_t i = 0; i < p->waits.count && !status; i++)
         status = await(s, p, s->m->u32s[p->waits.first + i]);
-    if (!status && s->ordered && s->m->queues[p->queue].memory)
+    s->device->tag = (uint32_t)(p - s->m->steps);
+    if (!status && s->ordered && s->m->queues[p->queue].memory) {
+        if (s->profile)
+            tcr_profile_given(s, p);
         return do_in_queue(s, p);
+    }
     if (status || !s->profile)
         return status ? status : do_step(s, p);
     start = tcr_now();
@@ -419,6 +423,7 @@ int tcr_walk(struct tccrt_session *s, struct tcc_range steps)
         status = tcr_await_list(s, steps);
     if (!status && whole)
         status = tcr_join(s);
+    s->device->tag = TCC_NO;
     if (status)
         s->failed_at = (uint32_t)(p - 1 - s->m->steps); /* lists around it say theirs later */
     return status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Modelled time of a simulated NeuronCore: a run's share, as text and as JSON. */
+/* Modelled time of a simulated device: a run's share, as text and as JSON. */
 #include "tools/sim_int.h"
 
 #include <inttypes.h>
@@ -77,13 +77,15 @@ void sim_print(FILE *to, const struct tccrt_sim *s)
             fprintf(to, "  %-7s %" PRId64 " instructions, busy %.1f %%, waiting for semaphores %.1f %%\n",
                     s->engines[e].name, s->engines[e].instructions, share(s->engines[e].busy, s->seconds),
                     share(s->engines[e].waiting, s->seconds));
-    fprintf(to,
-            "  dma     %" PRId64 " transfers, %" PRId64
-            " bytes, %.1f %% of the bytes that rows are paid for, engines busy %.1f %%\n",
-            s->dma_transfers, s->dma_bytes, share((double)s->dma_bytes, (double)s->dma_paid_bytes),
-            share(s->dma_busy, s->seconds));
-    fprintf(to, "  hbm     %" PRId64 " bytes read, %" PRId64 " written, %.1f GB/s\n", s->hbm_read, s->hbm_written,
-            s->seconds > 0 ? hbm / s->seconds / 1e9 : 0);
+    if (s->dma_transfers)
+        fprintf(to,
+                "  dma     %" PRId64 " transfers, %" PRId64
+                " bytes, %.1f %% of the bytes that rows are paid for, engines busy %.1f %%\n",
+                s->dma_transfers, s->dma_bytes, share((double)s->dma_bytes, (double)s->dma_paid_bytes),
+                share(s->dma_busy, s->seconds));
+    if (hbm > 0)
+        fprintf(to, "  hbm     %" PRId64 " bytes read, %" PRId64 " written, %.1f GB/s\n", s->hbm_read, s->hbm_written,
+                s->seconds > 0 ? hbm / s->seconds / 1e9 : 0);
     fprintf(to, "  copies  %" PRId64 " bytes, %.3f us\n", s->copy_bytes, s->copy_seconds * 1e6);
     if (s->collectives)
         fprintf(to, "  ranks   %" PRId64 " collectives, %" PRId64 " bytes, %.3f us; the core waited %.3f us for them\n",

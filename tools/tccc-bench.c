@@ -23,7 +23,7 @@ struct bench {
     struct tcc_tensor *tin, *tout;
     double first_ms, p50_ms, min_ms, gflops;
     double *times;
-    int n, code; /* of a run that has failed */
+    int n, code;          /* of a run that has failed */
     struct tccrt_sim sim; /* a run's, where simulated */
     bool simulated;
 };
@@ -109,7 +109,8 @@ static int count_flops(struct bench *b, int threads)
         flops += rows[i].flops;
     tccrt_session_free(b->m.session);
     b->m.session = warm;
-    b->gflops = b->p50_ms > 0 ? flops / (b->p50_ms * 1e6) : 0;
+    double one = b->simulated ? b->sim.seconds * 1e3 : b->p50_ms;
+    b->gflops = one > 0 ? flops / (one * 1e6) : 0;
     return ms < 0 ? b->code : EXIT_FINE;
 }
 

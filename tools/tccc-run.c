@@ -62,20 +62,24 @@ static int show_profile(const struct options *o, const struct model *m, int runs
     const struct tccrt_profile_row *rows;
     const char *trace = option_text(o, OPT_profile, "");
     int n = tccrt_profile(m->session, &rows);
-    double peak = peak_gflops(peak_bits()) * tccrt_threads(m->session);
+    const char *device = tccrt_device_used(m->session);
+    bool host = !strncmp(device, "cpu", 3);
+    double peak = host ? peak_gflops(peak_bits()) * tccrt_threads(m->session) : 0;
     struct tccrt_profile_row all = {.kernel = "all steps", .node = "a run"};
 
     if (n < 0)
         return tool_error(o, EXIT_ENVIRONMENT, "no profile: %s", tccrt_error());
     for (int i = 0; i < n; i++) {
-        all.ns += rows[i].ns;
+        all.ns += strcmp(rows[i].kernel, "wait") ? rows[i].ns : 0; /* for what other rows have */
         all.flops += rows[i].flops;
         all.bytes += rows[i].bytes;
         all.calls += rows[i].calls;
     }
     const char *version = model_version(m);
     struct tccrt_sim sim;
-    fprintf(stderr, "mean of %d runs; peak: %.1f GFLOP/s\n", runs, peak);
+    fprintf(stderr, host ? "mean of %d runs; peak: %.1f GFLOP/s\n" : "mean of %d runs", runs, peak);
+    if (!host)
+        fprintf(stderr, " on device '%s'%s\n", device, tccrt_simulated(m->session, &sim) ? "" : ", in modelled time");
     if (version)
         fprintf(stderr, "version of '%s' for %s\n", ir_shown(m->entry), ir_shown(version));
     fprintf(stderr, "%10s %6s %6s %9s %6s %9s  %s\n", "ms", "%", "calls", "GFLOP/s", "% peak", "GB/s", "kernel (node)");

@@ -81,6 +81,10 @@ struct tcr_copy {
 struct tcr_control { uint64_t seed; int64_t run; uint32_t nvalues; const int64_t *values;
                      bool behind; };         /* work of runs before it may be under way: it is written in the order of queue 0, and their fault stays */
 
+/* Work that a device has done, for profiles. tag: struct tcr_device's when the work was given; nanoseconds of the device's clock, modelled where it is simulated. */
+enum tcr_timed_kind { TCR_TIMED_LAUNCH, TCR_TIMED_COPY };
+struct tcr_timed { uint32_t tag; int queue; enum tcr_timed_kind kind; size_t bytes; double start, end; };
+
 struct tcr_device;
 struct tcr_device_ops {
     void (*close)(struct tcr_device *d);
@@ -117,6 +121,9 @@ struct tcr_device_ops {
     /* The queue waits for what a stream of the caller's was given so far, or (behind) the stream for the queue. NULL: it has no streams. */
     int (*stream)(struct tcr_device *d, uintptr_t stream, int queue, bool behind);
 
+    /* -- Times, while the device is `timing`; NULL: it keeps none. *list: of what was given since the last call, all of it done; good until the next one. */
+    int (*timed)(struct tcr_device *d, const struct tcr_timed **list, size_t *n);
+
     /* -- Modelled time of a simulated machine; NULL: it has none. trace() adds the last run's events to a Chrome trace's list, the first without a comma before it. */
     int (*simulated)(struct tcr_device *d, struct tccrt_sim *out);
     void (*trace)(struct tcr_device *d, FILE *f);
@@ -149,6 +156,9 @@ struct tcr_device {
     bool shared;                     /* its memory is the host's: a copy to or from it is needless, and so is waiting */
     bool runs_host_kernels;          /* by tcr_device_request.kernels; else by its images */
     bool checks;                     /* launches say what they do with their arguments, the host says what it touches */
+    bool timing;                     /* launches and copies are timed (timed()) */
+    uint32_t tag;                    /* for what is given now */
+    bool modelled;                   /* these times are a simulator's */
     bool defers;                     /* work is done later than it is given: runs may be given one behind the other */
     int64_t faulted;                 /* the run (struct tcr_control) in which sync() has found a fault */
     int threads;                     /* that run a kernel's tiles */

@@ -298,6 +298,7 @@ static void close_streams(struct tcr_cuda *c)
     if (c->nqueues)
         cuda_give(c, 0, c->own_weights);
     cuda_staging_free(c);
+    cuda_timing_free(c);
     if (c->pinned)
         cu->cuMemFreeHost(c->pinned);
     for (uint32_t e = 0; e < c->nevents; e++)
@@ -343,6 +344,8 @@ static const struct tcr_device_ops cuda = {.close = close_cuda,
                                            .reserve = reserve,
                                            .begin = begin,
                                            .stream = stream,
+                                           .timed = cuda_timed,
+                                           .simulated = cuda_simulated,
                                            .program = cuda_program,
                                            .end = cuda_program_end,
                                            .holds = cuda_holds};
@@ -386,6 +389,7 @@ int tcr_device_cuda(const char *name, const struct tcr_device_request *r, struct
                                     .name = c->name,
                                     .checks = m->cu->ptx_driver_next != NULL,
                                     .defers = true,
+                                    .modelled = m->cu->ptx_driver_times != NULL,
                                     .threads = 1,
                                     .memory = m->memory};
     if ((status = open_cuda(c, r))) {

@@ -11,6 +11,7 @@
  *   staging.c   copies between the host and the device through pinned blocks
  *   launch.c    launches
  *   program.c   programs as graphs
+ *   timing.c    times of launches and copies, for profiles
  *   cuda.c      the door: streams for queues, events, runs, faults
  *
  * Order. A queue is a stream, none of which waits for the driver's legacy stream. Memory is allocated in the order of stream 0, for which the other
@@ -139,6 +140,7 @@ struct cuda_program {
     uint32_t ntables;
     int64_t launches;                /* that it holds */
 };
+struct cuda_timer { cuda_event from, to; struct tcr_timed what; };
 struct tcr_cuda {
     struct tcr_device device;        /* first */
     struct cuda_machine *m;
@@ -158,6 +160,10 @@ struct tcr_cuda {
     size_t nlandings, landings_room;
     cuda_event *spare;               /* events of landings that have arrived */
     size_t nspare, spare_room;
+    struct cuda_timer *timers;       /* ntimers of them are in use */
+    struct tcr_timed *timed;
+    size_t ntimers, timers_made, timers_room;
+    int64_t copy_bytes;              /* between the host and the device, so far */
     uint64_t control;                /* on the device: the word of the culprit's node, 64 bytes before struct tcc_control */
     struct cuda_pinned *pinned;      /* what the control block is made of, and where the fault word is read to */
     size_t control_bytes;
@@ -205,6 +211,13 @@ void cuda_staging_free(struct tcr_cuda *c);
 int cuda_launch(struct tcr_device *d, int queue, const struct tcr_kernel_launch *l);
 bool cuda_holds(struct tcr_device *d, const struct tcr_kernel_launch *l, uint64_t *shape);
 int cuda_guarded_copy(struct tcr_cuda *c, int queue, uint64_t to, uint64_t from, size_t bytes, const char *node);
+
+/* timing.c: around what is given to a queue; nothing where the device is not timing, nor within a program that is recorded */
+int cuda_time_from(struct tcr_cuda *c, int queue);
+int cuda_time_to(struct tcr_cuda *c, int queue, enum tcr_timed_kind kind, size_t bytes);
+int cuda_timed(struct tcr_device *d, const struct tcr_timed **list, size_t *n);
+void cuda_timing_free(struct tcr_cuda *c);
+int cuda_simulated(struct tcr_device *d, struct tccrt_sim *out);
 
 /* program.c */
 int cuda_program(struct tcr_device *d, int queue, uint32_t number, uint64_t digest, int *how);

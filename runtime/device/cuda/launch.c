@@ -264,8 +264,11 @@ static int launch(struct tcr_cuda *c, int queue, const struct tcr_kernel_launch 
 
         if ((status = evaluate(c, f, l)) || (status = shape_of(c, f, l->node, &s)))
             break;
+        if ((status = cuda_time_from(c, queue)))
+            break;
         tell_simulator(c, l);
-        status = launch_one(c, c->queues[queue].stream, f, &s, bytes, l->node);
+        if (!(status = launch_one(c, c->queues[queue].stream, f, &s, bytes, l->node)))
+            status = cuda_time_to(c, queue, TCR_TIMED_LAUNCH, 0);
     }
     cuda_give(c, queue, table);
     return status || !l->may_fault ? status : note(c, c->queues[queue].stream, l->node);

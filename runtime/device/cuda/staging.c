@@ -170,8 +170,12 @@ int cuda_upload(struct tcr_cuda *c, int queue, uint64_t to, const void *from, si
         if ((status = stage(c, queue, n, &at)))
             break;
         memcpy(at, (const char *)from + done, n);
+        if ((status = cuda_time_from(c, queue)))
+            break;
         status = guarded ? cuda_guarded_copy(c, queue, to + done, (uint64_t)(uintptr_t)at, n, node)
                          : CU(c, node, cuMemcpyHtoDAsync_v2, to + done, at, n, c->queues[queue].stream);
+        if (!status)
+            status = cuda_time_to(c, queue, TCR_TIMED_COPY, n);
     }
     return status;
 }
@@ -184,8 +188,9 @@ static int download(struct tcr_cuda *c, int queue, char *to, uint64_t from, size
         char *at;
 
         n = bytes - done < CUDA_BLOCK ? bytes - done : CUDA_BLOCK;
-        if ((status = stage(c, queue, n, &at)) ||
-            (status = CU(c, node, cuMemcpyDtoHAsync_v2, at, from + done, n, c->queues[queue].stream)))
+        if ((status = stage(c, queue, n, &at)) || (status = cuda_time_from(c, queue)) ||
+            (status = CU(c, node, cuMemcpyDtoHAsync_v2, at, from + done, n, c->queues[queue].stream)) ||
+            (status = cuda_time_to(c, queue, TCR_TIMED_COPY, n)))
             break;
         status = add_landing(c, queue, to + done, at, n);
     }
@@ -212,6 +217,15 @@ static int within(struct tcr_cuda *c, int queue, const struct tcr_copy *copy)
     return status;
 }
 
+static int timed_within(struct tcr_cuda *c, int queue, const struct tcr_copy *copy)
+{
+    int status = cuda_time_from(c, queue);
+
+    if (!status)
+        status = within(c, queue, copy);
+    return status ? status : cuda_time_to(c, queue, TCR_TIMED_COPY, copy->bytes);
+}
+
 int cuda_copy(struct tcr_device *d, int queue, const struct tcr_copy *copy)
 {
     struct tcr_cuda *c = cuda_of(d);
@@ -222,13 +236,14 @@ int cuda_copy(struct tcr_device *d, int queue, const struct tcr_copy *copy)
     if ((status = cuda_enter(c)) || (status = cuda_queue_ok(c, queue)))
         return cuda_leave(c, status);
     d->counts.copies++;
+    c->copy_bytes += copy->kind == TCR_TO_DEVICE || copy->kind == TCR_TO_HOST ? (int64_t)copy->bytes : 0;
     if (copy->kind == TCR_TO_DEVICE)
         status =
             cuda_upload(c, queue, (uint64_t)(uintptr_t)copy->to, copy->from, copy->bytes, copy->guarded, copy->node);
     else if (copy->kind == TCR_TO_HOST)
         status = download(c, queue, copy->to, (uint64_t)(uintptr_t)copy->from, copy->bytes, copy->node);
     else
-        status = within(c, queue, copy);
+        status = timed_within(c, queue, copy);
     return cuda_leave(c, status);
 }
 

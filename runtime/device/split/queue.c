@@ -206,6 +206,32 @@ static int choose(struct tcr_split *s)
     }
 }
 
+/* Takes the time of launches and copies where a profile wants it. */
+static int timed_run(struct tcr_split *s, int queue, struct split_op *op)
+{
+    double start = s->device.timing ? tcr_now() : 0;
+    int status = split_run(s, op);
+
+    if (!s->device.timing || status || (op->kind != SPLIT_LAUNCH && op->kind != SPLIT_COPY))
+        return status;
+    if (s->ntimed == s->timed_room) {
+        size_t room = s->timed_room ? 2 * s->timed_room : 64;
+        struct tcr_timed *grown = realloc(s->timed, room * sizeof *grown);
+
+        if (!grown)
+            return tcr_fail(TCC_EENV, "no memory for the times of a run");
+        s->timed = grown;
+        s->timed_room = room;
+    }
+    s->timed[s->ntimed++] = (struct tcr_timed){.tag = op->tag,
+                                               .queue = queue,
+                                               .kind = op->kind == SPLIT_COPY ? TCR_TIMED_COPY : TCR_TIMED_LAUNCH,
+                                               .bytes = op->kind == SPLIT_COPY ? op->copy.bytes : 0,
+                                               .start = start,
+                                               .end = tcr_now()};
+    return TCC_OK;
+}
+
 static int run_next(struct tcr_split *s, int queue)
 {
     struct split_queue *q = &s->queues[queue];
@@ -215,7 +241,7 @@ static int run_next(struct tcr_split *s, int queue)
     q->first = op->next;
     if (!q->first)
         q->last = &q->first;
-    status = split_run(s, op);
+    status = timed_run(s, queue, op);
     split_op_free(op);
     return status;
 }
@@ -245,6 +271,7 @@ int split_until(struct tcr_split *s, uint32_t event)
 
 int split_give(struct tcr_split *s, int queue, struct split_op *op)
 {
+    op->tag = s->device.tag;
     if (s->recording || s->comparing)
         return split_program_add(s, op);
     *s->queues[queue].last = op;

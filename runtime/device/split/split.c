@@ -456,6 +456,21 @@ static int discard(struct tcr_device *d, int queue, void *at, size_t bytes)
     return fill(d, queue, at, SPLIT_POISON, bytes);
 }
 
+static int timed(struct tcr_device *d, const struct tcr_timed **list, size_t *n)
+{
+    struct tcr_split *s = split_of(d);
+    double base = s->ntimed ? s->timed[0].start : 0;
+
+    for (size_t i = 0; i < s->ntimed; i++) {
+        s->timed[i].start -= base;
+        s->timed[i].end -= base;
+    }
+    *list = s->timed;
+    *n = s->ntimed;
+    s->ntimed = 0;
+    return TCC_OK;
+}
+
 /* -- Opening and closing ---------------------------------------------------------------------------------- */
 
 static void close_split(struct tcr_device *d)
@@ -480,6 +495,7 @@ static void close_split(struct tcr_device *d)
         split_put(s, s->own_weights);
     if (s->card)
         split_card_put(s->card);
+    free(s->timed);
     free(s->events);
     free(s->clocks.events);
     free(s->clocks.segments);
@@ -505,6 +521,7 @@ static const struct tcr_device_ops split = {.close = close_split,
                                             .begin = begin,
                                             .program = split_program,
                                             .end = split_program_end,
+                                            .timed = timed,
                                             .touch = touch,
                                             .discard = discard};
 

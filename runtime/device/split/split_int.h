@@ -64,6 +64,7 @@ struct split_op {
     struct tcr_kernel_launch launch;                                 /* its lists are the op's own */
     struct tcr_copy copy;                                            /* COPY; FILL, FREE: `to` and `bytes` */
     int byte;
+    uint32_t tag;                                                    /* for profiles */
     uint32_t event, turn;                                            /* RECORD, WAIT: of the event */
     uint64_t seed; int64_t run;                                      /* CONTROL; its values are launch.sizes */
     struct split_program *program;
@@ -94,6 +95,8 @@ struct tcr_split {
     uint32_t nevents;
     struct split_clocks clocks;
     uint64_t random, seed;
+    struct tcr_timed *timed;
+    size_t ntimed, timed_room;
     const struct tccrt_device_allocator *allocator;                  /* the caller's; NULL: the card's */
     void *own_weights;               /* with it */
     int fault;                       /* and where it was met */

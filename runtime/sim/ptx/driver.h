@@ -78,6 +78,10 @@ void ptx_driver_reports_clear(int device);
 bool ptx_driver_next(const char *who, const struct ptx_range *list, int n);
 /* Calls in which the host has waited for work so far: synchronisation, copies that are not asynchronous, frees and unloading. */
 uint64_t ptx_driver_waits(void);
+/* Modelled seconds: when what the event stands behind in its stream began and ended; CUDA_ERROR_NOT_READY before. now: when all that was given has ended; busy: for how long
+ * the device's kernels, copies from the host and copies to it took; waits for all work. */
+CUresult ptx_driver_times(CUevent event, double *start, double *end);
+void ptx_driver_modelled(int device, double *now, double busy[3]);
 /* Counters of all launches of a device since it began or was cleared. */
 void ptx_driver_counters(int device, struct ptx_counters *sum);
 

@@ -521,6 +521,19 @@ void ptx_driver_counters(int device, struct ptx_counters *sum)
     pthread_mutex_unlock(&drv.lock);
 }
 
+void ptx_driver_modelled(int device, double *now, double busy[3])
+{
+    *now = 0;
+    memset(busy, 0, 3 * sizeof *busy);
+    pthread_mutex_lock(&drv.lock);
+    if (device >= 0 && device < drv.ndevices) {
+        drv_drain(NULL);
+        *now = drv.last_end > drv.host_time ? drv.last_end : drv.host_time;
+        memcpy(busy, drv.devices[device].engine_busy, sizeof drv.devices[device].engine_busy);
+    }
+    pthread_mutex_unlock(&drv.lock);
+}
+
 uint64_t ptx_driver_waits(void)
 {
     pthread_mutex_lock(&drv.lock);

@@ -463,7 +463,8 @@ static CUresult push_nodes(CUgraphExec e, struct drv_op **ops, struct drv_op *fi
             r = drv_dep(&deps, ops[n->deps[d]]);
         r = r || n->ndeps ? r : drv_dep(&deps, first);
         r = r ? r : drv_work_copy(&w, &n->work) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-        r = r ? r : drv_push(&deps, &w, &ops[k]);
+        if (!r && !(r = drv_push(&deps, &w, &ops[k])))
+            ops[k]->in_graph = true;
     }
     return r;
 }

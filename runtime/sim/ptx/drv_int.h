@@ -40,9 +40,11 @@ struct drv_op {
     uint64_t rank;                                       /* drawn from the seed */
     struct drv_op **deps; int ndeps;                     /* held until its times are known */
     struct drv_op **next; int nnext, next_room;          /* what waits for it */
+    bool in_graph;                                       /* no call of its own gave it */
     bool done, extended, timed, is_sync;                 /* is_sync: no work, the host waited for deps[0] */
     struct drv_work work;
     double seconds, start, end;                          /* modelled; seconds: its own duration */
+    double before[2];                                    /* of a mark: when what it stands behind began and ended */
     struct drv_op *later;                                /* the next one to be timed */
 };
 struct drv_deps { struct drv_op **at; int n, room; };
@@ -114,6 +116,7 @@ struct drv {
         size_t used;
         struct CUmemPool_st pool; size_t pool_high;
         struct ptx_counters count;
+        double engine_busy[3];
         double engine_free[3];                           /* modelled: when kernels, copies from and to the host are through */
         struct drv_alloc { uint64_t at; size_t bytes; bool async; } *allocs; int nallocs, alloc_room;
     } devices[DRV_MAX_DEVICES];
@@ -121,7 +124,7 @@ struct drv {
     int slots;
     struct drv_op **queue; int nqueue, queue_room;       /* ready */
     struct drv_op *untimed, **untimed_end;
-    double host_time;
+    double host_time, last_end;                          /* modelled: of the host's calls, of all work */
     uint64_t host[PTX_SLOTS];                            /* what the host has waited for */
     struct drv_capture *captures;
     struct drv_pinned *pinned; int npinned, pinned_room;

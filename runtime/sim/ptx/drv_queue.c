@@ -135,7 +135,7 @@ static void settle_times(void)
         if (op->is_sync) {
             drv.host_time = op->deps[0]->end > drv.host_time ? op->deps[0]->end : drv.host_time;
         } else {
-            double start = drv.host_time += 2e-6; /* what a call costs the host */
+            double start = drv.host_time += op->in_graph ? 0 : 2e-6; /* what a call costs the host */
             double *engine = NULL;
             if (op->work.kind == WORK_KERNEL || op->work.kind == WORK_FILL)
                 engine = &drv.devices[op->work.ctx->device].engine_free[0];
@@ -149,8 +149,17 @@ static void settle_times(void)
                 start = *engine;
             op->start = start;
             op->end = start + op->seconds;
-            if (engine)
+            if (engine) {
+                drv.devices[op->work.ctx->device].engine_busy[engine - drv.devices[op->work.ctx->device].engine_free] +=
+                    op->seconds;
                 *engine = op->end;
+            }
+            drv.last_end = op->end > drv.last_end ? op->end : drv.last_end;
+            if (op->work.kind == WORK_MARK && op->ndeps) { /* the first dependency is its stream's last */
+                bool mark = op->deps[0]->work.kind == WORK_MARK;
+                op->before[0] = mark ? op->deps[0]->before[0] : op->deps[0]->start;
+                op->before[1] = mark ? op->deps[0]->before[1] : op->deps[0]->end;
+            }
         }
         op->timed = true;
         for (int k = 0; k < op->ndeps; k++)

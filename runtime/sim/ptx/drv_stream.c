@@ -382,6 +382,19 @@ static CUresult elapsed(float *ms, CUevent a, CUevent b)
     *ms = (float)((y->end - x->end) * 1e3);
     return CUDA_SUCCESS;
 }
+static CUresult times(CUevent e, double *start, double *end)
+{
+    if (!start || !end || !IS(e, EVENT) || !e->op)
+        return IS(e, EVENT) && e->op ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+    if (!e->op->done)
+        return CUDA_ERROR_NOT_READY;
+    drv_time(e->op);
+    *start = e->op->before[0];
+    *end = e->op->before[1];
+    return CUDA_SUCCESS;
+}
+API(ptx_driver_times, NEED_CTX, (CUevent e, double *start, double *end), times(e, start, end))
+
 API(cuEventElapsedTime, NEED_CTX, (float *ms, CUevent a, CUevent b), elapsed(ms, a, b))
 API(cuEventElapsedTime_v2, NEED_CTX, (float *ms, CUevent a, CUevent b), elapsed(ms, a, b))
 
