@@ -104,7 +104,7 @@ struct neuron_program *neuron_kernel_program(struct ir_ctx *ctx, const struct nk
             return p;
         neuron_program_free(p);
         *why = nk->why;
-        if (!nk->full)
+        if (!nk->full && !nk->optional)
             break;
     }
     return NULL;

@@ -109,6 +109,14 @@ enum nk_linear nk_line_of(struct nk *nk, const struct nk_tile *t, const struct n
             if (nk->k->dims[d].var != e)
                 continue;
             to->base = t->base[d];
+            if (t->quarter && t->axis[0].dim == d) {
+                int64_t quadrant = b->lo[0] / 32;
+                *axis = 0;
+                *at = 32 * (quadrant + 1) - b->lo[0];
+                if (*at < b->n[0])
+                    return NK_SPLIT;
+                to->base += quadrant * (t->quarter - 32);
+            }
             for (int a = 0; a < t->n; a++)
                 if (t->axis[a].dim == d) {
                     to->base += t->axis[a].mult * b->lo[a];

@@ -217,6 +217,46 @@ static struct nk_line from_tile(const struct nk_tile *t, const struct nk_piece *
 
 /* -- Loads and stores ------------------------------------------------------------------------------------------------------ */
 
+/* The tile with one point of the axes along which a line stays where it is, in `part`, if those are the first or the last ones: then a pattern has
+ * few dims still. False: there are none. */
+static bool without_repeats(const struct nk_tile *t, const struct nk_line *l, struct nk_tile *part)
+{
+    int changes = 0, last = -1, none = 0;
+    *part = *t;
+    for (int a = 1; a < t->n; a++) {
+        int stays = l->coef[a] == 0;
+        if (t->axis[a].extent == 1)
+            continue;
+        changes += last >= 0 && stays != last;
+        last = stays;
+        none += stays;
+        if (stays)
+            part->axis[a].extent = 1;
+    }
+    return none && changes <= 1;
+}
+
+static const struct nk_value *repeated(struct nk *nk, const struct nk_tile *t, const struct nk_tile *part,
+                                       const struct nk_value *v)
+{
+    struct nk_value *to = IR_NEW(nk->ctx, struct nk_value);
+    *to = *v;
+    for (int a = 1; a < t->n; a++)
+        if (part->axis[a].extent != t->axis[a].extent)
+            to->stride[a] = 0;
+    if (v->high)
+        to->high = repeated(nk, t, part, v->high);
+    return to;
+}
+
+static bool has_repeats(const struct nk_tile *t, const struct nk_value *v)
+{
+    bool found = false;
+    for (int a = 1; a < t->n; a++)
+        found |= t->axis[a].extent > 1 && !v->stride[a];
+    return found;
+}
+
 const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n,
                                const struct nk_value *otherwise)
 {
@@ -231,6 +271,9 @@ const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const str
         *view = local_at(nk, t, n->operand, &pieces.at[0].line);
         return view;
     }
+    struct nk_tile part;
+    if (whole && !index && without_repeats(t, &pieces.at[0].line, &part))
+        return repeated(nk, t, &part, nk_load(nk, &part, n, otherwise));
     struct nk_value *v = nk_new(nk, t, d), *high = nk_is_wide(d) ? nk_new(nk, t, TCC_I32) : NULL;
     int words = high ? 2 : 1;
     v->high = high;
@@ -287,6 +330,8 @@ void nk_store(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, c
         return;
     }
     v = nk_solid(nk, t, v);
+    if (has_repeats(t, v)) /* rows of DMA are what lies side by side */
+        v = nk_copy(nk, t, (enum tcc_dtype)v->dtype, v);
     struct moved m = {.t = t,
                       .v = v,
                       .tensor = nk->hbm[n->operand],

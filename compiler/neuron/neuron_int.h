@@ -55,7 +55,8 @@ enum { NK_AXES = 16, NK_QUEUE_IN = 0, NK_QUEUE_OUT = 1, NK_MOST_INSTRUCTIONS = 6
  * partitions, the others in each of them, outermost first. */
 struct nk_axis { int dim; int64_t mult, extent; };
 /* nouter: those of them that belong to outer dims; they come first. */
-struct nk_tile { int n, nouter; struct nk_axis axis[NK_AXES]; int64_t base[KN_MAX_DIMS]; };
+/* quarter, where it is not 0: each quadrant of 32 partitions has 32 points of axis 0 in a row, so many points behind those of the quadrant before. */
+struct nk_tile { int n, nouter; int64_t quarter; struct nk_axis axis[NK_AXES]; int64_t base[KN_MAX_DIMS]; };
 
 /* A value over a tile: one number, or elements in a buffer, with a stride for each axis but the first (0: the same along it). */
 struct nk_value {
@@ -86,6 +87,7 @@ struct nk {
     jmp_buf refused;
     const char *why;
     bool full;                                /* refused since something did not fit: a smaller tile may do */
+    bool optional;                            /* made in a way that is taken with NK_ROOM only */
     int64_t extent[KN_MAX_DIMS];
     int tensors[64];                          /* by operand: its tensor; -1: local */
     struct nk_buffer *hbm[64];
@@ -215,18 +217,23 @@ const struct nk_value *nk_body(struct nk *nk, const struct nk_tile *t, const str
 void nk_run_tiles(struct nk *nk);
 
 /* panel.c */
-/* A factor of a product that a load finds in order; NULL: it is none. summed, own: dims of the kernel, that of the sum and the factor's own. */
+/* A factor of a product that a load finds in order; NULL: it is none. summed, own: dims of the kernel, that of the sum and the factor's own; taps: other
+ * summed dims. */
 struct nk_panel;
-struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own);
+enum { NK_PANEL_PIECES = 64 };
+struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own, uint32_t taps);
 struct nk_panel *nk_panel_copy(struct nk *nk, const struct nk_panel *p);    /* for other points */
 int64_t nk_panel_bytes(struct nk *nk, const struct nk_panel *p, int64_t n); /* of a partition, for n own points */
 bool nk_panel_turned(const struct nk_panel *p);                             /* takes as much again while it is loaded */
+int64_t nk_panel_quarter(const struct nk_panel *p);                         /* the summed points of a quadrant (struct nk_tile) */
+bool nk_panel_holds(const struct nk_panel *p, int64_t lo, int64_t n);       /* are these points on chip? */
 int64_t nk_panel_products(const struct nk_panel *p);                        /* whose sum is the result */
 int64_t nk_panel_part(const struct nk_panel *p, int64_t n, int64_t most);   /* of n points, how many an operand can have: at most that many */
 void nk_panel_load(struct nk *nk, struct nk_panel *p, const int64_t *base, int64_t lo, int64_t n);      /* own points [lo, lo + n); base: where the other dims are */
+int nk_panel_values(const struct nk_panel *p, const struct nk_value **to); /* what is on chip, at most NK_PANEL_PIECES */
 void nk_panel_release(struct nk *nk, struct nk_panel *p);
-/* Own points [lo, lo + n) of the product-th points of the sum, up to 128 of them on as many partitions. */
-struct neuron_operand nk_panel_operand(struct nk *nk, const struct nk_panel *p, int64_t product, int64_t lo, int64_t n, struct nk_buffer **buffer);
+/* Own points [lo, lo + n) of the product-th points of the sum, up to 128 of them on as many partitions; at: the taps. */
+struct neuron_operand nk_panel_operand(struct nk *nk, const struct nk_panel *p, int64_t product, int64_t lo, int64_t n, const int64_t *at, struct nk_buffer **buffer);
 
 /* pe.c */
 uint32_t nk_dims_of(const struct nk *nk, int insn);                         /* dims that an instruction and what it is made of depend on */

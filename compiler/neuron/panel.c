@@ -6,11 +6,12 @@
  * A factor in which the own dim lies side by side is loaded as it is. One whose summed points lie side by side has to be turned over: it is loaded with
  * own points on partitions, 32 of them in each quadrant of partitions, and Vector transposes blocks of 32 x 32 within quadrants, bits as they are. For
  * that each of Q quadrants (four, where the summed dim has a multiple of 128 points) holds a Q-th of the summed dim: partition 32 q + i of the j-th
- * product is the point q K / Q + 32 j + i, in both factors alike, so that the sum is over the same points.
+ * product is the point q K / Q + 32 j + i, in both factors alike, so that the sum is over the same points. The taps of a convolution's weights, which lie
+ * within a summed point, come with them: each is turned over by itself.
  */
 #include "compiler/neuron/neuron_int.h"
 
-enum { BLOCK = 32, ROW_BYTES = 1024, PIECES = 64 };
+enum { BLOCK = 32, ROW_BYTES = 1024 };
 
 struct nk_panel {
     const struct kn_insn *load;
@@ -20,8 +21,9 @@ struct nk_panel {
     int64_t k, k_step, own_step; /* points of the summed dim; elements from one of them to the next, of the own one's */
     int quadrants;
     int64_t products, step; /* how many, and those of a buffer */
-    int64_t lo, n;          /* own points that are on chip */
-    struct nk_value *at[PIECES];
+    int64_t taps, tap_step[KN_MAX_DIMS];
+    int64_t lo, n; /* own points that are on chip */
+    struct nk_value *at[NK_PANEL_PIECES];
     int pieces;
 };
 
@@ -41,7 +43,27 @@ static bool line_at(struct nk *nk, const struct nk_panel *p, const int64_t *base
     return true;
 }
 
-struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own)
+/* How the other summed dims lie within a point of the summed one; false: otherwise than side by side. */
+static bool find_taps(struct nk *nk, struct nk_panel *p, const int64_t *base, uint32_t dims)
+{
+    int64_t last = 0;
+    p->taps = 1;
+    for (int d = 0; d < nk->k->ndims; d++) {
+        struct nk_panel tap = *p;
+        struct nk_line line;
+        if (!(dims >> d & 1) || nk->extent[d] == 1)
+            continue;
+        tap.summed = d;
+        if (!line_at(nk, &tap, base, 0, 0, nk->extent[d], 1, &line) || line.coef[0] < 1)
+            return false;
+        p->tap_step[d] = line.coef[0];
+        p->taps *= nk->extent[d];
+        last += line.coef[0] * (nk->extent[d] - 1);
+    }
+    return last == p->taps - 1;
+}
+
+struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own, uint32_t taps)
 {
     static const int64_t origin[KN_MAX_DIMS];
     struct nk_panel *p = IR_NEW(nk->ctx, struct nk_panel);
@@ -57,25 +79,47 @@ struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own)
         return NULL;
     p->k_step = line.coef[0];
     p->own_step = line.coef[1];
-    p->turned = p->k_step == 1 && p->own_step != 1;
+    if (!find_taps(nk, p, origin, taps))
+        return NULL;
+    p->turned = p->k_step == p->taps && p->own_step != 1;
+    if (p->taps > 1 && !p->turned)
+        return NULL;
     if (p->turned ? p->own_step < 1 : p->own_step != 1 || p->k_step < 1)
         return NULL;
     int64_t bytes = neuron_type_bytes(nk_type(nk, p->d)), products = p->products = p->k / (p->quadrants * BLOCK);
-    p->step = p->turned ? ROW_BYTES / (BLOCK * bytes) : 4;
+    p->step = p->turned ? ROW_BYTES / (BLOCK * bytes * p->taps) : 4;
+    p->step = p->step < 1 ? 1 : p->step;
     p->step = products < p->step ? products : p->step;
-    if ((products + p->step - 1) / p->step > PIECES)
+    if ((products + p->step - 1) / p->step > NK_PANEL_PIECES)
         return NULL;
     return p;
 }
 
 int64_t nk_panel_bytes(struct nk *nk, const struct nk_panel *p, int64_t n)
 {
-    return p->products * n * neuron_type_bytes(nk_type(nk, p->d));
+    return p->taps * p->products * n * neuron_type_bytes(nk_type(nk, p->d));
 }
 
 bool nk_panel_turned(const struct nk_panel *p)
 {
     return p->turned;
+}
+
+int nk_panel_values(const struct nk_panel *p, const struct nk_value **to)
+{
+    for (int i = 0; i < p->pieces; i++)
+        to[i] = p->at[i];
+    return p->pieces;
+}
+
+int64_t nk_panel_quarter(const struct nk_panel *p)
+{
+    return p->k / p->quadrants;
+}
+
+bool nk_panel_holds(const struct nk_panel *p, int64_t lo, int64_t n)
+{
+    return p->pieces && p->lo == lo && p->n == n;
 }
 
 int64_t nk_panel_products(const struct nk_panel *p)
@@ -141,14 +185,23 @@ static void clear(struct nk *nk, const struct nk_panel *p, const struct nk_value
     nk_fill(nk, &t, v, 0);
 }
 
+/* n points of each tap, which in `from` is the outermost and in `to` the innermost dim. */
 static void turn(struct nk *nk, const struct nk_panel *p, const struct nk_value *to, const struct nk_value *from,
                  int64_t n)
 {
     struct nk_tile t = {.n = 2, .nouter = 2, .axis = {{p->own, 1, p->quadrants * BLOCK}, {p->own, 1, n}}};
-    struct neuron_instr i = {.op = NEURON_OP_TRANSPOSE32, .noperands = 2};
-    i.operand[0] = nk_operand(nk, &t, to, 0, NULL);
-    i.operand[1] = nk_operand(nk, &t, from, 0, NULL);
-    nk_emit(nk, NEURON_VECTOR, &i, 2, (struct nk_use[]){{to->buffer, true, 0}, {from->buffer, false, 0}});
+    int64_t bytes = neuron_type_bytes((enum neuron_type)to->type);
+    int group = ++nk->groups;
+    for (int64_t tap = 0; tap < p->taps; tap++) {
+        struct neuron_instr i = {.op = NEURON_OP_TRANSPOSE32, .noperands = 2};
+        struct nk_value x = *from, y = *to;
+        x.stride[1] = (int32_t)p->taps;
+        x.offset += tap * bytes;
+        y.offset += tap * n * bytes;
+        i.operand[0] = nk_operand(nk, &t, &y, 0, NULL);
+        i.operand[1] = nk_operand(nk, &t, &x, 0, NULL);
+        nk_emit(nk, NEURON_VECTOR, &i, 2, (struct nk_use[]){{to->buffer, true, group}, {from->buffer, false, 0}});
+    }
 }
 
 void nk_panel_load(struct nk *nk, struct nk_panel *p, const int64_t *base, int64_t lo, int64_t n)
@@ -160,10 +213,10 @@ void nk_panel_load(struct nk *nk, struct nk_panel *p, const int64_t *base, int64
     p->n = n;
     for (int64_t j = 0; j < products; j += p->step) {
         int64_t step = products - j < p->step ? products - j : p->step;
-        struct nk_value *v = elements(nk, p, padded * step);
+        struct nk_value *v = elements(nk, p, padded * step * p->taps);
         int group = ++nk->groups;
         if (p->turned && rest)
-            clear(nk, p, v, padded * step);
+            clear(nk, p, v, padded * step * p->taps);
         for (int q = 0; q < p->quadrants; q++) {
             struct nk_line line;
             if (!line_at(nk, p, base, q * quarter + j * BLOCK, lo, 1, 1, &line))
@@ -173,13 +226,13 @@ void nk_panel_load(struct nk *nk, struct nk_panel *p, const int64_t *base, int64
                 continue;
             }
             /* own points on partitions */
-            load_quadrant(nk, p, v, q, 0, BLOCK, line.base, p->own_step, whole, BLOCK * p->own_step, BLOCK * step,
-                          group);
-            load_quadrant(nk, p, v, q, whole * BLOCK * step, rest, line.base + whole * BLOCK * p->own_step, p->own_step,
-                          rest > 0, 0, BLOCK * step, group);
+            load_quadrant(nk, p, v, q, 0, BLOCK, line.base, p->own_step, whole, BLOCK * p->own_step,
+                          BLOCK * step * p->taps, group);
+            load_quadrant(nk, p, v, q, whole * BLOCK * step * p->taps, rest, line.base + whole * BLOCK * p->own_step,
+                          p->own_step, rest > 0, 0, BLOCK * step * p->taps, group);
         }
         if (p->turned) {
-            struct nk_value *turned = elements(nk, p, padded * step);
+            struct nk_value *turned = elements(nk, p, padded * step * p->taps);
             turn(nk, p, turned, v, padded * step);
             nk_release(nk, v->buffer);
             v = turned;
@@ -196,7 +249,7 @@ void nk_panel_release(struct nk *nk, struct nk_panel *p)
 }
 
 struct neuron_operand nk_panel_operand(struct nk *nk, const struct nk_panel *p, int64_t product, int64_t lo, int64_t n,
-                                       struct nk_buffer **buffer)
+                                       const int64_t *at, struct nk_buffer **buffer)
 {
     int64_t piece = product / p->step, j = product % p->step, from = lo - p->lo, step = p->products - piece * p->step;
     step = step < p->step ? step : p->step;
@@ -207,7 +260,10 @@ struct neuron_operand nk_panel_operand(struct nk *nk, const struct nk_panel *p, 
                                .reg = NEURON_NO_REGISTER,
                                .count = (uint8_t)(p->quadrants * BLOCK),
                                .offset = v->buffer->offset};
-    int64_t first = p->turned ? (from / BLOCK * step + j) * BLOCK : j * p->n + from;
+    int64_t first = p->turned ? (from / BLOCK * step + j) * BLOCK : j * p->n + from, tap = 0;
+    for (int x = 0; x < nk->k->ndims; x++)
+        tap += p->tap_step[x] * at[x];
+    first += tap * step * ((p->n + BLOCK - 1) / BLOCK * BLOCK);
     if (p->turned && n > BLOCK) {
         nk_pattern_add(&pattern, n / BLOCK, step * BLOCK, false);
         nk_pattern_add(&pattern, BLOCK, 1, false);

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { SIDES = 2, CACHED = 48 };
+enum { SIDES = 2, CACHED = 48, WEIGHTS = 16 };
 
 struct cached {
     int side;
@@ -34,6 +34,9 @@ struct product {
     struct nk_panel *panel[SIDES]; /* NULL: none */
     int across;                    /* the dim of the other factor, where there are panels */
     int64_t block;                 /* points of it in a panel */
+    int turned; /* the factor whose loads are turned over though the other one comes as it may; -1: none */
+    struct nk_panel *weights[WEIGHTS];
+    int nweights, weight; /* how many fit; the one that goes next */
 };
 
 static int64_t points(const struct nk *nk, uint32_t dims)
@@ -162,7 +165,7 @@ static void find_panels(struct product *p)
     if (nk->room < NK_ROOM || summed < 0 || own[0] < 0 || own[1] < 0 || own[p->rows] != p->along || summed != p->summed)
         return;
     for (int i = 0; i < SIDES; i++)
-        if (!(p->panel[i] = nk_panel_new(nk, p->root[i], summed, own[i])))
+        if (!(p->panel[i] = nk_panel_new(nk, p->root[i], summed, own[i], 0)))
             break;
     if (!p->panel[0] || !p->panel[1] ||
         p->wide != (nk->k->insns[p->root[0]].dtype == TCC_F32 && nk->k->insns[p->root[1]].dtype == TCC_F32)) {
@@ -180,6 +183,43 @@ static void find_panels(struct product *p)
         p->block = left / each / NEURON_MOVING * NEURON_MOVING;
     if (p->block < 1)
         p->panel[0] = p->panel[1] = NULL;
+}
+
+/* Is it made of loads and scalar ops alone? */
+static bool is_plain(const struct nk *nk, int insn)
+{
+    const struct kn_insn *n = &nk->k->insns[insn];
+    bool plain = n->code == KN_LOAD || n->code == KN_SCALAR || n->code == KN_CONST;
+    for (int a = 0; a < n->nargs; a++)
+        plain &= n->arg[a] < 0 || is_plain(nk, n->arg[a]);
+    return plain;
+}
+
+/* A factor whose summed points lie side by side, as a convolution's weights, beside one that comes as it may. */
+static void find_turned(struct product *p)
+{
+    enum { ROOM = 72 << 10 };
+    struct nk *nk = p->nk;
+    p->turned = -1;
+    if (p->panel[0] || nk->room < NK_ROOM || p->summed < 0 || points(nk, p->c->batch) > 1)
+        return;
+    for (int i = 0; i < SIDES && p->turned < 0; i++) {
+        int own = only(nk, p->dims[i]);
+        if (own < 0 || (nk->extent[own] > 32 && nk->extent[own] % 32) || !is_plain(nk, p->root[!i]) ||
+            (i == p->rows && own != p->along))
+            continue;
+        p->weights[0] = nk_panel_new(nk, p->root[i], p->summed, own, p->c->k & ~(1u << p->summed));
+        if (!p->weights[0] || !nk_panel_turned(p->weights[0]) || p->wide != (nk->k->insns[p->root[i]].dtype == TCC_F32))
+            continue;
+        int64_t most = i == p->rows ? NEURON_PARTITIONS : NEURON_MOVING;
+        int64_t bytes = nk_panel_bytes(nk, p->weights[0], nk->extent[own] < most ? nk->extent[own] : most);
+        if (bytes > ROOM)
+            continue;
+        p->turned = i;
+        p->nweights = (int)(ROOM / bytes < WEIGHTS ? ROOM / bytes : WEIGHTS);
+        for (int k = 1; k < p->nweights; k++)
+            p->weights[k] = nk_panel_copy(nk, p->weights[0]);
+    }
 }
 
 static bool plan(struct nk *nk, struct product *p)
@@ -217,6 +257,7 @@ static bool plan(struct nk *nk, struct product *p)
     if (best == INT64_MAX)
         return false;
     find_panels(p);
+    find_turned(p);
     return true;
 }
 
@@ -239,7 +280,7 @@ static const struct nk_value *evaluate(struct nk *nk, const struct nk_tile *t, i
 
 static bool same_tile(const struct nk_tile *a, const struct nk_tile *b)
 {
-    bool same = a->n == b->n && !memcmp(a->base, b->base, sizeof a->base);
+    bool same = a->n == b->n && a->quarter == b->quarter && !memcmp(a->base, b->base, sizeof a->base);
     for (int i = 0; same && i < a->n; i++)
         same = a->axis[i].dim == b->axis[i].dim && a->axis[i].mult == b->axis[i].mult &&
                a->axis[i].extent == b->axis[i].extent;
@@ -265,27 +306,58 @@ static const struct nk_value *factor(struct product *p, int side, const struct n
 
 static void release(struct product *p, int mark)
 {
-    const struct nk_value *keep[CACHED];
+    const struct nk_value *keep[CACHED + WEIGHTS * NK_PANEL_PIECES];
+    int n = 0;
     for (int i = 0; i < p->ncached; i++)
-        keep[i] = p->cache[i].v;
-    nk_release_to(p->nk, mark, keep, p->ncached);
+        keep[n++] = p->cache[i].v;
+    for (int i = 0; i < p->nweights; i++)
+        n += nk_panel_values(p->weights[i], keep + n);
+    nk_release_to(p->nk, mark, keep, n);
 }
 
 /* -- Products -------------------------------------------------------------------------------------------------------------- */
 
-static void multiply(struct product *p, const struct nk_tile *ts, const struct nk_tile *tm, struct nk_buffer *bank,
-                     const struct neuron_operand *result, bool first)
+/* The weights of a tile's own points: those that were loaded last are kept. */
+static struct nk_panel *weights(struct product *p, int64_t lo, int64_t n)
+{
+    static const int64_t origin[KN_MAX_DIMS];
+    for (int i = 0; i < p->nweights; i++)
+        if (nk_panel_holds(p->weights[i], lo, n))
+            return p->weights[i];
+    struct nk_panel *w = p->weights[p->weight];
+    p->weight = (p->weight + 1) % p->nweights;
+    nk_panel_load(p->nk, w, origin, lo, n);
+    return w;
+}
+
+/* A side's operand, and the buffer that it lies in. */
+static struct neuron_operand operand(struct product *p, int side, const struct nk_tile *t, int64_t number,
+                                     struct nk_buffer **buffer)
 {
     struct nk *nk = p->nk;
-    const struct nk_value *s = factor(p, p->rows, ts), *m = factor(p, !p->rows, tm);
+    if (side == p->turned) {
+        int own = only(nk, p->dims[side]);
+        int64_t n = nk_free_elements(t);
+        return nk_panel_operand(nk, weights(p, t->base[own], n), number, t->base[own], n, t->base, buffer);
+    }
+    const struct nk_value *v = factor(p, side, t);
+    *buffer = v->buffer;
+    return nk_operand(nk, t, v, 0, NULL);
+}
+
+static void multiply(struct product *p, const struct nk_tile *ts, const struct nk_tile *tm, int64_t number,
+                     struct nk_buffer *bank, const struct neuron_operand *result, bool first)
+{
+    struct nk *nk = p->nk;
+    struct nk_buffer *s, *m;
     struct neuron_instr load = {.op = NEURON_OP_LOAD_STATIONARY, .noperands = 1},
                         i = {.op = NEURON_OP_MATMUL, .noperands = 2};
-    load.operand[0] = nk_operand(nk, ts, s, 0, NULL);
-    nk_emit(nk, NEURON_TENSOR, &load, 1, (struct nk_use[]){{s->buffer, false, 0}});
+    load.operand[0] = operand(p, p->rows, ts, number, &s);
+    i.operand[1] = operand(p, !p->rows, tm, number, &m);
+    nk_emit(nk, NEURON_TENSOR, &load, 1, (struct nk_use[]){{s, false, 0}});
     i.operand[0] = *result;
-    i.operand[1] = nk_operand(nk, tm, m, 0, NULL);
     neuron_set_attr(&i, NEURON_ATTR_ACCUMULATE, (union neuron_value){.i = !first});
-    nk_emit(nk, NEURON_TENSOR, &i, 2, (struct nk_use[]){{bank, true, 0}, {m->buffer, false, 0}});
+    nk_emit(nk, NEURON_TENSOR, &i, 2, (struct nk_use[]){{bank, true, 0}, {m, false, 0}});
 }
 
 /* The same by panels. */
@@ -298,10 +370,10 @@ static void sum_panels(struct product *p, const struct nk_tile *t, struct nk_buf
         struct neuron_instr load = {.op = NEURON_OP_LOAD_STATIONARY, .noperands = 1},
                             i = {.op = NEURON_OP_MATMUL, .noperands = 2};
         struct nk_buffer *s, *m;
-        load.operand[0] = nk_panel_operand(nk, p->panel[p->rows], j, t->base[p->along], t->axis[0].extent, &s);
+        load.operand[0] = nk_panel_operand(nk, p->panel[p->rows], j, t->base[p->along], t->axis[0].extent, t->base, &s);
         nk_emit(nk, NEURON_TENSOR, &load, 1, (struct nk_use[]){{s, false, 0}});
         i.operand[0] = *to;
-        i.operand[1] = nk_panel_operand(nk, p->panel[!p->rows], j, t->base[p->across], n, &m);
+        i.operand[1] = nk_panel_operand(nk, p->panel[!p->rows], j, t->base[p->across], n, t->base, &m);
         neuron_set_attr(&i, NEURON_ATTR_ACCUMULATE, (union neuron_value){.i = j > 0});
         nk_emit(nk, NEURON_TENSOR, &i, 2, (struct nk_use[]){{bank, true, 0}, {m, false, 0}});
     }
@@ -312,16 +384,20 @@ static void sum(struct product *p, const struct nk_tile *result, struct nk_buffe
                 const struct neuron_operand *to)
 {
     struct nk *nk = p->nk;
-    int64_t at[KN_MAX_DIMS] = {0}, chunk;
+    int64_t at[KN_MAX_DIMS] = {0};
     bool first = true, more = true;
     while (more) {
-        for (int64_t k = 0; k < nk->extent[p->summed]; k += chunk) {
+        int64_t all = nk->extent[p->summed], products = (all + NEURON_PARTITIONS - 1) / NEURON_PARTITIONS;
+        products = p->turned < 0 ? products : nk_panel_products(p->weights[0]);
+        for (int64_t number = 0; number < products; number++) {
             struct nk_tile ts, tm;
-            chunk = nk->extent[p->summed] - k;
+            int64_t k = (p->turned < 0 ? NEURON_PARTITIONS : 32) * number;
+            int64_t chunk = p->turned < 0 ? all - k : all / products;
             chunk = chunk > NEURON_PARTITIONS ? NEURON_PARTITIONS : chunk;
             memset(&ts, 0, sizeof ts);
             ts.n = ts.nouter = 1;
             ts.axis[0] = (struct nk_axis){p->summed, 1, chunk};
+            ts.quarter = p->turned < 0 ? 0 : nk_panel_quarter(p->weights[0]);
             for (int d = 0; d < nk->k->ndims; d++)
                 ts.base[d] = d == p->summed ? k : p->c->k >> d & 1 ? at[d] : 0;
             tm = ts;
@@ -337,7 +413,7 @@ static void sum(struct product *p, const struct nk_tile *result, struct nk_buffe
                 tm.axis[tm.n++] = result->axis[a];
             ts.nouter = ts.n;
             tm.nouter = tm.n;
-            multiply(p, &ts, &tm, bank, to, first);
+            multiply(p, &ts, &tm, number, bank, to, first);
             first = false;
         }
         more = false;
@@ -454,6 +530,7 @@ void nk_run_product(struct nk *nk)
     int64_t at[KN_MAX_DIMS] = {0};
     bool more = true;
     plan(nk, p);
+    nk->optional = p->panel[0] || p->turned >= 0;
     if (p->panel[0]) {
         do
             run_panels(p, at);
