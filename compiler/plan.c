@@ -322,6 +322,7 @@ static struct tcc_range attrs(struct writer *w, const struct kn_step *s)
 }
 
 static struct tcc_range steps(struct writer *w, const struct kn_steps *s);
+static struct tcc_range control(struct writer *w, const struct kn_steps *s, bool program);
 
 static struct tcc_range regions(struct writer *w, const struct kn_step *s)
 {
@@ -366,6 +367,8 @@ static struct tcc_pstep step(struct writer *w, const struct kn_step *s)
     }
     if (s->kind == TCC_STEP_LIB)
         x.what = lib_number(w, s->lib);
+    if (s->kind == TCC_STEP_PROGRAM)
+        x.sizes = control(w, &s->regions[0].steps, true);
     return x;
 }
 
@@ -521,25 +524,24 @@ static uint32_t state_number(const struct writer *w, int index)
     return n;
 }
 
-/* Adds what a program's launches of a list read in the control block: sizes and numbers of tiles that are known when a run begins, of launches of
- * which something differs from run to run. */
-static void control_of(struct writer *w, const struct kn_steps *s, bool program, struct control *to)
+/* Adds what a program's launches of a list read in the control block: sizes and numbers of tiles of launches of which something differs from run to
+ * run; those that are known when a run begins, or the others. */
+static void control_of(struct writer *w, const struct kn_steps *s, bool program, bool late, struct control *to)
 {
     for (int i = 0; i < s->n; i++) {
         const struct kn_step *x = &s->at[i];
         for (int r = 0; r < x->nregions; r++)
-            control_of(w, &x->regions[r].steps, program || x->kind == TCC_STEP_PROGRAM, to);
+            control_of(w, &x->regions[r].steps, program || x->kind == TCC_STEP_PROGRAM, late, to);
         if (!program || x->kind != TCC_STEP_LAUNCH)
             continue;
-        bool varies = false, late = false;
+        bool varies = false;
         for (int k = 0; k < x->nsizes + 2; k++) {
             ir_expr e = k < x->nsizes ? x->sizes[k] : k == x->nsizes ? x->tiles : x->combining;
             varies |= e && e->kind != IR_X_CONST;
-            late |= e && w->exprs.at[expr(w, e)].level;
         }
-        for (int k = 0; varies && !late && k < x->nsizes + 2; k++) {
+        for (int k = 0; varies && k < x->nsizes + 2; k++) {
             ir_expr e = k < x->nsizes ? x->sizes[k] : k == x->nsizes ? x->tiles : x->combining;
-            if (!e || to->has[expr(w, e)])
+            if (!e || to->has[expr(w, e)] || (w->exprs.at[expr(w, e)].level > 0) != late)
                 continue;
             to->has[expr(w, e)] = true;
             VEC_PUSH(w->ctx, to->list, (int)expr(w, e));
@@ -547,11 +549,24 @@ static void control_of(struct writer *w, const struct kn_steps *s, bool program,
     }
 }
 
-static struct tcc_range control(struct writer *w, const struct kn_entry *e)
+/* The steps' expressions have been written. */
+static struct tcc_range control(struct writer *w, const struct kn_steps *s, bool program)
 {
-    struct control c = {.has = IR_NEWN(w->ctx, w->exprs.n + 1, bool)}; /* all are written */
-    control_of(w, &e->steps, false, &c);
+    if (program && w->levels < 2)
+        return (struct tcc_range){0, 0};
+    struct control c = {.has = IR_NEWN(w->ctx, w->exprs.n + 1, bool)};
+    control_of(w, s, program, program, &c);
     return int_list(w, c.list.n, c.list.at);
+}
+
+/* The values of programs, of an entry point's steps from number `first` on, follow its own. */
+static void number_late(struct writer *w, int first, uint32_t n)
+{
+    for (int i = first; i < w->steps.n; i++)
+        if (w->steps.at[i].kind == TCC_STEP_PROGRAM) {
+            w->steps.at[i].what = n;
+            n += w->steps.at[i].sizes.count;
+        }
 }
 
 static void write_entry(struct writer *w, const struct kn_entry *e)
@@ -580,7 +595,8 @@ static void write_entry(struct writer *w, const struct kn_entry *e)
         advances[2 * i + 1] = expr(w, f->advances[i].to);
     }
     x.advances = list(w, 2 * f->nadvances, advances);
-    x.control = control(w, e);
+    x.control = control(w, &e->steps, false);
+    number_late(w, first, x.control.count);
     VEC_PUSH(w->ctx, w->entries, x);
 }
 

@@ -193,7 +193,8 @@ struct tcc_env {
 };
 
 /* The run's control block: what changes from run to run, for what lives longer than a run (a PROGRAM that a device has recorded). It lies in
- * the memory where kernels run, 64-byte aligned, and is uploaded once a run, before the run's first launch; parameters of kernels
+ * the memory where kernels run, 64-byte aligned, and is uploaded once a run, before the run's first launch, but for the values of a PROGRAM that are known
+ * later: these are, in its queue, before it begins. Parameters of kernels
  * inside a PROGRAM hold only what can't change while the program lives. A learning rate, as any tensor, is a buffer. */
 struct tcc_control {
     struct tcc_env env;          /* what kernels get; `fault` is set there by a kernel, and read back by the host's waits */
@@ -304,7 +305,7 @@ enum tcc_step_kind {
     TCC_STEP_SEND,      /* args[0]: buffer; sizes: rank in the group, tag; group */
     TCC_STEP_RECV,      /* the same; args[0] is written */
     TCC_STEP_PROGRAM    /* regions: one, without parameters: steps of its queue that the device runs as one thing, compiled or recorded: a CUDA
-                           graph, a NeuronCore program */
+                           graph, a NeuronCore program. sizes: exprs of levels behind 0 that its launches read in the control block, as values `what` and on */
 };
 
 /* COLLECTIVE, SEND and RECV with queue 0 are done when the step ends; those of other queues run beside what follows. Collectives of one
@@ -402,7 +403,7 @@ struct tcc_pentry {
     struct tcc_range placed;            /* u32s: ARENA buffers that the runtime places, when the symbols in their sizes are bound */
     struct tcc_range cases;             /* its shape versions, in the order in which they are tried; none: it has steps */
     struct tcc_range arenas;            /* u32s: exprs, bytes of the arena in memories 1..; TCC_NO as in `arena` */
-    struct tcc_range control;           /* u32s: exprs, the values of the control block */
+    struct tcc_range control;           /* u32s: exprs of level 0, the first values of the control block; those of its PROGRAMs follow */
     struct tcc_range advances;          /* u32s: pairs of a state variable that has a symbol and an expr of level 0, what a run that ends well leaves in it */
 };
 

@@ -392,6 +392,8 @@ static bool check_loop(struct check *c, const struct tcc_pstep *s)
             return bad(c, "loop parameters do not match its results", r->params.count, r->results.count);
         if (s->kind == TCC_STEP_PROGRAM && (r->params.count || r->results.count))
             return bad(c, "a program hands values over", r->params.count, 0);
+        if (s->kind == TCC_STEP_PROGRAM && s->what > c->p->u32s.count)
+            return bad(c, "a number of the control block", s->what, c->p->u32s.count);
         if (r->exits.count != carried)
             return bad(c, "region's outputs do not match its results", r->exits.count, carried);
     }

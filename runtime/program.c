@@ -23,7 +23,7 @@ void tcr_control(struct tccrt_session *s, const struct tcc_pentry *e, struct tcr
     }
     for (uint32_t i = 0; i < e->control.count; i++)
         s->control_values[i] = s->values[list[i]];
-    out->nvalues = e->control.count;
+    out->nvalues = s->ncontrol;
     out->values = s->control_values;
 }
 
@@ -108,6 +108,20 @@ static int digest_of(struct tccrt_session *s, struct tcc_range steps, uint64_t *
     return status;
 }
 
+/* What of its sizes was not known when the run began. */
+static int upload_late(struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    for (uint32_t i = 0; i < p->sizes.count; i++) {
+        uint32_t expr = s->m->u32s[p->sizes.first + i];
+
+        s->control_at[expr] = p->what + i + 1;
+        s->control_values[p->what + i] = s->values[expr];
+    }
+    return p->sizes.count
+               ? s->device->ops->control(s->device, (int)p->queue, p->what, p->sizes.count, s->control_values + p->what)
+               : TCC_OK;
+}
+
 /* The steps of a PROGRAM, one after the other. */
 int tcr_step_program(struct tccrt_session *s, const struct tcc_pstep *p)
 {
@@ -119,12 +133,14 @@ int tcr_step_program(struct tccrt_session *s, const struct tcc_pstep *p)
     if (!s->ordered || !o->program)
         return tcr_walk(s, steps);
     s->in_program = true;
-    if (s->device->timing) { /* each launch by itself */
+    status = upload_late(s, p);
+    if (!status && s->device->timing) { /* each launch by itself */
         status = tcr_walk(s, steps);
         s->in_program = false;
         return status;
     }
-    status = digest_of(s, steps, &digest);
+    if (!status)
+        status = digest_of(s, steps, &digest);
     if (!status)
         status = o->program(s->device, (int)p->queue, (uint32_t)(p - s->m->steps), digest, &how);
     if (!status && how != TCR_REPLAY)

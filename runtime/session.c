@@ -110,20 +110,22 @@ static int number_events(struct tccrt_session *s)
 static bool make_program_tables(struct tccrt_session *s)
 {
     const struct tcc_plan *p = s->m->plan;
-    size_t control = 1;
     bool positions = false;
 
     if (!s->ordered || !s->device->ops->program)
         return true;
     for (uint32_t i = 0; i < p->entries.count; i++)
-        control = s->m->entries[i].control.count > control ? s->m->entries[i].control.count : control;
+        s->ncontrol = s->m->entries[i].control.count > s->ncontrol ? s->m->entries[i].control.count : s->ncontrol;
+    for (uint32_t i = 0; i < p->steps.count; i++)
+        if (s->m->steps[i].kind == TCC_STEP_PROGRAM && s->m->steps[i].what + s->m->steps[i].sizes.count > s->ncontrol)
+            s->ncontrol = s->m->steps[i].what + s->m->steps[i].sizes.count;
     for (uint32_t i = 0; i < p->states.count; i++)
         positions |= s->m->states[i].sym != TCC_NO;
     if (positions && (!(s->ranges = zeroed(s, p->exprs.count, sizeof *s->ranges)) ||
                       !(s->sym_ranges = zeroed(s, p->syms.count, sizeof *s->sym_ranges))))
         return false;
     return (s->control_at = zeroed(s, p->exprs.count, sizeof *s->control_at)) &&
-           (s->control_values = zeroed(s, control, sizeof *s->control_values)) &&
+           (s->control_values = zeroed(s, s->ncontrol + 1, sizeof *s->control_values)) &&
            (s->size_at = zeroed(s, s->max_sizes + 2, sizeof *s->size_at)) &&
            (s->size_ranges = zeroed(s, s->max_sizes + 2, sizeof *s->size_ranges));
 }

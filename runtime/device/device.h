@@ -118,6 +118,9 @@ struct tcr_device_ops {
     /* A run begins: what its kernels read in the control block. None is under way; copies of its inputs may be. No fault yet. Or it comes behind others, for which
      * queue 0 has waited (defers). */
     int (*begin)(struct tcr_device *d, const struct tcr_control *c);
+    /* Values of the control block from number `first` on, which has room for them, become these in the order of a queue, for what is given to it next. NULL: the
+     * device has no programs. */
+    int (*control)(struct tcr_device *d, int queue, uint32_t first, uint32_t n, const int64_t *values);
     /* The queue waits for what a stream of the caller's was given so far, or (behind) the stream for the queue. NULL: it has no streams. */
     int (*stream)(struct tcr_device *d, uintptr_t stream, int queue, bool behind);
 

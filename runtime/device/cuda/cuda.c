@@ -267,6 +267,18 @@ static int begin(struct tcr_device *d, const struct tcr_control *control)
     return cuda_leave(c, status ? status : begin_run(c, control));
 }
 
+static int set_control(struct tcr_device *d, int queue, uint32_t first, uint32_t n, const int64_t *values)
+{
+    struct tcr_cuda *c = cuda_of(d);
+    size_t at = CUDA_CONTROL_AT + offsetof(struct tcc_control, values) + first * sizeof *values;
+    int status = cuda_enter(c);
+
+    if (!status && !(status = cuda_queue_ok(c, queue)) && at + n * sizeof *values > c->control_bytes)
+        status = tcr_fail(TCC_EBUG, "device '%s': the control block has no values %u to %u", c->name, first, first + n);
+    return cuda_leave(c, status ? status
+                                : cuda_upload(c, queue, c->control + at, values, n * sizeof *values, false, NULL));
+}
+
 static int stream(struct tcr_device *d, uintptr_t theirs, int queue, bool behind)
 {
     struct tcr_cuda *c = cuda_of(d);
@@ -343,6 +355,7 @@ static const struct tcr_device_ops cuda = {.close = close_cuda,
                                            .sync = sync,
                                            .reserve = reserve,
                                            .begin = begin,
+                                           .control = set_control,
                                            .stream = stream,
                                            .timed = cuda_timed,
                                            .simulated = cuda_simulated,

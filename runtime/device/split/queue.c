@@ -148,6 +148,17 @@ static int control(struct tcr_split *s, const struct split_op *op)
     return TCC_OK;
 }
 
+static int values(struct tcr_split *s, const struct split_op *op)
+{
+    int64_t *to = see(s, s->control, s->ncontrol * sizeof *to);
+
+    if (!to || op->launch.nsizes > s->ncontrol || op->first > s->ncontrol - op->launch.nsizes)
+        return tcr_fail(TCC_EBUG, "device 'cpu-split': the control block has %u values, expected %u from %u on",
+                        s->ncontrol, op->launch.nsizes, op->first);
+    memcpy(to + op->first, op->launch.sizes, op->launch.nsizes * sizeof *to);
+    return TCC_OK;
+}
+
 int split_run(struct tcr_split *s, struct split_op *op)
 {
     int status = TCC_OK;
@@ -158,6 +169,7 @@ int split_run(struct tcr_split *s, struct split_op *op)
     case SPLIT_FILL: return s->fault ? TCC_OK : fill(s, op);
     case SPLIT_FREE: split_put(s, op->copy.to); return TCC_OK;
     case SPLIT_CONTROL: return s->fault ? TCC_OK : control(s, op);
+    case SPLIT_VALUES: return values(s, op);
     case SPLIT_RECORD:
         if (s->events[op->event].done < op->turn)
             s->events[op->event].done = op->turn;

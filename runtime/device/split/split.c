@@ -433,6 +433,23 @@ static int begin(struct tcr_device *d, const struct tcr_control *control)
     return TCC_OK;
 }
 
+static int set_control(struct tcr_device *d, int queue, uint32_t first, uint32_t n, const int64_t *values)
+{
+    struct tcr_split *s = split_of(d);
+    int status = check_queue(s, queue);
+    struct split_op *op = status ? NULL : split_op_new(SPLIT_VALUES, "");
+
+    if (status || !op)
+        return status ? status : TCC_EENV;
+    if (!(op->launch.sizes = keep(values, n * sizeof *values))) {
+        split_op_free(op);
+        return tcr_fail(TCC_EENV, "no memory for values of a control block");
+    }
+    op->launch.nsizes = n;
+    op->first = first;
+    return split_give(s, queue, op);
+}
+
 /* -- Checks ---------------------------------------------------------------------------------------------- */
 
 static int touch(struct tcr_device *d, const struct tcr_access *a, const char *node)
@@ -519,6 +536,7 @@ static const struct tcr_device_ops split = {.close = close_split,
                                             .sync = sync,
                                             .reserve = reserve,
                                             .begin = begin,
+                                            .control = set_control,
                                             .program = split_program,
                                             .end = split_program_end,
                                             .timed = timed,

@@ -55,7 +55,7 @@ int split_clock_forget(struct split_clocks *k, const void *at, size_t bytes);   
 
 /* -- queue.c */
 
-enum split_kind { SPLIT_LAUNCH, SPLIT_COPY, SPLIT_FILL, SPLIT_FREE, SPLIT_RECORD, SPLIT_WAIT, SPLIT_CONTROL, SPLIT_PROGRAM };
+enum split_kind { SPLIT_LAUNCH, SPLIT_COPY, SPLIT_FILL, SPLIT_FREE, SPLIT_RECORD, SPLIT_WAIT, SPLIT_CONTROL, SPLIT_VALUES, SPLIT_PROGRAM };
 struct split_program;
 struct split_op {
     struct split_op *next;
@@ -66,7 +66,8 @@ struct split_op {
     int byte;
     uint32_t tag;                                                    /* for profiles */
     uint32_t event, turn;                                            /* RECORD, WAIT: of the event */
-    uint64_t seed; int64_t run;                                      /* CONTROL; its values are launch.sizes */
+    uint64_t seed; int64_t run;                                      /* CONTROL; its values are launch.sizes, and so are those of VALUES */
+    uint32_t first;                                                  /* VALUES: the number of their first one */
     struct split_program *program;
     bool kept;                                                       /* a program's: not freed when it has run */
 };
