@@ -33,7 +33,7 @@ static bool is_sticky(int result)
 int cuda_check(struct tcr_cuda *c, int result, const char *call, const char *node)
 {
     const struct ptx_report *reports = NULL;
-    char found[400] = "";
+    char found[400] = "", under_way[160];
     int status;
 
     if (!result)
@@ -47,7 +47,13 @@ int cuda_check(struct tcr_cuda *c, int result, const char *call, const char *nod
     if (*found)
         status = tcr_fail(TCC_EENV, "device '%s': %s", c->name, found);
     c->dead = status;
-    snprintf(c->why, sizeof c->why, "%s; the device is of no more use to this process", tccrt_error());
+    if (*found || !c->given[0])
+        *under_way = 0;
+    else if (!strcmp(c->given[0], c->given[1]))
+        snprintf(under_way, sizeof under_way, "; node '%.60s' was under way", c->given[0]);
+    else
+        snprintf(under_way, sizeof under_way, "; nodes '%.60s' to '%.60s' were under way", c->given[0], c->given[1]);
+    snprintf(c->why, sizeof c->why, "%s%s; the device is of no more use to this process", tccrt_error(), under_way);
     return tcr_fail(status, "%s", c->why);
 }
 
@@ -134,6 +140,8 @@ static int sync_all(struct tcr_cuda *c)
     cuda_program_abort(c);
     for (int q = 0; q < c->nqueues && !status; q++)
         status = CU(c, NULL, cuStreamSynchronize, c->queues[q].stream);
+    if (!status)
+        c->given[0] = c->given[1] = NULL;
     if (status || (status = cuda_land(c)) || !c->unread)
         return status;
     status = probe(c);
@@ -394,6 +402,7 @@ int tcr_device_cuda(const char *name, const struct tcr_device_request *r, struct
         return TCC_EENV;
     }
     *c = (struct tcr_cuda){.m = m, .heap = r->heap, .allocator = r->options->device_allocator};
+    c->blocking = getenv("CUDA_LAUNCH_BLOCKING") && atoi(getenv("CUDA_LAUNCH_BLOCKING"));
     if (m->ordinal || !strcmp(m->cu->name, "cuda"))
         snprintf(c->name, sizeof c->name, "%s:%d", m->cu->name, m->ordinal);
     else

@@ -17,6 +17,9 @@
  * Order. A queue is a stream, none of which waits for the driver's legacy stream. Memory is allocated in the order of stream 0, for which the other
  * streams then wait.
  *
+ * Errors that end the context come with whatever call is made next: the message names the kernels that were under way, from the first to the last that the host has
+ * not waited for. With CUDA_LAUNCH_BLOCKING=1, as for any program of CUDA, each is waited for, and it is the one.
+ *
  * Faults. The control block of the device (struct tcc_control) stands behind a word that says which launch set the fault: behind a kernel that may
  * fault a helper notes its node, once the fault word isn't 0. The host reads both when it waits.
  */
@@ -139,6 +142,7 @@ struct cuda_program {
     uint64_t *tables;                /* of its launches */
     uint32_t ntables;
     int64_t launches;                /* that it holds */
+    const char *nodes[2];            /* of the first and the last of them */
 };
 struct cuda_timer { cuda_event from, to; struct tcr_timed what; };
 struct tcr_cuda {
@@ -167,6 +171,8 @@ struct tcr_cuda {
     uint64_t control;                /* on the device: the word of the culprit's node, 64 bytes before struct tcc_control */
     struct cuda_pinned *pinned;      /* what the control block is made of, and where the fault word is read to */
     size_t control_bytes;
+    const char *given[2];            /* nodes of the first and the last kernel since the host has waited for all; NULL: there is none */
+    bool blocking;                   /* each kernel is waited for, and there are no graphs */
     bool unread;                     /* something may have faulted since the host read the word */
     struct tcr_interval *values;     /* room for the exprs of an image: what they are, or within what they lie for a program */
     uint64_t *params;                /* and for the parameters of a launch */
@@ -208,6 +214,7 @@ int cuda_land(struct tcr_cuda *c);                           /* what has arrived
 void cuda_staging_free(struct tcr_cuda *c);
 
 /* launch.c */
+void cuda_gave(const char *nodes[2], const char *first, const char *last);  /* one more, or several */
 int cuda_launch(struct tcr_device *d, int queue, const struct tcr_kernel_launch *l);
 bool cuda_holds(struct tcr_device *d, const struct tcr_kernel_launch *l, uint64_t *shape);
 int cuda_guarded_copy(struct tcr_cuda *c, int queue, uint64_t to, uint64_t from, size_t bytes, const char *node);

@@ -236,6 +236,12 @@ int cuda_guarded_copy(struct tcr_cuda *c, int queue, uint64_t to, uint64_t from,
               1, 1, 256, 1, 1, 0, c->queues[queue].stream, NULL, extra);
 }
 
+void cuda_gave(const char *nodes[2], const char *first, const char *last)
+{
+    nodes[0] = nodes[0] ? nodes[0] : first;
+    nodes[1] = last;
+}
+
 static int launch(struct tcr_cuda *c, int queue, const struct tcr_kernel_launch *l)
 {
     struct tcc_range list = c->code && l->kernel < c->code->image->kernels.count ? cuda_launches(c->code, l->kernel)
@@ -271,6 +277,9 @@ static int launch(struct tcr_cuda *c, int queue, const struct tcr_kernel_launch 
             status = cuda_time_to(c, queue, TCR_TIMED_LAUNCH, 0);
     }
     cuda_give(c, queue, table);
+    cuda_gave(c->recording ? c->recording->nodes : c->given, l->node, l->node);
+    if (!status && c->blocking && !(status = CU(c, NULL, cuStreamSynchronize, c->queues[queue].stream)))
+        c->given[0] = c->given[1] = NULL;
     return status || !l->may_fault ? status : note(c, c->queues[queue].stream, l->node);
 }
 

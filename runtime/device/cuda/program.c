@@ -90,6 +90,8 @@ static int give(struct tcr_cuda *c, int queue, struct cuda_program *p)
     c->unread = true;
     p->age = ++c->age;
     c->device.counts.launches += p->launches;
+    if (p->launches)
+        cuda_gave(c->given, p->nodes[0], p->nodes[1]);
     return CU(c, NULL, cuGraphLaunch, p->exec, c->queues[queue].stream);
 }
 
@@ -103,7 +105,7 @@ static int begin(struct tcr_cuda *c, int queue, uint32_t number, uint64_t digest
     if (c->recording)
         return tcr_fail(TCC_EBUG, "device '%s': a program inside a program", c->name);
     if (!cu->cuStreamBeginCapture_v2 || !cu->cuStreamEndCapture || !cu->cuGraphInstantiateWithFlags ||
-        !cu->cuGraphDestroy || !cu->cuGraphExecDestroy || !cu->cuGraphLaunch)
+        !cu->cuGraphDestroy || !cu->cuGraphExecDestroy || !cu->cuGraphLaunch || c->blocking)
         return TCC_OK;
     c->recording_queue = queue;
     if (!p)
@@ -117,6 +119,7 @@ static int begin(struct tcr_cuda *c, int queue, uint32_t number, uint64_t digest
         return status;
     *how = TCR_RECORD;
     c->recording = p;
+    p->nodes[0] = p->nodes[1] = NULL;
     p->launches = c->device.counts.launches;
     return TCC_OK;
 }
