@@ -2,7 +2,7 @@
 /*
  * program.c - PROGRAM: steps that a device records once and replays. What a recorded launch has for good are addresses, the grid, scratch; sizes and numbers of
  * tiles it reads in the control block, which is uploaded once a run. So one program serves all runs for which the former are equal: they are
- * its digest.
+ * its digest. That is computed anew only when something that it may depend on has changed; where a cache stands is not among it.
  */
 #include "runtime/rt_int.h"
 
@@ -33,7 +33,51 @@ struct digest {
     struct tcr_xxh3 x;
     uint64_t words[64];
     uint32_t n;
+    bool settled; /* all of it follows from what key_of() looks at */
 };
+
+/* An expression that has one value at all positions. */
+static bool is_settled(const struct tccrt_session *s, uint32_t expr)
+{
+    struct tcr_interval r;
+
+    if (expr == TCC_NO || !s->ranges)
+        return true;
+    r = tcr_range(s, expr);
+    return !s->m->exprs[expr].level && tcr_is_bounded(r) && r.lo == r.hi;
+}
+
+/* One whose most is known. */
+static bool is_bounded(const struct tccrt_session *s, uint32_t expr)
+{
+    return !s->ranges || (!s->m->exprs[expr].level && tcr_is_bounded(s->ranges[expr]));
+}
+
+/* A buffer that lies at one place at all positions, as long as the arena and state variables do. */
+static bool is_settled_place(const struct tccrt_session *s, uint32_t b)
+{
+    const struct tcc_pbuffer *p = &s->m->buffers[b];
+
+    if (!is_settled(s, p->offset) || !is_bounded(s, p->bytes))
+        return false;
+    return p->space == TCC_SPACE_ALIAS
+               ? is_settled_place(s, p->index)
+               : p->space == TCC_SPACE_ARENA || p->space == TCC_SPACE_WEIGHT || p->space == TCC_SPACE_STATE;
+}
+
+static bool is_settled_step(const struct tccrt_session *s, const struct tcc_pstep *p, bool by_control)
+{
+    bool all = by_control || (is_settled(s, p->tiles) && is_settled(s, p->combining) && is_settled(s, p->scratch));
+
+    for (uint32_t i = 0; i < p->args.count && all; i++) {
+        uint32_t b = s->m->u32s[p->args.first + i];
+
+        all = is_settled_place(s, b) && (by_control || is_settled(s, s->m->buffers[b].bytes));
+    }
+    for (uint32_t i = 0; i < p->sizes.count && all && !by_control; i++)
+        all = is_settled(s, s->m->u32s[p->sizes.first + i]);
+    return all;
+}
 
 static void add(struct digest *d, uint64_t word)
 {
@@ -52,6 +96,7 @@ static int add_launch(struct tccrt_session *s, const struct tcc_pstep *p, struct
 
     if (status)
         return status;
+    d->settled = d->settled && is_settled_step(s, p, l->at != NULL);
     add(d, x.made);
     for (uint32_t i = 0; i < l->nargs && x.made; i++) {
         add(d, (uintptr_t)l->args[i]);
@@ -75,6 +120,7 @@ static int add_copy(struct tccrt_session *s, const struct tcc_pstep *p, struct d
     const char *node = tcr_string(s->m, p->node);
     int status = TCC_OK;
 
+    d->settled = d->settled && is_settled_step(s, p, false);
     for (int i = 0; i < 2 && !status; i++) {
         int64_t bytes;
         void *at;
@@ -90,9 +136,29 @@ static int add_copy(struct tccrt_session *s, const struct tcc_pstep *p, struct d
     return status;
 }
 
-static int digest_of(struct tccrt_session *s, struct tcc_range steps, uint64_t *out)
+/* What sizes and addresses follow from, but for positions. */
+static uint64_t key_of(const struct tccrt_session *s)
 {
-    struct digest d = {.n = 0};
+    uint64_t parts[4] = {(uintptr_t)s->running, (uintptr_t)s->arenas[1]};
+
+    parts[2] = tcr_xxh3(s->states, s->m->plan->states.count * sizeof *s->states);
+    if (!s->ranges) {
+        parts[3] = tcr_xxh3(s->syms, s->m->plan->syms.count * sizeof *s->syms);
+        return tcr_xxh3(parts, sizeof parts);
+    }
+    for (uint32_t i = 0; i < s->m->plan->syms.count; i++) {
+        bool known = tcr_is_bounded(s->sym_ranges[i]);
+        uint64_t one[3] = {parts[3], (uint64_t)(known ? s->sym_ranges[i].lo : s->syms[i]),
+                           (uint64_t)s->sym_ranges[i].hi};
+
+        parts[3] = tcr_xxh3(one, sizeof one);
+    }
+    return tcr_xxh3(parts, sizeof parts);
+}
+
+static int compute(struct tccrt_session *s, struct tcc_range steps, bool *settled, uint64_t *out)
+{
+    struct digest d = {.settled = true};
     int status = TCC_OK;
 
     tcr_xxh3_begin(&d.x);
@@ -105,6 +171,24 @@ static int digest_of(struct tccrt_session *s, struct tcc_range steps, uint64_t *
     }
     tcr_xxh3_add(&d.x, d.words, d.n * sizeof *d.words);
     *out = tcr_xxh3_end(&d.x);
+    *settled = d.settled;
+    return status;
+}
+
+static int digest_of(struct tccrt_session *s, const struct tcc_pstep *p, uint64_t *out)
+{
+    struct tcr_program_digest *last = &s->program_digests[p - s->m->steps];
+    uint64_t key = key_of(s);
+    int status;
+
+    if (last->settled && last->key == key) {
+        *out = last->digest;
+        return TCC_OK;
+    }
+    status = compute(s, s->m->regions[p->regions.first].steps, &last->settled, out);
+    last->settled = last->settled && !status;
+    last->key = key;
+    last->digest = *out;
     return status;
 }
 
@@ -140,7 +224,7 @@ int tcr_step_program(struct tccrt_session *s, const struct tcc_pstep *p)
         return status;
     }
     if (!status)
-        status = digest_of(s, steps, &digest);
+        status = digest_of(s, p, &digest);
     if (!status)
         status = o->program(s->device, (int)p->queue, (uint32_t)(p - s->m->steps), digest, &how);
     if (!status && how != TCR_REPLAY)

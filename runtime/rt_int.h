@@ -194,6 +194,7 @@ struct tccrt_session {
     struct tcr_interval *sym_ranges; /* by symbol */
     uint32_t *control_at;            /* by expression: 1 + its number in the control block of `controlled`, 0: it isn't there; NULL: the device has no programs */
     int64_t *control_values;
+    struct tcr_program_digest { uint64_t key, digest; bool settled; } *program_digests;      /* by step (program.c) */
     uint32_t ncontrol;               /* of the entry point and the program that have most */
     const struct tcc_pentry *controlled;
     const struct tcc_pentry *entry;  /* that level 0 was last evaluated for; NULL: none */

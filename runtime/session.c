@@ -124,7 +124,8 @@ static bool make_program_tables(struct tccrt_session *s)
     if (positions && (!(s->ranges = zeroed(s, p->exprs.count, sizeof *s->ranges)) ||
                       !(s->sym_ranges = zeroed(s, p->syms.count, sizeof *s->sym_ranges))))
         return false;
-    return (s->control_at = zeroed(s, p->exprs.count, sizeof *s->control_at)) &&
+    return (s->program_digests = zeroed(s, p->steps.count, sizeof *s->program_digests)) &&
+           (s->control_at = zeroed(s, p->exprs.count, sizeof *s->control_at)) &&
            (s->control_values = zeroed(s, s->ncontrol + 1, sizeof *s->control_values)) &&
            (s->size_at = zeroed(s, s->max_sizes + 2, sizeof *s->size_at)) &&
            (s->size_ranges = zeroed(s, s->max_sizes + 2, sizeof *s->size_ranges));
@@ -284,7 +285,7 @@ static void free_data(struct tccrt_session *s)
 void tccrt_session_free(struct tccrt_session *s)
 {
     struct tccrt_allocator a;
-    void *blocks[30];
+    void *blocks[31];
 
     if (!s)
         return;
@@ -301,12 +302,13 @@ void tccrt_session_free(struct tccrt_session *s)
     free(s->held);
     for (uint32_t i = 0; s->placements && i < s->m->plan->entries.count; i++)
         tcr_heap_free(&s->heap, s->placements[i].sizes, s->m->entries[i].placed.count * sizeof *s->placements[i].sizes);
-    memcpy(blocks,
-           (void *[30]){s->values, s->syms,       s->bound,        s->origin,         s->states,  s->slots,
-                        s->inputs, s->heads,      (void *)s->in,   s->outs,           s->args,    s->sizes,
-                        s->places, s->placements, s->lent,         s->requests,       s->started, s->started_at,
-                        s->votes,  s->mirrors,    s->inputs_there, s->inputs_bytes,   s->access,  s->event_of,
-                        s->ranges, s->sym_ranges, s->control_at,   s->control_values, s->size_at, s->size_ranges},
+    memcpy(blocks, (void *[31]){s->values,         s->syms,         s->bound,          s->origin,     s->states,
+                                s->slots,          s->inputs,       s->heads,          (void *)s->in, s->outs,
+                                s->args,           s->sizes,        s->places,         s->placements, s->lent,
+                                s->requests,       s->started,      s->started_at,     s->votes,      s->mirrors,
+                                s->inputs_there,   s->inputs_bytes, s->access,         s->event_of,   s->ranges,
+                                s->sym_ranges,     s->control_at,   s->control_values, s->size_at,    s->size_ranges,
+                                s->program_digests},
            sizeof blocks);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         if (blocks[i])
