@@ -2,7 +2,10 @@
 /* Launches: arguments and sizes of a kernel are gathered, and its tiles given to the device. */
 #include "runtime/rt_int.h"
 
-static int gather(struct tccrt_session *s, const struct tcc_pstep *p, const char *node)
+/* This and make_launch() are inline: on the host they are what a launch costs. */
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE int gather(struct tccrt_session *s, const struct tcc_pstep *p, const char *node)
 {
     const uint32_t *args = s->m->u32s + p->args.first, *sizes = s->m->u32s + p->sizes.first;
 
@@ -93,7 +96,7 @@ static int launch_on_host(struct tccrt_session *s, const struct tcc_pstep *p, co
     return status ? status : s->host->ops->launch(s->host, 0, l);
 }
 
-int tcr_make_launch(struct tccrt_session *s, const struct tcc_pstep *p, struct tcr_made_launch *out)
+INLINE int make_launch(struct tccrt_session *s, const struct tcc_pstep *p, struct tcr_made_launch *out)
 {
     const char *node = tcr_string(s->m, p->node);
     struct tcr_kernel_launch *l = &out->l;
@@ -125,10 +128,15 @@ int tcr_make_launch(struct tccrt_session *s, const struct tcc_pstep *p, struct t
     return s->device->checks ? accesses(s, p, node, l) : TCC_OK;
 }
 
+int tcr_make_launch(struct tccrt_session *s, const struct tcc_pstep *p, struct tcr_made_launch *out)
+{
+    return make_launch(s, p, out);
+}
+
 int tcr_step_launch(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     struct tcr_made_launch x;
-    int status = tcr_make_launch(s, p, &x);
+    int status = make_launch(s, p, &x);
 
     if (status || !x.made)
         return status;

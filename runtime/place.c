@@ -61,7 +61,7 @@ static int read_sizes(struct tccrt_session *s, const struct tcc_pentry *e, struc
 
         if (status)
             return status;
-        if (tcr_most(s, s->m->buffers[b].bytes) <= INT64_MAX / 2) /* programs keep addresses */
+        if (s->ranges && tcr_most(s, s->m->buffers[b].bytes) <= INT64_MAX / 2) /* programs keep addresses */
             bytes = tcr_most(s, s->m->buffers[b].bytes);
         if (bytes > INT64_MAX / 2)
             return tcr_fail(TCC_EINPUT, "buffer '%s': its size overflows", tcr_string(s->m, s->m->buffers[b].name));
