@@ -57,7 +57,7 @@ enum neuron_use { NEURON_IN, NEURON_OUT, NEURON_INOUT, NEURON_TEMP, NEURON_NUSES
 enum {
     NEURON_ERROR = 512,
     NEURON_PARTITIONS = 128, NEURON_PSUM_BYTES = 16384, NEURON_BANK_BYTES = 2048,      /* of a partition */
-    NEURON_SEMAPHORES = 256, NEURON_REGISTERS = 32, NEURON_QUEUES = 16, NEURON_DMA_ENGINES = 16,
+    NEURON_SEMAPHORES = 256, NEURON_REGISTERS = 32, NEURON_QUEUES = 16, NEURON_DMA_ENGINES = 16, NEURON_ENV_WORDS = 4,
     NEURON_OPERANDS = 4, NEURON_DIMS = 5, NEURON_WAITS = 4, NEURON_SIGNALS = 2, NEURON_MAX_ATTRS = 8, NEURON_RANK = 8,
     NEURON_NO_REGISTER = 255,
     NEURON_MOVING = 512, NEURON_STATIONARY = 128, NEURON_BN = 512                      /* largest free sizes: gemm, bn_stats */
@@ -103,6 +103,8 @@ struct neuron_program {
 struct neuron_program *neuron_program_new(enum neuron_core_kind core);
 void neuron_program_free(struct neuron_program *p);
 /* Appends a tensor (its number is returned; the name is copied) or an instruction (a copy). -1, false: no memory, or too many. */
+/* A tensor of that name behind a kernel's arguments: NEURON_ENV_WORDS words, the seed of the run and its number, low words first. */
+#define NEURON_ENV_NAME "env"
 int neuron_add_tensor(struct neuron_program *p, const struct neuron_tensor *t);
 bool neuron_add(struct neuron_program *p, enum neuron_engine e, const struct neuron_instr *i);
 int neuron_find_tensor(const struct neuron_program *p, const char *name, size_t n);    /* -1: none */

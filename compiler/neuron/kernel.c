@@ -51,6 +51,18 @@ static void add_tensor(struct nk *nk, int operand)
     nk->hbm[operand]->tensor = (uint16_t)number;
 }
 
+/* Behind the operands' tensors: the runtime knows it by its name and place. */
+static void add_environment(struct nk *nk)
+{
+    struct neuron_tensor t = {
+        .name = NEURON_ENV_NAME, .use = NEURON_IN, .type = NEURON_I32, .rank = 1, .dims = {NEURON_ENV_WORDS}};
+    nk->env = IR_NEW(nk->ctx, struct nk_buffer);
+    int number = neuron_add_tensor(nk->p, &t);
+    if (number < 0)
+        nk_refuse(nk, "no memory for a program");
+    *nk->env = (struct nk_buffer){.space = NEURON_HBM, .live = true, .tensor = (uint16_t)number};
+}
+
 static void begin(struct nk *nk)
 {
     const struct kn_kernel *k = nk->k;
@@ -68,6 +80,9 @@ static void begin(struct nk *nk)
     for (int i = 0; i < k->noperands; i++)
         if (k->operands[i].use != KN_LOCAL)
             add_tensor(nk, i);
+    for (int i = 0; i < k->ninsns; i++)
+        if (k->insns[i].code == KN_ENV && !nk->env)
+            add_environment(nk);
     for (int i = 0; i < NEURON_SEMAPHORES; i++)
         nk->semaphore_user[i] = -1;
     VEC_PUSH(nk->ctx, nk->sbuf, (struct nk_segment){0, neuron_sbuf_bytes(nk->machine->core), NULL});

@@ -312,6 +312,25 @@ const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const str
     return v;
 }
 
+const struct nk_value *nk_environment(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n)
+{
+    struct nk_tile one = *t;
+    for (int a = 1; a < t->n; a++)
+        one.axis[a].extent = 1;
+    struct nk_value *words[2];
+    struct nk_box box = nk_whole(&one);
+    for (int k = 0; k < 2; k++) {
+        struct nk_line line = {.base = 2 * n->ivalue + k};
+        words[k] = nk_new(nk, &one, TCC_I32);
+        struct moved m = {
+            .t = &one, .v = words[k], .tensor = nk->env, .type = NEURON_I32, .words = 1, .group = ++nk->groups};
+        move_box(nk, &m, &box, &line);
+    }
+    words[0]->dtype = n->dtype;
+    words[0]->high = words[1];
+    return repeated(nk, t, &one, words[0]);
+}
+
 void nk_store(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *v)
 {
     struct nk_pieces pieces = {0};

@@ -91,6 +91,7 @@ struct nk {
     int64_t extent[KN_MAX_DIMS];
     int tensors[64];                          /* by operand: its tensor; -1: local */
     struct nk_buffer *hbm[64];
+    struct nk_buffer *env;                    /* what the run says: NEURON_ENV_WORDS words in a tensor behind the operands; NULL: not asked for */
     struct nk_buffer *temp[2];                /* HBM that DMAs go by where partitions would be cut */
     int next_temp;
 
@@ -203,6 +204,7 @@ const struct nk_value *nk_bind_index(struct nk *nk, const struct nk_tile *t, con
 
 /* move.c */
 const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *otherwise);
+const struct nk_value *nk_environment(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n);    /* the run's seed or number */
 void nk_store(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *v);
 
 /* tile.c */

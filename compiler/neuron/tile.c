@@ -426,7 +426,7 @@ const struct nk_value *nk_body(struct nk *nk, const struct nk_tile *t, const str
     case KN_STORE: nk_store(nk, t, n, args[0]); return NULL;
     case KN_SCALAR: return nk_scalar(nk, t, n, (enum tcc_dtype)args[n->op == IR_select]->dtype, args);
     case KN_INDEX: return nk_bind_index(nk, t, n, args[0]);
-    case KN_ENV: nk_refuse(nk, "random numbers");
+    case KN_ENV: return nk_environment(nk, t, n);
     default: nk_refuse(nk, "an instruction outside its stage");
     }
 }

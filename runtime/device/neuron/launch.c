@@ -102,6 +102,14 @@ static bool overlaps(const struct neuron_program *p, void *const *args, int t)
     return false;
 }
 
+/* Does the program read what the run says? */
+static bool has_environment(const struct neuron_program *p, uint32_t nargs)
+{
+    return (uint32_t)p->ntensors > nargs && p->tensors[nargs].use == NEURON_IN &&
+           !strcmp(p->tensors[nargs].name, NEURON_ENV_NAME) &&
+           neuron_lib.neuron_tensor_bytes(&p->tensors[nargs]) == 4 * NEURON_ENV_WORDS;
+}
+
 static int run(struct tcr_neuron *n, const struct neuron_program *p, const struct tcr_kernel_launch *l,
                struct neuron_counters *counters)
 {
@@ -161,7 +169,14 @@ int neuron_launch(struct tcr_device *d, int queue, const struct tcr_kernel_launc
         return status;
     for (int t = 0; t < p->ntensors; t++)
         arguments += p->tensors[t].use != NEURON_TEMP;
-    if (arguments != l->nargs)
+    struct tcr_kernel_launch with = *l;
+    void *args[NEURON_MOST_ARGUMENTS + 1];
+    if (l->nargs <= NEURON_MOST_ARGUMENTS && has_environment(p, l->nargs)) {
+        memcpy(args, l->args, l->nargs * sizeof *args);
+        args[with.nargs++] = n->env;
+        with.args = args;
+    }
+    if (arguments != with.nargs)
         return neuron_bad_image("a program's tensors");
     d->counts.launches++;
     if (kernel->is_known && !n->traced) {
@@ -170,7 +185,7 @@ int neuron_launch(struct tcr_device *d, int queue, const struct tcr_kernel_launc
     }
     n->trace.node = l->node;
     n->trace.program = p;
-    if ((status = load(n, p, l->node)) || (status = run(n, p, l, &counters)))
+    if ((status = load(n, p, l->node)) || (status = run(n, p, &with, &counters)))
         return status;
     neuron_model_launch(n, &counters);
     kernel->known = counters;

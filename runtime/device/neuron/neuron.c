@@ -126,8 +126,11 @@ static int reserve(struct tcr_device *d, int64_t scratch, int queues, uint32_t e
 
 static int begin(struct tcr_device *d, const struct tcr_control *c)
 {
-    (void)c;
-    neuron_model_begin((struct tcr_neuron *)d);
+    struct tcr_neuron *n = (struct tcr_neuron *)d;
+    uint64_t words[2] = {c->seed, (uint64_t)c->run};
+
+    memcpy(n->env, words, sizeof n->env);
+    neuron_model_begin(n);
     return TCC_OK;
 }
 

@@ -33,7 +33,7 @@ extern struct neuron_library neuron_lib;
 struct neuron_kernel { struct neuron_program *program; struct neuron_counters known; bool is_known; };
 
 /* Of the last run, in ns since it began. lane: as in struct neuron_event; NEURON_COPIES: a copy, NEURON_COLLECTIVES: a collective, `bytes` long. */
-enum { NEURON_COPIES = NEURON_NENGINES + NEURON_QUEUES, NEURON_COLLECTIVES, NEURON_LANES, NEURON_WAITED = 64 };
+enum { NEURON_COPIES = NEURON_NENGINES + NEURON_QUEUES, NEURON_COLLECTIVES, NEURON_LANES, NEURON_WAITED = 64, NEURON_MOST_ARGUMENTS = 64 };
 struct neuron_mark { double start, end, waited; const struct neuron_program *program; const struct neuron_instr *instr; const char *node; int64_t bytes; int lane; };
 struct neuron_trace { struct neuron_mark *list; size_t n, room; double begin; const char *node; const struct neuron_program *program; };
 
@@ -49,6 +49,7 @@ struct tcr_neuron {
     uint64_t rounding_seed;
     enum neuron_core_kind kind;                  /* of the programs, once one was launched */
     bool has_kind;
+    uint32_t env[NEURON_ENV_WORDS];              /* of the run under way: NEURON_ENV_NAME */
     struct neuron_counters sum;                  /* of all launches */
     int64_t copies, copy_bytes;
     double now, copy_ns;                         /* modelled so far, and of it copies */
