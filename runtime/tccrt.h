@@ -336,6 +336,16 @@ struct tccrt_sim {
     int nengines;
     struct tccrt_sim_engine { const char *name; int64_t instructions; double busy, waiting; } engines[8];     /* seconds; waiting: for semaphores */
 };
+/* A core of the simulated instance that a process of this user has, and what that has done with it. */
+struct tccrt_neuron_core {
+    int64_t core, process;
+    char command[64];
+    double since;                                /* seconds of the epoch */
+    int64_t launches, held;                      /* held: bytes of its sessions' memory */
+    double seconds, busy[5];                     /* modelled; of the engines tensor, scalar, gpsimd, vector and sync */
+};
+/* Those of instances of a kind ("trn1", "trn2"), by number, `room` at most; how many. */
+int tccrt_neuron_cores(const char *kind, int room, struct tccrt_neuron_core *list);
 /* TCC_EUSAGE: the session's device models no time (or TCCC_ORDER_SEED draws durations instead). */
 int tccrt_simulated(const struct tccrt_session *s, struct tccrt_sim *out);
 int64_t tccrt_device_launches(const struct tccrt_session *s);                          /* so far, of kernels over a memory of the device's own; cpu: 0 */

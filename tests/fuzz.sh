@@ -40,7 +40,10 @@ fuzz fuzz-readers "$top_srcdir/tests/fuzz/readers"
 dict=$top_srcdir/tests/fuzz/text.dict rounds=
 fuzz fuzz-text "$top_srcdir/tests/ir" "$top_srcdir/tests/passes" "$top_srcdir/tests/fuzz/text"
 
-dict=
+dict= rounds=$((passes * 200))
+fuzz fuzz-neuron "$top_srcdir/tests/fuzz/neuron"
+rounds=
+
 corpus=$top_srcdir/samples/digits
 for suite in "$top_builddir/suite" "$top_builddir/../suite"; do      # the official cases, where tools/check wrote them
     [ -d "$suite" ] && corpus="$corpus $suite"

@@ -91,7 +91,8 @@ static int check_passes(const struct options *o)
             known |= strcmp(words[k], what) == 0;
         if (!known)
             code = usage_error(
-                o, "--dump-ir=%s: expected before:PASS, after:PASS, all, kernels, plan, llvm, asm, ptx or neuron", what);
+                o, "--dump-ir=%s: expected before:PASS, after:PASS, all, kernels, plan, llvm, asm, ptx or neuron",
+                what);
     }
     struct pass_options dumps = {.dump = o->given[OPT_dump_ir].at};
     if (code == EXIT_FINE && !pass_check(ctx, option_text(o, OPT_pipeline, ""), &dumps))
@@ -132,7 +133,7 @@ int compile_options(const struct options *o, struct tccc_options *c)
     c->train = train_wanted(o) ? &train : NULL;
     if (c->train && option_set(o, OPT_state))
         return usage_error(o, "--state and --train exclude each other");
-    c->auto_cast = option_text(o, OPT_auto_cast, NULL);
+    c->auto_cast = auto_cast_words(o);
     c->auto_cast_type = option_text(o, OPT_auto_cast_type, NULL);
     c->level = (int)level;
     c->change_limit = (long)limit;

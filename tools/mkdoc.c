@@ -238,11 +238,17 @@ static void write_environment(FILE *out)
 {
     static const struct {
         const char *name, *values, *meaning;
-    } rows[] = {
+    } rows[] =
+        {
 #define ENV(name, kind, values, meaning) {#name, values, meaning},
 #include "runtime/env.def"
 #undef ENV
-    };
+        },
+      neuron[] = {
+#define VARIABLE(name, answer, text) {#name, #answer, text},
+#include "tools/neuron_env.def"
+#undef VARIABLE
+      };
 
     fprintf(out, "# Environment variables\n\nMade of `runtime/env.def` by `make update-docs`; don't edit.\n\n"
                  "| variable | values | meaning |\n| --- | --- | --- |\n");
@@ -253,6 +259,13 @@ static void write_environment(FILE *out)
         cell(out, rows[i].meaning);
         fputs(" |\n", out);
     }
+    fprintf(out, "\n## Neuron's\n\nVariables of the vendor's runtime, compiler and PyTorch integration "
+                 "(`tools/neuron_env.def`). Those that are not read are answered: a tool that "
+                 "finds one set says in a warning what does\nthe same. Any other NEURON_RT_ variable is a warning, "
+                 "too.\n\n| variable | read | |\n| --- | --- | --- |\n");
+    for (size_t i = 0; i < sizeof neuron / sizeof *neuron; i++)
+        fprintf(out, "| `%s` | %s | %s |\n", neuron[i].name, strcmp(neuron[i].values, "READ") ? "no" : "yes",
+                neuron[i].meaning);
     fprintf(out, "\nAn unknown value is an error: exit status 2 of every tool, `TCC_EUSAGE` with a message of "
                  "`tccrt_comm_init()` and\n"
                  "`trace_new()`. An empty variable is as one that is not set. `TMPDIR` says where temporary files go; "

@@ -45,6 +45,7 @@ static const struct {
 #undef K
 #undef P
 #undef S
+#undef N
 
 const struct tool_row tool_table[NTOOLS] = {
 #define TOOL(letter, name, line, usage) {name, line, usage},
@@ -136,10 +137,12 @@ static int find_renamed(const struct options *o, const char *name, size_t length
 {
     for (size_t i = 0; i < sizeof renamed_table / sizeof *renamed_table; i++) {
         int id = renamed_table[i].id;
-        if (!of_tool(o, id, any) || strlen(renamed_table[i].old) != length || strncmp(renamed_table[i].old, name, length))
+        if (!of_tool(o, id, any) || strlen(renamed_table[i].old) != length ||
+            strncmp(renamed_table[i].old, name, length))
             continue;
         if (of_tool(o, id, false))
-            fprintf(stderr, "warning: option '--%.*s' is called '--%s' now\n", (int)length, name, option_table[id].long_name);
+            fprintf(stderr, "warning: option '--%.*s' is called '--%s' now\n", (int)length, name,
+                    option_table[id].long_name);
         return id;
     }
     return -1;
@@ -349,6 +352,8 @@ int options_read(struct options *o, enum tool tool, int argc, char **argv)
     }
     if (option_set(o, OPT_verbose))
         tell_options(o);
+    if (!option_set(o, OPT_quiet))
+        neuron_env_warn();
     return -1;
 }
 
@@ -382,6 +387,13 @@ static const char *dashed(enum option_id id, char *buffer, size_t size)
     else
         snprintf(buffer, size, "-%c", row->short_name);
     return buffer;
+}
+
+const char *auto_cast_words(const struct options *o)
+{
+    const char *text = option_text(o, OPT_auto_cast, NULL);
+
+    return text && strcmp(text, "none") ? text : NULL;
 }
 
 bool option_int(const struct options *o, enum option_id id, int64_t lo, int64_t hi, int64_t *value)

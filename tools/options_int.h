@@ -71,6 +71,12 @@ const char *tool_last_error(void);           /* what tool_error() said last; "" 
 int usage_error(const struct options *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int tool_error(const struct options *o, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* What --auto-cast names; NULL where it is not given, and for `none`. */
+const char *auto_cast_words(const struct options *o);
+
+/* Variables of Neuron's that are set and that nothing reads: a warning each, with what does the same (neuron_env.def). */
+void neuron_env_warn(void);
+
 /* Documents made of the tables. */
 void options_help(FILE *out, enum tool tool);
 void options_man(FILE *out, enum tool tool);

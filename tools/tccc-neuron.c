@@ -4,7 +4,7 @@
  * and `disasm` turn text into the binary form and back, both checking every rule. Failed checks go to standard error.
  */
 #include "runtime/sim/neuron/neuronsim.h"
-#include "tools/options_int.h"
+#include "tools/neuron_tool_int.h"
 #include "tools/values_int.h"
 
 #include <errno.h>
@@ -19,6 +19,7 @@ struct job {
     struct neuron_sim *s;
     FILE *trace;
     double ticks_in_us;
+    bool profiles;
     char error[ERROR_SIZE];
 };
 
@@ -261,9 +262,14 @@ static void trace_event(void *user, const struct neuron_event *e)
             (double)(e->end - e->start) / j->ticks_in_us, e->instr->line, (double)e->waited / j->ticks_in_us, text);
 }
 
+static const char *trace_path(const struct job *j)
+{
+    return option_text(j->o, OPT_profile, j->profiles ? option_text(j->o, OPT_output, "profile.json") : "");
+}
+
 static int start_trace(struct job *j)
 {
-    const char *path = option_text(j->o, OPT_profile, "");
+    const char *path = trace_path(j);
     if (!*path)
         return EXIT_FINE;
     j->trace = fopen(path, "w");
@@ -291,8 +297,7 @@ static int end_trace(struct job *j)
     fprintf(j->trace, "\n]}\n");
     bool fine = !ferror(j->trace);
     fine = fclose(j->trace) == 0 && fine;
-    return fine ? EXIT_FINE
-                : tool_error(j->o, EXIT_ENVIRONMENT, "cannot write '%s'", option_text(j->o, OPT_profile, ""));
+    return fine ? EXIT_FINE : tool_error(j->o, EXIT_ENVIRONMENT, "cannot write '%s'", trace_path(j));
 }
 
 /* -- run -- */
@@ -338,12 +343,13 @@ static int simulate(struct job *j, const struct neuron_config *c)
         return failed ? EXIT_DATA : tool_error(j->o, EXIT_ENVIRONMENT, "%s", j->error);
     if (code == EXIT_FINE && c->values)
         code = results(j);
-    if (option_set(j->o, OPT_sim_counters) || !c->values)
+    if (option_set(j->o, OPT_sim_counters) || j->profiles || !c->values)
         print_counters(j, &n);
     return code == EXIT_FINE && failed ? EXIT_DATA : code;
 }
 
-static int run_program(struct job *j)
+/* profile: time alone unless inputs are given, with a trace and what was counted. */
+static int run_program(struct job *j, bool profile)
 {
     const struct options *o = j->o;
     struct neuron_config c = {0};
@@ -355,6 +361,9 @@ static int run_program(struct job *j)
         return EXIT_USAGE;
     if (time && (option_set(o, OPT_input) || option_set(o, OPT_random) || option_set(o, OPT_output_dir)))
         return usage_error(o, "--sim=time has no values: no --input, --random or --output-dir");
+    if (profile)
+        time = !option_set(o, OPT_input) && !option_set(o, OPT_random) && !option_set(o, OPT_nc_sim);
+    j->profiles = profile;
     c.values = !time;
     c.checks = !unchecked;
     c.seed = (uint64_t)seed;
@@ -371,17 +380,22 @@ static int run_program(struct job *j)
 
 static int run(struct options *o)
 {
-    static const char *const commands[] = {"run", "asm", "disasm"};
+    static const char *const commands[] = {"run", "asm", "disasm", "profile", "ls", "top", "monitor"};
+    enum { RUN, ASM, DISASM, PROFILE, LS, NCOMMANDS = 7 };
     struct job j = {.o = o};
     int k = 0, code;
-    while (o->nwords && k < 3 && strcmp(o->words[0], commands[k]) != 0)
+    while (o->nwords && k < NCOMMANDS && strcmp(o->words[0], commands[k]) != 0)
         k++;
-    if (!o->nwords || k == 3)
-        return usage_error(o, o->nwords ? "unknown command '%s': expected run, asm or disasm" : "no command given",
+    if (!o->nwords || k == NCOMMANDS)
+        return usage_error(o,
+                           o->nwords ? "unknown command '%s': expected run, asm, disasm, profile, ls, top or monitor"
+                                     : "no command given",
                            o->nwords ? o->words[0] : "");
+    if (k >= LS)
+        return o->nwords > 1 ? usage_error(o, "%s takes no file", commands[k]) : neuron_cores(o, commands[k]);
     if (o->nwords != 2)
         return usage_error(o, o->nwords > 2 ? "more than one file" : "no file given");
-    code = k == 0 ? run_program(&j) : convert(&j, k == 1);
+    code = k == RUN || k == PROFILE ? run_program(&j, k == PROFILE) : convert(&j, k == ASM);
     neuron_sim_free(j.s);
     neuron_program_free(j.p);
     return code;

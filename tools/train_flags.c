@@ -110,7 +110,7 @@ int train_flags(const struct options *o, struct tccc_train *t)
 
     *t = (struct tccc_train){0};
     if (!train_wanted(o)) {
-        t->auto_cast = option_text(o, OPT_auto_cast, NULL);
+        t->auto_cast = auto_cast_words(o);
         t->auto_cast_type = option_text(o, OPT_auto_cast_type, NULL);
         for (int id = 0; id < NOPTIONS; id++)
             if (only_with_train((enum option_id)id) && option_set(o, (enum option_id)id) &&
@@ -133,7 +133,7 @@ int train_flags(const struct options *o, struct tccc_train *t)
     t->optimizer_state = option_text(o, OPT_optimizer_state, NULL);
     t->schedule = option_text(o, OPT_schedule, NULL);
     t->precision = option_text(o, OPT_precision, NULL);
-    t->auto_cast = option_text(o, OPT_auto_cast, NULL);
+    t->auto_cast = auto_cast_words(o);
     t->auto_cast_type = option_text(o, OPT_auto_cast_type, NULL);
     t->loss_scale = option_text(o, OPT_loss_scale, NULL);
     t->step_outputs = option_text(o, OPT_step_outputs, NULL);

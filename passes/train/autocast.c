@@ -102,6 +102,10 @@ bool autocast_read(struct ir_ctx *ctx, const char *text, enum tcc_dtype type, st
         if (!strcmp(text, modes[i]))
             return true;
     }
+    if (!strcmp(text, "matmult")) { /* as neuronx-cc spells it */
+        a->mode = AUTOCAST_MATMUL;
+        return true;
+    }
     a->mode = AUTOCAST_LIST;
     return read_file(ctx, text, a);
 }

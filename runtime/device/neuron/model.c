@@ -46,6 +46,13 @@ void neuron_model_launch(struct tcr_neuron *n, const struct neuron_counters *c)
     s->flops += c->flops;
     s->peak_flops += c->peak_flops;
     n->now += ns(c, c->ticks);
+    if (n->record) { /* of all sessions together; another thread's may be a little late */
+        n->record->launches++;
+        n->record->seconds += ns(c, c->ticks) / 1e9;
+        for (int e = 0; e < NEURON_NENGINES; e++)
+            n->record->busy[e] += ns(c, c->engine[e].busy) / 1e9;
+        n->record->held = (int64_t)n->heap->held;
+    }
 }
 
 /* -- Trace -------------------------------------------------------------------------------------------- */

@@ -141,6 +141,7 @@ static void close_neuron(struct tcr_device *d)
     struct tcr_neuron *n = (struct tcr_neuron *)d;
 
     neuron_kernels_free(n);
+    neuron_core_give(n->record);
     free(n->trace.list);
     tcr_heap_free(n->heap, n, sizeof *n);
 }
@@ -234,6 +235,11 @@ int tcr_device_neuron(const char *name, const struct tcr_device_request *r, stru
         status = neuron_bad_image("its programs");
     if (!status && !(n->kernels = calloc(n->nkernels + 1, sizeof *n->kernels)))
         status = tcr_fail(TCC_EENV, "no memory for device '%s'", name);
+    if (!status)
+        status = neuron_first_kind(n);
+    if (!status && n->has_kind)
+        status = neuron_core_take(neuron_lib.neuron_core_name(n->kind), neuron_lib.neuron_instance_cores(n->kind, 1),
+                                  &n->record);
     if (status) {
         close_neuron(&n->device);
         return status;

@@ -5,6 +5,7 @@
  *
  *   neuron.c   the door: memory, order, opening and closing
  *   launch.c   programs of the image, the core that runs them from launch to launch
+ *   cores.c    which core of the instance a process has, and what others see of it
  *   model.c    modelled time: what launches and copies add up to, and the trace of a run
  */
 #ifndef TCCRT_DEVICE_NEURON_INT_H
@@ -17,7 +18,7 @@
 
 /* What is used of the library. */
 #define NEURON_FUNCTIONS(X)                                                                                                               \
-    X(neuron_collective_ns) X(neuron_copy_ns) X(neuron_core_name) X(neuron_decode) X(neuron_engine_name) X(neuron_hbm_rate) X(neuron_instr_text) X(neuron_op_row)                       \
+    X(neuron_collective_ns) X(neuron_copy_ns) X(neuron_core_name) X(neuron_decode) X(neuron_engine_name) X(neuron_hbm_rate) X(neuron_instance_cores) X(neuron_instr_text) X(neuron_op_row)                       \
     X(neuron_program_free) X(neuron_report_text) X(neuron_sim_bind) X(neuron_sim_free) X(neuron_sim_load) X(neuron_sim_new)                  \
     X(neuron_sim_read) X(neuron_sim_reports) X(neuron_sim_round) X(neuron_sim_run) X(neuron_sim_trace) X(neuron_sim_write) X(neuron_tensor_bytes) \
     X(neuron_ticks_in_10ns)
@@ -56,6 +57,7 @@ struct tcr_neuron {
     double ends[NEURON_WAITED];                  /* of the last collective of each of the plan's queues */
     int64_t collectives, collective_bytes;
     double collective_ns, exposed_ns;            /* all of them, and what the core stood still for */
+    struct tccrt_neuron_core *record;            /* of the process's core; NULL: it has none */
     int ranks;                                   /* that this one stands for, where it is alone */
     struct neuron_trace trace;
 };
@@ -65,6 +67,10 @@ int neuron_launch(struct tcr_device *d, int queue, const struct tcr_kernel_launc
 void neuron_kernels_free(struct tcr_neuron *n);
 int neuron_bad_image(const char *what);
 int neuron_first_kind(struct tcr_neuron *n);     /* of the image's first program */
+
+/* cores.c: a core for this process, all of whose sessions share it; *record NULL: there is no place to say so */
+int neuron_core_take(const char *kind, int instance, struct tccrt_neuron_core **record);
+void neuron_core_give(struct tccrt_neuron_core *record);     /* NULL: nothing */
 
 /* model.c */
 void neuron_model_begin(struct tcr_neuron *n);

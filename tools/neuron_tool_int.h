@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to tools/: the parts of tccc-neuron. */
+#ifndef TCCC_TOOLS_NEURON_TOOL_INT_H
+#define TCCC_TOOLS_NEURON_TOOL_INT_H
+
+#include "tools/options_int.h"
+
+int neuron_cores(const struct options *o, const char *command);      /* ls, top, monitor */
+
+#endif
