@@ -260,8 +260,8 @@ static void keep_model(struct job *j)
         j->reproducer = NULL;
     if (!f)
         return;
-    fprintf(f, "; the training step did not come back; tccc -O%d%s%s%s %s THIS-FILE -o FILE.so shows it again\n", o->level,
-            o->exact ? " --exact" : "", o->fast_math ? " --fast-math" : "", o->verify ? " --verify" : "",
+    fprintf(f, "; the training step did not come back; tccc -O%d%s%s%s %s THIS-FILE -o FILE.so shows it again\n",
+            o->level, o->exact ? " --exact" : "", o->fast_math ? " --fast-math" : "", o->verify ? " --verify" : "",
             frontend_train_flags(j->ctx, o->train));
     ir_print_module(f, j->module);
     fclose(f);
@@ -289,11 +289,19 @@ static void damage_step(struct ir_module *m, const char *where)
         n->out[0]->type = ir_scalar_type(m->ctx, n->out[0]->type->dtype == TCC_U8 ? TCC_I8 : TCC_U8);
 }
 
+/* What is better found in the model than in its step. A list of passes to be run says all of them; --step-outputs names values of the model as it is. */
+static bool prepare_forward(struct job *j)
+{
+    struct pass_options p = pass_options_of(j);
+    p.reproducer = NULL; /* the model's stays */
+    return j->o->level < 2 || j->o->pipeline || j->o->train->step_outputs || pass_list(j->module, "forward", &p);
+}
+
 static bool make_step(struct job *j)
 {
     const struct tccc_train *t = j->o->train;
     progress(j, "differentiating", 0.05);
-    if (!choose_recomputed(j) ||
+    if (!prepare_forward(j) || !choose_recomputed(j) ||
         !frontend_train(j->module, t, j->made.machine,
                         job_wants(j->o, "plan") ? j->o->dump_to ? j->o->dump_to : stdout : NULL, j->recompute)) {
         for (int i = 0; i < ir_nmessages(j->ctx); i++) /* what a map leaves out is a matter of usage */

@@ -78,10 +78,11 @@ INFER(matmul)
     return infer_set(ctx, n, 0, to, rank + 2, dims);
 }
 
-INFER(attention)
+/* Operands q, k and v (-1: there is none) of rank 4; the mask is number `mask`, if it is there. */
+static bool infer_attended(struct ir_ctx *ctx, struct ir_node *n, int v_at, int mask_at)
 {
-    ir_type q = infer_tensor(ctx, n, 0), k = infer_tensor(ctx, n, 1), v = infer_tensor(ctx, n, 2);
-    if (!q || !k || !v || !infer_same_dtype(ctx, n, 0, 1) || !infer_same_dtype(ctx, n, 0, 2))
+    ir_type q = infer_tensor(ctx, n, 0), k = infer_tensor(ctx, n, 1), v = v_at < 0 ? k : infer_tensor(ctx, n, v_at);
+    if (!q || !k || !v || !infer_same_dtype(ctx, n, 0, 1) || (v_at >= 0 && !infer_same_dtype(ctx, n, 0, v_at)))
         return false;
     if (!tcc_is_float(q->dtype) || q->rank != 4 || k->rank != 4 || v->rank != 4)
         return infer_fail(ctx, n, "q, k and v must be float tensors of rank 4, got %s, %s and %s", ir_type_text(ctx, q),
@@ -95,16 +96,55 @@ INFER(attention)
     if (!ok)
         return infer_fail(ctx, n, "q[b,h,s,d], k[b,g,t,d] and v[b,g,t,e] don't fit: %s, %s and %s",
                           ir_type_text(ctx, q), ir_type_text(ctx, k), ir_type_text(ctx, v));
-    if (n->nin > 3 && n->in[3].value) {
-        ir_type mask = infer_tensor(ctx, n, 3);
+    if (n->nin > mask_at && n->in[mask_at].value) {
+        ir_type mask = infer_tensor(ctx, n, mask_at);
         ir_expr scores[] = {q->dim[0], q->dim[1], q->dim[2], k->dim[2]}, joined[TCC_MAX_RANK];
-        if (!mask || !infer_same_dtype(ctx, n, 0, 3))
+        if (!mask || !infer_same_dtype(ctx, n, 0, mask_at))
             return false;
         if (mask->rank > 4 || infer_broadcast(ctx, 4, scores, mask->rank, mask->dim, joined) < 0)
             return infer_fail(ctx, n, "the mask %s does not broadcast to %s", ir_type_text(ctx, mask),
                               ir_type_text(ctx, ir_tensor_type(ctx, q->dtype, 4, scores)));
     }
+    return true;
+}
+
+INFER(attention)
+{
+    if (!infer_attended(ctx, n, 2, 3))
+        return false;
+    ir_type q = n->in[0].value->type, v = n->in[2].value->type;
     return infer_set(ctx, n, 0, q->dtype, 4, (ir_expr[]){q->dim[0], q->dim[1], q->dim[2], v->dim[3]});
+}
+
+static enum tcc_dtype wide_of(ir_type t)
+{
+    return tcc_small_float((enum tcc_dtype)t->dtype) ? TCC_F32 : (enum tcc_dtype)t->dtype;
+}
+
+INFER(attention_lse)
+{
+    ir_type q = infer_attended(ctx, n, -1, 2) ? n->in[0].value->type : NULL;
+    return q && infer_set(ctx, n, 0, wide_of(q), 3, q->dim);
+}
+
+INFER(attention_grad)
+{
+    if (!infer_attended(ctx, n, 2, 6) || !infer_same_dtype(ctx, n, 0, 3) || !infer_tensor(ctx, n, 4) ||
+        !infer_same_dtype(ctx, n, 4, 5))
+        return false;
+    ir_type q = n->in[0].value->type, k = n->in[1].value->type, v = n->in[2].value->type, dy = n->in[3].value->type;
+    bool ok = dy->rank == 4 && infer_merge(ctx, dy->dim[3], v->dim[3]);
+    for (int i = 3; i < 6; i++) /* dy, lse, delta */
+        for (int d = 0; d < 3; d++)
+            ok = ok && n->in[i].value->type->rank == (i == 3 ? 4 : 3) &&
+                 infer_merge(ctx, n->in[i].value->type->dim[d], q->dim[d]);
+    if (!ok || (enum tcc_dtype)n->in[4].value->type->dtype != wide_of(q))
+        return infer_fail(ctx, n, "dy[b,h,s,e], lse[b,h,s] and delta[b,h,s] don't fit: %s, %s and %s",
+                          ir_type_text(ctx, dy), ir_type_text(ctx, n->in[4].value->type),
+                          ir_type_text(ctx, n->in[5].value->type));
+    ir_expr rows = n->op == IR_attention_grad_q ? q->dim[2] : k->dim[2],
+            width = n->op == IR_attention_grad_v ? v->dim[3] : q->dim[3];
+    return infer_set(ctx, n, 0, wide_of(q), 4, (ir_expr[]){q->dim[0], q->dim[1], rows, width});
 }
 
 INFER(topk)

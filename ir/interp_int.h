@@ -110,6 +110,8 @@ bool it_counts_as_float(enum tcc_dtype d);                          /* accumulat
 void it_strides(int rank, const int64_t *dims, int64_t *strides);
 int64_t it_product(const int64_t *dims, int first, int last);
 
+/* A rows x columns matrix at element `at`, stored transposed or not, as row-major f64 or 64-bit integers (interp_matmul.c). */
+void it_load_matrix(const struct ir_tensor *t, int64_t at, int64_t rows, int64_t columns, bool transposed, bool is_float, void *to);
 /* c[m, n] += a[m, k] b[k, n], row-major, in f64 or wrapping integers (interp_matmul.c). */
 void it_gemm_f64(int64_t m, int64_t n, int64_t k, const double *a, const double *b, double *c);
 void it_gemm_i64(int64_t m, int64_t n, int64_t k, const int64_t *a, const int64_t *b, int64_t *c);

@@ -194,7 +194,7 @@ struct kn_group {
     struct ir_node *root;
     struct ir_value *value;
     struct ir_node *anchor;      /* the CONTRACT, WINDOW or ATTENTION node that gives the loop nest; NULL: the value's dims do */
-    struct ir_value *second;       /* a cast of `value` that is stored as well, or NULL */
+    struct ir_value *second;       /* a cast of `value`, or another node's value from the same operands, that is stored as well; or NULL */
     struct ir_value *dest;       /* the value is stored as piece `piece` of this one (a concat, an interleave, what a scatter starts from) */
     int piece;
     bool updates;                /* the updates of a scatter, behind the copy of its data */

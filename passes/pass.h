@@ -50,8 +50,10 @@ struct pass_machine {
     /* In what type to multiply what that CONTRACT, WINDOW or ATTENTION node has in a small type. TCC_NONE: as it is; TCC_F32: cast first;
      * TCC_F16: scaled and cast, from a 16-bit type where `reduced` allows sums of products in f16. NULL: all as they are. */
     enum tcc_dtype (*product_type)(const struct pass_machine *m, const struct ir_node *n, bool reduced);
-    /* Can it run that ATTENTION node as one kernel? NULL: none. */
+    /* Can it run that attention node as one kernel? NULL: none. */
     bool (*attention)(const struct pass_machine *m, const struct ir_node *n);
+    /* That attention_lse or attention_grad_q, _k, _v; of an attention node: can it run those, so that its gradient should be made of them? NULL: none. */
+    bool (*attention_grad)(const struct pass_machine *m, const struct ir_node *n);
     /* Should that 3x3 conv node, with constant weights, run by Winograd's F(4x4, 3x3) (4), F(2x2, 3x3) (2) or directly (0)?
      * NULL: directly. */
     int (*winograd)(const struct pass_machine *m, const struct ir_node *n);

@@ -57,7 +57,7 @@ static void choose_sizes(const struct cpu_machine *m, struct at *a)
 bool at_analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct at *a)
 {
     *a = (struct at){.k = k, .ctx = ctx};
-    if (!em_attention_roles(ctx, k, &a->r))
+    if (!em_attention_roles(ctx, k, &a->r) || a->r.lse)
         return false;
     find_values(ctx, k, a);
     a->nt = ir_const_or(k->dims[a->r.t].extent, -1);

@@ -22,43 +22,88 @@ static int64_t pad(int64_t n, int64_t to)
     return (n + to - 1) / to * to;
 }
 
+/* The sides that there are. */
+static int sides_of(struct fa_shape *s, struct fa_side **side)
+{
+    side[0] = &s->q;
+    side[1] = &s->k;
+    side[2] = &s->v;
+    side[3] = &s->dy;
+    return s->gradient ? 4 : s->r.mean < 0 ? 2 : 3;
+}
+
 static void place_sides(struct fa_shape *s)
 {
-    struct fa_side *const side[] = {&s->q, &s->k, &s->v};
+    struct fa_side *side[4];
     int64_t bytes = tcc_dtype_bytes(s->dtype);
-    for (int i = 0; i < 3; i++) {
+    int n = sides_of(s, side), widest = s->k.columns > s->v.columns ? s->k.columns : s->v.columns;
+    for (int i = 0; i < n; i++) {
         side[i]->at = s->bytes;
         s->bytes += pad(bytes * side[i]->rows * side[i]->pitch, 128);
     }
     s->weights = s->bytes;
     s->bytes += (int64_t)4 * FA_ROWS * s->pitch_p;
+    s->pitch_out = (s->gradient ? widest : s->v.columns) + 8;
     int64_t out = (int64_t)4 * FA_ROWS * (s->pitch_out + 1);
     s->bytes = s->bytes > out ? s->bytes : out;
+}
+
+static struct fa_side side_of(int value, int load, int row, int col)
+{
+    return (struct fa_side){.value = value, .load = load, .row = row, .col = col};
+}
+
+static bool find_sides(struct ir_ctx *ctx, const struct kn_kernel *k, struct fa_shape *s)
+{
+    struct em_attention *r = &s->r;
+    struct em_attention_grad *g = &s->g;
+    if (em_attention_roles(ctx, k, r)) {
+        s->row = r->row;
+        s->col = r->t;
+        s->q = side_of(r->val_q, r->load_q, r->row, r->d);
+        s->k = side_of(r->val_k, r->load_k, r->t, r->d);
+        if (r->mean >= 0)
+            s->v = side_of(r->val_v, r->load_v, r->t, r->e);
+        return true;
+    }
+    s->gradient = em_attention_grad_roles(ctx, k, g);
+    s->row = g->row;
+    s->col = g->col;
+    s->q = side_of(g->val_row[0], g->load_row[0], g->row, g->d);
+    s->k = side_of(g->val_col[0], g->load_col[0], g->col, g->d);
+    s->dy = side_of(g->val_row[1], g->load_row[1], g->row, g->e);
+    s->v = side_of(g->val_col[1], g->load_col[1], g->col, g->e);
+    return s->gradient;
 }
 
 bool cuda_attention_shape(struct ir_ctx *ctx, const struct kn_kernel *k, struct fa_shape *s)
 {
     *s = (struct fa_shape){.dtype = TCC_F32};
-    struct em_attention *r = &s->r;
-    if (!em_attention_roles(ctx, k, r))
+    struct fa_side *side[4];
+    if (!find_sides(ctx, k, s))
         return false;
-    int64_t nd = ir_const_or(k->dims[r->d].extent, 0), ne = ir_const_or(k->dims[r->e].extent, 0);
+    int n = sides_of(s, side);
+    int nd = (int)ir_const_or(k->dims[s->k.col].extent, 0);
+    int ne = n > 2 ? (int)ir_const_or(k->dims[s->v.col].extent, 0) : nd;
     if (nd < 1 || ne < 1 || nd > FA_MOST_WIDTH || ne > FA_MOST_WIDTH)
         return false;
-    enum tcc_dtype type = (enum tcc_dtype)k->insns[r->load_q].dtype;
-    if ((type == TCC_F16 || type == TCC_BF16) && k->insns[r->load_k].dtype == type &&
-        k->insns[r->load_v].dtype == type && is_cast_of(k, r->val_q, r->load_q) && is_cast_of(k, r->val_k, r->load_k) &&
-        is_cast_of(k, r->val_v, r->load_v))
-        s->dtype = type;
-    s->engine = s->dtype == TCC_F32 ? &fa_ffma : &fa_mma;
-    s->q = (struct fa_side){.value = r->val_q, .load = r->load_q, .row = r->row, .col = r->d, .rows = FA_ROWS};
-    s->k = (struct fa_side){.value = r->val_k, .load = r->load_k, .row = r->t, .col = r->d};
-    s->v = (struct fa_side){.value = r->val_v, .load = r->load_v, .row = r->t, .col = r->e};
-    s->engine->layout(s, (int)nd, (int)ne);
+    enum tcc_dtype type = (enum tcc_dtype)k->insns[s->q.load].dtype;
+    bool small = type == TCC_F16 || type == TCC_BF16;
+    for (int i = 0; i < n; i++)
+        small = small && k->insns[side[i]->load].dtype == (int)type && is_cast_of(k, side[i]->value, side[i]->load);
+    s->dtype = small ? type : TCC_F32;
+    s->engine = small ? &fa_mma : &fa_ffma;
+    s->bn = s->engine->keys(s->gradient && nd > ne ? nd : ne, s->gradient);
+    s->pitch_p = s->engine->pitch_p;
+    s->engine->layout(&s->q, nd, false);
+    s->engine->layout(&s->k, nd, s->gradient);
+    if (n > 2)
+        s->engine->layout(&s->v, ne, true);
+    if (n > 3)
+        s->engine->layout(&s->dy, ne, false);
+    s->q.rows = s->dy.rows = FA_ROWS;
     s->k.rows = s->v.rows = s->bn;
-    s->pitch_out = s->v.columns + 8;
-    struct fa_side *const side[] = {&s->q, &s->k, &s->v};
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < n; i++) {
         int own = tcc_dtype_bytes((enum tcc_dtype)k->insns[side[i]->load].dtype);
         side[i]->width =
             own == tcc_dtype_bytes(s->dtype) ? cuda_load_width(ctx, k, side[i]->load, side[i]->col, 16 / own) : 1;
@@ -93,15 +138,15 @@ static V exponential(struct em *e, V x)
     return em_intrinsic(e, "llvm.nvvm.ex2.approx.ftz.f", 0, NULL, 1, &y);
 }
 
-static void bind(struct fa *a, int dim, V v)
+void fa_bind(struct fa *a, int dim, V v)
 {
     if (dim >= 0)
         em_bind(a->e, a->e->k->dims[dim].var, v);
 }
 
-static void bind_row(struct fa *a, V row)
+void fa_bind_row(struct fa *a, V row)
 {
-    bind(a, a->s.r.row, cuda_below(a->e, LLVMBuildAdd(a->e->b, a->first, row, ""), a->rows));
+    fa_bind(a, a->s.row, cuda_below(a->e, LLVMBuildAdd(a->e->b, a->first, row, ""), a->rows));
 }
 
 /* -- Tiles on their way ----------------------------------------------------------------------------------------------- */
@@ -134,9 +179,9 @@ static void bring_slot(struct fa *a, const struct fa_side *s, V i, V first, V co
     V at = LLVMBuildAdd(e->b, first, row, ""), columns = em_extent(e, s->col);
     V ok = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, at, count, ""),
                         LLVMBuildICmp(e->b, LLVMIntSLT, column, columns, ""), "");
-    bind(a, s->row, cuda_below(e, at, count));
+    fa_bind(a, s->row, cuda_below(e, at, count));
     V most = LLVMBuildAdd(e->b, LLVMBuildSub(e->b, columns, width, ""), em_i64(e, 1), "");
-    bind(a, s->col, cuda_below(e, column, most));
+    fa_bind(a, s->col, cuda_below(e, column, most));
     int bytes = copied(a, s);
     if (bytes) {
         V from = em_address(e, load->operand, em_expr(e, em_offset(e, load->operand, load->index)));
@@ -154,7 +199,7 @@ static void bring_slot(struct fa *a, const struct fa_side *s, V i, V first, V co
     LLVMSetAlignment(LLVMBuildStore(e->b, v, to), (unsigned)(s->width * tcc_dtype_bytes(a->s.dtype)));
 }
 
-static void bring(struct fa *a, const struct fa_side *s, V first, V count)
+void fa_bring(struct fa *a, const struct fa_side *s, V first, V count)
 {
     struct em *e = a->e;
     int n = s->rows * (s->columns / s->width);
@@ -170,8 +215,7 @@ static void bring(struct fa *a, const struct fa_side *s, V first, V count)
     cuda_copy_commit(e);
 }
 
-/* What was sent for is there, and what was read has been. */
-static void arrived(struct fa *a)
+void fa_arrived(struct fa *a)
 {
     cuda_copy_wait(a->e, 0);
     cuda_barrier(a->e);
@@ -179,14 +223,14 @@ static void arrived(struct fa *a)
 
 /* -- Softmax ---------------------------------------------------------------------------------------------------------- */
 
-static int keys_of(const struct fa *a)
+int fa_keys(const struct fa *a)
 {
     return a->s.bn / a->s.engine->across;
 }
 
-static int columns_of(const struct fa *a)
+int fa_columns(const struct fa *a, const struct fa_side *s)
 {
-    return a->s.v.columns / a->s.engine->across;
+    return s->columns / a->s.engine->across;
 }
 
 static V over_row(struct fa *a, V v, V (*combine)(struct em *e, V x, V y))
@@ -201,34 +245,44 @@ static V sum_of(struct em *e, V x, V y)
     return LLVMBuildFAdd(e->b, x, y, "");
 }
 
+V fa_own_row(struct fa *a, int i)
+{
+    struct em *e = a->e;
+    return LLVMBuildAdd(e->b, LLVMBuildMul(e->b, a->warp, em_i64(e, 16), ""), a->s.engine->row(a, i), "");
+}
+
+V fa_bind_column(struct fa *a, int j, V block)
+{
+    struct em *e = a->e;
+    V key = LLVMBuildAdd(e->b, block, a->s.engine->key(a, j), "");
+    int64_t nt = 0;
+    bool whole = ir_is_const(e->k->dims[a->s.col].extent, &nt) && nt % a->s.bn == 0;
+    fa_bind(a, a->s.col, whole ? key : cuda_below(e, key, a->keys));
+    return whole ? NULL : LLVMBuildICmp(e->b, LLVMIntSLT, key, a->keys, "");
+}
+
 /* Scaled and masked: the kernel's own stage at one row and key. */
 static V masked(struct fa *a, int i, int j, V block)
 {
     struct em *e = a->e;
     const struct kn_stage *s = &e->k->stages[AT_SCORE];
-    V key = LLVMBuildAdd(e->b, block, a->s.engine->key(a, j), "");
-    int64_t nt = 0;
-    bool whole = ir_is_const(e->k->dims[a->s.r.t].extent, &nt) && nt % a->s.bn == 0;
-    bind(a, a->s.r.t, whole ? key : cuda_below(e, key, a->keys));
+    V inside = fa_bind_column(a, j, block);
     em_forget(e, s->first, s->last);
-    e->value[a->s.r.dot] = fa_get(a, a->score[i * keys_of(a) + j]);
+    e->value[a->s.r.dot] = fa_get(a, a->score[i * fa_keys(a) + j]);
     em_insn_needed(e, a->s.r.score);
     V v = e->value[a->s.r.score];
     e->value[a->s.r.dot] = NULL;
     em_forget(e, s->first, s->last);
-    if (whole)
-        return v;
-    V inside = LLVMBuildICmp(e->b, LLVMIntSLT, key, a->keys, "");
-    return LLVMBuildSelect(e->b, inside, v, em_fp(e->t_f32, -INFINITY), "");
+    return inside ? LLVMBuildSelect(e->b, inside, v, em_fp(e->t_f32, -INFINITY), "") : v;
 }
 
 /* p of row i, in the places of its scores; its means, which get smaller. */
 static void weigh(struct fa *a, int i, V block, V *p)
 {
     struct em *e = a->e;
-    int n = keys_of(a);
+    int n = fa_keys(a);
     V old = fa_get(a, a->top[i]), top = old, sum = NULL;
-    bind_row(a, LLVMBuildAdd(e->b, LLVMBuildMul(e->b, a->warp, em_i64(e, 16), ""), a->s.engine->row(a, i), ""));
+    fa_bind_row(a, fa_own_row(a, i));
     for (int j = 0; j < n; j++)
         p[i * n + j] = masked(a, i, j, block);
     for (int j = 0; j < n; j++)
@@ -241,23 +295,18 @@ static void weigh(struct fa *a, int i, V block, V *p)
     }
     V less = exponential(e, LLVMBuildFSub(e->b, old, top, ""));
     LLVMBuildStore(e->b, LLVMBuildFAdd(e->b, LLVMBuildFMul(e->b, fa_get(a, a->sum[i]), less, ""), sum, ""), a->sum[i]);
-    for (int j = 0; j < columns_of(a); j++) {
-        V at = a->mean[i * columns_of(a) + j];
+    for (int j = 0; j < fa_columns(a, &a->s.v); j++) {
+        V at = a->mean[i * fa_columns(a, &a->s.v) + j];
         LLVMBuildStore(e->b, LLVMBuildFMul(e->b, fa_get(a, at), less, ""), at);
     }
 }
 
 /* -- A tile ----------------------------------------------------------------------------------------------------------- */
 
-static void clear(struct fa *a)
+void fa_clear(struct fa *a, V *slots, int n)
 {
-    struct em *e = a->e;
-    for (int i = 0; i < a->s.engine->r; i++) {
-        LLVMBuildStore(e->b, em_fp(e->t_f32, -FLT_MAX), a->top[i]);
-        LLVMBuildStore(e->b, em_fp(e->t_f32, 0), a->sum[i]);
-    }
-    for (int i = 0; i < a->s.engine->r * columns_of(a); i++)
-        LLVMBuildStore(e->b, em_fp(e->t_f32, 0), a->mean[i]);
+    for (int i = 0; i < n; i++)
+        LLVMBuildStore(a->e->b, em_fp(a->e->t_f32, 0), slots[i]);
 }
 
 static void key_blocks(struct fa *a, V nkeys)
@@ -266,87 +315,135 @@ static void key_blocks(struct fa *a, V nkeys)
     V p[FA_MAX_R * FA_MAX_C];
     struct em_loop l;
     em_loop_begin(e, &l, em_i64(e, 0), nkeys, em_i64(e, a->s.bn), "keys");
-    arrived(a);
-    bring(a, &a->s.v, l.iv, a->keys);
-    a->s.engine->scores(a);
+    V next = LLVMBuildAdd(e->b, l.iv, em_i64(e, a->s.bn), "");
+    bool alone = a->s.r.mean < 0;
+    fa_arrived(a);
+    if (!alone)
+        fa_bring(a, &a->s.v, l.iv, a->keys);
+    a->s.engine->scores(a, &a->s.q, &a->s.k, a->score);
     for (int i = 0; i < a->s.engine->r; i++)
         weigh(a, i, l.iv, p);
-    arrived(a);
-    bring(a, &a->s.k, LLVMBuildAdd(e->b, l.iv, em_i64(e, a->s.bn), ""), a->keys);
-    a->s.engine->means(a, p);
+    fa_arrived(a);
+    fa_bring(a, &a->s.k, next, a->keys);
+    if (!alone)
+        a->s.engine->means(a, &a->s.v, p, a->mean);
     em_loop_end(e, &l);
 }
 
-/* Means and sums to shared memory. */
-static void hand_over(struct fa *a)
+void fa_hand_over(struct fa *a, const struct fa_side *s, V *mean)
 {
     struct em *e = a->e;
-    int n = columns_of(a), together = a->s.engine->together;
-    V base = LLVMBuildMul(e->b, a->warp, em_i64(e, 16), "");
-    for (int i = 0; i < a->s.engine->r; i++) {
-        V row = LLVMBuildAdd(e->b, base, a->s.engine->row(a, i), "");
-        V sum = over_row(a, fa_get(a, a->sum[i]), sum_of);
-        struct em_if one; /* of the threads that share the row */
-        em_if_begin(e, &one, LLVMBuildICmp(e->b, LLVMIntEQ, a->s.engine->key(a, 0), em_i64(e, 0), ""));
-        LLVMBuildStore(e->b, sum, fa_shared(a, (int64_t)4 * FA_ROWS * a->s.pitch_out, em_i64(e, 0), row, 0, 4));
-        em_if_end(e, &one);
+    int n = fa_columns(a, s), together = a->s.engine->together;
+    for (int i = 0; i < a->s.engine->r; i++)
         for (int j = 0; j < n; j += together) {
             V v = LLVMGetPoison(em_vec(e->t_f32, together));
             for (int x = 0; x < together; x++)
-                v = LLVMBuildInsertElement(e->b, v, fa_get(a, a->mean[i * n + j + x]), em_i64(e, x), "");
-            V to = fa_shared(a, 0, row, a->s.engine->column(a, j), a->s.pitch_out, 4);
+                v = LLVMBuildInsertElement(e->b, v, fa_get(a, mean[i * n + j + x]), em_i64(e, x), "");
+            V to = fa_shared(a, 0, fa_own_row(a, i), a->s.engine->column(a, j), a->s.pitch_out, 4);
             LLVMSetAlignment(LLVMBuildStore(e->b, v, to), (unsigned)(4 * together));
         }
+}
+
+/* Where the sum of a row's weights is on its way out. */
+static V sum_place(struct fa *a, V row)
+{
+    return fa_shared(a, (int64_t)4 * FA_ROWS * a->s.pitch_out, em_i64(a->e, 0), row, 0, 4);
+}
+
+/* The sums too, and the rows' logarithms, which the threads store that have both. */
+static void hand_over_sums(struct fa *a)
+{
+    struct em *e = a->e;
+    const struct em_attention *r = &a->s.r;
+    for (int i = 0; i < a->s.engine->r; i++) {
+        V row = fa_own_row(a, i), sum = over_row(a, fa_get(a, a->sum[i]), sum_of);
+        struct em_if one; /* of the threads that share the row */
+        em_if_begin(e, &one, LLVMBuildICmp(e->b, LLVMIntEQ, a->s.engine->key(a, 0), em_i64(e, 0), ""));
+        LLVMBuildStore(e->b, sum, sum_place(a, row));
+        em_if_end(e, &one);
+        if (!r->lse)
+            continue;
+        V there = LLVMBuildICmp(e->b, LLVMIntSLT, LLVMBuildAdd(e->b, a->first, row, ""), a->rows, "");
+        V first = LLVMBuildICmp(e->b, LLVMIntEQ, a->s.engine->key(a, 0), em_i64(e, 0), "");
+        em_if_begin(e, &one, LLVMBuildAnd(e->b, there, first, ""));
+        fa_bind_row(a, row);
+        em_forget(e, 0, e->k->ninsns);
+        e->value[r->sum] = sum;
+        e->value[r->clamped] = fa_get(a, a->top[i]);
+        em_insns(e, e->k->stages[r->lse].first, e->k->stages[r->lse].last);
+        em_forget(e, 0, e->k->ninsns);
+        em_if_end(e, &one);
     }
 }
 
-static void finish(struct fa *a, V rows)
+void fa_finish(struct fa *a, int stage, int id, int dim)
 {
     struct em *e = a->e;
-    const struct kn_stage *s = &e->k->stages[AT_LAST];
+    const struct kn_stage *s = &e->k->stages[stage];
     struct em_loop l;
-    V width = em_extent(e, a->s.r.e);
+    V width = em_extent(e, dim), rows = LLVMBuildSub(e->b, a->rows, a->first, "");
     em_loop_begin(e, &l, a->f->thread, LLVMBuildMul(e->b, rows, width, ""), em_i64(e, FA_THREADS), "result");
     V row = LLVMBuildUDiv(e->b, l.iv, width, ""), column = LLVMBuildURem(e->b, l.iv, width, "");
-    bind_row(a, row);
-    bind(a, a->s.r.e, column);
+    fa_bind_row(a, row);
+    fa_bind(a, dim, column);
     em_forget(e, 0, e->k->ninsns);
-    e->value[a->s.r.sum] = fa_get(a, fa_shared(a, (int64_t)4 * FA_ROWS * a->s.pitch_out, em_i64(e, 0), row, 0, 4));
-    e->value[a->s.r.mean] = fa_get(a, fa_shared(a, 0, row, column, a->s.pitch_out, 4));
+    if (!a->s.gradient)
+        e->value[a->s.r.sum] = fa_get(a, sum_place(a, row));
+    e->value[id] = fa_get(a, fa_shared(a, 0, row, column, a->s.pitch_out, 4));
     em_insns(e, s->first, s->last);
     em_forget(e, 0, e->k->ninsns);
     em_loop_end(e, &l);
 }
 
-static void each_tile(struct fa *a)
+void fa_begin_tile(struct fa *a, const struct em_tiles *t)
 {
     struct em *e = a->e;
-    struct em_tiles t;
-    em_tiles_begin(e, &t);
     for (int i = 0; i < em_nouter(e->k); i++)
-        em_bind(e, e->k->dims[i].var, t.lo[i]);
-    int row = a->s.r.row;
-    a->first = row < 0 ? em_i64(e, 0) : t.lo[row];
-    a->rows = row < 0 ? em_i64(e, 1) : t.hi[row];
-    a->keys = em_extent(e, a->s.r.t);
+        em_bind(e, e->k->dims[i].var, t->lo[i]);
+    int row = a->s.row;
+    a->first = row < 0 ? em_i64(e, 0) : t->lo[row];
+    a->rows = row < 0 ? em_i64(e, 1) : t->hi[row];
+    a->keys = em_extent(e, a->s.col);
+}
+
+static void forward_tile(struct fa *a)
+{
+    struct em *e = a->e;
     V nkeys = a->keys;
     if (a->s.r.keys) { /* of the tile's last row */
-        bind_row(a, em_i64(e, FA_ROWS));
+        fa_bind_row(a, em_i64(e, FA_ROWS));
         nkeys = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (V[]){nkeys, em_expr(e, a->s.r.keys)});
     }
-    bring(a, &a->s.q, a->first, a->rows);
+    fa_bring(a, &a->s.q, a->first, a->rows);
     struct em_if some; /* no keys: none to bring */
     em_if_begin(e, &some, LLVMBuildICmp(e->b, LLVMIntSGT, nkeys, em_i64(e, 0), ""));
-    bring(a, &a->s.k, em_i64(e, 0), a->keys);
+    fa_bring(a, &a->s.k, em_i64(e, 0), a->keys);
     em_if_end(e, &some);
-    clear(a);
+    for (int i = 0; i < a->s.engine->r; i++)
+        LLVMBuildStore(e->b, em_fp(e->t_f32, -FLT_MAX), a->top[i]);
+    fa_clear(a, a->sum, a->s.engine->r);
+    fa_clear(a, a->mean, a->s.engine->r * fa_columns(a, &a->s.v));
     key_blocks(a, nkeys);
-    arrived(a);
-    hand_over(a);
+    fa_arrived(a);
+    hand_over_sums(a);
+    if (a->s.r.mean >= 0) {
+        fa_hand_over(a, &a->s.v, a->mean);
+        cuda_barrier(e);
+        fa_finish(a, AT_LAST, a->s.r.mean, a->s.r.e);
+    }
     cuda_barrier(e);
-    finish(a, LLVMBuildSub(e->b, a->rows, a->first, ""));
-    cuda_barrier(e);
-    em_tiles_end(e, &t);
+}
+
+static void each_tile(struct fa *a)
+{
+    struct em_tiles t;
+    em_tiles_begin(a->e, &t);
+    fa_begin_tile(a, &t);
+    if (a->s.gradient)
+        fa_gradient_tile(a);
+    else
+        forward_tile(a);
+    em_tiles_end(a->e, &t);
 }
 
 /* -- The kernel ------------------------------------------------------------------------------------------------------- */
@@ -355,8 +452,9 @@ static void each_tile(struct fa *a)
 static void emit(void *user, bool wide)
 {
     struct fa a = *(struct fa *)user;
-    struct fa_side *const side[] = {&a.s.q, &a.s.k, &a.s.v};
-    for (int i = 0; i < 3; i++)
+    struct fa_side *side[4];
+    int n = sides_of(&a.s, side);
+    for (int i = 0; i < n; i++)
         side[i]->width = wide ? side[i]->width : 1;
     a.e->aligned = true;
     each_tile(&a);
@@ -377,25 +475,40 @@ void cuda_emit_attention(struct cuda_fn *f)
                                           : cuda_shared(e, ir_internf(e->ctx, "%s_pool", f->name), a.s.bytes, 128);
     a.lane = LLVMBuildURem(e->b, f->thread, em_i64(e, 32), "lane");
     a.warp = LLVMBuildUDiv(e->b, f->thread, em_i64(e, 32), "warp");
-    slots(&a, a.score, a.s.engine->r * keys_of(&a));
-    slots(&a, a.mean, a.s.engine->r * columns_of(&a));
+    slots(&a, a.score, a.s.engine->r * fa_keys(&a));
+    slots(&a, a.mean, a.s.engine->r * fa_columns(&a, a.s.gradient ? &a.s.k : &a.s.v));
     slots(&a, a.top, a.s.engine->r);
     slots(&a, a.sum, a.s.engine->r);
-    struct fa_side *const side[] = {&a.s.q, &a.s.k, &a.s.v};
-    int *align = IR_NEWN(e->ctx, e->k->noperands + 1, int);
-    for (int i = 0; i < 3; i++)
+    slots(&a, a.score2, a.s.gradient ? a.s.engine->r * fa_keys(&a) : 0);
+    slots(&a, a.mean2, a.s.gradient ? a.s.engine->r * fa_columns(&a, &a.s.v) : 0);
+    struct fa_side *side[4];
+    int *align = IR_NEWN(e->ctx, e->k->noperands + 1, int), n = sides_of(&a.s, side);
+    for (int i = 0; i < n; i++)
         if (side[i]->width > 1)
             align[e->k->insns[side[i]->load].operand] = 16;
     cuda_twice(f, align, emit, &a);
 }
 
-bool cuda_attention(const struct pass_machine *m, const struct ir_node *n)
+static bool takes(ir_type q, ir_type v)
 {
-    ir_type q = n->in[0].value->type, v = n->in[2].value->type;
     int64_t d = ir_const_or(q->dim[3], -1), e = ir_const_or(v->dim[3], -1);
-    (void)m;
     return (q->dtype == TCC_F32 || q->dtype == TCC_F16 || q->dtype == TCC_BF16) && d >= 1 && d <= FA_MOST_WIDTH &&
            e >= 1 && e <= FA_MOST_WIDTH;
+}
+
+bool cuda_attention(const struct pass_machine *m, const struct ir_node *n)
+{
+    (void)m;
+    return takes(n->in[0].value->type, n->in[2].value->type);
+}
+
+bool cuda_attention_grad(const struct pass_machine *m, const struct ir_node *n)
+{
+    enum { MOST_FLOATS = 64 }; /* wide: a block's shared memory holds four sides */
+    (void)m;
+    ir_type q = n->in[0].value->type, v = n->op == IR_attention_lse ? q : n->in[2].value->type;
+    bool narrow = ir_const_or(q->dim[3], 0) <= MOST_FLOATS && ir_const_or(v->dim[3], 0) <= MOST_FLOATS;
+    return takes(q, v) && (n->op == IR_attention_lse || q->dtype != TCC_F32 || narrow);
 }
 
 int64_t cuda_attention_bytes(struct ir_ctx *ctx, const struct kn_kernel *k)

@@ -20,12 +20,6 @@ static V row(struct fa *a, int i)
     return LLVMBuildAdd(e->b, LLVMBuildLShr(e->b, a->lane, em_i64(e, 3), ""), em_i64(e, (int64_t)4 * i), "");
 }
 
-static V own_row(struct fa *a, int i)
-{
-    struct em *e = a->e;
-    return LLVMBuildAdd(e->b, LLVMBuildMul(e->b, a->warp, em_i64(e, 16), ""), row(a, i), "");
-}
-
 static V key(struct fa *a, int j)
 {
     return LLVMBuildAdd(a->e->b, across(a), em_i64(a->e, (int64_t)ACROSS * j), "");
@@ -38,13 +32,17 @@ static V column(struct fa *a, int j)
     return LLVMBuildAdd(e->b, four, em_i64(e, (int64_t)j / TOGETHER * ACROSS * TOGETHER + j % TOGETHER), "");
 }
 
-static void layout(struct fa_shape *s, int nd, int ne)
+static int keys(int widest, bool gradient)
 {
-    s->bn = KEYS;
-    s->q.columns = s->k.columns = (nd + 7) / 8 * 8;
-    s->q.pitch = s->k.pitch = s->q.columns + 4;
-    s->v.columns = s->v.pitch = (ne + 31) / 32 * 32;
-    s->pitch_p = KEYS + 8;
+    (void)widest;
+    (void)gradient;
+    return KEYS;
+}
+
+static void layout(struct fa_side *s, int width, bool summed)
+{
+    s->columns = summed ? (width + 31) / 32 * 32 : (width + 7) / 8 * 8;
+    s->pitch = s->columns + 4;
 }
 
 static V four(struct fa *a, V at)
@@ -64,47 +62,47 @@ static void add_product(struct fa *a, V slot, V x, V y)
     LLVMBuildStore(a->e->b, em_fma(a->e, x, y, fa_get(a, slot)), slot);
 }
 
-static void scores(struct fa *a)
+static void scores(struct fa *a, const struct fa_side *q, const struct fa_side *k, V *score)
 {
     struct em *e = a->e;
     struct em_loop l;
     V rows[R];
     for (int i = 0; i < R * KEYS / ACROSS; i++)
-        LLVMBuildStore(e->b, em_fp(e->t_f32, 0), a->score[i]);
-    em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, a->s.q.columns), em_i64(e, 4), "d");
+        LLVMBuildStore(e->b, em_fp(e->t_f32, 0), score[i]);
+    em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, q->columns), em_i64(e, 4), "d");
     for (int i = 0; i < R; i++)
-        rows[i] = four(a, fa_shared(a, a->s.q.at, own_row(a, i), l.iv, a->s.q.pitch, 4));
+        rows[i] = four(a, fa_shared(a, q->at, fa_own_row(a, i), l.iv, q->pitch, 4));
     for (int j = 0; j < KEYS / ACROSS; j++) {
-        V keys = four(a, fa_shared(a, a->s.k.at, key(a, j), l.iv, a->s.k.pitch, 4));
+        V row_of_k = four(a, fa_shared(a, k->at, key(a, j), l.iv, k->pitch, 4));
         for (int x = 0; x < 4; x++)
             for (int i = 0; i < R; i++)
-                add_product(a, a->score[i * (KEYS / ACROSS) + j], part(a, rows[i], x), part(a, keys, x));
+                add_product(a, score[i * (KEYS / ACROSS) + j], part(a, rows[i], x), part(a, row_of_k, x));
     }
     em_loop_end(e, &l);
 }
 
 /* Weights go through shared memory: other lanes of the warp have what a lane needs of them. */
-static void means(struct fa *a, V *p)
+static void means(struct fa *a, const struct fa_side *v, V *p, V *mean)
 {
     struct em *e = a->e;
     struct em_loop l;
-    int n = a->s.v.columns / ACROSS;
+    int n = v->columns / ACROSS;
     V weights[R];
     for (int i = 0; i < R; i++)
         for (int j = 0; j < KEYS / ACROSS; j++)
             LLVMBuildStore(e->b, p[i * (KEYS / ACROSS) + j],
-                           fa_shared(a, a->s.weights, own_row(a, i), key(a, j), a->s.pitch_p, 4));
+                           fa_shared(a, a->s.weights, fa_own_row(a, i), key(a, j), a->s.pitch_p, 4));
     cuda_warp_barrier(e);
     em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, KEYS), em_i64(e, 4), "t");
     for (int i = 0; i < R; i++)
-        weights[i] = four(a, fa_shared(a, a->s.weights, own_row(a, i), l.iv, a->s.pitch_p, 4));
+        weights[i] = four(a, fa_shared(a, a->s.weights, fa_own_row(a, i), l.iv, a->s.pitch_p, 4));
     for (int x = 0; x < 4; x++)
         for (int j = 0; j < n; j += TOGETHER) {
             V t = LLVMBuildAdd(e->b, l.iv, em_i64(e, x), "");
-            V v = four(a, fa_shared(a, a->s.v.at, t, column(a, j), a->s.v.pitch, 4));
+            V values = four(a, fa_shared(a, v->at, t, column(a, j), v->pitch, 4));
             for (int i = 0; i < R; i++)
                 for (int c = 0; c < TOGETHER; c++)
-                    add_product(a, a->mean[i * n + j + c], part(a, weights[i], x), part(a, v, c));
+                    add_product(a, mean[i * n + j + c], part(a, weights[i], x), part(a, values, c));
         }
     em_loop_end(e, &l);
     cuda_warp_barrier(e);
@@ -116,6 +114,8 @@ const struct fa_engine fa_ffma = {.r = R,
                                   .key = key,
                                   .column = column,
                                   .together = TOGETHER,
+                                  .keys = keys,
                                   .layout = layout,
+                                  .pitch_p = KEYS + 8,
                                   .scores = scores,
                                   .means = means};

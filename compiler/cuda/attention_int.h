@@ -13,6 +13,16 @@
  *
  * Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao, "FlashAttention-2", 2023. Keys behind the last one get
  * the score -inf, and so do those that the mask hides: a row that sees none keeps sum 0.
+ *
+ * A gradient (attention_grad.c) has 64 rows too, of queries, or, by k and v, of keys, with all columns, which are the others:
+ *
+ *     q, dy -> shared memory (by k and v: k, v); sums = 0
+ *     for column blocks:               of k and v (by k and v: q and dy)
+ *         scores = q k, dp = dy v      in registers
+ *         p = exp(scale, mask - lse); ds = p (dp - delta): the kernel's own stage
+ *         by k and v: sums' = sums' + p dy;       the next dy is on its way from here on
+ *         sums = sums + ds k           and the next k
+ *     sums through shared memory; the kernel's last stages at each
  */
 #ifndef TCC_CUDA_ATTENTION_INT_H
 #define TCC_CUDA_ATTENTION_INT_H
@@ -31,13 +41,16 @@ struct fa_side {
     int64_t at;                      /* bytes from the pool's start */
 };
 
-/* How a kernel is attention for a machine: made by cuda_attention_shape(). */
+/* How a kernel is attention or a gradient of it for a machine: made by cuda_attention_shape(). */
 struct fa_shape {
-    struct em_attention r;
+    bool gradient;
+    struct em_attention r;           /* or */
+    struct em_attention_grad g;
+    int row, col;                    /* dims: queries (-1: one) and keys; of a gradient by k the other way round */
     const struct fa_engine *engine;
     enum tcc_dtype dtype;            /* of elements in shared memory: F32, F16 or BF16 */
     int bn;                          /* keys of a block */
-    struct fa_side q, k, v;
+    struct fa_side q, k, v, dy;      /* rows: q, and a gradient's dy; columns: k and v */
     int64_t weights, bytes;          /* of the pool: where p lies, where the engine wants it there; all of it */
     int pitch_p, pitch_out;          /* floats from row to row: of p, of the means on their way out */
 };
@@ -50,6 +63,7 @@ struct fa {
     LLVMValueRef first, rows, keys;  /* i64: the tile's first row, all rows, all keys */
     /* One stack slot each, which become registers. */
     LLVMValueRef score[FA_MAX_R * FA_MAX_C], mean[FA_MAX_R * FA_MAX_E], top[FA_MAX_R], sum[FA_MAX_R];
+    LLVMValueRef score2[FA_MAX_R * FA_MAX_C], mean2[FA_MAX_R * FA_MAX_E];    /* a gradient's */
 };
 
 /* A thread has R rows of its warp's 16 and every 1 / across of the keys and of the means' columns. */
@@ -59,14 +73,34 @@ struct fa_engine {
     LLVMValueRef (*key)(struct fa *a, int j);                        /* of the block's */
     LLVMValueRef (*column)(struct fa *a, int j);                     /* of the means: pairs or fours of j follow each other */
     int together;                                                    /* how many */
-    void (*layout)(struct fa_shape *s, int nd, int ne);              /* the sides' columns and pitches */
-    void (*scores)(struct fa *a);                                    /* sets score[] */
-    void (*means)(struct fa *a, LLVMValueRef *p);                    /* adds p (as score[]) times v to mean[] */
+    int (*keys)(int widest, bool gradient);                          /* of a block, by the width of what is summed */
+    void (*layout)(struct fa_side *s, int width, bool summed);       /* a side's columns and pitch; summed: by means() too */
+    int pitch_p;
+    /* score[] = the products of the two sides' rows. */
+    void (*scores)(struct fa *a, const struct fa_side *rows, const struct fa_side *keys, LLVMValueRef *score);
+    /* Adds p (as score[]) times the side's rows to mean[]. */
+    void (*means)(struct fa *a, const struct fa_side *values, LLVMValueRef *p, LLVMValueRef *mean);
 };
 extern const struct fa_engine fa_ffma, fa_mma;
 
 LLVMValueRef fa_shared(struct fa *a, int64_t at, LLVMValueRef row, LLVMValueRef column, int pitch, int bytes);   /* address of an element */
 LLVMValueRef fa_get(struct fa *a, LLVMValueRef slot);                /* a float */
+int fa_keys(const struct fa *a);             /* of a block, that a thread has */
+int fa_columns(const struct fa *a, const struct fa_side *s);         /* of a side's, that it has of means */
+void fa_bind(struct fa *a, int dim, LLVMValueRef v);                 /* dim -1: nothing */
+void fa_bind_row(struct fa *a, LLVMValueRef row);                    /* of the tile, clipped to what is there */
+LLVMValueRef fa_own_row(struct fa *a, int i);                        /* of the tile */
+/* Binds column j of this thread of the block that begins at `block`, clipped; i1: is it there? NULL: all are. */
+LLVMValueRef fa_bind_column(struct fa *a, int j, LLVMValueRef block);
+void fa_bring(struct fa *a, const struct fa_side *s, LLVMValueRef first, LLVMValueRef count);   /* a tile on its way */
+void fa_arrived(struct fa *a);               /* what was sent for is there, and what was read has been */
+void fa_clear(struct fa *a, LLVMValueRef *slots, int n);
+/* Means of a side's columns to shared memory; then value `id` is one of them in stage `stage`, once for each row and point of dim `dim`. */
+void fa_hand_over(struct fa *a, const struct fa_side *s, LLVMValueRef *mean);
+void fa_finish(struct fa *a, int stage, int id, int dim);
+/* The tile's outer dims, rows and columns. */
+void fa_begin_tile(struct fa *a, const struct em_tiles *t);
+void fa_gradient_tile(struct fa *a);         /* attention_grad.c */
 /* False: the kernel is none that the template takes. */
 bool cuda_attention_shape(struct ir_ctx *ctx, const struct kn_kernel *k, struct fa_shape *s);
 

@@ -24,13 +24,18 @@ static V pair(struct fa *a, int j)
     return LLVMBuildAdd(e->b, two, em_i64(e, (int64_t)j / 2 * 8 + j % 2), "");
 }
 
-static void layout(struct fa_shape *s, int nd, int ne)
+/* Registers are for scores and means: a gradient has two of each. */
+static int keys(int widest, bool gradient)
 {
-    s->bn = ne > WIDE ? FEW_KEYS : KEYS; /* registers are for scores and means */
-    s->q.columns = s->k.columns = (nd + 15) / 16 * 16;
-    s->v.columns = (ne + 15) / 16 * 16;
-    s->q.pitch = s->k.pitch = s->q.columns + 8;
-    s->v.pitch = s->v.columns + 8;
+    int n = widest > WIDE ? FEW_KEYS : KEYS;
+    return gradient ? n / 2 : n;
+}
+
+static void layout(struct fa_side *s, int width, bool summed)
+{
+    (void)summed;
+    s->columns = (width + 15) / 16 * 16;
+    s->pitch = s->columns + 8;
 }
 
 /* Four 8 x 8 matrices of a side, from (row, column) on: the second has the next eight rows (by_rows) or columns, the third the others, the fourth
@@ -69,7 +74,7 @@ static void multiply(struct fa *a, const V *x, const V *y, V *acc)
         acc[i] = LLVMBuildExtractValue(e->b, d, i, "");
 }
 
-static void scores(struct fa *a)
+static void scores(struct fa *a, const struct fa_side *q, const struct fa_side *k, V *score)
 {
     struct em *e = a->e;
     int n = a->s.bn / ACROSS, fragments = a->s.bn / 8;
@@ -77,18 +82,18 @@ static void scores(struct fa *a)
     for (int j = 0; j < fragments; j++)
         for (int i = 0; i < 4; i++)
             acc[j][i] = em_fp(e->t_f32, 0);
-    for (int d = 0; d < a->s.q.columns; d += 16) {
-        V rows[4], keys[4];
-        matrices(a, &a->s.q, LLVMBuildMul(e->b, a->warp, em_i64(e, 16), ""), em_i64(e, d), true, false, rows);
+    for (int d = 0; d < q->columns; d += 16) {
+        V rows[4], other[4];
+        matrices(a, q, LLVMBuildMul(e->b, a->warp, em_i64(e, 16), ""), em_i64(e, d), true, false, rows);
         for (int j = 0; j < fragments; j += 2) {
-            matrices(a, &a->s.k, em_i64(e, (int64_t)8 * j), em_i64(e, d), false, false, keys);
-            multiply(a, rows, keys, acc[j]);
-            multiply(a, rows, keys + 2, acc[j + 1]);
+            matrices(a, k, em_i64(e, (int64_t)8 * j), em_i64(e, d), false, false, other);
+            multiply(a, rows, other, acc[j]);
+            multiply(a, rows, other + 2, acc[j + 1]);
         }
     }
     for (int j = 0; j < fragments; j++)
         for (int i = 0; i < 4; i++)
-            LLVMBuildStore(e->b, acc[j][i], a->score[i / 2 * n + 2 * j + i % 2]);
+            LLVMBuildStore(e->b, acc[j][i], score[i / 2 * n + 2 * j + i % 2]);
 }
 
 /* Two floats as one register of the small type, the first in the low half. */
@@ -104,26 +109,26 @@ static V packed(struct fa *a, V low, V high)
     return LLVMBuildBitCast(e->b, v, e->t_i32, "");
 }
 
-static void means(struct fa *a, V *p)
+static void means(struct fa *a, const struct fa_side *v, V *p, V *mean)
 {
     struct em *e = a->e;
-    int n = a->s.v.columns / ACROSS, keys = a->s.bn / ACROSS;
+    int n = v->columns / ACROSS, own = a->s.bn / ACROSS;
     for (int t = 0; t < a->s.bn; t += 16) {
         V weights[4];
         for (int i = 0; i < 4; i++) {
-            V *at = p + i % 2 * keys + t / 4 + i / 2 * 2;
+            V *at = p + i % 2 * own + t / 4 + i / 2 * 2;
             weights[i] = packed(a, at[0], at[1]);
         }
-        for (int c = 0; c < a->s.v.columns; c += 16) {
+        for (int c = 0; c < v->columns; c += 16) {
             V columns[4];
-            matrices(a, &a->s.v, em_i64(e, t), em_i64(e, c), true, true, columns);
+            matrices(a, v, em_i64(e, t), em_i64(e, c), true, true, columns);
             for (int half = 0; half < 2; half++) {
                 V acc[4];
                 for (int i = 0; i < 4; i++)
-                    acc[i] = fa_get(a, a->mean[i / 2 * n + c / 4 + 2 * half + i % 2]);
+                    acc[i] = fa_get(a, mean[i / 2 * n + c / 4 + 2 * half + i % 2]);
                 multiply(a, weights, columns + 2 * half, acc);
                 for (int i = 0; i < 4; i++)
-                    LLVMBuildStore(e->b, acc[i], a->mean[i / 2 * n + c / 4 + 2 * half + i % 2]);
+                    LLVMBuildStore(e->b, acc[i], mean[i / 2 * n + c / 4 + 2 * half + i % 2]);
             }
         }
     }
@@ -135,6 +140,7 @@ const struct fa_engine fa_mma = {.r = R,
                                  .key = pair,
                                  .column = pair,
                                  .together = TOGETHER,
+                                 .keys = keys,
                                  .layout = layout,
                                  .scores = scores,
                                  .means = means};

@@ -404,8 +404,8 @@ static bool choose_attention(struct ir_ctx *ctx, struct kn_kernel *k)
     struct fa_shape shape;
     if (k->kind != IR_K_ATTENTION || !cuda_attention_shape(ctx, k, &shape))
         return false;
-    if (shape.r.row >= 0)
-        k->schedule.tile[shape.r.row] = FA_ROWS;
+    if (shape.row >= 0)
+        k->schedule.tile[shape.row] = FA_ROWS;
     cuda_put_schedule(k, cuda_plain_schedule(CUDA_ATTENTION));
     k->tiles = em_tile_count(ctx, k);
     k->scratch = ir_const(ctx, 0);

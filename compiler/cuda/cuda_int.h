@@ -9,7 +9,7 @@
  *     contract.c  products of tiles (contract_int.h), brought by ring.c, multiplied by ffma.c, mma.c or wgmma.c
  *     transpose.c loads along one dim, stores along another
  *     owners.c    scatters, by who owns a row
- *     attention.c attention, multiplied by attention_ffma.c or attention_mma.c
+ *     attention.c attention, attention_grad.c its gradients, multiplied by attention_ffma.c or attention_mma.c
  *     loops.c     a thread a point, or a vector of them         group.c     a warp or a block a point: reductions, row buffers; scan.c: scans
  */
 #ifndef TCC_CUDA_INT_H
@@ -77,6 +77,7 @@ int cuda_product_bytes(struct ir_ctx *ctx, const struct kn_kernel *k);       /* 
 /* Those of a block that runs attention; 0: the kernel is none that the template takes. (attention.c) */
 int64_t cuda_attention_bytes(struct ir_ctx *ctx, const struct kn_kernel *k);
 bool cuda_attention(const struct pass_machine *m, const struct ir_node *n);         /* pass_machine.attention */
+bool cuda_attention_grad(const struct pass_machine *m, const struct ir_node *n);    /* pass_machine.attention_grad */
 enum { CUDA_LEAST_ROWS = 16 };                 /* rows and columns of a product that has a template */
 enum { CUDA_MOST_STATIC = 48 << 10 };        /* bytes of shared memory that a function may declare */
 /* The kernel as that machine runs it: with the schedule that it has, chosen for the newest of the artifact's machines, or, where this one lacks that

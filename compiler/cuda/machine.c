@@ -58,6 +58,7 @@ const struct cuda_machine *cuda_machine_make(struct ir_ctx *ctx, const char *arc
     m->pass = (struct pass_machine){.name = "cuda",
                                     .memory = &memory,
                                     .attention = cuda_attention,
+                                    .attention_grad = cuda_attention_grad,
                                     .cost = cost,
                                     .schedule = cuda_choose_schedule,
                                     .verify_schedule = cuda_verify_schedule};

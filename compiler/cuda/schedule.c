@@ -135,7 +135,7 @@ static const char *what_is_wrong(const struct cuda_machine *m, struct ir_ctx *ct
         if (s->threads != FA_THREADS || !cuda_attention_shape(ctx, k, &attention))
             return "the kernel is no attention that the template takes";
         for (int i = 0; i < em_nouter(k); i++)
-            if (k->schedule.tile[i] != (i == attention.r.row ? FA_ROWS : 1))
+            if (k->schedule.tile[i] != (i == attention.row ? FA_ROWS : 1))
                 return "a tile is 64 rows";
         return k->tiles && k->scratch ? NULL : "it comes with tiles and scratch";
     }

@@ -147,6 +147,56 @@ static void give_mask(const struct attention *a, struct ir_value *ds)
     grad_give(a->g, a->n, 3, ir_reshape_to(a->g->b, ds, 4, dims));
 }
 
+/* -- By kernels of their own */
+
+static bool same_words(const struct ir_node *n, const struct ir_node *m)
+{
+    return ir_get_f(n, IR_ATTR_scale, 1) == ir_get_f(m, IR_ATTR_scale, 1) &&
+           ir_get_i(n, IR_ATTR_causal, 0) == ir_get_i(m, IR_ATTR_causal, 0);
+}
+
+/* What the pass `attention` puts beside an attention node whose gradients the machine has kernels for: its rows' logarithms. */
+static struct ir_value *logarithms(const struct attention *a)
+{
+    for (const struct ir_use *u = a->q->uses; u; u = u->next) {
+        const struct ir_node *n = u->user;
+        if (n->op == IR_attention_lse && !u->index && n->block == a->n->block && n->in[1].value == a->k &&
+            grad_in(n, 2) == a->mask && same_words(n, a->n))
+            return n->out[0];
+    }
+    return NULL;
+}
+
+static struct ir_value *gradient(const struct attention *a, enum ir_op op, struct ir_value *lse, struct ir_value *delta)
+{
+    struct ir_value *in[7] = {a->q, a->k, a->v, a->d, lse, delta, a->mask};
+    return delta ? ir_build1(a->g->b, op, a->mask ? 7 : 6, in,
+                             IR_ATTRS(ir_attr_f(IR_ATTR_scale, a->scale),
+                                      ir_attr_i(IR_ATTR_causal, ir_get_i(a->n, IR_ATTR_causal, 0))))
+                 : NULL;
+}
+
+/* delta is the sum over t of dp p, which is the sum over e of dy y. */
+static void by_kernels(struct attention *a, struct ir_value *lse)
+{
+    struct grad *g = a->g;
+    a->d = ir_cast_to(g->b, a->d, a->dt);
+    struct ir_value *y =
+        ir_binary(g->b, IR_mul, ir_cast_to(g->b, a->d, a->wide), ir_cast_to(g->b, a->n->out[0], a->wide));
+    struct ir_value *delta = grad_reduce(g, IR_reduce_sum, y, 1u << 3, false);
+    if (grad_wants(g, a->n, 0))
+        grad_give(g, a->n, 0, gradient(a, IR_attention_grad_q, lse, delta));
+    static const enum ir_op ops[] = {IR_attention_grad_k, IR_attention_grad_v};
+    struct ir_value *by[2];
+    for (int i = 0; i < 2; i++) /* side by side: one kernel may give both */
+        by[i] = grad_wants(g, a->n, i + 1) ? gradient(a, ops[i], lse, delta) : NULL;
+    for (int i = 0; i < 2; i++)
+        if (by[i] && ir_is_value(a->repeat, 1))
+            grad_give(g, a->n, i + 1, by[i]);
+        else
+            give_heads(a, i + 1, grouped(a, by[i], false));
+}
+
 void grad_rule_attention(struct grad *g, struct ir_node *n)
 {
     struct attention a = {.g = g,
@@ -165,6 +215,11 @@ void grad_rule_attention(struct grad *g, struct ir_node *n)
     a.repeat = ir_expr_eq(g->ctx, a.groups, a.q->type->dim[1]) == IR_YES
                    ? ir_const(g->ctx, 1)
                    : ir_floordiv(g->ctx, a.q->type->dim[1], a.groups);
+    struct ir_value *lse = logarithms(&a);
+    if (lse && !grad_wants(g, n, 3)) {
+        by_kernels(&a, lse);
+        return;
+    }
     struct ir_value *p = weights(&a), *d = grouped(&a, a.d, false);
     if (grad_wants(g, n, 2))
         give_heads(&a, 2, grad_matmul(g, ir_cast_to(g->b, p, a.dt), d, true, false, a.wide));

@@ -22,14 +22,21 @@ struct rule {
     const char *text, *why;
 };
 
+static void refuse(struct grad *g, struct ir_node *n)
+{
+    grad_fail(g, n, "it is itself a part of a gradient");
+}
+
 static const struct rule rules[] = {
 #define GRAD_MAP(word, x, y, z) {IR_##word, grad_map, NULL, NULL},
 #define GRAD_OP(op, rule, meaning) {IR_##op, grad_rule_##rule, meaning, NULL},
 #define GRAD_NONE(op, why) {IR_##op, NULL, NULL, why},
+#define GRAD_REFUSED(op, why) {IR_##op, refuse, NULL, "an error: " why},
 #include "passes/grad/grad.def"
 #undef GRAD_MAP
 #undef GRAD_OP
 #undef GRAD_NONE
+#undef GRAD_REFUSED
 };
 #define NRULES (int)(sizeof rules / sizeof *rules)
 
@@ -62,7 +69,7 @@ static grad_rule find_rule(enum ir_op op)
 bool grad_passes(const struct ir_node *n, int i)
 {
     const struct rule *r = rule_of(n->op);
-    if (r && r->why)
+    if (r && !r->rule)
         return false;
     if (n->op == IR_lib)
         return grad_lib_passes(n, i);

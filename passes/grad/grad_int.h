@@ -93,9 +93,11 @@ bool grad_whole(struct grad *g, struct ir_node *n);
 #define GRAD_MAP(word, x, y, z)
 #define GRAD_OP(op, rule, meaning) void grad_rule_##rule(struct grad *g, struct ir_node *n);
 #define GRAD_NONE(op, why)
+#define GRAD_REFUSED(op, why)
 #include "passes/grad/grad.def"
 #undef GRAD_MAP
 #undef GRAD_OP
 #undef GRAD_NONE
+#undef GRAD_REFUSED
 
 #endif

@@ -16,11 +16,13 @@ static const struct map_row {
 } map_rows[] = {
 #define GRAD_MAP(word, x, y, z) {IR_##word, {x, y, z}},
 #define GRAD_OP(op, rule, meaning)
+#define GRAD_REFUSED(op, why)
 #define GRAD_NONE(op, why) {IR_##op, {"", "", ""}},
 #include "passes/grad/grad.def"
 #undef GRAD_MAP
 #undef GRAD_OP
 #undef GRAD_NONE
+#undef GRAD_REFUSED
 };
 
 const char *grad_text(enum ir_op op, int operand)

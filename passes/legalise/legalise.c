@@ -69,71 +69,6 @@ static bool random_numbers(struct ir_builder *b, struct ir_node *n)
     return v != NULL;
 }
 
-static double lowest_finite(enum tcc_dtype d)
-{
-    return d == TCC_F16 ? -65504 : d == TCC_BF16 ? -0x1.fep127 : d == TCC_F64 ? -DBL_MAX : -FLT_MAX;
-}
-
-/* softmax over the last axis; rows that hold -inf only give 0, as IR_attention says. */
-static struct ir_value *softmax(struct ir_builder *b, struct ir_value *x, bool masked, bool nan)
-{
-    int64_t axis = x->type->rank - 1;
-    const struct ir_attr *attrs = IR_ATTRS(ir_attr_ints(IR_ATTR_axes, 1, &axis), ir_attr_i(IR_ATTR_keepdims, 1));
-    struct ir_value *top = ir_build1(b, IR_reduce_max, 1, &x, attrs);
-    if (masked)
-        top = ir_binary(b, IR_max, top, ir_constant_f(b, x->type->dtype, lowest_finite(x->type->dtype)));
-    struct ir_value *e = ir_unary(b, IR_exp, ir_binary(b, IR_sub, x, top));
-    struct ir_value *sum = ir_build1(b, IR_reduce_sum, 1, &e, attrs);
-    if (masked && !nan)
-        sum = ir_binary(b, IR_max, sum, ir_constant_f(b, x->type->dtype, 0x1p-14));
-    return ir_binary(b, IR_div, e, sum);
-}
-
-/* Heads that share keys: [b, g, t, d] -> [b, h, t, d]. */
-static struct ir_value *repeat_heads(struct ir_builder *b, struct ir_value *x, ir_expr heads)
-{
-    ir_type t = x->type;
-    if (t->dim[1] == heads)
-        return x;
-    ir_expr repeat = ir_floordiv(b->ctx, heads, t->dim[1]);
-    ir_expr split[5] = {t->dim[0], t->dim[1], ir_const(b->ctx, 1), t->dim[2], t->dim[3]};
-    ir_expr wide[5] = {t->dim[0], t->dim[1], repeat, t->dim[2], t->dim[3]},
-            joined[4] = {t->dim[0], heads, t->dim[2], t->dim[3]};
-    return ir_reshape_to(b, ir_expand_to(b, ir_reshape_to(b, x, 5, split), 5, wide), 4, joined);
-}
-
-static bool attention(struct ir_builder *b, struct ir_node *n)
-{
-    struct ir_value *q = n->in[0].value, *mask = n->nin > 3 ? n->in[3].value : NULL;
-    struct ir_value *k = repeat_heads(b, n->in[1].value, q->type->dim[1]),
-                    *v = repeat_heads(b, n->in[2].value, q->type->dim[1]);
-    struct ir_value *in[2] = {q, k};
-    struct ir_value *scores = ir_build1(b, IR_matmul, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_trans_b, 1)));
-    double scale = ir_get_f(n, IR_ATTR_scale, 1.0);
-    if (scale != 1.0)
-        scores = ir_binary(b, IR_mul, scores, ir_constant_f(b, q->type->dtype, scale));
-    if (mask)
-        scores = ir_binary(b, IR_add, scores, mask);
-    bool causal = ir_get_i(n, IR_ATTR_causal, 0);
-    if (causal && scores) {
-        ir_expr dims[2] = {scores->type->dim[2], scores->type->dim[3]};
-        struct ir_value *row = ir_build1(b, IR_iota, 0, NULL,
-                                         IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, 2, dims), ir_attr_i(IR_ATTR_axis, 0),
-                                                  ir_attr_dtype(IR_ATTR_to, TCC_I64)));
-        struct ir_value *col = ir_build1(b, IR_iota, 0, NULL,
-                                         IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, 2, dims), ir_attr_i(IR_ATTR_axis, 1),
-                                                  ir_attr_dtype(IR_ATTR_to, TCC_I64)));
-        struct ir_value *args[3] = {ir_binary(b, IR_ge, row, col), scores, ir_constant_f(b, q->type->dtype, -INFINITY)};
-        scores = args[0] ? ir_build1(b, IR_select, 3, args, NULL) : NULL;
-    }
-    struct ir_value *product[2] = {
-        scores ? softmax(b, scores, mask || causal, ir_get_s(n, IR_ATTR_mode, "zero")[0] == 'n') : NULL, v};
-    struct ir_node *result = product[0] ? ir_build(b, IR_matmul, 2, product, NULL) : NULL;
-    if (result)
-        replace(n, result);
-    return result != NULL;
-}
-
 static bool allows(enum ir_op op, enum ir_attr_key key)
 {
     for (const enum ir_attr_key *at = ir_op_info(op)->attrs; *at != IR_ATTR_NONE; at++)
@@ -185,13 +120,6 @@ static bool fill_state(struct ir_builder *b, struct ir_node *n)
     if (v)
         ir_set_operand(n, 0, v);
     return v != NULL;
-}
-
-/* The machine has a kernel for it, whose sums are in another order. */
-static bool one_kernel(struct pass_run *r, const struct ir_node *n)
-{
-    const struct pass_machine *m = pass_opts(r)->machine;
-    return m && m->attention && pass_bounded(r) && m->attention(m, n);
 }
 
 /* -- Winograd's F(4x4, 3x3) and F(2x2, 3x3) ---------------------------------------------------------------
@@ -330,6 +258,16 @@ static bool picture(struct pass_run *r, struct ir_builder *b, struct ir_node *n)
     return v != NULL;
 }
 
+static bool attention(struct pass_run *r, struct ir_builder *b, struct ir_node *n)
+{
+    if (legalise_keeps_attention(r, n))
+        return true;
+    struct ir_value *v = legalise_attention(b, n);
+    if (v)
+        replace(n, v->def);
+    return v != NULL;
+}
+
 static bool legalise_block(struct pass_run *r, struct ir_func *f, struct ir_block *block)
 {
     for (struct ir_node *n = block->first, *next; n; n = next) {
@@ -342,8 +280,8 @@ static bool legalise_block(struct pass_run *r, struct ir_func *f, struct ir_bloc
             ok = topk(&b, n);
         else if (n->op == IR_random_uniform || n->op == IR_random_normal)
             ok = random_numbers(&b, n);
-        else if (n->op == IR_attention && !one_kernel(r, n))
-            ok = attention(&b, n);
+        else if (ir_op_info(n->op)->kind == IR_K_ATTENTION)
+            ok = attention(r, &b, n);
         else if (n->op == IR_state_write)
             ok = fill_state(&b, n);
         else if (n->op == IR_lib)

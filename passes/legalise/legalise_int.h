@@ -6,6 +6,9 @@
 #include "passes/pass.h"
 
 /* Products become such of the type that the machine multiplies in (struct pass_machine's product_type). False: no memory. */
+/* attention.c: does the machine run that ATTENTION node as it is? It spelled out in front of it, NULL after a diagnostic. */
+bool legalise_keeps_attention(struct pass_run *r, const struct ir_node *n);
+struct ir_value *legalise_attention(struct ir_builder *b, const struct ir_node *n);
 bool legalise_operands(struct pass_run *r, struct ir_func *f, struct ir_block *block);
 
 /* Is it a convolution of the form that Winograd's algorithm is for, but for its types? */

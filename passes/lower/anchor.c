@@ -618,7 +618,11 @@ bool lw_build_anchor(struct kb *k, struct lw_group *g)
     switch (g->anchor->op) {
     case IR_matmul: return build_matmul(k, g);
     case IR_winograd: return lw_build_winograd(k, g);
-    case IR_attention: return lw_build_attention(k, g);
+    case IR_attention:
+    case IR_attention_lse:
+    case IR_attention_grad_q:
+    case IR_attention_grad_k:
+    case IR_attention_grad_v: return lw_build_attention(k, g);
     case IR_conv: return build_conv(k, g);
     case IR_conv_transpose: return build_conv_transpose(k, g);
     case IR_max_pool:

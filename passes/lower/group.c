@@ -346,6 +346,8 @@ static void form_anchor(struct lw *lw, struct ir_node *n)
     lw_set_add(lw, &lw->in[n->id], g);
     if (lw->fuse && take_epilogue(lw, g) && ir_op_info(n->op)->kind == IR_K_CONTRACT)
         store_views(lw, n, g);
+    if (lw->fuse && ir_op_info(n->op)->kind == IR_K_ATTENTION)
+        lw_take_beside(lw, g);
     if (lw->fuse)
         store_into_piece(lw, g);
     if (!g->dest)
@@ -553,7 +555,8 @@ void lw_form_groups(struct lw *lw, struct ir_block *block)
         if (lw->live_out[n->out[i]->id])
             lw->materialised[n->out[i]->id] = true;
     IR_EACH_NODE(n, block)
-    if (lw_is_kernel_node(n) && lw_is_anchor(n) && (ir_has_uses(n->out[0]) || lw->live_out[n->out[0]->id]))
+    if (lw_is_kernel_node(n) && lw_is_anchor(n) && !lw->in[n->id].n &&
+        (ir_has_uses(n->out[0]) || lw->live_out[n->out[0]->id]))
         form_anchor(lw, n);
     for (struct ir_node *n = block->last; n; n = n->prev)
         if (lw_is_kernel_node(n))

@@ -476,7 +476,7 @@ void kb_store_root(struct kb *k, int stage, const struct lw_group *g, const ir_e
     for (int i = 0; i < v->type->rank; i++)
         at[i] = g->dest ? ir_add(k->ctx, ir_mulc(k->ctx, idx[i], g->dest_step[i]), g->dest_offset[i]) : idx[i];
     store_value(k, stage, v, idx, g->dest ? g->dest : v, at);
-    if (g->second)
+    if (g->second && !lw_beside(g))
         store_value(k, stage, g->second, idx, g->second, idx);
 }
 

@@ -40,7 +40,7 @@ struct lw_group {
     struct ir_node *anchor;          /* CONTRACT, WINDOW: gives the loop nest; NULL: the root's dims do */
     struct kn_kernel *kernel;
     struct ir_value **values;        /* per kernel operand; NULL: local */
-    struct ir_value *second;           /* a cast of `value` that the kernel stores as well, or NULL */
+    struct ir_value *second;         /* a cast of `value` that the kernel stores as well, or what lw_beside() says; or NULL */
     struct ir_value *dest;           /* it is stored into this value's buffer: a concat or interleave of which it is a piece, or the copy
                                         that a scatter updates; NULL: into its own */
     int piece;                       /* which of its pieces */
@@ -189,6 +189,9 @@ bool lw_finish(struct kb *k, const struct lw_group *g, int stage, const ir_expr 
 bool lw_push_to_root(struct kb *k, const struct lw_group *g, const ir_expr *idx, ir_expr *out);   /* follows the anchor's element */
 bool lw_build_winograd(struct kb *k, struct lw_group *g);                /* winograd.c */
 bool lw_build_attention(struct kb *k, struct lw_group *g);               /* attention.c */
+const struct ir_node *lw_beside(const struct lw_group *g);
+/* A group of attention also stores the rows' logarithms, one of a gradient by k also that by v, where the same operands' are wanted. */
+void lw_take_beside(struct lw *lw, struct lw_group *g);
 void lw_find_contraction(struct kn_kernel *k);
 void lw_collapse(struct lw *lw, struct kn_kernel *k);                    /* collapse.c */
 /* Index of a reshape's other side: of a `to` element, given the index of the `from` element. */

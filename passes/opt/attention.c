@@ -15,6 +15,7 @@
 #include "passes/rewrite_int.h"
 
 #include <math.h>
+#include <string.h>
 
 bool pass_attention_run(struct pass_run *r);
 
@@ -338,8 +339,45 @@ static struct ir_value *attend(struct rewrite *w, struct ir_node *n)
     return y && (three || wide) ? ir_reshape_to(b, y, n->out[0]->type->rank, n->out[0]->type->dim) : y;
 }
 
+/* -- For training ------------------------------------------------------------------------------------------ */
+
+/* Its rows' logarithms beside n, where the machine makes gradients from them (grad/contract.c finds them by their operands). */
+static bool put_logarithms(struct pass_run *r, struct ir_node *n)
+{
+    const struct pass_machine *m = pass_opts(r)->machine;
+    struct ir_builder b = {pass_ctx(r), n->block->func, n->block, n->next, n->where};
+    struct ir_value *mask = n->nin > 3 ? n->in[3].value : NULL, *in[3] = {n->in[0].value, n->in[1].value, mask};
+    if (!m->attention_grad(m, n) || !pass_changed(r))
+        return true;
+    return ir_build1(&b, IR_attention_lse, mask ? 3 : 2, in,
+                     IR_ATTRS(ir_attr_f(IR_ATTR_scale, ir_get_f(n, IR_ATTR_scale, 1)),
+                              ir_attr_i(IR_ATTR_causal, ir_get_i(n, IR_ATTR_causal, 0)))) != NULL;
+}
+
+static bool each_attention(struct pass_run *r, struct ir_block *block)
+{
+    IR_EACH_NODE(n, block)
+    {
+        for (int i = 0; i < n->nregions; i++)
+            if (!each_attention(r, n->regions[i]))
+                return false;
+        if (n->op == IR_attention && !put_logarithms(r, n))
+            return false;
+    }
+    return true;
+}
+
 bool pass_attention_run(struct pass_run *r)
 {
     static const struct rewrite_rule rules[] = {{IR_matmul, attend}};
-    return rewrite_module(r, rules, 1);
+    const struct pass_machine *m = pass_opts(r)->machine;
+    bool training = strcmp(pass_param(r, "for", "inference"), "training") == 0;
+    if (training && (!m || !m->attention_grad || !pass_bounded(r)))
+        return true;
+    if (!rewrite_module(r, rules, 1))
+        return false;
+    for (struct ir_func *f = pass_module(r)->funcs; f && training; f = f->next)
+        if (!each_attention(r, f->body))
+            return false;
+    return true;
 }
