@@ -107,6 +107,9 @@ def cases(small):
     for b, h, t, w in ((1, 2, 20, 16),) if small else ((8, 16, 2048, 64), (8, 16, 2048, 128)):
         yield case(4, f"attention-{t}x{w}", lambda s=(b, h, t, w): attention(*s), BF16, flops=REPEATS * 4 * b * h * t * t * w, runs=1 if small else 10,
                    peer=["attention", b, h, t, w])
+        # A step that trains q, k and v by the result: two products forward, five back.
+        yield case(4, f"attention-training-{t}x{w}", lambda s=(b, h, t, w): attention(*s), [*BF16, "--train", "--optimizer=sgd:lr=1e-4", "--loss=output:mean"], entry="step",
+                   flops=REPEATS * 14 * b * h * t * t * w, runs=0 if small else 10, peer=["attention-training", b, h, t, w])
     # 5: what memory bounds.
     rows, columns = (40, 33) if small else (16384, 8192)
     yield case(5, "column-means", lambda: scaling(rows, columns), bytes=REPEATS * 12 * rows * columns, runs=1 if small else 10, peer=["scaling", rows, columns])

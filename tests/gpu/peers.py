@@ -18,10 +18,14 @@ def main(kind, *words):
     elif kind == "attention":
         q, k, v = (torch.randn(*sizes, device="cuda", dtype=torch.bfloat16) for _ in range(3))
         run = lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v)
+    elif kind == "attention-training":
+        q, k, v = (torch.randn(*sizes, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3))
+        d = torch.randn_like(q)
+        run = lambda: torch.autograd.grad(torch.nn.functional.scaled_dot_product_attention(q, k, v), (q, k, v), d)
     else:
         a = torch.randn(*sizes, device="cuda")
         run = torch.compile(lambda: a + a.mean(0, keepdim=True))
-    with torch.no_grad():
+    with torch.set_grad_enabled(kind == "attention-training"):
         for _ in range(10):
             run()
         times = []
