@@ -44,7 +44,7 @@ static void place_sides(struct fa_shape *s)
     s->weights = s->bytes;
     s->bytes += (int64_t)4 * FA_ROWS * s->pitch_p;
     s->pitch_out = (s->gradient ? widest : s->v.columns) + 8;
-    int64_t out = (int64_t)4 * FA_ROWS * (s->pitch_out + 1);
+    int64_t out = (int64_t)4 * FA_ROWS * (s->pitch_out + 2);
     s->bytes = s->bytes > out ? s->bytes : out;
 }
 
@@ -126,13 +126,13 @@ V fa_get(struct fa *a, V slot)
     return LLVMBuildLoad2(a->e->b, a->e->t_f32, slot, "");
 }
 
-static V larger(struct em *e, V x, V y)
+V fa_larger(struct em *e, V x, V y)
 {
     return em_intrinsic(e, "llvm.maxnum", 1, &e->t_f32, 2, (V[]){x, y});
 }
 
 /* e^x to about 2 units in the last place: x is a difference of a score and the row's largest. */
-static V exponential(struct em *e, V x)
+V fa_exponential(struct em *e, V x)
 {
     V y = LLVMBuildFMul(e->b, x, em_fp(e->t_f32, LOG2_E), "");
     return em_intrinsic(e, "llvm.nvvm.ex2.approx.ftz.f", 0, NULL, 1, &y);
@@ -286,14 +286,14 @@ static void weigh(struct fa *a, int i, V block, V *p)
     for (int j = 0; j < n; j++)
         p[i * n + j] = masked(a, i, j, block);
     for (int j = 0; j < n; j++)
-        top = larger(e, top, p[i * n + j]);
-    top = over_row(a, top, larger);
+        top = fa_larger(e, top, p[i * n + j]);
+    top = over_row(a, top, fa_larger);
     LLVMBuildStore(e->b, top, a->top[i]);
     for (int j = 0; j < n; j++) {
-        p[i * n + j] = exponential(e, LLVMBuildFSub(e->b, p[i * n + j], top, ""));
+        p[i * n + j] = fa_exponential(e, LLVMBuildFSub(e->b, p[i * n + j], top, ""));
         sum = sum ? LLVMBuildFAdd(e->b, sum, p[i * n + j], "") : p[i * n + j];
     }
-    V less = exponential(e, LLVMBuildFSub(e->b, old, top, ""));
+    V less = fa_exponential(e, LLVMBuildFSub(e->b, old, top, ""));
     LLVMBuildStore(e->b, LLVMBuildFAdd(e->b, LLVMBuildFMul(e->b, fa_get(a, a->sum[i]), less, ""), sum, ""), a->sum[i]);
     for (int j = 0; j < fa_columns(a, &a->s.v); j++) {
         V at = a->mean[i * fa_columns(a, &a->s.v) + j];
@@ -309,12 +309,12 @@ void fa_clear(struct fa *a, V *slots, int n)
         LLVMBuildStore(a->e->b, em_fp(a->e->t_f32, 0), slots[i]);
 }
 
-static void key_blocks(struct fa *a, V nkeys)
+static void key_blocks(struct fa *a, V from, V to)
 {
     struct em *e = a->e;
     V p[FA_MAX_R * FA_MAX_C];
     struct em_loop l;
-    em_loop_begin(e, &l, em_i64(e, 0), nkeys, em_i64(e, a->s.bn), "keys");
+    em_loop_begin(e, &l, from, to, em_i64(e, a->s.bn), "keys");
     V next = LLVMBuildAdd(e->b, l.iv, em_i64(e, a->s.bn), "");
     bool alone = a->s.r.mean < 0;
     fa_arrived(a);
@@ -344,10 +344,10 @@ void fa_hand_over(struct fa *a, const struct fa_side *s, V *mean)
         }
 }
 
-/* Where the sum of a row's weights is on its way out. */
-static V sum_place(struct fa *a, V row)
+/* Where the sum of a row's weights is on its way out, or (1) its maximum. */
+V fa_sum_place(struct fa *a, V row, int which)
 {
-    return fa_shared(a, (int64_t)4 * FA_ROWS * a->s.pitch_out, em_i64(a->e, 0), row, 0, 4);
+    return fa_shared(a, (int64_t)4 * FA_ROWS * (a->s.pitch_out + which), em_i64(a->e, 0), row, 0, 4);
 }
 
 /* The sums too, and the rows' logarithms, which the threads store that have both. */
@@ -359,9 +359,11 @@ static void hand_over_sums(struct fa *a)
         V row = fa_own_row(a, i), sum = over_row(a, fa_get(a, a->sum[i]), sum_of);
         struct em_if one; /* of the threads that share the row */
         em_if_begin(e, &one, LLVMBuildICmp(e->b, LLVMIntEQ, a->s.engine->key(a, 0), em_i64(e, 0), ""));
-        LLVMBuildStore(e->b, sum, sum_place(a, row));
+        LLVMBuildStore(e->b, sum, fa_sum_place(a, row, 0));
+        if (a->piece)
+            LLVMBuildStore(e->b, fa_get(a, a->top[i]), fa_sum_place(a, row, 1));
         em_if_end(e, &one);
-        if (!r->lse)
+        if (!r->lse || a->piece)
             continue;
         V there = LLVMBuildICmp(e->b, LLVMIntSLT, LLVMBuildAdd(e->b, a->first, row, ""), a->rows, "");
         V first = LLVMBuildICmp(e->b, LLVMIntEQ, a->s.engine->key(a, 0), em_i64(e, 0), "");
@@ -388,7 +390,7 @@ void fa_finish(struct fa *a, int stage, int id, int dim)
     fa_bind(a, dim, column);
     em_forget(e, 0, e->k->ninsns);
     if (!a->s.gradient)
-        e->value[a->s.r.sum] = fa_get(a, sum_place(a, row));
+        e->value[a->s.r.sum] = fa_get(a, fa_sum_place(a, row, 0));
     e->value[id] = fa_get(a, fa_shared(a, 0, row, column, a->s.pitch_out, 4));
     em_insns(e, s->first, s->last);
     em_forget(e, 0, e->k->ninsns);
@@ -409,27 +411,32 @@ void fa_begin_tile(struct fa *a, const struct em_tiles *t)
 static void forward_tile(struct fa *a)
 {
     struct em *e = a->e;
-    V nkeys = a->keys;
+    V nkeys = a->keys, from = em_i64(e, 0);
     if (a->s.r.keys) { /* of the tile's last row */
         fa_bind_row(a, em_i64(e, FA_ROWS));
         nkeys = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (V[]){nkeys, em_expr(e, a->s.r.keys)});
     }
+    if (a->piece)
+        fa_piece(a, &from, &nkeys);
     fa_bring(a, &a->s.q, a->first, a->rows);
     struct em_if some; /* no keys: none to bring */
-    em_if_begin(e, &some, LLVMBuildICmp(e->b, LLVMIntSGT, nkeys, em_i64(e, 0), ""));
-    fa_bring(a, &a->s.k, em_i64(e, 0), a->keys);
+    em_if_begin(e, &some, LLVMBuildICmp(e->b, LLVMIntSGT, nkeys, from, ""));
+    fa_bring(a, &a->s.k, from, a->keys);
     em_if_end(e, &some);
     for (int i = 0; i < a->s.engine->r; i++)
         LLVMBuildStore(e->b, em_fp(e->t_f32, -FLT_MAX), a->top[i]);
     fa_clear(a, a->sum, a->s.engine->r);
     fa_clear(a, a->mean, a->s.engine->r * fa_columns(a, &a->s.v));
-    key_blocks(a, nkeys);
+    key_blocks(a, from, nkeys);
     fa_arrived(a);
     hand_over_sums(a);
     if (a->s.r.mean >= 0) {
         fa_hand_over(a, &a->s.v, a->mean);
         cuda_barrier(e);
-        fa_finish(a, AT_LAST, a->s.r.mean, a->s.r.e);
+        if (a->piece)
+            fa_keep_piece(a);
+        else
+            fa_finish(a, AT_LAST, a->s.r.mean, a->s.r.e);
     }
     cuda_barrier(e);
 }
@@ -439,6 +446,7 @@ static void each_tile(struct fa *a)
     struct em_tiles t;
     em_tiles_begin(a->e, &t);
     fa_begin_tile(a, &t);
+    a->head = a->piece ? t.loop.iv : NULL;
     if (a->s.gradient)
         fa_gradient_tile(a);
     else
@@ -473,6 +481,8 @@ void cuda_emit_attention(struct cuda_fn *f)
     cuda_attention_shape(e->ctx, e->k, &a.s);
     a.pool = a.s.bytes > CUDA_MOST_STATIC ? cuda_launch_shared(e)
                                           : cuda_shared(e, ir_internf(e->ctx, "%s_pool", f->name), a.s.bytes, 128);
+    if (f->s.split > 1)
+        fa_begin_pieces(&a);
     a.lane = LLVMBuildURem(e->b, f->thread, em_i64(e, 32), "lane");
     a.warp = LLVMBuildUDiv(e->b, f->thread, em_i64(e, 32), "warp");
     slots(&a, a.score, a.s.engine->r * fa_keys(&a));

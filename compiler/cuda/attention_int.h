@@ -14,6 +14,9 @@
  * Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao, "FlashAttention-2", 2023. Keys behind the last one get
  * the score -inf, and so do those that the mask hides: a row that sees none keeps sum 0.
  *
+ * Few rows with many keys have those in pieces, as many as the shapes say, each a block's (attention_split.c); a second function adds them up (Dao et
+ * al., "Flash-Decoding for long-context inference", 2023).
+ *
  * A gradient (attention_grad.c) has 64 rows too, of queries, or, by k and v, of keys, with all columns, which are the others:
  *
  *     q, dy -> shared memory (by k and v: k, v); sums = 0
@@ -61,6 +64,7 @@ struct fa {
     struct fa_shape s;
     LLVMValueRef pool, lane, warp;   /* shared memory; i64, of the thread */
     LLVMValueRef first, rows, keys;  /* i64: the tile's first row, all rows, all keys */
+    LLVMValueRef piece, head;        /* numbers of the tile's piece of the keys and of the tile, i64; NULL: keys are in one piece */
     /* One stack slot each, which become registers. */
     LLVMValueRef score[FA_MAX_R * FA_MAX_C], mean[FA_MAX_R * FA_MAX_E], top[FA_MAX_R], sum[FA_MAX_R];
     LLVMValueRef score2[FA_MAX_R * FA_MAX_C], mean2[FA_MAX_R * FA_MAX_E];    /* a gradient's */
@@ -85,6 +89,8 @@ extern const struct fa_engine fa_ffma, fa_mma;
 
 LLVMValueRef fa_shared(struct fa *a, int64_t at, LLVMValueRef row, LLVMValueRef column, int pitch, int bytes);   /* address of an element */
 LLVMValueRef fa_get(struct fa *a, LLVMValueRef slot);                /* a float */
+LLVMValueRef fa_larger(struct em *e, LLVMValueRef x, LLVMValueRef y);
+LLVMValueRef fa_exponential(struct em *e, LLVMValueRef x);           /* of a score less the row's largest */
 int fa_keys(const struct fa *a);             /* of a block, that a thread has */
 int fa_columns(const struct fa *a, const struct fa_side *s);         /* of a side's, that it has of means */
 void fa_bind(struct fa *a, int dim, LLVMValueRef v);                 /* dim -1: nothing */
@@ -97,10 +103,15 @@ void fa_arrived(struct fa *a);               /* what was sent for is there, and 
 void fa_clear(struct fa *a, LLVMValueRef *slots, int n);
 /* Means of a side's columns to shared memory; then value `id` is one of them in stage `stage`, once for each row and point of dim `dim`. */
 void fa_hand_over(struct fa *a, const struct fa_side *s, LLVMValueRef *mean);
+LLVMValueRef fa_sum_place(struct fa *a, LLVMValueRef row, int which);
 void fa_finish(struct fa *a, int stage, int id, int dim);
 /* The tile's outer dims, rows and columns. */
 void fa_begin_tile(struct fa *a, const struct em_tiles *t);
 void fa_gradient_tile(struct fa *a);         /* attention_grad.c */
+/* attention_split.c. The keys of the tile's piece; its means, sums and maxima to scratch, from where fa_hand_over() and sums have put them. */
+void fa_begin_pieces(struct fa *a);
+void fa_piece(struct fa *a, LLVMValueRef *from, LLVMValueRef *to);
+void fa_keep_piece(struct fa *a);
 /* False: the kernel is none that the template takes. */
 bool cuda_attention_shape(struct ir_ctx *ctx, const struct kn_kernel *k, struct fa_shape *s);
 

@@ -87,6 +87,7 @@ static void emit_kernel(const struct job *j, struct em *e, int i)
         [CUDA_CONTRACT] = cuda_emit_contract,   [CUDA_MMA] = cuda_emit_contract,
         [CUDA_WGMMA] = cuda_emit_contract};
     static void (*const emit_sum[])(struct cuda_fn *) = {[CUDA_CONTRACT] = cuda_emit_contract_sum,
+                                                         [CUDA_ATTENTION] = cuda_emit_attention_sum,
                                                          [CUDA_MMA] = cuda_emit_contract_sum,
                                                          [CUDA_WGMMA] = cuda_emit_contract_sum};
     const struct kn_kernel *k = j->program->kernels[i];

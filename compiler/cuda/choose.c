@@ -17,7 +17,9 @@ enum {
     UNKNOWN = 1024,     /* guess for extents that depend on symbols */
     WARP_INNER = 32,    /* inner points from which on a warp shares them */
     BLOCK_INNER = 1024, /* and a block, */
-    BLOCK_OUTER = 4096  /* where outer points are fewer than that */
+    BLOCK_OUTER = 4096, /* where outer points are fewer than that */
+    LEAST_TERMS = 256,  /* of a product, in a piece */
+    LEAST_KEYS = 128    /* of attention, in one */
 };
 
 /* -- Vectors -------------------------------------------------------------------------------------------------- */
@@ -343,12 +345,12 @@ static void try_tiles(const struct cuda_machine *m, struct cuda_schedule tried, 
 }
 
 /* Pieces of the terms where so few tiles of 64 x 64 results are there that most multiprocessors of any machine would have none. By shape alone:
- * the bits depend on it. */
-static int choose_split(int64_t tiles, int64_t terms)
+ * the bits depend on it. least: terms of a piece. */
+static int choose_split(int64_t tiles, int64_t terms, int64_t least)
 {
-    enum { FEW_TILES = 48, ENOUGH = 128, LEAST_TERMS = 256, MOST_PIECES = 32 };
+    enum { FEW_TILES = 48, ENOUGH = 128, MOST_PIECES = 32 };
     int64_t pieces = tiles > 0 && tiles < FEW_TILES ? ENOUGH / tiles : 1;
-    pieces = pieces < terms / LEAST_TERMS ? pieces : terms / LEAST_TERMS;
+    pieces = pieces < terms / least ? pieces : terms / least;
     pieces = pieces < MOST_PIECES ? pieces : MOST_PIECES;
     return pieces > 1 ? (int)pieces : 1;
 }
@@ -366,7 +368,7 @@ static bool choose_contract(const struct cuda_machine *m, struct ir_ctx *ctx, st
         return false;
     double best = 0;
     struct cuda_schedule tried = cuda_plain_schedule(CUDA_CONTRACT);
-    tried.split = choose_split(batch * ((rows + 63) / 64) * ((cols + 63) / 64), points(k, c->k));
+    tried.split = choose_split(batch * ((rows + 63) / 64) * ((cols + 63) / 64), points(k, c->k), LEAST_TERMS);
     tried.threads = CT_THREADS;
     batch *= tried.split;
     bool takes[] = {[CUDA_CONTRACT] = shape.bytes == 4,
@@ -406,8 +408,13 @@ static bool choose_attention(struct ir_ctx *ctx, struct kn_kernel *k)
         return false;
     if (shape.row >= 0)
         k->schedule.tile[shape.row] = FA_ROWS;
-    cuda_put_schedule(k, cuda_plain_schedule(CUDA_ATTENTION));
     k->tiles = em_tile_count(ctx, k);
+    int64_t tiles, keys;
+    struct cuda_schedule s = cuda_plain_schedule(CUDA_ATTENTION);
+    if (!shape.gradient && shape.r.mean >= 0 && ir_is_const(k->tiles, &tiles) &&
+        ir_is_const(k->dims[shape.col].extent, &keys))
+        s.split = choose_split(tiles, keys, LEAST_KEYS);
+    cuda_put_schedule(k, s);
     k->scratch = ir_const(ctx, 0);
     return true;
 }

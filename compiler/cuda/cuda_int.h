@@ -9,7 +9,7 @@
  *     contract.c  products of tiles (contract_int.h), brought by ring.c, multiplied by ffma.c, mma.c or wgmma.c
  *     transpose.c loads along one dim, stores along another
  *     owners.c    scatters, by who owns a row
- *     attention.c attention, attention_grad.c its gradients, multiplied by attention_ffma.c or attention_mma.c
+ *     attention.c attention, attention_grad.c its gradients, attention_split.c keys in pieces, multiplied by attention_ffma.c or attention_mma.c
  *     loops.c     a thread a point, or a vector of them         group.c     a warp or a block a point: reductions, row buffers; scan.c: scans
  */
 #ifndef TCC_CUDA_INT_H
@@ -135,6 +135,10 @@ void cuda_emit_contract(struct cuda_fn *f);  /* contract.c */
 void cuda_emit_contract_sum(struct cuda_fn *f);      /* the second function of a product in pieces */
 
 void cuda_emit_attention(struct cuda_fn *f); /* attention.c */
+void cuda_emit_attention_sum(struct cuda_fn *f);     /* attention_split.c: of keys in pieces */
+/* Bytes of scratch that those take; the elements of the result, by its rows. */
+ir_expr cuda_attention_scratch(struct ir_ctx *ctx, const struct kn_kernel *k, int split);
+ir_expr cuda_attention_results(struct ir_ctx *ctx, const struct kn_kernel *k, ir_expr rows);
 /* scan.c: a stage of a group's that holds running combinations. */
 bool cuda_scans(const struct kn_kernel *k, const struct kn_stage *stage);
 void cuda_scan_stage(struct cuda_fn *f, const struct kn_stage *stage);

@@ -128,8 +128,8 @@ static const char *what_is_wrong(const struct cuda_machine *m, struct ir_ctx *ct
         if (why)
             return why;
     }
-    if (s->split > 1 && !cuda_is_product(s->how))
-        return "pieces are of products";
+    if (s->split > 1 && !cuda_is_product(s->how) && s->how != CUDA_ATTENTION)
+        return "pieces are of products and attention";
     struct fa_shape attention;
     if (s->how == CUDA_ATTENTION) {
         if (s->threads != FA_THREADS || !cuda_attention_shape(ctx, k, &attention))
@@ -137,6 +137,9 @@ static const char *what_is_wrong(const struct cuda_machine *m, struct ir_ctx *ct
         for (int i = 0; i < em_nouter(k); i++)
             if (k->schedule.tile[i] != (i == attention.row ? FA_ROWS : 1))
                 return "a tile is 64 rows";
+        if (s->split > 1 &&
+            (attention.gradient || attention.r.mean < 0 || !ir_is_const(k->dims[attention.col].extent, NULL)))
+            return "pieces are of a known number of keys";
         return k->tiles && k->scratch ? NULL : "it comes with tiles and scratch";
     }
     ir_expr rows;
@@ -240,7 +243,7 @@ int64_t cuda_dynamic_shared(struct ir_ctx *ctx, const struct kn_kernel *k, const
     return bytes > MOST_SHARED ? bytes : 0;
 }
 
-/* The results of a product. */
+/* The results of a product, the rows of attention. */
 static ir_expr outer_points(struct ir_ctx *ctx, const struct kn_kernel *k)
 {
     ir_expr n = ir_const(ctx, 1);
@@ -258,6 +261,8 @@ struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k,
     enum cuda_locals locals = cuda_locals(ctx, k, &s, &bytes);
     int units = s.threads / cuda_group_of(&s);
     ir_expr tiles = cuda_is_product(s.how) ? cuda_product_tiles(ctx, k, &s) : image_tiles(ctx);
+    if (s.how == CUDA_ATTENTION)
+        tiles = ir_mulc(ctx, tiles, s.split);
     ir_expr blocks = ir_ceildiv(ctx, tiles, ir_const(ctx, units));
     if (k->split.combine) {
         struct cuda_schedule second = cuda_combine_schedule();
@@ -277,6 +282,10 @@ struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k,
     if (s.split > 1) {
         ir_expr results = outer_points(ctx, k);
         l->scratch = ir_mulc(ctx, results, (int64_t)4 * s.split);
+        if (s.how == CUDA_ATTENTION) {
+            l->scratch = cuda_attention_scratch(ctx, k, s.split);
+            results = cuda_attention_results(ctx, k, results);
+        }
         blocks = ir_ceildiv(ctx, results, ir_const(ctx, s.threads));
         to.launches[to.nlaunches++] = (struct image_launch){.symbol = ir_internf(ctx, "%s_sum", symbol),
                                                             .grid = {ir_min(ctx, blocks, ir_const(ctx, MOST_BLOCKS))},
