@@ -170,10 +170,18 @@ static int logarithm(struct kb *k, int stage, const struct attention *a, int sum
     return kb_scalar(k, stage, IR_add, a->acc, 2, args);
 }
 
+/* v, which casts make of the value that is `id`. */
+static int cast_through(struct kb *k, int stage, const struct ir_value *v, int id)
+{
+    if (v->def->op == IR_cast)
+        id = cast_through(k, stage, v->def->in[0].value, id);
+    return kb_cast(k, stage, id, v->type->dtype);
+}
+
 /* What the group stores beside its value. */
 static void store_second(struct kb *k, const struct lw_group *g, int stage, const ir_expr *idx, int id)
 {
-    kb_store(k, stage, g->second, idx, kb_cast(k, stage, id, g->second->type->dtype));
+    kb_store(k, stage, g->second, idx, cast_through(k, stage, g->second, id));
     kb_stage_end(k, stage);
 }
 
@@ -365,6 +373,13 @@ static bool read_behind(const struct lw_group *g, const struct ir_value *v)
     return false;
 }
 
+/* The cast that alone reads v; NULL: there is none. */
+static struct ir_node *only_cast(const struct lw *lw, const struct ir_value *v)
+{
+    struct ir_node *n = ir_has_one_use(v) && !lw->live_out[v->id] ? v->uses->user : NULL;
+    return n && n->op == IR_cast && n->block == v->block && !lw->in[n->id].n ? n : NULL;
+}
+
 void lw_take_beside(struct lw *lw, struct lw_group *g)
 {
     struct ir_node *m = NULL;
@@ -373,20 +388,17 @@ void lw_take_beside(struct lw *lw, struct lw_group *g)
             m = u->user;
     if (!m || g->second || !(ir_has_uses(m->out[0]) || lw->live_out[m->out[0]->id]))
         return;
-    struct ir_value *v = m->out[0];
-    struct ir_node *cast = ir_has_one_use(v) && !lw->live_out[v->id] ? v->uses->user : NULL;
-    cast = cast && cast->op == IR_cast && cast->block == m->block && !lw->in[cast->id].n ? cast : NULL;
-    g->second = cast ? cast->out[0] : v;
+    g->second = m->out[0];
     lw_set_add(lw, &lw->in[m->id], g);
-    if (cast)
-        lw_set_add(lw, &lw->in[cast->id], g);
+    for (struct ir_node *c; (c = only_cast(lw, g->second)) != NULL; g->second = c->out[0])
+        lw_set_add(lw, &lw->in[c->id], g);
     if (read_behind(g, g->second) && !lw->layout[g->second->id] && lw_build(lw, g) && lw_may_change(lw)) {
         lw->materialised[g->second->id] = true;
         return;
     }
+    for (const struct ir_node *c = g->second->def; c != m; c = c->in[0].value->def)
+        lw->in[c->id].n = 0;
     g->second = NULL;
     lw->in[m->id].n = 0;
-    if (cast)
-        lw->in[cast->id].n = 0;
     lw_build(lw, g);
 }
