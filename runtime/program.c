@@ -139,9 +139,11 @@ static int add_copy(struct tccrt_session *s, const struct tcc_pstep *p, struct d
 /* What sizes and addresses follow from, but for positions. */
 static uint64_t key_of(const struct tccrt_session *s)
 {
-    uint64_t parts[4] = {(uintptr_t)s->running, (uintptr_t)s->arenas[1]};
+    uint64_t parts[5] = {(uintptr_t)s->running, (uintptr_t)s->arenas[1]};
 
     parts[2] = tcr_xxh3(s->states, s->m->plan->states.count * sizeof *s->states);
+    if (s->instead) /* inputs and outputs in the caller's memory */
+        parts[4] = tcr_xxh3(s->instead, s->m->plan->buffers.count * sizeof *s->instead);
     if (!s->ranges) {
         parts[3] = tcr_xxh3(s->syms, s->m->plan->syms.count * sizeof *s->syms);
         return tcr_xxh3(parts, sizeof parts);
