@@ -65,7 +65,9 @@ struct trace_loader;
 /* == Contexts =============================================================================== */
 
 struct trace_options {
-    const char *device;          /* "cpu"; NULL: cpu */
+    const char *device;          /* what runs the steps: "cpu", "cuda", "cuda:K", "neuron", "sim" (what the target is for, simulated), "cpu-split"; NULL: TCCC_DEVICE, else what the target is for */
+    const char *target;          /* what they are compiled for, as tccc's --target: "cuda:sm_90a", "neuron:trn1"; NULL: by the device: "cpu", "neuron:trn1", or "cuda:sm_80", whose
+                                    PTX newer ones run too (sim: that of CUDA) */
     const char *march;           /* of tccc's --march; NULL: native */
     int threads;                 /* 0: the physical cores that the process may use */
     const char *cache_dir;       /* folder of compiled graphs that processes share; NULL: TCCC_CACHE_DIR; "": none */
@@ -132,6 +134,9 @@ int trace_print(struct trace_tensor *t, FILE *to);       /* a line: type, shape,
 int trace_assign(struct trace_tensor *t, struct trace_tensor *value);
 /* Writes host data into a retained tensor, of the same type and shape. */
 int trace_set(struct trace_tensor *t, const struct tcc_tensor *host);
+/* Brings t's data to the context's device, by its name in the options, or to "cpu", now instead of when it is needed: a hint, which returns t. Data that steps update lies
+ * on the device, and what is read comes to the host by itself. NULL after an error: another device, or memory that ran out. */
+struct trace_tensor *trace_to(struct trace_tensor *t, const char *device);
 /* The same value, and no gradient flows through it. */
 struct trace_tensor *trace_detach(struct trace_tensor *t);
 

@@ -208,6 +208,7 @@ struct tccrt_session {
     void **states;
     void **lent;                     /* by state variable: where it lies in the caller's memory; NULL: it is the session's */
     bool any_lent;
+    bool *placed_states;             /* by state variable: it lies in the caller's memory of the device */
     void **mirrors;                  /* by state variable: what tccrt_state_get() gave of a device's; NULL: not asked for */
     struct tcr_slot *slots;
 

@@ -147,6 +147,7 @@ static int make_tables(struct tccrt_session *s)
         !(s->bound = zeroed(s, p->syms.count, sizeof *s->bound)) ||
         !(s->origin = zeroed(s, p->syms.count, sizeof *s->origin)) ||
         !(s->states = zeroed(s, p->states.count, sizeof *s->states)) ||
+        !(s->placed_states = zeroed(s, p->states.count, sizeof *s->placed_states)) ||
         !(s->lent = zeroed(s, p->states.count, sizeof *s->lent)) ||
         !(s->mirrors = zeroed(s, p->states.count, sizeof *s->mirrors)) ||
         !(s->slots = zeroed(s, s->m->nslots, sizeof *s->slots)) ||
@@ -261,7 +262,7 @@ static void free_data(struct tccrt_session *s)
     for (uint32_t i = 0; s->slots && i < s->m->nslots; i++)
         tcr_slot_clear(s, &s->slots[i]);
     for (uint32_t i = 0; s->states && i < s->m->plan->states.count; i++) {
-        if (!s->lent || !s->lent[i] || s->apart)
+        if (!s->lent || !(s->apart ? s->placed_states[i] : s->lent[i] != NULL))
             tcr_state_free(s, &s->m->states[i], s->states[i]);
         if (s->mirrors)
             tcr_heap_free(&s->heap, s->mirrors[i], s->m->states[i].bytes);
@@ -285,7 +286,7 @@ static void free_data(struct tccrt_session *s)
 void tccrt_session_free(struct tccrt_session *s)
 {
     struct tccrt_allocator a;
-    void *blocks[31];
+    void *blocks[32];
 
     if (!s)
         return;
@@ -302,13 +303,13 @@ void tccrt_session_free(struct tccrt_session *s)
     free(s->held);
     for (uint32_t i = 0; s->placements && i < s->m->plan->entries.count; i++)
         tcr_heap_free(&s->heap, s->placements[i].sizes, s->m->entries[i].placed.count * sizeof *s->placements[i].sizes);
-    memcpy(blocks, (void *[31]){s->values,         s->syms,         s->bound,          s->origin,     s->states,
+    memcpy(blocks, (void *[32]){s->values,         s->syms,         s->bound,          s->origin,     s->states,
                                 s->slots,          s->inputs,       s->heads,          (void *)s->in, s->outs,
                                 s->args,           s->sizes,        s->places,         s->placements, s->lent,
                                 s->requests,       s->started,      s->started_at,     s->votes,      s->mirrors,
                                 s->inputs_there,   s->inputs_bytes, s->access,         s->event_of,   s->ranges,
                                 s->sym_ranges,     s->control_at,   s->control_values, s->size_at,    s->size_ranges,
-                                s->program_digests},
+                                s->program_digests, s->placed_states},
            sizeof blocks);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         if (blocks[i])
@@ -516,19 +517,29 @@ int tccrt_state_reset(struct tccrt_session *s, const char *name)
     return status ? status : tcr_leave(s, reset_state(s, name));
 }
 
+/* That the caller gives for a variable. */
+static int check_memory(struct tccrt_session *s, int i, const struct tcc_tensor *memory, struct tccrt_value_info *info)
+{
+    int status = tccrt_state_info(s->m, i, info);
+
+    if (!status && !memory)
+        status = tcr_fail(TCC_EUSAGE, "state variable '%s': memory is required, got NULL", info->name);
+    if (!status)
+        status = check_value(info->name, info->dtype, info->rank, info->dims, memory);
+    if (!status && (((uintptr_t)memory->data & (TCR_ALIGN - 1)) || !memory->data))
+        status = tcr_fail(TCC_EUSAGE, "state variable '%s': memory aligned to %d bytes expected", info->name, TCR_ALIGN);
+    return status;
+}
+
 static int bind_state(struct tccrt_session *s, int i, const struct tcc_tensor *memory)
 {
     struct tccrt_value_info info;
-    int status = tccrt_state_info(s->m, i, &info);
+    int status = check_memory(s, i, memory, &info);
 
-    if (!status && !memory)
-        status = tcr_fail(TCC_EUSAGE, "state variable '%s': memory is required, got NULL", info.name);
-    if (!status)
-        status = check_value(info.name, info.dtype, info.rank, info.dims, memory);
     if (status)
         return status;
-    if (((uintptr_t)memory->data & (TCR_ALIGN - 1)) || !memory->data)
-        return tcr_fail(TCC_EUSAGE, "state variable '%s': memory aligned to %d bytes expected", info.name, TCR_ALIGN);
+    if (s->apart && s->placed_states[i])
+        return tcr_fail(TCC_EUSAGE, "state variable '%s' lies in the device's memory that it was bound to", info.name);
     if (!s->apart) { /* else it stays where it is, and is copied before and after each run */
         if (!s->lent[i])
             tcr_state_free(s, &s->m->states[i], s->states[i]);
@@ -537,6 +548,30 @@ static int bind_state(struct tccrt_session *s, int i, const struct tcc_tensor *m
     s->lent[i] = memory->data;
     s->any_lent = true;
     return TCC_OK;
+}
+
+static int bind_on_device(struct tccrt_session *s, int i, const struct tcc_tensor *memory)
+{
+    struct tccrt_value_info info;
+    int status;
+
+    if (!s->apart)
+        return bind_state(s, i, memory);
+    if ((status = tcr_settle(s)) || (status = check_memory(s, i, memory, &info)))
+        return status;
+    if (!s->placed_states[i])
+        tcr_state_free(s, &s->m->states[i], s->states[i]);
+    s->placed_states[i] = true;
+    s->lent[i] = NULL;
+    s->states[i] = memory->data;
+    return TCC_OK;
+}
+
+int tccrt_state_bind_on_device(struct tccrt_session *s, int i, const struct tcc_tensor *memory)
+{
+    int status = tcr_enter(s);
+
+    return status ? status : tcr_leave(s, bind_on_device(s, i, memory));
 }
 
 int tccrt_state_bind(struct tccrt_session *s, int i, const struct tcc_tensor *memory)

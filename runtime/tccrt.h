@@ -169,6 +169,9 @@ int tccrt_state_reset(struct tccrt_session *s, const char *name);
  * it there (a device with memory of its own copies it before a run and back after it). The memory is the caller's to free, 64-byte aligned, and stays good until the variable is bound elsewhere or the session is
  * freed. So sessions of several models can share a variable. Not to be called while the session runs. */
 int tccrt_state_bind(struct tccrt_session *s, int i, const struct tcc_tensor *memory);
+/* The same in memory of the session's device (tccrt_device_alloc(), of this session or another of the device): runs read and write it there, nothing is copied. From
+ * then on the variable can't be bound to the host's. Where the device's memory is the host's it is tccrt_state_bind(). */
+int tccrt_state_bind_on_device(struct tccrt_session *s, int i, const struct tcc_tensor *memory);
 
 /* Random ops (dropout, stochastic rounding) count with the seed and the number of runs that ended well: two sessions with equal
  * state, seed and runs go on with equal bits. */

@@ -23,6 +23,15 @@ grep -q '^graphs: 12 traced, 0 compiled, 2 loaded, 12 executed$' "$tmp/out" || f
 grep -q '^trace: graph 1 of .* is the first$' "$tmp/err" || fail "$(cat "$tmp/err")"
 [ "$(ls "$tmp/cache" | wc -l)" -eq 2 ] || fail "the cache holds $(ls "$tmp/cache")"
 
+# On a device with a memory of its own: the same losses, one execution an iteration. The simulated GPU takes its time.
+loss=$(sed -n 's/^epoch 1: \(loss [0-9.]*\).*/\1/p' "$tmp/out")
+[ -n "$loss" ] || fail "no loss: $(cat "$tmp/out")"
+for device in cpu-split ${TCCC_TEST_FULL:+sim}; do
+    TCCC_DEVICE=$device expect_status 0 "$tmp/trace-mnist" "$samples/digits" "$samples/digits" 1
+    grep -q "^epoch 1: $loss" "$tmp/out" || fail "$device: $loss expected: $(cat "$tmp/out")"
+    grep -q '^graphs: 12 traced, 2 compiled, 0 loaded, 12 executed$' "$tmp/out" || fail "$device: $(cat "$tmp/out")"
+done
+
 # In two processes: the losses of one but for the masks, compiled once.
 if command -v mpirun >/dev/null; then
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none TCCC_CACHE_DIR='' \

@@ -159,7 +159,7 @@ static int compile_to(struct trace_ctx *c, const char *path, const char *name, u
     o.model = o.name = name;
     o.output = path;
     o.level = c->level;
-    o.target = c->device;
+    o.target = c->target;
     o.march = c->march;
     o.exact = c->flags.exact;
     o.fast_math = c->flags.fast_math;
@@ -229,7 +229,7 @@ static bool find_states(struct trace_compiled *g, int n)
 
 static bool make_session(struct trace_ctx *c, struct trace_compiled *g, int nstates)
 {
-    const struct tccrt_options options = {.threads = c->threads, .seed = c->seed};
+    const struct tccrt_options options = {.threads = c->threads, .seed = c->seed, .device = c->device};
     trace_busy(c, true);
     int status = compile_and_open(c, g->digest, &g->model);
     trace_busy(c, false);

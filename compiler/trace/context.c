@@ -68,8 +68,7 @@ void trace_data_unref(struct trace_data *d)
 {
     if (!d || --d->refs)
         return;
-    tccrt_object_unref(d->o);
-    free(d);
+    trace_data_free(d);
 }
 
 void trace_hold(struct trace_data **at, struct trace_data *data)
@@ -104,25 +103,13 @@ static int refuse(int status, const char *format, ...)
     return status;
 }
 
-/* The runtime executes on the CPU; other targets are compiled for only. */
-static int check_device(const char *device)
-{
-    char name[64];
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(device, ":"), device);
-    if (!strcmp(device, "cpu"))
-        return TCC_OK;
-    if (target_by_name(name) || !strcmp(name, "cuda") || !strcmp(name, "neuron"))
-        return refuse(TCC_EENV, "device '%s' is not available here: traced programs run on cpu", device);
-    return refuse(TCC_EUSAGE, "unknown device '%s': expected cpu", device);
-}
-
 static int check_options(const struct trace_options *o)
 {
     if (o->level < 0 || o->level > 3)
         return refuse(TCC_EUSAGE, "level %d: expected 1 to 3, or 0 for the default", o->level);
     if (o->threads < 0)
         return refuse(TCC_EUSAGE, "%d threads: expected a number from 0", o->threads);
-    return tccrt_env_check() ? refuse(TCC_EUSAGE, "%s", tccrt_error()) : check_device(o->device ? o->device : "cpu");
+    return tccrt_env_check() ? refuse(TCC_EUSAGE, "%s", tccrt_error()) : TCC_OK;
 }
 
 /* What the options leave open TCCC_FLAGS says, then the defaults. */
@@ -134,8 +121,7 @@ static bool settle_options(struct trace_ctx *c, const struct trace_options *o)
     c->threads = o->threads;
     c->level = o->level ? o->level : c->flags.level >= 0 ? c->flags.level : 2;
     c->seed = o->seed;
-    return copy_text(&c->device, o->device ? o->device : "cpu") &&
-           copy_text(&c->march, o->march ? o->march : c->flags.march) && copy_text(&c->cache_dir, cache);
+    return copy_text(&c->march, o->march ? o->march : c->flags.march) && copy_text(&c->cache_dir, cache);
 }
 
 int trace_new(const struct trace_options *options, struct trace_ctx **out)
@@ -157,7 +143,8 @@ int trace_new(const struct trace_options *options, struct trace_ctx **out)
         free(c);
         return refuse(TCC_EENV, "no memory");
     }
-    if ((status = trace_flags_read(&c->flags, none_made, sizeof none_made)) ||
+    if ((status = trace_settle_device(c, o, none_made, sizeof none_made)) ||
+        (status = trace_flags_read(&c->flags, none_made, sizeof none_made)) ||
         (!settle_options(c, o) && (status = refuse(TCC_EENV, "no memory")))) {
         trace_free(c);
         return status;
@@ -230,16 +217,19 @@ void trace_free(struct trace_ctx *c)
         free(t);
     }
     trace_graph_drop(c);
+    trace_device_collect(c);
     while (c->compiled) {
         struct trace_compiled *g = c->compiled;
         c->compiled = g->next;
         trace_compiled_free(g);
     }
     trace_leave(c);
+    free(c->target);
     free(c->device);
     free(c->march);
     free(c->cache_dir);
     trace_flags_free(&c->flags);
+    trace_executor_free(c);
     free(c);
 }
 
@@ -430,7 +420,7 @@ void trace_random_show(struct trace_tensor *t)
 {
     const int64_t now[2] = {(int64_t)t->c->seed, trace_runs(t->c)};
     if (t->random && t->data)
-        memcpy(t->data->o->t.data, now, sizeof now);
+        memcpy(t->data->o->t.data, now, sizeof now); /* no graph's: it is the host's alone */
 }
 
 void trace_random_take(struct trace_tensor *t)

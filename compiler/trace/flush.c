@@ -108,7 +108,9 @@ static struct trace_run *run_new(struct trace_ctx *c, const struct trace_results
     run->out = calloc(n, sizeof *run->out);
     run->states = calloc(n, sizeof *run->states);
     run->held = calloc(n, sizeof(void *));
-    if (run->in && run->out && run->states && run->held)
+    run->in_data = calloc(n, sizeof(void *));
+    run->state_data = calloc(n, sizeof(void *));
+    if (run->in && run->out && run->states && run->held && run->in_data && run->state_data)
         return run;
     trace_run_free(run);
     return NULL;
@@ -127,6 +129,7 @@ static void fill_run(struct trace_ctx *c, const struct trace_results *r, struct 
         if (r->donors[i] < 0) {
             run->out[run->nout++] = r->data[i]->o->t;
         } else {
+            run->state_data[run->nstates] = r->data[i];
             run->states[run->nstates++] = r->data[i]->o->t;
             given[r->donors[i]] = true;
         }
@@ -134,6 +137,7 @@ static void fill_run(struct trace_ctx *c, const struct trace_results *r, struct 
     for (int i = 0; i < g->ninputs; i++)
         if (!given[i] && !r->gone[i]) {
             hold(run, g->inputs[i]);
+            run->in_data[run->nin] = g->inputs[i];
             run->in[run->nin++] = g->inputs[i]->o->t;
         }
     run->count = trace_runs(c);
@@ -365,8 +369,11 @@ static const void *data_of(struct trace_tensor *t)
         trace_fail(c, TCC_EUSAGE, "read: tensor %s belongs to stage %d: trace_collect() brings it to all processes",
                    t->name ? t->name : "without a name", t->data->home - 1);
     else {
+        const void *data = trace_host(t->data);
         trace_random_show(t);
-        return t->data->o->t.data;
+        if (!data)
+            trace_fail(c, TCC_EENV, "read: %s", tccrt_error());
+        return data;
     }
     return NULL;
 }

@@ -274,6 +274,10 @@ static int send_state(struct trace_ctx *c, struct tccrt_comm *comm, int root)
         return trace_no_memory(c);
     for (struct trace_tensor *t = c->tensors; t; t = t->next)
         if (t->refs && t->data && trace_is_here(t)) {
+            if (!trace_host_write(t->data)) {
+                free(list);
+                return trace_fail(c, TCC_EENV, "%s", tccrt_error());
+            }
             trace_random_show(t);
             list[n++] = t->data->o->t;
         }
@@ -322,7 +326,7 @@ void trace_share_tensors(struct trace_ctx *c, const char *group, int n, struct t
         trace_comm_failed(c, status);
     for (int i = 0; i < n && !c->status; i++) { /* memory of their own: others may hold what they hold */
         struct trace_data *d = trace_data_new(tensors[i]->dtype, tensors[i]->rank, tensors[i]->dims);
-        if (!d || !tensors[i]->data) {
+        if (!d || !tensors[i]->data || !trace_host(tensors[i]->data)) {
             trace_data_unref(d);
             trace_no_memory(c);
             break;
@@ -361,6 +365,10 @@ static int bring(struct trace_ctx *c, struct tccrt_comm *pp, struct trace_tensor
     struct trace_data *d = trace_is_here(t) ? trace_data_ref(t->data) : room_for(c, t);
     if (!d)
         return c->status;
+    if (!trace_host_write(d)) {
+        trace_data_unref(d);
+        return trace_fail(c, TCC_EENV, "%s", tccrt_error());
+    }
     int status = tccrt_comm_broadcast(pp, d->home - 1, 1, &d->o->t, NULL);
     if (status)
         trace_comm_failed(c, status);

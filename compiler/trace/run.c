@@ -65,6 +65,8 @@ void trace_run_free(struct trace_run *r)
     free(r->in);
     free(r->out);
     free(r->states);
+    free(r->in_data);
+    free(r->state_data);
     free(r->held);
     free(r->undo);
     free(r);
@@ -72,18 +74,22 @@ void trace_run_free(struct trace_run *r)
 
 /* -- The runner's side ----------------------------------------------------------------------------------------- */
 
-static int execute(struct trace_run *r, struct trace_ctx *c)
+static int run_here(struct trace_run *r)
 {
-    struct trace_compiled *g = r->compiled;
+    const struct trace_compiled *g = r->compiled;
     int status = TCC_OK;
-    if (!g)
-        return TCC_OK;
     for (int i = 0; i < r->nstates && !status; i++)
         if (g->states[i] >= 0)
             status = tccrt_state_bind(g->session, g->states[i], &r->states[i]);
     tccrt_random_set(g->session, r->seed, r->count);
-    if (!status)
-        status = tccrt_run(g->session, "main", r->nin, r->in, r->nout, r->out);
+    return status ? status : tccrt_run(g->session, "main", r->nin, r->in, r->nout, r->out);
+}
+
+static int execute(struct trace_run *r, struct trace_ctx *c)
+{
+    if (!r->compiled)
+        return TCC_OK;
+    int status = c->apart ? trace_device_run(c, r) : run_here(r);
     if (status) {
         snprintf(r->error, sizeof r->error, "%s", tccrt_error());
         trace_tell_failure(c, r->error);
@@ -98,6 +104,8 @@ static bool copy_values(struct trace_call *k)
     for (int i = 0; k->values && i < k->n; i++) {
         const struct tcc_tensor *t = &k->from[i]->o->t;
         size_t bytes = trace_host_bytes(t);
+        if (!trace_host(k->from[i]))
+            return false;
         k->values[i] = *t;
         k->values[i].data = malloc(bytes + 1);
         if (!k->values[i].data)
@@ -331,8 +339,12 @@ void trace_executor_end(struct trace_ctx *c)
         pthread_join(e->runner, NULL);
         pthread_join(e->caller, NULL);
     }
-    pthread_cond_destroy(&e->changed);
-    pthread_mutex_destroy(&e->lock);
+}
+
+void trace_executor_free(struct trace_ctx *c)
+{
+    pthread_cond_destroy(&c->executor.changed);
+    pthread_mutex_destroy(&c->executor.lock);
 }
 
 int trace_step_closure(struct trace_ctx *c, trace_closure fn, void *user, int n, struct trace_tensor *const *tensors)

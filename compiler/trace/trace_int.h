@@ -10,6 +10,7 @@
  *   flush.c     what a graph gives, updates in place                compile.c  compiled graphs
  *   digest.c    what tells graphs apart
  *   run.c       executions on a thread of their own, closures       eager.c    ops one by one
+ *   device.c    data on a device with memory of its own
  *   report.c    why a graph is new                            ranks.c    processes, their groups, their state
  *   collective.c  collectives                                 stage.c    partition scopes, and cutting by them
  */
@@ -35,6 +36,13 @@ struct trace_data {
     bool alias;                          /* (in that graph) a tensor's new value is this input itself */
     int home;                            /* 0: every process has it; k: that of stage k - 1, and for others it has no memory */
     bool here;                           /* ... but a copy that trace_collect() brought */
+    void *device;                        /* where it lies in the memory of the device, of so many bytes, taken through that session; NULL: it does not (device.c) */
+    size_t bytes;
+    struct tccrt_session *session;
+    struct trace_ctx *c;                 /* that gives it back */
+    bool stale, ahead;                   /* the host's copy is older than the device's; newer */
+    int reads;                           /* runs that had it as an input, from the host */
+    struct trace_data *next;             /* of those to be given back */
 };
 
 /* A loss in the graph: differentiated as a whole, by the formula that goes with it. */
@@ -91,6 +99,7 @@ struct trace_run {
     uint64_t seed;
     int nin, nout, nstates;
     struct tcc_tensor *in, *out, *states;
+    struct trace_data **in_data, **state_data;   /* whose they are */
     struct trace_data **held;            /* all of these */
     int nheld;
     struct trace_undo *undo;
@@ -109,6 +118,7 @@ struct trace_executor {
     bool started, quit, failed;          /* failed: nothing is run until the context's thread has seen why */
     int begun;                           /* threads that run */
     struct trace_run *todo, *done;       /* oldest first */
+    struct trace_data *garbage;          /* memory of the device that nobody holds */
     int running;                         /* runs that are todo or being run */
     struct trace_call *calls;
     int calling;
@@ -131,7 +141,9 @@ struct trace_flags { int level, jobs; bool exact, fast_math, verify; char *march
 struct trace_ctx {
     enum trace_mode mode;
     bool report;
-    char *device, *march, *cache_dir;    /* cache_dir NULL: none */
+    char *target, *march, *cache_dir;    /* cache_dir NULL: none */
+    char *device;                        /* NULL: what the target is for, or TCCC_DEVICE */
+    bool apart;                          /* it has memory of its own */
     struct trace_flags flags;
     int threads, level;
     uint64_t seed;
@@ -209,6 +221,17 @@ int64_t trace_runs(const struct trace_ctx *c);
 void trace_random_show(struct trace_tensor *t);
 void trace_random_take(struct trace_tensor *t);
 
+/* -- device.c */
+/* Target and device of the options: a tcc_status, with a message. */
+int trace_settle_device(struct trace_ctx *c, const struct trace_options *o, char *error, size_t size);
+/* The data as the host has it, brought from the device if need be; to be written: the device takes it from there. NULL: the copy failed, tccrt_error() says why. While
+ * no run is under way, or by the thread that runs. */
+void *trace_host(struct trace_data *d);
+void *trace_host_write(struct trace_data *d);
+void trace_data_free(struct trace_data *d);              /* nobody holds it */
+void trace_device_collect(struct trace_ctx *c);          /* gives memory of the device back: by the thread that runs, or when it has ended */
+int trace_device_run(struct trace_ctx *c, struct trace_run *r);
+
 /* -- flags.c */
 int trace_flags_read(struct trace_flags *f, char *error, size_t size);  /* a tcc_status, with a message */
 void trace_flags_free(struct trace_flags *f);
@@ -250,7 +273,8 @@ void trace_run_free(struct trace_run *r);
 void trace_reap(struct trace_ctx *c, bool wait);                 /* lets go of what has ended; notes failures */
 void trace_calls_free(struct trace_call *calls);
 bool trace_executor_init(struct trace_ctx *c);
-void trace_executor_end(struct trace_ctx *c);
+void trace_executor_end(struct trace_ctx *c);                    /* its threads have ended */
+void trace_executor_free(struct trace_ctx *c);
 
 /* -- ranks.c */
 int trace_check_group(struct trace_ctx *c, const char *what, const char *name);  /* of which this process is to be a member */

@@ -995,8 +995,8 @@ START_TEST(environment)
         int status;
         const char *text;
     } rows[] = {
-        {"cuda:sm_90", "", "", TCC_EENV, "device 'cuda:sm_90' is not available"},
-        {"neuron:trn1", "", "", TCC_EENV, "device 'neuron:trn1' is not available"},
+        {"cuda:sm_90", "", "", TCC_EUSAGE, "unknown device 'cuda:sm_90'"},
+        {"neuron:trn1", "", "", TCC_EUSAGE, "unknown device 'neuron:trn1'"},
         {"tpu", "", "", TCC_EUSAGE, "unknown device 'tpu'"},
         {NULL, "report,lazy", "", TCC_EUSAGE, "TCCC_TRACE=report,lazy: unknown value 'lazy'"},
         {NULL, "", "-O3 --bogus", TCC_EUSAGE, "TCCC_FLAGS: unknown option '--bogus'"},
