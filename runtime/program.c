@@ -142,7 +142,7 @@ static uint64_t key_of(const struct tccrt_session *s)
     uint64_t parts[5] = {(uintptr_t)s->running, (uintptr_t)s->arenas[1]};
 
     parts[2] = tcr_xxh3(s->states, s->m->plan->states.count * sizeof *s->states);
-    if (s->instead) /* inputs and outputs in the caller's memory */
+    if (s->instead) /* blocks in place of buffers, which may be others in each run */
         parts[4] = tcr_xxh3(s->instead, s->m->plan->buffers.count * sizeof *s->instead);
     if (!s->ranges) {
         parts[3] = tcr_xxh3(s->syms, s->m->plan->syms.count * sizeof *s->syms);
@@ -183,12 +183,12 @@ static int digest_of(struct tccrt_session *s, const struct tcc_pstep *p, uint64_
     uint64_t key = key_of(s);
     int status;
 
-    if (last->settled && last->key == key && !s->instead) { /* blocks in place of buffers change from run to run */
+    if (last->settled && last->key == key) {
         *out = last->digest;
         return TCC_OK;
     }
     status = compute(s, s->m->regions[p->regions.first].steps, &last->settled, out);
-    last->settled = last->settled && !status && !s->instead;
+    last->settled = last->settled && !status;
     last->key = key;
     last->digest = *out;
     return status;
