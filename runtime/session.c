@@ -396,6 +396,12 @@ int tccrt_memory(const struct tccrt_session *s, const char *entry, struct tccrt_
     for (uint32_t i = 0; i < s->m->plan->states.count; i++)
         out->state += s->states[i] ? (int64_t)s->m->states[i].bytes : 0;
     out->predicted = predicted(s, e, out->state);
+    if (s->apart) {
+        out->device = (int64_t)s->device->held;
+        out->device_peak = (int64_t)s->device->peak;
+        out->device_weights = s->weights ? (int64_t)s->m->desc->weights_size : 0;
+        out->device_bytes = (int64_t)s->device->memory;
+    }
     return TCC_OK;
 }
 

@@ -358,7 +358,12 @@ void tccrt_device_counts(const struct tccrt_session *s, struct tccrt_device_coun
 int tccrt_version_used(const struct tccrt_session *s);                                 /* by the last run; -1: there was none, or its sizes have no version */
 /* Of this process. state: variables that it holds. predicted: what a run of the entry point takes by the plan, state included, as the compiler
  * (a pipeline's stage of known sizes) or the last run's sizes say; -1: not known. */
-struct tccrt_memory { int64_t state, predicted; };
+struct tccrt_memory {
+    int64_t state, predicted;
+    int64_t device, device_peak, device_weights; /* held by the session on a device with a memory of its own, now and at most; and the weights there, which sessions of the model
+                                            share (in the former two with a device_allocator); 0 on others */
+    int64_t device_bytes;                /* that the device has; 0: not known, or the host's */
+};
 int tccrt_memory(const struct tccrt_session *s, const char *entry, struct tccrt_memory *out);
 size_t tccrt_arena_bytes(const struct tccrt_session *s);                               /* held now, all arenas */
 

@@ -86,6 +86,11 @@ static int show_profile(const struct options *o, const struct model *m, int runs
     for (int i = 0; i < n; i++)
         print_row(&rows[i], runs, all.ns, peak);
     print_row(&all, runs, all.ns, peak);
+    struct tccrt_memory memory;
+    if (tccrt_memory(m->session, m->entry, &memory) == TCC_OK && memory.device_peak)
+        fprintf(stderr, "memory of the device: %.3f MB, at most %.3f MB, and %.3f MB of weights; it has %.0f MB\n",
+                (double)memory.device / 1e6, (double)memory.device_peak / 1e6, (double)memory.device_weights / 1e6,
+                (double)memory.device_bytes / 1e6);
     if (tccrt_simulated(m->session, &sim) == TCC_OK) {
         sim = sim_between(&(struct tccrt_sim){0}, &sim, runs + 1); /* and the first */
         sim_print(stderr, &sim);

@@ -28,7 +28,7 @@ struct step_result { double loss, lr, ms, norm, scale, sim_ms /* 0: no time is m
 struct eval_result { double loss, accuracy; bool has_accuracy; };
 
 /* --memory-report, in bytes; predicted -1: not known. */
-struct trainer_memory { int64_t before, peak, state, predicted; };
+struct trainer_memory { int64_t before, peak, state, predicted, device, weights; };     /* device, weights: of one with a memory of its own, at most */
 
 struct trainer {
     const struct options *o;

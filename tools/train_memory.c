@@ -2,7 +2,7 @@
 /*
  * --memory-report: what each rank holds and took. Measured is the process's anonymous memory (/proc/self/statm) beyond what it had before its
  * session was made, looked at between steps, since a session's memory grows to what a step takes and stays; batches that wait are in it,
- * mapped files are not. The prediction is the compiler's (tccrt_memory()).
+ * mapped files are not. Of a device with a memory of its own: what the session has held at most, and weights, which sessions share. The prediction is the compiler's (tccrt_memory()).
  */
 #include "tools/train_int.h"
 
@@ -44,6 +44,8 @@ void memory_look(struct trainer *t)
         t->memory.peak = now;
     if (tccrt_memory(t->m.session, t->step.name, &m) == TCC_OK) {
         t->memory.state = m.state;
+        t->memory.device = m.device_peak;
+        t->memory.weights = m.device_weights;
         t->memory.predicted = m.predicted > t->memory.predicted ? m.predicted : t->memory.predicted;
     }
 }
@@ -55,11 +57,16 @@ static void show(const struct trainer *t, int rank, const struct trainer_memory 
     if (m->predicted >= 0)
         snprintf(predicted, sizeof predicted, t->json ? "%.0f" : "%.1f MB", (double)m->predicted / (t->json ? 1 : 1e6));
     if (t->json)
-        printf("{\"rank\":%d,\"state_bytes\":%" PRId64 ",\"peak_bytes\":%" PRId64 ",\"predicted_peak_bytes\":%s}\n",
-               rank, m->state, m->peak, predicted);
+        printf("{\"rank\":%d,\"state_bytes\":%" PRId64 ",\"peak_bytes\":%" PRId64 ",\"predicted_peak_bytes\":%s", rank,
+               m->state, m->peak, predicted);
     else
-        printf("rank %d: %.1f MB of state, peak of memory %.1f MB (predicted: %s)\n", rank, (double)m->state / 1e6,
+        printf("rank %d: %.1f MB of state, peak of memory %.1f MB (predicted: %s)", rank, (double)m->state / 1e6,
                (double)m->peak / 1e6, m->predicted >= 0 ? predicted : "not known");
+    if (m->device)
+        printf(t->json ? ",\"device_peak_bytes\":%.0f,\"device_weight_bytes\":%.0f"
+                       : ", of the device %.1f MB and %.1f MB of weights",
+               (double)m->device / (t->json ? 1 : 1e6), (double)m->weights / (t->json ? 1 : 1e6));
+    puts(t->json ? "}" : "");
 }
 
 int report_memory(struct trainer *t)

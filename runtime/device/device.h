@@ -166,9 +166,17 @@ struct tcr_device {
     int64_t faulted;                 /* the run (struct tcr_control) in which sync() has found a fault */
     int threads;                     /* that run a kernel's tiles */
     size_t memory;                   /* bytes that it has; 0: not known */
-    size_t held;                     /* of them, by this session; 0 where the heap counts */
+    size_t held, peak;               /* of them, by this session, now and at most; 0 where the heap counts */
     struct tcr_device_counts { int64_t launches, copies, programs, replays; } counts;        /* of work that was given to it */
 };
+
+/* The session holds so many bytes more, or fewer. */
+static inline void
+tcr_holds(struct tcr_device *d, ptrdiff_t more)
+{
+    d->held += (size_t)more;
+    d->peak = d->held > d->peak ? d->held : d->peak;
+}
 
 /* What a device is opened with. kernels: of the code version that runs, by number; images: of the same kernels. The heap, kernels, images and
  * names outlive it. */

@@ -321,7 +321,8 @@ static void allocator(void)
     result("all of it is given back", pool.bytes == 0 && pool.frees == pool.calls);
     pool.none = true;
     s = NULL;
-    result("an allocator without memory", says(tccrt_session_new(model, &o, &s), TCC_EENV, "the caller's allocator has no memory for"));
+    result("an allocator without memory",
+           says(tccrt_session_new(model, &o, &s), TCC_EENV, "the caller's allocator has no memory for"));
     tccrt_session_free(s);
     tccrt_session_free(other);
 }
@@ -358,8 +359,8 @@ static void streams(void)
     size_t bytes = sizeof calls[0].x;
     char *x = tccrt_device_alloc(s, bytes), *y = tccrt_device_alloc(s, bytes), *z = tccrt_device_alloc(s, bytes);
     void *stream = NULL, *pinned = NULL, *back = NULL;
-    int ok = x && y && z && !retain(&ctx, 0) && !current(ctx) && !create(&stream, 1) && !host(&pinned, RUNS * bytes, 0) &&
-             !host(&back, RUNS * bytes, 0);
+    int ok = x && y && z && !retain(&ctx, 0) && !current(ctx) && !create(&stream, 1) &&
+             !host(&pinned, RUNS * bytes, 0) && !host(&back, RUNS * bytes, 0);
     uint64_t before = 0, after = 1;
 
     /* One buffer for the inputs of all runs and one for the outputs: only the order of the stream keeps them apart. */

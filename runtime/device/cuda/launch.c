@@ -97,13 +97,13 @@ static int reserve_scratch(struct tcr_cuda *c, int queue, size_t bytes, const ch
                         bytes, q->scratch_bytes);
     cuda_programs_renew(c); /* they have the old address */
     cuda_give(c, queue, q->scratch);
-    c->device.held -= q->scratch_bytes;
+    tcr_holds(&c->device, -(ptrdiff_t)q->scratch_bytes);
     q->scratch = 0;
     q->scratch_bytes = 0;
     if ((status = cuda_get(c, queue, &q->scratch, bytes)))
         return status;
     q->scratch_bytes = TCR_ROUND(bytes);
-    c->device.held += q->scratch_bytes;
+    tcr_holds(&c->device, (ptrdiff_t)(q->scratch_bytes));
     return TCC_OK;
 }
 

@@ -89,7 +89,7 @@ void *cuda_alloc(struct tcr_device *d, int queue, size_t bytes, bool zeroed)
         status = cuda_order_all(c, queue);
     if (cuda_leave(c, status))
         return NULL;
-    d->held += TCR_ROUND(bytes ? bytes : 1);
+    tcr_holds(d, (ptrdiff_t)(TCR_ROUND(bytes ? bytes : 1)));
     return pointer(at);
 }
 
@@ -100,7 +100,7 @@ void cuda_free(struct tcr_device *d, int queue, void *p, size_t bytes, bool zero
     (void)zeroed;
     if (!p)
         return;
-    d->held -= TCR_ROUND(bytes ? bytes : 1);
+    tcr_holds(d, -(ptrdiff_t)TCR_ROUND(bytes ? bytes : 1));
     if (!cuda_enter(c) && !cuda_queue_ok(c, queue))
         cuda_give(c, queue, address(p));
     cuda_leave(c, TCC_OK);
@@ -191,12 +191,12 @@ static int grow(struct tcr_cuda *c, void **p, size_t *held, size_t bytes)
             return status;
         }
         *p = pointer(r->at);
-        c->device.held += TCR_ROUND(bytes) - TCR_ROUND(*held);
+        tcr_holds(&c->device, (ptrdiff_t)(TCR_ROUND(bytes) - TCR_ROUND(*held)));
         *held = bytes;
         return TCC_OK;
     }
     drop(c, address(*p));
-    c->device.held -= TCR_ROUND(*held);
+    tcr_holds(&c->device, -(ptrdiff_t)TCR_ROUND(*held));
     *p = NULL;
     *held = 0;
     if (c->allocator) {
@@ -206,7 +206,7 @@ static int grow(struct tcr_cuda *c, void **p, size_t *held, size_t bytes)
         return no_memory(c, result, "cuMemAlloc", bytes);
     }
     *p = pointer(at);
-    c->device.held += TCR_ROUND(bytes);
+    tcr_holds(&c->device, (ptrdiff_t)(TCR_ROUND(bytes)));
     *held = bytes;
     return TCC_OK;
 }
@@ -228,7 +228,7 @@ void cuda_release(struct tcr_device *d, void *p, size_t held)
 
     if (!p)
         return;
-    d->held -= TCR_ROUND(held);
+    tcr_holds(d, -(ptrdiff_t)TCR_ROUND(held));
     if (!cuda_enter(c))
         drop(c, address(p));
     cuda_leave(c, TCC_OK);

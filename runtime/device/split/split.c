@@ -69,7 +69,7 @@ static void *alloc(struct tcr_device *d, int queue, size_t bytes, bool zeroed)
         return NULL;
     }
     if (p)
-        d->held += TCR_ROUND(bytes ? bytes : 1);
+        tcr_holds(d, (ptrdiff_t)(TCR_ROUND(bytes ? bytes : 1)));
     return p;
 }
 
@@ -81,7 +81,7 @@ static void free_later(struct tcr_device *d, int queue, void *p, size_t bytes, b
     (void)zeroed;
     if (!p)
         return;
-    d->held -= TCR_ROUND(bytes ? bytes : 1);
+    tcr_holds(d, -(ptrdiff_t)TCR_ROUND(bytes ? bytes : 1));
     if (!s->allocator)
         split_card_retire(s->card, p);
     if (!op)
@@ -98,13 +98,13 @@ static int grow(struct tcr_device *d, void **p, size_t *held, size_t bytes)
         return TCC_OK;
     if (*p && (s->allocator || !split_card_extend(s->card, *p, bytes))) {
         split_put(s, *p);
-        d->held -= TCR_ROUND(*held);
+        tcr_holds(d, -(ptrdiff_t)TCR_ROUND(*held));
         *p = NULL;
         *held = 0;
     }
     if (!*p && !(*p = take(s, bytes, ARENA_ROOM, false)))
         return TCC_EENV;
-    d->held += TCR_ROUND(bytes) - TCR_ROUND(*held);
+    tcr_holds(d, (ptrdiff_t)(TCR_ROUND(bytes) - TCR_ROUND(*held)));
     *held = bytes;
     return TCC_OK;
 }
@@ -113,7 +113,7 @@ static void release(struct tcr_device *d, void *p, size_t held)
 {
     if (!p)
         return;
-    d->held -= TCR_ROUND(held);
+    tcr_holds(d, -(ptrdiff_t)TCR_ROUND(held));
     split_put(split_of(d), p);
 }
 
