@@ -111,6 +111,9 @@ static const char *what_is_wrong(const struct cuda_machine *m, struct ir_ctx *ct
 {
     if (k->split.combine && (s->how > CUDA_GROUPS || s->width > 1 || !k->combining))
         return "a split kernel is run by threads or groups, and comes with its second phase's tiles";
+    for (int i = 0; i < k->nstages && s->how != CUDA_ATTENTION; i++)
+        if (k->stages[i].repeat)
+            return "a stage that is repeated is attention's";
     if (s->vector >= em_nouter(k))
         return "its vector dim is not an outer dim";
     if (s->width & (s->width - 1))
