@@ -54,10 +54,11 @@ int cuda_time_from(struct tcr_cuda *c, int queue)
 
 int cuda_time_to(struct tcr_cuda *c, int queue, enum tcr_timed_kind kind, size_t bytes)
 {
-    struct cuda_timer *t = c->timers + c->ntimers;
+    struct cuda_timer *t;
 
     if (!is_timed(c))
         return TCC_OK;
+    t = &c->timers[c->ntimers];
     t->what = (struct tcr_timed){.tag = c->device.tag, .queue = queue, .kind = kind, .bytes = bytes};
     c->ntimers++;
     return CU(c, NULL, cuEventRecord, t->to, c->queues[queue].stream);
